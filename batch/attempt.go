@@ -1,0 +1,11 @@
+package batch
+
+// Attempt is one claim's submission of a batch.
+type Attempt struct {
+	Key
+	// Number counts the claims of the batch, from 1. It only grows.
+	Number int
+	// Payload is nil where only the status is asked for. It must not be changed or
+	// kept after the call it was handed to.
+	Payload []byte
+}

@@ -1,0 +1,114 @@
+package batch
+
+import (
+	"crypto/sha256"
+	"errors"
+)
+
+// MaxPayload is the largest payload that is stored, in bytes. Ledgers set lower
+// bounds of their own, which their local check knows.
+const MaxPayload = 64 << 20
+
+// Batch is what a ledger accepts or refuses as a whole. It does not change once
+// it is stored.
+type Batch struct {
+	ID      ID
+	Service ServiceID
+
+	// Payload is what is sent: on Sawtooth and Splinter the serialized Batch
+	// message, byte for byte as it was signed.
+	Payload []byte
+
+	// Transactions, in order. They may be left out; then they are not stored.
+	Transactions []Transaction
+
+	// DataChangeID is the caller's idempotency key (spec/000). May be "".
+	DataChangeID    string
+	SignerPublicKey string
+	Trace           bool
+
+	// Footprint is the state that the batch reads and writes. Empty conflicts with everything.
+	Footprint Footprint
+
+	// Budget limits the attempts. The zero value is unlimited.
+	Budget Budget
+}
+
+// Transaction is one signed operation inside a batch.
+type Transaction struct {
+	ID              string
+	FamilyName      string
+	FamilyVersion   string
+	SignerPublicKey string
+}
+
+// Key returns the name of the batch in a store.
+func (b Batch) Key() Key { return Key{Service: b.Service, ID: b.ID} }
+
+// Hash is what two batches of one id are compared by: the SHA-256 of the payload.
+func (b Batch) Hash() [sha256.Size]byte { return sha256.Sum256(b.Payload) }
+
+// Validate reports whether the batch can be stored: what any ledger needs, not
+// what a particular one refuses (its dlt.Checker knows that). The error is an [*InputError].
+func (b Batch) Validate() error {
+	err := b.validate()
+	var in *InputError
+	if errors.As(err, &in) && b.ID != "" && len(b.ID) <= MaxIDLen {
+		in.Key = b.Key()
+	}
+	return err
+}
+
+func (b Batch) validate() error {
+	if err := b.Key().Validate(); err != nil {
+		return err
+	}
+	switch {
+	case len(b.Payload) == 0:
+		return &InputError{Field: "Payload", Want: "not empty"}
+	case len(b.Payload) > MaxPayload:
+		return &InputError{Field: "Payload", Value: itoa(len(b.Payload)) + " bytes", Want: "at most " + itoa(MaxPayload) + " bytes"}
+	case b.Budget.Attempts < 0:
+		return &InputError{Field: "Budget.Attempts", Value: itoa(b.Budget.Attempts), Want: "0 (unlimited) or more"}
+	}
+	if err := checkText("DataChangeID", b.DataChangeID, MaxIDLen); err != nil {
+		return err
+	}
+	if err := checkText("SignerPublicKey", b.SignerPublicKey, MaxIDLen); err != nil {
+		return err
+	}
+	seen := make(map[string]struct{}, len(b.Transactions))
+	for _, t := range b.Transactions {
+		if t.ID == "" {
+			return &InputError{Field: "Transactions.ID", Want: "not empty"}
+		}
+		for _, f := range [...]struct{ name, value string }{
+			{"Transactions.ID", t.ID},
+			{"Transactions.FamilyName", t.FamilyName},
+			{"Transactions.FamilyVersion", t.FamilyVersion},
+			{"Transactions.SignerPublicKey", t.SignerPublicKey},
+		} {
+			if err := checkText(f.name, f.value, MaxIDLen); err != nil {
+				return err
+			}
+		}
+		if _, twice := seen[t.ID]; twice {
+			return &InputError{Field: "Transactions.ID", Value: t.ID, Want: "no id twice"}
+		}
+		seen[t.ID] = struct{}{}
+	}
+	return b.Footprint.validate()
+}
+
+// Budget limits how often a batch is tried. Both rules spend nothing on a
+// misconfiguration or on a claim that was never posted.
+type Budget struct {
+	// Attempts that may be spent; 0 is unlimited.
+	Attempts int
+	// EveryTry spends one for each attempt that was posted, doubtful and busy ones
+	// included (spec/001). Otherwise only definite failures of this batch itself spend.
+	EveryTry bool
+}
+
+// Exhausted reports whether spent attempts use the budget up.
+func (b Budget) Exhausted(spent int) bool { return b.Attempts > 0 && spent >= b.Attempts }

@@ -1,0 +1,58 @@
+package batch
+
+import (
+	"context"
+	"time"
+)
+
+// EventKind says what an [Event] is about.
+type EventKind string
+
+// The kinds of events.
+const (
+	// EventAdded: stored by this process, in state Queued.
+	EventAdded EventKind = "added"
+	// EventClaimed: an attempt is counted; the batch is about to be posted.
+	EventClaimed EventKind = "claimed"
+	// EventState: the batch is in a new state.
+	EventState EventKind = "state"
+	// EventFinal: the outcome is final.
+	EventFinal EventKind = "final"
+	// EventInDoubt: an attempt ended without its outcome being known.
+	EventInDoubt EventKind = "in_doubt"
+	// EventDecision: the batch cannot go on by itself; Err says why.
+	EventDecision EventKind = "needs_decision"
+	// EventOrderBreach: a batch that was final was committed after all; others may have gone ahead.
+	EventOrderBreach EventKind = "order_breach"
+	// EventPaused and EventResumed: nothing is posted in the scope of Service (or at all) for a while.
+	EventPaused  EventKind = "paused"
+	EventResumed EventKind = "resumed"
+	// EventLaneHeld: a strategy gave a bad answer or panicked; its lane stays where it is.
+	EventLaneHeld EventKind = "lane_held"
+	// EventTrouble: a loop failed unexpectedly and starts again after a pause.
+	EventTrouble EventKind = "trouble"
+)
+
+// Event is something that happened, told after it was written.
+type Event struct {
+	Kind    EventKind
+	Key     Key // Key.ID is "" for what concerns a service or the whole
+	State   State
+	Attempt int
+	At      time.Time // this process's clock
+	Err     error
+}
+
+// Observer is told of every event, synchronously and after the write. It is
+// never skipped while the process lives; after a crash the store is the truth.
+// Observe is called from several goroutines at once, must be quick and must not
+// call the Runner's blocking methods. A panic in it is contained and logged.
+type Observer interface {
+	Observe(ctx context.Context, e Event)
+}
+
+// ObserverFunc is an [Observer] that is a func.
+type ObserverFunc func(ctx context.Context, e Event)
+
+// Observe calls f.
+func (f ObserverFunc) Observe(ctx context.Context, e Event) { f(ctx, e) }

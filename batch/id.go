@@ -1,0 +1,62 @@
+package batch
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The longest names that are accepted, in bytes. Real batch ids have 128.
+const (
+	MaxIDLen      = 256
+	MaxServiceLen = 256
+)
+
+// ID names a batch on its ledger: on Sawtooth and Splinter the header signature,
+// 128 lower-case hex digits; elsewhere the caller's own id. An ID is unique in a
+// store, whatever its service.
+type ID string
+
+// ServiceID is the partition that keeps order. On Splinter it is
+// "circuit::service"; on Sawtooth "" or any name the application chooses; on
+// Canton the party.
+type ServiceID string
+
+// Key names a batch in a store.
+type Key struct {
+	Service ServiceID
+	ID      ID
+}
+
+// String returns "service/id", or the id alone where the service is "".
+func (k Key) String() string {
+	if k.Service == "" {
+		return string(k.ID)
+	}
+	return string(k.Service) + "/" + string(k.ID)
+}
+
+// Validate reports whether the key can be stored. The error is an [*InputError].
+func (k Key) Validate() error {
+	if k.ID == "" {
+		return &InputError{Field: "ID", Want: "not empty"}
+	}
+	if err := checkText("ID", string(k.ID), MaxIDLen); err != nil {
+		return err
+	}
+	return checkText("Service", string(k.Service), MaxServiceLen)
+}
+
+// checkText refuses what databases and logs disagree about: bytes that are no
+// UTF-8, NUL and other control characters.
+func checkText(field, s string, maxLen int) error {
+	switch {
+	case len(s) > maxLen:
+		return &InputError{Field: field, Value: Excerpt(s, 64), Want: "at most " + itoa(maxLen) + " bytes, has " + itoa(len(s))}
+	case !utf8.ValidString(s):
+		return &InputError{Field: field, Value: Excerpt(s, 64), Want: "valid UTF-8"}
+	case strings.IndexFunc(s, unicode.IsControl) >= 0:
+		return &InputError{Field: field, Value: Excerpt(s, 64), Want: "no control characters"}
+	}
+	return nil
+}

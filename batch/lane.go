@@ -1,0 +1,61 @@
+package batch
+
+import "fmt"
+
+// Lane is what a strategy sees of one service: all batches that were ever
+// attempted and are not final, then the first queued ones, in order. An attempted
+// batch counts as earlier than any that became visible after it.
+type Lane struct {
+	Service ServiceID
+	Batches []Waiting
+}
+
+// Waiting is one open batch of a lane, without its payload.
+type Waiting struct {
+	ID      ID
+	State   State
+	Attempt int  // claims so far
+	Ready   bool // Queued, Delayed or Unknown, and its not-before time has passed
+	// Footprint is empty where the store does not know it.
+	Footprint Footprint
+}
+
+// Run is the positions of one lane's batches that are posted one after the other;
+// it stops at its first failure.
+type Run []int
+
+// Check reports the first thing in a strategy's answer that would break the order
+// of the lane: a position that is not ready, is named twice or is out of order, or
+// one that passes an earlier open batch it conflicts with and that is not an
+// earlier position of the same run (design section 6, claiming).
+func (l Lane) Check(runs []Run) error {
+	taken := make([]int, len(l.Batches)) // 1 + the run that took it
+	for r, run := range runs {
+		last := -1
+		for _, p := range run {
+			switch {
+			case p < 0 || p >= len(l.Batches):
+				return fmt.Errorf("dltbatch: lane %q: position %d of %d batches", l.Service, p, len(l.Batches))
+			case p <= last:
+				return fmt.Errorf("dltbatch: lane %q: position %d after %d", l.Service, p, last)
+			case taken[p] != 0:
+				return fmt.Errorf("dltbatch: lane %q: position %d twice", l.Service, p)
+			case !l.Batches[p].State.Claimable() || !l.Batches[p].Ready:
+				return fmt.Errorf("dltbatch: lane %q: position %d is %s and not ready", l.Service, p, l.Batches[p].State)
+			}
+			taken[p], last = r+1, p
+		}
+	}
+	for p, r := range taken {
+		if r == 0 {
+			continue
+		}
+		for q, b := range l.Batches {
+			earlier := q < p && taken[q] != r
+			if (earlier || b.State == Submitting) && b.Footprint.Conflicts(l.Batches[p].Footprint) {
+				return fmt.Errorf("dltbatch: lane %q: position %d passes %d, which is %s and conflicts", l.Service, p, q, b.State)
+			}
+		}
+	}
+	return nil
+}

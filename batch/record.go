@@ -1,0 +1,72 @@
+package batch
+
+import "time"
+
+// Record is a stored batch as the application sees it, without its payload.
+// Times are the database's, in UTC, to the microsecond; zero where they do not apply.
+type Record struct {
+	Key
+	State   State
+	Version int64 // raised by every change of state, claim or operator action
+	Attempt int   // claims so far
+	Spent   int   // attempts that count against the budget
+	Budget  Budget
+
+	DataChangeID string
+	CreatedAt    time.Time // the order of the lane
+	FinalAt      time.Time // when the outcome became final
+
+	ClaimExpires time.Time // Submitting: until when the submitter owns it
+	NotBefore    time.Time // Delayed, Unknown, requeued: when it may be claimed
+	LastPost     time.Time // end of the last attempt that may have had an effect
+	SettlesAt    time.Time // Invalid: until then it may still be committed
+
+	// DoubtSince is the start of the first attempt whose outcome is not known;
+	// ResendUntil is until when the ledger declares a resend harmless.
+	DoubtSince  time.Time
+	ResendUntil time.Time
+
+	// Error is the last submission error, and why the batch is Rejected or Invalid.
+	Error *SubmissionError
+	// Decision says why the batch cannot go on by itself; "" where it can.
+	Decision string
+	// Receipts of the transactions that the ledger named.
+	Receipts []Receipt
+}
+
+// Final reports whether the outcome is settled: nothing but a late commit or an
+// operator changes it any more.
+func (r Record) Final() bool { return !r.FinalAt.IsZero() }
+
+// ErrorKind classifies a submission error. The values are stored.
+type ErrorKind string
+
+// The kinds of submission errors (spec/000, submission_error).
+const (
+	KindRejected      ErrorKind = "rejected"      // refused for good
+	KindBusy          ErrorKind = "busy"          // not taken, try later
+	KindUnavailable   ErrorKind = "unavailable"   // not reached
+	KindMisconfigured ErrorKind = "misconfigured" // not taken, nor would any other be
+	KindDoubt         ErrorKind = "doubt"         // outcome not known
+	KindFailed        ErrorKind = "failed"        // the ledger says: no effect, may be tried again
+	KindInvalid       ErrorKind = "invalid"       // decided against
+	KindExhausted     ErrorKind = "exhausted"     // budget used up
+	KindCancelled     ErrorKind = "cancelled"     // by an operator
+)
+
+// MaxErrorText is how much of an error's text is kept, in bytes.
+const MaxErrorText = 1024
+
+// SubmissionError is why an attempt ended as it did.
+type SubmissionError struct {
+	Kind    ErrorKind
+	Message string // bounded, printable; never a payload or a token
+}
+
+// Error implements error.
+func (e *SubmissionError) Error() string {
+	if e.Message == "" {
+		return string(e.Kind)
+	}
+	return string(e.Kind) + ": " + e.Message
+}

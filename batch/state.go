@@ -1,0 +1,89 @@
+package batch
+
+import "fmt"
+
+// State is where a stored batch stands. The values are stored: they never change their meaning.
+type State uint8
+
+// The nine states. The package comment draws them and says who moves each on.
+const (
+	// Queued waits; the queuer claims it when the strategy admits it.
+	Queued State = iota + 1
+	// Submitting has an attempt that is counted and not known to have ended. The
+	// submitter owns it until the claim expires, then the monitor.
+	Submitting
+	// Pending was accepted by the ledger; the monitor follows it.
+	Pending
+	// Valid was executed and not committed; it still holds its lane.
+	Valid
+	// Delayed is certain to have had no effect in its last attempt; the queuer
+	// claims it at its not-before time.
+	Delayed
+	// Unknown was asked for and not found, and is shown or declared safe to send again.
+	Unknown
+	// Committed is final.
+	Committed
+	// Invalid was decided against by the ledger. It is final once settled.
+	Invalid
+	// Rejected is final: refused at the door, cancelled, or its budget is used up.
+	Rejected
+)
+
+// States lists all of them, in the order of their values.
+func States() []State {
+	return []State{Queued, Submitting, Pending, Valid, Delayed, Unknown, Committed, Invalid, Rejected}
+}
+
+var stateNames = [...]string{
+	Queued: "queued", Submitting: "submitting", Pending: "pending", Valid: "valid", Delayed: "delayed",
+	Unknown: "unknown", Committed: "committed", Invalid: "invalid", Rejected: "rejected",
+}
+
+// String returns the state's name in lower case.
+func (s State) String() string {
+	if !s.Known() {
+		return fmt.Sprintf("state(%d)", uint8(s))
+	}
+	return stateNames[s]
+}
+
+// Known reports whether s is one of the nine.
+func (s State) Known() bool { return s >= Queued && s <= Rejected }
+
+// Claimable reports whether the queuer may claim a batch in this state.
+func (s State) Claimable() bool { return s == Queued || s == Delayed || s == Unknown }
+
+// InFlight reports whether the ledger has, or may have, the batch and its outcome is open.
+func (s State) InFlight() bool {
+	return s == Submitting || s == Pending || s == Valid
+}
+
+// Pair is the way the source documents write a state down: whether the batch is
+// submitted, and its status on the ledger ("" for none).
+type Pair struct {
+	Submitted bool
+	Status    string
+}
+
+// Pair returns the pair of s (spec/004, and design decisions 3 to 5).
+func (s State) Pair() Pair {
+	switch s {
+	case Queued:
+		return Pair{false, ""}
+	case Submitting, Rejected:
+		return Pair{true, ""}
+	case Pending:
+		return Pair{true, "Pending"}
+	case Valid:
+		return Pair{true, "Valid"}
+	case Delayed:
+		return Pair{false, "Delayed"}
+	case Unknown:
+		return Pair{false, "Unknown"}
+	case Committed:
+		return Pair{true, "Committed"}
+	case Invalid:
+		return Pair{true, "Invalid"}
+	}
+	return Pair{}
+}

@@ -1,0 +1,51 @@
+package batch
+
+import "fmt"
+
+// Reported is what a ledger says of a batch. Its bare "unknown" is not the state
+// [Unknown]: it may mean many things, and the monitor finds out which.
+type Reported uint8
+
+// What ledgers say.
+const (
+	// ReportedUnknown: the ledger has no trace of the batch that it can see.
+	ReportedUnknown Reported = iota + 1
+	// ReportedPending: received, outcome open.
+	ReportedPending
+	// ReportedValid: executed, not committed.
+	ReportedValid
+	// ReportedInvalid: decided against.
+	ReportedInvalid
+	// ReportedCommitted: part of the ledger.
+	ReportedCommitted
+	// ReportedFailed: the attempt definitely had no effect and may be tried again.
+	ReportedFailed
+)
+
+// String returns the word in lower case.
+func (r Reported) String() string {
+	if r < ReportedUnknown || r > ReportedFailed {
+		return fmt.Sprintf("reported(%d)", uint8(r))
+	}
+	return [...]string{"unknown", "pending", "valid", "invalid", "committed", "failed"}[r-1]
+}
+
+// Status is a ledger's answer about one batch.
+type Status struct {
+	ID       ID
+	Reported Reported
+	// Attempt the answer is about; 0 where the ledger speaks of the batch as a whole.
+	Attempt int
+	// Receipts of the transactions that failed, where the ledger names them.
+	Receipts []Receipt
+	// Message says why, for ReportedInvalid and ReportedFailed.
+	Message string
+}
+
+// Receipt is the result of one transaction (spec/000, transaction_receipts).
+type Receipt struct {
+	TransactionID string
+	Valid         bool
+	Message       string
+	Data          []byte
+}

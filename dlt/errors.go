@@ -1,0 +1,98 @@
+package dlt
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// How an attempt can fail. Everything that is none of the first four is doubt.
+var (
+	// ErrRejected: this batch is refused for good.
+	ErrRejected = errors.New("dltbatch: batch refused by the ledger")
+	// ErrBusy: certainly not taken, try later.
+	ErrBusy = errors.New("dltbatch: ledger busy")
+	// ErrUnavailable: certainly not taken, the ledger was not reached.
+	ErrUnavailable = errors.New("dltbatch: ledger unavailable")
+	// ErrMisconfigured: certainly not taken, and no other batch would be. A person has to act.
+	ErrMisconfigured = errors.New("dltbatch: ledger refuses this client")
+	// ErrDoubt: the outcome is not known.
+	ErrDoubt = errors.New("dltbatch: outcome not known")
+)
+
+// Error is what clients return. errors.Is finds its kind and its cause.
+type Error struct {
+	Op         string // "submit", "batch statuses", ...
+	StatusCode int    // HTTP status; 0 where there was no response
+	Code       int    // the ledger's own code; 0 where there was none
+	Message    string // bounded and printable; never a payload or a token
+	RetryAfter time.Duration
+	Kind       error // one of the five; nil is ErrDoubt
+	Err        error // the cause, may be nil
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	s := e.Op + ": " + e.kind().Error()
+	if e.StatusCode != 0 {
+		s += fmt.Sprintf(": HTTP %d", e.StatusCode)
+	}
+	if e.Code != 0 {
+		s += fmt.Sprintf(": code %d", e.Code)
+	}
+	if e.Message != "" {
+		s += ": " + e.Message
+	}
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+func (e *Error) kind() error {
+	if e.Kind == nil {
+		return ErrDoubt
+	}
+	return e.Kind
+}
+
+// Unwrap returns the kind and the cause.
+func (e *Error) Unwrap() []error {
+	if e.Err == nil {
+		return []error{e.kind()}
+	}
+	return []error{e.kind(), e.Err}
+}
+
+// Kind classifies the error of a Submit: the first of the four certain kinds that
+// it wraps, else doubt. An error that wraps two of them, or one beside
+// [ErrDoubt], is doubt too: one doubtful try makes the attempt doubtful.
+func Kind(err error) batch.ErrorKind {
+	if err == nil {
+		return ""
+	}
+	kind := batch.KindDoubt
+	if errors.Is(err, ErrDoubt) {
+		return kind
+	}
+	for _, k := range [...]struct {
+		err  error
+		kind batch.ErrorKind
+	}{
+		{ErrRejected, batch.KindRejected},
+		{ErrBusy, batch.KindBusy},
+		{ErrUnavailable, batch.KindUnavailable},
+		{ErrMisconfigured, batch.KindMisconfigured},
+	} {
+		if !errors.Is(err, k.err) {
+			continue
+		}
+		if kind != batch.KindDoubt {
+			return batch.KindDoubt
+		}
+		kind = k.kind
+	}
+	return kind
+}

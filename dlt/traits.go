@@ -1,0 +1,45 @@
+package dlt
+
+import (
+	"math"
+	"time"
+)
+
+// Forever is the ResendHarmlessFor of a ledger that never executes a batch twice.
+const Forever = time.Duration(math.MaxInt64)
+
+// Scope says whom back-pressure slows.
+type Scope uint8
+
+// The scopes.
+const (
+	ScopeEndpoint Scope = iota // everything that is sent to this ledger
+	ScopeService               // the one service
+)
+
+// Traits is what can be relied on. What Traits denies is never called.
+type Traits struct {
+	// Name of the ledger. It is recorded in the database by Run, which refuses another's.
+	Name string
+	// ResendHarmlessFor is how long after the first attempt the same batch may be
+	// sent again without taking effect twice: 0 never, [Forever] always.
+	ResendHarmlessFor time.Duration
+	// LateArrival is how long after its connection ended a POST may still take effect.
+	LateArrival time.Duration
+	// Grace is how long after a submission "no trace" still means nothing.
+	Grace time.Duration
+	// ResendQuiet must have passed since the last POST before a second resend, or a requeue.
+	ResendQuiet time.Duration
+	// Settle is how long an Invalid may still become Committed.
+	Settle time.Duration
+	// MaxIDsPerQuery bounds one BatchStatuses call; 0 is 50.
+	MaxIDsPerQuery int
+	// MaxInFlightPerService bounds what is accepted and not final of one service; 0 is unlimited.
+	MaxInFlightPerService int
+	// GroupsByService says that one BatchStatuses call serves one service only.
+	GroupsByService bool
+	// PressureScope says whom ErrBusy slows.
+	PressureScope Scope
+	// Resolves says that the client is a [Resolver].
+	Resolves bool
+}
