@@ -1,0 +1,80 @@
+package store
+
+import (
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// LaneRow is one open batch of a lane as a driver loads it for a claim.
+type LaneRow struct {
+	Ref
+	Row       Row
+	Budget    batch.Budget
+	Footprint batch.Footprint
+}
+
+// Plan is what a claim does to one lane.
+type Plan struct {
+	// Changed rows are written back as they are here.
+	Changed []LaneRow
+	Runs    []ClaimedRun
+	Claims  int  // batches in Runs
+	More    bool // the limit cut the lane short
+	// NextReady is how long until the first waiting batch becomes ready; 0 where none does.
+	NextReady time.Duration
+}
+
+// PlanLane decides what a claim takes from a lane. rows are all its batches ever
+// attempted and not final, in order, and then the first q.Window queued ones, in
+// order. It is the whole of design section 6, claiming, steps 3 to 5, as a pure
+// function, so that every driver means the same.
+func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQuery, limit int, choose Choose) Plan {
+	var p Plan
+	var rule Resend
+	if q.Resend != nil {
+		rule = q.Resend(service)
+	}
+	lane := batch.Lane{Service: service, Batches: make([]batch.Waiting, len(rows))}
+	for i := range rows {
+		r := &rows[i]
+		if r.Row.Ready(now) && !r.Row.Resendable(now, q.TTL, rule) {
+			r.Row = r.Row.Return(now)
+			p.Changed = append(p.Changed, *r)
+		}
+		if wait := r.Row.NotBefore.Sub(now); r.Row.State.Claimable() && wait > 0 && (p.NextReady == 0 || wait < p.NextReady) {
+			p.NextReady = wait
+		}
+		lane.Batches[i] = batch.Waiting{
+			ID: r.Key.ID, State: r.Row.State, Attempt: r.Row.Attempt, Ready: r.Row.Ready(now), Footprint: r.Footprint,
+		}
+	}
+	taken := make([]bool, len(rows))
+	for _, run := range choose(lane) {
+		claimed := ClaimedRun{Service: service}
+		for _, pos := range run {
+			if pos < 0 || pos >= len(rows) || taken[pos] || !lane.Batches[pos].Ready {
+				break // a run is posted in order: what follows a bad position stays, too
+			}
+			if p.Claims == limit {
+				p.More = true
+				break
+			}
+			r := &rows[pos]
+			claim := Claim{
+				Ref: r.Ref, From: r.Row.State, Spent: r.Row.Spent, Failures: r.Row.Failures, Budget: r.Budget,
+				Doubt: r.Row.DoubtAttempt != 0,
+			}
+			r.Row = r.Row.Claim(now, q.TTL, rule)
+			claim.Version, claim.Attempt = r.Row.Version, r.Row.Attempt
+			taken[pos] = true
+			p.Claims++
+			p.Changed = append(p.Changed, *r)
+			claimed.Batches = append(claimed.Batches, claim)
+		}
+		if len(claimed.Batches) > 0 {
+			p.Runs = append(p.Runs, claimed)
+		}
+	}
+	return p
+}

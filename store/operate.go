@@ -1,0 +1,65 @@
+package store
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// Cancel is [Operator].Cancel.
+func (r Row) Cancel(now time.Time, reason string) (Row, error) {
+	switch {
+	case r.State == batch.Submitting || r.DoubtAttempt != 0:
+		return r, fmt.Errorf("%w: cannot cancel from %s", batch.ErrInDoubt, r.State)
+	case !batch.Allowed(r.State, batch.Rejected, batch.ByOperator) || r.Final():
+		return r, fmt.Errorf("%w: cannot cancel from %s", batch.ErrNotAllowed, r.State)
+	}
+	r.Error = &batch.SubmissionError{Kind: batch.KindCancelled, Message: batch.Excerpt(reason, batch.MaxErrorText)}
+	r.final(batch.Rejected, now)
+	r.Version++
+	return r, nil
+}
+
+// Requeue is [Operator].Requeue. Attempts, spent budget and place stay as they were.
+func (r Row) Requeue(now time.Time, quiet time.Duration) (Row, error) {
+	if !batch.Allowed(r.State, batch.Queued, batch.ByOperator) || !r.Final() {
+		return r, fmt.Errorf("%w: cannot requeue from %s", batch.ErrNotAllowed, r.State)
+	}
+	r.State = batch.Queued
+	r.FinalAt, r.SettlesAt = time.Time{}, time.Time{}
+	r.NotBefore = time.Time{}
+	if !r.LastPost.IsZero() {
+		r.NotBefore = r.LastPost.Add(quiet)
+	}
+	r.Requeued = true
+	r.Error, r.Receipts, r.Failures = nil, nil, 0
+	r.Version++
+	return r, nil
+}
+
+// Decide is [Operator].Decide.
+func (r Row) Decide(now time.Time, to batch.State, reason string) (Row, error) {
+	if !batch.Allowed(r.State, to, batch.ByOperator) || r.State != batch.Submitting {
+		return r, fmt.Errorf("%w: cannot decide %s to %s", batch.ErrNotAllowed, r.State, to)
+	}
+	if r.Live(now) {
+		return r, fmt.Errorf("%w: the claim has not expired", batch.ErrInDoubt)
+	}
+	switch to {
+	case batch.Unknown:
+		r.clearDoubt()
+		r.Refused = false
+		r.lost(now)
+	case batch.Rejected:
+		r.LastPost = r.posted()
+		r.Error = &batch.SubmissionError{Kind: batch.KindCancelled, Message: batch.Excerpt(reason, batch.MaxErrorText)}
+		r.final(to, now)
+	default:
+		r.LastPost = r.posted()
+		r.Error = nil
+		r.final(to, now)
+	}
+	r.Version++
+	return r, nil
+}

@@ -1,0 +1,299 @@
+package store
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// Finding is what was found out about an attempt.
+type Finding uint8
+
+// What a submitter finds.
+const (
+	// Accepted: the ledger took the batch for processing.
+	Accepted Finding = iota + 1
+	// Doubtful: the attempt ended and its outcome is not known.
+	Doubtful
+	// Unposted: nothing was sent; the batch goes back to where it was claimed from.
+	Unposted
+	// Failed: the attempt certainly had no effect and may be repeated after Delay.
+	// A monitor finds it too, when the ledger says so.
+	Failed
+	// Refused: no effect, and it must not be repeated: refused for good, or the
+	// budget is used up. A monitor finds it too.
+	Refused
+)
+
+// What a monitor finds.
+const (
+	// IsPending, IsValid, IsInvalid, IsCommitted: the ledger's word.
+	IsPending Finding = iota + Refused + 1
+	IsValid
+	IsInvalid
+	IsCommitted
+	// Settled: an Invalid can no longer become Committed.
+	Settled
+	// NoTrace: not found, and a resend is declared harmless. The doubt stays open.
+	NoTrace
+	// NotCommitted: shown not to be committed, by evidence. The doubt is resolved.
+	NotCommitted
+	// Undecidable: nothing can be found out; a person has to decide.
+	Undecidable
+)
+
+var findingNames = [...]string{
+	Accepted: "accepted", Doubtful: "doubtful", Unposted: "unposted", Failed: "failed", Refused: "refused",
+	IsPending: "is pending", IsValid: "is valid", IsInvalid: "is invalid", IsCommitted: "is committed",
+	Settled: "settled", NoTrace: "no trace", NotCommitted: "not committed", Undecidable: "undecidable",
+}
+
+// String returns the finding in words.
+func (f Finding) String() string {
+	if f < Accepted || f > Undecidable {
+		return fmt.Sprintf("finding(%d)", uint8(f))
+	}
+	return findingNames[f]
+}
+
+// Outcome is a finding about one attempt, to be recorded.
+type Outcome struct {
+	Ref
+	// Version that the row had before the ledger was asked.
+	Version int64
+	Finding Finding
+	By      batch.Actor
+	// Attempt that the answer names; 0 where the ledger speaks of the batch as a whole.
+	Attempt int
+	// Back is where an Unposted batch was claimed from.
+	Back batch.State
+	// Spend counts the attempt against the budget.
+	Spend bool
+	// Last says that there is no other attempt: once the doubt is resolved the batch
+	// is Rejected, with Error.
+	Last bool
+	// Delay until a Failed batch may be claimed again.
+	Delay time.Duration
+	// Check is when the monitor asks (again).
+	Check time.Duration
+	// Settle is how long an IsInvalid may still become Committed.
+	Settle time.Duration
+	// Error says why, for Doubtful, Failed, Refused, IsInvalid and Undecidable.
+	Error    *batch.SubmissionError
+	Receipts []batch.Receipt
+}
+
+// Result says what became of an outcome.
+type Result uint8
+
+// The results.
+const (
+	// Written: the row is as the outcome says.
+	Written Result = iota + 1
+	// Fenced: the row's version has moved on; nothing was written.
+	Fenced
+	// Held: a commit is known, but a live claim may still be posting: record it again
+	// once that claim has ended.
+	Held
+	// Gone: there is no such batch.
+	Gone
+	// Bad: the outcome cannot be applied; Applied.Err says why.
+	Bad
+)
+
+// Applied is what became of one outcome.
+type Applied struct {
+	Ref
+	Result Result
+	From   batch.State // the state before
+	Row    Row         // the row as it is now; zero when Gone
+	// Breach says that a batch which was final was committed after all.
+	Breach bool
+	Err    error // for Bad
+}
+
+// Apply returns the row as the outcome makes it, and what to report. The caller
+// writes the row back if, and only if, the result is Written and the row differs.
+//
+// Every outcome is fenced by its version, but a commit, which is a fact whoever
+// hears of it: it is applied to whatever the row is now, open or final, unless a
+// live claim may still be posting (design section 3, promise 5).
+func (r Row) Apply(o Outcome, now time.Time) (Row, Applied) {
+	res := Applied{Ref: o.Ref, From: r.State, Row: r, Result: Written}
+	fail := func(result Result, err error) (Row, Applied) {
+		res.Result, res.Err = result, err
+		return r, res
+	}
+	switch {
+	case o.Finding == IsCommitted && r.State == batch.Committed:
+		return r, res
+	case o.Finding == IsCommitted && r.Live(now) && o.By != batch.BySubmitter:
+		return fail(Held, nil)
+	case o.Finding == IsCommitted:
+		res.Breach = r.Final()
+	case o.Version != r.Version || r.Final():
+		return fail(Fenced, nil)
+	case o.By == batch.ByMonitor && r.Live(now):
+		return fail(Bad, fmt.Errorf("%w: the live claim of %s is the submitter's", batch.ErrNotAllowed, o.Key))
+	}
+	next, err := r.found(o, now)
+	if err != nil {
+		return fail(Bad, fmt.Errorf("batch %s: %s: %w", o.Key, o.Finding, err))
+	}
+	if o.Finding != IsCommitted && !batch.Allowed(r.State, next.State, o.By) {
+		return fail(Bad, fmt.Errorf("%w: %s from %s to %s by the %s", batch.ErrNotAllowed, o.Key, r.State, next.State, o.By))
+	}
+	next.Version++
+	if o.Spend {
+		next.Spent++
+	}
+	res.Row = next
+	return next, res
+}
+
+// found is the row after the finding, its version and budget untouched.
+func (r Row) found(o Outcome, now time.Time) (Row, error) {
+	switch o.Finding {
+	case Accepted, IsPending:
+		r.accept(now, o)
+		r.State = batch.Pending
+	case IsValid:
+		r.accept(now, o)
+		r.State = batch.Valid
+	case Doubtful:
+		r.doubt(now, o)
+	case Unposted:
+		if !o.Back.Claimable() {
+			return r, fmt.Errorf("%w: put back to %s", batch.ErrNotAllowed, o.Back)
+		}
+		r.resolveOwn()
+		r.State = o.Back
+		r.ClaimExpires = time.Time{}
+	case Failed:
+		r.resolveOwn()
+		r.State = batch.Delayed
+		r.ClaimExpires = time.Time{}
+		r.NotBefore = now.Add(o.Delay)
+		r.Failures++
+		r.Error = o.Error
+	case Refused:
+		r.resolveOwn()
+		if r.DoubtAttempt != 0 { // an earlier attempt may yet take effect
+			o.Last = true
+			r.doubt(now, o)
+			break
+		}
+		r.Error = o.Error
+		r.final(batch.Rejected, now)
+	case IsInvalid:
+		if r.DoubtAttempt != 0 && o.Attempt > r.DoubtAttempt {
+			// The verdict is about a later attempt; the earlier one is still open.
+			o.Last = true
+			r.doubt(now, o)
+			break
+		}
+		r.LastPost = r.posted()
+		r.State = batch.Invalid
+		r.ClaimExpires = time.Time{}
+		r.Error, r.Receipts = o.Error, o.Receipts
+		r.SettlesAt = now.Add(o.Settle)
+		r.NextCheck = now.Add(o.Check)
+		if o.Settle <= 0 {
+			r.final(batch.Invalid, now)
+		}
+	case Settled:
+		if r.State != batch.Invalid || r.SettlesAt.After(now) {
+			return r, fmt.Errorf("%w: %s is not settled", batch.ErrNotAllowed, r.State)
+		}
+		r.final(batch.Invalid, now)
+	case IsCommitted:
+		r.LastPost = r.posted()
+		r.Error = nil
+		r.final(batch.Committed, now)
+	case NoTrace:
+		if r.Refused {
+			return r, fmt.Errorf("%w: refused, and in doubt", batch.ErrInDoubt)
+		}
+		r.lost(now)
+	case NotCommitted:
+		r.clearDoubt()
+		if o.Error != nil && !r.Refused {
+			r.Error = o.Error
+		}
+		if r.Refused || o.Last {
+			r.LastPost = r.posted()
+			r.final(batch.Rejected, now)
+			break
+		}
+		r.lost(now)
+	case Undecidable:
+		r.NextCheck = now.Add(o.Check)
+		r.Decision = "needs a decision"
+		if o.Error != nil {
+			r.Decision = o.Error.Error()
+		}
+	default:
+		return r, fmt.Errorf("%w: unknown %s", batch.ErrNotAllowed, o.Finding)
+	}
+	return r, nil
+}
+
+func (r *Row) accept(now time.Time, o Outcome) {
+	if o.Finding == Accepted {
+		r.LastPost = now
+	} else {
+		r.LastPost = r.posted()
+	}
+	r.ClaimExpires, r.NotBefore, r.SettlesAt = time.Time{}, time.Time{}, time.Time{}
+	r.NextCheck = now.Add(o.Check)
+	r.Failures = 0
+	r.Decision = ""
+	if !r.Refused {
+		r.Error = nil
+	}
+}
+
+// doubt leaves the attempt open and makes it the monitor's at once.
+func (r *Row) doubt(now time.Time, o Outcome) {
+	r.State = batch.Submitting
+	r.ClaimExpires = now
+	r.LastPost = now
+	r.NextCheck = now.Add(o.Check)
+	if !r.Refused {
+		r.Error = o.Error
+	}
+	r.Refused = r.Refused || o.Last
+}
+
+// lost makes the batch claimable again after it was not found.
+func (r *Row) lost(now time.Time) {
+	r.LastPost = r.posted()
+	r.State = batch.Unknown
+	r.ClaimExpires = time.Time{}
+	r.NotBefore = now
+	r.Decision = ""
+}
+
+// resolveOwn ends the doubt about the current attempt, which had no effect. An
+// earlier one stays open.
+func (r *Row) resolveOwn() {
+	if r.DoubtAttempt == r.Attempt {
+		r.clearDoubt()
+	} else if r.Resends > 0 {
+		r.Resends--
+	}
+}
+
+func (r *Row) clearDoubt() {
+	r.DoubtAttempt, r.Resends = 0, 0
+	r.DoubtSince, r.ResendUntil = time.Time{}, time.Time{}
+}
+
+func (r *Row) final(s batch.State, now time.Time) {
+	r.State = s
+	r.FinalAt = now
+	r.ClaimExpires, r.NotBefore, r.NextCheck = time.Time{}, time.Time{}, time.Time{}
+	r.Refused, r.Decision = false, ""
+	r.clearDoubt()
+}

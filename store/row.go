@@ -1,0 +1,148 @@
+package store
+
+import (
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// Row is the part of a stored batch that changes. Its methods are the rules of
+// design section 2 as pure functions: they return the row as it becomes. now is
+// always the database's clock.
+type Row struct {
+	State   batch.State
+	Version int64
+	Attempt int
+	Spent   int
+	// Failures counts certain failures in a row; acceptance ends the row.
+	Failures int
+
+	ClaimExpires time.Time
+	NotBefore    time.Time
+	NextCheck    time.Time // when the monitor asks next
+	AskedAt      time.Time // when it asked last
+	LastPost     time.Time
+	SettlesAt    time.Time
+	FinalAt      time.Time // zero while the row is open
+
+	// DoubtAttempt is the first attempt whose outcome is not known, 0 if there is none.
+	// Every attempt is unresolved from its claim on, so that a crash needs no writing.
+	DoubtAttempt int
+	DoubtSince   time.Time
+	ResendUntil  time.Time
+	// Resends counts the POSTs since then that may have been taken, its own excluded.
+	Resends int
+
+	Refused  bool // Error is a refusal that waits for the doubt to be resolved
+	Requeued bool
+	Error    *batch.SubmissionError
+	Decision string
+	Receipts []batch.Receipt
+}
+
+// NewRow is the row of a batch that was just added.
+func NewRow() Row { return Row{State: batch.Queued, Version: 1} }
+
+// Final reports whether the outcome is settled.
+func (r Row) Final() bool { return !r.FinalAt.IsZero() }
+
+// Live reports whether a submitter may be posting the batch.
+func (r Row) Live(now time.Time) bool {
+	return r.State == batch.Submitting && r.ClaimExpires.After(now)
+}
+
+// Monitored reports whether the monitor owns the row.
+func (r Row) Monitored(now time.Time) bool {
+	switch r.State {
+	case batch.Submitting:
+		return !r.Live(now)
+	case batch.Pending, batch.Valid:
+		return true
+	case batch.Invalid:
+		return !r.Final()
+	}
+	return false
+}
+
+// Attempted reports whether the batch counts as earlier in its lane than any that
+// became visible after it was first claimed.
+func (r Row) Attempted() bool { return r.Attempt > 0 }
+
+// Ready reports whether the row may be claimed now.
+func (r Row) Ready(now time.Time) bool {
+	return r.State.Claimable() && !r.NotBefore.After(now)
+}
+
+// Resendable reports whether a claim taken now can be posted without a chance that
+// it takes effect twice: no attempt is unresolved, or a resend stays harmless for
+// as long as its POST may take to arrive (design section 6, claiming, step 4).
+func (r Row) Resendable(now time.Time, ttl time.Duration, rule Resend) bool {
+	return r.DoubtAttempt == 0 || !now.Add(ttl).Add(rule.LateArrival).After(r.ResendUntil)
+}
+
+// Claim counts an attempt before anything is sent. The caller has checked Ready
+// and Resendable.
+func (r Row) Claim(now time.Time, ttl time.Duration, rule Resend) Row {
+	r.State = batch.Submitting
+	r.Version++
+	r.Attempt++
+	r.ClaimExpires = now.Add(ttl)
+	r.NextCheck = r.ClaimExpires
+	if r.DoubtAttempt == 0 {
+		r.DoubtAttempt, r.DoubtSince, r.Resends = r.Attempt, now, 0
+	} else {
+		r.Resends++
+	}
+	r.ResendUntil = r.DoubtSince.Add(rule.HarmlessFor)
+	return r
+}
+
+// Return hands a row that can no longer be sent again back to the monitor, as in doubt.
+func (r Row) Return(now time.Time) Row {
+	r.State = batch.Submitting
+	r.Version++
+	r.ClaimExpires = r.LastPost
+	if r.ClaimExpires.IsZero() {
+		r.ClaimExpires = now
+	}
+	r.NotBefore, r.NextCheck = time.Time{}, now
+	return r
+}
+
+// Leased is the row while one monitor asks about it.
+func (r Row) Leased(now time.Time, lease time.Duration) Row {
+	r.AskedAt, r.NextCheck = now, now.Add(lease)
+	return r
+}
+
+// posted is when the last POST that may have had an effect ended, at the latest.
+func (r Row) posted() time.Time {
+	if r.State == batch.Submitting {
+		return r.ClaimExpires
+	}
+	return r.LastPost
+}
+
+// InFlight is what the monitor sees of the row.
+func (r Row) InFlight(ref Ref, budget batch.Budget, now time.Time) InFlight {
+	return InFlight{
+		Ref: ref, Version: r.Version, State: r.State, Attempt: r.Attempt, Spent: r.Spent, Budget: budget,
+		PostedAgo: now.Sub(r.posted()), Resends: r.Resends, ResendLeft: r.ResendUntil.Sub(now),
+		SettleLeft: r.SettlesAt.Sub(now), DoubtAttempt: r.DoubtAttempt, Failures: r.Failures,
+		Refused: r.Refused, Requeued: r.Requeued, Undecided: r.Decision != "",
+	}
+}
+
+// Record is what the application sees of the row. The caller fills in what is not in it.
+func (r Row) Record(key batch.Key) batch.Record {
+	rec := batch.Record{
+		Key: key, State: r.State, Version: r.Version, Attempt: r.Attempt, Spent: r.Spent,
+		FinalAt: r.FinalAt, NotBefore: r.NotBefore, LastPost: r.LastPost, SettlesAt: r.SettlesAt,
+		DoubtSince: r.DoubtSince, ResendUntil: r.ResendUntil,
+		Error: r.Error, Decision: r.Decision, Receipts: r.Receipts,
+	}
+	if r.State == batch.Submitting {
+		rec.ClaimExpires = r.ClaimExpires
+	}
+	return rec
+}
