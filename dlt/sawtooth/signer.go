@@ -1,0 +1,89 @@
+package sawtooth
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+
+	"github.com/decred/dcrd/dcrec/secp256k1/v4"
+	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// Signer signs the headers of transactions and batches. [PrivateKey] is one;
+// another may ask an HSM or a remote service. Build and its relatives call it from
+// the caller's goroutine only, and check what it returns.
+type Signer interface {
+	// PublicKey returns the compressed secp256k1 public key, 66 lower-case hex
+	// digits. It is always the same.
+	PublicKey() string
+	// Sign returns the ECDSA signature over the SHA-256 of message: r and s, 32
+	// bytes each, as 128 lower-case hex digits, with s in the lower half of the
+	// order (ledgers/sawtooth-and-splinter.md A2). It does not keep message.
+	Sign(message []byte) (string, error)
+}
+
+// PrivateKey is a secp256k1 key in memory. It never shows in formatted text. Its
+// methods may be called concurrently.
+type PrivateKey struct {
+	key    *secp256k1.PrivateKey
+	public string
+}
+
+// GeneratePrivateKey makes a new key from the system's source of randomness.
+func GeneratePrivateKey() (*PrivateKey, error) {
+	key, err := secp256k1.GeneratePrivateKey()
+	if err != nil {
+		return nil, fmt.Errorf("sawtooth: generate private key: %w", err)
+	}
+	return newPrivateKey(key), nil
+}
+
+// ParsePrivateKey reads a key of 64 hex digits, as `sawtooth keygen` writes them
+// (without the newline). The error is a [*batch.InputError] that never shows the key.
+func ParsePrivateKey(s string) (*PrivateKey, error) {
+	b, err := hex.DecodeString(s)
+	if err != nil { // the cause would show a byte of the key
+		return nil, &batch.InputError{Field: "private key", Want: "64 hex digits"}
+	}
+	return NewPrivateKey(b)
+}
+
+// NewPrivateKey makes a key of its 32 bytes, which it does not keep. The error is
+// a [*batch.InputError].
+func NewPrivateKey(b []byte) (*PrivateKey, error) {
+	var d secp256k1.ModNScalar
+	if len(b) != secp256k1.PrivKeyBytesLen {
+		return nil, &batch.InputError{Field: "private key", Want: "32 bytes (64 hex digits)"}
+	}
+	if overflow := d.SetByteSlice(b); overflow || d.IsZero() {
+		return nil, &batch.InputError{Field: "private key", Want: "a number from 1 to the order of secp256k1"}
+	}
+	return newPrivateKey(secp256k1.NewPrivateKey(&d)), nil
+}
+
+func newPrivateKey(key *secp256k1.PrivateKey) *PrivateKey {
+	return &PrivateKey{key: key, public: hex.EncodeToString(key.PubKey().SerializeCompressed())}
+}
+
+// PublicKey implements [Signer].
+func (k *PrivateKey) PublicKey() string { return k.public }
+
+// Sign implements [Signer]. Its nonces are those of RFC 6979, so that the same
+// message has the same signature every time; it never fails.
+func (k *PrivateKey) Sign(message []byte) (string, error) {
+	hash := sha256.Sum256(message)
+	sig := ecdsa.Sign(k.key, hash[:])
+	r, s := sig.R(), sig.S()
+	var out [64]byte
+	r.PutBytesUnchecked(out[:32])
+	s.PutBytesUnchecked(out[32:])
+	return hex.EncodeToString(out[:]), nil
+}
+
+// Format implements [fmt.Formatter] for every verb, so that no log shows the key.
+func (k *PrivateKey) Format(w fmt.State, _ rune) {
+	_, _ = io.WriteString(w, "private key of "+k.public)
+}

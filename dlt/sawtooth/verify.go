@@ -1,0 +1,89 @@
+package sawtooth
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+
+	"github.com/decred/dcrd/dcrec/secp256k1/v4"
+	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+const (
+	idLen        = 128 // hex digits of a signature, and so of an id
+	publicKeyLen = 66
+	addressLen   = 70
+)
+
+// Verify reports whether signature is publicKey's over message, in the one form
+// that a node takes: low S, lower-case hex, a compressed key
+// (ledgers/sawtooth-and-splinter.md A2). The error is a [*batch.InputError].
+func Verify(publicKey string, message []byte, signature string) error {
+	key, err := parsePublicKey(publicKey)
+	if err != nil {
+		return err
+	}
+	return verify(key, message, signature)
+}
+
+func parsePublicKey(s string) (*secp256k1.PublicKey, error) {
+	const want = "a compressed secp256k1 public key, 66 lower-case hex digits"
+	if len(s) != publicKeyLen || !isHex(s) {
+		return nil, &batch.InputError{Field: "signer_public_key", Value: batch.Excerpt(s, 80), Want: want}
+	}
+	b, err := hex.DecodeString(s)
+	if err == nil {
+		var key *secp256k1.PublicKey
+		if key, err = secp256k1.ParsePubKey(b); err == nil {
+			return key, nil
+		}
+	}
+	return nil, &batch.InputError{Field: "signer_public_key", Value: s, Want: want, Err: err}
+}
+
+func verify(key *secp256k1.PublicKey, message []byte, signature string) error {
+	refuse := func(want string) error {
+		return &batch.InputError{Field: "header_signature", Value: batch.Excerpt(signature, 136), Want: want}
+	}
+	if !isID(signature) {
+		return refuse("128 lower-case hex digits")
+	}
+	var raw [64]byte
+	if _, err := hex.Decode(raw[:], []byte(signature)); err != nil {
+		return refuse("128 lower-case hex digits")
+	}
+	var r, s secp256k1.ModNScalar
+	if r.SetByteSlice(raw[:32]) || s.SetByteSlice(raw[32:]) || r.IsZero() || s.IsZero() {
+		return refuse("r and s from 1 to the order of secp256k1")
+	}
+	// The other half is as good a signature to mathematics, and refused by
+	// libsecp256k1, which both ledgers verify with.
+	if s.IsOverHalfOrder() {
+		return refuse("low S")
+	}
+	hash := sha256.Sum256(message)
+	if !ecdsa.NewSignature(&r, &s).Verify(hash[:], key) {
+		return refuse("the signature of the header's bytes by signer_public_key")
+	}
+	return nil
+}
+
+// isHex reports whether s is lower-case hex, of any length.
+func isHex(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// isID reports whether s can be asked for: the status endpoint demands [0-9a-f]{128}.
+func isID(s string) bool { return len(s) == idLen && isHex(s) }
+
+// isAddress reports whether s may be an input or an output
+// (ledgers/sawtooth-and-splinter.md A3).
+func isAddress(s string) bool { return len(s) <= addressLen && len(s)%2 == 0 && isHex(s) }
+
+const wantAddress = "lower-case hex of even length, at most 70 digits"
