@@ -1,0 +1,47 @@
+package sawtooth
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"mime"
+	"net/http"
+	"time"
+)
+
+// envelope is a node's error body: {"error": {"code": 30, "message": ..., "title": ...}}.
+// Only the code is stable (ledgers/sawtooth-and-splinter.md B2).
+type envelope struct {
+	// isJSON tells a node's answer, even one that was cut off, from the plain text or
+	// HTML of what stands before it.
+	isJSON  bool
+	code    int // 0 where there is none
+	message string
+}
+
+// readEnvelope never fails: an answer that cannot be read in time has no code.
+// cancel is that of the request.
+func readEnvelope(h http.Header, body io.Reader, cancel context.CancelFunc) envelope {
+	timer := time.AfterFunc(patience, cancel)
+	defer timer.Stop()
+	b, _ := io.ReadAll(io.LimitReader(body, maxEnvelope)) // what was read before an error still counts
+	return parseEnvelope(h.Get("Content-Type"), b)
+}
+
+func parseEnvelope(contentType string, b []byte) envelope {
+	media, _, _ := mime.ParseMediaType(contentType)
+	b = bytes.TrimSpace(b)
+	e := envelope{isJSON: media == "application/json" || (len(b) > 0 && b[0] == '{')}
+	var doc struct {
+		Error struct {
+			Code    int    `json:"code"`
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	// A document that is not the node's, however well formed, has no code.
+	if json.Unmarshal(b, &doc) == nil {
+		e.code, e.message = doc.Error.Code, doc.Error.Message
+	}
+	return e
+}

@@ -1,0 +1,196 @@
+package sawtooth
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// The defaults of [Options], which say where each comes from.
+const (
+	DefaultName        = "sawtooth"
+	DefaultGrace       = 60 * time.Second
+	DefaultResendQuiet = 1260 * time.Second
+	DefaultSettle      = 30 * time.Second
+	DefaultMaxResponse = 10 << 20
+)
+
+// Options are the options of [New]. The zero value of each field is its default.
+type Options struct {
+	// Name of the network, by which a database knows its ledger. Defaults to "sawtooth".
+	Name string
+
+	// Fallbacks are the base URLs of further nodes of the same network, which are
+	// submitted to when the ones before cannot be reached. At most 63.
+	Fallbacks []string
+
+	// Client sends the requests; use it for proxies, client certificates and tokens
+	// that change. It is copied: redirects are never followed and cookies not kept,
+	// whatever it says. Its timeout, if any, counts beside the context's. Defaults to
+	// a client of its own with a bound of 5 s on dialling and on the TLS handshake,
+	// and no proxy.
+	Client *http.Client
+	// TLSConfig is that of the default client; not allowed beside Client. Defaults
+	// to the system's roots.
+	TLSConfig *tls.Config
+	// Header is sent with every request, for proxies that want authorization. Its
+	// values never show in errors. Defaults to none.
+	Header http.Header
+
+	// Grace is how long after a submission UNKNOWN still means nothing: at least
+	// 30 s and a block interval (ledgers/sawtooth-and-splinter.md E). Defaults to 60 s.
+	Grace time.Duration
+	// ResendQuiet is how long a node ignores the same batch after the last time it
+	// was sent, and a margin (B7). Defaults to 1260 s.
+	ResendQuiet time.Duration
+	// Settle is how long an INVALID may still become COMMITTED: a few block
+	// intervals (B5). Defaults to 30 s.
+	Settle time.Duration
+
+	// MaxBody is the node's client_max_size in bytes. Defaults to [DefaultMaxBody].
+	MaxBody int
+	// MaxResponse bounds what is read of one answer, in bytes. Defaults to 10 MiB.
+	MaxResponse int64
+}
+
+// withDefaults returns a copy that has no zero values left.
+func (o *Options) withDefaults() (Options, error) {
+	var c Options
+	if o != nil {
+		c = *o
+	}
+	for _, d := range [...]struct {
+		name  string
+		value *time.Duration
+		def   time.Duration
+	}{
+		{"Grace", &c.Grace, DefaultGrace},
+		{"ResendQuiet", &c.ResendQuiet, DefaultResendQuiet},
+		{"Settle", &c.Settle, DefaultSettle},
+	} {
+		if *d.value < 0 {
+			return c, &batch.InputError{Field: "Options." + d.name, Value: d.value.String(), Want: "0 (default) or more"}
+		}
+		if *d.value == 0 {
+			*d.value = d.def
+		}
+	}
+	if c.MaxBody < 0 || c.MaxResponse < 0 {
+		return c, &batch.InputError{
+			Field: "Options.MaxBody, Options.MaxResponse",
+			Value: strconv.Itoa(c.MaxBody) + ", " + strconv.FormatInt(c.MaxResponse, 10), Want: "0 (default) or more",
+		}
+	}
+	if c.MaxBody == 0 {
+		c.MaxBody = DefaultMaxBody
+	}
+	if c.MaxResponse == 0 {
+		c.MaxResponse = DefaultMaxResponse
+	}
+	if c.Name == "" {
+		c.Name = DefaultName
+	}
+	if c.Client != nil && c.TLSConfig != nil {
+		return c, &batch.InputError{Field: "Options.TLSConfig", Want: "nil where Options.Client is set: it belongs into the client's transport"}
+	}
+	if len(c.Fallbacks) > maxEndpoints-1 {
+		return c, &batch.InputError{Field: "Options.Fallbacks", Value: strconv.Itoa(len(c.Fallbacks)), Want: "at most 63"}
+	}
+	c.Header = c.Header.Clone()
+	return c, checkHeader(c.Header)
+}
+
+// checkHeader refuses at the start what would fail with every request, and what
+// the protocol fixes. The error never shows a value.
+func checkHeader(h http.Header) error {
+	for name, values := range h {
+		switch http.CanonicalHeaderKey(name) {
+		case "Content-Type", "Content-Length", "Content-Encoding", "Transfer-Encoding", "Accept-Encoding", "Expect", "Connection", "Host", "Cookie":
+			return &batch.InputError{Field: "Options.Header", Value: batch.Excerpt(name, 64), Want: "no header that the client sets itself or never sends"}
+		}
+		if name == "" || strings.ContainsFunc(name, func(r rune) bool {
+			return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
+		}) {
+			return &batch.InputError{Field: "Options.Header", Value: batch.Excerpt(name, 64), Want: "the name of a header"}
+		}
+		for _, v := range values {
+			if strings.ContainsFunc(v, func(r rune) bool { return (r < ' ' && r != '\t') || r == 0x7f }) {
+				return &batch.InputError{Field: "Options.Header", Value: batch.Excerpt(name, 64), Want: "a value without control characters"}
+			}
+		}
+	}
+	return nil
+}
+
+// httpClient makes the client that requests are sent with.
+func (o *Options) httpClient() *http.Client {
+	var c http.Client
+	if o.Client != nil {
+		c = *o.Client
+	} else {
+		c.Transport = &http.Transport{
+			DialContext:         (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+			TLSHandshakeTimeout: 5 * time.Second,
+			TLSClientConfig:     o.TLSConfig.Clone(),
+			ForceAttemptHTTP2:   true,
+			MaxIdleConns:        256,
+			MaxIdleConnsPerHost: 64,
+			// Less than the 75 s after which a node closes a silent connection: a
+			// batch that is posted into a closing one is in doubt for no reason.
+			IdleConnTimeout: 60 * time.Second,
+		}
+	}
+	c.Jar = nil
+	// A redirect that is followed is a second POST that nobody counted.
+	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &c
+}
+
+// endpoint is one node.
+type endpoint struct{ batches, statuses string }
+
+// parseEndpoint never shows a URL that it refuses, for it may hold a password.
+func parseEndpoint(field, s string) (endpoint, error) {
+	refuse := func(want string) (endpoint, error) {
+		return endpoint{}, &batch.InputError{Field: field, Want: want}
+	}
+	u, err := url.Parse(s)
+	switch {
+	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "":
+		return refuse("an http or https URL with a host, such as http://localhost:8008")
+	case !validPort(u.Port()):
+		return refuse("a port from 1 to 65535")
+	case u.User != nil:
+		return refuse("no user or password in the URL; Options.Header can carry authorization")
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return refuse("no query and no fragment in the URL")
+	}
+	return endpoint{batches: u.JoinPath("batches").String(), statuses: u.JoinPath("batch_statuses").String()}, nil
+}
+
+func validPort(s string) bool {
+	n, err := strconv.ParseUint(s, 10, 16)
+	return s == "" || (err == nil && n > 0)
+}
+
+func parseEndpoints(first string, fallbacks []string) ([]endpoint, error) {
+	e, err := parseEndpoint("url", first)
+	if err != nil {
+		return nil, err
+	}
+	out := []endpoint{e}
+	for i, s := range fallbacks {
+		if e, err = parseEndpoint(fmt.Sprintf("Options.Fallbacks[%d]", i), s); err != nil {
+			return nil, err
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}

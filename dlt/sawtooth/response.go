@@ -1,0 +1,120 @@
+package sawtooth
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dltbatch/dltbatch/dlt"
+)
+
+// verdict is what a response means for the attempt.
+type verdict struct {
+	kind       error // nil: accepted
+	retryAfter time.Duration
+}
+
+// classify says what the response to POST /batches means, for a list of one batch
+// (ledgers/sawtooth-and-splinter.md B2, B3, E(1)). What it does not know is doubt.
+func classify(status, code int, h http.Header, isJSON bool, now time.Time) verdict {
+	switch {
+	case status == http.StatusAccepted:
+		return verdict{} // whatever the body is: the node has the batch
+	case status == http.StatusTooManyRequests:
+		// The pool is full (31), or a proxy limits the rate; neither took anything.
+		return verdict{kind: dlt.ErrBusy, retryAfter: retryAfter(h, now)}
+	case status == http.StatusRequestTimeout && code == 19:
+		// The REST process could not hand it to the validator. A 408 of anybody else
+		// only says that somebody waited long enough.
+		return verdict{kind: dlt.ErrBusy, retryAfter: retryAfter(h, now)}
+	case status == http.StatusRequestEntityTooLarge:
+		return verdict{kind: dlt.ErrRejected} // a single batch cannot be split
+	case status == http.StatusBadRequest:
+		return verdict{kind: badRequest(code, isJSON)}
+	case isRefusal(status), isRedirect(status):
+		return verdict{kind: dlt.ErrMisconfigured}
+	default:
+		// 5xx, with 17 above all, may still execute; 303 says "done, look there";
+		// another 2xx or 4xx is not the node's.
+		return verdict{kind: dlt.ErrDoubt}
+	}
+}
+
+func badRequest(code int, isJSON bool) error {
+	switch code {
+	case 30: // signature, structure or permission
+		return dlt.ErrRejected
+	case 34, 35:
+		// Empty, or no BatchList. That would be a bug of this client, which frames
+		// them all alike; but it is about these bytes, and another batch may well be
+		// taken, so that it must not stop the others.
+		return dlt.ErrRejected
+	case 42: // content type: a proxy changes it
+		return dlt.ErrMisconfigured
+	case 0:
+		if !isJSON { // request line or headers too long, or a proxy's refusal
+			return dlt.ErrMisconfigured
+		}
+	}
+	return dlt.ErrDoubt
+}
+
+// isRefusal reports the statuses that say, before any work is done, that this
+// client may not, or that this is not the place.
+func isRefusal(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
+		http.StatusProxyAuthRequired, http.StatusUnsupportedMediaType:
+		return true
+	}
+	return false
+}
+
+// isRedirect reports the redirects that ask to send the same elsewhere, so that
+// nothing was done here. They are not followed.
+func isRedirect(status int) bool {
+	switch status {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return true
+	}
+	return false
+}
+
+// classifyStatuses says what a response to POST /batch_statuses means that is not 200.
+func classifyStatuses(status, code int, h http.Header, now time.Time) verdict {
+	switch {
+	case status == http.StatusTooManyRequests || status == http.StatusRequestTimeout:
+		return verdict{kind: dlt.ErrBusy, retryAfter: retryAfter(h, now)}
+	case isRefusal(status), isRedirect(status):
+		return verdict{kind: dlt.ErrMisconfigured}
+	case status == http.StatusBadRequest && (code == 43 || code == 46 || code == 60 || code == 66):
+		return verdict{kind: dlt.ErrMisconfigured} // our request is wrong: asking again changes nothing
+	default:
+		return verdict{kind: dlt.ErrDoubt}
+	}
+}
+
+// maxRetryAfter bounds what a server can make us wait.
+const maxRetryAfter = time.Hour
+
+// retryAfter reads the header of the name: seconds, or a date. It is 0 where there
+// is none that makes sense.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	v := strings.TrimSpace(h.Get("Retry-After"))
+	if v == "" {
+		return 0
+	}
+	if strings.Trim(v, "0123456789") == "" {
+		seconds, err := strconv.ParseInt(v, 10, 64)
+		if err != nil || seconds > int64(maxRetryAfter/time.Second) {
+			return maxRetryAfter
+		}
+		return time.Duration(seconds) * time.Second
+	}
+	date, err := http.ParseTime(v)
+	if err != nil {
+		return 0
+	}
+	return min(max(date.Sub(now), 0), maxRetryAfter)
+}

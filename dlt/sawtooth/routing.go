@@ -1,0 +1,43 @@
+package sawtooth
+
+import (
+	"sync"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+const (
+	maxEndpoints = 64     // the bits of a mask
+	maxMemory    = 50_000 // ids in each of the two halves
+)
+
+// memory knows where batches were sent, as a mask of endpoints. It holds the last
+// 50,000 to 100,000 ids; what it forgot is asked of every endpoint.
+type memory struct {
+	mu       sync.Mutex
+	new, old map[batch.ID]uint64
+}
+
+func (m *memory) add(id batch.ID, endpoint uint32) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	mask := m.new[id] | m.old[id] | 1<<endpoint
+	if m.new == nil || len(m.new) >= maxMemory {
+		m.old, m.new = m.new, make(map[batch.ID]uint64)
+	}
+	m.new[id] = mask
+}
+
+// mask is 0 where nothing is known.
+func (m *memory) mask(id batch.ID) uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.new[id] | m.old[id]
+}
+
+func (m *memory) forget(id batch.ID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.new, id)
+	delete(m.old, id)
+}

@@ -1,0 +1,196 @@
+package sawtooth
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/bits"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+)
+
+// maxIDs is how many ids one request asks about (ledgers/sawtooth-and-splinter.md E).
+const maxIDs = 50
+
+const opStatuses = "batch statuses"
+
+// BatchStatuses implements [dlt.BatchStatusReader]. The service does not matter. An
+// id that is not 128 lower-case hex digits is never asked about and has no answer:
+// it would fail the whole request. Errors are [*dlt.Error]s, several joined where
+// several nodes were asked; the answers beside one are good.
+func (c *Client) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
+	ids := askable(attempts)
+	if len(c.endpoints) == 1 {
+		return c.ask(ctx, 0, ids)
+	}
+	groups := make(map[uint64][]batch.ID)
+	for _, id := range ids {
+		mask := c.sent.mask(id)
+		if mask == 0 {
+			mask = c.everywhere()
+		}
+		groups[mask] = append(groups[mask], id)
+	}
+	// At once: a node that hangs must not keep the others' answers back.
+	var (
+		wg   sync.WaitGroup
+		mu   sync.Mutex
+		out  []batch.Status
+		errs []error
+	)
+	for mask, group := range groups {
+		wg.Go(func() {
+			statuses, err := c.askRouted(ctx, mask, group)
+			mu.Lock()
+			defer mu.Unlock()
+			out, errs = append(out, statuses...), append(errs, err)
+		})
+	}
+	wg.Wait()
+	for _, s := range out {
+		if s.Reported == batch.ReportedCommitted || s.Reported == batch.ReportedInvalid {
+			c.sent.forget(s.ID)
+		}
+	}
+	return out, errors.Join(errs...)
+}
+
+// askable returns the ids that can be asked about, none twice.
+func askable(attempts []batch.Attempt) []batch.ID {
+	ids := make([]batch.ID, 0, len(attempts))
+	seen := make(map[batch.ID]struct{}, len(attempts))
+	for _, a := range attempts {
+		if _, twice := seen[a.ID]; !twice && isID(string(a.ID)) {
+			seen[a.ID] = struct{}{}
+			ids = append(ids, a.ID)
+		}
+	}
+	return ids
+}
+
+func (c *Client) everywhere() uint64 { return ^uint64(0) >> (maxEndpoints - len(c.endpoints)) }
+
+// askRouted asks the endpoints of the mask, where the batches were sent, and the
+// others only when none of those can be reached: nodes gossip, so they may know.
+func (c *Client) askRouted(ctx context.Context, mask uint64, ids []batch.ID) ([]batch.Status, error) {
+	out, unreachable, err := c.askAll(ctx, mask, ids)
+	if rest := c.everywhere() &^ mask; unreachable && rest != 0 {
+		var restErr error
+		if out, unreachable, restErr = c.askAll(ctx, rest, ids); !unreachable {
+			return out, restErr
+		}
+		err = errors.Join(err, restErr)
+	}
+	return out, err
+}
+
+// askAll asks every endpoint of the mask and takes the strongest answer about each
+// batch. The error is nil when every id has one. unreachable says that no endpoint
+// of the mask could be reached.
+func (c *Client) askAll(ctx context.Context, mask uint64, ids []batch.ID) (out []batch.Status, unreachable bool, err error) {
+	type reply struct {
+		statuses []batch.Status
+		err      error
+	}
+	replies := make([]reply, len(c.endpoints))
+	var wg sync.WaitGroup
+	for i := range c.endpoints {
+		if mask&(1<<i) != 0 {
+			wg.Go(func() { replies[i].statuses, replies[i].err = c.ask(ctx, i, ids) })
+		}
+	}
+	wg.Wait()
+
+	best := make(map[batch.ID]batch.Status, len(ids))
+	var errs []error
+	open, down := false, 0 // open: a node that may know better has not answered
+	for i := range c.endpoints {
+		r := replies[i]
+		for _, s := range r.statuses {
+			if old, ok := best[s.ID]; !ok || strength(s.Reported) > strength(old.Reported) {
+				best[s.ID] = s
+			}
+		}
+		switch {
+		case r.err == nil:
+			continue
+		case dlt.Kind(r.err) == batch.KindUnavailable:
+			down++
+		default:
+			open = true
+		}
+		errs = append(errs, r.err)
+	}
+	for _, id := range ids {
+		s, ok := best[id]
+		if ok && !(open && s.Reported == batch.ReportedUnknown) {
+			out = append(out, s)
+		}
+	}
+	if len(out) == len(ids) {
+		return out, false, nil
+	}
+	return out, down == bits.OnesCount64(mask), errors.Join(errs...)
+}
+
+// strength orders what nodes say: each has a memory of its own, and the one that
+// knows more is right. Only a commit is in the chain that they share.
+func strength(r batch.Reported) int {
+	return slices.Index([]batch.Reported{
+		batch.ReportedUnknown, batch.ReportedPending, batch.ReportedInvalid, batch.ReportedCommitted,
+	}, r)
+}
+
+// ask asks one endpoint, in chunks. It stops at the first that fails.
+func (c *Client) ask(ctx context.Context, endpoint int, ids []batch.ID) ([]batch.Status, error) {
+	var out []batch.Status
+	for chunk := range slices.Chunk(ids, maxIDs) {
+		statuses, err := c.askChunk(ctx, c.endpoints[endpoint].statuses, chunk)
+		out = append(out, statuses...)
+		if err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// askChunk never asks the node to wait: that would occupy one of the five threads
+// that serve every client of the validator (B4).
+func (c *Client) askChunk(ctx context.Context, target string, ids []batch.ID) ([]batch.Status, error) {
+	body, err := json.Marshal(ids)
+	if err != nil {
+		return nil, fmt.Errorf("sawtooth: encode ids: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	req, err := newPost(ctx, target, "application/json")
+	if err != nil {
+		return nil, &dlt.Error{Op: opStatuses, Kind: dlt.ErrMisconfigured, Err: c.cause(err)}
+	}
+	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	req.Body, _ = open()
+	req.GetBody = open // a question may be sent twice, over a connection that had just been closed
+	req.ContentLength = int64(len(body))
+	resp, err := c.exchange(req, opStatuses)
+	if err != nil {
+		return nil, err
+	}
+	defer drain(resp.Body, cancel)
+	if resp.StatusCode != http.StatusOK {
+		e := readEnvelope(resp.Header, resp.Body, cancel)
+		return nil, c.refusal(opStatuses, resp, e, classifyStatuses(resp.StatusCode, e.code, resp.Header, time.Now()))
+	}
+	statuses, err := decodeStatuses(&bounded{r: resp.Body, left: c.maxReply}, ids)
+	if err != nil {
+		err = &dlt.Error{Op: opStatuses, StatusCode: resp.StatusCode, Kind: dlt.ErrDoubt, Err: c.cause(err)}
+	}
+	return statuses, err
+}

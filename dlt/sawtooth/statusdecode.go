@@ -1,0 +1,178 @@
+package sawtooth
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// statusJSON is one element of a node's answer (ledgers/sawtooth-and-splinter.md
+// B4). The node omits keys whose value is empty.
+type statusJSON struct {
+	ID      string `json:"id"`
+	Status  string `json:"status"`
+	Invalid []struct {
+		ID           string `json:"id"`
+		Message      string `json:"message"`
+		ExtendedData string `json:"extended_data"` // standard base64
+	} `json:"invalid_transactions"`
+}
+
+// decodeStatuses reads the answer as it comes, matches it by id and returns at
+// most one status an id. What was complete before an error is returned beside it.
+func decodeStatuses(r io.Reader, ids []batch.ID) ([]batch.Status, error) {
+	d := &statusDecoder{json: json.NewDecoder(r), open: make(map[batch.ID]struct{}, len(ids))}
+	for _, id := range ids {
+		d.open[id] = struct{}{}
+	}
+	err := d.document()
+	if err == nil && !d.data {
+		err = errors.New("the answer has no data")
+	}
+	return d.out, errors.Join(err, d.first)
+}
+
+type statusDecoder struct {
+	json  *json.Decoder
+	open  map[batch.ID]struct{} // asked about and not answered
+	out   []batch.Status
+	data  bool  // there was a list
+	first error // of an element that is unusable by itself
+}
+
+func (d *statusDecoder) document() error {
+	if err := d.delim('{'); err != nil {
+		return err
+	}
+	for d.json.More() {
+		key, err := d.json.Token()
+		if err != nil {
+			return unexpectedEOF(err)
+		}
+		if key == "data" {
+			err = d.list()
+		} else {
+			var skipped json.RawMessage
+			err = d.json.Decode(&skipped)
+		}
+		if err != nil {
+			return unexpectedEOF(err)
+		}
+	}
+	return d.delim('}')
+}
+
+func (d *statusDecoder) list() error {
+	if err := d.delim('['); err != nil {
+		return err
+	}
+	d.data = true
+	for d.json.More() {
+		var e statusJSON
+		err := d.json.Decode(&e)
+		var wrong *json.UnmarshalTypeError
+		if errors.As(err, &wrong) { // well-formed JSON, so that the next element can be read
+			d.note(err)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		d.element(e)
+	}
+	return d.delim(']')
+}
+
+func (d *statusDecoder) element(e statusJSON) {
+	id := batch.ID(e.ID)
+	if _, asked := d.open[id]; !asked {
+		return
+	}
+	s := batch.Status{ID: id}
+	switch e.Status {
+	case "COMMITTED":
+		s.Reported = batch.ReportedCommitted
+	case "INVALID":
+		s.Reported = batch.ReportedInvalid
+	case "PENDING":
+		s.Reported = batch.ReportedPending
+	case "UNKNOWN":
+		s.Reported = batch.ReportedUnknown
+	default:
+		d.note(fmt.Errorf("unknown status %q of batch %s", batch.Excerpt(e.Status, 64), e.ID))
+		return
+	}
+	seen := make(map[string]struct{}, len(e.Invalid))
+	for _, t := range e.Invalid {
+		if _, twice := seen[t.ID]; twice { // the block was executed again (B4)
+			continue
+		}
+		seen[t.ID] = struct{}{}
+		data, err := base64.StdEncoding.DecodeString(t.ExtendedData)
+		if err != nil {
+			data = nil // the verdict does not hang on the processor's extra bytes
+		}
+		s.Receipts = append(s.Receipts, batch.Receipt{
+			TransactionID: batch.Excerpt(t.ID, batch.MaxIDLen),
+			Message:       batch.Excerpt(t.Message, batch.MaxErrorText),
+			Data:          data,
+		})
+	}
+	if s.Reported == batch.ReportedInvalid && len(e.Invalid) > 0 {
+		s.Message = batch.Excerpt(e.Invalid[0].Message, maxText)
+	}
+	delete(d.open, id)
+	d.out = append(d.out, s)
+}
+
+func (d *statusDecoder) note(err error) {
+	if d.first == nil {
+		d.first = err
+	}
+}
+
+func (d *statusDecoder) delim(want json.Delim) error {
+	t, err := d.json.Token()
+	if err != nil {
+		return unexpectedEOF(err)
+	}
+	if t != want {
+		return fmt.Errorf("the answer has no %q at byte %d", want, d.json.InputOffset())
+	}
+	return nil
+}
+
+// unexpectedEOF makes of an end in the middle what it is.
+func unexpectedEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// bounded fails, rather than ending, when there is more than left bytes.
+type bounded struct {
+	r    io.Reader
+	left int64
+}
+
+var errTooLarge = errors.New("the answer is larger than Options.MaxResponse")
+
+// Read implements [io.Reader].
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left < 0 {
+		return 0, errTooLarge
+	}
+	if int64(len(p)) > b.left+1 { // one more, to see whether there is more
+		p = p[:b.left+1]
+	}
+	n, err := b.r.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		return n - 1, errTooLarge
+	}
+	return n, err
+}

@@ -1,0 +1,93 @@
+// Package leak fails a test binary that leaves goroutines behind. Only tests import it.
+package leak
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Patience is how long goroutines get to end after the last test.
+const Patience = 5 * time.Second
+
+// Check runs the tests of m and returns the exit code: that of the tests, or 1
+// where they passed and goroutines that they started are still there. It writes
+// their stacks to standard error.
+//
+//	func TestMain(m *testing.M) { os.Exit(leak.Check(m)) }
+func Check(m *testing.M) int {
+	before := goroutines()
+	code := m.Run()
+	if code != 0 {
+		return code // a failed test may well leave something behind
+	}
+	return report(os.Stderr, before, Patience)
+}
+
+// report waits until nothing is left beside what was there before.
+func report(w io.Writer, before map[string]string, patience time.Duration) int {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(patience); ; <-tick.C {
+		leaked := leaks(before, goroutines())
+		if len(leaked) == 0 {
+			return 0
+		}
+		if time.Now().After(deadline) {
+			_, _ = fmt.Fprintf(w, "leak: %d goroutines are left:\n\n%s\n", len(leaked), strings.Join(leaked, "\n\n"))
+			return 1
+		}
+	}
+}
+
+// leaks returns the stacks that are new, without those of the runtime and of the
+// testing package itself.
+func leaks(before, after map[string]string) (out []string) {
+	for id, stack := range after {
+		if _, old := before[id]; !old && !ours(stack) {
+			out = append(out, stack)
+		}
+	}
+	return out
+}
+
+func ours(stack string) bool {
+	for _, f := range [...]string{
+		"leak.goroutines(",   // the one that asks
+		"testing.(*M).",      // alarms
+		"os/signal.",         // started once and for all by fuzzing
+		"runtime.ReadTrace(", // -trace
+	} {
+		if strings.Contains(stack, f) {
+			return true
+		}
+	}
+	return false
+}
+
+// goroutines returns the stack of each goroutine by its id.
+func goroutines() map[string]string {
+	buf := make([]byte, 1<<20)
+	for {
+		n := runtime.Stack(buf, true)
+		if n < len(buf) {
+			buf = buf[:n]
+			break
+		}
+		buf = make([]byte, 2*len(buf))
+	}
+	out := make(map[string]string)
+	for stack := range bytes.SplitSeq(buf, []byte("\n\n")) {
+		// goroutine 18 [running]:
+		fields := bytes.Fields(stack)
+		if len(fields) > 1 && string(fields[0]) == "goroutine" {
+			out[string(fields[1])] = string(stack)
+		}
+	}
+	return out
+}
