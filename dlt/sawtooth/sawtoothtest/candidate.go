@@ -1,0 +1,236 @@
+package sawtoothtest
+
+import (
+	"errors"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// execution is a batch that ran through.
+type execution struct {
+	batch   *submitted
+	writes  [][]write // by transaction
+	changes []Change
+}
+
+// candidate is one block in the making.
+type candidate struct {
+	v       *validator
+	now     time.Time
+	txs     map[string]fate // of everything that was taken into the schedule
+	state   map[string]string
+	done    []*execution
+	waiting []*submitted // scheduled, and nothing executes them
+}
+
+// fate is what became of a scheduled transaction.
+type fate uint8
+
+const (
+	ran fate = iota + 1
+	failed
+	waits
+)
+
+// makeBlock executes what the pool holds, in its order, and commits what ran
+// through as one block.
+func (v *validator) makeBlock(now time.Time) {
+	c := &candidate{v: v, now: now, txs: map[string]fate{}, state: map[string]string{}}
+	before := len(v.pool)
+	kept := make([]*pooled, 0, len(v.pool))
+	for i, p := range v.pool {
+		if v.o.MaxBatchesPerBlock > 0 && len(c.done) >= v.o.MaxBatchesPerBlock {
+			kept = append(kept, v.pool[i:]...)
+			break
+		}
+		if p.notBefore.After(now) {
+			kept = append(kept, p)
+			continue
+		}
+		if c.take(p) {
+			kept = append(kept, p)
+		} else {
+			delete(v.inPool, p.batch.id)
+		}
+	}
+	v.pool = kept
+	if len(c.done) == 0 {
+		return
+	}
+	num := v.chain.commit(now, c.done)
+	ids := make([]batch.ID, len(c.done))
+	for i, e := range c.done {
+		ids[i] = e.batch.id
+		v.tracker.noteCommitted(e.batch)
+	}
+	v.limit.update(before, len(c.done))
+	v.journal.add(Entry{Time: now, Kind: BlockCommitted, Batches: ids, Block: num})
+}
+
+// take puts one batch through the gates of the candidate and the scheduler, and
+// reports whether it stays in the pool.
+func (c *candidate) take(p *pooled) (stays bool) {
+	b := p.batch
+	if _, done := c.v.chain.batches[b.id]; done {
+		return false
+	}
+	// B6 P2: a transaction that is in the chain, or in this block, by another batch.
+	for _, tx := range b.txs {
+		if c.has(tx.id) {
+			c.v.drop(c.now, b, "P2: transaction is in another batch")
+			return false
+		}
+	}
+	if !c.dependenciesPresent(b) {
+		c.v.drop(c.now, b, "P1: dependency is not committed")
+		return false
+	}
+	if c.blocked(b) {
+		p.stuck = true
+		c.waiting = append(c.waiting, b)
+		c.settle(b, waits)
+		return true
+	}
+	p.stuck = false
+	for _, tx := range b.txs {
+		for _, d := range tx.header.GetDependencies() {
+			if c.txs[d] == failed {
+				c.settle(b, failed)
+				c.v.drop(c.now, b, "P1: dependency failed in the same block")
+				return false
+			}
+		}
+	}
+	for _, tx := range b.txs {
+		if !wellFormed(tx.header.GetInputs()) || !wellFormed(tx.header.GetOutputs()) {
+			c.settle(b, failed)
+			c.v.drop(c.now, b, "P3: malformed inputs or outputs")
+			return false
+		}
+	}
+	return c.execute(p)
+}
+
+func (c *candidate) settle(b *submitted, f fate) {
+	for _, tx := range b.txs {
+		c.txs[tx.id] = f
+	}
+}
+
+// has reports whether a transaction is in the chain or in this candidate.
+func (c *candidate) has(tx string) bool {
+	if _, ok := c.v.chain.txs[tx]; ok {
+		return true
+	}
+	_, ok := c.txs[tx]
+	return ok
+}
+
+// dependenciesPresent is gate 3 of A4; a transaction may name one before it in the same batch here.
+func (c *candidate) dependenciesPresent(b *submitted) bool {
+	own := map[string]struct{}{}
+	for _, tx := range b.txs {
+		for _, d := range tx.header.GetDependencies() {
+			if _, ok := own[d]; !ok && !c.has(d) {
+				return false
+			}
+		}
+		own[tx.id] = struct{}{}
+	}
+	return true
+}
+
+// blocked reports whether nothing will answer for the batch: no processor serves
+// one of its families, or it has to wait for such a batch.
+func (c *candidate) blocked(b *submitted) bool {
+	for _, tx := range b.txs {
+		if !c.v.serves(tx.header.GetFamilyName(), tx.header.GetFamilyVersion()) {
+			return true
+		}
+		for _, d := range tx.header.GetDependencies() {
+			if c.txs[d] == waits {
+				return true
+			}
+		}
+	}
+	for _, w := range c.waiting {
+		if conflict(w, b) {
+			return true
+		}
+	}
+	return false
+}
+
+func (v *validator) serves(name, version string) bool {
+	for _, f := range v.o.Families {
+		if f.Name == name && f.Version == version {
+			return true
+		}
+	}
+	return false
+}
+
+// execute runs the transactions of a batch; the first that fails ends it.
+func (c *candidate) execute(p *pooled) (stays bool) {
+	b := p.batch
+	p.runs++
+	fault := c.v.o.Faults.batch(b.id, c.v.accepted[b.id])
+	e, bad := c.run(b)
+	if bad == nil && fault.FalseInvalid && p.runs == 1 && len(b.txs) > 0 {
+		bad = &invalidTx{id: b.txs[0].id, message: "executed on another head"}
+	}
+	if bad == nil {
+		c.v.journal.add(Entry{Time: c.now, Kind: Executed, Batches: []batch.ID{b.id}, Try: p.runs, Word: Committed})
+		c.settle(b, ran)
+		for _, ws := range e.writes {
+			for _, w := range ws {
+				c.state[w.address] = w.value
+			}
+		}
+		c.done = append(c.done, e)
+		return false
+	}
+	c.v.journal.add(Entry{Time: c.now, Kind: Executed, Batches: []batch.ID{b.id}, Try: p.runs, Word: Invalid})
+	c.settle(b, failed)
+	if id := c.v.tracker.noteInvalid(c.now, *bad); id != "" {
+		c.v.journal.add(Entry{Time: c.now, Kind: BatchInvalid, Batches: []batch.ID{id}, Word: bad.message})
+	}
+	if fault.Reexecute || (fault.FalseInvalid && p.runs == 1) {
+		p.notBefore = c.now.Add(c.v.o.ReexecuteAfter)
+		return true
+	}
+	return false
+}
+
+func (c *candidate) run(b *submitted) (*execution, *invalidTx) {
+	e := &execution{batch: b, writes: make([][]write, len(b.txs))}
+	own := map[string]string{}
+	base := func(address string) string {
+		for _, m := range [...]map[string]string{own, c.state, c.v.chain.state} {
+			if s, ok := m[address]; ok {
+				return s
+			}
+		}
+		return ""
+	}
+	for i, tx := range b.txs {
+		a := &txAccess{base: base, inputs: tx.header.GetInputs(), outputs: tx.header.GetOutputs()}
+		ch, err := apply(tx.raw.GetPayload(), a)
+		if err != nil {
+			bad := &invalidTx{id: tx.id, message: err.Error()}
+			var r *refusal
+			if errors.As(err, &r) {
+				bad.data = r.data
+			}
+			return nil, bad
+		}
+		ch.Batch, ch.Transaction = b.id, tx.id
+		e.changes = append(e.changes, ch)
+		e.writes[i] = a.writes
+		for _, w := range a.writes {
+			own[w.address] = w.value
+		}
+	}
+	return e, nil
+}

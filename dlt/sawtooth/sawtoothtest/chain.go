@@ -1,0 +1,165 @@
+package sawtoothtest
+
+import (
+	"crypto/sha512"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// Change is one step in the history of a name.
+type Change struct {
+	Batch       batch.ID
+	Transaction string
+	Verb        string // "set", "inc" or "dec"
+	Name        string
+	By          int64
+	Value       int64 // after it
+	Block       int   // number of the block, the first is 1
+}
+
+// chain is what survives a restart.
+type chain struct {
+	blocks  []block
+	batches map[batch.ID]*committed
+	txs     map[string]*committedTx
+	state   map[string]string
+	history map[string][]Change
+}
+
+type block struct {
+	num      int
+	id       string
+	previous string
+	at       time.Time
+	batches  []*submitted
+}
+
+type committed struct {
+	batch *submitted
+	block int
+}
+
+type committedTx struct {
+	tx     submittedTx
+	writes []write
+}
+
+type write struct{ address, value string }
+
+func newChain() *chain {
+	return &chain{
+		batches: map[batch.ID]*committed{},
+		txs:     map[string]*committedTx{},
+		state:   map[string]string{},
+		history: map[string][]Change{},
+	}
+}
+
+func (c *chain) head() string {
+	if len(c.blocks) == 0 {
+		return "0000000000000000"
+	}
+	return c.blocks[len(c.blocks)-1].id
+}
+
+// commit appends a block. Neither its batches nor their transactions may be there already.
+func (c *chain) commit(at time.Time, done []*execution) int {
+	b := block{num: len(c.blocks) + 1, previous: c.head(), at: at}
+	h := sha512.New()
+	fmt.Fprintf(h, "%s %d", b.previous, b.num)
+	for _, e := range done {
+		fmt.Fprintf(h, " %s", e.batch.id)
+		b.batches = append(b.batches, e.batch)
+		c.batches[e.batch.id] = &committed{batch: e.batch, block: b.num}
+		for i, tx := range e.batch.txs {
+			c.txs[tx.id] = &committedTx{tx: tx, writes: e.writes[i]}
+			for _, w := range e.writes[i] {
+				c.state[w.address] = w.value
+			}
+		}
+		for _, ch := range e.changes {
+			ch.Block = b.num
+			c.history[ch.Name] = append(c.history[ch.Name], ch)
+		}
+	}
+	b.id = hex.EncodeToString(h.Sum(nil))
+	c.blocks = append(c.blocks, b)
+	return b.num
+}
+
+// txAccess is the state as one transaction sees it: what it may read and write
+// is fixed by its inputs and outputs (A3).
+type txAccess struct {
+	base            func(address string) string
+	inputs, outputs []string
+	writes          []write
+}
+
+func (a *txAccess) get(address string) (string, error) {
+	if !covered(a.inputs, address) {
+		return "", refuse(address, "not authorized to read %s", address)
+	}
+	for i := len(a.writes) - 1; i >= 0; i-- {
+		if a.writes[i].address == address {
+			return a.writes[i].value, nil
+		}
+	}
+	return a.base(address), nil
+}
+
+func (a *txAccess) set(address, value string) error {
+	if !covered(a.outputs, address) {
+		return refuse(address, "not authorized to write %s", address)
+	}
+	a.writes = append(a.writes, write{address, value})
+	return nil
+}
+
+func covered(prefixes []string, address string) bool {
+	for _, p := range prefixes {
+		if strings.HasPrefix(address, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// wellFormed is the rule for inputs and outputs: lower-case hex, even length, at
+// most 70. Nothing tells a client when it is broken (B6 P3).
+func wellFormed(prefixes []string) bool {
+	for _, p := range prefixes {
+		if len(p)%2 != 0 || len(p) > 70 || strings.Trim(p, "0123456789abcdef") != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// conflict reports whether the order of two batches matters (A3).
+func conflict(a, b *submitted) bool {
+	for _, x := range a.txs {
+		for _, y := range b.txs {
+			if overlap(x.header.GetOutputs(), y.header.GetOutputs()) ||
+				overlap(x.header.GetOutputs(), y.header.GetInputs()) ||
+				overlap(x.header.GetInputs(), y.header.GetOutputs()) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func overlap(xs, ys []string) bool {
+	for _, x := range xs {
+		for _, y := range ys {
+			if strings.HasPrefix(x, y) || strings.HasPrefix(y, x) {
+				return true
+			}
+		}
+	}
+	return false
+}

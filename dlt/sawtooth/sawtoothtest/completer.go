@@ -1,0 +1,95 @@
+package sawtoothtest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// completer remembers what was accepted, so that the same bytes are ignored when
+// they come again (B7), and parks what depends on something nobody has seen (A4).
+type completer struct {
+	chain    *chain
+	parkTime time.Duration
+	cache    *timedCache[struct{}] // batches
+	seen     *timedCache[struct{}] // their transactions
+	parked   []*parkedBatch        // in the order of arrival
+}
+
+type parkedBatch struct {
+	batch   *submitted
+	touched time.Time
+}
+
+func newCompleter(now time.Time, c *chain, o *Options) *completer {
+	return &completer{
+		chain:    c,
+		parkTime: o.ParkTime,
+		cache:    newTimedCache[struct{}](now, o.CacheTime, o.CacheTime/40, o.LazyPurge),
+		seen:     newTimedCache[struct{}](now, o.CacheTime, o.CacheTime/40, o.LazyPurge),
+	}
+}
+
+// known reports whether the batch was accepted lately, and renews that: each try
+// makes the node remember it for another CacheTime.
+func (c *completer) known(now time.Time, id batch.ID) bool {
+	_, ok := c.cache.get(now, string(id))
+	return ok
+}
+
+// add returns the batches that can go on: this one unless it is parked, and the
+// parked ones that waited for it.
+func (c *completer) add(now time.Time, b *submitted) (ready []*submitted) {
+	c.parked = slices.DeleteFunc(c.parked, func(p *parkedBatch) bool { return now.Sub(p.touched) >= c.parkTime })
+	if !c.complete(now, b) {
+		c.park(now, b)
+		return nil
+	}
+	for next := []*submitted{b}; len(next) > 0; next = next[1:] {
+		b := next[0]
+		if c.known(now, b.id) {
+			continue // posted again while it was parked
+		}
+		ready = append(ready, b)
+		c.cache.put(now, string(b.id), struct{}{})
+		for _, tx := range b.txs {
+			c.seen.put(now, tx.id, struct{}{})
+		}
+		c.parked = slices.DeleteFunc(c.parked, func(p *parkedBatch) bool {
+			if !c.complete(now, p.batch) {
+				return false
+			}
+			next = append(next, p.batch)
+			return true
+		})
+	}
+	return ready
+}
+
+// complete reports whether every dependency was seen or is committed. A
+// transaction of the same batch was not seen yet, so a dependency on it is never
+// satisfied (A4.2).
+func (c *completer) complete(now time.Time, b *submitted) bool {
+	for _, tx := range b.txs {
+		for _, d := range tx.header.GetDependencies() {
+			if _, ok := c.chain.txs[d]; ok {
+				continue
+			}
+			if _, ok := c.seen.get(now, d); !ok {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (c *completer) park(now time.Time, b *submitted) {
+	for _, p := range c.parked {
+		if p.batch.id == b.id {
+			p.touched = now
+			return
+		}
+	}
+	c.parked = append(c.parked, &parkedBatch{batch: b, touched: now})
+}

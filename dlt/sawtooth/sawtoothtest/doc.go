@@ -1,0 +1,24 @@
+// Package sawtoothtest is a Sawtooth node to test against: a real HTTP server
+// that behaves as nodes do and not as one would like them to
+// (ledgers/sawtooth-and-splinter.md A and B). In a test of one's own:
+//
+//	node := sawtoothtest.Start(t, nil)
+//	ledger, err := sawtooth.New(node.URL(), nil)
+//	// ... run batches through the ledger, then node.Check(...)
+//
+// It verifies signatures and structure, refuses whole lists, forgets on a
+// restart all that is not committed, ignores resubmissions for as long as its
+// cache remembers the batch, reports PENDING late and sometimes for ever, and
+// lets an INVALID batch still commit. It executes a small family of named
+// integers ([Set], [Inc], [Dec]), so that the order of execution shows in its
+// state, journals every POST and every execution ([Node.Journal], [Check]), and
+// injects faults by seed ([Faults]).
+//
+// What it does not do: consensus, gossip, forks, the websocket, paging, real
+// transaction processors. There is one validator, and its chain never rewinds.
+//
+// The node has no clock and no goroutine of its own: whatever was due since the
+// last look (blocks, publications, late arrivals) is done, in the order of its
+// times, when a request or a call comes in. So it runs in real time as well as
+// under testing/synctest, and blocks carry the time they were due.
+package sawtoothtest

@@ -1,0 +1,297 @@
+package sawtoothtest
+
+import (
+	"fmt"
+	"hash/fnv"
+	"net/http"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// Faults to inject. Rates are probabilities from 0 to 1. What hits a request is
+// drawn from (Seed, the first batch id, the n-th such request of that id), not
+// from a stream: the same seed gives the same faults whatever else goes on.
+type Faults struct {
+	Seed uint64
+
+	// What a POST of batches suffers, one at most; their sum is at most 1.
+	Hang        float64 // no answer until the client leaves; taken or not, half each
+	ResetBefore float64 // connection reset, not taken
+	ResetAfter  float64 // connection reset, taken
+	ErrorBefore float64 // 500, 502, 503 or 504, not taken
+	ErrorAfter  float64 // 500, 502, 503 or 504, taken
+	Late        float64 // reset or 503/17, and taken up to LateBy afterwards
+	Truncated   float64 // taken; the answer ends in the middle
+	NonJSON     float64 // taken; 202 with a page that is no JSON
+	Busy        float64 // 429/31, not taken
+	SendFailed  float64 // 408/19, not taken
+
+	// What a status query suffers, one at most; their sum is at most 1.
+	StatusHang, StatusReset, StatusError, StatusTruncated, StatusNonJSON float64
+
+	// Latency delays any request by up to MaxLatency before it is looked at; so
+	// requests overtake one another. It comes on top of the others.
+	Latency float64
+	// MaxLatency defaults to 50 ms.
+	MaxLatency time.Duration
+	// LateBy defaults to 200 ms.
+	LateBy time.Duration
+
+	// What an accepted batch suffers. See [BatchFault].
+	Lose, LatePending, FalseInvalid, Reexecute float64
+	// LatePendingBy defaults to 500 ms.
+	LatePendingBy time.Duration
+
+	// MaxPerBatch ends the faults of requests for an id after its first so many
+	// requests of one kind. Defaults to 0, no bound.
+	MaxPerBatch int
+
+	// Request, where it is set, is asked first; anything but the zero Fault is what
+	// happens. It is called under the node's lock and must not call the node.
+	Request func(Point) Fault
+	// Batch likewise, for what happens after acceptance: try says how often the
+	// batch was accepted.
+	Batch func(id batch.ID, try int) BatchFault
+}
+
+// Operation is what a request asks for.
+type Operation string
+
+// The operations that suffer faults.
+const (
+	OpSubmit   Operation = "submit"
+	OpStatuses Operation = "statuses"
+	OpLookup   Operation = "lookup" // batches, transactions, receipts, blocks, state: by Request only
+)
+
+// Point is where a fault can happen.
+type Point struct {
+	Operation Operation
+	Batches   []batch.ID // or the ids that are asked for
+	Try       int        // n-th such request of Batches[0], from 1
+}
+
+// Answer is what becomes of the answer.
+type Answer uint8
+
+// The answers.
+const (
+	AnswerProperly Answer = iota
+	AnswerNever           // no answer until the client leaves
+	AnswerReset           // the connection is reset
+	AnswerError           // Status, and Code where it is not 0
+	AnswerTruncated
+	AnswerNonJSON
+)
+
+// Taken says whether batches reach the validator although the answer is AnswerNever, AnswerReset or AnswerError.
+type Taken uint8
+
+// The ways.
+const (
+	NotTaken Taken = iota
+	TakenFirst
+	TakenLate // After the answer, or the end of the connection
+)
+
+// Fault is what happens to one request. The zero value is none.
+type Fault struct {
+	Delay  time.Duration // before the request is looked at
+	Answer Answer
+	Status int // of AnswerError
+	Code   int // the node's own code; 0 answers a page that is no JSON, as a proxy does
+	Taken  Taken
+	After  time.Duration
+}
+
+// BatchFault is what happens to a batch once it was accepted.
+type BatchFault struct {
+	// Lose forgets the batch: accepted, never heard of again. Only a restart makes
+	// the node take it anew before CacheTime.
+	Lose bool
+	// PublishDelay is added to Options.PublishDelay, for this batch and so for all behind it.
+	PublishDelay time.Duration
+	// FalseInvalid reports the batch INVALID once and executes it again
+	// Options.ReexecuteAfter later, as if the head had changed (B5).
+	FalseInvalid bool
+	// Reexecute keeps the batch in the pool whenever it is INVALID.
+	Reexecute bool
+}
+
+func (f *Faults) check() error {
+	for _, d := range [...]struct {
+		d   *time.Duration
+		def time.Duration
+	}{{&f.MaxLatency, 50 * time.Millisecond}, {&f.LateBy, 200 * time.Millisecond}, {&f.LatePendingBy, 500 * time.Millisecond}} {
+		if *d.d <= 0 {
+			*d.d = d.def
+		}
+	}
+	for _, group := range [...][]float64{
+		f.submitRates(), f.statusRates(), {f.Latency}, {f.Lose}, {f.LatePending}, {f.FalseInvalid}, {f.Reexecute},
+	} {
+		sum := 0.0
+		for _, r := range group {
+			if r < 0 {
+				return fmt.Errorf("sawtoothtest: fault rate %v is negative", r)
+			}
+			sum += r
+		}
+		if sum > 1+1e-9 {
+			return fmt.Errorf("sawtoothtest: fault rates %v add up to %v, more than 1", group, sum)
+		}
+	}
+	return nil
+}
+
+func (f *Faults) submitRates() []float64 {
+	return []float64{f.Hang, f.ResetBefore, f.ResetAfter, f.ErrorBefore, f.ErrorAfter, f.Late, f.Truncated, f.NonJSON, f.Busy, f.SendFailed}
+}
+
+func (f *Faults) statusRates() []float64 {
+	return []float64{f.StatusHang, f.StatusReset, f.StatusError, f.StatusTruncated, f.StatusNonJSON}
+}
+
+// request draws what happens to one request. f may be nil.
+func (f *Faults) request(p Point) Fault {
+	if f == nil {
+		return Fault{}
+	}
+	if f.Request != nil {
+		if x := f.Request(p); x != (Fault{}) {
+			return x
+		}
+	}
+	if len(p.Batches) == 0 || (f.MaxPerBatch > 0 && p.Try > f.MaxPerBatch) {
+		return Fault{}
+	}
+	d := draw{seed: f.Seed, id: p.Batches[0], try: p.Try, salt: string(p.Operation)}
+	var x Fault
+	if d.float("latency") < f.Latency {
+		x.Delay = d.upTo("how long", f.MaxLatency)
+	}
+	switch p.Operation {
+	case OpSubmit:
+		f.submit(&x, d)
+	case OpStatuses:
+		switch pick(f.statusRates(), d.float("kind")) {
+		case 0:
+			x.Answer = AnswerNever
+		case 1:
+			x.Answer = AnswerReset
+		case 2:
+			x.error(d)
+		case 3:
+			x.Answer = AnswerTruncated
+		case 4:
+			x.Answer = AnswerNonJSON
+		}
+	}
+	return x
+}
+
+func (f *Faults) submit(x *Fault, d draw) {
+	switch pick(f.submitRates(), d.float("kind")) {
+	case 0:
+		x.Answer = AnswerNever
+		if d.float("taken") < 0.5 {
+			x.Taken = TakenFirst
+		}
+	case 1:
+		x.Answer = AnswerReset
+	case 2:
+		x.Answer, x.Taken = AnswerReset, TakenFirst
+	case 3:
+		x.error(d)
+	case 4:
+		x.error(d)
+		x.Taken = TakenFirst
+	case 5:
+		x.Answer, x.Taken, x.After = AnswerReset, TakenLate, d.upTo("late by", f.LateBy)
+		if d.float("reset") < 0.5 {
+			x.Answer, x.Status, x.Code = AnswerError, http.StatusServiceUnavailable, codeTimedOut
+		}
+	case 6:
+		x.Answer = AnswerTruncated
+	case 7:
+		x.Answer = AnswerNonJSON
+	case 8:
+		x.Answer, x.Status, x.Code = AnswerError, http.StatusTooManyRequests, codeQueueFull
+	case 9:
+		x.Answer, x.Status, x.Code = AnswerError, http.StatusRequestTimeout, codeSendBackoff
+	}
+}
+
+// error picks one of the ambiguous answers of B2, and a proxy's.
+func (x *Fault) error(d draw) {
+	all := [...]Fault{
+		{Status: http.StatusInternalServerError, Code: codeUnknownError},
+		{Status: http.StatusInternalServerError, Code: codeResponseInvalid},
+		{Status: http.StatusInternalServerError},
+		{Status: http.StatusBadGateway},
+		{Status: http.StatusServiceUnavailable, Code: codeTimedOut},
+		{Status: http.StatusServiceUnavailable, Code: codeDisconnected},
+		{Status: http.StatusGatewayTimeout},
+	}
+	pick := all[int(d.float("which")*float64(len(all)))]
+	x.Answer, x.Status, x.Code = AnswerError, pick.Status, pick.Code
+}
+
+// batch draws what happens to a batch after its try-th acceptance. f may be nil.
+func (f *Faults) batch(id batch.ID, try int) BatchFault {
+	if f == nil {
+		return BatchFault{}
+	}
+	if f.Batch != nil {
+		if x := f.Batch(id, try); x != (BatchFault{}) {
+			return x
+		}
+	}
+	d := draw{seed: f.Seed, id: id, try: try, salt: "batch"}
+	var x BatchFault
+	x.Lose = d.float("lose") < f.Lose
+	if d.float("late") < f.LatePending {
+		x.PublishDelay = d.upTo("pending", f.LatePendingBy)
+	}
+	x.FalseInvalid = d.float("false") < f.FalseInvalid
+	x.Reexecute = d.float("again") < f.Reexecute
+	return x
+}
+
+// pick returns the index of the rate that u falls into, or -1.
+func pick(rates []float64, u float64) int {
+	for i, r := range rates {
+		if u < r {
+			return i
+		}
+		u -= r
+	}
+	return -1
+}
+
+// draw is a source of numbers that depend on nothing but what it names.
+type draw struct {
+	seed uint64
+	id   batch.ID
+	try  int
+	salt string
+}
+
+// float returns a number in [0, 1).
+func (d draw) float(what string) float64 {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%d|%s|%d|%s|%s", d.seed, d.id, d.try, d.salt, what)
+	x := h.Sum64()
+	// FNV leaves the high bits of short changes alike; mix them.
+	x ^= x >> 30
+	x *= 0xbf58476d1ce4e5b9
+	x ^= x >> 27
+	x *= 0x94d049bb133111eb
+	x ^= x >> 31
+	return float64(x>>11) / (1 << 53)
+}
+
+func (d draw) upTo(what string, limit time.Duration) time.Duration {
+	return time.Duration(d.float(what) * float64(limit))
+}

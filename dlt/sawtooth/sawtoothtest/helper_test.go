@@ -1,0 +1,206 @@
+package sawtoothtest
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/decred/dcrd/dcrec/secp256k1/v4"
+	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
+)
+
+// key signs for the tests. The vector key of A2.
+func key(t testing.TB) *secp256k1.PrivateKey {
+	t.Helper()
+	b, err := hex.DecodeString("2f1e7b7a130d7ba9da0068b3bb0ba1d79e7e77110302c9f746c3c2a63fe40088")
+	require.NoError(t, err)
+	return secp256k1.PrivKeyFromBytes(b)
+}
+
+func sign(k *secp256k1.PrivateKey, message []byte) string {
+	sum := sha256.Sum256(message)
+	sig := ecdsa.SignCompact(k, sum[:], true)
+	return hex.EncodeToString(sig[1:])
+}
+
+func public(k *secp256k1.PrivateKey) string {
+	return hex.EncodeToString(k.PubKey().SerializeCompressed())
+}
+
+var nonce atomic.Int64
+
+// tx is a transaction in the making: the header can be bent before it is signed.
+type tx struct {
+	payload []byte
+	header  *pb.TransactionHeader
+}
+
+func call(payload []byte, address string) tx {
+	sum := sha512.Sum512(payload)
+	return tx{payload: payload, header: &pb.TransactionHeader{
+		FamilyName: IntKey.Name, FamilyVersion: IntKey.Version,
+		Inputs: []string{address}, Outputs: []string{address},
+		Nonce: strconv.FormatInt(nonce.Add(1), 10), PayloadSha512: hex.EncodeToString(sum[:]),
+	}}
+}
+
+func (x tx) with(bend func(h *pb.TransactionHeader)) tx {
+	x.header = proto.Clone(x.header).(*pb.TransactionHeader)
+	bend(x.header)
+	return x
+}
+
+func marshal(t testing.TB, m proto.Message) []byte {
+	t.Helper()
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	require.NoError(t, err)
+	return b
+}
+
+func signTx(t testing.TB, x tx) *pb.Transaction {
+	t.Helper()
+	k := key(t)
+	h := proto.Clone(x.header).(*pb.TransactionHeader)
+	if h.SignerPublicKey == "" {
+		h.SignerPublicKey = public(k)
+	}
+	if h.BatcherPublicKey == "" {
+		h.BatcherPublicKey = public(k)
+	}
+	raw := marshal(t, h)
+	return &pb.Transaction{Header: raw, HeaderSignature: sign(k, raw), Payload: x.payload}
+}
+
+func wrap(t testing.TB, txs ...*pb.Transaction) *pb.Batch {
+	t.Helper()
+	k := key(t)
+	h := &pb.BatchHeader{SignerPublicKey: public(k)}
+	for _, x := range txs {
+		h.TransactionIds = append(h.TransactionIds, x.GetHeaderSignature())
+	}
+	raw := marshal(t, h)
+	return &pb.Batch{Header: raw, HeaderSignature: sign(k, raw), Transactions: txs}
+}
+
+func mk(t testing.TB, txs ...tx) *pb.Batch {
+	t.Helper()
+	signed := make([]*pb.Transaction, len(txs))
+	for i, x := range txs {
+		signed[i] = signTx(t, x)
+	}
+	return wrap(t, signed...)
+}
+
+func id(b *pb.Batch) batch.ID { return batch.ID(b.GetHeaderSignature()) }
+
+// response is an answer read whole.
+type response struct {
+	status      int
+	contentType string
+	body        string
+	json        map[string]any
+}
+
+func (r response) code() int {
+	e, ok := r.json["error"].(map[string]any)
+	if !ok {
+		return 0
+	}
+	return int(e["code"].(float64))
+}
+
+func do(t testing.TB, method, url, contentType string, body []byte) (response, error) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader(body))
+	require.NoError(t, err)
+	if contentType != "" {
+		req.Header.Set("Content-Type", contentType)
+	}
+	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	if err != nil {
+		return response{}, err
+	}
+	defer func() { require.NoError(t, res.Body.Close()) }()
+	text, err := io.ReadAll(res.Body)
+	r := response{status: res.StatusCode, contentType: res.Header.Get("Content-Type"), body: string(text)}
+	if strings.HasPrefix(r.contentType, "application/json") && err == nil {
+		require.NoError(t, json.Unmarshal(text, &r.json))
+	}
+	return r, err
+}
+
+func mustDo(t testing.TB, method, url, contentType string, body []byte) response {
+	t.Helper()
+	r, err := do(t, method, url, contentType, body)
+	require.NoError(t, err)
+	return r
+}
+
+func postList(t testing.TB, n *Node, bs ...*pb.Batch) (response, error) {
+	t.Helper()
+	return do(t, http.MethodPost, n.URL()+"/batches", "application/octet-stream", marshal(t, &pb.BatchList{Batches: bs}))
+}
+
+func submitOK(t testing.TB, n *Node, bs ...*pb.Batch) {
+	t.Helper()
+	r, err := postList(t, n, bs...)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusAccepted, r.status, r.body)
+}
+
+// word asks for one status over HTTP.
+func word(t testing.TB, n *Node, b *pb.Batch) string {
+	t.Helper()
+	w, _ := statusOf(t, n, b)
+	return w
+}
+
+func statusOf(t testing.TB, n *Node, b *pb.Batch) (string, []any) {
+	t.Helper()
+	r := mustDo(t, http.MethodGet, n.URL()+"/batch_statuses?id="+b.GetHeaderSignature(), "", nil)
+	require.Equal(t, http.StatusOK, r.status, r.body)
+	e := r.json["data"].([]any)[0].(map[string]any)
+	return e["status"].(string), e["invalid_transactions"].([]any)
+}
+
+func becomes(t testing.TB, n *Node, b *pb.Batch, want string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return word(t, n, b) == want }, 5*time.Second, time.Millisecond, "never %s", want)
+}
+
+// fast is a node that makes a block every 10 ms.
+func fast(o Options) *Options {
+	if o.BlockInterval == 0 {
+		o.BlockInterval = 10 * time.Millisecond
+	}
+	return &o
+}
+
+// kinds counts the entries of a kind that name the batch.
+func kinds(n *Node, k Kind, b *pb.Batch) (count int) {
+	for _, e := range n.Journal() {
+		if e.Kind != k {
+			continue
+		}
+		for _, x := range e.Batches {
+			if x == id(b) {
+				count++
+			}
+		}
+	}
+	return count
+}

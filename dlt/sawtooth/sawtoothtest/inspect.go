@@ -1,0 +1,72 @@
+package sawtoothtest
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// Value returns the number that a name has in the committed state.
+func (n *Node) Value(name string) (value int64, ok bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.now()
+	value, err := strconv.ParseInt(n.v.chain.state[Address(name)], 10, 64)
+	return value, err == nil
+}
+
+// History returns what was done to a name, in the order of execution.
+func (n *Node) History(name string) []Change {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.now()
+	return slices.Clone(n.v.chain.history[name])
+}
+
+// Status returns the word that a status query would be answered, without
+// renewing anything and without an entry in the journal.
+func (n *Node) Status(id batch.ID) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	now := n.now()
+	return n.v.tracker.peek(now, id)
+}
+
+// Chain returns all committed batches in the order of execution.
+func (n *Node) Chain() []batch.ID {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.now()
+	var out []batch.ID
+	for _, b := range n.v.chain.blocks {
+		for _, s := range b.batches {
+			out = append(out, s.id)
+		}
+	}
+	return out
+}
+
+// PoolLen returns how many batches are in the pending pool.
+func (n *Node) PoolLen() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.now()
+	return len(n.v.pool)
+}
+
+// AddFamily starts a transaction processor: from here on the family is executed,
+// and what waited for it goes on.
+func (n *Node) AddFamily(f Family) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	now := n.now()
+	n.v.o.Families = append(slices.Clone(n.v.o.Families), f)
+	if !n.v.live() {
+		n.v.arm(now)
+	}
+	for _, p := range n.v.pool {
+		p.stuck = false
+	}
+	n.wake()
+}

@@ -1,0 +1,75 @@
+package sawtoothtest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// Kind says what a journal entry tells about.
+type Kind string
+
+// The kinds of entries. The first three belong to a request, the others to the validator.
+const (
+	PostStart      Kind = "post start"      // a POST /batches came in
+	PostEnd        Kind = "post end"        // its answer is about to be written, or its connection ended
+	StatusAnswered Kind = "status answered" // a status answer is about to be written whole
+	Accepted       Kind = "accepted"        // taken; reported UNKNOWN until it is published
+	Ignored        Kind = "ignored"         // answered like any other and without effect (B7)
+	Parked         Kind = "parked"          // waits for a dependency (A4)
+	Published      Kind = "published"       // in the pool, PENDING
+	Executed       Kind = "executed"        // ran; Word is COMMITTED or INVALID
+	BatchInvalid   Kind = "invalid"         // reported INVALID from here on
+	BlockCommitted Kind = "block"           // one block, Batches in the order of execution
+	Dropped        Kind = "dropped"         // gone without a word to anybody (B6); Word is why
+	Restarted      Kind = "restart"
+)
+
+// Entry is one line of the journal.
+type Entry struct {
+	Time    time.Time
+	Kind    Kind
+	Batches []batch.ID // all that the request or block names
+	Request int        // pairs PostStart with PostEnd; 0 elsewhere
+	Try     int        // PostStart: n-th POST of Batches[0]. Accepted, Executed: n-th time
+	Status  int        // PostEnd: the HTTP status; 0 where nothing was answered
+	Word    string     // StatusAnswered: the status. Executed, Dropped, Ignored: see Kind
+	Block   int        // BlockCommitted: its number, the first is 1
+}
+
+// journal is append-only. The node's lock guards it.
+type journal struct {
+	off      bool
+	entries  []Entry
+	requests int
+}
+
+func (j *journal) add(e Entry) {
+	if !j.off {
+		j.entries = append(j.entries, e)
+	}
+}
+
+// startPost notes a POST when it comes in; its ids are filled in by named, when
+// the body was read. So the entry stands where the POST began.
+func (j *journal) startPost(now time.Time) (request, at int) {
+	j.requests++
+	j.add(Entry{Time: now, Kind: PostStart, Request: j.requests})
+	return j.requests, len(j.entries) - 1
+}
+
+func (j *journal) named(at int, ids []batch.ID, try int) {
+	if !j.off {
+		j.entries[at].Batches, j.entries[at].Try = ids, try
+	}
+}
+
+// Journal returns everything that happened so far, in order. Its slices are
+// shared: do not change them.
+func (n *Node) Journal() []Entry {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.now()
+	return slices.Clone(n.v.journal.entries)
+}

@@ -1,0 +1,58 @@
+package sawtoothtest
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// link is the "link" of an answer: the query of the request with some of its
+// values replaced, sorted and not escaped (B2). A value of "" leaves the bare key.
+func link(r *http.Request, path string, changes map[string]string) string {
+	query := map[string]string{}
+	for key, values := range r.URL.Query() {
+		query[key] = values[0]
+	}
+	for key, value := range changes {
+		query[key] = value
+	}
+	keys := make([]string, 0, len(query))
+	for key := range query {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	parts := make([]string, 0, len(keys))
+	for _, key := range keys {
+		if query[key] == "" {
+			parts = append(parts, key)
+		} else {
+			parts = append(parts, key+"="+query[key])
+		}
+	}
+	u := cmp.Or(forwarded(r, "proto"), "http") + "://" + cmp.Or(forwarded(r, "host"), r.Host) + forwarded(r, "path") + path
+	if len(parts) > 0 {
+		u += "?" + strings.Join(parts, "&")
+	}
+	return u
+}
+
+// forwarded returns what a proxy says about the original request.
+func forwarded(r *http.Request, key string) string {
+	for _, part := range strings.FieldsFunc(r.Header.Get("Forwarded"), func(c rune) bool { return strings.ContainsRune(",; \t", c) }) {
+		if k, v, ok := strings.Cut(part, "="); ok && strings.EqualFold(k, key) {
+			return strings.Trim(v, `"`)
+		}
+	}
+	return r.Header.Get("X-Forwarded-" + key)
+}
+
+// query returns the first value of a key, and whether there is any.
+func query(u *url.URL, key string) (string, bool) {
+	values, ok := u.Query()[key]
+	if !ok {
+		return "", false
+	}
+	return values[0], true
+}

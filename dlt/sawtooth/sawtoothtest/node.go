@@ -1,0 +1,227 @@
+package sawtoothtest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// Node is a Sawtooth validator with its REST API. It is an [http.Handler] and
+// may be served by whatever server one likes; [Start] and [Listen] bring their
+// own. All methods may be called concurrently.
+type Node struct {
+	o Options
+
+	mu      sync.Mutex
+	v       *validator
+	changed chan struct{} // closed, and replaced, whenever a request changed something
+	tries   map[Operation]map[batch.ID]int
+	seq     int
+
+	closed chan struct{} // requests that hang end when it is closed
+	once   sync.Once
+	front  front
+}
+
+// NewNode returns a node that does not listen anywhere. It panics on options
+// that contradict each other; [Listen] returns an error instead.
+func NewNode(o *Options) *Node {
+	n, err := newNode(o)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+func newNode(o *Options) (*Node, error) {
+	c, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{
+		o:       c,
+		changed: make(chan struct{}),
+		tries:   map[Operation]map[batch.ID]int{OpSubmit: {}, OpStatuses: {}, OpLookup: {}},
+		closed:  make(chan struct{}),
+		front:   front{conns: map[net.Conn]struct{}{}},
+	}
+	n.v = newValidator(time.Now(), &n.o)
+	return n, nil
+}
+
+// now brings the validator up to date. The lock is held.
+func (n *Node) now() time.Time {
+	now := time.Now()
+	n.v.advance(now)
+	return now
+}
+
+// wake tells the requests that wait that something changed. The lock is held.
+func (n *Node) wake() {
+	close(n.changed)
+	n.changed = make(chan struct{})
+}
+
+// The ways a request ends without an answer of the validator.
+var (
+	errTimedOut  = errors.New("sawtoothtest: no reply in time")
+	errGone      = errors.New("sawtoothtest: the client has left")
+	errRestarted = errors.New("sawtoothtest: the node was restarted")
+)
+
+// await blocks until ready, which is asked under the lock, says so.
+func (n *Node) await(ctx context.Context, epoch int, deadline time.Time, ready func() bool) error {
+	for {
+		n.mu.Lock()
+		now := n.now()
+		if n.v.epoch != epoch {
+			n.mu.Unlock()
+			return errRestarted
+		}
+		if ready() {
+			n.mu.Unlock()
+			return nil
+		}
+		if !now.Before(deadline) {
+			n.mu.Unlock()
+			return errTimedOut
+		}
+		until := deadline
+		if at, ok := n.v.next(); ok && at.Before(until) {
+			until = at
+		}
+		changed := n.changed
+		n.mu.Unlock()
+
+		timer := time.NewTimer(time.Until(until))
+		select {
+		case <-timer.C:
+		case <-changed:
+		case <-ctx.Done():
+			timer.Stop()
+			return errGone
+		case <-n.closed:
+			timer.Stop()
+			return errGone
+		}
+		timer.Stop()
+	}
+}
+
+// call has the validator run something on a client thread. With all threads held
+// it queues, and may run after call has given up.
+func (n *Node) call(ctx context.Context, epoch int, deadline time.Time, run func(now time.Time)) error {
+	n.mu.Lock()
+	now := n.now()
+	if n.v.epoch != epoch {
+		n.mu.Unlock()
+		return errRestarted
+	}
+	if !n.v.busy() {
+		run(now)
+		n.v.freeThreads(now)
+		n.wake()
+		n.mu.Unlock()
+		return nil
+	}
+	t := &ticket{run: run}
+	n.v.backlog = append(n.v.backlog, t)
+	n.mu.Unlock()
+	return n.await(ctx, epoch, deadline, func() bool { return t.ran })
+}
+
+// pause waits, and reports whether the client is still there.
+func (n *Node) pause(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+	case <-n.closed:
+	}
+	return false
+}
+
+// hang waits until the client leaves or the node is closed.
+func (n *Node) hang(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-n.closed:
+	}
+}
+
+// try counts the requests of an id and draws what happens to this one.
+func (n *Node) try(op Operation, ids []batch.ID) (int, Fault) {
+	try := 0
+	if len(ids) > 0 {
+		n.tries[op][ids[0]]++
+		try = n.tries[op][ids[0]]
+	}
+	return try, n.o.Faults.request(Point{Operation: op, Batches: ids, Try: try})
+}
+
+// ServeHTTP implements [http.Handler].
+func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if tooLong(r) {
+		w.Header().Set("Connection", "close")
+		n.send(w, r, textAnswer(http.StatusBadRequest, "Bad Request: line or header is too long"), Fault{})
+		return
+	}
+	n.route(w, r)
+}
+
+// tooLong is the limit of the HTTP parser: 8190 bytes for the request line and for each header.
+func tooLong(r *http.Request) bool {
+	const limit = 8190
+	if len(r.Method)+1+len(r.RequestURI)+1+len(r.Proto) > limit {
+		return true
+	}
+	for key, values := range r.Header {
+		for _, v := range values {
+			if len(key) > limit || len(v) > limit {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// send writes an answer, with a fault done to it.
+func (n *Node) send(w http.ResponseWriter, r *http.Request, a answer, f Fault) {
+	switch f.Answer {
+	case AnswerNever:
+		n.hang(r.Context())
+		reset(w)
+		return
+	case AnswerReset:
+		reset(w)
+		return
+	case AnswerError:
+		if f.Code != 0 {
+			a = codeAnswer(f.Code)
+			a.status = cmp.Or(f.Status, a.status)
+		} else {
+			a = proxyAnswer(cmp.Or(f.Status, http.StatusBadGateway))
+		}
+	case AnswerNonJSON:
+		page := proxyAnswer(a.status)
+		a.body, a.contentType = page.body, page.contentType
+	case AnswerTruncated:
+		truncated(w, a)
+		return
+	}
+	w.Header().Set("Content-Type", a.contentType)
+	w.WriteHeader(a.status)
+	// The client may have left; then nobody is there to be told.
+	_, _ = w.Write(a.body)
+}

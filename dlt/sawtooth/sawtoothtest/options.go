@@ -1,0 +1,127 @@
+package sawtoothtest
+
+import (
+	"fmt"
+	"time"
+)
+
+// Options of a node. Nil, or any zero field, means the default. Sawtooth's own
+// times are scaled down together where a test cannot wait that long: what
+// matters to a client is which is longer than which.
+type Options struct {
+	// Addr is the host:port to listen on. A fixed port serves tests that come back
+	// at the same address. Defaults to "127.0.0.1:0", any free port.
+	Addr string
+
+	// BlockInterval is the time between blocks. Blocks without a batch are not
+	// made. Defaults to 100 ms.
+	BlockInterval time.Duration
+	// MaxBatchesPerBlock bounds one block. Defaults to 0, unlimited.
+	MaxBatchesPerBlock int
+	// PublishDelay is how long after its 202 an accepted batch stays UNKNOWN before
+	// it is PENDING (B5). Negative is none at all. Defaults to a tenth of BlockInterval.
+	PublishDelay time.Duration
+	// PoolLimit is the pool length from which on submits are answered 429/31 (B9).
+	// Defaults to Sawtooth's own rule: ten times the average block, 300 at the start.
+	PoolLimit int
+
+	// CacheTime is how long a batch is remembered after the last POST of it; until
+	// then the same bytes are answered 202 and ignored (B7). Defaults to 1200 s.
+	CacheTime time.Duration
+	// LazyPurge makes the cache forget only when something else is added to it, as
+	// Sawtooth does (section D): then a lone batch is ignored for ever. Otherwise it forgets on time.
+	LazyPurge bool
+	// ParkTime is how long a batch waits for a dependency nobody has seen (A4).
+	// Defaults to CacheTime.
+	ParkTime time.Duration
+	// InvalidTime is how long INVALID is remembered after it was last asked for, at
+	// least: it is forgotten only when another batch becomes invalid (B5). It is
+	// also how long a batch may wait and still be reported INVALID (B6 P4). Defaults to 600 s.
+	InvalidTime time.Duration
+	// ReexecuteAfter is how long after a failed execution a batch that is executed
+	// again (see [BatchFault]) waits; then it takes the next block. Defaults to 0.
+	ReexecuteAfter time.Duration
+
+	// RESTTimeout is when the REST API gives up on the validator with 503/17 (B2).
+	// Defaults to 300 s.
+	RESTTimeout time.Duration
+	// ClientThreads is how many waiting status queries stall everybody (B4). Defaults to 5.
+	ClientThreads int
+	// MaxBody is the body length from which on the answer is 413 (B1). Defaults to 10 MiB.
+	MaxBody int64
+
+	// Families that the node executes; the transactions of any other stay PENDING for
+	// ever (B6). Defaults to [IntKey].
+	Families []Family
+	// Permitted says whether a signer, of a batch or a transaction, is permitted by
+	// policy; a list with one that is not is refused with 30 (B2). Defaults to everybody.
+	Permitted func(publicKey string) bool
+
+	// SkipVerify takes signatures and payload digests on trust, for benchmarks.
+	SkipVerify bool
+	// NoJournal keeps no journal, for benchmarks.
+	NoJournal bool
+
+	// Faults to inject. Defaults to none.
+	Faults *Faults
+}
+
+// Family names what a transaction processor serves.
+type Family struct{ Name, Version string }
+
+func (o *Options) withDefaults() (Options, error) {
+	var c Options
+	if o != nil {
+		c = *o
+	}
+	for _, d := range [...]struct {
+		name string
+		d    *time.Duration
+		def  time.Duration
+	}{
+		{"BlockInterval", &c.BlockInterval, 100 * time.Millisecond},
+		{"CacheTime", &c.CacheTime, 1200 * time.Second},
+		{"InvalidTime", &c.InvalidTime, 600 * time.Second},
+		{"RESTTimeout", &c.RESTTimeout, 300 * time.Second},
+		{"ReexecuteAfter", &c.ReexecuteAfter, 0},
+		{"ParkTime", &c.ParkTime, 0},
+	} {
+		if *d.d < 0 {
+			return Options{}, fmt.Errorf("sawtoothtest: %s (%v) is negative", d.name, *d.d)
+		}
+		if *d.d == 0 {
+			*d.d = d.def
+		}
+	}
+	if c.ParkTime == 0 {
+		c.ParkTime = c.CacheTime
+	}
+	if c.PublishDelay == 0 {
+		c.PublishDelay = c.BlockInterval / 10
+	}
+	c.PublishDelay = max(c.PublishDelay, 0)
+	if c.MaxBatchesPerBlock < 0 || c.PoolLimit < 0 || c.ClientThreads < 0 || c.MaxBody < 0 {
+		return Options{}, fmt.Errorf("sawtoothtest: MaxBatchesPerBlock (%d), PoolLimit (%d), ClientThreads (%d), MaxBody (%d): none may be negative",
+			c.MaxBatchesPerBlock, c.PoolLimit, c.ClientThreads, c.MaxBody)
+	}
+	if c.ClientThreads == 0 {
+		c.ClientThreads = 5
+	}
+	if c.MaxBody == 0 {
+		c.MaxBody = 10 << 20
+	}
+	if c.Addr == "" {
+		c.Addr = "127.0.0.1:0"
+	}
+	if c.Families == nil {
+		c.Families = []Family{IntKey}
+	}
+	if c.Faults != nil {
+		f := *c.Faults
+		if err := f.check(); err != nil {
+			return Options{}, err
+		}
+		c.Faults = &f
+	}
+	return c, nil
+}

@@ -1,0 +1,182 @@
+package sawtoothtest
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// TB is what [Start] needs of a testing.TB.
+type TB interface {
+	Helper()
+	Cleanup(func())
+	Fatalf(format string, args ...any)
+}
+
+// Start returns a node that listens on 127.0.0.1, and closes it at the end of the test.
+func Start(t TB, o *Options) *Node {
+	t.Helper()
+	n, err := Listen(o)
+	if err != nil {
+		t.Fatalf("%v", err)
+		return nil
+	}
+	t.Cleanup(n.Close)
+	return n
+}
+
+// Listen returns a node that listens on Options.Addr. The caller closes it.
+func Listen(o *Options) (*Node, error) {
+	n, err := newNode(o)
+	if err != nil {
+		return nil, err
+	}
+	n.front.addr = n.o.Addr
+	if err := n.Resume(); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// front is the listening side. Its lock is never held while the node's is.
+type front struct {
+	mu       sync.Mutex
+	addr     string // after the first Listen the one that was given
+	listener net.Listener
+	server   *http.Server
+	served   chan struct{} // closed when Serve has returned
+	connMu   sync.Mutex
+	conns    map[net.Conn]struct{}
+}
+
+// URL returns the base URL, "http://127.0.0.1:41234"; "" for a node that never listened.
+func (n *Node) URL() string {
+	n.front.mu.Lock()
+	defer n.front.mu.Unlock()
+	if n.front.addr == "" {
+		return ""
+	}
+	return "http://" + n.front.addr
+}
+
+// Resume listens again at the same address after a [Node.Stop].
+func (n *Node) Resume() error {
+	f := &n.front
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.listener != nil {
+		return nil
+	}
+	select {
+	case <-n.closed:
+		return errors.New("sawtoothtest: the node is closed")
+	default:
+	}
+	l, err := net.Listen("tcp", f.addr)
+	if err != nil {
+		return fmt.Errorf("sawtoothtest: listening: %w", err)
+	}
+	f.listener, f.addr = l, l.Addr().String()
+	server := &http.Server{Handler: n, ReadHeaderTimeout: time.Minute, ConnState: n.track}
+	served := make(chan struct{})
+	f.server, f.served = server, served
+	go func() {
+		defer close(served)
+		// It returns when the server is closed.
+		_ = server.Serve(l)
+	}()
+	return nil
+}
+
+// Stop refuses connections from now on and cuts the open ones. The validator
+// behind goes on, and what was accepted is committed. Stop returns when the port is free.
+func (n *Node) Stop() {
+	f := &n.front
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.listener == nil {
+		return
+	}
+	// Serve closes the listener too; the first error decides nothing.
+	_ = f.server.Close()
+	<-f.served
+	n.cut()
+	f.listener, f.server = nil, nil
+}
+
+// Close stops the node for good and ends the requests that hang. It may be called twice.
+func (n *Node) Close() {
+	n.once.Do(func() { close(n.closed) })
+	n.Stop()
+}
+
+// Restart is a crash and a start of the whole node: only the chain is left, and
+// what has not arrived yet. Open connections are cut; it listens all the time.
+func (n *Node) Restart() {
+	n.mu.Lock()
+	now := n.now()
+	n.v.journal.add(Entry{Time: now, Kind: Restarted})
+	n.v.forget(now)
+	n.wake()
+	n.mu.Unlock()
+	n.cut()
+}
+
+// track keeps the open connections, so that they can be cut.
+func (n *Node) track(c net.Conn, s http.ConnState) {
+	n.front.connMu.Lock()
+	defer n.front.connMu.Unlock()
+	switch s {
+	case http.StateNew:
+		n.front.conns[c] = struct{}{}
+	case http.StateClosed, http.StateHijacked:
+		delete(n.front.conns, c)
+	}
+}
+
+func (n *Node) cut() {
+	n.front.connMu.Lock()
+	conns := make([]net.Conn, 0, len(n.front.conns))
+	for c := range n.front.conns {
+		conns = append(conns, c)
+	}
+	n.front.connMu.Unlock()
+	for _, c := range conns {
+		abort(c)
+	}
+}
+
+// abort closes a connection with a reset rather than a goodbye.
+func abort(c net.Conn) {
+	if t, ok := c.(*net.TCPConn); ok {
+		_ = t.SetLinger(0)
+	}
+	_ = c.Close()
+}
+
+// reset ends the connection of a request without an answer.
+func reset(w http.ResponseWriter) {
+	h, ok := w.(http.Hijacker)
+	if !ok {
+		panic(http.ErrAbortHandler)
+	}
+	c, _, err := h.Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	abort(c)
+}
+
+// truncated announces a whole body and sends half of it.
+func truncated(w http.ResponseWriter, a answer) {
+	w.Header().Set("Content-Type", a.contentType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(a.body)))
+	w.WriteHeader(a.status)
+	_, _ = w.Write(a.body[:len(a.body)/2])
+	_ = http.NewResponseController(w).Flush()
+	panic(http.ErrAbortHandler)
+}

@@ -1,0 +1,191 @@
+package sawtoothtest
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// idQuery is how a list of ids is asked for: by GET with a query, or by POST
+// with a JSON array. The codes differ between statuses and receipts.
+type idQuery struct{ contentType, body, missing int }
+
+func (n *Node) readIDs(r *http.Request, q idQuery) ([]string, *answer) {
+	early := func(a answer) ([]string, *answer) { return nil, &a }
+	var ids []string
+	if r.Method == http.MethodPost {
+		types, ok := r.Header["Content-Type"]
+		if !ok {
+			return early(plain500())
+		}
+		if types[0] != "application/json" {
+			return early(codeAnswer(q.contentType))
+		}
+		body, a := n.body(r)
+		if a != nil {
+			return nil, a
+		}
+		var value any
+		if err := json.Unmarshal(body, &value); err != nil {
+			return early(plain500())
+		}
+		list, ok := value.([]any)
+		if !ok || len(list) == 0 {
+			return early(codeAnswer(q.body))
+		}
+		for _, x := range list {
+			s, ok := x.(string)
+			if !ok {
+				return early(codeAnswer(q.body))
+			}
+			ids = append(ids, s)
+		}
+	} else {
+		value, ok := query(r.URL, "id")
+		if !ok {
+			return early(codeAnswer(q.missing))
+		}
+		ids = strings.Split(value, ",")
+	}
+	for _, id := range ids {
+		if !validID(id) {
+			return early(codeAnswer(codeInvalidID))
+		}
+	}
+	return ids, nil
+}
+
+func validID(id string) bool {
+	return len(id) == 128 && strings.Trim(id, "0123456789abcdef") == ""
+}
+
+func (n *Node) statuses(w http.ResponseWriter, r *http.Request) {
+	texts, early := n.readIDs(r, idQuery{codeStatusContentType, codeStatusBody, codeStatusIDMissing})
+	if early != nil {
+		n.send(w, r, *early, Fault{})
+		return
+	}
+	ids := make([]batch.ID, len(texts))
+	for i, id := range texts {
+		ids[i] = batch.ID(id)
+	}
+	n.mu.Lock()
+	n.now()
+	epoch := n.v.epoch
+	_, fault := n.try(OpStatuses, ids)
+	n.mu.Unlock()
+	if !n.pause(r.Context(), fault.Delay) {
+		reset(w)
+		return
+	}
+	switch fault.Answer {
+	case AnswerNever, AnswerReset, AnswerError:
+		n.send(w, r, answer{}, fault)
+		return
+	}
+	words, err := n.ask(r, epoch, ids)
+	switch {
+	case errors.Is(err, errTimedOut):
+		n.send(w, r, codeAnswer(codeTimedOut), fault)
+		return
+	case err != nil:
+		reset(w)
+		return
+	}
+	envelope := map[string]any{}
+	data := make([]any, len(ids))
+	for i, id := range ids {
+		data[i] = map[string]any{"id": string(id), "status": words[i].word, "invalid_transactions": invalidJSON(words[i].invalid)}
+	}
+	envelope["data"] = data
+	if r.Method != http.MethodPost {
+		envelope["link"] = link(r, "/batch_statuses", nil)
+	}
+	a := jsonAnswer(http.StatusOK, envelope)
+	if fault.Answer == AnswerProperly {
+		n.journalAnswers(ids, words)
+	}
+	n.send(w, r, a, fault)
+}
+
+func (n *Node) journalAnswers(ids []batch.ID, words []statusWord) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	now := n.now()
+	for i, id := range ids {
+		n.v.journal.add(Entry{Time: now, Kind: StatusAnswered, Batches: []batch.ID{id}, Word: words[i].word})
+	}
+}
+
+type statusWord struct {
+	word    string
+	invalid []invalidTx
+}
+
+// ask reads the statuses, waiting first where the query says so (B4).
+func (n *Node) ask(r *http.Request, epoch int, ids []batch.ID) ([]statusWord, error) {
+	deadline := time.Now().Add(n.o.RESTTimeout)
+	words := make([]statusWord, len(ids))
+	read := func(now time.Time) {
+		for i, id := range ids {
+			words[i].word, words[i].invalid = n.v.tracker.status(now, id)
+		}
+	}
+	value, _ := query(r.URL, "wait")
+	if _, ok := r.URL.Query()["wait"]; !ok || strings.EqualFold(value, "false") {
+		return words, n.call(r.Context(), epoch, deadline, read)
+	}
+	wt := &wait{ids: ids}
+	err := n.call(r.Context(), epoch, deadline, func(now time.Time) {
+		wt.until = now.Add(n.waitTime(value))
+		n.v.waits = append(n.v.waits, wt)
+	})
+	if err != nil {
+		return nil, err
+	}
+	// A wait that ends with the REST timeout loses the race: there is no answer.
+	err = n.await(r.Context(), epoch, deadline, func() bool {
+		now := time.Now()
+		if !wt.done || !now.Before(deadline) {
+			return false
+		}
+		read(now)
+		return true
+	})
+	return words, err
+}
+
+// waitTime reads the value of "wait".
+func (n *Node) waitTime(value string) time.Duration {
+	seconds, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+	switch {
+	case err != nil || seconds < 0 || seconds > math.MaxUint32:
+		return n.o.RESTTimeout * 95 / 100
+	case seconds == 0:
+		return max(300*time.Second, n.o.RESTTimeout) // the validator's own default
+	}
+	return time.Duration(seconds) * time.Second
+}
+
+// invalidJSON leaves out what is empty (B4).
+func invalidJSON(txs []invalidTx) []any {
+	out := make([]any, 0, len(txs))
+	for _, tx := range txs {
+		m := map[string]any{"id": tx.id}
+		if tx.message != "" {
+			m["message"] = tx.message
+		}
+		if len(tx.data) > 0 {
+			m["extended_data"] = base64.StdEncoding.EncodeToString(tx.data)
+		}
+		out = append(out, m)
+	}
+	return out
+}

@@ -1,0 +1,218 @@
+package sawtoothtest
+
+import (
+	"container/heap"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
+)
+
+// post is one POST /batches.
+type post struct {
+	n       *Node
+	w       http.ResponseWriter
+	r       *http.Request
+	request int // of the journal
+	at      int
+	epoch   int
+	began   time.Time
+	ids     []batch.ID
+	fault   Fault
+}
+
+func (n *Node) submit(w http.ResponseWriter, r *http.Request) {
+	n.mu.Lock()
+	now := n.now()
+	p := &post{n: n, w: w, r: r, epoch: n.v.epoch, began: now}
+	p.request, p.at = n.v.journal.startPost(now)
+	n.mu.Unlock()
+
+	list, early := p.read()
+	if early != nil {
+		p.answer(*early)
+		return
+	}
+	for _, b := range list.GetBatches() {
+		p.ids = append(p.ids, batch.ID(b.GetHeaderSignature()))
+	}
+	n.mu.Lock()
+	var try int
+	try, p.fault = n.try(OpSubmit, p.ids)
+	n.v.journal.named(p.at, p.ids, try)
+	n.mu.Unlock()
+
+	if !n.pause(r.Context(), p.fault.Delay) {
+		p.fault.Answer = AnswerReset // nobody is there
+		p.end(0)
+		reset(w)
+		return
+	}
+	switch p.fault.Answer {
+	case AnswerProperly, AnswerTruncated, AnswerNonJSON:
+		p.take(list)
+	case AnswerNever, AnswerReset, AnswerError:
+		p.fail(list)
+	}
+}
+
+// read gets the list out of the request, or the answer to what is not one (B2).
+func (p *post) read() (*pb.BatchList, *answer) {
+	early := func(a answer) (*pb.BatchList, *answer) { return nil, &a }
+	types, ok := p.r.Header["Content-Type"]
+	if !ok {
+		return early(plain500())
+	}
+	if types[0] != "application/octet-stream" {
+		return early(codeAnswer(codeSubmitContentType))
+	}
+	body, a := p.n.body(p.r)
+	if a != nil {
+		return nil, a
+	}
+	if len(body) == 0 {
+		return early(codeAnswer(codeNoBatches))
+	}
+	list := &pb.BatchList{}
+	if err := proto.Unmarshal(body, list); err != nil {
+		return early(codeAnswer(codeBadProtobuf))
+	}
+	return list, nil
+}
+
+// body reads a request's body; one that is not smaller than the limit is 413, as text.
+func (n *Node) body(r *http.Request) ([]byte, *answer) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, n.o.MaxBody))
+	if err != nil {
+		a := textAnswer(http.StatusBadRequest, "Bad Request")
+		return nil, &a
+	}
+	if int64(len(body)) < n.o.MaxBody {
+		return body, nil
+	}
+	// The server lingers over what is still coming, so that the client gets to read the answer.
+	rest, _ := io.Copy(io.Discard, io.LimitReader(r.Body, 8*n.o.MaxBody))
+	a := textAnswer(http.StatusRequestEntityTooLarge,
+		fmt.Sprintf("Maximum request body size %d exceeded, actual body size %d", n.o.MaxBody, int64(len(body))+rest))
+	return nil, &a
+}
+
+// take passes the list to the validator and answers what it says.
+func (p *post) take(list *pb.BatchList) {
+	bs, err := decode(list)
+	if err == nil {
+		err = p.pipeline(bs)
+	}
+	switch {
+	case err == nil:
+		ids := make([]string, len(p.ids))
+		for i, id := range p.ids {
+			ids[i] = string(id)
+		}
+		p.answer(jsonAnswer(http.StatusAccepted, map[string]any{
+			"link": link(p.r, "/batch_statuses", map[string]string{"id": strings.Join(ids, ",")}),
+		}))
+	case errors.Is(err, errRefused):
+		p.answer(codeAnswer(codeBatchesInvalid))
+	case errors.Is(err, errFull):
+		p.answer(codeAnswer(codeQueueFull))
+	case errors.Is(err, errTimedOut):
+		p.answer(codeAnswer(codeTimedOut))
+	case errors.Is(err, errNoReply):
+		// Nobody will reply: the REST API waits for its whole timeout.
+		if !p.n.pause(p.r.Context(), time.Until(p.began.Add(p.fault.Delay+p.n.o.RESTTimeout))) {
+			p.end(0)
+			reset(p.w)
+			return
+		}
+		p.answer(codeAnswer(codeTimedOut))
+	default: // the client has left, or the node was restarted
+		p.end(0)
+		reset(p.w)
+	}
+}
+
+var errFull = errors.New("sawtoothtest: pool is full")
+
+// pipeline is the validator's, in its order: permissions, back pressure,
+// signatures, structure, completer. Nothing is kept unless all pass.
+func (p *post) pipeline(bs []*submitted) error {
+	n := p.n
+	if !permitted(bs, n.o.Permitted) {
+		return errRefused
+	}
+	n.mu.Lock()
+	n.now()
+	full := n.v.full()
+	n.mu.Unlock()
+	if full {
+		return errFull
+	}
+	if err := verify(bs, n.o.SkipVerify); err != nil {
+		return err
+	}
+	return n.call(p.r.Context(), p.epoch, time.Now().Add(n.o.RESTTimeout), func(now time.Time) { n.v.accept(now, bs) })
+}
+
+// fail answers with the fault; the batches are taken before it, after it, or never.
+func (p *post) fail(list *pb.BatchList) {
+	n := p.n
+	if p.fault.Taken != NotTaken {
+		if bs, err := decode(list); err == nil && permitted(bs, n.o.Permitted) && verify(bs, n.o.SkipVerify) == nil {
+			n.mu.Lock()
+			now := n.now()
+			switch {
+			case p.fault.Taken == TakenLate:
+				n.late(now.Add(p.fault.After), bs)
+			case n.v.epoch == p.epoch && !n.v.full():
+				n.v.accept(now, bs)
+				n.wake()
+			}
+			n.mu.Unlock()
+		}
+	}
+	if p.fault.Answer == AnswerNever {
+		n.hang(p.r.Context())
+		p.fault.Answer = AnswerReset
+	}
+	p.answer(answer{})
+}
+
+// late has a list reach the validator at some time to come. The lock is held.
+func (n *Node) late(at time.Time, bs []*submitted) {
+	n.seq++
+	heap.Push(&n.v.late, lateArrival{at: at, seq: n.seq, run: func(now time.Time) {
+		if !n.v.full() {
+			n.v.accept(now, bs)
+		}
+	}})
+	n.wake()
+}
+
+// answer journals the end of the POST, then writes: a client that has read the
+// answer finds it in the journal.
+func (p *post) answer(a answer) {
+	status := a.status
+	switch p.fault.Answer {
+	case AnswerReset:
+		status = 0
+	case AnswerError:
+		status = p.fault.Status
+	}
+	p.end(status)
+	p.n.send(p.w, p.r, a, p.fault)
+}
+
+func (p *post) end(status int) {
+	p.n.mu.Lock()
+	defer p.n.mu.Unlock()
+	now := p.n.now()
+	p.n.v.journal.add(Entry{Time: now, Kind: PostEnd, Batches: p.ids, Request: p.request, Status: status})
+}

@@ -1,0 +1,52 @@
+package sawtoothtest
+
+import "time"
+
+// The validator answers clients on a few threads. A status query that waits
+// holds one until its wait is over, even when the REST API has given up on it;
+// with all of them held everybody stalls, submits too (B4).
+
+// busy reports whether a request has to queue.
+func (v *validator) busy() bool {
+	return len(v.waits) >= v.o.ClientThreads || len(v.backlog) > 0
+}
+
+// freeThreads ends the waits that have nothing pending and runs the requests that queued for a thread.
+func (v *validator) freeThreads(now time.Time) {
+	v.endWaits(func(w *wait) bool { return !v.anyPending(now, w) })
+	for len(v.backlog) > 0 && len(v.waits) < v.o.ClientThreads {
+		t := v.backlog[0]
+		v.backlog = v.backlog[1:]
+		t.run(now)
+		t.ran = true
+	}
+}
+
+// expireWaits ends the waits whose time is up, and reports whether there were any.
+func (v *validator) expireWaits(now time.Time) bool {
+	return v.endWaits(func(w *wait) bool { return !w.until.After(now) })
+}
+
+func (v *validator) endWaits(over func(*wait) bool) (any bool) {
+	kept := v.waits[:0]
+	for _, w := range v.waits {
+		if over(w) {
+			w.done, any = true, true
+			continue
+		}
+		kept = append(kept, w)
+	}
+	clear(v.waits[len(kept):])
+	v.waits = kept
+	return any
+}
+
+// anyPending is what a wait waits for: an UNKNOWN id does not count.
+func (v *validator) anyPending(now time.Time, w *wait) bool {
+	for _, id := range w.ids {
+		if v.tracker.peek(now, id) == Pending {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,56 @@
+package sawtoothtest
+
+import "time"
+
+// timedCache forgets entries that were not looked at for the keep time. A lazy
+// one does so only while another entry is added, and no more often than every
+// so often: the keep time is a lower bound (ledgers/sawtooth-and-splinter.md D).
+type timedCache[V any] struct {
+	keep    time.Duration
+	every   time.Duration
+	lazy    bool
+	entries map[string]timed[V]
+	purged  time.Time
+}
+
+type timed[V any] struct {
+	value   V
+	touched time.Time
+}
+
+func newTimedCache[V any](now time.Time, keep, every time.Duration, lazy bool) *timedCache[V] {
+	return &timedCache[V]{keep: keep, every: every, lazy: lazy, entries: map[string]timed[V]{}, purged: now}
+}
+
+// get returns an entry and renews it.
+func (c *timedCache[V]) get(now time.Time, key string) (V, bool) {
+	v, ok := c.peek(now, key)
+	if ok {
+		c.entries[key] = timed[V]{value: v, touched: now}
+	}
+	return v, ok
+}
+
+func (c *timedCache[V]) peek(now time.Time, key string) (V, bool) {
+	e, ok := c.entries[key]
+	if !ok || (!c.lazy && now.Sub(e.touched) >= c.keep) {
+		var zero V
+		return zero, false
+	}
+	return e.value, true
+}
+
+func (c *timedCache[V]) put(now time.Time, key string, v V) {
+	c.entries[key] = timed[V]{value: v, touched: now}
+	if now.Sub(c.purged) <= c.every {
+		return
+	}
+	for k, e := range c.entries {
+		if now.Sub(e.touched) >= c.keep {
+			delete(c.entries, k)
+		}
+	}
+	c.purged = now
+}
+
+func (c *timedCache[V]) drop(key string) { delete(c.entries, key) }

@@ -1,0 +1,127 @@
+package sawtoothtest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// The words of a status answer (B5).
+const (
+	Committed = "COMMITTED"
+	Invalid   = "INVALID"
+	Pending   = "PENDING"
+	Unknown   = "UNKNOWN"
+)
+
+// invalidTx is what a processor said about a transaction that it refused.
+type invalidTx struct {
+	id      string
+	message string
+	data    []byte
+}
+
+// tracker is the memory behind batch statuses: lost on a restart.
+type tracker struct {
+	chain    *chain
+	keep     time.Duration
+	invalid  *timedCache[[]invalidTx]
+	pending  map[batch.ID]struct{}
+	info     map[batch.ID]time.Time // since when its transactions are known
+	infoPurg time.Time
+	byTx     map[string][]batch.ID // in the order of the notices
+}
+
+func newTracker(now time.Time, c *chain, keep time.Duration) *tracker {
+	return &tracker{
+		chain:    c,
+		keep:     keep,
+		invalid:  newTimedCache[[]invalidTx](now, keep, keep/20, true),
+		pending:  map[batch.ID]struct{}{},
+		info:     map[batch.ID]time.Time{},
+		infoPurg: now,
+		byTx:     map[string][]batch.ID{},
+	}
+}
+
+// status asks the chain first, then the memory of what was invalid, then of what
+// is pending. Asking about an invalid one renews it (B5).
+func (t *tracker) status(now time.Time, id batch.ID) (string, []invalidTx) {
+	if _, ok := t.chain.batches[id]; ok {
+		return Committed, nil
+	}
+	if info, ok := t.invalid.get(now, string(id)); ok {
+		return Invalid, info
+	}
+	if _, ok := t.pending[id]; ok {
+		return Pending, nil
+	}
+	return Unknown, nil
+}
+
+// peek is status without renewing anything.
+func (t *tracker) peek(now time.Time, id batch.ID) string {
+	if _, ok := t.chain.batches[id]; ok {
+		return Committed
+	}
+	if _, ok := t.invalid.peek(now, string(id)); ok {
+		return Invalid
+	}
+	if _, ok := t.pending[id]; ok {
+		return Pending
+	}
+	return Unknown
+}
+
+func (t *tracker) notePending(now time.Time, b *submitted) {
+	t.pending[b.id] = struct{}{}
+	t.purge(now)
+	if _, known := t.info[b.id]; !known {
+		for _, tx := range b.txs {
+			if !slices.Contains(t.byTx[tx.id], b.id) {
+				t.byTx[tx.id] = append(t.byTx[tx.id], b.id)
+			}
+		}
+	}
+	t.info[b.id] = now
+}
+
+// noteInvalid finds the batch by the transaction, the first one only (B6 P6),
+// and only while it remembers which transactions it has (B6 P4). It returns the
+// batch that is INVALID now, or "".
+func (t *tracker) noteInvalid(now time.Time, tx invalidTx) batch.ID {
+	for _, id := range t.byTx[tx.id] {
+		since, ok := t.info[id]
+		if !ok || now.Sub(since) >= t.keep {
+			continue
+		}
+		old, _ := t.invalid.get(now, string(id))
+		t.invalid.put(now, string(id), append(slices.Clone(old), tx))
+		delete(t.pending, id)
+		return id
+	}
+	return ""
+}
+
+func (t *tracker) noteCommitted(b *submitted) { delete(t.pending, b.id) }
+
+func (t *tracker) purge(now time.Time) {
+	if now.Sub(t.infoPurg) <= t.keep/20 {
+		return
+	}
+	t.infoPurg = now
+	for id, since := range t.info {
+		if now.Sub(since) >= t.keep {
+			delete(t.info, id)
+		}
+	}
+	for tx, ids := range t.byTx {
+		ids = slices.DeleteFunc(ids, func(id batch.ID) bool { _, ok := t.info[id]; return !ok })
+		if len(ids) == 0 {
+			delete(t.byTx, tx)
+		} else {
+			t.byTx[tx] = ids
+		}
+	}
+}

@@ -1,0 +1,266 @@
+package sawtoothtest
+
+import (
+	"container/heap"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// validator is the state machine behind the REST API. It has no goroutine and no
+// clock: advance is told the time and does what was due, in the order of its
+// times. The node's lock guards it.
+type validator struct {
+	o       *Options
+	start   time.Time
+	clock   time.Time // everything up to here is done
+	chain   *chain
+	journal *journal
+
+	completer *completer
+	tracker   *tracker
+	incoming  []incoming // accepted, not PENDING yet; in order
+	pool      []*pooled
+	inPool    map[batch.ID]struct{}
+	blockAt   time.Time // when the next block is made, while the pool is live
+	limit     poolLimit
+	accepted  map[batch.ID]int // how often, for faults
+
+	late    lateQueue // what reaches the validator after its connection ended
+	waits   []*wait   // status queries that hold a client thread
+	backlog []*ticket // requests without a client thread
+	epoch   int       // of restarts
+}
+
+// incoming is one batch on its way to the publisher thread.
+type incoming struct {
+	batch *submitted
+	at    time.Time
+}
+
+// pooled is a batch in the pending pool.
+type pooled struct {
+	batch     *submitted
+	runs      int
+	notBefore time.Time
+	stuck     bool // nothing executes it: no processor, or behind such a one
+}
+
+// wait is a status query that waits. It ends when nothing it asks for is pending.
+type wait struct {
+	ids   []batch.ID
+	until time.Time
+	done  bool
+}
+
+// ticket is a request that wants a client thread.
+type ticket struct {
+	run func(now time.Time)
+	ran bool
+}
+
+func newValidator(now time.Time, o *Options) *validator {
+	v := &validator{o: o, start: now, clock: now, chain: newChain(), journal: &journal{off: o.NoJournal}}
+	v.forget(now)
+	return v
+}
+
+// forget is a restart: all but the chain, and what is still on its way, is gone.
+func (v *validator) forget(now time.Time) {
+	v.completer = newCompleter(now, v.chain, v.o)
+	v.tracker = newTracker(now, v.chain, v.o.InvalidTime)
+	v.incoming, v.pool = nil, nil
+	v.inPool = map[batch.ID]struct{}{}
+	v.limit = newPoolLimit(v.o.PoolLimit)
+	v.accepted = map[batch.ID]int{}
+	v.waits, v.backlog = nil, nil
+	v.epoch++
+}
+
+// advance does all that was due until now.
+func (v *validator) advance(now time.Time) {
+	for {
+		at, ok := v.next()
+		if !ok || at.After(now) {
+			break
+		}
+		v.clock = at
+		v.step(at)
+		v.freeThreads(at)
+	}
+	if now.After(v.clock) {
+		v.clock = now
+	}
+}
+
+// next returns when something is due next.
+func (v *validator) next() (at time.Time, ok bool) {
+	sooner := func(t time.Time) {
+		if !ok || t.Before(at) {
+			at, ok = t, true
+		}
+	}
+	if len(v.late) > 0 {
+		sooner(v.late[0].at)
+	}
+	if len(v.incoming) > 0 {
+		sooner(v.incoming[0].at)
+	}
+	for _, w := range v.waits {
+		sooner(w.until)
+	}
+	if v.live() {
+		sooner(v.blockAt)
+	}
+	return at, ok
+}
+
+// live reports whether a block is worth trying.
+func (v *validator) live() bool {
+	for _, p := range v.pool {
+		if !p.stuck {
+			return true
+		}
+	}
+	return false
+}
+
+// arm sets the time of the next block: they come on a grid from the start on.
+func (v *validator) arm(now time.Time) {
+	n := now.Sub(v.start)/v.o.BlockInterval + 1
+	v.blockAt = v.start.Add(n * v.o.BlockInterval)
+}
+
+// step does one thing that is due now. What arrives comes before what is
+// published, and that before a block.
+func (v *validator) step(now time.Time) {
+	switch {
+	case len(v.late) > 0 && !v.late[0].at.After(now):
+		l := heap.Pop(&v.late).(lateArrival)
+		l.run(now)
+	case len(v.incoming) > 0 && !v.incoming[0].at.After(now):
+		b := v.incoming[0].batch
+		v.incoming = v.incoming[1:]
+		v.publish(now, b)
+	case v.expireWaits(now):
+	default:
+		v.makeBlock(now)
+		v.arm(now)
+	}
+}
+
+// full is the back pressure rule, tested once per POST (B9).
+func (v *validator) full() bool { return len(v.pool) >= v.limit.get() }
+
+// accept takes a verified list. Each batch lives or dies on its own from here on.
+func (v *validator) accept(now time.Time, bs []*submitted) {
+	for _, b := range bs {
+		if v.completer.known(now, b.id) {
+			v.journal.add(Entry{Time: now, Kind: Ignored, Batches: []batch.ID{b.id}, Word: "remembered"})
+			continue
+		}
+		ready := v.completer.add(now, b)
+		if len(ready) == 0 {
+			v.journal.add(Entry{Time: now, Kind: Parked, Batches: []batch.ID{b.id}})
+		}
+		for _, r := range ready {
+			v.enqueue(now, r)
+		}
+	}
+}
+
+func (v *validator) enqueue(now time.Time, b *submitted) {
+	v.accepted[b.id]++
+	v.journal.add(Entry{Time: now, Kind: Accepted, Batches: []batch.ID{b.id}, Try: v.accepted[b.id]})
+	f := v.o.Faults.batch(b.id, v.accepted[b.id])
+	if f.Lose {
+		v.drop(now, b, "lost by a fault")
+		return
+	}
+	at := now.Add(v.o.PublishDelay + f.PublishDelay)
+	// The publisher is one thread: what comes later is published later.
+	if n := len(v.incoming); n > 0 && v.incoming[n-1].at.After(at) {
+		at = v.incoming[n-1].at
+	}
+	if len(v.incoming) == 0 && !at.After(now) {
+		v.publish(now, b)
+		return
+	}
+	v.incoming = append(v.incoming, incoming{batch: b, at: at})
+}
+
+// publish is the publisher thread taking a batch: from here on it is PENDING.
+func (v *validator) publish(now time.Time, b *submitted) {
+	if _, done := v.chain.batches[b.id]; done {
+		v.journal.add(Entry{Time: now, Kind: Ignored, Batches: []batch.ID{b.id}, Word: "committed"})
+		return
+	}
+	if _, there := v.inPool[b.id]; there {
+		v.journal.add(Entry{Time: now, Kind: Ignored, Batches: []batch.ID{b.id}, Word: "in the pool"})
+		return
+	}
+	if !v.live() {
+		v.arm(now)
+	}
+	v.inPool[b.id] = struct{}{}
+	v.pool = append(v.pool, &pooled{batch: b})
+	v.tracker.notePending(now, b)
+	v.journal.add(Entry{Time: now, Kind: Published, Batches: []batch.ID{b.id}})
+}
+
+func (v *validator) drop(now time.Time, b *submitted, why string) {
+	v.journal.add(Entry{Time: now, Kind: Dropped, Batches: []batch.ID{b.id}, Word: why})
+}
+
+// poolLimit is ten times the average number of batches a block took, over all
+// samples since the start; the average moves only when more was taken, or left,
+// than it says (B9).
+type poolLimit struct {
+	fixed, sum, samples int
+}
+
+func newPoolLimit(fixed int) poolLimit { return poolLimit{fixed: fixed, sum: 30, samples: 1} }
+
+func (l *poolLimit) get() int {
+	if l.fixed > 0 {
+		return l.fixed
+	}
+	return 10 * (l.sum / l.samples)
+}
+
+func (l *poolLimit) update(length, consumed int) {
+	if avg := l.sum / l.samples; consumed > 0 && (length-consumed > avg || consumed > avg) {
+		l.sum += consumed
+		l.samples++
+	}
+}
+
+// lateArrival is a POST that reaches the validator when its connection has ended.
+type lateArrival struct {
+	at  time.Time
+	seq int
+	run func(now time.Time)
+}
+
+type lateQueue []lateArrival
+
+func (q lateQueue) Len() int { return len(q) }
+func (q lateQueue) Less(i, j int) bool {
+	if q[i].at.Equal(q[j].at) {
+		return q[i].seq < q[j].seq
+	}
+	return q[i].at.Before(q[j].at)
+}
+func (q lateQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+
+// Push implements heap.Interface.
+func (q *lateQueue) Push(x any) { *q = append(*q, x.(lateArrival)) }
+
+// Pop implements heap.Interface.
+func (q *lateQueue) Pop() any {
+	last := len(*q) - 1
+	x := (*q)[last]
+	(*q)[last] = lateArrival{}
+	*q = (*q)[:last]
+	return x
+}
