@@ -1,0 +1,156 @@
+package dltbatch
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/internal/recorder"
+	"github.com/dltbatch/dltbatch/monitor"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/submitter"
+)
+
+// engine is one Run: the rooms and what joins them.
+type engine struct {
+	r         *Runner
+	queuer    *queuer.Queuer
+	submitter *submitter.Submitter
+	monitor   *monitor.Monitor
+	recorder  *recorder.Recorder
+}
+
+// scanLanes is how many lanes one scan reads at most (design section 6).
+const scanLanes = 5000
+
+func newEngine(r *Runner) *engine {
+	e, o := &engine{r: r}, r.o
+	delay := func(n int) time.Duration { return retryDelay(o, n) }
+	e.recorder = recorder.New(r.store, recorder.Options{
+		Linger: o.Linger, Max: o.GroupSize, Retry: o.ClaimTTL,
+		Done:    e.recorded,
+		Trouble: func(err error) { r.trouble("recorder", err) },
+	})
+	e.submitter = submitter.New(r.ledger, submitter.Options{
+		Pool: o.Pool, RequestTimeout: o.RequestTimeout, Retries: o.QuickRetries, RetryPause: o.QuickRetryPause,
+		ClaimLimit: o.ClaimLimit,
+		Rules:      submitter.Rules{FirstCheck: o.FirstPoll, Delay: delay},
+		Record:     e.recorder.Put,
+		Ready:      func() { e.queuer.Wake() },
+		Paused:     r.paused,
+		Resumed:    r.resumed,
+	})
+	e.queuer = queuer.New(r.store, e.submitter, queuer.Options{
+		Strategy: o.Strategy, TTL: o.ClaimTTL, Margin: o.margin(), ScanInterval: o.ScanInterval,
+		ScanLanes: scanLanes, Lanes: o.ClaimLimit,
+		Resend: func(s batch.ServiceID) store.Resend {
+			t := r.ledger.Traits(s)
+			return store.Resend{HarmlessFor: t.ResendHarmlessFor, LateArrival: t.LateArrival}
+		},
+		Held: func(s batch.ServiceID, err error) { r.laneHeld(s, err) },
+		Claimed: func(c store.Claim) {
+			r.observe(context.Background(), batch.Event{Kind: batch.EventClaimed, Key: c.Key, State: batch.Submitting, Attempt: c.Attempt})
+		},
+	})
+	resolver, _ := r.ledger.Ledger.(dlt.Resolver)
+	e.monitor = monitor.New(r.store, r.ledger, e.recorder, monitor.Options{
+		Rules: monitor.Rules{
+			TTL: o.ClaimTTL, FirstPoll: o.FirstPoll, PollInterval: o.PollInterval, StuckAfter: o.StuckAfter,
+			Delay: delay, AssumeNotCommitted: o.ResendAtRiskOfExecutingTwice,
+		},
+		Connections: o.StatusConnections, RequestTimeout: o.RequestTimeout, Batches: o.GroupSize,
+		Traits: r.ledger.Traits, Resolver: resolver,
+		Trouble: func(s batch.ServiceID, err error) { r.trouble("monitor", err) },
+	})
+	return e
+}
+
+// run blocks until ctx is done and everything has come to rest.
+func (e *engine) run(ctx context.Context) error {
+	// Recording outlives ctx: what was begun is written down, within a bound.
+	recording, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	recorded := make(chan struct{})
+	go func() {
+		defer close(recorded)
+		e.recorder.Run(recording)
+	}()
+	var rooms sync.WaitGroup
+	rooms.Go(func() {
+		loop.Run(ctx, e.queuer.Run, func(err error) { e.r.trouble("queuer", err) })
+	})
+	rooms.Go(func() {
+		loop.Run(ctx, e.monitor.Run, func(err error) { e.r.trouble("monitor", err) })
+	})
+	rooms.Go(func() { e.submitter.Run(ctx) })
+
+	e.r.health.started()
+	defer e.r.health.stopped()
+	<-ctx.Done()
+	bound := time.AfterFunc(e.r.o.Drain, stop)
+	defer bound.Stop()
+	rooms.Wait()
+	e.recorder.Close()
+	<-recorded
+	return nil
+}
+
+// recorded is called for every outcome that the store has answered about: it wakes
+// whom it concerns.
+func (e *engine) recorded(o store.Outcome, a store.Applied) {
+	ctx := context.Background()
+	key, row := o.Key, a.Row
+	switch a.Result {
+	case store.Bad:
+		e.r.trouble("store", a.Err)
+		return
+	case store.Gone, store.Fenced:
+		e.r.o.Logger.DebugContext(ctx, "late outcome changed nothing", attrs(key, o.Finding.String())...)
+		return
+	}
+	if o.By == batch.ByMonitor {
+		e.monitor.Forget(key.ID, o.Version)
+	}
+	event := batch.Event{Kind: batch.EventState, Key: key, State: row.State, Attempt: row.Attempt, Err: asError(row.Error)}
+	switch {
+	case a.Breach:
+		event.Kind = batch.EventOrderBreach
+	case row.Final():
+		event.Kind = batch.EventFinal
+	case o.Finding == store.Doubtful || (row.State == batch.Submitting && o.Finding != store.Undecidable):
+		event.Kind = batch.EventInDoubt
+	case o.Finding == store.Undecidable:
+		event.Kind, event.Err = batch.EventDecision, errors.New(row.Decision)
+	}
+	switch {
+	case row.Final():
+		e.queuer.Hint(key.Service)
+		e.r.waiters.final(key)
+	case row.State.Claimable():
+		e.queuer.HintIn(key.Service, o.Delay)
+	default:
+		e.monitor.DueIn(o.Check)
+	}
+	e.r.observe(ctx, event)
+}
+
+func asError(e *batch.SubmissionError) error {
+	if e == nil {
+		return nil
+	}
+	return e
+}
+
+// retryDelay is how long a batch waits after its n-th certain failure in a row.
+func retryDelay(o Options, n int) time.Duration {
+	d := o.RetryDelay
+	for i := 1; i < n && d < o.MaxRetryDelay; i++ {
+		d *= 2
+	}
+	return jitter(min(d, o.MaxRetryDelay))
+}

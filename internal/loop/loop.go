@@ -1,0 +1,80 @@
+// Package loop keeps the engine's loops running.
+package loop
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+)
+
+// Bounds of the pause before a loop starts again (spec/001).
+const (
+	MinPause = time.Second
+	MaxPause = time.Minute
+)
+
+// Run calls f until it returns nil or ctx is done. After an error or a panic it
+// tells trouble and starts f again after a pause of 1 s doubling to 60 s, with
+// jitter; a run of f that lasted longer than the longest pause starts over at 1 s.
+func Run(ctx context.Context, f func(context.Context) error, trouble func(error)) {
+	pause := Backoff(MinPause, MaxPause)
+	for {
+		start := time.Now()
+		err := Contain(func() error { return f(ctx) })
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		trouble(err)
+		if time.Since(start) > MaxPause {
+			pause.Reset()
+		}
+		if !Sleep(ctx, pause.NextBackOff()) {
+			return
+		}
+	}
+}
+
+// Backoff returns pauses from lo doubling to hi, with jitter, for ever.
+func Backoff(lo, hi time.Duration) *backoff.ExponentialBackOff {
+	return backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(lo),
+		backoff.WithMaxInterval(hi),
+		backoff.WithMultiplier(2),
+		backoff.WithRandomizationFactor(0.2),
+		backoff.WithMaxElapsedTime(0),
+	)
+}
+
+// PanicError is a panic in somebody else's code, contained.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+// Error implements error; the stack is left to whoever logs it.
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+
+// Contain calls f and returns a panic in it as a [*PanicError].
+func Contain(f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	return f()
+}
+
+// Sleep waits, or reports false when ctx is done first.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

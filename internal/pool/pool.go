@@ -1,0 +1,155 @@
+// Package pool bounds how many requests are under way, and keeps those that hang
+// from taking the place of the others.
+package pool
+
+import (
+	"sync"
+	"time"
+)
+
+// Pool hands out a bounded number of hands. A key whose request takes longer than
+// slowAfter, or whose last one did, is slow: slow keys share a quarter of the
+// pool, and a request that turns slow gives its place to others (up to as many
+// again), so that a few that hang cannot hold up the rest.
+type Pool struct {
+	size      int
+	slowAfter time.Duration
+	freed     func() // called without a lock whenever a place becomes free
+
+	mu         sync.Mutex
+	brisk      int // requests under way that are not slow
+	slow       int // requests under way that are
+	slowKeys   map[string]struct{}
+	posted     int // ended since the window began
+	postedPrev int // ended in the window before
+	windowAt   time.Time
+}
+
+// maxSlowKeys bounds the memory of who was slow; past it the set starts over.
+const maxSlowKeys = 10_000
+
+// New returns a pool of size hands. freed is called whenever a hand becomes free.
+func New(size int, slowAfter time.Duration, freed func()) *Pool {
+	return &Pool{size: size, slowAfter: slowAfter, freed: freed, slowKeys: map[string]struct{}{}}
+}
+
+func (p *Pool) slowSize() int { return max(1, p.size/4) }
+
+// Hand is the right to one request.
+type Hand struct {
+	p     *Pool
+	key   string
+	slow  bool // guarded by p.mu
+	done  bool
+	timer *time.Timer
+}
+
+// Acquire takes a hand for key, or reports that there is none for it now.
+func (p *Pool) Acquire(key string) (*Hand, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.room(key) {
+		return nil, false
+	}
+	h := &Hand{p: p, key: key}
+	if _, h.slow = p.slowKeys[key]; h.slow {
+		p.slow++
+		return h, true
+	}
+	p.brisk++
+	h.timer = time.AfterFunc(p.slowAfter, h.turnSlow)
+	return h, true
+}
+
+func (p *Pool) room(key string) bool {
+	if _, slow := p.slowKeys[key]; slow {
+		return p.slow < p.slowSize()
+	}
+	return p.brisk < p.size
+}
+
+// Room reports whether key would get a hand now.
+func (p *Pool) Room(key string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.room(key)
+}
+
+// Free returns how many hands are free for keys that are not slow.
+func (p *Pool) Free() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.size - p.brisk
+}
+
+// Busy returns how many requests are under way.
+func (p *Pool) Busy() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.brisk + p.slow
+}
+
+// Recent returns how many requests ended in about the last 100 ms.
+func (p *Pool) Recent(now time.Time) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.roll(now)
+	return max(p.posted, p.postedPrev)
+}
+
+func (p *Pool) roll(now time.Time) {
+	const window = 100 * time.Millisecond
+	switch age := now.Sub(p.windowAt); {
+	case age < window:
+	case age < 2*window:
+		p.posted, p.postedPrev, p.windowAt = 0, p.posted, now
+	default:
+		p.posted, p.postedPrev, p.windowAt = 0, 0, now
+	}
+}
+
+func (h *Hand) turnSlow() {
+	p := h.p
+	p.mu.Lock()
+	if h.done || h.slow || p.slow >= p.size {
+		p.mu.Unlock()
+		return
+	}
+	h.slow = true
+	p.brisk--
+	p.slow++
+	p.mark(h.key)
+	p.mu.Unlock()
+	p.freed()
+}
+
+func (p *Pool) mark(key string) {
+	if len(p.slowKeys) >= maxSlowKeys {
+		clear(p.slowKeys)
+	}
+	p.slowKeys[key] = struct{}{}
+}
+
+// Release gives the hand back. hung says that the request ran into its time limit.
+func (h *Hand) Release(hung bool) {
+	p := h.p
+	if h.timer != nil {
+		h.timer.Stop()
+	}
+	p.mu.Lock()
+	h.done = true
+	if h.slow {
+		p.slow--
+	} else {
+		p.brisk--
+	}
+	if hung {
+		p.mark(h.key)
+	} else {
+		delete(p.slowKeys, h.key)
+	}
+	p.roll(time.Now())
+	p.posted++
+	p.mu.Unlock()
+	p.freed()
+}

@@ -1,0 +1,182 @@
+// Package recorder writes what was found out about attempts to the store, in groups.
+package recorder
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Store is what the recorder writes to.
+type Store interface {
+	Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error)
+}
+
+// Options of a recorder; all must be set.
+type Options struct {
+	Linger time.Duration // how long a group waits to fill
+	Max    int           // outcomes in a group
+	// Retry is how long a write that fails is tried again. What is given up is not
+	// lost: its claim or its lease expires, and the monitor asks the ledger.
+	Retry time.Duration
+	// Done is called for every outcome after the store has answered about it.
+	Done func(o store.Outcome, a store.Applied)
+	// Trouble is told of failed writes.
+	Trouble func(error)
+}
+
+// Recorder groups outcomes. Put may be called concurrently while Run runs.
+type Recorder struct {
+	store Store
+	o     Options
+	in    chan item
+}
+
+type item struct {
+	o       store.Outcome
+	retried bool
+	until   time.Time // when it is given up; zero before the first failure
+}
+
+// New returns a recorder; Run makes it work.
+func New(s Store, o Options) *Recorder {
+	return &Recorder{store: s, o: o, in: make(chan item, 4*o.Max)}
+}
+
+// Put hands an outcome over. It waits while the recorder is far behind.
+func (r *Recorder) Put(o store.Outcome) { r.in <- item{o: o} }
+
+// Close lets Run end once everything that was Put is written. No Put may follow.
+func (r *Recorder) Close() { close(r.in) }
+
+// heldPause is how long a known commit waits for a live claim to end.
+const heldPause = 250 * time.Millisecond
+
+// Run writes until Close, or until ctx is done, which gives up what is left.
+func (r *Recorder) Run(ctx context.Context) {
+	pause := loop.Backoff(50*time.Millisecond, 5*time.Second)
+	var again []item // failed or held, to be written again
+	var retry <-chan time.Time
+	open := true
+	for open || (len(again) > 0 && ctx.Err() == nil) {
+		var group []item
+		select {
+		case it, ok := <-r.in:
+			if open = ok; !ok {
+				r.in = nil // nothing more comes; only retries are left
+				open = false
+				continue
+			}
+			group = r.gather(append(group, it))
+		case <-retry:
+			group, again, retry = again, nil, nil
+		case <-ctx.Done():
+			return
+		}
+		failed, held := r.write(ctx, group)
+		if len(failed) == 0 {
+			pause.Reset()
+		}
+		if !open {
+			held = nil // the ledger will be asked again after the next start
+		}
+		again = append(again, failed...)
+		again = append(again, held...)
+		if len(again) > 0 && retry == nil {
+			wait := heldPause
+			if len(failed) > 0 {
+				wait = pause.NextBackOff()
+			}
+			retry = time.After(wait)
+		}
+	}
+}
+
+// gather fills the group for as long as it may linger.
+func (r *Recorder) gather(group []item) []item {
+	linger := time.NewTimer(r.o.Linger)
+	defer linger.Stop()
+	for len(group) < r.o.Max {
+		select {
+		case it, ok := <-r.in:
+			if !ok {
+				return group
+			}
+			group = append(group, it)
+		case <-linger.C:
+			return group
+		}
+	}
+	return group
+}
+
+// write records a group. One that fails is split, so that a bad row does not hold
+// up the others: into halves the first time, since in an outage every row fails
+// and splitting on would only add to it, and down to single rows when it comes again.
+func (r *Recorder) write(ctx context.Context, group []item) (failed, held []item) {
+	splits := 1
+	if group[0].retried {
+		splits = len(group)
+	}
+	return r.split(ctx, group, splits)
+}
+
+func (r *Recorder) split(ctx context.Context, group []item, splits int) (failed, held []item) {
+	outcomes := make([]store.Outcome, len(group))
+	for i := range group {
+		outcomes[i] = group[i].o
+	}
+	applied, err := r.record(ctx, outcomes)
+	if err != nil {
+		if len(group) == 1 || splits == 0 {
+			return r.failed(group, err), nil
+		}
+		half := len(group) / 2
+		left, heldLeft := r.split(ctx, group[:half], splits-1)
+		right, heldRight := r.split(ctx, group[half:], splits-1)
+		return append(left, right...), append(heldLeft, heldRight...)
+	}
+	for i, a := range applied {
+		if a.Result == store.Held {
+			held = append(held, group[i])
+			continue
+		}
+		if a.Result == store.Fenced && group[i].retried && a.Row.Version == outcomes[i].Version+1 {
+			// The write before failed after it was committed: this is its own doing.
+			a.Result = store.Written
+		}
+		r.o.Done(outcomes[i], a)
+	}
+	return nil, held
+}
+
+func (r *Recorder) record(ctx context.Context, outcomes []store.Outcome) (applied []store.Applied, err error) {
+	err = loop.Contain(func() error {
+		applied, err = r.store.Record(ctx, outcomes)
+		if err == nil && len(applied) != len(outcomes) {
+			err = fmt.Errorf("recorder: %d answers to %d outcomes", len(applied), len(outcomes))
+		}
+		return err
+	})
+	return applied, err
+}
+
+// failed marks items for another try and gives up those that are too old.
+func (r *Recorder) failed(group []item, err error) []item {
+	r.o.Trouble(fmt.Errorf("record %d outcomes: %w", len(group), err))
+	now := time.Now()
+	keep := make([]item, 0, len(group))
+	for _, it := range group {
+		it.retried = true
+		if it.until.IsZero() {
+			it.until = now.Add(r.o.Retry)
+		}
+		if now.Before(it.until) {
+			keep = append(keep, it)
+		}
+	}
+	return keep
+}

@@ -1,0 +1,246 @@
+package monitor
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Rules are what [Decide] goes by, beside the ledger's traits.
+type Rules struct {
+	TTL          time.Duration // of a claim: how long a resend takes at most to leave
+	FirstPoll    time.Duration // from acceptance to the first query
+	PollInterval time.Duration // between queries, at most
+	StuckAfter   time.Duration // after which an open batch needs a decision
+	// Delay returns how long a batch waits after its n-th certain failure in a row.
+	Delay func(n int) time.Duration
+	// AssumeNotCommitted decides a CannotTell beforehand: the batch is sent again,
+	// at the risk that it takes effect twice.
+	AssumeNotCommitted bool
+}
+
+// Known is what was found out about a row.
+type Known struct {
+	// Status is the ledger's answer; nil where there was none.
+	Status *batch.Status
+	// Evidence of the resolver, where it was asked.
+	Evidence *dlt.Evidence
+	// Seen is how long this process has known that the claim is over, on its own clock.
+	Seen time.Duration
+}
+
+// Verdict is what to do with a row: record an outcome, ask the resolver, or ask
+// the ledger again after Next.
+type Verdict struct {
+	Outcome *store.Outcome
+	Resolve bool
+	Next    time.Duration
+}
+
+// Decide says what a row and what is known about it come to. It is the table of
+// design sections 2 and 7 ("in doubt"). Anything but a clear answer waits.
+func Decide(f store.InFlight, k Known, t dlt.Traits, r Rules) Verdict {
+	d := decider{f: f, k: k, t: t, r: r}
+	if k.Status == nil && k.Evidence == nil {
+		return d.stuckOr("the ledger has not answered about it")
+	}
+	if k.Evidence != nil {
+		return d.evidence()
+	}
+	st := k.Status
+	switch st.Reported {
+	case batch.ReportedCommitted:
+		return d.found(store.IsCommitted)
+	case batch.ReportedInvalid:
+		return d.invalid()
+	case batch.ReportedPending:
+		return d.inState(batch.Pending, store.IsPending)
+	case batch.ReportedValid:
+		return d.inState(batch.Valid, store.IsValid)
+	case batch.ReportedFailed:
+		return d.failed()
+	case batch.ReportedUnknown:
+		return d.noTrace()
+	}
+	return d.stuckOr(fmt.Sprintf("the ledger says %s", st.Reported))
+}
+
+type decider struct {
+	f store.InFlight
+	k Known
+	t dlt.Traits
+	r Rules
+}
+
+// outcome is fenced by the version that was read before the ledger was asked.
+func (d *decider) outcome(finding store.Finding) *store.Outcome {
+	o := &store.Outcome{
+		Ref: d.f.Ref, Version: d.f.Version, By: batch.ByMonitor, Finding: finding, Check: d.next(),
+	}
+	if d.k.Status != nil {
+		o.Attempt = d.k.Status.Attempt
+	}
+	return o
+}
+
+func (d *decider) found(finding store.Finding) Verdict {
+	return Verdict{Outcome: d.outcome(finding), Next: d.next()}
+}
+
+// next doubles from FirstPoll to PollInterval as the batch gets older.
+func (d *decider) next() time.Duration {
+	return min(max(d.f.PostedAgo, d.r.FirstPoll), d.r.PollInterval)
+}
+
+func (d *decider) wait(at time.Duration) Verdict {
+	return Verdict{Next: min(max(at, d.r.FirstPoll), d.r.PollInterval)}
+}
+
+// stuckOr waits, and past the deadline says once that a person is needed.
+func (d *decider) stuckOr(cause string) Verdict {
+	if d.f.PostedAgo > d.r.StuckAfter && !d.f.Undecided {
+		return d.undecidable(fmt.Sprintf("%s for %s: %s", d.f.State, d.f.PostedAgo.Round(time.Second), cause))
+	}
+	return Verdict{Next: d.next()}
+}
+
+func (d *decider) undecidable(cause string) Verdict {
+	if d.f.Undecided {
+		return Verdict{Next: d.r.PollInterval}
+	}
+	v := d.found(store.Undecidable)
+	v.Outcome.Check = d.r.PollInterval
+	v.Outcome.Error = &batch.SubmissionError{Kind: batch.KindDoubt, Message: batch.Excerpt(cause, batch.MaxErrorText)}
+	return v
+}
+
+func (d *decider) inState(s batch.State, finding store.Finding) Verdict {
+	if d.f.State == s {
+		return d.stuckOr("the ledger goes on saying " + s.String())
+	}
+	return d.found(finding)
+}
+
+func (d *decider) invalid() Verdict {
+	switch {
+	case d.f.Requeued && d.f.PostedAgo < d.t.Settle:
+		// It may be the verdict from before the requeue (ledgers/sawtooth-and-splinter.md B7).
+		return d.wait(d.t.Settle - d.f.PostedAgo)
+	case d.f.State == batch.Invalid && d.f.SettleLeft > 0:
+		return d.wait(d.f.SettleLeft)
+	case d.f.State == batch.Invalid:
+		return d.found(store.Settled)
+	}
+	v := d.found(store.IsInvalid)
+	v.Outcome.Settle = d.t.Settle
+	v.Outcome.Receipts = d.k.Status.Receipts
+	v.Outcome.Error = &batch.SubmissionError{Kind: batch.KindInvalid, Message: invalidMessage(d.k.Status)}
+	return v
+}
+
+func invalidMessage(st *batch.Status) string {
+	text := st.Message
+	if text == "" && len(st.Receipts) > 0 {
+		text = st.Receipts[0].Message
+	}
+	return batch.Excerpt(text, batch.MaxErrorText)
+}
+
+// failed is the ledger's word that an attempt had no effect. It counts for the
+// attempt that it names only.
+func (d *decider) failed() Verdict {
+	st := d.k.Status
+	if d.f.State == batch.Invalid || (st.Attempt != 0 && st.Attempt != d.f.Attempt) {
+		return d.stuckOr("the ledger speaks of another attempt")
+	}
+	v := d.found(store.Failed)
+	v.Outcome.Spend = true
+	v.Outcome.Delay = d.r.Delay(d.f.Failures + 1)
+	v.Outcome.Error = &batch.SubmissionError{Kind: batch.KindFailed, Message: batch.Excerpt(st.Message, batch.MaxErrorText)}
+	if d.f.Budget.EveryTry {
+		v.Outcome.Spend = false // spent when it was accepted
+	}
+	spent := d.f.Spent
+	if v.Outcome.Spend {
+		spent++
+	}
+	if d.f.Budget.Exhausted(spent) {
+		v.Outcome.Finding = store.Refused
+		v.Outcome.Error = d.exhausted()
+	}
+	return v
+}
+
+func (d *decider) exhausted() *batch.SubmissionError {
+	return &batch.SubmissionError{Kind: batch.KindExhausted, Message: fmt.Sprintf("budget of %d attempts used up", d.f.Budget.Attempts)}
+}
+
+// noTrace is the hard case: a ledger that knows nothing of the batch may yet get
+// it, or may have forgotten it. It is sent again only where that is declared
+// harmless or proved to be.
+func (d *decider) noTrace() Verdict {
+	f, t := d.f, d.t
+	if f.State == batch.Invalid {
+		if f.SettleLeft > 0 {
+			return d.wait(f.SettleLeft)
+		}
+		return d.found(store.Settled)
+	}
+	late := t.LateArrival - f.PostedAgo
+	if f.State == batch.Submitting {
+		// The database's clock may have jumped: this process waits on its own.
+		late = max(late, t.LateArrival-d.k.Seen)
+	}
+	if late > 0 {
+		return d.wait(late)
+	}
+	if f.PostedAgo < t.Grace {
+		return d.wait(t.Grace - f.PostedAgo)
+	}
+	if d.mayResend() && f.ResendLeft >= d.r.TTL+t.LateArrival {
+		if f.Resends > 0 && f.PostedAgo < t.ResendQuiet {
+			return d.stuckOr("not found, and a second resend must wait")
+		}
+		return d.found(store.NoTrace)
+	}
+	if t.Resolves {
+		return Verdict{Resolve: true, Next: d.next()}
+	}
+	return d.cannotTell("not found, and this ledger gives no evidence")
+}
+
+// mayResend reports whether there is to be another attempt at all.
+func (d *decider) mayResend() bool {
+	return !d.f.Refused && !d.f.Budget.Exhausted(d.f.Spent)
+}
+
+func (d *decider) evidence() Verdict {
+	switch *d.k.Evidence {
+	case dlt.Committed:
+		return d.found(store.IsCommitted)
+	case dlt.NotCommitted:
+		return d.notCommitted()
+	case dlt.InFlight:
+		return d.stuckOr("the ledger goes on saying in flight")
+	}
+	return d.cannotTell("not found, and the evidence does not tell")
+}
+
+func (d *decider) cannotTell(cause string) Verdict {
+	if d.r.AssumeNotCommitted {
+		return d.notCommitted()
+	}
+	return d.undecidable(cause)
+}
+
+func (d *decider) notCommitted() Verdict {
+	v := d.found(store.NotCommitted)
+	if d.f.Budget.Exhausted(d.f.Spent) {
+		v.Outcome.Last = true
+		v.Outcome.Error = d.exhausted()
+	}
+	return v
+}

@@ -1,0 +1,168 @@
+package dltbatch
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/queuer"
+)
+
+// Options of a [Runner]. The zero value of every field means its default.
+type Options struct {
+	// Strategy decides what may leave a lane. Defaults to [queuer.Serial].
+	Strategy queuer.Strategy
+
+	// RequestTimeout bounds each request to the ledger. Defaults to 15 s.
+	RequestTimeout time.Duration
+	// ClaimTTL is how long an instance may take to post what it claimed, after which
+	// others ask about it. Longer than RequestTimeout and a margin of a third of it
+	// (100 ms to 5 s). Defaults to 60 s.
+	ClaimTTL time.Duration
+	// PollInterval is the longest time between two questions about a batch that is
+	// under way. Defaults to 1 s.
+	PollInterval time.Duration
+	// FirstPoll is the time from acceptance to the first question; it doubles up to
+	// PollInterval. Defaults to 10 ms.
+	FirstPoll time.Duration
+	// ScanInterval is how often up to 5,000 lanes are looked at that nothing hinted
+	// at. Defaults to 1 s.
+	ScanInterval time.Duration
+
+	// RetryDelay is how long a batch waits after a failure that certainly had no
+	// effect; it doubles up to MaxRetryDelay, with jitter. Defaults to 1 s.
+	RetryDelay time.Duration
+	// MaxRetryDelay defaults to 15 s.
+	MaxRetryDelay time.Duration
+	// QuickRetries is how often a busy or unreachable ledger is tried again within
+	// one claim. Defaults to 3; negative is none.
+	QuickRetries int
+	// QuickRetryPause is the pause before the first quick retry; it doubles. Defaults to 250 ms.
+	QuickRetryPause time.Duration
+
+	// Pool is how many batches are posted at once, at most. Defaults to 64.
+	Pool int
+	// ClaimLimit is how many batches one claim takes at most. Defaults to 500.
+	ClaimLimit int
+	// StatusConnections is how many status requests are under way at once, at most.
+	// Defaults to 8.
+	StatusConnections int
+	// Linger is how long a grouped write waits to fill. Defaults to 2 ms.
+	Linger time.Duration
+	// GroupSize is how many outcomes one write holds at most. Defaults to 500.
+	GroupSize int
+	// Drain is how long a stop may take. At least RequestTimeout. Defaults to 30 s.
+	Drain time.Duration
+
+	// StuckAfter is how long a batch may stay unanswered before it is reported as
+	// needing a decision. Defaults to 1 h.
+	StuckAfter time.Duration
+	// ResendAtRiskOfExecutingTwice decides beforehand that a batch in doubt, which the
+	// ledger neither knows nor gives evidence about, is sent again. It breaks the
+	// promise "at most once in effect" on ledgers that execute duplicates.
+	ResendAtRiskOfExecutingTwice bool
+
+	// Observer is told of every event. Defaults to none.
+	Observer batch.Observer
+	// Logger is silent by default.
+	Logger *slog.Logger
+}
+
+func orDefault[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}
+
+// withDefaults returns a copy with every default filled in.
+func (o *Options) withDefaults() Options {
+	var c Options
+	if o != nil {
+		c = *o
+	}
+	if c.Strategy == nil {
+		c.Strategy = queuer.Serial{}
+	}
+	orDefault(&c.RequestTimeout, 15*time.Second)
+	orDefault(&c.ClaimTTL, time.Minute)
+	orDefault(&c.PollInterval, time.Second)
+	orDefault(&c.FirstPoll, min(10*time.Millisecond, c.PollInterval))
+	orDefault(&c.ScanInterval, time.Second)
+	orDefault(&c.RetryDelay, time.Second)
+	orDefault(&c.MaxRetryDelay, max(15*time.Second, c.RetryDelay))
+	orDefault(&c.QuickRetries, 3)
+	orDefault(&c.QuickRetryPause, 250*time.Millisecond)
+	orDefault(&c.Pool, 64)
+	orDefault(&c.ClaimLimit, 500)
+	orDefault(&c.StatusConnections, 8)
+	orDefault(&c.Linger, 2*time.Millisecond)
+	orDefault(&c.GroupSize, 500)
+	orDefault(&c.Drain, max(30*time.Second, c.RequestTimeout))
+	orDefault(&c.StuckAfter, time.Hour)
+	c.QuickRetries = max(0, c.QuickRetries)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Observer == nil {
+		c.Observer = nobody{}
+	}
+	return c
+}
+
+// margin is how long before its claim ends a request must have ended.
+func (o Options) margin() time.Duration {
+	return max(100*time.Millisecond, min(5*time.Second, o.RequestTimeout/3))
+}
+
+// check refuses options that cannot work together, naming both values.
+func (o Options) check() error {
+	for _, d := range [...]struct {
+		name string
+		d    time.Duration
+	}{
+		{"RequestTimeout", o.RequestTimeout}, {"ClaimTTL", o.ClaimTTL}, {"PollInterval", o.PollInterval},
+		{"FirstPoll", o.FirstPoll}, {"ScanInterval", o.ScanInterval}, {"RetryDelay", o.RetryDelay},
+		{"MaxRetryDelay", o.MaxRetryDelay}, {"QuickRetryPause", o.QuickRetryPause}, {"Linger", o.Linger},
+		{"Drain", o.Drain}, {"StuckAfter", o.StuckAfter},
+	} {
+		if d.d < 0 {
+			return optionError(d.name, d.d, "0 (the default) or more")
+		}
+	}
+	for _, n := range [...]struct {
+		name string
+		n    int
+	}{{"Pool", o.Pool}, {"ClaimLimit", o.ClaimLimit}, {"StatusConnections", o.StatusConnections}, {"GroupSize", o.GroupSize}} {
+		if n.n < 0 {
+			return optionError(n.name, n.n, "0 (the default) or more")
+		}
+	}
+	if least := o.RequestTimeout + o.margin(); o.ClaimTTL <= least {
+		return optionError("ClaimTTL", o.ClaimTTL, fmt.Sprintf("more than RequestTimeout (%s) and its margin (%s)", o.RequestTimeout, o.margin()))
+	}
+	if o.Drain < o.RequestTimeout {
+		return optionError("Drain", o.Drain, fmt.Sprintf("at least RequestTimeout (%s)", o.RequestTimeout))
+	}
+	if o.FirstPoll > o.PollInterval {
+		return optionError("FirstPoll", o.FirstPoll, fmt.Sprintf("at most PollInterval (%s)", o.PollInterval))
+	}
+	if o.MaxRetryDelay < o.RetryDelay {
+		return optionError("MaxRetryDelay", o.MaxRetryDelay, fmt.Sprintf("at least RetryDelay (%s)", o.RetryDelay))
+	}
+	if o.QuickRetries > 0 && o.QuickRetryPause > o.ClaimTTL-o.margin()-o.RequestTimeout {
+		return optionError("QuickRetryPause", o.QuickRetryPause,
+			fmt.Sprintf("to fit into ClaimTTL (%s) beside a request of RequestTimeout (%s) and its margin (%s)", o.ClaimTTL, o.RequestTimeout, o.margin()))
+	}
+	if w := o.Strategy.Window(); w < 1 {
+		return optionError("Strategy.Window", w, "at least 1")
+	}
+	return nil
+}
+
+func optionError(field string, value any, want string) error {
+	return fmt.Errorf("options: %w", &batch.InputError{Field: "Options." + field, Value: fmt.Sprint(value), Want: want})
+}
+
+type nobody struct{}

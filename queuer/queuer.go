@@ -1,0 +1,286 @@
+package queuer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Store is what the queuer needs of a store.
+type Store interface {
+	Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error)
+	Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error)
+	Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error)
+}
+
+// Submitter is what the queuer needs of a submitter.
+type Submitter interface {
+	// Room returns how many batches can be taken now and, where that is 0, after
+	// what time to ask again (0: when woken).
+	Room() (n int, again time.Duration)
+	// Closed returns for how long nothing of a service may be sent; 0 if it may.
+	Closed(service batch.ServiceID) time.Duration
+	// Post takes a run over. Its requests must have ended at until.
+	Post(run store.ClaimedRun, payloads [][]byte, until time.Time)
+	// Return takes claims over that will not be posted.
+	Return(claims []store.Claim)
+}
+
+// Options of a queuer; all must be set.
+type Options struct {
+	Strategy     Strategy
+	TTL          time.Duration // of a claim
+	Margin       time.Duration // a claim's requests end this long before the claim does
+	ScanInterval time.Duration
+	ScanLanes    int // lanes that one scan reads at most
+	Lanes        int // lanes that one claim looks at
+	Resend       func(batch.ServiceID) store.Resend
+	// Held is told of a strategy's bad answer or panic.
+	Held func(batch.ServiceID, error)
+	// Claimed is told of every claim after it is committed.
+	Claimed func(store.Claim)
+}
+
+// Queuer goes round the lanes. Hint, HintIn and Wake may be called at any time.
+type Queuer struct {
+	store  Store
+	sub    Submitter
+	o      Options
+	choose store.Choose
+	wake   chan struct{} // capacity one: a wake-up that is due
+
+	mu    sync.Mutex
+	hints *hints
+}
+
+// New returns a queuer; Run makes it work.
+func New(s Store, sub Submitter, o Options) *Queuer {
+	return &Queuer{
+		store: s, sub: sub, o: o,
+		choose: Choose(o.Strategy, o.Held),
+		wake:   make(chan struct{}, 1),
+		hints:  newHints(),
+	}
+}
+
+// Hint says that a lane may have something to do now. Correctness never depends on it.
+func (q *Queuer) Hint(s batch.ServiceID) { q.HintIn(s, 0) }
+
+// HintIn says that a lane may have something to do after d.
+func (q *Queuer) HintIn(s batch.ServiceID, d time.Duration) {
+	now := time.Now()
+	q.mu.Lock()
+	q.hints.add(s, now.Add(d), now)
+	q.mu.Unlock()
+	q.Wake()
+}
+
+// Wake makes the queuer look again at once.
+func (q *Queuer) Wake() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// scan is the rotating scan's place.
+type scan struct {
+	after batch.ServiceID
+	start bool
+	due   time.Time
+}
+
+// Run claims and hands over until ctx is done; then it returns nil. An error is
+// the store's: call Run again.
+func (q *Queuer) Run(ctx context.Context) error {
+	place := scan{start: true, due: time.Now()}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-q.wake:
+		case <-timer.C:
+		}
+		if !time.Now().Before(place.due) {
+			if err := q.scan(ctx, &place); err != nil {
+				return stopped(ctx, err)
+			}
+		}
+		again, err := q.round(ctx)
+		if err != nil {
+			return stopped(ctx, err)
+		}
+		timer.Reset(max(0, min(again, time.Until(place.due))))
+	}
+}
+
+func stopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// scan names the next lanes that have open batches. A lane that no hint names is
+// found here, at the latest after as many scans as it takes to read all lanes.
+func (q *Queuer) scan(ctx context.Context, place *scan) error {
+	lanes, err := q.store.Lanes(ctx, store.LanesQuery{After: place.after, Start: place.start, Limit: q.o.ScanLanes})
+	if err != nil {
+		return fmt.Errorf("scan lanes: %w", err)
+	}
+	now := time.Now()
+	q.mu.Lock()
+	for _, s := range lanes {
+		q.hints.add(s, now, now)
+	}
+	q.mu.Unlock()
+	place.start = len(lanes) < q.o.ScanLanes
+	if len(lanes) > 0 {
+		place.after = lanes[len(lanes)-1]
+	}
+	place.due = now.Add(q.o.ScanInterval)
+	return nil
+}
+
+// round claims from the lanes that are named, as many as the submitter has room
+// for, and returns when to look again.
+func (q *Queuer) round(ctx context.Context) (again time.Duration, err error) {
+	nextReady := time.Duration(0)
+	for {
+		room, wait := q.sub.Room()
+		if room <= 0 {
+			return orLong(wait), nil
+		}
+		lanes := q.take(min(q.o.Lanes, room))
+		if len(lanes) == 0 {
+			break
+		}
+		ready, err := q.claim(ctx, lanes, room)
+		if err != nil {
+			return 0, err
+		}
+		if ready > 0 && (nextReady == 0 || ready < nextReady) {
+			nextReady = ready
+		}
+	}
+	q.mu.Lock()
+	at, ok := q.hints.next(time.Now())
+	q.mu.Unlock()
+	again = orLong(nextReady)
+	if ok {
+		again = min(again, time.Until(at))
+	}
+	return again, nil
+}
+
+func orLong(d time.Duration) time.Duration {
+	if d <= 0 {
+		return time.Hour
+	}
+	return d
+}
+
+// take returns lanes whose service is not closed; the closed ones come back when
+// they open.
+func (q *Queuer) take(n int) (lanes []batch.ServiceID) {
+	for len(lanes) < n {
+		q.mu.Lock()
+		got := q.hints.take(n-len(lanes), time.Now())
+		q.mu.Unlock()
+		if len(got) == 0 {
+			return lanes
+		}
+		for _, s := range got {
+			if wait := q.sub.Closed(s); wait > 0 {
+				q.hintAll([]batch.ServiceID{s}, wait)
+				continue
+			}
+			lanes = append(lanes, s)
+		}
+	}
+	return lanes
+}
+
+func (q *Queuer) hintAll(lanes []batch.ServiceID, d time.Duration) {
+	now := time.Now()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, s := range lanes {
+		q.hints.add(s, now.Add(d), now)
+	}
+}
+
+// lockedPause is how long a lane that another instance was choosing from is left alone.
+const lockedPause = 5 * time.Millisecond
+
+// claim takes from the lanes and hands over. until is reckoned from before the
+// claim, on this process's monotonic clock, so that no request outlives its claim
+// whatever the database's clock does.
+func (q *Queuer) claim(ctx context.Context, lanes []batch.ServiceID, room int) (nextReady time.Duration, err error) {
+	until := time.Now().Add(q.o.TTL - q.o.Margin)
+	// A stop does not cut a claim short: what it took would be unknown, and wait for its expiry.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), q.o.TTL/4)
+	defer cancel()
+	claimed, err := q.store.Claim(ctx, store.ClaimQuery{
+		Lanes: lanes, Limit: room, Window: max(1, q.o.Strategy.Window()), TTL: q.o.TTL, Resend: q.o.Resend,
+	}, q.choose)
+	if err != nil {
+		// A claim whose commit was not heard of expires, and the monitor asks about it.
+		q.hintAll(lanes, q.o.ScanInterval)
+		return 0, fmt.Errorf("claim: %w", err)
+	}
+	q.hintAll(claimed.Locked, lockedPause)
+	q.hintAll(claimed.Left, 0)
+	return claimed.NextReady, q.handOver(ctx, claimed.Runs, until)
+}
+
+// handOver loads the payloads and gives the runs to the submitter. What cannot be
+// posted is put back.
+func (q *Queuer) handOver(ctx context.Context, runs []store.ClaimedRun, until time.Time) error {
+	var refs []store.Ref
+	for _, r := range runs {
+		for _, c := range r.Batches {
+			q.o.Claimed(c)
+			refs = append(refs, c.Ref)
+		}
+	}
+	if len(refs) == 0 {
+		return nil
+	}
+	payloads, err := q.store.Payloads(ctx, refs)
+	if err == nil && len(payloads) != len(refs) {
+		err = fmt.Errorf("%d payloads for %d claims", len(payloads), len(refs))
+	}
+	if err != nil {
+		for _, r := range runs {
+			q.sub.Return(r.Batches)
+		}
+		return fmt.Errorf("load payloads: %w", err)
+	}
+	for _, r := range runs {
+		n := len(r.Batches)
+		for i := range r.Batches {
+			if payloads[i] == nil { // it went away, or was never whole: keep the order, stop the run here
+				n = i
+				err = errors.Join(err, fmt.Errorf("payload of %s: %w", r.Batches[i].Key, batch.ErrNotFound))
+				break
+			}
+		}
+		mine := payloads[:len(r.Batches)]
+		payloads = payloads[len(r.Batches):]
+		if n < len(r.Batches) {
+			q.sub.Return(r.Batches[n:])
+		}
+		if n > 0 {
+			q.sub.Post(store.ClaimedRun{Service: r.Service, Batches: r.Batches[:n]}, mine[:n], until)
+		}
+	}
+	return err
+}

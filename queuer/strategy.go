@@ -1,0 +1,57 @@
+package queuer
+
+import (
+	"fmt"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Strategy picks what may leave a lane. Both methods are pure, quick and may be
+// called concurrently; Select runs inside the claiming transaction and must not
+// call the store.
+type Strategy interface {
+	// Window is how many queued batches of a lane Select wants to see, at least 1.
+	Window() int
+	// Select returns the runs that may leave now, as positions in the lane. An answer
+	// that would break the lane's order holds the lane and is reported.
+	Select(lane batch.Lane) []batch.Run
+}
+
+// Serial sends one batch of a lane at a time, and the next only when it is final
+// (spec/004, with design decisions 3 and 4: a batch that is being submitted, is
+// Valid, or is Invalid and not settled still holds its lane).
+type Serial struct{}
+
+// Window returns 1.
+func (Serial) Window() int { return 1 }
+
+// Select picks the front of a lane of which nothing is under way.
+func (Serial) Select(lane batch.Lane) []batch.Run {
+	for _, b := range lane.Batches {
+		if !b.State.Claimable() {
+			return nil
+		}
+	}
+	if len(lane.Batches) == 0 || !lane.Batches[0].Ready {
+		return nil
+	}
+	return []batch.Run{{0}}
+}
+
+// Choose wraps a strategy for a store: an answer that fails [batch.Lane.Check], and
+// a panic, pick nothing and are reported.
+func Choose(s Strategy, report func(batch.ServiceID, error)) store.Choose {
+	return func(lane batch.Lane) (runs []batch.Run) {
+		err := loop.Contain(func() error {
+			runs = s.Select(lane)
+			return lane.Check(runs)
+		})
+		if err != nil {
+			report(lane.Service, fmt.Errorf("strategy: %w", err))
+			return nil
+		}
+		return runs
+	}
+}

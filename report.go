@@ -1,0 +1,157 @@
+package dltbatch
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/loop"
+)
+
+// Observe does nothing.
+func (nobody) Observe(context.Context, batch.Event) {}
+
+// observe tells the caller's observer and the log. A panic in the observer is contained.
+func (r *Runner) observe(ctx context.Context, e batch.Event) {
+	e.At = time.Now()
+	if err := loop.Contain(func() error { r.o.Observer.Observe(ctx, e); return nil }); err != nil {
+		r.o.Logger.ErrorContext(ctx, "observer panicked", slog.Any("error", err))
+	}
+	level := slog.LevelDebug
+	switch e.Kind {
+	case batch.EventDecision, batch.EventOrderBreach, batch.EventPaused, batch.EventResumed, batch.EventLaneHeld, batch.EventTrouble:
+		level = slog.LevelWarn
+	}
+	if r.o.Logger.Enabled(ctx, level) {
+		as := []slog.Attr{
+			slog.String("service", string(e.Key.Service)), slog.String("batch", string(e.Key.ID)),
+			slog.Int("attempt", e.Attempt),
+		}
+		if e.State.Known() {
+			as = append(as, slog.String("state", e.State.String()))
+		}
+		if e.Err != nil {
+			as = append(as, slog.Any("error", e.Err))
+		}
+		r.o.Logger.LogAttrs(ctx, level, string(e.Kind), as...)
+	}
+}
+
+func attrs(key batch.Key, finding string) []any {
+	return []any{slog.String("service", string(key.Service)), slog.String("batch", string(key.ID)), slog.String("finding", finding)}
+}
+
+func (r *Runner) trouble(where string, err error) {
+	r.health.trouble(err)
+	r.observe(context.Background(), batch.Event{Kind: batch.EventTrouble, Err: &troubleError{where, err}})
+}
+
+// troubleError says in which room something failed.
+type troubleError struct {
+	where string
+	err   error
+}
+
+func (e *troubleError) Error() string { return e.where + ": " + e.err.Error() }
+func (e *troubleError) Unwrap() error { return e.err }
+
+func (r *Runner) laneHeld(s batch.ServiceID, err error) {
+	r.health.trouble(err)
+	r.observe(context.Background(), batch.Event{Kind: batch.EventLaneHeld, Key: batch.Key{Service: s}, Err: err})
+}
+
+func (r *Runner) paused(s batch.ServiceID, all bool, err error) {
+	r.health.pause(s, all, true)
+	r.observe(context.Background(), batch.Event{Kind: batch.EventPaused, Key: batch.Key{Service: s}, Err: err})
+}
+
+func (r *Runner) resumed(s batch.ServiceID, all bool) {
+	r.health.pause(s, all, false)
+	r.observe(context.Background(), batch.Event{Kind: batch.EventResumed, Key: batch.Key{Service: s}})
+}
+
+// Health is what a readiness probe wants to know.
+type Health struct {
+	Running bool
+	// Paused says that nothing is posted at present: the ledger is busy, not reached,
+	// or refuses this client. PausedServices names single services.
+	Paused         bool
+	PausedServices []batch.ServiceID
+	// Trouble is the last unexpected failure, at TroubleAt; nil if there was none.
+	Trouble   error
+	TroubleAt time.Time
+}
+
+// Health returns how this Runner is doing. It does no I/O.
+func (r *Runner) Health() Health {
+	r.health.mu.Lock()
+	defer r.health.mu.Unlock()
+	h := r.health.Health
+	h.PausedServices = nil
+	for s := range r.health.services {
+		h.PausedServices = append(h.PausedServices, s)
+	}
+	slices.Sort(h.PausedServices)
+	return h
+}
+
+type health struct {
+	mu sync.Mutex
+	Health
+	services map[batch.ServiceID]struct{}
+}
+
+func (h *health) started() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.Running = true
+}
+
+func (h *health) stopped() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.Running, h.Paused, h.services = false, false, nil
+}
+
+func (h *health) trouble(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.Trouble, h.TroubleAt = err, time.Now()
+}
+
+func (h *health) pause(s batch.ServiceID, all, paused bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case all:
+		h.Paused = paused
+	case paused:
+		if h.services == nil {
+			h.services = map[batch.ServiceID]struct{}{}
+		}
+		h.services[s] = struct{}{}
+	default:
+		delete(h.services, s)
+	}
+}
+
+// guard contains panics in the caller's ledger where nobody else would: a panic in
+// Traits means the most careful ledger there is.
+type guard struct{ dlt.Ledger }
+
+// Traits returns the ledger's traits.
+func (g guard) Traits(s batch.ServiceID) (t dlt.Traits) {
+	if err := loop.Contain(func() error { t = g.Ledger.Traits(s); return nil }); err != nil {
+		return dlt.Traits{Name: "unknown", LateArrival: dlt.Forever / 4, Grace: dlt.Forever / 4}
+	}
+	return t
+}
+
+func jitter(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
+}

@@ -1,0 +1,228 @@
+package dltbatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Errors of a [Runner].
+var (
+	// ErrRunning: this Runner's Run has not returned yet.
+	ErrRunning = errors.New("dltbatch: already running")
+	// ErrOtherLedger: the database belongs to another ledger. Use another database,
+	// or schema, for this one.
+	ErrOtherLedger = errors.New("dltbatch: the database belongs to another ledger")
+)
+
+// Runner delivers what is stored. Its methods may be called concurrently, and any
+// number of Runners, in any number of processes, may share a database.
+type Runner struct {
+	store  store.Store
+	ledger guard
+	o      Options
+
+	running atomic.Bool
+	engine  atomic.Pointer[engine] // while Run runs
+	waiters waiters
+	health  health
+}
+
+// New joins a store and a ledger. It starts nothing and does no I/O. nil options
+// are good ones; bad ones give a [*batch.InputError] that names both values at odds.
+func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
+	if s == nil {
+		return nil, optionError("store", nil, "a store")
+	}
+	if l == nil {
+		return nil, optionError("ledger", nil, "a ledger")
+	}
+	opts := o.withDefaults()
+	if err := opts.check(); err != nil {
+		return nil, err
+	}
+	return &Runner{store: s, ledger: guard{l}, o: opts}, nil
+}
+
+// Run claims, posts and follows batches until ctx is done. Then it takes no more,
+// lets the requests under way end, records what became of them, puts back what it
+// had claimed and not sent, and returns nil, within Options.Drain. One code path
+// serves a first start, a restart and a takeover from an instance that died.
+//
+// It returns [ErrRunning] while an earlier Run has not returned, [ErrOtherLedger],
+// or the store's error if the first look at the database fails. After that,
+// failures of the store, the ledger or the caller's code are reported and retried.
+func (r *Runner) Run(ctx context.Context) error {
+	if !r.running.CompareAndSwap(false, true) {
+		return ErrRunning
+	}
+	defer r.running.Store(false)
+	if err := r.checkLedger(ctx); err != nil {
+		return err
+	}
+	e := newEngine(r)
+	r.engine.Store(e)
+	defer r.engine.Store(nil)
+	return e.run(ctx)
+}
+
+// checkLedger records the ledger's name on the first start and refuses another's.
+func (r *Runner) checkLedger(ctx context.Context) error {
+	traits := r.ledger.Traits("")
+	if traits.Resolves {
+		if _, ok := r.ledger.Ledger.(dlt.Resolver); !ok {
+			return fmt.Errorf("run: %w", &batch.InputError{Field: "ledger", Value: traits.Name, Want: "a dlt.Resolver, as its traits say"})
+		}
+	}
+	if traits.Name == "" {
+		return fmt.Errorf("run: %w", &batch.InputError{Field: "ledger", Want: "a name in its traits"})
+	}
+	recorded, err := r.store.Ledger(ctx, traits.Name)
+	if err != nil {
+		return fmt.Errorf("run: record the ledger's name: %w", err)
+	}
+	if recorded != traits.Name {
+		return fmt.Errorf("run: %w: it is %q, this is %q", ErrOtherLedger, recorded, traits.Name)
+	}
+	return nil
+}
+
+// Add checks batches locally, as the ledger would (dlt.Checker), and stores all of
+// them or none, in order; see [store.BatchStore]. When it returns nil they are
+// durable and will be delivered, by this process or another. Run need not run.
+func (r *Runner) Add(ctx context.Context, batches ...batch.Batch) error {
+	if c, ok := r.ledger.Ledger.(dlt.Checker); ok {
+		for _, b := range batches {
+			if err := c.Check(b); err != nil {
+				return fmt.Errorf("add: %w", err)
+			}
+		}
+	}
+	if err := r.store.Add(ctx, batches...); err != nil {
+		return fmt.Errorf("add: %w", err)
+	}
+	services := map[batch.ServiceID]struct{}{}
+	for _, b := range batches {
+		r.observe(ctx, batch.Event{Kind: batch.EventAdded, Key: b.Key(), State: batch.Queued})
+		if _, ok := services[b.Service]; !ok {
+			services[b.Service] = struct{}{}
+			r.Wake(b.Service)
+		}
+	}
+	return nil
+}
+
+// Wake says that a service may have something to send: after an AddTx was
+// committed, say. Without it the batch is found by the next scans.
+func (r *Runner) Wake(service batch.ServiceID) {
+	if e := r.engine.Load(); e != nil {
+		e.queuer.Hint(service)
+	}
+}
+
+// Get returns the record of a batch, or [batch.ErrNotFound].
+func (r *Runner) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
+	rec, err := r.store.Get(ctx, key)
+	if err != nil {
+		return rec, fmt.Errorf("get: %w", err)
+	}
+	return rec, nil
+}
+
+// Await returns the record of a batch once it is final, from any process, whether
+// or not Run runs in this one. Invalid and Rejected are records, not errors. It
+// returns [batch.ErrNotFound], the store's error, or ctx's.
+func (r *Runner) Await(ctx context.Context, key batch.Key) (batch.Record, error) {
+	final := r.waiters.register(key) // before the first look, so that nothing falls in between
+	defer r.waiters.drop(key, final)
+	tick := time.NewTicker(r.o.PollInterval)
+	defer tick.Stop()
+	for {
+		rec, err := r.store.Get(ctx, key)
+		if err != nil {
+			return batch.Record{}, fmt.Errorf("await: %w", err)
+		}
+		if rec.Final() {
+			return rec, nil
+		}
+		select {
+		case <-ctx.Done():
+			return rec, fmt.Errorf("await %s: %w", key, ctx.Err())
+		case <-final:
+		case <-tick.C:
+		}
+	}
+}
+
+// Idle returns nil once everything that is stored is final: for tests and jobs. A
+// batch that needs a decision keeps it waiting.
+func (r *Runner) Idle(ctx context.Context) error {
+	final := r.waiters.register(batch.Key{}) // of anything
+	defer r.waiters.drop(batch.Key{}, final)
+	tick := time.NewTicker(r.o.PollInterval)
+	defer tick.Stop()
+	for {
+		open, _, err := r.store.List(ctx, store.ListQuery{Open: true, Limit: 1})
+		if err != nil {
+			return fmt.Errorf("idle: %w", err)
+		}
+		if len(open) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("idle: %w", ctx.Err())
+		case <-final:
+		case <-tick.C:
+		}
+	}
+}
+
+// waiters are those who wait for a batch to become final.
+type waiters struct {
+	mu sync.Mutex
+	m  map[batch.Key]map[chan struct{}]struct{}
+}
+
+func (w *waiters) register(key batch.Key) chan struct{} {
+	c := make(chan struct{}, 1)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.m == nil {
+		w.m = map[batch.Key]map[chan struct{}]struct{}{}
+	}
+	if w.m[key] == nil {
+		w.m[key] = map[chan struct{}]struct{}{}
+	}
+	w.m[key][c] = struct{}{}
+	return c
+}
+
+func (w *waiters) drop(key batch.Key, c chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.m[key], c)
+	if len(w.m[key]) == 0 {
+		delete(w.m, key)
+	}
+}
+
+func (w *waiters) final(key batch.Key) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, k := range [...]batch.Key{key, {}} {
+		for c := range w.m[k] {
+			select {
+			case c <- struct{}{}:
+			default:
+			}
+		}
+	}
+}

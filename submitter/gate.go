@@ -1,0 +1,125 @@
+package submitter
+
+import (
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch/internal/loop"
+
+	"github.com/cenkalti/backoff/v4"
+)
+
+// gate holds back everything in one scope (an endpoint or a service) after the
+// ledger said "busy", could not be reached, or refused this client. When its time
+// has come one request is let through as a probe; its success opens the gate.
+type gate struct {
+	mu       sync.Mutex
+	openAt   time.Time // nothing before; zero while the gate is open
+	probing  bool      // a probe is under way
+	pause    *backoff.ExponentialBackOff
+	pauseMis *backoff.ExponentialBackOff // after a misconfiguration
+	limit    int                         // requests at once; grows again with each success
+	under    int                         // requests under way
+	size     int
+}
+
+func newGate(size int) *gate {
+	return &gate{
+		pause:    loop.Backoff(250*time.Millisecond, 15*time.Second),
+		pauseMis: loop.Backoff(loop.MinPause, loop.MaxPause),
+		limit:    size, size: size,
+	}
+}
+
+// closed returns for how long nothing may be sent; 0 if something may.
+func (g *gate) closed(now time.Time) time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.openAt.IsZero():
+		return 0
+	case g.probing:
+		return probePause
+	}
+	return max(0, g.openAt.Sub(now))
+}
+
+// probePause is how soon to look again while a probe is under way.
+const probePause = 20 * time.Millisecond
+
+// room returns how many requests may start now.
+func (g *gate) room(now time.Time) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.roomLocked(now)
+}
+
+func (g *gate) roomLocked(now time.Time) int {
+	switch {
+	case g.openAt.IsZero():
+		return g.limit - g.under
+	case g.probing || g.openAt.After(now):
+		return 0
+	}
+	return 1
+}
+
+// enter starts a request, or reports that it must not be sent now.
+func (g *gate) enter(now time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.roomLocked(now) <= 0 {
+		return false
+	}
+	g.probing = !g.openAt.IsZero()
+	g.under++
+	return true
+}
+
+// result of a request, as far as a gate cares.
+type result uint8
+
+const (
+	fine    result = iota // the ledger takes batches, or refuses this one only
+	unsure                // says nothing about the ledger's state
+	pressed               // busy, or not reached
+	barred                // misconfigured
+)
+
+// leave ends a request. It reports whether the gate changed between open and closed.
+func (g *gate) leave(res result, retryAfter time.Duration, now time.Time) (closed, opened bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.under--
+	wasClosed, wasProbe := !g.openAt.IsZero(), g.probing
+	if wasProbe {
+		g.probing = false
+	}
+	switch res {
+	case fine:
+		if wasClosed {
+			g.openAt = time.Time{}
+			g.pause.Reset()
+			g.pauseMis.Reset()
+			return false, true
+		}
+		g.limit = min(g.size, g.limit+1)
+	case pressed, barred:
+		if wasClosed && !wasProbe {
+			return false, false // it was sent before the gate closed: no news
+		}
+		pause := g.pause
+		if res == barred {
+			pause = g.pauseMis
+		} else {
+			g.limit = max(1, g.limit/2)
+		}
+		g.openAt = now.Add(max(retryAfter, pause.NextBackOff()))
+		return !wasClosed, false
+	case unsure:
+		if wasProbe { // no answer either way: probe again a little later
+			g.openAt = now.Add(g.pause.NextBackOff())
+		}
+	}
+	return false, false
+}

@@ -1,0 +1,68 @@
+package submitter
+
+import (
+	"errors"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Rules are what [Judge] goes by.
+type Rules struct {
+	FirstCheck time.Duration // from acceptance to the first status query
+	// Delay returns how long a batch waits after its n-th certain failure in a row.
+	Delay func(n int) time.Duration
+}
+
+// Judge turns the result of an attempt into what is recorded. It is pure but for
+// the jitter of Delay. Whatever is not certain is doubt.
+func Judge(c store.Claim, err error, r Rules) store.Outcome {
+	o := store.Outcome{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Attempt: c.Attempt, Check: r.FirstCheck}
+	kind := dlt.Kind(err)
+	if err != nil {
+		o.Error = &batch.SubmissionError{Kind: kind, Message: batch.Excerpt(err.Error(), batch.MaxErrorText)}
+	}
+	switch kind {
+	case "":
+		o.Finding = store.Accepted
+		o.Spend = c.Budget.EveryTry
+	case batch.KindRejected:
+		o.Finding, o.Spend, o.Last = store.Refused, true, true
+	case batch.KindBusy, batch.KindUnavailable:
+		o.Finding = store.Failed
+		o.Spend = c.Budget.EveryTry
+		o.Delay = max(r.Delay(c.Failures+1), retryAfter(err))
+	case batch.KindMisconfigured:
+		o.Finding = store.Failed
+		o.Delay = r.Delay(c.Failures + 1)
+	default:
+		o.Finding = store.Doubtful
+		o.Spend = c.Budget.EveryTry
+	}
+	if o.Spend && c.Budget.Exhausted(c.Spent+1) && err != nil && kind != batch.KindRejected {
+		o.Last = true
+		o.Error = &batch.SubmissionError{
+			Kind:    batch.KindExhausted,
+			Message: batch.Excerpt("budget used up; last: "+o.Error.Error(), batch.MaxErrorText),
+		}
+		if o.Finding == store.Failed {
+			o.Finding = store.Refused
+		}
+	}
+	return o
+}
+
+// Unposted is the outcome of a claim for which nothing was sent.
+func Unposted(c store.Claim) store.Outcome {
+	return store.Outcome{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Unposted, Back: c.From}
+}
+
+func retryAfter(err error) time.Duration {
+	var e *dlt.Error
+	if errors.As(err, &e) {
+		return e.RetryAfter
+	}
+	return 0
+}

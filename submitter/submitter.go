@@ -1,0 +1,332 @@
+package submitter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/internal/pool"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Options of a submitter; all must be set.
+type Options struct {
+	Pool           int           // requests at once
+	RequestTimeout time.Duration // of one request
+	Retries        int           // quick retries within a claim
+	RetryPause     time.Duration // before the first of them, doubling
+	ClaimLimit     int           // batches taken and not yet posted, at most
+	Rules          Rules
+	// Record takes what became of an attempt. It may wait, but not for the submitter.
+	Record func(store.Outcome)
+	// Ready is called whenever there may be room again.
+	Ready func()
+	// Paused and Resumed are told when a scope is closed and opened. The service is
+	// "" and all true where the scope is the whole endpoint.
+	Paused  func(service batch.ServiceID, all bool, err error)
+	Resumed func(service batch.ServiceID, all bool)
+}
+
+// Submitter posts runs. All methods may be called concurrently.
+type Submitter struct {
+	ledger dlt.Ledger
+	o      Options
+	pool   *pool.Pool
+	wake   chan struct{}
+
+	mu     sync.Mutex
+	queue  []run // taken and not yet given to a hand
+	queued int   // batches in queue
+	stop   bool  // no more is posted
+	gates  map[scope]*gate
+}
+
+// run is a claimed run with what is needed to post it.
+type run struct {
+	store.ClaimedRun
+	payloads [][]byte
+	until    time.Time
+}
+
+// scope is whom back-pressure slows: a service, or all of a ledger.
+type scope struct {
+	ledger  string
+	service batch.ServiceID
+	all     bool
+}
+
+// maxGates bounds the memory of scopes; past it those that are open are forgotten.
+const maxGates = 10_000
+
+// New returns a submitter; Run makes it work.
+func New(l dlt.Ledger, o Options) *Submitter {
+	s := &Submitter{ledger: l, o: o, wake: make(chan struct{}, 1), gates: map[scope]*gate{}}
+	s.pool = pool.New(o.Pool, min(time.Second, o.RequestTimeout/4), func() {
+		s.nudge()
+		o.Ready()
+	})
+	return s
+}
+
+func (s *Submitter) nudge() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (s *Submitter) scopeOf(service batch.ServiceID) scope {
+	t := s.ledger.Traits(service)
+	if t.PressureScope == dlt.ScopeService {
+		return scope{ledger: t.Name, service: service}
+	}
+	return scope{ledger: t.Name, all: true}
+}
+
+func (s *Submitter) gate(sc scope) *gate {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.gates[sc]
+	if g == nil {
+		if len(s.gates) >= maxGates {
+			for k, old := range s.gates {
+				if old.idle() {
+					delete(s.gates, k)
+				}
+			}
+		}
+		g = newGate(s.o.Pool)
+		s.gates[sc] = g
+	}
+	return g
+}
+
+func (g *gate) idle() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.openAt.IsZero() && g.under == 0
+}
+
+// Room returns how many batches can be taken: the free hands, or what the pool
+// posted in the last 100 ms, whichever is more, and never more than fit through
+// the gate of a ledger that is under pressure. Where that is 0, again is when it
+// may change by itself.
+func (s *Submitter) Room() (n int, again time.Duration) {
+	now := time.Now()
+	n = min(max(s.pool.Free(), s.pool.Recent(now)), s.o.ClaimLimit)
+	s.mu.Lock()
+	if s.stop {
+		s.mu.Unlock()
+		return 0, 0
+	}
+	queued := s.queued
+	var whole []*gate
+	for sc, g := range s.gates {
+		if sc.all {
+			whole = append(whole, g)
+		}
+	}
+	s.mu.Unlock()
+	n -= queued
+	// With one ledger its gate bounds everything; with several (a router) a closed
+	// one must not stop the others, and Closed tells lane by lane.
+	if len(whole) == 1 {
+		if g := whole[0]; g.closed(now) > 0 {
+			return 0, g.closed(now)
+		} else if probe := g.room(now) - queued; probe < n && g.pressed() {
+			n = probe
+		}
+	}
+	return max(0, n), 0
+}
+
+// pressed reports whether fewer requests may be under way than the pool holds.
+func (g *gate) pressed() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return !g.openAt.IsZero() || g.limit < g.size
+}
+
+// Closed returns for how long nothing of a service may be sent.
+func (s *Submitter) Closed(service batch.ServiceID) time.Duration {
+	if wait := s.gate(s.scopeOf(service)).closed(time.Now()); wait > 0 {
+		return wait
+	}
+	if !s.pool.Room(string(service)) && s.pool.Free() > 0 {
+		return 100 * time.Millisecond // one of many services that hang
+	}
+	return 0
+}
+
+// Post takes a run over. It does not wait for it to be sent. After a stop the run is put back.
+func (s *Submitter) Post(r store.ClaimedRun, payloads [][]byte, until time.Time) {
+	s.mu.Lock()
+	if s.stop {
+		s.mu.Unlock()
+		s.Return(r.Batches)
+		return
+	}
+	s.queue = append(s.queue, run{r, payloads, until})
+	s.queued += len(r.Batches)
+	s.mu.Unlock()
+	s.nudge()
+}
+
+// Return puts claims back that will not be posted.
+func (s *Submitter) Return(claims []store.Claim) {
+	for _, c := range claims {
+		s.o.Record(Unposted(c))
+	}
+}
+
+// Run posts what it is given until ctx is done; then it puts back what no hand has
+// taken yet, waits for the requests under way, each of which ends within the
+// request timeout, and returns.
+func (s *Submitter) Run(ctx context.Context) {
+	var hands sync.WaitGroup
+	stopping := context.AfterFunc(ctx, s.nudge)
+	defer stopping()
+	for {
+		s.dispatch(ctx, &hands)
+		if ctx.Err() != nil {
+			break
+		}
+		<-s.wake
+	}
+	s.drain()
+	hands.Wait()
+}
+
+// drain puts back what waits for a hand, and everything that comes later.
+func (s *Submitter) drain() {
+	s.mu.Lock()
+	queue := s.queue
+	s.queue, s.queued, s.stop = nil, 0, true
+	s.mu.Unlock()
+	for _, r := range queue {
+		s.Return(r.Batches)
+	}
+}
+
+// dispatch gives runs to free hands, in order; a run whose service has used up
+// its share is passed over.
+func (s *Submitter) dispatch(ctx context.Context, hands *sync.WaitGroup) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rest := s.queue[:0]
+	for _, r := range s.queue {
+		hand, ok := s.pool.Acquire(string(r.Service))
+		if !ok {
+			rest = append(rest, r)
+			continue
+		}
+		s.queued -= len(r.Batches)
+		hands.Add(1)
+		go func() {
+			defer hands.Done()
+			hung := false
+			defer func() { hand.Release(hung) }()
+			hung = s.post(ctx, r)
+		}()
+	}
+	clear(s.queue[len(rest):])
+	s.queue = rest
+}
+
+// post sends the batches of a run, one after the other, until one fails; the rest
+// is put back. It reports whether a request ran into its time limit.
+func (s *Submitter) post(ctx context.Context, r run) (hung bool) {
+	for i, c := range r.Batches {
+		if ctx.Err() != nil || !s.timeLeft(r.until) {
+			s.Return(r.Batches[i:])
+			return hung
+		}
+		posted, err := s.attempt(ctx, c, r.payloads[i], r.until)
+		if !posted {
+			s.Return(r.Batches[i:])
+			return hung
+		}
+		s.o.Record(Judge(c, err, s.o.Rules))
+		if err != nil {
+			s.Return(r.Batches[i+1:])
+			return errors.Is(err, context.DeadlineExceeded)
+		}
+		r.payloads[i] = nil
+	}
+	return hung
+}
+
+// timeLeft reports whether a whole request still fits before until.
+func (s *Submitter) timeLeft(until time.Time) bool {
+	return time.Until(until) >= s.o.RequestTimeout
+}
+
+// attempt makes the tries of one attempt. Only what the ledger certainly did not
+// take is tried again, soon and a few times; the first doubt ends it. posted is
+// false where nothing was sent at all.
+func (s *Submitter) attempt(ctx context.Context, c store.Claim, payload []byte, until time.Time) (posted bool, err error) {
+	pause := loop.Backoff(s.o.RetryPause, 15*time.Second)
+	g := s.gate(s.scopeOf(c.Key.Service))
+	for try := 0; ; try++ {
+		if !g.enter(time.Now()) {
+			return posted, err
+		}
+		posted = true
+		err = s.once(ctx, c, payload, until)
+		s.leave(g, c.Key.Service, err)
+		if kind := dlt.Kind(err); kind != batch.KindBusy && kind != batch.KindUnavailable {
+			return true, err
+		}
+		wait := max(pause.NextBackOff(), retryAfter(err))
+		if try >= s.o.Retries || time.Until(until)-wait < s.o.RequestTimeout || !loop.Sleep(ctx, wait) {
+			return true, err
+		}
+	}
+}
+
+// once makes one request, bounded by the request timeout and by the claim. A stop
+// of the Runner does not cut it off: it would leave a doubt where an answer is near.
+func (s *Submitter) once(ctx context.Context, c store.Claim, payload []byte, until time.Time) error {
+	deadline := time.Now().Add(s.o.RequestTimeout)
+	if until.Before(deadline) {
+		deadline = until
+	}
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
+	defer cancel()
+	err := loop.Contain(func() error {
+		return s.ledger.Submit(ctx, batch.Attempt{Key: c.Key, Number: c.Attempt, Payload: payload})
+	})
+	var p *loop.PanicError
+	if errors.As(err, &p) {
+		return &dlt.Error{Op: "submit", Kind: dlt.ErrDoubt, Err: fmt.Errorf("ledger client: %w", p)}
+	}
+	return err
+}
+
+func (s *Submitter) leave(g *gate, service batch.ServiceID, err error) {
+	res := unsure
+	switch dlt.Kind(err) {
+	case "", batch.KindRejected:
+		res = fine
+	case batch.KindBusy, batch.KindUnavailable:
+		res = pressed
+	case batch.KindMisconfigured:
+		res = barred
+	}
+	closed, opened := g.leave(res, retryAfter(err), time.Now())
+	if !closed && !opened {
+		return
+	}
+	sc := s.scopeOf(service)
+	if closed {
+		s.o.Paused(sc.service, sc.all, err)
+		return
+	}
+	s.o.Resumed(sc.service, sc.all)
+	s.o.Ready()
+}
