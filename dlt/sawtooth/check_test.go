@@ -1,0 +1,304 @@
+package sawtooth_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
+)
+
+// unknownField appends a field that no Sawtooth has.
+func unknownField(b []byte) []byte {
+	return protowire.AppendString(protowire.AppendTag(b, 99, protowire.BytesType), "from the future")
+}
+
+func cut(b []byte) []byte { return b[:len(b)-1] }
+
+func TestCheckAccepts(t *testing.T) {
+	for name, f := range map[string]forgery{
+		"plain":                       {},
+		"unknown fields everywhere":   {rawTx: unknownField, raw: unknownField, bytes: unknownField},
+		"dependency on another batch": {tx: func(h *pb.TransactionHeader) { h.Dependencies = []string{vectorTx} }},
+		"the whole state":             {tx: func(h *pb.TransactionHeader) { h.Inputs, h.Outputs = []string{""}, []string{""} }},
+		"no addresses":                {tx: func(h *pb.TransactionHeader) { h.Inputs, h.Outputs = nil, nil }},
+		"traced":                      {batch: func(b *pb.Batch) { b.Trace = true }},
+		"fields as in the payload": {fields: func(b *batch.Batch) {
+			p, err := sawtooth.Parse(b.Payload, "")
+			if err != nil {
+				panic(err)
+			}
+			*b = p
+			slices.Reverse(b.Footprint.Reads) // a set
+		}},
+		"some of the fields": {fields: func(b *batch.Batch) {
+			p, err := sawtooth.Parse(b.Payload, "")
+			if err != nil {
+				panic(err)
+			}
+			b.Transactions = []batch.Transaction{{ID: p.Transactions[0].ID}, {ID: p.Transactions[1].ID}}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.NoError(t, sawtooth.Check(f.make(t)))
+		})
+	}
+}
+
+func TestCheckRefuses(t *testing.T) {
+	upper := func(s string) string { return strings.ToUpper(s) }
+	tx := func(f func(*pb.TransactionHeader)) forgery { return forgery{tx: f} }
+	input := func(a string) forgery {
+		return tx(func(h *pb.TransactionHeader) { h.Inputs = []string{"1cf126", a} })
+	}
+	parsed := func(f func(*batch.Batch)) forgery {
+		return forgery{fields: func(b *batch.Batch) {
+			p, err := sawtooth.Parse(b.Payload, "")
+			if err != nil {
+				panic(err)
+			}
+			*b = p
+			f(b)
+		}}
+	}
+	for name, c := range map[string]struct {
+		forgery
+		field string
+	}{
+		// A1
+		"no id":                 {forgery{fields: func(b *batch.Batch) { b.ID = "" }}, "ID"},
+		"id in upper case":      {forgery{fields: func(b *batch.Batch) { b.ID = batch.ID(upper(string(b.ID))) }}, "ID"},
+		"short id":              {forgery{fields: func(b *batch.Batch) { b.ID = b.ID[:126] }}, "ID"},
+		"another id":            {forgery{fields: func(b *batch.Batch) { b.ID = vectorTx }}, "header_signature"},
+		"no payload":            {forgery{bytes: func([]byte) []byte { return nil }}, "Payload"},
+		"payload cut off":       {forgery{bytes: cut}, "Payload"},
+		"payload of noise":      {forgery{bytes: func([]byte) []byte { return []byte("\xff\xff\xff\xff") }}, "Payload"},
+		"a list, not a batch":   {forgery{bytes: func(b []byte) []byte { return list(b) }}, "header"},
+		"batch header cut off":  {forgery{raw: cut}, "header"},
+		"batch header is noise": {forgery{raw: func([]byte) []byte { return []byte{0xff} }}, "header"},
+		"header no UTF-8":       {forgery{rawTx: func(b []byte) []byte { return protowire.AppendString(protowire.AppendTag(b, 6, 2), "\xff") }}, "transactions[0].header"},
+		"tx header cut off":     {forgery{rawTx: cut}, "transactions[0].header"},
+		"thousands of empty transactions": {forgery{bytes: func(b []byte) []byte {
+			for range 5000 {
+				b = append(b, 0x1a, 0)
+			}
+			return b
+		}}, "transactions"},
+		"no transactions": {forgery{
+			header: func(h *pb.BatchHeader) { h.TransactionIds = nil },
+			batch:  func(b *pb.Batch) { b.Transactions = nil },
+		}, "transactions"},
+		"an id too few":      {forgery{header: func(h *pb.BatchHeader) { h.TransactionIds = h.TransactionIds[:1] }}, "header.transaction_ids"},
+		"a transaction less": {forgery{batch: func(b *pb.Batch) { b.Transactions = b.Transactions[:1] }}, "header.transaction_ids"},
+		"another order":      {forgery{header: func(h *pb.BatchHeader) { slices.Reverse(h.TransactionIds) }}, "transactions[0].header_signature"},
+		"twice the same":     {forgery{txs: func(t []*pb.Transaction) { t[1] = t[0] }}, "transactions[1].header_signature"},
+		"tx id upper case":   {forgery{txs: func(t []*pb.Transaction) { t[0].HeaderSignature = upper(t[0].HeaderSignature) }}, "transactions[0].header_signature"},
+		"ids differ in case": {forgery{header: func(h *pb.BatchHeader) { h.TransactionIds[0] = upper(h.TransactionIds[0]) }}, "transactions[0].header_signature"},
+		"another batcher":    {tx(func(h *pb.TransactionHeader) { h.BatcherPublicKey = pub2 }), "transactions[0].header.batcher_public_key"},
+		"batcher upper case": {tx(func(h *pb.TransactionHeader) { h.BatcherPublicKey = upper(pub1) }), "transactions[0].header.batcher_public_key"},
+		"wrong digest":       {tx(func(h *pb.TransactionHeader) { h.PayloadSha512 = strings.Repeat("0", 128) }), "transactions[0].header.payload_sha512"},
+		"digest upper case":  {tx(func(h *pb.TransactionHeader) { h.PayloadSha512 = upper(h.PayloadSha512) }), "transactions[0].header.payload_sha512"},
+		"no digest":          {tx(func(h *pb.TransactionHeader) { h.PayloadSha512 = "" }), "transactions[0].header.payload_sha512"},
+		"payload changed":    {forgery{batch: func(b *pb.Batch) { b.Transactions[0].Payload = []byte("x") }}, "transactions[0].header.payload_sha512"},
+
+		// A2
+		"batch key upper case": {forgery{header: func(h *pb.BatchHeader) { h.SignerPublicKey = upper(pub1) }}, "header.signer_public_key"},
+		"batch key off curve":  {forgery{header: func(h *pb.BatchHeader) { h.SignerPublicKey = "02" + strings.Repeat("f", 64) }}, "header.signer_public_key"},
+		"batch key empty":      {forgery{header: func(h *pb.BatchHeader) { h.SignerPublicKey = "" }}, "header.signer_public_key"},
+		"tx key upper case":    {tx(func(h *pb.TransactionHeader) { h.SignerPublicKey = upper(pub1) }), "transactions[0].header.signer_public_key"},
+		"tx key off curve":     {tx(func(h *pb.TransactionHeader) { h.SignerPublicKey = "05" + pub1[2:] }), "transactions[0].header.signer_public_key"},
+		"tx key too long":      {tx(func(h *pb.TransactionHeader) { h.SignerPublicKey = pub1 + "00" }), "transactions[0].header.signer_public_key"},
+		"tx of another key":    {tx(func(h *pb.TransactionHeader) { h.SignerPublicKey = pub2 }), "transactions[0].header_signature"},
+		"high S":               {forgery{sign: func(s string) string { return highS(t, s) }}, "header_signature"},
+		"high S inside":        {forgery{txs: func(x []*pb.Transaction) { x[1].HeaderSignature = highS(t, x[1].HeaderSignature) }}, "transactions[1].header_signature"},
+		"header changed":       {forgery{batch: func(b *pb.Batch) { b.Header = unknownField(b.Header) }}, "header_signature"},
+		"tx header changed": {forgery{batch: func(b *pb.Batch) {
+			b.Transactions[1].Header = unknownField(b.Transactions[1].Header)
+		}}, "transactions[1].header_signature"},
+		"zero signature": {forgery{sign: func(string) string { return strings.Repeat("0", 128) }, txs: func(x []*pb.Transaction) {
+			x[1].HeaderSignature = strings.Repeat("1", 128)
+		}}, "header_signature"},
+		"r beyond the order": {forgery{txs: func(x []*pb.Transaction) {
+			x[0].HeaderSignature = strings.Repeat("f", 64) + x[0].HeaderSignature[64:]
+		}}, "transactions[0].header_signature"},
+
+		// A3, B6
+		"odd address":        {input("1cf"), "transactions[0].header.inputs[1]"},
+		"address upper case": {input("1CF126"), "transactions[0].header.inputs[1]"},
+		"address no hex":     {input("xy"), "transactions[0].header.inputs[1]"},
+		"address too long":   {input(vectorAddress + "00"), "transactions[0].header.inputs[1]"},
+		"output":             {tx(func(h *pb.TransactionHeader) { h.Outputs = []string{"a"} }), "transactions[0].header.outputs[0]"},
+
+		// A4
+		"empty dependency":     {tx(func(h *pb.TransactionHeader) { h.Dependencies = []string{vectorTx, ""} }), "transactions[0].header.dependencies[1]"},
+		"malformed dependency": {tx(func(h *pb.TransactionHeader) { h.Dependencies = []string{upper(vectorTx)} }), "transactions[0].header.dependencies[0]"},
+
+		// B1
+		"too large": {forgery{bytes: func(b []byte) []byte { return append(b, make([]byte, sawtooth.DefaultMaxBody-len(b)-5)...) }}, "Payload"},
+
+		// The fields beside the payload
+		"other signer":        {parsed(func(b *batch.Batch) { b.SignerPublicKey = pub2 }), "SignerPublicKey"},
+		"trace":               {parsed(func(b *batch.Batch) { b.Trace = true }), "Trace"},
+		"fewer transactions":  {parsed(func(b *batch.Batch) { b.Transactions = b.Transactions[:1] }), "Transactions"},
+		"other order":         {parsed(func(b *batch.Batch) { slices.Reverse(b.Transactions) }), "Transactions[0].ID"},
+		"transaction id gone": {parsed(func(b *batch.Batch) { b.Transactions[1].ID = "" }), "Transactions[1].ID"},
+		"other family":        {parsed(func(b *batch.Batch) { b.Transactions[1].FamilyName = "x" }), "Transactions[1].FamilyName"},
+		"other version":       {parsed(func(b *batch.Batch) { b.Transactions[1].FamilyVersion = "x" }), "Transactions[1].FamilyVersion"},
+		"other tx signer":     {parsed(func(b *batch.Batch) { b.Transactions[1].SignerPublicKey = pub2 }), "Transactions[1].SignerPublicKey"},
+		"reads missing":       {parsed(func(b *batch.Batch) { b.Footprint.Reads = b.Footprint.Reads[:1] }), "Footprint"},
+		"writes missing":      {parsed(func(b *batch.Batch) { b.Footprint.Writes = nil }), "Footprint"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := sawtooth.Check(c.make(t))
+			var in *batch.InputError
+			require.ErrorAs(t, err, &in)
+			assert.Equal(t, c.field, in.Field)
+			assert.NotEmpty(t, in.Want)
+			require.ErrorIs(t, err, batch.ErrInvalidInput)
+		})
+	}
+}
+
+// A dependency inside the batch needs the id of the transaction before it, so that
+// the second one must be made after the first.
+func TestCheckRefusesDependencyInside(t *testing.T) {
+	key := mustKey(t, key1)
+	first, err := vectorTransaction().Sign(key, "")
+	require.NoError(t, err)
+	second := vectorTransaction()
+	second.Dependencies = []string{first.ID}
+	signed, err := second.Sign(key, "")
+	require.NoError(t, err)
+
+	_, err = sawtooth.NewBatch(key, "", []sawtooth.SignedTransaction{first, signed}, nil)
+	var in *batch.InputError
+	require.ErrorAs(t, err, &in)
+	assert.Equal(t, "transactions[1].header.dependencies[0]", in.Field)
+	_, err = sawtooth.NewBatch(key, "", []sawtooth.SignedTransaction{signed}, nil)
+	require.NoError(t, err, "in another batch it is fine")
+}
+
+// B1: the body must be smaller than the limit, and the body is the payload in its frame.
+func TestSizeLimitIsExact(t *testing.T) {
+	b := vector(t)
+	body := len(list(b.Payload))
+	for limit, ok := range map[int]bool{body + 1: true, body: false} {
+		c, err := sawtooth.New("http://127.0.0.1:1", &sawtooth.Options{MaxBody: limit})
+		require.NoError(t, err)
+		if err := c.Check(b); ok {
+			require.NoError(t, err)
+		} else {
+			var in *batch.InputError
+			require.ErrorAs(t, err, &in)
+			assert.Equal(t, "Payload", in.Field)
+			assert.Equal(t, b.Key(), in.Key)
+		}
+	}
+}
+
+func TestSplitBatchListKeepsBytes(t *testing.T) {
+	odd := forgery{raw: unknownField, rawTx: unknownField, bytes: unknownField}.make(t)
+	a := vector(t)
+	// Other fields of the list are none of our business.
+	raw := append(unknownField(list(a.Payload)), list(odd.Payload)...)
+	got, err := sawtooth.SplitBatchList(raw, "s")
+	require.NoError(t, err)
+	require.Len(t, got, 2)
+	assert.Equal(t, a, got[0])
+	assert.Equal(t, odd.Payload, got[1].Payload)
+	assert.Equal(t, odd.ID, got[1].ID)
+	assert.Equal(t, batch.ServiceID("s"), got[1].Service)
+	assert.Equal(t, batch.Footprint{Reads: []string{"1cf126", vectorAddress}, Writes: []string{vectorAddress}}, got[1].Footprint)
+	require.NoError(t, sawtooth.Check(got[1]))
+	assert.Equal(t, len(got[0].Payload), cap(got[0].Payload), "an append must not write into the next batch")
+
+	for name, bad := range map[string][]byte{
+		"empty": nil, "noise": []byte("\xff\xff"), "cut off": cut(raw), "an empty batch": list(nil),
+		"only unknown fields": unknownField(nil), "a batch without its frame": a.Payload,
+	} {
+		_, err := sawtooth.SplitBatchList(bad, "")
+		require.ErrorIs(t, err, batch.ErrInvalidInput, name)
+	}
+}
+
+type foreignSigner struct {
+	*sawtooth.PrivateKey
+	change func(string) string
+	err    error
+}
+
+func (f foreignSigner) Sign(m []byte) (string, error) {
+	s, _ := f.PrivateKey.Sign(m)
+	return f.change(s), f.err
+}
+
+func TestForeignSigner(t *testing.T) {
+	key := mustKey(t, key1)
+	hsm := func(change func(string) string, err error) sawtooth.Signer { return foreignSigner{key, change, err} }
+
+	b, err := sawtooth.Build(hsm(func(s string) string { return s }, nil), "", vectorTransaction())
+	require.NoError(t, err)
+	assert.EqualValues(t, vectorBatch, b.ID)
+
+	broken := errors.New("token removed")
+	_, err = sawtooth.Build(hsm(func(s string) string { return s }, broken), "", vectorTransaction())
+	require.ErrorIs(t, err, broken)
+	for _, change := range []func(string) string{
+		func(s string) string { return highS(t, s) }, strings.ToUpper,
+		func(string) string { return "" }, func(s string) string { return s + "00" }, func(string) string { return sigTest },
+	} {
+		_, err = sawtooth.Build(hsm(change, nil), "", vectorTransaction())
+		require.ErrorIs(t, err, batch.ErrInvalidInput)
+	}
+}
+
+func TestBuildRefuses(t *testing.T) {
+	key := mustKey(t, key1)
+	for field, change := range map[string]func(*sawtooth.Transaction){
+		"FamilyName":      func(x *sawtooth.Transaction) { x.FamilyName = "" },
+		"FamilyVersion":   func(x *sawtooth.Transaction) { x.FamilyVersion = "\xff" },
+		"Nonce":           func(x *sawtooth.Transaction) { x.Nonce = "\xff" },
+		"Inputs[0]":       func(x *sawtooth.Transaction) { x.Inputs = []string{"abc"} },
+		"Outputs[1]":      func(x *sawtooth.Transaction) { x.Outputs = []string{"", "AB"} },
+		"Dependencies[0]": func(x *sawtooth.Transaction) { x.Dependencies = []string{""} },
+	} {
+		x := vectorTransaction()
+		change(&x)
+		_, err := sawtooth.Build(key, "", x)
+		var in *batch.InputError
+		require.ErrorAs(t, err, &in, field)
+		assert.Equal(t, field, in.Field)
+	}
+	_, err := sawtooth.Build(key, "")
+	require.ErrorIs(t, err, batch.ErrInvalidInput, "no transactions")
+	_, err = sawtooth.Build(key, "", vectorTransaction(), vectorTransaction())
+	require.ErrorIs(t, err, batch.ErrInvalidInput, "the same transaction twice")
+}
+
+// The usual house: a client signs its transaction for a batcher, who bundles them.
+func TestTransactionsOfOthers(t *testing.T) {
+	client, batcher := mustKey(t, key2), mustKey(t, key1)
+	tx, err := vectorTransaction().Sign(client, batcher.PublicKey())
+	require.NoError(t, err)
+	b, err := sawtooth.NewBatch(batcher, "", []sawtooth.SignedTransaction{tx}, &sawtooth.BatchOptions{Trace: true})
+	require.NoError(t, err)
+	require.NoError(t, sawtooth.Check(b))
+	assert.True(t, b.Trace)
+	assert.Equal(t, pub1, b.SignerPublicKey)
+	assert.Equal(t, pub2, b.Transactions[0].SignerPublicKey)
+
+	own, err := vectorTransaction().Sign(client, "")
+	require.NoError(t, err)
+	_, err = sawtooth.NewBatch(batcher, "", []sawtooth.SignedTransaction{own}, nil)
+	require.ErrorIs(t, err, batch.ErrInvalidInput, "meant for another batcher")
+	tx.Payload = []byte("swapped")
+	_, err = sawtooth.NewBatch(batcher, "", []sawtooth.SignedTransaction{tx}, nil)
+	require.ErrorIs(t, err, batch.ErrInvalidInput)
+}
