@@ -1,6 +1,8 @@
 package sawtooth_test
 
 import (
+	"io"
+	"log"
 	"os"
 	"testing"
 
@@ -8,3 +10,6 @@ import (
 )
 
 func TestMain(m *testing.M) { os.Exit(leak.Check(m)) }
+
+// quiet is for servers whose complaints are expected.
+var quiet = log.New(io.Discard, "", 0)
