@@ -1,0 +1,93 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Add is [store.BatchStore].Add.
+func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	entries, err := prepare(batches)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fresh := entries[:0]
+	for _, e := range entries {
+		known, err := s.known(e)
+		if err != nil {
+			return err
+		}
+		if !known {
+			fresh = append(fresh, e)
+		}
+	}
+	now := s.now()
+	for _, e := range fresh {
+		s.insert(e, now)
+	}
+	return nil
+}
+
+// prepare checks the batches and copies them, each id once.
+func prepare(batches []batch.Batch) ([]*entry, error) {
+	entries := make([]*entry, 0, len(batches))
+	seen := make(map[batch.ID]*entry, len(batches))
+	for _, b := range batches {
+		if err := b.Validate(); err != nil {
+			return nil, err
+		}
+		hash := b.Hash()
+		if first := seen[b.ID]; first != nil {
+			if first.key != b.Key() || first.hash != hash {
+				return nil, fmt.Errorf("%w: batch %s, twice in one call", batch.ErrConflict, b.Key())
+			}
+			continue
+		}
+		e := &entry{
+			key: b.Key(), hash: hash, payload: slices.Clone(b.Payload), budget: b.Budget, dataChangeID: b.DataChangeID,
+			footprint: batch.Footprint{Reads: slices.Clone(b.Footprint.Reads), Writes: slices.Clone(b.Footprint.Writes)},
+			row:       store.NewRow(),
+		}
+		seen[b.ID] = e
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// known reports whether the batch is stored, or was and is pruned. s.mu is held.
+func (s *Store) known(e *entry) (bool, error) {
+	is, ok := s.tombs[e.key.ID]
+	if old := s.byID[e.key.ID]; old != nil {
+		is, ok = tombstone{service: old.key.Service, hash: old.hash}, true
+	}
+	if ok && is != (tombstone{service: e.key.Service, hash: e.hash}) {
+		return true, fmt.Errorf("%w: batch %s", batch.ErrConflict, e.key)
+	}
+	return ok, nil
+}
+
+// insert stores a new entry at the end of its lane, whatever the clock does. s.mu is held.
+func (s *Store) insert(e *entry, now time.Time) {
+	e.lane = s.lane(e.key.Service)
+	e.created = now
+	if next := e.lane.last.Add(time.Microsecond); next.After(now) {
+		e.created = next
+	}
+	e.lane.last = e.created
+	e.lane.stored++
+	s.rows++
+	e.number = s.rows
+	s.byID[e.key.ID] = e
+	s.all.insert(e)
+	s.enlist(e)
+}

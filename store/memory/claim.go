@@ -1,0 +1,91 @@
+package memory
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Claim is [store.Engine].Claim. No lane is ever locked here. If choose panics,
+// nothing is claimed.
+func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
+	if err := ctx.Err(); err != nil {
+		return store.Claimed{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	var claimed store.Claimed
+	var changed []store.LaneRow
+	left := q.Limit
+	seen := make(map[batch.ServiceID]bool, len(q.Lanes))
+	for _, service := range q.Lanes {
+		if seen[service] {
+			continue
+		}
+		seen[service] = true
+		if left <= 0 {
+			claimed.Left = append(claimed.Left, service)
+			continue
+		}
+		rows := s.window(service, max(1, q.Window))
+		if len(rows) == 0 {
+			continue
+		}
+		plan := store.PlanLane(service, rows, now, q, left, choose)
+		left -= plan.Claims
+		changed = append(changed, plan.Changed...)
+		claimed.Runs = append(claimed.Runs, plan.Runs...)
+		if plan.More {
+			claimed.Left = append(claimed.Left, service)
+		}
+		claimed.NextReady = sooner(claimed.NextReady, plan.NextReady)
+	}
+	for _, r := range changed {
+		s.put(s.byID[r.Key.ID], r.Row)
+	}
+	return claimed, nil
+}
+
+// window is what a claim sees of a lane. s.mu is held.
+func (s *Store) window(service batch.ServiceID, n int) []store.LaneRow {
+	l := s.lanes[service]
+	if l == nil {
+		return nil
+	}
+	attempted, queued := l.attempted.first(l.attempted.len()), l.queued.first(n)
+	rows := make([]store.LaneRow, 0, len(attempted)+len(queued))
+	for _, es := range [...][]*entry{attempted, queued} {
+		for _, e := range es {
+			rows = append(rows, store.LaneRow{Ref: e.ref(), Row: e.row, Budget: e.budget, Footprint: e.footprint})
+		}
+	}
+	return rows
+}
+
+// sooner is the smaller of two durations of which 0 means none.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || (b != 0 && b < a) {
+		return b
+	}
+	return a
+}
+
+// Payloads is [store.Engine].Payloads.
+func (s *Store) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	payloads := make([][]byte, len(refs))
+	for i, ref := range refs {
+		if e := s.find(ref.Key); e != nil {
+			payloads[i] = slices.Clone(e.payload)
+		}
+	}
+	return payloads, nil
+}

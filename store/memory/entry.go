@@ -1,0 +1,116 @@
+package memory
+
+import (
+	"crypto/sha256"
+	"slices"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// entry is one stored batch: what never changes, and its row. Transactions are not
+// kept, since no method of the contract reads them.
+type entry struct {
+	number       int64
+	key          batch.Key
+	lane         *lane
+	created      time.Time
+	hash         [sha256.Size]byte
+	payload      []byte
+	footprint    batch.Footprint
+	budget       batch.Budget
+	dataChangeID string
+
+	row store.Row
+}
+
+func (e *entry) ref() store.Ref { return store.Ref{Key: e.key, Row: e.number} }
+
+// record is what the application sees; it shares nothing with the entry.
+func (e *entry) record() batch.Record {
+	r := cloneRow(e.row).Record(e.key)
+	r.Budget, r.DataChangeID, r.CreatedAt = e.budget, e.dataChangeID, e.created
+	return r
+}
+
+// waiting reports whether the entry is among the queued ones of its lane that were
+// never attempted.
+func waiting(r store.Row) bool { return !r.Final() && !r.Attempted() }
+
+// inFlight reports whether the monitor owns the row, or will once a claim is over.
+func inFlight(r store.Row) bool { return !r.Final() && !r.State.Claimable() }
+
+// find returns the entry of a key, nil if there is none. An id under another
+// service is not it. s.mu is held.
+func (s *Store) find(key batch.Key) *entry {
+	if e := s.byID[key.ID]; e != nil && e.key == key {
+		return e
+	}
+	return nil
+}
+
+// put writes a row back and keeps every index in step with it. s.mu is held.
+func (s *Store) put(e *entry, next store.Row) {
+	was := e.row
+	next = micros(next)
+	if was.Final() {
+		s.final.remove(e)
+	}
+	if wasWaiting := waiting(was); was.Final() != next.Final() || wasWaiting != waiting(next) {
+		s.unlist(e)
+		e.row = next
+		s.enlist(e)
+	}
+	e.row = next
+	if next.Final() {
+		s.final.insert(e)
+	}
+	if inFlight(next) {
+		s.inFlight[e.key.ID] = e
+	} else {
+		delete(s.inFlight, e.key.ID)
+	}
+}
+
+// micros cuts the row's times to what the databases keep.
+func micros(r store.Row) store.Row {
+	for _, t := range [...]*time.Time{
+		&r.ClaimExpires, &r.NotBefore, &r.NextCheck, &r.AskedAt, &r.LastPost, &r.SettlesAt, &r.FinalAt, &r.DoubtSince, &r.ResendUntil,
+	} {
+		*t = t.Truncate(time.Microsecond)
+	}
+	return r
+}
+
+// cloneRow copies what a row points to.
+func cloneRow(r store.Row) store.Row {
+	if r.Error != nil {
+		e := *r.Error
+		r.Error = &e
+	}
+	r.Receipts = cloneReceipts(r.Receipts)
+	return r
+}
+
+func cloneReceipts(rs []batch.Receipt) []batch.Receipt {
+	rs = slices.Clone(rs)
+	for i := range rs {
+		rs[i].Data = slices.Clone(rs[i].Data)
+	}
+	return rs
+}
+
+func byOrder(a, b *entry) bool {
+	if !a.created.Equal(b.created) {
+		return a.created.Before(b.created)
+	}
+	return a.key.ID < b.key.ID
+}
+
+func byFinal(a, b *entry) bool {
+	if !a.row.FinalAt.Equal(b.row.FinalAt) {
+		return a.row.FinalAt.Before(b.row.FinalAt)
+	}
+	return byOrder(a, b)
+}

@@ -1,0 +1,63 @@
+package memory
+
+import "sort"
+
+// list is an ordered list that is cheap to change at both ends, which is where
+// queues change: inserting and removing move the shorter side.
+type list struct {
+	before func(a, b *entry) bool
+	items  []*entry // items[:head] are nil
+	head   int
+}
+
+func (l *list) len() int             { return len(l.items) - l.head }
+func (l *list) at(i int) *entry      { return l.items[l.head+i] }
+func (l *list) first(n int) []*entry { return l.items[l.head : l.head+min(n, l.len())] }
+
+// search returns the position of the first entry that is not before e.
+func (l *list) search(e *entry) int {
+	return sort.Search(l.len(), func(i int) bool { return !l.before(l.at(i), e) })
+}
+
+func (l *list) insert(e *entry) {
+	n := l.len()
+	i := n
+	if n > 0 && !l.before(l.at(n-1), e) { // most come last
+		i = l.search(e)
+	}
+	if i < n/2 && l.head > 0 {
+		copy(l.items[l.head-1:], l.items[l.head:l.head+i])
+		l.head--
+		l.items[l.head+i] = e
+		return
+	}
+	if l.head > n { // more gap than entries: move down instead of growing
+		copy(l.items, l.items[l.head:])
+		clear(l.items[n:])
+		l.items, l.head = l.items[:n], 0
+	}
+	l.items = append(l.items, nil)
+	copy(l.items[l.head+i+1:], l.items[l.head+i:])
+	l.items[l.head+i] = e
+}
+
+// remove takes e out; nothing happens where it is not in.
+func (l *list) remove(e *entry) {
+	i := l.search(e)
+	n := l.len()
+	if i == n || l.at(i) != e {
+		return
+	}
+	if i < n/2 {
+		copy(l.items[l.head+1:], l.items[l.head:l.head+i])
+		l.items[l.head] = nil
+		l.head++
+		return
+	}
+	copy(l.items[l.head+i:], l.items[l.head+i+1:])
+	l.items[len(l.items)-1] = nil
+	l.items = l.items[:len(l.items)-1]
+	if l.len() == 0 {
+		l.items, l.head = l.items[:0], 0
+	}
+}

@@ -1,0 +1,61 @@
+package memory
+
+import (
+	"context"
+	"sort"
+
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Pending is [store.Engine].Pending. It looks at what is in flight, and at nothing
+// that waits or is final.
+func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	var due []*entry
+	for _, e := range s.inFlight {
+		if e.row.Monitored(now) && !e.row.NextCheck.After(now) {
+			due = append(due, e)
+		}
+	}
+	// A total order, so that the map's own does not show.
+	sort.Slice(due, func(i, j int) bool {
+		a, b := due[i], due[j]
+		if !a.row.AskedAt.Equal(b.row.AskedAt) {
+			return a.row.AskedAt.Before(b.row.AskedAt)
+		}
+		return byOrder(a, b)
+	})
+	due = due[:min(len(due), max(0, q.Limit))]
+	rows := make([]store.InFlight, len(due))
+	for i, e := range due {
+		s.put(e, e.row.Leased(now, q.Lease))
+		rows[i] = e.row.InFlight(e.ref(), e.budget, now)
+	}
+	return rows, nil
+}
+
+// Checked is [store.Engine].Checked. A row that is not the monitor's any more has
+// moved on, and is left alone.
+func (s *Store) Checked(ctx context.Context, due []store.Due) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	for _, d := range due {
+		e := s.find(d.Key)
+		if e == nil || (d.Row != 0 && d.Row != e.number) || !e.row.Monitored(now) {
+			continue
+		}
+		next := e.row
+		next.NextCheck = now.Add(d.In)
+		s.put(e, next)
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Get is [store.BatchStore].Get.
+func (s *Store) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
+	if err := ctx.Err(); err != nil {
+		return batch.Record{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.find(key)
+	if e == nil {
+		return batch.Record{}, fmt.Errorf("%w: %s", batch.ErrNotFound, key)
+	}
+	return e.record(), nil
+}
+
+// How many records a List returns, and how many batches a Prune removes.
+const (
+	defaultList  = 100
+	maxList      = 1000
+	defaultPrune = 500
+)
+
+// List is [store.BatchStore].List.
+func (s *Store) List(ctx context.Context, q store.ListQuery) ([]batch.Record, store.Cursor, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, "", err
+	}
+	limit := q.Limit
+	if limit <= 0 {
+		limit = defaultList
+	}
+	limit = min(limit, maxList)
+	after, err := parseCursor(q.After)
+	if err != nil {
+		return nil, "", err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	from := 0
+	if after != nil {
+		from = sort.Search(s.all.len(), func(i int) bool { return byOrder(after, s.all.at(i)) })
+	}
+	var found []batch.Record
+	for i := from; i < s.all.len(); i++ {
+		e := s.all.at(i)
+		if !selects(q, e) {
+			continue
+		}
+		if len(found) == limit {
+			return found, cursorAfter(found[limit-1]), nil
+		}
+		found = append(found, e.record())
+	}
+	return found, "", nil
+}
+
+func selects(q store.ListQuery, e *entry) bool {
+	return (q.Service == nil || *q.Service == e.key.Service) &&
+		(len(q.States) == 0 || slices.Contains(q.States, e.row.State)) &&
+		(!q.Open || !e.row.Final())
+}
+
+// A cursor is the order key of the last record: microseconds, a colon, the id.
+func cursorAfter(r batch.Record) store.Cursor {
+	return store.Cursor(strconv.FormatInt(r.CreatedAt.UnixMicro(), 10) + ":" + string(r.ID))
+}
+
+// parseCursor returns an entry that has the cursor's place, nil for the beginning.
+func parseCursor(c store.Cursor) (*entry, error) {
+	if c == "" {
+		return nil, nil
+	}
+	at, id, ok := strings.Cut(string(c), ":")
+	us, err := strconv.ParseInt(at, 10, 64)
+	if !ok || err != nil {
+		return nil, &batch.InputError{Field: "After", Value: batch.Excerpt(string(c), 64), Want: "a cursor from an earlier List", Err: err}
+	}
+	return &entry{created: time.UnixMicro(us), key: batch.Key{ID: batch.ID(id)}}, nil
+}
+
+// Prune is [store.BatchStore].Prune.
+func (s *Store) Prune(ctx context.Context, q store.PruneQuery) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	limit := q.Limit
+	if limit <= 0 {
+		limit = defaultPrune
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	until := s.now().Add(-q.OlderThan)
+	removed := 0
+	for removed < limit && s.final.len() > 0 {
+		e := s.final.at(0)
+		if e.row.FinalAt.After(until) {
+			break
+		}
+		s.final.remove(e)
+		s.all.remove(e)
+		delete(s.byID, e.key.ID)
+		if e.lane.stored--; e.lane.stored == 0 {
+			delete(s.lanes, e.key.Service)
+		}
+		if q.Tombstones {
+			s.tombs[e.key.ID] = tombstone{service: e.key.Service, hash: e.hash}
+		}
+		removed++
+	}
+	return removed, nil
+}

@@ -1,0 +1,74 @@
+// Package memory is a store that keeps everything in the process: for tests,
+// simulations and programs that can afford to lose what they hold. It means the
+// same as the database drivers in everything but durability, and passes the same
+// suite (store/storetest).
+package memory
+
+import (
+	"context"
+	"crypto/sha256"
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+var _ store.Store = (*Store)(nil)
+
+// Store is a [store.Store] in memory. All methods may be called concurrently; they
+// exclude one another and never wait for anything else. A method whose context is
+// already done returns its error and changes nothing.
+//
+// Its clock is [time.Now], so that it runs on the bubble's time under
+// testing/synctest. The same calls at the same times give the same results.
+type Store struct {
+	mu     sync.Mutex
+	offset time.Duration // of the store's clock; only this package's tests move it
+
+	rows     int64 // the last entry's number
+	byID     map[batch.ID]*entry
+	lanes    map[batch.ServiceID]*lane
+	order    laneOrder
+	all      list // by order key: what List reads
+	final    list // by the time it became final: what Prune reads
+	inFlight map[batch.ID]*entry
+	tombs    map[batch.ID]tombstone
+	ledger   string
+}
+
+// tombstone is what Prune keeps of a batch.
+type tombstone struct {
+	service batch.ServiceID
+	hash    [sha256.Size]byte
+}
+
+// New returns an empty store. There is nothing to close.
+func New() *Store {
+	return &Store{
+		byID:     map[batch.ID]*entry{},
+		lanes:    map[batch.ServiceID]*lane{},
+		all:      list{before: byOrder},
+		final:    list{before: byFinal},
+		inFlight: map[batch.ID]*entry{},
+		tombs:    map[batch.ID]tombstone{},
+	}
+}
+
+// now is the store's clock, to the microsecond as in the databases. s.mu is held.
+func (s *Store) now() time.Time {
+	return time.Now().Add(s.offset).UTC().Truncate(time.Microsecond)
+}
+
+// Ledger is [store.Engine].Ledger.
+func (s *Store) Ledger(ctx context.Context, name string) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ledger == "" {
+		s.ledger = name
+	}
+	return s.ledger, nil
+}
