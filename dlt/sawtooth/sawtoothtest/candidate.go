@@ -175,9 +175,8 @@ func (v *validator) serves(name, version string) bool {
 func (c *candidate) execute(p *pooled) (stays bool) {
 	b := p.batch
 	p.runs++
-	fault := c.v.o.Faults.batch(b.id, c.v.accepted[b.id])
 	e, bad := c.run(b)
-	if bad == nil && fault.FalseInvalid && p.runs == 1 && len(b.txs) > 0 {
+	if bad == nil && p.fault.FalseInvalid && p.runs == 1 && len(b.txs) > 0 {
 		bad = &invalidTx{id: b.txs[0].id, message: "executed on another head"}
 	}
 	if bad == nil {
@@ -196,7 +195,7 @@ func (c *candidate) execute(p *pooled) (stays bool) {
 	if id := c.v.tracker.noteInvalid(c.now, *bad); id != "" {
 		c.v.journal.add(Entry{Time: c.now, Kind: BatchInvalid, Batches: []batch.ID{id}, Word: bad.message})
 	}
-	if fault.Reexecute || (fault.FalseInvalid && p.runs == 1) {
+	if p.fault.Reexecute || (p.fault.FalseInvalid && p.runs == 1) {
 		p.notBefore = c.now.Add(c.v.o.ReexecuteAfter)
 		return true
 	}

@@ -18,12 +18,12 @@ type Change struct {
 	Name        string
 	By          int64
 	Value       int64 // after it
-	Block       int   // number of the block, the first is 1
+	Block       int   // number of the block; 0 is the genesis block
 }
 
 // chain is what survives a restart.
 type chain struct {
-	blocks  []block
+	blocks  []block // the first is the genesis block, number 0
 	batches map[batch.ID]*committed
 	txs     map[string]*committedTx
 	state   map[string]string
@@ -50,8 +50,10 @@ type committedTx struct {
 
 type write struct{ address, value string }
 
-func newChain() *chain {
+func newChain(now time.Time) *chain {
+	genesis := sha512.Sum512([]byte("genesis"))
 	return &chain{
+		blocks:  []block{{id: hex.EncodeToString(genesis[:]), previous: "0000000000000000", at: now}},
 		batches: map[batch.ID]*committed{},
 		txs:     map[string]*committedTx{},
 		state:   map[string]string{},
@@ -60,15 +62,12 @@ func newChain() *chain {
 }
 
 func (c *chain) head() string {
-	if len(c.blocks) == 0 {
-		return "0000000000000000"
-	}
 	return c.blocks[len(c.blocks)-1].id
 }
 
 // commit appends a block. Neither its batches nor their transactions may be there already.
 func (c *chain) commit(at time.Time, done []*execution) int {
-	b := block{num: len(c.blocks) + 1, previous: c.head(), at: at}
+	b := block{num: len(c.blocks), previous: c.head(), at: at}
 	h := sha512.New()
 	fmt.Fprintf(h, "%s %d", b.previous, b.num)
 	for _, e := range done {

@@ -204,3 +204,32 @@ func kinds(n *Node, k Kind, b *pb.Batch) (count int) {
 	}
 	return count
 }
+
+// bubble does a request in a bubble of synctest.
+func bubble(t testing.TB, n *Node, req *http.Request) response {
+	t.Helper()
+	res, err := n.Client().Do(req)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, res.Body.Close()) }()
+	text, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	r := response{status: res.StatusCode, contentType: res.Header.Get("Content-Type"), body: string(text)}
+	if strings.HasPrefix(r.contentType, "application/json") {
+		require.NoError(t, json.Unmarshal(text, &r.json))
+	}
+	return r
+}
+
+func bubblePost(t testing.TB, n *Node, bs ...*pb.Batch) response {
+	t.Helper()
+	body := marshal(t, &pb.BatchList{Batches: bs})
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://x/batches", bytes.NewReader(body))
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", "application/octet-stream")
+	return bubble(t, n, req)
+}
+
+func bubbleSubmit(t testing.TB, n *Node, bs ...*pb.Batch) {
+	t.Helper()
+	require.Equal(t, http.StatusAccepted, bubblePost(t, n, bs...).status)
+}

@@ -14,7 +14,7 @@ type Kind string
 const (
 	PostStart      Kind = "post start"      // a POST /batches came in
 	PostEnd        Kind = "post end"        // its answer is about to be written, or its connection ended
-	StatusAnswered Kind = "status answered" // a status answer is about to be written whole
+	StatusAnswered Kind = "status answered" // a status answer is about to be written whole; one that repeats the last about this id is not noted
 	Accepted       Kind = "accepted"        // taken; reported UNKNOWN until it is published
 	Ignored        Kind = "ignored"         // answered like any other and without effect (B7)
 	Parked         Kind = "parked"          // waits for a dependency (A4)
@@ -35,7 +35,7 @@ type Entry struct {
 	Try     int        // PostStart: n-th POST of Batches[0]. Accepted, Executed: n-th time
 	Status  int        // PostEnd: the HTTP status; 0 where nothing was answered
 	Word    string     // StatusAnswered: the status. Executed, Dropped, Ignored: see Kind
-	Block   int        // BlockCommitted: its number, the first is 1
+	Block   int        // BlockCommitted: its number, from 1 on
 }
 
 // journal is append-only. The node's lock guards it.
@@ -43,6 +43,7 @@ type journal struct {
 	off      bool
 	entries  []Entry
 	requests int
+	told     map[batch.ID]string // the last status that was answered
 }
 
 func (j *journal) add(e Entry) {
@@ -62,6 +63,13 @@ func (j *journal) startPost(now time.Time) (request, at int) {
 func (j *journal) named(at int, ids []batch.ID, try int) {
 	if !j.off {
 		j.entries[at].Batches, j.entries[at].Try = ids, try
+	}
+}
+
+func (j *journal) answered(now time.Time, id batch.ID, word string) {
+	if !j.off && j.told[id] != word {
+		j.told[id] = word
+		j.add(Entry{Time: now, Kind: StatusAnswered, Batches: []batch.ID{id}, Word: word})
 	}
 }
 

@@ -12,6 +12,9 @@ type Options struct {
 	// Addr is the host:port to listen on. A fixed port serves tests that come back
 	// at the same address. Defaults to "127.0.0.1:0", any free port.
 	Addr string
+	// InMemory listens on no socket: only [Node.Client] reaches the node. For tests
+	// in a bubble of testing/synctest. Defaults to false.
+	InMemory bool
 
 	// BlockInterval is the time between blocks. Blocks without a batch are not
 	// made. Defaults to 100 ms.

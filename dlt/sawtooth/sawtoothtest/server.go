@@ -35,7 +35,6 @@ func Listen(o *Options) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.front.addr = n.o.Addr
 	if err := n.Resume(); err != nil {
 		return nil, err
 	}
@@ -45,7 +44,7 @@ func Listen(o *Options) (*Node, error) {
 // front is the listening side. Its lock is never held while the node's is.
 type front struct {
 	mu       sync.Mutex
-	addr     string // after the first Listen the one that was given
+	addr     string // with its port, once it has listened
 	listener net.Listener
 	server   *http.Server
 	served   chan struct{} // closed when Serve has returned
@@ -76,7 +75,7 @@ func (n *Node) Resume() error {
 		return errors.New("sawtoothtest: the node is closed")
 	default:
 	}
-	l, err := net.Listen("tcp", f.addr)
+	l, err := n.listen()
 	if err != nil {
 		return fmt.Errorf("sawtoothtest: listening: %w", err)
 	}
@@ -90,6 +89,17 @@ func (n *Node) Resume() error {
 		_ = server.Serve(l)
 	}()
 	return nil
+}
+
+func (n *Node) listen() (net.Listener, error) {
+	if n.o.InMemory {
+		return newMemory(), nil
+	}
+	addr := n.front.addr
+	if addr == "" {
+		addr = n.o.Addr
+	}
+	return net.Listen("tcp", addr)
 }
 
 // Stop refuses connections from now on and cuts the open ones. The validator

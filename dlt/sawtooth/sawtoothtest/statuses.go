@@ -120,7 +120,7 @@ func (n *Node) journalAnswers(ids []batch.ID, words []statusWord) {
 	defer n.mu.Unlock()
 	now := n.now()
 	for i, id := range ids {
-		n.v.journal.add(Entry{Time: now, Kind: StatusAnswered, Batches: []batch.ID{id}, Word: words[i].word})
+		n.v.journal.answered(now, id, words[i].word)
 	}
 }
 

@@ -24,7 +24,7 @@ type validator struct {
 	inPool    map[batch.ID]struct{}
 	blockAt   time.Time // when the next block is made, while the pool is live
 	limit     poolLimit
-	accepted  map[batch.ID]int // how often, for faults
+	accepted  map[batch.ID]int // how often, for faults; not the node's own memory
 
 	late    lateQueue // what reaches the validator after its connection ended
 	waits   []*wait   // status queries that hold a client thread
@@ -35,12 +35,14 @@ type validator struct {
 // incoming is one batch on its way to the publisher thread.
 type incoming struct {
 	batch *submitted
+	fault BatchFault
 	at    time.Time
 }
 
 // pooled is a batch in the pending pool.
 type pooled struct {
 	batch     *submitted
+	fault     BatchFault
 	runs      int
 	notBefore time.Time
 	stuck     bool // nothing executes it: no processor, or behind such a one
@@ -60,7 +62,7 @@ type ticket struct {
 }
 
 func newValidator(now time.Time, o *Options) *validator {
-	v := &validator{o: o, start: now, clock: now, chain: newChain(), journal: &journal{off: o.NoJournal}}
+	v := &validator{o: o, start: now, clock: now, chain: newChain(now), journal: &journal{off: o.NoJournal, told: map[batch.ID]string{}}, accepted: map[batch.ID]int{}}
 	v.forget(now)
 	return v
 }
@@ -72,7 +74,6 @@ func (v *validator) forget(now time.Time) {
 	v.incoming, v.pool = nil, nil
 	v.inPool = map[batch.ID]struct{}{}
 	v.limit = newPoolLimit(v.o.PoolLimit)
-	v.accepted = map[batch.ID]int{}
 	v.waits, v.backlog = nil, nil
 	v.epoch++
 }
@@ -139,9 +140,9 @@ func (v *validator) step(now time.Time) {
 		l := heap.Pop(&v.late).(lateArrival)
 		l.run(now)
 	case len(v.incoming) > 0 && !v.incoming[0].at.After(now):
-		b := v.incoming[0].batch
+		in := v.incoming[0]
 		v.incoming = v.incoming[1:]
-		v.publish(now, b)
+		v.publish(now, in.batch, in.fault)
 	case v.expireWaits(now):
 	default:
 		v.makeBlock(now)
@@ -183,14 +184,14 @@ func (v *validator) enqueue(now time.Time, b *submitted) {
 		at = v.incoming[n-1].at
 	}
 	if len(v.incoming) == 0 && !at.After(now) {
-		v.publish(now, b)
+		v.publish(now, b, f)
 		return
 	}
-	v.incoming = append(v.incoming, incoming{batch: b, at: at})
+	v.incoming = append(v.incoming, incoming{batch: b, fault: f, at: at})
 }
 
 // publish is the publisher thread taking a batch: from here on it is PENDING.
-func (v *validator) publish(now time.Time, b *submitted) {
+func (v *validator) publish(now time.Time, b *submitted, f BatchFault) {
 	if _, done := v.chain.batches[b.id]; done {
 		v.journal.add(Entry{Time: now, Kind: Ignored, Batches: []batch.ID{b.id}, Word: "committed"})
 		return
@@ -203,7 +204,7 @@ func (v *validator) publish(now time.Time, b *submitted) {
 		v.arm(now)
 	}
 	v.inPool[b.id] = struct{}{}
-	v.pool = append(v.pool, &pooled{batch: b})
+	v.pool = append(v.pool, &pooled{batch: b, fault: f})
 	v.tracker.notePending(now, b)
 	v.journal.add(Entry{Time: now, Kind: Published, Batches: []batch.ID{b.id}})
 }

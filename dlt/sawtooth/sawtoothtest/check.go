@@ -1,0 +1,155 @@
+package sawtoothtest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// Expect is what a test knows and a node does not.
+type Expect struct {
+	// Lane tells the lane of a batch. Nil means that all are in the lane "".
+	Lane func(batch.ID) string
+	// Order lists, by lane, every batch that must be committed, in that order, and no
+	// other. Nil checks no order.
+	Order map[string][]batch.ID
+	// Slack is how long a POST may begin before the end of the one before it, or after
+	// a COMMITTED answer, without being a fault: an answer takes its time to be
+	// read, and a node learns late that a client has left. Defaults to 0.
+	Slack time.Duration
+}
+
+// Check reads a journal and returns everything that is wrong with it, joined, or nil:
+//
+//   - a batch that was committed twice
+//   - a lane whose committed batches are not those of Order, in that order
+//   - two POSTs of one id at the same time
+//   - a POST of an id that began after a status query about it had been answered COMMITTED
+//
+// Executions that failed do not count: a node repeats those by itself (B5).
+func Check(journal []Entry, e Expect) error {
+	var errs []error
+	errs = append(errs, checkOnce(journal)...)
+	errs = append(errs, checkOrder(journal, e)...)
+	errs = append(errs, checkPosts(journal, e.Slack)...)
+	return errors.Join(errs...)
+}
+
+// Check is [Check] of the node's journal so far.
+func (n *Node) Check(e Expect) error { return Check(n.Journal(), e) }
+
+func checkOnce(journal []Entry) (errs []error) {
+	block := map[batch.ID]int{}
+	for _, x := range journal {
+		if x.Kind != BlockCommitted {
+			continue
+		}
+		for _, id := range x.Batches {
+			if first, twice := block[id]; twice {
+				errs = append(errs, fmt.Errorf("batch %s: committed in block %d and again in block %d", short(id), first, x.Block))
+				continue
+			}
+			block[id] = x.Block
+		}
+	}
+	return errs
+}
+
+func checkOrder(journal []Entry, e Expect) (errs []error) {
+	if e.Order == nil {
+		return nil
+	}
+	got := map[string][]batch.ID{}
+	for _, x := range journal {
+		if x.Kind != BlockCommitted {
+			continue
+		}
+		for _, id := range x.Batches {
+			lane := ""
+			if e.Lane != nil {
+				lane = e.Lane(id)
+			}
+			got[lane] = append(got[lane], id)
+		}
+	}
+	lanes := make([]string, 0, len(got)+len(e.Order))
+	for lane := range got {
+		lanes = append(lanes, lane)
+	}
+	for lane := range e.Order {
+		if _, ok := got[lane]; !ok {
+			lanes = append(lanes, lane)
+		}
+	}
+	slices.Sort(lanes)
+	for _, lane := range lanes {
+		if err := sameOrder(got[lane], e.Order[lane]); err != nil {
+			errs = append(errs, fmt.Errorf("lane %q: %w", lane, err))
+		}
+	}
+	return errs
+}
+
+func sameOrder(got, want []batch.ID) error {
+	for i := range min(len(got), len(want)) {
+		if got[i] != want[i] {
+			return fmt.Errorf("position %d of %d: committed %s, want %s", i, len(want), short(got[i]), short(want[i]))
+		}
+	}
+	switch {
+	case len(got) < len(want):
+		return fmt.Errorf("%d of %d committed; the first that is missing is %s", len(got), len(want), short(want[len(got)]))
+	case len(got) > len(want):
+		return fmt.Errorf("%d committed and %d expected; the first beyond them is %s", len(got), len(want), short(got[len(want)]))
+	}
+	return nil
+}
+
+func checkPosts(journal []Entry, slack time.Duration) (errs []error) {
+	ends := map[int]time.Time{}
+	for _, x := range journal {
+		if x.Kind == PostEnd {
+			ends[x.Request] = x.Time
+		}
+	}
+	type posting struct {
+		request int
+		end     time.Time
+		open    bool
+	}
+	last := map[batch.ID]posting{}
+	told := map[batch.ID]time.Time{}
+	for _, x := range journal {
+		switch {
+		case x.Kind == StatusAnswered && x.Word == Committed:
+			if _, ok := told[x.Batches[0]]; !ok {
+				told[x.Batches[0]] = x.Time
+			}
+		case x.Kind == PostStart:
+			end, ended := ends[x.Request]
+			for _, id := range x.Batches {
+				if p, ok := last[id]; ok && p.request != x.Request && (p.open || p.end.Sub(x.Time) > slack) {
+					errs = append(errs, fmt.Errorf("batch %s: POST %d began while POST %d was going on", short(id), x.Request, p.request))
+				}
+				if at, ok := told[id]; ok && x.Time.Sub(at) > slack {
+					errs = append(errs, fmt.Errorf("batch %s: POST %d began %v after it had been answered COMMITTED", short(id), x.Request, x.Time.Sub(at)))
+				}
+				if p, ok := last[id]; !ok || !ended || end.After(p.end) {
+					last[id] = posting{request: x.Request, end: end, open: !ended}
+				}
+			}
+		}
+	}
+	return errs
+}
+
+// short is enough of an id to find it.
+func short(id batch.ID) string {
+	if len(id) > 12 {
+		return string(id[:12]) + "..."
+	}
+	return string(id)
+}

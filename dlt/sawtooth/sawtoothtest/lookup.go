@@ -1,0 +1,196 @@
+package sawtoothtest
+
+import (
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// lookup answers what is read from the chain. It takes a client thread like
+// everything else.
+func (n *Node) lookup(w http.ResponseWriter, r *http.Request, ids []string, read func() answer) {
+	named := make([]batch.ID, len(ids))
+	for i, id := range ids {
+		named[i] = batch.ID(id)
+	}
+	n.mu.Lock()
+	n.now()
+	epoch := n.v.epoch
+	_, fault := n.try(OpLookup, named)
+	n.mu.Unlock()
+	if !n.pause(r.Context(), fault.Delay) {
+		reset(w)
+		return
+	}
+	var a answer
+	err := n.call(r.Context(), epoch, time.Now().Add(n.o.RESTTimeout), func(time.Time) { a = read() })
+	switch {
+	case errors.Is(err, errTimedOut):
+		a = codeAnswer(codeTimedOut)
+	case err != nil:
+		reset(w)
+		return
+	}
+	n.send(w, r, a, fault)
+}
+
+// batchByID is authoritative for "in this validator's chain or not" (B12).
+func (n *Node) batchByID(w http.ResponseWriter, r *http.Request, id string) {
+	if !validID(id) {
+		n.send(w, r, codeAnswer(codeInvalidID), Fault{})
+		return
+	}
+	n.lookup(w, r, []string{id}, func() answer {
+		c, ok := n.v.chain.batches[batch.ID(id)]
+		if !ok {
+			return codeAnswer(codeBatchNotFound)
+		}
+		return jsonAnswer(http.StatusOK, map[string]any{"data": batchJSON(c.batch), "link": link(r, r.URL.Path, nil)})
+	})
+}
+
+func (n *Node) txByID(w http.ResponseWriter, r *http.Request, id string) {
+	if !validID(id) {
+		n.send(w, r, codeAnswer(codeInvalidID), Fault{})
+		return
+	}
+	n.lookup(w, r, []string{id}, func() answer {
+		c, ok := n.v.chain.txs[id]
+		if !ok {
+			return codeAnswer(codeTxNotFound)
+		}
+		return jsonAnswer(http.StatusOK, map[string]any{"data": txJSON(c.tx), "link": link(r, r.URL.Path, nil)})
+	})
+}
+
+func (n *Node) stateAt(w http.ResponseWriter, r *http.Request, address string) {
+	if len(address) != 70 || strings.Trim(address, "0123456789abcdef") != "" {
+		n.send(w, r, codeAnswer(codeInvalidAddress), Fault{})
+		return
+	}
+	n.lookup(w, r, []string{address}, func() answer {
+		value, ok := n.v.chain.state[address]
+		if !ok {
+			return codeAnswer(codeStateNotFound)
+		}
+		head := n.v.chain.head()
+		return jsonAnswer(http.StatusOK, map[string]any{
+			"data": b64([]byte(value)), "head": head, "link": link(r, r.URL.Path, map[string]string{"head": head}),
+		})
+	})
+}
+
+// blocks answers all blocks, the newest first. There is no paging.
+func (n *Node) blocks(w http.ResponseWriter, r *http.Request) {
+	n.lookup(w, r, nil, func() answer {
+		all := n.v.chain.blocks
+		data := make([]any, 0, len(all))
+		for i := len(all) - 1; i >= 0; i-- {
+			data = append(data, blockJSON(all[i]))
+		}
+		head := n.v.chain.head()
+		return jsonAnswer(http.StatusOK, map[string]any{
+			"data": data, "head": head, "link": link(r, r.URL.Path, map[string]string{"head": head}),
+			"paging": map[string]any{"limit": nil, "start": nil},
+		})
+	})
+}
+
+// receipts answers for all ids or for none: one without a receipt is 404/80 (B12).
+func (n *Node) receipts(w http.ResponseWriter, r *http.Request) {
+	ids, early := n.readIDs(r, idQuery{codeReceiptContentType, codeReceiptBody, codeReceiptIDMissing})
+	if early != nil {
+		n.send(w, r, *early, Fault{})
+		return
+	}
+	if value, ok := query(r.URL, "wait"); ok && !strings.EqualFold(value, "false") {
+		n.send(w, r, plain500(), Fault{}) // the request message has no such field
+		return
+	}
+	n.lookup(w, r, ids, func() answer {
+		data := make([]any, 0, len(ids))
+		for _, id := range ids {
+			c, ok := n.v.chain.txs[id]
+			if !ok {
+				return codeAnswer(codeReceiptNotFound)
+			}
+			changes := make([]any, 0, len(c.writes))
+			for _, x := range c.writes {
+				changes = append(changes, map[string]any{"address": x.address, "type": "SET", "value": b64([]byte(x.value))})
+			}
+			data = append(data, map[string]any{"id": id, "data": []any{}, "events": []any{}, "state_changes": changes})
+		}
+		envelope := map[string]any{"data": data}
+		if r.Method != http.MethodPost {
+			envelope["link"] = link(r, r.URL.Path, nil)
+		}
+		return jsonAnswer(http.StatusOK, envelope)
+	})
+}
+
+// status is the liveness probe. Other threads answer it, so it works while the
+// client threads are held (B1).
+func (n *Node) status(w http.ResponseWriter, r *http.Request) {
+	n.send(w, r, jsonAnswer(http.StatusOK, map[string]any{
+		"data": map[string]any{"endpoint": "tcp://127.0.0.1:8800", "peers": []any{}},
+		"link": link(r, r.URL.Path, nil),
+	}), Fault{})
+}
+
+func blockJSON(b block) map[string]any {
+	ids, batches := make([]any, 0, len(b.batches)), make([]any, 0, len(b.batches))
+	for _, s := range b.batches {
+		ids = append(ids, string(s.id))
+		batches = append(batches, batchJSON(s))
+	}
+	return map[string]any{
+		"batches": batches,
+		"header": map[string]any{
+			"batch_ids": ids, "block_num": strconv.Itoa(b.num), "consensus": b64([]byte("Devmode")),
+			"previous_block_id": b.previous, "signer_public_key": "", "state_root_hash": b.id[:64],
+		},
+		"header_signature": b.id,
+	}
+}
+
+func batchJSON(b *submitted) map[string]any {
+	txs := make([]any, 0, len(b.txs))
+	for _, tx := range b.txs {
+		txs = append(txs, txJSON(tx))
+	}
+	return map[string]any{
+		"header":           map[string]any{"signer_public_key": b.header.GetSignerPublicKey(), "transaction_ids": list(b.header.GetTransactionIds())},
+		"header_signature": string(b.id),
+		"trace":            b.raw.GetTrace(),
+		"transactions":     txs,
+	}
+}
+
+func txJSON(tx submittedTx) map[string]any {
+	h := tx.header
+	return map[string]any{
+		"header": map[string]any{
+			"batcher_public_key": h.GetBatcherPublicKey(), "dependencies": list(h.GetDependencies()),
+			"family_name": h.GetFamilyName(), "family_version": h.GetFamilyVersion(),
+			"inputs": list(h.GetInputs()), "nonce": h.GetNonce(), "outputs": list(h.GetOutputs()),
+			"payload_sha512": h.GetPayloadSha512(), "signer_public_key": h.GetSignerPublicKey(),
+		},
+		"header_signature": tx.id,
+		"payload":          b64(tx.raw.GetPayload()),
+	}
+}
+
+// list makes an empty list [] rather than null.
+func list(s []string) []string {
+	if s == nil {
+		return []string{}
+	}
+	return s
+}
+
+func b64(b []byte) string { return base64.StdEncoding.EncodeToString(b) }

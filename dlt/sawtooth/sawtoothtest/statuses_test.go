@@ -1,0 +1,178 @@
+package sawtoothtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
+)
+
+func jsonIDs(t testing.TB, bs ...*pb.Batch) []byte {
+	t.Helper()
+	ids := make([]string, len(bs))
+	for i, b := range bs {
+		ids[i] = b.GetHeaderSignature()
+	}
+	body, err := json.Marshal(ids)
+	require.NoError(t, err)
+	return body
+}
+
+// B4: request order kept, duplicates repeated, unknown ids are elements; the
+// exact shape, with a link for GET and none for POST.
+func TestB4OrderAndShape(t *testing.T) {
+	n := Start(t, fast(Options{}))
+	done, unknown := mk(t, call(Set("x", 1))), mk(t, call(Set("y", 1)))
+	submitOK(t, n, done)
+	becomes(t, n, done, Committed)
+	ids := fmt.Sprintf("%s,%s,%s", id(unknown), id(done), id(unknown))
+	r := mustDo(t, http.MethodGet, n.URL()+"/batch_statuses?id="+ids, "", nil)
+	require.Equal(t, http.StatusOK, r.status)
+	element := func(b *pb.Batch, word string) string {
+		return fmt.Sprintf("    {\n      \"id\": \"%s\",\n      \"invalid_transactions\": [],\n      \"status\": \"%s\"\n    }", id(b), word)
+	}
+	data := "  \"data\": [\n" + strings.Join([]string{element(unknown, Unknown), element(done, Committed), element(unknown, Unknown)}, ",\n") + "\n  ]"
+	assert.Equal(t, fmt.Sprintf("{\n%s,\n  \"link\": \"%s/batch_statuses?id=%s\"\n}", data, n.URL(), ids), r.body)
+
+	r = mustDo(t, http.MethodPost, n.URL()+"/batch_statuses", "application/json", jsonIDs(t, unknown, done, unknown))
+	assert.Equal(t, "{\n"+data+"\n}", r.body)
+}
+
+func TestB4WrongRequests(t *testing.T) {
+	n := Start(t, fast(Options{}))
+	good := strings.Repeat("ab", 64)
+	const js = "application/json"
+	for _, c := range []struct {
+		name, method, query, contentType, body string
+		status, code                           int
+	}{
+		{"id missing", "GET", "", "", "", 400, 66},
+		{"id empty", "GET", "?id=", "", "", 400, 60},
+		{"id short", "GET", "?id=" + good[1:], "", "", 400, 60},
+		{"id upper case", "GET", "?id=" + strings.ToUpper(good), "", "", 400, 60},
+		{"one of two malformed", "GET", "?id=" + good + ",x", "", "", 400, 60},
+		{"trailing comma", "GET", "?id=" + good + ",", "", "", 400, 60},
+		{"escaped comma", "GET", "?id=" + good + "%2C" + good, "", "", 200, 0},
+		{"only the first id is read", "GET", "?id=" + good + "&id=x", "", "", 200, 0},
+		{"post", "POST", "", js, `["` + good + `"]`, 200, 0},
+		{"post charset", "POST", "", js + "; charset=utf-8", `["` + good + `"]`, 400, 43},
+		{"post without content type", "POST", "", "", `["` + good + `"]`, 500, 0},
+		{"post not json", "POST", "", js, `[`, 500, 0},
+		{"post empty", "POST", "", js, ``, 500, 0},
+		{"post empty array", "POST", "", js, `[]`, 400, 46},
+		{"post object", "POST", "", js, `{"id":1}`, 400, 46},
+		{"post numbers", "POST", "", js, `[1]`, 400, 46},
+		{"post null", "POST", "", js, `null`, 400, 46},
+		{"post malformed id", "POST", "", js, `["` + good + `","x"]`, 400, 60},
+		{"put", "PUT", "", js, `["` + good + `"]`, 405, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := mustDo(t, c.method, n.URL()+"/batch_statuses"+c.query, c.contentType, []byte(c.body))
+			assert.Equal(t, c.status, r.status, r.body)
+			assert.Equal(t, c.code, r.code())
+			if c.status == 200 {
+				for _, e := range r.json["data"].([]any) {
+					assert.Equal(t, good, e.(map[string]any)["id"])
+				}
+			}
+		})
+	}
+}
+
+func askWait(t testing.TB, n *Node, b *pb.Batch, wait string) response {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://x/batch_statuses?id="+b.GetHeaderSignature()+wait, nil)
+	require.NoError(t, err)
+	return bubble(t, n, req)
+}
+
+// B4: what the values of wait mean. Blocks come every hour, so nothing ends a
+// wait but its time.
+func TestB4Wait(t *testing.T) {
+	for _, c := range []struct {
+		wait string
+		want time.Duration
+		code int
+	}{
+		{"", 0, 0},
+		{"&wait=false", 0, 0},
+		{"&wait=False", 0, 0},
+		{"&wait=7", 7 * time.Second, 0},
+		{"&wait", 285 * time.Second, 0},
+		{"&wait=true", 285 * time.Second, 0},
+		{"&wait=-1", 285 * time.Second, 0},
+		{"&wait=4294967296", 285 * time.Second, 0},
+		{"&wait=1.5", 285 * time.Second, 0},
+		{"&wait=0", 300 * time.Second, 17},
+		{"&wait=300", 300 * time.Second, 17},
+		{"&wait=299", 299 * time.Second, 0},
+	} {
+		t.Run(c.wait, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := Start(t, &Options{InMemory: true, BlockInterval: time.Hour, PublishDelay: -1})
+				b := mk(t, call(Set("x", 1)))
+				bubbleSubmit(t, n, b)
+				began := time.Now()
+				r := askWait(t, n, b, c.wait)
+				assert.Equal(t, c.want, time.Since(began))
+				assert.Equal(t, c.code, r.code())
+				if c.code == 0 {
+					assert.Equal(t, http.StatusOK, r.status)
+					assert.Contains(t, r.body, Pending)
+				}
+			})
+		})
+	}
+}
+
+// B4: a wait ends as soon as nothing is PENDING; UNKNOWN does not make it wait.
+func TestB4WaitEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := Start(t, &Options{InMemory: true, BlockInterval: 10 * time.Second, PublishDelay: time.Second})
+		b := mk(t, call(Set("x", 1)))
+		bubbleSubmit(t, n, b)
+		began := time.Now()
+		assert.Contains(t, askWait(t, n, b, "&wait=100").body, Unknown)
+		assert.Zero(t, time.Since(began), "UNKNOWN right after the 202 is answered at once")
+		time.Sleep(time.Second)
+		assert.Contains(t, askWait(t, n, b, "&wait=100").body, Committed)
+		assert.Equal(t, 10*time.Second, time.Since(began))
+	})
+}
+
+// B4: five waits stall every client of the validator; /status has threads of its
+// own. The REST API's giving up does not free a thread, and what it gave up on
+// still executes (B2, 503/17).
+func TestB4FiveWaitsStallEverybody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := Start(t, &Options{InMemory: true, BlockInterval: time.Hour, PublishDelay: -1, RESTTimeout: 20 * time.Second})
+		b, late := mk(t, call(Set("x", 1))), mk(t, call(Set("y", 1)))
+		bubbleSubmit(t, n, b)
+		for range 5 {
+			go func() { assert.Equal(t, 17, askWait(t, n, b, "&wait=60").code()) }()
+		}
+		synctest.Wait()
+		began := time.Now()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://x/status", nil)
+		require.NoError(t, err)
+		assert.Equal(t, http.StatusOK, bubble(t, n, req).status)
+		assert.Zero(t, time.Since(began))
+
+		assert.Equal(t, 17, bubblePost(t, n, late).code())
+		assert.Equal(t, 20*time.Second, time.Since(began))
+		assert.Zero(t, kinds(n, Accepted, late))
+		assert.Contains(t, askWait(t, n, late, "").body, `"code": 17`, "the threads are still held")
+		assert.Equal(t, 40*time.Second, time.Since(began))
+		assert.Contains(t, askWait(t, n, late, "").body, Pending, "60 s after they began the waits end")
+		assert.Equal(t, 60*time.Second, time.Since(began))
+		assert.Equal(t, 1, kinds(n, Accepted, late))
+	})
+}
