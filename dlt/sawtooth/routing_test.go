@@ -1,0 +1,334 @@
+package sawtooth_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth"
+)
+
+// node is one of several: it says of each id what the test set, and counts.
+type node struct {
+	*httptest.Server
+	mu     sync.Mutex
+	says   map[string]string
+	status int // of both requests, where it is not 0
+	posted int
+	asked  int
+}
+
+func startNode(t *testing.T) *node {
+	t.Helper()
+	n := &node{says: make(map[string]string)}
+	n.Server = httptest.NewServer(n)
+	t.Cleanup(n.Close)
+	return n
+}
+
+func (n *node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if r.URL.Path == "/batches" {
+		n.posted++
+		_, _ = io.Copy(io.Discard, r.Body)
+		if n.status == 0 {
+			w.WriteHeader(http.StatusAccepted)
+		} else {
+			w.WriteHeader(n.status)
+		}
+		return
+	}
+	n.asked++
+	var ids []string
+	_ = json.NewDecoder(r.Body).Decode(&ids)
+	if n.status != 0 {
+		w.WriteHeader(n.status)
+		return
+	}
+	var data []string
+	for _, id := range ids {
+		word := n.says[id]
+		if word == "" {
+			word = "UNKNOWN"
+		}
+		data = append(data, element(batch.ID(id), word))
+	}
+	_, _ = fmt.Fprintf(w, `{"data": [%s]}`, strings.Join(data, ","))
+}
+
+// stop makes sure that the next request needs a new connection, which is refused.
+func stop(c *sawtooth.Client, n *node) {
+	c.CloseIdleConnections()
+	n.Close()
+}
+
+func (n *node) set(id batch.ID, word string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.says[string(id)] = word
+}
+
+func (n *node) answer(status int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.status = status
+}
+
+func (n *node) counts() (posted, asked int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	posted, asked = n.posted, n.asked
+	n.posted, n.asked = 0, 0
+	return posted, asked
+}
+
+func submit(c *sawtooth.Client, id batch.ID) error {
+	return c.Submit(context.Background(), batch.Attempt{Key: batch.Key{ID: id}, Number: 1, Payload: []byte("hello")})
+}
+
+// reported asks about one batch and returns what it was told, 0 for nothing.
+func reported(t *testing.T, c *sawtooth.Client, id batch.ID) (batch.Reported, error) {
+	t.Helper()
+	got, err := c.BatchStatuses(context.Background(), "", attempts(id))
+	require.LessOrEqual(t, len(got), 1)
+	if len(got) == 0 {
+		return 0, err
+	}
+	assert.Equal(t, id, got[0].ID)
+	return got[0].Reported, err
+}
+
+func TestStatusesAreAskedWhereTheBatchWasSent(t *testing.T) {
+	a, b := startNode(t), startNode(t)
+	c := newClient(t, a.URL, &sawtooth.Options{Fallbacks: []string{b.URL}})
+	id := testID(1)
+	require.NoError(t, submit(c, id))
+	a.set(id, "PENDING")
+	b.set(id, "COMMITTED") // not asked, so not heard
+	r, err := reported(t, c, id)
+	require.NoError(t, err)
+	assert.Equal(t, batch.ReportedPending, r)
+	_, asked := b.counts()
+	assert.Zero(t, asked)
+
+	a.set(id, "COMMITTED")
+	r, err = reported(t, c, id)
+	require.NoError(t, err)
+	assert.Equal(t, batch.ReportedCommitted, r)
+	_, asked = b.counts()
+	assert.Zero(t, asked)
+
+	// Final, so forgotten: asked everywhere from now on.
+	_, err = reported(t, c, id)
+	require.NoError(t, err)
+	_, asked = b.counts()
+	assert.Equal(t, 1, asked)
+}
+
+func TestDoubtIsRememberedAndRefusalIsNot(t *testing.T) {
+	a, b := startNode(t), startNode(t)
+	c := newClient(t, a.URL, &sawtooth.Options{Fallbacks: []string{b.URL}})
+	for status, everywhere := range map[int]int{503: 0, 429: 1, 404: 1} {
+		id := testID(status)
+		a.answer(status)
+		require.Error(t, submit(c, id))
+		a.answer(0)
+		_, err := reported(t, c, id)
+		require.NoError(t, err)
+		_, asked := b.counts()
+		assert.Equal(t, everywhere, asked, "%d", status)
+	}
+	posted, _ := b.counts()
+	assert.Zero(t, posted, "only a node that cannot be reached makes the client go on")
+}
+
+func TestStrongestAnswerCounts(t *testing.T) {
+	words := []string{"UNKNOWN", "PENDING", "INVALID", "COMMITTED"}
+	values := []batch.Reported{batch.ReportedUnknown, batch.ReportedPending, batch.ReportedInvalid, batch.ReportedCommitted}
+	a, b := startNode(t), startNode(t)
+	c := newClient(t, a.URL, &sawtooth.Options{Fallbacks: []string{b.URL}})
+	for i := range words {
+		for j := range words {
+			a.set(testID(1), words[i])
+			b.set(testID(1), words[j])
+			r, err := reported(t, c, testID(1))
+			require.NoError(t, err)
+			assert.Equal(t, values[max(i, j)], r, "%s and %s", words[i], words[j])
+		}
+	}
+}
+
+func TestFallbackAfterARefusedConnection(t *testing.T) {
+	b := startNode(t)
+	c := newClient(t, deadURL(t), &sawtooth.Options{Fallbacks: []string{b.URL}})
+	require.ErrorIs(t, submit(c, testID(1)), dlt.ErrUnavailable)
+	posted, _ := b.counts()
+	assert.Zero(t, posted, "the attempt itself is not sent again")
+	for range 3 {
+		require.NoError(t, submit(c, testID(1)))
+	}
+	posted, _ = b.counts()
+	assert.Equal(t, 3, posted, "and stays there")
+}
+
+func TestAContextThatEndedIsNotTheNodesFault(t *testing.T) {
+	a, b := startNode(t), startNode(t)
+	c := newClient(t, a.URL, &sawtooth.Options{Fallbacks: []string{b.URL}})
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.ErrorIs(t, c.Submit(ctx, attempt(t)), dlt.ErrUnavailable)
+	require.NoError(t, submit(c, testID(1)))
+	posted, _ := a.counts()
+	assert.Equal(t, 1, posted)
+}
+
+func TestStickyNodeIsGone(t *testing.T) {
+	a, b, d := startNode(t), startNode(t), startNode(t)
+	c := newClient(t, a.URL, &sawtooth.Options{Fallbacks: []string{b.URL, d.URL}})
+	id := testID(1)
+	require.NoError(t, submit(c, id))
+	a.set(id, "PENDING")
+
+	// Slow or failing is not gone: it may know better than the others.
+	a.answer(503)
+	b.set(id, "PENDING")
+	r, err := reported(t, c, id)
+	assert.Zero(t, r)
+	require.ErrorIs(t, err, dlt.ErrDoubt)
+
+	stop(c, a)
+	d.set(id, "COMMITTED")
+	r, err = reported(t, c, id)
+	require.NoError(t, err)
+	assert.Equal(t, batch.ReportedCommitted, r)
+
+	id = testID(2) // known to none of them: that is what they say
+	require.ErrorIs(t, submit(c, id), dlt.ErrUnavailable)
+	r, err = reported(t, c, id)
+	require.NoError(t, err)
+	assert.Equal(t, batch.ReportedUnknown, r)
+
+	stop(c, b)
+	stop(c, d)
+	r, err = reported(t, c, id)
+	assert.Zero(t, r)
+	assert.Equal(t, batch.KindUnavailable, dlt.Kind(err))
+}
+
+// While a node that may have the batch gives no answer, the others' "unknown" is
+// worth nothing, and anything stronger is.
+func TestUnknownIsHeldBackWhileANodeIsInTrouble(t *testing.T) {
+	a, b := startNode(t), startNode(t)
+	c := newClient(t, a.URL, &sawtooth.Options{Fallbacks: []string{b.URL}})
+	a.answer(503)
+	r, err := reported(t, c, testID(1))
+	assert.Zero(t, r)
+	require.ErrorIs(t, err, dlt.ErrDoubt)
+	b.set(testID(1), "PENDING")
+	r, err = reported(t, c, testID(1))
+	require.NoError(t, err)
+	assert.Equal(t, batch.ReportedPending, r)
+}
+
+// A batch that was sent to two nodes is asked of both.
+func TestSentTwice(t *testing.T) {
+	a, b, d := startNode(t), startNode(t), startNode(t)
+	c := newClient(t, a.URL, &sawtooth.Options{Fallbacks: []string{b.URL, d.URL}})
+	id := testID(1)
+	require.NoError(t, submit(c, id))
+	stop(c, a)
+	require.ErrorIs(t, submit(c, id), dlt.ErrUnavailable)
+	require.NoError(t, submit(c, id))
+	b.set(id, "PENDING")
+	r, err := reported(t, c, id)
+	require.NoError(t, err)
+	assert.Equal(t, batch.ReportedPending, r)
+	_, asked := d.counts()
+	assert.Zero(t, asked)
+}
+
+func TestNewRefuses(t *testing.T) {
+	for _, url := range []string{
+		"", "localhost:8008", "//host", "ftp://host", "http://", "http://:8008", "http:host", "http://host:0", "http://host:99999",
+		"http://user:pass@host", "http://user:pass@host:x", "http://host?token=user:pass", "http://host/?", "http://host#user:pass", "http://user:pass@ho st",
+	} {
+		for _, o := range []struct {
+			url       string
+			fallbacks []string
+			field     string
+		}{{url, nil, "url"}, {"http://localhost", []string{"http://localhost:1", url}, "Options.Fallbacks[1]"}} {
+			_, err := sawtooth.New(o.url, &sawtooth.Options{Fallbacks: o.fallbacks})
+			var in *batch.InputError
+			require.ErrorAs(t, err, &in, url)
+			assert.Equal(t, o.field, in.Field)
+			noSecrets(t, err)
+		}
+	}
+	for name, o := range map[string]sawtooth.Options{
+		"grace":        {Grace: -1},
+		"quiet":        {ResendQuiet: -1},
+		"settle":       {Settle: -1},
+		"body":         {MaxBody: -1},
+		"response":     {MaxResponse: -1},
+		"tls":          {Client: &http.Client{}, TLSConfig: trusting(startTLS(t), "")},
+		"fallbacks":    {Fallbacks: make([]string, 64)},
+		"expect":       {Header: http.Header{"expect": {"100-continue"}}},
+		"content type": {Header: http.Header{"Content-Type": {"application/json"}}},
+		"header name":  {Header: http.Header{"X Y": {"1"}}},
+		"header value": {Header: http.Header{"Authorization": {secret + "\r\nX: 1"}}},
+	} {
+		_, err := sawtooth.New("http://localhost:8008", &o)
+		require.ErrorIs(t, err, batch.ErrInvalidInput, name)
+		noSecrets(t, err)
+	}
+}
+
+func startTLS(t *testing.T) *httptest.Server {
+	s := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestTraits(t *testing.T) {
+	c := newClient(t, "http://localhost:8008", nil)
+	assert.Equal(t, dlt.Traits{
+		Name: "sawtooth", ResendHarmlessFor: dlt.Forever, Grace: sawtooth.DefaultGrace, ResendQuiet: sawtooth.DefaultResendQuiet,
+		Settle: sawtooth.DefaultSettle, MaxIDsPerQuery: 50, PressureScope: dlt.ScopeEndpoint,
+	}, c.Traits("s"))
+	c = newClient(t, "http://localhost:8008", &sawtooth.Options{Name: "testnet", Grace: 1, ResendQuiet: 2, Settle: 3})
+	assert.Equal(t, dlt.Traits{
+		Name: "testnet", ResendHarmlessFor: dlt.Forever, Grace: 1, ResendQuiet: 2, Settle: 3, MaxIDsPerQuery: 50, PressureScope: dlt.ScopeEndpoint,
+	}, c.Traits(""))
+}
+
+// A transport of the caller's may wrap errors with URLs of its own.
+func TestURLsOfOthersAreStripped(t *testing.T) {
+	own := &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+		_, err := (&http.Client{Transport: &http.Transport{}}).Get("http://user:pass@127.0.0.1:1/t?key=" + secret)
+		return nil, fmt.Errorf("get token: %w", err)
+	})}
+	c := newClient(t, "http://localhost:8008", &sawtooth.Options{Client: own})
+	err := submit(c, testID(1))
+	require.Error(t, err)
+	noSecrets(t, err)
+	assert.NotContains(t, err.Error(), "user:")
+	assert.Contains(t, err.Error(), `"http://127.0.0.1:1/t"`)
+	assert.False(t, errors.Is(err, dlt.ErrUnavailable), "a wrapper's request is not ours")
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
