@@ -80,7 +80,8 @@ type Outcome struct {
 	// Settle is how long an IsInvalid may still become Committed.
 	Settle time.Duration
 	// Error says why, for Doubtful, Failed, Refused, IsInvalid and Undecidable.
-	Error    *batch.SubmissionError
+	Error *batch.SubmissionError
+	// Receipts of an IsInvalid or IsCommitted.
 	Receipts []batch.Receipt
 }
 
@@ -128,8 +129,8 @@ func (r Row) Apply(o Outcome, now time.Time) (Row, Applied) {
 	switch {
 	case o.Finding == IsCommitted && r.State == batch.Committed:
 		return r, res
-	case o.Finding == IsCommitted && r.Live(now) && o.By != batch.BySubmitter:
-		return fail(Held, nil)
+	case o.Finding == IsCommitted && r.Live(now) && (o.By != batch.BySubmitter || o.Version != r.Version):
+		return fail(Held, nil) // even by a submitter: the live claim is another's
 	case o.Finding == IsCommitted:
 		res.Breach = r.Final()
 	case o.Version != r.Version || r.Final():
@@ -171,21 +172,20 @@ func (r Row) found(o Outcome, now time.Time) (Row, error) {
 		r.State = o.Back
 		r.ClaimExpires = time.Time{}
 	case Failed:
+		if r.Refused { // there is no other attempt, whatever became of this one
+			o.Error = r.Error
+			r.refuse(now, o)
+			break
+		}
 		r.resolveOwn()
+		r.Decision = ""
 		r.State = batch.Delayed
 		r.ClaimExpires = time.Time{}
 		r.NotBefore = now.Add(o.Delay)
 		r.Failures++
 		r.Error = o.Error
 	case Refused:
-		r.resolveOwn()
-		if r.DoubtAttempt != 0 { // an earlier attempt may yet take effect
-			o.Last = true
-			r.doubt(now, o)
-			break
-		}
-		r.Error = o.Error
-		r.final(batch.Rejected, now)
+		r.refuse(now, o)
 	case IsInvalid:
 		if r.DoubtAttempt != 0 && o.Attempt > r.DoubtAttempt {
 			// The verdict is about a later attempt; the earlier one is still open.
@@ -196,6 +196,7 @@ func (r Row) found(o Outcome, now time.Time) (Row, error) {
 		r.LastPost = r.posted()
 		r.State = batch.Invalid
 		r.ClaimExpires = time.Time{}
+		r.Decision = ""
 		r.Error, r.Receipts = o.Error, o.Receipts
 		r.SettlesAt = now.Add(o.Settle)
 		r.NextCheck = now.Add(o.Check)
@@ -209,7 +210,7 @@ func (r Row) found(o Outcome, now time.Time) (Row, error) {
 		r.final(batch.Invalid, now)
 	case IsCommitted:
 		r.LastPost = r.posted()
-		r.Error = nil
+		r.Error, r.Receipts = nil, o.Receipts // an earlier verdict's would be false now
 		r.final(batch.Committed, now)
 	case NoTrace:
 		if r.Refused {
@@ -249,16 +250,34 @@ func (r *Row) accept(now time.Time, o Outcome) {
 	r.NextCheck = now.Add(o.Check)
 	r.Failures = 0
 	r.Decision = ""
+	r.Receipts = nil // of a verdict that was taken back
 	if !r.Refused {
 		r.Error = nil
 	}
 }
 
+// refuse ends the batch, or leaves it in doubt where an earlier attempt may yet
+// take effect.
+func (r *Row) refuse(now time.Time, o Outcome) {
+	r.resolveOwn()
+	if r.DoubtAttempt != 0 {
+		o.Last = true
+		r.doubt(now, o)
+		return
+	}
+	r.Error = o.Error
+	r.final(batch.Rejected, now)
+}
+
 // doubt leaves the attempt open and makes it the monitor's at once.
 func (r *Row) doubt(now time.Time, o Outcome) {
+	over := now
+	if p := r.posted(); o.By == batch.ByMonitor && !p.IsZero() {
+		over = p // nothing was posted since; the wait must not start anew with every answer
+	}
 	r.State = batch.Submitting
-	r.ClaimExpires = now
-	r.LastPost = now
+	r.ClaimExpires = over
+	r.LastPost = over
 	r.NextCheck = now.Add(o.Check)
 	if !r.Refused {
 		r.Error = o.Error

@@ -1,0 +1,130 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+var (
+	key   = batch.Key{Service: "s", ID: "a"}
+	start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	hour  = store.Resend{HarmlessFor: time.Hour, LateArrival: time.Second}
+)
+
+const ttl = time.Minute
+
+func submitted(r store.Row, f store.Finding) store.Outcome {
+	return store.Outcome{Ref: store.Ref{Key: key}, Version: r.Version, By: batch.BySubmitter, Attempt: r.Attempt, Finding: f}
+}
+
+func monitored(r store.Row, f store.Finding) store.Outcome {
+	o := submitted(r, f)
+	o.By, o.Attempt = batch.ByMonitor, 0
+	return o
+}
+
+// must applies an outcome that has to be written.
+func must(t *testing.T, r store.Row, o store.Outcome, now time.Time) store.Row {
+	t.Helper()
+	next, a := r.Apply(o, now)
+	require.NoError(t, a.Err)
+	require.Equal(t, store.Written, a.Result)
+	require.Equal(t, next, a.Row)
+	require.Equal(t, r.State, a.From)
+	require.Equal(t, r.Version+1, next.Version)
+	return next
+}
+
+// refusedInDoubt is a batch whose first attempt is in doubt and whose second was refused.
+func refusedInDoubt(t *testing.T) store.Row {
+	r := store.NewRow().Claim(start, ttl, hour)
+	r = must(t, r, submitted(r, store.Doubtful), start.Add(time.Second))
+	r = must(t, r, monitored(r, store.NoTrace), start.Add(2*time.Second))
+	require.True(t, r.Resendable(start.Add(3*time.Second), ttl, hour))
+	r = r.Claim(start.Add(3*time.Second), ttl, hour)
+	o := submitted(r, store.Refused)
+	o.Error = &batch.SubmissionError{Kind: batch.KindRejected, Message: "no"}
+	r = must(t, r, o, start.Add(4*time.Second))
+	require.True(t, r.Refused)
+	require.Equal(t, batch.Submitting, r.State)
+	require.Equal(t, 1, r.DoubtAttempt)
+	return r
+}
+
+// A refused batch is never sent again, not even when the ledger says that an
+// attempt of it had no effect.
+func TestFailedAfterRefusalIsNotClaimableAgain(t *testing.T) {
+	r := refusedInDoubt(t)
+	o := monitored(r, store.Failed)
+	o.Error = &batch.SubmissionError{Kind: batch.KindFailed}
+	next := must(t, r, o, start.Add(time.Minute))
+	assert.Equal(t, batch.Submitting, next.State)
+	assert.Equal(t, 1, next.DoubtAttempt)
+	assert.True(t, next.Refused)
+	assert.Equal(t, "no", next.Error.Message)
+}
+
+// What the monitor hears about a batch in doubt does not start the wait anew.
+func TestDoubtByTheMonitorKeepsItsAge(t *testing.T) {
+	r := refusedInDoubt(t)
+	since := r.ClaimExpires
+	for _, f := range []store.Finding{store.IsInvalid, store.Refused, store.Failed, store.Doubtful} {
+		o := monitored(r, f)
+		o.Attempt = 2
+		now := start.Add(time.Minute)
+		next := must(t, r, o, now)
+		require.Equal(t, batch.Submitting, next.State, f)
+		assert.Equal(t, since, next.ClaimExpires, f)
+		assert.Equal(t, now.Sub(since), next.InFlight(store.Ref{}, batch.Budget{}, now).PostedAgo, f)
+	}
+}
+
+// A batch that goes on by itself needs no decision any more.
+func TestDecisionIsClearedWhereTheBatchGoesOn(t *testing.T) {
+	for _, f := range []store.Finding{store.Failed, store.IsInvalid, store.IsPending, store.IsValid, store.NoTrace, store.NotCommitted} {
+		r := store.NewRow().Claim(start, ttl, hour)
+		r = must(t, r, submitted(r, store.Doubtful), start)
+		r = must(t, r, monitored(r, store.Undecidable), start)
+		require.NotEmpty(t, r.Decision)
+		o := monitored(r, f)
+		o.Settle = time.Hour
+		assert.Empty(t, must(t, r, o, start.Add(time.Second)).Decision, f)
+	}
+}
+
+// A commit is held while anybody else's live claim may be posting, whoever heard of it.
+func TestCommitIsHeldByAnothersLiveClaim(t *testing.T) {
+	r := store.NewRow().Claim(start, ttl, hour)
+	late := submitted(r, store.IsCommitted)
+	r = must(t, r, submitted(r, store.Failed), start)
+	r = r.Claim(start, ttl, hour)
+	for _, o := range []store.Outcome{late, monitored(r, store.IsCommitted)} {
+		next, a := r.Apply(o, start.Add(ttl-1))
+		assert.Equal(t, store.Held, a.Result, o.By)
+		assert.Equal(t, r, next)
+		assert.Equal(t, batch.Committed, must(t, r, o, start.Add(ttl)).State)
+	}
+	assert.Equal(t, batch.Committed, must(t, r, submitted(r, store.IsCommitted), start).State, "its own claim holds nothing up")
+}
+
+// The receipts of a verdict go with the verdict.
+func TestReceiptsOfAVerdictThatWasTakenBack(t *testing.T) {
+	r := store.NewRow().Claim(start, ttl, hour)
+	r = must(t, r, submitted(r, store.Accepted), start)
+	o := monitored(r, store.IsInvalid)
+	o.Settle = time.Hour
+	o.Receipts = []batch.Receipt{{TransactionID: "t", Message: "bad nonce"}}
+	r = must(t, r, o, start)
+	require.Len(t, r.Receipts, 1)
+	for _, f := range []store.Finding{store.IsPending, store.IsValid, store.IsCommitted} {
+		next := must(t, r, monitored(r, f), start)
+		assert.Empty(t, next.Receipts, f)
+		assert.Nil(t, next.Error, f)
+	}
+}
