@@ -2,6 +2,7 @@ package sawtoothtest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -127,6 +128,20 @@ func proxyAnswer(status int) answer {
 	page := fmt.Sprintf("<html><head><title>%d %s</title></head><body><h1>%s</h1></body></html>\n",
 		status, http.StatusText(status), http.StatusText(status))
 	return answer{status: status, contentType: "text/html", body: []byte(page)}
+}
+
+// replace returns what is answered in place of a.
+func (f Fault) replace(a answer) answer {
+	switch {
+	case f.Answer == AnswerError && f.Code != 0:
+		a = codeAnswer(f.Code)
+		a.status = cmp.Or(f.Status, a.status)
+	case f.Answer == AnswerError:
+		a = proxyAnswer(cmp.Or(f.Status, http.StatusBadGateway))
+	case f.Answer == AnswerNonJSON:
+		a = proxyAnswer(a.status)
+	}
+	return a
 }
 
 // pretty writes JSON as the REST API does: indented by two, keys sorted (maps

@@ -1,7 +1,6 @@
 package sawtoothtest
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -198,6 +197,7 @@ func tooLong(r *http.Request) bool {
 
 // send writes an answer, with a fault done to it.
 func (n *Node) send(w http.ResponseWriter, r *http.Request, a answer, f Fault) {
+	a = f.replace(a)
 	switch f.Answer {
 	case AnswerNever:
 		n.hang(r.Context())
@@ -206,16 +206,6 @@ func (n *Node) send(w http.ResponseWriter, r *http.Request, a answer, f Fault) {
 	case AnswerReset:
 		reset(w)
 		return
-	case AnswerError:
-		if f.Code != 0 {
-			a = codeAnswer(f.Code)
-			a.status = cmp.Or(f.Status, a.status)
-		} else {
-			a = proxyAnswer(cmp.Or(f.Status, http.StatusBadGateway))
-		}
-	case AnswerNonJSON:
-		page := proxyAnswer(a.status)
-		a.body, a.contentType = page.body, page.contentType
 	case AnswerTruncated:
 		truncated(w, a)
 		return

@@ -11,6 +11,9 @@ func (n *Node) route(w http.ResponseWriter, r *http.Request) {
 	dir, name := r.URL.Path, ""
 	if i := strings.LastIndexByte(dir, '/'); i > 0 {
 		dir, name = dir[:i], dir[i+1:]
+		if name == "" {
+			dir = "" // a slash at the end is another path
+		}
 	}
 	byName := func(h func(http.ResponseWriter, *http.Request, string)) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) { h(w, r, name) }

@@ -199,12 +199,9 @@ func (n *Node) late(at time.Time, bs []*submitted) {
 // answer journals the end of the POST, then writes: a client that has read the
 // answer finds it in the journal.
 func (p *post) answer(a answer) {
-	status := a.status
-	switch p.fault.Answer {
-	case AnswerReset:
+	status := p.fault.replace(a).status
+	if p.fault.Answer == AnswerReset {
 		status = 0
-	case AnswerError:
-		status = p.fault.Status
 	}
 	p.end(status)
 	p.n.send(p.w, p.r, a, p.fault)

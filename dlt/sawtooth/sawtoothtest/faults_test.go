@@ -1,0 +1,253 @@
+package sawtoothtest
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// once makes the first POST of each id suffer.
+func once(x Fault) *Faults {
+	return &Faults{Request: func(p Point) Fault {
+		if p.Operation == OpSubmit && p.Try == 1 {
+			return x
+		}
+		return Fault{}
+	}}
+}
+
+// What each fault looks like to a client, over a real socket, and whether the batch was taken.
+func TestSubmitFaults(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		fault  Fault
+		status int // 0: no whole answer
+		code   int
+		taken  bool
+	}{
+		{"reset before", Fault{Answer: AnswerReset}, 0, 0, false},
+		{"reset after", Fault{Answer: AnswerReset, Taken: TakenFirst}, 0, 0, true},
+		{"late after a reset", Fault{Answer: AnswerReset, Taken: TakenLate, After: 30 * time.Millisecond}, 0, 0, true},
+		{"late after 17", Fault{Answer: AnswerError, Status: 503, Code: 17, Taken: TakenLate, After: 30 * time.Millisecond}, 503, 17, true},
+		{"500 before", Fault{Answer: AnswerError, Status: 500, Code: 10}, 500, 10, false},
+		{"500 after", Fault{Answer: AnswerError, Status: 500, Code: 20, Taken: TakenFirst}, 500, 20, true},
+		{"502 of a proxy", Fault{Answer: AnswerError, Status: 502}, 502, 0, false},
+		{"504 of a proxy, taken", Fault{Answer: AnswerError, Status: 504, Taken: TakenFirst}, 504, 0, true},
+		{"busy", Fault{Answer: AnswerError, Code: 31}, 429, 31, false},
+		{"not sent", Fault{Answer: AnswerError, Code: 19}, 408, 19, false},
+		{"truncated", Fault{Answer: AnswerTruncated}, 0, 0, true},
+		{"not JSON", Fault{Answer: AnswerNonJSON}, 202, 0, true},
+		{"delayed", Fault{Delay: 20 * time.Millisecond}, 202, 0, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			n := Start(t, fast(Options{Faults: once(c.fault)}))
+			b := mk(t, call(Set("x", 1)))
+			r, err := postList(t, n, b)
+			if c.status == 0 {
+				require.Error(t, err)
+			} else {
+				require.NoError(t, err)
+				assert.Equal(t, c.status, r.status)
+				assert.Equal(t, c.code, r.code())
+			}
+			if c.fault.Answer == AnswerNonJSON || (c.fault.Answer == AnswerError && c.code == 0) {
+				assert.Nil(t, r.json)
+			}
+			if c.fault.Taken == TakenLate {
+				assert.Zero(t, kinds(n, Accepted, b), "not yet")
+			}
+			if c.taken {
+				becomes(t, n, b, Committed)
+			} else {
+				submitOK(t, n, b)
+				assert.Equal(t, 1, kinds(n, Accepted, b), "the second try was the first that was taken")
+			}
+			var end Entry
+			for _, e := range n.Journal() {
+				if e.Kind == PostEnd && e.Request == 1 {
+					end = e
+				}
+			}
+			want := c.status
+			if c.name == "truncated" {
+				want = 202
+			}
+			assert.Equal(t, want, end.Status)
+		})
+	}
+}
+
+func TestHang(t *testing.T) {
+	n := Start(t, fast(Options{Faults: once(Fault{Answer: AnswerNever, Taken: TakenFirst})}))
+	b := mk(t, call(Set("x", 1)))
+	ctx, cancel := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	go func() {
+		left <- func() error {
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, n.URL()+"/batches", bodyOf(t, b))
+			if err != nil {
+				return err
+			}
+			req.Header.Set("Content-Type", "application/octet-stream")
+			res, err := n.Client().Do(req)
+			if err != nil {
+				return err
+			}
+			return res.Body.Close()
+		}()
+	}()
+	becomes(t, n, b, Committed) // taken, and still no answer
+	assert.Equal(t, 0, kinds(n, PostEnd, b))
+	cancel()
+	require.ErrorIs(t, <-left, context.Canceled)
+	require.Eventually(t, func() bool { return kinds(n, PostEnd, b) == 1 }, 5*time.Second, time.Millisecond)
+}
+
+// A client that hangs keeps nobody from closing the node.
+func TestCloseEndsWhatHangs(t *testing.T) {
+	n, err := Listen(fast(Options{Faults: &Faults{Hang: 1}}))
+	require.NoError(t, err)
+	left := make(chan error, 1)
+	b := mk(t, call(Set("x", 1)))
+	go func() {
+		_, err := postList(t, n, b)
+		left <- err
+	}()
+	require.Eventually(t, func() bool { return kinds(n, PostStart, b) == 1 }, 5*time.Second, time.Millisecond)
+	n.Close()
+	require.Error(t, <-left)
+	n.Close()
+	require.Error(t, n.Resume())
+}
+
+func TestStatusFaults(t *testing.T) {
+	for name, f := range map[string]*Faults{
+		"reset": {StatusReset: 1, MaxPerBatch: 1}, "error": {StatusError: 1, MaxPerBatch: 1},
+		"truncated": {StatusTruncated: 1, MaxPerBatch: 1}, "not JSON": {StatusNonJSON: 1, MaxPerBatch: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := Start(t, fast(Options{Faults: f}))
+			b := mk(t, call(Set("x", 1)))
+			r, err := do(t, http.MethodGet, n.URL()+"/batch_statuses?id="+b.GetHeaderSignature(), "", nil)
+			switch name {
+			case "reset", "truncated":
+				require.Error(t, err)
+			case "error":
+				require.NoError(t, err)
+				assert.GreaterOrEqual(t, r.status, 500)
+			default:
+				require.NoError(t, err)
+				assert.Nil(t, r.json)
+			}
+			assert.Equal(t, 0, kinds(n, StatusAnswered, b), "nobody was told anything")
+			is := word(t, n, b) // the second query is beyond MaxPerBatch
+			assert.Equal(t, Unknown, is)
+		})
+	}
+}
+
+func TestLookupFault(t *testing.T) {
+	n := Start(t, fast(Options{Faults: &Faults{Request: func(p Point) Fault {
+		if p.Operation == OpLookup {
+			return Fault{Answer: AnswerError, Status: 503, Code: 15}
+		}
+		return Fault{}
+	}}}))
+	r := mustDo(t, http.MethodGet, n.URL()+"/batches/"+mk(t, call(Set("x", 1))).GetHeaderSignature(), "", nil)
+	assert.Equal(t, 15, r.code())
+}
+
+// The same seed gives the same faults to the same (id, try), in any order of
+// asking, and the rates are about what was asked for.
+func TestFaultsBySeed(t *testing.T) {
+	f := &Faults{Seed: 1, Hang: .1, ResetBefore: .1, ResetAfter: .1, ErrorBefore: .1, ErrorAfter: .1, Late: .1, Truncated: .1, NonJSON: .1, Busy: .1, SendFailed: .1, Latency: .5}
+	require.NoError(t, f.check())
+	other := *f
+	other.Seed = 2
+	const count = 5000
+	ids := make([]batch.ID, count)
+	for i := range ids {
+		ids[i] = batch.ID(time.Duration(i).String())
+	}
+	ask := func(f *Faults, i int) Fault {
+		return f.request(Point{Operation: OpSubmit, Batches: ids[i : i+1], Try: i%3 + 1})
+	}
+	forward := make([]Fault, count)
+	differ, delayed := 0, 0
+	answers := map[Answer]int{}
+	taken := map[Taken]int{}
+	for i := range ids {
+		forward[i] = ask(f, i)
+		answers[forward[i].Answer]++
+		taken[forward[i].Taken]++
+		if forward[i].Delay > 0 {
+			delayed++
+		}
+		if ask(&other, i) != forward[i] {
+			differ++
+		}
+	}
+	for i := count - 1; i >= 0; i-- {
+		require.Equal(t, forward[i], ask(f, i))
+	}
+	assert.Greater(t, differ, count/2)
+	assert.InDelta(t, count/2, delayed, count/20)
+	assert.InDelta(t, count/10, answers[AnswerNever], count/50)
+	assert.InDelta(t, count/4, answers[AnswerReset], count/40) // before, after, half of late
+	assert.InDelta(t, count*45/100, answers[AnswerError], count/40)
+	assert.InDelta(t, count/4, taken[TakenFirst], count/40) // after, after, half of hang
+	assert.InDelta(t, count/10, taken[TakenLate], count/50)
+	assert.Zero(t, answers[AnswerProperly])
+}
+
+func TestFaultRatesAreChecked(t *testing.T) {
+	for name, f := range map[string]*Faults{
+		"negative": {Busy: -.1}, "too much": {Busy: .6, Hang: .6}, "latency": {Latency: 1.1}, "statuses": {StatusHang: .6, StatusError: .6},
+	} {
+		_, err := Listen(&Options{Faults: f})
+		require.Error(t, err, name)
+		assert.Panics(t, func() { NewNode(&Options{Faults: f}) }, name)
+	}
+	_, err := Listen(&Options{CacheTime: -1})
+	require.Error(t, err)
+	_, err = Listen(&Options{PoolLimit: -1})
+	require.Error(t, err)
+}
+
+// All faults at once, and a client that only ever sends again: everything
+// commits, once, and in order where each waits for the one before.
+func TestEverythingAtOnce(t *testing.T) {
+	f := &Faults{
+		Seed: 7, ResetBefore: .1, ResetAfter: .1, ErrorBefore: .1, ErrorAfter: .1, Late: .1, Truncated: .1, NonJSON: .05, Busy: .05, SendFailed: .05,
+		StatusReset: .05, StatusError: .05, StatusTruncated: .05, StatusNonJSON: .05, Latency: .2,
+		MaxLatency: 2 * time.Millisecond, LateBy: 5 * time.Millisecond, LatePending: .2, LatePendingBy: 5 * time.Millisecond, FalseInvalid: .2, Reexecute: .1,
+	}
+	n := Start(t, &Options{BlockInterval: 3 * time.Millisecond, Faults: f, CacheTime: 20 * time.Millisecond})
+	var want []batch.ID
+	for i := range 40 {
+		b := mk(t, call(Set("x", int64(i))))
+		want = append(want, id(b))
+		require.Eventually(t, func() bool {
+			if n.Status(id(b)) == Unknown {
+				_, _ = postList(t, n, b) // whatever it says
+			}
+			return n.Status(id(b)) == Committed
+		}, 10*time.Second, time.Millisecond)
+	}
+	require.NoError(t, n.Check(Expect{Order: map[string][]batch.ID{"": want}}))
+	assert.Len(t, n.History("x"), len(want))
+	posts := 0
+	for _, e := range n.Journal() {
+		if e.Kind == PostStart {
+			posts++
+		}
+	}
+	assert.Greater(t, posts, len(want), "the faults made it send again")
+}

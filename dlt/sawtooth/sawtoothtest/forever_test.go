@@ -1,0 +1,198 @@
+package sawtoothtest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
+)
+
+func dependsOn(ids ...string) func(h *pb.TransactionHeader) {
+	return func(h *pb.TransactionHeader) { h.Dependencies = ids }
+}
+
+func txID(b *pb.Batch, i int) string { return b.GetTransactions()[i].GetHeaderSignature() }
+
+// forever requires that a batch is PENDING and stays so without a word.
+func forever(t testing.TB, n *Node, b *pb.Batch) {
+	t.Helper()
+	for range 3 {
+		is(t, n, b, Pending)
+		time.Sleep(10 * time.Minute)
+	}
+	is(t, n, b, Pending)
+}
+
+// A4.1, B7: parked for a dependency nobody has seen: UNKNOWN until it comes.
+func TestA4Parked(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, n *Node) {
+		first := mk(t, call(Set("x", 1)))
+		second := mk(t, call(Inc("x", 1)).with(dependsOn(txID(first, 0))))
+		third := mk(t, call(Inc("x", 1)).with(dependsOn(txID(second, 0))))
+		bubbleSubmit(t, n, third)
+		bubbleSubmit(t, n, second)
+		time.Sleep(10 * time.Second)
+		is(t, n, second, Unknown)
+		bubbleSubmit(t, n, second) // evaluated again; harmless
+		assert.Equal(t, 2, kinds(n, Parked, second))
+		bubbleSubmit(t, n, first)
+		time.Sleep(2 * time.Second)
+		for _, b := range []*pb.Batch{first, second, third} {
+			is(t, n, b, Committed)
+		}
+		assert.Len(t, n.History("x"), 3)
+	})
+}
+
+// A4.1: what was parked for about 1200 s is forgotten.
+func TestA4ParkedIsForgotten(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, n *Node) {
+		first := mk(t, call(Set("x", 1)))
+		second := mk(t, call(Inc("x", 1)).with(dependsOn(txID(first, 0))))
+		bubbleSubmit(t, n, second)
+		time.Sleep(1200 * time.Second)
+		bubbleSubmit(t, n, first)
+		time.Sleep(5 * time.Second)
+		is(t, n, first, Committed)
+		is(t, n, second, Unknown)
+		bubbleSubmit(t, n, second)
+		time.Sleep(2 * time.Second)
+		is(t, n, second, Committed)
+	})
+}
+
+// A4.2: a dependency inside the batch is never satisfied.
+func TestA4DependencyInTheSameBatch(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, n *Node) {
+		one := signTx(t, call(Set("x", 1)))
+		two := signTx(t, call(Inc("x", 1)).with(dependsOn(one.GetHeaderSignature())))
+		b := wrap(t, one, two)
+		bubbleSubmit(t, n, b)
+		time.Sleep(time.Minute)
+		is(t, n, b, Unknown)
+		assert.Equal(t, 1, kinds(n, Parked, b))
+	})
+}
+
+// B6 P1: the dependency failed, in the same block or before.
+func TestB6P1(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, n *Node) {
+		bad := mk(t, call(Inc("unset", 1)))
+		same := mk(t, call(Set("x", 1)).with(dependsOn(txID(bad, 0))))
+		bubbleSubmit(t, n, bad, same)
+		time.Sleep(3 * time.Second)
+		is(t, n, bad, Invalid)
+		later := mk(t, call(Set("x", 2)).with(dependsOn(txID(bad, 0))))
+		bubbleSubmit(t, n, later)
+		time.Sleep(3 * time.Second)
+		forever(t, n, same)
+		forever(t, n, later)
+		_, set := n.Value("x")
+		assert.False(t, set)
+		assert.Zero(t, n.PoolLen())
+	})
+}
+
+// B6 P2: the transaction is in the chain by another batch. At most one commits.
+func TestB6P2(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, n *Node) {
+		x := signTx(t, call(Set("x", 1)))
+		first, second, third := wrap(t, x), wrap(t, x, signTx(t, call(Set("y", 1)))), wrap(t, signTx(t, call(Set("z", 1))), x)
+		bubbleSubmit(t, n, first, second)
+		time.Sleep(3 * time.Second)
+		bubbleSubmit(t, n, third)
+		time.Sleep(3 * time.Second)
+		is(t, n, first, Committed)
+		forever(t, n, second)
+		forever(t, n, third)
+		assert.Len(t, n.History("x"), 1)
+	})
+}
+
+// B6 P3: inputs or outputs that no node can read.
+func TestB6P3(t *testing.T) {
+	for name, prefix := range map[string]string{"odd": "1cf12", "upper case": "1CF126", "long": Address("x") + "00", "no hex": "zz"} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, Options{}, func(t *testing.T, n *Node) {
+				b := mk(t, call(Set("x", 1)).with(func(h *pb.TransactionHeader) { h.Inputs = append(h.GetInputs(), prefix) }))
+				bubbleSubmit(t, n, b)
+				time.Sleep(3 * time.Second)
+				forever(t, n, b)
+			})
+		})
+	}
+}
+
+// B6 P4: who waited more than 600 s before failing is not matched any more.
+func TestB6P4(t *testing.T) {
+	inBubble(t, Options{BlockInterval: 700 * time.Second, PublishDelay: -1}, func(t *testing.T, n *Node) {
+		b := mk(t, call(Inc("unset", 1)))
+		bubbleSubmit(t, n, b)
+		time.Sleep(701 * time.Second)
+		require.Equal(t, 1, kinds(n, Executed, b))
+		forever(t, n, b)
+	})
+}
+
+// B6 P6: the same transaction in two batches: only the first match is marked.
+func TestB6P6(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, n *Node) {
+		x := signTx(t, call(Inc("unset", 1)))
+		first, second := wrap(t, x), wrap(t, x, signTx(t, call(Set("y", 1))))
+		bubbleSubmit(t, n, first)
+		time.Sleep(3 * time.Second)
+		bubbleSubmit(t, n, second)
+		time.Sleep(3 * time.Second)
+		require.Equal(t, 1, kinds(n, Executed, second))
+		is(t, n, first, Invalid)
+		forever(t, n, second)
+	})
+}
+
+// B5, B6: without a processor a batch is PENDING for ever, and so is what has to
+// wait for it; others pass. A processor that comes later gets it all moving.
+func TestB6NoProcessor(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, n *Node) {
+		strange := func(h *pb.TransactionHeader) { h.FamilyVersion = "2.0" }
+		stuck := mk(t, call(Set("x", 1)).with(strange))
+		behind := mk(t, call(Inc("x", 1)))
+		depends := mk(t, call(Set("z", 1)).with(dependsOn(txID(stuck, 0))))
+		free := mk(t, call(Set("y", 1)))
+		bubbleSubmit(t, n, stuck, behind, depends, free)
+		time.Sleep(3 * time.Second)
+		is(t, n, free, Committed)
+		forever(t, n, stuck)
+		forever(t, n, behind)
+		forever(t, n, depends)
+		assert.Equal(t, 3, n.PoolLen())
+		n.AddFamily(Family{Name: "intkey", Version: "2.0"})
+		time.Sleep(time.Second)
+		is(t, n, stuck, Committed)
+		is(t, n, behind, Committed)
+		is(t, n, depends, Committed)
+		value, _ := n.Value("x")
+		assert.Equal(t, int64(2), value)
+	})
+}
+
+// A batch that a fault loses was accepted and is never heard of: its bytes are
+// ignored until the cache forgets them.
+func TestLost(t *testing.T) {
+	f := &Faults{Batch: func(_ batch.ID, try int) BatchFault { return BatchFault{Lose: try == 1} }}
+	inBubble(t, Options{Faults: f}, func(t *testing.T, n *Node) {
+		b := mk(t, call(Set("x", 1)))
+		bubbleSubmit(t, n, b)
+		time.Sleep(10 * time.Minute)
+		is(t, n, b, Unknown)
+		bubbleSubmit(t, n, b)
+		time.Sleep(20 * time.Minute)
+		is(t, n, b, Unknown)
+		bubbleSubmit(t, n, b)
+		time.Sleep(2 * time.Second)
+		is(t, n, b, Committed)
+	})
+}

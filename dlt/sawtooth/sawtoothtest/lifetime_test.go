@@ -1,0 +1,240 @@
+package sawtoothtest
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
+)
+
+// inBubble runs a node that has no socket, with Sawtooth's own times: a block a
+// second, PENDING 100 ms after the 202.
+func inBubble(t *testing.T, o Options, f func(t *testing.T, n *Node)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		o.InMemory = true
+		if o.BlockInterval == 0 {
+			o.BlockInterval = time.Second
+		}
+		f(t, Start(t, &o))
+	})
+}
+
+// is asks over HTTP, and so renews what a query renews.
+func is(t testing.TB, n *Node, b *pb.Batch, want string) {
+	t.Helper()
+	r := askWait(t, n, b, "")
+	require.NotNil(t, r.json["data"], r.body)
+	require.Equal(t, want, r.json["data"].([]any)[0].(map[string]any)["status"])
+}
+
+// B5: UNKNOWN after the 202, then PENDING, then COMMITTED at the next block.
+func TestB5UnknownWindow(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, n *Node) {
+		time.Sleep(50 * time.Millisecond)
+		b := mk(t, call(Set("x", 1)))
+		is(t, n, b, Unknown)
+		bubbleSubmit(t, n, b)
+		is(t, n, b, Unknown)
+		time.Sleep(99 * time.Millisecond)
+		is(t, n, b, Unknown)
+		time.Sleep(time.Millisecond)
+		is(t, n, b, Pending)
+		time.Sleep(849 * time.Millisecond)
+		is(t, n, b, Pending)
+		time.Sleep(time.Millisecond)
+		is(t, n, b, Committed)
+	})
+}
+
+// B5: a fault keeps a batch UNKNOWN for longer, and all that come behind it: the
+// publisher is one thread.
+func TestB5PublisherKeepsOrder(t *testing.T) {
+	var slow batch.ID
+	f := &Faults{Batch: func(id batch.ID, _ int) BatchFault {
+		if id == slow {
+			return BatchFault{PublishDelay: 5 * time.Second}
+		}
+		return BatchFault{}
+	}}
+	inBubble(t, Options{Faults: f}, func(t *testing.T, n *Node) {
+		a, b := mk(t, call(Set("x", 1))), mk(t, call(Set("x", 2)))
+		slow = id(a)
+		bubbleSubmit(t, n, a)
+		bubbleSubmit(t, n, b)
+		time.Sleep(5 * time.Second)
+		is(t, n, a, Unknown)
+		is(t, n, b, Unknown)
+		time.Sleep(2 * time.Second)
+		require.Equal(t, []batch.ID{id(a), id(b)}, n.Chain())
+	})
+}
+
+// B5: the memory of INVALID is renewed by each query, and lost only when another
+// batch becomes invalid long enough afterwards.
+func TestB5InvalidIsForgottenLate(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, n *Node) {
+		bad := func() *pb.Batch { return mk(t, call(Inc("unset", 1))) }
+		fail := func() *pb.Batch {
+			b := bad()
+			bubbleSubmit(t, n, b)
+			time.Sleep(3 * time.Second)
+			require.Equal(t, Invalid, n.Status(id(b)))
+			return b
+		}
+		asked, alone := fail(), fail()
+		time.Sleep(599 * time.Second)
+		is(t, n, asked, Invalid) // renews
+		time.Sleep(300 * time.Second)
+		assert.Equal(t, Invalid, n.Status(id(alone)), "nothing was inserted since")
+		fail()
+		assert.Equal(t, Unknown, n.Status(id(alone)), "now it was")
+		is(t, n, asked, Invalid)
+	})
+}
+
+// B5: INVALID is not final; the report may hold the same transaction twice.
+func TestB5InvalidMayStillCommit(t *testing.T) {
+	var first batch.ID
+	f := &Faults{Batch: func(id batch.ID, _ int) BatchFault { return BatchFault{Reexecute: id == first} }}
+	inBubble(t, Options{Faults: f}, func(t *testing.T, n *Node) {
+		b := mk(t, call(Inc("x", 1)))
+		first = id(b)
+		bubbleSubmit(t, n, b)
+		time.Sleep(2500 * time.Millisecond)
+		is(t, n, b, Invalid)
+		invalid := askWait(t, n, b, "").json["data"].([]any)[0].(map[string]any)["invalid_transactions"].([]any)
+		require.Len(t, invalid, 2)
+		assert.Equal(t, invalid[0], invalid[1])
+		bubbleSubmit(t, n, mk(t, call(Set("x", 1))))
+		time.Sleep(2 * time.Second)
+		is(t, n, b, Committed)
+		value, _ := n.Value("x")
+		assert.Equal(t, int64(2), value)
+	})
+}
+
+func TestB5FalseInvalid(t *testing.T) {
+	f := &Faults{FalseInvalid: 1}
+	inBubble(t, Options{Faults: f, ReexecuteAfter: 10 * time.Second}, func(t *testing.T, n *Node) {
+		b := mk(t, call(Set("x", 1)))
+		bubbleSubmit(t, n, b)
+		time.Sleep(10 * time.Second)
+		is(t, n, b, Invalid)
+		time.Sleep(2 * time.Second)
+		is(t, n, b, Committed)
+		require.NoError(t, n.Check(Expect{Order: map[string][]batch.ID{"": {id(b)}}}))
+	})
+}
+
+// B7, the table: what an identical POST does.
+func TestB7SameBytesAgain(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, n *Node) {
+		b := mk(t, call(Set("x", 1)))
+		bubbleSubmit(t, n, b)
+		bubbleSubmit(t, n, b, b) // accepted lately
+		time.Sleep(3 * time.Second)
+		is(t, n, b, Committed)
+		bubbleSubmit(t, n, b) // committed, remembered
+		time.Sleep(1201 * time.Second)
+		bubbleSubmit(t, n, b) // committed, forgotten by the completer
+		time.Sleep(3 * time.Second)
+		is(t, n, b, Committed)
+		assert.Len(t, n.History("x"), 1)
+		assert.Equal(t, 2, kinds(n, Accepted, b))
+		assert.Equal(t, 4, kinds(n, Ignored, b))
+		assert.Equal(t, 1, kinds(n, Published, b))
+	})
+}
+
+// B7: an INVALID batch is ignored for 1200 s after the last try, each of which
+// renews that; then it executes again. Meanwhile it reads INVALID.
+func TestB7InvalidAgain(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, n *Node) {
+		b := mk(t, call(Inc("x", 1)))
+		bubbleSubmit(t, n, b)
+		time.Sleep(3 * time.Second)
+		is(t, n, b, Invalid)
+		bubbleSubmit(t, n, mk(t, call(Set("x", 1))))
+		for range 8 {
+			time.Sleep(15 * time.Minute)
+			bubbleSubmit(t, n, b)
+			is(t, n, b, Invalid)
+		}
+		require.Equal(t, 1, kinds(n, Executed, b), "eight tries in two hours never reached the publisher")
+		time.Sleep(1200 * time.Second)
+		bubbleSubmit(t, n, b)
+		time.Sleep(500 * time.Millisecond)
+		is(t, n, b, Invalid) // it is pending, and INVALID is looked at first
+		time.Sleep(3 * time.Second)
+		is(t, n, b, Committed)
+		require.Equal(t, 2, kinds(n, Executed, b))
+	})
+}
+
+// Section D: the cache really forgets only while something is added.
+func TestDLazyPurge(t *testing.T) {
+	inBubble(t, Options{LazyPurge: true}, func(t *testing.T, n *Node) {
+		b := mk(t, call(Inc("x", 1)))
+		bubbleSubmit(t, n, b)
+		time.Sleep(2000 * time.Second)
+		bubbleSubmit(t, n, b)
+		require.Equal(t, 1, kinds(n, Accepted, b))
+		time.Sleep(2000 * time.Second)
+		bubbleSubmit(t, n, mk(t, call(Set("x", 1))))
+		bubbleSubmit(t, n, b)
+		require.Equal(t, 2, kinds(n, Accepted, b))
+	})
+}
+
+// B7, last row: a restart forgets what was not committed, and takes it anew.
+func TestB7Restart(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, n *Node) {
+		done, bad, pending, parked := mk(t, call(Set("x", 1))), mk(t, call(Inc("unset", 1))), mk(t, call(Inc("x", 2))),
+			mk(t, call(Inc("x", 3)).with(func(h *pb.TransactionHeader) { h.Dependencies = []string{"nobody"} }))
+		bubbleSubmit(t, n, done, bad)
+		time.Sleep(2 * time.Second)
+		bubbleSubmit(t, n, pending, parked)
+		time.Sleep(500 * time.Millisecond)
+		is(t, n, pending, Pending)
+		n.Restart()
+		is(t, n, done, Committed)
+		is(t, n, bad, Unknown)
+		is(t, n, pending, Unknown)
+		assert.Zero(t, n.PoolLen())
+		time.Sleep(5 * time.Second)
+		is(t, n, pending, Unknown)
+		bubbleSubmit(t, n, pending)
+		time.Sleep(2 * time.Second)
+		is(t, n, pending, Committed)
+		value, _ := n.Value("x")
+		assert.Equal(t, int64(3), value)
+		require.NoError(t, n.Check(Expect{Order: map[string][]batch.ID{"": {id(done), id(pending)}}}))
+	})
+}
+
+// B8: the order inside a list, and of POSTs that were awaited, is kept; blocks
+// that are bounded change nothing about it.
+func TestB8Order(t *testing.T) {
+	inBubble(t, Options{MaxBatchesPerBlock: 2}, func(t *testing.T, n *Node) {
+		var want []batch.ID
+		var list []*pb.Batch
+		for range 7 {
+			b := mk(t, call(Set("x", 1)))
+			list, want = append(list, b), append(want, id(b))
+		}
+		bubbleSubmit(t, n, list[:4]...)
+		for _, b := range list[4:] {
+			bubbleSubmit(t, n, b)
+		}
+		time.Sleep(3 * time.Second)
+		assert.Len(t, n.Chain(), 6)
+		time.Sleep(time.Second)
+		require.Equal(t, want, n.Chain())
+	})
+}

@@ -1,0 +1,207 @@
+package sawtoothtest
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
+)
+
+func bodyOf(t testing.TB, bs ...*pb.Batch) io.Reader {
+	t.Helper()
+	return bytes.NewReader(marshal(t, &pb.BatchList{Batches: bs}))
+}
+
+// Stop refuses connections and forgets nothing; Resume comes back at the same address.
+func TestStopAndResume(t *testing.T) {
+	n := Start(t, fast(Options{BlockInterval: 30 * time.Millisecond}))
+	url := n.URL()
+	b := mk(t, call(Set("x", 1)))
+	submitOK(t, n, b)
+	n.Stop()
+	n.Stop()
+	_, err := postList(t, n, b)
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+	require.Eventually(t, func() bool { return n.Status(id(b)) == Committed }, 5*time.Second, time.Millisecond)
+	require.NoError(t, n.Resume())
+	require.NoError(t, n.Resume())
+	assert.Equal(t, url, n.URL())
+	assert.Equal(t, Committed, word(t, n, b))
+}
+
+func TestFixedAddress(t *testing.T) {
+	first, err := Listen(nil)
+	require.NoError(t, err)
+	addr := strings.TrimPrefix(first.URL(), "http://")
+	_, err = Listen(&Options{Addr: addr})
+	require.Error(t, err, "the port is taken")
+	first.Close()
+	second := Start(t, &Options{Addr: addr})
+	assert.Equal(t, first.URL(), second.URL())
+	assert.Equal(t, http.StatusOK, mustDo(t, http.MethodGet, second.URL()+"/status", "", nil).status)
+}
+
+// A restart cuts what is open, and nothing of a request that began before it is
+// taken after it.
+func TestRestartCutsConnections(t *testing.T) {
+	n := Start(t, fast(Options{Faults: once(Fault{Delay: 30 * time.Second})}))
+	b := mk(t, call(Set("x", 1)))
+	left := make(chan error, 1)
+	go func() {
+		_, err := postList(t, n, b)
+		left <- err
+	}()
+	require.Eventually(t, func() bool { return kinds(n, PostStart, b) == 1 }, 5*time.Second, time.Millisecond)
+	n.Restart()
+	require.Error(t, <-left)
+	require.Eventually(t, func() bool { return kinds(n, PostEnd, b) == 1 }, 5*time.Second, time.Millisecond)
+	assert.Zero(t, kinds(n, Accepted, b))
+	submitOK(t, n, b)
+	becomes(t, n, b, Committed)
+}
+
+// The node without a server of its own.
+func TestHandler(t *testing.T) {
+	n := NewNode(fast(Options{}))
+	assert.Empty(t, n.URL())
+	n.Close()
+}
+
+type failing struct {
+	cleanups []func()
+	fatal    string
+}
+
+func (*failing) Helper()                          {}
+func (f *failing) Cleanup(c func())               { f.cleanups = append(f.cleanups, c) }
+func (f *failing) Fatalf(format string, _ ...any) { f.fatal = format }
+
+func TestStartFails(t *testing.T) {
+	f := &failing{}
+	assert.Nil(t, Start(f, &Options{ParkTime: -1}))
+	assert.NotEmpty(t, f.fatal)
+	assert.Empty(t, f.cleanups)
+}
+
+// B12: what is in the chain, and nothing else.
+func TestB12Lookups(t *testing.T) {
+	n := Start(t, fast(Options{}))
+	done := mk(t, call(Set("x", 7)))
+	other := mk(t, call(Inc("unset", 7)))
+	submitOK(t, n, done, other)
+	becomes(t, n, done, Committed)
+	becomes(t, n, other, Invalid)
+	get := func(path string) response { return mustDo(t, http.MethodGet, n.URL()+path, "", nil) }
+
+	r := get("/batches/" + done.GetHeaderSignature())
+	require.Equal(t, http.StatusOK, r.status)
+	data := r.json["data"].(map[string]any)
+	assert.Equal(t, done.GetHeaderSignature(), data["header_signature"])
+	assert.Equal(t, []any{txID(done, 0)}, data["header"].(map[string]any)["transaction_ids"])
+	assert.Equal(t, n.URL()+"/batches/"+done.GetHeaderSignature(), r.json["link"])
+	assert.Equal(t, 71, get("/batches/"+other.GetHeaderSignature()).code())
+	assert.Equal(t, http.StatusNotFound, get("/batches/"+other.GetHeaderSignature()).status)
+	assert.Equal(t, 60, get("/batches/x").code())
+
+	r = get("/transactions/" + txID(done, 0))
+	require.Equal(t, http.StatusOK, r.status)
+	assert.Equal(t, base64.StdEncoding.EncodeToString([]byte("set x 7")), r.json["data"].(map[string]any)["payload"])
+	assert.Equal(t, 72, get("/transactions/"+txID(other, 0)).code())
+	assert.Equal(t, 60, get("/transactions/x").code())
+
+	r = get("/state/" + Address("x"))
+	require.Equal(t, http.StatusOK, r.status)
+	assert.Equal(t, base64.StdEncoding.EncodeToString([]byte("7")), r.json["data"])
+	assert.Contains(t, r.json["link"], "?head="+r.json["head"].(string))
+	assert.Equal(t, 75, get("/state/"+Address("y")).code())
+	assert.Equal(t, 62, get("/state/1cf126").code())
+
+	r = get("/blocks")
+	blocks := r.json["data"].([]any)
+	require.Len(t, blocks, 2)
+	newest, genesis := blocks[0].(map[string]any), blocks[1].(map[string]any)
+	assert.Equal(t, "1", newest["header"].(map[string]any)["block_num"])
+	assert.Equal(t, genesis["header_signature"], newest["header"].(map[string]any)["previous_block_id"])
+	assert.Equal(t, "0000000000000000", genesis["header"].(map[string]any)["previous_block_id"])
+	assert.Equal(t, newest["header_signature"], r.json["head"])
+
+	assert.Equal(t, http.StatusOK, get("/status").status)
+	assert.Equal(t, http.StatusMethodNotAllowed, get("/batches").status)
+	assert.Equal(t, http.StatusNotFound, get("/batches/").status)
+}
+
+func TestB12Receipts(t *testing.T) {
+	n := Start(t, fast(Options{}))
+	b := mk(t, call(Set("x", 1)), call(Inc("x", 1)))
+	submitOK(t, n, b)
+	becomes(t, n, b, Committed)
+	one, two, none := txID(b, 0), txID(b, 1), strings.Repeat("ab", 64)
+	r := mustDo(t, http.MethodGet, n.URL()+"/receipts?id="+two+","+one, "", nil)
+	require.Equal(t, http.StatusOK, r.status)
+	data := r.json["data"].([]any)
+	assert.Equal(t, two, data[0].(map[string]any)["id"])
+	assert.Equal(t, one, data[1].(map[string]any)["id"])
+	assert.Equal(t, []any{map[string]any{"address": Address("x"), "type": "SET", "value": "Mg=="}}, data[0].(map[string]any)["state_changes"])
+
+	r = mustDo(t, http.MethodPost, n.URL()+"/receipts", "application/json", []byte(`["`+one+`"]`))
+	assert.Equal(t, http.StatusOK, r.status)
+	assert.NotContains(t, r.json, "link")
+	for _, c := range []struct {
+		method, query, contentType, body string
+		code, status                     int
+	}{
+		{"GET", "?id=" + one + "," + none, "", "", 80, 404},
+		{"GET", "", "", "", 83, 400},
+		{"GET", "?id=x", "", "", 60, 400},
+		{"GET", "?id=" + one + "&wait=1", "", "", 0, 500},
+		{"POST", "", "text/json", `["` + one + `"]`, 81, 400},
+		{"POST", "", "application/json", `{}`, 82, 400},
+	} {
+		r := mustDo(t, c.method, n.URL()+"/receipts"+c.query, c.contentType, []byte(c.body))
+		assert.Equal(t, c.code, r.code(), c)
+		assert.Equal(t, c.status, r.status, c)
+	}
+}
+
+// JSON is ASCII only, as Python writes it.
+func TestPretty(t *testing.T) {
+	assert.Equal(t, "{\n  \"a\": \"<\\u00e9\\ud83d\\ude00>\",\n  \"b\": []\n}", string(pretty(map[string]any{"b": []any{}, "a": "<é😀>"})))
+}
+
+// B3: every code has a row, and the table's own status.
+func TestB3Table(t *testing.T) {
+	for code, status := range map[int]int{
+		10: 500, 15: 503, 17: 503, 18: 503, 19: 408, 20: 500, 30: 400, 31: 429, 34: 400, 35: 400, 42: 400, 43: 400, 46: 400,
+		60: 400, 62: 400, 66: 400, 70: 404, 71: 404, 72: 404, 75: 404, 80: 404, 81: 400, 82: 400, 83: 400,
+	} {
+		assert.Equal(t, status, codeAnswer(code).status, code)
+		assert.NotContains(t, string(codeAnswer(code).body), "Unknown\"", code)
+	}
+	assert.Equal(t, http.StatusInternalServerError, codeAnswer(99).status)
+}
+
+// While the node is stopped a client in the bubble is refused too.
+func TestInMemoryStop(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, n *Node) {
+		b := mk(t, call(Set("x", 1)))
+		bubbleSubmit(t, n, b)
+		n.Stop()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://x/status", nil)
+		require.NoError(t, err)
+		_, err = n.Client().Do(req)
+		require.True(t, errors.Is(err, syscall.ECONNREFUSED), err)
+		require.NoError(t, n.Resume())
+		time.Sleep(2 * time.Second)
+		is(t, n, b, Committed)
+	})
+}
