@@ -1,0 +1,156 @@
+package sqlite
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Add is [store.BatchStore].Add.
+func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
+	const op = "add"
+	in, err := prepareAdd(batches)
+	if err != nil || len(in) == 0 {
+		return wrap(op, err)
+	}
+	return s.write(ctx, op, func(ctx context.Context, t *session) error { return t.add(ctx, in) })
+}
+
+// AddTx is Add in the application's own transaction, which must be one of this
+// database: the batches are stored when it commits, and are gone when it is rolled
+// back. After an error nothing of this call is part of the transaction, which may
+// go on. A transaction that began by reading and finds that another has written
+// since gets SQLite's "database is locked": begin with BEGIN IMMEDIATE
+// (_txlock=immediate, as sqliteopen does). Every other writer waits until tx ends.
+// Wake the runner after the commit.
+func (s *Store) AddTx(ctx context.Context, tx *sql.Tx, batches ...batch.Batch) error {
+	const op = "add in a transaction"
+	in, err := prepareAdd(batches)
+	if err != nil || len(in) == 0 {
+		return wrap(op, err)
+	}
+	if _, err := tx.ExecContext(ctx, "SAVEPOINT dltbatch_add"); err != nil {
+		return wrap(op, err)
+	}
+	t := newSession(tx)
+	err = t.add(ctx, in)
+	t.close()
+	free := context.WithoutCancel(ctx)
+	if err != nil {
+		_, undo := tx.ExecContext(free, "ROLLBACK TO dltbatch_add")
+		if undo == nil {
+			_, undo = tx.ExecContext(free, "RELEASE dltbatch_add")
+		}
+		return explain(ctx, op, tx, errors.Join(err, undo))
+	}
+	_, err = tx.ExecContext(free, "RELEASE dltbatch_add")
+	return wrap(op, err)
+}
+
+// addition is a batch that was checked before the database is asked for anything.
+type addition struct {
+	*batch.Batch
+	hash [sha256.Size]byte
+}
+
+func prepareAdd(batches []batch.Batch) ([]addition, error) {
+	in := make([]addition, len(batches))
+	for i := range batches {
+		if err := batches[i].Validate(); err != nil {
+			return nil, err
+		}
+		in[i] = addition{&batches[i], batches[i].Hash()}
+	}
+	return in, nil
+}
+
+func (t *session) add(ctx context.Context, in []addition) error {
+	now, err := t.now(ctx)
+	if err != nil {
+		return err
+	}
+	var seq int64
+	if err := t.get(ctx, &seq, sqlLastSeq); err != nil {
+		return err
+	}
+	var tombs bool
+	if err := t.get(ctx, &tombs, sqlAnyTomb); err != nil {
+		return err
+	}
+	last := map[batch.ServiceID]int64{} // of each lane: the order key
+	for _, b := range in {
+		if tombs {
+			if known, err := t.known(ctx, sqlSameTomb, b); err != nil || known {
+				if err != nil {
+					return err
+				}
+				continue
+			}
+		}
+		at, ok := last[b.Service]
+		if !ok {
+			if err := t.get(ctx, &at, sqlLaneLast, string(b.Service)); err != nil {
+				return err
+			}
+		}
+		// A clock that stepped back does not put a batch before one that was there.
+		at = max(now.UnixMicro(), at+1)
+		n, err := t.exec(ctx, sqlInsertBatch, seq+1, string(b.ID), string(b.Service), at, b.DataChangeID, b.SignerPublicKey,
+			b.Trace, b.hash[:], int64(b.Budget.Attempts), b.Budget.EveryTry, footprintArg(b.Footprint))
+		if err != nil {
+			return fmt.Errorf("batch %s: %w", b.Key(), err)
+		}
+		if n == 0 {
+			if _, err := t.known(ctx, sqlSame, b); err != nil {
+				return err
+			}
+			continue
+		}
+		seq++
+		last[b.Service] = at
+		if err := t.addRest(ctx, seq, at, b); err != nil {
+			return fmt.Errorf("batch %s: %w", b.Key(), err)
+		}
+	}
+	return nil
+}
+
+func (t *session) addRest(ctx context.Context, seq, at int64, b addition) error {
+	if _, err := t.exec(ctx, sqlInsertPayload, seq, b.Payload); err != nil {
+		return err
+	}
+	for i, x := range b.Transactions {
+		if _, err := t.exec(ctx, sqlInsertTransaction, seq, i, x.ID, x.FamilyName, x.FamilyVersion, x.SignerPublicKey); err != nil {
+			return err
+		}
+	}
+	row := store.NewRow()
+	_, err := t.exec(ctx, sqlInsertNew, seq, string(b.Service), at, int64(row.State), row.Version)
+	return err
+}
+
+// known compares a batch with the one of its id, if there is one.
+func (t *session) known(ctx context.Context, query string, b addition) (bool, error) {
+	var same bool
+	switch err := t.get(ctx, &same, query, string(b.Service), b.hash[:], string(b.ID)); {
+	case noRows(err):
+		return false, nil
+	case err != nil:
+		return false, err
+	case !same:
+		return true, fmt.Errorf("%w: batch %s", batch.ErrConflict, b.Key())
+	}
+	return true, nil
+}
+
+func footprintArg(f batch.Footprint) any {
+	if b := encodeFootprint(f); b != nil {
+		return b
+	}
+	return nil
+}

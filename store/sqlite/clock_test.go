@@ -1,0 +1,74 @@
+package sqlite
+
+import (
+	"database/sql"
+	"net/url"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	sqlite3 "github.com/mattn/go-sqlite3"
+	"github.com/stretchr/testify/require"
+)
+
+// clock is a database clock that a test steps. It replaces SQLite's unixepoch in
+// the connections of one database.
+type clock struct{ offset atomic.Int64 }
+
+func (c *clock) step(d time.Duration) { c.offset.Add(int64(d)) }
+
+func (c *clock) unixepoch(...any) float64 {
+	return float64(time.Now().Add(time.Duration(c.offset.Load())).UnixMilli()) / 1000
+}
+
+// clocks holds the clock of each test's database by its name in the "clock"
+// parameter of the data source name, which SQLite ignores.
+type clockDriver struct {
+	mu     sync.Mutex
+	clocks map[string]*clock
+}
+
+var drivers = func() *clockDriver {
+	d := &clockDriver{clocks: map[string]*clock{}}
+	sql.Register("sqlite3_clock", &sqlite3.SQLiteDriver{ConnectHook: func(c *sqlite3.SQLiteConn) error {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		clk, ok := d.clocks[c.GetFilename("")]
+		if !ok {
+			return nil
+		}
+		return c.RegisterFunc("unixepoch", clk.unixepoch, false)
+	}})
+	return d
+}()
+
+const testSettings = "_journal_mode=WAL&_busy_timeout=20000&_synchronous=FULL&_foreign_keys=on&_txlock=immediate&_stmt_cache_size=64"
+
+// openClock opens a database file whose clock is c.
+func openClock(t testing.TB, path string, c *clock) *sql.DB {
+	t.Helper()
+	path, err := filepath.Abs(path)
+	require.NoError(t, err)
+	drivers.mu.Lock()
+	drivers.clocks[path] = c
+	drivers.mu.Unlock()
+	u := url.URL{Scheme: "file", Path: path, RawQuery: testSettings}
+	db, err := sql.Open("sqlite3_clock", u.String())
+	require.NoError(t, err)
+	db.SetMaxOpenConns(4)
+	db.SetMaxIdleConns(4)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// fresh is a migrated store on a new file.
+func fresh(t testing.TB) (*Store, *clock, string) {
+	t.Helper()
+	path, c := filepath.Join(t.TempDir(), "q.db"), &clock{}
+	s, err := New(openClock(t, path, c), nil)
+	require.NoError(t, err)
+	require.NoError(t, s.Migrate(t.Context()))
+	return s, c, path
+}

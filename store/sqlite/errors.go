@@ -1,0 +1,44 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// ErrNotMigrated means that the database does not have the tables of this version:
+// call [Store.Migrate] first.
+var ErrNotMigrated = errors.New("dltbatch: the database is not migrated: call Migrate")
+
+// SettingError says which setting of a connection does not keep the promises of a
+// store, and what to put into the data source name.
+type SettingError struct {
+	Setting string // the pragma
+	Have    string
+	Want    string
+	DSN     string // the parameter for mattn's driver
+}
+
+// Error implements error.
+func (e *SettingError) Error() string {
+	return fmt.Sprintf("dltbatch: sqlite: %s is %s, want %s: put %s into the data source name", e.Setting, e.Have, e.Want, e.DSN)
+}
+
+// wrap says which operation failed.
+func wrap(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("sqlite: %s: %w", op, err)
+}
+
+// expected reports whether an error is an answer of this package rather than of the database.
+func expected(err error) bool {
+	for _, e := range []error{batch.ErrInvalidInput, batch.ErrConflict, batch.ErrNotFound, batch.ErrInDoubt, batch.ErrNotAllowed} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}

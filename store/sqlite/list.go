@@ -1,0 +1,128 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// How many records a List returns.
+const (
+	listDefault = 100
+	listMost    = 1000
+)
+
+// Get is [store.BatchStore].Get.
+func (s *Store) Get(ctx context.Context, key batch.Key) (rec batch.Record, err error) {
+	err = s.read(ctx, "get", func(ctx context.Context, t *session) error {
+		found, err := t.records(ctx, sqlGet, string(key.ID))
+		switch {
+		case err != nil:
+			return err
+		case len(found) == 0 || found[0].Key != key:
+			return fmt.Errorf("%w: %s", batch.ErrNotFound, key)
+		}
+		rec = found[0]
+		return nil
+	})
+	return rec, err
+}
+
+// List is [store.BatchStore].List. Without a service it reads through what the
+// other conditions leave out: it is for people and tools.
+func (s *Store) List(ctx context.Context, q store.ListQuery) (found []batch.Record, next store.Cursor, err error) {
+	if q.Limit <= 0 {
+		q.Limit = listDefault
+	}
+	q.Limit = min(q.Limit, listMost)
+	query, args, err := listSQL(q)
+	if err != nil {
+		return nil, "", err
+	}
+	err = s.read(ctx, "list", func(ctx context.Context, t *session) (err error) {
+		found, err = t.records(ctx, query, args...)
+		return err
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	if len(found) > q.Limit {
+		found = found[:q.Limit]
+		next = cursorAt(found[q.Limit-1])
+	}
+	return found, next, nil
+}
+
+// listSQL puts the statement together; it asks for one record more than the limit.
+func listSQL(q store.ListQuery) (string, []any, error) {
+	// Open batches are found through their own table, however long the history is.
+	from, b := listAll, "b"
+	if q.Open || onlyOpen(q.States) {
+		from, b = listOpen, "o"
+	}
+	where, args := []string{"TRUE"}, []any{}
+	if q.Service != nil {
+		where, args = append(where, b+".service_id = ?"), append(args, string(*q.Service))
+	}
+	if len(q.States) > 0 {
+		where = append(where, "coalesce(o.state, f.state) IN (?"+strings.Repeat(", ?", len(q.States)-1)+")")
+		for _, st := range q.States {
+			args = append(args, int64(st))
+		}
+	}
+	if q.After != "" {
+		at, id, err := parseCursor(q.After)
+		if err != nil {
+			return "", nil, err
+		}
+		where, args = append(where, "("+b+".created_at, b.header_signature) > (?, ?)"), append(args, at, id)
+	}
+	return from + strings.Join(where, " AND ") + " ORDER BY " + b + ".created_at, b.header_signature LIMIT ?", append(args, q.Limit+1), nil
+}
+
+func onlyOpen(states []batch.State) bool {
+	for _, s := range states {
+		if s == batch.Committed || s == batch.Invalid || s == batch.Rejected {
+			return false
+		}
+	}
+	return len(states) > 0
+}
+
+func (t *session) records(ctx context.Context, query string, args ...any) ([]batch.Record, error) {
+	var rows []stored
+	if err := t.sel(ctx, &rows, query, args...); err != nil {
+		return nil, err
+	}
+	found := make([]batch.Record, len(rows))
+	for i := range rows {
+		rows[i].unpack()
+		if err := t.loadReceipts(ctx, &rows[i]); err != nil {
+			return nil, err
+		}
+		found[i] = rows[i].record()
+	}
+	return found, nil
+}
+
+func cursorAt(r batch.Record) store.Cursor {
+	text := strconv.FormatInt(r.CreatedAt.UnixMicro(), 10) + " " + string(r.ID)
+	return store.Cursor(base64.RawURLEncoding.EncodeToString([]byte(text)))
+}
+
+func parseCursor(c store.Cursor) (at int64, id string, err error) {
+	text, err := base64.RawURLEncoding.DecodeString(string(c))
+	if err == nil {
+		number, rest, ok := strings.Cut(string(text), " ")
+		at, err = strconv.ParseInt(number, 10, 64)
+		if err == nil && ok {
+			return at, rest, nil
+		}
+	}
+	return 0, "", &batch.InputError{Field: "ListQuery.After", Value: batch.Excerpt(string(c), 64), Want: "a cursor that List returned", Err: err}
+}

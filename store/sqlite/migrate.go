@@ -1,0 +1,102 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/database"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// MigrationsTable is where goose notes which migrations were made. It is not
+// goose's usual one, so that the application may use goose for its own tables.
+const MigrationsTable = "dltbatch_migrations"
+
+// schemaVersion is the number of the last migration.
+const schemaVersion = 1
+
+// Migrations returns the SQL files, in goose's format, for other migration tools.
+// Who makes them another way also notes their versions in [MigrationsTable].
+func Migrations() fs.FS {
+	sub, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		panic(err) // the directory is embedded above: this cannot happen
+	}
+	return sub
+}
+
+// migrateFor is how long Migrate tries while others migrate the same database.
+const migrateFor = 30 * time.Second
+
+// Migrate makes the tables, or brings old ones up to date. It may be called by any
+// number of processes at once, and again when there is nothing to do.
+func (s *Store) Migrate(ctx context.Context) error {
+	select {
+	case s.writer <- struct{}{}:
+	case <-ctx.Done():
+		return wrap("migrate", ctx.Err())
+	}
+	defer func() { <-s.writer }()
+	b := backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(10*time.Millisecond), backoff.WithMaxInterval(time.Second), backoff.WithMaxElapsedTime(migrateFor))
+	// Who loses the race finds a table that exists or a database that is locked. Which
+	// error that is depends on the driver; that the tables are there in the end does not.
+	err := backoff.Retry(func() error {
+		v, err := s.version(ctx)
+		if err != nil || v >= schemaVersion {
+			return err
+		}
+		p, err := goose.NewProvider(goose.DialectSQLite3, s.db.DB, Migrations(),
+			goose.WithTableName(MigrationsTable), goose.WithDisableGlobalRegistry(true))
+		if err != nil {
+			return backoff.Permanent(err)
+		}
+		_, err = p.Up(ctx)
+		return err
+	}, backoff.WithContext(b, ctx))
+	return wrap("migrate", err)
+}
+
+func (s *Store) version(ctx context.Context) (int64, error) {
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = conn.Close() }()
+	return version(ctx, conn)
+}
+
+type queryer interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	database.DBTxConn
+}
+
+// version returns the last migration that was made; 0 if there was none.
+func version(ctx context.Context, conn queryer) (int64, error) {
+	var found bool
+	const table = `SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '` + MigrationsTable + `')`
+	if err := conn.QueryRowContext(ctx, table).Scan(&found); err != nil || !found {
+		return 0, err
+	}
+	gs, err := database.NewStore(database.DialectSQLite3, MigrationsTable)
+	if err != nil {
+		return 0, err
+	}
+	v, err := gs.GetLatestVersion(ctx, conn)
+	if errors.Is(err, database.ErrVersionNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read %s: %w", MigrationsTable, err)
+	}
+	return v, nil
+}

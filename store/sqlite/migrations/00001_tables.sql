@@ -1,0 +1,130 @@
+-- Names follow spec/000 where it names something. Times are microseconds since
+-- 1970 in UTC on the database's clock; 0 is no time.
+
+-- +goose Up
+
+-- What never changes. seq names a batch inside this database; created_at is its
+-- place in its lane, unique there, because adds are serial and each takes at least
+-- the lane's last + 1.
+CREATE TABLE batches (
+    seq               INTEGER PRIMARY KEY,
+    header_signature  TEXT    NOT NULL UNIQUE,
+    service_id        TEXT    NOT NULL,
+    created_at        INTEGER NOT NULL,
+    data_change_id    TEXT    NOT NULL,
+    signer_public_key TEXT    NOT NULL,
+    trace             INTEGER NOT NULL,
+    payload_hash      BLOB    NOT NULL, -- SHA-256 of serialized_batch
+    budget_attempts   INTEGER NOT NULL,
+    budget_every_try  INTEGER NOT NULL,
+    footprint         BLOB              -- NULL: nothing declared
+) STRICT;
+
+CREATE UNIQUE INDEX batches_lane ON batches (service_id, created_at);
+CREATE INDEX batches_created ON batches (created_at);
+
+-- The payload is in a table of its own, so that no other reading passes over it.
+CREATE TABLE batch_payloads (
+    seq              INTEGER PRIMARY KEY REFERENCES batches (seq) ON DELETE CASCADE,
+    serialized_batch BLOB    NOT NULL
+) STRICT;
+
+CREATE TABLE transactions (
+    batch_seq         INTEGER NOT NULL REFERENCES batches (seq) ON DELETE CASCADE,
+    position          INTEGER NOT NULL,
+    header_signature  TEXT    NOT NULL,
+    family_name       TEXT    NOT NULL,
+    family_version    TEXT    NOT NULL,
+    signer_public_key TEXT    NOT NULL,
+    PRIMARY KEY (batch_seq, position)
+) STRICT, WITHOUT ROWID;
+
+-- What changes, of open batches only.
+CREATE TABLE open_batches (
+    seq                      INTEGER PRIMARY KEY REFERENCES batches (seq) ON DELETE CASCADE,
+    service_id               TEXT    NOT NULL,
+    created_at               INTEGER NOT NULL,
+    state                    INTEGER NOT NULL,
+    version                  INTEGER NOT NULL,
+    attempt                  INTEGER NOT NULL DEFAULT 0,
+    spent                    INTEGER NOT NULL DEFAULT 0,
+    failures                 INTEGER NOT NULL DEFAULT 0,
+    claim_expires            INTEGER NOT NULL DEFAULT 0,
+    not_before               INTEGER NOT NULL DEFAULT 0,
+    next_check               INTEGER, -- NULL: not the monitor's
+    asked_at                 INTEGER NOT NULL DEFAULT 0,
+    last_post                INTEGER NOT NULL DEFAULT 0,
+    settles_at               INTEGER NOT NULL DEFAULT 0,
+    doubt_attempt            INTEGER NOT NULL DEFAULT 0,
+    doubt_since              INTEGER NOT NULL DEFAULT 0,
+    resend_until             INTEGER NOT NULL DEFAULT 0,
+    resends                  INTEGER NOT NULL DEFAULT 0,
+    refused                  INTEGER NOT NULL DEFAULT 0,
+    requeued                 INTEGER NOT NULL DEFAULT 0,
+    submission_error         TEXT,    -- NULL: none
+    submission_error_message TEXT    NOT NULL DEFAULT '',
+    decision                 TEXT    NOT NULL DEFAULT '',
+    receipts                 INTEGER NOT NULL DEFAULT 0 -- how many transaction_receipts there are
+) STRICT;
+
+-- The front of each lane, and the list of lanes.
+CREATE INDEX open_batches_lane ON open_batches (service_id, created_at);
+-- What a claim must see of a lane, wherever it stands.
+CREATE INDEX open_batches_attempted ON open_batches (service_id, created_at) WHERE attempt > 0;
+-- What the monitor asks about; as large as what is in flight.
+CREATE INDEX open_batches_due ON open_batches (next_check) WHERE next_check IS NOT NULL;
+
+-- Written once, when a batch becomes final.
+CREATE TABLE outcomes (
+    seq                      INTEGER PRIMARY KEY REFERENCES batches (seq) ON DELETE CASCADE,
+    state                    INTEGER NOT NULL,
+    version                  INTEGER NOT NULL,
+    attempt                  INTEGER NOT NULL,
+    spent                    INTEGER NOT NULL,
+    failures                 INTEGER NOT NULL,
+    asked_at                 INTEGER NOT NULL,
+    last_post                INTEGER NOT NULL,
+    settles_at               INTEGER NOT NULL,
+    final_at                 INTEGER NOT NULL,
+    requeued                 INTEGER NOT NULL,
+    submission_error         TEXT,
+    submission_error_message TEXT    NOT NULL,
+    receipts                 INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX outcomes_final ON outcomes (final_at);
+
+CREATE TABLE transaction_receipts (
+    id             INTEGER PRIMARY KEY,
+    batch_seq      INTEGER NOT NULL REFERENCES batches (seq) ON DELETE CASCADE,
+    position       INTEGER NOT NULL,
+    transaction_id TEXT    NOT NULL,
+    result_valid   INTEGER NOT NULL,
+    error_message  TEXT    NOT NULL,
+    error_data     BLOB,
+    UNIQUE (batch_seq, position)
+) STRICT;
+
+-- What is kept of batches that retention removed.
+CREATE TABLE tombstones (
+    header_signature TEXT    PRIMARY KEY,
+    service_id       TEXT    NOT NULL,
+    payload_hash     BLOB    NOT NULL,
+    pruned_at        INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- The one ledger that this database belongs to.
+CREATE TABLE ledger (
+    id   INTEGER PRIMARY KEY CHECK (id = 1),
+    name TEXT    NOT NULL
+) STRICT;
+
+-- +goose Down
+DROP TABLE ledger;
+DROP TABLE tombstones;
+DROP TABLE transaction_receipts;
+DROP TABLE outcomes;
+DROP TABLE open_batches;
+DROP TABLE transactions;
+DROP TABLE batch_payloads;
+DROP TABLE batches;

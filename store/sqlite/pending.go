@@ -1,0 +1,97 @@
+package sqlite
+
+import (
+	"context"
+
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Pending is [store.Engine].Pending. While nothing is due it only reads.
+func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
+	const op = "select pending batches"
+	var due bool
+	err := s.read(ctx, op, func(ctx context.Context, t *session) error { return t.get(ctx, &due, sqlAnyDue) })
+	if err != nil || !due {
+		return nil, err
+	}
+	var found []store.InFlight
+	err = s.write(ctx, op, func(ctx context.Context, t *session) error {
+		now, err := t.now(ctx)
+		if err != nil {
+			return err
+		}
+		var rows []stored
+		if err := t.sel(ctx, &rows, sqlDue, toMicro(now), q.Limit); err != nil {
+			return err
+		}
+		found = make([]store.InFlight, 0, len(rows))
+		for i := range rows {
+			r := &rows[i]
+			r.unpack()
+			if !r.now.Monitored(now) {
+				continue
+			}
+			found = append(found, r.now.InFlight(r.ref(), r.budget(), now))
+			leased := r.now.Leased(now, q.Lease)
+			if _, err := t.exec(ctx, sqlLease, toMicro(leased.AskedAt), nextCheck(leased), r.Seq); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// Checked is [store.Engine].Checked.
+func (s *Store) Checked(ctx context.Context, due []store.Due) error {
+	if len(due) == 0 {
+		return nil
+	}
+	return s.write(ctx, "set next checks", func(ctx context.Context, t *session) error {
+		now, err := t.now(ctx)
+		if err != nil {
+			return err
+		}
+		for _, d := range due {
+			if d.Row == 0 {
+				if err := t.get(ctx, &d.Row, sqlSeqByID, string(d.Key.ID)); err != nil {
+					if noRows(err) {
+						continue
+					}
+					return err
+				}
+			}
+			if _, err := t.exec(ctx, sqlChecked, toMicro(now.Add(d.In)), d.Row); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Ledger is [store.Engine].Ledger.
+func (s *Store) Ledger(ctx context.Context, name string) (string, error) {
+	const op = "read the ledger's name"
+	var known string
+	err := s.read(ctx, op, func(ctx context.Context, t *session) error { return t.ledger(ctx, &known) })
+	if err != nil || known != "" || name == "" {
+		return known, err
+	}
+	err = s.write(ctx, op, func(ctx context.Context, t *session) error {
+		if _, err := t.exec(ctx, sqlSetLedger, name); err != nil {
+			return err
+		}
+		return t.ledger(ctx, &known)
+	})
+	return known, err
+}
+
+func (t *session) ledger(ctx context.Context, name *string) error {
+	if err := t.get(ctx, name, sqlLedger); err != nil && !noRows(err) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package sqlite
+
+import (
+	"context"
+
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// pruneChunk is how many batches are removed in one transaction: writers wait no
+// longer than that takes.
+const pruneChunk = 100
+
+// Prune is [store.BatchStore].Prune. It removes in small transactions: what an
+// error or a cancel leaves is removed by the next call, and counted now.
+func (s *Store) Prune(ctx context.Context, q store.PruneQuery) (int, error) {
+	if q.Limit <= 0 {
+		q.Limit = 500
+	}
+	pruned := 0
+	for pruned < q.Limit {
+		want := min(pruneChunk, q.Limit-pruned)
+		n, err := s.pruneSome(ctx, q, want)
+		pruned += n
+		if err != nil || n < want {
+			return pruned, err
+		}
+	}
+	return pruned, nil
+}
+
+func (s *Store) pruneSome(ctx context.Context, q store.PruneQuery, limit int) (n int, err error) {
+	err = s.write(ctx, "prune", func(ctx context.Context, t *session) error {
+		now, err := t.now(ctx)
+		if err != nil {
+			return err
+		}
+		var seqs []int64
+		if err := t.sel(ctx, &seqs, sqlPrunable, toMicro(now.Add(-q.OlderThan)), limit); err != nil {
+			return err
+		}
+		for _, seq := range seqs {
+			if err := t.prune(ctx, seq, toMicro(now), q.Tombstones); err != nil {
+				return err
+			}
+		}
+		n = len(seqs)
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
+// prune does not rely on ON DELETE CASCADE, which works only where foreign_keys is on.
+func (t *session) prune(ctx context.Context, seq, now int64, tombstone bool) error {
+	if tombstone {
+		if _, err := t.exec(ctx, sqlTomb, now, seq); err != nil {
+			return err
+		}
+	}
+	for _, query := range [...]string{sqlDeleteReceipts, sqlDeleteTransactions, sqlDeletePayload, sqlDeleteFinal, sqlDeleteBatch} {
+		if _, err := t.exec(ctx, query, seq); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package sqlite
+
+// All statements are here, but List's, which is put together from its query. A test
+// asks the planner about each and fails on a scan of a table that grows.
+const (
+	// sqlNow is the database's clock in microseconds; it has milliseconds.
+	sqlNow = `SELECT CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000`
+
+	sqlLastSeq     = `SELECT coalesce(max(seq), 0) FROM batches`
+	sqlLaneLast    = `SELECT coalesce(max(created_at), 0) FROM batches WHERE service_id = ?`
+	sqlInsertBatch = `INSERT INTO batches (seq, header_signature, service_id, created_at, data_change_id, signer_public_key,
+	trace, payload_hash, budget_attempts, budget_every_try, footprint) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+	ON CONFLICT (header_signature) DO NOTHING`
+	sqlInsertPayload     = `INSERT INTO batch_payloads (seq, serialized_batch) VALUES (?, ?)`
+	sqlInsertTransaction = `INSERT INTO transactions (batch_seq, position, header_signature, family_name, family_version,
+	signer_public_key) VALUES (?, ?, ?, ?, ?, ?)`
+	sqlInsertNew = `INSERT INTO open_batches (seq, service_id, created_at, state, version) VALUES (?, ?, ?, ?, ?)`
+	sqlSame      = `SELECT service_id = ? AND payload_hash = ? FROM batches WHERE header_signature = ?`
+	sqlAnyTomb   = `SELECT EXISTS (SELECT 1 FROM tombstones)`
+	sqlSameTomb  = `SELECT service_id = ? AND payload_hash = ? FROM tombstones WHERE header_signature = ?`
+
+	colsBatch = `b.seq, b.header_signature, b.service_id, b.created_at, b.data_change_id, b.budget_attempts, b.budget_every_try`
+	colsOpen  = `o.state, o.version, o.attempt, o.spent, o.failures, o.claim_expires, o.not_before, o.next_check, o.asked_at,
+	o.last_post, o.settles_at, o.doubt_attempt, o.doubt_since, o.resend_until, o.resends, o.refused, o.requeued,
+	o.submission_error, o.submission_error_message, o.decision, o.receipts`
+	colsFinal = `f.state, f.version, f.attempt, f.spent, f.failures, f.asked_at, f.last_post, f.settles_at, f.final_at,
+	f.requeued, f.submission_error, f.submission_error_message, f.receipts`
+
+	sqlSeqByID  = `SELECT seq FROM batches WHERE header_signature = ?`
+	sqlOpenRows = `SELECT ` + colsBatch + `, ` + colsOpen + ` FROM json_each(?) j
+	JOIN open_batches o ON o.seq = j.value JOIN batches b ON b.seq = o.seq`
+	sqlOpenRow  = `SELECT ` + colsBatch + `, ` + colsOpen + ` FROM open_batches o JOIN batches b ON b.seq = o.seq WHERE o.seq = ?`
+	sqlFinalRow = `SELECT ` + colsBatch + `, ` + colsFinal + ` FROM outcomes f JOIN batches b ON b.seq = f.seq WHERE f.seq = ?`
+	sqlReceipts = `SELECT transaction_id, result_valid, error_message, error_data FROM transaction_receipts
+	WHERE batch_seq = ? ORDER BY position`
+
+	// CROSS JOIN keeps SQLite from turning the join round: the lane comes first.
+	sqlAttempted = `SELECT ` + colsBatch + `, b.footprint, ` + colsOpen + ` FROM open_batches o CROSS JOIN batches b ON b.seq = o.seq
+	WHERE o.service_id = ? AND o.attempt > 0 ORDER BY o.created_at`
+	sqlWaiting = `SELECT ` + colsBatch + `, b.footprint, ` + colsOpen + ` FROM open_batches o CROSS JOIN batches b ON b.seq = o.seq
+	WHERE o.service_id = ? AND o.attempt = 0 ORDER BY o.created_at LIMIT ?`
+
+	sqlUpdateOpen = `UPDATE open_batches SET state = ?, version = ?, attempt = ?, spent = ?, failures = ?, claim_expires = ?,
+	not_before = ?, next_check = ?, asked_at = ?, last_post = ?, settles_at = ?, doubt_attempt = ?, doubt_since = ?,
+	resend_until = ?, resends = ?, refused = ?, requeued = ?, submission_error = ?, submission_error_message = ?, decision = ?,
+	receipts = ? WHERE seq = ? AND version = ?`
+	sqlInsertOpen = `INSERT INTO open_batches (state, version, attempt, spent, failures, claim_expires, not_before, next_check,
+	asked_at, last_post, settles_at, doubt_attempt, doubt_since, resend_until, resends, refused, requeued, submission_error,
+	submission_error_message, decision, receipts, seq, service_id, created_at)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlDeleteOpen  = `DELETE FROM open_batches WHERE seq = ? AND version = ?`
+	sqlInsertFinal = `INSERT INTO outcomes (seq, state, version, attempt, spent, failures, asked_at, last_post, settles_at,
+	final_at, requeued, submission_error, submission_error_message, receipts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlDeleteFinal   = `DELETE FROM outcomes WHERE seq = ?`
+	sqlInsertReceipt = `INSERT INTO transaction_receipts (batch_seq, position, transaction_id, result_valid, error_message,
+	error_data) VALUES (?, ?, ?, ?, ?, ?)`
+	sqlDeleteReceipts = `DELETE FROM transaction_receipts WHERE batch_seq = ?`
+
+	sqlPayloads = `SELECT b.seq, b.header_signature, b.service_id, p.serialized_batch FROM json_each(?) j
+	CROSS JOIN batches b ON b.seq = j.value CROSS JOIN batch_payloads p ON p.seq = b.seq`
+
+	// Lanes jumps from service to service: one lookup for each, however long they are.
+	sqlLanesFirst = `WITH RECURSIVE lanes (service_id) AS (SELECT min(service_id) FROM open_batches` + lanesNext
+	sqlLanesAfter = `WITH RECURSIVE lanes (service_id) AS (SELECT min(service_id) FROM open_batches WHERE service_id > ?` + lanesNext
+	lanesNext     = `
+		UNION ALL
+		SELECT (SELECT min(o.service_id) FROM open_batches o WHERE o.service_id > lanes.service_id) FROM lanes
+		WHERE lanes.service_id IS NOT NULL
+		LIMIT ?)
+	SELECT service_id FROM lanes WHERE service_id IS NOT NULL`
+
+	sqlAnyDue = `SELECT EXISTS (SELECT 1 FROM open_batches
+	WHERE next_check <= CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000)`
+	sqlDue = `SELECT ` + colsBatch + `, ` + colsOpen + ` FROM (SELECT seq FROM open_batches WHERE next_check <= ?
+		ORDER BY asked_at, created_at, seq LIMIT ?) d
+	CROSS JOIN open_batches o ON o.seq = d.seq CROSS JOIN batches b ON b.seq = d.seq
+	ORDER BY o.asked_at, o.created_at, b.header_signature`
+	sqlLease = `UPDATE open_batches SET asked_at = ?, next_check = ? WHERE seq = ?`
+	// Nothing is asked about while a claim lives, whatever an older asker says.
+	sqlChecked = `UPDATE open_batches SET next_check = max(?, claim_expires) WHERE seq = ? AND next_check IS NOT NULL`
+
+	sqlLedger    = `SELECT name FROM ledger WHERE id = 1`
+	sqlSetLedger = `INSERT INTO ledger (id, name) VALUES (1, ?) ON CONFLICT DO NOTHING`
+
+	// A batch is in one of the two tables; which one is read in one statement, since
+	// it may move in between.
+	colsRecord = `SELECT ` + colsBatch + `,
+	coalesce(o.state, f.state) AS state, coalesce(o.version, f.version) AS version,
+	coalesce(o.attempt, f.attempt) AS attempt, coalesce(o.spent, f.spent) AS spent,
+	coalesce(o.failures, f.failures) AS failures, coalesce(o.claim_expires, 0) AS claim_expires,
+	coalesce(o.not_before, 0) AS not_before, o.next_check AS next_check, coalesce(o.asked_at, f.asked_at) AS asked_at,
+	coalesce(o.last_post, f.last_post) AS last_post, coalesce(o.settles_at, f.settles_at) AS settles_at,
+	coalesce(o.doubt_attempt, 0) AS doubt_attempt, coalesce(o.doubt_since, 0) AS doubt_since,
+	coalesce(o.resend_until, 0) AS resend_until, coalesce(o.resends, 0) AS resends, coalesce(o.refused, 0) AS refused,
+	coalesce(o.requeued, f.requeued) AS requeued, coalesce(o.submission_error, f.submission_error) AS submission_error,
+	coalesce(o.submission_error_message, f.submission_error_message) AS submission_error_message,
+	coalesce(o.decision, '') AS decision, coalesce(o.receipts, f.receipts) AS receipts, coalesce(f.final_at, 0) AS final_at`
+	listAll = colsRecord + ` FROM batches b LEFT JOIN open_batches o ON o.seq = b.seq
+	LEFT JOIN outcomes f ON f.seq = b.seq WHERE `
+	listOpen = colsRecord + ` FROM open_batches o CROSS JOIN batches b ON b.seq = o.seq
+	LEFT JOIN outcomes f ON f.seq = b.seq WHERE `
+	sqlGet = listAll + `b.header_signature = ?`
+
+	sqlPrunable = `SELECT seq FROM outcomes WHERE final_at <= ? ORDER BY final_at LIMIT ?`
+	sqlTomb     = `INSERT INTO tombstones (header_signature, service_id, payload_hash, pruned_at)
+	SELECT header_signature, service_id, payload_hash, ? FROM batches WHERE seq = ? ON CONFLICT DO NOTHING`
+	sqlDeletePayload      = `DELETE FROM batch_payloads WHERE seq = ?`
+	sqlDeleteTransactions = `DELETE FROM transactions WHERE batch_seq = ?`
+	sqlDeleteBatch        = `DELETE FROM batches WHERE seq = ?`
+)

@@ -1,0 +1,108 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// MaxReceiptData is how much of a receipt's data is kept, in bytes.
+const MaxReceiptData = 64 << 10
+
+// maxKind is how much of an error's kind is kept; the known ones are shorter.
+const maxKind = 64
+
+// Record is [store.Engine].Record. All outcomes of a call are one transaction.
+func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
+	if len(outcomes) == 0 {
+		return nil, nil
+	}
+	clean := make([]store.Outcome, len(outcomes))
+	for i, o := range outcomes {
+		clean[i] = sanitise(o)
+	}
+	var applied []store.Applied
+	err := s.write(ctx, "record", func(ctx context.Context, t *session) (err error) {
+		applied, err = t.record(ctx, clean)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return applied, nil
+}
+
+// sanitise makes fit for storing what a ledger said.
+func sanitise(o store.Outcome) store.Outcome {
+	if o.Error != nil {
+		o.Error = &batch.SubmissionError{
+			Kind:    batch.ErrorKind(batch.Excerpt(string(o.Error.Kind), maxKind)),
+			Message: batch.Excerpt(o.Error.Message, batch.MaxErrorText),
+		}
+	}
+	if len(o.Receipts) > 0 {
+		receipts := make([]batch.Receipt, len(o.Receipts))
+		for i, r := range o.Receipts {
+			receipts[i] = batch.Receipt{
+				TransactionID: batch.Excerpt(r.TransactionID, batch.MaxIDLen), Valid: r.Valid,
+				Message: batch.Excerpt(r.Message, batch.MaxErrorText), Data: r.Data[:min(len(r.Data), MaxReceiptData)],
+			}
+		}
+		o.Receipts = receipts
+	}
+	return o
+}
+
+func (t *session) record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
+	now, err := t.now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	seqs := make([]int64, 0, len(outcomes))
+	for _, o := range outcomes {
+		if o.Row != 0 {
+			seqs = append(seqs, o.Row)
+		}
+	}
+	open, err := t.loadOpen(ctx, seqs)
+	if err != nil {
+		return nil, err
+	}
+	applied := make([]store.Applied, len(outcomes))
+	for i, o := range outcomes {
+		if applied[i], err = t.recordOne(ctx, o, open, now); err != nil {
+			return nil, fmt.Errorf("batch %s: %w", o.Key, err)
+		}
+	}
+	return applied, nil
+}
+
+func (t *session) recordOne(ctx context.Context, o store.Outcome, loaded map[int64]*stored, now time.Time) (store.Applied, error) {
+	s := loaded[o.Row]
+	if s == nil || s.key() != o.Key {
+		var err error
+		switch s, err = t.load(ctx, o.Ref); {
+		case errors.Is(err, batch.ErrNotFound):
+			return store.Applied{Ref: o.Ref, Result: store.Gone}, nil
+		case err != nil:
+			return store.Applied{}, err
+		}
+		if known := loaded[s.Seq]; known != nil {
+			s = known
+		} else {
+			loaded[s.Seq] = s
+		}
+	}
+	o.Row = s.Seq
+	next, res := s.now.Apply(o, now)
+	if res.Result == store.Written && next.Version != s.now.Version {
+		if err := t.save(ctx, s, next); err != nil {
+			return store.Applied{}, err
+		}
+	}
+	return res, nil
+}

@@ -1,0 +1,251 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// batchCols is what never changes of a batch, as the rules need it.
+type batchCols struct {
+	Seq             int64  `db:"seq"`
+	HeaderSignature string `db:"header_signature"`
+	ServiceID       string `db:"service_id"`
+	CreatedAt       int64  `db:"created_at"`
+	DataChangeID    string `db:"data_change_id"`
+	BudgetAttempts  int    `db:"budget_attempts"`
+	BudgetEveryTry  bool   `db:"budget_every_try"`
+}
+
+func (c batchCols) key() batch.Key {
+	return batch.Key{Service: batch.ServiceID(c.ServiceID), ID: batch.ID(c.HeaderSignature)}
+}
+
+func (c batchCols) ref() store.Ref { return store.Ref{Key: c.key(), Row: c.Seq} }
+
+func (c batchCols) budget() batch.Budget {
+	return batch.Budget{Attempts: c.BudgetAttempts, EveryTry: c.BudgetEveryTry}
+}
+
+// rowCols is a store.Row, of open_batches or of outcomes: what a table does not
+// have stays zero.
+type rowCols struct {
+	State        int            `db:"state"`
+	Version      int64          `db:"version"`
+	Attempt      int            `db:"attempt"`
+	Spent        int            `db:"spent"`
+	Failures     int            `db:"failures"`
+	ClaimExpires int64          `db:"claim_expires"`
+	NotBefore    int64          `db:"not_before"`
+	NextCheck    sql.NullInt64  `db:"next_check"`
+	AskedAt      int64          `db:"asked_at"`
+	LastPost     int64          `db:"last_post"`
+	SettlesAt    int64          `db:"settles_at"`
+	FinalAt      int64          `db:"final_at"`
+	DoubtAttempt int            `db:"doubt_attempt"`
+	DoubtSince   int64          `db:"doubt_since"`
+	ResendUntil  int64          `db:"resend_until"`
+	Resends      int            `db:"resends"`
+	Refused      bool           `db:"refused"`
+	Requeued     bool           `db:"requeued"`
+	Error        sql.NullString `db:"submission_error"`
+	ErrorMessage string         `db:"submission_error_message"`
+	Decision     string         `db:"decision"`
+	Receipts     int            `db:"receipts"`
+}
+
+func (c rowCols) row() store.Row {
+	r := store.Row{
+		State: batch.State(c.State), Version: c.Version, Attempt: c.Attempt, Spent: c.Spent, Failures: c.Failures,
+		ClaimExpires: fromMicro(c.ClaimExpires), NotBefore: fromMicro(c.NotBefore), NextCheck: fromMicro(c.NextCheck.Int64),
+		AskedAt: fromMicro(c.AskedAt), LastPost: fromMicro(c.LastPost), SettlesAt: fromMicro(c.SettlesAt),
+		FinalAt: fromMicro(c.FinalAt), DoubtAttempt: c.DoubtAttempt, DoubtSince: fromMicro(c.DoubtSince),
+		ResendUntil: fromMicro(c.ResendUntil), Resends: c.Resends, Refused: c.Refused, Requeued: c.Requeued, Decision: c.Decision,
+	}
+	if c.Error.Valid {
+		r.Error = &batch.SubmissionError{Kind: batch.ErrorKind(c.Error.String), Message: c.ErrorMessage}
+	}
+	return r
+}
+
+// stored is a batch as it was loaded, and its row as it is now.
+type stored struct {
+	batchCols
+	rowCols
+	now      store.Row // set by unpack
+	receipts int       // how many transaction_receipts the database has
+}
+
+// claimable is stored with its footprint.
+type claimable struct {
+	Footprint []byte `db:"footprint"`
+	stored
+}
+
+func (s *stored) unpack() { s.now, s.receipts = s.row(), s.rowCols.Receipts }
+
+func (s *stored) record() batch.Record {
+	r := s.now.Record(s.key())
+	r.Budget, r.DataChangeID, r.CreatedAt = s.budget(), s.DataChangeID, fromMicro(s.CreatedAt)
+	return r
+}
+
+// load reads the row of a batch, open or final, with its receipts. A ref without
+// Row is looked up by its id. The error wraps batch.ErrNotFound if there is none.
+func (t *session) load(ctx context.Context, ref store.Ref) (*stored, error) {
+	if ref.Row == 0 {
+		switch err := t.get(ctx, &ref.Row, sqlSeqByID, string(ref.Key.ID)); {
+		case noRows(err):
+			return nil, fmt.Errorf("%w: %s", batch.ErrNotFound, ref.Key)
+		case err != nil:
+			return nil, err
+		}
+	}
+	var s stored
+	err := t.get(ctx, &s, sqlOpenRow, ref.Row)
+	if noRows(err) {
+		err = t.get(ctx, &s, sqlFinalRow, ref.Row)
+	}
+	switch {
+	case noRows(err), err == nil && s.key() != ref.Key:
+		return nil, fmt.Errorf("%w: %s", batch.ErrNotFound, ref.Key)
+	case err != nil:
+		return nil, err
+	}
+	s.unpack()
+	return &s, t.loadReceipts(ctx, &s)
+}
+
+// loadOpen reads the open rows of these numbers at once. Others are left out.
+func (t *session) loadOpen(ctx context.Context, seqs []int64) (map[int64]*stored, error) {
+	var rows []stored
+	if err := t.sel(ctx, &rows, sqlOpenRows, jsonInts(seqs)); err != nil {
+		return nil, err
+	}
+	found := make(map[int64]*stored, len(rows))
+	for i := range rows {
+		rows[i].unpack()
+		if err := t.loadReceipts(ctx, &rows[i]); err != nil {
+			return nil, err
+		}
+		found[rows[i].Seq] = &rows[i]
+	}
+	return found, nil
+}
+
+func jsonInts(n []int64) string {
+	b, _ := json.Marshal(n) // integers always marshal
+	return string(b)
+}
+
+type receiptCols struct {
+	TransactionID string `db:"transaction_id"`
+	Valid         bool   `db:"result_valid"`
+	Message       string `db:"error_message"`
+	Data          []byte `db:"error_data"`
+}
+
+func (t *session) loadReceipts(ctx context.Context, s *stored) error {
+	if s.receipts == 0 {
+		return nil
+	}
+	var rows []receiptCols
+	if err := t.sel(ctx, &rows, sqlReceipts, s.Seq); err != nil {
+		return err
+	}
+	for _, r := range rows {
+		s.now.Receipts = append(s.now.Receipts, batch.Receipt(r))
+	}
+	return nil
+}
+
+// save writes the row as it becomes, to the table it belongs in, and s.now with it.
+func (t *session) save(ctx context.Context, s *stored, next store.Row) error {
+	prev := s.now
+	if err := t.saveReceipts(ctx, s, next); err != nil {
+		return err
+	}
+	var n int64
+	var err error
+	switch {
+	case !prev.Final() && !next.Final():
+		n, err = t.exec(ctx, sqlUpdateOpen, append(openArgs(next, s.receipts), s.Seq, prev.Version)...)
+	case !prev.Final():
+		if n, err = t.exec(ctx, sqlDeleteOpen, s.Seq, prev.Version); err == nil && n == 1 {
+			n, err = t.exec(ctx, sqlInsertFinal, finalArgs(s.Seq, next, s.receipts)...)
+		}
+	default:
+		if n, err = t.exec(ctx, sqlDeleteFinal, s.Seq); err != nil || n != 1 {
+			break
+		}
+		if next.Final() {
+			n, err = t.exec(ctx, sqlInsertFinal, finalArgs(s.Seq, next, s.receipts)...)
+		} else {
+			n, err = t.exec(ctx, sqlInsertOpen, append(openArgs(next, s.receipts), s.Seq, s.ServiceID, s.CreatedAt)...)
+		}
+	}
+	if err == nil && n != 1 {
+		err = fmt.Errorf("batch %s: %d rows written, want 1", s.key(), n)
+	}
+	s.now = next
+	return err
+}
+
+func (t *session) saveReceipts(ctx context.Context, s *stored, next store.Row) error {
+	same := slices.EqualFunc(s.now.Receipts, next.Receipts, func(a, b batch.Receipt) bool {
+		return a.TransactionID == b.TransactionID && a.Valid == b.Valid && a.Message == b.Message && string(a.Data) == string(b.Data)
+	})
+	if same {
+		return nil
+	}
+	if _, err := t.exec(ctx, sqlDeleteReceipts, s.Seq); err != nil {
+		return err
+	}
+	for i, r := range next.Receipts {
+		if _, err := t.exec(ctx, sqlInsertReceipt, s.Seq, i, r.TransactionID, r.Valid, r.Message, r.Data); err != nil {
+			return err
+		}
+	}
+	s.receipts = len(next.Receipts)
+	return nil
+}
+
+// openArgs are the values of a row in the order of sqlUpdateOpen and sqlInsertOpen.
+func openArgs(r store.Row, receipts int) []any {
+	kind, message := errorArgs(r.Error)
+	return append(make([]any, 0, 24),
+		int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures), toMicro(r.ClaimExpires),
+		toMicro(r.NotBefore), nextCheck(r), toMicro(r.AskedAt), toMicro(r.LastPost), toMicro(r.SettlesAt),
+		int64(r.DoubtAttempt), toMicro(r.DoubtSince), toMicro(r.ResendUntil), int64(r.Resends), r.Refused, r.Requeued,
+		kind, message, r.Decision, int64(receipts))
+}
+
+func finalArgs(seq int64, r store.Row, receipts int) []any {
+	kind, message := errorArgs(r.Error)
+	return []any{seq, int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures), toMicro(r.AskedAt),
+		toMicro(r.LastPost), toMicro(r.SettlesAt), toMicro(r.FinalAt), r.Requeued, kind, message, int64(receipts)}
+}
+
+func errorArgs(e *batch.SubmissionError) (kind any, message string) {
+	if e == nil {
+		return nil, ""
+	}
+	return string(e.Kind), e.Message
+}
+
+// nextCheck is NULL for a row that is not the monitor's, so that the index of what
+// is due holds no others; and never before the end of a claim.
+func nextCheck(r store.Row) any {
+	switch {
+	case r.State == batch.Submitting:
+		return max(toMicro(r.NextCheck), toMicro(r.ClaimExpires))
+	case r.Monitored(r.NextCheck):
+		return toMicro(r.NextCheck)
+	}
+	return nil
+}

@@ -1,0 +1,183 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// session is one connection, in a transaction or not, and the statements that were
+// prepared on it. Statements run with the context that they are handed; in loops
+// that is one without a Done channel, because the driver starts a goroutine for
+// every statement that can be interrupted.
+type session struct {
+	conn  sqlx.PreparerContext
+	stmts map[string]*sqlx.Stmt
+}
+
+func newSession(conn sqlx.PreparerContext) *session {
+	return &session{conn: conn, stmts: map[string]*sqlx.Stmt{}}
+}
+
+func (t *session) close() {
+	for _, s := range t.stmts {
+		_ = s.Close() // it has nothing left to say
+	}
+}
+
+func (t *session) stmt(ctx context.Context, query string) (*sqlx.Stmt, error) {
+	if s, ok := t.stmts[query]; ok {
+		return s, nil
+	}
+	s, err := sqlx.PreparexContext(ctx, t.conn, query)
+	if err != nil {
+		return nil, err
+	}
+	t.stmts[query] = s
+	return s, nil
+}
+
+func (t *session) exec(ctx context.Context, query string, args ...any) (int64, error) {
+	s, err := t.stmt(ctx, query)
+	if err != nil {
+		return 0, err
+	}
+	res, err := s.ExecContext(ctx, args...)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
+
+// get reads one row; sql.ErrNoRows if there is none.
+func (t *session) get(ctx context.Context, dest any, query string, args ...any) error {
+	s, err := t.stmt(ctx, query)
+	if err != nil {
+		return err
+	}
+	return s.GetContext(ctx, dest, args...)
+}
+
+func (t *session) sel(ctx context.Context, dest any, query string, args ...any) error {
+	s, err := t.stmt(ctx, query)
+	if err != nil {
+		return err
+	}
+	return s.SelectContext(ctx, dest, args...)
+}
+
+// now reads the database's clock.
+func (t *session) now(ctx context.Context) (time.Time, error) {
+	var us int64
+	if err := t.get(ctx, &us, sqlNow); err != nil {
+		return time.Time{}, fmt.Errorf("read the clock: %w", err)
+	}
+	return fromMicro(us), nil
+}
+
+// write runs do in a transaction that holds the database's write lock from its
+// beginning, so that what do reads cannot change before it writes. A panic of do
+// passes through after the rollback.
+func (s *Store) write(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
+	select {
+	case s.writer <- struct{}{}:
+	case <-ctx.Done():
+		return wrap(op, ctx.Err())
+	}
+	defer func() { <-s.writer }()
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return wrap(op, err)
+	}
+	defer func() { _ = conn.Close() }() // gives it back to the pool; nothing can be lost by now
+	return explain(ctx, op, conn, transact(ctx, conn, do))
+}
+
+func transact(ctx context.Context, conn *sql.Conn, do func(ctx context.Context, t *session) error) error {
+	free := context.WithoutCancel(ctx)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if _, err := conn.ExecContext(free, "BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	t := newSession(conn)
+	done := false
+	defer func() {
+		t.close()
+		if !done {
+			rollback(free, conn)
+		}
+	}()
+	if err := do(free, t); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if _, err := conn.ExecContext(free, "COMMIT"); err != nil {
+		return err
+	}
+	done = true
+	return nil
+}
+
+// rollback ends the transaction whatever happened. A connection that may still be
+// in one does not go back to the pool.
+func rollback(ctx context.Context, conn *sql.Conn) {
+	if _, err := conn.ExecContext(ctx, "ROLLBACK"); err == nil {
+		return
+	}
+	_ = conn.Raw(func(dc any) error { // its error is the verdict below
+		if c, ok := dc.(interface{ AutoCommit() bool }); ok && c.AutoCommit() {
+			return nil // SQLite had rolled back by itself, as it does when the disk is full
+		}
+		return driver.ErrBadConn
+	})
+}
+
+// read runs do on one connection, without a lock. ctx interrupts it.
+func (s *Store) read(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return wrap(op, err)
+	}
+	defer func() { _ = conn.Close() }()
+	t := newSession(conn)
+	defer t.close()
+	return explain(ctx, op, conn, do(ctx, t))
+}
+
+// explain wraps an error, and adds ErrNotMigrated where that is the reason. It asks
+// the connection that failed: there may be no other.
+func explain(ctx context.Context, op string, conn queryer, err error) error {
+	if err == nil || ctx.Err() != nil || expected(err) {
+		return wrap(op, err)
+	}
+	if v, verr := version(ctx, conn); verr == nil && v < schemaVersion {
+		return fmt.Errorf("sqlite: %s: %w: %w", op, ErrNotMigrated, err)
+	}
+	return wrap(op, err)
+}
+
+// toMicro and fromMicro: 0 is no time.
+func toMicro(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+func fromMicro(us int64) time.Time {
+	if us == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(us).UTC()
+}
+
+func noRows(err error) bool { return errors.Is(err, sql.ErrNoRows) }
