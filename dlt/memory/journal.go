@@ -1,0 +1,103 @@
+package memory
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// EntryKind says what an [Entry] is about.
+type EntryKind uint8
+
+// The kinds of entries.
+const (
+	PostStart EntryKind = iota + 1
+	PostEnd
+	Executed // and committed
+	Invalid  // executed, and decided against
+	Answered // a status query
+	Restarted
+)
+
+// Entry is something that happened at the ledger.
+type Entry struct {
+	Kind     EntryKind
+	At       time.Time
+	Key      batch.Key
+	Attempt  int
+	Reported batch.Reported // of Answered
+	Err      error          // of PostEnd
+}
+
+func (l *Ledger) note(e Entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e.At = time.Now()
+	l.settle(e.At)
+	l.journal = append(l.journal, e)
+}
+
+// Journal returns everything that happened so far, in order.
+func (l *Ledger) Journal() []Entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.settle(time.Now())
+	return slices.Clone(l.journal)
+}
+
+// Log returns what a service committed, in order. A batch that was executed twice
+// is in it twice.
+func (l *Ledger) Log(s batch.ServiceID) []batch.ID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.settle(time.Now())
+	return slices.Clone(l.log[s])
+}
+
+// Check returns the first breach of what dltbatch promises that the journal shows:
+// a batch committed twice, a lane out of the order given (batches of it that were
+// never committed are passed over), two POSTs of one batch at a time, or a POST
+// after the answer that the batch is committed.
+func (l *Ledger) Check(order map[batch.ServiceID][]batch.ID) error {
+	journal := l.Journal()
+	under, done := map[batch.ID]bool{}, map[batch.ID]bool{}
+	for _, e := range journal {
+		switch e.Kind {
+		case PostStart:
+			if under[e.Key.ID] {
+				return fmt.Errorf("two POSTs of %s at a time, the later as attempt %d", e.Key, e.Attempt)
+			}
+			if done[e.Key.ID] {
+				return fmt.Errorf("attempt %d of %s after the answer that it is committed", e.Attempt, e.Key)
+			}
+			under[e.Key.ID] = true
+		case PostEnd:
+			under[e.Key.ID] = false
+		case Answered:
+			done[e.Key.ID] = done[e.Key.ID] || e.Reported == batch.ReportedCommitted
+		}
+	}
+	for service, want := range order {
+		place := map[batch.ID]int{}
+		for i, id := range want {
+			place[id] = i + 1
+		}
+		last, seen := 0, map[batch.ID]bool{}
+		for _, id := range l.Log(service) {
+			switch p := place[id]; {
+			case seen[id]:
+				return fmt.Errorf("%s/%s executed twice", service, id)
+			case p == 0:
+				return fmt.Errorf("%s/%s was never added", service, id)
+			case p < last:
+				return fmt.Errorf("%s/%s executed after %s", service, id, want[last-1])
+			default:
+				last = p
+			}
+			seen[id] = true
+		}
+	}
+	return nil
+}

@@ -1,0 +1,294 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+)
+
+// Options of a [Ledger]. The zero value of every field means its default.
+type Options struct {
+	// Traits that the ledger declares. Defaults to those of a ledger that executes
+	// duplicates and can give evidence: [Unforgiving].
+	Traits *dlt.Traits
+	// Latency of every request. Defaults to none.
+	Latency time.Duration
+	// CommitAfter is the time from arrival to execution. Defaults to none.
+	CommitAfter time.Duration
+	// IgnoreDuplicates makes it a ledger as Sawtooth is: what is committed never
+	// executes again, and the same batch again is ignored for CacheTime after its last try.
+	IgnoreDuplicates bool
+	// CacheTime defaults to 1200 s.
+	CacheTime time.Duration
+	// DeduplicateFor makes it a ledger as Canton is: it executes no duplicate for so
+	// long after the first. Defaults to 0, not at all.
+	DeduplicateFor time.Duration
+	// Fault decides what goes wrong with an attempt. Defaults to nothing.
+	Fault func(a batch.Attempt) Fault
+}
+
+// Unforgiving is the traits of a ledger that executes duplicates, takes requests
+// up to lateArrival after their connection ended, and resolves from its log.
+func Unforgiving(lateArrival time.Duration) dlt.Traits {
+	return dlt.Traits{
+		Name: "memory", LateArrival: lateArrival, Grace: lateArrival, Settle: 0,
+		MaxIDsPerQuery: 100, GroupsByService: true, PressureScope: dlt.ScopeService, Resolves: true,
+	}
+}
+
+// Ledger is the ledger. All methods may be called concurrently.
+type Ledger struct {
+	o      Options
+	traits dlt.Traits
+
+	mu       sync.Mutex
+	arrivals []arrival // taken and not executed, by the time of their execution
+	batches  map[batch.ID]*known
+	log      map[batch.ServiceID][]batch.ID // what was executed and committed, in order
+	journal  []Entry
+}
+
+// arrival is a request on its way through the ledger.
+type arrival struct {
+	at      time.Time // reaches the ledger
+	execute time.Time // is executed
+	a       batch.Attempt
+	fault   Fault
+}
+
+// known is what the ledger remembers of a batch.
+type known struct {
+	reported  batch.Reported // 0 when forgotten
+	message   string
+	tried     time.Time // last try, for IgnoreDuplicates
+	cached    bool
+	committed time.Time // when first executed and committed; zero if never
+}
+
+// New returns an empty ledger.
+func New(o *Options) *Ledger {
+	l := &Ledger{batches: map[batch.ID]*known{}, log: map[batch.ServiceID][]batch.ID{}}
+	if o != nil {
+		l.o = *o
+	}
+	if l.o.CacheTime == 0 {
+		l.o.CacheTime = 1200 * time.Second
+	}
+	l.traits = Unforgiving(time.Second)
+	if l.o.Traits != nil {
+		l.traits = *l.o.Traits
+	}
+	return l
+}
+
+// Traits returns the same for every service.
+func (l *Ledger) Traits(batch.ServiceID) dlt.Traits { return l.traits }
+
+// errLost is the cause of the doubts that faults make.
+var errLost = errors.New("connection lost")
+
+func fail(kind error, message string) error {
+	return &dlt.Error{Op: "submit", Kind: kind, Message: message}
+}
+
+// Submit makes one attempt, and whatever Fault says goes wrong with it.
+func (l *Ledger) Submit(ctx context.Context, a batch.Attempt) error {
+	var f Fault
+	if l.o.Fault != nil {
+		f = l.o.Fault(a)
+	}
+	l.note(Entry{Kind: PostStart, Key: a.Key, Attempt: a.Number})
+	err := l.submit(ctx, a, f)
+	l.note(Entry{Kind: PostEnd, Key: a.Key, Attempt: a.Number, Err: err})
+	return err
+}
+
+func (l *Ledger) submit(ctx context.Context, a batch.Attempt, f Fault) error {
+	if err := sleep(ctx, l.o.Latency+f.Latency); err != nil && f.Kind != LostReply {
+		return fmt.Errorf("submit: %w", err) // before anything was taken
+	}
+	switch f.Kind {
+	case Busy:
+		return fail(dlt.ErrBusy, "full")
+	case Unavailable:
+		return fail(dlt.ErrUnavailable, "refused")
+	case Misconfigured:
+		return fail(dlt.ErrMisconfigured, "who are you")
+	case Rejected:
+		return fail(dlt.ErrRejected, "refused by policy")
+	case LostRequest:
+		return &dlt.Error{Op: "submit", Err: errLost}
+	case LostReply:
+		l.take(a, f, 0)
+		return &dlt.Error{Op: "submit", Err: errLost}
+	case Late:
+		l.take(a, f, f.Delay)
+		return &dlt.Error{Op: "submit", Err: errLost}
+	case Hang:
+		<-ctx.Done()
+		return fmt.Errorf("submit: %w", ctx.Err())
+	case HangTaken:
+		l.take(a, f, 0)
+		<-ctx.Done()
+		return fmt.Errorf("submit: %w", ctx.Err())
+	}
+	if strings.HasPrefix(string(a.Payload), "reject") {
+		return fail(dlt.ErrRejected, "refused")
+	}
+	l.take(a, f, 0)
+	return nil
+}
+
+// take lets a request arrive after d.
+func (l *Ledger) take(a batch.Attempt, f Fault, d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a.Payload = slices.Clone(a.Payload)
+	at := time.Now().Add(d)
+	n := arrival{at: at, execute: at.Add(l.o.CommitAfter), a: a, fault: f}
+	i, _ := slices.BinarySearchFunc(l.arrivals, n, func(x, y arrival) int {
+		if c := x.execute.Compare(y.execute); c != 0 {
+			return c
+		}
+		return -1 // after those of the same time
+	})
+	l.arrivals = slices.Insert(l.arrivals, i, n)
+	l.settle(time.Now())
+}
+
+// settle executes what is due.
+func (l *Ledger) settle(now time.Time) {
+	for len(l.arrivals) > 0 && !l.arrivals[0].execute.After(now) {
+		n := l.arrivals[0]
+		l.arrivals = l.arrivals[1:]
+		l.execute(n)
+	}
+}
+
+func (l *Ledger) execute(n arrival) {
+	k := l.batches[n.a.ID]
+	if k == nil {
+		k = &known{}
+		l.batches[n.a.ID] = k
+	}
+	if l.o.IgnoreDuplicates {
+		fresh := !k.cached || n.at.Sub(k.tried) >= l.o.CacheTime
+		k.tried, k.cached = n.at, true
+		if !k.committed.IsZero() {
+			k.reported = batch.ReportedCommitted
+			return
+		}
+		if !fresh && !n.fault.again {
+			return
+		}
+	}
+	if !k.committed.IsZero() && n.execute.Sub(k.committed) < l.o.DeduplicateFor {
+		k.reported = batch.ReportedCommitted
+		return
+	}
+	e := Entry{Kind: Executed, Key: n.a.Key, Attempt: n.a.Number, At: n.execute}
+	if strings.HasPrefix(string(n.a.Payload), "invalid") || (n.fault.InvalidFirst && !n.fault.again) {
+		k.reported, k.message = batch.ReportedInvalid, "decided against"
+		e.Kind = Invalid
+		l.journal = append(l.journal, e)
+		if n.fault.InvalidFirst { // executed again at the next block, and then it commits
+			n.fault.again = true
+			n.execute = n.execute.Add(n.fault.Delay)
+			l.arrivals = append(l.arrivals, n)
+			slices.SortStableFunc(l.arrivals, func(x, y arrival) int { return x.execute.Compare(y.execute) })
+		}
+		return
+	}
+	k.reported, k.committed = batch.ReportedCommitted, n.execute
+	l.log[n.a.Service] = append(l.log[n.a.Service], n.a.ID)
+	l.journal = append(l.journal, e)
+}
+
+// BatchStatuses answers at once after Latency.
+func (l *Ledger) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
+	if err := sleep(ctx, l.o.Latency); err != nil {
+		return nil, fmt.Errorf("batch statuses: %w", err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	l.settle(now)
+	out := make([]batch.Status, 0, len(attempts))
+	for _, a := range attempts {
+		st := batch.Status{ID: a.ID, Reported: batch.ReportedUnknown}
+		if k := l.batches[a.ID]; k != nil && k.reported != 0 {
+			st.Reported, st.Message = k.reported, k.message
+		}
+		if st.Reported != batch.ReportedCommitted || !l.o.IgnoreDuplicates {
+			for _, n := range l.arrivals { // a second copy on its way makes it pending again
+				if n.a.ID == a.ID && !n.at.After(now) && !n.fault.again {
+					st.Reported, st.Message = batch.ReportedPending, ""
+				}
+			}
+		}
+		l.journal = append(l.journal, Entry{Kind: Answered, Key: a.Key, Attempt: a.Number, At: now, Reported: st.Reported})
+		out = append(out, st)
+	}
+	// Matched by id, so any order will do; this one is not the order asked in.
+	slices.Reverse(out)
+	return out, nil
+}
+
+// Resolve looks into the log, which survives restarts.
+func (l *Ledger) Resolve(ctx context.Context, a batch.Attempt) (dlt.Evidence, error) {
+	if err := sleep(ctx, l.o.Latency); err != nil {
+		return dlt.CannotTell, fmt.Errorf("resolve: %w", err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	l.settle(now)
+	if k := l.batches[a.ID]; k != nil && !k.committed.IsZero() {
+		l.journal = append(l.journal, Entry{Kind: Answered, Key: a.Key, At: now, Reported: batch.ReportedCommitted})
+		return dlt.Committed, nil
+	}
+	for _, n := range l.arrivals {
+		if n.a.ID == a.ID && !n.at.After(now) {
+			return dlt.InFlight, nil
+		}
+	}
+	return dlt.NotCommitted, nil
+}
+
+// Restart forgets everything but what is committed, and what is still on the wire.
+func (l *Ledger) Restart() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	l.settle(now)
+	l.arrivals = slices.DeleteFunc(l.arrivals, func(n arrival) bool { return !n.at.After(now) })
+	for _, k := range l.batches {
+		k.cached = false
+		k.reported = 0
+		if l.o.IgnoreDuplicates && !k.committed.IsZero() {
+			k.reported = batch.ReportedCommitted // its chain is durable
+		}
+	}
+	l.journal = append(l.journal, Entry{Kind: Restarted, At: now})
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}

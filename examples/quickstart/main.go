@@ -1,0 +1,189 @@
+// Quickstart shows the whole road: a thousand signed batches of twenty services go
+// from a SQLite file to a Sawtooth node, in order, while the node is restarted in
+// the middle. Nothing has to be installed: the node is a simulated one on loopback.
+//
+//	go run ./examples/quickstart
+//	go run ./examples/quickstart -store memory    (needs no C compiler)
+//	go run ./examples/quickstart -db queue.db     (keeps the file; run it again and it goes on)
+//	go run ./examples/quickstart -url http://localhost:8008   (a real node with the intkey processor)
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"time"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+	"github.com/dltbatch/dltbatch/store/sqlite"
+	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
+)
+
+type config struct {
+	url, db, store    string
+	batches, services int
+}
+
+func main() {
+	var c config
+	flag.StringVar(&c.url, "url", "", "a real node, instead of the simulated one")
+	flag.StringVar(&c.db, "db", "", "the SQLite file, kept (default: one in a temporary folder)")
+	flag.StringVar(&c.store, "store", "sqlite", "sqlite or memory")
+	flag.IntVar(&c.batches, "n", 1000, "batches")
+	flag.IntVar(&c.services, "services", 20, "services, each a lane of its own")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, c); err != nil {
+		fmt.Fprintln(os.Stderr, "\nquickstart:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, c config) error {
+	if c.batches < 1 || c.services < 1 {
+		return errors.New("-n and -services want at least 1")
+	}
+	st, where, done, err := openStore(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer done()
+
+	url, node := c.url, (*sawtoothtest.Node)(nil)
+	var opts sawtooth.Options
+	progress := newProgress()
+	runnerOptions := dltbatch.Options{Observer: progress}
+	if url == "" {
+		// The simulated node commits every 100 ms, so two seconds without a trace mean
+		// that a batch is gone. Real nodes want the defaults: 60 s and more.
+		node, err = sawtoothtest.Listen(&sawtoothtest.Options{BlockInterval: 100 * time.Millisecond})
+		if err != nil {
+			return err
+		}
+		defer node.Close()
+		url = node.URL()
+		opts.Grace = 2 * time.Second
+		runnerOptions.FirstPoll = 10 * time.Millisecond
+		fmt.Printf("a simulated Sawtooth node at %s, a block every 100 ms\n", url)
+	} else {
+		fmt.Println("the node at", url)
+	}
+	fmt.Println("the queue is in", where)
+
+	ledger, err := sawtooth.New(url, &opts)
+	if err != nil {
+		return err
+	}
+	defer ledger.CloseIdleConnections()
+	runner, err := dltbatch.New(st, ledger, &runnerOptions)
+	if err != nil {
+		return err
+	}
+
+	batches, err := build(c, node == nil)
+	if err != nil {
+		return err
+	}
+	if err := runner.Add(ctx, batches...); err != nil {
+		return err
+	}
+	fmt.Printf("%d signed batches of %d services are stored\n\n", len(batches), c.services)
+	progress.expect(len(batches))
+
+	running, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- runner.Run(running) }()
+	idle := make(chan error, 1)
+	go func() { idle <- runner.Idle(running) }()
+
+	restarted := node == nil // a real node is left alone
+	for tick := time.NewTicker(100 * time.Millisecond); ; {
+		select {
+		case err := <-ended:
+			return errors.Join(errors.New("stopped"), err)
+		case err := <-idle:
+			if err != nil {
+				return err
+			}
+			tick.Stop()
+			cancel()
+			if err := <-ended; err != nil {
+				return err
+			}
+			progress.line()
+			progress.table(os.Stdout)
+			return prove(node, batches)
+		case <-tick.C:
+			progress.line()
+			if !restarted && progress.finals() > len(batches)/2 {
+				restarted = true
+				node.Restart()
+				fmt.Printf("\nthe node was restarted: it forgot %s\n", "everything that was not in a block")
+			}
+		}
+	}
+}
+
+func openStore(ctx context.Context, c config) (st store.Store, where string, done func(), err error) {
+	switch c.store {
+	case "memory":
+		return memory.New(), "memory", func() {}, nil
+	case "sqlite":
+	default:
+		return nil, "", nil, fmt.Errorf("-store %q: want sqlite or memory", c.store)
+	}
+	path, done := c.db, func() {}
+	if path == "" {
+		dir, err := os.MkdirTemp("", "quickstart")
+		if err != nil {
+			return nil, "", nil, err
+		}
+		done = func() { os.RemoveAll(dir) }
+		path = filepath.Join(dir, "queue.db")
+	}
+	db, err := sqliteopen.Open(path)
+	if err != nil {
+		done()
+		return nil, "", nil, fmt.Errorf("%w\n(SQLite needs a C compiler; without one: -store memory)", err)
+	}
+	closeAll := func() { db.Close(); done() }
+	sq, err := sqlite.New(db, nil)
+	if err == nil {
+		err = sq.Migrate(ctx)
+	}
+	if err != nil {
+		closeAll()
+		return nil, "", nil, err
+	}
+	return sq, path, closeAll, nil
+}
+
+// prove reads the node's own journal, not what the Runner says.
+func prove(node *sawtoothtest.Node, batches []batch.Batch) error {
+	if node == nil {
+		return nil
+	}
+	lane, order := map[batch.ID]string{}, map[string][]batch.ID{}
+	for _, b := range batches {
+		lane[b.ID] = string(b.Service)
+		order[string(b.Service)] = append(order[string(b.Service)], b.ID)
+	}
+	if err := node.Check(sawtoothtest.Expect{
+		Lane: func(id batch.ID) string { return lane[id] }, Order: order,
+	}); err != nil {
+		return fmt.Errorf("the node's journal says: %w", err)
+	}
+	fmt.Printf("\nthe node's journal: all %d committed, every service in order, none twice\n", len(batches))
+	return nil
+}

@@ -1,0 +1,74 @@
+package sim
+
+import (
+	"flag"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	seeds = flag.Int("sim.seeds", 100, "seeds of layer one, divided among the ledgers")
+	seed  = flag.Uint64("sim.seed", 0, "run this seed alone, and print its trace")
+)
+
+// simulate runs one seed and returns the world at rest.
+func simulate(t *testing.T, n uint64) (w *world) {
+	synctest.Test(t, func(t *testing.T) {
+		w = newWorld(t, kinds[n%uint64(len(kinds))], n)
+		w.populate()
+		for i := range 1 + w.rng.IntN(3) {
+			k := &worker{w: w, name: i}
+			w.workers = append(w.workers, k)
+			k.start()
+		}
+		if w.rng.IntN(2) == 0 {
+			w.after(w.between(0, 40*time.Second), func() {
+				w.note("ledger restarts")
+				w.ledger.Restart()
+			})
+		}
+		w.after(w.between(10*time.Second, 3*time.Minute), func() {
+			w.note("no more faults")
+			w.faulty = false
+		})
+		w.run(100 * time.Hour)
+		w.check()
+		if w.failure == nil {
+			w.checkRest()
+		}
+	})
+	return w
+}
+
+// TestDecisions holds promises 1 to 6, 8 and 10 against every seed.
+func TestDecisions(t *testing.T) {
+	first, last := uint64(1), uint64(*seeds)
+	if *seed != 0 {
+		first, last = *seed, *seed
+	}
+	for n := first; n <= last; n++ {
+		w := simulate(t, n)
+		if *seed != 0 {
+			t.Log("\n" + w.dump())
+		}
+		if w.failure != nil {
+			if *seed == 0 {
+				t.Log("\n" + w.dump())
+			}
+			t.Fatalf("seed %d, ledger %q: %v\nrun it alone: go test ./internal/sim -run TestDecisions -sim.seed=%d", n, w.kind.name, w.failure, n)
+		}
+	}
+	t.Logf("%d seeds held", last-first+1)
+}
+
+// TestSameSeedSameTrace: a failing seed can be run again.
+func TestSameSeedSameTrace(t *testing.T) {
+	for n := uint64(1); n <= 6; n++ {
+		one, two := simulate(t, n), simulate(t, n)
+		require.NotEmpty(t, one.trace)
+		require.Equal(t, one.trace, two.trace, "seed %d", n)
+	}
+}

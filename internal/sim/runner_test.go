@@ -1,0 +1,231 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+var runnerSeeds = flag.Int("sim.runner.seeds", 200, "seeds of layer two, divided among the ledgers")
+
+// shaky is a store whose calls fail by seed: before they did anything, or after.
+type shaky struct {
+	store.Store
+	seed  uint64
+	calls atomic.Uint64
+	calm  atomic.Bool
+}
+
+var errStore = errors.New("connection to the database lost")
+
+func (s *shaky) fault() (before, after error) {
+	if s.calm.Load() {
+		return nil, nil
+	}
+	h := fnv.New64a()
+	fmt.Fprint(h, s.seed, s.calls.Add(1))
+	switch n := h.Sum64() % 40; n {
+	case 0:
+		return errStore, nil
+	case 1:
+		return nil, errStore
+	}
+	return nil, nil
+}
+
+func (s *shaky) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
+	before, after := s.fault()
+	if before != nil {
+		return store.Claimed{}, before
+	}
+	c, err := s.Store.Claim(ctx, q, choose)
+	return c, errors.Join(err, after)
+}
+
+func (s *shaky) Record(ctx context.Context, o []store.Outcome) ([]store.Applied, error) {
+	before, after := s.fault()
+	if before != nil {
+		return nil, before
+	}
+	a, err := s.Store.Record(ctx, o)
+	return a, errors.Join(err, after)
+}
+
+func (s *shaky) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
+	before, after := s.fault()
+	if before != nil {
+		return nil, before
+	}
+	f, err := s.Store.Pending(ctx, q)
+	return f, errors.Join(err, after)
+}
+
+// TestRunner runs two Runners on one store, stops and restarts them, and holds the
+// ledger's journal and the records against what was added.
+func TestRunner(t *testing.T) {
+	for n := uint64(1); n <= uint64(*runnerSeeds); n++ {
+		if !t.Run(fmt.Sprintf("seed=%d", n), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { runnerSeed(t, n) })
+		}) {
+			t.Fatalf("seed %d: run it alone: go test ./internal/sim -run 'TestRunner/seed=%d$'", n, n)
+		}
+	}
+}
+
+func runnerSeed(t *testing.T, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 2))
+	k := kinds[seed%uint64(len(kinds))]
+	faults := ledgermem.Faults{
+		Seed: seed, Busy: 0.05, Unavailable: 0.03, Misconfigured: 0.01, LostRequest: 0.05, LostReply: 0.08,
+		Late: 0.08, Hang: 0.02, HangTaken: 0.03, MaxLatency: 300 * time.Millisecond, MaxDelay: k.traits.LateArrival, Until: 4,
+	}
+	if k.ignore {
+		faults.InvalidFirst, faults.MaxDelay = 0.05, k.traits.Settle/2
+	}
+	ledger := ledgermem.New(&ledgermem.Options{
+		Traits: &k.traits, IgnoreDuplicates: k.ignore, DeduplicateFor: k.dedup,
+		CommitAfter: time.Duration(rng.IntN(1000)) * time.Millisecond, Fault: faults.Fault,
+	})
+	st := &shaky{Store: memory.New(), seed: seed}
+	var runners []*dltbatch.Runner
+	for range 2 {
+		r, err := dltbatch.New(st, ledger, &dltbatch.Options{
+			RequestTimeout: requestTimeout, ClaimTTL: ttl, StuckAfter: 3 * time.Hour, MaxRetryDelay: 4 * time.Second,
+		})
+		require.NoError(t, err)
+		runners = append(runners, r)
+	}
+	all, stop := context.WithCancel(t.Context())
+	runFor := func(r *dltbatch.Runner, d time.Duration) {
+		ctx, cancel := context.WithTimeout(all, d)
+		defer cancel()
+		require.NoError(t, r.Run(ctx))
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runFor(runners[0], time.Duration(rng.IntN(20000))*time.Millisecond)
+		runFor(runners[0], 100*time.Hour)
+	}()
+
+	order := map[batch.ServiceID][]batch.ID{}
+	for i := range 12 + rand.New(rand.NewPCG(seed, 3)).IntN(20) {
+		b := batch.Batch{
+			ID: batch.ID(fmt.Sprintf("b%03d", i)), Service: batch.ServiceID(fmt.Sprint("s", i%3)),
+			Payload: fmt.Appendf(nil, "batch %d", i),
+		}
+		require.NoError(t, runners[i%2].Add(t.Context(), b))
+		order[b.Service] = append(order[b.Service], b.ID)
+		time.Sleep(50 * time.Millisecond)
+	}
+	runFor(runners[1], 15*time.Second)
+	ledger.Restart()
+	runFor(runners[1], 30*time.Second)
+	st.calm.Store(true)
+
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Hour)
+	defer cancel()
+	require.NoError(t, runners[1].Idle(ctx), "promise 6")
+	if k.dedup == 0 {
+		require.NoError(t, ledger.Check(order))
+	}
+	for service, ids := range order {
+		committed := map[batch.ID]bool{}
+		for _, id := range ledger.Log(service) {
+			require.False(t, committed[id], "promise 3: %s executed twice", id)
+			committed[id] = true
+		}
+		for _, id := range ids {
+			rec, err := runners[0].Await(ctx, batch.Key{Service: service, ID: id})
+			require.NoError(t, err, "promise 1")
+			require.Equal(t, committed[id], rec.State == batch.Committed, "promise 10: %s is %s", id, rec.State)
+		}
+	}
+	require.ErrorIs(t, runners[0].Run(ctx), dltbatch.ErrRunning)
+	start := time.Now()
+	stop()
+	<-done
+	require.LessOrEqual(t, time.Since(start), 30*time.Second, "a stop lasts no longer than Drain")
+}
+
+// TestFairness is promise 7: a thousand batches in one lane delay another by at
+// most one round.
+func TestFairness(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: time.Second, Latency: 10 * time.Millisecond})
+		r, err := dltbatch.New(memory.New(), ledger, nil)
+		require.NoError(t, err)
+		var many []batch.Batch
+		for i := range 1000 {
+			many = append(many, batch.Batch{ID: batch.ID(fmt.Sprintf("m%04d", i)), Service: "many", Payload: []byte("x")})
+		}
+		require.NoError(t, r.Add(t.Context(), many...))
+		require.NoError(t, r.Add(t.Context(), batch.Batch{ID: "one", Service: "one", Payload: []byte("x")}))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		_, err = r.Await(ctx, batch.Key{Service: "one", ID: "one"})
+		require.NoError(t, err)
+		before := 0
+		for _, e := range ledger.Journal() {
+			if e.Kind == ledgermem.PostStart && e.Key.ID != "one" {
+				before++
+			} else if e.Kind == ledgermem.PostStart {
+				break
+			}
+		}
+		require.LessOrEqual(t, before, 1, "the single leaves in the first or second round")
+		cancel()
+		require.NoError(t, <-done)
+	})
+}
+
+// TestHangingServices is the other half of promise 7: services whose requests hang
+// do not hold up the others.
+func TestHangingServices(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := ledgermem.New(&ledgermem.Options{Fault: func(a batch.Attempt) ledgermem.Fault {
+			if a.Service[0] == 'h' {
+				return ledgermem.Fault{Kind: ledgermem.Hang}
+			}
+			return ledgermem.Fault{}
+		}})
+		r, err := dltbatch.New(memory.New(), ledger, &dltbatch.Options{Pool: 8})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		for i := range 40 {
+			s := batch.ServiceID(fmt.Sprintf("h%02d", i))
+			require.NoError(t, r.Add(ctx, batch.Batch{ID: batch.ID("b-" + s), Service: s, Payload: []byte("x")}))
+		}
+		time.Sleep(2 * time.Minute) // they are known to hang by now, and go on hanging
+		start := time.Now()
+		for i := range 20 {
+			s := batch.ServiceID(fmt.Sprintf("good%02d", i))
+			b := batch.Batch{ID: batch.ID("b-" + s), Service: s, Payload: []byte("x")}
+			require.NoError(t, r.Add(ctx, b))
+			rec, err := r.Await(ctx, b.Key())
+			require.NoError(t, err)
+			require.Equal(t, batch.Committed, rec.State)
+		}
+		require.Less(t, time.Since(start), 20*time.Second)
+		cancel()
+		require.NoError(t, <-done)
+	})
+}

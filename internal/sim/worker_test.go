@@ -1,0 +1,299 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/monitor"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/submitter"
+)
+
+// worker is one instance: a queuer, a submitter and a monitor in steps. Its life
+// ends with a crash; everything it would have done later is dropped.
+type worker struct {
+	w    *world
+	name int
+	life int // raised by a crash
+	seen map[sighting]time.Time
+}
+
+type sighting struct {
+	id      batch.ID
+	version int64
+}
+
+var (
+	errLost   = errors.New("reply lost")
+	submRules = submitter.Rules{
+		FirstCheck: 50 * time.Millisecond,
+		Delay:      func(n int) time.Duration { return min(time.Second<<min(n-1, 4), 15*time.Second) },
+	}
+	monRules = monitor.Rules{
+		TTL: ttl, FirstPoll: 50 * time.Millisecond, PollInterval: time.Second, StuckAfter: 2 * time.Hour,
+		Delay: submRules.Delay,
+	}
+)
+
+// later does something in this life of the worker, unless it crashes or stops first.
+func (k *worker) later(d time.Duration, do func()) {
+	life := k.life
+	k.w.after(d, func() {
+		if k.life != life {
+			return
+		}
+		switch {
+		case k.w.chance(0.01):
+			k.crash()
+		case k.w.chance(0.01): // frozen for a while, longer than a claim lasts
+			k.w.note("worker %d frozen", k.name)
+			k.later(k.w.between(ttl/2, 2*ttl), do)
+		default:
+			do()
+		}
+	})
+}
+
+func (k *worker) start() {
+	k.seen = map[sighting]time.Time{}
+	k.w.note("worker %d starts", k.name)
+	k.later(k.w.between(0, time.Second), k.queue)
+	k.later(k.w.between(0, time.Second), k.monitor)
+}
+
+func (k *worker) crash() {
+	k.life++
+	k.w.note("worker %d crashes", k.name)
+	k.w.after(k.w.between(0, 30*time.Second), k.start)
+}
+
+func (k *worker) rest() bool {
+	open, _, err := k.w.store.List(context.Background(), store.ListQuery{Open: true, Limit: 1000})
+	if err != nil {
+		k.w.fail("list: %w", err)
+	}
+	for _, rec := range open {
+		if rec.Decision == "" && !k.w.behindDecision(rec.Service, rec.ID) {
+			return false
+		}
+	}
+	return k.w.adding == 0
+}
+
+// queue claims from all lanes and posts, again and again.
+func (k *worker) queue() {
+	w := k.w
+	if w.faulty || !k.rest() {
+		k.later(w.between(200*time.Millisecond, time.Second), k.queue)
+	}
+	until := time.Now().Add(ttl - margin)
+	lanes, err := w.store.Lanes(context.Background(), store.LanesQuery{Start: true, Limit: 100})
+	if err != nil {
+		w.fail("lanes: %w", err)
+		return
+	}
+	claimed, err := w.store.Claim(context.Background(), store.ClaimQuery{
+		Lanes: lanes, Limit: 1 + w.rng.IntN(4), Window: 1, TTL: ttl,
+		Resend: func(batch.ServiceID) store.Resend {
+			return store.Resend{HarmlessFor: w.kind.traits.ResendHarmlessFor, LateArrival: w.kind.traits.LateArrival}
+		},
+	}, w.choose)
+	if err != nil {
+		w.fail("claim: %w", err)
+		return
+	}
+	if w.chance(0.03) {
+		w.note("worker %d: reply to claim lost", k.name)
+		return // committed, and the worker does not know
+	}
+	for _, run := range claimed.Runs {
+		for _, c := range run.Batches {
+			w.note("worker %d claims %s, attempt %d", k.name, c.Key, c.Attempt)
+			k.later(w.between(0, 200*time.Millisecond), func() { k.post(c, until) })
+		}
+	}
+}
+
+// post checks the clock and starts a request, in one step: a process that is frozen
+// in between is the one hole the documentation names.
+func (k *worker) post(c store.Claim, until time.Time) {
+	w := k.w
+	if time.Until(until) < requestTimeout || w.chance(0.02) { // or a drain
+		k.record(submitter.Unposted(c))
+		return
+	}
+	payloads, err := w.store.Payloads(context.Background(), []store.Ref{c.Ref})
+	if err != nil || payloads[0] == nil {
+		w.fail("payload of %s: %v", c.Key, err)
+		return
+	}
+	deadline := time.Now().Add(requestTimeout)
+	if w.posting[c.Key.ID]++; w.posting[c.Key.ID] > 1 {
+		w.fail("promise 4: two POSTs of %s at a time", c.Key)
+	}
+	if w.told[c.Key.ID] && w.kind.dedup == 0 { // else it may forget, and a resend is harmless
+		w.fail("%s is posted after the ledger said it is committed", c.Key)
+	}
+	if deadline.After(until) {
+		w.fail("promise 4: request for %s would outlive its claim", c.Key)
+	}
+	w.note("worker %d posts %s, attempt %d", k.name, c.Key, c.Attempt)
+	a := batch.Attempt{Key: c.Key, Number: c.Attempt, Payload: payloads[0]}
+	travel := w.between(0, requestTimeout/3)
+	reply := func(err error, at time.Duration) {
+		// The connection ends even if the worker is dead by then; a worker that lives hears of it.
+		w.after(at, func() { w.posting[c.Key.ID]-- })
+		k.later(at, func() {
+			w.note("worker %d hears about %s: %v", k.name, c.Key, err)
+			k.record(submitter.Judge(c, err, submRules))
+		})
+	}
+	lost := &dlt.Error{Op: "submit", Err: errLost}
+	switch draw := w.rng.Float64(); {
+	case !w.faulty || draw > 0.45:
+		var err error
+		w.after(travel, func() { err = w.arrive(a) })
+		w.after(2*travel, func() { reply(err, 0) })
+	case draw < 0.05:
+		reply(&dlt.Error{Op: "submit", Kind: dlt.ErrBusy}, travel)
+	case draw < 0.10:
+		reply(&dlt.Error{Op: "submit", Kind: dlt.ErrUnavailable}, travel)
+	case draw < 0.12:
+		reply(&dlt.Error{Op: "submit", Kind: dlt.ErrMisconfigured}, travel)
+	case draw < 0.14:
+		reply(&dlt.Error{Op: "submit", Kind: dlt.ErrRejected}, travel)
+	case draw < 0.20: // never arrives
+		reply(lost, travel)
+	case draw < 0.28: // arrives, and the reply is lost
+		w.after(travel, func() { _ = w.arrive(a) })
+		reply(lost, 2*travel)
+	case draw < 0.36: // arrives late
+		late := w.between(0, w.kind.traits.LateArrival)
+		w.after(travel+late, func() { _ = w.arrive(a) })
+		reply(lost, travel)
+	case draw < 0.40: // hangs
+		reply(context.DeadlineExceeded, requestTimeout)
+	default: // taken, and hangs
+		w.after(travel, func() { _ = w.arrive(a) })
+		reply(context.DeadlineExceeded, requestTimeout)
+	}
+}
+
+// arrive is the moment at which the ledger gets a request.
+func (w *world) arrive(a batch.Attempt) error {
+	if w.inTx {
+		w.fail("promise 8: a transaction is open while the network is used")
+	}
+	err := w.ledger.Submit(context.Background(), a)
+	w.note("ledger gets %s, attempt %d: %v", a.Key, a.Number, err)
+	w.check()
+	return err
+}
+
+// record writes after a while, in which the worker may die; sometimes twice.
+func (k *worker) record(o store.Outcome) {
+	k.later(k.w.between(0, 20*time.Millisecond), func() {
+		w := k.w
+		times := 1
+		if w.chance(0.05) { // the reply to the write was lost, and it is written again
+			times = 2
+		}
+		for range times {
+			before, errBefore := w.store.Get(context.Background(), o.Key)
+			applied, err := w.store.Record(context.Background(), []store.Outcome{o})
+			if err != nil {
+				w.fail("record: %w", err)
+				return
+			}
+			after, _ := w.store.Get(context.Background(), o.Key)
+			a := applied[0]
+			w.note("worker %d records %s of %s: result %d, %s to %s", k.name, o.Finding, o.Key, a.Result, a.From, after.State)
+			switch {
+			case a.Result == store.Bad:
+				w.fail("bad outcome: %w", a.Err)
+			case a.Result == store.Held:
+				k.later(time.Second, func() { k.record(o) })
+			case a.Result == store.Fenced && errBefore == nil && after.Version != before.Version:
+				w.fail("promise 5: fenced, and changed %s", o.Key)
+			case a.Result == store.Written && o.Finding != store.IsCommitted && before.Version != o.Version:
+				w.fail("promise 5: %s at version %d was written by one that read %d", o.Key, before.Version, o.Version)
+			}
+			if o.Finding == store.IsCommitted && a.Result != store.Held && after.State != batch.Committed {
+				w.fail("promise 5: a known commit of %s was lost", o.Key)
+			}
+		}
+	})
+}
+
+// monitor asks about what is due, again and again.
+func (k *worker) monitor() {
+	w := k.w
+	if w.faulty || !k.rest() {
+		k.later(w.between(100*time.Millisecond, time.Second), k.monitor)
+	}
+	rows, err := w.store.Pending(context.Background(), store.PendingQuery{Limit: 50, Lease: 2 * requestTimeout})
+	if err != nil {
+		w.fail("pending: %w", err)
+		return
+	}
+	for _, f := range rows {
+		k.later(w.between(0, requestTimeout/4), func() { k.ask(f) })
+	}
+}
+
+func (k *worker) ask(f store.InFlight) {
+	w := k.w
+	known := monitor.Known{Seen: k.seenFor(f)}
+	if !w.chance(0.1) { // else the query fails, or leaves this one out
+		statuses, err := w.ledger.BatchStatuses(context.Background(), f.Key.Service, []batch.Attempt{{Key: f.Key, Number: f.Attempt}})
+		if err != nil {
+			w.fail("statuses: %w", err)
+			return
+		}
+		known.Status = &statuses[0]
+		w.hear(f.Key.ID, known.Status.Reported == batch.ReportedCommitted)
+	}
+	v := monitor.Decide(f, known, w.kind.traits, monRules)
+	if v.Resolve {
+		e, err := w.ledger.Resolve(context.Background(), batch.Attempt{Key: f.Key, Number: f.Attempt})
+		if err != nil {
+			w.fail("resolve: %w", err)
+			return
+		}
+		if w.chance(0.1) {
+			e = dlt.InFlight
+		}
+		w.hear(f.Key.ID, e == dlt.Committed)
+		known.Evidence = &e
+		v = monitor.Decide(f, known, w.kind.traits, monRules)
+	}
+	// The answer takes a while to come back; what is recorded is fenced by what was read before.
+	k.later(w.between(0, requestTimeout/2), func() {
+		if v.Outcome != nil {
+			k.record(*v.Outcome)
+			return
+		}
+		if err := w.store.Checked(context.Background(), []store.Due{{Ref: f.Ref, In: v.Next}}); err != nil {
+			w.fail("checked: %w", err)
+		}
+	})
+}
+
+// hear remembers that the ledger said a batch is committed. A ledger that executes
+// duplicates may have a POST on its way by then, so that only new ones count.
+func (w *world) hear(id batch.ID, committed bool) {
+	w.told[id] = w.told[id] || committed
+}
+
+func (k *worker) seenFor(f store.InFlight) time.Duration {
+	key := sighting{f.Key.ID, f.Version}
+	first, ok := k.seen[key]
+	if !ok {
+		first = time.Now()
+		k.seen[key] = first
+	}
+	return time.Since(first)
+}

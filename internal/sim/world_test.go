@@ -1,0 +1,256 @@
+package sim
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// kind is one of the ledgers that the seeds are divided among.
+type kind struct {
+	name   string
+	traits dlt.Traits
+	ignore bool // it never executes a duplicate
+	dedup  time.Duration
+}
+
+var kinds = []kind{
+	{name: "executes duplicates", traits: ledgermem.Unforgiving(3 * time.Second)},
+	{name: "sawtooth", ignore: true, traits: dlt.Traits{
+		Name: "sawtooth", ResendHarmlessFor: dlt.Forever, Grace: 4 * time.Second,
+		ResendQuiet: 1260 * time.Second, Settle: 5 * time.Second, MaxIDsPerQuery: 50,
+	}},
+	{name: "harmless for a while", traits: dlt.Traits{ // as Canton's deduplication period
+		Name: "window", ResendHarmlessFor: 90 * time.Second, LateArrival: 3 * time.Second, Grace: 3 * time.Second,
+		MaxIDsPerQuery: 50, Resolves: true,
+	}, dedup: 92 * time.Second},
+}
+
+// What the workers go by; small, so that much happens in little virtual time.
+const (
+	ttl            = 12 * time.Second
+	requestTimeout = 3 * time.Second
+	margin         = time.Second
+)
+
+// world is one simulation.
+type world struct {
+	t      testing.TB
+	rng    *rand.Rand
+	kind   kind
+	store  *memory.Store
+	ledger *ledgermem.Ledger
+	events events
+	seq    int
+	trace  []string
+	choose store.Choose
+	inTx   bool // a transaction of the store is open
+
+	workers []*worker
+	adding  int  // Adds that are still to come
+	faulty  bool // faults happen; they stop, so that the world can come to rest
+	acked   map[batch.ServiceID][]batch.ID
+	posting map[batch.ID]int // POSTs under way
+	told    map[batch.ID]bool
+	failure error
+}
+
+type event struct {
+	at  time.Time
+	seq int
+	do  func()
+}
+
+type events []event
+
+func (e events) Len() int { return len(e) }
+func (e events) Less(i, j int) bool {
+	if c := e[i].at.Compare(e[j].at); c != 0 {
+		return c < 0
+	}
+	return e[i].seq < e[j].seq
+}
+func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
+func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
+func (e *events) Pop() any {
+	old := *e
+	x := old[len(old)-1]
+	*e = old[:len(old)-1]
+	return x
+}
+
+func newWorld(t testing.TB, k kind, seed uint64) *world {
+	w := &world{
+		t: t, rng: rand.New(rand.NewPCG(seed, 1)), kind: k, store: memory.New(), faulty: true,
+		acked: map[batch.ServiceID][]batch.ID{}, posting: map[batch.ID]int{}, told: map[batch.ID]bool{},
+	}
+	w.ledger = ledgermem.New(&ledgermem.Options{
+		Traits: &k.traits, IgnoreDuplicates: k.ignore, DeduplicateFor: k.dedup, CommitAfter: time.Duration(w.rng.IntN(1500)) * time.Millisecond,
+		Fault: func(a batch.Attempt) ledgermem.Fault {
+			// What goes wrong on the wire is the scheduler's; this is what the ledger does.
+			return ledgermem.Fault{
+				InvalidFirst: k.ignore && w.chance(0.05),
+				Delay:        w.between(0, k.traits.Settle/2),
+			}
+		},
+	})
+	choose := queuer.Choose(queuer.Serial{}, func(s batch.ServiceID, err error) { w.fail("lane %q held: %w", s, err) })
+	w.choose = func(l batch.Lane) []batch.Run {
+		w.inTx = true
+		defer func() { w.inTx = false }()
+		return choose(l)
+	}
+	return w
+}
+
+func (w *world) chance(p float64) bool { return w.faulty && w.rng.Float64() < p }
+
+func (w *world) between(lo, hi time.Duration) time.Duration {
+	if hi <= lo {
+		return lo
+	}
+	return lo + time.Duration(w.rng.Int64N(int64(hi-lo)))
+}
+
+func (w *world) after(d time.Duration, do func()) {
+	w.seq++
+	heap.Push(&w.events, event{time.Now().Add(d), w.seq, do})
+}
+
+func (w *world) note(format string, args ...any) {
+	w.trace = append(w.trace, time.Now().UTC().Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
+}
+
+func (w *world) fail(format string, args ...any) {
+	if w.failure == nil {
+		w.failure = fmt.Errorf(format, args...)
+		w.note("BROKEN: %v", w.failure)
+	}
+}
+
+// run steps through the events until the world is at rest, or broken.
+func (w *world) run(limit time.Duration) {
+	end := time.Now().Add(limit)
+	for len(w.events) > 0 && w.failure == nil {
+		e := heap.Pop(&w.events).(event)
+		if e.at.After(end) {
+			w.fail("not at rest after %s", limit)
+			return
+		}
+		time.Sleep(time.Until(e.at))
+		e.do()
+	}
+}
+
+// populate adds batches over a while; some calls carry several, some fail halfway,
+// some are repeated.
+func (w *world) populate() {
+	services := 1 + w.rng.IntN(4)
+	n := 4 + w.rng.IntN(14)
+	at := time.Duration(0)
+	for i := 0; i < n; {
+		service := batch.ServiceID(fmt.Sprintf("s%d", w.rng.IntN(services)))
+		var call []batch.Batch
+		for range 1 + w.rng.IntN(3) {
+			payload := fmt.Sprintf("batch %d", i)
+			if w.rng.IntN(12) == 0 {
+				payload = "invalid " + payload
+			} else if w.rng.IntN(20) == 0 {
+				payload = "reject " + payload
+			}
+			b := batch.Batch{ID: batch.ID(fmt.Sprintf("b%03d", i)), Service: service, Payload: []byte(payload)}
+			if w.rng.IntN(6) == 0 {
+				b.Budget = batch.Budget{Attempts: 1 + w.rng.IntN(4), EveryTry: w.rng.IntN(2) == 0}
+			}
+			call = append(call, b)
+			i++
+		}
+		at += w.between(0, 2*time.Second)
+		w.adding++
+		w.after(at, func() { w.adding--; w.add(call) })
+	}
+}
+
+func (w *world) add(call []batch.Batch) {
+	if err := w.store.Add(context.Background(), call...); err != nil {
+		w.fail("add: %w", err)
+		return
+	}
+	if w.chance(0.1) { // the caller did not hear of it and adds again
+		if err := w.store.Add(context.Background(), call...); err != nil {
+			w.fail("add again: %w", err)
+		}
+	}
+	for _, b := range call {
+		w.acked[b.Service] = append(w.acked[b.Service], b.ID)
+		w.note("added %s", b.Key())
+	}
+}
+
+// check holds the ledger's log against the order of the Adds.
+func (w *world) check() {
+	for service, order := range w.acked {
+		log := w.ledger.Log(service)
+		last := -1
+		for i, id := range log {
+			at := slices.Index(order, id)
+			switch {
+			case slices.Contains(log[:i], id):
+				w.fail("promise 3: %s executed twice", id)
+			case at < 0:
+				w.fail("%s was never added", id)
+			case at < last:
+				w.fail("promise 2: %s executed after %s", id, order[last])
+			}
+			last = at
+		}
+	}
+}
+
+// checkRest is what must hold when nothing moves any more: promises 1, 6 and 10.
+func (w *world) checkRest() {
+	for service, order := range w.acked {
+		log := w.ledger.Log(service)
+		for _, id := range order {
+			rec, err := w.store.Get(context.Background(), batch.Key{Service: service, ID: id})
+			if err != nil {
+				w.fail("promise 1: %s: %w", id, err)
+				continue
+			}
+			committed := slices.Contains(log, id)
+			switch {
+			case !rec.Final() && rec.Decision == "" && !w.behindDecision(service, id):
+				w.fail("promise 6: %s is %s and nothing moves it", id, rec.State)
+			case rec.Final() && committed != (rec.State == batch.Committed):
+				w.fail("promise 10: %s is recorded %s, committed on the ledger: %v", id, rec.State, committed)
+			case rec.Final() && rec.DoubtSince != (time.Time{}):
+				w.fail("%s is final with an open doubt", id)
+			}
+		}
+	}
+}
+
+// behindDecision reports whether an earlier batch of the lane waits for a person.
+func (w *world) behindDecision(service batch.ServiceID, id batch.ID) bool {
+	for _, other := range w.acked[service] {
+		rec, err := w.store.Get(context.Background(), batch.Key{Service: service, ID: other})
+		if err == nil && other != id && rec.Decision != "" {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *world) dump() string { return strings.Join(w.trace, "\n") }

@@ -1,0 +1,133 @@
+// Mutants breaks the code on purpose, one way at a time, and requires that the test
+// named for it fails. With -check it only makes sure that every mutant still
+// applies (its text occurs once) and builds. The tree itself is never written to.
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// mutant is one way of breaking the code.
+type mutant struct {
+	name     string
+	file     string // from the root of the module
+	old, new string // old occurs once
+	pkg      string // whose test must fail
+	test     string // a -run pattern
+	args     []string
+}
+
+func main() {
+	check := flag.Bool("check", false, "only apply and build")
+	only := flag.String("only", "", "only mutants whose name contains this")
+	root := flag.String("root", "../..", "the module's root")
+	flag.Parse()
+	if err := run(*root, *only, *check); err != nil {
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+		os.Exit(1)
+	}
+}
+
+func run(root, only string, check bool) error {
+	root, err := filepath.Abs(root)
+	if err != nil {
+		return err
+	}
+	tmp, err := os.MkdirTemp("", "mutants")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	var bad []string
+	sound := map[string]error{} // the named tests on the tree as it is
+	n := 0
+	for _, m := range list {
+		if !strings.Contains(m.name, only) {
+			continue
+		}
+		n++
+		start := time.Now()
+		err := m.try(root, tmp, check, sound)
+		verdict := "caught"
+		if check {
+			verdict = "applies"
+		}
+		if err != nil {
+			verdict = "BAD: " + err.Error()
+			bad = append(bad, m.name)
+		}
+		if err != nil || !check {
+			fmt.Printf("%-60s %5.1f s  %s\n", m.name, time.Since(start).Seconds(), verdict)
+		}
+	}
+	fmt.Printf("%d passed, %d failed\n", n-len(bad), len(bad))
+	if len(bad) > 0 {
+		return fmt.Errorf("%d of %d: %s", len(bad), n, strings.Join(bad, "; "))
+	}
+	return nil
+}
+
+func (m mutant) try(root, tmp string, check bool, sound map[string]error) error {
+	path := filepath.Join(root, m.file)
+	src, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if c := strings.Count(string(src), m.old); c != 1 {
+		return fmt.Errorf("its text occurs %d times in %s", c, m.file)
+	}
+	mutated := filepath.Join(tmp, "mutated.go")
+	if err := os.WriteFile(mutated, []byte(strings.Replace(string(src), m.old, m.new, 1)), 0o644); err != nil {
+		return err
+	}
+	overlay := filepath.Join(tmp, "overlay.json")
+	text, err := json.Marshal(map[string]map[string]string{"Replace": {path: mutated}})
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(overlay, text, 0o644); err != nil {
+		return err
+	}
+	if out, err := command(root, "build", "-overlay", overlay, "./"+filepath.Dir(m.file)).CombinedOutput(); err != nil {
+		return fmt.Errorf("does not build: %w\n%s", err, out)
+	}
+	if check {
+		return nil
+	}
+	args := append([]string{"-count=1", "-run", "^(" + m.test + ")$", "./" + m.pkg}, m.args...)
+	key := strings.Join(args, " ")
+	if _, ok := sound[key]; !ok {
+		out, err := command(root, append([]string{"test", "-v"}, args...)...).CombinedOutput()
+		if err == nil && !strings.Contains(string(out), "--- PASS") {
+			err = fmt.Errorf("no test of this name")
+		}
+		if err != nil {
+			err = fmt.Errorf("the test does not pass on the tree as it is: %w\n%s", err, out)
+		}
+		sound[key] = err
+	}
+	if sound[key] != nil {
+		return sound[key]
+	}
+	out, err := command(root, append([]string{"test", "-timeout", "5m", "-overlay", overlay}, args...)...).CombinedOutput()
+	switch {
+	case err == nil:
+		return fmt.Errorf("survived %s in %s", m.test, m.pkg)
+	case !strings.Contains(string(out), "FAIL"):
+		return fmt.Errorf("the test did not run: %w\n%s", err, out)
+	}
+	return nil
+}
+
+func command(root string, args ...string) *exec.Cmd {
+	cmd := exec.Command("go", args...)
+	cmd.Dir = root
+	return cmd
+}

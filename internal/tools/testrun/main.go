@@ -1,0 +1,92 @@
+// Testrun runs go test (in the folder after -C) with the arguments it is given, and prints a line for each
+// package with its seconds. It fails when a test fails, when one is skipped, and
+// when none ran: a test that is left out silently protects nobody.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+type event struct {
+	Action  string
+	Package string
+	Test    string
+	Output  string
+	Elapsed float64
+}
+
+func main() {
+	args, dir := os.Args[1:], ""
+	if len(args) > 1 && args[0] == "-C" {
+		dir, args = args[1], args[2:]
+	}
+	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
+	cmd.Dir = dir
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		fatal(err)
+	}
+	passed, failed, skipped := report(bufio.NewReaderSize(out, 1<<20))
+	runErr := cmd.Wait()
+	fmt.Printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped)
+	switch {
+	case runErr != nil || failed > 0:
+		os.Exit(1)
+	case skipped > 0:
+		fatal(fmt.Errorf("%d tests were skipped; under this command none may be", skipped))
+	case passed == 0:
+		fatal(fmt.Errorf("no test ran"))
+	}
+}
+
+func fatal(err error) {
+	fmt.Fprintln(os.Stderr, "testrun:", err)
+	os.Exit(1)
+}
+
+// report prints what matters of the events and counts top-level tests and subtests.
+func report(r *bufio.Reader) (passed, failed, skipped int) {
+	outputs := map[string][]string{} // by package and test, kept until the test ends well
+	dec := json.NewDecoder(r)
+	for {
+		var e event
+		if err := dec.Decode(&e); err != nil {
+			return passed, failed, skipped
+		}
+		key := e.Package + "\x00" + e.Test
+		switch e.Action {
+		case "output", "build-output":
+			outputs[key] = append(outputs[key], e.Output)
+		case "pass":
+			if e.Test == "" {
+				fmt.Printf("ok    %6.1f s  %s\n", e.Elapsed, e.Package)
+			} else {
+				passed++
+			}
+			delete(outputs, key)
+		case "skip":
+			if e.Test != "" {
+				skipped++
+				fmt.Printf("SKIP  %s %s\n%s", e.Package, e.Test, strings.Join(outputs[key], ""))
+			}
+			delete(outputs, key)
+		case "fail", "build-fail":
+			if e.Test == "" {
+				fmt.Printf("FAIL  %6.1f s  %s\n", e.Elapsed, e.Package)
+			} else {
+				failed++
+			}
+			fmt.Print(strings.Join(outputs[key], ""))
+			delete(outputs, key)
+		}
+	}
+}
