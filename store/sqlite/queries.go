@@ -28,7 +28,7 @@ const (
 
 	sqlSeqByID  = `SELECT seq FROM batches WHERE header_signature = ?`
 	sqlOpenRows = `SELECT ` + colsBatch + `, ` + colsOpen + ` FROM json_each(?) j
-	JOIN open_batches o ON o.seq = j.value JOIN batches b ON b.seq = o.seq`
+	CROSS JOIN open_batches o ON o.seq = j.value CROSS JOIN batches b ON b.seq = o.seq`
 	sqlOpenRow  = `SELECT ` + colsBatch + `, ` + colsOpen + ` FROM open_batches o JOIN batches b ON b.seq = o.seq WHERE o.seq = ?`
 	sqlFinalRow = `SELECT ` + colsBatch + `, ` + colsFinal + ` FROM outcomes f JOIN batches b ON b.seq = f.seq WHERE f.seq = ?`
 	sqlReceipts = `SELECT transaction_id, result_valid, error_message, error_data FROM transaction_receipts

@@ -1,0 +1,304 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
+)
+
+// calls is every method once, each with something to do.
+func calls(t *testing.T, s *Store) map[string]func() error {
+	return callsWith(t.Context(), s)
+}
+
+func callsWith(ctx context.Context, s *Store) map[string]func() error {
+	b := newBatch("calls", 1)
+	ref := store.Ref{Key: b.Key(), Row: 1}
+	return map[string]func() error{
+		"Add":  func() error { return s.Add(ctx, b) },
+		"Get":  func() error { _, err := s.Get(ctx, b.Key()); return err },
+		"List": func() error { _, _, err := s.List(ctx, store.ListQuery{}); return err },
+		"Prune": func() error {
+			_, err := s.Prune(ctx, store.PruneQuery{OlderThan: time.Hour})
+			return err
+		},
+		"Lanes":    func() error { _, err := s.Lanes(ctx, store.LanesQuery{Start: true, Limit: 1}); return err },
+		"Claim":    func() error { _, err := s.Claim(ctx, query("calls"), serial); return err },
+		"Payloads": func() error { _, err := s.Payloads(ctx, []store.Ref{ref}); return err },
+		"Record": func() error {
+			_, err := s.Record(ctx, []store.Outcome{{Ref: ref, Finding: store.Accepted, By: batch.BySubmitter}})
+			return err
+		},
+		"Pending": func() error { _, err := s.Pending(ctx, store.PendingQuery{Limit: 1, Lease: time.Second}); return err },
+		"Checked": func() error { return s.Checked(ctx, []store.Due{{Ref: ref}}) },
+		"Ledger":  func() error { _, err := s.Ledger(ctx, "x"); return err },
+		"Cancel":  func() error { _, err := s.Cancel(ctx, b.Key(), "why"); return err },
+		"Requeue": func() error { _, err := s.Requeue(ctx, b.Key(), 0); return err },
+		"Decide":  func() error { _, err := s.Decide(ctx, b.Key(), batch.Unknown, "why"); return err },
+	}
+}
+
+// Any number of processes may migrate one file at once.
+func TestMigrateAtOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "q.db")
+	var g errgroup.Group
+	start := make(chan struct{})
+	for range 4 { // a *sql.DB each, as processes have
+		// Neither a transaction that begins with the lock nor a shared store helps here.
+		db, err := sql.Open("sqlite3", "file:"+path+"?_journal_mode=WAL&_busy_timeout=1000&_synchronous=FULL")
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = db.Close() })
+		for range 2 {
+			s, err := New(db, nil)
+			require.NoError(t, err)
+			g.Go(func() error {
+				<-start
+				return s.Migrate(t.Context())
+			})
+		}
+	}
+	close(start)
+	require.NoError(t, g.Wait())
+	db, err := sqliteopen.Open(path)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	var versions int
+	require.NoError(t, db.QueryRow("SELECT count(*) FROM "+MigrationsTable+" WHERE version_id = 1").Scan(&versions))
+	assert.Equal(t, 1, versions)
+	s, err := New(db, nil)
+	require.NoError(t, err)
+	require.NoError(t, s.Add(t.Context(), newBatch("a", 1)))
+}
+
+// A cancelled call does nothing, and leaves no transaction open.
+func TestCancelled(t *testing.T) {
+	s, _, _ := fresh(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, call := range callsWith(ctx, s) {
+		assert.ErrorIs(t, call(), context.Canceled, name)
+	}
+	require.NoError(t, s.Add(t.Context(), newBatch("a", 1)))
+	// While another writes, a call goes when its context does, not when the other ends.
+	s.writer <- struct{}{}
+	ctx, cancel = context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	assert.ErrorIs(t, s.Add(ctx, newBatch("a", 2)), context.DeadlineExceeded)
+	<-s.writer
+}
+
+// A panic of choose undoes the claim and leaves the connection fit for use.
+func TestPanicOfChoose(t *testing.T) {
+	s, _, _ := fresh(t)
+	s.db.SetMaxOpenConns(1) // so that the next call gets the same connection
+	ctx := t.Context()
+	require.NoError(t, s.Add(ctx, newBatch("a", 1), newBatch("b", 2)))
+	panics := func(l batch.Lane) []batch.Run {
+		if l.Service == "b" {
+			panic("strategy")
+		}
+		return serial(l)
+	}
+	assert.PanicsWithValue(t, "strategy", func() { _, _ = s.Claim(ctx, query("a", "b"), panics) })
+	got, err := s.Claim(ctx, query("a", "b"), serial)
+	require.NoError(t, err)
+	require.Len(t, got.Runs, 2)
+	assert.Equal(t, 1, got.Runs[0].Batches[0].Attempt, "the attempt that was counted before the panic is undone")
+}
+
+// Two stores on one file, as two processes have them, never claim the same batch.
+func TestTwoStoresRaceForClaims(t *testing.T) {
+	const lanes, each = 20, 10
+	a, _, path := fresh(t)
+	db, err := sqliteopen.Open(path)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	b, err := New(db, nil)
+	require.NoError(t, err)
+	var services []batch.ServiceID
+	var in []batch.Batch
+	for i := range lanes * each {
+		in = append(in, newBatch(fmt.Sprint("lane", i%lanes), i))
+	}
+	for i := range lanes {
+		services = append(services, batch.ServiceID(fmt.Sprint("lane", i)))
+	}
+	require.NoError(t, a.Add(t.Context(), in...))
+	var mu sync.Mutex
+	order := map[batch.ServiceID][]batch.ID{}
+	left := lanes * each
+	var g errgroup.Group
+	for _, s := range []*Store{a, b, a, b} {
+		g.Go(func() error {
+			for {
+				q := query(services...)
+				q.Limit = 7
+				got, err := s.Claim(t.Context(), q, serial)
+				if err != nil {
+					return err
+				}
+				var out []store.Outcome
+				for _, r := range got.Runs {
+					for _, c := range r.Batches {
+						mu.Lock()
+						order[r.Service] = append(order[r.Service], c.Key.ID)
+						mu.Unlock()
+						out = append(out, store.Outcome{Ref: c.Ref, Version: c.Version, Finding: store.IsCommitted, By: batch.BySubmitter})
+					}
+				}
+				applied, err := s.Record(t.Context(), out)
+				if err != nil {
+					return err
+				}
+				mu.Lock()
+				for _, x := range applied {
+					if x.Result != store.Written {
+						mu.Unlock()
+						return fmt.Errorf("%s: %v", x.Key, x.Result)
+					}
+				}
+				left -= len(applied)
+				done := left <= 0
+				mu.Unlock()
+				if done {
+					return nil
+				}
+			}
+		})
+	}
+	require.NoError(t, g.Wait())
+	for _, service := range services {
+		var want []batch.ID
+		for _, b := range in {
+			if b.Service == service {
+				want = append(want, b.ID)
+			}
+		}
+		assert.Equal(t, want, order[service], service)
+	}
+	n, err := a.Lanes(t.Context(), store.LanesQuery{Start: true, Limit: 10})
+	require.NoError(t, err)
+	assert.Empty(t, n)
+}
+
+// AddTx is part of the application's transaction, and alone in failing.
+func TestAddTx(t *testing.T) {
+	s, _, _ := fresh(t)
+	ctx := t.Context()
+	require.NoError(t, s.Add(ctx, newBatch("a", 1)))
+	_, err := s.db.Exec("CREATE TABLE app (n INTEGER)")
+	require.NoError(t, err)
+	in := func(end func(*sql.Tx) error, do func(*sql.Tx)) {
+		tx, err := s.db.DB.BeginTx(ctx, nil)
+		require.NoError(t, err)
+		_, err = tx.Exec("INSERT INTO app VALUES (1)")
+		require.NoError(t, err)
+		do(tx)
+		require.NoError(t, end(tx))
+	}
+	other := newBatch("a", 1)
+	other.Payload = []byte("other")
+	in((*sql.Tx).Commit, func(tx *sql.Tx) {
+		assert.ErrorIs(t, s.AddTx(ctx, tx, newBatch("a", 2), other), batch.ErrConflict)
+		require.NoError(t, s.AddTx(ctx, tx, newBatch("a", 3)))
+	})
+	in((*sql.Tx).Rollback, func(tx *sql.Tx) { require.NoError(t, s.AddTx(ctx, tx, newBatch("a", 4))) })
+	var rows int
+	require.NoError(t, s.db.Get(&rows, "SELECT count(*) FROM app"))
+	assert.Equal(t, 1, rows, "the application's own row")
+	found, _, err := s.List(ctx, store.ListQuery{})
+	require.NoError(t, err)
+	var ids []batch.ID
+	for _, r := range found {
+		ids = append(ids, r.ID)
+	}
+	assert.Equal(t, []batch.ID{newBatch("a", 1).ID, newBatch("a", 3).ID}, ids)
+}
+
+// Prune leaves nothing behind, whether or not foreign keys are enforced.
+func TestPruneLeavesNothing(t *testing.T) {
+	for _, fk := range []string{"on", "off"} {
+		t.Run("foreign_keys="+fk, func(t *testing.T) {
+			db, err := sql.Open("sqlite3", "file:"+filepath.Join(t.TempDir(), "q.db")+"?"+strings.Replace(testSettings, "_foreign_keys=on", "_foreign_keys="+fk, 1))
+			require.NoError(t, err)
+			defer func() { require.NoError(t, db.Close()) }()
+			s, err := New(db, nil)
+			require.NoError(t, err)
+			ctx := t.Context()
+			require.NoError(t, s.Migrate(ctx))
+			require.NoError(t, s.Add(ctx, newBatch("a", 1)))
+			got, err := s.Claim(ctx, query("a"), serial)
+			require.NoError(t, err)
+			c := got.Runs[0].Batches[0]
+			o := store.Outcome{Ref: c.Ref, Version: c.Version, Finding: store.IsCommitted, By: batch.BySubmitter,
+				Receipts: []batch.Receipt{{TransactionID: "t", Data: []byte("x")}}}
+			applied, err := s.Record(ctx, []store.Outcome{o})
+			require.NoError(t, err)
+			require.Equal(t, store.Written, applied[0].Result)
+			n, err := s.Prune(ctx, store.PruneQuery{})
+			require.NoError(t, err)
+			require.Equal(t, 1, n)
+			for _, table := range []string{"batches", "batch_payloads", "transactions", "open_batches", "outcomes", "transaction_receipts", "tombstones"} {
+				var rows int
+				require.NoError(t, db.QueryRow("SELECT count(*) FROM "+table).Scan(&rows))
+				assert.Zero(t, rows, table)
+			}
+		})
+	}
+}
+
+// While nothing is due, Pending needs no lock: another's transaction may write on.
+func TestPendingReadsWhileNothingIsDue(t *testing.T) {
+	s, _, _ := fresh(t)
+	tx, err := s.db.Begin() // BEGIN IMMEDIATE
+	require.NoError(t, err)
+	due, err := s.Pending(t.Context(), store.PendingQuery{Limit: 1, Lease: time.Second})
+	require.NoError(t, err)
+	assert.Empty(t, due)
+	require.NoError(t, tx.Rollback())
+}
+
+func TestFootprintRoundTrip(t *testing.T) {
+	long := strings.Repeat("f", batch.MaxIDLen)
+	for _, f := range []batch.Footprint{
+		{}, {Reads: []string{"a"}}, {Writes: []string{"b"}}, {Reads: []string{"", long}, Writes: []string{long, "x", ""}},
+	} {
+		b := encodeFootprint(f)
+		got, err := decodeFootprint(b)
+		require.NoError(t, err)
+		assert.Equal(t, f, got)
+		for cut := 1; cut < len(b); cut++ {
+			if got, err := decodeFootprint(b[:cut]); err == nil {
+				assert.Less(t, len(got.Writes), len(f.Writes), "a cut footprint is an error or shorter, and never panics")
+			}
+		}
+	}
+	assert.Nil(t, encodeFootprint(batch.Footprint{}))
+}
+
+// What SQLite refused is not lost on the way to the caller.
+func TestErrorsKeepTheirCause(t *testing.T) {
+	s, _, path := fresh(t)
+	require.NoError(t, os.Chmod(path, 0o600))
+	require.NoError(t, s.db.Close())
+	err := s.Add(t.Context(), newBatch("a", 1))
+	require.Error(t, err)
+	assert.Contains(t, err.Error(), "sqlite: add: ")
+	assert.NotErrorIs(t, err, ErrNotMigrated)
+	assert.Error(t, errors.Unwrap(err))
+}
