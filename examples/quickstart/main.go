@@ -129,35 +129,36 @@ func run(ctx context.Context, c config) error {
 			if !restarted && progress.finals() > len(batches)/2 {
 				restarted = true
 				node.Restart()
-				fmt.Printf("\nthe node was restarted: it forgot %s\n", "everything that was not in a block")
+				fmt.Println("\nthe node was restarted: it forgot everything that was not in a block")
 			}
 		}
 	}
 }
 
 func openStore(ctx context.Context, c config) (st store.Store, where string, done func(), err error) {
+	nothing := func() {}
 	switch c.store {
 	case "memory":
-		return memory.New(), "memory", func() {}, nil
+		return memory.New(), "memory", nothing, nil
 	case "sqlite":
 	default:
 		return nil, "", nil, fmt.Errorf("-store %q: want sqlite or memory", c.store)
 	}
-	path, done := c.db, func() {}
+	path, clean := c.db, nothing
 	if path == "" {
 		dir, err := os.MkdirTemp("", "quickstart")
 		if err != nil {
 			return nil, "", nil, err
 		}
-		done = func() { os.RemoveAll(dir) }
+		clean = func() { os.RemoveAll(dir) }
 		path = filepath.Join(dir, "queue.db")
 	}
 	db, err := sqliteopen.Open(path)
 	if err != nil {
-		done()
+		clean()
 		return nil, "", nil, fmt.Errorf("%w\n(SQLite needs a C compiler; without one: -store memory)", err)
 	}
-	closeAll := func() { db.Close(); done() }
+	closeAll := func() { db.Close(); clean() }
 	sq, err := sqlite.New(db, nil)
 	if err == nil {
 		err = sq.Migrate(ctx)
