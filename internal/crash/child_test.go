@@ -1,0 +1,197 @@
+package crash
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptrace"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/mattn/go-sqlite3"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/sqlite"
+)
+
+// window is a stretch of the child's work in which it is killed.
+type window string
+
+const (
+	inAdd    window = "inside Add"
+	claimed  window = "after a claim commits"
+	inPost   window = "mid-POST"
+	replied  window = "after the reply, before the record"
+	inRecord window = "mid-record"
+	nowhere  window = "" // runs until everything is final
+)
+
+var windows = []window{inAdd, claimed, inPost, replied, inRecord}
+
+// job is what the parent tells a child, as JSON in its environment.
+type job struct {
+	DB      string
+	URL     string
+	Kind    string // of the ledger: "sawtooth" or "unforgiving"
+	Batches string // a file of those to add, in order
+	From    int    // the first that is not acknowledged
+	Add     int    // how many to add
+	Kill    window
+	Nth     int64 // it is killed the n-th time it gets there
+}
+
+const jobVariable = "DLTBATCH_CRASH_JOB"
+
+// Small times, so that a claim of a dead child expires soon.
+const (
+	requestTimeout = 250 * time.Millisecond
+	claimTTL       = 500 * time.Millisecond
+)
+
+// killer ends the process, as kill -9 does, when a window was reached often enough.
+type killer struct {
+	job   job
+	count atomic.Int64
+	phase atomic.Value // window that the store is in
+}
+
+func (k *killer) reach(w window) {
+	if w != nowhere && w == k.job.Kill && k.count.Add(1) == k.job.Nth {
+		fmt.Println("killed", w)
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {} // until the signal arrives
+	}
+}
+
+// inPhase marks that the store is at work, so that the database's hook knows for what.
+func (k *killer) inPhase(w window, f func() error) error {
+	k.phase.Store(w)
+	defer k.phase.Store(nowhere)
+	return f()
+}
+
+func (k *killer) openDB() (*sql.DB, error) {
+	k.phase.Store(nowhere)
+	sql.Register("sqlite3_killer", &sqlite3.SQLiteDriver{ConnectHook: func(c *sqlite3.SQLiteConn) error {
+		c.RegisterUpdateHook(func(int, string, string, int64) { k.reach(k.phase.Load().(window)) })
+		c.RegisterCommitHook(func() int { k.reach(k.phase.Load().(window)); return 0 })
+		return nil
+	}})
+	return sql.Open("sqlite3_killer", "file:"+k.job.DB+"?_journal_mode=WAL&_busy_timeout=5000&_synchronous=FULL&_txlock=immediate&_foreign_keys=on")
+}
+
+// killerStore is a store whose callers die in its windows.
+type killerStore struct {
+	*sqlite.Store
+	k *killer
+}
+
+func (s killerStore) Add(ctx context.Context, batches ...batch.Batch) error {
+	return s.k.inPhase(inAdd, func() error { return s.Store.Add(ctx, batches...) })
+}
+
+func (s killerStore) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
+	c, err := s.Store.Claim(ctx, q, choose)
+	if err == nil && len(c.Runs) > 0 {
+		s.k.reach(claimed)
+	}
+	return c, err
+}
+
+func (s killerStore) Record(ctx context.Context, outcomes []store.Outcome) (applied []store.Applied, err error) {
+	err = s.k.inPhase(inRecord, func() error {
+		applied, err = s.Store.Record(ctx, outcomes)
+		return err
+	})
+	return applied, err
+}
+
+// killerLedger dies while a request is on the wire, and right after the reply.
+type killerLedger struct {
+	dlt.Ledger
+	k *killer
+}
+
+func (l killerLedger) Submit(ctx context.Context, a batch.Attempt) error {
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn:      func(httptrace.GotConnInfo) { l.k.reach(inPost) },
+		WroteRequest: func(httptrace.WroteRequestInfo) { l.k.reach(inPost) },
+	})
+	err := l.Ledger.Submit(ctx, a)
+	l.k.reach(replied)
+	return err
+}
+
+func (l killerLedger) Resolve(ctx context.Context, a batch.Attempt) (dlt.Evidence, error) {
+	return l.Ledger.(dlt.Resolver).Resolve(ctx, a)
+}
+
+// child is the killed process's main.
+func child(text string) error {
+	var k killer
+	if err := json.Unmarshal([]byte(text), &k.job); err != nil {
+		return err
+	}
+	db, err := k.openDB()
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	inner, err := sqlite.New(db, nil)
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	if err := inner.Migrate(ctx); err != nil {
+		return err
+	}
+	ledger, err := k.ledger()
+	if err != nil {
+		return err
+	}
+	runner, err := dltbatch.New(killerStore{inner, &k}, killerLedger{ledger, &k}, &dltbatch.Options{
+		RequestTimeout: requestTimeout, ClaimTTL: claimTTL, PollInterval: 50 * time.Millisecond,
+		ScanInterval: 50 * time.Millisecond, RetryDelay: 50 * time.Millisecond, QuickRetryPause: 20 * time.Millisecond,
+		Drain: time.Second,
+	})
+	if err != nil {
+		return err
+	}
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- runner.Run(running) }()
+
+	batches, err := readBatches(k.job.Batches)
+	if err != nil {
+		return err
+	}
+	for i := k.job.From; i < min(len(batches), k.job.From+k.job.Add); i++ {
+		if err := runner.Add(ctx, batches[i]); err != nil {
+			return err
+		}
+		fmt.Println("acked", i)
+	}
+	if err := runner.Idle(ctx); err != nil {
+		return err
+	}
+	stop()
+	return <-ended
+}
+
+func (k *killer) ledger() (dlt.Ledger, error) {
+	if k.job.Kind == "sawtooth" {
+		return sawtooth.New(k.job.URL, &sawtooth.Options{
+			Grace: 300 * time.Millisecond, ResendQuiet: 700 * time.Millisecond, Settle: 100 * time.Millisecond,
+		})
+	}
+	return &wireLedger{url: k.job.URL, client: &http.Client{}}, nil
+}

@@ -1,0 +1,215 @@
+package crash
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
+	"github.com/dltbatch/dltbatch/internal/leak"
+	"github.com/dltbatch/dltbatch/store/sqlite"
+	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
+)
+
+var (
+	kills     = flag.Int("crash.kills", 10, "kills in each window, for each ledger")
+	crashSeed = flag.Uint64("crash.seed", 1, "seed of where exactly the kills fall")
+)
+
+func TestMain(m *testing.M) {
+	if text := os.Getenv(jobVariable); text != "" {
+		if err := child(text); err != nil {
+			fmt.Fprintln(os.Stderr, "child:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(leak.Check(m))
+}
+
+const lanes = 5
+
+// TestKillSawtooth kills children that submit to a Sawtooth node.
+func TestKillSawtooth(t *testing.T) {
+	t.Parallel()
+	node := sawtoothtest.Start(t, &sawtoothtest.Options{
+		BlockInterval: 10 * time.Millisecond, CacheTime: 500 * time.Millisecond,
+		Faults: &sawtoothtest.Faults{Seed: *crashSeed, ResetAfter: 0.05, Late: 0.05, LateBy: 100 * time.Millisecond, FalseInvalid: 0.03},
+	})
+	key, err := sawtooth.GeneratePrivateKey()
+	require.NoError(t, err)
+	batches := make([]batch.Batch, 5**kills*3)
+	for i := range batches {
+		lane := fmt.Sprintf("lane%d", i%lanes)
+		payload, address := sawtoothtest.Inc(lane, 1)
+		if i < lanes {
+			payload, address = sawtoothtest.Set(lane, 1)
+		}
+		batches[i], err = sawtooth.Build(key, batch.ServiceID(lane), sawtooth.Transaction{
+			FamilyName: "intkey", FamilyVersion: "1.0", Nonce: fmt.Sprint(i),
+			Inputs: []string{address}, Outputs: []string{address}, Payload: payload,
+		})
+		require.NoError(t, err)
+	}
+	suite := run(t, job{Kind: "sawtooth", URL: node.URL()}, batches)
+
+	lane, order := map[batch.ID]string{}, map[string][]batch.ID{}
+	for _, b := range suite.added {
+		lane[b.ID] = string(b.Service)
+		order[string(b.Service)] = append(order[string(b.Service)], b.ID)
+	}
+	// A dead client's connection is noticed a little later than its death.
+	require.NoError(t, node.Check(sawtoothtest.Expect{
+		Lane: func(id batch.ID) string { return lane[id] }, Order: order, Slack: 20 * time.Millisecond,
+	}))
+	suite.checkRecords(t)
+}
+
+// TestKillUnforgiving kills children that submit to a ledger which executes every
+// duplicate, loses replies, and takes requests after their connection has ended.
+func TestKillUnforgiving(t *testing.T) {
+	t.Parallel()
+	traits := ledgermem.Unforgiving(lateArrival)
+	faults := ledgermem.Faults{
+		Seed: *crashSeed, LostReply: 0.05, LostRequest: 0.03, Late: 0.07, Busy: 0.03,
+		MaxLatency: 10 * time.Millisecond, MaxDelay: lateArrival,
+	}
+	ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, CommitAfter: 10 * time.Millisecond, Fault: faults.Fault})
+	server := httptest.NewServer(wireServer(ledger))
+	defer server.Close()
+	batches := make([]batch.Batch, 5**kills*3)
+	for i := range batches {
+		batches[i] = batch.Batch{
+			ID: batch.ID(fmt.Sprintf("b%05d", i)), Service: batch.ServiceID(fmt.Sprint("lane", i%lanes)),
+			Payload: fmt.Appendf(nil, "batch %d", i),
+		}
+	}
+	suite := run(t, job{Kind: "unforgiving", URL: server.URL}, batches)
+
+	order := map[batch.ServiceID][]batch.ID{}
+	for _, b := range suite.added {
+		order[b.Service] = append(order[b.Service], b.ID)
+	}
+	require.NoError(t, ledger.Check(order))
+	for service, ids := range order {
+		require.Equal(t, ids, ledger.Log(service), "everything acknowledged, in order, once")
+	}
+	suite.checkRecords(t)
+}
+
+// suite is the parent's side of a run.
+type suite struct {
+	db    string
+	added []batch.Batch // acknowledged, in order
+}
+
+// run kills children until every window has had its share, and lets a last one finish.
+func run(t *testing.T, j job, batches []batch.Batch) suite {
+	t.Logf("seed %d", *crashSeed)
+	rng := rand.New(rand.NewPCG(*crashSeed, 4))
+	dir := t.TempDir()
+	j.DB, j.Batches = filepath.Join(dir, "queue.db"), filepath.Join(dir, "batches.json")
+	require.NoError(t, writeBatches(j.Batches, batches))
+	// The tables are there before the first kill: what is tested is the queue, not goose.
+	db, err := sqliteopen.Open(j.DB)
+	require.NoError(t, err)
+	st, err := sqlite.New(db, nil)
+	require.NoError(t, err)
+	require.NoError(t, st.Migrate(t.Context()))
+	require.NoError(t, db.Close())
+
+	killed := map[window]int{}
+	for tries := 0; ; tries++ {
+		left := slices.DeleteFunc(slices.Clone(windows), func(w window) bool { return killed[w] >= *kills })
+		if len(left) == 0 {
+			break
+		}
+		require.Less(t, tries, 20**kills, "children end before they are killed: %v", killed)
+		j.Kill, j.Add = left[rng.IntN(len(left))], 2+rng.IntN(3)
+		j.Nth = 1 + rng.Int64N(4)
+		if j.Kill == inAdd || j.Kill == inRecord {
+			j.Nth = 1 + rng.Int64N(8) // several rows are written in each
+		}
+		acked, at := start(t, j)
+		j.From = max(j.From, acked)
+		if at != nowhere {
+			killed[at]++
+		}
+		require.LessOrEqual(t, j.From+8, len(batches), "more batches are needed: %v", killed)
+	}
+	j.Kill, j.Add = nowhere, len(batches) // the rest, in peace
+	acked, at := start(t, j)
+	require.Equal(t, nowhere, at)
+	require.Equal(t, len(batches), acked)
+	total := 0
+	for _, w := range windows {
+		t.Logf("%3d killed %s", killed[w], w)
+		total += killed[w]
+	}
+	t.Logf("%3d killed; %d batches acknowledged", total, acked)
+	return suite{j.DB, batches}
+}
+
+// start runs one child to its end and returns how many batches are acknowledged by
+// now, and in which window it was killed.
+func start(t *testing.T, j job) (acked int, at window) {
+	text, err := json.Marshal(j)
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, os.Args[0])
+	cmd.Env = append(os.Environ(), jobVariable+"="+string(text))
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		line := lines.Text()
+		if w, ok := strings.CutPrefix(line, "killed "); ok {
+			at = window(w)
+			continue
+		}
+		var i int
+		if _, err := fmt.Sscanf(line, "acked %d", &i); err == nil {
+			acked = i + 1
+		}
+	}
+	err = cmd.Wait()
+	require.NoError(t, ctx.Err(), "a child neither finished nor was killed\n%s", &stderr)
+	if at == nowhere {
+		require.NoError(t, err, "%s", &stderr)
+	}
+	return acked, at
+}
+
+// checkRecords holds the store against the ledger: everything is Committed.
+func (s suite) checkRecords(t *testing.T) {
+	db, err := sqliteopen.Open(s.db)
+	require.NoError(t, err)
+	defer db.Close()
+	st, err := sqlite.New(db, nil)
+	require.NoError(t, err)
+	for _, b := range s.added {
+		rec, err := st.Get(t.Context(), b.Key())
+		require.NoError(t, err, "acknowledged, and lost")
+		require.Equal(t, batch.Committed, rec.State, "%s: %v", b.ID, rec.Error)
+	}
+}
