@@ -298,6 +298,10 @@ func TestTransactionsOfOthers(t *testing.T) {
 	require.NoError(t, err)
 	_, err = sawtooth.NewBatch(batcher, "", []sawtooth.SignedTransaction{own}, nil)
 	require.ErrorIs(t, err, batch.ErrInvalidInput, "meant for another batcher")
+	forged := tx
+	forged.ID = sigTest
+	_, err = sawtooth.NewBatch(batcher, "", []sawtooth.SignedTransaction{forged}, nil)
+	require.ErrorIs(t, err, batch.ErrInvalidInput, "a signature over something else")
 	tx.Payload = []byte("swapped")
 	_, err = sawtooth.NewBatch(batcher, "", []sawtooth.SignedTransaction{tx}, nil)
 	require.ErrorIs(t, err, batch.ErrInvalidInput)

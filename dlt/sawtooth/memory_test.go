@@ -1,0 +1,36 @@
+package sawtooth
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+func TestMemoryIsBoundedAndKeepsTheLast(t *testing.T) {
+	id := func(n int) batch.ID { return batch.ID(strconv.Itoa(n)) }
+	var m memory
+	assert.Zero(t, m.mask("nobody"))
+	m.forget("nobody")
+	const all = 3*maxMemory + 10
+	for n := range all {
+		m.add(id(n), uint32(n%3))
+		if n == maxMemory-1 {
+			m.add(id(0), 5) // across the change of halves
+			assert.EqualValues(t, 1|1<<5, m.mask(id(0)))
+		}
+	}
+	assert.LessOrEqual(t, len(m.new)+len(m.old), 2*maxMemory)
+	for n := all - maxMemory; n < all; n++ {
+		if m.mask(id(n)) != 1<<(n%3) {
+			t.Fatalf("%d is forgotten", n)
+		}
+	}
+	assert.Zero(t, m.mask(id(1)))
+	m.forget(id(all - 1))
+	m.forget(id(all - maxMemory))
+	assert.Zero(t, m.mask(id(all-1)))
+	assert.Zero(t, m.mask(id(all-maxMemory)))
+}
