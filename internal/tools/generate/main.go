@@ -1,0 +1,98 @@
+// Generate writes all generated code of the module: protobuf and mocks. Run it in
+// the folder of this module; the files land in the tree, or below -out.
+//
+//	go run ./generate
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// protos are the .proto files, from the root of the module. Their Go code lies beside them.
+var protos = []string{
+	"dlt/sawtooth/internal/pb/sawtooth.proto",
+}
+
+// mock is a file of mocks: of all interfaces of one source file but those left out.
+type mock struct {
+	source, file string // from the root of the module
+	pkg          string
+	leftOut      string // separated by commas
+}
+
+var mocks = []mock{
+	// Ledger holds the methods of the two that are left out.
+	{source: "dlt/ledger.go", file: "dlt/dltmock/mock.go", pkg: "dltmock", leftOut: "Submitter,BatchStatusReader"},
+	{source: "store/store.go", file: "store/storemock/mock.go", pkg: "storemock"},
+	{source: "queuer/strategy.go", file: "queuer/queuermock/mock.go", pkg: "queuermock"},
+	{source: "batch/event.go", file: "batch/batchmock/mock.go", pkg: "batchmock"},
+}
+
+func main() {
+	root := flag.String("root", "../..", "the root of the module that is read")
+	out := flag.String("out", "", "the root of what is written (default: -root)")
+	flag.Parse()
+	if *out == "" {
+		*out = *root
+	}
+	if err := generate(*root, *out); err != nil {
+		fmt.Fprintln(os.Stderr, "generate:", err)
+		os.Exit(1)
+	}
+}
+
+// generate reads sources below root and writes what is made of them below out.
+func generate(root, out string) error {
+	for _, p := range protos {
+		// protogen writes beside what it reads.
+		text, err := os.ReadFile(filepath.Join(root, p))
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(out, p)
+		if err := write(target, text); err != nil {
+			return err
+		}
+		if err := run("run", "./protogen", target); err != nil {
+			return fmt.Errorf("%s: %w", p, err)
+		}
+	}
+	for _, m := range mocks {
+		target := filepath.Join(out, m.file)
+		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+			return err
+		}
+		args := []string{
+			"tool", "mockgen", "-typed", "-write_source_comment=false", "-write_command_comment=false", "-write_package_comment=false",
+			"-source", filepath.Join(root, m.source), "-destination", target, "-package", m.pkg,
+		}
+		if m.leftOut != "" {
+			args = append(args, "-exclude_interfaces", m.leftOut)
+		}
+		if err := run(args...); err != nil {
+			return fmt.Errorf("%s: %w", m.source, err)
+		}
+	}
+	return nil
+}
+
+// write leaves a file that holds the text already as it is.
+func write(file string, text []byte) error {
+	if old, err := os.ReadFile(file); err == nil && string(old) == string(text) {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(file, text, 0o644)
+}
+
+func run(args ...string) error {
+	cmd := exec.Command("go", args...)
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	return cmd.Run()
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// fromTools is the root of the module, from the folder of the tools.
+const fromTools = "../.."
+
+// TestGeneratedUpToDate makes everything again and compares it with the tree; and
+// whatever in the tree says that it is generated must be among it.
+func TestGeneratedUpToDate(t *testing.T) {
+	t.Chdir("..") // the commands belong to the module's own folder
+	out := t.TempDir()
+	require.NoError(t, generate(fromTools, out))
+	made := map[string]bool{}
+	walk(t, out, func(path, text string) {
+		made[path] = true
+		have, err := os.ReadFile(filepath.Join(fromTools, path))
+		require.NoError(t, err)
+		require.Equal(t, text, string(have), "%s is not what its source says: run make generate", path)
+	})
+	require.GreaterOrEqual(t, len(made), len(protos)+len(mocks))
+	walk(t, fromTools, func(path, text string) {
+		if first, _, _ := strings.Cut(text, "\n"); strings.HasSuffix(path, ".go") && strings.HasPrefix(first, "// Code generated") {
+			require.True(t, made[path], "nothing makes %s", path)
+		}
+	})
+}
+
+// TestGenerateSeesAChange shows that the comparison above can fail.
+func TestGenerateSeesAChange(t *testing.T) {
+	t.Chdir("..")
+	root, out := t.TempDir(), t.TempDir()
+	for _, file := range []string{"go.mod", protos[0], mocks[0].source, mocks[1].source, mocks[2].source, mocks[3].source} {
+		text, err := os.ReadFile(filepath.Join(fromTools, file))
+		require.NoError(t, err)
+		changed := strings.Replace(string(text), "BatchStatuses(ctx", "BatchStatusesAnew(ctx", 1)
+		require.NoError(t, write(filepath.Join(root, file), []byte(changed)))
+	}
+	require.NoError(t, generate(root, out))
+	made, err := os.ReadFile(filepath.Join(out, mocks[0].file))
+	require.NoError(t, err)
+	have, err := os.ReadFile(filepath.Join(fromTools, mocks[0].file))
+	require.NoError(t, err)
+	require.NotEqual(t, string(made), string(have))
+	require.Contains(t, string(made), "BatchStatusesAnew")
+}
+
+func walk(t *testing.T, root string, see func(path, text string)) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && d.Name() == ".git" {
+			return filepath.SkipDir
+		}
+		if !d.Type().IsRegular() || !strings.HasSuffix(path, ".go") {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		see(filepath.ToSlash(rel), string(text))
+		return nil
+	}))
+}

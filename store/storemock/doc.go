@@ -1,0 +1,13 @@
+// Package storemock holds generated mocks of the contracts with a database, for
+// tests that prescribe single calls. For a store that keeps what it is given,
+// take store/memory.
+package storemock
+
+import "github.com/dltbatch/dltbatch/store"
+
+var (
+	_ store.Store      = (*MockStore)(nil)
+	_ store.BatchStore = (*MockBatchStore)(nil)
+	_ store.Engine     = (*MockEngine)(nil)
+	_ store.Operator   = (*MockOperator)(nil)
+)
