@@ -2,6 +2,7 @@ package sawtoothtest
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -37,6 +38,7 @@ const (
 // through as one block.
 func (v *validator) makeBlock(now time.Time) {
 	c := &candidate{v: v, now: now, txs: map[string]fate{}, state: map[string]string{}}
+	v.overtake()
 	before := len(v.pool)
 	kept := make([]*pooled, 0, len(v.pool))
 	for i, p := range v.pool {
@@ -66,6 +68,38 @@ func (v *validator) makeBlock(now time.Time) {
 	}
 	v.limit.update(before, len(c.done))
 	v.journal.add(Entry{Time: now, Kind: BlockCommitted, Batches: ids, Block: num})
+}
+
+// overtake moves batches ahead of others that they do not conflict with, by
+// inputs and outputs or by dependencies.
+func (v *validator) overtake() {
+	f := v.o.Faults
+	if f == nil || f.Overtake == 0 {
+		return
+	}
+	for i := range v.pool {
+		id := v.pool[i].batch.id
+		for j := i; j > 0; j-- {
+			d := draw{seed: f.Seed, id: id, try: i - j, salt: "overtake"}
+			a, b := v.pool[j-1].batch, v.pool[j].batch
+			if d.float("") >= f.Overtake || conflict(a, b) || depends(b, a) {
+				break
+			}
+			v.pool[j-1], v.pool[j] = v.pool[j], v.pool[j-1]
+		}
+	}
+}
+
+// depends reports whether b names a transaction of a.
+func depends(b, a *submitted) bool {
+	for _, x := range b.txs {
+		for _, y := range a.txs {
+			if slices.Contains(x.header.GetDependencies(), y.id) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // take puts one batch through the gates of the candidate and the scheduler, and

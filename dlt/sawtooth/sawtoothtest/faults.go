@@ -38,6 +38,10 @@ type Faults struct {
 	// LateBy defaults to 200 ms.
 	LateBy time.Duration
 
+	// Overtake is the probability, place by place, that a batch is executed ahead of
+	// one before it in the pool that it does not conflict with (B8).
+	Overtake float64
+
 	// What an accepted batch suffers. See [BatchFault].
 	Lose, LatePending, FalseInvalid, Reexecute float64
 	// LatePendingBy defaults to 500 ms.
@@ -97,7 +101,7 @@ const (
 
 // Fault is what happens to one request. The zero value is none.
 type Fault struct {
-	Delay  time.Duration // before the request is looked at
+	Delay  time.Duration // before the request is looked at; a client that leaves meanwhile has sent nothing
 	Answer Answer
 	Status int // of AnswerError
 	Code   int // the node's own code; 0 answers a page that is no JSON, as a proxy does
@@ -129,7 +133,7 @@ func (f *Faults) check() error {
 		}
 	}
 	for _, group := range [...][]float64{
-		f.submitRates(), f.statusRates(), {f.Latency}, {f.Lose}, {f.LatePending}, {f.FalseInvalid}, {f.Reexecute},
+		f.submitRates(), f.statusRates(), {f.Latency}, {f.Overtake}, {f.Lose}, {f.LatePending}, {f.FalseInvalid}, {f.Reexecute},
 	} {
 		sum := 0.0
 		for _, r := range group {

@@ -72,6 +72,11 @@ func TestB5PublisherKeepsOrder(t *testing.T) {
 		is(t, n, b, Unknown)
 		time.Sleep(2 * time.Second)
 		require.Equal(t, []batch.ID{id(a), id(b)}, n.Chain())
+		last := time.Time{}
+		for _, e := range n.Journal() {
+			require.False(t, e.Time.Before(last), "the journal goes back in time at %+v", e)
+			last = e.Time
+		}
 	})
 }
 
@@ -215,6 +220,30 @@ func TestB7Restart(t *testing.T) {
 		value, _ := n.Value("x")
 		assert.Equal(t, int64(3), value)
 		require.NoError(t, n.Check(Expect{Order: map[string][]batch.ID{"": {id(done), id(pending)}}}))
+	})
+}
+
+// B8: what does not conflict may overtake; what does, or depends, never.
+func TestB8Overtake(t *testing.T) {
+	inBubble(t, Options{Faults: &Faults{Seed: 3, Overtake: .9}}, func(t *testing.T, n *Node) {
+		lanes := []string{"x", "y", "z"}
+		want := map[string][]batch.ID{}
+		of := map[batch.ID]string{}
+		var list []*pb.Batch
+		var sent []batch.ID
+		for i := range 30 {
+			name := lanes[i%len(lanes)]
+			b := mk(t, call(Set(name, int64(i))))
+			list, sent = append(list, b), append(sent, id(b))
+			want[name], of[id(b)] = append(want[name], id(b)), name
+		}
+		last := mk(t, call(Set("free", 1)).with(dependsOn(txID(list[29], 0))))
+		list = append(list, last)
+		want["free"], of[id(last)] = []batch.ID{id(last)}, "free"
+		bubbleSubmit(t, n, list...)
+		time.Sleep(2 * time.Second)
+		require.NoError(t, n.Check(Expect{Lane: func(id batch.ID) string { return of[id] }, Order: want}))
+		require.NotEqual(t, append(sent, id(last)), n.Chain())
 	})
 }
 

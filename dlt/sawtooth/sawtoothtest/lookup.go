@@ -18,11 +18,7 @@ func (n *Node) lookup(w http.ResponseWriter, r *http.Request, ids []string, read
 	for i, id := range ids {
 		named[i] = batch.ID(id)
 	}
-	n.mu.Lock()
-	n.now()
-	epoch := n.v.epoch
-	_, fault := n.try(OpLookup, named)
-	n.mu.Unlock()
+	epoch, fault := n.admit(OpLookup, named)
 	if !n.pause(r.Context(), fault.Delay) {
 		reset(w)
 		return

@@ -54,6 +54,14 @@ func newNode(o *Options) (*Node, error) {
 	return n, nil
 }
 
+// locked runs f under the lock, on a validator that is up to date. A hook of the
+// user's may panic or end its goroutine in there; that must not hold the lock for ever.
+func (n *Node) locked(f func(now time.Time)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	f(n.now())
+}
+
 // now brings the validator up to date. The lock is held.
 func (n *Node) now() time.Time {
 	now := time.Now()
@@ -77,27 +85,27 @@ var (
 // await blocks until ready, which is asked under the lock, says so.
 func (n *Node) await(ctx context.Context, epoch int, deadline time.Time, ready func() bool) error {
 	for {
-		n.mu.Lock()
-		now := n.now()
-		if n.v.epoch != epoch {
-			n.mu.Unlock()
-			return errRestarted
-		}
-		if ready() {
-			n.mu.Unlock()
-			return nil
-		}
-		if !now.Before(deadline) {
-			n.mu.Unlock()
-			return errTimedOut
-		}
+		var err error
+		var over bool
+		var changed chan struct{}
 		until := deadline
-		if at, ok := n.v.next(); ok && at.Before(until) {
-			until = at
+		n.locked(func(now time.Time) {
+			switch {
+			case ready():
+				over = true
+			case n.v.epoch != epoch:
+				err, over = errRestarted, true
+			case !now.Before(deadline):
+				err, over = errTimedOut, true
+			}
+			if at, ok := n.v.next(); ok && at.Before(until) {
+				until = at
+			}
+			changed = n.changed
+		})
+		if over {
+			return err
 		}
-		changed := n.changed
-		n.mu.Unlock()
-
 		timer := time.NewTimer(time.Until(until))
 		select {
 		case <-timer.C:
@@ -116,22 +124,24 @@ func (n *Node) await(ctx context.Context, epoch int, deadline time.Time, ready f
 // call has the validator run something on a client thread. With all threads held
 // it queues, and may run after call has given up.
 func (n *Node) call(ctx context.Context, epoch int, deadline time.Time, run func(now time.Time)) error {
-	n.mu.Lock()
-	now := n.now()
-	if n.v.epoch != epoch {
-		n.mu.Unlock()
+	t := &ticket{run: run}
+	restarted := false
+	n.locked(func(now time.Time) {
+		switch {
+		case n.v.epoch != epoch:
+			restarted = true
+		case n.v.busy():
+			n.v.backlog = append(n.v.backlog, t)
+		default:
+			run(now)
+			t.ran = true
+			n.v.freeThreads(now)
+			n.wake()
+		}
+	})
+	if restarted {
 		return errRestarted
 	}
-	if !n.v.busy() {
-		run(now)
-		n.v.freeThreads(now)
-		n.wake()
-		n.mu.Unlock()
-		return nil
-	}
-	t := &ticket{run: run}
-	n.v.backlog = append(n.v.backlog, t)
-	n.mu.Unlock()
 	return n.await(ctx, epoch, deadline, func() bool { return t.ran })
 }
 
@@ -167,6 +177,15 @@ func (n *Node) try(op Operation, ids []batch.ID) (int, Fault) {
 		try = n.tries[op][ids[0]]
 	}
 	return try, n.o.Faults.request(Point{Operation: op, Batches: ids, Try: try})
+}
+
+// admit begins a request that reads: in which life of the node, and what happens to it.
+func (n *Node) admit(op Operation, ids []batch.ID) (epoch int, f Fault) {
+	n.locked(func(time.Time) {
+		epoch = n.v.epoch
+		_, f = n.try(op, ids)
+	})
+	return epoch, f
 }
 
 // ServeHTTP implements [http.Handler].

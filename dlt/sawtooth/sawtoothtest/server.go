@@ -127,12 +127,11 @@ func (n *Node) Close() {
 // Restart is a crash and a start of the whole node: only the chain is left, and
 // what has not arrived yet. Open connections are cut; it listens all the time.
 func (n *Node) Restart() {
-	n.mu.Lock()
-	now := n.now()
-	n.v.journal.add(Entry{Time: now, Kind: Restarted})
-	n.v.forget(now)
-	n.wake()
-	n.mu.Unlock()
+	n.locked(func(now time.Time) {
+		n.v.journal.add(Entry{Time: now, Kind: Restarted})
+		n.v.forget(now)
+		n.wake()
+	})
 	n.cut()
 }
 

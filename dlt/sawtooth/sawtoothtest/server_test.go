@@ -6,9 +6,11 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -54,7 +56,7 @@ func TestFixedAddress(t *testing.T) {
 // A restart cuts what is open, and nothing of a request that began before it is
 // taken after it.
 func TestRestartCutsConnections(t *testing.T) {
-	n := Start(t, fast(Options{Faults: once(Fault{Delay: 30 * time.Second})}))
+	n := Start(t, fast(Options{Faults: once(Fault{Delay: time.Hour})}))
 	b := mk(t, call(Set("x", 1)))
 	left := make(chan error, 1)
 	go func() {
@@ -63,11 +65,86 @@ func TestRestartCutsConnections(t *testing.T) {
 	}()
 	require.Eventually(t, func() bool { return kinds(n, PostStart, b) == 1 }, 5*time.Second, time.Millisecond)
 	n.Restart()
-	require.Error(t, <-left)
+	select {
+	case err := <-left:
+		require.Error(t, err)
+	case <-time.After(10 * time.Second):
+		require.Fail(t, "the connection was not cut")
+	}
 	require.Eventually(t, func() bool { return kinds(n, PostEnd, b) == 1 }, 5*time.Second, time.Millisecond)
 	assert.Zero(t, kinds(n, Accepted, b))
 	submitOK(t, n, b)
 	becomes(t, n, b, Committed)
+}
+
+// The same without a connection to cut: the handler itself notices the restart.
+func TestRestartEndsWhatBeganBefore(t *testing.T) {
+	inBubble(t, Options{Faults: once(Fault{Delay: time.Second})}, func(t *testing.T, n *Node) {
+		b := mk(t, call(Set("x", 1)))
+		req := httptest.NewRequest(http.MethodPost, "/batches", bodyOf(t, b))
+		req.Header.Set("Content-Type", "application/octet-stream")
+		aborted := make(chan any, 1)
+		go func() {
+			defer func() { aborted <- recover() }()
+			n.ServeHTTP(httptest.NewRecorder(), req)
+		}()
+		synctest.Wait()
+		n.Restart()
+		assert.Equal(t, http.ErrAbortHandler, <-aborted)
+		time.Sleep(5 * time.Second)
+		assert.Zero(t, kinds(n, Accepted, b))
+	})
+}
+
+// A wait that a restart interrupts has no answer.
+func TestRestartEndsWaits(t *testing.T) {
+	inBubble(t, Options{BlockInterval: time.Hour}, func(t *testing.T, n *Node) {
+		b := mk(t, call(Set("x", 1)))
+		bubbleSubmit(t, n, b)
+		time.Sleep(30 * time.Minute)
+		req := httptest.NewRequest(http.MethodGet, "/batch_statuses?wait=200&id="+b.GetHeaderSignature(), nil)
+		aborted := make(chan any, 1)
+		go func() {
+			defer func() { aborted <- recover() }()
+			n.ServeHTTP(httptest.NewRecorder(), req)
+		}()
+		synctest.Wait()
+		began := time.Now()
+		n.Restart()
+		assert.Equal(t, http.ErrAbortHandler, <-aborted)
+		assert.Zero(t, time.Since(began))
+	})
+}
+
+// An answer that says the same again is not noted again.
+func TestStatusRepeats(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, n *Node) {
+		b := mk(t, call(Set("x", 1)))
+		is(t, n, b, Unknown)
+		is(t, n, b, Unknown)
+		bubbleSubmit(t, n, b)
+		time.Sleep(2 * time.Second)
+		is(t, n, b, Committed)
+		is(t, n, b, Committed)
+		var words []string
+		for _, e := range n.Journal() {
+			if e.Kind == StatusAnswered {
+				words = append(words, e.Word)
+			}
+		}
+		assert.Equal(t, []string{Unknown, Committed}, words)
+	})
+}
+
+// A hook that ends its goroutine does not lock the node for good.
+func TestHookMayPanic(t *testing.T) {
+	n := NewNode(fast(Options{Faults: &Faults{Request: func(Point) Fault { panic("hook") }}}))
+	t.Cleanup(n.Close)
+	b := mk(t, call(Set("x", 1)))
+	assert.PanicsWithValue(t, "hook", func() {
+		n.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/batches/"+b.GetHeaderSignature(), nil))
+	})
+	assert.Equal(t, Unknown, n.Status(id(b)))
 }
 
 // The node without a server of its own.

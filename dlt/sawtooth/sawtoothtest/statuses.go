@@ -76,11 +76,7 @@ func (n *Node) statuses(w http.ResponseWriter, r *http.Request) {
 	for i, id := range texts {
 		ids[i] = batch.ID(id)
 	}
-	n.mu.Lock()
-	n.now()
-	epoch := n.v.epoch
-	_, fault := n.try(OpStatuses, ids)
-	n.mu.Unlock()
+	epoch, fault := n.admit(OpStatuses, ids)
 	if !n.pause(r.Context(), fault.Delay) {
 		reset(w)
 		return

@@ -29,11 +29,11 @@ type post struct {
 }
 
 func (n *Node) submit(w http.ResponseWriter, r *http.Request) {
-	n.mu.Lock()
-	now := n.now()
-	p := &post{n: n, w: w, r: r, epoch: n.v.epoch, began: now}
-	p.request, p.at = n.v.journal.startPost(now)
-	n.mu.Unlock()
+	p := &post{n: n, w: w, r: r}
+	n.locked(func(now time.Time) {
+		p.epoch, p.began = n.v.epoch, now
+		p.request, p.at = n.v.journal.startPost(now)
+	})
 
 	list, early := p.read()
 	if early != nil {
@@ -43,11 +43,11 @@ func (n *Node) submit(w http.ResponseWriter, r *http.Request) {
 	for _, b := range list.GetBatches() {
 		p.ids = append(p.ids, batch.ID(b.GetHeaderSignature()))
 	}
-	n.mu.Lock()
-	var try int
-	try, p.fault = n.try(OpSubmit, p.ids)
-	n.v.journal.named(p.at, p.ids, try)
-	n.mu.Unlock()
+	n.locked(func(time.Time) {
+		var try int
+		try, p.fault = n.try(OpSubmit, p.ids)
+		n.v.journal.named(p.at, p.ids, try)
+	})
 
 	if !n.pause(r.Context(), p.fault.Delay) {
 		p.fault.Answer = AnswerReset // nobody is there
@@ -148,10 +148,8 @@ func (p *post) pipeline(bs []*submitted) error {
 	if !permitted(bs, n.o.Permitted) {
 		return errRefused
 	}
-	n.mu.Lock()
-	n.now()
-	full := n.v.full()
-	n.mu.Unlock()
+	full := false
+	n.locked(func(time.Time) { full = n.v.full() })
 	if full {
 		return errFull
 	}
@@ -166,16 +164,15 @@ func (p *post) fail(list *pb.BatchList) {
 	n := p.n
 	if p.fault.Taken != NotTaken {
 		if bs, err := decode(list); err == nil && permitted(bs, n.o.Permitted) && verify(bs, n.o.SkipVerify) == nil {
-			n.mu.Lock()
-			now := n.now()
-			switch {
-			case p.fault.Taken == TakenLate:
-				n.late(now.Add(p.fault.After), bs)
-			case n.v.epoch == p.epoch && !n.v.full():
-				n.v.accept(now, bs)
-				n.wake()
-			}
-			n.mu.Unlock()
+			n.locked(func(now time.Time) {
+				switch {
+				case p.fault.Taken == TakenLate:
+					n.late(now.Add(p.fault.After), bs)
+				case n.v.epoch == p.epoch && !n.v.full():
+					n.v.accept(now, bs)
+					n.wake()
+				}
+			})
 		}
 	}
 	if p.fault.Answer == AnswerNever {
@@ -208,8 +205,7 @@ func (p *post) answer(a answer) {
 }
 
 func (p *post) end(status int) {
-	p.n.mu.Lock()
-	defer p.n.mu.Unlock()
-	now := p.n.now()
-	p.n.v.journal.add(Entry{Time: now, Kind: PostEnd, Batches: p.ids, Request: p.request, Status: status})
+	p.n.locked(func(now time.Time) {
+		p.n.v.journal.add(Entry{Time: now, Kind: PostEnd, Batches: p.ids, Request: p.request, Status: status})
+	})
 }
