@@ -78,6 +78,10 @@ func (t *session) add(ctx context.Context, in []addition) error {
 	if err := t.get(ctx, &seq, sqlLastSeq); err != nil {
 		return err
 	}
+	var latest int64 // the order key that was given out last, in whatever lane
+	if err := t.get(ctx, &latest, sqlAnyLast, seq); err != nil {
+		return err
+	}
 	var tombs bool
 	if err := t.get(ctx, &tombs, sqlAnyTomb); err != nil {
 		return err
@@ -98,8 +102,7 @@ func (t *session) add(ctx context.Context, in []addition) error {
 				return err
 			}
 		}
-		// A clock that stepped back does not put a batch before one that was there.
-		at = max(now.UnixMicro(), at+1)
+		at = orderKey(now.UnixMicro(), at, latest)
 		n, err := t.exec(ctx, sqlInsertBatch, seq+1, string(b.ID), string(b.Service), at, b.DataChangeID, b.SignerPublicKey,
 			b.Trace, b.hash[:], int64(b.Budget.Attempts), b.Budget.EveryTry, footprintArg(b.Footprint))
 		if err != nil {
@@ -112,13 +115,27 @@ func (t *session) add(ctx context.Context, in []addition) error {
 			continue
 		}
 		seq++
-		last[b.Service] = at
+		last[b.Service], latest = at, at
 		if err := t.addRest(ctx, seq, at, b); err != nil {
 			return fmt.Errorf("batch %s: %w", b.Key(), err)
 		}
 	}
 	return nil
 }
+
+// orderKey is the next order key of a lane whose last one is given: after it, so
+// that a clock that stepped back does not put a batch before one that was there.
+// SQLite's clock has milliseconds, so within one of them the keys count on from
+// whichever was given out last: then their order is that of adding across lanes, too.
+func orderKey(now, lane, latest int64) int64 {
+	if now <= latest && latest < now+clockStep {
+		now = latest + 1
+	}
+	return max(now, lane+1)
+}
+
+// clockStep is the resolution of the database's clock in microseconds.
+const clockStep = 1000
 
 func (t *session) addRest(ctx context.Context, seq, at int64, b addition) error {
 	if _, err := t.exec(ctx, sqlInsertPayload, seq, b.Payload); err != nil {

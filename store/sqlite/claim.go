@@ -41,14 +41,22 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 		return out, err
 	}
 	left := q.Limit
-	for i, service := range q.Lanes {
-		if left <= 0 {
-			out.Left = append(out.Left, q.Lanes[i:]...)
-			break
+	seen := make(map[batch.ServiceID]bool, len(q.Lanes))
+	for _, service := range q.Lanes {
+		if seen[service] {
+			continue
 		}
-		rows, receipts, err := t.lane(ctx, service, q.Window)
+		seen[service] = true
+		if left <= 0 {
+			out.Left = append(out.Left, service)
+			continue
+		}
+		rows, receipts, err := t.lane(ctx, service, max(1, q.Window))
 		if err != nil {
 			return out, fmt.Errorf("lane %q: %w", service, err)
+		}
+		if len(rows) == 0 {
+			continue
 		}
 		plan := store.PlanLane(service, rows, now, q, left, choose)
 		for _, r := range plan.Changed {
@@ -116,6 +124,10 @@ type payloadCols struct {
 	SerializedBatch []byte `db:"serialized_batch"`
 }
 
+func (p payloadCols) key() batch.Key {
+	return batch.Key{Service: batch.ServiceID(p.ServiceID), ID: batch.ID(p.HeaderSignature)}
+}
+
 // Payloads is [store.Engine].Payloads.
 func (s *Store) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error) {
 	payloads := make([][]byte, len(refs))
@@ -124,23 +136,27 @@ func (s *Store) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error
 	}
 	err := s.read(ctx, "load payloads", func(ctx context.Context, t *session) error {
 		seqs := make([]int64, len(refs))
-		at := make(map[store.Ref]int, len(refs))
 		for i, r := range refs {
-			if r.Row == 0 {
-				if err := t.get(ctx, &r.Row, sqlSeqByID, string(r.Key.ID)); err != nil && !noRows(err) {
-					return err
-				}
+			if seqs[i] = r.Row; r.Row != 0 {
+				continue
 			}
-			seqs[i], at[r] = r.Row, i
+			if err := t.get(ctx, &seqs[i], sqlSeqByID, string(r.Key.ID)); err != nil && !noRows(err) {
+				return err
+			}
 		}
 		var rows []payloadCols
 		if err := t.sel(ctx, &rows, sqlPayloads, jsonInts(seqs)); err != nil {
 			return err
 		}
+		// A number may have been used again since: the key has to fit, too. And one that
+		// is asked for twice is answered twice, with bytes of its own each time.
+		bySeq := make(map[int64][]payloadCols, len(rows))
 		for _, p := range rows {
-			key := batch.Key{Service: batch.ServiceID(p.ServiceID), ID: batch.ID(p.HeaderSignature)}
-			if i, ok := at[store.Ref{Key: key, Row: p.Seq}]; ok {
-				payloads[i] = p.SerializedBatch
+			bySeq[p.Seq] = append(bySeq[p.Seq], p)
+		}
+		for i, seq := range seqs {
+			if left := bySeq[seq]; len(left) > 0 && left[0].key() == refs[i].Key {
+				payloads[i], bySeq[seq] = left[0].SerializedBatch, left[1:]
 			}
 		}
 		return nil

@@ -33,7 +33,7 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 			}
 			found = append(found, r.now.InFlight(r.ref(), r.budget(), now))
 			leased := r.now.Leased(now, q.Lease)
-			if _, err := t.exec(ctx, sqlLease, toMicro(leased.AskedAt), nextCheck(leased), r.Seq); err != nil {
+			if _, err := t.exec(ctx, sqlLease, toMicro(leased.AskedAt), toMicro(leased.NextCheck), dueAt(leased), r.Seq); err != nil {
 				return err
 			}
 		}
@@ -45,7 +45,8 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 	return found, nil
 }
 
-// Checked is [store.Engine].Checked.
+// Checked is [store.Engine].Checked. A row that is not the monitor's any more is
+// left alone.
 func (s *Store) Checked(ctx context.Context, due []store.Due) error {
 	if len(due) == 0 {
 		return nil
@@ -55,16 +56,26 @@ func (s *Store) Checked(ctx context.Context, due []store.Due) error {
 		if err != nil {
 			return err
 		}
-		for _, d := range due {
-			if d.Row == 0 {
-				if err := t.get(ctx, &d.Row, sqlSeqByID, string(d.Key.ID)); err != nil {
-					if noRows(err) {
-						continue
-					}
-					return err
-				}
+		seqs := make([]int64, len(due))
+		for i, d := range due {
+			if seqs[i] = d.Row; d.Row != 0 {
+				continue
 			}
-			if _, err := t.exec(ctx, sqlChecked, toMicro(now.Add(d.In)), d.Row); err != nil {
+			if err := t.get(ctx, &seqs[i], sqlSeqByID, string(d.Key.ID)); err != nil && !noRows(err) {
+				return err
+			}
+		}
+		open, err := t.loadOpen(ctx, seqs)
+		if err != nil {
+			return err
+		}
+		for i, d := range due {
+			r := open[seqs[i]]
+			if r == nil || r.key() != d.Key || !r.now.Monitored(now) {
+				continue
+			}
+			r.now.NextCheck = now.Add(d.In)
+			if _, err := t.exec(ctx, sqlLease, toMicro(r.now.AskedAt), toMicro(r.now.NextCheck), dueAt(r.now), r.Seq); err != nil {
 				return err
 			}
 		}

@@ -6,7 +6,8 @@ const (
 	// sqlNow is the database's clock in microseconds; it has milliseconds.
 	sqlNow = `SELECT CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000`
 
-	sqlLastSeq     = `SELECT coalesce(max(seq), 0) FROM batches`
+	sqlLastSeq     = `SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'batches'`
+	sqlAnyLast     = `SELECT coalesce(max(created_at), 0) FROM batches WHERE seq = ?`
 	sqlLaneLast    = `SELECT coalesce(max(created_at), 0) FROM batches WHERE service_id = ?`
 	sqlInsertBatch = `INSERT INTO batches (seq, header_signature, service_id, created_at, data_change_id, signer_public_key,
 	trace, payload_hash, budget_attempts, budget_every_try, footprint) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -43,11 +44,11 @@ const (
 	sqlUpdateOpen = `UPDATE open_batches SET state = ?, version = ?, attempt = ?, spent = ?, failures = ?, claim_expires = ?,
 	not_before = ?, next_check = ?, asked_at = ?, last_post = ?, settles_at = ?, doubt_attempt = ?, doubt_since = ?,
 	resend_until = ?, resends = ?, refused = ?, requeued = ?, submission_error = ?, submission_error_message = ?, decision = ?,
-	receipts = ? WHERE seq = ? AND version = ?`
+	receipts = ?, due_at = ? WHERE seq = ? AND version = ?`
 	sqlInsertOpen = `INSERT INTO open_batches (state, version, attempt, spent, failures, claim_expires, not_before, next_check,
 	asked_at, last_post, settles_at, doubt_attempt, doubt_since, resend_until, resends, refused, requeued, submission_error,
-	submission_error_message, decision, receipts, seq, service_id, created_at)
-	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	submission_error_message, decision, receipts, due_at, seq, service_id, created_at)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlDeleteOpen  = `DELETE FROM open_batches WHERE seq = ? AND version = ?`
 	sqlInsertFinal = `INSERT INTO outcomes (seq, state, version, attempt, spent, failures, asked_at, last_post, settles_at,
 	final_at, requeued, submission_error, submission_error_message, receipts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
@@ -70,14 +71,12 @@ const (
 	SELECT service_id FROM lanes WHERE service_id IS NOT NULL`
 
 	sqlAnyDue = `SELECT EXISTS (SELECT 1 FROM open_batches
-	WHERE next_check <= CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000)`
-	sqlDue = `SELECT ` + colsBatch + `, ` + colsOpen + ` FROM (SELECT seq FROM open_batches WHERE next_check <= ?
+	WHERE due_at <= CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000)`
+	sqlDue = `SELECT ` + colsBatch + `, ` + colsOpen + ` FROM (SELECT seq FROM open_batches WHERE due_at <= ?
 		ORDER BY asked_at, created_at, seq LIMIT ?) d
 	CROSS JOIN open_batches o ON o.seq = d.seq CROSS JOIN batches b ON b.seq = d.seq
 	ORDER BY o.asked_at, o.created_at, b.header_signature`
-	sqlLease = `UPDATE open_batches SET asked_at = ?, next_check = ? WHERE seq = ?`
-	// Nothing is asked about while a claim lives, whatever an older asker says.
-	sqlChecked = `UPDATE open_batches SET next_check = max(?, claim_expires) WHERE seq = ? AND next_check IS NOT NULL`
+	sqlLease = `UPDATE open_batches SET asked_at = ?, next_check = ?, due_at = ? WHERE seq = ?`
 
 	sqlLedger    = `SELECT name FROM ledger WHERE id = 1`
 	sqlSetLedger = `INSERT INTO ledger (id, name) VALUES (1, ?) ON CONFLICT DO NOTHING`
@@ -88,7 +87,7 @@ const (
 	coalesce(o.state, f.state) AS state, coalesce(o.version, f.version) AS version,
 	coalesce(o.attempt, f.attempt) AS attempt, coalesce(o.spent, f.spent) AS spent,
 	coalesce(o.failures, f.failures) AS failures, coalesce(o.claim_expires, 0) AS claim_expires,
-	coalesce(o.not_before, 0) AS not_before, o.next_check AS next_check, coalesce(o.asked_at, f.asked_at) AS asked_at,
+	coalesce(o.not_before, 0) AS not_before,coalesce(o.next_check, 0) AS next_check, coalesce(o.asked_at, f.asked_at) AS asked_at,
 	coalesce(o.last_post, f.last_post) AS last_post, coalesce(o.settles_at, f.settles_at) AS settles_at,
 	coalesce(o.doubt_attempt, 0) AS doubt_attempt, coalesce(o.doubt_since, 0) AS doubt_since,
 	coalesce(o.resend_until, 0) AS resend_until, coalesce(o.resends, 0) AS resends, coalesce(o.refused, 0) AS refused,

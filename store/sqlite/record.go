@@ -14,7 +14,7 @@ import (
 const MaxReceiptData = 64 << 10
 
 // maxKind is how much of an error's kind is kept; the known ones are shorter.
-const maxKind = 64
+const maxKind = 32
 
 // Record is [store.Engine].Record. All outcomes of a call are one transaction.
 func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
@@ -85,7 +85,12 @@ func (t *session) recordOne(ctx context.Context, o store.Outcome, loaded map[int
 	s := loaded[o.Row]
 	if s == nil || s.key() != o.Key {
 		var err error
-		switch s, err = t.load(ctx, o.Ref); {
+		s, err = t.load(ctx, o.Ref)
+		if errors.Is(err, batch.ErrNotFound) && o.Finding == store.IsCommitted {
+			// It was removed and added again. A commit is a fact about the id, whichever row it has.
+			s, err = t.load(ctx, store.Ref{Key: o.Key})
+		}
+		switch {
 		case errors.Is(err, batch.ErrNotFound):
 			return store.Applied{Ref: o.Ref, Result: store.Gone}, nil
 		case err != nil:

@@ -42,7 +42,7 @@ type rowCols struct {
 	Failures     int            `db:"failures"`
 	ClaimExpires int64          `db:"claim_expires"`
 	NotBefore    int64          `db:"not_before"`
-	NextCheck    sql.NullInt64  `db:"next_check"`
+	NextCheck    int64          `db:"next_check"`
 	AskedAt      int64          `db:"asked_at"`
 	LastPost     int64          `db:"last_post"`
 	SettlesAt    int64          `db:"settles_at"`
@@ -62,7 +62,7 @@ type rowCols struct {
 func (c rowCols) row() store.Row {
 	r := store.Row{
 		State: batch.State(c.State), Version: c.Version, Attempt: c.Attempt, Spent: c.Spent, Failures: c.Failures,
-		ClaimExpires: fromMicro(c.ClaimExpires), NotBefore: fromMicro(c.NotBefore), NextCheck: fromMicro(c.NextCheck.Int64),
+		ClaimExpires: fromMicro(c.ClaimExpires), NotBefore: fromMicro(c.NotBefore), NextCheck: fromMicro(c.NextCheck),
 		AskedAt: fromMicro(c.AskedAt), LastPost: fromMicro(c.LastPost), SettlesAt: fromMicro(c.SettlesAt),
 		FinalAt: fromMicro(c.FinalAt), DoubtAttempt: c.DoubtAttempt, DoubtSince: fromMicro(c.DoubtSince),
 		ResendUntil: fromMicro(c.ResendUntil), Resends: c.Resends, Refused: c.Refused, Requeued: c.Requeued, Decision: c.Decision,
@@ -218,11 +218,11 @@ func (t *session) saveReceipts(ctx context.Context, s *stored, next store.Row) e
 // openArgs are the values of a row in the order of sqlUpdateOpen and sqlInsertOpen.
 func openArgs(r store.Row, receipts int) []any {
 	kind, message := errorArgs(r.Error)
-	return append(make([]any, 0, 24),
+	return append(make([]any, 0, 25),
 		int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures), toMicro(r.ClaimExpires),
-		toMicro(r.NotBefore), nextCheck(r), toMicro(r.AskedAt), toMicro(r.LastPost), toMicro(r.SettlesAt),
+		toMicro(r.NotBefore), toMicro(r.NextCheck), toMicro(r.AskedAt), toMicro(r.LastPost), toMicro(r.SettlesAt),
 		int64(r.DoubtAttempt), toMicro(r.DoubtSince), toMicro(r.ResendUntil), int64(r.Resends), r.Refused, r.Requeued,
-		kind, message, r.Decision, int64(receipts))
+		kind, message, r.Decision, int64(receipts), dueAt(r))
 }
 
 func finalArgs(seq int64, r store.Row, receipts int) []any {
@@ -238,13 +238,13 @@ func errorArgs(e *batch.SubmissionError) (kind any, message string) {
 	return string(e.Kind), e.Message
 }
 
-// nextCheck is NULL for a row that is not the monitor's, so that the index of what
-// is due holds no others; and never before the end of a claim.
-func nextCheck(r store.Row) any {
+// dueAt is NULL for a row that is not the monitor's, so that the index of what is
+// due holds no others; and never before the end of a claim.
+func dueAt(r store.Row) any {
 	switch {
 	case r.State == batch.Submitting:
 		return max(toMicro(r.NextCheck), toMicro(r.ClaimExpires))
-	case r.Monitored(r.NextCheck):
+	case r.Monitored(r.NextCheck): // by its state, whenever
 		return toMicro(r.NextCheck)
 	}
 	return nil

@@ -89,23 +89,44 @@ func (s *Store) write(ctx context.Context, op string, do func(ctx context.Contex
 	case <-ctx.Done():
 		return wrap(op, ctx.Err())
 	}
-	defer func() { <-s.writer }()
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
+		<-s.writer
 		return wrap(op, err)
 	}
-	defer func() { _ = conn.Close() }() // gives it back to the pool; nothing can be lost by now
+	end := func() {
+		_ = conn.Close() // gives it back to the pool; nothing can be lost by now
+		<-s.writer
+	}
+	began := make(chan error, 1)
+	free := context.WithoutCancel(ctx)
+	go func() {
+		_, err := conn.ExecContext(free, "BEGIN IMMEDIATE")
+		began <- err
+	}()
+	select {
+	case err := <-began:
+		defer end()
+		if err != nil {
+			return explain(ctx, op, conn, err)
+		}
+	case <-ctx.Done():
+		// While another process writes, SQLite waits inside of its busy handler, for
+		// busy_timeout at most, and nothing interrupts it: the caller need not wait along.
+		go func() {
+			if <-began == nil {
+				rollback(free, conn)
+			}
+			end()
+		}()
+		return wrap(op, ctx.Err())
+	}
 	return explain(ctx, op, conn, transact(ctx, conn, do))
 }
 
+// transact runs do in the transaction that conn is in, and ends it.
 func transact(ctx context.Context, conn *sql.Conn, do func(ctx context.Context, t *session) error) error {
 	free := context.WithoutCancel(ctx)
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if _, err := conn.ExecContext(free, "BEGIN IMMEDIATE"); err != nil {
-		return err
-	}
 	t := newSession(conn)
 	done := false
 	defer func() {

@@ -3,11 +3,12 @@
 
 -- +goose Up
 
--- What never changes. seq names a batch inside this database; created_at is its
--- place in its lane, unique there, because adds are serial and each takes at least
+-- What never changes. seq names a batch inside this database and is never used
+-- again, so that what was found out about a batch that retention removed is not
+-- taken for another's. created_at is the batch's place in its lane, unique there, because adds are serial and each takes at least
 -- the lane's last + 1.
 CREATE TABLE batches (
-    seq               INTEGER PRIMARY KEY,
+    seq               INTEGER PRIMARY KEY AUTOINCREMENT,
     header_signature  TEXT    NOT NULL UNIQUE,
     service_id        TEXT    NOT NULL,
     created_at        INTEGER NOT NULL,
@@ -51,7 +52,8 @@ CREATE TABLE open_batches (
     failures                 INTEGER NOT NULL DEFAULT 0,
     claim_expires            INTEGER NOT NULL DEFAULT 0,
     not_before               INTEGER NOT NULL DEFAULT 0,
-    next_check               INTEGER, -- NULL: not the monitor's
+    next_check               INTEGER NOT NULL DEFAULT 0,
+    due_at                   INTEGER, -- when the monitor asks: next_check, after a claim's end; NULL: not the monitor's
     asked_at                 INTEGER NOT NULL DEFAULT 0,
     last_post                INTEGER NOT NULL DEFAULT 0,
     settles_at               INTEGER NOT NULL DEFAULT 0,
@@ -72,7 +74,7 @@ CREATE INDEX open_batches_lane ON open_batches (service_id, created_at);
 -- What a claim must see of a lane, wherever it stands.
 CREATE INDEX open_batches_attempted ON open_batches (service_id, created_at) WHERE attempt > 0;
 -- What the monitor asks about; as large as what is in flight.
-CREATE INDEX open_batches_due ON open_batches (next_check) WHERE next_check IS NOT NULL;
+CREATE INDEX open_batches_due ON open_batches (due_at) WHERE due_at IS NOT NULL;
 
 -- Written once, when a batch becomes final.
 CREATE TABLE outcomes (
