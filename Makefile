@@ -25,4 +25,4 @@ lint:
 	$(GO) tool -modfile=internal/lint/go.mod golangci-lint run ./...
 
 generate:
-	$(GO) run -C internal/tools ./protogen ../../dlt/sawtooth/internal/pb/sawtooth.proto
+	$(GO) run -C internal/tools ./generate
