@@ -27,7 +27,10 @@ type kind struct {
 }
 
 var kinds = []kind{
-	{name: "executes duplicates", traits: ledgermem.Unforgiving(3 * time.Second)},
+	{name: "executes duplicates", traits: dlt.Traits{
+		Name: "memory", LateArrival: 3 * time.Second, MaxIDsPerQuery: 50, GroupsByService: true,
+		PressureScope: dlt.ScopeService, Resolves: true, // and no Grace, so that LateArrival alone protects it
+	}},
 	{name: "sawtooth", ignore: true, traits: dlt.Traits{
 		Name: "sawtooth", ResendHarmlessFor: dlt.Forever, Grace: 4 * time.Second,
 		ResendQuiet: 1260 * time.Second, Settle: 5 * time.Second, MaxIDsPerQuery: 50,

@@ -1,0 +1,175 @@
+package dltbatch_test
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
+	"github.com/dltbatch/dltbatch/store/memory"
+	"github.com/dltbatch/dltbatch/store/sqlite"
+	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
+)
+
+// serve is the README's first snippet.
+func serve(ctx context.Context) error {
+	db, err := sqliteopen.Open("queue.db") // sets WAL, busy timeout, FULL; or bring your own *sql.DB
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	st, err := sqlite.New(db, nil) // checks the settings that matter, touches nothing
+	if err != nil {
+		return err
+	}
+	if err := st.Migrate(ctx); err != nil { // explicit; sqlite.Migrations() has the SQL for other tools
+		return err
+	}
+	ledger, err := sawtooth.New("http://localhost:8008", nil)
+	if err != nil {
+		return err
+	}
+	runner, err := dltbatch.New(st, ledger, nil) // starts nothing; nil options are good ones
+	if err != nil {
+		return err
+	}
+	return runner.Run(ctx) // blocks; drains when ctx is done; nil on a clean stop
+}
+
+// send is the second.
+func send(ctx context.Context, runner *dltbatch.Runner, key sawtooth.Signer, address string, payload []byte) error {
+	b, err := sawtooth.Build(key, "shipments", sawtooth.Transaction{
+		FamilyName: "intkey", FamilyVersion: "1.0", Nonce: rand.Text(),
+		Inputs: []string{address}, Outputs: []string{address}, Payload: payload,
+	})
+	if err != nil {
+		return err
+	}
+	if err := runner.Add(ctx, b); err != nil { // checks locally what the node would refuse, stores, wakes
+		return err
+	}
+	rec, err := runner.Await(ctx, b.Key()) // from any process; Invalid and Rejected are records, not errors
+	if err != nil {
+		return err
+	}
+	fmt.Println(rec.State)
+	return nil
+}
+
+// together is the third.
+func together(ctx context.Context, st *sqlite.Store, tx *sql.Tx, runner *dltbatch.Runner, b batch.Batch) error {
+	if err := st.AddTx(ctx, tx, b); err != nil {
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	runner.Wake(b.Service) // without it the batch is found a moment later
+	return nil
+}
+
+// startNode is the fourth.
+func startNode(t *testing.T) (*sawtooth.Client, error) {
+	node := sawtoothtest.Start(t, nil)
+	ledger, err := sawtooth.New(node.URL(), nil)
+	return ledger, err
+}
+
+// A batch goes through memory to a simulated node.
+func Example() {
+	node, err := sawtoothtest.Listen(nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer node.Close()
+	ledger, err := sawtooth.New(node.URL(), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer ledger.CloseIdleConnections()
+	runner, err := dltbatch.New(memory.New(), ledger, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	key, err := sawtooth.GeneratePrivateKey()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	done := make(chan error, 1)
+	running, stop := context.WithCancel(ctx)
+	go func() { done <- runner.Run(running) }()
+	payload, address := sawtoothtest.Set("pallets", 12)
+	if err := send(ctx, runner, key, address, payload); err != nil {
+		fmt.Println(err)
+	}
+	stop()
+	fmt.Println(<-done)
+	// Output:
+	// committed
+	// <nil>
+}
+
+// Every Go snippet of the README is code that is compiled here, to the letter.
+func TestReadmeSnippets(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	code, err := os.ReadFile("example_test.go")
+	require.NoError(t, err)
+	flat := func(s string) string {
+		var lines []string
+		for line := range strings.Lines(s) {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+		return strings.Join(lines, "\n")
+	}
+	blocks := strings.Split(string(readme), "```go\n")[1:]
+	require.NotEmpty(t, blocks)
+	for _, b := range blocks {
+		snippet, _, _ := strings.Cut(b, "```")
+		require.Contains(t, flat(string(code)), strings.TrimSpace(flat(snippet)))
+	}
+}
+
+// The snippets that no Example runs do run, too.
+func TestSnippetsRun(t *testing.T) {
+	t.Chdir(t.TempDir())
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	require.NoError(t, serve(ctx), "nobody listens at the address, and nothing has to be sent")
+
+	ledger, err := startNode(t)
+	require.NoError(t, err)
+	defer ledger.CloseIdleConnections()
+	db, err := sqliteopen.Open(filepath.Join(t.TempDir(), "queue.db"))
+	require.NoError(t, err)
+	defer db.Close()
+	st, err := sqlite.New(db, nil)
+	require.NoError(t, err)
+	require.NoError(t, st.Migrate(t.Context()))
+	runner, err := dltbatch.New(st, ledger, nil)
+	require.NoError(t, err)
+	tx, err := db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	b := batch.Batch{ID: "a", Payload: []byte("x")}
+	require.NoError(t, together(t.Context(), st, tx, runner, b))
+	rec, err := runner.Get(t.Context(), b.Key())
+	require.NoError(t, err)
+	require.Equal(t, batch.Queued, rec.State)
+}

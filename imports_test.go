@@ -1,0 +1,118 @@
+package dltbatch_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/dltbatch/dltbatch"
+
+// house says what each part may import of this module (design section 4). A part
+// that is not named may import anything.
+var house = []struct {
+	part string // a package, or a folder with all below it where it ends in "/"
+	may  []string
+}{
+	{"batch", nil},
+	{"store", []string{"batch"}},
+	{"dlt", []string{"batch"}},
+	{"store/memory", []string{"batch", "store"}},
+	{"store/sqlite/", []string{"batch", "store", "store/sqlite/"}},
+	{"dlt/memory", []string{"batch", "dlt"}},
+	{"dlt/sawtooth", []string{"batch", "dlt", "dlt/sawtooth/internal/"}},
+	{"queuer", []string{"batch", "store", "dlt", "internal/"}},
+	{"submitter", []string{"batch", "store", "dlt", "internal/"}},
+	{"monitor", []string{"batch", "store", "dlt", "internal/"}},
+	{"internal/pool", nil},
+	{"internal/loop", nil},
+	{"internal/recorder", []string{"batch", "store", "internal/loop"}},
+}
+
+type listed struct {
+	ImportPath string
+	Imports    []string
+	Standard   bool
+	Deps       []string
+}
+
+func list(t *testing.T, args ...string) []listed {
+	t.Helper()
+	out, err := exec.Command("go", append([]string{"list", "-json=ImportPath,Imports,Standard,Deps"}, args...)...).Output()
+	require.NoError(t, err)
+	var all []listed
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var l listed
+		err := dec.Decode(&l)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		require.NoError(t, err)
+		all = append(all, l)
+	}
+}
+
+func inPart(pkg, part string) bool {
+	if folder, ok := strings.CutSuffix(part, "/"); ok {
+		return pkg == folder || strings.HasPrefix(pkg, part)
+	}
+	return pkg == part
+}
+
+// The rooms of the house import only what is below them, and never each other.
+func TestHouse(t *testing.T) {
+	packages := list(t, "./...")
+	for _, room := range house {
+		found := false
+		for _, p := range packages {
+			pkg := strings.TrimPrefix(p.ImportPath, module+"/")
+			if !inPart(pkg, room.part) {
+				continue
+			}
+			found = true
+			for _, imported := range p.Imports {
+				inner, ours := strings.CutPrefix(imported, module+"/")
+				if !ours {
+					continue
+				}
+				allowed := false
+				for _, may := range room.may {
+					allowed = allowed || inPart(inner, may)
+				}
+				require.True(t, allowed, "%s imports %s", pkg, inner)
+			}
+		}
+		require.True(t, found, "%s is gone: keep this table up to date", room.part)
+	}
+}
+
+// The ground floor is the standard library alone, and cgo, testing and drivers
+// reach only those who ask for them.
+func TestWhatImportersGet(t *testing.T) {
+	standard := map[string]bool{}
+	for _, p := range list(t, "-deps", "./...") {
+		standard[p.ImportPath] = p.Standard
+	}
+	for _, p := range list(t, "./...") {
+		pkg := strings.TrimPrefix(p.ImportPath, module+"/")
+		production := !strings.HasPrefix(pkg, "internal/") && !strings.HasPrefix(pkg, "examples/") &&
+			!strings.HasSuffix(pkg, "test") && !strings.HasSuffix(pkg, "mock")
+		for _, dep := range p.Deps {
+			if pkg == "batch" {
+				require.True(t, standard[dep], "batch depends on %s", dep)
+			}
+			if production {
+				require.NotEqual(t, "testing", dep, "%s imports testing", pkg)
+				require.NotContains(t, dep, "testify", "%s imports testify", pkg)
+				if pkg != "store/sqlite/sqliteopen" {
+					require.NotContains(t, dep, "go-sqlite3", "%s needs cgo", pkg)
+				}
+			}
+		}
+	}
+}

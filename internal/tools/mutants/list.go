@@ -1,0 +1,136 @@
+package main
+
+// sim is the arguments for enough seeds of layer one to catch what it names.
+func sim(n string) []string { return []string{"-sim.seeds=" + n} }
+
+// list is every way of breaking the code that a test is known to catch. Each names
+// the promise or rule of the design that it breaks.
+var list = []mutant{
+	// Order (promise 2).
+	{
+		name: "serial admits two", file: "queuer/strategy.go", pkg: "queuer", test: "TestSerial.*",
+		old: "return []batch.Run{{0}}", new: "return []batch.Run{{0}, {len(lane.Batches) - 1}}",
+	},
+	{
+		name: "the lane moves on while one is Submitting", file: "batch/state.go", pkg: "internal/sim", test: "TestDecisions", args: sim("300"),
+		old: "func (s State) Claimable() bool { return ", new: "func (s State) Claimable() bool { return s == Submitting || ",
+	},
+	{
+		name: "the lane moves on while one is Pending, Valid or unsettled", file: "queuer/strategy.go", pkg: "queuer", test: "TestSerial.*",
+		old: "if !b.State.Claimable() {", new: "if b.State == batch.Submitting {",
+	},
+	{
+		name: "the lane moves on while one is unsettled", file: "queuer/strategy.go", pkg: "queuer", test: "TestSerial.*",
+		old: "if !b.State.Claimable() {", new: "if !b.State.Claimable() && b.State != batch.Invalid {",
+	},
+	{
+		name: "fence by nothing", file: "store/outcome.go", pkg: "internal/sim", test: "TestDecisions", args: sim("400"),
+		old: "case o.Version != r.Version || r.Final():", new: "case r.Final():",
+	},
+	{
+		name: "fence by attempt only", file: "store/outcome.go", pkg: "internal/sim", test: "TestDecisions", args: sim("400"),
+		old: "case o.Version != r.Version || r.Final():", new: "case (o.Attempt != 0 && o.Attempt != r.Attempt) || r.Final():",
+	},
+	{
+		name: "claim expiry ignored: the monitor takes a live claim", file: "store/row.go", pkg: "store", test: "Test.*",
+		old: "return r.State == batch.Submitting && r.ClaimExpires.After(now)", new: "return r.State == batch.Submitting && r.ClaimExpires.After(now.Add(time.Hour))",
+	},
+	{
+		name: "a fenced Committed is lost", file: "store/outcome.go", pkg: "internal/sim", test: "TestDecisions", args: sim("900"),
+		old: "case o.Finding == IsCommitted:\n\t\tres.Breach = r.Final()", new: "case o.Finding == IsCommitted && o.Version == r.Version:\n\t\tres.Breach = r.Final()",
+	},
+
+	// At most once in effect (promise 3).
+	{
+		name: "Grace ignored", file: "monitor/decide.go", pkg: "monitor", test: "TestDecide.*",
+		old: "if f.PostedAgo < t.Grace {", new: "if f.PostedAgo < 0 {",
+	},
+	{
+		name: "ResendQuiet ignored", file: "monitor/decide.go", pkg: "monitor", test: "TestDecide.*",
+		old: "if f.Resends > 0 && f.PostedAgo < t.ResendQuiet {", new: "if f.Resends > 1000 {",
+	},
+	{
+		name: "LateArrival ignored", file: "monitor/decide.go", pkg: "internal/sim", test: "TestDecisions", args: sim("600"),
+		old: "if late > 0 {", new: "if late > 1<<62 {",
+	},
+	{
+		name: "resend_until ignored", file: "store/row.go", pkg: "internal/sim", test: "TestDecisions", args: sim("900"),
+		old: "return r.DoubtAttempt == 0 || !now.Add(ttl).Add(rule.LateArrival).After(r.ResendUntil)", new: "return true",
+	},
+	{
+		name: "doubt resent at once", file: "monitor/decide.go", pkg: "internal/sim", test: "TestDecisions", args: sim("300"),
+		old: "if d.mayResend() && f.ResendLeft >= d.r.TTL+t.LateArrival {", new: "if d.mayResend() {",
+	},
+	{
+		name: "a doubt counts as a failure", file: "submitter/judge.go", pkg: "internal/sim", test: "TestDecisions", args: sim("300"),
+		old: "\tdefault:\n\t\to.Finding = store.Doubtful", new: "\tdefault:\n\t\to.Finding = store.Failed",
+	},
+	{
+		name: "an earlier doubt forgotten after a later certain failure", file: "store/outcome.go", pkg: "store", test: "Test.*",
+		old: "if r.DoubtAttempt == r.Attempt {", new: "if r.DoubtAttempt != 0 {",
+	},
+	{
+		name: "an INVALID from before a requeue believed", file: "monitor/decide.go", pkg: "monitor", test: "TestDecide.*",
+		old: "case d.f.Requeued && d.f.PostedAgo < d.t.Settle:", new: "case d.f.Requeued && d.f.PostedAgo < 0:",
+	},
+	{
+		name: "an INVALID is final at once", file: "monitor/decide.go", pkg: "internal/sim", test: "TestDecisions", args: sim("600"),
+		old: "v.Outcome.Settle = d.t.Settle", new: "v.Outcome.Settle = 0",
+	},
+	{
+		name: "a settled INVALID without asking again", file: "store/outcome.go", pkg: "store", test: "Test.*",
+		old: "if r.State != batch.Invalid || r.SettlesAt.After(now) {", new: "if r.State != batch.Invalid {",
+	},
+
+	// Claims and requests (promise 4).
+	{
+		name: "a request outlives its claim", file: "submitter/submitter.go", pkg: "submitter", test: "Test.*",
+		old: "return time.Until(until) >= s.o.RequestTimeout", new: "return true",
+	},
+	{
+		name: "a request is not cut off", file: "submitter/submitter.go", pkg: "submitter", test: "Test.*",
+		old: "if until.Before(deadline) {\n\t\tdeadline = until", new: "if until.Before(deadline) {\n\t\tdeadline = deadline.Add(time.Hour)",
+	},
+	{
+		name: "quick retry after doubt", file: "submitter/submitter.go", pkg: "submitter", test: "Test.*",
+		old: "if kind := dlt.Kind(err); kind != batch.KindBusy && kind != batch.KindUnavailable {", new: "if kind := dlt.Kind(err); kind == \"\" || kind == batch.KindRejected {",
+	},
+	{
+		name: "attempt not counted by the claim", file: "store/row.go", pkg: "store", test: "Test.*",
+		old: "\tr.Attempt++\n", new: "",
+	},
+	{
+		name: "backoff ignored", file: "store/row.go", pkg: "store", test: "Test.*",
+		old: "return r.State.Claimable() && !r.NotBefore.After(now)", new: "return r.State.Claimable()",
+	},
+	{
+		name: "drain skipped", file: "submitter/submitter.go", pkg: "submitter", test: "Test.*",
+		old: "\tfor _, r := range queue {\n\t\ts.Return(r.Batches)\n\t}\n", new: "\t_ = queue\n",
+	},
+	{
+		name: "claimed but unposted not put back", file: "submitter/submitter.go", pkg: "submitter", test: "Test.*",
+		old: "\t\tif err != nil {\n\t\t\ts.Return(r.Batches[i+1:])\n", new: "\t\tif err != nil {\n",
+	},
+
+	// Budgets and misconfiguration (promise 10).
+	{
+		name: "busy spends the budget", file: "submitter/judge.go", pkg: "submitter", test: "TestJudge.*",
+		old: "case batch.KindBusy, batch.KindUnavailable:\n\t\to.Finding = store.Failed\n\t\to.Spend = c.Budget.EveryTry", new: "case batch.KindBusy, batch.KindUnavailable:\n\t\to.Finding = store.Failed\n\t\to.Spend = true",
+	},
+	{
+		name: "misconfiguration rejects", file: "submitter/judge.go", pkg: "submitter", test: "TestJudge.*",
+		old: "case batch.KindMisconfigured:\n\t\to.Finding = store.Failed", new: "case batch.KindMisconfigured:\n\t\to.Finding = store.Refused",
+	},
+	{
+		name: "statuses matched by position", file: "monitor/monitor.go", pkg: "monitor", test: "Test.*",
+		old: "byID[statuses[i].ID] = &statuses[i]", new: "byID[g.rows[min(i, len(g.rows)-1)].Key.ID] = &statuses[i]",
+	},
+	{
+		name: "one bad row blocks its group", file: "internal/recorder/recorder.go", pkg: "internal/recorder", test: "Test.*",
+		old: "if len(group) == 1 || splits == 0 {", new: "if len(group) >= 1 || splits == 0 {",
+	},
+	{
+		name: "a hanging service delays others", file: "internal/pool/pool.go", pkg: "internal/sim", test: "TestHangingServices",
+		old: "return p.slow < p.slowSize()", new: "return p.brisk < p.size",
+	},
+}
