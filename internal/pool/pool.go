@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// Pool hands out a bounded number of hands. A key whose request takes longer than
-// slowAfter, or whose last one did, is slow: slow keys share a quarter of the
-// pool, and a request that turns slow gives its place to others (up to as many
-// again), so that a few that hang cannot hold up the rest.
+// Pool hands out a bounded number of hands. A key is slow from when a request of it
+// takes longer than slowAfter, or runs into its time limit, until one ends within
+// its limit: slow keys share a quarter of the pool, and a request that turns slow
+// gives its place to others (up to as many again), so that a few that hang cannot
+// hold up the rest. A ledger that is slow and answers is not punished for it.
 type Pool struct {
 	size      int
 	slowAfter time.Duration

@@ -1,0 +1,191 @@
+package pool_test
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/internal/pool"
+)
+
+const slowAfter = time.Second
+
+func acquire(t *testing.T, p *pool.Pool, key string) *pool.Hand {
+	t.Helper()
+	h, ok := p.Acquire(key)
+	require.True(t, ok, "a hand for %q", key)
+	return h
+}
+
+func refused(t *testing.T, p *pool.Pool, key string) {
+	t.Helper()
+	assert.False(t, p.Room(key), "room for %q", key)
+	_, ok := p.Acquire(key)
+	require.False(t, ok, "a hand for %q", key)
+}
+
+func TestHandsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		freed := 0
+		p := pool.New(2, slowAfter, func() { freed++ })
+		assert.Equal(t, 2, p.Free())
+		a, b := acquire(t, p, "a"), acquire(t, p, "a")
+		assert.Equal(t, 0, p.Free())
+		assert.Equal(t, 2, p.Busy())
+		refused(t, p, "a")
+		refused(t, p, "b")
+		a.Release(false)
+		assert.Equal(t, 1, freed, "told of every hand that becomes free")
+		assert.Equal(t, 1, p.Free())
+		assert.Equal(t, 1, p.Busy())
+		c := acquire(t, p, "b")
+		refused(t, p, "a")
+		b.Release(false)
+		c.Release(false)
+		assert.Equal(t, 3, freed)
+		assert.Equal(t, 2, p.Free())
+		assert.Equal(t, 0, p.Busy())
+	})
+}
+
+// Promise 7: services that hang share at most a quarter of the pool.
+func TestSlowKeysShareAQuarter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pool.New(8, slowAfter, func() {})
+		for i := range 8 { // all of them ran into their time limit once
+			acquire(t, p, fmt.Sprint("slow", i)).Release(true)
+		}
+		a, b := acquire(t, p, "slow0"), acquire(t, p, "slow1")
+		refused(t, p, "slow2")
+		refused(t, p, "slow0")
+		assert.Equal(t, 8, p.Free(), "slow keys take nothing from the others")
+		var others []*pool.Hand
+		for i := range 8 {
+			others = append(others, acquire(t, p, fmt.Sprint("brisk", i)))
+		}
+		refused(t, p, "brisk8")
+		assert.Equal(t, 10, p.Busy())
+
+		a.Release(true)
+		c := acquire(t, p, "slow2")
+		refused(t, p, "slow0")
+		b.Release(false) // it answered in time: not slow any more
+		others[0].Release(false)
+		d := acquire(t, p, "slow1")
+		assert.Equal(t, 0, p.Free(), "slow1 is served as any other again")
+		for _, h := range append(others[1:], c, d) {
+			h.Release(false)
+		}
+		assert.Equal(t, 0, p.Busy())
+	})
+}
+
+func TestASmallPoolHasOneHandForSlowKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pool.New(2, slowAfter, func() {})
+		acquire(t, p, "a").Release(true)
+		acquire(t, p, "b").Release(true)
+		h := acquire(t, p, "a")
+		refused(t, p, "b")
+		h.Release(true)
+	})
+}
+
+// A request that turns slow gives its place to others while it goes on.
+func TestARequestThatTurnsSlowGivesItsPlaceUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var freed atomic.Int64
+		p := pool.New(4, slowAfter, func() { freed.Add(1) })
+		var hanging []*pool.Hand
+		for i := range 4 {
+			hanging = append(hanging, acquire(t, p, fmt.Sprint("hangs", i)))
+		}
+		time.Sleep(slowAfter - time.Millisecond)
+		synctest.Wait()
+		refused(t, p, "other")
+		assert.Zero(t, freed.Load())
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		assert.EqualValues(t, 4, freed.Load(), "told of each place")
+		assert.Equal(t, 4, p.Free())
+		assert.Equal(t, 4, p.Busy())
+		refused(t, p, "hangs0")
+
+		var more []*pool.Hand
+		for i := range 4 {
+			more = append(more, acquire(t, p, fmt.Sprint("other", i)))
+		}
+		time.Sleep(2 * slowAfter)
+		synctest.Wait()
+		assert.Equal(t, 8, p.Busy(), "as many again, and no more")
+		refused(t, p, "another")
+		for _, h := range append(hanging, more...) {
+			h.Release(true)
+		}
+		assert.Equal(t, 4, p.Free())
+		assert.Equal(t, 0, p.Busy())
+		refusedAfter := acquire(t, p, "hangs0")
+		refused(t, p, "other0") // they were found to hang, too
+		refusedAfter.Release(false)
+	})
+}
+
+func TestReleasedHandsDoNotTurnSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pool.New(1, slowAfter, func() {})
+		for range 5 {
+			acquire(t, p, "a").Release(false)
+		}
+		time.Sleep(2 * slowAfter)
+		synctest.Wait()
+		assert.Equal(t, 1, p.Free())
+		assert.Equal(t, 0, p.Busy())
+		h := acquire(t, p, "a")
+		assert.Equal(t, 0, p.Free(), "a is not slow")
+		h.Release(false)
+	})
+}
+
+func TestRecentCountsAboutTheLast100ms(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pool.New(4, slowAfter, func() {})
+		assert.Zero(t, p.Recent(time.Now()))
+		end := func(n int) {
+			for range n {
+				acquire(t, p, "a").Release(false)
+			}
+		}
+		end(5)
+		assert.Equal(t, 5, p.Recent(time.Now()))
+		time.Sleep(100 * time.Millisecond)
+		end(2)
+		assert.Equal(t, 5, p.Recent(time.Now()), "the window before still counts")
+		time.Sleep(100 * time.Millisecond)
+		assert.Equal(t, 2, p.Recent(time.Now()))
+		time.Sleep(200 * time.Millisecond)
+		assert.Zero(t, p.Recent(time.Now()))
+	})
+}
+
+func TestTheMemoryOfSlowKeysIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pool.New(4, slowAfter, func() {})
+		for i := range 10_000 {
+			acquire(t, p, fmt.Sprint(i)).Release(true)
+		}
+		first := acquire(t, p, "0")
+		refused(t, p, "1")
+		first.Release(true)
+		acquire(t, p, "one too many").Release(true)
+		h := []*pool.Hand{acquire(t, p, "1"), acquire(t, p, "2")} // forgotten
+		assert.Equal(t, 2, p.Free())
+		for _, h := range h {
+			h.Release(false)
+		}
+	})
+}
