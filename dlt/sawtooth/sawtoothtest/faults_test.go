@@ -3,6 +3,7 @@ package sawtoothtest
 import (
 	"context"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
 )
 
 // once makes the first POST of each id suffer.
@@ -250,4 +252,54 @@ func TestEverythingAtOnce(t *testing.T) {
 		}
 	}
 	assert.Greater(t, posts, len(want), "the faults made it send again")
+}
+
+// Eight lanes at once, faults, restarts and a listener that comes and goes.
+func TestConcurrentLanes(t *testing.T) {
+	f := &Faults{
+		Seed: 11, ResetBefore: .1, ResetAfter: .1, ErrorAfter: .1, Late: .1, Truncated: .1, Latency: .3,
+		MaxLatency: 2 * time.Millisecond, LateBy: 3 * time.Millisecond, StatusReset: .1, Overtake: .5,
+	}
+	n := Start(t, &Options{BlockInterval: 3 * time.Millisecond, Faults: f, CacheTime: 30 * time.Millisecond})
+	want := map[string][]batch.ID{}
+	lanes := map[batch.ID]string{}
+	lists := map[string][]*pb.Batch{}
+	for _, lane := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
+		for i := range 10 {
+			b := mk(t, call(Set(lane, int64(i))))
+			lists[lane] = append(lists[lane], b)
+			want[lane], lanes[id(b)] = append(want[lane], id(b)), lane
+		}
+	}
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	for _, list := range lists {
+		wg.Go(func() {
+			for _, b := range list {
+				for n.Status(id(b)) != Committed {
+					if n.Status(id(b)) == Unknown {
+						_, _ = postList(t, n, b) // whatever it says
+					}
+					select {
+					case <-time.After(time.Millisecond):
+					case <-t.Context().Done():
+						return
+					}
+				}
+			}
+		})
+	}
+	go func() { wg.Wait(); close(done) }()
+	for i := 0; ; i++ {
+		select {
+		case <-done:
+			require.NoError(t, n.Check(Expect{Lane: func(id batch.ID) string { return lanes[id] }, Order: want, Slack: time.Second}))
+			assert.Positive(t, i, "restarted at least once")
+			return
+		case <-time.After(20 * time.Millisecond):
+			n.Restart()
+			n.Stop()
+			require.NoError(t, n.Resume())
+		}
+	}
 }
