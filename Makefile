@@ -11,6 +11,7 @@ test:
 	$(TESTRUN) -C $(CURDIR) -race ./...
 	$(TESTRUN) -C $(CURDIR) ./internal/sim -run 'TestDecisions' -sim.seeds=2000
 	$(TESTRUN) ./...
+	$(GO) vet -C internal/bench ./...
 	$(GO) run -C internal/tools ./mutants -check
 
 # Everything that a seed can break, many more of them.
@@ -26,3 +27,16 @@ lint:
 
 generate:
 	$(GO) run -C internal/tools ./generate
+
+# How fast, and how much memory; compare two trees with benchstat, never two machines.
+bench:
+	$(GO) test ./... -run '^$$' -bench . -benchmem -timeout 2h
+	$(GO) test -C internal/bench -run '^$$' -bench . -benchtime 20000x -timeout 2h ./...
+
+# Every parser of bytes from outside.
+FUZZTIME ?= 30s
+fuzz:
+	@set -e; for pkg in $$(grep -rl '^func Fuzz' --include='*_test.go' . | xargs -n1 dirname | sort -u); do \
+		for f in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$pkg/*_test.go | cut -d' ' -f2); do \
+			echo "$$pkg $$f"; $(GO) test $$pkg -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME); \
+		done; done
