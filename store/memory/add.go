@@ -32,8 +32,8 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 		}
 	}
 	now := s.now()
-	for _, e := range fresh {
-		s.insert(e, now)
+	for i, e := range fresh {
+		s.insert(e, now.Add(time.Duration(i)*time.Microsecond))
 	}
 	return nil
 }

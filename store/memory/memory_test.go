@@ -1,0 +1,15 @@
+package memory_test
+
+import (
+	"testing"
+
+	"github.com/dltbatch/dltbatch/store/memory"
+	"github.com/dltbatch/dltbatch/store/storetest"
+)
+
+func TestStore(t *testing.T) {
+	storetest.Run(t, func(*testing.T) storetest.Harness {
+		s := memory.New()
+		return storetest.Harness{Store: s, StepClock: s.StepClock, Volatile: true, NoTx: true}
+	})
+}

@@ -1,0 +1,267 @@
+package storetest
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+func claimTests() []test {
+	return []test{
+		{"an attempt is counted before it is made", claimCounts},
+		{"the window is all attempted ones and the first queued", claimWindow},
+		{"footprints are shown", claimFootprints},
+		{"limit and left", claimLimit},
+		{"not before its time", claimNotBefore},
+		{"a bad position is ignored", claimBadPosition},
+		{"nothing is claimed twice", claimOnce},
+		{"what cannot be resent goes back in doubt", claimReturns},
+		{"without a rule nothing is resent", claimNoRule},
+		{"a panic in choose claims nothing", claimPanic},
+		{"payloads in the order of refs", claimPayloads},
+	}
+}
+
+func claimCounts(f *fixture) {
+	b := bt("s", "a")
+	b.Budget = batch.Budget{Attempts: 5, EveryTry: true}
+	f.add(b)
+	c := f.take("a")[0]
+	assert.Equal(f, store.Claim{Ref: c.Ref, Version: 2, From: batch.Queued, Attempt: 1, Budget: b.Budget}, c)
+	r := f.get("a")
+	assert.Equal(f, batch.Submitting, r.State)
+	assert.Equal(f, 1, r.Attempt)
+	assert.True(f, f.near(f.now().Add(f.u(1.5)), r.ClaimExpires))
+	assert.True(f, f.near(f.now(), r.DoubtSince), "in doubt from the claim on, so that a crash needs no writing")
+	o := f.submitted("a", store.Failed)
+	o.Spend, o.Error = true, &batch.SubmissionError{Kind: batch.KindBusy}
+	f.written(o)
+	f.pass(3)
+	c = f.take("a")[0]
+	assert.Equal(f, store.Claim{
+		Ref: c.Ref, Version: 4, From: batch.Delayed, Attempt: 2, Spent: 1, Failures: 1, Budget: b.Budget,
+	}, c)
+	f.each(f.submitted, store.Doubtful, "a")
+	f.each(f.monitored, store.NoTrace, "a")
+	c = f.take("a")[0]
+	assert.True(f, c.Doubt)
+	assert.Equal(f, batch.Unknown, c.From)
+}
+
+func claimWindow(f *fixture) {
+	bs := many("s", "b", 9)
+	f.add(bs...)
+	is := ids(bs)
+	f.take(is[1], is[3], is[5], is[7])
+	f.each(f.submitted, store.Accepted, is[1])
+	f.each(f.submitted, store.Failed, is[3])
+	f.each(f.submitted, store.Unposted, is[7]) // queued again, but attempted
+	want := []batch.ID{is[1], is[3], is[5], is[7]}
+	for n, queued := range []batch.ID{is[0], is[2], is[4], is[6], is[8]} {
+		want = append(want, queued)
+		l := f.view("s", n+1)
+		require.Equal(f, want, laneIDs(l), "window %d", n+1)
+	}
+	l := f.view("s", 1)
+	assert.Equal(f, batch.Waiting{ID: is[1], State: batch.Pending, Attempt: 1}, l.Batches[0])
+	assert.Equal(f, batch.Waiting{ID: is[3], State: batch.Delayed, Attempt: 1}, l.Batches[1])
+	assert.Equal(f, batch.Waiting{ID: is[5], State: batch.Submitting, Attempt: 1}, l.Batches[2])
+	assert.Equal(f, batch.Waiting{ID: is[7], State: batch.Queued, Attempt: 1, Ready: true}, l.Batches[3])
+	assert.Equal(f, batch.Waiting{ID: is[0], State: batch.Queued, Ready: true}, l.Batches[4])
+	f.each(f.monitored, store.IsCommitted, is[1], is[3])
+	assert.Equal(f, []batch.ID{is[5], is[7], is[0]}, laneIDs(f.view("s", 1)), "final ones are gone")
+}
+
+func claimFootprints(f *fixture) {
+	b := bt("s", "a")
+	b.Footprint = batch.Footprint{Reads: []string{"00aa", "00"}, Writes: []string{"11", "", "ü"}}
+	f.add(b, bt("s", "b"))
+	f.view("s", 10) // compared with the model
+	f.take("a")
+	f.view("s", 10)
+}
+
+func claimLimit(f *fixture) {
+	for _, s := range []batch.ServiceID{"x", "y", "z"} {
+		f.add(many(s, string(s), 3)...)
+	}
+	q := store.ClaimQuery{Lanes: []batch.ServiceID{"z", "x", "none", "y"}, Limit: 4, Window: 10, TTL: f.u(1.5)}
+	got := f.claim(q, everyReady)
+	assert.Equal(f, []batch.ID{"z00003", "z00002", "z00001", "x00003"}, claimedIDs(got))
+	assert.Equal(f, []batch.ServiceID{"x", "none", "y"}, got.Left)
+	q.Limit = 2
+	got = f.claim(q, everyReady)
+	assert.Equal(f, []batch.ID{"x00002", "x00001"}, claimedIDs(got), "a lane with nothing to take uses nothing up")
+	assert.NotContains(f, got.Left, batch.ServiceID("x"))
+	q.Limit = 100
+	got = f.claim(q, everyReady)
+	assert.Equal(f, []batch.ID{"y00003", "y00002", "y00001"}, claimedIDs(got))
+	assert.Empty(f, got.Left)
+	assert.Empty(f, f.claim(q, everyReady).Runs)
+}
+
+func claimNotBefore(f *fixture) {
+	f.add(bt("s", "a"), bt("t", "b"), bt("u", "c"))
+	f.take("a", "b")
+	a, b := f.submitted("a", store.Failed), f.submitted("b", store.Failed)
+	a.Delay, b.Delay = f.u(4.5), f.u(2.5)
+	f.written(a, b)
+	q := store.ClaimQuery{Lanes: []batch.ServiceID{"s", "t"}, Limit: 9, Window: 9, TTL: f.u(1.5)}
+	got := f.claim(q, the("a", "b"))
+	assert.Empty(f, got.Runs)
+	assert.True(f, f.nearly(f.u(2.5), got.NextReady), "%s", got.NextReady)
+	f.pass(2)
+	assert.Empty(f, f.claim(q, the("a", "b")).Runs)
+	f.pass(1)
+	got = f.claim(q, the("a", "b"))
+	assert.Equal(f, []batch.ID{"b"}, claimedIDs(got))
+	assert.True(f, f.nearly(f.u(1.5), got.NextReady), "%s", got.NextReady)
+	q.Lanes = []batch.ServiceID{"u"}
+	assert.Zero(f, f.claim(q, nothing).NextReady)
+}
+
+func claimBadPosition(f *fixture) {
+	f.add(many("s", "b", 4)...)
+	f.take("b00003")
+	q := store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 9, Window: 9, TTL: f.u(1.5)}
+	got := f.claim(q, func(batch.Lane) []batch.Run { return []batch.Run{{-1}, {99}, {0}, {1, 1, 2}, {}, {3, 0, 2}} })
+	assert.Equal(f, []batch.ID{"b00004", "b00001"}, claimedIDs(got), "position 0 is Submitting; a run ends at its first bad position")
+	require.Len(f, got.Runs, 2)
+}
+
+func claimOnce(f *fixture) {
+	services := []batch.ServiceID{"x", "y", "z"}
+	const each, claimers = 20, 6
+	for _, s := range services {
+		f.add(many(s, string(s), each)...)
+	}
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	times := map[batch.ID]int{}
+	errs := make([]error, claimers)
+	for c := range claimers {
+		wg.Go(func() {
+			lanes := services
+			for len(lanes) > 0 {
+				got, err := f.st.Claim(f.ctx, store.ClaimQuery{Lanes: lanes, Limit: 3, Window: 2, TTL: f.u(9)}, everyReady)
+				if err != nil {
+					errs[c] = err
+					return
+				}
+				mu.Lock()
+				for _, id := range claimedIDs(got) {
+					times[id]++
+				}
+				mu.Unlock()
+				lanes = append(got.Locked, got.Left...)
+				for _, r := range got.Runs {
+					lanes = append(lanes, r.Service)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		require.NoError(f, err)
+	}
+	assert.Len(f, times, each*len(services), "all are claimed")
+	for id, n := range times {
+		require.Equal(f, 1, n, "claims of %s", id)
+	}
+	for id, s := range f.rows {
+		r, err := f.st.Get(f.ctx, s.b.Key())
+		require.NoError(f, err)
+		require.Equal(f, 1, r.Attempt, "attempts of %s", id)
+		require.Equal(f, int64(2), r.Version)
+	}
+}
+
+// TTL 1.5 and LateArrival 0.75 must end within 6 of the first attempt.
+func claimReturns(f *fixture) {
+	rule := resend(f.u(6), f.u(0.75))
+	f.add(bt("s", "a"), bt("s", "b"), bt("t", "c"))
+	f.takeBy(rule, "a", "b", "c")
+	f.each(f.submitted, store.Doubtful, "a", "b", "c")
+	f.each(f.monitored, store.NoTrace, "a", "b", "c")
+	f.pass(3)
+	f.takeBy(rule, "a")
+	assert.Equal(f, batch.Submitting, f.get("a").State, "3 + 1.5 + 0.75 is before 6")
+	f.pass(1)
+	got := f.claim(store.ClaimQuery{Lanes: []batch.ServiceID{"s", "t"}, Limit: 9, Window: 9, TTL: f.u(1.5), Resend: rule}, everyReady)
+	assert.Empty(f, got.Runs, "4 + 1.5 + 0.75 is not")
+	for _, id := range []batch.ID{"b", "c"} {
+		r := f.get(id)
+		assert.Equal(f, batch.Submitting, r.State)
+		assert.Equal(f, 1, r.Attempt)
+		assert.Equal(f, int64(5), r.Version)
+	}
+	due := f.pending(10, f.u(1.5))
+	require.ElementsMatch(f, []batch.ID{"b", "c"}, inFlightIDs(due), "they are the monitor's at once")
+	assert.Equal(f, 1, due[0].DoubtAttempt)
+	assert.True(f, f.nearly(f.u(4), due[0].PostedAgo), "the age is that of the attempt: %s", due[0].PostedAgo)
+	late := f.submitted("b", store.Accepted)
+	late.Version = 4
+	assert.Equal(f, store.Fenced, f.record(late)[0].Result)
+}
+
+func claimNoRule(f *fixture) {
+	f.add(bt("s", "a"), bt("s", "b"))
+	f.takeBy(nil, "a")
+	f.each(f.submitted, store.Doubtful, "a")
+	f.each(f.monitored, store.NoTrace, "a")
+	got := f.claim(store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 9, Window: 9, TTL: f.u(1.5)}, everyReady)
+	assert.Equal(f, []batch.ID{"b"}, claimedIDs(got), "a first attempt needs no rule")
+	assert.Equal(f, batch.Submitting, f.get("a").State)
+	assert.Equal(f, 1, f.get("a").Attempt)
+}
+
+func claimPanic(f *fixture) {
+	f.add(bt("s", "a"), bt("t", "b"))
+	func() {
+		defer func() { _ = recover() }() // a store may pass it on or make an error of it
+		_, err := f.st.Claim(f.ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"s", "t"}, Limit: 9, Window: 9, TTL: f.u(1.5)},
+			func(l batch.Lane) []batch.Run {
+				if l.Service == "t" {
+					panic("strategy")
+				}
+				return everyReady(l)
+			})
+		assert.Error(f, err)
+	}()
+	f.get("a")
+	f.get("b")
+	f.take("a", "b")
+}
+
+func claimPayloads(f *fixture) {
+	f.add(bt("s", "a"), bt("s", "b"), bt("t", "c"))
+	cs := f.take("c", "a")
+	got, err := f.st.Payloads(f.ctx, []store.Ref{
+		cs[0].Ref, {Key: batch.Key{Service: "s", ID: "none"}}, cs[1].Ref, {Key: batch.Key{Service: "t", ID: "b"}}, {Key: bt("s", "a").Key()},
+	})
+	require.NoError(f, err)
+	assert.Equal(f, [][]byte{bt("", "c").Payload, nil, bt("", "a").Payload, nil, bt("", "a").Payload}, got)
+	got, err = f.st.Payloads(f.ctx, nil)
+	require.NoError(f, err)
+	assert.Empty(f, got)
+
+	bs := many("m", "m", 1500)
+	for i := range bs {
+		bs[i].Payload = fmt.Appendf(nil, "%d", i)
+	}
+	f.add(bs...)
+	refs := make([]store.Ref, len(bs))
+	for i, c := range f.take(ids(bs)...) {
+		refs[i] = c.Ref
+	}
+	got, err = f.st.Payloads(f.ctx, refs)
+	require.NoError(f, err)
+	for i, p := range got {
+		require.Equal(f, bs[i].Payload, p)
+	}
+}

@@ -1,0 +1,99 @@
+package storetest
+
+import (
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+func clockTests() []test {
+	return []test{
+		{"a clock that steps back keeps the order", clockOrder},
+		{"and behind what is final, too", clockFinal},
+		{"a claim outlives a step back", clockClaim},
+		{"a batch that waits, waits on", clockWaits},
+		{"everything goes on after a step back", clockGoesOn},
+	}
+}
+
+func (f *fixture) needsClock() {
+	f.Helper()
+	f.declared(f.h.NoClock, "NoClock")
+}
+
+func clockOrder(f *fixture) {
+	f.needsClock()
+	var want []batch.ID
+	for i, d := range []int{0, -1, -5, 3, -100, 0, 200} {
+		f.pass(d)
+		bs := many("s", string(rune('z'-i)), 3)
+		f.add(bs...)
+		want = append(want, ids(bs)...)
+	}
+	assert.Equal(f, want, laneIDs(f.view("s", 100)))
+	got := f.claim(store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 100, Window: 100, TTL: f.u(1.5)}, everyReady)
+	assert.Equal(f, want, claimedIDs(got))
+}
+
+// A batch that is requeued takes its old place, before what was added after it.
+func clockFinal(f *fixture) {
+	f.needsClock()
+	f.add(bt("s", "first"))
+	require.NoError(f, f.cancel("first", ""))
+	f.pass(-5)
+	f.add(bt("s", "a second"))
+	require.NoError(f, f.requeue("first", 0))
+	assert.Equal(f, []batch.ID{"first", "a second"}, laneIDs(f.view("s", 9)))
+}
+
+func clockClaim(f *fixture) {
+	f.needsClock()
+	f.add(bt("s", "a"), bt("s", "b"))
+	f.take("a")
+	f.pass(-3)
+	assert.Empty(f, f.pending(9, f.u(0.5)))
+	require.ErrorIs(f, f.decide("a", batch.Unknown, ""), batch.ErrInDoubt)
+	f.pass(3)
+	assert.Empty(f, f.pending(9, f.u(0.5)))
+	f.pass(-3)
+	f.each(f.submitted, store.Accepted, "a")
+	f.pass(1)
+	assert.Equal(f, []batch.ID{"a"}, inFlightIDs(f.pending(9, f.u(0.5))))
+}
+
+func clockWaits(f *fixture) {
+	f.needsClock()
+	f.add(bt("s", "a"))
+	f.take("a")
+	f.each(f.submitted, store.Failed, "a")
+	f.pass(-2)
+	got := f.claim(store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 9, Window: 9, TTL: f.u(1.5)}, everyReady)
+	assert.Empty(f, got.Runs)
+	assert.True(f, f.nearly(f.u(4.5), got.NextReady), "%s", got.NextReady)
+	f.pass(5)
+	f.take("a")
+}
+
+func clockGoesOn(f *fixture) {
+	f.needsClock()
+	named := f.oneOfEach()
+	f.pass(-50)
+	for _, id := range named {
+		f.get(id)
+	}
+	f.pending(100, f.u(0.5))
+	f.committed(bt("s", "a"), bt("s", "b"))
+	f.view("s", 9)
+	assert.Equal(f, 2, f.prune(f.u(0.5), true), "final in the past, which is the future to the others")
+	f.pass(100)
+	f.pending(100, f.u(0.5))
+	for _, id := range named {
+		if s := f.rows[id]; s != nil {
+			f.get(id)
+			f.record(f.monitored(id, store.IsCommitted))
+			assert.Equal(f, batch.Committed, f.get(id).State)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package storetest
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// like returns got with those times and durations taken from want that are the
+// same but for the clocks' difference, so that what remains can be compared whole.
+func like[T any](f *fixture, want, got T) T {
+	w, g := reflect.ValueOf(&want).Elem(), reflect.ValueOf(&got).Elem()
+	for i := range w.NumField() {
+		switch v := w.Field(i).Interface().(type) {
+		case time.Time:
+			if at := g.Field(i).Interface().(time.Time); f.near(v, at) && at.Location() == time.UTC {
+				g.Field(i).Set(w.Field(i))
+			}
+		case time.Duration:
+			if f.nearly(v, g.Field(i).Interface().(time.Duration)) {
+				g.Field(i).Set(w.Field(i))
+			}
+		case []batch.Receipt: // none and nil are the same
+			if rs := g.Field(i).Interface().([]batch.Receipt); sameReceipts(v, rs) {
+				g.Field(i).Set(w.Field(i))
+			}
+		}
+	}
+	return got
+}
+
+func sameReceipts(a, b []batch.Receipt) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i].TransactionID != b[i].TransactionID || a[i].Valid != b[i].Valid || a[i].Message != b[i].Message ||
+			string(a[i].Data) != string(b[i].Data) {
+			return false
+		}
+	}
+	return true
+}
+
+func (f *fixture) sameRecord(s *shadow, got batch.Record) {
+	f.Helper()
+	want := s.row.Record(s.b.Key())
+	want.Budget, want.DataChangeID, want.CreatedAt = s.b.Budget, s.b.DataChangeID, s.created
+	require.True(f, s.created.Equal(got.CreatedAt), "CreatedAt of %s never changes", s.b.Key())
+	require.Equal(f, want, like(f, want, got), "record of %s", s.b.Key())
+}
+
+func (f *fixture) sameApplied(want, got store.Applied, o store.Outcome) {
+	f.Helper()
+	require.Equal(f, o.Key, got.Key)
+	f.sameError(want.Err, got.Err)
+	require.Equal(f, want.Result, got.Result, "result of %s about %s", o.Finding, o.Key)
+	require.Equal(f, want.Breach, got.Breach, "breach by %s about %s", o.Finding, o.Key)
+	require.Equal(f, want.From, got.From, "state before %s about %s", o.Finding, o.Key)
+	require.Equal(f, want.Row, like(f, want.Row, got.Row), "row after %s about %s", o.Finding, o.Key)
+}
+
+// sameError compares by the sentinels of package batch.
+func (f *fixture) sameError(want, got error) {
+	f.Helper()
+	if want == nil {
+		require.NoError(f, got)
+		return
+	}
+	require.Error(f, got)
+	for _, s := range []error{batch.ErrInvalidInput, batch.ErrConflict, batch.ErrNotFound, batch.ErrInDoubt, batch.ErrNotAllowed} {
+		require.Equal(f, errors.Is(want, s), errors.Is(got, s), "want %q, got %q", want, got)
+	}
+}
+
+func (f *fixture) sameLanes(want, got []batch.Lane) {
+	f.Helper()
+	require.Len(f, got, len(want), "lanes shown to the strategy")
+	for i := range want {
+		require.Equal(f, want[i].Service, got[i].Service)
+		require.Equal(f, laneIDs(want[i]), laneIDs(got[i]), "lane %q", want[i].Service)
+		for j, w := range want[i].Batches {
+			g := got[i].Batches[j]
+			if !sameWaiting(w, g) {
+				require.Equal(f, w, g, "lane %q", want[i].Service)
+			}
+		}
+	}
+}
+
+// sameWaiting takes prefixes as a set, however often and in what order they are kept.
+func sameWaiting(a, b batch.Waiting) bool {
+	return a.ID == b.ID && a.State == b.State && a.Attempt == b.Attempt && a.Ready == b.Ready &&
+		samePrefixes(a.Footprint.Reads, b.Footprint.Reads) && samePrefixes(a.Footprint.Writes, b.Footprint.Writes)
+}
+
+func samePrefixes(a, b []string) bool {
+	a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
+	return slices.Equal(slices.Compact(a), slices.Compact(b))
+}
+
+func (f *fixture) sameClaimed(want, got store.Claimed) {
+	f.Helper()
+	require.Equal(f, claimedIDs(want), claimedIDs(got))
+	require.Len(f, got.Runs, len(want.Runs))
+	for i, run := range want.Runs {
+		require.Equal(f, run.Service, got.Runs[i].Service)
+		require.Len(f, got.Runs[i].Batches, len(run.Batches))
+		for j, w := range run.Batches {
+			g := got.Runs[i].Batches[j]
+			if g.Row = w.Row; g != w {
+				require.Equal(f, w, g)
+			}
+		}
+	}
+	require.Equal(f, len(want.Left), len(got.Left), "lanes left: %q", got.Left)
+	for i := range want.Left {
+		require.Equal(f, want.Left[i], got.Left[i])
+	}
+	require.True(f, f.nearly(want.NextReady, got.NextReady) && (want.NextReady == 0) == (got.NextReady == 0),
+		"next ready in %s, want %s", got.NextReady, want.NextReady)
+}
+
+func (f *fixture) sameInFlight(want, got []store.InFlight) {
+	f.Helper()
+	require.Equal(f, inFlightIDs(want), inFlightIDs(got), "due")
+	for i, w := range want {
+		g := like(f, w, got[i])
+		g.Row = w.Row
+		// Of a time that is not set the age means nothing.
+		if s := f.rows[w.Key.ID]; s.row.ResendUntil.IsZero() {
+			g.ResendLeft = w.ResendLeft
+		}
+		if s := f.rows[w.Key.ID]; s.row.SettlesAt.IsZero() {
+			g.SettleLeft = w.SettleLeft
+		}
+		require.Equal(f, w, g)
+	}
+}

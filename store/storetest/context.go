@@ -1,0 +1,60 @@
+package storetest
+
+import (
+	"context"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+func contextTests() []test {
+	return []test{{"a context that is done changes nothing", contextDone}}
+}
+
+func contextDone(f *fixture) {
+	named := f.oneOfEach()
+	f.pass(1)
+	ctx, cancel := context.WithCancel(f.ctx)
+	cancel()
+	id := func(name string) batch.Key { return f.rows[named[name]].b.Key() }
+	calls := map[string]func() error{
+		"Add": func() error { return f.st.Add(ctx, bt("s", "new")) },
+		"Get": func() error { _, err := f.st.Get(ctx, id("queued")); return err },
+		"List": func() error {
+			_, _, err := f.st.List(ctx, store.ListQuery{})
+			return err
+		},
+		"Prune": func() error { _, err := f.st.Prune(ctx, store.PruneQuery{}); return err },
+		"Lanes": func() error { _, err := f.st.Lanes(ctx, store.LanesQuery{Start: true, Limit: 9}); return err },
+		"Claim": func() error {
+			_, err := f.st.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"queued"}, Limit: 9, Window: 9, TTL: f.u(1)}, everyReady)
+			return err
+		},
+		"Payloads": func() error { _, err := f.st.Payloads(ctx, []store.Ref{{Key: id("submitting")}}); return err },
+		"Record": func() error {
+			_, err := f.st.Record(ctx, []store.Outcome{f.monitored(named["pending"], store.IsCommitted)})
+			return err
+		},
+		"Pending": func() error { _, err := f.st.Pending(ctx, store.PendingQuery{Limit: 100, Lease: f.u(100)}); return err },
+		"Checked": func() error {
+			return f.st.Checked(ctx, []store.Due{{Ref: store.Ref{Key: id("pending")}, In: f.u(100)}})
+		},
+		"Ledger":  func() error { _, err := f.st.Ledger(ctx, "cancelled"); return err },
+		"Cancel":  func() error { _, err := f.st.Cancel(ctx, id("queued"), ""); return err },
+		"Requeue": func() error { _, err := f.st.Requeue(ctx, id("rejected"), 0); return err },
+		"Decide":  func() error { _, err := f.st.Decide(ctx, id("in doubt"), batch.Rejected, ""); return err },
+	}
+	for name, call := range calls {
+		assert.ErrorIs(f, call(), context.Canceled, name)
+	}
+	f.absent(bt("s", "new"))
+	for _, id := range named {
+		f.get(id)
+	}
+	name, err := f.st.Ledger(f.ctx, "first")
+	assert.NoError(f, err)
+	assert.Equal(f, "first", name)
+	assert.Len(f, f.pending(100, f.u(0.5)), 11)
+}

@@ -1,0 +1,139 @@
+package storetest
+
+import (
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+func finalTests() []test {
+	return []test{
+		{"an outcome is written once", finalOnce},
+		{"get and list find open and final", finalFound},
+		{"a late commit wins and is a breach", finalLateCommit},
+		{"receipts and errors are kept", finalKept},
+		{"the lane goes on", finalLane},
+	}
+}
+
+func finalOnce(f *fixture) {
+	f.add(bt("s", "a"))
+	f.take("a")
+	f.each(f.submitted, store.Accepted, "a")
+	commit := f.monitored("a", store.IsCommitted)
+	f.written(commit)
+	first := f.get("a")
+	assert.True(f, f.near(f.now(), first.FinalAt))
+	assert.True(f, first.Final())
+	f.pass(2)
+	for range 2 {
+		a := f.record(commit)[0]
+		assert.Equal(f, store.Written, a.Result)
+		assert.False(f, a.Breach)
+		assert.Equal(f, first, f.get("a"))
+	}
+	for _, finding := range []store.Finding{store.IsInvalid, store.NotCommitted, store.IsPending, store.Settled, store.Undecidable} {
+		assert.Equal(f, store.Fenced, f.record(f.monitored("a", finding))[0].Result, finding)
+	}
+	assert.Equal(f, first, f.get("a"))
+}
+
+func finalFound(f *fixture) {
+	named := f.oneOfEach()
+	open := map[batch.ID]bool{}
+	rs, _, err := f.st.List(f.ctx, store.ListQuery{Open: true})
+	require.NoError(f, err)
+	for _, r := range rs {
+		assert.False(f, r.Final())
+		open[r.ID] = true
+	}
+	for name, id := range named {
+		r := f.get(id)
+		final := name == "invalid" || name == "committed" || name == "rejected" || name == "cancelled"
+		assert.Equal(f, final, r.Final(), name)
+		assert.Equal(f, !final, open[id], name)
+	}
+	rs, _, err = f.st.List(f.ctx, store.ListQuery{})
+	require.NoError(f, err)
+	assert.Len(f, rs, len(named))
+	for _, r := range rs {
+		f.sameRecord(f.rows[r.ID], r)
+	}
+}
+
+func finalLateCommit(f *fixture) {
+	named := f.oneOfEach()
+	for _, name := range []string{"invalid", "rejected", "cancelled"} {
+		id := named[name]
+		before := f.get(id)
+		f.pass(1)
+		o := f.monitored(id, store.IsCommitted)
+		o.Version = 1
+		a := f.record(o)[0]
+		assert.Equal(f, store.Written, a.Result)
+		assert.True(f, a.Breach, name)
+		assert.Equal(f, before.State, a.From)
+		r := f.get(id)
+		assert.Equal(f, batch.Committed, r.State)
+		assert.Equal(f, before.Version+1, r.Version)
+		assert.Nil(f, r.Error, "a refusal that was none")
+		assert.True(f, r.FinalAt.After(before.FinalAt))
+		assert.False(f, f.record(o)[0].Breach, "told once")
+	}
+	for _, name := range []string{"queued", "delayed", "unknown", "pending", "requeued"} {
+		a := f.written(f.monitored(named[name], store.IsCommitted))[0]
+		assert.False(f, a.Breach, name)
+		assert.Empty(f, f.view(batch.ServiceID(name), 9).Batches, "the lane of the one that was %s", name)
+	}
+}
+
+func finalKept(f *fixture) {
+	f.add(bt("s", "a"), bt("s", "b"))
+	f.take("a", "b")
+	f.each(f.submitted, store.Accepted, "a")
+	o := f.monitored("a", store.IsInvalid)
+	o.Error = &batch.SubmissionError{Kind: batch.KindInvalid, Message: "bad nonce: ü"}
+	o.Receipts = []batch.Receipt{
+		{TransactionID: "t1", Message: "bad nonce", Data: []byte{0, 1, 254, 255}},
+		{TransactionID: "t2", Valid: true},
+		{TransactionID: "t1", Message: "in the order given, and again"},
+	}
+	f.written(o)
+	kept := func() {
+		r := f.get("a")
+		assert.Equal(f, o.Error, r.Error)
+		assert.True(f, sameReceipts(o.Receipts, r.Receipts), "%+v", r.Receipts)
+	}
+	kept()
+	f.pass(6)
+	f.each(f.monitored, store.Settled, "a")
+	kept()
+	rs, _, err := f.st.List(f.ctx, store.ListQuery{States: []batch.State{batch.Invalid}})
+	require.NoError(f, err)
+	require.Len(f, rs, 1)
+	assert.Equal(f, o.Error, rs[0].Error)
+	assert.Len(f, rs[0].Receipts, 3)
+
+	o = f.submitted("b", store.Refused)
+	o.Error = &batch.SubmissionError{Kind: batch.KindRejected, Message: "no"}
+	f.written(o)
+	assert.Equal(f, "rejected: no", f.get("b").Error.Error())
+	require.NoError(f, f.requeue("a", 0))
+	assert.Empty(f, f.get("a").Receipts)
+	assert.Nil(f, f.get("a").Error)
+}
+
+func finalLane(f *fixture) {
+	f.add(many("s", "b", 3)...)
+	for _, id := range []batch.ID{"b00003", "b00002", "b00001"} {
+		assert.Equal(f, []batch.ID{id}, laneIDs(f.view("s", 1)))
+		f.take(id)
+		f.each(f.submitted, store.Accepted, id)
+		f.each(f.monitored, store.IsCommitted, id)
+	}
+	assert.Empty(f, f.view("s", 1).Batches)
+	f.pass(9)
+	assert.Empty(f, f.pending(10, f.u(0.5)))
+}

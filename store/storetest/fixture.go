@@ -1,0 +1,207 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// fixture is one test's store and, beside it, the model of what must be in it.
+type fixture struct {
+	*testing.T
+	h   Harness
+	st  store.Store
+	ctx context.Context
+
+	// unit is what tests reckon in. Durations are odd parts of it and the clock moves
+	// by whole ones, so that the two clocks, which differ by a little, never differ
+	// about what is over.
+	unit   time.Duration
+	offset time.Duration // how far the store's clock was moved
+
+	rows  map[batch.ID]*shadow
+	tombs map[batch.ID]batch.Batch
+}
+
+// shadow is the model of one stored batch.
+type shadow struct {
+	b       batch.Batch
+	created time.Time
+	ref     store.Ref
+	row     store.Row
+}
+
+// now is the store's clock, nearly.
+func (f *fixture) now() time.Time { return time.Now().Add(f.offset).UTC() }
+
+// u is n units.
+func (f *fixture) u(n float64) time.Duration { return time.Duration(n * float64(f.unit)) }
+
+// pass lets n units of the store's time pass. Only a clock that can be set goes back.
+func (f *fixture) pass(n int) { f.step(time.Duration(n) * f.unit) }
+
+// tick makes the next call later than the one before, on the coarsest clock.
+func (f *fixture) tick() { f.step(2 * time.Millisecond) }
+
+func (f *fixture) step(d time.Duration) {
+	f.Helper()
+	if f.h.StepClock != nil {
+		f.h.StepClock(d)
+		f.offset += d
+		return
+	}
+	require.Positive(f, d, "a clock that cannot be set does not go back")
+	select {
+	case <-time.After(d):
+	case <-f.ctx.Done():
+	}
+}
+
+// near reports whether two times are the same but for the clocks' difference.
+func (f *fixture) near(a, b time.Time) bool {
+	if a.IsZero() || b.IsZero() {
+		return a.IsZero() && b.IsZero()
+	}
+	return f.nearly(a.Sub(b), 0)
+}
+
+func (f *fixture) nearly(a, b time.Duration) bool { return (a - b).Abs() < f.unit/8 }
+
+// declared skips a test for a difference that the harness declares.
+func (f *fixture) declared(is bool, what string) {
+	f.Helper()
+	if is {
+		f.Skipf("declared by the harness: %s", what)
+	}
+}
+
+// bt is a batch of a service.
+func bt(service batch.ServiceID, id batch.ID) batch.Batch {
+	return batch.Batch{Service: service, ID: id, Payload: []byte("payload of " + string(id))}
+}
+
+// many is n batches of a service whose ids sort against their order.
+func many(service batch.ServiceID, prefix string, n int) []batch.Batch {
+	bs := make([]batch.Batch, n)
+	for i := range bs {
+		bs[i] = bt(service, batch.ID(fmt.Sprintf("%s%05d", prefix, n-i)))
+	}
+	return bs
+}
+
+func ids(bs []batch.Batch) []batch.ID {
+	is := make([]batch.ID, len(bs))
+	for i, b := range bs {
+		is[i] = b.ID
+	}
+	return is
+}
+
+func recordIDs(rs []batch.Record) []batch.ID {
+	is := make([]batch.ID, len(rs))
+	for i, r := range rs {
+		is[i] = r.ID
+	}
+	return is
+}
+
+func inFlightIDs(rs []store.InFlight) []batch.ID {
+	is := make([]batch.ID, len(rs))
+	for i, r := range rs {
+		is[i] = r.Key.ID
+	}
+	return is
+}
+
+func claimedIDs(c store.Claimed) []batch.ID {
+	is := []batch.ID{}
+	for _, r := range c.Runs {
+		for _, b := range r.Batches {
+			is = append(is, b.Key.ID)
+		}
+	}
+	return is
+}
+
+func laneIDs(l batch.Lane) []batch.ID {
+	is := make([]batch.ID, len(l.Batches))
+	for i, b := range l.Batches {
+		is[i] = b.ID
+	}
+	return is
+}
+
+// everyReady takes all that is ready, in one run.
+func everyReady(l batch.Lane) []batch.Run {
+	var run batch.Run
+	for i, b := range l.Batches {
+		if b.Ready {
+			run = append(run, i)
+		}
+	}
+	return []batch.Run{run}
+}
+
+func nothing(batch.Lane) []batch.Run { return nil }
+
+// the takes what is named, in one run.
+func the(want ...batch.ID) store.Choose {
+	wanted := make(map[batch.ID]bool, len(want))
+	for _, id := range want {
+		wanted[id] = true
+	}
+	return func(l batch.Lane) []batch.Run {
+		var run batch.Run
+		for i, b := range l.Batches {
+			if wanted[b.ID] {
+				run = append(run, i)
+			}
+		}
+		return []batch.Run{run}
+	}
+}
+
+func resend(harmless, late time.Duration) func(batch.ServiceID) store.Resend {
+	return func(batch.ServiceID) store.Resend { return store.Resend{HarmlessFor: harmless, LateArrival: late} }
+}
+
+// get returns the record of a batch that the model knows, compared with it.
+func (f *fixture) get(id batch.ID) batch.Record {
+	f.Helper()
+	s := f.rows[id]
+	require.NotNil(f, s, "the model does not know %s", id)
+	r, err := f.st.Get(f.ctx, s.b.Key())
+	require.NoError(f, err)
+	f.sameRecord(s, r)
+	return r
+}
+
+// absent checks that nothing is stored under the batches' keys.
+func (f *fixture) absent(bs ...batch.Batch) {
+	f.Helper()
+	for _, b := range bs {
+		_, err := f.st.Get(f.ctx, b.Key())
+		require.Truef(f, errors.Is(err, batch.ErrNotFound), "%s is stored, or: %v", b.Key(), err)
+	}
+}
+
+// view returns a lane as a claim sees it, and changes nothing: everything that is
+// ready must be resendable.
+func (f *fixture) view(service batch.ServiceID, window int) batch.Lane {
+	f.Helper()
+	var seen batch.Lane
+	f.claim(store.ClaimQuery{
+		Lanes: []batch.ServiceID{service}, Limit: 1, Window: window, TTL: f.u(1.5), Resend: resend(f.u(1000.5), 0),
+	}, func(l batch.Lane) []batch.Run {
+		seen = l
+		return nil
+	})
+	return seen
+}

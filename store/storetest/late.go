@@ -1,0 +1,68 @@
+package storetest
+
+import (
+	"context"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+func lateTests() []test {
+	return []test{
+		{"a committed transaction stores and a rolled back one does not", lateCommit},
+		{"what becomes visible late goes behind what was claimed", lateBehind},
+		{"one writer at a time", lateOneWriter},
+	}
+}
+
+func lateCommit(f *fixture) {
+	f.declared(f.h.NoTx, "NoTx")
+	commit, _, err := f.h.AddTx(f.ctx, bt("s", "a"), bt("s", "b"))
+	require.NoError(f, err)
+	now := f.now()
+	require.NoError(f, commit())
+	f.added(now, bt("s", "a"), bt("s", "b"))
+	_, rollback, err := f.h.AddTx(f.ctx, bt("s", "c"))
+	require.NoError(f, err)
+	require.NoError(f, rollback())
+	f.absent(bt("s", "c"))
+	assert.Equal(f, []batch.ID{"a", "b"}, laneIDs(f.view("s", 9)))
+	f.add(bt("s", "c"))
+}
+
+// The lane is "a", claimed while "late" was not visible. Its order key is smaller
+// than that of "b", and it must not come before "a", which may be at the ledger.
+func lateBehind(f *fixture) {
+	f.declared(f.h.NoTx, "NoTx")
+	f.declared(f.h.OneWriter, "OneWriter")
+	commit, _, err := f.h.AddTx(f.ctx, bt("s", "late"))
+	require.NoError(f, err)
+	f.tick()
+	f.add(bt("s", "b"), bt("s", "c"))
+	f.take("b")
+	require.NoError(f, commit())
+	r, err := f.st.Get(f.ctx, bt("s", "late").Key())
+	require.NoError(f, err)
+	f.rows["late"] = &shadow{b: bt("s", "late"), created: r.CreatedAt, ref: store.Ref{Key: r.Key}, row: store.NewRow()}
+	assert.Equal(f, "b", string(f.view("s", 9).Batches[0].ID), "behind what was claimed")
+	if r.CreatedAt.Before(f.rows["b"].created) {
+		assert.Equal(f, []batch.ID{"b", "late", "c"}, laneIDs(f.view("s", 9)), "and in its place among the others")
+	}
+}
+
+// lateOneWriter checks the declaration: if another write got through while the
+// transaction is open, something could become visible late.
+func lateOneWriter(f *fixture) {
+	f.declared(!f.h.OneWriter, "not OneWriter")
+	commit, _, err := f.h.AddTx(f.ctx, bt("s", "a"))
+	require.NoError(f, err)
+	ctx, cancel := context.WithTimeout(f.ctx, 100*time.Millisecond)
+	defer cancel()
+	require.Error(f, f.st.Add(ctx, bt("s", "b")))
+	require.NoError(f, commit())
+	f.absent(bt("s", "b"))
+}

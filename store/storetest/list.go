@@ -1,0 +1,125 @@
+package storetest
+
+import (
+	"fmt"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+func listTests() []test {
+	return []test{
+		{"filters", listFilters},
+		{"order across services", listOrder},
+		{"limits", listLimits},
+		{"the cursor goes on where it was", listCursor},
+		{"a cursor from elsewhere is an error", listBadCursor},
+	}
+}
+
+// list reads all pages.
+func (f *fixture) list(q store.ListQuery) []batch.ID {
+	f.Helper()
+	got := []batch.ID{}
+	for {
+		rs, next, err := f.st.List(f.ctx, q)
+		require.NoError(f, err)
+		for _, r := range rs {
+			f.sameRecord(f.rows[r.ID], r)
+		}
+		got = append(got, recordIDs(rs)...)
+		if next == "" {
+			return got
+		}
+		require.NotEmpty(f, rs, "a page with a cursor goes on")
+		q.After = next
+	}
+}
+
+func listFilters(f *fixture) {
+	f.oneOfEach()
+	f.add(bt("", "of no service"))
+	services := []*batch.ServiceID{nil}
+	for _, s := range []batch.ServiceID{"", "valid", "committed", "none"} {
+		services = append(services, &s)
+	}
+	states := [][]batch.State{nil, {batch.Queued}, {batch.Committed, batch.Pending}, batch.States(), {batch.Invalid}, {batch.Unknown}}
+	for i, service := range services {
+		for _, in := range states {
+			for _, open := range []bool{false, true} {
+				for _, limit := range []int{1, 3, 1000} {
+					want := []batch.ID{}
+					for _, s := range f.inOrder(func(s *shadow) bool {
+						ok := in == nil
+						for _, st := range in {
+							ok = ok || st == s.row.State
+						}
+						return ok && (service == nil || *service == s.b.Service) && !(open && s.row.Final())
+					}) {
+						want = append(want, s.b.ID)
+					}
+					got := f.list(store.ListQuery{Service: service, States: in, Open: open, Limit: limit})
+					require.Equal(f, want, got, "service %d, states %v, open %v, limit %d", i, in, open, limit)
+				}
+			}
+		}
+	}
+}
+
+func listOrder(f *fixture) {
+	var want []batch.ID
+	for i := range 30 {
+		b := bt(batch.ServiceID(fmt.Sprint(i%4)), batch.ID(fmt.Sprintf("%02d", 99-i)))
+		f.tick()
+		f.add(b)
+		want = append(want, b.ID)
+	}
+	f.take("99", "94", "80")
+	f.each(f.submitted, store.Accepted, "94", "80")
+	f.each(f.monitored, store.IsCommitted, "80")
+	assert.Equal(f, want, f.list(store.ListQuery{Limit: 7}), "whatever has happened to them")
+}
+
+func listLimits(f *fixture) {
+	f.add(many("s", "b", 1001)...)
+	for limit, want := range map[int]int{0: 100, -1: 100, 1: 1, 999: 999, 1000: 1000, 5000: 1000} {
+		rs, next, err := f.st.List(f.ctx, store.ListQuery{Limit: limit})
+		require.NoError(f, err)
+		assert.Len(f, rs, want, "limit %d", limit)
+		assert.NotEmpty(f, next)
+	}
+}
+
+func listCursor(f *fixture) {
+	bs := many("s", "b", 10)
+	f.add(bs...)
+	is := ids(bs)
+	rs, next, err := f.st.List(f.ctx, store.ListQuery{Limit: 4})
+	require.NoError(f, err)
+	assert.Equal(f, is[:4], recordIDs(rs))
+	f.committed(bt("s", "later"))
+	f.take(is[3], is[5])
+	f.each(f.submitted, store.Refused, is[3], is[5])
+	f.pass(1)
+	n, err := f.st.Prune(f.ctx, store.PruneQuery{Limit: 2, OlderThan: f.u(2.5)})
+	require.NoError(f, err)
+	require.Zero(f, n)
+	rs, _, err = f.st.List(f.ctx, store.ListQuery{After: next})
+	require.NoError(f, err)
+	assert.Equal(f, append(is[4:], "later"), recordIDs(rs), "what is final, and what came since, has its place")
+	require.Equal(f, 3, f.prune(0, false), "the cursor's own record, too")
+	rs, _, err = f.st.List(f.ctx, store.ListQuery{After: next})
+	require.NoError(f, err)
+	assert.Equal(f, append([]batch.ID{is[4]}, is[6:10]...), recordIDs(rs))
+}
+
+func listBadCursor(f *fixture) {
+	f.add(bt("s", "a"))
+	for _, c := range []store.Cursor{"nonsense", "\x00", "1", ":", "' or 1=1 --"} {
+		_, _, err := f.st.List(f.ctx, store.ListQuery{After: c})
+		assert.Error(f, err, "%q", c)
+	}
+}

@@ -1,0 +1,284 @@
+package storetest
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// The methods of this file do the same to the store and to the model, and compare.
+
+// add stores batches that must be accepted.
+func (f *fixture) add(bs ...batch.Batch) {
+	f.Helper()
+	now := f.now()
+	require.NoError(f, f.st.Add(f.ctx, bs...))
+	f.added(now, bs...)
+}
+
+// added takes batches into the model that the store has accepted at now.
+func (f *fixture) added(now time.Time, bs ...batch.Batch) {
+	f.Helper()
+	last := map[batch.ServiceID]time.Time{}
+	for _, s := range f.rows {
+		if s.created.After(last[s.b.Service]) {
+			last[s.b.Service] = s.created
+		}
+	}
+	for _, b := range bs {
+		if _, pruned := f.tombs[b.ID]; pruned || f.rows[b.ID] != nil {
+			continue
+		}
+		r, err := f.st.Get(f.ctx, b.Key())
+		require.NoError(f, err)
+		require.True(f, r.CreatedAt.After(last[b.Service]), "%s is not behind what its lane has", b.Key())
+		last[b.Service] = r.CreatedAt
+		require.False(f, r.CreatedAt.Before(now.Add(-f.unit/8)), "%s is created at %s", b.Key(), r.CreatedAt)
+		require.Equal(f, r.CreatedAt.Truncate(time.Microsecond), r.CreatedAt, "to the microsecond, in UTC")
+		s := &shadow{b: b, created: r.CreatedAt, ref: store.Ref{Key: b.Key()}, row: store.NewRow()}
+		f.rows[b.ID] = s
+		f.sameRecord(s, r)
+	}
+}
+
+// inOrder returns what the model holds and keep selects, by order key.
+func (f *fixture) inOrder(keep func(*shadow) bool) []*shadow {
+	var found []*shadow
+	for _, s := range f.rows {
+		if keep(s) {
+			found = append(found, s)
+		}
+	}
+	slices.SortFunc(found, func(a, b *shadow) int {
+		return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.b.ID, b.b.ID))
+	})
+	return found
+}
+
+// window is what a claim must see of a lane.
+func (f *fixture) window(service batch.ServiceID, n int) []store.LaneRow {
+	var attempted, queued []store.LaneRow
+	for _, s := range f.inOrder(func(s *shadow) bool { return s.b.Service == service && !s.row.Final() }) {
+		r := store.LaneRow{Ref: s.ref, Row: s.row, Budget: s.b.Budget, Footprint: s.b.Footprint}
+		if s.row.Attempted() {
+			attempted = append(attempted, r)
+		} else if len(queued) < n {
+			queued = append(queued, r)
+		}
+	}
+	return append(attempted, queued...)
+}
+
+// claim claims, and compares the lanes shown and everything returned.
+func (f *fixture) claim(q store.ClaimQuery, choose store.Choose) store.Claimed {
+	f.Helper()
+	var shown, want []batch.Lane
+	now := f.now()
+	got, err := f.st.Claim(f.ctx, q, func(l batch.Lane) []batch.Run {
+		if len(l.Batches) > 0 {
+			shown = append(shown, l)
+		}
+		return choose(l)
+	})
+	require.NoError(f, err)
+	require.Empty(f, got.Locked, "nobody else claims")
+
+	var model store.Claimed
+	left := q.Limit
+	for _, service := range q.Lanes {
+		if left == 0 {
+			model.Left = append(model.Left, service)
+			continue
+		}
+		rows := f.window(service, q.Window)
+		if len(rows) == 0 {
+			continue
+		}
+		plan := store.PlanLane(service, rows, now, q, left, func(l batch.Lane) []batch.Run {
+			want = append(want, l)
+			return choose(l)
+		})
+		left -= plan.Claims
+		for _, r := range plan.Changed {
+			f.rows[r.Key.ID].row = r.Row
+		}
+		model.Runs = append(model.Runs, plan.Runs...)
+		if plan.More {
+			model.Left = append(model.Left, service)
+		}
+		if plan.NextReady > 0 && (model.NextReady == 0 || plan.NextReady < model.NextReady) {
+			model.NextReady = plan.NextReady
+		}
+	}
+	f.sameLanes(want, shown)
+	f.sameClaimed(model, got)
+	for _, run := range got.Runs {
+		for _, c := range run.Batches {
+			f.rows[c.Key.ID].ref = c.Ref
+		}
+	}
+	return got
+}
+
+// take claims exactly these batches, under a rule that a resend is always harmless.
+func (f *fixture) take(want ...batch.ID) []store.Claim {
+	f.Helper()
+	return f.takeBy(resend(f.u(1000.5), 0), want...)
+}
+
+func (f *fixture) takeBy(rule func(batch.ServiceID) store.Resend, want ...batch.ID) []store.Claim {
+	f.Helper()
+	var lanes []batch.ServiceID
+	for _, id := range want {
+		if s := f.rows[id].b.Service; !slices.Contains(lanes, s) {
+			lanes = append(lanes, s)
+		}
+	}
+	got := f.claim(store.ClaimQuery{Lanes: lanes, Limit: len(want), Window: 2000, TTL: f.u(1.5), Resend: rule}, the(want...))
+	byID := map[batch.ID]store.Claim{}
+	for _, run := range got.Runs {
+		for _, c := range run.Batches {
+			byID[c.Key.ID] = c
+		}
+	}
+	claims := make([]store.Claim, len(want))
+	for i, id := range want {
+		c, ok := byID[id]
+		require.True(f, ok, "%s is not claimed", id)
+		claims[i] = c
+	}
+	return claims
+}
+
+// submitted is an outcome of the batch's present version by the submitter.
+func (f *fixture) submitted(id batch.ID, finding store.Finding) store.Outcome {
+	s := f.rows[id]
+	return store.Outcome{
+		Ref: s.ref, Version: s.row.Version, By: batch.BySubmitter, Attempt: s.row.Attempt, Finding: finding,
+		Back: batch.Queued, Delay: f.u(2.5), Check: f.u(0.5), Settle: f.u(5.5),
+	}
+}
+
+// monitored is one by the monitor, about the batch as a whole.
+func (f *fixture) monitored(id batch.ID, finding store.Finding) store.Outcome {
+	o := f.submitted(id, finding)
+	o.By, o.Attempt = batch.ByMonitor, 0
+	return o
+}
+
+// record records, and compares what became of each outcome.
+func (f *fixture) record(outcomes ...store.Outcome) []store.Applied {
+	f.Helper()
+	now := f.now()
+	got, err := f.st.Record(f.ctx, outcomes)
+	require.NoError(f, err)
+	require.Len(f, got, len(outcomes))
+	for i, o := range outcomes {
+		want := store.Applied{Ref: o.Ref, Result: store.Gone}
+		if s := f.rows[o.Key.ID]; s != nil && s.b.Key() == o.Key {
+			s.row, want = s.row.Apply(o, now)
+		}
+		f.sameApplied(want, got[i], o)
+	}
+	return got
+}
+
+// written records outcomes that must all be applied.
+func (f *fixture) written(outcomes ...store.Outcome) []store.Applied {
+	f.Helper()
+	got := f.record(outcomes...)
+	for i, a := range got {
+		require.Equal(f, store.Written, a.Result, "%s of %s: %v", outcomes[i].Finding, outcomes[i].Key, a.Err)
+	}
+	return got
+}
+
+// each records one finding about several batches.
+func (f *fixture) each(by func(batch.ID, store.Finding) store.Outcome, finding store.Finding, about ...batch.ID) {
+	f.Helper()
+	var os []store.Outcome
+	for _, id := range about {
+		os = append(os, by(id, finding))
+	}
+	f.written(os...)
+}
+
+// pending asks for what is due, and compares.
+func (f *fixture) pending(limit int, lease time.Duration) []store.InFlight {
+	f.Helper()
+	f.tick()
+	now := f.now()
+	got, err := f.st.Pending(f.ctx, store.PendingQuery{Limit: limit, Lease: lease})
+	require.NoError(f, err)
+	due := f.inOrder(func(s *shadow) bool { return s.row.Monitored(now) && !s.row.NextCheck.After(now) })
+	slices.SortStableFunc(due, func(a, b *shadow) int { return a.row.AskedAt.Compare(b.row.AskedAt) })
+	due = due[:min(limit, len(due))]
+	want := make([]store.InFlight, len(due))
+	for i, s := range due {
+		s.row = s.row.Leased(now, lease)
+		want[i] = s.row.InFlight(s.ref, s.b.Budget, now)
+	}
+	f.sameInFlight(want, got)
+	for _, r := range got {
+		f.rows[r.Key.ID].ref = r.Ref
+	}
+	return got
+}
+
+// checked says when to ask next.
+func (f *fixture) checked(in time.Duration, about ...batch.ID) {
+	f.Helper()
+	now := f.now()
+	var due []store.Due
+	for _, id := range about {
+		s := f.rows[id]
+		due = append(due, store.Due{Ref: s.ref, In: in})
+		if s.row.Monitored(now) {
+			s.row.NextCheck = now.Add(in)
+		}
+	}
+	require.NoError(f, f.st.Checked(f.ctx, due))
+}
+
+func (f *fixture) cancel(id batch.ID, reason string) error {
+	f.Helper()
+	return f.operate(id,
+		func(k batch.Key) (batch.Record, error) { return f.st.Cancel(f.ctx, k, reason) },
+		func(r store.Row, now time.Time) (store.Row, error) { return r.Cancel(now, reason) })
+}
+
+func (f *fixture) requeue(id batch.ID, quiet time.Duration) error {
+	f.Helper()
+	err := f.operate(id,
+		func(k batch.Key) (batch.Record, error) { return f.st.Requeue(f.ctx, k, quiet) },
+		func(r store.Row, now time.Time) (store.Row, error) { return r.Requeue(now, quiet) })
+	f.rows[id].ref.Row = 0 // the store may have given it another
+	return err
+}
+
+func (f *fixture) decide(id batch.ID, to batch.State, reason string) error {
+	f.Helper()
+	return f.operate(id,
+		func(k batch.Key) (batch.Record, error) { return f.st.Decide(f.ctx, k, to, reason) },
+		func(r store.Row, now time.Time) (store.Row, error) { return r.Decide(now, to, reason) })
+}
+
+// operate does what a person asks for, and compares. The error is the store's.
+func (f *fixture) operate(id batch.ID, do func(batch.Key) (batch.Record, error), rule func(store.Row, time.Time) (store.Row, error)) error {
+	f.Helper()
+	s := f.rows[id]
+	next, want := rule(s.row, f.now())
+	rec, err := do(s.b.Key())
+	f.sameError(want, err)
+	if err == nil {
+		s.row = next
+		f.sameRecord(s, rec)
+	}
+	f.get(id)
+	return err
+}

@@ -1,0 +1,237 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// modelSeeds is how many random histories are compared with the model.
+const modelSeeds = 16
+
+func modelTests() []test {
+	var tests []test
+	for seed := range uint64(modelSeeds) {
+		tests = append(tests, test{fmt.Sprintf("history by seed %d", seed), func(f *fixture) {
+			h := history{f, rand.New(rand.NewPCG(seed, 1))}
+			steps := 120
+			if f.h.NoClock {
+				steps = 40 // time passes in real time
+			}
+			for range steps {
+				h.step()
+			}
+			h.everything()
+		}})
+	}
+	return tests
+}
+
+// history does random things to a store and to its model.
+type history struct {
+	*fixture
+	r *rand.Rand
+}
+
+func (h history) chance(percent int) bool { return h.r.IntN(100) < percent }
+
+func (h history) service() batch.ServiceID { return []batch.ServiceID{"s", "", "t"}[h.r.IntN(3)] }
+
+// some returns a few of the batches that the model knows.
+func (h history) some(n int) []batch.ID {
+	all := h.inOrder(func(*shadow) bool { return true })
+	var is []batch.ID
+	for i := 0; i < n && len(all) > 0; i++ {
+		is = append(is, all[h.r.IntN(len(all))].b.ID)
+	}
+	return is
+}
+
+func (h history) step() {
+	h.Helper()
+	h.tick()
+	switch n := h.r.IntN(100); {
+	case n < 12:
+		h.adds()
+	case n < 35:
+		h.claims()
+	case n < 70:
+		h.records()
+	case n < 78:
+		h.pending(1+h.r.IntN(4), h.u(1.5))
+	case n < 82:
+		h.checked(h.u(float64(h.r.IntN(3))+0.5), h.some(2)...)
+	case n < 91:
+		h.operates()
+	case n < 93:
+		h.prunes()
+	case n < 98:
+		h.pass(1 + h.r.IntN(2))
+	default:
+		if h.h.StepClock != nil {
+			h.pass(-1)
+		}
+	}
+}
+
+func (h history) adds() {
+	var bs []batch.Batch
+	for range 1 + h.r.IntN(3) {
+		id := batch.ID(fmt.Sprintf("%03d", h.r.IntN(60)))
+		b := bt([]batch.ServiceID{"s", "", "t"}[h.r.IntN(3)], id)
+		if s := h.rows[id]; s != nil {
+			b.Service = s.b.Service
+		} else if old, ok := h.tombs[id]; ok {
+			b.Service = old.Service
+		}
+		if h.chance(30) {
+			b.Footprint = batch.Footprint{Reads: []string{"0"}, Writes: []string{string(id)}}
+			b.Budget.Attempts = h.r.IntN(3)
+		}
+		for _, other := range bs {
+			if other.ID == id {
+				b = other
+			}
+		}
+		bs = append(bs, b)
+	}
+	h.add(bs...)
+}
+
+func (h history) claims() {
+	q := store.ClaimQuery{Limit: 1 + h.r.IntN(5), Window: 1 + h.r.IntN(3), TTL: h.u(1.5)}
+	for _, i := range h.r.Perm(4)[:1+h.r.IntN(4)] {
+		q.Lanes = append(q.Lanes, []batch.ServiceID{"s", "", "t", "none"}[i])
+	}
+	if h.chance(90) {
+		q.Resend = resend(h.u(float64(3+h.r.IntN(20))), h.u(0.75))
+	}
+	salt := h.r.Uint64()
+	h.claim(q, func(l batch.Lane) []batch.Run { // the same whenever it is asked
+		r := rand.New(rand.NewPCG(salt, uint64(len(l.Service))))
+		var runs []batch.Run
+		for range r.IntN(3) {
+			var run batch.Run
+			for i := range l.Batches {
+				if r.IntN(3) > 0 {
+					run = append(run, i)
+				}
+			}
+			runs = append(runs, run)
+		}
+		return runs
+	})
+}
+
+func (h history) records() {
+	var os []store.Outcome
+	for _, id := range h.some(1 + h.r.IntN(3)) {
+		os = append(os, h.outcome(id))
+	}
+	h.record(os...)
+	if h.chance(20) {
+		h.record(os...)
+	}
+}
+
+// outcome is one that could come in from somewhere, mostly by who could say it.
+func (h history) outcome(id batch.ID) store.Outcome {
+	row := h.rows[id].row
+	o := h.monitored(id, store.IsPending+store.Finding(h.r.IntN(8)))
+	if h.chance(15) {
+		o.Finding = store.Failed + store.Finding(h.r.IntN(2))
+	}
+	if row.Live(h.now()) {
+		o = h.submitted(id, store.Accepted+store.Finding(h.r.IntN(5)))
+		o.Back = []batch.State{batch.Queued, batch.Delayed, batch.Unknown, batch.Valid}[h.r.IntN(4)]
+	}
+	if h.chance(10) {
+		o.By = batch.Actor(h.r.IntN(5))
+	}
+	if h.chance(15) {
+		o.Version -= int64(h.r.IntN(3))
+	}
+	if h.chance(30) {
+		o.Row = 0
+	}
+	o.Attempt = []int{0, row.Attempt, 1}[h.r.IntN(3)]
+	o.Spend, o.Last = h.chance(30), h.chance(15)
+	o.Delay = h.u(float64(h.r.IntN(3)) + 0.5)
+	o.Check = h.u(float64(h.r.IntN(2)) + 0.5)
+	if h.chance(50) {
+		o.Settle = 0
+	}
+	if h.chance(70) {
+		o.Error = &batch.SubmissionError{Kind: batch.KindDoubt, Message: fmt.Sprintf("%s of %s", o.Finding, id)}
+	}
+	if h.chance(20) {
+		o.Receipts = []batch.Receipt{{TransactionID: string(id), Message: "m", Data: []byte(id)}}
+	}
+	return o
+}
+
+func (h history) operates() {
+	for _, id := range h.some(1) {
+		switch h.r.IntN(3) {
+		case 0:
+			_ = h.cancel(id, "reason") // compared with the rule, whatever it says
+		case 1:
+			_ = h.requeue(id, h.u(0.25))
+		case 2:
+			_ = h.decide(id, []batch.State{batch.Committed, batch.Unknown, batch.Rejected, batch.Pending}[h.r.IntN(4)], "reason")
+		}
+	}
+}
+
+func (h history) prunes() { h.prune(h.u(0.75), h.chance(50)) }
+
+// prune removes all that is old enough, from both.
+func (f *fixture) prune(older time.Duration, tombstones bool) int {
+	f.Helper()
+	old := f.inOrder(func(s *shadow) bool { return s.row.Final() && !s.row.FinalAt.After(f.now().Add(-older)) })
+	n, err := f.st.Prune(f.ctx, store.PruneQuery{OlderThan: older, Limit: 10_000, Tombstones: tombstones})
+	require.NoError(f, err)
+	require.Equal(f, len(old), n, "batches pruned")
+	for _, s := range old {
+		delete(f.rows, s.b.ID)
+		if tombstones {
+			f.tombs[s.b.ID] = s.b
+		}
+		f.absent(s.b)
+	}
+	return n
+}
+
+// everything compares all that can be asked of the store.
+func (h history) everything() {
+	for id := range h.rows {
+		h.get(id)
+	}
+	for _, b := range h.tombs {
+		h.absent(b)
+	}
+	for _, s := range []batch.ServiceID{"s", "", "t"} {
+		h.view(s, 100)
+	}
+	all := h.inOrder(func(*shadow) bool { return true })
+	rs, next, err := h.st.List(h.ctx, store.ListQuery{Limit: 1000})
+	require.NoError(h, err)
+	require.Empty(h, next)
+	require.Len(h, rs, len(all))
+	for i, s := range all {
+		h.sameRecord(s, rs[i])
+	}
+	h.pending(1000, h.u(0.5))
+	for id, s := range h.rows {
+		if other := s.b; s.row.Version > 0 {
+			other.Payload = []byte("other than " + id)
+			require.True(h, errors.Is(h.st.Add(h.ctx, other), batch.ErrConflict))
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package storetest
+
+import (
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+func operateTests() []test {
+	return []test{
+		{"who may be cancelled", operateCancel},
+		{"who may be requeued", operateRequeue},
+		{"who may be decided", operateDecide},
+		{"a cancelled batch leaves its lane", operateCancelled},
+		{"a requeued batch takes its old place", operateOldPlace},
+		{"a requeued batch waits for quiet", operateQuiet},
+		{"what is decided", operateDecided},
+		{"there is no such batch", operateNone},
+	}
+}
+
+// allBut checks that an operation is allowed from some standings only, and is
+// refused from the others with the errors named.
+func (f *fixture) allBut(do func(batch.ID) error, allowed []string, inDoubt []string) {
+	f.Helper()
+	want := map[string]error{}
+	for _, s := range standings() {
+		want[s.name] = batch.ErrNotAllowed
+	}
+	for _, name := range inDoubt {
+		want[name] = batch.ErrInDoubt
+	}
+	for _, name := range allowed {
+		want[name] = nil
+	}
+	for name, id := range f.oneOfEach() {
+		before := f.get(id)
+		err := do(id) // compared with the pure rule
+		if want[name] == nil {
+			assert.NoError(f, err, name)
+			assert.Equal(f, before.Version+1, f.get(id).Version, name)
+			continue
+		}
+		assert.ErrorIs(f, err, want[name], name)
+		assert.Equal(f, before, f.get(id), name)
+	}
+}
+
+func operateCancel(f *fixture) {
+	f.allBut(func(id batch.ID) error { return f.cancel(id, "not wanted") },
+		[]string{"queued", "delayed", "requeued"},
+		[]string{
+			"submitting", "submitting and expired", "in doubt", "needing a decision", "unknown", "pending", "valid",
+			"submitting again, an earlier attempt in doubt", "pending, an earlier attempt in doubt",
+			"delayed, an earlier attempt in doubt", "refused, an earlier attempt in doubt", "requeued and submitting",
+			"invalid, not settled", "invalid, about to settle",
+		})
+}
+
+func operateRequeue(f *fixture) {
+	f.allBut(func(id batch.ID) error { return f.requeue(id, f.u(0.5)) }, []string{"invalid", "rejected", "cancelled"}, nil)
+}
+
+func operateDecide(f *fixture) {
+	f.allBut(func(id batch.ID) error { return f.decide(id, batch.Unknown, "looked it up") },
+		[]string{ // by the time that all stand where they are, all claims but the last have expired
+			"submitting and expired", "in doubt", "needing a decision", "refused, an earlier attempt in doubt",
+			"submitting", "submitting again, an earlier attempt in doubt",
+		},
+		[]string{"requeued and submitting"})
+}
+
+func operateCancelled(f *fixture) {
+	f.add(many("s", "b", 3)...)
+	require.NoError(f, f.cancel("b00002", "not wanted"))
+	r := f.get("b00002")
+	assert.Equal(f, batch.Rejected, r.State)
+	assert.Equal(f, &batch.SubmissionError{Kind: batch.KindCancelled, Message: "not wanted"}, r.Error)
+	assert.Equal(f, []batch.ID{"b00003", "b00001"}, laneIDs(f.view("s", 9)))
+	require.NoError(f, f.requeue("b00002", f.u(9)))
+	assert.Equal(f, []batch.ID{"b00003", "b00002", "b00001"}, laneIDs(f.view("s", 9)))
+	f.take("b00002") // it was never posted, so that there is nothing to be quiet about
+}
+
+func operateOldPlace(f *fixture) {
+	f.add(many("s", "b", 4)...)
+	f.take("b00004", "b00003", "b00002")
+	o := f.submitted("b00003", store.Refused)
+	o.Spend = true
+	f.written(o)
+	before := f.get("b00003")
+	f.each(f.submitted, store.Accepted, "b00004")
+	assert.Equal(f, []batch.ID{"b00004", "b00002", "b00001"}, laneIDs(f.view("s", 9)))
+	require.NoError(f, f.requeue("b00003", 0))
+	assert.Equal(f, []batch.ID{"b00004", "b00003", "b00002", "b00001"}, laneIDs(f.view("s", 9)))
+	r := f.get("b00003")
+	assert.Equal(f, batch.Queued, r.State)
+	assert.Equal(f, before.CreatedAt, r.CreatedAt)
+	assert.Equal(f, 1, r.Attempt)
+	assert.Equal(f, 1, r.Spent)
+	assert.Equal(f, before.Version+1, r.Version)
+	assert.Nil(f, r.Error)
+	assert.False(f, r.Final())
+	lanes, err := f.st.Lanes(f.ctx, store.LanesQuery{Start: true, Limit: 9})
+	require.NoError(f, err)
+	assert.Equal(f, []batch.ServiceID{"s"}, lanes)
+	late := f.submitted("b00003", store.Accepted)
+	late.Version = 2
+	assert.Equal(f, store.Fenced, f.record(late)[0].Result, "what was under way before")
+	assert.Equal(f, 2, f.take("b00003")[0].Attempt)
+}
+
+func operateQuiet(f *fixture) {
+	f.add(bt("s", "a"))
+	f.take("a")
+	f.each(f.submitted, store.Accepted, "a")
+	f.pass(1)
+	o := f.monitored("a", store.IsInvalid)
+	o.Settle = 0
+	f.written(o)
+	f.pass(1)
+	require.NoError(f, f.requeue("a", f.u(3.5)))
+	q := store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 9, Window: 9, TTL: f.u(1.5)}
+	got := f.claim(q, everyReady)
+	assert.Empty(f, got.Runs)
+	assert.True(f, f.nearly(f.u(1.5), got.NextReady), "quiet counts from the last POST: %s", got.NextReady)
+	f.pass(2)
+	f.take("a")
+	f.each(f.submitted, store.Accepted, "a")
+	f.pass(1)
+	p := f.pending(1, f.u(0.5))
+	require.Len(f, p, 1)
+	assert.True(f, p[0].Requeued, "a verdict may be from before")
+}
+
+func operateDecided(f *fixture) {
+	for i, to := range []batch.State{batch.Committed, batch.Unknown, batch.Rejected} {
+		service, id := batch.ServiceID([]string{"s", "t", "u"}[i]), batch.ID([]string{"a", "b", "c"}[i])
+		f.add(bt(service, id))
+		f.take(id)
+		require.ErrorIs(f, f.decide(id, to, "too early"), batch.ErrInDoubt, "the claim is live")
+		f.pass(2)
+		for _, not := range []batch.State{batch.Queued, batch.Pending, batch.Invalid, batch.Submitting, batch.Delayed, 0, 77} {
+			require.ErrorIs(f, f.decide(id, not, ""), batch.ErrNotAllowed)
+		}
+		require.NoError(f, f.decide(id, to, "looked it up"))
+		r := f.get(id)
+		assert.Equal(f, to, r.State)
+		assert.Equal(f, to != batch.Unknown, r.Final())
+		late := f.submitted(id, store.Accepted)
+		late.Version = 2
+		assert.Equal(f, store.Fenced, f.record(late)[0].Result)
+		if to == batch.Rejected {
+			assert.Equal(f, "cancelled: looked it up", r.Error.Error())
+		}
+	}
+	c := f.takeBy(nil, "b")[0]
+	assert.False(f, c.Doubt, "declared not committed, it is sent again under any rule")
+}
+
+func operateNone(f *fixture) {
+	f.add(bt("s", "a"))
+	for _, k := range []batch.Key{{Service: "s", ID: "none"}, {Service: "t", ID: "a"}, {ID: "a"}} {
+		_, err := f.st.Cancel(f.ctx, k, "")
+		assert.ErrorIs(f, err, batch.ErrNotFound)
+		_, err = f.st.Requeue(f.ctx, k, 0)
+		assert.ErrorIs(f, err, batch.ErrNotFound)
+		_, err = f.st.Decide(f.ctx, k, batch.Rejected, "")
+		assert.ErrorIs(f, err, batch.ErrNotFound)
+		_, err = f.st.Get(f.ctx, k)
+		assert.ErrorIs(f, err, batch.ErrNotFound)
+	}
+	f.get("a")
+}

@@ -1,0 +1,132 @@
+package storetest
+
+import (
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+func pruneTests() []test {
+	return []test{
+		{"only what is final, and old enough", pruneFinal},
+		{"oldest first, up to the limit", pruneLimit},
+		{"a tombstone keeps a batch from being sent again", pruneTombstone},
+		{"without a tombstone it is new", pruneForgets},
+		{"an outcome of a batch that is gone", pruneGone},
+	}
+}
+
+func pruneFinal(f *fixture) {
+	named := f.oneOfEach()
+	final := []string{"invalid", "committed", "rejected", "cancelled"}
+	assert.Zero(f, f.prune(f.u(0.5), false), "none is old enough")
+	f.pass(1)
+	assert.Equal(f, len(final), f.prune(f.u(0.5), false))
+	for _, name := range final {
+		delete(named, name)
+	}
+	for _, id := range named {
+		f.get(id)
+	}
+	f.pass(100)
+	assert.Zero(f, f.prune(0, false))
+	assert.Empty(f, f.view("committed", 9).Batches)
+}
+
+func pruneLimit(f *fixture) {
+	bs := many("s", "b", 600)
+	f.add(bs...)
+	is := ids(bs)
+	f.take(is...)
+	f.each(f.submitted, store.Accepted, is...)
+	for i := 599; i > 590; i-- { // the last become final first
+		f.tick()
+		f.each(f.monitored, store.IsCommitted, is[i])
+	}
+	f.tick()
+	f.each(f.monitored, store.IsCommitted, is[:591]...)
+	f.pass(1)
+	n, err := f.st.Prune(f.ctx, store.PruneQuery{Limit: 5})
+	require.NoError(f, err)
+	require.Equal(f, 5, n)
+	for _, id := range is[595:] {
+		f.absent(bt("s", id))
+	}
+	for _, id := range is[590:595] {
+		f.get(id)
+	}
+	n, err = f.st.Prune(f.ctx, store.PruneQuery{})
+	require.NoError(f, err)
+	require.Equal(f, 500, n, "the default")
+	n, err = f.st.Prune(f.ctx, store.PruneQuery{Limit: 1000})
+	require.NoError(f, err)
+	require.Equal(f, 95, n)
+	rs, _, err := f.st.List(f.ctx, store.ListQuery{})
+	require.NoError(f, err)
+	assert.Empty(f, rs)
+}
+
+// committed makes batches final and some time pass.
+func (f *fixture) committed(bs ...batch.Batch) {
+	f.Helper()
+	f.add(bs...)
+	f.take(ids(bs)...)
+	f.each(f.submitted, store.Accepted, ids(bs)...)
+	f.each(f.monitored, store.IsCommitted, ids(bs)...)
+	f.pass(1)
+}
+
+func pruneTombstone(f *fixture) {
+	f.committed(bt("s", "a"), bt("s", "b"))
+	require.Equal(f, 2, f.prune(0, true))
+	f.add(bt("s", "a"), bt("s", "new"), bt("s", "b"))
+	f.absent(bt("s", "a"), bt("s", "b"))
+	assert.Equal(f, []batch.ID{"new"}, laneIDs(f.view("s", 9)))
+	other := bt("s", "a")
+	other.Payload = []byte("other")
+	for _, b := range []batch.Batch{other, bt("t", "a")} {
+		require.ErrorIs(f, f.st.Add(f.ctx, b), batch.ErrConflict)
+	}
+	assert.Zero(f, f.prune(0, true))
+	rs, _, err := f.st.List(f.ctx, store.ListQuery{})
+	require.NoError(f, err)
+	assert.Equal(f, []batch.ID{"new"}, recordIDs(rs))
+}
+
+func pruneForgets(f *fixture) {
+	f.committed(bt("s", "a"))
+	require.Equal(f, 1, f.prune(0, false))
+	other := bt("t", "a")
+	other.Payload = []byte("other")
+	f.add(other)
+	r := f.get("a")
+	assert.Equal(f, batch.Queued, r.State)
+	assert.Equal(f, int64(1), r.Version)
+	f.take("a")
+	got, err := f.st.Payloads(f.ctx, []store.Ref{{Key: other.Key()}})
+	require.NoError(f, err)
+	assert.Equal(f, [][]byte{[]byte("other")}, got)
+}
+
+func pruneGone(f *fixture) {
+	f.add(bt("s", "a"))
+	c := f.take("a")[0]
+	f.each(f.submitted, store.Refused, "a")
+	f.pass(1)
+	require.Equal(f, 1, f.prune(0, false))
+	o := store.Outcome{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Accepted}
+	assert.Equal(f, store.Gone, f.record(o)[0].Result)
+	got, err := f.st.Payloads(f.ctx, []store.Ref{c.Ref})
+	require.NoError(f, err)
+	assert.Equal(f, [][]byte{nil}, got)
+	require.NoError(f, f.st.Checked(f.ctx, []store.Due{{Ref: c.Ref, In: f.u(9)}}))
+
+	f.add(bt("s", "a"))
+	f.take("a") // of the same version
+	applied, err := f.st.Record(f.ctx, []store.Outcome{o})
+	require.NoError(f, err)
+	assert.NotEqual(f, store.Written, applied[0].Result, "it is about the batch that is gone")
+	f.get("a")
+}

@@ -1,0 +1,235 @@
+package storetest
+
+import (
+	"fmt"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+func recordTests() []test {
+	tests := []test{
+		{"a late submitter is fenced", recordLateSubmitter},
+		{"a monitor that read before is fenced", recordLateMonitor},
+		{"an outcome applies after its claim expired while the version stands", recordExpired},
+		{"a fenced commit is applied", recordFencedCommit},
+		{"a commit is held while a live claim may post", recordHeld},
+		{"a bad outcome fails alone", recordAlone},
+		{"two outcomes about one batch", recordTwo},
+		{"a large group", recordLarge},
+		{"the outcomes are not kept", recordCopies},
+	}
+	for _, s := range standings() {
+		tests = append(tests, test{"every finding, " + s.name, func(f *fixture) { recordEvery(f, s) }})
+	}
+	return tests
+}
+
+// recordEvery records every finding, by whom it may come and by whom it may not,
+// and compares what becomes of it with the pure rule; then all of it once more.
+func recordEvery(f *fixture, s standing) {
+	variants := []func(*store.Outcome){
+		func(*store.Outcome) {},
+		func(o *store.Outcome) { o.Version-- },
+		func(o *store.Outcome) { o.Version++; o.Row = 0 },
+		func(o *store.Outcome) {
+			o.Last, o.Spend, o.Settle = true, true, 0
+			o.Attempt = f.rows[o.Key.ID].row.Attempt
+			o.Error = &batch.SubmissionError{Kind: batch.KindInvalid, Message: "why"}
+			o.Receipts = []batch.Receipt{{TransactionID: "t1", Message: "no", Data: []byte{0, 255}}, {TransactionID: "t2", Valid: true}}
+		},
+		func(o *store.Outcome) { o.Back, o.Attempt = batch.Pending, 1 },
+	}
+	var is []batch.ID
+	for finding := store.Finding(0); finding <= store.Undecidable+1; finding++ {
+		for _, by := range []string{"s", "m"} {
+			for v := range variants {
+				id := batch.ID(fmt.Sprintf("%s/%s/%d", finding, by, v))
+				is = append(is, id)
+			}
+		}
+	}
+	bs := make([]batch.Batch, len(is))
+	for i, id := range is {
+		bs[i] = bt("s", id)
+	}
+	f.add(bs...)
+	s.reach(f, is)
+
+	var outcomes []store.Outcome
+	i := 0
+	for finding := store.Finding(0); finding <= store.Undecidable+1; finding++ {
+		for _, by := range []func(batch.ID, store.Finding) store.Outcome{f.submitted, f.monitored} {
+			for _, variant := range variants {
+				o := by(is[i], finding)
+				variant(&o)
+				outcomes = append(outcomes, o)
+				i++
+			}
+		}
+	}
+	f.record(outcomes...) // compared with the model
+	versions := make([]int64, len(is))
+	for i, id := range is {
+		versions[i] = f.get(id).Version
+	}
+	f.record(outcomes...)
+	for i, id := range is {
+		require.Equal(f, versions[i], f.get(id).Version, "recording %s again", id)
+	}
+	f.view("s", 2000)
+	f.pending(2000, f.u(0.5))
+}
+
+func recordLateSubmitter(f *fixture) {
+	f.add(bt("s", "a"))
+	f.take("a")
+	late := f.submitted("a", store.Accepted)
+	f.pass(2)
+	f.each(f.monitored, store.NotCommitted, "a")
+	assert.Equal(f, store.Fenced, f.record(late)[0].Result)
+	f.take("a")
+	for _, finding := range []store.Finding{store.Accepted, store.Failed, store.Refused, store.Doubtful, store.Unposted} {
+		late.Finding = finding
+		assert.Equal(f, store.Fenced, f.record(late)[0].Result, finding)
+	}
+	r := f.get("a")
+	assert.Equal(f, batch.Submitting, r.State)
+	assert.Equal(f, 2, r.Attempt)
+	assert.Equal(f, int64(4), r.Version)
+}
+
+func recordLateMonitor(f *fixture) {
+	f.add(bt("s", "a"))
+	f.take("a")
+	f.each(f.submitted, store.Accepted, "a")
+	f.pass(1)
+	read := f.pending(1, f.u(0.5))[0]
+	f.each(f.monitored, store.NotCommitted, "a") // another monitor was quicker
+	f.take("a")
+	f.each(f.submitted, store.Accepted, "a")
+	for _, finding := range []store.Finding{store.IsInvalid, store.NotCommitted, store.NoTrace, store.IsValid, store.Refused} {
+		o := f.monitored("a", finding)
+		o.Version = read.Version
+		assert.Equal(f, store.Fenced, f.record(o)[0].Result, finding)
+	}
+	assert.Equal(f, batch.Pending, f.get("a").State)
+}
+
+func recordExpired(f *fixture) {
+	f.add(bt("s", "a"))
+	f.take("a")
+	f.pass(5)
+	f.pending(1, f.u(0.5)) // a lease raises no version
+	f.each(f.submitted, store.Accepted, "a")
+	assert.Equal(f, batch.Pending, f.get("a").State)
+}
+
+func recordFencedCommit(f *fixture) {
+	f.add(bt("s", "a"), bt("s", "b"), bt("s", "c"))
+	f.take("a", "b", "c")
+	f.each(f.submitted, store.Accepted, "a", "b", "c")
+	read := []store.Outcome{f.monitored("a", store.IsCommitted), f.monitored("b", store.IsCommitted), f.monitored("c", store.IsCommitted)}
+	f.each(f.monitored, store.NotCommitted, "a")
+	f.each(f.monitored, store.IsValid, "b")
+	o := f.monitored("c", store.IsInvalid)
+	o.Settle = 0
+	f.written(o)
+	for i, a := range f.record(read...) {
+		assert.Equal(f, store.Written, a.Result)
+		assert.Equal(f, i == 2, a.Breach, "only c was final")
+	}
+	for _, id := range []batch.ID{"a", "b", "c"} {
+		assert.Equal(f, batch.Committed, f.get(id).State)
+	}
+}
+
+func recordHeld(f *fixture) {
+	f.add(bt("s", "a"))
+	f.take("a")
+	f.each(f.submitted, store.Accepted, "a")
+	commit := f.monitored("a", store.IsCommitted)
+	f.each(f.monitored, store.NotCommitted, "a")
+	f.take("a")
+	before := f.get("a")
+	for range 2 {
+		assert.Equal(f, store.Held, f.record(commit)[0].Result)
+		assert.Equal(f, before, f.get("a"))
+	}
+	f.pass(2)
+	assert.Equal(f, store.Written, f.record(commit)[0].Result)
+	assert.Equal(f, batch.Committed, f.get("a").State)
+	late := f.submitted("a", store.Accepted)
+	late.Version = before.Version
+	assert.Equal(f, store.Fenced, f.record(late)[0].Result)
+}
+
+func recordAlone(f *fixture) {
+	f.add(many("s", "b", 4)...)
+	f.take("b00001", "b00002", "b00003")
+	stale := f.submitted("b00002", store.Accepted)
+	stale.Version--
+	bad := f.submitted("b00003", store.IsInvalid) // not a submitter's to say
+	got := f.record(
+		store.Outcome{Ref: store.Ref{Key: batch.Key{Service: "s", ID: "none"}}, Version: 2, By: batch.ByMonitor, Finding: store.IsCommitted},
+		stale, f.submitted("b00001", store.Accepted), bad,
+		store.Outcome{Ref: store.Ref{Key: batch.Key{Service: "t", ID: "b00001"}}, Version: 2, By: batch.BySubmitter, Finding: store.Accepted},
+		f.submitted("b00002", store.Failed),
+	)
+	results := make([]store.Result, len(got))
+	for i, a := range got {
+		results[i] = a.Result
+	}
+	assert.Equal(f, []store.Result{store.Gone, store.Fenced, store.Written, store.Bad, store.Gone, store.Written}, results)
+	assert.ErrorIs(f, got[3].Err, batch.ErrNotAllowed)
+	for id, s := range map[batch.ID]batch.State{
+		"b00001": batch.Pending, "b00002": batch.Delayed, "b00003": batch.Submitting, "b00004": batch.Queued,
+	} {
+		assert.Equal(f, s, f.get(id).State)
+	}
+	got, err := f.st.Record(f.ctx, nil)
+	require.NoError(f, err)
+	assert.Empty(f, got)
+}
+
+func recordTwo(f *fixture) {
+	f.add(bt("s", "a"), bt("s", "b"))
+	f.take("a", "b")
+	got := f.record(f.submitted("a", store.Accepted), f.submitted("b", store.Doubtful), f.submitted("a", store.Failed), f.monitored("b", store.IsCommitted))
+	assert.Equal(f, store.Written, got[0].Result)
+	assert.Equal(f, store.Fenced, got[2].Result, "the first has raised the version")
+	assert.Equal(f, store.Written, got[3].Result, "the doubt has ended the claim")
+	assert.Equal(f, batch.Pending, f.get("a").State)
+	assert.Equal(f, batch.Committed, f.get("b").State)
+}
+
+func recordLarge(f *fixture) {
+	bs := many("s", "b", 1200)
+	f.add(bs...)
+	f.take(ids(bs)...)
+	f.each(f.submitted, store.Accepted, ids(bs)...)
+	f.each(f.monitored, store.IsCommitted, ids(bs)...)
+	rs, _, err := f.st.List(f.ctx, store.ListQuery{Open: true})
+	require.NoError(f, err)
+	assert.Empty(f, rs)
+}
+
+func recordCopies(f *fixture) {
+	f.add(bt("s", "a"))
+	f.take("a")
+	f.each(f.submitted, store.Accepted, "a")
+	o := f.monitored("a", store.IsInvalid)
+	o.Error = &batch.SubmissionError{Kind: batch.KindInvalid, Message: "bad nonce"}
+	o.Receipts = []batch.Receipt{{TransactionID: "t", Message: "bad nonce", Data: []byte("data")}}
+	got := f.written(o)[0]
+	f.rows["a"].row.Error = &batch.SubmissionError{Kind: batch.KindInvalid, Message: "bad nonce"}
+	f.rows["a"].row.Receipts = []batch.Receipt{{TransactionID: "t", Message: "bad nonce", Data: []byte("data")}}
+	o.Error.Message, o.Receipts[0].Message, o.Receipts[0].Data[0] = "X", "X", 'X'
+	got.Row.Error.Message, got.Row.Receipts[0].Message, got.Row.Receipts[0].Data[0] = "Y", "Y", 'Y'
+	r := f.get("a")
+	r.Error.Message, r.Receipts[0].Message, r.Receipts[0].Data[0] = "Z", "Z", 'Z'
+	f.get("a")
+}

@@ -1,0 +1,70 @@
+package storetest
+
+import (
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+func reopenTests() []test {
+	return []test{
+		{"everything is kept", reopenKeeps},
+		{"an add of 1,000 is there as a whole", reopenAdd},
+	}
+}
+
+func reopenKeeps(f *fixture) {
+	f.declared(f.h.Volatile, "Volatile")
+	_, err := f.st.Ledger(f.ctx, "the ledger")
+	require.NoError(f, err)
+	f.committed(bt("s", "pruned"))
+	f.prune(0, true)
+	b := bt("s", "with all")
+	b.Footprint = batch.Footprint{Reads: []string{"00"}, Writes: []string{"11"}}
+	b.Budget, b.DataChangeID = batch.Budget{Attempts: 4, EveryTry: true}, "change"
+	f.add(b)
+	f.add(many("s", "b", 5)...)
+	named := f.oneOfEach()
+	o := f.monitored(named["pending"], store.IsInvalid)
+	o.Error = &batch.SubmissionError{Kind: batch.KindInvalid, Message: "why"}
+	o.Receipts = []batch.Receipt{{TransactionID: "t", Message: "m", Data: []byte{0, 1}}}
+	f.written(o)
+	f.pending(3, f.u(9.5)) // leases, too
+
+	f.st = f.h.Reopen(f.T)
+	for _, id := range named {
+		f.get(id)
+	}
+	f.view("s", 100)
+	for _, s := range standings() {
+		f.view(batch.ServiceID(s.name), 100)
+	}
+	name, err := f.st.Ledger(f.ctx, "another")
+	require.NoError(f, err)
+	assert.Equal(f, "the ledger", name)
+	f.add(bt("s", "pruned"))
+	f.absent(bt("s", "pruned"))
+	f.pending(100, f.u(9.5))
+	c := f.take("with all")[0]
+	got, err := f.st.Payloads(f.ctx, []store.Ref{c.Ref})
+	require.NoError(f, err)
+	assert.Equal(f, [][]byte{b.Payload}, got)
+	f.each(f.submitted, store.Accepted, "with all")
+
+	f.st = f.h.Reopen(f.T)
+	f.get("with all")
+	f.add(bt("s", "a new one"))
+	assert.Equal(f, batch.ID("a new one"), f.view("s", 100).Batches[6].ID, "at the end")
+}
+
+func reopenAdd(f *fixture) {
+	f.declared(f.h.Volatile, "Volatile")
+	bs := many("s", "b", 1000)
+	f.add(bs...)
+	bad := append(many("s", "c", 1000), batch.Batch{})
+	require.Error(f, f.st.Add(f.ctx, bad...))
+	f.st = f.h.Reopen(f.T)
+	assert.Equal(f, ids(bs), f.list(store.ListQuery{Limit: 1000}))
+}

@@ -1,0 +1,117 @@
+// Package storetest is the conformance suite of package store: what every store
+// promises, one file a promise. All drivers of this module run it, the one in
+// memory first, and so should any other:
+//
+//	func TestStore(t *testing.T) {
+//		storetest.Run(t, func(t *testing.T) storetest.Harness {
+//			s := mystore.New(...) // empty, of this test alone
+//			return storetest.Harness{Store: s, Reopen: ..., StepClock: ..., AddTx: ...}
+//		})
+//	}
+//
+// The suite drives the store and, beside it, a model made of the pure rules
+// ([store.Row], [store.PlanLane]), and compares the two after every call. What a
+// store cannot do is declared in its [Harness]; nothing is left out silently.
+package storetest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Harness is a new and empty store, and what a test needs beside it. A func that
+// is nil has its absence declared by the bool that follows it.
+type Harness struct {
+	Store store.Store
+
+	// Reopen closes the store (as a crash would, if it can) and opens what it left behind.
+	Reopen func(t *testing.T) store.Store
+	// Volatile declares that nothing survives.
+	Volatile bool
+
+	// StepClock moves the clock that the store decides by, forwards or back. Otherwise
+	// that clock runs as this process's does.
+	StepClock func(d time.Duration)
+	// NoClock declares that the clock cannot be moved: tests then wait in real time,
+	// and those that step it back are skipped.
+	NoClock bool
+
+	// AddTx adds in a transaction that the caller commits or rolls back.
+	AddTx func(ctx context.Context, batches ...batch.Batch) (commit, rollback func() error, err error)
+	// NoTx declares that there are no such transactions.
+	NoTx bool
+	// OneWriter declares that an open AddTx holds up all other writers, so that
+	// nothing becomes visible late. The suite checks that this is so.
+	OneWriter bool
+}
+
+// Run runs the suite. open is called once a test.
+func Run(t *testing.T, open func(t *testing.T) Harness) {
+	t.Helper()
+	s := suite{open: open}
+	t.Run("harness", s.harness)
+	for _, group := range []struct {
+		name  string
+		tests []test
+	}{
+		{"add", addTests()},
+		{"claim", claimTests()},
+		{"late", lateTests()},
+		{"record", recordTests()},
+		{"model", modelTests()},
+		{"pending", pendingTests()},
+		{"final", finalTests()},
+		{"operate", operateTests()},
+		{"prune", pruneTests()},
+		{"list", listTests()},
+		{"lanes", lanesTests()},
+		{"ledger", ledgerTests()},
+		{"clock", clockTests()},
+		{"reopen", reopenTests()},
+		{"text", textTests()},
+		{"context", contextTests()},
+	} {
+		t.Run(group.name, func(t *testing.T) {
+			for _, test := range group.tests {
+				t.Run(test.name, func(t *testing.T) { test.run(s.start(t)) })
+			}
+		})
+	}
+}
+
+// test is one promise, in words.
+type test struct {
+	name string
+	run  func(f *fixture)
+}
+
+type suite struct {
+	open func(t *testing.T) Harness
+}
+
+func (s suite) harness(t *testing.T) {
+	h := s.open(t)
+	require.NotNil(t, h.Store, "Harness.Store")
+	require.Equal(t, h.Reopen == nil, h.Volatile, "either set Harness.Reopen or declare Volatile")
+	require.Equal(t, h.StepClock == nil, h.NoClock, "either set Harness.StepClock or declare NoClock")
+	require.Equal(t, h.AddTx == nil, h.NoTx, "either set Harness.AddTx or declare NoTx")
+	require.False(t, h.OneWriter && h.NoTx, "OneWriter is about transactions, and NoTx says that there are none")
+}
+
+func (s suite) start(t *testing.T) *fixture {
+	h := s.open(t)
+	f := &fixture{
+		T: t, h: h, st: h.Store, ctx: t.Context(), unit: time.Hour,
+		rows: map[batch.ID]*shadow{}, tombs: map[batch.ID]batch.Batch{},
+	}
+	if h.StepClock == nil {
+		f.unit = 400 * time.Millisecond
+	}
+	return f
+}

@@ -1,0 +1,140 @@
+package storetest
+
+import (
+	"bytes"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+func textTests() []test {
+	return []test{
+		{"hostile texts are stored clean and bounded", textHostile},
+		{"a text of a person, too", textReason},
+		{"data of receipts is kept to 64 KiB", textData},
+		{"a hostile text fails nobody else", textAlone},
+	}
+}
+
+func hostile() map[string]string {
+	return map[string]string{
+		"nul":           "a\x00b",
+		"invalid utf-8": "a\xff\xc3\x28b\xed\xa0\x80",
+		"controls":      "a\x1b[31mred\r\x07\u0085",
+		"long":          strings.Repeat("x", 1<<20),
+		"long runes":    strings.Repeat("日", 1000),
+		"long garbage":  strings.Repeat("\x00\xff", 1<<19),
+		"cut in a rune": strings.Repeat("x", batch.MaxErrorText-1) + "日本",
+		"sql":           `'; drop table batches; -- "`,
+		"lines":         "one\n\ttwo",
+		"empty":         "",
+		"format":        "%s %d {} $1 ?",
+	}
+}
+
+// clean checks what is kept of a text.
+func (f *fixture) clean(name, given, kept string) {
+	f.Helper()
+	assert.True(f, utf8.ValidString(kept), name)
+	assert.LessOrEqual(f, len(kept), batch.MaxErrorText, name)
+	assert.Equal(f, batch.Excerpt(given, batch.MaxErrorText), kept, name)
+}
+
+func textHostile(f *fixture) {
+	for name, text := range hostile() {
+		id := batch.ID(name)
+		f.add(bt(batch.ServiceID(name), id)) // a lane each, since the model is not told of these outcomes
+		f.take(id)
+		f.each(f.submitted, store.Accepted, id)
+		o := f.monitored(id, store.IsInvalid)
+		o.Error = &batch.SubmissionError{Kind: batch.KindInvalid, Message: text}
+		o.Receipts = []batch.Receipt{{TransactionID: text, Message: text, Data: []byte(text)}}
+		got, err := f.st.Record(f.ctx, []store.Outcome{o})
+		require.NoError(f, err)
+		require.Equal(f, store.Written, got[0].Result)
+		r, err := f.st.Get(f.ctx, o.Key)
+		require.NoError(f, err)
+		for _, kept := range []struct {
+			e  *batch.SubmissionError
+			rs []batch.Receipt
+		}{{r.Error, r.Receipts}, {got[0].Row.Error, got[0].Row.Receipts}} {
+			require.NotNil(f, kept.e, name)
+			f.clean(name, text, kept.e.Message)
+			require.Len(f, kept.rs, 1)
+			f.clean(name, text, kept.rs[0].Message)
+			assert.True(f, utf8.ValidString(kept.rs[0].TransactionID), name)
+			assert.NotContains(f, kept.rs[0].TransactionID, "\x00")
+			assert.LessOrEqual(f, len(kept.rs[0].TransactionID), batch.MaxErrorText)
+			assert.True(f, bytes.Equal([]byte(text)[:min(len(text), 64<<10)], kept.rs[0].Data), "data of %s", name)
+		}
+
+		undecided := batch.ID("undecided " + name)
+		f.add(bt(batch.ServiceID(undecided), undecided))
+		f.take(undecided)
+		o = f.submitted(undecided, store.Doubtful)
+		o.Error = &batch.SubmissionError{Kind: batch.ErrorKind(text), Message: text}
+		got, err = f.st.Record(f.ctx, []store.Outcome{o})
+		require.NoError(f, err)
+		o.By, o.Version, o.Finding = batch.ByMonitor, o.Version+1, store.Undecidable
+		got, err = f.st.Record(f.ctx, []store.Outcome{o})
+		require.NoError(f, err)
+		require.Equal(f, store.Written, got[0].Result)
+		r, err = f.st.Get(f.ctx, o.Key)
+		require.NoError(f, err)
+		assert.True(f, utf8.ValidString(r.Decision), name)
+		assert.NotContains(f, r.Decision, "\x00")
+		assert.LessOrEqual(f, len(r.Decision), 2*batch.MaxErrorText)
+	}
+}
+
+func textReason(f *fixture) {
+	for name, text := range hostile() {
+		f.add(bt("s", batch.ID(name)), bt("t", batch.ID("t "+name)))
+		require.NoError(f, f.cancel(batch.ID(name), text))
+		f.clean(name, text, f.get(batch.ID(name)).Error.Message)
+		f.take(batch.ID("t " + name))
+		f.each(f.submitted, store.Doubtful, batch.ID("t "+name))
+		require.NoError(f, f.decide(batch.ID("t "+name), batch.Rejected, text))
+		f.clean(name, text, f.get(batch.ID("t "+name)).Error.Message)
+	}
+}
+
+func textData(f *fixture) {
+	f.add(bt("s", "a"))
+	f.take("a")
+	f.each(f.submitted, store.Accepted, "a")
+	o := f.monitored("a", store.IsInvalid)
+	exact := bytes.Repeat([]byte{0, 255, '\'', '\\'}, 16<<10)
+	o.Receipts = []batch.Receipt{{TransactionID: "exact", Data: exact}, {TransactionID: "over", Data: append(bytes.Clone(exact), 1)}, {TransactionID: "none"}}
+	got, err := f.st.Record(f.ctx, []store.Outcome{o})
+	require.NoError(f, err)
+	require.Equal(f, store.Written, got[0].Result)
+	r, err := f.st.Get(f.ctx, o.Key)
+	require.NoError(f, err)
+	require.Len(f, r.Receipts, 3)
+	assert.True(f, bytes.Equal(exact, r.Receipts[0].Data))
+	assert.True(f, bytes.Equal(exact, r.Receipts[1].Data))
+	assert.Empty(f, r.Receipts[2].Data)
+}
+
+func textAlone(f *fixture) {
+	f.add(many("s", "b", 3)...)
+	is := []batch.ID{"b00003", "b00002", "b00001"}
+	f.take(is...)
+	var os []store.Outcome
+	for _, id := range is {
+		os = append(os, f.submitted(id, store.Failed))
+	}
+	os[1].Error = &batch.SubmissionError{Kind: "\x00\xff", Message: strings.Repeat("\x00", 1<<20)}
+	got, err := f.st.Record(f.ctx, os)
+	require.NoError(f, err)
+	for i, a := range got {
+		assert.Equal(f, store.Written, a.Result)
+		assert.Equal(f, batch.Delayed, a.Row.State, is[i])
+	}
+}
