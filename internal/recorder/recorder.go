@@ -4,6 +4,7 @@ package recorder
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dltbatch/dltbatch/internal/loop"
@@ -33,6 +34,7 @@ type Recorder struct {
 	store Store
 	o     Options
 	in    chan item
+	ended chan struct{} // closed when Run returns
 }
 
 type item struct {
@@ -43,11 +45,17 @@ type item struct {
 
 // New returns a recorder; Run makes it work.
 func New(s Store, o Options) *Recorder {
-	return &Recorder{store: s, o: o, in: make(chan item, 4*o.Max)}
+	return &Recorder{store: s, o: o, in: make(chan item, 4*o.Max), ended: make(chan struct{})}
 }
 
-// Put hands an outcome over. It waits while the recorder is far behind.
-func (r *Recorder) Put(o store.Outcome) { r.in <- item{o: o} }
+// Put hands an outcome over. It waits while the recorder is far behind, but not for
+// one whose Run has returned: then the outcome is given up.
+func (r *Recorder) Put(o store.Outcome) {
+	select {
+	case r.in <- item{o: o}:
+	case <-r.ended:
+	}
+}
 
 // Close lets Run end once everything that was Put is written. No Put may follow.
 func (r *Recorder) Close() { close(r.in) }
@@ -55,8 +63,11 @@ func (r *Recorder) Close() { close(r.in) }
 // heldPause is how long a known commit waits for a live claim to end.
 const heldPause = 250 * time.Millisecond
 
-// Run writes until Close, or until ctx is done, which gives up what is left.
+// Run writes until Close, or until ctx is done, which gives up what is left. It is
+// called once.
 func (r *Recorder) Run(ctx context.Context) {
+	defer close(r.ended)
+	in := r.in
 	pause := loop.Backoff(50*time.Millisecond, 5*time.Second)
 	var again []item // failed or held, to be written again
 	var retry <-chan time.Time
@@ -64,10 +75,9 @@ func (r *Recorder) Run(ctx context.Context) {
 	for open || (len(again) > 0 && ctx.Err() == nil) {
 		var group []item
 		select {
-		case it, ok := <-r.in:
+		case it, ok := <-in:
 			if open = ok; !ok {
-				r.in = nil // nothing more comes; only retries are left
-				open = false
+				in = nil // nothing more comes; only retries are left
 				continue
 			}
 			group = r.gather(append(group, it))
@@ -113,15 +123,20 @@ func (r *Recorder) gather(group []item) []item {
 	return group
 }
 
-// write records a group. One that fails is split, so that a bad row does not hold
-// up the others: into halves the first time, since in an outage every row fails
-// and splitting on would only add to it, and down to single rows when it comes again.
-func (r *Recorder) write(ctx context.Context, group []item) (failed, held []item) {
-	splits := 1
-	if group[0].retried {
-		splits = len(group)
+// write records items, in groups of at most Max. One that fails is split, so that a
+// bad row does not hold up the others: into halves the first time, since in an
+// outage every row fails and splitting on would only add to it, and down to single
+// rows when it comes again.
+func (r *Recorder) write(ctx context.Context, items []item) (failed, held []item) {
+	for group := range slices.Chunk(items, max(1, r.o.Max)) {
+		splits := 1
+		if group[0].retried {
+			splits = len(group)
+		}
+		f, h := r.split(ctx, group, splits)
+		failed, held = append(failed, f...), append(held, h...)
 	}
-	return r.split(ctx, group, splits)
+	return failed, held
 }
 
 func (r *Recorder) split(ctx context.Context, group []item, splits int) (failed, held []item) {
@@ -131,6 +146,9 @@ func (r *Recorder) split(ctx context.Context, group []item, splits int) (failed,
 	}
 	applied, err := r.record(ctx, outcomes)
 	if err != nil {
+		for i := range group { // it may have been committed all the same: the halves, too, come again
+			group[i].retried = true
+		}
 		if len(group) == 1 || splits == 0 {
 			return r.failed(group, err), nil
 		}
@@ -170,7 +188,6 @@ func (r *Recorder) failed(group []item, err error) []item {
 	now := time.Now()
 	keep := make([]item, 0, len(group))
 	for _, it := range group {
-		it.retried = true
 		if it.until.IsZero() {
 			it.until = now.Add(r.o.Retry)
 		}

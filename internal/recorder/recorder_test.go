@@ -1,0 +1,451 @@
+package recorder_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/recorder"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+var errTest = errors.New("database down")
+
+// fake is a store that is told what to answer.
+type fake struct {
+	answer func(ctx context.Context, o []store.Outcome) ([]store.Applied, error)
+
+	mu     sync.Mutex
+	groups [][]string // ids of each call
+	at     []time.Time
+}
+
+func (f *fake) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
+	f.mu.Lock()
+	f.groups = append(f.groups, ids(outcomes))
+	f.at = append(f.at, time.Now())
+	f.mu.Unlock()
+	if f.answer != nil {
+		return f.answer(ctx, outcomes)
+	}
+	return written(outcomes), nil
+}
+
+func (f *fake) calls() [][]string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.groups)
+}
+
+// when returns the time of each call.
+func (f *fake) when() []time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.at)
+}
+
+func written(outcomes []store.Outcome) []store.Applied {
+	applied := make([]store.Applied, len(outcomes))
+	for i, o := range outcomes {
+		applied[i] = store.Applied{Ref: o.Ref, Result: store.Written}
+	}
+	return applied
+}
+
+func outcome(id string) store.Outcome {
+	return store.Outcome{Ref: store.Ref{Key: batch.Key{ID: batch.ID(id)}}, Version: 7, Finding: store.Accepted}
+}
+
+func ids(outcomes []store.Outcome) (out []string) {
+	for _, o := range outcomes {
+		out = append(out, string(o.Key.ID))
+	}
+	return out
+}
+
+// rig is a recorder that runs, and what it told.
+type rig struct {
+	*recorder.Recorder
+	stop  context.CancelFunc
+	ended chan struct{}
+
+	mu      sync.Mutex
+	done    []string
+	results map[string]store.Result
+	doneAt  map[string]time.Time
+	trouble []error
+}
+
+func start(t *testing.T, f *fake, change func(*recorder.Options)) *rig {
+	r := &rig{ended: make(chan struct{}), results: map[string]store.Result{}, doneAt: map[string]time.Time{}}
+	o := recorder.Options{
+		Linger: 2 * time.Millisecond, Max: 4, Retry: time.Minute,
+		Done: func(o store.Outcome, a store.Applied) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			id := string(o.Key.ID)
+			r.done = append(r.done, id)
+			r.results[id], r.doneAt[id] = a.Result, time.Now()
+		},
+		Trouble: func(err error) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.trouble = append(r.trouble, err)
+		},
+	}
+	if change != nil {
+		change(&o)
+	}
+	r.Recorder = recorder.New(f, o)
+	ctx, cancel := context.WithCancel(t.Context())
+	r.stop = cancel
+	go func() {
+		defer close(r.ended)
+		r.Run(ctx)
+	}()
+	return r
+}
+
+func (r *rig) put(ids ...string) {
+	for _, id := range ids {
+		r.Put(outcome(id))
+	}
+}
+
+// told returns what Done and Trouble were told so far.
+func (r *rig) told() (done []string, results map[string]store.Result, trouble []error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.done), maps.Clone(r.results), slices.Clone(r.trouble)
+}
+
+func (r *rig) written() []string {
+	done, _, _ := r.told()
+	return done
+}
+
+func (r *rig) said() map[string]store.Result {
+	_, results, _ := r.told()
+	return results
+}
+
+func (r *rig) troubles() []error {
+	_, _, trouble := r.told()
+	return trouble
+}
+
+func (r *rig) close() {
+	r.Close()
+	<-r.ended
+	r.stop()
+}
+
+func TestGroupsFillUntilTheLingerOrTheMaximum(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{}
+		r := start(t, f, nil)
+		begin := time.Now()
+		r.put("a", "b")
+		time.Sleep(time.Millisecond)
+		r.put("c")
+		time.Sleep(5 * time.Millisecond)
+		synctest.Wait()
+		require.Equal(t, [][]string{{"a", "b", "c"}}, f.calls(), "one write for what comes within the linger")
+		assert.Equal(t, 2*time.Millisecond, f.when()[0].Sub(begin), "which starts with the first")
+
+		begin = time.Now()
+		r.put("d", "e", "f", "g", "h")
+		synctest.Wait()
+		require.Equal(t, []string{"d", "e", "f", "g"}, f.calls()[1], "a full group does not linger")
+		assert.Equal(t, begin, f.when()[1])
+		time.Sleep(5 * time.Millisecond)
+		synctest.Wait()
+		require.Equal(t, []string{"h"}, f.calls()[2])
+		r.close()
+		assert.Equal(t, []string{"a", "b", "c", "d", "e", "f", "g", "h"}, r.written(), "each once, in order")
+	})
+}
+
+func TestCloseFlushes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{}
+		r := start(t, f, func(o *recorder.Options) { o.Linger = time.Hour })
+		begin := time.Now()
+		r.put("a", "b", "c", "d", "e", "f")
+		r.close()
+		assert.Equal(t, []string{"a", "b", "c", "d", "e", "f"}, r.written())
+		assert.Equal(t, begin, time.Now(), "and does not linger")
+	})
+}
+
+// One row that cannot be written does not hold up the others of its group.
+func TestAFailedGroupIsSplitUntilTheBadRowIsAlone(t *testing.T) {
+	for bad := range 8 {
+		t.Run(fmt.Sprint(bad), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				worst := fmt.Sprint("r", bad)
+				f := &fake{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
+					if slices.Contains(ids(o), worst) {
+						return nil, errTest
+					}
+					return written(o), nil
+				}}
+				r := start(t, f, func(o *recorder.Options) { o.Max = 8; o.Retry = 10 * time.Second })
+				var all []string
+				for i := range 8 {
+					all = append(all, fmt.Sprint("r", i))
+				}
+				r.put(all...)
+				time.Sleep(time.Second)
+				synctest.Wait()
+				want := slices.DeleteFunc(slices.Clone(all), func(s string) bool { return s == worst })
+				assert.ElementsMatch(t, want, r.written(), "within a second, each once")
+				assert.Contains(t, f.calls(), []string{worst}, "alone")
+				time.Sleep(time.Minute)
+				n := len(f.calls())
+				time.Sleep(time.Hour)
+				assert.Len(t, f.calls(), n, "given up after Retry")
+				assert.ElementsMatch(t, want, r.written(), "and not told as written")
+				require.NotEmpty(t, r.troubles())
+				require.ErrorIs(t, r.troubles()[0], errTest)
+				r.put("later")
+				r.close()
+				assert.Equal(t, "later", r.written()[len(r.written())-1])
+			})
+		})
+	}
+}
+
+func TestAFailedGroupIsTriedAgainAfterAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		f := &fake{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
+			if time.Since(begin) < 20*time.Second {
+				return nil, errTest
+			}
+			return written(o), nil
+		}}
+		r := start(t, f, nil)
+		r.put("a", "b", "c")
+		time.Sleep(3 * time.Second)
+		r.put("d", "e")
+		time.Sleep(27 * time.Second)
+		synctest.Wait()
+		assert.ElementsMatch(t, []string{"a", "b", "c", "d", "e"}, r.written(), "each once")
+		r.close()
+		for id, at := range r.doneAt {
+			assert.Less(t, at.Sub(begin), 26*time.Second, "%s: the pause is 5 s and its jitter at most", id)
+		}
+		assert.Less(t, len(f.calls()), 120, "with pauses that grow")
+	})
+}
+
+// However much is to be written again, no write is larger than a group.
+func TestNoWriteIsLargerThanAGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		f := &fake{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
+			if time.Since(begin) < 5*time.Second {
+				return nil, errTest
+			}
+			return written(o), nil
+		}}
+		r := start(t, f, nil)
+		for i := range 30 {
+			r.put(fmt.Sprint("r", i))
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		assert.Len(t, r.written(), 30)
+		for _, g := range f.calls() {
+			require.LessOrEqual(t, len(g), 4)
+		}
+		r.close()
+	})
+}
+
+// A commit that was heard of while a live claim may still be posting waits for it.
+func TestHeldIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		f := &fake{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
+			applied := written(o)
+			for i := range o {
+				if o[i].Key.ID == "held" && time.Since(begin) < 30*time.Second {
+					applied[i].Result = store.Held
+				}
+			}
+			return applied, nil
+		}}
+		r := start(t, f, nil)
+		r.put("a", "held", "b")
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, []string{"a", "b"}, r.written(), "the others are not held up, and it is not told as written")
+		time.Sleep(21 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, []string{"a", "b", "held"}, r.written())
+		assert.Empty(t, r.troubles())
+		assert.Less(t, len(f.calls()), 150, "a few times a second")
+		r.close()
+	})
+}
+
+func TestCloseDoesNotWaitForWhatIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
+			applied := written(o)
+			applied[0].Result = store.Held
+			return applied, nil
+		}}
+		r := start(t, f, nil)
+		r.put("held")
+		time.Sleep(time.Second)
+		begin := time.Now()
+		r.close()
+		assert.LessOrEqual(t, time.Since(begin), time.Second)
+		assert.Empty(t, r.written())
+	})
+}
+
+// After a COMMIT whose reply was lost, the fence is this process's own doing.
+func TestALostCommitReplyIsRecognised(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := true
+		f := &fake{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
+			if first {
+				first = false
+				return nil, errTest // it was committed, though
+			}
+			applied := written(o)
+			for i := range o {
+				applied[i].Result = store.Fenced
+				applied[i].Row.Version = o[i].Version + 1
+				if o[i].Key.ID == "other" { // somebody else moved it on
+					applied[i].Row.Version++
+				}
+			}
+			return applied, nil
+		}}
+		r := start(t, f, nil)
+		r.put("mine", "other")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		assert.Equal(t, map[string]store.Result{"mine": store.Written, "other": store.Fenced}, r.said())
+		r.put("fresh")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		assert.Equal(t, store.Fenced, r.said()["fresh"], "which never failed before: somebody else's")
+		r.close()
+	})
+}
+
+func TestGoneAndBadAreToldAndNotTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
+			applied := written(o)
+			applied[0].Result, applied[1].Result = store.Gone, store.Bad
+			return applied, nil
+		}}
+		r := start(t, f, nil)
+		r.put("gone", "bad", "good")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		assert.Equal(t, map[string]store.Result{"gone": store.Gone, "bad": store.Bad, "good": store.Written}, r.said())
+		assert.Len(t, f.calls(), 1)
+		r.close()
+	})
+}
+
+// A store that panics or answers too little is one that failed.
+func TestALyingStoreIsContained(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		f := &fake{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
+			switch n++; n {
+			case 1:
+				panic("boom")
+			case 2:
+				return written(o)[:len(o)-1], nil
+			}
+			return written(o), nil
+		}}
+		r := start(t, f, nil)
+		r.put("a", "b")
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		assert.ElementsMatch(t, []string{"a", "b"}, r.written())
+		assert.NotEmpty(t, r.troubles())
+		r.close()
+	})
+}
+
+// Run ends soon after ctx is done, however the store does.
+func TestRunEndsWithItsContext(t *testing.T) {
+	for name, answer := range map[string]func(context.Context, []store.Outcome) ([]store.Applied, error){
+		"store fails": func(context.Context, []store.Outcome) ([]store.Applied, error) { return nil, errTest },
+		"store hangs": func(ctx context.Context, _ []store.Outcome) ([]store.Applied, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t, &fake{answer: answer}, func(o *recorder.Options) { o.Retry = 24 * time.Hour })
+				r.put("a", "b", "c")
+				time.Sleep(time.Minute)
+				r.Close()
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				select {
+				case <-r.ended:
+					t.Fatal("it goes on trying until ctx is done")
+				default:
+				}
+				begin := time.Now()
+				r.stop()
+				<-r.ended
+				assert.LessOrEqual(t, time.Since(begin), 10*time.Millisecond)
+				assert.Empty(t, r.written())
+			})
+		})
+	}
+}
+
+// Put waits while the recorder is far behind, but not for one that has ended.
+func TestPutDoesNotWaitForARecorderThatEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{answer: func(ctx context.Context, _ []store.Outcome) ([]store.Applied, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}}
+		r := start(t, f, nil)
+		put := make(chan struct{})
+		go func() {
+			defer close(put)
+			for i := range 1000 {
+				r.put(fmt.Sprint("r", i))
+			}
+		}()
+		time.Sleep(time.Minute)
+		select {
+		case <-put:
+			t.Fatal("a thousand are far more than it takes while it is behind")
+		default:
+		}
+		r.stop()
+		<-r.ended
+		<-put // else the bubble is deadlocked
+		r.Close()
+	})
+}
