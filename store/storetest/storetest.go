@@ -64,6 +64,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"claim", claimTests()},
 		{"late", lateTests()},
 		{"record", recordTests()},
+		{"race", raceTests()},
 		{"model", modelTests()},
 		{"pending", pendingTests()},
 		{"final", finalTests()},

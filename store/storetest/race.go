@@ -1,0 +1,226 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// What several processes do at once to the same batches. The model is not told:
+// these tests say what must have come out, whoever was first.
+func raceTests() []test {
+	return []test{
+		{"of outcomes with one version, one is written", raceRecord},
+		{"a cancel or a claim, not both", raceCancel},
+		{"an operation is done once", raceOperate},
+		{"everything at once", raceAll},
+	}
+}
+
+// atOnce runs all and returns their errors.
+func atOnce(fs ...func() error) []error {
+	var wg sync.WaitGroup
+	errs := make([]error, len(fs))
+	for i, f := range fs {
+		wg.Go(func() { errs[i] = f() })
+	}
+	wg.Wait()
+	return errs
+}
+
+func raceRecord(f *fixture) {
+	for round := range 20 {
+		id := batch.ID(fmt.Sprint("id", round))
+		f.add(bt("s", id))
+		f.take(id)
+		findings := []store.Finding{store.Accepted, store.Doubtful, store.Failed, store.Refused, store.Unposted, store.Accepted}
+		var mu sync.Mutex
+		var written []store.Applied
+		var fs []func() error
+		for _, finding := range findings {
+			o := f.submitted(id, finding)
+			fs = append(fs, func() error {
+				got, err := f.st.Record(f.ctx, []store.Outcome{o})
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil && got[0].Result == store.Written {
+					written = append(written, got[0])
+				} else if err == nil && got[0].Result != store.Fenced {
+					err = fmt.Errorf("result %d", got[0].Result)
+				}
+				return err
+			})
+		}
+		for _, err := range atOnce(fs...) {
+			require.NoError(f, err)
+		}
+		require.Len(f, written, 1)
+		f.rows[id].row = written[0].Row
+		r := f.get(id)
+		require.Equal(f, int64(3), r.Version)
+		if !r.Final() {
+			f.written(f.monitored(id, store.IsCommitted))
+		}
+	}
+}
+
+func raceCancel(f *fixture) {
+	for round := range 20 {
+		id := batch.ID(fmt.Sprint("id", round))
+		f.add(bt("s", id))
+		var got store.Claimed
+		errs := atOnce(
+			func() (err error) {
+				q := store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 1, TTL: f.u(1.5)}
+				got, err = f.st.Claim(f.ctx, q, everyReady)
+				return err
+			},
+			func() error { _, err := f.st.Cancel(f.ctx, bt("s", id).Key(), ""); return err },
+		)
+		require.NoError(f, errs[0])
+		r, err := f.st.Get(f.ctx, bt("s", id).Key())
+		require.NoError(f, err)
+		if errs[1] == nil {
+			require.Empty(f, got.Runs)
+			require.Equal(f, batch.Rejected, r.State)
+			continue
+		}
+		require.ErrorIs(f, errs[1], batch.ErrInDoubt)
+		require.Equal(f, []batch.ID{id}, claimedIDs(got))
+		require.Equal(f, batch.Submitting, r.State)
+		_, err = f.st.Record(f.ctx, []store.Outcome{{
+			Ref: store.Ref{Key: bt("s", id).Key()}, Version: 2, By: batch.BySubmitter, Finding: store.Refused,
+		}})
+		require.NoError(f, err)
+	}
+}
+
+func raceOperate(f *fixture) {
+	f.add(bt("s", "a"))
+	f.take("a")
+	f.each(f.submitted, store.Refused, "a")
+	key := bt("s", "a").Key()
+	for round := range 10 {
+		requeue := func() error { _, err := f.st.Requeue(f.ctx, key, 0); return err }
+		cancel := func() error { _, err := f.st.Cancel(f.ctx, key, ""); return err }
+		for i, do := range []func() error{requeue, cancel} {
+			done := 0
+			for _, err := range atOnce(do, do, do, do) {
+				if err == nil {
+					done++
+					continue
+				}
+				require.ErrorIs(f, err, batch.ErrNotAllowed)
+			}
+			require.Equal(f, 1, done)
+			r, err := f.st.Get(f.ctx, key)
+			require.NoError(f, err)
+			require.Equal(f, int64(3+2*round+i+1), r.Version)
+		}
+	}
+}
+
+// raceAll lets several instances take batches all the way, and counts.
+func raceAll(f *fixture) {
+	services := []batch.ServiceID{"", "s", "t"}
+	const adders, each, instances = 3, 10, 4
+	var mu sync.Mutex
+	claims := map[batch.ID]int{}
+	commits := map[batch.ID]int{}
+	var fs []func() error
+	for a := range adders {
+		fs = append(fs, func() error {
+			for i := range each {
+				for _, s := range services {
+					if err := f.st.Add(f.ctx, bt(s, batch.ID(fmt.Sprint(a, "/", i, "/", s)))); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		})
+	}
+	for range instances {
+		fs = append(fs, func() error {
+			for {
+				done, err := f.instance(&mu, claims, commits, adders*each*len(services))
+				if done || err != nil {
+					return err
+				}
+			}
+		})
+	}
+	for _, err := range atOnce(fs...) {
+		require.NoError(f, err)
+	}
+	rs, _, err := f.st.List(f.ctx, store.ListQuery{Limit: 1000})
+	require.NoError(f, err)
+	require.Len(f, rs, adders*each*len(services))
+	for _, r := range rs {
+		assert.Equal(f, batch.Committed, r.State)
+		assert.Equal(f, 1, r.Attempt, "attempts of %s", r.Key)
+		assert.Equal(f, int64(4), r.Version)
+		assert.Equal(f, 1, claims[r.ID])
+		assert.Equal(f, 1, commits[r.ID])
+	}
+}
+
+// instance is one round of an engine: claim, accept, ask, commit.
+func (f *fixture) instance(mu *sync.Mutex, claims, commits map[batch.ID]int, all int) (done bool, err error) {
+	lanes, err := f.st.Lanes(f.ctx, store.LanesQuery{Start: true, Limit: 9})
+	if err != nil {
+		return false, err
+	}
+	got, err := f.st.Claim(f.ctx, store.ClaimQuery{Lanes: lanes, Limit: 3, Window: 4, TTL: f.u(90)}, everyReady)
+	if err != nil {
+		return false, err
+	}
+	var os []store.Outcome
+	mu.Lock()
+	for _, run := range got.Runs {
+		for _, c := range run.Batches {
+			claims[c.Key.ID]++
+			os = append(os, store.Outcome{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Accepted})
+		}
+	}
+	mu.Unlock()
+	if err := f.allWritten(os); err != nil {
+		return false, err
+	}
+	due, err := f.st.Pending(f.ctx, store.PendingQuery{Limit: 5, Lease: f.u(90)})
+	if err != nil {
+		return false, err
+	}
+	os = nil
+	for _, p := range due {
+		os = append(os, store.Outcome{Ref: p.Ref, Version: p.Version, By: batch.ByMonitor, Finding: store.IsCommitted})
+	}
+	if err := f.allWritten(os); err != nil {
+		return false, err
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for _, o := range os {
+		commits[o.Key.ID]++
+	}
+	return len(commits) == all, nil
+}
+
+func (f *fixture) allWritten(os []store.Outcome) error {
+	if len(os) == 0 {
+		return nil
+	}
+	applied, err := f.st.Record(f.ctx, os)
+	for _, a := range applied {
+		if a.Result != store.Written {
+			err = errors.Join(err, fmt.Errorf("%s: result %d: %w", a.Key, a.Result, a.Err))
+		}
+	}
+	return err
+}
