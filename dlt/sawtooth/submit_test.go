@@ -252,3 +252,20 @@ func TestSubmitUsesConnectionsAgain(t *testing.T) {
 	}
 	assert.Len(t, addrs, 1)
 }
+
+// A transport may go on reading a body after it has returned. It gets no more of it.
+func TestSubmitTakesTheBodyBack(t *testing.T) {
+	var body io.ReadCloser
+	c := newClient(t, "http://localhost:8008", &sawtooth.Options{Client: &http.Client{
+		Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			body = r.Body
+			_, err := io.ReadFull(body, make([]byte, 10))
+			return nil, errors.Join(io.ErrUnexpectedEOF, err)
+		}),
+	}})
+	require.ErrorIs(t, c.Submit(context.Background(), attempt(t)), dlt.ErrDoubt)
+	n, err := body.Read(make([]byte, 10))
+	assert.Zero(t, n)
+	require.Error(t, err)
+	assert.NotErrorIs(t, err, io.EOF)
+}
