@@ -1,8 +1,11 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -40,43 +43,106 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 	if err != nil {
 		return out, err
 	}
-	left := q.Limit
-	seen := make(map[batch.ServiceID]bool, len(q.Lanes))
-	for _, service := range q.Lanes {
-		if seen[service] {
-			continue
-		}
-		seen[service] = true
-		if left <= 0 {
-			out.Left = append(out.Left, service)
-			continue
-		}
-		rows, receipts, err := t.lane(ctx, service, max(1, q.Window))
+	q.Window = max(1, q.Window)
+	lanes, left := distinct(q.Lanes), q.Limit
+	for len(lanes) > 0 && left > 0 {
+		// Lanes are read together, but not many more than the limit lets through.
+		some := lanes[:min(len(lanes), max(left/q.Window, 8), 500)]
+		lanes = lanes[len(some):]
+		rows, err := t.lanes(ctx, some, q.Window)
 		if err != nil {
-			return out, fmt.Errorf("lane %q: %w", service, err)
+			return out, err
 		}
-		if len(rows) == 0 {
-			continue
-		}
-		plan := store.PlanLane(service, rows, now, q, left, choose)
-		for _, r := range plan.Changed {
-			// Both a claim and a return raise the version by one.
-			n, err := t.exec(ctx, sqlUpdateOpen, append(openArgs(r.Row, receipts[r.Ref.Row]), r.Ref.Row, r.Row.Version-1)...)
-			if err == nil && n != 1 {
-				err = fmt.Errorf("%d rows written, want 1", n)
+		for i, service := range some {
+			if left <= 0 {
+				out.Left = append(out.Left, some[i:]...)
+				break
 			}
-			if err != nil {
-				return out, fmt.Errorf("batch %s: %w", r.Key, err)
+			if len(rows[service]) == 0 {
+				continue
 			}
+			plan := store.PlanLane(service, laneRows(rows[service]), now, q, left, choose)
+			if err := t.saveClaims(ctx, plan.Changed, rows[service]); err != nil {
+				return out, fmt.Errorf("lane %q: %w", service, err)
+			}
+			left -= plan.Claims
+			out.Runs = append(out.Runs, plan.Runs...)
+			if plan.More {
+				out.Left = append(out.Left, service)
+			}
+			out.NextReady = sooner(out.NextReady, plan.NextReady)
 		}
-		left -= plan.Claims
-		out.Runs = append(out.Runs, plan.Runs...)
-		if plan.More {
-			out.Left = append(out.Left, service)
-		}
-		out.NextReady = sooner(out.NextReady, plan.NextReady)
 	}
+	out.Left = append(out.Left, lanes...)
 	return out, nil
+}
+
+func distinct(lanes []batch.ServiceID) []batch.ServiceID {
+	seen := make(map[batch.ServiceID]struct{}, len(lanes))
+	once := make([]batch.ServiceID, 0, len(lanes))
+	for _, s := range lanes {
+		if _, twice := seen[s]; !twice {
+			seen[s] = struct{}{}
+			once = append(once, s)
+		}
+	}
+	return once
+}
+
+// lanes reads what a claim sees of these lanes, each in order.
+func (t *session) lanes(ctx context.Context, services []batch.ServiceID, window int) (map[batch.ServiceID][]*claimable, error) {
+	names, err := json.Marshal(services)
+	if err != nil {
+		return nil, err
+	}
+	var attempted, waiting []claimable
+	if err := t.sel(ctx, &attempted, sqlAttempted, string(names)); err != nil {
+		return nil, err
+	}
+	if err := t.sel(ctx, &waiting, sqlWaiting, string(names), window); err != nil {
+		return nil, err
+	}
+	rows := make(map[batch.ServiceID][]*claimable, len(services))
+	for _, part := range [...][]claimable{attempted, waiting} {
+		// What was attempted comes before what was not, so the parts are sorted apart.
+		inOrder := make([]*claimable, len(part))
+		for i := range part {
+			inOrder[i] = &part[i]
+		}
+		slices.SortFunc(inOrder, func(a, b *claimable) int { return cmp.Compare(a.CreatedAt, b.CreatedAt) })
+		for _, c := range inOrder {
+			if c.footprint, err = decodeFootprint(c.Footprint); err != nil {
+				return nil, fmt.Errorf("batch %s: %w", c.key(), err)
+			}
+			c.unpack()
+			rows[c.key().Service] = append(rows[c.key().Service], c)
+		}
+	}
+	return rows, nil
+}
+
+func laneRows(found []*claimable) []store.LaneRow {
+	rows := make([]store.LaneRow, len(found))
+	for i, c := range found {
+		rows[i] = store.LaneRow{Ref: c.ref(), Row: c.now, Budget: c.budget(), Footprint: c.footprint}
+	}
+	return rows
+}
+
+// saveClaims writes what a plan changed. It touches no receipts: they were not loaded.
+func (t *session) saveClaims(ctx context.Context, changed []store.LaneRow, loaded []*claimable) error {
+	for _, r := range changed {
+		i := slices.IndexFunc(loaded, func(c *claimable) bool { return c.Seq == r.Ref.Row })
+		c := loaded[i]
+		n, err := t.exec(ctx, sqlUpdateOpen, append(openArgs(r.Row, c.receipts), c.Seq, c.now.Version)...)
+		if err == nil && n != 1 {
+			err = fmt.Errorf("%d rows written, want 1", n)
+		}
+		if err != nil {
+			return fmt.Errorf("batch %s: %w", r.Key, err)
+		}
+	}
+	return nil
 }
 
 // sooner is the shorter of two times to wait; 0 is none.
@@ -85,36 +151,6 @@ func sooner(a, b time.Duration) time.Duration {
 		return b
 	}
 	return a
-}
-
-// lane reads what a claim sees of a lane, and how many receipts each row has.
-func (t *session) lane(ctx context.Context, service batch.ServiceID, window int) ([]store.LaneRow, map[int64]int, error) {
-	var attempted, waiting []claimable
-	if err := t.sel(ctx, &attempted, sqlAttempted, string(service)); err != nil {
-		return nil, nil, err
-	}
-	if err := t.sel(ctx, &waiting, sqlWaiting, string(service), window); err != nil {
-		return nil, nil, err
-	}
-	rows := make([]store.LaneRow, 0, len(attempted)+len(waiting))
-	var receipts map[int64]int
-	for _, part := range [...][]claimable{attempted, waiting} {
-		for i := range part {
-			c := &part[i]
-			f, err := decodeFootprint(c.Footprint)
-			if err != nil {
-				return nil, nil, fmt.Errorf("batch %s: %w", c.key(), err)
-			}
-			rows = append(rows, store.LaneRow{Ref: c.ref(), Row: c.row(), Budget: c.budget(), Footprint: f})
-			if c.rowCols.Receipts > 0 {
-				if receipts == nil {
-					receipts = map[int64]int{}
-				}
-				receipts[c.Seq] = c.rowCols.Receipts
-			}
-		}
-	}
-	return rows, receipts, nil
 }
 
 type payloadCols struct {

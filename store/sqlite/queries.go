@@ -35,11 +35,13 @@ const (
 	sqlReceipts = `SELECT transaction_id, result_valid, error_message, error_data FROM transaction_receipts
 	WHERE batch_seq = ? ORDER BY position`
 
-	// CROSS JOIN keeps SQLite from turning the join round: the lane comes first.
-	sqlAttempted = `SELECT ` + colsBatch + `, b.footprint, ` + colsOpen + ` FROM open_batches o CROSS JOIN batches b ON b.seq = o.seq
-	WHERE o.service_id = ? AND o.attempt > 0 ORDER BY o.created_at`
-	sqlWaiting = `SELECT ` + colsBatch + `, b.footprint, ` + colsOpen + ` FROM open_batches o CROSS JOIN batches b ON b.seq = o.seq
-	WHERE o.service_id = ? AND o.attempt = 0 ORDER BY o.created_at LIMIT ?`
+	// CROSS JOIN keeps SQLite from turning the join round: the lanes come first.
+	sqlAttempted = `SELECT ` + colsBatch + `, b.footprint, ` + colsOpen + ` FROM json_each(?) j
+	CROSS JOIN open_batches o ON o.service_id = j.value AND o.attempt > 0 CROSS JOIN batches b ON b.seq = o.seq`
+	sqlWaiting = `SELECT ` + colsBatch + `, b.footprint, ` + colsOpen + ` FROM json_each(?) j
+	CROSS JOIN open_batches o ON o.seq IN (SELECT w.seq FROM open_batches w WHERE w.service_id = j.value AND w.attempt = 0
+		ORDER BY w.created_at LIMIT ?)
+	CROSS JOIN batches b ON b.seq = o.seq`
 
 	sqlUpdateOpen = `UPDATE open_batches SET state = ?, version = ?, attempt = ?, spent = ?, failures = ?, claim_expires = ?,
 	not_before = ?, next_check = ?, asked_at = ?, last_post = ?, settles_at = ?, doubt_attempt = ?, doubt_since = ?,

@@ -85,6 +85,7 @@ type stored struct {
 type claimable struct {
 	Footprint []byte `db:"footprint"`
 	stored
+	footprint batch.Footprint // set from Footprint
 }
 
 func (s *stored) unpack() { s.now, s.receipts = s.row(), s.rowCols.Receipts }

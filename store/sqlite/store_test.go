@@ -1,0 +1,41 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/storetest"
+)
+
+func TestStore(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Harness {
+		s, clk, path := fresh(t)
+		return storetest.Harness{
+			Store: s,
+			Reopen: func(t *testing.T) store.Store {
+				require.NoError(t, s.db.Close())
+				var err error
+				s, err = New(openClock(t, path, clk), nil)
+				require.NoError(t, err)
+				return s
+			},
+			StepClock: clk.step,
+			AddTx: func(ctx context.Context, batches ...batch.Batch) (commit, rollback func() error, err error) {
+				tx, err := s.db.DB.BeginTx(ctx, nil)
+				if err != nil {
+					return nil, nil, err
+				}
+				if err := s.AddTx(ctx, tx, batches...); err != nil {
+					return nil, nil, errors.Join(err, tx.Rollback())
+				}
+				return tx.Commit, tx.Rollback, nil
+			},
+			OneWriter: true,
+		}
+	})
+}
