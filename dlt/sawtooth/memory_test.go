@@ -14,6 +14,10 @@ func TestMemoryIsBoundedAndKeepsTheLast(t *testing.T) {
 	var m memory
 	assert.Zero(t, m.mask("nobody"))
 	m.forget("nobody")
+	m.add("twice", 1)
+	m.add("twice", 2)
+	assert.EqualValues(t, 1<<1|1<<2, m.mask("twice"), "sent to two nodes")
+	m.forget("twice")
 	const all = 3*maxMemory + 10
 	for n := range all {
 		m.add(id(n), uint32(n%3))
