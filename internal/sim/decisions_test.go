@@ -2,6 +2,8 @@ package sim
 
 import (
 	"flag"
+	"fmt"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,23 +47,26 @@ func simulate(t *testing.T, n uint64) (w *world) {
 
 // TestDecisions holds promises 1 to 6, 8 and 10 against every seed.
 func TestDecisions(t *testing.T) {
-	first, last := uint64(1), uint64(*seeds)
 	if *seed != 0 {
-		first, last = *seed, *seed
+		w := simulate(t, *seed)
+		t.Log("\n" + w.dump())
+		require.NoError(t, w.failure)
+		return
 	}
-	for n := first; n <= last; n++ {
-		w := simulate(t, n)
-		if *seed != 0 {
-			t.Log("\n" + w.dump())
-		}
-		if w.failure != nil {
-			if *seed == 0 {
-				t.Log("\n" + w.dump())
+	start := time.Now()
+	shards := uint64(runtime.GOMAXPROCS(0))
+	for shard := range shards {
+		t.Run(fmt.Sprint("shard=", shard), func(t *testing.T) {
+			t.Parallel()
+			for n := 1 + shard; n <= uint64(*seeds); n += shards {
+				if w := simulate(t, n); w.failure != nil {
+					t.Log("\n" + w.dump())
+					t.Fatalf("seed %d, ledger %q: %v\nrun it alone: go test ./internal/sim -run TestDecisions -sim.seed=%d", n, w.kind.name, w.failure, n)
+				}
 			}
-			t.Fatalf("seed %d, ledger %q: %v\nrun it alone: go test ./internal/sim -run TestDecisions -sim.seed=%d", n, w.kind.name, w.failure, n)
-		}
+		})
 	}
-	t.Logf("%d seeds held", last-first+1)
+	t.Cleanup(func() { t.Logf("%d seeds in %s", *seeds, time.Since(start).Round(time.Millisecond)) })
 }
 
 // TestSameSeedSameTrace: a failing seed can be run again.
