@@ -1,0 +1,71 @@
+package dlttest
+
+import (
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+func acceptanceChecks() []Check {
+	return []Check{
+		{
+			Name:    "Accepted",
+			Promise: "nil from Submit leads to committed, with one submission",
+			run: func(e *exam) {
+				b := e.committed()
+				e.posted(b, 1, 1)
+				again := e.told(b)
+				assert.Equal(e, batch.ReportedCommitted, again[b.ID].Reported, "committed, and then not")
+			},
+		},
+		{
+			Name:    "Accepted/in order",
+			Promise: "batches of one service, each submitted when the one before is committed, are all committed",
+			run: func(e *exam) {
+				for range 3 {
+					e.posted(e.committed(), 1, 1)
+				}
+			},
+		},
+		{
+			Name:    "Accepted/second service",
+			Promise: "a client serves more than one service",
+			run: func(e *exam) {
+				b := e.accepted(e.Services[1])
+				e.becomes(b, batch.ReportedCommitted)
+				e.posted(b, 1, 1)
+			},
+		},
+		{
+			Name:    "Accepted/decided against",
+			Promise: "what was accepted and then decided against is reported invalid",
+			needs:   Decided,
+			run: func(e *exam) {
+				e.Set(Decided)
+				b := e.accepted(e.Services[0])
+				s := e.becomes(b, batch.ReportedInvalid)
+				assert.Equal(e, b.ID, s.ID)
+				e.posted(b, 1, 1)
+				e.Set(None)
+				e.committed()
+			},
+		},
+		{
+			Name:    "Accepted/second attempt",
+			Promise: "the engine's own resend reaches the backend: a client does not swallow it",
+			needs:   LostRequest,
+			run: func(e *exam) {
+				e.Set(LostRequest)
+				b := e.batch()
+				e.kind(e.submit(b), batch.KindDoubt)
+				e.Set(None)
+				before := e.Posts(b.ID)
+				second := attempt(b)
+				second.Number = 2
+				assert.NoError(e, e.Ledger.Submit(e.Context(), second))
+				e.posted(b, before+1, before+1)
+				e.becomes(b, batch.ReportedCommitted)
+			},
+		},
+	}
+}

@@ -1,0 +1,168 @@
+package dlttest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/dlttest"
+)
+
+// backend is a ledger of words. It works in virtual time.
+type backend struct {
+	mu      sync.Mutex
+	fault   dlttest.Fault
+	made    int
+	decided map[batch.ID]bool      // to be decided against
+	taken   map[batch.ID]time.Time // when accepted
+	posts   map[batch.ID]int
+	largest int
+	closed  chan struct{}
+}
+
+const (
+	latency     = time.Millisecond
+	commitAfter = 5 * time.Millisecond
+)
+
+var (
+	errNobody  = errors.New("nobody listens")
+	errReset   = errors.New("connection reset")
+	errGarbage = errors.New("not a word")
+)
+
+func newBackend() *backend {
+	return &backend{
+		decided: map[batch.ID]bool{}, taken: map[batch.ID]time.Time{}, posts: map[batch.ID]int{}, closed: make(chan struct{}),
+	}
+}
+
+func (b *backend) set(f dlttest.Fault) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fault = f
+}
+
+func (b *backend) batch(s batch.ServiceID, content string) batch.Batch {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.made++
+	id := batch.ID(fmt.Sprintf("b%04d", b.made))
+	b.decided[id] = b.fault == dlttest.Decided
+	return batch.Batch{ID: id, Service: s, Payload: []byte("payload " + content)}
+}
+
+func (b *backend) count(id batch.ID) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.posts[id]
+}
+
+func (b *backend) wait(ctx context.Context, d <-chan time.Time) error {
+	select {
+	case <-d:
+		return nil
+	case <-b.closed:
+		return errReset
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// post answers a submission with a word.
+func (b *backend) post(ctx context.Context, id batch.ID) (string, error) {
+	if err := b.wait(ctx, time.After(latency)); err != nil {
+		return "", err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.fault == dlttest.Unreachable {
+		return "", errNobody
+	}
+	b.posts[id]++
+	take := func() {
+		if _, twice := b.taken[id]; !twice {
+			b.taken[id] = time.Now()
+		}
+	}
+	switch b.fault {
+	case dlttest.Busy, dlttest.Refused, dlttest.Misconfigured, dlttest.Unheard, dlttest.Redirect:
+		return string(b.fault), nil
+	case dlttest.LostRequest:
+		return "", errReset
+	case dlttest.LostReply:
+		take()
+		return "", errReset
+	case dlttest.Hang:
+		take()
+		b.mu.Unlock()
+		defer b.mu.Lock()
+		return "", b.wait(ctx, nil)
+	}
+	take()
+	return "taken", nil
+}
+
+// elsewhere is where a redirect leads.
+func (b *backend) elsewhere(id batch.ID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.posts[id]++
+	b.taken[id] = time.Now()
+}
+
+type answer struct {
+	id   batch.ID
+	word string
+}
+
+func (b *backend) query(ctx context.Context, ids []batch.ID) ([]answer, error) {
+	if err := b.wait(ctx, time.After(latency)); err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.largest = max(b.largest, len(ids))
+	var out []answer
+	for _, id := range ids {
+		out = append(out, answer{id, b.word(id)})
+	}
+	switch b.fault {
+	case dlttest.Unreachable:
+		return nil, errNobody
+	case dlttest.StatusLost:
+		return nil, errReset
+	case dlttest.StatusGarbage:
+		return nil, errGarbage
+	case dlttest.StatusHang:
+		b.mu.Unlock()
+		defer b.mu.Lock()
+		return nil, b.wait(ctx, nil)
+	case dlttest.StatusWord:
+		out[0].word = "sublime"
+	case dlttest.StatusMissing:
+		out = out[1:]
+	case dlttest.StatusStranger:
+		out = append(out, answer{"stranger", "committed"})
+	case dlttest.StatusShuffled:
+		slices.Reverse(out)
+	}
+	return out, nil
+}
+
+func (b *backend) word(id batch.ID) string {
+	at, ok := b.taken[id]
+	switch {
+	case !ok:
+		return "unknown"
+	case time.Since(at) < commitAfter:
+		return "pending"
+	case b.decided[id]:
+		return "invalid"
+	}
+	return "committed"
+}

@@ -1,0 +1,115 @@
+package dlttest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+)
+
+func checkerChecks() []Check {
+	checker := func(name, promise string, run func(e *exam, c dlt.Checker)) Check {
+		return Check{Name: "Checker/" + name, Promise: promise, run: func(e *exam) {
+			c, is := e.Ledger.(dlt.Checker)
+			if !is {
+				e.Logf("declared: it is no dlt.Checker")
+				return
+			}
+			run(e, c)
+		}}
+	}
+	return []Check{
+		checker("good", "what the backend takes passes, before and after it is taken", func(e *exam, c dlt.Checker) {
+			b := e.batch()
+			require.NoError(e, c.Check(b))
+			require.NoError(e, e.submit(b))
+			require.NoError(e, c.Check(b))
+			e.becomes(b, batch.ReportedCommitted)
+		}),
+		checker("pure", "it changes nothing, sends nothing, and says the same again", func(e *exam, c dlt.Checker) {
+			for _, b := range append(e.garbage(), e.batch()) {
+				before := clone(b)
+				first := fmt.Sprint(e.checked(c, b))
+				assert.Equal(e, before, b, "Check changed the batch")
+				assert.Equal(e, first, fmt.Sprint(e.checked(c, b)))
+				assert.Zero(e, e.Posts(b.ID))
+			}
+		}),
+		checker("garbage", "it survives anything, and what it refuses is an input error without the payload", func(e *exam, c dlt.Checker) {
+			for _, b := range e.garbage() {
+				err := e.checked(c, b)
+				if err == nil {
+					continue // not every ledger looks into payloads
+				}
+				var in *batch.InputError
+				assert.True(e, errors.As(err, &in), "%T is no *batch.InputError: %v", err, err)
+				assert.NotContains(e, err.Error(), "secret")
+			}
+			assert.Error(e, e.checked(c, batch.Batch{}), "a batch of nothing")
+		}),
+	}
+}
+
+// checked contains a panic, which is a failure.
+func (e *exam) checked(c dlt.Checker, b batch.Batch) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			assert.Fail(e, "Check panicked", "%v on %+v", p, b)
+		}
+	}()
+	return c.Check(b)
+}
+
+// garbage is batches as bugs make them: a good one cut, bent and stuffed.
+func (e *exam) garbage() []batch.Batch {
+	rng := rand.New(rand.NewPCG(1, 2))
+	noise := func(n int) []byte {
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = byte(rng.Uint32())
+		}
+		return b
+	}
+	good := e.batch()
+	out := []batch.Batch{{}, {ID: "x"}, {Payload: noise(1)}}
+	bend := func(f func(b *batch.Batch)) {
+		b := clone(good)
+		f(&b)
+		out = append(out, b)
+	}
+	for i := range 64 {
+		bend(func(b *batch.Batch) { b.Payload = noise(i * i) })
+		bend(func(b *batch.Batch) { b.Payload = b.Payload[:rng.IntN(len(b.Payload))] })
+		bend(func(b *batch.Batch) { b.Payload[rng.IntN(len(b.Payload))] ^= 1 << rng.IntN(8) })
+		bend(func(b *batch.Batch) { b.Payload = append(b.Payload, noise(1+i%4)...) })
+	}
+	bend(func(b *batch.Batch) { b.Payload = bytes.Repeat([]byte{0xff}, 1<<16) })
+	bend(func(b *batch.Batch) { b.Payload = bytes.Repeat([]byte{0x0a}, 1<<16) })
+	bend(func(b *batch.Batch) { b.ID = batch.ID(noise(64)) })
+	bend(func(b *batch.Batch) { b.ID = batch.ID(strings.Repeat("f", 4096)) })
+	bend(func(b *batch.Batch) { b.ID = batch.ID(strings.ToUpper(string(b.ID))) })
+	bend(func(b *batch.Batch) { b.Service = batch.ServiceID(noise(300)) })
+	bend(func(b *batch.Batch) { b.Transactions = make([]batch.Transaction, 3) })
+	bend(func(b *batch.Batch) { b.Transactions = []batch.Transaction{{ID: string(noise(64))}} })
+	bend(func(b *batch.Batch) { b.SignerPublicKey = string(noise(33)) })
+	bend(func(b *batch.Batch) {
+		b.Footprint = batch.Footprint{Reads: []string{string(noise(70))}, Writes: []string{""}}
+	})
+	bend(func(b *batch.Batch) { b.Budget.Attempts = -1 })
+	return out
+}
+
+func clone(b batch.Batch) batch.Batch {
+	b.Payload = bytes.Clone(b.Payload)
+	b.Transactions = slices.Clone(b.Transactions)
+	b.Footprint = batch.Footprint{Reads: slices.Clone(b.Footprint.Reads), Writes: slices.Clone(b.Footprint.Writes)}
+	return b
+}

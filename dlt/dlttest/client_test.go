@@ -1,0 +1,232 @@
+package dlttest_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/dlttest"
+)
+
+// client is a good one as long as it has no bug.
+type client struct {
+	b     *backend
+	bug   string
+	calls atomic.Int64
+	under atomic.Int64
+	sent  sync.Map
+	used  atomic.Bool
+}
+
+const maxIDs = 20
+
+func (c *client) Traits(s batch.ServiceID) dlt.Traits {
+	t := dlt.Traits{Name: "words", MaxIDsPerQuery: maxIDs, LateArrival: 10 * time.Millisecond, Resolves: true}
+	switch n := c.calls.Add(1); {
+	case c.bug == "no name":
+		t.Name = ""
+	case c.bug == "traits wander" && n > 40:
+		t.Grace = time.Duration(n)
+	case c.bug == "groups one service" && s == "two":
+		t.GroupsByService = true
+	}
+	return t
+}
+
+func (c *client) Submit(ctx context.Context, a batch.Attempt) error {
+	fail := func(kind, cause error) error {
+		e := &dlt.Error{Op: "submit", Kind: kind, Err: cause}
+		if c.bug == "shows payloads" {
+			e.Message = string(a.Payload)
+		}
+		return e
+	}
+	defer c.under.Add(-1)
+	_, again := c.sent.LoadOrStore(a.ID, true)
+	switch n := c.under.Add(1); {
+	case c.bug == "never sends":
+		return nil
+	case c.bug == "sends every second" && c.used.Swap(!c.used.Load()):
+		return nil
+	case c.bug == "one service" && a.Service != "one":
+		return fail(dlt.ErrMisconfigured, nil)
+	case c.bug == "one hand" && n > 1:
+		return fail(dlt.ErrBusy, nil)
+	case c.bug == "swallows resends" && again:
+		return nil
+	case c.bug == "changes payloads":
+		clear(a.Payload)
+	case c.bug == "done is rejected" && ctx.Err() != nil:
+		return fail(dlt.ErrRejected, ctx.Err())
+	case c.bug == "no contexts":
+		ctx = context.WithoutCancel(ctx)
+	case c.bug == "deadlines only":
+		if _, ok := ctx.Deadline(); !ok {
+			ctx = context.WithoutCancel(ctx)
+		}
+	}
+	word, err := c.b.post(ctx, a.ID)
+	switch {
+	case c.bug == "resends" && errors.Is(err, errReset),
+		c.bug == "resends on used connections" && errors.Is(err, errReset) && c.used.Load(),
+		c.bug == "resends when busy" && word == string(dlttest.Busy):
+		word, err = c.b.post(ctx, a.ID)
+	case c.bug == "resets are certain" && errors.Is(err, errReset):
+		err = errNobody
+	case c.bug == "silence is consent" && word == string(dlttest.Unheard):
+		word = "taken"
+	case c.bug == "follows redirects" && word == string(dlttest.Redirect):
+		c.b.elsewhere(a.ID)
+		return nil
+	case c.bug == "untyped" && err != nil:
+		return fmt.Errorf("submit: %w", err)
+	case c.bug == "everything is doubt" && word != "taken":
+		return fail(nil, err)
+	case c.bug == "everything is rejected" && word != "taken":
+		return fail(dlt.ErrRejected, err)
+	}
+	switch {
+	case errors.Is(err, errNobody):
+		return fail(dlt.ErrUnavailable, err)
+	case err != nil:
+		return fail(dlt.ErrDoubt, err)
+	}
+	switch dlttest.Fault(word) {
+	case "taken":
+		c.used.Store(true)
+		return nil
+	case dlttest.Busy:
+		return &dlt.Error{Op: "submit", Kind: dlt.ErrBusy, RetryAfter: 3 * time.Second, Message: fail(nil, nil).(*dlt.Error).Message}
+	case dlttest.Refused:
+		return fail(dlt.ErrRejected, nil)
+	case dlttest.Misconfigured, dlttest.Redirect:
+		return fail(dlt.ErrMisconfigured, nil)
+	}
+	return fail(dlt.ErrDoubt, nil)
+}
+
+var words = map[string]batch.Reported{
+	"unknown": batch.ReportedUnknown, "pending": batch.ReportedPending,
+	"invalid": batch.ReportedInvalid, "committed": batch.ReportedCommitted,
+}
+
+func (c *client) BatchStatuses(ctx context.Context, s batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
+	switch c.bug {
+	case "statuses without contexts":
+		ctx = context.WithoutCancel(ctx)
+	case "sorts attempts":
+		slices.SortFunc(attempts, func(a, b batch.Attempt) int { return cmp.Compare(a.ID, b.ID) })
+	case "ten at most":
+		attempts = attempts[:min(10, len(attempts))]
+	}
+	var out []batch.Status
+	var errs []error
+	size := maxIDs
+	if c.bug == "no parts" {
+		size = 1000
+	}
+	for part := range slices.Chunk(attempts, size) {
+		statuses, err := c.ask(ctx, part)
+		out, errs = append(out, statuses...), append(errs, err)
+	}
+	return out, errors.Join(errs...)
+}
+
+func (c *client) ask(ctx context.Context, attempts []batch.Attempt) ([]batch.Status, error) {
+	fail := func(kind, cause error) error { return &dlt.Error{Op: "batch statuses", Kind: kind, Err: cause} }
+	var ids []batch.ID
+	for _, a := range attempts {
+		if !slices.Contains(ids, a.ID) {
+			ids = append(ids, a.ID)
+		} else if c.bug == "no id twice" {
+			return nil, fail(nil, errors.New("an id twice"))
+		}
+	}
+	answers, err := c.b.query(ctx, ids)
+	if err != nil && (c.bug == "errors are empty answers" || c.bug == "errors are unknown") {
+		for _, id := range ids {
+			answers = append(answers, answer{id, "unknown"})
+		}
+		if c.bug == "errors are empty answers" {
+			answers = nil
+		}
+		err = nil
+	}
+	switch {
+	case errors.Is(err, errNobody):
+		return nil, fail(dlt.ErrUnavailable, err)
+	case err != nil:
+		return nil, fail(nil, err)
+	}
+	var out []batch.Status
+	for i, a := range answers {
+		s := batch.Status{ID: a.id, Reported: words[a.word]}
+		switch {
+		case c.bug == "unknown is pending" && a.word == "unknown":
+			s.Reported = batch.ReportedPending
+		case c.bug == "invalid is committed" && a.word == "invalid":
+			s.Reported = batch.ReportedCommitted
+		case c.bug == "first word for all":
+			s.Reported = words[answers[0].word]
+		case c.bug == "by position" && i < len(ids):
+			s.ID = ids[i]
+		case c.bug == "attempt seven":
+			s.Attempt = 7
+		case c.bug == "new words are pending" && s.Reported == 0:
+			s.Reported = batch.ReportedPending
+		}
+		if s.Reported == 0 {
+			err = errors.Join(err, fail(nil, fmt.Errorf("unknown word %q", a.word)))
+		} else if slices.Contains(ids, s.ID) || c.bug == "keeps strangers" {
+			out = append(out, s)
+		}
+	}
+	if c.bug == "missing is unknown" {
+		for _, id := range ids {
+			if !slices.ContainsFunc(out, func(s batch.Status) bool { return s.ID == id }) {
+				out = append(out, batch.Status{ID: id, Reported: batch.ReportedUnknown})
+			}
+		}
+	}
+	return out, err
+}
+
+func (c *client) Resolve(ctx context.Context, a batch.Attempt) (dlt.Evidence, error) {
+	switch c.bug {
+	case "always committed":
+		return dlt.Committed, nil
+	case "never committed":
+		return dlt.NotCommitted, nil
+	}
+	answers, err := c.b.query(ctx, []batch.ID{a.ID})
+	switch {
+	case errors.Is(err, errNobody):
+		return dlt.CannotTell, &dlt.Error{Op: "resolve", Kind: dlt.ErrUnavailable, Err: err}
+	case err != nil:
+		return dlt.CannotTell, &dlt.Error{Op: "resolve", Err: err}
+	}
+	return map[string]dlt.Evidence{
+		"unknown": dlt.NotCommitted, "pending": dlt.InFlight, "invalid": dlt.NotCommitted, "committed": dlt.Committed,
+	}[answers[0].word], nil
+}
+
+func (c *client) Check(b batch.Batch) error {
+	switch {
+	case c.bug == "refuses all":
+		return &batch.InputError{Field: "Payload", Want: "another"}
+	case c.bug == "bends payloads" && len(b.Payload) > 0:
+		b.Payload[0] ^= 1
+	case c.bug == "panics" && len(b.Payload) < 3:
+		_ = b.Payload[3]
+	case c.bug == "says any error" && len(b.Payload) < 3:
+		return errGarbage
+	}
+	return b.Validate()
+}

@@ -1,0 +1,60 @@
+package dlttest
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// hands is how many goroutines use the client at once.
+const hands = 16
+
+func concurrencyChecks() []Check {
+	return []Check{{
+		Name:    "Concurrency",
+		Promise: "all methods may be called concurrently: run the suite under -race",
+		run:     concurrent,
+	}}
+}
+
+func concurrent(e *exam) {
+	old := e.committed()
+	bs := make([]batch.Batch, hands)
+	for i := range bs {
+		bs[i] = e.batchOf(e.Services[i%2])
+	}
+	// A failure is told once all have ended: FailNow belongs to the check's own goroutine.
+	failures := make(chan error, 3*hands)
+	var wg sync.WaitGroup
+	for _, b := range bs {
+		wg.Go(func() {
+			if err := e.submit(b); err != nil {
+				failures <- fmt.Errorf("submit %s: %w", b.Key(), err)
+			}
+		})
+		wg.Go(func() {
+			statuses, err := e.ask(old)
+			if err != nil {
+				failures <- fmt.Errorf("statuses: %w", err)
+			}
+			for _, s := range statuses {
+				if s.ID != old.ID || s.Reported != batch.ReportedCommitted {
+					failures <- fmt.Errorf("asked about %s, told that %s is %s", old.ID, s.ID, s.Reported)
+				}
+			}
+		})
+		wg.Go(func() { e.Ledger.Traits(b.Service) })
+	}
+	wg.Wait()
+	close(failures)
+	for err := range failures {
+		assert.NoError(e, err)
+	}
+	for _, b := range bs {
+		e.becomes(b, batch.ReportedCommitted)
+		e.posted(b, 1, 1)
+	}
+}

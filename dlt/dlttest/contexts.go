@@ -1,0 +1,116 @@
+package dlttest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+)
+
+// hangFor is how long a call may hang before its context ends.
+const hangFor = 50 * time.Millisecond
+
+func contextChecks() []Check {
+	deadline := func(ctx context.Context) (context.Context, context.CancelFunc) {
+		return context.WithTimeout(ctx, hangFor)
+	}
+	return []Check{
+		{
+			Name:    "Context/deadline",
+			Promise: "Submit returns soon after its deadline, in doubt",
+			needs:   Hang,
+			run:     func(e *exam) { submitHangs(e, deadline) },
+		},
+		{
+			Name:    "Context/cancel",
+			Promise: "Submit returns soon after its context is cancelled, in doubt",
+			needs:   Hang,
+			run: func(e *exam) {
+				submitHangs(e, func(ctx context.Context) (context.Context, context.CancelFunc) {
+					ctx, cancel := context.WithCancel(ctx)
+					timer := time.AfterFunc(hangFor, cancel)
+					return ctx, func() { timer.Stop(); cancel() }
+				})
+			},
+		},
+		{
+			Name:    "Context/statuses",
+			Promise: "BatchStatuses returns soon after its deadline, with an error",
+			needs:   StatusHang,
+			run: func(e *exam) {
+				b := e.committed()
+				e.Set(StatusHang)
+				ctx, cancel := deadline(e.Context())
+				defer cancel()
+				e.prompt(ctx, func() error {
+					statuses, err := e.Ledger.BatchStatuses(ctx, b.Service, []batch.Attempt{{Key: b.Key(), Number: 1}})
+					assert.Empty(e, statuses)
+					return err
+				})
+				e.Set(None)
+				e.becomes(b, batch.ReportedCommitted)
+			},
+		},
+		{
+			Name:    "Context/done",
+			Promise: "calls whose context is done already return at once, with an error that tells the truth",
+			run: func(e *exam) {
+				b := e.batch()
+				ctx, cancel := context.WithCancel(e.Context())
+				cancel()
+				err := e.prompt(ctx, func() error { return e.Ledger.Submit(ctx, attempt(b)) })
+				e.prompt(ctx, func() error {
+					_, err := e.Ledger.BatchStatuses(ctx, b.Service, []batch.Attempt{{Key: b.Key(), Number: 1}})
+					return err
+				})
+				switch dlt.Kind(err) {
+				case batch.KindDoubt:
+				case batch.KindUnavailable, batch.KindBusy:
+					e.notTaken(b)
+					e.posted(b, 0, 0)
+				default:
+					assert.Fail(e, "a done context says nothing about the batch or the client", "%v", err)
+				}
+			},
+		},
+	}
+}
+
+func submitHangs(e *exam, bound func(context.Context) (context.Context, context.CancelFunc)) {
+	e.committed()
+	e.Set(Hang)
+	b := e.batch()
+	ctx, cancel := bound(e.Context())
+	defer cancel()
+	err := e.prompt(ctx, func() error { return e.Ledger.Submit(ctx, attempt(b)) })
+	assert.Equal(e, batch.KindDoubt, dlt.Kind(err), "the kind of: %v", err)
+	e.Set(None)
+	e.committed()
+	e.posted(b, 0, 1)
+}
+
+// prompt requires that call returns within Prompt of the end of ctx, with an error
+// that says so or is a *dlt.Error.
+func (e *exam) prompt(ctx context.Context, call func() error) error {
+	e.Helper()
+	returned := make(chan error, 1)
+	go func() { returned <- call() }()
+	<-ctx.Done()
+	late := time.NewTimer(e.Prompt)
+	defer late.Stop()
+	select {
+	case err := <-returned:
+		require.Error(e, err)
+		var typed *dlt.Error
+		require.True(e, errors.As(err, &typed) || errors.Is(err, ctx.Err()), "%T is neither a *dlt.Error nor the context's error: %v", err, err)
+		return err
+	case <-late.C:
+		e.Fatalf("a call did not return within %s of the end of its context", e.Prompt)
+		return nil
+	}
+}

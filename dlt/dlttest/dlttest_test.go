@@ -1,0 +1,222 @@
+package dlttest_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/dlttest"
+)
+
+// open stands up a client with a bug, or without one: "".
+func open(t dlttest.TB, bug string) *dlttest.Harness {
+	b := newBackend()
+	t.Cleanup(func() { close(b.closed) })
+	return &dlttest.Harness{
+		Ledger: &client{b: b, bug: bug}, Batch: b.batch, Set: b.set, Posts: b.count,
+		LargestQuery: func() int {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return b.largest
+		},
+		RetryAfter: 3 * time.Second,
+	}
+}
+
+// TestGood runs the suite on a client that keeps every promise.
+func TestGood(t *testing.T) {
+	dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness { return open(t, "") })
+}
+
+// bugs are clients that break a promise, and the checks that must notice.
+var bugs = map[string][]string{
+	"never sends":                 {"Accepted"},
+	"sends every second":          {"Accepted/in order"},
+	"one service":                 {"Accepted/second service"},
+	"invalid is committed":        {"Accepted/decided against", "Statuses/verdicts apart"},
+	"swallows resends":            {"Accepted/second attempt"},
+	"resends when busy":           {"Refusal/busy"},
+	"everything is doubt":         {"Refusal/busy", "Refusal/refused", "Refusal/unreachable", "Refusal/misconfigured"},
+	"everything is rejected":      {"Refusal/misconfigured", "Doubt/lost reply", "Doubt/lost request", "Doubt/unheard answer", "Doubt/redirect"},
+	"untyped":                     {"Refusal/unreachable", "Doubt/lost reply", "Errors/unreachable", "Errors/lost request"},
+	"errors are unknown":          {"Refusal/unreachable statuses", "Statuses/garbage", "Context/statuses"},
+	"errors are empty answers":    {"Refusal/unreachable statuses", "Statuses/lost"},
+	"resends":                     {"Doubt/lost reply", "Doubt/many lost replies", "Doubt/lost request"},
+	"resends on used connections": {"Doubt/many lost replies"},
+	"resets are certain":          {"Doubt/lost reply", "Doubt/lost request"},
+	"silence is consent":          {"Doubt/unheard answer"},
+	"follows redirects":           {"Doubt/redirect", "Errors/redirect"},
+	"no contexts":                 {"Context/deadline", "Context/cancel"},
+	"deadlines only":              {"Context/cancel"},
+	"statuses without contexts":   {"Context/statuses"},
+	"done is rejected":            {"Context/done"},
+	"changes payloads":            {"Slices/payload"},
+	"sorts attempts":              {"Slices/attempts"},
+	"unknown is pending":          {"Statuses/never sent", "Statuses/by id"},
+	"first word for all":          {"Statuses/by id", "Statuses/verdicts apart"},
+	"by position":                 {"Statuses/shuffled"},
+	"no id twice":                 {"Statuses/asked twice"},
+	"attempt seven":               {"Statuses/attempt"},
+	"new words are pending":       {"Statuses/unknown word"},
+	"missing is unknown":          {"Statuses/missing"},
+	"keeps strangers":             {"Statuses/stranger"},
+	"ten at most":                 {"Queries/as many as declared"},
+	"no parts":                    {"Queries/size"},
+	"groups one service":          {"Queries/services"},
+	"no name":                     {"Traits/sound"},
+	"traits wander":               {"Traits/stable", "Traits/concurrent"},
+	"one hand":                    {"Concurrency"},
+	"always committed":            {"Resolver/lost request", "Resolver/decided against", "Resolver/unreachable", "Resolver/context"},
+	"never committed":             {"Resolver/committed", "Resolver/lost reply", "Resolver/unreachable"},
+	"refuses all":                 {"Checker/good"},
+	"bends payloads":              {"Checker/pure"},
+	"panics":                      {"Checker/garbage"},
+	"says any error":              {"Checker/garbage"},
+	"shows payloads": {
+		"Errors/busy", "Errors/refused", "Errors/unreachable", "Errors/misconfigured", "Errors/lost request", "Errors/lost reply",
+		"Errors/hang", "Errors/unheard answer", "Errors/redirect",
+	},
+}
+
+// TestBugs runs the checks named on each broken client: they must fail.
+func TestBugs(t *testing.T) {
+	for bug, names := range bugs {
+		for _, name := range names {
+			t.Run(bug+"/"+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c := check(t, name)
+					require.NotEmpty(t, record(t, c, func(t dlttest.TB) *dlttest.Harness { return open(t, bug) }), "nobody noticed")
+					require.Empty(t, record(t, c, func(t dlttest.TB) *dlttest.Harness { return open(t, "") }), "without the bug")
+				})
+			})
+		}
+	}
+}
+
+// TestEveryCheckCanFail requires a broken client for each check.
+func TestEveryCheckCanFail(t *testing.T) {
+	caught := map[string]bool{"Harness": true} // see TestHarness
+	for _, names := range bugs {
+		for _, name := range names {
+			caught[name] = true
+		}
+	}
+	names := map[string]bool{}
+	for _, c := range dlttest.Checks() {
+		assert.True(t, caught[c.Name], "no bug makes %q fail", c.Name)
+		assert.NotEmpty(t, c.Promise)
+		assert.False(t, names[c.Name], "two checks named %q", c.Name)
+		names[c.Name] = true
+	}
+}
+
+// TestHarness shows which harnesses are refused.
+func TestHarness(t *testing.T) {
+	for name, spoil := range map[string]func(h *dlttest.Harness){
+		"no fault of that name": func(h *dlttest.Harness) { h.Lacks = map[dlttest.Fault]string{"bussy": "so"} },
+		"no reason":             func(h *dlttest.Harness) { h.Lacks = map[dlttest.Fault]string{dlttest.Busy: " "} },
+		"one service":           func(h *dlttest.Harness) { h.Services = []batch.ServiceID{"one"} },
+		"queries not declared":  func(h *dlttest.Harness) { h.LargestQuery = nil },
+		"nothing to submit to":  func(h *dlttest.Harness) { h.Set = nil },
+		"same batch again": func(h *dlttest.Harness) {
+			b := h.Batch("one", "content")
+			h.Batch = func(s batch.ServiceID, _ string) batch.Batch { b.Service = s; return b }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				require.NotEmpty(t, record(t, check(t, "Harness"), func(t dlttest.TB) *dlttest.Harness {
+					h := open(t, "")
+					spoil(h)
+					return h
+				}))
+			})
+		})
+	}
+}
+
+// TestLacks: what is lacking is not tried, and it is said why; without a reason the
+// check fails.
+func TestLacks(t *testing.T) {
+	for why, fails := range map[string]bool{"its queue has no end": false, "": true} {
+		r := &recorder{ctx: t.Context()}
+		r.run(func() {
+			h := open(r, "everything is doubt")
+			h.Lacks = map[dlttest.Fault]string{dlttest.Busy: why}
+			check(t, "Refusal/busy").Run(r, h)
+		})
+		assert.Equal(t, fails, len(r.failures) > 0)
+		if !fails {
+			assert.Contains(t, strings.Join(r.logs, "\n"), why)
+		}
+	}
+}
+
+func check(t *testing.T, name string) dlttest.Check {
+	for _, c := range dlttest.Checks() {
+		if c.Name == name {
+			return c
+		}
+	}
+	require.Fail(t, "no such check", name)
+	return dlttest.Check{}
+}
+
+// record runs a check and returns its failures.
+func record(t *testing.T, c dlttest.Check, open func(t dlttest.TB) *dlttest.Harness) []string {
+	r := &recorder{ctx: t.Context()}
+	r.run(func() { c.Run(r, open(r)) })
+	return r.failures
+}
+
+// recorder is a test of which it can be seen how it went.
+type recorder struct {
+	ctx      context.Context
+	mu       sync.Mutex
+	failures []string
+	logs     []string
+	cleanups []func()
+}
+
+func (r *recorder) run(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	<-done
+	for _, f := range r.cleanups {
+		f()
+	}
+}
+
+func (r *recorder) Helper()                  {}
+func (r *recorder) Cleanup(f func())         { r.cleanups = append(r.cleanups, f) }
+func (r *recorder) Context() context.Context { return r.ctx }
+func (r *recorder) FailNow()                 { runtime.Goexit() }
+
+func (r *recorder) Logf(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.logs = append(r.logs, fmt.Sprintf(format, args...))
+}
+
+func (r *recorder) Errorf(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failures = append(r.failures, fmt.Sprintf(format, args...))
+}
+
+func (r *recorder) Fatalf(format string, args ...any) {
+	r.Errorf(format, args...)
+	r.FailNow()
+}

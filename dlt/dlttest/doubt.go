@@ -1,0 +1,84 @@
+package dlttest
+
+import (
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// doubtChecks are about attempts whose outcome is not known, which must be called
+// doubtful: what is wrongly called certain is sent again and executed twice.
+func doubtChecks() []Check {
+	return []Check{
+		{
+			Name:    "Doubt/lost reply",
+			Promise: "a reply lost after the batch was taken is doubt; the batch is found, and was sent once",
+			needs:   LostReply,
+			run: func(e *exam) {
+				e.Set(LostReply)
+				b := e.batch()
+				e.kind(e.submit(b), batch.KindDoubt)
+				e.Set(None)
+				e.becomes(b, batch.ReportedCommitted)
+				e.posted(b, 1, 1)
+			},
+		},
+		{
+			Name:    "Doubt/lost request",
+			Promise: "a connection lost before the batch was taken is doubt, and the batch was sent once at most",
+			needs:   LostRequest,
+			run:     func(e *exam) { e.doubtful(LostRequest) },
+		},
+		{
+			Name:    "Doubt/unheard answer",
+			Promise: "an answer that nobody documented is doubt",
+			needs:   Unheard,
+			run:     func(e *exam) { e.doubtful(Unheard) },
+		},
+		{
+			Name:    "Doubt/redirect",
+			Promise: "a redirect is not followed: that would be a submission nobody counted",
+			needs:   Redirect,
+			run: func(e *exam) {
+				e.Set(Redirect)
+				b := e.batch()
+				e.kind(e.submit(b), batch.KindDoubt, batch.KindMisconfigured)
+				e.Set(None)
+				e.notTaken(b)
+				e.posted(b, 1, 1)
+			},
+		},
+		{
+			Name:    "Doubt/many lost replies",
+			Promise: "after replies lost on connections that are in use, too, nothing is sent twice",
+			needs:   LostReply,
+			run: func(e *exam) {
+				var lost []batch.Batch
+				for range 5 {
+					e.Set(None)
+					e.committed() // leaves a connection behind, where there are connections
+					e.Set(LostReply)
+					b := e.batch()
+					e.kind(e.submit(b), batch.KindDoubt)
+					lost = append(lost, b)
+				}
+				e.Set(None)
+				for _, b := range lost {
+					e.becomes(b, batch.ReportedCommitted)
+					assert.Equal(e, 1, e.Posts(b.ID), "submissions of %s that reached the backend; a client never resends", b.Key())
+				}
+			},
+		},
+	}
+}
+
+// doubtful submits under a fault that does not take the batch.
+func (e *exam) doubtful(f Fault) {
+	e.Helper()
+	e.Set(f)
+	b := e.batch()
+	e.kind(e.submit(b), batch.KindDoubt)
+	e.Set(None)
+	e.notTaken(b)
+	e.posted(b, 0, 1)
+}

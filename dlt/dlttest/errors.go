@@ -1,0 +1,62 @@
+package dlttest
+
+import (
+	"context"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// maxErrorText is the longest text of an error, in bytes: several bounded parts.
+const maxErrorText = 4096
+
+func errorChecks() []Check {
+	var all []Check
+	for _, f := range [...]Fault{Busy, Refused, Unreachable, Misconfigured, LostRequest, LostReply, Hang, Unheard, Redirect} {
+		all = append(all, Check{
+			Name:    "Errors/" + string(f),
+			Promise: "the error is a *dlt.Error with a name, short and printable, and shows nothing of the payload",
+			needs:   f,
+			run: func(e *exam) {
+				e.Set(f)
+				b := e.batch()
+				secret := e.content(e.made)
+				require.Contains(e, string(b.Payload), secret)
+				ctx, cancel := context.WithTimeout(e.Context(), e.Commit)
+				if f == Hang {
+					ctx, cancel = context.WithTimeout(e.Context(), hangFor)
+				}
+				defer cancel()
+				err := e.Ledger.Submit(ctx, attempt(b))
+				e.fitToShow(err, secret)
+				if f != Hang {
+					assert.NotEmpty(e, e.kind(err, kinds()...).Op, "what failed")
+				}
+			},
+		})
+	}
+	return all
+}
+
+// fitToShow requires an error that can be logged and stored.
+func (e *exam) fitToShow(err error, secret string) {
+	e.Helper()
+	require.Error(e, err)
+	text := err.Error()
+	assert.NotContains(e, text, secret, "the payload shows")
+	assert.LessOrEqual(e, len(text), maxErrorText, "length of the text")
+	assert.True(e, utf8.ValidString(text), "the text is not UTF-8: %q", text)
+	assert.False(e, strings.ContainsFunc(text, func(r rune) bool {
+		return unicode.IsControl(r) && r != '\n' && r != '\t'
+	}), "control characters: %q", text)
+}
+
+// kinds are all that a Submit can end with.
+func kinds() []batch.ErrorKind {
+	return []batch.ErrorKind{batch.KindRejected, batch.KindBusy, batch.KindUnavailable, batch.KindMisconfigured, batch.KindDoubt}
+}

@@ -1,0 +1,171 @@
+package dlttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+)
+
+// exam is one check at work.
+type exam struct {
+	TB
+	*Harness
+	traits dlt.Traits // of Services[0]
+	made   int
+}
+
+// batch makes a new one for Services[0].
+func (e *exam) batch() batch.Batch { return e.batchOf(e.Services[0]) }
+
+func (e *exam) batchOf(s batch.ServiceID) batch.Batch {
+	e.Helper()
+	e.made++
+	b := e.Batch(s, e.content(e.made))
+	require.Equal(e, s, b.Service, "the harness made a batch of another service")
+	return b
+}
+
+// content is what the n-th batch holds, and no text but its payload should.
+func (e *exam) content(n int) string { return fmt.Sprintf("secret%06dcontent", n) }
+
+func attempt(b batch.Batch) batch.Attempt {
+	return batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload}
+}
+
+// submit makes the first attempt of b within a bound that is far off.
+func (e *exam) submit(b batch.Batch) error {
+	ctx, cancel := context.WithTimeout(e.Context(), e.Commit+e.Prompt)
+	defer cancel()
+	return e.Ledger.Submit(ctx, attempt(b))
+}
+
+// accepted makes a batch and requires that it is accepted.
+func (e *exam) accepted(s batch.ServiceID) batch.Batch {
+	e.Helper()
+	b := e.batchOf(s)
+	require.NoError(e, e.submit(b), "a good batch at a good backend")
+	return b
+}
+
+// committed makes a batch and waits until it is committed.
+func (e *exam) committed() batch.Batch {
+	e.Helper()
+	b := e.accepted(e.Services[0])
+	e.becomes(b, batch.ReportedCommitted)
+	return b
+}
+
+// ask asks about batches of one service as the monitor does: without payloads.
+func (e *exam) ask(bs ...batch.Batch) ([]batch.Status, error) {
+	ctx, cancel := context.WithTimeout(e.Context(), e.Commit+e.Prompt)
+	defer cancel()
+	attempts := make([]batch.Attempt, len(bs))
+	for i, b := range bs {
+		attempts[i] = batch.Attempt{Key: b.Key(), Number: 1}
+	}
+	return e.Ledger.BatchStatuses(ctx, bs[0].Service, attempts)
+}
+
+// told asks until every batch has an answer or fails, and returns them by id.
+func (e *exam) told(bs ...batch.Batch) map[batch.ID]batch.Status {
+	e.Helper()
+	statuses, err := e.ask(bs...)
+	require.NoError(e, err, "statuses of %d batches", len(bs))
+	return e.byID(statuses, bs...)
+}
+
+// byID requires that the answers are about what was asked, use known words, and do
+// not contradict one another.
+func (e *exam) byID(statuses []batch.Status, asked ...batch.Batch) map[batch.ID]batch.Status {
+	e.Helper()
+	want := map[batch.ID]bool{}
+	for _, b := range asked {
+		want[b.ID] = true
+	}
+	out := map[batch.ID]batch.Status{}
+	for _, s := range statuses {
+		require.True(e, want[s.ID], "an answer about %q, which was not asked about", s.ID)
+		require.True(e, s.Reported >= batch.ReportedUnknown && s.Reported <= batch.ReportedFailed, "%s of %s is no answer", s.Reported, s.ID)
+		if old, twice := out[s.ID]; twice {
+			require.Equal(e, old.Reported, s.Reported, "two answers about %s", s.ID)
+		}
+		out[s.ID] = s
+	}
+	return out
+}
+
+// becomes polls until the batch is reported as want, within Commit.
+func (e *exam) becomes(b batch.Batch, want batch.Reported) batch.Status {
+	e.Helper()
+	var last batch.Status
+	e.within(e.Commit, func() error {
+		last = e.told(b)[b.ID]
+		if last.Reported != want {
+			return fmt.Errorf("%s is %s, want %s", b.Key(), word(last.Reported), want)
+		}
+		return nil
+	})
+	return last
+}
+
+// notTaken requires that b, whose attempt certainly or as it happens had no
+// effect, is not known, even after a later batch went all the way.
+func (e *exam) notTaken(b batch.Batch) {
+	e.Helper()
+	e.committed()
+	s, ok := e.told(b)[b.ID]
+	require.True(e, !ok || s.Reported == batch.ReportedUnknown, "%s was not taken, and is %s", b.Key(), s.Reported)
+}
+
+func word(r batch.Reported) string {
+	if r == 0 {
+		return "without an answer"
+	}
+	return r.String()
+}
+
+// within calls f until it returns nil, at growing intervals, and fails with the
+// last error when the bound is over.
+func (e *exam) within(bound time.Duration, f func() error) {
+	e.Helper()
+	deadline := time.NewTimer(bound)
+	defer deadline.Stop()
+	for pause := time.Millisecond; ; pause = min(2*pause, bound/8) {
+		err := f()
+		if err == nil {
+			return
+		}
+		next := time.NewTimer(pause)
+		select {
+		case <-next.C:
+		case <-deadline.C:
+			next.Stop()
+			e.Fatalf("not within %s: %v", bound, err)
+			return
+		}
+	}
+}
+
+// kind requires a *dlt.Error of exactly this kind.
+func (e *exam) kind(err error, want ...batch.ErrorKind) *dlt.Error {
+	e.Helper()
+	require.Error(e, err)
+	var typed *dlt.Error
+	require.True(e, errors.As(err, &typed), "%T is not a *dlt.Error: %v", err, err)
+	require.Contains(e, want, dlt.Kind(err), "the kind of: %v", err)
+	return typed
+}
+
+// posted requires that the backend got so many submissions of b.
+func (e *exam) posted(b batch.Batch, atLeast, atMost int) {
+	e.Helper()
+	n := e.Posts(b.ID)
+	require.GreaterOrEqual(e, n, atLeast, "submissions of %s that reached the backend", b.Key())
+	require.LessOrEqual(e, n, atMost, "submissions of %s that reached the backend; a client never resends", b.Key())
+}

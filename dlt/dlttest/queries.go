@@ -1,0 +1,93 @@
+package dlttest
+
+import (
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// queryChecks are about how many batches, and whose, one question is about.
+func queryChecks() []Check {
+	return []Check{
+		{
+			Name:    "Queries/as many as declared",
+			Promise: "Traits.MaxIDsPerQuery batches can be asked about in one call",
+			run: func(e *exam) {
+				bs := e.many(e.maxIDs())
+				assert.Len(e, e.answered(bs), len(bs))
+			},
+		},
+		{
+			Name:    "Queries/size",
+			Promise: "no query holds more ids than Traits.MaxIDsPerQuery, however many are asked about",
+			needs:   QuerySize,
+			run: func(e *exam) {
+				bs := e.many(e.maxIDs() + 1)
+				statuses, err := e.ask(bs...) // more than are ever passed: in parts, or an error
+				if told := e.byID(statuses, bs...); err == nil {
+					assert.Len(e, told, len(bs), "answers are missing, and there is no error")
+				}
+				assert.LessOrEqual(e, e.LargestQuery(), e.maxIDs(), "ids in one query")
+			},
+		},
+		{
+			Name:    "Queries/services",
+			Promise: "one call serves one service where Traits.GroupsByService, and any of them where not",
+			run: func(e *exam) {
+				a, b := e.accepted(e.Services[0]), e.accepted(e.Services[1])
+				e.becomes(a, batch.ReportedCommitted)
+				e.becomes(b, batch.ReportedCommitted)
+				require.Equal(e, e.traits.GroupsByService, e.Ledger.Traits(e.Services[1]).GroupsByService)
+				if e.traits.GroupsByService {
+					return // each was asked about alone, above
+				}
+				told := e.told(a, b)
+				assert.Equal(e, batch.ReportedCommitted, told[a.ID].Reported)
+				assert.Equal(e, batch.ReportedCommitted, told[b.ID].Reported)
+			},
+		},
+	}
+}
+
+func (e *exam) maxIDs() int {
+	if e.traits.MaxIDsPerQuery == 0 {
+		return 50 // what 0 means
+	}
+	return e.traits.MaxIDsPerQuery
+}
+
+// many makes batches, and sends the first and the last of them.
+func (e *exam) many(n int) []batch.Batch {
+	e.Helper()
+	bs := make([]batch.Batch, n)
+	for i := range bs {
+		bs[i] = e.batch()
+	}
+	for _, i := range [...]int{0, n - 1} {
+		if e.Posts(bs[i].ID) == 0 {
+			require.NoError(e, e.submit(bs[i]))
+			e.becomes(bs[i], batch.ReportedCommitted)
+		}
+	}
+	return bs
+}
+
+// answered asks about all, and returns the answers with those added that the
+// client may leave out: batches that were never sent.
+func (e *exam) answered(bs []batch.Batch) map[batch.ID]batch.Status {
+	e.Helper()
+	told := e.told(bs...)
+	for i, b := range bs {
+		s, ok := told[b.ID]
+		switch sent := i == 0 || i == len(bs)-1; {
+		case sent:
+			assert.Equal(e, batch.ReportedCommitted, s.Reported, "%s", b.Key())
+		case !ok:
+			told[b.ID] = batch.Status{ID: b.ID, Reported: batch.ReportedUnknown}
+		default:
+			assert.Equal(e, batch.ReportedUnknown, s.Reported, "%s was never sent", b.Key())
+		}
+	}
+	return told
+}

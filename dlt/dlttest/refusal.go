@@ -1,0 +1,51 @@
+package dlttest
+
+import (
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// refusalChecks are about the four kinds that are certain.
+func refusalChecks() []Check {
+	refusal := func(name string, f Fault, want batch.ErrorKind) Check {
+		return Check{
+			Name:    "Refusal/" + name,
+			Promise: "when the backend is " + string(f) + " the kind is " + string(want) + ", nothing was taken, and the client goes on afterwards",
+			needs:   f,
+			run:     func(e *exam) { refused(e, f, want) },
+		}
+	}
+	return []Check{
+		refusal("busy", Busy, batch.KindBusy),
+		refusal("refused", Refused, batch.KindRejected),
+		refusal("unreachable", Unreachable, batch.KindUnavailable),
+		refusal("misconfigured", Misconfigured, batch.KindMisconfigured),
+		{
+			Name:    "Refusal/unreachable statuses",
+			Promise: "a status query that reaches nobody is an error without answers",
+			needs:   Unreachable,
+			run: func(e *exam) {
+				b := e.committed()
+				e.Set(Unreachable)
+				statuses, err := e.ask(b)
+				e.kind(err, batch.KindUnavailable)
+				assert.Empty(e, statuses)
+				e.Set(None)
+				e.becomes(b, batch.ReportedCommitted)
+			},
+		},
+	}
+}
+
+func refused(e *exam, f Fault, want batch.ErrorKind) {
+	e.Set(f)
+	b := e.batch()
+	err := e.kind(e.submit(b), want)
+	if f == Busy {
+		assert.Equal(e, e.RetryAfter, err.RetryAfter, "when to try again")
+	}
+	e.Set(None)
+	e.notTaken(b)
+	e.posted(b, 0, 1)
+}

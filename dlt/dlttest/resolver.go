@@ -1,0 +1,108 @@
+package dlttest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+)
+
+// resolverChecks are about evidence. NotCommitted lets a batch be sent again, so
+// it must be true for good.
+func resolverChecks() []Check {
+	resolver := func(name, promise string, needs Fault, run func(e *exam, r dlt.Resolver)) Check {
+		return Check{Name: "Resolver/" + name, Promise: promise, needs: needs, run: func(e *exam) {
+			r, is := e.Ledger.(dlt.Resolver)
+			if !e.traits.Resolves {
+				e.Logf("declared: its traits say that it does not resolve")
+				return
+			}
+			require.True(e, is, "its traits say that it resolves, and it is no dlt.Resolver")
+			run(e, r)
+		}}
+	}
+	return []Check{
+		resolver("committed", "a batch that was accepted is never called not committed, and in the end committed", None,
+			func(e *exam, r dlt.Resolver) {
+				b := e.accepted(e.Services[0])
+				e.proves(r, b, dlt.Committed, dlt.NotCommitted)
+				assert.Equal(e, batch.ReportedCommitted, e.told(b)[b.ID].Reported)
+			}),
+		resolver("lost reply", "a batch whose reply was lost is never called not committed, and in the end committed", LostReply,
+			func(e *exam, r dlt.Resolver) {
+				e.Set(LostReply)
+				b := e.batch()
+				require.Error(e, e.submit(b))
+				e.Set(None)
+				e.proves(r, b, dlt.Committed, dlt.NotCommitted)
+			}),
+		resolver("lost request", "a batch that never arrived is never called committed, and in the end not committed", LostRequest,
+			func(e *exam, r dlt.Resolver) {
+				e.Set(LostRequest)
+				b := e.batch()
+				require.Error(e, e.submit(b))
+				e.Set(None)
+				e.proves(r, b, dlt.NotCommitted, dlt.Committed)
+				e.notTaken(b)
+			}),
+		resolver("decided against", "a batch that was decided against is never called committed", Decided,
+			func(e *exam, r dlt.Resolver) {
+				e.Set(Decided)
+				b := e.accepted(e.Services[0])
+				e.becomes(b, batch.ReportedInvalid)
+				e.Set(None)
+				e.proves(r, b, dlt.NotCommitted, dlt.Committed)
+			}),
+		resolver("unreachable", "who reaches nobody cannot tell", Unreachable,
+			func(e *exam, r dlt.Resolver) {
+				b := e.committed()
+				e.Set(Unreachable)
+				found, err := e.resolve(r, b)
+				assert.Equal(e, dlt.CannotTell, found)
+				e.kind(err, batch.KindUnavailable)
+			}),
+		resolver("context", "Resolve returns at once when its context is done", None,
+			func(e *exam, r dlt.Resolver) {
+				b := e.committed()
+				ctx, cancel := context.WithCancel(e.Context())
+				cancel()
+				e.prompt(ctx, func() error {
+					found, err := r.Resolve(ctx, batch.Attempt{Key: b.Key(), Number: 1})
+					assert.Equal(e, dlt.CannotTell, found)
+					return err
+				})
+			}),
+	}
+}
+
+func (e *exam) resolve(r dlt.Resolver, b batch.Batch) (dlt.Evidence, error) {
+	ctx, cancel := context.WithTimeout(e.Context(), e.Commit+e.Prompt)
+	defer cancel()
+	return r.Resolve(ctx, batch.Attempt{Key: b.Key(), Number: 1})
+}
+
+// proves asks from LateArrival on until the evidence is as wanted; the contrary must
+// never be said on the way, nor afterwards.
+func (e *exam) proves(r dlt.Resolver, b batch.Batch, want, contrary dlt.Evidence) {
+	e.Helper()
+	late := time.NewTimer(e.traits.LateArrival)
+	defer late.Stop()
+	<-late.C
+	e.within(e.Commit, func() error {
+		found, err := e.resolve(r, b)
+		require.NoError(e, err)
+		require.NotEqual(e, contrary, found, "%s", b.Key())
+		if found != want {
+			return fmt.Errorf("%s: %s, want %s", b.Key(), found, want)
+		}
+		return nil
+	})
+	found, err := e.resolve(r, b)
+	require.NoError(e, err)
+	require.Equal(e, want, found, "evidence does not change any more")
+}

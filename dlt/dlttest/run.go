@@ -1,0 +1,69 @@
+package dlttest
+
+import (
+	"context"
+	"testing"
+)
+
+// TB is what the suite needs of a *testing.T.
+type TB interface {
+	Helper()
+	Cleanup(func())
+	Context() context.Context
+	Logf(format string, args ...any)
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+	FailNow()
+}
+
+// Check is one promise of the contract.
+type Check struct {
+	Name    string
+	Promise string
+	needs   Fault // what the backend must be able to do; None is nothing
+	run     func(e *exam)
+}
+
+// Run checks the client of a harness that is the check's own. A harness that lacks
+// what the check needs has to say why; that is logged.
+func (c Check) Run(t TB, h *Harness) {
+	t.Helper()
+	if h == nil || h.Ledger == nil || h.Batch == nil || h.Set == nil || h.Posts == nil {
+		t.Fatalf("dlttest: the harness wants a Ledger, Batch, Set and Posts")
+		return
+	}
+	e := &exam{TB: t, Harness: h.withDefaults()}
+	if why, lacking := h.Lacks[c.needs]; lacking && c.needs != None {
+		if why == "" {
+			t.Fatalf("dlttest: the harness does not say why it lacks %q", c.needs)
+			return
+		}
+		t.Logf("declared: no %s: %s", c.needs, why)
+		return
+	}
+	e.traits = e.Ledger.Traits(e.Services[0])
+	c.run(e)
+}
+
+// Run runs all checks as subtests, each with a harness that open makes for it.
+// open registers what has to be cleaned up with t.
+func Run(t *testing.T, open func(t TB) *Harness) {
+	t.Helper()
+	for _, c := range Checks() {
+		t.Run(c.Name, func(t *testing.T) { c.Run(t, open(t)) })
+	}
+}
+
+// Checks lists the suite, for those who want to run it in an order, or a bubble of
+// testing/synctest, of their own.
+func Checks() []Check {
+	var all []Check
+	for _, group := range [...][]Check{
+		harnessChecks(), acceptanceChecks(), refusalChecks(), doubtChecks(), contextChecks(),
+		payloadChecks(), statusChecks(), statusFaultChecks(), queryChecks(), traitsChecks(),
+		concurrencyChecks(), resolverChecks(), checkerChecks(), errorChecks(),
+	} {
+		all = append(all, group...)
+	}
+	return all
+}

@@ -1,0 +1,83 @@
+package dlttest
+
+import (
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+func statusChecks() []Check {
+	return []Check{
+		{
+			Name:    "Statuses/never sent",
+			Promise: "a batch that was never sent is unknown or has no answer",
+			run: func(e *exam) {
+				b := e.batch()
+				s, ok := e.told(b)[b.ID]
+				assert.True(e, !ok || s.Reported == batch.ReportedUnknown, "%s was never sent, and is %s", b.Key(), s.Reported)
+			},
+		},
+		{
+			Name:    "Statuses/by id",
+			Promise: "each answer is about its own batch, wherever it stands in the question",
+			run: func(e *exam) {
+				a, b, never := e.committed(), e.committed(), e.batch()
+				for _, asked := range [][]batch.Batch{{a, never, b}, {never, b, a}, {b, a, never}} {
+					told := e.told(asked...)
+					assert.Equal(e, batch.ReportedCommitted, told[a.ID].Reported)
+					assert.Equal(e, batch.ReportedCommitted, told[b.ID].Reported)
+					s, ok := told[never.ID]
+					assert.True(e, !ok || s.Reported == batch.ReportedUnknown, "%s was never sent, and is %s", never.Key(), s.Reported)
+				}
+			},
+		},
+		{
+			Name:    "Statuses/verdicts apart",
+			Promise: "a batch that was decided against and one that was committed are told apart in one question",
+			needs:   Decided,
+			run: func(e *exam) {
+				good := e.committed()
+				e.Set(Decided)
+				bad := e.accepted(e.Services[0])
+				e.becomes(bad, batch.ReportedInvalid)
+				told := e.told(bad, good)
+				assert.Equal(e, batch.ReportedCommitted, told[good.ID].Reported)
+				assert.Equal(e, batch.ReportedInvalid, told[bad.ID].Reported)
+			},
+		},
+		{
+			Name:    "Statuses/shuffled",
+			Promise: "the order of the backend's answers does not matter",
+			needs:   StatusShuffled,
+			run: func(e *exam) {
+				a, b, never := e.committed(), e.committed(), e.batch()
+				e.Set(StatusShuffled)
+				told := e.told(a, b, never)
+				assert.Equal(e, batch.ReportedCommitted, told[a.ID].Reported)
+				assert.Equal(e, batch.ReportedCommitted, told[b.ID].Reported)
+				assert.NotEqual(e, batch.ReportedCommitted, told[never.ID].Reported)
+			},
+		},
+		{
+			Name:    "Statuses/asked twice",
+			Promise: "an id that is asked about twice does no harm",
+			run: func(e *exam) {
+				a, b := e.committed(), e.committed()
+				told := e.told(a, b, a, a)
+				require.Len(e, told, 2)
+				assert.Equal(e, batch.ReportedCommitted, told[a.ID].Reported)
+				assert.Equal(e, batch.ReportedCommitted, told[b.ID].Reported)
+			},
+		},
+		{
+			Name:    "Statuses/attempt",
+			Promise: "an answer names no attempt but one that was made, or none",
+			run: func(e *exam) {
+				b := e.committed()
+				s := e.told(b)[b.ID]
+				assert.True(e, s.Attempt == 0 || s.Attempt == 1, "attempt %d", s.Attempt)
+			},
+		},
+	}
+}

@@ -1,0 +1,83 @@
+package dlttest
+
+import (
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// statusFaultChecks are about answers that are lost, unreadable or odd. Whatever
+// is told beside an error is used, so it must be right.
+func statusFaultChecks() []Check {
+	return []Check{
+		{
+			Name:    "Statuses/lost",
+			Promise: "an answer that is lost is an error",
+			needs:   StatusLost,
+			run:     func(e *exam) { statusFails(e, StatusLost, 0) },
+		},
+		{
+			Name:    "Statuses/garbage",
+			Promise: "an answer that cannot be read is an error",
+			needs:   StatusGarbage,
+			run:     func(e *exam) { statusFails(e, StatusGarbage, 2) },
+		},
+		{
+			Name:    "Statuses/unknown word",
+			Promise: "a word that the client does not know is an error, never a status",
+			needs:   StatusWord,
+			run:     func(e *exam) { statusFails(e, StatusWord, 2) },
+		},
+		{
+			Name:    "Statuses/missing",
+			Promise: "an answer that is missing stays missing: it does not become one about another batch, or a verdict",
+			needs:   StatusMissing,
+			run: func(e *exam) {
+				bs := []batch.Batch{e.committed(), e.committed(), e.committed()}
+				e.Set(StatusMissing)
+				statuses, _ := e.ask(bs...) // an error beside it is allowed
+				told := e.rightAbout(statuses, bs)
+				assert.Less(e, len(told), len(bs), "one was missing")
+				e.Set(None)
+				assert.Len(e, e.told(bs...), len(bs))
+			},
+		},
+		{
+			Name:    "Statuses/stranger",
+			Promise: "an answer about a batch that nobody asked about is dropped",
+			needs:   StatusStranger,
+			run: func(e *exam) {
+				bs := []batch.Batch{e.committed(), e.committed()}
+				e.Set(StatusStranger)
+				statuses, err := e.ask(bs...)
+				told := e.rightAbout(statuses, bs)
+				assert.True(e, err != nil || len(told) == len(bs), "answers are missing, and there is no error")
+			},
+		},
+	}
+}
+
+// statusFails asks about three committed batches under a fault: there must be an
+// error, and at most so many answers beside it, all of them right.
+func statusFails(e *exam, f Fault, atMost int) {
+	bs := []batch.Batch{e.committed(), e.committed(), e.committed()}
+	e.Set(f)
+	statuses, err := e.ask(bs...)
+	// Any kind will do: a question has no effect that could be in doubt.
+	e.kind(err, batch.KindDoubt, batch.KindBusy, batch.KindUnavailable, batch.KindMisconfigured)
+	assert.LessOrEqual(e, len(e.rightAbout(statuses, bs)), atMost)
+	e.Set(None)
+	for _, b := range bs {
+		e.becomes(b, batch.ReportedCommitted)
+	}
+}
+
+// rightAbout requires that every answer is about one of these, which are committed.
+func (e *exam) rightAbout(statuses []batch.Status, committed []batch.Batch) map[batch.ID]batch.Status {
+	e.Helper()
+	told := e.byID(statuses, committed...)
+	for id, s := range told {
+		assert.Equal(e, batch.ReportedCommitted, s.Reported, "%s is committed", id)
+	}
+	return told
+}

@@ -1,0 +1,76 @@
+package dlttest
+
+import (
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dltbatch/dltbatch/dlt"
+)
+
+func traitsChecks() []Check {
+	return []Check{
+		{
+			Name:    "Traits/sound",
+			Promise: "the ledger has a name, the same for every service, and nothing that it declares is negative",
+			run: func(e *exam) {
+				for _, s := range append(e.Services, "", "a service nobody heard of") {
+					t := e.Ledger.Traits(s)
+					assert.NotEmpty(e, t.Name)
+					assert.Equal(e, e.traits.Name, t.Name)
+					for name, d := range map[string]time.Duration{
+						"ResendHarmlessFor": t.ResendHarmlessFor, "LateArrival": t.LateArrival, "Grace": t.Grace,
+						"ResendQuiet": t.ResendQuiet, "Settle": t.Settle,
+						"MaxIDsPerQuery": time.Duration(t.MaxIDsPerQuery), "MaxInFlightPerService": time.Duration(t.MaxInFlightPerService),
+					} {
+						assert.GreaterOrEqual(e, d, time.Duration(0), name)
+					}
+					assert.LessOrEqual(e, t.PressureScope, dlt.ScopeService)
+				}
+			},
+		},
+		{
+			Name:    "Traits/stable",
+			Promise: "the answer for a service does not change while the client lives, whatever the backend does",
+			run: func(e *exam) {
+				same := func(when string) {
+					for _, s := range e.Services {
+						first := e.Ledger.Traits(s)
+						for range 100 {
+							assert.Equal(e, first, e.Ledger.Traits(s), when)
+						}
+					}
+					assert.Equal(e, e.traits, e.Ledger.Traits(e.Services[0]), when)
+				}
+				same("at first")
+				e.committed()
+				same("after a batch")
+				for _, f := range [...]Fault{Busy, Unreachable, Misconfigured} {
+					if _, lacking := e.Lacks[f]; lacking {
+						continue
+					}
+					e.Set(f)
+					assert.Error(e, e.submit(e.batch()))
+					same(string(f))
+					e.Set(None)
+				}
+			},
+		},
+		{
+			Name:    "Traits/concurrent",
+			Promise: "they may be asked for from anywhere at once",
+			run: func(e *exam) {
+				var wg sync.WaitGroup
+				for range 8 {
+					wg.Go(func() {
+						for range 50 {
+							assert.Equal(e, e.traits, e.Ledger.Traits(e.Services[0]))
+						}
+					})
+				}
+				wg.Wait()
+			},
+		},
+	}
+}
