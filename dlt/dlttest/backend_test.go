@@ -132,7 +132,7 @@ func (b *backend) query(ctx context.Context, ids []batch.ID) ([]answer, error) {
 		out = append(out, answer{id, b.word(id)})
 	}
 	switch b.fault {
-	case dlttest.Unreachable:
+	case dlttest.Unreachable, dlttest.StatusUnreachable:
 		return nil, errNobody
 	case dlttest.StatusLost:
 		return nil, errReset

@@ -54,7 +54,7 @@ const (
 	Busy Fault = "busy"
 	// Refused: this batch is refused for good.
 	Refused Fault = "refused"
-	// Unreachable: nobody listens. Status queries fail as well.
+	// Unreachable: nobody listens.
 	Unreachable Fault = "unreachable"
 	// Misconfigured: this client is refused, whatever it sends.
 	Misconfigured Fault = "misconfigured"
@@ -75,6 +75,8 @@ const (
 
 // Faults of status queries. What was committed before stays so.
 const (
+	// StatusUnreachable: nobody listens.
+	StatusUnreachable Fault = "status unreachable"
 	// StatusLost: the connection ends before the answer.
 	StatusLost Fault = "status lost"
 	// StatusHang: no answer until the client leaves.
@@ -98,7 +100,7 @@ const QuerySize Fault = "query size"
 func Faults() []Fault {
 	return []Fault{
 		Busy, Refused, Unreachable, Misconfigured, LostRequest, LostReply, Hang, Unheard, Redirect, Decided,
-		StatusLost, StatusHang, StatusGarbage, StatusWord, StatusMissing, StatusStranger, StatusShuffled,
+		StatusUnreachable, StatusLost, StatusHang, StatusGarbage, StatusWord, StatusMissing, StatusStranger, StatusShuffled,
 		QuerySize,
 	}
 }

@@ -24,10 +24,10 @@ func refusalChecks() []Check {
 		{
 			Name:    "Refusal/unreachable statuses",
 			Promise: "a status query that reaches nobody is an error without answers",
-			needs:   Unreachable,
+			needs:   StatusUnreachable,
 			run: func(e *exam) {
 				b := e.committed()
-				e.Set(Unreachable)
+				e.Set(StatusUnreachable)
 				statuses, err := e.ask(b)
 				e.kind(err, batch.KindUnavailable)
 				assert.Empty(e, statuses)

@@ -58,10 +58,10 @@ func resolverChecks() []Check {
 				e.Set(None)
 				e.proves(r, b, dlt.NotCommitted, dlt.Committed)
 			}),
-		resolver("unreachable", "who reaches nobody cannot tell", Unreachable,
+		resolver("unreachable", "who reaches nobody cannot tell", StatusUnreachable,
 			func(e *exam, r dlt.Resolver) {
 				b := e.committed()
-				e.Set(Unreachable)
+				e.Set(StatusUnreachable)
 				found, err := e.resolve(r, b)
 				assert.Equal(e, dlt.CannotTell, found)
 				e.kind(err, batch.KindUnavailable)

@@ -1,0 +1,107 @@
+package memory_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/dlttest"
+	"github.com/dltbatch/dltbatch/dlt/memory"
+)
+
+// world is a ledger whose faults are those of the suite.
+type world struct {
+	ledger *memory.Ledger
+
+	mu    sync.Mutex
+	fault dlttest.Fault
+	made  int
+}
+
+func (w *world) set(f dlttest.Fault) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fault = f
+}
+
+func (w *world) batch(s batch.ServiceID, content string) batch.Batch {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.made++
+	verb := map[dlttest.Fault]string{dlttest.Decided: "invalid", dlttest.Refused: "reject"}[w.fault]
+	return batch.Batch{ID: batch.ID(fmt.Sprintf("b%04d", w.made)), Service: s, Payload: []byte(verb + " payload " + content)}
+}
+
+func (w *world) posts(id batch.ID) int {
+	n := 0
+	for _, e := range w.ledger.Journal() {
+		if e.Kind == memory.PostStart && e.Key.ID == id {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *world) faultOf(batch.Attempt) memory.Fault {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return memory.Fault{Kind: map[dlttest.Fault]memory.FaultKind{
+		dlttest.Busy: memory.Busy, dlttest.Unreachable: memory.Unavailable, dlttest.Misconfigured: memory.Misconfigured,
+		dlttest.LostRequest: memory.LostRequest, dlttest.LostReply: memory.LostReply, dlttest.Hang: memory.Hang,
+	}[w.fault]}
+}
+
+func open(t dlttest.TB, o memory.Options) *dlttest.Harness {
+	w := &world{}
+	o.Fault = w.faultOf
+	w.ledger = memory.New(&o)
+	inside := "client and ledger are one: there is no connection in between and no answer to be read"
+	return &dlttest.Harness{
+		Ledger: w.ledger, Batch: w.batch, Set: w.set, Posts: w.posts,
+		Lacks: map[dlttest.Fault]string{
+			dlttest.Unheard: inside, dlttest.Redirect: inside, dlttest.StatusUnreachable: inside,
+			dlttest.StatusLost: inside, dlttest.StatusHang: inside, dlttest.StatusGarbage: inside, dlttest.StatusWord: inside,
+			dlttest.StatusMissing: inside, dlttest.StatusStranger: inside,
+			dlttest.StatusShuffled: "it always answers in reverse",
+			dlttest.QuerySize:      "its queries are calls, of whatever length",
+		},
+	}
+}
+
+// kinds are the ledgers that it can stand for.
+func kinds() map[string]memory.Options {
+	sawtooth := dlt.Traits{Name: "like sawtooth", ResendHarmlessFor: dlt.Forever, Grace: time.Second}
+	canton := dlt.Traits{Name: "like canton", ResendHarmlessFor: time.Hour, LateArrival: 20 * time.Millisecond, GroupsByService: true, Resolves: true}
+	unforgiving := memory.Unforgiving(20 * time.Millisecond)
+	return map[string]memory.Options{
+		"unforgiving":   {Traits: &unforgiving},
+		"like sawtooth": {Traits: &sawtooth, IgnoreDuplicates: true},
+		"like canton":   {Traits: &canton, DeduplicateFor: time.Hour},
+	}
+}
+
+func TestConformance(t *testing.T) {
+	for name, o := range kinds() {
+		t.Run(name, func(t *testing.T) {
+			o.Latency, o.CommitAfter = time.Millisecond, 5*time.Millisecond
+			dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness { return open(t, o) })
+		})
+	}
+}
+
+// TestConformanceInVirtualTime is the same with the times of a real ledger, in a
+// bubble: it starts no goroutine and honours contexts, or the bubble would not end.
+func TestConformanceInVirtualTime(t *testing.T) {
+	for name, o := range kinds() {
+		o.Latency, o.CommitAfter = 20*time.Millisecond, 5*time.Second
+		for _, c := range dlttest.Checks() {
+			t.Run(name+"/"+c.Name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { c.Run(t, open(t, o)) })
+			})
+		}
+	}
+}
