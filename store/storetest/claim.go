@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -147,7 +148,11 @@ func claimOnce(f *fixture) {
 	for c := range claimers {
 		wg.Go(func() {
 			lanes := services
-			for len(lanes) > 0 {
+			for round := 0; len(lanes) > 0; round++ {
+				if round > 20_000 {
+					errs[c] = errors.New("there is always more to claim")
+					return
+				}
 				got, err := f.st.Claim(f.ctx, store.ClaimQuery{Lanes: lanes, Limit: 3, Window: 2, TTL: f.u(9)}, everyReady)
 				if err != nil {
 					errs[c] = err

@@ -148,12 +148,13 @@ func raceAll(f *fixture) {
 	}
 	for range instances {
 		fs = append(fs, func() error {
-			for {
+			for range 20_000 {
 				done, err := f.instance(&mu, claims, commits, adders*each*len(services))
 				if done || err != nil {
 					return err
 				}
 			}
+			return errors.New("it does not come to an end")
 		})
 	}
 	for _, err := range atOnce(fs...) {

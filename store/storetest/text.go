@@ -42,7 +42,8 @@ func (f *fixture) clean(name, given, kept string) {
 	f.Helper()
 	assert.True(f, utf8.ValidString(kept), name)
 	assert.LessOrEqual(f, len(kept), batch.MaxErrorText, name)
-	assert.Equal(f, batch.Excerpt(given, batch.MaxErrorText), kept, name)
+	// Not Equal: of a text of a megabyte nobody wants to see the difference.
+	assert.True(f, kept == batch.Excerpt(given, batch.MaxErrorText), "%s: kept is %q", name, batch.Excerpt(kept, 100))
 }
 
 func textHostile(f *fixture) {
@@ -68,7 +69,7 @@ func textHostile(f *fixture) {
 			require.Len(f, kept.rs, 1)
 			f.clean(name, text, kept.rs[0].Message)
 			assert.True(f, utf8.ValidString(kept.rs[0].TransactionID), name)
-			assert.NotContains(f, kept.rs[0].TransactionID, "\x00")
+			assert.False(f, strings.Contains(kept.rs[0].TransactionID, "\x00"), name)
 			assert.LessOrEqual(f, len(kept.rs[0].TransactionID), batch.MaxErrorText)
 			assert.True(f, bytes.Equal([]byte(text)[:min(len(text), 64<<10)], kept.rs[0].Data), "data of %s", name)
 		}
@@ -87,7 +88,7 @@ func textHostile(f *fixture) {
 		r, err = f.st.Get(f.ctx, o.Key)
 		require.NoError(f, err)
 		assert.True(f, utf8.ValidString(r.Decision), name)
-		assert.NotContains(f, r.Decision, "\x00")
+		assert.False(f, strings.Contains(r.Decision, "\x00"), name)
 		assert.LessOrEqual(f, len(r.Decision), 2*batch.MaxErrorText)
 	}
 }

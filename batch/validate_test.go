@@ -1,0 +1,136 @@
+package batch_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+func good() batch.Batch {
+	return batch.Batch{
+		ID: "id", Service: "circuit::service", Payload: []byte("p"), DataChangeID: "change", SignerPublicKey: "02ab",
+		Transactions: []batch.Transaction{{ID: "t1", FamilyName: "grid", FamilyVersion: "2", SignerPublicKey: "02ab"}, {ID: "t2"}},
+		Footprint:    batch.Footprint{Reads: []string{"", "00"}, Writes: []string{"00"}},
+		Budget:       batch.Budget{Attempts: 3},
+	}
+}
+
+func TestValidateAccepts(t *testing.T) {
+	for name, change := range map[string]func(*batch.Batch){
+		"as it is":             func(*batch.Batch) {},
+		"no service":           func(b *batch.Batch) { b.Service = "" },
+		"the longest id":       func(b *batch.Batch) { b.ID = batch.ID(strings.Repeat("f", batch.MaxIDLen)) },
+		"the longest service":  func(b *batch.Batch) { b.Service = batch.ServiceID(strings.Repeat("s", batch.MaxServiceLen)) },
+		"any letters":          func(b *batch.Batch) { b.ID, b.Service = "ü 🦆/'%", "日本" },
+		"the largest payload":  func(b *batch.Batch) { b.Payload = make([]byte, batch.MaxPayload) },
+		"any bytes":            func(b *batch.Batch) { b.Payload = []byte{0} },
+		"no transactions":      func(b *batch.Batch) { b.Transactions = nil },
+		"the most prefixes":    func(b *batch.Batch) { b.Footprint = batch.Footprint{Reads: make([]string, batch.MaxFootprint)} },
+		"an unlimited budget":  func(b *batch.Batch) { b.Budget = batch.Budget{} },
+		"nothing but the need": func(b *batch.Batch) { *b = batch.Batch{ID: "i", Payload: []byte("p")} },
+	} {
+		b := good()
+		change(&b)
+		assert.NoError(t, b.Validate(), name)
+	}
+}
+
+func TestValidateNamesTheField(t *testing.T) {
+	long := strings.Repeat("x", 257)
+	for _, c := range []struct {
+		field  string
+		change func(*batch.Batch)
+	}{
+		{"ID", func(b *batch.Batch) { b.ID = "" }},
+		{"ID", func(b *batch.Batch) { b.ID = batch.ID(long) }},
+		{"ID", func(b *batch.Batch) { b.ID = "a\nb" }},
+		{"ID", func(b *batch.Batch) { b.ID = "\xff" }},
+		{"Service", func(b *batch.Batch) { b.Service = batch.ServiceID(long) }},
+		{"Service", func(b *batch.Batch) { b.Service = "\x00" }},
+		{"Payload", func(b *batch.Batch) { b.Payload = nil }},
+		{"Payload", func(b *batch.Batch) { b.Payload = []byte{} }},
+		{"Payload", func(b *batch.Batch) { b.Payload = make([]byte, batch.MaxPayload+1) }},
+		{"Budget.Attempts", func(b *batch.Batch) { b.Budget.Attempts = -1 }},
+		{"DataChangeID", func(b *batch.Batch) { b.DataChangeID = long }},
+		{"DataChangeID", func(b *batch.Batch) { b.DataChangeID = "\u0085" }},
+		{"SignerPublicKey", func(b *batch.Batch) { b.SignerPublicKey = "\x7f" }},
+		{"Transactions.ID", func(b *batch.Batch) { b.Transactions[1].ID = "" }},
+		{"Transactions.ID", func(b *batch.Batch) { b.Transactions[1].ID = "t1" }},
+		{"Transactions.ID", func(b *batch.Batch) { b.Transactions[1].ID = long }},
+		{"Transactions.FamilyName", func(b *batch.Batch) { b.Transactions[0].FamilyName = "\xc3\x28" }},
+		{"Transactions.FamilyVersion", func(b *batch.Batch) { b.Transactions[0].FamilyVersion = long }},
+		{"Transactions.SignerPublicKey", func(b *batch.Batch) { b.Transactions[1].SignerPublicKey = "\x00" }},
+		{"Footprint", func(b *batch.Batch) { b.Footprint.Reads = make([]string, batch.MaxFootprint) }},
+		{"Footprint.Reads", func(b *batch.Batch) { b.Footprint.Reads[1] = long }},
+		{"Footprint.Writes", func(b *batch.Batch) { b.Footprint.Writes[0] = "\xed\xa0\x80" }},
+	} {
+		b := good()
+		c.change(&b)
+		err := b.Validate()
+		var in *batch.InputError
+		require.ErrorAs(t, err, &in, c.field)
+		assert.ErrorIs(t, err, batch.ErrInvalidInput)
+		assert.Equal(t, c.field, in.Field)
+		assert.NotEmpty(t, in.Want)
+		assert.LessOrEqual(t, len(err.Error()), 400, "bounded, and no payload in it")
+		if b.ID != "" && len(b.ID) <= batch.MaxIDLen {
+			assert.Equal(t, b.Key(), in.Key, c.field)
+		}
+	}
+}
+
+func FuzzValidate(f *testing.F) {
+	f.Add("id", "service", []byte("p"), "change", "t", "00")
+	f.Add("", "\x00", []byte{}, "\xff", "", "\n")
+	f.Add(strings.Repeat("x", 300), "s", []byte("p"), "", "t", "")
+	f.Fuzz(func(t *testing.T, id, service string, payload []byte, change, tx, prefix string) {
+		b := batch.Batch{
+			ID: batch.ID(id), Service: batch.ServiceID(service), Payload: payload, DataChangeID: change,
+			Transactions: []batch.Transaction{{ID: tx}}, Footprint: batch.Footprint{Writes: []string{prefix}},
+		}
+		err := b.Validate()
+		ok := id != "" && len(payload) > 0 && len(payload) <= batch.MaxPayload && tx != ""
+		for _, s := range []string{id, service, change, tx, prefix} {
+			ok = ok && len(s) <= 256 && utf8.ValidString(s) && strings.IndexFunc(s, unicode.IsControl) < 0
+		}
+		if ok {
+			assert.NoError(t, err)
+			return
+		}
+		var in *batch.InputError
+		require.ErrorAs(t, err, &in)
+		assert.NotEmpty(t, in.Field)
+		assert.True(t, utf8.ValidString(in.Error()), "%q", in.Error())
+		assert.LessOrEqual(t, len(in.Error()), 600)
+	})
+}
+
+func TestInputError(t *testing.T) {
+	cause := fmt.Errorf("why")
+	err := &batch.InputError{Key: batch.Key{Service: "s", ID: "i"}, Field: "F", Value: "v\x00", Want: "w", Err: cause}
+	assert.Equal(t, `dltbatch: invalid F "v\x00": want w (batch s/i): why`, err.Error())
+	assert.ErrorIs(t, err, batch.ErrInvalidInput)
+	assert.ErrorIs(t, err, cause)
+	assert.Equal(t, "dltbatch: invalid F: want w", (&batch.InputError{Field: "F", Want: "w"}).Error())
+}
+
+func TestSmallThings(t *testing.T) {
+	assert.Equal(t, "s/i", batch.Key{Service: "s", ID: "i"}.String())
+	assert.Equal(t, "i", batch.Key{ID: "i"}.String())
+	assert.Equal(t, "busy", (&batch.SubmissionError{Kind: batch.KindBusy}).Error())
+	assert.Equal(t, "busy: full", (&batch.SubmissionError{Kind: batch.KindBusy, Message: "full"}).Error())
+	assert.NotEqual(t, batch.Batch{Payload: []byte("a")}.Hash(), batch.Batch{Payload: []byte("b")}.Hash())
+	for _, c := range []struct {
+		attempts, spent int
+		want            bool
+	}{{0, 0, false}, {0, 1000, false}, {1, 0, false}, {1, 1, true}, {3, 2, false}, {3, 3, true}, {3, 4, true}} {
+		assert.Equal(t, c.want, batch.Budget{Attempts: c.attempts}.Exhausted(c.spent), "%+v", c)
+	}
+}
