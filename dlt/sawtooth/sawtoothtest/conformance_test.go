@@ -1,0 +1,228 @@
+package sawtoothtest_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/dlttest"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
+)
+
+// door stands before a node, counts what comes in, and does what a node never
+// does but a proxy may: redirect, or bend an answer.
+type door struct {
+	t    dlttest.TB
+	node *sawtoothtest.Node
+	key  *sawtooth.PrivateKey
+
+	mu      sync.Mutex
+	fault   dlttest.Fault
+	posts   map[batch.ID]int
+	largest int
+
+	addrs   []string
+	servers []*http.Server // none while nobody listens
+	served  sync.WaitGroup
+	forget  func() // the client's idle connections
+}
+
+// openDoors is a harness of a client that knows one node by so many addresses.
+func openDoors(t dlttest.TB, n int) *dlttest.Harness {
+	d := &door{t: t, posts: map[batch.ID]int{}, addrs: slices.Repeat([]string{"127.0.0.1:0"}, n)}
+	d.node = sawtoothtest.NewNode(&sawtoothtest.Options{
+		BlockInterval: 10 * time.Millisecond, Faults: &sawtoothtest.Faults{Request: d.request},
+	})
+	t.Cleanup(d.node.Close)
+	d.listen()
+	t.Cleanup(d.shut)
+	var err error
+	d.key, err = sawtooth.GeneratePrivateKey()
+	require.NoError(t, err)
+	urls := make([]string, n)
+	for i, a := range d.addrs {
+		urls[i] = "http://" + a
+	}
+	client, err := sawtooth.New(urls[0], &sawtooth.Options{Fallbacks: urls[1:]})
+	require.NoError(t, err)
+	d.forget = client.CloseIdleConnections
+	t.Cleanup(client.CloseIdleConnections)
+	return &dlttest.Harness{
+		Ledger: client, Batch: d.batch, Set: d.set, Posts: d.count, LargestQuery: d.largestQuery,
+		RetryAfter: 7 * time.Second,
+	}
+}
+
+func (d *door) listen() {
+	for i, addr := range d.addrs {
+		l, err := net.Listen("tcp", addr)
+		require.NoError(d.t, err)
+		d.addrs[i] = l.Addr().String()
+		s := &http.Server{Handler: d, ReadHeaderTimeout: time.Minute}
+		d.servers = append(d.servers, s)
+		d.served.Go(func() { _ = s.Serve(l) }) // it ends when the server is closed
+	}
+}
+
+func (d *door) shut() {
+	for _, s := range d.servers {
+		_ = s.Close()
+	}
+	d.servers = nil
+	d.served.Wait()
+}
+
+func (d *door) set(f dlttest.Fault) {
+	d.mu.Lock()
+	d.fault = f
+	d.mu.Unlock()
+	down := f == dlttest.Unreachable || f == dlttest.StatusUnreachable
+	switch {
+	case down && d.servers != nil:
+		d.shut()
+		d.forget() // else the next request may still go out on a connection that is being closed
+	case !down && d.servers == nil:
+		d.listen()
+	}
+}
+
+func (d *door) current() dlttest.Fault {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.fault
+}
+
+func (d *door) batch(s batch.ServiceID, content string) batch.Batch {
+	payload, address := sawtoothtest.Set(content, 1)
+	if d.current() == dlttest.Decided {
+		payload, address = sawtoothtest.Dec(content, 1) // of a name that was never set
+	}
+	b, err := sawtooth.Build(d.key, s, sawtooth.Transaction{
+		FamilyName: sawtoothtest.IntKey.Name, FamilyVersion: sawtoothtest.IntKey.Version, Nonce: content,
+		Inputs: []string{address}, Outputs: []string{address}, Payload: payload,
+	})
+	require.NoError(d.t, err)
+	return b
+}
+
+func (d *door) count(id batch.ID) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.posts[id]
+}
+
+func (d *door) largestQuery() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.largest
+}
+
+// request has the node do what it can do by itself.
+func (d *door) request(p sawtoothtest.Point) sawtoothtest.Fault {
+	submits := map[dlttest.Fault]sawtoothtest.Fault{
+		dlttest.Busy:          {Answer: sawtoothtest.AnswerError, Status: 429, Code: 31},
+		dlttest.Refused:       {Answer: sawtoothtest.AnswerError, Status: 400, Code: 30},
+		dlttest.Misconfigured: {Answer: sawtoothtest.AnswerError, Status: 403},
+		dlttest.Unheard:       {Answer: sawtoothtest.AnswerError, Status: 418},
+		dlttest.LostRequest:   {Answer: sawtoothtest.AnswerReset},
+		dlttest.LostReply:     {Answer: sawtoothtest.AnswerReset, Taken: sawtoothtest.TakenFirst},
+		dlttest.Hang:          {Answer: sawtoothtest.AnswerNever, Taken: sawtoothtest.TakenFirst},
+	}
+	queries := map[dlttest.Fault]sawtoothtest.Fault{
+		dlttest.StatusLost:    {Answer: sawtoothtest.AnswerReset},
+		dlttest.StatusHang:    {Answer: sawtoothtest.AnswerNever},
+		dlttest.StatusGarbage: {Answer: sawtoothtest.AnswerNonJSON},
+	}
+	switch p.Operation {
+	case sawtoothtest.OpSubmit:
+		return submits[d.current()]
+	case sawtoothtest.OpStatuses:
+		return queries[d.current()]
+	}
+	return sawtoothtest.Fault{}
+}
+
+func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	r.URL.Path = strings.TrimPrefix(r.URL.Path, "/elsewhere")
+	fault := d.current()
+	if r.URL.Path == "/batch_statuses" {
+		d.query(w, r, body, fault)
+		return
+	}
+	if list, err := sawtooth.SplitBatchList(body, ""); err == nil {
+		d.mu.Lock()
+		for _, b := range list {
+			d.posts[b.ID]++
+		}
+		d.mu.Unlock()
+	}
+	switch {
+	case fault == dlttest.Redirect && !strings.HasPrefix(r.RequestURI, "/elsewhere"):
+		w.Header().Set("Location", "/elsewhere/batches")
+		w.WriteHeader(http.StatusTemporaryRedirect)
+		return
+	case fault == dlttest.Busy:
+		w.Header().Set("Retry-After", "7")
+	}
+	d.node.ServeHTTP(w, r)
+}
+
+func (d *door) query(w http.ResponseWriter, r *http.Request, body []byte, fault dlttest.Fault) {
+	var ids []string
+	_ = json.Unmarshal(body, &ids) // the node says what is wrong with it
+	d.mu.Lock()
+	d.largest = max(d.largest, len(ids))
+	d.mu.Unlock()
+	bend, bent := map[dlttest.Fault]func([]any) []any{
+		dlttest.StatusWord:     func(l []any) []any { l[0].(map[string]any)["status"] = "SUBLIME"; return l },
+		dlttest.StatusMissing:  func(l []any) []any { return l[1:] },
+		dlttest.StatusShuffled: func(l []any) []any { slices.Reverse(l); return l },
+		dlttest.StatusStranger: func(l []any) []any {
+			other := maps.Clone(l[0].(map[string]any))
+			other["id"] = strings.Repeat("0", 128)
+			return append(l, other)
+		},
+	}[fault]
+	if !bent {
+		d.node.ServeHTTP(w, r)
+		return
+	}
+	answer := httptest.NewRecorder()
+	d.node.ServeHTTP(answer, r)
+	var doc map[string]any
+	if err := json.Unmarshal(answer.Body.Bytes(), &doc); err != nil || answer.Code != http.StatusOK {
+		http.Error(w, fmt.Sprintf("cannot bend: %d %v", answer.Code, err), http.StatusInternalServerError)
+		return
+	}
+	doc["data"] = bend(doc["data"].([]any))
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(doc) // the client may have left
+}
+
+// TestConformance holds the client of package sawtooth against the contract.
+func TestConformance(t *testing.T) {
+	for name, addrs := range map[string]int{"one address": 1, "a fallback": 2} {
+		t.Run(name, func(t *testing.T) {
+			dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness { return openDoors(t, addrs) })
+		})
+	}
+}
