@@ -4,8 +4,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/store"
@@ -74,35 +77,31 @@ func (t *session) add(ctx context.Context, in []addition) error {
 	if err != nil {
 		return err
 	}
-	var seq int64
+	var seq, latest int64 // the number and the order key that were given out last, in whatever lane
 	if err := t.get(ctx, &seq, sqlLastSeq); err != nil {
 		return err
 	}
-	var latest int64 // the order key that was given out last, in whatever lane
 	if err := t.get(ctx, &latest, sqlAnyLast, seq); err != nil {
+		return err
+	}
+	last, err := t.laneLasts(ctx, in)
+	if err != nil {
 		return err
 	}
 	var tombs bool
 	if err := t.get(ctx, &tombs, sqlAnyTomb); err != nil {
 		return err
 	}
-	last := map[batch.ServiceID]int64{} // of each lane: the order key
+	first := seq + 1
 	for _, b := range in {
 		if tombs {
-			if known, err := t.known(ctx, sqlSameTomb, b); err != nil || known {
-				if err != nil {
-					return err
-				}
+			if known, err := t.known(ctx, sqlSameTomb, b); err != nil {
+				return err
+			} else if known {
 				continue
 			}
 		}
-		at, ok := last[b.Service]
-		if !ok {
-			if err := t.get(ctx, &at, sqlLaneLast, string(b.Service)); err != nil {
-				return err
-			}
-		}
-		at = orderKey(now.UnixMicro(), at, latest)
+		at := orderKey(now.UnixMicro(), last[b.Service], latest)
 		n, err := t.exec(ctx, sqlInsertBatch, seq+1, string(b.ID), string(b.Service), at, b.DataChangeID, b.SignerPublicKey,
 			b.Trace, b.hash[:], int64(b.Budget.Attempts), b.Budget.EveryTry, footprintArg(b.Footprint))
 		if err != nil {
@@ -116,8 +115,46 @@ func (t *session) add(ctx context.Context, in []addition) error {
 		}
 		seq++
 		last[b.Service], latest = at, at
-		if err := t.addRest(ctx, seq, at, b); err != nil {
+		if err := t.addParts(ctx, seq, b); err != nil {
 			return fmt.Errorf("batch %s: %w", b.Key(), err)
+		}
+	}
+	row := store.NewRow()
+	_, err = t.exec(ctx, sqlInsertNew, int64(row.State), row.Version, first, seq)
+	return err
+}
+
+// laneLasts reads the last order key of every lane of a call; 0 where there is none.
+func (t *session) laneLasts(ctx context.Context, in []addition) (map[batch.ServiceID]int64, error) {
+	last := map[batch.ServiceID]int64{}
+	for _, b := range in {
+		last[b.Service] = 0
+	}
+	names, err := json.Marshal(slices.Collect(maps.Keys(last)))
+	if err != nil {
+		return nil, err
+	}
+	var lanes []struct {
+		ServiceID string `db:"service_id"`
+		CreatedAt int64  `db:"created_at"`
+	}
+	if err := t.sel(ctx, &lanes, sqlLaneLasts, string(names)); err != nil {
+		return nil, err
+	}
+	for _, l := range lanes {
+		last[batch.ServiceID(l.ServiceID)] = l.CreatedAt
+	}
+	return last, nil
+}
+
+// addParts stores what has a table of its own.
+func (t *session) addParts(ctx context.Context, seq int64, b addition) error {
+	if _, err := t.exec(ctx, sqlInsertPayload, seq, b.Payload); err != nil {
+		return err
+	}
+	for i, x := range b.Transactions {
+		if _, err := t.exec(ctx, sqlInsertTransaction, seq, i, x.ID, x.FamilyName, x.FamilyVersion, x.SignerPublicKey); err != nil {
+			return err
 		}
 	}
 	return nil

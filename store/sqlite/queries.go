@@ -6,19 +6,21 @@ const (
 	// sqlNow is the database's clock in microseconds; it has milliseconds.
 	sqlNow = `SELECT CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000`
 
-	sqlLastSeq     = `SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'batches'`
-	sqlAnyLast     = `SELECT coalesce(max(created_at), 0) FROM batches WHERE seq = ?`
-	sqlLaneLast    = `SELECT coalesce(max(created_at), 0) FROM batches WHERE service_id = ?`
+	sqlLastSeq   = `SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'batches'`
+	sqlAnyLast   = `SELECT coalesce(max(created_at), 0) FROM batches WHERE seq = ?`
+	sqlLaneLasts = `SELECT j.value AS service_id, coalesce((SELECT max(b.created_at) FROM batches b WHERE b.service_id = j.value), 0) AS created_at
+	FROM json_each(?) j`
 	sqlInsertBatch = `INSERT INTO batches (seq, header_signature, service_id, created_at, data_change_id, signer_public_key,
 	trace, payload_hash, budget_attempts, budget_every_try, footprint) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 	ON CONFLICT (header_signature) DO NOTHING`
 	sqlInsertPayload     = `INSERT INTO batch_payloads (seq, serialized_batch) VALUES (?, ?)`
 	sqlInsertTransaction = `INSERT INTO transactions (batch_seq, position, header_signature, family_name, family_version,
 	signer_public_key) VALUES (?, ?, ?, ?, ?, ?)`
-	sqlInsertNew = `INSERT INTO open_batches (seq, service_id, created_at, state, version) VALUES (?, ?, ?, ?, ?)`
-	sqlSame      = `SELECT service_id = ? AND payload_hash = ? FROM batches WHERE header_signature = ?`
-	sqlAnyTomb   = `SELECT EXISTS (SELECT 1 FROM tombstones)`
-	sqlSameTomb  = `SELECT service_id = ? AND payload_hash = ? FROM tombstones WHERE header_signature = ?`
+	sqlInsertNew = `INSERT INTO open_batches (seq, service_id, created_at, state, version)
+	SELECT seq, service_id, created_at, ?, ? FROM batches WHERE seq BETWEEN ? AND ?`
+	sqlSame     = `SELECT service_id = ? AND payload_hash = ? FROM batches WHERE header_signature = ?`
+	sqlAnyTomb  = `SELECT EXISTS (SELECT 1 FROM tombstones)`
+	sqlSameTomb = `SELECT service_id = ? AND payload_hash = ? FROM tombstones WHERE header_signature = ?`
 
 	colsBatch = `b.seq, b.header_signature, b.service_id, b.created_at, b.data_change_id, b.budget_attempts, b.budget_every_try`
 	colsOpen  = `o.state, o.version, o.attempt, o.spent, o.failures, o.claim_expires, o.not_before, o.next_check, o.asked_at,

@@ -102,6 +102,28 @@ func TestCancelled(t *testing.T) {
 	<-s.writer
 }
 
+// While another process writes, a call goes when its context does, although SQLite
+// goes on waiting; and what that wait gets is given back.
+func TestCancelledWhileAnotherProcessWrites(t *testing.T) {
+	s, _, path := fresh(t) // waits 20 s for a writer
+	other, err := sqliteopen.Open(path)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, other.Close()) }()
+	tx, err := other.Begin()
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	assert.ErrorIs(t, s.Add(ctx, newBatch("a", 1)), context.DeadlineExceeded)
+	assert.Less(t, time.Since(start), 5*time.Second)
+	require.NoError(t, tx.Rollback())
+	require.NoError(t, s.Add(t.Context(), newBatch("a", 2)))
+	assert.Zero(t, s.db.Stats().InUse)
+	found, _, err := s.List(t.Context(), store.ListQuery{})
+	require.NoError(t, err)
+	assert.Len(t, found, 1)
+}
+
 // A panic of choose undoes the claim and leaves the connection fit for use.
 func TestPanicOfChoose(t *testing.T) {
 	s, _, _ := fresh(t)
