@@ -1,0 +1,168 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+func laneRow(id batch.ID, r store.Row) store.LaneRow {
+	return store.LaneRow{
+		Ref: store.Ref{Key: batch.Key{Service: "s", ID: id}, Row: int64(id[0])}, Row: r, Budget: batch.Budget{Attempts: 5},
+		Footprint: batch.Footprint{Writes: []string{string(id)}},
+	}
+}
+
+func answer(runs ...batch.Run) store.Choose { return func(batch.Lane) []batch.Run { return runs } }
+
+func laneQuery(rule store.Resend) store.ClaimQuery {
+	return store.ClaimQuery{TTL: ttl, Window: 9, Resend: func(batch.ServiceID) store.Resend { return rule }}
+}
+
+func planned(p store.Plan) (ids []string) {
+	for _, run := range p.Runs {
+		s := ""
+		for _, c := range run.Batches {
+			s += string(c.Key.ID)
+		}
+		ids = append(ids, s)
+	}
+	return ids
+}
+
+func TestPlanLaneShowsTheLane(t *testing.T) {
+	rows := standings(t)
+	in := []store.LaneRow{laneRow("a", rows["pending"]), laneRow("b", rows["delayed"]), laneRow("c", rows["queued"])}
+	asked := 0
+	p := store.PlanLane("s", in, start.Add(time.Second), laneQuery(hour), 9, func(l batch.Lane) []batch.Run {
+		asked++
+		assert.Equal(t, batch.Lane{Service: "s", Batches: []batch.Waiting{
+			{ID: "a", State: batch.Pending, Attempt: 1, Footprint: batch.Footprint{Writes: []string{"a"}}},
+			{ID: "b", State: batch.Delayed, Attempt: 1, Footprint: batch.Footprint{Writes: []string{"b"}}},
+			{ID: "c", State: batch.Queued, Ready: true, Footprint: batch.Footprint{Writes: []string{"c"}}},
+		}}, l)
+		return nil
+	})
+	assert.Equal(t, 1, asked)
+	assert.Equal(t, store.Plan{NextReady: 59 * time.Second}, p)
+}
+
+func TestPlanLaneClaims(t *testing.T) {
+	rows := standings(t)
+	in := []store.LaneRow{laneRow("a", rows["unknown"]), laneRow("b", rows["queued"]), laneRow("c", rows["queued"])}
+	in[0].Row.Spent, in[0].Row.Failures = 2, 3
+	p := store.PlanLane("s", in, start, laneQuery(hour), 9, answer(batch.Run{0, 1}, batch.Run{}, batch.Run{2}))
+	assert.Equal(t, []string{"ab", "c"}, planned(p))
+	assert.Equal(t, 3, p.Claims)
+	assert.False(t, p.More)
+	assert.Equal(t, store.Claim{
+		Ref: in[0].Ref, Version: rows["unknown"].Version + 1, From: batch.Unknown, Attempt: 2, Spent: 2, Failures: 3,
+		Budget: batch.Budget{Attempts: 5}, Doubt: true,
+	}, p.Runs[0].Batches[0])
+	assert.Equal(t, store.Claim{
+		Ref: in[1].Ref, Version: 2, From: batch.Queued, Attempt: 1, Budget: batch.Budget{Attempts: 5},
+	}, p.Runs[0].Batches[1])
+	require.Len(t, p.Changed, 3)
+	assert.Equal(t, store.NewRow().Claim(start, ttl, hour), p.Changed[1].Row)
+}
+
+func TestPlanLaneLimit(t *testing.T) {
+	q := store.NewRow()
+	for _, c := range []struct {
+		limit int
+		runs  []batch.Run
+		want  []string
+		more  bool
+	}{
+		{4, []batch.Run{{0, 1, 2, 3}}, []string{"abcd"}, false},
+		{3, []batch.Run{{0, 1, 2, 3}}, []string{"abc"}, true},
+		{3, []batch.Run{{0, 1, 2}}, []string{"abc"}, false},
+		{2, []batch.Run{{0}, {1}, {2}, {3}}, []string{"a", "b"}, true},
+		{1, []batch.Run{{0, 1}, {2, 3}}, []string{"a"}, true},
+		{1, nil, nil, false},
+	} {
+		in := []store.LaneRow{laneRow("a", q), laneRow("b", q), laneRow("c", q), laneRow("d", q)}
+		p := store.PlanLane("s", in, start, laneQuery(hour), c.limit, answer(c.runs...))
+		assert.Equal(t, c.want, planned(p), "%+v", c)
+		assert.Equal(t, c.more, p.More, "%+v", c)
+		assert.Len(t, p.Changed, p.Claims)
+	}
+}
+
+// What is not ready is not claimed, whatever the strategy says, and nothing of
+// its run after it.
+func TestPlanLaneBadAnswers(t *testing.T) {
+	for name, r := range standings(t) {
+		if r.Ready(start.Add(time.Second)) {
+			continue
+		}
+		in := []store.LaneRow{laneRow("a", r), laneRow("b", store.NewRow())}
+		p := store.PlanLane("s", in, start.Add(time.Second), laneQuery(hour), 9, answer(batch.Run{0, 1}))
+		assert.Empty(t, p.Runs, name)
+		assert.Empty(t, p.Changed, name)
+	}
+	q := store.NewRow()
+	for _, c := range []struct {
+		runs []batch.Run
+		want []string
+	}{
+		{[]batch.Run{{-1, 0}}, nil},
+		{[]batch.Run{{3, 0}}, nil},
+		{[]batch.Run{{0, 0, 1}}, []string{"a"}},
+		{[]batch.Run{{0}, {0, 1}}, []string{"a"}},
+		{[]batch.Run{{0}, {0, 1}, {2}}, []string{"a", "c"}},
+	} {
+		in := []store.LaneRow{laneRow("a", q), laneRow("b", q), laneRow("c", q)}
+		assert.Equal(t, c.want, planned(store.PlanLane("s", in, start, laneQuery(hour), 9, answer(c.runs...))), "%v", c.runs)
+	}
+}
+
+// What can no longer be sent again goes back to the monitor instead.
+func TestPlanLaneReturns(t *testing.T) {
+	r := standings(t)["unknown"]
+	last := r.ResendUntil.Add(-ttl - hour.LateArrival)
+	for _, late := range []bool{false, true} {
+		now := last
+		if late {
+			now = now.Add(1)
+		}
+		in := []store.LaneRow{laneRow("a", r), laneRow("b", store.NewRow())}
+		var ready bool
+		p := store.PlanLane("s", in, now, laneQuery(hour), 9, func(l batch.Lane) []batch.Run {
+			ready = l.Batches[0].Ready
+			return []batch.Run{{0}}
+		})
+		assert.Equal(t, !late, ready)
+		require.Len(t, p.Changed, 1)
+		if late {
+			assert.Empty(t, p.Runs)
+			assert.Equal(t, r.Return(now), p.Changed[0].Row)
+		} else {
+			assert.Equal(t, []string{"a"}, planned(p))
+		}
+	}
+	delayed := standings(t)["delayed again"] // not ready: it has its time
+	p := store.PlanLane("s", []store.LaneRow{laneRow("a", delayed)}, start, laneQuery(store.Resend{}), 9, answer())
+	assert.Empty(t, p.Changed)
+	q := laneQuery(hour)
+	q.Resend = nil
+	in := []store.LaneRow{laneRow("a", store.NewRow())}
+	p = store.PlanLane("s", in, start, q, 9, answer(batch.Run{0}))
+	require.Len(t, p.Changed, 1, "the first attempt needs no rule")
+	assert.Equal(t, start, p.Changed[0].Row.ResendUntil, "and nothing after it is harmless")
+}
+
+func TestPlanLaneNextReady(t *testing.T) {
+	rows := standings(t)
+	soon, later := rows["delayed"], rows["requeued"]
+	later.NotBefore = start.Add(time.Hour)
+	in := []store.LaneRow{laneRow("a", later), laneRow("b", soon), laneRow("c", rows["live"]), laneRow("d", rows["queued"])}
+	assert.Equal(t, time.Minute, store.PlanLane("s", in, start, laneQuery(hour), 9, answer()).NextReady)
+	assert.Equal(t, 59*time.Minute, store.PlanLane("s", in, start.Add(time.Minute), laneQuery(hour), 9, answer()).NextReady)
+	assert.Zero(t, store.PlanLane("s", in, start.Add(time.Hour), laneQuery(hour), 9, answer()).NextReady)
+}

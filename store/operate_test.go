@@ -1,0 +1,95 @@
+package store_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// allBut checks an operation from everywhere: where it is not allowed the row
+// stays as it is.
+func allBut(t *testing.T, do func(store.Row) (store.Row, error), allowed, inDoubt string) {
+	t.Helper()
+	for name, r := range standings(t) {
+		next, err := do(r)
+		switch {
+		case strings.Contains(allowed, "|"+name+"|"):
+			assert.NoError(t, err, name)
+			assert.Equal(t, r.Version+1, next.Version, name)
+			continue
+		case strings.Contains(inDoubt, "|"+name+"|"):
+			assert.ErrorIs(t, err, batch.ErrInDoubt, name)
+		default:
+			assert.ErrorIs(t, err, batch.ErrNotAllowed, name)
+			assert.NotErrorIs(t, err, batch.ErrInDoubt, name)
+		}
+		assert.Equal(t, r, next, name)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	allBut(t, func(r store.Row) (store.Row, error) { return r.Cancel(start, "why") }, "|queued|delayed|requeued|",
+		"|live|expired|doubt|undecided|pending|valid|unknown|live again|pending again|delayed again|refused in doubt|unsettled|")
+	r, err := standings(t)["delayed"].Cancel(start.Add(time.Second), "no\x00"+strings.Repeat("x", 2000))
+	require.NoError(t, err)
+	assert.Equal(t, batch.Rejected, r.State)
+	assert.Equal(t, start.Add(time.Second), r.FinalAt)
+	assert.Equal(t, batch.KindCancelled, r.Error.Kind)
+	assert.True(t, strings.HasPrefix(r.Error.Message, "no\ufffdxx"))
+	assert.LessOrEqual(t, len(r.Error.Message), batch.MaxErrorText)
+}
+
+func TestRequeue(t *testing.T) {
+	allBut(t, func(r store.Row) (store.Row, error) { return r.Requeue(start, time.Hour) }, "|invalid|rejected|", "")
+	r := standings(t)["invalid"]
+	r.Spent, r.Failures = 2, 3
+	next, err := r.Requeue(start.Add(time.Minute), 20*time.Minute)
+	require.NoError(t, err)
+	assert.Equal(t, store.Row{
+		State: batch.Queued, Version: r.Version + 1, Attempt: 1, Spent: 2, LastPost: r.LastPost, NextCheck: next.NextCheck,
+		NotBefore: r.LastPost.Add(20 * time.Minute), Requeued: true,
+	}, next)
+	cancelled, err := store.NewRow().Cancel(start, "")
+	require.NoError(t, err)
+	next, err = cancelled.Requeue(start, time.Hour)
+	require.NoError(t, err)
+	assert.True(t, next.Ready(start), "it was never posted")
+}
+
+func TestDecide(t *testing.T) {
+	for _, to := range []batch.State{batch.Committed, batch.Unknown, batch.Rejected} {
+		allBut(t, func(r store.Row) (store.Row, error) { return r.Decide(start, to, "why") },
+			"|expired|doubt|undecided|refused in doubt|", "|live|live again|")
+	}
+	for _, to := range []batch.State{batch.Queued, batch.Submitting, batch.Pending, batch.Valid, batch.Delayed, batch.Invalid, 0, 99} {
+		allBut(t, func(r store.Row) (store.Row, error) { return r.Decide(start, to, "why") }, "", "")
+	}
+	now := start.Add(time.Hour)
+	for _, name := range []string{"expired", "undecided", "refused in doubt"} {
+		r := standings(t)[name]
+		next, err := r.Decide(now, batch.Unknown, "")
+		require.NoError(t, err)
+		assert.True(t, next.Ready(now), name)
+		assert.True(t, next.Resendable(now, ttl, store.Resend{}), "%s: declared not committed, nothing is in doubt", name)
+		assert.False(t, next.Refused, name)
+		assert.Empty(t, next.Decision, name)
+		assert.Equal(t, r.ClaimExpires, next.LastPost, name)
+
+		next, err = r.Decide(now, batch.Rejected, "why")
+		require.NoError(t, err)
+		assert.Equal(t, &batch.SubmissionError{Kind: batch.KindCancelled, Message: "why"}, next.Error, name)
+		assert.Equal(t, now, next.FinalAt, name)
+		assert.Equal(t, r.ClaimExpires, next.LastPost, name)
+
+		next, err = r.Decide(now, batch.Committed, "why")
+		require.NoError(t, err)
+		assert.Nil(t, next.Error, name)
+		assert.True(t, next.Final(), name)
+	}
+}
