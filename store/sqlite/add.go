@@ -21,7 +21,7 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 	if err != nil || len(in) == 0 {
 		return wrap(op, err)
 	}
-	return s.write(ctx, op, func(ctx context.Context, t *session) error { return t.add(ctx, in) })
+	return s.write(ctx, op, func(free context.Context, t *session) error { return t.add(free, in, ctx.Err) })
 }
 
 // AddTx is Add in the application's own transaction, which must be one of this
@@ -41,9 +41,9 @@ func (s *Store) AddTx(ctx context.Context, tx *sql.Tx, batches ...batch.Batch) e
 		return wrap(op, err)
 	}
 	t := newSession(tx)
-	err = t.add(ctx, in)
-	t.close()
 	free := context.WithoutCancel(ctx)
+	err = t.add(free, in, ctx.Err)
+	t.close()
 	if err != nil {
 		_, undo := tx.ExecContext(free, "ROLLBACK TO dltbatch_add")
 		if undo == nil {
@@ -72,7 +72,8 @@ func prepareAdd(batches []batch.Batch) ([]addition, error) {
 	return in, nil
 }
 
-func (t *session) add(ctx context.Context, in []addition) error {
+// add stores the batches. stopped is asked before each: a call may be long.
+func (t *session) add(ctx context.Context, in []addition, stopped func() error) error {
 	now, err := t.now(ctx)
 	if err != nil {
 		return err
@@ -94,6 +95,9 @@ func (t *session) add(ctx context.Context, in []addition) error {
 	}
 	first := seq + 1
 	for _, b := range in {
+		if err := stopped(); err != nil {
+			return err
+		}
 		if tombs {
 			if known, err := t.known(ctx, sqlSameTomb, b); err != nil {
 				return err

@@ -139,13 +139,15 @@ func TestNoStatementScansAfterAnalyze(t *testing.T) {
 	}
 }
 
-// The fronts of lanes are read in the order of their index, not sorted.
-func TestLaneFrontsAreNotSorted(t *testing.T) {
+// A claim reads what was attempted through its own index, not past what waits, and
+// the front of what waits in the order of its index.
+func TestClaimPlans(t *testing.T) {
 	s, _, _ := fresh(t)
-	for _, query := range []string{sqlAttempted, sqlWaiting, sqlPrunable} {
-		for _, l := range plan(t, s, query) {
-			assert.NotContains(t, l, "TEMP B-TREE", query)
-		}
+	attempted, waiting := strings.Join(plan(t, s, sqlAttempted), "\n"), strings.Join(plan(t, s, sqlWaiting), "\n")
+	assert.Contains(t, attempted, "USING INDEX open_batches_attempted (service_id=?)")
+	assert.Contains(t, waiting, "USING INDEX open_batches_lane (service_id=?)")
+	for _, p := range []string{attempted, waiting, strings.Join(plan(t, s, sqlPrunable), "\n")} {
+		assert.NotContains(t, p, "TEMP B-TREE")
 	}
 }
 

@@ -102,6 +102,27 @@ func TestCancelled(t *testing.T) {
 	<-s.writer
 }
 
+// A long Add stops between two batches, and then none is stored.
+func TestCancelledInTheMiddle(t *testing.T) {
+	s, _, _ := fresh(t)
+	in, err := prepareAdd([]batch.Batch{newBatch("a", 1), newBatch("a", 2), newBatch("a", 3)})
+	require.NoError(t, err)
+	asked := 0
+	err = s.write(t.Context(), "add", func(ctx context.Context, x *session) error {
+		return x.add(ctx, in, func() error {
+			if asked++; asked == 2 {
+				return context.Canceled
+			}
+			return nil
+		})
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	assert.Equal(t, 2, asked)
+	found, _, err := s.List(t.Context(), store.ListQuery{})
+	require.NoError(t, err)
+	assert.Empty(t, found)
+}
+
 // While another process writes, a call goes when its context does, although SQLite
 // goes on waiting; and what that wait gets is given back.
 func TestCancelledWhileAnotherProcessWrites(t *testing.T) {
@@ -293,6 +314,28 @@ func TestPendingReadsWhileNothingIsDue(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, due)
 	require.NoError(t, tx.Rollback())
+}
+
+// A row is due only when it is the monitor's: others would take the places of those
+// that are, up to the limit. After a clock stepped back, a claim may end later than
+// its row was to be asked about.
+func TestDueAt(t *testing.T) {
+	at := time.Unix(1000, 0)
+	for _, c := range []struct {
+		row  store.Row
+		want any
+	}{
+		{store.Row{State: batch.Queued, NextCheck: at}, nil},
+		{store.Row{State: batch.Delayed, NextCheck: at}, nil},
+		{store.Row{State: batch.Unknown, NextCheck: at}, nil},
+		{store.Row{State: batch.Pending, NextCheck: at}, at.UnixMicro()},
+		{store.Row{State: batch.Valid, NextCheck: at}, at.UnixMicro()},
+		{store.Row{State: batch.Invalid, NextCheck: at}, at.UnixMicro()},
+		{store.Row{State: batch.Submitting, NextCheck: at, ClaimExpires: at.Add(-time.Second)}, at.UnixMicro()},
+		{store.Row{State: batch.Submitting, NextCheck: at, ClaimExpires: at.Add(time.Second)}, at.Add(time.Second).UnixMicro()},
+	} {
+		assert.Equal(t, c.want, dueAt(c.row), c.row.State)
+	}
 }
 
 func TestFootprintRoundTrip(t *testing.T) {
