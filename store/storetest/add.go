@@ -190,6 +190,7 @@ func addMany(f *fixture) {
 		rs, next, err := f.st.List(f.ctx, q)
 		require.NoError(f, err)
 		got = append(got, recordIDs(rs)...)
+		require.LessOrEqual(f, len(got), len(bs))
 		if next == "" {
 			break
 		}

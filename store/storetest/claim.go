@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -145,11 +146,12 @@ func claimOnce(f *fixture) {
 	var mu sync.Mutex
 	times := map[batch.ID]int{}
 	errs := make([]error, claimers)
+	began := time.Now()
 	for c := range claimers {
 		wg.Go(func() {
 			lanes := services
-			for round := 0; len(lanes) > 0; round++ {
-				if round > 20_000 {
+			for len(lanes) > 0 {
+				if time.Since(began) > patience {
 					errs[c] = errors.New("there is always more to claim")
 					return
 				}

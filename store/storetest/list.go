@@ -35,6 +35,7 @@ func (f *fixture) list(q store.ListQuery) []batch.ID {
 			return got
 		}
 		require.NotEmpty(f, rs, "a page with a cursor goes on")
+		require.LessOrEqual(f, len(got), len(f.rows), "a batch is listed twice")
 		q.After = next
 	}
 }

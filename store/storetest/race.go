@@ -3,7 +3,9 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -22,6 +24,9 @@ func raceTests() []test {
 		{"everything at once", raceAll},
 	}
 }
+
+// patience is how long a test waits for what a broken store never comes to.
+const patience = time.Minute
 
 // atOnce runs all and returns their errors.
 func atOnce(fs ...func() error) []error {
@@ -133,6 +138,7 @@ func raceAll(f *fixture) {
 	var mu sync.Mutex
 	claims := map[batch.ID]int{}
 	commits := map[batch.ID]int{}
+	began := time.Now()
 	var fs []func() error
 	for a := range adders {
 		fs = append(fs, func() error {
@@ -148,7 +154,8 @@ func raceAll(f *fixture) {
 	}
 	for range instances {
 		fs = append(fs, func() error {
-			for range 20_000 {
+			for time.Since(began) < patience {
+				runtime.Gosched() // let the others add something
 				done, err := f.instance(&mu, claims, commits, adders*each*len(services))
 				if done || err != nil {
 					return err

@@ -1,0 +1,108 @@
+package memory
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// serial takes the first of a lane where it may.
+func serial(l batch.Lane) []batch.Run {
+	if len(l.Batches) > 0 && l.Batches[0].Ready {
+		return []batch.Run{{0}}
+	}
+	return nil
+}
+
+func filled(t testing.TB, n int) *Store {
+	s := New()
+	for at := 0; at < n; at += 1000 {
+		bs := make([]batch.Batch, min(1000, n-at))
+		for i := range bs {
+			bs[i] = batch.Batch{Service: "s", ID: batch.ID(fmt.Sprintf("%d-%d", n, at+i)), Payload: []byte("p")}
+		}
+		require.NoError(t, s.Add(t.Context(), bs...))
+	}
+	return s
+}
+
+// one takes a batch all the way.
+func one(t testing.TB, s *Store) {
+	ctx := t.Context()
+	got, err := s.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 1, TTL: time.Minute}, serial)
+	require.NoError(t, err)
+	c := got.Runs[0].Batches[0]
+	for _, o := range []store.Outcome{
+		{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Accepted},
+		{Ref: c.Ref, Version: c.Version + 1, By: batch.ByMonitor, Finding: store.IsCommitted},
+	} {
+		_, err = s.Pending(ctx, store.PendingQuery{Limit: 1})
+		require.NoError(t, err)
+		applied, err := s.Record(ctx, []store.Outcome{o})
+		require.NoError(t, err)
+		require.Equal(t, store.Written, applied[0].Result)
+	}
+}
+
+// What is done and what waits is not looked at: it is in none of the structures
+// that a claim or a check goes through (design section 3, promise 9).
+func TestFinishedAndWaitingAreOutOfTheWay(t *testing.T) {
+	s := filled(t, 3000)
+	for range 2000 {
+		one(t, s)
+	}
+	assert.Empty(t, s.inFlight)
+	assert.Zero(t, s.lanes["s"].attempted.len())
+	assert.Equal(t, 1000, s.lanes["s"].queued.len())
+	assert.Len(t, s.window("s", 4), 4)
+	assert.Equal(t, 2000, s.final.len())
+}
+
+// A lane that is gone leaves nothing behind once its batches are pruned.
+func TestPrunedLanesAreForgotten(t *testing.T) {
+	s := New()
+	for i := range 500 {
+		service := batch.ServiceID(fmt.Sprint(i))
+		require.NoError(t, s.Add(t.Context(), batch.Batch{Service: service, ID: batch.ID(service), Payload: []byte("p")}))
+		_, err := s.Cancel(t.Context(), batch.Key{Service: service, ID: batch.ID(service)}, "")
+		require.NoError(t, err)
+	}
+	n, err := s.Prune(t.Context(), store.PruneQuery{})
+	require.NoError(t, err)
+	assert.Equal(t, 500, n)
+	assert.Empty(t, s.lanes)
+	assert.Empty(t, s.byID)
+	assert.Zero(t, s.all.len())
+	for range 2 { // the first reader notices, the second does it
+		lanes, err := s.Lanes(t.Context(), store.LanesQuery{Start: true, Limit: 10})
+		require.NoError(t, err)
+		assert.Empty(t, lanes)
+	}
+	assert.Empty(t, s.order.sorted)
+}
+
+// The cost of a batch must be the same whatever waits, and whatever is finished.
+func BenchmarkOne(b *testing.B) {
+	for _, backlog := range []int{10_000, 300_000} {
+		b.Run(fmt.Sprintf("backlog=%d", backlog), func(b *testing.B) {
+			s := filled(b, backlog)
+			left := backlog
+			b.ReportAllocs()
+			b.ResetTimer()
+			for b.Loop() {
+				if left--; left == 0 {
+					b.StopTimer()
+					s, left = filled(b, backlog), backlog
+					b.StartTimer()
+				}
+				one(b, s)
+			}
+		})
+	}
+}
