@@ -2,8 +2,8 @@ package queuer
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,7 +25,8 @@ type Submitter interface {
 	Room() (n int, again time.Duration)
 	// Closed returns for how long nothing of a service may be sent; 0 if it may.
 	Closed(service batch.ServiceID) time.Duration
-	// Post takes a run over. Its requests must have ended at until.
+	// Post takes a run over. Its requests must have ended at until. A payload that is
+	// nil could not be found; the run stops there.
 	Post(run store.ClaimedRun, payloads [][]byte, until time.Time)
 	// Return takes claims over that will not be posted.
 	Return(claims []store.Claim)
@@ -40,7 +41,8 @@ type Options struct {
 	ScanLanes    int // lanes that one scan reads at most
 	Lanes        int // lanes that one claim looks at
 	Resend       func(batch.ServiceID) store.Resend
-	// Held is told of a strategy's bad answer or panic.
+	// Held is told of what keeps a lane where it is: a strategy's bad answer or panic,
+	// or a payload that is gone.
 	Held func(batch.ServiceID, error)
 	// Claimed is told of every claim after it is committed.
 	Claimed func(store.Claim)
@@ -53,6 +55,7 @@ type Queuer struct {
 	o      Options
 	choose store.Choose
 	wake   chan struct{} // capacity one: a wake-up that is due
+	place  scan          // Run's own; kept from one Run to the next
 
 	mu    sync.Mutex
 	hints *hints
@@ -64,6 +67,7 @@ func New(s Store, sub Submitter, o Options) *Queuer {
 		store: s, sub: sub, o: o,
 		choose: Choose(o.Strategy, o.Held),
 		wake:   make(chan struct{}, 1),
+		place:  scan{start: true, due: time.Now()},
 		hints:  newHints(),
 	}
 }
@@ -98,7 +102,6 @@ type scan struct {
 // Run claims and hands over until ctx is done; then it returns nil. An error is
 // the store's: call Run again.
 func (q *Queuer) Run(ctx context.Context) error {
-	place := scan{start: true, due: time.Now()}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -108,8 +111,8 @@ func (q *Queuer) Run(ctx context.Context) error {
 		case <-q.wake:
 		case <-timer.C:
 		}
-		if !time.Now().Before(place.due) {
-			if err := q.scan(ctx, &place); err != nil {
+		if !time.Now().Before(q.place.due) {
+			if err := q.scan(ctx, &q.place); err != nil {
 				return stopped(ctx, err)
 			}
 		}
@@ -117,7 +120,7 @@ func (q *Queuer) Run(ctx context.Context) error {
 		if err != nil {
 			return stopped(ctx, err)
 		}
-		timer.Reset(max(0, min(again, time.Until(place.due))))
+		timer.Reset(max(0, min(again, time.Until(q.place.due))))
 	}
 }
 
@@ -152,8 +155,7 @@ func (q *Queuer) scan(ctx context.Context, place *scan) error {
 // round claims from the lanes that are named, as many as the submitter has room
 // for, and returns when to look again.
 func (q *Queuer) round(ctx context.Context) (again time.Duration, err error) {
-	nextReady := time.Duration(0)
-	for {
+	for ctx.Err() == nil {
 		room, wait := q.sub.Room()
 		if room <= 0 {
 			return orLong(wait), nil
@@ -162,22 +164,17 @@ func (q *Queuer) round(ctx context.Context) (again time.Duration, err error) {
 		if len(lanes) == 0 {
 			break
 		}
-		ready, err := q.claim(ctx, lanes, room)
-		if err != nil {
+		if err := q.claim(ctx, lanes, room); err != nil {
 			return 0, err
-		}
-		if ready > 0 && (nextReady == 0 || ready < nextReady) {
-			nextReady = ready
 		}
 	}
 	q.mu.Lock()
 	at, ok := q.hints.next(time.Now())
 	q.mu.Unlock()
-	again = orLong(nextReady)
-	if ok {
-		again = min(again, time.Until(at))
+	if !ok {
+		return orLong(0), nil
 	}
-	return again, nil
+	return time.Until(at), nil
 }
 
 func orLong(d time.Duration) time.Duration {
@@ -223,26 +220,44 @@ const lockedPause = 5 * time.Millisecond
 // claim takes from the lanes and hands over. until is reckoned from before the
 // claim, on this process's monotonic clock, so that no request outlives its claim
 // whatever the database's clock does.
-func (q *Queuer) claim(ctx context.Context, lanes []batch.ServiceID, room int) (nextReady time.Duration, err error) {
+func (q *Queuer) claim(ctx context.Context, lanes []batch.ServiceID, room int) error {
 	until := time.Now().Add(q.o.TTL - q.o.Margin)
 	// A stop does not cut a claim short: what it took would be unknown, and wait for its expiry.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), q.o.TTL/4)
 	defer cancel()
+	var waiting []batch.ServiceID // lanes with a batch whose time has not come
 	claimed, err := q.store.Claim(ctx, store.ClaimQuery{
 		Lanes: lanes, Limit: room, Window: max(1, q.o.Strategy.Window()), TTL: q.o.TTL, Resend: q.o.Resend,
-	}, q.choose)
+	}, func(lane batch.Lane) []batch.Run {
+		if slices.ContainsFunc(lane.Batches, func(b batch.Waiting) bool { return b.State.Claimable() && !b.Ready }) {
+			waiting = append(waiting, lane.Service)
+		}
+		return q.choose(lane)
+	})
 	if err != nil {
 		// A claim whose commit was not heard of expires, and the monitor asks about it.
 		q.hintAll(lanes, q.o.ScanInterval)
-		return 0, fmt.Errorf("claim: %w", err)
+		return fmt.Errorf("claim: %w", err)
 	}
 	q.hintAll(claimed.Locked, lockedPause)
 	q.hintAll(claimed.Left, 0)
-	return claimed.NextReady, q.handOver(ctx, claimed.Runs, until)
+	if claimed.NextReady > 0 {
+		q.hintAll(waiting, max(claimed.NextReady, q.pace(len(waiting))))
+	}
+	return q.handOver(ctx, claimed.Runs, until)
 }
 
-// handOver loads the payloads and gives the runs to the submitter. What cannot be
-// posted is put back.
+// pace is how long n lanes that wait are left alone at least: NextReady is that of the
+// first of them, and looking at all again for each would cost more than the scans
+// do, whose rate this is.
+func (q *Queuer) pace(n int) time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.o.ScanInterval * time.Duration(n+len(q.hints.due)) / time.Duration(max(1, q.o.ScanLanes))
+}
+
+// handOver loads the payloads and gives the runs to the submitter. Where they cannot
+// be loaded the claims are put back.
 func (q *Queuer) handOver(ctx context.Context, runs []store.ClaimedRun, until time.Time) error {
 	var refs []store.Ref
 	for _, r := range runs {
@@ -265,22 +280,14 @@ func (q *Queuer) handOver(ctx context.Context, runs []store.ClaimedRun, until ti
 		return fmt.Errorf("load payloads: %w", err)
 	}
 	for _, r := range runs {
-		n := len(r.Batches)
-		for i := range r.Batches {
-			if payloads[i] == nil { // it went away, or was never whole: keep the order, stop the run here
-				n = i
-				err = errors.Join(err, fmt.Errorf("payload of %s: %w", r.Batches[i].Key, batch.ErrNotFound))
-				break
-			}
-		}
 		mine := payloads[:len(r.Batches)]
 		payloads = payloads[len(r.Batches):]
-		if n < len(r.Batches) {
-			q.sub.Return(r.Batches[n:])
+		for i, c := range r.Batches {
+			if mine[i] == nil { // it went away, or was never whole: only its own lane waits
+				q.o.Held(r.Service, fmt.Errorf("payload of %s: %w", c.Key, batch.ErrNotFound))
+			}
 		}
-		if n > 0 {
-			q.sub.Post(store.ClaimedRun{Service: r.Service, Batches: r.Batches[:n]}, mine[:n], until)
-		}
+		q.sub.Post(r, mine, until)
 	}
-	return err
+	return nil
 }

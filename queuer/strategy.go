@@ -2,6 +2,7 @@ package queuer
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/loop"
@@ -45,7 +46,9 @@ func (Serial) Select(lane batch.Lane) []batch.Run {
 func Choose(s Strategy, report func(batch.ServiceID, error)) store.Choose {
 	return func(lane batch.Lane) (runs []batch.Run) {
 		err := loop.Contain(func() error {
-			runs = s.Select(lane)
+			shown := lane // a copy: what is checked, and what the store goes by, is not the strategy's to change
+			shown.Batches = slices.Clone(lane.Batches)
+			runs = s.Select(shown)
 			return lane.Check(runs)
 		})
 		if err != nil {

@@ -163,7 +163,8 @@ func (s *Submitter) Closed(service batch.ServiceID) time.Duration {
 	return 0
 }
 
-// Post takes a run over. It does not wait for it to be sent. After a stop the run is put back.
+// Post takes a run over. It does not wait for it to be sent. After a stop the run is
+// put back. A batch whose payload is nil fails without being sent.
 func (s *Submitter) Post(r store.ClaimedRun, payloads [][]byte, until time.Time) {
 	s.mu.Lock()
 	if s.stop {
@@ -246,6 +247,11 @@ func (s *Submitter) post(ctx context.Context, r run) (hung bool) {
 			s.Return(r.Batches[i:])
 			return hung
 		}
+		if r.payloads[i] == nil { // nothing to send: it waits, longer each time, and its lane with it
+			s.o.Record(Judge(c, errNoPayload, s.o.Rules))
+			s.Return(r.Batches[i+1:])
+			return hung
+		}
 		posted, err := s.attempt(ctx, c, r.payloads[i], r.until)
 		if !posted {
 			s.Return(r.Batches[i:])
@@ -260,6 +266,9 @@ func (s *Submitter) post(ctx context.Context, r run) (hung bool) {
 	}
 	return hung
 }
+
+// errNoPayload is a certain failure that spends nothing: a person has to look.
+var errNoPayload = &dlt.Error{Op: "load payload", Kind: dlt.ErrMisconfigured, Err: batch.ErrNotFound}
 
 // timeLeft reports whether a whole request still fits before until.
 func (s *Submitter) timeLeft(until time.Time) bool {

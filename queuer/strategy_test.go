@@ -1,0 +1,147 @@
+package queuer_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/queuer"
+)
+
+// verdicts is spec/004 with design decisions 3 to 5: what a state at the front of
+// its lane means for it and for all that come after it.
+var verdicts = map[batch.State]struct {
+	leaves bool // when it is ready
+	why    string
+}{
+	batch.Queued:     {true, "queue now: not submitted, and nothing of the service is before it"},
+	batch.Delayed:    {true, "queue now once the delay is over"},
+	batch.Unknown:    {true, "queue now: the monitor found it safe to send again"},
+	batch.Submitting: {false, "decision 3: being submitted holds the lane"},
+	batch.Pending:    {false, "don't queue"},
+	batch.Valid:      {false, "decision 4: may be rolled back yet"},
+	batch.Invalid:    {false, "decision 13: may be committed yet"},
+	batch.Committed:  {false, "final ones are not in a lane"},
+	batch.Rejected:   {false, "final ones are not in a lane"},
+}
+
+func TestSerialOverOneBatch(t *testing.T) {
+	require.Len(t, verdicts, len(batch.States()))
+	for _, s := range batch.States() {
+		for _, ready := range []bool{false, true} {
+			lane := batch.Lane{Batches: []batch.Waiting{{ID: "a", State: s, Ready: ready}}}
+			var want []batch.Run
+			if verdicts[s].leaves && ready {
+				want = []batch.Run{{0}}
+			}
+			assert.Equal(t, want, queuer.Serial{}.Select(lane), "%s, ready %t: %s", s, ready, verdicts[s].why)
+		}
+	}
+	assert.Equal(t, 1, queuer.Serial{}.Window())
+	assert.Nil(t, queuer.Serial{}.Select(batch.Lane{}), "an empty lane")
+}
+
+// TestSerialOverThreeBatches is promise 2: of a lane only the front leaves, and only
+// while nothing of the lane is under way, wherever that stands.
+func TestSerialOverThreeBatches(t *testing.T) {
+	type waiting struct {
+		state batch.State
+		ready bool
+	}
+	var all []waiting
+	for _, s := range batch.States() {
+		all = append(all, waiting{s, false}, waiting{s, true})
+	}
+	for _, a := range all {
+		for _, b := range all {
+			for _, c := range all {
+				three := []waiting{a, b, c}
+				lane := batch.Lane{Service: "s"}
+				held := false
+				for i, w := range three {
+					lane.Batches = append(lane.Batches, batch.Waiting{ID: batch.ID(fmt.Sprint(i)), State: w.state, Ready: w.ready})
+					held = held || !verdicts[w.state].leaves
+				}
+				var want []batch.Run
+				if !held && a.ready {
+					want = []batch.Run{{0}}
+				}
+				got := queuer.Serial{}.Select(lane)
+				require.Equal(t, want, got, "%v", three)
+				require.NoError(t, lane.Check(got))
+			}
+		}
+	}
+}
+
+// strategy is a func as a [queuer.Strategy].
+type strategy func(batch.Lane) []batch.Run
+
+func (strategy) Window() int                          { return 10 }
+func (s strategy) Select(lane batch.Lane) []batch.Run { return s(lane) }
+
+// A strategy that lies picks nothing and is reported; its lane stays where it is.
+func TestChooseContainsLyingStrategies(t *testing.T) {
+	boom := errors.New("boom")
+	apart := func(s string) batch.Footprint { return batch.Footprint{Writes: []string{s}} }
+	lane := func() batch.Lane {
+		return batch.Lane{Service: "s", Batches: []batch.Waiting{
+			{ID: "submitting", State: batch.Submitting, Attempt: 1, Footprint: apart("a")},
+			{ID: "delayed", State: batch.Delayed, Attempt: 1, Footprint: apart("b")},
+			{ID: "unknown", State: batch.Unknown, Attempt: 1, Ready: true, Footprint: apart("c")},
+			{ID: "queued", State: batch.Queued, Ready: true, Footprint: apart("d")},
+			{ID: "same", State: batch.Queued, Ready: true, Footprint: apart("d")},
+		}}
+	}
+	for name, c := range map[string]struct {
+		answer func(batch.Lane) []batch.Run
+		want   []batch.Run // nil: held
+	}{
+		"honest":               {func(batch.Lane) []batch.Run { return []batch.Run{{2}, {3, 4}} }, []batch.Run{{2}, {3, 4}}},
+		"nothing":              {func(batch.Lane) []batch.Run { return nil }, nil},
+		"out of range":         {func(batch.Lane) []batch.Run { return []batch.Run{{5}} }, nil},
+		"negative":             {func(batch.Lane) []batch.Run { return []batch.Run{{-1}} }, nil},
+		"twice in a run":       {func(batch.Lane) []batch.Run { return []batch.Run{{2, 2}} }, nil},
+		"in two runs":          {func(batch.Lane) []batch.Run { return []batch.Run{{2}, {2}} }, nil},
+		"backwards":            {func(batch.Lane) []batch.Run { return []batch.Run{{3, 2}} }, nil},
+		"being submitted":      {func(batch.Lane) []batch.Run { return []batch.Run{{0}} }, nil},
+		"not ready":            {func(batch.Lane) []batch.Run { return []batch.Run{{1}} }, nil},
+		"passes a conflict":    {func(batch.Lane) []batch.Run { return []batch.Run{{4}} }, nil},
+		"conflict beside it":   {func(batch.Lane) []batch.Run { return []batch.Run{{3}, {4}} }, nil},
+		"panics":               {func(batch.Lane) []batch.Run { panic(boom) }, nil},
+		"indexes out of range": {func(l batch.Lane) []batch.Run { return []batch.Run{{int(l.Batches[99].State)}} }, nil},
+		"makes it ready": {func(l batch.Lane) []batch.Run {
+			l.Batches[1].Ready = true
+			return []batch.Run{{1}}
+		}, nil},
+		"makes it claimable": {func(l batch.Lane) []batch.Run {
+			l.Batches[0].State, l.Batches[0].Ready = batch.Queued, true
+			return []batch.Run{{0}}
+		}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var told []error
+			choose := queuer.Choose(strategy(c.answer), func(s batch.ServiceID, err error) {
+				assert.Equal(t, batch.ServiceID("s"), s)
+				told = append(told, err)
+			})
+			given := lane()
+			assert.Equal(t, c.want, choose(given))
+			assert.Equal(t, lane(), given, "what the store goes by is as it was")
+			if c.want != nil || name == "nothing" {
+				assert.Empty(t, told)
+				return
+			}
+			require.Len(t, told, 1, "reported")
+			var p *loop.PanicError
+			if name == "panics" {
+				require.ErrorAs(t, told[0], &p)
+			}
+		})
+	}
+}
