@@ -107,6 +107,8 @@ func finalKept(f *fixture) {
 		assert.True(f, sameReceipts(o.Receipts, r.Receipts), "%+v", r.Receipts)
 	}
 	kept()
+	assert.Equal(f, store.Bad, f.record(f.monitored("a", store.Settled))[0].Result, "it is too early to settle")
+	assert.False(f, f.get("a").Final())
 	f.pass(6)
 	f.each(f.monitored, store.Settled, "a")
 	kept()
