@@ -21,6 +21,10 @@ type gate struct {
 	limit    int                         // requests at once; grows again with each success
 	under    int                         // requests under way
 	size     int
+
+	told    bool  // that it is closed
+	telling bool  // somebody is about to
+	why     error // it closed
 }
 
 func newGate(size int) *gate {
@@ -36,15 +40,16 @@ func (g *gate) closed(now time.Time) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
-	case g.openAt.IsZero():
+	case g.openAt.IsZero() && (g.limit == g.size || g.under < g.limit):
 		return 0
-	case g.probing:
+	case g.openAt.IsZero() || g.probing:
 		return probePause
 	}
 	return max(0, g.openAt.Sub(now))
 }
 
-// probePause is how soon to look again while a probe is under way.
+// probePause is how soon to look again while a probe is under way, or as many
+// requests as a ledger under pressure is to get.
 const probePause = 20 * time.Millisecond
 
 // room returns how many requests may start now.
@@ -64,16 +69,17 @@ func (g *gate) roomLocked(now time.Time) int {
 	return 1
 }
 
-// enter starts a request, or reports that it must not be sent now.
-func (g *gate) enter(now time.Time) bool {
+// enter starts a request, or reports that it must not be sent now. probe says that
+// it is the one that finds out whether the gate can be opened.
+func (g *gate) enter(now time.Time) (probe, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.roomLocked(now) <= 0 {
-		return false
+		return false, false
 	}
 	g.probing = !g.openAt.IsZero()
 	g.under++
-	return true
+	return g.probing, true
 }
 
 // result of a request, as far as a gate cares.
@@ -87,12 +93,12 @@ const (
 )
 
 // leave ends a request. It reports whether the gate changed between open and closed.
-func (g *gate) leave(res result, retryAfter time.Duration, now time.Time) (closed, opened bool) {
+func (g *gate) leave(probe bool, res result, retryAfter time.Duration, now time.Time) (closed, opened bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.under--
-	wasClosed, wasProbe := !g.openAt.IsZero(), g.probing
-	if wasProbe {
+	wasClosed := !g.openAt.IsZero()
+	if probe {
 		g.probing = false
 	}
 	switch res {
@@ -105,7 +111,7 @@ func (g *gate) leave(res result, retryAfter time.Duration, now time.Time) (close
 		}
 		g.limit = min(g.size, g.limit+1)
 	case pressed, barred:
-		if wasClosed && !wasProbe {
+		if wasClosed && !probe {
 			return false, false // it was sent before the gate closed: no news
 		}
 		pause := g.pause
@@ -117,7 +123,7 @@ func (g *gate) leave(res result, retryAfter time.Duration, now time.Time) (close
 		g.openAt = now.Add(max(retryAfter, pause.NextBackOff()))
 		return !wasClosed, false
 	case unsure:
-		if wasProbe { // no answer either way: probe again a little later
+		if probe && wasClosed { // no answer either way: probe again a little later
 			g.openAt = now.Add(g.pause.NextBackOff())
 		}
 	}

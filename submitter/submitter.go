@@ -282,16 +282,18 @@ func (s *Submitter) attempt(ctx context.Context, c store.Claim, payload []byte, 
 	pause := loop.Backoff(s.o.RetryPause, 15*time.Second)
 	g := s.gate(s.scopeOf(c.Key.Service))
 	for try := 0; ; try++ {
-		if !g.enter(time.Now()) {
+		probe, ok := g.enter(time.Now())
+		if !ok {
 			return posted, err
 		}
 		posted = true
 		err = s.once(ctx, c, payload, until)
-		s.leave(g, c.Key.Service, err)
+		s.leave(g, probe, c.Key.Service, err)
 		if kind := dlt.Kind(err); kind != batch.KindBusy && kind != batch.KindUnavailable {
 			return true, err
 		}
-		wait := max(pause.NextBackOff(), retryAfter(err))
+		// Not before the gate, which this very answer closed, lets a probe through.
+		wait := max(pause.NextBackOff(), retryAfter(err), g.closed(time.Now()))
 		if try >= s.o.Retries || time.Until(until)-wait < s.o.RequestTimeout || !loop.Sleep(ctx, wait) {
 			return true, err
 		}
@@ -317,7 +319,7 @@ func (s *Submitter) once(ctx context.Context, c store.Claim, payload []byte, unt
 	return err
 }
 
-func (s *Submitter) leave(g *gate, service batch.ServiceID, err error) {
+func (s *Submitter) leave(g *gate, probe bool, service batch.ServiceID, err error) {
 	res := unsure
 	switch dlt.Kind(err) {
 	case "", batch.KindRejected:
@@ -327,15 +329,37 @@ func (s *Submitter) leave(g *gate, service batch.ServiceID, err error) {
 	case batch.KindMisconfigured:
 		res = barred
 	}
-	closed, opened := g.leave(res, retryAfter(err), time.Now())
+	closed, opened := g.leave(probe, res, retryAfter(err), time.Now())
 	if !closed && !opened {
 		return
 	}
-	sc := s.scopeOf(service)
-	if closed {
-		s.o.Paused(sc.service, sc.all, err)
-		return
+	s.tell(g, s.scopeOf(service), err)
+	if opened {
+		s.o.Ready()
 	}
-	s.o.Resumed(sc.service, sc.all)
-	s.o.Ready()
+}
+
+// tell says how the gate stands, if that is news, and until it is none: of a close
+// and an opening at about the same time the later one is told last.
+func (s *Submitter) tell(g *gate, sc scope, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err != nil {
+		g.why = err
+	}
+	if g.telling {
+		return // whoever tells comes by here again
+	}
+	for g.told == g.openAt.IsZero() {
+		g.telling, g.told = true, !g.told
+		paused, why := g.told, g.why
+		g.mu.Unlock()
+		if paused {
+			s.o.Paused(sc.service, sc.all, why)
+		} else {
+			s.o.Resumed(sc.service, sc.all)
+		}
+		g.mu.Lock()
+		g.telling = false
+	}
 }

@@ -1,0 +1,150 @@
+package submitter
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// pass enters a gate that has to let it.
+func pass(t *testing.T, g *gate, now time.Time) (probe bool) {
+	t.Helper()
+	probe, ok := g.enter(now)
+	require.True(t, ok)
+	return probe
+}
+
+func barredAt(t *testing.T, g *gate, now time.Time) {
+	t.Helper()
+	_, ok := g.enter(now)
+	require.False(t, ok)
+	require.LessOrEqual(t, g.room(now), 0)
+}
+
+func TestTheGateClosesAndOneProbeOpensIt(t *testing.T) {
+	for _, res := range []result{pressed, barred} {
+		now := time.Unix(1000, 0)
+		g := newGate(4)
+		require.Equal(t, 4, g.room(now))
+		require.False(t, pass(t, g, now), "no probe while it is open")
+		closed, opened := g.leave(false, res, 0, now)
+		assert.True(t, closed)
+		assert.False(t, opened)
+		wait := g.closed(now)
+		require.Greater(t, wait, 100*time.Millisecond)
+		barredAt(t, g, now)
+		barredAt(t, g, now.Add(wait-1))
+
+		now = now.Add(wait)
+		require.Zero(t, g.closed(now))
+		require.Equal(t, 1, g.room(now))
+		require.True(t, pass(t, g, now), "the probe")
+		barredAt(t, g, now)
+		require.Equal(t, probePause, g.closed(now))
+		closed, opened = g.leave(true, res, 0, now)
+		assert.False(t, closed, "it was closed before")
+		assert.False(t, opened)
+		again := g.closed(now)
+		assert.Greater(t, again, wait, "the pause grows")
+
+		now = now.Add(again)
+		require.True(t, pass(t, g, now))
+		closed, opened = g.leave(true, fine, 0, now)
+		assert.False(t, closed)
+		assert.True(t, opened)
+		require.Zero(t, g.closed(now))
+		require.Positive(t, g.room(now))
+	}
+}
+
+func TestTheGateHonoursRetryAfter(t *testing.T) {
+	now := time.Unix(1000, 0)
+	g := newGate(4)
+	pass(t, g, now)
+	g.leave(false, pressed, time.Minute, now)
+	assert.Equal(t, time.Minute, g.closed(now))
+	barredAt(t, g, now.Add(time.Minute-1))
+	assert.Equal(t, 1, g.room(now.Add(time.Minute)))
+}
+
+// What was sent before the gate closed is no probe, whenever it comes back.
+func TestOnlyTheProbeSpeaksForAClosedGate(t *testing.T) {
+	for _, res := range []result{pressed, barred, unsure} {
+		now := time.Unix(1000, 0)
+		g := newGate(4)
+		pass(t, g, now) // comes back late
+		pass(t, g, now)
+		g.leave(false, pressed, 0, now)
+		now = now.Add(g.closed(now))
+		require.True(t, pass(t, g, now))
+
+		closed, opened := g.leave(false, res, 0, now)
+		assert.False(t, closed || opened)
+		assert.Equal(t, probePause, g.closed(now), "the probe is still under way")
+		barredAt(t, g, now.Add(time.Hour))
+	}
+}
+
+func TestAProbeWithoutAnAnswerIsMadeAgain(t *testing.T) {
+	now := time.Unix(1000, 0)
+	g := newGate(4)
+	pass(t, g, now)
+	g.leave(false, pressed, 0, now)
+	now = now.Add(g.closed(now))
+	pass(t, g, now)
+	closed, opened := g.leave(true, unsure, 0, now)
+	assert.False(t, closed || opened)
+	wait := g.closed(now)
+	assert.Greater(t, wait, 100*time.Millisecond)
+	require.True(t, pass(t, g, now.Add(wait)))
+}
+
+func TestDoubtDoesNotCloseTheGate(t *testing.T) {
+	now := time.Unix(1000, 0)
+	g := newGate(4)
+	pass(t, g, now)
+	closed, _ := g.leave(false, unsure, 0, now)
+	assert.False(t, closed)
+	assert.Equal(t, 4, g.room(now))
+}
+
+// Pressure halves how many requests are under way, each success allows one more.
+func TestPressureHalvesAndSuccessAddsOne(t *testing.T) {
+	now := time.Unix(1000, 0)
+	g := newGate(8)
+	pass(t, g, now)
+	g.leave(false, pressed, 0, now)
+	now = now.Add(g.closed(now))
+	g.leave(pass(t, g, now), fine, 0, now)
+	assert.Equal(t, 4, g.room(now))
+	assert.True(t, g.pressed())
+	for range 4 {
+		pass(t, g, now)
+	}
+	barredAt(t, g, now)
+	assert.Positive(t, g.closed(now), "nothing may be sent, so it has to be waited for")
+	for range 4 {
+		g.leave(false, fine, 0, now)
+	}
+	assert.Equal(t, 8, g.room(now))
+	assert.False(t, g.pressed())
+	g.leave(pass(t, g, now), fine, 0, now)
+	assert.Equal(t, 8, g.room(now), "no more than the pool has hands")
+
+	for range 8 {
+		pass(t, g, now)
+	}
+	assert.Zero(t, g.closed(now), "a full pool is no pressure")
+}
+
+func TestAMisconfigurationDoesNotHalve(t *testing.T) {
+	now := time.Unix(1000, 0)
+	g := newGate(8)
+	pass(t, g, now)
+	g.leave(false, barred, 0, now)
+	now = now.Add(g.closed(now))
+	g.leave(pass(t, g, now), fine, 0, now)
+	assert.Equal(t, 8, g.room(now))
+}
