@@ -1,0 +1,157 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/dlttest"
+)
+
+// TestConformance is the whole suite, against a notary that goes wrong on demand.
+func TestConformance(t *testing.T) {
+	dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness {
+		d := &door{notary: NewNotary(5 * time.Millisecond), posts: map[batch.ID]int{}}
+		office, err := NewOffice(d)
+		require.NoError(t, err)
+		d.office = office
+		client := NewClient(office.URL())
+		d.forget = client.http.CloseIdleConnections
+		t.Cleanup(func() {
+			d.forget()
+			require.NoError(t, office.Shut())
+		})
+		return &dlttest.Harness{
+			Ledger: client, Batch: d.batch, Posts: d.count, LargestQuery: d.largestQuery, RetryAfter: 7 * time.Second,
+			Set: func(f dlttest.Fault) { require.NoError(t, d.set(f)) },
+		}
+	})
+}
+
+// door stands before the notary and does what goes wrong.
+type door struct {
+	notary *Notary
+	office *Office
+	forget func() // the client's idle connections
+
+	mu      sync.Mutex
+	fault   dlttest.Fault
+	made    int
+	posts   map[batch.ID]int
+	largest int
+}
+
+func (d *door) set(f dlttest.Fault) error {
+	d.mu.Lock()
+	d.fault = f
+	d.mu.Unlock()
+	if f != dlttest.Unreachable && f != dlttest.StatusUnreachable {
+		return d.office.Open()
+	}
+	err := d.office.Shut()
+	d.forget() // else a request may still go out on a connection that is being closed
+	return err
+}
+
+func (d *door) batch(s batch.ServiceID, content string) batch.Batch {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.made++
+	text := "text of " + content
+	switch d.fault {
+	case dlttest.Decided:
+		text = "void " + text
+	case dlttest.Refused:
+		text += strings.Repeat(".", maxText)
+	}
+	return batch.Batch{ID: batch.ID(fmt.Sprintf("b%04d", d.made)), Service: s, Payload: []byte(text)}
+}
+
+func (d *door) count(id batch.ID) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.posts[id]
+}
+
+func (d *door) largestQuery() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.largest
+}
+
+// ServeHTTP implements [http.Handler].
+func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	redirected := strings.HasPrefix(r.URL.Path, "/elsewhere")
+	r.URL.Path = strings.TrimPrefix(r.URL.Path, "/elsewhere")
+	ids := r.URL.Query()["id"]
+	d.mu.Lock()
+	fault := d.fault
+	if r.Method == http.MethodPost {
+		d.posts[batch.ID(ids[0])]++
+	} else {
+		d.largest = max(d.largest, len(ids))
+	}
+	d.mu.Unlock()
+	switch {
+	case r.Method != http.MethodPost:
+		d.states(w, r, fault)
+	case fault == dlttest.Redirect && !redirected:
+		http.Redirect(w, r, "/elsewhere"+r.RequestURI, http.StatusTemporaryRedirect)
+	default:
+		d.post(w, r, fault)
+	}
+}
+
+func (d *door) post(w http.ResponseWriter, r *http.Request, fault dlttest.Fault) {
+	switch fault {
+	case dlttest.Busy:
+		w.Header().Set("Retry-After", "7")
+		w.WriteHeader(http.StatusTooManyRequests)
+	case dlttest.Misconfigured:
+		w.WriteHeader(http.StatusForbidden)
+	case dlttest.Unheard:
+		w.WriteHeader(http.StatusTeapot)
+	case dlttest.LostRequest:
+		panic(http.ErrAbortHandler)
+	case dlttest.LostReply:
+		d.notary.ServeHTTP(httptest.NewRecorder(), r)
+		panic(http.ErrAbortHandler)
+	case dlttest.Hang:
+		d.notary.ServeHTTP(httptest.NewRecorder(), r)
+		<-r.Context().Done()
+	default:
+		d.notary.ServeHTTP(w, r)
+	}
+}
+
+func (d *door) states(w http.ResponseWriter, r *http.Request, fault dlttest.Fault) {
+	states := d.notary.states(r.URL.Query()["id"])
+	switch fault {
+	case dlttest.StatusLost:
+		panic(http.ErrAbortHandler)
+	case dlttest.StatusHang:
+		<-r.Context().Done()
+		return
+	case dlttest.StatusGarbage:
+		_, _ = w.Write([]byte("<html>"))
+		return
+	case dlttest.StatusWord:
+		states[0].State = "sublime"
+	case dlttest.StatusMissing:
+		states = states[1:]
+	case dlttest.StatusStranger:
+		states = append(states, state{ID: "stranger", State: "written"})
+	case dlttest.StatusShuffled:
+		slices.Reverse(states)
+	}
+	_ = json.NewEncoder(w).Encode(states) // whoever asked may have left
+}

@@ -1,0 +1,130 @@
+// Customledger shows how a ledger that dltbatch does not know is connected: the
+// client is client.go, and passes the suite dlt/dlttest. The ledger is a made-up
+// notary, served by this program; it is closed for a second in the middle.
+//
+//	go run ./examples/customledger
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "customledger:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, w io.Writer) error {
+	t := &teller{w: w}
+	notary := NewNotary(20 * time.Millisecond)
+	office, err := NewOffice(notary)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = office.Shut() }() // nothing is left to be told
+	t.say("a notary at %s\n", office.URL())
+
+	client := NewClient(office.URL())
+	defer client.http.CloseIdleConnections()
+	runner, err := dltbatch.New(memory.New(), client, &dltbatch.Options{
+		Observer: t, PollInterval: 100 * time.Millisecond, QuickRetryPause: 100 * time.Millisecond,
+	})
+	if err != nil {
+		return err
+	}
+	running, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- runner.Run(running) }()
+
+	var all []batch.Batch
+	for i, text := range []string{"a house is sold", "void: signed by nobody", "a boat is sold", "", "a field is let", "a debt is paid"} {
+		b := batch.Batch{ID: batch.ID(fmt.Sprintf("deed-%d", i+1)), Service: batch.ServiceID([]string{"alice", "bob"}[i%2]), Payload: []byte(text)}
+		if text == "" {
+			b.Payload = make([]byte, maxText+1) // more than the notary takes
+		}
+		all = append(all, b)
+	}
+	if err := runner.Add(ctx, all[:2]...); err != nil {
+		return err
+	}
+	if err := runner.Idle(ctx); err != nil {
+		return err
+	}
+	if err := office.Shut(); err != nil {
+		return err
+	}
+	t.say("-- the notary has closed\n")
+	if err := runner.Add(ctx, all[2:]...); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(time.Second):
+	}
+	t.say("-- and is open again\n")
+	if err := office.Open(); err != nil {
+		return err
+	}
+	if err := runner.Idle(ctx); err != nil {
+		return err
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		return err
+	}
+
+	t.say("\n%-12s %-10s %-8s %s\n", "batch", "outcome", "attempts", "why")
+	for _, b := range all {
+		rec, err := runner.Get(ctx, b.Key())
+		if err != nil {
+			return err
+		}
+		why := ""
+		if rec.Error != nil {
+			why = rec.Error.Error()
+		}
+		t.say("%-12s %-10s %8d %s\n", b.Key(), rec.State, rec.Attempt, why)
+	}
+	for _, lane := range []batch.ServiceID{"alice", "bob"} {
+		t.say("the book of %s: %q\n", lane, notary.Book(lane))
+	}
+	return nil
+}
+
+// teller prints what happens.
+type teller struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (t *teller) say(format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	fmt.Fprintf(t.w, format, args...)
+}
+
+// Observe implements [batch.Observer].
+func (t *teller) Observe(_ context.Context, e batch.Event) {
+	switch e.Kind {
+	case batch.EventState, batch.EventFinal:
+		t.say("%-12s is %s\n", e.Key, e.State)
+	case batch.EventPaused, batch.EventResumed:
+		t.say("posting is %s\n", e.Kind)
+	}
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// Notary is the made-up ledger: it writes texts into books, one a lane.
+//
+//	POST /entries?lane=L&id=ID   202 taken; 422 for a text that is empty or too long
+//	GET  /entries?id=A&id=B      [{"id": "A", "state": "written"}, ...]; the states are
+//	                             none, waiting, written, and void for a text that begins so
+//
+// An id is written once, whatever is sent how often.
+type Notary struct {
+	writeAfter time.Duration
+
+	mu      sync.Mutex
+	entries map[batch.ID]*entry
+	books   map[batch.ServiceID][]*entry
+}
+
+type entry struct {
+	text string
+	at   time.Time // from here on it is written, or void
+}
+
+func (e *entry) void() bool { return strings.HasPrefix(e.text, "void") }
+
+// NewNotary returns a notary with empty books.
+func NewNotary(writeAfter time.Duration) *Notary {
+	return &Notary{writeAfter: writeAfter, entries: map[batch.ID]*entry{}, books: map[batch.ServiceID][]*entry{}}
+}
+
+// ServeHTTP implements [http.Handler].
+func (n *Notary) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.URL.Path != "/entries":
+		http.NotFound(w, r)
+	case r.Method == http.MethodPost:
+		text, err := io.ReadAll(io.LimitReader(r.Body, maxText+1))
+		if err != nil || len(text) == 0 || len(text) > maxText {
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			return
+		}
+		n.take(batch.ServiceID(r.FormValue("lane")), batch.ID(r.FormValue("id")), string(text))
+		w.WriteHeader(http.StatusAccepted)
+	default:
+		_ = json.NewEncoder(w).Encode(n.states(r.URL.Query()["id"])) // whoever asked may have left
+	}
+}
+
+const maxText = 1000
+
+func (n *Notary) take(lane batch.ServiceID, id batch.ID, text string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.entries[id] == nil {
+		e := &entry{text: text, at: time.Now().Add(n.writeAfter)}
+		n.entries[id] = e
+		n.books[lane] = append(n.books[lane], e)
+	}
+}
+
+type state struct {
+	ID     string `json:"id"`
+	State  string `json:"state"`
+	Reason string `json:"reason,omitempty"`
+}
+
+func (n *Notary) states(ids []string) []state {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	out := make([]state, len(ids))
+	for i, id := range ids {
+		switch e := n.entries[batch.ID(id)]; {
+		case e == nil:
+			out[i] = state{ID: id, State: "none"}
+		case time.Now().Before(e.at):
+			out[i] = state{ID: id, State: "waiting"}
+		case e.void():
+			out[i] = state{ID: id, State: "void", Reason: "the text says so"}
+		default:
+			out[i] = state{ID: id, State: "written"}
+		}
+	}
+	return out
+}
+
+// Book returns what is written in a lane, in order.
+func (n *Notary) Book(lane batch.ServiceID) (texts []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, e := range n.books[lane] {
+		if !e.void() {
+			texts = append(texts, e.text)
+		}
+	}
+	return texts
+}
+
+// Office is where a handler can be reached; it opens and shuts at one address.
+type Office struct {
+	handler http.Handler
+	addr    string
+	server  *http.Server
+	served  chan error
+}
+
+// NewOffice opens at a free port.
+func NewOffice(h http.Handler) (*Office, error) {
+	o := &Office{handler: h, addr: "127.0.0.1:0"}
+	return o, o.Open()
+}
+
+// URL returns where it is.
+func (o *Office) URL() string { return "http://" + o.addr }
+
+// Open opens it, if it is shut.
+func (o *Office) Open() error {
+	if o.server != nil {
+		return nil
+	}
+	l, err := net.Listen("tcp", o.addr)
+	if err != nil {
+		return err
+	}
+	o.addr = l.Addr().String()
+	o.server, o.served = &http.Server{Handler: o.handler, ReadHeaderTimeout: time.Minute}, make(chan error, 1)
+	go func() { o.served <- o.server.Serve(l) }()
+	return nil
+}
+
+// Shut cuts all connections; then nobody listens.
+func (o *Office) Shut() error {
+	if o.server == nil {
+		return nil
+	}
+	err := o.server.Close()
+	if served := <-o.served; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
+	o.server = nil
+	return err
+}

@@ -1,0 +1,23 @@
+package main
+
+import (
+	"context"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+)
+
+var _ dlt.Resolver = (*Client)(nil)
+
+// Resolve makes the Client a dlt.Resolver, which it need not be: it gives evidence
+// of attempts in doubt. After LateArrival, "none" is for good.
+func (c *Client) Resolve(ctx context.Context, a batch.Attempt) (dlt.Evidence, error) {
+	statuses, err := c.ask(ctx, []batch.Attempt{a})
+	if err != nil || len(statuses) == 0 {
+		return dlt.CannotTell, err
+	}
+	return map[batch.Reported]dlt.Evidence{
+		batch.ReportedUnknown: dlt.NotCommitted, batch.ReportedPending: dlt.InFlight,
+		batch.ReportedCommitted: dlt.Committed, batch.ReportedInvalid: dlt.NotCommitted,
+	}[statuses[0].Reported], nil
+}
