@@ -16,18 +16,18 @@ import (
 
 func addTests() []test {
 	return []test{
-		{"nil means stored", addStored},
-		{"all or none", addAllOrNone},
-		{"a known id with the same bytes changes nothing", addKnown},
-		{"a known id with other bytes or service is a conflict", addConflict},
-		{"the same id twice in a call", addTwice},
-		{"bad input is named and nothing is stored", addBadInput},
-		{"ids are bytes", addBytes},
-		{"order within a call and across calls", addOrder},
-		{"10,000 in one call", addMany},
-		{"concurrent adds", addConcurrent},
-		{"concurrent adds of one id", addRace},
-		{"the payload is copied", addCopies},
+		{name: "nil means stored", run: addStored},
+		{name: "all or none", run: addAllOrNone},
+		{name: "a known id with the same bytes changes nothing", run: addKnown},
+		{name: "a known id with other bytes or service is a conflict", run: addConflict},
+		{name: "the same id twice in a call", run: addTwice},
+		{name: "bad input is named and nothing is stored", run: addBadInput},
+		{name: "ids are bytes", run: addBytes},
+		{name: "order within a call and across calls", run: addOrder},
+		{name: "10,000 in one call", run: addMany},
+		{name: "concurrent adds", run: addConcurrent},
+		{name: "concurrent adds of one id", run: addRace},
+		{name: "the payload is copied", run: addCopies},
 	}
 }
 

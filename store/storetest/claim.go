@@ -15,17 +15,17 @@ import (
 
 func claimTests() []test {
 	return []test{
-		{"an attempt is counted before it is made", claimCounts},
-		{"the window is all attempted ones and the first queued", claimWindow},
-		{"footprints are shown", claimFootprints},
-		{"limit and left", claimLimit},
-		{"not before its time", claimNotBefore},
-		{"a bad position is ignored", claimBadPosition},
-		{"nothing is claimed twice", claimOnce},
-		{"what cannot be resent goes back in doubt", claimReturns},
-		{"without a rule nothing is resent", claimNoRule},
-		{"a panic in choose claims nothing", claimPanic},
-		{"payloads in the order of refs", claimPayloads},
+		{name: "an attempt is counted before it is made", run: claimCounts},
+		{name: "the window is all attempted ones and the first queued", run: claimWindow},
+		{name: "footprints are shown", run: claimFootprints},
+		{name: "limit and left", run: claimLimit},
+		{name: "not before its time", run: claimNotBefore},
+		{name: "a bad position is ignored", run: claimBadPosition},
+		{name: "nothing is claimed twice", run: claimOnce},
+		{name: "what cannot be resent goes back in doubt", run: claimReturns},
+		{name: "without a rule nothing is resent", run: claimNoRule},
+		{name: "a panic in choose claims nothing", run: claimPanic},
+		{name: "payloads in the order of refs", run: claimPayloads},
 	}
 }
 

@@ -10,21 +10,17 @@ import (
 
 func clockTests() []test {
 	return []test{
-		{"a clock that steps back keeps the order", clockOrder},
-		{"and behind what is final, too", clockFinal},
-		{"a claim outlives a step back", clockClaim},
-		{"a batch that waits, waits on", clockWaits},
-		{"everything goes on after a step back", clockGoesOn},
+		{name: "a clock that steps back keeps the order", run: clockOrder, not: noClock},
+		{name: "and behind what is final, too", run: clockFinal, not: noClock},
+		{name: "a claim outlives a step back", run: clockClaim, not: noClock},
+		{name: "a batch that waits, waits on", run: clockWaits, not: noClock},
+		{name: "everything goes on after a step back", run: clockGoesOn, not: noClock},
 	}
 }
 
-func (f *fixture) needsClock() {
-	f.Helper()
-	f.declared(f.h.NoClock, "NoClock")
-}
+func noClock(h Harness) bool { return h.NoClock }
 
 func clockOrder(f *fixture) {
-	f.needsClock()
 	var want []batch.ID
 	for i, d := range []int{0, -1, -5, 3, -100, 0, 200} {
 		f.pass(d)
@@ -39,7 +35,6 @@ func clockOrder(f *fixture) {
 
 // A batch that is requeued takes its old place, before what was added after it.
 func clockFinal(f *fixture) {
-	f.needsClock()
 	f.add(bt("s", "first"))
 	require.NoError(f, f.cancel("first", ""))
 	f.pass(-5)
@@ -49,7 +44,6 @@ func clockFinal(f *fixture) {
 }
 
 func clockClaim(f *fixture) {
-	f.needsClock()
 	f.add(bt("s", "a"), bt("s", "b"))
 	f.take("a")
 	f.pass(-3)
@@ -64,7 +58,6 @@ func clockClaim(f *fixture) {
 }
 
 func clockWaits(f *fixture) {
-	f.needsClock()
 	f.add(bt("s", "a"))
 	f.take("a")
 	f.each(f.submitted, store.Failed, "a")
@@ -77,7 +70,6 @@ func clockWaits(f *fixture) {
 }
 
 func clockGoesOn(f *fixture) {
-	f.needsClock()
 	named := f.oneOfEach()
 	f.pass(-50)
 	for _, id := range named {

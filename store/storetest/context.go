@@ -10,7 +10,7 @@ import (
 )
 
 func contextTests() []test {
-	return []test{{"a context that is done changes nothing", contextDone}}
+	return []test{{name: "a context that is done changes nothing", run: contextDone}}
 }
 
 func contextDone(f *fixture) {

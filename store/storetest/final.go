@@ -10,11 +10,11 @@ import (
 
 func finalTests() []test {
 	return []test{
-		{"an outcome is written once", finalOnce},
-		{"get and list find open and final", finalFound},
-		{"a late commit wins and is a breach", finalLateCommit},
-		{"receipts and errors are kept", finalKept},
-		{"the lane goes on", finalLane},
+		{name: "an outcome is written once", run: finalOnce},
+		{name: "get and list find open and final", run: finalFound},
+		{name: "a late commit wins and is a breach", run: finalLateCommit},
+		{name: "receipts and errors are kept", run: finalKept},
+		{name: "the lane goes on", run: finalLane},
 	}
 }
 

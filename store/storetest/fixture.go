@@ -74,14 +74,6 @@ func (f *fixture) near(a, b time.Time) bool {
 
 func (f *fixture) nearly(a, b time.Duration) bool { return (a - b).Abs() < f.unit/8 }
 
-// declared skips a test for a difference that the harness declares.
-func (f *fixture) declared(is bool, what string) {
-	f.Helper()
-	if is {
-		f.Skipf("declared by the harness: %s", what)
-	}
-}
-
 // bt is a batch of a service.
 func bt(service batch.ServiceID, id batch.ID) batch.Batch {
 	return batch.Batch{Service: service, ID: id, Payload: []byte("payload of " + string(id))}

@@ -12,9 +12,9 @@ import (
 
 func lanesTests() []test {
 	return []test{
-		{"those with open batches", lanesOpen},
-		{"in byte order after the cursor", lanesOrder},
-		{"all are found, a page at a time", lanesPages},
+		{name: "those with open batches", run: lanesOpen},
+		{name: "in byte order after the cursor", run: lanesOrder},
+		{name: "all are found, a page at a time", run: lanesPages},
 	}
 }
 

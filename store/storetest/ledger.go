@@ -10,8 +10,8 @@ import (
 
 func ledgerTests() []test {
 	return []test{
-		{"the name is recorded once", ledgerOnce},
-		{"one of several wins", ledgerRace},
+		{name: "the name is recorded once", run: ledgerOnce},
+		{name: "one of several wins", run: ledgerRace},
 	}
 }
 

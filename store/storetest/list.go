@@ -12,11 +12,11 @@ import (
 
 func listTests() []test {
 	return []test{
-		{"filters", listFilters},
-		{"order across services", listOrder},
-		{"limits", listLimits},
-		{"the cursor goes on where it was", listCursor},
-		{"a cursor from elsewhere is an error", listBadCursor},
+		{name: "filters", run: listFilters},
+		{name: "order across services", run: listOrder},
+		{name: "limits", run: listLimits},
+		{name: "the cursor goes on where it was", run: listCursor},
+		{name: "a cursor from elsewhere is an error", run: listBadCursor},
 	}
 }
 

@@ -18,7 +18,7 @@ const modelSeeds = 16
 func modelTests() []test {
 	var tests []test
 	for seed := range uint64(modelSeeds) {
-		tests = append(tests, test{fmt.Sprintf("history by seed %d", seed), func(f *fixture) {
+		tests = append(tests, test{name: fmt.Sprintf("history by seed %d", seed), run: func(f *fixture) {
 			h := history{f, rand.New(rand.NewPCG(seed, 1))}
 			steps := 120
 			if f.h.NoClock {

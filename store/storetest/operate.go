@@ -10,14 +10,14 @@ import (
 
 func operateTests() []test {
 	return []test{
-		{"who may be cancelled", operateCancel},
-		{"who may be requeued", operateRequeue},
-		{"who may be decided", operateDecide},
-		{"a cancelled batch leaves its lane", operateCancelled},
-		{"a requeued batch takes its old place", operateOldPlace},
-		{"a requeued batch waits for quiet", operateQuiet},
-		{"what is decided", operateDecided},
-		{"there is no such batch", operateNone},
+		{name: "who may be cancelled", run: operateCancel},
+		{name: "who may be requeued", run: operateRequeue},
+		{name: "who may be decided", run: operateDecide},
+		{name: "a cancelled batch leaves its lane", run: operateCancelled},
+		{name: "a requeued batch takes its old place", run: operateOldPlace},
+		{name: "a requeued batch waits for quiet", run: operateQuiet},
+		{name: "what is decided", run: operateDecided},
+		{name: "there is no such batch", run: operateNone},
 	}
 }
 

@@ -13,15 +13,15 @@ import (
 
 func pendingTests() []test {
 	return []test{
-		{"what the monitor owns and nothing else", pendingOwned},
-		{"a claim that expires becomes due by itself", pendingExpired},
-		{"not before its next check", pendingCheck},
-		{"leased to one", pendingLease},
-		{"least recently asked first, then in order", pendingOrder},
-		{"concurrent calls share no row", pendingConcurrent},
-		{"checked sets the next time and raises no version", pendingChecked},
-		{"checked leaves what has moved on alone", pendingMovedOn},
-		{"ages and times left", pendingAges},
+		{name: "what the monitor owns and nothing else", run: pendingOwned},
+		{name: "a claim that expires becomes due by itself", run: pendingExpired},
+		{name: "not before its next check", run: pendingCheck},
+		{name: "leased to one", run: pendingLease},
+		{name: "least recently asked first, then in order", run: pendingOrder},
+		{name: "concurrent calls share no row", run: pendingConcurrent},
+		{name: "checked sets the next time and raises no version", run: pendingChecked},
+		{name: "checked leaves what has moved on alone", run: pendingMovedOn},
+		{name: "ages and times left", run: pendingAges},
 	}
 }
 

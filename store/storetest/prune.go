@@ -10,11 +10,11 @@ import (
 
 func pruneTests() []test {
 	return []test{
-		{"only what is final, and old enough", pruneFinal},
-		{"oldest first, up to the limit", pruneLimit},
-		{"a tombstone keeps a batch from being sent again", pruneTombstone},
-		{"without a tombstone it is new", pruneForgets},
-		{"an outcome of a batch that is gone", pruneGone},
+		{name: "only what is final, and old enough", run: pruneFinal},
+		{name: "oldest first, up to the limit", run: pruneLimit},
+		{name: "a tombstone keeps a batch from being sent again", run: pruneTombstone},
+		{name: "without a tombstone it is new", run: pruneForgets},
+		{name: "an outcome of a batch that is gone", run: pruneGone},
 	}
 }
 

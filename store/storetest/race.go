@@ -18,10 +18,10 @@ import (
 // these tests say what must have come out, whoever was first.
 func raceTests() []test {
 	return []test{
-		{"of outcomes with one version, one is written", raceRecord},
-		{"a cancel or a claim, not both", raceCancel},
-		{"an operation is done once", raceOperate},
-		{"everything at once", raceAll},
+		{name: "of outcomes with one version, one is written", run: raceRecord},
+		{name: "a cancel or a claim, not both", run: raceCancel},
+		{name: "an operation is done once", run: raceOperate},
+		{name: "everything at once", run: raceAll},
 	}
 }
 

@@ -12,18 +12,18 @@ import (
 
 func recordTests() []test {
 	tests := []test{
-		{"a late submitter is fenced", recordLateSubmitter},
-		{"a monitor that read before is fenced", recordLateMonitor},
-		{"an outcome applies after its claim expired while the version stands", recordExpired},
-		{"a fenced commit is applied", recordFencedCommit},
-		{"a commit is held while a live claim may post", recordHeld},
-		{"a bad outcome fails alone", recordAlone},
-		{"two outcomes about one batch", recordTwo},
-		{"a large group", recordLarge},
-		{"the outcomes are not kept", recordCopies},
+		{name: "a late submitter is fenced", run: recordLateSubmitter},
+		{name: "a monitor that read before is fenced", run: recordLateMonitor},
+		{name: "an outcome applies after its claim expired while the version stands", run: recordExpired},
+		{name: "a fenced commit is applied", run: recordFencedCommit},
+		{name: "a commit is held while a live claim may post", run: recordHeld},
+		{name: "a bad outcome fails alone", run: recordAlone},
+		{name: "two outcomes about one batch", run: recordTwo},
+		{name: "a large group", run: recordLarge},
+		{name: "the outcomes are not kept", run: recordCopies},
 	}
 	for _, s := range standings() {
-		tests = append(tests, test{"every finding, " + s.name, func(f *fixture) { recordEvery(f, s) }})
+		tests = append(tests, test{name: "every finding, " + s.name, run: func(f *fixture) { recordEvery(f, s) }})
 	}
 	return tests
 }

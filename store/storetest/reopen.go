@@ -10,13 +10,14 @@ import (
 
 func reopenTests() []test {
 	return []test{
-		{"everything is kept", reopenKeeps},
-		{"an add of 1,000 is there as a whole", reopenAdd},
+		{name: "everything is kept", run: reopenKeeps, not: volatile},
+		{name: "an add of 1,000 is there as a whole", run: reopenAdd, not: volatile},
 	}
 }
 
+func volatile(h Harness) bool { return h.Volatile }
+
 func reopenKeeps(f *fixture) {
-	f.declared(f.h.Volatile, "Volatile")
 	_, err := f.st.Ledger(f.ctx, "the ledger")
 	require.NoError(f, err)
 	f.committed(bt("s", "pruned"))
@@ -60,7 +61,6 @@ func reopenKeeps(f *fixture) {
 }
 
 func reopenAdd(f *fixture) {
-	f.declared(f.h.Volatile, "Volatile")
 	bs := many("s", "b", 1000)
 	f.add(bs...)
 	bad := append(many("s", "c", 1000), batch.Batch{})

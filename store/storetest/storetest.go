@@ -55,7 +55,7 @@ type Harness struct {
 func Run(t *testing.T, open func(t *testing.T) Harness) {
 	t.Helper()
 	s := suite{open: open}
-	t.Run("harness", s.harness)
+	t.Run("harness", func(t *testing.T) { s.declared = s.harness(t) })
 	for _, group := range []struct {
 		name  string
 		tests []test
@@ -80,6 +80,10 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			for _, test := range group.tests {
+				if test.not != nil && test.not(s.declared) {
+					t.Logf("%q does not apply, as the harness declares", test.name)
+					continue
+				}
 				t.Run(test.name, func(t *testing.T) { test.run(s.start(t)) })
 			}
 		})
@@ -90,19 +94,24 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 type test struct {
 	name string
 	run  func(f *fixture)
+	// not tells from what a harness declares that the promise is none of its store's.
+	not func(Harness) bool
 }
 
 type suite struct {
-	open func(t *testing.T) Harness
+	open     func(t *testing.T) Harness
+	declared Harness
 }
 
-func (s suite) harness(t *testing.T) {
+// harness checks that every difference is declared, and returns the declarations.
+func (s suite) harness(t *testing.T) Harness {
 	h := s.open(t)
 	require.NotNil(t, h.Store, "Harness.Store")
 	require.Equal(t, h.Reopen == nil, h.Volatile, "either set Harness.Reopen or declare Volatile")
 	require.Equal(t, h.StepClock == nil, h.NoClock, "either set Harness.StepClock or declare NoClock")
 	require.Equal(t, h.AddTx == nil, h.NoTx, "either set Harness.AddTx or declare NoTx")
 	require.False(t, h.OneWriter && h.NoTx, "OneWriter is about transactions, and NoTx says that there are none")
+	return h
 }
 
 func (s suite) start(t *testing.T) *fixture {

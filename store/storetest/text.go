@@ -14,10 +14,10 @@ import (
 
 func textTests() []test {
 	return []test{
-		{"hostile texts are stored clean and bounded", textHostile},
-		{"a text of a person, too", textReason},
-		{"data of receipts is kept to 64 KiB", textData},
-		{"a hostile text fails nobody else", textAlone},
+		{name: "hostile texts are stored clean and bounded", run: textHostile},
+		{name: "a text of a person, too", run: textReason},
+		{name: "data of receipts is kept to 64 KiB", run: textData},
+		{name: "a hostile text fails nobody else", run: textAlone},
 	}
 }
 
