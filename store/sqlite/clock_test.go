@@ -3,6 +3,7 @@ package sqlite
 import (
 	"database/sql"
 	"net/url"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -44,7 +45,9 @@ var drivers = func() *clockDriver {
 	return d
 }()
 
-const testSettings = "_journal_mode=WAL&_busy_timeout=20000&_synchronous=FULL&_foreign_keys=on&_txlock=immediate&_stmt_cache_size=64"
+// What a power loss would take is nothing that these tests look at, and waiting for the
+// disk at each of their thousands of commits would take minutes: hence NORMAL.
+const testSettings = "_journal_mode=WAL&_busy_timeout=20000&_synchronous=NORMAL&_foreign_keys=on&_txlock=immediate&_stmt_cache_size=64"
 
 // openClock opens a database file whose clock is c.
 func openClock(t testing.TB, path string, c *clock) *sql.DB {
@@ -67,8 +70,36 @@ func openClock(t testing.TB, path string, c *clock) *sql.DB {
 func fresh(t testing.TB) (*Store, *clock, string) {
 	t.Helper()
 	path, c := filepath.Join(t.TempDir(), "q.db"), &clock{}
-	s, err := New(openClock(t, path, c), nil)
+	require.NoError(t, os.WriteFile(path, migrated(t), 0o600))
+	return reopen(t, path, c), c, path
+}
+
+// reopen is a store on a file that is there.
+func reopen(t testing.TB, path string, c *clock) *Store {
+	t.Helper()
+	s, err := New(openClock(t, path, c), &Options{AllowNormal: true})
 	require.NoError(t, err)
-	require.NoError(t, s.Migrate(t.Context()))
-	return s, c, path
+	return s
+}
+
+// migrated is the bytes of an empty database with all tables: migrating anew for
+// every test would take most of the time.
+func migrated(t testing.TB) []byte {
+	t.Helper()
+	template.Do(func() {
+		path := filepath.Join(t.TempDir(), "template.db")
+		db := openClock(t, path, &clock{})
+		s, err := New(db, &Options{AllowNormal: true})
+		require.NoError(t, err)
+		require.NoError(t, s.Migrate(t.Context()))
+		require.NoError(t, db.Close()) // which brings the write-ahead log into the file
+		template.bytes, err = os.ReadFile(path)
+		require.NoError(t, err)
+	})
+	return template.bytes
+}
+
+var template struct {
+	sync.Once
+	bytes []byte
 }

@@ -316,6 +316,32 @@ func TestPendingReadsWhileNothingIsDue(t *testing.T) {
 	require.NoError(t, tx.Rollback())
 }
 
+// A number that does not fit its key names nothing. But a commit is a fact about the
+// id: it finds the batch, as after it was pruned and added again.
+func TestNumberOfAnotherBatch(t *testing.T) {
+	s, _, _ := fresh(t)
+	ctx := t.Context()
+	a, b := newBatch("a", 1), newBatch("b", 2)
+	require.NoError(t, s.Add(ctx, a, b))
+	got, err := s.Claim(ctx, query("a", "b"), serial)
+	require.NoError(t, err)
+	wrong := store.Ref{Key: a.Key(), Row: got.Runs[1].Batches[0].Row}
+	for _, c := range []struct {
+		finding store.Finding
+		want    store.Result
+	}{{store.Accepted, store.Gone}, {store.IsCommitted, store.Written}} {
+		applied, err := s.Record(ctx, []store.Outcome{{Ref: wrong, Version: 2, Finding: c.finding, By: batch.BySubmitter}})
+		require.NoError(t, err)
+		assert.Equal(t, c.want, applied[0].Result, c.finding)
+		other, err := s.Get(ctx, b.Key())
+		require.NoError(t, err)
+		assert.Equal(t, batch.Submitting, other.State)
+	}
+	rec, err := s.Get(ctx, a.Key())
+	require.NoError(t, err)
+	assert.Equal(t, batch.Committed, rec.State)
+}
+
 // A row is due only when it is the monitor's: others would take the places of those
 // that are, up to the limit. After a clock stepped back, a claim may end later than
 // its row was to be asked about.

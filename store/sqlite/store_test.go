@@ -19,9 +19,7 @@ func TestStore(t *testing.T) {
 			Store: s,
 			Reopen: func(t *testing.T) store.Store {
 				require.NoError(t, s.db.Close())
-				var err error
-				s, err = New(openClock(t, path, clk), nil)
-				require.NoError(t, err)
+				s = reopen(t, path, clk)
 				return s
 			},
 			StepClock: clk.step,
