@@ -1,0 +1,86 @@
+package pgtest
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+func (s *servers) startBouncer() (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	dsn, err := s.startLocked()
+	if err != nil || s.behind != "" {
+		return s.behind, err
+	}
+	s.bouncer, s.behind, err = runBouncer(dsn)
+	return s.behind, err
+}
+
+// In transaction mode, with fewer connections to the server than tests have to it, so
+// that transactions of one client do land on different ones.
+const bouncerConfig = `[databases]
+* = host=%s port=%s user=%s
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = %s
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = 5
+max_client_conn = 1000
+server_reset_query =
+ignore_startup_parameters = extra_float_digits
+`
+
+func runBouncer(dsn string) (*process, string, error) {
+	to, err := url.Parse(dsn)
+	if err != nil {
+		return nil, "", fmt.Errorf("%s is no URL: %w", Variable, err)
+	}
+	bin, err := bouncerBin()
+	if err != nil {
+		return nil, "", err
+	}
+	who, err := unprivileged()
+	if err != nil {
+		return nil, "", err
+	}
+	dir, err := who.tempDir("pgbouncer")
+	if err != nil {
+		return nil, "", err
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, "", discard(dir, err)
+	}
+	config := filepath.Join(dir, "pgbouncer.ini")
+	text := fmt.Sprintf(bouncerConfig, to.Hostname(), to.Port(), to.User.Username(), port)
+	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
+		return nil, "", discard(dir, err)
+	}
+	p, err := who.run(dir, "process up", bin, config)
+	if err != nil {
+		return nil, "", discard(dir, err)
+	}
+	to.Host = "127.0.0.1:" + port
+	return p, to.String(), nil
+}
+
+func bouncerBin() (string, error) {
+	for try := 1; ; try++ {
+		for _, path := range []string{"pgbouncer", "/usr/sbin/pgbouncer"} {
+			if f, err := exec.LookPath(path); err == nil {
+				return f, nil
+			}
+		}
+		if try > 1 {
+			return "", fmt.Errorf("installed pgbouncer, and did not find it")
+		}
+		if err := install("pgbouncer"); err != nil {
+			return "", err
+		}
+	}
+}

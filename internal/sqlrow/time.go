@@ -1,0 +1,42 @@
+package sqlrow
+
+import (
+	"math"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Times are columns of microseconds since 1970 in UTC; 0 is no time.
+
+// ToMicro returns the column's value.
+func ToMicro(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+// FromMicro returns the time in a column.
+func FromMicro(us int64) time.Time {
+	if us == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(us).UTC()
+}
+
+// NeverDue is later than any clock.
+const NeverDue = math.MaxInt64
+
+// DueAt is when the monitor asks about a row: at its next check, and never before
+// the end of its claim. It is [NeverDue] for a row that is not the monitor's.
+func DueAt(r store.Row) int64 {
+	switch {
+	case r.State == batch.Submitting:
+		return max(ToMicro(r.NextCheck), ToMicro(r.ClaimExpires))
+	case r.Monitored(r.NextCheck): // by its state, whenever
+		return ToMicro(r.NextCheck)
+	}
+	return NeverDue
+}

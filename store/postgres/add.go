@@ -1,0 +1,274 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Add is [store.BatchStore].Add.
+func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
+	const op = "add"
+	in, err := prepareAdd(batches)
+	if err != nil || len(in) == 0 {
+		return wrap(op, err)
+	}
+	return s.tx(ctx, op, func(ctx context.Context, t *session) error { return t.add(ctx, in) })
+}
+
+// addition is a batch that was checked before the database is asked for anything.
+type addition struct {
+	*batch.Batch
+	hash      [sha256.Size]byte
+	footprint []byte
+	at        int64 // the order key
+	seq       int64
+}
+
+func prepareAdd(batches []batch.Batch) ([]addition, error) {
+	in := make([]addition, len(batches))
+	for i := range batches {
+		if err := batches[i].Validate(); err != nil {
+			return nil, err
+		}
+		in[i] = addition{Batch: &batches[i], hash: batches[i].Hash(), footprint: sqlrow.EncodeFootprint(batches[i].Footprint)}
+	}
+	return in, nil
+}
+
+// What one statement inserts at most. More in one does not make it faster, and holds
+// more in memory here and there.
+const (
+	chunkRows  = 1000
+	chunkBytes = 2 << 20
+)
+
+func (t *session) add(ctx context.Context, in []addition) error {
+	if err := t.order(ctx, in); err != nil {
+		return err
+	}
+	// In the order of ids, so that two calls with the same ids wait for each other in
+	// one direction only.
+	sorted := make([]*addition, len(in))
+	for i := range in {
+		sorted[i] = &in[i]
+	}
+	slices.SortStableFunc(sorted, func(a, b *addition) int { return cmp.Compare(a.ID, b.ID) })
+	for len(sorted) > 0 {
+		n := chunk(sorted)
+		if err := t.addChunk(ctx, sorted[:n]); err != nil {
+			return err
+		}
+		sorted = sorted[n:]
+	}
+	return nil
+}
+
+// chunk is how many of the first go into one statement.
+func chunk(in []*addition) int {
+	size := 0
+	for i, a := range in {
+		size += sha256.Size + len(a.footprint) + len(a.Payload)
+		if i > 0 && (size > chunkBytes || i == chunkRows) {
+			return i
+		}
+	}
+	return len(in)
+}
+
+// order gives each batch its order key, max(clock, the lane's last + 1 us), 1 us
+// apart within the call, and its number.
+func (t *session) order(ctx context.Context, in []addition) error {
+	last := map[batch.ServiceID]int64{}
+	var lanes []batch.ServiceID
+	for _, a := range in {
+		if _, ok := last[a.Service]; !ok {
+			last[a.Service] = 0
+			lanes = append(lanes, a.Service)
+		}
+	}
+	type fact struct {
+		kind    int
+		service string
+		n       int64
+	}
+	facts, err := query(ctx, t, func(f *fact) []any { return []any{&f.kind, &f.service, &f.n} }, sqlBeforeAdd, texts(lanes), int64(len(in)))
+	if err != nil {
+		return err
+	}
+	var now int64
+	seqs := make([]int64, 0, len(in))
+	for _, f := range facts {
+		switch f.kind {
+		case 0:
+			now = f.n
+		case 1:
+			last[batch.ServiceID(f.service)] = f.n
+		default:
+			seqs = append(seqs, f.n)
+		}
+	}
+	latest := now - 1 // that this call gave out, in whatever lane
+	for i := range in {
+		latest = max(latest, last[in[i].Service]) + 1
+		in[i].at, in[i].seq = latest, seqs[i]
+		last[in[i].Service] = latest
+	}
+	return nil
+}
+
+func (t *session) addChunk(ctx context.Context, in []*addition) error {
+	added, err := t.insert(ctx, in)
+	if err != nil {
+		return err
+	}
+	if len(added) < len(in) {
+		if err := t.compareKnown(ctx, in, added); err != nil {
+			return err
+		}
+		in = slices.DeleteFunc(slices.Clone(in), func(a *addition) bool { return !added[a.seq] })
+	}
+	if len(in) == 0 {
+		return nil
+	}
+	if err := t.insertTransactions(ctx, in); err != nil {
+		return err
+	}
+	return t.queue(ctx, in)
+}
+
+// insert returns the numbers of those whose id was not known.
+func (t *session) insert(ctx context.Context, in []*addition) (map[int64]bool, error) {
+	size := 0
+	for _, a := range in {
+		size += len(a.hash) + len(a.footprint) + len(a.Payload)
+	}
+	bytes := make([]byte, 0, size)
+	at := make([]int64, len(in))
+	for i, a := range in {
+		at[i] = int64(len(bytes) + 1)
+		bytes = append(append(append(bytes, a.hash[:]...), a.footprint...), a.Payload...)
+	}
+	n := len(in)
+	seqs, err := query(ctx, t, value[int64], sqlInsertBatches,
+		intArray(n, func(i int) int64 { return in[i].seq }),
+		textArray(n, func(i int) string { return string(in[i].ID) }),
+		textArray(n, func(i int) string { return string(in[i].Service) }),
+		intArray(n, func(i int) int64 { return in[i].at }),
+		textArray(n, func(i int) string { return in[i].DataChangeID }),
+		textArray(n, func(i int) string { return in[i].SignerPublicKey }),
+		boolArray(n, func(i int) bool { return in[i].Trace }),
+		intArray(n, func(i int) int64 { return int64(in[i].Budget.Attempts) }),
+		boolArray(n, func(i int) bool { return in[i].Budget.EveryTry }),
+		ints(at),
+		intArray(n, func(i int) int64 { return int64(len(in[i].footprint)) }),
+		intArray(n, func(i int) int64 { return int64(len(in[i].Payload)) }),
+		bytes)
+	if err != nil {
+		return nil, err
+	}
+	added := make(map[int64]bool, len(seqs))
+	for _, seq := range seqs {
+		added[seq] = true
+	}
+	return added, nil
+}
+
+type knownCols struct {
+	seq         int64
+	id, service string
+	hash        []byte
+}
+
+func (k *knownCols) same(a *addition) error {
+	if k.service == string(a.Service) && string(k.hash) == string(a.hash[:]) {
+		return nil
+	}
+	return fmt.Errorf("%w: batch %s", batch.ErrConflict, a.Key())
+}
+
+// compareKnown compares those that were not added with what is stored.
+func (t *session) compareKnown(ctx context.Context, in []*addition, added map[int64]bool) error {
+	var ask []*addition
+	for _, a := range in {
+		if !added[a.seq] {
+			ask = append(ask, a)
+		}
+	}
+	rows, err := query(ctx, t, func(k *knownCols) []any { return []any{&k.id, &k.service, &k.hash} }, sqlKnown,
+		textArray(len(ask), func(i int) string { return string(ask[i].ID) }))
+	if err != nil {
+		return err
+	}
+	known := make(map[string]*knownCols, len(rows))
+	for i := range rows {
+		known[rows[i].id] = &rows[i]
+	}
+	for _, a := range ask {
+		k := known[string(a.ID)]
+		if k == nil {
+			return errMoved // pruned since
+		}
+		if err := k.same(a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *session) insertTransactions(ctx context.Context, in []*addition) error {
+	var seqs, positions []int64
+	var list []batch.Transaction
+	for _, a := range in {
+		for i, x := range a.Transactions {
+			seqs, positions, list = append(seqs, a.seq), append(positions, int64(i)), append(list, x)
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	n := len(list)
+	_, err := t.exec(ctx, sqlInsertTransactions, ints(seqs), ints(positions),
+		textArray(n, func(i int) string { return list[i].ID }),
+		textArray(n, func(i int) string { return list[i].FamilyName }),
+		textArray(n, func(i int) string { return list[i].FamilyVersion }),
+		textArray(n, func(i int) string { return list[i].SignerPublicKey }))
+	return err
+}
+
+// queue puts batches into their lanes, but not those that retention has removed: of
+// these nothing is kept but their tombstones.
+func (t *session) queue(ctx context.Context, in []*addition) error {
+	n := len(in)
+	pruned, err := query(ctx, t, func(k *knownCols) []any { return []any{&k.seq, &k.service, &k.hash} }, sqlQueue,
+		intArray(n, func(i int) int64 { return in[i].seq }),
+		textArray(n, func(i int) string { return string(in[i].Service) }),
+		intArray(n, func(i int) int64 { return in[i].at }),
+		textArray(n, func(i int) string { return string(in[i].ID) }), store.NewRow().Version)
+	if err != nil || len(pruned) == 0 {
+		return err
+	}
+	bySeq := make(map[int64]*addition, n)
+	for _, a := range in {
+		bySeq[a.seq] = a
+	}
+	remove := make([]int64, len(pruned))
+	for i := range pruned {
+		remove[i] = pruned[i].seq
+		if err := pruned[i].same(bySeq[pruned[i].seq]); err != nil {
+			return err
+		}
+	}
+	for _, statement := range [...]string{sqlPruneTransactions, sqlPruneBatches} {
+		if _, err := t.exec(ctx, statement, ints(remove)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,54 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// AddTx is Add in the application's own transaction, which must be one of this
+// database: the batches are stored when it commits, and are gone when it is rolled
+// back. After an error nothing of this call is part of the transaction, which may
+// go on. It is not repeated here: a serialization failure or deadlock is the
+// application's to repeat, with the whole of its transaction.
+//
+// However long the transaction stays open, it holds up nobody but those who add the
+// same ids. Its batches take their place in the lane by when they were added, but
+// behind what has been claimed before they became visible. A transaction above READ
+// COMMITTED gets an [*IsolationError]: see Options.AllowSnapshotTx. Wake the runner
+// after the commit.
+func (s *Store) AddTx(ctx context.Context, tx *sql.Tx, batches ...batch.Batch) error {
+	const op = "add in a transaction"
+	in, err := prepareAdd(batches)
+	if err != nil || len(in) == 0 {
+		return wrap(op, err)
+	}
+	t := &session{tx, s}
+	found, err := query(ctx, t, func(v *txSettings) []any { return []any{&v.isolation, &v.plans} }, sqlTxSettings)
+	if err != nil {
+		return wrap(op, err)
+	}
+	was := found[0]
+	if !s.o.AllowSnapshotTx && was.isolation != "read committed" && was.isolation != "read uncommitted" {
+		return wrap(op, &IsolationError{Level: was.isolation})
+	}
+	if err := s.check(ctx, t); err != nil {
+		return wrap(op, err)
+	}
+	// What is set behind a savepoint is undone with it, or below.
+	if _, err := tx.ExecContext(ctx, "SAVEPOINT dltbatch_add; SET LOCAL plan_cache_mode = force_custom_plan"); err != nil {
+		return wrap(op, err)
+	}
+	err = t.add(ctx, in)
+	free := context.WithoutCancel(ctx)
+	if err != nil {
+		_, undo := tx.ExecContext(free, "ROLLBACK TO SAVEPOINT dltbatch_add; RELEASE SAVEPOINT dltbatch_add")
+		return s.explain(ctx, op, errors.Join(err, undo))
+	}
+	_, err = tx.ExecContext(free, "RELEASE SAVEPOINT dltbatch_add; SET LOCAL plan_cache_mode = "+was.plans)
+	return wrap(op, err)
+}
+
+type txSettings struct{ isolation, plans string }

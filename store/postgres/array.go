@@ -1,0 +1,68 @@
+package postgres
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Arrays are sent as PostgreSQL's text for them, which every driver passes on as it
+// is and every protocol takes; a statement says of which type they are.
+
+func intArray(n int, at func(i int) int64) string {
+	b := append(make([]byte, 0, 2+n*8), '{')
+	for i := range n {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, at(i), 10)
+	}
+	return string(append(b, '}'))
+}
+
+func boolArray(n int, at func(i int) bool) string {
+	b := append(make([]byte, 0, 2+n*2), '{')
+	for i := range n {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if at(i) {
+			b = append(b, 't')
+		} else {
+			b = append(b, 'f')
+		}
+	}
+	return string(append(b, '}'))
+}
+
+func textArray(n int, at func(i int) string) string {
+	return nullTextArray(n, func(i int) (string, bool) { return at(i), true })
+}
+
+// nullTextArray holds NULL where at says false.
+func nullTextArray(n int, at func(i int) (string, bool)) string {
+	b := append(make([]byte, 0, 2+n*16), '{')
+	for i := range n {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		text, ok := at(i)
+		if !ok {
+			b = append(b, "NULL"...)
+			continue
+		}
+		b = append(b, '"')
+		if strings.ContainsAny(text, `"\`) {
+			text = arrayEscapes.Replace(text)
+		}
+		b = append(append(b, text...), '"')
+	}
+	return string(append(b, '}'))
+}
+
+var arrayEscapes = strings.NewReplacer(`"`, `\"`, `\`, `\\`)
+
+func ints(list []int64) string { return intArray(len(list), func(i int) int64 { return list[i] }) }
+
+func texts[T ~string](list []T) string {
+	return textArray(len(list), func(i int) string { return string(list[i]) })
+}

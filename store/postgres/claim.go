@@ -1,0 +1,187 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// freshLanes says that lanes have to be made before they can be locked.
+type freshLanes []batch.ServiceID
+
+func (f freshLanes) Error() string { return fmt.Sprintf("%d lanes were never claimed from", len(f)) }
+
+// Claim is [store.Engine].Claim: one transaction (design section 6). If choose
+// panics, nothing is claimed. If another transaction gets in its way choose is asked
+// again, and its earlier answer forgotten.
+func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
+	const op = "claim"
+	for try := 1; ; try++ {
+		var claimed store.Claimed
+		var fresh freshLanes
+		err := s.tx(ctx, op, func(ctx context.Context, t *session) (err error) {
+			// Lanes that appear while this goes on are found by the next claim.
+			claimed, fresh, err = t.claim(ctx, q, choose, try > 1)
+			if err == nil && len(fresh) > 0 {
+				return fresh
+			}
+			return err
+		})
+		if len(fresh) == 0 {
+			if err != nil {
+				return store.Claimed{}, err
+			}
+			return claimed, nil
+		}
+		if err := s.enlist(ctx, op, fresh); err != nil {
+			return store.Claimed{}, err
+		}
+	}
+}
+
+func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Choose, all bool) (out store.Claimed, fresh freshLanes, err error) {
+	q.Window = max(1, q.Window)
+	lanes, left := distinct(q.Lanes), q.Limit
+	var changed []*stored
+	for len(lanes) > 0 && left > 0 {
+		// Lanes are read together, but not many more than the limit lets through.
+		some := lanes[:min(len(lanes), max(left/q.Window, 8), 500)]
+		lanes = lanes[len(some):]
+		got, locked, unknown, us, err := t.lock(ctx, some)
+		if err != nil {
+			return out, nil, err
+		}
+		if len(unknown) > 0 && !all {
+			return out, unknown, nil
+		}
+		out.Locked = append(out.Locked, locked...)
+		now := sqlrow.FromMicro(us)
+		some = slices.DeleteFunc(slices.Clone(some), func(s batch.ServiceID) bool { return slices.Contains(locked, s) })
+		rows, err := t.windows(ctx, got, q.Window)
+		if err != nil {
+			return out, nil, err
+		}
+		for i, service := range some {
+			if left <= 0 {
+				out.Left = append(out.Left, some[i:]...)
+				break
+			}
+			if len(rows[service]) == 0 {
+				continue
+			}
+			lane, err := laneRows(rows[service])
+			if err != nil {
+				return out, nil, err
+			}
+			plan := store.PlanLane(service, lane, now, q, left, choose)
+			changed = append(changed, apply(plan.Changed, rows[service])...)
+			left -= plan.Claims
+			out.Runs = append(out.Runs, plan.Runs...)
+			if plan.More {
+				out.Left = append(out.Left, service)
+			}
+			out.NextReady = sooner(out.NextReady, plan.NextReady)
+		}
+	}
+	out.Left = append(out.Left, lanes...)
+	return out, nil, t.save(ctx, changed)
+}
+
+func distinct(lanes []batch.ServiceID) []batch.ServiceID {
+	seen := make(map[batch.ServiceID]struct{}, len(lanes))
+	once := make([]batch.ServiceID, 0, len(lanes))
+	for _, s := range lanes {
+		if _, twice := seen[s]; !twice {
+			seen[s] = struct{}{}
+			once = append(once, s)
+		}
+	}
+	return once
+}
+
+// windows reads what a claim sees of these lanes, each in order: what was attempted,
+// and then the first of what waits. They are two statements: nothing moves from the
+// one part to the other but by a claim, which would hold the lane.
+func (t *session) windows(ctx context.Context, services []batch.ServiceID, window int) (map[batch.ServiceID][]*stored, error) {
+	if len(services) == 0 {
+		return nil, nil
+	}
+	names := texts(services)
+	attempted, err := query(ctx, t, func(s *stored) []any {
+		return slices.Concat(s.batchCols.dest(), []any{&s.encodedFootprint}, s.rowCols.dest())
+	}, sqlAttempted, names)
+	if err != nil {
+		return nil, err
+	}
+	waiting, err := query(ctx, t, func(s *stored) []any {
+		return append(s.batchCols.dest(), &s.encodedFootprint, &s.version, &s.requeued)
+	}, sqlWaiting, names, int64(window))
+	if err != nil {
+		return nil, err
+	}
+	lanes := make(map[batch.ServiceID][]*stored, len(services))
+	for i := range attempted {
+		attempted[i].unpack()
+	}
+	appendInOrder(lanes, attempted, len(attempted))
+	for i := range waiting {
+		waiting[i].unpackWaiting()
+	}
+	appendInOrder(lanes, waiting, window)
+	return lanes, nil
+}
+
+// appendInOrder appends up to most rows to each lane.
+func appendInOrder(lanes map[batch.ServiceID][]*stored, rows []stored, most int) {
+	sorted := make([]*stored, len(rows))
+	for i := range rows {
+		sorted[i] = &rows[i]
+	}
+	slices.SortFunc(sorted, func(a, b *stored) int {
+		return cmp.Or(cmp.Compare(a.createdAt, b.createdAt), cmp.Compare(a.headerSignature, b.headerSignature))
+	})
+	taken := map[batch.ServiceID]int{}
+	for _, s := range sorted {
+		service := s.key().Service
+		if taken[service]++; taken[service] <= most {
+			lanes[service] = append(lanes[service], s)
+		}
+	}
+}
+
+func laneRows(found []*stored) ([]store.LaneRow, error) {
+	rows := make([]store.LaneRow, len(found))
+	for i, s := range found {
+		footprint, err := sqlrow.DecodeFootprint(s.encodedFootprint)
+		if err != nil {
+			return nil, fmt.Errorf("batch %s: %w", s.key(), err)
+		}
+		rows[i] = store.LaneRow{Ref: s.ref(), Row: s.now, Budget: s.budget(), Footprint: footprint}
+	}
+	return rows, nil
+}
+
+// apply gives the rows that were loaded what a plan makes of them, and returns those.
+func apply(changed []store.LaneRow, loaded []*stored) []*stored {
+	rows := make([]*stored, len(changed))
+	for i, r := range changed {
+		s := loaded[slices.IndexFunc(loaded, func(s *stored) bool { return s.seq == r.Ref.Row })]
+		s.now = r.Row
+		rows[i] = s
+	}
+	return rows
+}
+
+// sooner is the shorter of two times to wait; 0 is none.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || (b > 0 && b < a) {
+		return b
+	}
+	return a
+}

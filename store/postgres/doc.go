@@ -1,0 +1,33 @@
+// Package postgres is a [store.Store] in a PostgreSQL database (13 or later), over
+// the user's own *sql.DB. It imports no driver: lib/pq and pgx's database/sql driver
+// both pass everything, and no other feature of a driver is used than SQLState.
+//
+// Any number of stores and processes may use one schema. They wait for each other
+// only where they want the same batch: lanes that another holds are skipped, and an
+// application's open transaction with an AddTx holds up nobody but who adds the same id.
+//
+// # Transactions
+//
+// Every call is one READ COMMITTED transaction, short, and none spans a wait for
+// anything but the database. It sets plan_cache_mode for itself: a driver that
+// prepares statements while tables are empty is left with plans that read whole
+// tables, long after they have grown. Serialization failures and deadlocks are
+// repeated a few times before they are returned.
+//
+// # PgBouncer
+//
+// Nothing lives longer than a transaction: no session settings, advisory locks,
+// LISTEN or prepared statements of this package. So it works through PgBouncer in
+// transaction mode, if the driver, too, prepares nothing that outlives a
+// transaction: with pgx set default_query_exec_mode=exec (or simple_protocol) in the
+// data source name; with lib/pq set binary_parameters=yes, which Migrate needs.
+//
+// # Durability
+//
+// A nil error means that the transaction is committed, which is as durable as the
+// server's synchronous_commit and fsync make it. With synchronous_commit = off a
+// crash of the server may take back the last commits: an Add that returned nil may be
+// gone, and an attempt that was counted may be forgotten and made a second time. So
+// the first call refuses it, unless Options.AllowAsynchronousCommit says that this
+// does not matter.
+package postgres

@@ -1,0 +1,92 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// Errors about the schema.
+var (
+	// ErrNotMigrated means that the schema does not have the tables of this version:
+	// call [Store.Migrate] first.
+	ErrNotMigrated = errors.New("dltbatch: the database is not migrated: call Migrate")
+	// ErrNewerSchema means that a later version of this package has migrated the
+	// schema: use that version.
+	ErrNewerSchema = errors.New("dltbatch: the database was migrated by a newer version")
+)
+
+// SettingError says which setting of the database does not keep the promises of a store.
+type SettingError struct {
+	Setting string
+	Have    string
+	Want    string
+}
+
+// Error implements error.
+func (e *SettingError) Error() string {
+	return fmt.Sprintf("dltbatch: postgres: %s is %s, want %s", e.Setting, e.Have, e.Want)
+}
+
+// IsolationError refuses an application's transaction that may not see the end of a
+// lane. Begin it with READ COMMITTED, or see Options.AllowSnapshotTx.
+type IsolationError struct {
+	Level string // of the transaction, as PostgreSQL calls it
+}
+
+// Error implements error.
+func (e *IsolationError) Error() string {
+	return "dltbatch: postgres: the transaction is " + e.Level + ", want read committed"
+}
+
+// errMoved means that a row is not as it was read: the transaction is begun again.
+var errMoved = errors.New("another transaction was faster")
+
+// wrap says which operation failed.
+func wrap(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("postgres: %s: %w", op, err)
+}
+
+// sqlState is the five characters that PostgreSQL classifies an error by, or "".
+func sqlState(err error) string {
+	var s interface{ SQLState() string }
+	if errors.As(err, &s) {
+		return s.SQLState()
+	}
+	return ""
+}
+
+// States of PostgreSQL (its documentation, appendix A).
+const (
+	serializationFailure = "40001"
+	deadlockDetected     = "40P01"
+	undefinedTable       = "42P01"
+	undefinedColumn      = "42703"
+	invalidSchemaName    = "3F000"
+)
+
+// again reports whether the transaction did nothing and may be begun again.
+func again(err error) bool {
+	if errors.Is(err, errMoved) {
+		return true
+	}
+	switch sqlState(err) {
+	case serializationFailure, deadlockDetected:
+		return true
+	}
+	return false
+}
+
+// expected reports whether an error is an answer of this package rather than of the database.
+func expected(err error) bool {
+	for _, e := range []error{batch.ErrInvalidInput, batch.ErrConflict, batch.ErrNotFound, batch.ErrInDoubt, batch.ErrNotAllowed} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}

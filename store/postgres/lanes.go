@@ -1,0 +1,71 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Lanes is [store.Engine].Lanes.
+func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) (lanes []batch.ServiceID, err error) {
+	err = s.tx(ctx, "list lanes", func(ctx context.Context, t *session) error {
+		if q.Start {
+			lanes, err = query(ctx, t, value[batch.ServiceID], sqlLanesFirst, int64(q.Limit))
+		} else {
+			lanes, err = query(ctx, t, value[batch.ServiceID], sqlLanesAfter, int64(q.Limit), string(q.After))
+		}
+		return err
+	})
+	return lanes, err
+}
+
+// lock takes the lanes that no other claim holds. Of the rest it returns those that
+// are held, and those that have batches and were never claimed from.
+func (t *session) lock(ctx context.Context, lanes []batch.ServiceID) (got, locked, fresh []batch.ServiceID, now int64, err error) {
+	type lane struct {
+		service batch.ServiceID
+		clock   int64
+	}
+	rows, err := query(ctx, t, func(l *lane) []any { return []any{&l.service, &l.clock} }, sqlLockLanes, texts(lanes))
+	if err != nil {
+		return nil, nil, nil, 0, err
+	}
+	mine := make(map[batch.ServiceID]bool, len(rows))
+	for _, l := range rows {
+		mine[l.service] = true
+		got = append(got, l.service)
+		now = max(now, l.clock)
+	}
+	if len(rows) == len(lanes) {
+		return got, nil, nil, now, nil
+	}
+	missing := slices.DeleteFunc(slices.Clone(lanes), func(s batch.ServiceID) bool { return mine[s] })
+	type standing struct {
+		service     batch.ServiceID
+		there, open bool
+	}
+	others, err := query(ctx, t, func(l *standing) []any { return []any{&l.service, &l.there, &l.open} }, sqlLanesThere, texts(missing))
+	if err != nil {
+		return nil, nil, nil, 0, err
+	}
+	for _, l := range others {
+		switch {
+		case l.there:
+			locked = append(locked, l.service)
+		case l.open:
+			fresh = append(fresh, l.service)
+		}
+	}
+	return got, locked, fresh, now, nil
+}
+
+// enlist makes the rows that claims lock, in a transaction of its own, so that no
+// other claim waits for this one.
+func (s *Store) enlist(ctx context.Context, op string, lanes []batch.ServiceID) error {
+	return s.tx(ctx, op, func(ctx context.Context, t *session) error {
+		_, err := t.exec(ctx, sqlNewLanes, texts(lanes))
+		return err
+	})
+}

@@ -1,0 +1,172 @@
+-- Names follow spec/000 where it names something. {name} stands for a table in the
+-- store's schema, with its prefix. Times are microseconds since 1970 in UTC on the
+-- database's clock; 0 is no time. Ids and services are compared as bytes: COLLATE "C".
+--
+-- There are no foreign keys: the check of each would lock and so rewrite the row it
+-- points to, and all rows of a batch are written and removed by the same statements.
+
+-- +goose Up
+
+-- seq names a batch inside this schema. It says nothing about order.
+CREATE SEQUENCE {batch_seq};
+
+-- What never changes. created_at is the batch's place in its lane; ties break by
+-- header_signature.
+CREATE TABLE {batches} (
+    seq               bigint   NOT NULL PRIMARY KEY,
+    header_signature  text     COLLATE "C" NOT NULL,
+    service_id        text     COLLATE "C" NOT NULL,
+    created_at        bigint   NOT NULL,
+    data_change_id    text     NOT NULL,
+    signer_public_key text     NOT NULL,
+    trace             boolean  NOT NULL,
+    payload_hash      bytea    NOT NULL, -- SHA-256 of serialized_batch
+    budget_attempts   bigint   NOT NULL,
+    budget_every_try  boolean  NOT NULL,
+    footprint         bytea,             -- NULL: nothing declared
+    serialized_batch  bytea    NOT NULL
+) WITH (
+    -- Rows are only added and, much later, removed in order of age: what is left to
+    -- vacuum is the visibility map, and a fifth of a large table is too late for it.
+    autovacuum_vacuum_insert_scale_factor = 0.05,
+    autovacuum_vacuum_scale_factor = 0.05
+);
+-- Signed bytes hardly compress: do not try.
+ALTER TABLE {batches} ALTER COLUMN serialized_batch SET STORAGE EXTERNAL;
+CREATE UNIQUE INDEX {.batches_id} ON {batches} (header_signature);
+-- Add reads the end of a lane here, and List a lane in order.
+CREATE INDEX {.batches_lane} ON {batches} (service_id, created_at);
+CREATE INDEX {.batches_created} ON {batches} (created_at);
+
+CREATE TABLE {transactions} (
+    batch_seq         bigint  NOT NULL,
+    position          integer NOT NULL,
+    header_signature  text    COLLATE "C" NOT NULL,
+    family_name       text    NOT NULL,
+    family_version    text    NOT NULL,
+    signer_public_key text    NOT NULL,
+    PRIMARY KEY (batch_seq, position)
+);
+
+-- One row for each lane that was ever claimed from. A claim holds its lock. Nothing
+-- else touches it, so that an application's open transaction holds up no claim.
+CREATE TABLE {services} (
+    service_id text COLLATE "C" NOT NULL PRIMARY KEY
+);
+
+-- Open batches that were never attempted: a queue with rows as narrow as they get.
+-- A first claim deletes here and inserts below, which writes less than an update
+-- would that moves a row into a partial index on its attempts: that would have to
+-- write into every index of the table.
+CREATE TABLE {waiting_batches} (
+    service_id text    COLLATE "C" NOT NULL,
+    created_at bigint  NOT NULL,
+    seq        bigint  NOT NULL,
+    version    bigint  NOT NULL,
+    requeued   boolean NOT NULL,
+    PRIMARY KEY (service_id, created_at, seq)
+) WITH (
+    -- Claims read the front of each lane, where the deleted rows are. The part of the
+    -- table's size keeps the vacuum of a long backlog's index from running all the time.
+    autovacuum_vacuum_threshold = 2000,
+    autovacuum_vacuum_scale_factor = 0.02,
+    autovacuum_vacuum_cost_delay = 0,
+    autovacuum_analyze_threshold = 2000,
+    autovacuum_analyze_scale_factor = 0.05
+);
+
+-- Open batches that were ever attempted: as large as what is under way. No index
+-- holds a column that changes, so that all updates stay in their page (HOT).
+CREATE TABLE {attempted_batches} (
+    seq                      bigint   NOT NULL PRIMARY KEY,
+    service_id               text     COLLATE "C" NOT NULL,
+    created_at               bigint   NOT NULL,
+    state                    smallint NOT NULL,
+    version                  bigint   NOT NULL,
+    attempt                  bigint   NOT NULL,
+    spent                    bigint   NOT NULL,
+    failures                 bigint   NOT NULL,
+    claim_expires            bigint   NOT NULL,
+    not_before               bigint   NOT NULL,
+    next_check               bigint   NOT NULL,
+    due_at                   bigint   NOT NULL, -- when the monitor asks; the largest bigint: it does not
+    asked_at                 bigint   NOT NULL,
+    last_post                bigint   NOT NULL,
+    settles_at               bigint   NOT NULL,
+    doubt_attempt            bigint   NOT NULL,
+    doubt_since              bigint   NOT NULL,
+    resend_until             bigint   NOT NULL,
+    resends                  bigint   NOT NULL,
+    refused                  boolean  NOT NULL,
+    requeued                 boolean  NOT NULL,
+    submission_error         text,              -- NULL: none
+    submission_error_message text     NOT NULL,
+    decision                 text     NOT NULL,
+    receipts                 integer  NOT NULL  -- how many transaction_receipts there are
+) WITH (
+    -- Half of each page is left for the next versions of its rows.
+    fillfactor = 50,
+    -- It is small and all of it changes: clean it after so many rows, whatever its
+    -- size, and do not dawdle.
+    autovacuum_vacuum_threshold = 2000,
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_cost_delay = 0,
+    autovacuum_analyze_threshold = 2000,
+    autovacuum_analyze_scale_factor = 0
+);
+CREATE INDEX {.attempted_batches_lane} ON {attempted_batches} (service_id, created_at);
+
+-- Written once, when a batch becomes final.
+CREATE TABLE {outcomes} (
+    seq                      bigint   NOT NULL PRIMARY KEY,
+    state                    smallint NOT NULL,
+    version                  bigint   NOT NULL,
+    attempt                  bigint   NOT NULL,
+    spent                    bigint   NOT NULL,
+    failures                 bigint   NOT NULL,
+    asked_at                 bigint   NOT NULL,
+    last_post                bigint   NOT NULL,
+    settles_at               bigint   NOT NULL,
+    final_at                 bigint   NOT NULL,
+    requeued                 boolean  NOT NULL,
+    submission_error         text,
+    submission_error_message text     NOT NULL,
+    receipts                 integer  NOT NULL
+);
+CREATE INDEX {.outcomes_final} ON {outcomes} (final_at);
+
+CREATE TABLE {transaction_receipts} (
+    batch_seq      bigint  NOT NULL,
+    position       integer NOT NULL,
+    transaction_id text    NOT NULL,
+    result_valid   boolean NOT NULL,
+    error_message  text    NOT NULL,
+    error_data     bytea   NOT NULL,
+    PRIMARY KEY (batch_seq, position)
+);
+
+-- What is kept of batches that retention removed.
+CREATE TABLE {tombstones} (
+    header_signature text   COLLATE "C" NOT NULL PRIMARY KEY,
+    service_id       text   COLLATE "C" NOT NULL,
+    payload_hash     bytea  NOT NULL,
+    pruned_at        bigint NOT NULL
+);
+
+-- The one ledger that this schema belongs to.
+CREATE TABLE {ledger} (
+    id   smallint NOT NULL PRIMARY KEY CHECK (id = 1),
+    name text     NOT NULL
+);
+
+-- +goose Down
+DROP TABLE {ledger};
+DROP TABLE {tombstones};
+DROP TABLE {transaction_receipts};
+DROP TABLE {outcomes};
+DROP TABLE {attempted_batches};
+DROP TABLE {waiting_batches};
+DROP TABLE {services};
+DROP TABLE {transactions};
+DROP TABLE {batches};
+DROP SEQUENCE {batch_seq};

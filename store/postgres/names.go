@@ -1,0 +1,59 @@
+package postgres
+
+import (
+	"fmt"
+	"regexp"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// DefaultSchema is where the tables are if Options.Schema is "".
+const DefaultSchema = "dltbatch"
+
+// maxPrefix leaves room for the longest name, transaction_receipts_pkey, in the 63
+// bytes that PostgreSQL keeps of one.
+const maxPrefix = 30
+
+var identifier = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+
+// names turns the names in this package's statements into those in the database.
+type names struct{ schema, prefix string }
+
+func newNames(o Options) (names, error) {
+	n := names{o.Schema, o.Prefix}
+	if n.schema == "" {
+		n.schema = DefaultSchema
+	}
+	if !identifier.MatchString(n.schema) {
+		return n, &batch.InputError{Field: "Options.Schema", Value: batch.Excerpt(n.schema, 80), Want: "lower-case letters, digits and underscores, at most 63 bytes"}
+	}
+	if n.prefix != "" && (!identifier.MatchString(n.prefix) || len(n.prefix) > maxPrefix) {
+		return n, &batch.InputError{Field: "Options.Prefix", Value: batch.Excerpt(n.prefix, 80), Want: fmt.Sprintf("lower-case letters, digits and underscores, at most %d bytes", maxPrefix)}
+	}
+	return n, nil
+}
+
+// table is the quoted name of a table with its schema.
+func (n names) table(name string) string { return `"` + n.schema + `"."` + n.prefix + name + `"` }
+
+// token is a name in a statement: {table}, or {.index}, which has no schema.
+var token = regexp.MustCompile(`\{\.?[a-z_]+\}`)
+
+func (n names) fill(statement string) string {
+	return token.ReplaceAllStringFunc(statement, func(t string) string {
+		if t[1] == '.' {
+			return `"` + n.prefix + t[2:len(t)-1] + `"`
+		}
+		return n.table(t[1 : len(t)-1])
+	})
+}
+
+// sql is a statement of this package as the database gets it.
+func (s *Store) sql(statement string) string {
+	if filled, ok := s.queries.Load(statement); ok {
+		return filled.(string)
+	}
+	filled := s.names.fill(statement)
+	s.queries.Store(statement, filled)
+	return filled
+}

@@ -1,0 +1,54 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/dltbatch/dltbatch/store"
+)
+
+type payloadCols struct {
+	batchCols
+	payload []byte
+}
+
+// Payloads is [store.Engine].Payloads.
+func (s *Store) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error) {
+	if len(refs) == 0 {
+		return [][]byte{}, nil
+	}
+	var payloads [][]byte
+	err := s.tx(ctx, "load payloads", func(ctx context.Context, t *session) error {
+		payloads = make([][]byte, len(refs))
+		seqs, err := t.seqs(ctx, len(refs), func(i int) store.Ref { return refs[i] })
+		if err != nil {
+			return err
+		}
+		rows, err := query(ctx, t, func(p *payloadCols) []any {
+			return []any{&p.seq, &p.headerSignature, &p.serviceID, &p.payload}
+		}, sqlPayloads, ints(seqs))
+		if err != nil {
+			return err
+		}
+		bySeq := make(map[int64]*payloadCols, len(rows))
+		for i := range rows {
+			bySeq[rows[i].seq] = &rows[i]
+		}
+		used := make(map[int64]bool, len(rows))
+		for i, seq := range seqs {
+			p := bySeq[seq]
+			if p == nil || p.key() != refs[i].Key {
+				continue
+			}
+			payloads[i] = p.payload
+			if used[seq] { // asked for twice: bytes of its own each time
+				payloads[i] = append([]byte(nil), p.payload...)
+			}
+			used[seq] = true
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return payloads, nil
+}

@@ -1,0 +1,129 @@
+package postgres
+
+import (
+	"context"
+	"strings"
+
+	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Record is [store.Engine].Record. The outcomes of a call are one transaction. Where
+// the database refuses what one of them holds, they are written in halves, until
+// that one is alone and Bad.
+func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
+	if len(outcomes) == 0 {
+		return nil, nil
+	}
+	clean := make([]store.Outcome, len(outcomes))
+	for i, o := range outcomes {
+		clean[i] = sqlrow.Sanitise(o)
+	}
+	return s.recordParts(ctx, clean)
+}
+
+func (s *Store) recordParts(ctx context.Context, outcomes []store.Outcome) (applied []store.Applied, err error) {
+	err = s.tx(ctx, "record", func(ctx context.Context, t *session) (err error) {
+		applied, err = t.record(ctx, outcomes)
+		return err
+	})
+	switch {
+	case err == nil:
+		return applied, nil
+	case !refused(err):
+		return nil, err
+	case len(outcomes) == 1:
+		return []store.Applied{{Ref: outcomes[0].Ref, Result: store.Bad, Err: err}}, nil
+	}
+	half := len(outcomes) / 2
+	for _, part := range [...][]store.Outcome{outcomes[:half], outcomes[half:]} {
+		a, err := s.recordParts(ctx, part)
+		if err != nil {
+			return nil, err
+		}
+		applied = append(applied, a...)
+	}
+	return applied, nil
+}
+
+// refused reports whether the database does not take what it was given: its classes
+// of data exceptions, violated constraints and exceeded limits.
+func refused(err error) bool {
+	state := sqlState(err)
+	return strings.HasPrefix(state, "22") || strings.HasPrefix(state, "23") || strings.HasPrefix(state, "54")
+}
+
+func (t *session) record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
+	seqs, err := t.seqs(ctx, len(outcomes), func(i int) store.Ref { return outcomes[i].Ref })
+	if err != nil {
+		return nil, err
+	}
+	found, us, err := t.load(ctx, known(seqs))
+	if err != nil {
+		return nil, err
+	}
+	if err := t.loadAgain(ctx, outcomes, seqs, found); err != nil {
+		return nil, err
+	}
+	now := sqlrow.FromMicro(us)
+	applied := make([]store.Applied, len(outcomes))
+	for i, o := range outcomes {
+		s := found[seqs[i]]
+		if s == nil || s.key() != o.Key {
+			applied[i] = store.Applied{Ref: o.Ref, Result: store.Gone}
+			continue
+		}
+		o.Row = s.seq
+		s.now, applied[i] = s.now.Apply(o, now)
+	}
+	all := make([]*stored, 0, len(found))
+	for _, s := range found {
+		all = append(all, s)
+	}
+	return applied, t.save(ctx, all)
+}
+
+// known leaves the zeros out, and what occurs twice.
+func known(seqs []int64) []int64 {
+	once := make([]int64, 0, len(seqs))
+	seen := make(map[int64]struct{}, len(seqs))
+	for _, seq := range seqs {
+		if _, twice := seen[seq]; seq != 0 && !twice {
+			seen[seq] = struct{}{}
+			once = append(once, seq)
+		}
+	}
+	return once
+}
+
+// loadAgain looks for batches that were removed and added again since the outcome's
+// ref was handed out. A commit is a fact about the id, whichever row it has.
+func (t *session) loadAgain(ctx context.Context, outcomes []store.Outcome, seqs []int64, found map[int64]*stored) error {
+	var at []int
+	for i, o := range outcomes {
+		if s := found[seqs[i]]; o.Finding == store.IsCommitted && o.Row != 0 && (s == nil || s.key() != o.Key) {
+			at = append(at, i)
+		}
+	}
+	if len(at) == 0 {
+		return nil
+	}
+	anew, err := t.seqs(ctx, len(at), func(i int) store.Ref { return store.Ref{Key: outcomes[at[i]].Key} })
+	if err != nil {
+		return err
+	}
+	var load []int64
+	for i, seq := range anew {
+		if seqs[at[i]] = seq; seq != 0 && found[seq] == nil {
+			load = append(load, seq)
+		}
+	}
+	if len(load) == 0 {
+		return nil
+	}
+	more, _, err := t.load(ctx, known(load))
+	for seq, s := range more {
+		found[seq] = s
+	}
+	return err
+}

@@ -1,0 +1,150 @@
+package postgres
+
+import (
+	"database/sql"
+	"fmt"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// batchCols is what never changes of a batch, as the rules need it.
+type batchCols struct {
+	seq              int64
+	headerSignature  string
+	serviceID        string
+	createdAt        int64
+	dataChangeID     string
+	budgetAttempts   int
+	budgetEveryTry   bool
+	encodedFootprint []byte // only where a claim reads it
+}
+
+// dest is where colsBatch goes.
+func (c *batchCols) dest() []any {
+	return []any{&c.seq, &c.headerSignature, &c.serviceID, &c.createdAt, &c.dataChangeID, &c.budgetAttempts, &c.budgetEveryTry}
+}
+
+func (c *batchCols) key() batch.Key {
+	return batch.Key{Service: batch.ServiceID(c.serviceID), ID: batch.ID(c.headerSignature)}
+}
+
+func (c *batchCols) ref() store.Ref { return store.Ref{Key: c.key(), Row: c.seq} }
+
+func (c *batchCols) budget() batch.Budget {
+	return batch.Budget{Attempts: c.budgetAttempts, EveryTry: c.budgetEveryTry}
+}
+
+// rowCols is a store.Row: what a table does not have stays zero.
+type rowCols struct {
+	state, version, attempt, spent, failures                                int64
+	claimExpires, notBefore, nextCheck, askedAt, lastPost, settlesAt, final int64
+	doubtAttempt, doubtSince, resendUntil, resends                          int64
+	refused, requeued                                                       bool
+	kind                                                                    sql.NullString
+	message, decision                                                       string
+	receipts                                                                int
+}
+
+// dest is where colsRow goes.
+func (c *rowCols) dest() []any {
+	return []any{
+		&c.state, &c.version, &c.attempt, &c.spent, &c.failures, &c.claimExpires, &c.notBefore, &c.nextCheck, &c.askedAt,
+		&c.lastPost, &c.settlesAt, &c.doubtAttempt, &c.doubtSince, &c.resendUntil, &c.resends, &c.refused, &c.requeued,
+		&c.kind, &c.message, &c.decision, &c.receipts,
+	}
+}
+
+// outcomeDest is where colsOutcome goes.
+func (c *rowCols) outcomeDest() []any {
+	return []any{
+		&c.state, &c.version, &c.attempt, &c.spent, &c.failures, &c.askedAt, &c.lastPost, &c.settlesAt, &c.final,
+		&c.requeued, &c.kind, &c.message, &c.receipts,
+	}
+}
+
+func (c *rowCols) row() store.Row {
+	r := store.Row{
+		State: batch.State(c.state), Version: c.version, Attempt: int(c.attempt), Spent: int(c.spent), Failures: int(c.failures),
+		ClaimExpires: sqlrow.FromMicro(c.claimExpires), NotBefore: sqlrow.FromMicro(c.notBefore),
+		NextCheck: sqlrow.FromMicro(c.nextCheck), AskedAt: sqlrow.FromMicro(c.askedAt), LastPost: sqlrow.FromMicro(c.lastPost),
+		SettlesAt: sqlrow.FromMicro(c.settlesAt), FinalAt: sqlrow.FromMicro(c.final), DoubtAttempt: int(c.doubtAttempt),
+		DoubtSince: sqlrow.FromMicro(c.doubtSince), ResendUntil: sqlrow.FromMicro(c.resendUntil), Resends: int(c.resends),
+		Refused: c.refused, Requeued: c.requeued, Decision: c.decision,
+	}
+	if c.kind.Valid {
+		r.Error = &batch.SubmissionError{Kind: batch.ErrorKind(c.kind.String), Message: c.message}
+	}
+	return r
+}
+
+// place is the table that a batch's row is in.
+type place uint8
+
+const (
+	inWaiting place = iota + 1
+	inAttempted
+	inOutcomes
+)
+
+func placeOf(r store.Row) place {
+	switch {
+	case r.Final():
+		return inOutcomes
+	case r.Attempted():
+		return inAttempted
+	}
+	return inWaiting
+}
+
+// stored is a batch as it was loaded, and its row as it is now.
+type stored struct {
+	batchCols
+	rowCols
+	clock    int64 // where the statement read it
+	askedWas int64 // before a lease
+
+	now        store.Row
+	was        store.Row // as the database has it; its receipts are loaded
+	inDatabase int       // how many transaction_receipts there are
+}
+
+// unpack makes the row of the columns.
+func (s *stored) unpack() {
+	s.was = s.row()
+	s.now, s.inDatabase = s.was, s.rowCols.receipts
+}
+
+// unpackWaiting makes the row of a batch that was never attempted, of which the
+// table has two columns.
+func (s *stored) unpackWaiting() {
+	s.was = store.NewRow()
+	s.was.Version, s.was.Requeued = s.version, s.requeued
+	s.now = s.was
+}
+
+// checkWaiting makes sure that those two columns are all there is.
+func checkWaiting(r store.Row) error {
+	r.Error, r.Receipts = nil, nil // not comparable; requeuing clears them
+	want := store.NewRow()
+	want.Version, want.Requeued = r.Version, r.Requeued
+	if fmt.Sprint(r) != fmt.Sprint(want) {
+		return fmt.Errorf("a row that was never attempted, and is %+v", r)
+	}
+	return nil
+}
+
+func (s *stored) record() batch.Record {
+	r := s.now.Record(s.key())
+	r.Budget, r.DataChangeID, r.CreatedAt = s.budget(), s.dataChangeID, sqlrow.FromMicro(s.createdAt)
+	return r
+}
+
+func storedDest(s *stored) []any { return append(s.batchCols.dest(), s.rowCols.dest()...) }
+
+func lockedDest(s *stored) []any { return append(storedDest(s), &s.clock) }
+
+func waitingDest(s *stored) []any { return append(s.batchCols.dest(), &s.version, &s.requeued) }
+
+func outcomeDest(s *stored) []any { return append(s.batchCols.dest(), s.outcomeDest()...) }

@@ -1,0 +1,214 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+)
+
+// conn is what *sql.Conn and *sql.Tx have in common.
+type conn interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// session is one connection in a transaction.
+type session struct {
+	conn
+	s *Store
+}
+
+func (t *session) exec(ctx context.Context, statement string, args ...any) (int64, error) {
+	res, err := t.ExecContext(ctx, t.s.sql(statement), args...)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
+
+// query returns what a statement finds. dest says where the columns of one row go.
+func query[T any](ctx context.Context, t *session, dest func(*T) []any, statement string, args ...any) ([]T, error) {
+	return queryText(ctx, t, dest, t.s.sql(statement), args...)
+}
+
+// queryText is query with a statement that was filled in already.
+func queryText[T any](ctx context.Context, t *session, dest func(*T) []any, text string, args ...any) (found []T, err error) {
+	rows, err := t.QueryContext(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	var into []any
+	var one T
+	for rows.Next() {
+		if into == nil {
+			into = dest(&one)
+		}
+		var zero T
+		one = zero // a column may be NULL, and bytes must not be shared
+		if err := rows.Scan(into...); err != nil {
+			return nil, err
+		}
+		found = append(found, one)
+	}
+	return found, rows.Err()
+}
+
+// value is the dest of a statement with one column.
+func value[T any](v *T) []any { return []any{v} }
+
+// get reads the one value that a statement finds.
+func get[T any](ctx context.Context, t *session, statement string, args ...any) (v T, ok bool, err error) {
+	found, err := query(ctx, t, value[T], statement, args...)
+	if err != nil || len(found) == 0 {
+		return v, false, err
+	}
+	return found[0], true, nil
+}
+
+// now reads the database's clock, in microseconds.
+func (t *session) now(ctx context.Context) (int64, error) {
+	us, _, err := get[int64](ctx, t, sqlNow)
+	if err != nil {
+		return 0, fmt.Errorf("read the clock: %w", err)
+	}
+	return us, nil
+}
+
+// How often a transaction that another one got in the way of is begun again.
+const retries = 8
+
+// tx runs do in a transaction, again if others got in its way, and commits.
+func (s *Store) tx(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
+	var b backoff.BackOff
+	for {
+		err := s.once(ctx, do)
+		if err == nil || !again(err) || ctx.Err() != nil {
+			return s.explain(ctx, op, err)
+		}
+		if b == nil {
+			b = backoff.WithMaxRetries(backoff.NewExponentialBackOff(
+				backoff.WithInitialInterval(time.Millisecond), backoff.WithMaxInterval(100*time.Millisecond)), retries)
+		}
+		pause := b.NextBackOff()
+		if pause == backoff.Stop {
+			return wrap(op, err)
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return wrap(op, errors.Join(ctx.Err(), err))
+		}
+	}
+}
+
+// once runs do in one transaction. A panic of do passes through after the rollback.
+func (s *Store) once(ctx context.Context, do func(ctx context.Context, t *session) error) error {
+	c, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	done := false
+	defer func() {
+		if !done {
+			rollback(ctx, c)
+		}
+		_ = c.Close() // gives it back to the pool; nothing can be lost by now
+	}()
+	t := &session{c, s}
+	if err := s.check(ctx, t); err != nil {
+		return err
+	}
+	if err := do(ctx, t); err != nil {
+		return err
+	}
+	if _, err := c.ExecContext(ctx, "COMMIT"); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	done = true
+	return nil
+}
+
+// beginSQL is one message to the server. What it sets ends with the transaction.
+// plan_cache_mode is explained in the package comment; a statement that costs
+// milliseconds gains nothing from being compiled.
+const beginSQL = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL jit = off"
+
+// begin returns a connection in a transaction. As database/sql does, it tries
+// another one when the pool's had been closed by the server.
+func (s *Store) begin(ctx context.Context) (*sql.Conn, error) {
+	for try := 1; ; try++ {
+		c, err := s.db.Conn(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if _, err = c.ExecContext(ctx, beginSQL); err == nil {
+			return c, nil
+		}
+		rollback(ctx, c)
+		_ = c.Close()
+		if try == 3 || !errors.Is(err, driver.ErrBadConn) {
+			return nil, fmt.Errorf("begin: %w", err)
+		}
+	}
+}
+
+// rollbackFor is how long a rollback may take before the connection is given up.
+const rollbackFor = 5 * time.Second
+
+// rollback ends the transaction whatever happened. A connection that may still be
+// in one does not go back to the pool.
+func rollback(ctx context.Context, c *sql.Conn) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackFor)
+	defer cancel()
+	if _, err := c.ExecContext(ctx, "ROLLBACK"); err != nil {
+		_ = c.Raw(func(any) error { return driver.ErrBadConn }) // which closes it, and is its error
+	}
+}
+
+// check asks the database once whether it keeps what a store promises.
+func (s *Store) check(ctx context.Context, t *session) error {
+	if s.checked.Load() {
+		return nil
+	}
+	type settings struct{ encoding, commit string }
+	found, err := query(ctx, t, func(v *settings) []any { return []any{&v.encoding, &v.commit} }, sqlSettings)
+	if err != nil {
+		return err
+	}
+	switch v := found[0]; {
+	case v.encoding != "UTF8":
+		return &SettingError{Setting: "server_encoding", Have: v.encoding, Want: "UTF8"}
+	case v.commit == "off" && !s.o.AllowAsynchronousCommit:
+		return &SettingError{Setting: "synchronous_commit", Have: v.commit, Want: "on"}
+	}
+	have, err := t.version(ctx)
+	switch {
+	case err != nil:
+		return err
+	case have < schemaVersion:
+		return fmt.Errorf("%w: schema %q is at version %d of %d", ErrNotMigrated, s.names.schema, have, schemaVersion)
+	case have > schemaVersion:
+		return fmt.Errorf("%w: schema %q is at version %d, this is %d", ErrNewerSchema, s.names.schema, have, schemaVersion)
+	}
+	s.checked.Store(true)
+	return nil
+}
+
+// explain wraps an error. Where tables are missing that were there before, the next
+// call looks again, and says so.
+func (s *Store) explain(ctx context.Context, op string, err error) error {
+	switch sqlState(err) {
+	case undefinedTable, undefinedColumn, invalidSchemaName:
+		s.checked.Store(false)
+		return fmt.Errorf("postgres: %s: %w: %w", op, ErrNotMigrated, err)
+	}
+	return wrap(op, err)
+}
