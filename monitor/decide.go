@@ -133,6 +133,8 @@ func (d *decider) invalid() Verdict {
 		return d.wait(d.f.SettleLeft)
 	case d.f.State == batch.Invalid:
 		return d.found(store.Settled)
+	case d.f.Refused && d.f.State == batch.Submitting && d.k.Status.Attempt > d.f.DoubtAttempt && d.f.DoubtAttempt != 0:
+		return d.noTrace() // that is recorded; what is open is an earlier attempt
 	}
 	v := d.found(store.IsInvalid)
 	v.Outcome.Settle = d.t.Settle
@@ -155,6 +157,9 @@ func (d *decider) failed() Verdict {
 	st := d.k.Status
 	if d.f.State == batch.Invalid || (st.Attempt != 0 && st.Attempt != d.f.Attempt) {
 		return d.stuckOr("the ledger speaks of another attempt")
+	}
+	if d.f.State == batch.Submitting && (d.f.Refused || (d.f.Ended && d.f.Failures > 0)) {
+		return d.noTrace() // that is recorded; what is open is an earlier attempt
 	}
 	v := d.found(store.Failed)
 	v.Outcome.Spend = true
@@ -205,6 +210,11 @@ func (d *decider) noTrace() Verdict {
 			return d.stuckOr("not found, and a second resend must wait")
 		}
 		return d.found(store.NoTrace)
+	}
+	if !f.Ended { // where a duplicate would be executed, no clock but this process's own is trusted
+		if late := d.r.TTL + t.LateArrival - d.k.Seen; late > 0 {
+			return d.wait(late)
+		}
 	}
 	if t.Resolves {
 		return Verdict{Resolve: true, Next: d.next()}

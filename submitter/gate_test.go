@@ -84,6 +84,8 @@ func TestOnlyTheProbeSpeaksForAClosedGate(t *testing.T) {
 		assert.False(t, closed || opened)
 		assert.Equal(t, probePause, g.closed(now), "the probe is still under way")
 		barredAt(t, g, now.Add(time.Hour))
+		g.leave(true, fine, 0, now)
+		assert.Equal(t, 2, g.room(now), "and it is no more pressure than there was")
 	}
 }
 

@@ -27,21 +27,20 @@ func Judge(c store.Claim, err error, r Rules) store.Outcome {
 	switch kind {
 	case "":
 		o.Finding = store.Accepted
-		o.Spend = c.Budget.EveryTry
 	case batch.KindRejected:
-		o.Finding, o.Spend, o.Last = store.Refused, true, true
+		o.Finding, o.Spend, o.Last = store.Refused, !c.Budget.EveryTry, true
 	case batch.KindBusy, batch.KindUnavailable:
 		o.Finding = store.Failed
-		o.Spend = c.Budget.EveryTry
 		o.Delay = max(r.Delay(c.Failures+1), retryAfter(err))
 	case batch.KindMisconfigured:
 		o.Finding = store.Failed
+		o.Refund = c.Budget.EveryTry
 		o.Delay = r.Delay(c.Failures + 1)
 	default:
 		o.Finding = store.Doubtful
-		o.Spend = c.Budget.EveryTry
 	}
-	if o.Spend && c.Budget.Exhausted(c.Spent+1) && err != nil && kind != batch.KindRejected {
+	// The claim has spent this attempt already, where every try spends.
+	if (o.Finding == store.Failed || o.Finding == store.Doubtful) && c.Budget.EveryTry && !o.Refund && c.Budget.Exhausted(c.Spent) {
 		o.Last = true
 		o.Error = &batch.SubmissionError{
 			Kind:    batch.KindExhausted,
@@ -56,7 +55,7 @@ func Judge(c store.Claim, err error, r Rules) store.Outcome {
 
 // Unposted is the outcome of a claim for which nothing was sent.
 func Unposted(c store.Claim) store.Outcome {
-	return store.Outcome{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Unposted, Back: c.From}
+	return store.Outcome{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Unposted, Back: c.From, Refund: c.Budget.EveryTry}
 }
 
 func retryAfter(err error) time.Duration {

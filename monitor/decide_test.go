@@ -1,0 +1,431 @@
+package monitor_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/monitor"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+const (
+	ttl   = time.Minute
+	late  = 5 * time.Second
+	grace = 30 * time.Second
+	quiet = 20 * time.Minute
+	stuck = time.Hour
+	poll  = time.Second
+	first = 10 * time.Millisecond
+)
+
+var rules = monitor.Rules{
+	TTL: ttl, FirstPoll: first, PollInterval: poll, StuckAfter: stuck,
+	Delay: func(n int) time.Duration { return time.Duration(n) * time.Second },
+}
+
+var ledgerTraits = dlt.Traits{Name: "l", LateArrival: late, Grace: grace, ResendQuiet: quiet, Settle: 10 * time.Minute}
+
+func evidence(e dlt.Evidence) *dlt.Evidence { return &e }
+
+func said(word batch.Reported) *batch.Status { return &batch.Status{ID: "b", Reported: word} }
+
+// What a verdict comes to, in a word.
+func verdictWord(v monitor.Verdict) string {
+	switch {
+	case v.Outcome != nil && v.Resolve:
+		return "both"
+	case v.Outcome != nil:
+		return v.Outcome.Finding.String()
+	case v.Resolve:
+		return "resolve"
+	}
+	return "wait"
+}
+
+// unknownWord is none that a client may pass on.
+const unknownWord = batch.Reported(99)
+
+// TestDecideEveryWordInEveryState is the plain half of design section 2: what the
+// ledger says of a batch, whose time of grace is over, in each state that the
+// monitor owns. The ledger declares nothing harmless and gives no evidence.
+func TestDecideEveryWordInEveryState(t *testing.T) {
+	words := []batch.Reported{
+		0, batch.ReportedUnknown, batch.ReportedPending, batch.ReportedValid, batch.ReportedInvalid,
+		batch.ReportedCommitted, batch.ReportedFailed, unknownWord,
+	}
+	for state, want := range map[batch.State][]string{
+		//                  no answer unknown     pending       valid     invalid       committed       failed    other
+		batch.Submitting: {"wait", "undecidable", "is pending", "is valid", "is invalid", "is committed", "failed", "wait"},
+		batch.Pending:    {"wait", "undecidable", "wait", "is valid", "is invalid", "is committed", "failed", "wait"},
+		batch.Valid:      {"wait", "undecidable", "is pending", "wait", "is invalid", "is committed", "failed", "wait"},
+		batch.Invalid:    {"wait", "settled", "is pending", "is valid", "settled", "is committed", "wait", "wait"},
+	} {
+		for i, word := range words {
+			f := store.InFlight{
+				Ref: store.Ref{Key: batch.Key{ID: "b"}, Row: 3}, Version: 8, State: state, Attempt: 1, DoubtAttempt: 1,
+				PostedAgo: 40 * time.Minute,
+			}
+			k := monitor.Known{Seen: time.Hour}
+			if word != 0 {
+				k.Status = said(word)
+			}
+			v := monitor.Decide(f, k, ledgerTraits, rules)
+			assert.Equal(t, want[i], verdictWord(v), "%s, and the ledger says %s", state, word)
+			if v.Outcome != nil {
+				assert.Equal(t, f.Ref, v.Outcome.Ref)
+				assert.Equal(t, int64(8), v.Outcome.Version, "fenced by what was read before the ledger was asked")
+				assert.Equal(t, batch.ByMonitor, v.Outcome.By)
+			}
+		}
+	}
+}
+
+// TestDecideNoTrace is the hard half of design section 7, "in doubt".
+func TestDecideNoTrace(t *testing.T) {
+	type change func(*store.InFlight, *monitor.Known, *dlt.Traits, *monitor.Rules)
+	ripe := func(f *store.InFlight, k *monitor.Known, tr *dlt.Traits, r *monitor.Rules) {}
+	harmless := func(left time.Duration) change {
+		return func(f *store.InFlight, _ *monitor.Known, _ *dlt.Traits, _ *monitor.Rules) { f.ResendLeft = left }
+	}
+	posted := func(ago time.Duration) change {
+		return func(f *store.InFlight, _ *monitor.Known, _ *dlt.Traits, _ *monitor.Rules) { f.PostedAgo = ago }
+	}
+	seen := func(d time.Duration) change {
+		return func(_ *store.InFlight, k *monitor.Known, _ *dlt.Traits, _ *monitor.Rules) { k.Seen = d }
+	}
+	state := func(s batch.State) change {
+		return func(f *store.InFlight, _ *monitor.Known, _ *dlt.Traits, _ *monitor.Rules) { f.State = s }
+	}
+	resends := func(n int) change {
+		return func(f *store.InFlight, _ *monitor.Known, _ *dlt.Traits, _ *monitor.Rules) { f.Resends = n }
+	}
+	resolves := func(_ *store.InFlight, _ *monitor.Known, tr *dlt.Traits, _ *monitor.Rules) { tr.Resolves = true }
+	found := func(e dlt.Evidence) change {
+		return func(_ *store.InFlight, k *monitor.Known, tr *dlt.Traits, _ *monitor.Rules) {
+			tr.Resolves, k.Evidence = true, evidence(e)
+		}
+	}
+	refused := func(f *store.InFlight, _ *monitor.Known, _ *dlt.Traits, _ *monitor.Rules) { f.Refused = true }
+	spent := func(f *store.InFlight, _ *monitor.Known, _ *dlt.Traits, _ *monitor.Rules) {
+		f.Spent, f.Budget = 3, batch.Budget{Attempts: 3}
+	}
+	undecided := func(f *store.InFlight, _ *monitor.Known, _ *dlt.Traits, _ *monitor.Rules) { f.Undecided = true }
+	assume := func(_ *store.InFlight, _ *monitor.Known, _ *dlt.Traits, r *monitor.Rules) {
+		r.AssumeNotCommitted = true
+	}
+	const window = ttl + late // what a resend needs at least
+	ever := harmless(dlt.Forever)
+
+	for name, c := range map[string]struct {
+		change []change
+		want   string
+		next   time.Duration // of a wait; 0 is not looked at
+	}{
+		"nothing is declared":                          {[]change{ripe}, "undecidable", 0},
+		"harmless for ever":                            {[]change{ever}, "no trace", 0},
+		"harmless for just long enough":                {[]change{harmless(window)}, "no trace", 0},
+		"harmless for a moment less":                   {[]change{harmless(window - 1)}, "undecidable", 0},
+		"no longer harmless":                           {[]change{harmless(-time.Hour)}, "undecidable", 0},
+		"harmless, pending":                            {[]change{ever, state(batch.Pending)}, "no trace", 0},
+		"harmless, valid":                              {[]change{ever, state(batch.Valid)}, "no trace", 0},
+		"may still arrive":                             {[]change{ever, posted(late - time.Millisecond)}, "wait", first},
+		"may still arrive for long":                    {[]change{ever, posted(0)}, "wait", poll},
+		"may still arrive, and could be proved":        {[]change{resolves, posted(late - 1)}, "wait", first},
+		"within the grace":                             {[]change{ever, posted(grace - 50*time.Millisecond)}, "wait", 50 * time.Millisecond},
+		"after the grace":                              {[]change{ever, posted(grace)}, "no trace", 0},
+		"within the grace, pending":                    {[]change{ever, state(batch.Pending), posted(grace - 1)}, "wait", first},
+		"clock jumped: first sight":                    {[]change{ever, seen(0)}, "wait", poll},
+		"clock jumped: own wait not over":              {[]change{ever, seen(late - 20*time.Millisecond)}, "wait", 20 * time.Millisecond},
+		"clock jumped: own wait over":                  {[]change{ever, seen(late)}, "no trace", 0},
+		"clock jumped: pending is not a claim's":       {[]change{ever, state(batch.Pending), seen(0)}, "no trace", 0},
+		"clock stepped back":                           {[]change{ever, posted(-time.Hour)}, "wait", poll},
+		"second resend too soon":                       {[]change{ever, resends(1), posted(quiet - 1)}, "wait", 0},
+		"second resend after the quiet":                {[]change{ever, resends(1), posted(quiet)}, "no trace", 0},
+		"first resend needs no quiet":                  {[]change{ever, resends(0), posted(grace)}, "no trace", 0},
+		"second resend too soon, proof could be had":   {[]change{ever, resends(1), posted(grace), resolves}, "wait", 0},
+		"to be proved":                                 {[]change{resolves}, "resolve", 0},
+		"to be proved, once no longer harmless":        {[]change{resolves, harmless(window - 1)}, "resolve", 0},
+		"harmless needs no proof":                      {[]change{resolves, ever}, "no trace", 0},
+		"proved not committed":                         {[]change{found(dlt.NotCommitted)}, "not committed", 0},
+		"proved committed":                             {[]change{found(dlt.Committed)}, "is committed", 0},
+		"still in flight":                              {[]change{found(dlt.InFlight)}, "wait", 0},
+		"still in flight for long":                     {[]change{found(dlt.InFlight), posted(stuck + 1)}, "undecidable", 0},
+		"cannot tell":                                  {[]change{found(dlt.CannotTell)}, "undecidable", 0},
+		"evidence of no known kind":                    {[]change{found(99)}, "undecidable", 0},
+		"cannot tell, already told":                    {[]change{found(dlt.CannotTell), undecided}, "wait", poll},
+		"cannot tell, decided beforehand":              {[]change{found(dlt.CannotTell), assume}, "not committed", 0},
+		"no evidence, decided beforehand":              {[]change{assume}, "not committed", 0},
+		"in flight, decided beforehand":                {[]change{found(dlt.InFlight), assume}, "wait", 0},
+		"decided beforehand waits for late arrivals":   {[]change{assume, posted(late - 1)}, "wait", 0},
+		"refused: harmless, but nothing is to be sent": {[]change{ever, refused}, "undecidable", 0},
+		"refused: to be proved":                        {[]change{ever, refused, resolves}, "resolve", 0},
+		"refused: proved":                              {[]change{refused, found(dlt.NotCommitted)}, "not committed", 0},
+		"exhausted: harmless, but no attempt is left":  {[]change{ever, spent}, "undecidable", 0},
+		"exhausted: to be proved":                      {[]change{ever, spent, resolves}, "resolve", 0},
+		"exhausted: proved, and over":                  {[]change{spent, found(dlt.NotCommitted)}, "not committed", 0},
+		"an Invalid that is forgotten waits":           {[]change{ever, state(batch.Invalid), settling(300 * time.Millisecond)}, "wait", 300 * time.Millisecond},
+		"an Invalid that is forgotten settles":         {[]change{ever, state(batch.Invalid), settling(0)}, "settled", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := store.InFlight{
+				Ref: store.Ref{Key: batch.Key{ID: "b"}}, Version: 8, State: batch.Submitting, Attempt: 2, DoubtAttempt: 2,
+				PostedAgo: 10 * time.Minute,
+			}
+			k, tr, r := monitor.Known{Status: said(batch.ReportedUnknown), Seen: 10 * time.Minute}, ledgerTraits, rules
+			for _, c := range c.change {
+				c(&f, &k, &tr, &r)
+			}
+			v := monitor.Decide(f, k, tr, r)
+			require.Equal(t, c.want, verdictWord(v))
+			if c.next != 0 {
+				assert.Equal(t, c.next, v.Next)
+			}
+			if v.Outcome != nil && v.Outcome.Finding == store.NotCommitted {
+				over := f.Budget.Exhausted(f.Spent)
+				assert.Equal(t, over, v.Outcome.Last)
+				if over {
+					assert.Equal(t, batch.KindExhausted, v.Outcome.Error.Kind)
+				}
+			}
+			if v.Outcome != nil && v.Outcome.Finding == store.Undecidable {
+				assert.NotEmpty(t, v.Outcome.Error.Message, "with its cause")
+			}
+		})
+	}
+}
+
+func settling(d time.Duration) func(*store.InFlight, *monitor.Known, *dlt.Traits, *monitor.Rules) {
+	return func(f *store.InFlight, _ *monitor.Known, _ *dlt.Traits, _ *monitor.Rules) { f.SettleLeft = d }
+}
+
+func TestDecideInvalid(t *testing.T) {
+	receipts := []batch.Receipt{{TransactionID: "t1", Message: "no funds"}}
+	st := &batch.Status{ID: "b", Reported: batch.ReportedInvalid, Attempt: 2, Receipts: receipts}
+	f := store.InFlight{Version: 8, State: batch.Pending, Attempt: 2, PostedAgo: time.Minute}
+	v := monitor.Decide(f, monitor.Known{Status: st}, ledgerTraits, rules)
+	require.Equal(t, "is invalid", verdictWord(v))
+	assert.Equal(t, ledgerTraits.Settle, v.Outcome.Settle, "decision 13")
+	assert.Equal(t, receipts, v.Outcome.Receipts)
+	assert.Equal(t, &batch.SubmissionError{Kind: batch.KindInvalid, Message: "no funds"}, v.Outcome.Error)
+	assert.Equal(t, 2, v.Outcome.Attempt)
+
+	st = &batch.Status{ID: "b", Reported: batch.ReportedInvalid, Message: "too late"}
+	v = monitor.Decide(f, monitor.Known{Status: st}, ledgerTraits, rules)
+	assert.Equal(t, "too late", v.Outcome.Error.Message)
+
+	// After a requeue an INVALID counts only Settle after the new POST.
+	f.Requeued = true
+	f.PostedAgo = ledgerTraits.Settle - 70*time.Millisecond
+	v = monitor.Decide(f, monitor.Known{Status: st}, ledgerTraits, rules)
+	assert.Equal(t, "wait", verdictWord(v))
+	assert.Equal(t, 70*time.Millisecond, v.Next)
+	f.PostedAgo = ledgerTraits.Settle
+	assert.Equal(t, "is invalid", verdictWord(monitor.Decide(f, monitor.Known{Status: st}, ledgerTraits, rules)))
+
+	f = store.InFlight{State: batch.Invalid, SettleLeft: 40 * time.Millisecond}
+	v = monitor.Decide(f, monitor.Known{Status: st}, ledgerTraits, rules)
+	assert.Equal(t, "wait", verdictWord(v))
+	assert.Equal(t, 40*time.Millisecond, v.Next)
+}
+
+// Failed counts for the attempt that it names.
+func TestDecideFailed(t *testing.T) {
+	unlimited, two, every := batch.Budget{}, batch.Budget{Attempts: 2}, batch.Budget{Attempts: 2, EveryTry: true}
+	for name, c := range map[string]struct {
+		named  int
+		spent  int
+		budget batch.Budget
+		want   string
+		spend  bool
+	}{
+		"of no attempt in particular":           {0, 0, unlimited, "failed", true},
+		"of this attempt":                       {3, 0, unlimited, "failed", true},
+		"of an earlier attempt":                 {2, 0, unlimited, "wait", false},
+		"of a later attempt":                    {4, 0, unlimited, "wait", false},
+		"with budget left":                      {3, 0, two, "failed", true},
+		"the last of the budget":                {3, 1, two, "refused", true},
+		"every try: spent when it was accepted": {3, 1, every, "failed", false},
+		"every try: used up":                    {3, 2, every, "refused", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := store.InFlight{State: batch.Pending, Attempt: 3, Spent: c.spent, Budget: c.budget, Failures: 4, PostedAgo: time.Minute}
+			st := &batch.Status{Reported: batch.ReportedFailed, Attempt: c.named, Message: "retryable"}
+			v := monitor.Decide(f, monitor.Known{Status: st}, ledgerTraits, rules)
+			require.Equal(t, c.want, verdictWord(v))
+			if v.Outcome == nil {
+				return
+			}
+			assert.Equal(t, c.spend, v.Outcome.Spend)
+			assert.Equal(t, 5*time.Second, v.Outcome.Delay, "the fifth failure in a row")
+			want := &batch.SubmissionError{Kind: batch.KindFailed, Message: "retryable"}
+			if c.want == "refused" {
+				want = &batch.SubmissionError{Kind: batch.KindExhausted, Message: "budget of 2 attempts used up"}
+			}
+			assert.Equal(t, want, v.Outcome.Error)
+		})
+	}
+}
+
+// Promise 6: past its deadline a batch is reported as needing a decision, once.
+func TestDecideSaysOnceThatItIsStuck(t *testing.T) {
+	for name, status := range map[string]*batch.Status{
+		"no answer": nil, "goes on pending": said(batch.ReportedPending), "a word of its own": said(unknownWord),
+		"of another attempt": {Reported: batch.ReportedFailed, Attempt: 9},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := store.InFlight{State: batch.Pending, Attempt: 1, PostedAgo: stuck}
+			assert.Equal(t, "wait", verdictWord(monitor.Decide(f, monitor.Known{Status: status}, ledgerTraits, rules)))
+			f.PostedAgo++
+			v := monitor.Decide(f, monitor.Known{Status: status}, ledgerTraits, rules)
+			require.Equal(t, "undecidable", verdictWord(v))
+			assert.Contains(t, v.Outcome.Error.Message, "pending for 1h0m0s")
+			f.Undecided = true
+			v = monitor.Decide(f, monitor.Known{Status: status}, ledgerTraits, rules)
+			assert.Equal(t, "wait", verdictWord(v))
+			assert.Equal(t, poll, v.Next, "and goes on asking")
+		})
+	}
+}
+
+func TestTheNextQuestionComesLaterEachTime(t *testing.T) {
+	for ago, want := range map[time.Duration]time.Duration{
+		0: first, first: first, 25 * time.Millisecond: 25 * time.Millisecond, poll: poll, time.Minute: poll, -time.Hour: first,
+	} {
+		f := store.InFlight{State: batch.Pending, PostedAgo: ago}
+		v := monitor.Decide(f, monitor.Known{Status: said(batch.ReportedPending)}, ledgerTraits, rules)
+		assert.Equal(t, want, v.Next, "posted %s ago", ago)
+	}
+}
+
+// TestDecideEverything walks the product of everything that Decide looks at and holds
+// each verdict against the promises and against the row's own rules.
+func TestDecideEverything(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	ages := []time.Duration{
+		-time.Minute, 0, late - 1, late, grace - 1, grace, quiet - 1, quiet, 10 * time.Minute, stuck, stuck + 1, 100 * time.Hour,
+	}
+	seens := []time.Duration{0, late - 1, late}
+	harmlessFor := []time.Duration{0, 2 * time.Hour, dlt.Forever}
+	budgets := []batch.Budget{{}, {Attempts: 2}, {Attempts: 2, EveryTry: true}}
+	words := []batch.Reported{0, 1, 2, 3, 4, 5, 6, unknownWord}
+	proofs := []*dlt.Evidence{nil, evidence(dlt.CannotTell), evidence(dlt.InFlight), evidence(dlt.Committed), evidence(dlt.NotCommitted)}
+	count := 0
+	for _, state := range []batch.State{batch.Submitting, batch.Pending, batch.Valid, batch.Invalid} {
+		for _, age := range ages {
+			for bits := range 1 << 5 {
+				refused, requeued, undecided := bits&1 != 0, bits&2 != 0, bits&4 != 0
+				resends, resolves := bits>>3&1, bits&16 != 0
+				for _, harmless := range harmlessFor {
+					for b, budget := range budgets {
+						row := store.Row{
+							State: state, Version: 5, Attempt: 3, Spent: b, DoubtAttempt: 3 - resends, DoubtSince: now.Add(-age - ttl),
+							Resends: resends, Refused: refused, Requeued: requeued, LastPost: now.Add(-age),
+						}
+						row.ResendUntil = row.DoubtSince.Add(harmless)
+						if refused {
+							row.Error = &batch.SubmissionError{Kind: batch.KindRejected}
+						}
+						switch state {
+						case batch.Submitting:
+							row.ClaimExpires = now.Add(-age)
+						case batch.Invalid:
+							row.SettlesAt = now.Add(ledgerTraits.Settle - age)
+						}
+						if undecided {
+							row.Decision = "told"
+						}
+						if row.Live(now) {
+							continue // the submitter's
+						}
+						f := row.InFlight(store.Ref{Key: batch.Key{ID: "b"}}, budget, now)
+						tr := ledgerTraits
+						tr.Resolves = resolves
+						for _, word := range words {
+							for _, named := range []int{0, 2, 3} {
+								for _, seen := range seens {
+									for _, proof := range proofs {
+										if proof != nil && (word != batch.ReportedUnknown || !resolves || state == batch.Invalid || age < grace) {
+											continue // Resolve is asked only after a verdict that says so
+										}
+										k := monitor.Known{Seen: seen, Evidence: proof}
+										if word != 0 {
+											k.Status = &batch.Status{ID: "b", Reported: word, Attempt: named}
+										}
+										count++
+										v := monitor.Decide(f, k, tr, rules)
+										if err := holds(row, f, k, tr, v, now); err != nil {
+											t.Fatalf("%v\nrow %+v\nfound %s (attempt %d), evidence %v, seen %s, harmless %s, budget %+v",
+												err, row, word, named, proof, seen, harmless, budget)
+										}
+									}
+								}
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	assert.Greater(t, count, 100_000)
+}
+
+// holds returns the promise that a verdict breaks.
+func holds(row store.Row, f store.InFlight, k monitor.Known, tr dlt.Traits, v monitor.Verdict, now time.Time) error {
+	over := f.PostedAgo >= tr.LateArrival && f.PostedAgo >= tr.Grace && (f.State != batch.Submitting || k.Seen >= tr.LateArrival)
+	unknown := k.Status != nil && k.Status.Reported == batch.ReportedUnknown
+	if v.Resolve && (v.Outcome != nil || !tr.Resolves || !over || !unknown) {
+		return fmt.Errorf("asks for evidence that is not due")
+	}
+	if v.Outcome == nil {
+		if v.Next <= 0 || v.Next > poll {
+			return fmt.Errorf("next question in %s", v.Next)
+		}
+		return nil
+	}
+	o := *v.Outcome
+	exhausted := f.Budget.Exhausted(f.Spent)
+	switch o.Finding {
+	case store.NoTrace:
+		if !unknown || !over || f.Refused || exhausted || f.ResendLeft < ttl+tr.LateArrival || (f.Resends > 0 && f.PostedAgo < tr.ResendQuiet) {
+			return fmt.Errorf("promise 3: sent again at risk")
+		}
+	case store.NotCommitted:
+		if k.Evidence == nil || *k.Evidence != dlt.NotCommitted {
+			return fmt.Errorf("promise 3: not shown to be not committed")
+		}
+	case store.Failed, store.Refused:
+		if k.Status == nil || k.Status.Reported != batch.ReportedFailed || (k.Status.Attempt != 0 && k.Status.Attempt != f.Attempt) {
+			return fmt.Errorf("promise 10: nobody said that this attempt failed")
+		}
+	case store.IsCommitted:
+		if (k.Status == nil || k.Status.Reported != batch.ReportedCommitted) && (k.Evidence == nil || *k.Evidence != dlt.Committed) {
+			return fmt.Errorf("promise 10: nobody said committed")
+		}
+	case store.IsInvalid:
+		if f.Requeued && f.PostedAgo < tr.Settle {
+			return fmt.Errorf("a verdict from before the requeue")
+		}
+	case store.Settled:
+		if f.SettleLeft > 0 {
+			return fmt.Errorf("settled too early")
+		}
+	case store.Undecidable:
+		if f.Undecided {
+			return fmt.Errorf("told twice")
+		}
+	}
+	next, applied := row.Apply(o, now)
+	if applied.Result != store.Written {
+		return fmt.Errorf("the row refuses %s: %d %w", o.Finding, applied.Result, applied.Err)
+	}
+	if f.DoubtAttempt < f.Attempt && next.State == batch.Rejected && o.Finding != store.NotCommitted {
+		return fmt.Errorf("promise 3: rejected while a doubt is open")
+	}
+	return nil
+}
