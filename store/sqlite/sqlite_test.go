@@ -280,7 +280,7 @@ func TestPruneLeavesNothing(t *testing.T) {
 			db, err := sql.Open("sqlite3", "file:"+filepath.Join(t.TempDir(), "q.db")+"?"+strings.Replace(testSettings, "_foreign_keys=on", "_foreign_keys="+fk, 1))
 			require.NoError(t, err)
 			defer func() { require.NoError(t, db.Close()) }()
-			s, err := New(db, nil)
+			s, err := New(db, &Options{AllowNormal: true})
 			require.NoError(t, err)
 			ctx := t.Context()
 			require.NoError(t, s.Migrate(ctx))
