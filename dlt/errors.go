@@ -35,6 +35,9 @@ type Error struct {
 
 // Error implements error.
 func (e *Error) Error() string {
+	if e == nil { // a client's slip must not bring the process down
+		return ErrDoubt.Error()
+	}
 	s := e.Op + ": " + e.kind().Error()
 	if e.StatusCode != 0 {
 		s += fmt.Sprintf(": HTTP %d", e.StatusCode)
@@ -52,7 +55,7 @@ func (e *Error) Error() string {
 }
 
 func (e *Error) kind() error {
-	if e.Kind == nil {
+	if e == nil || e.Kind == nil {
 		return ErrDoubt
 	}
 	return e.Kind
@@ -60,7 +63,7 @@ func (e *Error) kind() error {
 
 // Unwrap returns the kind and the cause.
 func (e *Error) Unwrap() []error {
-	if e.Err == nil {
+	if e == nil || e.Err == nil {
 		return []error{e.kind()}
 	}
 	return []error{e.kind(), e.Err}

@@ -133,8 +133,8 @@ func (d *decider) invalid() Verdict {
 		return d.wait(d.f.SettleLeft)
 	case d.f.State == batch.Invalid:
 		return d.found(store.Settled)
-	case d.f.Refused && d.f.State == batch.Submitting && d.k.Status.Attempt > d.f.DoubtAttempt && d.f.DoubtAttempt != 0:
-		return d.noTrace() // that is recorded; what is open is an earlier attempt
+	case d.earlierOnly() && d.f.Refused && d.k.Status.Attempt > d.f.DoubtAttempt:
+		return d.noTrace() // that is recorded
 	}
 	v := d.found(store.IsInvalid)
 	v.Outcome.Settle = d.t.Settle
@@ -158,8 +158,8 @@ func (d *decider) failed() Verdict {
 	if d.f.State == batch.Invalid || (st.Attempt != 0 && st.Attempt != d.f.Attempt) {
 		return d.stuckOr("the ledger speaks of another attempt")
 	}
-	if d.f.State == batch.Submitting && (d.f.Refused || (d.f.Ended && d.f.Failures > 0)) {
-		return d.noTrace() // that is recorded; what is open is an earlier attempt
+	if d.earlierOnly() && (d.f.Refused || (d.f.Ended && d.f.Failures > 0)) {
+		return d.noTrace() // that is recorded
 	}
 	v := d.found(store.Failed)
 	v.Outcome.Spend = true
@@ -177,6 +177,11 @@ func (d *decider) failed() Verdict {
 		v.Outcome.Error = d.exhausted()
 	}
 	return v
+}
+
+// earlierOnly reports whether the row is in doubt about attempts before its last.
+func (d *decider) earlierOnly() bool {
+	return d.f.State == batch.Submitting && d.f.DoubtAttempt != 0 && d.f.DoubtAttempt < d.f.Attempt
 }
 
 func (d *decider) exhausted() *batch.SubmissionError {

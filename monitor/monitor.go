@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cenkalti/backoff/v4"
+
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/loop"
@@ -48,43 +50,49 @@ type Monitor struct {
 	o       Options
 	pool    *pool.Pool
 	wake    chan struct{}
+	asking  sync.WaitGroup // requests under way; they outlast a Run that ends with an error
 
-	mu   sync.Mutex
-	next time.Time              // when something is known to be due; zero for no such time
-	seen map[sighting]time.Time // when a claim was first seen to be over
+	mu    sync.Mutex
+	due   agenda
+	sight sightings
+	quiet map[string]*quiet // whom not to ask for now, by group
 }
 
-type sighting struct {
-	id      batch.ID
-	version int64
+// quiet is a group that is left alone for a while, after status requests that failed.
+type quiet struct {
+	until time.Time
+	pause *backoff.ExponentialBackOff
 }
 
 // New returns a monitor; Run makes it work.
 func New(s PendingBatchStore, r BatchStatusReader, u BatchUpdater, o Options) *Monitor {
-	m := &Monitor{store: s, reader: r, updater: u, o: o, wake: make(chan struct{}, 1), seen: map[sighting]time.Time{}}
-	m.pool = pool.New(o.Connections, min(time.Second, o.RequestTimeout/4), m.Nudge)
+	m := &Monitor{store: s, reader: r, updater: u, o: o, wake: make(chan struct{}, 1), quiet: map[string]*quiet{}}
+	m.due = newAgenda(o.Rules.PollInterval)
+	m.sight.keep = max(10*time.Minute, 4*o.Rules.TTL)
+	m.pool = pool.New(o.Connections, min(time.Second, o.RequestTimeout/4), m.poke)
 	return m
 }
 
 // Nudge makes the monitor look now.
-func (m *Monitor) Nudge() {
+func (m *Monitor) Nudge() { m.DueIn(0) }
+
+// poke makes Run, or whoever waits for a hand, look at where it stands. Nothing is
+// asked for it.
+func (m *Monitor) poke() {
 	select {
 	case m.wake <- struct{}{}:
 	default:
 	}
 }
 
-// DueIn says that something will be due after d.
+// DueIn says that something will be due after d, PollInterval at most.
 func (m *Monitor) DueIn(d time.Duration) {
-	at := time.Now().Add(d)
+	at := time.Now().Add(min(d, m.o.Rules.PollInterval))
 	m.mu.Lock()
-	sooner := m.next.IsZero() || at.Before(m.next)
-	if sooner {
-		m.next = at
-	}
+	first := m.due.add(at)
 	m.mu.Unlock()
-	if sooner {
-		m.Nudge()
+	if first {
+		m.poke()
 	}
 }
 
@@ -92,12 +100,8 @@ func (m *Monitor) DueIn(d time.Duration) {
 const minPause = 2 * time.Millisecond
 
 // Run asks until ctx is done; then it waits for the requests under way, which it
-// cuts off, and returns nil. An error is the store's: call Run again.
+// cuts off, and returns nil. An error is the store's: call Run again, with the same ctx.
 func (m *Monitor) Run(ctx context.Context) error {
-	var asking sync.WaitGroup
-	defer asking.Wait()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	last := time.Time{}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -105,58 +109,58 @@ func (m *Monitor) Run(ctx context.Context) error {
 		now := time.Now()
 		m.mu.Lock()
 		at := last.Add(m.o.Rules.PollInterval)
-		if !m.next.IsZero() && m.next.Before(at) {
-			at = m.next
+		if next := m.due.next(); !next.IsZero() && next.Before(at) {
+			at = next
 		}
 		m.mu.Unlock()
 		if at.After(now) || now.Sub(last) < minPause {
 			timer.Reset(max(at.Sub(now), minPause))
 			select {
 			case <-ctx.Done():
-				return nil
 			case <-timer.C:
 			case <-m.wake:
 			}
+		}
+		switch {
+		case ctx.Err() != nil:
+			m.asking.Wait()
+			return nil
+		case at.After(time.Now()):
 			continue
 		}
-		if ctx.Err() != nil {
-			return nil
-		}
-		last = now
-		if err := m.round(ctx, &asking); err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
+		last = time.Now()
+		if err := m.round(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
 	}
 }
 
 // round asks about everything that is due.
-func (m *Monitor) round(ctx context.Context, asking *sync.WaitGroup) error {
+func (m *Monitor) round(ctx context.Context) error {
 	m.mu.Lock()
-	m.next = time.Time{}
+	m.due.pass(time.Now())
 	m.mu.Unlock()
-	for {
-		// The lease covers a request that takes its whole time, and some waiting for a hand.
-		rows, err := m.store.Pending(ctx, store.PendingQuery{Limit: m.o.Batches, Lease: 2 * m.o.RequestTimeout})
+	for ctx.Err() == nil {
+		rows, err := m.pending(ctx)
 		if err != nil {
 			return fmt.Errorf("select pending batches: %w", err)
 		}
 		var put []store.Due
 		for _, g := range m.group(rows) {
-			hand, ok := m.hand(ctx, g.key)
-			if !ok {
-				put = append(put, dueIn(g.rows, 100*time.Millisecond)...)
+			if wait := m.quietFor(g.key); wait > 0 {
+				put = append(put, dueIn(g.rows, wait)...)
 				continue
 			}
-			asking.Add(1)
-			go func() {
-				defer asking.Done()
-				hung := false
+			hand, ok := m.hand(ctx, g.key)
+			if !ok {
+				put = append(put, dueIn(g.rows, noHandPause)...)
+				continue
+			}
+			m.start(g.service, func() {
+				hung := true // unless it comes back
 				defer func() { hand.Release(hung) }()
 				hung = m.ask(ctx, g)
-			}()
+			})
 		}
 		if err := m.checked(ctx, put); err != nil {
 			return err
@@ -165,6 +169,28 @@ func (m *Monitor) round(ctx context.Context, asking *sync.WaitGroup) error {
 			return nil
 		}
 	}
+	return nil
+}
+
+// noHandPause is how long rows wait whose group has used up its share of the hands.
+const noHandPause = 100 * time.Millisecond
+
+// pending selects what is due. The lease covers a request that takes its whole
+// time, and some waiting for a hand.
+func (m *Monitor) pending(ctx context.Context) ([]store.InFlight, error) {
+	ctx, cancel := context.WithTimeout(ctx, m.o.RequestTimeout)
+	defer cancel()
+	return m.store.Pending(ctx, store.PendingQuery{Limit: m.o.Batches, Lease: 2 * m.o.RequestTimeout})
+}
+
+// start runs f beside the others. A panic in it is contained; the leases of its
+// rows end, and they are asked about again.
+func (m *Monitor) start(service batch.ServiceID, f func()) {
+	m.asking.Go(func() {
+		if err := loop.Contain(func() error { f(); return nil }); err != nil {
+			m.o.Trouble(service, err)
+		}
+	})
 }
 
 // hand waits for a place, but not on behalf of a group that hangs: it waits for
@@ -182,6 +208,44 @@ func (m *Monitor) hand(ctx context.Context, key string) (*pool.Hand, bool) {
 		}
 	}
 }
+
+// quietFor returns for how long a group is to be left alone.
+func (m *Monitor) quietFor(key string) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if q := m.quiet[key]; q != nil {
+		return max(0, time.Until(q.until))
+	}
+	return 0
+}
+
+// answered notes how a status request of a group went, and reports whether it is
+// the first that failed since one did not. The pause after a failure doubles, and is
+// at least what the ledger asks for.
+func (m *Monitor) answered(key string, err error) (first bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	q := m.quiet[key]
+	if err == nil {
+		delete(m.quiet, key)
+		return false
+	}
+	if q == nil {
+		first = true
+		q = &quiet{pause: loop.Backoff(m.o.Rules.PollInterval, 15*time.Second)}
+		m.quiet[key] = q
+	}
+	pause := q.pause.NextBackOff()
+	var e *dlt.Error
+	if errors.As(err, &e) && e != nil {
+		pause = max(pause, min(e.RetryAfter, maxRetryAfter))
+	}
+	q.until = time.Now().Add(pause)
+	return first
+}
+
+// maxRetryAfter bounds what a ledger may ask for before it is asked again.
+const maxRetryAfter = 5 * time.Minute
 
 // group is what one request asks about.
 type group struct {
@@ -229,7 +293,11 @@ func (m *Monitor) ask(ctx context.Context, g *group) (hung bool) {
 		statuses, err = m.reader.BatchStatuses(ctx, g.service, attempts)
 		return err
 	})
-	if err != nil && ctx.Err() == nil {
+	if len(statuses) > 0 && dlt.Kind(err) == batch.KindDoubt {
+		if ctx.Err() == nil {
+			m.o.Trouble(g.service, fmt.Errorf("batch statuses: %w", err)) // a part is missing, and asked again
+		}
+	} else if ctx.Err() == nil && m.answered(g.key, err) {
 		m.o.Trouble(g.service, fmt.Errorf("batch statuses: %w", err))
 	}
 	byID := make(map[batch.ID]*batch.Status, len(statuses))
@@ -240,19 +308,26 @@ func (m *Monitor) ask(ctx context.Context, g *group) (hung bool) {
 	for _, f := range g.rows {
 		k := Known{Status: byID[f.Key.ID], Seen: m.seenFor(f)}
 		v := Decide(f, k, g.traits, m.o.Rules)
-		if v.Resolve {
-			v = m.resolve(ctx, f, k, g.traits)
-		}
-		if v.Outcome != nil {
+		switch {
+		case v.Resolve && !m.resolve(ctx, g, f, k): // no hand for it now
+			due = append(due, store.Due{Ref: f.Ref, In: noHandPause})
+		case v.Resolve:
+		case v.Outcome != nil:
 			m.updater.Put(*v.Outcome)
-		} else {
+		default:
 			due = append(due, store.Due{Ref: f.Ref, In: v.Next})
 		}
 	}
-	if checkErr := m.checked(ctx, due); checkErr != nil && ctx.Err() == nil {
-		m.o.Trouble(g.service, checkErr) // their lease ends and they are asked about again
-	}
+	m.check(ctx, g.service, due)
 	return errors.Is(err, context.DeadlineExceeded)
+}
+
+// check sets next checks; where that fails, the leases end and the rows are asked
+// about again.
+func (m *Monitor) check(ctx context.Context, service batch.ServiceID, due []store.Due) {
+	if err := m.checked(ctx, due); err != nil {
+		m.o.Trouble(service, err)
+	}
 }
 
 func (m *Monitor) request(ctx context.Context, f func(context.Context) error) error {
@@ -261,26 +336,66 @@ func (m *Monitor) request(ctx context.Context, f func(context.Context) error) er
 	return loop.Contain(func() error { return f(ctx) })
 }
 
-// resolve asks for evidence. An error is no evidence: it is asked again.
-func (m *Monitor) resolve(ctx context.Context, f store.InFlight, k Known, t dlt.Traits) Verdict {
-	var found dlt.Evidence
-	err := m.request(ctx, func(ctx context.Context) (err error) {
-		found, err = m.o.Resolver.Resolve(ctx, batch.Attempt{Key: f.Key, Number: f.Attempt})
-		return err
-	})
-	if err != nil {
-		if ctx.Err() == nil {
-			m.o.Trouble(f.Key.Service, fmt.Errorf("resolve %s: %w", f.Key, err))
-		}
-		return Decide(f, Known{Seen: k.Seen}, t, m.o.Rules)
+// resolve asks for evidence beside everything else, since it may take long, and
+// reports whether it could begin. An error is no evidence: it is asked again.
+func (m *Monitor) resolve(ctx context.Context, g *group, f store.InFlight, k Known) bool {
+	hand, ok := m.pool.Acquire(g.key + "\x00resolve")
+	if !ok {
+		return false
 	}
-	k.Evidence = &found
-	return Decide(f, k, t, m.o.Rules)
+	m.start(f.Key.Service, func() {
+		hung := true // unless it comes back
+		defer func() { hand.Release(hung) }()
+		var found dlt.Evidence
+		err := m.request(ctx, func(ctx context.Context) (err error) {
+			found, err = m.o.Resolver.Resolve(ctx, batch.Attempt{Key: f.Key, Number: f.Attempt})
+			return err
+		})
+		hung = errors.Is(err, context.DeadlineExceeded)
+		if err == nil {
+			k.Evidence = &found
+		} else {
+			k.Status = nil
+			if ctx.Err() == nil {
+				m.o.Trouble(f.Key.Service, fmt.Errorf("resolve %s: %w", f.Key, err))
+			}
+		}
+		v := Decide(f, k, g.traits, m.o.Rules)
+		if v.Outcome != nil {
+			m.updater.Put(*v.Outcome)
+			return
+		}
+		m.check(ctx, f.Key.Service, []store.Due{{Ref: f.Ref, In: v.Next}})
+	})
+	return true
 }
 
-// maxSightings bounds the memory of first sights; past it they start over, which
-// only makes this process wait longer.
-const maxSightings = 50_000
+// sightings remembers when claims were first seen to be over. It forgets what was
+// not asked about for a while, a generation at a time.
+type sightings struct {
+	keep     time.Duration
+	now, old map[sighting]time.Time
+	since    time.Time // the younger generation began
+}
+
+type sighting struct {
+	id      batch.ID
+	version int64
+}
+
+func (s *sightings) first(key sighting, now time.Time) time.Time {
+	if s.now == nil || now.Sub(s.since) > s.keep {
+		s.now, s.old, s.since = map[sighting]time.Time{}, s.now, now
+	}
+	at, ok := s.now[key]
+	if !ok {
+		if at, ok = s.old[key]; !ok {
+			at = now
+		}
+		s.now[key] = at
+	}
+	return at
+}
 
 // seenFor returns how long this process has known that a claim is over, on its own
 // monotonic clock.
@@ -291,33 +406,32 @@ func (m *Monitor) seenFor(f store.InFlight) time.Duration {
 	now := time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	key := sighting{f.Key.ID, f.Version}
-	first, ok := m.seen[key]
-	if !ok {
-		if len(m.seen) >= maxSightings {
-			clear(m.seen)
-		}
-		m.seen[key] = now
-		return 0
-	}
-	return now.Sub(first)
+	return now.Sub(m.sight.first(sighting{f.Key.ID, f.Version}, now))
 }
 
 // Forget drops the first sight of a version that has moved on.
 func (m *Monitor) Forget(id batch.ID, version int64) {
 	m.mu.Lock()
-	delete(m.seen, sighting{id, version})
-	m.mu.Unlock()
+	defer m.mu.Unlock()
+	delete(m.sight.now, sighting{id, version})
+	delete(m.sight.old, sighting{id, version})
 }
 
+// checked sets when to ask next. A stop does not keep it from that: the rows would
+// be left alone until their leases end. They are due at once then.
 func (m *Monitor) checked(ctx context.Context, due []store.Due) error {
 	if len(due) == 0 {
 		return nil
 	}
 	soonest := due[0].In
-	for _, d := range due {
-		soonest = min(soonest, d.In)
+	for i := range due {
+		if ctx.Err() != nil {
+			due[i].In = 0
+		}
+		soonest = min(soonest, due[i].In)
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.o.RequestTimeout)
+	defer cancel()
 	if err := m.store.Checked(ctx, due); err != nil {
 		return fmt.Errorf("set next checks: %w", err)
 	}

@@ -62,11 +62,14 @@ func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQue
 			}
 			r := &rows[pos]
 			claim := Claim{
-				Ref: r.Ref, From: r.Row.State, Spent: r.Row.Spent, Failures: r.Row.Failures, Budget: r.Budget,
+				Ref: r.Ref, From: r.Row.State, Failures: r.Row.Failures, Budget: r.Budget,
 				Doubt: r.Row.DoubtAttempt != 0,
 			}
 			r.Row = r.Row.Claim(now, q.TTL, rule)
-			claim.Version, claim.Attempt = r.Row.Version, r.Row.Attempt
+			if r.Budget.EveryTry {
+				r.Row.Spent++ // before the try, so that one which a crash cuts off counts, too
+			}
+			claim.Version, claim.Attempt, claim.Spent = r.Row.Version, r.Row.Attempt, r.Row.Spent
 			taken[pos] = true
 			p.Claims++
 			p.Changed = append(p.Changed, *r)

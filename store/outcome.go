@@ -70,6 +70,8 @@ type Outcome struct {
 	Back batch.State
 	// Spend counts the attempt against the budget.
 	Spend bool
+	// Refund gives back what the claim spent (Budget.EveryTry), for what was not posted.
+	Refund bool
 	// Last says that there is no other attempt: once the doubt is resolved the batch
 	// is Rejected, with Error.
 	Last bool
@@ -132,7 +134,7 @@ func (r Row) Apply(o Outcome, now time.Time) (Row, Applied) {
 	case o.Finding == IsCommitted && r.Live(now) && (o.By != batch.BySubmitter || o.Version != r.Version):
 		return fail(Held, nil) // even by a submitter: the live claim is another's
 	case o.Finding == IsCommitted:
-		res.Breach = r.Final()
+		res.Breach = r.Final() || (r.Requeued && r.State == batch.Queued) // it was final, and others may have gone ahead
 	case o.Version != r.Version || r.Final():
 		return fail(Fenced, nil)
 	case o.By == batch.ByMonitor && r.Live(now):
@@ -148,6 +150,9 @@ func (r Row) Apply(o Outcome, now time.Time) (Row, Applied) {
 	next.Version++
 	if o.Spend {
 		next.Spent++
+	}
+	if o.Refund && next.Spent > 0 {
+		next.Spent--
 	}
 	res.Row = next
 	return next, res
@@ -278,6 +283,7 @@ func (r *Row) doubt(now time.Time, o Outcome) {
 	r.State = batch.Submitting
 	r.ClaimExpires = over
 	r.LastPost = over
+	r.Failures = 0
 	r.NextCheck = now.Add(o.Check)
 	if !r.Refused {
 		r.Error = o.Error

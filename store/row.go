@@ -101,10 +101,10 @@ func (r Row) Claim(now time.Time, ttl time.Duration, rule Resend) Row {
 func (r Row) Return(now time.Time) Row {
 	r.State = batch.Submitting
 	r.Version++
-	r.ClaimExpires = r.LastPost
-	if r.ClaimExpires.IsZero() {
-		r.ClaimExpires = now
+	if r.LastPost.IsZero() {
+		r.LastPost = now
 	}
+	r.ClaimExpires = r.LastPost
 	r.NotBefore, r.NextCheck = time.Time{}, now
 	return r
 }
@@ -129,6 +129,7 @@ func (r Row) InFlight(ref Ref, budget batch.Budget, now time.Time) InFlight {
 		Ref: ref, Version: r.Version, State: r.State, Attempt: r.Attempt, Spent: r.Spent, Budget: budget,
 		PostedAgo: now.Sub(r.posted()), Resends: r.Resends, ResendLeft: r.ResendUntil.Sub(now),
 		SettleLeft: r.SettlesAt.Sub(now), DoubtAttempt: r.DoubtAttempt, Failures: r.Failures,
+		Ended: r.State != batch.Submitting || r.ClaimExpires.Equal(r.LastPost),
 		Refused: r.Refused, Requeued: r.Requeued, Undecided: r.Decision != "",
 	}
 }

@@ -147,7 +147,7 @@ func TestInFlight(t *testing.T) {
 	budget := batch.Budget{Attempts: 9, EveryTry: true}
 	assert.Equal(t, store.InFlight{
 		Ref: ref, Version: r.Version, State: batch.Submitting, Attempt: 2, Spent: 3, Budget: budget,
-		PostedAgo: time.Minute, Resends: 0, ResendLeft: time.Hour - time.Minute, SettleLeft: 2*time.Hour - time.Minute,
+		PostedAgo: time.Minute, Ended: true, Resends: 0, ResendLeft: time.Hour - time.Minute, SettleLeft: 2*time.Hour - time.Minute,
 		DoubtAttempt: 1, Failures: 4, Refused: true, Requeued: true, Undecided: true,
 	}, r.InFlight(ref, budget, start.Add(time.Minute)))
 	expired := standings(t)["expired"]

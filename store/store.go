@@ -164,7 +164,7 @@ type Claim struct {
 	Version  int64       // as raised by the claim; its outcome carries it
 	From     batch.State // where an unposted batch is put back to
 	Attempt  int
-	Spent    int
+	Spent    int // this attempt included where every try spends
 	Failures int // certain failures in a row before this attempt
 	Budget   batch.Budget
 	// Doubt says that an earlier attempt is unresolved.
@@ -197,7 +197,11 @@ type InFlight struct {
 	SettleLeft time.Duration
 	// DoubtAttempt is the first unresolved attempt.
 	DoubtAttempt int
-	Failures     int
+	Failures     int // certain failures in a row; a doubt ends the row
+	// Ended says that the last POST is known to have ended: the doubt was recorded.
+	// Otherwise the claim has expired on the database's clock, and its request may
+	// still be under way if that clock jumped.
+	Ended bool
 	Refused      bool // an error is kept that becomes final once the doubt is resolved
 	Requeued     bool // verdicts from before the requeue may still be reported
 	Undecided    bool // already reported as needing a decision

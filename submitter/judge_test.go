@@ -24,25 +24,30 @@ func TestJudge(t *testing.T) {
 	type verdict struct {
 		finding store.Finding
 		spend   bool
+		refund  bool
 		last    bool
 		kind    batch.ErrorKind
 		delayed bool
 	}
 	accepted := verdict{finding: store.Accepted}
 	doubt := verdict{finding: store.Doubtful, kind: batch.KindDoubt}
-	refused := verdict{store.Refused, true, true, batch.KindRejected, false}
+	refused := verdict{finding: store.Refused, spend: true, last: true, kind: batch.KindRejected}
+	// Where every try spends, the claim has spent it.
+	refusedEvery := verdict{finding: store.Refused, last: true, kind: batch.KindRejected}
 	failed := func(k batch.ErrorKind) verdict { return verdict{finding: store.Failed, kind: k, delayed: true} }
-	// EveryTry spends one for each attempt that was posted (spec/001). The last of
-	// them ends the batch, a doubtful one once its doubt is resolved.
+	// EveryTry spends one for each attempt that was posted (spec/001), before it is
+	// made. The last of them ends the batch, a doubtful one once its doubt is resolved.
 	usedUp := func(f store.Finding) verdict {
-		return verdict{f, true, true, batch.KindExhausted, f == store.Refused}
+		return verdict{finding: f, last: true, kind: batch.KindExhausted, delayed: f == store.Refused}
 	}
 	busy := [3]verdict{failed(batch.KindBusy), failed(batch.KindBusy), usedUp(store.Refused)}
 	gone := [3]verdict{failed(batch.KindUnavailable), failed(batch.KindUnavailable), usedUp(store.Refused)}
-	barred := [3]verdict{failed(batch.KindMisconfigured), failed(batch.KindMisconfigured), failed(batch.KindMisconfigured)}
+	backAgain := failed(batch.KindMisconfigured)
+	backAgain.refund = true
+	barred := [3]verdict{failed(batch.KindMisconfigured), failed(batch.KindMisconfigured), backAgain}
 	unsure := [3]verdict{doubt, doubt, usedUp(store.Doubtful)}
-	never := [3]verdict{refused, refused, refused}
-	taken := [3]verdict{accepted, accepted, {finding: store.Accepted, spend: true}}
+	never := [3]verdict{refused, refused, refusedEvery}
+	taken := [3]verdict{accepted, accepted, accepted}
 
 	for name, c := range map[string]struct {
 		err  error
@@ -78,7 +83,7 @@ func TestJudge(t *testing.T) {
 				case definite:
 					claim.Budget = batch.Budget{Attempts: 2}
 				case everyTry:
-					claim.Budget = batch.Budget{Attempts: 2, EveryTry: true}
+					claim.Budget, claim.Spent = batch.Budget{Attempts: 2, EveryTry: true}, 2
 				case unlimited:
 				}
 				o := submitter.Judge(claim, c.err, submitter.Rules{
@@ -90,7 +95,7 @@ func TestJudge(t *testing.T) {
 				assert.Equal(t, batch.BySubmitter, o.By)
 				assert.Equal(t, 3, o.Attempt)
 				assert.Equal(t, 11*time.Millisecond, o.Check)
-				got := verdict{finding: o.Finding, spend: o.Spend, last: o.Last, delayed: o.Delay > 0}
+				got := verdict{finding: o.Finding, spend: o.Spend, refund: o.Refund, last: o.Last, delayed: o.Delay > 0}
 				if o.Error != nil {
 					got.kind = o.Error.Kind
 				}
@@ -106,15 +111,15 @@ func TestJudge(t *testing.T) {
 // A budget that is not used up yet ends nothing.
 func TestJudgeSpendsOneAtATime(t *testing.T) {
 	r := submitter.Rules{Delay: func(int) time.Duration { return time.Second }}
-	c := store.Claim{Spent: 0, Budget: batch.Budget{Attempts: 2, EveryTry: true}}
+	c := store.Claim{Spent: 1, Budget: batch.Budget{Attempts: 2, EveryTry: true}}
 	for _, err := range []error{dlt.ErrBusy, dlt.ErrDoubt, dlt.ErrUnavailable} {
 		o := submitter.Judge(c, err, r)
-		assert.True(t, o.Spend, "%v", err)
+		assert.False(t, o.Spend || o.Refund, "%v: the claim has spent it", err)
 		assert.False(t, o.Last, "%v", err)
 		assert.NotEqual(t, store.Refused, o.Finding, "%v", err)
 	}
 	o := submitter.Judge(c, dlt.ErrMisconfigured, r)
-	assert.False(t, o.Spend, "promise 10: a misconfiguration burns nothing")
+	assert.True(t, o.Refund && !o.Spend, "promise 10: a misconfiguration burns nothing")
 }
 
 func TestJudgeHonoursRetryAfter(t *testing.T) {
@@ -129,6 +134,6 @@ func TestUnpostedGoesBackToWhereItCameFrom(t *testing.T) {
 	for _, from := range []batch.State{batch.Queued, batch.Delayed, batch.Unknown} {
 		c := store.Claim{Version: 3, From: from, Budget: batch.Budget{Attempts: 1, EveryTry: true}}
 		o := submitter.Unposted(c)
-		require.Equal(t, store.Outcome{Version: 3, By: batch.BySubmitter, Finding: store.Unposted, Back: from}, o, "it spends nothing")
+		require.Equal(t, store.Outcome{Version: 3, By: batch.BySubmitter, Finding: store.Unposted, Back: from, Refund: true}, o, "it spends nothing")
 	}
 }

@@ -39,11 +39,13 @@ type Submitter struct {
 	pool   *pool.Pool
 	wake   chan struct{}
 
-	mu     sync.Mutex
-	queue  []run // taken and not yet given to a hand
-	queued int   // batches in queue
-	stop   bool  // no more is posted
-	gates  map[scope]*gate
+	mu       sync.Mutex
+	queue    []run // taken and not yet given to a hand
+	queued   int   // batches in queue
+	stop     bool  // no more is posted
+	gates    map[scope]*gate
+	whole    []*gate // those of gates whose scope is a whole ledger
+	maxGates int
 }
 
 // run is a claimed run with what is needed to post it.
@@ -60,12 +62,13 @@ type scope struct {
 	all     bool
 }
 
-// maxGates bounds the memory of scopes; past it those that are open are forgotten.
+// maxGates is how many scopes are remembered at least; past it those that are open
+// are forgotten.
 const maxGates = 10_000
 
 // New returns a submitter; Run makes it work.
 func New(l dlt.Ledger, o Options) *Submitter {
-	s := &Submitter{ledger: l, o: o, wake: make(chan struct{}, 1), gates: map[scope]*gate{}}
+	s := &Submitter{ledger: l, o: o, wake: make(chan struct{}, 1), gates: map[scope]*gate{}, maxGates: maxGates}
 	s.pool = pool.New(o.Pool, min(time.Second, o.RequestTimeout/4), func() {
 		s.nudge()
 		o.Ready()
@@ -93,15 +96,19 @@ func (s *Submitter) gate(sc scope) *gate {
 	defer s.mu.Unlock()
 	g := s.gates[sc]
 	if g == nil {
-		if len(s.gates) >= maxGates {
+		if len(s.gates) >= s.maxGates {
 			for k, old := range s.gates {
-				if old.idle() {
+				if !k.all && old.idle() {
 					delete(s.gates, k)
 				}
 			}
+			s.maxGates = max(maxGates, 2*len(s.gates)) // so that a pass pays for many
 		}
 		g = newGate(s.o.Pool)
 		s.gates[sc] = g
+		if sc.all {
+			s.whole = append(s.whole, g)
+		}
 	}
 	return g
 }
@@ -125,12 +132,7 @@ func (s *Submitter) Room() (n int, again time.Duration) {
 		return 0, 0
 	}
 	queued := s.queued
-	var whole []*gate
-	for sc, g := range s.gates {
-		if sc.all {
-			whole = append(whole, g)
-		}
-	}
+	whole := s.whole
 	s.mu.Unlock()
 	n -= queued
 	// With one ledger its gate bounds everything; with several (a router) a closed
@@ -154,8 +156,14 @@ func (g *gate) pressed() bool {
 
 // Closed returns for how long nothing of a service may be sent.
 func (s *Submitter) Closed(service batch.ServiceID) time.Duration {
-	if wait := s.gate(s.scopeOf(service)).closed(time.Now()); wait > 0 {
-		return wait
+	sc := s.scopeOf(service)
+	s.mu.Lock()
+	g := s.gates[sc]
+	s.mu.Unlock()
+	if g != nil { // else nothing was sent there yet, or not for long
+		if wait := g.closed(time.Now()); wait > 0 {
+			return wait
+		}
 	}
 	if !s.pool.Room(string(service)) && s.pool.Free() > 0 {
 		return 100 * time.Millisecond // one of many services that hang
@@ -230,9 +238,12 @@ func (s *Submitter) dispatch(ctx context.Context, hands *sync.WaitGroup) {
 		hands.Add(1)
 		go func() {
 			defer hands.Done()
-			hung := false
-			defer func() { hand.Release(hung) }()
-			hung = s.post(ctx, r)
+			switch used, hung := s.post(ctx, r); {
+			case used:
+				hand.Release(hung)
+			default:
+				hand.Unused()
+			}
 		}()
 	}
 	clear(s.queue[len(rest):])
@@ -240,31 +251,33 @@ func (s *Submitter) dispatch(ctx context.Context, hands *sync.WaitGroup) {
 }
 
 // post sends the batches of a run, one after the other, until one fails; the rest
-// is put back. It reports whether a request ran into its time limit.
-func (s *Submitter) post(ctx context.Context, r run) (hung bool) {
+// is put back. It reports whether anything was sent, and whether the last request
+// ran into its time limit.
+func (s *Submitter) post(ctx context.Context, r run) (used, hung bool) {
 	for i, c := range r.Batches {
 		if ctx.Err() != nil || !s.timeLeft(r.until) {
 			s.Return(r.Batches[i:])
-			return hung
+			return used, hung
 		}
 		if r.payloads[i] == nil { // nothing to send: it waits, longer each time, and its lane with it
 			s.o.Record(Judge(c, errNoPayload, s.o.Rules))
 			s.Return(r.Batches[i+1:])
-			return hung
+			return used, hung
 		}
 		posted, err := s.attempt(ctx, c, r.payloads[i], r.until)
 		if !posted {
 			s.Return(r.Batches[i:])
-			return hung
+			return used, hung
 		}
+		used = true
 		s.o.Record(Judge(c, err, s.o.Rules))
 		if err != nil {
 			s.Return(r.Batches[i+1:])
-			return errors.Is(err, context.DeadlineExceeded)
+			return true, errors.Is(err, context.DeadlineExceeded)
 		}
 		r.payloads[i] = nil
 	}
-	return hung
+	return used, hung
 }
 
 // errNoPayload is a certain failure that spends nothing: a person has to look.
@@ -309,12 +322,16 @@ func (s *Submitter) once(ctx context.Context, c store.Claim, payload []byte, unt
 	}
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
-	err := loop.Contain(func() error {
-		return s.ledger.Submit(ctx, batch.Attempt{Key: c.Key, Number: c.Attempt, Payload: payload})
+	var err error
+	panicked := loop.Contain(func() error {
+		err = s.ledger.Submit(ctx, batch.Attempt{Key: c.Key, Number: c.Attempt, Payload: payload})
+		if err != nil { // an error value is the client's code, too: what it says is read here
+			_, _, _ = dlt.Kind(err), err.Error(), retryAfter(err)
+		}
+		return nil
 	})
-	var p *loop.PanicError
-	if errors.As(err, &p) {
-		return &dlt.Error{Op: "submit", Kind: dlt.ErrDoubt, Err: fmt.Errorf("ledger client: %w", p)}
+	if panicked != nil {
+		return &dlt.Error{Op: "submit", Kind: dlt.ErrDoubt, Err: fmt.Errorf("ledger client: %w", panicked)}
 	}
 	return err
 }

@@ -131,8 +131,23 @@ func (p *Pool) mark(key string) {
 	p.slowKeys[key] = struct{}{}
 }
 
+// Unused gives the hand back when no request was made: it says nothing of the key.
+func (h *Hand) Unused() { h.end(func(*Pool) {}) }
+
 // Release gives the hand back. hung says that the request ran into its time limit.
 func (h *Hand) Release(hung bool) {
+	h.end(func(p *Pool) {
+		if hung {
+			p.mark(h.key)
+		} else {
+			delete(p.slowKeys, h.key)
+		}
+		p.roll(time.Now())
+		p.posted++
+	})
+}
+
+func (h *Hand) end(note func(*Pool)) {
 	p := h.p
 	if h.timer != nil {
 		h.timer.Stop()
@@ -144,13 +159,7 @@ func (h *Hand) Release(hung bool) {
 	} else {
 		p.brisk--
 	}
-	if hung {
-		p.mark(h.key)
-	} else {
-		delete(p.slowKeys, h.key)
-	}
-	p.roll(time.Now())
-	p.posted++
+	note(p)
 	p.mu.Unlock()
 	p.freed()
 }

@@ -34,15 +34,17 @@ func claimCounts(f *fixture) {
 	b.Budget = batch.Budget{Attempts: 5, EveryTry: true}
 	f.add(b)
 	c := f.take("a")[0]
-	assert.Equal(f, store.Claim{Ref: c.Ref, Version: 2, From: batch.Queued, Attempt: 1, Budget: b.Budget}, c)
+	assert.Equal(f, store.Claim{Ref: c.Ref, Version: 2, From: batch.Queued, Attempt: 1, Spent: 1, Budget: b.Budget}, c)
 	r := f.get("a")
 	assert.Equal(f, batch.Submitting, r.State)
 	assert.Equal(f, 1, r.Attempt)
+	assert.Equal(f, 1, r.Spent, "every try spends, one that a crash cuts off, too")
 	assert.True(f, f.near(f.now().Add(f.u(1.5)), r.ClaimExpires))
 	assert.True(f, f.near(f.now(), r.DoubtSince), "in doubt from the claim on, so that a crash needs no writing")
 	o := f.submitted("a", store.Failed)
-	o.Spend, o.Error = true, &batch.SubmissionError{Kind: batch.KindBusy}
+	o.Refund, o.Error = true, &batch.SubmissionError{Kind: batch.KindMisconfigured}
 	f.written(o)
+	assert.Equal(f, 0, f.get("a").Spent, "but one that was not posted")
 	f.pass(3)
 	c = f.take("a")[0]
 	assert.Equal(f, store.Claim{

@@ -30,8 +30,8 @@ func pruneFinal(f *fixture) {
 	for _, id := range named {
 		f.get(id)
 	}
-	f.pass(100)
-	assert.Zero(f, f.prune(0, false))
+	f.pass(3)
+	assert.Zero(f, f.prune(0, false), "what is open stays, however old")
 	assert.Empty(f, f.view("committed", 9).Batches)
 }
 

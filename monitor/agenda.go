@@ -1,0 +1,50 @@
+package monitor
+
+import (
+	"slices"
+	"time"
+)
+
+// agenda is when something is known to be due, in slots: what falls due close
+// together is asked together, and there are never many slots.
+type agenda struct {
+	start time.Time
+	grain time.Duration // of a slot
+	slots []int64       // ascending; slot n is at start + n*grain
+}
+
+// maxSlots is about how many slots there are in the longest time that is noted.
+const maxSlots = 256
+
+func newAgenda(longest time.Duration) agenda {
+	return agenda{start: time.Now(), grain: max(minPause, longest/maxSlots)}
+}
+
+func (a *agenda) at(slot int64) time.Time { return a.start.Add(time.Duration(slot) * a.grain) }
+
+// add notes a time, rounded up. It reports whether nothing else is due before.
+func (a *agenda) add(at time.Time) (first bool) {
+	slot := int64((at.Sub(a.start) + a.grain - 1) / a.grain)
+	i, known := slices.BinarySearch(a.slots, slot)
+	if !known {
+		a.slots = slices.Insert(a.slots, i, slot)
+	}
+	return i == 0 && !known
+}
+
+// next returns the first time noted; zero for none.
+func (a *agenda) next() time.Time {
+	if len(a.slots) == 0 {
+		return time.Time{}
+	}
+	return a.at(a.slots[0])
+}
+
+// pass drops the times that are not after now.
+func (a *agenda) pass(now time.Time) {
+	n := 0
+	for n < len(a.slots) && !a.at(a.slots[n]).After(now) {
+		n++
+	}
+	a.slots = slices.Delete(a.slots, 0, n)
+}
