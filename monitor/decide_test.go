@@ -69,7 +69,7 @@ func TestDecideEveryWordInEveryState(t *testing.T) {
 		for i, word := range words {
 			f := store.InFlight{
 				Ref: store.Ref{Key: batch.Key{ID: "b"}, Row: 3}, Version: 8, State: state, Attempt: 1, DoubtAttempt: 1,
-				PostedAgo: 40 * time.Minute,
+				PostedAgo: 40 * time.Minute, Ended: true,
 			}
 			k := monitor.Known{Seen: time.Hour}
 			if word != 0 {
@@ -175,7 +175,7 @@ func TestDecideNoTrace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := store.InFlight{
 				Ref: store.Ref{Key: batch.Key{ID: "b"}}, Version: 8, State: batch.Submitting, Attempt: 2, DoubtAttempt: 2,
-				PostedAgo: 10 * time.Minute,
+				PostedAgo: 10 * time.Minute, Ended: true,
 			}
 			k, tr, r := monitor.Known{Status: said(batch.ReportedUnknown), Seen: 10 * time.Minute}, ledgerTraits, rules
 			for _, c := range c.change {
@@ -379,6 +379,11 @@ func TestDecideEverything(t *testing.T) {
 func holds(row store.Row, f store.InFlight, k monitor.Known, tr dlt.Traits, v monitor.Verdict, now time.Time) error {
 	over := f.PostedAgo >= tr.LateArrival && f.PostedAgo >= tr.Grace && (f.State != batch.Submitting || k.Seen >= tr.LateArrival)
 	unknown := k.Status != nil && k.Status.Reported == batch.ReportedUnknown
+	if k.Status != nil && f.State == batch.Submitting && f.Refused && f.DoubtAttempt < f.Attempt {
+		// A verdict that is recorded already says nothing about the earlier attempt.
+		unknown = unknown || k.Status.Reported == batch.ReportedFailed ||
+			(k.Status.Reported == batch.ReportedInvalid && k.Status.Attempt > f.DoubtAttempt)
+	}
 	if v.Resolve && (v.Outcome != nil || !tr.Resolves || !over || !unknown) {
 		return fmt.Errorf("asks for evidence that is not due")
 	}
