@@ -27,16 +27,15 @@ func errorChecks() []Check {
 				b := e.batch()
 				secret := e.content(e.made)
 				require.Contains(e, string(b.Payload), secret)
-				ctx, cancel := context.WithTimeout(e.Context(), e.Commit)
-				if f == Hang {
-					ctx, cancel = context.WithTimeout(e.Context(), hangFor)
+				if f == Hang { // whose error may be the context's own
+					ctx, cancel := context.WithTimeout(e.Context(), hangFor)
+					defer cancel()
+					e.fitToShow(e.prompt(ctx, func() error { return e.Ledger.Submit(ctx, attempt(b)) }), secret)
+					return
 				}
-				defer cancel()
-				err := e.Ledger.Submit(ctx, attempt(b))
+				err := e.submit(b)
 				e.fitToShow(err, secret)
-				if f != Hang {
-					assert.NotEmpty(e, e.kind(err, kinds()...).Op, "what failed")
-				}
+				assert.NotEmpty(e, e.kind(err, kinds()...).Op, "what failed")
 			},
 		})
 	}

@@ -58,7 +58,8 @@ const (
 	Unreachable Fault = "unreachable"
 	// Misconfigured: this client is refused, whatever it sends.
 	Misconfigured Fault = "misconfigured"
-	// LostRequest: the connection ends before the batch is taken.
+	// LostRequest: the connection ends before the batch is taken. Where there is a
+	// choice, close it here and reset it in LostReply: clients see two errors.
 	LostRequest Fault = "lost request"
 	// LostReply: the batch is taken, and the connection ends before the answer.
 	LostReply Fault = "lost reply"

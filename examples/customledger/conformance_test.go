@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -121,10 +122,10 @@ func (d *door) post(w http.ResponseWriter, r *http.Request, fault dlttest.Fault)
 	case dlttest.Unheard:
 		w.WriteHeader(http.StatusTeapot)
 	case dlttest.LostRequest:
-		panic(http.ErrAbortHandler)
+		panic(http.ErrAbortHandler) // which closes the connection
 	case dlttest.LostReply:
 		d.notary.ServeHTTP(httptest.NewRecorder(), r)
-		panic(http.ErrAbortHandler)
+		reset(w)
 	case dlttest.Hang:
 		d.notary.ServeHTTP(httptest.NewRecorder(), r)
 		<-r.Context().Done()
@@ -133,11 +134,20 @@ func (d *door) post(w http.ResponseWriter, r *http.Request, fault dlttest.Fault)
 	}
 }
 
+// reset ends a connection rudely, which looks different from one that is closed.
+func reset(w http.ResponseWriter) {
+	if c, _, err := w.(http.Hijacker).Hijack(); err == nil {
+		_ = c.(*net.TCPConn).SetLinger(0)
+		_ = c.Close()
+	}
+}
+
 func (d *door) states(w http.ResponseWriter, r *http.Request, fault dlttest.Fault) {
 	states := d.notary.states(r.URL.Query()["id"])
 	switch fault {
 	case dlttest.StatusLost:
-		panic(http.ErrAbortHandler)
+		reset(w)
+		return
 	case dlttest.StatusHang:
 		<-r.Context().Done()
 		return
