@@ -3,6 +3,7 @@ package dltbatch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -32,7 +33,7 @@ func newEngine(r *Runner) *engine {
 	e, o := &engine{r: r}, r.o
 	delay := func(n int) time.Duration { return retryDelay(o, n) }
 	e.recorder = recorder.New(r.store, recorder.Options{
-		Linger: o.Linger, Max: o.GroupSize, Retry: o.ClaimTTL,
+		Linger: o.Linger, Max: o.GroupSize, Retry: o.ClaimTTL, Timeout: o.ClaimTTL / 4,
 		Done:    e.recorded,
 		Trouble: func(err error) { r.trouble("recorder", err) },
 	})
@@ -92,12 +93,22 @@ func (e *engine) run(ctx context.Context) error {
 	e.r.health.started()
 	defer e.r.health.stopped()
 	<-ctx.Done()
-	bound := time.AfterFunc(e.r.o.Drain, stop)
+	bound := time.NewTimer(e.r.o.Drain)
 	defer bound.Stop()
-	rooms.Wait()
-	e.recorder.Close()
-	<-recorded
-	return nil
+	rest := make(chan struct{})
+	go func() {
+		defer close(rest)
+		rooms.Wait()
+		e.recorder.Close()
+		<-recorded
+	}()
+	select {
+	case <-rest:
+		return nil
+	case <-bound.C:
+		stop() // what is not written yet is found out by the next start
+		return fmt.Errorf("run: %w after %s", ErrDrain, e.r.o.Drain)
+	}
 }
 
 // recorded is called for every outcome that the store has answered about: it wakes

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -20,6 +21,10 @@ var (
 	// ErrOtherLedger: the database belongs to another ledger. Use another database,
 	// or schema, for this one.
 	ErrOtherLedger = errors.New("dltbatch: the database belongs to another ledger")
+	// ErrDrain: a stop took longer than Options.Drain, because a ledger client or the
+	// store does not heed its context. Goroutines of it are left behind. Nothing is
+	// lost: what was not recorded is asked about by the next start.
+	ErrDrain = errors.New("dltbatch: not at rest")
 )
 
 // Runner delivers what is stored. Its methods may be called concurrently, and any
@@ -57,7 +62,7 @@ func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 // serves a first start, a restart and a takeover from an instance that died.
 //
 // It returns [ErrRunning] while an earlier Run has not returned, [ErrOtherLedger],
-// or the store's error if the first look at the database fails. After that,
+// the store's error if the first look at the database fails, or [ErrDrain]. Else
 // failures of the store, the ledger or the caller's code are reported and retried.
 func (r *Runner) Run(ctx context.Context) error {
 	if !r.running.CompareAndSwap(false, true) {
@@ -75,7 +80,11 @@ func (r *Runner) Run(ctx context.Context) error {
 
 // checkLedger records the ledger's name on the first start and refuses another's.
 func (r *Runner) checkLedger(ctx context.Context) error {
-	traits := r.ledger.Traits("")
+	// Not through the guard: a name that a panic left out must not be recorded for good.
+	var traits dlt.Traits
+	if err := loop.Contain(func() error { traits = r.ledger.Ledger.Traits(""); return nil }); err != nil {
+		return fmt.Errorf("run: the ledger's traits: %w", err)
+	}
 	if traits.Resolves {
 		if _, ok := r.ledger.Ledger.(dlt.Resolver); !ok {
 			return fmt.Errorf("run: %w", &batch.InputError{Field: "ledger", Value: traits.Name, Want: "a dlt.Resolver, as its traits say"})

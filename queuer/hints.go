@@ -12,27 +12,45 @@ import (
 type hints struct {
 	ready []batch.ServiceID
 	later waiting
-	due   map[batch.ServiceID]time.Time // zero: in ready
+	due   map[batch.ServiceID]*wait
 }
 
-func newHints() *hints { return &hints{due: map[batch.ServiceID]time.Time{}} }
+// wait is a lane's place: in ready where index is negative, else in later.
+type wait struct {
+	service batch.ServiceID
+	at      time.Time
+	index   int
+}
+
+func newHints() *hints { return &hints{due: map[batch.ServiceID]*wait{}} }
 
 // add names a lane for at; a time that is not after now is at once. The earlier
 // of two times wins.
 func (h *hints) add(s batch.ServiceID, at, now time.Time) {
-	known, ok := h.due[s]
+	w := h.due[s]
 	switch {
+	case w != nil && (w.index < 0 || !w.at.After(at)): // it is named for as soon
 	case !at.After(now):
-		if ok && known.IsZero() {
-			return
+		if w == nil {
+			w = &wait{service: s}
+			h.due[s] = w
+		} else {
+			heap.Remove(&h.later, w.index)
 		}
-		h.due[s] = time.Time{}
-		h.ready = append(h.ready, s)
-	case ok && !known.After(at): // a zero time is earlier than any
+		h.ripen(w)
+	case w != nil:
+		w.at = at
+		heap.Fix(&h.later, w.index)
 	default:
-		h.due[s] = at
-		heap.Push(&h.later, wait{at, s})
+		w = &wait{service: s, at: at}
+		h.due[s] = w
+		heap.Push(&h.later, w)
 	}
+}
+
+func (h *hints) ripen(w *wait) {
+	w.index = -1
+	h.ready = append(h.ready, w.service)
 }
 
 // take returns up to n lanes whose time has come, in order.
@@ -63,33 +81,33 @@ func (h *hints) next(now time.Time) (at time.Time, ok bool) {
 }
 
 func (h *hints) promote(now time.Time) {
-	for len(h.later) > 0 {
-		w := h.later[0]
-		if at, ok := h.due[w.service]; ok && at.Equal(w.at) {
-			if w.at.After(now) {
-				return
-			}
-			h.due[w.service] = time.Time{}
-			h.ready = append(h.ready, w.service)
-		} // else it was named again for an earlier time
-		heap.Pop(&h.later)
+	for len(h.later) > 0 && !h.later[0].at.After(now) {
+		h.ripen(heap.Pop(&h.later).(*wait))
 	}
 }
 
-type wait struct {
-	at      time.Time
-	service batch.ServiceID
-}
-
-type waiting []wait
+// waiting is a heap of the lanes whose time has not come.
+type waiting []*wait
 
 func (w waiting) Len() int           { return len(w) }
 func (w waiting) Less(i, j int) bool { return w[i].at.Before(w[j].at) }
-func (w waiting) Swap(i, j int)      { w[i], w[j] = w[j], w[i] }
-func (w *waiting) Push(x any)        { *w = append(*w, x.(wait)) }
+func (w waiting) Swap(i, j int) {
+	w[i], w[j] = w[j], w[i]
+	w[i].index, w[j].index = i, j
+}
+
+// Push implements heap.Interface.
+func (w *waiting) Push(x any) {
+	n := x.(*wait)
+	n.index = len(*w)
+	*w = append(*w, n)
+}
+
+// Pop implements heap.Interface.
 func (w *waiting) Pop() any {
 	old := *w
 	x := old[len(old)-1]
+	old[len(old)-1] = nil
 	*w = old[:len(old)-1]
 	return x
 }

@@ -56,6 +56,10 @@ type Queuer struct {
 	choose store.Choose
 	wake   chan struct{} // capacity one: a wake-up that is due
 	place  scan          // Run's own; kept from one Run to the next
+	// suspects are lanes of claims that failed, Run's own: one of them may be what the
+	// store cannot read, and must not keep the others from being claimed.
+	suspects map[batch.ServiceID]struct{}
+	strikes  int // suspects that failed alone, one after the other
 
 	mu    sync.Mutex
 	hints *hints
@@ -69,6 +73,8 @@ func New(s Store, sub Submitter, o Options) *Queuer {
 		wake:   make(chan struct{}, 1),
 		place:  scan{start: true, due: time.Now()},
 		hints:  newHints(),
+
+		suspects: map[batch.ServiceID]struct{}{},
 	}
 }
 
@@ -134,6 +140,8 @@ func stopped(ctx context.Context, err error) error {
 // scan names the next lanes that have open batches. A lane that no hint names is
 // found here, at the latest after as many scans as it takes to read all lanes.
 func (q *Queuer) scan(ctx context.Context, place *scan) error {
+	ctx, cancel := context.WithTimeout(ctx, q.o.TTL/4)
+	defer cancel()
 	lanes, err := q.store.Lanes(ctx, store.LanesQuery{After: place.after, Start: place.start, Limit: q.o.ScanLanes})
 	if err != nil {
 		return fmt.Errorf("scan lanes: %w", err)
@@ -164,7 +172,7 @@ func (q *Queuer) round(ctx context.Context) (again time.Duration, err error) {
 		if len(lanes) == 0 {
 			break
 		}
-		if err := q.claim(ctx, lanes, room); err != nil {
+		if err := q.claimApart(ctx, lanes, room); err != nil {
 			return 0, err
 		}
 	}
@@ -212,6 +220,50 @@ func (q *Queuer) hintAll(lanes []batch.ServiceID, d time.Duration) {
 	for _, s := range lanes {
 		q.hints.add(s, now.Add(d), now)
 	}
+}
+
+// suspectPause is how long a lane is left alone that the store fails on alone.
+const suspectPause = time.Minute
+
+// claimApart claims from all lanes together, but for those that were part of a
+// claim that failed: these are tried one by one, and what fails alone is reported
+// and waits. Where several do so in a row, it is the store that fails.
+func (q *Queuer) claimApart(ctx context.Context, lanes []batch.ServiceID, room int) error {
+	var alone []batch.ServiceID
+	if len(q.suspects) > 0 {
+		lanes = slices.DeleteFunc(lanes, func(s batch.ServiceID) bool {
+			_, suspect := q.suspects[s]
+			if suspect {
+				alone = append(alone, s)
+			}
+			return suspect
+		})
+	}
+	if len(lanes) > 0 {
+		if err := q.claim(ctx, lanes, room); err != nil {
+			for _, s := range lanes {
+				q.suspects[s] = struct{}{}
+			}
+			q.hintAll(alone, 0)
+			return err
+		}
+	}
+	for i, s := range alone {
+		err := q.claim(ctx, []batch.ServiceID{s}, room)
+		if err == nil {
+			delete(q.suspects, s)
+			q.strikes = 0
+			continue
+		}
+		if q.strikes++; q.strikes >= 3 {
+			q.strikes = 0
+			q.hintAll(alone[i+1:], 0)
+			return err
+		}
+		q.o.Held(s, err)
+		q.hintAll([]batch.ServiceID{s}, suspectPause)
+	}
+	return nil
 }
 
 // lockedPause is how long a lane that another instance was choosing from is left alone.

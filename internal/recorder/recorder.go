@@ -20,6 +20,8 @@ type Store interface {
 type Options struct {
 	Linger time.Duration // how long a group waits to fill
 	Max    int           // outcomes in a group
+	// Timeout bounds one write; one that hangs fails.
+	Timeout time.Duration
 	// Retry is how long a write that fails is tried again. What is given up is not
 	// lost: its claim or its lease expires, and the monitor asks the ledger.
 	Retry time.Duration
@@ -172,6 +174,8 @@ func (r *Recorder) split(ctx context.Context, group []item, splits int) (failed,
 }
 
 func (r *Recorder) record(ctx context.Context, outcomes []store.Outcome) (applied []store.Applied, err error) {
+	ctx, cancel := context.WithTimeout(ctx, r.o.Timeout)
+	defer cancel()
 	err = loop.Contain(func() error {
 		applied, err = r.store.Record(ctx, outcomes)
 		if err == nil && len(applied) != len(outcomes) {

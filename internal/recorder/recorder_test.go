@@ -89,7 +89,7 @@ type rig struct {
 func start(t *testing.T, f *fake, change func(*recorder.Options)) *rig {
 	r := &rig{ended: make(chan struct{}), results: map[string]store.Result{}, doneAt: map[string]time.Time{}}
 	o := recorder.Options{
-		Linger: 2 * time.Millisecond, Max: 4, Retry: time.Minute,
+		Linger: 2 * time.Millisecond, Max: 4, Timeout: time.Minute, Retry: time.Minute,
 		Done: func(o store.Outcome, a store.Applied) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
