@@ -272,6 +272,19 @@ func TestDecideFailed(t *testing.T) {
 	}
 }
 
+// An attempt that was refused in doubt (its budget is used up, say) is resolved when
+// the ledger says that it failed; what it says of a later one resolves no earlier one.
+func TestDecideFailedResolvesItsOwnDoubt(t *testing.T) {
+	f := store.InFlight{State: batch.Submitting, Attempt: 3, DoubtAttempt: 3, Refused: true, Ended: true, PostedAgo: time.Minute}
+	k := monitor.Known{Status: &batch.Status{Reported: batch.ReportedFailed, Attempt: 3}, Seen: time.Minute}
+	assert.Equal(t, "failed", verdictWord(monitor.Decide(f, k, ledgerTraits, rules)))
+	f.DoubtAttempt = 2
+	assert.Equal(t, "undecidable", verdictWord(monitor.Decide(f, k, ledgerTraits, rules)))
+	tr := ledgerTraits
+	tr.Resolves = true
+	assert.Equal(t, "resolve", verdictWord(monitor.Decide(f, k, tr, rules)))
+}
+
 // Promise 6: past its deadline a batch is reported as needing a decision, once.
 func TestDecideSaysOnceThatItIsStuck(t *testing.T) {
 	for name, status := range map[string]*batch.Status{
@@ -310,7 +323,7 @@ func TestDecideEverything(t *testing.T) {
 	ages := []time.Duration{
 		-time.Minute, 0, late - 1, late, grace - 1, grace, quiet - 1, quiet, 10 * time.Minute, stuck, stuck + 1, 100 * time.Hour,
 	}
-	seens := []time.Duration{0, late - 1, late}
+	seens := []time.Duration{0, late - 1, late, ttl + late - 1, ttl + late}
 	harmlessFor := []time.Duration{0, 2 * time.Hour, dlt.Forever}
 	budgets := []batch.Budget{{}, {Attempts: 2}, {Attempts: 2, EveryTry: true}}
 	words := []batch.Reported{0, 1, 2, 3, 4, 5, 6, unknownWord}
@@ -318,14 +331,18 @@ func TestDecideEverything(t *testing.T) {
 	count := 0
 	for _, state := range []batch.State{batch.Submitting, batch.Pending, batch.Valid, batch.Invalid} {
 		for _, age := range ages {
-			for bits := range 1 << 5 {
+			for bits := range 1 << 7 {
 				refused, requeued, undecided := bits&1 != 0, bits&2 != 0, bits&4 != 0
 				resends, resolves := bits>>3&1, bits&16 != 0
+				crashed, failures := bits&32 != 0, bits>>6&1
+				if crashed && state != batch.Submitting {
+					continue
+				}
 				for _, harmless := range harmlessFor {
 					for b, budget := range budgets {
 						row := store.Row{
 							State: state, Version: 5, Attempt: 3, Spent: b, DoubtAttempt: 3 - resends, DoubtSince: now.Add(-age - ttl),
-							Resends: resends, Refused: refused, Requeued: requeued, LastPost: now.Add(-age),
+							Failures: failures, Resends: resends, Refused: refused, Requeued: requeued, LastPost: now.Add(-age),
 						}
 						row.ResendUntil = row.DoubtSince.Add(harmless)
 						if refused {
@@ -334,6 +351,9 @@ func TestDecideEverything(t *testing.T) {
 						switch state {
 						case batch.Submitting:
 							row.ClaimExpires = now.Add(-age)
+							if crashed { // nobody recorded how the attempt ended
+								row.LastPost = time.Time{}
+							}
 						case batch.Invalid:
 							row.SettlesAt = now.Add(ledgerTraits.Settle - age)
 						}
@@ -348,9 +368,15 @@ func TestDecideEverything(t *testing.T) {
 						tr.Resolves = resolves
 						for _, word := range words {
 							for _, named := range []int{0, 2, 3} {
+								if named != 0 && word != batch.ReportedFailed && word != batch.ReportedInvalid {
+									continue // it is looked at for these only
+								}
 								for _, seen := range seens {
+									if seen != 0 && state != batch.Submitting {
+										continue
+									}
 									for _, proof := range proofs {
-										if proof != nil && (word != batch.ReportedUnknown || !resolves || state == batch.Invalid || age < grace) {
+										if proof != nil && (word != batch.ReportedUnknown || !resolves || state == batch.Invalid || age < grace || (state == batch.Submitting && seen < late) || (!f.Ended && seen < ttl+late)) {
 											continue // Resolve is asked only after a verdict that says so
 										}
 										k := monitor.Known{Seen: seen, Evidence: proof}
@@ -379,12 +405,13 @@ func TestDecideEverything(t *testing.T) {
 func holds(row store.Row, f store.InFlight, k monitor.Known, tr dlt.Traits, v monitor.Verdict, now time.Time) error {
 	over := f.PostedAgo >= tr.LateArrival && f.PostedAgo >= tr.Grace && (f.State != batch.Submitting || k.Seen >= tr.LateArrival)
 	unknown := k.Status != nil && k.Status.Reported == batch.ReportedUnknown
-	if k.Status != nil && f.State == batch.Submitting && f.Refused && f.DoubtAttempt < f.Attempt {
+	if k.Status != nil && f.State == batch.Submitting && f.DoubtAttempt < f.Attempt {
 		// A verdict that is recorded already says nothing about the earlier attempt.
-		unknown = unknown || k.Status.Reported == batch.ReportedFailed ||
-			(k.Status.Reported == batch.ReportedInvalid && k.Status.Attempt > f.DoubtAttempt)
+		unknown = unknown || (k.Status.Reported == batch.ReportedFailed && (f.Refused || (f.Ended && f.Failures > 0))) ||
+			(k.Status.Reported == batch.ReportedInvalid && f.Refused && k.Status.Attempt > f.DoubtAttempt)
 	}
-	if v.Resolve && (v.Outcome != nil || !tr.Resolves || !over || !unknown) {
+	proved := over && (f.Ended || k.Seen >= ttl+tr.LateArrival)
+	if v.Resolve && (!proved || v.Outcome != nil || !tr.Resolves || !over || !unknown) {
 		return fmt.Errorf("asks for evidence that is not due")
 	}
 	if v.Outcome == nil {
@@ -401,7 +428,7 @@ func holds(row store.Row, f store.InFlight, k monitor.Known, tr dlt.Traits, v mo
 			return fmt.Errorf("promise 3: sent again at risk")
 		}
 	case store.NotCommitted:
-		if k.Evidence == nil || *k.Evidence != dlt.NotCommitted {
+		if k.Evidence == nil || *k.Evidence != dlt.NotCommitted || !proved {
 			return fmt.Errorf("promise 3: not shown to be not committed")
 		}
 	case store.Failed, store.Refused:

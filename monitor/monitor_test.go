@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -291,15 +292,59 @@ func TestAnswersAreMatchedByID(t *testing.T) {
 			w.add("s", id, 0)
 		}
 		_, stop := w.start(t, nil)
-		settle(500 * time.Millisecond)
+		settle(2 * poll)
 		stop()
 		assert.ElementsMatch(t, []string{"a is invalid", "d is committed", "b is committed", "c is committed"}, w.found())
 		require.GreaterOrEqual(t, len(w.queries), 2)
 		assert.Equal(t, []batch.ID{"b", "c"}, w.queries[1].ids)
-		assert.Less(t, w.queries[1].at, 100*time.Millisecond, "soon")
 		require.Len(t, w.troubles, 1)
 		require.ErrorIs(t, w.troubles[0], errLedger)
 	})
+}
+
+func TestAMissingAnswerIsAskedAgainSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.answer = func(_ context.Context, _ batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
+			return committed(attempts[:1]), nil
+		}
+		for _, id := range []batch.ID{"a", "b", "c"} {
+			w.add("s", id, 0)
+		}
+		_, stop := w.start(t, nil)
+		settle(100 * time.Millisecond)
+		stop()
+		assert.Equal(t, []string{"a is committed", "b is committed", "c is committed"}, w.found())
+	})
+}
+
+// Status requests that fail are repeated with a growing pause, and not before the
+// time that the ledger asks for.
+func TestAStatusRequestThatFailsIsRepeatedWithPauses(t *testing.T) {
+	for name, c := range map[string]struct {
+		err         error
+		least, most int // requests within two minutes
+	}{
+		"error":       {errLedger, 8, 16},
+		"retry after": {fmt.Errorf("x: %w", &dlt.Error{Kind: dlt.ErrBusy, RetryAfter: 50 * time.Second}), 2, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				w.answer = func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error) { return nil, c.err }
+				for i := range 10 {
+					w.add("s", batch.ID(fmt.Sprint(i)), 0)
+				}
+				_, stop := w.start(t, nil)
+				settle(2 * time.Minute)
+				stop()
+				assert.GreaterOrEqual(t, len(w.queries), c.least)
+				assert.LessOrEqual(t, len(w.queries), c.most)
+				assert.Len(t, w.troubles, 1, "told once")
+				assert.Empty(t, w.found())
+			})
+		})
+	}
 }
 
 // An error, a panic or an answer that makes no sense touches its own group only, and
@@ -521,11 +566,11 @@ func TestResolverErrorsAreNoEvidence(t *testing.T) {
 				w.traits = ledgerTraits
 				w.traits.Resolves = true
 				w.answer = saying(batch.ReportedUnknown)
-				var asked []batch.Attempt
-				var cured bool
+				asked := make(chan batch.Attempt, 1000)
+				var cured atomic.Bool
 				w.resolve = func(_ context.Context, a batch.Attempt) (dlt.Evidence, error) {
-					asked = append(asked, a)
-					if !cured {
+					asked <- a
+					if !cured.Load() {
 						return bad()
 					}
 					return dlt.NotCommitted, nil
@@ -535,10 +580,10 @@ func TestResolverErrorsAreNoEvidence(t *testing.T) {
 				settle(grace + 10*time.Second)
 				require.Empty(t, w.found())
 				require.NotEmpty(t, asked)
-				assert.Equal(t, batch.Attempt{Key: batch.Key{Service: "s", ID: "a"}, Number: 1}, asked[0])
 				require.NotEmpty(t, w.troubles)
 				assert.LessOrEqual(t, len(asked), 12, "once a poll interval, after the grace")
-				cured = true
+				assert.Equal(t, batch.Attempt{Key: batch.Key{Service: "s", ID: "a"}, Number: 1}, <-asked)
+				cured.Store(true)
 				settle(2 * poll)
 				stop()
 				assert.Equal(t, []string{"a not committed"}, w.found())
