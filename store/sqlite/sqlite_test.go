@@ -85,64 +85,20 @@ func TestMigrateAtOnce(t *testing.T) {
 	require.NoError(t, s.Add(t.Context(), newBatch("a", 1)))
 }
 
-// A cancelled call does nothing, and leaves no transaction open.
-func TestCancelled(t *testing.T) {
+// Lanes that were not even read because of the limit are named, too.
+func TestClaimNamesLanesThatItDidNotRead(t *testing.T) {
 	s, _, _ := fresh(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	for name, call := range callsWith(ctx, s) {
-		assert.ErrorIs(t, call(), context.Canceled, name)
+	var lanes []batch.ServiceID
+	for i := range 40 {
+		lanes = append(lanes, batch.ServiceID(fmt.Sprintf("lane%02d", i)))
+		require.NoError(t, s.Add(t.Context(), newBatch(string(lanes[i]), i)))
 	}
-	require.NoError(t, s.Add(t.Context(), newBatch("a", 1)))
-	// While another writes, a call goes when its context does, not when the other ends.
-	s.writer <- struct{}{}
-	ctx, cancel = context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
-	assert.ErrorIs(t, s.Add(ctx, newBatch("a", 2)), context.DeadlineExceeded)
-	<-s.writer
-}
-
-// A long Add stops between two batches, and then none is stored.
-func TestCancelledInTheMiddle(t *testing.T) {
-	s, _, _ := fresh(t)
-	in, err := prepareAdd([]batch.Batch{newBatch("a", 1), newBatch("a", 2), newBatch("a", 3)})
+	q := query(lanes...)
+	q.Limit = 2
+	got, err := s.Claim(t.Context(), q, serial)
 	require.NoError(t, err)
-	asked := 0
-	err = s.write(t.Context(), "add", func(ctx context.Context, x *session) error {
-		return x.add(ctx, in, func() error {
-			if asked++; asked == 2 {
-				return context.Canceled
-			}
-			return nil
-		})
-	})
-	require.ErrorIs(t, err, context.Canceled)
-	assert.Equal(t, 2, asked)
-	found, _, err := s.List(t.Context(), store.ListQuery{})
-	require.NoError(t, err)
-	assert.Empty(t, found)
-}
-
-// While another process writes, a call goes when its context does, although SQLite
-// goes on waiting; and what that wait gets is given back.
-func TestCancelledWhileAnotherProcessWrites(t *testing.T) {
-	s, _, path := fresh(t) // waits 20 s for a writer
-	other, err := sqliteopen.Open(path)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, other.Close()) }()
-	tx, err := other.Begin()
-	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	start := time.Now()
-	assert.ErrorIs(t, s.Add(ctx, newBatch("a", 1)), context.DeadlineExceeded)
-	assert.Less(t, time.Since(start), 5*time.Second)
-	require.NoError(t, tx.Rollback())
-	require.NoError(t, s.Add(t.Context(), newBatch("a", 2)))
-	assert.Zero(t, s.db.Stats().InUse)
-	found, _, err := s.List(t.Context(), store.ListQuery{})
-	require.NoError(t, err)
-	assert.Len(t, found, 1)
+	assert.Len(t, got.Runs, 2)
+	assert.Equal(t, lanes[2:], got.Left)
 }
 
 // A panic of choose undoes the claim and leaves the connection fit for use.
