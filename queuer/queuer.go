@@ -58,8 +58,7 @@ type Queuer struct {
 	place  scan          // Run's own; kept from one Run to the next
 	// suspects are lanes of claims that failed, Run's own: one of them may be what the
 	// store cannot read, and must not keep the others from being claimed.
-	suspects map[batch.ServiceID]struct{}
-	strikes  int // suspects that failed alone, one after the other
+	suspects map[batch.ServiceID]*suspect
 
 	mu    sync.Mutex
 	hints *hints
@@ -74,7 +73,7 @@ func New(s Store, sub Submitter, o Options) *Queuer {
 		place:  scan{start: true, due: time.Now()},
 		hints:  newHints(),
 
-		suspects: map[batch.ServiceID]struct{}{},
+		suspects: map[batch.ServiceID]*suspect{},
 	}
 }
 
@@ -222,46 +221,55 @@ func (q *Queuer) hintAll(lanes []batch.ServiceID, d time.Duration) {
 	}
 }
 
-// suspectPause is how long a lane is left alone that the store fails on alone.
-const suspectPause = time.Minute
+// suspect is a lane of a claim that failed.
+type suspect struct {
+	until time.Time // it is left alone
+	pause time.Duration
+}
 
 // claimApart claims from all lanes together, but for those that were part of a
 // claim that failed: these are tried one by one, and what fails alone is reported
-// and waits. Where several do so in a row, it is the store that fails.
+// and waits, longer each time. Where several do so in a row, it is the store that fails.
 func (q *Queuer) claimApart(ctx context.Context, lanes []batch.ServiceID, room int) error {
 	var alone []batch.ServiceID
 	if len(q.suspects) > 0 {
 		lanes = slices.DeleteFunc(lanes, func(s batch.ServiceID) bool {
-			_, suspect := q.suspects[s]
-			if suspect {
-				alone = append(alone, s)
+			if q.suspects[s] == nil {
+				return false
 			}
-			return suspect
+			alone = append(alone, s)
+			return true
 		})
 	}
 	if len(lanes) > 0 {
 		if err := q.claim(ctx, lanes, room); err != nil {
 			for _, s := range lanes {
-				q.suspects[s] = struct{}{}
+				q.suspects[s] = &suspect{pause: time.Second}
 			}
 			q.hintAll(alone, 0)
 			return err
 		}
 	}
+	strikes := 0
 	for i, s := range alone {
-		err := q.claim(ctx, []batch.ServiceID{s}, room)
-		if err == nil {
-			delete(q.suspects, s)
-			q.strikes = 0
+		one := []batch.ServiceID{s}
+		sus := q.suspects[s]
+		if wait := time.Until(sus.until); wait > 0 {
+			q.hintAll(one, wait)
 			continue
 		}
-		if q.strikes++; q.strikes >= 3 {
-			q.strikes = 0
+		err := q.claim(ctx, one, room)
+		if err == nil {
+			delete(q.suspects, s)
+			continue
+		}
+		if strikes++; strikes == 3 {
 			q.hintAll(alone[i+1:], 0)
 			return err
 		}
+		sus.until = time.Now().Add(sus.pause)
+		sus.pause = min(2*sus.pause, time.Minute)
 		q.o.Held(s, err)
-		q.hintAll([]batch.ServiceID{s}, suspectPause)
 	}
 	return nil
 }
