@@ -115,7 +115,7 @@ var list = []mutant{
 	// Budgets and misconfiguration (promise 10).
 	{
 		name: "busy spends the budget", file: "submitter/judge.go", pkg: "submitter", test: "TestJudge.*",
-		old: "case batch.KindBusy, batch.KindUnavailable:\n\t\to.Finding = store.Failed\n\t\to.Spend = c.Budget.EveryTry", new: "case batch.KindBusy, batch.KindUnavailable:\n\t\to.Finding = store.Failed\n\t\to.Spend = true",
+		old: "case batch.KindBusy, batch.KindUnavailable:\n\t\to.Finding = store.Failed\n", new: "case batch.KindBusy, batch.KindUnavailable:\n\t\to.Finding = store.Failed\n\t\to.Spend = true\n",
 	},
 	{
 		name: "misconfiguration rejects", file: "submitter/judge.go", pkg: "submitter", test: "TestJudge.*",

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -48,7 +49,7 @@ func run(root, only string, check bool) error {
 	var bad []string
 	sound := map[string]error{} // the named tests on the tree as it is
 	n := 0
-	for _, m := range list {
+	for _, m := range slices.Concat(list, storeList) {
 		if !strings.Contains(m.name, only) {
 			continue
 		}
@@ -101,7 +102,7 @@ func (m mutant) try(root, tmp string, check bool, sound map[string]error) error 
 	if check {
 		return nil
 	}
-	args := append([]string{"-count=1", "-run", "^(" + m.test + ")$", "./" + m.pkg}, m.args...)
+	args := append([]string{"-count=1", "-run", pattern(m.test), "./" + m.pkg}, m.args...)
 	key := strings.Join(args, " ")
 	if _, ok := sound[key]; !ok {
 		out, err := command(root, append([]string{"test", "-v"}, args...)...).CombinedOutput()
@@ -124,6 +125,15 @@ func (m mutant) try(root, tmp string, check bool, sound map[string]error) error 
 		return fmt.Errorf("the test did not run: %w\n%s", err, out)
 	}
 	return nil
+}
+
+// pattern anchors each level of a test's name.
+func pattern(test string) string {
+	levels := strings.Split(test, "/")
+	for i, l := range levels {
+		levels[i] = "^(" + l + ")$"
+	}
+	return strings.Join(levels, "/")
 }
 
 func command(root string, args ...string) *exec.Cmd {

@@ -1,0 +1,136 @@
+package main
+
+// storeList is the ways of breaking the rows' rules and the memory store that the
+// conformance suite and the rules' own tests are known to catch.
+var storeList = []mutant{
+	{
+		name: "an Add that stores half", file: "store/memory/add.go", pkg: "store/memory", test: "TestStore/add/all_or_none",
+		old: "\tfresh := entries[:0]\n\tfor _, e := range entries {\n\t\tknown, err := s.known(e)\n\t\tif err != nil {\n\t\t\treturn err\n\t\t}\n\t\tif !known {\n\t\t\tfresh = append(fresh, e)\n\t\t}\n\t}\n\tnow := s.now()\n\tfor i, e := range fresh {\n\t\ts.insert(e, now.Add(time.Duration(i)*time.Microsecond))\n\t}\n",
+		new: "\tnow := s.now()\n\tfor _, e := range entries {\n\t\tknown, err := s.known(e)\n\t\tif err != nil {\n\t\t\treturn err\n\t\t}\n\t\tif !known {\n\t\t\ts.insert(e, now)\n\t\t}\n\t}\n",
+	},
+	{
+		name: "created_at from a clock that stepped back", file: "store/memory/add.go", pkg: "store/memory", test: "TestStore/clock/a_clock_that_steps_back_keeps_the_order",
+		old: "next.After(now) {",
+		new: "next.After(now.Add(time.Second)) && false {",
+	},
+	{
+		name: "conflict by hash ignored", file: "store/memory/add.go", pkg: "store/memory", test: "TestStore/add/all_or_none",
+		old: "service: old.key.Service, hash: old.hash",
+		new: "service: old.key.Service, hash: e.hash",
+	},
+	{
+		name: "the window misses an attempted batch", file: "store/memory/claim.go", pkg: "store/memory", test: "TestStore/claim/the_window_is_all_attempted_ones_and_the_first_queued",
+		old: "l.attempted.first(l.attempted.len())",
+		new: "l.attempted.first(n)",
+	},
+	{
+		name: "a late commit jumps the lane: attempted ones after queued ones", file: "store/memory/claim.go", pkg: "store/memory", test: "TestStore/add/order_within_a_call_and_across_calls",
+		old: "[...][]*entry{attempted, queued}",
+		new: "[...][]*entry{queued, attempted}",
+	},
+	{
+		name: "limit ignored across lanes", file: "store/memory/claim.go", pkg: "store/memory", test: "TestStore/claim/limit_and_left",
+		old: "left -= plan.Claims",
+		new: "_ = plan.Claims",
+	},
+	{
+		name: "lease missing", file: "store/memory/pending.go", pkg: "store/memory", test: "TestStore/claim/what_cannot_be_resent_goes_back_in_doubt",
+		old: "s.put(e, e.row.Leased(now, q.Lease))",
+		new: ";",
+	},
+	{
+		name: "pending in order only", file: "store/memory/pending.go", pkg: "store/memory", test: "TestStore/pending/least_recently_asked_first,_then_in_order",
+		old: "if !a.row.AskedAt.Equal(b.row.AskedAt) {",
+		new: "if false {",
+	},
+	{
+		name: "checked on a live claim", file: "store/memory/pending.go", pkg: "store/memory", test: "TestStore/pending/checked_leaves_what_has_moved_on_alone",
+		old: " || !e.row.Monitored(now) {",
+		new: " {",
+	},
+	{
+		name: "a known commit does not wait for a live claim", file: "store/outcome.go", pkg: "store/memory", test: "TestStore/record/a_commit_is_held_while_a_live_claim_may_post",
+		old: "(o.By != batch.BySubmitter || o.Version != r.Version)",
+		new: "false",
+	},
+	{
+		name: "version not raised", file: "store/outcome.go", pkg: "store/memory", test: "TestStore/record/a_late_submitter_is_fenced",
+		old: "next.Version++\n",
+		new: "next.Version += int64(o.Attempt) - int64(o.Attempt)\n",
+	},
+	{
+		name: "refused while in doubt is final", file: "store/outcome.go", pkg: "store/memory", test: "TestStore/pending/what_the_monitor_owns_and_nothing_else",
+		old: "\tif r.DoubtAttempt != 0 {\n\t\to.Last = true",
+		new: "\tif false {\n\t\to.Last = true",
+	},
+	{
+		name: "invalid of a later attempt", file: "store/outcome.go", pkg: "store", test: "TestInvalidOfALaterAttempt",
+		old: "if r.DoubtAttempt != 0 && o.Attempt > r.DoubtAttempt {",
+		new: "if false {",
+	},
+	{
+		name: "unposted does not resolve", file: "store/outcome.go", pkg: "store", test: "TestUnposted",
+		old: "\t\tr.resolveOwn()\n\t\tr.State = o.Back",
+		new: "\t\tr.State = o.Back",
+	},
+	{
+		name: "claim is not in doubt", file: "store/row.go", pkg: "store/memory", test: "TestStore/claim/an_attempt_is_counted_before_it_is_made",
+		old: "r.DoubtAttempt, r.DoubtSince, r.Resends = r.Attempt, now, 0",
+		new: "r.DoubtSince, r.Resends = now, 0",
+	},
+	{
+		name: "a resend may arrive after it stopped being harmless: LateArrival", file: "store/row.go", pkg: "store/memory", test: "TestStore/claim/what_cannot_be_resent_goes_back_in_doubt",
+		old: "now.Add(ttl).Add(rule.LateArrival)",
+		new: "now.Add(ttl)",
+	},
+	{
+		name: "a resend may leave after it stopped being harmless: TTL", file: "store/row.go", pkg: "store/memory", test: "TestStore/claim/what_cannot_be_resent_goes_back_in_doubt",
+		old: "now.Add(ttl).Add(rule.LateArrival)",
+		new: "now.Add(rule.LateArrival)",
+	},
+	{
+		name: "doubt since moves", file: "store/row.go", pkg: "store/memory", test: "TestStore/pending/ages_and_times_left",
+		old: "\t\tr.Resends++\n",
+		new: "\t\tr.Resends++\n\t\tr.DoubtSince = now\n",
+	},
+	{
+		name: "unsettled invalid unowned", file: "store/row.go", pkg: "store/memory", test: "TestStore/pending/what_the_monitor_owns_and_nothing_else",
+		old: "\tcase batch.Invalid:\n\t\treturn !r.Final()\n",
+		new: "",
+	},
+	{
+		name: "lane resend unchecked", file: "store/lane.go", pkg: "store/memory", test: "TestStore/claim/what_cannot_be_resent_goes_back_in_doubt",
+		old: "r.Row.Ready(now) && !r.Row.Resendable(now, q.TTL, rule)",
+		new: "false",
+	},
+	{
+		name: "lane not ready taken", file: "store/lane.go", pkg: "store/memory", test: "TestStore/claim/not_before_its_time",
+		old: " || !lane.Batches[pos].Ready {",
+		new: " {",
+	},
+	{
+		name: "cancel in doubt", file: "store/operate.go", pkg: "store/memory", test: "TestStore/operate/who_may_be_cancelled",
+		old: "case r.State == batch.Submitting || r.DoubtAttempt != 0:",
+		new: "case r.State == batch.Submitting:",
+	},
+	{
+		name: "a requeue at once, without ResendQuiet", file: "store/operate.go", pkg: "store/memory", test: "TestStore/operate/a_requeued_batch_waits_for_quiet",
+		old: "r.NotBefore = r.LastPost.Add(quiet)",
+		new: "r.NotBefore = r.LastPost",
+	},
+	{
+		name: "requeue unsettled", file: "store/operate.go", pkg: "store/memory", test: "TestStore/operate/who_may_be_requeued",
+		old: "batch.ByOperator) || !r.Final() {",
+		new: "batch.ByOperator) {",
+	},
+	{
+		name: "requeue loses flag", file: "store/operate.go", pkg: "store/memory", test: "TestStore/operate/a_requeued_batch_waits_for_quiet",
+		old: "r.Requeued = true",
+		new: "r.Requeued = false",
+	},
+	{
+		name: "decide live", file: "store/operate.go", pkg: "store/memory", test: "TestStore/operate/who_may_be_decided",
+		old: "if r.Live(now) {",
+		new: "if false {",
+	},
+}
