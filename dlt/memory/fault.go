@@ -32,6 +32,8 @@ type Fault struct {
 	Delay   time.Duration // of Late and InvalidFirst
 	// InvalidFirst makes it Invalid at first, and Committed after Delay.
 	InvalidFirst bool
+	// FailFirst makes the ledger report that the attempt had no effect (see Options.NameAttempts).
+	FailFirst bool
 
 	again bool // it is being executed for the second time
 }

@@ -30,6 +30,9 @@ type Options struct {
 	// DeduplicateFor makes it a ledger as Canton is: it executes no duplicate for so
 	// long after the first. Defaults to 0, not at all.
 	DeduplicateFor time.Duration
+	// NameAttempts makes its answers name the attempt they are about, the last one
+	// that it knows. Only then can [Fault].FailFirst say that an attempt had no effect.
+	NameAttempts bool
 	// Fault decides what goes wrong with an attempt. Defaults to nothing.
 	Fault func(a batch.Attempt) Fault
 }
@@ -67,9 +70,10 @@ type arrival struct {
 type known struct {
 	reported  batch.Reported // 0 when forgotten
 	message   string
+	attempt   int
 	tried     time.Time // last try, for IgnoreDuplicates
 	cached    bool
-	committed time.Time // when first executed and committed; zero if never
+	committed time.Time // when the request arrived that was first committed; zero if none was
 }
 
 // New returns an empty ledger.
@@ -189,8 +193,13 @@ func (l *Ledger) execute(n arrival) {
 			return
 		}
 	}
-	if !k.committed.IsZero() && n.execute.Sub(k.committed) < l.o.DeduplicateFor {
+	if !k.committed.IsZero() && n.at.Sub(k.committed) < l.o.DeduplicateFor {
 		k.reported = batch.ReportedCommitted
+		return
+	}
+	k.attempt = n.a.Number
+	if n.fault.FailFirst && l.o.NameAttempts {
+		k.reported, k.message = batch.ReportedFailed, "no effect this time"
 		return
 	}
 	e := Entry{Kind: Executed, Key: n.a.Key, Attempt: n.a.Number, At: n.execute}
@@ -206,7 +215,7 @@ func (l *Ledger) execute(n arrival) {
 		}
 		return
 	}
-	k.reported, k.committed = batch.ReportedCommitted, n.execute
+	k.reported, k.committed = batch.ReportedCommitted, n.at
 	l.log[n.a.Service] = append(l.log[n.a.Service], n.a.ID)
 	l.journal = append(l.journal, e)
 }
@@ -225,11 +234,14 @@ func (l *Ledger) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts 
 		st := batch.Status{ID: a.ID, Reported: batch.ReportedUnknown}
 		if k := l.batches[a.ID]; k != nil && k.reported != 0 {
 			st.Reported, st.Message = k.reported, k.message
+			if l.o.NameAttempts {
+				st.Attempt = k.attempt
+			}
 		}
 		if st.Reported != batch.ReportedCommitted || !l.o.IgnoreDuplicates {
 			for _, n := range l.arrivals { // a second copy on its way makes it pending again
 				if n.a.ID == a.ID && !n.at.After(now) && !n.fault.again {
-					st.Reported, st.Message = batch.ReportedPending, ""
+					st.Reported, st.Message, st.Attempt = batch.ReportedPending, "", 0
 				}
 			}
 		}

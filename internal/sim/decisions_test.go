@@ -32,6 +32,7 @@ func simulate(t *testing.T, n uint64) (w *world) {
 				w.ledger.Restart()
 			})
 		}
+		w.after(w.between(time.Second, 20*time.Second), w.operate)
 		w.after(w.between(10*time.Second, 3*time.Minute), func() {
 			w.note("no more faults")
 			w.faulty = false

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -141,11 +142,15 @@ func (k *worker) post(c store.Claim, until time.Time) {
 		w.fail("promise 4: request for %s would outlive its claim", c.Key)
 	}
 	w.note("worker %d posts %s, attempt %d", k.name, c.Key, c.Attempt)
+	w.mayPost(c)
 	a := batch.Attempt{Key: c.Key, Number: c.Attempt, Payload: payloads[0]}
 	travel := w.between(0, requestTimeout/3)
 	reply := func(err error, at time.Duration) {
 		// The connection ends even if the worker is dead by then; a worker that lives hears of it.
-		w.after(at, func() { w.posting[c.Key.ID]-- })
+		w.after(at, func() {
+			w.posting[c.Key.ID]--
+			w.ended(c.Key.ID, err)
+		})
 		k.later(at, func() {
 			w.note("worker %d hears about %s: %v", k.name, c.Key, err)
 			k.record(submitter.Judge(c, err, submRules))
@@ -179,6 +184,76 @@ func (k *worker) post(c store.Claim, until time.Time) {
 	default: // taken, and hangs
 		w.after(travel, func() { _ = w.arrive(a) })
 		reply(context.DeadlineExceeded, requestTimeout)
+	}
+}
+
+// mayPost holds a POST against what is known of those before it.
+func (w *world) mayPost(c store.Claim) {
+	s, t := w.sent[c.Key.ID], w.kind.traits
+	s.posts++
+	if s.budget.EveryTry && s.budget.Exhausted(s.posts-1) {
+		w.fail("%s is posted for the %d. time, with a budget of %d", c.Key, s.posts, s.budget.Attempts)
+	}
+	if t.Resolves || s.unsure == 0 {
+		return // evidence may have come at any time
+	}
+	if ago := time.Since(s.lastEnd); ago < t.Grace {
+		w.fail("promise 3: %s is sent again %s after its last POST, within Grace", c.Key, ago)
+	} else if s.unsure > 1 && ago < t.ResendQuiet {
+		w.fail("%s is sent again %s after its last POST, within ResendQuiet", c.Key, ago)
+	}
+}
+
+// ended is the end of a POST's connection.
+func (w *world) ended(id batch.ID, err error) {
+	s := w.sent[id]
+	switch dlt.Kind(err) {
+	case batch.KindMisconfigured:
+		s.posts--
+	case batch.KindBusy, batch.KindUnavailable, batch.KindRejected:
+	default:
+		s.unsure++
+		s.lastEnd = time.Now()
+	}
+}
+
+// operate is what a person does now and then: requeue what is final and not
+// committed, cancel what waits, give a doubt up that the ledger has settled.
+func (w *world) operate() {
+	if !w.faulty {
+		return
+	}
+	w.after(w.between(time.Second, 20*time.Second), w.operate)
+	var services []batch.ServiceID
+	for s := range w.acked {
+		services = append(services, s)
+	}
+	if len(services) == 0 {
+		return
+	}
+	slices.Sort(services)
+	service := services[w.rng.IntN(len(services))]
+	id := w.acked[service][w.rng.IntN(len(w.acked[service]))]
+	key := batch.Key{Service: service, ID: id}
+	rec, err := w.store.Get(context.Background(), key)
+	if err != nil {
+		w.fail("get: %w", err)
+		return
+	}
+	switch {
+	case rec.Final() && rec.State != batch.Committed && w.rng.IntN(2) == 0:
+		_, err = w.store.Requeue(context.Background(), key, w.kind.traits.ResendQuiet)
+		w.moved[id] = true
+		w.sent[id].unsure = 0
+		w.sent[id].posts = min(w.sent[id].posts, max(0, w.sent[id].budget.Attempts-1)) // one more try is the person's
+	case !rec.Final() && rec.State != batch.Submitting && w.rng.IntN(4) == 0:
+		_, err = w.store.Cancel(context.Background(), key, "no longer wanted")
+	default:
+		return
+	}
+	w.note("operator on %s in %s: %v", key, rec.State, err)
+	if err != nil && !errors.Is(err, batch.ErrNotAllowed) && !errors.Is(err, batch.ErrInDoubt) {
+		w.fail("operator: %w", err)
 	}
 }
 

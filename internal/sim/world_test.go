@@ -35,11 +35,14 @@ var kinds = []kind{
 		Name: "sawtooth", ResendHarmlessFor: dlt.Forever, Grace: 4 * time.Second,
 		ResendQuiet: 1260 * time.Second, Settle: 5 * time.Second, MaxIDsPerQuery: 50,
 	}},
-	{name: "harmless for a while", traits: dlt.Traits{ // as Canton's deduplication period
-		Name: "window", ResendHarmlessFor: 90 * time.Second, LateArrival: 3 * time.Second, Grace: 3 * time.Second,
+	{name: "harmless for a while", traits: dlt.Traits{ // as Canton is: it names attempts, too
+		Name: "window", ResendHarmlessFor: window, LateArrival: 3 * time.Second, Grace: 3 * time.Second,
 		MaxIDsPerQuery: 50, Resolves: true,
-	}, dedup: 92 * time.Second},
+	}, dedup: window},
 }
+
+// window is short, so that its end is reached often.
+const window = 30 * time.Second
 
 // What the workers go by; small, so that much happens in little virtual time.
 const (
@@ -67,7 +70,17 @@ type world struct {
 	acked   map[batch.ServiceID][]batch.ID
 	posting map[batch.ID]int // POSTs under way
 	told    map[batch.ID]bool
+	sent    map[batch.ID]*sent
+	moved   map[batch.ID]bool // by an operator: its place in the order is its own
 	failure error
+}
+
+// sent is what was posted of a batch, as the wire saw it.
+type sent struct {
+	budget  batch.Budget
+	posts   int       // misconfigured ones excepted
+	unsure  int       // those in a row that may have been taken, since evidence or a requeue
+	lastEnd time.Time // of the last of these
 }
 
 type event struct {
@@ -98,14 +111,16 @@ func newWorld(t testing.TB, k kind, seed uint64) *world {
 	w := &world{
 		t: t, rng: rand.New(rand.NewPCG(seed, 1)), kind: k, store: memory.New(), faulty: true,
 		acked: map[batch.ServiceID][]batch.ID{}, posting: map[batch.ID]int{}, told: map[batch.ID]bool{},
+		sent: map[batch.ID]*sent{}, moved: map[batch.ID]bool{},
 	}
 	w.ledger = ledgermem.New(&ledgermem.Options{
-		Traits: &k.traits, IgnoreDuplicates: k.ignore, DeduplicateFor: k.dedup, CommitAfter: time.Duration(w.rng.IntN(1500)) * time.Millisecond,
+		Traits: &k.traits, IgnoreDuplicates: k.ignore, DeduplicateFor: k.dedup, NameAttempts: k.dedup > 0, CommitAfter: time.Duration(w.rng.IntN(1500)) * time.Millisecond,
 		Fault: func(a batch.Attempt) ledgermem.Fault {
 			// What goes wrong on the wire is the scheduler's; this is what the ledger does.
 			return ledgermem.Fault{
 				InvalidFirst: k.ignore && w.chance(0.05),
 				Delay:        w.between(0, k.traits.Settle/2),
+				FailFirst:    w.chance(0.08),
 			}
 		},
 	})
@@ -198,6 +213,7 @@ func (w *world) add(call []batch.Batch) {
 	}
 	for _, b := range call {
 		w.acked[b.Service] = append(w.acked[b.Service], b.ID)
+		w.sent[b.ID] = &sent{budget: b.Budget}
 		w.note("added %s", b.Key())
 	}
 }
@@ -214,6 +230,8 @@ func (w *world) check() {
 				w.fail("promise 3: %s executed twice", id)
 			case at < 0:
 				w.fail("%s was never added", id)
+			case w.moved[id]:
+				continue
 			case at < last:
 				w.fail("promise 2: %s executed after %s", id, order[last])
 			}
@@ -238,6 +256,8 @@ func (w *world) checkRest() {
 				w.fail("promise 6: %s is %s and nothing moves it", id, rec.State)
 			case rec.Final() && committed != (rec.State == batch.Committed):
 				w.fail("promise 10: %s is recorded %s, committed on the ledger: %v", id, rec.State, committed)
+			case rec.Budget.EveryTry && rec.Spent < w.sent[id].posts:
+				w.fail("%s spent %d for %d posts", id, rec.Spent, w.sent[id].posts)
 			case rec.Final() && rec.DoubtSince != (time.Time{}):
 				w.fail("%s is final with an open doubt", id)
 			}

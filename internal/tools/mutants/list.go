@@ -88,10 +88,6 @@ var list = []mutant{
 		old: "return time.Until(until) >= s.o.RequestTimeout", new: "return true",
 	},
 	{
-		name: "a request is not cut off", file: "submitter/submitter.go", pkg: "submitter", test: "Test.*",
-		old: "if until.Before(deadline) {\n\t\tdeadline = until", new: "if until.Before(deadline) {\n\t\tdeadline = deadline.Add(time.Hour)",
-	},
-	{
 		name: "quick retry after doubt", file: "submitter/submitter.go", pkg: "submitter", test: "Test.*",
 		old: "if kind := dlt.Kind(err); kind != batch.KindBusy && kind != batch.KindUnavailable {", new: "if kind := dlt.Kind(err); kind == \"\" || kind == batch.KindRejected {",
 	},
@@ -132,5 +128,50 @@ var list = []mutant{
 	{
 		name: "a hanging service delays others", file: "internal/pool/pool.go", pkg: "internal/sim", test: "TestHangingServices",
 		old: "return p.slow < p.slowSize()", new: "return p.brisk < p.size",
+	},
+	// What an adversarial review broke, and the simulation now catches.
+	{
+		name: "a resend arrives after the window: LateArrival left out", file: "store/row.go", pkg: "internal/sim", test: "TestDecisions", args: sim("1500"),
+		old: "!now.Add(ttl).Add(rule.LateArrival).After(r.ResendUntil)", new: "!now.Add(ttl).After(r.ResendUntil)",
+	},
+	{
+		name: "Grace ignored (simulated)", file: "monitor/decide.go", pkg: "internal/sim", test: "TestDecisions", args: sim("600"),
+		old: "if f.PostedAgo < t.Grace {", new: "if f.PostedAgo < 0 {",
+	},
+	{
+		name: "ResendQuiet ignored (simulated)", file: "monitor/decide.go", pkg: "internal/sim", test: "TestDecisions", args: sim("900"),
+		old: "if f.Resends > 0 && f.PostedAgo < t.ResendQuiet {", new: "if f.Resends > 1000 {",
+	},
+	{
+		name: "resends are not counted", file: "store/row.go", pkg: "internal/sim", test: "TestDecisions", args: sim("900"),
+		old: "\t\tr.Resends++\n", new: "",
+	},
+	{
+		name: "an exhausted budget is sent again after a doubt", file: "monitor/decide.go", pkg: "internal/sim", test: "TestDecisions", args: sim("1500"),
+		old: "return !d.f.Refused && !d.f.Budget.Exhausted(d.f.Spent)", new: "return !d.f.Refused",
+	},
+	{
+		name: "a refusal forgotten when the doubt is resolved", file: "monitor/decide.go", pkg: "internal/sim", test: "TestDecisions", args: sim("1500"),
+		old: "return !d.f.Refused && !d.f.Budget.Exhausted(d.f.Spent)", new: "return !d.f.Budget.Exhausted(d.f.Spent)",
+	},
+	{
+		name: "a failure of another attempt counts", file: "monitor/decide.go", pkg: "internal/sim", test: "TestDecisions", args: sim("1500"),
+		old: "if d.f.State == batch.Invalid || (st.Attempt != 0 && st.Attempt != d.f.Attempt) {", new: "if d.f.State == batch.Invalid {",
+	},
+	{
+		name: "a recorded failure is recorded again and again", file: "monitor/decide.go", pkg: "internal/sim", test: "TestDecisions", args: sim("1500"),
+		old: "if d.earlierOnly() && (d.f.Refused || (d.f.Ended && d.f.Failures > 0)) {", new: "if false {",
+	},
+	{
+		name: "every try is not spent by the claim", file: "store/lane.go", pkg: "internal/sim", test: "TestDecisions", args: sim("600"),
+		old: "\t\t\t\tr.Row.Spent++", new: "\t\t\t\t_ = r.Row.Spent",
+	},
+	{
+		name: "claims do not know the budget", file: "store/lane.go", pkg: "internal/sim", test: "TestDecisions", args: sim("600"),
+		old: "Failures: r.Row.Failures, Budget: r.Budget,", new: "Failures: r.Row.Failures,",
+	},
+	{
+		name: "the database's clock is trusted that a claim is over", file: "monitor/decide.go", pkg: "store/memory", test: "TestClockThatStepsForward",
+		old: "if !f.Ended { //", new: "if false { //",
 	},
 }
