@@ -131,10 +131,6 @@ var list = []mutant{
 	},
 	// What an adversarial review broke, and the simulation now catches.
 	{
-		name: "a resend arrives after the window: LateArrival left out", file: "store/row.go", pkg: "internal/sim", test: "TestDecisions", args: sim("1500"),
-		old: "!now.Add(ttl).Add(rule.LateArrival).After(r.ResendUntil)", new: "!now.Add(ttl).After(r.ResendUntil)",
-	},
-	{
 		name: "Grace ignored (simulated)", file: "monitor/decide.go", pkg: "internal/sim", test: "TestDecisions", args: sim("600"),
 		old: "if f.PostedAgo < t.Grace {", new: "if f.PostedAgo < 0 {",
 	},
