@@ -60,14 +60,38 @@ func (t *session) add(ctx context.Context, in []addition) error {
 		sorted[i] = &in[i]
 	}
 	slices.SortStableFunc(sorted, func(a, b *addition) int { return cmp.Compare(a.ID, b.ID) })
-	for len(sorted) > 0 {
-		n := chunk(sorted)
-		if err := t.addChunk(ctx, sorted[:n]); err != nil {
+	if err := t.addAll(ctx, sorted); err != nil {
+		return err
+	}
+	return t.unqueue(ctx, sorted)
+}
+
+func (t *session) addAll(ctx context.Context, in []*addition) error {
+	large := chunk(in) < len(in)
+	if large {
+		if _, err := t.exec(ctx, sqlGenericPlans); err != nil {
 			return err
 		}
-		sorted = sorted[n:]
 	}
-	return nil
+	added := make(map[int64]bool, len(in))
+	for rest := in; len(rest) > 0; {
+		n := chunk(rest)
+		if err := t.insert(ctx, rest[:n], added); err != nil {
+			return err
+		}
+		rest = rest[n:]
+	}
+	if large {
+		if _, err := t.exec(ctx, sqlCustomPlans); err != nil {
+			return err
+		}
+	}
+	if len(added) < len(in) {
+		if err := t.compareKnown(ctx, in, added); err != nil {
+			return err
+		}
+	}
+	return t.insertTransactions(ctx, in, added)
 }
 
 // chunk is how many of the first go into one statement.
@@ -123,28 +147,8 @@ func (t *session) order(ctx context.Context, in []addition) error {
 	return nil
 }
 
-func (t *session) addChunk(ctx context.Context, in []*addition) error {
-	added, err := t.insert(ctx, in)
-	if err != nil {
-		return err
-	}
-	if len(added) < len(in) {
-		if err := t.compareKnown(ctx, in, added); err != nil {
-			return err
-		}
-		in = slices.DeleteFunc(slices.Clone(in), func(a *addition) bool { return !added[a.seq] })
-	}
-	if len(in) == 0 {
-		return nil
-	}
-	if err := t.insertTransactions(ctx, in); err != nil {
-		return err
-	}
-	return t.queue(ctx, in)
-}
-
-// insert returns the numbers of those whose id was not known.
-func (t *session) insert(ctx context.Context, in []*addition) (map[int64]bool, error) {
+// insert puts into added the numbers of those whose id was not known.
+func (t *session) insert(ctx context.Context, in []*addition, added map[int64]bool) error {
 	size := 0
 	for _, a := range in {
 		size += len(a.hash) + len(a.footprint) + len(a.Payload)
@@ -169,15 +173,11 @@ func (t *session) insert(ctx context.Context, in []*addition) (map[int64]bool, e
 		ints(at),
 		intArray(n, func(i int) int64 { return int64(len(in[i].footprint)) }),
 		intArray(n, func(i int) int64 { return int64(len(in[i].Payload)) }),
-		bytes)
-	if err != nil {
-		return nil, err
-	}
-	added := make(map[int64]bool, len(seqs))
+		bytes, store.NewRow().Version)
 	for _, seq := range seqs {
 		added[seq] = true
 	}
-	return added, nil
+	return err
 }
 
 type knownCols struct {
@@ -222,10 +222,13 @@ func (t *session) compareKnown(ctx context.Context, in []*addition, added map[in
 	return nil
 }
 
-func (t *session) insertTransactions(ctx context.Context, in []*addition) error {
+func (t *session) insertTransactions(ctx context.Context, in []*addition, added map[int64]bool) error {
 	var seqs, positions []int64
 	var list []batch.Transaction
 	for _, a := range in {
+		if !added[a.seq] {
+			continue
+		}
 		for i, x := range a.Transactions {
 			seqs, positions, list = append(seqs, a.seq), append(positions, int64(i)), append(list, x)
 		}
@@ -242,30 +245,29 @@ func (t *session) insertTransactions(ctx context.Context, in []*addition) error 
 	return err
 }
 
-// queue puts batches into their lanes, but not those that retention has removed: of
-// these nothing is kept but their tombstones.
-func (t *session) queue(ctx context.Context, in []*addition) error {
-	n := len(in)
-	pruned, err := query(ctx, t, func(k *knownCols) []any { return []any{&k.seq, &k.service, &k.hash} }, sqlQueue,
-		intArray(n, func(i int) int64 { return in[i].seq }),
-		textArray(n, func(i int) string { return string(in[i].Service) }),
-		intArray(n, func(i int) int64 { return in[i].at }),
-		textArray(n, func(i int) string { return string(in[i].ID) }), store.NewRow().Version)
-	if err != nil || len(pruned) == 0 {
+// unqueue removes those that retention has removed before: of these nothing is kept
+// but their tombstones.
+func (t *session) unqueue(ctx context.Context, in []*addition) error {
+	if any, _, err := get[bool](ctx, t, sqlAnyBuried); err != nil || !any {
 		return err
 	}
-	bySeq := make(map[int64]*addition, n)
+	buried, err := query(ctx, t, func(k *knownCols) []any { return []any{&k.seq, &k.service, &k.hash} }, sqlBuried,
+		intArray(len(in), func(i int) int64 { return in[i].seq }))
+	if err != nil || len(buried) == 0 {
+		return err
+	}
+	bySeq := make(map[int64]*addition, len(in))
 	for _, a := range in {
 		bySeq[a.seq] = a
 	}
-	remove := make([]int64, len(pruned))
-	for i := range pruned {
-		remove[i] = pruned[i].seq
-		if err := pruned[i].same(bySeq[pruned[i].seq]); err != nil {
+	remove := make([]int64, len(buried))
+	for i := range buried {
+		remove[i] = buried[i].seq
+		if err := buried[i].same(bySeq[buried[i].seq]); err != nil {
 			return err
 		}
 	}
-	for _, statement := range [...]string{sqlPruneTransactions, sqlPruneBatches} {
+	for _, statement := range [...]string{sqlDeleteQueued, sqlPruneTransactions, sqlPruneBatches} {
 		if _, err := t.exec(ctx, statement, ints(remove)); err != nil {
 			return err
 		}

@@ -19,10 +19,10 @@ const (
 	UNION ALL SELECT 1, u.s, coalesce((SELECT max(b.created_at) FROM {batches} b WHERE b.service_id = u.s), 0)
 		FROM unnest($1::text[]) AS u (s)
 	UNION ALL SELECT 2, '', nextval('{batch_seq}') FROM generate_series(1, $2::bigint)`
-	// All bytes of the call come in one value, the last: the hash, then the footprint,
-	// then the payload of each batch. Arrays of bytes are slow with every driver.
-	sqlInsertBatches = `INSERT INTO {batches} (seq, header_signature, service_id, created_at, data_change_id, signer_public_key,
-		trace, budget_attempts, budget_every_try, payload_hash, footprint, serialized_batch)
+	// All bytes come in one value: the hash, then the footprint, then the payload of
+	// each batch. Arrays of bytes are slow with every driver.
+	sqlInsertBatches = `WITH added AS (INSERT INTO {batches} (seq, header_signature, service_id, created_at, data_change_id,
+		signer_public_key, trace, budget_attempts, budget_every_try, payload_hash, footprint, serialized_batch)
 	SELECT u.seq, u.id, u.service_id, u.created_at, u.change, u.signer, u.trace, u.attempts, u.every_try,
 		substring($13::bytea FROM u.at FOR 32),
 		CASE WHEN u.footprint > 0 THEN substring($13::bytea FROM u.at + 32 FOR u.footprint) END,
@@ -30,21 +30,25 @@ const (
 	FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::boolean[], $8::bigint[],
 		$9::boolean[], $10::integer[], $11::integer[], $12::integer[])
 		AS u (seq, id, service_id, created_at, change, signer, trace, attempts, every_try, at, footprint, payload)
-	ON CONFLICT (header_signature) DO NOTHING RETURNING seq`
+	ON CONFLICT (header_signature) DO NOTHING RETURNING seq, service_id, created_at),
+	queued AS (INSERT INTO {waiting_batches} (seq, service_id, created_at, version, requeued)
+		SELECT seq, service_id, created_at, $14::bigint, false FROM added)
+	SELECT seq FROM added`
+	// A generic plan does not copy the bytes, and for the statement above there is no
+	// other plan than this one.
+	sqlGenericPlans       = `SET LOCAL plan_cache_mode = force_generic_plan`
+	sqlCustomPlans        = `SET LOCAL plan_cache_mode = force_custom_plan`
 	sqlInsertTransactions = `INSERT INTO {transactions} (batch_seq, position, header_signature, family_name, family_version, signer_public_key)
 	SELECT * FROM unnest($1::bigint[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::text[])`
 	sqlKnown = `SELECT b.header_signature, b.service_id, b.payload_hash
 	FROM unnest($1::text[]) AS u (id) JOIN {batches} b ON b.header_signature = u.id`
-	// sqlQueue comes after the insert in a statement of its own, so that it sees what
-	// Prune has removed before that: such a batch is not queued, but returned.
-	sqlQueue = `WITH pruned AS MATERIALIZED (
-		SELECT u.seq, p.service_id, p.payload_hash FROM unnest($1::bigint[], $4::text[]) AS u (seq, id)
-		JOIN {tombstones} p ON p.header_signature = u.id WHERE EXISTS (SELECT 1 FROM {tombstones})),
-	queued AS (INSERT INTO {waiting_batches} (seq, service_id, created_at, version, requeued)
-		SELECT u.seq, u.service_id, u.created_at, $5::bigint, false
-		FROM unnest($1::bigint[], $2::text[], $3::bigint[]) AS u (seq, service_id, created_at)
-		WHERE u.seq NOT IN (SELECT seq FROM pruned))
-	SELECT seq, service_id, payload_hash FROM pruned`
+	// These come after the insert in statements of their own, so that they see what
+	// Prune has removed before that.
+	sqlAnyBuried = `SELECT EXISTS (SELECT 1 FROM {tombstones})`
+	sqlBuried    = `SELECT b.seq, p.service_id, p.payload_hash FROM {batches} b
+	JOIN {tombstones} p ON p.header_signature = b.header_signature WHERE b.seq = ANY ($1::bigint[])`
+	sqlDeleteQueued = `DELETE FROM {waiting_batches} w USING {batches} b WHERE b.seq = ANY ($1::bigint[])
+	AND w.service_id = b.service_id AND w.created_at = b.created_at AND w.seq = b.seq`
 
 	colsBatch = `b.seq, b.header_signature, b.service_id, b.created_at, b.data_change_id, b.budget_attempts, b.budget_every_try`
 	colsRow   = `a.state, a.version, a.attempt, a.spent, a.failures, a.claim_expires, a.not_before, a.next_check, a.asked_at,
