@@ -84,11 +84,20 @@ func (k *worker) rest() bool {
 	return k.w.adding == 0
 }
 
+// pace is the time to the next round. Without faults little happens, and long waits
+// are gone through in long steps.
+func (w *world) pace(least time.Duration) time.Duration {
+	if w.faulty {
+		return w.between(least, time.Second)
+	}
+	return w.between(2*time.Second, 6*time.Second)
+}
+
 // queue claims from all lanes and posts, again and again.
 func (k *worker) queue() {
 	w := k.w
 	if w.faulty || !k.rest() {
-		k.later(w.between(200*time.Millisecond, time.Second), k.queue)
+		k.later(w.pace(200*time.Millisecond), k.queue)
 	}
 	until := time.Now().Add(ttl - margin)
 	lanes, err := w.store.Lanes(context.Background(), store.LanesQuery{Start: true, Limit: 100})
@@ -307,7 +316,7 @@ func (k *worker) record(o store.Outcome) {
 func (k *worker) monitor() {
 	w := k.w
 	if w.faulty || !k.rest() {
-		k.later(w.between(100*time.Millisecond, time.Second), k.monitor)
+		k.later(w.pace(100*time.Millisecond), k.monitor)
 	}
 	rows, err := w.store.Pending(context.Background(), store.PendingQuery{Limit: 50, Lease: 2 * requestTimeout})
 	if err != nil {

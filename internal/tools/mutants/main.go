@@ -96,7 +96,7 @@ func (m mutant) try(root, tmp string, check bool, sound map[string]error) error 
 	if err := os.WriteFile(overlay, text, 0o644); err != nil {
 		return err
 	}
-	if out, err := command(root, "build", "-overlay", overlay, "./"+filepath.Dir(m.file)).CombinedOutput(); err != nil {
+	if out, err := command(root, "build", "-race", "-overlay", overlay, "./"+filepath.Dir(m.file)).CombinedOutput(); err != nil {
 		return fmt.Errorf("does not build: %w\n%s", err, out)
 	}
 	if check {
