@@ -21,8 +21,9 @@ type Record struct {
 	LastPost     time.Time // end of the last attempt that may have had an effect
 	SettlesAt    time.Time // Invalid: until then it may still be committed
 
-	// DoubtSince is the start of the first attempt whose outcome is not known;
-	// ResendUntil is until when the ledger declares a resend harmless.
+	// DoubtSince is the start of the first attempt whose outcome is not known, one that
+	// is just being made included; ResendUntil is until when the ledger declares a
+	// resend harmless.
 	DoubtSince  time.Time
 	ResendUntil time.Time
 
