@@ -107,9 +107,18 @@ func (e *engine) run(ctx context.Context) error {
 		return nil
 	case <-bound.C:
 		stop() // what is not written yet is found out by the next start
+	}
+	bound.Reset(restTime)
+	select {
+	case <-rest:
+		return nil
+	case <-bound.C:
 		return fmt.Errorf("run: %w after %s", ErrDrain, e.r.o.Drain)
 	}
 }
+
+// restTime is what those get who heed their context, once it is done.
+const restTime = 500 * time.Millisecond
 
 // recorded is called for every outcome that the store has answered about: it wakes
 // whom it concerns.

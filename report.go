@@ -2,6 +2,7 @@ package dltbatch
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -20,7 +21,7 @@ func (nobody) Observe(context.Context, batch.Event) {}
 func (r *Runner) observe(ctx context.Context, e batch.Event) {
 	e.At = time.Now()
 	if err := loop.Contain(func() error { r.o.Observer.Observe(ctx, e); return nil }); err != nil {
-		r.o.Logger.ErrorContext(ctx, "observer panicked", slog.Any("error", err))
+		r.o.Logger.LogAttrs(ctx, slog.LevelError, "observer panicked", append(stack(err), slog.Any("error", err))...)
 	}
 	level := slog.LevelDebug
 	switch e.Kind {
@@ -37,9 +38,19 @@ func (r *Runner) observe(ctx context.Context, e batch.Event) {
 		}
 		if e.Err != nil {
 			as = append(as, slog.Any("error", e.Err))
+			as = append(as, stack(e.Err)...)
 		}
 		r.o.Logger.LogAttrs(ctx, level, string(e.Kind), as...)
 	}
+}
+
+// stack returns where a panic was, if err is one.
+func stack(err error) []slog.Attr {
+	var p *loop.PanicError
+	if !errors.As(err, &p) {
+		return nil
+	}
+	return []slog.Attr{slog.String("stack", string(p.Stack))}
 }
 
 func attrs(key batch.Key, finding string) []any {
@@ -140,16 +151,31 @@ func (h *health) pause(s batch.ServiceID, all, paused bool) {
 	}
 }
 
-// guard contains panics in the caller's ledger where nobody else would: a panic in
-// Traits means the most careful ledger there is.
-type guard struct{ dlt.Ledger }
+// guard contains panics in the caller's ledger where nobody else would, and reports
+// those that would come to nobody's notice.
+type guard struct {
+	dlt.Ledger
+	r      *Runner
+	traits *sync.Once // Traits is called too often to report each panic
+}
 
-// Traits returns the ledger's traits.
+// Traits returns the ledger's traits. A panic means the most careful ledger there is.
 func (g guard) Traits(s batch.ServiceID) (t dlt.Traits) {
 	if err := loop.Contain(func() error { t = g.Ledger.Traits(s); return nil }); err != nil {
+		g.traits.Do(func() { g.r.trouble("ledger", err) })
 		return dlt.Traits{Name: "unknown", LateArrival: dlt.Forever / 4, Grace: dlt.Forever / 4}
 	}
 	return t
+}
+
+// Submit makes one attempt. A panic is doubt.
+func (g guard) Submit(ctx context.Context, a batch.Attempt) (err error) {
+	panicked := loop.Contain(func() error { err = g.Ledger.Submit(ctx, a); return nil })
+	if panicked != nil {
+		g.r.trouble("ledger", panicked)
+		return &dlt.Error{Op: "submit", Kind: dlt.ErrDoubt, Err: panicked}
+	}
+	return err
 }
 
 func jitter(d time.Duration) time.Duration {

@@ -53,7 +53,9 @@ func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	return &Runner{store: s, ledger: guard{l}, o: opts}, nil
+	r := &Runner{store: s, o: opts}
+	r.ledger = guard{Ledger: l, r: r, traits: new(sync.Once)}
+	return r, nil
 }
 
 // Run claims, posts and follows batches until ctx is done. Then it takes no more,
@@ -70,6 +72,9 @@ func (r *Runner) Run(ctx context.Context) error {
 	}
 	defer r.running.Store(false)
 	if err := r.checkLedger(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil // stopped before it began
+		}
 		return err
 	}
 	e := newEngine(r)
@@ -109,7 +114,7 @@ func (r *Runner) checkLedger(ctx context.Context) error {
 func (r *Runner) Add(ctx context.Context, batches ...batch.Batch) error {
 	if c, ok := r.ledger.Ledger.(dlt.Checker); ok {
 		for _, b := range batches {
-			if err := c.Check(b); err != nil {
+			if err := loop.Contain(func() error { return c.Check(b) }); err != nil {
 				return fmt.Errorf("add: %w", err)
 			}
 		}

@@ -1,0 +1,237 @@
+package dltbatch_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// logged is a log that can be read while it is written.
+type logged struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+func (l *logged) logger(level slog.Level) *slog.Logger {
+	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: level}))
+}
+
+// panicky is a ledger that panics in one method as long as it is told to.
+type panicky struct {
+	*ledgermem.Ledger
+	in     string
+	panics atomic.Bool
+}
+
+func (p *panicky) boom(method string) {
+	if method == p.in && p.panics.Load() {
+		panic("boom in " + method)
+	}
+}
+
+func (p *panicky) Traits(s batch.ServiceID) dlt.Traits {
+	p.boom("Traits")
+	return p.Ledger.Traits(s)
+}
+
+func (p *panicky) Submit(ctx context.Context, a batch.Attempt) error {
+	p.boom("Submit")
+	err := p.Ledger.Submit(ctx, a)
+	p.boom("Submit, after it was taken")
+	return err
+}
+
+func (p *panicky) BatchStatuses(ctx context.Context, s batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
+	p.boom("BatchStatuses")
+	return p.Ledger.BatchStatuses(ctx, s, attempts)
+}
+
+func (p *panicky) Resolve(ctx context.Context, a batch.Attempt) (dlt.Evidence, error) {
+	p.boom("Resolve")
+	return p.Ledger.Resolve(ctx, a)
+}
+
+// A ledger that panics is contained, logged with where it did, and asked again: once
+// it stops the batches end final, each executed once, in order.
+func TestALedgerThatPanicsIsContained(t *testing.T) {
+	for _, method := range []string{"Traits", "Submit", "Submit, after it was taken", "BatchStatuses", "Resolve"} {
+		t.Run(method, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ledger := &panicky{in: method}
+				ledger.Ledger = ledgermem.New(&ledgermem.Options{Fault: func(a batch.Attempt) ledgermem.Fault {
+					if method == "Resolve" && a.Number == 1 {
+						return ledgermem.Fault{Kind: ledgermem.LostRequest} // so that evidence is looked for
+					}
+					return ledgermem.Fault{}
+				}})
+				log := &logged{}
+				r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Logger: log.logger(slog.LevelWarn)})
+				stop := running(t, r)
+				synctest.Wait()
+				ledger.panics.Store(true)
+				order := map[batch.ServiceID][]batch.ID{}
+				for i := range 6 {
+					b := one(batch.ServiceID(fmt.Sprint("s", i%2)), batch.ID(fmt.Sprint("b", i)))
+					require.NoError(t, r.Add(t.Context(), b))
+					order[b.Service] = append(order[b.Service], b.ID)
+				}
+				time.Sleep(30 * time.Second)
+				assert.Contains(t, log.String(), "boom in "+method)
+				assert.Contains(t, log.String(), "containment_test.go", "with its stack")
+				assert.Less(t, strings.Count(log.String(), "boom in "), 300, "not flooded")
+				ledger.panics.Store(false)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				require.NoError(t, r.Idle(ctx))
+				require.NoError(t, stop())
+				require.NoError(t, ledger.Check(order))
+				for s, ids := range order {
+					assert.Equal(t, ids, ledger.Log(s))
+				}
+			})
+		})
+	}
+}
+
+// A panic in Traits when Run starts is an error: nothing is recorded of a ledger that
+// did not say its name.
+func TestALedgerThatPanicsAtTheStartNamesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New()
+		ledger := &panicky{Ledger: ledgermem.New(nil), in: "Traits"}
+		ledger.panics.Store(true)
+		r := newRunner(t, st, ledger, nil)
+		require.Error(t, r.Run(t.Context()))
+		ledger.panics.Store(false)
+		name, err := st.Ledger(t.Context(), "fresh")
+		require.NoError(t, err)
+		assert.Equal(t, "fresh", name)
+	})
+}
+
+// An observer that panics keeps nobody from anything.
+func TestAnObserverThatPanicsIsContained(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &logged{}
+		told := atomic.Int64{}
+		r := newRunner(t, memory.New(), ledgermem.New(nil), &dltbatch.Options{
+			Logger: log.logger(slog.LevelWarn),
+			Observer: batch.ObserverFunc(func(context.Context, batch.Event) {
+				told.Add(1)
+				panic("boom in the observer")
+			}),
+		})
+		stop := running(t, r)
+		for i := range 3 {
+			b := one("s", batch.ID(fmt.Sprint(i)))
+			require.NoError(t, r.Add(t.Context(), b))
+			assert.Equal(t, batch.Committed, await(t, r, b).State)
+		}
+		require.NoError(t, stop())
+		assert.EqualValues(t, 12, told.Load(), "and it is told of everything")
+		assert.Contains(t, log.String(), "boom in the observer")
+	})
+}
+
+// sulking is a strategy that panics, or lies, for a while about one service.
+type sulking struct {
+	bad    func() []batch.Run
+	panics *atomic.Bool
+}
+
+func (sulking) Window() int { return 1 }
+func (s sulking) Select(l batch.Lane) []batch.Run {
+	if l.Service == "bad" && s.panics.Load() {
+		return s.bad()
+	}
+	if len(l.Batches) == 0 || !l.Batches[0].Ready {
+		return nil
+	}
+	return []batch.Run{{0}}
+}
+
+// A strategy that panics or lies about a lane holds that lane, and is reported.
+func TestAStrategyThatPanicsHoldsItsLaneOnly(t *testing.T) {
+	for name, bad := range map[string]func() []batch.Run{
+		"panics": func() []batch.Run { panic("boom in the strategy") },
+		"lies":   func() []batch.Run { return []batch.Run{{7}} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				seen, sulks := &events{}, &atomic.Bool{}
+				sulks.Store(true)
+				r := newRunner(t, memory.New(), ledgermem.New(nil), &dltbatch.Options{
+					Strategy: sulking{bad, sulks}, Observer: seen,
+				})
+				stop := running(t, r)
+				require.NoError(t, r.Add(t.Context(), one("bad", "a"), one("good", "b")))
+				assert.Equal(t, batch.Committed, await(t, r, one("good", "b")).State)
+				time.Sleep(10 * time.Second)
+				synctest.Wait()
+				rec, err := r.Get(t.Context(), one("bad", "a").Key())
+				require.NoError(t, err)
+				assert.Equal(t, batch.Queued, rec.State)
+				held := seen.of(batch.EventLaneHeld)
+				require.NotEmpty(t, held)
+				assert.Equal(t, batch.ServiceID("bad"), held[0].Key.Service)
+				require.Error(t, held[0].Err)
+				require.Error(t, r.Health().Trouble)
+				sulks.Store(false)
+				assert.Equal(t, batch.Committed, await(t, r, one("bad", "a")).State)
+				require.NoError(t, stop())
+			})
+		})
+	}
+}
+
+// No log line, at any level and whatever goes wrong, holds a payload.
+func TestTheLogHoldsNoPayload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &logged{}
+		faults := ledgermem.Faults{Seed: 7, Busy: 0.1, Unavailable: 0.1, Misconfigured: 0.05, LostRequest: 0.1, LostReply: 0.1, Hang: 0.05}
+		r := newRunner(t, memory.New(), ledgermem.New(&ledgermem.Options{Fault: faults.Fault}), &dltbatch.Options{
+			Logger: log.logger(slog.LevelDebug - 10),
+		})
+		stop := running(t, r)
+		for i := range 40 {
+			secret := []string{"", "invalid ", "reject "}[i%3] + "tell-nobody"
+			require.NoError(t, r.Add(t.Context(), batch.Batch{
+				Service: batch.ServiceID(fmt.Sprint("s", i)), ID: batch.ID(fmt.Sprint("b", i)), Payload: []byte(secret),
+			}))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Hour)
+		defer cancel()
+		require.NoError(t, r.Idle(ctx))
+		require.NoError(t, stop())
+		assert.Contains(t, log.String(), "b17")
+		assert.NotContains(t, log.String(), "tell-nobody")
+	})
+}

@@ -1,0 +1,150 @@
+package dltbatch_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// A stop in the middle of a POST waits for its answer and writes it down.
+func TestAStopRecordsWhatIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New()
+		ledger := ledgermem.New(&ledgermem.Options{Latency: 4 * time.Second})
+		r := newRunner(t, st, ledger, nil)
+		stop := running(t, r)
+		require.NoError(t, r.Add(t.Context(), one("s", "a"), one("s", "b")))
+		time.Sleep(time.Second)
+		begin := time.Now()
+		require.NoError(t, stop())
+		assert.InDelta(t, 3*time.Second, time.Since(begin), float64(50*time.Millisecond), "as long as the POST takes")
+		a, err := r.Get(t.Context(), one("s", "a").Key())
+		require.NoError(t, err)
+		assert.Equal(t, batch.Pending, a.State)
+		b, err := r.Get(t.Context(), one("s", "b").Key())
+		require.NoError(t, err)
+		assert.Equal(t, batch.Queued, b.State)
+	})
+}
+
+// eager claims a whole lane as one run.
+type eager struct{}
+
+func (eager) Window() int { return 10 }
+func (eager) Select(l batch.Lane) []batch.Run {
+	var run batch.Run
+	for i, b := range l.Batches {
+		if !b.Ready {
+			return nil
+		}
+		run = append(run, i)
+	}
+	return []batch.Run{run}
+}
+
+// What was claimed and not posted when the stop came is put back, spending nothing,
+// and another instance posts it at once.
+func TestAStopPutsBackWhatWasNotPosted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New()
+		ledger := ledgermem.New(&ledgermem.Options{Latency: 4 * time.Second})
+		o := &dltbatch.Options{Strategy: eager{}, Drain: time.Minute}
+		r := newRunner(t, st, ledger, o)
+		stop := running(t, r)
+		var all []batch.Batch
+		order := map[batch.ServiceID][]batch.ID{}
+		for i := range 4 {
+			b := one("s", batch.ID(fmt.Sprint("b", i)))
+			b.Budget = batch.Budget{Attempts: 2, EveryTry: true}
+			all = append(all, b)
+			order["s"] = append(order["s"], b.ID)
+		}
+		require.NoError(t, r.Add(t.Context(), all...))
+		time.Sleep(time.Second)
+		require.NoError(t, stop())
+		for i, b := range all {
+			rec, err := r.Get(t.Context(), b.Key())
+			require.NoError(t, err)
+			want, spent := batch.Queued, 0
+			if i == 0 {
+				want, spent = batch.Pending, 1
+			}
+			assert.Equal(t, want, rec.State, "%s", b.ID)
+			assert.Equal(t, 1, rec.Attempt, "%s: the claim is counted", b.ID)
+			assert.Equal(t, spent, rec.Spent, "%s", b.ID)
+			if i > 0 {
+				assert.Zero(t, rec.DoubtSince, "%s: nothing was sent, nothing is in doubt", b.ID)
+				assert.Zero(t, rec.ClaimExpires)
+			}
+		}
+		next := newRunner(t, st, ledger, nil)
+		begin := time.Now()
+		stop = running(t, next)
+		rec := await(t, next, all[1])
+		assert.Less(t, time.Since(begin), 15*time.Second, "no claim is waited for")
+		assert.Equal(t, batch.Committed, rec.State)
+		assert.Equal(t, 2, rec.Attempt, "the number grows")
+		assert.Equal(t, 1, rec.Spent, "and the claim that sent nothing is not paid for")
+		require.NoError(t, next.Idle(t.Context()))
+		require.NoError(t, stop())
+		require.NoError(t, ledger.Check(order))
+	})
+}
+
+// A stop ends within Drain, whatever the ledger and the store do.
+func TestAStopEndsWithinDrain(t *testing.T) {
+	for name, hang := range map[string]bool{"ledger hangs": false, "store hangs, too": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st := &stuck{Store: memory.New()}
+				ledger := ledgermem.New(&ledgermem.Options{Fault: func(batch.Attempt) ledgermem.Fault {
+					return ledgermem.Fault{Kind: ledgermem.Hang}
+				}})
+				r := newRunner(t, st, ledger, &dltbatch.Options{GroupSize: 1, Pool: 32, Drain: 20 * time.Second})
+				stop := running(t, r)
+				for i := range 200 {
+					s := batch.ServiceID(fmt.Sprint("s", i))
+					require.NoError(t, r.Add(t.Context(), one(s, batch.ID(fmt.Sprint("b", i)))))
+				}
+				time.Sleep(3 * time.Second)
+				st.hang.Store(hang)
+				begin := time.Now()
+				require.NoError(t, stop())
+				assert.LessOrEqual(t, time.Since(begin), 20*time.Second)
+			})
+		})
+	}
+}
+
+// stuck is a store whose Record hangs.
+type stuck struct {
+	store.Store
+	hang atomic.Bool
+}
+
+func (s *stuck) Record(ctx context.Context, o []store.Outcome) ([]store.Applied, error) {
+	if s.hang.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return s.Store.Record(ctx, o)
+}
+
+// Run that is stopped before it began returns nil, too.
+func TestAStopBeforeTheStart(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, newRunner(t, memory.New(), ledgermem.New(nil), nil).Run(ctx))
+}

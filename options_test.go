@@ -1,0 +1,104 @@
+package dltbatch_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// blind is a strategy that wants to see nothing.
+type blind struct{ window int }
+
+func (b blind) Window() int                 { return b.window }
+func (blind) Select(batch.Lane) []batch.Run { return nil }
+
+// TestNewChecksItsOptions is every check of New. A check across fields names both
+// values.
+func TestNewChecksItsOptions(t *testing.T) {
+	type options = dltbatch.Options
+	const s, ms = time.Second, time.Millisecond
+	for name, c := range map[string]struct {
+		o     options
+		field string   // at fault; "" for none
+		names []string // values and fields that the error names
+	}{
+		"defaults":                    {options{}, "", nil},
+		"negative RequestTimeout":     {options{RequestTimeout: -1}, "RequestTimeout", nil},
+		"negative ClaimTTL":           {options{ClaimTTL: -1}, "ClaimTTL", nil},
+		"negative PollInterval":       {options{PollInterval: -1, FirstPoll: 1}, "PollInterval", nil},
+		"negative FirstPoll":          {options{FirstPoll: -1}, "FirstPoll", nil},
+		"negative ScanInterval":       {options{ScanInterval: -1}, "ScanInterval", nil},
+		"negative RetryDelay":         {options{RetryDelay: -1}, "RetryDelay", nil},
+		"negative MaxRetryDelay":      {options{MaxRetryDelay: -1}, "MaxRetryDelay", nil},
+		"negative QuickRetryPause":    {options{QuickRetryPause: -1}, "QuickRetryPause", nil},
+		"negative Linger":             {options{Linger: -1}, "Linger", nil},
+		"negative Drain":              {options{Drain: -1}, "Drain", nil},
+		"negative StuckAfter":         {options{StuckAfter: -1}, "StuckAfter", nil},
+		"negative Pool":               {options{Pool: -1}, "Pool", []string{"-1"}},
+		"negative ClaimLimit":         {options{ClaimLimit: -2}, "ClaimLimit", []string{"-2"}},
+		"negative StatusConnections":  {options{StatusConnections: -1}, "StatusConnections", nil},
+		"negative GroupSize":          {options{GroupSize: -1}, "GroupSize", nil},
+		"negative QuickRetries: none": {options{QuickRetries: -1}, "", nil},
+
+		"claim as short as a request":         {options{ClaimTTL: 15 * s}, "ClaimTTL", []string{"15s", "RequestTimeout (15s)", "margin (5s)"}},
+		"claim as long as its margin":         {options{ClaimTTL: 20 * s}, "ClaimTTL", []string{"20s", "RequestTimeout (15s)"}},
+		"claim just long enough":              {options{ClaimTTL: 20*s + 1, QuickRetries: -1}, "", nil},
+		"margin of a third":                   {options{RequestTimeout: 3 * s, ClaimTTL: 4 * s}, "ClaimTTL", []string{"RequestTimeout (3s)", "margin (1s)"}},
+		"margin of 100 ms at least":           {options{RequestTimeout: 30 * ms, ClaimTTL: 130 * ms}, "ClaimTTL", []string{"130ms", "margin (100ms)"}},
+		"short and consistent":                {options{RequestTimeout: 30 * ms, ClaimTTL: 500 * ms}, "", nil},
+		"request longer than the claim":       {options{RequestTimeout: time.Minute}, "ClaimTTL", []string{"1m0s"}},
+		"drain shorter than a request":        {options{Drain: 14 * s}, "Drain", []string{"14s", "RequestTimeout (15s)"}},
+		"drain as long as a request":          {options{Drain: 15 * s}, "", nil},
+		"drain follows a long request":        {options{RequestTimeout: 40 * s}, "", nil},
+		"first poll after the interval":       {options{FirstPoll: 2 * s}, "FirstPoll", []string{"2s", "PollInterval (1s)"}},
+		"poll interval below the first poll":  {options{PollInterval: 5 * ms}, "", nil},
+		"longest delay below the first":       {options{RetryDelay: 5 * s, MaxRetryDelay: 4 * s}, "MaxRetryDelay", []string{"4s", "RetryDelay (5s)"}},
+		"longest delay follows":               {options{RetryDelay: 20 * s}, "", nil},
+		"quick retry does not fit":            {options{QuickRetryPause: 41 * s}, "QuickRetryPause", []string{"41s", "ClaimTTL (1m0s)", "RequestTimeout (15s)"}},
+		"quick retry just fits":               {options{QuickRetryPause: 40 * s}, "", nil},
+		"no quick retries, whatever pause":    {options{QuickRetryPause: 41 * s, QuickRetries: -1}, "", nil},
+		"a strategy that wants to see none":   {options{Strategy: blind{0}}, "Strategy.Window", []string{"0"}},
+		"a strategy that wants to see enough": {options{Strategy: blind{1}}, "", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := dltbatch.New(memory.New(), ledgermem.New(nil), &c.o)
+			if c.field == "" {
+				require.NoError(t, err)
+				require.NotNil(t, r)
+				return
+			}
+			require.Nil(t, r)
+			require.ErrorIs(t, err, batch.ErrInvalidInput)
+			var in *batch.InputError
+			require.ErrorAs(t, err, &in)
+			assert.Equal(t, "Options."+c.field, in.Field)
+			for _, n := range append(c.names, c.field) {
+				assert.Contains(t, err.Error(), n)
+			}
+		})
+	}
+}
+
+func TestNewWantsAStoreAndALedger(t *testing.T) {
+	_, err := dltbatch.New(nil, ledgermem.New(nil), nil)
+	require.ErrorIs(t, err, batch.ErrInvalidInput)
+	assert.Contains(t, err.Error(), "store")
+	_, err = dltbatch.New(memory.New(), nil, nil)
+	require.ErrorIs(t, err, batch.ErrInvalidInput)
+	assert.Contains(t, err.Error(), "ledger")
+}
+
+// The caller's options are not changed, nor looked at again.
+func TestNewCopiesItsOptions(t *testing.T) {
+	o := dltbatch.Options{}
+	_, err := dltbatch.New(memory.New(), ledgermem.New(nil), &o)
+	require.NoError(t, err)
+	assert.Equal(t, dltbatch.Options{}, o)
+}

@@ -1,0 +1,174 @@
+package dltbatch_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// moody is a ledger that answers every Submit with an error until it is cured.
+type moody struct {
+	*ledgermem.Ledger
+	err   error
+	cured time.Time
+}
+
+func (m *moody) Submit(ctx context.Context, a batch.Attempt) error {
+	if err := m.Ledger.Submit(ctx, a); err != nil || !time.Now().Before(m.cured) {
+		return err
+	}
+	return m.err
+}
+
+// newMoody returns a ledger that takes nothing for d, and whose pressure is the
+// endpoint's.
+func newMoody(err error, d time.Duration) *moody {
+	traits := ledgermem.Unforgiving(time.Second)
+	traits.PressureScope = dlt.ScopeEndpoint
+	cured := time.Now().Add(d)
+	return &moody{err: err, cured: cured, Ledger: ledgermem.New(&ledgermem.Options{Traits: &traits, Fault: func(batch.Attempt) ledgermem.Fault {
+		if time.Now().Before(cured) {
+			return ledgermem.Fault{Kind: ledgermem.Unavailable}
+		}
+		return ledgermem.Fault{}
+	}})}
+}
+
+func (m *moody) posts() (n int) {
+	for _, e := range m.Journal() {
+		if e.Kind == ledgermem.PostStart {
+			n++
+		}
+	}
+	return n
+}
+
+func fill(t *testing.T, r *dltbatch.Runner, lanes int, budget batch.Budget) map[batch.ServiceID][]batch.ID {
+	t.Helper()
+	order := map[batch.ServiceID][]batch.ID{}
+	var all []batch.Batch
+	for i := range lanes {
+		for j := range 2 {
+			b := one(batch.ServiceID(fmt.Sprintf("s%04d", i)), batch.ID(fmt.Sprintf("b%04d-%d", i, j)))
+			b.Budget = budget
+			all = append(all, b)
+			order[b.Service] = append(order[b.Service], b.ID)
+		}
+	}
+	require.NoError(t, r.Add(t.Context(), all...))
+	return order
+}
+
+// Promise 10: a misconfiguration burns no backlog. It is reported, probed once a
+// back-off, and everything goes on once it is mended.
+func TestAMisconfigurationBurnsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := newMoody(&dlt.Error{Op: "submit", Kind: dlt.ErrMisconfigured, StatusCode: 401}, 20*time.Minute)
+		ledger.Ledger = ledgermem.New(&ledgermem.Options{Traits: ptr(ledger.Traits("")), Fault: func(batch.Attempt) ledgermem.Fault {
+			if time.Now().Before(ledger.cured) {
+				return ledgermem.Fault{Kind: ledgermem.Misconfigured}
+			}
+			return ledgermem.Fault{}
+		}})
+		seen := &events{}
+		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Observer: seen})
+		stop := running(t, r)
+		order := fill(t, r, 100, batch.Budget{Attempts: 1, EveryTry: true})
+		time.Sleep(20*time.Minute - time.Second)
+		synctest.Wait()
+		assert.LessOrEqual(t, ledger.posts(), 64+40, "what was under way, and then one probe a minute")
+		require.Len(t, seen.of(batch.EventPaused), 1)
+		require.ErrorIs(t, seen.of(batch.EventPaused)[0].Err, dlt.ErrMisconfigured)
+		assert.True(t, r.Health().Paused)
+		assert.Empty(t, seen.of(batch.EventFinal))
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		require.NoError(t, r.Idle(ctx), "within minutes")
+		assert.Len(t, seen.of(batch.EventResumed), 1)
+		assert.False(t, r.Health().Paused)
+		require.NoError(t, stop())
+		require.NoError(t, ledger.Check(order))
+		for s, ids := range order {
+			assert.Equal(t, ids, ledger.Log(s), "each committed, on a budget of one")
+			for _, id := range ids {
+				rec, err := r.Get(t.Context(), batch.Key{Service: s, ID: id})
+				require.NoError(t, err)
+				assert.Equal(t, 1, rec.Spent)
+			}
+		}
+	})
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// busy is a ledger that says when to come back.
+type busy struct {
+	*ledgermem.Ledger
+	until time.Time
+	posts []time.Duration
+}
+
+func (b *busy) Submit(ctx context.Context, a batch.Attempt) error {
+	if left := time.Until(b.until); left > 0 {
+		b.posts = append(b.posts, left)
+		return &dlt.Error{Op: "submit", Kind: dlt.ErrBusy, StatusCode: 429, RetryAfter: 40 * time.Second}
+	}
+	return b.Ledger.Submit(ctx, a)
+}
+
+// A busy ledger that says how long is left alone for that long.
+func TestRetryAfterIsHonoured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		traits := ledgermem.Unforgiving(time.Second)
+		traits.PressureScope = dlt.ScopeEndpoint
+		ledger := &busy{Ledger: ledgermem.New(&ledgermem.Options{Traits: &traits}), until: time.Now().Add(2 * time.Minute)}
+		r := newRunner(t, memory.New(), ledger, nil)
+		stop := running(t, r)
+		var order map[batch.ServiceID][]batch.ID
+		require.NoError(t, r.Add(t.Context(), one("first", "first")))
+		time.Sleep(time.Second)
+		order = fill(t, r, 50, batch.Budget{})
+		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+		defer cancel()
+		require.NoError(t, r.Idle(ctx))
+		require.NoError(t, stop())
+		assert.LessOrEqual(t, len(ledger.posts), 4)
+		for i := 1; i < len(ledger.posts); i++ {
+			assert.GreaterOrEqual(t, ledger.posts[i-1]-ledger.posts[i], 40*time.Second)
+		}
+		require.NoError(t, ledger.Check(order))
+	})
+}
+
+// A thousand lanes and a ledger that is not reached for ten minutes: everything ends
+// final soon after it is back, once and in order.
+func TestAThousandLanesOutliveAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := newMoody(&dlt.Error{Op: "submit", Kind: dlt.ErrUnavailable}, 10*time.Minute)
+		r := newRunner(t, memory.New(), ledger, nil)
+		stop := running(t, r)
+		order := fill(t, r, 1000, batch.Budget{Attempts: 3})
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		assert.Less(t, ledger.posts(), 64+4*60, "nobody hammers it")
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		require.NoError(t, r.Idle(ctx), "all of them, within two minutes")
+		require.NoError(t, stop())
+		require.NoError(t, ledger.Check(order))
+		for s, ids := range order {
+			require.Equal(t, ids, ledger.Log(s))
+		}
+	})
+}

@@ -1,0 +1,319 @@
+package dltbatch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// events is an observer that keeps what it is told.
+type events struct {
+	mu  sync.Mutex
+	all []batch.Event
+}
+
+func (e *events) Observe(_ context.Context, ev batch.Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.all = append(e.all, ev)
+}
+
+// of returns the events of a kind.
+func (e *events) of(kind batch.EventKind) (out []batch.Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, ev := range e.all {
+		if ev.Kind == kind {
+			out = append(out, ev)
+		}
+	}
+	return out
+}
+
+func newRunner(t *testing.T, st store.Store, l dlt.Ledger, o *dltbatch.Options) *dltbatch.Runner {
+	t.Helper()
+	r, err := dltbatch.New(st, l, o)
+	require.NoError(t, err)
+	return r
+}
+
+// running runs r until the func that it returns is called, which returns Run's error.
+func running(t *testing.T, r *dltbatch.Runner) (stop func() error) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	return func() error {
+		cancel()
+		return <-done
+	}
+}
+
+// one is a batch of a service, with a payload that names it.
+func one(service batch.ServiceID, id batch.ID) batch.Batch {
+	return batch.Batch{Service: service, ID: id, Payload: []byte("payload of " + id)}
+}
+
+func await(t *testing.T, r *dltbatch.Runner, b batch.Batch) batch.Record {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+	defer cancel()
+	rec, err := r.Await(ctx, b.Key())
+	require.NoError(t, err)
+	return rec
+}
+
+func TestABatchIsDeliveredInMilliseconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seen := &events{}
+		r := newRunner(t, memory.New(), ledgermem.New(nil), &dltbatch.Options{Observer: seen})
+		stop := running(t, r)
+		synctest.Wait()
+		time.Sleep(300 * time.Millisecond)
+		begin := time.Now()
+		b := one("s", "a")
+		require.NoError(t, r.Add(t.Context(), b))
+		rec := await(t, r, b)
+		assert.Equal(t, batch.Committed, rec.State)
+		assert.Equal(t, 1, rec.Attempt)
+		assert.Less(t, time.Since(begin), 100*time.Millisecond, "nobody waits for a scan or a poll")
+		require.NoError(t, stop())
+		var kinds []batch.EventKind
+		for _, ev := range seen.all {
+			assert.Equal(t, b.Key(), ev.Key)
+			assert.False(t, ev.At.IsZero())
+			kinds = append(kinds, ev.Kind)
+		}
+		assert.Equal(t, []batch.EventKind{batch.EventAdded, batch.EventClaimed, batch.EventState, batch.EventFinal}, kinds)
+	})
+}
+
+func TestRunTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunner(t, memory.New(), ledgermem.New(nil), nil)
+		stop := running(t, r)
+		synctest.Wait()
+		require.ErrorIs(t, r.Run(t.Context()), dltbatch.ErrRunning)
+		require.NoError(t, stop())
+		stop = running(t, r) // and again, once it has returned
+		b := one("s", "a")
+		require.NoError(t, r.Add(t.Context(), b))
+		assert.Equal(t, batch.Committed, await(t, r, b).State)
+		require.NoError(t, stop())
+	})
+}
+
+func TestRunRefusesAnotherLedgersDatabase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New()
+		stop := running(t, newRunner(t, st, ledgermem.New(nil), nil))
+		synctest.Wait()
+		require.NoError(t, stop())
+		other := ledgermem.Unforgiving(time.Second)
+		other.Name = "other"
+		r := newRunner(t, st, ledgermem.New(&ledgermem.Options{Traits: &other}), nil)
+		err := r.Run(t.Context())
+		require.ErrorIs(t, err, dltbatch.ErrOtherLedger)
+		assert.Contains(t, err.Error(), `"memory"`)
+		assert.Contains(t, err.Error(), `"other"`)
+		assert.False(t, r.Health().Running)
+
+		nameless := dlt.Traits{}
+		err = newRunner(t, memory.New(), ledgermem.New(&ledgermem.Options{Traits: &nameless}), nil).Run(t.Context())
+		require.ErrorIs(t, err, batch.ErrInvalidInput)
+	})
+}
+
+// liar says that it resolves, and does not.
+type liar struct{ dlt.Ledger }
+
+func TestRunRefusesALedgerThatCannotWhatItSays(t *testing.T) {
+	err := newRunner(t, memory.New(), liar{ledgermem.New(nil)}, nil).Run(t.Context())
+	require.ErrorIs(t, err, batch.ErrInvalidInput)
+	assert.Contains(t, err.Error(), "Resolver")
+}
+
+// broken is a store that does not work.
+type broken struct{ store.Store }
+
+var errStore = errors.New("database down")
+
+func (broken) Ledger(context.Context, string) (string, error) { return "", errStore }
+func (broken) Add(context.Context, ...batch.Batch) error      { return errStore }
+func (broken) Get(context.Context, batch.Key) (batch.Record, error) {
+	return batch.Record{}, errStore
+}
+func (broken) List(context.Context, store.ListQuery) ([]batch.Record, store.Cursor, error) {
+	return nil, "", errStore
+}
+
+func TestErrorsOfTheStoreAreReturned(t *testing.T) {
+	r := newRunner(t, broken{}, ledgermem.New(nil), nil)
+	ctx := t.Context()
+	require.ErrorIs(t, r.Run(ctx), errStore)
+	require.ErrorIs(t, r.Add(ctx, one("s", "a")), errStore)
+	_, err := r.Get(ctx, batch.Key{ID: "a"})
+	require.ErrorIs(t, err, errStore)
+	_, err = r.Await(ctx, batch.Key{ID: "a"})
+	require.ErrorIs(t, err, errStore)
+	require.ErrorIs(t, r.Idle(ctx), errStore)
+}
+
+// checking is a ledger with a local check.
+type checking struct {
+	*ledgermem.Ledger
+	check func(batch.Batch) error
+}
+
+func (c checking) Check(b batch.Batch) error { return c.check(b) }
+
+// The local check refuses a whole call: nothing of it is stored, and nobody told.
+func TestAddStoresNothingThatTheLocalCheckRefuses(t *testing.T) {
+	for name, bad := range map[string]func() error{
+		"refuses": func() error { return &batch.InputError{Field: "Payload", Want: "better"} },
+		"panics":  func() error { panic("boom") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := &events{}
+			r := newRunner(t, memory.New(), checking{ledgermem.New(nil), func(b batch.Batch) error {
+				if b.ID == "bad" {
+					return bad()
+				}
+				return nil
+			}}, &dltbatch.Options{Observer: seen})
+			err := r.Add(t.Context(), one("s", "good"), one("s", "bad"))
+			require.Error(t, err)
+			if name == "refuses" {
+				require.ErrorIs(t, err, batch.ErrInvalidInput)
+			}
+			_, err = r.Get(t.Context(), one("s", "good").Key())
+			require.ErrorIs(t, err, batch.ErrNotFound)
+			assert.Empty(t, seen.all)
+			require.NoError(t, r.Add(t.Context(), one("s", "good")))
+		})
+	}
+}
+
+func TestGet(t *testing.T) {
+	r := newRunner(t, memory.New(), ledgermem.New(nil), nil)
+	_, err := r.Get(t.Context(), batch.Key{ID: "x"})
+	require.ErrorIs(t, err, batch.ErrNotFound)
+	require.NoError(t, r.Add(t.Context(), one("s", "a")))
+	rec, err := r.Get(t.Context(), one("s", "a").Key())
+	require.NoError(t, err)
+	assert.Equal(t, batch.Queued, rec.State, "Add does not need Run")
+}
+
+// Await works from any process, whether or not Run runs there, and Invalid and
+// Rejected are records.
+func TestAwait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, ledger := memory.New(), ledgermem.New(&ledgermem.Options{CommitAfter: 5 * time.Second})
+		r, other := newRunner(t, st, ledger, nil), newRunner(t, st, ledger, nil)
+		stop := running(t, r)
+		for id, want := range map[string]batch.State{"fine": batch.Committed, "invalid": batch.Invalid, "reject": batch.Rejected} {
+			b := batch.Batch{Service: batch.ServiceID(id), ID: batch.ID(id), Payload: []byte(id)}
+			require.NoError(t, other.Add(t.Context(), b))
+			begin := time.Now()
+			rec := await(t, other, b)
+			assert.Equal(t, want, rec.State)
+			assert.True(t, rec.Final())
+			assert.LessOrEqual(t, time.Since(begin), 8*time.Second)
+			if want != batch.Committed {
+				require.NotNil(t, rec.Error)
+			}
+		}
+		_, err := r.Await(t.Context(), batch.Key{ID: "x"})
+		require.ErrorIs(t, err, batch.ErrNotFound)
+		require.NoError(t, stop())
+
+		require.NoError(t, r.Add(t.Context(), one("s", "waits")))
+		ctx, cancel := context.WithTimeout(t.Context(), 3500*time.Millisecond)
+		defer cancel()
+		rec, err := r.Await(ctx, one("s", "waits").Key())
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, batch.Queued, rec.State, "how far it got")
+	})
+}
+
+func TestManyMayAwaitTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunner(t, memory.New(), ledgermem.New(&ledgermem.Options{CommitAfter: time.Minute}), nil)
+		stop := running(t, r)
+		require.NoError(t, r.Add(t.Context(), one("s", "a")))
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() { assert.Equal(t, batch.Committed, await(t, r, one("s", "a")).State) })
+		}
+		all.Wait()
+		require.NoError(t, stop())
+	})
+}
+
+func TestIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunner(t, memory.New(), ledgermem.New(&ledgermem.Options{CommitAfter: 10 * time.Second}), nil)
+		require.NoError(t, r.Idle(t.Context()), "nothing is stored")
+		for i := range 3 {
+			require.NoError(t, r.Add(t.Context(), one(batch.ServiceID(fmt.Sprint(i)), batch.ID(fmt.Sprint(i)))))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.ErrorIs(t, r.Idle(ctx), context.DeadlineExceeded)
+		stop := running(t, r)
+		require.NoError(t, r.Idle(t.Context()))
+		for i := range 3 {
+			rec, err := r.Get(t.Context(), batch.Key{Service: batch.ServiceID(fmt.Sprint(i)), ID: batch.ID(fmt.Sprint(i))})
+			require.NoError(t, err)
+			assert.Equal(t, batch.Committed, rec.State)
+		}
+		require.NoError(t, stop())
+	})
+}
+
+// After an AddTx, or an Add elsewhere, Wake saves the wait for a scan.
+func TestWake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New()
+		r := newRunner(t, st, ledgermem.New(nil), &dltbatch.Options{ScanInterval: time.Hour})
+		r.Wake("s") // without a Run it does nothing
+		stop := running(t, r)
+		time.Sleep(time.Minute)
+		require.NoError(t, st.Add(t.Context(), one("s", "a")))
+		begin := time.Now()
+		r.Wake("s")
+		assert.Equal(t, batch.Committed, await(t, r, one("s", "a")).State)
+		assert.Less(t, time.Since(begin), time.Second)
+
+		require.NoError(t, st.Add(t.Context(), one("s", "b")))
+		begin = time.Now()
+		assert.Equal(t, batch.Committed, await(t, r, one("s", "b")).State)
+		assert.Less(t, time.Since(begin), time.Hour+time.Second, "without it a scan finds the batch")
+		require.NoError(t, stop())
+	})
+}
+
+func TestHealth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunner(t, memory.New(), ledgermem.New(nil), nil)
+		assert.Equal(t, dltbatch.Health{}, r.Health())
+		stop := running(t, r)
+		synctest.Wait()
+		assert.Equal(t, dltbatch.Health{Running: true}, r.Health())
+		require.NoError(t, stop())
+		assert.Equal(t, dltbatch.Health{}, r.Health())
+	})
+}
