@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlrow"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -207,7 +208,7 @@ func (t *session) known(ctx context.Context, query string, b addition) (bool, er
 }
 
 func footprintArg(f batch.Footprint) any {
-	if b := encodeFootprint(f); b != nil {
+	if b := sqlrow.EncodeFootprint(f); b != nil {
 		return b
 	}
 	return nil

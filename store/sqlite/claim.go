@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlrow"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -111,7 +112,7 @@ func (t *session) lanes(ctx context.Context, services []batch.ServiceID, window 
 		}
 		slices.SortFunc(inOrder, func(a, b *claimable) int { return cmp.Compare(a.CreatedAt, b.CreatedAt) })
 		for _, c := range inOrder {
-			if c.footprint, err = decodeFootprint(c.Footprint); err != nil {
+			if c.footprint, err = sqlrow.DecodeFootprint(c.Footprint); err != nil {
 				return nil, fmt.Errorf("batch %s: %w", c.key(), err)
 			}
 			c.unpack()

@@ -2,12 +2,11 @@ package sqlite
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlrow"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -53,7 +52,7 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) (found []batch.Reco
 	}
 	if len(found) > q.Limit {
 		found = found[:q.Limit]
-		next = cursorAt(found[q.Limit-1])
+		next = sqlrow.CursorAt(found[q.Limit-1])
 	}
 	return found, next, nil
 }
@@ -76,7 +75,7 @@ func listSQL(q store.ListQuery) (string, []any, error) {
 		}
 	}
 	if q.After != "" {
-		at, id, err := parseCursor(q.After)
+		at, id, err := sqlrow.ParseCursor(q.After)
 		if err != nil {
 			return "", nil, err
 		}
@@ -108,21 +107,4 @@ func (t *session) records(ctx context.Context, query string, args ...any) ([]bat
 		found[i] = rows[i].record()
 	}
 	return found, nil
-}
-
-func cursorAt(r batch.Record) store.Cursor {
-	text := strconv.FormatInt(r.CreatedAt.UnixMicro(), 10) + " " + string(r.ID)
-	return store.Cursor(base64.RawURLEncoding.EncodeToString([]byte(text)))
-}
-
-func parseCursor(c store.Cursor) (at int64, id string, err error) {
-	text, err := base64.RawURLEncoding.DecodeString(string(c))
-	if err == nil {
-		number, rest, ok := strings.Cut(string(text), " ")
-		at, err = strconv.ParseInt(number, 10, 64)
-		if err == nil && ok {
-			return at, rest, nil
-		}
-	}
-	return 0, "", &batch.InputError{Field: "ListQuery.After", Value: batch.Excerpt(string(c), 64), Want: "a cursor that List returned", Err: err}
 }

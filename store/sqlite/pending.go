@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 
+	"github.com/dltbatch/dltbatch/internal/sqlrow"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -21,7 +22,7 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 			return err
 		}
 		var rows []stored
-		if err := t.sel(ctx, &rows, sqlDue, toMicro(now), q.Limit); err != nil {
+		if err := t.sel(ctx, &rows, sqlDue, sqlrow.ToMicro(now), q.Limit); err != nil {
 			return err
 		}
 		found = make([]store.InFlight, 0, len(rows))
@@ -33,7 +34,7 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 			}
 			found = append(found, r.now.InFlight(r.ref(), r.budget(), now))
 			leased := r.now.Leased(now, q.Lease)
-			if _, err := t.exec(ctx, sqlLease, toMicro(leased.AskedAt), toMicro(leased.NextCheck), dueAt(leased), r.Seq); err != nil {
+			if _, err := t.exec(ctx, sqlLease, sqlrow.ToMicro(leased.AskedAt), sqlrow.ToMicro(leased.NextCheck), dueAt(leased), r.Seq); err != nil {
 				return err
 			}
 		}
@@ -75,7 +76,7 @@ func (s *Store) Checked(ctx context.Context, due []store.Due) error {
 				continue
 			}
 			r.now.NextCheck = now.Add(d.In)
-			if _, err := t.exec(ctx, sqlLease, toMicro(r.now.AskedAt), toMicro(r.now.NextCheck), dueAt(r.now), r.Seq); err != nil {
+			if _, err := t.exec(ctx, sqlLease, sqlrow.ToMicro(r.now.AskedAt), sqlrow.ToMicro(r.now.NextCheck), dueAt(r.now), r.Seq); err != nil {
 				return err
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlrow"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -155,7 +156,7 @@ func TestClaimPlans(t *testing.T) {
 func TestListPlans(t *testing.T) {
 	s, _, _ := fresh(t)
 	service := batch.ServiceID("a")
-	after := cursorAt(batch.Record{Key: batch.Key{ID: "a"}})
+	after := sqlrow.CursorAt(batch.Record{Key: batch.Key{ID: "a"}})
 	for name, q := range map[string]store.ListQuery{
 		"all":              {},
 		"all, going on":    {After: after},

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 
+	"github.com/dltbatch/dltbatch/internal/sqlrow"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -35,11 +36,11 @@ func (s *Store) pruneSome(ctx context.Context, q store.PruneQuery, limit int) (n
 			return err
 		}
 		var seqs []int64
-		if err := t.sel(ctx, &seqs, sqlPrunable, toMicro(now.Add(-q.OlderThan)), limit); err != nil {
+		if err := t.sel(ctx, &seqs, sqlPrunable, sqlrow.ToMicro(now.Add(-q.OlderThan)), limit); err != nil {
 			return err
 		}
 		for _, seq := range seqs {
-			if err := t.prune(ctx, seq, toMicro(now), q.Tombstones); err != nil {
+			if err := t.prune(ctx, seq, sqlrow.ToMicro(now), q.Tombstones); err != nil {
 				return err
 			}
 		}

@@ -7,14 +7,12 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlrow"
 	"github.com/dltbatch/dltbatch/store"
 )
 
 // MaxReceiptData is how much of a receipt's data is kept, in bytes.
-const MaxReceiptData = 64 << 10
-
-// maxKind is how much of an error's kind is kept; the known ones are shorter.
-const maxKind = 32
+const MaxReceiptData = sqlrow.MaxReceiptData
 
 // Record is [store.Engine].Record. All outcomes of a call are one transaction.
 func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
@@ -23,7 +21,7 @@ func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.A
 	}
 	clean := make([]store.Outcome, len(outcomes))
 	for i, o := range outcomes {
-		clean[i] = sanitise(o)
+		clean[i] = sqlrow.Sanitise(o)
 	}
 	var applied []store.Applied
 	err := s.write(ctx, "record", func(ctx context.Context, t *session) (err error) {
@@ -34,27 +32,6 @@ func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.A
 		return nil, err
 	}
 	return applied, nil
-}
-
-// sanitise makes fit for storing what a ledger said.
-func sanitise(o store.Outcome) store.Outcome {
-	if o.Error != nil {
-		o.Error = &batch.SubmissionError{
-			Kind:    batch.ErrorKind(batch.Excerpt(string(o.Error.Kind), maxKind)),
-			Message: batch.Excerpt(o.Error.Message, batch.MaxErrorText),
-		}
-	}
-	if len(o.Receipts) > 0 {
-		receipts := make([]batch.Receipt, len(o.Receipts))
-		for i, r := range o.Receipts {
-			receipts[i] = batch.Receipt{
-				TransactionID: batch.Excerpt(r.TransactionID, batch.MaxIDLen), Valid: r.Valid,
-				Message: batch.Excerpt(r.Message, batch.MaxErrorText), Data: r.Data[:min(len(r.Data), MaxReceiptData)],
-			}
-		}
-		o.Receipts = receipts
-	}
-	return o
 }
 
 func (t *session) record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {

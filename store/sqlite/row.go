@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlrow"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -62,10 +63,10 @@ type rowCols struct {
 func (c rowCols) row() store.Row {
 	r := store.Row{
 		State: batch.State(c.State), Version: c.Version, Attempt: c.Attempt, Spent: c.Spent, Failures: c.Failures,
-		ClaimExpires: fromMicro(c.ClaimExpires), NotBefore: fromMicro(c.NotBefore), NextCheck: fromMicro(c.NextCheck),
-		AskedAt: fromMicro(c.AskedAt), LastPost: fromMicro(c.LastPost), SettlesAt: fromMicro(c.SettlesAt),
-		FinalAt: fromMicro(c.FinalAt), DoubtAttempt: c.DoubtAttempt, DoubtSince: fromMicro(c.DoubtSince),
-		ResendUntil: fromMicro(c.ResendUntil), Resends: c.Resends, Refused: c.Refused, Requeued: c.Requeued, Decision: c.Decision,
+		ClaimExpires: sqlrow.FromMicro(c.ClaimExpires), NotBefore: sqlrow.FromMicro(c.NotBefore), NextCheck: sqlrow.FromMicro(c.NextCheck),
+		AskedAt: sqlrow.FromMicro(c.AskedAt), LastPost: sqlrow.FromMicro(c.LastPost), SettlesAt: sqlrow.FromMicro(c.SettlesAt),
+		FinalAt: sqlrow.FromMicro(c.FinalAt), DoubtAttempt: c.DoubtAttempt, DoubtSince: sqlrow.FromMicro(c.DoubtSince),
+		ResendUntil: sqlrow.FromMicro(c.ResendUntil), Resends: c.Resends, Refused: c.Refused, Requeued: c.Requeued, Decision: c.Decision,
 	}
 	if c.Error.Valid {
 		r.Error = &batch.SubmissionError{Kind: batch.ErrorKind(c.Error.String), Message: c.ErrorMessage}
@@ -92,7 +93,7 @@ func (s *stored) unpack() { s.now, s.receipts = s.row(), s.rowCols.Receipts }
 
 func (s *stored) record() batch.Record {
 	r := s.now.Record(s.key())
-	r.Budget, r.DataChangeID, r.CreatedAt = s.budget(), s.DataChangeID, fromMicro(s.CreatedAt)
+	r.Budget, r.DataChangeID, r.CreatedAt = s.budget(), s.DataChangeID, sqlrow.FromMicro(s.CreatedAt)
 	return r
 }
 
@@ -220,16 +221,16 @@ func (t *session) saveReceipts(ctx context.Context, s *stored, next store.Row) e
 func openArgs(r store.Row, receipts int) []any {
 	kind, message := errorArgs(r.Error)
 	return append(make([]any, 0, 25),
-		int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures), toMicro(r.ClaimExpires),
-		toMicro(r.NotBefore), toMicro(r.NextCheck), toMicro(r.AskedAt), toMicro(r.LastPost), toMicro(r.SettlesAt),
-		int64(r.DoubtAttempt), toMicro(r.DoubtSince), toMicro(r.ResendUntil), int64(r.Resends), r.Refused, r.Requeued,
+		int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures), sqlrow.ToMicro(r.ClaimExpires),
+		sqlrow.ToMicro(r.NotBefore), sqlrow.ToMicro(r.NextCheck), sqlrow.ToMicro(r.AskedAt), sqlrow.ToMicro(r.LastPost), sqlrow.ToMicro(r.SettlesAt),
+		int64(r.DoubtAttempt), sqlrow.ToMicro(r.DoubtSince), sqlrow.ToMicro(r.ResendUntil), int64(r.Resends), r.Refused, r.Requeued,
 		kind, message, r.Decision, int64(receipts), dueAt(r))
 }
 
 func finalArgs(seq int64, r store.Row, receipts int) []any {
 	kind, message := errorArgs(r.Error)
-	return []any{seq, int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures), toMicro(r.AskedAt),
-		toMicro(r.LastPost), toMicro(r.SettlesAt), toMicro(r.FinalAt), r.Requeued, kind, message, int64(receipts)}
+	return []any{seq, int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures), sqlrow.ToMicro(r.AskedAt),
+		sqlrow.ToMicro(r.LastPost), sqlrow.ToMicro(r.SettlesAt), sqlrow.ToMicro(r.FinalAt), r.Requeued, kind, message, int64(receipts)}
 }
 
 func errorArgs(e *batch.SubmissionError) (kind any, message string) {
@@ -242,11 +243,8 @@ func errorArgs(e *batch.SubmissionError) (kind any, message string) {
 // dueAt is NULL for a row that is not the monitor's, so that the index of what is
 // due holds no others; and never before the end of a claim.
 func dueAt(r store.Row) any {
-	switch {
-	case r.State == batch.Submitting:
-		return max(toMicro(r.NextCheck), toMicro(r.ClaimExpires))
-	case r.Monitored(r.NextCheck): // by its state, whenever
-		return toMicro(r.NextCheck)
+	if at := sqlrow.DueAt(r); at != sqlrow.NeverDue {
+		return at
 	}
 	return nil
 }

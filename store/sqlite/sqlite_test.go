@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlrow"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
@@ -325,17 +326,17 @@ func TestFootprintRoundTrip(t *testing.T) {
 	for _, f := range []batch.Footprint{
 		{}, {Reads: []string{"a"}}, {Writes: []string{"b"}}, {Reads: []string{"", long}, Writes: []string{long, "x", ""}},
 	} {
-		b := encodeFootprint(f)
-		got, err := decodeFootprint(b)
+		b := sqlrow.EncodeFootprint(f)
+		got, err := sqlrow.DecodeFootprint(b)
 		require.NoError(t, err)
 		assert.Equal(t, f, got)
 		for cut := 1; cut < len(b); cut++ {
-			if got, err := decodeFootprint(b[:cut]); err == nil {
+			if got, err := sqlrow.DecodeFootprint(b[:cut]); err == nil {
 				assert.Less(t, len(got.Writes), len(f.Writes), "a cut footprint is an error or shorter, and never panics")
 			}
 		}
 	}
-	assert.Nil(t, encodeFootprint(batch.Footprint{}))
+	assert.Nil(t, sqlrow.EncodeFootprint(batch.Footprint{}))
 }
 
 // What SQLite refused is not lost on the way to the caller.

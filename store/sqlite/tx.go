@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dltbatch/dltbatch/internal/sqlrow"
 	"github.com/jmoiron/sqlx"
 )
 
@@ -77,7 +78,7 @@ func (t *session) now(ctx context.Context) (time.Time, error) {
 	if err := t.get(ctx, &us, sqlNow); err != nil {
 		return time.Time{}, fmt.Errorf("read the clock: %w", err)
 	}
-	return fromMicro(us), nil
+	return sqlrow.FromMicro(us), nil
 }
 
 // write runs do in a transaction that holds the database's write lock from its
@@ -184,21 +185,6 @@ func explain(ctx context.Context, op string, conn queryer, err error) error {
 		return fmt.Errorf("sqlite: %s: %w: %w", op, ErrNotMigrated, err)
 	}
 	return wrap(op, err)
-}
-
-// toMicro and fromMicro: 0 is no time.
-func toMicro(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMicro()
-}
-
-func fromMicro(us int64) time.Time {
-	if us == 0 {
-		return time.Time{}
-	}
-	return time.UnixMicro(us).UTC()
 }
 
 func noRows(err error) bool { return errors.Is(err, sql.ErrNoRows) }
