@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
-
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/loop"
@@ -56,12 +54,6 @@ type Monitor struct {
 	due   agenda
 	sight sightings
 	quiet map[string]*quiet // whom not to ask for now, by group
-}
-
-// quiet is a group that is left alone for a while, after status requests that failed.
-type quiet struct {
-	until time.Time
-	pause *backoff.ExponentialBackOff
 }
 
 // New returns a monitor; Run makes it work.
@@ -209,44 +201,6 @@ func (m *Monitor) hand(ctx context.Context, key string) (*pool.Hand, bool) {
 	}
 }
 
-// quietFor returns for how long a group is to be left alone.
-func (m *Monitor) quietFor(key string) time.Duration {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if q := m.quiet[key]; q != nil {
-		return max(0, time.Until(q.until))
-	}
-	return 0
-}
-
-// answered notes how a status request of a group went, and reports whether it is
-// the first that failed since one did not. The pause after a failure doubles, and is
-// at least what the ledger asks for.
-func (m *Monitor) answered(key string, err error) (first bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	q := m.quiet[key]
-	if err == nil {
-		delete(m.quiet, key)
-		return false
-	}
-	if q == nil {
-		first = true
-		q = &quiet{pause: loop.Backoff(m.o.Rules.PollInterval, 15*time.Second)}
-		m.quiet[key] = q
-	}
-	pause := q.pause.NextBackOff()
-	var e *dlt.Error
-	if errors.As(err, &e) && e != nil {
-		pause = max(pause, min(e.RetryAfter, maxRetryAfter))
-	}
-	q.until = time.Now().Add(pause)
-	return first
-}
-
-// maxRetryAfter bounds what a ledger may ask for before it is asked again.
-const maxRetryAfter = 5 * time.Minute
-
 // group is what one request asks about.
 type group struct {
 	key     string // whom a hanging request holds up
@@ -368,33 +322,6 @@ func (m *Monitor) resolve(ctx context.Context, g *group, f store.InFlight, k Kno
 		m.check(ctx, f.Key.Service, []store.Due{{Ref: f.Ref, In: v.Next}})
 	})
 	return true
-}
-
-// sightings remembers when claims were first seen to be over. It forgets what was
-// not asked about for a while, a generation at a time.
-type sightings struct {
-	keep     time.Duration
-	now, old map[sighting]time.Time
-	since    time.Time // the younger generation began
-}
-
-type sighting struct {
-	id      batch.ID
-	version int64
-}
-
-func (s *sightings) first(key sighting, now time.Time) time.Time {
-	if s.now == nil || now.Sub(s.since) > s.keep {
-		s.now, s.old, s.since = map[sighting]time.Time{}, s.now, now
-	}
-	at, ok := s.now[key]
-	if !ok {
-		if at, ok = s.old[key]; !ok {
-			at = now
-		}
-		s.now[key] = at
-	}
-	return at
 }
 
 // seenFor returns how long this process has known that a claim is over, on its own
