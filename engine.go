@@ -89,6 +89,11 @@ func (e *engine) run(ctx context.Context) error {
 		loop.Run(ctx, e.monitor.Run, func(err error) { e.r.trouble("monitor", err) })
 	})
 	rooms.Go(func() { e.submitter.Run(ctx) })
+	if e.r.o.Retention > 0 {
+		rooms.Go(func() {
+			loop.Run(ctx, e.retain, func(err error) { e.r.trouble("retention", err) })
+		})
+	}
 
 	e.r.health.started()
 	defer e.r.health.stopped()
@@ -119,6 +124,38 @@ func (e *engine) run(ctx context.Context) error {
 
 // restTime is what those get who heed their context, once it is done.
 const restTime = 500 * time.Millisecond
+
+// How retention goes about it: in chunks, with pauses, so that nobody waits for it.
+const (
+	pruneChunk = 500
+	prunePause = 100 * time.Millisecond // while there is more
+	pruneEvery = time.Minute
+)
+
+// retain removes what was final long ago, until ctx is done.
+func (e *engine) retain(ctx context.Context) error {
+	q := store.PruneQuery{
+		OlderThan: e.r.o.Retention, Limit: pruneChunk,
+		Tombstones: e.r.ledger.Traits("").ResendHarmlessFor != dlt.Forever,
+	}
+	for pause := pruneEvery; loop.Sleep(ctx, pause); {
+		n, err := e.prune(ctx, q)
+		if err != nil {
+			return fmt.Errorf("prune: %w", err)
+		}
+		pause = pruneEvery
+		if n == pruneChunk {
+			pause = prunePause
+		}
+	}
+	return nil
+}
+
+func (e *engine) prune(ctx context.Context, q store.PruneQuery) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.r.o.ClaimTTL/4)
+	defer cancel()
+	return e.r.store.Prune(ctx, q)
+}
 
 // recorded is called for every outcome that the store has answered about: it wakes
 // whom it concerns.

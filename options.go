@@ -55,6 +55,10 @@ type Options struct {
 	// Drain is how long a stop may take. At least RequestTimeout. Defaults to 30 s.
 	Drain time.Duration
 
+	// Retention is how long final batches are kept; negative is for ever. It must be
+	// longer than the ledger's ResendHarmlessFor, unless that is for ever too.
+	// Defaults to 30 days.
+	Retention time.Duration
 	// StuckAfter is how long a batch may stay unanswered before it is reported as
 	// needing a decision. Defaults to 1 h.
 	StuckAfter time.Duration
@@ -100,6 +104,7 @@ func (o *Options) withDefaults() Options {
 	orDefault(&c.Linger, 2*time.Millisecond)
 	orDefault(&c.GroupSize, 500)
 	orDefault(&c.Drain, max(30*time.Second, c.RequestTimeout))
+	orDefault(&c.Retention, 30*24*time.Hour)
 	orDefault(&c.StuckAfter, time.Hour)
 	c.QuickRetries = max(0, c.QuickRetries)
 	if c.Logger == nil {

@@ -98,6 +98,9 @@ func (r *Runner) checkLedger(ctx context.Context) error {
 	if traits.Name == "" {
 		return fmt.Errorf("run: %w", &batch.InputError{Field: "ledger", Want: "a name in its traits"})
 	}
+	if h := traits.ResendHarmlessFor; r.o.Retention > 0 && h != dlt.Forever && r.o.Retention <= h {
+		return optionError("Retention", r.o.Retention, fmt.Sprintf("more than the ledger's ResendHarmlessFor (%s)", h))
+	}
 	recorded, err := r.store.Ledger(ctx, traits.Name)
 	if err != nil {
 		return fmt.Errorf("run: record the ledger's name: %w", err)
