@@ -469,10 +469,10 @@ func TestDueInWakesEarly(t *testing.T) {
 		m.DueIn(200 * time.Millisecond)
 		settle(500 * time.Millisecond)
 		stop()
-		for id, want := range map[batch.ID]time.Duration{"first": 120, "second": 160, "third": 300} {
+		for id, want := range map[batch.ID]time.Duration{"first": 120 * time.Millisecond, "second": 160 * time.Millisecond, "third": 300 * time.Millisecond} {
 			at := w.asked(id)
 			require.Len(t, at, 1, "%s", id)
-			assert.InDelta(t, want*time.Millisecond, at[0], float64(5*time.Millisecond), "%s", id)
+			assert.InDelta(t, want, at[0], float64(5*time.Millisecond), "%s", id)
 		}
 	})
 }

@@ -2,7 +2,6 @@ package dlttest
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -50,7 +49,7 @@ func checkerChecks() []Check {
 					continue // not every ledger looks into payloads
 				}
 				var in *batch.InputError
-				assert.True(e, errors.As(err, &in), "%T is no *batch.InputError: %v", err, err)
+				assert.ErrorAs(e, err, &in)
 				assert.NotContains(e, err.Error(), "secret")
 			}
 			assert.Error(e, e.checked(c, batch.Batch{}), "a batch of nothing")

@@ -41,7 +41,7 @@ func (c *client) Traits(s batch.ServiceID) dlt.Traits {
 }
 
 func (c *client) Submit(ctx context.Context, a batch.Attempt) error {
-	fail := func(kind, cause error) error {
+	fail := func(kind, cause error) *dlt.Error {
 		e := &dlt.Error{Op: "submit", Kind: kind, Err: cause}
 		if c.bug == "shows payloads" {
 			e.Message = string(a.Payload)
@@ -103,7 +103,7 @@ func (c *client) Submit(ctx context.Context, a batch.Attempt) error {
 		c.used.Store(true)
 		return nil
 	case dlttest.Busy:
-		return &dlt.Error{Op: "submit", Kind: dlt.ErrBusy, RetryAfter: 3 * time.Second, Message: fail(nil, nil).(*dlt.Error).Message}
+		return &dlt.Error{Op: "submit", Kind: dlt.ErrBusy, RetryAfter: 3 * time.Second, Message: fail(nil, nil).Message}
 	case dlttest.Refused:
 		return fail(dlt.ErrRejected, nil)
 	case dlttest.Misconfigured, dlttest.Redirect:

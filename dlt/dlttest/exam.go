@@ -2,7 +2,6 @@ package dlttest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -157,7 +156,7 @@ func (e *exam) kind(err error, want ...batch.ErrorKind) *dlt.Error {
 	e.Helper()
 	require.Error(e, err)
 	var typed *dlt.Error
-	require.True(e, errors.As(err, &typed), "%T is not a *dlt.Error: %v", err, err)
+	require.ErrorAs(e, err, &typed)
 	require.Contains(e, want, dlt.Kind(err), "the kind of: %v", err)
 	return typed
 }

@@ -20,7 +20,7 @@ func highS(t testing.TB, sig string) string {
 	t.Helper()
 	s, ok := new(big.Int).SetString(sig[64:], 16)
 	require.True(t, ok)
-	s.Sub(secp256k1.S256().N, s)
+	s.Sub(secp256k1.Params().N, s)
 	h := s.Text(16)
 	return sig[:64] + strings.Repeat("0", 64-len(h)) + h
 }

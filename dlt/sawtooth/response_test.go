@@ -3,6 +3,7 @@ package sawtooth_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -130,9 +131,7 @@ func TestSubmitResponses(t *testing.T) {
 			node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				paths = append(paths, r.URL.Path)
 				w.Header()["Content-Type"] = nil
-				for k, v := range row.header {
-					w.Header()[k] = v
-				}
+				maps.Copy(w.Header(), row.header)
 				w.WriteHeader(row.status)
 				_, _ = w.Write([]byte(row.body))
 			}))

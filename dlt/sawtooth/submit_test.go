@@ -140,7 +140,7 @@ func TestSubmitTransportErrors(t *testing.T) {
 			noSecrets(t, err)
 			var e *dlt.Error
 			require.ErrorAs(t, err, &e)
-			assert.Equal(t, name == "a trusted authority", e.StatusCode == 404, "%v", err)
+			assert.Equal(t, name == "a trusted authority", e.StatusCode == http.StatusNotFound, "%v", err)
 		})
 	}
 }

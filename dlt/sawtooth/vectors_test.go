@@ -110,8 +110,8 @@ func TestBatchListVector(t *testing.T) {
 func TestPrivateKeyNeverShows(t *testing.T) {
 	key := mustKey(t, key1)
 	var log bytes.Buffer
-	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "key", key)
-	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "key", key)
+	slog.New(slog.NewTextHandler(&log, nil)).InfoContext(t.Context(), "x", slog.Any("key", key))
+	slog.New(slog.NewJSONHandler(&log, nil)).InfoContext(t.Context(), "x", slog.Any("key", key))
 	assert.Equal(t, strings.Repeat("private key of "+pub1+" ", 6), fmt.Sprintf("%v %+v %#v %s %x %d ", key, key, key, key, key, key))
 	for _, s := range []string{log.String()} {
 		assert.NotContains(t, s, key1[:16])

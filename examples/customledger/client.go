@@ -31,7 +31,7 @@ func NewClient(base string) *Client {
 	}}
 }
 
-// Traits: the notary writes an id once, whatever is sent how often. What it does not
+// Traits says that the notary writes an id once, whatever is sent how often. What it does not
 // know a quarter of a second after the connection ended will not arrive any more.
 func (c *Client) Traits(batch.ServiceID) dlt.Traits {
 	const late = 250 * time.Millisecond
@@ -97,7 +97,7 @@ func (c *Client) ask(ctx context.Context, attempts []batch.Attempt) (out []batch
 		return nil, err
 	}
 	defer resp.Body.Close()
-	var entries []struct{ ID, State, Reason string }
+	var entries []state
 	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&entries); err != nil || resp.StatusCode != http.StatusOK {
 		return nil, &dlt.Error{Op: op, StatusCode: resp.StatusCode, Err: err}
 	}

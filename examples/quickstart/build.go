@@ -13,7 +13,7 @@ import (
 
 // build signs one counter's steps for each service: the first sets it, the others
 // add to it, so that a batch out of order would show.
-func build(c config, real bool) ([]batch.Batch, error) {
+func build(c config, intkey bool) ([]batch.Batch, error) {
 	key, err := sawtooth.GeneratePrivateKey()
 	if err != nil {
 		return nil, err
@@ -25,7 +25,7 @@ func build(c config, real bool) ([]batch.Batch, error) {
 	batches := make([]batch.Batch, c.batches)
 	for i := range batches {
 		lane := i % c.services
-		payload, address := step(names[lane], i < c.services, real)
+		payload, address := step(names[lane], i < c.services, intkey)
 		batches[i], err = sawtooth.Build(key, batch.ServiceID(fmt.Sprintf("service-%02d", lane)), sawtooth.Transaction{
 			FamilyName: "intkey", FamilyVersion: "1.0", Nonce: rand.Text(),
 			Inputs: []string{address}, Outputs: []string{address}, Payload: payload,
@@ -37,8 +37,8 @@ func build(c config, real bool) ([]batch.Batch, error) {
 	return batches, nil
 }
 
-func step(name string, first, real bool) (payload []byte, address string) {
-	if real {
+func step(name string, first, intkey bool) (payload []byte, address string) {
+	if intkey {
 		verb := "inc"
 		if first {
 			verb = "set"

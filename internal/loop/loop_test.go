@@ -107,7 +107,7 @@ func TestPanicsAreContained(t *testing.T) {
 	})
 	require.ErrorIs(t, loop.Contain(func() error { return errTest }), errTest)
 	require.NoError(t, loop.Contain(func() error { return nil }))
-	require.Error(t, loop.Contain(func() error { var m map[string]int; m["x"] = 1; return nil }))
+	require.Error(t, loop.Contain(func() error { var m map[string]int; m["x"] = 1; return nil })) //nolint:staticcheck // it must panic
 }
 
 func TestSleep(t *testing.T) {

@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -167,7 +168,7 @@ func claimOnce(f *fixture) {
 					times[id]++
 				}
 				mu.Unlock()
-				lanes = append(got.Locked, got.Left...)
+				lanes = slices.Concat(got.Locked, got.Left)
 				for _, r := range got.Runs {
 					lanes = append(lanes, r.Service)
 				}

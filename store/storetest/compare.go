@@ -119,7 +119,7 @@ func (f *fixture) sameClaimed(want, got store.Claimed) {
 			}
 		}
 	}
-	require.Equal(f, len(want.Left), len(got.Left), "lanes left: %q", got.Left)
+	require.Len(f, got.Left, len(want.Left), "lanes left")
 	for i := range want.Left {
 		require.Equal(f, want.Left[i], got.Left[i])
 	}

@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -180,7 +179,7 @@ func (f *fixture) absent(bs ...batch.Batch) {
 	f.Helper()
 	for _, b := range bs {
 		_, err := f.st.Get(f.ctx, b.Key())
-		require.Truef(f, errors.Is(err, batch.ErrNotFound), "%s is stored, or: %v", b.Key(), err)
+		require.ErrorIsf(f, err, batch.ErrNotFound, "is %s stored?", b.Key())
 	}
 }
 

@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -40,8 +39,6 @@ type history struct {
 }
 
 func (h history) chance(percent int) bool { return h.r.IntN(100) < percent }
-
-func (h history) service() batch.ServiceID { return []batch.ServiceID{"s", "", "t"}[h.r.IntN(3)] }
 
 // some returns a few of the batches that the model knows.
 func (h history) some(n int) []batch.ID {
@@ -231,7 +228,7 @@ func (h history) everything() {
 	for id, s := range h.rows {
 		if other := s.b; s.row.Version > 0 {
 			other.Payload = []byte("other than " + id)
-			require.True(h, errors.Is(h.st.Add(h.ctx, other), batch.ErrConflict))
+			require.ErrorIs(h, h.st.Add(h.ctx, other), batch.ErrConflict)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func (f *fixture) clean(name, given, kept string) {
 	assert.True(f, utf8.ValidString(kept), name)
 	assert.LessOrEqual(f, len(kept), batch.MaxErrorText, name)
 	// Not Equal: of a text of a megabyte nobody wants to see the difference.
-	assert.True(f, kept == batch.Excerpt(given, batch.MaxErrorText), "%s: kept is %q", name, batch.Excerpt(kept, 100))
+	assert.True(f, kept == batch.Excerpt(given, batch.MaxErrorText), "%s: kept is %q", name, batch.Excerpt(kept, 100)) //nolint:testifylint // see above
 }
 
 func textHostile(f *fixture) {
@@ -69,7 +69,7 @@ func textHostile(f *fixture) {
 			require.Len(f, kept.rs, 1)
 			f.clean(name, text, kept.rs[0].Message)
 			assert.True(f, utf8.ValidString(kept.rs[0].TransactionID), name)
-			assert.False(f, strings.Contains(kept.rs[0].TransactionID, "\x00"), name)
+			assert.NotContains(f, kept.rs[0].TransactionID, "\x00", name)
 			assert.LessOrEqual(f, len(kept.rs[0].TransactionID), batch.MaxErrorText)
 			assert.True(f, bytes.Equal([]byte(text)[:min(len(text), 64<<10)], kept.rs[0].Data), "data of %s", name)
 		}
@@ -79,7 +79,7 @@ func textHostile(f *fixture) {
 		f.take(undecided)
 		o = f.submitted(undecided, store.Doubtful)
 		o.Error = &batch.SubmissionError{Kind: batch.ErrorKind(text), Message: text}
-		got, err = f.st.Record(f.ctx, []store.Outcome{o})
+		_, err = f.st.Record(f.ctx, []store.Outcome{o})
 		require.NoError(f, err)
 		o.By, o.Version, o.Finding = batch.ByMonitor, o.Version+1, store.Undecidable
 		got, err = f.st.Record(f.ctx, []store.Outcome{o})
@@ -88,7 +88,7 @@ func textHostile(f *fixture) {
 		r, err = f.st.Get(f.ctx, o.Key)
 		require.NoError(f, err)
 		assert.True(f, utf8.ValidString(r.Decision), name)
-		assert.False(f, strings.Contains(r.Decision, "\x00"), name)
+		assert.NotContains(f, r.Decision, "\x00", name)
 		assert.LessOrEqual(f, len(r.Decision), 2*batch.MaxErrorText)
 	}
 }

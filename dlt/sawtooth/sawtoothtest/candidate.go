@@ -252,8 +252,7 @@ func (c *candidate) run(b *submitted) (*execution, *invalidTx) {
 		ch, err := apply(tx.raw.GetPayload(), a)
 		if err != nil {
 			bad := &invalidTx{id: tx.id, message: err.Error()}
-			var r *refusal
-			if errors.As(err, &r) {
+			if r, ok := errors.AsType[*refusal](err); ok {
 				bad.data = r.data
 			}
 			return nil, bad

@@ -4,6 +4,7 @@ import (
 	"crypto/sha512"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -102,9 +103,9 @@ func (a *txAccess) get(address string) (string, error) {
 	if !covered(a.inputs, address) {
 		return "", refuse(address, "not authorized to read %s", address)
 	}
-	for i := len(a.writes) - 1; i >= 0; i-- {
-		if a.writes[i].address == address {
-			return a.writes[i].value, nil
+	for _, w := range slices.Backward(a.writes) {
+		if w.address == address {
+			return w.value, nil
 		}
 	}
 	return a.base(address), nil

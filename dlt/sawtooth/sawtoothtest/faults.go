@@ -228,7 +228,7 @@ func (f *Faults) submit(x *Fault, d draw) {
 }
 
 // error picks one of the ambiguous answers of B2, and a proxy's.
-func (x *Fault) error(d draw) {
+func (f *Fault) error(d draw) {
 	all := [...]Fault{
 		{Status: http.StatusInternalServerError, Code: codeUnknownError},
 		{Status: http.StatusInternalServerError, Code: codeResponseInvalid},
@@ -239,7 +239,7 @@ func (x *Fault) error(d draw) {
 		{Status: http.StatusGatewayTimeout},
 	}
 	pick := all[int(d.float("which")*float64(len(all)))]
-	x.Answer, x.Status, x.Code = AnswerError, pick.Status, pick.Code
+	f.Answer, f.Status, f.Code = AnswerError, pick.Status, pick.Code
 }
 
 // batch draws what happens to a batch after its try-th acceptance. f may be nil.

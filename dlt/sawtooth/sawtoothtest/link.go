@@ -2,6 +2,7 @@ package sawtoothtest
 
 import (
 	"cmp"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -15,9 +16,7 @@ func link(r *http.Request, path string, changes map[string]string) string {
 	for key, values := range r.URL.Query() {
 		query[key] = values[0]
 	}
-	for key, value := range changes {
-		query[key] = value
-	}
+	maps.Copy(query, changes)
 	keys := make([]string, 0, len(query))
 	for key := range query {
 		keys = append(keys, key)

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -86,8 +87,8 @@ func (n *Node) blocks(w http.ResponseWriter, r *http.Request) {
 	n.lookup(w, r, nil, func() answer {
 		all := n.v.chain.blocks
 		data := make([]any, 0, len(all))
-		for i := len(all) - 1; i >= 0; i-- {
-			data = append(data, blockJSON(all[i]))
+		for _, b := range slices.Backward(all) {
+			data = append(data, blockJSON(b))
 		}
 		head := n.v.chain.head()
 		return jsonAnswer(http.StatusOK, map[string]any{

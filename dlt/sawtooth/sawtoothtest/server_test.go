@@ -3,7 +3,6 @@ package sawtoothtest
 import (
 	"bytes"
 	"encoding/base64"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -252,7 +251,7 @@ func TestB12Receipts(t *testing.T) {
 
 // JSON is ASCII only, as Python writes it.
 func TestPretty(t *testing.T) {
-	assert.Equal(t, "{\n  \"a\": \"<\\u00e9\\ud83d\\ude00>\",\n  \"b\": []\n}", string(pretty(map[string]any{"b": []any{}, "a": "<é😀>"})))
+	assert.Equal(t, "{\n  \"a\": \"<\\u00e9\\ud83d\\ude00>\",\n  \"b\": []\n}", string(pretty(map[string]any{"b": []any{}, "a": "<é😀>"}))) //nolint:testifylint // its bytes, not its meaning
 }
 
 // B3: every code has a row, and the table's own status.
@@ -276,7 +275,7 @@ func TestInMemoryStop(t *testing.T) {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://x/status", nil)
 		require.NoError(t, err)
 		_, err = n.Client().Do(req)
-		require.True(t, errors.Is(err, syscall.ECONNREFUSED), err)
+		require.ErrorIs(t, err, syscall.ECONNREFUSED)
 		require.NoError(t, n.Resume())
 		time.Sleep(2 * time.Second)
 		is(t, n, b, Committed)

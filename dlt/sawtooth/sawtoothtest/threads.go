@@ -27,18 +27,18 @@ func (v *validator) expireWaits(now time.Time) bool {
 	return v.endWaits(func(w *wait) bool { return !w.until.After(now) })
 }
 
-func (v *validator) endWaits(over func(*wait) bool) (any bool) {
+func (v *validator) endWaits(over func(*wait) bool) (some bool) {
 	kept := v.waits[:0]
 	for _, w := range v.waits {
 		if over(w) {
-			w.done, any = true, true
+			w.done, some = true, true
 			continue
 		}
 		kept = append(kept, w)
 	}
 	clear(v.waits[len(kept):])
 	v.waits = kept
-	return any
+	return some
 }
 
 // anyPending is what a wait waits for: an UNKNOWN id does not count.

@@ -52,5 +52,3 @@ func (c *timedCache[V]) put(now time.Time, key string, v V) {
 	}
 	c.purged = now
 }
-
-func (c *timedCache[V]) drop(key string) { delete(c.entries, key) }

@@ -128,8 +128,8 @@ func (v *validator) live() bool {
 
 // arm sets the time of the next block: they come on a grid from the start on.
 func (v *validator) arm(now time.Time) {
-	n := now.Sub(v.start)/v.o.BlockInterval + 1
-	v.blockAt = v.start.Add(n * v.o.BlockInterval)
+	n := int64(now.Sub(v.start)/v.o.BlockInterval) + 1
+	v.blockAt = v.start.Add(time.Duration(n) * v.o.BlockInterval)
 }
 
 // step does one thing that is due now. What arrives comes before what is

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/decred/dcrd/dcrec/secp256k1/v4"
@@ -141,7 +142,7 @@ func verifySignature(keyHex, signature string, message []byte) error {
 // does: such an id is accepted and can never be asked for (A2).
 func lenientHex(s string) ([]byte, error) {
 	if strings.ContainsAny(s, " \t\n\r\v\f") {
-		for _, part := range strings.Fields(s) {
+		for part := range strings.FieldsSeq(s) {
 			if len(part)%2 != 0 {
 				return nil, hex.ErrLength
 			}
@@ -165,10 +166,8 @@ func verifyStructure(b *submitted) error {
 		if id != b.txs[i].id {
 			return fmt.Errorf("%w: transaction order", errRefused)
 		}
-		for _, d := range b.txs[i].header.GetDependencies() {
-			if d == "" {
-				return fmt.Errorf("%w: empty dependency", errRefused)
-			}
+		if slices.Contains(b.txs[i].header.GetDependencies(), "") {
+			return fmt.Errorf("%w: empty dependency", errRefused)
 		}
 	}
 	return nil
