@@ -131,7 +131,7 @@ func (q *Queuer) Run(ctx context.Context) error {
 
 func stopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // whoever stops it need not hear that it stopped
 	}
 	return err
 }

@@ -59,8 +59,7 @@ func Unposted(c store.Claim) store.Outcome {
 }
 
 func retryAfter(err error) time.Duration {
-	var e *dlt.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*dlt.Error](err); ok {
 		return e.RetryAfter
 	}
 	return 0

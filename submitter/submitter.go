@@ -235,16 +235,14 @@ func (s *Submitter) dispatch(ctx context.Context, hands *sync.WaitGroup) {
 			continue
 		}
 		s.queued -= len(r.Batches)
-		hands.Add(1)
-		go func() {
-			defer hands.Done()
+		hands.Go(func() {
 			switch used, hung := s.post(ctx, r); {
 			case used:
 				hand.Release(hung)
 			default:
 				hand.Unused()
 			}
-		}()
+		})
 	}
 	clear(s.queue[len(rest):])
 	s.queue = rest

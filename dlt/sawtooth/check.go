@@ -193,8 +193,7 @@ func sameSet(a, b []string) bool {
 
 // within puts the place in the payload before the field of an InputError.
 func within(at string, err error) error {
-	var in *batch.InputError
-	if errors.As(err, &in) {
+	if in, ok := errors.AsType[*batch.InputError](err); ok {
 		in.Field = at + in.Field
 	}
 	return err

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -28,9 +29,7 @@ var errNotTried = errors.New("sawtooth: not tried")
 // exchange sends one request. A response of any status is no error; an error is a
 // [*dlt.Error] of the kind that is certain.
 func (c *Client) exchange(req *http.Request, op string) (*http.Response, error) {
-	for name, values := range c.header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, c.header)
 	// What is compressed on the way cannot be bounded before it is read.
 	req.Header["Accept-Encoding"] = []string{"identity"}
 	if err := req.Context().Err(); err != nil {

@@ -62,7 +62,7 @@ func SplitBatchList(list []byte, service batch.ServiceID) ([]batch.Batch, error)
 			return nil, refuse(protowire.ParseError(n))
 		}
 		rest = rest[n:]
-		b, err := Parse(raw[:len(raw):len(raw)], service)
+		b, err := Parse(slices.Clip(raw), service)
 		if err != nil {
 			return nil, fmt.Errorf("batch %d of the list: %w", len(out), err)
 		}

@@ -179,7 +179,7 @@ func (c *Client) askChunk(ctx context.Context, target string, ids []batch.ID) ([
 	req.Body, _ = open()
 	req.GetBody = open // a question may be sent twice, over a connection that had just been closed
 	req.ContentLength = int64(len(body))
-	resp, err := c.exchange(req, opStatuses)
+	resp, err := c.exchange(req, opStatuses) //nolint:bodyclose // drain closes it
 	if err != nil {
 		return nil, err
 	}

@@ -74,8 +74,7 @@ func (d *statusDecoder) list() error {
 	for d.json.More() {
 		var e statusJSON
 		err := d.json.Decode(&e)
-		var wrong *json.UnmarshalTypeError
-		if errors.As(err, &wrong) { // well-formed JSON, so that the next element can be read
+		if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // well-formed JSON, so that the next element can be read
 			d.note(err)
 			continue
 		}

@@ -46,7 +46,7 @@ func (c *Client) submit(ctx context.Context, e endpoint, payload []byte) error {
 	defer body.release()
 	// There is no GetBody: net/http must have no way of sending it again.
 	req.Body, req.ContentLength = body, int64(listSize(len(payload)))
-	resp, err := c.exchange(req, opSubmit)
+	resp, err := c.exchange(req, opSubmit) //nolint:bodyclose // drain closes it
 	if err != nil {
 		return err
 	}

@@ -82,7 +82,7 @@ func cursorAfter(r batch.Record) store.Cursor {
 // parseCursor returns an entry that has the cursor's place, nil for the beginning.
 func parseCursor(c store.Cursor) (*entry, error) {
 	if c == "" {
-		return nil, nil
+		return nil, nil //nolint:nilnil // as the comment says
 	}
 	at, id, ok := strings.Cut(string(c), ":")
 	us, err := strconv.ParseInt(at, 10, 64)

@@ -179,20 +179,6 @@ func orderKey(now, lane, latest int64) int64 {
 // clockStep is the resolution of the database's clock in microseconds.
 const clockStep = 1000
 
-func (t *session) addRest(ctx context.Context, seq, at int64, b addition) error {
-	if _, err := t.exec(ctx, sqlInsertPayload, seq, b.Payload); err != nil {
-		return err
-	}
-	for i, x := range b.Transactions {
-		if _, err := t.exec(ctx, sqlInsertTransaction, seq, i, x.ID, x.FamilyName, x.FamilyVersion, x.SignerPublicKey); err != nil {
-			return err
-		}
-	}
-	row := store.NewRow()
-	_, err := t.exec(ctx, sqlInsertNew, seq, string(b.Service), at, int64(row.State), row.Version)
-	return err
-}
-
 // known compares a batch with the one of its id, if there is one.
 func (t *session) known(ctx context.Context, query string, b addition) (bool, error) {
 	var same bool

@@ -141,7 +141,7 @@ func (t *session) loadOpen(ctx context.Context, seqs []int64) (map[int64]*stored
 }
 
 func jsonInts(n []int64) string {
-	b, _ := json.Marshal(n) // integers always marshal
+	b, _ := json.Marshal(n) //nolint:errchkjson // integers always marshal
 	return string(b)
 }
 
