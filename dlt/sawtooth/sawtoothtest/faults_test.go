@@ -293,7 +293,7 @@ func TestConcurrentLanes(t *testing.T) {
 	for i := 0; ; i++ {
 		select {
 		case <-done:
-			require.NoError(t, n.Check(Expect{Lane: func(id batch.ID) string { return lanes[id] }, Order: want, Slack: time.Second}))
+			require.NoError(t, n.Check(Expect{Lane: func(id batch.ID) string { return lanes[id] }, Order: want, Slack: 10 * time.Second})) // a busy machine hears late that a client has left
 			assert.Positive(t, i, "restarted at least once")
 			return
 		case <-time.After(20 * time.Millisecond):
