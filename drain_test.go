@@ -148,3 +148,25 @@ func TestAStopBeforeTheStart(t *testing.T) {
 	cancel()
 	require.NoError(t, newRunner(t, memory.New(), ledgermem.New(nil), nil).Run(ctx))
 }
+
+// deaf is a ledger that does not heed its context.
+type deaf struct{ *ledgermem.Ledger }
+
+func (d deaf) Submit(context.Context, batch.Attempt) error {
+	time.Sleep(time.Hour)
+	return nil
+}
+
+// A stop is not held up by a ledger's client that does not heed its context: it says so.
+func TestAStopDoesNotWaitForADeafLedger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunner(t, memory.New(), deaf{ledgermem.New(nil)}, nil)
+		stop := running(t, r)
+		require.NoError(t, r.Add(t.Context(), one("s", "a")))
+		time.Sleep(time.Second)
+		begin := time.Now()
+		require.ErrorIs(t, stop(), dltbatch.ErrDrain)
+		assert.LessOrEqual(t, time.Since(begin), 31*time.Second)
+		time.Sleep(2 * time.Hour) // until what was left behind has ended
+	})
+}
