@@ -54,6 +54,7 @@ func newSpace(t testing.TB, d driver) *space {
 	t.Helper()
 	s := &space{t: t, d: d, schema: fmt.Sprintf("t%d_%d", os.Getpid(), schemas.Add(1))}
 	dsn := pgtest.Start(t)
+	dsn = with(dsn, "lock_timeout=20000") // a transaction that a test left open is an error, not a hang
 	s.admin = openDSN(t, "pgx", dsn)
 	if d.bouncer {
 		s.exec(`CREATE DATABASE ` + s.schema)
@@ -65,7 +66,7 @@ func newSpace(t testing.TB, d driver) *space {
 		dsn = inDatabase(t, pgtest.Bouncer(t), s.schema)
 	} else {
 		t.Cleanup(func() { s.exec(`DROP SCHEMA ` + s.schema + ` CASCADE`) })
-		dsn = with(dsn, "search_path="+s.schema+"%2Cpg_catalog")
+		dsn = with(pgtest.Start(t), "search_path="+s.schema+"%2Cpg_catalog")
 	}
 	s.dsn = with(dsn, d.params)
 	s.exec(`CREATE SCHEMA ` + s.schema)

@@ -1,10 +1,9 @@
 package postgres
 
 import (
+	"database/sql/driver"
 	"errors"
 	"fmt"
-
-	"github.com/dltbatch/dltbatch/batch"
 )
 
 // Errors about the schema.
@@ -67,6 +66,9 @@ const (
 	undefinedTable       = "42P01"
 	undefinedColumn      = "42703"
 	invalidSchemaName    = "3F000"
+	adminShutdown        = "57P01"
+	crashShutdown        = "57P02"
+	idleTimeout          = "57P05"
 )
 
 // again reports whether the transaction did nothing and may be begun again.
@@ -81,12 +83,11 @@ func again(err error) bool {
 	return false
 }
 
-// expected reports whether an error is an answer of this package rather than of the database.
-func expected(err error) bool {
-	for _, e := range []error{batch.ErrInvalidInput, batch.ErrConflict, batch.ErrNotFound, batch.ErrInDoubt, batch.ErrNotAllowed} {
-		if errors.Is(err, e) {
-			return true
-		}
+// lost reports whether a connection was gone before anything was done with it.
+func lost(err error) bool {
+	switch sqlState(err) {
+	case adminShutdown, crashShutdown, idleTimeout:
+		return true
 	}
-	return false
+	return errors.Is(err, driver.ErrBadConn)
 }

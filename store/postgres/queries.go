@@ -68,9 +68,10 @@ const (
 	sqlSeqs = `SELECT b.seq, b.header_signature, b.service_id FROM {batches} b WHERE b.header_signature = ANY ($1::text[])`
 	sqlKeys = `SELECT b.seq, b.header_signature, b.service_id FROM {batches} b WHERE b.seq = ANY ($1::bigint[])`
 
-	sqlReceipts = `SELECT batch_seq, transaction_id, result_valid, error_message, error_data FROM {transaction_receipts}
-	WHERE batch_seq = ANY ($1::bigint[]) ORDER BY batch_seq, position`
-	sqlDeleteReceipts = `DELETE FROM {transaction_receipts} WHERE batch_seq = ANY ($1::bigint[])`
+	sqlReceipts = `SELECT r.batch_seq, r.transaction_id, r.result_valid, r.error_message, r.error_data FROM unnest($1::bigint[]) AS u (seq)
+	CROSS JOIN LATERAL (SELECT * FROM {transaction_receipts} x WHERE x.batch_seq = u.seq OFFSET 0) r ORDER BY r.batch_seq, r.position`
+	sqlDeleteReceipts = `DELETE FROM {transaction_receipts} WHERE ctid = ANY (ARRAY (SELECT r.ctid FROM unnest($1::bigint[]) AS u (seq)
+	CROSS JOIN LATERAL (SELECT x.ctid FROM {transaction_receipts} x WHERE x.batch_seq = u.seq OFFSET 0) r))`
 	sqlInsertReceipts = `INSERT INTO {transaction_receipts} (batch_seq, position, transaction_id, result_valid, error_message, error_data)
 	SELECT u.seq, u.position, u.id, u.valid, u.message, substring($7::bytea FROM u.at FOR u.size)
 	FROM unnest($1::bigint[], $2::integer[], $3::text[], $4::boolean[], $5::text[], $6::integer[], $8::integer[])
@@ -131,13 +132,16 @@ const (
 	// In one order, so that no two calls wait for each other.
 	sqlNewLanes = `INSERT INTO {services} (service_id) SELECT u.s FROM unnest($1::text[]) AS u (s) ORDER BY u.s COLLATE "C"
 	ON CONFLICT DO NOTHING`
-	sqlAttempted = `SELECT ` + colsBatch + `, b.footprint, ` + colsRow + ` FROM {attempted_batches} a
-	JOIN {batches} b ON b.seq = a.seq WHERE a.service_id = ANY ($1::text[])`
+	// OFFSET 0 and LATERAL keep the planner from turning the join round: without
+	// statistics it believes that a hundred lanes are half of the table.
+	sqlAttempted = `SELECT ` + colsBatch + `, b.footprint, ` + colsRow + ` FROM unnest($1::text[]) AS u (s)
+	CROSS JOIN LATERAL (SELECT * FROM {attempted_batches} r WHERE r.service_id = u.s OFFSET 0) a
+	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = a.seq OFFSET 0) b`
 	// With ties, because those are broken by an id that the queue does not have.
 	sqlWaiting = `SELECT ` + colsBatch + `, b.footprint, w.version, w.requeued FROM unnest($1::text[]) AS u (s)
 	CROSS JOIN LATERAL (SELECT q.seq, q.version, q.requeued FROM {waiting_batches} q WHERE q.service_id = u.s
 		ORDER BY q.created_at FETCH FIRST ($2::bigint) ROWS WITH TIES) w
-	JOIN {batches} b ON b.seq = w.seq`
+	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = w.seq OFFSET 0) b`
 
 	sqlPayloads = `SELECT b.seq, b.header_signature, b.service_id, b.serialized_batch FROM {batches} b
 	WHERE b.seq = ANY ($1::bigint[])`
@@ -185,7 +189,8 @@ const (
 	sqlBury = `INSERT INTO {tombstones} (header_signature, service_id, payload_hash, pruned_at)
 	SELECT b.header_signature, b.service_id, b.payload_hash, $2::bigint FROM {batches} b WHERE b.seq = ANY ($1::bigint[])
 	ON CONFLICT DO NOTHING`
-	sqlPruneTransactions = `DELETE FROM {transactions} WHERE batch_seq = ANY ($1::bigint[])`
-	sqlPruneOutcomes     = `DELETE FROM {outcomes} WHERE seq = ANY ($1::bigint[])`
-	sqlPruneBatches      = `DELETE FROM {batches} WHERE seq = ANY ($1::bigint[])`
+	sqlPruneTransactions = `DELETE FROM {transactions} WHERE ctid = ANY (ARRAY (SELECT r.ctid FROM unnest($1::bigint[]) AS u (seq)
+	CROSS JOIN LATERAL (SELECT x.ctid FROM {transactions} x WHERE x.batch_seq = u.seq OFFSET 0) r))`
+	sqlPruneOutcomes = `DELETE FROM {outcomes} WHERE seq = ANY ($1::bigint[])`
+	sqlPruneBatches  = `DELETE FROM {batches} WHERE seq = ANY ($1::bigint[])`
 )

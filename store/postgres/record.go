@@ -80,7 +80,10 @@ func (t *session) record(ctx context.Context, outcomes []store.Outcome) ([]store
 	for _, s := range found {
 		all = append(all, s)
 	}
-	return applied, t.save(ctx, all)
+	if err := t.save(ctx, all); err != nil {
+		return nil, err
+	}
+	return applied, nil
 }
 
 // known leaves the zeros out, and what occurs twice.

@@ -142,9 +142,9 @@ func (s *Store) once(ctx context.Context, do func(ctx context.Context, t *sessio
 const beginSQL = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL jit = off"
 
 // begin returns a connection in a transaction. As database/sql does, it tries
-// another one when the pool's had been closed by the server.
+// another one when the server has closed the pool's: after a restart, say.
 func (s *Store) begin(ctx context.Context) (*sql.Conn, error) {
-	for try := 1; ; try++ {
+	for tries := s.db.Stats().Idle + 2; ; tries-- {
 		c, err := s.db.Conn(ctx)
 		if err != nil {
 			return nil, err
@@ -154,7 +154,7 @@ func (s *Store) begin(ctx context.Context) (*sql.Conn, error) {
 		}
 		rollback(ctx, c)
 		_ = c.Close()
-		if try == 3 || !errors.Is(err, driver.ErrBadConn) {
+		if tries <= 0 || !lost(err) {
 			return nil, fmt.Errorf("begin: %w", err)
 		}
 	}

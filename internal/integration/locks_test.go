@@ -1,0 +1,220 @@
+package integration
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres"
+)
+
+func one(service string, id any) batch.Batch {
+	return batch.Batch{Service: batch.ServiceID(service), ID: batch.ID(fmt.Sprint(id)), Payload: fmt.Appendf(nil, "payload of %v", id)}
+}
+
+// lane is all that waits in a lane, in order.
+func lane(t testing.TB, st *postgres.Store, service batch.ServiceID) (ids []batch.ID) {
+	t.Helper()
+	got, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{service}, Limit: 1, Window: 100_000, TTL: time.Minute},
+		func(l batch.Lane) []batch.Run {
+			for _, b := range l.Batches {
+				ids = append(ids, b.ID)
+			}
+			return nil
+		})
+	require.NoError(t, err)
+	require.Empty(t, got.Locked)
+	return ids
+}
+
+// added is one Add of the test, from its call until its transaction had ended.
+type added struct {
+	ids        []batch.ID
+	from, till time.Time
+	committed  bool
+}
+
+// 64 writers add to one lane, some in transactions that stay open, some of which are
+// rolled back. Others keep theirs open all the time: nobody waits for them. In the
+// end the lane holds what was committed, and Adds that did not overlap in their order.
+func TestManyWritersOfOneLane(t *testing.T) {
+	const writers, each, open = 64, 12, 8
+	for _, d := range []driver{pgx, libpq} {
+		t.Run(d.name, func(t *testing.T) {
+			s := newSpace(t, d)
+			st, db := s.store()
+			db.SetMaxOpenConns(writers + open + 8)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			var held []*sql.Tx
+			for i := range open {
+				tx, err := db.BeginTx(ctx, nil)
+				require.NoError(t, err)
+				require.NoError(t, st.AddTx(ctx, tx, one("s", fmt.Sprint("open", i))))
+				held = append(held, tx)
+			}
+			var mu sync.Mutex
+			var all []added
+			var wg sync.WaitGroup
+			errs := make([]error, writers)
+			for w := range writers {
+				wg.Go(func() {
+					random := rand.New(rand.NewPCG(1, uint64(w)))
+					for i := range each {
+						a := added{from: time.Now()}
+						var bs []batch.Batch
+						for k := range 1 + random.IntN(3) {
+							b := one("s", fmt.Sprintf("%d/%d/%d", 99-w, 99-i, 9-k))
+							bs, a.ids = append(bs, b), append(a.ids, b.ID)
+						}
+						a.committed, errs[w] = addSomehow(ctx, st, db, random, bs)
+						a.till = time.Now()
+						if errs[w] != nil {
+							return
+						}
+						mu.Lock()
+						all = append(all, a)
+						mu.Unlock()
+					}
+				})
+			}
+			wg.Wait()
+			require.NoError(t, errors.Join(errs...))
+			place := map[batch.ID]int{}
+			for i, id := range lane(t, st, "s") { // the open ones do not hold up a claim, either
+				place[id] = i
+			}
+			compareOrder(t, all, place)
+			for _, tx := range held {
+				require.NoError(t, tx.Commit())
+			}
+			require.Len(t, lane(t, st, "s"), len(place)+open)
+		})
+	}
+}
+
+func addSomehow(ctx context.Context, st *postgres.Store, db *sql.DB, random *rand.Rand, bs []batch.Batch) (committed bool, err error) {
+	how := random.IntN(4)
+	if how == 0 {
+		return true, st.Add(ctx, bs...)
+	}
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return false, err
+	}
+	if err := st.AddTx(ctx, tx, bs...); err != nil {
+		return false, errors.Join(err, tx.Rollback())
+	}
+	if how > 1 { // the application goes on in its transaction
+		if _, err := tx.ExecContext(ctx, fmt.Sprintf("SELECT pg_sleep(%f)", random.Float64()/20)); err != nil {
+			return false, errors.Join(err, tx.Rollback())
+		}
+	}
+	if how == 3 {
+		return false, tx.Rollback()
+	}
+	return true, tx.Commit()
+}
+
+func compareOrder(t *testing.T, all []added, place map[batch.ID]int) {
+	committed := 0
+	for _, a := range all {
+		for i, id := range a.ids {
+			at, there := place[id]
+			require.Equal(t, a.committed, there, "%s", id)
+			if there {
+				committed++
+				if i > 0 {
+					require.Less(t, place[a.ids[i-1]], at, "within a call")
+				}
+			}
+		}
+	}
+	require.Len(t, place, committed)
+	kept := slices.DeleteFunc(all, func(a added) bool { return !a.committed })
+	pairs := 0
+	for _, a := range kept {
+		for _, b := range kept {
+			if a.till.Before(b.from) {
+				require.Less(t, place[a.ids[len(a.ids)-1]], place[b.ids[0]], "%v ended before %v began", a.ids, b.ids)
+				pairs++
+			}
+		}
+	}
+	require.Positive(t, pairs, "no two calls followed one another: this tests nothing")
+}
+
+// An Add of an id that an open transaction has added waits for that one alone.
+func TestSameIDWaits(t *testing.T) {
+	s := newSpace(t, pgx)
+	st, db := s.store()
+	for name, end := range map[string]func(*sql.Tx) error{"commit": (*sql.Tx).Commit, "rollback": (*sql.Tx).Rollback} {
+		tx, err := db.Begin()
+		require.NoError(t, err)
+		defer func() { _ = tx.Rollback() }()
+		require.NoError(t, st.AddTx(t.Context(), tx, one(name, name)))
+		short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		assert.ErrorIs(t, st.Add(short, one(name, name)), context.DeadlineExceeded)
+		cancel()
+		done := make(chan error, 1)
+		go func() { done <- st.Add(t.Context(), one(name, name)) }()
+		assert.NoError(t, st.Add(t.Context(), one(name, "after the "+name)))
+		require.NoError(t, end(tx))
+		require.NoError(t, <-done)
+		assert.Len(t, lane(t, st, batch.ServiceID(name)), 2)
+	}
+}
+
+// A lane that another claim holds is skipped at once, named, and not waited for.
+func TestHeldLanesAreNamed(t *testing.T) {
+	s := newSpace(t, pgx)
+	st, db := s.store()
+	require.NoError(t, st.Add(t.Context(), one("a", 1), one("b", 2), one("c", 3)))
+	q := store.ClaimQuery{Lanes: []batch.ServiceID{"b", "none", "a", "c", "a"}, Limit: 9, Window: 9, TTL: time.Minute}
+	_, err := st.Claim(t.Context(), q, func(batch.Lane) []batch.Run { return nil })
+	require.NoError(t, err)
+	tx, err := db.Begin()
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback() }()
+	_, err = tx.Exec(`SELECT 1 FROM ` + s.schema + `.services WHERE service_id IN ('a', 'b') FOR NO KEY UPDATE`)
+	require.NoError(t, err)
+	got, err := st.Claim(t.Context(), q, front)
+	require.NoError(t, err)
+	assert.ElementsMatch(t, []batch.ServiceID{"a", "b"}, got.Locked)
+	require.Len(t, got.Runs, 1)
+	assert.Equal(t, batch.ServiceID("c"), got.Runs[0].Service)
+	assert.Empty(t, got.Left)
+	require.NoError(t, tx.Rollback())
+	got, err = st.Claim(t.Context(), q, front)
+	require.NoError(t, err)
+	assert.Empty(t, got.Locked)
+	assert.Len(t, got.Runs, 2)
+}
+
+// While choose is being asked the lane is held: no other claim sees it.
+func TestChooseHoldsTheLane(t *testing.T) {
+	s := newSpace(t, pgx)
+	st, _ := s.store()
+	require.NoError(t, st.Add(t.Context(), one("a", 1)))
+	q := store.ClaimQuery{Lanes: []batch.ServiceID{"a"}, Limit: 9, Window: 9, TTL: time.Minute}
+	got, err := st.Claim(t.Context(), q, func(l batch.Lane) []batch.Run {
+		other, err := st.Claim(t.Context(), q, front) // which a strategy must not do
+		require.NoError(t, err)
+		assert.Equal(t, q.Lanes, other.Locked)
+		assert.Empty(t, other.Runs)
+		return front(l)
+	})
+	require.NoError(t, err)
+	require.Len(t, got.Runs, 1)
+}

@@ -1,0 +1,155 @@
+package integration
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres"
+)
+
+// Any number of processes may migrate one schema at once, up and down.
+func TestMigrateAtOnce(t *testing.T) {
+	for _, d := range []driver{pgx, libpq, pqBounced, pgxBounced} {
+		t.Run(d.name, func(t *testing.T) {
+			s := newSpace(t, d)
+			o := &postgres.Options{Schema: s.schema + "_new"} // which nobody has made
+			if !d.bouncer {
+				t.Cleanup(func() { s.exec(`DROP SCHEMA ` + o.Schema + ` CASCADE`) })
+			}
+			var stores []*postgres.Store
+			for range 6 { // a *sql.DB each, as processes have
+				st, err := postgres.New(s.db(), o)
+				require.NoError(t, err)
+				stores = append(stores, st)
+			}
+			all := func(do func(st *postgres.Store) error) {
+				var wg sync.WaitGroup
+				errs := make([]error, len(stores))
+				for i, st := range stores {
+					wg.Go(func() { errs[i] = do(st) })
+				}
+				wg.Wait()
+				require.NoError(t, errors.Join(errs...))
+			}
+			for range 2 {
+				all(func(st *postgres.Store) error { return st.Migrate(t.Context()) })
+				var versions int
+				row := s.admin.QueryRow(`SELECT count(*) FROM ` + o.Schema + `.` + postgres.MigrationsTable + ` WHERE version_id = 1`)
+				require.NoError(t, row.Scan(&versions))
+				assert.Equal(t, 1, versions)
+				require.NoError(t, stores[0].Add(t.Context(), one("a", 1)))
+				all(func(st *postgres.Store) error { return st.MigrateTo(t.Context(), 0) })
+				require.ErrorIs(t, stores[1].Add(t.Context(), one("a", 1)), postgres.ErrNotMigrated)
+				var tables int
+				row = s.admin.QueryRow(`SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+					WHERE n.nspname = $1 AND relkind IN ('r', 'S') AND relname NOT LIKE $2`, o.Schema, postgres.MigrationsTable+"%")
+				require.NoError(t, row.Scan(&tables))
+				assert.Zero(t, tables)
+			}
+		})
+	}
+}
+
+// Without tables, or with those of another version, every method says so.
+func TestNotMigrated(t *testing.T) {
+	for _, d := range []driver{pgx, libpq} {
+		t.Run(d.name, func(t *testing.T) {
+			s := newSpace(t, d)
+			db := s.db()
+			st, err := postgres.New(db, &postgres.Options{Schema: s.schema})
+			require.NoError(t, err)
+			every := func(want error) {
+				for name, call := range calls(t, st) {
+					assert.ErrorIs(t, call(), want, name)
+				}
+				tx, err := db.Begin()
+				require.NoError(t, err)
+				require.ErrorIs(t, st.AddTx(t.Context(), tx, one("a", 1)), want)
+				_, err = tx.Exec("SELECT 1")
+				require.NoError(t, err, "the application's transaction goes on")
+				require.NoError(t, tx.Rollback())
+			}
+			every(postgres.ErrNotMigrated)
+			require.NoError(t, st.Migrate(t.Context()))
+			for name, call := range calls(t, st) {
+				assert.NotErrorIs(t, call(), postgres.ErrNotMigrated, name)
+			}
+			table := s.schema + "." + postgres.MigrationsTable
+			s.exec(`INSERT INTO ` + table + ` (version_id, is_applied) VALUES (99, true)`)
+			st, err = postgres.New(db, &postgres.Options{Schema: s.schema})
+			require.NoError(t, err)
+			every(postgres.ErrNewerSchema)
+			s.exec(`DELETE FROM ` + table + ` WHERE version_id = 99`)
+			require.NoError(t, st.Add(t.Context(), one("a", "new")))
+			// Tables that go while it runs are noticed, too.
+			s.exec(`ALTER TABLE ` + s.schema + `.batches RENAME TO elsewhere`)
+			require.ErrorIs(t, st.Add(t.Context(), one("a", 2)), postgres.ErrNotMigrated)
+		})
+	}
+}
+
+func calls(t *testing.T, st *postgres.Store) map[string]func() error {
+	ctx, b := t.Context(), one("calls", 1)
+	ref := store.Ref{Key: b.Key(), Row: 1}
+	return map[string]func() error{
+		"Add":      func() error { return st.Add(ctx, b) },
+		"Get":      func() error { _, err := st.Get(ctx, b.Key()); return err },
+		"List":     func() error { _, _, err := st.List(ctx, store.ListQuery{}); return err },
+		"Prune":    func() error { _, err := st.Prune(ctx, store.PruneQuery{OlderThan: time.Hour}); return err },
+		"Lanes":    func() error { _, err := st.Lanes(ctx, store.LanesQuery{Start: true, Limit: 1}); return err },
+		"Claim":    func() error { _, err := st.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"calls"}, Limit: 1}, front); return err },
+		"Payloads": func() error { _, err := st.Payloads(ctx, []store.Ref{ref}); return err },
+		"Record": func() error {
+			_, err := st.Record(ctx, []store.Outcome{{Ref: ref, Finding: store.Accepted, By: batch.BySubmitter}})
+			return err
+		},
+		"Pending": func() error { _, err := st.Pending(ctx, store.PendingQuery{Limit: 1, Lease: time.Second}); return err },
+		"Checked": func() error { return st.Checked(ctx, []store.Due{{Ref: ref}}) },
+		"Ledger":  func() error { _, err := st.Ledger(ctx, "x"); return err },
+		"Cancel":  func() error { _, err := st.Cancel(ctx, b.Key(), "why"); return err },
+		"Requeue": func() error { _, err := st.Requeue(ctx, b.Key(), 0); return err },
+		"Decide":  func() error { _, err := st.Decide(ctx, b.Key(), batch.Unknown, "why"); return err },
+	}
+}
+
+// Names that SQL keeps for itself, and prefixes, are only names. Two stores in one
+// schema do not see each other.
+func TestNames(t *testing.T) {
+	s := newSpace(t, libpq)
+	t.Cleanup(func() { s.exec(`DROP SCHEMA IF EXISTS "select" CASCADE`) })
+	long := strings.Repeat("p", 30)
+	var stores []*postgres.Store
+	for _, o := range []*postgres.Options{{Schema: "select"}, {Schema: "select", Prefix: "order_"}, {Schema: "select", Prefix: long}} {
+		st, err := postgres.New(s.db(), o)
+		require.NoError(t, err)
+		require.NoError(t, st.Migrate(t.Context()), "%+v", o)
+		stores = append(stores, st)
+	}
+	for i, st := range stores {
+		require.NoError(t, st.Add(t.Context(), one("a", i)))
+		found, _, err := st.List(t.Context(), store.ListQuery{})
+		require.NoError(t, err)
+		require.Len(t, found, 1)
+	}
+	for _, o := range []postgres.Options{{Schema: "Big"}, {Schema: `a"b`}, {Schema: "a.b"}, {Prefix: "x-"}, {Prefix: long + "p"}, {Schema: strings.Repeat("s", 64)}} {
+		_, err := postgres.New(s.admin, &o)
+		require.ErrorIs(t, err, batch.ErrInvalidInput, "%+v", o)
+		_, err = postgres.Migrations(&o)
+		require.ErrorIs(t, err, batch.ErrInvalidInput, "%+v", o)
+	}
+	files, err := postgres.Migrations(&postgres.Options{Schema: "select", Prefix: "order_"})
+	require.NoError(t, err)
+	text, err := fs.ReadFile(files, "00001_tables.sql")
+	require.NoError(t, err)
+	assert.Contains(t, string(text), `CREATE TABLE "select"."order_batches" (`)
+	assert.NotContains(t, string(text), "{batches}")
+}

@@ -1,0 +1,144 @@
+package integration
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres"
+)
+
+// An idle instance on empty, vacuumed tables must not be left with plans for tables
+// of no rows: the next burst would read through all of it with every call
+// (bench/README.md: 524 batches a second instead of 27,000).
+func TestIdleInstanceIsNotTrapped(t *testing.T) {
+	const rows = 50_000
+	for _, d := range []driver{pgx, libpq} {
+		t.Run(d.name, func(t *testing.T) {
+			s := newSpace(t, d)
+			st, db := s.store()
+			db.SetMaxOpenConns(1) // whose plans these are
+			s.exec(`VACUUM ANALYZE`)
+			reads := func() (n int) { // of rows, by whoever has ended
+				row := s.admin.QueryRow(`SELECT coalesce(sum(seq_tup_read), 0) FROM pg_stat_user_tables WHERE schemaname = $1 AND relname <> 'clock'`, s.schema)
+				require.NoError(t, row.Scan(&n))
+				return n
+			}
+			key := batch.Key{Service: "lane0007", ID: "none"}
+			round := func() int {
+				lanes, err := st.Lanes(t.Context(), store.LanesQuery{Start: true, Limit: 20})
+				require.NoError(t, err)
+				q := store.ClaimQuery{Lanes: append(lanes, "lane0007"), Limit: 20, Window: 1, TTL: time.Minute}
+				got, err := st.Claim(t.Context(), q, front)
+				require.NoError(t, err)
+				var refs []store.Ref
+				outcomes := []store.Outcome{{Ref: store.Ref{Key: key, Row: 1 << 40}, Finding: store.IsCommitted, By: batch.ByMonitor}}
+				for _, r := range got.Runs {
+					for _, c := range r.Batches {
+						refs = append(refs, c.Ref)
+						outcomes = append(outcomes, store.Outcome{Ref: c.Ref, Version: c.Version, Finding: store.IsCommitted, By: batch.BySubmitter})
+					}
+				}
+				_, err = st.Payloads(t.Context(), append(refs, store.Ref{Key: key, Row: 1 << 40}))
+				require.NoError(t, err)
+				_, err = st.Record(t.Context(), outcomes)
+				require.NoError(t, err)
+				_, err = st.Get(t.Context(), key)
+				require.ErrorIs(t, err, batch.ErrNotFound)
+				tx, err := db.Begin()
+				require.NoError(t, err)
+				require.NoError(t, st.AddTx(t.Context(), tx, batch.Batch{Service: "lane0007", ID: "rolled back", Payload: []byte("x")}))
+				require.NoError(t, tx.Rollback())
+				return len(refs)
+			}
+			for range 12 {
+				require.Zero(t, round())
+			}
+			s.fill(rows, 0, rows)
+			before := reads()
+			for range 3 {
+				require.Equal(t, 20, round())
+			}
+			require.NoError(t, db.Close()) // which hands its counts in
+			last := -1
+			require.Eventually(t, func() bool {
+				var open int
+				require.NoError(t, s.admin.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE query LIKE $1 AND pid <> pg_backend_pid()`, "%"+s.schema+"%").Scan(&open))
+				was := last
+				last = reads()
+				return open == 0 && was == last
+			}, 10*time.Second, 50*time.Millisecond)
+			assert.Less(t, last-before, rows, "rows that were read in scans of whole tables")
+		})
+	}
+}
+
+// AddTx leaves the application's transaction as it was.
+func TestAddTxLeavesTheTransactionAsItWas(t *testing.T) {
+	for _, d := range []driver{pgx, libpq, pgxBounced, pqBounced} {
+		t.Run(d.name, func(t *testing.T) {
+			s := newSpace(t, d)
+			st, db := s.store()
+			known := batch.Batch{Service: "s", ID: "known", Payload: []byte("x")}
+			require.NoError(t, st.Add(t.Context(), known))
+			tx, err := db.BeginTx(t.Context(), nil)
+			require.NoError(t, err)
+			defer func() { _ = tx.Rollback() }()
+			_, err = tx.Exec(`SET LOCAL plan_cache_mode = force_generic_plan; CREATE TABLE ` + s.schema + `.app (n int)`)
+			require.NoError(t, err)
+			setting := func() (v string) {
+				require.NoError(t, tx.QueryRow(`SELECT current_setting('plan_cache_mode')`).Scan(&v))
+				return v
+			}
+			require.NoError(t, st.AddTx(t.Context(), tx, batch.Batch{Service: "s", ID: "a", Payload: []byte("x")}))
+			assert.Equal(t, "force_generic_plan", setting())
+			other := known
+			other.Payload = []byte("y")
+			err = st.AddTx(t.Context(), tx, batch.Batch{Service: "s", ID: "b", Payload: []byte("x")}, other)
+			require.ErrorIs(t, err, batch.ErrConflict)
+			assert.Equal(t, "force_generic_plan", setting())
+			_, err = tx.Exec(`INSERT INTO ` + s.schema + `.app VALUES (1)`)
+			require.NoError(t, err, "the transaction goes on")
+			require.NoError(t, tx.Commit())
+			found, _, err := st.List(t.Context(), store.ListQuery{})
+			require.NoError(t, err)
+			var ids []string
+			for _, r := range found {
+				ids = append(ids, string(r.ID))
+			}
+			assert.Equal(t, []string{"known", "a"}, ids)
+		})
+	}
+}
+
+// A transaction that may not see the end of a lane is refused, unless the options allow it.
+func TestAddTxWantsReadCommitted(t *testing.T) {
+	s := newSpace(t, pgx)
+	st, db := s.store()
+	allowed, err := postgres.New(db, &postgres.Options{Schema: s.schema, AllowSnapshotTx: true})
+	require.NoError(t, err)
+	for i, level := range []string{"REPEATABLE READ", "SERIALIZABLE"} {
+		tx, err := db.Begin()
+		require.NoError(t, err)
+		_, err = tx.Exec("SET TRANSACTION ISOLATION LEVEL " + level)
+		require.NoError(t, err)
+		b := batch.Batch{Service: "s", ID: batch.ID(fmt.Sprint(i)), Payload: []byte("x")}
+		var refused *postgres.IsolationError
+		require.ErrorAs(t, st.AddTx(t.Context(), tx, b), &refused)
+		require.NoError(t, allowed.AddTx(t.Context(), tx, b))
+		require.NoError(t, tx.Commit())
+		_, err = st.Get(t.Context(), b.Key())
+		require.NoError(t, err)
+	}
+	tx, err := db.Begin()
+	require.NoError(t, err)
+	_, err = tx.Exec("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED") // which is READ COMMITTED here
+	require.NoError(t, err)
+	require.NoError(t, st.AddTx(t.Context(), tx, batch.Batch{Service: "s", ID: "u", Payload: []byte("x")}))
+	require.NoError(t, tx.Rollback())
+}

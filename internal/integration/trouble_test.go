@@ -1,0 +1,185 @@
+package integration
+
+import (
+	"database/sql"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres"
+)
+
+// An outcome that the database does not take fails alone.
+func TestRefusedOutcomeFailsAlone(t *testing.T) {
+	for _, d := range []driver{pgx, libpq} {
+		t.Run(d.name, func(t *testing.T) {
+			s := newSpace(t, d)
+			st, _ := s.store()
+			s.exec(`ALTER TABLE ` + s.schema + `.attempted_batches ADD CHECK (submission_error_message <> 'poison')`)
+			var bs []batch.Batch
+			for _, id := range []string{"a", "b", "c", "d", "e"} {
+				bs = append(bs, one(id, id))
+			}
+			require.NoError(t, st.Add(t.Context(), bs...))
+			q := store.ClaimQuery{Lanes: []batch.ServiceID{"a", "b", "c", "d", "e"}, Limit: 9, Window: 1, TTL: time.Minute}
+			got, err := st.Claim(t.Context(), q, front)
+			require.NoError(t, err)
+			var outcomes []store.Outcome
+			for i, r := range got.Runs {
+				e := &batch.SubmissionError{Kind: batch.KindBusy, Message: "no"}
+				if i == 3 {
+					e.Message = "poison"
+				}
+				c := r.Batches[0]
+				outcomes = append(outcomes, store.Outcome{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Failed, Error: e})
+			}
+			applied, err := st.Record(t.Context(), outcomes)
+			require.NoError(t, err)
+			require.Len(t, applied, 5)
+			for i, a := range applied {
+				rec, err := st.Get(t.Context(), outcomes[i].Key)
+				require.NoError(t, err)
+				assert.Equal(t, outcomes[i].Ref, a.Ref)
+				if i == 3 {
+					assert.Equal(t, store.Bad, a.Result)
+					var state interface{ SQLState() string }
+					require.ErrorAs(t, a.Err, &state)
+					assert.Equal(t, "23514", state.SQLState())
+					assert.Equal(t, batch.Submitting, rec.State)
+					continue
+				}
+				assert.Equal(t, store.Written, a.Result)
+				assert.Equal(t, batch.Delayed, rec.State)
+			}
+		})
+	}
+}
+
+// Connections that the server has ended are replaced, and a call that one of them
+// was in the middle of is undone.
+func TestConnectionsThatDie(t *testing.T) {
+	for _, d := range []driver{pgx, libpq} {
+		t.Run(d.name, func(t *testing.T) {
+			s := newSpace(t, d)
+			st, db := s.store()
+			die := func() {
+				_, err := s.admin.Exec(`SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+					WHERE pid <> pg_backend_pid() AND (query LIKE $1 OR query IN ('COMMIT', 'ROLLBACK')) AND backend_type = 'client backend'`, "%"+s.schema+"%")
+				require.NoError(t, err)
+			}
+			var conns []*sql.Conn
+			for range 6 { // idle ones, more than are tried by chance
+				c, err := db.Conn(t.Context())
+				require.NoError(t, err)
+				conns = append(conns, c)
+				_, err = c.ExecContext(t.Context(), "SELECT 1 -- "+s.schema)
+				require.NoError(t, err)
+			}
+			for _, c := range conns {
+				require.NoError(t, c.Close())
+			}
+			require.NoError(t, st.Add(t.Context(), one("a", 1)))
+			die()
+			require.NoError(t, st.Add(t.Context(), one("a", 2)))
+			q := store.ClaimQuery{Lanes: []batch.ServiceID{"a"}, Limit: 9, Window: 1, TTL: time.Minute}
+			_, err := st.Claim(t.Context(), q, func(l batch.Lane) []batch.Run {
+				die()
+				return front(l)
+			})
+			require.Error(t, err)
+			got, err := st.Claim(t.Context(), q, front)
+			require.NoError(t, err)
+			require.Len(t, got.Runs, 1)
+			assert.Equal(t, 1, got.Runs[0].Batches[0].Attempt)
+		})
+	}
+}
+
+// What the server would lose in a crash is not promised.
+func TestAsynchronousCommitIsRefused(t *testing.T) {
+	s := newSpace(t, pgx)
+	s.store()
+	s.dsn = with(s.dsn, "synchronous_commit=off")
+	for _, allow := range []bool{false, true} {
+		st, err := postgres.New(s.db(), &postgres.Options{Schema: s.schema, AllowAsynchronousCommit: allow})
+		require.NoError(t, err)
+		err = st.Add(t.Context(), one("a", 1))
+		if allow {
+			require.NoError(t, err)
+			continue
+		}
+		var setting *postgres.SettingError
+		require.ErrorAs(t, err, &setting)
+		assert.Equal(t, "synchronous_commit", setting.Setting)
+	}
+}
+
+// Two calls that want the same rows in opposite orders do not end in each other's way.
+func TestOppositeOrders(t *testing.T) {
+	s := newSpace(t, pgx)
+	st, _ := s.store()
+	forth := make([]batch.Batch, 300)
+	back := make([]batch.Batch, len(forth))
+	for i := range forth {
+		forth[i] = one("s", i)
+		back[len(back)-1-i] = forth[i]
+	}
+	var errs []chan error
+	for _, bs := range [][]batch.Batch{forth, back, forth, back} {
+		done := make(chan error, 1)
+		errs = append(errs, done)
+		go func() {
+			var err error
+			for range 5 {
+				err = errors.Join(err, st.Add(t.Context(), bs...))
+			}
+			done <- err
+		}()
+	}
+	for _, done := range errs {
+		require.NoError(t, <-done)
+	}
+	require.Len(t, lane(t, st, "s"), len(forth))
+}
+
+// Large values come back as they were.
+func TestLargeValues(t *testing.T) {
+	for _, d := range []driver{pgx, libpq, pgxSimple} {
+		t.Run(d.name, func(t *testing.T) {
+			s := newSpace(t, d)
+			st, _ := s.store()
+			b := one("s", strings.Repeat("日", 80))
+			b.Payload = make([]byte, 5<<20)
+			for i := range b.Payload {
+				b.Payload[i] = byte(i * i >> 3)
+			}
+			for i := range 5000 {
+				b.Footprint.Reads = append(b.Footprint.Reads, strings.Repeat("a", i%70))
+			}
+			small := one("s", `\"{},NULL`)
+			small.DataChangeID = `NULL`
+			require.NoError(t, st.Add(t.Context(), small, b, one("s", "after")))
+			var seen batch.Lane
+			q := store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 9, Window: 9, TTL: time.Minute}
+			got, err := st.Claim(t.Context(), q, func(l batch.Lane) []batch.Run {
+				seen = l
+				return []batch.Run{{0, 1}}
+			})
+			require.NoError(t, err)
+			assert.Equal(t, b.Footprint, seen.Batches[1].Footprint)
+			payloads, err := st.Payloads(t.Context(), []store.Ref{got.Runs[0].Batches[1].Ref, got.Runs[0].Batches[0].Ref})
+			require.NoError(t, err)
+			assert.True(t, string(b.Payload) == string(payloads[0]))
+			assert.Equal(t, small.Payload, payloads[1])
+			rec, err := st.Get(t.Context(), small.Key())
+			require.NoError(t, err)
+			assert.Equal(t, "NULL", rec.DataChangeID)
+		})
+	}
+}
