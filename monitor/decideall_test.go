@@ -1,0 +1,160 @@
+package monitor_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/monitor"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// TestDecideEverything walks the product of everything that Decide looks at and holds
+// each verdict against the promises and against the row's own rules.
+func TestDecideEverything(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	ages := []time.Duration{
+		-time.Minute, 0, late - 1, late, grace - 1, grace, quiet - 1, quiet, 10 * time.Minute, stuck, stuck + 1, 100 * time.Hour,
+	}
+	seens := []time.Duration{0, late - 1, late, ttl + late - 1, ttl + late}
+	harmlessFor := []time.Duration{0, 2 * time.Hour, dlt.Forever}
+	budgets := []batch.Budget{{}, {Attempts: 2}, {Attempts: 2, EveryTry: true}}
+	words := []batch.Reported{0, 1, 2, 3, 4, 5, 6, unknownWord}
+	proofs := []*dlt.Evidence{nil, evidence(dlt.CannotTell), evidence(dlt.InFlight), evidence(dlt.Committed), evidence(dlt.NotCommitted)}
+	count := 0
+	for _, state := range []batch.State{batch.Submitting, batch.Pending, batch.Valid, batch.Invalid} {
+		for _, age := range ages {
+			for bits := range 1 << 7 {
+				refused, requeued, undecided := bits&1 != 0, bits&2 != 0, bits&4 != 0
+				resends, resolves := bits>>3&1, bits&16 != 0
+				crashed, failures := bits&32 != 0, bits>>6&1
+				if crashed && state != batch.Submitting {
+					continue
+				}
+				for _, harmless := range harmlessFor {
+					for b, budget := range budgets {
+						row := store.Row{
+							State: state, Version: 5, Attempt: 3, Spent: b, DoubtAttempt: 3 - resends, DoubtSince: now.Add(-age - ttl),
+							Failures: failures, Resends: resends, Refused: refused, Requeued: requeued, LastPost: now.Add(-age),
+						}
+						row.ResendUntil = row.DoubtSince.Add(harmless)
+						if refused {
+							row.Error = &batch.SubmissionError{Kind: batch.KindRejected}
+						}
+						switch state {
+						case batch.Submitting:
+							row.ClaimExpires = now.Add(-age)
+							if crashed { // nobody recorded how the attempt ended
+								row.LastPost = time.Time{}
+							}
+						case batch.Invalid:
+							row.SettlesAt = now.Add(ledgerTraits.Settle - age)
+						}
+						if undecided {
+							row.Decision = "told"
+						}
+						if row.Live(now) {
+							continue // the submitter's
+						}
+						f := row.InFlight(store.Ref{Key: batch.Key{ID: "b"}}, budget, now)
+						tr := ledgerTraits
+						tr.Resolves = resolves
+						for _, word := range words {
+							for _, named := range []int{0, 2, 3} {
+								if named != 0 && word != batch.ReportedFailed && word != batch.ReportedInvalid {
+									continue // it is looked at for these only
+								}
+								for _, seen := range seens {
+									if seen != 0 && state != batch.Submitting {
+										continue
+									}
+									for _, proof := range proofs {
+										if proof != nil && (word != batch.ReportedUnknown || !resolves || state == batch.Invalid || age < grace || (state == batch.Submitting && seen < late) || (!f.Ended && seen < ttl+late)) {
+											continue // Resolve is asked only after a verdict that says so
+										}
+										k := monitor.Known{Seen: seen, Evidence: proof}
+										if word != 0 {
+											k.Status = &batch.Status{ID: "b", Reported: word, Attempt: named}
+										}
+										count++
+										v := monitor.Decide(f, k, tr, rules)
+										if err := holds(row, f, k, tr, v, now); err != nil {
+											t.Fatalf("%v\nrow %+v\nfound %s (attempt %d), evidence %v, seen %s, harmless %s, budget %+v",
+												err, row, word, named, proof, seen, harmless, budget)
+										}
+									}
+								}
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	assert.Greater(t, count, 100_000)
+}
+
+// holds returns the promise that a verdict breaks.
+func holds(row store.Row, f store.InFlight, k monitor.Known, tr dlt.Traits, v monitor.Verdict, now time.Time) error {
+	over := f.PostedAgo >= tr.LateArrival && f.PostedAgo >= tr.Grace && (f.State != batch.Submitting || k.Seen >= tr.LateArrival)
+	unknown := k.Status != nil && k.Status.Reported == batch.ReportedUnknown
+	if k.Status != nil && f.State == batch.Submitting && f.DoubtAttempt < f.Attempt {
+		// A verdict that is recorded already says nothing about the earlier attempt.
+		unknown = unknown || (k.Status.Reported == batch.ReportedFailed && (f.Refused || (f.Ended && f.Failures > 0))) ||
+			(k.Status.Reported == batch.ReportedInvalid && f.Refused && k.Status.Attempt > f.DoubtAttempt)
+	}
+	proved := over && (f.Ended || k.Seen >= ttl+tr.LateArrival)
+	if v.Resolve && (!proved || v.Outcome != nil || !tr.Resolves || !over || !unknown) {
+		return fmt.Errorf("asks for evidence that is not due")
+	}
+	if v.Outcome == nil {
+		if v.Next <= 0 || v.Next > poll {
+			return fmt.Errorf("next question in %s", v.Next)
+		}
+		return nil
+	}
+	o := *v.Outcome
+	exhausted := f.Budget.Exhausted(f.Spent)
+	switch o.Finding {
+	case store.NoTrace:
+		if !unknown || !over || f.Refused || exhausted || f.ResendLeft < ttl+tr.LateArrival || (f.Resends > 0 && f.PostedAgo < tr.ResendQuiet) {
+			return fmt.Errorf("promise 3: sent again at risk")
+		}
+	case store.NotCommitted:
+		if k.Evidence == nil || *k.Evidence != dlt.NotCommitted || !proved {
+			return fmt.Errorf("promise 3: not shown to be not committed")
+		}
+	case store.Failed, store.Refused:
+		if k.Status == nil || k.Status.Reported != batch.ReportedFailed || (k.Status.Attempt != 0 && k.Status.Attempt != f.Attempt) {
+			return fmt.Errorf("promise 10: nobody said that this attempt failed")
+		}
+	case store.IsCommitted:
+		if (k.Status == nil || k.Status.Reported != batch.ReportedCommitted) && (k.Evidence == nil || *k.Evidence != dlt.Committed) {
+			return fmt.Errorf("promise 10: nobody said committed")
+		}
+	case store.IsInvalid:
+		if f.Requeued && f.PostedAgo < tr.Settle {
+			return fmt.Errorf("a verdict from before the requeue")
+		}
+	case store.Settled:
+		if f.SettleLeft > 0 {
+			return fmt.Errorf("settled too early")
+		}
+	case store.Undecidable:
+		if f.Undecided {
+			return fmt.Errorf("told twice")
+		}
+	}
+	next, applied := row.Apply(o, now)
+	if applied.Result != store.Written {
+		return fmt.Errorf("the row refuses %s: %d %w", o.Finding, applied.Result, applied.Err)
+	}
+	if f.DoubtAttempt < f.Attempt && next.State == batch.Rejected && o.Finding != store.NotCommitted {
+		return fmt.Errorf("promise 3: rejected while a doubt is open")
+	}
+	return nil
+}

@@ -1,0 +1,155 @@
+package monitor_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+)
+
+// In doubt: before LateArrival has passed on this process's own clock, from its first
+// sight of the claim's end, nothing follows from not being found, whatever age the
+// database's clock says.
+func TestLateArrivalIsWaitedOnTheOwnClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.traits = ledgerTraits
+		w.answer = saying(batch.ReportedUnknown)
+		inDoubt := func(r *row) {
+			r.State, r.ResendLeft = batch.Submitting, dlt.Forever
+			r.posted = time.Now().Add(-10 * time.Hour) // the database's clock jumped
+		}
+		w.add("s", "a", 0, inDoubt)
+		_, stop := w.start(t, nil)
+		time.Sleep(3 * time.Second)
+		w.add("s", "b", 0, inDoubt)
+		settle(late - 3*time.Second - 2*time.Millisecond)
+		require.Empty(t, w.found())
+		settle(poll + 2*time.Millisecond)
+		require.Equal(t, []string{"a no trace"}, w.found())
+		settle(3*time.Second + poll)
+		stop()
+		assert.Equal(t, []string{"a no trace", "b no trace"}, w.found())
+		assert.GreaterOrEqual(t, w.putAt["a"], late)
+		assert.GreaterOrEqual(t, w.putAt["b"], late+3*time.Second)
+	})
+}
+
+// A new version is a new sight: another attempt has its own late arrival.
+func TestTheFirstSightIsOfAVersion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.traits = ledgerTraits
+		w.answer = saying(batch.ReportedUnknown)
+		old := func(version int64) func(r *row) {
+			return func(r *row) {
+				r.State, r.ResendLeft, r.Version = batch.Submitting, dlt.Forever, version
+				r.posted = time.Now().Add(-10 * time.Hour)
+			}
+		}
+		w.add("s", "a", 0, old(3))
+		m, stop := w.start(t, nil)
+		settle(late + poll)
+		require.Len(t, w.found(), 1)
+		w.add("s", "a", 0, old(5))
+		settle(late - time.Second)
+		require.Len(t, w.found(), 1)
+		settle(2 * poll)
+		require.Len(t, w.found(), 2)
+		m.Forget("a", 5)
+		w.add("s", "a", 0, old(5))
+		settle(late - time.Second)
+		require.Len(t, w.found(), 2, "forgotten")
+		stop()
+	})
+}
+
+// Only evidence without an error is evidence.
+func TestResolverErrorsAreNoEvidence(t *testing.T) {
+	for name, bad := range map[string]func() (dlt.Evidence, error){
+		"error":                 func() (dlt.Evidence, error) { return dlt.CannotTell, errLedger },
+		"error beside evidence": func() (dlt.Evidence, error) { return dlt.NotCommitted, errLedger },
+		"panic":                 func() (dlt.Evidence, error) { panic("boom") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				w.traits = ledgerTraits
+				w.traits.Resolves = true
+				w.answer = saying(batch.ReportedUnknown)
+				asked := make(chan batch.Attempt, 1000)
+				var cured atomic.Bool
+				w.resolve = func(_ context.Context, a batch.Attempt) (dlt.Evidence, error) {
+					asked <- a
+					if !cured.Load() {
+						return bad()
+					}
+					return dlt.NotCommitted, nil
+				}
+				w.add("s", "a", 0, func(r *row) { r.State = batch.Submitting })
+				_, stop := w.start(t, nil)
+				settle(grace + 10*time.Second)
+				require.Empty(t, w.found())
+				require.NotEmpty(t, asked)
+				require.NotEmpty(t, w.troubles)
+				assert.LessOrEqual(t, len(asked), 12, "once a poll interval, after the grace")
+				assert.Equal(t, batch.Attempt{Key: batch.Key{Service: "s", ID: "a"}, Number: 1}, <-asked)
+				cured.Store(true)
+				settle(2 * poll)
+				stop()
+				assert.Equal(t, []string{"a not committed"}, w.found())
+			})
+		})
+	}
+}
+
+// Where a duplicate would be executed, a claim that expired on the database's clock
+// alone is not believed: its request may still be under way until a whole claim has
+// passed on this process's own clock.
+func TestAnExpiredClaimIsNotBelievedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.traits = ledgerTraits
+		w.traits.Resolves = true
+		w.answer = saying(batch.ReportedUnknown)
+		w.resolve = func(context.Context, batch.Attempt) (dlt.Evidence, error) { return dlt.NotCommitted, nil }
+		w.add("s", "a", 0, func(r *row) {
+			r.State, r.Ended, r.posted = batch.Submitting, false, time.Now().Add(-10*time.Hour)
+		})
+		_, stop := w.start(t, nil)
+		settle(ttl + late - time.Second)
+		require.Empty(t, w.found())
+		settle(3 * time.Second)
+		stop()
+		assert.Equal(t, []string{"a not committed"}, w.found())
+	})
+}
+
+func TestAResolverThatHangsIsCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.traits = ledgerTraits
+		w.traits.Resolves, w.traits.GroupsByService = true, true
+		w.answer = saying(batch.ReportedUnknown)
+		w.resolve = func(ctx context.Context, _ batch.Attempt) (dlt.Evidence, error) {
+			deadline, ok := ctx.Deadline()
+			assert.True(t, ok)
+			assert.LessOrEqual(t, time.Until(deadline), timeout)
+			<-ctx.Done()
+			return dlt.CannotTell, ctx.Err()
+		}
+		w.add("s", "a", 0, func(r *row) { r.State, r.posted = batch.Submitting, time.Now().Add(-time.Minute) })
+		_, stop := w.start(t, nil)
+		settle(late + 2*timeout + poll)
+		assert.Empty(t, w.found())
+		assert.NotEmpty(t, w.troubles)
+		stop()
+	})
+}

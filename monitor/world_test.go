@@ -1,0 +1,210 @@
+package monitor_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/monitor"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+const timeout = 10 * time.Second
+
+// row is one that the monitor asks about.
+type row struct {
+	store.InFlight
+	due    time.Time
+	posted time.Time
+}
+
+// query is one BatchStatuses call as the ledger saw it.
+type query struct {
+	at       time.Duration
+	service  batch.ServiceID
+	ids      []batch.ID
+	attempts []int
+}
+
+// world is a store, a ledger and an updater. A row whose outcome was put is gone.
+type world struct {
+	begin   time.Time
+	traits  dlt.Traits
+	answer  func(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error)
+	resolve func(ctx context.Context, a batch.Attempt) (dlt.Evidence, error)
+	fail    func() error // of Pending
+
+	mu       sync.Mutex
+	rows     []*row
+	selects  []time.Duration
+	queries  []query
+	outcomes []store.Outcome
+	putAt    map[batch.ID]time.Duration
+	troubles []error
+}
+
+func newWorld() *world {
+	return &world{begin: time.Now(), traits: dlt.Traits{Name: "l"}, putAt: map[batch.ID]time.Duration{}}
+}
+
+func (w *world) now() time.Duration { return time.Since(w.begin) }
+
+// add puts a row into the store that is Pending, and due after d.
+func (w *world) add(service batch.ServiceID, id batch.ID, d time.Duration, change ...func(*row)) {
+	r := &row{posted: time.Now(), due: time.Now().Add(d)}
+	r.InFlight = store.InFlight{
+		Ref: store.Ref{Key: batch.Key{Service: service, ID: id}}, Version: 3, State: batch.Pending, Attempt: 1, DoubtAttempt: 1,
+		Ended: true,
+	}
+	for _, c := range change {
+		c(r)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.rows = append(w.rows, r)
+}
+
+func (w *world) Pending(ctx context.Context, q store.PendingQuery) (out []store.InFlight, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.selects = append(w.selects, w.now())
+	if w.fail != nil {
+		if err := w.fail(); err != nil {
+			return nil, err
+		}
+	}
+	for _, r := range w.rows {
+		if len(out) < q.Limit && !r.due.After(time.Now()) {
+			r.due = time.Now().Add(q.Lease)
+			f := r.InFlight
+			f.PostedAgo = time.Since(r.posted)
+			out = append(out, f)
+		}
+	}
+	return out, ctx.Err()
+}
+
+func (w *world) Checked(ctx context.Context, due []store.Due) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, d := range due {
+		for _, r := range w.rows {
+			if r.Key == d.Key {
+				r.due = time.Now().Add(d.In)
+			}
+		}
+	}
+	return ctx.Err()
+}
+
+func (w *world) Put(o store.Outcome) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.outcomes = append(w.outcomes, o)
+	w.putAt[o.Key.ID] = w.now()
+	w.rows = slices.DeleteFunc(w.rows, func(r *row) bool { return r.Key == o.Key })
+}
+
+func (w *world) BatchStatuses(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
+	q := query{at: w.now(), service: service}
+	for _, a := range attempts {
+		q.ids = append(q.ids, a.ID)
+		q.attempts = append(q.attempts, a.Number)
+	}
+	w.mu.Lock()
+	w.queries = append(w.queries, q)
+	w.mu.Unlock()
+	if w.answer == nil {
+		return committed(attempts), nil
+	}
+	return w.answer(ctx, service, attempts)
+}
+
+func (w *world) Resolve(ctx context.Context, a batch.Attempt) (dlt.Evidence, error) {
+	return w.resolve(ctx, a)
+}
+
+func committed(attempts []batch.Attempt) (out []batch.Status) {
+	for _, a := range attempts {
+		out = append(out, batch.Status{ID: a.ID, Reported: batch.ReportedCommitted})
+	}
+	return out
+}
+
+func saying(word batch.Reported) func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error) {
+	return func(_ context.Context, _ batch.ServiceID, attempts []batch.Attempt) (out []batch.Status, _ error) {
+		for _, a := range attempts {
+			out = append(out, batch.Status{ID: a.ID, Reported: word})
+		}
+		return out, nil
+	}
+}
+
+// start runs a monitor as the Runner does.
+func (w *world) start(t *testing.T, change func(*monitor.Options)) (*monitor.Monitor, context.CancelFunc) {
+	o := monitor.Options{
+		Rules: rules, Connections: 4, RequestTimeout: timeout, Batches: 100,
+		Traits:   func(batch.ServiceID) dlt.Traits { return w.traits },
+		Resolver: w,
+		Trouble: func(_ batch.ServiceID, err error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.troubles = append(w.troubles, err)
+		},
+	}
+	if change != nil {
+		change(&o)
+	}
+	m := monitor.New(w, w, w, o)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		loop.Run(ctx, m.Run, func(error) {})
+	}()
+	return m, func() {
+		cancel()
+		<-done
+	}
+}
+
+// asked returns when a batch was asked about.
+func (w *world) asked(id batch.ID) (at []time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, q := range w.queries {
+		if slices.Contains(q.ids, id) {
+			at = append(at, q.at)
+		}
+	}
+	return at
+}
+
+func (w *world) selected() []time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.selects)
+}
+
+// found returns "id finding" of each outcome.
+func (w *world) found() (out []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, o := range w.outcomes {
+		out = append(out, fmt.Sprint(o.Key.ID, " ", o.Finding))
+	}
+	return out
+}
+
+// settle lets d pass and everything come to rest.
+func settle(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}

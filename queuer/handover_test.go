@@ -1,0 +1,230 @@
+package queuer_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Promise 4 begins here: until is reckoned from before the claim.
+func TestUntilIsReckonedFromBeforeTheClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{}
+		first := true
+		w.claim = func(store.ClaimQuery, store.Choose) (store.Claimed, error) {
+			if !first {
+				return store.Claimed{}, nil
+			}
+			first = false
+			time.Sleep(7 * time.Second) // a slow database
+			return store.Claimed{Runs: []store.ClaimedRun{run("s", "a", "b"), run("t", "c")}}, nil
+		}
+		w.payloads = func(refs []store.Ref) ([][]byte, error) {
+			time.Sleep(3 * time.Second)
+			return [][]byte{[]byte("1"), []byte("2"), []byte("3")}, nil
+		}
+		q, stop := w.start(t, nil)
+		time.Sleep(2 * time.Second)
+		q.Hint("s")
+		q.Hint("t")
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		stop()
+		until := 2*time.Second + ttl - margin
+		assert.Equal(t, []post{
+			{12 * time.Second, until, []batch.ID{"a", "b"}, []string{"1", "2"}},
+			{12 * time.Second, until, []batch.ID{"c"}, []string{"3"}},
+		}, w.posts())
+		assert.Equal(t, 3, w.claims, "each claim is told")
+		assert.Empty(t, w.returned)
+	})
+}
+
+// Claims whose payloads cannot be had are put back.
+func TestPayloadErrorsPutClaimsBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		payloads func([]store.Ref) ([][]byte, error)
+		posted   []batch.ID
+		returned int
+	}{
+		"the store fails": {func([]store.Ref) ([][]byte, error) { return nil, errStore }, nil, 4},
+		"too few":         {func([]store.Ref) ([][]byte, error) { return [][]byte{[]byte("x")}, nil }, nil, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := &world{payloads: c.payloads, claim: once(store.Claimed{
+					Runs: []store.ClaimedRun{run("s", "a", "b", "c"), run("t", "d")},
+				})}
+				q, stop := w.start(t, nil)
+				q.Hint("s")
+				time.Sleep(time.Second)
+				synctest.Wait()
+				stop()
+				assert.Empty(t, w.posts())
+				assert.Len(t, w.returned, c.returned)
+			})
+		})
+	}
+}
+
+// Promise 6: a payload that is gone holds up its own lane and no other.
+func TestAMissingPayloadHoldsItsOwnLaneOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{payloads: func(refs []store.Ref) (out [][]byte, _ error) {
+			for _, r := range refs {
+				if r.Key.ID == "gone" {
+					out = append(out, nil)
+				} else {
+					out = append(out, []byte("x"))
+				}
+			}
+			return out, nil
+		}}
+		w.claim = func(q store.ClaimQuery, _ store.Choose) (c store.Claimed, _ error) {
+			for _, s := range q.Lanes {
+				if s == "bad" {
+					c.Runs = append(c.Runs, run("bad", "before", "gone", "after"))
+				} else {
+					c.Runs = append(c.Runs, run(s, batch.ID("of "+s)))
+				}
+			}
+			return c, nil
+		}
+		q, stop := w.start(t, nil)
+		q.Hint("bad")
+		q.Hint("good")
+		time.Sleep(10 * time.Millisecond)
+		q.Hint("better")
+		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
+		stop()
+		var ids []batch.ID
+		for _, p := range w.posts() {
+			ids = append(ids, p.ids...)
+		}
+		assert.Equal(t, []batch.ID{"before", "gone", "after", "of good", "of better"}, ids, "the others at once")
+		assert.Equal(t, []string{"x", "", "x"}, w.posts()[0].payloads, "the submitter stops the run there")
+		assert.Empty(t, w.returned)
+		require.Len(t, w.held, 1)
+		require.ErrorIs(t, w.held[0], batch.ErrNotFound)
+	})
+}
+
+// No claim is made that no hand could post.
+func TestNothingIsClaimedWithoutRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{lanes: services(3)}
+		w.room = func() (int, time.Duration) {
+			switch {
+			case w.now() < 2*time.Second:
+				return 0, 2*time.Second - w.now()
+			case w.now() < 4*time.Second:
+				return 0, 0 // until woken
+			}
+			return 2, 0
+		}
+		q, stop := w.start(t, nil)
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		require.Empty(t, w.journal())
+		time.Sleep(time.Second)
+		q.Wake()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		stop()
+		require.Equal(t, []call{
+			{4 * time.Second, []batch.ServiceID{"s00", "s01"}, 2},
+			{4 * time.Second, []batch.ServiceID{"s02"}, 2},
+		}, w.journal(), "then as much as there is room for, and the hints were kept")
+	})
+}
+
+func TestRoomIsAskedForWhenItMayHaveChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{lanes: services(1)}
+		w.room = func() (int, time.Duration) {
+			if left := 1300*time.Millisecond - w.now(); left > 0 {
+				return 0, left
+			}
+			return 1, 0
+		}
+		_, stop := w.start(t, nil)
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		stop()
+		assert.Equal(t, []time.Duration{1300 * time.Millisecond}, w.asked("s00"))
+	})
+}
+
+// A service that may not be sent to waits until it may; the others go on.
+func TestClosedServicesWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{list: func(store.LanesQuery) ([]batch.ServiceID, error) { return nil, nil }}
+		w.closed = func(s batch.ServiceID) time.Duration {
+			if s == "closed" {
+				return max(0, 3500*time.Millisecond-w.now())
+			}
+			return 0
+		}
+		q, stop := w.start(t, nil)
+		q.Hint("closed")
+		q.Hint("open")
+		time.Sleep(9 * time.Second)
+		synctest.Wait()
+		stop()
+		assert.Equal(t, []time.Duration{0}, w.asked("open"))
+		assert.Equal(t, []time.Duration{3500 * time.Millisecond}, w.asked("closed"))
+	})
+}
+
+// A stop begins no claim, and does not cut one short that is under way.
+func TestAStopLetsTheClaimUnderWayEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{}
+		begun := make(chan struct{})
+		w.claim = func(q store.ClaimQuery, _ store.Choose) (store.Claimed, error) {
+			if q.Lanes[0] == "a" {
+				close(begun)
+				time.Sleep(time.Second)
+			}
+			return store.Claimed{Runs: []store.ClaimedRun{run(q.Lanes[0], "of "+batch.ID(q.Lanes[0]))}}, nil
+		}
+		q, stop := w.start(t, func(o *queuer.Options) { o.Lanes = 1 })
+		q.Hint("a")
+		q.Hint("b")
+		<-begun
+		stop()
+		require.Len(t, w.posts(), 1, "what it took is handed over")
+		assert.Equal(t, []batch.ID{"of a"}, w.posts()[0].ids)
+		assert.Len(t, w.journal(), 1, "and b is not begun")
+	})
+}
+
+// A strategy's bad answer and panic reach Held, and nothing of the lane is claimed.
+func TestABadStrategyIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{}
+		w.claim = func(q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
+			assert.Equal(t, 10, q.Window)
+			for _, s := range q.Lanes {
+				assert.Empty(t, choose(batch.Lane{Service: s, Batches: []batch.Waiting{{ID: "x", State: batch.Pending}}}))
+			}
+			return store.Claimed{}, nil
+		}
+		q, stop := w.start(t, func(o *queuer.Options) {
+			o.Strategy = strategy(func(batch.Lane) []batch.Run { return []batch.Run{{0}} })
+		})
+		q.Hint("s")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		stop()
+		assert.Len(t, w.held, 1)
+	})
+}

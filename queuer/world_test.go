@@ -1,0 +1,206 @@
+package queuer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+var errStore = errors.New("database down")
+
+// call is one claim that was asked for.
+type call struct {
+	at    time.Duration // since the start
+	lanes []batch.ServiceID
+	limit int
+}
+
+// world is a store and a submitter that do as they are told, and keep a journal.
+// Funcs that are nil do the obvious.
+type world struct {
+	begin time.Time
+	lanes []batch.ServiceID // with open batches, in order
+
+	claim    func(q store.ClaimQuery, choose store.Choose) (store.Claimed, error)
+	payloads func(refs []store.Ref) ([][]byte, error)
+	list     func(q store.LanesQuery) ([]batch.ServiceID, error)
+	room     func() (int, time.Duration)
+	closed   func(batch.ServiceID) time.Duration
+
+	mu       sync.Mutex
+	scans    []store.LanesQuery
+	calls    []call
+	posted   []post
+	returned []store.Claim
+	claims   int
+	held     []error
+}
+
+type post struct {
+	at, until time.Duration
+	ids       []batch.ID
+	payloads  []string
+}
+
+func (w *world) now() time.Duration { return time.Since(w.begin) }
+
+// look returns a value of the journal.
+func look[T any](w *world, f func() T) T {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return f()
+}
+
+func (w *world) journal() []call { return look(w, func() []call { return slices.Clone(w.calls) }) }
+func (w *world) posts() []post   { return look(w, func() []post { return slices.Clone(w.posted) }) }
+
+// asked returns when a lane was part of a claim.
+func (w *world) asked(s batch.ServiceID) (at []time.Duration) {
+	for _, c := range w.journal() {
+		if slices.Contains(c.lanes, s) {
+			at = append(at, c.at)
+		}
+	}
+	return at
+}
+
+func (w *world) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
+	w.mu.Lock()
+	w.scans = append(w.scans, q)
+	w.mu.Unlock()
+	if w.list != nil {
+		return w.list(q)
+	}
+	var out []batch.ServiceID
+	for _, s := range w.lanes {
+		if (q.Start || s > q.After) && len(out) < q.Limit {
+			out = append(out, s)
+		}
+	}
+	return out, ctx.Err()
+}
+
+func (w *world) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
+	if err := ctx.Err(); err != nil {
+		return store.Claimed{}, err
+	}
+	w.mu.Lock()
+	w.calls = append(w.calls, call{w.now(), slices.Clone(q.Lanes), q.Limit})
+	w.mu.Unlock()
+	if w.claim != nil {
+		c, err := w.claim(q, choose)
+		return c, errors.Join(err, ctx.Err())
+	}
+	return store.Claimed{}, nil
+}
+
+func (w *world) Payloads(_ context.Context, refs []store.Ref) ([][]byte, error) {
+	if w.payloads != nil {
+		return w.payloads(refs)
+	}
+	var out [][]byte
+	for _, r := range refs {
+		out = append(out, []byte("payload of "+r.Key.ID))
+	}
+	return out, nil
+}
+
+func (w *world) Room() (int, time.Duration) {
+	if w.room != nil {
+		return w.room()
+	}
+	return 100, 0
+}
+
+func (w *world) Closed(s batch.ServiceID) time.Duration {
+	if w.closed != nil {
+		return w.closed(s)
+	}
+	return 0
+}
+
+func (w *world) Post(r store.ClaimedRun, payloads [][]byte, until time.Time) {
+	p := post{at: w.now(), until: until.Sub(w.begin)}
+	for i, c := range r.Batches {
+		p.ids = append(p.ids, c.Key.ID)
+		p.payloads = append(p.payloads, string(payloads[i]))
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.posted = append(w.posted, p)
+}
+
+func (w *world) Return(claims []store.Claim) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.returned = append(w.returned, claims...)
+}
+
+// start runs a queuer as the Runner does, until the test ends.
+func (w *world) start(t *testing.T, change func(*queuer.Options)) (*queuer.Queuer, context.CancelFunc) {
+	w.begin = time.Now()
+	o := queuer.Options{
+		Strategy: queuer.Serial{}, TTL: ttl, Margin: margin, ScanInterval: scan, ScanLanes: 3, Lanes: 100,
+		Resend: func(batch.ServiceID) store.Resend { return store.Resend{} },
+		Held: func(_ batch.ServiceID, err error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.held = append(w.held, err)
+		},
+		Claimed: func(store.Claim) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.claims++
+		},
+	}
+	if change != nil {
+		change(&o)
+	}
+	q := queuer.New(w, w, o)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		loop.Run(ctx, q.Run, func(error) {})
+	}()
+	return q, func() {
+		cancel()
+		<-done
+	}
+}
+
+func services(n int) (out []batch.ServiceID) {
+	for i := range n {
+		out = append(out, batch.ServiceID(fmt.Sprintf("s%02d", i)))
+	}
+	return out
+}
+
+func run(service batch.ServiceID, ids ...batch.ID) store.ClaimedRun {
+	r := store.ClaimedRun{Service: service}
+	for _, id := range ids {
+		r.Batches = append(r.Batches, store.Claim{Ref: store.Ref{Key: batch.Key{Service: service, ID: id}}, Version: 2, From: batch.Queued, Attempt: 1})
+	}
+	return r
+}
+
+// once answers the first claim with c, and later ones with nothing.
+func once(c store.Claimed) func(store.ClaimQuery, store.Choose) (store.Claimed, error) {
+	first := true
+	return func(store.ClaimQuery, store.Choose) (store.Claimed, error) {
+		if first {
+			first = false
+			return c, nil
+		}
+		return store.Claimed{}, nil
+	}
+}

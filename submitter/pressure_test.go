@@ -1,0 +1,242 @@
+package submitter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/submitter"
+)
+
+// What the ledger says closes the gate; one probe a pause finds out when it is over.
+func TestTheGate(t *testing.T) {
+	for name, c := range map[string]struct {
+		err       error
+		maxProbes int           // within the minute that it lasts
+		reopen    time.Duration // at the latest after it is over
+	}{
+		"busy":               {dlt.ErrBusy, 12, 20 * time.Second},
+		"unreachable":        {dlt.ErrUnavailable, 12, 20 * time.Second},
+		"misconfigured":      {dlt.ErrMisconfigured, 9, 75 * time.Second},
+		"busy, and says how": {&dlt.Error{Kind: dlt.ErrBusy, RetryAfter: 20 * time.Second}, 3, 25 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begin := time.Now()
+				r := start(t, func(context.Context, batch.Attempt) error {
+					if time.Since(begin) < time.Minute {
+						return c.err
+					}
+					return nil
+				}, func(o *submitter.Options, _ *dlt.Traits) { o.Retries = 0 })
+				ctx, cancel := context.WithCancel(t.Context())
+				go r.feed(ctx, "s")
+				time.Sleep(time.Minute - time.Millisecond)
+				synctest.Wait()
+				probes := r.seen()
+				assert.LessOrEqual(t, len(probes), c.maxProbes)
+				assert.GreaterOrEqual(t, len(probes), 3)
+				require.Equal(t, []event{{0, true, "", true}}, r.told(), "paused, once")
+				require.ErrorIs(t, r.errs[0], c.err)
+				for i, q := range probes[1:] {
+					if e := new(dlt.Error); errors.As(c.err, &e) && e.RetryAfter > 0 {
+						assert.GreaterOrEqual(t, q.at-probes[i].at, e.RetryAfter)
+					}
+				}
+				time.Sleep(c.reopen)
+				synctest.Wait()
+				events := r.told()
+				require.Len(t, events, 2, "resumed, once")
+				assert.False(t, events[1].paused)
+				assert.True(t, events[1].all)
+				for _, o := range r.outcomes {
+					assert.False(t, o.Spend)
+					assert.NotEqual(t, store.Refused, o.Finding, "promise 10: nothing is burnt")
+				}
+				cancel()
+				r.quit()
+				assert.Greater(t, len(r.seen()), len(probes)+100, "and goes on at full speed")
+			})
+		})
+	}
+}
+
+// Many requests that come back busy at a time are one piece of news.
+func TestManyBusyAnswersCloseTheGateOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(ctx context.Context, a batch.Attempt) error {
+			_ = taking(100*time.Millisecond)(ctx, a)
+			return dlt.ErrBusy
+		}, func(o *submitter.Options, _ *dlt.Traits) { o.Retries = 0 })
+		for i := range 8 {
+			r.post(far, batch.ServiceID(fmt.Sprint("s", i)), batch.ID(fmt.Sprint("b", i)))
+		}
+		r.post(far, "late", "late")
+		time.Sleep(200 * time.Millisecond)
+		synctest.Wait()
+		assert.Len(t, r.told(), 1)
+		assert.Len(t, r.seen(), 8)
+		assert.Contains(t, r.found(), "late unposted", "what was claimed and cannot be posted is put back")
+		n, again := r.Room()
+		assert.Zero(t, n)
+		assert.Positive(t, again)
+		assert.LessOrEqual(t, again, 250*time.Millisecond, "that of one pause")
+		time.Sleep(again)
+		n, _ = r.Room()
+		assert.Equal(t, 1, n, "room for the probe")
+		r.quit()
+	})
+}
+
+// Whoever is slow to hear that the gate closed hears last that it opened.
+func TestPausedAndResumedAreToldInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var events []string
+		r := start(t, func(ctx context.Context, a batch.Attempt) error {
+			if a.ID == "busy" {
+				return dlt.ErrBusy
+			}
+			return taking(100*time.Millisecond)(ctx, a) // sent before the gate closed; opens it
+		}, func(o *submitter.Options, _ *dlt.Traits) {
+			o.Retries = 0
+			o.Paused = func(batch.ServiceID, bool, error) {
+				time.Sleep(time.Second)
+				events = append(events, "paused")
+			}
+			o.Resumed = func(batch.ServiceID, bool) { events = append(events, "resumed") }
+		})
+		r.post(far, "s", "fine")
+		synctest.Wait()
+		r.post(far, "t", "busy")
+		time.Sleep(5 * time.Second)
+		r.quit()
+		assert.Equal(t, []string{"paused", "resumed"}, events)
+	})
+}
+
+// Back-pressure slows the endpoint or the service, as the traits say.
+func TestPressureSlowsItsScope(t *testing.T) {
+	for scope, others := range map[dlt.Scope]bool{dlt.ScopeEndpoint: false, dlt.ScopeService: true} {
+		t.Run(fmt.Sprint(scope), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t, func(_ context.Context, a batch.Attempt) error {
+					if a.Service == "busy" {
+						return dlt.ErrBusy
+					}
+					return nil
+				}, func(o *submitter.Options, traits *dlt.Traits) { o.Retries, traits.PressureScope = 0, scope })
+				r.post(far, "busy", "a")
+				synctest.Wait()
+				r.post(far, "other", "b")
+				r.post(far, "busy", "c")
+				synctest.Wait()
+				assert.Positive(t, r.Closed("busy"))
+				assert.Equal(t, !others, r.Closed("other") > 0)
+				n, _ := r.Room()
+				assert.Equal(t, others, n > 0)
+				want := []string{"a failed", "b unposted", "c unposted"}
+				if others {
+					want[1] = "b accepted"
+				}
+				assert.ElementsMatch(t, want, r.found())
+				events := r.told()
+				require.Len(t, events, 1)
+				assert.Equal(t, !others, events[0].all)
+				if others {
+					assert.Equal(t, batch.ServiceID("busy"), events[0].service)
+				}
+				r.quit()
+			})
+		})
+	}
+}
+
+func TestRoomIsWhatHandsCanPost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, taking(100*time.Millisecond), func(o *submitter.Options, _ *dlt.Traits) { o.ClaimLimit = 6 })
+		room := func() int { n, _ := r.Room(); return n }
+		assert.Equal(t, 6, room(), "at most ClaimLimit")
+		for i := range 5 {
+			r.post(far, "s", batch.ID(fmt.Sprint(i)))
+		}
+		synctest.Wait()
+		assert.Equal(t, 3, room(), "the free hands")
+		for i := range 3 {
+			r.post(far, "s", batch.ID(fmt.Sprint("m", i)))
+		}
+		synctest.Wait()
+		assert.Zero(t, room())
+		r.post(far, "s", "waits")
+		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
+		assert.Equal(t, 6, room(), "what was posted lately, at most ClaimLimit")
+		r.mu.Lock()
+		ready := r.ready
+		r.mu.Unlock()
+		assert.GreaterOrEqual(t, ready, 8, "told whenever a hand is free")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		assert.Len(t, r.found(), 9)
+		r.quit()
+	})
+}
+
+// What is taken and waits for a hand takes room.
+func TestQueuedRunsTakeRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, taking(500*time.Millisecond), nil)
+		for i := range 8 {
+			r.post(far, "s", batch.ID(fmt.Sprint(i)))
+		}
+		synctest.Wait()
+		time.Sleep(500 * time.Millisecond)
+		synctest.Wait()
+		n, _ := r.Room()
+		require.Equal(t, 8, n)
+		for i := range 8 {
+			r.post(far, "s", batch.ID(fmt.Sprint("n", i)))
+		}
+		synctest.Wait()
+		r.post(far, "s", "q1", "q2", "q3")
+		n, _ = r.Room()
+		assert.Equal(t, 5, n, "eight were posted lately, and three wait")
+		r.quit()
+	})
+}
+
+// Promise 7: services that hang wait for their own share, and nobody waits for them.
+func TestServicesThatHangAreClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(ctx context.Context, a batch.Attempt) error {
+			if a.Service[0] == 'h' {
+				return taking(time.Hour)(ctx, a)
+			}
+			return nil
+		}, nil)
+		for i := range 8 {
+			r.post(far, batch.ServiceID(fmt.Sprint("h", i)), batch.ID(fmt.Sprint("x", i)))
+		}
+		time.Sleep(2 * timeout) // all of them are known now
+		r.post(far, "h0", "y0")
+		r.post(far, "h1", "y1")
+		synctest.Wait()
+		assert.Positive(t, r.Closed("h2"), "two of eight hands are theirs")
+		assert.Zero(t, r.Closed("good"))
+		n, _ := r.Room()
+		assert.Equal(t, 8, n)
+		r.post(far, "h2", "y2") // a claim that slipped through does not stand in the way
+		r.post(far, "good", "g")
+		synctest.Wait()
+		assert.Contains(t, r.found(), "g accepted")
+		r.quit()
+	})
+}

@@ -1,0 +1,185 @@
+package submitter_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/submitter"
+)
+
+// ledger answers as it is told.
+type ledger struct {
+	dlt.Ledger
+	traits dlt.Traits
+	submit func(ctx context.Context, a batch.Attempt) error
+}
+
+func (l *ledger) Traits(batch.ServiceID) dlt.Traits { return l.traits }
+func (l *ledger) Submit(ctx context.Context, a batch.Attempt) error {
+	return l.submit(ctx, a)
+}
+
+// request is one Submit as the ledger saw it.
+type request struct {
+	at, deadline time.Duration
+	id           batch.ID
+	attempt      int
+	payload      string
+}
+
+type event struct {
+	at      time.Duration
+	paused  bool
+	service batch.ServiceID
+	all     bool
+}
+
+// rig is a submitter that runs, and what it did.
+type rig struct {
+	*submitter.Submitter
+	ledger *ledger
+	begin  time.Time
+	ended  chan struct{}
+	stop   context.CancelFunc
+
+	mu       sync.Mutex
+	requests []request
+	outcomes []store.Outcome
+	events   []event
+	errs     []error
+	ready    int
+}
+
+// start runs a submitter whose ledger answers with submit, after noting the request.
+func start(t *testing.T, submit func(ctx context.Context, a batch.Attempt) error, change func(*submitter.Options, *dlt.Traits)) *rig {
+	r := &rig{begin: time.Now(), ended: make(chan struct{})}
+	r.ledger = &ledger{traits: dlt.Traits{Name: "fake"}, submit: func(ctx context.Context, a batch.Attempt) error {
+		deadline, _ := ctx.Deadline()
+		r.mu.Lock()
+		r.requests = append(r.requests, request{time.Since(r.begin), deadline.Sub(r.begin), a.ID, a.Number, string(a.Payload)})
+		r.mu.Unlock()
+		return submit(ctx, a)
+	}}
+	note := func(paused bool, s batch.ServiceID, all bool) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.events = append(r.events, event{time.Since(r.begin), paused, s, all})
+	}
+	o := submitter.Options{
+		Pool: 8, RequestTimeout: timeout, Retries: 3, RetryPause: 250 * time.Millisecond, ClaimLimit: 500,
+		Rules: submitter.Rules{FirstCheck: time.Millisecond, Delay: func(int) time.Duration { return time.Second }},
+		Record: func(o store.Outcome) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.outcomes = append(r.outcomes, o)
+		},
+		Ready: func() { r.mu.Lock(); defer r.mu.Unlock(); r.ready++ },
+		Paused: func(s batch.ServiceID, all bool, err error) {
+			note(true, s, all)
+			r.mu.Lock()
+			r.errs = append(r.errs, err)
+			r.mu.Unlock()
+		},
+		Resumed: func(s batch.ServiceID, all bool) { note(false, s, all) },
+	}
+	if change != nil {
+		change(&o, &r.ledger.traits)
+	}
+	r.Submitter = submitter.New(r.ledger, o)
+	ctx, cancel := context.WithCancel(t.Context())
+	r.stop = cancel
+	go func() {
+		defer close(r.ended)
+		r.Run(ctx)
+	}()
+	return r
+}
+
+// post hands a run over whose requests must have ended until after now.
+func (r *rig) post(until time.Duration, service batch.ServiceID, ids ...batch.ID) {
+	run := store.ClaimedRun{Service: service}
+	var payloads [][]byte
+	for _, id := range ids {
+		run.Batches = append(run.Batches, store.Claim{
+			Ref: store.Ref{Key: batch.Key{Service: service, ID: id}}, Version: 2, From: batch.Queued, Attempt: 1,
+		})
+		payloads = append(payloads, []byte("payload of "+id))
+	}
+	r.Post(run, payloads, time.Now().Add(until))
+}
+
+// quit stops the submitter and waits for it.
+func (r *rig) quit() {
+	r.stop()
+	<-r.ended
+}
+
+func (r *rig) seen() []request {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.requests)
+}
+
+func (r *rig) told() []event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.events)
+}
+
+// found returns the findings so far, as "id finding", in the order of recording.
+func (r *rig) found() (out []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, o := range r.outcomes {
+		out = append(out, fmt.Sprint(o.Key.ID, " ", o.Finding))
+	}
+	return out
+}
+
+func fine(context.Context, batch.Attempt) error { return nil }
+
+// scripted answers with each error in turn, and the last one from then on.
+func scripted(answers ...error) func(context.Context, batch.Attempt) error {
+	var mu sync.Mutex
+	return func(context.Context, batch.Attempt) error {
+		mu.Lock()
+		defer mu.Unlock()
+		err := answers[0]
+		if len(answers) > 1 {
+			answers = answers[1:]
+		}
+		return err
+	}
+}
+
+func taking(d time.Duration) func(context.Context, batch.Attempt) error {
+	return func(ctx context.Context, _ batch.Attempt) error {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(d):
+			return nil
+		}
+	}
+}
+
+// feed keeps posting single batches of one service while there is room, as the
+// queuer does, until the test ends.
+func (r *rig) feed(ctx context.Context, service batch.ServiceID) {
+	for i := 0; ctx.Err() == nil; i++ {
+		if n, _ := r.Room(); n > 0 && r.Closed(service) == 0 {
+			r.post(far, service, batch.ID(fmt.Sprint(service, i)))
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
