@@ -101,12 +101,15 @@ func calls(t *testing.T, st *postgres.Store) map[string]func() error {
 	ctx, b := t.Context(), one("calls", 1)
 	ref := store.Ref{Key: b.Key(), Row: 1}
 	return map[string]func() error{
-		"Add":      func() error { return st.Add(ctx, b) },
-		"Get":      func() error { _, err := st.Get(ctx, b.Key()); return err },
-		"List":     func() error { _, _, err := st.List(ctx, store.ListQuery{}); return err },
-		"Prune":    func() error { _, err := st.Prune(ctx, store.PruneQuery{OlderThan: time.Hour}); return err },
-		"Lanes":    func() error { _, err := st.Lanes(ctx, store.LanesQuery{Start: true, Limit: 1}); return err },
-		"Claim":    func() error { _, err := st.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"calls"}, Limit: 1}, front); return err },
+		"Add":   func() error { return st.Add(ctx, b) },
+		"Get":   func() error { _, err := st.Get(ctx, b.Key()); return err },
+		"List":  func() error { _, _, err := st.List(ctx, store.ListQuery{}); return err },
+		"Prune": func() error { _, err := st.Prune(ctx, store.PruneQuery{OlderThan: time.Hour}); return err },
+		"Lanes": func() error { _, err := st.Lanes(ctx, store.LanesQuery{Start: true, Limit: 1}); return err },
+		"Claim": func() error {
+			_, err := st.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"calls"}, Limit: 1}, front)
+			return err
+		},
 		"Payloads": func() error { _, err := st.Payloads(ctx, []store.Ref{ref}); return err },
 		"Record": func() error {
 			_, err := st.Record(ctx, []store.Outcome{{Ref: ref, Finding: store.Accepted, By: batch.BySubmitter}})

@@ -17,7 +17,7 @@ import (
 // Two Runners on one schema, as two instances have them, deliver everything once and
 // in order to a ledger that would execute a batch as often as it is sent.
 func TestTwoRunners(t *testing.T) {
-	for _, d := range []driver{pgx, libpq, pgxBounced} {
+	for _, d := range []driver{pgx, libpq, pgxSimple, pqBounced} {
 		t.Run(d.name, func(t *testing.T) {
 			const lanes, each = 12, 8
 			s := newSpace(t, d)

@@ -13,8 +13,9 @@ import (
 	"github.com/dltbatch/dltbatch/store/storetest"
 )
 
+// The conformance suite, with every driver and with either of them through PgBouncer.
 func TestStore(t *testing.T) {
-	for _, d := range []driver{pgx, libpq, pgxBounced, pgxSimple, pqBounced} {
+	for _, d := range []driver{pgx, libpq, pgxBounced, pqBounced} {
 		t.Run(d.name, func(t *testing.T) { storetest.Run(t, func(t *testing.T) storetest.Harness { return harness(t, d) }) })
 	}
 }

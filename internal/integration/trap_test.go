@@ -80,7 +80,7 @@ func TestIdleInstanceIsNotTrapped(t *testing.T) {
 
 // AddTx leaves the application's transaction as it was.
 func TestAddTxLeavesTheTransactionAsItWas(t *testing.T) {
-	for _, d := range []driver{pgx, libpq, pgxBounced, pqBounced} {
+	for _, d := range []driver{pgx, libpq, pgxBounced, pgxSimple, pqBounced} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
 			st, db := s.store()

@@ -3,7 +3,10 @@ package integration
 import (
 	"database/sql"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -120,32 +123,93 @@ func TestAsynchronousCommitIsRefused(t *testing.T) {
 	}
 }
 
-// Two calls that want the same rows in opposite orders do not end in each other's way.
+// Two calls that add the same batches in opposite orders wait in one direction only.
 func TestOppositeOrders(t *testing.T) {
+	const rounds, each = 8, 300
 	s := newSpace(t, pgx)
-	st, _ := s.store()
-	forth := make([]batch.Batch, 300)
-	back := make([]batch.Batch, len(forth))
-	for i := range forth {
-		forth[i] = one("s", i)
-		back[len(back)-1-i] = forth[i]
+	st, db := s.store()
+	deadlocks := func() (n int) {
+		require.NoError(t, s.admin.QueryRow(`SELECT sum(deadlocks) FROM pg_stat_database`).Scan(&n))
+		return n
 	}
-	var errs []chan error
-	for _, bs := range [][]batch.Batch{forth, back, forth, back} {
-		done := make(chan error, 1)
-		errs = append(errs, done)
-		go func() {
-			var err error
-			for range 5 {
-				err = errors.Join(err, st.Add(t.Context(), bs...))
+	before := deadlocks()
+	var wg sync.WaitGroup
+	errs := make([]error, 4)
+	for i := range errs {
+		wg.Go(func() {
+			for round := range rounds {
+				bs := make([]batch.Batch, each)
+				for k := range bs {
+					bs[k] = one("s", round*each+k)
+				}
+				if i%2 == 1 {
+					slices.Reverse(bs)
+				}
+				errs[i] = errors.Join(errs[i], st.Add(t.Context(), bs...))
 			}
-			done <- err
-		}()
+		})
 	}
-	for _, done := range errs {
-		require.NoError(t, <-done)
+	wg.Wait()
+	require.NoError(t, errors.Join(errs...))
+	require.Len(t, lane(t, st, "s"), rounds*each)
+	require.NoError(t, db.Close()) // which hands its counts in
+	require.Eventually(t, func() bool { return s.sessions() == 0 }, 10*time.Second, 20*time.Millisecond)
+	assert.Equal(t, before, deadlocks())
+}
+
+// sessions are those of the store that are still open.
+func (s *space) sessions() (n int) {
+	s.t.Helper()
+	require.NoError(s.t, s.admin.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid()
+		AND (query LIKE $1 OR query IN ('COMMIT', 'ROLLBACK')) AND backend_type = 'client backend'`, "%"+s.schema+"%").Scan(&n))
+	return n
+}
+
+// A call that is chosen to end a deadlock is repeated, and its caller notices nothing.
+func TestDeadlockIsRepeated(t *testing.T) {
+	for _, d := range []driver{pgx, libpq} {
+		t.Run(d.name, func(t *testing.T) {
+			s := newSpace(t, d)
+			st, _ := s.store()
+			require.NoError(t, st.Add(t.Context(), one("a", 1), one("b", 2)))
+			got, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"a", "b"}, Limit: 9, Window: 1, TTL: time.Minute}, front)
+			require.NoError(t, err)
+			var outcomes []store.Outcome
+			for _, r := range got.Runs {
+				c := r.Batches[0]
+				outcomes = append(outcomes, store.Outcome{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Accepted})
+			}
+			first, last := outcomes[0].Row, outcomes[1].Row // Record locks in this order
+			tx, err := s.admin.Begin()
+			require.NoError(t, err)
+			defer func() { _ = tx.Rollback() }()
+			lock := func(row int64) {
+				_, err = tx.Exec(`SELECT 1 FROM `+s.schema+`.attempted_batches WHERE seq = $1 FOR UPDATE`, row)
+				require.NoError(t, err)
+			}
+			_, err = tx.Exec(`SET LOCAL deadlock_timeout = '1h'`) // the other notices first
+			require.NoError(t, err)
+			lock(max(first, last))
+			done := make(chan error, 1)
+			go func() {
+				applied, err := st.Record(t.Context(), outcomes)
+				for _, a := range applied {
+					if a.Result != store.Written {
+						err = errors.Join(err, fmt.Errorf("%s: %d", a.Key, a.Result))
+					}
+				}
+				done <- err
+			}()
+			require.Eventually(t, func() bool {
+				var n int
+				require.NoError(t, s.admin.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1`, "%"+s.schema+"%").Scan(&n))
+				return n == 1
+			}, 10*time.Second, 5*time.Millisecond)
+			lock(min(first, last)) // granted once the store's transaction is ended
+			require.NoError(t, tx.Commit())
+			require.NoError(t, <-done)
+		})
 	}
-	require.Len(t, lane(t, st, "s"), len(forth))
 }
 
 // Large values come back as they were.

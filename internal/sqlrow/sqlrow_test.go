@@ -1,9 +1,11 @@
 package sqlrow_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -11,42 +13,53 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// A cursor comes from outside: whatever it holds, it is read or refused.
-func FuzzParseCursor(f *testing.F) {
-	f.Add(string(sqlrow.CursorAt(batch.Record{Key: batch.Key{ID: "a b"}, CreatedAt: time.UnixMicro(17)})))
-	f.Add("")
-	f.Add("!!")
-	f.Fuzz(func(t *testing.T, text string) {
-		at, id, err := sqlrow.ParseCursor(store.Cursor(text))
-		if err != nil {
-			require.ErrorIs(t, err, batch.ErrInvalidInput)
-			return
-		}
-		again := sqlrow.CursorAt(batch.Record{Key: batch.Key{ID: batch.ID(id)}, CreatedAt: time.UnixMicro(at)})
-		at2, id2, err := sqlrow.ParseCursor(again)
+func TestFootprintRoundTrip(t *testing.T) {
+	long := strings.Repeat("f", batch.MaxIDLen)
+	for _, f := range []batch.Footprint{
+		{}, {Reads: []string{"a"}}, {Writes: []string{"b"}}, {Reads: []string{"", long}, Writes: []string{long, "x", ""}},
+	} {
+		b := sqlrow.EncodeFootprint(f)
+		got, err := sqlrow.DecodeFootprint(b)
 		require.NoError(t, err)
-		require.Equal(t, at, at2)
-		require.Equal(t, id, id2)
-	})
+		assert.Equal(t, f, got)
+		for cut := 1; cut < len(b); cut++ {
+			if got, err := sqlrow.DecodeFootprint(b[:cut]); err == nil {
+				assert.Less(t, len(got.Writes), len(f.Writes), "a cut footprint is an error or shorter, and never panics")
+			}
+		}
+	}
+	assert.Nil(t, sqlrow.EncodeFootprint(batch.Footprint{}))
 }
 
-// A broken footprint in a database is an error, and what was written is read back.
-func FuzzDecodeFootprint(f *testing.F) {
-	f.Add(sqlrow.EncodeFootprint(batch.Footprint{Reads: []string{"", "00ff"}, Writes: []string{"1cf126"}}))
-	f.Add([]byte{2, 1, 'a'})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		got, err := sqlrow.DecodeFootprint(b)
-		if err != nil {
-			return
+// A row is due when, and only when, the rules give it to the monitor.
+func TestDueAt(t *testing.T) {
+	now := time.UnixMicro(1_000_000_000).UTC()
+	for _, s := range batch.States() {
+		for _, claim := range []time.Time{{}, now.Add(-time.Second), now.Add(time.Second)} {
+			for _, final := range []time.Time{{}, now} {
+				r := store.Row{State: s, ClaimExpires: claim, NextCheck: now.Add(-2 * time.Second), FinalAt: final}
+				due := sqlrow.DueAt(r) <= now.UnixMicro()
+				assert.Equal(t, r.Monitored(now), due, "%s, claim %s, final %s", s, claim, final)
+			}
 		}
-		again, err := sqlrow.DecodeFootprint(sqlrow.EncodeFootprint(got))
-		require.NoError(t, err)
-		require.Equal(t, got, again)
-	})
+	}
+}
+
+func TestCursor(t *testing.T) {
+	r := batch.Record{Key: batch.Key{ID: "an id with spaces"}, CreatedAt: time.UnixMicro(42).UTC()}
+	at, id, err := sqlrow.ParseCursor(sqlrow.CursorAt(r))
+	require.NoError(t, err)
+	assert.Equal(t, int64(42), at)
+	assert.Equal(t, "an id with spaces", id)
+	for _, c := range []store.Cursor{"?", "AAAA"} {
+		_, _, err := sqlrow.ParseCursor(c)
+		require.ErrorIs(t, err, batch.ErrInvalidInput)
+	}
 }
 
 func TestTimes(t *testing.T) {
-	for _, at := range []time.Time{{}, time.UnixMicro(1).UTC(), time.Date(2318, 1, 2, 3, 4, 5, 6000, time.UTC)} {
-		require.Equal(t, at, sqlrow.FromMicro(sqlrow.ToMicro(at)))
-	}
+	assert.Zero(t, sqlrow.ToMicro(time.Time{}))
+	assert.True(t, sqlrow.FromMicro(0).IsZero())
+	at := time.Date(2300, 1, 2, 3, 4, 5, 6000, time.UTC)
+	assert.Equal(t, at, sqlrow.FromMicro(sqlrow.ToMicro(at)))
 }

@@ -1,0 +1,92 @@
+package integration
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// An Add that waits for a Prune of the same id finds its tombstone, and sends nothing.
+func TestAddDuringPrune(t *testing.T) {
+	for _, d := range []driver{pgx, libpq} {
+		t.Run(d.name, func(t *testing.T) {
+			s := newSpace(t, d)
+			st, _ := s.store()
+			require.NoError(t, st.Add(t.Context(), one("s", "a")))
+			_, err := st.Cancel(t.Context(), one("s", "a").Key(), "")
+			require.NoError(t, err)
+			s.exec(`CREATE FUNCTION ` + s.schema + `.slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.3); RETURN NULL; END'`)
+			s.exec(`CREATE TRIGGER slow AFTER DELETE ON ` + s.schema + `.batches EXECUTE FUNCTION ` + s.schema + `.slow()`)
+			s.step(time.Second)
+			done := make(chan error, 1)
+			go func() {
+				n, err := st.Prune(t.Context(), store.PruneQuery{Tombstones: true})
+				if err == nil && n != 1 {
+					err = fmt.Errorf("pruned %d", n)
+				}
+				done <- err
+			}()
+			require.Eventually(t, func() bool {
+				var n int
+				require.NoError(t, s.admin.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query LIKE $1`, "%"+s.schema+"%").Scan(&n))
+				return n == 1
+			}, 10*time.Second, 5*time.Millisecond)
+			require.NoError(t, st.Add(t.Context(), one("s", "b"), one("s", "a")))
+			require.NoError(t, <-done)
+			assert.Equal(t, []batch.ID{"b"}, lane(t, st, "s"))
+			_, err = st.Get(t.Context(), one("s", "a").Key())
+			require.ErrorIs(t, err, batch.ErrNotFound)
+		})
+	}
+}
+
+// Order keys that tie, as those of overlapping Adds may, break by id, also where the
+// window ends between them.
+func TestTiesBreakByID(t *testing.T) {
+	s := newSpace(t, pgx)
+	st, _ := s.store()
+	for _, id := range []string{"d", "b", "c", "a"} {
+		require.NoError(t, st.Add(t.Context(), one("s", id)))
+	}
+	for _, table := range []string{"batches", "waiting_batches"} {
+		s.exec(`UPDATE ` + s.schema + `.` + table + ` SET created_at = 1`)
+	}
+	q := store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 1, TTL: time.Minute}
+	for _, want := range []batch.ID{"a", "b", "c", "d"} {
+		got, err := st.Claim(t.Context(), q, func(l batch.Lane) []batch.Run { return []batch.Run{{len(l.Batches) - 1}} })
+		require.NoError(t, err)
+		require.Len(t, got.Runs, 1)
+		require.Equal(t, want, got.Runs[0].Batches[0].Key.ID)
+	}
+	found, next, err := st.List(t.Context(), store.ListQuery{Limit: 3})
+	require.NoError(t, err)
+	assert.Equal(t, batch.ID("c"), found[2].ID)
+	found, _, err = st.List(t.Context(), store.ListQuery{After: next})
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	assert.Equal(t, batch.ID("d"), found[0].ID)
+}
+
+// All updates of a batch under way stay in their page: no index is written.
+func TestUpdatesAreHOT(t *testing.T) {
+	const lanes = 200
+	s := newSpace(t, pgx)
+	s.exec(`DROP FUNCTION ` + s.schema + `.clock_timestamp()`)
+	st, db := s.store()
+	require.NoError(t, st.Add(t.Context(), benchBatches(lanes, lanes)...))
+	benchRound(t, st, lanes, map[string]time.Duration{})
+	require.NoError(t, db.Close()) // which hands its counts in
+	var all, hot int
+	require.Eventually(t, func() bool {
+		row := s.admin.QueryRow(`SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE schemaname = $1 AND relname = 'attempted_batches'`, s.schema)
+		require.NoError(t, row.Scan(&all, &hot))
+		return all >= 2*lanes // accepted, and leased
+	}, 10*time.Second, 20*time.Millisecond)
+	assert.GreaterOrEqual(t, hot, all*95/100)
+}
