@@ -157,22 +157,26 @@ func compareOrder(t *testing.T, all []added, place map[batch.ID]int) {
 
 // An Add of an id that an open transaction has added waits for that one alone.
 func TestSameIDWaits(t *testing.T) {
-	s := newSpace(t, pgx)
-	st, db := s.store()
-	for name, end := range map[string]func(*sql.Tx) error{"commit": (*sql.Tx).Commit, "rollback": (*sql.Tx).Rollback} {
-		tx, err := db.Begin()
-		require.NoError(t, err)
-		defer func() { _ = tx.Rollback() }()
-		require.NoError(t, st.AddTx(t.Context(), tx, one(name, name)))
-		short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		assert.ErrorIs(t, st.Add(short, one(name, name)), context.DeadlineExceeded)
-		cancel()
-		done := make(chan error, 1)
-		go func() { done <- st.Add(t.Context(), one(name, name)) }()
-		assert.NoError(t, st.Add(t.Context(), one(name, "after the "+name)))
-		require.NoError(t, end(tx))
-		require.NoError(t, <-done)
-		assert.Len(t, lane(t, st, batch.ServiceID(name)), 2)
+	for _, d := range []driver{pgx, libpq} {
+		t.Run(d.name, func(t *testing.T) {
+			s := newSpace(t, d)
+			st, db := s.store()
+			for name, end := range map[string]func(*sql.Tx) error{"commit": (*sql.Tx).Commit, "rollback": (*sql.Tx).Rollback} {
+				tx, err := db.Begin()
+				require.NoError(t, err)
+				defer func() { _ = tx.Rollback() }()
+				require.NoError(t, st.AddTx(t.Context(), tx, one(name, name)))
+				short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+				assert.ErrorIs(t, st.Add(short, one(name, name)), context.DeadlineExceeded)
+				cancel()
+				done := make(chan error, 1)
+				go func() { done <- st.Add(t.Context(), one(name, name)) }()
+				assert.NoError(t, st.Add(t.Context(), one(name, "after the "+name)))
+				require.NoError(t, end(tx))
+				require.NoError(t, <-done)
+				assert.Len(t, lane(t, st, batch.ServiceID(name)), 2)
+			}
+		})
 	}
 }
 

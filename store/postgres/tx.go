@@ -202,9 +202,13 @@ func (s *Store) check(ctx context.Context, t *session) error {
 	return nil
 }
 
-// explain wraps an error. Where tables are missing that were there before, the next
+// explain wraps an error, with the context's where that is the reason: not every
+// driver says so. Where tables are missing that were there before, the next
 // call looks again, and says so.
 func (s *Store) explain(ctx context.Context, op string, err error) error {
+	if c := ctx.Err(); err != nil && c != nil && !errors.Is(err, c) {
+		return fmt.Errorf("postgres: %s: %w: %w", op, c, err)
+	}
 	switch sqlState(err) {
 	case undefinedTable, undefinedColumn, invalidSchemaName:
 		s.checked.Store(false)
