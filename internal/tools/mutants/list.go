@@ -126,8 +126,12 @@ var list = []mutant{
 		old: "if len(group) == 1 || splits == 0 {", new: "if len(group) >= 1 || splits == 0 {",
 	},
 	{
-		name: "a hanging service delays others", file: "internal/pool/pool.go", pkg: "internal/sim", test: "TestHangingServices",
+		name: "a hanging service delays others", file: "internal/pool/pool.go", pkg: "internal/pool", test: "Test.*",
 		old: "return p.slow < p.slowSize()", new: "return p.brisk < p.size",
+	},
+	{
+		name: "a request that hangs keeps its place", file: "internal/pool/pool.go", pkg: "internal/pool", test: "Test.*",
+		old: "if h.done || h.slow || p.slow >= p.size {", new: "if p.size > 0 {",
 	},
 	// What an adversarial review broke, and the simulation now catches.
 	{
