@@ -258,6 +258,11 @@ func (q *Queuer) claimApart(ctx context.Context, lanes []batch.ServiceID, room i
 			q.hintAll(one, wait)
 			continue
 		}
+		room, _ := q.sub.Room()
+		if room <= 0 {
+			q.hintAll(alone[i:], 0)
+			return nil
+		}
 		err := q.claim(ctx, one, room)
 		if err == nil {
 			delete(q.suspects, s)

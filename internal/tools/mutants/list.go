@@ -28,6 +28,10 @@ var list = []mutant{
 		old: "case o.Version != r.Version || r.Final():", new: "case r.Final():",
 	},
 	{
+		name: "the monitor's version is read after asking", file: "store/outcome.go", pkg: "internal/sim", test: "TestDecisions", args: sim("600"),
+		old: "case o.Version != r.Version || r.Final():", new: "case (o.By != batch.ByMonitor && o.Version != r.Version) || r.Final():",
+	},
+	{
 		name: "fence by attempt only", file: "store/outcome.go", pkg: "internal/sim", test: "TestDecisions", args: sim("400"),
 		old: "case o.Version != r.Version || r.Final():", new: "case (o.Attempt != 0 && o.Attempt != r.Attempt) || r.Final():",
 	},
@@ -54,7 +58,7 @@ var list = []mutant{
 		old: "if late > 0 {", new: "if late > 1<<62 {",
 	},
 	{
-		name: "resend_until ignored", file: "store/row.go", pkg: "internal/sim", test: "TestDecisions", args: sim("900"),
+		name: "resend_until ignored", file: "store/row.go", pkg: "store/memory", test: "TestStore/claim/what_cannot_be_resent_goes_back_in_doubt",
 		old: "return r.DoubtAttempt == 0 || !now.Add(ttl).Add(rule.LateArrival).After(r.ResendUntil)", new: "return true",
 	},
 	{
