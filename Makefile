@@ -3,7 +3,7 @@
 GO ?= go
 TESTRUN := $(GO) run -C internal/tools ./testrun
 
-.PHONY: test lint bench soak fuzz mutants generate
+.PHONY: test integration lint bench soak fuzz mutants generate
 
 # Everything is built with -race, but for the simulation, so that it is built once.
 test:
@@ -13,6 +13,11 @@ test:
 	$(TESTRUN) ./...
 	$(GO) vet -C internal/bench -race ./...
 	$(GO) run -C internal/tools ./mutants -check
+
+# The PostgreSQL store, which is not part of make test yet: with pgx, with lib/pq, and
+# through PgBouncer. Finds or installs both servers, and starts its own.
+integration:
+	$(TESTRUN) -C $(CURDIR)/internal/integration -timeout 30m ./...
 
 # Everything that a seed can break, many more of them.
 soak:
