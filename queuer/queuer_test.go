@@ -93,7 +93,7 @@ func TestALaneThatCannotBeReadWaitsAlone(t *testing.T) {
 		bad := w.asked("s01")
 		require.Greater(t, len(bad), 4)
 		assert.Less(t, len(bad), 15, "a minute apart in the end")
-		assert.Equal(t, len(bad)-1, len(w.held), "told each time that it failed alone")
+		assert.Len(t, w.held, len(bad)-1, "told each time that it failed alone")
 		require.ErrorIs(t, w.held[0], errStore)
 	})
 }

@@ -123,7 +123,7 @@ func (i identity) run(dir, ready, name string, args ...string) (*process, error)
 // follow reads what the server says until it ends. said gets "" once it is ready, or
 // all that it said if it never is.
 func follow(out io.ReadCloser, ready string, said chan<- string) {
-	defer out.Close()
+	defer func() { _ = out.Close() }() // the server has ended
 	var all strings.Builder
 	waiting := true
 	for lines := bufio.NewScanner(out); lines.Scan(); {

@@ -248,7 +248,7 @@ func (t *session) insertTransactions(ctx context.Context, in []*addition, added 
 // unqueue removes those that retention has removed before: of these nothing is kept
 // but their tombstones.
 func (t *session) unqueue(ctx context.Context, in []*addition) error {
-	if any, _, err := get[bool](ctx, t, sqlAnyBuried); err != nil || !any {
+	if there, _, err := get[bool](ctx, t, sqlAnyBuried); err != nil || !there {
 		return err
 	}
 	buried, err := query(ctx, t, func(k *knownCols) []any { return []any{&k.seq, &k.service, &k.hash} }, sqlBuried,

@@ -12,10 +12,12 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// freshLanes says that lanes have to be made before they can be locked.
-type freshLanes []batch.ServiceID
+// freshLanesError says that lanes have to be made before they can be locked.
+type freshLanesError []batch.ServiceID
 
-func (f freshLanes) Error() string { return fmt.Sprintf("%d lanes were never claimed from", len(f)) }
+func (f freshLanesError) Error() string {
+	return fmt.Sprintf("%d lanes were never claimed from", len(f))
+}
 
 // Claim is [store.Engine].Claim: one transaction (design section 6). If choose
 // panics, nothing is claimed. If another transaction gets in its way choose is asked
@@ -24,7 +26,7 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 	const op = "claim"
 	for try := 1; ; try++ {
 		var claimed store.Claimed
-		var fresh freshLanes
+		var fresh freshLanesError
 		err := s.tx(ctx, op, func(ctx context.Context, t *session) (err error) {
 			// Lanes that appear while this goes on are found by the next claim.
 			claimed, fresh, err = t.claim(ctx, q, choose, try > 1)
@@ -45,7 +47,7 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 	}
 }
 
-func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Choose, all bool) (out store.Claimed, fresh freshLanes, err error) {
+func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Choose, all bool) (out store.Claimed, fresh freshLanesError, err error) {
 	q.Window = max(1, q.Window)
 	lanes, left := distinct(q.Lanes), q.Limit
 	var changed []*stored
@@ -110,7 +112,7 @@ func distinct(lanes []batch.ServiceID) []batch.ServiceID {
 // one part to the other but by a claim, which would hold the lane.
 func (t *session) windows(ctx context.Context, services []batch.ServiceID, window int) (map[batch.ServiceID][]*stored, error) {
 	if len(services) == 0 {
-		return nil, nil
+		return map[batch.ServiceID][]*stored{}, nil
 	}
 	names := texts(services)
 	attempted, err := query(ctx, t, func(s *stored) []any {

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"maps"
 	"strings"
 
 	"github.com/dltbatch/dltbatch/internal/sqlrow"
@@ -125,8 +126,6 @@ func (t *session) loadAgain(ctx context.Context, outcomes []store.Outcome, seqs 
 		return nil
 	}
 	more, _, err := t.load(ctx, known(load))
-	for seq, s := range more {
-		found[seq] = s
-	}
+	maps.Copy(found, more)
 	return err
 }
