@@ -70,6 +70,10 @@ var list = []mutant{
 		old: "\tdefault:\n\t\to.Finding = store.Doubtful", new: "\tdefault:\n\t\to.Finding = store.Failed",
 	},
 	{
+		name: "a doubt counts as a failure, under kill -9", file: "submitter/judge.go", pkg: "internal/crash", test: "TestKillUnforgiving",
+		old: "\tdefault:\n\t\to.Finding = store.Doubtful", new: "\tdefault:\n\t\to.Finding = store.Failed",
+	},
+	{
 		name: "an earlier doubt forgotten after a later certain failure", file: "store/outcome.go", pkg: "store", test: "Test.*",
 		old: "if r.DoubtAttempt == r.Attempt {", new: "if r.DoubtAttempt != 0 {",
 	},
