@@ -3,7 +3,6 @@ package memory
 import (
 	"context"
 
-	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -26,7 +25,7 @@ func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.A
 			continue
 		}
 		o.Ref = e.ref()
-		next, a := e.row.Apply(sanitise(o), now)
+		next, a := e.row.Apply(o.Sanitised(), now)
 		if a.Result == store.Written && next.Version != e.row.Version {
 			s.put(e, next)
 		}
@@ -34,33 +33,4 @@ func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.A
 		applied[i] = a
 	}
 	return applied, nil
-}
-
-// What is kept of an outcome's texts and of a receipt's data, in bytes.
-const (
-	maxKind = 32
-	maxData = 64 << 10
-)
-
-// sanitise copies an outcome's texts and data, bounded and fit for any database.
-func sanitise(o store.Outcome) store.Outcome {
-	if o.Error != nil {
-		o.Error = &batch.SubmissionError{
-			Kind:    batch.ErrorKind(batch.Excerpt(string(o.Error.Kind), maxKind)),
-			Message: batch.Excerpt(o.Error.Message, batch.MaxErrorText),
-		}
-	}
-	if o.Receipts != nil {
-		receipts := make([]batch.Receipt, len(o.Receipts))
-		for i, r := range o.Receipts {
-			receipts[i] = batch.Receipt{
-				TransactionID: batch.Excerpt(r.TransactionID, batch.MaxIDLen),
-				Valid:         r.Valid,
-				Message:       batch.Excerpt(r.Message, batch.MaxErrorText),
-				Data:          append([]byte(nil), r.Data[:min(len(r.Data), maxData)]...),
-			}
-		}
-		o.Receipts = receipts
-	}
-	return o
 }

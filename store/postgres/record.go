@@ -18,7 +18,7 @@ func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.A
 	}
 	clean := make([]store.Outcome, len(outcomes))
 	for i, o := range outcomes {
-		clean[i] = sqlrow.Sanitise(o)
+		clean[i] = o.Sanitised()
 	}
 	return s.recordParts(ctx, clean)
 }

@@ -7,12 +7,11 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
 	"github.com/dltbatch/dltbatch/store"
 )
 
 // MaxReceiptData is how much of a receipt's data is kept, in bytes.
-const MaxReceiptData = sqlrow.MaxReceiptData
+const MaxReceiptData = store.MaxReceiptData
 
 // Record is [store.Engine].Record. All outcomes of a call are one transaction.
 func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
@@ -21,7 +20,7 @@ func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.A
 	}
 	clean := make([]store.Outcome, len(outcomes))
 	for i, o := range outcomes {
-		clean[i] = sqlrow.Sanitise(o)
+		clean[i] = o.Sanitised()
 	}
 	var applied []store.Applied
 	err := s.write(ctx, "record", func(ctx context.Context, t *session) (err error) {

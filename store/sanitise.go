@@ -1,0 +1,35 @@
+package store
+
+import "github.com/dltbatch/dltbatch/batch"
+
+// How much is kept of what a ledger says, in bytes.
+const (
+	MaxReceiptData = 64 << 10
+	// maxKind bounds an error's kind; the known ones are shorter.
+	maxKind = 32
+)
+
+// Sanitised returns the outcome with all texts from outside fit for any database:
+// valid UTF-8, no control characters, bounded. It shares no text and no data with o.
+// Every driver records what it returns.
+func (o Outcome) Sanitised() Outcome {
+	if o.Error != nil {
+		o.Error = &batch.SubmissionError{
+			Kind:    batch.ErrorKind(batch.Excerpt(string(o.Error.Kind), maxKind)),
+			Message: batch.Excerpt(o.Error.Message, batch.MaxErrorText),
+		}
+	}
+	if o.Receipts != nil {
+		receipts := make([]batch.Receipt, len(o.Receipts))
+		for i, r := range o.Receipts {
+			receipts[i] = batch.Receipt{
+				TransactionID: batch.Excerpt(r.TransactionID, batch.MaxIDLen),
+				Valid:         r.Valid,
+				Message:       batch.Excerpt(r.Message, batch.MaxErrorText),
+				Data:          append([]byte(nil), r.Data[:min(len(r.Data), MaxReceiptData)]...),
+			}
+		}
+		o.Receipts = receipts
+	}
+	return o
+}
