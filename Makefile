@@ -3,26 +3,28 @@
 GO ?= go
 TESTRUN := $(GO) run -C internal/tools ./testrun
 
-.PHONY: test integration lint bench soak fuzz mutants generate
+.PHONY: test lint bench soak fuzz mutants generate
 
-# Everything is built with -race, but for the simulation, so that it is built once.
+# Everything is built with -race, but for the simulation, so that it is built once, and
+# for most of what waits for PostgreSQL, of which only what runs at once is raced.
+# PostgreSQL and PgBouncer are found or installed, and started for the tests.
 test:
 	$(GO) vet -race ./...
 	$(TESTRUN) -C $(CURDIR) -race ./...
 	$(TESTRUN) -C $(CURDIR) ./internal/sim -run 'TestDecisions' -sim.seeds=2000
 	$(TESTRUN) ./...
 	$(GO) vet -C internal/bench -race ./...
+	$(GO) vet -C internal/integration -race ./...
+	$(TESTRUN) -C $(CURDIR)/internal/integration -parallel 4 -timeout 14m ./...
+	$(TESTRUN) -C $(CURDIR)/internal/integration -race -timeout 14m -run 'TestStore/pgx$$/(race|claim|record|add)$$|TestTwoRunners|TestManyWriters' .
 	$(GO) run -C internal/tools ./mutants -check
-
-# The PostgreSQL store, which is not part of make test yet: with pgx, with lib/pq, and
-# through PgBouncer. Finds or installs both servers, and starts its own.
-integration:
-	$(TESTRUN) -C $(CURDIR)/internal/integration -timeout 30m ./...
 
 # Everything that a seed can break, many more of them.
 soak:
 	$(GO) test ./internal/sim -count=1 -timeout 12h -run 'TestDecisions|TestRunner' -v -sim.seeds=100000 -sim.runner.seeds=2000
 	$(GO) test ./internal/crash -count=1 -timeout 12h -v -crash.kills=100
+	$(GO) test -C internal/integration ./scale -run '^$$' -bench Steady -benchtime 1x -timeout 12h -v -soak.time=1h
+	$(GO) test -C internal/integration ./chaos -count=1 -timeout 12h -v -chaos.time=30m -chaos.faults=1000
 
 # Breaks the code on purpose, one way at a time; the test named for each must fail.
 mutants:
@@ -38,6 +40,7 @@ generate:
 bench:
 	$(GO) test ./... -run '^$$' -bench . -benchmem -timeout 2h
 	$(GO) test -C internal/bench -run '^$$' -bench . -benchtime 20000x -timeout 2h ./...
+	$(GO) test -C internal/integration ./scale -run '^$$' -bench 'Backlog|Drain' -benchtime 1x -timeout 4h -v -scale.rows=10000000 -scale.drain=100000 -scale.runs=3
 
 # Every parser of bytes from outside.
 FUZZTIME ?= 30s

@@ -74,7 +74,7 @@ func (p *panicky) BatchStatuses(ctx context.Context, s batch.ServiceID, attempts
 	return p.Ledger.BatchStatuses(ctx, s, attempts)
 }
 
-func (p *panicky) Resolve(ctx context.Context, a batch.Attempt) (dlt.Evidence, error) {
+func (p *panicky) Resolve(ctx context.Context, a dlt.Doubt) (dlt.Evidence, error) {
 	p.boom("Resolve")
 	return p.Ledger.Resolve(ctx, a)
 }

@@ -37,14 +37,25 @@ func newEngine(r *Runner) *engine {
 		Done:    e.recorded,
 		Trouble: func(err error) { r.trouble("recorder", err) },
 	})
+	preparer, _ := r.ledger.Ledger.(dlt.Preparer)
 	e.submitter = submitter.New(r.ledger, submitter.Options{
 		Pool: o.Pool, RequestTimeout: o.RequestTimeout, Retries: o.QuickRetries, RetryPause: o.QuickRetryPause,
 		ClaimLimit: o.ClaimLimit,
 		Rules:      submitter.Rules{FirstCheck: o.FirstPoll, Delay: delay},
-		Record:     e.recorder.Put,
-		Ready:      func() { e.queuer.Wake() },
-		Paused:     r.paused,
-		Resumed:    r.resumed,
+		Preparer:   preparer,
+		Keep: func(ctx context.Context, p store.Prepared) (bool, error) {
+			did, err := r.store.KeepPrepared(ctx, []store.Prepared{p})
+			return err == nil && len(did) == 1 && did[0], err
+		},
+		Record: func(o store.Outcome) {
+			if o.Finding == store.Accepted {
+				o.Check = e.monitor.FirstCheck(o.Key.Service)
+			}
+			e.recorder.Put(o)
+		},
+		Ready:   func() { e.queuer.Wake() },
+		Paused:  r.paused,
+		Resumed: r.resumed,
 	})
 	e.queuer = queuer.New(r.store, e.submitter, queuer.Options{
 		Strategy: o.Strategy, TTL: o.ClaimTTL, Margin: o.margin(), ScanInterval: o.ScanInterval,
@@ -55,18 +66,23 @@ func newEngine(r *Runner) *engine {
 		},
 		Held: func(s batch.ServiceID, err error) { r.laneHeld(s, err) },
 		Claimed: func(c store.Claim) {
+			e.monitor.Follow(c.Key.Service)
 			r.observe(context.Background(), batch.Event{Kind: batch.EventClaimed, Key: c.Key, State: batch.Submitting, Attempt: c.Attempt})
 		},
 	})
 	resolver, _ := r.ledger.Ledger.(dlt.Resolver)
+	events, _ := r.ledger.Ledger.(dlt.EventSource)
 	e.monitor = monitor.New(r.store, r.ledger, e.recorder, monitor.Options{
 		Rules: monitor.Rules{
 			TTL: o.ClaimTTL, FirstPoll: o.FirstPoll, PollInterval: o.PollInterval, StuckAfter: o.StuckAfter,
 			Delay: delay, AssumeNotCommitted: o.ResendAtRiskOfExecutingTwice,
 		},
 		Connections: o.StatusConnections, RequestTimeout: o.RequestTimeout, Batches: o.GroupSize,
-		Traits: r.ledger.Traits, Resolver: resolver,
+		Traits: r.ledger.Traits, Resolver: resolver, Events: events, Streams: o.Streams,
 		Trouble: func(s batch.ServiceID, err error) { r.trouble("monitor", err) },
+		Vanished: func(key batch.Key, now batch.Reported) {
+			r.observe(context.Background(), batch.Event{Kind: batch.EventVanished, Key: key, State: batch.Committed, Err: fmt.Errorf("the ledger says %s", now)})
+		},
 	})
 	return e
 }
@@ -159,7 +175,7 @@ func (e *engine) prune(ctx context.Context, q store.PruneQuery) (int, error) {
 
 // recorded is called for every outcome that the store has answered about: it wakes
 // whom it concerns.
-func (e *engine) recorded(o store.Outcome, a store.Applied) {
+func (e *engine) recorded(o store.Outcome, a store.Applied, again bool) {
 	ctx := context.Background()
 	key, row := o.Key, a.Row
 	switch a.Result {
@@ -172,6 +188,14 @@ func (e *engine) recorded(o store.Outcome, a store.Applied) {
 	}
 	if o.By == batch.ByMonitor {
 		e.monitor.Forget(key.ID, o.Version)
+	}
+	if row.State == batch.Committed {
+		e.monitor.Watch(key)
+	}
+	if row.State == batch.Committed && a.From == batch.Committed && !again {
+		e.queuer.Hint(key.Service) // somebody else recorded it, and tells of it
+		e.r.final(key)
+		return
 	}
 	event := batch.Event{Kind: batch.EventState, Key: key, State: row.State, Attempt: row.Attempt, Err: asError(row.Error)}
 	switch {
@@ -187,7 +211,7 @@ func (e *engine) recorded(o store.Outcome, a store.Applied) {
 	switch {
 	case row.Final():
 		e.queuer.Hint(key.Service)
-		e.r.waiters.final(key)
+		e.r.final(key)
 	case row.State.Claimable():
 		e.queuer.HintIn(key.Service, o.Delay)
 	default:

@@ -11,13 +11,16 @@ import (
 	"testing"
 	"time"
 
+	_ "github.com/lib/pq"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
+	"github.com/dltbatch/dltbatch/dlt/splinter"
 	"github.com/dltbatch/dltbatch/store/memory"
+	"github.com/dltbatch/dltbatch/store/postgres"
 	"github.com/dltbatch/dltbatch/store/sqlite"
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
@@ -79,7 +82,32 @@ func together(ctx context.Context, st *sqlite.Store, tx *sql.Tx, runner *dltbatc
 	return nil
 }
 
-// startNode is the fourth.
+// cluster is the fourth.
+func cluster(ctx context.Context, dsn string) error {
+	db, err := sql.Open("postgres", dsn) // lib/pq; or pgx
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	st, err := postgres.New(db, &postgres.Options{Schema: "dltbatch"}) // or a prefix in a schema of your own
+	if err != nil {
+		return err
+	}
+	if err := st.Migrate(ctx); err != nil { // several processes at once may
+		return err
+	}
+	return nil
+}
+
+// scabbard is the fifth.
+func scabbard(key sawtooth.Signer, st *postgres.Store) (*splinter.Client, error) {
+	ledger, err := splinter.New("http://localhost:8085", &splinter.Options{
+		Token: splinter.CylinderToken(key), Journal: st,
+	})
+	return ledger, err
+}
+
+// startNode is the sixth.
 func startNode(t *testing.T) (*sawtooth.Client, error) {
 	node := sawtoothtest.Start(t, nil)
 	ledger, err := sawtooth.New(node.URL(), nil)
@@ -172,4 +200,11 @@ func TestSnippetsRun(t *testing.T) {
 	rec, err := runner.Get(t.Context(), b.Key())
 	require.NoError(t, err)
 	require.Equal(t, batch.Queued, rec.State)
+
+	require.Error(t, cluster(t.Context(), "postgres://127.0.0.1:1/none?sslmode=disable&connect_timeout=1"), "nobody listens there; examples/cluster has a server")
+	key, err := sawtooth.GeneratePrivateKey()
+	require.NoError(t, err)
+	node, err := scabbard(key, nil)
+	require.NoError(t, err)
+	node.CloseIdleConnections()
 }

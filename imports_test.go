@@ -28,11 +28,15 @@ var house = []struct {
 	{"internal/sqlrow", []string{"batch", "store"}},
 	{"dlt/memory", []string{"batch", "dlt"}},
 	{"dlt/sawtooth", []string{"batch", "dlt", "dlt/sawtooth/internal/"}},
+	{"dlt/splinter", []string{"batch", "dlt", "dlt/sawtooth"}}, // whose formats it shares
+	{"dlt/canton", []string{"batch", "dlt"}},
+	{"batch/autobatch", []string{"batch", "store", "dlt", "internal/loop", "internal/await"}},
 	{"queuer", []string{"batch", "store", "dlt", "internal/"}},
 	{"submitter", []string{"batch", "store", "dlt", "internal/"}},
 	{"monitor", []string{"batch", "store", "dlt", "internal/"}},
 	{"internal/pool", nil},
 	{"internal/loop", nil},
+	{"internal/await", []string{"batch", "internal/loop"}},
 	{"internal/recorder", []string{"batch", "store", "internal/loop"}},
 }
 

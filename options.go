@@ -48,6 +48,9 @@ type Options struct {
 	// StatusConnections is how many status requests are under way at once, at most.
 	// Defaults to 8.
 	StatusConnections int
+	// Streams is how many streams of the ledger's events are open at once, at most, where
+	// it has any. What has none is polled. Defaults to 256; negative is none.
+	Streams int
 	// Linger is how long a grouped write waits to fill. Defaults to 2 ms.
 	Linger time.Duration
 	// GroupSize is how many outcomes one write holds at most. Defaults to 500.
@@ -101,6 +104,7 @@ func (o *Options) withDefaults() Options {
 	orDefault(&c.Pool, 64)
 	orDefault(&c.ClaimLimit, 500)
 	orDefault(&c.StatusConnections, 8)
+	orDefault(&c.Streams, 256)
 	orDefault(&c.Linger, 2*time.Millisecond)
 	orDefault(&c.GroupSize, 500)
 	orDefault(&c.Drain, max(30*time.Second, c.RequestTimeout))

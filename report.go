@@ -25,7 +25,7 @@ func (r *Runner) observe(ctx context.Context, e batch.Event) {
 	}
 	level := slog.LevelDebug
 	switch e.Kind {
-	case batch.EventDecision, batch.EventOrderBreach, batch.EventPaused, batch.EventResumed, batch.EventLaneHeld, batch.EventTrouble:
+	case batch.EventDecision, batch.EventOrderBreach, batch.EventVanished, batch.EventPaused, batch.EventResumed, batch.EventLaneHeld, batch.EventTrouble:
 		level = slog.LevelWarn
 	}
 	if r.o.Logger.Enabled(ctx, level) {

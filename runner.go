@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/await"
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -36,7 +36,8 @@ type Runner struct {
 
 	running atomic.Bool
 	engine  atomic.Pointer[engine] // while Run runs
-	waiters waiters
+	waiters *await.Waiters[batch.Key, batch.Record]
+	idlers  idlers
 	health  health
 }
 
@@ -54,6 +55,10 @@ func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 		return nil, err
 	}
 	r := &Runner{store: s, o: opts}
+	r.waiters = await.New(await.Options[batch.Key, batch.Record]{
+		Interval: opts.PollInterval, Linger: opts.Linger, Timeout: opts.RequestTimeout, Finals: s.Finals,
+		Key: func(rec batch.Record) batch.Key { return rec.Key },
+	})
 	r.ledger = guard{Ledger: l, r: r, traits: new(sync.Once)}
 	return r, nil
 }
@@ -140,6 +145,7 @@ func (r *Runner) Add(ctx context.Context, batches ...batch.Batch) error {
 // committed, say. Without it the batch is found by the next scans.
 func (r *Runner) Wake(service batch.ServiceID) {
 	if e := r.engine.Load(); e != nil {
+		e.monitor.Follow(service) // before its first POST, so that nothing told about that is missed
 		e.queuer.Hint(service)
 	}
 }
@@ -151,95 +157,4 @@ func (r *Runner) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
 		return rec, fmt.Errorf("get: %w", err)
 	}
 	return rec, nil
-}
-
-// Await returns the record of a batch once it is final, from any process, whether
-// or not Run runs in this one. Invalid and Rejected are records, not errors. It
-// returns [batch.ErrNotFound], the store's error, or ctx's.
-func (r *Runner) Await(ctx context.Context, key batch.Key) (batch.Record, error) {
-	final := r.waiters.register(key) // before the first look, so that nothing falls in between
-	defer r.waiters.drop(key, final)
-	tick := time.NewTicker(r.o.PollInterval)
-	defer tick.Stop()
-	for {
-		rec, err := r.store.Get(ctx, key)
-		if err != nil {
-			return batch.Record{}, fmt.Errorf("await: %w", err)
-		}
-		if rec.Final() {
-			return rec, nil
-		}
-		select {
-		case <-ctx.Done():
-			return rec, fmt.Errorf("await %s: %w", key, ctx.Err())
-		case <-final:
-		case <-tick.C:
-		}
-	}
-}
-
-// Idle returns nil once everything that is stored is final: for tests and jobs. A
-// batch that needs a decision keeps it waiting.
-func (r *Runner) Idle(ctx context.Context) error {
-	final := r.waiters.register(batch.Key{}) // of anything
-	defer r.waiters.drop(batch.Key{}, final)
-	tick := time.NewTicker(r.o.PollInterval)
-	defer tick.Stop()
-	for {
-		open, _, err := r.store.List(ctx, store.ListQuery{Open: true, Limit: 1})
-		if err != nil {
-			return fmt.Errorf("idle: %w", err)
-		}
-		if len(open) == 0 {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("idle: %w", ctx.Err())
-		case <-final:
-		case <-tick.C:
-		}
-	}
-}
-
-// waiters are those who wait for a batch to become final.
-type waiters struct {
-	mu sync.Mutex
-	m  map[batch.Key]map[chan struct{}]struct{}
-}
-
-func (w *waiters) register(key batch.Key) chan struct{} {
-	c := make(chan struct{}, 1)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.m == nil {
-		w.m = map[batch.Key]map[chan struct{}]struct{}{}
-	}
-	if w.m[key] == nil {
-		w.m[key] = map[chan struct{}]struct{}{}
-	}
-	w.m[key][c] = struct{}{}
-	return c
-}
-
-func (w *waiters) drop(key batch.Key, c chan struct{}) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.m[key], c)
-	if len(w.m[key]) == 0 {
-		delete(w.m, key)
-	}
-}
-
-func (w *waiters) final(key batch.Key) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, k := range [...]batch.Key{key, {}} {
-		for c := range w.m[k] {
-			select {
-			case c <- struct{}{}:
-			default:
-			}
-		}
-	}
 }

@@ -160,6 +160,10 @@ func (broken) List(context.Context, store.ListQuery) ([]batch.Record, store.Curs
 	return nil, "", errStore
 }
 
+func (broken) Finals(context.Context, []batch.Key) ([]batch.Record, []batch.Key, error) {
+	return nil, nil, errStore
+}
+
 func TestErrorsOfTheStoreAreReturned(t *testing.T) {
 	r := newRunner(t, broken{}, ledgermem.New(nil), nil)
 	ctx := t.Context()
@@ -243,9 +247,8 @@ func TestAwait(t *testing.T) {
 		require.NoError(t, r.Add(t.Context(), one("s", "waits")))
 		ctx, cancel := context.WithTimeout(t.Context(), 3500*time.Millisecond)
 		defer cancel()
-		rec, err := r.Await(ctx, one("s", "waits").Key())
+		_, err = r.Await(ctx, one("s", "waits").Key())
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.Equal(t, batch.Queued, rec.State, "how far it got")
 	})
 }
 

@@ -8,4 +8,9 @@ type Attempt struct {
 	// Payload is nil where only the status is asked for. It must not be changed or
 	// kept after the call it was handed to.
 	Payload []byte
+	// Prepared is what the client's dlt.Preparer returned for this batch before its
+	// first POST, byte for byte: with a submission and with a status query. It is nil
+	// where the client is none, and where nothing was kept. It must not be changed or
+	// kept after the call it was handed to.
+	Prepared []byte
 }

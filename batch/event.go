@@ -24,6 +24,9 @@ const (
 	EventDecision EventKind = "needs_decision"
 	// EventOrderBreach: a batch that was final was committed after all; others may have gone ahead.
 	EventOrderBreach EventKind = "order_breach"
+	// EventVanished: the ledger no longer has a batch that it had committed (a fork).
+	// The batch stays Committed; Err says what the ledger says now.
+	EventVanished EventKind = "vanished"
 	// EventPaused and EventResumed: nothing is posted in the scope of Service (or at all) for a while.
 	EventPaused  EventKind = "paused"
 	EventResumed EventKind = "resumed"

@@ -83,6 +83,12 @@ func Transitions() []Transition {
 		{Submitting, Committed, ByOperator, "decided"},
 		{Submitting, Unknown, ByOperator, "decided: declared not committed"},
 		{Submitting, Rejected, ByOperator, "decided"},
+		{Pending, Committed, ByOperator, "decided, once a decision is needed"},
+		{Pending, Unknown, ByOperator, "decided, once a decision is needed: declared not committed"},
+		{Pending, Rejected, ByOperator, "decided, once a decision is needed"},
+		{Valid, Committed, ByOperator, "decided, once a decision is needed"},
+		{Valid, Unknown, ByOperator, "decided, once a decision is needed: declared not committed"},
+		{Valid, Rejected, ByOperator, "decided, once a decision is needed"},
 	}
 }
 

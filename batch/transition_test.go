@@ -38,6 +38,8 @@ var moves = map[batch.Actor]map[batch.State][]batch.State{
 		batch.Queued: {batch.Rejected}, batch.Delayed: {batch.Rejected},
 		batch.Invalid: {batch.Queued}, batch.Rejected: {batch.Queued},
 		batch.Submitting: {batch.Committed, batch.Unknown, batch.Rejected},
+		batch.Pending:    {batch.Committed, batch.Unknown, batch.Rejected},
+		batch.Valid:      {batch.Committed, batch.Unknown, batch.Rejected},
 	},
 }
 

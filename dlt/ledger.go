@@ -2,6 +2,7 @@ package dlt
 
 import (
 	"context"
+	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
 )
@@ -48,8 +49,25 @@ type BatchStatusReader interface {
 // Traits say Resolves implements it.
 type Resolver interface {
 	// Resolve is called only after Traits.LateArrival. NotCommitted means that the
-	// attempt, and every one before it, can no longer take effect.
-	Resolve(ctx context.Context, a batch.Attempt) (Evidence, error)
+	// attempt, and every unresolved one before it, can no longer take effect. It does
+	// not keep d.Payload or d.Witnesses.
+	Resolve(ctx context.Context, d Doubt) (Evidence, error)
+}
+
+// Doubt is an attempt whose outcome is not known, and what may help to find it.
+type Doubt struct {
+	// Attempt is the last one, with its payload.
+	batch.Attempt
+	// Since is how long ago the first unresolved attempt was claimed, on the
+	// database's clock: nothing of it was posted before.
+	Since time.Duration
+	// Ended is how long ago the last POST ended, or its claim expired, which is later.
+	Ended time.Duration
+	// Witnesses are earlier batches of the same service, latest first, on which the
+	// ledger had decided before the first unresolved attempt was claimed. A ledger that
+	// forgets in the order it learned, and still knows one of them, has never seen a
+	// batch that it does not know.
+	Witnesses []batch.ID
 }
 
 // Checker is the local check before Add, for clients that have one.

@@ -41,6 +41,13 @@ type Traits struct {
 	GroupsByService bool
 	// PressureScope says whom ErrBusy slows.
 	PressureScope Scope
+	// Stale is how long a batch may be Pending or Valid before a [Resolver] is asked
+	// whether it was dropped; 0 is never.
+	Stale time.Duration
+	// Vanish is how long a Committed may still disappear, on a ledger that forks; 0 is never.
+	Vanish time.Duration
 	// Resolves says that the client is a [Resolver].
 	Resolves bool
+	// Streams says that the client is an [EventSource].
+	Streams bool
 }

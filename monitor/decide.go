@@ -20,6 +20,9 @@ type Rules struct {
 	// AssumeNotCommitted decides a CannotTell beforehand: the batch is sent again,
 	// at the risk that it takes effect twice.
 	AssumeNotCommitted bool
+	// Told says that the ledger tells by itself what it decides: asking what is under
+	// way is only for what it fails to tell.
+	Told bool
 }
 
 // Known is what was found out about a row.
@@ -92,6 +95,9 @@ func (d *decider) found(finding store.Finding) Verdict {
 
 // next doubles from FirstPoll to PollInterval as the batch gets older.
 func (d *decider) next() time.Duration {
+	if d.r.Told && (d.f.State == batch.Pending || d.f.State == batch.Valid) {
+		return d.r.PollInterval
+	}
 	return min(max(d.f.PostedAgo, d.r.FirstPoll), d.r.PollInterval)
 }
 
@@ -118,6 +124,9 @@ func (d *decider) undecidable(cause string) Verdict {
 }
 
 func (d *decider) inState(s batch.State, finding store.Finding) Verdict {
+	if d.f.State == s && d.t.Resolves && d.t.Stale > 0 && d.f.PostedAgo > d.t.Stale {
+		return Verdict{Resolve: true, Next: d.next()} // the ledger may have dropped it without saying so
+	}
 	if d.f.State == s {
 		return d.stuckOr("the ledger goes on saying " + s.String())
 	}
@@ -133,6 +142,10 @@ func (d *decider) invalid() Verdict {
 		return d.wait(d.f.SettleLeft)
 	case d.f.State == batch.Invalid:
 		return d.found(store.Settled)
+	case d.f.State == batch.Submitting && d.f.Attempt > 1 && d.k.Status.Attempt != d.f.Attempt && d.late() > 0:
+		// It may be about an earlier attempt, from before a requeue, with the last one still
+		// on its way (ledgers/sawtooth-and-splinter.md C5: it is executed again).
+		return d.wait(d.late())
 	case d.earlierOnly() && d.f.Refused && d.k.Status.Attempt > d.f.DoubtAttempt:
 		return d.noTrace() // that is recorded
 	}
@@ -227,6 +240,16 @@ func (d *decider) noTrace() Verdict {
 	return d.cannotTell("not found, and this ledger gives no evidence")
 }
 
+// late is how long the last attempt may yet take effect, where nobody knows how it
+// ended; by this process's own clock, too.
+func (d *decider) late() time.Duration {
+	seen := d.k.Seen
+	if !d.f.Ended {
+		seen -= d.r.TTL
+	}
+	return d.t.LateArrival - min(d.f.PostedAgo, seen)
+}
+
 // mayResend reports whether there is to be another attempt at all.
 func (d *decider) mayResend() bool {
 	return !d.f.Refused && !d.f.Budget.Exhausted(d.f.Spent)
@@ -240,6 +263,9 @@ func (d *decider) evidence() Verdict {
 		return d.notCommitted()
 	case dlt.InFlight:
 		return d.stuckOr("the ledger goes on saying in flight")
+	}
+	if st := d.k.Status; st != nil && st.Reported != batch.ReportedUnknown {
+		return d.stuckOr("the ledger goes on saying " + st.Reported.String() + ", and the evidence does not tell")
 	}
 	return d.cannotTell("not found, and the evidence does not tell")
 }

@@ -233,6 +233,32 @@ func TestDecideInvalid(t *testing.T) {
 	assert.Equal(t, 40*time.Millisecond, v.Next)
 }
 
+// An INVALID that names no attempt may be about an earlier one, while the last is
+// still on its way: scabbard's is that of the last execution.
+func TestDecideInvalidOfAnEarlierAttempt(t *testing.T) {
+	st := &batch.Status{ID: "b", Reported: batch.ReportedInvalid}
+	f := store.InFlight{Version: 8, State: batch.Submitting, Attempt: 2, DoubtAttempt: 2, Ended: true}
+	decide := func() monitor.Verdict {
+		return monitor.Decide(f, monitor.Known{Status: st, Seen: f.PostedAgo}, ledgerTraits, rules)
+	}
+	f.PostedAgo = late - 70*time.Millisecond
+	v := decide()
+	assert.Equal(t, "wait", verdictWord(v))
+	assert.Equal(t, 70*time.Millisecond, v.Next)
+	f.PostedAgo = late
+	assert.Equal(t, "is invalid", verdictWord(decide()))
+	f.Ended = false
+	assert.Equal(t, "wait", verdictWord(decide()), "its claim may not be over by this process's clock")
+	f.PostedAgo = ttl + late
+	assert.Equal(t, "is invalid", verdictWord(decide()))
+	f.PostedAgo, st.Attempt = 0, 2
+	assert.Equal(t, "is invalid", verdictWord(decide()), "it names the last")
+	f.Attempt, st.Attempt = 1, 0
+	assert.Equal(t, "is invalid", verdictWord(decide()), "there is no other")
+	f.Attempt, f.State = 2, batch.Pending
+	assert.Equal(t, "is invalid", verdictWord(decide()), "the last was taken")
+}
+
 // Failed counts for the attempt that it names.
 func TestDecideFailed(t *testing.T) {
 	unlimited, two, every := batch.Budget{}, batch.Budget{Attempts: 2}, batch.Budget{Attempts: 2, EveryTry: true}

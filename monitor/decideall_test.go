@@ -140,6 +140,9 @@ func holds(row store.Row, f store.InFlight, k monitor.Known, tr dlt.Traits, v mo
 		if f.Requeued && f.PostedAgo < tr.Settle {
 			return fmt.Errorf("a verdict from before the requeue")
 		}
+		if f.State == batch.Submitting && k.Status.Attempt != f.Attempt && !(f.PostedAgo >= tr.LateArrival && k.Seen >= tr.LateArrival && (f.Ended || k.Seen >= ttl+tr.LateArrival)) {
+			return fmt.Errorf("promise 10: the attempt that is in doubt may yet be committed")
+		}
 	case store.Settled:
 		if f.SettleLeft > 0 {
 			return fmt.Errorf("settled too early")

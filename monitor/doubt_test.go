@@ -12,6 +12,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/monitor"
 )
 
 // In doubt: before LateArrival has passed on this process's own clock, from its first
@@ -93,14 +94,14 @@ func TestResolverErrorsAreNoEvidence(t *testing.T) {
 					}
 					return dlt.NotCommitted, nil
 				}
-				w.add("s", "a", 0, func(r *row) { r.State = batch.Submitting })
+				w.add("s", "a", 0, func(r *row) { r.State, r.Prepared = batch.Submitting, []byte("kept") })
 				_, stop := w.start(t, nil)
 				settle(grace + 10*time.Second)
 				require.Empty(t, w.found())
 				require.NotEmpty(t, asked)
 				require.NotEmpty(t, w.troubles)
 				assert.LessOrEqual(t, len(asked), 12, "once a poll interval, after the grace")
-				assert.Equal(t, batch.Attempt{Key: batch.Key{Service: "s", ID: "a"}, Number: 1}, <-asked)
+				assert.Equal(t, batch.Attempt{Key: batch.Key{Service: "s", ID: "a"}, Number: 1, Prepared: []byte("kept")}, <-asked)
 				cured.Store(true)
 				settle(2 * poll)
 				stop()
@@ -151,5 +152,42 @@ func TestAResolverThatHangsIsCutOff(t *testing.T) {
 		assert.Empty(t, w.found())
 		assert.NotEmpty(t, w.troubles)
 		stop()
+	})
+}
+
+type resolverFunc func(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error)
+
+func (f resolverFunc) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
+	return f(ctx, d)
+}
+
+// A status request may take long, and the doubt gets older meanwhile: a resolver that
+// is told of a younger one would take a log that began after it for proof.
+func TestADoubtIsNeverToldYoungerThanItIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.traits = ledgerTraits
+		w.traits.Resolves = true
+		w.answer = func(ctx context.Context, s batch.ServiceID, as []batch.Attempt) ([]batch.Status, error) {
+			time.Sleep(timeout - time.Second)
+			return saying(batch.ReportedUnknown)(ctx, s, as)
+		}
+		var told dlt.Doubt
+		posted := time.Now().Add(-time.Hour)
+		var ago time.Duration
+		w.add("s", "a", 0, func(r *row) {
+			r.State, r.posted, r.DoubtAgo = batch.Submitting, posted, 2*time.Hour // when it is read, at the least
+		})
+		_, stop := w.start(t, func(o *monitor.Options) {
+			o.Resolver = resolverFunc(func(_ context.Context, d dlt.Doubt) (dlt.Evidence, error) {
+				told, ago = d, time.Since(posted)
+				return dlt.NotCommitted, nil
+			})
+		})
+		settle(late + 3*timeout)
+		stop()
+		require.Equal(t, []string{"a not committed"}, w.found())
+		assert.GreaterOrEqual(t, told.Since, 2*time.Hour+timeout-time.Second)
+		assert.LessOrEqual(t, told.Ended, ago, "and never ended longer ago than it did")
 	})
 }

@@ -2,7 +2,6 @@ package monitor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -17,6 +16,8 @@ import (
 // PendingBatchStore tells which batches to ask about (spec/002).
 type PendingBatchStore interface {
 	Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error)
+	Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error)
+	Witnesses(ctx context.Context, ref store.Ref, limit int) ([]batch.ID, error)
 	Checked(ctx context.Context, due []store.Due) error
 }
 
@@ -35,9 +36,13 @@ type Options struct {
 	RequestTimeout time.Duration // of one
 	Batches        int           // rows taken from the store at once
 	Traits         func(batch.ServiceID) dlt.Traits
-	Resolver       dlt.Resolver // nil where no traits say Resolves
+	Resolver       dlt.Resolver    // nil where no traits say Resolves
+	Events         dlt.EventSource // nil where no traits say Streams
+	Streams        int             // of events, open at once
 	// Trouble is told of requests that failed.
 	Trouble func(service batch.ServiceID, err error)
+	// Vanished is told of a commit that the ledger no longer knows as one.
+	Vanished func(key batch.Key, now batch.Reported)
 }
 
 // Monitor polls. Nudge and DueIn may be called at any time.
@@ -54,11 +59,17 @@ type Monitor struct {
 	due   agenda
 	sight sightings
 	quiet map[string]*quiet // whom not to ask for now, by group
+
+	streams  map[string]*stream // by group
+	unopened []*stream
+	askAt    time.Time // when to ask because of an event; zero: nobody told
+	asked    time.Time // last because of an event
+	watched  []committed
 }
 
 // New returns a monitor; Run makes it work.
 func New(s PendingBatchStore, r BatchStatusReader, u BatchUpdater, o Options) *Monitor {
-	m := &Monitor{store: s, reader: r, updater: u, o: o, wake: make(chan struct{}, 1), quiet: map[string]*quiet{}}
+	m := &Monitor{store: s, reader: r, updater: u, o: o, wake: make(chan struct{}, 1), quiet: map[string]*quiet{}, streams: map[string]*stream{}}
 	m.due = newAgenda(o.Rules.PollInterval)
 	m.sight.keep = max(10*time.Minute, 4*o.Rules.TTL)
 	m.pool = pool.New(o.Connections, min(time.Second, o.RequestTimeout/4), m.poke)
@@ -97,16 +108,25 @@ func (m *Monitor) Run(ctx context.Context) error {
 	last := time.Time{}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	defer m.closeStreams()
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	m.asking.Go(func() { m.watch(watching) })
 	for {
+		m.openStreams(ctx)
 		now := time.Now()
 		m.mu.Lock()
 		at := last.Add(m.o.Rules.PollInterval)
 		if next := m.due.next(); !next.IsZero() && next.Before(at) {
 			at = next
 		}
+		wait := max(at.Sub(now), minPause)
+		if !m.askAt.IsZero() {
+			wait = min(wait, m.askAt.Sub(now))
+		}
 		m.mu.Unlock()
-		if at.After(now) || now.Sub(last) < minPause {
-			timer.Reset(max(at.Sub(now), minPause))
+		if wait > 0 && (at.After(now) || now.Sub(last) < minPause) {
+			timer.Reset(wait)
 			select {
 			case <-ctx.Done():
 			case <-timer.C:
@@ -117,6 +137,11 @@ func (m *Monitor) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			m.asking.Wait()
 			return nil
+		case m.mustAsk():
+			if err := m.told(ctx); err != nil && ctx.Err() == nil {
+				return err
+			}
+			continue
 		case at.After(time.Now()):
 			continue
 		}
@@ -133,28 +158,12 @@ func (m *Monitor) round(ctx context.Context) error {
 	m.due.pass(time.Now())
 	m.mu.Unlock()
 	for ctx.Err() == nil {
-		rows, err := m.pending(ctx)
+		asked := time.Now()
+		rows, err := m.pending(ctx, nil)
 		if err != nil {
 			return fmt.Errorf("select pending batches: %w", err)
 		}
-		var put []store.Due
-		for _, g := range m.group(rows) {
-			if wait := m.quietFor(g.key); wait > 0 {
-				put = append(put, dueIn(g.rows, wait)...)
-				continue
-			}
-			hand, ok := m.hand(ctx, g.key)
-			if !ok {
-				put = append(put, dueIn(g.rows, noHandPause)...)
-				continue
-			}
-			m.start(g.service, func() {
-				hung := true // unless it comes back
-				defer func() { hand.Release(hung) }()
-				hung = m.ask(ctx, g)
-			})
-		}
-		if err := m.checked(ctx, put); err != nil {
+		if err := m.dispatch(ctx, rows, asked, false); err != nil {
 			return err
 		}
 		if len(rows) < m.o.Batches {
@@ -164,15 +173,50 @@ func (m *Monitor) round(ctx context.Context) error {
 	return nil
 }
 
+// dispatch gives the requests about rows, for which the store was asked then, to free
+// hands. told says that an event was the reason.
+func (m *Monitor) dispatch(ctx context.Context, rows []store.InFlight, then time.Time, told bool) error {
+	var put []store.Due
+	for _, g := range m.group(rows) {
+		g.read, g.told = then, told
+		if wait := m.quietFor(g.key); wait > 0 {
+			put = append(put, dueIn(g.rows, wait)...)
+			continue
+		}
+		hand, ok := m.hand(ctx, g.key)
+		if !ok {
+			put = append(put, dueIn(g.rows, noHandPause)...)
+			continue
+		}
+		m.start(g.service, func() {
+			hung := true // unless it comes back
+			defer func() { hand.Release(hung) }()
+			hung = m.ask(ctx, g)
+		})
+	}
+	return m.checked(ctx, put)
+}
+
 // noHandPause is how long rows wait whose group has used up its share of the hands.
 const noHandPause = 100 * time.Millisecond
 
-// pending selects what is due. The lease covers a request that takes its whole
+// mustAsk reports whether an event is to be acted on now.
+func (m *Monitor) mustAsk() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !m.askAt.IsZero() && !m.askAt.After(time.Now())
+}
+
+// pending selects what is due, or whatever is under way in services. The lease covers a request that takes its whole
 // time, and some waiting for a hand.
-func (m *Monitor) pending(ctx context.Context) ([]store.InFlight, error) {
+func (m *Monitor) pending(ctx context.Context, services []batch.ServiceID) ([]store.InFlight, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.o.RequestTimeout)
 	defer cancel()
-	return m.store.Pending(ctx, store.PendingQuery{Limit: m.o.Batches, Lease: 2 * m.o.RequestTimeout})
+	q := store.PendingQuery{Limit: m.o.Batches, Lease: 2 * m.o.RequestTimeout, Services: services}
+	if services != nil {
+		q.Lease = m.o.Rules.PollInterval
+	}
+	return m.store.Pending(ctx, q)
 }
 
 // start runs f beside the others. A panic in it is contained; the leases of its
@@ -199,129 +243,6 @@ func (m *Monitor) hand(ctx context.Context, key string) (*pool.Hand, bool) {
 		case <-m.wake:
 		}
 	}
-}
-
-// group is what one request asks about.
-type group struct {
-	key     string // whom a hanging request holds up
-	service batch.ServiceID
-	traits  dlt.Traits
-	rows    []store.InFlight
-}
-
-// group divides rows by service where the ledger wants it, else by ledger, and
-// into requests of at most MaxIDsPerQuery. Order is kept.
-func (m *Monitor) group(rows []store.InFlight) []*group {
-	var groups []*group
-	open := map[string]*group{}
-	for _, f := range rows {
-		t := m.o.Traits(f.Key.Service)
-		key := t.Name
-		if t.GroupsByService {
-			key += "\x00" + string(f.Key.Service)
-		}
-		most := t.MaxIDsPerQuery
-		if most <= 0 {
-			most = 50
-		}
-		g := open[key]
-		if g == nil || len(g.rows) >= most {
-			g = &group{key: key, service: f.Key.Service, traits: t}
-			open[key] = g
-			groups = append(groups, g)
-		}
-		g.rows = append(g.rows, f)
-	}
-	return groups
-}
-
-// ask makes one status request and acts on its answers. It reports whether the
-// request ran into its time limit.
-func (m *Monitor) ask(ctx context.Context, g *group) (hung bool) {
-	attempts := make([]batch.Attempt, len(g.rows))
-	for i, f := range g.rows {
-		attempts[i] = batch.Attempt{Key: f.Key, Number: f.Attempt}
-	}
-	var statuses []batch.Status
-	err := m.request(ctx, func(ctx context.Context) (err error) {
-		statuses, err = m.reader.BatchStatuses(ctx, g.service, attempts)
-		return err
-	})
-	if len(statuses) > 0 && dlt.Kind(err) == batch.KindDoubt {
-		if ctx.Err() == nil {
-			m.o.Trouble(g.service, fmt.Errorf("batch statuses: %w", err)) // a part is missing, and asked again
-		}
-	} else if ctx.Err() == nil && m.answered(g.key, err) {
-		m.o.Trouble(g.service, fmt.Errorf("batch statuses: %w", err))
-	}
-	byID := make(map[batch.ID]*batch.Status, len(statuses))
-	for i := range statuses {
-		byID[statuses[i].ID] = &statuses[i]
-	}
-	var due []store.Due
-	for _, f := range g.rows {
-		k := Known{Status: byID[f.Key.ID], Seen: m.seenFor(f)}
-		v := Decide(f, k, g.traits, m.o.Rules)
-		switch {
-		case v.Resolve && !m.resolve(ctx, g, f, k): // no hand for it now
-			due = append(due, store.Due{Ref: f.Ref, In: noHandPause})
-		case v.Resolve:
-		case v.Outcome != nil:
-			m.updater.Put(*v.Outcome)
-		default:
-			due = append(due, store.Due{Ref: f.Ref, In: v.Next})
-		}
-	}
-	m.check(ctx, g.service, due)
-	return errors.Is(err, context.DeadlineExceeded)
-}
-
-// check sets next checks; where that fails, the leases end and the rows are asked
-// about again.
-func (m *Monitor) check(ctx context.Context, service batch.ServiceID, due []store.Due) {
-	if err := m.checked(ctx, due); err != nil {
-		m.o.Trouble(service, err)
-	}
-}
-
-func (m *Monitor) request(ctx context.Context, f func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, m.o.RequestTimeout)
-	defer cancel()
-	return loop.Contain(func() error { return f(ctx) })
-}
-
-// resolve asks for evidence beside everything else, since it may take long, and
-// reports whether it could begin. An error is no evidence: it is asked again.
-func (m *Monitor) resolve(ctx context.Context, g *group, f store.InFlight, k Known) bool {
-	hand, ok := m.pool.Acquire(g.key + "\x00resolve")
-	if !ok {
-		return false
-	}
-	m.start(f.Key.Service, func() {
-		hung := true // unless it comes back
-		defer func() { hand.Release(hung) }()
-		var found dlt.Evidence
-		err := m.request(ctx, func(ctx context.Context) (err error) {
-			found, err = m.o.Resolver.Resolve(ctx, batch.Attempt{Key: f.Key, Number: f.Attempt})
-			return err
-		})
-		hung = errors.Is(err, context.DeadlineExceeded)
-		if err == nil {
-			k.Evidence = &found
-		} else {
-			k.Status = nil
-			if ctx.Err() == nil {
-				m.o.Trouble(f.Key.Service, fmt.Errorf("resolve %s: %w", f.Key, err))
-			}
-		}
-		v := Decide(f, k, g.traits, m.o.Rules)
-		if v.Outcome != nil {
-			m.updater.Put(*v.Outcome)
-			return
-		}
-		m.check(ctx, f.Key.Service, []store.Due{{Ref: f.Ref, In: v.Next}})
-	})
-	return true
 }
 
 // seenFor returns how long this process has known that a claim is over, on its own

@@ -81,7 +81,7 @@ func (w *world) Pending(ctx context.Context, q store.PendingQuery) (out []store.
 		}
 	}
 	for _, r := range w.rows {
-		if len(out) < q.Limit && !r.due.After(time.Now()) {
+		if len(out) < q.Limit && (q.Services == nil && !r.due.After(time.Now()) || slices.Contains(q.Services, r.Key.Service)) {
 			r.due = time.Now().Add(q.Lease)
 			f := r.InFlight
 			f.PostedAgo = time.Since(r.posted)
@@ -89,6 +89,14 @@ func (w *world) Pending(ctx context.Context, q store.PendingQuery) (out []store.
 		}
 	}
 	return out, ctx.Err()
+}
+
+func (w *world) Payloads(_ context.Context, refs []store.Ref) ([][]byte, error) {
+	return make([][]byte, len(refs)), nil
+}
+
+func (w *world) Witnesses(context.Context, store.Ref, int) ([]batch.ID, error) {
+	return []batch.ID{"witness"}, nil
 }
 
 func (w *world) Checked(ctx context.Context, due []store.Due) error {
@@ -127,8 +135,8 @@ func (w *world) BatchStatuses(ctx context.Context, service batch.ServiceID, atte
 	return w.answer(ctx, service, attempts)
 }
 
-func (w *world) Resolve(ctx context.Context, a batch.Attempt) (dlt.Evidence, error) {
-	return w.resolve(ctx, a)
+func (w *world) Resolve(ctx context.Context, a dlt.Doubt) (dlt.Evidence, error) {
+	return w.resolve(ctx, a.Attempt)
 }
 
 func committed(attempts []batch.Attempt) (out []batch.Status) {
@@ -207,4 +215,11 @@ func (w *world) found() (out []string) {
 func settle(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
+}
+
+// dueRow is a row in a state that was accepted once.
+func dueRow(s batch.State) store.InFlight {
+	return store.InFlight{
+		Ref: store.Ref{Key: batch.Key{ID: "b"}, Row: 3}, Version: 8, State: s, Attempt: 1, DoubtAttempt: 1, Ended: true,
+	}
 }

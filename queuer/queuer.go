@@ -305,11 +305,29 @@ func (q *Queuer) claim(ctx context.Context, lanes []batch.ServiceID, room int) e
 		return fmt.Errorf("claim: %w", err)
 	}
 	q.hintAll(claimed.Locked, lockedPause)
-	q.hintAll(claimed.Left, 0)
+	q.hintAll(takeTurns(claimed), 0)
 	if claimed.NextReady > 0 {
 		q.hintAll(waiting, max(claimed.NextReady, q.pace(len(waiting))))
 	}
 	return q.handOver(ctx, claimed.Runs, until)
+}
+
+// takeTurns returns the lanes that the limit left out, and behind them those that it
+// cut short: a lane of much that may leave at once would use up every claim.
+func takeTurns(c store.Claimed) []batch.ServiceID {
+	served := make(map[batch.ServiceID]bool, len(c.Runs))
+	for _, r := range c.Runs {
+		served[r.Service] = true
+	}
+	turns := make([]batch.ServiceID, 0, len(c.Left))
+	for _, cut := range [...]bool{false, true} {
+		for _, s := range c.Left {
+			if served[s] == cut {
+				turns = append(turns, s)
+			}
+		}
+	}
+	return turns
 }
 
 // pace is how long n lanes that wait are left alone at least: NextReady is that of the

@@ -3,6 +3,7 @@ package queuer
 import (
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/loop"
@@ -44,17 +45,44 @@ func (Serial) Select(lane batch.Lane) []batch.Run {
 // Choose wraps a strategy for a store: an answer that fails [batch.Lane.Check], and
 // a panic, pick nothing and are reported.
 func Choose(s Strategy, report func(batch.ServiceID, error)) store.Choose {
+	var scratch sync.Pool // of *batch.Footprints
 	return func(lane batch.Lane) (runs []batch.Run) {
+		before, _ := scratch.Get().(*batch.Footprints)
+		if before == nil {
+			before = new(batch.Footprints)
+		}
 		err := loop.Contain(func() error {
-			shown := lane // a copy: what is checked, and what the store goes by, is not the strategy's to change
-			shown.Batches = slices.Clone(lane.Batches)
-			runs = s.Select(shown)
-			return lane.Check(runs)
+			runs = s.Select(clone(lane)) // what is checked, and what the store goes by, is not the strategy's to change
+			return lane.CheckIn(before, runs)
 		})
+		scratch.Put(before)
 		if err != nil {
 			report(lane.Service, fmt.Errorf("strategy: %w", err))
 			return nil
 		}
 		return runs
 	}
+}
+
+// clone returns a lane that shares no memory with the given one.
+func clone(lane batch.Lane) batch.Lane {
+	lane.Batches = slices.Clone(lane.Batches)
+	n := 0
+	for _, b := range lane.Batches {
+		n += len(b.Footprint.Reads) + len(b.Footprint.Writes)
+	}
+	all := make([]string, 0, n) // one piece of memory for all footprints
+	part := func(list []string) []string {
+		if list == nil {
+			return nil
+		}
+		from := len(all)
+		all = append(all, list...)
+		return all[from:len(all):len(all)]
+	}
+	for i := range lane.Batches {
+		f := &lane.Batches[i].Footprint
+		f.Reads, f.Writes = part(f.Reads), part(f.Writes)
+	}
+	return lane
 }

@@ -29,6 +29,8 @@ doubt             d      r       p       v     i       c         -       u      
 undecided         d      r       p       v     i       c         -       u       u            s
 pending           d      r       p       v     i       c         -       u       u            p
 valid             d      r       p       v     i       c         -       u       u            v
+stuck             d      r       p       v     i       c         -       u       u            p
+lost              d      r       p       v     i       c         -       u       u            v
 delayed           -      -       -       -     -       c         -       -       -            -
 unknown           -      -       -       -     -       c         -       -       -            -
 not_committed     -      -       -       -     -       c         -       -       -            -

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -63,7 +64,7 @@ func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQue
 			r := &rows[pos]
 			claim := Claim{
 				Ref: r.Ref, From: r.Row.State, Failures: r.Row.Failures, Budget: r.Budget,
-				Doubt: r.Row.DoubtAttempt != 0,
+				Doubt: r.Row.DoubtAttempt != 0, Prepared: bytes.Clone(r.Row.Prepared),
 			}
 			r.Row = r.Row.Claim(now, q.TTL, rule)
 			if r.Budget.EveryTry {

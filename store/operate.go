@@ -26,6 +26,9 @@ func (r Row) Requeue(now time.Time, quiet time.Duration) (Row, error) {
 	if !batch.Allowed(r.State, batch.Queued, batch.ByOperator) || !r.Final() {
 		return r, fmt.Errorf("%w: cannot requeue from %s", batch.ErrNotAllowed, r.State)
 	}
+	if r.OrdersSettled {
+		return r, fmt.Errorf("%w: its orders are settled, and may be part of another batch", batch.ErrNotAllowed)
+	}
 	r.State = batch.Queued
 	r.FinalAt, r.SettlesAt = time.Time{}, time.Time{}
 	r.NotBefore = time.Time{}
@@ -40,7 +43,8 @@ func (r Row) Requeue(now time.Time, quiet time.Duration) (Row, error) {
 
 // Decide is [Operator].Decide.
 func (r Row) Decide(now time.Time, to batch.State, reason string) (Row, error) {
-	if !batch.Allowed(r.State, to, batch.ByOperator) || r.State != batch.Submitting {
+	stuck := (r.State == batch.Pending || r.State == batch.Valid) && r.Decision != ""
+	if !batch.Allowed(r.State, to, batch.ByOperator) || (r.State != batch.Submitting && !stuck) {
 		return r, fmt.Errorf("%w: cannot decide %s to %s", batch.ErrNotAllowed, r.State, to)
 	}
 	if r.Live(now) {

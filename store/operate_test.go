@@ -35,7 +35,7 @@ func allBut(t *testing.T, do func(store.Row) (store.Row, error), allowed, inDoub
 
 func TestCancel(t *testing.T) {
 	allBut(t, func(r store.Row) (store.Row, error) { return r.Cancel(start, "why") }, "|queued|delayed|requeued|",
-		"|live|expired|doubt|undecided|pending|valid|unknown|live again|pending again|delayed again|refused in doubt|unsettled|")
+		"|live|expired|doubt|undecided|pending|valid|stuck|lost|unknown|live again|pending again|delayed again|refused in doubt|unsettled|")
 	r, err := standings(t)["delayed"].Cancel(start.Add(time.Second), "no\x00"+strings.Repeat("x", 2000))
 	require.NoError(t, err)
 	assert.Equal(t, batch.Rejected, r.State)
@@ -65,13 +65,13 @@ func TestRequeue(t *testing.T) {
 func TestDecide(t *testing.T) {
 	for _, to := range []batch.State{batch.Committed, batch.Unknown, batch.Rejected} {
 		allBut(t, func(r store.Row) (store.Row, error) { return r.Decide(start, to, "why") },
-			"|expired|doubt|undecided|refused in doubt|", "|live|live again|")
+			"|expired|doubt|undecided|stuck|lost|refused in doubt|", "|live|live again|")
 	}
 	for _, to := range []batch.State{batch.Queued, batch.Submitting, batch.Pending, batch.Valid, batch.Delayed, batch.Invalid, 0, 99} {
 		allBut(t, func(r store.Row) (store.Row, error) { return r.Decide(start, to, "why") }, "", "")
 	}
 	now := start.Add(time.Hour)
-	for _, name := range []string{"expired", "undecided", "refused in doubt"} {
+	for _, name := range []string{"expired", "undecided", "stuck", "lost", "refused in doubt"} {
 		r := standings(t)[name]
 		next, err := r.Decide(now, batch.Unknown, "")
 		require.NoError(t, err)
@@ -79,13 +79,13 @@ func TestDecide(t *testing.T) {
 		assert.True(t, next.Resendable(now, ttl, store.Resend{}), "%s: declared not committed, nothing is in doubt", name)
 		assert.False(t, next.Refused, name)
 		assert.Empty(t, next.Decision, name)
-		assert.Equal(t, r.ClaimExpires, next.LastPost, name)
+		assert.Equal(t, start, next.LastPost, name)
 
 		next, err = r.Decide(now, batch.Rejected, "why")
 		require.NoError(t, err)
 		assert.Equal(t, &batch.SubmissionError{Kind: batch.KindCancelled, Message: "why"}, next.Error, name)
 		assert.Equal(t, now, next.FinalAt, name)
-		assert.Equal(t, r.ClaimExpires, next.LastPost, name)
+		assert.Equal(t, start, next.LastPost, name)
 
 		next, err = r.Decide(now, batch.Committed, "why")
 		require.NoError(t, err)

@@ -319,6 +319,6 @@ func (r *Row) final(s batch.State, now time.Time) {
 	r.State = s
 	r.FinalAt = now
 	r.ClaimExpires, r.NotBefore, r.NextCheck = time.Time{}, time.Time{}, time.Time{}
-	r.Refused, r.Decision = false, ""
+	r.Refused, r.Decision, r.Prepared = false, "", nil
 	r.clearDoubt()
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -35,9 +36,17 @@ type Row struct {
 
 	Refused  bool // Error is a refusal that waits for the doubt to be resolved
 	Requeued bool
+	// OrdersSettled says that what the batch was made of goes its own ways: see
+	// [OrderEngine].SettleOrders. Only a final row has it.
+	OrdersSettled bool
+
 	Error    *batch.SubmissionError
 	Decision string
 	Receipts []batch.Receipt
+
+	// Prepared is what [Row.KeepPrepared] kept, nil for none. It stays through all
+	// attempts and ends with the row's being final. It must not be changed.
+	Prepared []byte
 }
 
 // NewRow is the row of a batch that was just added.
@@ -127,10 +136,10 @@ func (r Row) posted() time.Time {
 func (r Row) InFlight(ref Ref, budget batch.Budget, now time.Time) InFlight {
 	return InFlight{
 		Ref: ref, Version: r.Version, State: r.State, Attempt: r.Attempt, Spent: r.Spent, Budget: budget,
-		PostedAgo: now.Sub(r.posted()), Resends: r.Resends, ResendLeft: r.ResendUntil.Sub(now),
+		PostedAgo: now.Sub(r.posted()), DoubtAgo: now.Sub(r.DoubtSince), Resends: r.Resends, ResendLeft: r.ResendUntil.Sub(now),
 		SettleLeft: r.SettlesAt.Sub(now), DoubtAttempt: r.DoubtAttempt, Failures: r.Failures,
 		Ended:   r.State != batch.Submitting || r.ClaimExpires.Equal(r.LastPost),
-		Refused: r.Refused, Requeued: r.Requeued, Undecided: r.Decision != "",
+		Refused: r.Refused, Requeued: r.Requeued, Undecided: r.Decision != "", Prepared: bytes.Clone(r.Prepared),
 	}
 }
 

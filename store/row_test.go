@@ -29,6 +29,8 @@ func standings(t *testing.T) map[string]store.Row {
 	rows["not committed"] = must(t, rows["doubt"], monitored(rows["doubt"], store.NotCommitted), start)
 	again := rows["unknown"].Claim(start, 2*time.Minute, hour)
 	rows["live again"] = again
+	rows["stuck"] = must(t, rows["pending"], monitored(rows["pending"], store.Undecidable), start)
+	rows["lost"] = must(t, rows["valid"], monitored(rows["valid"], store.Undecidable), start)
 	rows["pending again"] = must(t, again, submitted(again, store.Accepted), start)
 	rows["delayed again"] = must(t, again, delay(submitted(again, store.Failed)), start)
 	rows["refused in doubt"] = must(t, again, submitted(again, store.Refused), start)
@@ -80,7 +82,7 @@ func TestLiveEndsAtTheExpiry(t *testing.T) {
 
 func TestMonitored(t *testing.T) {
 	owned := map[string]bool{
-		"expired": true, "doubt": true, "undecided": true, "pending": true, "valid": true, "pending again": true,
+		"expired": true, "doubt": true, "undecided": true, "pending": true, "valid": true, "stuck": true, "lost": true, "pending again": true,
 		"refused in doubt": true, "unsettled": true,
 	}
 	for name, r := range standings(t) {
@@ -148,7 +150,7 @@ func TestInFlight(t *testing.T) {
 	assert.Equal(t, store.InFlight{
 		Ref: ref, Version: r.Version, State: batch.Submitting, Attempt: 2, Spent: 3, Budget: budget,
 		PostedAgo: time.Minute, Ended: true, Resends: 0, ResendLeft: time.Hour - time.Minute, SettleLeft: 2*time.Hour - time.Minute,
-		DoubtAttempt: 1, Failures: 4, Refused: true, Requeued: true, Undecided: true,
+		DoubtAttempt: 1, DoubtAgo: time.Minute, Failures: 4, Refused: true, Requeued: true, Undecided: true,
 	}, r.InFlight(ref, budget, start.Add(time.Minute)))
 	expired := standings(t)["expired"]
 	assert.Equal(t, time.Minute, expired.InFlight(ref, budget, start.Add(time.Minute)).PostedAgo, "a crashed attempt may have posted until its claim ended")

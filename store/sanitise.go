@@ -13,12 +13,7 @@ const (
 // valid UTF-8, no control characters, bounded. It shares no text and no data with o.
 // Every driver records what it returns.
 func (o Outcome) Sanitised() Outcome {
-	if o.Error != nil {
-		o.Error = &batch.SubmissionError{
-			Kind:    batch.ErrorKind(batch.Excerpt(string(o.Error.Kind), maxKind)),
-			Message: batch.Excerpt(o.Error.Message, batch.MaxErrorText),
-		}
-	}
+	o.Error = sanitised(o.Error)
 	if o.Receipts != nil {
 		receipts := make([]batch.Receipt, len(o.Receipts))
 		for i, r := range o.Receipts {
@@ -32,4 +27,15 @@ func (o Outcome) Sanitised() Outcome {
 		o.Receipts = receipts
 	}
 	return o
+}
+
+// sanitised is a copy of e that any database takes; nil of nil.
+func sanitised(e *batch.SubmissionError) *batch.SubmissionError {
+	if e == nil {
+		return nil
+	}
+	return &batch.SubmissionError{
+		Kind:    batch.ErrorKind(batch.Excerpt(string(e.Kind), maxKind)),
+		Message: batch.Excerpt(e.Message, batch.MaxErrorText),
+	}
 }

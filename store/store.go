@@ -13,6 +13,7 @@ type Store interface {
 	BatchStore
 	Engine
 	Operator
+	Journal
 }
 
 // BatchStore is the application's half.
@@ -21,7 +22,12 @@ type BatchStore interface {
 	// promises that they are durable. Adds of a service that do not overlap keep
 	// their order. A batch whose id is stored with the same service and payload is
 	// left as it is and counts as stored; with another service or payload the error
-	// is [batch.ErrConflict]. An invalid batch gives a [*batch.InputError]. Any other
+	// is [batch.ErrConflict]. A DataChangeID that is not "" is the caller's own key,
+	// unique in its service for as long as the batch is stored: a batch whose key is
+	// stored, or is an earlier one's of the call, counts as stored where the payload is
+	// the same, whatever its id, and the one that is stored stays; with another payload
+	// the error is [batch.ErrConflict], too. Two Adds of one id or one key wait for each
+	// other, and if the first is not stored the second is. An invalid batch gives a [*batch.InputError]. Any other
 	// error leaves open whether the call was stored: add again, it is harmless.
 	// The slice is not kept.
 	Add(ctx context.Context, batches ...batch.Batch) error
@@ -30,10 +36,30 @@ type BatchStore interface {
 	// List returns records in the order of (CreatedAt, ID) and the cursor to go on
 	// with, "" at the end. It is for people and tools, not for hot paths.
 	List(ctx context.Context, q ListQuery) ([]batch.Record, Cursor, error)
-	// Prune removes final batches, oldest first, and returns how many. It never
-	// touches one that is open.
+	// Finals returns the records of those of keys that are final, and those of keys that
+	// are not stored at all; the others are open. In any order, each key once, however
+	// often it is named. It is what all waiting for outcomes in a process is asked with:
+	// its cost grows with len(keys), not with the backlog and not with history. A driver
+	// asks for [MaxKeys] in one statement, so that more of them are not one moment's.
+	Finals(ctx context.Context, keys []batch.Key) (final []batch.Record, missing []batch.Key, err error)
+	// Counts counts what is open, by lane, in byte order of services after q.After. What
+	// was ever attempted is counted exactly, by state; what waits, up to q.Cap in each
+	// lane. Its cost grows with the lanes returned, with what is in flight in them and
+	// with Cap, and never with the backlog or with history. Fewer lanes than q.Limit are
+	// all there are; one that became empty meanwhile may be among them.
+	Counts(ctx context.Context, q CountsQuery) ([]LaneCounts, error)
+	// Prune removes final batches, oldest first, and final orders, oldest first, up to
+	// q.Limit of each, and returns how many of both. It never touches what is open, nor a
+	// batch whose orders are not settled. Of orders it keeps no tombstones. It also removes what the [Journal] wrote down that long
+	// ago, up to q.Limit ids, which it does not count.
 	Prune(ctx context.Context, q PruneQuery) (int, error)
 }
+
+// MaxKeys is how many keys a driver asks its database for in one statement.
+const MaxKeys = 500
+
+// WitnessReach is how many batches before one Witnesses looks at.
+const WitnessReach = 500
 
 // ListQuery selects records; zero fields select all.
 type ListQuery struct {
@@ -41,10 +67,49 @@ type ListQuery struct {
 	States  []batch.State
 	// Open selects what is not final, whatever its state.
 	Open bool
+	// OlderThan and NewerThan bound the age, which is since CreatedAt on the database's
+	// clock: at least the one, and less than the other. 0 is no bound.
+	OlderThan, NewerThan time.Duration
 	// Limit is how many records at most. Defaults to 100, at most 1,000.
 	Limit int
 	// After goes on from an earlier call's cursor.
 	After Cursor
+}
+
+// CountsQuery selects lanes to count; the zero value begins after the service "".
+type CountsQuery struct {
+	// Service selects this lane only.
+	Service *batch.ServiceID
+	// After is the last service of the call before; Start says that there was none
+	// ("" is a service like any other).
+	After batch.ServiceID
+	Start bool
+	// Limit is how many lanes at most. Defaults to 100, at most 1,000.
+	Limit int
+	// Cap is how far what waits is counted in each lane. Defaults to 1,000, at most 100,000.
+	Cap int
+}
+
+// Bounded is the query with its defaults, and no more than its bounds.
+func (q CountsQuery) Bounded() CountsQuery {
+	if q.Limit <= 0 {
+		q.Limit = 100
+	}
+	if q.Cap <= 0 {
+		q.Cap = 1000
+	}
+	q.Limit, q.Cap = min(q.Limit, 1000), min(q.Cap, 100_000)
+	return q
+}
+
+// LaneCounts is what is open in one lane.
+type LaneCounts struct {
+	Service batch.ServiceID
+	// Attempted is how many open batches were ever claimed, by state; a state without
+	// any is not in it.
+	Attempted map[batch.State]int
+	// Waiting is how many were not; where it is the Cap of the query, at least so many.
+	Waiting int
 }
 
 // Cursor is a place in a list. It is opaque.
@@ -74,6 +139,13 @@ type Engine interface {
 	// Payloads returns the payloads of claimed batches in the order of refs; nil
 	// where there is no such batch.
 	Payloads(ctx context.Context, refs []Ref) ([][]byte, error)
+	// KeepPrepared keeps what clients prepared, each by compare-and-set on its version,
+	// which it does not raise: [Row.KeepPrepared] is the rule. true says that something is
+	// kept, now or since earlier; false that the row has moved on, so that nothing may be
+	// posted. Bytes that are none, or more than [MaxPrepared], give a [*batch.InputError],
+	// and nothing of the call is written. After any other error nothing may be posted
+	// either; calling again is harmless.
+	KeepPrepared(ctx context.Context, kept []Prepared) ([]bool, error)
 	// Record applies what became of attempts, in groups, each by compare-and-set on
 	// its version. One that is fenced or bad fails alone, in its place in the result.
 	// An error means that nothing is known to be applied: call again with the same
@@ -83,6 +155,13 @@ type Engine interface {
 	// Submitting with an expired claim), least recently asked first, then in order, and
 	// leases them by moving their next check forward, without raising versions.
 	Pending(ctx context.Context, q PendingQuery) ([]InFlight, error)
+	// Witnesses returns ids of batches that are earlier than ref in its lane, latest first,
+	// up to limit: those that had become final as Committed or Invalid before ref's first
+	// unresolved attempt was claimed (Row.DoubtSince). What the ledger decided on them it
+	// decided before anything of ref was posted. None where ref is not open, has no
+	// unresolved attempt or is not stored. It looks at the [WitnessReach] batches before
+	// ref, so that its cost does not grow with history.
+	Witnesses(ctx context.Context, ref Ref, limit int) ([]batch.ID, error)
 	// Checked says when to ask next about rows that stay as they are.
 	Checked(ctx context.Context, due []Due) error
 	// Ledger records the ledger's name if none is recorded, and returns the one that is.
@@ -99,8 +178,32 @@ type Operator interface {
 	// not before quiet (the ledger's ResendQuiet) has passed since its last POST.
 	Requeue(ctx context.Context, key batch.Key, quiet time.Duration) (batch.Record, error)
 	// Decide ends a doubt: to Committed, Unknown (declared not committed, so that it is
-	// sent again) or Rejected. The claim must have expired.
+	// sent again) or Rejected. The claim must have expired; a Pending or Valid batch must
+	// stand as needing a decision.
 	Decide(ctx context.Context, key batch.Key, to batch.State, reason string) (batch.Record, error)
+}
+
+// Journal keeps what clients saw of their ledgers' streams of events. It has the
+// methods of dlt.Journal, so that every [Store] is one. All methods may be called
+// concurrently, from any number of processes; none retries, and none keeps a slice.
+// An empty name, one longer than [batch.MaxIDLen] bytes or one that is no printable
+// text gives a [*batch.InputError]. [Store].Prune removes old ids, and shortens the
+// span by what it took.
+type Journal interface {
+	// LeaseStream makes holder the stream's only writer for ttl, which must be positive,
+	// on the database's clock, or renews that. held is false while another has it.
+	// Each change of holder, and each lease after an expired one, even by the same
+	// holder, has a higher epoch; a renewal has the same. The span covered does not end
+	// with a lease: the next writer says Restart when it must.
+	LeaseStream(ctx context.Context, stream, holder string, ttl time.Duration) (epoch int64, held bool, err error)
+	// AppendStream writes an entry, all of it or nothing. held is false, and nothing is
+	// written, where the epoch's lease is over. An id that is in the log already is
+	// left as it is.
+	AppendStream(ctx context.Context, e batch.StreamEntry) (held bool, err error)
+	// FindStream says which of ids are in the log, each once and in any order, and what
+	// span it covers. What it says of the span was true when it looked for every one of
+	// ids. It asks for [MaxKeys] in one statement.
+	FindStream(ctx context.Context, stream string, ids []string) (batch.StreamFound, error)
 }
 
 // Ref names a stored batch. Row is the store's own number for it, opaque to
@@ -169,12 +272,18 @@ type Claim struct {
 	Budget   batch.Budget
 	// Doubt says that an earlier attempt is unresolved.
 	Doubt bool
+	// Prepared is what an earlier attempt kept, nil for none.
+	Prepared []byte
 }
 
 // PendingQuery asks for due rows.
 type PendingQuery struct {
 	Limit int           // at most; must be positive
 	Lease time.Duration // until when nobody else gets them
+	// Services selects, where it is not nil, the rows of these services that the monitor
+	// owns, due or not, leased or not; a live claim is never the monitor's. For what a
+	// ledger says by itself. The cost grows with what is in flight in them.
+	Services []batch.ServiceID
 }
 
 // InFlight is a row that the monitor asks the ledger about. Ages and times left are
@@ -195,16 +304,18 @@ type InFlight struct {
 	ResendLeft time.Duration
 	// SettleLeft is how long an Invalid may still become Committed.
 	SettleLeft time.Duration
-	// DoubtAttempt is the first unresolved attempt.
+	// DoubtAttempt is the first unresolved attempt, claimed DoubtAgo.
 	DoubtAttempt int
+	DoubtAgo     time.Duration
 	Failures     int // certain failures in a row; a doubt ends the row
 	// Ended says that the last POST is known to have ended: the doubt was recorded.
 	// Otherwise the claim has expired on the database's clock, and its request may
 	// still be under way if that clock jumped.
 	Ended     bool
-	Refused   bool // an error is kept that becomes final once the doubt is resolved
-	Requeued  bool // verdicts from before the requeue may still be reported
-	Undecided bool // already reported as needing a decision
+	Refused   bool   // an error is kept that becomes final once the doubt is resolved
+	Requeued  bool   // verdicts from before the requeue may still be reported
+	Undecided bool   // already reported as needing a decision
+	Prepared  []byte // what KeepPrepared kept, nil for none
 }
 
 // Due says when to ask next.

@@ -18,8 +18,12 @@ type Rules struct {
 
 // Judge turns the result of an attempt into what is recorded. It is pure but for
 // the jitter of Delay. Whatever is not certain is doubt.
-func Judge(c store.Claim, err error, r Rules) store.Outcome {
+func Judge(c store.Claim, err error, r Rules) store.Outcome { return judge(c, err, r, true) }
+
+// judge is Judge also of what failed before anything was posted, which spends no try.
+func judge(c store.Claim, err error, r Rules, posted bool) store.Outcome {
 	o := store.Outcome{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Attempt: c.Attempt, Check: r.FirstCheck}
+	o.Refund = !posted && c.Budget.EveryTry
 	kind := dlt.Kind(err)
 	if err != nil {
 		o.Error = &batch.SubmissionError{Kind: kind, Message: batch.Excerpt(err.Error(), batch.MaxErrorText)}

@@ -3,18 +3,16 @@ package submitter
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
-	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/internal/pool"
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Options of a submitter; all must be set.
+// Options of a submitter; all must be set but Preparer and, without one, Keep.
 type Options struct {
 	Pool           int           // requests at once
 	RequestTimeout time.Duration // of one request
@@ -22,6 +20,10 @@ type Options struct {
 	RetryPause     time.Duration // before the first of them, doubling
 	ClaimLimit     int           // batches taken and not yet posted, at most
 	Rules          Rules
+	// Preparer is asked before the first POST of a batch of which nothing is kept.
+	Preparer dlt.Preparer
+	// Keep stores what it returned. Nothing is posted unless it says true.
+	Keep func(context.Context, store.Prepared) (bool, error)
 	// Record takes what became of an attempt. It may wait, but not for the submitter.
 	Record func(store.Outcome)
 	// Ready is called whenever there may be room again.
@@ -263,12 +265,12 @@ func (s *Submitter) post(ctx context.Context, r run) (used, hung bool) {
 			return used, hung
 		}
 		posted, err := s.attempt(ctx, c, r.payloads[i], r.until)
-		if !posted {
+		if !posted && err == nil {
 			s.Return(r.Batches[i:])
 			return used, hung
 		}
 		used = true
-		s.o.Record(Judge(c, err, s.o.Rules))
+		s.o.Record(judge(c, err, s.o.Rules, posted))
 		if err != nil {
 			s.Return(r.Batches[i+1:])
 			return true, errors.Is(err, context.DeadlineExceeded)
@@ -284,54 +286,6 @@ var errNoPayload = &dlt.Error{Op: "load payload", Kind: dlt.ErrMisconfigured, Er
 // timeLeft reports whether a whole request still fits before until.
 func (s *Submitter) timeLeft(until time.Time) bool {
 	return time.Until(until) >= s.o.RequestTimeout
-}
-
-// attempt makes the tries of one attempt. Only what the ledger certainly did not
-// take is tried again, soon and a few times; the first doubt ends it. posted is
-// false where nothing was sent at all.
-func (s *Submitter) attempt(ctx context.Context, c store.Claim, payload []byte, until time.Time) (posted bool, err error) {
-	pause := loop.Backoff(s.o.RetryPause, 15*time.Second)
-	g := s.gate(s.scopeOf(c.Key.Service))
-	for try := 0; ; try++ {
-		probe, ok := g.enter(time.Now())
-		if !ok {
-			return posted, err
-		}
-		posted = true
-		err = s.once(ctx, c, payload, until)
-		s.leave(g, probe, c.Key.Service, err)
-		if kind := dlt.Kind(err); kind != batch.KindBusy && kind != batch.KindUnavailable {
-			return true, err
-		}
-		// Not before the gate, which this very answer closed, lets a probe through.
-		wait := max(pause.NextBackOff(), retryAfter(err), g.closed(time.Now()))
-		if try >= s.o.Retries || time.Until(until)-wait < s.o.RequestTimeout || !loop.Sleep(ctx, wait) {
-			return true, err
-		}
-	}
-}
-
-// once makes one request, bounded by the request timeout and by the claim. A stop
-// of the Runner does not cut it off: it would leave a doubt where an answer is near.
-func (s *Submitter) once(ctx context.Context, c store.Claim, payload []byte, until time.Time) error {
-	deadline := time.Now().Add(s.o.RequestTimeout)
-	if until.Before(deadline) {
-		deadline = until
-	}
-	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
-	defer cancel()
-	var err error
-	panicked := loop.Contain(func() error {
-		err = s.ledger.Submit(ctx, batch.Attempt{Key: c.Key, Number: c.Attempt, Payload: payload})
-		if err != nil { // an error value is the client's code, too: what it says is read here
-			_, _, _ = dlt.Kind(err), err.Error(), retryAfter(err)
-		}
-		return nil
-	})
-	if panicked != nil {
-		return &dlt.Error{Op: "submit", Kind: dlt.ErrDoubt, Err: fmt.Errorf("ledger client: %w", panicked)}
-	}
-	return err
 }
 
 func (s *Submitter) leave(g *gate, probe bool, service batch.ServiceID, err error) {

@@ -175,18 +175,18 @@ func (m *MockResolver) EXPECT() *MockResolverMockRecorder {
 }
 
 // Resolve mocks base method.
-func (m *MockResolver) Resolve(ctx context.Context, a batch.Attempt) (dlt.Evidence, error) {
+func (m *MockResolver) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
 	m.ctrl.T.Helper()
-	ret := m.ctrl.Call(m, "Resolve", ctx, a)
+	ret := m.ctrl.Call(m, "Resolve", ctx, d)
 	ret0, _ := ret[0].(dlt.Evidence)
 	ret1, _ := ret[1].(error)
 	return ret0, ret1
 }
 
 // Resolve indicates an expected call of Resolve.
-func (mr *MockResolverMockRecorder) Resolve(ctx, a any) *MockResolverResolveCall {
+func (mr *MockResolverMockRecorder) Resolve(ctx, d any) *MockResolverResolveCall {
 	mr.mock.ctrl.T.Helper()
-	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Resolve", reflect.TypeOf((*MockResolver)(nil).Resolve), ctx, a)
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Resolve", reflect.TypeOf((*MockResolver)(nil).Resolve), ctx, d)
 	return &MockResolverResolveCall{Call: call}
 }
 
@@ -202,13 +202,13 @@ func (c *MockResolverResolveCall) Return(arg0 dlt.Evidence, arg1 error) *MockRes
 }
 
 // Do rewrite *gomock.Call.Do
-func (c *MockResolverResolveCall) Do(f func(context.Context, batch.Attempt) (dlt.Evidence, error)) *MockResolverResolveCall {
+func (c *MockResolverResolveCall) Do(f func(context.Context, dlt.Doubt) (dlt.Evidence, error)) *MockResolverResolveCall {
 	c.Call = c.Call.Do(f)
 	return c
 }
 
 // DoAndReturn rewrite *gomock.Call.DoAndReturn
-func (c *MockResolverResolveCall) DoAndReturn(f func(context.Context, batch.Attempt) (dlt.Evidence, error)) *MockResolverResolveCall {
+func (c *MockResolverResolveCall) DoAndReturn(f func(context.Context, dlt.Doubt) (dlt.Evidence, error)) *MockResolverResolveCall {
 	c.Call = c.Call.DoAndReturn(f)
 	return c
 }

@@ -73,6 +73,32 @@ func (b *backend) wait(ctx context.Context, d <-chan time.Time) error {
 	}
 }
 
+// commits is how many batches were committed.
+func (b *backend) commits() (n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for id := range b.taken {
+		if b.word(id) == "committed" {
+			n++
+		}
+	}
+	return n
+}
+
+// watch is commits for those who watch a stream.
+func (b *backend) watch() (int, error) {
+	b.mu.Lock()
+	f := b.fault
+	b.mu.Unlock()
+	switch f {
+	case dlttest.Unreachable:
+		return 0, errNobody
+	case dlttest.StreamCut:
+		return 0, errReset
+	}
+	return b.commits(), nil
+}
+
 // post answers a submission with a word.
 func (b *backend) post(ctx context.Context, id batch.ID) (string, error) {
 	if err := b.wait(ctx, time.After(latency)); err != nil {

@@ -23,12 +23,14 @@ type client struct {
 	under atomic.Int64
 	sent  sync.Map
 	used  atomic.Bool
+
+	streams atomic.Int64
 }
 
 const maxIDs = 20
 
 func (c *client) Traits(s batch.ServiceID) dlt.Traits {
-	t := dlt.Traits{Name: "words", MaxIDsPerQuery: maxIDs, LateArrival: 10 * time.Millisecond, Resolves: true}
+	t := dlt.Traits{Name: "words", MaxIDsPerQuery: maxIDs, LateArrival: 10 * time.Millisecond, Resolves: true, Streams: true}
 	switch n := c.calls.Add(1); {
 	case c.bug == "no name":
 		t.Name = ""
@@ -198,7 +200,7 @@ func (c *client) ask(ctx context.Context, attempts []batch.Attempt) ([]batch.Sta
 	return out, err
 }
 
-func (c *client) Resolve(ctx context.Context, a batch.Attempt) (dlt.Evidence, error) {
+func (c *client) Resolve(ctx context.Context, a dlt.Doubt) (dlt.Evidence, error) {
 	switch c.bug {
 	case "always committed":
 		return dlt.Committed, nil
@@ -215,6 +217,62 @@ func (c *client) Resolve(ctx context.Context, a batch.Attempt) (dlt.Evidence, er
 	return map[string]dlt.Evidence{
 		"unknown": dlt.NotCommitted, "pending": dlt.InFlight, "invalid": dlt.NotCommitted, "committed": dlt.Committed,
 	}[answers[0].word], nil
+}
+
+// Events is told by its ledger in the way that it looks every millisecond.
+func (c *client) Events(ctx context.Context, _ []batch.ServiceID, yield func(dlt.Event) error) error {
+	if c.bug == "a done context is an error" && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	if n := c.streams.Add(1); c.bug == "one stream at a time" && n > 1 {
+		return errGarbage
+	}
+	defer c.streams.Add(-1)
+	if c.bug == "leaks" {
+		go func() { <-c.b.closed }()
+	}
+	seen, first := c.b.commits(), true
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		now, err := c.b.watch()
+		var event *dlt.Event
+		switch {
+		case c.bug == "a cut is silence" && err != nil:
+			<-ctx.Done()
+			return nil
+		case c.bug == "a cut is the end" && err != nil:
+			return nil
+		case c.bug == "opens to nobody" && errors.Is(err, errNobody):
+		case err != nil:
+			return &dlt.Error{Op: "events", Err: err}
+		}
+		switch {
+		case first:
+			event = &dlt.Event{Live: c.bug != "not live"}
+		case now != seen && c.bug != "tells nothing":
+			event = &dlt.Event{}
+		}
+		if seen, first = now, false; event != nil {
+			if err := yield(*event); err != nil && c.bug != "deaf to yield" {
+				return err
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			switch c.bug {
+			case "the end is an error":
+				return ctx.Err()
+			case "never ends":
+				<-c.b.closed
+			}
+			return nil
+		}
+	}
 }
 
 func (c *client) Check(b batch.Batch) error {

@@ -17,6 +17,8 @@ type exam struct {
 	*Harness
 	traits dlt.Traits // of Services[0]
 	made   int
+	latest time.Time  // when the last batch was made
+	known  []batch.ID // of Services[0], decided before the last batch was made
 }
 
 // batch makes a new one for Services[0].
@@ -25,6 +27,7 @@ func (e *exam) batch() batch.Batch { return e.batchOf(e.Services[0]) }
 func (e *exam) batchOf(s batch.ServiceID) batch.Batch {
 	e.Helper()
 	e.made++
+	e.latest = time.Now()
 	b := e.Batch(s, e.content(e.made))
 	require.Equal(e, s, b.Service, "the harness made a batch of another service")
 	return b
@@ -57,6 +60,7 @@ func (e *exam) committed() batch.Batch {
 	e.Helper()
 	b := e.accepted(e.Services[0])
 	e.becomes(b, batch.ReportedCommitted)
+	e.known = append(e.known, b.ID)
 	return b
 }
 

@@ -10,8 +10,8 @@ import (
 // Harness is a client and the backend it talks to. Each check gets one of its own.
 // The funcs may be called concurrently, but for Set.
 type Harness struct {
-	// Ledger is the client. What it implements beside (dlt.Resolver, dlt.Checker) is
-	// checked too.
+	// Ledger is the client. What it implements beside (dlt.Resolver, dlt.EventSource,
+	// dlt.Checker) is checked too.
 	Ledger dlt.Ledger
 
 	// Batch makes a batch that was never there before and that the backend commits.
@@ -94,6 +94,10 @@ const (
 	StatusShuffled Fault = "status shuffled"
 )
 
+// StreamCut ends the streams of events that are open, without a goodbye. Only backends
+// of clients that stream are asked for it.
+const StreamCut Fault = "stream cut"
+
 // QuerySize is lacking where Harness.LargestQuery is nil.
 const QuerySize Fault = "query size"
 
@@ -102,7 +106,7 @@ func Faults() []Fault {
 	return []Fault{
 		Busy, Refused, Unreachable, Misconfigured, LostRequest, LostReply, Hang, Unheard, Redirect, Decided,
 		StatusUnreachable, StatusLost, StatusHang, StatusGarbage, StatusWord, StatusMissing, StatusStranger, StatusShuffled,
-		QuerySize,
+		QuerySize, StreamCut,
 	}
 }
 

@@ -43,6 +43,7 @@ func resolverChecks() []Check {
 			}),
 		resolver("lost request", "a batch that never arrived is never called committed, and in the end not committed", LostRequest,
 			func(e *exam, r dlt.Resolver) {
+				e.committed() // a witness, for ledgers that need one
 				e.Set(LostRequest)
 				b := e.batch()
 				require.Error(e, e.submit(b))
@@ -72,7 +73,7 @@ func resolverChecks() []Check {
 				ctx, cancel := context.WithCancel(e.Context())
 				cancel()
 				e.prompt(ctx, func() error {
-					found, err := r.Resolve(ctx, batch.Attempt{Key: b.Key(), Number: 1})
+					found, err := r.Resolve(ctx, e.doubt(b))
 					assert.Equal(e, dlt.CannotTell, found)
 					return err
 				})
@@ -83,7 +84,13 @@ func resolverChecks() []Check {
 func (e *exam) resolve(r dlt.Resolver, b batch.Batch) (dlt.Evidence, error) {
 	ctx, cancel := context.WithTimeout(e.Context(), e.Commit+e.Prompt)
 	defer cancel()
-	return r.Resolve(ctx, batch.Attempt{Key: b.Key(), Number: 1})
+	return r.Resolve(ctx, e.doubt(b))
+}
+
+// doubt is what the engine would say of b.
+func (e *exam) doubt(b batch.Batch) dlt.Doubt {
+	since := time.Since(e.latest)
+	return dlt.Doubt{Attempt: attempt(b), Since: since, Ended: since, Witnesses: e.known}
 }
 
 // proves asks from LateArrival on until the evidence is as wanted; the contrary must

@@ -33,16 +33,26 @@ func (c Check) Run(t TB, h *Harness) {
 		return
 	}
 	e := &exam{TB: t, Harness: h.withDefaults()}
-	if why, lacking := h.Lacks[c.needs]; lacking && c.needs != None {
-		if why == "" {
-			t.Fatalf("dlttest: the harness does not say why it lacks %q", c.needs)
-			return
-		}
-		t.Logf("declared: no %s: %s", c.needs, why)
+	if e.lacks(c.needs) {
 		return
 	}
 	e.traits = e.Ledger.Traits(e.Services[0])
 	c.run(e)
+}
+
+// lacks reports whether the backend cannot do what a check needs. That is logged.
+func (e *exam) lacks(f Fault) bool {
+	e.Helper()
+	why, lacking := e.Lacks[f]
+	if !lacking || f == None {
+		return false
+	}
+	if why == "" {
+		e.Fatalf("dlttest: the harness does not say why it lacks %q", f)
+		return true
+	}
+	e.Logf("declared: no %s: %s", f, why)
+	return true
 }
 
 // Run runs all checks as subtests, each with a harness that open makes for it.
@@ -61,7 +71,7 @@ func Checks() []Check {
 	for _, group := range [...][]Check{
 		harnessChecks(), acceptanceChecks(), refusalChecks(), doubtChecks(), contextChecks(),
 		payloadChecks(), statusChecks(), statusFaultChecks(), queryChecks(), traitsChecks(),
-		concurrencyChecks(), resolverChecks(), checkerChecks(), errorChecks(),
+		concurrencyChecks(), resolverChecks(), eventChecks(), checkerChecks(), errorChecks(),
 	} {
 		all = append(all, group...)
 	}

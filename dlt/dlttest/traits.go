@@ -21,7 +21,7 @@ func traitsChecks() []Check {
 					assert.Equal(e, e.traits.Name, t.Name)
 					for name, d := range map[string]time.Duration{
 						"ResendHarmlessFor": t.ResendHarmlessFor, "LateArrival": t.LateArrival, "Grace": t.Grace,
-						"ResendQuiet": t.ResendQuiet, "Settle": t.Settle,
+						"ResendQuiet": t.ResendQuiet, "Settle": t.Settle, "Stale": t.Stale, "Vanish": t.Vanish,
 						"MaxIDsPerQuery": time.Duration(t.MaxIDsPerQuery), "MaxInFlightPerService": time.Duration(t.MaxInFlightPerService),
 					} {
 						assert.GreaterOrEqual(e, d, time.Duration(0), name)

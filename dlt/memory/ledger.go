@@ -33,6 +33,10 @@ type Options struct {
 	// NameAttempts makes its answers name the attempt they are about, the last one
 	// that it knows. Only then can [Fault].FailFirst say that an attempt had no effect.
 	NameAttempts bool
+	// History makes it forget as Scabbard does: of each service it answers only about
+	// so many batches that it saw first last, whatever became of them, and after a
+	// restart about none from before. Defaults to 0: it remembers all that it committed.
+	History int
 	// Fault decides what goes wrong with an attempt. Defaults to nothing.
 	Fault func(a batch.Attempt) Fault
 }
@@ -55,6 +59,7 @@ type Ledger struct {
 	arrivals []arrival // taken and not executed, by the time of their execution
 	batches  map[batch.ID]*known
 	log      map[batch.ServiceID][]batch.ID // what was executed and committed, in order
+	history  map[batch.ServiceID][]batch.ID // remembered, by first sight; with Options.History
 	journal  []Entry
 }
 
@@ -64,6 +69,7 @@ type arrival struct {
 	execute time.Time // is executed
 	a       batch.Attempt
 	fault   Fault
+	seen    bool // it is in the history, or was
 }
 
 // known is what the ledger remembers of a batch.
@@ -78,7 +84,7 @@ type known struct {
 
 // New returns an empty ledger.
 func New(o *Options) *Ledger {
-	l := &Ledger{batches: map[batch.ID]*known{}, log: map[batch.ServiceID][]batch.ID{}}
+	l := &Ledger{batches: map[batch.ID]*known{}, log: map[batch.ServiceID][]batch.ID{}, history: map[batch.ServiceID][]batch.ID{}}
 	if o != nil {
 		l.o = *o
 	}
@@ -169,11 +175,42 @@ func (l *Ledger) take(a batch.Attempt, f Fault, d time.Duration) {
 
 // settle executes what is due.
 func (l *Ledger) settle(now time.Time) {
+	l.see(now)
 	for len(l.arrivals) > 0 && !l.arrivals[0].execute.After(now) {
 		n := l.arrivals[0]
 		l.arrivals = l.arrivals[1:]
 		l.execute(n)
 	}
+}
+
+// see puts what has arrived into the history.
+func (l *Ledger) see(now time.Time) {
+	if l.o.History == 0 {
+		return
+	}
+	for {
+		next := -1
+		for i, n := range l.arrivals {
+			if !n.seen && !n.at.After(now) && (next < 0 || n.at.Before(l.arrivals[next].at)) {
+				next = i
+			}
+		}
+		if next < 0 {
+			return
+		}
+		l.arrivals[next].seen = true
+		a := l.arrivals[next].a
+		known := l.history[a.Service]
+		if !slices.Contains(known, a.ID) {
+			known = append(known, a.ID)
+			l.history[a.Service] = known[max(0, len(known)-l.o.History):]
+		}
+	}
+}
+
+// remembers reports whether it still answers about a batch.
+func (l *Ledger) remembers(key batch.Key) bool {
+	return l.o.History == 0 || slices.Contains(l.history[key.Service], key.ID)
 }
 
 func (l *Ledger) execute(n arrival) {
@@ -232,7 +269,7 @@ func (l *Ledger) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts 
 	out := make([]batch.Status, 0, len(attempts))
 	for _, a := range attempts {
 		st := batch.Status{ID: a.ID, Reported: batch.ReportedUnknown}
-		if k := l.batches[a.ID]; k != nil && k.reported != 0 {
+		if k := l.batches[a.ID]; k != nil && k.reported != 0 && l.remembers(a.Key) {
 			st.Reported, st.Message = k.reported, k.message
 			if l.o.NameAttempts {
 				st.Attempt = k.attempt
@@ -240,7 +277,7 @@ func (l *Ledger) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts 
 		}
 		if st.Reported != batch.ReportedCommitted || !l.o.IgnoreDuplicates {
 			for _, n := range l.arrivals { // a second copy on its way makes it pending again
-				if n.a.ID == a.ID && !n.at.After(now) && !n.fault.again {
+				if n.a.ID == a.ID && l.remembers(a.Key) && !n.at.After(now) && !n.fault.again {
 					st.Reported, st.Message, st.Attempt = batch.ReportedPending, "", 0
 				}
 			}
@@ -254,7 +291,7 @@ func (l *Ledger) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts 
 }
 
 // Resolve looks into the log, which survives restarts.
-func (l *Ledger) Resolve(ctx context.Context, a batch.Attempt) (dlt.Evidence, error) {
+func (l *Ledger) Resolve(ctx context.Context, a dlt.Doubt) (dlt.Evidence, error) {
 	if err := sleep(ctx, l.o.Latency); err != nil {
 		return dlt.CannotTell, fmt.Errorf("resolve: %w", err)
 	}
@@ -280,6 +317,7 @@ func (l *Ledger) Restart() {
 	defer l.mu.Unlock()
 	now := time.Now()
 	l.settle(now)
+	clear(l.history)
 	l.arrivals = slices.DeleteFunc(l.arrivals, func(n arrival) bool { return !n.at.After(now) })
 	for _, k := range l.batches {
 		k.cached = false

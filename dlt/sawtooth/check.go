@@ -27,6 +27,9 @@ const DefaultMaxBody = 10 << 20
 // any bytes, and verifies every signature, about 0.1 ms each.
 func Check(b batch.Batch) error { return check(b, DefaultMaxBody, true) }
 
+// CheckSize is [Check] for a node that takes bodies of less than maxBody bytes.
+func CheckSize(b batch.Batch, maxBody int) error { return check(b, maxBody, true) }
+
 func check(b batch.Batch, maxBody int, signatures bool) error {
 	err := checkBatch(b, maxBody, signatures)
 	var in *batch.InputError
@@ -178,7 +181,7 @@ func (d decoded) checkFields(b batch.Batch) error {
 		}
 	}
 	if f := d.footprint(); !b.Footprint.Empty() && !(sameSet(b.Footprint.Reads, f.Reads) && sameSet(b.Footprint.Writes, f.Writes)) {
-		return &batch.InputError{Field: "Footprint", Want: "the inputs and outputs in the payload, or empty"}
+		return &batch.InputError{Field: "Footprint", Want: "as Parse reads it from the payload, or empty"}
 	}
 	return nil
 }

@@ -152,7 +152,8 @@ func TestCheckRefuses(t *testing.T) {
 		"other family":        {parsed(func(b *batch.Batch) { b.Transactions[1].FamilyName = "x" }), "Transactions[1].FamilyName"},
 		"other version":       {parsed(func(b *batch.Batch) { b.Transactions[1].FamilyVersion = "x" }), "Transactions[1].FamilyVersion"},
 		"other tx signer":     {parsed(func(b *batch.Batch) { b.Transactions[1].SignerPublicKey = pub2 }), "Transactions[1].SignerPublicKey"},
-		"reads missing":       {parsed(func(b *batch.Batch) { b.Footprint.Reads = b.Footprint.Reads[:1] }), "Footprint"},
+		"reads missing":       {parsed(func(b *batch.Batch) { b.Footprint.Reads = nil }), "Footprint"},
+		"marks missing":       {parsed(func(b *batch.Batch) { b.Footprint.Writes = b.Footprint.Writes[:1] }), "Footprint"},
 		"writes missing":      {parsed(func(b *batch.Batch) { b.Footprint.Writes = nil }), "Footprint"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -215,7 +216,8 @@ func TestSplitBatchListKeepsBytes(t *testing.T) {
 	assert.Equal(t, odd.Payload, got[1].Payload)
 	assert.Equal(t, odd.ID, got[1].ID)
 	assert.Equal(t, batch.ServiceID("s"), got[1].Service)
-	assert.Equal(t, batch.Footprint{Reads: []string{"1cf126", vectorAddress}, Writes: []string{vectorAddress}}, got[1].Footprint)
+	assert.Equal(t, []string{"1cf126"}, got[1].Footprint.Reads)
+	assert.Equal(t, vectorAddress, got[1].Footprint.Writes[0])
 	require.NoError(t, sawtooth.Check(got[1]))
 	assert.Equal(t, len(got[0].Payload), cap(got[0].Payload), "an append must not write into the next batch")
 

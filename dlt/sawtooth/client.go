@@ -4,14 +4,17 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
 var (
-	_ dlt.Ledger  = (*Client)(nil)
-	_ dlt.Checker = (*Client)(nil)
+	_ dlt.Ledger      = (*Client)(nil)
+	_ dlt.Checker     = (*Client)(nil)
+	_ dlt.Resolver    = (*Client)(nil)
+	_ dlt.EventSource = (*Client)(nil)
 )
 
 // Client submits batches to a node and asks it what became of them. It never
@@ -30,6 +33,8 @@ type Client struct {
 	secrets  *strings.Replacer
 	maxBody  int
 	maxReply int64
+	alive    time.Duration // between pings
+	receipts bool
 
 	endpoints []endpoint
 	preferred atomic.Uint32 // index of the endpoint that is submitted to
@@ -68,6 +73,9 @@ func New(url string, o *Options) (*Client, error) {
 			MaxIDsPerQuery:    maxIDs,
 			// The pool that a 429 speaks of belongs to the node (B2).
 			PressureScope: dlt.ScopeEndpoint,
+			Vanish:        c.Vanish,
+			Resolves:      true,
+			Streams:       !c.NoEvents,
 		},
 		http:      hc,
 		direct:    direct,
@@ -75,6 +83,8 @@ func New(url string, o *Options) (*Client, error) {
 		secrets:   redactor(c.Header),
 		maxBody:   c.MaxBody,
 		maxReply:  c.MaxResponse,
+		alive:     c.KeepAlive,
+		receipts:  c.Receipts,
 		endpoints: endpoints,
 	}, nil
 }

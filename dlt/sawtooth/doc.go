@@ -18,8 +18,8 @@
 //
 //	err := sawtooth.Check(b) // a *batch.InputError that names the field
 //
-// Submit and follow. [Client] is a [dlt.Ledger] and a [dlt.Checker]; the engine
-// calls it, and it can be used by itself:
+// Submit and follow. [Client] is a [dlt.Ledger], a [dlt.Checker], a [dlt.Resolver] and
+// a [dlt.EventSource]; the engine calls it, and it can be used by itself:
 //
 //	c, err := sawtooth.New("http://localhost:8008", nil)
 //	err = c.Submit(ctx, batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload})
@@ -27,7 +27,10 @@
 //
 // Accepted (HTTP 202) is not durable, INVALID may still become COMMITTED, and
 // UNKNOWN means many things: [Client.Traits] tells the engine how long to wait for
-// what. A batch never takes effect twice on Sawtooth, whatever is sent how often.
+// what. A batch never takes effect twice on Sawtooth, whatever is sent how often. So
+// one in doubt is simply sent again; [Client.Resolve] is for those that must not be,
+// and tells for certain that one can no longer be committed. [Client.Events] listens
+// to the node's blocks, each of which says "ask now" and nothing else.
 //
 // The rules come from ledgers/sawtooth-and-splinter.md parts A, B and E.
 package sawtooth

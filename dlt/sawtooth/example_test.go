@@ -27,7 +27,7 @@ func Example() {
 		return
 	}
 	fmt.Println("id     ", b.ID[:16]+"...")
-	fmt.Println("writes ", b.Footprint.Writes)
+	fmt.Println("writes ", b.Footprint.Writes[0])
 	fmt.Println("payload", len(b.Payload), "bytes")
 	fmt.Println("check  ", sawtooth.Check(b))
 
@@ -35,7 +35,7 @@ func Example() {
 	fmt.Println("check  ", sawtooth.Check(b) != nil)
 	// Output:
 	// id      9eb2b3bc4330deeb...
-	// writes  [1cf126cc488cca4cc3565a876f6040f8b73a7b92475be1d0b1bc453f6140fba7183b9a]
+	// writes  1cf126cc488cca4cc3565a876f6040f8b73a7b92475be1d0b1bc453f6140fba7183b9a
 	// payload 905 bytes
 	// check   <nil>
 	// check   true

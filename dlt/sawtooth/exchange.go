@@ -35,18 +35,24 @@ func (c *Client) exchange(req *http.Request, op string) (*http.Response, error) 
 	if err := req.Context().Err(); err != nil {
 		return nil, &dlt.Error{Op: op, Kind: dlt.ErrUnavailable, Err: &cause{text: err.Error(), err: errors.Join(errNotTried, err)}}
 	}
-	var asked, got atomic.Bool
-	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
-		GetConn: func(string) { asked.Store(true) },
-		GotConn: func(httptrace.GotConnInfo) { got.Store(true) },
-	}))
-	resp, err := c.http.Do(req)
+	ctx, unsent := c.trace(req.Context())
+	resp, err := c.http.Do(req.WithContext(ctx))
 	if err == nil {
 		return resp, nil
 	}
+	return nil, &dlt.Error{Op: op, Kind: transportKind(err, unsent()), Err: c.cause(err)}
+}
+
+// trace returns a context for one request, and a func that says after it whether it
+// is certain that nothing was sent.
+func (c *Client) trace(ctx context.Context) (context.Context, func() bool) {
+	var asked, got atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn: func(string) { asked.Store(true) },
+		GotConn: func(httptrace.GotConnInfo) { got.Store(true) },
+	})
 	// A transport of the caller's that has no hooks proves nothing by their silence.
-	unsent := !got.Load() && (asked.Load() || c.direct)
-	return nil, &dlt.Error{Op: op, Kind: transportKind(err, unsent), Err: c.cause(err)}
+	return ctx, func() bool { return !got.Load() && (asked.Load() || c.direct) }
 }
 
 // transportKind says what is certain after an error without a response: nothing

@@ -2,6 +2,7 @@ package sawtooth
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -169,3 +170,75 @@ type chunked struct {
 }
 
 func (c chunked) Read(p []byte) (int, error) { return c.r.Read(p[:min(len(p), c.size)]) }
+
+// Whatever a websocket says: no panic, a bounded error, and a block has an id.
+func FuzzEventMessage(f *testing.F) {
+	for _, s := range []string{
+		`{"block_id":"ab","block_num":"10","previous_block_id":"aa","state_changes":[{"address":"00","type":"SET","value":""}],"fork_detected":true}`,
+		`{"warning":"Validator unavailable"}`, `{"error":"Unknown action"}`, `{}`, `null`, `[]`, `{"block_id":1}`, ``,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		m, err := decodeMessage(text)
+		if err != nil {
+			if m != (message{}) || strings.Contains(err.Error(), "\n") {
+				t.Fatalf("%+v beside %q", m, err)
+			}
+			return
+		}
+		if (m.id == "") != m.warning {
+			t.Fatalf("%+v is neither a block nor a warning", m)
+		}
+		chain := blockChain{last: "aa"}
+		switch l := chain.add(m); {
+		case !m.warning && chain.last != m.id:
+			t.Fatal("the chain does not go on")
+		case l == nextBlock && m.previous != "aa", l == sameBlock && m.id != "aa", l == firstBlock:
+			t.Fatalf("%+v after aa is %d", m, l)
+		}
+	})
+}
+
+// Receipts are those asked for, one each and in their order, or none.
+func FuzzReceipts(f *testing.F) {
+	one, two := strings.Repeat("0a", 64), strings.Repeat("0b", 64)
+	for _, s := range []string{
+		`{"data": [{"id": "` + two + `", "data": ["ZXJyb3I="], "events": [{"event_type": "x"}]}, {"id": "` + one + `", "state_changes": []}]}`,
+		`{"data": [{"id": "` + one + `"}, {"id": "` + one + `"}]}`, `{"data": [null, 3]}`, `{"data": {}}`, `{"error": {"code": 80}}`, `[`, ``,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		got, err := decodeReceipts(&bounded{r: bytes.NewReader(body), left: 4096}, []string{one, two})
+		if err != nil {
+			if got != nil {
+				t.Fatalf("%v beside %v", got, err)
+			}
+			return
+		}
+		if len(got) != 2 || got[0].TransactionID != one || got[1].TransactionID != two {
+			t.Fatalf("receipts nobody asked for: %v", got)
+		}
+		for _, r := range got {
+			if !r.Valid || len(r.Data) > maxReceipt || !json.Valid(r.Data) {
+				t.Fatalf("%+v", r)
+			}
+		}
+	})
+}
+
+// A page is an answer only when it is about what was asked for.
+func FuzzLookup(f *testing.F) {
+	id := strings.Repeat("0a", 64)
+	f.Add([]byte(`{"data": {"header_signature": "` + id + `", "header": {"transaction_ids": ["x"]}}}`))
+	f.Add([]byte(`{"data": {"header_signature": null}}`))
+	f.Add([]byte(`{"data": []}`))
+	f.Add([]byte(`<html>`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		got, err := decodeFound(&bounded{r: bytes.NewReader(body), left: 4096}, id)
+		if (err == nil) != got.is || (err != nil && got.transactions != nil) {
+			t.Fatalf("%+v, %v", got, err)
+		}
+	})
+}

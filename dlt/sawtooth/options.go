@@ -20,6 +20,7 @@ const (
 	DefaultResendQuiet = 1260 * time.Second
 	DefaultSettle      = 30 * time.Second
 	DefaultMaxResponse = 10 << 20
+	DefaultKeepAlive   = 15 * time.Second
 )
 
 // Options are the options of [New]. The zero value of each field is its default.
@@ -54,6 +55,29 @@ type Options struct {
 	// intervals (B5). Defaults to 30 s.
 	Settle time.Duration
 
+	// Vanish is how long a COMMITTED may still disappear: a few block intervals where
+	// the consensus forks, such as PoET. Such a batch is in the pool again without a
+	// PENDING notice (B5). The engine does not rewind a batch that it has recorded as
+	// committed. Defaults to 0, which is right for PBFT, Raft and the developer mode.
+	Vanish time.Duration
+
+	// NoEvents keeps the client from subscribing to the node's events, so that it is
+	// asked only: for proxies that let no websocket through. Traits.Streams is false then.
+	NoEvents bool
+	// KeepAlive is the time between two pings on the websocket, whose answer must come
+	// within the same time; nodes never ping (B11). Defaults to 15 s.
+	KeepAlive time.Duration
+
+	// Receipts fetches the receipts of committed transactions and fills in
+	// [batch.Status].Receipts: what a processor said (Data) is the receipt as the node
+	// tells it, a JSON document with data, events and state_changes (B12), or nothing
+	// where it is longer than 64 KiB. It costs two more requests for each batch, once,
+	// between the commit and its being known, on the five threads that serve all
+	// clients of the node; and the room to store them. A batch whose receipts cannot
+	// be had within 5 s then is committed without. Defaults to none. INVALID comes with the
+	// processor's message and data anyhow.
+	Receipts bool
+
 	// MaxBody is the node's client_max_size in bytes. Defaults to [DefaultMaxBody].
 	MaxBody int
 	// MaxResponse bounds what is read of one answer, in bytes. Defaults to 10 MiB.
@@ -74,6 +98,8 @@ func (o *Options) withDefaults() (Options, error) {
 		{"Grace", &c.Grace, DefaultGrace},
 		{"ResendQuiet", &c.ResendQuiet, DefaultResendQuiet},
 		{"Settle", &c.Settle, DefaultSettle},
+		{"Vanish", &c.Vanish, 0},
+		{"KeepAlive", &c.KeepAlive, DefaultKeepAlive},
 	} {
 		if *d.value < 0 {
 			return c, &batch.InputError{Field: "Options." + d.name, Value: d.value.String(), Want: "0 (default) or more"}
@@ -154,7 +180,7 @@ func (o *Options) httpClient() *http.Client {
 }
 
 // endpoint is one node.
-type endpoint struct{ batches, statuses string }
+type endpoint struct{ batches, statuses, transactions, receipts, subscriptions string }
 
 // parseEndpoint never shows a URL that it refuses, for it may hold a password.
 func parseEndpoint(field, s string) (endpoint, error) {
@@ -172,7 +198,11 @@ func parseEndpoint(field, s string) (endpoint, error) {
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		return refuse("no query and no fragment in the URL")
 	}
-	return endpoint{batches: u.JoinPath("batches").String(), statuses: u.JoinPath("batch_statuses").String()}, nil
+	at := func(path string) string { return u.JoinPath(path).String() }
+	return endpoint{
+		batches: at("batches"), statuses: at("batch_statuses"), transactions: at("transactions"),
+		receipts: at("receipts"), subscriptions: at("subscriptions"),
+	}, nil
 }
 
 func validPort(s string) bool {

@@ -145,14 +145,15 @@ func (d decoded) transactions() []batch.Transaction {
 	return out
 }
 
-// footprint is what the whole batch declares (ledgers/sawtooth-and-splinter.md A3).
+// footprint is what the whole batch declares.
 func (d decoded) footprint() batch.Footprint {
-	var f batch.Footprint
-	for _, h := range d.txHeaders {
-		f.Reads = append(f.Reads, h.GetInputs()...)
-		f.Writes = append(f.Writes, h.GetOutputs()...)
+	txs := make([]Declared, len(d.txHeaders))
+	for i, h := range d.txHeaders {
+		txs[i] = Declared{
+			ID: d.batch.GetTransactions()[i].GetHeaderSignature(), Inputs: h.GetInputs(), Outputs: h.GetOutputs(), Dependencies: h.GetDependencies(),
+		}
 	}
-	return batch.Footprint{Reads: sortedSet(f.Reads), Writes: sortedSet(f.Writes)}
+	return Footprint(txs...)
 }
 
 // sortedSet sorts s and drops what is there twice. It changes s.

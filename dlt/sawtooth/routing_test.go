@@ -305,11 +305,11 @@ func TestTraits(t *testing.T) {
 	c := newClient(t, "http://localhost:8008", nil)
 	assert.Equal(t, dlt.Traits{
 		Name: "sawtooth", ResendHarmlessFor: dlt.Forever, Grace: sawtooth.DefaultGrace, ResendQuiet: sawtooth.DefaultResendQuiet,
-		Settle: sawtooth.DefaultSettle, MaxIDsPerQuery: 50, PressureScope: dlt.ScopeEndpoint,
+		Settle: sawtooth.DefaultSettle, MaxIDsPerQuery: 50, PressureScope: dlt.ScopeEndpoint, Resolves: true, Streams: true,
 	}, c.Traits("s"))
-	c = newClient(t, "http://localhost:8008", &sawtooth.Options{Name: "testnet", Grace: 1, ResendQuiet: 2, Settle: 3})
+	c = newClient(t, "http://localhost:8008", &sawtooth.Options{Name: "testnet", Grace: 1, ResendQuiet: 2, Settle: 3, Vanish: 4, NoEvents: true})
 	assert.Equal(t, dlt.Traits{
-		Name: "testnet", ResendHarmlessFor: dlt.Forever, Grace: 1, ResendQuiet: 2, Settle: 3, MaxIDsPerQuery: 50, PressureScope: dlt.ScopeEndpoint,
+		Name: "testnet", ResendHarmlessFor: dlt.Forever, Grace: 1, ResendQuiet: 2, Settle: 3, MaxIDsPerQuery: 50, PressureScope: dlt.ScopeEndpoint, Vanish: 4, Resolves: true,
 	}, c.Traits(""))
 }
 

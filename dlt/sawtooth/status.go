@@ -27,7 +27,14 @@ const opStatuses = "batch statuses"
 // it would fail the whole request. Errors are [*dlt.Error]s, several joined where
 // several nodes were asked; the answers beside one are good.
 func (c *Client) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
-	ids := askable(attempts)
+	out, err := c.statuses(ctx, askable(attempts))
+	if c.receipts {
+		c.addReceipts(ctx, out)
+	}
+	return out, err
+}
+
+func (c *Client) statuses(ctx context.Context, ids []batch.ID) ([]batch.Status, error) {
 	if len(c.endpoints) == 1 {
 		return c.ask(ctx, 0, ids)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 
 	"github.com/dltbatch/dltbatch/batch"
 )
@@ -102,7 +103,7 @@ func (d *statusDecoder) element(e statusJSON) {
 	case "UNKNOWN":
 		s.Reported = batch.ReportedUnknown
 	default:
-		d.note(fmt.Errorf("unknown status %q of batch %s", batch.Excerpt(e.Status, 64), e.ID))
+		d.note(fmt.Errorf("unknown status %s of batch %s", word(e.Status), e.ID))
 		return
 	}
 	seen := make(map[string]struct{}, len(e.Invalid))
@@ -126,6 +127,15 @@ func (d *statusDecoder) element(e statusJSON) {
 	}
 	delete(d.open, id)
 	d.out = append(d.out, s)
+}
+
+// word shows a status word that is not known. A long one is none, and is not cut: the
+// rest of somebody's token could not be told any more.
+func word(s string) string {
+	if len(s) > 64 {
+		return fmt.Sprintf("of %d bytes", len(s))
+	}
+	return strconv.Quote(s)
 }
 
 func (d *statusDecoder) note(err error) {

@@ -101,7 +101,7 @@ func TestBatchListVector(t *testing.T) {
 		ID: vectorBatch, Service: "s", Payload: b.Payload,
 		Transactions:    []batch.Transaction{{ID: vectorTx, FamilyName: "intkey", FamilyVersion: "1.0", SignerPublicKey: pub1}},
 		SignerPublicKey: pub1,
-		Footprint:       batch.Footprint{Reads: []string{vectorAddress}, Writes: []string{vectorAddress}},
+		Footprint:       batch.Footprint{Writes: []string{vectorAddress, batch.TransactionMark(vectorTx)}},
 	}, b)
 	require.NoError(t, sawtooth.Check(b))
 	require.NoError(t, b.Validate())

@@ -11,8 +11,8 @@ var _ dlt.Resolver = (*Client)(nil)
 
 // Resolve makes the Client a dlt.Resolver, which it need not be: it gives evidence
 // of attempts in doubt. After LateArrival, "none" is for good.
-func (c *Client) Resolve(ctx context.Context, a batch.Attempt) (dlt.Evidence, error) {
-	statuses, err := c.ask(ctx, []batch.Attempt{a})
+func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
+	statuses, err := c.ask(ctx, []batch.Attempt{d.Attempt})
 	if err != nil || len(statuses) == 0 {
 		return dlt.CannotTell, err
 	}

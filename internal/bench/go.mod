@@ -4,11 +4,13 @@ go 1.26.0
 
 require (
 	github.com/dltbatch/dltbatch v0.0.0
+	github.com/lib/pq v1.10.9
 	github.com/stretchr/testify v1.12.1
 )
 
 require (
 	github.com/cenkalti/backoff/v4 v4.3.0 // indirect
+	github.com/coder/websocket v1.8.15 // indirect
 	github.com/decred/dcrd/dcrec/secp256k1/v4 v4.4.1 // indirect
 	github.com/jmoiron/sqlx v1.4.0 // indirect
 	github.com/mattn/go-sqlite3 v1.14.52 // indirect

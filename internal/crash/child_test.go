@@ -18,6 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
+	"github.com/dltbatch/dltbatch/dlt/splinter"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/sqlite"
 )
@@ -40,7 +41,7 @@ var windows = []window{inAdd, claimed, inPost, replied, inRecord}
 type job struct {
 	DB      string
 	URL     string
-	Kind    string // of the ledger: "sawtooth" or "unforgiving"
+	Kind    string // of the ledger: "sawtooth", "splinter" or "unforgiving"
 	Batches string // a file of those to add, in order
 	From    int    // the first that is not acknowledged
 	Add     int    // how many to add
@@ -54,6 +55,7 @@ const jobVariable = "DLTBATCH_CRASH_JOB"
 const (
 	requestTimeout = 250 * time.Millisecond
 	claimTTL       = 500 * time.Millisecond
+	stuckAfter     = 30 * time.Second
 )
 
 // killer ends the process, as kill -9 does, when a window was reached often enough.
@@ -130,8 +132,12 @@ func (l killerLedger) Submit(ctx context.Context, a batch.Attempt) error {
 	return err
 }
 
-func (l killerLedger) Resolve(ctx context.Context, a batch.Attempt) (dlt.Evidence, error) {
+func (l killerLedger) Resolve(ctx context.Context, a dlt.Doubt) (dlt.Evidence, error) {
 	return l.Ledger.(dlt.Resolver).Resolve(ctx, a)
+}
+
+func (l killerLedger) Events(ctx context.Context, s []batch.ServiceID, yield func(dlt.Event) error) error {
+	return l.Ledger.(dlt.EventSource).Events(ctx, s, yield)
 }
 
 // child is the killed process's main.
@@ -153,14 +159,14 @@ func child(text string) error {
 	if err := inner.Migrate(ctx); err != nil {
 		return err
 	}
-	ledger, err := k.ledger()
+	ledger, err := k.ledger(inner)
 	if err != nil {
 		return err
 	}
 	runner, err := dltbatch.New(killerStore{inner, &k}, killerLedger{ledger, &k}, &dltbatch.Options{
 		RequestTimeout: requestTimeout, ClaimTTL: claimTTL, PollInterval: 50 * time.Millisecond,
 		ScanInterval: 50 * time.Millisecond, RetryDelay: 50 * time.Millisecond, QuickRetryPause: 20 * time.Millisecond,
-		Drain: time.Second,
+		Drain: time.Second, StuckAfter: stuckAfter,
 	})
 	if err != nil {
 		return err
@@ -187,10 +193,16 @@ func child(text string) error {
 	return <-ended
 }
 
-func (k *killer) ledger() (dlt.Ledger, error) {
-	if k.job.Kind == "sawtooth" {
+func (k *killer) ledger(journal dlt.Journal) (dlt.Ledger, error) {
+	switch k.job.Kind {
+	case "sawtooth":
 		return sawtooth.New(k.job.URL, &sawtooth.Options{
 			Grace: 300 * time.Millisecond, ResendQuiet: 700 * time.Millisecond, Settle: 100 * time.Millisecond,
+		})
+	case "splinter":
+		return splinter.New(k.job.URL, &splinter.Options{
+			LateArrival: scabbardLate, CoordinatorTimeout: 100 * time.Millisecond, Journal: journal,
+			Margin: 100 * time.Millisecond, ProbeInterval: 50 * time.Millisecond, StreamLease: 400 * time.Millisecond,
 		})
 	}
 	return &wireLedger{url: k.job.URL, client: &http.Client{}}, nil

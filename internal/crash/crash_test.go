@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -68,7 +69,7 @@ func TestKillSawtooth(t *testing.T) {
 		})
 		require.NoError(t, err)
 	}
-	suite := run(t, job{Kind: "sawtooth", URL: node.URL()}, batches)
+	suite := run(t, job{Kind: "sawtooth", URL: node.URL()}, batches, *kills)
 
 	lane, order := map[batch.ID]string{}, map[string][]batch.ID{}
 	for _, b := range suite.added {
@@ -101,7 +102,7 @@ func TestKillUnforgiving(t *testing.T) {
 			Payload: fmt.Appendf(nil, "batch %d", i),
 		}
 	}
-	suite := run(t, job{Kind: "unforgiving", URL: server.URL}, batches)
+	suite := run(t, job{Kind: "unforgiving", URL: server.URL}, batches, *kills)
 
 	order := map[batch.ServiceID][]batch.ID{}
 	for _, b := range suite.added {
@@ -121,7 +122,8 @@ type suite struct {
 }
 
 // run kills children until every window has had its share, and lets a last one finish.
-func run(t *testing.T, j job, batches []batch.Batch) suite {
+// What is beside them works on the same file all the time.
+func run(t *testing.T, j job, batches []batch.Batch, kills int, beside ...func(context.Context, *sqlite.Store)) suite {
 	t.Logf("seed %d", *crashSeed)
 	rng := rand.New(rand.NewPCG(*crashSeed, 4))
 	dir := t.TempDir()
@@ -133,15 +135,24 @@ func run(t *testing.T, j job, batches []batch.Batch) suite {
 	st, err := sqlite.New(db, nil)
 	require.NoError(t, err)
 	require.NoError(t, st.Migrate(t.Context()))
-	require.NoError(t, db.Close())
+	var working sync.WaitGroup
+	ctx, stop := context.WithCancel(t.Context())
+	defer func() {
+		stop()
+		working.Wait()
+		require.NoError(t, db.Close())
+	}()
+	for _, f := range beside {
+		working.Go(func() { f(ctx, st) })
+	}
 
 	killed := map[window]int{}
 	for tries := 0; ; tries++ {
-		left := slices.DeleteFunc(slices.Clone(windows), func(w window) bool { return killed[w] >= *kills })
+		left := slices.DeleteFunc(slices.Clone(windows), func(w window) bool { return killed[w] >= kills })
 		if len(left) == 0 {
 			break
 		}
-		require.Less(t, tries, 20**kills, "children end before they are killed: %v", killed)
+		require.Less(t, tries, 20*kills, "children end before they are killed: %v", killed)
 		j.Kill, j.Add = left[rng.IntN(len(left))], 2+rng.IntN(3)
 		j.Nth = 1 + rng.Int64N(4)
 		if j.Kill == inAdd || j.Kill == inRecord {

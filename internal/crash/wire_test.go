@@ -57,12 +57,12 @@ func wireServer(l *ledgermem.Ledger) http.Handler {
 		reply(w, statuses, err)
 	})
 	mux.HandleFunc("POST /resolve", func(w http.ResponseWriter, r *http.Request) {
-		var a batch.Attempt
-		if err := json.NewDecoder(r.Body).Decode(&a); err != nil {
+		var d dlt.Doubt
+		if err := json.NewDecoder(r.Body).Decode(&d); err != nil {
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}
-		e, err := l.Resolve(r.Context(), a)
+		e, err := l.Resolve(r.Context(), d)
 		reply(w, e, err)
 	})
 	return mux
@@ -109,7 +109,7 @@ func (l *wireLedger) BatchStatuses(ctx context.Context, _ batch.ServiceID, attem
 	return out, l.ask(ctx, "/statuses", attempts, &out)
 }
 
-func (l *wireLedger) Resolve(ctx context.Context, a batch.Attempt) (e dlt.Evidence, err error) {
+func (l *wireLedger) Resolve(ctx context.Context, a dlt.Doubt) (e dlt.Evidence, err error) {
 	return e, l.ask(ctx, "/resolve", a, &e)
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,7 +20,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(pgtest.Main(m, pool.close)) }
 
 // A driver of database/sql, and how it is told apart.
 type driver struct {
@@ -48,33 +49,57 @@ type space struct {
 	schema string
 	admin  *sql.DB
 	dsn    string
+	base   string // without the driver's own parameters
 }
 
+// newSpace is one that no other test has used; it is gone with the test.
 func newSpace(t testing.TB, d driver) *space {
+	t.Helper()
+	s := makeSpace(t, d)
+	t.Cleanup(func() {
+		drop := `DROP SCHEMA ` + s.schema + ` CASCADE`
+		if d.bouncer {
+			require.NoError(t, s.admin.Close())
+			s.admin = openAdmin(t, pgtest.Start(t))
+			drop = `DROP DATABASE ` + s.schema + ` WITH (FORCE)`
+		}
+		s.exec(drop)
+		require.NoError(t, s.admin.Close())
+	})
+	return s
+}
+
+func makeSpace(t testing.TB, d driver) *space {
 	t.Helper()
 	s := &space{t: t, d: d, schema: fmt.Sprintf("t%d_%d", os.Getpid(), schemas.Add(1))}
 	dsn := pgtest.Start(t)
-	dsn = with(dsn, "lock_timeout=20000") // a transaction that a test left open is an error, not a hang
-	s.admin = openDSN(t, "pgx", dsn)
+	s.admin = openAdmin(t, dsn)
 	if d.bouncer {
 		s.exec(`CREATE DATABASE ` + s.schema)
-		t.Cleanup(func() { s.exec(`DROP DATABASE ` + s.schema + ` WITH (FORCE)`) })
 		s.exec(`ALTER DATABASE ` + s.schema + ` SET search_path = ` + s.schema + `, pg_catalog`)
-		outer := s.admin
-		s.admin = openDSN(t, "pgx", inDatabase(t, dsn, s.schema))
-		t.Cleanup(func() { s.admin = outer })
-		dsn = inDatabase(t, pgtest.Bouncer(t), s.schema)
+		require.NoError(t, s.admin.Close())
+		s.admin = openAdmin(t, inDatabase(t, dsn, s.schema))
+		s.base = inDatabase(t, pgtest.Bouncer(t), s.schema)
 	} else {
-		t.Cleanup(func() { s.exec(`DROP SCHEMA ` + s.schema + ` CASCADE`) })
-		dsn = with(pgtest.Start(t), "search_path="+s.schema+"%2Cpg_catalog")
+		s.base = with(dsn, "lock_timeout=20000&application_name="+s.schema+"&search_path="+s.schema+"%2Cpg_catalog")
 	}
-	s.dsn = with(dsn, d.params)
+	s.dsn = with(s.base, d.params)
 	s.exec(`CREATE SCHEMA ` + s.schema)
 	s.exec(`CREATE TABLE ` + s.schema + `.clock (ahead interval NOT NULL)`)
 	s.exec(`INSERT INTO ` + s.schema + `.clock VALUES ('0')`)
 	s.exec(`CREATE FUNCTION ` + s.schema + `.clock_timestamp() RETURNS timestamptz VOLATILE LANGUAGE sql
 		AS 'SELECT pg_catalog.clock_timestamp() + (SELECT ahead FROM ` + s.schema + `.clock)'`)
 	return s
+}
+
+// openAdmin opens a connection that outlasts the test. A transaction that a test
+// left open is an error there, not a hang.
+func openAdmin(t testing.TB, dsn string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("pgx", with(dsn, "lock_timeout=20000"))
+	require.NoError(t, err)
+	db.SetMaxOpenConns(2)
+	return db
 }
 
 func inDatabase(t testing.TB, dsn, name string) string {
@@ -92,6 +117,69 @@ func with(dsn, params string) string {
 		return dsn + "&" + params
 	}
 	return dsn + "?" + params
+}
+
+// spaces that a test has left as it found them, by the way they are reached. Making
+// one takes longer than most tests.
+type spacePool struct {
+	mu   sync.Mutex
+	idle map[bool][]*space
+}
+
+var pool = spacePool{idle: map[bool][]*space{}}
+
+// take returns an idle space, or nil.
+func (p *spacePool) take(t testing.TB, d driver) *space {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	free := p.idle[d.bouncer]
+	if len(free) == 0 {
+		return nil
+	}
+	s := *free[len(free)-1]
+	p.idle[d.bouncer] = free[:len(free)-1]
+	s.t, s.d, s.dsn = t, d, with(s.base, d.params)
+	return &s
+}
+
+func (p *spacePool) put(s *space) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.idle[s.d.bouncer] = append(p.idle[s.d.bouncer], s)
+}
+
+func (p *spacePool) close() {
+	for _, free := range p.idle {
+		for _, s := range free {
+			_ = s.admin.Close()
+		}
+	}
+}
+
+// usedSpace is a migrated space that another test may have used before: its tables
+// are empty and its clock is right.
+func usedSpace(t testing.TB, d driver) *space {
+	t.Helper()
+	s := pool.take(t, d)
+	if s == nil {
+		s = makeSpace(t, d)
+	}
+	t.Cleanup(func() {
+		s.exec(`TRUNCATE ` + s.tables())
+		s.exec(`UPDATE ` + s.schema + `.clock SET ahead = '0'`)
+		pool.put(s)
+	})
+	return s
+}
+
+// tables are those of the store, but for the record of its migrations.
+func (s *space) tables() string {
+	s.t.Helper()
+	var list string
+	require.NoError(s.t, s.admin.QueryRow(`SELECT coalesce(string_agg(format('%I.%I', schemaname, tablename), ', '), $1)
+		FROM pg_tables WHERE schemaname = $2 AND tablename <> 'clock' AND tablename <> $3`,
+		s.schema+".clock", s.schema, postgres.MigrationsTable).Scan(&list))
+	return list
 }
 
 func (s *space) exec(statement string) {

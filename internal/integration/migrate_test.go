@@ -74,6 +74,7 @@ func TestNotMigrated(t *testing.T) {
 				tx, err := db.Begin()
 				require.NoError(t, err)
 				require.ErrorIs(t, st.AddTx(t.Context(), tx, one("a", 1)), want)
+				require.ErrorIs(t, st.AddOrdersTx(t.Context(), tx, order("a", "1")), want)
 				_, err = tx.Exec("SELECT 1")
 				require.NoError(t, err, "the application's transaction goes on")
 				require.NoError(t, tx.Rollback())
@@ -88,6 +89,15 @@ func TestNotMigrated(t *testing.T) {
 			st, err = postgres.New(db, &postgres.Options{Schema: s.schema})
 			require.NoError(t, err)
 			every(postgres.ErrNewerSchema)
+			require.ErrorIs(t, st.Migrate(t.Context()), postgres.ErrNewerSchema)
+			// The version after this one is served, and left as it is: a rolling deploy.
+			s.exec(`UPDATE ` + table + ` SET version_id = 2 WHERE version_id = 99`)
+			st, err = postgres.New(db, &postgres.Options{Schema: s.schema})
+			require.NoError(t, err)
+			require.NoError(t, st.Migrate(t.Context()))
+			require.NoError(t, st.Add(t.Context(), one("a", "rolling")))
+			require.ErrorIs(t, st.MigrateTo(t.Context(), 0), postgres.ErrNewerSchema)
+			s.exec(`UPDATE ` + table + ` SET version_id = 99 WHERE version_id = 2`)
 			s.exec(`DELETE FROM ` + table + ` WHERE version_id = 99`)
 			require.NoError(t, st.Add(t.Context(), one("a", "new")))
 			// Tables that go while it runs are noticed, too.
@@ -100,12 +110,15 @@ func TestNotMigrated(t *testing.T) {
 func calls(t *testing.T, st *postgres.Store) map[string]func() error {
 	ctx, b := t.Context(), one("calls", 1)
 	ref := store.Ref{Key: b.Key(), Row: 1}
+	o := batch.Order{ID: "calls", Party: "calls", Payload: []byte("p")}
 	return map[string]func() error{
-		"Add":   func() error { return st.Add(ctx, b) },
-		"Get":   func() error { _, err := st.Get(ctx, b.Key()); return err },
-		"List":  func() error { _, _, err := st.List(ctx, store.ListQuery{}); return err },
-		"Prune": func() error { _, err := st.Prune(ctx, store.PruneQuery{OlderThan: time.Hour}); return err },
-		"Lanes": func() error { _, err := st.Lanes(ctx, store.LanesQuery{Start: true, Limit: 1}); return err },
+		"Add":    func() error { return st.Add(ctx, b) },
+		"Get":    func() error { _, err := st.Get(ctx, b.Key()); return err },
+		"List":   func() error { _, _, err := st.List(ctx, store.ListQuery{}); return err },
+		"Counts": func() error { _, err := st.Counts(ctx, store.CountsQuery{Start: true}); return err },
+		"Finals": func() error { _, _, err := st.Finals(ctx, []batch.Key{b.Key()}); return err },
+		"Prune":  func() error { _, err := st.Prune(ctx, store.PruneQuery{OlderThan: time.Hour}); return err },
+		"Lanes":  func() error { _, err := st.Lanes(ctx, store.LanesQuery{Start: true, Limit: 1}); return err },
 		"Claim": func() error {
 			_, err := st.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"calls"}, Limit: 1}, front)
 			return err
@@ -115,12 +128,46 @@ func calls(t *testing.T, st *postgres.Store) map[string]func() error {
 			_, err := st.Record(ctx, []store.Outcome{{Ref: ref, Finding: store.Accepted, By: batch.BySubmitter}})
 			return err
 		},
-		"Pending": func() error { _, err := st.Pending(ctx, store.PendingQuery{Limit: 1, Lease: time.Second}); return err },
-		"Checked": func() error { return st.Checked(ctx, []store.Due{{Ref: ref}}) },
-		"Ledger":  func() error { _, err := st.Ledger(ctx, "x"); return err },
-		"Cancel":  func() error { _, err := st.Cancel(ctx, b.Key(), "why"); return err },
-		"Requeue": func() error { _, err := st.Requeue(ctx, b.Key(), 0); return err },
-		"Decide":  func() error { _, err := st.Decide(ctx, b.Key(), batch.Unknown, "why"); return err },
+		"Pending":     func() error { _, err := st.Pending(ctx, store.PendingQuery{Limit: 1, Lease: time.Second}); return err },
+		"Witnesses":   func() error { _, err := st.Witnesses(ctx, ref, 9); return err },
+		"Checked":     func() error { return st.Checked(ctx, []store.Due{{Ref: ref}}) },
+		"LeaseStream": func() error { _, _, err := st.LeaseStream(ctx, "stream", "me", time.Hour); return err },
+		"AppendStream": func() error {
+			_, err := st.AppendStream(ctx, batch.StreamEntry{Stream: "stream", Epoch: 1})
+			return err
+		},
+		"FindStream": func() error { _, err := st.FindStream(ctx, "stream", []string{"a"}); return err },
+		"Ledger":     func() error { _, err := st.Ledger(ctx, "x"); return err },
+		"Cancel":     func() error { _, err := st.Cancel(ctx, b.Key(), "why"); return err },
+		"Requeue":    func() error { _, err := st.Requeue(ctx, b.Key(), 0); return err },
+		"Decide":     func() error { _, err := st.Decide(ctx, b.Key(), batch.Unknown, "why"); return err },
+
+		"AddOrders":   func() error { return st.AddOrders(ctx, o) },
+		"FinalOrders": func() error { _, _, err := st.FinalOrders(ctx, []batch.OrderID{o.ID}); return err },
+		"ListOrders":  func() error { _, _, err := st.ListOrders(ctx, store.ListOrdersQuery{}); return err },
+		"Parties": func() error {
+			_, err := st.Parties(ctx, store.PartiesQuery{Start: true, Limit: 1, Cap: 1})
+			return err
+		},
+		"NextOrders": func() error { _, err := st.NextOrders(ctx, "calls", store.NextQuery{Max: 1}); return err },
+		"PrepareBatch": func() error {
+			_, err := st.PrepareBatch(ctx, one("calls", 2), []store.OrderRef{{ID: "none", Version: 1}})
+			return err
+		},
+		"SettleableBatches": func() error { _, err := st.SettleableBatches(ctx, 1); return err },
+		"SettleOrders": func() error {
+			_, err := st.SettleOrders(ctx, []store.Settlement{{Batch: b.Key()}})
+			return err
+		},
+		"FailOrders": func() error {
+			_, err := st.FailOrders(ctx, []store.OrderVerdict{{OrderRef: store.OrderRef{ID: "none"}, State: batch.OrderFailed}})
+			return err
+		},
+		"SplitOrders": func() error {
+			_, err := st.SplitOrders(ctx, []store.OrderVerdict{{OrderRef: store.OrderRef{ID: "none"}, State: batch.OrderQueued}})
+			return err
+		},
+		"ExpireOrders": func() error { _, err := st.ExpireOrders(ctx, 1); return err },
 	}
 }
 

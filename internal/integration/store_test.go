@@ -16,12 +16,15 @@ import (
 // The conformance suite, with every driver and with either of them through PgBouncer.
 func TestStore(t *testing.T) {
 	for _, d := range []driver{pgx, libpq, pgxBounced, pqBounced} {
-		t.Run(d.name, func(t *testing.T) { storetest.Run(t, func(t *testing.T) storetest.Harness { return harness(t, d) }) })
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			storetest.Run(t, func(t *testing.T) storetest.Harness { return harness(t, d) })
+		})
 	}
 }
 
 func harness(t *testing.T, d driver) storetest.Harness {
-	s := newSpace(t, d)
+	s := usedSpace(t, d)
 	st, db := s.store()
 	return storetest.Harness{
 		Store: st,

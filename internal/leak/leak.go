@@ -15,18 +15,25 @@ import (
 // Patience is how long goroutines get to end after the last test.
 const Patience = 5 * time.Second
 
-// Check runs the tests of m and returns the exit code: that of the tests, or 1
-// where they passed and goroutines that they started are still there. It writes
-// their stacks to standard error.
+// Check runs the tests of m, then stops what they share, and returns the exit code:
+// that of the tests, or 1 where they passed and goroutines that they started are
+// still there. It writes their stacks to standard error.
 //
 //	func TestMain(m *testing.M) { os.Exit(leak.Check(m)) }
-func Check(m *testing.M) int {
+func Check(m *testing.M, stop ...func()) int {
 	before := goroutines()
-	code := m.Run()
+	code := run(m, stop)
 	if code != 0 {
 		return code // a failed test may well leave something behind
 	}
 	return report(os.Stderr, before, Patience)
+}
+
+func run(m *testing.M, stop []func()) int {
+	for _, f := range stop {
+		defer f()
+	}
+	return m.Run()
 }
 
 // report waits until nothing is left beside what was there before.

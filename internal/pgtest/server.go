@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/dltbatch/dltbatch/internal/leak"
 )
 
 // Variable names a running server to be used instead: its data source name, as a URL,
@@ -29,10 +31,10 @@ type servers struct {
 
 var shared servers
 
-// Main runs the tests of a package, stops what they started, and returns the exit code.
-func Main(m *testing.M) int {
-	defer shared.stop()
-	return m.Run()
+// Main runs the tests of a package, stops what they started, the servers last, and
+// returns the exit code, which is 1 where goroutines are left.
+func Main(m *testing.M, stop ...func()) int {
+	return leak.Check(m, append([]func(){shared.stop}, stop...)...)
 }
 
 // Start returns the data source name, a URL, of a superuser of the server.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -25,8 +26,9 @@ type Options struct {
 	// Retry is how long a write that fails is tried again. What is given up is not
 	// lost: its claim or its lease expires, and the monitor asks the ledger.
 	Retry time.Duration
-	// Done is called for every outcome after the store has answered about it.
-	Done func(o store.Outcome, a store.Applied)
+	// Done is called for every outcome after the store has answered about it. again
+	// says that a write before failed and may have been applied all the same.
+	Done func(o store.Outcome, a store.Applied, again bool)
 	// Trouble is told of failed writes.
 	Trouble func(error)
 }
@@ -97,7 +99,10 @@ func (r *Recorder) Run(ctx context.Context) {
 		}
 		again = append(again, failed...)
 		again = append(again, held...)
-		if len(again) > 0 && retry == nil {
+		switch {
+		case len(failed) == 0 && freed(again, group):
+			retry = time.After(0)
+		case len(again) > 0 && retry == nil:
 			wait := heldPause
 			if len(failed) > 0 {
 				wait = pause.NextBackOff()
@@ -105,6 +110,19 @@ func (r *Recorder) Run(ctx context.Context) {
 			retry = time.After(wait)
 		}
 	}
+}
+
+// freed reports whether a group ended a claim that a known commit waits for: a
+// ledger may tell of a commit before the answer to the POST is written down.
+func freed(waiting, group []item) bool {
+	for _, w := range waiting {
+		for _, it := range group {
+			if it.o.By == batch.BySubmitter && it.o.Key == w.o.Key {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // gather fills the group for as long as it may linger.
@@ -168,7 +186,7 @@ func (r *Recorder) split(ctx context.Context, group []item, splits int) (failed,
 			// The write before failed after it was committed: this is its own doing.
 			a.Result = store.Written
 		}
-		r.o.Done(outcomes[i], a)
+		r.o.Done(outcomes[i], a, group[i].retried)
 	}
 	return nil, held
 }

@@ -85,7 +85,7 @@ func start(t *testing.T, f *fake, change func(*recorder.Options)) *rig {
 	r := &rig{ended: make(chan struct{}), results: map[string]store.Result{}, doneAt: map[string]time.Time{}}
 	o := recorder.Options{
 		Linger: 2 * time.Millisecond, Max: 4, Timeout: time.Minute, Retry: time.Minute,
-		Done: func(o store.Outcome, a store.Applied) {
+		Done: func(o store.Outcome, a store.Applied, _ bool) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			id := string(o.Key.ID)

@@ -4,10 +4,12 @@ import (
 	"flag"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -19,12 +21,19 @@ var (
 // simulate runs one seed and returns the world at rest.
 func simulate(t *testing.T, n uint64) (w *world) {
 	synctest.Test(t, func(t *testing.T) {
-		w = newWorld(t, kinds[n%uint64(len(kinds))], n)
+		k := scabbardKind
+		if i := n % uint64(len(kinds)+1); i < uint64(len(kinds)) {
+			k = kinds[i]
+		}
+		w = newWorld(t, k, n)
 		w.populate()
 		for i := range 1 + w.rng.IntN(3) {
 			k := &worker{w: w, name: i}
 			w.workers = append(w.workers, k)
 			k.start()
+		}
+		if w.kind.scabbard {
+			w.after(time.Minute, w.person)
 		}
 		if w.rng.IntN(2) == 0 {
 			w.after(w.between(0, 40*time.Second), func() {
@@ -55,24 +64,34 @@ func TestDecisions(t *testing.T) {
 		return
 	}
 	start := time.Now()
+	signed() // outside of anybody's bubble
+	var decided, sent atomic.Int64
 	shards := uint64(runtime.GOMAXPROCS(0))
 	for shard := range shards {
 		t.Run(fmt.Sprint("shard=", shard), func(t *testing.T) {
 			t.Parallel()
 			for n := 1 + shard; n <= uint64(*seeds); n += shards {
-				if w := simulate(t, n); w.failure != nil {
+				w := simulate(t, n)
+				if w.kind.scabbard {
+					decided.Add(int64(w.decided))
+					sent.Add(int64(len(w.sent)))
+				}
+				if w.failure != nil {
 					t.Log("\n" + w.dump())
 					t.Fatalf("seed %d, ledger %q: %v\nrun it alone: go test ./internal/sim -run TestDecisions -sim.seed=%d", n, w.kind.name, w.failure, n)
 				}
 			}
 		})
 	}
-	t.Cleanup(func() { t.Logf("%d seeds in %s", *seeds, time.Since(start).Round(time.Millisecond)) })
+	t.Cleanup(func() {
+		assert.LessOrEqual(t, decided.Load(), 20+sent.Load()/5, "evidence is found for most")
+		t.Logf("%d seeds in %s; a person decided %d of %d batches that were sent to scabbard", *seeds, time.Since(start).Round(time.Millisecond), decided.Load(), sent.Load())
+	})
 }
 
 // TestSameSeedSameTrace: a failing seed can be run again.
 func TestSameSeedSameTrace(t *testing.T) {
-	for n := uint64(1); n <= 6; n++ {
+	for n := uint64(1); n <= 8; n++ {
 		one, two := simulate(t, n), simulate(t, n)
 		require.NotEmpty(t, one.trace)
 		require.Equal(t, one.trace, two.trace, "seed %d", n)

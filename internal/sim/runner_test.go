@@ -80,7 +80,13 @@ func (s *shaky) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 func TestRunner(t *testing.T) {
 	for n := uint64(1); n <= uint64(*runnerSeeds); n++ {
 		if !t.Run(fmt.Sprintf("seed=%d", n), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { runnerSeed(t, n) })
+			synctest.Test(t, func(t *testing.T) {
+				if n%uint64(len(kinds)+1) == uint64(len(kinds)) {
+					splinterSeed(t, n)
+				} else {
+					runnerSeed(t, n)
+				}
+			})
 		}) {
 			t.Fatalf("seed %d: run it alone: go test ./internal/sim -run 'TestRunner/seed=%d$'", n, n)
 		}

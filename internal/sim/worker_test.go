@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/splinter"
 	"github.com/dltbatch/dltbatch/monitor"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/submitter"
@@ -20,6 +22,11 @@ type worker struct {
 	name int
 	life int // raised by a crash
 	seen map[sighting]time.Time
+
+	client  *splinter.Client // of a scabbard
+	readers []*reader
+	posted  map[batch.ID]bool // in this life
+	found   map[batch.ID]dlt.Evidence
 }
 
 type sighting struct {
@@ -61,6 +68,11 @@ func (k *worker) later(d time.Duration, do func()) {
 func (k *worker) start() {
 	k.seen = map[sighting]time.Time{}
 	k.w.note("worker %d starts", k.name)
+	k.posted, k.found = map[batch.ID]bool{}, map[batch.ID]dlt.Evidence{}
+	if k.w.kind.scabbard {
+		k.client = k.w.client()
+		k.read()
+	}
 	k.later(k.w.between(0, time.Second), k.queue)
 	k.later(k.w.between(0, time.Second), k.monitor)
 }
@@ -68,16 +80,15 @@ func (k *worker) start() {
 func (k *worker) crash() {
 	k.life++
 	k.w.note("worker %d crashes", k.name)
+	for _, r := range k.readers {
+		r.drop()
+	}
 	k.w.after(k.w.between(0, 30*time.Second), k.start)
 }
 
 func (k *worker) rest() bool {
-	open, _, err := k.w.store.List(context.Background(), store.ListQuery{Open: true, Limit: 1000})
-	if err != nil {
-		k.w.fail("list: %w", err)
-	}
-	for _, rec := range open {
-		if rec.Decision == "" && !k.w.behindDecision(rec.Service, rec.ID) {
+	for _, rec := range k.w.open() {
+		if k.w.kind.scabbard || rec.Decision == "" && !k.w.behindDecision(rec.Service, rec.ID) {
 			return false
 		}
 	}
@@ -152,6 +163,7 @@ func (k *worker) post(c store.Claim, until time.Time) {
 	}
 	w.note("worker %d posts %s, attempt %d", k.name, c.Key, c.Attempt)
 	w.mayPost(c)
+	k.posted[c.Key.ID] = true
 	a := batch.Attempt{Key: c.Key, Number: c.Attempt, Payload: payloads[0]}
 	travel := w.between(0, requestTimeout/3)
 	reply := func(err error, at time.Duration) {
@@ -185,7 +197,7 @@ func (k *worker) post(c store.Claim, until time.Time) {
 		w.after(travel, func() { _ = w.arrive(a) })
 		reply(lost, 2*travel)
 	case draw < 0.36: // arrives late
-		late := w.between(0, w.kind.traits.LateArrival)
+		late := w.between(0, cmp.Or(w.kind.late, w.kind.traits.LateArrival))
 		w.after(travel+late, func() { _ = w.arrive(a) })
 		reply(lost, travel)
 	case draw < 0.40: // hangs
@@ -254,7 +266,7 @@ func (w *world) operate() {
 		_, err = w.store.Requeue(context.Background(), key, w.kind.traits.ResendQuiet)
 		w.moved[id] = true
 		w.sent[id].unsure = 0
-		w.sent[id].posts = min(w.sent[id].posts, max(0, w.sent[id].budget.Attempts-1)) // one more try is the person's
+		w.allowOneMore(id)
 	case !rec.Final() && rec.State != batch.Submitting && w.rng.IntN(4) == 0:
 		_, err = w.store.Cancel(context.Background(), key, "no longer wanted")
 	default:
@@ -264,6 +276,12 @@ func (w *world) operate() {
 	if err != nil && !errors.Is(err, batch.ErrNotAllowed) && !errors.Is(err, batch.ErrInDoubt) {
 		w.fail("operator: %w", err)
 	}
+}
+
+// allowOneMore takes a try out of a batch's budget, which is the person's.
+func (w *world) allowOneMore(id batch.ID) {
+	s := w.sent[id]
+	s.posts = min(s.posts, max(0, s.budget.Attempts-1))
 }
 
 // arrive is the moment at which the ledger gets a request.
@@ -318,31 +336,44 @@ func (k *worker) monitor() {
 	if w.faulty || !k.rest() {
 		k.later(w.pace(100*time.Millisecond), k.monitor)
 	}
+	read := time.Now()
 	rows, err := w.store.Pending(context.Background(), store.PendingQuery{Limit: 50, Lease: 2 * requestTimeout})
 	if err != nil {
 		w.fail("pending: %w", err)
 		return
 	}
 	for _, f := range rows {
-		k.later(w.between(0, requestTimeout/4), func() { k.ask(f) })
+		most := requestTimeout / 4
+		if w.kind.scabbard { // a resolver is asked after a status request, which may take its time
+			most = requestTimeout
+		}
+		k.later(w.between(0, most), func() { k.ask(f, read) })
 	}
 }
 
-func (k *worker) ask(f store.InFlight) {
+// ask asks about a row, whose ages are those of when it was read.
+func (k *worker) ask(f store.InFlight, read time.Time) {
 	w := k.w
 	known := monitor.Known{Seen: k.seenFor(f)}
+	a := batch.Attempt{Key: f.Key, Number: f.Attempt}
 	if !w.chance(0.1) { // else the query fails, or leaves this one out
-		statuses, err := w.ledger.BatchStatuses(context.Background(), f.Key.Service, []batch.Attempt{{Key: f.Key, Number: f.Attempt}})
-		if err != nil {
+		statuses, err := k.asks().BatchStatuses(context.Background(), f.Key.Service, []batch.Attempt{a})
+		if err != nil && !w.kind.scabbard {
 			w.fail("statuses: %w", err)
 			return
 		}
-		known.Status = &statuses[0]
-		w.hear(f.Key.ID, known.Status.Reported == batch.ReportedCommitted)
+		for _, st := range statuses {
+			known.Status = &st
+			w.hear(f.Key.ID, known.Status.Reported == batch.ReportedCommitted)
+		}
 	}
-	v := monitor.Decide(f, known, w.kind.traits, monRules)
+	rules := monRules
+	if w.kind.scabbard {
+		rules.StuckAfter = scabbardStuck
+	}
+	v := monitor.Decide(f, known, w.kind.traits, rules)
 	if v.Resolve {
-		e, err := w.ledger.Resolve(context.Background(), batch.Attempt{Key: f.Key, Number: f.Attempt})
+		e, err := k.resolve(f, dlt.Doubt{Attempt: a, Since: f.DoubtAgo + time.Since(read), Ended: f.PostedAgo})
 		if err != nil {
 			w.fail("resolve: %w", err)
 			return
@@ -352,7 +383,7 @@ func (k *worker) ask(f store.InFlight) {
 		}
 		w.hear(f.Key.ID, e == dlt.Committed)
 		known.Evidence = &e
-		v = monitor.Decide(f, known, w.kind.traits, monRules)
+		v = monitor.Decide(f, known, w.kind.traits, rules)
 	}
 	// The answer takes a while to come back; what is recorded is fenced by what was read before.
 	k.later(w.between(0, requestTimeout/2), func() {
@@ -364,6 +395,21 @@ func (k *worker) ask(f store.InFlight) {
 			w.fail("checked: %w", err)
 		}
 	})
+}
+
+// asks is whom it asks what became of batches.
+func (k *worker) asks() dlt.BatchStatusReader {
+	if k.w.kind.scabbard {
+		return k.client
+	}
+	return k.w.ledger.(dlt.BatchStatusReader)
+}
+
+func (k *worker) resolve(f store.InFlight, d dlt.Doubt) (dlt.Evidence, error) {
+	if k.w.kind.scabbard {
+		return k.resolveScabbard(d, f.Ref)
+	}
+	return k.w.ledger.(dlt.Resolver).Resolve(context.Background(), d)
 }
 
 // hear remembers that the ledger said a batch is committed. A ledger that executes

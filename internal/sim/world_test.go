@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -24,6 +25,16 @@ type kind struct {
 	traits dlt.Traits
 	ignore bool // it never executes a duplicate
 	dedup  time.Duration
+	late   time.Duration // after which a request arrives at most; LateArrival where it is 0
+
+	scabbard bool // see scabbardKind
+}
+
+// ledger is what the scheduler does with one, and what the checks look into.
+type ledger interface {
+	Submit(ctx context.Context, a batch.Attempt) error
+	Log(service batch.ServiceID) []batch.ID
+	Restart()
 }
 
 var kinds = []kind{
@@ -57,7 +68,7 @@ type world struct {
 	rng    *rand.Rand
 	kind   kind
 	store  *memory.Store
-	ledger *ledgermem.Ledger
+	ledger ledger
 	events events
 	seq    int
 	trace  []string
@@ -72,6 +83,7 @@ type world struct {
 	told    map[batch.ID]bool
 	sent    map[batch.ID]*sent
 	moved   map[batch.ID]bool // by an operator: its place in the order is its own
+	decided int               // times that a person decided
 	failure error
 }
 
@@ -113,7 +125,24 @@ func newWorld(t testing.TB, k kind, seed uint64) *world {
 		acked: map[batch.ServiceID][]batch.ID{}, posting: map[batch.ID]int{}, told: map[batch.ID]bool{},
 		sent: map[batch.ID]*sent{}, moved: map[batch.ID]bool{},
 	}
-	w.ledger = ledgermem.New(&ledgermem.Options{
+	if k.scabbard {
+		w.ledger = newScabbard(w)
+		w.kind.traits = w.client().Traits("")
+	} else {
+		w.ledger = w.memory()
+	}
+	choose := queuer.Choose(queuer.Serial{}, func(s batch.ServiceID, err error) { w.fail("lane %q held: %w", s, err) })
+	w.choose = func(l batch.Lane) []batch.Run {
+		w.inTx = true
+		defer func() { w.inTx = false }()
+		return choose(l)
+	}
+	return w
+}
+
+func (w *world) memory() *ledgermem.Ledger {
+	k := w.kind
+	return ledgermem.New(&ledgermem.Options{
 		Traits: &k.traits, IgnoreDuplicates: k.ignore, DeduplicateFor: k.dedup, NameAttempts: k.dedup > 0, CommitAfter: time.Duration(w.rng.IntN(1500)) * time.Millisecond,
 		Fault: func(a batch.Attempt) ledgermem.Fault {
 			// What goes wrong on the wire is the scheduler's; this is what the ledger does.
@@ -124,13 +153,6 @@ func newWorld(t testing.TB, k kind, seed uint64) *world {
 			}
 		},
 	})
-	choose := queuer.Choose(queuer.Serial{}, func(s batch.ServiceID, err error) { w.fail("lane %q held: %w", s, err) })
-	w.choose = func(l batch.Lane) []batch.Run {
-		w.inTx = true
-		defer func() { w.inTx = false }()
-		return choose(l)
-	}
-	return w
 }
 
 func (w *world) chance(p float64) bool { return w.faulty && w.rng.Float64() < p }
@@ -189,6 +211,10 @@ func (w *world) populate() {
 				payload = "reject " + payload
 			}
 			b := batch.Batch{ID: batch.ID(fmt.Sprintf("b%03d", i)), Service: service, Payload: []byte(payload)}
+			if w.kind.scabbard {
+				b = signed().batches[i]
+				b.Service = "aaaaa-bbbbb::a0" + service
+			}
 			if w.rng.IntN(6) == 0 {
 				b.Budget = batch.Budget{Attempts: 1 + w.rng.IntN(4), EveryTry: w.rng.IntN(2) == 0}
 			}
@@ -252,7 +278,7 @@ func (w *world) checkRest() {
 			}
 			committed := slices.Contains(log, id)
 			switch {
-			case !rec.Final() && rec.Decision == "" && !w.behindDecision(service, id):
+			case !rec.Final() && (w.kind.scabbard || rec.Decision == "" && !w.behindDecision(service, id)):
 				w.fail("promise 6: %s is %s and nothing moves it", id, rec.State)
 			case rec.Final() && committed != (rec.State == batch.Committed):
 				w.fail("promise 10: %s is recorded %s, committed on the ledger: %v", id, rec.State, committed)
@@ -276,4 +302,15 @@ func (w *world) behindDecision(service batch.ServiceID, id batch.ID) bool {
 	return false
 }
 
-func (w *world) dump() string { return strings.Join(w.trace, "\n") }
+// open returns what is not final.
+func (w *world) open() []batch.Record {
+	open, _, err := w.store.List(context.Background(), store.ListQuery{Open: true, Limit: 1000})
+	if err != nil {
+		w.fail("list: %w", err)
+	}
+	return open
+}
+
+var longID = regexp.MustCompile(`([0-9a-f]{8})[0-9a-f]{120}`)
+
+func (w *world) dump() string { return longID.ReplaceAllString(strings.Join(w.trace, "\n"), "$1") }

@@ -4,14 +4,18 @@ import (
 	"encoding/base64"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/store"
 )
 
 // CursorAt is the place in a list after a record.
-func CursorAt(r batch.Record) store.Cursor {
-	text := strconv.FormatInt(r.CreatedAt.UnixMicro(), 10) + " " + string(r.ID)
+func CursorAt(r batch.Record) store.Cursor { return CursorAfter(r.CreatedAt, string(r.ID)) }
+
+// CursorAfter is the place in a list after an order key.
+func CursorAfter(created time.Time, id string) store.Cursor {
+	text := strconv.FormatInt(created.UnixMicro(), 10) + " " + id
 	return store.Cursor(base64.RawURLEncoding.EncodeToString([]byte(text)))
 }
 

@@ -63,3 +63,29 @@ func TestTimes(t *testing.T) {
 	at := time.Date(2300, 1, 2, 3, 4, 5, 6000, time.UTC)
 	assert.Equal(t, at, sqlrow.FromMicro(sqlrow.ToMicro(at)))
 }
+
+func TestWant(t *testing.T) {
+	a, other, never := batch.Key{Service: "s", ID: "a"}, batch.Key{Service: "t", ID: "a"}, batch.Key{Service: "s", ID: "\x00"}
+	ids, w := sqlrow.Want([]batch.Key{a, never, other, a, never})
+	assert.Equal(t, []batch.ID{"a"}, ids)
+	assert.True(t, w.Take(a))
+	assert.False(t, w.Take(a))
+	assert.False(t, w.Take(batch.Key{Service: "u", ID: "a"}))
+	assert.ElementsMatch(t, []batch.Key{never, other}, w.Missing())
+}
+
+func TestServices(t *testing.T) {
+	assert.Equal(t, []batch.ServiceID{"s", ""}, sqlrow.Services([]batch.ServiceID{"s", "\xff", "", "s", "\x00"}))
+}
+
+func TestCounts(t *testing.T) {
+	lanes := []batch.ServiceID{"b", "a", "empty"}
+	found := []sqlrow.Count{{Service: "a", N: 3}, {Service: "b", State: int64(batch.Pending), N: 2}, {Service: "b"}}
+	want := []store.LaneCounts{
+		{Service: "b", Attempted: map[batch.State]int{batch.Pending: 2}},
+		{Service: "a", Attempted: map[batch.State]int{}, Waiting: 3},
+		{Service: "empty", Attempted: map[batch.State]int{}},
+	}
+	assert.Equal(t, want, sqlrow.Counts(lanes, found, true))
+	assert.Equal(t, want[:2], sqlrow.Counts(lanes, found, false))
+}

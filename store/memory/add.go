@@ -21,31 +21,57 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	fresh, err := s.fresh(entries)
+	if err != nil {
+		return err
+	}
+	s.insertAll(fresh)
+	return nil
+}
+
+// fresh is those of entries that are not stored. s.mu is held.
+func (s *Store) fresh(entries []*entry) ([]*entry, error) {
 	fresh := entries[:0]
 	for _, e := range entries {
 		known, err := s.known(e)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if !known {
+		if old := s.byChange[e.change()]; old != nil {
+			if old.hash != e.hash {
+				return nil, store.ChangeConflict(e.key, e.dataChangeID)
+			}
+			known = true
+		}
+		if !known && !e.twin {
 			fresh = append(fresh, e)
 		}
 	}
+	return fresh, nil
+}
+
+// insertAll stores the new entries of one call. s.mu is held.
+func (s *Store) insertAll(fresh []*entry) {
 	now := s.now()
 	for i, e := range fresh {
 		s.insert(e, now.Add(time.Duration(i)*time.Microsecond))
 	}
-	return nil
 }
 
 // prepare checks the batches and copies them, each id once.
 func prepare(batches []batch.Batch) ([]*entry, error) {
-	entries := make([]*entry, 0, len(batches))
-	seen := make(map[batch.ID]*entry, len(batches))
 	for _, b := range batches {
 		if err := b.Validate(); err != nil {
 			return nil, err
 		}
+	}
+	twins, err := store.Twins(batches)
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]*entry, 0, len(batches))
+	seen := make(map[batch.ID]*entry, len(batches))
+	for i, b := range batches {
 		hash := b.Hash()
 		if first := seen[b.ID]; first != nil {
 			if first.key != b.Key() || first.hash != hash {
@@ -56,7 +82,7 @@ func prepare(batches []batch.Batch) ([]*entry, error) {
 		e := &entry{
 			key: b.Key(), hash: hash, payload: slices.Clone(b.Payload), budget: b.Budget, dataChangeID: b.DataChangeID,
 			footprint: batch.Footprint{Reads: slices.Clone(b.Footprint.Reads), Writes: slices.Clone(b.Footprint.Writes)},
-			row:       store.NewRow(),
+			row:       store.NewRow(), twin: twins[i],
 		}
 		seen[b.ID] = e
 		entries = append(entries, e)
@@ -84,10 +110,13 @@ func (s *Store) insert(e *entry, now time.Time) {
 		e.created = next
 	}
 	e.lane.last = e.created
-	e.lane.stored++
 	s.rows++
 	e.number = s.rows
 	s.byID[e.key.ID] = e
+	if e.dataChangeID != "" {
+		s.byChange[e.change()] = e
+	}
 	s.all.insert(e)
+	e.lane.all.insert(e)
 	s.enlist(e)
 }

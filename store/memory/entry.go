@@ -21,9 +21,18 @@ type entry struct {
 	footprint    batch.Footprint
 	budget       batch.Budget
 	dataChangeID string
+	twin         bool // of another in the call that adds it; not stored
 
 	row store.Row
 }
+
+// changeKey is a caller's key in its service.
+type changeKey struct {
+	service batch.ServiceID
+	change  string
+}
+
+func (e *entry) change() changeKey { return changeKey{e.key.Service, e.dataChangeID} }
 
 func (e *entry) ref() store.Ref { return store.Ref{Key: e.key, Row: e.number} }
 
@@ -90,6 +99,7 @@ func cloneRow(r store.Row) store.Row {
 		r.Error = &e
 	}
 	r.Receipts = cloneReceipts(r.Receipts)
+	r.Prepared = slices.Clone(r.Prepared)
 	return r
 }
 

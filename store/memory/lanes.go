@@ -2,8 +2,6 @@ package memory
 
 import (
 	"context"
-	"slices"
-	"sort"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -13,11 +11,11 @@ import (
 // lane is the queue of one service.
 type lane struct {
 	service   batch.ServiceID
-	last      time.Time // the order key given out last
-	stored    int       // batches, final ones too
-	queued    list      // open and never attempted
-	attempted list      // open and attempted, wherever they stand
-	listed    bool      // known to the laneOrder
+	last      time.Time    // the order key given out last
+	all       list[*entry] // whatever became of them
+	queued    list[*entry] // open and never attempted
+	attempted list[*entry] // open and attempted, wherever they stand
+	listed    bool         // known to the laneOrder
 }
 
 func (l *lane) open() int { return l.queued.len() + l.attempted.len() }
@@ -26,7 +24,7 @@ func (l *lane) open() int { return l.queued.len() + l.attempted.len() }
 func (s *Store) lane(service batch.ServiceID) *lane {
 	l := s.lanes[service]
 	if l == nil {
-		l = &lane{service: service, queued: list{before: byOrder}, attempted: list{before: byOrder}}
+		l = &lane{service: service, all: list[*entry]{before: byOrder}, queued: list[*entry]{before: byOrder}, attempted: list[*entry]{before: byOrder}}
 		s.lanes[service] = l
 	}
 	return l
@@ -58,46 +56,9 @@ func (s *Store) unlist(e *entry) {
 	}
 }
 
-// laneOrder keeps the lanes in byte order. New ones are merged in when somebody
-// reads, and lanes without open batches are dropped at the same time, so that
-// neither costs a pass over all lanes each.
-type laneOrder struct {
-	sorted []*lane
-	fresh  []*lane
-	stale  bool // a reader met many lanes without open batches
-}
-
-func (o *laneOrder) add(l *lane) {
-	l.listed = true
-	o.fresh = append(o.fresh, l)
-}
-
-// merge makes sorted complete.
-func (o *laneOrder) merge() {
-	if len(o.fresh) == 0 && !o.stale {
-		return
-	}
-	all := make([]*lane, 0, len(o.sorted)+len(o.fresh))
-	for _, ls := range [...][]*lane{o.sorted, o.fresh} {
-		for _, l := range ls {
-			if l.open() == 0 {
-				l.listed = false
-				continue
-			}
-			all = append(all, l)
-		}
-	}
-	slices.SortFunc(all, func(a, b *lane) int { // nearly sorted, and so cheap
-		switch {
-		case a.service < b.service:
-			return -1
-		case a.service > b.service:
-			return 1
-		}
-		return 0
-	})
-	o.sorted, o.fresh, o.stale = all, nil, false
-}
+func (l *lane) name() batch.ServiceID { return l.service }
+func (l *lane) empty() bool           { return l.open() == 0 }
+func (l *lane) list(is bool)          { l.listed = is }
 
 // Lanes is [store.Engine].Lanes.
 func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
@@ -106,14 +67,9 @@ func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceI
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.order.merge()
-	from := 0
-	if !q.Start {
-		from = sort.Search(len(s.order.sorted), func(i int) bool { return s.order.sorted[i].service > q.After })
-	}
 	var found []batch.ServiceID
 	passed := 0
-	for _, l := range s.order.sorted[from:] {
+	for _, l := range s.order.from(q.After, q.Start) {
 		if len(found) >= q.Limit {
 			break
 		}

@@ -4,22 +4,22 @@ import "sort"
 
 // list is an ordered list that is cheap to change at both ends, which is where
 // queues change: inserting and removing move the shorter side.
-type list struct {
-	before func(a, b *entry) bool
-	items  []*entry // items[:head] are nil
+type list[T comparable] struct {
+	before func(a, b T) bool
+	items  []T // items[:head] are zero
 	head   int
 }
 
-func (l *list) len() int             { return len(l.items) - l.head }
-func (l *list) at(i int) *entry      { return l.items[l.head+i] }
-func (l *list) first(n int) []*entry { return l.items[l.head : l.head+min(n, l.len())] }
+func (l *list[T]) len() int        { return len(l.items) - l.head }
+func (l *list[T]) at(i int) T      { return l.items[l.head+i] }
+func (l *list[T]) first(n int) []T { return l.items[l.head : l.head+min(n, l.len())] }
 
 // search returns the position of the first entry that is not before e.
-func (l *list) search(e *entry) int {
+func (l *list[T]) search(e T) int {
 	return sort.Search(l.len(), func(i int) bool { return !l.before(l.at(i), e) })
 }
 
-func (l *list) insert(e *entry) {
+func (l *list[T]) insert(e T) {
 	n := l.len()
 	i := n
 	if n > 0 && !l.before(l.at(n-1), e) { // most come last
@@ -36,26 +36,28 @@ func (l *list) insert(e *entry) {
 		clear(l.items[n:])
 		l.items, l.head = l.items[:n], 0
 	}
-	l.items = append(l.items, nil)
+	var none T
+	l.items = append(l.items, none)
 	copy(l.items[l.head+i+1:], l.items[l.head+i:])
 	l.items[l.head+i] = e
 }
 
 // remove takes e out; nothing happens where it is not in.
-func (l *list) remove(e *entry) {
+func (l *list[T]) remove(e T) {
 	i := l.search(e)
 	n := l.len()
+	var none T
 	if i == n || l.at(i) != e {
 		return
 	}
 	if i < n/2 {
 		copy(l.items[l.head+1:], l.items[l.head:l.head+i])
-		l.items[l.head] = nil
+		l.items[l.head] = none
 		l.head++
 		return
 	}
 	copy(l.items[l.head+i:], l.items[l.head+i+1:])
-	l.items[len(l.items)-1] = nil
+	l.items[len(l.items)-1] = none
 	l.items = l.items[:len(l.items)-1]
 	if l.len() == 0 {
 		l.items, l.head = l.items[:0], 0

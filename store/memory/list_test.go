@@ -16,7 +16,7 @@ func TestListIsASortedSlice(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 3))
-		l := list{before: byOrder}
+		l := list[*entry]{before: byOrder}
 		var want []*entry
 		for step := range 250 {
 			e := &entry{key: batch.Key{ID: batch.ID(rune('a' + r.IntN(26)))}, created: start.Add(time.Duration(step) * time.Second)}

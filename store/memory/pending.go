@@ -3,7 +3,9 @@ package memory
 import (
 	"context"
 	"sort"
+	"time"
 
+	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -17,9 +19,13 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 	defer s.mu.Unlock()
 	now := s.now()
 	var due []*entry
-	for _, e := range s.inFlight {
-		if e.row.Monitored(now) && !e.row.NextCheck.After(now) {
-			due = append(due, e)
+	if q.Services != nil {
+		due = s.owned(q.Services, now)
+	} else {
+		for _, e := range s.inFlight {
+			if e.row.Monitored(now) && !e.row.NextCheck.After(now) {
+				due = append(due, e)
+			}
 		}
 	}
 	// A total order, so that the map's own does not show.
@@ -37,6 +43,24 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 		rows[i] = e.row.InFlight(e.ref(), e.budget, now)
 	}
 	return rows, nil
+}
+
+// owned is what the monitor owns of these services. s.mu is held.
+func (s *Store) owned(services []batch.ServiceID, now time.Time) (found []*entry) {
+	seen := make(map[batch.ServiceID]bool, len(services))
+	for _, service := range services {
+		l := s.lanes[service]
+		if l == nil || seen[service] {
+			continue
+		}
+		seen[service] = true
+		for _, e := range l.attempted.first(l.attempted.len()) {
+			if e.row.Monitored(now) {
+				found = append(found, e)
+			}
+		}
+	}
+	return found
 }
 
 // Checked is [store.Engine].Checked. A row that is not the monitor's any more has

@@ -54,14 +54,22 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) ([]batch.Record, st
 	if after != nil {
 		from = sort.Search(s.all.len(), func(i int) bool { return byOrder(after, s.all.at(i)) })
 	}
+	now := s.now()
+	if q.NewerThan > 0 {
+		since := now.Add(-q.NewerThan)
+		from = max(from, sort.Search(s.all.len(), func(i int) bool { return s.all.at(i).created.After(since) }))
+	}
 	var found []batch.Record
 	for i := from; i < s.all.len(); i++ {
 		e := s.all.at(i)
+		if q.OlderThan > 0 && e.created.After(now.Add(-q.OlderThan)) {
+			break
+		}
 		if !selects(q, e) {
 			continue
 		}
 		if len(found) == limit {
-			return found, cursorAfter(found[limit-1]), nil
+			return found, cursorAfter(found[limit-1].CreatedAt, string(found[limit-1].ID)), nil
 		}
 		found = append(found, e.record())
 	}
@@ -75,8 +83,8 @@ func selects(q store.ListQuery, e *entry) bool {
 }
 
 // A cursor is the order key of the last record: microseconds, a colon, the id.
-func cursorAfter(r batch.Record) store.Cursor {
-	return store.Cursor(strconv.FormatInt(r.CreatedAt.UnixMicro(), 10) + ":" + string(r.ID))
+func cursorAfter(created time.Time, id string) store.Cursor {
+	return store.Cursor(strconv.FormatInt(created.UnixMicro(), 10) + ":" + id)
 }
 
 // parseCursor returns an entry that has the cursor's place, nil for the beginning.
@@ -104,16 +112,26 @@ func (s *Store) Prune(ctx context.Context, q store.PruneQuery) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	until := s.now().Add(-q.OlderThan)
-	removed := 0
-	for removed < limit && s.final.len() > 0 {
-		e := s.final.at(0)
+	s.pruneLog(until, limit)
+	removed := s.pruneOrders(until, limit)
+	var batches []*entry
+	for i := 0; len(batches) < limit && i < s.final.len(); i++ {
+		e := s.final.at(i)
 		if e.row.FinalAt.After(until) {
 			break
 		}
+		if s.orders.unsettled[e] == nil {
+			batches = append(batches, e)
+		}
+	}
+	for _, e := range batches {
 		s.final.remove(e)
 		s.all.remove(e)
 		delete(s.byID, e.key.ID)
-		if e.lane.stored--; e.lane.stored == 0 {
+		if e.dataChangeID != "" {
+			delete(s.byChange, e.change())
+		}
+		if e.lane.all.remove(e); e.lane.all.len() == 0 {
 			delete(s.lanes, e.key.Service)
 		}
 		if q.Tombstones {

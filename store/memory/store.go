@@ -14,7 +14,10 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-var _ store.Store = (*Store)(nil)
+var (
+	_ store.Store  = (*Store)(nil)
+	_ store.Orders = (*Store)(nil)
+)
 
 // Store is a [store.Store] in memory. All methods may be called concurrently; they
 // exclude one another and never wait for anything else. A method whose context is
@@ -28,13 +31,19 @@ type Store struct {
 
 	rows     int64 // the last entry's number
 	byID     map[batch.ID]*entry
+	byChange map[changeKey]*entry // those that have one
 	lanes    map[batch.ServiceID]*lane
-	order    laneOrder
-	all      list // by order key: what List reads
-	final    list // by the time it became final: what Prune reads
+	order    names[*lane]
+	all      list[*entry] // by order key: what List reads
+	final    list[*entry] // by the time it became final: what Prune reads
 	inFlight map[batch.ID]*entry
 	tombs    map[batch.ID]tombstone
 	ledger   string
+
+	streams map[string]*stream
+	log     []logged // the ids of all streams, in the order in which they were written
+
+	orders orders
 }
 
 // tombstone is what Prune keeps of a batch.
@@ -47,11 +56,14 @@ type tombstone struct {
 func New() *Store {
 	return &Store{
 		byID:     map[batch.ID]*entry{},
+		byChange: map[changeKey]*entry{},
 		lanes:    map[batch.ServiceID]*lane{},
-		all:      list{before: byOrder},
-		final:    list{before: byFinal},
+		all:      list[*entry]{before: byOrder},
+		final:    list[*entry]{before: byFinal},
 		inFlight: map[batch.ID]*entry{},
 		tombs:    map[batch.ID]tombstone{},
+		streams:  map[string]*stream{},
+		orders:   newOrders(),
 	}
 }
 

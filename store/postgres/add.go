@@ -29,6 +29,7 @@ type addition struct {
 	footprint []byte
 	at        int64 // the order key
 	seq       int64
+	twin      bool // of an earlier one of the call; not stored
 }
 
 func prepareAdd(batches []batch.Batch) ([]addition, error) {
@@ -38,6 +39,13 @@ func prepareAdd(batches []batch.Batch) ([]addition, error) {
 			return nil, err
 		}
 		in[i] = addition{Batch: &batches[i], hash: batches[i].Hash(), footprint: sqlrow.EncodeFootprint(batches[i].Footprint)}
+	}
+	twins, err := store.Twins(batches)
+	if err != nil {
+		return nil, err
+	}
+	for i, twin := range twins {
+		in[i].twin = twin
 	}
 	return in, nil
 }
@@ -53,20 +61,28 @@ func (t *session) add(ctx context.Context, in []addition) error {
 	if err := t.order(ctx, in); err != nil {
 		return err
 	}
-	// In the order of ids, so that two calls with the same ids wait for each other in
-	// one direction only.
-	sorted := make([]*addition, len(in))
+	// In the order of callers' keys and then of ids, so that two calls with the same ones
+	// wait for each other in one direction only. A caller that tries again may have made
+	// new ids.
+	sorted := make([]*addition, 0, len(in))
+	var twins []*addition
 	for i := range in {
-		sorted[i] = &in[i]
+		if in[i].twin {
+			twins = append(twins, &in[i])
+		} else {
+			sorted = append(sorted, &in[i])
+		}
 	}
-	slices.SortStableFunc(sorted, func(a, b *addition) int { return cmp.Compare(a.ID, b.ID) })
-	if err := t.addAll(ctx, sorted); err != nil {
+	slices.SortStableFunc(sorted, func(a, b *addition) int {
+		return cmp.Or(cmp.Compare(a.DataChangeID, b.DataChangeID), cmp.Compare(a.ID, b.ID))
+	})
+	if err := t.addAll(ctx, sorted, twins); err != nil {
 		return err
 	}
 	return t.unqueue(ctx, sorted)
 }
 
-func (t *session) addAll(ctx context.Context, in []*addition) error {
+func (t *session) addAll(ctx context.Context, in, twins []*addition) error {
 	large := chunk(in) < len(in)
 	if large {
 		if _, err := t.exec(ctx, sqlGenericPlans); err != nil {
@@ -86,8 +102,8 @@ func (t *session) addAll(ctx context.Context, in []*addition) error {
 			return err
 		}
 	}
-	if len(added) < len(in) {
-		if err := t.compareKnown(ctx, in, added); err != nil {
+	if len(added) < len(in) || len(twins) > 0 {
+		if err := t.compareKnown(ctx, slices.Concat(in, twins), added); err != nil {
 			return err
 		}
 	}
@@ -117,17 +133,32 @@ func (t *session) order(ctx context.Context, in []addition) error {
 			lanes = append(lanes, a.Service)
 		}
 	}
+	now, seqs, err := t.before(ctx, sqlBeforeAdd, lanes, len(in), last)
+	if err != nil {
+		return err
+	}
+	latest := now - 1 // that this call gave out, in whatever lane
+	for i := range in {
+		latest = max(latest, last[in[i].Service]) + 1
+		in[i].at, in[i].seq = latest, seqs[i]
+		last[in[i].Service] = latest
+	}
+	return nil
+}
+
+// before reads what an addition of n needs to know: the clock, n numbers, and into last
+// the last order key of each of these lanes or parties.
+func (t *session) before(ctx context.Context, statement string, lanes []batch.ServiceID, n int, last map[batch.ServiceID]int64) (now int64, seqs []int64, err error) {
 	type fact struct {
 		kind    int
 		service string
 		n       int64
 	}
-	facts, err := query(ctx, t, func(f *fact) []any { return []any{&f.kind, &f.service, &f.n} }, sqlBeforeAdd, texts(lanes), int64(len(in)))
+	facts, err := query(ctx, t, func(f *fact) []any { return []any{&f.kind, &f.service, &f.n} }, statement, texts(lanes), int64(n))
 	if err != nil {
-		return err
+		return 0, nil, err
 	}
-	var now int64
-	seqs := make([]int64, 0, len(in))
+	seqs = make([]int64, 0, n)
 	for _, f := range facts {
 		switch f.kind {
 		case 0:
@@ -138,13 +169,7 @@ func (t *session) order(ctx context.Context, in []addition) error {
 			seqs = append(seqs, f.n)
 		}
 	}
-	latest := now - 1 // that this call gave out, in whatever lane
-	for i := range in {
-		latest = max(latest, last[in[i].Service]) + 1
-		in[i].at, in[i].seq = latest, seqs[i]
-		last[in[i].Service] = latest
-	}
-	return nil
+	return now, seqs, nil
 }
 
 // insert puts into added the numbers of those whose id was not known.
@@ -210,16 +235,58 @@ func (t *session) compareKnown(ctx context.Context, in []*addition, added map[in
 	for i := range rows {
 		known[rows[i].id] = &rows[i]
 	}
+	changes, err := t.knownChanges(ctx, ask)
+	if err != nil {
+		return err
+	}
 	for _, a := range ask {
-		k := known[string(a.ID)]
-		if k == nil {
+		k, hash := known[string(a.ID)], changes[changeKey{a.Service, a.DataChangeID}]
+		switch {
+		case k == nil && hash == nil && !a.twin:
 			return errMoved // pruned since
+		case hash != nil && string(hash) != string(a.hash[:]):
+			return store.ChangeConflict(a.Key(), a.DataChangeID)
+		case k == nil:
+			continue
 		}
 		if err := k.same(a); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+type changeKey struct {
+	service batch.ServiceID
+	change  string
+}
+
+// knownChanges are the hashes of the payloads that these batches' keys were given to.
+func (t *session) knownChanges(ctx context.Context, in []*addition) (map[changeKey][]byte, error) {
+	var ask []*addition
+	for _, a := range in {
+		if a.DataChangeID != "" {
+			ask = append(ask, a)
+		}
+	}
+	if len(ask) == 0 {
+		return nil, nil //nolint:nilnil // none is asked for
+	}
+	type knownChange struct {
+		key  changeKey
+		hash []byte
+	}
+	rows, err := query(ctx, t, func(k *knownChange) []any { return []any{&k.key.service, &k.key.change, &k.hash} }, sqlKnownChanges,
+		textArray(len(ask), func(i int) string { return string(ask[i].Service) }),
+		textArray(len(ask), func(i int) string { return ask[i].DataChangeID }))
+	if err != nil {
+		return nil, err
+	}
+	known := make(map[changeKey][]byte, len(rows))
+	for _, r := range rows {
+		known[r.key] = r.hash
+	}
+	return known, nil
 }
 
 func (t *session) insertTransactions(ctx context.Context, in []*addition, added map[int64]bool) error {

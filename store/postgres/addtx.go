@@ -19,12 +19,21 @@ import (
 // behind what has been claimed before they became visible. A transaction above READ
 // COMMITTED gets an [*IsolationError]: see Options.AllowSnapshotTx. Wake the runner
 // after the commit.
+//
+// With synchronous standbys, a commit whose context ends while it waits for them can be
+// reported as a success (lib/pq does), and a failover undoes it: if the context is done
+// after the commit, take it as not known, and add again.
 func (s *Store) AddTx(ctx context.Context, tx *sql.Tx, batches ...batch.Batch) error {
 	const op = "add in a transaction"
 	in, err := prepareAdd(batches)
 	if err != nil || len(in) == 0 {
 		return wrap(op, err)
 	}
+	return s.inTx(ctx, op, tx, func(t *session) error { return t.add(ctx, in) })
+}
+
+// inTx runs do in the application's own transaction; what it did before an error is undone.
+func (s *Store) inTx(ctx context.Context, op string, tx *sql.Tx, do func(t *session) error) error {
 	t := &session{tx, s}
 	found, err := query(ctx, t, func(v *txSettings) []any { return []any{&v.isolation, &v.plans} }, sqlTxSettings)
 	if err != nil {
@@ -41,7 +50,7 @@ func (s *Store) AddTx(ctx context.Context, tx *sql.Tx, batches ...batch.Batch) e
 	if _, err := tx.ExecContext(ctx, "SAVEPOINT dltbatch_add; SET LOCAL plan_cache_mode = force_custom_plan"); err != nil {
 		return wrap(op, err)
 	}
-	err = t.add(ctx, in)
+	err = do(t)
 	free := context.WithoutCancel(ctx)
 	if err != nil {
 		_, undo := tx.ExecContext(free, "ROLLBACK TO SAVEPOINT dltbatch_add; RELEASE SAVEPOINT dltbatch_add")

@@ -11,8 +11,8 @@ var (
 	// ErrNotMigrated means that the schema does not have the tables of this version:
 	// call [Store.Migrate] first.
 	ErrNotMigrated = errors.New("dltbatch: the database is not migrated: call Migrate")
-	// ErrNewerSchema means that a later version of this package has migrated the
-	// schema: use that version.
+	// ErrNewerSchema means that a version of this package more than one schema version
+	// further on has migrated the schema: use that one. See [Store.Migrate].
 	ErrNewerSchema = errors.New("dltbatch: the database was migrated by a newer version")
 )
 
@@ -41,6 +41,9 @@ func (e *IsolationError) Error() string {
 
 // errMoved means that a row is not as it was read: the transaction is begun again.
 var errMoved = errors.New("another transaction was faster")
+
+// errFenced rolls back what is not to be done, and never leaves this package.
+var errFenced = errors.New("fenced")
 
 // wrap says which operation failed.
 func wrap(op string, err error) error {

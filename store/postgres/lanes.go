@@ -10,6 +10,9 @@ import (
 
 // Lanes is [store.Engine].Lanes.
 func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) (lanes []batch.ServiceID, err error) {
+	if s.nothing(ctx, sqlAnyOpen) {
+		return nil, nil
+	}
 	err = s.tx(ctx, "list lanes", func(ctx context.Context, t *session) error {
 		if q.Start {
 			lanes, err = query(ctx, t, value[batch.ServiceID], sqlLanesFirst, int64(q.Limit))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/sqlrow"
@@ -39,11 +40,20 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) (found []batch.Reco
 		q.Limit = listDefault
 	}
 	q.Limit = min(q.Limit, listMost)
-	text, args, err := listSQL(q)
-	if err != nil {
+	if _, _, err := listSQL(q, 0); err != nil {
 		return nil, "", wrap("list", err)
 	}
 	err = s.tx(ctx, "list", func(ctx context.Context, t *session) (err error) {
+		var now int64
+		if q.OlderThan > 0 || q.NewerThan > 0 { // a value, which an index can be asked for; a clock could not
+			if now, err = t.now(ctx); err != nil {
+				return err
+			}
+		}
+		text, args, err := listSQL(q, now)
+		if err != nil {
+			return err
+		}
 		found, err = t.records(ctx, s.names.fill(text), args...)
 		return err
 	})
@@ -57,8 +67,9 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) (found []batch.Reco
 	return found, next, nil
 }
 
-// listSQL puts the statement together; it asks for one record more than the limit.
-func listSQL(q store.ListQuery) (string, []any, error) {
+// listSQL puts the statement together; it asks for one record more than the limit. now
+// is the database's clock in microseconds, where ages are asked for.
+func listSQL(q store.ListQuery, now int64) (string, []any, error) {
 	var args []any
 	arg := func(v any) string {
 		args = append(args, v)
@@ -75,6 +86,12 @@ func listSQL(q store.ListQuery) (string, []any, error) {
 	if len(q.States) > 0 {
 		states := arg(intArray(len(q.States), func(i int) int64 { return int64(q.States[i]) }))
 		where = append(where, fmt.Sprintf("coalesce(a.state, f.state, %d) = ANY (%s::smallint[])", batch.Queued, states))
+	}
+	if q.OlderThan > 0 {
+		where = append(where, b+".created_at <= "+arg(now-int64(q.OlderThan/time.Microsecond))+"::bigint")
+	}
+	if q.NewerThan > 0 {
+		where = append(where, b+".created_at > "+arg(now-int64(q.NewerThan/time.Microsecond))+"::bigint")
 	}
 	if q.After != "" {
 		at, id, err := sqlrow.ParseCursor(q.After)
@@ -99,7 +116,12 @@ func onlyOpen(states []batch.State) bool {
 
 // records reads what colsRecord says.
 func (t *session) records(ctx context.Context, text string, args ...any) ([]batch.Record, error) {
-	rows, err := queryText(ctx, t, func(s *stored) []any { return append(storedDest(s), &s.final) }, text, args...)
+	return t.recordsAs(ctx, func(s *stored) []any { return append(storedDest(s), &s.final) }, text, args...)
+}
+
+// recordsAs is records of a statement with other columns.
+func (t *session) recordsAs(ctx context.Context, dest func(*stored) []any, text string, args ...any) ([]batch.Record, error) {
+	rows, err := queryText(ctx, t, dest, text, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -73,11 +73,25 @@ const migrateFor = 30 * time.Second
 
 // Migrate makes the schema and the tables, or brings old ones up to date. It may be
 // called by any number of processes at once, and again when there is nothing to do.
-func (s *Store) Migrate(ctx context.Context) error { return s.MigrateTo(ctx, schemaVersion) }
+//
+// The rule for rolling deploys: code of schema version n works on versions n and n+1,
+// because a migration only adds, and what it replaces goes with the one after it. So
+// migrate first, with the new code; then replace the processes one by one, old and
+// new side by side, those that restart in between included; and only then deploy
+// what has version n+2. On a version further on every call gives [ErrNewerSchema], and
+// Migrate by older code leaves a newer schema as it is.
+func (s *Store) Migrate(ctx context.Context) error {
+	return s.migrateTo(ctx, schemaVersion, false)
+}
 
 // MigrateTo is Migrate up, or down, to a version. Version 0 removes the tables with
-// everything in them.
+// everything in them. It gives [ErrNewerSchema] where a newer version of this package
+// made tables that this one does not know how to take back.
 func (s *Store) MigrateTo(ctx context.Context, version int64) error {
+	return s.migrateTo(ctx, version, true)
+}
+
+func (s *Store) migrateTo(ctx context.Context, version int64, down bool) error {
 	const op = "migrate"
 	if version < 0 || version > schemaVersion {
 		return wrap(op, fmt.Errorf("version %d of %d", version, schemaVersion))
@@ -85,7 +99,7 @@ func (s *Store) MigrateTo(ctx context.Context, version int64) error {
 	b := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(10*time.Millisecond), backoff.WithMaxInterval(time.Second), backoff.WithMaxElapsedTime(migrateFor))
 	err := backoff.Retry(func() error {
-		err := s.migrate(ctx, version)
+		err := s.migrate(ctx, version, down)
 		if err != nil && !raced(err) {
 			return backoff.Permanent(err)
 		}
@@ -95,10 +109,15 @@ func (s *Store) MigrateTo(ctx context.Context, version int64) error {
 	return wrap(op, err)
 }
 
-func (s *Store) migrate(ctx context.Context, to int64) error {
+func (s *Store) migrate(ctx context.Context, to int64, down bool) error {
 	have, err := s.version(ctx)
-	if err != nil || have == to {
+	switch {
+	case err != nil || have == to:
 		return err
+	case have > schemaVersion+1, have > schemaVersion && down:
+		return s.newer(have)
+	case have > to && !down:
+		return nil
 	}
 	files, err := s.names.migrations()
 	if err != nil {

@@ -5,16 +5,24 @@ import (
 	"context"
 	"slices"
 
+	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/sqlrow"
 	"github.com/dltbatch/dltbatch/store"
 )
 
 // Pending is [store.Engine].Pending.
 func (s *Store) Pending(ctx context.Context, q store.PendingQuery) (found []store.InFlight, err error) {
+	if s.nothing(ctx, sqlAnyAttempted) {
+		return []store.InFlight{}, nil
+	}
 	err = s.tx(ctx, "select pending batches", func(ctx context.Context, t *session) error {
+		statement, args := sqlDue, []any{int64(q.Limit), q.Lease.Microseconds()}
+		if q.Services != nil {
+			statement, args = sqlOwned, append(args, texts(sqlrow.Services(q.Services)), int64(batch.Submitting))
+		}
 		rows, err := query(ctx, t, func(s *stored) []any {
 			return append(storedDest(s), &s.askedWas, &s.clock)
-		}, sqlDue, int64(q.Limit), q.Lease.Microseconds())
+		}, statement, args...)
 		if err != nil {
 			return err
 		}

@@ -19,7 +19,7 @@ type Options struct {
 	// the server may take back what was promised (see the package comment). Defaults
 	// to false.
 	AllowAsynchronousCommit bool
-	// AllowSnapshotTx lets AddTx take transactions above READ COMMITTED. Those may not
+	// AllowSnapshotTx lets AddTx and AddOrdersTx take transactions above READ COMMITTED. Those may not
 	// see what others have added since they began: then their batches are not behind
 	// it in the lane. Defaults to false.
 	AllowSnapshotTx bool
@@ -35,7 +35,10 @@ type Store struct {
 	checked atomic.Bool // the settings and the schema's version do
 }
 
-var _ store.Store = (*Store)(nil)
+var (
+	_ store.Store  = (*Store)(nil)
+	_ store.Orders = (*Store)(nil)
+)
 
 // New returns a store in db, which stays the caller's to close. It checks the
 // options and asks the database nothing: what does not do there is the error of the

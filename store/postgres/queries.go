@@ -30,7 +30,7 @@ const (
 	FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::boolean[], $8::bigint[],
 		$9::boolean[], $10::integer[], $11::integer[], $12::integer[])
 		AS u (seq, id, service_id, created_at, change, signer, trace, attempts, every_try, at, footprint, payload)
-	ON CONFLICT (header_signature) DO NOTHING RETURNING seq, service_id, created_at),
+	ON CONFLICT DO NOTHING RETURNING seq, service_id, created_at),
 	queued AS (INSERT INTO {waiting_batches} (seq, service_id, created_at, version, requeued)
 		SELECT seq, service_id, created_at, $14::bigint, false FROM added)
 	SELECT seq FROM added`
@@ -40,8 +40,13 @@ const (
 	sqlCustomPlans        = `SET LOCAL plan_cache_mode = force_custom_plan`
 	sqlInsertTransactions = `INSERT INTO {transactions} (batch_seq, position, header_signature, family_name, family_version, signer_public_key)
 	SELECT * FROM unnest($1::bigint[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::text[])`
+	// The lock is for what it writes: a commit waits for synchronous standbys only if
+	// there was something to write, and what is known may not have reached them yet.
 	sqlKnown = `SELECT b.header_signature, b.service_id, b.payload_hash
-	FROM unnest($1::text[]) AS u (id) JOIN {batches} b ON b.header_signature = u.id`
+	FROM unnest($1::text[]) AS u (id) JOIN {batches} b ON b.header_signature = u.id FOR KEY SHARE OF b`
+	sqlKnownChanges = `SELECT b.service_id, b.data_change_id, b.payload_hash FROM unnest($1::text[], $2::text[]) AS u (s, c)
+	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.service_id = u.s AND r.data_change_id = u.c
+		AND r.data_change_id <> '' OFFSET 0) b`
 	// These come after the insert in statements of their own, so that they see what
 	// Prune has removed before that.
 	sqlAnyBuried = `SELECT EXISTS (SELECT 1 FROM {tombstones})`
@@ -53,9 +58,9 @@ const (
 	colsBatch = `b.seq, b.header_signature, b.service_id, b.created_at, b.data_change_id, b.budget_attempts, b.budget_every_try`
 	colsRow   = `a.state, a.version, a.attempt, a.spent, a.failures, a.claim_expires, a.not_before, a.next_check, a.asked_at,
 	a.last_post, a.settles_at, a.doubt_attempt, a.doubt_since, a.resend_until, a.resends, a.refused, a.requeued,
-	a.submission_error, a.submission_error_message, a.decision, a.receipts`
+	a.submission_error, a.submission_error_message, a.decision, a.receipts, a.prepared`
 	colsOutcome = `f.state, f.version, f.attempt, f.spent, f.failures, f.asked_at, f.last_post, f.settles_at, f.final_at,
-	f.requeued, f.submission_error, f.submission_error_message, f.receipts`
+	f.requeued, f.submission_error, f.submission_error_message, f.receipts, f.orders_settled`
 
 	// Rows are locked in one order, so that no two calls wait for each other.
 	sqlAttemptedRows = `SELECT ` + colsBatch + `, ` + colsRow + `, ` + clock + ` FROM {attempted_batches} a
@@ -94,19 +99,25 @@ const (
 		doubt_attempt = u.doubt_attempt, doubt_since = u.doubt_since, resend_until = u.resend_until, resends = u.resends,
 		refused = u.refused, requeued = u.requeued, submission_error = u.submission_error,
 		submission_error_message = u.submission_error_message, decision = u.decision, receipts = u.receipts, due_at = u.due_at
-	FROM ` + changedRows + ` WHERE a.seq = u.seq AND a.version = u.was`
-	sqlInsertAttempted = `INSERT INTO {attempted_batches} (` + colsAttempted + `) SELECT ` + colsAttempted + ` FROM ` + changedRows
-	sqlDeleteAttempted = `DELETE FROM {attempted_batches} a USING unnest($1::bigint[], $2::bigint[]) AS u (seq, was)
+	FROM (SELECT u.*, r.ctid AS place FROM ` + changedRows + ` CROSS JOIN LATERAL (SELECT x.ctid FROM {attempted_batches} x
+		WHERE x.seq = u.seq AND x.version = u.was OFFSET 0) r) u WHERE a.ctid = u.place`
+	// sqlKeepPrepared alone writes the column, of rows that are locked; it goes with the row.
+	sqlKeepPrepared = `UPDATE {attempted_batches} a SET prepared = substring($3::bytea FROM u.at FOR u.size)
+	FROM unnest($1::bigint[], $2::bigint[], $4::integer[], $5::integer[]) AS u (seq, was, at, size)
 	WHERE a.seq = u.seq AND a.version = u.was`
+	sqlInsertAttempted = `INSERT INTO {attempted_batches} (` + colsAttempted + `) SELECT ` + colsAttempted + ` FROM ` + changedRows
+	sqlDeleteAttempted = `DELETE FROM {attempted_batches} a USING (SELECT r.ctid AS place FROM unnest($1::bigint[], $2::bigint[]) AS u (seq, was)
+		CROSS JOIN LATERAL (SELECT x.ctid FROM {attempted_batches} x WHERE x.seq = u.seq AND x.version = u.was OFFSET 0) r) u
+	WHERE a.ctid = u.place`
 	sqlInsertWaiting = `INSERT INTO {waiting_batches} (seq, version, requeued, service_id, created_at)
 	SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::boolean[], $4::text[], $5::bigint[])`
 	sqlDeleteWaiting = `DELETE FROM {waiting_batches} w
 	USING unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[]) AS u (seq, was, service_id, created_at)
 	WHERE w.service_id = u.service_id AND w.created_at = u.created_at AND w.seq = u.seq AND w.version = u.was`
 	sqlInsertOutcomes = `INSERT INTO {outcomes} (seq, state, version, attempt, spent, failures, asked_at, last_post, settles_at,
-		final_at, requeued, submission_error, submission_error_message, receipts)
+		final_at, requeued, submission_error, submission_error_message, receipts, orders_settled)
 	SELECT * FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
-		$8::bigint[], $9::bigint[], $10::bigint[], $11::boolean[], $12::text[], $13::text[], $14::integer[])`
+		$8::bigint[], $9::bigint[], $10::bigint[], $11::boolean[], $12::text[], $13::text[], $14::integer[], $15::boolean[])`
 	sqlDeleteOutcomes = `DELETE FROM {outcomes} f USING unnest($1::bigint[], $2::bigint[]) AS u (seq, was)
 	WHERE f.seq = u.seq AND f.version = u.was`
 
@@ -123,11 +134,23 @@ const (
 		FROM lanes l WHERE l.service_id IS NOT NULL)
 	SELECT service_id FROM lanes WHERE service_id IS NOT NULL LIMIT $1::bigint`
 
+	// One statement, so that what is claimed meanwhile counts once.
+	sqlCounts = `SELECT u.s, a.state::bigint, count(*) FROM unnest($1::text[]) AS u (s)
+	CROSS JOIN LATERAL (SELECT r.state FROM {attempted_batches} r WHERE r.service_id = u.s OFFSET 0) a GROUP BY 1, 2
+	UNION ALL SELECT u.s, 0, w.n FROM unnest($1::text[]) AS u (s) CROSS JOIN LATERAL (SELECT count(*) AS n FROM
+		(SELECT 1 FROM {waiting_batches} r WHERE r.service_id = u.s LIMIT $2::bigint) c) w`
+
+	// These are sent outside of a transaction, with whatever plan the driver has kept:
+	// EXISTS reads one row, however that is found.
+	sqlAnyOpen      = `SELECT EXISTS (SELECT 1 FROM {waiting_batches}) OR EXISTS (SELECT 1 FROM {attempted_batches})`
+	sqlAnyAttempted = `SELECT EXISTS (SELECT 1 FROM {attempted_batches})`
+
 	sqlLockLanes = `SELECT s.service_id, ` + clock + ` FROM {services} s WHERE s.service_id = ANY ($1::text[])
 	FOR NO KEY UPDATE SKIP LOCKED`
-	sqlLanesThere = `SELECT u.s, EXISTS (SELECT 1 FROM {services} s WHERE s.service_id = u.s),
-		EXISTS (SELECT 1 FROM {waiting_batches} w WHERE w.service_id = u.s)
-		OR EXISTS (SELECT 1 FROM {attempted_batches} a WHERE a.service_id = u.s)
+	// Not EXISTS, of which the planner may make a hash of the whole table.
+	sqlLanesThere = `SELECT u.s, coalesce((SELECT true FROM {services} s WHERE s.service_id = u.s LIMIT 1), false),
+		coalesce((SELECT true FROM {waiting_batches} w WHERE w.service_id = u.s LIMIT 1),
+			(SELECT true FROM {attempted_batches} a WHERE a.service_id = u.s LIMIT 1), false)
 	FROM unnest($1::text[]) AS u (s)`
 	// In one order, so that no two calls wait for each other.
 	sqlNewLanes = `INSERT INTO {services} (service_id) SELECT u.s FROM unnest($1::text[]) AS u (s) ORDER BY u.s COLLATE "C"
@@ -154,12 +177,52 @@ const (
 	UPDATE {attempted_batches} a SET asked_at = due.now, next_check = due.now + $2::bigint, due_at = due.now + $2::bigint
 	FROM due JOIN {batches} b ON b.seq = due.seq WHERE a.seq = due.seq
 	RETURNING ` + colsBatch + `, ` + colsRow + `, due.asked_at, due.now`
+	// sqlOwned is like it, for the lanes named: what is due at whatever time, and is no
+	// live claim ($4 is Submitting). The numbers come first, so that each lane is looked
+	// up in its index.
+	sqlOwned = `WITH t AS MATERIALIZED (SELECT ` + clock + ` AS now), due AS MATERIALIZED (
+		SELECT a.seq, a.asked_at, t.now FROM {attempted_batches} a CROSS JOIN t
+		WHERE a.seq = ANY (ARRAY (SELECT r.seq FROM unnest($3::text[]) AS u (s)
+			CROSS JOIN LATERAL (SELECT x.seq FROM {attempted_batches} x WHERE x.service_id = u.s OFFSET 0) r))
+		AND a.due_at < 9223372036854775807 AND (a.state <> $4::bigint OR a.claim_expires <= t.now)
+		ORDER BY a.asked_at, a.created_at, a.seq LIMIT $1::bigint FOR UPDATE OF a SKIP LOCKED)
+	UPDATE {attempted_batches} a SET asked_at = due.now, next_check = due.now + $2::bigint, due_at = due.now + $2::bigint
+	FROM due JOIN {batches} b ON b.seq = due.seq WHERE a.seq = due.seq
+	RETURNING ` + colsBatch + `, ` + colsRow + `, due.asked_at, due.now`
+	// Of equal order keys the id decides, which the index does not have.
+	sqlWitnesses = `SELECT w.header_signature FROM {attempted_batches} a
+	CROSS JOIN LATERAL (SELECT b.header_signature, b.service_id FROM {batches} b WHERE b.seq = a.seq OFFSET 0) own
+	CROSS JOIN LATERAL (SELECT b.seq, b.created_at, b.header_signature FROM {batches} b
+		WHERE b.service_id = a.service_id AND b.created_at <= a.created_at
+		AND (b.created_at < a.created_at OR b.header_signature < own.header_signature)
+		ORDER BY b.created_at DESC LIMIT $5::bigint) w
+	CROSS JOIN LATERAL (SELECT f.state, f.final_at FROM {outcomes} f WHERE f.seq = w.seq OFFSET 0) f
+	WHERE a.seq = $1::bigint AND own.header_signature = $2::text AND own.service_id = $3::text
+	AND f.state = ANY ($4::smallint[]) AND f.final_at < a.doubt_since
+	ORDER BY w.created_at DESC, w.header_signature DESC LIMIT $6::bigint`
 	sqlCheck = `UPDATE {attempted_batches} a SET next_check = u.next_check, due_at = u.due_at
 	FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS u (seq, was, next_check, due_at)
 	WHERE a.seq = u.seq AND a.version = u.was`
 
 	sqlLedger    = `SELECT name FROM {ledger} WHERE id = 1`
 	sqlSetLedger = `INSERT INTO {ledger} (id, name) VALUES (1, $1::text) ON CONFLICT DO NOTHING`
+
+	sqlNewStream = `INSERT INTO {streams} (stream, holder, epoch, lease_expires, since, until_, cursor)
+	VALUES ($1::text, '', 0, 0, 0, 0, '') ON CONFLICT DO NOTHING`
+	sqlStream = `SELECT s.holder, s.epoch, s.lease_expires, s.since, s.until_, s.cursor FROM {streams} s
+	WHERE s.stream = $1::text FOR UPDATE`
+	sqlSetStream = `UPDATE {streams} SET holder = $2::text, epoch = $3::bigint, lease_expires = $4::bigint, since = $5::bigint,
+	until_ = $6::bigint, cursor = $7::text WHERE stream = $1::text`
+	sqlInsertStreamIDs = `INSERT INTO {stream_ids} (stream, id, at) SELECT $1::text, u.id, $3::bigint FROM unnest($2::text[]) AS u (id)
+	ON CONFLICT DO NOTHING`
+	sqlFindStream = `SELECT false AS is_id, s.cursor, s.since, s.until_, ` + clock + ` FROM {streams} s WHERE s.stream = $1::text
+	UNION ALL SELECT true, i.id, 0, 0, 0 FROM unnest($2::text[]) AS u (id)
+	CROSS JOIN LATERAL (SELECT x.id FROM {stream_ids} x WHERE x.stream = $1::text AND x.id = u.id OFFSET 0) i`
+	sqlOldStreamIDs    = `SELECT i.stream, i.id FROM {stream_ids} i WHERE i.at <= $1::bigint ORDER BY i.at LIMIT $2::bigint`
+	sqlLockStreams     = `SELECT s.stream FROM {streams} s WHERE s.stream = ANY ($1::text[]) ORDER BY s.stream FOR UPDATE`
+	sqlRaiseSince      = `UPDATE {streams} SET since = $2::bigint WHERE stream = ANY ($1::text[]) AND since BETWEEN 1 AND $2::bigint`
+	sqlDeleteStreamIDs = `DELETE FROM {stream_ids} WHERE ctid = ANY (ARRAY (SELECT r.ctid FROM unnest($1::text[], $2::text[]) AS u (stream, id)
+	CROSS JOIN LATERAL (SELECT x.ctid FROM {stream_ids} x WHERE x.stream = u.stream AND x.id = u.id AND x.at <= $3::bigint OFFSET 0) r))`
 
 	// A batch is in one of three tables; which one is read in one statement, since it
 	// may move in between.
@@ -171,7 +234,7 @@ const (
 	coalesce(a.resend_until, 0), coalesce(a.resends, 0), coalesce(a.refused, false),
 	coalesce(a.requeued, f.requeued, w.requeued), coalesce(a.submission_error, f.submission_error),
 	coalesce(a.submission_error_message, f.submission_error_message, ''), coalesce(a.decision, ''),
-	coalesce(a.receipts, f.receipts, 0), coalesce(f.final_at, 0)`
+	coalesce(a.receipts, f.receipts, 0), NULL::bytea, coalesce(f.final_at, 0)`
 	joinWaiting = ` LEFT JOIN {waiting_batches} w ON w.service_id = b.service_id AND w.created_at = b.created_at AND w.seq = b.seq`
 	listAll     = colsRecord + ` FROM {batches} b LEFT JOIN {attempted_batches} a ON a.seq = b.seq
 	LEFT JOIN {outcomes} f ON f.seq = b.seq` + joinWaiting + ` WHERE `
@@ -184,8 +247,18 @@ const (
 	JOIN {batches} b ON b.seq = o.seq LEFT JOIN {attempted_batches} a ON a.seq = b.seq
 	LEFT JOIN {outcomes} f ON f.seq = b.seq` + joinWaiting + ` WHERE `
 
-	sqlPrunable = `SELECT seq FROM {outcomes} WHERE final_at <= $1::bigint ORDER BY final_at LIMIT $2::bigint
-	FOR UPDATE SKIP LOCKED`
+	// Of an open batch it finds the key only, and all else is zero.
+	sqlFinals = `SELECT ` + colsBatch + `, coalesce(f.state, 0), coalesce(f.version, 0), coalesce(f.attempt, 0), coalesce(f.spent, 0),
+	coalesce(f.failures, 0), coalesce(f.asked_at, 0), coalesce(f.last_post, 0), coalesce(f.settles_at, 0), coalesce(f.final_at, 0),
+	coalesce(f.requeued, false), f.submission_error, coalesce(f.submission_error_message, ''), coalesce(f.receipts, 0),
+	coalesce(f.orders_settled, false) FROM unnest($1::text[]) AS u (id)
+	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.header_signature = u.id OFFSET 0) b
+	LEFT JOIN LATERAL (SELECT * FROM {outcomes} r WHERE r.seq = b.seq OFFSET 0) f ON true`
+
+	// OFFSET 0 keeps the planner from joining: what is in flight is looked up.
+	sqlPrunable = `SELECT f.seq FROM {outcomes} f WHERE f.final_at <= $1::bigint
+	AND NOT EXISTS (SELECT 1 FROM {unsettled_batches} u WHERE u.batch_seq = f.seq OFFSET 0)
+	ORDER BY f.final_at LIMIT $2::bigint FOR UPDATE OF f SKIP LOCKED`
 	sqlBury = `INSERT INTO {tombstones} (header_signature, service_id, payload_hash, pruned_at)
 	SELECT b.header_signature, b.service_id, b.payload_hash, $2::bigint FROM {batches} b WHERE b.seq = ANY ($1::bigint[])
 	ON CONFLICT DO NOTHING`

@@ -41,10 +41,11 @@ type rowCols struct {
 	state, version, attempt, spent, failures                                int64
 	claimExpires, notBefore, nextCheck, askedAt, lastPost, settlesAt, final int64
 	doubtAttempt, doubtSince, resendUntil, resends                          int64
-	refused, requeued                                                       bool
+	refused, requeued, settled                                              bool
 	kind                                                                    sql.NullString
 	message, decision                                                       string
 	receipts                                                                int
+	prepared                                                                []byte
 }
 
 // dest is where colsRow goes.
@@ -52,7 +53,7 @@ func (c *rowCols) dest() []any {
 	return []any{
 		&c.state, &c.version, &c.attempt, &c.spent, &c.failures, &c.claimExpires, &c.notBefore, &c.nextCheck, &c.askedAt,
 		&c.lastPost, &c.settlesAt, &c.doubtAttempt, &c.doubtSince, &c.resendUntil, &c.resends, &c.refused, &c.requeued,
-		&c.kind, &c.message, &c.decision, &c.receipts,
+		&c.kind, &c.message, &c.decision, &c.receipts, &c.prepared,
 	}
 }
 
@@ -60,7 +61,7 @@ func (c *rowCols) dest() []any {
 func (c *rowCols) outcomeDest() []any {
 	return []any{
 		&c.state, &c.version, &c.attempt, &c.spent, &c.failures, &c.askedAt, &c.lastPost, &c.settlesAt, &c.final,
-		&c.requeued, &c.kind, &c.message, &c.receipts,
+		&c.requeued, &c.kind, &c.message, &c.receipts, &c.settled,
 	}
 }
 
@@ -71,10 +72,13 @@ func (c *rowCols) row() store.Row {
 		NextCheck: sqlrow.FromMicro(c.nextCheck), AskedAt: sqlrow.FromMicro(c.askedAt), LastPost: sqlrow.FromMicro(c.lastPost),
 		SettlesAt: sqlrow.FromMicro(c.settlesAt), FinalAt: sqlrow.FromMicro(c.final), DoubtAttempt: int(c.doubtAttempt),
 		DoubtSince: sqlrow.FromMicro(c.doubtSince), ResendUntil: sqlrow.FromMicro(c.resendUntil), Resends: int(c.resends),
-		Refused: c.refused, Requeued: c.requeued, Decision: c.decision,
+		Refused: c.refused, Requeued: c.requeued, OrdersSettled: c.settled, Decision: c.decision,
 	}
 	if c.kind.Valid {
 		r.Error = &batch.SubmissionError{Kind: batch.ErrorKind(c.kind.String), Message: c.message}
+	}
+	if len(c.prepared) > 0 {
+		r.Prepared = c.prepared
 	}
 	return r
 }

@@ -165,6 +165,7 @@ func outcomeArgs(list []*stored) []any {
 		c.ints(func(s *stored) int64 { return sqlrow.ToMicro(s.now.SettlesAt) }),
 		c.ints(func(s *stored) int64 { return sqlrow.ToMicro(s.now.FinalAt) }),
 		c.bools(requeuedOf), c.kinds(), c.messages(), c.ints(receiptsOf),
+		c.bools(func(s *stored) bool { return s.now.OrdersSettled }),
 	}
 }
 

@@ -109,6 +109,17 @@ func (s *Store) tx(ctx context.Context, op string, do func(ctx context.Context, 
 	}
 }
 
+// nothing reports that a statement says false, in one round trip: an idle instance
+// asks once a second. Where it cannot tell, a transaction will.
+func (s *Store) nothing(ctx context.Context, statement string) bool {
+	if !s.checked.Load() {
+		return false
+	}
+	var something bool
+	err := s.db.QueryRowContext(ctx, s.sql(statement)).Scan(&something)
+	return err == nil && !something
+}
+
 // once runs do in one transaction. A panic of do passes through after the rollback.
 func (s *Store) once(ctx context.Context, do func(ctx context.Context, t *session) error) error {
 	c, err := s.begin(ctx)
@@ -133,6 +144,11 @@ func (s *Store) once(ctx context.Context, do func(ctx context.Context, t *sessio
 		return fmt.Errorf("commit: %w", err)
 	}
 	done = true
+	// A commit that was cancelled while it waited for a synchronous standby is done on
+	// this server, and a success to PostgreSQL and to lib/pq. A failover would undo it.
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
 	return nil
 }
 
@@ -195,11 +211,15 @@ func (s *Store) check(ctx context.Context, t *session) error {
 		return err
 	case have < schemaVersion:
 		return fmt.Errorf("%w: schema %q is at version %d of %d", ErrNotMigrated, s.names.schema, have, schemaVersion)
-	case have > schemaVersion:
-		return fmt.Errorf("%w: schema %q is at version %d, this is %d", ErrNewerSchema, s.names.schema, have, schemaVersion)
+	case have > schemaVersion+1: // see Migrate
+		return s.newer(have)
 	}
 	s.checked.Store(true)
 	return nil
+}
+
+func (s *Store) newer(have int64) error {
+	return fmt.Errorf("%w: schema %q is at version %d, this is %d", ErrNewerSchema, s.names.schema, have, schemaVersion)
 }
 
 // explain wraps an error, with the context's where that is the reason: not every

@@ -22,7 +22,10 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 	if err != nil || len(in) == 0 {
 		return wrap(op, err)
 	}
-	return s.write(ctx, op, func(free context.Context, t *session) error { return t.add(free, in, ctx.Err) })
+	return s.write(ctx, op, func(free context.Context, t *session) error {
+		_, err := t.add(free, in, ctx.Err)
+		return err
+	})
 }
 
 // AddTx is Add in the application's own transaction, which must be one of this
@@ -38,12 +41,20 @@ func (s *Store) AddTx(ctx context.Context, tx *sql.Tx, batches ...batch.Batch) e
 	if err != nil || len(in) == 0 {
 		return wrap(op, err)
 	}
+	return s.inTx(ctx, op, tx, func(free context.Context, t *session) error {
+		_, err := t.add(free, in, ctx.Err)
+		return err
+	})
+}
+
+// inTx runs do in the application's own transaction; what it did before an error is undone.
+func (s *Store) inTx(ctx context.Context, op string, tx *sql.Tx, do func(free context.Context, t *session) error) error {
 	if _, err := tx.ExecContext(ctx, "SAVEPOINT dltbatch_add"); err != nil {
 		return wrap(op, err)
 	}
 	t := newSession(tx)
 	free := context.WithoutCancel(ctx)
-	err = t.add(free, in, ctx.Err)
+	err := do(free, t)
 	t.close()
 	if err != nil {
 		_, undo := tx.ExecContext(free, "ROLLBACK TO dltbatch_add")
@@ -60,6 +71,7 @@ func (s *Store) AddTx(ctx context.Context, tx *sql.Tx, batches ...batch.Batch) e
 type addition struct {
 	*batch.Batch
 	hash [sha256.Size]byte
+	twin bool // of an earlier one of the call; not stored
 }
 
 func prepareAdd(batches []batch.Batch) ([]addition, error) {
@@ -68,65 +80,80 @@ func prepareAdd(batches []batch.Batch) ([]addition, error) {
 		if err := batches[i].Validate(); err != nil {
 			return nil, err
 		}
-		in[i] = addition{&batches[i], batches[i].Hash()}
+		in[i] = addition{Batch: &batches[i], hash: batches[i].Hash()}
+	}
+	twins, err := store.Twins(batches)
+	if err != nil {
+		return nil, err
+	}
+	for i, twin := range twins {
+		in[i].twin = twin
 	}
 	return in, nil
 }
 
-// add stores the batches. stopped is asked before each: a call may be long.
-func (t *session) add(ctx context.Context, in []addition, stopped func() error) error {
+// add stores the batches, and returns how many of them were not. stopped is asked
+// before each: a call may be long.
+func (t *session) add(ctx context.Context, in []addition, stopped func() error) (int64, error) {
 	now, err := t.now(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	var seq, latest int64 // the number and the order key that were given out last, in whatever lane
 	if err := t.get(ctx, &seq, sqlLastSeq); err != nil {
-		return err
+		return 0, err
 	}
 	if err := t.get(ctx, &latest, sqlAnyLast, seq); err != nil {
-		return err
+		return 0, err
 	}
 	last, err := t.laneLasts(ctx, in)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	var tombs bool
 	if err := t.get(ctx, &tombs, sqlAnyTomb); err != nil {
-		return err
+		return 0, err
 	}
 	first := seq + 1
 	for _, b := range in {
 		if err := stopped(); err != nil {
-			return err
+			return 0, err
 		}
+		known := b.twin
 		if tombs {
-			if known, err := t.known(ctx, sqlSameTomb, b); err != nil {
-				return err
-			} else if known {
-				continue
+			buried, err := t.known(ctx, sqlSameTomb, b)
+			if err != nil {
+				return 0, err
 			}
+			known = known || buried
+		}
+		if known {
+			if err := t.compareKnown(ctx, b); err != nil {
+				return 0, err
+			}
+			continue
 		}
 		at := orderKey(now.UnixMicro(), last[b.Service], latest)
 		n, err := t.exec(ctx, sqlInsertBatch, seq+1, string(b.ID), string(b.Service), at, b.DataChangeID, b.SignerPublicKey,
 			b.Trace, b.hash[:], int64(b.Budget.Attempts), b.Budget.EveryTry, footprintArg(b.Footprint))
 		if err != nil {
-			return fmt.Errorf("batch %s: %w", b.Key(), err)
+			return 0, fmt.Errorf("batch %s: %w", b.Key(), err)
 		}
 		if n == 0 {
-			if _, err := t.known(ctx, sqlSame, b); err != nil {
-				return err
+			if err := t.compareKnown(ctx, b); err != nil {
+				return 0, err
 			}
 			continue
 		}
 		seq++
 		last[b.Service], latest = at, at
 		if err := t.addParts(ctx, seq, b); err != nil {
-			return fmt.Errorf("batch %s: %w", b.Key(), err)
+			return 0, fmt.Errorf("batch %s: %w", b.Key(), err)
 		}
 	}
 	row := store.NewRow()
 	_, err = t.exec(ctx, sqlInsertNew, int64(row.State), row.Version, first, seq)
-	return err
+	return seq - first + 1, err
 }
 
 // laneLasts reads the last order key of every lane of a call; 0 where there is none.
@@ -139,17 +166,22 @@ func (t *session) laneLasts(ctx context.Context, in []addition) (map[batch.Servi
 	if err != nil {
 		return nil, err
 	}
+	return last, t.lasts(ctx, last, sqlLaneLasts, string(names))
+}
+
+// lasts puts into last what a statement finds, by service or party.
+func (t *session) lasts(ctx context.Context, last map[batch.ServiceID]int64, query, names string) error {
 	var lanes []struct {
 		ServiceID string `db:"service_id"`
 		CreatedAt int64  `db:"created_at"`
 	}
-	if err := t.sel(ctx, &lanes, sqlLaneLasts, string(names)); err != nil {
-		return nil, err
+	if err := t.sel(ctx, &lanes, query, names); err != nil {
+		return err
 	}
 	for _, l := range lanes {
 		last[batch.ServiceID(l.ServiceID)] = l.CreatedAt
 	}
-	return last, nil
+	return nil
 }
 
 // addParts stores what has a table of its own.
@@ -191,6 +223,24 @@ func (t *session) known(ctx context.Context, query string, b addition) (bool, er
 		return true, fmt.Errorf("%w: batch %s", batch.ErrConflict, b.Key())
 	}
 	return true, nil
+}
+
+// compareKnown compares a batch with those of its id and of its DataChangeID, if there
+// are any.
+func (t *session) compareKnown(ctx context.Context, b addition) error {
+	if _, err := t.known(ctx, sqlSame, b); err != nil || b.DataChangeID == "" {
+		return err
+	}
+	var same bool
+	switch err := t.get(ctx, &same, sqlSameChange, b.hash[:], string(b.Service), b.DataChangeID); {
+	case noRows(err):
+		return nil
+	case err != nil:
+		return err
+	case !same:
+		return store.ChangeConflict(b.Key(), b.DataChangeID)
+	}
+	return nil
 }
 
 func footprintArg(f batch.Footprint) any {

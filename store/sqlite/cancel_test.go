@@ -37,12 +37,13 @@ func TestCancelledInTheMiddle(t *testing.T) {
 	require.NoError(t, err)
 	asked := 0
 	err = s.write(t.Context(), "add", func(ctx context.Context, x *session) error {
-		return x.add(ctx, in, func() error {
+		_, err := x.add(ctx, in, func() error {
 			if asked++; asked == 2 {
 				return context.Canceled
 			}
 			return nil
 		})
+		return err
 	})
 	require.ErrorIs(t, err, context.Canceled)
 	assert.Equal(t, 2, asked)

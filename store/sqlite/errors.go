@@ -25,6 +25,9 @@ func (e *SettingError) Error() string {
 	return fmt.Sprintf("dltbatch: sqlite: %s is %s, want %s: put %s into the data source name", e.Setting, e.Have, e.Want, e.DSN)
 }
 
+// errFenced rolls back what is not to be done, and never leaves this package.
+var errFenced = errors.New("fenced")
+
 // wrap says which operation failed.
 func wrap(op string, err error) error {
 	if err == nil {
@@ -35,7 +38,7 @@ func wrap(op string, err error) error {
 
 // expected reports whether an error is an answer of this package rather than of the database.
 func expected(err error) bool {
-	for _, e := range []error{batch.ErrInvalidInput, batch.ErrConflict, batch.ErrNotFound, batch.ErrInDoubt, batch.ErrNotAllowed} {
+	for _, e := range []error{batch.ErrInvalidInput, batch.ErrConflict, batch.ErrNotFound, batch.ErrInDoubt, batch.ErrNotAllowed, errFenced} {
 		if errors.Is(err, e) {
 			return true
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/sqlrow"
@@ -39,11 +40,20 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) (found []batch.Reco
 		q.Limit = listDefault
 	}
 	q.Limit = min(q.Limit, listMost)
-	query, args, err := listSQL(q)
-	if err != nil {
+	if _, _, err := listSQL(q, 0); err != nil {
 		return nil, "", err
 	}
 	err = s.read(ctx, "list", func(ctx context.Context, t *session) (err error) {
+		var now time.Time
+		if q.OlderThan > 0 || q.NewerThan > 0 {
+			if now, err = t.now(ctx); err != nil {
+				return err
+			}
+		}
+		query, args, err := listSQL(q, sqlrow.ToMicro(now))
+		if err != nil {
+			return err
+		}
 		found, err = t.records(ctx, query, args...)
 		return err
 	})
@@ -57,8 +67,9 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) (found []batch.Reco
 	return found, next, nil
 }
 
-// listSQL puts the statement together; it asks for one record more than the limit.
-func listSQL(q store.ListQuery) (string, []any, error) {
+// listSQL puts the statement together; it asks for one record more than the limit. now
+// is the database's clock in microseconds, where ages are asked for.
+func listSQL(q store.ListQuery, now int64) (string, []any, error) {
 	// Open batches are found through their own table, however long the history is.
 	from, b := listAll, "b"
 	if q.Open || onlyOpen(q.States) {
@@ -73,6 +84,12 @@ func listSQL(q store.ListQuery) (string, []any, error) {
 		for _, st := range q.States {
 			args = append(args, int64(st))
 		}
+	}
+	if q.OlderThan > 0 {
+		where, args = append(where, b+".created_at <= ?"), append(args, now-int64(q.OlderThan/time.Microsecond))
+	}
+	if q.NewerThan > 0 {
+		where, args = append(where, b+".created_at > ?"), append(args, now-int64(q.NewerThan/time.Microsecond))
 	}
 	if q.After != "" {
 		at, id, err := sqlrow.ParseCursor(q.After)

@@ -2,7 +2,10 @@ package sqlite
 
 import (
 	"context"
+	"encoding/json"
+	"time"
 
+	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/sqlrow"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -11,7 +14,18 @@ import (
 func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
 	const op = "select pending batches"
 	var due bool
-	err := s.read(ctx, op, func(ctx context.Context, t *session) error { return t.get(ctx, &due, sqlAnyDue) })
+	err := s.read(ctx, op, func(ctx context.Context, t *session) error {
+		if q.Services == nil {
+			return t.get(ctx, &due, sqlAnyDue)
+		}
+		now, err := t.now(ctx)
+		if err != nil {
+			return err
+		}
+		rows, err := t.due(ctx, q, now)
+		due = len(rows) > 0
+		return err
+	})
 	if err != nil || !due {
 		return nil, err
 	}
@@ -21,8 +35,8 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 		if err != nil {
 			return err
 		}
-		var rows []stored
-		if err := t.sel(ctx, &rows, sqlDue, sqlrow.ToMicro(now), q.Limit); err != nil {
+		rows, err := t.due(ctx, q, now)
+		if err != nil {
 			return err
 		}
 		found = make([]store.InFlight, 0, len(rows))
@@ -44,6 +58,20 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 		return nil, err
 	}
 	return found, nil
+}
+
+// due reads what a query selects, in its order.
+func (t *session) due(ctx context.Context, q store.PendingQuery, now time.Time) (rows []stored, err error) {
+	if q.Services == nil {
+		err = t.sel(ctx, &rows, sqlDue, sqlrow.ToMicro(now), q.Limit)
+		return rows, err
+	}
+	names, err := json.Marshal(sqlrow.Services(q.Services))
+	if err != nil {
+		return nil, err
+	}
+	err = t.sel(ctx, &rows, sqlOwned, string(names), int64(batch.Submitting), sqlrow.ToMicro(now), q.Limit)
+	return rows, err
 }
 
 // Checked is [store.Engine].Checked. A row that is not the monitor's any more is

@@ -1,12 +1,14 @@
 package sqlite
 
 import (
+	"context"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -16,19 +18,21 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// statements reads the constants of queries.go whose names begin with "sql".
+// statements reads the constants of the files of queries whose names begin with "sql".
 func statements(t *testing.T) map[string]string {
-	f, err := parser.ParseFile(token.NewFileSet(), "queries.go", nil, 0)
-	require.NoError(t, err)
 	exprs := map[string]ast.Expr{}
-	ast.Inspect(f, func(n ast.Node) bool {
-		if v, ok := n.(*ast.ValueSpec); ok {
-			for i, name := range v.Names {
-				exprs[name.Name] = v.Values[i]
+	for _, name := range []string{"queries.go", "orderqueries.go"} {
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		require.NoError(t, err)
+		ast.Inspect(f, func(n ast.Node) bool {
+			if v, ok := n.(*ast.ValueSpec); ok {
+				for i, name := range v.Names {
+					exprs[name.Name] = v.Values[i]
+				}
 			}
-		}
-		return true
-	})
+			return true
+		})
+	}
 	var eval func(e ast.Expr) string
 	eval = func(e ast.Expr) string {
 		switch e := e.(type) {
@@ -82,10 +86,12 @@ var scanned = map[string]string{
 	"SCAN CONSTANT ROW":                  "one row",
 	"SCAN j VIRTUAL TABLE INDEX 1:":      "the numbers of one call",
 	"SCAN json_each VIRTUAL TABLE INDEX": "the numbers of one call",
-	"SCAN d":                             "the rows that were selected in the line before, at most Limit",
+	"SCAN d":                             "the rows that were selected in the line before, at most Limit or Cap",
 	"SCAN lanes":                         "the lanes that were found so far, at most Limit",
 	"SCAN tombstones":                    "EXISTS reads its first row only",
 	"SCAN ledger":                        "at most one row",
+	"SCAN parties":                       "the parties that were found so far, and those that have a batch",
+	"SCAN u":                             "the batches of orders that are not settled: what is in flight",
 }
 
 func badPlan(lines []string) (bad []string) {
@@ -130,6 +136,25 @@ func TestNoStatementScansAfterAnalyze(t *testing.T) {
 	require.NoError(t, s.Add(t.Context(), in...))
 	_, err := s.Claim(t.Context(), query("a", "b"), func(l batch.Lane) []batch.Run { return []batch.Run{{0, 1}} })
 	require.NoError(t, err)
+	var orders []batch.Order
+	for i := range 2000 {
+		orders = append(orders, batch.Order{ID: batch.OrderID(strconv.Itoa(i)), Party: batch.ServiceID(strconv.Itoa(i % 3)), Payload: []byte("p")})
+		if i%10 == 0 {
+			orders[i].Deadline = time.Unix(1e9, 0)
+		}
+	}
+	require.NoError(t, s.AddOrders(t.Context(), orders...))
+	_, err = s.ExpireOrders(t.Context(), 100)
+	require.NoError(t, err)
+	next, err := s.NextOrders(t.Context(), "1", store.NextQuery{Max: 9})
+	require.NoError(t, err)
+	refs := make([]store.OrderRef, len(next))
+	for i, o := range next {
+		refs[i] = store.OrderRef{ID: o.ID, Version: o.Version}
+	}
+	done, err := s.PrepareBatch(t.Context(), batch.Batch{Service: "1", ID: "orders", Payload: []byte("p")}, refs)
+	require.NoError(t, err)
+	require.True(t, done)
 	_, err = s.db.Exec("ANALYZE")
 	require.NoError(t, err)
 	for name, query := range statements(t) {
@@ -159,13 +184,15 @@ func TestListPlans(t *testing.T) {
 	after := sqlrow.CursorAt(batch.Record{Key: batch.Key{ID: "a"}})
 	for name, q := range map[string]store.ListQuery{
 		"all":              {},
+		"an age":           {OlderThan: time.Second, NewerThan: time.Minute},
+		"an age in a lane": {Service: &service, OlderThan: time.Second, NewerThan: time.Minute},
 		"all, going on":    {After: after},
 		"a lane":           {Service: &service},
 		"a lane, going on": {Service: &service, After: after},
 		"an open lane":     {Service: &service, Open: true, After: after},
 	} {
 		t.Run(name, func(t *testing.T) {
-			query, args, err := listSQL(q)
+			query, args, err := listSQL(q, 1000)
 			require.NoError(t, err)
 			lines := plan(t, s, query, args...)
 			for _, l := range lines {
@@ -174,6 +201,72 @@ func TestListPlans(t *testing.T) {
 				}
 				assert.NotEqual(t, "USE TEMP B-TREE FOR ORDER BY", l)
 			}
+			if q.OlderThan > 0 {
+				assert.Contains(t, strings.Join(lines, "\n"), "created_at>? AND created_at<?")
+			}
 		})
+	}
+}
+
+// What looks back or asks for lanes follows their index, and no further than it must.
+func TestLanePlans(t *testing.T) {
+	s, _, _ := fresh(t)
+	assert.Contains(t, strings.Join(plan(t, s, sqlWitnesses), "\n"), "USING INDEX batches_lane (service_id=? AND created_at<?)")
+	assert.NotContains(t, strings.Join(plan(t, s, sqlWitnesses), "\n"), "TEMP B-TREE")
+	assert.Contains(t, strings.Join(plan(t, s, sqlOwned), "\n"), "USING INDEX open_batches_attempted (service_id=?)")
+	assert.Contains(t, strings.Join(plan(t, s, sqlFinals), "\n"), "(header_signature=?)")
+}
+
+// The loops of auto-batching read what is ready, in the order of its index.
+func TestOrderPlans(t *testing.T) {
+	s, _, _ := fresh(t)
+	for name, c := range map[string]struct{ query, want string }{
+		"next":     {sqlNextOrders, "USING INDEX open_orders_queue (party=?)"},
+		"load":     {sqlPartyLoad, "USING INDEX open_orders_queue (party=?)"},
+		"oldest":   {sqlPartyLoad, "USING COVERING INDEX open_orders_age (party=?)"},
+		"split":    {sqlSplitOrders, "USING INDEX open_orders_split (party=?)"},
+		"batch":    {sqlBatchOrders, "USING INDEX open_orders_batch (batch=?)"},
+		"expired":  {sqlExpired, "USING INDEX open_orders_deadline (deadline<?)"},
+		"expires":  {sqlAnyExpired, "USING COVERING INDEX open_orders_deadline (deadline<?)"},
+		"parties":  {sqlPartiesAfter, "USING COVERING INDEX open_orders_"},
+		"prunable": {sqlPrunableOrders, "USING COVERING INDEX final_orders_final (final_at<?)"},
+	} {
+		lines := strings.Join(plan(t, s, c.query), "\n")
+		assert.Contains(t, lines, c.want, name)
+		if name != "batch" { // which is put in its order
+			assert.NotContains(t, lines, "TEMP B-TREE", name)
+		}
+	}
+}
+
+// The recursion of Parties goes no further than its limit: it would end nowhere here.
+func TestPartiesStopAtTheirLimit(t *testing.T) {
+	s, _, _ := fresh(t)
+	endless := "WITH RECURSIVE parties (party) AS (SELECT 'p' UNION ALL SELECT party || 'p' FROM parties)"
+	_, tail, ok := strings.Cut(sqlPartiesFirst, "IS NOT NULL)")
+	require.True(t, ok)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	var found []string
+	require.NoError(t, s.db.SelectContext(ctx, &found, endless+tail, 3))
+	assert.Equal(t, []string{"p", "pp", "ppp"}, found)
+}
+
+// List follows an index wherever its query allows.
+func TestListOrdersPlans(t *testing.T) {
+	s, _, _ := fresh(t)
+	party := batch.ServiceID("a")
+	after := sqlrow.CursorAfter(time.Unix(1, 0), "a")
+	for name, q := range map[string]store.ListOrdersQuery{
+		"all": {}, "all, going on": {After: after}, "a party": {Party: &party}, "a party, going on": {Party: &party, After: after}, "a batch": {Batch: "b"},
+	} {
+		query, args, err := listOrdersSQL(q.Bounded())
+		require.NoError(t, err)
+		for _, l := range plan(t, s, query, args...) {
+			if strings.HasPrefix(l, "SCAN") && l != "SCAN d" {
+				assert.Contains(t, l, "USING INDEX orders_created", "%s: in order, up to the limit", name)
+			}
+			assert.False(t, q.Batch == "" && l == "USE TEMP B-TREE FOR ORDER BY", name)
+		}
 	}
 }

@@ -17,30 +17,51 @@ func (s *Store) Prune(ctx context.Context, q store.PruneQuery) (int, error) {
 	if q.Limit <= 0 {
 		q.Limit = 500
 	}
-	pruned := 0
+	batches, err := s.pruneAll(ctx, q, sqlPrunable, func(ctx context.Context, t *session, seq, now int64) error {
+		return t.prune(ctx, seq, now, q.Tombstones)
+	})
+	if err != nil {
+		return batches, err
+	}
+	orders, err := s.pruneAll(ctx, q, sqlPrunableOrders, func(ctx context.Context, t *session, seq, _ int64) error {
+		return t.pruneOrder(ctx, seq)
+	})
+	if err != nil {
+		return batches + orders, err
+	}
+	return batches + orders, s.pruneStreams(ctx, q)
+}
+
+// removal removes what a number stands for.
+type removal func(ctx context.Context, t *session, seq, now int64) error
+
+func (s *Store) pruneAll(ctx context.Context, q store.PruneQuery, prunable string, remove removal) (pruned int, err error) {
 	for pruned < q.Limit {
 		want := min(pruneChunk, q.Limit-pruned)
-		n, err := s.pruneSome(ctx, q, want)
+		n, err := s.pruneSome(ctx, q, want, prunable, remove)
 		pruned += n
-		if err != nil || n < want {
+		if err != nil {
 			return pruned, err
+		}
+		if n < want {
+			break
 		}
 	}
 	return pruned, nil
 }
 
-func (s *Store) pruneSome(ctx context.Context, q store.PruneQuery, limit int) (n int, err error) {
+func (s *Store) pruneSome(ctx context.Context, q store.PruneQuery, limit int, prunable string, remove removal) (n int, err error) {
 	err = s.write(ctx, "prune", func(ctx context.Context, t *session) error {
 		now, err := t.now(ctx)
 		if err != nil {
 			return err
 		}
 		var seqs []int64
-		if err := t.sel(ctx, &seqs, sqlPrunable, sqlrow.ToMicro(now.Add(-q.OlderThan)), limit); err != nil {
+		if err := t.sel(ctx, &seqs, prunable, sqlrow.ToMicro(now.Add(-q.OlderThan)), limit); err != nil {
 			return err
 		}
 		for _, seq := range seqs {
-			if err := t.prune(ctx, seq, sqlrow.ToMicro(now), q.Tombstones); err != nil {
+			if err := remove(ctx, t, seq, sqlrow.ToMicro(now)); err != nil {
 				return err
 			}
 		}
@@ -61,6 +82,15 @@ func (t *session) prune(ctx context.Context, seq, now int64, tombstone bool) err
 		}
 	}
 	for _, query := range [...]string{sqlDeleteReceipts, sqlDeleteTransactions, sqlDeletePayload, sqlDeleteFinal, sqlDeleteBatch} {
+		if _, err := t.exec(ctx, query, seq); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *session) pruneOrder(ctx context.Context, seq int64) error {
+	for _, query := range [...]string{sqlDeleteOrderPayload, sqlDeleteOrderOutcome, sqlDeleteOrder} {
 		if _, err := t.exec(ctx, query, seq); err != nil {
 			return err
 		}

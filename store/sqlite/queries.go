@@ -12,22 +12,23 @@ const (
 	FROM json_each(?) j`
 	sqlInsertBatch = `INSERT INTO batches (seq, header_signature, service_id, created_at, data_change_id, signer_public_key,
 	trace, payload_hash, budget_attempts, budget_every_try, footprint) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-	ON CONFLICT (header_signature) DO NOTHING`
+	ON CONFLICT DO NOTHING`
 	sqlInsertPayload     = `INSERT INTO batch_payloads (seq, serialized_batch) VALUES (?, ?)`
 	sqlInsertTransaction = `INSERT INTO transactions (batch_seq, position, header_signature, family_name, family_version,
 	signer_public_key) VALUES (?, ?, ?, ?, ?, ?)`
 	sqlInsertNew = `INSERT INTO open_batches (seq, service_id, created_at, state, version)
 	SELECT seq, service_id, created_at, ?, ? FROM batches WHERE seq BETWEEN ? AND ?`
-	sqlSame     = `SELECT service_id = ? AND payload_hash = ? FROM batches WHERE header_signature = ?`
-	sqlAnyTomb  = `SELECT EXISTS (SELECT 1 FROM tombstones)`
-	sqlSameTomb = `SELECT service_id = ? AND payload_hash = ? FROM tombstones WHERE header_signature = ?`
+	sqlSame       = `SELECT service_id = ? AND payload_hash = ? FROM batches WHERE header_signature = ?`
+	sqlSameChange = `SELECT payload_hash = ? FROM batches WHERE service_id = ? AND data_change_id = ? AND data_change_id <> ''`
+	sqlAnyTomb    = `SELECT EXISTS (SELECT 1 FROM tombstones)`
+	sqlSameTomb   = `SELECT service_id = ? AND payload_hash = ? FROM tombstones WHERE header_signature = ?`
 
 	colsBatch = `b.seq, b.header_signature, b.service_id, b.created_at, b.data_change_id, b.budget_attempts, b.budget_every_try`
 	colsOpen  = `o.state, o.version, o.attempt, o.spent, o.failures, o.claim_expires, o.not_before, o.next_check, o.asked_at,
 	o.last_post, o.settles_at, o.doubt_attempt, o.doubt_since, o.resend_until, o.resends, o.refused, o.requeued,
-	o.submission_error, o.submission_error_message, o.decision, o.receipts`
+	o.submission_error, o.submission_error_message, o.decision, o.receipts, o.prepared`
 	colsFinal = `f.state, f.version, f.attempt, f.spent, f.failures, f.asked_at, f.last_post, f.settles_at, f.final_at,
-	f.requeued, f.submission_error, f.submission_error_message, f.receipts`
+	f.requeued, f.submission_error, f.submission_error_message, f.receipts, f.orders_settled`
 
 	sqlSeqByID  = `SELECT seq FROM batches WHERE header_signature = ?`
 	sqlOpenRows = `SELECT ` + colsBatch + `, ` + colsOpen + ` FROM json_each(?) j
@@ -53,9 +54,12 @@ const (
 	asked_at, last_post, settles_at, doubt_attempt, doubt_since, resend_until, resends, refused, requeued, submission_error,
 	submission_error_message, decision, receipts, due_at, seq, service_id, created_at)
 	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	sqlDeleteOpen  = `DELETE FROM open_batches WHERE seq = ? AND version = ?`
-	sqlInsertFinal = `INSERT INTO outcomes (seq, state, version, attempt, spent, failures, asked_at, last_post, settles_at,
-	final_at, requeued, submission_error, submission_error_message, receipts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	// sqlKeepPrepared alone writes the column; it goes with the row.
+	sqlKeepPrepared = `UPDATE open_batches SET prepared = ? WHERE seq = ? AND version = ?`
+	sqlDeleteOpen   = `DELETE FROM open_batches WHERE seq = ? AND version = ?`
+	sqlInsertFinal  = `INSERT INTO outcomes (seq, state, version, attempt, spent, failures, asked_at, last_post, settles_at,
+	final_at, requeued, submission_error, submission_error_message, receipts, orders_settled)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlDeleteFinal   = `DELETE FROM outcomes WHERE seq = ?`
 	sqlInsertReceipt = `INSERT INTO transaction_receipts (batch_seq, position, transaction_id, result_valid, error_message,
 	error_data) VALUES (?, ?, ?, ?, ?, ?)`
@@ -74,16 +78,46 @@ const (
 		LIMIT ?)
 	SELECT service_id FROM lanes WHERE service_id IS NOT NULL`
 
+	// One statement, so that what is claimed meanwhile counts once.
+	sqlCounts = `SELECT j.value AS service_id, o.state, count(*) AS n FROM json_each(?) j
+	CROSS JOIN open_batches o ON o.service_id = j.value AND o.attempt > 0 GROUP BY 1, 2
+	UNION ALL SELECT j.value, 0, (SELECT count(*) FROM (SELECT 1 FROM open_batches w
+		WHERE w.service_id = j.value AND w.attempt = 0 LIMIT ?) d) FROM json_each(?) j`
+
 	sqlAnyDue = `SELECT EXISTS (SELECT 1 FROM open_batches
 	WHERE due_at <= CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000)`
 	sqlDue = `SELECT ` + colsBatch + `, ` + colsOpen + ` FROM (SELECT seq FROM open_batches WHERE due_at <= ?
 		ORDER BY asked_at, created_at, seq LIMIT ?) d
 	CROSS JOIN open_batches o ON o.seq = d.seq CROSS JOIN batches b ON b.seq = d.seq
 	ORDER BY o.asked_at, o.created_at, b.header_signature`
+	// sqlOwned is like it, for the lanes named: what is due at whatever time, and is no live claim.
+	sqlOwned = `SELECT ` + colsBatch + `, ` + colsOpen + ` FROM (SELECT r.seq FROM json_each(?) j
+		CROSS JOIN open_batches r ON r.service_id = j.value AND r.attempt > 0
+		WHERE r.due_at IS NOT NULL AND (r.state <> ? OR r.claim_expires <= ?)
+		ORDER BY r.asked_at, r.created_at, r.seq LIMIT ?) d
+	CROSS JOIN open_batches o ON o.seq = d.seq CROSS JOIN batches b ON b.seq = d.seq
+	ORDER BY o.asked_at, o.created_at, b.header_signature`
+	sqlDoubt = `SELECT o.created_at, o.doubt_since FROM open_batches o CROSS JOIN batches b ON b.seq = o.seq
+	WHERE o.seq = ? AND b.header_signature = ? AND b.service_id = ? AND o.doubt_attempt <> 0`
+	sqlWitnesses = `SELECT d.header_signature FROM (SELECT seq, header_signature, created_at FROM batches
+		WHERE service_id = ? AND created_at < ? ORDER BY created_at DESC LIMIT ?) d
+	CROSS JOIN outcomes f ON f.seq = d.seq WHERE f.state IN (?, ?) AND f.final_at < ? ORDER BY d.created_at DESC LIMIT ?`
 	sqlLease = `UPDATE open_batches SET asked_at = ?, next_check = ?, due_at = ? WHERE seq = ?`
 
 	sqlLedger    = `SELECT name FROM ledger WHERE id = 1`
 	sqlSetLedger = `INSERT INTO ledger (id, name) VALUES (1, ?) ON CONFLICT DO NOTHING`
+
+	sqlStream    = `SELECT holder, epoch, lease_expires, since, until_, cursor FROM streams WHERE stream = ?`
+	sqlSetStream = `INSERT INTO streams (stream, holder, epoch, lease_expires, since, until_, cursor) VALUES (?, ?, ?, ?, ?, ?, ?)
+	ON CONFLICT (stream) DO UPDATE SET holder = excluded.holder, epoch = excluded.epoch, lease_expires = excluded.lease_expires,
+	since = excluded.since, until_ = excluded.until_, cursor = excluded.cursor`
+	sqlInsertStreamID = `INSERT INTO stream_ids (stream, id, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`
+	sqlFindStream     = `SELECT 0 AS is_id, cursor AS text, since, until_,
+		CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000 AS now FROM streams WHERE stream = ?
+	UNION ALL SELECT 1, i.id, 0, 0, 0 FROM json_each(?) j CROSS JOIN stream_ids i ON i.stream = ? AND i.id = j.value`
+	sqlOldStreamIDs   = `SELECT stream, id FROM stream_ids WHERE at <= ? ORDER BY at LIMIT ?`
+	sqlDeleteStreamID = `DELETE FROM stream_ids WHERE stream = ? AND id = ?`
+	sqlRaiseSince     = `UPDATE streams SET since = ? WHERE stream = ? AND since BETWEEN 1 AND ?`
 
 	// A batch is in one of the two tables; which one is read in one statement, since
 	// it may move in between.
@@ -104,8 +138,17 @@ const (
 	LEFT JOIN outcomes f ON f.seq = b.seq WHERE `
 	sqlGet = listAll + `b.header_signature = ?`
 
-	sqlPrunable = `SELECT seq FROM outcomes WHERE final_at <= ? ORDER BY final_at LIMIT ?`
-	sqlTomb     = `INSERT INTO tombstones (header_signature, service_id, payload_hash, pruned_at)
+	// Of an open batch it finds the key only, and all else is zero.
+	sqlFinals = `SELECT ` + colsBatch + `, coalesce(f.state, 0) AS state, coalesce(f.version, 0) AS version,
+	coalesce(f.attempt, 0) AS attempt, coalesce(f.spent, 0) AS spent, coalesce(f.failures, 0) AS failures,
+	coalesce(f.asked_at, 0) AS asked_at, coalesce(f.last_post, 0) AS last_post, coalesce(f.settles_at, 0) AS settles_at,
+	coalesce(f.final_at, 0) AS final_at, coalesce(f.requeued, 0) AS requeued, f.submission_error,
+	coalesce(f.submission_error_message, '') AS submission_error_message, coalesce(f.receipts, 0) AS receipts
+	FROM json_each(?) j CROSS JOIN batches b ON b.header_signature = j.value LEFT JOIN outcomes f ON f.seq = b.seq`
+
+	sqlPrunable = `SELECT seq FROM outcomes f WHERE final_at <= ?
+	AND NOT EXISTS (SELECT 1 FROM unsettled_batches u WHERE u.batch_seq = f.seq) ORDER BY final_at LIMIT ?`
+	sqlTomb = `INSERT INTO tombstones (header_signature, service_id, payload_hash, pruned_at)
 	SELECT header_signature, service_id, payload_hash, ? FROM batches WHERE seq = ? ON CONFLICT DO NOTHING`
 	sqlDeletePayload      = `DELETE FROM batch_payloads WHERE seq = ?`
 	sqlDeleteTransactions = `DELETE FROM transactions WHERE batch_seq = ?`

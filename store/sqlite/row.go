@@ -58,6 +58,8 @@ type rowCols struct {
 	ErrorMessage string         `db:"submission_error_message"`
 	Decision     string         `db:"decision"`
 	Receipts     int            `db:"receipts"`
+	Settled      bool           `db:"orders_settled"`
+	Prepared     []byte         `db:"prepared"`
 }
 
 func (c rowCols) row() store.Row {
@@ -67,9 +69,13 @@ func (c rowCols) row() store.Row {
 		AskedAt: sqlrow.FromMicro(c.AskedAt), LastPost: sqlrow.FromMicro(c.LastPost), SettlesAt: sqlrow.FromMicro(c.SettlesAt),
 		FinalAt: sqlrow.FromMicro(c.FinalAt), DoubtAttempt: c.DoubtAttempt, DoubtSince: sqlrow.FromMicro(c.DoubtSince),
 		ResendUntil: sqlrow.FromMicro(c.ResendUntil), Resends: c.Resends, Refused: c.Refused, Requeued: c.Requeued, Decision: c.Decision,
+		OrdersSettled: c.Settled,
 	}
 	if c.Error.Valid {
 		r.Error = &batch.SubmissionError{Kind: batch.ErrorKind(c.Error.String), Message: c.ErrorMessage}
+	}
+	if len(c.Prepared) > 0 {
+		r.Prepared = c.Prepared
 	}
 	return r
 }
@@ -230,7 +236,7 @@ func openArgs(r store.Row, receipts int) []any {
 func finalArgs(seq int64, r store.Row, receipts int) []any {
 	kind, message := errorArgs(r.Error)
 	return []any{seq, int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures), sqlrow.ToMicro(r.AskedAt),
-		sqlrow.ToMicro(r.LastPost), sqlrow.ToMicro(r.SettlesAt), sqlrow.ToMicro(r.FinalAt), r.Requeued, kind, message, int64(receipts)}
+		sqlrow.ToMicro(r.LastPost), sqlrow.ToMicro(r.SettlesAt), sqlrow.ToMicro(r.FinalAt), r.Requeued, kind, message, int64(receipts), r.OrdersSettled}
 }
 
 func errorArgs(e *batch.SubmissionError) (kind any, message string) {

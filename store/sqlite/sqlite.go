@@ -24,7 +24,10 @@ type Store struct {
 	writer chan struct{}
 }
 
-var _ store.Store = (*Store)(nil)
+var (
+	_ store.Store  = (*Store)(nil)
+	_ store.Orders = (*Store)(nil)
+)
 
 // New returns a store in db, which stays the caller's to close. It reads the
 // settings of db's connections and changes nothing: a [*SettingError] says which

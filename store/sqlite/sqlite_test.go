@@ -250,10 +250,15 @@ func TestPruneLeavesNothing(t *testing.T) {
 			applied, err := s.Record(ctx, []store.Outcome{o})
 			require.NoError(t, err)
 			require.Equal(t, store.Written, applied[0].Result)
+			require.NoError(t, s.AddOrders(ctx, batch.Order{ID: "o", Party: "a", Payload: []byte("p"), Deadline: time.Unix(1, 0)}))
+			expired, err := s.ExpireOrders(ctx, 9)
+			require.NoError(t, err)
+			require.Equal(t, 1, expired)
 			n, err := s.Prune(ctx, store.PruneQuery{})
 			require.NoError(t, err)
-			require.Equal(t, 1, n)
-			for _, table := range []string{"batches", "batch_payloads", "transactions", "open_batches", "outcomes", "transaction_receipts", "tombstones"} {
+			require.Equal(t, 2, n)
+			for _, table := range []string{"batches", "batch_payloads", "transactions", "open_batches", "outcomes", "transaction_receipts", "tombstones",
+				"orders", "order_payloads", "open_orders", "final_orders", "unsettled_batches"} {
 				var rows int
 				require.NoError(t, db.QueryRow("SELECT count(*) FROM "+table).Scan(&rows))
 				assert.Zero(t, rows, table)

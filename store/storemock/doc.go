@@ -10,4 +10,5 @@ var (
 	_ store.BatchStore = (*MockBatchStore)(nil)
 	_ store.Engine     = (*MockEngine)(nil)
 	_ store.Operator   = (*MockOperator)(nil)
+	_ store.Journal    = (*MockJournal)(nil)
 )

@@ -79,6 +79,45 @@ func (c *MockStoreAddCall) DoAndReturn(f func(context.Context, ...batch.Batch) e
 	return c
 }
 
+// AppendStream mocks base method.
+func (m *MockStore) AppendStream(ctx context.Context, e batch.StreamEntry) (bool, error) {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "AppendStream", ctx, e)
+	ret0, _ := ret[0].(bool)
+	ret1, _ := ret[1].(error)
+	return ret0, ret1
+}
+
+// AppendStream indicates an expected call of AppendStream.
+func (mr *MockStoreMockRecorder) AppendStream(ctx, e any) *MockStoreAppendStreamCall {
+	mr.mock.ctrl.T.Helper()
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "AppendStream", reflect.TypeOf((*MockStore)(nil).AppendStream), ctx, e)
+	return &MockStoreAppendStreamCall{Call: call}
+}
+
+// MockStoreAppendStreamCall wrap *gomock.Call
+type MockStoreAppendStreamCall struct {
+	*gomock.Call
+}
+
+// Return rewrite *gomock.Call.Return
+func (c *MockStoreAppendStreamCall) Return(held bool, err error) *MockStoreAppendStreamCall {
+	c.Call = c.Call.Return(held, err)
+	return c
+}
+
+// Do rewrite *gomock.Call.Do
+func (c *MockStoreAppendStreamCall) Do(f func(context.Context, batch.StreamEntry) (bool, error)) *MockStoreAppendStreamCall {
+	c.Call = c.Call.Do(f)
+	return c
+}
+
+// DoAndReturn rewrite *gomock.Call.DoAndReturn
+func (c *MockStoreAppendStreamCall) DoAndReturn(f func(context.Context, batch.StreamEntry) (bool, error)) *MockStoreAppendStreamCall {
+	c.Call = c.Call.DoAndReturn(f)
+	return c
+}
+
 // Cancel mocks base method.
 func (m *MockStore) Cancel(ctx context.Context, key batch.Key, reason string) (batch.Record, error) {
 	m.ctrl.T.Helper()
@@ -195,6 +234,45 @@ func (c *MockStoreClaimCall) DoAndReturn(f func(context.Context, store.ClaimQuer
 	return c
 }
 
+// Counts mocks base method.
+func (m *MockStore) Counts(ctx context.Context, q store.CountsQuery) ([]store.LaneCounts, error) {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "Counts", ctx, q)
+	ret0, _ := ret[0].([]store.LaneCounts)
+	ret1, _ := ret[1].(error)
+	return ret0, ret1
+}
+
+// Counts indicates an expected call of Counts.
+func (mr *MockStoreMockRecorder) Counts(ctx, q any) *MockStoreCountsCall {
+	mr.mock.ctrl.T.Helper()
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Counts", reflect.TypeOf((*MockStore)(nil).Counts), ctx, q)
+	return &MockStoreCountsCall{Call: call}
+}
+
+// MockStoreCountsCall wrap *gomock.Call
+type MockStoreCountsCall struct {
+	*gomock.Call
+}
+
+// Return rewrite *gomock.Call.Return
+func (c *MockStoreCountsCall) Return(arg0 []store.LaneCounts, arg1 error) *MockStoreCountsCall {
+	c.Call = c.Call.Return(arg0, arg1)
+	return c
+}
+
+// Do rewrite *gomock.Call.Do
+func (c *MockStoreCountsCall) Do(f func(context.Context, store.CountsQuery) ([]store.LaneCounts, error)) *MockStoreCountsCall {
+	c.Call = c.Call.Do(f)
+	return c
+}
+
+// DoAndReturn rewrite *gomock.Call.DoAndReturn
+func (c *MockStoreCountsCall) DoAndReturn(f func(context.Context, store.CountsQuery) ([]store.LaneCounts, error)) *MockStoreCountsCall {
+	c.Call = c.Call.DoAndReturn(f)
+	return c
+}
+
 // Decide mocks base method.
 func (m *MockStore) Decide(ctx context.Context, key batch.Key, to batch.State, reason string) (batch.Record, error) {
 	m.ctrl.T.Helper()
@@ -230,6 +308,85 @@ func (c *MockStoreDecideCall) Do(f func(context.Context, batch.Key, batch.State,
 
 // DoAndReturn rewrite *gomock.Call.DoAndReturn
 func (c *MockStoreDecideCall) DoAndReturn(f func(context.Context, batch.Key, batch.State, string) (batch.Record, error)) *MockStoreDecideCall {
+	c.Call = c.Call.DoAndReturn(f)
+	return c
+}
+
+// Finals mocks base method.
+func (m *MockStore) Finals(ctx context.Context, keys []batch.Key) ([]batch.Record, []batch.Key, error) {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "Finals", ctx, keys)
+	ret0, _ := ret[0].([]batch.Record)
+	ret1, _ := ret[1].([]batch.Key)
+	ret2, _ := ret[2].(error)
+	return ret0, ret1, ret2
+}
+
+// Finals indicates an expected call of Finals.
+func (mr *MockStoreMockRecorder) Finals(ctx, keys any) *MockStoreFinalsCall {
+	mr.mock.ctrl.T.Helper()
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Finals", reflect.TypeOf((*MockStore)(nil).Finals), ctx, keys)
+	return &MockStoreFinalsCall{Call: call}
+}
+
+// MockStoreFinalsCall wrap *gomock.Call
+type MockStoreFinalsCall struct {
+	*gomock.Call
+}
+
+// Return rewrite *gomock.Call.Return
+func (c *MockStoreFinalsCall) Return(final []batch.Record, missing []batch.Key, err error) *MockStoreFinalsCall {
+	c.Call = c.Call.Return(final, missing, err)
+	return c
+}
+
+// Do rewrite *gomock.Call.Do
+func (c *MockStoreFinalsCall) Do(f func(context.Context, []batch.Key) ([]batch.Record, []batch.Key, error)) *MockStoreFinalsCall {
+	c.Call = c.Call.Do(f)
+	return c
+}
+
+// DoAndReturn rewrite *gomock.Call.DoAndReturn
+func (c *MockStoreFinalsCall) DoAndReturn(f func(context.Context, []batch.Key) ([]batch.Record, []batch.Key, error)) *MockStoreFinalsCall {
+	c.Call = c.Call.DoAndReturn(f)
+	return c
+}
+
+// FindStream mocks base method.
+func (m *MockStore) FindStream(ctx context.Context, stream string, ids []string) (batch.StreamFound, error) {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "FindStream", ctx, stream, ids)
+	ret0, _ := ret[0].(batch.StreamFound)
+	ret1, _ := ret[1].(error)
+	return ret0, ret1
+}
+
+// FindStream indicates an expected call of FindStream.
+func (mr *MockStoreMockRecorder) FindStream(ctx, stream, ids any) *MockStoreFindStreamCall {
+	mr.mock.ctrl.T.Helper()
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "FindStream", reflect.TypeOf((*MockStore)(nil).FindStream), ctx, stream, ids)
+	return &MockStoreFindStreamCall{Call: call}
+}
+
+// MockStoreFindStreamCall wrap *gomock.Call
+type MockStoreFindStreamCall struct {
+	*gomock.Call
+}
+
+// Return rewrite *gomock.Call.Return
+func (c *MockStoreFindStreamCall) Return(arg0 batch.StreamFound, arg1 error) *MockStoreFindStreamCall {
+	c.Call = c.Call.Return(arg0, arg1)
+	return c
+}
+
+// Do rewrite *gomock.Call.Do
+func (c *MockStoreFindStreamCall) Do(f func(context.Context, string, []string) (batch.StreamFound, error)) *MockStoreFindStreamCall {
+	c.Call = c.Call.Do(f)
+	return c
+}
+
+// DoAndReturn rewrite *gomock.Call.DoAndReturn
+func (c *MockStoreFindStreamCall) DoAndReturn(f func(context.Context, string, []string) (batch.StreamFound, error)) *MockStoreFindStreamCall {
 	c.Call = c.Call.DoAndReturn(f)
 	return c
 }
@@ -273,6 +430,45 @@ func (c *MockStoreGetCall) DoAndReturn(f func(context.Context, batch.Key) (batch
 	return c
 }
 
+// KeepPrepared mocks base method.
+func (m *MockStore) KeepPrepared(ctx context.Context, kept []store.Prepared) ([]bool, error) {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "KeepPrepared", ctx, kept)
+	ret0, _ := ret[0].([]bool)
+	ret1, _ := ret[1].(error)
+	return ret0, ret1
+}
+
+// KeepPrepared indicates an expected call of KeepPrepared.
+func (mr *MockStoreMockRecorder) KeepPrepared(ctx, kept any) *MockStoreKeepPreparedCall {
+	mr.mock.ctrl.T.Helper()
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "KeepPrepared", reflect.TypeOf((*MockStore)(nil).KeepPrepared), ctx, kept)
+	return &MockStoreKeepPreparedCall{Call: call}
+}
+
+// MockStoreKeepPreparedCall wrap *gomock.Call
+type MockStoreKeepPreparedCall struct {
+	*gomock.Call
+}
+
+// Return rewrite *gomock.Call.Return
+func (c *MockStoreKeepPreparedCall) Return(arg0 []bool, arg1 error) *MockStoreKeepPreparedCall {
+	c.Call = c.Call.Return(arg0, arg1)
+	return c
+}
+
+// Do rewrite *gomock.Call.Do
+func (c *MockStoreKeepPreparedCall) Do(f func(context.Context, []store.Prepared) ([]bool, error)) *MockStoreKeepPreparedCall {
+	c.Call = c.Call.Do(f)
+	return c
+}
+
+// DoAndReturn rewrite *gomock.Call.DoAndReturn
+func (c *MockStoreKeepPreparedCall) DoAndReturn(f func(context.Context, []store.Prepared) ([]bool, error)) *MockStoreKeepPreparedCall {
+	c.Call = c.Call.DoAndReturn(f)
+	return c
+}
+
 // Lanes mocks base method.
 func (m *MockStore) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
 	m.ctrl.T.Helper()
@@ -308,6 +504,46 @@ func (c *MockStoreLanesCall) Do(f func(context.Context, store.LanesQuery) ([]bat
 
 // DoAndReturn rewrite *gomock.Call.DoAndReturn
 func (c *MockStoreLanesCall) DoAndReturn(f func(context.Context, store.LanesQuery) ([]batch.ServiceID, error)) *MockStoreLanesCall {
+	c.Call = c.Call.DoAndReturn(f)
+	return c
+}
+
+// LeaseStream mocks base method.
+func (m *MockStore) LeaseStream(ctx context.Context, stream, holder string, ttl time.Duration) (int64, bool, error) {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "LeaseStream", ctx, stream, holder, ttl)
+	ret0, _ := ret[0].(int64)
+	ret1, _ := ret[1].(bool)
+	ret2, _ := ret[2].(error)
+	return ret0, ret1, ret2
+}
+
+// LeaseStream indicates an expected call of LeaseStream.
+func (mr *MockStoreMockRecorder) LeaseStream(ctx, stream, holder, ttl any) *MockStoreLeaseStreamCall {
+	mr.mock.ctrl.T.Helper()
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "LeaseStream", reflect.TypeOf((*MockStore)(nil).LeaseStream), ctx, stream, holder, ttl)
+	return &MockStoreLeaseStreamCall{Call: call}
+}
+
+// MockStoreLeaseStreamCall wrap *gomock.Call
+type MockStoreLeaseStreamCall struct {
+	*gomock.Call
+}
+
+// Return rewrite *gomock.Call.Return
+func (c *MockStoreLeaseStreamCall) Return(epoch int64, held bool, err error) *MockStoreLeaseStreamCall {
+	c.Call = c.Call.Return(epoch, held, err)
+	return c
+}
+
+// Do rewrite *gomock.Call.Do
+func (c *MockStoreLeaseStreamCall) Do(f func(context.Context, string, string, time.Duration) (int64, bool, error)) *MockStoreLeaseStreamCall {
+	c.Call = c.Call.Do(f)
+	return c
+}
+
+// DoAndReturn rewrite *gomock.Call.DoAndReturn
+func (c *MockStoreLeaseStreamCall) DoAndReturn(f func(context.Context, string, string, time.Duration) (int64, bool, error)) *MockStoreLeaseStreamCall {
 	c.Call = c.Call.DoAndReturn(f)
 	return c
 }
@@ -586,6 +822,45 @@ func (c *MockStoreRequeueCall) DoAndReturn(f func(context.Context, batch.Key, ti
 	return c
 }
 
+// Witnesses mocks base method.
+func (m *MockStore) Witnesses(ctx context.Context, ref store.Ref, limit int) ([]batch.ID, error) {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "Witnesses", ctx, ref, limit)
+	ret0, _ := ret[0].([]batch.ID)
+	ret1, _ := ret[1].(error)
+	return ret0, ret1
+}
+
+// Witnesses indicates an expected call of Witnesses.
+func (mr *MockStoreMockRecorder) Witnesses(ctx, ref, limit any) *MockStoreWitnessesCall {
+	mr.mock.ctrl.T.Helper()
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Witnesses", reflect.TypeOf((*MockStore)(nil).Witnesses), ctx, ref, limit)
+	return &MockStoreWitnessesCall{Call: call}
+}
+
+// MockStoreWitnessesCall wrap *gomock.Call
+type MockStoreWitnessesCall struct {
+	*gomock.Call
+}
+
+// Return rewrite *gomock.Call.Return
+func (c *MockStoreWitnessesCall) Return(arg0 []batch.ID, arg1 error) *MockStoreWitnessesCall {
+	c.Call = c.Call.Return(arg0, arg1)
+	return c
+}
+
+// Do rewrite *gomock.Call.Do
+func (c *MockStoreWitnessesCall) Do(f func(context.Context, store.Ref, int) ([]batch.ID, error)) *MockStoreWitnessesCall {
+	c.Call = c.Call.Do(f)
+	return c
+}
+
+// DoAndReturn rewrite *gomock.Call.DoAndReturn
+func (c *MockStoreWitnessesCall) DoAndReturn(f func(context.Context, store.Ref, int) ([]batch.ID, error)) *MockStoreWitnessesCall {
+	c.Call = c.Call.DoAndReturn(f)
+	return c
+}
+
 // MockBatchStore is a mock of BatchStore interface.
 type MockBatchStore struct {
 	ctrl     *gomock.Controller
@@ -649,6 +924,85 @@ func (c *MockBatchStoreAddCall) Do(f func(context.Context, ...batch.Batch) error
 
 // DoAndReturn rewrite *gomock.Call.DoAndReturn
 func (c *MockBatchStoreAddCall) DoAndReturn(f func(context.Context, ...batch.Batch) error) *MockBatchStoreAddCall {
+	c.Call = c.Call.DoAndReturn(f)
+	return c
+}
+
+// Counts mocks base method.
+func (m *MockBatchStore) Counts(ctx context.Context, q store.CountsQuery) ([]store.LaneCounts, error) {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "Counts", ctx, q)
+	ret0, _ := ret[0].([]store.LaneCounts)
+	ret1, _ := ret[1].(error)
+	return ret0, ret1
+}
+
+// Counts indicates an expected call of Counts.
+func (mr *MockBatchStoreMockRecorder) Counts(ctx, q any) *MockBatchStoreCountsCall {
+	mr.mock.ctrl.T.Helper()
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Counts", reflect.TypeOf((*MockBatchStore)(nil).Counts), ctx, q)
+	return &MockBatchStoreCountsCall{Call: call}
+}
+
+// MockBatchStoreCountsCall wrap *gomock.Call
+type MockBatchStoreCountsCall struct {
+	*gomock.Call
+}
+
+// Return rewrite *gomock.Call.Return
+func (c *MockBatchStoreCountsCall) Return(arg0 []store.LaneCounts, arg1 error) *MockBatchStoreCountsCall {
+	c.Call = c.Call.Return(arg0, arg1)
+	return c
+}
+
+// Do rewrite *gomock.Call.Do
+func (c *MockBatchStoreCountsCall) Do(f func(context.Context, store.CountsQuery) ([]store.LaneCounts, error)) *MockBatchStoreCountsCall {
+	c.Call = c.Call.Do(f)
+	return c
+}
+
+// DoAndReturn rewrite *gomock.Call.DoAndReturn
+func (c *MockBatchStoreCountsCall) DoAndReturn(f func(context.Context, store.CountsQuery) ([]store.LaneCounts, error)) *MockBatchStoreCountsCall {
+	c.Call = c.Call.DoAndReturn(f)
+	return c
+}
+
+// Finals mocks base method.
+func (m *MockBatchStore) Finals(ctx context.Context, keys []batch.Key) ([]batch.Record, []batch.Key, error) {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "Finals", ctx, keys)
+	ret0, _ := ret[0].([]batch.Record)
+	ret1, _ := ret[1].([]batch.Key)
+	ret2, _ := ret[2].(error)
+	return ret0, ret1, ret2
+}
+
+// Finals indicates an expected call of Finals.
+func (mr *MockBatchStoreMockRecorder) Finals(ctx, keys any) *MockBatchStoreFinalsCall {
+	mr.mock.ctrl.T.Helper()
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Finals", reflect.TypeOf((*MockBatchStore)(nil).Finals), ctx, keys)
+	return &MockBatchStoreFinalsCall{Call: call}
+}
+
+// MockBatchStoreFinalsCall wrap *gomock.Call
+type MockBatchStoreFinalsCall struct {
+	*gomock.Call
+}
+
+// Return rewrite *gomock.Call.Return
+func (c *MockBatchStoreFinalsCall) Return(final []batch.Record, missing []batch.Key, err error) *MockBatchStoreFinalsCall {
+	c.Call = c.Call.Return(final, missing, err)
+	return c
+}
+
+// Do rewrite *gomock.Call.Do
+func (c *MockBatchStoreFinalsCall) Do(f func(context.Context, []batch.Key) ([]batch.Record, []batch.Key, error)) *MockBatchStoreFinalsCall {
+	c.Call = c.Call.Do(f)
+	return c
+}
+
+// DoAndReturn rewrite *gomock.Call.DoAndReturn
+func (c *MockBatchStoreFinalsCall) DoAndReturn(f func(context.Context, []batch.Key) ([]batch.Record, []batch.Key, error)) *MockBatchStoreFinalsCall {
 	c.Call = c.Call.DoAndReturn(f)
 	return c
 }
@@ -872,6 +1226,45 @@ func (c *MockEngineClaimCall) DoAndReturn(f func(context.Context, store.ClaimQue
 	return c
 }
 
+// KeepPrepared mocks base method.
+func (m *MockEngine) KeepPrepared(ctx context.Context, kept []store.Prepared) ([]bool, error) {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "KeepPrepared", ctx, kept)
+	ret0, _ := ret[0].([]bool)
+	ret1, _ := ret[1].(error)
+	return ret0, ret1
+}
+
+// KeepPrepared indicates an expected call of KeepPrepared.
+func (mr *MockEngineMockRecorder) KeepPrepared(ctx, kept any) *MockEngineKeepPreparedCall {
+	mr.mock.ctrl.T.Helper()
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "KeepPrepared", reflect.TypeOf((*MockEngine)(nil).KeepPrepared), ctx, kept)
+	return &MockEngineKeepPreparedCall{Call: call}
+}
+
+// MockEngineKeepPreparedCall wrap *gomock.Call
+type MockEngineKeepPreparedCall struct {
+	*gomock.Call
+}
+
+// Return rewrite *gomock.Call.Return
+func (c *MockEngineKeepPreparedCall) Return(arg0 []bool, arg1 error) *MockEngineKeepPreparedCall {
+	c.Call = c.Call.Return(arg0, arg1)
+	return c
+}
+
+// Do rewrite *gomock.Call.Do
+func (c *MockEngineKeepPreparedCall) Do(f func(context.Context, []store.Prepared) ([]bool, error)) *MockEngineKeepPreparedCall {
+	c.Call = c.Call.Do(f)
+	return c
+}
+
+// DoAndReturn rewrite *gomock.Call.DoAndReturn
+func (c *MockEngineKeepPreparedCall) DoAndReturn(f func(context.Context, []store.Prepared) ([]bool, error)) *MockEngineKeepPreparedCall {
+	c.Call = c.Call.DoAndReturn(f)
+	return c
+}
+
 // Lanes mocks base method.
 func (m *MockEngine) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
 	m.ctrl.T.Helper()
@@ -1067,6 +1460,45 @@ func (c *MockEngineRecordCall) DoAndReturn(f func(context.Context, []store.Outco
 	return c
 }
 
+// Witnesses mocks base method.
+func (m *MockEngine) Witnesses(ctx context.Context, ref store.Ref, limit int) ([]batch.ID, error) {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "Witnesses", ctx, ref, limit)
+	ret0, _ := ret[0].([]batch.ID)
+	ret1, _ := ret[1].(error)
+	return ret0, ret1
+}
+
+// Witnesses indicates an expected call of Witnesses.
+func (mr *MockEngineMockRecorder) Witnesses(ctx, ref, limit any) *MockEngineWitnessesCall {
+	mr.mock.ctrl.T.Helper()
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Witnesses", reflect.TypeOf((*MockEngine)(nil).Witnesses), ctx, ref, limit)
+	return &MockEngineWitnessesCall{Call: call}
+}
+
+// MockEngineWitnessesCall wrap *gomock.Call
+type MockEngineWitnessesCall struct {
+	*gomock.Call
+}
+
+// Return rewrite *gomock.Call.Return
+func (c *MockEngineWitnessesCall) Return(arg0 []batch.ID, arg1 error) *MockEngineWitnessesCall {
+	c.Call = c.Call.Return(arg0, arg1)
+	return c
+}
+
+// Do rewrite *gomock.Call.Do
+func (c *MockEngineWitnessesCall) Do(f func(context.Context, store.Ref, int) ([]batch.ID, error)) *MockEngineWitnessesCall {
+	c.Call = c.Call.Do(f)
+	return c
+}
+
+// DoAndReturn rewrite *gomock.Call.DoAndReturn
+func (c *MockEngineWitnessesCall) DoAndReturn(f func(context.Context, store.Ref, int) ([]batch.ID, error)) *MockEngineWitnessesCall {
+	c.Call = c.Call.DoAndReturn(f)
+	return c
+}
+
 // MockOperator is a mock of Operator interface.
 type MockOperator struct {
 	ctrl     *gomock.Controller
@@ -1204,6 +1636,148 @@ func (c *MockOperatorRequeueCall) Do(f func(context.Context, batch.Key, time.Dur
 
 // DoAndReturn rewrite *gomock.Call.DoAndReturn
 func (c *MockOperatorRequeueCall) DoAndReturn(f func(context.Context, batch.Key, time.Duration) (batch.Record, error)) *MockOperatorRequeueCall {
+	c.Call = c.Call.DoAndReturn(f)
+	return c
+}
+
+// MockJournal is a mock of Journal interface.
+type MockJournal struct {
+	ctrl     *gomock.Controller
+	recorder *MockJournalMockRecorder
+	isgomock struct{}
+}
+
+// MockJournalMockRecorder is the mock recorder for MockJournal.
+type MockJournalMockRecorder struct {
+	mock *MockJournal
+}
+
+// NewMockJournal creates a new mock instance.
+func NewMockJournal(ctrl *gomock.Controller) *MockJournal {
+	mock := &MockJournal{ctrl: ctrl}
+	mock.recorder = &MockJournalMockRecorder{mock}
+	return mock
+}
+
+// EXPECT returns an object that allows the caller to indicate expected use.
+func (m *MockJournal) EXPECT() *MockJournalMockRecorder {
+	return m.recorder
+}
+
+// AppendStream mocks base method.
+func (m *MockJournal) AppendStream(ctx context.Context, e batch.StreamEntry) (bool, error) {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "AppendStream", ctx, e)
+	ret0, _ := ret[0].(bool)
+	ret1, _ := ret[1].(error)
+	return ret0, ret1
+}
+
+// AppendStream indicates an expected call of AppendStream.
+func (mr *MockJournalMockRecorder) AppendStream(ctx, e any) *MockJournalAppendStreamCall {
+	mr.mock.ctrl.T.Helper()
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "AppendStream", reflect.TypeOf((*MockJournal)(nil).AppendStream), ctx, e)
+	return &MockJournalAppendStreamCall{Call: call}
+}
+
+// MockJournalAppendStreamCall wrap *gomock.Call
+type MockJournalAppendStreamCall struct {
+	*gomock.Call
+}
+
+// Return rewrite *gomock.Call.Return
+func (c *MockJournalAppendStreamCall) Return(held bool, err error) *MockJournalAppendStreamCall {
+	c.Call = c.Call.Return(held, err)
+	return c
+}
+
+// Do rewrite *gomock.Call.Do
+func (c *MockJournalAppendStreamCall) Do(f func(context.Context, batch.StreamEntry) (bool, error)) *MockJournalAppendStreamCall {
+	c.Call = c.Call.Do(f)
+	return c
+}
+
+// DoAndReturn rewrite *gomock.Call.DoAndReturn
+func (c *MockJournalAppendStreamCall) DoAndReturn(f func(context.Context, batch.StreamEntry) (bool, error)) *MockJournalAppendStreamCall {
+	c.Call = c.Call.DoAndReturn(f)
+	return c
+}
+
+// FindStream mocks base method.
+func (m *MockJournal) FindStream(ctx context.Context, stream string, ids []string) (batch.StreamFound, error) {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "FindStream", ctx, stream, ids)
+	ret0, _ := ret[0].(batch.StreamFound)
+	ret1, _ := ret[1].(error)
+	return ret0, ret1
+}
+
+// FindStream indicates an expected call of FindStream.
+func (mr *MockJournalMockRecorder) FindStream(ctx, stream, ids any) *MockJournalFindStreamCall {
+	mr.mock.ctrl.T.Helper()
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "FindStream", reflect.TypeOf((*MockJournal)(nil).FindStream), ctx, stream, ids)
+	return &MockJournalFindStreamCall{Call: call}
+}
+
+// MockJournalFindStreamCall wrap *gomock.Call
+type MockJournalFindStreamCall struct {
+	*gomock.Call
+}
+
+// Return rewrite *gomock.Call.Return
+func (c *MockJournalFindStreamCall) Return(arg0 batch.StreamFound, arg1 error) *MockJournalFindStreamCall {
+	c.Call = c.Call.Return(arg0, arg1)
+	return c
+}
+
+// Do rewrite *gomock.Call.Do
+func (c *MockJournalFindStreamCall) Do(f func(context.Context, string, []string) (batch.StreamFound, error)) *MockJournalFindStreamCall {
+	c.Call = c.Call.Do(f)
+	return c
+}
+
+// DoAndReturn rewrite *gomock.Call.DoAndReturn
+func (c *MockJournalFindStreamCall) DoAndReturn(f func(context.Context, string, []string) (batch.StreamFound, error)) *MockJournalFindStreamCall {
+	c.Call = c.Call.DoAndReturn(f)
+	return c
+}
+
+// LeaseStream mocks base method.
+func (m *MockJournal) LeaseStream(ctx context.Context, stream, holder string, ttl time.Duration) (int64, bool, error) {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "LeaseStream", ctx, stream, holder, ttl)
+	ret0, _ := ret[0].(int64)
+	ret1, _ := ret[1].(bool)
+	ret2, _ := ret[2].(error)
+	return ret0, ret1, ret2
+}
+
+// LeaseStream indicates an expected call of LeaseStream.
+func (mr *MockJournalMockRecorder) LeaseStream(ctx, stream, holder, ttl any) *MockJournalLeaseStreamCall {
+	mr.mock.ctrl.T.Helper()
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "LeaseStream", reflect.TypeOf((*MockJournal)(nil).LeaseStream), ctx, stream, holder, ttl)
+	return &MockJournalLeaseStreamCall{Call: call}
+}
+
+// MockJournalLeaseStreamCall wrap *gomock.Call
+type MockJournalLeaseStreamCall struct {
+	*gomock.Call
+}
+
+// Return rewrite *gomock.Call.Return
+func (c *MockJournalLeaseStreamCall) Return(epoch int64, held bool, err error) *MockJournalLeaseStreamCall {
+	c.Call = c.Call.Return(epoch, held, err)
+	return c
+}
+
+// Do rewrite *gomock.Call.Do
+func (c *MockJournalLeaseStreamCall) Do(f func(context.Context, string, string, time.Duration) (int64, bool, error)) *MockJournalLeaseStreamCall {
+	c.Call = c.Call.Do(f)
+	return c
+}
+
+// DoAndReturn rewrite *gomock.Call.DoAndReturn
+func (c *MockJournalLeaseStreamCall) DoAndReturn(f func(context.Context, string, string, time.Duration) (int64, bool, error)) *MockJournalLeaseStreamCall {
 	c.Call = c.Call.DoAndReturn(f)
 	return c
 }

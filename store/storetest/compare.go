@@ -114,7 +114,7 @@ func (f *fixture) sameClaimed(want, got store.Claimed) {
 		require.Len(f, got.Runs[i].Batches, len(run.Batches))
 		for j, w := range run.Batches {
 			g := got.Runs[i].Batches[j]
-			if g.Row = w.Row; g != w {
+			if g.Row = w.Row; !reflect.DeepEqual(w, g) {
 				require.Equal(f, w, g)
 			}
 		}

@@ -26,6 +26,11 @@ func contextDone(f *fixture) {
 			_, _, err := f.st.List(ctx, store.ListQuery{})
 			return err
 		},
+		"Counts": func() error { _, err := f.st.Counts(ctx, store.CountsQuery{Start: true}); return err },
+		"Finals": func() error {
+			_, _, err := f.st.Finals(ctx, []batch.Key{id("committed"), id("queued")})
+			return err
+		},
 		"Prune": func() error { _, err := f.st.Prune(ctx, store.PruneQuery{}); return err },
 		"Lanes": func() error { _, err := f.st.Lanes(ctx, store.LanesQuery{Start: true, Limit: 9}); return err },
 		"Claim": func() error {
@@ -38,13 +43,23 @@ func contextDone(f *fixture) {
 			return err
 		},
 		"Pending": func() error { _, err := f.st.Pending(ctx, store.PendingQuery{Limit: 100, Lease: f.u(100)}); return err },
+		"Witnesses": func() error {
+			_, err := f.st.Witnesses(ctx, store.Ref{Key: id("in doubt")}, 9)
+			return err
+		},
 		"Checked": func() error {
 			return f.st.Checked(ctx, []store.Due{{Ref: store.Ref{Key: id("pending")}, In: f.u(100)}})
 		},
-		"Ledger":  func() error { _, err := f.st.Ledger(ctx, "cancelled"); return err },
-		"Cancel":  func() error { _, err := f.st.Cancel(ctx, id("queued"), ""); return err },
-		"Requeue": func() error { _, err := f.st.Requeue(ctx, id("rejected"), 0); return err },
-		"Decide":  func() error { _, err := f.st.Decide(ctx, id("in doubt"), batch.Rejected, ""); return err },
+		"LeaseStream": func() error { _, _, err := f.st.LeaseStream(ctx, "stream", "me", f.u(1)); return err },
+		"AppendStream": func() error {
+			_, err := f.st.AppendStream(ctx, batch.StreamEntry{Stream: "stream", Epoch: 1})
+			return err
+		},
+		"FindStream": func() error { _, err := f.st.FindStream(ctx, "stream", []string{"a"}); return err },
+		"Ledger":     func() error { _, err := f.st.Ledger(ctx, "cancelled"); return err },
+		"Cancel":     func() error { _, err := f.st.Cancel(ctx, id("queued"), ""); return err },
+		"Requeue":    func() error { _, err := f.st.Requeue(ctx, id("rejected"), 0); return err },
+		"Decide":     func() error { _, err := f.st.Decide(ctx, id("in doubt"), batch.Rejected, ""); return err },
 	}
 	for name, call := range calls {
 		assert.ErrorIs(f, call(), context.Canceled, name)

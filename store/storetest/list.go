@@ -16,6 +16,7 @@ func listTests() []test {
 		{name: "order across services", run: listOrder},
 		{name: "limits", run: listLimits},
 		{name: "the cursor goes on where it was", run: listCursor},
+		{name: "by age", run: listAge},
 		{name: "a cursor from elsewhere is an error", run: listBadCursor},
 	}
 }
@@ -122,5 +123,39 @@ func listBadCursor(f *fixture) {
 	for _, c := range []store.Cursor{"nonsense", "\x00", "1", ":", "' or 1=1 --"} {
 		_, _, err := f.st.List(f.ctx, store.ListQuery{After: c})
 		assert.Error(f, err, "%q", c)
+	}
+}
+
+func listAge(f *fixture) {
+	for _, name := range []string{"a", "b", "c", "d"} {
+		f.add(bt("s", batch.ID("s"+name)), bt("t", batch.ID("t"+name)))
+		f.pass(2)
+	}
+	f.take("sb", "sc")
+	f.each(f.submitted, store.Refused, "sb")
+	f.pass(1) // their ages are 9, 7, 5 and 3
+	s, none := batch.ServiceID("s"), []batch.ID{}
+	for _, c := range []struct {
+		older, newer float64
+		q            store.ListQuery
+		want         []batch.ID
+	}{
+		{older: 6, want: []batch.ID{"sa", "ta", "sb", "tb"}},
+		{newer: 6, want: []batch.ID{"sc", "tc", "sd", "td"}},
+		{older: 4, newer: 8, want: []batch.ID{"sb", "tb", "sc", "tc"}},
+		{older: 6, newer: 6, want: none},
+		{older: 100, want: none},
+		{newer: 2, want: none},
+		{older: 2, newer: 100, want: []batch.ID{"sa", "ta", "sb", "tb", "sc", "tc", "sd", "td"}},
+		{older: -1, newer: -1, q: store.ListQuery{Service: &s}, want: []batch.ID{"sa", "sb", "sc", "sd"}},
+		{older: 4, newer: 8, q: store.ListQuery{Service: &s}, want: []batch.ID{"sb", "sc"}},
+		{older: 4, newer: 8, q: store.ListQuery{Open: true}, want: []batch.ID{"tb", "sc", "tc"}},
+		{older: 4, q: store.ListQuery{Service: &s, Open: true}, want: []batch.ID{"sa", "sc"}},
+		{older: 6, q: store.ListQuery{States: []batch.State{batch.Rejected, batch.Submitting}}, want: []batch.ID{"sb"}},
+	} {
+		for _, limit := range []int{1, 3, 100} {
+			c.q.OlderThan, c.q.NewerThan, c.q.Limit = f.u(c.older), f.u(c.newer), limit
+			assert.Equal(f, c.want, f.list(c.q), "%+v", c.q)
+		}
 	}
 }

@@ -30,8 +30,14 @@ func (f *fixture) added(now time.Time, bs ...batch.Batch) {
 			last[s.b.Service] = s.created
 		}
 	}
-	for _, b := range bs {
+	for i, b := range bs {
 		if _, pruned := f.tombs[b.ID]; pruned || f.rows[b.ID] != nil {
+			continue
+		}
+		if f.changed(b) != nil || slices.ContainsFunc(bs[:i], func(o batch.Batch) bool {
+			return b.DataChangeID != "" && o.Service == b.Service && o.DataChangeID == b.DataChangeID
+		}) {
+			f.absent(b)
 			continue
 		}
 		r, err := f.st.Get(f.ctx, b.Key())
@@ -44,6 +50,16 @@ func (f *fixture) added(now time.Time, bs ...batch.Batch) {
 		f.rows[b.ID] = s
 		f.sameRecord(s, r)
 	}
+}
+
+// changed is what the model holds of a batch's DataChangeID.
+func (f *fixture) changed(b batch.Batch) *shadow {
+	for _, s := range f.rows {
+		if b.DataChangeID != "" && s.b.DataChangeID == b.DataChangeID && s.b.Service == b.Service {
+			return s
+		}
+	}
+	return nil
 }
 
 // inOrder returns what the model holds and keep selects, by order key.
@@ -211,11 +227,28 @@ func (f *fixture) each(by func(batch.ID, store.Finding) store.Outcome, finding s
 // pending asks for what is due, and compares.
 func (f *fixture) pending(limit int, lease time.Duration) []store.InFlight {
 	f.Helper()
+	return f.asked(store.PendingQuery{Limit: limit, Lease: lease})
+}
+
+// pendingOf asks for what the monitor owns of these services, and compares.
+func (f *fixture) pendingOf(limit int, lease time.Duration, services ...batch.ServiceID) []store.InFlight {
+	f.Helper()
+	return f.asked(store.PendingQuery{Limit: limit, Lease: lease, Services: append([]batch.ServiceID{}, services...)})
+}
+
+func (f *fixture) asked(q store.PendingQuery) []store.InFlight {
+	f.Helper()
 	f.tick()
 	now := f.now()
-	got, err := f.st.Pending(f.ctx, store.PendingQuery{Limit: limit, Lease: lease})
+	limit, lease := q.Limit, q.Lease
+	got, err := f.st.Pending(f.ctx, q)
 	require.NoError(f, err)
-	due := f.inOrder(func(s *shadow) bool { return s.row.Monitored(now) && !s.row.NextCheck.After(now) })
+	due := f.inOrder(func(s *shadow) bool {
+		if q.Services != nil {
+			return s.row.Monitored(now) && slices.Contains(q.Services, s.b.Service)
+		}
+		return s.row.Monitored(now) && !s.row.NextCheck.After(now)
+	})
 	slices.SortStableFunc(due, func(a, b *shadow) int { return a.row.AskedAt.Compare(b.row.AskedAt) })
 	due = due[:min(limit, len(due))]
 	want := make([]store.InFlight, len(due))

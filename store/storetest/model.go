@@ -58,10 +58,14 @@ func (h history) step() {
 		h.adds()
 	case n < 35:
 		h.claims()
+	case n < 39:
+		h.keeps()
 	case n < 70:
 		h.records()
-	case n < 78:
+	case n < 76:
 		h.pending(1+h.r.IntN(4), h.u(1.5))
+	case n < 78:
+		h.pendingOf(1+h.r.IntN(4), h.u(1.5), []batch.ServiceID{"s", "", "none", "t"}[:1+h.r.IntN(4)]...)
 	case n < 82:
 		h.checked(h.u(float64(h.r.IntN(3))+0.5), h.some(2)...)
 	case n < 91:
@@ -90,6 +94,16 @@ func (h history) adds() {
 		if h.chance(30) {
 			b.Footprint = batch.Footprint{Reads: []string{"0"}, Writes: []string{string(id)}}
 			b.Budget.Attempts = h.r.IntN(3)
+		}
+		if h.chance(30) {
+			b.DataChangeID = "change of " + string(id)
+			if alias := batch.ID("again " + string(id)); h.chance(30) && h.rows[alias] == nil {
+				b.ID = alias // the same payload under another id, as a caller makes it who tries again
+				if old, ok := h.tombs[alias]; ok {
+					b.Service = old.Service
+				}
+			}
+			id = b.ID
 		}
 		for _, other := range bs {
 			if other.ID == id {
@@ -124,6 +138,21 @@ func (h history) claims() {
 		}
 		return runs
 	})
+}
+
+func (h history) keeps() {
+	var kept []store.Prepared
+	for _, id := range h.some(1 + h.r.IntN(3)) {
+		p := h.prepared(id, fmt.Sprint("prepared ", h.r.IntN(100)))
+		if h.chance(15) {
+			p.Version -= int64(h.r.IntN(3))
+		}
+		if h.chance(30) {
+			p.Row = 0
+		}
+		kept = append(kept, p)
+	}
+	h.keep(kept...)
 }
 
 func (h history) records() {
@@ -224,6 +253,15 @@ func (h history) everything() {
 	for i, s := range all {
 		h.sameRecord(s, rs[i])
 	}
+	keys := h.keys()
+	for id := range h.rows {
+		h.witnesses(id, 3)
+	}
+	for _, b := range h.tombs {
+		keys = append(keys, b.Key())
+	}
+	h.finals(keys...)
+	h.counts(store.CountsQuery{Start: true, Cap: 3})
 	h.pending(1000, h.u(0.5))
 	for id, s := range h.rows {
 		if other := s.b; s.row.Version > 0 {

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/stretchr/testify/assert"
@@ -22,6 +23,9 @@ func pendingTests() []test {
 		{name: "checked sets the next time and raises no version", run: pendingChecked},
 		{name: "checked leaves what has moved on alone", run: pendingMovedOn},
 		{name: "ages and times left", run: pendingAges},
+		{name: "of the services named, due or not", run: pendingServices},
+		{name: "of the services named, up to the limit and in the same order", run: pendingServicesOrder},
+		{name: "of services that cannot be", run: pendingServicesNever},
 	}
 }
 
@@ -218,4 +222,52 @@ func pendingAges(f *fixture) {
 	f.pass(1)
 	got = f.pending(1, 0)[0]
 	assert.InDelta(f, 4.5, float64(got.SettleLeft)/float64(f.unit), 0.2, "settle left: %s", got.SettleLeft)
+}
+
+func pendingServices(f *fixture) {
+	named := f.oneOfEach()
+	f.add(bt("live", "live"))
+	f.take("live")
+	for _, s := range f.inOrder(func(*shadow) bool { return true }) {
+		owned := s.row.Monitored(f.now())
+		got := f.pendingOf(100, f.u(0.5), s.b.Service)
+		assert.Equal(f, owned, len(got) == 1, "%s", s.b.Service)
+		assert.Equal(f, owned, len(f.pendingOf(100, f.u(0.5), s.b.Service)) == 1, "%s, leased", s.b.Service)
+	}
+	assert.Empty(f, f.pendingOf(100, f.u(0.5)), "none named")
+	f.checked(f.u(99.5), named["pending"], named["valid"])
+	all := f.pendingOf(100, f.u(0.5), "valid", "live", "none", "pending", "pending", "queued", "committed")
+	assert.ElementsMatch(f, []batch.ID{named["pending"], named["valid"]}, inFlightIDs(all))
+	f.written(f.monitored(named["pending"], store.IsCommitted)) // the version is as it was
+	f.pass(2)
+	assert.Equal(f, []batch.ID{"live"}, inFlightIDs(f.pendingOf(9, f.u(2.5), "live")), "its claim has expired")
+	assert.NotContains(f, inFlightIDs(f.pending(100, f.u(0.5))), batch.ID("live"), "leased")
+	assert.Equal(f, []batch.ID{"live"}, inFlightIDs(f.pendingOf(9, f.u(0.5), "live")), "leased or not")
+	f.pass(1)
+	assert.Contains(f, inFlightIDs(f.pending(100, f.u(0.5))), batch.ID("live"))
+}
+
+func pendingServicesOrder(f *fixture) {
+	f.add(many("s", "b", 3)...)
+	f.add(many("t", "t", 2)...)
+	f.add(many("u", "u", 1)...)
+	is := []batch.ID{"b00003", "b00002", "b00001", "t00002", "t00001", "u00001"}
+	f.take(is...)
+	f.each(f.submitted, store.Accepted, is...)
+	assert.Equal(f, is[:2], inFlightIDs(f.pendingOf(2, f.u(9.5), "t", "s")))
+	assert.Equal(f, append([]batch.ID{is[2]}, is[3:5]...), inFlightIDs(f.pendingOf(3, f.u(9.5), "t", "s")))
+	assert.Equal(f, is[:4], inFlightIDs(f.pendingOf(4, f.u(9.5), "s", "t")), "least recently asked first")
+	f.add(bt("v", "live"), bt("v", "retried"), bt("v", "pending"))
+	f.take("live", "retried", "pending")
+	f.each(f.submitted, store.Accepted, "pending")
+	f.each(f.submitted, store.Failed, "retried")
+	assert.Equal(f, []batch.ID{"pending"}, inFlightIDs(f.pendingOf(1, f.u(9.5), "v")), "what is not the monitor's takes no place")
+}
+
+func pendingServicesNever(f *fixture) {
+	f.add(bt("s", "a"), bt("\ufffd", "b"))
+	f.take("a", "b")
+	f.each(f.submitted, store.Accepted, "a", "b")
+	got := f.pendingOf(9, f.u(0.5), "\xff", "\x00", "s", batch.ServiceID(strings.Repeat("s", 5000)), "{}", `"`)
+	assert.Equal(f, []batch.ID{"a"}, inFlightIDs(got))
 }

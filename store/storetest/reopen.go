@@ -33,6 +33,7 @@ func reopenKeeps(f *fixture) {
 	o.Receipts = []batch.Receipt{{TransactionID: "t", Message: "m", Data: []byte{0, 1}}}
 	f.written(o)
 	f.pending(3, f.u(9.5)) // leases, too
+	require.Equal(f, []bool{true}, f.keep(f.prepared(named["submitting again, an earlier attempt in doubt"], "kept")))
 
 	f.st = f.h.Reopen(f.T)
 	for _, id := range named {

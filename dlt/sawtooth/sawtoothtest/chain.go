@@ -29,6 +29,13 @@ type chain struct {
 	txs     map[string]*committedTx
 	state   map[string]string
 	history map[string][]Change
+
+	receipts map[string]*committedTx // of everything that ever was committed (B12)
+	forks    int
+
+	notices   []notice // that subscribers were told, from the first on
+	announced string   // number of the last block among them
+	deaf      bool     // no block is announced
 }
 
 type block struct {
@@ -59,6 +66,8 @@ func newChain(now time.Time) *chain {
 		txs:     map[string]*committedTx{},
 		state:   map[string]string{},
 		history: map[string][]Change{},
+
+		receipts: map[string]*committedTx{}, announced: "0",
 	}
 }
 
@@ -70,13 +79,14 @@ func (c *chain) head() string {
 func (c *chain) commit(at time.Time, done []*execution) int {
 	b := block{num: len(c.blocks), previous: c.head(), at: at}
 	h := sha512.New()
-	fmt.Fprintf(h, "%s %d", b.previous, b.num)
+	fmt.Fprintf(h, "%s %d %d", b.previous, b.num, c.forks)
 	for _, e := range done {
 		fmt.Fprintf(h, " %s", e.batch.id)
 		b.batches = append(b.batches, e.batch)
 		c.batches[e.batch.id] = &committed{batch: e.batch, block: b.num}
 		for i, tx := range e.batch.txs {
 			c.txs[tx.id] = &committedTx{tx: tx, writes: e.writes[i]}
+			c.receipts[tx.id] = c.txs[tx.id]
 			for _, w := range e.writes[i] {
 				c.state[w.address] = w.value
 			}
@@ -88,6 +98,7 @@ func (c *chain) commit(at time.Time, done []*execution) int {
 	}
 	b.id = hex.EncodeToString(h.Sum(nil))
 	c.blocks = append(c.blocks, b)
+	c.announce(b)
 	return b.num
 }
 

@@ -24,7 +24,7 @@ type Expect struct {
 
 // Check reads a journal and returns everything that is wrong with it, joined, or nil:
 //
-//   - a batch that was committed twice
+//   - a batch that was committed twice, without a fork between
 //   - a lane whose committed batches are not those of Order, in that order
 //   - two POSTs of one id at the same time
 //   - a POST of an id that began after a status query about it had been answered COMMITTED
@@ -44,6 +44,11 @@ func (n *Node) Check(e Expect) error { return Check(n.Journal(), e) }
 func checkOnce(journal []Entry) (errs []error) {
 	block := map[batch.ID]int{}
 	for _, x := range journal {
+		if x.Kind == Forked {
+			for _, id := range x.Batches {
+				delete(block, id)
+			}
+		}
 		if x.Kind != BlockCommitted {
 			continue
 		}
@@ -64,13 +69,17 @@ func checkOrder(journal []Entry, e Expect) (errs []error) {
 	}
 	got := map[string][]batch.ID{}
 	for _, x := range journal {
-		if x.Kind != BlockCommitted {
+		if x.Kind != BlockCommitted && x.Kind != Forked {
 			continue
 		}
 		for _, id := range x.Batches {
 			lane := ""
 			if e.Lane != nil {
 				lane = e.Lane(id)
+			}
+			if x.Kind == Forked {
+				got[lane] = slices.DeleteFunc(got[lane], func(other batch.ID) bool { return other == id })
+				continue
 			}
 			got[lane] = append(got[lane], id)
 		}
@@ -127,6 +136,10 @@ func checkPosts(journal []Entry, slack time.Duration) (errs []error) {
 		case x.Kind == StatusAnswered && x.Word == Committed:
 			if _, ok := told[x.Batches[0]]; !ok {
 				told[x.Batches[0]] = x.Time
+			}
+		case x.Kind == Forked:
+			for _, id := range x.Batches {
+				delete(told, id)
 			}
 		case x.Kind == PostStart:
 			end, ended := ends[x.Request]

@@ -57,7 +57,9 @@ func openDoors(t dlttest.TB, n int) *dlttest.Harness {
 	for i, a := range d.addrs {
 		urls[i] = "http://" + a
 	}
-	client, err := sawtooth.New(urls[0], &sawtooth.Options{Fallbacks: urls[1:]})
+	client, err := sawtooth.New(urls[0], &sawtooth.Options{
+		Fallbacks: urls[1:], ResendQuiet: 400 * time.Millisecond, Settle: 200 * time.Millisecond, // NotCommitted is certain after the longer
+	})
 	require.NoError(t, err)
 	d.forget = client.CloseIdleConnections
 	t.Cleanup(client.CloseIdleConnections)
@@ -90,6 +92,9 @@ func (d *door) set(f dlttest.Fault) {
 	d.mu.Lock()
 	d.fault = f
 	d.mu.Unlock()
+	if f == dlttest.StreamCut {
+		d.node.DropSockets()
+	}
 	down := f == dlttest.Unreachable || f == dlttest.StatusUnreachable
 	switch {
 	case down && d.servers != nil:

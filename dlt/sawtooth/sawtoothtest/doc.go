@@ -14,8 +14,11 @@
 // state, journals every POST and every execution ([Node.Journal], [Check]), and
 // injects faults by seed ([Faults]).
 //
-// What it does not do: consensus, gossip, forks, the websocket, paging, real
-// transaction processors. There is one validator, and its chain never rewinds.
+// It tells its subscribers of blocks ([Node.DropSockets] ends their sockets), and
+// its chain rewinds when a test says so ([Node.Fork]).
+//
+// What it does not do: consensus, gossip, paging, real transaction processors.
+// There is one validator.
 //
 // The node has no clock and no goroutine of its own: whatever was due since the
 // last look (blocks, publications, late arrivals) is done, in the order of its

@@ -24,6 +24,7 @@ const (
 	BlockCommitted Kind = "block"           // one block, Batches in the order of execution
 	Dropped        Kind = "dropped"         // gone without a word to anybody (B6); Word is why
 	Restarted      Kind = "restart"
+	Forked         Kind = "fork" // Batches are not committed any more; Block is the number of the last block that stayed
 )
 
 // Entry is one line of the journal.

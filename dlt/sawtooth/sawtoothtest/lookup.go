@@ -98,7 +98,8 @@ func (n *Node) blocks(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// receipts answers for all ids or for none: one without a receipt is 404/80 (B12).
+// receipts answers for all ids or for none: one without a receipt is 404/80. A fork
+// takes none away (B12).
 func (n *Node) receipts(w http.ResponseWriter, r *http.Request) {
 	ids, early := n.readIDs(r, idQuery{codeReceiptContentType, codeReceiptBody, codeReceiptIDMissing})
 	if early != nil {
@@ -112,7 +113,7 @@ func (n *Node) receipts(w http.ResponseWriter, r *http.Request) {
 	n.lookup(w, r, ids, func() answer {
 		data := make([]any, 0, len(ids))
 		for _, id := range ids {
-			c, ok := n.v.chain.txs[id]
+			c, ok := n.v.chain.receipts[id]
 			if !ok {
 				return codeAnswer(codeReceiptNotFound)
 			}

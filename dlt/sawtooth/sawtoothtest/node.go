@@ -48,7 +48,7 @@ func newNode(o *Options) (*Node, error) {
 		changed: make(chan struct{}),
 		tries:   map[Operation]map[batch.ID]int{OpSubmit: {}, OpStatuses: {}, OpLookup: {}},
 		closed:  make(chan struct{}),
-		front:   front{conns: map[net.Conn]struct{}{}},
+		front:   front{conns: map[net.Conn]struct{}{}, sockets: map[*socket]struct{}{}},
 	}
 	n.v = newValidator(time.Now(), &n.o)
 	return n, nil

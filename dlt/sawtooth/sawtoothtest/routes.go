@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// route finds the handler (B1). The websocket is not there.
+// route finds the handler (B1).
 func (n *Node) route(w http.ResponseWriter, r *http.Request) {
 	const get, post = http.MethodGet, http.MethodPost
 	dir, name := r.URL.Path, ""
@@ -28,6 +28,8 @@ func (n *Node) route(w http.ResponseWriter, r *http.Request) {
 		handlers = map[string]http.HandlerFunc{get: n.receipts, post: n.receipts}
 	case name == "" && dir == "/blocks":
 		handlers = map[string]http.HandlerFunc{get: n.blocks}
+	case name == "" && dir == "/subscriptions":
+		handlers = map[string]http.HandlerFunc{get: n.subscribe}
 	case name == "" && dir == "/status":
 		handlers = map[string]http.HandlerFunc{get: n.status}
 	case name != "" && dir == "/batches":

@@ -50,6 +50,7 @@ type front struct {
 	served   chan struct{} // closed when Serve has returned
 	connMu   sync.Mutex
 	conns    map[net.Conn]struct{}
+	sockets  map[*socket]struct{}
 }
 
 // URL returns the base URL, "http://127.0.0.1:41234"; "" for a node that never listened.
@@ -157,6 +158,7 @@ func (n *Node) cut() {
 	for _, c := range conns {
 		abort(c)
 	}
+	n.DropSockets()
 }
 
 // abort closes a connection with a reset rather than a goodbye.

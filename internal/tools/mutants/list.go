@@ -96,7 +96,7 @@ var list = []mutant{
 		old: "return time.Until(until) >= s.o.RequestTimeout", new: "return true",
 	},
 	{
-		name: "quick retry after doubt", file: "submitter/submitter.go", pkg: "submitter", test: "Test.*",
+		name: "quick retry after doubt", file: "submitter/attempt.go", pkg: "submitter", test: "Test.*",
 		old: "if kind := dlt.Kind(err); kind != batch.KindBusy && kind != batch.KindUnavailable {", new: "if kind := dlt.Kind(err); kind == \"\" || kind == batch.KindRejected {",
 	},
 	{
@@ -126,7 +126,7 @@ var list = []mutant{
 		old: "case batch.KindMisconfigured:\n\t\to.Finding = store.Failed", new: "case batch.KindMisconfigured:\n\t\to.Finding = store.Refused",
 	},
 	{
-		name: "statuses matched by position", file: "monitor/monitor.go", pkg: "monitor", test: "Test.*",
+		name: "statuses matched by position", file: "monitor/ask.go", pkg: "monitor", test: "Test.*",
 		old: "byID[statuses[i].ID] = &statuses[i]", new: "byID[g.rows[min(i, len(g.rows)-1)].Key.ID] = &statuses[i]",
 	},
 	{
@@ -163,7 +163,7 @@ var list = []mutant{
 		old: "return !d.f.Refused && !d.f.Budget.Exhausted(d.f.Spent)", new: "return !d.f.Budget.Exhausted(d.f.Spent)",
 	},
 	{
-		name: "a failure of another attempt counts", file: "monitor/decide.go", pkg: "internal/sim", test: "TestDecisions", args: sim("1500"),
+		name: "a failure of another attempt counts", file: "monitor/decide.go", pkg: "internal/sim", test: "TestDecisions", args: sim("4000"),
 		old: "if d.f.State == batch.Invalid || (st.Attempt != 0 && st.Attempt != d.f.Attempt) {", new: "if d.f.State == batch.Invalid {",
 	},
 	{
@@ -181,5 +181,17 @@ var list = []mutant{
 	{
 		name: "the database's clock is trusted that a claim is over", file: "monitor/decide.go", pkg: "store/memory", test: "TestClockThatStepsForward",
 		old: "if !f.Ended { //", new: "if false { //",
+	},
+	{
+		name: "what was prepared is posted by, whether it was kept or not", file: "submitter/prepare.go", pkg: "submitter", test: "TestNothingIsPostedThatIsNotKept",
+		old: "return kept, did, nil", new: "return kept, did || true, nil",
+	},
+	{
+		name: "every attempt prepares anew", file: "submitter/attempt.go", pkg: "submitter", test: "TestWhatIsKeptIsNotPreparedAgain",
+		old: "s.o.Preparer == nil || a.Prepared != nil", new: "s.o.Preparer == nil",
+	},
+	{
+		name: "the monitor asks without what was prepared", file: "monitor/ask.go", pkg: "dlt/canton/cantontest", test: "TestPreparedOutlivesItsProcess",
+		old: "attempts[i] = batch.Attempt{Key: f.Key, Number: f.Attempt, Prepared: f.Prepared}", new: "attempts[i] = batch.Attempt{Key: f.Key, Number: f.Attempt}",
 	},
 }

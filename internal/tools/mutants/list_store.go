@@ -5,8 +5,8 @@ package main
 var storeList = []mutant{
 	{
 		name: "an Add that stores half", file: "store/memory/add.go", pkg: "store/memory", test: "TestStore/add/all_or_none",
-		old: "\tfresh := entries[:0]\n\tfor _, e := range entries {\n\t\tknown, err := s.known(e)\n\t\tif err != nil {\n\t\t\treturn err\n\t\t}\n\t\tif !known {\n\t\t\tfresh = append(fresh, e)\n\t\t}\n\t}\n\tnow := s.now()\n\tfor i, e := range fresh {\n\t\ts.insert(e, now.Add(time.Duration(i)*time.Microsecond))\n\t}\n",
-		new: "\tnow := s.now()\n\tfor _, e := range entries {\n\t\tknown, err := s.known(e)\n\t\tif err != nil {\n\t\t\treturn err\n\t\t}\n\t\tif !known {\n\t\t\ts.insert(e, now)\n\t\t}\n\t}\n",
+		old: "\tfresh, err := s.fresh(entries)\n\tif err != nil {\n\t\treturn err\n\t}\n\ts.insertAll(fresh)\n\treturn nil\n",
+		new: "\tfor i := range entries {\n\t\tfresh, err := s.fresh(entries[i : i+1])\n\t\tif err != nil {\n\t\t\treturn err\n\t\t}\n\t\ts.insertAll(fresh)\n\t}\n\treturn nil\n",
 	},
 	{
 		name: "created_at from a clock that stepped back", file: "store/memory/add.go", pkg: "store/memory", test: "TestStore/clock/a_clock_that_steps_back_keeps_the_order",

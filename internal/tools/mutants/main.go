@@ -20,7 +20,8 @@ type mutant struct {
 	name     string
 	file     string // from the root of the module
 	old, new string // old occurs once
-	pkg      string // whose test must fail
+	more     string // put at the file's end
+	pkg      string // whose test must fail, from the root; it may be of a module of its own
 	test     string // a -run pattern
 	args     []string
 }
@@ -49,7 +50,7 @@ func run(root, only string, check bool) error {
 	var bad []string
 	sound := map[string]error{} // the named tests on the tree as it is
 	n := 0
-	for _, m := range slices.Concat(list, storeList) {
+	for _, m := range slices.Concat(list, storeList, postgresList, splinterList) {
 		if !strings.Contains(m.name, only) {
 			continue
 		}
@@ -85,7 +86,7 @@ func (m mutant) try(root, tmp string, check bool, sound map[string]error) error 
 		return fmt.Errorf("its text occurs %d times in %s", c, m.file)
 	}
 	mutated := filepath.Join(tmp, "mutated.go")
-	if err := os.WriteFile(mutated, []byte(strings.Replace(string(src), m.old, m.new, 1)), 0o644); err != nil {
+	if err := os.WriteFile(mutated, []byte(strings.Replace(string(src), m.old, m.new, 1)+m.more), 0o644); err != nil {
 		return err
 	}
 	overlay := filepath.Join(tmp, "overlay.json")
@@ -96,16 +97,20 @@ func (m mutant) try(root, tmp string, check bool, sound map[string]error) error 
 	if err := os.WriteFile(overlay, text, 0o644); err != nil {
 		return err
 	}
-	if out, err := command(root, "build", "-race", "-overlay", overlay, "./"+filepath.Dir(m.file)).CombinedOutput(); err != nil {
+	if out, err := command(root, "build", "-race", "-overlay", overlay, "./"+source(root, m.file)).CombinedOutput(); err != nil {
 		return fmt.Errorf("does not build: %w\n%s", err, out)
 	}
 	if check {
 		return nil
 	}
-	args := append([]string{"-count=1", "-run", pattern(m.test), "./" + m.pkg}, m.args...)
-	key := strings.Join(args, " ")
+	dir, pkg, err := module(root, m.pkg)
+	if err != nil {
+		return err
+	}
+	args := append([]string{"-count=1", "-run", pattern(m.test), "./" + pkg}, m.args...)
+	key := dir + " " + strings.Join(args, " ")
 	if _, ok := sound[key]; !ok {
-		out, err := command(root, append([]string{"test", "-v"}, args...)...).CombinedOutput()
+		out, err := command(dir, append([]string{"test", "-v"}, args...)...).CombinedOutput()
 		if err == nil && !strings.Contains(string(out), "--- PASS") {
 			err = fmt.Errorf("no test of this name")
 		}
@@ -117,7 +122,7 @@ func (m mutant) try(root, tmp string, check bool, sound map[string]error) error 
 	if sound[key] != nil {
 		return sound[key]
 	}
-	out, err := command(root, append([]string{"test", "-timeout", "5m", "-overlay", overlay}, args...)...).CombinedOutput()
+	out, err := command(dir, append([]string{"test", "-timeout", "5m", "-overlay", overlay}, args...)...).CombinedOutput()
 	switch {
 	case err == nil:
 		return fmt.Errorf("survived %s in %s", m.test, m.pkg)
@@ -125,6 +130,31 @@ func (m mutant) try(root, tmp string, check bool, sound map[string]error) error 
 		return fmt.Errorf("the test did not run: %w\n%s", err, out)
 	}
 	return nil
+}
+
+// module returns the folder of the module that a package is in, and the package's
+// path from there.
+func module(root, pkg string) (dir, path string, err error) {
+	for dir = filepath.Join(root, pkg); dir != root; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			break
+		}
+	}
+	path, err = filepath.Rel(dir, filepath.Join(root, pkg))
+	return dir, filepath.ToSlash(path), err
+}
+
+// source returns the folder of the package that a file belongs to: its own, or, of what
+// is embedded, one above it.
+func source(root, file string) string {
+	dir := filepath.Dir(file)
+	for dir != "." {
+		if found, err := filepath.Glob(filepath.Join(root, dir, "*.go")); err == nil && len(found) > 0 {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	return dir
 }
 
 // pattern anchors each level of a test's name.

@@ -17,7 +17,7 @@ CREATE TABLE {batches} (
     header_signature  text     COLLATE "C" NOT NULL,
     service_id        text     COLLATE "C" NOT NULL,
     created_at        bigint   NOT NULL,
-    data_change_id    text     NOT NULL,
+    data_change_id    text     COLLATE "C" NOT NULL,
     signer_public_key text     NOT NULL,
     trace             boolean  NOT NULL,
     payload_hash      bytea    NOT NULL, -- SHA-256 of serialized_batch
@@ -34,6 +34,8 @@ CREATE TABLE {batches} (
 -- Signed bytes hardly compress: do not try.
 ALTER TABLE {batches} ALTER COLUMN serialized_batch SET STORAGE EXTERNAL;
 CREATE UNIQUE INDEX {.batches_id} ON {batches} (header_signature);
+-- The caller's own key.
+CREATE UNIQUE INDEX {.batches_change} ON {batches} (service_id, data_change_id) WHERE data_change_id <> '';
 -- Add reads the end of a lane here, and List a lane in order.
 CREATE INDEX {.batches_lane} ON {batches} (service_id, created_at);
 CREATE INDEX {.batches_created} ON {batches} (created_at);
@@ -102,7 +104,8 @@ CREATE TABLE {attempted_batches} (
     submission_error         text,              -- NULL: none
     submission_error_message text     NOT NULL,
     decision                 text     NOT NULL,
-    receipts                 integer  NOT NULL  -- how many transaction_receipts there are
+    receipts                 integer  NOT NULL, -- how many transaction_receipts there are
+    prepared                 bytea    NOT NULL DEFAULT '' -- by the client before the first POST; empty: none
 ) WITH (
     -- Half of each page is left for the next versions of its rows.
     fillfactor = 50,
@@ -131,7 +134,8 @@ CREATE TABLE {outcomes} (
     requeued                 boolean  NOT NULL,
     submission_error         text,
     submission_error_message text     NOT NULL,
-    receipts                 integer  NOT NULL
+    receipts                 integer  NOT NULL,
+    orders_settled           boolean  NOT NULL DEFAULT false -- its orders go their own ways
 );
 CREATE INDEX {.outcomes_final} ON {outcomes} (final_at);
 
@@ -153,6 +157,113 @@ CREATE TABLE {tombstones} (
     pruned_at        bigint NOT NULL
 );
 
+-- Auto-batching. What never changes of an order; created_at is its place among those
+-- of its party, ties break by order_id.
+CREATE SEQUENCE {orders_seq};
+
+CREATE TABLE {orders} (
+    seq             bigint  NOT NULL PRIMARY KEY,
+    order_id        text    COLLATE "C" NOT NULL,
+    party           text    COLLATE "C" NOT NULL,
+    created_at      bigint  NOT NULL,
+    idempotency_key text    COLLATE "C" NOT NULL,
+    priority        integer NOT NULL,
+    urgent          boolean NOT NULL,
+    deadline        bigint  NOT NULL,
+    payload_hash    bytea   NOT NULL, -- SHA-256
+    payload         bytea   NOT NULL
+) WITH (
+    autovacuum_vacuum_insert_scale_factor = 0.05,
+    autovacuum_vacuum_scale_factor = 0.05
+);
+CREATE UNIQUE INDEX {.orders_id} ON {orders} (order_id);
+CREATE UNIQUE INDEX {.orders_key} ON {orders} (party, idempotency_key) WHERE idempotency_key <> '';
+CREATE INDEX {.orders_party} ON {orders} (party, created_at);
+CREATE INDEX {.orders_created} ON {orders} (created_at);
+
+-- What changes, of orders that are Queued (1) or Dequeued (2), and beside it what the
+-- queue is ordered and counted by.
+CREATE TABLE {open_orders} (
+    seq         bigint   NOT NULL PRIMARY KEY,
+    party       text     COLLATE "C" NOT NULL,
+    priority    integer  NOT NULL,
+    created_at  bigint   NOT NULL,
+    deadline    bigint   NOT NULL,
+    urgent      boolean  NOT NULL,
+    size        integer  NOT NULL, -- of the payload, in bytes
+    state       smallint NOT NULL,
+    version     bigint   NOT NULL,
+    batch       text     COLLATE "C" NOT NULL, -- that it is part of, or was last
+    place       integer  NOT NULL,             -- in that batch
+    batches     integer  NOT NULL,
+    split_group text     NOT NULL
+) WITH (
+    -- As waiting_batches.
+    autovacuum_vacuum_threshold = 2000,
+    autovacuum_vacuum_scale_factor = 0.02,
+    autovacuum_vacuum_cost_delay = 0,
+    autovacuum_analyze_threshold = 2000,
+    autovacuum_analyze_scale_factor = 0.05
+);
+-- The front of each party's queue; the parties and their oldest orders.
+CREATE INDEX {.open_orders_queue} ON {open_orders} (party, priority DESC, created_at) WHERE state = 1;
+CREATE INDEX {.open_orders_age} ON {open_orders} (party, created_at) WHERE state = 1;
+-- As large as what was refused and is tried in parts, what has a deadline, and what was
+-- ever part of a batch.
+CREATE INDEX {.open_orders_split} ON {open_orders} (party) WHERE state = 1 AND split_group <> '';
+CREATE INDEX {.open_orders_deadline} ON {open_orders} (deadline) WHERE state = 1 AND deadline <> 0;
+CREATE INDEX {.open_orders_batch} ON {open_orders} (batch) WHERE batch <> '';
+
+-- Written once, when an order becomes final.
+CREATE TABLE {final_orders} (
+    seq           bigint   NOT NULL PRIMARY KEY,
+    state         smallint NOT NULL,
+    version       bigint   NOT NULL,
+    batch         text     COLLATE "C" NOT NULL,
+    place         integer  NOT NULL,
+    batches       integer  NOT NULL,
+    split_group   text     NOT NULL,
+    final_at      bigint   NOT NULL,
+    error         text,              -- NULL: none
+    error_message text     NOT NULL
+);
+CREATE INDEX {.final_orders_final} ON {final_orders} (final_at);
+CREATE INDEX {.final_orders_batch} ON {final_orders} (batch) WHERE batch <> '';
+
+-- Batches of orders that are not settled: one for each party at most. It is small and
+-- read through.
+CREATE TABLE {unsettled_batches} (
+    batch_seq bigint NOT NULL PRIMARY KEY,
+    party     text   COLLATE "C" NOT NULL
+) WITH (
+    autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_cost_delay = 0,
+    autovacuum_analyze_threshold = 1000,
+    autovacuum_analyze_scale_factor = 0
+);
+CREATE UNIQUE INDEX {.unsettled_batches_party} ON {unsettled_batches} (party);
+
+-- What was seen of ledgers' streams of events. The span without a gap is from since to
+-- until_; 0 is none.
+CREATE TABLE {streams} (
+    stream        text   COLLATE "C" NOT NULL PRIMARY KEY,
+    holder        text   NOT NULL,
+    epoch         bigint NOT NULL,
+    lease_expires bigint NOT NULL,
+    since         bigint NOT NULL,
+    until_        bigint NOT NULL,
+    cursor        text   NOT NULL
+);
+
+CREATE TABLE {stream_ids} (
+    stream text   COLLATE "C" NOT NULL,
+    id     text   COLLATE "C" NOT NULL,
+    at     bigint NOT NULL, -- when it was written down
+    PRIMARY KEY (stream, id)
+);
+CREATE INDEX {.stream_ids_at} ON {stream_ids} (at);
+
 -- The one ledger that this schema belongs to.
 CREATE TABLE {ledger} (
     id   smallint NOT NULL PRIMARY KEY CHECK (id = 1),
@@ -161,6 +272,13 @@ CREATE TABLE {ledger} (
 
 -- +goose Down
 DROP TABLE {ledger};
+DROP TABLE {stream_ids};
+DROP TABLE {streams};
+DROP TABLE {unsettled_batches};
+DROP TABLE {final_orders};
+DROP TABLE {open_orders};
+DROP TABLE {orders};
+DROP SEQUENCE {orders_seq};
 DROP TABLE {tombstones};
 DROP TABLE {transaction_receipts};
 DROP TABLE {outcomes};

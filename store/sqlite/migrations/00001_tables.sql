@@ -22,6 +22,8 @@ CREATE TABLE batches (
 ) STRICT;
 
 CREATE UNIQUE INDEX batches_lane ON batches (service_id, created_at);
+-- The caller's own key.
+CREATE UNIQUE INDEX batches_change ON batches (service_id, data_change_id) WHERE data_change_id <> '';
 CREATE INDEX batches_created ON batches (created_at);
 
 -- The payload is in a table of its own, so that no other reading passes over it.
@@ -66,7 +68,8 @@ CREATE TABLE open_batches (
     submission_error         TEXT,    -- NULL: none
     submission_error_message TEXT    NOT NULL DEFAULT '',
     decision                 TEXT    NOT NULL DEFAULT '',
-    receipts                 INTEGER NOT NULL DEFAULT 0 -- how many transaction_receipts there are
+    receipts                 INTEGER NOT NULL DEFAULT 0, -- how many transaction_receipts there are
+    prepared                 BLOB    NOT NULL DEFAULT x'' -- by the client before the first POST; empty: none
 ) STRICT;
 
 -- The front of each lane, and the list of lanes.
@@ -91,7 +94,8 @@ CREATE TABLE outcomes (
     requeued                 INTEGER NOT NULL,
     submission_error         TEXT,
     submission_error_message TEXT    NOT NULL,
-    receipts                 INTEGER NOT NULL
+    receipts                 INTEGER NOT NULL,
+    orders_settled           INTEGER NOT NULL DEFAULT 0 -- its orders go their own ways
 ) STRICT;
 
 CREATE INDEX outcomes_final ON outcomes (final_at);
@@ -115,6 +119,100 @@ CREATE TABLE tombstones (
     pruned_at        INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- Auto-batching. What never changes of an order; created_at is its place among those
+-- of its party, as a batch's in its lane.
+CREATE TABLE orders (
+    seq             INTEGER PRIMARY KEY AUTOINCREMENT,
+    order_id        TEXT    NOT NULL UNIQUE,
+    party           TEXT    NOT NULL,
+    created_at      INTEGER NOT NULL,
+    idempotency_key TEXT    NOT NULL,
+    priority        INTEGER NOT NULL,
+    urgent          INTEGER NOT NULL,
+    deadline        INTEGER NOT NULL,
+    payload_hash    BLOB    NOT NULL -- SHA-256
+) STRICT;
+
+CREATE UNIQUE INDEX orders_party ON orders (party, created_at);
+CREATE UNIQUE INDEX orders_key ON orders (party, idempotency_key) WHERE idempotency_key <> '';
+CREATE INDEX orders_created ON orders (created_at);
+
+CREATE TABLE order_payloads (
+    seq     INTEGER PRIMARY KEY REFERENCES orders (seq) ON DELETE CASCADE,
+    payload BLOB    NOT NULL
+) STRICT;
+
+-- What changes, of orders that are Queued (1) or Dequeued (2), and beside it what the
+-- queue is ordered and counted by.
+CREATE TABLE open_orders (
+    seq         INTEGER PRIMARY KEY REFERENCES orders (seq) ON DELETE CASCADE,
+    party       TEXT    NOT NULL,
+    priority    INTEGER NOT NULL,
+    created_at  INTEGER NOT NULL,
+    deadline    INTEGER NOT NULL,
+    urgent      INTEGER NOT NULL,
+    size        INTEGER NOT NULL, -- of the payload, in bytes
+    state       INTEGER NOT NULL,
+    version     INTEGER NOT NULL,
+    batch       TEXT    NOT NULL DEFAULT '', -- that it is part of, or was last
+    place       INTEGER NOT NULL DEFAULT 0,  -- in that batch
+    batches     INTEGER NOT NULL DEFAULT 0,
+    split_group TEXT    NOT NULL DEFAULT ''
+) STRICT;
+
+-- The front of each party's queue; the parties and their oldest orders.
+CREATE INDEX open_orders_queue ON open_orders (party, priority DESC, created_at) WHERE state = 1;
+CREATE INDEX open_orders_age ON open_orders (party, created_at) WHERE state = 1;
+-- As large as what was refused and is tried in parts, what has a deadline, and what was
+-- ever part of a batch.
+CREATE INDEX open_orders_split ON open_orders (party) WHERE state = 1 AND split_group <> '';
+CREATE INDEX open_orders_deadline ON open_orders (deadline) WHERE state = 1 AND deadline <> 0;
+CREATE INDEX open_orders_batch ON open_orders (batch) WHERE batch <> '';
+
+-- Written once, when an order becomes final.
+CREATE TABLE final_orders (
+    seq           INTEGER PRIMARY KEY REFERENCES orders (seq) ON DELETE CASCADE,
+    state         INTEGER NOT NULL,
+    version       INTEGER NOT NULL,
+    batch         TEXT    NOT NULL,
+    place         INTEGER NOT NULL,
+    batches       INTEGER NOT NULL,
+    split_group   TEXT    NOT NULL,
+    final_at      INTEGER NOT NULL,
+    error         TEXT,    -- NULL: none
+    error_message TEXT    NOT NULL
+) STRICT;
+
+CREATE INDEX final_orders_final ON final_orders (final_at);
+CREATE INDEX final_orders_batch ON final_orders (batch) WHERE batch <> '';
+
+-- Batches of orders that are not settled: one for each party at most.
+CREATE TABLE unsettled_batches (
+    batch_seq INTEGER PRIMARY KEY REFERENCES batches (seq) ON DELETE CASCADE,
+    party     TEXT    NOT NULL UNIQUE
+) STRICT;
+
+-- What was seen of ledgers' streams of events. The span without a gap is from since to
+-- until_; 0 is none.
+CREATE TABLE streams (
+    stream        TEXT    PRIMARY KEY,
+    holder        TEXT    NOT NULL,
+    epoch         INTEGER NOT NULL,
+    lease_expires INTEGER NOT NULL,
+    since         INTEGER NOT NULL,
+    until_        INTEGER NOT NULL,
+    cursor        TEXT    NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE stream_ids (
+    stream TEXT    NOT NULL,
+    id     TEXT    NOT NULL,
+    at     INTEGER NOT NULL, -- when it was written down
+    PRIMARY KEY (stream, id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX stream_ids_at ON stream_ids (at);
+
 -- The one ledger that this database belongs to.
 CREATE TABLE ledger (
     id   INTEGER PRIMARY KEY CHECK (id = 1),
@@ -123,6 +221,13 @@ CREATE TABLE ledger (
 
 -- +goose Down
 DROP TABLE ledger;
+DROP TABLE stream_ids;
+DROP TABLE streams;
+DROP TABLE unsettled_batches;
+DROP TABLE final_orders;
+DROP TABLE open_orders;
+DROP TABLE order_payloads;
+DROP TABLE orders;
 DROP TABLE tombstones;
 DROP TABLE transaction_receipts;
 DROP TABLE outcomes;

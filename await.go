@@ -1,0 +1,87 @@
+package dltbatch
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Await returns the record of a batch once it is final, from any process, whether
+// or not Run runs in this one. Invalid and Rejected are records, not errors. It
+// returns [batch.ErrNotFound], the store's error, or ctx's.
+//
+// Any number of Awaits may wait: together they ask the store once in a
+// Options.PollInterval, and at once about what this process sees become final.
+func (r *Runner) Await(ctx context.Context, key batch.Key) (batch.Record, error) {
+	rec, err := r.waiters.Wait(ctx, key)
+	if err != nil {
+		return rec, fmt.Errorf("await %s: %w", key, err)
+	}
+	return rec, nil
+}
+
+// Idle returns nil once everything that is stored is final: for tests and jobs. A
+// batch that needs a decision keeps it waiting.
+func (r *Runner) Idle(ctx context.Context) error {
+	final := make(chan struct{}, 1)
+	r.idlers.wait(final, true)
+	defer r.idlers.wait(final, false)
+	tick := time.NewTicker(r.o.PollInterval)
+	defer tick.Stop()
+	for {
+		open, _, err := r.store.List(ctx, store.ListQuery{Open: true, Limit: 1})
+		if err != nil {
+			return fmt.Errorf("idle: %w", err)
+		}
+		if len(open) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("idle: %w", ctx.Err())
+		case <-final:
+		case <-tick.C:
+		}
+	}
+}
+
+// idlers wait for everything to become final.
+type idlers struct {
+	mu sync.Mutex
+	m  map[chan struct{}]struct{}
+}
+
+// wait tells c, or no longer, of anything that becomes final.
+func (i *idlers) wait(c chan struct{}, on bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if !on {
+		delete(i.m, c)
+		return
+	}
+	if i.m == nil {
+		i.m = map[chan struct{}]struct{}{}
+	}
+	i.m[c] = struct{}{}
+}
+
+func (i *idlers) tell() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for c := range i.m {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// final says that this process saw a batch become final.
+func (r *Runner) final(key batch.Key) {
+	r.waiters.Final(key)
+	r.idlers.tell()
+}

@@ -1,0 +1,131 @@
+package dltbatch_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// counted counts how often a store is asked what is final.
+type counted struct {
+	store.Store
+	finals atomic.Int64
+}
+
+func (c *counted) Finals(ctx context.Context, keys []batch.Key) ([]batch.Record, []batch.Key, error) {
+	c.finals.Add(1)
+	return c.Store.Finals(ctx, keys)
+}
+
+// Here nothing runs: another process delivers.
+func TestAllAwaitsShareOneQueryInAnInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 1000
+		st := memory.New()
+		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 10 * time.Second})
+		elsewhere := newRunner(t, st, ledger, nil)
+		mine := &counted{Store: st}
+		r := newRunner(t, mine, ledger, nil)
+		var wg sync.WaitGroup
+		for i := range n {
+			b := one(batch.ServiceID(fmt.Sprint(i)), batch.ID(fmt.Sprint(i)))
+			require.NoError(t, elsewhere.Add(t.Context(), b))
+			wg.Go(func() {
+				rec, err := r.Await(t.Context(), b.Key())
+				assert.NoError(t, err)
+				assert.Equal(t, batch.Committed, rec.State)
+			})
+		}
+		begin := time.Now()
+		stop := running(t, elsewhere)
+		wg.Wait()
+		seconds := int64(time.Since(begin)/time.Second) + 1
+		assert.LessOrEqual(t, mine.finals.Load(), seconds+2)
+		asked := mine.finals.Load()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		assert.Equal(t, asked, mine.finals.Load(), "nobody waits")
+		require.NoError(t, stop())
+	})
+}
+
+// What this process sees become final is told at once, not a poll interval later.
+func TestAwaitIsToldAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 5 * time.Millisecond})
+		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{PollInterval: 10 * time.Second})
+		stop := running(t, r)
+		for i := range 20 { // each the only one who waits: whoever reads comes and goes
+			b := one("s", batch.ID(fmt.Sprint(i)))
+			begin := time.Now()
+			require.NoError(t, r.Add(t.Context(), b))
+			await(t, r, b)
+			assert.Less(t, time.Since(begin), time.Second)
+		}
+		require.NoError(t, stop())
+	})
+}
+
+// between is a store in which a batch becomes final while somebody reads that it is not.
+type between struct {
+	store.Store
+	meanwhile func()
+}
+
+func (b *between) Finals(ctx context.Context, keys []batch.Key) ([]batch.Record, []batch.Key, error) {
+	final, missing, err := b.Store.Finals(ctx, keys)
+	if f := b.meanwhile; f != nil {
+		b.meanwhile = nil
+		f()
+	}
+	return final, missing, err
+}
+
+// What becomes final between an Await's first look and its end is not missed, nor is
+// what was final before: neither waits for the next poll.
+func TestAwaitMissesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 5 * time.Second})
+		st := &between{Store: memory.New()}
+		r := newRunner(t, st, ledger, &dltbatch.Options{PollInterval: time.Minute})
+		stop := running(t, r)
+		time.Sleep(time.Second)
+		b := one("s", "a")
+		require.NoError(t, r.Add(t.Context(), b))
+		committed := func() bool {
+			rec, err := r.Get(t.Context(), b.Key())
+			require.NoError(t, err)
+			return rec.State == batch.Committed
+		}
+		st.meanwhile = func() {
+			assert.False(t, committed())
+			for !committed() {
+				time.Sleep(time.Millisecond)
+			}
+			time.Sleep(time.Millisecond) // it is told of, too
+		}
+		var told time.Time
+		inner := st.meanwhile
+		st.meanwhile = func() { inner(); told = time.Now() }
+		await(t, r, b)
+		assert.Less(t, time.Since(told), time.Second, "final while it was read")
+		assert.Nil(t, st.meanwhile)
+		begin := time.Now()
+		await(t, r, b)
+		assert.Less(t, time.Since(begin), time.Second, "final before")
+		require.NoError(t, stop())
+	})
+}

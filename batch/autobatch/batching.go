@@ -1,0 +1,313 @@
+package autobatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// partiesPage is how many idle parties one question returns at most.
+const partiesPage = 500
+
+// batching starts one new batch for each idle party in each cycle (spec/001).
+func (e *Engine) batching(ctx context.Context) error {
+	for {
+		start := time.Now()
+		next, err := e.cycle(ctx)
+		if err != nil {
+			return err
+		}
+		// Under load the looks take no more than half of the time.
+		if !rest(ctx, e.look, next, start, max(e.o.Linger, 2*time.Since(start))) {
+			return nil
+		}
+	}
+}
+
+// cycle looks at all idle parties once, and says when to look again at the latest.
+func (e *Engine) cycle(ctx context.Context) (time.Duration, error) {
+	next := e.o.BatchInterval
+	begin := time.Now()
+	q := store.PartiesQuery{Start: true, Limit: partiesPage, Cap: e.o.MaxSize}
+	for {
+		loads, err := e.loads(ctx, q)
+		if ctx.Err() != nil {
+			return next, nil //nolint:nilerr // whoever stops it need not hear that it stopped
+		}
+		if err != nil {
+			return 0, fmt.Errorf("autobatch: parties: %w", err)
+		}
+		for _, l := range loads {
+			wait := e.o.due(l)
+			if wait <= 0 {
+				wait = e.start(ctx, l.Party)
+			}
+			if wait > 0 {
+				next = min(next, wait)
+			}
+		}
+		if len(loads) < q.Limit {
+			e.forget(begin)
+			return next, nil
+		}
+		q.Start, q.After = false, loads[len(loads)-1].Party
+	}
+}
+
+func (e *Engine) loads(ctx context.Context, q store.PartiesQuery) ([]store.PartyLoad, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.o.StoreTimeout)
+	defer cancel()
+	return e.orders.Parties(ctx, q)
+}
+
+// pace is what this Engine keeps in mind of a party.
+type pace struct {
+	busy   bool // it is being worked on
+	again  bool // something came meanwhile
+	probe  bool // it holds a probe
+	inLine bool // for one
+	failed *backoff.ExponentialBackOff
+	until  time.Time // it is left alone
+	seen   time.Time // it last had something to do
+}
+
+// forget drops parties that had nothing to do in the cycle that began then.
+func (e *Engine) forget(begin time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for s, p := range e.parties {
+		if !p.busy && p.seen.Before(begin) && time.Until(p.until) <= 0 {
+			delete(e.parties, s)
+			e.leaveLine(s, p)
+		}
+	}
+}
+
+// leaveLine takes a party out of the line for a probe. e.mu is held.
+func (e *Engine) leaveLine(party batch.ServiceID, p *pace) {
+	if p.inLine {
+		p.inLine = false
+		e.line = slices.DeleteFunc(e.line, func(s batch.ServiceID) bool { return s == party })
+	}
+}
+
+// pause leaves a party alone for a while.
+func (e *Engine) pause(party batch.ServiceID, d time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p := e.parties[party]
+	if p == nil {
+		p = &pace{}
+		e.parties[party] = p
+	}
+	if until := time.Now().Add(d); until.After(p.until) {
+		p.until = until
+	}
+}
+
+// take makes a party busy, or says when to try again.
+func (e *Engine) take(party batch.ServiceID) time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p := e.parties[party]
+	if p == nil {
+		p = &pace{}
+		e.parties[party] = p
+	}
+	p.seen = time.Now()
+	if p.busy {
+		p.again = true
+		return e.o.BatchInterval
+	}
+	if wait := time.Until(p.until); wait > 0 {
+		return wait
+	}
+	if p.failed != nil && !e.mayProbe(party, p) {
+		return e.o.BatchInterval
+	}
+	p.busy, p.again = true, false
+	return 0
+}
+
+// mayProbe lets parties that failed before have a share of the workers, not all, since
+// their Builders may hang again; those that wait longest first. e.mu is held.
+func (e *Engine) mayProbe(party batch.ServiceID, p *pace) bool {
+	if !p.inLine {
+		p.inLine = true
+		e.line = append(e.line, party)
+	}
+	free := max(1, e.o.Workers/4) - e.probes
+	if !slices.Contains(e.line[:min(free, len(e.line))], party) {
+		return false
+	}
+	e.leaveLine(party, p)
+	e.probes++
+	p.probe = true
+	return true
+}
+
+// release ends that; after a failure the party is left alone, longer each time.
+func (e *Engine) release(party batch.ServiceID, failed bool) {
+	e.mu.Lock()
+	p := e.parties[party]
+	again := p.again && !failed
+	if p.probe {
+		e.probes--
+	}
+	p.busy, p.again, p.probe = false, false, false
+	switch {
+	case failed && p.failed == nil:
+		p.failed = loop.Backoff(e.o.RecoveryInterval, loop.MaxPause)
+		fallthrough
+	case failed:
+		p.until = time.Now().Add(p.failed.NextBackOff())
+	case time.Until(p.until) > 0: // paused meanwhile
+		p.failed = nil
+	default:
+		delete(e.parties, party)
+	}
+	e.mu.Unlock()
+	if again {
+		wake(e.look)
+	}
+}
+
+// start works on a party in a goroutine of its own, or says when to try again.
+func (e *Engine) start(ctx context.Context, party batch.ServiceID) time.Duration {
+	if wait := e.take(party); wait > 0 {
+		return wait
+	}
+	select {
+	case e.slots <- struct{}{}:
+	case <-ctx.Done():
+		e.release(party, false)
+		return 0
+	}
+	e.builds.Go(func() {
+		err := loop.Contain(func() error { return e.next(ctx, party) })
+		<-e.slots
+		stopped := err != nil && ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded))
+		if err != nil && !stopped {
+			e.trouble(party, err)
+		}
+		e.release(party, err != nil)
+	})
+	return 0
+}
+
+// next makes the party's next batch.
+func (e *Engine) next(ctx context.Context, party batch.ServiceID) error {
+	orders, err := e.nextOrders(ctx, party)
+	if err != nil || len(orders) == 0 {
+		return err
+	}
+	b, refused, err := e.build(ctx, party, orders)
+	switch {
+	case refused:
+		return e.refuse(ctx, party, orders, err)
+	case err != nil:
+		return fmt.Errorf("autobatch: build: %w", err)
+	}
+	ctx, cancel := e.begun(ctx)
+	defer cancel()
+	ok, err := e.orders.PrepareBatch(ctx, b, refs(orders))
+	if ok || err != nil { // after an error it may well be stored
+		e.o.Wake(party)
+	}
+	if err != nil {
+		return fmt.Errorf("autobatch: prepare batch %s: %w", b.Key(), err)
+	}
+	if ok {
+		vs := make([]store.OrderVerdict, len(orders))
+		for i, ref := range refs(orders) {
+			vs[i] = store.OrderVerdict{OrderRef: ref, State: batch.OrderDequeued, Group: orders[i].Group}
+		}
+		e.tell(Event{Kind: EventPrepared, Party: party, Batch: b.ID, Orders: vs})
+	}
+	return nil // else somebody else was faster
+}
+
+func (e *Engine) nextOrders(ctx context.Context, party batch.ServiceID) ([]store.QueuedOrder, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.o.StoreTimeout)
+	defer cancel()
+	orders, err := e.orders.NextOrders(ctx, party, store.NextQuery{Max: e.o.MaxSize, MaxBytes: max(0, e.o.MaxBytes)})
+	if err != nil {
+		return nil, fmt.Errorf("autobatch: next orders: %w", err)
+	}
+	return orders, nil
+}
+
+// build asks the Builder. refused says that no batch can be made of these orders; a
+// batch that cannot be stored does not: there the Builder is at fault, and dividing
+// would quarantine everything.
+func (e *Engine) build(ctx context.Context, party batch.ServiceID, orders []store.QueuedOrder) (b batch.Batch, refused bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, e.o.BuildTimeout)
+	defer cancel()
+	plain := make([]batch.Order, len(orders))
+	for i, o := range orders {
+		plain[i] = o.Order
+	}
+	panicked := loop.Contain(func() error {
+		if r, ok := e.builder.(RoundBuilder); ok {
+			b, err = r.BuildRound(ctx, party, plain, round(orders))
+		} else {
+			b, err = e.builder.Build(ctx, party, plain)
+		}
+		return nil
+	})
+	switch {
+	case panicked != nil:
+		return b, false, panicked
+	case err != nil:
+		return b, errors.Is(err, batch.ErrInvalidInput), err
+	case b.Service != party:
+		return b, false, &builderError{&batch.InputError{Key: b.Key(), Field: "Service", Value: batch.Excerpt(string(b.Service), 64), Want: "the party of the orders"}}
+	}
+	if b.Budget == (batch.Budget{}) {
+		b.Budget = e.o.budget()
+	}
+	if err := b.Validate(); err != nil {
+		return b, false, &builderError{err}
+	}
+	return b, false, nil
+}
+
+// builderError says that the Builder returned what is no batch.
+type builderError struct{ err error }
+
+func (e *builderError) Error() string { return "the builder returned no batch: " + e.err.Error() }
+func (e *builderError) Unwrap() error { return e.err }
+
+// refuse writes what becomes of orders that the Builder refused.
+func (e *Engine) refuse(ctx context.Context, party batch.ServiceID, orders []store.QueuedOrder, cause error) error {
+	ctx, cancel := e.begun(ctx)
+	defer cancel()
+	alone, split := refuse(orders, cause)
+	var ok bool
+	var err error
+	if len(alone) > 0 {
+		var done []bool
+		done, err = e.orders.FailOrders(ctx, alone)
+		ok = len(done) == 1 && done[0]
+	} else {
+		ok, err = e.orders.SplitOrders(ctx, split)
+	}
+	if err != nil {
+		return fmt.Errorf("autobatch: orders that the builder refused: %w", err)
+	}
+	if ok {
+		verdicts := slices.Concat(alone, split)
+		e.tell(Event{Kind: EventRefused, Party: party, Orders: verdicts, Err: cause})
+		e.settled(verdicts)
+	}
+	wake(e.look) // there is more
+	return nil
+}

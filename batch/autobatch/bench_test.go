@@ -1,0 +1,133 @@
+package autobatch_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+)
+
+// slow is a ledger that takes 50 ms for a submission, and for nothing else.
+func slow() *ledgermem.Options {
+	return &ledgermem.Options{Fault: func(batch.Attempt) ledgermem.Fault {
+		return ledgermem.Fault{Latency: 50 * time.Millisecond}
+	}}
+}
+
+// transfer adds n orders of one party at once, and returns how long it took to confirm all.
+func transfer(t testing.TB, maxSize, n int) time.Duration {
+	r := newRig(t, builder{}, &autobatch.Options{MaxSize: maxSize}, slow())
+	defer r.end()
+	orders := make([]batch.Order, n)
+	for i := range orders {
+		orders[i] = order("p", i)
+	}
+	start := time.Now()
+	require.NoError(t, r.engine.Add(context.Background(), orders...))
+	var all sync.WaitGroup
+	for _, o := range orders {
+		all.Go(func() {
+			rec, err := r.engine.Await(context.Background(), o.ID)
+			if assert.NoError(t, err) {
+				assert.Equal(t, batch.OrderConfirmed, rec.State)
+			}
+		})
+	}
+	all.Wait()
+	return time.Since(start)
+}
+
+// load adds rate orders a second for d, one by one, and returns how long each took, sorted.
+func load(t testing.TB, parties, rate int, d time.Duration) []time.Duration {
+	r := newRig(t, builder{}, nil, slow())
+	defer r.end()
+	var mu sync.Mutex
+	var took []time.Duration
+	var all sync.WaitGroup
+	begin, n := time.Now(), int(d.Seconds()*float64(rate))
+	for i := range n {
+		if wait := time.Until(begin.Add(time.Duration(i) * time.Second / time.Duration(rate))); wait > 0 {
+			time.Sleep(wait) // the rate is what is measured, not a wait for something
+		}
+		o := order(batch.ServiceID(fmt.Sprint("p", i%parties)), i)
+		start := time.Now()
+		if !assert.NoError(t, r.engine.Add(context.Background(), o)) {
+			break
+		}
+		all.Go(func() {
+			rec, err := r.engine.Await(context.Background(), o.ID)
+			if assert.NoError(t, err) && assert.Equal(t, batch.OrderConfirmed, rec.State) {
+				mu.Lock()
+				defer mu.Unlock()
+				took = append(took, time.Since(start))
+			}
+		})
+	}
+	all.Wait()
+	slices.Sort(took)
+	return took
+}
+
+// TestThroughput: 100 transfers in a submission are at least 50 times as many as one.
+func TestThroughput(t *testing.T) {
+	var one, many float64
+	synctest.Test(t, func(t *testing.T) { one = 50 / transfer(t, 1, 50).Seconds() })
+	synctest.Test(t, func(t *testing.T) { many = 5000 / transfer(t, 100, 5000).Seconds() })
+	t.Logf("one in a submission: %.0f/s; up to 100: %.0f/s", one, many)
+	assert.GreaterOrEqual(t, many/one, 50.0)
+}
+
+// TestLatency: with the default intervals of a second, nobody waits for one of them.
+func TestLatency(t *testing.T) {
+	for name, c := range map[string]struct {
+		rate int
+		p99  time.Duration
+	}{
+		"low": {3, 120 * time.Millisecond}, "high": {600, 200 * time.Millisecond},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			took := load(t, 1, c.rate, 10*time.Second)
+			p50, p99 := took[len(took)/2], took[len(took)*99/100]
+			t.Logf("%s load: p50 %s, p99 %s", name, p50, p99)
+			assert.LessOrEqual(t, p99, c.p99, name)
+		})
+	}
+}
+
+// BenchmarkTransfers is transfers a second of one party, with 50 ms a submission.
+func BenchmarkTransfers(b *testing.B) {
+	for _, size := range []int{1, 100} {
+		b.Run(fmt.Sprint("size=", size), func(b *testing.B) {
+			total, n := time.Duration(0), 20*size
+			for b.Loop() {
+				total += transfer(b, size, n)
+			}
+			b.ReportMetric(float64(n*b.N)/total.Seconds(), "transfers/s")
+		})
+	}
+}
+
+// BenchmarkLatency is what an order pays from Add to Await, 50 ms of it the submission.
+func BenchmarkLatency(b *testing.B) {
+	for _, c := range []struct{ parties, rate int }{{1, 5}, {1, 600}, {20, 2000}} {
+		b.Run(fmt.Sprintf("parties=%d,rate=%d", c.parties, c.rate), func(b *testing.B) {
+			var all []time.Duration
+			for b.Loop() {
+				all = append(all, load(b, c.parties, c.rate, 3*time.Second)...)
+			}
+			slices.Sort(all)
+			b.ReportMetric(float64(all[len(all)/2].Milliseconds()), "p50-ms")
+			b.ReportMetric(float64(all[len(all)*99/100].Milliseconds()), "p99-ms")
+		})
+	}
+}

@@ -1,0 +1,184 @@
+package autobatch
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+func TestDue(t *testing.T) {
+	o := (&Options{MaxSize: 10, MaxBytes: 1000, FlushAge: time.Second}).withDefaults()
+	for name, c := range map[string]struct {
+		load store.PartyLoad
+		want time.Duration
+	}{
+		"waits for company": {store.PartyLoad{Orders: 9, Bytes: 999, Oldest: 400 * time.Millisecond}, 600 * time.Millisecond},
+		"by count":          {store.PartyLoad{Orders: 10}, 0},
+		"by bytes":          {store.PartyLoad{Orders: 1, Bytes: 1000}, 0},
+		"by age":            {store.PartyLoad{Orders: 1, Oldest: time.Second}, 0},
+		"urgent":            {store.PartyLoad{Orders: 1, Urgent: true}, 0},
+		"a split group":     {store.PartyLoad{Orders: 1, Split: true}, 0},
+	} {
+		assert.Equal(t, c.want, o.due(c.load), name)
+	}
+	o = (&Options{MaxBytes: -1, FlushAge: time.Second}).withDefaults()
+	assert.Positive(t, o.due(store.PartyLoad{Orders: 1, Bytes: 1 << 40}), "unlimited")
+	o = (*Options)(nil).withDefaults()
+	assert.LessOrEqual(t, o.due(store.PartyLoad{Orders: 1}), time.Duration(0), "by default nobody waits")
+}
+
+func batchOf(n int, group string, state batch.State, kind batch.ErrorKind) store.OrderBatch {
+	b := store.OrderBatch{Group: group, Record: batch.Record{
+		Key: batch.Key{Service: "p", ID: "b"}, Version: 7, State: state, FinalAt: time.Unix(1, 0),
+	}}
+	if kind != "" {
+		b.Record.Error = &batch.SubmissionError{Kind: kind}
+	}
+	for i := range n {
+		b.Orders = append(b.Orders, store.OrderRef{ID: batch.OrderID(fmt.Sprintf("o%04d", i)), Version: int64(i)})
+	}
+	return b
+}
+
+// What becomes of the orders of every batch that can be: by inference nothing, on
+// doubt nothing.
+func TestSettle(t *testing.T) {
+	type want struct {
+		state batch.OrderState
+		halve bool
+	}
+	kinds := []batch.ErrorKind{
+		"", batch.KindRejected, batch.KindBusy, batch.KindUnavailable, batch.KindMisconfigured, batch.KindDoubt,
+		batch.KindFailed, batch.KindInvalid, batch.KindExhausted, batch.KindCancelled, "of tomorrow",
+	}
+	for _, state := range batch.States() {
+		for _, kind := range kinds {
+			for _, n := range []int{1, 2, 5} {
+				for _, group := range []string{"", "g.01"} {
+					for _, doubt := range []bool{false, true} {
+						for _, final := range []bool{false, true} {
+							b := batchOf(n, group, state, kind)
+							if doubt {
+								b.Record.DoubtSince = time.Unix(1, 0)
+							}
+							if !final {
+								b.Record.FinalAt = time.Time{}
+							}
+							say := fmt.Sprint(state, kind, n, group, doubt, final)
+							s, ok := settle(b)
+							var w want
+							switch {
+							case !final:
+							case state == batch.Committed:
+								w.state = batch.OrderConfirmed
+							case doubt:
+							case state == batch.Invalid || (state == batch.Rejected && (kind == batch.KindRejected || kind == batch.KindInvalid)):
+								w.state, w.halve = batch.OrderQueued, n > 1
+								if n == 1 {
+									w.state = batch.OrderQuarantined
+								}
+							case state == batch.Rejected && (kind == batch.KindCancelled || kind == "" || kind == "of tomorrow"):
+								w.state = batch.OrderFailed
+							case state == batch.Rejected:
+								w.state = batch.OrderQueued
+							}
+							require.Equal(t, w.state != 0, ok, say)
+							if !ok {
+								require.Empty(t, s.Orders, say)
+								continue
+							}
+							require.Equal(t, b.Record.Key, s.Batch)
+							require.Equal(t, b.Record.Version, s.Version)
+							require.Len(t, s.Orders, n, say)
+							groups := map[string]int{}
+							for i, v := range s.Orders {
+								require.Equal(t, b.Orders[i], v.OrderRef, say)
+								require.Equal(t, w.state, v.State, say)
+								groups[v.Group]++
+							}
+							switch {
+							case w.halve:
+								require.Len(t, groups, 2, say)
+							case w.state == batch.OrderQueued:
+								require.Equal(t, map[string]int{group: n}, groups, "put back as they were: %s", say)
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// Halving any number of orders ends at each alone, in order, with names that fit a store.
+func TestHalves(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range 10 {
+		n := 2 + rng.IntN(1000)
+		seen := map[string]bool{}
+		var alone []batch.OrderID
+		var divide func(refs []store.OrderRef, group string, depth int)
+		divide = func(refs []store.OrderRef, group string, depth int) {
+			require.LessOrEqual(t, 1<<depth, 4*n, "each time by half")
+			if len(refs) == 1 {
+				alone = append(alone, refs[0].ID)
+				return
+			}
+			parts := map[string][]store.OrderRef{}
+			var names []string
+			for _, v := range halves(refs, group, "seed") {
+				if !slices.Contains(names, v.Group) {
+					names = append(names, v.Group)
+				}
+				parts[v.Group] = append(parts[v.Group], v.OrderRef)
+				require.Equal(t, batch.OrderQueued, v.State)
+			}
+			require.Len(t, names, 2)
+			require.True(t, slices.IsSorted(names))
+			require.LessOrEqual(t, len(parts[names[0]])-len(parts[names[1]]), 1)
+			for _, name := range names {
+				require.False(t, seen[name], "no two groups have one name")
+				require.LessOrEqual(t, len(name), batch.MaxIDLen)
+				require.True(t, strings.HasPrefix(name, group))
+				seen[name] = true
+				divide(parts[name], name, depth+1)
+			}
+		}
+		all := batchOf(n, "", batch.Invalid, "").Orders
+		divide(all, "", 0)
+		require.Len(t, alone, n)
+		require.True(t, slices.IsSorted(alone))
+	}
+	two := batchOf(2, "", batch.Invalid, "").Orders
+	require.NotEqual(t, halves(two, "", "a")[0].Group, halves(two, "", "b")[0].Group)
+}
+
+func TestRefusedByTheBuilder(t *testing.T) {
+	one := store.QueuedOrder{Order: batch.Order{ID: "o"}, Version: 3}
+	alone, split := refuse([]store.QueuedOrder{one}, errors.New("no sense"))
+	require.Empty(t, split)
+	require.Len(t, alone, 1)
+	assert.Equal(t, batch.OrderQuarantined, alone[0].State)
+	assert.Equal(t, store.OrderRef{ID: "o", Version: 3}, alone[0].OrderRef)
+	assert.Contains(t, alone[0].Error.Error(), "no sense")
+	other := store.QueuedOrder{Order: batch.Order{ID: "q"}, Version: 1}
+	alone, split = refuse([]store.QueuedOrder{one, other}, errors.New("no sense"))
+	require.Empty(t, alone)
+	require.Len(t, split, 2)
+	assert.NotEqual(t, split[0].Group, split[1].Group)
+}
+
+func TestRound(t *testing.T) {
+	assert.Zero(t, round([]store.QueuedOrder{{Version: 1}, {Version: 1}}), "store.NewOrderRow is at version 1")
+	assert.EqualValues(t, 4, round([]store.QueuedOrder{{Version: 3}, {Version: 3}}))
+}

@@ -1,0 +1,314 @@
+package autobatch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+func order(party batch.ServiceID, i int) batch.Order {
+	return batch.Order{ID: batch.OrderID(fmt.Sprintf("%s-%03d", party, i)), Party: party, Payload: []byte(pay)}
+}
+
+func await(t *testing.T, e *autobatch.Engine, id batch.OrderID) batch.OrderRecord {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	rec, err := e.Await(ctx, id)
+	require.NoError(t, err)
+	return rec
+}
+
+func TestDisabled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &counting{Store: memory.New()}
+		e, err := autobatch.New(st, builder{}, &autobatch.Options{Disabled: true})
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		require.ErrorIs(t, e.Add(ctx, order("p", 1)), autobatch.ErrDisabled)
+		require.NoError(t, st.AddOrders(ctx, order("p", 1))) // another instance's
+		e.Wake()
+		require.NoError(t, e.Run(ctx), "it only waits")
+		require.ErrorIs(t, ctx.Err(), context.DeadlineExceeded)
+		assert.Zero(t, st.calls.Load(), "no loops at all")
+	})
+}
+
+// counting counts calls, and fails while it is told to.
+type counting struct {
+	*memory.Store
+	calls  atomic.Int64
+	finals atomic.Int64
+	down   atomic.Bool
+	bad    func(store.Settlement) bool // a settlement that the database cannot take
+}
+
+func (c *counting) call() error {
+	c.calls.Add(1)
+	if c.down.Load() {
+		return errors.New("the database is away")
+	}
+	return nil
+}
+
+func (c *counting) Parties(ctx context.Context, q store.PartiesQuery) ([]store.PartyLoad, error) {
+	if err := c.call(); err != nil {
+		return nil, err
+	}
+	return c.Store.Parties(ctx, q)
+}
+
+func (c *counting) SettleableBatches(ctx context.Context, n int) ([]store.OrderBatch, error) {
+	if err := c.call(); err != nil {
+		return nil, err
+	}
+	return c.Store.SettleableBatches(ctx, n)
+}
+
+func (c *counting) ExpireOrders(ctx context.Context, n int) (int, error) {
+	if err := c.call(); err != nil {
+		return 0, err
+	}
+	return c.Store.ExpireOrders(ctx, n)
+}
+
+func (c *counting) FinalOrders(ctx context.Context, ids []batch.OrderID) ([]batch.OrderRecord, []batch.OrderID, error) {
+	c.finals.Add(1)
+	return c.Store.FinalOrders(ctx, ids)
+}
+
+func (c *counting) SettleOrders(ctx context.Context, settled []store.Settlement) ([]bool, error) {
+	for _, s := range settled {
+		if c.bad != nil && c.bad(s) {
+			return nil, errors.New("this row is broken")
+		}
+	}
+	return c.Store.SettleOrders(ctx, settled)
+}
+
+// All loops share one back-off, 1 s to 60 s; when the database is back they go on.
+func TestBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &counting{Store: memory.New()}
+		st.down.Store(true)
+		e, err := autobatch.New(st, builder{}, nil)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- e.Run(ctx) }()
+		time.Sleep(10 * time.Minute)
+		assert.Less(t, st.calls.Load(), int64(3*20), "1 s doubling to 60 s")
+		assert.Greater(t, st.calls.Load(), int64(3*8))
+		require.ErrorIs(t, e.Run(ctx), autobatch.ErrRunning)
+		st.down.Store(false)
+		require.NoError(t, e.Add(ctx, order("p", 1)))
+		time.Sleep(80 * time.Second)
+		got, err := st.NextOrders(ctx, "p", store.NextQuery{Max: 1})
+		require.NoError(t, err)
+		assert.Empty(t, got, "it is part of a batch")
+		cancel()
+		require.NoError(t, <-done)
+	})
+}
+
+// Any number of Awaits are one query in an interval.
+func TestAwaitsShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &counting{Store: memory.New()}
+		e, err := autobatch.New(st, builder{}, nil)
+		require.NoError(t, err)
+		_, err = e.Await(t.Context(), "nobody's")
+		require.ErrorIs(t, err, batch.ErrNotFound)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		var all sync.WaitGroup
+		for i := range 1000 {
+			require.NoError(t, e.Add(ctx, order("p", i)))
+			all.Go(func() {
+				_, err := e.Await(ctx, order("p", i).ID)
+				assert.ErrorIs(t, err, context.DeadlineExceeded)
+			})
+		}
+		all.Wait()
+		assert.LessOrEqual(t, st.finals.Load(), int64(13))
+	})
+}
+
+// sizes are how many orders each batch on the ledger has, in order.
+func (r *rig) sizes(party batch.ServiceID) (n []int) {
+	for _, id := range r.books.Log(party) {
+		n = append(n, strings.Count(r.books.contents[id], `"`)/2)
+	}
+	return n
+}
+
+func TestFlush(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, builder{}, &autobatch.Options{MaxSize: 3, FlushAge: 10 * time.Second}, &ledgermem.Options{CommitAfter: 2 * time.Second})
+		start := time.Now()
+		add := func(o batch.Order) { require.NoError(t, r.engine.Add(t.Context(), o)) }
+		took := func(o batch.Order) time.Duration {
+			require.Equal(t, batch.OrderConfirmed, await(t, r.engine, o.ID).State)
+			d := time.Since(start)
+			start = time.Now()
+			return d
+		}
+		add(order("p", 1))
+		d := took(order("p", 1))
+		assert.GreaterOrEqual(t, d, 12*time.Second, "by age")
+		assert.Less(t, d, 14*time.Second)
+		add(order("p", 2))
+		add(order("p", 3))
+		add(order("p", 4))
+		assert.Less(t, took(order("p", 4)), 4*time.Second, "by count")
+		urgent := order("p", 6)
+		urgent.Urgent = true
+		add(order("p", 5))
+		add(urgent)
+		assert.Less(t, took(order("p", 5)), 4*time.Second, "an urgent one takes along what waits")
+		assert.Equal(t, []int{1, 3, 2}, r.sizes("p"))
+		r.end()
+	})
+	synctest.Test(t, func(t *testing.T) { // by default nobody waits, and the next fills while one is under way
+		r := newRig(t, builder{}, nil, &ledgermem.Options{CommitAfter: 2 * time.Second})
+		for i := range 20 {
+			require.NoError(t, r.engine.Add(t.Context(), order("p", i)))
+			time.Sleep(50 * time.Millisecond)
+		}
+		await(t, r.engine, order("p", 19).ID)
+		assert.Equal(t, []int{1, 19}, r.sizes("p"))
+		r.end()
+	})
+}
+
+// A party whose Builder fails, panics, hangs or returns no batch holds up nobody, and
+// loses nothing: it goes on when the Builder works again.
+func TestBuildersFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mended atomic.Bool
+		trip := func(ctx context.Context, party batch.ServiceID, orders []batch.Order) (batch.Batch, error) {
+			b, err := builder{}.Build(ctx, party, orders)
+			if mended.Load() {
+				return b, err
+			}
+			switch party {
+			case "error":
+				return b, errors.New("away")
+			case "panic":
+				panic("bug")
+			case "party":
+				b.Service = "another"
+			case "invalid":
+				b.ID = ""
+			}
+			if strings.HasPrefix(string(party), "hang") {
+				<-ctx.Done()
+				return b, ctx.Err()
+			}
+			return b, err
+		}
+		var told sync.Map
+		r := newRig(t, batch.BuilderFunc(trip), &autobatch.Options{
+			Workers: 4, BuildTimeout: 10 * time.Second, Observer: func(ev autobatch.Event) {
+				if ev.Kind == autobatch.EventTrouble {
+					told.Store(ev.Party, ev.Err)
+				}
+				panic("a bug in the observer, too")
+			},
+		}, nil)
+		broken := []batch.ServiceID{"error", "panic", "party", "invalid"}
+		for i := range 20 {
+			broken = append(broken, batch.ServiceID(fmt.Sprint("hang", i)))
+		}
+		for _, p := range broken {
+			require.NoError(t, r.engine.Add(t.Context(), order(p, 1), order(p, 2)))
+		}
+		time.Sleep(5 * time.Minute)
+		for i := range 10 {
+			start := time.Now()
+			require.NoError(t, r.engine.Add(t.Context(), order("good", i)))
+			require.Equal(t, batch.OrderConfirmed, await(t, r.engine, order("good", i).ID).State)
+			assert.Less(t, time.Since(start), 2*time.Second, "others are not held up")
+		}
+		mended.Store(true)
+		for _, p := range broken {
+			err, _ := told.Load(p)
+			require.Error(t, err.(error), p)
+			require.Equal(t, batch.OrderConfirmed, await(t, r.engine, order(p, 1).ID).State, p)
+			require.Equal(t, batch.OrderConfirmed, await(t, r.engine, order(p, 2).ID).State, p)
+		}
+		r.end()
+	})
+}
+
+// A settlement that the database does not take delays no other.
+func TestABrokenSettlement(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &counting{Store: memory.New(), bad: func(s store.Settlement) bool { return s.Batch.Service == "bad" }}
+		e, err := autobatch.New(st, builder{}, nil)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- e.Run(ctx) }()
+		for i, p := range []batch.ServiceID{"a", "bad", "c"} {
+			require.NoError(t, e.Add(ctx, order(p, i)))
+		}
+		time.Sleep(time.Second)
+		open, _, err := st.List(ctx, store.ListQuery{Open: true})
+		require.NoError(t, err)
+		require.Len(t, open, 3)
+		for _, b := range open { // a person's no is the quickest verdict
+			_, err := st.Cancel(ctx, b.Key, "no longer wanted")
+			require.NoError(t, err)
+		}
+		for i, p := range []batch.ServiceID{"a", "", "c"} {
+			if p == "" {
+				continue
+			}
+			rec := await(t, e, order(p, i).ID)
+			require.Equal(t, batch.OrderFailed, rec.State)
+			require.Equal(t, batch.KindCancelled, rec.Error.Kind)
+		}
+		final, _, err := st.FinalOrders(ctx, []batch.OrderID{order("bad", 1).ID})
+		require.NoError(t, err)
+		require.Empty(t, final)
+		cancel()
+		require.NoError(t, <-done)
+	})
+}
+
+// A stop ends within Drain, even where the Builder does not heed its context.
+func TestDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		free := make(chan struct{})
+		deaf := batch.BuilderFunc(func(context.Context, batch.ServiceID, []batch.Order) (batch.Batch, error) {
+			<-free
+			return batch.Batch{}, errors.New("away")
+		})
+		e, err := autobatch.New(memory.New(), deaf, nil)
+		require.NoError(t, err)
+		require.NoError(t, e.Add(t.Context(), order("p", 1)))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		start := time.Now()
+		require.ErrorIs(t, e.Run(ctx), autobatch.ErrDrain)
+		assert.Equal(t, 90*time.Second, time.Since(start))
+		close(free)
+	})
+}

@@ -1,0 +1,95 @@
+package autobatch
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// The variables that [FromEnv] reads.
+const (
+	EnvSwitch           = "AUTO_BATCH_SWITCH"            // true or false; defaults to false (spec/001)
+	EnvDBType           = "AUTO_BATCH_DB_TYPE"           // in-memory (default), psql or sqlite
+	EnvMaxSize          = "AUTO_BATCH_MAX_SIZE"          // orders
+	EnvMaxBytes         = "AUTO_BATCH_MAX_BYTES"         // bytes; -1 is unlimited
+	EnvFlushAge         = "AUTO_BATCH_FLUSH_AGE"         // this and the others below as Go writes durations: 500ms, 1m
+	EnvBatchInterval    = "AUTO_BATCH_BATCH_INTERVAL"    //
+	EnvMonitorInterval  = "AUTO_BATCH_MONITOR_INTERVAL"  //
+	EnvRetryInterval    = "AUTO_BATCH_RETRY_INTERVAL"    //
+	EnvRecoveryInterval = "AUTO_BATCH_RECOVERY_INTERVAL" //
+	EnvMaxAttempts      = "AUTO_BATCH_MAX_ATTEMPTS"      // attempts; -1 is unlimited
+)
+
+// FromEnv reads options from variables, as spec/001 configures a wallet; getenv is
+// os.Getenv, say. This package never calls it. What is not set, or empty, has its
+// default; without AUTO_BATCH_SWITCH=true the options are Disabled. The error joins
+// one [*batch.InputError] for each variable that cannot be read, or says which two
+// do not go together.
+func FromEnv(getenv func(string) string) (Options, error) {
+	var o Options
+	var errs []error
+	read := func(name, want string, parse func(string) error) {
+		v := strings.TrimSpace(getenv(name))
+		if v == "" {
+			return
+		}
+		if err := parse(v); err != nil {
+			errs = append(errs, &batch.InputError{Field: name, Value: batch.Excerpt(v, 64), Want: want})
+		}
+	}
+	number := func(name string, into *int, least int) {
+		want := fmt.Sprintf("a whole number of %d or more", max(1, least))
+		if least < 0 {
+			want = "a whole number of 1 or more, or -1 for unlimited"
+		}
+		read(name, want, func(v string) (err error) {
+			if *into, err = strconv.Atoi(v); err == nil && (*into < least || *into == 0) {
+				return strconv.ErrRange
+			}
+			return err
+		})
+	}
+	duration := func(name string, into *time.Duration, least time.Duration) {
+		want := "a duration with its unit, such as 500ms or 1m"
+		read(name, want, func(v string) (err error) {
+			if *into, err = time.ParseDuration(v); err == nil && *into < least {
+				return strconv.ErrRange
+			}
+			return err
+		})
+	}
+	o.Disabled = true
+	read(EnvSwitch, "true or false", func(v string) error {
+		on, err := strconv.ParseBool(v)
+		o.Disabled = !on || err != nil
+		return err
+	})
+	read(EnvDBType, fmt.Sprintf("%s, %s or %s", DBMemory, DBPostgres, DBSQLite), func(v string) error {
+		o.DB = DB(v)
+		if o.DB != DBMemory && o.DB != DBPostgres && o.DB != DBSQLite {
+			return strconv.ErrSyntax
+		}
+		return nil
+	})
+	number(EnvMaxSize, &o.MaxSize, 1)
+	number(EnvMaxBytes, &o.MaxBytes, -1)
+	number(EnvMaxAttempts, &o.MaxAttempts, -1)
+	duration(EnvFlushAge, &o.FlushAge, 0)
+	for name, into := range map[string]*time.Duration{
+		EnvBatchInterval: &o.BatchInterval, EnvMonitorInterval: &o.MonitorInterval,
+		EnvRetryInterval: &o.RetryInterval, EnvRecoveryInterval: &o.RecoveryInterval,
+	} {
+		duration(name, into, time.Millisecond) // 0 would mean the default, which nobody who writes it means
+	}
+	if len(errs) > 0 {
+		return Options{}, fmt.Errorf("autobatch: environment: %w", errors.Join(errs...))
+	}
+	if err := o.withDefaults().check(); err != nil {
+		return Options{}, err
+	}
+	return o, nil
+}

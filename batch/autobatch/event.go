@@ -1,0 +1,73 @@
+package autobatch
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// EventKind says what an [Event] is about.
+type EventKind string
+
+// The kinds of events.
+const (
+	// EventPrepared: Orders became part of Batch.
+	EventPrepared EventKind = "prepared"
+	// EventSettled: Batch is final, and Orders have become what their verdicts say.
+	EventSettled EventKind = "settled"
+	// EventRefused: the Builder made no batch of Orders, and they have become what their
+	// verdicts say: two groups, or one that is Quarantined.
+	EventRefused EventKind = "refused"
+	// EventExpired: the deadlines of Count orders have passed.
+	EventExpired EventKind = "expired"
+	// EventHeld: nothing becomes of the orders of Batch, although the store calls it final.
+	EventHeld EventKind = "held"
+	// EventTrouble: something failed and is tried again after a pause; of the party, or
+	// of all of them where that is "".
+	EventTrouble EventKind = "trouble"
+)
+
+// Event is something that this Engine did, told after it was written. After a crash
+// the store is the truth.
+type Event struct {
+	Kind   EventKind
+	Party  batch.ServiceID
+	Batch  batch.ID
+	Count  int                  // of orders
+	Orders []store.OrderVerdict // of EventPrepared with State Dequeued; must not be changed
+	Err    error
+}
+
+// tell tells the observer and the log. A panic in the observer is contained.
+func (e *Engine) tell(ev Event) {
+	if ev.Orders != nil {
+		ev.Count = len(ev.Orders)
+	}
+	ctx := context.Background()
+	if err := loop.Contain(func() error { e.o.Observer(ev); return nil }); err != nil {
+		e.o.Logger.ErrorContext(ctx, "observer panicked", slog.Any("error", err))
+	}
+	level := slog.LevelDebug
+	if ev.Kind == EventTrouble || ev.Kind == EventHeld {
+		level = slog.LevelWarn
+	}
+	if !e.o.Logger.Enabled(ctx, level) {
+		return
+	}
+	as := []slog.Attr{slog.String("party", string(ev.Party)), slog.String("batch", string(ev.Batch)), slog.Int("orders", ev.Count)}
+	if ev.Err != nil {
+		as = append(as, slog.Any("error", ev.Err))
+		if p, ok := errors.AsType[*loop.PanicError](ev.Err); ok {
+			as = append(as, slog.String("stack", string(p.Stack)))
+		}
+	}
+	e.o.Logger.LogAttrs(ctx, level, "auto-batch "+string(ev.Kind), as...)
+}
+
+func (e *Engine) trouble(party batch.ServiceID, err error) {
+	e.tell(Event{Kind: EventTrouble, Party: party, Err: err})
+}

@@ -1,0 +1,152 @@
+package autobatch
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// How much one call settles, and how many deadlines it ends.
+const (
+	settlePage = 100
+	expirePage = 500
+)
+
+// settling reads verdicts from the database, whoever recorded them there, and writes
+// what becomes of the orders.
+func (e *Engine) settling(ctx context.Context) error {
+	held := map[batch.ID]int64{}
+	for {
+		start := time.Now()
+		more, err := e.settleSome(ctx, held)
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // whoever stops it need not hear that it stopped
+		}
+		if err != nil {
+			return err
+		}
+		if !more && !rest(ctx, e.read, e.o.MonitorInterval, start, e.o.Linger) {
+			return nil
+		}
+	}
+}
+
+// settleSome settles the oldest batches, and says whether there may be more. held are
+// those that were seen and cannot be settled, by version.
+func (e *Engine) settleSome(ctx context.Context, held map[batch.ID]int64) (more bool, err error) {
+	limit := settlePage + len(held) // those that are held must not hide the others
+	batches, err := e.settleable(ctx, limit)
+	if err != nil {
+		return false, fmt.Errorf("autobatch: settleable batches: %w", err)
+	}
+	seen := make(map[batch.ID]bool, len(batches))
+	settled := make([]store.Settlement, 0, len(batches))
+	for _, b := range batches {
+		key := b.Record.Key
+		seen[key.ID] = true
+		s, ok := settle(b)
+		if ok {
+			settled = append(settled, s)
+			continue
+		}
+		if v, known := held[key.ID]; !known || v != b.Record.Version {
+			held[key.ID] = b.Record.Version
+			e.tell(Event{Kind: EventHeld, Party: key.Service, Batch: key.ID, Count: len(b.Orders), Err: fmt.Errorf("it is %s, and not certain to stay so", b.Record.State)})
+		}
+	}
+	for id := range held {
+		if !seen[id] {
+			delete(held, id)
+		}
+	}
+	n, err := e.settleAll(ctx, settled)
+	return n > 0 && len(batches) == limit, err
+}
+
+func (e *Engine) settleable(ctx context.Context, limit int) ([]store.OrderBatch, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.o.StoreTimeout)
+	defer cancel()
+	return e.orders.SettleableBatches(ctx, limit)
+}
+
+// settleAll writes settlements together; if that fails, one by one, so that what one
+// of them does to the store delays no other. It returns how many were written.
+func (e *Engine) settleAll(ctx context.Context, settled []store.Settlement) (int, error) {
+	if len(settled) == 0 {
+		return 0, nil
+	}
+	n, err := e.settleOnce(ctx, settled)
+	if err == nil || len(settled) == 1 {
+		return n, err
+	}
+	passed := 0
+	for _, s := range settled {
+		if ctx.Err() != nil {
+			return n, nil //nolint:nilerr // whoever stops it need not hear that it stopped
+		}
+		one, err := e.settleOnce(ctx, []store.Settlement{s})
+		n += one
+		if err == nil {
+			passed++
+			continue
+		}
+		e.trouble(s.Batch.Service, err)
+	}
+	if passed > 0 {
+		return n, nil // the others are read again
+	}
+	return n, err
+}
+
+func (e *Engine) settleOnce(ctx context.Context, settled []store.Settlement) (n int, err error) {
+	ctx, cancel := e.begun(ctx)
+	defer cancel()
+	done, err := e.orders.SettleOrders(ctx, settled)
+	if err != nil {
+		return 0, fmt.Errorf("autobatch: settle orders: %w", err)
+	}
+	for i, s := range settled {
+		if i >= len(done) || !done[i] {
+			continue // it has moved on, and is read again
+		}
+		n++
+		if s.Orders[0].State == batch.OrderQueued && s.Orders[0].Group == s.Orders[len(s.Orders)-1].Group {
+			e.pause(s.Batch.Service, e.o.RetryInterval) // its budget was used up
+		}
+		e.tell(Event{Kind: EventSettled, Party: s.Batch.Service, Batch: s.Batch.ID, Orders: s.Orders})
+		e.settled(s.Orders)
+	}
+	if n > 0 {
+		wake(e.look) // their parties are idle
+	}
+	return n, nil
+}
+
+// expiring ends orders whose deadline passed before they were part of a batch.
+func (e *Engine) expiring(ctx context.Context) error {
+	for {
+		n, err := e.expire(ctx)
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // whoever stops it need not hear that it stopped
+		}
+		if err != nil {
+			return fmt.Errorf("autobatch: expire orders: %w", err)
+		}
+		if n > 0 {
+			e.tell(Event{Kind: EventExpired, Count: n})
+		}
+		if n < expirePage && !loop.Sleep(ctx, e.o.BatchInterval) {
+			return nil
+		}
+	}
+}
+
+func (e *Engine) expire(ctx context.Context) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.o.StoreTimeout)
+	defer cancel()
+	return e.orders.ExpireOrders(ctx, expirePage)
+}

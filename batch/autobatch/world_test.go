@@ -1,0 +1,177 @@
+package autobatch_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// What the payload of an order does.
+const (
+	pay         = "pay"
+	refuse      = "reject"  // its batch is refused at the door
+	invalid     = "invalid" // its batch is decided against
+	unbuildable = "unbuildable"
+)
+
+// builder makes batches whose payload names their orders, as dlt/memory reads it.
+type builder struct {
+	trip func(orders []batch.Order) error // what goes wrong, may be nil
+}
+
+func (b builder) Build(ctx context.Context, party batch.ServiceID, orders []batch.Order) (batch.Batch, error) {
+	return b.BuildRound(ctx, party, orders, 0)
+}
+
+func (b builder) BuildRound(_ context.Context, party batch.ServiceID, orders []batch.Order, round int64) (batch.Batch, error) {
+	if b.trip != nil {
+		if err := b.trip(orders); err != nil {
+			return batch.Batch{}, err
+		}
+	}
+	verb, ids := pay, make([]batch.OrderID, len(orders))
+	for i, o := range orders {
+		ids[i] = o.ID
+		switch p := string(o.Payload); p {
+		case unbuildable:
+			return batch.Batch{}, fmt.Errorf("build: %w", &batch.InputError{Field: "payload", Want: "something to build of"})
+		case refuse, invalid:
+			verb = p
+		}
+	}
+	list, err := json.Marshal(ids)
+	if err != nil {
+		return batch.Batch{}, err
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %s", party, round, list))
+	return batch.Batch{ID: batch.ID(hex.EncodeToString(sum[:16])), Service: party, Payload: append([]byte(verb+" "), list...)}, nil
+}
+
+// books is a ledger that keeps the payloads of what was posted, and holds every POST
+// against the store.
+type books struct {
+	*ledgermem.Ledger
+	store *memory.Store
+
+	mu       sync.Mutex
+	contents map[batch.ID]string
+	posts    map[batch.ID]map[int]bool // attempts of a batch that were posted
+	wrong    []error
+}
+
+func newBooks(st *memory.Store, o *ledgermem.Options) *books {
+	return &books{Ledger: ledgermem.New(o), store: st, contents: map[batch.ID]string{}, posts: map[batch.ID]map[int]bool{}}
+}
+
+func (b *books) fail(format string, args ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.wrong = append(b.wrong, fmt.Errorf(format, args...))
+}
+
+func (b *books) Submit(ctx context.Context, a batch.Attempt) error {
+	rec, err := b.store.Get(ctx, a.Key)
+	b.mu.Lock()
+	if b.posts[a.ID] == nil {
+		b.posts[a.ID] = map[int]bool{}
+	}
+	b.posts[a.ID][a.Number] = true
+	posts, before, known := len(b.posts[a.ID]), b.contents[a.ID], b.contents[a.ID] != ""
+	b.contents[a.ID] = string(a.Payload)
+	b.mu.Unlock()
+	switch {
+	case err != nil:
+		if ctx.Err() == nil {
+			b.fail("%s is posted and not stored: %w", a.Key, err)
+		}
+	case rec.Attempt < a.Number || rec.Spent < posts:
+		b.fail("attempt %d of %s is posted, and %d are counted, %d of %d spent", a.Number, a.Key, rec.Attempt, rec.Spent, posts)
+	case known && before != string(a.Payload):
+		b.fail("%s is posted with other bytes", a.Key)
+	}
+	err = b.Ledger.Submit(ctx, a)
+	if errors.Is(err, dlt.ErrMisconfigured) { // spends nothing
+		b.mu.Lock()
+		delete(b.posts[a.ID], a.Number)
+		b.mu.Unlock()
+	}
+	return err
+}
+
+// submissions is how many batches were posted.
+func (b *books) submissions() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.posts)
+}
+
+// executed returns the orders of a party that were executed, in order; one that was
+// executed twice is in it twice.
+func (b *books) executed(party batch.ServiceID) (ids []batch.OrderID) {
+	log := b.Log(party)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, id := range log {
+		_, list, _ := strings.Cut(b.contents[id], " ")
+		var part []batch.OrderID
+		if err := json.Unmarshal([]byte(list), &part); err != nil {
+			b.wrong = append(b.wrong, fmt.Errorf("contents of %s: %w", id, err))
+		}
+		ids = append(ids, part...)
+	}
+	return ids
+}
+
+func (b *books) check() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return errors.Join(b.wrong...)
+}
+
+// watched is a store that sees which batches of a party have unsettled orders.
+type watched struct {
+	*memory.Store
+	books *books
+
+	mu        sync.Mutex
+	unsettled map[batch.ServiceID]map[batch.ID]bool
+}
+
+func (w *watched) PrepareBatch(ctx context.Context, b batch.Batch, orders []store.OrderRef) (bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ok, err := w.Store.PrepareBatch(ctx, b, orders)
+	if ok {
+		if w.unsettled[b.Service] == nil {
+			w.unsettled[b.Service] = map[batch.ID]bool{}
+		}
+		w.unsettled[b.Service][b.ID] = true
+		if n := len(w.unsettled[b.Service]); n > 1 {
+			w.books.fail("%d batches of %s at a time", n, b.Service)
+		}
+	}
+	return ok, err
+}
+
+func (w *watched) SettleOrders(ctx context.Context, settled []store.Settlement) ([]bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	done, err := w.Store.SettleOrders(ctx, settled)
+	for i, ok := range done {
+		if ok {
+			delete(w.unsettled[settled[i].Batch.Service], settled[i].Batch.ID)
+		}
+	}
+	return done, err
+}

@@ -1,0 +1,178 @@
+package canton_test
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/canton"
+	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
+)
+
+func TestTokens(t *testing.T) {
+	users := map[string]cantontest.User{
+		"old": {ID: "app", ActAs: []string{"Alice"}, Expired: true},
+		"new": {ID: "app", ActAs: []string{"Alice"}},
+	}
+	var token atomic.Value
+	token.Store("old")
+	asked := atomic.Int64{}
+	r := newRig(t, &cantontest.Options{Users: users}, &canton.Options{Token: func(context.Context) (string, error) {
+		asked.Add(1)
+		return token.Load().(string), nil
+	}})
+	b := transfer("b")
+	_, err := r.c.Prepare(t.Context(), b)
+	assert.Equal(t, batch.KindMisconfigured, dlt.Kind(err), "%v", err)
+	err = r.submit(attempt(b, 1, nil))
+	assert.Equal(t, batch.KindMisconfigured, dlt.Kind(err), "401: %v", err)
+	_, err = r.ask(attempt(b, 1, nil))
+	assert.Equal(t, batch.KindMisconfigured, dlt.Kind(err), "%v", err)
+	require.EqualValues(t, 3, asked.Load(), "it is asked before every request")
+
+	token.Store("new") // the source has got another one
+	a := attempt(b, 1, r.prepare(b))
+	require.NoError(t, r.submit(a))
+	r.becomes(a, batch.ReportedCommitted)
+
+	other := transfer("other")
+	other.Service = "Carol"
+	err = r.submit(attempt(other, 1, nil))
+	assert.Equal(t, batch.KindMisconfigured, dlt.Kind(err), "403: %v", err)
+	_, err = r.ask(attempt(other, 1, []byte(`{"offset":10}`)))
+	assert.Equal(t, batch.KindMisconfigured, dlt.Kind(err), "%v", err)
+	assert.Zero(t, r.p.Count(cantontest.Taken, "other"))
+}
+
+func TestTokenSource(t *testing.T) {
+	secret := errors.New("the source was told password hunter2")
+	for name, c := range map[string]struct {
+		token string
+		err   error
+		want  batch.ErrorKind
+	}{
+		"it fails":             {"", secret, batch.KindUnavailable},
+		"no token":             {"hunter2\r\nX-Evil: 1", nil, batch.KindMisconfigured},
+		"none":                 {"", nil, ""},
+		"a token nobody needs": {"hunter2", nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, nil, &canton.Options{UserID: "app", Token: func(context.Context) (string, error) { return c.token, c.err }})
+			err := r.submit(attempt(transfer("b"), 1, nil))
+			assert.Equal(t, c.want, dlt.Kind(err), "%v", err)
+			events := r.c.Events(t.Context(), []batch.ServiceID{"Alice"}, func(dlt.Event) error { return errEnough })
+			for _, err := range []error{err, events} {
+				if c.want == "" || err == nil {
+					continue
+				}
+				assert.NotContains(t, err.Error(), "hunter2")
+				if c.err != nil {
+					assert.ErrorIs(t, err, secret, "whoever wants the cause finds it")
+				}
+				assert.Zero(t, r.p.Count(cantontest.Posted, "b"), "nothing was sent")
+			}
+		})
+	}
+}
+
+var errEnough = errors.New("enough")
+
+// Whoever answers with the token, it does not show.
+func TestTokensNeverShow(t *testing.T) {
+	const token = "eyJhbGciOiJIUzI1NiJ9.c2VjcmV0.hunter2"
+	echo := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusConflict)
+		_ = json.NewEncoder(w).Encode(map[string]any{
+			"code": "PARTICIPANT_BACKPRESSURE", "cause": "you said " + r.Header.Get("Authorization"), "errorCategory": 2, "grpcCodeValue": 10,
+			"retryInfo": "3 seconds",
+		})
+	}))
+	defer echo.Close()
+	c, err := canton.New(echo.URL, &canton.Options{Token: func(context.Context) (string, error) { return token, nil }})
+	require.NoError(t, err)
+	defer c.CloseIdleConnections()
+	b := transfer("b")
+	_, prepare := c.Prepare(t.Context(), b)
+	_, statuses := c.BatchStatuses(t.Context(), "Alice", []batch.Attempt{{Key: b.Key(), Prepared: []byte(`{"offset":0}`)}})
+	for name, err := range map[string]error{
+		"submit": c.Submit(t.Context(), attempt(b, 1, nil)), "prepare": prepare, "statuses": statuses,
+		"events": c.Events(t.Context(), []batch.ServiceID{"Alice"}, func(dlt.Event) error { return nil }),
+	} {
+		require.ErrorContains(t, err, "you said Bearer [redacted]", name)
+		assert.Equal(t, batch.KindBusy, dlt.Kind(err), name)
+		assert.NotContains(t, err.Error(), "hunter2", name)
+		var e *dlt.Error
+		require.ErrorAs(t, err, &e)
+		assert.Equal(t, 3*time.Second, e.RetryAfter, name)
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		url string
+		o   canton.Options
+	}{
+		"no URL":                  {"", canton.Options{}},
+		"no host":                 {"http://", canton.Options{}},
+		"another scheme":          {"ftp://localhost", canton.Options{}},
+		"port":                    {"http://localhost:0", canton.Options{}},
+		"password":                {"http://me:hunter2@localhost", canton.Options{}},
+		"query":                   {"http://localhost?token=hunter2", canton.Options{}},
+		"negative":                {"http://localhost", canton.Options{Grace: -1}},
+		"negative count":          {"http://localhost", canton.Options{LookBack: -1}},
+		"negative limit":          {"http://localhost", canton.Options{PageLimit: -1}},
+		"period below late":       {"http://localhost", canton.Options{DeduplicationPeriod: 20e9}},
+		"period below a second":   {"http://localhost", canton.Options{DeduplicationPeriod: 1e6, LateArrival: 1}},
+		"idle wait":               {"http://localhost", canton.Options{IdleWait: 1000}},
+		"user":                    {"http://localhost", canton.Options{UserID: "no spaces"}},
+		"client and TLS settings": {"http://localhost", canton.Options{Client: http.DefaultClient, TLSConfig: &tls.Config{}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := canton.New(c.url, &c.o)
+			var in *batch.InputError
+			require.ErrorAs(t, err, &in)
+			assert.NotContains(t, err.Error(), "hunter2")
+		})
+	}
+}
+
+// Redirects are not followed: neither is a command counted twice, nor a token sent elsewhere.
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		var elsewhere atomic.Int64
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			if r.URL.Path == "/elsewhere" {
+				elsewhere.Add(1)
+				_, _ = io.WriteString(w, `{"offset":1}`)
+				return
+			}
+			w.Header().Set("Location", "/elsewhere")
+			w.WriteHeader(status)
+		}))
+		c, err := canton.New(s.URL, nil)
+		require.NoError(t, err)
+		_, prepare := c.Prepare(t.Context(), transfer("b"))
+		require.Error(t, prepare)
+		require.Error(t, c.Submit(t.Context(), attempt(transfer("b"), 1, nil)))
+		_, err = c.BatchStatuses(t.Context(), "Alice", []batch.Attempt{{Key: transfer("b").Key(), Prepared: []byte(`{"offset":0}`)}})
+		require.Error(t, err)
+		assert.Zero(t, elsewhere.Load(), "%d", status)
+		c.CloseIdleConnections()
+		s.Close()
+	}
+}

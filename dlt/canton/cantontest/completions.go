@@ -1,0 +1,170 @@
+package cantontest
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// completionsJSON is CompletionStreamRequest (1.3).
+type completionsJSON struct {
+	UserID  string   `json:"userId"`
+	Parties []string `json:"parties"`
+	Begin   int64    `json:"beginExclusive"`
+}
+
+// reader goes through the completions of a user and parties.
+type reader struct {
+	p       *Participant
+	user    string
+	parties []string
+	after   int64
+	since   int // completions since the last checkpoint
+}
+
+// open checks a request for completions. The lock is not held.
+func (p *Participant) open(r *http.Request, doc completionsJSON) (*reader, *answer) {
+	refuse := func(x refusal) (*reader, *answer) {
+		a := x.answer()
+		return nil, &a
+	}
+	user, refused := p.who(r, doc.UserID, doc.Parties, false)
+	if refused != nil {
+		return nil, refused
+	}
+	if len(doc.Parties) == 0 {
+		return refuse(refusal{id: "MISSING_FIELD", cause: "The submitted command is missing a mandatory field: parties"})
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.settle(time.Now())
+	switch {
+	case doc.Begin < p.pruned:
+		return refuse(refusal{id: "PARTICIPANT_PRUNED_DATA_ACCESSED", cause: "Command completions request precedes pruned offset",
+			context: map[string]string{"earliest_offset": strconv.FormatInt(p.pruned, 10)}})
+	case doc.Begin > p.end:
+		return refuse(refusal{id: "OFFSET_AFTER_LEDGER_END", cause: "Begin offset is after ledger end"})
+	}
+	return &reader{p: p, user: user, parties: doc.Parties, after: doc.Begin}, nil
+}
+
+// next returns what is new, at most limit elements (0 is no limit), and a channel
+// that is closed when there may be more, with when that is due at the latest.
+func (r *reader) next(limit int) (out []any, changed chan struct{}, due time.Time) {
+	p := r.p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.settle(time.Now())
+	i, _ := slices.BinarySearchFunc(p.log, r.after, func(x record, after int64) int {
+		if x.offset <= after {
+			return -1
+		}
+		return 1
+	})
+	full := func() bool { return limit > 0 && len(out) >= limit }
+	for _, x := range p.log[i:] {
+		if full() {
+			break
+		}
+		r.after = x.offset
+		if x.user != r.user || !slices.ContainsFunc(x.actAs, func(a string) bool { return slices.Contains(r.parties, a) }) {
+			continue
+		}
+		out = append(out, element("Completion", x.doc))
+		if r.since++; p.o.CheckpointEvery > 0 && r.since >= p.o.CheckpointEvery && !full() {
+			r.since = 0
+			out = append(out, checkpoint(x.offset))
+		}
+	}
+	due, _ = p.next()
+	return out, p.changed, due
+}
+
+func element(kind string, value any) any {
+	return map[string]any{"completionResponse": map[string]any{kind: map[string]any{"value": value}}}
+}
+
+func checkpoint(offset int64) any {
+	return element("OffsetCheckpoint", map[string]any{"offset": offset, "synchronizerTimes": []any{
+		map[string]any{"synchronizerId": "sim::1220", "recordTime": time.Now().UTC().Format(time.RFC3339Nano)},
+	}})
+}
+
+// completions serves the list: until there are limit elements, or nothing new came
+// for the idle time.
+func (p *Participant) completions(w http.ResponseWriter, r *http.Request) {
+	var doc completionsJSON
+	refused := p.body(r, &doc)
+	p.mu.Lock()
+	f := p.draw(Point{Operation: OpCompletions})
+	p.mu.Unlock()
+	if !p.pause(r, f.Delay) {
+		reset(w)
+		return
+	}
+	var from *reader
+	if refused == nil {
+		from, refused = p.open(r, doc)
+	}
+	if refused != nil {
+		p.send(w, r, *refused, f)
+		return
+	}
+	p.send(w, r, p.list(r, from, f.SlowRead), f)
+}
+
+func (p *Participant) list(r *http.Request, from *reader, slow time.Duration) answer {
+	query := r.URL.Query()
+	limit, bounded := p.o.ListLimit+1, false
+	if n, err := strconv.Atoi(query.Get("limit")); err == nil && n > 0 && n <= p.o.ListLimit {
+		limit, bounded = n, true // one over the participant's own is ignored
+	}
+	idle := p.o.ListWait
+	if ms, err := strconv.Atoi(query.Get("stream_idle_timeout_ms")); err == nil && ms >= 0 {
+		idle = time.Duration(ms) * time.Millisecond
+	}
+	out := []any{}
+	if !p.pause(r, min(slow, idle)) || (slow > 0 && slow >= idle) {
+		return jsonAnswer(http.StatusOK, out)
+	}
+	patience := time.NewTimer(idle)
+	defer patience.Stop()
+	for {
+		more, changed, due := from.next(limit - len(out))
+		if out = append(out, more...); len(out) >= limit {
+			break
+		}
+		if len(more) > 0 {
+			patience.Reset(idle)
+		}
+		if !p.wait(r, changed, due, patience.C) {
+			break
+		}
+	}
+	if !bounded && len(out) > p.o.ListLimit {
+		return refusal{id: "JSON_API_MAXIMUM_LIST_ELEMENTS_NUMBER_REACHED", cause: "The number of matching elements is greater than the node limit"}.answer()
+	}
+	return jsonAnswer(http.StatusOK, out)
+}
+
+// wait returns when there may be something new. It reports false when idle fires, or
+// nobody waits any more.
+func (p *Participant) wait(r *http.Request, changed <-chan struct{}, due time.Time, idle <-chan time.Time) bool {
+	var soon <-chan time.Time
+	if !due.IsZero() {
+		t := time.NewTimer(time.Until(due))
+		defer t.Stop()
+		soon = t.C
+	}
+	select {
+	case <-changed:
+		return true
+	case <-soon:
+		return true
+	case <-idle:
+	case <-r.Context().Done():
+	case <-p.closed:
+	}
+	return false
+}

@@ -1,0 +1,271 @@
+package cantontest_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/canton"
+	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
+	"github.com/dltbatch/dltbatch/dlt/dlttest"
+)
+
+// door stands before a participant, counts what comes in, and does what a
+// participant never does but a proxy may: redirect, or bend an answer.
+type door struct {
+	t dlttest.TB
+	p *cantontest.Participant
+
+	mu    sync.Mutex
+	fault dlttest.Fault
+	posts map[batch.ID]int
+	made  int
+
+	addr   string
+	server *http.Server // nil while nobody listens
+	served sync.WaitGroup
+	forget func() // the client's idle connections
+}
+
+func openDoor(t dlttest.TB, prepares bool) *dlttest.Harness {
+	d := &door{t: t, posts: map[batch.ID]int{}, addr: "127.0.0.1:0"}
+	var err error
+	d.p, err = cantontest.NewParticipant(&cantontest.Options{CompleteAfter: 3 * time.Millisecond, Fault: d.request})
+	require.NoError(t, err)
+	t.Cleanup(d.p.Close)
+	d.listen()
+	t.Cleanup(d.shut)
+	client, err := canton.New("http://"+d.addr, &canton.Options{
+		UserID: "app", IdleWait: 15 * time.Millisecond,
+		LateArrival: 50 * time.Millisecond, DecidedWithin: 250 * time.Millisecond,
+	})
+	require.NoError(t, err)
+	d.forget = client.CloseIdleConnections
+	t.Cleanup(client.CloseIdleConnections)
+	h := &dlttest.Harness{
+		Ledger: client, Batch: d.batch, Set: d.set, Posts: d.count, RetryAfter: time.Second,
+		Lacks: map[dlttest.Fault]string{
+			dlttest.QuerySize:     "a query names a party and an offset, and no ids",
+			dlttest.StatusMissing: "a list of completions is not a list of answers: what is missing in it was not completed",
+		},
+	}
+	if prepares {
+		h.Ledger = &preparing{Client: client}
+	}
+	return h
+}
+
+// preparing does what the engine does: it prepares before the first POST, keeps what
+// comes, and hands it back.
+type preparing struct {
+	*canton.Client
+	mu   sync.Mutex
+	kept map[batch.Key][]byte
+}
+
+func (p *preparing) prepared(k batch.Key) []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.kept[k])
+}
+
+func (p *preparing) Submit(ctx context.Context, a batch.Attempt) error {
+	if a.Prepared = p.prepared(a.Key); a.Prepared == nil {
+		b, err := p.Prepare(ctx, batch.Batch{ID: a.ID, Service: a.Service, Payload: a.Payload})
+		if err != nil {
+			return err
+		}
+		p.mu.Lock()
+		if p.kept == nil {
+			p.kept = map[batch.Key][]byte{}
+		}
+		p.kept[a.Key], a.Prepared = b, b
+		p.mu.Unlock()
+	}
+	return p.Client.Submit(ctx, a)
+}
+
+func (p *preparing) BatchStatuses(ctx context.Context, s batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
+	attempts = slices.Clone(attempts)
+	for i := range attempts {
+		attempts[i].Prepared = p.prepared(attempts[i].Key)
+	}
+	return p.Client.BatchStatuses(ctx, s, attempts)
+}
+
+func (p *preparing) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
+	d.Prepared = p.prepared(d.Key)
+	return p.Client.Resolve(ctx, d)
+}
+
+func (d *door) listen() {
+	l, err := net.Listen("tcp", d.addr)
+	require.NoError(d.t, err)
+	d.addr = l.Addr().String()
+	d.server = &http.Server{Handler: d, ReadHeaderTimeout: time.Minute}
+	server := d.server
+	d.served.Go(func() { _ = server.Serve(l) }) // it ends when the server is closed
+}
+
+func (d *door) shut() {
+	if d.server != nil {
+		_ = d.server.Close()
+	}
+	d.server = nil
+	d.served.Wait()
+}
+
+func (d *door) set(f dlttest.Fault) {
+	d.mu.Lock()
+	d.fault = f
+	d.mu.Unlock()
+	if f == dlttest.StreamCut {
+		d.p.DropStreams()
+	}
+	down := f == dlttest.Unreachable || f == dlttest.StatusUnreachable
+	switch {
+	case down && d.server != nil:
+		d.shut()
+		d.forget() // else the next request may still go out on a connection that is being closed
+	case !down && d.server == nil:
+		d.listen()
+	}
+}
+
+func (d *door) current() dlttest.Fault {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.fault
+}
+
+func (d *door) batch(s batch.ServiceID, content string) batch.Batch {
+	t := cantontest.Transfer{To: "Bob", Amount: 1, Note: content}
+	switch d.current() {
+	case dlttest.Decided:
+		t.Poison = cantontest.PoisonAsync
+	case dlttest.Refused:
+		t.Poison = cantontest.PoisonSync
+	}
+	d.mu.Lock()
+	d.made++
+	id := batch.ID(fmt.Sprintf("batch-%d", d.made))
+	d.mu.Unlock()
+	return batch.Batch{ID: id, Service: s, Payload: cantontest.Payload(t)}
+}
+
+func (d *door) count(id batch.ID) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.posts[id]
+}
+
+// request has the participant do what it can do by itself.
+func (d *door) request(p cantontest.Point) cantontest.Fault {
+	submits := map[dlttest.Fault]cantontest.Fault{
+		dlttest.Busy:          {Answer: cantontest.AnswerError, Error: "PARTICIPANT_BACKPRESSURE"},
+		dlttest.Misconfigured: {Answer: cantontest.AnswerError, Error: "PERMISSION_DENIED"},
+		dlttest.Unheard:       {Answer: cantontest.AnswerPage, Status: 418},
+		dlttest.LostRequest:   {Answer: cantontest.AnswerClosed},
+		dlttest.LostReply:     {Answer: cantontest.AnswerReset, Taken: true},
+		dlttest.Hang:          {Answer: cantontest.AnswerNever, Taken: true},
+	}
+	queries := map[dlttest.Fault]cantontest.Fault{
+		dlttest.StatusLost:    {Answer: cantontest.AnswerReset},
+		dlttest.StatusHang:    {Answer: cantontest.AnswerNever},
+		dlttest.StatusGarbage: {Answer: cantontest.AnswerPage},
+	}
+	switch p.Operation {
+	case cantontest.OpSubmit:
+		return submits[d.current()]
+	case cantontest.OpCompletions:
+		return queries[d.current()]
+	}
+	return cantontest.Fault{}
+}
+
+func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	elsewhere := r.URL.Path == "/elsewhere"
+	if elsewhere {
+		r.URL.Path = "/v2/commands/async/submit"
+	}
+	switch r.URL.Path {
+	case "/v2/commands/async/submit":
+		var doc struct {
+			CommandID batch.ID `json:"commandId"`
+		}
+		_ = json.Unmarshal(body, &doc) // the participant says what is wrong with it
+		d.mu.Lock()
+		d.posts[doc.CommandID]++
+		d.mu.Unlock()
+		if d.current() == dlttest.Redirect && !elsewhere {
+			w.Header().Set("Location", "/elsewhere")
+			w.WriteHeader(http.StatusTemporaryRedirect)
+			return
+		}
+	case "/v2/commands/completions":
+		d.query(w, r)
+		return
+	}
+	d.p.ServeHTTP(w, r)
+}
+
+func (d *door) query(w http.ResponseWriter, r *http.Request) {
+	value := func(e any) map[string]any {
+		return e.(map[string]any)["completionResponse"].(map[string]any)["Completion"].(map[string]any)["value"].(map[string]any)
+	}
+	bend, bent := map[dlttest.Fault]func([]any) []any{
+		dlttest.StatusWord:     func(l []any) []any { value(l[0])["status"].(map[string]any)["code"] = 77; return l },
+		dlttest.StatusShuffled: func(l []any) []any { slices.Reverse(l); return l },
+		dlttest.StatusStranger: func(l []any) []any {
+			other := map[string]any{"completionResponse": map[string]any{"Completion": map[string]any{"value": map[string]any{
+				"commandId": "stranger", "submissionId": "stranger#1", "offset": value(l[0])["offset"], "status": map[string]any{"code": 0},
+			}}}}
+			return append(l, other)
+		},
+	}[d.current()]
+	if !bent {
+		d.p.ServeHTTP(w, r)
+		return
+	}
+	answer := httptest.NewRecorder()
+	d.p.ServeHTTP(answer, r)
+	var list []any
+	if err := json.Unmarshal(answer.Body.Bytes(), &list); err != nil || answer.Code != http.StatusOK {
+		http.Error(w, fmt.Sprintf("cannot bend: %d %v", answer.Code, err), http.StatusInternalServerError)
+		return
+	}
+	if len(list) > 0 {
+		list = bend(list)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(list) // the client may have left
+}
+
+// TestConformance holds the client of package canton against the contract.
+func TestConformance(t *testing.T) {
+	for name, prepares := range map[string]bool{"prepared": true, "looking back": false} {
+		t.Run(name, func(t *testing.T) {
+			dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness { return openDoor(t, prepares) })
+		})
+	}
+}
+
+var _ dlt.Preparer = (*preparing)(nil)

@@ -1,0 +1,172 @@
+package cantontest
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// category is a row of the table in ledgers/canton.md 1.5.
+type category struct {
+	grpc, http int
+	retry      bool
+	redacted   bool
+}
+
+func categories() map[int]category {
+	return map[int]category{
+		1:  {grpc: 14, http: 503, retry: true},
+		2:  {grpc: 10, http: 409, retry: true},
+		3:  {grpc: 4, http: 504, retry: true},
+		4:  {grpc: 13, http: 500, redacted: true},
+		5:  {grpc: 3, http: 400},
+		6:  {grpc: 16, http: 401, redacted: true},
+		7:  {grpc: 7, http: 403, redacted: true},
+		8:  {grpc: 3, http: 400},
+		9:  {grpc: 9, http: 400},
+		10: {grpc: 6, http: 409},
+		11: {grpc: 5, http: 404},
+		12: {grpc: 11, http: 400, retry: true},
+		14: {grpc: 12, http: 501, redacted: true},
+	}
+}
+
+// Errors returns the ids that the participant knows, with their categories: those of
+// ledgers/canton.md 1.3 to 1.6, and one for each category that has none there.
+func Errors() map[string]int {
+	return map[string]int{
+		"SERVICE_NOT_RUNNING": 1, "NODE_IS_PASSIVE_REPLICA": 1, "SYNC_SERVICE_PASSIVE_REPLICA": 1,
+		"PARTICIPANT_BACKPRESSURE": 2, "SEQUENCER_BACKPRESSURE": 2, "PARTICIPANT_OVERLOADED": 2, "THREADPOOL_OVERLOADED": 2,
+		"HEAP_MEMORY_OVER_LIMIT": 2, "MAXIMUM_NUMBER_OF_STREAMS": 2, "SUBMISSION_ALREADY_IN_FLIGHT": 2,
+		"SUBMISSION_DURING_SHUTDOWN": 2, "SEQUENCER_REQUEST_FAILED": 2, "NOT_SEQUENCED_TIMEOUT": 2,
+		"MEDIATOR_SAYS_TX_TIMED_OUT": 2, "LOCAL_VERDICT_LOCKED_CONTRACTS": 2, "LOCAL_VERDICT_TIMEOUT": 2,
+		"LOCAL_VERDICT_LEDGER_TIME_OUT_OF_BOUND": 2, "LOCAL_VERDICT_PREPARATION_TIME_OUT_OF_BOUND": 2,
+		"LOCAL_VERDICT_MAX_RECORD_TIME_EXCEEDED": 2, "NO_VIEW_WITH_VALID_RECIPIENTS": 2, "CHOSEN_MEDIATOR_IS_INACTIVE": 2,
+		"REQUEST_TIME_OUT": 3, "REQUEST_DEADLINE_EXCEEDED": 3,
+		"LEDGER_API_INTERNAL_ERROR": 4, "SECURITY_ALERT": 5, "UNAUTHENTICATED": 6, "PERMISSION_DENIED": 7,
+		"MISSING_FIELD": 8, "INVALID_FIELD": 8, "INVALID_ARGUMENT": 8, "MALFORMED_REQUEST": 8, "MAX_REQUEST_SIZE_EXCEEDED": 8,
+		"DAML_FAILURE": 9, "DAML_INTERPRETATION_ERROR": 9, "INCONSISTENT": 9, "LEDGER_TIME_OUTSIDE_BOUNDS": 9,
+		"INVALID_DEDUPLICATION_PERIOD": 9, "PARTICIPANT_PRUNED_DATA_ACCESSED": 9, "PACKAGE_NOT_VETTED_BY_RECIPIENTS": 9,
+		"NOT_CONNECTED_TO_ANY_SYNCHRONIZER": 9, "UNKNOWN_CONTRACT_SYNCHRONIZER": 9,
+		"DUPLICATE_COMMAND": 10, "DUPLICATE_CONTRACT_KEY": 10,
+		"CONTRACT_NOT_FOUND": 11, "LOCAL_VERDICT_INACTIVE_CONTRACTS": 11, "UPDATE_NOT_FOUND": 11,
+		"OFFSET_AFTER_LEDGER_END": 12, "UNSUPPORTED_OPERATION": 14,
+	}
+}
+
+// refusal is an error before it is written down.
+type refusal struct {
+	id      string
+	cause   string
+	context map[string]string
+}
+
+func (r refusal) category() int { return Errors()[r.id] }
+
+// metadata is the context of an error, and of its ErrorInfo.
+func (r refusal) metadata() map[string]string {
+	m := maps.Clone(r.context)
+	if m == nil {
+		m = map[string]string{}
+	}
+	m["category"] = strconv.Itoa(r.category())
+	m["definite_answer"] = strconv.FormatBool(r.id == "DUPLICATE_COMMAND")
+	m["participant"] = "participant1"
+	m["tid"] = "0af7651916cd43dd8448eb211c80319c"
+	return m
+}
+
+// answer is what goes back, before faults are done to it.
+type answer struct {
+	status      int
+	contentType string
+	body        []byte
+}
+
+func jsonAnswer(status int, v any) answer {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // maps, slices, strings and numbers only
+	}
+	return answer{status, "application/json", b}
+}
+
+func textAnswer(status int, text string) answer {
+	return answer{status, "text/plain; charset=UTF-8", []byte(text)}
+}
+
+func pageAnswer(status int) answer {
+	return answer{status, "text/html", fmt.Appendf(nil, "<html><h1>%d %s</h1></html>\n", status, http.StatusText(status))}
+}
+
+// answer is the error object of 1.5.
+func (r refusal) answer() answer {
+	if r.id == "JSON_API_MAXIMUM_LIST_ELEMENTS_NUMBER_REACHED" { // category 2, whatever its status says
+		return jsonAnswer(http.StatusRequestEntityTooLarge, r.object(2))
+	}
+	return jsonAnswer(categories()[r.category()].http, r.object(r.category()))
+}
+
+func (r refusal) object(number int) map[string]any {
+	c := categories()[number]
+	out := map[string]any{
+		"code": r.id, "cause": r.cause, "correlationId": nil, "traceId": "0af7651916cd43dd8448eb211c80319c",
+		"context": r.metadata(), "resources": []any{}, "errorCategory": number, "grpcCodeValue": c.grpc,
+		"retryInfo": nil, "definiteAnswer": nil,
+	}
+	if c.retry {
+		out["retryInfo"] = "1 second"
+	}
+	if c.redacted {
+		out["code"], out["cause"] = "NA", "An error occurred. Please contact the operator and inquire about the request <no-correlation-id>"
+		out["context"] = map[string]string{}
+		if r.context["ledger_api_error"] != "" {
+			out["context"] = map[string]string{"ledger_api_error": r.context["ledger_api_error"]}
+		}
+	}
+	return out
+}
+
+// status is that of a completion: the message has Canton's form, and the details are
+// protobuf, decoded too where that is wanted.
+func (r refusal) status(old bool) map[string]any {
+	c := categories()[r.category()]
+	info := errorInfo(r.id, "com.digitalasset.canton", r.metadata())
+	detail := map[string]any{
+		"typeUrl": "type.googleapis.com/google.rpc.ErrorInfo", "value": base64.StdEncoding.EncodeToString(info),
+		"unknownFields": map[string]any{"fields": map[string]any{}},
+	}
+	if !old {
+		detail["valueDecoded"] = map[string]any{"reason": r.id, "domain": "com.digitalasset.canton", "metadata": r.metadata()}
+	}
+	details := []any{detail}
+	if c.retry {
+		details = append(details, map[string]any{
+			"typeUrl": "type.googleapis.com/google.rpc.RetryInfo", "value": "CgIIAQ==", "unknownFields": map[string]any{"fields": map[string]any{}},
+		})
+	}
+	message := fmt.Sprintf("%s(%d,0af76519): %s", r.id, r.category(), r.cause)
+	if c.redacted {
+		message, details = "An error occurred. Please contact the operator and inquire about the request <no-correlation-id>", []any{}
+	}
+	return map[string]any{"code": c.grpc, "message": message, "details": details}
+}
+
+// errorInfo encodes google.rpc.ErrorInfo.
+func errorInfo(reason, domain string, metadata map[string]string) []byte {
+	field := func(b []byte, n protowire.Number, s string) []byte {
+		return protowire.AppendString(protowire.AppendTag(b, n, protowire.BytesType), s)
+	}
+	b := field(field(nil, 1, reason), 2, domain)
+	for _, k := range slices.Sorted(maps.Keys(metadata)) {
+		entry := field(field(nil, 1, k), 2, metadata[k])
+		b = protowire.AppendBytes(protowire.AppendTag(b, 3, protowire.BytesType), entry)
+	}
+	return b
+}

@@ -1,0 +1,101 @@
+package cantontest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// EntryKind says what an [Entry] is about.
+type EntryKind string
+
+// The kinds of entries.
+const (
+	Posted    EntryKind = "posted"    // a submission reached the participant
+	Taken     EntryKind = "taken"     // and is in flight
+	Refused   EntryKind = "refused"   // or was answered with Error
+	Executed  EntryKind = "executed"  // it took effect, at Offset
+	Rejected  EntryKind = "rejected"  // its completion says Error, at Offset
+	Forgotten EntryKind = "forgotten" // it will never complete
+	Restarted EntryKind = "restarted"
+	Pruned    EntryKind = "pruned" // up to Offset
+)
+
+// Entry is something that happened at the participant.
+type Entry struct {
+	Kind         EntryKind
+	At           time.Time
+	User         string
+	Party        string
+	CommandID    string
+	SubmissionID string
+	Offset       int64
+	Error        string
+}
+
+// note adds an entry. The lock is held.
+func (p *Participant) note(e Entry) {
+	e.At = time.Now()
+	p.journal = append(p.journal, e)
+}
+
+// Journal returns everything that happened so far, in order.
+func (p *Participant) Journal() []Entry {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.settle(time.Now())
+	return slices.Clone(p.journal)
+}
+
+// Count returns how many entries of a kind there are of a command.
+func (p *Participant) Count(kind EntryKind, commandID string) int {
+	n := 0
+	for _, e := range p.Journal() {
+		if e.Kind == kind && e.CommandID == commandID {
+			n++
+		}
+	}
+	return n
+}
+
+// Check returns the first breach of what dltbatch promises that the journal shows: a
+// submission that was taken twice, a command that took effect twice, or a party
+// whose commands did not in the order given (those that never did are passed over).
+func (p *Participant) Check(order map[batch.ServiceID][]batch.ID) error {
+	place := map[batch.Key]int{}
+	for service, ids := range order {
+		for i, id := range ids {
+			place[batch.Key{Service: service, ID: id}] = i + 1
+		}
+	}
+	taken, done, last := map[string]bool{}, map[batch.Key]bool{}, map[batch.ServiceID]int{}
+	for _, e := range p.Journal() {
+		k := batch.Key{Service: batch.ServiceID(e.Party), ID: batch.ID(e.CommandID)}
+		switch e.Kind {
+		case Taken:
+			if taken[e.SubmissionID] {
+				return fmt.Errorf("submission %q was taken twice", e.SubmissionID)
+			}
+			taken[e.SubmissionID] = true
+		case Executed:
+			if done[k] {
+				return fmt.Errorf("%s took effect twice, the second time as %q", k, e.SubmissionID)
+			}
+			done[k] = true
+			if order == nil {
+				continue
+			}
+			at := place[k]
+			if at == 0 {
+				return fmt.Errorf("%s was never added", k)
+			}
+			if at < last[k.Service] {
+				return fmt.Errorf("%s took effect after %s", k, order[k.Service][last[k.Service]-1])
+			}
+			last[k.Service] = at
+		}
+	}
+	return nil
+}

@@ -1,0 +1,99 @@
+package cantontest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+// The template and choice of the one contract that the participant has: a book of
+// balances, of which everybody moves their own.
+const (
+	BookTemplate = "#dltbatch-book:Book:Book"
+	BookContract = "00b00c"
+	BookChoice   = "Transfer"
+)
+
+// Transfer moves an amount from the party that acts to another.
+type Transfer struct {
+	To     string `json:"to"`
+	Amount int64  `json:"amount,string"`
+	Note   string `json:"note,omitempty"`
+	// Spends names a contract that the transfer archives. A submission that spends what
+	// is spent is refused in interpretation, before anybody looks for duplicates, as it
+	// is with commands that consume their inputs (1.6). Defaults to none.
+	Spends string `json:"spends,omitempty"`
+	// Poison makes the whole submission fail. Defaults to none.
+	Poison Poison `json:"poison,omitempty"`
+}
+
+// Poison is how a transfer fails, and its submission with it.
+type Poison string
+
+// The poisons.
+const (
+	// PoisonSync fails in interpretation: the POST is answered with an error.
+	PoisonSync Poison = "sync"
+	// PoisonAsync fails in validation: the submission is accepted, and its completion rejects it.
+	PoisonAsync Poison = "async"
+)
+
+// Payload returns the payload of a batch of transfers, one command each: all of them
+// happen or none.
+func Payload(transfers ...Transfer) []byte {
+	commands := make([]any, len(transfers))
+	for i, t := range transfers {
+		commands[i] = map[string]any{"ExerciseCommand": map[string]any{
+			"templateId": BookTemplate, "contractId": BookContract, "choice": BookChoice, "choiceArgument": t,
+		}}
+	}
+	b, err := json.Marshal(map[string]any{"commands": commands})
+	if err != nil {
+		panic(err) // strings and numbers only
+	}
+	return b
+}
+
+// submitJSON is JsCommands as far as the participant looks at it (1.2). What it does
+// not know it ignores.
+type submitJSON struct {
+	CommandID     *string          `json:"commandId"`
+	ActAs         []string         `json:"actAs"`
+	Commands      []map[string]any `json:"commands"`
+	UserID        string           `json:"userId"`
+	SubmissionID  string           `json:"submissionId"`
+	Deduplication map[string]struct {
+		Value json.RawMessage `json:"value"`
+	} `json:"deduplicationPeriod"`
+}
+
+// maxAmount keeps sums from overflowing.
+const maxAmount = 1_000_000_000_000
+
+// transfers reads the commands. The error is what interpretation says.
+func (s submitJSON) transfers() ([]Transfer, error) {
+	var out []Transfer
+	for _, command := range s.Commands {
+		body, ok := command["ExerciseCommand"].(map[string]any)
+		if !ok || len(command) != 1 {
+			return nil, errors.New("the participant knows ExerciseCommand only")
+		}
+		if body["templateId"] != BookTemplate || body["contractId"] != BookContract || body["choice"] != BookChoice {
+			return nil, errors.New("there is one contract, the book, and one choice, to transfer")
+		}
+		raw, err := json.Marshal(body["choiceArgument"])
+		if err != nil {
+			return nil, fmt.Errorf("choice argument: %w", err)
+		}
+		var t Transfer
+		if err := json.Unmarshal(raw, &t); err != nil {
+			return nil, errors.New("the choice argument is no transfer")
+		}
+		if t.To == "" || t.Amount <= 0 || t.Amount > maxAmount {
+			return nil, errors.New("a transfer is of a positive amount " + strconv.FormatInt(t.Amount, 10) + " to somebody")
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}

@@ -1,0 +1,162 @@
+package cantontest_test
+
+import (
+	"context"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/canton"
+	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+	"github.com/dltbatch/dltbatch/store/sqlite"
+	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
+)
+
+func openSQLite(t *testing.T) store.Store {
+	t.Helper()
+	db, err := sqliteopen.Open(filepath.Join(t.TempDir(), "queue.db"))
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, db.Close()) })
+	st, err := sqlite.New(db, nil)
+	require.NoError(t, err)
+	require.NoError(t, st.Migrate(t.Context()))
+	return st
+}
+
+// watching notes what the engine hands to the client.
+type watching struct {
+	*canton.Client
+	mu       sync.Mutex
+	prepared map[batch.ID]int
+	handed   map[batch.ID][]string
+	posted   map[batch.ID]int
+}
+
+func watch(c *canton.Client) *watching {
+	return &watching{Client: c, prepared: map[batch.ID]int{}, handed: map[batch.ID][]string{}, posted: map[batch.ID]int{}}
+}
+
+func (w *watching) Prepare(ctx context.Context, b batch.Batch) ([]byte, error) {
+	w.mu.Lock()
+	w.prepared[b.ID]++
+	w.mu.Unlock()
+	return w.Client.Prepare(ctx, b)
+}
+
+func (w *watching) Submit(ctx context.Context, a batch.Attempt) error {
+	w.mu.Lock()
+	w.posted[a.ID]++
+	w.handed[a.ID] = append(w.handed[a.ID], string(a.Prepared))
+	w.mu.Unlock()
+	return w.Client.Submit(ctx, a)
+}
+
+func (w *watching) BatchStatuses(ctx context.Context, s batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
+	w.mu.Lock()
+	for _, a := range attempts {
+		w.handed[a.ID] = append(w.handed[a.ID], string(a.Prepared))
+	}
+	w.mu.Unlock()
+	return w.Client.BatchStatuses(ctx, s, attempts)
+}
+
+// A process dies between the keeping of what it prepared and its POST, or after the
+// POST; then the ledger goes on for longer than anybody looks back. The next process
+// goes by what is kept.
+func TestPreparedOutlivesItsProcess(t *testing.T) {
+	for name, posted := range map[string]bool{"before its POST": false, "after its POST": true} {
+		for driver, open := range map[string]func(*testing.T) store.Store{
+			"memory": func(*testing.T) store.Store { return memory.New() }, "SQLite": openSQLite,
+		} {
+			t.Run(name+", "+driver, func(t *testing.T) {
+				ctx := t.Context()
+				p := cantontest.Start(t, &cantontest.Options{CompleteAfter: time.Millisecond, OffsetStep: 7})
+				client, err := canton.New(p.URL(), &canton.Options{
+					UserID: "app", LookBack: 1, PollOnly: true, IdleWait: 10 * time.Millisecond,
+					LateArrival: 50 * time.Millisecond, Grace: 50 * time.Millisecond, DecidedWithin: 100 * time.Millisecond,
+				})
+				require.NoError(t, err)
+				t.Cleanup(client.CloseIdleConnections)
+				st := open(t)
+				transfer := func(id batch.ID) batch.Batch {
+					return batch.Batch{ID: id, Service: "Alice", Payload: cantontest.Payload(cantontest.Transfer{To: "Bank", Amount: 1})}
+				}
+				b := transfer("b")
+				require.NoError(t, st.Add(ctx, b))
+				claimed, err := st.Claim(ctx, store.ClaimQuery{
+					Lanes: []batch.ServiceID{"Alice"}, Limit: 1, Window: 1, TTL: 10 * time.Millisecond,
+					Resend: func(batch.ServiceID) store.Resend { return store.Resend{HarmlessFor: time.Hour} },
+				}, func(batch.Lane) []batch.Run { return []batch.Run{{0}} })
+				require.NoError(t, err)
+				c := claimed.Runs[0].Batches[0]
+				prepared, err := client.Prepare(ctx, b)
+				require.NoError(t, err)
+				did, err := st.KeepPrepared(ctx, []store.Prepared{{Ref: c.Ref, Version: c.Version, Bytes: prepared}})
+				require.NoError(t, err)
+				require.Equal(t, []bool{true}, did)
+				if posted {
+					require.NoError(t, client.Submit(ctx, batch.Attempt{Key: c.Key, Number: 1, Payload: b.Payload, Prepared: prepared}))
+				}
+				for _, id := range []batch.ID{"x1", "x2", "x3"} {
+					x := transfer(id)
+					require.NoError(t, client.Submit(ctx, batch.Attempt{Key: x.Key(), Number: 1, Payload: x.Payload}))
+				}
+				count := int64(3)
+				if posted {
+					count++
+				}
+				require.Eventually(t, func() bool { return p.Balance("Bank") == 1_000_000+count }, 10*time.Second, time.Millisecond)
+				later, err := client.Prepare(ctx, b)
+				require.NoError(t, err)
+				require.NotEqual(t, string(prepared), string(later), "the ledger has gone on")
+
+				next, err := canton.New(p.URL(), &canton.Options{ // it remembers nothing of what it read
+					UserID: "app", LookBack: 1, PollOnly: true, IdleWait: 10 * time.Millisecond,
+					LateArrival: 50 * time.Millisecond, Grace: 50 * time.Millisecond, DecidedWithin: 100 * time.Millisecond,
+				})
+				require.NoError(t, err)
+				t.Cleanup(next.CloseIdleConnections)
+				w := watch(next)
+				runner, err := dltbatch.New(st, w, &dltbatch.Options{
+					RequestTimeout: 300 * time.Millisecond, ClaimTTL: 500 * time.Millisecond, PollInterval: 30 * time.Millisecond,
+					RetryDelay: 5 * time.Millisecond, MaxRetryDelay: 30 * time.Millisecond, QuickRetryPause: 5 * time.Millisecond, Drain: 2 * time.Second,
+				})
+				require.NoError(t, err)
+				running, cancel := context.WithCancel(ctx)
+				done := make(chan error, 1)
+				go func() { done <- runner.Run(running) }()
+				wait, stop := context.WithTimeout(ctx, 30*time.Second)
+				defer stop()
+				fresh := transfer("fresh")
+				require.NoError(t, runner.Add(ctx, fresh))
+				for _, k := range []batch.Key{b.Key(), fresh.Key()} {
+					rec, err := runner.Await(wait, k)
+					require.NoError(t, err)
+					assert.Equal(t, batch.Committed, rec.State, "%+v", rec)
+				}
+				cancel()
+				require.NoError(t, <-done)
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				assert.Equal(t, map[batch.ID]int{"fresh": 1}, w.prepared, "only what was never prepared is")
+				assert.Equal(t, !posted, w.posted["b"] == 1, "found by what was kept, or sent by it")
+				assert.NotEmpty(t, w.handed["b"])
+				for _, h := range w.handed["b"] {
+					assert.Equal(t, string(prepared), h, "with every POST and every question")
+				}
+				for _, h := range w.handed["fresh"] {
+					assert.NotEmpty(t, h)
+				}
+				assert.EqualValues(t, 1_000_000+5, p.Balance("Bank"), "every transfer happened once")
+			})
+		}
+	}
+}

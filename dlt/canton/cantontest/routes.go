@@ -1,0 +1,278 @@
+package cantontest
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ServeHTTP implements [http.Handler]: the JSON Ledger API (1.1).
+func (p *Participant) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	path, ok := strings.CutPrefix(r.URL.Path, p.o.PathPrefix)
+	if !ok {
+		path = ""
+	}
+	switch r.Method + " " + path {
+	case "POST /v2/commands/async/submit":
+		p.submit(w, r)
+	case "POST /v2/commands/completions":
+		p.completions(w, r)
+	case "GET /v2/commands/completions":
+		p.stream(w, r)
+	case "GET /v2/state/ledger-end":
+		p.state(w, r, OpLedgerEnd, func() any { return map[string]any{"offset": p.end} })
+	case "GET /v2/state/latest-pruned-offsets":
+		p.state(w, r, OpPruned, func() any {
+			return map[string]any{"participantPrunedUpToInclusive": p.pruned, "allDivulgedContractsPrunedUpToInclusive": 0}
+		})
+	case "GET /v2/version":
+		p.send(w, r, jsonAnswer(http.StatusOK, map[string]any{"version": "3.4.0-sim"}), Fault{})
+	case "GET /livez":
+		w.WriteHeader(http.StatusOK)
+	case "GET /readyz":
+		p.send(w, r, textAnswer(http.StatusOK, "[+] ledger ok (SERVING)\nreadyz check passed\n"), Fault{})
+	default:
+		p.send(w, r, textAnswer(http.StatusNotFound, "The requested resource could not be found."), Fault{})
+	}
+}
+
+// pause waits, and reports whether the client is still there.
+func (p *Participant) pause(r *http.Request, d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-r.Context().Done():
+	case <-p.closed:
+	}
+	return false
+}
+
+// body reads a JSON body. nil means that it was answered.
+func (p *Participant) body(r *http.Request, into any) *answer {
+	b, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, p.o.MaxBody))
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		a := textAnswer(http.StatusRequestEntityTooLarge, "EntityStreamSizeException: the body exceeds the limit")
+		return &a
+	}
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	if err := json.Unmarshal(b, into); err != nil {
+		a := textAnswer(http.StatusBadRequest, "Invalid value for: body ("+err.Error()+")")
+		return &a
+	}
+	return nil
+}
+
+func missing(field string) *answer {
+	a := textAnswer(http.StatusBadRequest, "Invalid value for: body (Missing required field at '"+field+"')")
+	return &a
+}
+
+// who finds the user of a request, and whether it may act, or read, for the parties (1.4).
+func (p *Participant) who(r *http.Request, bodyUser string, parties []string, act bool) (string, *answer) {
+	refuse := func(x refusal) (string, *answer) {
+		a := x.answer()
+		return "", &a
+	}
+	if p.o.Users == nil {
+		if bodyUser == "" {
+			return refuse(refusal{id: "MISSING_FIELD", cause: "The submitted command is missing a mandatory field: user_id"})
+		}
+		return bodyUser, nil
+	}
+	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if token == "" {
+		for offered := range strings.SplitSeq(r.Header.Get("Sec-WebSocket-Protocol"), ",") {
+			if t, ok := strings.CutPrefix(strings.TrimSpace(offered), "jwt.token."); ok {
+				token = t
+			}
+		}
+	}
+	u, known := p.o.Users[token]
+	switch {
+	case !known || u.Expired:
+		return refuse(refusal{id: "UNAUTHENTICATED", context: map[string]string{"ledger_api_error": "invalid token"}})
+	case bodyUser != "" && bodyUser != u.ID:
+		return refuse(refusal{id: "PERMISSION_DENIED"})
+	}
+	for _, party := range parties {
+		if !slices.Contains(u.ActAs, party) && (act || !slices.Contains(u.ReadAs, party)) {
+			return refuse(refusal{id: "PERMISSION_DENIED"})
+		}
+	}
+	return u.ID, nil
+}
+
+func (p *Participant) state(w http.ResponseWriter, r *http.Request, op Operation, doc func() any) {
+	p.mu.Lock()
+	p.settle(time.Now())
+	f := p.draw(Point{Operation: op})
+	p.mu.Unlock()
+	if !p.pause(r, f.Delay) {
+		reset(w)
+		return
+	}
+	if p.o.Users != nil {
+		if _, refused := p.who(r, "", nil, false); refused != nil {
+			p.send(w, r, *refused, f)
+			return
+		}
+	}
+	p.mu.Lock()
+	p.settle(time.Now())
+	a := jsonAnswer(http.StatusOK, doc())
+	p.mu.Unlock()
+	p.send(w, r, a, f)
+}
+
+func (p *Participant) submit(w http.ResponseWriter, r *http.Request) {
+	var doc submitJSON
+	refused := p.body(r, &doc)
+	switch {
+	case refused != nil:
+	case doc.CommandID == nil:
+		refused = missing("commandId")
+	case doc.ActAs == nil:
+		refused = missing("actAs")
+	case doc.Commands == nil:
+		refused = missing("commands")
+	}
+	if refused != nil {
+		p.send(w, r, *refused, Fault{})
+		return
+	}
+	p.mu.Lock()
+	p.settle(time.Now())
+	e := Entry{Kind: Posted, User: doc.UserID, CommandID: *doc.CommandID, SubmissionID: doc.SubmissionID}
+	if len(doc.ActAs) > 0 {
+		e.Party = doc.ActAs[0]
+	}
+	p.note(e)
+	f := p.draw(Point{Operation: OpSubmit, CommandID: *doc.CommandID, SubmissionID: doc.SubmissionID})
+	p.mu.Unlock()
+	if !p.pause(r, f.Delay) {
+		reset(w)
+		return
+	}
+	if f.Answer != AnswerProperly && f.Answer != AnswerTruncated && !f.Taken {
+		p.send(w, r, jsonAnswer(http.StatusOK, map[string]any{}), f)
+		return
+	}
+	user, refused := p.who(r, doc.UserID, doc.ActAs, true)
+	if refused != nil {
+		p.send(w, r, *refused, f)
+		return
+	}
+	s, why := p.interpret(doc, user, f)
+	if why != nil {
+		p.mu.Lock()
+		e.Kind, e.Error = Refused, why.id
+		p.note(e)
+		p.mu.Unlock()
+		p.send(w, r, why.answer(), f)
+		return
+	}
+	p.mu.Lock()
+	now := time.Now()
+	p.settle(now)
+	if f.Late > 0 {
+		s.due = now.Add(f.Late)
+		p.late = insert(p.late, s)
+		p.wake()
+	} else {
+		why = p.take(s, now)
+	}
+	p.mu.Unlock()
+	a := jsonAnswer(http.StatusOK, map[string]any{})
+	if why != nil {
+		a = why.answer()
+	}
+	p.send(w, r, a, f)
+}
+
+// interpret is what happens to a submission before it is taken (1.2).
+func (p *Participant) interpret(doc submitJSON, user string, f Fault) (*submission, *refusal) {
+	switch {
+	case *doc.CommandID == "" || len(doc.ActAs) == 0 || len(doc.Commands) == 0:
+		return nil, &refusal{id: "MISSING_FIELD", cause: "The submitted command is missing a mandatory field"}
+	case len(*doc.CommandID) > 255 || len(doc.SubmissionID) > 255:
+		return nil, &refusal{id: "INVALID_FIELD", cause: "a LedgerString is too long"}
+	}
+	d, why := p.period(doc)
+	if why != nil {
+		return nil, why
+	}
+	transfers, err := doc.transfers()
+	if err != nil {
+		return nil, &refusal{id: "DAML_INTERPRETATION_ERROR", cause: err.Error()}
+	}
+	for _, t := range transfers {
+		if t.Poison == PoisonSync {
+			return nil, &refusal{id: "DAML_FAILURE", cause: "Interpretation error: the transfer was poisoned"}
+		}
+		if p.isSpent(t.Spends) {
+			return nil, &refusal{id: "CONTRACT_NOT_FOUND", cause: "Contract could not be found with id " + t.Spends}
+		}
+	}
+	if doc.SubmissionID == "" {
+		doc.SubmissionID = "sim-" + strconv.FormatInt(time.Now().UnixNano(), 36)
+	}
+	return &submission{
+		change: changeID{user, partySet(doc.ActAs), *doc.CommandID},
+		id:     doc.SubmissionID, actAs: doc.ActAs, transfers: transfers, period: d, fault: f,
+	}, nil
+}
+
+func (p *Participant) isSpent(contract string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.spent[contract]
+}
+
+// period reads the deduplication period (1.2, 1.6).
+func (p *Participant) period(doc submitJSON) (period, *refusal) {
+	wrong := func(cause string, context map[string]string) (period, *refusal) {
+		return period{}, &refusal{id: "INVALID_DEDUPLICATION_PERIOD", cause: cause, context: context}
+	}
+	for kind, body := range doc.Deduplication {
+		switch kind {
+		case "DeduplicationDuration":
+			var d struct {
+				Seconds int64 `json:"seconds"`
+				Nanos   int64 `json:"nanos"`
+			}
+			if err := json.Unmarshal(body.Value, &d); err != nil || d.Seconds < 0 || d.Nanos < 0 {
+				return period{}, &refusal{id: "INVALID_FIELD", cause: "deduplicationPeriod"}
+			}
+			if d.Seconds > int64(p.o.MaxDeduplication/time.Second) {
+				return wrong("The given deduplication duration exceeds the maximum",
+					map[string]string{"longest_duration": p.o.MaxDeduplication.String()})
+			}
+			return period{duration: time.Duration(d.Seconds)*time.Second + time.Duration(d.Nanos)}, nil
+		case "DeduplicationOffset":
+			var offset int64
+			if err := json.Unmarshal(body.Value, &offset); err != nil {
+				return period{}, &refusal{id: "INVALID_FIELD", cause: "deduplicationPeriod"}
+			}
+			p.mu.Lock()
+			pruned := p.pruned
+			p.mu.Unlock()
+			if offset < pruned {
+				return wrong("The deduplication offset was pruned", map[string]string{"earliest_offset": strconv.FormatInt(pruned, 10)})
+			}
+			return period{offset: offset, byOffset: true}, nil
+		}
+	}
+	return period{duration: p.o.MaxDeduplication}, nil
+}

@@ -1,0 +1,127 @@
+package cantontest
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// stream serves the WebSocket: one request, and then completions for as long as the
+// client stays (1.3). An error is one frame, after which nothing more comes.
+func (p *Participant) stream(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	p.settle(time.Now())
+	f := p.draw(Point{Operation: OpStream})
+	p.mu.Unlock()
+	if !p.pause(r, f.Delay) {
+		reset(w)
+		return
+	}
+	if f.Answer != AnswerProperly && f.Answer != AnswerError {
+		p.send(w, r, jsonAnswer(http.StatusOK, map[string]any{}), f)
+		return
+	}
+	// Always answered, offered or not.
+	w.Header().Set("Sec-WebSocket-Protocol", "daml.ws.auth")
+	conn, err := websocket.Accept(w, r, nil)
+	if err != nil {
+		return // it was answered
+	}
+	p.front.connMu.Lock()
+	if p.front.down {
+		p.front.connMu.Unlock()
+		_ = conn.CloseNow()
+		return
+	}
+	p.front.sockets[conn] = struct{}{}
+	p.front.busy.Add(1)
+	p.front.connMu.Unlock()
+	// The request's context means nothing once its connection was taken over.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
+	gone := make(chan struct{})
+	first := make(chan []byte, 1)
+	go func() {
+		defer close(gone)
+		defer cancel()
+		for { // later requests are ignored
+			_, text, err := conn.Read(ctx)
+			if err != nil {
+				return
+			}
+			select {
+			case first <- text:
+			default:
+			}
+		}
+	}()
+	select {
+	case text := <-first:
+		p.tell(r.WithContext(ctx), conn, text, f)
+	case <-ctx.Done():
+	case <-p.closed:
+	}
+	cancel()
+	_ = conn.CloseNow() // it may have ended by itself
+	<-gone
+	p.front.connMu.Lock()
+	delete(p.front.sockets, conn)
+	p.front.connMu.Unlock()
+	p.front.busy.Done()
+}
+
+func (p *Participant) tell(r *http.Request, conn *websocket.Conn, request []byte, f Fault) {
+	write := func(v any) bool {
+		b, ok := v.([]byte)
+		if !ok {
+			var err error
+			if b, err = json.Marshal(v); err != nil {
+				panic(err) // maps, slices, strings and numbers only
+			}
+		}
+		return conn.Write(r.Context(), websocket.MessageText, b) == nil
+	}
+	var doc completionsJSON
+	if f.Answer == AnswerError {
+		write(f.replace(answer{}).body)
+		return
+	}
+	if err := json.Unmarshal(request, &doc); err != nil {
+		write(refusal{id: "MALFORMED_REQUEST", cause: "the frame is no request"}.answer().body)
+		return
+	}
+	from, refused := p.open(r, doc)
+	if refused != nil {
+		write(refused.body)
+		return
+	}
+	idle := time.NewTimer(p.o.IdleCheckpoint)
+	defer idle.Stop()
+	for {
+		more, changed, due := from.next(0)
+		for _, v := range more {
+			if !write(v) {
+				return
+			}
+		}
+		if len(more) > 0 {
+			idle.Reset(p.o.IdleCheckpoint)
+		}
+		if p.wait(r, changed, due, idle.C) {
+			continue
+		}
+		select {
+		case <-r.Context().Done():
+			return
+		case <-p.closed:
+			return
+		default:
+		}
+		if !write(checkpoint(p.End())) {
+			return
+		}
+		idle.Reset(p.o.IdleCheckpoint)
+	}
+}

@@ -1,0 +1,96 @@
+package canton
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+)
+
+var (
+	_ dlt.Ledger      = (*Client)(nil)
+	_ dlt.Checker     = (*Client)(nil)
+	_ dlt.Preparer    = (*Client)(nil)
+	_ dlt.EventSource = (*Client)(nil)
+)
+
+// Client submits commands to one participant and reads from its completions what
+// became of them. It never retries a submission, follows no redirect and starts no
+// goroutine that outlives a call. All methods may be called concurrently.
+//
+// Deduplication, offsets and completions belong to the participant: all attempts of
+// a batch go through clients of the same one.
+type Client struct {
+	traits dlt.Traits
+	http   *http.Client
+	direct bool // http's transport is net/http's own, whose hooks can be relied on
+	at     endpoint
+
+	user     string
+	token    func(context.Context) (string, error)
+	period   time.Duration
+	lookBack int64
+	idle     time.Duration
+	decided  time.Duration
+	silence  time.Duration
+	maxBody  int
+	maxReply int64
+
+	pageLimit atomic.Int64
+	traces    traces
+}
+
+// New returns a client of the participant whose JSON Ledger API is at the base URL,
+// such as http://localhost:7575. It connects to nothing. nil options are the
+// defaults. The error is a [*batch.InputError].
+func New(url string, o *Options) (*Client, error) {
+	c, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	at, err := parseEndpoint(url)
+	if err != nil {
+		return nil, err
+	}
+	hc := c.httpClient()
+	transport := hc.Transport
+	if transport == nil {
+		transport = http.DefaultTransport
+	}
+	_, direct := transport.(*http.Transport)
+	out := &Client{
+		traits: dlt.Traits{
+			Name: c.Name,
+			// The same command does not take effect twice within the period, whatever its
+			// submission id (ledgers/canton.md 1.6).
+			ResendHarmlessFor: c.DeduplicationPeriod,
+			LateArrival:       c.LateArrival,
+			Grace:             c.Grace,
+			// A rejected submission stays rejected, and does not block the next one.
+			Settle: 0, ResendQuiet: 0,
+			MaxIDsPerQuery: maxIDs,
+			// Completions are read by party, and a token may lack the right for one.
+			GroupsByService: true,
+			// Back-pressure is the participant's (1.5, limits).
+			PressureScope: dlt.ScopeEndpoint,
+			Streams:       !c.PollOnly,
+			Resolves:      c.DecidedWithin > 0,
+		},
+		http: hc, direct: direct, at: at,
+		user: c.UserID, token: c.Token, period: c.DeduplicationPeriod,
+		lookBack: c.LookBack, idle: c.IdleWait, decided: c.DecidedWithin, silence: c.StreamSilence,
+		maxBody: c.MaxBody, maxReply: c.MaxResponse,
+	}
+	out.pageLimit.Store(int64(c.PageLimit))
+	return out, nil
+}
+
+// Traits implements [dlt.Ledger]. They are the same for every service.
+func (c *Client) Traits(batch.ServiceID) dlt.Traits { return c.traits }
+
+// CloseIdleConnections closes the connections that no request is using. The client
+// can be used afterwards.
+func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }

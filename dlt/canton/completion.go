@@ -1,0 +1,278 @@
+package canton
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// element is one of a list or stream of completions (ledgers/canton.md 1.3).
+type element struct {
+	offset     int64 // 0 where it has none
+	completion *completion
+	failure    *failure // of a stream, which is over then
+}
+
+// completion is what became of one submission.
+type completion struct {
+	CommandID    string   `json:"commandId"`
+	SubmissionID string   `json:"submissionId"`
+	UserID       string   `json:"userId"`
+	ActAs        []string `json:"actAs"`
+	UpdateID     string   `json:"updateId"`
+	Offset       *int64   `json:"offset"`
+	Status       *struct {
+		Code    int      `json:"code"`
+		Message string   `json:"message"`
+		Details []detail `json:"details"`
+	} `json:"status"`
+}
+
+// detail is a protobuf Any. Only the JSON of 3.4 and later has it decoded.
+type detail struct {
+	TypeURL string          `json:"typeUrl"`
+	Value   string          `json:"value"`
+	Decoded json.RawMessage `json:"valueDecoded"`
+}
+
+const errorInfoURL = "type.googleapis.com/google.rpc.ErrorInfo"
+
+// parseElement reads one element, or the error object that ends a stream. A word
+// that it does not know is an error.
+func parseElement(b []byte) (element, error) {
+	if f, is := parseFailure(b); is {
+		return element{failure: &f}, nil
+	}
+	var doc struct {
+		Response map[string]struct {
+			Value json.RawMessage `json:"value"`
+		} `json:"completionResponse"`
+	}
+	if err := json.Unmarshal(b, &doc); err != nil {
+		return element{}, fmt.Errorf("a completion cannot be read: %w", err)
+	}
+	if len(doc.Response) != 1 {
+		return element{}, errors.New("a completion of no kind")
+	}
+	for kind, body := range doc.Response {
+		switch kind {
+		case "Empty":
+			return element{}, nil
+		case "OffsetCheckpoint":
+			var checkpoint struct {
+				Offset *int64 `json:"offset"`
+			}
+			if err := json.Unmarshal(body.Value, &checkpoint); err != nil || checkpoint.Offset == nil || *checkpoint.Offset < 0 {
+				return element{}, errors.New("a checkpoint without an offset")
+			}
+			return element{offset: *checkpoint.Offset}, nil
+		case "Completion":
+			var c completion
+			if err := json.Unmarshal(body.Value, &c); err != nil {
+				return element{}, fmt.Errorf("a completion cannot be read: %w", err)
+			}
+			if c.Offset == nil || *c.Offset <= 0 || c.Status == nil || c.CommandID == "" {
+				return element{}, errors.New("a completion without command id, offset or status")
+			}
+			return element{offset: *c.Offset, completion: &c}, nil
+		default:
+			return element{}, fmt.Errorf("a completion of an unknown kind %q", batch.Excerpt(kind, 64))
+		}
+	}
+	return element{}, nil
+}
+
+// decodeElements reads a list as it comes and hands on each element. It goes on
+// after one that cannot be used by itself, and returns how many there were.
+func decodeElements(r io.Reader, each func(element)) (n int, err error) {
+	d := json.NewDecoder(r)
+	t, err := d.Token()
+	if err != nil {
+		return 0, unexpectedEOF(err)
+	}
+	if t != json.Delim('[') {
+		return 0, errors.New("the answer is no list")
+	}
+	var first error
+	for d.More() {
+		var raw json.RawMessage
+		if err := d.Decode(&raw); err != nil {
+			return n, errors.Join(unexpectedEOF(err), first)
+		}
+		n++
+		e, err := parseElement(raw)
+		if err == nil && e.failure != nil {
+			err = fmt.Errorf("the list ends with %s", batch.Excerpt(e.failure.text(), maxText))
+		}
+		if err != nil {
+			if first == nil {
+				first = err
+			}
+			continue
+		}
+		each(e)
+	}
+	if _, err := d.Token(); err != nil {
+		return n, errors.Join(unexpectedEOF(err), first)
+	}
+	return n, first
+}
+
+// unexpectedEOF makes of an end in the middle what it is.
+func unexpectedEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// messageForm is Canton's own expression for taking a rejection's message apart. Its
+// form is no promise, so that it counts only where there are no details.
+var messageForm = regexp.MustCompile(`(?s)^([A-Z_]+)\((\d+),(.+?)\): (.*)$`)
+
+// failure says what is wrong with a completion whose status is not 0.
+func (c *completion) failure() failure {
+	f := failure{grpc: c.Status.Code, message: c.Status.Message}
+	if m := messageForm.FindStringSubmatch(c.Status.Message); m != nil {
+		f.id, f.message = m[1], m[4]
+		f.category, _ = strconv.Atoi(m[2]) // 0 is not said
+	}
+	for _, d := range c.Status.Details {
+		if d.TypeURL != errorInfoURL {
+			continue
+		}
+		info, ok := d.errorInfo()
+		if !ok || info.Reason == "" {
+			continue
+		}
+		f.id, f.context = info.Reason, info.Metadata
+		f.category, _ = strconv.Atoi(info.Metadata["category"])
+	}
+	return f
+}
+
+// errorInfo is google.rpc.ErrorInfo, the form of an error that is for machines.
+type errorInfo struct {
+	Reason   string            `json:"reason"`
+	Domain   string            `json:"domain"`
+	Metadata map[string]string `json:"metadata"`
+}
+
+// errorInfo reads the bytes, and what was decoded from them where there are none.
+func (d detail) errorInfo() (errorInfo, bool) {
+	if b, err := base64.StdEncoding.DecodeString(d.Value); err == nil && len(b) > 0 {
+		if info, err := parseErrorInfo(b); err == nil {
+			return info, true
+		}
+	}
+	var info errorInfo
+	if len(d.Decoded) == 0 || json.Unmarshal(d.Decoded, &info) != nil {
+		return errorInfo{}, false
+	}
+	return info, true
+}
+
+// parseErrorInfo reads the protobuf message: 1 reason, 2 domain, 3 metadata, a map.
+func parseErrorInfo(b []byte) (errorInfo, error) {
+	info := errorInfo{Metadata: map[string]string{}}
+	err := eachField(b, func(n protowire.Number, v []byte) error {
+		switch n {
+		case 1:
+			info.Reason = string(v)
+		case 2:
+			info.Domain = string(v)
+		case 3:
+			var key, value string
+			if err := eachField(v, func(n protowire.Number, v []byte) error {
+				switch n {
+				case 1:
+					key = string(v)
+				case 2:
+					value = string(v)
+				}
+				return nil
+			}); err != nil {
+				return err
+			}
+			info.Metadata[key] = value
+		}
+		return nil
+	})
+	return info, err
+}
+
+// eachField hands on the fields of a message that are bytes.
+func eachField(b []byte, f func(protowire.Number, []byte) error) error {
+	for len(b) > 0 {
+		number, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		b = b[n:]
+		if kind != protowire.BytesType {
+			if n = protowire.ConsumeFieldValue(number, kind, b); n < 0 {
+				return protowire.ParseError(n)
+			}
+			b = b[n:]
+			continue
+		}
+		v, n := protowire.ConsumeBytes(b)
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		if err := f(number, v); err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+// concerns reports whether the completion is of a command of this user and party:
+// the same id of others is another change (ledgers/canton.md 1.6).
+func (c *completion) concerns(user, party string) bool {
+	if user != "" && c.UserID != "" && c.UserID != user {
+		return false
+	}
+	for _, p := range c.ActAs { // a set: one party, however often
+		if p != party {
+			return false
+		}
+	}
+	return true
+}
+
+// verdict is what a completion says.
+type verdict struct {
+	attempt  int            // 0 where it is not this client's
+	reported batch.Reported // 0 where only an operator knows
+	message  string
+}
+
+func (c *completion) verdict() verdict {
+	v := verdict{attempt: attemptOf(c.CommandID, c.SubmissionID)}
+	if c.Status.Code == 0 {
+		v.reported = batch.ReportedCommitted
+		return v
+	}
+	f := c.failure()
+	v.message = batch.Excerpt(f.text(), maxText)
+	if c.Status.Code < 0 || c.Status.Code > 16 {
+		v.message = "an unknown status code " + strconv.Itoa(c.Status.Code)
+		return v
+	}
+	m := f.meaning()
+	v.reported = m.reported()
+	if m == duplicate {
+		v.attempt = 0 // an earlier one than the one that was refused
+	}
+	return v
+}

@@ -1,0 +1,144 @@
+package canton
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"math"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// failure is what a participant says is wrong, in an HTTP answer, a frame of a
+// stream or a completion (ledgers/canton.md 1.5).
+type failure struct {
+	id       string // such as DUPLICATE_COMMAND; "" and "NA" where it is not said
+	category int    // 0 where it is not said; -1 for legacy errors
+	grpc     int    // 0 where it is not said
+	message  string
+	retry    time.Duration // 0 where it is not said
+	context  map[string]string
+}
+
+// envelope is the body of an answer that is an error.
+type envelope struct {
+	failure
+	known bool // it is the participant's error object
+	plain bool // text/plain, as the participant writes about a body it cannot decode
+}
+
+type envelopeJSON struct {
+	Code     *string        `json:"code"`
+	Cause    string         `json:"cause"`
+	Context  map[string]any `json:"context"`
+	Category *int           `json:"errorCategory"`
+	GRPC     *int           `json:"grpcCodeValue"`
+	Retry    *string        `json:"retryInfo"`
+}
+
+// readEnvelope never fails: an answer that cannot be read in time says nothing.
+// cancel is that of the request.
+func readEnvelope(h http.Header, body io.Reader, cancel context.CancelFunc) envelope {
+	timer := time.AfterFunc(patience, cancel)
+	defer timer.Stop()
+	b, _ := io.ReadAll(io.LimitReader(body, maxEnvelope)) // what was read before an error still counts
+	return parseEnvelope(h.Get("Content-Type"), b)
+}
+
+func parseEnvelope(contentType string, b []byte) envelope {
+	media, _, _ := mime.ParseMediaType(contentType)
+	f, known := parseFailure(b)
+	if !known {
+		// Its text is not shown: about a body that cannot be decoded it may quote that.
+		return envelope{plain: media == "text/plain"}
+	}
+	return envelope{failure: f, known: true}
+}
+
+// parseFailure reads an error object. It is one where it has an id, and a category
+// or a gRPC code.
+func parseFailure(b []byte) (failure, bool) {
+	var doc envelopeJSON
+	if json.Unmarshal(b, &doc) != nil || doc.Code == nil || (doc.Category == nil && doc.GRPC == nil) {
+		return failure{}, false
+	}
+	f := failure{id: *doc.Code, message: doc.Cause, context: make(map[string]string, len(doc.Context))}
+	for k, v := range doc.Context {
+		if s, ok := v.(string); ok {
+			f.context[k] = s
+		}
+	}
+	if doc.Category != nil {
+		f.category = *doc.Category
+	}
+	if doc.GRPC != nil {
+		f.grpc = *doc.GRPC
+	}
+	if doc.Retry != nil {
+		f.retry = parseScalaDuration(*doc.Retry)
+	}
+	return f, true
+}
+
+// text is what the failure is shown as.
+func (f failure) text() string {
+	if f.id == "" {
+		return f.message
+	}
+	if f.message == "" {
+		return f.id
+	}
+	return f.id + ": " + f.message
+}
+
+// maxRetryAfter bounds what a server can make us wait.
+const maxRetryAfter = time.Hour
+
+// parseScalaDuration reads what a Scala duration prints as, "1 second" or "500
+// milliseconds". It is 0 for anything else, and an hour at most.
+func parseScalaDuration(s string) time.Duration {
+	number, unit, ok := strings.Cut(strings.TrimSpace(s), " ")
+	if !ok {
+		return 0
+	}
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || n <= 0 {
+		return 0
+	}
+	var d time.Duration
+	switch strings.TrimSuffix(strings.TrimSpace(unit), "s") {
+	case "nanosecond":
+		d = time.Nanosecond
+	case "microsecond":
+		d = time.Microsecond
+	case "millisecond":
+		d = time.Millisecond
+	case "second":
+		d = time.Second
+	case "minute":
+		d = time.Minute
+	case "hour":
+		d = time.Hour
+	case "day":
+		d = 24 * time.Hour
+	default:
+		return 0
+	}
+	if n > math.MaxInt64/int64(d) {
+		return maxRetryAfter
+	}
+	return min(time.Duration(n)*d, maxRetryAfter)
+}
+
+// retryAfter reads the header of the name as proxies send it: seconds. It is 0 where there
+// is none that makes sense.
+func retryAfter(h http.Header) time.Duration {
+	n, err := strconv.ParseUint(strings.TrimSpace(h.Get("Retry-After")), 10, 32)
+	if err != nil {
+		return 0
+	}
+	return min(time.Duration(n)*time.Second, maxRetryAfter)
+}

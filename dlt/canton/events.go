@@ -1,0 +1,176 @@
+package canton
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+)
+
+// subprotocol is what a participant always answers, so that it has to be offered
+// (ledgers/canton.md 1.3). The token goes into the header, which wins.
+const subprotocol = "daml.ws.auth"
+
+// settleDown is how long a participant has to refuse a stream that it has opened: an
+// error comes as the first frame.
+const settleDown = 50 * time.Millisecond
+
+// Events implements [dlt.EventSource]: it opens the WebSocket stream of completions
+// of one service, a party, from the ledger's present end on. It yields a commit or
+// rejection of this client's batches with its status, and what is not clear without.
+// A stream that says nothing for Options.StreamSilence is broken. Errors are
+// [*dlt.Error]s or those of yield.
+func (c *Client) Events(ctx context.Context, services []batch.ServiceID, yield func(dlt.Event) error) error {
+	if len(services) != 1 {
+		return &dlt.Error{Op: opEvents, Kind: dlt.ErrMisconfigured, Message: "a stream is of one service"}
+	}
+	err := c.stream(ctx, services[0], yield)
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // the end that was asked for
+	}
+	return err
+}
+
+func (c *Client) stream(ctx context.Context, service batch.ServiceID, yield func(dlt.Event) error) error {
+	// Before the stream is opened: what completes from here on is told by it.
+	end, err := c.ledgerEnd(ctx, opEvents)
+	if err != nil {
+		return err
+	}
+	conn, token, err := c.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.CloseNow() }() // it may have ended by itself
+	conn.SetReadLimit(c.maxReply)
+	request, err := json.Marshal(c.completionRequest(service, end))
+	if err != nil {
+		return fmt.Errorf("canton: encode request: %w", err)
+	}
+	if err := conn.Write(ctx, websocket.MessageText, request); err != nil {
+		return &dlt.Error{Op: opEvents, Err: token.cause(err)}
+	}
+
+	ctx, cancel := context.WithCancel(ctx)
+	frames := make(chan frame)
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		readFrames(ctx, conn, frames)
+	}()
+	defer func() {
+		cancel()
+		_ = conn.CloseNow()
+		<-read
+	}()
+	return c.follow(ctx, service, frames, token, yield)
+}
+
+// dial opens the socket.
+func (c *Client) dial(ctx context.Context) (*websocket.Conn, secret, error) {
+	h := http.Header{}
+	token, err := c.authorize(ctx, h, opEvents)
+	if err != nil {
+		return nil, "", err
+	}
+	conn, resp, err := websocket.Dial(ctx, c.at.completions, &websocket.DialOptions{ //nolint:bodyclose // the library has closed it
+		HTTPClient: c.http, HTTPHeader: h, Subprotocols: []string{subprotocol},
+	})
+	switch {
+	case err == nil:
+		return conn, token, nil
+	case resp == nil || resp.StatusCode == http.StatusSwitchingProtocols:
+		return nil, "", &dlt.Error{Op: opEvents, Kind: dlt.ErrUnavailable, Err: token.cause(err)}
+	}
+	e := readEnvelope(resp.Header, resp.Body, func() {})
+	return nil, "", refusal(opEvents, reply{resp, token}, e, readKind(resp.StatusCode, e))
+}
+
+type frame struct {
+	text []byte
+	err  error
+}
+
+// readFrames hands on frames until one is an error or ctx is done. Pings are answered meanwhile.
+func readFrames(ctx context.Context, conn *websocket.Conn, frames chan<- frame) {
+	for {
+		_, text, err := conn.Read(ctx)
+		select {
+		case frames <- frame{text, err}:
+		case <-ctx.Done():
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (c *Client) follow(ctx context.Context, service batch.ServiceID, frames <-chan frame, token secret, yield func(dlt.Event) error) error {
+	settled := time.NewTimer(settleDown)
+	defer settled.Stop()
+	silence := time.NewTimer(c.silence)
+	defer silence.Stop()
+	live := false
+	announce := func() error {
+		if live {
+			return nil
+		}
+		live = true
+		return yield(dlt.Event{Service: service, Live: true})
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-settled.C:
+			if err := announce(); err != nil {
+				return err
+			}
+		case <-silence.C:
+			return &dlt.Error{Op: opEvents, Message: "no frame for " + c.silence.String()}
+		case f := <-frames:
+			if f.err != nil {
+				return &dlt.Error{Op: opEvents, Err: token.cause(f.err)}
+			}
+			e, err := parseElement(f.text)
+			if err != nil {
+				return &dlt.Error{Op: opEvents, Err: token.cause(err)}
+			}
+			if e.failure != nil {
+				return &dlt.Error{
+					Op: opEvents, Code: max(e.failure.grpc, 0), Message: token.show(e.failure.text()),
+					Kind: readKind(http.StatusInternalServerError, envelope{failure: *e.failure, known: true}),
+				}
+			}
+			silence.Reset(c.silence)
+			if err := announce(); err != nil {
+				return err
+			}
+			if err := c.tell(service, e, yield); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// tell yields what a completion says, if it is of one of this client's batches.
+func (c *Client) tell(service batch.ServiceID, e element, yield func(dlt.Event) error) error {
+	x := e.completion
+	if x == nil || attemptOf(x.CommandID, x.SubmissionID) == 0 || !x.concerns(c.user, string(service)) {
+		return nil
+	}
+	v := x.verdict()
+	event := dlt.Event{Service: service}
+	switch v.reported {
+	case batch.ReportedCommitted, batch.ReportedFailed, batch.ReportedInvalid:
+		event.Statuses = []batch.Status{{ID: batch.ID(x.CommandID), Reported: v.reported, Attempt: v.attempt, Message: v.message}}
+	}
+	return yield(event)
+}

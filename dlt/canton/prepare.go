@@ -1,0 +1,107 @@
+package canton
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+)
+
+// prepared is what is stored before the first POST: the ledger's end, after which
+// the completions of all attempts lie (ledgers/canton.md 1.6, OFF0).
+type prepared struct {
+	Offset *int64 `json:"offset"`
+}
+
+// Prepare implements [dlt.Preparer]: it asks for the participant's ledger end.
+func (c *Client) Prepare(ctx context.Context, b batch.Batch) ([]byte, error) {
+	end, err := c.ledgerEnd(ctx, opPrepare)
+	if err != nil {
+		var e *dlt.Error
+		if errors.As(err, &e) && (e.Kind == nil || errors.Is(e.Kind, dlt.ErrDoubt)) {
+			sure := *e
+			sure.Kind = dlt.ErrUnavailable // a question has no effect that could be in doubt
+			return nil, &sure
+		}
+		return nil, err
+	}
+	out, err := json.Marshal(prepared{Offset: &end})
+	if err != nil {
+		return nil, fmt.Errorf("canton: encode offset of %s: %w", b.Key(), err)
+	}
+	return out, nil
+}
+
+// parsePrepared reads what Prepare made.
+func parsePrepared(b []byte) (int64, error) {
+	var p prepared
+	if err := json.Unmarshal(b, &p); err != nil {
+		return 0, fmt.Errorf("canton: what was stored before the first attempt cannot be read: %w", err)
+	}
+	if p.Offset == nil || *p.Offset < 0 {
+		return 0, errors.New("canton: what was stored before the first attempt holds no offset")
+	}
+	return *p.Offset, nil
+}
+
+// ledgerEnd asks for the offset of the last thing that the participant knows.
+func (c *Client) ledgerEnd(ctx context.Context, op string) (int64, error) {
+	var doc struct {
+		Offset *int64 `json:"offset"`
+	}
+	if err := c.get(ctx, op, c.at.ledgerEnd, &doc); err != nil {
+		return 0, err
+	}
+	if doc.Offset == nil || *doc.Offset < 0 {
+		return 0, &dlt.Error{Op: op, Message: "the ledger end is no offset"}
+	}
+	return *doc.Offset, nil
+}
+
+// prunedUpTo asks for the last offset of which nothing can be read any more.
+func (c *Client) prunedUpTo(ctx context.Context, op string) (int64, error) {
+	var doc struct {
+		Pruned *int64 `json:"participantPrunedUpToInclusive"`
+	}
+	if err := c.get(ctx, op, c.at.pruned, &doc); err != nil {
+		return 0, err
+	}
+	if doc.Pruned == nil || *doc.Pruned < 0 {
+		return 0, &dlt.Error{Op: op, Message: "the pruned offset is no offset"}
+	}
+	return *doc.Pruned, nil
+}
+
+func (c *Client) get(ctx context.Context, op, target string, into any) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+	if err != nil {
+		return &dlt.Error{Op: op, Kind: dlt.ErrMisconfigured, Err: secret("").cause(err)}
+	}
+	resp, err := c.exchange(req, op)
+	if err != nil {
+		return err
+	}
+	defer drain(resp.Body, cancel)
+	if resp.StatusCode != http.StatusOK {
+		e := readEnvelope(resp.Header, resp.Body, cancel)
+		return refusal(op, resp, e, readKind(resp.StatusCode, e))
+	}
+	timer := time.AfterFunc(patience, cancel)
+	defer timer.Stop()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxEnvelope))
+	if err == nil {
+		err = json.Unmarshal(b, into)
+	}
+	if err != nil {
+		return &dlt.Error{Op: op, StatusCode: resp.StatusCode, Err: resp.secret.cause(err)}
+	}
+	return nil
+}

@@ -1,0 +1,164 @@
+package canton
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+)
+
+// maxPages bounds what one call reads; the next one goes on from there.
+const maxPages = 50
+
+// What a participant says about an offset, and about a list that is too long.
+var (
+	errPruned   = errors.New("the offset was pruned")
+	errAfterEnd = errors.New("the offset is behind the ledger's end")
+	errTooLong  = errors.New("the list is too long")
+)
+
+// scan reads completions of a party, page by page.
+type scan struct {
+	c         *Client
+	party     batch.ServiceID
+	questions map[string]*question
+	idle      time.Duration // after which there is no more
+	after     int64         // all up to it was read
+	complete  bool          // there was no more
+}
+
+func (s *scan) run(ctx context.Context) error {
+	s.complete = false
+	// What is asked about is often all that there is: a short first page comes at once,
+	// where a longer one would wait for more.
+	limit := min(int64(len(s.questions)), s.c.pageLimit.Load())
+	for range maxPages {
+		n, err := s.page(ctx, limit)
+		switch {
+		case errors.Is(err, errTooLong):
+			if !s.c.halve(limit) {
+				return err
+			}
+			limit = min(limit, s.c.pageLimit.Load())
+			continue
+		case err != nil:
+			return err
+		case int64(n) < limit:
+			s.complete = true
+			return nil
+		case s.done():
+			return nil
+		}
+		limit = s.c.pageLimit.Load()
+	}
+	return nil
+}
+
+// done reports whether there is nothing left to find.
+func (s *scan) done() bool {
+	for _, q := range s.questions {
+		if !q.committed {
+			return false
+		}
+	}
+	return true
+}
+
+// halve makes pages smaller than limit, if they are not already.
+func (c *Client) halve(limit int64) bool {
+	if limit <= 1 {
+		return false
+	}
+	if old := c.pageLimit.Load(); old >= limit {
+		c.pageLimit.CompareAndSwap(old, max(1, limit/2))
+	}
+	return true
+}
+
+// page reads one, and returns how many elements it had.
+func (s *scan) page(ctx context.Context, limit int64) (int, error) {
+	c := s.c
+	body, err := json.Marshal(c.completionRequest(s.party, s.after))
+	if err != nil {
+		return 0, fmt.Errorf("canton: encode request: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	query := url.Values{"limit": {itoa(limit)}, "stream_idle_timeout_ms": {itoa(s.idle.Milliseconds())}}
+	req, err := newPost(ctx, c.at.completions+"?"+query.Encode(), body)
+	if err != nil {
+		return 0, &dlt.Error{Op: opStatuses, Kind: dlt.ErrMisconfigured, Err: secret("").cause(err)}
+	}
+	// A question may be sent twice, over a connection that had just been closed.
+	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	resp, err := c.exchange(req, opStatuses)
+	if err != nil {
+		return 0, err
+	}
+	defer drain(resp.Body, cancel)
+	if resp.StatusCode != http.StatusOK {
+		e := readEnvelope(resp.Header, resp.Body, cancel)
+		err := &dlt.Error{
+			Op: opStatuses, StatusCode: resp.StatusCode, Code: max(e.grpc, 0), Message: resp.secret.show(e.text()),
+			Kind: readKind(resp.StatusCode, e), RetryAfter: max(e.retry, retryAfter(resp.Header)),
+		}
+		switch {
+		case e.known && e.id == "PARTICIPANT_PRUNED_DATA_ACCESSED":
+			err.Err = errPruned
+		case e.known && e.id == "OFFSET_AFTER_LEDGER_END":
+			err.Err = errAfterEnd
+		case resp.StatusCode == http.StatusRequestEntityTooLarge:
+			err.Err = errTooLong
+		}
+		return 0, err
+	}
+	reached := s.after
+	n, err := decodeElements(&bounded{r: resp.Body, left: c.maxReply}, func(e element) {
+		s.take(e)
+		reached = max(reached, e.offset)
+	})
+	if err != nil {
+		return n, &dlt.Error{Op: opStatuses, StatusCode: resp.StatusCode, Err: resp.secret.cause(err)}
+	}
+	if int64(n) >= limit && reached == s.after {
+		return n, &dlt.Error{Op: opStatuses, StatusCode: resp.StatusCode, Message: "a full list of completions without offsets"}
+	}
+	s.after = reached
+	return n, nil
+}
+
+// completionRequest is the same for a list and for a stream.
+func (c *Client) completionRequest(party batch.ServiceID, after int64) any {
+	return struct {
+		UserID  string            `json:"userId,omitempty"`
+		Parties []batch.ServiceID `json:"parties"`
+		Begin   int64             `json:"beginExclusive"`
+	}{c.user, []batch.ServiceID{party}, after}
+}
+
+// take looks at one element.
+func (s *scan) take(e element) {
+	if e.completion == nil {
+		return
+	}
+	q := s.questions[e.completion.CommandID]
+	if q == nil || !e.completion.concerns(s.c.user, string(s.party)) {
+		return
+	}
+	v := e.completion.verdict()
+	switch {
+	case v.reported == batch.ReportedCommitted:
+		q.committed = true
+		q.attempt = max(q.attempt, v.attempt)
+	case v.attempt >= q.last.attempt:
+		q.last = v
+	}
+}

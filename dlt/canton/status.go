@@ -1,0 +1,197 @@
+package canton
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+)
+
+// maxIDs is how many batches one call asks about. Completions are read by party, so
+// that it costs nothing on the wire.
+const maxIDs = 200
+
+// question is what is to be found out about one batch.
+type question struct {
+	key     batch.Key
+	number  int   // the attempt that is asked about; 0 is any
+	from    int64 // completions after it are wanted
+	guessed bool  // from is no more than a guess
+	bounded bool  // there may have been completions before from
+	lost    bool  // completions after from were pruned
+
+	committed bool
+	attempt   int // that was committed; 0 where it is not known
+	duplicate bool
+	last      verdict
+}
+
+// BatchStatuses implements [dlt.BatchStatusReader]. It reads the completions of the
+// service, a party, from the lowest offset that the attempts were prepared with, or
+// from where it read last. Without batch.Attempt.Prepared it reads from
+// Options.LookBack before the ledger's end, and the Message of an unknown says so.
+//
+// A success of any attempt is Committed; a rejection counts for the attempt that it
+// names, and for later questions about the same one: Failed where the same command
+// may be tried again, Invalid where not. No completion, or one that leaves the
+// outcome open, is Unknown. What only an operator can know, or what was pruned, has
+// no answer but an error. Errors are [*dlt.Error]s, joined; the answers beside one
+// are good.
+func (c *Client) BatchStatuses(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
+	questions, errs := c.questions(service, attempts)
+	if len(questions) == 0 {
+		return nil, errors.Join(errs...)
+	}
+	reached, complete, err := c.read(ctx, service, questions, c.idle)
+	if err != nil {
+		errs = append(errs, err)
+	}
+	var out []batch.Status
+	for _, q := range questions {
+		s, err := c.answer(q, reached, complete)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		if s.Reported != 0 {
+			out = append(out, s)
+		}
+	}
+	return out, errors.Join(errs...)
+}
+
+// questions are one a batch. An id that cannot be a command's has none: it was
+// never sent.
+func (c *Client) questions(service batch.ServiceID, attempts []batch.Attempt) (map[string]*question, []error) {
+	var errs []error
+	out := make(map[string]*question, len(attempts))
+	for _, a := range attempts {
+		if !isCommandID(string(a.ID)) || !isParty(string(service)) {
+			continue
+		}
+		if old := out[string(a.ID)]; old != nil {
+			old.number = max(old.number, a.Number)
+			continue
+		}
+		q := &question{key: batch.Key{Service: service, ID: a.ID}, number: a.Number, from: -1}
+		switch t := c.traces.get(q.key); {
+		case t.read && !(t.bounded && a.Prepared != nil):
+			q.from, q.bounded, q.last, q.duplicate = t.after, t.bounded, t.last, t.duplicate
+		case a.Prepared != nil:
+			offset, err := parsePrepared(a.Prepared)
+			if err != nil {
+				errs = append(errs, &dlt.Error{Op: opStatuses, Kind: dlt.ErrMisconfigured, Message: "batch " + batch.Excerpt(q.key.String(), 80), Err: err})
+				continue
+			}
+			q.from, q.duplicate = offset, t.duplicate
+		default:
+			q.guessed, q.duplicate = true, t.duplicate
+		}
+		out[string(a.ID)] = q
+	}
+	return out, errs
+}
+
+// read reads the completions that the questions want. reached is the last offset
+// up to which all was read; complete says that there was no more for the idle time.
+func (c *Client) read(ctx context.Context, service batch.ServiceID, questions map[string]*question, idle time.Duration) (reached int64, complete bool, err error) {
+	if err := c.lookBackFrom(ctx, questions); err != nil {
+		return 0, false, err
+	}
+	begin := int64(math.MaxInt64)
+	for _, q := range questions {
+		begin = min(begin, q.from)
+	}
+	s := scan{c: c, party: service, questions: questions, idle: idle, after: begin}
+	err = s.run(ctx)
+	if errors.Is(err, errPruned) {
+		var pruned int64
+		if pruned, err = c.prunedUpTo(ctx, opStatuses); err != nil {
+			return 0, false, err
+		}
+		for _, q := range questions {
+			if q.from < pruned {
+				q.lost, q.bounded = !q.guessed && !q.bounded, true
+				q.from = pruned
+			}
+		}
+		s.after = max(s.after, pruned)
+		err = s.run(ctx)
+	}
+	if errors.Is(err, errAfterEnd) {
+		// The participant was put back to an earlier state: what was read is worth nothing.
+		for _, q := range questions {
+			c.traces.forget(q.key)
+		}
+	}
+	return s.after, s.complete, err
+}
+
+// lookBackFrom gives those questions a beginning that have none.
+func (c *Client) lookBackFrom(ctx context.Context, questions map[string]*question) error {
+	from := int64(-1)
+	for _, q := range questions {
+		if q.from >= 0 {
+			continue
+		}
+		if from < 0 {
+			end, err := c.ledgerEnd(ctx, opStatuses)
+			if err != nil {
+				return err
+			}
+			from = max(0, end-c.lookBack)
+		}
+		q.from, q.bounded = from, from > 0
+	}
+	return nil
+}
+
+// answer judges what was found, and remembers it. The zero Status is no answer.
+func (c *Client) answer(q *question, reached int64, complete bool) (batch.Status, error) {
+	s := batch.Status{ID: q.key.ID}
+	if q.committed || q.duplicate {
+		c.traces.forget(q.key)
+		s.Reported, s.Attempt = batch.ReportedCommitted, q.attempt
+		return s, nil
+	}
+	judged := q.last.attempt != 0 && q.last.attempt >= q.number
+	// What cannot be judged is read again: it may have been a slip on the way.
+	if q.from >= 0 && reached >= q.from && !q.lost && !(judged && q.last.reported == 0) {
+		c.traces.update(q.key, func(t *trace) {
+			if t.read && t.after >= reached && (q.bounded || !t.bounded) {
+				return // another call has read further
+			}
+			t.read, t.after, t.bounded, t.last = true, reached, q.bounded, q.last
+		})
+	}
+	if judged {
+		return c.rejected(q, s)
+	}
+	switch {
+	case !complete:
+		return batch.Status{}, nil // there may be more: it is asked again
+	case q.lost:
+		return batch.Status{}, &dlt.Error{Op: opStatuses, Message: fmt.Sprintf(
+			"completions up to offset %d were pruned, and those of batch %s may have been among them", q.from, batch.Excerpt(q.key.String(), 80))}
+	}
+	s.Reported = batch.ReportedUnknown
+	if q.bounded {
+		s.Message = "no completion was found, and they were read from no further back than offset " + itoa(q.from)
+	}
+	return s, nil
+}
+
+func (c *Client) rejected(q *question, s batch.Status) (batch.Status, error) {
+	if q.last.reported == 0 {
+		return batch.Status{}, &dlt.Error{Op: opStatuses, Message: fmt.Sprintf(
+			"attempt %d of batch %s ended with what only an operator can judge: %s", q.last.attempt, batch.Excerpt(q.key.String(), 80), q.last.message)}
+	}
+	s.Reported, s.Attempt, s.Message = q.last.reported, q.last.attempt, q.last.message
+	if s.Reported == batch.ReportedInvalid {
+		c.traces.forget(q.key)
+	}
+	return s, nil
+}

@@ -1,0 +1,358 @@
+package canton_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/canton"
+	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
+)
+
+// fill commits n batches of Alice's.
+func (r *rig) fill(n int) {
+	r.t.Helper()
+	for i := range n {
+		require.NoError(r.t, r.submit(attempt(transfer(fmt.Sprintf("fill-%d", i)), 1, nil)))
+	}
+	require.Eventually(r.t, func() bool {
+		return r.p.Count(cantontest.Executed, fmt.Sprintf("fill-%d", n-1)) == 1
+	}, 5*time.Second, 5*time.Millisecond)
+}
+
+func (r *rig) executed(id string) {
+	r.t.Helper()
+	require.Eventually(r.t, func() bool { return r.p.Count(cantontest.Executed, id) == 1 }, 2*time.Second, time.Millisecond)
+}
+
+// What another process finds after a crash (ledgers/canton.md 1.7).
+func TestAfterACrash(t *testing.T) {
+	t.Run("the answer was lost", func(t *testing.T) {
+		r := newRig(t, nil, nil)
+		b := transfer("b")
+		a := attempt(b, 1, r.prepare(b))
+		r.p.SetFault(func(cantontest.Point) cantontest.Fault {
+			return cantontest.Fault{Answer: cantontest.AnswerReset, Taken: true}
+		})
+		require.Equal(t, batch.KindDoubt, dlt.Kind(r.submit(a)))
+		r.p.SetFault(nil)
+		r.p.Advance(1_000_000)
+		r.c = r.client(nil)
+		r.becomes(a, batch.ReportedCommitted)
+	})
+	t.Run("a plain 503 after the request timeout", func(t *testing.T) {
+		r := newRig(t, nil, nil)
+		b := transfer("b")
+		a := attempt(b, 1, r.prepare(b))
+		r.p.SetFault(func(cantontest.Point) cantontest.Fault {
+			return cantontest.Fault{Answer: cantontest.AnswerTimeout, Taken: true}
+		})
+		require.Equal(t, batch.KindDoubt, dlt.Kind(r.submit(a)))
+		r.p.SetFault(nil)
+		r.becomes(a, batch.ReportedCommitted)
+	})
+	t.Run("it arrives after its connection has ended", func(t *testing.T) {
+		r := newRig(t, nil, nil)
+		b := transfer("b")
+		a := attempt(b, 1, r.prepare(b))
+		r.p.SetFault(func(cantontest.Point) cantontest.Fault {
+			return cantontest.Fault{Answer: cantontest.AnswerReset, Taken: true, Late: 100 * time.Millisecond}
+		})
+		require.Equal(t, batch.KindDoubt, dlt.Kind(r.submit(a)))
+		r.p.SetFault(nil)
+		s, err := r.ask(a)
+		require.NoError(t, err)
+		assert.Equal(t, batch.ReportedUnknown, s.Reported)
+		r.becomes(a, batch.ReportedCommitted)
+	})
+	t.Run("without what was prepared, further back than one looks", func(t *testing.T) {
+		r := newRig(t, nil, &canton.Options{LookBack: 100})
+		b := transfer("b")
+		require.NoError(t, r.submit(attempt(b, 1, nil)))
+		r.executed("b")
+		r.p.Advance(200)
+		s, err := r.ask(attempt(b, 1, nil))
+		require.NoError(t, err)
+		assert.Equal(t, batch.ReportedUnknown, s.Reported)
+		assert.Contains(t, s.Message, "no further back than offset 111")
+		// Sent again it does no harm, and is found then.
+		second := attempt(b, 2, nil)
+		require.NoError(t, r.submit(second))
+		r.becomes(second, batch.ReportedCommitted)
+		assert.Equal(t, 1, r.p.Count(cantontest.Executed, "b"))
+	})
+	t.Run("the participant restarts", func(t *testing.T) {
+		r := newRig(t, &cantontest.Options{CompleteAfter: 100 * time.Millisecond}, nil)
+		b := transfer("b")
+		a := attempt(b, 1, r.prepare(b))
+		require.NoError(t, r.submit(a))
+		r.p.Restart()
+		r.c = r.client(nil)
+		r.becomes(a, batch.ReportedCommitted)
+	})
+	t.Run("the participant loses it", func(t *testing.T) {
+		r := newRig(t, &cantontest.Options{CompleteAfter: 100 * time.Millisecond}, nil)
+		b := transfer("b")
+		a := attempt(b, 1, r.prepare(b))
+		require.NoError(t, r.submit(a))
+		r.p.Crash()
+		r.c = r.client(nil)
+		s, err := r.ask(a)
+		require.NoError(t, err)
+		require.Equal(t, batch.ReportedUnknown, s.Reported)
+		a.Number = 2
+		require.NoError(t, r.submit(a))
+		assert.Equal(t, 2, r.becomes(a, batch.ReportedCommitted).Attempt)
+	})
+}
+
+// A rejection is of the attempt that its submission id names; a success is of the batch.
+func TestWhichAttempt(t *testing.T) {
+	r := newRig(t, nil, nil)
+	b := transfer("b")
+	prepared := r.prepare(b)
+	r.p.SetFault(func(p cantontest.Point) cantontest.Fault {
+		return map[int]cantontest.Fault{1: {Reject: "LOCAL_VERDICT_LOCKED_CONTRACTS"}, 2: {Reject: "INCONSISTENT"}}[p.Try]
+	})
+	require.NoError(t, r.submit(attempt(b, 1, prepared)))
+	assert.Equal(t, 1, r.becomes(attempt(b, 1, prepared), batch.ReportedFailed).Attempt)
+	s, err := r.ask(attempt(b, 0, prepared))
+	require.NoError(t, err)
+	assert.Equal(t, batch.ReportedFailed, s.Reported, "asked about the batch as a whole, the last one counts")
+	require.NoError(t, r.submit(attempt(b, 2, prepared)))
+	assert.Equal(t, 2, r.becomes(attempt(b, 2, prepared), batch.ReportedInvalid).Attempt)
+	s, err = r.ask(attempt(b, 1, prepared))
+	require.NoError(t, err)
+	assert.Equal(t, 2, s.Attempt, "a late asker hears of the later attempt, by its number")
+	s, err = r.ask(attempt(b, 3, prepared))
+	require.NoError(t, err)
+	assert.Equal(t, batch.ReportedUnknown, s.Reported, "nothing is known of the third")
+	require.NoError(t, r.submit(attempt(b, 3, prepared)))
+	assert.Equal(t, 3, r.becomes(attempt(b, 4, prepared), batch.ReportedCommitted).Attempt, "whatever attempt is asked about")
+}
+
+func TestPagesAndLimits(t *testing.T) {
+	for name, o := range map[string]cantontest.Options{
+		"pages":                           {},
+		"small limit":                     {ListLimit: 7},
+		"a limit of one":                  {ListLimit: 1},
+		"checkpoints count":               {CheckpointEvery: 1},
+		"checkpoints and a limit of some": {CheckpointEvery: 2, ListLimit: 5},
+		"others use the participant":      {OffsetStep: 1000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o.CompleteAfter = time.Millisecond
+			r := newRig(t, &o, &canton.Options{PageLimit: 30})
+			first, last, never := transfer("first"), transfer("last"), transfer("never")
+			prepared := r.prepare(first)
+			require.NoError(t, r.submit(attempt(first, 1, prepared)))
+			r.executed("first")
+			r.fill(75)
+			require.NoError(t, r.submit(attempt(last, 1, nil)))
+			r.executed("last")
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			got := map[batch.ID]batch.Reported{}
+			for range 5 { // a call reads a bounded number of pages, and the next one goes on
+				var open []batch.Attempt
+				for _, b := range [...]batch.Batch{never, last, first} {
+					if got[b.ID] == none {
+						open = append(open, batch.Attempt{Key: b.Key(), Number: 1, Prepared: prepared})
+					}
+				}
+				out, err := r.c.BatchStatuses(ctx, "Alice", open)
+				require.NoError(t, err)
+				for _, s := range out {
+					got[s.ID] = s.Reported
+				}
+				if len(got) == 3 {
+					break
+				}
+			}
+			assert.Equal(t, map[batch.ID]batch.Reported{
+				"first": batch.ReportedCommitted, "last": batch.ReportedCommitted, "never": batch.ReportedUnknown,
+			}, got)
+		})
+	}
+}
+
+// What was read once is not read again, and a single commit is told without waiting.
+func TestReadingIsCheap(t *testing.T) {
+	r := newRig(t, &cantontest.Options{CompleteAfter: time.Millisecond}, &canton.Options{IdleWait: 500 * time.Millisecond})
+	b, never := transfer("b"), transfer("never")
+	prepared := r.prepare(b)
+	require.NoError(t, r.submit(attempt(b, 1, prepared)))
+	r.executed("b")
+	start := time.Now()
+	r.becomes(attempt(b, 1, prepared), batch.ReportedCommitted)
+	assert.Less(t, time.Since(start), 400*time.Millisecond, "it waited for more than was asked about")
+
+	r.fill(40)
+	asked := 0
+	r.p.SetFault(func(p cantontest.Point) cantontest.Fault {
+		if p.Operation == cantontest.OpCompletions {
+			asked++
+		}
+		return cantontest.Fault{}
+	})
+	for range 2 {
+		s, err := r.ask(attempt(never, 1, prepared))
+		require.NoError(t, err)
+		require.Equal(t, batch.ReportedUnknown, s.Reported)
+	}
+	assert.Equal(t, 3, asked, "a short page and a long one, and then one that goes on from there")
+}
+
+func TestPruning(t *testing.T) {
+	r := newRig(t, nil, nil)
+	b, later := transfer("b"), transfer("later")
+	prepared := r.prepare(b)
+	require.NoError(t, r.submit(attempt(b, 1, prepared)))
+	r.executed("b")
+	r.p.Prune(r.p.End())
+	require.NoError(t, r.submit(attempt(later, 1, nil)))
+	r.executed("later")
+
+	s, err := r.ask(attempt(b, 1, prepared))
+	assert.Zero(t, s.Reported, "its completion may have been pruned, so that nothing can be said")
+	require.ErrorContains(t, err, "pruned")
+	s, err = r.ask(attempt(later, 1, prepared))
+	require.NoError(t, err)
+	assert.Equal(t, batch.ReportedCommitted, s.Reported, "what is left is found, from however far back")
+	s, err = r.ask(attempt(b, 1, nil))
+	require.NoError(t, err)
+	assert.Equal(t, batch.ReportedUnknown, s.Reported, "looking back promises nothing")
+	assert.NotEmpty(t, s.Message)
+
+	// The participant goes on deduplicating.
+	second := attempt(b, 2, prepared)
+	require.NoError(t, r.submit(second))
+	s, _ = r.ask(second)
+	assert.Equal(t, batch.ReportedCommitted, s.Reported)
+}
+
+func TestOffsetAfterTheLedgerEnd(t *testing.T) {
+	r := newRig(t, nil, nil)
+	b := transfer("b")
+	s, err := r.ask(attempt(b, 1, []byte(`{"offset":5000}`)))
+	assert.Zero(t, s.Reported)
+	assert.ErrorContains(t, err, "OFFSET_AFTER_LEDGER_END")
+}
+
+func TestPreparedThatCannotBeRead(t *testing.T) {
+	r := newRig(t, nil, nil)
+	good := transfer("good")
+	prepared := r.prepare(good)
+	require.NoError(t, r.submit(attempt(good, 1, prepared)))
+	r.executed("good")
+	for _, text := range []string{"", "x", "{}", `{"offset":-1}`, `{"offset":"7"}`, `[1]`, "null"} {
+		out, err := r.c.BatchStatuses(t.Context(), "Alice", []batch.Attempt{
+			{Key: batch.Key{Service: "Alice", ID: "bad"}, Number: 1, Prepared: []byte(text)}, {Key: good.Key(), Number: 1, Prepared: prepared},
+		})
+		require.Error(t, err, "%q", text)
+		require.Len(t, out, 1, "the other one is answered")
+		assert.Equal(t, batch.ReportedCommitted, out[0].Reported)
+	}
+}
+
+// Within the period nothing takes effect twice; after it, it does. That is what
+// Traits.ResendHarmlessFor says.
+func TestThePeriodIsWhatTheTraitsSay(t *testing.T) {
+	r := newRig(t, nil, &canton.Options{DeduplicationPeriod: time.Second, LateArrival: 100 * time.Millisecond})
+	assert.Equal(t, time.Second, r.c.Traits("Alice").ResendHarmlessFor)
+	b := transfer("b")
+	require.NoError(t, r.submit(attempt(b, 1, nil)))
+	r.executed("b")
+	require.NoError(t, r.submit(attempt(b, 2, nil)))
+	assert.Equal(t, 1, r.p.Count(cantontest.Taken, "b"))
+	n := 2
+	require.Eventually(t, func() bool {
+		n++
+		require.NoError(t, r.submit(attempt(b, n, nil)))
+		return r.p.Count(cantontest.Taken, "b") == 2
+	}, 3*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return r.p.Check(nil) != nil }, time.Second, time.Millisecond, "the journal shows that it took effect twice")
+}
+
+func TestPrepareErrors(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault cantontest.Fault
+		want  batch.ErrorKind
+	}{
+		"lost":      {cantontest.Fault{Answer: cantontest.AnswerReset}, batch.KindUnavailable},
+		"garbage":   {cantontest.Fault{Answer: cantontest.AnswerPage}, batch.KindUnavailable},
+		"timeout":   {cantontest.Fault{Answer: cantontest.AnswerTimeout}, batch.KindUnavailable},
+		"not ready": {cantontest.Fault{Answer: cantontest.AnswerError, Error: "SERVICE_NOT_RUNNING"}, batch.KindUnavailable},
+		"busy":      {cantontest.Fault{Answer: cantontest.AnswerError, Error: "PARTICIPANT_OVERLOADED"}, batch.KindBusy},
+		"refused":   {cantontest.Fault{Answer: cantontest.AnswerError, Error: "PERMISSION_DENIED"}, batch.KindMisconfigured},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, nil, nil)
+			r.p.SetFault(func(cantontest.Point) cantontest.Fault { return c.fault })
+			out, err := r.c.Prepare(t.Context(), transfer("b"))
+			assert.Nil(t, out)
+			assert.Equal(t, c.want, dlt.Kind(err), "%v", err)
+		})
+	}
+}
+
+func TestEvidence(t *testing.T) {
+	const late, decided = 100 * time.Millisecond, 400 * time.Millisecond
+	r := newRig(t, nil, &canton.Options{LateArrival: late, DecidedWithin: decided, LookBack: 5})
+	b := transfer("b")
+	prepared := r.prepare(b)
+	resolve := func(c *canton.Client, b batch.Batch, prepared []byte, ended time.Duration) dlt.Evidence {
+		t.Helper()
+		found, err := c.Resolve(t.Context(), dlt.Doubt{Attempt: attempt(b, 1, prepared), Since: ended, Ended: ended})
+		require.NoError(t, err)
+		return found
+	}
+	assert.True(t, r.c.Traits("Alice").Resolves)
+	assert.Equal(t, dlt.InFlight, resolve(r.c, b, prepared, late+decided-1))
+	assert.Equal(t, dlt.NotCommitted, resolve(r.c, b, prepared, late+decided))
+	assert.Equal(t, dlt.CannotTell, resolve(r.c, transfer("unprepared"), nil, time.Hour), "its completion may lie further back")
+
+	silent := r.client(nil)
+	assert.False(t, silent.Traits("Alice").Resolves)
+	assert.Equal(t, dlt.CannotTell, resolve(silent, b, prepared, time.Hour), "nothing was declared")
+
+	require.NoError(t, r.submit(attempt(b, 1, prepared)))
+	r.executed("b")
+	r.p.Advance(100)
+	assert.Equal(t, dlt.Committed, resolve(r.c, b, prepared, time.Hour))
+
+	pruned := transfer("pruned")
+	prepared = r.prepare(pruned)
+	require.NoError(t, r.submit(attempt(pruned, 1, prepared)))
+	r.executed("pruned")
+	r.p.Prune(r.p.End())
+	assert.Equal(t, dlt.CannotTell, resolve(r.c, pruned, prepared, time.Hour))
+}
+
+// A participant that is slow to read seems to have no completion: that leads to another
+// submission of the same command, which does no harm, and not to evidence.
+func TestSlowParticipant(t *testing.T) {
+	r := newRig(t, nil, &canton.Options{LateArrival: 1, DecidedWithin: 1, IdleWait: 10 * time.Millisecond})
+	b := transfer("b")
+	a := attempt(b, 1, r.prepare(b))
+	require.NoError(t, r.submit(a))
+	r.executed("b")
+	r.p.SetFault(func(cantontest.Point) cantontest.Fault { return cantontest.Fault{SlowRead: 60 * time.Millisecond} })
+	s, err := r.ask(a)
+	require.NoError(t, err)
+	assert.Equal(t, batch.ReportedUnknown, s.Reported)
+	found, err := r.c.Resolve(t.Context(), dlt.Doubt{Attempt: a, Since: time.Hour, Ended: time.Hour})
+	require.NoError(t, err)
+	assert.Equal(t, dlt.Committed, found)
+	a.Number = 2
+	require.NoError(t, r.submit(a))
+	r.p.SetFault(nil)
+	r.becomes(a, batch.ReportedCommitted)
+	assert.Equal(t, 1, r.p.Count(cantontest.Executed, "b"))
+}

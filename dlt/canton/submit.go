@@ -1,0 +1,79 @@
+package canton
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+)
+
+const (
+	opSubmit   = "submit"
+	opStatuses = "batch statuses"
+	opPrepare  = "prepare"
+	opEvents   = "events"
+)
+
+// Submit implements [dlt.Submitter]. The command id is the batch's id, the party its
+// service, and the submission id names the attempt.
+//
+// nil means HTTP 200, the participant has interpreted the commands and goes on with
+// them; or DUPLICATE_COMMAND, an earlier attempt has taken effect, which the next
+// BatchStatuses says. SUBMISSION_ALREADY_IN_FLIGHT is doubt: what becomes of the
+// batch hangs on the earlier attempt. The error is a [*dlt.Error].
+func (c *Client) Submit(ctx context.Context, a batch.Attempt) error {
+	body, err := c.submission(a)
+	if err != nil {
+		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrRejected, Err: err}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	req, err := newPost(ctx, c.at.submit, body)
+	if err != nil {
+		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrMisconfigured, Err: secret("").cause(err)}
+	}
+	resp, err := c.exchange(req, opSubmit)
+	if err != nil {
+		return err
+	}
+	defer drain(resp.Body, cancel)
+	if resp.StatusCode == http.StatusOK {
+		return nil
+	}
+	e := readEnvelope(resp.Header, resp.Body, cancel)
+	kind := submitKind(resp.StatusCode, e)
+	if kind == nil {
+		c.traces.duplicate(a.Key)
+		return nil
+	}
+	return refusal(opSubmit, resp, e, kind)
+}
+
+// refusal is a [*dlt.Error] of a response.
+func refusal(op string, resp reply, e envelope, kind error) error {
+	err := &dlt.Error{
+		Op: op, StatusCode: resp.StatusCode, Code: max(e.grpc, 0), Message: resp.secret.show(e.text()), Kind: kind,
+	}
+	if errors.Is(kind, dlt.ErrBusy) {
+		err.RetryAfter = max(e.retry, retryAfter(resp.Header))
+	}
+	return err
+}
+
+// newPost makes a request without GetBody: net/http must have no way of sending it again.
+func newPost(ctx context.Context, target string, body []byte) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header["Content-Type"] = []string{"application/json"}
+	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return req, nil
+}
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }

@@ -1,0 +1,262 @@
+package canton_test
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
+)
+
+const none batch.Reported = 0 // no answer, and an error
+
+// errorTable says for every id of ledgers/canton.md 1.3 to 1.6, and at least one of
+// each category, what it means on the POST ("" is accepted) and in a completion.
+var errorTable = map[string]struct {
+	post       batch.ErrorKind
+	completion batch.Reported
+}{
+	// 1: may have been accepted
+	"SERVICE_NOT_RUNNING":          {batch.KindDoubt, batch.ReportedUnknown},
+	"NODE_IS_PASSIVE_REPLICA":      {batch.KindDoubt, batch.ReportedUnknown},
+	"SYNC_SERVICE_PASSIVE_REPLICA": {batch.KindDoubt, batch.ReportedUnknown},
+	// 2: not processed, and retryable
+	"PARTICIPANT_BACKPRESSURE":                    {batch.KindBusy, batch.ReportedFailed},
+	"SEQUENCER_BACKPRESSURE":                      {batch.KindBusy, batch.ReportedFailed},
+	"PARTICIPANT_OVERLOADED":                      {batch.KindBusy, batch.ReportedFailed},
+	"THREADPOOL_OVERLOADED":                       {batch.KindBusy, batch.ReportedFailed},
+	"HEAP_MEMORY_OVER_LIMIT":                      {batch.KindBusy, batch.ReportedFailed},
+	"MAXIMUM_NUMBER_OF_STREAMS":                   {batch.KindBusy, batch.ReportedFailed},
+	"SUBMISSION_ALREADY_IN_FLIGHT":                {batch.KindDoubt, batch.ReportedUnknown}, // an earlier try is running
+	"SUBMISSION_DURING_SHUTDOWN":                  {batch.KindBusy, batch.ReportedFailed},
+	"SEQUENCER_REQUEST_FAILED":                    {batch.KindBusy, batch.ReportedFailed},
+	"NOT_SEQUENCED_TIMEOUT":                       {batch.KindBusy, batch.ReportedFailed},
+	"MEDIATOR_SAYS_TX_TIMED_OUT":                  {batch.KindBusy, batch.ReportedFailed},
+	"LOCAL_VERDICT_LOCKED_CONTRACTS":              {batch.KindBusy, batch.ReportedFailed},
+	"LOCAL_VERDICT_TIMEOUT":                       {batch.KindBusy, batch.ReportedFailed},
+	"LOCAL_VERDICT_LEDGER_TIME_OUT_OF_BOUND":      {batch.KindBusy, batch.ReportedFailed},
+	"LOCAL_VERDICT_PREPARATION_TIME_OUT_OF_BOUND": {batch.KindBusy, batch.ReportedFailed},
+	"LOCAL_VERDICT_MAX_RECORD_TIME_EXCEEDED":      {batch.KindBusy, batch.ReportedFailed}, // the participant prepares each submission anew
+	"NO_VIEW_WITH_VALID_RECIPIENTS":               {batch.KindBusy, batch.ReportedFailed},
+	"CHOSEN_MEDIATOR_IS_INACTIVE":                 {batch.KindBusy, batch.ReportedFailed},
+	// 3: may have been accepted
+	"REQUEST_TIME_OUT":          {batch.KindDoubt, batch.ReportedUnknown},
+	"REQUEST_DEADLINE_EXCEEDED": {batch.KindDoubt, batch.ReportedUnknown},
+	// 4: the operator knows
+	"LEDGER_API_INTERNAL_ERROR": {batch.KindDoubt, none},
+	// 5, 8: never
+	"SECURITY_ALERT":            {batch.KindRejected, batch.ReportedInvalid},
+	"MISSING_FIELD":             {batch.KindRejected, batch.ReportedInvalid},
+	"INVALID_FIELD":             {batch.KindRejected, batch.ReportedInvalid},
+	"INVALID_ARGUMENT":          {batch.KindRejected, batch.ReportedInvalid},
+	"MALFORMED_REQUEST":         {batch.KindRejected, batch.ReportedInvalid},
+	"MAX_REQUEST_SIZE_EXCEEDED": {batch.KindRejected, batch.ReportedInvalid},
+	// 6, 7, 14: no, and not because of the batch
+	"UNAUTHENTICATED":       {batch.KindMisconfigured, batch.ReportedFailed},
+	"PERMISSION_DENIED":     {batch.KindMisconfigured, batch.ReportedFailed},
+	"UNSUPPORTED_OPERATION": {batch.KindMisconfigured, batch.ReportedFailed},
+	// 9: no
+	"DAML_FAILURE":                      {batch.KindRejected, batch.ReportedInvalid},
+	"DAML_INTERPRETATION_ERROR":         {batch.KindRejected, batch.ReportedInvalid},
+	"INCONSISTENT":                      {batch.KindRejected, batch.ReportedInvalid},
+	"LEDGER_TIME_OUTSIDE_BOUNDS":        {batch.KindRejected, batch.ReportedInvalid},
+	"PACKAGE_NOT_VETTED_BY_RECIPIENTS":  {batch.KindRejected, batch.ReportedInvalid},
+	"INVALID_DEDUPLICATION_PERIOD":      {batch.KindMisconfigured, batch.ReportedFailed},
+	"PARTICIPANT_PRUNED_DATA_ACCESSED":  {batch.KindMisconfigured, batch.ReportedFailed},
+	"NOT_CONNECTED_TO_ANY_SYNCHRONIZER": {batch.KindMisconfigured, batch.ReportedFailed}, // the operator acts
+	"UNKNOWN_CONTRACT_SYNCHRONIZER":     {batch.KindBusy, batch.ReportedFailed},          // documented: submit again
+	// 10: exists
+	"DUPLICATE_COMMAND":      {"", batch.ReportedCommitted},
+	"DUPLICATE_CONTRACT_KEY": {batch.KindRejected, batch.ReportedInvalid},
+	// 11: missing
+	"CONTRACT_NOT_FOUND":               {batch.KindRejected, batch.ReportedInvalid},
+	"LOCAL_VERDICT_INACTIVE_CONTRACTS": {batch.KindRejected, batch.ReportedInvalid},
+	"UPDATE_NOT_FOUND":                 {batch.KindRejected, batch.ReportedInvalid},
+	// 12: a read error only, which says nothing of a command
+	"OFFSET_AFTER_LEDGER_END": {batch.KindDoubt, none},
+}
+
+func TestErrorTableIsComplete(t *testing.T) {
+	assert.Equal(t, slices.Sorted(maps.Keys(cantontest.Errors())), slices.Sorted(maps.Keys(errorTable)))
+}
+
+func TestErrorsOfThePOST(t *testing.T) {
+	r := newRig(t, nil, nil)
+	for id, want := range errorTable {
+		t.Run(id, func(t *testing.T) {
+			r.p.SetFault(func(p cantontest.Point) cantontest.Fault {
+				if p.Operation != cantontest.OpSubmit {
+					return cantontest.Fault{}
+				}
+				return cantontest.Fault{Answer: cantontest.AnswerError, Error: id}
+			})
+			err := r.submit(attempt(transfer("post-"+id), 1, nil))
+			require.Equal(t, want.post, dlt.Kind(err), "%v", err)
+			if err == nil {
+				return
+			}
+			var e *dlt.Error
+			require.ErrorAs(t, err, &e)
+			assert.NotZero(t, e.StatusCode)
+			assert.NotZero(t, e.Code, "the gRPC code")
+			if want.post == batch.KindBusy && cantontest.Errors()[id] == 2 {
+				assert.Equal(t, time.Second, e.RetryAfter)
+			}
+		})
+	}
+}
+
+func TestErrorsInCompletions(t *testing.T) {
+	for name, old := range map[string]bool{"3.3": true, "3.4": false} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, &cantontest.Options{CompleteAfter: time.Millisecond, OldDetails: old}, nil)
+			for id, want := range errorTable {
+				t.Run(id, func(t *testing.T) {
+					r.p.SetFault(func(cantontest.Point) cantontest.Fault { return cantontest.Fault{Reject: id} })
+					b := transfer("completion-" + id)
+					a := attempt(b, 3, r.prepare(b))
+					require.NoError(t, r.submit(a))
+					require.Eventually(t, func() bool { return r.p.Count(cantontest.Rejected, string(b.ID)) == 1 }, time.Second, time.Millisecond)
+					s, err := r.ask(a)
+					assert.Equal(t, want.completion, s.Reported, "%v", err)
+					if want.completion == none {
+						require.Error(t, err)
+						assert.Equal(t, batch.KindDoubt, dlt.Kind(err))
+						return
+					}
+					require.NoError(t, err)
+					switch want.completion {
+					case batch.ReportedFailed, batch.ReportedInvalid:
+						assert.Equal(t, 3, s.Attempt, "the attempt that the submission id names")
+						assert.NotEmpty(t, s.Message)
+					case batch.ReportedCommitted:
+						assert.Zero(t, s.Attempt, "an earlier one, and it is not known which")
+					}
+				})
+			}
+		})
+	}
+}
+
+// The outcomes of deduplication (ledgers/canton.md 1.6).
+func TestDeduplication(t *testing.T) {
+	once := func(t *testing.T, r *rig, id string) {
+		t.Helper()
+		assert.Equal(t, 1, r.p.Count(cantontest.Executed, id), "it took effect once")
+	}
+	lost := func(cantontest.Point) cantontest.Fault { return cantontest.Fault{} }
+	for name, completes := range map[string]bool{"DUPLICATE_COMMAND on the POST": false, "DUPLICATE_COMMAND as completion": true} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, &cantontest.Options{DuplicateCompletes: completes}, nil)
+			b := transfer("b")
+			prepared := r.prepare(b)
+			require.NoError(t, r.submit(attempt(b, 1, prepared)))
+			require.Eventually(t, func() bool { return r.p.Count(cantontest.Executed, "b") == 1 }, time.Second, time.Millisecond)
+			second := attempt(b, 2, prepared)
+			require.NoError(t, r.submit(second), "an earlier attempt was accepted, which is a success")
+			s := r.becomes(second, batch.ReportedCommitted)
+			assert.Equal(t, 1, s.Attempt, "the one that took effect")
+			once(t, r, "b")
+		})
+	}
+	t.Run("DUPLICATE_COMMAND of a completion that lies further back than one looks", func(t *testing.T) {
+		r := newRig(t, nil, nil)
+		b := transfer("b")
+		require.NoError(t, r.submit(attempt(b, 1, nil)))
+		require.Eventually(t, func() bool { return r.p.Count(cantontest.Executed, "b") == 1 }, time.Second, time.Millisecond)
+		r.p.Advance(1_000_000)
+		second := attempt(b, 2, nil)
+		s, err := r.ask(second)
+		require.NoError(t, err)
+		require.Equal(t, batch.ReportedUnknown, s.Reported)
+		assert.Contains(t, s.Message, "offset 990011", "it says how far back it looked")
+		require.NoError(t, r.submit(second))
+		assert.Equal(t, batch.ReportedCommitted, r.becomes(second, batch.ReportedCommitted).Reported)
+		once(t, r, "b")
+	})
+	t.Run("DUPLICATE_COMMAND as completion without the accepted one in sight", func(t *testing.T) {
+		r := newRig(t, &cantontest.Options{DuplicateCompletes: true}, nil)
+		b := transfer("b")
+		require.NoError(t, r.submit(attempt(b, 1, nil)))
+		require.Eventually(t, func() bool { return r.p.Count(cantontest.Executed, "b") == 1 }, time.Second, time.Millisecond)
+		r.p.Prune(r.p.End())
+		second := attempt(b, 2, nil)
+		require.NoError(t, r.submit(second))
+		assert.Zero(t, r.becomes(second, batch.ReportedCommitted).Attempt)
+		once(t, r, "b")
+	})
+	t.Run("SUBMISSION_ALREADY_IN_FLIGHT", func(t *testing.T) {
+		r := newRig(t, &cantontest.Options{CompleteAfter: 150 * time.Millisecond}, nil)
+		b := transfer("b")
+		prepared := r.prepare(b)
+		require.NoError(t, r.submit(attempt(b, 1, prepared)))
+		second := attempt(b, 2, prepared)
+		assert.Equal(t, batch.KindDoubt, dlt.Kind(r.submit(second)), "the earlier one decides")
+		assert.Equal(t, 1, r.becomes(second, batch.ReportedCommitted).Attempt)
+		once(t, r, "b")
+	})
+	t.Run("INVALID_DEDUPLICATION_PERIOD", func(t *testing.T) {
+		r := newRig(t, &cantontest.Options{MaxDeduplication: time.Hour}, nil)
+		err := r.submit(attempt(transfer("b"), 1, nil))
+		assert.Equal(t, batch.KindMisconfigured, dlt.Kind(err), "%v", err)
+		assert.Zero(t, r.p.Count(cantontest.Taken, "b"))
+	})
+	t.Run("a rejected attempt does not block the next one", func(t *testing.T) {
+		r := newRig(t, nil, nil)
+		b := transfer("b")
+		prepared := r.prepare(b)
+		r.p.SetFault(func(cantontest.Point) cantontest.Fault { return cantontest.Fault{Reject: "SEQUENCER_REQUEST_FAILED"} })
+		first := attempt(b, 1, prepared)
+		require.NoError(t, r.submit(first))
+		assert.Equal(t, 1, r.becomes(first, batch.ReportedFailed).Attempt)
+		r.p.SetFault(lost)
+		second := attempt(b, 2, prepared)
+		s, err := r.ask(second)
+		require.NoError(t, err)
+		assert.Equal(t, batch.ReportedUnknown, s.Reported, "the rejection was of another attempt")
+		require.NoError(t, r.submit(second))
+		assert.Equal(t, 2, r.becomes(second, batch.ReportedCommitted).Attempt)
+		once(t, r, "b")
+	})
+	t.Run("the submission id plays no part", func(t *testing.T) {
+		r := newRig(t, nil, nil)
+		b := transfer("b")
+		prepared := r.prepare(b)
+		for n := 1; n <= 5; n++ { // whatever becomes of the answers
+			r.p.SetFault(func(cantontest.Point) cantontest.Fault {
+				return cantontest.Fault{Answer: cantontest.AnswerReset, Taken: true}
+			})
+			assert.Equal(t, batch.KindDoubt, dlt.Kind(r.submit(attempt(b, n, prepared))))
+		}
+		r.p.SetFault(nil)
+		r.becomes(attempt(b, 5, prepared), batch.ReportedCommitted)
+		once(t, r, "b")
+		var submissions []string
+		for _, e := range r.p.Journal() {
+			if e.Kind == cantontest.Posted {
+				submissions = append(submissions, e.SubmissionID)
+			}
+		}
+		assert.Equal(t, []string{"b#1", "b#2", "b#3", "b#4", "b#5"}, submissions)
+	})
+	t.Run("another party, another command", func(t *testing.T) {
+		r := newRig(t, nil, nil)
+		b := transfer("b")
+		require.NoError(t, r.submit(attempt(b, 1, r.prepare(b))))
+		other := b
+		other.Service = "Carol"
+		a := attempt(other, 1, r.prepare(other))
+		s, err := r.ask(a)
+		require.NoError(t, err)
+		assert.Equal(t, batch.ReportedUnknown, s.Reported)
+		require.NoError(t, r.submit(a))
+		r.becomes(a, batch.ReportedCommitted)
+		require.Eventually(t, func() bool { return r.p.Count(cantontest.Executed, "b") == 2 }, time.Second, time.Millisecond)
+	})
+}

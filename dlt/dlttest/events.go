@@ -1,0 +1,239 @@
+package dlttest
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+)
+
+// eventChecks are about what a ledger tells by itself. An event that never comes costs
+// time only; a stream that is dead and does not say so costs it for ever.
+func eventChecks() []Check {
+	source := func(name, promise string, needs Fault, run func(e *exam, s dlt.EventSource)) Check {
+		return Check{Name: "Events/" + name, Promise: promise, run: func(e *exam) {
+			s, is := e.Ledger.(dlt.EventSource)
+			if !e.traits.Streams {
+				e.Logf("declared: its traits say that it does not stream")
+				return
+			}
+			require.True(e, is, "its traits say that it streams, and it is no dlt.EventSource")
+			if !e.lacks(needs) {
+				run(e, s)
+			}
+		}}
+	}
+	return []Check{
+		source("live first", "the first event says that the stream is open, before anything is told", None,
+			func(e *exam, s dlt.EventSource) {
+				e.committed()
+				st := e.open(s, e.streamed(0))
+				assert.NoError(e, st.end(), "the end of ctx is no error")
+			}),
+		source("commit", "soon after a commit there is an event: its status, or the word to ask now", None,
+			func(e *exam, s dlt.EventSource) {
+				st := e.open(s, e.streamed(0))
+				for range 3 { // the first might be told by an event about the past
+					st.tells(e.accepted(e.Services[0]))
+				}
+				assert.NoError(e, st.end())
+			}),
+		source("second service", "a batch of another service is told of", None,
+			func(e *exam, s dlt.EventSource) {
+				st := e.open(s, e.streamed(1))
+				st.tells(e.accepted(e.Services[1]))
+				assert.NoError(e, st.end())
+			}),
+		source("two at once", "two streams at once, of different services, are both told", None,
+			func(e *exam, s dlt.EventSource) {
+				one, two := e.open(s, e.streamed(0)), e.open(s, e.streamed(1))
+				one.tells(e.accepted(e.Services[0]))
+				two.tells(e.accepted(e.Services[1]))
+				assert.NoError(e, one.end())
+				two.tells(e.accepted(e.Services[1]))
+				assert.NoError(e, two.end())
+			}),
+		source("done", "with a context that is done already nothing is told, and that is no error", None,
+			func(e *exam, s dlt.EventSource) {
+				ctx, cancel := context.WithCancel(e.Context())
+				cancel()
+				st := e.start(ctx, cancel, s, e.streamed(0))
+				assert.NoError(e, st.ended(e.Prompt))
+				assert.Empty(e, st.events)
+			}),
+		source("yield", "an error of yield ends the stream and is returned", None,
+			func(e *exam, s dlt.EventSource) {
+				enough := errors.New("enough")
+				ctx, cancel := context.WithTimeout(e.Context(), e.Commit+e.Prompt)
+				defer cancel()
+				calls := 0
+				err := s.Events(ctx, e.streamed(0), func(dlt.Event) error { calls++; return enough })
+				assert.ErrorIs(e, err, enough)
+				assert.NoError(e, ctx.Err(), "it did not return")
+				assert.Equal(e, 1, calls, "events after the error")
+			}),
+		source("cut", "a stream that breaks ends with an error, and can be opened again", StreamCut,
+			func(e *exam, s dlt.EventSource) {
+				st := e.open(s, e.streamed(0))
+				e.Set(StreamCut)
+				assert.Error(e, st.ended(e.Commit), "a stream that broke ended without an error")
+				e.Set(None)
+				st = e.open(s, e.streamed(0))
+				st.tells(e.accepted(e.Services[0]))
+				assert.NoError(e, st.end())
+			}),
+		source("unreachable", "where nobody listens there is an error and no event", Unreachable,
+			func(e *exam, s dlt.EventSource) {
+				e.Set(Unreachable)
+				ctx, cancel := context.WithCancel(e.Context())
+				defer cancel()
+				st := e.start(ctx, cancel, s, e.streamed(0))
+				err := st.ended(e.Commit + e.Prompt)
+				e.fitToShow(err, e.content(e.made))
+				assert.Empty(e, st.events)
+			}),
+		source("no leak", "a stream that has ended leaves no goroutine behind", None, streamLeak),
+	}
+}
+
+const leakRounds = 20
+
+// streamLeak opens and ends streams. One goroutine a stream would show.
+func streamLeak(e *exam, s dlt.EventSource) {
+	enough := errors.New("enough")
+	round := func() {
+		assert.NoError(e, e.open(s, e.streamed(0)).end())
+		assert.ErrorIs(e, s.Events(e.Context(), e.streamed(0), func(dlt.Event) error { return enough }), enough)
+	}
+	round() // what is kept for good is there now
+	before := runtime.NumGoroutine()
+	for range leakRounds {
+		round()
+	}
+	e.within(e.Prompt+e.Commit, func() error {
+		if now := runtime.NumGoroutine(); now > before+leakRounds/2 {
+			return errors.New("goroutines are left behind by streams that have ended")
+		}
+		return nil
+	})
+}
+
+// streamed is what the engine asks one stream for.
+func (e *exam) streamed(service int) []batch.ServiceID {
+	if e.traits.GroupsByService {
+		return e.Services[service : service+1 : service+1]
+	}
+	return slices.Clone(e.Services)
+}
+
+// stream is one call of Events at work.
+type stream struct {
+	e      *exam
+	events chan dlt.Event
+	err    chan error
+	cancel context.CancelFunc
+}
+
+func (e *exam) start(ctx context.Context, cancel context.CancelFunc, s dlt.EventSource, services []batch.ServiceID) *stream {
+	st := &stream{e: e, events: make(chan dlt.Event, 10_000), err: make(chan error, 1), cancel: cancel}
+	e.Cleanup(cancel)
+	go func() {
+		st.err <- s.Events(ctx, services, func(ev dlt.Event) error {
+			select {
+			case st.events <- ev:
+				return nil
+			default:
+				return errors.New("ten thousand events, and nothing happened")
+			}
+		})
+	}()
+	return st
+}
+
+// open starts a stream and requires that it says so first.
+func (e *exam) open(s dlt.EventSource, services []batch.ServiceID) *stream {
+	e.Helper()
+	ctx, cancel := context.WithCancel(e.Context())
+	st := e.start(ctx, cancel, s, services)
+	bound := time.NewTimer(e.Commit + e.Prompt)
+	defer bound.Stop()
+	select {
+	case ev := <-st.events:
+		require.True(e, ev.Live, "the first event is not Live: %+v", ev)
+	case err := <-st.err:
+		require.Fail(e, "the stream ended before it was open", "%v", err)
+	case <-bound.C:
+		require.Fail(e, "the stream never said that it is open")
+	}
+	return st
+}
+
+// tells requires that whoever asks about b only when there is an event learns in time
+// that it is committed.
+func (st *stream) tells(b batch.Batch) {
+	st.e.Helper()
+	bound := time.NewTimer(st.e.Commit + st.e.Prompt)
+	defer bound.Stop()
+	for {
+		select {
+		case ev := <-st.events:
+			for _, s := range ev.Statuses {
+				if s.ID != b.ID {
+					continue
+				}
+				require.Contains(st.e, []batch.Reported{batch.ReportedPending, batch.ReportedValid, batch.ReportedCommitted}, s.Reported, "an event about %s", b.Key())
+				if s.Reported == batch.ReportedCommitted {
+					return
+				}
+			}
+			if st.asks(b) {
+				return
+			}
+		case err := <-st.err:
+			require.Fail(st.e, "the stream ended", "%v", err)
+		case <-bound.C:
+			require.Fail(st.e, "no event", "%s was committed and nothing said so", b.Key())
+		}
+	}
+}
+
+// asks asks about b as the monitor does after an event: at once, and a few times more
+// since some ledgers tell of a commit just before they know of it.
+func (st *stream) asks(b batch.Batch) bool {
+	st.e.Helper()
+	for pause := time.Millisecond; pause < 20*time.Millisecond; pause *= 2 {
+		if st.e.told(b)[b.ID].Reported == batch.ReportedCommitted {
+			return true
+		}
+		next := time.NewTimer(pause)
+		<-next.C
+	}
+	return false
+}
+
+// end ends the stream's context and returns what Events returned, soon.
+func (st *stream) end() error {
+	st.e.Helper()
+	st.cancel()
+	return st.ended(st.e.Prompt)
+}
+
+func (st *stream) ended(bound time.Duration) error {
+	st.e.Helper()
+	late := time.NewTimer(bound)
+	defer late.Stop()
+	select {
+	case err := <-st.err:
+		return err
+	case <-late.C:
+		require.Fail(st.e, "the stream goes on", "Events did not return within %s", bound)
+		return nil
+	}
+}

@@ -1,0 +1,320 @@
+package sawtooth_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
+)
+
+// speaking is a node whose websocket does what speak says, and then listens until the
+// client leaves. It returns what it heard, one message at a time.
+func speaking(t *testing.T, speak func(ctx context.Context, c *websocket.Conn)) (*httptest.Server, <-chan string) {
+	t.Helper()
+	heard := make(chan string, 100)
+	var served sync.WaitGroup
+	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		served.Add(1)
+		defer served.Done()
+		assert.Equal(t, "/prefix/subscriptions", r.URL.Path)
+		assert.Equal(t, "Bearer "+secret, r.Header.Get("Authorization"))
+		c, err := websocket.Accept(w, r, nil)
+		if !assert.NoError(t, err) {
+			return
+		}
+		defer func() { _ = c.CloseNow() }()
+		ctx := context.WithoutCancel(r.Context())
+		_, text, err := c.Read(ctx)
+		if !assert.NoError(t, err) {
+			return
+		}
+		heard <- string(text)
+		speak(ctx, c)
+		for {
+			_, text, err := c.Read(ctx)
+			if err != nil {
+				return
+			}
+			heard <- string(text)
+		}
+	}))
+	t.Cleanup(func() { node.Close(); served.Wait() })
+	return node, heard
+}
+
+func say(t *testing.T, ctx context.Context, c *websocket.Conn, messages ...string) {
+	t.Helper()
+	for _, m := range messages {
+		assert.NoError(t, c.Write(ctx, websocket.MessageText, []byte(m)))
+	}
+}
+
+func block(id, previous int, more string) string {
+	return fmt.Sprintf(`{"block_id":"%0128x","block_num":"%d","previous_block_id":"%0128x","state_changes":[]%s}`, id, id, previous, more)
+}
+
+// watch opens a stream. Its events come out of the channel; stop ends it and returns its error.
+func watch(t *testing.T, c *sawtooth.Client) (events <-chan dlt.Event, ended <-chan error, stop func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	out, done := make(chan dlt.Event, 100), make(chan error, 1)
+	go func() {
+		done <- c.Events(ctx, nil, func(e dlt.Event) error { out <- e; return nil })
+		close(done)
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	return out, done, func() error { cancel(); return soon(t, done) }
+}
+
+func soon[T any](t *testing.T, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(10 * time.Second):
+		require.FailNow(t, "it never came")
+		panic("unreachable")
+	}
+}
+
+func streaming(t *testing.T, node *httptest.Server, o sawtooth.Options) *sawtooth.Client {
+	o.Header = secretHeader()
+	return newClient(t, node.URL+"/prefix/", &o)
+}
+
+// Nothing acknowledges a subscription but the answer to a ping, and an event that may
+// never come; the client says goodbye.
+func TestEventsOnTheWire(t *testing.T) {
+	node, heard := speaking(t, func(context.Context, *websocket.Conn) {})
+	events, _, stop := watch(t, streaming(t, node, sawtooth.Options{}))
+	assert.JSONEq(t, `{"action":"subscribe","address_prefixes":["`+strings.Repeat("f", 70)+`"]}`, soon(t, heard))
+	assert.Equal(t, dlt.Event{Live: true}, soon(t, events))
+	require.NoError(t, stop())
+	assert.JSONEq(t, `{"action":"unsubscribe"}`, soon(t, heard))
+	assert.Empty(t, events)
+}
+
+// Every block is "ask now"; only a break in the chain says that something was missed.
+func TestEventsOfBlocks(t *testing.T) {
+	next := make(chan string)
+	node, _ := speaking(t, func(ctx context.Context, c *websocket.Conn) {
+		go func() { // pings are answered by a reader, which speak is not
+			for m := range next {
+				_ = c.Write(ctx, websocket.MessageText, []byte(m))
+			}
+		}()
+	})
+	defer close(next)
+	events, ended, stop := watch(t, streaming(t, node, sawtooth.Options{}))
+	assert.Equal(t, dlt.Event{Live: true}, soon(t, events))
+	for _, c := range []struct {
+		name, say string
+		want      []dlt.Event
+	}{
+		{"the head", block(8, 7, ""), []dlt.Event{{}}},
+		{"a block", block(9, 8, ""), []dlt.Event{{}}},
+		{"a false alarm", block(10, 9, `,"fork_detected":true`), []dlt.Event{{}}},
+		{"a warning", `{"warning":"Validator unavailable"}`, nil},
+		{"the same again", block(10, 9, ""), nil},
+		{"after a gap", block(12, 11, ""), []dlt.Event{{Live: true}}},
+		{"on", block(13, 12, ""), []dlt.Event{{}}},
+		{"a fork that nobody calls one", block(99, 12, ""), []dlt.Event{{Live: true}}},
+	} {
+		next <- c.say
+		for _, want := range c.want {
+			assert.Equal(t, want, soon(t, events), c.name)
+		}
+	}
+	assert.Empty(t, events)
+	assert.Empty(t, ended)
+	require.NoError(t, stop())
+}
+
+func TestEventsThatEndTheStream(t *testing.T) {
+	for name, speak := range map[string]func(context.Context, *websocket.Conn){
+		"an error":  func(ctx context.Context, c *websocket.Conn) { say(t, ctx, c, `{"error":"Unknown action `+secret+`"}`) },
+		"no JSON":   func(ctx context.Context, c *websocket.Conn) { say(t, ctx, c, `{"block_id":`+secret) },
+		"something": func(ctx context.Context, c *websocket.Conn) { say(t, ctx, c, `{"hello":1}`) },
+		"a number":  func(ctx context.Context, c *websocket.Conn) { say(t, ctx, c, `1`) },
+		"too much": func(ctx context.Context, c *websocket.Conn) {
+			say(t, ctx, c, block(1, 0, strings.Repeat(" ", 100_000)))
+		},
+		"closed":        func(_ context.Context, c *websocket.Conn) { _ = c.Close(websocket.StatusNormalClosure, secret) },
+		"cut":           func(_ context.Context, c *websocket.Conn) { _ = c.CloseNow() },
+		"not even text": func(ctx context.Context, c *websocket.Conn) { _ = c.Write(ctx, websocket.MessageBinary, []byte("{}")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			node, _ := speaking(t, speak)
+			_, ended, _ := watch(t, streaming(t, node, sawtooth.Options{MaxResponse: 50_000}))
+			err := soon(t, ended)
+			var e *dlt.Error
+			require.ErrorAs(t, err, &e)
+			noSecrets(t, err)
+		})
+	}
+}
+
+// A node that is silent and answers no ping is gone.
+func TestEventsOfADeadNode(t *testing.T) {
+	release := make(chan struct{})
+	node, _ := speaking(t, func(context.Context, *websocket.Conn) { <-release })
+	t.Cleanup(func() { close(release) })
+	begin := time.Now()
+	events, ended, _ := watch(t, streaming(t, node, sawtooth.Options{KeepAlive: 50 * time.Millisecond}))
+	require.Error(t, soon(t, ended))
+	assert.Empty(t, events, "nothing shows that the subscription stands")
+	assert.GreaterOrEqual(t, time.Since(begin), 50*time.Millisecond)
+}
+
+// A yield that is slow does not end the stream, whose pongs are read all the while; what
+// came meanwhile is told as one.
+func TestEventsAndASlowYield(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, err := sawtoothtest.Listen(&sawtoothtest.Options{InMemory: true, BlockInterval: time.Second})
+		require.NoError(t, err)
+		defer n.Close()
+		c := newClient(t, "http://node", &sawtooth.Options{Client: n.Client()})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var calls []time.Duration
+		begin := time.Now()
+		done := make(chan error, 1)
+		go func() {
+			done <- c.Events(ctx, nil, func(dlt.Event) error {
+				calls = append(calls, time.Since(begin))
+				if len(calls) == 1 {
+					time.Sleep(time.Hour)
+				}
+				return nil
+			})
+		}()
+		for i := range 20 {
+			b := setting(t, fmt.Sprint("n", i))
+			require.NoError(t, c.Submit(ctx, batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload}))
+			time.Sleep(2 * time.Second)
+		}
+		time.Sleep(2 * time.Hour)
+		cancel()
+		require.NoError(t, <-done)
+		require.Len(t, calls, 2)
+		assert.GreaterOrEqual(t, calls[1], time.Hour)
+	})
+}
+
+func TestEventsYield(t *testing.T) {
+	node, _ := speaking(t, func(ctx context.Context, c *websocket.Conn) { say(t, ctx, c, block(1, 0, "")) })
+	enough := errors.New("enough")
+	got := streaming(t, node, sawtooth.Options{}).Events(context.Background(), nil, func(dlt.Event) error { return enough })
+	assert.Same(t, enough, got, "as it is")
+	assert.PanicsWithValue(t, "boom", func() {
+		_ = streaming(t, node, sawtooth.Options{}).Events(context.Background(), nil, func(dlt.Event) error { panic("boom") })
+	})
+}
+
+func TestEventsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		status int
+		kind   batch.ErrorKind
+	}{
+		"401": {401, batch.KindMisconfigured}, "403": {403, batch.KindMisconfigured}, "404": {404, batch.KindMisconfigured},
+		"302": {302, batch.KindMisconfigured}, "429": {429, batch.KindBusy}, "503": {503, batch.KindDoubt}, "200": {200, batch.KindDoubt},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := 0
+			node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				asked++
+				w.Header().Set("Location", "/elsewhere")
+				w.WriteHeader(c.status)
+				_, _ = w.Write([]byte("no " + secret))
+			}))
+			defer node.Close()
+			err := streaming(t, node, sawtooth.Options{}).Events(context.Background(), nil, func(dlt.Event) error { return nil })
+			assert.Equal(t, c.kind, dlt.Kind(err), "%v", err)
+			var e *dlt.Error
+			require.ErrorAs(t, err, &e)
+			assert.Equal(t, c.status, e.StatusCode)
+			assert.Equal(t, 1, asked)
+			noSecrets(t, err)
+		})
+	}
+	err := newClient(t, deadURL(t), nil).Events(context.Background(), nil, func(dlt.Event) error { return nil })
+	assert.Equal(t, batch.KindUnavailable, dlt.Kind(err))
+}
+
+// A stream comes from a fallback while the first node cannot be reached.
+func TestEventsOfAFallback(t *testing.T) {
+	n := sawtoothtest.Start(t, nil)
+	c := newClient(t, deadURL(t), &sawtooth.Options{Fallbacks: []string{n.URL()}})
+	events, _, stop := watch(t, c)
+	assert.True(t, soon(t, events).Live)
+	require.NoError(t, stop())
+}
+
+// What a node does when its validator goes away, and when its chain forks, shows as
+// something missed, and the number of a block as nothing at all.
+func TestEventsOfANode(t *testing.T) {
+	n := sawtoothtest.Start(t, &sawtoothtest.Options{BlockInterval: 10 * time.Millisecond})
+	c := newClient(t, n.URL(), nil)
+	events, ended, stop := watch(t, c)
+	assert.True(t, soon(t, events).Live)
+	assert.False(t, soon(t, events).Live, "the head")
+	for i := range 11 { // past the false alarm at ten
+		commitOne(t, n, c, fmt.Sprint("n", i))
+		assert.False(t, soon(t, events).Live)
+	}
+	n.LoseEvents()
+	commitOne(t, n, c, "unheard")
+	n.FindEvents()
+	commitOne(t, n, c, "heard")
+	assert.True(t, soon(t, events).Live, "one is missing")
+	n.Fork(1)
+	assert.True(t, soon(t, events).Live, "the chain is another")
+	assert.Equal(t, 1, n.Sockets())
+	n.DropSockets()
+	require.Error(t, soon(t, ended))
+	require.NoError(t, stop())
+	require.Eventually(t, func() bool { return n.Sockets() == 0 }, 5*time.Second, time.Millisecond)
+}
+
+// In a bubble of testing/synctest, without a socket: days of silence and pings, and
+// then the end of the node.
+func TestEventsInABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, err := sawtoothtest.Listen(&sawtoothtest.Options{InMemory: true, BlockInterval: time.Second})
+		require.NoError(t, err)
+		defer n.Close()
+		c := newClient(t, "http://node", &sawtooth.Options{Client: n.Client()})
+		events := make(chan dlt.Event, 10)
+		done := make(chan error, 1)
+		go func() {
+			done <- c.Events(t.Context(), nil, func(e dlt.Event) error { events <- e; return nil })
+		}()
+		assert.True(t, (<-events).Live)
+		assert.False(t, (<-events).Live, "the head")
+		time.Sleep(48 * time.Hour)
+		begin := time.Now()
+		b := setting(t, "x")
+		require.NoError(t, c.Submit(t.Context(), batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload}))
+		assert.False(t, (<-events).Live)
+		assert.LessOrEqual(t, time.Since(begin), 2*time.Second)
+		assert.Equal(t, sawtoothtest.Committed, n.Status(b.ID))
+		n.Restart()
+		require.Error(t, <-done)
+		assert.Empty(t, events)
+	})
+}

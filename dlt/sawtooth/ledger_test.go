@@ -1,0 +1,375 @@
+package sawtooth_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
+	"github.com/dltbatch/dltbatch/monitor"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/submitter"
+)
+
+// These tables walk ledgers/sawtooth-and-splinter.md row by row: what a node says goes
+// through the client, and what that comes to is what the engine's pure functions say.
+
+const (
+	ledgerTTL   = time.Minute
+	ledgerStuck = time.Hour
+)
+
+var (
+	ledgerNow = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	// One definite failure is left, or one try.
+	definite = batch.Budget{Attempts: 3}
+	everyTry = batch.Budget{Attempts: 3, EveryTry: true}
+)
+
+func noDelay(int) time.Duration { return time.Second }
+
+func ledgerRules() monitor.Rules {
+	return monitor.Rules{TTL: ledgerTTL, FirstPoll: 10 * time.Millisecond, PollInterval: time.Second, StuckAfter: ledgerStuck, Delay: noDelay}
+}
+
+// claimed is a row whose first attempt is being posted.
+func claimed() store.Row {
+	return store.NewRow().Claim(ledgerNow, ledgerTTL, store.Resend{HarmlessFor: dlt.Forever})
+}
+
+// judged is the row after an attempt that ended so.
+func judged(t *testing.T, err error, budget batch.Budget) (store.Row, store.Outcome) {
+	t.Helper()
+	row := claimed()
+	c := store.Claim{Version: row.Version, From: batch.Queued, Attempt: row.Attempt, Budget: budget}
+	if budget.EveryTry {
+		row.Spent, c.Spent = 1, 1 // by the claim
+	}
+	o := submitter.Judge(c, err, submitter.Rules{FirstCheck: 10 * time.Millisecond, Delay: noDelay})
+	row, applied := row.Apply(o, ledgerNow)
+	require.Equal(t, store.Written, applied.Result, "%v", applied.Err)
+	return row, o
+}
+
+// posted has the vector posted to a node that answers so, and returns the error.
+func posted(t *testing.T, status int, contentType, body string) error {
+	t.Helper()
+	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", contentType)
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}))
+	defer node.Close()
+	return newClient(t, node.URL, nil).Submit(context.Background(), attempt(t))
+}
+
+const (
+	jsonType = "application/json; charset=utf-8"
+	textType = "text/plain; charset=utf-8"
+)
+
+// TestEveryRowOfB2 is what each response to a submission comes to: its kind, the state
+// after it, and what it takes of a budget of definite failures and of one of tries.
+func TestEveryRowOfB2(t *testing.T) {
+	link := `{"link": "http://HOST:8008/batch_statuses?id=` + vectorBatch + `"}`
+	for _, row := range []struct {
+		name   string // of the row
+		status int
+		typ    string
+		body   string
+		kind   batch.ErrorKind
+		state  batch.State
+		spent  int // of definite failures
+		tries  int
+	}{
+		{"B2 202: accepted, not durable", 202, jsonType, link, "", batch.Pending, 0, 1},
+		{"B2 400/30: bad signature or structure, or not permitted", 400, jsonType, envelope(30), batch.KindRejected, batch.Rejected, 1, 1},
+		{"B2 400/34: zero-length body", 400, jsonType, envelope(34), batch.KindRejected, batch.Rejected, 1, 1},
+		{"B2 400/35: not a BatchList", 400, jsonType, envelope(35), batch.KindRejected, batch.Rejected, 1, 1},
+		{"B2 400/42: wrong Content-Type", 400, jsonType, envelope(42), batch.KindMisconfigured, batch.Delayed, 0, 0},
+		{"B2 400 non-JSON: request line or header too long", 400, textType, "Bad Request", batch.KindMisconfigured, batch.Delayed, 0, 0},
+		{"B2 408/19: ZMQ send failed", 408, jsonType, envelope(19), batch.KindBusy, batch.Delayed, 0, 1},
+		{"B2 413: body too large", 413, textType, "Maximum request body size exceeded", batch.KindRejected, batch.Rejected, 1, 1},
+		{"B2 429/31: pool full", 429, jsonType, envelope(31), batch.KindBusy, batch.Delayed, 0, 1},
+		{"B2 500/10: validator error", 500, jsonType, envelope(10), batch.KindDoubt, batch.Submitting, 0, 1},
+		{"B2 500/20: reply undecodable", 500, jsonType, envelope(20), batch.KindDoubt, batch.Submitting, 0, 1},
+		{"B2 500 none: HTML of aiohttp 3.0", 500, "text/html", "<html>500</html>", batch.KindDoubt, batch.Submitting, 0, 1},
+		{"B2 500 none: text of aiohttp 3.8", 500, textType, "500 Internal Server Error", batch.KindDoubt, batch.Submitting, 0, 1},
+		{"B2 503/17: no reply, and may still execute", 503, jsonType, envelope(17), batch.KindDoubt, batch.Submitting, 0, 1},
+		{"B2 503/18: disconnect while waiting", 503, jsonType, envelope(18), batch.KindDoubt, batch.Submitting, 0, 1},
+		{"B2 error body: only the code is stable", 400, jsonType, `{"error": {"code": 30, "title": "whatever"}}`, batch.KindRejected, batch.Rejected, 1, 1},
+		{"B10 401 of a proxy", 401, "text/html", "<html>", batch.KindMisconfigured, batch.Delayed, 0, 0},
+		{"B10 403 of a proxy", 403, "text/html", "<html>", batch.KindMisconfigured, batch.Delayed, 0, 0},
+		{"E(1) 502", 502, "text/html", "<html>", batch.KindDoubt, batch.Submitting, 0, 1},
+		{"E(1) 504", 504, "text/html", "<html>", batch.KindDoubt, batch.Submitting, 0, 1},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			err := posted(t, row.status, row.typ, row.body)
+			assert.Equal(t, row.kind, dlt.Kind(err), "%v", err)
+			after, _ := judged(t, err, definite)
+			assert.Equal(t, row.state, after.State)
+			assert.Equal(t, row.spent, after.Spent)
+			after, _ = judged(t, err, everyTry)
+			assert.Equal(t, row.state, after.State, "the budget does not change it")
+			assert.Equal(t, row.tries, after.Spent)
+			assert.Equal(t, row.state == batch.Rejected, after.Final())
+			assert.Equal(t, row.state == batch.Submitting || row.state == batch.Pending, after.DoubtAttempt == 1, "what is certain leaves no doubt behind")
+		})
+	}
+}
+
+// TestErrorsWithoutAnAnswer are the rows of E(1) in which there is none.
+func TestErrorsWithoutAnAnswer(t *testing.T) {
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+	}))
+	defer silent.Close()
+	for name, c := range map[string]struct {
+		url   string
+		kind  batch.ErrorKind
+		state batch.State
+	}{
+		"E(1) network error: reset":                {rawNode(t, func(c net.Conn) { _, _ = c.Read(make([]byte, 1)) }), batch.KindDoubt, batch.Submitting},
+		"E(1) own timeout":                         {silent.URL, batch.KindDoubt, batch.Submitting},
+		"E(1) network error: refused, so not sent": {deadURL(t), batch.KindUnavailable, batch.Delayed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
+			defer cancel()
+			err := newClient(t, c.url, nil).Submit(ctx, attempt(t))
+			assert.Equal(t, c.kind, dlt.Kind(err), "%v", err)
+			after, o := judged(t, err, definite)
+			assert.Equal(t, c.state, after.State)
+			assert.Zero(t, after.Spent)
+			assert.False(t, o.Last)
+		})
+	}
+}
+
+// told is the answer of a node to a status query, by the client.
+func told(t *testing.T, status int, body string) ([]batch.Status, error) {
+	t.Helper()
+	return newClient(t, answering(t, status, body).URL, nil).BatchStatuses(context.Background(), "", attempts(vectorBatch))
+}
+
+// decided is the row after the monitor has heard an answer about it, ago after the last
+// POST, and what it decided in a word.
+func decided(t *testing.T, row store.Row, st *batch.Status, ago time.Duration) (store.Row, string) {
+	t.Helper()
+	now := ledgerNow.Add(ago)
+	traits := newClient(t, "http://localhost:8008", nil).Traits("")
+	v := monitor.Decide(row.InFlight(store.Ref{}, definite, now), monitor.Known{Status: st, Seen: ago}, traits, ledgerRules())
+	if v.Outcome == nil {
+		assert.LessOrEqual(t, v.Next, time.Second, "it is asked again")
+		if v.Resolve {
+			return row, "resolve"
+		}
+		return row, "wait"
+	}
+	after, applied := row.Apply(*v.Outcome, now)
+	require.Equal(t, store.Written, applied.Result, "%v", applied.Err)
+	assert.Zero(t, after.Spent, "no answer of a status query spends anything")
+	return after, v.Outcome.Finding.String()
+}
+
+func pendingRow(t *testing.T) store.Row {
+	row, _ := judged(t, nil, definite)
+	require.Equal(t, batch.Pending, row.State)
+	return row
+}
+
+func doubtRow(t *testing.T) store.Row {
+	row, _ := judged(t, &dlt.Error{Op: "submit"}, definite)
+	require.Equal(t, batch.Submitting, row.State)
+	return row
+}
+
+// TestEveryErrorOfB4 is what a status query that fails comes to: nothing. The row stays
+// as it is, nothing is spent, and it is asked about again.
+func TestEveryErrorOfB4(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		status int
+		body   string
+		kind   batch.ErrorKind
+	}{
+		{"B4 400/43: content type", 400, envelope(43), batch.KindMisconfigured},
+		{"B4 400/46: body", 400, envelope(46), batch.KindMisconfigured},
+		{"B4 400/60: malformed id, for the whole request", 400, envelope(60), batch.KindMisconfigured},
+		{"B4 400/66: id missing", 400, envelope(66), batch.KindMisconfigured},
+		{"B4 408/19: not sent", 408, envelope(19), batch.KindBusy},
+		{"B4 500/10: validator error", 500, envelope(10), batch.KindDoubt},
+		{"B4 500/20: reply undecodable", 500, envelope(20), batch.KindDoubt},
+		{"B4 500/27: statuses missing", 500, envelope(27), batch.KindDoubt},
+		{"B4 503/17: no reply", 503, envelope(17), batch.KindDoubt},
+		{"B4 503/18: disconnect", 503, envelope(18), batch.KindDoubt},
+		{"B4 500 non-JSON", 500, "500 Internal Server Error", batch.KindDoubt},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			statuses, err := told(t, row.status, row.body)
+			assert.Empty(t, statuses)
+			assert.Equal(t, row.kind, dlt.Kind(err), "%v", err)
+			for _, before := range []store.Row{pendingRow(t), doubtRow(t)} {
+				after, word := decided(t, before, nil, time.Minute)
+				assert.Equal(t, before, after)
+				assert.Equal(t, "wait", word)
+			}
+		})
+	}
+}
+
+// TestEveryWordOfB4 is what each status comes to, after a 202 and after a doubt.
+func TestEveryWordOfB4(t *testing.T) {
+	invalid := func(txs string) string {
+		return `{"id": "` + vectorBatch + `", "invalid_transactions": [` + txs + `], "status": "INVALID"}`
+	}
+	failed := `{"id": "` + vectorTx + `", "message": "error message", "extended_data": "ZXJyb3IgZGF0YQ=="}`
+	for _, row := range []struct {
+		name          string
+		element       string
+		after202      batch.State
+		afterDoubt    batch.State
+		final         bool
+		message       string
+		receipts      int
+		word, doubted string
+	}{
+		{
+			name: "B4 COMMITTED", element: element(vectorBatch, "COMMITTED"),
+			after202: batch.Committed, afterDoubt: batch.Committed, final: true, word: "is committed", doubted: "is committed",
+		},
+		{
+			name: "B4 PENDING", element: element(vectorBatch, "PENDING"),
+			after202: batch.Pending, afterDoubt: batch.Pending, word: "wait", doubted: "is pending",
+		},
+		{
+			name: "B4 UNKNOWN, within the time of grace", element: element(vectorBatch, "UNKNOWN"),
+			after202: batch.Pending, afterDoubt: batch.Submitting, word: "wait", doubted: "wait",
+		},
+		{
+			name: "B4 INVALID with message and data", element: invalid(failed), message: "error message", receipts: 1,
+			after202: batch.Invalid, afterDoubt: batch.Invalid, word: "is invalid", doubted: "is invalid",
+		},
+		{
+			name: "B4 INVALID, empty keys omitted", element: invalid(`{"id": "` + vectorTx + `"}`), receipts: 1,
+			after202: batch.Invalid, afterDoubt: batch.Invalid, word: "is invalid", doubted: "is invalid",
+		},
+		{
+			name: "B4 INVALID and nobody named", element: invalid(""),
+			after202: batch.Invalid, afterDoubt: batch.Invalid, word: "is invalid", doubted: "is invalid",
+		},
+		{
+			name: "B4 INVALID, the same transaction again", element: invalid(failed + "," + failed), message: "error message", receipts: 1,
+			after202: batch.Invalid, afterDoubt: batch.Invalid, word: "is invalid", doubted: "is invalid",
+		},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			statuses, err := told(t, 200, `{"data": [`+row.element+`]}`)
+			require.NoError(t, err)
+			require.Len(t, statuses, 1)
+			for _, c := range []struct {
+				before store.Row
+				state  batch.State
+				word   string
+			}{{pendingRow(t), row.after202, row.word}, {doubtRow(t), row.afterDoubt, row.doubted}} {
+				after, word := decided(t, c.before, &statuses[0], time.Second)
+				assert.Equal(t, c.state, after.State)
+				assert.Equal(t, c.word, word)
+				assert.Equal(t, row.final, after.Final())
+				assert.Len(t, after.Receipts, row.receipts)
+				if row.message != "" {
+					assert.Equal(t, row.message, after.Error.Message)
+					assert.Equal(t, batch.Receipt{TransactionID: vectorTx, Message: "error message", Data: []byte("error data")}, after.Receipts[0])
+				}
+			}
+		})
+	}
+	t.Run("B4 any other word", func(t *testing.T) {
+		statuses, err := told(t, 200, `{"data": [`+element(vectorBatch, "SUBLIME")+`]}`)
+		assert.Empty(t, statuses)
+		assert.Equal(t, batch.KindDoubt, dlt.Kind(err))
+	})
+}
+
+// TestEveryStatusOfE1 is what a careful submitter does with statuses as time goes by.
+func TestEveryStatusOfE1(t *testing.T) {
+	said := func(r batch.Reported) *batch.Status { return &batch.Status{ID: vectorBatch, Reported: r} }
+	resent := func(row store.Row) store.Row { // and in doubt again
+		row, applied := row.Apply(store.Outcome{Version: row.Version, By: batch.ByMonitor, Finding: store.NoTrace}, ledgerNow)
+		require.Equal(t, store.Written, applied.Result)
+		row = row.Claim(ledgerNow, ledgerTTL, store.Resend{HarmlessFor: dlt.Forever})
+		row, applied = row.Apply(store.Outcome{Version: row.Version, By: batch.BySubmitter, Attempt: row.Attempt, Finding: store.Doubtful}, ledgerNow)
+		require.Equal(t, store.Written, applied.Result)
+		return row
+	}
+	refusedLater := doubtRow(t)
+	refusedLater.Refused = true // of a later attempt, while the first is in doubt
+	invalidRow, _ := decided(t, pendingRow(t), said(batch.ReportedInvalid), 0)
+	for _, row := range []struct {
+		name   string
+		before store.Row
+		says   batch.Reported
+		ago    time.Duration
+		word   string
+		state  batch.State
+		final  bool
+	}{
+		{"ambiguous, then UNKNOWN: not before the grace is over", doubtRow(t), batch.ReportedUnknown, sawtooth.DefaultGrace - 1, "wait", batch.Submitting, false},
+		{"ambiguous, then UNKNOWN: the same bytes again", doubtRow(t), batch.ReportedUnknown, sawtooth.DefaultGrace, "no trace", batch.Unknown, false},
+		{"ambiguous twice, then UNKNOWN: at slow pace", resent(doubtRow(t)), batch.ReportedUnknown, sawtooth.DefaultResendQuiet - 1, "wait", batch.Submitting, false},
+		{"ambiguous twice, then UNKNOWN: after 1200 s", resent(doubtRow(t)), batch.ReportedUnknown, sawtooth.DefaultResendQuiet, "no trace", batch.Unknown, false},
+		{"ambiguous, then refused, then UNKNOWN: evidence", refusedLater, batch.ReportedUnknown, sawtooth.DefaultGrace, "resolve", batch.Submitting, false},
+		{"ambiguous, then PENDING: adopted", doubtRow(t), batch.ReportedPending, 0, "is pending", batch.Pending, false},
+		{"UNKNOWN after 202: wait", pendingRow(t), batch.ReportedUnknown, sawtooth.DefaultGrace - 1, "wait", batch.Pending, false},
+		{"UNKNOWN after 202: the same bytes again", pendingRow(t), batch.ReportedUnknown, sawtooth.DefaultGrace, "no trace", batch.Unknown, false},
+		{"UNKNOWN after PENDING seen: the same bytes again", pendingRow(t), batch.ReportedUnknown, ledgerStuck / 2, "no trace", batch.Unknown, false},
+		{"PENDING: wait", pendingRow(t), batch.ReportedPending, ledgerStuck, "wait", batch.Pending, false},
+		{"PENDING beyond the deadline: a person, and the lane is held", pendingRow(t), batch.ReportedPending, ledgerStuck + 1, "undecidable", batch.Pending, false},
+		{"INVALID: recorded, and held for a settle period", pendingRow(t), batch.ReportedInvalid, time.Second, "is invalid", batch.Invalid, false},
+		{"INVALID: not settled yet", invalidRow, batch.ReportedInvalid, sawtooth.DefaultSettle - 1, "wait", batch.Invalid, false},
+		{"INVALID, and COMMITTED after all", invalidRow, batch.ReportedCommitted, time.Second, "is committed", batch.Committed, true},
+		{"INVALID: settled", invalidRow, batch.ReportedInvalid, sawtooth.DefaultSettle, "settled", batch.Invalid, true},
+		{"INVALID, forgotten by the node", invalidRow, batch.ReportedUnknown, sawtooth.DefaultSettle, "settled", batch.Invalid, true},
+		{"COMMITTED: done", pendingRow(t), batch.ReportedCommitted, time.Second, "is committed", batch.Committed, true},
+	} {
+		t.Run("E(1) "+row.name, func(t *testing.T) {
+			after, word := decided(t, row.before, said(row.says), row.ago)
+			assert.Equal(t, row.word, word)
+			assert.Equal(t, row.state, after.State)
+			assert.Equal(t, row.final, after.Final())
+		})
+	}
+}
+
+// TestOtherRowsOfE1 are those that nothing is sent for, or that are about traits.
+func TestOtherRowsOfE1(t *testing.T) {
+	c := newClient(t, "http://localhost:8008", nil)
+	for name, f := range map[string]forgery{
+		"E(1) local pre-check: high S":                   {sign: func(s string) string { return highS(t, s) }},
+		"E(1) local pre-check: a malformed dependency":   {tx: func(h *pb.TransactionHeader) { h.Dependencies = []string{"x"} }},
+		"E(1) local pre-check: an address in upper case": {tx: func(h *pb.TransactionHeader) { h.Inputs = []string{"AB"} }},
+	} {
+		require.ErrorIs(t, c.Check(f.make(t)), batch.ErrInvalidInput, name)
+	}
+	traits := c.Traits("")
+	assert.GreaterOrEqual(t, traits.Grace, 30*time.Second, "E(1) UNKNOWN after 202: grace")
+	assert.Greater(t, traits.ResendQuiet, 1200*time.Second, "E(1) INVALID: not the same bytes inside 1200 s")
+	assert.Positive(t, traits.Settle, "E(1) INVALID: a settle period")
+	assert.Equal(t, 50, traits.MaxIDsPerQuery, "E(1) 202: chunks of <= 50")
+	assert.Equal(t, dlt.Forever, traits.ResendHarmlessFor, "E(1) ambiguous: the same bytes are safe")
+	forking := newClient(t, "http://localhost:8008", &sawtooth.Options{Vanish: time.Minute})
+	assert.Equal(t, time.Minute, forking.Traits("").Vanish, "E(1) COMMITTED: re-check on fork-capable consensus")
+	assert.Zero(t, traits.Vanish)
+}

@@ -1,0 +1,72 @@
+package sawtooth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/dltbatch/dltbatch/dlt"
+)
+
+// The codes of a node that has no such thing in its chain (B12).
+const (
+	codeNoBatch       = 71
+	codeNoTransaction = 72
+)
+
+// found is what a lookup tells of a batch or a transaction in the chain.
+type found struct {
+	is           bool     // in this node's chain
+	transactions []string // of a batch
+}
+
+// lookup asks one node for a batch or a transaction by its id: 200 is in its chain,
+// 404 with the node's own code is not, and anything else is an error.
+func (c *Client) lookup(ctx context.Context, op, target, id string, absent int) (found, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target+"/"+id, nil)
+	if err != nil {
+		return found{}, &dlt.Error{Op: op, Kind: dlt.ErrMisconfigured, Err: c.cause(err)}
+	}
+	resp, err := c.exchange(req, op) //nolint:bodyclose // drain closes it
+	if err != nil {
+		return found{}, err
+	}
+	defer drain(resp.Body, cancel)
+	if resp.StatusCode != http.StatusOK {
+		e := readEnvelope(resp.Header, resp.Body, cancel)
+		if resp.StatusCode == http.StatusNotFound && e.code == absent {
+			return found{}, nil
+		}
+		return found{}, c.refusal(op, resp, e, classifyStatuses(resp.StatusCode, e.code, resp.Header, time.Now()))
+	}
+	f, err := decodeFound(&bounded{r: resp.Body, left: c.maxReply}, id)
+	if err != nil {
+		return found{}, &dlt.Error{Op: op, StatusCode: resp.StatusCode, Kind: dlt.ErrDoubt, Err: c.cause(err)}
+	}
+	return f, nil
+}
+
+// decodeFound takes a page for an answer only when it is about id: what stands
+// before a node may answer 200 to anything.
+func decodeFound(r io.Reader, id string) (found, error) {
+	var doc struct {
+		Data struct {
+			ID     string `json:"header_signature"`
+			Header struct {
+				Transactions []string `json:"transaction_ids"`
+			} `json:"header"`
+		} `json:"data"`
+	}
+	if err := json.NewDecoder(r).Decode(&doc); err != nil {
+		return found{}, unexpectedEOF(err)
+	}
+	if doc.Data.ID != id {
+		return found{}, errors.New("the answer is about something else")
+	}
+	return found{is: true, transactions: doc.Data.Header.Transactions}, nil
+}

@@ -1,0 +1,49 @@
+package sawtooth_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
+)
+
+// txOf is a transaction that does what a payload of the node's family says.
+func txOf(nonce string, payload []byte, address string) sawtooth.Transaction {
+	return sawtooth.Transaction{
+		FamilyName: sawtoothtest.IntKey.Name, FamilyVersion: sawtoothtest.IntKey.Version, Nonce: nonce,
+		Inputs: []string{address}, Outputs: []string{address}, Payload: payload,
+	}
+}
+
+// batchOf is a batch of one transaction.
+func batchOf(t testing.TB, nonce string, payload []byte, address string) batch.Batch {
+	t.Helper()
+	b, err := sawtooth.Build(mustKey(t, key1), "", txOf(nonce, payload, address))
+	require.NoError(t, err)
+	return b
+}
+
+// setting is a batch that sets a name.
+func setting(t testing.TB, name string) batch.Batch {
+	payload, address := sawtoothtest.Set(name, 1)
+	return batchOf(t, name, payload, address)
+}
+
+// send submits b and waits until the node says the word.
+func send(t testing.TB, n *sawtoothtest.Node, c *sawtooth.Client, b batch.Batch, word string) {
+	t.Helper()
+	require.NoError(t, c.Submit(context.Background(), batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload}))
+	require.Eventually(t, func() bool { return n.Status(b.ID) == word }, 10*time.Second, time.Millisecond, "never %s", word)
+}
+
+func commitOne(t testing.TB, n *sawtoothtest.Node, c *sawtooth.Client, name string) batch.Batch {
+	t.Helper()
+	b := setting(t, name)
+	send(t, n, c, b, sawtoothtest.Committed)
+	return b
+}

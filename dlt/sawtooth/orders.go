@@ -1,0 +1,155 @@
+package sawtooth
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
+)
+
+// OrderBuilder is a [batch.Builder] for Sawtooth and Splinter: the application turns
+// each order into transactions, and it makes one signed batch of them. The same
+// orders, in the same order and round, give the same bytes and the same id, where
+// the signer's signatures are deterministic as those of [PrivateKey] are. Its methods
+// may be called concurrently where the signer's and the application's func may.
+type OrderBuilder struct {
+	signer       Signer
+	transactions func(ctx context.Context, o batch.Order) ([]Transaction, error)
+	o            OrderBuilderOptions
+}
+
+var _ batch.Builder = (*OrderBuilder)(nil)
+
+// OrderBuilderOptions are the options of [NewOrderBuilder]. The zero value of each
+// field is its default.
+type OrderBuilderOptions struct {
+	// MaxBody is what the node takes in a request. Orders that make a larger batch are
+	// divided. Defaults to [DefaultMaxBody].
+	MaxBody int
+}
+
+// NewOrderBuilder makes a builder that signs with s, as long as the process lives.
+// transactions makes the transactions of one order, at least one, in the order in
+// which they are to be executed, the same each time. It leaves out the Nonce, or
+// sets one that becomes part of the real one. An error of it that wraps
+// [batch.ErrInvalidInput] says that nothing can be made of this order; after any
+// other it is asked again later. nil options are the defaults. The error is a
+// [*batch.InputError].
+func NewOrderBuilder(s Signer, transactions func(ctx context.Context, o batch.Order) ([]Transaction, error), o *OrderBuilderOptions) (*OrderBuilder, error) {
+	switch {
+	case s == nil:
+		return nil, &batch.InputError{Field: "signer", Want: "a signer"}
+	case transactions == nil:
+		return nil, &batch.InputError{Field: "transactions", Want: "a func"}
+	}
+	if _, err := parsePublicKey(s.PublicKey()); err != nil {
+		return nil, err
+	}
+	b := &OrderBuilder{signer: s, transactions: transactions}
+	if o != nil {
+		b.o = *o
+	}
+	if b.o.MaxBody == 0 {
+		b.o.MaxBody = DefaultMaxBody
+	}
+	return b, nil
+}
+
+// Build implements [batch.Builder].
+func (b *OrderBuilder) Build(ctx context.Context, party batch.ServiceID, orders []batch.Order) (batch.Batch, error) {
+	return b.BuildRound(ctx, party, orders, 0)
+}
+
+// BuildRound makes one batch of the orders. Another round gives other ids to the same
+// orders: a batch that came to nothing is not the next one. A signer that fails is
+// never an order's fault: it wraps [dlt.ErrMisconfigured] or what the signer returned.
+func (b *OrderBuilder) BuildRound(ctx context.Context, party batch.ServiceID, orders []batch.Order, round int64) (batch.Batch, error) {
+	var signed []SignedTransaction
+	seed := orderSeed(party, orders, round)
+	for _, o := range orders {
+		if err := ctx.Err(); err != nil { // a remote signer takes its time
+			return batch.Batch{}, fmt.Errorf("sawtooth: build: %w", err)
+		}
+		txs, err := b.transactions(ctx, o)
+		if err == nil && len(txs) == 0 {
+			err = &batch.InputError{Field: "transactions", Value: "none", Want: "at least one of each order"}
+		}
+		if err != nil {
+			return batch.Batch{}, fmt.Errorf("sawtooth: transactions of order %s: %w", batch.Excerpt(string(o.ID), 64), err)
+		}
+		for i, t := range txs {
+			t.Nonce = orderNonce(seed, o.ID, i, t.Nonce)
+			if err := t.validate(); err != nil {
+				return batch.Batch{}, fmt.Errorf("sawtooth: transaction %d of order %s: %w", i, batch.Excerpt(string(o.ID), 64), err)
+			}
+			s, err := t.Sign(b.signer, "")
+			if err != nil {
+				return batch.Batch{}, signerFailed(err)
+			}
+			signed = append(signed, s)
+		}
+	}
+	ids := make([]string, len(signed))
+	for i, t := range signed {
+		ids[i] = t.ID
+	}
+	header := encodeBatchHeader(&pb.BatchHeader{SignerPublicKey: b.signer.PublicKey(), TransactionIds: ids})
+	id, err := sign(b.signer, header)
+	if err != nil {
+		return batch.Batch{}, signerFailed(err)
+	}
+	out, err := Parse(encodeBatch(header, id, signed, false), party)
+	if err != nil {
+		return batch.Batch{}, err
+	}
+	if err := check(out, b.o.MaxBody, false); err != nil { // every signature was just made or checked
+		return batch.Batch{}, err
+	}
+	return out, nil
+}
+
+// signerFailed keeps a signer's failure from being taken for the orders': what is
+// wrong with its signatures is wrong with those of all orders.
+func signerFailed(err error) error {
+	if errors.Is(err, batch.ErrInvalidInput) {
+		return &dlt.Error{Op: "build", Kind: dlt.ErrMisconfigured, Message: batch.Excerpt(err.Error(), batch.MaxErrorText)}
+	}
+	return fmt.Errorf("sawtooth: build: %w", err)
+}
+
+// orderSeed is what the nonces of a batch's transactions are made from. It depends on
+// all orders of the batch, so that no transaction is part of two batches: a node
+// attributes an invalid one to the batch that had it first, and leaves the other
+// pending for ever (ledgers/sawtooth-and-splinter.md B6 P6).
+func orderSeed(party batch.ServiceID, orders []batch.Order, round int64) []byte {
+	h := sha256.New()
+	add(h, "dltbatch orders")
+	add(h, string(party))
+	h.Write(binary.AppendVarint(nil, round))
+	for _, o := range orders {
+		add(h, string(o.ID))
+	}
+	return h.Sum(nil)
+}
+
+func orderNonce(seed []byte, id batch.OrderID, i int, own string) string {
+	h := sha256.New()
+	h.Write(seed)
+	add(h, string(id))
+	add(h, own)
+	h.Write(binary.AppendUvarint(nil, uint64(i)))
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// add keeps neighbours apart by their lengths.
+func add(h hash.Hash, s string) {
+	h.Write(binary.AppendUvarint(nil, uint64(len(s))))
+	h.Write([]byte(s))
+}

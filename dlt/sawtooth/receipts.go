@@ -1,0 +1,128 @@
+package sawtooth
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+)
+
+const (
+	opReceipts = "receipts"
+	// receiptHands is how many batches' receipts are fetched at once: fewer than the
+	// node has threads.
+	receiptHands = 3
+	// receiptPatience is how long a verdict that is known may wait for its receipts.
+	receiptPatience = 5 * time.Second
+	// maxReceipt is how long one may be, in bytes, to be kept.
+	maxReceipt = 64 << 10
+)
+
+// addReceipts fills in the receipts of what is committed. What cannot be had is left
+// out: the verdict does not hang on it.
+func (c *Client) addReceipts(ctx context.Context, statuses []batch.Status) {
+	ctx, cancel := context.WithTimeout(ctx, receiptPatience)
+	defer cancel()
+	var wg sync.WaitGroup
+	hands := make(chan struct{}, receiptHands)
+	for i := range statuses {
+		if statuses[i].Reported != batch.ReportedCommitted {
+			continue
+		}
+		hands <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-hands }()
+			statuses[i].Receipts, _ = c.receiptsOf(ctx, statuses[i].ID)
+		})
+	}
+	wg.Wait()
+}
+
+// receiptsOf asks the nodes, the one that is submitted to first, until one has the batch.
+func (c *Client) receiptsOf(ctx context.Context, id batch.ID) ([]batch.Receipt, error) {
+	first := int(c.preferred.Load())
+	var errs []error
+	for i := range c.endpoints {
+		e := c.endpoints[(first+i)%len(c.endpoints)]
+		f, err := c.lookup(ctx, opReceipts, e.batches, string(id), codeNoBatch)
+		if err == nil && f.is {
+			return c.fetchReceipts(ctx, e, f.transactions)
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
+}
+
+// fetchReceipts asks for the receipts of one batch alone: one that is missing fails
+// the whole request (404/80).
+func (c *Client) fetchReceipts(ctx context.Context, e endpoint, transactions []string) ([]batch.Receipt, error) {
+	body, err := json.Marshal(transactions)
+	if err != nil {
+		return nil, fmt.Errorf("sawtooth: encode ids: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	req, err := newPost(ctx, e.receipts, "application/json")
+	if err != nil {
+		return nil, &dlt.Error{Op: opReceipts, Kind: dlt.ErrMisconfigured, Err: c.cause(err)}
+	}
+	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	resp, err := c.exchange(req, opReceipts) //nolint:bodyclose // drain closes it
+	if err != nil {
+		return nil, err
+	}
+	defer drain(resp.Body, cancel)
+	if resp.StatusCode != http.StatusOK {
+		env := readEnvelope(resp.Header, resp.Body, cancel)
+		return nil, c.refusal(opReceipts, resp, env, classifyStatuses(resp.StatusCode, env.code, resp.Header, time.Now()))
+	}
+	receipts, err := decodeReceipts(&bounded{r: resp.Body, left: c.maxReply}, transactions)
+	if err != nil {
+		return nil, &dlt.Error{Op: opReceipts, StatusCode: resp.StatusCode, Kind: dlt.ErrDoubt, Err: c.cause(err)}
+	}
+	return receipts, nil
+}
+
+// decodeReceipts returns one receipt for each transaction, in their order, or an error.
+func decodeReceipts(r io.Reader, transactions []string) ([]batch.Receipt, error) {
+	var doc struct {
+		Data []json.RawMessage `json:"data"`
+	}
+	if err := json.NewDecoder(r).Decode(&doc); err != nil {
+		return nil, unexpectedEOF(err)
+	}
+	out := make([]batch.Receipt, len(transactions))
+	for _, raw := range doc.Data {
+		var head struct {
+			ID string `json:"id"`
+		}
+		if err := json.Unmarshal(raw, &head); err != nil {
+			return nil, err
+		}
+		at := slices.Index(transactions, head.ID)
+		if at < 0 || out[at].Valid {
+			continue // of others, or twice
+		}
+		out[at] = batch.Receipt{TransactionID: batch.Excerpt(head.ID, batch.MaxIDLen), Valid: true}
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, raw); err != nil {
+			return nil, err
+		}
+		if compact.Len() <= maxReceipt {
+			out[at].Data = compact.Bytes()
+		}
+	}
+	if missing := slices.IndexFunc(out, func(r batch.Receipt) bool { return !r.Valid }); missing >= 0 {
+		return nil, fmt.Errorf("no receipt of transaction %s", batch.Excerpt(transactions[missing], 136))
+	}
+	return out, nil
+}

@@ -1,0 +1,117 @@
+package sawtooth_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
+)
+
+// Receipts come with COMMITTED when asked for, and what cannot be had is left out.
+func TestReceipts(t *testing.T) {
+	var missing atomic.Value
+	missing.Store("")
+	lookups := atomic.Int64{}
+	n := sawtoothtest.Start(t, &sawtoothtest.Options{BlockInterval: 10 * time.Millisecond, Faults: &sawtoothtest.Faults{
+		Request: func(p sawtoothtest.Point) sawtoothtest.Fault {
+			if p.Operation != sawtoothtest.OpLookup {
+				return sawtoothtest.Fault{}
+			}
+			lookups.Add(1)
+			if id := missing.Load().(string); id != "" && strings.HasPrefix(string(p.Batches[0]), id) {
+				return sawtoothtest.Fault{Answer: sawtoothtest.AnswerError, Status: http.StatusNotFound, Code: 80}
+			}
+			return sawtoothtest.Fault{}
+		},
+	}})
+	plain := newClient(t, n.URL(), nil)
+	c := newClient(t, n.URL(), &sawtooth.Options{Receipts: true})
+
+	first, a1 := sawtoothtest.Set("x", 1)
+	second, a2 := sawtoothtest.Inc("x", 4)
+	b, err := sawtooth.Build(mustKey(t, key1), "", txOf("1", first, a1), txOf("2", second, a2))
+	require.NoError(t, err)
+	send(t, n, c, b, sawtoothtest.Committed)
+	bad, address := sawtoothtest.Dec("nothing", 1)
+	invalid := batchOf(t, "bad", bad, address)
+	send(t, n, c, invalid, sawtoothtest.Invalid)
+	more := commitOne(t, n, c, "y")
+
+	ask := func(c *sawtooth.Client) map[batch.ID]batch.Status {
+		statuses, err := c.BatchStatuses(context.Background(), "", attempts(b.ID, invalid.ID, more.ID, testID(1)))
+		require.NoError(t, err)
+		require.Len(t, statuses, 4)
+		out := map[batch.ID]batch.Status{}
+		for _, s := range statuses {
+			out[s.ID] = s
+		}
+		return out
+	}
+	got := ask(plain)
+	assert.Empty(t, got[b.ID].Receipts, "off by default")
+	assert.Zero(t, lookups.Load())
+	// The processor's word about an invalid one comes without any option.
+	require.Len(t, got[invalid.ID].Receipts, 1)
+	r := got[invalid.ID].Receipts[0]
+	assert.Equal(t, invalid.Transactions[0].ID, r.TransactionID)
+	assert.False(t, r.Valid)
+	assert.Contains(t, r.Message, "never set")
+	assert.Equal(t, []byte("nothing"), r.Data)
+
+	got = ask(c)
+	require.Len(t, got[b.ID].Receipts, 2)
+	for i, r := range got[b.ID].Receipts {
+		assert.Equal(t, b.Transactions[i].ID, r.TransactionID)
+		assert.True(t, r.Valid)
+		assert.Empty(t, r.Message)
+		assert.JSONEq(t, `{"id":"`+r.TransactionID+`","data":[],"events":[],"state_changes":[{"address":"`+a1+`","type":"SET","value":"`+[]string{"MQ==", "NQ=="}[i]+`"}]}`, string(r.Data))
+	}
+	assert.Len(t, got[more.ID].Receipts, 1)
+	assert.Len(t, got[invalid.ID].Receipts, 1)
+	assert.EqualValues(t, 4, lookups.Load(), "two for each that is committed")
+
+	missing.Store(b.Transactions[0].ID)
+	got = ask(c)
+	assert.Equal(t, batch.Status{ID: b.ID, Reported: batch.ReportedCommitted}, got[b.ID], "committed, without receipts this time")
+	assert.Len(t, got[more.ID].Receipts, 1, "the others have theirs")
+	missing.Store(string(b.ID))
+	assert.Equal(t, batch.Status{ID: b.ID, Reported: batch.ReportedCommitted}, ask(c)[b.ID])
+}
+
+// A node that hangs over the receipts takes nothing of the verdict away, and holds it
+// up for a little only.
+func TestReceiptsThatHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, err := sawtoothtest.Listen(&sawtoothtest.Options{InMemory: true, BlockInterval: time.Second, Faults: &sawtoothtest.Faults{
+			Request: func(p sawtoothtest.Point) sawtoothtest.Fault {
+				if p.Operation == sawtoothtest.OpLookup {
+					return sawtoothtest.Fault{Answer: sawtoothtest.AnswerNever}
+				}
+				return sawtoothtest.Fault{}
+			},
+		}})
+		require.NoError(t, err)
+		defer n.Close()
+		c := newClient(t, "http://node", &sawtooth.Options{Client: n.Client(), Receipts: true})
+		b := setting(t, "x")
+		require.NoError(t, c.Submit(t.Context(), batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload}))
+		time.Sleep(5 * time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		begin := time.Now()
+		statuses, err := c.BatchStatuses(ctx, "", attempts(b.ID))
+		require.NoError(t, err)
+		assert.Equal(t, []batch.Status{{ID: b.ID, Reported: batch.ReportedCommitted}}, statuses)
+		assert.Equal(t, 5*time.Second, time.Since(begin))
+	})
+}

@@ -1,0 +1,145 @@
+package sawtooth
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+)
+
+const opResolve = "resolve"
+
+// maxLookups is how many transactions of a batch are looked for at a time: a proof that
+// comes sooner is not worth a node's threads, since in the end time tells.
+const maxLookups = 16
+
+// Resolve implements [dlt.Resolver]. The engine asks it only about a batch in doubt
+// that is not to be sent again, since it was refused or its budget is used up: any
+// other is sent again, which is harmless.
+//
+// Committed is what stands in the chain of a node. NotCommitted is said of a batch
+// that all nodes know nothing of, when it can no longer arrive or be remembered:
+// Options.ResendQuiet after the last POST ended (parked batches, and requests that
+// wait in a node's queues, are forgotten only then), and Options.Vanish more where
+// commits may vanish; or at once where a transaction of it is in the chain through
+// another batch, since transactions are unique in a chain (B6 P2, B7). INVALID is
+// NotCommitted after Options.Settle and the same time. Before that all of them are
+// InFlight, and PENDING is for ever. With an error it is CannotTell; a node that
+// cannot be asked may know better.
+//
+// ledgers/sawtooth-and-splinter.md B5 to B7, B12 and E.
+func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
+	if !isID(string(d.ID)) {
+		return dlt.CannotTell, &dlt.Error{Op: opResolve, Kind: dlt.ErrMisconfigured, Message: "the id is none of Sawtooth's"}
+	}
+	word, err := c.everyWord(ctx, d.ID)
+	switch {
+	case word == batch.ReportedCommitted:
+		return dlt.Committed, nil
+	case err != nil: // who was not reached may know better
+		return dlt.CannotTell, err
+	case word == batch.ReportedPending:
+		return dlt.InFlight, nil
+	case word == batch.ReportedInvalid:
+		if d.Ended > max(c.traits.Settle, c.traits.ResendQuiet)+c.traits.Vanish {
+			return dlt.NotCommitted, nil
+		}
+		return dlt.InFlight, nil
+	}
+	return c.unknown(ctx, d)
+}
+
+func committedOr(is bool, err error) (dlt.Evidence, error) {
+	if is {
+		return dlt.Committed, nil
+	}
+	return dlt.CannotTell, err
+}
+
+// unknown is about a batch that no node knows.
+func (c *Client) unknown(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
+	if d.Ended > c.traits.ResendQuiet+c.traits.Vanish {
+		return dlt.NotCommitted, nil
+	}
+	if c.traits.Vanish > 0 {
+		return dlt.InFlight, nil // the other batch may vanish and this one take its place
+	}
+	decoded, err := decode(d.Payload)
+	if err != nil {
+		return dlt.InFlight, nil //nolint:nilerr // without its transactions there is nothing to look for; time tells
+	}
+	txs := decoded.transactions()
+	for _, tx := range txs[:min(len(txs), maxLookups)] {
+		if !isID(tx.ID) {
+			continue
+		}
+		is, other, err := c.throughAnother(ctx, d.ID, tx.ID)
+		switch {
+		case is || err != nil:
+			return committedOr(is, err)
+		case other:
+			return dlt.NotCommitted, nil
+		}
+	}
+	return dlt.InFlight, nil
+}
+
+// throughAnother reports whether a transaction stands in the chain of a node that
+// has not the batch: the same node is asked for the batch after the transaction, or
+// a commit between the two questions would look like another batch's.
+func (c *Client) throughAnother(ctx context.Context, id batch.ID, tx string) (is, other bool, err error) {
+	for _, e := range c.endpoints {
+		f, err := c.lookup(ctx, opResolve, e.transactions, tx, codeNoTransaction)
+		if err != nil {
+			return false, false, err
+		}
+		if !f.is {
+			continue
+		}
+		f, err = c.lookup(ctx, opResolve, e.batches, string(id), codeNoBatch)
+		if err != nil || f.is {
+			return f.is, false, err
+		}
+		other = true
+	}
+	return false, other, nil
+}
+
+// everyWord asks all nodes at once, each for its chain and then for its memory, and
+// returns the strongest word. The error is nil only when all have answered.
+func (c *Client) everyWord(ctx context.Context, id batch.ID) (batch.Reported, error) {
+	words, errs := make([]batch.Reported, len(c.endpoints)), make([]error, len(c.endpoints))
+	var wg sync.WaitGroup
+	for i := range c.endpoints {
+		wg.Go(func() { words[i], errs[i] = c.word(ctx, i, id) })
+	}
+	wg.Wait()
+	best := words[0]
+	for _, w := range words {
+		if strength(w) > strength(best) {
+			best = w
+		}
+	}
+	return best, errors.Join(errs...)
+}
+
+// word is 0 beside an error.
+func (c *Client) word(ctx context.Context, endpoint int, id batch.ID) (batch.Reported, error) {
+	f, err := c.lookup(ctx, opResolve, c.endpoints[endpoint].batches, string(id), codeNoBatch)
+	switch {
+	case err != nil:
+		return 0, err
+	case f.is:
+		return batch.ReportedCommitted, nil
+	}
+	statuses, err := c.ask(ctx, endpoint, []batch.ID{id})
+	switch {
+	case len(statuses) == 1:
+		return statuses[0].Reported, nil
+	case err == nil:
+		err = &dlt.Error{Op: opResolve, Kind: dlt.ErrDoubt, Message: "no answer about the batch"}
+	}
+	return 0, err
+}

@@ -1,0 +1,75 @@
+package sawtoothtest
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// Fork switches to another fork: the last k blocks (all but the genesis block, at
+// most) give way to k+1 blocks without a batch. Their batches, which it returns,
+// are not committed any more and wait in the pool without a PENDING notice, so that
+// they are UNKNOWN until a block takes them again (B5). Receipts stay (B12).
+func (n *Node) Fork(k int) []batch.ID {
+	var gone []batch.ID
+	n.locked(func(now time.Time) {
+		gone = n.v.fork(now, k)
+		n.wake()
+	})
+	return gone
+}
+
+func (v *validator) fork(now time.Time, k int) []batch.ID {
+	k = max(0, min(k, len(v.chain.blocks)-1))
+	back := v.chain.rewind(k)
+	pool := make([]*pooled, 0, len(back)+len(v.pool))
+	gone := make([]batch.ID, 0, len(back))
+	for _, b := range back {
+		gone = append(gone, b.id)
+		if _, there := v.inPool[b.id]; !there {
+			v.inPool[b.id] = struct{}{}
+			pool = append(pool, &pooled{batch: b})
+		}
+	}
+	if !v.live() {
+		v.arm(now)
+	}
+	v.pool = append(pool, v.pool...)
+	v.journal.add(Entry{Time: now, Kind: Forked, Batches: gone, Block: len(v.chain.blocks) - 1})
+	for range k + 1 {
+		v.chain.commit(now, nil)
+	}
+	return gone
+}
+
+// rewind takes off the last k blocks and returns their batches, the earliest first.
+func (c *chain) rewind(k int) (back []*submitted) {
+	keep := len(c.blocks) - k
+	for _, b := range c.blocks[keep:] {
+		for _, x := range b.batches {
+			back = append(back, x)
+			delete(c.batches, x.id)
+			for _, tx := range x.txs {
+				delete(c.txs, tx.id)
+			}
+		}
+	}
+	c.blocks = slices.Clip(c.blocks[:keep])
+	c.forks++
+	clear(c.state)
+	for _, b := range c.blocks {
+		for _, x := range b.batches {
+			for _, tx := range x.txs {
+				for _, w := range c.txs[tx.id].writes {
+					c.state[w.address] = w.value
+				}
+			}
+		}
+	}
+	for name, changes := range maps.All(c.history) {
+		c.history[name] = slices.DeleteFunc(slices.Clone(changes), func(ch Change) bool { return ch.Block >= keep })
+	}
+	return back
+}

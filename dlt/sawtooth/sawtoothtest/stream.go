@@ -1,0 +1,275 @@
+package sawtoothtest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// OpSubscribe is the upgrade of GET /subscriptions, by Faults.Request only.
+const OpSubscribe Operation = "subscribe"
+
+// notice is what the REST API tells all that have subscribed: a block, or a warning.
+type notice struct {
+	block   block
+	fork    bool   // fork_detected, which is a guess (B11)
+	warning string // instead of a block
+}
+
+// announce puts a block that has become the head before the subscribers. Block
+// numbers are compared as text, so that 10 after 9 is taken for a fork (B11).
+func (c *chain) announce(b block) {
+	if c.deaf {
+		return
+	}
+	num := strconv.Itoa(b.num)
+	c.notices = append(c.notices, notice{block: b, fork: num <= c.announced})
+	c.announced = num
+}
+
+// LoseEvents has the REST API lose the validator as far as events go: whoever has
+// subscribed is warned, and of the blocks until [Node.FindEvents] nobody is ever told.
+func (n *Node) LoseEvents() {
+	n.locked(func(time.Time) {
+		n.v.chain.deaf = true
+		n.v.chain.notices = append(n.v.chain.notices, notice{warning: "Validator unavailable"})
+		n.wake()
+	})
+}
+
+// FindEvents ends a [Node.LoseEvents]. What came between is not told again.
+func (n *Node) FindEvents() {
+	n.locked(func(time.Time) { n.v.chain.deaf = false })
+}
+
+// DropSockets ends all open websockets without a goodbye. New ones can be opened.
+func (n *Node) DropSockets() {
+	n.front.connMu.Lock()
+	open := slices.Collect(maps.Keys(n.front.sockets))
+	n.front.connMu.Unlock()
+	for _, s := range open {
+		_ = s.conn.CloseNow() // it may have ended by itself
+	}
+}
+
+// Sockets returns how many websockets are open.
+func (n *Node) Sockets() int {
+	n.front.connMu.Lock()
+	defer n.front.connMu.Unlock()
+	return len(n.front.sockets)
+}
+
+// socket is one websocket. One goroutine serves it and another reads.
+type socket struct {
+	n    *Node
+	conn *websocket.Conn
+	// Address prefixes of each subscription: a second one is added, and tells
+	// everything once more (B11).
+	subscriptions [][]string
+	next          int // of chain.notices
+}
+
+// subscribe serves the websocket (B11). It never pings, acknowledges nothing, and
+// replays nothing.
+func (n *Node) subscribe(w http.ResponseWriter, r *http.Request) {
+	_, fault := n.admit(OpSubscribe, nil)
+	if !n.pause(r.Context(), fault.Delay) {
+		reset(w)
+		return
+	}
+	select {
+	case <-n.closed:
+		n.send(w, r, textAnswer(http.StatusServiceUnavailable, "503: Service Unavailable"), fault)
+		return
+	default:
+	}
+	if fault.Answer != AnswerProperly {
+		n.send(w, r, textAnswer(http.StatusOK, "no websocket"), fault)
+		return
+	}
+	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // the API checks no origin
+	if err != nil {
+		return // it was answered
+	}
+	conn.SetReadLimit(n.o.MaxBody)
+	s := &socket{n: n, conn: conn}
+	n.front.connMu.Lock()
+	n.front.sockets[s] = struct{}{}
+	n.front.connMu.Unlock()
+	// The request's context means nothing once its connection was taken over.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
+	messages := make(chan []byte)
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		s.read(ctx, messages)
+	}()
+	s.serve(ctx, messages)
+	cancel()
+	_ = conn.CloseNow() // it may have ended by itself
+	<-read
+	n.front.connMu.Lock()
+	delete(n.front.sockets, s)
+	n.front.connMu.Unlock()
+}
+
+// read passes on what the client says, until the socket ends. Pings are answered meanwhile.
+func (s *socket) read(ctx context.Context, messages chan<- []byte) {
+	defer close(messages)
+	for {
+		kind, text, err := s.conn.Read(ctx)
+		if err != nil {
+			return
+		}
+		if kind != websocket.MessageText {
+			continue
+		}
+		select {
+		case messages <- text:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// serve tells what is new, and does what the client asks for.
+func (s *socket) serve(ctx context.Context, messages <-chan []byte) {
+	for {
+		var out []map[string]any
+		var changed chan struct{}
+		timer := time.NewTimer(time.Hour)
+		s.n.locked(func(now time.Time) {
+			out, changed = s.tell(), s.n.changed
+			if at, ok := s.n.v.next(); ok {
+				timer.Reset(at.Sub(now))
+			}
+		})
+		if !s.write(ctx, out) {
+			timer.Stop()
+			return
+		}
+		goesOn := true
+		select {
+		case m, open := <-messages:
+			goesOn = open && s.handle(ctx, m)
+		case <-changed:
+		case <-timer.C:
+		case <-s.n.closed:
+			goesOn = false
+		}
+		timer.Stop()
+		if !goesOn {
+			return
+		}
+	}
+}
+
+func (s *socket) write(ctx context.Context, out []map[string]any) bool {
+	for _, m := range out {
+		text, err := json.Marshal(m)
+		if err != nil {
+			panic(err) // only maps, slices, strings and booleans come here
+		}
+		if s.conn.Write(ctx, websocket.MessageText, text) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// tell returns the messages that are due, each once for every subscription. The
+// node's lock is held.
+func (s *socket) tell() (out []map[string]any) {
+	c := s.n.v.chain
+	for ; s.next < len(c.notices); s.next++ {
+		x := c.notices[s.next]
+		for _, prefixes := range s.subscriptions {
+			if x.warning != "" {
+				out = append(out, map[string]any{"warning": x.warning})
+				continue
+			}
+			m := c.event(x.block, prefixes)
+			if x.fork {
+				m["fork_detected"] = true
+			}
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// event is a block as subscribers see it: the last change of each address.
+func (c *chain) event(b block, prefixes []string) map[string]any {
+	last := map[string]string{}
+	for _, x := range b.batches {
+		for _, tx := range x.txs {
+			for _, w := range c.receipts[tx.id].writes {
+				if len(prefixes) == 0 || covered(prefixes, w.address) {
+					last[w.address] = w.value
+				}
+			}
+		}
+	}
+	changes := make([]any, 0, len(last))
+	for _, address := range slices.Sorted(maps.Keys(last)) {
+		changes = append(changes, map[string]any{"address": address, "type": "SET", "value": b64([]byte(last[address]))})
+	}
+	return map[string]any{
+		"block_id": b.id, "block_num": strconv.Itoa(b.num), "previous_block_id": b.previous, "state_changes": changes,
+	}
+}
+
+// handle does what one message asks for, and reports whether the socket goes on.
+func (s *socket) handle(ctx context.Context, text []byte) bool {
+	var doc any
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return s.write(ctx, []map[string]any{{"error": fmt.Sprintf("Malformed Message: %s", text)}})
+	}
+	m, ok := doc.(map[string]any)
+	if !ok {
+		return false // the handler raises
+	}
+	var prefixes []string
+	if list, ok := m["address_prefixes"].([]any); ok {
+		for _, x := range list {
+			if p, ok := x.(string); ok {
+				prefixes = append(prefixes, p)
+			}
+		}
+	}
+	var out []map[string]any
+	alive := true
+	s.n.locked(func(time.Time) {
+		c := s.n.v.chain
+		out = s.tell() // to those that were there before
+		switch m["action"] {
+		case "subscribe":
+			s.subscriptions = append(s.subscriptions, prefixes)
+			out = append(out, c.event(c.blocks[len(c.blocks)-1], prefixes))
+		case "unsubscribe":
+			if len(s.subscriptions) > 0 {
+				s.subscriptions = s.subscriptions[1:]
+			}
+		case "get_block_deltas":
+			id, ok := m["block_id"].(string)
+			if !ok {
+				out = append(out, map[string]any{"error": `"block_id" is a required key for "get_block_deltas"`})
+				return
+			}
+			at := slices.IndexFunc(c.blocks, func(b block) bool { return b.id == id })
+			if alive = at >= 0; alive {
+				out = append(out, c.event(c.blocks[at], prefixes))
+			}
+		default:
+			out = append(out, map[string]any{"error": fmt.Sprintf("Unknown action %q", fmt.Sprint(m["action"]))})
+		}
+	})
+	return s.write(ctx, out) && alive
+}

@@ -1,0 +1,286 @@
+package sawtoothtest
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// subscriber is a websocket as a test holds it.
+type subscriber struct {
+	t    *testing.T
+	conn *websocket.Conn
+}
+
+func dial(t *testing.T, n *Node) *subscriber {
+	t.Helper()
+	conn, _, err := websocket.Dial(t.Context(), n.URL()+"/subscriptions", &websocket.DialOptions{HTTPClient: &http.Client{Transport: &http.Transport{}}})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.CloseNow() })
+	return &subscriber{t: t, conn: conn}
+}
+
+func (s *subscriber) say(text string) {
+	s.t.Helper()
+	require.NoError(s.t, s.conn.Write(s.t.Context(), websocket.MessageText, []byte(text)))
+}
+
+// hear returns the next message.
+func (s *subscriber) hear() map[string]any {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
+	defer cancel()
+	kind, text, err := s.conn.Read(ctx)
+	require.NoError(s.t, err)
+	assert.Equal(s.t, websocket.MessageText, kind)
+	var m map[string]any
+	require.NoError(s.t, json.Unmarshal(text, &m))
+	return m
+}
+
+// nothing requires that what comes next is the answer to a question of the test's,
+// so that nothing was said before.
+func (s *subscriber) nothing() {
+	s.t.Helper()
+	s.say(`{"action":"dance"}`)
+	require.Equal(s.t, map[string]any{"error": `Unknown action "dance"`}, s.hear())
+}
+
+// ended requires that the socket ends.
+func (s *subscriber) ended() {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
+	defer cancel()
+	_, _, err := s.conn.Read(ctx)
+	require.Error(s.t, err)
+	require.NoError(s.t, ctx.Err(), "it did not end")
+}
+
+// commit has a block made that sets a name.
+func commit(t *testing.T, n *Node, name string, value int64) {
+	t.Helper()
+	b := mk(t, call(Set(name, value)))
+	submitOK(t, n, b)
+	becomes(t, n, b, Committed)
+}
+
+func TestEventsOfBlocks(t *testing.T) {
+	n := Start(t, fast(Options{}))
+	commit(t, n, "before", 1)
+	s := dial(t, n)
+	commit(t, n, "silent", 1)
+	s.nothing() // who has not subscribed is told nothing
+	s.say(`{"action":"subscribe","address_prefixes":["` + Address("x")[:6] + `"]}`)
+	head := s.hear() // no acknowledgement: the first message is the head's event, and nothing older
+	assert.Equal(t, "2", head["block_num"], "a string")
+	assert.Len(t, head["block_id"], 128)
+	assert.NotContains(t, head, "fork_detected")
+	assert.Equal(t, []any{map[string]any{"address": Address("silent"), "type": "SET", "value": base64.StdEncoding.EncodeToString([]byte("1"))}}, head["state_changes"])
+
+	b := mk(t, call(Set("x", 1)), call(Inc("x", 4))) // squashed to the last change of the address
+	submitOK(t, n, b)
+	next := s.hear()
+	assert.Equal(t, "3", next["block_num"])
+	assert.Equal(t, head["block_id"], next["previous_block_id"])
+	assert.Equal(t, []any{map[string]any{"address": Address("x"), "type": "SET", "value": base64.StdEncoding.EncodeToString([]byte("5"))}}, next["state_changes"])
+
+	s.say(`{"action":"unsubscribe"}`)
+	s.nothing()
+	commit(t, n, "x", 7)
+	s.nothing()
+}
+
+// A block in which nothing matches is an event with no changes.
+func TestEventsWithoutChanges(t *testing.T) {
+	n := Start(t, fast(Options{}))
+	s := dial(t, n)
+	s.say(`{"action":"subscribe","address_prefixes":["ffff"]}`)
+	genesis := s.hear()
+	assert.Equal(t, "0000000000000000", genesis["previous_block_id"])
+	commit(t, n, "x", 1)
+	assert.Equal(t, []any{}, s.hear()["state_changes"])
+}
+
+// A second subscribe adds one, and unsubscribe takes one away.
+func TestSubscribedTwice(t *testing.T) {
+	n := Start(t, fast(Options{}))
+	s := dial(t, n)
+	for range 2 {
+		s.say(`{"action":"subscribe"}`)
+		assert.Equal(t, "0", s.hear()["block_num"])
+	}
+	commit(t, n, "x", 1)
+	once := s.hear()
+	assert.Equal(t, once, s.hear())
+	s.nothing()
+	s.say(`{"action":"unsubscribe"}`)
+	s.nothing()
+	commit(t, n, "x", 2)
+	assert.Equal(t, "2", s.hear()["block_num"])
+	s.nothing()
+}
+
+func TestBlockDeltas(t *testing.T) {
+	n := Start(t, fast(Options{}))
+	s := dial(t, n)
+	s.say(`{"action":"subscribe"}`)
+	genesis := s.hear()["block_id"].(string)
+	commit(t, n, "x", 1)
+	first := s.hear()
+	commit(t, n, "x", 2)
+	assert.Equal(t, "2", s.hear()["block_num"])
+	s.say(`{"action":"get_block_deltas","block_id":"` + first["block_id"].(string) + `"}`)
+	assert.Equal(t, first, s.hear())
+	s.say(`{"action":"get_block_deltas","block_id":"` + genesis + `","address_prefixes":["00"]}`)
+	assert.Equal(t, []any{}, s.hear()["state_changes"])
+	s.say(`{"action":"get_block_deltas"}`)
+	assert.Contains(t, s.hear()["error"], "block_id")
+	s.say(`{"action":`)
+	assert.Contains(t, s.hear()["error"], "Malformed")
+	s.say(`{"action":"get_block_deltas","block_id":"00"}`)
+	s.ended()
+}
+
+// What is no object at all ends the socket.
+func TestSocketOfAMessageThatIsNoObject(t *testing.T) {
+	s := dial(t, Start(t, nil))
+	s.say(`[1]`)
+	s.ended()
+}
+
+// Block numbers are compared as text: a false alarm at 10. A real fork tells of
+// numbers again, and its batches come back without being pending in between.
+func TestForks(t *testing.T) {
+	n := Start(t, fast(Options{BlockInterval: 20 * time.Millisecond}))
+	s := dial(t, n)
+	s.say(`{"action":"subscribe"}`)
+	previous := s.hear()["block_id"]
+	for i := range 11 {
+		commit(t, n, "x", int64(i))
+		m := s.hear()
+		assert.Equal(t, previous, m["previous_block_id"])
+		assert.Equal(t, i+1 == 10, m["fork_detected"] == true, "block %s", m["block_num"])
+		previous = m["block_id"]
+	}
+	chain := n.Chain()
+	var gone []batch.ID
+	var word string
+	n.locked(func(now time.Time) { // no block between
+		gone = n.v.fork(now, 2)
+		word = n.v.tracker.peek(now, gone[0])
+		n.wake()
+	})
+	assert.Equal(t, chain[9:], gone)
+	assert.Equal(t, Unknown, word, "in the pool, and not pending")
+	m := s.hear()
+	assert.Equal(t, "10", m["block_num"])
+	assert.Equal(t, true, m["fork_detected"])
+	assert.NotEqual(t, previous, m["previous_block_id"])
+	require.Eventually(t, func() bool { return len(n.Chain()) == 11 }, 5*time.Second, time.Millisecond, "they are committed again")
+	value, _ := n.Value("x")
+	assert.EqualValues(t, 10, value)
+	assert.Len(t, n.History("x"), 11)
+	require.NoError(t, n.Check(Expect{Order: map[string][]batch.ID{"": chain}}))
+}
+
+// A batch that a fork took away has no effect, but its receipts stay.
+func TestForkedBatchesAreGone(t *testing.T) {
+	n := Start(t, fast(Options{}))
+	b := mk(t, call(Set("x", 1)))
+	submitOK(t, n, b)
+	becomes(t, n, b, Committed)
+	n.locked(func(now time.Time) {
+		assert.Equal(t, []batch.ID{id(b)}, n.v.fork(now, 100), "never the genesis block")
+		assert.Empty(t, n.v.chain.state)
+		assert.Empty(t, n.v.chain.history["x"])
+		assert.Empty(t, n.v.chain.batches)
+		assert.Empty(t, n.v.chain.txs)
+		assert.Len(t, n.v.chain.receipts, 1)
+		assert.Len(t, n.v.chain.blocks, 3, "genesis, and two for the one that went")
+	})
+	becomes(t, n, b, Committed)
+}
+
+// What a fork took away is not in the chain, and is again; its receipts stay (B12).
+func TestReceiptsAfterAFork(t *testing.T) {
+	inBubble(t, Options{BlockInterval: time.Minute}, func(t *testing.T, n *Node) {
+		b := mk(t, call(Set("x", 1)))
+		bubbleSubmit(t, n, b)
+		time.Sleep(2 * time.Minute)
+		get := func(path string) int {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://x"+path, nil)
+			require.NoError(t, err)
+			return bubble(t, n, req).status
+		}
+		tx := b.GetTransactions()[0].GetHeaderSignature()
+		for _, forked := range []bool{false, true} {
+			want := http.StatusOK
+			if forked {
+				assert.Equal(t, []batch.ID{id(b)}, n.Fork(1))
+				assert.Equal(t, Unknown, n.Status(id(b)))
+				want = http.StatusNotFound
+			}
+			assert.Equal(t, want, get("/batches/"+b.GetHeaderSignature()))
+			assert.Equal(t, want, get("/transactions/"+tx))
+			assert.Equal(t, want, get("/state/"+Address("x")))
+			assert.Equal(t, http.StatusOK, get("/receipts?id="+tx))
+		}
+		time.Sleep(2 * time.Minute)
+		assert.Equal(t, Committed, n.Status(id(b)))
+		require.NoError(t, n.Check(Expect{Order: map[string][]batch.ID{"": {id(b)}}}))
+	})
+}
+
+// Nothing is replayed of what came while the validator was away.
+func TestLostEvents(t *testing.T) {
+	n := Start(t, fast(Options{}))
+	s := dial(t, n)
+	s.say(`{"action":"subscribe"}`)
+	genesis := s.hear()
+	n.LoseEvents()
+	assert.Equal(t, map[string]any{"warning": "Validator unavailable"}, s.hear())
+	commit(t, n, "x", 1)
+	n.FindEvents()
+	commit(t, n, "x", 2)
+	m := s.hear()
+	assert.Equal(t, "2", m["block_num"])
+	assert.NotEqual(t, genesis["block_id"], m["previous_block_id"])
+}
+
+func TestDropSockets(t *testing.T) {
+	n := Start(t, fast(Options{}))
+	for name, drop := range map[string]func(){
+		"dropped": n.DropSockets, "restarted": n.Restart,
+		"stopped": func() { n.Stop(); require.NoError(t, n.Resume()) },
+	} {
+		s := dial(t, n)
+		s.say(`{"action":"subscribe"}`)
+		s.hear()
+		assert.Equal(t, 1, n.Sockets(), name)
+		drop()
+		s.ended()
+		require.Eventually(t, func() bool { return n.Sockets() == 0 }, 5*time.Second, time.Millisecond, name)
+	}
+}
+
+// The upgrade suffers faults, and a plain GET is no upgrade.
+func TestUpgrade(t *testing.T) {
+	n := Start(t, &Options{Faults: &Faults{Request: func(p Point) Fault {
+		if p.Operation == OpSubscribe {
+			return Fault{Answer: AnswerError, Status: http.StatusServiceUnavailable}
+		}
+		return Fault{}
+	}}})
+	assert.Equal(t, http.StatusServiceUnavailable, mustDo(t, http.MethodGet, n.URL()+"/subscriptions", "", nil).status)
+	assert.Equal(t, http.StatusUpgradeRequired, mustDo(t, http.MethodGet, Start(t, nil).URL()+"/subscriptions", "", nil).status)
+	assert.Equal(t, http.StatusMethodNotAllowed, mustDo(t, http.MethodPost, n.URL()+"/subscriptions", "", nil).status)
+}

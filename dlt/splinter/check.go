@@ -1,0 +1,52 @@
+package splinter
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth"
+)
+
+const idLen = 128 // hex digits of a signature, and so of an id
+
+// isID reports whether s is 128 lower-case hex digits.
+func isID(s string) bool {
+	if len(s) != idLen {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// Check implements [dlt.Checker]. It refuses what a node would refuse, answer with an
+// ambiguous 500, or choke on for 300 s: everything that [sawtooth.Check] refuses (no
+// transactions, malformed signatures and headers, addresses that are not hex), a
+// service that is not "circuit::service", and families that no handler serves
+// (ledgers/sawtooth-and-splinter.md A1 to A4, C1, C2). The error is a
+// [*batch.InputError].
+func (c *Client) Check(b batch.Batch) error {
+	if err := sawtooth.CheckSize(b, c.o.MaxBody); err != nil {
+		return err
+	}
+	if _, err := parseService(b.Service); err != nil {
+		return err
+	}
+	parsed, err := sawtooth.Parse(b.Payload, b.Service)
+	if err != nil {
+		return err
+	}
+	for i, t := range parsed.Transactions {
+		if !slices.Contains(c.o.Families, t.FamilyName) {
+			return &batch.InputError{
+				Key: b.Key(), Field: fmt.Sprintf("transactions[%d].header.family_name", i), Value: batch.Excerpt(t.FamilyName, 64),
+				Want: "one of Options.Families",
+			}
+		}
+	}
+	return nil
+}

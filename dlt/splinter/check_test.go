@@ -1,0 +1,86 @@
+package splinter_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/splinter"
+	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
+)
+
+func TestCheck(t *testing.T) {
+	c := newClient(t, "http://localhost:8080", nil)
+	good := inc(t, service, "x")
+	require.NoError(t, c.Check(good))
+	refused := func(b batch.Batch, field string) {
+		t.Helper()
+		var in *batch.InputError
+		require.ErrorAs(t, c.Check(b), &in)
+		assert.Equal(t, field, in.Field)
+	}
+	for _, s := range []batch.ServiceID{
+		"", "a000", "aaaaa-bbbbb", "aaaaa-bbbbb::", "aaaaa-bbbbb::a00", "aaaaa-bbbbb::a0000", "aaaa-bbbbb::a000", "aaaaa_bbbbb::a000",
+		"aaaaa-bbbbb:a000", "aaaaa-bbbbb::a000/", "aaaaa-bbbbb::a/..", "../..-bbbbb::a000", "aaaaa-bbbbb::ä00", "aaaaa-bbbbb::a000::x", "aaaaa-bbb-b::a000",
+	} {
+		b := good
+		b.Service = s
+		refused(b, "Service")
+	}
+	// What a node would hang on for 300 s (C2).
+	poison := tx(splintertest.Set("x", 1))
+	poison.FamilyName = "intkey"
+	refused(build(t, service, tx(splintertest.Set("x", 1)), poison), "transactions[1].header.family_name")
+	with := newClient(t, "http://localhost:8080", &splinter.Options{Families: []string{"intkey"}})
+	assert.NoError(t, with.Check(build(t, service, poison)))
+
+	bad := good
+	bad.Payload = bad.Payload[:len(bad.Payload)-1]
+	assert.Error(t, c.Check(bad))
+	small := newClient(t, "http://localhost:8080", &splinter.Options{MaxBody: 100})
+	assert.Error(t, small.Check(good))
+}
+
+func TestOptions(t *testing.T) {
+	for name, row := range map[string]struct {
+		url string
+		o   *splinter.Options
+	}{
+		"no scheme":      {"localhost:8080", nil},
+		"another scheme": {"ftp://localhost", nil},
+		"a query":        {"http://localhost?x", nil},
+		"negative":       {"http://localhost", &splinter.Options{LateArrival: -time.Second}},
+		"negative bound": {"http://localhost", &splinter.Options{MaxInFlightPerService: -1}},
+		"a fixed header": {"http://localhost", &splinter.Options{Header: map[string][]string{"SplinterProtocolVersion": {"2"}}}},
+		"a bent header":  {"http://localhost", &splinter.Options{Header: map[string][]string{"X-Y": {"a\nb"}}}},
+		"authorized twice": {"http://localhost", &splinter.Options{
+			Token: splinter.OAuth2Token("abc"), Header: map[string][]string{"Authorization": {"x"}},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := splinter.New(row.url, row.o)
+			assert.ErrorIs(t, err, batch.ErrInvalidInput)
+		})
+	}
+}
+
+// A service's own node is asked where the batch was sent.
+func TestNodeByService(t *testing.T) {
+	net := splintertest.Start(t, nil)
+	c := newClient(t, deadURL(t), &splinter.Options{Node: func(s batch.ServiceID) string { return net.URL(net.NodeOf(s)) }})
+	for i := range 2 {
+		b := inc(t, net.Service(i), "x")
+		require.NoError(t, c.Submit(t.Context(), attempt(b)))
+		require.Eventually(t, func() bool {
+			st, err := c.BatchStatuses(t.Context(), b.Service, []batch.Attempt{attempt(b)})
+			return err == nil && len(st) == 1 && st[0].Reported == batch.ReportedCommitted
+		}, 5*time.Second, time.Millisecond)
+	}
+	assert.EqualValues(t, 2, net.State(net.Service(0))["x"])
+	assert.Len(t, net.Executions(net.Service(0)), 2)
+	bad := newClient(t, deadURL(t), &splinter.Options{Node: func(batch.ServiceID) string { return "nonsense" }})
+	assert.Error(t, bad.Submit(t.Context(), attempt(inc(t, net.Service(0), "x"))))
+}

@@ -1,0 +1,81 @@
+package splinter
+
+import (
+	"crypto/rand"
+	"net/http"
+	"sync"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+)
+
+var (
+	_ dlt.Ledger      = (*Client)(nil)
+	_ dlt.Checker     = (*Client)(nil)
+	_ dlt.Resolver    = (*Client)(nil)
+	_ dlt.EventSource = (*Client)(nil)
+)
+
+// Client submits batches to scabbard services and asks them what became of those. It
+// never retries, follows no redirect and starts no goroutine that outlives a call.
+// All methods may be called concurrently.
+type Client struct {
+	o      Options
+	traits dlt.Traits
+	http   *http.Client
+	direct bool // http's transport is net/http's own, whose hooks can be relied on
+	tokens tokens
+	holder string // of the leases of streams
+
+	base    string
+	nodes   sync.Map // base URL -> *url.URL, or error
+	absent  absent
+	sent    sent
+	valid   validSince
+	logged  idSet
+	writers sync.Map // batch.ServiceID -> struct{}: who writes its log in this process
+}
+
+// New returns a client of the node at the base URL, such as http://localhost:8080.
+// It connects to nothing. nil options are the defaults. The error is a
+// [*batch.InputError].
+func New(url string, o *Options) (*Client, error) {
+	c, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := parseNode("url", url); err != nil {
+		return nil, err
+	}
+	hc, direct := c.httpClient()
+	return &Client{
+		o: c,
+		traits: dlt.Traits{
+			Name: c.Name,
+			// The same bytes again execute again (C5).
+			ResendHarmlessFor: 0,
+			LateArrival:       c.LateArrival,
+			// The history is written before the 202: Unknown at once says as much as
+			// Unknown later, and LateArrival has passed when it matters.
+			Grace:                 0,
+			MaxIDsPerQuery:        maxIDs,
+			MaxInFlightPerService: c.MaxInFlightPerService,
+			GroupsByService:       true,
+			// The queue that a 429 speaks of is the service's (C7).
+			PressureScope: dlt.ScopeService,
+			Stale:         2 * c.CoordinatorTimeout,
+			Resolves:      true,
+			Streams:       true,
+		},
+		http: hc, direct: direct, base: url, holder: rand.Text(),
+		tokens: tokens{source: c.Token, nodes: map[string]*nodeToken{}, fixed: secretsOf(c.Header)},
+		absent: absent{patience: c.Starting},
+	}, nil
+}
+
+// Traits implements [dlt.Ledger]. They are the same for every service.
+func (c *Client) Traits(batch.ServiceID) dlt.Traits { return c.traits }
+
+// CloseIdleConnections closes the connections that no request is using. The client
+// can be used afterwards.
+func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }

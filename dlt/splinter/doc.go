@@ -1,0 +1,26 @@
+// Package splinter checks, submits and follows batches of Splinter's scabbard
+// services, through the REST API of a node.
+//
+// Batches are Sawtooth's: build, sign and parse them with dlt/sawtooth, and name the
+// scabbard service, "circuit::service", as their service:
+//
+//	b, err := sawtooth.Build(key, "aaaaa-bbbbb::a000", sawtooth.Transaction{FamilyName: "sabre", ...})
+//
+// [Client] is a [dlt.Ledger], a [dlt.Checker], a [dlt.Resolver] and a
+// [dlt.EventSource]; the engine calls it, and it can be used by itself:
+//
+//	c, err := splinter.New("http://localhost:8080", &splinter.Options{Token: splinter.CylinderToken(key)})
+//	err = c.Submit(ctx, batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload})
+//	st, err := c.BatchStatuses(ctx, b.Service, []batch.Attempt{{Key: b.Key()}})
+//
+// Scabbard executes what it is sent as often as it is sent, remembers a hundred
+// batches, in memory, and has no way to look an old one up. So nothing is ever sent
+// again on a timeout or on Unknown alone: [Client.Resolve] looks for proof, in what
+// the node still remembers and, with Options.Journal, in a log of the transactions
+// that [Client.Events] saw committed. Without proof it says that it cannot tell.
+//
+// With scabbard version 2 use the service with the lowest id of its circuit, the
+// coordinator, and its node: any other never says that a batch is invalid.
+//
+// The rules come from ledgers/sawtooth-and-splinter.md parts A, C and E.
+package splinter

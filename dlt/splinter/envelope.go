@@ -1,0 +1,49 @@
+package splinter
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// maxEnvelope bounds what is read of an answer that is an error, in bytes.
+const maxEnvelope = 64 << 10
+
+// envelope is a node's error body: {"code": "400", "message": ...}, without a code
+// where the version guard or the service lookup answers
+// (ledgers/sawtooth-and-splinter.md C1, C2). A 429 has an empty body.
+type envelope struct {
+	isJSON  bool
+	code    int // 0 where there is none
+	message string
+}
+
+// readEnvelope never fails: an answer that cannot be read in time has no code.
+// cancel is that of the request.
+func readEnvelope(h http.Header, body io.Reader, cancel context.CancelFunc) envelope {
+	timer := time.AfterFunc(patience, cancel)
+	defer timer.Stop()
+	b, _ := io.ReadAll(io.LimitReader(body, maxEnvelope)) // what was read before an error still counts
+	return parseEnvelope(h.Get("Content-Type"), b)
+}
+
+func parseEnvelope(contentType string, b []byte) envelope {
+	media, _, _ := mime.ParseMediaType(contentType)
+	b = bytes.TrimSpace(b)
+	e := envelope{isJSON: len(b) > 0 && (media == "application/json" || b[0] == '{')}
+	var doc struct {
+		Code    json.RawMessage `json:"code"`
+		Message string          `json:"message"`
+	}
+	// A document that is not the node's, however well formed, has no code.
+	if json.Unmarshal(b, &doc) == nil {
+		e.message = doc.Message
+		e.code, _ = strconv.Atoi(string(bytes.Trim(doc.Code, `"`)))
+	}
+	return e
+}

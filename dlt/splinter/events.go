@@ -1,0 +1,275 @@
+package splinter
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+)
+
+const opEvents = "events"
+
+// Events implements [dlt.EventSource], for exactly one service. It subscribes
+// from now on, or with Options.Replay to everything: what is replayed then are ids that
+// were committed, and says nothing about those that are missing
+// (ledgers/sawtooth-and-splinter.md C8).
+// Committed are batches that this process submitted and whose transactions are told;
+// for all others an event says only that something has changed.
+//
+// Where Options.Journal is set, and no other process writes the service's log, it
+// does so. The error is a [*dlt.Error].
+func (c *Client) Events(ctx context.Context, services []batch.ServiceID, yield func(dlt.Event) error) error {
+	if len(services) != 1 {
+		return &dlt.Error{Op: opEvents, Kind: dlt.ErrMisconfigured, Err: &batch.InputError{
+			Field: "services", Value: fmt.Sprint(len(services)), Want: "one",
+		}}
+	}
+	p, err := c.place(services[0])
+	if err != nil {
+		return &dlt.Error{Op: opEvents, Kind: dlt.ErrMisconfigured, Err: err}
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	conn, err := c.subscribe(ctx, p)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	defer func() { _ = conn.CloseNow() }()
+	s := &subscription{client: c, service: p.id, yield: yield, conn: conn, begun: time.Now()}
+	if c.o.Journal != nil {
+		if _, taken := c.writers.LoadOrStore(p.id, struct{}{}); !taken {
+			defer c.writers.Delete(p.id)
+			s.log = &logWriter{client: c, service: p.id, stream: streamName(p.id)}
+		}
+	}
+	return s.run(ctx)
+}
+
+// handshake bounds the opening of a stream.
+const handshake = 15 * time.Second
+
+// subscribe opens the websocket. The server registers the subscriber before it
+// answers: from then on everything is told.
+func (c *Client) subscribe(ctx context.Context, p place) (*websocket.Conn, error) {
+	h := http.Header{}
+	if err := c.prepare(ctx, h, opEvents, p); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, handshake)
+	defer cancel()
+	hc := *c.http
+	hc.Timeout = 0 // it would end the stream
+	target := p.root.JoinPath("ws", "subscribe")
+	if !c.o.Replay { // ids that are greater than the greatest
+		target.RawQuery = "last_seen_event=" + strings.Repeat("f", idLen)
+	}
+	conn, resp, err := websocket.Dial(ctx, target.String(), &websocket.DialOptions{
+		HTTPClient: &hc, HTTPHeader: h, CompressionMode: websocket.CompressionDisabled,
+	})
+	if err == nil {
+		c.answered(p, resp.StatusCode, h)
+		conn.SetReadLimit(c.o.MaxResponse)
+		return conn, nil
+	}
+	if resp == nil {
+		return nil, &dlt.Error{Op: opEvents, Kind: dlt.ErrUnavailable, Err: c.cause(err)}
+	}
+	c.answered(p, resp.StatusCode, h)
+	e := envelope{message: resp.Status}
+	if resp.Body != nil { // the library has read a part of it
+		e = readEnvelope(resp.Header, resp.Body, cancel)
+		_ = resp.Body.Close()
+	}
+	v := classifyStatuses(resp.StatusCode, resp.Header, c.absence(p, resp.StatusCode), time.Now())
+	return nil, c.refusal(opEvents, resp.StatusCode, e, v)
+}
+
+// received is a frame, or the end of the stream.
+type received struct {
+	text []byte
+	err  error
+}
+
+// subscription is one stream at work. Only run's goroutine uses it.
+type subscription struct {
+	client  *Client
+	service batch.ServiceID
+	yield   func(dlt.Event) error
+	conn    *websocket.Conn
+	begun   time.Time
+	log     *logWriter // nil: only told
+
+	probe    prober
+	statuses []batch.Status // to be yielded
+	hint     bool           // something else has changed
+	hinted   time.Time
+}
+
+func (s *subscription) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	frames := make(chan received, 256)
+	done := make(chan struct{})
+	defer func() {
+		cancel()
+		_ = s.conn.CloseNow()
+		<-done
+	}()
+	go func() {
+		defer close(done)
+		s.read(ctx, frames)
+	}()
+	if err := s.yield(dlt.Event{Service: s.service, Live: true}); err != nil {
+		return err
+	}
+	s.probe = newProber(s.client.o.ProbeInterval)
+	if s.log != nil {
+		s.log.open(ctx, s.begun)
+		defer func() { s.log.close(context.WithoutCancel(ctx)) }()
+	}
+	tick := time.NewTicker(max(s.client.o.ProbeInterval/5, time.Millisecond))
+	defer tick.Stop()
+	for {
+		if err := s.send(ctx, len(frames) > 0); err != nil {
+			return s.ended(ctx, err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case f := <-frames:
+			if err := s.takeAll(f, frames); err != nil {
+				return s.ended(ctx, err)
+			}
+		case <-tick.C:
+		}
+		if err := s.tell(); err != nil {
+			return err
+		}
+		if s.log != nil {
+			s.log.work(ctx, &s.probe)
+		}
+	}
+}
+
+// ended is the error of a stream that broke; nil where it was the caller who ended it.
+func (s *subscription) ended(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return &dlt.Error{Op: opEvents, Kind: dlt.ErrUnavailable, Err: s.client.cause(err)}
+	}
+	return nil
+}
+
+// read hands frames on until the stream ends. The library answers the server's pings
+// as long as somebody reads.
+func (s *subscription) read(ctx context.Context, frames chan<- received) {
+	for {
+		_, text, err := s.conn.Read(ctx)
+		select {
+		case frames <- received{text: text, err: err}:
+		case <-ctx.Done():
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// takeAll takes a frame and those that have come meanwhile, up to a bound.
+func (s *subscription) takeAll(f received, more <-chan received) error {
+	for range cap(more) {
+		if err := s.take(f); err != nil {
+			return err
+		}
+		select {
+		case f = <-more:
+		default:
+			return nil
+		}
+	}
+	return s.take(f)
+}
+
+func (s *subscription) take(f received) error {
+	if f.err != nil {
+		return f.err
+	}
+	if s.probe.echoed(f.text, time.Now()) {
+		return nil
+	}
+	id, err := parseEvent(f.text)
+	if err != nil {
+		return err // something was told that nobody understands: a gap
+	}
+	s.probe.disturbed()
+	if s.log != nil && isID(id) { // no transaction that passes Check has another
+		s.log.add(id)
+	}
+	if known := s.client.sent.batch(s.service, id); known == "" {
+		s.hint = true
+	} else if n := len(s.statuses); n == 0 || s.statuses[n-1].ID != known { // another transaction of it
+		s.statuses = append(s.statuses, batch.Status{ID: known, Reported: batch.ReportedCommitted})
+	}
+	return nil
+}
+
+// hintEvery is the time between events that say only that something has changed: a
+// replay is full of transactions of long ago.
+const hintEvery = 100 * time.Millisecond
+
+func (s *subscription) tell() error {
+	if len(s.statuses) > 0 {
+		statuses := s.statuses
+		s.statuses = nil // the receiver may keep it
+		if err := s.yield(dlt.Event{Service: s.service, Statuses: statuses}); err != nil {
+			return err
+		}
+	}
+	if now := time.Now(); s.hint && now.Sub(s.hinted) >= hintEvery {
+		s.hint, s.hinted = false, now
+		return s.yield(dlt.Event{Service: s.service})
+	}
+	return nil
+}
+
+// send sends the probe that is due.
+func (s *subscription) send(ctx context.Context, waiting bool) error {
+	text, err := s.probe.next(time.Now(), waiting)
+	if err != nil || text == "" {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, handshake)
+	defer cancel()
+	return s.conn.Write(ctx, websocket.MessageText, []byte(text))
+}
+
+// eventJSON is a frame, one a transaction (ledgers/sawtooth-and-splinter.md C8). What
+// it changed is of no interest.
+type eventJSON struct {
+	ID string `json:"id"`
+}
+
+// parseEvent returns the transaction's id.
+func parseEvent(text []byte) (string, error) {
+	var e eventJSON
+	if err := json.Unmarshal(text, &e); err != nil {
+		return "", fmt.Errorf("splinter: a frame that is no event: %w", err)
+	}
+	if e.ID == "" {
+		return "", errNoEvent
+	}
+	return e.ID, nil
+}
+
+var errNoEvent = errors.New("splinter: a frame without the id of a transaction")

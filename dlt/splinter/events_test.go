@@ -1,0 +1,325 @@
+package splinter_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/splinter"
+	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// told is a stream at work.
+type told struct {
+	t      testing.TB
+	events chan dlt.Event
+	err    chan error
+	cancel context.CancelFunc
+}
+
+func listen(t testing.TB, c *splinter.Client, s batch.ServiceID) *told {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	l := &told{t: t, events: make(chan dlt.Event, 1000), err: make(chan error, 1), cancel: cancel}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		l.err <- c.Events(ctx, []batch.ServiceID{s}, func(e dlt.Event) error { l.events <- e; return nil })
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	return l
+}
+
+// next is the next event that the func takes; the others are dropped.
+func (l *told) next(want string, is func(dlt.Event) bool) dlt.Event {
+	l.t.Helper()
+	bound := time.NewTimer(5 * time.Second)
+	defer bound.Stop()
+	for {
+		select {
+		case e := <-l.events:
+			if is(e) {
+				return e
+			}
+		case err := <-l.err:
+			l.err <- err
+			select {
+			case e := <-l.events:
+				if is(e) {
+					return e
+				}
+			default:
+				require.Fail(l.t, "the stream ended before "+want, "%v", err)
+			}
+		case <-bound.C:
+			require.Fail(l.t, "never "+want)
+		}
+	}
+}
+
+func (l *told) live() { l.t.Helper(); l.next("live", func(e dlt.Event) bool { return e.Live }) }
+
+func (l *told) committed(id batch.ID) {
+	l.t.Helper()
+	l.next("committed", func(e dlt.Event) bool {
+		return slices.ContainsFunc(e.Statuses, func(s batch.Status) bool { return s.ID == id && s.Reported == batch.ReportedCommitted })
+	})
+}
+
+func isHint(e dlt.Event) bool { return !e.Live && len(e.Statuses) == 0 }
+
+func (l *told) ended() error {
+	l.t.Helper()
+	select {
+	case err := <-l.err:
+		l.err <- err
+		return err
+	case <-time.After(10 * time.Second):
+		require.Fail(l.t, "the stream goes on")
+		return nil
+	}
+}
+
+func TestEventsTell(t *testing.T) {
+	net := splintertest.Start(t, &splintertest.Options{PingEvery: 2 * time.Millisecond})
+	ours := newClient(t, net.URL(0), options(nil))
+	theirs := newClient(t, net.URL(1), options(nil))
+	l := listen(t, ours, net.Service(0))
+	l.live()
+	for range 3 { // over many pings
+		b := build(t, net.Service(0), tx(splintertest.Inc("x", 1)), tx(splintertest.Inc("x", 1)))
+		require.NoError(t, ours.Submit(t.Context(), attempt(b)))
+		l.committed(b.ID)
+	}
+	require.NoError(t, theirs.Submit(t.Context(), attempt(inc(t, net.Service(1), "x"))))
+	assert.Equal(t, net.Service(0), l.next("a hint", isHint).Service)
+	l.cancel()
+	assert.NoError(t, l.ended())
+}
+
+// Events come before the answer of the POST does.
+func TestEventsBeforeTheAnswer(t *testing.T) {
+	w := newWorld(t, splintertest.Options{}, nil)
+	l := listen(t, w.c, w.service)
+	l.live()
+	d := w.lost(splintertest.TakenFirst)
+	l.committed(d.ID)
+}
+
+// A transaction that is in two batches does not say which was committed.
+func TestEventsOfATransactionInTwoBatches(t *testing.T) {
+	w := newWorld(t, splintertest.Options{}, nil)
+	x := tx(splintertest.Set("x", 1))
+	one, two := build(t, w.service, x), build(t, w.service, x, tx(splintertest.Fail("y")))
+	w.fault.Store(&splintertest.Fault{Answer: splintertest.AnswerError, Status: 429})
+	for _, b := range []batch.Batch{one, two} {
+		_, err := w.post(b, time.Second)
+		require.Error(t, err)
+	}
+	w.fault.Store(nil)
+	l := listen(t, w.c, w.service)
+	l.live()
+	_, err := w.post(one, time.Second)
+	require.NoError(t, err)
+	e := l.next("an event", func(e dlt.Event) bool { return !e.Live })
+	assert.Empty(t, e.Statuses)
+}
+
+func TestEventsReplay(t *testing.T) {
+	st := memory.New()
+	w := newWorld(t, splintertest.Options{CommitInterval: time.Millisecond, HistorySize: 1000}, st)
+	var last batch.Batch
+	for range 100 { // more than a page: some are skipped, some repeated
+		last = inc(t, w.service, "x")
+		require.Eventually(t, func() bool {
+			_, err := w.post(last, time.Second)
+			if err != nil {
+				require.Equal(t, batch.KindBusy, dlt.Kind(err))
+			}
+			return err == nil
+		}, 5*time.Second, time.Millisecond)
+	}
+	w.becomes(last, batch.ReportedCommitted)
+	w.streaming(w.c)
+	covered(t, st, w.service, 0, time.Time{})
+	require.Eventually(t, func() bool {
+		found, err := st.FindStream(t.Context(), "scabbard "+string(w.service), w.net.Transactions(w.service))
+		return err == nil && len(found.IDs) >= 64
+	}, 5*time.Second, time.Millisecond, "a page at least")
+	b := w.committed()
+	require.Eventually(t, func() bool {
+		found, err := st.FindStream(t.Context(), "scabbard "+string(w.service), w.net.Transactions(w.service)[100:])
+		return err == nil && len(found.IDs) == 1
+	}, 5*time.Second, time.Millisecond, "%s is not in the log", b.ID)
+}
+
+func TestEventsReplayOrNot(t *testing.T) {
+	w := newWorld(t, splintertest.Options{}, nil)
+	w.committed()
+	for name, replay := range map[string]bool{"all": true, "from now on": false} {
+		t.Run(name, func(t *testing.T) {
+			o := options(nil)
+			o.Replay = replay
+			l := listen(t, newClient(t, w.net.URL(0), o), w.service)
+			l.live()
+			told := every(time.Millisecond, 100*time.Millisecond, func() bool { return len(l.events) > 0 })
+			assert.Equal(t, replay, told)
+			w.committed()
+			l.next("a hint", isHint)
+		})
+	}
+}
+
+// C8: what is committed between the reading of an empty history and the registration
+// is never told. The span must not cover it.
+func TestEventsLostWhileSubscribing(t *testing.T) {
+	const gap = 400 * time.Millisecond
+	st := memory.New()
+	w := newWorld(t, splintertest.Options{SubscribeGap: gap}, st)
+	d, b := make(chan doubtful, 1), inc(t, w.service, "x")
+	go func() {
+		timer := time.NewTimer(gap / 8)
+		<-timer.C
+		w.fault.Store(&splintertest.Fault{Answer: splintertest.AnswerReset, Taken: splintertest.TakenFirst})
+		x, _ := w.post(b, time.Second)
+		w.fault.Store(nil)
+		d <- x
+	}()
+	w.streaming(w.c)
+	x := <-d
+	require.Len(t, w.net.Executions(w.service), 1, "in the gap")
+	covered(t, st, w.service, 0, time.Time{})
+	w.net.Evict(w.service, x.ID)
+	w.never(x)
+}
+
+// One of several writes the log; when it is gone another does, with a span of its own.
+func TestEventsLease(t *testing.T) {
+	st := memory.New()
+	w := newWorld(t, splintertest.Options{}, st)
+	one := listen(t, w.c, w.service)
+	one.live()
+	covered(t, st, w.service, 0, time.Time{})
+	begun := time.Now()
+	other := newClient(t, w.net.URL(0), options(st))
+	two := listen(t, other, w.service)
+	two.live()
+	covered(t, st, w.service, 200*time.Millisecond, time.Time{})
+	found, err := st.FindStream(t.Context(), "scabbard "+string(w.service), nil)
+	require.NoError(t, err)
+	assert.Greater(t, found.Since, time.Since(begun), "the first one's span goes on")
+
+	logged := func(want int) {
+		t.Helper()
+		require.True(t, every(time.Millisecond, 5*time.Second, func() bool {
+			found, err := st.FindStream(t.Context(), "scabbard "+string(w.service), w.net.Transactions(w.service))
+			require.NoError(t, err)
+			return len(found.IDs) == want
+		}), "transactions in the log")
+	}
+	w.committed()
+	two.next("an event", func(e dlt.Event) bool { return !e.Live }) // told, though it does not write
+	logged(1)
+	one.cancel()
+	require.NoError(t, one.ended())
+	taken := time.Now()
+	covered(t, st, w.service, 0, taken)
+	c := inc(t, w.service, "x")
+	require.NoError(t, other.Submit(t.Context(), attempt(c)))
+	two.committed(c.ID)
+	logged(2)
+}
+
+// Two streams of one service in one process: only one writes.
+func TestEventsTwiceInAProcess(t *testing.T) {
+	j := &watched{Store: memory.New()}
+	w := newWorld(t, splintertest.Options{}, j)
+	one, two := listen(t, w.c, w.service), listen(t, w.c, w.service)
+	one.live()
+	two.live()
+	covered(t, j.Store, w.service, 50*time.Millisecond, time.Time{})
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	assert.Equal(t, 1, j.restarts)
+}
+
+// watched counts, and fails when it is told to.
+type watched struct {
+	*memory.Store
+	mu       sync.Mutex
+	restarts int
+	fail     bool
+	steal    bool // refuse what is appended
+}
+
+func (j *watched) AppendStream(ctx context.Context, e batch.StreamEntry) (bool, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	switch {
+	case j.fail:
+		return false, errJournal
+	case j.steal:
+		return false, nil
+	case e.Restart:
+		j.restarts++
+	}
+	return j.Store.AppendStream(ctx, e)
+}
+
+func (j *watched) set(fail, steal bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.fail, j.steal = fail, steal
+}
+
+// A journal that fails for a while costs nothing but that while.
+func TestEventsJournalFails(t *testing.T) {
+	j := &watched{Store: memory.New()}
+	w := newWorld(t, splintertest.Options{}, j)
+	w.streaming(w.c)
+	covered(t, j.Store, w.service, 0, time.Time{})
+	begun := time.Now()
+	j.set(true, false)
+	w.committed()
+	w.committed()
+	j.set(false, false)
+	require.Eventually(t, func() bool {
+		found, err := j.FindStream(t.Context(), "scabbard "+string(w.service), w.net.Transactions(w.service))
+		return err == nil && len(found.IDs) == 2 && found.Since > time.Since(begun) && found.Until < 100*time.Millisecond
+	}, 5*time.Second, time.Millisecond)
+	assert.Equal(t, 1, j.restarts)
+
+	broken := newClient(t, w.net.URL(0), options(brokenJournal{}))
+	l := listen(t, broken, w.service)
+	l.live()
+	w.committed()
+	l.next("an event", func(e dlt.Event) bool { return !e.Live })
+	l.cancel()
+	assert.NoError(t, l.ended())
+}
+
+// Whose lease was taken begins anew, and what it saw meanwhile is not covered.
+func TestEventsLeaseLost(t *testing.T) {
+	j := &watched{Store: memory.New()}
+	w := newWorld(t, splintertest.Options{}, j)
+	w.streaming(w.c)
+	covered(t, j.Store, w.service, 0, time.Time{})
+	j.set(false, true)
+	w.committed()
+	lost := time.Now()
+	require.True(t, every(time.Millisecond, 5*time.Second, func() bool {
+		found, err := j.FindStream(t.Context(), "scabbard "+string(w.service), nil)
+		require.NoError(t, err)
+		return found.Until > 50*time.Millisecond // nobody writes
+	}))
+	j.set(false, false)
+	covered(t, j.Store, w.service, 0, lost)
+}

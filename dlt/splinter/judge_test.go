@@ -1,0 +1,115 @@
+package splinter
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+)
+
+// TestJudge is every way to evidence, and what is missing in each to make it none.
+func TestJudge(t *testing.T) {
+	const second = time.Second
+	node := time.Unix(1_000_000, 0)
+	// What proves that a batch whose attempt was claimed 100 s ago and ended 90 s ago, on a
+	// ledger with a LateArrival of 60 s, was not committed: a log from 105 s to 25 s ago.
+	base := func(r batch.Reported) knowledge {
+		return knowledge{
+			rules: rules{lateArrival: 60 * second, stale: 20 * second, margin: 2 * second},
+			doubt: dlt.Doubt{Attempt: batch.Attempt{Number: 1}, Since: 100 * second, Ended: 90 * second},
+			own:   answer{Status: batch.Status{Reported: r}, first: node},
+		}
+	}
+	witness := func(k *knowledge) {
+		k.witnesses = []answer{
+			{Status: batch.Status{Reported: batch.ReportedUnknown}, first: node},
+			{Status: batch.Status{Reported: batch.ReportedCommitted}, first: node.Add(-100 * second)},
+		}
+	}
+	log := func(k *knowledge) {
+		k.logged, k.log = true, batch.StreamFound{Covered: true, Since: 105 * second, Until: 25 * second}
+	}
+	in := func(k *knowledge) { k.logged, k.log.IDs = true, []string{"t"} }
+	twice := func(k *knowledge) { k.doubt.Number = 2 }
+	early := func(k *knowledge) { k.doubt.Ended = 59 * second }
+	old := func(k *knowledge) { k.validFor = 89 * second }
+	const (
+		unknown, pending, valid = batch.ReportedUnknown, batch.ReportedPending, batch.ReportedValid
+		invalid, committed      = batch.ReportedInvalid, batch.ReportedCommitted
+	)
+	for name, row := range map[string]struct {
+		said  batch.Reported
+		knows []func(*knowledge)
+		want  dlt.Evidence
+	}{
+		"no answer": {0, nil, dlt.CannotTell},
+		"committed": {committed, nil, dlt.Committed},
+		"pending":   {pending, []func(*knowledge){log, witness}, dlt.InFlight},
+
+		"unknown, nothing else":           {unknown, nil, dlt.CannotTell},
+		"unknown, a witness is known":     {unknown, []func(*knowledge){witness}, dlt.NotCommitted},
+		"unknown, witness, too early":     {unknown, []func(*knowledge){witness, early}, dlt.InFlight},
+		"unknown, witness, a slow answer": {unknown, []func(*knowledge){witness, func(k *knowledge) { k.elapsed = 3 * second }}, dlt.InFlight},
+		"unknown, witness, but logged":    {unknown, []func(*knowledge){witness, in}, dlt.Committed},
+		"unknown, the witness is pending": {unknown, []func(*knowledge){witness, func(k *knowledge) { k.witnesses[1].Reported = pending }}, dlt.NotCommitted},
+		"unknown, the witness is forgotten": {unknown, []func(*knowledge){witness, func(k *knowledge) {
+			k.witnesses = k.witnesses[:1]
+		}}, dlt.CannotTell},
+		"unknown, the witness was seen again since": {unknown, []func(*knowledge){witness, func(k *knowledge) {
+			k.witnesses[1].first = node.Add(-99 * second)
+		}}, dlt.CannotTell},
+		"unknown, the witness was seen again while Resolve asked": {unknown, []func(*knowledge){witness, func(k *knowledge) {
+			k.elapsed = second
+		}}, dlt.CannotTell},
+		"unknown, the witness has no time": {unknown, []func(*knowledge){witness, func(k *knowledge) {
+			k.witnesses[1].first = time.Time{}
+		}}, dlt.NotCommitted},
+		"unknown, a second attempt, witness": {unknown, []func(*knowledge){witness, twice}, dlt.NotCommitted},
+
+		"unknown, log":                 {unknown, []func(*knowledge){log}, dlt.NotCommitted},
+		"unknown, second attempt, log": {unknown, []func(*knowledge){log, twice}, dlt.NotCommitted},
+		"unknown, log, too early":      {unknown, []func(*knowledge){log, early}, dlt.InFlight},
+		"unknown, log with a gap":      {unknown, []func(*knowledge){log, func(k *knowledge) { k.log.Covered = false }}, dlt.CannotTell},
+		"unknown, no such log":         {unknown, []func(*knowledge){log, func(k *knowledge) { k.logged = false }}, dlt.CannotTell},
+		"unknown, in the log":          {unknown, []func(*knowledge){in}, dlt.Committed},
+		"unknown, the log begins late": {unknown, []func(*knowledge){log, func(k *knowledge) { k.log.Since = 99 * second }}, dlt.CannotTell},
+		"unknown, the log begins within the margin": {unknown, []func(*knowledge){log, func(k *knowledge) {
+			k.log.Since = 101 * second
+		}}, dlt.CannotTell},
+		"unknown, the log begins while Resolve asks": {unknown, []func(*knowledge){log, func(k *knowledge) {
+			k.log.Since, k.elapsed = 103*second, 1500*time.Millisecond
+		}}, dlt.CannotTell},
+		"unknown, the log ends early": {unknown, []func(*knowledge){log, func(k *knowledge) { k.log.Until = 31 * second }}, dlt.CannotTell},
+		"unknown, the log ends within the margin": {unknown, []func(*knowledge){log, func(k *knowledge) {
+			k.log.Until = 29 * second
+		}}, dlt.CannotTell},
+
+		"invalid":                       {invalid, nil, dlt.NotCommitted},
+		"invalid, too early":            {invalid, []func(*knowledge){early}, dlt.InFlight},
+		"invalid, the second attempt":   {invalid, []func(*knowledge){twice, witness}, dlt.CannotTell},
+		"invalid, second, log":          {invalid, []func(*knowledge){twice, log}, dlt.NotCommitted},
+		"invalid, second, first logged": {invalid, []func(*knowledge){twice, in}, dlt.Committed},
+
+		"valid":                      {valid, []func(*knowledge){log}, dlt.InFlight},
+		"valid for long":             {valid, []func(*knowledge){old}, dlt.CannotTell},
+		"valid for long, log":        {valid, []func(*knowledge){old, log}, dlt.NotCommitted},
+		"valid for long, logged":     {valid, []func(*knowledge){old, in}, dlt.Committed},
+		"valid for long, log, early": {valid, []func(*knowledge){old, log, early}, dlt.InFlight},
+		"valid, log ends before two-phase commit was over": {valid, []func(*knowledge){log, func(k *knowledge) {
+			k.validFor = 45 * second // so that it was over 25 s ago at the latest
+		}}, dlt.CannotTell},
+		"valid, log ends after": {valid, []func(*knowledge){log, func(k *knowledge) { k.validFor = 47 * second }}, dlt.NotCommitted},
+		"valid, sent just now":  {valid, []func(*knowledge){old, log, func(k *knowledge) { k.doubt.Ended = 19 * second }}, dlt.InFlight},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := base(row.said)
+			for _, f := range row.knows {
+				f(&k)
+			}
+			assert.Equal(t, row.want, k.judge())
+		})
+	}
+}

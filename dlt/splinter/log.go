@@ -1,0 +1,139 @@
+package splinter
+
+import (
+	"context"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// streamName is what the journal knows a service's events by.
+func streamName(service batch.ServiceID) string { return "scabbard " + string(service) }
+
+const (
+	maxEntry  = 500    // ids in one entry
+	maxUnsaid = 50_000 // ids that wait for a journal that fails
+)
+
+// logWriter writes what a stream tells into the journal, while it has the lease.
+// Errors of the journal are not the stream's: what was not written is tried again,
+// and the span does not grow meanwhile.
+type logWriter struct {
+	client  *Client
+	service batch.ServiceID
+	stream  string
+
+	epoch   int64 // 0: without the lease
+	renew   time.Time
+	ids     []string  // received and not written
+	covered time.Time // everything from the span's begin to here has been received
+	fresh   bool      // the next entry begins a span, at covered
+	written time.Time // covered, of the last entry
+	retry   time.Time // not before, after an error
+}
+
+// bound is for one write: an entry is dated by the database, and is dated too late
+// by what the writing takes. So it takes less than the margin of the evidence.
+func (l *logWriter) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, l.client.o.Margin/2)
+}
+
+// open begins a span at the time that the stream was opened.
+func (l *logWriter) open(ctx context.Context, begun time.Time) {
+	l.lease(ctx)
+	l.begin(begun)
+}
+
+func (l *logWriter) begin(at time.Time) { l.ids, l.covered, l.fresh = nil, at, true }
+
+func (l *logWriter) lease(ctx context.Context) {
+	ttl := l.client.o.StreamLease
+	l.renew = time.Now().Add(ttl / 3)
+	bounded, cancel := l.bound(ctx)
+	defer cancel()
+	epoch, held, err := l.client.o.Journal.LeaseStream(bounded, l.stream, l.client.holder, ttl)
+	switch {
+	case err != nil: // an entry of an epoch that is over is refused
+	case !held:
+		l.epoch = 0
+	case epoch != l.epoch:
+		// Somebody else may have written in between. What was received without the lease
+		// was not kept: the span begins now.
+		l.epoch = epoch
+		l.begin(time.Now())
+	}
+}
+
+// add takes the id of a transaction that was committed.
+func (l *logWriter) add(id string) {
+	switch {
+	case l.epoch == 0:
+	case len(l.ids) >= maxUnsaid: // the journal fails: what is dropped here is a gap
+		l.begin(time.Now())
+	case l.client.logged.has(l.service, id): // a replay
+	default:
+		l.ids = append(l.ids, id)
+	}
+}
+
+// work renews the lease and writes what is to be written.
+func (l *logWriter) work(ctx context.Context, p *prober) {
+	now := time.Now()
+	if now.After(l.renew) {
+		l.lease(ctx)
+	}
+	if p.settled.After(l.covered) {
+		l.covered = p.settled
+	}
+	if l.epoch == 0 || now.Before(l.retry) {
+		return
+	}
+	for l.epoch != 0 && (l.fresh || len(l.ids) > 0 || l.covered.After(l.written)) {
+		if !l.write(ctx) {
+			return
+		}
+	}
+}
+
+// write appends one entry. The span grows only with the last of those that are due:
+// before that, ids which belong to it are still here.
+func (l *logWriter) write(ctx context.Context) bool {
+	e := batch.StreamEntry{Stream: l.stream, Epoch: l.epoch, IDs: l.ids[:min(len(l.ids), maxEntry)], Restart: l.fresh}
+	at := l.covered
+	if len(e.IDs) < len(l.ids) {
+		at = l.written
+		if l.fresh {
+			at = l.covered
+		}
+	}
+	e.Age = time.Since(at)
+	if !e.Restart {
+		// A machine that slept has a monotonic clock that stood still, and must not
+		// claim to have listened. The begin of a span is safe when it is too young.
+		e.Age = max(e.Age, time.Now().Round(0).Sub(at.Round(0)))
+	}
+	bounded, cancel := l.bound(ctx)
+	defer cancel()
+	held, err := l.client.o.Journal.AppendStream(bounded, e)
+	switch {
+	case err != nil:
+		l.retry = time.Now().Add(l.client.o.ProbeInterval)
+		return false
+	case !held:
+		l.epoch, l.ids = 0, nil
+		l.renew = time.Now().Add(l.client.o.StreamLease / 3)
+		return false
+	}
+	l.client.logged.add(l.service, e.IDs)
+	l.ids, l.fresh, l.written = l.ids[len(e.IDs):], false, at
+	return true
+}
+
+// close writes what is left when the stream has ended.
+func (l *logWriter) close(ctx context.Context) {
+	for l.epoch != 0 && len(l.ids) > 0 {
+		if !l.write(ctx) {
+			return
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package splinter
+
+import (
+	"crypto/rand"
+	"errors"
+	"strconv"
+	"time"
+)
+
+// prober proves that a stream has told everything up to some time. A scabbard node
+// echoes text (ledgers/sawtooth-and-splinter.md C8), but the history is still being
+// replayed, and live events wait behind it, when it echoes the first one. So probes
+// come in pairs: the second is sent when the first is back. Where no event came in
+// between, nothing was waiting to be sent when the node echoed the second; everything
+// that was published before the first was sent has been received.
+type prober struct {
+	every   time.Duration
+	name    string
+	count   int
+	due     time.Time // of the next pair
+	text    string    // of the probe under way, "" is none
+	sent    time.Time
+	first   time.Time // when the first of a pair was sent; zero while that is under way
+	quiet   bool      // no event since the first came back
+	hurried int       // probes since the pair was due
+	settled time.Time // everything before this was received; zero is nothing yet
+}
+
+func newProber(every time.Duration) prober {
+	return prober{every: every, name: rand.Text()}
+}
+
+// silence is how many intervals a probe may be under way before the stream is dead.
+const silence = 3
+
+// hurry bounds the probes of one interval: between the events of a busy service
+// there is room for a pair, in a replay there is none.
+const hurry = 16
+
+var errSilent = errors.New("splinter: the node does not echo: the stream is dead")
+
+// next returns the text of the probe that is due, or "". waiting says that frames
+// have come which were not looked at yet.
+func (p *prober) next(now time.Time, waiting bool) (string, error) {
+	if p.text != "" {
+		if !waiting && now.Sub(p.sent) > max(silence*p.every, time.Second) {
+			return "", errSilent
+		}
+		return "", nil
+	}
+	if now.Before(p.due) {
+		return "", nil
+	}
+	p.count++
+	p.text, p.sent = `{"probe":"`+p.name+`-`+strconv.Itoa(p.count)+`"}`, now
+	return p.text, nil
+}
+
+// disturbed notes an event.
+func (p *prober) disturbed() { p.quiet = false }
+
+// echoed takes a frame, and reports whether it is the probe's echo.
+func (p *prober) echoed(text []byte, now time.Time) bool {
+	if p.text == "" || string(text) != p.text {
+		return false
+	}
+	p.text = ""
+	if !p.first.IsZero() && p.quiet {
+		p.settled = p.first
+		p.pause(now)
+		return true
+	}
+	p.hurried++
+	if p.hurried >= hurry {
+		p.pause(now)
+		return true
+	}
+	p.first, p.quiet = p.sent, true // this one is the first of a pair, perhaps of a new one
+	p.due = now
+	return true
+}
+
+func (p *prober) pause(now time.Time) {
+	p.first, p.hurried, p.due = time.Time{}, 0, now.Add(p.every)
+}

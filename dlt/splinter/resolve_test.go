@@ -1,0 +1,384 @@
+package splinter_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/splinter"
+	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+const (
+	late   = 150 * time.Millisecond
+	margin = 50 * time.Millisecond
+)
+
+// world is a network, a client of its first service, and what the engine remembers.
+type world struct {
+	testing.TB
+	net     *splintertest.Network
+	c       *splinter.Client
+	service batch.ServiceID
+	fault   atomic.Pointer[splintertest.Fault] // of POSTs
+	reject  atomic.Bool
+	known   []batch.ID
+}
+
+func newWorld(t testing.TB, o splintertest.Options, journal dlt.Journal) *world {
+	w := &world{TB: t}
+	o.Faults = &splintertest.Faults{
+		Request: func(p splintertest.Point) splintertest.Fault {
+			if f := w.fault.Load(); f != nil && p.Operation == splintertest.OpSubmit {
+				return *f
+			}
+			return splintertest.Fault{}
+		},
+		Batch: func(batch.ID, int) splintertest.BatchFault { return splintertest.BatchFault{Reject: w.reject.Load()} },
+	}
+	w.net = splintertest.Start(t, &o)
+	w.service = w.net.Service(0)
+	w.c = newClient(t, w.net.URL(0), options(journal))
+	return w
+}
+
+func options(journal dlt.Journal) *splinter.Options {
+	return &splinter.Options{
+		LateArrival: late, Margin: margin, CoordinatorTimeout: 20 * time.Millisecond, Replay: true,
+		ProbeInterval: 5 * time.Millisecond, Journal: journal, StreamLease: 300 * time.Millisecond,
+	}
+}
+
+// doubtful is a batch, and when it was claimed and when its POST ended.
+type doubtful struct {
+	batch.Batch
+	number         int
+	claimed, ended time.Time
+}
+
+func (w *world) post(b batch.Batch, timeout time.Duration) (doubtful, error) {
+	ctx, cancel := context.WithTimeout(w.Context(), timeout)
+	defer cancel()
+	d := doubtful{Batch: b, number: 1, claimed: time.Now()}
+	err := w.c.Submit(ctx, attempt(b))
+	d.ended = time.Now()
+	return d, err
+}
+
+func (w *world) said(b batch.Batch) batch.Reported {
+	w.Helper()
+	st, err := w.c.BatchStatuses(w.Context(), b.Service, []batch.Attempt{attempt(b)})
+	require.NoError(w, err)
+	require.Len(w, st, 1)
+	return st[0].Reported
+}
+
+func (w *world) becomes(b batch.Batch, want batch.Reported) {
+	w.Helper()
+	require.Eventually(w, func() bool { return w.said(b) == want }, 5*time.Second, time.Millisecond, "never %s", want)
+}
+
+// committed sends a batch all the way, which makes it a witness.
+func (w *world) committed() batch.Batch {
+	w.Helper()
+	b := inc(w, w.service, "x")
+	_, err := w.post(b, 5*time.Second)
+	require.NoError(w, err)
+	w.becomes(b, batch.ReportedCommitted)
+	w.known = append([]batch.ID{b.ID}, w.known...)
+	return b
+}
+
+// restart forgets, and so does the client: the next POST goes out on a new connection.
+func (w *world) restart() {
+	w.net.Restart(0)
+	w.c.CloseIdleConnections()
+}
+
+// lost makes a POST that ends in doubt.
+func (w *world) lost(taken splintertest.Taken) doubtful {
+	w.Helper()
+	w.fault.Store(&splintertest.Fault{Answer: splintertest.AnswerReset, Taken: taken})
+	d, err := w.post(inc(w, w.service, "x"), 5*time.Second)
+	require.Equal(w, batch.KindDoubt, dlt.Kind(err), "%v", err)
+	w.fault.Store(nil)
+	return d
+}
+
+func (w *world) resolve(d doubtful) dlt.Evidence {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(w.Context(), 5*time.Second)
+	defer cancel()
+	a := attempt(d.Batch)
+	a.Number = d.number
+	found, err := w.c.Resolve(ctx, dlt.Doubt{
+		Attempt: a, Since: time.Since(d.claimed), Ended: time.Since(d.ended), Witnesses: w.known,
+	})
+	require.NoError(w, err)
+	return found
+}
+
+// every calls f now and then until it returns true or the time is over, and reports
+// whether it did.
+func every(pause, bound time.Duration, f func() bool) bool {
+	end := time.NewTimer(bound)
+	defer end.Stop()
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for !f() {
+		select {
+		case <-tick.C:
+		case <-end.C:
+			return false
+		}
+	}
+	return true
+}
+
+// resolves asks until there is the evidence; the contrary must never be said.
+func (w *world) resolves(d doubtful, want dlt.Evidence) {
+	w.Helper()
+	contrary := dlt.Committed
+	if want == dlt.Committed {
+		contrary = dlt.NotCommitted
+	}
+	require.True(w, every(5*time.Millisecond, 10*time.Second, func() bool {
+		found := w.resolve(d)
+		require.NotEqual(w, contrary, found)
+		return found == want
+	}), "never %s", want)
+}
+
+// never asks for well over LateArrival: there must be neither.
+func (w *world) never(d doubtful) {
+	w.Helper()
+	every(10*time.Millisecond, 2*late, func() bool {
+		found := w.resolve(d)
+		require.NotEqual(w, dlt.NotCommitted, found)
+		require.NotEqual(w, dlt.Committed, found)
+		return false
+	})
+}
+
+// streaming runs Events until the end of the test, opening them again when they end.
+func (w *world) streaming(c *splinter.Client) {
+	w.Helper()
+	ctx, cancel := context.WithCancel(w.Context())
+	done, live := make(chan struct{}), make(chan struct{}, 1)
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			_ = c.Events(ctx, []batch.ServiceID{w.service}, func(e dlt.Event) error {
+				if e.Live {
+					select {
+					case live <- struct{}{}:
+					default:
+					}
+				}
+				return nil
+			})
+			pause := time.NewTimer(5 * time.Millisecond)
+			select {
+			case <-pause.C:
+			case <-ctx.Done():
+			}
+		}
+	}()
+	w.Cleanup(func() { cancel(); <-done })
+	<-live
+}
+
+// covered waits until the log reaches from so long ago to now, with a span that began
+// after the time given.
+func covered(t testing.TB, st *memory.Store, service batch.ServiceID, since time.Duration, after time.Time) {
+	t.Helper()
+	require.True(t, every(5*time.Millisecond, 5*time.Second, func() bool {
+		f, err := st.FindStream(t.Context(), "scabbard "+string(service), nil)
+		require.NoError(t, err)
+		return f.Covered && f.Since >= since && f.Until < 100*time.Millisecond && f.Since < time.Since(after)
+	}), "the log does not cover %s", since)
+}
+
+func TestResolveByWitness(t *testing.T) {
+	w := newWorld(t, splintertest.Options{}, nil)
+	w.committed()
+	d := w.lost(splintertest.NotTaken)
+	require.Equal(t, dlt.InFlight, w.resolve(d), "before LateArrival")
+	w.resolves(d, dlt.NotCommitted)
+	assert.GreaterOrEqual(t, time.Since(d.ended), late)
+
+	w.known = nil
+	w.never(d) // nobody vouches
+}
+
+func TestResolveWithoutProof(t *testing.T) {
+	w := newWorld(t, splintertest.Options{}, nil)
+	w.committed()
+	d := w.lost(splintertest.TakenFirst)
+	w.becomes(d.Batch, batch.ReportedCommitted)
+	w.restart()
+	require.Equal(t, batch.ReportedUnknown, w.said(d.Batch))
+	w.never(d) // it was committed: a restart forgot both
+}
+
+func TestResolveEvicted(t *testing.T) {
+	w := newWorld(t, splintertest.Options{HistorySize: 4}, nil)
+	w.committed()
+	d := w.lost(splintertest.TakenFirst)
+	for range 3 {
+		w.becomes(d.Batch, batch.ReportedCommitted)
+		b := inc(t, w.service, "y")
+		_, err := w.post(b, time.Second)
+		require.NoError(t, err)
+		w.becomes(b, batch.ReportedCommitted)
+	}
+	w.resolves(d, dlt.Committed) // the witness went first
+	b := inc(t, w.service, "y")
+	_, err := w.post(b, time.Second)
+	require.NoError(t, err)
+	w.becomes(b, batch.ReportedCommitted)
+	w.never(d)
+}
+
+// A witness that came again after a restart vouches for nothing before it.
+func TestResolveWitnessSeenAgain(t *testing.T) {
+	w := newWorld(t, splintertest.Options{}, nil)
+	witness := w.committed()
+	d := w.lost(splintertest.TakenFirst)
+	w.becomes(d.Batch, batch.ReportedCommitted)
+	w.restart()
+	_, err := w.post(witness, time.Second)
+	require.NoError(t, err)
+	w.never(d)
+}
+
+func TestResolveByLog(t *testing.T) {
+	for name, version := range map[string]int{"v1": 1, "v2": 2} {
+		t.Run(name, func(t *testing.T) {
+			st := memory.New()
+			w := newWorld(t, splintertest.Options{Circuits: []splintertest.Circuit{{ID: "aaaaa-bbbbb", Version: version}}}, st)
+			w.streaming(w.c)
+			covered(t, st, w.service, 2*margin, time.Time{})
+
+			d := w.lost(splintertest.TakenFirst)
+			w.becomes(d.Batch, batch.ReportedCommitted)
+			restarted := time.Now()
+			w.restart()
+			w.resolves(d, dlt.Committed)
+
+			covered(t, st, w.service, 2*margin, restarted) // the stream broke: the span began anew
+			gone := w.lost(splintertest.NotTaken)
+			w.resolves(gone, dlt.NotCommitted)
+			assert.GreaterOrEqual(t, time.Since(gone.ended), late+margin)
+			require.NoError(t, w.net.Check(map[batch.ServiceID][]batch.ID{w.service: {d.ID}}))
+		})
+	}
+}
+
+// A stream that broke meanwhile leaves a gap, and no proof.
+func TestResolveAcrossAGap(t *testing.T) {
+	st := memory.New()
+	w := newWorld(t, splintertest.Options{}, st)
+	w.streaming(w.c)
+	covered(t, st, w.service, 2*margin, time.Time{})
+	d := w.lost(splintertest.NotTaken)
+	cut := time.Now()
+	w.net.CutStreams(0)
+	covered(t, st, w.service, 0, cut)
+	w.never(d)
+}
+
+func TestResolveRolledBack(t *testing.T) {
+	for name, journal := range map[string]bool{"with a log": true, "without": false} {
+		t.Run(name, func(t *testing.T) {
+			var st *memory.Store
+			var j dlt.Journal
+			if journal {
+				st = memory.New()
+				j = st
+			}
+			w := newWorld(t, splintertest.Options{}, j)
+			if journal {
+				w.streaming(w.c)
+				covered(t, st, w.service, 2*margin, time.Time{})
+			}
+			w.reject.Store(true)
+			b := inc(t, w.service, "x")
+			d, err := w.post(b, time.Second)
+			require.NoError(t, err)
+			w.becomes(b, batch.ReportedValid)
+			require.Equal(t, dlt.InFlight, w.resolve(d), "it may be committed yet")
+			w.reject.Store(false)
+			if !journal {
+				w.never(d)
+				return
+			}
+			w.resolves(d, dlt.NotCommitted)
+			// Sent again, it goes its way (C5): the evidence was right.
+			_, err = w.post(b, time.Second)
+			require.NoError(t, err)
+			w.becomes(b, batch.ReportedCommitted)
+			assert.EqualValues(t, 1, w.net.State(w.service)["x"])
+		})
+	}
+}
+
+// C5: a second copy of a committed batch makes it Invalid.
+func TestResolveInvalidAfterTheSecond(t *testing.T) {
+	st := memory.New()
+	w := newWorld(t, splintertest.Options{}, st)
+	b := build(t, w.service, tx(splintertest.Create("x", 1)))
+	d, err := w.post(b, time.Second)
+	require.NoError(t, err)
+	w.becomes(b, batch.ReportedCommitted)
+	_, err = w.post(b, time.Second)
+	require.NoError(t, err)
+	w.becomes(b, batch.ReportedInvalid)
+	d.number = 2
+	w.never(d)
+	w.streaming(w.c) // the replay tells that the first one was committed
+	w.resolves(d, dlt.Committed)
+}
+
+// C2: a batch that no handler serves holds the service; what is posted meanwhile is
+// taken when the client has long left.
+func TestResolveBehindAStall(t *testing.T) {
+	const stall = 80 * time.Millisecond
+	w := newWorld(t, splintertest.Options{PoisonStall: stall}, nil)
+	w.committed()
+	poison := tx(splintertest.Set("x", 1))
+	poison.FamilyName = "nobody"
+	bad := build(t, w.service, poison)
+	_, err := w.post(bad, time.Second)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return w.net.QueueLen(w.service) == 0 }, time.Second, time.Millisecond)
+	b := inc(t, w.service, "x")
+	ctx, cancel := context.WithCancel(t.Context())
+	d := doubtful{Batch: b, number: 1, claimed: time.Now()}
+	go func() {
+		defer cancel()
+		every(time.Millisecond, 5*time.Second, func() bool { return w.net.Posts(b.ID) == 1 })
+	}()
+	err = w.c.Submit(ctx, attempt(b))
+	d.ended = time.Now()
+	require.Equal(t, batch.KindDoubt, dlt.Kind(err), "the client left, the node goes on: %v", err)
+	w.resolves(d, dlt.Committed)
+	assert.EqualValues(t, 2, w.net.State(w.service)["x"])
+	assert.Equal(t, batch.ReportedPending, w.said(bad), "dropped without a word")
+}
+
+func TestResolveJournalFails(t *testing.T) {
+	w := newWorld(t, splintertest.Options{}, brokenJournal{})
+	w.committed()
+	d := w.lost(splintertest.NotTaken)
+	found, err := w.c.Resolve(t.Context(), dlt.Doubt{Attempt: attempt(d.Batch), Since: time.Hour, Ended: time.Hour, Witnesses: w.known})
+	assert.Equal(t, dlt.CannotTell, found)
+	assert.ErrorIs(t, err, errJournal)
+}

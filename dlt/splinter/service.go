@@ -1,0 +1,90 @@
+package splinter
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// name is a service id in its parts (ledgers/sawtooth-and-splinter.md C1).
+type name struct{ circuit, service string }
+
+// parseService reads "circuit::service": five letters or digits, a hyphen and five
+// more, and four.
+func parseService(s batch.ServiceID) (name, error) {
+	circuit, service, found := strings.Cut(string(s), "::")
+	left, right, hyphen := strings.Cut(circuit, "-")
+	if !found || !hyphen || !alnum(left, 5) || !alnum(right, 5) || !alnum(service, 4) {
+		return name{}, &batch.InputError{
+			Field: "Service", Value: batch.Excerpt(string(s), 64), Want: "circuit::service, such as aaaaa-bbbbb::a000",
+		}
+	}
+	return name{circuit: circuit, service: service}, nil
+}
+
+func alnum(s string, n int) bool {
+	if len(s) != n {
+		return false
+	}
+	for i := range n {
+		c := s[i]
+		if (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
+			return false
+		}
+	}
+	return true
+}
+
+// parseNode never shows a URL that it refuses, for it may hold a password.
+func parseNode(field, s string) (*url.URL, error) {
+	refuse := func(want string) (*url.URL, error) { return nil, &batch.InputError{Field: field, Want: want} }
+	u, err := url.Parse(s)
+	switch {
+	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "":
+		return refuse("an http or https URL with a host, such as http://localhost:8080")
+	case !validPort(u.Port()):
+		return refuse("a port from 1 to 65535")
+	case u.User != nil:
+		return refuse("no user or password in the URL; Options.Token and Options.Header can carry authorization")
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return refuse("no query and no fragment in the URL")
+	}
+	return u, nil
+}
+
+func validPort(s string) bool {
+	n, err := strconv.ParseUint(s, 10, 16)
+	return s == "" || (err == nil && n > 0)
+}
+
+// place is a service at its node.
+type place struct {
+	id   batch.ServiceID
+	node string // base URL, as it was given
+	root *url.URL
+}
+
+func (c *Client) place(service batch.ServiceID) (place, error) {
+	n, err := parseService(service)
+	if err != nil {
+		return place{}, err
+	}
+	node := c.base
+	if c.o.Node != nil {
+		if chosen := c.o.Node(service); chosen != "" {
+			node = chosen
+		}
+	}
+	parsed, known := c.nodes.Load(node)
+	if !known {
+		u, err := parseNode("Options.Node", node)
+		if err != nil {
+			return place{}, err
+		}
+		parsed, _ = c.nodes.LoadOrStore(node, u)
+	}
+	u := parsed.(*url.URL) //nolint:forcetypeassert // nothing else is stored
+	return place{id: service, node: node, root: u.JoinPath("scabbard", n.circuit, n.service)}, nil
+}

@@ -1,0 +1,216 @@
+package splintertest
+
+import (
+	"crypto/sha512"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth"
+)
+
+// What verification ends with (C2).
+var (
+	errBody   = errors.New("splintertest: invalid body")       // 400
+	errNone   = errors.New("splintertest: no valid batches")   // 400
+	errServer = errors.New("splintertest: the server's error") // 500
+)
+
+// submitted is a batch as it was posted.
+type submitted struct {
+	id     batch.ID
+	signer string
+	raw    []byte // the header's bytes
+	ids    []string
+	txs    []transaction
+	fault  BatchFault
+}
+
+type transaction struct {
+	id, family, batcher, signer, digest string
+	header, payload                     []byte
+	addresses, outputs                  []string
+	broken                              bool // its header cannot be decoded
+}
+
+// walk calls f for every field that is bytes, and skips the others.
+func walk(b []byte, f func(num protowire.Number, value []byte) error) error {
+	for len(b) > 0 {
+		num, typ, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		b = b[n:]
+		if typ != protowire.BytesType {
+			if n = protowire.ConsumeFieldValue(num, typ, b); n < 0 {
+				return protowire.ParseError(n)
+			}
+			b = b[n:]
+			continue
+		}
+		v, n := protowire.ConsumeBytes(b)
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		b = b[n:]
+		if err := f(num, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// decodeList reads a BatchList with its batch headers.
+func decodeList(body []byte) (out []*submitted, err error) {
+	err = walk(body, func(num protowire.Number, v []byte) error {
+		if num != 1 {
+			return nil
+		}
+		b, err := decodeBatch(v)
+		out = append(out, b)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errBody, err)
+	}
+	return out, nil
+}
+
+func decodeBatch(raw []byte) (*submitted, error) {
+	b := &submitted{}
+	err := walk(raw, func(num protowire.Number, v []byte) error {
+		switch num {
+		case 1:
+			b.raw = slices.Clone(v)
+		case 2:
+			b.id = batch.ID(v)
+		case 3:
+			t, err := decodeTransaction(v)
+			if err != nil {
+				return err
+			}
+			b.txs = append(b.txs, t)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = walk(b.raw, func(num protowire.Number, v []byte) error {
+		switch num {
+		case 1:
+			b.signer = string(v)
+		case 2:
+			b.ids = append(b.ids, string(v))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := hex.DecodeString(b.signer); err != nil {
+		return nil, fmt.Errorf("signer: %w", err)
+	}
+	return b, nil
+}
+
+func decodeTransaction(raw []byte) (transaction, error) {
+	var t transaction
+	err := walk(raw, func(num protowire.Number, v []byte) error {
+		switch num {
+		case 1:
+			t.header = slices.Clone(v)
+		case 2:
+			t.id = string(v)
+		case 3:
+			t.payload = slices.Clone(v)
+		}
+		return nil
+	})
+	if err != nil {
+		return t, err
+	}
+	t.broken = walk(t.header, func(num protowire.Number, v []byte) error {
+		switch num {
+		case 1:
+			t.batcher = string(v)
+		case 3:
+			t.family = string(v)
+		case 5, 7:
+			t.addresses = append(t.addresses, string(v))
+			if num == 7 {
+				t.outputs = append(t.outputs, string(v))
+			}
+		case 9:
+			t.digest = string(v)
+		case 10:
+			t.signer = string(v)
+		}
+		return nil
+	}) != nil
+	return t, nil
+}
+
+// verify checks all batches; the first that fails decides for the whole list.
+func verify(bs []*submitted) error {
+	for _, b := range bs {
+		if err := b.verify(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *submitted) verify() error {
+	if err := verifySignature(b.signer, b.raw, string(b.id)); err != nil {
+		return err
+	}
+	if len(b.ids) != len(b.txs) {
+		return fmt.Errorf("%w: transaction count", errNone)
+	}
+	for i, t := range b.txs {
+		if t.broken {
+			return fmt.Errorf("%w: transaction header", errServer)
+		}
+		for _, a := range t.addresses {
+			if _, err := hex.DecodeString(a); err != nil {
+				return fmt.Errorf("%w: address: %w", errServer, err)
+			}
+		}
+		if err := verifySignature(t.signer, t.header, t.id); err != nil {
+			return err
+		}
+		sum := sha512.Sum512(t.payload)
+		switch {
+		case b.ids[i] != t.id:
+			return fmt.Errorf("%w: transaction order", errNone)
+		case !strings.EqualFold(t.batcher, b.signer):
+			return fmt.Errorf("%w: batcher key", errNone)
+		case !strings.EqualFold(t.digest, hex.EncodeToString(sum[:])):
+			return fmt.Errorf("%w: payload digest", errNone)
+		}
+	}
+	return nil
+}
+
+// verifySignature tells what is malformed (500) from what does not match (400).
+func verifySignature(key string, message []byte, signature string) error {
+	raw, err := hex.DecodeString(signature)
+	if err != nil || len(raw) != 64 {
+		return fmt.Errorf("%w: signature is not 64 bytes of hex", errServer)
+	}
+	err = sawtooth.Verify(strings.ToLower(key), message, strings.ToLower(signature))
+	var in *batch.InputError
+	if errors.As(err, &in) && in.Field == "signer_public_key" {
+		return fmt.Errorf("%w: %w", errServer, err)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", errNone, err)
+	}
+	return nil
+}

@@ -1,0 +1,229 @@
+package splintertest_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth"
+	"github.com/dltbatch/dltbatch/dlt/splinter"
+	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// TestEngine runs the whole engine over a network that loses requests and answers,
+// takes them late, rolls proposals back, forgets and restarts. Scabbard executes what
+// it is sent twice twice; so every batch must be committed, once, in its lane's order.
+func TestEngine(t *testing.T) {
+	for name, row := range map[string]struct {
+		version int
+		lanes   []int // services
+		seed    uint64
+	}{
+		"v2 coordinators": {2, []int{0, 2}, 7},
+		"v1 every node":   {1, []int{0, 1, 2, 3}, 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const lateBy = 50 * time.Millisecond
+			n := splintertest.Start(t, &splintertest.Options{
+				Circuits: v(row.version),
+				Faults: &splintertest.Faults{
+					Seed: row.seed, MaxPerBatch: 3,
+					ResetBefore: 0.05, ResetAfter: 0.1, ErrorBefore: 0.05, ErrorAfter: 0.05, Late: 0.1, LateBy: lateBy, Busy: 0.05,
+					StatusReset: 0.05, StatusError: 0.05, StatusTruncated: 0.05, Latency: 0.2, MaxLatency: 5 * time.Millisecond,
+					Batch: func(id batch.ID, try int) splintertest.BatchFault {
+						return splintertest.BatchFault{Reject: try == 1 && id[0] == '7'}
+					},
+				},
+			})
+			st := memory.New()
+			client, err := splinter.New(n.URL(0), &splinter.Options{
+				Node:        func(s batch.ServiceID) string { return n.URL(n.NodeOf(s)) },
+				LateArrival: 4 * lateBy, Margin: lateBy, CoordinatorTimeout: lateBy, ProbeInterval: 10 * time.Millisecond,
+				Journal: st,
+			})
+			require.NoError(t, err)
+			t.Cleanup(client.CloseIdleConnections)
+			runner, stop := running(t, st, client, 0)
+			defer stop()
+
+			// The engine opens a stream with the first POST of a lane, which is too late for
+			// the log to prove anything about that one. So somebody else listens before.
+			defer listening(t, n, client)()
+
+			key, err := sawtooth.GeneratePrivateKey()
+			require.NoError(t, err)
+			order := map[batch.ServiceID][]batch.ID{}
+			const each = 12
+			// A restart with nothing under way: what was would need a decision, since a log
+			// has a gap there and the node no memory (C4, C8).
+			restart := func() {
+				idle, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+				defer cancel()
+				require.NoError(t, runner.Idle(idle))
+				begun := time.Now()
+				n.Restart(0)
+				client.CloseIdleConnections()
+				for _, lane := range row.lanes {
+					require.Eventually(t, func() bool {
+						f, err := st.FindStream(t.Context(), "scabbard "+string(n.Services()[lane]), nil)
+						fresh := n.NodeOf(n.Services()[lane]) != 0 || f.Since < time.Since(begun)
+						return err == nil && f.Covered && fresh && f.Since > 2*lateBy
+					}, 10*time.Second, 10*time.Millisecond)
+				}
+			}
+			restart()
+			for i := range each {
+				if i == each/2 {
+					restart()
+				}
+				for _, lane := range row.lanes {
+					s := n.Services()[lane]
+					b, err := sawtooth.Build(key, s, tx(splintertest.Inc(fmt.Sprintf("lane%d", lane), 1)))
+					require.NoError(t, err)
+					require.NoError(t, runner.Add(t.Context(), b))
+					order[s] = append(order[s], b.ID)
+				}
+			}
+			idle, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+			defer cancel()
+			err = runner.Idle(idle)
+			for s, ids := range order {
+				for i, id := range ids {
+					key := batch.Key{Service: s, ID: id}
+					rec, getErr := runner.Get(t.Context(), key)
+					require.NoError(t, getErr)
+					if rec.State != batch.Committed {
+						t.Errorf("%s/%d is %s: node says %s, executed %v: %+v", s, i, rec.State, n.Status(s, id), words(n, batch.Batch{ID: id}), rec)
+					}
+				}
+			}
+			require.NoError(t, err)
+			require.NoError(t, n.Check(order))
+			for _, lane := range row.lanes {
+				assert.EqualValues(t, each, n.State(n.Services()[lane])[fmt.Sprintf("lane%d", lane)])
+			}
+		})
+	}
+}
+
+// running runs an engine, as fast as it can.
+func running(t *testing.T, st *memory.Store, client *splinter.Client, streams int) (*dltbatch.Runner, func()) {
+	t.Helper()
+	runner, err := dltbatch.New(st, client, &dltbatch.Options{
+		Streams: streams, RequestTimeout: 2 * time.Second, ClaimTTL: 4 * time.Second, Drain: 4 * time.Second,
+		PollInterval: 50 * time.Millisecond, FirstPoll: 2 * time.Millisecond, ScanInterval: 50 * time.Millisecond,
+		RetryDelay: 5 * time.Millisecond, MaxRetryDelay: 20 * time.Millisecond, QuickRetryPause: time.Millisecond,
+	})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- runner.Run(ctx) }()
+	return runner, func() {
+		cancel()
+		assert.NoError(t, <-done)
+	}
+}
+
+// listening keeps a stream of every service open, for the log, until it is told to stop.
+func listening(t *testing.T, n *splintertest.Network, client *splinter.Client) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var logs sync.WaitGroup
+	for _, s := range n.Services() {
+		logs.Go(func() {
+			for ctx.Err() == nil {
+				_ = client.Events(ctx, []batch.ServiceID{s}, func(dlt.Event) error { return nil })
+				pause := time.NewTimer(5 * time.Millisecond)
+				<-pause.C
+			}
+		})
+	}
+	return func() { cancel(); logs.Wait() }
+}
+
+// TestEngineNeverTwice restarts nodes under way, with histories of a few batches. Many
+// a batch ends as one that needs a decision; none has its effect twice, or out of order.
+func TestEngineNeverTwice(t *testing.T) {
+	t.Run("with a log", func(t *testing.T) { t.Parallel(); neverTwice(t, true) })
+	t.Run("without", func(t *testing.T) { t.Parallel(); neverTwice(t, false) })
+}
+
+func neverTwice(t *testing.T, journal bool) {
+	t.Helper()
+	const circuits, each, lateBy = 8, 12, 30 * time.Millisecond
+	o := &splintertest.Options{
+		HistorySize: 6, CommitInterval: 3 * time.Millisecond,
+		Faults: &splintertest.Faults{
+			Seed: 3, ResetBefore: 0.05, ResetAfter: 0.1, ErrorAfter: 0.05, ErrorBefore: 0.05, Late: 0.1, LateBy: lateBy,
+			Reject: 0.05, StatusReset: 0.4, Latency: 0.2, MaxLatency: 5 * time.Millisecond,
+		},
+	}
+	for i := range circuits {
+		o.Circuits = append(o.Circuits, splintertest.Circuit{ID: fmt.Sprintf("aaaaa-bbbb%d", i), Version: 1 + i%2})
+	}
+	n := splintertest.Start(t, o)
+	st := memory.New()
+	var log dlt.Journal
+	if journal {
+		log = st
+	}
+	client, err := splinter.New(n.URL(0), &splinter.Options{
+		Node:        func(s batch.ServiceID) string { return n.URL(n.NodeOf(s)) },
+		LateArrival: 10 * lateBy, Margin: lateBy, CoordinatorTimeout: 2 * lateBy, ProbeInterval: 10 * time.Millisecond, Journal: log,
+	})
+	require.NoError(t, err)
+	t.Cleanup(client.CloseIdleConnections)
+	runner, stop := running(t, st, client, -1) // whoever is told at once is rarely in doubt
+	defer listening(t, n, client)()
+	key, err := sawtooth.GeneratePrivateKey()
+	require.NoError(t, err)
+	order := map[batch.ServiceID][]batch.ID{}
+	for range each {
+		for _, s := range n.Services() {
+			b, err := sawtooth.Build(key, s, tx(splintertest.Inc("x", 1)))
+			require.NoError(t, err)
+			require.NoError(t, runner.Add(t.Context(), b))
+			order[s] = append(order[s], b.ID)
+		}
+	}
+	for i := range 16 { // often enough to hit what was executed and not asked about yet
+		idle, cancel := context.WithTimeout(t.Context(), time.Duration(50+i%4*150)*time.Millisecond)
+		_ = runner.Idle(idle) // or not
+		cancel()
+		n.Restart(i % 2)
+	}
+	idle, cancel := context.WithTimeout(t.Context(), 20*lateBy) // what may be sent again is
+	_ = runner.Idle(idle)
+	cancel()
+	stop()
+	require.NoError(t, n.Check(order))
+	committed, resent := 0, 0
+	for s, ids := range order {
+		for _, id := range ids {
+			rec, err := runner.Get(t.Context(), batch.Key{Service: s, ID: id})
+			require.NoError(t, err)
+			if n.Posts(id) > 1 {
+				resent++
+			}
+			if rec.State == batch.Committed {
+				committed++
+				require.Contains(t, n.Executions(s), id, "committed, and never executed")
+			}
+		}
+	}
+	t.Logf("%d of %d committed, %d sent more than once", committed, each*len(order), resent)
+	assert.Positive(t, committed)
+	if journal {
+		assert.Positive(t, resent, "the log proves nothing any more")
+	}
+}

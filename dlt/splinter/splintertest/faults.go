@@ -1,0 +1,260 @@
+package splintertest
+
+import (
+	"fmt"
+	"hash/fnv"
+	"net/http"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// Faults to inject. Rates are probabilities from 0 to 1. What hits a request is drawn
+// from (Seed, the first batch id, the n-th such request of that id), not from a
+// stream: the same seed gives the same faults whatever else goes on.
+type Faults struct {
+	Seed uint64
+
+	// What a POST suffers, one at most; their sum is at most 1.
+	Hang        float64 // no answer until the client leaves; taken or not, half each
+	ResetBefore float64 // connection reset, not taken
+	ResetAfter  float64 // connection reset, taken
+	ErrorBefore float64 // 500, 502 or 504, not taken
+	ErrorAfter  float64 // 500, 502 or 504, taken
+	Late        float64 // reset, and taken up to LateBy afterwards
+	Busy        float64 // 429, not taken
+
+	// What a status query suffers, one at most; their sum is at most 1.
+	StatusHang, StatusReset, StatusError, StatusTruncated float64
+
+	// Latency delays any request by up to MaxLatency before it is looked at.
+	Latency float64
+	// MaxLatency defaults to 50 ms.
+	MaxLatency time.Duration
+	// LateBy defaults to 200 ms.
+	LateBy time.Duration
+
+	// What a batch suffers once it was accepted. See [BatchFault].
+	Lose, Reject, Evict float64
+
+	// LoseResume keeps the message that ends the 429s from the coordinator's peers.
+	LoseResume bool
+	// MaxPerBatch ends the faults of an id after its first so many requests of one
+	// kind. Defaults to 0, no bound.
+	MaxPerBatch int
+
+	// Request, where it is set, is asked first; anything but the zero Fault is what
+	// happens. It is called under the network's lock and must not call the network.
+	Request func(Point) Fault
+	// Batch likewise, for what happens after acceptance: try counts the POSTs of the batch.
+	Batch func(id batch.ID, try int) BatchFault
+}
+
+// Operation is what a request asks for.
+type Operation string
+
+// The operations.
+const (
+	OpSubmit   Operation = "submit"
+	OpStatuses Operation = "statuses"
+	OpEvents   Operation = "events" // by Request only
+)
+
+// Point is where a fault can happen.
+type Point struct {
+	Operation Operation
+	Service   batch.ServiceID
+	Batches   []batch.ID // or the ids that are asked for
+	Try       int        // n-th such request of Batches[0], from 1
+}
+
+// Answer is what becomes of the answer.
+type Answer uint8
+
+// The answers.
+const (
+	AnswerProperly  Answer = iota
+	AnswerNever            // no answer until the client leaves
+	AnswerReset            // the connection is reset
+	AnswerError            // Status and Body
+	AnswerTruncated        // it ends in the middle
+)
+
+// Taken says whether a batch is queued although the answer is AnswerNever, AnswerReset or AnswerError.
+type Taken uint8
+
+// The ways.
+const (
+	NotTaken Taken = iota
+	TakenFirst
+	TakenLate // After the answer, or the end of the connection
+)
+
+// Fault is what happens to one request. The zero value is none.
+type Fault struct {
+	Delay  time.Duration // before the request is looked at; a client that leaves meanwhile has sent nothing
+	Answer Answer
+	Status int    // of AnswerError
+	Body   string // of AnswerError
+	Taken  Taken
+	After  time.Duration
+}
+
+// BatchFault is what happens to a batch once it was accepted.
+type BatchFault struct {
+	Lose   bool // it is Pending for ever: the message to the coordinator was lost
+	Reject bool // its proposal is rolled back: it is Valid for ever
+	Evict  bool // the service forgets it and all before it at once; it goes its way
+}
+
+func (f *Faults) check() error {
+	for _, d := range [...]struct {
+		d   *time.Duration
+		def time.Duration
+	}{{&f.MaxLatency, 50 * time.Millisecond}, {&f.LateBy, 200 * time.Millisecond}} {
+		if *d.d <= 0 {
+			*d.d = d.def
+		}
+	}
+	for _, group := range [...][]float64{f.submitRates(), f.statusRates(), {f.Latency}, {f.Lose}, {f.Reject}, {f.Evict}} {
+		sum := 0.0
+		for _, r := range group {
+			if r < 0 {
+				return fmt.Errorf("splintertest: fault rate %v is negative", r)
+			}
+			sum += r
+		}
+		if sum > 1+1e-9 {
+			return fmt.Errorf("splintertest: fault rates %v add up to %v, more than 1", group, sum)
+		}
+	}
+	return nil
+}
+
+func (f *Faults) submitRates() []float64 {
+	return []float64{f.Hang, f.ResetBefore, f.ResetAfter, f.ErrorBefore, f.ErrorAfter, f.Late, f.Busy}
+}
+
+func (f *Faults) statusRates() []float64 {
+	return []float64{f.StatusHang, f.StatusReset, f.StatusError, f.StatusTruncated}
+}
+
+func (f *Faults) losesResume() bool { return f != nil && f.LoseResume }
+
+// request draws what happens to one request. f may be nil.
+func (f *Faults) request(p Point) Fault {
+	if f == nil {
+		return Fault{}
+	}
+	if f.Request != nil {
+		if x := f.Request(p); x != (Fault{}) {
+			return x
+		}
+	}
+	if len(p.Batches) == 0 || (f.MaxPerBatch > 0 && p.Try > f.MaxPerBatch) {
+		return Fault{}
+	}
+	d := draw{seed: f.Seed, id: p.Batches[0], try: p.Try, salt: string(p.Operation)}
+	var x Fault
+	if d.float("latency") < f.Latency {
+		x.Delay = d.upTo("how long", f.MaxLatency)
+	}
+	switch p.Operation {
+	case OpSubmit:
+		f.submit(&x, d)
+	case OpStatuses:
+		switch pick(f.statusRates(), d.float("kind")) {
+		case 0:
+			x.Answer = AnswerNever
+		case 1:
+			x.Answer = AnswerReset
+		case 2:
+			x.error(d)
+		case 3:
+			x.Answer = AnswerTruncated
+		}
+	}
+	return x
+}
+
+func (f *Faults) submit(x *Fault, d draw) {
+	switch pick(f.submitRates(), d.float("kind")) {
+	case 0:
+		x.Answer = AnswerNever
+		if d.float("taken") < 0.5 {
+			x.Taken = TakenFirst
+		}
+	case 1:
+		x.Answer = AnswerReset
+	case 2:
+		x.Answer, x.Taken = AnswerReset, TakenFirst
+	case 3:
+		x.error(d)
+	case 4:
+		x.error(d)
+		x.Taken = TakenFirst
+	case 5:
+		x.Answer, x.Taken, x.After = AnswerReset, TakenLate, d.upTo("late by", f.LateBy)
+	case 6:
+		x.Answer, x.Status = AnswerError, http.StatusTooManyRequests
+	}
+}
+
+// error picks the ambiguous answer of C2, or a proxy's.
+func (f *Fault) error(d draw) {
+	all := [...]int{http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout}
+	f.Answer, f.Status = AnswerError, all[int(d.float("which")*float64(len(all)))]
+}
+
+// batch draws what happens to a batch after its try-th POST. f may be nil.
+func (f *Faults) batch(id batch.ID, try int) BatchFault {
+	if f == nil {
+		return BatchFault{}
+	}
+	if f.Batch != nil {
+		if x := f.Batch(id, try); x != (BatchFault{}) {
+			return x
+		}
+	}
+	d := draw{seed: f.Seed, id: id, try: try, salt: "batch"}
+	return BatchFault{
+		Lose: d.float("lose") < f.Lose, Reject: d.float("reject") < f.Reject, Evict: d.float("evict") < f.Evict,
+	}
+}
+
+// pick returns the index of the rate that u falls into, or -1.
+func pick(rates []float64, u float64) int {
+	for i, r := range rates {
+		if u < r {
+			return i
+		}
+		u -= r
+	}
+	return -1
+}
+
+// draw is a source of numbers that depend on nothing but what it names.
+type draw struct {
+	seed uint64
+	id   batch.ID
+	try  int
+	salt string
+}
+
+// float returns a number in [0, 1).
+func (d draw) float(what string) float64 {
+	h := fnv.New64a()
+	_, _ = fmt.Fprintf(h, "%d|%s|%d|%s|%s", d.seed, d.id, d.try, d.salt, what)
+	x := h.Sum64()
+	// FNV leaves the high bits of short changes alike; mix them.
+	x ^= x >> 30
+	x *= 0xbf58476d1ce4e5b9
+	x ^= x >> 27
+	x *= 0x94d049bb133111eb
+	x ^= x >> 31
+	return float64(x>>11) / (1 << 53)
+}
+
+func (d draw) upTo(what string, limit time.Duration) time.Duration {
+	return time.Duration(d.float(what) * float64(limit))
+}

@@ -1,0 +1,105 @@
+package splintertest_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth"
+	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
+)
+
+var nonce atomic.Int64
+
+func tx(payload []byte, address string) sawtooth.Transaction {
+	return sawtooth.Transaction{
+		FamilyName: splintertest.Family, FamilyVersion: splintertest.FamilyVersion, Payload: payload,
+		Inputs: []string{address}, Outputs: []string{address}, Nonce: strconv.FormatInt(nonce.Add(1), 10),
+	}
+}
+
+func build(t testing.TB, txs ...sawtooth.Transaction) batch.Batch {
+	t.Helper()
+	key, err := sawtooth.ParsePrivateKey("2f1e7b7a130d7ba9da0068b3bb0ba1d79e7e77110302c9f746c3c2a63fe40088")
+	require.NoError(t, err)
+	b, err := sawtooth.Build(key, "", txs...)
+	require.NoError(t, err)
+	return b
+}
+
+func inc(t testing.TB) batch.Batch { t.Helper(); return build(t, tx(splintertest.Inc("x", 1))) }
+
+// list is the body of a POST.
+func list(bs ...batch.Batch) (out []byte) {
+	for _, b := range bs {
+		out = protowire.AppendBytes(protowire.AppendTag(out, 1, protowire.BytesType), b.Payload)
+	}
+	return out
+}
+
+// response is an answer read whole.
+type response struct {
+	status int
+	body   string
+}
+
+func (r response) doc(t testing.TB) (doc map[string]any) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(r.body), &doc), r.body)
+	return doc
+}
+
+func do(t testing.TB, method, url string, body []byte, headers ...string) response {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader(body))
+	require.NoError(t, err)
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, res.Body.Close()) }()
+	text, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	return response{status: res.StatusCode, body: string(text)}
+}
+
+func path(n *splintertest.Network, s batch.ServiceID) string {
+	return n.URL(n.NodeOf(s)) + "/scabbard/" + strings.Replace(string(s), "::", "/", 1)
+}
+
+func post(t testing.TB, n *splintertest.Network, s batch.ServiceID, bs ...batch.Batch) response {
+	t.Helper()
+	return do(t, http.MethodPost, path(n, s)+"/batches", list(bs...))
+}
+
+func accepted(t testing.TB, n *splintertest.Network, s batch.ServiceID, bs ...batch.Batch) {
+	t.Helper()
+	r := post(t, n, s, bs...)
+	require.Equal(t, http.StatusAccepted, r.status, r.body)
+}
+
+func becomes(t testing.TB, n *splintertest.Network, s batch.ServiceID, b batch.Batch, want string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return n.Status(s, b.ID) == want }, 5*time.Second, time.Millisecond, "never %s", want)
+}
+
+// words are the verdicts on the executions of a batch, in order.
+func words(n *splintertest.Network, b batch.Batch) (out []string) {
+	for _, e := range n.Journal() {
+		if e.Kind == splintertest.Executed && e.Batches[0] == b.ID {
+			out = append(out, e.Word)
+		}
+	}
+	return out
+}

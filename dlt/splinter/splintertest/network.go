@@ -1,0 +1,254 @@
+package splintertest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// Network is nodes and the circuits between them. All methods may be called
+// concurrently.
+type Network struct {
+	o        Options
+	nodes    []*node
+	services []*service
+
+	mu      sync.Mutex
+	changed chan struct{} // closed, and replaced, whenever something changed
+	journal []Entry
+	posts   int
+	tries   map[Operation]map[batch.ID]int
+	told    map[batch.ID]string
+	tokens  map[string]bool // of Biome
+
+	closed chan struct{}
+	once   sync.Once
+	work   sync.WaitGroup
+}
+
+// circuit is what its services share.
+type circuit struct {
+	Circuit
+	services  []*service // by id: the first is the coordinator
+	state     map[string]int64
+	executed  []batch.ID
+	proposals int // under way
+}
+
+// service is one of a circuit, on its node.
+type service struct {
+	*circuit
+	id   string
+	node *node
+
+	seen     history
+	queue    []*submitted
+	stop     bool // answers 429
+	stalled  bool // a poison batch holds its locks
+	restart  chan struct{}
+	receipts []receipt
+	streams  map[*stream]struct{}
+	runs     map[batch.ID]int
+}
+
+func (s *service) name() batch.ServiceID { return batch.ServiceID(s.Circuit.ID + "::" + s.id) }
+
+func newNetwork(o *Options) (*Network, error) {
+	c, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	n := &Network{
+		o: c, changed: make(chan struct{}), closed: make(chan struct{}),
+		tries: map[Operation]map[batch.ID]int{OpSubmit: {}, OpStatuses: {}, OpEvents: {}},
+		told:  map[batch.ID]string{}, tokens: map[string]bool{},
+	}
+	for range c.Addrs {
+		n.nodes = append(n.nodes, newNode(n))
+	}
+	for _, k := range c.Circuits {
+		shared := &circuit{Circuit: k, state: map[string]int64{}}
+		for i, id := range k.Services {
+			s := &service{
+				circuit: shared, id: id, node: n.nodes[i%len(n.nodes)], seen: newHistory(c.HistorySize),
+				restart: make(chan struct{}), streams: map[*stream]struct{}{}, runs: map[batch.ID]int{},
+			}
+			shared.services = append(shared.services, s)
+			n.services = append(n.services, s)
+		}
+		slices.SortFunc(shared.services, func(a, b *service) int { return cmp.Compare(a.id, b.id) })
+	}
+	return n, nil
+}
+
+// find returns the service of that name, or nil.
+func (n *Network) find(name batch.ServiceID) *service {
+	for _, s := range n.services {
+		if s.name() == name {
+			return s
+		}
+	}
+	return nil
+}
+
+// Service returns the i-th service of the first circuit as clients name it.
+func (n *Network) Service(i int) batch.ServiceID { return n.services[i].name() }
+
+// Services returns all services as clients name them, circuit by circuit.
+func (n *Network) Services() []batch.ServiceID {
+	out := make([]batch.ServiceID, len(n.services))
+	for i, s := range n.services {
+		out[i] = s.name()
+	}
+	return out
+}
+
+// NodeOf returns the index of the node that runs a service, or -1.
+func (n *Network) NodeOf(name batch.ServiceID) int {
+	if s := n.find(name); s != nil {
+		return slices.Index(n.nodes, s.node)
+	}
+	return -1
+}
+
+// Handler serves the REST API of one node.
+func (n *Network) Handler(node int) http.Handler { return n.nodes[node] }
+
+// wake tells those who wait that something changed. The lock is held.
+func (n *Network) wake() {
+	close(n.changed)
+	n.changed = make(chan struct{})
+}
+
+// spawn runs f unless the network is closed already; Close waits for it.
+func (n *Network) spawn(f func()) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	select {
+	case <-n.closed:
+		return false
+	default:
+	}
+	n.work.Go(f)
+	return true
+}
+
+// errGone ends what waits when the network is closed or the client has left.
+var errGone = errors.New("splintertest: gone")
+
+// await blocks until ready, which is asked under the lock, says so. It returns with
+// the lock held, unless there is an error.
+func (n *Network) await(ctx context.Context, until <-chan time.Time, ready func() bool) error {
+	for {
+		n.mu.Lock()
+		if ready() {
+			return nil
+		}
+		changed := n.changed
+		n.mu.Unlock()
+		select {
+		case <-changed:
+		case <-until:
+			n.mu.Lock()
+			return nil
+		case <-ctx.Done():
+			return errGone
+		case <-n.closed:
+			return errGone
+		}
+	}
+}
+
+// pause waits, and reports whether nobody ended it.
+func (n *Network) pause(d time.Duration, ends ...<-chan struct{}) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	var end <-chan struct{}
+	if len(ends) > 0 {
+		end = ends[0]
+	}
+	select {
+	case <-timer.C:
+		return true
+	case <-end:
+	case <-n.closed:
+	}
+	return false
+}
+
+// Restart is a crash and a start of a node: histories and queues are gone, what was
+// committed stays. Open connections are cut; it listens all the time.
+func (n *Network) Restart(node int) {
+	n.mu.Lock()
+	for _, s := range n.services {
+		if s.node != n.nodes[node] {
+			continue
+		}
+		n.note(Entry{Kind: Restarted, Service: s.name()})
+		s.seen, s.queue, s.stop, s.stalled = newHistory(n.o.HistorySize), nil, false, false
+		close(s.restart)
+		s.restart = make(chan struct{})
+	}
+	n.wake()
+	n.mu.Unlock()
+	n.nodes[node].cut()
+}
+
+// Evict makes a service forget a batch, and all before it, as a hundred others would.
+func (n *Network) Evict(name batch.ServiceID, id batch.ID) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if s := n.find(name); s != nil {
+		n.evicted(s, s.seen.evict(id))
+	}
+}
+
+// Status returns the word that a status query at the service would be answered.
+func (n *Network) Status(name batch.ServiceID, id batch.ID) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if s := n.find(name); s != nil {
+		return s.seen.word(id)
+	}
+	return ""
+}
+
+// QueueLen returns how many batches wait at a service.
+func (n *Network) QueueLen(name batch.ServiceID) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if s := n.find(name); s != nil {
+		return len(s.queue)
+	}
+	return 0
+}
+
+// State returns the numbers that a circuit has committed, by name. The service
+// names its circuit.
+func (n *Network) State(name batch.ServiceID) map[string]int64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if s := n.find(name); s != nil {
+		return maps.Clone(s.state)
+	}
+	return nil
+}
+
+// Transactions returns the ids of the transactions that a service has receipts of.
+func (n *Network) Transactions(name batch.ServiceID) (out []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if s := n.find(name); s != nil {
+		for _, r := range s.receipts {
+			out = append(out, r.id)
+		}
+	}
+	return out
+}

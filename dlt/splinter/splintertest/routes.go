@@ -1,0 +1,176 @@
+package splintertest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+func newNode(n *Network) *node {
+	v := &node{Network: n, conns: map[net.Conn]struct{}{}, mux: http.NewServeMux()}
+	v.mux.HandleFunc("POST /scabbard/{circuit}/{service}/batches", v.guarded(OpSubmit, v.submit))
+	v.mux.HandleFunc("GET /scabbard/{circuit}/{service}/batch_statuses", v.guarded(OpStatuses, v.statuses))
+	v.mux.HandleFunc("GET /scabbard/{circuit}/{service}/ws/subscribe", v.guarded(OpEvents, v.subscribe))
+	v.mux.HandleFunc("POST /biome/login", v.login)
+	v.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		v.send(w, r, refusal(http.StatusNotFound, "not found"), Fault{})
+	})
+	return v
+}
+
+// ServeHTTP implements [http.Handler].
+func (v *node) ServeHTTP(w http.ResponseWriter, r *http.Request) { v.mux.ServeHTTP(w, r) }
+
+// answer is a whole answer.
+type answer struct {
+	status      int
+	contentType string
+	body        []byte
+}
+
+func document(status int, v any) answer {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // a bug of this package
+	}
+	return answer{status: status, contentType: "application/json", body: b}
+}
+
+// refusal is an ErrorResponse.
+func refusal(status int, message string) answer {
+	return document(status, map[string]string{"code": strconv.Itoa(status), "message": message})
+}
+
+func serverError() answer {
+	return refusal(http.StatusInternalServerError, "The server encountered an error")
+}
+
+// guarded does what comes before the handlers: auth, version guard, service lookup (C2).
+func (v *node) guarded(op Operation, h func(http.ResponseWriter, *http.Request, *service)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !v.authorized(r.Header.Get("Authorization"), op) {
+			v.send(w, r, refusal(http.StatusUnauthorized, "Client is not authorized"), Fault{})
+			return
+		}
+		if a, bad := versionGuard(r.Header.Get("Splinterprotocolversion")); bad {
+			v.send(w, r, a, Fault{})
+			return
+		}
+		circuit, id := r.PathValue("circuit"), r.PathValue("service")
+		s := v.find(batch.ServiceID(circuit + "::" + id))
+		if s == nil || s.node != v {
+			v.send(w, r, document(http.StatusNotFound, map[string]string{
+				"message": fmt.Sprintf("scabbard service %s on circuit %s not found", id, circuit),
+			}), Fault{})
+			return
+		}
+		h(w, r, s)
+	}
+}
+
+func (v *node) authorized(header string, op Operation) bool {
+	v.mu.Lock()
+	known := v.tokens[strings.TrimPrefix(header, "Bearer ")]
+	v.mu.Unlock()
+	if known {
+		return true
+	}
+	if v.o.Authorize != nil {
+		return v.o.Authorize(header, op)
+	}
+	return v.o.Users == nil
+}
+
+func versionGuard(header string) (answer, bool) {
+	if header == "" || header == "1" {
+		return answer{}, false
+	}
+	n, err := strconv.Atoi(header)
+	if err != nil {
+		return document(http.StatusBadRequest, map[string]any{"message": "Unable to parse SplinterProtocolVersion header"}), true
+	}
+	return document(http.StatusBadRequest, map[string]any{
+		"message":            "Client requires a different protocol",
+		"requested_protocol": n, "splinter_protocol": 1, "libsplinter_version": "0.6.14",
+	}), true
+}
+
+// login is Biome's.
+func (v *node) login(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		Username string `json:"username"`
+		Password string `json:"hashed_password"`
+	}
+	if json.NewDecoder(r.Body).Decode(&in) != nil {
+		v.send(w, r, document(http.StatusBadRequest, map[string]string{"message": "Failed to parse payload"}), Fault{})
+		return
+	}
+	if want, known := v.o.Users[in.Username]; !known || want != in.Password {
+		v.send(w, r, document(http.StatusBadRequest, map[string]string{"message": "Invalid password"}), Fault{})
+		return
+	}
+	v.mu.Lock()
+	token := fmt.Sprintf("Biome:token.%s.%d", in.Username, len(v.tokens)+1)
+	v.tokens[token] = true
+	v.mu.Unlock()
+	v.send(w, r, document(http.StatusOK, map[string]string{
+		"message": "Successful login", "user_id": in.Username, "token": token, "refresh_token": "refresh." + token,
+	}), Fault{})
+}
+
+// Expire makes every token that was given out by a login invalid.
+func (n *Network) Expire() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	clear(n.tokens)
+}
+
+// send writes an answer, with a fault done to it.
+func (v *node) send(w http.ResponseWriter, r *http.Request, a answer, f Fault) {
+	switch f.Answer {
+	case AnswerNever:
+		v.hang(r.Context())
+		reset(w)
+		return
+	case AnswerReset:
+		reset(w)
+		return
+	case AnswerTruncated:
+		truncated(w, a)
+		return
+	case AnswerError:
+		a = f.answer()
+	}
+	if len(a.body) > 0 {
+		w.Header().Set("Content-Type", a.contentType)
+	}
+	w.WriteHeader(a.status)
+	_, _ = w.Write(a.body) // the client may have left; then nobody is there to be told
+}
+
+// answer is the one that AnswerError wants.
+func (f *Fault) answer() answer {
+	switch {
+	case f.Body != "":
+		return answer{status: f.Status, contentType: "application/json", body: []byte(f.Body)}
+	case f.Status == http.StatusTooManyRequests: // an empty body (C2)
+		return answer{status: f.Status}
+	case f.Status == http.StatusInternalServerError:
+		return serverError()
+	}
+	return answer{status: f.Status, contentType: "text/html", body: []byte("<html>" + http.StatusText(f.Status) + "</html>")}
+}
+
+// hang waits until the client leaves or the network is closed.
+func (v *node) hang(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-v.closed:
+	}
+}

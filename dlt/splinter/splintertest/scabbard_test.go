@@ -1,0 +1,317 @@
+package splintertest_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
+)
+
+func v(version int) []splintertest.Circuit {
+	return []splintertest.Circuit{{ID: "aaaaa-bbbbb", Version: version}, {ID: "ccccc-ddddd", Version: version}}
+}
+
+// C2: what is answered to what.
+func TestSubmitAnswers(t *testing.T) {
+	n := splintertest.Start(t, &splintertest.Options{
+		Authorize: func(h string, _ splintertest.Operation) bool { return h != "Bearer bad" },
+	})
+	s := n.Service(0)
+	good := inc(t)
+	bent := func(old, repl string) []byte {
+		return []byte(strings.Replace(string(list(good)), old, repl, 1))
+	}
+	address := splintertest.Address("x")
+	for name, row := range map[string]struct {
+		url     string
+		body    []byte
+		headers []string
+		status  int
+		code    any
+	}{
+		"good":          {path(n, s), list(good), nil, 202, nil},
+		"empty":         {path(n, s), nil, nil, 202, nil},
+		"no list":       {path(n, s), []byte{0xff}, nil, 400, "400"},
+		"high payload":  {path(n, s), bent("inc x 1", "inc x 2"), nil, 400, "400"},
+		"not hex":       {path(n, s), bent(address, "z"+address[1:]), nil, 500, "500"},
+		"bad signature": {path(n, s), bent(string(good.ID), strings.Repeat("1", 128)), nil, 400, "400"},
+		"no signature":  {path(n, s), bent(string(good.ID), strings.Repeat("z", 128)), nil, 500, "500"},
+		"protocol 1":    {path(n, s), list(good), []string{"SplinterProtocolVersion", "1"}, 202, nil},
+		"protocol 2":    {path(n, s), list(good), []string{"SplinterProtocolVersion", "2"}, 400, nil},
+		"protocol x":    {path(n, s), list(good), []string{"SplinterProtocolVersion", "x"}, 400, nil},
+		"unauthorized":  {path(n, s), list(good), []string{"Authorization", "Bearer bad"}, 401, "401"},
+		"no service":    {n.URL(0) + "/scabbard/aaaaa-bbbbb/zzzz", list(good), nil, 404, nil},
+		"other's node":  {n.URL(1) + "/scabbard/aaaaa-bbbbb/a000", list(good), nil, 404, nil},
+		"no route":      {n.URL(0) + "/elsewhere", list(good), nil, 404, "404"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := do(t, http.MethodPost, row.url+"/batches", row.body, row.headers...)
+			assert.Equal(t, row.status, r.status, r.body)
+			assert.Equal(t, row.code, r.doc(t)["code"])
+		})
+	}
+	assert.Equal(t, "/scabbard/aaaaa-bbbbb/a000/batch_statuses?ids="+string(good.ID), post(t, n, s, good).doc(t)["link"])
+	assert.Equal(t, "/scabbard/aaaaa-bbbbb/a000/batch_statuses?ids", do(t, http.MethodPost, path(n, s)+"/batches", nil).doc(t)["link"])
+	other := inc(t)
+	bad := inc(t)
+	bad.Payload = []byte(strings.Replace(string(bad.Payload), "inc x 1", "inc x 9", 1))
+	require.Equal(t, 400, post(t, n, s, other, bad).status, "all or nothing")
+	assert.Equal(t, "Unknown", n.Status(s, other.ID))
+}
+
+// C3: the array, its arbitrary order, and its habits.
+func TestStatuses(t *testing.T) {
+	for name, old := range map[string]bool{"new": false, "old": true} {
+		t.Run(name, func(t *testing.T) {
+			n := splintertest.Start(t, &splintertest.Options{Old: old, WaitDefault: 50 * time.Millisecond})
+			s := n.Service(0)
+			good, bad := inc(t), build(t, tx(splintertest.Set("y", 1)), tx(splintertest.Fail("y")))
+			accepted(t, n, s, good)
+			accepted(t, n, s, bad)
+			becomes(t, n, s, good, "Committed")
+			becomes(t, n, s, bad, "Invalid")
+			never := strings.Repeat("0", 128)
+			get := func(query string) response { return do(t, http.MethodGet, path(n, s)+"/batch_statuses"+query, nil) }
+			assert.Equal(t, 400, get("").status)
+			var all []map[string]any
+			r := get("?ids=" + string(good.ID) + "," + string(bad.ID) + "," + never + "," + never)
+			require.NoError(t, json.Unmarshal([]byte(r.body), &all))
+			require.Len(t, all, 3, "duplicates collapse")
+			by := map[string]map[string]any{}
+			for _, e := range all {
+				by[e["id"].(string)] = e["status"].(map[string]any)
+				assert.Contains(t, e["timestamp"], "secs_since_epoch")
+			}
+			assert.Equal(t, "Committed", by[string(good.ID)]["statusType"])
+			assert.Len(t, by[string(bad.ID)]["message"], 2, "the innocent too")
+			assert.Equal(t, "Unknown", by[never]["statusType"])
+			_, has := by[never]["message"]
+			assert.Equal(t, !old, has)
+
+			begun := time.Now()
+			r = get("?wait&ids=" + never)
+			assert.GreaterOrEqual(t, time.Since(begun), 50*time.Millisecond, "an Unknown waits the full time")
+			assert.Equal(t, map[bool]int{false: 200, true: 408}[old], r.status)
+			assert.Equal(t, 200, get("?wait=100&ids="+string(good.ID)).status, "at once")
+			assert.Equal(t, 500, get("?wait=99999999999&ids="+never).status)
+		})
+	}
+}
+
+// C5: nothing is idempotent.
+func TestTheSameBytesAgain(t *testing.T) {
+	n := splintertest.Start(t, nil)
+	s := n.Service(0)
+	again := func(b batch.Batch, want string, executed ...string) {
+		t.Helper()
+		accepted(t, n, s, b)
+		require.Eventually(t, func() bool { return len(words(n, b)) == len(executed) && n.Status(s, b.ID) == want },
+			5*time.Second, time.Millisecond, "never %s", want)
+		assert.Equal(t, executed, words(n, b))
+	}
+	b := inc(t)
+	again(b, "Committed", "Committed")
+	again(b, "Valid", "Committed", "Again")
+	assert.EqualValues(t, 2, n.State(s)["x"], "its effect is there twice")
+	require.Error(t, n.Check(map[batch.ServiceID][]batch.ID{s: {b.ID}}))
+
+	c := build(t, tx(splintertest.Create("c", 1)))
+	again(c, "Committed", "Committed")
+	again(c, "Invalid", "Committed", "Invalid")
+
+	f := build(t, tx(splintertest.Fail("f")))
+	again(f, "Invalid", "Invalid")
+	again(f, "Invalid", "Invalid", "Invalid")
+
+	p := build(t, tx(splintertest.Inc("p", 1)))
+	accepted(t, n, s, p, p) // a second copy is queued
+	require.Eventually(t, func() bool { return n.State(s)["p"] == 2 }, 5*time.Second, time.Millisecond)
+}
+
+// C4: a hundred batches, the oldest first seen goes first, and a restart forgets all.
+func TestHistory(t *testing.T) {
+	n := splintertest.Start(t, &splintertest.Options{HistorySize: 3, CommitInterval: time.Millisecond})
+	s := n.Service(0)
+	var bs []batch.Batch
+	for range 3 {
+		bs = append(bs, inc(t))
+		accepted(t, n, s, bs[len(bs)-1])
+		becomes(t, n, s, bs[len(bs)-1], "Committed")
+	}
+	accepted(t, n, s, bs[0]) // seen again is not seen first
+	more := inc(t)
+	accepted(t, n, n.Service(1), more) // peers' batches take slots, too
+	becomes(t, n, s, more, "Committed")
+	assert.Equal(t, "Unknown", n.Status(s, bs[0].ID))
+	assert.Equal(t, "Committed", n.Status(s, bs[1].ID))
+	n.Restart(0)
+	assert.Equal(t, "Unknown", n.Status(s, more.ID))
+	assert.Equal(t, "Committed", n.Status(n.Service(1), more.ID), "another node does not forget")
+	assert.EqualValues(t, 5, n.State(s)["x"])
+}
+
+func TestRestartForgetsTheQueue(t *testing.T) {
+	n := splintertest.Start(t, &splintertest.Options{CommitInterval: 50 * time.Millisecond})
+	s := n.Service(0)
+	a, b := inc(t), inc(t)
+	accepted(t, n, s, a)
+	accepted(t, n, s, b)
+	becomes(t, n, s, a, "Valid")
+	n.Restart(0)
+	c := inc(t)
+	accepted(t, n, s, c)
+	becomes(t, n, s, c, "Committed")
+	assert.Equal(t, []batch.ID{c.ID}, n.Executions(s))
+	assert.Equal(t, "Valid", n.Status(n.Service(1), a.ID), "a peer waits for ever")
+}
+
+// C4, C6: who proposes, and what the others know.
+func TestVersions(t *testing.T) {
+	t.Run("v2", func(t *testing.T) {
+		n := splintertest.Start(t, &splintertest.Options{Circuits: v(2)})
+		bad, good := build(t, tx(splintertest.Fail("x"))), inc(t)
+		accepted(t, n, n.Service(1), bad)
+		accepted(t, n, n.Service(1), good)
+		becomes(t, n, n.Service(1), good, "Committed")
+		assert.Equal(t, "Invalid", n.Status(n.Service(0), bad.ID))
+		assert.Equal(t, "Pending", n.Status(n.Service(1), bad.ID), "nobody told it")
+	})
+	t.Run("v1", func(t *testing.T) {
+		n := splintertest.Start(t, &splintertest.Options{Circuits: v(1), CommitInterval: 100 * time.Millisecond})
+		a, b := inc(t), inc(t)
+		accepted(t, n, n.Service(0), a)
+		becomes(t, n, n.Service(0), a, "Valid")
+		accepted(t, n, n.Service(1), b) // proposes at the same time
+		becomes(t, n, n.Service(0), a, "Committed")
+		becomes(t, n, n.Service(1), b, "Valid")
+		assert.Equal(t, []string{"Rejected"}, words(n, b))
+		accepted(t, n, n.Service(1), b) // Valid (rolled back): the intended recovery
+		becomes(t, n, n.Service(1), b, "Committed")
+	})
+	t.Run("circuits are apart", func(t *testing.T) {
+		n := splintertest.Start(t, nil)
+		accepted(t, n, n.Services()[2], inc(t))
+		require.Eventually(t, func() bool { return n.State(n.Services()[2])["x"] == 1 }, 5*time.Second, time.Millisecond)
+		assert.Empty(t, n.State(n.Service(0)))
+	})
+}
+
+// C7: 30 stops, below 15 goes on; version 1 never says so.
+func TestBackPressure(t *testing.T) {
+	var many []batch.Batch
+	for range 33 {
+		many = append(many, inc(t))
+	}
+	one := inc(t)
+	for name, lose := range map[string]bool{"resumes": false, "the message is lost": true} {
+		t.Run(name, func(t *testing.T) {
+			n := splintertest.Start(t, &splintertest.Options{
+				CommitInterval: 50 * time.Millisecond, Faults: &splintertest.Faults{LoseResume: lose},
+			})
+			accepted(t, n, n.Service(1), many...) // tested once a POST: a list overshoots
+			for i := range 2 {
+				r := post(t, n, n.Service(i), one)
+				require.Equal(t, http.StatusTooManyRequests, r.status)
+				assert.Empty(t, r.body)
+			}
+			require.Eventually(t, func() bool { return n.QueueLen(n.Service(0)) < 15 }, 5*time.Second, time.Millisecond)
+			assert.Equal(t, http.StatusAccepted, post(t, n, n.Service(0), one).status)
+			want := http.StatusAccepted
+			if lose {
+				want = http.StatusTooManyRequests
+			}
+			assert.Equal(t, want, post(t, n, n.Service(1), one).status)
+			assert.Less(t, n.QueueLen(n.Service(0)), 30)
+		})
+	}
+	t.Run("v1", func(t *testing.T) {
+		n := splintertest.Start(t, &splintertest.Options{Circuits: v(1), CommitInterval: time.Minute})
+		accepted(t, n, n.Service(1), many...)
+		accepted(t, n, n.Service(1), one)
+	})
+}
+
+// C2: a batch that nobody serves holds submits and statuses, and is dropped.
+func TestPoison(t *testing.T) {
+	const stall = 100 * time.Millisecond
+	n := splintertest.Start(t, &splintertest.Options{PoisonStall: stall})
+	s := n.Service(0)
+	p := tx(splintertest.Set("x", 1))
+	p.FamilyName = "nobody"
+	bad, good := build(t, p), inc(t)
+	begun := time.Now()
+	accepted(t, n, s, bad)
+	require.Eventually(t, func() bool { return n.QueueLen(s) == 0 }, 5*time.Second, time.Millisecond)
+	do(t, http.MethodGet, path(n, s)+"/batch_statuses?ids="+string(bad.ID), nil)
+	assert.GreaterOrEqual(t, time.Since(begun), stall, "the question waited")
+	assert.Equal(t, "Pending", n.Status(s, bad.ID))
+	accepted(t, n, s, good)
+	becomes(t, n, s, good, "Committed")
+	assert.Equal(t, "Pending", n.Status(s, bad.ID), "for ever")
+}
+
+// A client that leaves does not end its request.
+func TestFaults(t *testing.T) {
+	var f splintertest.Fault
+	var bf splintertest.BatchFault
+	n := splintertest.Start(t, &splintertest.Options{Faults: &splintertest.Faults{
+		Request: func(splintertest.Point) splintertest.Fault { return f },
+		Batch:   func(batch.ID, int) splintertest.BatchFault { return bf },
+	}})
+	s := n.Service(0)
+	f = splintertest.Fault{Answer: splintertest.AnswerError, Status: 502, Taken: splintertest.TakenLate, After: 20 * time.Millisecond}
+	b := inc(t)
+	assert.Equal(t, 502, post(t, n, s, b).status)
+	assert.Equal(t, "Unknown", n.Status(s, b.ID))
+	becomes(t, n, s, b, "Committed")
+
+	f, bf = splintertest.Fault{}, splintertest.BatchFault{Lose: true}
+	lost := inc(t)
+	accepted(t, n, s, lost)
+	bf = splintertest.BatchFault{Reject: true}
+	rejected := inc(t)
+	accepted(t, n, s, rejected)
+	becomes(t, n, s, rejected, "Valid")
+	bf = splintertest.BatchFault{Evict: true}
+	evicted := inc(t)
+	accepted(t, n, s, evicted)
+	require.Eventually(t, func() bool { return n.State(s)["x"] == 2 }, 5*time.Second, time.Millisecond)
+	for _, x := range []batch.Batch{b, lost, rejected, evicted} {
+		assert.Equal(t, "Unknown", n.Status(s, x.ID), "nothing is forgotten out of turn")
+	}
+	assert.Equal(t, []batch.ID{b.ID, evicted.ID}, n.Executions(s))
+	require.NoError(t, n.Check(map[batch.ServiceID][]batch.ID{s: {b.ID, lost.ID, evicted.ID}}))
+	require.Error(t, n.Check(map[batch.ServiceID][]batch.ID{s: {evicted.ID, b.ID}}))
+	assert.Equal(t, 1, n.Posts(b.ID))
+}
+
+// A node comes back at its address.
+func TestStopAndResume(t *testing.T) {
+	n := splintertest.Start(t, nil)
+	s := n.Service(0)
+	url := n.URL(0)
+	n.Stop(0)
+	_, err := http.Get(url) //nolint:noctx // nobody answers
+	require.Error(t, err)
+	require.NoError(t, n.Resume(0))
+	assert.Equal(t, url, n.URL(0))
+	accepted(t, n, s, inc(t))
+	n.Close()
+	n.Close()
+
+	again, err := splintertest.Listen(&splintertest.Options{Addrs: []string{strings.TrimPrefix(url, "http://")}})
+	require.NoError(t, err)
+	defer again.Close()
+	assert.Equal(t, url, again.URL(0), "and so does another process")
+	_, err = splintertest.Listen(&splintertest.Options{Circuits: []splintertest.Circuit{{ID: "x"}}})
+	require.Error(t, err)
+	_, err = splintertest.Listen(&splintertest.Options{Faults: &splintertest.Faults{Hang: 0.6, Busy: 0.6}})
+	require.Error(t, err)
+}

@@ -1,0 +1,311 @@
+package splintertest
+
+import (
+	"bufio"
+	"crypto/sha1" //nolint:gosec // RFC 6455 says so
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// receipt is what is kept of a committed transaction.
+type receipt struct {
+	id      string
+	address []string
+}
+
+func (r receipt) event() []byte {
+	changes := make([]any, 0, len(r.address))
+	for _, a := range r.address {
+		changes = append(changes, map[string]any{"Set": map[string]any{"key": a, "value": []int{10, 117}}})
+	}
+	b, err := json.Marshal(map[string]any{"id": r.id, "state_changes": changes})
+	if err != nil {
+		panic(err) // a bug of this package
+	}
+	return b
+}
+
+const pageSize = 64
+
+// page is what a SQL store answers: ids that are lexicographically greater, not later (C8).
+func page(all []receipt, after string) (out []receipt) {
+	for _, r := range all {
+		if r.id > after && len(out) < pageSize {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// replay is the history as it is sent: in pages with the same filter, which skips
+// and repeats once there are more than 64.
+func replay(all []receipt, after string) (out []receipt) {
+	for {
+		p := page(all, after)
+		out = append(out, p...)
+		if len(p) < pageSize {
+			return out
+		}
+		after = p[len(p)-1].id
+	}
+}
+
+// The frames of RFC 6455.
+const (
+	frameText   = 0x1
+	frameBinary = 0x2
+	frameClose  = 0x8
+	framePing   = 0x9
+	framePong   = 0xa
+)
+
+// stream is one subscriber's connection. The frames are made here, rather than by a
+// library, so that it has scabbard's habits: it answers a ping with a ping.
+type stream struct {
+	conn net.Conn
+	mu   sync.Mutex // of writes to conn
+
+	queued chan struct{} // has room for one: something is in events
+	lock   sync.Mutex
+	events [][]byte // published and not written
+}
+
+func (s *stream) write(op byte, payload []byte) error {
+	head := []byte{0x80 | op}
+	switch n := len(payload); {
+	case n < 126:
+		head = append(head, byte(n))
+	case n < 1<<16:
+		head = binary.BigEndian.AppendUint16(append(head, 126), uint16(n))
+	default:
+		head = binary.BigEndian.AppendUint64(append(head, 127), uint64(n))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_ = s.conn.SetWriteDeadline(time.Now().Add(10 * time.Second))
+	_, err := s.conn.Write(append(head, payload...))
+	return err
+}
+
+func readFrame(r *bufio.Reader) (op byte, payload []byte, err error) {
+	var head [2]byte
+	if _, err = io.ReadFull(r, head[:]); err != nil {
+		return 0, nil, err
+	}
+	n := uint64(head[1] & 0x7f)
+	switch n {
+	case 126:
+		var b [2]byte
+		_, err = io.ReadFull(r, b[:])
+		n = uint64(binary.BigEndian.Uint16(b[:]))
+	case 127:
+		var b [8]byte
+		_, err = io.ReadFull(r, b[:])
+		n = binary.BigEndian.Uint64(b[:])
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	if head[0]&0x80 == 0 || head[1]&0x80 == 0 || n > 1<<20 {
+		return 0, nil, errors.New("splintertest: a frame that is in parts, not masked, or too long")
+	}
+	var mask [4]byte
+	if _, err = io.ReadFull(r, mask[:]); err != nil {
+		return 0, nil, err
+	}
+	payload = make([]byte, n)
+	_, err = io.ReadFull(r, payload)
+	for i := range payload {
+		payload[i] ^= mask[i%4]
+	}
+	return head[0] & 0x0f, payload, err
+}
+
+// publish queues an event for the subscribers of a service. The lock is held.
+func (n *Network) publish(s *service, r receipt) {
+	for x := range s.streams {
+		x.add(r.event())
+	}
+}
+
+func (s *stream) add(events ...[]byte) {
+	s.lock.Lock()
+	s.events = append(s.events, events...)
+	s.lock.Unlock()
+	select {
+	case s.queued <- struct{}{}:
+	default:
+	}
+}
+
+// flush writes what is queued, in order.
+func (s *stream) flush() error {
+	for {
+		s.lock.Lock()
+		events := s.events
+		s.events = nil
+		s.lock.Unlock()
+		if len(events) == 0 {
+			return nil
+		}
+		for _, e := range events {
+			if err := s.write(frameText, e); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// subscribe serves GET ws/subscribe (C8).
+func (v *node) subscribe(w http.ResponseWriter, r *http.Request, s *service) {
+	q := r.URL.Query()
+	after := q.Get("last_seen_event")
+	key := r.Header.Get("Sec-WebSocket-Key")
+	if (q.Has("last_seen_event") && after == "") || key == "" || !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+		v.send(w, r, refusal(http.StatusBadRequest, "Invalid request"), Fault{})
+		return
+	}
+	if f := v.admit(OpEvents, s, nil); f != (Fault{}) {
+		if f.Delay > 0 && !v.delay(r, f.Delay) {
+			panic(http.ErrAbortHandler)
+		}
+		if f.Answer != AnswerProperly {
+			v.send(w, r, answer{}, f)
+			return
+		}
+	}
+	x := &stream{queued: make(chan struct{}, 1)}
+	v.register(s, x, after)
+	defer func() {
+		v.mu.Lock()
+		delete(s.streams, x)
+		v.mu.Unlock()
+	}()
+	h, ok := w.(http.Hijacker)
+	if !ok {
+		panic(http.ErrAbortHandler)
+	}
+	conn, buf, err := h.Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Time{})
+	v.mu.Lock()
+	x.conn = conn
+	v.mu.Unlock()
+	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11")) //nolint:gosec // RFC 6455
+	_, err = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: "+
+		base64.StdEncoding.EncodeToString(sum[:])+"\r\n\r\n")
+	if err == nil {
+		v.serve(x, buf.Reader)
+	}
+}
+
+// register reads the history, and adds the subscriber after that.
+func (v *node) register(s *service, x *stream, after string) {
+	v.mu.Lock()
+	had := len(s.receipts)
+	for _, r := range replay(s.receipts, after) {
+		x.add(r.event())
+	}
+	v.mu.Unlock()
+	if v.o.SubscribeGap > 0 {
+		v.pause(v.o.SubscribeGap)
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if had > 0 { // else what was committed meanwhile is lost
+		for _, r := range s.receipts[had:] {
+			x.add(r.event(), r.event())
+		}
+	}
+	s.streams[x] = struct{}{}
+}
+
+// serve is the actor of one connection, until it ends.
+func (v *node) serve(x *stream, r *bufio.Reader) {
+	ended := make(chan struct{})
+	if !v.spawn(func() {
+		defer close(ended)
+		x.listen(r)
+	}) {
+		return
+	}
+	tick := time.NewTicker(v.o.PingEvery)
+	defer tick.Stop()
+	var err error
+	for err == nil {
+		select {
+		case <-x.queued:
+			err = x.flush()
+		case <-tick.C:
+			err = x.write(framePing, nil)
+		case <-v.closed:
+			_ = x.write(frameClose, []byte{0x03, 0xe9}) // 1001
+			err = errGone
+		case <-ended:
+			err = errGone
+		}
+	}
+	_ = x.conn.Close() // ends the other goroutine
+	<-ended
+}
+
+// listen answers what the client says.
+func (s *stream) listen(r *bufio.Reader) {
+	for {
+		op, payload, err := readFrame(r)
+		if err != nil {
+			return
+		}
+		switch op {
+		case frameText, frameBinary: // echoed
+			err = s.write(op, payload)
+		case framePing: // not a pong
+			err = s.write(framePing, payload)
+		case framePong:
+		case frameClose:
+			_ = s.write(frameClose, payload)
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// CutStreams ends the websockets of a node.
+func (n *Network) CutStreams(i int) {
+	n.mu.Lock()
+	var conns []net.Conn
+	for _, s := range n.services {
+		if s.node != n.nodes[i] {
+			continue
+		}
+		for x := range s.streams {
+			if x.conn != nil {
+				conns = append(conns, x.conn)
+			}
+		}
+	}
+	n.mu.Unlock()
+	for _, c := range conns {
+		abort(c)
+	}
+}
+
+// Streams returns how many subscribers a service has. The service is as clients name it.
+func (n *Network) Streams(i int) (count int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.services[i].streams)
+}

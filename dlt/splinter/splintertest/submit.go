@@ -1,0 +1,117 @@
+package splintertest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// submit serves POST batches (C2): read, parse, back pressure, verify, then mark and
+// queue one by one.
+func (v *node) submit(w http.ResponseWriter, r *http.Request, s *service) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler) // the client left before it was done
+	}
+	list, parseErr := decodeList(body)
+	var ids []batch.ID
+	for _, b := range list {
+		if b != nil {
+			ids = append(ids, b.id)
+		}
+	}
+	request, f := v.startPost(s, ids)
+	if f.Delay > 0 && !v.delay(r, f.Delay) {
+		v.endPost(s, ids, request, 0)
+		panic(http.ErrAbortHandler)
+	}
+	a := answer{}
+	if f.Answer == AnswerProperly || f.Answer == AnswerTruncated || f.Taken == TakenFirst {
+		a = v.take202(s, list, parseErr)
+	}
+	status := a.status
+	switch f.Answer {
+	case AnswerError:
+		status = f.Status
+	case AnswerNever, AnswerReset:
+		status = 0
+	}
+	v.endPost(s, ids, request, status)
+	if f.Taken == TakenLate {
+		v.spawn(func() {
+			if v.pause(f.After) {
+				v.take202(s, list, parseErr)
+			}
+		})
+	}
+	v.send(w, r, a, f)
+}
+
+func (v *node) startPost(s *service, ids []batch.ID) (request int, f Fault) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.posts++
+	try := 0
+	for i, id := range ids {
+		v.tries[OpSubmit][id]++
+		if i == 0 {
+			try = v.tries[OpSubmit][id]
+		}
+	}
+	v.note(Entry{Kind: PostStart, Service: s.name(), Batches: ids, Request: v.posts, Try: try})
+	return v.posts, v.o.Faults.request(Point{Operation: OpSubmit, Service: s.name(), Batches: ids, Try: try})
+}
+
+func (v *node) endPost(s *service, ids []batch.ID, request, status int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.note(Entry{Kind: PostEnd, Service: s.name(), Batches: ids, Request: request, Status: status})
+}
+
+func (v *node) delay(r *http.Request, d time.Duration) bool { return v.pause(d, r.Context().Done()) }
+
+// take202 is the handler itself. It runs on a worker thread and waits for the locks
+// of the service: a client that leaves meanwhile does not end it.
+func (v *node) take202(s *service, list []*submitted, parseErr error) answer {
+	if parseErr != nil {
+		return refusal(http.StatusBadRequest, "Invalid body: "+parseErr.Error())
+	}
+	verifyErr := verify(list)
+	restart := v.restartOf(s)
+	if v.await(context.Background(), nil, func() bool { return !s.stalled }) != nil {
+		return serverError()
+	}
+	defer v.mu.Unlock()
+	select {
+	case <-restart: // the handler died with its node
+		return serverError()
+	default:
+	}
+	if s.stop {
+		return answer{status: http.StatusTooManyRequests}
+	}
+	switch {
+	case errors.Is(verifyErr, errNone):
+		return refusal(http.StatusBadRequest, "No valid batches provided")
+	case verifyErr != nil:
+		return serverError()
+	}
+	ids := make([]string, len(list))
+	for i, b := range list {
+		v.take(s, b)
+		ids[i] = string(b.id)
+	}
+	link := "/scabbard/" + s.Circuit.ID + "/" + s.id + "/batch_statuses?ids=" + strings.Join(ids, ",")
+	return document(http.StatusAccepted, map[string]string{"link": strings.TrimSuffix(link, "=")})
+}
+
+func (v *node) restartOf(s *service) <-chan struct{} {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return s.restart
+}

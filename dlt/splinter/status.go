@@ -1,0 +1,89 @@
+package splinter
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+)
+
+// maxIDs is how many ids one request asks about: they stand in its line, and servers
+// and proxies in between take 8 KiB of that.
+const maxIDs = 50
+
+const opStatuses = "batch statuses"
+
+// BatchStatuses implements [dlt.BatchStatusReader]. An id that is not 128 lower-case
+// hex digits is never asked about and has no answer. Errors are [*dlt.Error]s; the
+// answers beside one are good.
+func (c *Client) BatchStatuses(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
+	var (
+		ids  = make([]batch.ID, 0, len(attempts))
+		seen = make(map[batch.ID]struct{}, len(attempts))
+	)
+	for _, a := range attempts {
+		if _, twice := seen[a.ID]; !twice && isID(string(a.ID)) {
+			seen[a.ID] = struct{}{}
+			ids = append(ids, a.ID)
+		}
+	}
+	p, err := c.place(service)
+	if err != nil {
+		return nil, &dlt.Error{Op: opStatuses, Kind: dlt.ErrMisconfigured, Err: err}
+	}
+	var out []batch.Status
+	for chunk := range slices.Chunk(ids, maxIDs) {
+		answers, err := c.ask(ctx, p, chunk)
+		for _, a := range answers {
+			out = append(out, a.Status)
+		}
+		if err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// ask puts one question. It never asks the node to wait: that would occupy one of
+// the threads that serve everybody (ledgers/sawtooth-and-splinter.md C3).
+func (c *Client) ask(ctx context.Context, p place, ids []batch.ID) ([]answer, error) {
+	var list strings.Builder
+	for i, id := range ids {
+		if i > 0 {
+			list.WriteByte(',')
+		}
+		list.WriteString(string(id))
+	}
+	target := p.root.JoinPath("batch_statuses")
+	target.RawQuery = "ids=" + list.String() // hex digits and commas: nothing to escape
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	if err != nil {
+		return nil, &dlt.Error{Op: opStatuses, Kind: dlt.ErrMisconfigured, Err: c.cause(err)}
+	}
+	resp, err := c.exchange(req, opStatuses, p) //nolint:bodyclose // drain closes it
+	if err != nil {
+		return nil, err
+	}
+	defer drain(resp.Body, cancel)
+	if resp.StatusCode != http.StatusOK {
+		e := readEnvelope(resp.Header, resp.Body, cancel)
+		v := classifyStatuses(resp.StatusCode, resp.Header, c.absence(p, resp.StatusCode), time.Now())
+		return nil, c.refusal(opStatuses, resp.StatusCode, e, v)
+	}
+	answers, err := decodeStatuses(&bounded{r: resp.Body, left: c.o.MaxResponse}, ids)
+	statuses := make([]batch.Status, len(answers))
+	for i, a := range answers {
+		statuses[i] = a.Status
+	}
+	c.valid.note(p.id, statuses, time.Now())
+	if err != nil {
+		err = &dlt.Error{Op: opStatuses, StatusCode: resp.StatusCode, Kind: dlt.ErrDoubt, Err: c.cause(err)}
+	}
+	return answers, err
+}

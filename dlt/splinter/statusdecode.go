@@ -1,0 +1,189 @@
+package splinter
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// answer is what a node says of one batch.
+type answer struct {
+	batch.Status
+	// first is when the service first saw the batch, on the node's clock, and now for
+	// one that it does not know. Zero where the answer has no time.
+	first time.Time
+}
+
+// statusJSON is one element of a node's answer (ledgers/sawtooth-and-splinter.md C3).
+type statusJSON struct {
+	ID     string `json:"id"`
+	Status struct {
+		Type string `json:"statusType"`
+		// Missing for Unknown and Pending before 0.6.13. Its form must not stand in the
+		// way of the word, so that it is decoded by itself.
+		Message json.RawMessage `json:"message"`
+	} `json:"status"`
+	Timestamp struct {
+		Seconds int64 `json:"secs_since_epoch"`
+		Nanos   int64 `json:"nanos_since_epoch"`
+	} `json:"timestamp"`
+}
+
+type messageJSON struct {
+	TransactionID string `json:"transaction_id"`
+	Message       string `json:"error_message"`
+	Data          []int  `json:"error_data"` // byte by byte
+}
+
+// decodeStatuses reads the answer as it comes, matches it by id and returns at most
+// one a id. What was complete before an error is returned beside it.
+func decodeStatuses(r io.Reader, ids []batch.ID) ([]answer, error) {
+	d := &statusDecoder{json: json.NewDecoder(r), open: make(map[batch.ID]struct{}, len(ids))}
+	for _, id := range ids {
+		d.open[id] = struct{}{}
+	}
+	err := d.list()
+	return d.out, errors.Join(err, d.first)
+}
+
+type statusDecoder struct {
+	json  *json.Decoder
+	open  map[batch.ID]struct{} // asked about and not answered
+	out   []answer
+	first error // of an element that is unusable by itself
+}
+
+func (d *statusDecoder) list() error {
+	if err := d.delim('['); err != nil {
+		return err
+	}
+	for d.json.More() {
+		var e statusJSON
+		err := d.json.Decode(&e)
+		if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // well-formed JSON, so that the next element can be read
+			d.note(err)
+			continue
+		}
+		if err != nil {
+			return unexpectedEOF(err)
+		}
+		d.element(e)
+	}
+	return d.delim(']')
+}
+
+func (d *statusDecoder) element(e statusJSON) {
+	id := batch.ID(e.ID)
+	if _, asked := d.open[id]; !asked {
+		return
+	}
+	a := answer{Status: batch.Status{ID: id}}
+	switch e.Status.Type {
+	case "Unknown":
+		a.Reported = batch.ReportedUnknown
+	case "Pending":
+		a.Reported = batch.ReportedPending
+	case "Valid":
+		a.Reported = batch.ReportedValid
+	case "Invalid":
+		a.Reported = batch.ReportedInvalid
+		a.receipts(e.Status.Message)
+	case "Committed":
+		a.Reported = batch.ReportedCommitted
+	default:
+		d.note(fmt.Errorf("unknown status %s of batch %s", word(e.Status.Type), e.ID))
+		return
+	}
+	if t := e.Timestamp; t.Seconds > 0 && t.Nanos >= 0 && t.Nanos < int64(time.Second) {
+		a.first = time.Unix(t.Seconds, t.Nanos)
+	}
+	delete(d.open, id)
+	d.out = append(d.out, a)
+}
+
+// receipts takes the transactions of an invalid batch. All are listed, the innocent
+// ones without data; so the first that has some is the cause.
+func (a *answer) receipts(message json.RawMessage) {
+	var list []messageJSON
+	if json.Unmarshal(message, &list) != nil {
+		return // the verdict does not hang on it
+	}
+	why, blamed := "", false
+	for _, m := range list {
+		data := make([]byte, 0, len(m.Data))
+		for _, b := range m.Data {
+			data = append(data, byte(b))
+		}
+		if !blamed && (why == "" || len(data) > 0) {
+			why, blamed = m.Message, len(data) > 0
+		}
+		a.Receipts = append(a.Receipts, batch.Receipt{
+			TransactionID: batch.Excerpt(m.TransactionID, batch.MaxIDLen),
+			Message:       batch.Excerpt(m.Message, batch.MaxErrorText),
+			Data:          data,
+		})
+	}
+	a.Message = batch.Excerpt(why, maxText)
+}
+
+// word shows a status word that is not known. A long one is none, and is not cut: the
+// rest of somebody's token could not be told any more.
+func word(s string) string {
+	if len(s) > 64 {
+		return fmt.Sprintf("of %d bytes", len(s))
+	}
+	return strconv.Quote(s)
+}
+
+func (d *statusDecoder) note(err error) {
+	if d.first == nil {
+		d.first = err
+	}
+}
+
+func (d *statusDecoder) delim(want json.Delim) error {
+	t, err := d.json.Token()
+	if err != nil {
+		return unexpectedEOF(err)
+	}
+	if t != want {
+		return fmt.Errorf("the answer has no %q at byte %d", want, d.json.InputOffset())
+	}
+	return nil
+}
+
+// unexpectedEOF makes of an end in the middle what it is.
+func unexpectedEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// bounded fails, rather than ending, when there is more than left bytes.
+type bounded struct {
+	r    io.Reader
+	left int64
+}
+
+var errTooLarge = errors.New("the answer is larger than Options.MaxResponse")
+
+// Read implements [io.Reader].
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left < 0 {
+		return 0, errTooLarge
+	}
+	if int64(len(p)) > b.left+1 { // one more, to see whether there is more
+		p = p[:b.left+1]
+	}
+	n, err := b.r.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		return n - 1, errTooLarge
+	}
+	return n, err
+}

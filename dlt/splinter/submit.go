@@ -1,0 +1,138 @@
+package splinter
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+)
+
+const opSubmit = "submit"
+
+// Submit implements [dlt.Submitter]. It posts the one batch; several in a list are
+// not taken as a whole (ledgers/sawtooth-and-splinter.md C2). nil means HTTP 202: the
+// node has the batch in memory, no more. The error is a [*dlt.Error].
+func (c *Client) Submit(ctx context.Context, a batch.Attempt) error {
+	if len(a.Payload) == 0 { // an empty body is answered 202
+		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrRejected, Message: "the batch has no payload"}
+	}
+	p, err := c.place(a.Service)
+	if err != nil {
+		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrMisconfigured, Err: err}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.root.JoinPath("batches").String(), nil)
+	if err != nil {
+		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrMisconfigured, Err: c.cause(err)}
+	}
+	req.Header["Content-Type"] = []string{"application/octet-stream"}
+	body := &frame{head: listHeader(len(a.Payload)), payload: a.Payload}
+	defer body.release()
+	// There is no GetBody: net/http must have no way of sending it again.
+	req.Body, req.ContentLength = body, int64(len(body.head)+len(a.Payload))
+	// Before the POST, since its events may come before its answer.
+	c.sent.add(a.Key, transactionIDs(a.Payload))
+	resp, err := c.exchange(req, opSubmit, p) //nolint:bodyclose // drain closes it
+	if err != nil {
+		return err
+	}
+	defer drain(resp.Body, cancel)
+	if resp.StatusCode == http.StatusAccepted {
+		return nil
+	}
+	e := readEnvelope(resp.Header, resp.Body, cancel)
+	v := classify(resp.StatusCode, e, resp.Header, c.absence(p, resp.StatusCode), time.Now())
+	return c.refusal(opSubmit, resp.StatusCode, e, v)
+}
+
+// absence says what a 404 means, and is asked for no other status.
+func (c *Client) absence(p place, status int) error {
+	if status != http.StatusNotFound {
+		return nil
+	}
+	return c.absent.kind(p, time.Now())
+}
+
+// listHeader is what comes before a serialized Batch to make it a BatchList of one.
+func listHeader(payload int) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.BytesType), uint64(payload))
+}
+
+// transactionIDs reads the ids of a serialized Batch's transactions, as far as it is one.
+func transactionIDs(payload []byte) (ids []string) {
+	fields(payload, 3, func(tx []byte) {
+		fields(tx, 2, func(id []byte) {
+			if isID(string(id)) {
+				ids = append(ids, string(id))
+			}
+		})
+	})
+	return ids
+}
+
+// fields calls f with every field of the number that is bytes.
+func fields(b []byte, number protowire.Number, f func([]byte)) {
+	for len(b) > 0 {
+		num, typ, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return
+		}
+		b = b[n:]
+		if n = protowire.ConsumeFieldValue(num, typ, b); n < 0 {
+			return
+		}
+		if num == number && typ == protowire.BytesType {
+			v, _ := protowire.ConsumeBytes(b)
+			f(v)
+		}
+		b = b[n:]
+	}
+}
+
+// frame reads a serialized Batch as the BatchList of one, without a copy of it.
+// net/http may go on reading a body after the response is there; release ends
+// that, since the payload belongs to the caller again when Submit returns.
+type frame struct {
+	mu            sync.Mutex
+	head, payload []byte
+	released      bool
+}
+
+var errReleased = errors.New("splinter: the request is over")
+
+// Read implements [io.Reader].
+func (f *frame) Read(p []byte) (n int, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.released {
+		return 0, errReleased
+	}
+	n = copy(p, f.head)
+	head := f.head[n:]
+	m := copy(p[n:], f.payload)
+	f.head, f.payload = head, f.payload[m:]
+	if n += m; n == 0 && len(p) > 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// Close implements [io.Closer].
+func (f *frame) Close() error {
+	f.release()
+	return nil
+}
+
+func (f *frame) release() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.head, f.payload, f.released = nil, nil, true
+}

@@ -1,0 +1,258 @@
+package splinter_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth"
+	"github.com/dltbatch/dltbatch/dlt/splinter"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/submitter"
+)
+
+const jsonType = "application/json"
+
+// judged is what the engine makes of an error: where the batch goes and what it costs.
+func judged(err error, b batch.Budget) store.Outcome {
+	return submitter.Judge(store.Claim{Attempt: 1, From: batch.Queued, Budget: b}, err, submitter.Rules{
+		Delay: func(int) time.Duration { return time.Second },
+	})
+}
+
+// TestSubmitAnswers is every row of C2 and those of E(1) about submissions.
+func TestSubmitAnswers(t *testing.T) {
+	b := inc(t, service, "x")
+	for name, row := range map[string]struct {
+		status  int
+		typ     string
+		body    string
+		headers []string
+		kind    batch.ErrorKind
+		code    int
+		after   time.Duration
+	}{
+		"202":                                {status: 202, typ: jsonType, body: `{"link":"/scabbard/aaaaa-bbbbb/a000/batch_statuses?ids=x"}`},
+		"202 without a body":                 {status: 202},
+		"202 with a page":                    {status: 202, typ: "text/html", body: "<html>"},
+		"400 body":                           {status: 400, typ: jsonType, body: `{"code":"400","message":"Invalid body: x"}`, kind: batch.KindRejected, code: 400},
+		"400 verification":                   {status: 400, typ: jsonType, body: `{"code":"400","message":"No valid batches provided"}`, kind: batch.KindRejected, code: 400},
+		"400 version":                        {status: 400, typ: jsonType, body: `{"message":"m","requested_protocol":2,"splinter_protocol":1,"libsplinter_version":"0.6.14"}`, kind: batch.KindMisconfigured},
+		"400 version is no integer":          {status: 400, typ: jsonType, body: `{"message":"m"}`, kind: batch.KindMisconfigured},
+		"400 of somebody in between":         {status: 400, typ: "text/plain", body: `bad`, kind: batch.KindMisconfigured},
+		"400 without a body":                 {status: 400, kind: batch.KindMisconfigured},
+		"401":                                {status: 401, typ: jsonType, body: `{"code":"401","message":"m"}`, kind: batch.KindMisconfigured, code: 401},
+		"403 of a proxy":                     {status: 403, kind: batch.KindMisconfigured},
+		"404 service":                        {status: 404, typ: jsonType, body: `{"message":"scabbard service a000 on circuit aaaaa-bbbbb not found"}`, kind: batch.KindUnavailable},
+		"404 route":                          {status: 404, typ: jsonType, body: `{"code":"404","message":"m"}`, kind: batch.KindUnavailable, code: 404},
+		"429":                                {status: 429, kind: batch.KindBusy},
+		"429 of a proxy":                     {status: 429, headers: []string{"Retry-After", "3"}, kind: batch.KindBusy, after: 3 * time.Second},
+		"500":                                {status: 500, typ: jsonType, body: `{"code":"500","message":"The server encountered an error"}`, kind: batch.KindDoubt, code: 500},
+		"500 without a body":                 {status: 500, kind: batch.KindDoubt},
+		"502":                                {status: 502, kind: batch.KindDoubt},
+		"503 of a proxy":                     {status: 503, headers: []string{"Retry-After", "3"}, kind: batch.KindDoubt},
+		"504":                                {status: 504, kind: batch.KindDoubt},
+		"408 of a proxy":                     {status: 408, kind: batch.KindDoubt},
+		"413 of a proxy":                     {status: 413, kind: batch.KindRejected},
+		"200, which it never says":           {status: 200, kind: batch.KindDoubt},
+		"303 says done":                      {status: 303, headers: []string{"Location", "/"}, kind: batch.KindDoubt},
+		"307 elsewhere":                      {status: 307, headers: []string{"Location", "/"}, kind: batch.KindMisconfigured},
+		"an answer that nobody knows":        {status: 418, kind: batch.KindDoubt},
+		"500 whose code is another":          {status: 500, typ: jsonType, body: `{"code":"400","message":"m"}`, kind: batch.KindDoubt, code: 400},
+		"429 with a body that is no JSON":    {status: 429, typ: jsonType, body: "{", kind: batch.KindBusy},
+		"400 with a code that is no string":  {status: 400, typ: jsonType, body: `{"code":400,"message":"m"}`, kind: batch.KindRejected, code: 400},
+		"400 with a document of another API": {status: 400, typ: jsonType, body: `{"error":{"code":30}}`, kind: batch.KindMisconfigured},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node := canned(t, row.status, row.typ, row.body, row.headers...)
+			err := newClient(t, node.URL, nil).Submit(t.Context(), attempt(b))
+			require.Equal(t, row.kind, dlt.Kind(err), "%v", err)
+
+			unlimited, everyTry := judged(err, batch.Budget{}), judged(err, batch.Budget{Attempts: 5, EveryTry: true})
+			want := map[batch.ErrorKind]store.Finding{
+				"": store.Accepted, batch.KindRejected: store.Refused, batch.KindBusy: store.Failed, batch.KindUnavailable: store.Failed,
+				batch.KindMisconfigured: store.Failed, batch.KindDoubt: store.Doubtful,
+			}[row.kind]
+			assert.Equal(t, want, unlimited.Finding)
+			assert.Equal(t, row.kind == batch.KindRejected, unlimited.Spend, "only a refusal is the batch's own fault")
+			assert.Equal(t, row.kind == batch.KindMisconfigured, everyTry.Refund, "a misconfiguration costs nothing")
+			if row.kind == "" {
+				return
+			}
+			var e *dlt.Error
+			require.ErrorAs(t, err, &e)
+			assert.Equal(t, row.status, e.StatusCode)
+			assert.Equal(t, row.code, e.Code)
+			assert.Equal(t, row.after, e.RetryAfter)
+			if row.kind == batch.KindBusy {
+				assert.Equal(t, max(row.after, time.Second), unlimited.Delay)
+			}
+		})
+	}
+}
+
+// TestSubmitConnections is the row of E(1) about what has no answer.
+func TestSubmitConnections(t *testing.T) {
+	b := inc(t, service, "x")
+	t.Run("refused connection", func(t *testing.T) {
+		err := newClient(t, deadURL(t), nil).Submit(t.Context(), attempt(b))
+		assert.Equal(t, batch.KindUnavailable, dlt.Kind(err), "%v", err)
+	})
+	t.Run("closed before an answer", func(t *testing.T) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		posts := make(chan struct{}, 10)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+					posts <- struct{}{}
+				}
+				_ = c.Close()
+			}
+		}()
+		t.Cleanup(func() { _ = l.Close(); <-done })
+		err = newClient(t, "http://"+l.Addr().String(), nil).Submit(t.Context(), attempt(b))
+		assert.Equal(t, batch.KindDoubt, dlt.Kind(err), "%v", err)
+		assert.Len(t, posts, 1, "a transparent retry")
+	})
+	t.Run("own timeout", func(t *testing.T) {
+		node := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			<-r.Context().Done()
+		}))
+		t.Cleanup(node.Close)
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		err := newClient(t, node.URL, nil).Submit(ctx, attempt(b))
+		assert.Equal(t, batch.KindDoubt, dlt.Kind(err), "%v", err)
+	})
+	t.Run("done before", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		err := newClient(t, deadURL(t), nil).Submit(ctx, attempt(b))
+		assert.Equal(t, batch.KindUnavailable, dlt.Kind(err), "%v", err)
+	})
+	t.Run("plain HTTP where TLS is wanted", func(t *testing.T) {
+		node := canned(t, 202, "", "")
+		err := newClient(t, strings.Replace(node.URL, "http:", "https:", 1), nil).Submit(t.Context(), attempt(b))
+		assert.Equal(t, batch.KindMisconfigured, dlt.Kind(err), "%v", err)
+	})
+}
+
+func TestSubmitOnTheWire(t *testing.T) {
+	var got *http.Request
+	var body []byte
+	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = r
+		body, _ = io.ReadAll(r.Body)
+		w.WriteHeader(http.StatusAccepted)
+	}))
+	t.Cleanup(node.Close)
+	b := inc(t, service, "x")
+	c := newClient(t, node.URL+"/prefix/", &splinter.Options{Token: splinter.OAuth2Token("abc"), Header: http.Header{"X-Proxy": {"p"}}})
+	require.NoError(t, c.Submit(t.Context(), attempt(b)))
+	assert.Equal(t, http.MethodPost, got.Method)
+	assert.Equal(t, "/prefix/scabbard/aaaaa-bbbbb/a000/batches", got.RequestURI)
+	assert.Equal(t, "1", got.Header.Get("Splinterprotocolversion"))
+	assert.Equal(t, "Bearer OAuth2:abc", got.Header.Get("Authorization"))
+	assert.Equal(t, "p", got.Header.Get("X-Proxy"))
+	assert.Empty(t, got.TransferEncoding)
+	list, err := sawtooth.SplitBatchList(body, service)
+	require.NoError(t, err)
+	require.Len(t, list, 1, "one batch a POST")
+	assert.Equal(t, b.Payload, list[0].Payload, "byte for byte")
+}
+
+func TestSubmitNeverLeaves(t *testing.T) {
+	posted := canned(t, 202, "", "")
+	c := newClient(t, posted.URL, nil)
+	b := inc(t, service, "x")
+	for name, a := range map[string]batch.Attempt{
+		"no payload":  {Key: b.Key(), Number: 1},
+		"bad service": {Key: batch.Key{Service: "a/../b::a000", ID: b.ID}, Number: 1, Payload: b.Payload},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := c.Submit(t.Context(), a)
+			assert.Contains(t, []batch.ErrorKind{batch.KindRejected, batch.KindMisconfigured}, dlt.Kind(err))
+		})
+	}
+}
+
+// TestAbsentService is E(1)'s "404: bounded retry, then config error".
+func TestAbsentService(t *testing.T) {
+	var status int
+	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+	t.Cleanup(node.Close)
+	const starting = 30 * time.Millisecond
+	c := newClient(t, node.URL, &splinter.Options{Starting: starting})
+	b := inc(t, service, "x")
+	kind := func() batch.ErrorKind { return dlt.Kind(c.Submit(t.Context(), attempt(b))) }
+	becomes := func() {
+		t.Helper()
+		begun := time.Now()
+		require.Equal(t, batch.KindUnavailable, kind())
+		require.Eventually(t, func() bool { return kind() == batch.KindMisconfigured }, 5*time.Second, time.Millisecond)
+		assert.Greater(t, time.Since(begun), starting)
+	}
+	status = 404
+	becomes()
+	_, err := c.BatchStatuses(t.Context(), service, []batch.Attempt{attempt(b)})
+	assert.Equal(t, batch.KindMisconfigured, dlt.Kind(err), "a question is answered like a POST")
+	other := b
+	other.Service = "aaaaa-bbbbb::a001"
+	assert.Equal(t, batch.KindUnavailable, dlt.Kind(c.Submit(t.Context(), attempt(other))), "each service for itself")
+	status = 202
+	assert.Equal(t, batch.ErrorKind(""), kind())
+	status = 404
+	becomes() // it was there, and may be starting again
+}
+
+// The connections of a node live 5 s: ours must end before, or POSTs are lost in closing ones.
+func TestIdleConnectionsEndBeforeTheNodes(t *testing.T) {
+	for name, own := range map[string]*http.Client{
+		"default": nil, "own": {Transport: &http.Transport{}}, "default transport": {}, "longer": {Transport: &http.Transport{IdleConnTimeout: time.Hour}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if testing.Short() {
+				t.Skip("takes 4 s")
+			}
+			t.Parallel()
+			conns := make(chan http.ConnState, 100)
+			node := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
+			node.Config.ConnState = func(_ net.Conn, s http.ConnState) { conns <- s }
+			node.Start()
+			t.Cleanup(node.Close)
+			c := newClient(t, node.URL, &splinter.Options{Client: own})
+			require.NoError(t, c.Submit(t.Context(), attempt(inc(t, service, "x"))))
+			bound := time.NewTimer(4500 * time.Millisecond)
+			defer bound.Stop()
+			for {
+				select {
+				case s := <-conns:
+					if s == http.StateClosed {
+						return
+					}
+				case <-bound.C:
+					require.Fail(t, "the connection is still open")
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,238 @@
+package splinter
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth"
+)
+
+// TokenSource returns the token for a node, given by its base URL: what stands behind
+// "Bearer " in the Authorization header, such as "OAuth2:abc" or "Cylinder:..."
+// (ledgers/sawtooth-and-splinter.md C1). It is asked once, and again by the first
+// request after the node refused it (401). It may be called concurrently for
+// different nodes. An error means that nothing is sent: [dlt.ErrMisconfigured] or
+// [batch.ErrInvalidInput] where a person has to act, any other where later may be better.
+type TokenSource func(ctx context.Context, node string) (string, error)
+
+const bearer = "Bearer "
+
+// OAuth2Token is a token that never changes.
+func OAuth2Token(token string) TokenSource {
+	return func(context.Context, string) (string, error) {
+		if token == "" {
+			return "", &batch.InputError{Field: "OAuth2 token", Want: "not empty"}
+		}
+		return "OAuth2:" + token, nil
+	}
+}
+
+// CylinderToken signs a Cylinder JWT with the key. It names the key and no more, and
+// never expires: who sees it may do what the key may.
+func CylinderToken(s sawtooth.Signer) TokenSource {
+	return func(context.Context, string) (string, error) {
+		jwt, err := cylinderJWT(s)
+		if err != nil {
+			return "", err
+		}
+		return "Cylinder:" + jwt, nil
+	}
+}
+
+// cylinderJWT has standard base64 with padding in all three parts.
+func cylinderJWT(s sawtooth.Signer) (string, error) {
+	claims, err := json.Marshal(struct {
+		Issuer string `json:"iss"`
+	}{s.PublicKey()})
+	if err != nil {
+		return "", fmt.Errorf("splinter: encode claims: %w", err)
+	}
+	b64 := base64.StdEncoding.EncodeToString
+	message := b64([]byte(`{"alg":"secp256k1","typ":"cylinder+jwt"}`)) + "." + b64(claims)
+	signature, err := s.Sign([]byte(message))
+	if err != nil {
+		return "", fmt.Errorf("splinter: sign token: %w", err)
+	}
+	if err := sawtooth.Verify(s.PublicKey(), []byte(message), signature); err != nil {
+		return "", err
+	}
+	raw, err := hex.DecodeString(signature)
+	if err != nil {
+		return "", fmt.Errorf("splinter: signature of token: %w", err)
+	}
+	return message + "." + b64(raw), nil
+}
+
+// BiomeToken logs in at the node with a user's name and hashed password, which its
+// tokens need every 90 minutes. nil client is a default one.
+func BiomeToken(client *http.Client, username, hashedPassword string) TokenSource {
+	o := &Options{Client: client}
+	hc, _ := o.httpClient()
+	return func(ctx context.Context, node string) (string, error) {
+		return biomeLogin(ctx, hc, node, username, hashedPassword)
+	}
+}
+
+func biomeLogin(ctx context.Context, hc *http.Client, node, username, hashedPassword string) (string, error) {
+	const op = "biome login"
+	u, err := parseNode("node", node)
+	if err != nil {
+		return "", err
+	}
+	body, err := json.Marshal(map[string]string{"username": username, "hashed_password": hashedPassword})
+	if err != nil {
+		return "", fmt.Errorf("splinter: encode credentials: %w", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.JoinPath("biome", "login").String(), bytes.NewReader(body))
+	if err != nil {
+		return "", &dlt.Error{Op: op, Kind: dlt.ErrMisconfigured, Err: err}
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := hc.Do(req)
+	if err != nil {
+		return "", &dlt.Error{Op: op, Kind: dlt.ErrUnavailable, Err: err}
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxEnvelope))
+	switch {
+	case resp.StatusCode >= 400 && resp.StatusCode < 500 && resp.StatusCode != http.StatusTooManyRequests:
+		return "", &dlt.Error{Op: op, StatusCode: resp.StatusCode, Kind: dlt.ErrMisconfigured}
+	case err != nil || resp.StatusCode != http.StatusOK:
+		return "", &dlt.Error{Op: op, StatusCode: resp.StatusCode, Kind: dlt.ErrUnavailable, Err: err}
+	}
+	var doc struct {
+		Token string `json:"token"`
+	}
+	if json.Unmarshal(text, &doc) != nil || doc.Token == "" { // the text may hold a token: it is not shown
+		return "", &dlt.Error{Op: op, StatusCode: resp.StatusCode, Kind: dlt.ErrUnavailable, Message: "an answer without a token"}
+	}
+	if !strings.HasPrefix(doc.Token, "Biome:") {
+		return "Biome:" + doc.Token, nil
+	}
+	return doc.Token, nil
+}
+
+// tokens are those of the nodes, and what must not show.
+type tokens struct {
+	source TokenSource
+	fixed  []string // secrets of Options.Header
+
+	mu    sync.Mutex
+	nodes map[string]*nodeToken
+}
+
+type nodeToken struct {
+	turn        chan struct{} // holds one while somebody asks the source
+	now, before string        // guarded by tokens.mu; before may still be echoed by somebody
+}
+
+func (t *tokens) of(node string) *nodeToken {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n, ok := t.nodes[node]
+	if !ok {
+		n = &nodeToken{turn: make(chan struct{}, 1)}
+		t.nodes[node] = n
+	}
+	return n
+}
+
+func (t *tokens) get(ctx context.Context, node string) (string, error) {
+	if t.source == nil {
+		return "", nil
+	}
+	n := t.of(node)
+	if token := t.known(n); token != "" {
+		return token, nil
+	}
+	select {
+	case n.turn <- struct{}{}:
+		defer func() { <-n.turn }()
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+	if token := t.known(n); token != "" { // somebody else has asked meanwhile
+		return token, nil
+	}
+	token, err := t.source(ctx, node)
+	if err != nil {
+		return "", err
+	}
+	if token == "" || !printable(token) {
+		return "", fmt.Errorf("%w: the token source returned no token that can be sent", errBadToken)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n.now = token
+	return token, nil
+}
+
+var errBadToken = errors.Join(errors.New("splinter: bad token"), batch.ErrInvalidInput)
+
+func (t *tokens) known(n *nodeToken) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return n.now
+}
+
+// drop forgets the token of a request that was refused, unless it has been replaced.
+func (t *tokens) drop(node, authorization string) {
+	if t.source == nil {
+		return
+	}
+	n := t.of(node)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n.now != "" && authorization == bearer+n.now {
+		n.now, n.before = "", n.now
+	}
+}
+
+// redact replaces what must not show wherever somebody echoes it.
+func (t *tokens) redact(text string) string {
+	secrets := slices.Clone(t.fixed)
+	t.mu.Lock()
+	for _, n := range t.nodes {
+		for _, token := range [...]string{n.now, n.before} {
+			secrets = append(secrets, parts(token, ":")...)
+		}
+	}
+	t.mu.Unlock()
+	for _, s := range secrets {
+		text = strings.ReplaceAll(text, s, "[redacted]")
+	}
+	return text
+}
+
+// secretsOf are the values of the caller's header.
+func secretsOf(h http.Header) (out []string) {
+	for _, values := range h {
+		for _, v := range values {
+			out = append(out, parts(v, " ")...) // "Bearer abc"
+		}
+	}
+	return out
+}
+
+// parts is a secret, and what stands behind its scheme.
+func parts(secret, separator string) (out []string) {
+	_, credential, _ := strings.Cut(secret, separator)
+	for _, s := range [...]string{strings.TrimSpace(secret), strings.TrimSpace(credential)} {
+		if len(s) >= 4 { // less is no secret and may be anywhere
+			out = append(out, s)
+		}
+	}
+	return out
+}

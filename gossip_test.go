@@ -1,0 +1,158 @@
+package dltbatch_test
+
+import (
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// trick is what somebody between the client and the node does to a request.
+type trick string
+
+const (
+	honest     trick = "honest"
+	refuses    trick = "401"
+	forbids    trick = "403"
+	breaks     trick = "500"
+	rejects    trick = "400"
+	truncates  trick = "truncated"
+	redirects  trick = "redirect"
+	misdirects trick = "redirect to nowhere"
+	resets     trick = "reset"
+	babbles    trick = "no JSON"
+	misspeaks  trick = "another word"
+)
+
+// gossip stands before a node and tells everybody what it was told in confidence: it
+// puts the Authorization header into every answer of its own.
+type gossip struct {
+	node  http.Handler
+	addr  string
+	http  *http.Server
+	ended chan struct{}
+
+	mu    sync.Mutex
+	plans map[string][]trick // by what is asked
+	did   map[string]int
+}
+
+func newGossip(t *testing.T, node http.Handler) *gossip {
+	g := &gossip{node: node, addr: "127.0.0.1:0", did: map[string]int{}, plans: map[string][]trick{
+		"submit":   {honest, rejects, refuses, honest, breaks, honest, truncates, redirects, honest, misdirects, honest, resets, forbids},
+		"statuses": {refuses, honest, breaks, truncates, redirects, misdirects, resets, babbles, misspeaks, forbids},
+		"events":   {refuses, breaks, redirects, misdirects, resets, babbles},
+		"receipts": {honest, refuses, breaks, babbles, truncates},
+	}}
+	g.up(t)
+	t.Cleanup(g.down)
+	return g
+}
+
+func (g *gossip) up(t *testing.T) {
+	l, err := net.Listen("tcp", g.addr)
+	require.NoError(t, err)
+	g.addr = l.Addr().String()
+	server, ended := &http.Server{Handler: g, ReadHeaderTimeout: time.Minute}, make(chan struct{})
+	g.http, g.ended = server, ended
+	go func() {
+		defer close(ended)
+		_ = server.Serve(l) // until it is closed
+	}()
+}
+
+func (g *gossip) down() {
+	_ = g.http.Close() // what is open ends with it
+	<-g.ended
+}
+
+// done reports whether every trick was played that both ledgers have.
+func (g *gossip) done() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.plans["submit"])+len(g.plans["statuses"])+len(g.plans["events"]) == 0
+}
+
+func (g *gossip) next(r *http.Request) trick {
+	what := "submit"
+	switch {
+	case strings.HasSuffix(r.URL.Path, "/batch_statuses"):
+		what = "statuses"
+	case strings.HasPrefix(r.Header.Get("Upgrade"), "websocket"):
+		what = "events"
+	case !strings.HasSuffix(r.URL.Path, "/batches"):
+		what = "receipts" // Sawtooth's, and the transactions of a block
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	plan := g.plans[what]
+	if len(plan) == 0 {
+		return honest
+	}
+	g.plans[what] = plan[1:]
+	g.did[what+" "+string(plan[0])]++
+	return plan[0]
+}
+
+func (g *gossip) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	told := r.Header.Get("Authorization")
+	echo := func(status int) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(map[string]any{ // both ledgers' errors in one
+			"code": strconv.Itoa(status), "message": "I was told " + told,
+			"error": map[string]any{"code": 34, "title": told, "message": "I was told " + told},
+		})
+	}
+	switch what := g.next(r); what {
+	case refuses:
+		echo(http.StatusUnauthorized)
+	case forbids:
+		echo(http.StatusForbidden)
+	case breaks:
+		echo(http.StatusInternalServerError)
+	case rejects:
+		echo(http.StatusBadRequest)
+	case redirects:
+		w.Header().Set("Location", "http://"+g.addr+"/elsewhere?token="+told)
+		echo(http.StatusTemporaryRedirect)
+	case misdirects:
+		w.Header().Set("Location", "http://%zz/"+told)
+		echo(http.StatusTemporaryRedirect)
+	case resets:
+		panic(http.ErrAbortHandler)
+	case babbles:
+		_, _ = w.Write([]byte(told + " is no JSON"))
+	case misspeaks, truncates:
+		answer := httptest.NewRecorder()
+		g.node.ServeHTTP(answer, r)
+		if what == misspeaks {
+			bend(w, answer, told)
+			return
+		}
+		w.Header().Set("Content-Length", strconv.Itoa(answer.Body.Len()))
+		w.WriteHeader(answer.Code)
+		_, _ = w.Write(answer.Body.Bytes()[:answer.Body.Len()/2])
+		panic(http.ErrAbortHandler)
+	default:
+		g.node.ServeHTTP(w, r)
+	}
+}
+
+// bend puts what was told where a status' word belongs.
+func bend(w http.ResponseWriter, answer *httptest.ResponseRecorder, told string) {
+	text := answer.Body.String()
+	for _, word := range []string{"Unknown", "Pending", "Valid", "Invalid", "Committed"} {
+		text = strings.ReplaceAll(text, `"`+word+`"`, strconv.Quote(told))
+		text = strings.ReplaceAll(text, `"`+strings.ToUpper(word)+`"`, strconv.Quote(told))
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write([]byte(text))
+}

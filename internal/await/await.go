@@ -1,0 +1,195 @@
+// Package await lets any number of callers wait for outcomes with one question to
+// the store in an interval.
+package await
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/loop"
+)
+
+// Options of waiters; all must be set.
+type Options[K comparable, R any] struct {
+	Interval time.Duration // between two questions about everything that is waited for
+	Linger   time.Duration // how long a question at once waits for others to come with it
+	Timeout  time.Duration // of a question
+	// Finals returns those of keys that are final, and those that are not stored.
+	Finals func(ctx context.Context, keys []K) (final []R, missing []K, err error)
+	Key    func(R) K
+}
+
+// Waiters are those who wait. Somebody reads for them as long as there are any. All
+// methods may be called concurrently.
+type Waiters[K comparable, R any] struct {
+	o Options[K, R]
+
+	mu     sync.Mutex
+	m      map[K]map[chan answer[R]]struct{}
+	reader *reader[K] // nil: nobody reads
+}
+
+// reader reads for the waiters.
+type reader[K comparable] struct {
+	stop  context.CancelFunc
+	wake  chan struct{}  // to read at once about fresh
+	fresh map[K]struct{} // under the waiters' lock
+}
+
+// answer is what a waiter gets.
+type answer[R any] struct {
+	rec R
+	err error
+}
+
+// New returns waiters of whom there are none yet.
+func New[K comparable, R any](o Options[K, R]) *Waiters[K, R] {
+	return &Waiters[K, R]{o: o, m: map[K]map[chan answer[R]]struct{}{}}
+}
+
+// Wait returns the record of key once it is final, or [batch.ErrNotFound], the
+// store's error, or ctx's.
+func (w *Waiters[K, R]) Wait(ctx context.Context, key K) (R, error) {
+	c := w.join(key) // before the first look, so that nothing falls in between
+	defer w.leave(key, c)
+	select {
+	case <-ctx.Done():
+		var none R
+		return none, ctx.Err()
+	case a := <-c:
+		return a.rec, a.err
+	}
+}
+
+// Final says that this process saw keys become final: who waits is told at once.
+func (w *Waiters[K, R]) Final(keys ...K) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, key := range keys {
+		if len(w.m[key]) > 0 {
+			w.reader.ask(key)
+		}
+	}
+}
+
+// read asks which of the keys that are waited for are final, until ctx is done: all
+// of them in every interval, and soon those that are fresh.
+func (w *Waiters[K, R]) read(ctx context.Context, now *reader[K]) {
+	tick := time.NewTicker(w.o.Interval)
+	defer tick.Stop()
+	for {
+		all := false
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			all = true
+		case <-now.wake:
+			if !loop.Sleep(ctx, w.o.Linger) { // others come with it
+				return
+			}
+		}
+		keys := w.asked(now, all)
+		if len(keys) == 0 {
+			continue
+		}
+		final, missing, err := w.finals(ctx, keys)
+		if ctx.Err() != nil {
+			return // nobody waits any more
+		}
+		if err != nil {
+			for _, key := range keys {
+				w.tell(key, answer[R]{err: err})
+			}
+			continue
+		}
+		for _, rec := range final {
+			w.tell(w.o.Key(rec), answer[R]{rec: rec})
+		}
+		for _, key := range missing {
+			w.tell(key, answer[R]{err: batch.ErrNotFound})
+		}
+	}
+}
+
+func (w *Waiters[K, R]) finals(ctx context.Context, keys []K) (final []R, missing []K, err error) {
+	ctx, cancel := context.WithTimeout(ctx, w.o.Timeout)
+	defer cancel()
+	err = loop.Contain(func() error {
+		final, missing, err = w.o.Finals(ctx, keys)
+		return err
+	})
+	return final, missing, err
+}
+
+// join waits for a key; the first who waits lets somebody read.
+func (w *Waiters[K, R]) join(key K) chan answer[R] {
+	c := make(chan answer[R], 1)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.m[key] == nil {
+		w.m[key] = map[chan answer[R]]struct{}{}
+	}
+	w.m[key][c] = struct{}{}
+	if w.reader == nil {
+		ctx, cancel := context.WithCancel(context.Background())
+		w.reader = &reader[K]{stop: cancel, wake: make(chan struct{}, 1), fresh: map[K]struct{}{}}
+		go w.read(ctx, w.reader)
+	}
+	w.reader.ask(key)
+	return c
+}
+
+// leave waits no longer; after the last nobody reads.
+func (w *Waiters[K, R]) leave(key K, c chan answer[R]) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.m[key], c)
+	if len(w.m[key]) == 0 {
+		delete(w.m, key)
+		delete(w.reader.fresh, key)
+	}
+	if len(w.m) == 0 {
+		w.reader.stop()
+		w.reader = nil
+	}
+}
+
+func (r *reader[K]) ask(key K) {
+	r.fresh[key] = struct{}{}
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// asked returns the keys to be read about now.
+func (w *Waiters[K, R]) asked(r *reader[K], all bool) []K {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	keys := make([]K, 0, len(r.fresh))
+	if all {
+		for key := range w.m {
+			keys = append(keys, key)
+		}
+	} else {
+		for key := range r.fresh {
+			keys = append(keys, key)
+		}
+	}
+	clear(r.fresh)
+	return keys
+}
+
+func (w *Waiters[K, R]) tell(key K, a answer[R]) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for c := range w.m[key] {
+		select {
+		case c <- a:
+		default: // it has one, and is about to leave
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package chaos
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres"
+)
+
+// check holds the ledger, the store and the workers' audits against what was acknowledged.
+func (w *world) check(st *postgres.Store, acked []addition) {
+	var r report
+	require.NoError(w.t, w.control("GET", "/report", &r))
+	assert.Empty(w.t, r.Breach, "what the ledger finds wrong")
+	want := map[batch.ID]batch.State{}
+	for _, a := range acked {
+		for _, b := range a.batches {
+			want[b.ID] = batch.Committed
+			switch {
+			case bytes.HasPrefix(b.Payload, []byte(invalidWord)):
+				want[b.ID] = batch.Invalid
+			case bytes.HasPrefix(b.Payload, []byte(rejectWord)):
+				want[b.ID] = batch.Rejected
+			}
+		}
+	}
+	for _, err := range checkExecuted(r.Executed, acked, want) {
+		w.t.Error(err)
+	}
+	w.checkRecords(st, want)
+	w.checkLate(r.Late)
+	a := w.checkAudit()
+	if len(w.freezes) > 0 && *chaosFaults >= 100 {
+		assert.Positive(w.t, a["fenced"], "writes of workers whose claims had gone to others")
+	}
+	w.t.Logf("%d Adds acknowledged (%d tries were not) of %d batches; %d POSTs, %d executed; %d restarts of the ledger",
+		len(acked), w.add.again, len(want), r.Posts, len(r.Executed), r.Restarts)
+	w.t.Logf("%d claims, %d writes, %d fenced off, %d decisions asked for, %d times trouble; %d POSTs too late by workers that were frozen",
+		a["claim"], a["write"], a["fenced"], a["decision"], a["trouble"], len(r.Late))
+}
+
+// checkExecuted finds what was executed twice, or without having been added, or not
+// although it should have been, or before what was acknowledged before it was added.
+func checkExecuted(executed []execution, acked []addition, want map[batch.ID]batch.State) (errs []error) {
+	type place struct {
+		lane     batch.ServiceID
+		add      *addition
+		position int
+	}
+	places := map[batch.ID]place{}
+	for i := range acked {
+		for j, b := range acked[i].batches {
+			places[b.ID] = place{b.Service, &acked[i], j}
+		}
+	}
+	seen := map[batch.ID]bool{}
+	latest := map[batch.ServiceID]place{} // of those executed, the one whose Add began last
+	inCall := map[*addition]int{}
+	for _, e := range executed {
+		p, ok := places[e.ID]
+		switch {
+		case !ok:
+			errs = append(errs, fmt.Errorf("%s was executed and never added", e.ID))
+			continue
+		case seen[e.ID]:
+			errs = append(errs, fmt.Errorf("%s/%s was executed twice", p.lane, e.ID))
+			continue
+		case want[e.ID] != batch.Committed:
+			errs = append(errs, fmt.Errorf("%s/%s was executed and is to be %s", p.lane, e.ID, want[e.ID]))
+		}
+		seen[e.ID] = true
+		before, ok := latest[p.lane]
+		if ok && before.add.from.After(p.add.to) {
+			errs = append(errs, fmt.Errorf("%s/%s was executed after one whose Add began %s after it was acknowledged",
+				p.lane, e.ID, before.add.from.Sub(p.add.to)))
+		}
+		if !ok || p.add.from.After(before.add.from) {
+			latest[p.lane] = p
+		}
+		if next := inCall[p.add]; p.position < next {
+			errs = append(errs, fmt.Errorf("%s/%s was executed after one behind it in its Add", p.lane, e.ID))
+		}
+		inCall[p.add] = p.position
+	}
+	for id, state := range want {
+		if state == batch.Committed && !seen[id] {
+			errs = append(errs, fmt.Errorf("%s/%s was acknowledged, and lost", places[id].lane, id))
+		}
+	}
+	return errs
+}
+
+// checkRecords holds the store against what should have become of everything.
+func (w *world) checkRecords(st *postgres.Store, want map[batch.ID]batch.State) {
+	var after store.Cursor
+	n, slowest, which := 0, time.Duration(0), ""
+	last := map[batch.ServiceID]time.Time{} // when the one before in its lane was final
+	for {
+		records, next, err := st.List(w.t.Context(), store.ListQuery{Limit: 1000, After: after})
+		require.NoError(w.t, err)
+		for _, r := range records {
+			n++
+			front := r.CreatedAt
+			if t := last[r.Service]; t.After(front) {
+				front = t
+			}
+			if t := r.FinalAt.Sub(front); t > slowest {
+				slowest, which = t, fmt.Sprintf("%s, in %d attempts", r.Key, r.Attempt)
+			}
+			last[r.Service] = r.FinalAt
+			assert.Equal(w.t, want[r.ID], r.State, "%s %v", r.Key, r.Error)
+			assert.True(w.t, r.Final(), r.Key)
+		}
+		if after = next; next == "" {
+			break
+		}
+	}
+	assert.Equal(w.t, len(want), n, "acknowledged, and stored")
+	w.t.Logf("nothing was first in its lane for longer than %s (%s)", slowest.Round(time.Millisecond), which)
+}
+
+// checkLate finds POSTs that outlived their claims although nobody froze the sender.
+func (w *world) checkLate(all []late) {
+	for _, l := range all {
+		frozen := false
+		for _, s := range w.freezes[l.Worker] {
+			frozen = frozen || (s.from.Before(l.Deadline.Add(lateArrival)) && l.At.Before(s.to.Add(time.Second)))
+		}
+		assert.True(w.t, frozen, "a POST of %s by %s arrived %s after its deadline", l.ID, l.Worker, l.At.Sub(l.Deadline))
+	}
+}
+
+// checkAudit reads what the workers wrote down. A version of a batch is made by one
+// claim or write, and a write that is not a fact was made to the very version that its
+// worker had: so none was accepted from a worker whose claim had gone to another.
+func (w *world) checkAudit() map[string]int {
+	files, err := filepath.Glob(filepath.Join(w.dir, "*.audit"))
+	require.NoError(w.t, err)
+	require.NotEmpty(w.t, files)
+	type made struct {
+		id      batch.ID
+		version int64
+	}
+	by, count := map[made]string{}, map[string]int{}
+	for _, name := range files {
+		file, err := os.Open(name)
+		require.NoError(w.t, err)
+		worker := filepath.Base(name)
+		lines := bufio.NewScanner(file)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			var e entry
+			require.NoError(w.t, json.Unmarshal(lines.Bytes(), &e), "%s: %s", name, lines.Text())
+			count[e.Op]++
+			switch e.Op {
+			case "claim", "write":
+				if other, twice := by[made{e.ID, e.Version}]; twice {
+					w.t.Errorf("version %d of %s was made by %s and by %s: %+v", e.Version, e.ID, other, worker, e)
+				}
+				by[made{e.ID, e.Version}] = worker
+				if e.Op == "write" && !e.Fact && e.Version != e.Was+1 {
+					w.t.Errorf("a write of %s to version %d of %s made version %d (%s)", worker, e.Was, e.ID, e.Version, e.Text)
+				}
+			case "breach", "bad":
+				w.t.Errorf("%s: %s of %s: %s", worker, e.Op, e.ID, e.Text)
+			}
+		}
+		require.NoError(w.t, lines.Err())
+		require.NoError(w.t, file.Close())
+	}
+	require.Positive(w.t, count["claim"])
+	require.Positive(w.t, count["write"])
+	return count
+}

@@ -1,0 +1,52 @@
+package chaos
+
+import (
+	"database/sql"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestFailover loses the database's machine for good and goes on with its synchronous
+// standby. Before that nothing gets through between the two for a while, so that the
+// database has committed what the standby never learns of: of that nobody may have been
+// told, and nothing may have been sent.
+func TestFailover(t *testing.T) {
+	w := newWorld(t, unforgiving, 2)
+	between := newProxy(t, w.cluster.Addr())
+	standby := w.cluster.Standby(t, between.addr())
+	follow(t, w.cluster.DSN(""))
+	time.Sleep(2 * time.Second)
+
+	between.swallow()
+	time.Sleep(addFor + claimTTL) // longer than anybody waits for a commit
+	require.NoError(t, w.cluster.Crash())
+	lost := time.Now()
+	between.cut(true)
+	require.NoError(t, standby.Promote())
+	for _, s := range w.slots {
+		s.database.point(standby.Addr())
+	}
+	t.Logf("without a database for %s", time.Since(lost).Round(time.Millisecond))
+	time.Sleep(2 * time.Second)
+
+	acked := w.add.end()
+	st := w.storeAt(standby)
+	w.rest(st)
+	require.Positive(t, w.add.again, "Adds whose commit the standby did not get")
+	w.check(st, acked)
+}
+
+// follow makes commits wait for the standby, and returns once they do.
+func follow(t *testing.T, dsn string) {
+	db, err := sql.Open("pgx", dsn)
+	require.NoError(t, err)
+	defer db.Close()
+	waits(t, db, "*")
+	require.Eventually(t, func() bool {
+		var n int
+		err := db.QueryRow(`SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'`).Scan(&n)
+		return err == nil && n == 1
+	}, 20*time.Second, 20*time.Millisecond)
+}

@@ -1,0 +1,71 @@
+package chaos
+
+import (
+	"context"
+	"database/sql"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/pgtest"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres"
+)
+
+// A commit that waits for a synchronous standby and is cancelled is done on this server,
+// and PostgreSQL calls it a success, with a warning. It must not be one of ours, nor may
+// a call that finds it there, and has nothing to write itself, say that it is stored.
+func TestCommitThatNobodyFollows(t *testing.T) {
+	for _, name := range drivers {
+		t.Run(name, func(t *testing.T) {
+			cluster := pgtest.NewCluster(t)
+			db, err := sql.Open(name, cluster.DSN(""))
+			require.NoError(t, err)
+			defer db.Close()
+			st, err := postgres.New(db, nil)
+			require.NoError(t, err)
+			require.NoError(t, st.Migrate(t.Context()))
+			stored := batch.Batch{ID: "stored", Service: "s", Payload: []byte("p")}
+			require.NoError(t, st.Add(t.Context(), stored))
+			waits(t, db, "nobody")
+
+			soon := func(do func(ctx context.Context) error) error {
+				ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+				defer cancel()
+				return do(ctx)
+			}
+			for range 2 { // what the second finds is there, and on this server alone
+				err := soon(func(ctx context.Context) error {
+					return st.Add(ctx, batch.Batch{ID: "new", Service: "s", Payload: []byte("p")})
+				})
+				assert.ErrorIs(t, err, context.DeadlineExceeded)
+			}
+			for range 2 {
+				err := soon(func(ctx context.Context) error {
+					_, err := st.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 1, TTL: time.Minute},
+						func(batch.Lane) []batch.Run { return []batch.Run{{0}} })
+					return err
+				})
+				assert.ErrorIs(t, err, context.DeadlineExceeded)
+			}
+			waits(t, db, "")
+			require.NoError(t, st.Add(t.Context(), stored, batch.Batch{ID: "new", Service: "s", Payload: []byte("p")}))
+		})
+	}
+}
+
+// waits names the standbys that commits wait for.
+func waits(t *testing.T, db *sql.DB, names string) {
+	t.Helper()
+	_, err := db.Exec(`ALTER SYSTEM SET synchronous_standby_names = '` + names + `'`)
+	require.NoError(t, err)
+	_, err = db.Exec(`SELECT pg_reload_conf()`)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		var have string
+		return db.QueryRow(`SHOW synchronous_standby_names`).Scan(&have) == nil && have == names
+	}, 10*time.Second, 10*time.Millisecond)
+}

@@ -1,0 +1,356 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
+)
+
+// The ledgers.
+const (
+	sawtoothNode = "sawtooth"
+	unforgiving  = "unforgiving" // executes what it is sent as often as it is sent
+)
+
+// lateArrival of the unforgiving ledger. A machine that does ten things at once takes
+// some time to hand on what was sent.
+const lateArrival = 800 * time.Millisecond
+
+// report is what the ledger has seen, all of it.
+type report struct {
+	Executed []execution // what was committed, in order
+	Invalid  []batch.ID  // decided against
+	Late     []late
+	Posts    int
+	Restarts int
+	Breach   string // what the ledger itself finds wrong
+}
+
+type execution struct {
+	Service batch.ServiceID // of the unforgiving ledger only
+	ID      batch.ID
+}
+
+// late is a POST that came later than its sender's claim and LateArrival allow, which
+// takes a sender that was frozen just before it wrote. It is the one hole that design
+// section 3, promise 3, names, so the ledger does not take it; the parent checks
+// that the sender was frozen.
+type late struct {
+	Worker   string
+	ID       batch.ID
+	Deadline time.Time
+	At       time.Time
+}
+
+// backend is a ledger behind a socket.
+type backend interface {
+	restart(down time.Duration) error
+	report() report
+	url() string
+}
+
+// serveLedger is the main of the ledger's process: it prints where the ledger is and
+// where it is controlled, and serves until its standard input ends.
+func serveLedger(j job, in io.Reader, out io.Writer) error {
+	var b backend
+	var err error
+	if j.Ledger == sawtoothNode {
+		b, err = newNode(j.Seed)
+	} else {
+		b, err = newWire(j.Seed)
+	}
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /restart", func(w http.ResponseWriter, r *http.Request) {
+		ms, err := strconv.Atoi(r.URL.Query().Get("down"))
+		if err == nil {
+			err = b.restart(time.Duration(ms) * time.Millisecond)
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		}
+	})
+	mux.HandleFunc("GET /report", func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(b.report()) })
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(out, "%s http://%s\n", b.url(), l.Addr()); err != nil {
+		return err
+	}
+	go func() { _ = http.Serve(l, mux) }() // ends with the process
+	_, err = io.Copy(io.Discard, in)
+	return err
+}
+
+// node is a Sawtooth validator. Its chain is what is durable.
+type node struct{ *sawtoothtest.Node }
+
+func newNode(seed uint64) (backend, error) {
+	n, err := sawtoothtest.Listen(&sawtoothtest.Options{
+		BlockInterval: 25 * time.Millisecond, CacheTime: time.Second,
+		Faults: &sawtoothtest.Faults{
+			Seed: seed, ResetAfter: 0.02, Late: 0.02, LateBy: 200 * time.Millisecond, Busy: 0.02, ErrorAfter: 0.01,
+			Latency: 0.3, MaxLatency: 60 * time.Millisecond,
+		},
+	})
+	return node{n}, err
+}
+
+func (n node) url() string { return n.URL() }
+
+func (n node) restart(down time.Duration) error {
+	n.Stop()
+	n.Restart()
+	time.Sleep(down)
+	return n.Resume()
+}
+
+func (n node) report() (r report) {
+	for _, id := range n.Chain() {
+		r.Executed = append(r.Executed, execution{ID: id})
+	}
+	for _, e := range n.Journal() {
+		switch e.Kind {
+		case sawtoothtest.PostStart:
+			r.Posts++
+		case sawtoothtest.Restarted:
+			r.Restarts++
+		}
+	}
+	// POSTs of a worker that was frozen may come at any time, and are harmless here.
+	if err := n.Check(sawtoothtest.Expect{Slack: 1000 * time.Hour}); err != nil {
+		r.Breach = err.Error()
+	}
+	return r
+}
+
+// wire is the in-process ledger behind a socket.
+type wire struct {
+	ledger *ledgermem.Ledger
+	addr   string
+
+	mu     sync.Mutex
+	server *http.Server
+	served chan struct{}
+	late   []late
+}
+
+func newWire(seed uint64) (backend, error) {
+	traits := ledgermem.Unforgiving(lateArrival)
+	faults := ledgermem.Faults{
+		Seed: seed, LostReply: 0.02, LostRequest: 0.02, Late: 0.02, Busy: 0.02,
+		MaxLatency: 60 * time.Millisecond, MaxDelay: lateArrival / 2,
+	}
+	w := &wire{
+		ledger: ledgermem.New(&ledgermem.Options{Traits: &traits, CommitAfter: 25 * time.Millisecond, Fault: faults.Fault}),
+		addr:   "127.0.0.1:0",
+	}
+	return w, w.listen()
+}
+
+func (w *wire) url() string { return "http://" + w.addr }
+
+func (w *wire) listen() error {
+	l, err := net.Listen("tcp", w.addr)
+	if err != nil {
+		return err
+	}
+	w.addr = l.Addr().String()
+	server, served := &http.Server{Handler: w.handler()}, make(chan struct{})
+	w.server, w.served = server, served
+	go func() {
+		defer close(served)
+		_ = server.Serve(l)
+	}()
+	return nil
+}
+
+// restart forgets what was accepted and not executed, and every status.
+func (w *wire) restart(down time.Duration) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.server.Close(); err != nil {
+		return err
+	}
+	<-w.served
+	w.ledger.Restart()
+	time.Sleep(down)
+	return w.listen()
+}
+
+func (w *wire) report() (r report) {
+	for _, e := range w.ledger.Journal() {
+		switch e.Kind {
+		case ledgermem.Executed:
+			r.Executed = append(r.Executed, execution{e.Key.Service, e.Key.ID})
+		case ledgermem.Invalid:
+			r.Invalid = append(r.Invalid, e.Key.ID)
+		case ledgermem.PostStart:
+			r.Posts++
+		case ledgermem.Restarted:
+			r.Restarts++
+		}
+	}
+	if err := w.ledger.Check(nil); err != nil {
+		r.Breach = err.Error()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r.Late = w.late
+	return r
+}
+
+func (w *wire) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /submit", w.submit)
+	mux.HandleFunc("POST /statuses", func(rw http.ResponseWriter, r *http.Request) {
+		var attempts []batch.Attempt
+		if err := json.NewDecoder(r.Body).Decode(&attempts); err != nil {
+			rw.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		statuses, err := w.ledger.BatchStatuses(r.Context(), "", attempts)
+		reply(rw, statuses, err)
+	})
+	mux.HandleFunc("POST /resolve", func(rw http.ResponseWriter, r *http.Request) {
+		var d dlt.Doubt
+		if err := json.NewDecoder(r.Body).Decode(&d); err != nil {
+			rw.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		e, err := w.ledger.Resolve(r.Context(), d)
+		reply(rw, e, err)
+	})
+	return mux
+}
+
+func reply(w http.ResponseWriter, v any, err error) {
+	if err != nil {
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	_ = json.NewEncoder(w).Encode(v) // a client that is gone is killed, not wrong
+}
+
+func (w *wire) submit(rw http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the client is gone before it was taken
+	}
+	q := r.URL.Query()
+	n, err := strconv.Atoi(q.Get("attempt"))
+	if err != nil {
+		rw.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	ns, err := strconv.ParseInt(q.Get("deadline"), 10, 64)
+	if err != nil {
+		rw.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	a := batch.Attempt{Key: batch.Key{Service: batch.ServiceID(q.Get("service")), ID: batch.ID(q.Get("id"))}, Number: n, Payload: body}
+	if now, deadline := time.Now(), time.Unix(0, ns); now.Sub(deadline) > lateArrival {
+		w.mu.Lock()
+		w.late = append(w.late, late{q.Get("worker"), a.ID, deadline, now})
+		w.mu.Unlock()
+		rw.WriteHeader(http.StatusGatewayTimeout)
+		return
+	}
+	if bytes.HasPrefix(body, []byte(rejectWord)) { // before the in-process ledger may lose its answer to this
+		rw.WriteHeader(http.StatusForbidden)
+		return
+	}
+	switch err := w.ledger.Submit(r.Context(), a); dlt.Kind(err) {
+	case "":
+		rw.WriteHeader(http.StatusAccepted)
+	case batch.KindBusy:
+		rw.WriteHeader(http.StatusTooManyRequests)
+	case batch.KindRejected:
+		rw.WriteHeader(http.StatusForbidden)
+	default:
+		rw.WriteHeader(http.StatusGatewayTimeout)
+	}
+}
+
+// wireLedger is the client of wire.
+type wireLedger struct {
+	url    string
+	worker string
+	client *http.Client
+}
+
+func (*wireLedger) Traits(batch.ServiceID) dlt.Traits { return ledgermem.Unforgiving(lateArrival) }
+
+func (l *wireLedger) Submit(ctx context.Context, a batch.Attempt) error {
+	deadline, _ := ctx.Deadline()
+	q := url.Values{
+		"service": {string(a.Service)}, "id": {string(a.ID)}, "attempt": {strconv.Itoa(a.Number)},
+		"worker": {l.worker}, "deadline": {strconv.FormatInt(deadline.UnixNano(), 10)},
+	}
+	// A body that cannot be read twice is never sent again by net/http itself.
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, l.url+"/submit?"+q.Encode(), io.NopCloser(bytes.NewReader(a.Payload)))
+	if err != nil {
+		return err
+	}
+	req.ContentLength = int64(len(a.Payload))
+	resp, err := l.client.Do(req)
+	if err != nil {
+		return &dlt.Error{Op: "submit", Err: err}
+	}
+	defer resp.Body.Close()
+	switch resp.StatusCode {
+	case http.StatusAccepted:
+		return nil
+	case http.StatusTooManyRequests:
+		return &dlt.Error{Op: "submit", Kind: dlt.ErrBusy, StatusCode: resp.StatusCode}
+	case http.StatusForbidden:
+		return &dlt.Error{Op: "submit", Kind: dlt.ErrRejected, StatusCode: resp.StatusCode}
+	}
+	return &dlt.Error{Op: "submit", StatusCode: resp.StatusCode}
+}
+
+func (l *wireLedger) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts []batch.Attempt) (out []batch.Status, err error) {
+	err = l.ask(ctx, "/statuses", attempts, &out)
+	return out, err
+}
+
+func (l *wireLedger) Resolve(ctx context.Context, a dlt.Doubt) (e dlt.Evidence, err error) {
+	err = l.ask(ctx, "/resolve", a, &e)
+	return e, err
+}
+
+func (l *wireLedger) ask(ctx context.Context, path string, question, answer any) error {
+	body, err := json.Marshal(question)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, l.url+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	resp, err := l.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("HTTP %d", resp.StatusCode)
+	}
+	return json.NewDecoder(resp.Body).Decode(answer)
+}

@@ -1,0 +1,136 @@
+package chaos
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// process is a child: this test binary with a job.
+type process struct {
+	name  string
+	said  []string // the words of its first line
+	cmd   *exec.Cmd
+	stdin io.Closer
+	ended chan struct{}
+	err   error // how it ended
+	tail  tail  // of its standard error
+}
+
+// spawn starts a child and waits for its first line. The kernel kills it when this
+// process dies, even while it is stopped.
+func spawn(j job) (*process, error) {
+	text, err := json.Marshal(j)
+	if err != nil {
+		return nil, err
+	}
+	p := &process{name: j.Name, cmd: exec.Command(os.Args[0]), ended: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), jobVariable+"="+string(text))
+	p.cmd.Stderr = &p.tail
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	started, line := make(chan error, 1), make(chan string, 1)
+	go func() {
+		runtime.LockOSThread() // the signal comes when the thread that started it ends
+		defer close(p.ended)
+		err := p.cmd.Start()
+		started <- err
+		if err != nil {
+			p.err = err
+			return
+		}
+		text, _ := bufio.NewReader(out).ReadString('\n')
+		line <- text
+		p.err = p.cmd.Wait()
+	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	timer := time.NewTimer(20 * time.Second)
+	defer timer.Stop()
+	select {
+	case text := <-line:
+		if p.said = strings.Fields(text); len(p.said) > 0 {
+			return p, nil
+		}
+		<-p.ended
+		return nil, fmt.Errorf("%s: %w: %s", j.Name, p.err, &p.tail)
+	case <-timer.C:
+		p.kill()
+		return nil, fmt.Errorf("%s says nothing: %s", j.Name, &p.tail)
+	}
+}
+
+func (p *process) signal(s syscall.Signal) error { return p.cmd.Process.Signal(s) }
+
+// kill is kill -9.
+func (p *process) kill() {
+	_ = p.signal(syscall.SIGKILL) // it may have ended
+	<-p.ended
+}
+
+// stop lets it end by itself.
+func (p *process) stop() error {
+	_ = p.stdin.Close()
+	timer := time.NewTimer(20 * time.Second)
+	defer timer.Stop()
+	select {
+	case <-p.ended:
+	case <-timer.C:
+		_ = p.signal(syscall.SIGQUIT) // it prints where it hangs
+		<-p.ended
+		return fmt.Errorf("%s does not end: %s", p.name, &p.tail)
+	}
+	if p.err != nil {
+		return fmt.Errorf("%s: %w: %s", p.name, p.err, &p.tail)
+	}
+	return nil
+}
+
+// died says whether it ended although nobody asked it to.
+func (p *process) died() error {
+	select {
+	case <-p.ended:
+		return errors.Join(fmt.Errorf("%s ended by itself: %s", p.name, &p.tail), p.err)
+	default:
+		return nil
+	}
+}
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+// Write implements [io.Writer].
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, b...)
+	if extra := len(t.text) - 64<<10; extra > 0 {
+		t.text = t.text[extra:]
+	}
+	return len(b), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.text)
+}

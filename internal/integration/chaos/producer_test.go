@@ -1,0 +1,204 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// What is added. In some lanes two add at the same time, and then only Adds that do
+// not overlap have an order.
+const (
+	lanes      = 14
+	sharedFrom = 11 // lanes from here on
+	addPause   = 350 * time.Millisecond
+	backlog    = 250 // open batches, from which on nobody adds
+)
+
+// addition is an Add, from before its first try until it was acknowledged.
+type addition struct {
+	batches  []batch.Batch
+	from, to time.Time
+}
+
+// producer adds through the workers and remembers what was acknowledged.
+type producer struct {
+	w      *world
+	signer sawtooth.Signer
+	client *http.Client
+	stop   context.CancelFunc
+	wg     sync.WaitGroup
+	full   atomic.Bool
+
+	mu    sync.Mutex
+	acked []addition
+	again int // Adds whose outcome was unknown, or that failed
+	errs  []error
+}
+
+func newProducer(w *world) *producer {
+	key, err := sawtooth.GeneratePrivateKey()
+	require.NoError(w.t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	p := &producer{w: w, signer: key, stop: stop, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32}, Timeout: addFor + 500*time.Millisecond}}
+	st := w.store()
+	p.wg.Go(func() { p.watch(ctx, st) })
+	for lane := range lanes {
+		n := 1
+		if lane >= sharedFrom {
+			n = 2
+		}
+		for i := range n {
+			rng := rand.New(rand.NewPCG(*chaosSeed, uint64(lane*2+i)))
+			p.wg.Go(func() { p.fill(ctx, batch.ServiceID(fmt.Sprintf("lane%02d", lane)), rng) })
+		}
+	}
+	w.t.Cleanup(func() { stop(); p.wg.Wait() })
+	return p
+}
+
+// end lets what was begun be acknowledged, and adds nothing more.
+func (p *producer) end() []addition {
+	p.stop()
+	p.wg.Wait()
+	require.NoError(p.w.t, errors.Join(p.errs...))
+	return p.acked
+}
+
+// watch keeps the backlog from growing for as long as the faults go on.
+func (p *producer) watch(ctx context.Context, st store.Store) {
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		open, _, err := st.List(ctx, store.ListQuery{Open: true, Limit: backlog})
+		p.full.Store(err == nil && len(open) == backlog)
+	}
+}
+
+func (p *producer) fill(ctx context.Context, lane batch.ServiceID, rng *rand.Rand) {
+	for n := 0; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Duration(rng.Int64N(int64(2 * addPause)))):
+		}
+		if p.full.Load() {
+			continue
+		}
+		a := addition{from: time.Now()}
+		for range 1 + rng.IntN(3) {
+			b, err := p.batch(lane, n, rng)
+			if err != nil {
+				p.failed(err)
+				return
+			}
+			a.batches = append(a.batches, b)
+			n++
+		}
+		if err := p.repeat(ctx, a.batches, rng); err != nil {
+			p.failed(err)
+			return
+		}
+		a.to = time.Now()
+		p.mu.Lock()
+		p.acked = append(p.acked, a)
+		p.mu.Unlock()
+	}
+}
+
+func (p *producer) failed(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.errs = append(p.errs, err)
+}
+
+// repeat adds the same bytes through one worker after the other until one of them has
+// acknowledged it. After the end of the faults that may not take long.
+func (p *producer) repeat(ctx context.Context, batches []batch.Batch, rng *rand.Rand) error {
+	body, err := json.Marshal(batches)
+	if err != nil {
+		return err
+	}
+	var over time.Time
+	for {
+		s := p.w.slots[rng.IntN(len(p.w.slots))]
+		said, err := p.post(s.current().said[0], body)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil && over.IsZero() {
+			over = time.Now().Add(restFor / 2)
+		}
+		if !over.IsZero() && time.Now().After(over) {
+			return fmt.Errorf("add %s: %w", batches[0].Key(), err)
+		}
+		p.mu.Lock()
+		p.again++
+		p.mu.Unlock()
+		if bytes.Contains(said, []byte(batch.ErrConflict.Error())) {
+			return fmt.Errorf("add %s: %w", batches[0].Key(), err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func (p *producer) post(url string, body []byte) (said []byte, err error) {
+	resp, err := p.client.Post(url, "application/json", bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	said, err = io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("HTTP %d: %s", resp.StatusCode, said)
+	}
+	return said, err
+}
+
+// What a payload for the unforgiving ledger begins with says what becomes of it.
+const (
+	invalidWord = "invalid"
+	rejectWord  = "reject"
+)
+
+// batch makes the n-th of a lane. Ids have nothing to do with the order.
+func (p *producer) batch(lane batch.ServiceID, n int, rng *rand.Rand) (batch.Batch, error) {
+	if p.w.kind == sawtoothNode {
+		payload, address := sawtoothtest.Set(string(lane), int64(n))
+		return sawtooth.Build(p.signer, lane, sawtooth.Transaction{
+			FamilyName: "intkey", FamilyVersion: "1.0", Nonce: fmt.Sprint(rng.Uint64()),
+			Inputs: []string{address}, Outputs: []string{address}, Payload: payload,
+		})
+	}
+	word := "fine"
+	switch rng.IntN(50) {
+	case 0:
+		word = invalidWord
+	case 1:
+		word = rejectWord
+	}
+	return batch.Batch{
+		ID: batch.ID(fmt.Sprintf("%016x", rng.Uint64())), Service: lane,
+		Payload: fmt.Appendf(nil, "%s %s %d", word, lane, n),
+	}, nil
+}

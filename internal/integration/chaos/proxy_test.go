@@ -1,0 +1,298 @@
+package chaos
+
+import (
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// proxy stands between a worker and what it talks to, and misbehaves when told to.
+//
+// What a client gave up waiting for is never handed on later: a ledger's LateArrival
+// says how late that may be, and here nothing may be later.
+type proxy struct {
+	listener net.Listener
+
+	mu     sync.Mutex
+	target string
+	refuse bool
+	delay  time.Duration // each way
+	hole   chan struct{} // not nil while nothing gets through; closed at its end
+	links  map[*link]struct{}
+	wg     sync.WaitGroup
+}
+
+// link is a connection through the proxy.
+type link struct {
+	p              *proxy
+	client, server net.Conn
+	done           chan struct{}
+	once           sync.Once
+
+	mu    sync.Mutex
+	muted bool // a flow that some box in between has forgotten
+}
+
+func newProxy(t testing.TB, target string) *proxy {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	p := &proxy{listener: l, target: target, links: map[*link]struct{}{}}
+	p.wg.Go(p.serve)
+	t.Cleanup(p.close)
+	return p
+}
+
+func (p *proxy) addr() string { return p.listener.Addr().String() }
+
+func (p *proxy) close() {
+	_ = p.listener.Close()
+	p.cut(true)
+	p.wg.Wait()
+}
+
+func (p *proxy) serve() {
+	for {
+		c, err := p.listener.Accept()
+		if err != nil {
+			return // closed
+		}
+		p.wg.Go(func() { p.connect(c) })
+	}
+}
+
+func (p *proxy) connect(c net.Conn) {
+	p.mu.Lock()
+	target, refuse := p.target, p.refuse
+	p.mu.Unlock()
+	if refuse {
+		abort(c)
+		return
+	}
+	s, err := net.DialTimeout("tcp", target, time.Second)
+	if err != nil {
+		abort(c)
+		return
+	}
+	l := &link{p: p, client: c, server: s, done: make(chan struct{})}
+	p.mu.Lock()
+	p.links[l] = struct{}{}
+	refuse = p.refuse || p.target != target
+	p.mu.Unlock()
+	if refuse {
+		l.close()
+	}
+	p.wg.Go(func() { l.pump(c, s, true) })
+	p.wg.Go(func() { l.pump(s, c, false) })
+}
+
+// cut ends all connections with a reset. refuse resets new ones, too, until the next call.
+func (p *proxy) cut(refuse bool) {
+	p.mu.Lock()
+	p.refuse = refuse
+	links := p.all()
+	p.mu.Unlock()
+	for _, l := range links {
+		l.close()
+	}
+}
+
+func (p *proxy) all() []*link {
+	links := make([]*link, 0, len(p.links))
+	for l := range p.links {
+		links = append(links, l)
+	}
+	return links
+}
+
+// point sends what is connected from now on elsewhere, and cuts what is connected.
+func (p *proxy) point(target string) {
+	p.mu.Lock()
+	p.target = target
+	p.mu.Unlock()
+	p.cut(false)
+}
+
+func (p *proxy) slow(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.delay = d
+}
+
+// swallow lets nothing through until open, and keeps it.
+func (p *proxy) swallow() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.hole == nil {
+		p.hole = make(chan struct{})
+	}
+}
+
+func (p *proxy) open() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.hole != nil {
+		close(p.hole)
+		p.hole = nil
+	}
+}
+
+// mute makes the connections there are silent, until they are given up; new ones are
+// as they should be.
+func (p *proxy) mute() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		l.mu.Lock()
+		l.muted = true
+		l.mu.Unlock()
+	}
+}
+
+// found resets the connections that were made silent, as keep-alive probes would after
+// two minutes: lib/pq waits for an answer even when its context has ended.
+func (p *proxy) found() {
+	p.mu.Lock()
+	links := p.all()
+	p.mu.Unlock()
+	for _, l := range links {
+		l.mu.Lock()
+		muted := l.muted
+		l.mu.Unlock()
+		if muted {
+			l.close()
+		}
+	}
+}
+
+func (p *proxy) gate() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.hole
+}
+
+func (p *proxy) latency() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.delay
+}
+
+// chunk is what was read, and when it is handed on.
+type chunk struct {
+	data []byte
+	at   time.Time
+}
+
+// pump hands on what from says. When the client leaves, what is still on its way is
+// gone; when the server leaves, it is handed on before.
+func (l *link) pump(from, to net.Conn, fromClient bool) {
+	chunks := make(chan chunk, 4096)
+	left := make(chan struct{}) // closed when the client has left
+	l.p.wg.Go(func() {
+		defer close(chunks)
+		for {
+			buf := make([]byte, 16<<10)
+			n, err := from.Read(buf)
+			if n > 0 {
+				select {
+				case chunks <- chunk{buf[:n], time.Now().Add(l.p.latency())}:
+				case <-l.done:
+					return
+				}
+			}
+			if err != nil {
+				if fromClient {
+					close(left)
+				}
+				return
+			}
+		}
+	})
+	defer l.close()
+	for c := range chunks {
+		if !l.until(c.at, left) || !l.through(left) {
+			break
+		}
+		if _, err := to.Write(c.data); err != nil {
+			break
+		}
+	}
+	l.through(nil) // nor does an end get through
+}
+
+// until waits for a time, unless the client leaves.
+func (l *link) until(at time.Time, left <-chan struct{}) bool {
+	d := time.Until(at)
+	if d <= 0 {
+		return true
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-left:
+	case <-l.done:
+	}
+	return false
+}
+
+// forgotten is how long a connection that says nothing any more is kept, unless its
+// client leaves it before. The server cannot tell until then.
+const forgotten = 4 * time.Second
+
+// through waits until something gets through, unless the client leaves.
+func (l *link) through(left <-chan struct{}) bool {
+	for {
+		select {
+		case <-left:
+			return false
+		default:
+		}
+		l.mu.Lock()
+		muted := l.muted
+		l.mu.Unlock()
+		gate := l.p.gate()
+		switch {
+		case muted:
+			timer := time.NewTimer(forgotten)
+			defer timer.Stop()
+			select {
+			case <-timer.C:
+			case <-left:
+			case <-l.done:
+			}
+			return false
+		case gate == nil:
+			return true
+		}
+		select {
+		case <-gate:
+		case <-left:
+			return false
+		case <-l.done:
+			return false
+		}
+	}
+}
+
+func (l *link) close() {
+	l.once.Do(func() {
+		l.p.mu.Lock()
+		delete(l.p.links, l)
+		l.p.mu.Unlock()
+		close(l.done)
+		abort(l.client)
+		abort(l.server)
+	})
+}
+
+// abort closes a connection with a reset rather than a goodbye.
+func abort(c net.Conn) {
+	if t, ok := c.(*net.TCPConn); ok {
+		_ = t.SetLinger(0)
+	}
+	_ = c.Close()
+}

@@ -1,0 +1,233 @@
+package chaos
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres"
+)
+
+// job is what the parent tells a child, as JSON in its environment.
+type job struct {
+	Role   string // "worker" or "ledger"
+	Name   string
+	Ledger string // its kind
+	Seed   uint64
+	URL    string // of the ledger, through the proxy
+	Driver string // of database/sql
+	DSN    string // through the proxy
+	Audit  string // file that a worker appends to
+}
+
+const jobVariable = "DLTBATCH_CHAOS_JOB"
+
+// Small times, so that what a worker leaves behind is soon another's.
+const (
+	requestTimeout = 600 * time.Millisecond
+	claimTTL       = 2 * time.Second
+	addFor         = 3 * time.Second
+)
+
+func child(text string) error {
+	var j job
+	if err := json.Unmarshal([]byte(text), &j); err != nil {
+		return err
+	}
+	if j.Role == "ledger" {
+		return serveLedger(j, os.Stdin, os.Stdout)
+	}
+	return work(j, os.Stdin, os.Stdout)
+}
+
+// work is the main of a worker's process: an application with a Runner, which adds
+// what it is sent. It prints where it listens, and ends when its standard input does.
+func work(j job, in io.Reader, out io.Writer) error {
+	file, err := os.OpenFile(j.Audit, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	audit := &auditor{file: file}
+	db, err := sql.Open(j.Driver, j.DSN)
+	if err != nil {
+		return err
+	}
+	db.SetMaxIdleConns(8)
+	db.SetMaxOpenConns(20)
+	inner, err := postgres.New(db, nil)
+	if err != nil {
+		return err
+	}
+	ledger, err := j.client()
+	if err != nil {
+		return err
+	}
+	runner, err := dltbatch.New(auditedStore{inner, audit}, ledger, &dltbatch.Options{
+		RequestTimeout: requestTimeout, ClaimTTL: claimTTL, PollInterval: 150 * time.Millisecond,
+		ScanInterval: 200 * time.Millisecond, RetryDelay: 50 * time.Millisecond, MaxRetryDelay: 500 * time.Millisecond,
+		QuickRetryPause: 50 * time.Millisecond, Drain: 15 * time.Second, Observer: audit,
+	})
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	go func() { _ = http.Serve(l, adder(runner)) }() // ends with the process
+	if _, err := fmt.Fprintf(out, "http://%s\n", l.Addr()); err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- keepRunning(ctx, runner) }()
+	if _, err := io.Copy(io.Discard, in); err != nil {
+		return err
+	}
+	stop()
+	return <-ended
+}
+
+// keepRunning does what whoever supervises a service does: the database may be away
+// when it starts.
+func keepRunning(ctx context.Context, r *dltbatch.Runner) error {
+	for {
+		try, cancel := context.WithCancel(ctx)
+		err := r.Run(try)
+		cancel()
+		if ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func adder(r *dltbatch.Runner) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		var batches []batch.Batch
+		if err := json.NewDecoder(req.Body).Decode(&batches); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		ctx, cancel := context.WithTimeout(req.Context(), addFor)
+		defer cancel()
+		if err := r.Add(ctx, batches...); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		}
+	})
+}
+
+func (j job) client() (dlt.Ledger, error) {
+	if j.Ledger == sawtoothNode {
+		return sawtooth.New(j.URL, &sawtooth.Options{
+			Grace: 700 * time.Millisecond, ResendQuiet: 1500 * time.Millisecond, Settle: 100 * time.Millisecond,
+		})
+	}
+	return &wireLedger{url: j.URL, worker: j.Name, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}}, nil
+}
+
+// entry is a line of a worker's audit.
+type entry struct {
+	Op      string   // "claim", "write", "fenced", "breach", "decision", "trouble"
+	ID      batch.ID `json:",omitempty"`
+	Was     int64    `json:",omitempty"` // the version that an outcome carried
+	Version int64    `json:",omitempty"` // that the row has now
+	Fact    bool     `json:",omitempty"` // a commit, which is applied whatever the version
+	Text    string   `json:",omitempty"`
+}
+
+// auditor writes down what the store accepted, before anybody else is told.
+type auditor struct {
+	mu   sync.Mutex
+	file *os.File
+}
+
+func (a *auditor) write(entries ...entry) {
+	var lines []byte
+	for _, e := range entries {
+		line, err := json.Marshal(e)
+		if err != nil {
+			panic(err)
+		}
+		lines = append(append(lines, line...), '\n')
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if _, err := a.file.Write(lines); err != nil {
+		panic(err)
+	}
+}
+
+// Observe implements [batch.Observer].
+func (a *auditor) Observe(_ context.Context, e batch.Event) {
+	text := ""
+	if e.Err != nil {
+		text = e.Err.Error()
+	}
+	switch e.Kind {
+	case batch.EventOrderBreach:
+		a.write(entry{Op: "breach", ID: e.Key.ID, Text: text})
+	case batch.EventDecision:
+		a.write(entry{Op: "decision", ID: e.Key.ID, Text: text})
+	case batch.EventLaneHeld, batch.EventTrouble:
+		a.write(entry{Op: "trouble", Text: text})
+	}
+}
+
+// auditedStore is a store whose claims and writes are written down.
+type auditedStore struct {
+	*postgres.Store
+	audit *auditor
+}
+
+func (s auditedStore) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
+	c, err := s.Store.Claim(ctx, q, choose)
+	var lines []entry
+	for _, r := range c.Runs {
+		for _, b := range r.Batches {
+			lines = append(lines, entry{Op: "claim", ID: b.Key.ID, Version: b.Version})
+		}
+	}
+	if err == nil && len(lines) > 0 {
+		s.audit.write(lines...)
+	}
+	return c, err
+}
+
+func (s auditedStore) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
+	applied, err := s.Store.Record(ctx, outcomes)
+	var lines []entry
+	for i, a := range applied {
+		o := outcomes[i]
+		fact := o.Finding == store.IsCommitted
+		switch {
+		case a.Result == store.Written && fact && a.From == batch.Committed: // it was known, nothing was written
+		case a.Result == store.Written:
+			lines = append(lines, entry{Op: "write", ID: o.Key.ID, Was: o.Version, Version: a.Row.Version, Fact: fact, Text: o.Finding.String()})
+		case a.Result == store.Fenced:
+			lines = append(lines, entry{Op: "fenced", ID: o.Key.ID, Was: o.Version, Version: a.Row.Version, Text: o.Finding.String()})
+		case a.Result == store.Bad || a.Result == store.Gone:
+			lines = append(lines, entry{Op: "bad", ID: o.Key.ID, Text: fmt.Sprint(o.Finding, ": ", a.Err)})
+		}
+	}
+	if err == nil && len(lines) > 0 {
+		s.audit.write(lines...)
+	}
+	return applied, err
+}

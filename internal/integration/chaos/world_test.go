@@ -1,0 +1,171 @@
+package chaos
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/internal/pgtest"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres"
+)
+
+// world is everything that a test runs.
+type world struct {
+	t       testing.TB
+	kind    string // of the ledger
+	dir     string
+	cluster *pgtest.Cluster
+	ledger  *process
+	slots   []*slot
+	add     *producer
+
+	mu      sync.Mutex
+	freezes map[string][]span // by worker
+}
+
+type span struct{ from, to time.Time }
+
+// slot is a place for a worker, which is replaced when it is killed.
+type slot struct {
+	number   int
+	database *proxy
+	node     *proxy
+
+	mu     sync.Mutex
+	born   int // how many were started here
+	worker *process
+}
+
+var drivers = []string{"pgx", "postgres"}
+
+// newWorld starts a ledger and workers on a cluster of their own.
+func newWorld(t testing.TB, kind string, workers int, settings ...string) *world {
+	w := &world{t: t, kind: kind, dir: t.TempDir(), cluster: pgtest.NewCluster(t, settings...), freezes: map[string][]span{}}
+	require.NoError(t, w.store().Migrate(t.Context()))
+	var err error
+	w.ledger, err = spawn(job{Role: "ledger", Name: "ledger", Ledger: kind, Seed: *chaosSeed})
+	require.NoError(t, err)
+	t.Cleanup(w.ledger.kill)
+	address, err := url.Parse(w.ledger.said[0])
+	require.NoError(t, err)
+	for i := range workers {
+		w.slots = append(w.slots, &slot{number: i, database: newProxy(t, w.cluster.Addr()), node: newProxy(t, address.Host)})
+	}
+	for _, s := range w.slots {
+		require.NoError(t, w.start(s))
+	}
+	t.Cleanup(func() {
+		for _, s := range w.slots {
+			s.current().kill()
+		}
+	})
+	w.add = newProducer(w)
+	return w
+}
+
+// start puts a new worker into a slot. Drivers alternate.
+func (w *world) start(s *slot) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := fmt.Sprintf("worker%d-%d", s.number, s.born)
+	p, err := spawn(job{
+		Role: "worker", Name: name, Ledger: w.kind, URL: "http://" + s.node.addr(), Driver: drivers[(s.number+s.born)%len(drivers)],
+		DSN: w.cluster.DSN(s.database.addr()) + "&connect_timeout=2", Audit: filepath.Join(w.dir, name+".audit"),
+	})
+	if err != nil {
+		return err
+	}
+	s.born++
+	s.worker = p
+	return nil
+}
+
+func (s *slot) current() *process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.worker
+}
+
+// store is the parent's own, with no proxy in between.
+func (w *world) store() *postgres.Store { return w.storeAt(w.cluster) }
+
+func (w *world) storeAt(c *pgtest.Cluster) *postgres.Store {
+	db, err := sql.Open("pgx", c.DSN(""))
+	require.NoError(w.t, err)
+	w.t.Cleanup(func() { _ = db.Close() })
+	st, err := postgres.New(db, nil)
+	require.NoError(w.t, err)
+	return st
+}
+
+// control asks the ledger's process for something, not through a proxy.
+func (w *world) control(method, path string, answer any) error {
+	req, err := http.NewRequestWithContext(context.Background(), method, w.ledger.said[1]+path, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("ledger: HTTP %d", resp.StatusCode)
+	}
+	if answer == nil {
+		return nil
+	}
+	return json.NewDecoder(resp.Body).Decode(answer)
+}
+
+// restFor is how long everything may take to become final once faults have stopped.
+const restFor = 90 * time.Second
+
+// rest waits until everything is final, and stops the workers.
+func (w *world) rest(st *postgres.Store) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), restFor)
+	defer cancel()
+	for _, s := range w.slots {
+		s.database.found()
+		s.node.found()
+	}
+	for {
+		open, _, err := st.List(ctx, store.ListQuery{Open: true, Limit: 10})
+		if err == nil && len(open) == 0 {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			for _, r := range open {
+				w.t.Errorf("open: %s %s attempt %d doubt since %v decision %q error %v", r.Key, r.State, r.Attempt, r.DoubtSince, r.Decision, r.Error)
+			}
+			for _, s := range w.slots {
+				w.t.Logf("%s", &s.current().tail)
+			}
+			w.t.Fatalf("not everything is final %s after the last fault: %v", restFor, err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	for _, s := range w.slots {
+		p := s.current()
+		require.NoError(w.t, p.died())
+		require.NoError(w.t, p.stop())
+	}
+}
+
+func (w *world) froze(worker string, s span) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.freezes[worker] = append(w.freezes[worker], s)
+}

@@ -1,0 +1,151 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres"
+)
+
+// gate keeps sessions of one name waiting wherever they read the clock, which a claim
+// does in the statement that locks its lanes: its snapshot is taken by then, and the
+// locks are not.
+type gate struct {
+	s    *space
+	name string // of those sessions
+	key  int64
+}
+
+func newGate(s *space) *gate {
+	g := &gate{s: s, name: "slow_" + s.schema, key: schemas.Add(1)}
+	s.exec(fmt.Sprintf(`CREATE OR REPLACE FUNCTION %s.clock_timestamp() RETURNS timestamptz VOLATILE LANGUAGE plpgsql AS '
+		BEGIN
+			IF current_setting(''application_name'') = ''%s'' THEN
+				PERFORM pg_advisory_xact_lock_shared(%d);
+			END IF;
+			RETURN pg_catalog.clock_timestamp();
+		END'`, s.schema, g.name, g.key))
+	return g
+}
+
+// store is one whose sessions have to pass.
+func (g *gate) store() *postgres.Store {
+	db := openDSN(g.s.t, g.s.d.sql, with(g.s.dsn, "application_name="+g.name))
+	st, err := postgres.New(db, &postgres.Options{Schema: g.s.schema})
+	require.NoError(g.s.t, err)
+	return st
+}
+
+// close keeps them waiting until open is called.
+func (g *gate) close() (open func()) {
+	g.s.t.Helper()
+	c, err := g.s.admin.Conn(context.Background())
+	require.NoError(g.s.t, err)
+	g.s.t.Cleanup(func() { _ = c.Close() })
+	_, err = c.ExecContext(context.Background(), fmt.Sprintf(`SELECT pg_advisory_lock(%d)`, g.key))
+	require.NoError(g.s.t, err)
+	return func() {
+		_, err := c.ExecContext(context.Background(), fmt.Sprintf(`SELECT pg_advisory_unlock(%d)`, g.key))
+		require.NoError(g.s.t, err)
+	}
+}
+
+func (g *gate) waiting() bool {
+	var n int
+	require.NoError(g.s.t, g.s.admin.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND wait_event_type = 'Lock'`, g.name).Scan(&n))
+	return n == 1
+}
+
+// What another claim took, and what was committed, while a claim was on its way to the
+// lane's lock is seen once it has that: else a batch passes one that is being sent.
+func TestClaimSeesWhatCameBeforeItsLock(t *testing.T) {
+	s := newSpace(t, pgx)
+	st, db := s.store()
+	g := newGate(s)
+	slow := g.store()
+	require.NoError(t, st.Add(t.Context(), one("s", "known")))
+	_, err := st.Cancel(t.Context(), one("s", "known").Key(), "")
+	require.NoError(t, err)
+	tx, err := db.Begin()
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback() }()
+	require.NoError(t, st.AddTx(t.Context(), tx, one("s", "late")))
+	require.NoError(t, st.Add(t.Context(), one("s", "early")))
+	q := store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 9, Window: 1, TTL: time.Minute}
+	_, err = st.Claim(t.Context(), q, func(batch.Lane) []batch.Run { return nil }) // the lane has a row from now on
+	require.NoError(t, err)
+
+	open := g.close()
+	serial := queuer.Serial{}.Select
+	type answer struct {
+		claimed store.Claimed
+		err     error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		got, err := slow.Claim(t.Context(), q, serial)
+		done <- answer{got, err}
+	}()
+	require.Eventually(t, g.waiting, 10*time.Second, 5*time.Millisecond)
+	require.NoError(t, tx.Commit())
+	got, err := st.Claim(t.Context(), q, serial)
+	require.NoError(t, err)
+	require.Len(t, got.Runs, 1, "the slow claim does not have the lock yet")
+	assert.Equal(t, batch.ID("late"), got.Runs[0].Batches[0].Key.ID, "it was added first")
+	open()
+	a := <-done
+	require.NoError(t, a.err)
+	assert.Empty(t, a.claimed.Locked)
+	assert.Empty(t, a.claimed.Runs, "one of the lane is being sent")
+}
+
+// An application's transaction that is open, with the first batch of a lane in it,
+// holds up neither other Adds to the lane nor their claim.
+func TestOpenAddTxHoldsUpNoClaim(t *testing.T) {
+	for _, d := range []driver{pgx, libpq} {
+		t.Run(d.name, func(t *testing.T) {
+			s := newSpace(t, d)
+			st, db := s.store()
+			tx, err := db.Begin()
+			require.NoError(t, err)
+			defer func() { _ = tx.Rollback() }()
+			require.NoError(t, st.AddTx(t.Context(), tx, one("s", "open")))
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			defer cancel()
+			require.NoError(t, st.Add(ctx, one("s", "done")))
+			got, err := st.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 9, Window: 1, TTL: time.Minute}, front)
+			require.NoError(t, err)
+			require.Len(t, got.Runs, 1)
+			assert.Equal(t, batch.ID("done"), got.Runs[0].Batches[0].Key.ID)
+		})
+	}
+}
+
+// A claim expires after its TTL on the database's clock, whatever the worker's says.
+func TestClaimsExpireOnTheDatabasesClock(t *testing.T) {
+	for _, ahead := range []time.Duration{time.Hour, -time.Hour} {
+		t.Run(ahead.String(), func(t *testing.T) {
+			s := newSpace(t, pgx)
+			st, _ := s.store()
+			s.step(ahead)
+			require.NoError(t, st.Add(t.Context(), one("s", "a")))
+			got, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 1, TTL: time.Minute}, front)
+			require.NoError(t, err)
+			require.Len(t, got.Runs, 1)
+			for _, want := range []int{0, 1} {
+				due, err := st.Pending(t.Context(), store.PendingQuery{Limit: 9, Lease: time.Second})
+				require.NoError(t, err)
+				require.Len(t, due, want)
+				s.step(61 * time.Second)
+			}
+		})
+	}
+}

@@ -1,0 +1,171 @@
+package integration
+
+import (
+	"context"
+	"database/sql"
+	"encoding/binary"
+	"flag"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	pgxlib "github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/lib/pq"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/store/postgres"
+)
+
+var idleFor = flag.Duration("idle.time", 5*time.Second, "how long an idle Runner is watched")
+
+// traffic is what was sent to a server.
+type traffic struct {
+	mu sync.Mutex
+	counts
+}
+
+type counts struct {
+	trips  int // messages that wait for an answer
+	frames int // BEGIN, SET, COMMIT and ROLLBACK, each of them
+	work   int // any other statement
+}
+
+func (t *traffic) now() counts {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.counts
+}
+
+func (t *traffic) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, network, address)
+	return &watched{Conn: c, t: t}, err
+}
+
+// Dial and DialTimeout make it a pq.Dialer.
+func (t *traffic) Dial(network, address string) (net.Conn, error) {
+	return t.dial(context.Background(), network, address)
+}
+
+func (t *traffic) DialTimeout(network, address string, d time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	return t.dial(ctx, network, address)
+}
+
+// watched is a connection whose messages to the server are counted.
+type watched struct {
+	net.Conn
+	t     *traffic
+	begun bool // the first message has no kind
+	rest  []byte
+}
+
+func (w *watched) Write(p []byte) (int, error) {
+	w.rest = append(w.rest, p...)
+	for {
+		kind, head := byte(0), 0
+		if w.begun {
+			head = 1
+		}
+		if len(w.rest) < head+4 {
+			break
+		}
+		if w.begun {
+			kind = w.rest[0]
+		}
+		size := head + int(binary.BigEndian.Uint32(w.rest[head:]))
+		if len(w.rest) < size {
+			break
+		}
+		w.t.see(kind, w.rest[head+4:size])
+		w.rest, w.begun = w.rest[size:], true
+	}
+	return w.Conn.Write(p)
+}
+
+func (t *traffic) see(kind byte, body []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch kind {
+	case 'Q': // a text of statements
+		t.trips++
+		for s := range strings.SplitSeq(strings.TrimRight(string(body), "\x00"), ";") {
+			word, _, _ := strings.Cut(strings.TrimSpace(s), " ")
+			switch word {
+			case "", "--": // a ping
+			case "BEGIN", "SET", "COMMIT", "ROLLBACK":
+				t.frames++
+			default:
+				t.work++
+			}
+		}
+	case 'S': // the end of what was sent together
+		t.trips++
+	case 'E': // execute
+		t.work++
+	}
+}
+
+// An idle Runner leaves the database alone: it asks for lanes, and for batches that
+// somebody else left under way.
+func TestIdleRunnerIsQuiet(t *testing.T) {
+	for _, d := range []driver{pgx, libpq} {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			s := newSpace(t, d)
+			s.exec(`DROP FUNCTION ` + s.schema + `.clock_timestamp()`)
+			s.store()
+			var seen traffic
+			db := s.watchedDB(&seen)
+			st, err := postgres.New(db, &postgres.Options{Schema: s.schema})
+			require.NoError(t, err)
+			r, err := dltbatch.New(st, memory.New(nil), nil)
+			require.NoError(t, err)
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			done := make(chan error, 1)
+			go func() { done <- r.Run(ctx) }()
+			require.NoError(t, r.Add(ctx, one("s", "a")))
+			require.NoError(t, r.Idle(ctx))
+			wait := time.NewTimer(time.Second) // what the batch was about has passed
+			<-wait.C
+			before, from := seen.now(), time.Now()
+			wait.Reset(*idleFor)
+			<-wait.C
+			after, seconds := seen.now(), time.Since(from).Seconds()
+			stop()
+			require.NoError(t, <-done)
+			rate := func(before, after int) float64 { return float64(after-before) / seconds }
+			t.Logf("a second: %.1f statements, %.1f more for their transactions, %.1f round trips",
+				rate(before.work, after.work), rate(before.frames, after.frames), rate(before.trips, after.trips))
+			assert.LessOrEqual(t, float64(after.work-before.work), 2*(seconds+1))
+			assert.LessOrEqual(t, float64(after.trips-before.trips), 2*(seconds+1), "round trips: no transaction is needed to see that there is nothing")
+		})
+	}
+}
+
+// watchedDB is db with its messages counted.
+func (s *space) watchedDB(seen *traffic) *sql.DB {
+	s.t.Helper()
+	var db *sql.DB
+	if s.d.sql == "pgx" {
+		c, err := pgxlib.ParseConfig(s.dsn)
+		require.NoError(s.t, err)
+		c.DialFunc = seen.dial
+		db = stdlib.OpenDB(*c)
+	} else {
+		c, err := pq.NewConnector(s.dsn)
+		require.NoError(s.t, err)
+		c.Dialer(seen)
+		db = sql.OpenDB(c)
+	}
+	s.t.Cleanup(func() { _ = db.Close() })
+	return db
+}

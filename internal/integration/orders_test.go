@@ -1,0 +1,186 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/ordertest"
+	"github.com/dltbatch/dltbatch/store/postgres"
+)
+
+// The conformance suite of orders, with every driver and with either of them through
+// PgBouncer.
+func TestOrders(t *testing.T) {
+	for _, d := range []driver{pgx, libpq, pgxBounced, pqBounced} {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			ordertest.Run(t, func(t *testing.T) ordertest.Harness { return orderHarness(t, d) })
+		})
+	}
+}
+
+func orderHarness(t *testing.T, d driver) ordertest.Harness {
+	s := usedSpace(t, d)
+	st, db := s.store()
+	return ordertest.Harness{
+		Store: st,
+		Reopen: func(t *testing.T) ordertest.Store {
+			require.NoError(t, db.Close())
+			db = s.db()
+			st, err := postgres.New(db, &postgres.Options{Schema: s.schema})
+			require.NoError(t, err)
+			return st
+		},
+		StepClock: s.step,
+		AddOrdersTx: func(ctx context.Context, orders ...batch.Order) (commit, rollback func() error, err error) {
+			tx, err := db.BeginTx(ctx, nil)
+			if err != nil {
+				return nil, nil, err
+			}
+			if err := st.AddOrdersTx(ctx, tx, orders...); err != nil {
+				return nil, nil, errors.Join(err, tx.Rollback())
+			}
+			return tx.Commit, tx.Rollback, nil
+		},
+	}
+}
+
+func order(party batch.ServiceID, id batch.OrderID) batch.Order {
+	return batch.Order{ID: id, Party: party, Payload: []byte("x")}
+}
+
+func refsOf(orders []store.QueuedOrder) (refs []store.OrderRef) {
+	for _, o := range orders {
+		refs = append(refs, store.OrderRef{ID: o.ID, Version: o.Version})
+	}
+	return refs
+}
+
+// A transaction that may not see the end of a party's queue is refused, unless the
+// options allow it.
+func TestAddOrdersTxWantsReadCommitted(t *testing.T) {
+	for _, d := range []driver{pgx, libpq} {
+		t.Run(d.name, func(t *testing.T) {
+			s := newSpace(t, d)
+			st, db := s.store()
+			allowed, err := postgres.New(db, &postgres.Options{Schema: s.schema, AllowSnapshotTx: true})
+			require.NoError(t, err)
+			for i, level := range []string{"REPEATABLE READ", "SERIALIZABLE"} {
+				tx, err := db.Begin()
+				require.NoError(t, err)
+				_, err = tx.Exec("SET TRANSACTION ISOLATION LEVEL " + level)
+				require.NoError(t, err)
+				o := order("p", batch.OrderID(fmt.Sprint(i)))
+				var refused *postgres.IsolationError
+				require.ErrorAs(t, st.AddOrdersTx(t.Context(), tx, o), &refused)
+				require.NoError(t, allowed.AddOrdersTx(t.Context(), tx, o))
+				require.NoError(t, tx.Commit())
+			}
+			found, err := st.NextOrders(t.Context(), "p", store.NextQuery{Max: 9})
+			require.NoError(t, err)
+			assert.Len(t, found, 2)
+		})
+	}
+}
+
+// What an error leaves of an application's transaction is all that was there before.
+func TestAddOrdersTxGoesOn(t *testing.T) {
+	for _, d := range []driver{pgx, libpq} {
+		t.Run(d.name, func(t *testing.T) {
+			s := newSpace(t, d)
+			st, db := s.store()
+			require.NoError(t, st.AddOrders(t.Context(), order("p", "known")))
+			tx, err := db.Begin()
+			require.NoError(t, err)
+			require.NoError(t, st.AddOrdersTx(t.Context(), tx, order("p", "a")))
+			other := order("p", "known")
+			other.Payload = []byte("other")
+			require.ErrorIs(t, st.AddOrdersTx(t.Context(), tx, order("p", "b"), other), batch.ErrConflict)
+			require.NoError(t, st.AddOrdersTx(t.Context(), tx, order("p", "c")))
+			require.NoError(t, tx.Commit())
+			found, err := st.NextOrders(t.Context(), "p", store.NextQuery{Max: 9})
+			require.NoError(t, err)
+			require.Len(t, found, 3)
+			for i, want := range []batch.OrderID{"known", "a", "c"} {
+				assert.Equal(t, want, found[i].ID)
+			}
+		})
+	}
+}
+
+// Order keys that tie, as those of overlapping AddOrders may, break by id, also where a
+// batch ends between them.
+func TestOrderTiesBreakByID(t *testing.T) {
+	s := newSpace(t, pgx)
+	st, _ := s.store()
+	for _, id := range []batch.OrderID{"d", "b", "c", "a"} {
+		require.NoError(t, st.AddOrders(t.Context(), order("p", id)))
+	}
+	for _, table := range []string{"orders", "open_orders"} {
+		s.exec(`UPDATE ` + s.schema + `.` + table + ` SET created_at = 1`)
+	}
+	next, err := st.NextOrders(t.Context(), "p", store.NextQuery{Max: 2})
+	require.NoError(t, err)
+	require.Len(t, next, 2)
+	assert.Equal(t, batch.OrderID("a"), next[0].ID)
+	assert.Equal(t, batch.OrderID("b"), next[1].ID)
+	var got []batch.OrderID
+	for q := (store.ListOrdersQuery{Limit: 3}); ; {
+		found, cursor, err := st.ListOrders(t.Context(), q)
+		require.NoError(t, err)
+		for _, r := range found {
+			got = append(got, r.ID)
+		}
+		if q.After = cursor; cursor == "" {
+			break
+		}
+	}
+	assert.Equal(t, []batch.OrderID{"a", "b", "c", "d"}, got)
+}
+
+// A second batch of a party waits for the transaction that settles the first, and is
+// not turned away by what is about to be gone.
+func TestPrepareWaitsForSettling(t *testing.T) {
+	s := newSpace(t, pgx)
+	st, _ := s.store()
+	require.NoError(t, st.AddOrders(t.Context(), order("p", "a"), order("p", "b")))
+	next, err := st.NextOrders(t.Context(), "p", store.NextQuery{Max: 2})
+	require.NoError(t, err)
+	refs := refsOf(next)
+	done, err := st.PrepareBatch(t.Context(), one("p", "first"), refs[:1])
+	require.NoError(t, err)
+	require.True(t, done)
+	_, err = st.Cancel(t.Context(), one("p", "first").Key(), "")
+	require.NoError(t, err)
+	s.exec(`CREATE FUNCTION ` + s.schema + `.slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.3); RETURN NULL; END'`)
+	s.exec(`CREATE TRIGGER slow AFTER DELETE ON ` + s.schema + `.unsettled_batches EXECUTE FUNCTION ` + s.schema + `.slow()`)
+	found, err := st.SettleableBatches(t.Context(), 9)
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	settled := make(chan error, 1)
+	go func() {
+		did, err := st.SettleOrders(t.Context(), []store.Settlement{{Batch: found[0].Record.Key, Version: found[0].Record.Version,
+			Orders: []store.OrderVerdict{{OrderRef: found[0].Orders[0], State: batch.OrderFailed}}}})
+		if err == nil && !did[0] {
+			err = errors.New("not settled")
+		}
+		settled <- err
+	}()
+	require.Eventually(t, func() bool {
+		var n int
+		require.NoError(t, s.admin.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query LIKE $1`, "%"+s.schema+"%").Scan(&n))
+		return n == 1
+	}, 10*time.Second, 5*time.Millisecond)
+	done, err = st.PrepareBatch(t.Context(), one("p", "second"), refs[1:])
+	require.NoError(t, err)
+	assert.True(t, done)
+	require.NoError(t, <-settled)
+}

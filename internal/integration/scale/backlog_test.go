@@ -1,0 +1,163 @@
+package scale
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres"
+)
+
+// mostRatio is how much slower a long backlog or history may make a round.
+const mostRatio = 1.5
+
+// roundLanes is how many lanes, and batches, a round is about.
+const roundLanes = 500
+
+// place is a schema with some backlog and some history.
+type place struct {
+	name           string
+	waiting, final int
+
+	st    *postgres.Store
+	added int
+	took  map[string][]time.Duration
+}
+
+// A claim round and a scan for lanes cost the same with a backlog or a history of
+// -scale.rows as with -scale.small (design section 3, promise 9).
+func BenchmarkBacklog(b *testing.B) {
+	db := newCluster(b)
+	places := []*place{
+		{name: "short", waiting: flags.small},
+		{name: "backlog", waiting: flags.rows},
+		{name: "history", waiting: flags.small, final: flags.rows},
+	}
+	for _, p := range places {
+		p.st, p.took = newStore(b, db, p.name), map[string][]time.Duration{}
+		fill(b, db, p.name, flags.lanes, p.waiting, p.final)
+	}
+	// As long after loading as it takes to read every lane once, all is measured where
+	// it would be in production: in memory, as far as there is some.
+	warm := flags.lanes / roundLanes
+	for range b.N {
+		for round := range warm + flags.rounds {
+			for i := range places {
+				p := places[(i+round)%len(places)] // nobody is always first
+				quiet()
+				p.round(b, round)
+			}
+			if round == warm-1 {
+				for _, p := range places {
+					clear(p.took)
+				}
+			}
+		}
+	}
+	var table strings.Builder // benchmarks cut off what is logged after some lines
+	for _, part := range []string{"claim", "payloads", "accepted", "committed", "lanes", "lane", "add", "round"} {
+		short := median(places[0].took[part])
+		for _, p := range places {
+			took := median(p.took[part])
+			ratio := float64(took) / float64(short)
+			fmt.Fprintf(&table, "\n%-10s %-8s %8.2f ms  %.2f", part, p.name, ms(took), ratio)
+			switch part {
+			case "round", "lanes", "lane":
+				b.ReportMetric(ratio, p.name+"-"+part+"-ratio")
+				assert.LessOrEqual(b, ratio, mostRatio, "%s of %s, compared with %s", part, p.name, places[0].name)
+			}
+		}
+	}
+	b.Log(table.String())
+}
+
+func laneName(i int) batch.ServiceID { return batch.ServiceID(fmt.Sprintf("lane%06d", i)) }
+
+// round takes the fronts of lanes, loads their payloads, records them as accepted and
+// committed, and adds as many again.
+func (p *place) round(b *testing.B, round int) {
+	ctx := b.Context()
+	part := func(name string, do func()) {
+		start := time.Now()
+		do()
+		p.took[name] = append(p.took[name], time.Since(start))
+	}
+	q := store.ClaimQuery{Limit: roundLanes, Window: 1, TTL: time.Minute}
+	for i := range min(roundLanes, flags.lanes) {
+		// Lanes that are far apart, another part of them each time.
+		q.Lanes = append(q.Lanes, laneName((i*(flags.lanes/roundLanes)+round)%flags.lanes))
+	}
+	var refs []store.Ref
+	var outcomes []store.Outcome
+	start := time.Now()
+	part("claim", func() {
+		got, err := p.st.Claim(ctx, q, front)
+		require.NoError(b, err)
+		for _, r := range got.Runs {
+			for _, c := range r.Batches {
+				refs = append(refs, c.Ref)
+				outcomes = append(outcomes, store.Outcome{Ref: c.Ref, Version: c.Version, Finding: store.Accepted, By: batch.BySubmitter})
+			}
+		}
+		require.Len(b, refs, len(q.Lanes))
+	})
+	part("payloads", func() {
+		_, err := p.st.Payloads(ctx, refs)
+		require.NoError(b, err)
+	})
+	record := func() {
+		applied, err := p.st.Record(ctx, outcomes)
+		require.NoError(b, err)
+		for _, a := range applied {
+			require.Equal(b, store.Written, a.Result)
+		}
+	}
+	part("accepted", record)
+	for i := range outcomes {
+		outcomes[i].Version++
+		outcomes[i].Finding, outcomes[i].By = store.IsCommitted, batch.ByMonitor
+	}
+	part("committed", record)
+	p.took["round"] = append(p.took["round"], time.Since(start))
+	part("lanes", func() {
+		lanes, err := p.st.Lanes(ctx, store.LanesQuery{Start: true, Limit: 5000})
+		require.NoError(b, err)
+		require.Len(b, lanes, min(5000, flags.lanes))
+	})
+	part("lane", func() { look(ctx, b, p.st, q.Lanes[0]) })
+	again := make([]batch.Batch, len(q.Lanes))
+	for i, s := range q.Lanes {
+		p.added++
+		sum := sha256.Sum256(fmt.Append(nil, p.name, p.added))
+		again[i] = batch.Batch{ID: batch.ID(hex.EncodeToString(sum[:])), Service: s, Payload: []byte{0}}
+	}
+	part("add", func() { require.NoError(b, p.st.Add(ctx, again...)) })
+}
+
+// look reads the window of one lane, and leaves it as it is.
+func look(ctx context.Context, b *testing.B, st *postgres.Store, lane batch.ServiceID) {
+	seen := 0
+	_, err := st.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{lane}, Limit: 1, Window: 1, TTL: time.Minute}, func(l batch.Lane) []batch.Run {
+		seen = len(l.Batches)
+		return nil
+	})
+	require.NoError(b, err)
+	require.LessOrEqual(b, seen, 1)
+}
+
+// front takes the first of a lane.
+func front(l batch.Lane) []batch.Run {
+	if len(l.Batches) == 0 || !l.Batches[0].Ready {
+		return nil
+	}
+	return []batch.Run{{0}}
+}

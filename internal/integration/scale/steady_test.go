@@ -1,0 +1,128 @@
+package scale
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// What the last quarter of a soak may have more of than its second one. What is small
+// varies by as much as autovacuum lets pile up before it comes.
+const (
+	mostGrowth = 1.5
+	slackBytes = 2 << 20
+	slackDead  = 4000
+)
+
+// sample is a table's state at one time.
+type sample struct{ bytes, dead int64 }
+
+// Under a steady load, with autovacuum and with retention, which removes as much as is
+// added, no table grows, and none gathers dead rows. All tables count: what is final
+// is kept for a tenth of the time only.
+func BenchmarkSteady(b *testing.B) {
+	const quarters, lanes, perSecond = 4, 1000, 20
+	keep := flags.soak / 10
+	every := min(flags.sample, flags.soak/40)
+	db := newCluster(b)
+	st := newStore(b, db, "steady")
+	r, err := dltbatch.New(st, fast(), &dltbatch.Options{Retention: keep})
+	require.NoError(b, err)
+	for range b.N {
+		ctx, stop := context.WithCancel(b.Context())
+		done, added := make(chan error, 1), make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		go func() { added <- load(ctx, r, lanes, max(1, flags.rate/perSecond), time.Second/perSecond) }()
+		samples := map[string][]sample{}
+		start := time.Now()
+		tick := time.NewTicker(every)
+		for time.Since(start) < flags.soak {
+			<-tick.C
+			look := sizes(b, db)
+			line := ""
+			for _, t := range tables {
+				samples[t] = append(samples[t], look[t])
+				line += fmt.Sprintf("  %s %.1f MB %d dead", t, float64(look[t].bytes)/(1<<20), look[t].dead)
+			}
+			fmt.Printf("%6.0f s%s\n", time.Since(start).Seconds(), line)
+		}
+		tick.Stop()
+		open, _, err := st.List(ctx, store.ListQuery{Open: true, Limit: 1000})
+		require.NoError(b, err)
+		stop()
+		require.NoError(b, <-added)
+		require.NoError(b, <-done)
+		assert.Less(b, len(open), 1000, "batches are left behind: the load is more than it can take")
+		for _, t := range tables {
+			all := samples[t]
+			quarter := len(all) / quarters
+			early, late := all[quarter:2*quarter], all[len(all)-quarter:]
+			bytes := func(s []sample) float64 {
+				return float64(slices.MaxFunc(s, func(a, b sample) int { return int(a.bytes - b.bytes) }).bytes)
+			}
+			dead := func(s []sample) float64 {
+				return float64(slices.MaxFunc(s, func(a, b sample) int { return int(a.dead - b.dead) }).dead)
+			}
+			b.Logf("%-20s second quarter at most %.1f MB, %.0f dead; last quarter %.1f MB, %.0f dead",
+				t, bytes(early)/(1<<20), dead(early), bytes(late)/(1<<20), dead(late))
+			assert.LessOrEqual(b, bytes(late), mostGrowth*bytes(early)+slackBytes, "bytes of %s", t)
+			assert.LessOrEqual(b, dead(late), mostGrowth*dead(early)+slackDead, "dead rows of %s", t)
+		}
+	}
+}
+
+// load adds n batches at a time, until ctx is done.
+func load(ctx context.Context, r *dltbatch.Runner, lanes, n int, every time.Duration) error {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for made := 0; ; {
+		bs := make([]batch.Batch, n)
+		for i := range bs {
+			made++
+			id := sha256.Sum256(fmt.Append(nil, made))
+			bs[i] = batch.Batch{
+				ID: batch.ID(hex.EncodeToString(id[:])), Service: laneName(made % lanes), Payload: slices.Repeat(id[:], 16),
+				Transactions: []batch.Transaction{{ID: "t" + hex.EncodeToString(id[:]), FamilyName: "intkey", FamilyVersion: "1.0"}},
+			}
+		}
+		if err := r.Add(ctx, bs...); err != nil {
+			if ctx.Err() != nil {
+				return nil //nolint:nilerr // the end of the load
+			}
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// sizes are those of all tables with their indexes.
+func sizes(b *testing.B, db *sql.DB) map[string]sample {
+	rows, err := db.Query(`SELECT relname, pg_total_relation_size(relid), n_dead_tup FROM pg_stat_user_tables WHERE schemaname = 'steady'`)
+	require.NoError(b, err)
+	defer func() { require.NoError(b, rows.Close()) }()
+	found := map[string]sample{}
+	for rows.Next() {
+		var name string
+		var s sample
+		require.NoError(b, rows.Scan(&name, &s.bytes, &s.dead))
+		found[name] = s
+	}
+	require.NoError(b, rows.Err())
+	return found
+}

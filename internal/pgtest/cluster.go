@@ -1,0 +1,154 @@
+package pgtest
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// Cluster is a server of one test, which may be crashed, followed by a standby, and
+// replaced by it. Unlike the shared one it keeps the defaults about durability: fsync
+// and synchronous_commit are on. Its methods are called by one goroutine at a time.
+type Cluster struct {
+	who      identity
+	bin      string
+	dir      string
+	port     string
+	settings []string
+	p        *process
+	crashed  bool
+}
+
+// NewCluster makes and starts one. settings are "name=value". It is gone at the end of
+// the test.
+func NewCluster(t testing.TB, settings ...string) *Cluster {
+	t.Helper()
+	c, err := newCluster("pgcluster", settings)
+	if err == nil {
+		err = initdb(c.who, c.bin, c.data())
+	}
+	c.begin(t, err)
+	return c
+}
+
+// Standby makes a server that follows this one, and starts it. It is gone at the end
+// of the test. addr is another address under which this one can be reached, a proxy's;
+// "" is its own. Nothing waits for the standby until synchronous_standby_names says so.
+func (c *Cluster) Standby(t testing.TB, addr string) *Cluster {
+	t.Helper()
+	s, err := newCluster("pgstandby", c.settings)
+	if err == nil {
+		err = s.command("pg_basebackup", "-D", s.data(), "-d", c.DSN(addr),
+			"--write-recovery-conf", "--wal-method=stream", "--checkpoint=fast", "--no-sync")
+	}
+	s.begin(t, err)
+	return s
+}
+
+func newCluster(name string, settings []string) (*Cluster, error) {
+	c := &Cluster{settings: settings}
+	var err error
+	if c.bin, err = postgresBin(); err != nil {
+		return c, err
+	}
+	if c.who, err = unprivileged(); err != nil {
+		return c, err
+	}
+	c.dir, err = c.who.tempDir(name)
+	return c, err
+}
+
+func (c *Cluster) begin(t testing.TB, err error) {
+	t.Helper()
+	for try := 1; err == nil; try++ { // the port may be taken between the look and the start
+		if c.port, err = freePort(); err != nil {
+			break
+		}
+		if err = c.start(); err == nil {
+			t.Cleanup(c.stop)
+			return
+		}
+		if try < 3 {
+			err = nil
+		}
+	}
+	if c.dir != "" {
+		err = discard(c.dir, err)
+	}
+	t.Fatalf("no PostgreSQL of its own: %v", err)
+}
+
+func (c *Cluster) data() string { return filepath.Join(c.dir, "data") }
+
+func (c *Cluster) start() (err error) {
+	args := []string{
+		"-D", c.data(), "-c", "listen_addresses=127.0.0.1", "-c", "port=" + c.port, "-c", "unix_socket_directories=" + c.dir,
+		"-c", "max_connections=200", "-c", "shared_buffers=64MB", "-c", "lc_messages=C", "-c", "log_destination=stderr",
+		"-c", "logging_collector=off", "-c", "wal_retrieve_retry_interval=100ms", // or a promotion may wait 5 s
+	}
+	for _, s := range c.settings {
+		args = append(args, "-c", s)
+	}
+	// A standby says "ready to accept read-only connections".
+	c.p, err = c.who.run(c.dir, "database system is ready to accept", filepath.Join(c.bin, "postgres"), args...)
+	return err
+}
+
+func (c *Cluster) command(name string, args ...string) error {
+	cmd := exec.Command(filepath.Join(c.bin, name), args...)
+	c.who.become(cmd)
+	cmd.Dir = c.dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", name, err, out)
+	}
+	return nil
+}
+
+// Addr is where it listens, also after a restart.
+func (c *Cluster) Addr() string { return net.JoinHostPort("127.0.0.1", c.port) }
+
+// DSN is the data source name, a URL, of a superuser. addr is another address under
+// which it can be reached, a proxy's; "" is its own.
+func (c *Cluster) DSN(addr string) string {
+	if addr == "" {
+		addr = c.Addr()
+	}
+	return "postgres://postgres@" + addr + "/postgres?sslmode=disable"
+}
+
+// Restart is what pg_ctl restart -m immediate does: every process of the server ends
+// at once, and the next start has a crash to recover from.
+func (c *Cluster) Restart() error {
+	c.p.kill()
+	return c.start()
+}
+
+// Crash kills the first process of the server without a warning; the others notice
+// and end, too. It is not started again.
+func (c *Cluster) Crash() error {
+	if err := c.p.cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		return fmt.Errorf("kill postgres: %w", err)
+	}
+	<-c.p.ended
+	c.crashed = true
+	return nil
+}
+
+// Promote makes a standby take writes. It returns when it does.
+func (c *Cluster) Promote() error {
+	return c.command("pg_ctl", "promote", "-D", c.data(), "--wait")
+}
+
+// stop ends the server and removes its folder. One that was killed has left shared
+// memory behind, which its next start takes away.
+func (c *Cluster) stop() {
+	if c.crashed && c.start() != nil {
+		_ = os.RemoveAll(c.dir)
+		return
+	}
+	c.p.stop()
+}

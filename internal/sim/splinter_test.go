@@ -1,0 +1,269 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth"
+	"github.com/dltbatch/dltbatch/dlt/splinter"
+	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+var trace = flag.Bool("sim.trace", false, "print what the Runners of a network of nodes tell")
+
+// pipes is a network without sockets, so that it lives in virtual time.
+type pipes struct {
+	mu        sync.Mutex
+	listeners map[string]*pipeListener
+}
+
+type pipeListener struct {
+	pipes *pipes
+	addr  string
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+type pipeAddr string
+
+func (pipeAddr) Network() string  { return "pipe" }
+func (a pipeAddr) String() string { return string(a) }
+
+func (p *pipes) listen(addr string) (net.Listener, error) {
+	l := &pipeListener{pipes: p, addr: addr, conns: make(chan net.Conn), done: make(chan struct{})}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.listeners == nil {
+		p.listeners = map[string]*pipeListener{}
+	}
+	p.listeners[addr] = l
+	return l, nil
+}
+
+func (p *pipes) dial(ctx context.Context, _, addr string) (net.Conn, error) {
+	p.mu.Lock()
+	l := p.listeners[addr]
+	p.mu.Unlock()
+	if l == nil {
+		return nil, &net.OpError{Op: "dial", Err: errors.New("nobody listens")}
+	}
+	mine, near := net.Pipe()
+	far, theirs := net.Pipe()
+	buffered(near, far)
+	buffered(far, near)
+	select {
+	case l.conns <- theirs:
+		return mine, nil
+	case <-l.done:
+	case <-ctx.Done():
+	}
+	_, _ = mine.Close(), theirs.Close()
+	return nil, &net.OpError{Op: "dial", Err: errors.Join(errors.New("nobody listens any more"), ctx.Err())}
+}
+
+// buffered carries what is written at one end to the other, as a socket does: who
+// writes does not wait for who reads.
+func buffered(from, to net.Conn) {
+	chunks := make(chan []byte, 1000)
+	go func() {
+		defer close(chunks)
+		for {
+			buf := make([]byte, 4096)
+			n, err := from.Read(buf)
+			if err != nil {
+				return
+			}
+			chunks <- buf[:n]
+		}
+	}()
+	go func() {
+		for c := range chunks {
+			if _, err := to.Write(c); err != nil {
+				break
+			}
+		}
+		_ = to.Close()
+		for range chunks { // so that who reads comes to its end
+		}
+	}()
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error {
+	l.once.Do(func() { close(l.done) })
+	return nil
+}
+
+func (l *pipeListener) Addr() net.Addr { return pipeAddr(l.addr) }
+
+// Scabbard's own times, a fiftieth of them.
+const (
+	stall       = 6 * time.Second
+	lateArrival = 2*stall + 2*time.Second
+)
+
+// splinterSeed runs two Runners with clients of their own against a network of
+// scabbard nodes that loses, forgets, restarts and rolls back by seed.
+func splinterSeed(t *testing.T, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 5))
+	wire := &pipes{}
+	network, err := splintertest.Listen(&splintertest.Options{
+		Addrs: []string{"n0.test:80", "n1.test:80"}, Listen: wire.listen,
+		Circuits:       []splintertest.Circuit{{ID: "aaaaa-bbbbb", Version: 1 + rng.IntN(2)}, {ID: "ccccc-ddddd", Version: 1 + rng.IntN(2)}},
+		CommitInterval: time.Duration(1+rng.IntN(600)) * time.Millisecond,
+		PoisonStall:    stall, HistorySize: 4 + rng.IntN(20), SubscribeGap: time.Duration(rng.IntN(30)) * time.Millisecond,
+		Old: rng.IntN(4) == 0,
+		Faults: &splintertest.Faults{
+			Seed: seed, Hang: 0.02, ResetBefore: 0.06, ResetAfter: 0.08, ErrorBefore: 0.03, ErrorAfter: 0.03, Late: 0.06, Busy: 0.05,
+			StatusHang: 0.01, StatusReset: 0.03, StatusError: 0.03, StatusTruncated: 0.02,
+			Latency: 0.3, MaxLatency: 300 * time.Millisecond, LateBy: stall,
+			Lose: 0, Reject: 0.04, Evict: 0.1, MaxPerBatch: 3,
+		},
+	})
+	require.NoError(t, err)
+	defer network.Close()
+	// Two lanes; a circuit's state is its own, and so is its order.
+	lanes := []batch.ServiceID{"aaaaa-bbbbb::a000", "ccccc-ddddd::a000"}
+
+	st := &shaky{Store: memory.New(), seed: seed}
+	var runners []*dltbatch.Runner
+	for range 2 {
+		transport := &http.Transport{DialContext: wire.dial}
+		client, err := splinter.New(network.URL(0), &splinter.Options{
+			Client: &http.Client{Transport: transport}, LateArrival: lateArrival, CoordinatorTimeout: 3 * time.Second,
+			Journal: st, Margin: 500 * time.Millisecond, ProbeInterval: 300 * time.Millisecond, StreamLease: 2 * time.Second,
+		})
+		require.NoError(t, err)
+		defer transport.CloseIdleConnections()
+		defer client.CloseIdleConnections()
+		r, err := dltbatch.New(st, client, &dltbatch.Options{
+			Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
+				if *trace {
+					t.Logf("%s %s %.12s %s attempt %d %v", e.At.Format("15:04:05.000"), e.Kind, e.Key.ID, e.State, e.Attempt, e.Err)
+				}
+			}),
+			RequestTimeout: requestTimeout, ClaimTTL: ttl, StuckAfter: time.Hour, MaxRetryDelay: 4 * time.Second,
+		})
+		require.NoError(t, err)
+		runners = append(runners, r)
+	}
+	all, stop := context.WithCancel(t.Context())
+	runFor := func(r *dltbatch.Runner, d time.Duration) {
+		ctx, cancel := context.WithTimeout(all, d)
+		defer cancel()
+		require.NoError(t, r.Run(ctx))
+	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	running.Go(func() {
+		runFor(runners[0], time.Duration(rng.IntN(20000))*time.Millisecond)
+		runFor(runners[0], 100*time.Hour)
+	})
+
+	key, err := sawtooth.ParsePrivateKey("2f1e7b7a130d7ba9da0068b3bb0ba1d79e7e77110302c9f746c3c2a63fe40088")
+	require.NoError(t, err)
+	order := map[batch.ServiceID][]batch.ID{}
+	for i := range 10 + int(seed%10) {
+		payload, address := splintertest.Inc(fmt.Sprint("n", i%3), 1)
+		if i%7 == 6 {
+			payload, address = splintertest.Fail("x")
+		}
+		b, err := sawtooth.Build(key, lanes[i%len(lanes)], sawtooth.Transaction{
+			FamilyName: "sabre", FamilyVersion: "0.5", Nonce: fmt.Sprint(seed, i), Inputs: []string{address}, Outputs: []string{address}, Payload: payload,
+		})
+		require.NoError(t, err)
+		require.NoError(t, runners[i%2].Add(t.Context(), b))
+		order[b.Service] = append(order[b.Service], b.ID)
+		time.Sleep(100 * time.Millisecond)
+	}
+	runFor(runners[1], 10*time.Second)
+	if seed%3 == 0 {
+		network.Restart(0)
+	}
+	network.CutStreams(0)
+	runFor(runners[1], 30*time.Second)
+	st.calm.Store(true)
+
+	decided := 0
+	running.Go(func() { decided = decide(all, t, network, st) })
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Hour)
+	defer cancel()
+	if err := runners[1].Idle(ctx); err != nil {
+		open, _, _ := st.List(t.Context(), store.ListQuery{Open: true, Limit: 1000})
+		for _, rec := range open {
+			t.Logf("open: %.12s %s attempt %d, version %d, doubt since %s, decision %q; %+v, the node says %s", rec.ID, rec.State, rec.Attempt, rec.Version, rec.DoubtSince, rec.Decision, rec.Error, network.Status(rec.Service, rec.ID))
+		}
+		require.NoError(t, err, "promise 6")
+	}
+	require.NoError(t, network.Check(order), "promises 2 and 3")
+	for service, ids := range order {
+		committed := map[batch.ID]bool{}
+		for _, id := range network.Executions(service) {
+			committed[id] = true
+		}
+		for _, id := range ids {
+			rec, err := runners[0].Await(ctx, batch.Key{Service: service, ID: id})
+			require.NoError(t, err, "promise 1")
+			require.Equal(t, committed[id], rec.State == batch.Committed, "promise 10: %.12s is %s", id, rec.State)
+		}
+	}
+	stop()
+	running.Wait()
+	t.Logf("a person decided %d times", decided)
+}
+
+// decide is a person who looks at the ledger itself, long after anything was sent.
+func decide(ctx context.Context, t *testing.T, network *splintertest.Network, st store.Store) (n int) {
+	for {
+		select {
+		case <-ctx.Done():
+			return n
+		case <-time.After(time.Minute):
+		}
+		open, _, err := st.List(ctx, store.ListQuery{Open: true, Limit: 1000})
+		if ctx.Err() != nil {
+			return n
+		}
+		require.NoError(t, err)
+		for _, rec := range open {
+			if rec.Decision == "" {
+				continue
+			}
+			to := batch.Unknown
+			for _, id := range network.Executions(rec.Service) {
+				if id == rec.ID {
+					to = batch.Committed
+				}
+			}
+			if _, err := st.Decide(ctx, rec.Key, to, "looked at the ledger"); err == nil {
+				n++
+			} else {
+				require.ErrorIs(t, err, batch.ErrNotAllowed)
+			}
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package sqlrow
+
+import (
+	"slices"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// Wanted is what one call asks for, each once.
+type Wanted struct {
+	left map[batch.Key]bool
+	// Never are keys that no store takes, and no database may be asked for.
+	Never []batch.Key
+}
+
+// Want sorts the keys of a call. IDs are those that can be stored, each once.
+func Want(keys []batch.Key) (ids []batch.ID, w Wanted) {
+	w.left = make(map[batch.Key]bool, len(keys))
+	seen := make(map[batch.ID]bool, len(keys))
+	for _, k := range keys {
+		switch {
+		case w.left[k] || slices.Contains(w.Never, k):
+		case k.Validate() != nil:
+			w.Never = append(w.Never, k)
+		default:
+			w.left[k] = true
+			if !seen[k.ID] {
+				seen[k.ID] = true
+				ids = append(ids, k.ID)
+			}
+		}
+	}
+	return ids, w
+}
+
+// Take reports whether the key is one of those asked for, and takes it off the list.
+func (w Wanted) Take(k batch.Key) bool {
+	had := w.left[k]
+	delete(w.left, k)
+	return had
+}
+
+// Missing are those that were not taken.
+func (w Wanted) Missing() []batch.Key {
+	for k := range w.left {
+		w.Never = append(w.Never, k)
+	}
+	return w.Never
+}
+
+// Services are those that can be stored, each once. The others have no batches, and no
+// database may be asked for them.
+func Services(services []batch.ServiceID) []batch.ServiceID {
+	once := make([]batch.ServiceID, 0, len(services))
+	seen := make(map[batch.ServiceID]bool, len(services))
+	for _, s := range services {
+		if key := (batch.Key{Service: s, ID: "x"}); !seen[s] && key.Validate() == nil {
+			seen[s] = true
+			once = append(once, s)
+		}
+	}
+	return once
+}

@@ -1,0 +1,62 @@
+package main
+
+// postgresList is the ways of breaking the PostgreSQL store, and what finds its lanes,
+// that tests with a real server are known to catch (design section 6).
+var postgresList = []mutant{
+	{
+		name: "postgres: choosing without the lane's lock", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestChooseHoldsTheLane",
+		old: "\n\tFOR NO KEY UPDATE SKIP LOCKED`",
+		new: "`",
+	},
+	{
+		// One statement would have one snapshot for both, taken before it has the lock.
+		name: "postgres: the window is read as of the statement that locks", file: "store/postgres/claim.go", pkg: "internal/integration", test: "TestClaimSeesWhatCameBeforeItsLock",
+		old: "		got, locked, unknown, us, err := t.lock(ctx, some)\n",
+		new: "		early, err := t.windows(ctx, some, q.Window)\n\t\tif err != nil {\n\t\t\treturn out, nil, err\n\t\t}\n" +
+			"		got, locked, unknown, us, err := t.lock(ctx, some)\n" +
+			"		t := earlyWindows{early}\n",
+		more: "\ntype earlyWindows struct{ early map[batch.ServiceID][]*stored }\n\n" +
+			"func (e earlyWindows) windows(context.Context, []batch.ServiceID, int) (map[batch.ServiceID][]*stored, error) {\n\treturn e.early, nil\n}\n",
+	},
+	{
+		name: "postgres: REPEATABLE READ", file: "store/postgres/tx.go", pkg: "internal/integration", test: "TestClaimSeesWhatCameBeforeItsLock",
+		old: `"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;`,
+		new: `"BEGIN ISOLATION LEVEL REPEATABLE READ READ WRITE;`,
+	},
+	{
+		name: "postgres: Add inserts into services", file: "store/postgres/add.go", pkg: "internal/integration", test: "TestOpenAddTxHoldsUpNoClaim/pgx",
+		old: "func (t *session) add(ctx context.Context, in []addition) error {\n",
+		new: "func (t *session) add(ctx context.Context, in []addition) error {\n" +
+			"	if _, err := t.exec(ctx, sqlNewLanes, textArray(len(in), func(i int) string { return string(in[i].Service) })); err != nil {\n\t\treturn err\n\t}\n",
+	},
+	{
+		name: "postgres: a foreign key to services", file: "store/postgres/migrations/00001_tables.sql", pkg: "internal/integration", test: "TestOpenAddTxHoldsUpNoClaim/pgx",
+		old: "CREATE TABLE {waiting_batches} (\n    service_id text    COLLATE \"C\" NOT NULL,",
+		new: "CREATE TABLE {waiting_batches} (\n    service_id text    COLLATE \"C\" NOT NULL REFERENCES {services} DEFERRABLE INITIALLY DEFERRED,",
+	},
+	{
+		name: "postgres: claims expire on the worker's clock", file: "store/postgres/claim.go", pkg: "internal/integration", test: "TestClaimsExpireOnTheDatabasesClock",
+		old: "		now := sqlrow.FromMicro(us)\n",
+		new: "		now := sqlrow.FromMicro(us * 0).Add(time.Duration(time.Now().UnixMicro()) * time.Microsecond)\n",
+	},
+	{
+		name: "postgres: ties in the order key break by nothing", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestTiesBreakByID",
+		old: "FETCH FIRST ($2::bigint) ROWS WITH TIES",
+		new: "FETCH FIRST ($2::bigint) ROWS ONLY",
+	},
+	{
+		name: "postgres: an index on what changes", file: "store/postgres/migrations/00001_tables.sql", pkg: "internal/integration", test: "TestUpdatesAreHOT",
+		old: "CREATE INDEX {.attempted_batches_lane} ON {attempted_batches} (service_id, created_at);",
+		new: "CREATE INDEX {.attempted_batches_lane} ON {attempted_batches} (service_id, created_at, due_at);",
+	},
+	{
+		name: "the scan keeps its cursor", file: "queuer/queuer.go", pkg: "queuer", test: "TestTheScanRotatesOverAllLanes",
+		old: "	place.start = len(lanes) < q.o.ScanLanes\n",
+		new: "	place.start = false\n",
+	},
+	{
+		name: "a hint is consumed by a locked lane", file: "queuer/queuer.go", pkg: "queuer", test: "TestALockedLaneKeepsItsHint",
+		old: "	q.hintAll(claimed.Locked, lockedPause)\n",
+		new: "",
+	},
+}

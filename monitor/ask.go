@@ -1,0 +1,172 @@
+package monitor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// group is what one request asks about.
+type group struct {
+	key     string // whom a hanging request holds up
+	service batch.ServiceID
+	traits  dlt.Traits
+	rows    []store.InFlight
+	read    time.Time // not before: the ages in rows are of then, or a little later
+	told    bool      // an event was the reason: the leases last until the next poll
+}
+
+// group divides rows by service where the ledger wants it, else by ledger, and
+// into requests of at most MaxIDsPerQuery. Order is kept.
+func (m *Monitor) group(rows []store.InFlight) []*group {
+	var groups []*group
+	open := map[string]*group{}
+	for _, f := range rows {
+		t := m.o.Traits(f.Key.Service)
+		key := groupKey(t, f.Key.Service)
+		most := t.MaxIDsPerQuery
+		if most <= 0 {
+			most = 50
+		}
+		g := open[key]
+		if g == nil || len(g.rows) >= most {
+			g = &group{key: key, service: f.Key.Service, traits: t}
+			open[key] = g
+			groups = append(groups, g)
+		}
+		g.rows = append(g.rows, f)
+	}
+	return groups
+}
+
+// ask makes one status request and acts on its answers. It reports whether the
+// request ran into its time limit.
+func (m *Monitor) ask(ctx context.Context, g *group) (hung bool) {
+	byID, err := m.statuses(ctx, g)
+	if len(byID) > 0 && dlt.Kind(err) == batch.KindDoubt {
+		if ctx.Err() == nil {
+			m.o.Trouble(g.service, fmt.Errorf("batch statuses: %w", err)) // a part is missing, and asked again
+		}
+	} else if ctx.Err() == nil && m.answered(g.key, err) {
+		m.o.Trouble(g.service, fmt.Errorf("batch statuses: %w", err))
+	}
+	var due []store.Due
+	rules := m.o.Rules
+	rules.Told = m.tells(g.key)
+	for _, f := range g.rows {
+		k := Known{Status: byID[f.Key.ID], Seen: m.seenFor(f)}
+		v := Decide(f, k, g.traits, rules)
+		switch {
+		case v.Resolve && !m.resolve(ctx, g, f, k): // no hand for it now
+			due = append(due, store.Due{Ref: f.Ref, In: noHandPause})
+		case v.Resolve:
+		case v.Outcome != nil:
+			m.updater.Put(*v.Outcome)
+		case g.told && v.Next >= m.o.Rules.PollInterval: // that is when its lease ends
+		default:
+			due = append(due, store.Due{Ref: f.Ref, In: v.Next})
+		}
+	}
+	m.check(ctx, g.service, due)
+	return errors.Is(err, context.DeadlineExceeded)
+}
+
+// statuses makes one request about a group. What was answered is there, by id, even
+// where there is an error.
+func (m *Monitor) statuses(ctx context.Context, g *group) (map[batch.ID]*batch.Status, error) {
+	attempts := make([]batch.Attempt, len(g.rows))
+	for i, f := range g.rows {
+		attempts[i] = batch.Attempt{Key: f.Key, Number: f.Attempt, Prepared: f.Prepared}
+	}
+	var statuses []batch.Status
+	err := m.request(ctx, func(ctx context.Context) (err error) {
+		statuses, err = m.reader.BatchStatuses(ctx, g.service, attempts)
+		return err
+	})
+	byID := make(map[batch.ID]*batch.Status, len(statuses))
+	for i := range statuses {
+		byID[statuses[i].ID] = &statuses[i]
+	}
+	return byID, err
+}
+
+// check sets next checks; where that fails, the leases end and the rows are asked
+// about again.
+func (m *Monitor) check(ctx context.Context, service batch.ServiceID, due []store.Due) {
+	if err := m.checked(ctx, due); err != nil {
+		m.o.Trouble(service, err)
+	}
+}
+
+func (m *Monitor) request(ctx context.Context, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, m.o.RequestTimeout)
+	defer cancel()
+	return loop.Contain(func() error { return f(ctx) })
+}
+
+// resolve asks for evidence beside everything else, since it may take long, and
+// reports whether it could begin. An error is no evidence: it is asked again.
+func (m *Monitor) resolve(ctx context.Context, g *group, f store.InFlight, k Known) bool {
+	hand, ok := m.pool.Acquire(g.key + "\x00resolve")
+	if !ok {
+		return false
+	}
+	m.start(f.Key.Service, func() {
+		hung := true // unless it comes back
+		defer func() { hand.Release(hung) }()
+		var found dlt.Evidence
+		err := m.request(ctx, func(ctx context.Context) (err error) {
+			d, err := m.doubt(ctx, f, g.read)
+			if err != nil {
+				return err
+			}
+			found, err = m.o.Resolver.Resolve(ctx, d)
+			return err
+		})
+		hung = errors.Is(err, context.DeadlineExceeded)
+		if err == nil {
+			k.Evidence = &found
+		} else {
+			k.Status = nil
+			if ctx.Err() == nil {
+				m.o.Trouble(f.Key.Service, fmt.Errorf("resolve %s: %w", f.Key, err))
+			}
+		}
+		v := Decide(f, k, g.traits, m.o.Rules)
+		if v.Outcome != nil {
+			m.updater.Put(*v.Outcome)
+			return
+		}
+		m.check(ctx, f.Key.Service, []store.Due{{Ref: f.Ref, In: v.Next}})
+	})
+	return true
+}
+
+// witnesses is how many earlier batches of the lane a resolver is told of. A ledger
+// that still knows none of so many has forgotten the others, too.
+const witnesses = 10
+
+// doubt is what is known here about an attempt that is to be resolved.
+func (m *Monitor) doubt(ctx context.Context, f store.InFlight, read time.Time) (dlt.Doubt, error) {
+	d := dlt.Doubt{Attempt: batch.Attempt{Key: f.Key, Number: f.Attempt, Prepared: f.Prepared}, Ended: f.PostedAgo}
+	payloads, err := m.store.Payloads(ctx, []store.Ref{f.Ref})
+	if err != nil {
+		return d, fmt.Errorf("load payload: %w", err)
+	}
+	d.Payload = payloads[0]
+	d.Witnesses, err = m.store.Witnesses(ctx, f.Ref, witnesses)
+	if err != nil {
+		return d, fmt.Errorf("look for witnesses: %w", err)
+	}
+	// Since the row was read a slow status request may have passed. A doubt that seems
+	// younger than it is would be proved by a log that began after it; an end that seems
+	// nearer proves nothing.
+	d.Since = f.DoubtAgo + time.Since(read)
+	return d, nil
+}

@@ -1,0 +1,227 @@
+package monitor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// stream is what a ledger tells by itself about one group: a service, or all of a
+// ledger (spec/002, the event monitor). Polling goes on as the floor.
+type stream struct {
+	key      string
+	one      bool                          // the group is one service
+	service  batch.ServiceID               // that one
+	services map[batch.ServiceID]time.Time // followed, and when last
+	cancel   context.CancelFunc
+	used     time.Time // last followed
+	live     bool
+	told     time.Time // when it last gave a reason to ask
+	ask      bool      // something has changed: ask about what is under way
+}
+
+const (
+	// streamIdle is how long a stream stays open that nothing is followed by.
+	streamIdle = 5 * time.Minute
+	// askPause is the least time between two asks that events trigger.
+	askPause = 10 * time.Millisecond
+	// askServices is how many services one selection for an ask names.
+	askServices = 250
+	// Reconnecting starts soon, since a broken stream is only slower, never wrong.
+	minReconnect, maxReconnect = 100 * time.Millisecond, 30 * time.Second
+)
+
+// groupKey names the group that a service's batches are asked about in.
+func groupKey(t dlt.Traits, s batch.ServiceID) string {
+	if t.GroupsByService {
+		return t.Name + "\x00" + string(s)
+	}
+	return t.Name
+}
+
+// Follow says that a batch of the service is, or will soon be, posted by this process:
+// what the ledger tells about it is wanted. Past Options.Streams open streams a
+// service is only polled.
+func (m *Monitor) Follow(s batch.ServiceID) {
+	if m.o.Events == nil {
+		return
+	}
+	t := m.o.Traits(s)
+	if !t.Streams {
+		return
+	}
+	key, now := groupKey(t, s), time.Now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	st := m.streams[key]
+	if st == nil {
+		if len(m.streams) >= m.o.Streams {
+			return
+		}
+		st = &stream{key: key, services: map[batch.ServiceID]time.Time{}}
+		if t.GroupsByService {
+			st.one, st.service = true, s
+		}
+		m.streams[key] = st
+		m.unopened = append(m.unopened, st)
+		m.poke()
+	}
+	st.used = now
+	st.services[s] = now
+}
+
+// FirstCheck is when to ask first about a batch of the service that was just
+// accepted. Where the ledger tells by itself there is no hurry, unless it has just
+// told something that may have been about this very batch.
+func (m *Monitor) FirstCheck(s batch.ServiceID) time.Duration {
+	if m.o.Events == nil {
+		return m.o.Rules.FirstPoll
+	}
+	key := groupKey(m.o.Traits(s), s)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	st := m.streams[key]
+	if st == nil || !st.live || time.Since(st.told) < 10*askPause {
+		return m.o.Rules.FirstPoll
+	}
+	return m.o.Rules.PollInterval
+}
+
+// tells reports whether a live stream tells about the group.
+func (m *Monitor) tells(key string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	st := m.streams[key]
+	return st != nil && st.live
+}
+
+// openStreams opens what is followed, and closes what is not any more.
+func (m *Monitor) openStreams(ctx context.Context) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, st := range m.unopened {
+		ctx, cancel := context.WithCancel(ctx)
+		st.cancel = cancel
+		m.asking.Go(func() { defer cancel(); m.listen(ctx, st) })
+	}
+	m.unopened = nil
+	for key, st := range m.streams {
+		if time.Since(st.used) > streamIdle {
+			st.cancel()
+			delete(m.streams, key)
+		}
+	}
+}
+
+// closeStreams ends all streams. They are followed again with the next claims.
+func (m *Monitor) closeStreams() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, st := range m.streams {
+		if st.cancel != nil { // else it was never opened
+			st.cancel()
+		}
+	}
+	clear(m.streams)
+	m.unopened = nil
+}
+
+// listen keeps a stream open until ctx is done.
+func (m *Monitor) listen(ctx context.Context, st *stream) {
+	pause := loop.Backoff(minReconnect, maxReconnect)
+	var services []batch.ServiceID
+	if st.one {
+		services = []batch.ServiceID{st.service}
+	}
+	for silent := false; ; {
+		err := loop.Contain(func() error {
+			return m.o.Events.Events(ctx, services, func(e dlt.Event) error {
+				m.tell(st, e)
+				return ctx.Err()
+			})
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		m.mu.Lock()
+		lived := st.live
+		st.live = false
+		m.mu.Unlock()
+		if lived {
+			pause.Reset()
+			silent = false
+			m.DueIn(0) // what it would have told is polled again from now on
+		}
+		if !silent {
+			m.o.Trouble(st.service, fmt.Errorf("events: stream ended: %w", err))
+			silent = true // until it has lived again
+		}
+		if !loop.Sleep(ctx, pause.NextBackOff()) {
+			return
+		}
+	}
+}
+
+// tell acts on an event. A commit is a fact and recorded as it stands, whatever the
+// row is by now (design section 3, promise 5); anything else is a reason to ask.
+func (m *Monitor) tell(st *stream, e dlt.Event) {
+	ask := e.Live || len(e.Statuses) == 0
+	for _, s := range e.Statuses {
+		if s.Reported != batch.ReportedCommitted {
+			ask = true
+			continue
+		}
+		m.updater.Put(store.Outcome{
+			Ref: store.Ref{Key: batch.Key{Service: e.Service, ID: s.ID}}, By: batch.ByMonitor,
+			Finding: store.IsCommitted, Attempt: s.Attempt, Receipts: s.Receipts,
+		})
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	st.live = true
+	if ask {
+		st.ask, st.told = true, time.Now()
+		if m.askAt.IsZero() {
+			m.askAt = m.asked.Add(askPause)
+			m.poke()
+		}
+	}
+}
+
+// told asks about what is under way in the groups that events were about.
+func (m *Monitor) told(ctx context.Context) error {
+	var services []batch.ServiceID
+	m.mu.Lock()
+	m.asked, m.askAt = time.Now(), time.Time{}
+	for _, st := range m.streams {
+		if !st.ask {
+			continue
+		}
+		st.ask = false
+		for s, at := range st.services {
+			services = append(services, s)
+			if time.Since(at) > streamIdle {
+				delete(st.services, s)
+			}
+		}
+	}
+	m.mu.Unlock()
+	for len(services) > 0 && ctx.Err() == nil {
+		n := min(len(services), askServices)
+		asked := time.Now()
+		rows, err := m.pending(ctx, services[:n])
+		if err != nil {
+			return fmt.Errorf("select batches of services: %w", err)
+		}
+		if err := m.dispatch(ctx, rows, asked, true); err != nil {
+			return err
+		}
+		services = services[n:]
+	}
+	return nil
+}

@@ -1,0 +1,311 @@
+package monitor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/monitor"
+)
+
+// wires are the streams that a ledger has open.
+type wires struct {
+	mu     sync.Mutex
+	open   map[batch.ServiceID]chan dlt.Event // closed to break one
+	opened int
+	refuse bool
+}
+
+var errBroken = errors.New("the stream broke")
+
+func (w *wires) Events(ctx context.Context, services []batch.ServiceID, yield func(dlt.Event) error) error {
+	var s batch.ServiceID
+	if len(services) > 0 {
+		s = services[0]
+	}
+	c := make(chan dlt.Event)
+	w.mu.Lock()
+	w.opened++
+	if w.refuse {
+		w.mu.Unlock()
+		return errBroken
+	}
+	if w.open == nil {
+		w.open = map[batch.ServiceID]chan dlt.Event{}
+	}
+	w.open[s] = c
+	w.mu.Unlock()
+	if err := yield(dlt.Event{Service: s, Live: true}); err != nil {
+		return err
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case e, ok := <-c:
+			if !ok {
+				return errBroken
+			}
+			if err := yield(e); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (w *wires) tell(t *testing.T, s batch.ServiceID, e dlt.Event) {
+	w.mu.Lock()
+	c := w.open[s]
+	w.mu.Unlock()
+	require.NotNil(t, c, "a stream for %q is open", s)
+	e.Service = s
+	c <- e
+}
+
+func (w *wires) cut(s batch.ServiceID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if c := w.open[s]; c != nil {
+		close(c)
+		delete(w.open, s)
+	}
+}
+
+func (w *wires) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.opened
+}
+
+func withEvents(e dlt.EventSource) func(*monitor.Options) {
+	return func(o *monitor.Options) { o.Events, o.Streams = e, 4 }
+}
+
+func TestACommitThatIsToldIsRecordedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, events := newWorld(), &wires{}
+		w.traits.Streams, w.traits.GroupsByService = true, true
+		m, stop := w.start(t, withEvents(events))
+		m.Follow("s")
+		settle(time.Millisecond)
+		w.add("s", "a", time.Hour)
+		at := w.now()
+		events.tell(t, "s", dlt.Event{Statuses: []batch.Status{{ID: "a", Reported: batch.ReportedCommitted}}})
+		settle(0)
+		assert.Equal(t, []string{"a is committed"}, w.found())
+		assert.Equal(t, at, w.putAt["a"])
+		assert.Empty(t, w.asked("a"))
+		stop()
+	})
+}
+
+func TestAnEventWithoutAVerdictIsAReasonToAsk(t *testing.T) {
+	for _, grouped := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			w, events := newWorld(), &wires{}
+			w.traits.Streams, w.traits.GroupsByService = true, grouped
+			m, stop := w.start(t, withEvents(events))
+			m.Follow("s")
+			settle(50 * time.Millisecond)
+			w.add("s", "a", time.Hour)
+			w.add("other", "b", time.Hour)
+			at := w.now()
+			service := batch.ServiceID("")
+			if grouped {
+				service = "s"
+			}
+			events.tell(t, service, dlt.Event{})
+			settle(30 * time.Millisecond)
+			assert.Equal(t, []string{"a is committed"}, w.found(), "what is followed, and nothing else")
+			assert.Less(t, w.putAt["a"]-at, 2*time.Millisecond)
+			stop()
+		})
+	}
+}
+
+func TestAsksThatEventsTriggerAreRateLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, events := newWorld(), &wires{}
+		w.traits.Streams, w.traits.GroupsByService = true, true
+		w.answer = saying(batch.ReportedPending)
+		m, stop := w.start(t, withEvents(events))
+		m.Follow("s")
+		settle(50 * time.Millisecond)
+		w.add("s", "a", time.Hour)
+		n := len(w.selected())
+		for range 1000 {
+			events.tell(t, "s", dlt.Event{})
+			time.Sleep(100 * time.Microsecond)
+		}
+		settle(20 * time.Millisecond)
+		assert.LessOrEqual(t, len(w.selected())-n, 13, "in a tenth of a second")
+		assert.GreaterOrEqual(t, len(w.selected())-n, 9)
+		stop()
+	})
+}
+
+func TestABrokenStreamIsOpenedAgainAndAskedAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, events := newWorld(), &wires{}
+		w.traits.Streams, w.traits.GroupsByService = true, true
+		m, stop := w.start(t, withEvents(events))
+		m.Follow("s")
+		settle(50 * time.Millisecond)
+		for i := range 100 {
+			id := batch.ID(fmt.Sprint("missed", i))
+			w.add("s", id, time.Hour)
+			at := w.now()
+			events.cut("s") // and with it the event of its commit
+			settle(time.Second)
+			assert.Len(t, w.asked(id), 1)
+			assert.Less(t, w.putAt[id]-at, 200*time.Millisecond, "the new stream is live: what was missed is asked for")
+		}
+		assert.Equal(t, 101, events.count())
+		assert.Len(t, w.troubles, 100, "one each")
+		stop()
+	})
+}
+
+func TestALedgerThatTellsNothingIsPolled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, events := newWorld(), &wires{refuse: true}
+		w.traits.Streams, w.traits.GroupsByService = true, true
+		m, stop := w.start(t, withEvents(events))
+		m.Follow("s")
+		settle(time.Minute)
+		assert.Less(t, events.count(), 16, "with pauses")
+		assert.Len(t, w.troubles, 1, "told once")
+		assert.Equal(t, first, m.FirstCheck("s"), "no stream: polled as without")
+		w.add("s", "a", 0)
+		settle(poll)
+		assert.Equal(t, []string{"a is committed"}, w.found())
+		stop()
+	})
+}
+
+func TestALiveStreamMakesPollingTheFloor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, events := newWorld(), &wires{}
+		w.traits.Streams, w.traits.GroupsByService = true, true
+		w.answer = saying(batch.ReportedPending)
+		m, stop := w.start(t, withEvents(events))
+		m.Follow("s")
+		settle(time.Millisecond)
+		assert.Equal(t, first, m.FirstCheck("s"), "the event may have come before the answer to the POST")
+		settle(time.Second)
+		assert.Equal(t, poll, m.FirstCheck("s"))
+		assert.Equal(t, first, m.FirstCheck("not followed"))
+		w.add("s", "a", 0)
+		m.Nudge()
+		settle(10 * poll)
+		assert.InDelta(t, 10, len(w.asked("a")), 1, "once a poll interval, not sooner at first")
+		stop()
+	})
+}
+
+func TestAStreamThatEndedSlowsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, events := newWorld(), &wires{}
+		w.traits.Streams, w.traits.GroupsByService = true, true
+		w.answer = saying(batch.ReportedPending)
+		m, stop := w.start(t, withEvents(events))
+		m.Follow("s")
+		settle(time.Second)
+		require.Equal(t, poll, m.FirstCheck("s"))
+		events.mu.Lock()
+		events.refuse = true
+		events.mu.Unlock()
+		events.cut("s")
+		settle(time.Second)
+		assert.Equal(t, first, m.FirstCheck("s"))
+		w.add("s", "a", 0)
+		m.Nudge()
+		settle(10 * poll)
+		assert.Greater(t, len(w.asked("a")), 12, "as without a stream: soon at first")
+		stop()
+	})
+}
+
+func TestStreamsAreBoundedAndClosedWhenIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, events := newWorld(), &wires{}
+		w.traits.Streams, w.traits.GroupsByService = true, true
+		m, stop := w.start(t, withEvents(events))
+		for i := range 10 {
+			m.Follow(batch.ServiceID(fmt.Sprint(i)))
+		}
+		settle(time.Second)
+		assert.Equal(t, 4, events.count())
+		settle(6 * time.Minute)
+		for i := range 10 {
+			m.Follow(batch.ServiceID(fmt.Sprint(i)))
+		}
+		settle(time.Second)
+		assert.Equal(t, 8, events.count(), "the idle ones made room")
+		stop()
+	})
+}
+
+func TestACommitThatVanishesIsToldOfOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.traits.Vanish = time.Minute
+		var mu sync.Mutex
+		var gone []string
+		word := batch.ReportedCommitted
+		w.answer = func(ctx context.Context, s batch.ServiceID, as []batch.Attempt) ([]batch.Status, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			return saying(word)(ctx, s, as)
+		}
+		m, stop := w.start(t, func(o *monitor.Options) {
+			o.Vanished = func(key batch.Key, now batch.Reported) { gone = append(gone, fmt.Sprint(key.ID, " ", now)) }
+		})
+		m.Watch(batch.Key{ID: "a"})
+		settle(30 * time.Second)
+		assert.Empty(t, gone)
+		mu.Lock()
+		word = batch.ReportedUnknown
+		mu.Unlock()
+		settle(7 * time.Second)
+		assert.Equal(t, []string{"a unknown"}, gone)
+		m.Watch(batch.Key{ID: "b"})
+		settle(5 * time.Minute)
+		assert.Equal(t, []string{"a unknown", "b unknown"}, gone)
+		asked := len(w.asked("a"))
+		settle(5 * time.Minute)
+		assert.Len(t, w.asked("a"), asked, "it is let go")
+		stop()
+	})
+}
+
+func TestAStaleBatchIsResolved(t *testing.T) {
+	tr := ledgerTraits
+	tr.Resolves, tr.Stale = true, time.Minute
+	f := dueRow(batch.Valid)
+	f.PostedAgo = time.Minute - 1
+	assert.Equal(t, "wait", verdictWord(monitor.Decide(f, monitor.Known{Status: said(batch.ReportedValid)}, tr, rules)))
+	f.PostedAgo = time.Minute + 1
+	assert.Equal(t, "resolve", verdictWord(monitor.Decide(f, monitor.Known{Status: said(batch.ReportedValid)}, tr, rules)))
+	for e, want := range map[dlt.Evidence]string{
+		dlt.Committed: "is committed", dlt.NotCommitted: "not committed", dlt.InFlight: "wait", dlt.CannotTell: "wait",
+	} {
+		k := monitor.Known{Status: said(batch.ReportedValid), Evidence: evidence(e)}
+		assert.Equal(t, want, verdictWord(monitor.Decide(f, k, tr, rules)), "%s", e)
+	}
+	f.PostedAgo = stuck + 1
+	k := monitor.Known{Status: said(batch.ReportedValid), Evidence: evidence(dlt.CannotTell)}
+	assert.Equal(t, "undecidable", verdictWord(monitor.Decide(f, k, tr, rules)))
+	risky := rules
+	risky.AssumeNotCommitted = true
+	assert.Equal(t, "undecidable", verdictWord(monitor.Decide(f, k, tr, risky)), "the ledger says that it has it")
+}

@@ -1,0 +1,151 @@
+package queuer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// filled is a store with n batches of a service that share no address.
+func filled(t *testing.T, st *memory.Store, service batch.ServiceID, n int) {
+	t.Helper()
+	for i := range n {
+		id := batch.ID(fmt.Sprintf("%s-%03d", service, i))
+		require.NoError(t, st.Add(t.Context(), batch.Batch{
+			ID: id, Service: service, Payload: []byte(id), Footprint: batch.Footprint{Writes: []string{fmt.Sprintf("%03x", i)}},
+		}))
+	}
+}
+
+// onStore lets a world's queuer work on a store.
+func onStore(w *world, st *memory.Store, resend store.Resend) {
+	w.claim = func(q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
+		q.Resend = func(batch.ServiceID) store.Resend { return resend }
+		return st.Claim(context.Background(), q, choose)
+	}
+}
+
+// Promise 7 where a lane has much that may leave at once: it goes behind the others
+// that the same claim had no room for.
+func TestADeepLaneTakesTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New()
+		filled(t, st, "deep", 200)
+		for _, s := range services(5) {
+			filled(t, st, s, 1)
+		}
+		w := &world{room: func() (int, time.Duration) { return 4, 0 }}
+		onStore(w, st, store.Resend{})
+		q, stop := w.start(t, func(o *queuer.Options) { o.Strategy = &queuer.Parallel{} })
+		q.Hint("deep")
+		for _, s := range services(5) {
+			q.Hint(s)
+		}
+		synctest.Wait()
+		stop()
+		posts := w.posts()
+		require.Len(t, posts, 205, "everything leaves")
+		last := 0
+		for i, p := range posts {
+			if strings.HasPrefix(string(p.ids[0]), "s") {
+				last = i
+			}
+		}
+		assert.Less(t, last, 2*4+5, "no other lane waits for more than two claims of the deep one")
+	})
+}
+
+// liar changes its mind when it is told to.
+type liar struct {
+	mu  sync.Mutex
+	lie func(batch.Lane) []batch.Run // nil: honest
+}
+
+func (*liar) Window() int { return 100 }
+
+func (l *liar) Select(lane batch.Lane) []batch.Run {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lie == nil {
+		return (&queuer.Parallel{}).Select(lane)
+	}
+	return l.lie(lane)
+}
+
+// Whatever a strategy answers, nothing leaves that may not: its lane is held, whole
+// and unchanged, other lanes go on, and so does this one when the strategy is well again.
+func TestALyingStrategyHoldsItsLane(t *testing.T) {
+	for name, lie := range map[string]func(batch.Lane) []batch.Run{
+		"passes a conflict": func(batch.Lane) []batch.Run { return []batch.Run{{1}} },
+		"beside a good one": func(batch.Lane) []batch.Run { return []batch.Run{{2}, {1}} },
+		"twice":             func(batch.Lane) []batch.Run { return []batch.Run{{0}, {2}, {0}} },
+		"out of range":      func(batch.Lane) []batch.Run { return []batch.Run{{0, 3}} },
+		"negative":          func(batch.Lane) []batch.Run { return []batch.Run{{-1}} },
+		"backwards":         func(batch.Lane) []batch.Run { return []batch.Run{{2, 0}} },
+		"panics":            func(batch.Lane) []batch.Run { panic(errors.New("boom")) },
+		"makes up a lane":   func(l batch.Lane) []batch.Run { clear(l.Batches); return []batch.Run{{1}} },
+		"writes into a footprint": func(l batch.Lane) []batch.Run {
+			l.Batches[0].Footprint.Writes[0] = "x"
+			return []batch.Run{{1}}
+		},
+		"unties a conflict": func(l batch.Lane) []batch.Run { l.Batches[0].Footprint.Writes = []string{"x"}; return []batch.Run{{1}} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st := memory.New()
+				for _, service := range []batch.ServiceID{"bad", "good"} {
+					for i, write := range []string{"aa", "aabb", "cc"} {
+						id := batch.ID(fmt.Sprint(service, i))
+						require.NoError(t, st.Add(t.Context(), batch.Batch{ID: id, Service: service, Payload: []byte(id), Footprint: batch.Footprint{Writes: []string{write}}}))
+					}
+				}
+				s := &liar{}
+				s.lie = func(l batch.Lane) []batch.Run {
+					if l.Service == "good" {
+						return (&queuer.Parallel{}).Select(l)
+					}
+					return lie(l)
+				}
+				w := &world{lanes: []batch.ServiceID{"bad", "good"}}
+				onStore(w, st, store.Resend{})
+				_, stop := w.start(t, func(o *queuer.Options) { o.Strategy = s })
+				synctest.Wait()
+				assert.Equal(t, []batch.ID{"good0", "good2"}, ids(w.posts()))
+				assert.Len(t, look(w, func() []error { return w.held }), 1, "reported")
+				for i := range 3 {
+					rec, err := st.Get(t.Context(), batch.Key{Service: "bad", ID: batch.ID(fmt.Sprint("bad", i))})
+					require.NoError(t, err)
+					assert.Equal(t, batch.Queued, rec.State)
+					assert.Zero(t, rec.Attempt)
+				}
+				s.mu.Lock()
+				s.lie = nil
+				s.mu.Unlock()
+				time.Sleep(2 * scan)
+				synctest.Wait()
+				stop()
+				assert.Equal(t, []batch.ID{"good0", "good2", "bad0", "bad2"}, ids(w.posts()), "what conflicts still waits")
+			})
+		})
+	}
+}
+
+func ids(posts []post) (out []batch.ID) {
+	for _, p := range posts {
+		out = append(out, p.ids...)
+	}
+	return out
+}

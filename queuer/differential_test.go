@@ -1,0 +1,176 @@
+package queuer_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/queuer"
+)
+
+// state is what a ledger stores, by address.
+type state map[string]string
+
+// program is a batch that does as it declared: it reads all it may, and writes what
+// comes of it everywhere it may. Some refuse what they read, and then write nothing.
+type program struct {
+	id        string
+	footprint batch.Footprint
+	picky     bool
+}
+
+// addresses of the model: every word of two letters.
+func addresses() (out []string) {
+	for _, a := range "abc" {
+		for _, b := range "abc" {
+			out = append(out, string(a)+string(b))
+		}
+	}
+	return out
+}
+
+// run executes p, and reports whether it was valid.
+func (p program) run(s state) bool {
+	seen := ""
+	under := func(prefixes []string, a string) bool {
+		return slices.ContainsFunc(prefixes, func(x string) bool { return strings.HasPrefix(a, x) })
+	}
+	for _, a := range addresses() {
+		if under(p.footprint.Reads, a) {
+			seen += a + "=" + s[a] + ";"
+		}
+	}
+	sum := 0
+	for _, c := range seen {
+		sum = sum*31 + int(c)
+	}
+	if p.picky && sum%3 == 0 {
+		return false
+	}
+	for _, a := range addresses() {
+		if under(p.footprint.Writes, a) {
+			s[a] = fmt.Sprintf("%s:%x", p.id, uint16(sum)) // depends on all that was read, and on who was last
+		}
+	}
+	return true
+}
+
+// fate is which batches a ledger found valid.
+type fate map[string]bool
+
+// oneByOne is strictly serial execution.
+func oneByOne(ps []program) (state, fate) {
+	s, f := state{}, fate{}
+	for _, p := range ps {
+		f[p.id] = p.run(s)
+	}
+	return s, f
+}
+
+// anyOrder lets a strategy feed a ledger that executes what it has accepted in any
+// order it likes, whenever it likes. Some POSTs fail, and are tried again later.
+func anyOrder(t *testing.T, r *rand.Rand, choose func(batch.Lane) []batch.Run, ps []program) (state, fate) {
+	t.Helper()
+	s, f := state{}, fate{}
+	var open []batch.Waiting
+	byID := map[batch.ID]program{}
+	for _, p := range ps {
+		id := batch.ID(p.id)
+		byID[id] = p
+		open = append(open, batch.Waiting{ID: id, State: batch.Queued, Ready: true, Footprint: p.footprint})
+	}
+	for steps := 0; len(open) > 0; steps++ {
+		require.Less(t, steps, 10_000, "it goes on for ever: %v", open)
+		if r.IntN(2) == 0 {
+			for _, run := range choose(batch.Lane{Service: "s", Batches: open}) {
+				for _, p := range run {
+					open[p].Attempt++
+					if open[p].State = batch.Pending; r.IntN(6) == 0 {
+						open[p].State, open[p].Ready = batch.Delayed, false
+					}
+				}
+			}
+		}
+		switch i := r.IntN(len(open)); open[i].State {
+		case batch.Pending:
+			f[string(open[i].ID)] = byID[open[i].ID].run(s)
+			open = slices.Delete(open, i, i+1)
+		case batch.Delayed:
+			open[i].Ready = true
+		}
+		// As a store shows them: what was attempted, and then what was not.
+		slices.SortStableFunc(open, func(a, b batch.Waiting) int { return min(b.Attempt, 1) - min(a.Attempt, 1) })
+		if split := slices.IndexFunc(open, func(b batch.Waiting) bool { return b.Attempt == 0 }); split > 0 {
+			slices.SortFunc(open[:split], func(a, b batch.Waiting) int { return strings.Compare(string(a.ID), string(b.ID)) })
+		}
+	}
+	return s, f
+}
+
+func workload(r *rand.Rand) []program {
+	ps := make([]program, 2+r.IntN(7))
+	for i := range ps {
+		word := func() (out []string) {
+			for range r.IntN(3) {
+				b := ""
+				for range r.IntN(10) / 3 { // mostly whole addresses
+					b += string("abc"[r.IntN(3)])
+				}
+				out = append(out, b[:min(len(b), 2)])
+			}
+			return out
+		}
+		ps[i] = program{fmt.Sprint(i), batch.Footprint{Reads: word(), Writes: word()}, r.IntN(3) == 0}
+	}
+	return ps
+}
+
+// Ten thousand random workloads end as if they had been executed one by one.
+func TestParallelEndsAsSerialExecution(t *testing.T) {
+	choose := queuer.Choose(&queuer.Parallel{}, func(_ batch.ServiceID, err error) { t.Error(err) })
+	const workloads = 10_000
+	shared := 0 // workloads in which order mattered
+	for seed := range uint64(workloads) {
+		r := rand.New(rand.NewPCG(seed, 11))
+		ps := workload(r)
+		wantState, wantFate := oneByOne(ps)
+		gotState, gotFate := anyOrder(t, r, choose, ps)
+		require.Equal(t, wantState, gotState, "seed %d: %v", seed, ps)
+		require.Equal(t, wantFate, gotFate, "seed %d: %v", seed, ps)
+		back := slices.Clone(ps)
+		slices.Reverse(back)
+		if s, _ := oneByOne(back); !maps.Equal(s, wantState) {
+			shared++
+		}
+	}
+	assert.Greater(t, shared, workloads/4, "workloads whose order matters")
+}
+
+// The model tells a strategy that lets conflicts pass: the test above can fail.
+func TestModelLedgerTellsOrderApart(t *testing.T) {
+	all := func(l batch.Lane) (runs []batch.Run) {
+		for p, b := range l.Batches {
+			if b.Ready && b.State.Claimable() {
+				runs = append(runs, batch.Run{p})
+			}
+		}
+		return runs
+	}
+	differ := 0
+	for seed := range uint64(500) {
+		r := rand.New(rand.NewPCG(seed, 11))
+		ps := workload(r)
+		want, _ := oneByOne(ps)
+		if got, _ := anyOrder(t, r, all, ps); !maps.Equal(want, got) {
+			differ++
+		}
+	}
+	assert.Greater(t, differ, 50)
+}

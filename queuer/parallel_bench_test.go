@@ -1,0 +1,120 @@
+package queuer_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/queuer"
+)
+
+// hexAddress is a full address in a namespace.
+func hexAddress(r *rand.Rand) string {
+	b := []byte("1cf126")
+	for len(b) < 70 {
+		b = append(b, "0123456789abcdef"[r.IntN(16)])
+	}
+	return string(b)
+}
+
+// wide makes a window of 1,000 open batches of 4 addresses each. Their strings lie
+// about as a store's do.
+func wide(address func(r *rand.Rand, i int) string) batch.Lane {
+	r := rand.New(rand.NewPCG(1, 2))
+	lane := batch.Lane{Service: "s", Batches: make([]batch.Waiting, 1000)}
+	for i := range lane.Batches {
+		f := batch.Footprint{
+			Reads:  []string{address(r, i), address(r, i)},
+			Writes: []string{address(r, i), address(r, i)},
+		}
+		lane.Batches[i] = batch.Waiting{ID: batch.ID(fmt.Sprint(i)), State: batch.Queued, Ready: true, Footprint: f}
+	}
+	return lane
+}
+
+var windows = []struct {
+	name string
+	lane func() batch.Lane
+}{
+	{"apart", func() batch.Lane { return wide(func(r *rand.Rand, _ int) string { return hexAddress(r) }) }},
+	{"shared", func() batch.Lane {
+		few := make([]string, 500)
+		for i := range few {
+			few[i] = hexAddress(rand.New(rand.NewPCG(3, uint64(i))))
+		}
+		return wide(func(r *rand.Rand, _ int) string { return few[r.IntN(len(few))] })
+	}},
+	{"nested", func() batch.Lane {
+		return wide(func(r *rand.Rand, _ int) string { return hexAddress(r)[:6+2*r.IntN(33)] })
+	}},
+	{"one", func() batch.Lane {
+		return wide(func(*rand.Rand, int) string { return "1cf126" })
+	}},
+}
+
+// BenchmarkParallel decides over 1,000 open batches of 4 addresses each: at most
+// 500 us at p99 and 64 allocations.
+func BenchmarkParallel(b *testing.B) {
+	for _, w := range windows {
+		lane := w.lane()
+		for name, choose := range map[string]func(batch.Lane) []batch.Run{
+			"select": (&queuer.Parallel{}).Select,
+			"choose": queuer.Choose(&queuer.Parallel{}, func(_ batch.ServiceID, err error) { b.Error(err) }),
+		} {
+			b.Run(w.name+"/"+name, func(b *testing.B) {
+				b.ReportAllocs()
+				took := make([]time.Duration, 0, b.N)
+				for b.Loop() {
+					start := time.Now()
+					choose(lane)
+					took = append(took, time.Since(start))
+				}
+				slices.Sort(took)
+				b.ReportMetric(float64(took[0].Microseconds()), "best-us")
+				b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-us")
+			})
+		}
+	}
+}
+
+// Deciding has a budget of allocations: it runs inside the claiming transaction.
+func TestParallelAllocations(t *testing.T) {
+	for _, w := range windows {
+		lane := w.lane()
+		s := &queuer.Parallel{}
+		require.NotEmpty(t, s.Select(lane), w.name)
+		require.LessOrEqual(t, testing.AllocsPerRun(20, func() { s.Select(lane) }), 64.0, w.name)
+		choose := queuer.Choose(s, func(_ batch.ServiceID, err error) { t.Error(err) })
+		require.LessOrEqual(t, testing.AllocsPerRun(20, func() { choose(lane) }), 64.0, "%s, checked", w.name)
+	}
+}
+
+// Deciding, with the check of the answer, is far from comparing all pairs, on any
+// machine and however busy that is.
+func TestParallelDoesNotComparePairs(t *testing.T) {
+	lane := windows[0].lane()
+	choose := queuer.Choose(&queuer.Parallel{}, func(_ batch.ServiceID, err error) { t.Error(err) })
+	best := func(n int, f func()) time.Duration {
+		least := time.Hour
+		for range n {
+			start := time.Now()
+			f()
+			least = min(least, time.Since(start))
+		}
+		return least
+	}
+	choice := best(10, func() { choose(lane) })
+	pairs := best(1, func() {
+		for p, b := range lane.Batches {
+			for _, o := range lane.Batches[:p] {
+				require.False(t, o.Footprint.Conflicts(b.Footprint))
+			}
+		}
+	})
+	require.Less(t, 5*choice, pairs)
+}

@@ -1,0 +1,131 @@
+package queuer_test
+
+import (
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/queuer"
+)
+
+// predecessorTree is the validator's own, by which its parallel scheduler decides
+// what a transaction waits for (ledgers/sawtooth-and-splinter.md A3): per address a
+// set of readers and one latest writer. The tree itself is left out: addresses
+// above and below are found by looking at all of them.
+type predecessorTree map[string]*treeNode
+
+type treeNode struct {
+	readers map[int]bool
+	writer  int // -1 is none
+}
+
+func (t predecessorTree) node(a string) *treeNode {
+	if t[a] == nil {
+		t[a] = &treeNode{readers: map[int]bool{}, writer: -1}
+	}
+	return t[a]
+}
+
+// readPredecessors: the nearest writer at or above a, and all writers below it.
+func (t predecessorTree) readPredecessors(a string, into map[int]bool) {
+	for end := len(a); end >= 0; end-- {
+		if n := t[a[:end]]; n != nil && n.writer >= 0 {
+			into[n.writer] = true
+			break
+		}
+	}
+	for b, n := range t {
+		if len(b) > len(a) && strings.HasPrefix(b, a) && n.writer >= 0 {
+			into[n.writer] = true
+		}
+	}
+}
+
+// writePredecessors: the nearest writer at or above a, all readers at or above, and
+// all readers and writers below.
+func (t predecessorTree) writePredecessors(a string, into map[int]bool) {
+	t.readPredecessors(a, into)
+	for b, n := range t {
+		if strings.HasPrefix(a, b) || strings.HasPrefix(b, a) {
+			maps.Copy(into, n.readers)
+		}
+	}
+}
+
+// add returns what transaction i waits for, and records it.
+func (t predecessorTree) add(i int, f batch.Footprint) map[int]bool {
+	before := map[int]bool{}
+	for _, a := range f.Reads {
+		t.readPredecessors(a, before)
+	}
+	for _, a := range f.Writes {
+		t.writePredecessors(a, before)
+	}
+	for _, a := range f.Reads {
+		t.node(a).readers[i] = true
+	}
+	for _, a := range f.Writes {
+		// A write clears the readers and drops all below: they are ordered before it.
+		for b := range t {
+			if strings.HasPrefix(b, a) {
+				delete(t, b)
+			}
+		}
+		t.node(a).writer = i
+	}
+	delete(before, i)
+	return before
+}
+
+// What may leave at once is what a validator's scheduler would run at once, whatever
+// part of the lane is final: transitively, both rules order the same pairs.
+func TestParallelAgreesWithPredecessorTree(t *testing.T) {
+	s := &queuer.Parallel{}
+	ordered, free := 0, 0
+	for seed := range uint64(5_000) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		n := 2 + r.IntN(8)
+		fs := make([]batch.Footprint, n)
+		tree := predecessorTree{}
+		after := make([]map[int]bool, n) // transitively
+		for i := range fs {
+			for fs[i].Empty() {
+				fs[i] = batch.Footprint{Reads: nested(r, 2), Writes: nested(r, 2)}
+			}
+			after[i] = map[int]bool{}
+			for p := range tree.add(i, fs[i]) {
+				after[i][p] = true
+				maps.Copy(after[i], after[p])
+			}
+		}
+		// Pairs: the one left alone with the other waits for it or does not.
+		closure := make([]map[int]bool, n)
+		for i := range fs {
+			closure[i] = map[int]bool{}
+			for p := range i {
+				if len(s.Select(laneOf(fs[p], fs[i]))) == 1 {
+					closure[i][p] = true
+					maps.Copy(closure[i], closure[p])
+				}
+			}
+			require.Equal(t, after[i], closure[i], "seed %d: %d of %q", seed, i, fs)
+			ordered += len(closure[i])
+			free += i - len(closure[i])
+		}
+		// And the whole lane: those leave first that wait for none.
+		var want []batch.Run
+		for i := range fs {
+			if len(after[i]) == 0 {
+				want = append(want, batch.Run{i})
+			}
+		}
+		require.Equal(t, want, s.Select(laneOf(fs...)), "seed %d: %q", seed, fs)
+	}
+	assert.Greater(t, ordered, 5_000)
+	assert.Greater(t, free, 5_000)
+}

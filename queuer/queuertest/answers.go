@@ -1,0 +1,140 @@
+package queuertest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// window: it is asked for at every claim, and none may want to see nothing.
+func (s suite) window(t *testing.T) {
+	st := s.make()
+	w := st.Window()
+	assert.GreaterOrEqual(t, w, 1, "Window: how many waiting batches Select wants to see")
+	for range 10 {
+		assert.Equal(t, w, st.Window(), "Window is always the same")
+	}
+	assert.Empty(t, st.Select(batch.Lane{Service: "s"}), "of a lane without batches")
+}
+
+// checkAnswer is what an answer must be: positions of the lane, claimable and ready,
+// ascending, none twice, and nothing that passes an open batch it conflicts with. It
+// is written down here a second time, apart from [batch.Lane.Check], and slowly.
+func checkAnswer(t *testing.T, l batch.Lane, runs []batch.Run) {
+	t.Helper()
+	if bad := fault(l, runs); bad != "" {
+		require.Fail(t, bad, describe(l, runs))
+	}
+	require.NoError(t, l.Check(runs))
+}
+
+// fault is what is wrong with an answer, "" if nothing is.
+func fault(l batch.Lane, runs []batch.Run) string {
+	run := map[int]int{} // which took a position
+	for i, ps := range runs {
+		last := -1
+		for _, p := range ps {
+			if p < 0 || p >= len(l.Batches) {
+				return fmt.Sprintf("there is no position %d", p)
+			}
+			if _, twice := run[p]; twice {
+				return fmt.Sprintf("position %d twice", p)
+			}
+			if p < last {
+				return fmt.Sprintf("position %d after %d", p, last)
+			}
+			if b := l.Batches[p]; !b.State.Claimable() || !b.Ready {
+				return fmt.Sprintf("position %d is %s and not ready", p, b.State)
+			}
+			run[p], last = i, p
+		}
+	}
+	for p, i := range run {
+		for q, b := range l.Batches {
+			if q >= p && b.State != batch.Submitting {
+				continue
+			}
+			if j, taken := run[q]; (!taken || i != j) && b.Footprint.Conflicts(l.Batches[p].Footprint) {
+				return fmt.Sprintf("position %d passes %d, which it conflicts with", p, q)
+			}
+		}
+	}
+	return ""
+}
+
+func (s suite) valid(t *testing.T) {
+	st := s.make()
+	s.each(t, func(t *testing.T, r *rand.Rand) {
+		l := lane(r, st.Window())
+		checkAnswer(t, l, st.Select(l))
+	})
+}
+
+func (s suite) unchanged(t *testing.T) {
+	st := s.make()
+	s.each(t, func(t *testing.T, r *rand.Rand) {
+		l := lane(r, st.Window())
+		before := clone(l)
+		runs := st.Select(l)
+		require.Equal(t, before, l, "the lane belongs to the caller")
+		for _, run := range runs { // and the answer, too
+			for i := range run {
+				run[i] = -7
+			}
+		}
+		checkAnswer(t, l, st.Select(l))
+	})
+}
+
+// pure: the answer depends on the lane alone, not on what was asked before, by whom
+// or at the same time. A claim whose transaction is cut off asks again.
+func (s suite) pure(t *testing.T) {
+	const askers = 4
+	st := s.make()
+	answers := make([][][]batch.Run, askers)
+	var wg sync.WaitGroup
+	for k := range askers {
+		wg.Go(func() {
+			own := st
+			if k == 0 {
+				own = s.make() // one that was never asked before
+			}
+			answers[k] = make([][]batch.Run, s.rounds)
+			for i := range s.rounds {
+				if k > 1 { // in another order
+					i = s.rounds - 1 - i
+				}
+				answers[k][i] = own.Select(lane(rand.New(rand.NewPCG(s.seed, uint64(i))), own.Window()))
+			}
+		})
+	}
+	wg.Wait()
+	for k := range askers {
+		for i := range s.rounds {
+			if !sameRuns(answers[0][i], answers[k][i]) {
+				l := lane(rand.New(rand.NewPCG(s.seed, uint64(i))), st.Window())
+				t.Fatalf("seed %d, round %d: asked again, it answers %v\n%s", s.seed, i, answers[k][i], describe(l, answers[0][i]))
+			}
+		}
+	}
+}
+
+// sameRuns compares what leaves; empty runs mean nothing.
+func sameRuns(a, b []batch.Run) bool {
+	return assert.ObjectsAreEqual(without(a), without(b))
+}
+
+func without(runs []batch.Run) (out []batch.Run) {
+	for _, r := range runs {
+		if len(r) > 0 {
+			out = append(out, r)
+		}
+	}
+	return out
+}

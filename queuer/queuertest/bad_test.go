@@ -1,0 +1,190 @@
+package queuertest_test
+
+import (
+	"flag"
+	"os"
+	"os/exec"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/queuer/queuertest"
+)
+
+var bad = flag.String("queuertest.bad", "", "run the suite on this broken strategy")
+
+// broken is a strategy with something wrong.
+type broken struct {
+	window  int
+	sel     func(batch.Lane) []batch.Run
+	windows func() int
+}
+
+func (b broken) Window() int {
+	if b.windows != nil {
+		return b.windows()
+	}
+	return b.window
+}
+func (b broken) Select(l batch.Lane) []batch.Run { return b.sel(l) }
+
+// right is what a correct strategy picks.
+func right(l batch.Lane) []batch.Run { return (&queuer.Parallel{}).Select(l) }
+
+// hands makes runs of the positions that pass.
+func hands(l batch.Lane, pass func(p int, b batch.Waiting) bool) (out []batch.Run) {
+	for p, b := range l.Batches {
+		if pass(p, b) {
+			out = append(out, batch.Run{p})
+		}
+	}
+	return out
+}
+
+func ready(_ int, b batch.Waiting) bool { return b.Ready && b.State.Claimable() }
+
+// brokenStrategies, and the test of the suite that must tell. Each is made anew for
+// every test.
+func brokenStrategies() map[string]struct {
+	test string
+	make func() queuer.Strategy
+} {
+	plain := func(sel func(batch.Lane) []batch.Run) func() queuer.Strategy {
+		return func() queuer.Strategy { return broken{window: 100, sel: sel} }
+	}
+	return map[string]struct {
+		test string
+		make func() queuer.Strategy
+	}{
+		"sees nothing": {"window", func() queuer.Strategy { return broken{sel: right} }},
+		"changes its window": {"window", func() queuer.Strategy {
+			n := 1
+			return broken{sel: right, windows: func() int { n++; return n }}
+		}},
+		"passes conflicts":     {"answers_are_valid", plain(func(l batch.Lane) []batch.Run { return hands(l, ready) })},
+		"forgets the blocked":  {"answers_are_valid", plain(forgetful)},
+		"takes what waits":     {"answers_are_valid", plain(func(l batch.Lane) []batch.Run { return hands(l, func(p int, _ batch.Waiting) bool { return p == 0 }) })},
+		"twice":                {"answers_are_valid", plain(func(l batch.Lane) []batch.Run { return slices.Concat(right(l), right(l)) })},
+		"out of range":         {"answers_are_valid", plain(func(l batch.Lane) []batch.Run { return []batch.Run{{len(l.Batches)}} })},
+		"backwards":            {"answers_are_valid", plain(backwards)},
+		"sets ready":           {"a_lane_is_not_changed", plain(setsReady)},
+		"sorts the footprints": {"a_lane_is_not_changed", plain(sorts)},
+		"keeps its answer":     {"a_lane_is_not_changed", keepsAnswer},
+		"has moods":            {"the_same_lane,_the_same_answer", moody},
+		"never":                {"nothing_starves", plain(func(batch.Lane) []batch.Run { return nil })},
+		"last come first":      {"nothing_starves", plain(lastFirst)},
+		"has a favourite": {"lanes_are_fair", plain(func(l batch.Lane) []batch.Run {
+			if l.Service == "one" {
+				return nil
+			}
+			return right(l)
+		})},
+		"remembers lanes": {"lanes_are_fair", remembers},
+	}
+}
+
+// forgetful compares with what leaves and what is under way, not with what has to stay.
+func forgetful(l batch.Lane) (out []batch.Run) {
+	var before batch.Footprints
+	for p, b := range l.Batches {
+		var alone batch.Footprints
+		for _, o := range l.Batches[:p] {
+			if !o.State.Claimable() {
+				alone.Add(o.Footprint)
+			}
+		}
+		if ready(p, b) && !alone.Add(b.Footprint) && !before.Add(b.Footprint) {
+			out = append(out, batch.Run{p})
+		}
+	}
+	return out
+}
+
+func backwards(l batch.Lane) []batch.Run {
+	var run batch.Run
+	for _, r := range right(l) {
+		run = append(run, r...)
+	}
+	slices.Reverse(run)
+	return []batch.Run{run}
+}
+
+func setsReady(l batch.Lane) []batch.Run {
+	runs := right(l)
+	for i := range l.Batches {
+		l.Batches[i].Ready = true
+	}
+	return runs
+}
+
+func sorts(l batch.Lane) []batch.Run {
+	for _, b := range l.Batches {
+		slices.Sort(b.Footprint.Writes)
+	}
+	return right(l)
+}
+
+func keepsAnswer() queuer.Strategy {
+	var mu sync.Mutex
+	kept := []batch.Run{{0}}
+	return broken{window: 1, sel: func(l batch.Lane) []batch.Run {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(queuer.Serial{}.Select(l)) == 1 {
+			return kept
+		}
+		return nil
+	}}
+}
+
+func moody() queuer.Strategy {
+	var mu sync.Mutex
+	calls := 0
+	return broken{window: 100, sel: func(l batch.Lane) []batch.Run {
+		mu.Lock()
+		defer mu.Unlock()
+		if calls++; calls%3 == 0 {
+			return nil
+		}
+		return right(l)
+	}}
+}
+
+func lastFirst(l batch.Lane) []batch.Run {
+	runs := right(l)
+	return runs[max(0, len(runs)-1):]
+}
+
+// remembers serves whom it has just served a little less.
+func remembers() queuer.Strategy {
+	var mu sync.Mutex
+	var last batch.ServiceID
+	return broken{window: 100, sel: func(l batch.Lane) []batch.Run {
+		mu.Lock()
+		defer mu.Unlock()
+		same := last == l.Service
+		if last = l.Service; same && len(l.Batches)%2 == 1 {
+			return nil
+		}
+		return right(l)
+	}}
+}
+
+// The suite tells each broken strategy, in the test that is about it.
+func TestSuiteTells(t *testing.T) {
+	if *bad != "" {
+		queuertest.Run(t, brokenStrategies()[*bad].make, &queuertest.Options{Rounds: 100})
+		return
+	}
+	for name, b := range brokenStrategies() {
+		t.Run(name, func(t *testing.T) {
+			out, err := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSuiteTells$/^"+b.test+"$", "-test.timeout=30s", "-queuertest.bad="+name).CombinedOutput()
+			assert.Error(t, err, "the suite lets it pass")
+			assert.Contains(t, string(out), "--- FAIL: TestSuiteTells/"+b.test, "%.2000s", out)
+		})
+	}
+}

@@ -1,0 +1,73 @@
+package queuertest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// prefix returns a short address of few digits, so that many are the same or
+// prefixes of one another.
+func prefix(r *rand.Rand) string {
+	b := make([]byte, 2*r.IntN(4))
+	for i := range b {
+		b[i] = "01f"[r.IntN(3)]
+	}
+	return string(b)
+}
+
+// footprint is mostly narrow, sometimes wide, and now and then unknown.
+func footprint(r *rand.Rand) (f batch.Footprint) {
+	switch k := r.IntN(20); {
+	case k == 0:
+		return f
+	case k < 12: // one of few addresses that are apart
+		return batch.Footprint{Writes: []string{fmt.Sprintf("aa%02x", r.IntN(12))}}
+	}
+	for range r.IntN(3) {
+		f.Reads = append(f.Reads, prefix(r))
+	}
+	for range r.IntN(3) {
+		f.Writes = append(f.Writes, prefix(r))
+	}
+	return f
+}
+
+// lane makes a lane as a store shows it: what was attempted, and then what was not.
+func lane(r *rand.Rand, window int) batch.Lane {
+	attempted, waiting := r.IntN(6), r.IntN(min(window, 12)+1)
+	l := batch.Lane{Service: "s", Batches: make([]batch.Waiting, attempted+waiting)}
+	under := []batch.State{batch.Submitting, batch.Pending, batch.Valid, batch.Invalid, batch.Delayed, batch.Unknown, batch.Queued}
+	for i := range l.Batches {
+		w := batch.Waiting{ID: batch.ID(fmt.Sprint(i)), State: batch.Queued, Ready: true, Footprint: footprint(r)}
+		if i < attempted {
+			w.State, w.Attempt = under[r.IntN(len(under))], 1+r.IntN(3)
+			w.Ready = w.State.Claimable() && r.IntN(3) > 0
+		}
+		l.Batches[i] = w
+	}
+	return l
+}
+
+// clone is a lane that shares nothing with l.
+func clone(l batch.Lane) batch.Lane {
+	l.Batches = slices.Clone(l.Batches)
+	for i := range l.Batches {
+		f := &l.Batches[i].Footprint
+		f.Reads, f.Writes = slices.Clone(f.Reads), slices.Clone(f.Writes)
+	}
+	return l
+}
+
+// describe prints a lane and an answer, for a failure.
+func describe(l batch.Lane, runs []batch.Run) string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "lane %q, answer %v\n", l.Service, runs)
+	for p, b := range l.Batches {
+		fmt.Fprintf(&s, "%3d %s %s ready=%t reads=%q writes=%q\n", p, b.ID, b.State, b.Ready, b.Footprint.Reads, b.Footprint.Writes)
+	}
+	return s.String()
+}

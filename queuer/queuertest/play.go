@@ -1,0 +1,266 @@
+package queuertest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/queuer"
+)
+
+// slowest is how many ticks a batch takes at most from when it may be claimed to
+// when it is final, its failures included: each of up to maxFailures attempts that
+// have no effect waits, and then the ledger takes its time.
+const (
+	slowest     = (maxFailures + 1) * (maxWait + 1)
+	maxFailures = 2
+	maxWait     = 6
+)
+
+// item is one batch of a service under play.
+type item struct {
+	batch.Waiting
+	seq      int // its place in the lane
+	from     batch.State
+	ready    int // the tick from which it may be claimed
+	due      int // the tick at which the ledger says more
+	failures int
+	deadline int // the tick at which it must be final
+	claimed  int // the tick of its last claim
+}
+
+// service plays one lane against a ledger: what is posted is accepted, fails
+// without effect, or ends in doubt; what is accepted becomes final after a while,
+// in any order.
+type service struct {
+	t     *testing.T
+	name  batch.ServiceID
+	st    queuer.Strategy
+	rng   *rand.Rand
+	now   int
+	next  int     // seq of the next one
+	open  []*item // by seq
+	trace []string
+}
+
+func newService(t *testing.T, name batch.ServiceID, st queuer.Strategy, rng *rand.Rand) *service {
+	return &service{t: t, name: name, st: st, rng: rng}
+}
+
+// add appends a batch, which must be final in time: all before it may have to go first.
+func (s *service) add(f batch.Footprint) *item {
+	b := &item{seq: s.next, deadline: s.now + (len(s.open)+2)*slowest}
+	b.ID, b.State, b.Footprint = batch.ID(fmt.Sprint(s.next)), batch.Queued, f
+	s.next++
+	s.open = append(s.open, b)
+	return b
+}
+
+// show is what a store shows of the lane, and whose it is.
+func (s *service) show() (l batch.Lane, items []*item) {
+	waiting := 0
+	for _, attempted := range []bool{true, false} {
+		for _, b := range s.open {
+			if (b.Attempt > 0) != attempted || !attempted && waiting == s.st.Window() {
+				continue
+			}
+			if !attempted {
+				waiting++
+			}
+			b.Ready = b.State.Claimable() && s.now >= b.ready
+			items = append(items, b)
+		}
+	}
+	l = batch.Lane{Service: s.name, Batches: make([]batch.Waiting, len(items))}
+	for i, b := range items {
+		l.Batches[i] = b.Waiting
+	}
+	return l, items
+}
+
+// claim asks the strategy, holds it to what it owes, and posts up to limit batches.
+func (s *service) claim(limit int) (posted int) {
+	l, items := s.show()
+	runs := s.st.Select(l)
+	checkAnswer(s.t, l, runs)
+	for _, run := range runs {
+		run = run[:min(len(run), limit-posted)]
+		for _, p := range run { // all are marked before the first is posted
+			b := items[p]
+			b.from, b.State, b.claimed = b.State, batch.Submitting, s.now
+			b.Attempt++
+		}
+		posted += len(run)
+		for i, p := range run {
+			if !s.post(items[p]) {
+				for _, q := range run[i+1:] {
+					items[q].State = items[q].from
+				}
+				break
+			}
+		}
+	}
+	return posted
+}
+
+// post reports whether the run goes on.
+func (s *service) post(b *item) bool {
+	for _, o := range s.open {
+		if o == b || !o.Footprint.Conflicts(b.Footprint) {
+			continue
+		}
+		sameRun := o.seq < b.seq && o.claimed == s.now && o.State == batch.Pending
+		if under := !o.State.Claimable() && o.State != batch.Submitting; o.seq < b.seq && !sameRun || under && !sameRun {
+			require.Failf(s.t, "overtaken", "%s is posted while %s is %s, which it conflicts with\n%s", b.ID, o.ID, o.State, s)
+		}
+	}
+	s.note("posted", b)
+	k := s.rng.IntN(10)
+	if b.failures == maxFailures {
+		k = 9
+	}
+	b.due = s.now + 1 + s.rng.IntN(maxWait-1)
+	switch k {
+	case 0: // no effect, and not before a while
+		b.State, b.ready = batch.Delayed, b.due
+		b.failures++
+		return false
+	case 1: // in doubt: it stays Submitting
+		b.failures++
+		return false
+	}
+	b.State = batch.Pending
+	return true
+}
+
+// tick lets time pass: the ledger decides what is due.
+func (s *service) tick() {
+	s.now++
+	for _, b := range slices.Clone(s.open) {
+		if s.now > b.deadline {
+			require.Failf(s.t, "starved", "%s is %s after %d ticks\n%s", b.ID, b.State, s.now, s)
+		}
+		if b.due > s.now {
+			continue
+		}
+		switch b.State {
+		case batch.Submitting: // the doubt is resolved: it never arrived
+			b.State, b.ready = batch.Unknown, s.now
+		case batch.Pending:
+			s.note("final", b)
+			s.open = slices.DeleteFunc(s.open, func(o *item) bool { return o == b })
+		}
+	}
+}
+
+func (s *service) note(what string, b *item) {
+	s.trace = append(s.trace, fmt.Sprintf("%d %s %s", s.now, what, b.ID))
+}
+
+// String is for failures.
+func (s *service) String() string {
+	l, _ := s.show()
+	return fmt.Sprintf("tick %d; the last that happened: %q\n%s", s.now, s.trace[max(0, len(s.trace)-12):], describe(l, nil))
+}
+
+// games is for how many of its rounds a test plays whole lanes to their end.
+func (s suite) games(t *testing.T, test func(t *testing.T, r *rand.Rand)) {
+	t.Helper()
+	s.rounds = max(1, s.rounds/10)
+	s.each(t, test)
+}
+
+// finish plays until all is final; nothing comes any more.
+func (s *service) finish() {
+	for len(s.open) > 0 {
+		s.claim(1 << 30)
+		s.tick()
+	}
+}
+
+// order: whatever the ledger answers and when, what conflicts is posted one after
+// the other, in the order it was added in.
+func (s suite) order(t *testing.T) {
+	st := s.make()
+	s.games(t, func(t *testing.T, r *rand.Rand) {
+		sv := newService(t, "s", st, r)
+		for range 40 {
+			for range r.IntN(3) {
+				sv.add(footprint(r))
+			}
+			sv.claim(1 + r.IntN(8))
+			sv.tick()
+		}
+		sv.finish()
+	})
+}
+
+// starves: a batch is final in a time that depends on what was there before it, not
+// on what keeps coming after it. Those that come conflict with nothing, or with
+// the one that waits for many.
+func (s suite) starves(t *testing.T) {
+	st := s.make()
+	s.games(t, func(t *testing.T, r *rand.Rand) {
+		sv := newService(t, "s", st, r)
+		for i := range 1 + r.IntN(3) {
+			sv.add(batch.Footprint{Writes: []string{fmt.Sprintf("aa%02x", i)}})
+		}
+		sv.add([]batch.Footprint{{}, {Writes: []string{"aa"}}, {Reads: []string{"aa"}}}[r.IntN(3)]) // waits for all of them
+		for i := range 8 * slowest {
+			sv.add(batch.Footprint{Writes: []string{[]string{"bb", "aa"}[r.IntN(2)] + fmt.Sprintf("%06x", i)}})
+			sv.claim(1) // no faster than they come
+			sv.tick()
+		}
+		sv.finish()
+	})
+}
+
+// fair: a lane goes its way whatever other lanes the strategy is asked about, and one
+// that is full to the brim is no reason to leave a free one.
+func (s suite) fair(t *testing.T) {
+	const lanes = 4
+	st := s.make()
+	play := func(t *testing.T, seed uint64, which ...int) [][]string {
+		t.Helper()
+		all := make([]*service, len(which))
+		for i, k := range which {
+			all[i] = newService(t, batch.ServiceID(fmt.Sprint(k)), st, rand.New(rand.NewPCG(seed, uint64(k))))
+			for range 10 * (1 + k) {
+				all[i].add(footprint(all[i].rng))
+			}
+		}
+		for range 30 {
+			for _, sv := range all {
+				sv.claim(1 << 30)
+				sv.tick()
+			}
+		}
+		traces := make([][]string, len(all))
+		for i, sv := range all {
+			traces[i] = sv.trace
+		}
+		return traces
+	}
+	s.games(t, func(t *testing.T, r *rand.Rand) {
+		seed := r.Uint64()
+		together := play(t, seed, 0, 1, 2, 3)
+		for k := range lanes {
+			require.Equal(t, play(t, seed, k)[0], together[k], "lane %d is treated otherwise beside other lanes", k)
+		}
+	})
+
+	crowd := newService(t, "crowd", st, rand.New(rand.NewPCG(s.seed, 1)))
+	for i := range st.Window() + 100 {
+		crowd.add(batch.Footprint{Writes: []string{fmt.Sprintf("aa%06x", i)}})
+	}
+	for i := range 20 {
+		one := newService(t, "one", st, rand.New(rand.NewPCG(s.seed, uint64(i))))
+		crowd.claim(3)
+		one.add(batch.Footprint{Writes: []string{"aa000000"}})
+		require.Equal(t, 1, one.claim(3), "seed %d: one batch in a lane of its own leaves at once", s.seed)
+	}
+}

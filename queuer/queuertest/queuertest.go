@@ -1,0 +1,69 @@
+// Package queuertest is the conformance suite of [queuer.Strategy]: what a strategy
+// owes to its lanes, whatever it prefers. The strategies of this module pass it, and
+// so should any other:
+//
+//	func TestStrategy(t *testing.T) {
+//		queuertest.Run(t, func() queuer.Strategy { return mystrategy.New() }, nil)
+//	}
+//
+// The suite makes random lanes of random conflicts, plays a ledger that answers late,
+// in any order, and not always kindly, and looks at every answer of the strategy. A
+// failure names its seed; with that in [Options] the same is played again.
+package queuertest
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/dltbatch/dltbatch/queuer"
+)
+
+// Options are the options of [Run].
+type Options struct {
+	// Seed makes the suite play what it played before. Defaults to one drawn for this run.
+	Seed uint64
+	// Rounds is how many random lanes a test plays. Defaults to 300.
+	Rounds int
+}
+
+// suite is one run.
+type suite struct {
+	make   func() queuer.Strategy
+	seed   uint64
+	rounds int
+}
+
+// Run runs the suite. newStrategy is called once a test, and its result is used by
+// several goroutines at once. nil options are the defaults.
+func Run(t *testing.T, newStrategy func() queuer.Strategy, o *Options) {
+	t.Helper()
+	s := suite{make: newStrategy, seed: uint64(time.Now().UnixNano()), rounds: 300}
+	if o != nil {
+		if o.Seed != 0 {
+			s.seed = o.Seed
+		}
+		if o.Rounds > 0 {
+			s.rounds = o.Rounds
+		}
+	}
+	t.Logf("to play this again: queuertest.Options{Seed: %d}", s.seed)
+	t.Run("window", s.window)
+	t.Run("answers are valid", s.valid)
+	t.Run("a lane is not changed", s.unchanged)
+	t.Run("the same lane, the same answer", s.pure)
+	t.Run("no conflict is overtaken", s.order)
+	t.Run("nothing starves", s.starves)
+	t.Run("lanes are fair", s.fair)
+}
+
+// each plays a test with random numbers of its own, once a round, until it fails.
+func (s suite) each(t *testing.T, test func(t *testing.T, r *rand.Rand)) {
+	t.Helper()
+	for round := range s.rounds {
+		test(t, rand.New(rand.NewPCG(s.seed, uint64(round))))
+		if t.Failed() {
+			t.Fatalf("seed %d, round %d", s.seed, round)
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package queuertest_test
+
+import (
+	"testing"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/queuer/queuertest"
+)
+
+func TestSerial(t *testing.T) {
+	queuertest.Run(t, func() queuer.Strategy { return queuer.Serial{} }, nil)
+}
+
+func TestParallel(t *testing.T) {
+	queuertest.Run(t, func() queuer.Strategy { return &queuer.Parallel{} }, nil)
+}
+
+// A window smaller than a lane sees it move by.
+func TestParallelNarrow(t *testing.T) {
+	queuertest.Run(t, func() queuer.Strategy { return &queuer.Parallel{Queued: 3} }, nil)
+}
+
+// A strategy may send what conflicts in one run, too: it is posted in order, and
+// stops at its first failure.
+func TestRuns(t *testing.T) {
+	queuertest.Run(t, func() queuer.Strategy {
+		return broken{window: 5, sel: func(l batch.Lane) []batch.Run {
+			var run batch.Run
+			for p, b := range l.Batches {
+				if !b.State.Claimable() {
+					return nil
+				}
+				if b.Ready && len(run) == p {
+					run = append(run, p)
+				}
+			}
+			if run == nil {
+				return nil
+			}
+			return []batch.Run{run}
+		}}
+	}, nil)
+}

@@ -1,0 +1,380 @@
+package dltbatch_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
+	"github.com/dltbatch/dltbatch/dlt/splinter"
+	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+const (
+	secretKey   = "5a7c1d3e9f0b2846a1c3e5d7f9081b2a3c4d5e6f708192a3b4c5d6e7f8091a2b"
+	secretToken = "tk-Qz8wLr5VxN2mYc7HbT4gKd9PsF3jEa6U" +
+		"-and-longer-than-a-status-word-may-be-RwX2kPq9ZsLm4Tn7"
+	secretName = "zqxjvkwpyhgb" // in every payload
+)
+
+// secrets is what must not show, by what it is called here.
+func secrets(t testing.TB, extra ...string) map[string][][]byte {
+	t.Helper()
+	key, err := hex.DecodeString(secretKey)
+	require.NoError(t, err)
+	all := map[string][][]byte{"private key": {key}, "payload": {[]byte(secretName)}}
+	for i, credential := range append([]string{secretToken}, extra...) {
+		const window = 16 // a part of a token is too much
+		name := fmt.Sprint("token ", i)
+		for at := 0; at+window <= len(credential); at++ {
+			all[name] = append(all[name], []byte(credential[at:at+window]))
+		}
+	}
+	return all
+}
+
+// forms are the ways in which bytes get into a text.
+func forms(secret []byte) []string {
+	quoted := strconv.Quote(string(secret))
+	out := []string{
+		string(secret), quoted[1 : len(quoted)-1],
+		hex.EncodeToString(secret), strings.ToUpper(hex.EncodeToString(secret)),
+		strings.Trim(fmt.Sprintf("%d", secret), "[]"), // %v of []byte, too
+	}
+	for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+		for offset, skip := range []int{0, 2, 3} { // the characters that depend on its neighbours are left out
+			text := enc.EncodeToString(append(make([]byte, offset), secret...))[skip:]
+			if (offset+len(secret))%3 != 0 {
+				text = text[:len(text)-1]
+			}
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
+// found names the secrets that show in a text, with where.
+func found(text string, secrets map[string][][]byte) map[string]string {
+	where := map[string]string{}
+	for name, parts := range secrets {
+		for _, part := range parts {
+			for _, form := range forms(part) {
+				if at := strings.Index(text, form); at >= 0 {
+					where[name] = "..." + text[max(0, at-200):min(len(text), at+len(form)+60)] + "..."
+				}
+			}
+		}
+	}
+	return where
+}
+
+// client is what both clients are.
+type client interface {
+	dlt.Ledger
+	dlt.Checker
+	dlt.Resolver
+	dlt.EventSource
+}
+
+// confided is a client whose every error is told, since the engine tells only the
+// first of several in a row.
+type confided struct {
+	client
+	out  *logged
+	slip func(a batch.Attempt) error // a leak on purpose, in what Submit returns; nil is none
+}
+
+// Submit tells its error.
+func (c *confided) Submit(ctx context.Context, a batch.Attempt) error {
+	if c.slip != nil {
+		if err := c.slip(a); err != nil {
+			return err
+		}
+	}
+	err := c.client.Submit(ctx, a)
+	tell(c.out, err)
+	return err
+}
+
+// BatchStatuses tells its error, and what it found.
+func (c *confided) BatchStatuses(ctx context.Context, s batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
+	found, err := c.client.BatchStatuses(ctx, s, attempts)
+	fmt.Fprintf(c.out, "%v\n%+v\n", found, found)
+	tell(c.out, err)
+	return found, err
+}
+
+// Resolve tells its error.
+func (c *confided) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
+	found, err := c.client.Resolve(ctx, d)
+	tell(c.out, err)
+	return found, err
+}
+
+// Events tells its error.
+func (c *confided) Events(ctx context.Context, s []batch.ServiceID, yield func(dlt.Event) error) error {
+	err := c.client.Events(ctx, s, yield)
+	tell(c.out, err)
+	return err
+}
+
+// confidant is a ledger behind a gossip, and what makes batches for it.
+type confidant struct {
+	gossip *gossip
+	ledger *confided
+	close  func()
+	store  *memory.Store
+	build  func(t *testing.T, i int) batch.Batch
+}
+
+// bad says which batches are invalid.
+func bad(i int) bool { return i%3 == 2 }
+
+func newSplinterConfidant(t *testing.T) *confidant {
+	network := splintertest.Start(t, nil)
+	c := &confidant{gossip: newGossip(t, network.Handler(0)), store: memory.New()}
+	key, err := sawtooth.ParsePrivateKey(secretKey)
+	require.NoError(t, err)
+	jwt := splinter.CylinderToken(key)
+	var asked atomic.Int64
+	ledger, err := splinter.New("http://"+c.gossip.addr, &splinter.Options{
+		Token: func(ctx context.Context, node string) (string, error) {
+			if asked.Add(1)%2 == 1 {
+				return "OAuth2:" + secretToken, nil
+			}
+			return jwt(ctx, node)
+		},
+		LateArrival: 50 * time.Millisecond, CoordinatorTimeout: 100 * time.Millisecond, Margin: 10 * time.Millisecond,
+		ProbeInterval: 10 * time.Millisecond, Journal: c.store,
+	})
+	require.NoError(t, err)
+	c.ledger, c.close = &confided{client: ledger, out: &logged{}}, ledger.CloseIdleConnections
+	c.build = func(t *testing.T, i int) batch.Batch {
+		payload, address := splintertest.Inc(secretName, 1)
+		if bad(i) {
+			payload = []byte(secretName) // of one word: "a payload of 1 words"
+		}
+		b, err := sawtooth.Build(key, network.Service(0), sawtooth.Transaction{
+			FamilyName: splintertest.Family, FamilyVersion: splintertest.FamilyVersion, Nonce: strconv.Itoa(i),
+			Inputs: []string{address}, Outputs: []string{address}, Payload: payload,
+		})
+		require.NoError(t, err)
+		return b
+	}
+	return c
+}
+
+func newSawtoothConfidant(t *testing.T) *confidant {
+	node := sawtoothtest.Start(t, &sawtoothtest.Options{BlockInterval: 20 * time.Millisecond})
+	c := &confidant{gossip: newGossip(t, node), store: memory.New()}
+	key, err := sawtooth.ParsePrivateKey(secretKey)
+	require.NoError(t, err)
+	ledger, err := sawtooth.New("http://"+c.gossip.addr, &sawtooth.Options{
+		Header: http.Header{"Authorization": {"Bearer " + secretToken}},
+		Grace:  100 * time.Millisecond, ResendQuiet: 100 * time.Millisecond, Settle: 50 * time.Millisecond, Receipts: true,
+	})
+	require.NoError(t, err)
+	c.ledger, c.close = &confided{client: ledger, out: &logged{}}, ledger.CloseIdleConnections
+	c.build = func(t *testing.T, i int) batch.Batch {
+		payload, address := sawtoothtest.Set(secretName+strconv.Itoa(i), 1)
+		if bad(i) {
+			payload = append([]byte{0xff}, payload...) // no CBOR
+		}
+		b, err := sawtooth.Build(key, "s", sawtooth.Transaction{
+			FamilyName: "intkey", FamilyVersion: "1.0", Nonce: strconv.Itoa(i),
+			Inputs: []string{address}, Outputs: []string{address}, Payload: payload,
+		})
+		require.NoError(t, err)
+		return b
+	}
+	return c
+}
+
+// tell prints an error and all that it wraps, down to the cause of a [dlt.Error]. What
+// that wraps is net/http's own, for errors.As, and as net/http says it.
+func tell(out *logged, err error) {
+	if err == nil {
+		return
+	}
+	fmt.Fprintf(out, "%v\n%+v\n%q\n", err, err, err)
+	switch w := err.(type) { //nolint:errorlint // it walks the tree
+	case *dlt.Error:
+		fmt.Fprintf(out, "%v\n%+v\n", *w, *w)
+	case interface{ Unwrap() error }:
+		tell(out, w.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, inner := range w.Unwrap() {
+			tell(out, inner)
+		}
+	}
+}
+
+// run delivers batches until every trick was played, and returns all that was logged,
+// observed and recorded.
+func (c *confidant) run(t *testing.T) string {
+	out := c.ledger.out
+	handler := &slog.HandlerOptions{Level: slog.LevelDebug, AddSource: true}
+	var refused atomic.Bool
+	r := newRunner(t, c.store, c.ledger, &dltbatch.Options{
+		RequestTimeout: time.Second, ClaimTTL: 1500 * time.Millisecond, PollInterval: 20 * time.Millisecond,
+		RetryDelay: 5 * time.Millisecond, MaxRetryDelay: 20 * time.Millisecond, QuickRetryPause: 5 * time.Millisecond,
+		StuckAfter: time.Second,
+		Logger:     slog.New(slog.NewMultiHandler(slog.NewTextHandler(out, handler), slog.NewJSONHandler(out, handler))),
+		Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
+			fmt.Fprintf(out, "%v\n%+v\n", e, e)
+			tell(out, e.Err)
+			if errors.Is(e.Err, dlt.ErrUnavailable) {
+				refused.Store(true)
+			}
+		}),
+	})
+	stop := running(t, r)
+	health := func() {
+		h := r.Health()
+		fmt.Fprintf(out, "%v\n%+v\n", h, h)
+		tell(out, h.Trouble)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	follow := func(b batch.Batch) {
+		require.NoError(t, r.Add(ctx, b))
+		require.Eventually(t, func() bool {
+			health()
+			rec, err := r.Get(ctx, b.Key())
+			require.NoError(t, err)
+			fmt.Fprintf(out, "%v\n%+v\n%+v\n", rec, rec, rec.Receipts)
+			if rec.Error != nil {
+				tell(out, rec.Error)
+			}
+			if rec.Decision != "" {
+				fmt.Fprintln(out, rec.Decision)
+				_, err = c.store.Decide(ctx, rec.Key, batch.Unknown, "so be it")
+				tell(out, err)
+			}
+			return rec.Final()
+		}, 20*time.Second, 15*time.Millisecond)
+	}
+	i := 0
+	for ; i < 6 || !c.gossip.done(); i++ {
+		require.NoError(t, ctx.Err(), "not every trick was played: %v", c.gossip.plans)
+		follow(c.build(t, i))
+	}
+	c.gossip.down()
+	last := c.build(t, 3*i)
+	require.NoError(t, r.Add(ctx, last))
+	require.Eventually(t, refused.Load, 10*time.Second, time.Millisecond)
+	health()
+	c.gossip.up(t)
+	follow(last)
+
+	mangled := c.build(t, 3*i+3)
+	mangled.ID = mangled.ID[:127] + "?"
+	err := r.Add(ctx, mangled)
+	require.Error(t, err)
+	tell(out, err)
+	require.NoError(t, stop())
+	all, _, err := c.store.List(t.Context(), store.ListQuery{Limit: 1000})
+	require.NoError(t, err)
+	states := map[batch.State]int{}
+	for _, rec := range all {
+		fmt.Fprintf(out, "%+v\n", rec)
+		states[rec.State]++
+	}
+	t.Logf("%d batches: %v; %v; %d bytes of text", len(all), states, c.gossip.did, len(out.String()))
+	require.NotZero(t, states[batch.Committed])
+	require.NotZero(t, states[batch.Invalid])
+	require.NotZero(t, states[batch.Rejected])
+	c.close()
+	return out.String()
+}
+
+// cylinderSignature is the part of the JWT that is secret: the others are the public key.
+func cylinderSignature(t *testing.T) string {
+	t.Helper()
+	key, err := sawtooth.ParsePrivateKey(secretKey)
+	require.NoError(t, err)
+	token, err := splinter.CylinderToken(key)(t.Context(), "")
+	require.NoError(t, err)
+	return token[strings.LastIndexByte(token, '.')+1:]
+}
+
+// No token, no private key and no payload shows in what is logged, observed,
+// recorded or returned, whatever the other side does, and repeats.
+func TestSecretsDoNotShow(t *testing.T) {
+	t.Run("splinter", func(t *testing.T) {
+		t.Parallel()
+		assert.Empty(t, found(newSplinterConfidant(t).run(t), secrets(t, cylinderSignature(t))))
+	})
+	t.Run("sawtooth", func(t *testing.T) {
+		t.Parallel()
+		assert.Empty(t, found(newSawtoothConfidant(t).run(t), secrets(t)))
+	})
+}
+
+// What the test above looks for would be found, wherever it got out.
+func TestSecretsWouldShow(t *testing.T) {
+	for name, leak := range map[string]struct {
+		secret string
+		slip   func(ctx context.Context, log *slog.Logger, payload []byte) error
+	}{
+		"a header in an error that passes": {"token 0", func(context.Context, *slog.Logger, []byte) error {
+			return &dlt.Error{Op: "submit", Kind: dlt.ErrBusy, Message: "sent Authorization: Bearer " + secretToken}
+		}},
+		"a part of a token in a record": {"token 0", func(context.Context, *slog.Logger, []byte) error {
+			return &dlt.Error{Op: "submit", Kind: dlt.ErrRejected, Message: secretToken[:20]}
+		}},
+		"a key in an error's cause": {"private key", func(context.Context, *slog.Logger, []byte) error {
+			return &dlt.Error{Op: "submit", Kind: dlt.ErrBusy, Err: errors.New("signed with " + strings.ToUpper(secretKey))}
+		}},
+		"a payload in the log": {"payload", func(ctx context.Context, log *slog.Logger, payload []byte) error {
+			log.DebugContext(ctx, "posting", slog.Any("payload", payload))
+			return nil
+		}},
+		"a payload as numbers": {"payload", func(ctx context.Context, log *slog.Logger, payload []byte) error {
+			log.DebugContext(ctx, fmt.Sprintf("posting %d", payload))
+			return nil
+		}},
+		"a payload in base64": {"payload", func(ctx context.Context, log *slog.Logger, payload []byte) error {
+			log.DebugContext(ctx, "posting "+base64.StdEncoding.EncodeToString(payload))
+			return nil
+		}},
+		"a payload in hex": {"payload", func(ctx context.Context, log *slog.Logger, payload []byte) error {
+			log.DebugContext(ctx, fmt.Sprintf("posting %x", payload))
+			return nil
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newSplinterConfidant(t)
+			c.gossip.plans = map[string][]trick{"submit": {rejects}}
+			log := slog.New(slog.NewTextHandler(c.ledger.out, &slog.HandlerOptions{Level: slog.LevelDebug}))
+			var once sync.Once
+			c.ledger.slip = func(a batch.Attempt) (err error) {
+				once.Do(func() { err = leak.slip(t.Context(), log, a.Payload) })
+				return err
+			}
+			where := found(c.run(t), secrets(t, cylinderSignature(t)))
+			assert.Len(t, where, 1)
+			assert.Contains(t, where, leak.secret)
+		})
+	}
+}

@@ -1,0 +1,290 @@
+package memory
+
+import (
+	"context"
+	"slices"
+	"sort"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Parties is [store.OrderEngine].Parties.
+func (s *Store) Parties(ctx context.Context, q store.PartiesQuery) ([]store.PartyLoad, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	var found []store.PartyLoad
+	passed := 0
+	for _, p := range s.orders.queues.from(q.After, q.Start) {
+		if len(found) >= q.Limit {
+			break
+		}
+		switch {
+		case p.empty():
+			passed++
+			continue
+		case p.batch != nil:
+			continue
+		}
+		load := store.PartyLoad{Party: p.service, Oldest: now.Sub(p.byAge.at(0).created), Split: p.split.len() > 0}
+		for _, o := range p.queue.first(max(1, q.Cap)) {
+			load.Orders++
+			load.Bytes += len(o.Payload)
+			load.Urgent = load.Urgent || o.Urgent
+		}
+		found = append(found, load)
+	}
+	s.orders.queues.stale = passed > len(found)+64
+	return found, nil
+}
+
+// NextOrders is [store.OrderEngine].NextOrders.
+func (s *Store) NextOrders(ctx context.Context, service batch.ServiceID, q store.NextQuery) ([]store.QueuedOrder, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.orders.parties[service]
+	if p == nil {
+		return nil, nil
+	}
+	now := s.now()
+	var next []*order
+	var sizes []int
+	for i := range p.split.len() {
+		o := p.split.at(i)
+		if !o.row.Expired(now, o.Deadline) && (len(next) == 0 || next[0].row.Group == o.row.Group) {
+			next = append(next, o)
+		}
+	}
+	if len(next) == 0 {
+		for i := 0; i < p.queue.len() && len(next) < max(1, q.Max); i++ {
+			if o := p.queue.at(i); !o.row.Expired(now, o.Deadline) {
+				next, sizes = append(next, o), append(sizes, len(o.Payload))
+			}
+		}
+		next = next[:q.Cut(sizes)]
+	}
+	found := make([]store.QueuedOrder, len(next))
+	for i, o := range next {
+		found[i] = store.QueuedOrder{Order: o.Order, Version: o.row.Version, Group: o.row.Group}
+		found[i].Payload = slices.Clone(o.Payload)
+	}
+	return found, nil
+}
+
+// PrepareBatch is [store.OrderEngine].PrepareBatch.
+func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []store.OrderRef) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	entries, err := prepare([]batch.Batch{b})
+	if err != nil {
+		return false, err
+	}
+	if err := store.CheckRefs(b.Key(), refs); err != nil {
+		return false, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, ref := range refs {
+		if o := s.orders.at(ref); o != nil && o.Party != b.Service {
+			return false, store.WrongParty(b.Key(), o.Party)
+		}
+	}
+	fresh, err := s.fresh(entries)
+	if err != nil {
+		return false, err
+	}
+	if len(fresh) == 0 {
+		for _, ref := range refs {
+			if o := s.orders.at(ref); o == nil || !o.row.DequeuedFrom(ref.Version, b.ID) {
+				return false, store.PrepareConflict(b.Key())
+			}
+		}
+		return true, nil
+	}
+	now := s.now()
+	rows := make([]store.OrderRow, len(refs))
+	for i, ref := range refs {
+		o := s.orders.at(ref)
+		if o == nil || o.party.batch != nil {
+			return false, nil
+		}
+		var ok bool
+		if rows[i], ok = o.row.Dequeue(now, o.Deadline, ref.Version, b.ID, i); !ok {
+			return false, nil
+		}
+	}
+	s.insertAll(fresh)
+	e := fresh[0]
+	for i, ref := range refs {
+		o := s.orders.at(ref)
+		s.orders.put(o, rows[i])
+		s.orders.unsettled[e] = append(s.orders.unsettled[e], o)
+		o.party.batch = e
+	}
+	return true, nil
+}
+
+// SettleableBatches is [store.OrderEngine].SettleableBatches.
+func (s *Store) SettleableBatches(ctx context.Context, limit int) ([]store.OrderBatch, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var final []*entry
+	for e := range s.orders.unsettled {
+		if e.row.Final() {
+			final = append(final, e)
+		}
+	}
+	sort.Slice(final, func(i, j int) bool { return byOrder(final[i], final[j]) })
+	final = final[:min(len(final), max(0, limit))]
+	found := make([]store.OrderBatch, len(final))
+	for i, e := range final {
+		found[i].Record = e.record()
+		for _, o := range s.orders.unsettled[e] {
+			found[i].Orders = append(found[i].Orders, store.OrderRef{ID: o.ID, Version: o.row.Version})
+			found[i].Group = o.row.Group
+		}
+	}
+	return found, nil
+}
+
+// SettleOrders is [store.OrderEngine].SettleOrders.
+func (s *Store) SettleOrders(ctx context.Context, settled []store.Settlement) ([]bool, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	for _, st := range settled {
+		if err := store.CheckSettlement(st); err != nil {
+			return nil, err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, st := range settled {
+		if e := s.find(st.Batch); e != nil && e.row.Final() && e.row.Version == st.Version {
+			if err := st.Agrees(e.row.State); err != nil {
+				return nil, err
+			}
+		}
+	}
+	done := make([]bool, len(settled))
+	for i, st := range settled {
+		done[i] = s.settle(st)
+	}
+	return done, nil
+}
+
+// settle writes one settlement, or nothing. s.mu is held.
+func (s *Store) settle(st store.Settlement) bool {
+	e := s.find(st.Batch)
+	if e == nil || len(s.orders.unsettled[e]) != len(st.Orders) {
+		return false
+	}
+	row, ok := e.row.SettleOrders(st.Version)
+	if !ok {
+		return false
+	}
+	rows, ok := s.verdicts(st.Orders, func(o *order, v store.OrderVerdict) (store.OrderRow, bool) {
+		return o.row.Settle(s.now(), e.key.ID, v)
+	})
+	if !ok {
+		return false
+	}
+	s.put(e, row)
+	for i, v := range st.Orders {
+		o := s.orders.at(v.OrderRef)
+		s.orders.put(o, rows[i])
+		o.party.batch = nil
+	}
+	delete(s.orders.unsettled, e)
+	return true
+}
+
+// verdicts is what becomes of all of these orders, or false. s.mu is held.
+func (s *Store) verdicts(vs []store.OrderVerdict, f func(*order, store.OrderVerdict) (store.OrderRow, bool)) ([]store.OrderRow, bool) {
+	rows := make([]store.OrderRow, len(vs))
+	for i, v := range vs {
+		o := s.orders.at(v.OrderRef)
+		if o == nil {
+			return nil, false
+		}
+		var ok bool
+		if rows[i], ok = f(o, v); !ok {
+			return nil, false
+		}
+	}
+	return rows, true
+}
+
+// FailOrders is [store.OrderEngine].FailOrders.
+func (s *Store) FailOrders(ctx context.Context, vs []store.OrderVerdict) ([]bool, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := store.CheckVerdicts(vs, batch.OrderFailed, batch.OrderQuarantined); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	done := make([]bool, len(vs))
+	for i, v := range vs {
+		if o := s.orders.at(v.OrderRef); o != nil {
+			var row store.OrderRow
+			if row, done[i] = o.row.Fail(s.now(), v); done[i] {
+				s.orders.put(o, row)
+			}
+		}
+	}
+	return done, nil
+}
+
+// SplitOrders is [store.OrderEngine].SplitOrders.
+func (s *Store) SplitOrders(ctx context.Context, vs []store.OrderVerdict) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	if err := store.CheckVerdicts(vs, batch.OrderQueued); err != nil {
+		return false, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rows, ok := s.verdicts(vs, func(o *order, v store.OrderVerdict) (store.OrderRow, bool) { return o.row.Split(v) })
+	if !ok {
+		return false, nil
+	}
+	for i, v := range vs {
+		s.orders.put(s.orders.at(v.OrderRef), rows[i])
+	}
+	return true, nil
+}
+
+// ExpireOrders is [store.OrderEngine].ExpireOrders.
+func (s *Store) ExpireOrders(ctx context.Context, limit int) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	n := 0
+	for n < limit && s.orders.deadlines.len() > 0 {
+		o := s.orders.deadlines.at(0)
+		row, ok := o.row.Expire(now, o.Deadline)
+		if !ok {
+			break
+		}
+		s.orders.put(o, row)
+		n++
+	}
+	return n, nil
+}

@@ -1,0 +1,30 @@
+package memory
+
+import (
+	"context"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// Finals is [store.BatchStore].Finals.
+func (s *Store) Finals(ctx context.Context, keys []batch.Key) (final []batch.Record, missing []batch.Key, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seen := make(map[batch.Key]bool, len(keys))
+	for _, k := range keys {
+		if seen[k] {
+			continue
+		}
+		seen[k] = true
+		switch e := s.find(k); {
+		case e == nil:
+			missing = append(missing, k)
+		case e.row.Final():
+			final = append(final, e.record())
+		}
+	}
+	return final, missing, nil
+}

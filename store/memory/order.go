@@ -1,0 +1,186 @@
+package memory
+
+import (
+	"crypto/sha256"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// order is one stored order: what never changes, and its row.
+type order struct {
+	batch.Order
+	party   *party
+	created time.Time
+	hash    [sha256.Size]byte
+
+	row store.OrderRow
+}
+
+// record is what the application sees; it shares nothing with the order.
+func (o *order) record() batch.OrderRecord {
+	r := o.row.Record(o.Order, o.created)
+	if r.Error != nil {
+		e := *r.Error
+		r.Error = &e
+	}
+	return r
+}
+
+// party is the queue of orders of one party.
+type party struct {
+	service batch.ServiceID
+	last    time.Time // the order key given out last
+	stored  int       // whatever became of them
+	queue   list[*order]
+	byAge   list[*order] // the queue, by age
+	split   list[*order] // those of the queue that have a group
+	batch   *entry       // whose orders are not settled, nil if there is none
+	listed  bool
+}
+
+func (p *party) name() batch.ServiceID { return p.service }
+func (p *party) empty() bool           { return p.queue.len() == 0 }
+func (p *party) list(is bool)          { p.listed = is }
+
+// orderKey is a caller's key of an order, in its party.
+type orderKey struct {
+	party batch.ServiceID
+	key   string
+}
+
+func (o *order) name() orderKey { return orderKey{o.Party, o.Key} }
+
+// orders is all of them, and what their loops read.
+type orders struct {
+	byID      map[batch.OrderID]*order
+	byKey     map[orderKey]*order // those that have one
+	parties   map[batch.ServiceID]*party
+	queues    names[*party]
+	all       list[*order] // by order key: what ListOrders reads
+	deadlines list[*order] // queued ones that have one, by it
+	final     list[*order] // by the time it became final: what Prune reads
+	unsettled map[*entry][]*order
+}
+
+func newOrders() orders {
+	return orders{
+		byID: map[batch.OrderID]*order{}, byKey: map[orderKey]*order{}, parties: map[batch.ServiceID]*party{},
+		all: list[*order]{before: byAge}, deadlines: list[*order]{before: byDeadline}, final: list[*order]{before: byOrderFinal},
+		unsettled: map[*entry][]*order{},
+	}
+}
+
+// party returns the party's queue, made if need be.
+func (os *orders) party(service batch.ServiceID) *party {
+	p := os.parties[service]
+	if p == nil {
+		p = &party{
+			service: service, queue: list[*order]{before: byPriority}, byAge: list[*order]{before: byAge}, split: list[*order]{before: byPriority},
+		}
+		os.parties[service] = p
+	}
+	return p
+}
+
+// insert stores a new order behind all others of its party, whatever the clock does.
+func (os *orders) insert(o *order, now time.Time) {
+	o.party = os.party(o.Party)
+	o.created = now
+	if next := o.party.last.Add(time.Microsecond); next.After(now) {
+		o.created = next
+	}
+	o.party.last = o.created
+	o.party.stored++
+	os.byID[o.ID] = o
+	if o.Key != "" {
+		os.byKey[o.name()] = o
+	}
+	os.all.insert(o)
+	os.enlist(o)
+}
+
+// put writes a row back and keeps every index in step with it.
+func (os *orders) put(o *order, next store.OrderRow) {
+	os.unlist(o)
+	next.FinalAt = next.FinalAt.Truncate(time.Microsecond)
+	o.row = next
+	os.enlist(o)
+}
+
+func (os *orders) enlist(o *order) {
+	switch {
+	case o.row.State.Final():
+		os.final.insert(o)
+	case o.row.State == batch.OrderQueued:
+		p := o.party
+		p.queue.insert(o)
+		p.byAge.insert(o)
+		if o.row.Group != "" {
+			p.split.insert(o)
+		}
+		if !o.Deadline.IsZero() {
+			os.deadlines.insert(o)
+		}
+		if !p.listed {
+			os.queues.add(p)
+		}
+	}
+}
+
+func (os *orders) unlist(o *order) {
+	switch {
+	case o.row.State.Final():
+		os.final.remove(o)
+	case o.row.State == batch.OrderQueued:
+		o.party.queue.remove(o)
+		o.party.byAge.remove(o)
+		o.party.split.remove(o)
+		os.deadlines.remove(o)
+	}
+}
+
+// remove forgets a final order.
+func (os *orders) remove(o *order) {
+	os.final.remove(o)
+	os.all.remove(o)
+	delete(os.byID, o.ID)
+	if o.Key != "" {
+		delete(os.byKey, o.name())
+	}
+	if o.party.stored--; o.party.stored == 0 {
+		delete(os.parties, o.Party)
+	}
+}
+
+// at is the order of a ref, if it is stored.
+func (os *orders) at(ref store.OrderRef) *order { return os.byID[ref.ID] }
+
+func byAge(a, b *order) bool {
+	if !a.created.Equal(b.created) {
+		return a.created.Before(b.created)
+	}
+	return a.ID < b.ID
+}
+
+func byPriority(a, b *order) bool {
+	if a.Priority != b.Priority {
+		return a.Priority > b.Priority
+	}
+	return byAge(a, b)
+}
+
+func byDeadline(a, b *order) bool {
+	if !a.Deadline.Equal(b.Deadline) {
+		return a.Deadline.Before(b.Deadline)
+	}
+	return byAge(a, b)
+}
+
+func byOrderFinal(a, b *order) bool {
+	if !a.row.FinalAt.Equal(b.row.FinalAt) {
+		return a.row.FinalAt.Before(b.row.FinalAt)
+	}
+	return byAge(a, b)
+}

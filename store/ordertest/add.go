@@ -1,0 +1,171 @@
+package ordertest
+
+import (
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+func addTests() []test {
+	return []test{
+		{name: "all that was given comes back", run: addKeeps},
+		{name: "the order of the slice, and of the calls", run: addOrder},
+		{name: "a clock that steps back changes no order", run: addClock, not: func(h Harness) bool { return h.NoClock }},
+		{name: "again is harmless", run: addAgain},
+		{name: "another payload is a conflict, and nothing of the call is stored", run: addConflict},
+		{name: "a key is unique in its party", run: addKeys},
+		{name: "twins in one call", run: addTwins},
+		{name: "what cannot be stored", run: addInvalid},
+		{name: "many in one call", run: addMany},
+	}
+}
+
+func addKeeps(f *fixture) {
+	at := f.now().Add(f.u(9)).Truncate(time.Microsecond)
+	o := batch.Order{ID: "o 'ö", Party: "p", Payload: []byte{0, 1, 255}, Priority: -7, Urgent: true, Deadline: at, Key: `k"\`}
+	f.add(o, ord("", "plain"))
+	q := f.next("p", 9)
+	require.Len(f, q, 1)
+	assert.Equal(f, o, q[0].Order)
+	assert.Equal(f, int64(1), q[0].Version)
+	r := f.record("p", o.ID)
+	assert.InDelta(f, 0, f.now().Sub(r.CreatedAt).Seconds(), f.u(0.5).Seconds())
+	assert.Equal(f, time.UTC, r.CreatedAt.Location())
+	assert.Equal(f, batch.OrderRecord{
+		ID: o.ID, Party: "p", Key: o.Key, Priority: -7, Urgent: true, Deadline: at, State: batch.OrderQueued, Version: 1, CreatedAt: r.CreatedAt,
+	}, r)
+	assert.Equal(f, []byte("payload of plain"), f.next("", 9)[0].Payload)
+	o.Payload[0] = 9
+	assert.Equal(f, byte(0), f.next("p", 9)[0].Payload[0], "the slice is not kept")
+}
+
+func addOrder(f *fixture) {
+	var want []batch.OrderID
+	for _, prefix := range []string{"z", "m", "a"} {
+		os := many("p", prefix, 40)
+		f.add(os...)
+		want = append(want, ids(os)...)
+	}
+	rs := f.list("p")
+	require.Equal(f, want, recordIDs(rs))
+	for i := 1; i < len(rs); i++ {
+		assert.True(f, rs[i].CreatedAt.After(rs[i-1].CreatedAt), "one microsecond apart at least")
+	}
+	assert.Equal(f, want, queuedIDs(f.next("p", 1000)))
+}
+
+func addClock(f *fixture) {
+	f.add(many("p", "z", 3)...)
+	f.pass(-2)
+	f.add(many("p", "a", 3)...)
+	f.add(ord("other", "early"))
+	want := append(ids(many("p", "z", 3)), ids(many("p", "a", 3))...)
+	assert.Equal(f, want, recordIDs(f.list("p")))
+	assert.Equal(f, want, queuedIDs(f.next("p", 9)))
+	assert.True(f, f.record("other", "early").CreatedAt.Before(f.record("p", want[0]).CreatedAt), "that is its own party's matter")
+}
+
+func addAgain(f *fixture) {
+	o := ord("p", "a")
+	o.Key = "k"
+	f.add(o)
+	was := f.list("p")
+	other := o
+	other.Priority, other.Urgent = 5, true
+	f.add(o)
+	f.add(other, o)
+	assert.Equal(f, was, f.list("p"), "what is stored stays")
+	f.prepare("p", "b", 9)
+	was = f.list("p")
+	f.add(o)
+	assert.Equal(f, was, f.list("p"), "wherever it is by now")
+}
+
+func addConflict(f *fixture) {
+	f.add(ord("p", "a"))
+	changed, moved := ord("p", "a"), ord("q", "a")
+	changed.Payload = []byte("other")
+	for _, o := range []batch.Order{changed, moved} {
+		require.ErrorIs(f, f.st.AddOrders(f.ctx, ord("p", "new1"), o, ord("p", "new2")), batch.ErrConflict)
+		require.ErrorIs(f, f.st.AddOrders(f.ctx, ord("p", "new1"), ord("p", "x"), func() batch.Order {
+			o := o
+			o.ID = "x"
+			o.Payload = []byte("third")
+			return o
+		}()), batch.ErrConflict, "within a call, too")
+	}
+	assert.Equal(f, []batch.OrderID{"a"}, recordIDs(f.list("p")))
+	assert.Empty(f, f.list("q"))
+}
+
+func addKeys(f *fixture) {
+	keyed := func(party batch.ServiceID, id batch.OrderID, payload string) batch.Order {
+		return batch.Order{ID: id, Party: party, Payload: []byte(payload), Key: "k"}
+	}
+	f.add(keyed("p", "first", "x"))
+	f.add(keyed("p", "second", "x"), keyed("q", "third", "y"))
+	assert.Equal(f, []batch.OrderID{"first"}, recordIDs(f.list("p")), "a retry that made a new id")
+	assert.Equal(f, []batch.OrderID{"third"}, recordIDs(f.list("q")))
+	require.ErrorIs(f, f.st.AddOrders(f.ctx, keyed("p", "fourth", "y")), batch.ErrConflict)
+	_, missing, err := f.st.FinalOrders(f.ctx, []batch.OrderID{"second", "fourth"})
+	require.NoError(f, err)
+	assert.ElementsMatch(f, []batch.OrderID{"second", "fourth"}, missing)
+	f.add(ord("p", "no key"), ord("p", "none either"))
+	assert.Len(f, f.list("p"), 3)
+}
+
+func addTwins(f *fixture) {
+	a, b := ord("p", "a"), ord("p", "b")
+	a.Key, b.Key, b.Payload = "k", "k", a.Payload
+	f.add(a, a, b, ord("p", "c"), a)
+	assert.Equal(f, []batch.OrderID{"a", "c"}, recordIDs(f.list("p")))
+	b.ID, b.Payload = "d", []byte("other")
+	fresh := a
+	fresh.ID, fresh.Key, b.Key = "e", "fresh", "fresh"
+	require.ErrorIs(f, f.st.AddOrders(f.ctx, fresh, b), batch.ErrConflict)
+	assert.Len(f, f.list("p"), 2)
+}
+
+func addInvalid(f *fixture) {
+	long := strings.Repeat("x", batch.MaxIDLen+1)
+	for name, spoil := range map[string]func(*batch.Order){
+		"no id":          func(o *batch.Order) { o.ID = "" },
+		"long id":        func(o *batch.Order) { o.ID = batch.OrderID(long) },
+		"nul id":         func(o *batch.Order) { o.ID = "a\x00" },
+		"bytes id":       func(o *batch.Order) { o.ID = "\xff" },
+		"long party":     func(o *batch.Order) { o.Party = batch.ServiceID(long) },
+		"nul party":      func(o *batch.Order) { o.Party = "\x00" },
+		"long key":       func(o *batch.Order) { o.Key = long },
+		"nul key":        func(o *batch.Order) { o.Key = "\x00" },
+		"no payload":     func(o *batch.Order) { o.Payload = nil },
+		"early deadline": func(o *batch.Order) { o.Deadline = time.Unix(-1, 0) },
+		"late deadline":  func(o *batch.Order) { o.Deadline = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) },
+		"high priority":  func(o *batch.Order) { o.Priority = 1 << 40 },
+	} {
+		o := ord("p", "o")
+		spoil(&o)
+		var in *batch.InputError
+		require.ErrorAs(f, f.st.AddOrders(f.ctx, ord("p", "good"), o), &in, name)
+		assert.Contains(f, in.Field, "Order.", name)
+	}
+	assert.Empty(f, f.list("p"))
+	require.NoError(f, f.st.AddOrders(f.ctx), "none")
+}
+
+func addMany(f *fixture) {
+	os := many("p", "o", 2500)
+	for i := range os {
+		os[i].Payload = []byte(strings.Repeat("x", 1+i%3000))
+	}
+	f.add(os...)
+	got, err := f.st.NextOrders(f.ctx, "p", storeNext(3000))
+	require.NoError(f, err)
+	require.Equal(f, ids(os), queuedIDs(got))
+	for i := range got {
+		require.Len(f, got[i].Payload, len(os[i].Payload))
+	}
+}

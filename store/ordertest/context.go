@@ -1,0 +1,59 @@
+package ordertest
+
+import (
+	"context"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+func contextTests() []test {
+	return []test{{name: "a context that is done changes nothing", run: contextDone}}
+}
+
+func contextDone(f *fixture) {
+	party, _ := f.oneOfEach()
+	f.end(bt(party, "open"), store.Refused)
+	late := ord("q", "late")
+	late.Deadline = f.now().Add(-f.u(1))
+	f.add(ord(party, "more"), late)
+	was, b := f.list(party), f.settleable()
+	rs := refs(f.next(party, 9))
+	ctx, cancel := context.WithCancel(f.ctx)
+	cancel()
+	for name, call := range map[string]func() error{
+		"AddOrders":   func() error { return f.st.AddOrders(ctx, ord(party, "new")) },
+		"FinalOrders": func() error { _, _, err := f.st.FinalOrders(ctx, []batch.OrderID{"a"}); return err },
+		"ListOrders":  func() error { _, _, err := f.st.ListOrders(ctx, store.ListOrdersQuery{}); return err },
+		"Parties": func() error {
+			_, err := f.st.Parties(ctx, store.PartiesQuery{Start: true, Limit: 9, Cap: 9})
+			return err
+		},
+		"NextOrders": func() error { _, err := f.st.NextOrders(ctx, party, store.NextQuery{Max: 9}); return err },
+		"PrepareBatch": func() error {
+			_, err := f.st.PrepareBatch(ctx, bt("q", "new"), []store.OrderRef{{ID: "late", Version: 1}})
+			return err
+		},
+		"SettleableBatches": func() error { _, err := f.st.SettleableBatches(ctx, 9); return err },
+		"SettleOrders": func() error {
+			_, err := f.st.SettleOrders(ctx, []store.Settlement{settlement(b, store.OrderVerdict{State: batch.OrderFailed})})
+			return err
+		},
+		"FailOrders": func() error {
+			_, err := f.st.FailOrders(ctx, verdicts(rs, store.OrderVerdict{State: batch.OrderFailed}))
+			return err
+		},
+		"SplitOrders": func() error {
+			_, err := f.st.SplitOrders(ctx, verdicts(rs, store.OrderVerdict{State: batch.OrderQueued, Group: "g"}))
+			return err
+		},
+		"ExpireOrders": func() error { _, err := f.st.ExpireOrders(ctx, 9); return err },
+		"Prune":        func() error { _, err := f.st.Prune(ctx, store.PruneQuery{}); return err },
+	} {
+		assert.ErrorIs(f, call(), context.Canceled, name)
+	}
+	assert.Equal(f, was, f.list(party))
+	assert.Equal(f, batch.OrderQueued, f.record("q", "late").State)
+}

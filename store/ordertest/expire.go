@@ -1,0 +1,68 @@
+package ordertest
+
+import (
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+func expireTests() []test {
+	return []test{
+		{name: "queued ones whose deadline has passed, earliest first, up to the limit", run: expireQueued},
+		{name: "none that is part of a batch, until it is queued again", run: expireDequeued},
+	}
+}
+
+func (f *fixture) expire(limit int) int {
+	f.Helper()
+	n, err := f.st.ExpireOrders(f.ctx, limit)
+	require.NoError(f, err)
+	return n
+}
+
+func expireQueued(f *fixture) {
+	os := many("p", "o", 6)
+	for i, units := range []float64{3.5, 0.7, 0.5, 0, 0.6, 9.5} {
+		if units != 0 {
+			os[i].Deadline = f.now().Add(f.u(units))
+		}
+	}
+	f.add(os...)
+	assert.Zero(f, f.expire(9))
+	f.pass(1)
+	assert.Zero(f, f.expire(0))
+	assert.Equal(f, 2, f.expire(2))
+	assert.Equal(f, batch.OrderQueued, f.record("p", os[1].ID).State, "the last of the three")
+	assert.Equal(f, 1, f.expire(2))
+	assert.Zero(f, f.expire(2))
+	for _, i := range []int{1, 2, 4} {
+		r := f.record("p", os[i].ID)
+		assert.Equal(f, batch.OrderFailed, r.State)
+		assert.Equal(f, batch.KindExpired, r.Error.Kind)
+		assert.Equal(f, int64(2), r.Version)
+		assert.InDelta(f, 0, f.now().Sub(r.FinalAt).Seconds(), f.u(0.5).Seconds())
+	}
+	f.pass(3)
+	assert.Equal(f, 1, f.expire(9))
+	assert.Equal(f, []batch.OrderID{os[3].ID, os[5].ID}, queuedIDs(f.next("p", 9)))
+}
+
+func expireDequeued(f *fixture) {
+	os := many("p", "o", 2)
+	os[0].Deadline, os[1].Deadline = f.now().Add(f.u(0.5)), f.now().Add(f.u(0.5))
+	f.add(os...)
+	b, _ := f.prepare("p", "b", 1)
+	f.pass(1)
+	assert.Equal(f, 1, f.expire(9), "the one that was left behind")
+	assert.Equal(f, batch.OrderDequeued, f.record("p", os[0].ID).State)
+	f.end(b, store.Refused)
+	require.True(f, f.settle(settlement(f.settleable(), store.OrderVerdict{State: batch.OrderQueued, Group: "g"})))
+	assert.Empty(f, f.next("p", 9))
+	assert.Equal(f, 1, f.expire(9))
+	r := f.record("p", os[0].ID)
+	assert.Equal(f, batch.OrderFailed, r.State)
+	assert.Equal(f, b.ID, r.Batch)
+	assert.Empty(f, f.parties())
+}

@@ -1,0 +1,240 @@
+package ordertest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// fixture is one test's store.
+type fixture struct {
+	*testing.T
+	h   Harness
+	st  Store
+	ctx context.Context // one test has one
+
+	// unit is what tests reckon in: the clock moves by whole ones, and durations are odd
+	// parts of it.
+	unit   time.Duration
+	offset time.Duration // how far the store's clock was moved
+}
+
+// now is the store's clock, nearly.
+func (f *fixture) now() time.Time { return time.Now().Add(f.offset).UTC() }
+
+// u is n units.
+func (f *fixture) u(n float64) time.Duration { return time.Duration(n * float64(f.unit)) }
+
+// pass lets n units of the store's time pass. Only a clock that can be set goes back.
+func (f *fixture) pass(n int) { f.step(time.Duration(n) * f.unit) }
+
+// tick makes the next call later than the one before, on the coarsest clock.
+func (f *fixture) tick() { f.step(2 * time.Millisecond) }
+
+func (f *fixture) step(d time.Duration) {
+	f.Helper()
+	if f.h.StepClock != nil {
+		f.h.StepClock(d)
+		f.offset += d
+		return
+	}
+	require.Positive(f, d, "a clock that cannot be set does not go back")
+	select {
+	case <-time.After(d):
+	case <-f.ctx.Done():
+	}
+}
+
+// ord is an order of a party.
+func ord(party batch.ServiceID, id batch.OrderID) batch.Order {
+	return batch.Order{ID: id, Party: party, Payload: []byte("payload of " + string(id))}
+}
+
+// many is n orders of a party whose ids sort against their order.
+func many(party batch.ServiceID, prefix string, n int) []batch.Order {
+	os := make([]batch.Order, n)
+	for i := range os {
+		os[i] = ord(party, batch.OrderID(fmt.Sprintf("%s%05d", prefix, n-i)))
+	}
+	return os
+}
+
+func ids(os []batch.Order) []batch.OrderID {
+	is := make([]batch.OrderID, len(os))
+	for i, o := range os {
+		is[i] = o.ID
+	}
+	return is
+}
+
+func recordIDs(rs []batch.OrderRecord) []batch.OrderID {
+	is := make([]batch.OrderID, len(rs))
+	for i, r := range rs {
+		is[i] = r.ID
+	}
+	return is
+}
+
+func queuedIDs(os []store.QueuedOrder) []batch.OrderID {
+	is := make([]batch.OrderID, len(os))
+	for i, o := range os {
+		is[i] = o.ID
+	}
+	return is
+}
+
+func refIDs(rs []store.OrderRef) []batch.OrderID {
+	is := make([]batch.OrderID, len(rs))
+	for i, r := range rs {
+		is[i] = r.ID
+	}
+	return is
+}
+
+func refs(os []store.QueuedOrder) []store.OrderRef {
+	rs := make([]store.OrderRef, len(os))
+	for i, o := range os {
+		rs[i] = store.OrderRef{ID: o.ID, Version: o.Version}
+	}
+	return rs
+}
+
+// verdicts is one for each of these, all the same.
+func verdicts(rs []store.OrderRef, v store.OrderVerdict) []store.OrderVerdict {
+	vs := make([]store.OrderVerdict, len(rs))
+	for i, r := range rs {
+		vs[i] = v
+		vs[i].OrderRef = r
+	}
+	return vs
+}
+
+// bt is a batch of a party.
+func bt(party batch.ServiceID, id batch.ID) batch.Batch {
+	return batch.Batch{Service: party, ID: id, Payload: []byte("payload of " + string(id))}
+}
+
+func (f *fixture) add(os ...batch.Order) {
+	f.Helper()
+	require.NoError(f, f.st.AddOrders(f.ctx, os...))
+}
+
+// next is what the party's next batch is made of.
+func (f *fixture) next(party batch.ServiceID, maxOrders int) []store.QueuedOrder {
+	f.Helper()
+	os, err := f.st.NextOrders(f.ctx, party, store.NextQuery{Max: maxOrders})
+	require.NoError(f, err)
+	return os
+}
+
+// prepare makes a batch of the party's next orders.
+func (f *fixture) prepare(party batch.ServiceID, id batch.ID, maxOrders int) (batch.Batch, []store.OrderRef) {
+	f.Helper()
+	b, rs := bt(party, id), refs(f.next(party, maxOrders))
+	require.NotEmpty(f, rs)
+	done, err := f.st.PrepareBatch(f.ctx, b, rs)
+	require.NoError(f, err)
+	require.True(f, done)
+	return b, rs
+}
+
+// end makes the batch, which is the first of its lane, final.
+func (f *fixture) end(b batch.Batch, finding store.Finding) {
+	f.Helper()
+	got, err := f.st.Claim(f.ctx, store.ClaimQuery{Lanes: []batch.ServiceID{b.Service}, Limit: 1, Window: 1, TTL: f.u(1.5)},
+		func(l batch.Lane) []batch.Run {
+			for i, w := range l.Batches {
+				if w.ID == b.ID {
+					return []batch.Run{{i}}
+				}
+			}
+			return nil
+		})
+	require.NoError(f, err)
+	require.Len(f, got.Runs, 1)
+	c := got.Runs[0].Batches[0]
+	o := store.Outcome{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: finding}
+	if finding == store.IsCommitted {
+		o.Finding = store.Accepted
+		f.write(o)
+		o.Finding, o.By = finding, batch.ByMonitor
+		o.Version++
+	} else {
+		o.Error = &batch.SubmissionError{Kind: batch.KindRejected, Message: "no"}
+	}
+	f.write(o)
+}
+
+// write records an outcome.
+func (f *fixture) write(o store.Outcome) {
+	f.Helper()
+	applied, err := f.st.Record(f.ctx, []store.Outcome{o})
+	require.NoError(f, err)
+	require.Equal(f, store.Written, applied[0].Result, "%v", applied[0].Err)
+}
+
+// settleable is the batch that is to be settled, which must be the only one.
+func (f *fixture) settleable() store.OrderBatch {
+	f.Helper()
+	found, err := f.st.SettleableBatches(f.ctx, 9)
+	require.NoError(f, err)
+	require.Len(f, found, 1)
+	return found[0]
+}
+
+// settlement says the same of all orders of a batch.
+func settlement(b store.OrderBatch, v store.OrderVerdict) store.Settlement {
+	return store.Settlement{Batch: b.Record.Key, Version: b.Record.Version, Orders: verdicts(b.Orders, v)}
+}
+
+// settle writes one settlement.
+func (f *fixture) settle(s store.Settlement) bool {
+	f.Helper()
+	done, err := f.st.SettleOrders(f.ctx, []store.Settlement{s})
+	require.NoError(f, err)
+	require.Len(f, done, 1)
+	return done[0]
+}
+
+// list is the records of a party's orders, in their order.
+func (f *fixture) list(party batch.ServiceID) []batch.OrderRecord {
+	f.Helper()
+	rs, next, err := f.st.ListOrders(f.ctx, store.ListOrdersQuery{Party: &party, Limit: 1000})
+	require.NoError(f, err)
+	require.Empty(f, next)
+	return rs
+}
+
+// record is that of one order.
+func (f *fixture) record(party batch.ServiceID, id batch.OrderID) batch.OrderRecord {
+	f.Helper()
+	for _, r := range f.list(party) {
+		if r.ID == id {
+			return r
+		}
+	}
+	require.Fail(f, "no such order", "%s", id)
+	return batch.OrderRecord{}
+}
+
+// parties are all that Parties finds.
+func (f *fixture) parties() []store.PartyLoad {
+	f.Helper()
+	ps, err := f.st.Parties(f.ctx, store.PartiesQuery{Start: true, Limit: 1000, Cap: 1000})
+	require.NoError(f, err)
+	return ps
+}
+
+func partyNames(ps []store.PartyLoad) []batch.ServiceID {
+	names := []batch.ServiceID{}
+	for _, p := range ps {
+		names = append(names, p.Party)
+	}
+	return names
+}

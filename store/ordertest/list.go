@@ -1,0 +1,135 @@
+package ordertest
+
+import (
+	"fmt"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+func listTests() []test {
+	return []test{
+		{name: "what is selected, in order", run: listSelects},
+		{name: "page by page", run: listPages},
+		{name: "what is final, what is missing, and nothing of what is open", run: listFinals},
+	}
+}
+
+// oneOfEach is orders of a party in every state.
+func (f *fixture) oneOfEach() (party batch.ServiceID, is map[batch.OrderState]batch.OrderID) {
+	f.Helper()
+	os := many("p", "o", 5)
+	f.add(os...)
+	is = map[batch.OrderState]batch.OrderID{
+		batch.OrderConfirmed: os[0].ID, batch.OrderFailed: os[1].ID, batch.OrderQuarantined: os[2].ID, batch.OrderDequeued: os[3].ID, batch.OrderQueued: os[4].ID,
+	}
+	b, _ := f.prepare("p", "committed", 1)
+	f.end(b, store.IsCommitted)
+	require.True(f, f.settle(settlement(f.settleable(), store.OrderVerdict{State: batch.OrderConfirmed})))
+	b, _ = f.prepare("p", "refused", 1)
+	f.end(b, store.Refused)
+	require.True(f, f.settle(settlement(f.settleable(), store.OrderVerdict{State: batch.OrderFailed})))
+	done, err := f.st.FailOrders(f.ctx, verdicts(refs(f.next("p", 1)), store.OrderVerdict{State: batch.OrderQuarantined}))
+	require.NoError(f, err)
+	require.Equal(f, []bool{true}, done)
+	f.prepare("p", "open", 1)
+	return "p", is
+}
+
+func listSelects(f *fixture) {
+	party, is := f.oneOfEach()
+	f.add(ord("q", "other"))
+	for state, id := range is {
+		for _, p := range []*batch.ServiceID{nil, &party} {
+			rs, next, err := f.st.ListOrders(f.ctx, store.ListOrdersQuery{Party: p, States: []batch.OrderState{state, 99}})
+			require.NoError(f, err)
+			assert.Empty(f, next)
+			want := []batch.OrderID{id}
+			if p == nil && state == batch.OrderQueued {
+				want = append(want, "other")
+			}
+			assert.Equal(f, want, recordIDs(rs), "%s", state)
+			assert.Equal(f, state, rs[0].State)
+		}
+	}
+	for b, want := range map[batch.ID][]batch.OrderID{
+		"committed": {is[batch.OrderConfirmed]}, "refused": {is[batch.OrderFailed]}, "open": {is[batch.OrderDequeued]}, "none": {}, "nul\x00": {},
+	} {
+		rs, _, err := f.st.ListOrders(f.ctx, store.ListOrdersQuery{Batch: b})
+		require.NoError(f, err)
+		assert.Equal(f, want, recordIDs(rs), "%s", b)
+	}
+	q := batch.ServiceID("q")
+	rs, _, err := f.st.ListOrders(f.ctx, store.ListOrdersQuery{Party: &q, Batch: "open"})
+	require.NoError(f, err)
+	assert.Empty(f, rs)
+	bad := batch.ServiceID("\xff")
+	rs, _, err = f.st.ListOrders(f.ctx, store.ListOrdersQuery{Party: &bad})
+	require.NoError(f, err)
+	assert.Empty(f, rs)
+	f.end(bt(party, "open"), store.Refused)
+	require.True(f, f.settle(settlement(f.settleable(), store.OrderVerdict{State: batch.OrderQueued})))
+	rs, _, err = f.st.ListOrders(f.ctx, store.ListOrdersQuery{Batch: "open"})
+	require.NoError(f, err)
+	assert.Equal(f, []batch.OrderID{is[batch.OrderDequeued]}, recordIDs(rs), "its last, though it is queued again")
+}
+
+func listPages(f *fixture) {
+	var want []batch.OrderID
+	for i := range 25 {
+		os := many(batch.ServiceID(fmt.Sprint(i%3)), fmt.Sprint("call", i, "-"), 3)
+		f.add(os...)
+		f.tick()
+		want = append(want, ids(os)...)
+	}
+	var got []batch.OrderID
+	for q := (store.ListOrdersQuery{Limit: 7}); ; {
+		rs, next, err := f.st.ListOrders(f.ctx, q)
+		require.NoError(f, err)
+		got = append(got, recordIDs(rs)...)
+		if q.After = next; next == "" {
+			break
+		}
+		require.Len(f, rs, 7)
+	}
+	assert.Equal(f, want, got)
+	f.add(many("many", "m", 1100)...)
+	for limit, n := range map[int]int{0: 100, 5000: 1000} {
+		rs, next, err := f.st.ListOrders(f.ctx, store.ListOrdersQuery{Limit: limit})
+		require.NoError(f, err)
+		assert.Len(f, rs, n)
+		assert.NotEmpty(f, next)
+	}
+	_, _, err := f.st.ListOrders(f.ctx, store.ListOrdersQuery{After: "nonsense"})
+	require.ErrorIs(f, err, batch.ErrInvalidInput)
+}
+
+func listFinals(f *fixture) {
+	party, is := f.oneOfEach()
+	ask := []batch.OrderID{"none", "nul\x00", ""}
+	var want []batch.OrderID
+	for state, id := range is {
+		ask = append(ask, id, id)
+		if state.Final() {
+			want = append(want, id)
+		}
+	}
+	for i := range 1200 {
+		ask = append(ask, batch.OrderID(fmt.Sprint("missing", i)))
+	}
+	final, missing, err := f.st.FinalOrders(f.ctx, ask)
+	require.NoError(f, err)
+	assert.ElementsMatch(f, want, recordIDs(final))
+	for _, r := range final {
+		assert.Equal(f, f.record(party, r.ID), r)
+	}
+	assert.Len(f, missing, 1203)
+	assert.Subset(f, missing, []batch.OrderID{"none", "nul\x00", "", "missing1199"})
+	final, missing, err = f.st.FinalOrders(f.ctx, nil)
+	require.NoError(f, err)
+	assert.Empty(f, final)
+	assert.Empty(f, missing)
+}

@@ -1,0 +1,274 @@
+package ordertest
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+func modelTests() []test {
+	return []test{{name: "any calls, compared with the rules", run: modelWalk}}
+}
+
+// shadow is the model of one order.
+type shadow struct {
+	batch.Order
+	at  int // its place among all
+	row store.OrderRow
+}
+
+// walk is random calls, and the model of what they lead to.
+type walk struct {
+	*fixture
+	*rand.Rand
+	seed   uint64
+	orders []*shadow
+	byID   map[batch.OrderID]*shadow
+	open   map[batch.ServiceID]batch.Batch // of a party, and not settled
+	final  map[batch.ID]bool               // those that may be settled
+	made   int
+}
+
+func modelWalk(f *fixture) {
+	for seed := range uint64(4) {
+		w := &walk{
+			fixture: f, Rand: rand.New(rand.NewPCG(seed, 7)), seed: seed, byID: map[batch.OrderID]*shadow{},
+			open: map[batch.ServiceID]batch.Batch{}, final: map[batch.ID]bool{},
+		}
+		for step := range 60 {
+			name := w.step()
+			w.compare(fmt.Sprintf("seed %d, step %d: %s", seed, step, name))
+		}
+		for _, b := range w.open { // so that the next walk finds nothing that is open
+			w.finish(b)
+		}
+		w.settleAll()
+		for _, s := range w.orders {
+			if s.row.State == batch.OrderQueued {
+				_, err := f.st.FailOrders(f.ctx, verdicts([]store.OrderRef{{ID: s.ID, Version: s.row.Version}}, store.OrderVerdict{State: batch.OrderFailed}))
+				require.NoError(f, err)
+			}
+		}
+	}
+}
+
+func (w *walk) party() batch.ServiceID { return w.name(w.IntN(3)) }
+
+// name is a party of this walk alone.
+func (w *walk) name(i int) batch.ServiceID { return batch.ServiceID(fmt.Sprint(w.seed, "p", i)) }
+
+func (w *walk) step() string {
+	party := w.party()
+	switch n := w.IntN(10); {
+	case n < 3:
+		w.addSome(party)
+		return "add"
+	case n < 6:
+		w.prepareSome(party)
+		return "prepare"
+	case n < 7:
+		if b, ok := w.open[party]; ok && !w.final[b.ID] {
+			w.finish(b)
+		}
+		return "finish"
+	case n < 8:
+		w.settleAll()
+		return "settle"
+	case n < 9:
+		w.judgeSome(party)
+		return "judge"
+	}
+	if w.h.StepClock != nil {
+		w.pass(1)
+	}
+	n := 0
+	for _, s := range w.orders {
+		if next, ok := s.row.Expire(w.now(), s.Deadline); ok {
+			s.row = next
+			n++
+		}
+	}
+	assert.Equal(w, n, w.expire(1000))
+	return "expire"
+}
+
+func (w *walk) addSome(party batch.ServiceID) {
+	var added []batch.Order
+	for range 1 + w.IntN(4) {
+		w.made++
+		o := ord(party, batch.OrderID(fmt.Sprintf("%d-%d", w.seed, 1000-w.made)))
+		o.Priority = w.IntN(2)
+		if w.IntN(4) == 0 && w.h.StepClock != nil {
+			o.Deadline = w.now().Add(w.u(0.5 + float64(w.IntN(3)))).Truncate(time.Microsecond)
+		}
+		s := &shadow{Order: o, at: len(w.orders), row: store.NewOrderRow()}
+		w.orders, w.byID[o.ID], added = append(w.orders, s), s, append(added, o)
+	}
+	w.add(added...)
+}
+
+// queue is what the party's next batch is made of.
+func (w *walk) queue(party batch.ServiceID, limit int) (is []batch.OrderID) {
+	var queued []*shadow
+	for _, s := range w.orders {
+		if s.Party == party && s.row.State == batch.OrderQueued && !s.row.Expired(w.now(), s.Deadline) {
+			queued = append(queued, s)
+		}
+	}
+	slices.SortFunc(queued, func(a, b *shadow) int { return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.at, b.at)) })
+	if i := slices.IndexFunc(queued, func(s *shadow) bool { return s.row.Group != "" }); i >= 0 {
+		group := queued[i].row.Group
+		queued = slices.DeleteFunc(queued, func(s *shadow) bool { return s.row.Group != group })
+		limit = len(queued)
+	}
+	for _, s := range queued[:min(limit, len(queued))] {
+		is = append(is, s.ID)
+	}
+	return is
+}
+
+func (w *walk) prepareSome(party batch.ServiceID) {
+	limit := 1 + w.IntN(6)
+	next := w.next(party, limit)
+	require.Equal(w, w.queue(party, limit), append([]batch.OrderID(nil), queuedIDs(next)...))
+	if len(next) == 0 {
+		return
+	}
+	w.made++
+	b, rs := bt(party, batch.ID(fmt.Sprint(w.seed, "-batch-", w.made))), refs(next)
+	if w.IntN(5) == 0 {
+		rs[0].Version--
+	}
+	_, busy := w.open[party]
+	want := !busy
+	rows := make([]store.OrderRow, len(rs))
+	for i, r := range rs {
+		s := w.byID[r.ID]
+		var ok bool
+		rows[i], ok = s.row.Dequeue(w.now(), s.Deadline, r.Version, b.ID, i)
+		want = want && ok
+	}
+	done, err := w.st.PrepareBatch(w.ctx, b, rs)
+	require.NoError(w, err)
+	require.Equal(w, want, done)
+	if !done {
+		return
+	}
+	w.open[party] = b
+	for i, r := range rs {
+		w.byID[r.ID].row = rows[i]
+	}
+}
+
+func (w *walk) finish(b batch.Batch) {
+	if !w.final[b.ID] {
+		w.end(b, []store.Finding{store.IsCommitted, store.Refused}[w.IntN(2)])
+		w.final[b.ID] = true
+	}
+}
+
+func (w *walk) settleAll() {
+	found, err := w.st.SettleableBatches(w.ctx, 100)
+	require.NoError(w, err)
+	require.Len(w, found, len(w.final))
+	for _, b := range found {
+		s := settlement(b, store.OrderVerdict{State: batch.OrderConfirmed})
+		for i := range s.Orders {
+			if b.Record.State != batch.Committed {
+				s.Orders[i].State = []batch.OrderState{batch.OrderQueued, batch.OrderQueued, batch.OrderFailed, batch.OrderQuarantined}[w.IntN(4)]
+				s.Orders[i].Group = []string{"", "g1", "g2"}[w.IntN(3)]
+			}
+		}
+		require.True(w, w.settle(s))
+		delete(w.open, b.Record.Service)
+		delete(w.final, b.Record.ID)
+		for _, v := range s.Orders {
+			sh := w.byID[v.ID]
+			next, ok := sh.row.Settle(w.now(), b.Record.ID, v)
+			require.True(w, ok)
+			sh.row = next
+		}
+	}
+}
+
+func (w *walk) judgeSome(party batch.ServiceID) {
+	var vs []store.OrderVerdict
+	for _, s := range w.orders {
+		if s.Party == party && w.IntN(5) == 0 && len(vs) < 3 {
+			vs = append(vs, store.OrderVerdict{OrderRef: store.OrderRef{ID: s.ID, Version: s.row.Version}, State: batch.OrderQueued, Group: "g3"})
+		}
+	}
+	if w.IntN(2) == 0 {
+		all := true
+		rows := make([]store.OrderRow, len(vs))
+		for i, v := range vs {
+			var ok bool
+			rows[i], ok = w.byID[v.ID].row.Split(v)
+			all = all && ok
+		}
+		done, err := w.st.SplitOrders(w.ctx, vs)
+		require.NoError(w, err)
+		require.Equal(w, all, done)
+		for i, v := range vs {
+			if all {
+				w.byID[v.ID].row = rows[i]
+			}
+		}
+		return
+	}
+	for i := range vs {
+		vs[i].State, vs[i].Group = batch.OrderFailed, ""
+	}
+	done, err := w.st.FailOrders(w.ctx, vs)
+	require.NoError(w, err)
+	for i, v := range vs {
+		next, ok := w.byID[v.ID].row.Fail(w.now(), v)
+		require.Equal(w, ok, done[i])
+		w.byID[v.ID].row = next
+	}
+}
+
+// compare compares every order, and what Parties says.
+func (w *walk) compare(step string) {
+	w.Helper()
+	var parties []batch.ServiceID
+	for _, party := range []batch.ServiceID{w.name(0), w.name(1), w.name(2)} {
+		var want []*shadow
+		queued := 0
+		for _, s := range w.orders {
+			if s.Party == party {
+				want = append(want, s)
+				if s.row.State == batch.OrderQueued {
+					queued++
+				}
+			}
+		}
+		if _, busy := w.open[party]; queued > 0 && !busy {
+			parties = append(parties, party)
+		}
+		got := w.list(party)
+		require.Len(w, got, len(want), step)
+		for i, s := range want {
+			r := s.row.Record(s.Order, got[i].CreatedAt)
+			require.Equal(w, r.FinalAt.IsZero(), got[i].FinalAt.IsZero(), step)
+			r.FinalAt = got[i].FinalAt
+			require.Equal(w, r, got[i], step)
+		}
+	}
+	var found []batch.ServiceID
+	for _, p := range partyNames(w.parties()) {
+		if strings.HasPrefix(string(p), fmt.Sprint(w.seed)) { // the walks before left theirs
+			found = append(found, p)
+		}
+	}
+	require.Equal(w, parties, found, step)
+}

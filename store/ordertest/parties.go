@@ -1,0 +1,90 @@
+package ordertest
+
+import (
+	"fmt"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+func partiesTests() []test {
+	return []test{
+		{name: "what waits there", run: partiesLoad},
+		{name: "in byte order, a page at a time", run: partiesPages},
+		{name: "those without a batch", run: partiesIdle},
+	}
+}
+
+func partiesLoad(f *fixture) {
+	os := many("p", "o", 5)
+	os[4].Priority, os[0].Urgent = 1, true
+	f.add(os[:2]...)
+	f.pass(2)
+	f.add(os[2:]...)
+	f.add(ord("q", "x"))
+	f.pass(1)
+	ps := f.parties()
+	require.Len(f, ps, 2)
+	size := len(os[0].Payload)
+	assert.InDelta(f, f.u(3).Seconds(), ps[0].Oldest.Seconds(), f.u(0.5).Seconds())
+	ps[0].Oldest = 0
+	assert.Equal(f, store.PartyLoad{Party: "p", Orders: 5, Bytes: 5 * size, Urgent: true}, ps[0])
+	ps, err := f.st.Parties(f.ctx, store.PartiesQuery{Start: true, Limit: 1, Cap: 1})
+	require.NoError(f, err)
+	require.Len(f, ps, 1)
+	assert.Equal(f, 1, ps[0].Orders)
+	assert.Equal(f, size, ps[0].Bytes)
+	assert.InDelta(f, f.u(3).Seconds(), ps[0].Oldest.Seconds(), f.u(0.5).Seconds(), "of all, not of those counted")
+	q := f.next("q", 9)
+	done, err := f.st.SplitOrders(f.ctx, verdicts(refs(q), store.OrderVerdict{State: batch.OrderQueued, Group: "g"}))
+	require.NoError(f, err)
+	require.True(f, done)
+	ps = f.parties()
+	assert.False(f, ps[0].Split)
+	assert.True(f, ps[1].Split)
+	assert.False(f, ps[1].Urgent)
+}
+
+func partiesPages(f *fixture) {
+	var want []batch.ServiceID
+	for i := range 30 {
+		p := batch.ServiceID(fmt.Sprintf("p%02d", i))
+		want = append(want, p)
+		f.add(many(p, string(p), 1+i%4)...)
+	}
+	want = append([]batch.ServiceID{"", "Z"}, append(want, "ä")...)
+	f.add(ord("ä", "umlaut"), ord("Z", "capital"), ord("", "empty"))
+	assert.Equal(f, want, partyNames(f.parties()), "by bytes")
+	var got []batch.ServiceID
+	for q := (store.PartiesQuery{Start: true, Limit: 7, Cap: 1}); ; q.Start = false {
+		ps, err := f.st.Parties(f.ctx, q)
+		require.NoError(f, err)
+		got = append(got, partyNames(ps)...)
+		if len(ps) < q.Limit {
+			break
+		}
+		q.After = ps[len(ps)-1].Party
+	}
+	assert.Equal(f, want, got)
+}
+
+func partiesIdle(f *fixture) {
+	for _, p := range []batch.ServiceID{"a", "b", "c"} {
+		f.add(many(p, string(p), 3)...)
+	}
+	b, _ := f.prepare("b", "batch", 2)
+	assert.Equal(f, []batch.ServiceID{"a", "c"}, partyNames(f.parties()))
+	ps, err := f.st.Parties(f.ctx, store.PartiesQuery{Start: true, Limit: 2, Cap: 9})
+	require.NoError(f, err)
+	assert.Equal(f, []batch.ServiceID{"a", "c"}, partyNames(ps), "one that is passed over takes no place")
+	f.end(b, store.IsCommitted)
+	assert.Equal(f, []batch.ServiceID{"a", "c"}, partyNames(f.parties()), "final is not settled")
+	require.True(f, f.settle(settlement(f.settleable(), store.OrderVerdict{State: batch.OrderConfirmed})))
+	assert.Equal(f, []batch.ServiceID{"a", "b", "c"}, partyNames(f.parties()))
+	f.prepare("c", "all", 9)
+	f.prepare("b", "rest", 9)
+	assert.Equal(f, []batch.ServiceID{"a"}, partyNames(f.parties()), "without orders that wait")
+}

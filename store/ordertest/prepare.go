@@ -1,0 +1,175 @@
+package ordertest
+
+import (
+	"strings"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+func prepareTests() []test {
+	return []test{
+		{name: "the batch is stored, and the orders are part of it", run: prepareStores},
+		{name: "once for a party", run: prepareOnce},
+		{name: "not when an order has moved on", run: prepareMoved},
+		{name: "not when an order is past its deadline", run: prepareLate},
+		{name: "again is done, whatever became of it", run: prepareAgain},
+		{name: "an id that is known otherwise is a conflict", run: prepareConflict},
+		{name: "what cannot be", run: prepareInvalid},
+	}
+}
+
+// refuse checks that nothing is stored of a batch that is not prepared.
+func (f *fixture) refuse(b batch.Batch, rs []store.OrderRef) {
+	f.Helper()
+	was := f.list(b.Service)
+	done, err := f.st.PrepareBatch(f.ctx, b, rs)
+	require.NoError(f, err)
+	require.False(f, done)
+	_, err = f.st.Get(f.ctx, b.Key())
+	require.ErrorIs(f, err, batch.ErrNotFound)
+	assert.Equal(f, was, f.list(b.Service))
+}
+
+func prepareStores(f *fixture) {
+	os := many("p", "o", 4)
+	f.add(os...)
+	b := bt("p", "b")
+	b.DataChangeID, b.Budget = "change", batch.Budget{Attempts: 3, EveryTry: true}
+	b.Transactions = []batch.Transaction{{ID: "t"}}
+	rs := refs(f.next("p", 3))
+	rs[0], rs[2] = rs[2], rs[0]
+	done, err := f.st.PrepareBatch(f.ctx, b, rs)
+	require.NoError(f, err)
+	require.True(f, done)
+	r, err := f.st.Get(f.ctx, b.Key())
+	require.NoError(f, err)
+	assert.Equal(f, batch.Queued, r.State)
+	assert.Equal(f, b.Budget, r.Budget)
+	assert.Equal(f, "change", r.DataChangeID)
+	for i, o := range f.list("p") {
+		if i == 3 {
+			assert.Equal(f, batch.OrderQueued, o.State)
+			continue
+		}
+		assert.Equal(f, batch.OrderDequeued, o.State)
+		assert.Equal(f, b.ID, o.Batch)
+		assert.Equal(f, 1, o.Batches)
+		assert.Equal(f, int64(2), o.Version)
+		assert.Zero(f, o.FinalAt)
+	}
+	assert.Equal(f, []batch.OrderID{os[3].ID}, queuedIDs(f.next("p", 9)))
+	lanes, err := f.st.Lanes(f.ctx, store.LanesQuery{Start: true, Limit: 9})
+	require.NoError(f, err)
+	assert.Equal(f, []batch.ServiceID{"p"}, lanes, "as Add stores it")
+	found, err := f.st.SettleableBatches(f.ctx, 9)
+	require.NoError(f, err)
+	assert.Empty(f, found, "it is not final")
+	f.end(b, store.IsCommitted)
+	got := f.settleable()
+	assert.Equal(f, refIDs(rs), refIDs(got.Orders), "in the order in which it was built")
+}
+
+func prepareOnce(f *fixture) {
+	f.add(many("p", "o", 4)...)
+	f.add(ord("q", "x"))
+	b, _ := f.prepare("p", "b", 2)
+	f.refuse(bt("p", "c"), refs(f.next("p", 2)))
+	f.prepare("q", "d", 1)
+	f.end(b, store.IsCommitted)
+	f.refuse(bt("p", "c"), refs(f.next("p", 2)))
+	require.True(f, f.settle(settlement(f.settleable(), store.OrderVerdict{State: batch.OrderConfirmed})))
+	f.prepare("p", "c", 2)
+}
+
+func prepareMoved(f *fixture) {
+	f.add(many("p", "o", 4)...)
+	rs := refs(f.next("p", 3))
+	done, err := f.st.FailOrders(f.ctx, verdicts(rs[1:2], store.OrderVerdict{State: batch.OrderFailed}))
+	require.NoError(f, err)
+	require.Equal(f, []bool{true}, done)
+	f.refuse(bt("p", "b"), rs)
+	f.refuse(bt("p", "b"), []store.OrderRef{rs[0], {ID: "none", Version: 1}})
+	f.refuse(bt("p", "b"), []store.OrderRef{rs[0], {ID: "nul\x00", Version: 1}})
+	f.refuse(bt("p", "b"), []store.OrderRef{{ID: rs[0].ID, Version: 2}})
+	f.prepare("p", "b", 9)
+}
+
+func prepareLate(f *fixture) {
+	os := many("p", "o", 2)
+	os[1].Deadline = f.now().Add(f.u(0.5))
+	f.add(os...)
+	rs := refs(f.next("p", 9))
+	require.Len(f, rs, 2)
+	f.pass(1)
+	f.refuse(bt("p", "b"), rs)
+}
+
+func prepareAgain(f *fixture) {
+	f.add(many("p", "o", 4)...)
+	b, rs := f.prepare("p", "b", 2)
+	again := func() {
+		f.Helper()
+		was := f.list("p")
+		done, err := f.st.PrepareBatch(f.ctx, b, rs)
+		require.NoError(f, err)
+		require.True(f, done)
+		assert.Equal(f, was, f.list("p"))
+	}
+	again()
+	f.end(b, store.Refused)
+	again()
+	require.True(f, f.settle(settlement(f.settleable(), store.OrderVerdict{State: batch.OrderQueued})))
+	again()
+}
+
+func prepareConflict(f *fixture) {
+	f.add(many("p", "o", 4)...)
+	rs := refs(f.next("p", 2))
+	plain, keyed := bt("p", "plain"), bt("p", "keyed")
+	keyed.DataChangeID = "change"
+	require.NoError(f, f.st.Add(f.ctx, plain, keyed))
+	was := f.list("p")
+	other, twin, changed := bt("p", "plain"), bt("p", "twin"), bt("p", "changed")
+	other.Payload = []byte("other")
+	twin.DataChangeID, twin.Payload, changed.DataChangeID = "change", keyed.Payload, "change"
+	for name, b := range map[string]batch.Batch{"without orders": plain, "other bytes": other, "a key's": twin, "a key's, other bytes": changed} {
+		_, err := f.st.PrepareBatch(f.ctx, b, rs)
+		require.ErrorIs(f, err, batch.ErrConflict, name)
+	}
+	assert.Equal(f, was, f.list("p"))
+
+	f.end(plain, store.IsCommitted)
+	f.end(keyed, store.IsCommitted)
+	b, _ := f.prepare("p", "b", 2)
+	_, err := f.st.PrepareBatch(f.ctx, b, refs(f.next("p", 2)))
+	require.ErrorIs(f, err, batch.ErrConflict, "other orders")
+	f.end(b, store.Refused)
+	require.True(f, f.settle(settlement(f.settleable(), store.OrderVerdict{State: batch.OrderQueued})))
+	_, err = f.st.PrepareBatch(f.ctx, b, refs(f.next("p", 2)))
+	require.ErrorIs(f, err, batch.ErrConflict, "the same orders as they are now: that would be another batch")
+}
+
+func prepareInvalid(f *fixture) {
+	f.add(ord("p", "a"), ord("q", "b"))
+	a := store.OrderRef{ID: "a", Version: 1}
+	for name, c := range map[string]struct {
+		b  batch.Batch
+		rs []store.OrderRef
+	}{
+		"no orders":     {bt("p", "x"), nil},
+		"twice":         {bt("p", "x"), []store.OrderRef{a, a}},
+		"other party":   {bt("p", "x"), []store.OrderRef{a, {ID: "b", Version: 1}}},
+		"other service": {bt("q", "x"), []store.OrderRef{a}},
+		"bad batch":     {bt("p", batch.ID(strings.Repeat("x", 300))), []store.OrderRef{a}},
+	} {
+		_, err := f.st.PrepareBatch(f.ctx, c.b, c.rs)
+		require.ErrorIs(f, err, batch.ErrInvalidInput, name)
+	}
+	_, err := f.st.Get(f.ctx, bt("p", "x").Key())
+	require.ErrorIs(f, err, batch.ErrNotFound)
+	assert.Len(f, f.parties(), 2)
+}

@@ -1,0 +1,165 @@
+package ordertest
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+func raceTests() []test {
+	return []test{
+		{name: "of many that prepare, one does", run: racePrepare},
+		{name: "the same batch from many is one, and done for all", run: raceSame},
+		{name: "of many that settle, one does", run: raceSettle},
+		{name: "adds at once keep their order, and twins wait for each other", run: raceAdd},
+		{name: "settling and requeuing exclude each other", run: raceRequeue},
+	}
+}
+
+// together runs n of do at once.
+func (f *fixture) together(n int, do func(i int) error) {
+	f.Helper()
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	start := make(chan struct{})
+	for i := range n {
+		wg.Go(func() {
+			<-start
+			errs[i] = do(i)
+		})
+	}
+	close(start)
+	wg.Wait()
+	for _, err := range errs {
+		require.NoError(f, err)
+	}
+}
+
+func racePrepare(f *fixture) {
+	for round := range 5 {
+		party := batch.ServiceID(fmt.Sprint("p", round))
+		f.add(many(party, string(party)+"-", 8)...)
+		rs := refs(f.next(party, 8))
+		var won atomic.Int64
+		f.together(6, func(i int) error {
+			done, err := f.st.PrepareBatch(f.ctx, bt(party, batch.ID(fmt.Sprint(party, "-", i))), rs[i%3:i%3+4])
+			if done {
+				won.Add(1)
+			}
+			return err
+		})
+		assert.Equal(f, int64(1), won.Load())
+		dequeued, bs := 0, map[batch.ID]bool{}
+		for _, o := range f.list(party) {
+			if o.State == batch.OrderDequeued {
+				dequeued++
+				bs[o.Batch] = true
+			}
+		}
+		assert.Equal(f, 4, dequeued)
+		assert.Len(f, bs, 1)
+		stored, _, err := f.st.List(f.ctx, store.ListQuery{Service: &party})
+		require.NoError(f, err)
+		assert.Len(f, stored, 1)
+	}
+}
+
+func raceSame(f *fixture) {
+	f.add(many("p", "o", 8)...)
+	rs := refs(f.next("p", 8))
+	var won atomic.Int64
+	f.together(6, func(int) error {
+		done, err := f.st.PrepareBatch(f.ctx, bt("p", "b"), rs)
+		if done {
+			won.Add(1)
+		}
+		return err
+	})
+	assert.Equal(f, int64(6), won.Load())
+}
+
+func raceSettle(f *fixture) {
+	var bs []batch.Batch
+	for _, p := range []batch.ServiceID{"p", "q", "r"} {
+		f.add(many(p, string(p), 4)...)
+		b, _ := f.prepare(p, batch.ID("b "+p), 4)
+		f.end(b, store.IsCommitted)
+		bs = append(bs, b)
+	}
+	found, err := f.st.SettleableBatches(f.ctx, 9)
+	require.NoError(f, err)
+	require.Len(f, found, len(bs))
+	var won atomic.Int64
+	f.together(6, func(i int) error {
+		var ss []store.Settlement
+		for j := range found { // in different orders
+			ss = append(ss, settlement(found[(i+j)%len(found)], store.OrderVerdict{State: batch.OrderConfirmed}))
+		}
+		done, err := f.st.SettleOrders(f.ctx, ss)
+		for _, d := range done {
+			if d {
+				won.Add(1)
+			}
+		}
+		return err
+	})
+	assert.Equal(f, int64(len(bs)), won.Load())
+}
+
+func raceAdd(f *fixture) {
+	f.together(6, func(i int) error {
+		for n := range 10 {
+			own := many("p", fmt.Sprintf("own%d-%d-", i, n), 3)
+			shared := ord("p", batch.OrderID(fmt.Sprint("shared", n)))
+			keyed := ord("p", batch.OrderID(fmt.Sprint("keyed", n, "-", i)))
+			keyed.Key, keyed.Payload = fmt.Sprint("key", n), []byte("same")
+			if err := f.st.AddOrders(f.ctx, append(own, shared, keyed)...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	rs := f.list("p")
+	assert.Len(f, rs, 6*10*3+10+10)
+	at := map[batch.OrderID]int{}
+	for i, r := range rs {
+		at[r.ID] = i
+	}
+	for i := range 6 {
+		last := -1
+		for n := range 10 {
+			for _, o := range many("p", fmt.Sprintf("own%d-%d-", i, n), 3) {
+				require.Greater(f, at[o.ID], last, "%s", o.ID)
+				last = at[o.ID]
+			}
+		}
+	}
+}
+
+func raceRequeue(f *fixture) {
+	for round := range 8 {
+		party := batch.ServiceID(fmt.Sprint("p", round))
+		f.add(ord(party, batch.OrderID(party)))
+		b, _ := f.prepare(party, batch.ID("b "+party), 1)
+		f.end(b, store.Refused)
+		s := settlement(f.settleable(), store.OrderVerdict{State: batch.OrderFailed})
+		var settled, requeued atomic.Bool
+		f.together(2, func(i int) error {
+			if i == 0 {
+				done, err := f.st.SettleOrders(f.ctx, []store.Settlement{s})
+				settled.Store(len(done) == 1 && done[0])
+				return err
+			}
+			_, err := f.st.Requeue(f.ctx, b.Key(), 0)
+			requeued.Store(err == nil)
+			return nil
+		})
+		require.NotEqual(f, settled.Load(), requeued.Load(), "round %d", round)
+	}
+}

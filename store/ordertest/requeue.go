@@ -1,0 +1,78 @@
+package ordertest
+
+import (
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+func requeueTests() []test {
+	return []test{
+		{name: "a batch whose orders are settled is not requeued", run: requeueSettled},
+		{name: "one that is requeued before is open again, with its orders", run: requeueBefore},
+		{name: "a commit that is told late is written, settled or not", run: requeueLate},
+	}
+}
+
+func requeueSettled(f *fixture) {
+	f.add(many("p", "o", 2)...)
+	b, _ := f.prepare("p", "b", 2)
+	f.end(b, store.Refused)
+	require.True(f, f.settle(settlement(f.settleable(), store.OrderVerdict{State: batch.OrderQueued})))
+	was, err := f.st.Get(f.ctx, b.Key())
+	require.NoError(f, err)
+	_, err = f.st.Requeue(f.ctx, b.Key(), 0)
+	require.ErrorIs(f, err, batch.ErrNotAllowed)
+	r, err := f.st.Get(f.ctx, b.Key())
+	require.NoError(f, err)
+	assert.Equal(f, was, r)
+}
+
+func requeueBefore(f *fixture) {
+	f.add(many("p", "o", 2)...)
+	b, rs := f.prepare("p", "b", 2)
+	f.end(b, store.Refused)
+	s := settlement(f.settleable(), store.OrderVerdict{State: batch.OrderQueued})
+	_, err := f.st.Requeue(f.ctx, b.Key(), 0)
+	require.NoError(f, err)
+	assert.False(f, f.settle(s), "what was decided on is not so any more")
+	found, err := f.st.SettleableBatches(f.ctx, 9)
+	require.NoError(f, err)
+	assert.Empty(f, found)
+	assert.Empty(f, f.parties(), "its orders are part of it")
+	f.end(b, store.IsCommitted)
+	got := f.settleable()
+	assert.Equal(f, refIDs(rs), refIDs(got.Orders))
+	assert.False(f, f.settle(s))
+	require.True(f, f.settle(settlement(got, store.OrderVerdict{State: batch.OrderConfirmed})))
+}
+
+func requeueLate(f *fixture) {
+	f.add(many("p", "o", 2)...)
+	f.add(many("q", "q", 2)...)
+	for _, settled := range []bool{false, true} {
+		party := map[bool]batch.ServiceID{false: "p", true: "q"}[settled]
+		b, _ := f.prepare(party, batch.ID("b of "+party), 2)
+		f.end(b, store.Refused)
+		s := settlement(f.settleable(), store.OrderVerdict{State: batch.OrderQueued})
+		if settled {
+			require.True(f, f.settle(s))
+		}
+		f.write(store.Outcome{Ref: store.Ref{Key: b.Key()}, By: batch.ByMonitor, Finding: store.IsCommitted})
+		r, err := f.st.Get(f.ctx, b.Key())
+		require.NoError(f, err)
+		assert.Equal(f, batch.Committed, r.State)
+		if !settled {
+			assert.False(f, f.settle(s), "the orders of a batch that is committed are not queued again")
+			require.True(f, f.settle(settlement(f.settleable(), store.OrderVerdict{State: batch.OrderConfirmed})))
+			continue
+		}
+		found, err := f.st.SettleableBatches(f.ctx, 9)
+		require.NoError(f, err)
+		assert.Empty(f, found, "its orders went their own ways")
+		_, err = f.st.Requeue(f.ctx, b.Key(), 0)
+		require.ErrorIs(f, err, batch.ErrNotAllowed)
+	}
+}

@@ -1,0 +1,201 @@
+package ordertest
+
+import (
+	"strings"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+func settleTests() []test {
+	return []test{
+		{name: "final batches, oldest first, up to the limit", run: settleFinds},
+		{name: "what becomes of the orders of a batch that was committed", run: settleCommitted},
+		{name: "what becomes of the orders of a batch that was refused", run: settleRefused},
+		{name: "by compare-and-set, each batch alone", run: settleFenced},
+		{name: "confirmed where the batch is committed, and nowhere else", run: settleAgrees},
+		{name: "what no batch can have", run: settleInvalid},
+	}
+}
+
+func settleFinds(f *fixture) {
+	var bs []batch.Batch
+	for _, p := range []batch.ServiceID{"c", "a", "b", "open"} {
+		f.add(many(p, string(p), 3)...)
+		b, _ := f.prepare(p, batch.ID("batch of "+p), 2)
+		bs = append(bs, b)
+	}
+	for _, i := range []int{2, 1, 0} {
+		f.end(bs[i], []store.Finding{store.IsCommitted, store.Refused}[i%2])
+	}
+	found, err := f.st.SettleableBatches(f.ctx, 9)
+	require.NoError(f, err)
+	require.Len(f, found, 3)
+	for i, b := range found {
+		r, err := f.st.Get(f.ctx, bs[i].Key())
+		require.NoError(f, err)
+		assert.Equal(f, r, b.Record)
+		assert.Equal(f, ids(many(bs[i].Service, string(bs[i].Service), 3))[:2], refIDs(b.Orders))
+		for _, o := range b.Orders {
+			assert.Equal(f, int64(2), o.Version)
+		}
+	}
+	found, err = f.st.SettleableBatches(f.ctx, 2)
+	require.NoError(f, err)
+	require.Len(f, found, 2)
+	assert.Equal(f, bs[0].Key(), found[0].Record.Key)
+}
+
+func settleCommitted(f *fixture) {
+	f.add(many("p", "o", 3)...)
+	b, rs := f.prepare("p", "b", 2)
+	f.end(b, store.IsCommitted)
+	f.pass(1)
+	s := f.settleable()
+	require.True(f, f.settle(settlement(s, store.OrderVerdict{State: batch.OrderConfirmed})))
+	for i, r := range f.list("p")[:2] {
+		assert.Equal(f, rs[i].ID, r.ID)
+		assert.Equal(f, batch.OrderConfirmed, r.State)
+		assert.Equal(f, int64(3), r.Version)
+		assert.Equal(f, b.ID, r.Batch)
+		assert.Equal(f, 1, r.Batches)
+		assert.Nil(f, r.Error)
+		assert.InDelta(f, 0, f.now().Sub(r.FinalAt).Seconds(), f.u(0.5).Seconds())
+	}
+	assert.Equal(f, batch.OrderQueued, f.list("p")[2].State)
+	found, err := f.st.SettleableBatches(f.ctx, 9)
+	require.NoError(f, err)
+	assert.Empty(f, found)
+	r, err := f.st.Get(f.ctx, b.Key())
+	require.NoError(f, err)
+	assert.Greater(f, r.Version, s.Record.Version)
+	r.Version = s.Record.Version
+	assert.Equal(f, s.Record, r, "else the batch stays as it was")
+}
+
+func settleRefused(f *fixture) {
+	os := many("p", "o", 5)
+	f.add(os...)
+	b, rs := f.prepare("p", "b", 4)
+	f.end(b, store.Refused)
+	s := settlement(f.settleable(), store.OrderVerdict{})
+	why := &batch.SubmissionError{Kind: batch.KindRejected, Message: "no\x00" + strings.Repeat("x", 5000)}
+	s.Orders[0].State, s.Orders[0].Error = batch.OrderQuarantined, why
+	s.Orders[1].State, s.Orders[1].Group = batch.OrderQueued, "half"
+	s.Orders[2].State = batch.OrderQueued
+	s.Orders[3].State, s.Orders[3].Error = batch.OrderFailed, &batch.SubmissionError{Kind: batch.KindCancelled}
+	s.Orders[0], s.Orders[3] = s.Orders[3], s.Orders[0] // in any order
+	require.True(f, f.settle(s))
+	got := f.list("p")
+	assert.Equal(f, batch.OrderQuarantined, got[0].State)
+	require.NotNil(f, got[0].Error)
+	assert.Equal(f, why.Kind, got[0].Error.Kind)
+	assert.Equal(f, batch.Excerpt(why.Message, batch.MaxErrorText), got[0].Error.Message)
+	assert.Equal(f, batch.OrderQueued, got[1].State)
+	assert.Equal(f, "half", got[1].Group)
+	assert.Empty(f, got[2].Group)
+	assert.Equal(f, batch.KindCancelled, got[3].Error.Kind)
+	for i, r := range got[:4] {
+		assert.Equal(f, r.State.Final(), !r.FinalAt.IsZero())
+		assert.Equal(f, rs[i].Version+2, r.Version)
+		assert.Equal(f, b.ID, r.Batch)
+	}
+	assert.Equal(f, []batch.OrderID{os[1].ID}, queuedIDs(f.next("p", 9)))
+	f.prepare("p", "b2", 9)
+	f.end(bt("p", "b2"), store.IsCommitted)
+	second := f.settleable()
+	assert.Equal(f, "half", second.Group)
+	require.True(f, f.settle(settlement(second, store.OrderVerdict{State: batch.OrderConfirmed})))
+	assert.Equal(f, 2, f.record("p", os[1].ID).Batches)
+	assert.Equal(f, batch.ID("b2"), f.record("p", os[1].ID).Batch)
+	assert.Equal(f, []batch.OrderID{os[2].ID, os[4].ID}, queuedIDs(f.next("p", 9)), "in its old place")
+}
+
+func settleFenced(f *fixture) {
+	f.add(many("p", "o", 3)...)
+	f.add(many("q", "q", 3)...)
+	open, _ := f.prepare("p", "b", 2)
+	good, _ := f.prepare("q", "c", 2)
+	early := store.Settlement{Batch: open.Key(), Version: 1}
+	for _, o := range f.list("p")[:2] {
+		early.Orders = append(early.Orders, store.OrderVerdict{OrderRef: store.OrderRef{ID: o.ID, Version: o.Version}, State: batch.OrderQueued})
+	}
+	assert.False(f, f.settle(early), "it is not final")
+	f.end(open, store.IsCommitted)
+	s := settlement(f.settleable(), store.OrderVerdict{State: batch.OrderConfirmed})
+	was := f.list("p")
+	for name, spoil := range map[string]func(*store.Settlement){
+		"the batch's version": func(s *store.Settlement) { s.Version-- },
+		"an order's version":  func(s *store.Settlement) { s.Orders[1].Version-- },
+		"another order":       func(s *store.Settlement) { s.Orders[1].ID = "q00001" },
+		"no order":            func(s *store.Settlement) { s.Orders[1].ID = "none" },
+		"an order too few":    func(s *store.Settlement) { s.Orders = s.Orders[:1] },
+		"another batch":       func(s *store.Settlement) { s.Batch.ID = "none" },
+		"another service":     func(s *store.Settlement) { s.Batch.Service = "q" },
+	} {
+		bad := s
+		bad.Orders = append([]store.OrderVerdict(nil), s.Orders...)
+		spoil(&bad)
+		assert.False(f, f.settle(bad), name)
+		assert.Equal(f, was, f.list("p"), name)
+	}
+	f.end(good, store.IsCommitted)
+	found, err := f.st.SettleableBatches(f.ctx, 9)
+	require.NoError(f, err)
+	require.Len(f, found, 2)
+	bad := s
+	bad.Version--
+	done, err := f.st.SettleOrders(f.ctx, []store.Settlement{bad, settlement(found[1], store.OrderVerdict{State: batch.OrderConfirmed})})
+	require.NoError(f, err)
+	assert.Equal(f, []bool{false, true}, done)
+	require.True(f, f.settle(s))
+	assert.False(f, f.settle(s), "once")
+	done, err = f.st.SettleOrders(f.ctx, nil)
+	require.NoError(f, err)
+	assert.Empty(f, done)
+}
+
+func settleAgrees(f *fixture) {
+	f.add(many("p", "o", 2)...)
+	f.add(many("q", "q", 2)...)
+	b, _ := f.prepare("p", "b", 2)
+	c, _ := f.prepare("q", "c", 2)
+	f.end(b, store.IsCommitted)
+	f.end(c, store.Refused)
+	found, err := f.st.SettleableBatches(f.ctx, 9)
+	require.NoError(f, err)
+	require.Len(f, found, 2)
+	for _, state := range []batch.OrderState{batch.OrderQueued, batch.OrderFailed, batch.OrderQuarantined} {
+		_, err := f.st.SettleOrders(f.ctx, []store.Settlement{settlement(found[0], store.OrderVerdict{State: state})})
+		require.ErrorIs(f, err, batch.ErrInvalidInput, "%s", state)
+	}
+	_, err = f.st.SettleOrders(f.ctx, []store.Settlement{
+		settlement(found[0], store.OrderVerdict{State: batch.OrderConfirmed}), settlement(found[1], store.OrderVerdict{State: batch.OrderConfirmed}),
+	})
+	require.ErrorIs(f, err, batch.ErrInvalidInput)
+	again, err := f.st.SettleableBatches(f.ctx, 9)
+	require.NoError(f, err)
+	assert.Equal(f, found, again, "nothing of the call is changed")
+}
+
+func settleInvalid(f *fixture) {
+	f.add(many("p", "o", 2)...)
+	b, _ := f.prepare("p", "b", 2)
+	f.end(b, store.Refused)
+	for name, v := range map[string]store.OrderVerdict{
+		"dequeued":    {State: batch.OrderDequeued},
+		"none":        {},
+		"a long name": {State: batch.OrderQueued, Group: strings.Repeat("g", 300)},
+		"a bad name":  {State: batch.OrderQueued, Group: "\x00"},
+	} {
+		_, err := f.st.SettleOrders(f.ctx, []store.Settlement{settlement(f.settleable(), v)})
+		require.ErrorIs(f, err, batch.ErrInvalidInput, name)
+	}
+	s := settlement(f.settleable(), store.OrderVerdict{State: batch.OrderQueued})
+	s.Orders[1] = s.Orders[0]
+	_, err := f.st.SettleOrders(f.ctx, []store.Settlement{s})
+	require.ErrorIs(f, err, batch.ErrInvalidInput, "twice")
+}

@@ -1,0 +1,65 @@
+package ordertest
+
+import (
+	"context"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+func storeNext(n int) store.NextQuery { return store.NextQuery{Max: n} }
+
+func noTx(h Harness) bool { return h.NoTx }
+
+func txTests() []test {
+	return []test{
+		{name: "stored with the commit, and gone with a rollback", run: txEnds, not: noTx},
+		{name: "an error leaves nothing, and the transaction goes on", run: txError, not: noTx},
+		{name: "an open one holds up nobody", run: txOpen, not: func(h Harness) bool { return h.NoTx || h.OneWriter }},
+		{name: "an open one holds up writers", run: txWaits, not: func(h Harness) bool { return !h.OneWriter }},
+	}
+}
+
+func txEnds(f *fixture) {
+	_, rollback, err := f.h.AddOrdersTx(f.ctx, many("p", "no", 3)...)
+	require.NoError(f, err)
+	require.NoError(f, rollback())
+	commit, _, err := f.h.AddOrdersTx(f.ctx, many("p", "yes", 3)...)
+	require.NoError(f, err)
+	require.NoError(f, commit())
+	assert.Equal(f, ids(many("p", "yes", 3)), queuedIDs(f.next("p", 9)))
+}
+
+func txError(f *fixture) {
+	f.add(ord("p", "a"))
+	bad := ord("p", "a")
+	bad.Payload = []byte("other")
+	_, _, err := f.h.AddOrdersTx(f.ctx, ord("p", "new"), bad)
+	require.ErrorIs(f, err, batch.ErrConflict)
+	assert.Equal(f, []batch.OrderID{"a"}, recordIDs(f.list("p")))
+}
+
+func txOpen(f *fixture) {
+	commit, _, err := f.h.AddOrdersTx(f.ctx, ord("p", "z early"))
+	require.NoError(f, err)
+	f.add(ord("p", "a late"))
+	assert.Equal(f, []batch.OrderID{"a late"}, queuedIDs(f.next("p", 9)))
+	f.prepare("p", "b", 9)
+	require.NoError(f, commit())
+	assert.Equal(f, []batch.OrderID{"z early"}, queuedIDs(f.next("p", 9)), "it is not lost behind what went ahead")
+}
+
+func txWaits(f *fixture) {
+	commit, _, err := f.h.AddOrdersTx(f.ctx, ord("p", "a"))
+	require.NoError(f, err)
+	ctx, cancel := context.WithTimeout(f.ctx, 50*time.Millisecond)
+	defer cancel()
+	require.Error(f, f.st.AddOrders(ctx, ord("p", "b")))
+	require.NoError(f, commit())
+	f.add(ord("p", "c"))
+	assert.Equal(f, []batch.OrderID{"a", "c"}, queuedIDs(f.next("p", 9)))
+}

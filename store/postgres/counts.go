@@ -1,0 +1,37 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Counts is [store.BatchStore].Counts.
+func (s *Store) Counts(ctx context.Context, q store.CountsQuery) ([]store.LaneCounts, error) {
+	q = q.Bounded()
+	var lanes []batch.ServiceID
+	var found []sqlrow.Count
+	err := s.tx(ctx, "count open batches", func(ctx context.Context, t *session) (err error) {
+		found = nil
+		switch {
+		case q.Service != nil:
+			lanes = sqlrow.Services([]batch.ServiceID{*q.Service})
+		case q.Start:
+			lanes, err = query(ctx, t, value[batch.ServiceID], sqlLanesFirst, int64(q.Limit))
+		default:
+			lanes, err = query(ctx, t, value[batch.ServiceID], sqlLanesAfter, int64(q.Limit), string(q.After))
+		}
+		if err != nil || len(lanes) == 0 {
+			return err
+		}
+		found, err = query(ctx, t, func(c *sqlrow.Count) []any { return []any{&c.Service, &c.State, &c.N} }, sqlCounts,
+			texts(lanes), int64(q.Cap))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return sqlrow.Counts(lanes, found, q.Service == nil), nil
+}

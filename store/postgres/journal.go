@@ -1,0 +1,191 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// streamCols is a store.Stream.
+type streamCols struct {
+	holder                             string
+	epoch, leaseExpires, since, until_ int64
+	cursor                             string
+}
+
+func (c *streamCols) dest() []any {
+	return []any{&c.holder, &c.epoch, &c.leaseExpires, &c.since, &c.until_, &c.cursor}
+}
+
+func (c *streamCols) stream() store.Stream {
+	return store.Stream{
+		Holder: c.holder, Epoch: c.epoch, LeaseExpires: sqlrow.FromMicro(c.leaseExpires),
+		Since: sqlrow.FromMicro(c.since), Until: sqlrow.FromMicro(c.until_), Cursor: c.cursor,
+	}
+}
+
+// changeStream locks a stream, asks the rule, and writes the stream back where it says
+// so. The clock is read when the lock is held: a lease may have ended while it was
+// waited for.
+func (t *session) changeStream(ctx context.Context, name string, create bool, rule func(store.Stream, time.Time) (store.Stream, bool)) (
+	next store.Stream, now int64, held bool, err error,
+) {
+	was, err := query(ctx, t, (*streamCols).dest, sqlStream, name)
+	if err == nil && len(was) == 0 && create {
+		if _, err = t.exec(ctx, sqlNewStream, name); err == nil {
+			was, err = query(ctx, t, (*streamCols).dest, sqlStream, name)
+		}
+	}
+	if err != nil || len(was) == 0 {
+		return next, 0, false, err
+	}
+	if now, err = t.now(ctx); err != nil {
+		return next, 0, false, err
+	}
+	if next, held = rule(was[0].stream(), sqlrow.FromMicro(now)); !held {
+		return next, now, false, nil
+	}
+	_, err = t.exec(ctx, sqlSetStream, name, next.Holder, next.Epoch, sqlrow.ToMicro(next.LeaseExpires),
+		sqlrow.ToMicro(next.Since), sqlrow.ToMicro(next.Until), next.Cursor)
+	return next, now, true, err
+}
+
+// LeaseStream is [store.Journal].LeaseStream.
+func (s *Store) LeaseStream(ctx context.Context, stream, holder string, ttl time.Duration) (epoch int64, held bool, err error) {
+	const op = "lease a stream"
+	if err := store.CheckLease(stream, holder, ttl); err != nil {
+		return 0, false, wrap(op, err)
+	}
+	err = s.tx(ctx, op, func(ctx context.Context, t *session) error {
+		next, _, ok, err := t.changeStream(ctx, stream, true, func(was store.Stream, now time.Time) (store.Stream, bool) {
+			return was.Lease(now, holder, ttl)
+		})
+		epoch, held = next.Epoch, ok
+		return err
+	})
+	if err != nil || !held {
+		return 0, false, err
+	}
+	return epoch, true, nil
+}
+
+// AppendStream is [store.Journal].AppendStream.
+func (s *Store) AppendStream(ctx context.Context, e batch.StreamEntry) (held bool, err error) {
+	const op = "append to a stream"
+	if err := store.CheckEntry(e); err != nil {
+		return false, wrap(op, err)
+	}
+	err = s.tx(ctx, op, func(ctx context.Context, t *session) error {
+		_, now, ok, err := t.changeStream(ctx, e.Stream, false, func(was store.Stream, now time.Time) (store.Stream, bool) {
+			return was.Append(now, e)
+		})
+		if held = ok; err != nil || !ok || len(e.IDs) == 0 {
+			return err
+		}
+		_, err = t.exec(ctx, sqlInsertStreamIDs, e.Stream, texts(e.IDs), now)
+		return err
+	})
+	return held && err == nil, err
+}
+
+// streamRow is what sqlFindStream finds: the span, or an id.
+type streamRow struct {
+	id                bool
+	text              string
+	since, until, now int64
+}
+
+// FindStream is [store.Journal].FindStream. The span and the ids are read in one
+// statement, since an entry or a Prune may come between two.
+func (s *Store) FindStream(ctx context.Context, stream string, ids []string) (found batch.StreamFound, err error) {
+	const op = "look into a stream"
+	if err := store.CheckStream(stream); err != nil {
+		return found, wrap(op, err)
+	}
+	var in []string
+	err = s.tx(ctx, op, func(ctx context.Context, t *session) error {
+		in = nil
+		var span store.Stream
+		var now int64
+		for i, some := range chunks(store.StreamIDs(ids)) {
+			rows, err := query(ctx, t, func(r *streamRow) []any {
+				return []any{&r.id, &r.text, &r.since, &r.until, &r.now}
+			}, sqlFindStream, stream, texts(some))
+			if err != nil {
+				return err
+			}
+			for _, r := range rows {
+				if r.id {
+					in = append(in, r.text)
+					continue
+				}
+				seen := store.Stream{Since: sqlrow.FromMicro(r.since), Until: sqlrow.FromMicro(r.until), Cursor: r.text}
+				if now = r.now; i > 0 {
+					seen = span.And(seen)
+				}
+				span = seen
+			}
+		}
+		found = span.Found(sqlrow.FromMicro(now))
+		return nil
+	})
+	if err != nil {
+		return batch.StreamFound{}, err
+	}
+	found.IDs = in
+	return found, nil
+}
+
+// chunks are ids by the number that goes into one statement; one of none where there
+// are none.
+func chunks(ids []string) [][]string {
+	if len(ids) == 0 {
+		return [][]string{{}}
+	}
+	return slices.Collect(slices.Chunk(ids, store.MaxKeys))
+}
+
+// pruneStreams removes old ids, and what the streams' spans say of them. The streams
+// are locked first, as AppendStream does, and in one order.
+func (s *Store) pruneStreams(ctx context.Context, q store.PruneQuery) error {
+	type old struct{ stream, id string }
+	for left := q.Limit; left > 0; {
+		want, n := min(pruneChunk, left), 0
+		err := s.tx(ctx, "prune streams", func(ctx context.Context, t *session) error {
+			n = 0
+			now, err := t.now(ctx)
+			if err != nil {
+				return err
+			}
+			until := now - int64(q.OlderThan/time.Microsecond)
+			rows, err := query(ctx, t, func(o *old) []any { return []any{&o.stream, &o.id} }, sqlOldStreamIDs, until, int64(want))
+			if err != nil || len(rows) == 0 {
+				return err
+			}
+			streams := make([]string, len(rows))
+			for i, r := range rows {
+				streams[i] = r.stream
+			}
+			slices.Sort(streams)
+			names := texts(slices.Compact(streams))
+			if _, err := query(ctx, t, value[string], sqlLockStreams, names); err != nil {
+				return err
+			}
+			if _, err := t.exec(ctx, sqlRaiseSince, names, until); err != nil {
+				return err
+			}
+			n = len(rows)
+			_, err = t.exec(ctx, sqlDeleteStreamIDs, textArray(n, func(i int) string { return rows[i].stream }),
+				textArray(n, func(i int) string { return rows[i].id }), until)
+			return err
+		})
+		if left -= n; err != nil || n < want {
+			return err
+		}
+	}
+	return nil
+}

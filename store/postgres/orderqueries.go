@@ -1,0 +1,115 @@
+package postgres
+
+// The statements about orders; what queries.go says of its own is true of these.
+const (
+	// sqlBeforeOrders is sqlBeforeAdd for orders.
+	sqlBeforeOrders = `SELECT 0 AS kind, '' AS party, ` + clock + ` AS n
+	UNION ALL SELECT 1, u.s, coalesce((SELECT max(o.created_at) FROM {orders} o WHERE o.party = u.s), 0)
+		FROM unnest($1::text[]) AS u (s)
+	UNION ALL SELECT 2, '', nextval('{orders_seq}') FROM generate_series(1, $2::bigint)`
+	// All bytes come in one value: the hash, then the payload of each order.
+	sqlInsertOrders = `WITH added AS (INSERT INTO {orders} (seq, order_id, party, created_at, idempotency_key, priority, urgent,
+		deadline, payload_hash, payload)
+	SELECT u.seq, u.id, u.party, u.created_at, u.key, u.priority, u.urgent, u.deadline,
+		substring($11::bytea FROM u.at FOR 32), substring($11::bytea FROM u.at + 32 FOR u.size)
+	FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::integer[], $7::boolean[], $8::bigint[],
+		$9::integer[], $10::integer[]) AS u (seq, id, party, created_at, key, priority, urgent, deadline, at, size)
+	ON CONFLICT DO NOTHING RETURNING seq, party, priority, created_at, deadline, urgent, octet_length(payload) AS size),
+	queued AS (INSERT INTO {open_orders} (seq, party, priority, created_at, deadline, urgent, size, state, version, batch, place,
+		batches, split_group)
+		SELECT seq, party, priority, created_at, deadline, urgent, size, 1, $12::bigint, '', 0, 0, '' FROM added)
+	SELECT seq FROM added`
+	// The lock is for what it writes, as sqlKnown's.
+	sqlKnownOrders = `SELECT o.order_id, o.party, o.payload_hash FROM unnest($1::text[]) AS u (id)
+	JOIN {orders} o ON o.order_id = u.id FOR KEY SHARE OF o`
+	sqlKnownOrderKeys = `SELECT o.party, o.idempotency_key, o.payload_hash FROM unnest($1::text[], $2::text[]) AS u (p, k)
+	CROSS JOIN LATERAL (SELECT * FROM {orders} r WHERE r.party = u.p AND r.idempotency_key = u.k
+		AND r.idempotency_key <> '' OFFSET 0) o`
+
+	colsOrder     = `o.seq, o.order_id, o.party, o.created_at, o.idempotency_key, o.priority, o.urgent, o.deadline`
+	colsOpenOrder = `q.state, q.version, q.batch, q.place, q.batches, q.split_group`
+
+	// Rows are locked in one order, so that no two calls wait for each other.
+	sqlLockOrders = `SELECT ` + colsOrder + `, ` + colsOpenOrder + ` FROM {open_orders} q JOIN {orders} o ON o.seq = q.seq
+	WHERE q.seq = ANY (ARRAY (SELECT r.seq FROM unnest($1::text[]) AS u (id)
+		CROSS JOIN LATERAL (SELECT x.seq FROM {orders} x WHERE x.order_id = u.id OFFSET 0) r)) ORDER BY q.seq FOR UPDATE OF q`
+	sqlLockBatchOrders = `SELECT ` + colsOrder + `, ` + colsOpenOrder + ` FROM {open_orders} q JOIN {orders} o ON o.seq = q.seq
+	WHERE q.seq = ANY (ARRAY (SELECT r.seq FROM unnest($1::text[]) AS u (id)
+		CROSS JOIN LATERAL (SELECT x.seq FROM {open_orders} x WHERE x.batch = u.id AND x.batch <> '' AND x.state = 2 OFFSET 0) r))
+	ORDER BY q.seq FOR UPDATE OF q`
+	sqlBatchOrders = `SELECT ` + colsOrder + `, ` + colsOpenOrder + ` FROM unnest($1::text[]) AS u (id)
+	CROSS JOIN LATERAL (SELECT * FROM {open_orders} x WHERE x.batch = u.id AND x.batch <> '' AND x.state = 2 OFFSET 0) q
+	CROSS JOIN LATERAL (SELECT * FROM {orders} r WHERE r.seq = q.seq OFFSET 0) o ORDER BY q.batch, q.place`
+	sqlSplitOrders = `SELECT ` + colsOrder + `, ` + colsOpenOrder + ` FROM (SELECT * FROM {open_orders} x WHERE x.state = 1
+		AND x.split_group <> '' AND x.party = $1::text AND (x.deadline = 0 OR x.deadline > $2::bigint) OFFSET 0) q
+	CROSS JOIN LATERAL (SELECT * FROM {orders} r WHERE r.seq = q.seq OFFSET 0) o`
+	// With ties, because those are broken by an id that the queue does not have.
+	sqlNextOrders = `SELECT q.seq, q.size, q.priority, q.created_at, o.order_id FROM (SELECT * FROM {open_orders} x
+		WHERE x.state = 1 AND x.party = $1::text AND (x.deadline = 0 OR x.deadline > $2::bigint)
+		ORDER BY x.priority DESC, x.created_at FETCH FIRST ($3::bigint) ROWS WITH TIES) q
+	CROSS JOIN LATERAL (SELECT r.order_id FROM {orders} r WHERE r.seq = q.seq OFFSET 0) o`
+	sqlQueued = `SELECT ` + colsOrder + `, ` + colsOpenOrder + `, o.payload FROM unnest($1::bigint[]) AS u (seq)
+	CROSS JOIN LATERAL (SELECT * FROM {open_orders} x WHERE x.seq = u.seq OFFSET 0) q
+	CROSS JOIN LATERAL (SELECT * FROM {orders} r WHERE r.seq = u.seq OFFSET 0) o WHERE q.state = 1`
+
+	// Like lanes, it jumps from party to party. OFFSET 0 keeps the planner from a join,
+	// for which it would want all parties first.
+	sqlPartiesFirst = `WITH RECURSIVE parties (party) AS (
+		SELECT (SELECT min(x.party) FROM {open_orders} x WHERE x.state = 1)` + partiesNext
+	sqlPartiesAfter = `WITH RECURSIVE parties (party) AS (
+		SELECT (SELECT min(x.party) FROM {open_orders} x WHERE x.state = 1 AND x.party > $3::text)` + partiesNext
+	partiesNext = `
+		UNION ALL
+		SELECT (SELECT min(x.party) FROM {open_orders} x WHERE x.state = 1 AND x.party > p.party)
+		FROM parties p WHERE p.party IS NOT NULL),
+	idle AS (SELECT p.party FROM parties p WHERE p.party IS NOT NULL
+		AND NOT EXISTS (SELECT 1 FROM {unsettled_batches} u WHERE u.party = p.party OFFSET 0) LIMIT $1::bigint)
+	SELECT i.party, l.orders, l.bytes, l.urgent,
+		coalesce(` + clock + ` - (SELECT min(x.created_at) FROM {open_orders} x WHERE x.state = 1 AND x.party = i.party), 0),
+		EXISTS (SELECT 1 FROM {open_orders} x WHERE x.state = 1 AND x.split_group <> '' AND x.party = i.party OFFSET 0)
+	FROM idle i CROSS JOIN LATERAL (SELECT count(*) AS orders, coalesce(sum(c.size), 0)::bigint AS bytes,
+		coalesce(bool_or(c.urgent), false) AS urgent FROM (SELECT x.size, x.urgent FROM {open_orders} x
+			WHERE x.state = 1 AND x.party = i.party ORDER BY x.priority DESC, x.created_at LIMIT $2::bigint) c) l`
+
+	sqlInsertUnsettled = `INSERT INTO {unsettled_batches} (batch_seq, party) VALUES ($1::bigint, $2::text) ON CONFLICT DO NOTHING`
+	sqlDeleteUnsettled = `DELETE FROM {unsettled_batches} WHERE batch_seq = ANY ($1::bigint[])`
+	sqlSettleable      = `SELECT ` + colsBatch + `, ` + colsOutcome + ` FROM {unsettled_batches} u
+	CROSS JOIN LATERAL (SELECT * FROM {outcomes} r WHERE r.seq = u.batch_seq OFFSET 0) f
+	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = u.batch_seq OFFSET 0) b
+	ORDER BY b.created_at, b.header_signature LIMIT $1::bigint`
+
+	sqlUpdateOrders = `UPDATE {open_orders} q SET state = u.state, version = u.version, batch = u.batch, place = u.place,
+		batches = u.batches, split_group = u.split_group
+	FROM unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::bigint[], $5::text[], $6::integer[], $7::integer[], $8::text[])
+		AS u (seq, was, state, version, batch, place, batches, split_group)
+	WHERE q.seq = u.seq AND q.version = u.was`
+	sqlDeleteOpenOrders = `DELETE FROM {open_orders} q USING unnest($1::bigint[], $2::bigint[]) AS u (seq, was)
+	WHERE q.seq = u.seq AND q.version = u.was`
+	sqlInsertFinalOrders = `INSERT INTO {final_orders} (seq, state, version, batch, place, batches, split_group, final_at, error, error_message)
+	SELECT * FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::text[], $5::integer[], $6::integer[], $7::text[],
+		$8::bigint[], $9::text[], $10::text[])`
+
+	sqlExpired = `SELECT ` + colsOrder + `, ` + colsOpenOrder + ` FROM (SELECT * FROM {open_orders} x
+		WHERE x.state = 1 AND x.deadline <> 0 AND x.deadline <= $1::bigint ORDER BY x.deadline LIMIT $2::bigint FOR UPDATE SKIP LOCKED) q
+	CROSS JOIN LATERAL (SELECT * FROM {orders} r WHERE r.seq = q.seq OFFSET 0) o`
+
+	// An order is in one of two tables, which is read in one statement.
+	colsOrderRecord = colsOrder + `, coalesce(q.state, f.state), coalesce(q.version, f.version), coalesce(q.batch, f.batch),
+	coalesce(q.place, f.place), coalesce(q.batches, f.batches), coalesce(q.split_group, f.split_group), coalesce(f.final_at, 0),
+	f.error, coalesce(f.error_message, '')`
+	joinOrderRows = ` LEFT JOIN {open_orders} q ON q.seq = o.seq LEFT JOIN {final_orders} f ON f.seq = o.seq`
+	listOrders    = `SELECT ` + colsOrderRecord + ` FROM {orders} o` + joinOrderRows + ` WHERE `
+	// listBatchOrders finds what is, or was last, part of a batch, $1.
+	listBatchOrders = `SELECT ` + colsOrderRecord + ` FROM (SELECT seq FROM {open_orders} WHERE batch <> '' AND batch = $1::text
+		UNION ALL SELECT seq FROM {final_orders} WHERE batch <> '' AND batch = $1::text) d
+	JOIN {orders} o ON o.seq = d.seq` + joinOrderRows + ` WHERE `
+	sqlOrderRows = `SELECT ` + colsOrderRecord + ` FROM unnest($1::text[]) AS u (id)
+	CROSS JOIN LATERAL (SELECT * FROM {orders} r WHERE r.order_id = u.id OFFSET 0) o
+	LEFT JOIN LATERAL (SELECT * FROM {open_orders} r WHERE r.seq = o.seq OFFSET 0) q ON true
+	LEFT JOIN LATERAL (SELECT * FROM {final_orders} r WHERE r.seq = o.seq OFFSET 0) f ON true`
+
+	sqlPrunableOrders = `SELECT seq FROM {final_orders} WHERE final_at <= $1::bigint ORDER BY final_at LIMIT $2::bigint
+	FOR UPDATE SKIP LOCKED`
+	sqlPruneFinalOrders = `DELETE FROM {final_orders} WHERE seq = ANY ($1::bigint[])`
+	sqlPruneOrders      = `DELETE FROM {orders} WHERE seq = ANY ($1::bigint[])`
+)

@@ -1,0 +1,73 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// KeepPrepared is [store.Engine].KeepPrepared. All of a call are one transaction.
+func (s *Store) KeepPrepared(ctx context.Context, kept []store.Prepared) (did []bool, err error) {
+	const op = "keep what was prepared"
+	if err := store.ValidatePrepared(kept); err != nil {
+		return nil, wrap(op, err)
+	}
+	if len(kept) == 0 {
+		return nil, nil
+	}
+	err = s.tx(ctx, op, func(ctx context.Context, t *session) (err error) {
+		did, err = t.keepPrepared(ctx, kept)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return did, nil
+}
+
+func (t *session) keepPrepared(ctx context.Context, kept []store.Prepared) ([]bool, error) {
+	seqs, err := t.seqs(ctx, len(kept), func(i int) store.Ref { return kept[i].Ref })
+	if err != nil {
+		return nil, err
+	}
+	// The lock is written, so that what is kept already is as durable as what is kept now.
+	rows, err := query(ctx, t, lockedDest, sqlAttemptedRows, ints(known(seqs)))
+	if err != nil {
+		return nil, err
+	}
+	bySeq := make(map[int64]*stored, len(rows))
+	for i := range rows {
+		rows[i].unpack()
+		bySeq[rows[i].seq] = &rows[i]
+	}
+	did := make([]bool, len(kept))
+	var set []*stored
+	for i, p := range kept {
+		r := bySeq[seqs[i]]
+		if r == nil || r.key() != p.Key {
+			continue
+		}
+		had := r.now.Prepared != nil
+		if r.now, did[i] = r.now.KeepPrepared(p.Version, p.Bytes); did[i] && !had {
+			set = append(set, r)
+		}
+	}
+	if len(set) == 0 {
+		return did, nil
+	}
+	var all []byte
+	at, size := make([]int64, len(set)), make([]int64, len(set))
+	for i, r := range set {
+		at[i], size[i] = int64(len(all)+1), int64(len(r.now.Prepared))
+		all = append(all, r.now.Prepared...)
+	}
+	c := columns(set)
+	n, err := t.exec(ctx, sqlKeepPrepared, c.ints(seqOf), c.ints(wasOf), all, ints(at), ints(size))
+	if err == nil && n != int64(len(set)) {
+		err = errMoved
+	}
+	if err != nil {
+		return nil, err
+	}
+	return did, nil
+}

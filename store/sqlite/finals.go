@@ -1,0 +1,41 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Finals is [store.BatchStore].Finals.
+func (s *Store) Finals(ctx context.Context, keys []batch.Key) (final []batch.Record, missing []batch.Key, err error) {
+	ids, want := sqlrow.Want(keys)
+	err = s.read(ctx, "find final batches", func(ctx context.Context, t *session) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		for some := range slices.Chunk(ids, store.MaxKeys) {
+			list, err := json.Marshal(some)
+			if err != nil {
+				return err
+			}
+			found, err := t.records(ctx, sqlFinals, string(list))
+			if err != nil {
+				return err
+			}
+			for _, r := range found {
+				if want.Take(r.Key) && r.Final() {
+					final = append(final, r)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return final, want.Missing(), nil
+}

@@ -1,0 +1,378 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+func journalTests() []test {
+	return []test{
+		{name: "a stream has one writer", run: journalLease},
+		{name: "a lease that expired is another epoch, whoever takes it", run: journalEpoch},
+		{name: "one of many gets the lease", run: journalRace},
+		{name: "an entry of a lease that is over writes nothing", run: journalFenced},
+		{name: "what was written is found, and the span it covers", run: journalFound},
+		{name: "nothing is covered before the first entry", run: journalUncovered},
+		{name: "the span grows forward only, and a restart begins it anew", run: journalSpan},
+		{name: "the span outlives its writer", run: journalWriters},
+		{name: "an id is written once", run: journalOnce},
+		{name: "streams are apart, and names are bytes", run: journalApart},
+		{name: "any number of ids", run: journalMany},
+		{name: "all of an entry or nothing", run: journalWhole},
+		{name: "bad input is named", run: journalBadInput},
+		{name: "pruning shortens the span by what it takes", run: journalPrune},
+		{name: "pruning goes up to its limit, oldest first", run: journalPruneLimit},
+		{name: "a clock that steps back ends the span", run: journalClock, not: noClock},
+		{name: "it survives", run: journalReopen, not: func(h Harness) bool { return h.Volatile }},
+	}
+}
+
+// lease gets a lease.
+func (f *fixture) lease(stream, holder string, ttl float64) int64 {
+	f.Helper()
+	epoch, held, err := f.st.LeaseStream(f.ctx, stream, holder, f.u(ttl))
+	require.NoError(f, err)
+	require.True(f, held, "the lease of %s for %s", stream, holder)
+	require.Positive(f, epoch)
+	return epoch
+}
+
+func (f *fixture) notHeld(stream, holder string) {
+	f.Helper()
+	epoch, held, err := f.st.LeaseStream(f.ctx, stream, holder, f.u(1.5))
+	require.NoError(f, err)
+	require.False(f, held)
+	require.Zero(f, epoch)
+}
+
+func (f *fixture) entry(e batch.StreamEntry) {
+	f.Helper()
+	held, err := f.st.AppendStream(f.ctx, e)
+	require.NoError(f, err)
+	require.True(f, held)
+}
+
+func (f *fixture) find(stream string, ids ...string) batch.StreamFound {
+	f.Helper()
+	found, err := f.st.FindStream(f.ctx, stream, ids)
+	require.NoError(f, err)
+	return found
+}
+
+// covers checks the span, in units.
+func (f *fixture) covers(found batch.StreamFound, since, until float64) {
+	f.Helper()
+	require.True(f, found.Covered)
+	assert.InDelta(f, since, float64(found.Since)/float64(f.unit), 0.15, "since")
+	assert.InDelta(f, until, float64(found.Until)/float64(f.unit), 0.15, "until")
+}
+
+func journalLease(f *fixture) {
+	epoch := f.lease("events", "a", 2.5)
+	f.notHeld("events", "b")
+	f.pass(2)
+	f.notHeld("events", "b")
+	assert.Equal(f, epoch, f.lease("events", "a", 2.5), "a renewal")
+	f.pass(1)
+	f.notHeld("events", "b")
+	f.lease("others", "b", 1.5)
+	f.pass(2)
+	assert.Greater(f, f.lease("events", "b", 1.5), epoch)
+	f.notHeld("events", "a")
+}
+
+func journalEpoch(f *fixture) {
+	epoch := f.lease("events", "a", 1.5)
+	f.pass(2)
+	next := f.lease("events", "a", 1.5)
+	assert.Greater(f, next, epoch)
+	f.pass(2)
+	assert.Greater(f, f.lease("events", "b", 1.5), next)
+}
+
+func journalRace(f *fixture) {
+	for round := range 4 {
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		held := map[string]int64{}
+		errs := make([]error, 8)
+		for i := range errs {
+			wg.Go(func() {
+				holder := fmt.Sprint(i)
+				epoch, ok, err := f.st.LeaseStream(f.ctx, "events", holder, f.u(1.5))
+				if errs[i] = err; ok {
+					mu.Lock()
+					held[holder] = epoch
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		for _, err := range errs {
+			require.NoError(f, err)
+		}
+		require.Len(f, held, 1)
+		for _, epoch := range held {
+			require.Equal(f, int64(round+1), epoch)
+		}
+		f.pass(2)
+	}
+}
+
+func journalFenced(f *fixture) {
+	none := func(stream string, epoch int64) {
+		f.Helper()
+		held, err := f.st.AppendStream(f.ctx, batch.StreamEntry{Stream: stream, Epoch: epoch, IDs: []string{"a"}, Cursor: "x"})
+		require.NoError(f, err)
+		assert.False(f, held)
+		assert.Equal(f, batch.StreamFound{}, f.find(stream, "a"))
+	}
+	none("events", 0)
+	none("events", 1)
+	first := f.lease("events", "me", 1.5)
+	none("events", first+1)
+	none("events", 0)
+	f.pass(2)
+	none("events", first)
+	second := f.lease("events", "other", 1.5)
+	none("events", first)
+	f.entry(batch.StreamEntry{Stream: "events", Epoch: second, IDs: []string{"a"}})
+	assert.Equal(f, []string{"a"}, f.find("events", "a").IDs)
+}
+
+func journalFound(f *fixture) {
+	epoch := f.lease("events", "me", 90.5)
+	f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: []string{"a", "b", "c"}, Cursor: "block 1"})
+	f.pass(2)
+	f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: []string{"d"}, Cursor: "block 2", Age: f.u(1)})
+	f.pass(3)
+	found := f.find("events", "d", "none", "b", "d", "b")
+	assert.ElementsMatch(f, []string{"d", "b"}, found.IDs)
+	assert.Equal(f, "block 2", found.Cursor)
+	f.covers(found, 5, 4)
+	found = f.find("events")
+	assert.Empty(f, found.IDs)
+	f.covers(found, 5, 4)
+	f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch})
+	found = f.find("events", "none", "", "\x00", "\xff", strings.Repeat("x", 5000))
+	assert.Empty(f, found.IDs, "what cannot be in a log is not")
+	assert.Empty(f, found.Cursor, "the last entry's, whatever it is")
+	f.covers(found, 5, 0)
+}
+
+func journalUncovered(f *fixture) {
+	assert.Equal(f, batch.StreamFound{}, f.find("events", "a"))
+	epoch := f.lease("events", "me", 90.5)
+	assert.Equal(f, batch.StreamFound{}, f.find("events", "a"))
+	f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch, Age: f.u(3)}) // a first one is a restart
+	f.covers(f.find("events", "a"), 3, 3)
+}
+
+func journalSpan(f *fixture) {
+	epoch := f.lease("events", "me", 90.5)
+	say := func(age float64, restart bool) batch.StreamFound {
+		f.Helper()
+		f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch, Age: f.u(age), Restart: restart, IDs: []string{"a"}})
+		return f.find("events", "a")
+	}
+	f.covers(say(1, false), 1, 1)
+	f.pass(4)
+	f.covers(say(2, false), 5, 2)
+	f.covers(say(4, false), 5, 2) // it had told more before
+	f.covers(say(9, false), 5, 2)
+	f.covers(say(1, false), 5, 1)
+	f.pass(2)
+	f.covers(say(1, true), 1, 1)
+	f.pass(1)
+	found := say(0, false)
+	f.covers(found, 2, 0)
+	assert.Equal(f, []string{"a"}, found.IDs, "from before the restart, and committed all the same")
+	f.covers(say(1e6, true), float64(f.now().Sub(time.UnixMicro(0)))/float64(f.unit), float64(f.now().Sub(time.UnixMicro(0)))/float64(f.unit))
+}
+
+func journalWriters(f *fixture) {
+	epoch := f.lease("events", "a", 1.5)
+	f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch, Cursor: "1"})
+	f.pass(5)
+	epoch = f.lease("events", "b", 1.5)
+	found := f.find("events")
+	f.covers(found, 5, 5)
+	assert.Equal(f, "1", found.Cursor, "where to go on")
+	f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch, Cursor: "2"})
+	f.covers(f.find("events"), 5, 0)
+}
+
+func journalOnce(f *fixture) {
+	epoch := f.lease("events", "a", 90.5)
+	for range 3 {
+		f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: []string{"a", "b", "a"}})
+	}
+	assert.ElementsMatch(f, []string{"a", "b"}, f.find("events", "b", "a").IDs)
+}
+
+func journalApart(f *fixture) {
+	names := []string{"s", "S", "s ", " s", "ä", "a\u0308", "'; drop table streams; --", "%", "_", `{"s"}`, strings.Repeat("é", batch.MaxIDLen/2)}
+	for i, name := range names {
+		f.entry(batch.StreamEntry{
+			Stream: name, Epoch: f.lease(name, "me", 1.5), IDs: []string{fmt.Sprint("id", i), name}, Cursor: name, Age: f.u(float64(i)),
+		})
+	}
+	all := append([]string{}, names...)
+	for i := range names {
+		all = append(all, fmt.Sprint("id", i))
+	}
+	for i, name := range names {
+		found := f.find(name, all...)
+		assert.ElementsMatch(f, []string{fmt.Sprint("id", i), name}, found.IDs)
+		assert.Equal(f, name, found.Cursor)
+		f.covers(found, float64(i), float64(i))
+	}
+}
+
+func journalMany(f *fixture) {
+	var in, ask []string
+	for i := range 1201 {
+		in = append(in, fmt.Sprintf("in%04d", i))
+		ask = append(ask, fmt.Sprintf("in%04d", i), fmt.Sprintf("out%04d", i))
+	}
+	f.entry(batch.StreamEntry{Stream: "events", Epoch: f.lease("events", "me", 1.5), IDs: in, Age: f.u(2)})
+	found := f.find("events", ask...)
+	assert.ElementsMatch(f, in, found.IDs)
+	f.covers(found, 2, 2)
+}
+
+func journalWhole(f *fixture) {
+	epoch := f.lease("events", "me", 1.5)
+	_, err := f.st.AppendStream(f.ctx, batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: []string{"a", "b\x00"}, Cursor: "1"})
+	require.ErrorIs(f, err, batch.ErrInvalidInput)
+	ctx, cancel := context.WithCancel(f.ctx)
+	cancel()
+	_, err = f.st.AppendStream(ctx, batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: []string{"a"}, Cursor: "1"})
+	require.ErrorIs(f, err, context.Canceled)
+	assert.Equal(f, batch.StreamFound{}, f.find("events", "a"))
+}
+
+func journalBadInput(f *fixture) {
+	named := func(field string, err error) {
+		f.Helper()
+		var in *batch.InputError
+		require.ErrorAs(f, err, &in, field)
+		require.ErrorIs(f, err, batch.ErrInvalidInput)
+		assert.Equal(f, field, in.Field)
+	}
+	epoch := f.lease("events", "me", 1.5)
+	for _, bad := range []string{"", strings.Repeat("x", batch.MaxIDLen+1), "a\x00", "\xff", "a\nb"} {
+		_, _, err := f.st.LeaseStream(f.ctx, bad, "me", f.u(1))
+		named("Stream", err)
+		_, _, err = f.st.LeaseStream(f.ctx, "events", bad, f.u(1))
+		named("Holder", err)
+		_, err = f.st.AppendStream(f.ctx, batch.StreamEntry{Stream: bad, Epoch: epoch})
+		named("Stream", err)
+		_, err = f.st.AppendStream(f.ctx, batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: []string{"good", bad}})
+		named("IDs", err)
+		_, err = f.st.FindStream(f.ctx, bad, nil)
+		named("Stream", err)
+		if bad != "" {
+			_, err = f.st.AppendStream(f.ctx, batch.StreamEntry{Stream: "events", Epoch: epoch, Cursor: bad})
+			named("Cursor", err)
+		}
+	}
+	for _, ttl := range []time.Duration{0, -1} {
+		_, _, err := f.st.LeaseStream(f.ctx, "events", "me", ttl)
+		named("TTL", err)
+	}
+	_, err := f.st.AppendStream(f.ctx, batch.StreamEntry{Stream: "events", Epoch: epoch, Age: -1})
+	named("Age", err)
+	assert.Equal(f, batch.StreamFound{}, f.find("events", "good"))
+}
+
+func journalPrune(f *fixture) {
+	epoch, other := f.lease("events", "me", 90.5), f.lease("others", "me", 90.5)
+	f.entry(batch.StreamEntry{Stream: "others", Epoch: other, Age: f.u(1)})
+	f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: []string{"old", "old too"}, Age: f.u(3)})
+	f.pass(5)
+	f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: []string{"new", "old"}, Cursor: "c"})
+	f.entry(batch.StreamEntry{Stream: "others", Epoch: other, IDs: []string{"new"}})
+	n, err := f.st.Prune(f.ctx, store.PruneQuery{OlderThan: f.u(6)})
+	require.NoError(f, err)
+	assert.Zero(f, n)
+	f.covers(f.find("events", "old"), 8, 0)
+	n, err = f.st.Prune(f.ctx, store.PruneQuery{OlderThan: f.u(2)})
+	require.NoError(f, err)
+	assert.Zero(f, n, "ids are no batches")
+	found := f.find("events", "old", "old too", "new")
+	assert.Equal(f, []string{"new"}, found.IDs)
+	assert.Equal(f, "c", found.Cursor)
+	f.covers(found, 2, 0)
+	found = f.find("others", "new")
+	assert.Equal(f, []string{"new"}, found.IDs)
+	f.covers(found, 6, 0) // nothing of it was taken
+	f.pass(3)
+	_, err = f.st.Prune(f.ctx, store.PruneQuery{OlderThan: f.u(1)})
+	require.NoError(f, err)
+	assert.False(f, f.find("events", "new").Covered, "nothing is left of the span")
+	f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch})
+	f.covers(f.find("events", "new"), 1, 0) // since the pruning's horizon, and without a gap
+}
+
+func journalPruneLimit(f *fixture) {
+	epoch := f.lease("events", "me", 90.5)
+	var all []string
+	for i := range 3 {
+		var some []string
+		for j := range 400 {
+			some = append(some, fmt.Sprintf("%d/%03d", i, j))
+		}
+		f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: some})
+		all = append(all, some...)
+		f.pass(1)
+	}
+	left := func(q store.PruneQuery) []string {
+		_, err := f.st.Prune(f.ctx, q)
+		require.NoError(f, err)
+		return f.find("events", all...).IDs
+	}
+	assert.Len(f, left(store.PruneQuery{Limit: 7}), 1193)
+	assert.Len(f, f.find("events", all[400:]...).IDs, 800, "oldest first")
+	assert.Len(f, left(store.PruneQuery{}), 693, "the default is 500")
+	assert.ElementsMatch(f, all[800:], left(store.PruneQuery{Limit: 2000, OlderThan: f.u(1.5)}))
+	assert.Empty(f, left(store.PruneQuery{Limit: 2000}))
+}
+
+func journalClock(f *fixture) {
+	epoch := f.lease("events", "me", 90.5)
+	f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: []string{"a"}, Cursor: "1"})
+	f.pass(-5)
+	found := f.find("events", "a")
+	assert.False(f, found.Covered, "what was told until a time that is still to come cannot be told from what will be")
+	assert.Equal(f, []string{"a"}, found.IDs, "it was committed all the same")
+	assert.Equal(f, "1", found.Cursor)
+	f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch})
+	f.pass(1)
+	f.covers(f.find("events", "a"), 1, 1)
+	f.pass(9)
+	f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch})
+	f.covers(f.find("events", "a"), 10, 0)
+}
+
+func journalReopen(f *fixture) {
+	epoch := f.lease("events", "me", 4.5)
+	f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: []string{"a"}, Cursor: "1", Age: f.u(2)})
+	f.st = f.h.Reopen(f.T)
+	f.notHeld("events", "another")
+	found := f.find("events", "a", "b")
+	assert.Equal(f, []string{"a"}, found.IDs)
+	assert.Equal(f, "1", found.Cursor)
+	f.covers(found, 2, 2)
+	f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: []string{"b"}})
+	f.covers(f.find("events", "b"), 2, 0)
+}

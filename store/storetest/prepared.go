@@ -1,0 +1,318 @@
+package storetest
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+func preparedTests() []test {
+	return []test{
+		{name: "is kept for a claim, and for nothing else", run: preparedStandings},
+		{name: "is handed out to all that follows", run: preparedKept},
+		{name: "stays what it was first", run: preparedFirst},
+		{name: "does not raise the version", run: preparedVersion},
+		{name: "ends when the batch is final", run: preparedFinal},
+		{name: "is any bytes, within its bounds", run: preparedBounds},
+		{name: "is kept of many at once", run: preparedMany},
+		{name: "is kept of what is stored", run: preparedNone},
+		{name: "is one of those that come at once", run: preparedRace},
+		{name: "or the outcome is recorded before it", run: preparedOrRecorded},
+		{name: "survives", run: preparedReopen, not: volatile},
+	}
+}
+
+// prepared is something to be kept for the batch's present version.
+func (f *fixture) prepared(id batch.ID, text string) store.Prepared {
+	s := f.rows[id]
+	return store.Prepared{Ref: s.ref, Version: s.row.Version, Bytes: []byte(text)}
+}
+
+// keep keeps, and compares what became of each.
+func (f *fixture) keep(kept ...store.Prepared) []bool {
+	f.Helper()
+	got, err := f.st.KeepPrepared(f.ctx, kept)
+	require.NoError(f, err)
+	want := make([]bool, len(kept))
+	for i, p := range kept {
+		if s := f.rows[p.Key.ID]; s != nil && s.b.Key() == p.Key {
+			s.row, want[i] = s.row.KeepPrepared(p.Version, p.Bytes)
+		}
+	}
+	require.Equal(f, want, append([]bool{}, got...), "kept")
+	return want
+}
+
+func preparedStandings(f *fixture) {
+	named := f.oneOfEach()
+	for name, id := range named {
+		submitting := f.get(id).State == batch.Submitting
+		before := f.get(id)
+		old := f.prepared(id, "of an earlier claim")
+		old.Version--
+		assert.Equal(f, []bool{false}, f.keep(old), name)
+		assert.Equal(f, []bool{submitting}, f.keep(f.prepared(id, "of this one")), name)
+		assert.Equal(f, before, f.get(id), name)
+	}
+	f.pass(2)
+	for _, p := range f.pending(100, f.u(9.5)) {
+		if f.get(p.Key.ID).State == batch.Submitting {
+			assert.Equal(f, "of this one", string(p.Prepared))
+		} else {
+			assert.Nil(f, p.Prepared)
+		}
+	}
+}
+
+func preparedKept(f *fixture) {
+	f.add(bt("s", "a"), bt("s", "other"))
+	c := f.take("a", "other")
+	assert.Nil(f, c[0].Prepared)
+	require.Equal(f, []bool{true}, f.keep(f.prepared("a", "kept")))
+	again := func() {
+		f.Helper()
+		c := f.take("a", "other")
+		assert.Equal(f, "kept", string(c[0].Prepared))
+		assert.Nil(f, c[1].Prepared)
+		c[0].Prepared[0] = 'X' // it belongs to whoever got it
+	}
+	f.each(f.submitted, store.Unposted, "a", "other")
+	again()
+	f.each(f.submitted, store.Failed, "a", "other")
+	f.pass(3)
+	again()
+	f.each(f.submitted, store.Doubtful, "a", "other")
+	f.each(f.monitored, store.NoTrace, "a", "other")
+	again()
+	f.pass(2) // nobody says what became of it
+	due := f.pending(9, f.u(0.5))
+	assert.Equal(f, []batch.ID{"a", "other"}, inFlightIDs(due))
+	assert.Equal(f, "kept", string(due[0].Prepared))
+	due[0].Prepared[0] = 'X'
+	assert.Nil(f, due[1].Prepared)
+	f.each(f.monitored, store.NotCommitted, "a", "other")
+	again()
+	f.each(f.submitted, store.Accepted, "a", "other")
+	f.each(f.monitored, store.IsInvalid, "a", "other") // which may still change
+	f.pass(1)
+	due = f.pending(9, f.u(0.5))
+	assert.Equal(f, "kept", string(due[0].Prepared))
+	f.each(f.monitored, store.IsPending, "a", "other")
+	f.pass(1)
+	assert.Equal(f, "kept", string(f.pendingOf(9, f.u(0.5), "s")[0].Prepared))
+}
+
+func preparedFirst(f *fixture) {
+	f.add(bt("s", "a"))
+	f.take("a")
+	mine := []byte("first")
+	p := f.prepared("a", "")
+	p.Bytes = mine
+	assert.Equal(f, []bool{true}, f.keep(p))
+	mine[0] = 'X' // the slice was not kept
+	assert.Equal(f, []bool{true}, f.keep(f.prepared("a", "second")), "something is kept")
+	f.each(f.submitted, store.Unposted, "a")
+	assert.Equal(f, "first", string(f.take("a")[0].Prepared))
+	assert.Equal(f, []bool{true}, f.keep(f.prepared("a", "third")))
+	f.each(f.submitted, store.Unposted, "a")
+	assert.Equal(f, "first", string(f.take("a")[0].Prepared))
+}
+
+func preparedVersion(f *fixture) {
+	f.add(bt("s", "a"))
+	c := f.take("a")[0]
+	f.keep(store.Prepared{Ref: c.Ref, Version: c.Version, Bytes: []byte("kept")})
+	assert.Equal(f, c.Version, f.get("a").Version)
+	assert.Equal(f, store.Written, f.record(store.Outcome{
+		Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Attempt: c.Attempt, Finding: store.Accepted, Check: f.u(0.5),
+	})[0].Result)
+	assert.Equal(f, []bool{false}, f.keep(store.Prepared{Ref: c.Ref, Version: c.Version, Bytes: []byte("late")}), "the outcome is recorded")
+	assert.Equal(f, []bool{false}, f.keep(store.Prepared{Ref: c.Ref, Version: c.Version + 1, Bytes: []byte("late")}), "and it is no claim")
+}
+
+func preparedFinal(f *fixture) {
+	for _, finding := range []store.Finding{store.Refused, store.IsInvalid} {
+		id := batch.ID(fmt.Sprint("id ", finding))
+		f.add(bt("s", id))
+		f.take(id)
+		f.keep(f.prepared(id, "kept"))
+		o := f.submitted(id, finding)
+		if finding == store.IsInvalid {
+			f.each(f.submitted, store.Accepted, id)
+			o = f.monitored(id, finding)
+			o.Settle = 0
+		}
+		assert.Nil(f, f.written(o)[0].Row.Prepared)
+		require.NoError(f, f.requeue(id, 0))
+		c := f.take(id)[0]
+		assert.Nil(f, c.Prepared, "what was true before the first POST was of another life")
+		assert.Equal(f, []bool{true}, f.keep(f.prepared(id, "anew")))
+		f.each(f.submitted, store.Unposted, id)
+		assert.Equal(f, "anew", string(f.take(id)[0].Prepared))
+		f.each(f.submitted, store.Accepted, id)
+		f.each(f.monitored, store.IsCommitted, id)
+	}
+}
+
+func preparedBounds(f *fixture) {
+	all := make([]byte, store.MaxPrepared)
+	for i := range all {
+		all[i] = byte(i) // no text, and with zeros
+	}
+	f.add(many("s", "b", 4)...)
+	ids := []batch.ID{"b00004", "b00003", "b00002", "b00001"}
+	f.take(ids...)
+	var kept []store.Prepared
+	for i, b := range [][]byte{all, {0}, []byte("\\x00"), bytes.Repeat([]byte{0xff}, store.MaxPrepared)} {
+		p := f.prepared(ids[i], "")
+		p.Bytes = b
+		kept = append(kept, p)
+	}
+	for name, b := range map[string][]byte{"none": nil, "empty": {}, "too long": append(bytes.Clone(all), 0)} {
+		bad := kept[3]
+		bad.Bytes = b
+		_, err := f.st.KeepPrepared(f.ctx, []store.Prepared{kept[0], bad})
+		require.ErrorIs(f, err, batch.ErrInvalidInput, name)
+	}
+	f.each(f.submitted, store.Unposted, ids...)
+	for _, c := range f.take(ids...) {
+		assert.Nil(f, c.Prepared, "all of a call or none")
+	}
+	for i := range kept {
+		kept[i].Version = f.rows[ids[i]].row.Version
+	}
+	assert.Equal(f, []bool{true, true, true, true}, f.keep(kept...))
+	f.each(f.submitted, store.Unposted, ids...)
+	for i, c := range f.take(ids...) {
+		assert.Equal(f, kept[i].Bytes, c.Prepared)
+	}
+}
+
+func preparedMany(f *fixture) {
+	got, err := f.st.KeepPrepared(f.ctx, nil)
+	require.NoError(f, err)
+	assert.Empty(f, got)
+	f.add(bt("s", "a"), bt("s", "b"), bt("t", "c"), bt("t", "queued"))
+	f.take("a", "b", "c")
+	moved := f.prepared("b", "late")
+	f.each(f.submitted, store.Unposted, "b")
+	f.take("b")
+	noRow := f.prepared("c", "of c")
+	noRow.Row = 0
+	assert.Equal(f, []bool{true, false, false, true, true},
+		f.keep(noRow, moved, f.prepared("queued", "too early"), f.prepared("a", "of a"), f.prepared("a", "again")))
+	f.each(f.submitted, store.Unposted, "a", "b", "c")
+	c := f.take("a", "b", "c")
+	assert.Equal(f, "of a", string(c[0].Prepared))
+	assert.Nil(f, c[1].Prepared)
+	assert.Equal(f, "of c", string(c[2].Prepared))
+}
+
+func preparedNone(f *fixture) {
+	f.add(bt("s", "a"))
+	c := f.take("a")[0]
+	for _, ref := range []store.Ref{
+		{Key: batch.Key{Service: "s", ID: "none"}}, {Key: batch.Key{Service: "t", ID: "a"}}, {Key: batch.Key{Service: "t", ID: "a"}, Row: c.Row},
+		{Key: batch.Key{Service: "s", ID: "none"}, Row: c.Row},
+	} {
+		assert.Equal(f, []bool{false}, f.keep(store.Prepared{Ref: ref, Version: c.Version, Bytes: []byte("kept")}), ref)
+	}
+	f.each(f.submitted, store.Refused, "a")
+	f.prune(0, false)
+	f.add(bt("s", "a"))
+	again := f.take("a")[0]
+	require.Equal(f, c.Version, again.Version)
+	assert.Equal(f, again.Row == c.Row, f.keepOf(store.Prepared{Ref: c.Ref, Version: c.Version, Bytes: []byte("of the one before")}),
+		"a number that was given again is that batch's")
+	assert.Equal(f, []bool{true}, f.keep(f.prepared("a", "kept")))
+}
+
+// keepOf is keep without the model.
+func (f *fixture) keepOf(p store.Prepared) bool {
+	f.Helper()
+	got, err := f.st.KeepPrepared(f.ctx, []store.Prepared{p})
+	require.NoError(f, err)
+	require.Len(f, got, 1)
+	return got[0]
+}
+
+// claimAlone claims the one batch of a lane, behind the model's back.
+func (f *fixture) claimAlone(service batch.ServiceID) store.Claim {
+	f.Helper()
+	got, err := f.st.Claim(f.ctx, store.ClaimQuery{Lanes: []batch.ServiceID{service}, Limit: 1, Window: 1, TTL: f.u(1.5)}, everyReady)
+	require.NoError(f, err)
+	require.Len(f, got.Runs, 1)
+	return got.Runs[0].Batches[0]
+}
+
+func preparedRace(f *fixture) {
+	for round := range 10 {
+		lane := bt(batch.ServiceID(fmt.Sprint("lane", round)), batch.ID(fmt.Sprint("id", round)))
+		f.add(lane)
+		c := f.claimAlone(lane.Service)
+		var fs []func() error
+		for i := range 4 {
+			p := store.Prepared{Ref: c.Ref, Version: c.Version, Bytes: []byte(fmt.Sprint("by ", i))}
+			fs = append(fs, func() error {
+				got, err := f.st.KeepPrepared(f.ctx, []store.Prepared{p})
+				if err == nil && !got[0] {
+					err = fmt.Errorf("%s is not kept", p.Bytes)
+				}
+				return err
+			})
+		}
+		for _, err := range atOnce(fs...) {
+			require.NoError(f, err)
+		}
+		o := store.Outcome{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Unposted, Back: batch.Queued}
+		applied, err := f.st.Record(f.ctx, []store.Outcome{o})
+		require.NoError(f, err)
+		require.Equal(f, store.Written, applied[0].Result, "the version is as it was")
+		require.Contains(f, []string{"by 0", "by 1", "by 2", "by 3"}, string(f.claimAlone(lane.Service).Prepared))
+	}
+}
+
+// What was not in time is not kept, and what was kept does not fence the outcome.
+func preparedOrRecorded(f *fixture) {
+	for round := range 20 {
+		lane := bt(batch.ServiceID(fmt.Sprint("lane", round)), batch.ID(fmt.Sprint("id", round)))
+		f.add(lane)
+		c := f.claimAlone(lane.Service)
+		var did bool
+		errs := atOnce(
+			func() error {
+				got, err := f.st.KeepPrepared(f.ctx, []store.Prepared{{Ref: c.Ref, Version: c.Version, Bytes: []byte("kept")}})
+				did = err == nil && got[0]
+				return err
+			},
+			func() error {
+				o := store.Outcome{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Unposted, Back: batch.Queued}
+				got, err := f.st.Record(f.ctx, []store.Outcome{o})
+				if err == nil && got[0].Result != store.Written {
+					err = fmt.Errorf("result %d", got[0].Result)
+				}
+				return err
+			})
+		for _, err := range errs {
+			require.NoError(f, err)
+		}
+		require.Equal(f, did, f.claimAlone(lane.Service).Prepared != nil, "what was said, and what is")
+	}
+}
+
+func preparedReopen(f *fixture) {
+	f.add(bt("s", "a"))
+	f.take("a")
+	require.Equal(f, []bool{true}, f.keep(f.prepared("a", "kept")))
+	f.st = f.h.Reopen(f.T)
+	f.pass(2)
+	assert.Equal(f, "kept", string(f.pending(1, f.u(0.5))[0].Prepared))
+	f.each(f.monitored, store.NoTrace, "a")
+	f.st = f.h.Reopen(f.T)
+	assert.Equal(f, "kept", string(f.take("a")[0].Prepared))
+}

@@ -1,0 +1,159 @@
+package store
+
+import (
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// Stream is what a store keeps of one stream beside its ids. Its methods are the
+// rules of [Journal] as pure functions, so that every driver means the same: they
+// return the stream as it becomes. now is always the database's clock. The zero
+// value is a stream that nobody has leased.
+type Stream struct {
+	Holder string
+	Epoch  int64
+	// LeaseExpires is until when the holder may write.
+	LeaseExpires time.Time
+	// Since and Until are the span without a gap; zero where there is none.
+	Since, Until time.Time
+	Cursor       string
+}
+
+// Lease is [Journal].LeaseStream.
+func (s Stream) Lease(now time.Time, holder string, ttl time.Duration) (Stream, bool) {
+	switch live := s.LeaseExpires.After(now); {
+	case !live:
+		s.Holder = holder
+		s.Epoch++
+	case s.Holder != holder:
+		return s, false
+	}
+	s.LeaseExpires = now.Add(ttl)
+	return s, true
+}
+
+// Append is [Journal].AppendStream, but for the ids. An Until that the clock has not
+// reached was written before the clock stepped back; nobody can tell any more what
+// lies between, and the span begins anew.
+func (s Stream) Append(now time.Time, e batch.StreamEntry) (Stream, bool) {
+	if s.Epoch != e.Epoch || !s.LeaseExpires.After(now) {
+		return s, false
+	}
+	told := now.Add(-e.Age)
+	if first := time.UnixMicro(1).UTC(); told.Before(first) {
+		told = first
+	}
+	switch {
+	case e.Restart || s.Since.IsZero() || s.Until.After(now):
+		s.Since, s.Until = told, told
+	case told.After(s.Until):
+		s.Until = told
+	}
+	s.Cursor = e.Cursor
+	return s, true
+}
+
+// Pruned is the stream after ids were removed that were written until then. What was
+// written later told of what happened later, too, at the earliest.
+func (s Stream) Pruned(until time.Time) Stream {
+	if !s.Since.IsZero() && s.Since.Before(until) {
+		s.Since = until
+	}
+	return s
+}
+
+// And is what two looks at one stream have in common, of which o was the later.
+func (s Stream) And(o Stream) Stream {
+	if s.Since.IsZero() || o.Since.IsZero() {
+		o.Since = time.Time{}
+		return o
+	}
+	if s.Since.After(o.Since) {
+		o.Since = s.Since
+	}
+	if s.Until.Before(o.Until) {
+		o.Until = s.Until
+	}
+	return o
+}
+
+// Found is what [Journal].FindStream returns, but for the ids.
+func (s Stream) Found(now time.Time) batch.StreamFound {
+	f := batch.StreamFound{Cursor: s.Cursor}
+	if s.Since.IsZero() || s.Until.Before(s.Since) || s.Until.After(now) {
+		return f
+	}
+	f.Covered, f.Since, f.Until = true, now.Sub(s.Since), now.Sub(s.Until)
+	return f
+}
+
+// CheckLease returns a [*batch.InputError] for arguments that LeaseStream does not take.
+func CheckLease(stream, holder string, ttl time.Duration) error {
+	if err := CheckStream(stream); err != nil {
+		return err
+	}
+	if err := checkName("Holder", holder); err != nil {
+		return err
+	}
+	if ttl <= 0 {
+		return &batch.InputError{Field: "TTL", Value: ttl.String(), Want: "more than 0"}
+	}
+	return nil
+}
+
+// CheckEntry returns a [*batch.InputError] for an entry that AppendStream does not take.
+func CheckEntry(e batch.StreamEntry) error {
+	if err := CheckStream(e.Stream); err != nil {
+		return err
+	}
+	for _, id := range e.IDs {
+		if err := checkName("IDs", id); err != nil {
+			return err
+		}
+	}
+	if e.Cursor != "" {
+		if err := checkName("Cursor", e.Cursor); err != nil {
+			return err
+		}
+	}
+	if e.Age < 0 {
+		return &batch.InputError{Field: "Age", Value: e.Age.String(), Want: "0 or more"}
+	}
+	return nil
+}
+
+// CheckStream returns a [*batch.InputError] for what is no name of a stream.
+func CheckStream(stream string) error { return checkName("Stream", stream) }
+
+// StreamIDs are those of ids that a log can have, each once.
+func StreamIDs(ids []string) []string {
+	once := make([]string, 0, len(ids))
+	seen := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		if !seen[id] && checkName("IDs", id) == nil {
+			seen[id] = true
+			once = append(once, id)
+		}
+	}
+	return once
+}
+
+func checkName(field, s string) error {
+	switch {
+	case s == "":
+		return &batch.InputError{Field: field, Want: "not empty"}
+	case len(s) > batch.MaxIDLen:
+		return &batch.InputError{
+			Field: field, Value: batch.Excerpt(s, 64),
+			Want: "at most " + strconv.Itoa(batch.MaxIDLen) + " bytes, has " + strconv.Itoa(len(s)),
+		}
+	case !utf8.ValidString(s) || strings.IndexFunc(s, unicode.IsControl) >= 0:
+		return &batch.InputError{Field: field, Value: batch.Excerpt(s, 64), Want: "valid UTF-8 without control characters"}
+	}
+	return nil
+}

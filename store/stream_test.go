@@ -1,0 +1,62 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Two looks at a stream agree on no more than both said.
+func TestStreamAnd(t *testing.T) {
+	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
+	span := func(since, until int) store.Stream { return store.Stream{Since: at(since), Until: at(until)} }
+	for name, c := range map[string]struct{ first, later, want store.Stream }{
+		"it went on":        {span(1, 5), span(1, 8), span(1, 5)},
+		"it was pruned":     {span(1, 5), span(3, 5), span(3, 5)},
+		"it began anew":     {span(1, 5), span(8, 9), span(8, 5)},
+		"there was none":    {store.Stream{}, span(1, 5), store.Stream{Until: at(5)}},
+		"the clock went":    {span(5, 8), span(1, 2), span(5, 2)},
+		"there is none now": {span(1, 5), store.Stream{}, store.Stream{}},
+	} {
+		got := c.first.And(c.later)
+		assert.Equal(t, c.want, got, name)
+		assert.Equal(t, !c.want.Since.IsZero() && !c.want.Until.Before(c.want.Since), got.Found(at(99)).Covered, name)
+	}
+}
+
+func TestStreamFound(t *testing.T) {
+	s := store.Stream{Since: start, Until: start.Add(time.Minute), Cursor: "c"}
+	assert.Equal(t, batch.StreamFound{Covered: true, Since: 2 * time.Minute, Until: time.Minute, Cursor: "c"}, s.Found(start.Add(2*time.Minute)))
+	assert.Equal(t, batch.StreamFound{Cursor: "c"}, s.Found(start.Add(59*time.Second)), "told until a time that is still to come")
+}
+
+func TestStreamLease(t *testing.T) {
+	s, held := store.Stream{}.Lease(start, "a", time.Minute)
+	require.True(t, held)
+	require.Equal(t, store.Stream{Holder: "a", Epoch: 1, LeaseExpires: start.Add(time.Minute)}, s)
+	same, held := s.Lease(start.Add(time.Second), "b", time.Minute)
+	assert.False(t, held)
+	assert.Equal(t, s, same)
+	over, held := s.Lease(start.Add(time.Minute), "b", time.Minute)
+	assert.True(t, held, "a lease is over when its time is")
+	assert.Equal(t, int64(2), over.Epoch)
+	_, held = s.Append(start.Add(time.Minute), batch.StreamEntry{Epoch: 1})
+	assert.False(t, held, "to the writer, too")
+}
+
+func TestTwins(t *testing.T) {
+	b := func(service batch.ServiceID, id batch.ID, change, payload string) batch.Batch {
+		return batch.Batch{Service: service, ID: id, DataChangeID: change, Payload: []byte(payload)}
+	}
+	twins, err := store.Twins([]batch.Batch{b("s", "1", "k", "p"), b("s", "2", "", "p"), b("s", "3", "k", "p"), b("t", "4", "k", "q"), b("s", "5", "", "p")})
+	require.NoError(t, err)
+	assert.Equal(t, []bool{false, false, true, false, false}, twins)
+	_, err = store.Twins([]batch.Batch{b("s", "1", "k", "p"), b("s", "2", "k", "q")})
+	require.ErrorIs(t, err, batch.ErrConflict)
+	assert.ErrorContains(t, err, "DataChangeID")
+}

@@ -1,0 +1,85 @@
+package submitter
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// prepare asks the ledger for what must be known before the first POST, and keeps it.
+// The batch may be posted only where said is true and there is no error. said is
+// false where the error, or that there is none, is not the ledger's word: the row has
+// moved on, the store failed, or the client did. The error is never doubt: nothing was
+// sent that could take effect. A stop cuts it off.
+func (s *Submitter) prepare(ctx context.Context, c store.Claim, payload []byte, until time.Time) (kept []byte, said bool, err error) {
+	kept, said, err = s.askToPrepare(ctx, c, payload, until)
+	if err != nil || len(kept) == 0 { // nothing to be known is nothing to be kept
+		return nil, said, err
+	}
+	if len(kept) > dlt.MaxPrepared {
+		return nil, false, &dlt.Error{Op: opPrepare, Kind: dlt.ErrMisconfigured, Message: fmt.Sprintf("%d bytes, more than %d", len(kept), dlt.MaxPrepared)}
+	}
+	// A stop does not cut this off: whether it was written would not be known.
+	ctx, cancel := s.bounded(context.WithoutCancel(ctx), until)
+	defer cancel()
+	var did bool
+	failed := loop.Contain(func() (err error) {
+		did, err = s.o.Keep(ctx, store.Prepared{Ref: c.Ref, Version: c.Version, Bytes: kept})
+		return err
+	})
+	if failed != nil {
+		return nil, false, &dlt.Error{Op: "keep what was prepared", Kind: dlt.ErrUnavailable, Err: &saying{text: failed.Error()}}
+	}
+	return kept, did, nil
+}
+
+const opPrepare = "prepare"
+
+func (s *Submitter) askToPrepare(ctx context.Context, c store.Claim, payload []byte, until time.Time) (out []byte, said bool, err error) {
+	ctx, cancel := s.bounded(ctx, until)
+	defer cancel()
+	panicked := loop.Contain(func() error {
+		b := batch.Batch{ID: c.Key.ID, Service: c.Key.Service, Payload: payload, Budget: c.Budget}
+		if out, err = s.o.Preparer.Prepare(ctx, b); err != nil {
+			out, err = nil, certain(err)
+		}
+		out = bytes.Clone(out)
+		return nil
+	})
+	if panicked != nil {
+		return nil, false, &dlt.Error{Op: opPrepare, Kind: dlt.ErrUnavailable, Err: &saying{text: "ledger client: " + panicked.Error()}}
+	}
+	return out, true, err
+}
+
+// certain is err where that is of one of the four certain kinds; anything else is an
+// unavailable ledger. It reads what an error value says, which is the client's code.
+func certain(err error) error {
+	kind, text, after := dlt.Kind(err), err.Error(), retryAfter(err)
+	if kind != batch.KindDoubt {
+		return err
+	}
+	return &dlt.Error{
+		Op: opPrepare, Kind: dlt.ErrUnavailable, RetryAfter: after,
+		Err: &saying{text: text, late: errors.Is(err, context.DeadlineExceeded)},
+	}
+}
+
+// saying is an error of which only what it says is left, and whether time was up: its
+// kind would speak of a POST.
+type saying struct {
+	text string
+	late bool
+}
+
+func (s *saying) Error() string { return s.text }
+
+// Is tells errors.Is.
+func (s *saying) Is(target error) bool { return s.late && target == context.DeadlineExceeded }

@@ -1,0 +1,289 @@
+package submitter_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/submitter"
+)
+
+// preparer is what a test makes of Prepare and of the store behind it.
+type preparer struct {
+	prepare func(ctx context.Context, b batch.Batch) ([]byte, error)
+	keep    func(ctx context.Context, p store.Prepared) (bool, error)
+	asked   []batch.Batch
+	kept    []store.Prepared
+}
+
+func (p *preparer) Prepare(ctx context.Context, b batch.Batch) ([]byte, error) {
+	p.asked = append(p.asked, b)
+	if p.prepare == nil {
+		return []byte("prepared"), nil
+	}
+	return p.prepare(ctx, b)
+}
+
+func (p *preparer) options(o *submitter.Options, _ *dlt.Traits) {
+	o.Preparer = p
+	o.Keep = func(ctx context.Context, kept store.Prepared) (bool, error) {
+		p.kept = append(p.kept, kept)
+		if p.keep == nil {
+			return true, nil
+		}
+		return p.keep(ctx, kept)
+	}
+}
+
+// posts hands over one claim.
+func (r *rig) posts(until time.Duration, c store.Claim) {
+	c.Ref.Key = batch.Key{Service: "s", ID: "a"}
+	c.Ref.Row, c.Version, c.From, c.Attempt = 7, 5, batch.Delayed, max(1, c.Attempt)
+	r.Post(store.ClaimedRun{Service: "s", Batches: []store.Claim{c}}, [][]byte{[]byte("payload")}, time.Now().Add(until))
+}
+
+func TestPreparedBeforeTheFirstPost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &preparer{}
+		var r *rig
+		var got []string
+		p.keep = func(context.Context, store.Prepared) (bool, error) {
+			assert.Empty(t, r.seen(), "nothing is posted before it is kept")
+			return true, nil
+		}
+		r = start(t, func(_ context.Context, a batch.Attempt) error {
+			got = append(got, string(a.Prepared))
+			if len(got) == 1 {
+				return dlt.ErrBusy
+			}
+			return nil
+		}, p.options)
+		r.posts(far, store.Claim{Budget: batch.Budget{Attempts: 3}})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		assert.Equal(t, []batch.Batch{{ID: "a", Service: "s", Payload: []byte("payload"), Budget: batch.Budget{Attempts: 3}}}, p.asked, "once")
+		assert.Equal(t, []store.Prepared{{
+			Ref: store.Ref{Key: batch.Key{Service: "s", ID: "a"}, Row: 7}, Version: 5, Bytes: []byte("prepared"),
+		}}, p.kept)
+		assert.Equal(t, []string{"prepared", "prepared"}, got, "with every try")
+		assert.Equal(t, []string{"a accepted"}, r.found())
+		r.quit()
+	})
+}
+
+// As after a crash between the two: the first POST is still to come, or was under way.
+func TestWhatIsKeptIsNotPreparedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &preparer{}
+		var got []string
+		r := start(t, func(_ context.Context, a batch.Attempt) error {
+			got = append(got, string(a.Prepared))
+			return nil
+		}, p.options)
+		r.posts(far, store.Claim{Attempt: 2, Doubt: true, Prepared: []byte("kept by the first")})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		assert.Empty(t, p.asked)
+		assert.Empty(t, p.kept)
+		assert.Equal(t, []string{"kept by the first"}, got)
+		r.quit()
+	})
+}
+
+func TestNothingIsPostedThatIsNotKept(t *testing.T) {
+	broken := errors.New("the store is broken")
+	for name, c := range map[string]struct {
+		keep func(ctx context.Context, p store.Prepared) (bool, error)
+		want string
+	}{
+		"the row has moved on": {func(context.Context, store.Prepared) (bool, error) { return false, nil }, "a unposted"},
+		"an error":             {func(context.Context, store.Prepared) (bool, error) { return false, broken }, "a failed"},
+		"an error beside true": {func(context.Context, store.Prepared) (bool, error) { return true, broken }, "a failed"},
+		"doubt":                {func(context.Context, store.Prepared) (bool, error) { return true, dlt.ErrDoubt }, "a failed"},
+		"a panic":              {func(context.Context, store.Prepared) (bool, error) { panic(dlt.ErrDoubt) }, "a failed"},
+		"it hangs": {func(ctx context.Context, _ store.Prepared) (bool, error) {
+			<-ctx.Done()
+			return false, ctx.Err()
+		}, "a failed"},
+		"it takes too long": {func(context.Context, store.Prepared) (bool, error) {
+			time.Sleep(11 * time.Second)
+			return true, nil
+		}, "a unposted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := &preparer{keep: c.keep}
+				r := start(t, fine, p.options)
+				r.posts(2*timeout, store.Claim{Spent: 1, Budget: batch.Budget{Attempts: 1, EveryTry: true}})
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				assert.Empty(t, r.seen())
+				assert.Equal(t, []string{c.want}, r.found())
+				assert.Len(t, p.kept, 1)
+				assert.True(t, r.outcomes[0].Refund, "nothing was posted")
+				assert.Empty(t, r.told(), "it says nothing about the ledger")
+				r.quit()
+			})
+		})
+	}
+}
+
+func TestPrepareFails(t *testing.T) {
+	wait := func(ctx context.Context, _ batch.Batch) ([]byte, error) {
+		<-ctx.Done()
+		return nil, fmt.Errorf("asking: %w", ctx.Err())
+	}
+	err := func(err error) func(context.Context, batch.Batch) ([]byte, error) {
+		return func(context.Context, batch.Batch) ([]byte, error) { return []byte("not to be kept"), err }
+	}
+	for name, c := range map[string]struct {
+		prepare func(context.Context, batch.Batch) ([]byte, error)
+		want    store.Finding
+		kind    batch.ErrorKind
+		asked   int
+		pauses  bool
+	}{
+		"rejected":      {err(&dlt.Error{Kind: dlt.ErrRejected}), store.Refused, batch.KindRejected, 1, false},
+		"busy":          {err(dlt.ErrBusy), store.Failed, batch.KindBusy, 4, true},
+		"unavailable":   {err(dlt.ErrUnavailable), store.Failed, batch.KindUnavailable, 4, true},
+		"misconfigured": {err(dlt.ErrMisconfigured), store.Failed, batch.KindMisconfigured, 1, true},
+		"doubt":         {err(&dlt.Error{Op: "prepare"}), store.Failed, batch.KindUnavailable, 4, true},
+		"whatever":      {err(errors.New("whatever")), store.Failed, batch.KindUnavailable, 4, true},
+		"two kinds":     {err(errors.Join(dlt.ErrRejected, dlt.ErrBusy)), store.Failed, batch.KindUnavailable, 4, true},
+		"it hangs":      {wait, store.Failed, batch.KindUnavailable, 4, true},
+		"a panic":       {func(context.Context, batch.Batch) ([]byte, error) { panic(dlt.ErrDoubt) }, store.Failed, batch.KindUnavailable, 1, false},
+		"too long": {func(context.Context, batch.Batch) ([]byte, error) {
+			return bytes.Repeat([]byte{1}, dlt.MaxPrepared+1), nil
+		}, store.Failed, batch.KindMisconfigured, 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := &preparer{prepare: c.prepare}
+				r := start(t, fine, p.options)
+				r.posts(far, store.Claim{Spent: 1, Budget: batch.Budget{Attempts: 1, EveryTry: true}})
+				time.Sleep(5 * time.Minute)
+				synctest.Wait()
+				assert.Empty(t, r.seen())
+				assert.Empty(t, p.kept)
+				assert.Len(t, p.asked, c.asked)
+				require.Len(t, r.outcomes, 1)
+				o := r.outcomes[0]
+				assert.Equal(t, c.want, o.Finding)
+				assert.Equal(t, c.kind, o.Error.Kind)
+				assert.True(t, o.Refund, "nothing was posted")
+				assert.False(t, o.Spend)
+				assert.Equal(t, c.pauses, len(r.told()) > 0, "told %v", r.told())
+				r.quit()
+			})
+		})
+	}
+}
+
+// A try that was not posted costs those nothing, either, of whom only definite
+// failures do; a refusal is one.
+func TestPrepareRefusesAndSpends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &preparer{prepare: func(context.Context, batch.Batch) ([]byte, error) { return nil, dlt.ErrRejected }}
+		r := start(t, fine, p.options)
+		r.posts(far, store.Claim{})
+		synctest.Wait()
+		require.Len(t, r.outcomes, 1)
+		assert.True(t, r.outcomes[0].Spend)
+		assert.False(t, r.outcomes[0].Refund)
+		r.quit()
+	})
+}
+
+func TestPrepareAgainAfterBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &preparer{}
+		p.prepare = func(context.Context, batch.Batch) ([]byte, error) {
+			if len(p.asked) < 3 {
+				return nil, dlt.ErrBusy
+			}
+			return []byte("prepared"), nil
+		}
+		r := start(t, fine, p.options)
+		r.posts(far, store.Claim{})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		assert.Len(t, p.asked, 3)
+		assert.Len(t, p.kept, 1)
+		assert.Equal(t, []string{"a accepted"}, r.found())
+		assert.Len(t, r.seen(), 1)
+		r.quit()
+	})
+}
+
+// Preparing takes of the claim's time: what is left must do for a whole request.
+func TestPrepareIsWithinTheClaim(t *testing.T) {
+	for name, c := range map[string]struct {
+		takes, until time.Duration
+		want         string
+		posts        int
+	}{
+		"enough":   {3 * time.Second, timeout + 3*time.Second, "a accepted", 1},
+		"too long": {3*time.Second + 1, timeout + 3*time.Second, "a unposted", 0},
+		"no time":  {0, timeout - 1, "a unposted", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := &preparer{prepare: func(ctx context.Context, _ batch.Batch) ([]byte, error) {
+					deadline, ok := ctx.Deadline()
+					assert.True(t, ok)
+					assert.Equal(t, timeout, time.Until(deadline), "a request like others")
+					time.Sleep(c.takes)
+					return []byte("prepared"), nil
+				}}
+				r := start(t, fine, p.options)
+				r.posts(c.until, store.Claim{})
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				assert.Equal(t, []string{c.want}, r.found())
+				assert.Len(t, r.seen(), c.posts)
+				assert.Equal(t, c.until >= timeout, len(p.kept) == 1, "for the next attempt, if not for this")
+				r.quit()
+			})
+		})
+	}
+}
+
+func TestAStopCutsPrepareOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &preparer{prepare: func(ctx context.Context, _ batch.Batch) ([]byte, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}}
+		r := start(t, fine, p.options)
+		r.posts(far, store.Claim{})
+		synctest.Wait()
+		begin := time.Now()
+		r.quit()
+		assert.Zero(t, time.Since(begin))
+		assert.Equal(t, []string{"a unposted"}, r.found())
+		assert.Empty(t, r.seen())
+	})
+}
+
+// Where there is nothing to be known there is nothing to be kept.
+func TestPreparedNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &preparer{prepare: func(context.Context, batch.Batch) ([]byte, error) { return []byte{}, nil }}
+		r := start(t, fine, p.options)
+		r.posts(far, store.Claim{})
+		synctest.Wait()
+		assert.Empty(t, p.kept)
+		assert.Equal(t, []string{"a accepted"}, r.found())
+		r.quit()
+	})
+}
