@@ -1,0 +1,161 @@
+// Cluster shows several instances on one PostgreSQL: worker processes share the
+// batches of a hundred lanes, are killed with kill -9 in the middle of it and started
+// again, and the simulated Sawtooth node's journal proves that every batch was
+// committed exactly once and in the order of its lane. Nothing has to be installed:
+// PostgreSQL is found or installed, and a throwaway server started.
+//
+//	go run ./examples/cluster
+//	go run ./examples/cluster -workers 5 -kills 12
+//	go run ./examples/cluster -dsn postgres://user:password@host/database   (in a schema of its own, dropped at the end)
+//
+// Its exit status is not 0 where the proof fails.
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
+	"github.com/dltbatch/dltbatch/examples/cluster/throwaway"
+	"github.com/dltbatch/dltbatch/store/postgres"
+)
+
+type config struct {
+	dsn                            string
+	batches, lanes, workers, kills int
+}
+
+func main() {
+	if len(os.Args) == 2 && os.Args[1] == workerCommand {
+		if err := work(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	var c config
+	flag.StringVar(&c.dsn, "dsn", "", "a PostgreSQL of your own, instead of a throwaway one")
+	flag.IntVar(&c.batches, "batches", 4000, "batches")
+	flag.IntVar(&c.lanes, "lanes", 100, "lanes: services, each with an order of its own")
+	flag.IntVar(&c.workers, "workers", 3, "worker processes")
+	flag.IntVar(&c.kills, "kills", 6, "how many times a worker is killed with kill -9")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait for the cleaning up
+	err := run(ctx, c, os.Stdout, isTerminal(os.Stdout))
+	switch {
+	case ctx.Err() != nil:
+		fmt.Fprintln(os.Stderr, "\ncluster: interrupted; everything is cleaned up")
+		os.Exit(130)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "\ncluster:", err)
+		os.Exit(1)
+	}
+}
+
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// Times are scaled down together, so that a minute's worth of deaths fits into
+// seconds: what matters is which is longer than which.
+const (
+	blockInterval = 200 * time.Millisecond
+	cacheTime     = 2 * time.Second       // how long the node ignores what it has seen
+	latency       = 60 * time.Millisecond // of a request, at most
+	addEvery      = 100 * time.Millisecond
+	addSteps      = 100 // so adding takes ten seconds; with few batches less
+	lookEvery     = 50 * time.Millisecond
+	restartAfter  = 1500 * time.Millisecond
+)
+
+func run(ctx context.Context, c config, out io.Writer, live bool) (err error) {
+	if c.batches < 1 || c.lanes < 1 || c.workers < 1 || c.kills < 0 {
+		return errors.New("-batches, -lanes and -workers want at least 1, -kills at least 0")
+	}
+	where := "yours"
+	if c.dsn == "" {
+		dsn, stop, err := throwaway.Postgres()
+		if err != nil {
+			return err
+		}
+		defer stop()
+		c.dsn, where = dsn, "a throwaway server at "+dsn
+	}
+	_, schema, drop, err := throwaway.Schema(ctx, c.dsn, "dltbatch_cluster")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if where == "yours" { // the other one is gone in a moment
+			err = errors.Join(err, drop(context.WithoutCancel(ctx)))
+		}
+	}()
+	// The node is in this process, so that its journal is at hand; workers reach it
+	// over a socket like any other.
+	node, err := sawtoothtest.Listen(&sawtoothtest.Options{
+		BlockInterval: blockInterval, CacheTime: cacheTime,
+		Faults: &sawtoothtest.Faults{Latency: 1, MaxLatency: latency}, // so that death finds requests on their way
+	})
+	if err != nil {
+		return err
+	}
+	defer node.Close()
+	fmt.Fprintf(out, "PostgreSQL  %s\n", where)
+	fmt.Fprintf(out, "ledger      a simulated Sawtooth node at %s, a block every %s, requests take up to %s\n", node.URL(), blockInterval, latency)
+	fmt.Fprintf(out, "workers     %d processes on one database; kill -9 strikes %d times\n", c.workers, c.kills)
+	fmt.Fprintf(out, "work        %d signed batches of %d lanes, added while the workers run\n\n", c.batches, c.lanes)
+
+	j := job{DSN: c.dsn, Schema: schema, URL: node.URL()}
+	runner, done, err := j.open()
+	if err != nil {
+		return err
+	}
+	defer done()
+	s := &show{c: c, j: j, node: node, board: newBoard(c), screen: &screen{out: out, live: live}}
+	return s.run(ctx, runner)
+}
+
+// open is what every process does: a Runner over the database and the node.
+func (j job) open() (runner *dltbatch.Runner, done func(), err error) {
+	db, err := sql.Open("postgres", j.DSN)
+	if err != nil {
+		return nil, nil, err
+	}
+	db.SetMaxOpenConns(16)
+	db.SetMaxIdleConns(16)
+	st, err := postgres.New(db, &postgres.Options{Schema: j.Schema})
+	if err == nil {
+		err = st.Migrate(context.Background()) // any number of processes may do so at once
+	}
+	if err != nil {
+		db.Close()
+		return nil, nil, err
+	}
+	// Real nodes want the defaults: these are for one with a block every 200 ms.
+	ledger, err := sawtooth.New(j.URL, &sawtooth.Options{Grace: time.Second, ResendQuiet: cacheTime + time.Second, Settle: time.Second})
+	if err == nil {
+		runner, err = dltbatch.New(st, ledger, &dltbatch.Options{
+			// A claim of a dead worker expires after two seconds; by default after sixty.
+			RequestTimeout: time.Second, ClaimTTL: 2 * time.Second,
+			FirstPoll: 50 * time.Millisecond, PollInterval: 200 * time.Millisecond, ScanInterval: 250 * time.Millisecond,
+			RetryDelay: 250 * time.Millisecond, Drain: 3 * time.Second, Observer: j.observer,
+		})
+	}
+	if err != nil {
+		db.Close()
+		return nil, nil, err
+	}
+	return runner, func() { ledger.CloseIdleConnections(); db.Close() }, nil
+}

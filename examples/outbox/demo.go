@@ -1,0 +1,219 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
+)
+
+// call is an order of the demonstration.
+type call struct {
+	order
+	want   int  // the answer to one of its requests; the others get 200
+	times  int  // it is sent, all at once
+	misuse bool // another order with the same key follows
+}
+
+func calls(n int) []call {
+	out := make([]call, n)
+	for i := range out {
+		c := call{order: order{ID: newKey(), Customer: fmt.Sprintf("customer-%d", i%7), Item: "apple", Quantity: int64(1 + i%9)}, want: http.StatusCreated, times: 1}
+		switch i % 10 {
+		case 3, 7: // more than there is: the transaction is rolled back
+			c.Item, c.Quantity, c.want = "quince", 50, http.StatusConflict
+		case 4, 8: // a client that does not wait for the answer before it tries again
+			c.times = 3
+		case 9: // a client that uses a key twice
+			c.misuse = true
+		}
+		out[i] = c
+	}
+	return out
+}
+
+// demonstrate sends orders and holds the application's table, the store and the node
+// against one another.
+func demonstrate(ctx context.Context, out io.Writer, s *shop, node *sawtoothtest.Node, url string, n int) error {
+	begin := time.Now()
+	orders := calls(n)
+	clients, sending := errgroup.WithContext(ctx)
+	clients.SetLimit(8)
+	for _, c := range orders {
+		clients.Go(func() error { return c.send(sending, url) })
+	}
+	if err := clients.Wait(); err != nil {
+		return err
+	}
+	requests, placed, refused, repeated, misused := 0, 0, 0, 0, 0
+	for _, c := range orders {
+		requests += c.times
+		repeated += c.times - 1
+		if c.misuse {
+			requests++
+			misused++
+		}
+		if c.placed() {
+			placed++
+		} else {
+			refused++
+		}
+	}
+	fmt.Fprintf(out, "\n%d orders in %d requests from 8 clients, each answered as it should be:\n", n, requests)
+	fmt.Fprintf(out, "  %5d  created\n", placed)
+	fmt.Fprintf(out, "  %5d  sent again with the same Idempotency-Key: the order that is there\n", repeated)
+	fmt.Fprintf(out, "  %5d  another order with a key that was used: refused\n", misused)
+	fmt.Fprintf(out, "  %5d  out of stock: rolled back after the batch had been added\n", refused)
+	if err := s.runner.Idle(ctx); err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/orders/"+orders[0].ID, http.NoBody)
+	if err != nil {
+		return err
+	}
+	_, body, err := do(req)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "\nGET /orders/%s: %s\n", orders[0].ID, body)
+	return s.compare(ctx, out, node, orders, time.Since(begin))
+}
+
+func (c call) placed() bool { return c.want == http.StatusCreated }
+
+// send sends the requests of a call and looks at the answers.
+func (c call) send(ctx context.Context, url string) error {
+	got, want := make([]int, c.times), make([]int, c.times)
+	requests, posting := errgroup.WithContext(ctx)
+	for i := range got {
+		want[i] = http.StatusOK
+		requests.Go(func() (err error) { got[i], err = post(posting, url, c.order); return err })
+	}
+	if err := requests.Wait(); err != nil {
+		return err
+	}
+	want[c.times-1] = c.want // the one that was first to take effect, whichever it is
+	if slices.Sort(got); !slices.Equal(got, want) {
+		return fmt.Errorf("order %s was answered %v, want %v", c.ID, got, want)
+	}
+	if !c.misuse {
+		return nil
+	}
+	other := c.order
+	other.Quantity++
+	status, err := post(ctx, url, other)
+	if err == nil && status != http.StatusConflict {
+		err = fmt.Errorf("another order with the key %s was answered %d, want %d", c.ID, status, http.StatusConflict)
+	}
+	return err
+}
+
+func post(ctx context.Context, url string, o order) (status int, err error) {
+	body, err := json.Marshal(o)
+	if err != nil {
+		return 0, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/orders", bytes.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("Idempotency-Key", o.ID)
+	status, _, err = do(req)
+	return status, err
+}
+
+func do(req *http.Request) (status int, body string, err error) {
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	return res.StatusCode, string(bytes.TrimSpace(text)), err
+}
+
+// compare reads the application's table, the store and the node's journal.
+func (s *shop) compare(ctx context.Context, out io.Writer, node *sawtoothtest.Node, orders []call, took time.Duration) error {
+	rows, err := s.rows(ctx)
+	if err != nil {
+		return err
+	}
+	var sent []batch.ID // by any POST, taken or not
+	for _, e := range node.Journal() {
+		if e.Kind == sawtoothtest.PostStart {
+			sent = append(sent, e.Batches...)
+		}
+	}
+	chain := node.Chain()
+	var wrong []error
+	committed, traces := 0, 0
+	for _, c := range orders {
+		b, err := s.sign(c.order)
+		if err != nil {
+			return err
+		}
+		rec, err := s.runner.Get(ctx, b.Key())
+		if err != nil && !errors.Is(err, batch.ErrNotFound) {
+			return err
+		}
+		stored, n := err == nil, count(chain, b.ID)
+		switch {
+		case !c.placed():
+			if stored || slices.Contains(rows, b.ID) || slices.Contains(sent, b.ID) {
+				traces++
+				wrong = append(wrong, fmt.Errorf("order %s was rolled back and left a trace", c.ID))
+			}
+		case !stored || rec.State != batch.Committed || rec.DataChangeID != c.ID || n != 1 || count(rows, b.ID) != 1:
+			wrong = append(wrong, fmt.Errorf("order %s: %d rows, stored as %q (%v), committed %d times", c.ID, count(rows, b.ID), rec.State, stored, n))
+		default:
+			committed++
+		}
+	}
+	if len(chain) != len(rows) {
+		wrong = append(wrong, fmt.Errorf("%d rows and %d batches", len(rows), len(chain)))
+	}
+	fmt.Fprintf(out, "\n  %5d  rows in the application's table\n", len(rows))
+	fmt.Fprintf(out, "  %5d  batches committed by the node, says its journal; %d of them are those of the rows, once each\n", len(chain), committed)
+	fmt.Fprintf(out, "  %5d  traces of what was rolled back: no row, no batch, never sent\n", traces)
+	if wrong != nil {
+		return fmt.Errorf("THE PROOF FAILS: %w", errors.Join(wrong...))
+	}
+	fmt.Fprintf(out, "PROVED in %.1f s: an order and its batch happen together, once, or not at all\n", took.Seconds())
+	return nil
+}
+
+// rows returns the batches of the application's orders.
+func (s *shop) rows(ctx context.Context) (ids []batch.ID, err error) {
+	rows, err := s.db.QueryContext(ctx, `SELECT batch FROM orders`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id batch.ID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, rows.Err()
+}
+
+func count(ids []batch.ID, id batch.ID) (n int) {
+	for _, x := range ids {
+		if x == id {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
+	"github.com/dltbatch/dltbatch/store/postgres"
+)
+
+type shop struct {
+	db      *sql.DB
+	batches *postgres.Store
+	runner  *dltbatch.Runner
+	key     sawtooth.Signer
+}
+
+type order struct {
+	ID       string `json:"id"` // the client's Idempotency-Key
+	Customer string `json:"customer"`
+	Item     string `json:"item"`
+	Quantity int64  `json:"quantity"`
+}
+
+var (
+	errOutOfStock = errors.New("out of stock")
+	errOtherOrder = errors.New("this Idempotency-Key belongs to another order")
+)
+
+// place is the point of this program: the order, the stock and the batch change
+// together, or not at all. It reports whether the order is a new one.
+func (s *shop) place(ctx context.Context, o order, b batch.Batch) (created bool, err error) {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return false, err
+	}
+	defer tx.Rollback() // does nothing after the commit
+
+	r, err := tx.ExecContext(ctx, `INSERT INTO orders (id, customer, item, quantity, batch) VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (id) DO NOTHING`, o.ID, o.Customer, o.Item, o.Quantity, string(b.ID))
+	if n, err := affected(r, err); err != nil {
+		return false, err
+	} else if n == 0 { // it came before, and its batch with it
+		return false, sameOrder(ctx, tx, o, b)
+	}
+	if err := s.batches.AddTx(ctx, tx, b); err != nil {
+		return false, err
+	}
+	r, err = tx.ExecContext(ctx, `UPDATE stock SET remaining = remaining - $1 WHERE item = $2 AND remaining >= $1`, o.Quantity, o.Item)
+	if n, err := affected(r, err); err != nil {
+		return false, err
+	} else if n == 0 {
+		return false, errOutOfStock // the order and its batch have never existed
+	}
+	if err := tx.Commit(); err != nil {
+		return false, err
+	}
+	s.runner.Wake(b.Service) // without it, or from another process, the batch is found a moment later
+	return true, nil
+}
+
+// sameOrder compares a repeated order with the one that is there, by its batch: the
+// same order always has the same one.
+func sameOrder(ctx context.Context, tx *sql.Tx, o order, b batch.Batch) error {
+	var known string
+	err := tx.QueryRowContext(ctx, `SELECT batch FROM orders WHERE id = $1`, o.ID).Scan(&known)
+	if err == nil && known != string(b.ID) {
+		err = errOtherOrder
+	}
+	return err
+}
+
+func affected(r sql.Result, err error) (int64, error) {
+	if err != nil {
+		return 0, err
+	}
+	return r.RowsAffected()
+}
+
+// sign makes the batch of an order. It is the same one whenever it is made, because
+// signatures are deterministic and the nonce is the client's key. Put the transactions
+// of your own family here: these are those of the simulated node.
+func (s *shop) sign(o order) (batch.Batch, error) {
+	payload, address := sawtoothtest.Set(o.Item+"/"+o.ID, o.Quantity)
+	b, err := sawtooth.Build(s.key, batch.ServiceID(o.Customer), sawtooth.Transaction{
+		FamilyName: "intkey", FamilyVersion: "1.0", Nonce: o.ID,
+		Inputs: []string{address}, Outputs: []string{address}, Payload: payload,
+	})
+	b.DataChangeID = o.ID
+	return b, err
+}
+
+func (s *shop) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /orders", s.postOrder)
+	mux.HandleFunc("GET /orders/{id}", s.getOrder)
+	return mux
+}
+
+func (s *shop) postOrder(w http.ResponseWriter, r *http.Request) {
+	var o order
+	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16)).Decode(&o)
+	o.ID = r.Header.Get("Idempotency-Key")
+	if err != nil || o.ID == "" || o.Customer == "" || o.Item == "" || o.Quantity < 1 {
+		http.Error(w, "want an Idempotency-Key, a customer, an item and a quantity", http.StatusBadRequest)
+		return
+	}
+	b, err := s.sign(o)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	created, err := s.place(r.Context(), o, b)
+	switch {
+	case errors.Is(err, errOutOfStock), errors.Is(err, errOtherOrder):
+		http.Error(w, err.Error(), http.StatusConflict)
+	case err != nil:
+		http.Error(w, "try again with the same Idempotency-Key", http.StatusServiceUnavailable)
+	case created:
+		w.WriteHeader(http.StatusCreated)
+	default:
+		w.WriteHeader(http.StatusOK)
+	}
+}
+
+// getOrder tells an order and what has become of its batch.
+func (s *shop) getOrder(w http.ResponseWriter, r *http.Request) {
+	o, key := order{ID: r.PathValue("id")}, batch.Key{}
+	err := s.db.QueryRowContext(r.Context(), `SELECT customer, item, quantity, batch FROM orders WHERE id = $1`, o.ID).
+		Scan(&o.Customer, &o.Item, &o.Quantity, &key.ID)
+	if errors.Is(err, sql.ErrNoRows) {
+		http.NotFound(w, r)
+		return
+	}
+	key.Service = batch.ServiceID(o.Customer)
+	rec, getErr := s.runner.Get(r.Context(), key)
+	if err = errors.Join(err, getErr); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(struct {
+		order
+		State string `json:"state"`
+	}{o, rec.State.String()})
+}
+
+// tables are the application's own.
+const tables = `CREATE TABLE IF NOT EXISTS orders (
+	id text PRIMARY KEY, customer text NOT NULL, item text NOT NULL, quantity bigint NOT NULL, batch text NOT NULL);
+CREATE TABLE IF NOT EXISTS stock (item text PRIMARY KEY, remaining bigint NOT NULL);
+INSERT INTO stock VALUES ('apple', 1000000), ('pear', 1000000), ('quince', 3) ON CONFLICT DO NOTHING`

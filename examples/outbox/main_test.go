@@ -1,0 +1,212 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
+	"github.com/dltbatch/dltbatch/internal/pgtest"
+)
+
+func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+
+// output may be read while it is written.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+func open(t *testing.T, dsn string) *sql.DB {
+	db, err := sql.Open("postgres", dsn)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	return db
+}
+
+func requireProof(t *testing.T, out string) {
+	require.Regexp(t, `\n +16  created\n`, out)
+	require.Regexp(t, `\n +8  sent again with the same Idempotency-Key`, out)
+	require.Regexp(t, `\n +2  another order with a key that was used: refused\n`, out)
+	require.Regexp(t, `\n +4  out of stock`, out)
+	require.Regexp(t, `GET /orders/order-.*"state":"committed"`, out)
+	require.Regexp(t, `\n +16  rows in the application's table\n +16  batches committed by the node, says its journal; 16 of them`, out)
+	require.Contains(t, out, "\nPROVED in ")
+}
+
+// The program as it is started: it ends with the proof and leaves nothing behind.
+func TestProgram(t *testing.T) {
+	binary := filepath.Join(t.TempDir(), "outbox")
+	built, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput()
+	require.NoError(t, err, string(built))
+	temp, err := os.MkdirTemp("", "outbox-test-")
+	require.NoError(t, err)
+	defer os.RemoveAll(temp)
+	require.NoError(t, os.Chmod(temp, 0o711)) // the server is another user's
+	cmd := exec.CommandContext(t.Context(), binary, "-orders", "20")
+	cmd.Env = append(os.Environ(), "TMPDIR="+temp)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	requireProof(t, string(out))
+	left, err := os.ReadDir(temp)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+// In somebody's own database nothing is left of the demonstration.
+func TestDSN(t *testing.T) {
+	dsn := pgtest.Start(t)
+	var out output
+	require.NoError(t, run(t.Context(), config{dsn: dsn, orders: 20}, &out))
+	requireProof(t, out.String())
+	var left int
+	require.NoError(t, open(t, dsn).QueryRow(`SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'dltbatch_outbox_%'`).Scan(&left))
+	require.Zero(t, left)
+}
+
+// What the demonstration shows would be noticed if it were not so.
+func TestProofFails(t *testing.T) {
+	for name, c := range map[string]struct {
+		tamper func(ctx context.Context, s *shop, orders []call) error
+		wrong  string
+	}{
+		"as it is": {func(context.Context, *shop, []call) error { return nil }, ""},
+		"a row without a batch": {func(ctx context.Context, s *shop, orders []call) error {
+			_, err := s.db.ExecContext(ctx, `INSERT INTO orders VALUES ('x', 'x', 'apple', 1, 'x')`)
+			return err
+		}, "3 rows and 2 batches"},
+		"a batch without a row": {func(ctx context.Context, s *shop, orders []call) error {
+			_, err := s.db.ExecContext(ctx, `DELETE FROM orders WHERE id = $1`, orders[0].ID)
+			return err
+		}, "0 rows, stored as"},
+		"a trace of what was rolled back": {func(ctx context.Context, s *shop, orders []call) error {
+			b, err := s.sign(orders[2].order)
+			if err != nil {
+				return err
+			}
+			return s.runner.Add(ctx, b)
+		}, "was rolled back and left a trace"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			do := func(ctx context.Context, s *shop, node *sawtoothtest.Node, url string) error {
+				orders := calls(10)
+				orders = []call{orders[0], orders[9], orders[3]}
+				for _, o := range orders {
+					if err := o.send(ctx, url); err != nil {
+						return err
+					}
+				}
+				if err := c.tamper(ctx, s, orders); err != nil {
+					return err
+				}
+				if err := s.runner.Idle(ctx); err != nil {
+					return err
+				}
+				return s.compare(ctx, t.Output(), node, orders, time.Second)
+			}
+			err := start(t.Context(), config{dsn: pgtest.Start(t), listen: "127.0.0.1:0"}, t.Output(), do)
+			if c.wrong == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, "THE PROOF FAILS")
+			require.ErrorContains(t, err, c.wrong)
+		})
+	}
+}
+
+var at = regexp.MustCompile(`serving POST (http://\S+)/orders`)
+
+// serving serves as -listen does until the test calls stop.
+func serving(t *testing.T, c config) (url string, stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var out output
+	ended := make(chan error, 1)
+	c.listen = "127.0.0.1:0"
+	go func() { ended <- run(ctx, c, &out) }()
+	require.Eventually(t, func() bool { return at.MatchString(out.String()) }, time.Minute, 10*time.Millisecond)
+	return at.FindStringSubmatch(out.String())[1], func() {
+		cancel()
+		require.NoError(t, <-ended)
+	}
+}
+
+// With -listen it serves until it is stopped, and a later start goes on where it was.
+func TestListen(t *testing.T) {
+	dsn := pgtest.Start(t)
+	t.Cleanup(func() {
+		_, err := open(t, dsn).Exec(`DROP SCHEMA ` + keptSchema + ` CASCADE`)
+		require.NoError(t, err)
+	})
+	key := filepath.Join(t.TempDir(), "key.priv")
+	require.NoError(t, os.WriteFile(key, []byte(strings.Repeat("1f", 32)+"\n"), 0o600))
+	c := config{dsn: dsn, key: key}
+	o := order{ID: "my-1", Customer: "ann", Item: "apple", Quantity: 2}
+	send := func(url string, o order) int {
+		status, err := post(t.Context(), url, o)
+		require.NoError(t, err)
+		return status
+	}
+	get := func(url string) string {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/orders/my-1", http.NoBody)
+		require.NoError(t, err)
+		_, body, err := do(req)
+		require.NoError(t, err)
+		return body
+	}
+
+	url, stop := serving(t, c)
+	require.Equal(t, http.StatusNotFound, func() int {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/orders/nobody", http.NoBody)
+		require.NoError(t, err)
+		status, _, err := do(req)
+		require.NoError(t, err)
+		return status
+	}())
+	require.Equal(t, http.StatusBadRequest, send(url, order{Customer: "ann", Item: "apple", Quantity: 2}), "no key")
+	require.Equal(t, http.StatusBadRequest, send(url, order{ID: "my-2", Customer: "ann", Item: "apple"}), "no quantity")
+	require.Equal(t, http.StatusConflict, send(url, order{ID: "my-3", Customer: "ann", Item: "quince", Quantity: 4}))
+	require.Equal(t, http.StatusCreated, send(url, o))
+	require.Eventually(t, func() bool { return strings.Contains(get(url), `"state":"`+batch.Committed.String()+`"`) },
+		20*time.Second, 20*time.Millisecond)
+	stop()
+
+	url, stop = serving(t, c)
+	defer stop()
+	require.Equal(t, http.StatusOK, send(url, o), "the same order, and the same batch")
+	other := o
+	other.Quantity++
+	require.Equal(t, http.StatusConflict, send(url, other))
+	require.Equal(t, http.StatusCreated, send(url, order{ID: "my-3", Customer: "ann", Item: "quince", Quantity: 3}), "nothing was sold before")
+	require.JSONEq(t, `{"id":"my-1","customer":"ann","item":"apple","quantity":2,"state":"committed"}`, get(url))
+}
+
+func TestWrongFlags(t *testing.T) {
+	require.Error(t, run(t.Context(), config{orders: 3}, t.Output()))
+	require.Error(t, run(t.Context(), config{orders: 30, url: "http://127.0.0.1:1"}, t.Output()))
+	require.Error(t, run(t.Context(), config{orders: 30, key: "missing", dsn: pgtest.Start(t)}, t.Output()))
+}

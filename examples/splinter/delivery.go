@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth"
+	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// delivery is a run of the Runner, and of its successor.
+type delivery struct {
+	network  *splintertest.Network
+	store    store.Store
+	key      sawtooth.Signer
+	progress *progress
+}
+
+// run returns when every batch is final.
+func (d *delivery) run(ctx context.Context, batches []batch.Batch) error {
+	ctx, fail := context.WithCancelCause(ctx)
+	var working sync.WaitGroup
+	defer working.Wait()
+	defer fail(nil)
+	working.Go(func() {
+		p := person{network: d.network, store: d.store, progress: d.progress}
+		if err := p.work(ctx); err != nil {
+			fail(err)
+		}
+	})
+	runner, end, err := d.begin(ctx, fail)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = end() }() // the second time it says the same
+	if err := runner.Add(ctx, batches...); err != nil {
+		return err
+	}
+	d.progress.say("%d signed batches of %d services are stored", len(batches), len(lanes))
+
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	idle := make(chan error, 1)
+	for stage := 0; ; {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case err := <-idle:
+			if err != nil {
+				return err
+			}
+			d.progress.line()
+			return end()
+		case <-tick.C:
+		}
+		d.progress.line()
+		switch finals := d.progress.finals(); {
+		case stage == 0 && finals > len(batches)/2:
+			stage++
+			d.network.Restart(0)
+			d.progress.say("a node was restarted: it forgot what was queued, and what it had executed")
+		case stage == 1 && finals > len(batches)*3/4:
+			stage++
+			if err := end(); err != nil {
+				return err
+			}
+			d.progress.say("the Runner was stopped, and another one starts from what is stored")
+			if runner, end, err = d.begin(ctx, fail); err != nil {
+				return err
+			}
+			defer func() { _ = end() }()
+			working.Go(func() { idle <- runner.Idle(ctx) })
+		}
+	}
+}
+
+// begin makes a Runner with a client of its own, as a process does when it starts,
+// and runs it until the func that it returns is called.
+func (d *delivery) begin(ctx context.Context, fail context.CancelCauseFunc) (r *dltbatch.Runner, end func() error, err error) {
+	ledger, err := connect(d.network, d.key, d.store)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err = dltbatch.New(d.store, ledger, &dltbatch.Options{
+		Observer: d.progress, PollInterval: pollInterval, StuckAfter: stuckAfter,
+		// A claim is waited for before anybody decides.
+		RequestTimeout: time.Second, ClaimTTL: 3 * time.Second,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() {
+		err := r.Run(ctx)
+		if err != nil {
+			fail(err)
+		}
+		ended <- err
+	}()
+	return r, sync.OnceValue(func() error {
+		defer ledger.CloseIdleConnections()
+		cancel()
+		return <-ended
+	}), nil
+}

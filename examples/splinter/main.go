@@ -1,0 +1,138 @@
+// Splinter shows the whole road on a ledger that executes what it is sent as often as
+// it is sent: six hundred signed batches of three scabbard services go from a SQLite
+// file to two Splinter nodes, in order and each once, while POSTs and answers are
+// lost, proposals are rolled back, a node is restarted, and the Runner is. Nothing has
+// to be installed: the nodes are simulated ones on loopback.
+//
+//	go run ./examples/splinter
+//	go run ./examples/splinter -store memory    (needs no C compiler)
+//	go run ./examples/splinter -db queue.db     (keeps the file, whose batches only these nodes knew)
+//
+// There is no -url as in quickstart: real nodes want a circuit and a Sabre contract,
+// and have no journal that proves anything.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"time"
+
+	"github.com/dltbatch/dltbatch/dlt/sawtooth"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+	"github.com/dltbatch/dltbatch/store/sqlite"
+	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
+)
+
+// Scabbard's times, scaled down with the simulated nodes': what is right for real
+// ones is the default, which stands behind each.
+const (
+	commitInterval     = 10 * time.Millisecond  // of the nodes; real ones make a few a second
+	lateArrival        = 600 * time.Millisecond // 660 s
+	coordinatorTimeout = 250 * time.Millisecond // 30 s
+	margin             = 100 * time.Millisecond // 10 s
+	probeInterval      = 50 * time.Millisecond  // 5 s
+	streamLease        = time.Second            // 30 s
+	pollInterval       = 250 * time.Millisecond // 1 s
+	stuckAfter         = 3 * time.Second        // 1 h
+)
+
+type config struct {
+	db, store string
+	batches   int
+}
+
+func main() {
+	var c config
+	flag.StringVar(&c.db, "db", "", "the SQLite file, kept (default: one in a temporary folder)")
+	flag.StringVar(&c.store, "store", "sqlite", "sqlite or memory")
+	flag.IntVar(&c.batches, "n", 600, "batches")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Stdout, c); err != nil {
+		fmt.Fprintln(os.Stderr, "\nsplinter:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, out io.Writer, c config) error {
+	if c.batches < 1 {
+		return errors.New("-n wants at least 1")
+	}
+	st, where, done, err := openStore(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer done()
+	asked := newQuestions()
+	network, err := listen(asked)
+	if err != nil {
+		return err
+	}
+	defer network.Close()
+	key, err := sawtooth.GeneratePrivateKey()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "two simulated Splinter nodes, %s and %s\n", network.URL(0), network.URL(1))
+	fmt.Fprintf(out, "scabbard's times are scaled down: a lost POST may arrive for %s (real nodes: 660 s)\n", lateArrival)
+	fmt.Fprintln(out, "the queue, and the journal of the nodes' events, is in", where)
+
+	batches, err := build(key, c.batches)
+	if err != nil {
+		return err
+	}
+	d := &delivery{network: network, store: st, key: key, progress: newProgress(out, c.batches)}
+	if err := d.run(ctx, batches); err != nil {
+		return err
+	}
+	d.progress.table(rolledBack(network))
+	fmt.Fprintf(out, "\n%s\n", asked.saved(len(batches)))
+	if err := prove(network, batches); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "the nodes' journal: all %d executed once, every service in order\n", len(batches))
+	return nil
+}
+
+func openStore(ctx context.Context, c config) (st store.Store, where string, done func(), err error) {
+	nothing := func() {}
+	switch c.store {
+	case "memory":
+		return memory.New(), "memory", nothing, nil
+	case "sqlite":
+	default:
+		return nil, "", nil, fmt.Errorf("-store %q: want sqlite or memory", c.store)
+	}
+	path, clean := c.db, nothing
+	if path == "" {
+		dir, err := os.MkdirTemp("", "splinter")
+		if err != nil {
+			return nil, "", nil, err
+		}
+		clean = func() { os.RemoveAll(dir) }
+		path = filepath.Join(dir, "queue.db")
+	}
+	db, err := sqliteopen.Open(path)
+	if err != nil {
+		clean()
+		return nil, "", nil, fmt.Errorf("%w\n(SQLite needs a C compiler; without one: -store memory)", err)
+	}
+	closeAll := func() { db.Close(); clean() }
+	sq, err := sqlite.New(db, nil)
+	if err == nil {
+		err = sq.Migrate(ctx)
+	}
+	if err != nil {
+		closeAll()
+		return nil, "", nil, err
+	}
+	return sq, path, closeAll, nil
+}

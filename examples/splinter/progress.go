@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// progress observes the Runner and shows it.
+type progress struct {
+	out   io.Writer
+	calls chan batch.Event // for the person
+
+	mu       sync.Mutex
+	start    time.Time
+	want     int
+	claimed  map[batch.ID]bool
+	final    map[batch.ID]bool
+	doubtful map[batch.ID]bool // in doubt now
+	lost     int               // attempts whose answer was lost, or that the node forgot
+	adopted  int               // of these: found out to be on the ledger, or on their way
+	resent   int               // proved to have had no effect
+	asked    int
+}
+
+func newProgress(out io.Writer, want int) *progress {
+	return &progress{
+		out: out, calls: make(chan batch.Event, want), start: time.Now(), want: want,
+		claimed: map[batch.ID]bool{}, final: map[batch.ID]bool{}, doubtful: map[batch.ID]bool{},
+	}
+}
+
+// Observe implements batch.Observer.
+func (p *progress) Observe(_ context.Context, e batch.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	id := e.Key.ID
+	switch {
+	case e.Kind == batch.EventClaimed:
+		p.claimed[id] = true
+	case e.Kind == batch.EventInDoubt && !p.doubtful[id]:
+		p.doubtful[id] = true
+		p.lost++
+	case e.Kind == batch.EventDecision:
+		select {
+		case p.calls <- e:
+		default: // it still stands in its Record.Decision
+		}
+	case e.Kind == batch.EventFinal:
+		p.final[id] = true
+		p.settle(id)
+	case e.Kind == batch.EventState && e.State == batch.Unknown: // this ledger needs proof for it
+		p.resent++
+		delete(p.doubtful, id)
+	case e.Kind == batch.EventState && (e.State == batch.Pending || e.State == batch.Valid):
+		p.settle(id)
+	}
+}
+
+// settle ends a doubt with the news that the batch is there.
+func (p *progress) settle(id batch.ID) {
+	if p.doubtful[id] {
+		p.adopted++
+		delete(p.doubtful, id)
+	}
+}
+
+// decided takes what a person found.
+func (p *progress) decided(k batch.Key, to batch.State) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked++
+	delete(p.doubtful, k.ID)
+	if to == batch.Committed {
+		p.final[k.ID] = true
+	}
+}
+
+// say prints below the line of the progress.
+func (p *progress) say(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fmt.Fprintf(p.out, "\n"+format+"\n", args...)
+}
+
+func (p *progress) finals() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.final)
+}
+
+func (p *progress) line() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	const width = 40
+	full := width * len(p.final) / max(1, p.want)
+	fmt.Fprintf(p.out, "\r[%s%s] %4d of %d final, %2d under way, %2d in doubt  %4.1f s ",
+		strings.Repeat("#", full), strings.Repeat(".", max(0, width-full)),
+		len(p.final), p.want, len(p.claimed)-len(p.final), len(p.doubtful), time.Since(p.start).Seconds())
+}
+
+func (p *progress) table(rolledBack int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	elapsed := time.Since(p.start)
+	fmt.Fprintf(p.out, "\n\n  %d batches in %.1f s, %.0f a second\n\n", len(p.final), elapsed.Seconds(), float64(len(p.final))/elapsed.Seconds())
+	for _, row := range [...]struct {
+		name  string
+		count int
+		means string
+	}{
+		{"in doubt", p.lost, "the answer of a POST was lost"},
+		{"rolled back", rolledBack, "two services of a circuit proposed at once"},
+		{"adopted", p.adopted, "found: it had arrived"},
+		{"sent again", p.resent, "proved: it had no effect, and never will have"},
+		{"decided", p.asked, "nothing could be proved: a person looked"},
+	} {
+		fmt.Fprintf(p.out, "  %-12s %4d   %s\n", row.name, row.count, row.means)
+	}
+}

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
+)
+
+// prove reads the nodes' own journal, not what the Runner says.
+func prove(network *splintertest.Network, batches []batch.Batch) error {
+	order := map[batch.ServiceID][]batch.ID{}
+	for _, b := range batches {
+		order[b.Service] = append(order[b.Service], b.ID)
+	}
+	if err := network.Check(order); err != nil { // twice, or out of order
+		return fmt.Errorf("the nodes' journal says: %w", err)
+	}
+	for service, ids := range order {
+		executed := map[batch.ID]bool{}
+		for _, id := range network.Executions(service) {
+			executed[id] = true
+		}
+		for _, id := range ids {
+			if !executed[id] {
+				return fmt.Errorf("the nodes' journal says: %s/%.12s was never executed", service, id)
+			}
+		}
+	}
+	return nil
+}
+
+// rolledBack counts the proposals that another one crossed.
+func rolledBack(network *splintertest.Network) (n int) {
+	for _, e := range network.Journal() {
+		if e.Kind == splintertest.Executed && e.Word == "Rejected" {
+			n++
+		}
+	}
+	return n
+}
