@@ -64,13 +64,20 @@ func newCluster(name string, settings []string) (*Cluster, error) {
 
 func (c *Cluster) begin(t testing.TB, err error) {
 	t.Helper()
+	if err := c.open(err); err != nil {
+		t.Fatalf("no PostgreSQL of its own: %v", err)
+	}
+	t.Cleanup(c.stop)
+}
+
+// open starts it, unless making it failed with err. What cannot start is removed.
+func (c *Cluster) open(err error) error {
 	for try := 1; err == nil; try++ { // the port may be taken between the look and the start
 		if c.port, err = freePort(); err != nil {
 			break
 		}
 		if err = c.start(); err == nil {
-			t.Cleanup(c.stop)
-			return
+			return nil
 		}
 		if try < 3 {
 			err = nil
@@ -79,7 +86,24 @@ func (c *Cluster) begin(t testing.TB, err error) {
 	if c.dir != "" {
 		err = discard(c.dir, err)
 	}
-	t.Fatalf("no PostgreSQL of its own: %v", err)
+	return err
+}
+
+// Serve is [NewCluster] for programs that are no tests: it returns the data source
+// name, a URL, of a superuser, and what stops the server and removes it. A server
+// that [Variable] names is used as it is, and not stopped.
+func Serve(settings ...string) (dsn string, stop func(), err error) {
+	if dsn = os.Getenv(Variable); dsn != "" {
+		return dsn, func() {}, nil
+	}
+	c, err := newCluster("pgserve", settings)
+	if err == nil {
+		err = initdb(c.who, c.bin, c.data())
+	}
+	if err = c.open(err); err != nil {
+		return "", nil, fmt.Errorf("no PostgreSQL of its own (%s names a running one): %w", Variable, err)
+	}
+	return c.DSN(""), c.stop, nil
 }
 
 func (c *Cluster) data() string { return filepath.Join(c.dir, "data") }

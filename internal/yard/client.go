@@ -1,0 +1,79 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// client talks to the fake ledger. All contenders use it, so that they differ in
+// nothing but what they do between the requests.
+type client struct {
+	base string
+	http *http.Client
+}
+
+func newClient(base string, conns int) *client {
+	return &client{base, &http.Client{Transport: &http.Transport{MaxIdleConns: conns, MaxIdleConnsPerHost: conns, DisableCompression: true}}}
+}
+
+func (c *client) close() { c.http.CloseIdleConnections() }
+
+// post sends one batch, or a list of them to /lists.
+func (c *client) post(ctx context.Context, path string, body []byte) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/octet-stream")
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusAccepted {
+		return fmt.Errorf("POST %s: %s", path, resp.Status)
+	}
+	return nil
+}
+
+// statuses asks about batches.
+func (c *client) statuses(ctx context.Context, ids []string) ([]answer, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/statuses?ids="+strings.Join(ids, ","), http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("GET /statuses: %s", resp.Status)
+	}
+	out := make([]answer, 0, len(ids))
+	return out, json.NewDecoder(resp.Body).Decode(&out)
+}
+
+// reset makes the fake ledger forget, and says what it saw.
+func (c *client) reset(ctx context.Context, commitAfter time.Duration) (t tally, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+"/reset?after="+url.QueryEscape(commitAfter.String()), http.NoBody)
+	if err != nil {
+		return t, err
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return t, err
+	}
+	defer resp.Body.Close()
+	return t, json.NewDecoder(resp.Body).Decode(&t)
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	pgxdriver "github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	libpq "github.com/lib/pq"
+
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres"
+	"github.com/dltbatch/dltbatch/store/sqlite"
+	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
+)
+
+// poolSize is how many connections a pool has, as the examples set it.
+const poolSize = 16
+
+// database is where a contender keeps its batches.
+type database struct {
+	j     job
+	wire  *wire
+	admin *pgxdriver.Conn // nil for SQLite; not counted
+	lsn   string          // of the write-ahead log at the start
+}
+
+func (j job) onSQLite() bool { return j.Store == sqliteFull || j.Store == sqliteNormal }
+
+// openDatabase connects, and removes what earlier processes left, unless it shall be used.
+func openDatabase(ctx context.Context, j job) (*database, error) {
+	d := &database{j: j, wire: &wire{}}
+	if j.onSQLite() {
+		return d, nil
+	}
+	var err error
+	if d.admin, err = pgxdriver.Connect(ctx, j.DSN); err != nil {
+		return nil, err
+	}
+	if j.Contender == ours && j.Waiting > 0 {
+		return d, nil
+	}
+	for _, schema := range []string{"dltbatch", "floor", "river"} {
+		if err := d.exec(ctx, `DROP SCHEMA IF EXISTS `+schema+` CASCADE`); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+func (d *database) close() {
+	if d.admin != nil {
+		_ = d.admin.Close(context.Background()) // at the end of the process
+	}
+}
+
+func (d *database) exec(ctx context.Context, statements ...string) error {
+	for _, s := range statements {
+		if _, err := d.admin.Exec(ctx, s); err != nil {
+			return fmt.Errorf("%s: %w", s, err)
+		}
+	}
+	return nil
+}
+
+// settle leaves what was prepared as it is after a while: vacuumed, and on the disk.
+func (d *database) settle(ctx context.Context) error {
+	if d.admin == nil {
+		return nil
+	}
+	return d.exec(ctx, `VACUUM ANALYZE`, `CHECKPOINT`)
+}
+
+// start begins to measure, stop ends it.
+func (d *database) start(ctx context.Context, m *meter) error {
+	if d.admin != nil {
+		if err := d.admin.QueryRow(ctx, `SELECT pg_current_wal_insert_lsn()::text`).Scan(&d.lsn); err != nil {
+			return err
+		}
+	}
+	d.wire.reset()
+	return m.start()
+}
+
+func (d *database) stop(ctx context.Context, m *meter, r *result, n int) error {
+	if err := m.stop(r, n); err != nil {
+		return err
+	}
+	r.Statements = float64(d.wire.statements.Load()) / float64(n)
+	r.Trips = float64(d.wire.trips.Load()) / float64(n)
+	if d.admin == nil {
+		return nil
+	}
+	var bytes float64
+	err := d.admin.QueryRow(ctx, `SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), $1::text::pg_lsn)::float8`, d.lsn).Scan(&bytes)
+	r.WAL = bytes / float64(n)
+	return err
+}
+
+// config is that of pgx, with what is sent counted.
+func (d *database) config() (*pgxdriver.ConnConfig, error) {
+	c, err := pgxdriver.ParseConfig(d.j.DSN)
+	if err != nil {
+		return nil, err
+	}
+	c.DialFunc = d.wire.DialContext
+	return c, nil
+}
+
+// pool is what a user would give to a store.
+func (d *database) pool() (*sql.DB, error) {
+	switch d.j.Store {
+	case pgx:
+		c, err := d.config()
+		if err != nil {
+			return nil, err
+		}
+		return stdlib.OpenDB(*c), nil
+	case pq:
+		c, err := libpq.NewConnector(d.j.DSN)
+		if err != nil {
+			return nil, err
+		}
+		c.Dialer(d.wire)
+		return sql.OpenDB(c), nil
+	default:
+		return nil, fmt.Errorf("no store %q", d.j.Store)
+	}
+}
+
+// store opens the library's store in the database. The first one makes its tables.
+func (d *database) store(ctx context.Context, migrate bool) (_ store.Store, shut func(), err error) {
+	if d.j.onSQLite() {
+		return d.sqliteStore(ctx, migrate)
+	}
+	db, err := d.pool()
+	if err != nil {
+		return nil, nil, err
+	}
+	db.SetMaxOpenConns(poolSize)
+	db.SetMaxIdleConns(poolSize)
+	st, err := postgres.New(db, nil)
+	if err == nil && migrate {
+		err = st.Migrate(ctx)
+	}
+	return st, func() { _ = db.Close() }, err
+}
+
+func (d *database) sqliteStore(ctx context.Context, migrate bool) (_ store.Store, shut func(), err error) {
+	path := filepath.Join(d.j.Dir, "ours.db")
+	if migrate {
+		if err := removeSQLite(path); err != nil {
+			return nil, nil, err
+		}
+	}
+	db, err := sqliteopen.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	shut = func() { _ = db.Close() }
+	if d.j.Store == sqliteNormal {
+		shut()
+		if db, err = sql.Open("sqlite3", "file:"+path+"?_journal_mode=WAL&_synchronous=NORMAL&_busy_timeout=5000&_foreign_keys=on&_txlock=immediate&_stmt_cache_size=64&_cache_size=-16384"); err != nil {
+			return nil, nil, err
+		}
+		db.SetMaxOpenConns(4)
+		db.SetMaxIdleConns(4)
+		shut = func() { _ = db.Close() }
+	}
+	st, err := sqlite.New(db, &sqlite.Options{AllowNormal: d.j.Store == sqliteNormal})
+	if err == nil && migrate {
+		err = st.Migrate(ctx)
+	}
+	return st, shut, err
+}
+
+// removeSQLite removes a database file and what belongs to it.
+func removeSQLite(path string) error {
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		if err := os.Remove(path + suffix); err != nil && !os.IsNotExist(err) {
+			return err
+		}
+	}
+	return nil
+}

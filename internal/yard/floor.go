@@ -1,0 +1,234 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"sync"
+	"time"
+)
+
+// The floor is what the machine can do: the same durable steps without any library
+// and without any of its promises but the order of a lane, if asked for. All steps
+// overlap, and each that writes moves many rows at once. What goes wrong ends it.
+const (
+	floorRows    = 500                  // in a statement, at most
+	floorLinger  = 2 * time.Millisecond // until a statement leaves that is not full
+	floorWorkers = 32
+	floorPollers = 2
+	floorAsk     = 100 // ids in a query
+	floorGOGC    = 400
+)
+
+// row is a batch in the floor's tables. The states are 0 added, 1 claimed, 2 accepted
+// and 3 committed.
+type row struct {
+	seq      int64
+	id, lane string
+	payload  []byte
+}
+
+// floorTables is where the floor keeps its rows. Each of its funcs is used by one
+// goroutine; they run at the same time.
+type floorTables struct {
+	add       func(rows []row)
+	claim     func(after int64) []*row // the next ones, with payloads
+	accepted  func(rows []*row)
+	committed func(rows []*row)
+	final     func() int
+	close     func()
+}
+
+func runFloor(ctx context.Context, j job, w *work, m *meter, r *result) error {
+	d, err := openDatabase(ctx, j)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	open := floorPostgres
+	if j.onSQLite() {
+		open = floorSQLite
+	}
+	tables, err := open(ctx, d)
+	if err != nil {
+		return err
+	}
+	defer tables.close()
+	c := newClient(j.Ledger, 1024)
+	defer c.close()
+	if err := d.settle(ctx); err != nil {
+		return err
+	}
+	if j.Idle > 0 { // as an idle claimer would do
+		for until := time.Now().Add(j.Idle); time.Now().Before(until); {
+			tables.claim(0)
+			if err := sleep(ctx, 100*time.Millisecond); err != nil {
+				return err
+			}
+		}
+	}
+	if err := d.start(ctx, m); err != nil {
+		return err
+	}
+	floorRun(ctx, j, w, c, tables)
+	if err := d.stop(ctx, m, r, j.N); err != nil {
+		return err
+	}
+	if n := tables.final(); n != j.N {
+		return fmt.Errorf("%d of %d are committed", n, j.N)
+	}
+	return nil
+}
+
+func floorRun(ctx context.Context, j job, w *work, c *client, t *floorTables) {
+	added := make(chan int, j.N)
+	go func() {
+		defer close(added)
+		rows := make([]row, 0, floorRows)
+		for from := 0; from < j.N; from += floorRows {
+			rows = rows[:0]
+			for i := from; i < min(from+floorRows, j.N); i++ {
+				b := &w.batches[i]
+				rows = append(rows, row{int64(i + 1), string(b.ID), string(b.Service), b.Payload})
+				w.moments[i].added = w.now()
+			}
+			t.add(rows)
+			added <- len(rows)
+		}
+	}()
+
+	// One channel for all workers, or one each where a lane keeps to its worker.
+	workers := max(j.Workers, floorWorkers)
+	toPost := []chan *row{make(chan *row, 2*floorRows)}
+	for j.Ordered && len(toPost) < workers {
+		toPost = append(toPost, make(chan *row, 2*floorRows))
+	}
+	go func() {
+		defer func() {
+			for _, ch := range toPost {
+				close(ch)
+			}
+		}()
+		seed, last, claimed, there := maphash.MakeSeed(), int64(0), 0, 0
+		for claimed < j.N {
+			if claimed == there {
+				there += <-added
+			}
+			rows := t.claim(last)
+			claimed += len(rows)
+			there = max(there, claimed)
+			for _, x := range rows {
+				last = max(last, x.seq)
+				toPost[maphash.String(seed, x.lane)%uint64(len(toPost))] <- x
+			}
+		}
+	}()
+
+	posted := make(chan *row, 4*floorRows)
+	var posting sync.WaitGroup
+	for i := range workers {
+		posting.Go(func() {
+			for x := range toPost[i%len(toPost)] {
+				at := &w.moments[x.seq-1]
+				at.posted = w.now()
+				must(c.post(ctx, "/batches", x.payload))
+				at.accepted = w.now()
+				posted <- x
+			}
+		})
+	}
+	go func() { posting.Wait(); close(posted) }()
+
+	toAsk := make(chan *row, j.N)
+	go func() {
+		defer close(toAsk)
+		for rows := range grouped(posted, floorRows) {
+			t.accepted(rows)
+			for _, x := range rows {
+				toAsk <- x
+			}
+		}
+	}()
+
+	final := make(chan *row, j.N)
+	questions := grouped(toAsk, floorAsk)
+	var asking sync.WaitGroup
+	for range floorPollers {
+		asking.Go(func() {
+			for rows := range questions {
+				ask(ctx, w, c, rows, final)
+			}
+		})
+	}
+	go func() { asking.Wait(); close(final) }()
+
+	for rows := range grouped(final, floorRows) {
+		t.committed(rows)
+		now := w.now()
+		for _, x := range rows {
+			w.moments[x.seq-1].final = now
+		}
+	}
+}
+
+// ask asks until all of them are committed.
+func ask(ctx context.Context, w *work, c *client, rows []*row, final chan<- *row) {
+	for len(rows) > 0 {
+		ids := make([]string, len(rows))
+		for i, x := range rows {
+			ids[i] = x.id
+		}
+		answers, err := c.statuses(ctx, ids)
+		must(err)
+		committed := make(map[int]bool, len(answers))
+		for _, a := range answers {
+			if a.Status == wordCommitted {
+				committed[w.index(a.ID)] = true
+			}
+		}
+		var left []*row
+		for _, x := range rows {
+			if committed[int(x.seq-1)] {
+				final <- x
+			} else {
+				left = append(left, x)
+			}
+		}
+		rows = left
+	}
+}
+
+// grouped passes on what comes in, up to size at once. The first of a group waits for
+// others no longer than the linger.
+func grouped(in <-chan *row, size int) <-chan []*row {
+	out := make(chan []*row)
+	go func() {
+		defer close(out)
+		timer := time.NewTimer(floorLinger)
+		defer timer.Stop()
+		for first := range in {
+			group := append(make([]*row, 0, size), first)
+			timer.Reset(floorLinger)
+		fill:
+			for len(group) < size {
+				select {
+				case x, ok := <-in:
+					if !ok {
+						break fill
+					}
+					group = append(group, x)
+				case <-timer.C:
+					break fill
+				}
+			}
+			out <- group
+		}
+	}()
+	return out
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+
+	_ "github.com/mattn/go-sqlite3" // registers "sqlite3"
+)
+
+// floorSQLite has one connection, as SQLite has one writer.
+func floorSQLite(ctx context.Context, d *database) (*floorTables, error) {
+	synchronous := "FULL"
+	if d.j.Store == sqliteNormal {
+		synchronous = "NORMAL"
+	}
+	path := filepath.Join(d.j.Dir, "floor.db")
+	if err := removeSQLite(path); err != nil {
+		return nil, err
+	}
+	db, err := sql.Open("sqlite3", "file:"+path+"?_journal_mode=WAL&_txlock=immediate&_synchronous="+synchronous)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1)
+	for _, s := range []string{
+		`CREATE TABLE payloads (seq INTEGER PRIMARY KEY, payload BLOB NOT NULL)`,
+		`CREATE TABLE states (seq INTEGER PRIMARY KEY, id TEXT NOT NULL, lane TEXT NOT NULL, state INTEGER NOT NULL DEFAULT 0)`,
+	} {
+		if _, err := db.ExecContext(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	record := func(state int) func([]*row) {
+		return func(rows []*row) {
+			seqs := make([]int64, len(rows))
+			for i, x := range rows {
+				seqs[i] = x.seq
+			}
+			list, err := json.Marshal(seqs)
+			must(err)
+			done, err := db.ExecContext(ctx, `UPDATE states SET state = ? WHERE seq IN (SELECT value FROM json_each(?))`, state, string(list))
+			must(err)
+			n, err := done.RowsAffected()
+			must(err)
+			if int(n) != len(rows) {
+				must(fmt.Errorf("recorded %d of %d", n, len(rows)))
+			}
+		}
+	}
+	return &floorTables{
+		add:       func(rows []row) { floorSQLiteAdd(ctx, db, rows) },
+		claim:     func(after int64) []*row { return floorSQLiteClaimed(ctx, db, after) },
+		accepted:  record(2),
+		committed: record(3),
+		final: func() (n int) {
+			must(db.QueryRowContext(ctx, `SELECT count(*) FROM states WHERE state = 3`).Scan(&n))
+			return n
+		},
+		close: func() { _ = db.Close() }, // at the end of the process
+	}, nil
+}
+
+func inTx(ctx context.Context, db *sql.DB, do func(*sql.Tx)) {
+	tx, err := db.BeginTx(ctx, nil)
+	must(err)
+	do(tx)
+	must(tx.Commit())
+}
+
+func floorSQLiteAdd(ctx context.Context, db *sql.DB, rows []row) {
+	inTx(ctx, db, func(tx *sql.Tx) {
+		payload, err := tx.PrepareContext(ctx, `INSERT INTO payloads (seq, payload) VALUES (?, ?)`)
+		must(err)
+		defer payload.Close()
+		state, err := tx.PrepareContext(ctx, `INSERT INTO states (seq, id, lane) VALUES (?, ?, ?)`)
+		must(err)
+		defer state.Close()
+		for _, x := range rows {
+			_, err := payload.ExecContext(ctx, x.seq, x.payload)
+			must(err)
+			_, err = state.ExecContext(ctx, x.seq, x.id, x.lane)
+			must(err)
+		}
+	})
+}
+
+func floorSQLiteClaimed(ctx context.Context, db *sql.DB, after int64) []*row {
+	claimed := make([]*row, 0, floorRows)
+	inTx(ctx, db, func(tx *sql.Tx) {
+		rows, err := tx.QueryContext(ctx, `SELECT s.seq, s.id, s.lane, p.payload FROM states s JOIN payloads p ON p.seq = s.seq
+			WHERE s.seq > ? AND s.state = 0 ORDER BY s.seq LIMIT ?`, after, floorRows)
+		must(err)
+		defer rows.Close()
+		for rows.Next() {
+			x := &row{}
+			must(rows.Scan(&x.seq, &x.id, &x.lane, &x.payload))
+			claimed = append(claimed, x)
+		}
+		must(rows.Err())
+		if n := len(claimed); n > 0 {
+			_, err := tx.ExecContext(ctx, `UPDATE states SET state = 1 WHERE seq > ? AND seq <= ? AND state = 0`, after, claimed[n-1].seq)
+			must(err)
+		}
+	})
+	return claimed
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// The contenders.
+const (
+	ours  = "ours"
+	floor = "floor"
+	river = "river"
+	posts = "posts" // nothing but the POSTs
+	load  = "load"  // adds what shall wait, and delivers nothing
+)
+
+// The databases, and what speaks to them.
+const (
+	pgx          = "pgx"
+	pq           = "pq"
+	sqliteFull   = "sqlite-full"
+	sqliteNormal = "sqlite-normal"
+)
+
+// job is what one process runs.
+type job struct {
+	Contender string
+	Store     string // pgx, pq, sqlite-full or sqlite-normal
+	N         int
+	Lanes     int
+	Size      int // bytes of a payload
+	Workers   int // that post at once, where that can be said; 0 is the contender's own default
+
+	Pipelined int           // ours: how many of a lane at once; 0 is Serial
+	List      int           // ours: how many in a POST; 0 is one
+	Instances int           // ours: that share the database
+	Ordered   bool          // floor: batches of a lane one after the other
+	Tuned     bool          // river: fetches as often as it can
+	Idle      time.Duration // on a vacuumed table, before the first batch is added
+	Pace      float64       // batches a second that are added; 0 is as many as can be
+	Waiting   int           // batches that wait in the database already: none is added, and N of them are awaited
+
+	Seed           uint64
+	GOGC           int    // 0 is the contender's own
+	DSN            string // of PostgreSQL
+	Dir            string // for files of SQLite
+	Ledger         string // URL of the fake one
+	LedgerPID      int
+	PostgresPID    int
+	Profile, Trace string // files for profiles of the process
+}
+
+// result is what came of a job.
+type result struct {
+	Seconds    float64 `json:"seconds"`
+	Rate       float64 `json:"rate"` // batches a second
+	P50        float64 `json:"p50"`  // ms from being added to being final
+	P99        float64 `json:"p99"`
+	Hand50     float64 `json:"hand50"` // ms from the ledger's commit to the POST of the lane's next
+	Hand99     float64 `json:"hand99"`
+	Next50     float64 `json:"next50"` // ms from the record of the commit to the POST of the lane's next
+	Next99     float64 `json:"next99"`
+	CPU        shares  `json:"cpu"`        // cores
+	Statements float64 `json:"statements"` // for each batch, as all below
+	Trips      float64 `json:"trips"`
+	WAL        float64 `json:"wal"` // bytes
+	Posts      float64 `json:"posts"`
+	Asks       float64 `json:"asks"`
+	Allocs     float64 `json:"allocs"`
+	AllocBytes float64 `json:"allocBytes"`
+	PeakRSS    float64 `json:"peakRSS"`  // MiB
+	FirstRSS   float64 `json:"firstRSS"` // MiB, soon after the start; with Waiting only
+}
+
+// run does a job in this process.
+func run(ctx context.Context, j job) (r result, err error) {
+	c := newClient(j.Ledger, 4)
+	defer c.close()
+	if _, err := c.reset(ctx, 0); err != nil {
+		return r, err
+	}
+	m := &meter{postgres: j.PostgresPID, ledger: j.LedgerPID}
+	n := j.N
+	if j.Waiting > 0 {
+		n = 0 // they wait in the database already
+	}
+	w := newWork(j.Seed, n, j.Lanes, j.Size)
+	switch j.Contender {
+	case ours:
+		err = runOurs(ctx, j, w, m, &r)
+	case floor:
+		err = runFloor(ctx, j, w, m, &r)
+	case river:
+		err = runRiver(ctx, j, w, m, &r)
+	case posts:
+		err = runPosts(ctx, j, w, m, &r)
+	case load:
+		return r, runLoad(ctx, j)
+	default:
+		err = fmt.Errorf("no contender %q", j.Contender)
+	}
+	if err != nil {
+		return r, fmt.Errorf("%s: %w", j.Contender, err)
+	}
+	t, err := c.reset(ctx, 0)
+	if err != nil {
+		return r, err
+	}
+	if j.Waiting == 0 && (t.Batches != int64(j.N) || t.Twice != 0) {
+		return r, fmt.Errorf("%s: of %d batches the ledger saw %+v", j.Contender, j.N, t)
+	}
+	if ordered := j.Contender == ours || j.Ordered; ordered && t.Breaches != 0 {
+		return r, fmt.Errorf("%s: %d batches before their turn", j.Contender, t.Breaches)
+	}
+	r.Posts, r.Asks = float64(t.Posts)/float64(t.Batches), float64(t.Asks)/float64(t.Batches)
+	whole, fromAccepted, fromFinal := w.waits()
+	r.P50, r.P99 = ms(percentile(whole, 50)), ms(percentile(whole, 99))
+	r.Hand50, r.Hand99 = ms(percentile(fromAccepted, 50)), ms(percentile(fromAccepted, 99))
+	r.Next50, r.Next99 = ms(percentile(fromFinal, 50)), ms(percentile(fromFinal, 99))
+	return r, nil
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	if asChild() {
+		return
+	}
+	var o options
+	flag.StringVar(&o.modes, "mode", "all", "modes, by comma; all, or one of "+strings.Join(names(), ", "))
+	flag.StringVar(&o.only, "only", "", "contenders, by comma: ours, floor, river, posts; none is all")
+	flag.IntVar(&o.n, "n", 0, "batches; 0 is the mode's own number")
+	flag.IntVar(&o.lanes, "lanes", 0, "lanes; 0 is the mode's own number")
+	flag.IntVar(&o.size, "size", 0, "bytes of a payload; 0 is the mode's own number")
+	flag.IntVar(&o.rounds, "rounds", 7, "rounds, in each of which every contender runs once")
+	flag.DurationVar(&o.idle, "idle", 0, "how long to idle in mode burst; 0 is its own time")
+	flag.IntVar(&o.gogc, "gogc", 0, "GOGC of every contender; 0 is Go's default for ours and river, 400 for the floor")
+	flag.DurationVar(&o.limit, "limit", 10*time.Minute, "how long one run may take")
+	flag.StringVar(&o.profile, "cpuprofile", "", "folder for CPU profiles of every run")
+	flag.StringVar(&o.docs, "docs", "", "page whose figures, with a plot beside it, are made anew")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := measure(ctx, o, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "yard:", err)
+		os.Exit(1)
+	}
+}
+
+func names() (all []string) {
+	for _, m := range modes() {
+		all = append(all, m.name)
+	}
+	return all
+}
+
+// options are the flags.
+type options struct {
+	modes, only            string
+	n, lanes, size, rounds int
+	idle, limit            time.Duration
+	gogc                   int
+	profile, docs          string
+}
+
+// chosen are the modes to run, as the flags change them.
+func (o options) chosen() ([]mode, error) {
+	all := modes()
+	known := names()
+	var out []mode
+	for _, name := range strings.Split(o.modes, ",") {
+		if name == "all" {
+			out = append(out, all...)
+			continue
+		}
+		i := slices.Index(known, name)
+		if i < 0 {
+			return nil, fmt.Errorf("-mode %q: want one of %s", name, strings.Join(known, ", "))
+		}
+		out = append(out, all[i])
+	}
+	for i := range out {
+		out[i].entries = o.change(out[i].entries)
+		if len(out[i].entries) == 0 {
+			return nil, fmt.Errorf("-only %q leaves nothing of mode %s", o.only, out[i].name)
+		}
+	}
+	return out, nil
+}
+
+func (o options) change(entries []entry) (out []entry) {
+	for _, e := range entries {
+		if o.only != "" && !slices.Contains(strings.Split(o.only, ","), e.job.Contender) {
+			continue
+		}
+		j := &e.job
+		set(&j.N, o.n, defaultN)
+		set(&j.Lanes, o.lanes, defaultLanes)
+		set(&j.Size, o.size, defaultSize)
+		j.GOGC = o.gogc
+		if j.Idle > 0 && o.idle > 0 {
+			j.Idle = o.idle
+		}
+		if j.Waiting > 0 && o.n > 0 {
+			j.Waiting = min(j.Waiting, 50*o.n)
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// set is what a flag says, or else what is there, or else the default.
+func set(v *int, flag, def int) {
+	if flag > 0 {
+		*v = flag
+	}
+	if *v == 0 {
+		*v = def
+	}
+}
+
+func profileOf(dir string, m mode, e entry, round int) string {
+	if dir == "" {
+		return ""
+	}
+	label := strings.Map(func(r rune) rune {
+		if r == ' ' || r == ',' || r == '/' {
+			return '-'
+		}
+		return r
+	}, e.label)
+	return filepath.Join(dir, fmt.Sprintf("%s-%s-%d.pprof", m.name, label, round))
+}

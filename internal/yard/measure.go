@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	pgxdriver "github.com/jackc/pgx/v5"
+
+	"github.com/dltbatch/dltbatch/internal/pgtest"
+)
+
+// figures are what a mode's entries have reached, round by round.
+type figures struct {
+	Mode    string     `json:"mode"`
+	Title   string     `json:"title"`
+	Entries []measured `json:"entries"`
+}
+
+type measured struct {
+	Label  string   `json:"label"`
+	Job    string   `json:"job"` // what tells it apart, in words
+	Rounds []result `json:"rounds"`
+}
+
+// measure runs the chosen modes and prints what comes of each.
+func measure(ctx context.Context, o options, out io.Writer) (err error) {
+	chosen, err := o.chosen()
+	if err != nil {
+		return err
+	}
+	// Durable, as a user's is; with default settings but for what it listens to.
+	dsn, stop, err := pgtest.Serve("shared_buffers=128MB")
+	if err != nil {
+		return err
+	}
+	defer stop()
+	ledger, err := startLedger(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if e := ledger.end(); err == nil && ctx.Err() == nil {
+			err = e
+		}
+	}()
+	dir, err := os.MkdirTemp("", "dltbatch-yard-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	pid, about, err := aboutServer(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, about)
+	y := &yard{o: o, out: out, common: job{DSN: dsn, Dir: dir, Ledger: ledger.url, LedgerPID: ledger.pid, PostgresPID: pid}}
+	for _, m := range chosen {
+		f, err := y.mode(ctx, m)
+		if err != nil {
+			return fmt.Errorf("mode %s: %w", m.name, err)
+		}
+		if _, err := io.WriteString(out, f.text()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// aboutServer finds the first process of the server, where it is on this machine, and
+// says how durable it is.
+func aboutServer(ctx context.Context, dsn string) (pid int, about string, err error) {
+	c, err := pgxdriver.Connect(ctx, dsn)
+	if err != nil {
+		return 0, "", err
+	}
+	defer c.Close(ctx)
+	var backend int
+	var local bool
+	err = c.QueryRow(ctx, `SELECT pg_backend_pid(), coalesce(inet_server_addr() = inet_client_addr(), true),
+		format('PostgreSQL %s, fsync %s, synchronous_commit %s', current_setting('server_version'), current_setting('fsync'), current_setting('synchronous_commit'))`).
+		Scan(&backend, &local, &about)
+	if err != nil || !local {
+		return 0, about, err
+	}
+	p, err := stat(backend)
+	if err != nil {
+		return 0, about, nil //nolint:nilerr // it is in a container of its own: its share is not known
+	}
+	return p.parent, about, nil
+}
+
+type yard struct {
+	o      options
+	out    io.Writer
+	common job
+	seed   uint64
+}
+
+// mode runs the entries of a mode in turns. Who begins changes from round to round.
+func (y *yard) mode(ctx context.Context, m mode) (figures, error) {
+	f := figures{Mode: m.name, Title: m.title}
+	for _, e := range m.entries {
+		f.Entries = append(f.Entries, measured{Label: e.label})
+	}
+	for round := range y.o.rounds {
+		for k := range m.entries {
+			i := (k + round) % len(m.entries)
+			r, err := y.entry(ctx, m, i, round, f)
+			if err != nil {
+				return f, fmt.Errorf("%s: %w", m.entries[i].label, err)
+			}
+			f.Entries[i].Rounds = append(f.Entries[i].Rounds, r)
+			fmt.Fprintf(y.out, "%s %d/%d  %-28s %8.0f/s  p50 %7.1f ms  p99 %7.1f ms  cores: client %.2f, postgres %.2f, ledger %.2f, machine %.2f\n",
+				m.name, round+1, y.o.rounds, m.entries[i].label, r.Rate, r.P50, r.P99, r.CPU.Client, r.CPU.Postgres, r.CPU.Ledger, r.CPU.Machine)
+		}
+	}
+	return f, nil
+}
+
+func (y *yard) entry(ctx context.Context, m mode, i, round int, f figures) (r result, err error) {
+	e := m.entries[i]
+	j := e.job
+	j.DSN, j.Dir, j.Ledger, j.LedgerPID, j.PostgresPID = y.common.DSN, y.common.Dir, y.common.Ledger, y.common.LedgerPID, y.common.PostgresPID
+	j.Profile = profileOf(y.o.profile, m, e, round)
+	y.seed += 1 << 32
+	j.Seed = y.seed + uint64(time.Now().UnixNano())
+	if e.half {
+		before := f.Entries[i-1].Rounds
+		if len(before) == 0 {
+			if r, err = y.entry(ctx, m, i-1, round, f); err != nil {
+				return r, err
+			}
+			before = []result{r}
+		}
+		j.Pace = median(before, func(r result) float64 { return r.Rate }) / 2
+	}
+	ctx, stop := context.WithTimeout(ctx, y.o.limit)
+	defer stop()
+	if j.Waiting > 0 {
+		l := j
+		l.Contender = load
+		if _, err := inChild(ctx, l); err != nil {
+			return r, err
+		}
+	}
+	return inChild(ctx, j)
+}

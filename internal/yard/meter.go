@@ -1,0 +1,170 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ticks of /proc/*/stat in a second.
+const ticks = 100
+
+// meter measures what the processes of a run cost, from start to stop.
+type meter struct {
+	postgres int // the first process of the server; 0 where it is not on this machine
+	ledger   int
+
+	at     time.Time
+	cpu    shares
+	memory runtime.MemStats
+}
+
+// shares are seconds of CPU, or cores where they are divided by time.
+type shares struct {
+	Client   float64 `json:"client"`
+	Postgres float64 `json:"postgres"`
+	Ledger   float64 `json:"ledger"`
+	Machine  float64 `json:"machine"`
+}
+
+func (m *meter) start() error {
+	runtime.GC()
+	runtime.ReadMemStats(&m.memory)
+	var err error
+	m.cpu, err = m.used()
+	m.at = time.Now()
+	return err
+}
+
+// stop sets what a run has cost for each of its n batches.
+func (m *meter) stop(r *result, n int) error {
+	r.Seconds = time.Since(m.at).Seconds()
+	now, err := m.used()
+	if err != nil {
+		return err
+	}
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	r.Rate = float64(n) / r.Seconds
+	r.CPU = shares{
+		(now.Client - m.cpu.Client) / r.Seconds, (now.Postgres - m.cpu.Postgres) / r.Seconds,
+		(now.Ledger - m.cpu.Ledger) / r.Seconds, (now.Machine - m.cpu.Machine) / r.Seconds,
+	}
+	r.Allocs = float64(memory.Mallocs-m.memory.Mallocs) / float64(n)
+	r.AllocBytes = float64(memory.TotalAlloc-m.memory.TotalAlloc) / float64(n)
+	r.PeakRSS, err = status("VmHWM")
+	return err
+}
+
+// used is what the processes have used since each began.
+func (m *meter) used() (shares, error) {
+	var s shares
+	own, err := stat(os.Getpid())
+	if err != nil {
+		return s, err
+	}
+	s.Client = own.self
+	if m.ledger != 0 {
+		l, err := stat(m.ledger)
+		if err != nil {
+			return s, err
+		}
+		s.Ledger = l.self
+	}
+	if m.postgres != 0 {
+		if s.Postgres, err = family(m.postgres); err != nil {
+			return s, err
+		}
+	}
+	s.Machine, err = machine()
+	return s, err
+}
+
+// process is a line of /proc/*/stat.
+type process struct {
+	parent         int
+	self, children float64 // seconds of CPU; children are those that have ended
+}
+
+func stat(pid int) (process, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return process{}, err
+	}
+	_, rest, ok := strings.Cut(string(b), ") ") // the name may hold spaces
+	f := strings.Fields(rest)
+	if !ok || len(f) < 15 {
+		return process{}, fmt.Errorf("/proc/%d/stat: %q", pid, b)
+	}
+	n := make([]int, 15)
+	for _, i := range []int{1, 11, 12, 13, 14} { // parent; user and system, of itself and of its children
+		if n[i], err = strconv.Atoi(f[i]); err != nil {
+			return process{}, err
+		}
+	}
+	return process{n[1], float64(n[11]+n[12]) / ticks, float64(n[13]+n[14]) / ticks}, nil
+}
+
+// family is what a process and its children have used, dead or alive.
+func family(pid int) (float64, error) {
+	head, err := stat(pid)
+	if err != nil {
+		return 0, err
+	}
+	sum := head.self + head.children
+	all, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return 0, err
+	}
+	for _, dir := range all {
+		child, err := strconv.Atoi(filepath.Base(dir))
+		if err != nil {
+			continue
+		}
+		if p, err := stat(child); err == nil && p.parent == pid { // it may have ended since
+			sum += p.self
+		}
+	}
+	return sum, nil
+}
+
+// machine is what all of its cores have done.
+func machine() (float64, error) {
+	b, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0, err
+	}
+	line, _, _ := strings.Cut(string(b), "\n")
+	f := strings.Fields(line)
+	if len(f) < 9 {
+		return 0, fmt.Errorf("/proc/stat: %q", line)
+	}
+	sum := 0
+	for _, i := range []int{1, 2, 3, 6, 7, 8} { // all but idle and waiting for a disk
+		n, err := strconv.Atoi(f[i])
+		if err != nil {
+			return 0, err
+		}
+		sum += n
+	}
+	return float64(sum) / ticks, nil
+}
+
+// status is a line of /proc/self/status, in MiB.
+func status(name string) (float64, error) {
+	b, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0, err
+	}
+	_, rest, ok := strings.Cut(string(b), name+":")
+	if !ok {
+		return 0, fmt.Errorf("/proc/self/status has no %s", name)
+	}
+	f := strings.Fields(rest)
+	kb, err := strconv.Atoi(f[0])
+	return float64(kb) / 1024, err
+}

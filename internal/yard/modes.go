@@ -1,0 +1,86 @@
+package main
+
+import "time"
+
+// mode is a question, answered by entries that take turns. The first one is what the
+// others are compared with.
+type mode struct {
+	name    string
+	title   string
+	entries []entry
+}
+
+// entry is one way to do it.
+type entry struct {
+	label string
+	job   job
+	// half: at half of the rate that the entry before it has reached.
+	half bool
+}
+
+// Sizes of what is measured unless a mode or a flag says otherwise.
+const (
+	defaultN     = 20_000
+	defaultLanes = 10_000
+	defaultSize  = 1536
+)
+
+func modes() []mode {
+	floorOn := func(store string) entry { return entry{label: floor, job: job{Contender: floor, Store: store}} }
+	oursOn := func(store string) entry { return entry{label: ours, job: job{Contender: ours, Store: store}} }
+	tuned := entry{label: "river tuned", job: job{Contender: river, Store: pgx, Tuned: true}}
+	return []mode{
+		{"pgx", "PostgreSQL with pgx, Serial over 10,000 lanes", []entry{
+			floorOn(pgx), oursOn(pgx), tuned,
+			{label: "river", job: job{Contender: river, Store: pgx}},
+			{label: "POSTs alone", job: job{Contender: posts}},
+		}},
+		{"pq", "PostgreSQL with lib/pq, Serial over 10,000 lanes", []entry{floorOn(pgx), oursOn(pq), tuned}},
+		{"sqlite-full", "SQLite, synchronous = FULL", []entry{floorOn(sqliteFull), oursOn(sqliteFull)}},
+		{"sqlite-normal", "SQLite, synchronous = NORMAL", []entry{floorOn(sqliteNormal), oursOn(sqliteNormal)}},
+		{"burst", "A burst after 60 s idle on vacuumed tables", []entry{
+			{label: "ours, warm", job: job{Contender: ours, Store: pgx}},
+			{label: "ours, after idling", job: job{Contender: ours, Store: pgx, Idle: time.Minute}},
+			{label: "ours with lib/pq, warm", job: job{Contender: ours, Store: pq}},
+			{label: "ours with lib/pq, after idling", job: job{Contender: ours, Store: pq, Idle: time.Minute}},
+			{label: "river tuned, after idling", job: job{Contender: river, Store: pgx, Tuned: true, Idle: time.Minute}},
+		}},
+		{"order", "Lane order over 100 lanes", []entry{
+			{label: "floor in lane order", job: job{Contender: floor, Store: pgx, Lanes: 100, Ordered: true}},
+			{label: "ours, Serial", job: job{Contender: ours, Store: pgx, Lanes: 100}},
+		}},
+		{"lanes", "Lanes", []entry{
+			{label: "100 lanes", job: job{Contender: ours, Store: pgx, Lanes: 100, N: 100_000}},
+			{label: "1 lane", job: job{Contender: ours, Store: pgx, Lanes: 1, N: 500}},
+			{label: "10,000 lanes", job: job{Contender: ours, Store: pgx, Lanes: 10_000, N: 100_000}},
+			{label: "100,000 lanes of one", job: job{Contender: ours, Store: pgx, Lanes: 100_000, N: 100_000}},
+		}},
+		{"size", "Size of a payload", []entry{
+			{label: "floor, 1 KB", job: job{Contender: floor, Store: pgx, Size: 1 << 10}},
+			{label: "ours, 1 KB", job: job{Contender: ours, Store: pgx, Size: 1 << 10}},
+			{label: "floor, 4 KB", job: job{Contender: floor, Store: pgx, Size: 4 << 10}},
+			{label: "ours, 4 KB", job: job{Contender: ours, Store: pgx, Size: 4 << 10}},
+			{label: "floor, 16 KB", job: job{Contender: floor, Store: pgx, Size: 16 << 10}},
+			{label: "ours, 16 KB", job: job{Contender: ours, Store: pgx, Size: 16 << 10}},
+		}},
+		{"count", "Number of batches", []entry{
+			{label: "floor, 20,000", job: job{Contender: floor, Store: pgx, N: 20_000}},
+			{label: "ours, 20,000", job: job{Contender: ours, Store: pgx, N: 20_000}},
+			{label: "floor, 100,000", job: job{Contender: floor, Store: pgx, N: 100_000}},
+			{label: "ours, 100,000", job: job{Contender: ours, Store: pgx, N: 100_000}},
+		}},
+		{"instances", "Instances on one database", []entry{
+			{label: "one", job: job{Contender: ours, Store: pgx}},
+			{label: "two", job: job{Contender: ours, Store: pgx, Instances: 2}},
+			{label: "three", job: job{Contender: ours, Store: pgx, Instances: 3}},
+		}},
+		{"handover", "Hand-over of a lane at half of the full rate", []entry{
+			{label: "full rate", job: job{Contender: ours, Store: pgx}},
+			{label: "half of it", job: job{Contender: ours, Store: pgx, Lanes: 100}, half: true},
+		}},
+		{"memory", "Memory with 1,000,000 waiting", []entry{
+			{label: "nothing else waiting", job: job{Contender: ours, Store: pgx}},
+			{label: "1,000,000 waiting", job: job{Contender: ours, Store: pgx, Waiting: 1_000_000}},
+		}},
+	}
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	pgxdriver "github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	riverqueue "github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivermigrate"
+)
+
+// River's own default, and what serves it best here.
+const (
+	riverWorkers      = 100
+	riverTunedWorkers = 200
+	riverGroup        = 1000
+)
+
+// riverHistory are finished jobs, so that the planner has seen some.
+const riverHistory = `INSERT INTO river.river_job (args, attempt, attempted_at, finalized_at, kind, max_attempts, state, queue, priority, scheduled_at)
+	SELECT json_build_object('body', repeat(md5(i::text), 47)), 1, now(), now(), 'post', 25, 'completed', 'default', 1, now() FROM generate_series(1, 20000) i`
+
+// post is one job: the POST of a batch. River asks for no statuses.
+type post struct {
+	Body []byte `json:"body"`
+}
+
+// Kind implements river.JobArgs.
+func (post) Kind() string { return "post" }
+
+type poster struct {
+	riverqueue.WorkerDefaults[post]
+	c *client
+}
+
+// Work implements river.Worker.
+func (p *poster) Work(ctx context.Context, j *riverqueue.Job[post]) error {
+	return p.c.post(ctx, "/batches", j.Args.Body)
+}
+
+func runRiver(ctx context.Context, j job, w *work, m *meter, r *result) error {
+	d, err := openDatabase(ctx, j)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	config, err := pgxpool.ParseConfig(j.DSN)
+	if err != nil {
+		return err
+	}
+	config.ConnConfig.DialFunc = d.wire.DialContext
+	config.MaxConns = poolSize
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	if err := d.exec(ctx, `CREATE SCHEMA river`); err != nil {
+		return err
+	}
+	quiet := slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelError}))
+	tables, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Schema: "river", Logger: quiet})
+	if err != nil {
+		return err
+	}
+	if _, err := tables.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
+		return err
+	}
+	if err := d.exec(ctx, riverHistory); err != nil {
+		return err
+	}
+	if err := d.settle(ctx); err != nil {
+		return err
+	}
+	c := newClient(j.Ledger, 1024)
+	defer c.close()
+	workers := riverqueue.NewWorkers()
+	riverqueue.AddWorker(workers, &poster{c: c})
+	o := &riverqueue.Config{
+		Logger: quiet, Schema: "river", Workers: workers,
+		Queues: map[string]riverqueue.QueueConfig{riverqueue.QueueDefault: {MaxWorkers: riverWorkers}},
+	}
+	if j.Tuned {
+		o.FetchCooldown, o.FetchPollInterval = 2*time.Millisecond, 20*time.Millisecond
+		o.Queues[riverqueue.QueueDefault] = riverqueue.QueueConfig{MaxWorkers: riverTunedWorkers}
+	}
+	queue, err := riverqueue.NewClient(riverpgxv5.New(pool), o)
+	if err != nil {
+		return err
+	}
+	events, cancel := queue.SubscribeConfig(&riverqueue.SubscribeConfig{
+		ChanSize: j.N + 1000, Kinds: []riverqueue.EventKind{riverqueue.EventKindJobCompleted, riverqueue.EventKindJobFailed},
+	})
+	defer cancel()
+	if err := queue.Start(ctx); err != nil {
+		return err
+	}
+	if err := sleep(ctx, max(warmUp, j.Idle)); err != nil {
+		return err
+	}
+	if err := d.start(ctx, m); err != nil {
+		return err
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- riverAdd(ctx, queue, w) }()
+	for done := 0; done < j.N; {
+		select {
+		case e := <-events:
+			if e.Kind != riverqueue.EventKindJobCompleted {
+				return fmt.Errorf("job %d: %s", e.Job.ID, e.Kind)
+			}
+			w.moments[done].final = max(1, int64(time.Since(e.Job.CreatedAt))) // whichever of them it is
+			done++
+		case err := <-failed:
+			if failed = nil; err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if err := d.stop(ctx, m, r, j.N); err != nil {
+		return err
+	}
+	return queue.Stop(ctx)
+}
+
+func riverAdd(ctx context.Context, queue *riverqueue.Client[pgxdriver.Tx], w *work) error {
+	jobs := make([]riverqueue.InsertManyParams, len(w.batches))
+	for i, b := range w.batches {
+		jobs[i].Args = post{b.Payload}
+	}
+	for from := 0; from < len(jobs); from += riverGroup {
+		if _, err := queue.InsertManyFast(ctx, jobs[from:min(from+riverGroup, len(jobs))]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

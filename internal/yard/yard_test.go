@@ -1,0 +1,31 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/internal/leak"
+)
+
+func TestMain(m *testing.M) {
+	if asChild() {
+		return
+	}
+	os.Exit(leak.Check(m))
+}
+
+// Every contender delivers all of its batches, once, and in the order of their lanes
+// where it promises that: else it ends with an error.
+func TestModes(t *testing.T) {
+	var out strings.Builder
+	tried := "pgx,sqlite-normal,order,instances,memory"
+	o := options{modes: tried, n: 60, lanes: 6, rounds: 1, idle: time.Millisecond, limit: 2 * time.Minute}
+	require.NoError(t, measure(t.Context(), o, &out), "%s", &out)
+	for name := range strings.SplitSeq(tried, ",") {
+		require.Contains(t, out.String(), "\n"+name+": ")
+	}
+}
