@@ -25,6 +25,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
 	"github.com/dltbatch/dltbatch/internal/leak"
+	"github.com/dltbatch/dltbatch/internal/ordercrash"
 	"github.com/dltbatch/dltbatch/store/sqlite"
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
@@ -38,6 +39,13 @@ func TestMain(m *testing.M) {
 	if text := os.Getenv(jobVariable); text != "" {
 		if err := child(text); err != nil {
 			fmt.Fprintln(os.Stderr, "child:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	if text := os.Getenv(ordercrash.Variable); text != "" {
+		if err := ordercrash.Work(text, openOrders); err != nil {
+			fmt.Fprintln(os.Stderr, "worker:", err)
 			os.Exit(1)
 		}
 		os.Exit(0)

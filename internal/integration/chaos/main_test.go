@@ -10,6 +10,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 	_ "github.com/lib/pq"
 
+	"github.com/dltbatch/dltbatch/internal/ordercrash"
 	"github.com/dltbatch/dltbatch/internal/pgtest"
 )
 
@@ -23,6 +24,13 @@ func TestMain(m *testing.M) {
 	if text := os.Getenv(jobVariable); text != "" {
 		if err := child(text); err != nil {
 			fmt.Fprintln(os.Stderr, "child:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	if text := os.Getenv(ordercrash.Variable); text != "" {
+		if err := ordercrash.Work(text, openOrders); err != nil {
+			fmt.Fprintln(os.Stderr, "worker:", err)
 			os.Exit(1)
 		}
 		os.Exit(0)

@@ -1,0 +1,93 @@
+package cantontest
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"syscall"
+)
+
+// Client returns a client that reaches the participant without sockets, whatever the
+// host of the URL: for tests in a testing/synctest bubble, where the participant's
+// time is the bubble's if it was made there ([NewParticipant]). There are no
+// WebSockets (canton.Options.PollOnly), and Stop and Restart cut nothing.
+func (p *Participant) Client() *http.Client {
+	return &http.Client{Transport: inProcess{p}}
+}
+
+type inProcess struct{ p *Participant }
+
+// RoundTrip implements [http.RoundTripper]. It does not wait for a request whose
+// context is done.
+func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
+	if trace := httptrace.ContextClientTrace(r.Context()); trace != nil {
+		if trace.GetConn != nil {
+			trace.GetConn(r.URL.Host)
+		}
+		if trace.GotConn != nil {
+			trace.GotConn(httptrace.GotConnInfo{})
+		}
+	}
+	if r.Body == nil {
+		r.Body = http.NoBody
+	}
+	out := make(chan *recording, 1)
+	go func() {
+		rec := &recording{header: http.Header{}}
+		defer func() {
+			rec.cut = recover() != nil
+			_ = r.Body.Close()
+			out <- rec
+		}()
+		t.p.ServeHTTP(rec, r)
+	}()
+	select {
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	case rec := <-out:
+		return rec.response(r)
+	}
+}
+
+// recording is an answer as it is written.
+type recording struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+	cut    bool // the connection was, before the end
+}
+
+func (r *recording) Header() http.Header { return r.header }
+
+func (r *recording) WriteHeader(status int) {
+	if r.status == 0 {
+		r.status = status
+	}
+}
+
+func (r *recording) Write(b []byte) (int, error) {
+	r.WriteHeader(http.StatusOK)
+	return r.body.Write(b)
+}
+
+func (r *recording) response(req *http.Request) (*http.Response, error) {
+	if r.cut && r.status == 0 {
+		return nil, fmt.Errorf("cantontest: %w", syscall.ECONNRESET)
+	}
+	var body io.Reader = &r.body
+	if r.cut {
+		body = io.MultiReader(body, broken{})
+	}
+	r.WriteHeader(http.StatusOK)
+	return &http.Response{
+		Status: fmt.Sprint(r.status, " ", http.StatusText(r.status)), StatusCode: r.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: r.header, Body: io.NopCloser(body), ContentLength: -1, Request: req,
+	}, nil
+}
+
+// broken is what comes after the last byte of a connection that was cut.
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }

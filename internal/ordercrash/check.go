@@ -1,0 +1,151 @@
+package ordercrash
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// check holds the participant's books against what became of the orders.
+func (w *World) check(producers []*producer) {
+	t := w.t
+	w.broken()
+	require.NoError(t, w.ledger.Check(nil))
+	books := w.ledger.Books()
+	stored := w.stored()
+	n := 0
+	for _, p := range producers {
+		n += len(p.orders)
+		for _, o := range p.orders {
+			rec, ok := stored[o.ID]
+			if !assert.True(t, ok, "%s is lost", o.ID) {
+				continue
+			}
+			assert.Equal(t, w.finals[o.ID], rec, "what is final stays as it is")
+			w.checkOrder(o, rec, books[payee(o.ID)])
+		}
+		w.checkPlaces(p, stored)
+	}
+	assert.Len(t, stored, n, "nothing but what was acknowledged")
+	w.checkOneAtATime()
+	var sum int64
+	for _, b := range books {
+		sum += b - initial
+	}
+	assert.Zero(t, sum, "nothing came from nowhere")
+	open, _, err := w.st.List(context.Background(), store.ListQuery{Open: true})
+	require.NoError(t, err)
+	assert.Empty(t, open)
+}
+
+const initial = 1_000_000 // what everybody has at the beginning
+
+func (w *World) stored() map[batch.OrderID]batch.OrderRecord {
+	out := map[batch.OrderID]batch.OrderRecord{}
+	for q := (store.ListOrdersQuery{Limit: 1000}); ; {
+		found, next, err := w.st.ListOrders(context.Background(), q)
+		require.NoError(w.t, err)
+		for _, rec := range found {
+			out[rec.ID] = rec
+		}
+		if q.After = next; next == "" {
+			return out
+		}
+	}
+}
+
+// checkOrder holds one order against what its payee has.
+func (w *World) checkOrder(o batch.Order, rec batch.OrderRecord, balance int64) {
+	t := w.t
+	paid := int64(0)
+	if balance != 0 {
+		paid = balance - initial
+	}
+	switch rec.State {
+	case batch.OrderConfirmed:
+		assert.EqualValues(t, 1, paid, "%s is confirmed: %+v", o.ID, rec)
+		assert.True(t, good(o), "%s is confirmed: %s", o.ID, o.Payload)
+		p := w.posts[rec.Batch]
+		if assert.NotNil(t, p, "%s is confirmed in %s, which nobody posted", o.ID, rec.Batch) {
+			assert.Contains(t, p.to, payee(o.ID), "%s is confirmed in %s", o.ID, rec.Batch)
+		}
+	case batch.OrderQuarantined:
+		assert.Zero(t, paid, "%s is quarantined: %+v", o.ID, rec)
+		assert.False(t, good(o), "%s is quarantined: %s %v", o.ID, o.Payload, rec.Error)
+		if p := w.posts[rec.Batch]; p != nil && string(o.Payload) != "no transfer" {
+			assert.Equal(t, []string{payee(o.ID)}, p.to, "it was refused alone")
+			assert.Positive(t, w.ledger.Count(cantontest.Refused, string(rec.Batch))+w.ledger.Count(cantontest.Rejected, string(rec.Batch)), "it was refused")
+		}
+	case batch.OrderFailed:
+		assert.Zero(t, paid, "%s failed: %+v", o.ID, rec)
+		assert.False(t, o.Deadline.IsZero() || rec.FinalAt.Before(o.Deadline), "%s failed: %+v", o.ID, rec)
+	default:
+		assert.Fail(t, "not final", "%+v", rec)
+	}
+}
+
+// checkPlaces finds orders that took effect before one that was added earlier, of
+// those that were part of one batch only.
+func (w *World) checkPlaces(p *producer, stored map[batch.OrderID]batch.OrderRecord) {
+	place := map[string]int{}
+	for _, e := range w.ledger.Journal() {
+		if e.Kind == cantontest.Executed && e.Party == string(p.party) {
+			for _, to := range w.posts[batch.ID(e.CommandID)].to {
+				place[to] = len(place) + 1
+			}
+		}
+	}
+	last := 0
+	for _, o := range p.orders {
+		if rec := stored[o.ID]; rec.State == batch.OrderConfirmed && rec.Batches == 1 && rec.Group == "" {
+			assert.Greater(w.t, place[payee(o.ID)], last, "%s is out of order", o.ID)
+			last = place[payee(o.ID)]
+		}
+	}
+}
+
+// checkOneAtATime finds a command that was posted, or took effect, after a later one of
+// its party had been posted.
+func (w *World) checkOneAtATime() {
+	over, now := map[string]bool{}, map[string]string{}
+	for _, e := range w.ledger.Journal() {
+		if e.CommandID == "" {
+			continue
+		}
+		if assert.False(w.t, over[e.CommandID], "%s of %s is %s after %s was posted", e.CommandID, e.Party, e.Kind, now[e.Party]); now[e.Party] != e.CommandID {
+			over[now[e.Party]] = now[e.Party] != ""
+			now[e.Party] = e.CommandID
+		}
+	}
+}
+
+// report says what the run consisted of.
+func (w *World) report(producers []*producer, killing, all time.Duration) {
+	kills, orders, again := 0, 0, 0
+	for _, x := range slices.Concat(windows(), []Window{anywhere}) {
+		w.t.Logf("%4d killed, %s", w.killed[x], x)
+		kills += w.killed[x]
+	}
+	states := map[batch.OrderState]int{}
+	for _, p := range producers {
+		orders += len(p.orders)
+		again += p.again
+	}
+	for _, rec := range w.finals {
+		states[rec.State]++
+	}
+	attempts := 0
+	for _, p := range w.posts {
+		attempts += len(p.attempts)
+	}
+	w.t.Logf("%d workers killed in %s; %d orders (%d calls were repeated): %d confirmed, %d failed, %d quarantined; %d batches posted in %d attempts, %d of them too late; %d decided by a person; %s in all",
+		kills, killing.Round(time.Millisecond), orders, again, states[batch.OrderConfirmed], states[batch.OrderFailed], states[batch.OrderQuarantined],
+		len(w.posts), attempts, w.tooLate, w.decided, all.Round(time.Millisecond))
+}

@@ -1,0 +1,161 @@
+package ordercrash
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+)
+
+// connect opens a database of which every statement is a step.
+func (k *killer) connect(name, dsn string) (*sql.DB, error) {
+	db, err := sql.Open(name, dsn)
+	if err != nil {
+		return nil, err
+	}
+	d := db.Driver()
+	if err := db.Close(); err != nil {
+		return nil, err
+	}
+	c := &connector{k: k, d: d, dsn: dsn}
+	if dc, ok := d.(driver.DriverContext); ok {
+		if c.inner, err = dc.OpenConnector(dsn); err != nil {
+			return nil, err
+		}
+	}
+	return sql.OpenDB(c), nil
+}
+
+type connector struct {
+	k     *killer
+	d     driver.Driver
+	dsn   string
+	inner driver.Connector // nil where the driver has none
+}
+
+func (c *connector) Driver() driver.Driver { return c.d }
+
+func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
+	var inner driver.Conn
+	var err error
+	if c.inner != nil {
+		inner, err = c.inner.Connect(ctx)
+	} else {
+		inner, err = c.d.Open(c.dsn)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &conn{inner, c.k}, nil
+}
+
+// conn hands everything on, and stops at every statement.
+type conn struct {
+	driver.Conn
+	k *killer
+}
+
+func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
+	var s driver.Stmt
+	var err error
+	if p, ok := c.Conn.(driver.ConnPrepareContext); ok {
+		s, err = p.PrepareContext(ctx, query)
+	} else {
+		s, err = c.Prepare(query)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &stmt{s, c.k}, nil
+}
+
+func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	e, ok := c.Conn.(driver.ExecerContext)
+	if !ok {
+		return nil, driver.ErrSkip
+	}
+	c.k.step(ctx)
+	r, err := e.ExecContext(ctx, query, args)
+	c.k.step(ctx)
+	return r, err
+}
+
+func (c *conn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	q, ok := c.Conn.(driver.QueryerContext)
+	if !ok {
+		return nil, driver.ErrSkip
+	}
+	c.k.step(ctx)
+	return q.QueryContext(ctx, query, args)
+}
+
+func (c *conn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
+	b, ok := c.Conn.(driver.ConnBeginTx)
+	if !ok {
+		return nil, driver.ErrSkip
+	}
+	inner, err := b.BeginTx(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return &tx{inner, c.k, ctx}, nil
+}
+
+func (c *conn) Ping(ctx context.Context) error {
+	if p, ok := c.Conn.(driver.Pinger); ok {
+		return p.Ping(ctx)
+	}
+	return nil
+}
+
+func (c *conn) ResetSession(ctx context.Context) error {
+	if r, ok := c.Conn.(driver.SessionResetter); ok {
+		return r.ResetSession(ctx)
+	}
+	return nil
+}
+
+func (c *conn) IsValid() bool {
+	v, ok := c.Conn.(driver.Validator)
+	return !ok || v.IsValid()
+}
+
+func (c *conn) CheckNamedValue(v *driver.NamedValue) error {
+	if n, ok := c.Conn.(driver.NamedValueChecker); ok {
+		return n.CheckNamedValue(v)
+	}
+	return driver.ErrSkip
+}
+
+// AutoCommit is what package sqlite asks a connection whose transaction failed.
+func (c *conn) AutoCommit() bool {
+	a, ok := c.Conn.(interface{ AutoCommit() bool })
+	return ok && a.AutoCommit()
+}
+
+type stmt struct {
+	driver.Stmt
+	k *killer
+}
+
+func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
+	s.k.step(ctx)
+	return s.Stmt.(driver.StmtExecContext).ExecContext(ctx, args) // every driver here has it
+}
+
+func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
+	s.k.step(ctx)
+	return s.Stmt.(driver.StmtQueryContext).QueryContext(ctx, args)
+}
+
+type tx struct {
+	driver.Tx
+	k   *killer
+	ctx context.Context
+}
+
+func (t *tx) Commit() error {
+	t.k.step(t.ctx)
+	err := t.Tx.Commit()
+	t.k.step(t.ctx)
+	return err
+}

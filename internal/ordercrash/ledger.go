@@ -1,0 +1,162 @@
+package ordercrash
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// posted is a command as it was posted first.
+type posted struct {
+	party    batch.ServiceID
+	commands string   // the bytes
+	to       []string // whom it pays
+	attempts map[int]bool
+}
+
+// submission is what the parent reads of a POST.
+type submission struct {
+	CommandID    string            `json:"commandId"`
+	SubmissionID string            `json:"submissionId"`
+	ActAs        []batch.ServiceID `json:"actAs"`
+	Commands     json.RawMessage   `json:"commands"`
+}
+
+// serve hands requests on to the participant. It holds every submission against the
+// database, and drops those that come later than the ledger says they can: on a busy
+// machine a request of a dead worker may be read seconds after it was written.
+func (w *World) serve(rw http.ResponseWriter, r *http.Request) {
+	if r.Method+" "+r.URL.Path != "POST /v2/commands/async/submit" {
+		w.ledger.ServeHTTP(rw, r)
+		return
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	var s submission
+	if err := json.Unmarshal(body, &s); err != nil || len(s.ActAs) != 1 {
+		w.fail("a submission that cannot be read: %v", err)
+		panic(http.ErrAbortHandler)
+	}
+	w.inspect(r, s)
+	deadline, err := strconv.ParseInt(r.Header.Get(deadlineHeader), 10, 64)
+	if err != nil || time.Now().After(time.Unix(0, deadline).Add(lateArrival/2)) {
+		w.mu.Lock()
+		w.tooLate++
+		w.mu.Unlock()
+		panic(http.ErrAbortHandler)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	w.ledger.ServeHTTP(rw, r)
+}
+
+// inspect finds what is wrong with a submission at the time that it is made: its batch
+// is stored and its attempt counted and spent, and no other batch of the party is under
+// way. Its bytes are those of the attempts before.
+func (w *World) inspect(r *http.Request, s submission) {
+	key := batch.Key{Service: s.ActAs[0], ID: batch.ID(s.CommandID)}
+	number, err := strconv.Atoi(strings.TrimPrefix(s.SubmissionID, s.CommandID+"#"))
+	if err != nil {
+		w.fail("the submission id of %s is %q", key, s.SubmissionID)
+	}
+	w.mu.Lock()
+	p := w.posts[key.ID]
+	if p == nil {
+		p = &posted{party: key.Service, commands: string(s.Commands), to: recipients(s.Commands), attempts: map[int]bool{}}
+		w.posts[key.ID] = p
+	}
+	p.attempts[number] = true
+	spent, same := len(p.attempts), p.commands == string(s.Commands)
+	w.mu.Unlock()
+	if !same {
+		w.fail("attempt %d of %s has other bytes than the first one", number, key)
+	}
+	rec, err := w.st.Get(r.Context(), key)
+	switch {
+	case r.Context().Err() != nil: // its sender is dead
+		return
+	case err != nil:
+		w.fail("attempt %d of %s is posted: %w", number, key, err)
+	case rec.Attempt < number || rec.Spent < spent:
+		w.fail("attempt %d of %s is posted, the %d., and %d are counted, %d spent", number, key, spent, rec.Attempt, rec.Spent)
+	}
+	dequeued, _, err := w.st.ListOrders(r.Context(), store.ListOrdersQuery{Party: &key.Service, States: []batch.OrderState{batch.OrderDequeued}})
+	if err != nil {
+		if r.Context().Err() == nil {
+			w.fail("list orders: %w", err)
+		}
+		return
+	}
+	for _, o := range dequeued {
+		if o.Batch == key.ID {
+			continue
+		}
+		// A dead worker's request may be read when the batch is final, and the next one is made.
+		if rec, err = w.st.Get(r.Context(), key); err == nil && !rec.Final() {
+			w.fail("attempt %d of %s is posted, and order %s is part of %s", number, key, o.ID, o.Batch)
+		}
+	}
+}
+
+func recipients(commands json.RawMessage) (to []string) {
+	var doc []struct {
+		ExerciseCommand struct {
+			ChoiceArgument cantontest.Transfer `json:"choiceArgument"`
+		}
+	}
+	if err := json.Unmarshal(commands, &doc); err != nil {
+		return []string{fmt.Sprint("unreadable: ", err)}
+	}
+	for _, c := range doc {
+		to = append(to, c.ExerciseCommand.ChoiceArgument.To)
+	}
+	return to
+}
+
+// trouble is what the participant does to the first submissions of a command, by seed.
+// What is late comes within half of what the client declares, and what is decided late
+// is so within half of Decided.
+func (w *World) trouble(p cantontest.Point) cantontest.Fault {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%d|%s|%s|%d", w.o.Seed, p.Operation, p.CommandID, p.Try)
+	x := h.Sum64()
+	x ^= x >> 29
+	n := int(x * 0xbf58476d1ce4e5b9 >> 40 % 40)
+	switch {
+	case p.Operation == cantontest.OpCompletions && n == 0:
+		return cantontest.Fault{Answer: cantontest.AnswerReset}
+	case p.Operation == cantontest.OpStream && n < 5:
+		return cantontest.Fault{Answer: cantontest.AnswerReset}
+	case p.Operation != cantontest.OpSubmit || p.Try > maxAttempts+2:
+		return cantontest.Fault{}
+	}
+	all := []cantontest.Fault{
+		{Answer: cantontest.AnswerReset},
+		{Answer: cantontest.AnswerReset, Taken: true},
+		{Answer: cantontest.AnswerReset, Taken: true, Late: lateArrival / 4},
+		{Answer: cantontest.AnswerTimeout},
+		{Answer: cantontest.AnswerTimeout, Taken: true},
+		{Answer: cantontest.AnswerNever, Taken: true},
+		{Answer: cantontest.AnswerError, Error: "PARTICIPANT_BACKPRESSURE"},
+		{Answer: cantontest.AnswerError, Error: "SERVICE_NOT_RUNNING", Taken: true},
+		{Reject: "LOCAL_VERDICT_LOCKED_CONTRACTS"},
+		{Reject: "REQUEST_TIME_OUT"},
+		{Lose: true},
+		{CompleteAfter: 150 * time.Millisecond},
+	}
+	if n < len(all) {
+		return all[n]
+	}
+	return cantontest.Fault{}
+}

@@ -1,0 +1,70 @@
+package ordercrash
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// person decides what needs a decision, by what the participant did. The participant
+// prunes meanwhile, so that what is asked about late is not found.
+func (w *World) person(ctx context.Context) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for n := 1; ; n++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if n%20 == 0 {
+			w.ledger.Prune(w.ledger.End() - 10)
+		}
+		open, _, err := w.st.List(ctx, store.ListQuery{Open: true, Limit: 100})
+		if err != nil {
+			continue // the workers have the database; it looks again
+		}
+		for _, rec := range open {
+			if rec.Decision == "" {
+				continue
+			}
+			to, sure := w.look(rec.ID)
+			if !sure {
+				continue
+			}
+			_, err := w.st.Decide(ctx, rec.Key, to, "looked at the participant")
+			switch {
+			case err == nil:
+				w.mu.Lock()
+				w.decided++
+				w.mu.Unlock()
+			case ctx.Err() == nil && !errors.Is(err, batch.ErrNotAllowed) && !errors.Is(err, batch.ErrInDoubt):
+				w.fail("decide: %w", err)
+			}
+		}
+	}
+}
+
+// look says what became of a command, unless some of it is still under way.
+func (w *World) look(id batch.ID) (to batch.State, sure bool) {
+	to, flying := batch.Unknown, 0
+	for _, e := range w.ledger.Journal() {
+		if e.CommandID != string(id) {
+			continue
+		}
+		switch e.Kind {
+		case cantontest.Taken:
+			flying++
+		case cantontest.Executed:
+			to = batch.Committed
+			flying--
+		case cantontest.Rejected, cantontest.Forgotten:
+			flying--
+		}
+	}
+	return to, flying == 0
+}

@@ -1,0 +1,127 @@
+package ordercrash
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// process is a worker: this test binary with a job.
+type process struct {
+	url   string
+	cmd   *exec.Cmd
+	stdin io.Closer
+	ended chan struct{}
+	// Set before ended is closed.
+	killed Window // that it was killed in
+	err    error
+	tail   tail // of its standard error
+}
+
+// patience is how long a worker may take to start, or to stop.
+const patience = 60 * time.Second
+
+// spawn starts a worker and waits until it listens, or is dead already. The kernel
+// kills it when this process dies.
+func spawn(j job) (*process, error) {
+	text, err := json.Marshal(j)
+	if err != nil {
+		return nil, err
+	}
+	p := &process{cmd: exec.Command(os.Args[0]), ended: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), Variable+"="+string(text))
+	p.cmd.Stderr = &p.tail
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	started, listens := make(chan error, 1), make(chan string, 1)
+	go func() {
+		runtime.LockOSThread() // the signal comes when the thread that started it ends
+		defer close(p.ended)
+		err := p.cmd.Start()
+		started <- err
+		if err != nil {
+			p.err = err
+			return
+		}
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			if w, ok := strings.CutPrefix(lines.Text(), "killed "); ok {
+				p.killed = Window(w)
+			} else {
+				listens <- lines.Text()
+			}
+		}
+		p.err = p.cmd.Wait()
+	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case p.url = <-listens:
+	case <-p.ended: // it may have been quick to die
+	case <-timer.C:
+		p.kill()
+		return nil, fmt.Errorf("a worker says nothing: %s", &p.tail)
+	}
+	return p, nil
+}
+
+// kill is kill -9.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill() // it may have ended
+	<-p.ended
+}
+
+// stop lets it end by itself.
+func (p *process) stop() error {
+	_ = p.stdin.Close()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-p.ended:
+	case <-timer.C:
+		_ = p.cmd.Process.Signal(syscall.SIGQUIT) // it prints where it hangs
+		<-p.ended
+	}
+	if p.err != nil {
+		return fmt.Errorf("a worker ends badly: %w: %s", p.err, &p.tail)
+	}
+	return nil
+}
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, b...)
+	if extra := len(t.text) - 64<<10; extra > 0 {
+		t.text = t.text[extra:]
+	}
+	return len(b), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.text)
+}

@@ -1,0 +1,151 @@
+package ordercrash
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
+)
+
+const (
+	parties = 6
+	addFor  = 3 * time.Second
+	backlog = 40 // open orders, from which on nobody adds
+)
+
+// producer adds the orders of a party, in order, each until it was acknowledged.
+type producer struct {
+	w      *World
+	party  batch.ServiceID
+	rng    *rand.Rand
+	client *http.Client
+	orders []batch.Order // that were acknowledged
+	again  int           // calls that were not
+}
+
+func (w *World) newProducer(i int) *producer {
+	return &producer{
+		w: w, party: batch.ServiceID(fmt.Sprintf("Party%d::1220", i)), rng: rand.New(rand.NewPCG(w.o.Seed, uint64(100+i))),
+		client: &http.Client{Timeout: 2 * addFor, Transport: &http.Transport{MaxIdleConnsPerHost: 2}},
+	}
+}
+
+func (p *producer) run(ctx context.Context) {
+	defer p.client.CloseIdleConnections()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Duration(p.rng.IntN(150)) * time.Millisecond):
+		}
+		p.w.mu.Lock()
+		full := len(p.w.open) > backlog
+		p.w.mu.Unlock()
+		if full {
+			continue
+		}
+		var orders []batch.Order
+		for range 1 + p.rng.IntN(5) {
+			orders = append(orders, p.order(len(p.orders)+len(orders)))
+		}
+		for p.rng.IntN(50) == 0 || !p.add(orders) { // now and then once more, although it was acknowledged
+			p.again++
+			if p.w.over() {
+				return
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		p.orders = append(p.orders, orders...)
+		p.w.mu.Lock()
+		for _, o := range orders {
+			p.w.open[o.ID] = true
+		}
+		p.w.mu.Unlock()
+	}
+}
+
+func (w *World) over() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.errs) > 0
+}
+
+// payee is who gets what an order pays, and nobody else pays them: their balance says
+// how often it was.
+func payee(id batch.OrderID) string { return "To-" + string(id) }
+
+// order makes the n-th of the party. Ids have nothing to do with the order.
+func (p *producer) order(n int) batch.Order {
+	o := batch.Order{ID: batch.OrderID(fmt.Sprintf("%x-%s-%d", p.rng.Uint32(), p.party[:6], n)), Party: p.party, Urgent: p.rng.IntN(8) == 0}
+	t := cantontest.Transfer{To: payee(o.ID), Amount: 1, Note: string(o.ID)}
+	if n%3 == 0 {
+		t.Spends = "holding-" + string(o.ID)
+	}
+	switch p.rng.IntN(40) {
+	case 0, 1:
+		t.Poison = cantontest.PoisonAsync
+	case 2, 3:
+		t.Poison = cantontest.PoisonSync
+	case 4:
+		o.Payload = []byte("no transfer")
+		return o
+	case 5, 6, 7:
+		o.Deadline = time.Now().Add(time.Duration(p.rng.IntN(1500)) * time.Millisecond).Truncate(time.Microsecond)
+	}
+	o.Payload, _ = json.Marshal(t) // strings and a number
+	return o
+}
+
+// good reports whether the ledger would take an order.
+func good(o batch.Order) bool {
+	var t cantontest.Transfer
+	return json.Unmarshal(o.Payload, &t) == nil && t.Poison == ""
+}
+
+// add adds orders through a worker, or directly, and reports whether that was acknowledged.
+func (p *producer) add(orders []batch.Order) bool {
+	at := p.rng.IntN(3)
+	if at == 2 {
+		ctx, cancel := context.WithTimeout(context.Background(), addFor)
+		defer cancel()
+		return p.heard(p.w.st.AddOrders(ctx, orders...))
+	}
+	p.w.mu.Lock()
+	worker := p.w.slots[at]
+	p.w.mu.Unlock()
+	if worker == nil || worker.url == "" {
+		return false
+	}
+	body, err := json.Marshal(orders)
+	if err != nil {
+		return p.heard(err)
+	}
+	resp, err := p.client.Post(worker.url, "application/json", bytes.NewReader(body))
+	if err != nil {
+		return false // it is dead
+	}
+	defer func() { _ = resp.Body.Close() }()
+	said, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode == http.StatusOK {
+		return true
+	}
+	if bytes.Contains(said, []byte(batch.ErrConflict.Error())) || resp.StatusCode == http.StatusBadRequest {
+		p.w.fail("add %s: %s", orders[0].ID, said)
+	}
+	return false
+}
+
+func (p *producer) heard(err error) bool {
+	if errors.Is(err, batch.ErrConflict) || errors.Is(err, batch.ErrInvalidInput) {
+		p.w.fail("add: %w", err)
+	}
+	return err == nil
+}

@@ -1,0 +1,64 @@
+package ordercrash
+
+import (
+	"context"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Store is what a worker works on.
+type Store interface {
+	store.Store
+	store.Orders
+}
+
+// killerStore is a store whose callers die in its windows.
+type killerStore struct {
+	Store
+	k *killer
+}
+
+func (s killerStore) AddOrders(ctx context.Context, orders ...batch.Order) error {
+	_, err := within(ctx, s.k, add, func(ctx context.Context) (bool, error) { return true, s.Store.AddOrders(ctx, orders...) })
+	return err
+}
+
+func (s killerStore) PrepareBatch(ctx context.Context, b batch.Batch, orders []store.OrderRef) (bool, error) {
+	return within(ctx, s.k, prepare, func(ctx context.Context) (bool, error) { return s.Store.PrepareBatch(ctx, b, orders) })
+}
+
+// Claim is called again and again, mostly in vain: only what was claimed counts after it.
+func (s killerStore) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
+	c, err := s.Store.Claim(context.WithValue(ctx, phase{}, claim), q, choose)
+	if err == nil && len(c.Runs) > 0 {
+		s.k.reach(claim.after())
+	}
+	return c, err
+}
+
+func (s killerStore) KeepPrepared(ctx context.Context, p []store.Prepared) ([]bool, error) {
+	return within(ctx, s.k, keep, func(ctx context.Context) ([]bool, error) { return s.Store.KeepPrepared(ctx, p) })
+}
+
+func (s killerStore) Record(ctx context.Context, o []store.Outcome) ([]store.Applied, error) {
+	return within(ctx, s.k, record, func(ctx context.Context) ([]store.Applied, error) { return s.Store.Record(ctx, o) })
+}
+
+func (s killerStore) SettleOrders(ctx context.Context, settled []store.Settlement) ([]bool, error) {
+	o := settle
+	for _, x := range settled {
+		if x.Orders[0].Group != x.Orders[len(x.Orders)-1].Group {
+			o = halve
+		}
+	}
+	return within(ctx, s.k, o, func(ctx context.Context) ([]bool, error) { return s.Store.SettleOrders(ctx, settled) })
+}
+
+func (s killerStore) SplitOrders(ctx context.Context, v []store.OrderVerdict) (bool, error) {
+	return within(ctx, s.k, halve, func(ctx context.Context) (bool, error) { return s.Store.SplitOrders(ctx, v) })
+}
+
+func (s killerStore) FailOrders(ctx context.Context, v []store.OrderVerdict) ([]bool, error) {
+	return within(ctx, s.k, settle, func(ctx context.Context) ([]bool, error) { return s.Store.FailOrders(ctx, v) })
+}

@@ -1,0 +1,190 @@
+package ordercrash
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch"
+	"github.com/dltbatch/dltbatch/dlt/canton"
+	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
+)
+
+// Variable is the environment variable by which a test binary is a worker: its
+// TestMain calls [Work] where that is set.
+const Variable = "DLTBATCH_ORDERCRASH_JOB"
+
+// job is what the parent tells a worker, as JSON in its environment.
+type job struct {
+	URL         string // of the participant
+	Driver, DSN string
+	Decided     time.Duration
+	Hints       bool // Runner and Engine tell one another
+	Kill        Window
+	Nth         int64
+}
+
+// Open opens a worker's store. connect is sql.Open.
+type Open func(connect func(driver, dsn string) (*sql.DB, error), driver, dsn string) (Store, error)
+
+// Small times, so that what a worker leaves behind is soon another's.
+const (
+	requestTimeout = 400 * time.Millisecond
+	claimTTL       = 800 * time.Millisecond
+	lateArrival    = 400 * time.Millisecond
+	grace          = 400 * time.Millisecond
+	stuckAfter     = 1500 * time.Millisecond
+	maxSize        = 6
+	maxAttempts    = 4
+)
+
+const deadlineHeader = "X-Deadline" // of a submission's context, in nanoseconds
+
+// stamped tells the parent until when a request counts, whatever holds it up on the way.
+type stamped struct{ http.RoundTripper }
+
+func (s stamped) RoundTrip(r *http.Request) (*http.Response, error) {
+	if d, ok := r.Context().Deadline(); ok {
+		r = r.Clone(r.Context())
+		r.Header.Set(deadlineHeader, strconv.FormatInt(d.UnixNano(), 10))
+	}
+	return s.RoundTripper.RoundTrip(r)
+}
+
+// killerLedger dies while a request is on the wire, and when it has heard something
+// and nobody else has.
+type killerLedger struct {
+	*canton.Client
+	k *killer
+}
+
+func (l killerLedger) Submit(ctx context.Context, a batch.Attempt) error {
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn:      func(httptrace.GotConnInfo) { l.k.reach(posting) },
+		WroteRequest: func(httptrace.WroteRequestInfo) { l.k.reach(posting) },
+	})
+	err := l.Client.Submit(ctx, a)
+	l.k.reach(accepted)
+	return err
+}
+
+func (l killerLedger) BatchStatuses(ctx context.Context, s batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
+	out, err := l.Client.BatchStatuses(ctx, s, attempts)
+	for _, status := range out {
+		if status.Reported != batch.ReportedUnknown {
+			l.k.reach(asked)
+			break
+		}
+	}
+	return out, err
+}
+
+// transfer makes the command of an order, whose payload is a transfer.
+func transfer(_ context.Context, o batch.Order) (canton.OrderCommands, error) {
+	var t cantontest.Transfer
+	if err := json.Unmarshal(o.Payload, &t); err != nil {
+		return canton.OrderCommands{}, &batch.InputError{Field: "Order.Payload", Want: "a transfer"}
+	}
+	var doc struct{ Commands []json.RawMessage }
+	if err := json.Unmarshal(cantontest.Payload(t), &doc); err != nil {
+		return canton.OrderCommands{}, err
+	}
+	return canton.OrderCommands{Commands: doc.Commands}, nil
+}
+
+// Work is the main of a worker: an application with a Runner and an Engine, which adds
+// what it is sent. It prints where it listens, and ends when its standard input does.
+func Work(text string, open Open) error {
+	var j job
+	if err := json.Unmarshal([]byte(text), &j); err != nil {
+		return err
+	}
+	k := &killer{window: j.Kill, nth: j.Nth}
+	st, err := open(k.connect, j.Driver, j.DSN)
+	if err != nil {
+		return err
+	}
+	client, err := canton.New(j.URL, &canton.Options{
+		UserID: "app", IdleWait: 10 * time.Millisecond, LateArrival: lateArrival, Grace: grace, DecidedWithin: j.Decided,
+		PollOnly: !j.Hints, Client: &http.Client{Transport: stamped{&http.Transport{MaxIdleConnsPerHost: 16}}},
+	})
+	if err != nil {
+		return err
+	}
+	builder, err := canton.NewOrderBuilder(transfer, nil)
+	if err != nil {
+		return err
+	}
+	o := autobatch.Options{
+		MaxSize: maxSize, MaxAttempts: maxAttempts, BatchInterval: 50 * time.Millisecond, MonitorInterval: 50 * time.Millisecond,
+		RetryInterval: 100 * time.Millisecond, RecoveryInterval: 100 * time.Millisecond, Drain: 20 * time.Second,
+	}
+	ro := dltbatch.Options{
+		RequestTimeout: requestTimeout, ClaimTTL: claimTTL, PollInterval: 50 * time.Millisecond, ScanInterval: 50 * time.Millisecond,
+		RetryDelay: 20 * time.Millisecond, MaxRetryDelay: 200 * time.Millisecond, QuickRetryPause: 10 * time.Millisecond,
+		StuckAfter: stuckAfter, Drain: 20 * time.Second,
+	}
+	var runner *dltbatch.Runner
+	if j.Hints {
+		o.Wake = func(s batch.ServiceID) { runner.Wake(s) }
+	}
+	engine, err := autobatch.New(killerStore{st, k}, builder, &o)
+	if err != nil {
+		return err
+	}
+	if j.Hints {
+		ro.Observer = engine
+	}
+	if runner, err = dltbatch.New(killerStore{st, k}, killerLedger{client, k}, &ro); err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	go func() { _ = http.Serve(l, adder(engine)) }() // ends with the process
+	fmt.Printf("http://%s\n", l.Addr())
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	var running sync.WaitGroup
+	errs := make([]error, 2)
+	running.Go(func() { errs[0] = runner.Run(ctx) })
+	running.Go(func() { errs[1] = engine.Run(ctx) })
+	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
+		return err
+	}
+	stop()
+	running.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func adder(e *autobatch.Engine) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var orders []batch.Order
+		if err := json.NewDecoder(r.Body).Decode(&orders); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), addFor)
+		defer cancel()
+		if err := e.Add(ctx, orders...); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		}
+	})
+}

@@ -1,0 +1,280 @@
+package ordercrash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Options say what a run is.
+type Options struct {
+	Drivers []string // of the workers, one after the other
+	DSN     string
+	Store   Store // the parent's own, on the same database
+	Kills   int   // in each window
+	Seed    uint64
+	// Decided is canton.Options.DecidedWithin. Without it a person decides what the
+	// client cannot, and the participant prunes now and then.
+	Decided time.Duration
+}
+
+// World is everything that a run consists of.
+type World struct {
+	t      testing.TB
+	o      Options
+	st     Store
+	ledger *cantontest.Participant
+	url    string
+
+	mu      sync.Mutex
+	posts   map[batch.ID]*posted
+	errs    []error
+	tooLate int
+	slots   [2]*process
+	births  int
+	killed  map[Window]int
+	finals  map[batch.OrderID]batch.OrderRecord // as they were seen first
+	open    map[batch.OrderID]bool
+	decided int
+}
+
+func (w *World) fail(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.errs) < 20 {
+		w.errs = append(w.errs, fmt.Errorf(format, args...))
+	}
+}
+
+// restFor is how long everything may take to become final once nobody is killed any more.
+const restFor = 3 * time.Minute
+
+// Run kills workers until every window has had its share, lets the last ones finish,
+// and holds the books against the orders.
+func Run(t testing.TB, o Options) {
+	t.Helper()
+	t.Logf("seed %d", o.Seed)
+	w := &World{
+		t: t, o: o, st: o.Store, posts: map[batch.ID]*posted{}, killed: map[Window]int{},
+		finals: map[batch.OrderID]batch.OrderRecord{}, open: map[batch.OrderID]bool{},
+	}
+	var err error
+	w.ledger, err = cantontest.NewParticipant(&cantontest.Options{CompleteAfter: 3 * time.Millisecond, Fault: w.trouble})
+	require.NoError(t, err)
+	server := httptest.NewServer(http.HandlerFunc(w.serve))
+	w.url = server.URL
+	defer func() {
+		w.ledger.Close() // ends what hangs
+		server.CloseClientConnections()
+		server.Close()
+	}()
+
+	start := time.Now()
+	ctx, stop := context.WithCancel(context.Background())
+	var beside sync.WaitGroup
+	defer func() {
+		stop()
+		beside.Wait()
+	}()
+	beside.Go(func() { w.watch(ctx) })
+	if o.Decided == 0 {
+		beside.Go(func() { w.person(ctx) })
+	}
+	adding, enough := context.WithCancel(ctx)
+	defer enough()
+	var adders sync.WaitGroup
+	producers := make([]*producer, parties)
+	for i := range producers {
+		producers[i] = w.newProducer(i)
+		adders.Go(func() { producers[i].run(adding) })
+	}
+
+	var lives sync.WaitGroup
+	for i := range w.slots {
+		lives.Go(func() { w.live(i, rand.New(rand.NewPCG(o.Seed, uint64(i)))) })
+	}
+	lives.Wait()
+	w.broken()
+	for i := range w.slots { // from here on in peace
+		require.NoError(t, w.start(i, nowhere, 0))
+	}
+	enough()
+	adders.Wait()
+	killing := time.Since(start)
+	w.rest()
+	for _, p := range w.slots {
+		require.NoError(t, p.stop())
+	}
+	stop()
+	beside.Wait()
+	w.check(producers)
+	w.report(producers, killing, time.Since(start))
+}
+
+// start puts a new worker into a slot.
+func (w *World) start(i int, kill Window, nth int64) error {
+	w.mu.Lock()
+	n := w.births
+	w.births++
+	w.mu.Unlock()
+	p, err := spawn(job{
+		URL: w.url, Driver: w.o.Drivers[n%len(w.o.Drivers)], DSN: w.o.DSN, Decided: w.o.Decided, Hints: n%3 > 0, Kill: kill, Nth: nth,
+	})
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	w.slots[i] = p
+	w.mu.Unlock()
+	return nil
+}
+
+// live lets one worker after the other be killed in a slot.
+func (w *World) live(i int, rng *rand.Rand) {
+	for {
+		kill, nth := w.next(rng)
+		if kill == nowhere {
+			return
+		}
+		if err := w.start(i, kill, nth); err != nil {
+			w.fail("%w", err)
+			return
+		}
+		p := w.slots[i]
+		timer := time.NewTimer(time.Second + time.Duration(rng.IntN(1500))*time.Millisecond)
+		select {
+		case <-p.ended:
+		case <-timer.C:
+			p.kill()
+		}
+		timer.Stop()
+		at := p.killed
+		if at == nowhere {
+			at = anywhere
+			if p.cmd.ProcessState == nil || p.cmd.ProcessState.Exited() {
+				w.fail("a worker ended by itself: %w: %s", p.err, &p.tail)
+				return
+			}
+		}
+		w.mu.Lock()
+		w.killed[at]++
+		w.mu.Unlock()
+	}
+}
+
+// next picks a window that has not had its share, and how often it is reached.
+func (w *World) next(rng *rand.Rand) (Window, int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.errs) > 0 {
+		return nowhere, 0
+	}
+	left := slices.DeleteFunc(windows(), func(x Window) bool { return w.killed[x] >= w.o.Kills })
+	if len(left) == 0 {
+		return nowhere, 0
+	}
+	x := left[rng.IntN(len(left))]
+	switch x {
+	case claim.inside():
+		return x, 1 + rng.Int64N(20) // most of them are in vain
+	case halve.inside(), halve.after():
+		return x, 1 + rng.Int64N(2)
+	}
+	return x, 1 + rng.Int64N(6)
+}
+
+// broken ends the run where something went wrong.
+func (w *World) broken() {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	require.NoError(w.t, errors.Join(w.errs...))
+}
+
+// watch reads orders as their application would: what is final once is final for good.
+func (w *World) watch(ctx context.Context) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		w.mu.Lock()
+		ids := make([]batch.OrderID, 0, len(w.open))
+		for id := range w.open {
+			ids = append(ids, id)
+		}
+		w.mu.Unlock()
+		final, missing, err := w.st.FinalOrders(ctx, ids)
+		if err != nil {
+			continue // the workers have the database; it looks again
+		}
+		for _, id := range missing {
+			w.fail("order %s was acknowledged, and is lost", id)
+		}
+		w.mu.Lock()
+		for _, rec := range final {
+			w.finals[rec.ID] = rec
+			delete(w.open, rec.ID)
+		}
+		w.mu.Unlock()
+	}
+}
+
+// rest waits until every order is final.
+func (w *World) rest() {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), restFor)
+	defer cancel()
+	for {
+		w.mu.Lock()
+		n := len(w.open)
+		w.mu.Unlock()
+		if n == 0 {
+			return
+		}
+		w.broken()
+		for _, p := range w.slots {
+			select {
+			case <-p.ended:
+				require.NoError(w.t, p.err, "a worker ended by itself: %s", &p.tail)
+			default:
+			}
+		}
+		select {
+		case <-ctx.Done():
+			w.t.Fatalf("%d orders are not final %s after the last kill:%s", n, restFor, w.stuck())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// stuck is what is not at rest.
+func (w *World) stuck() (say string) {
+	open, _, err := w.st.List(context.Background(), store.ListQuery{Open: true, Limit: 20})
+	say = fmt.Sprint(err)
+	for _, rec := range open {
+		say += fmt.Sprintf("\nbatch %s is %s, %q, attempt %d, spent %d of %v, doubt since %s, %v", rec.Key, rec.State, rec.Decision, rec.Attempt, rec.Spent, rec.Budget, rec.DoubtSince, rec.Error)
+	}
+	orders, _, err := w.st.ListOrders(context.Background(), store.ListOrdersQuery{States: []batch.OrderState{batch.OrderQueued, batch.OrderDequeued}, Limit: 20})
+	say += fmt.Sprint("\n", err)
+	for _, rec := range orders {
+		say += fmt.Sprintf("\norder %+v", rec)
+	}
+	return say
+}
