@@ -64,7 +64,8 @@ func newEngine(r *Runner) *engine {
 			t := r.ledger.Traits(s)
 			return store.Resend{HarmlessFor: t.ResendHarmlessFor, LateArrival: t.LateArrival}
 		},
-		Held: func(s batch.ServiceID, err error) { r.laneHeld(s, err) },
+		MaxInFlight: func(s batch.ServiceID) int { return r.ledger.Traits(s).MaxInFlightPerService },
+		Held:        func(s batch.ServiceID, err error) { r.laneHeld(s, err) },
 		Claimed: func(c store.Claim) {
 			e.monitor.Follow(c.Key.Service)
 			r.observe(context.Background(), batch.Event{Kind: batch.EventClaimed, Key: c.Key, State: batch.Submitting, Attempt: c.Attempt})

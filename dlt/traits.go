@@ -34,8 +34,9 @@ type Traits struct {
 	Settle time.Duration
 	// MaxIDsPerQuery bounds one BatchStatuses call; 0 is 50.
 	MaxIDsPerQuery int
-	// MaxInFlightPerService bounds what is accepted and not final of one service, for
-	// strategies that have several under way (the serial one has one); 0 is unlimited.
+	// MaxInFlightPerService bounds what is under way of one service, what is being
+	// submitted or in doubt included, for strategies that have several under way (the
+	// serial one has one). It holds across all processes on a store. 0 is unlimited.
 	MaxInFlightPerService int
 	// GroupsByService says that one BatchStatuses call serves one service only.
 	GroupsByService bool

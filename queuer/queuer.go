@@ -41,6 +41,7 @@ type Options struct {
 	ScanLanes    int // lanes that one scan reads at most
 	Lanes        int // lanes that one claim looks at
 	Resend       func(batch.ServiceID) store.Resend
+	MaxInFlight  func(batch.ServiceID) int // of a lane under way at once; 0 is no bound
 	// Held is told of what keeps a lane where it is: a strategy's bad answer or panic,
 	// or a payload that is gone.
 	Held func(batch.ServiceID, error)
@@ -292,7 +293,8 @@ func (q *Queuer) claim(ctx context.Context, lanes []batch.ServiceID, room int) e
 	defer cancel()
 	var waiting []batch.ServiceID // lanes with a batch whose time has not come
 	claimed, err := q.store.Claim(ctx, store.ClaimQuery{
-		Lanes: lanes, Limit: room, Window: max(1, q.o.Strategy.Window()), TTL: q.o.TTL, Resend: q.o.Resend,
+		Lanes: lanes, Limit: room, Window: max(1, q.o.Strategy.Window()), TTL: q.o.TTL,
+		Resend: q.o.Resend, MaxInFlight: q.o.MaxInFlight,
 	}, func(lane batch.Lane) []batch.Run {
 		if slices.ContainsFunc(lane.Batches, func(b batch.Waiting) bool { return b.State.Claimable() && !b.Ready }) {
 			waiting = append(waiting, lane.Service)

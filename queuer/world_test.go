@@ -150,7 +150,8 @@ func (w *world) start(t *testing.T, change func(*queuer.Options)) (*queuer.Queue
 	w.begin = time.Now()
 	o := queuer.Options{
 		Strategy: queuer.Serial{}, TTL: ttl, Margin: margin, ScanInterval: scan, ScanLanes: 3, Lanes: 100,
-		Resend: func(batch.ServiceID) store.Resend { return store.Resend{} },
+		Resend:      func(batch.ServiceID) store.Resend { return store.Resend{} },
+		MaxInFlight: func(batch.ServiceID) int { return 0 },
 		Held: func(_ batch.ServiceID, err error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()

@@ -50,12 +50,16 @@ func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQue
 			ID: r.Key.ID, State: r.Row.State, Attempt: r.Row.Attempt, Ready: r.Row.Ready(now), Footprint: r.Footprint,
 		}
 	}
+	room := room(rows, q, service)
 	taken := make([]bool, len(rows))
 	for _, run := range choose(lane) {
 		claimed := ClaimedRun{Service: service}
 		for _, pos := range run {
 			if pos < 0 || pos >= len(rows) || taken[pos] || !lane.Batches[pos].Ready {
 				break // a run is posted in order: what follows a bad position stays, too
+			}
+			if p.Claims >= room {
+				break // and there is no more before something of the lane is final
 			}
 			if p.Claims == limit {
 				p.More = true
@@ -81,4 +85,21 @@ func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQue
 		}
 	}
 	return p
+}
+
+// room is how many more batches of a lane may be under way.
+func room(rows []LaneRow, q ClaimQuery, service batch.ServiceID) int {
+	if q.MaxInFlight == nil {
+		return len(rows)
+	}
+	most := q.MaxInFlight(service)
+	if most <= 0 {
+		return len(rows)
+	}
+	for i := range rows {
+		if !rows[i].Row.State.Claimable() {
+			most--
+		}
+	}
+	return most
 }

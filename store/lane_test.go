@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -88,6 +89,46 @@ func TestPlanLaneLimit(t *testing.T) {
 	} {
 		in := []store.LaneRow{laneRow("a", q), laneRow("b", q), laneRow("c", q), laneRow("d", q)}
 		p := store.PlanLane("s", in, start, laneQuery(hour), c.limit, answer(c.runs...))
+		assert.Equal(t, c.want, planned(p), "%+v", c)
+		assert.Equal(t, c.more, p.More, "%+v", c)
+		assert.Len(t, p.Changed, p.Claims)
+	}
+}
+
+// What may be under way at once bounds a lane, and is no reason to come back at once:
+// there is more when something of it is final.
+func TestPlanLaneInFlight(t *testing.T) {
+	states := []batch.State{batch.Submitting, batch.Pending, batch.Valid, batch.Invalid, batch.Delayed, batch.Unknown}
+	in := make([]store.LaneRow, 0, 10)
+	for _, s := range states { // four of these are under way
+		r := store.NewRow()
+		r.State, r.Attempt = s, 1
+		in = append(in, laneRow(batch.ID(s.String()), r))
+	}
+	for _, id := range []string{"a", "b", "c", "d"} {
+		in = append(in, laneRow(batch.ID(id), store.NewRow()))
+	}
+	for _, c := range []struct {
+		most, limit int
+		want        []string
+		more        bool
+	}{
+		{3, 9, nil, false},
+		{4, 9, nil, false},
+		{5, 9, []string{"a"}, false},
+		{7, 9, []string{"a", "bc"}, false},
+		{6, 2, []string{"a", "b"}, false}, // of both limits the one that the ledger sets
+		{7, 2, []string{"a", "b"}, true},
+		{8, 9, []string{"a", "bcd"}, false},
+		{0, 9, []string{"a", "bcd"}, false},
+		{-1, 9, []string{"a", "bcd"}, false},
+	} {
+		q := laneQuery(hour)
+		q.MaxInFlight = func(s batch.ServiceID) int {
+			assert.Equal(t, batch.ServiceID("s"), s)
+			return c.most
+		}
+		p := store.PlanLane("s", slices.Clone(in), start, q, c.limit, answer(batch.Run{6}, batch.Run{7, 8, 9}))
 		assert.Equal(t, c.want, planned(p), "%+v", c)
 		assert.Equal(t, c.more, p.More, "%+v", c)
 		assert.Len(t, p.Changed, p.Claims)

@@ -241,6 +241,10 @@ type ClaimQuery struct {
 	TTL    time.Duration     // of the claims, on the database's clock
 	// Resend is asked once for each lane; nil means that nothing is ever harmless.
 	Resend func(batch.ServiceID) Resend
+	// MaxInFlight is how many batches of a lane may be under way at once, what is
+	// Submitting, in doubt, Pending, Valid, or Invalid and not settled; 0 or less is no
+	// bound. It is asked once for each lane; nil is no bound for any.
+	MaxInFlight func(batch.ServiceID) int
 }
 
 // Claimed is what a Claim took.
@@ -248,7 +252,8 @@ type Claimed struct {
 	Runs []ClaimedRun
 	// Locked lanes were held by another claim: try them again.
 	Locked []batch.ServiceID
-	// Left lanes were not looked at, or not to their end, because of Limit.
+	// Left lanes were not looked at, or not to their end, because of Limit. What
+	// MaxInFlight holds back is not left: it leaves when something of its lane is final.
 	Left []batch.ServiceID
 	// NextReady is how long until the first batch of these lanes that waits for its
 	// not-before time becomes ready; 0 where none does.

@@ -20,6 +20,7 @@ func claimTests() []test {
 		{name: "the window is all attempted ones and the first queued", run: claimWindow},
 		{name: "footprints are shown", run: claimFootprints},
 		{name: "limit and left", run: claimLimit},
+		{name: "no more under way than the ledger takes", run: claimInFlight},
 		{name: "not before its time", run: claimNotBefore},
 		{name: "a bad position is ignored", run: claimBadPosition},
 		{name: "nothing is claimed twice", run: claimOnce},
@@ -108,6 +109,35 @@ func claimLimit(f *fixture) {
 	assert.Equal(f, []batch.ID{"y00003", "y00002", "y00001"}, claimedIDs(got))
 	assert.Empty(f, got.Left)
 	assert.Empty(f, f.claim(q, everyReady).Runs)
+}
+
+// A lane that is at the ledger's bound is not left over: nobody would come by but in
+// vain. Another lane has its own, and what is final makes room.
+func claimInFlight(f *fixture) {
+	for _, s := range []batch.ServiceID{"x", "y", "z"} {
+		f.add(many(s, string(s), 4)...)
+	}
+	q := store.ClaimQuery{
+		Lanes: []batch.ServiceID{"x", "y", "z"}, Limit: 6, Window: 10, TTL: f.u(1.5), Resend: resend(f.u(1000.5), 0),
+		MaxInFlight: func(s batch.ServiceID) int { return map[batch.ServiceID]int{"x": 2, "y": 3}[s] },
+	}
+	got := f.claim(q, everyReady)
+	assert.Equal(f, []batch.ID{"x00004", "x00003", "y00004", "y00003", "y00002", "z00004"}, claimedIDs(got))
+	assert.Equal(f, []batch.ServiceID{"z"}, got.Left, "the limit cut it short; the others are full")
+	q.Limit = 9
+	got = f.claim(q, everyReady)
+	assert.Equal(f, []batch.ID{"z00003", "z00002", "z00001"}, claimedIDs(got), "z has no bound")
+	assert.Empty(f, got.Left)
+
+	f.each(f.submitted, store.Accepted, "x00004", "x00003")
+	f.each(f.submitted, store.Doubtful, "y00004")
+	assert.Empty(f, f.claim(q, everyReady).Runs, "accepted, or in doubt, is under way")
+	f.each(f.monitored, store.IsCommitted, "x00004")
+	f.each(f.monitored, store.NoTrace, "y00004")
+	f.pass(3) // a resend has its time
+	got = f.claim(q, everyReady)
+	assert.Equal(f, []batch.ID{"x00002", "y00004"}, claimedIDs(got), "what is final, or known not to be there, is not")
+	assert.Empty(f, got.Left)
 }
 
 func claimNotBefore(f *fixture) {

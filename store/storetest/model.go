@@ -123,6 +123,10 @@ func (h history) claims() {
 	if h.chance(90) {
 		q.Resend = resend(h.u(float64(3+h.r.IntN(20))), h.u(0.75))
 	}
+	if h.chance(40) {
+		most := h.r.IntN(5)
+		q.MaxInFlight = func(batch.ServiceID) int { return most }
+	}
 	salt := h.r.Uint64()
 	h.claim(q, func(l batch.Lane) []batch.Run { // the same whenever it is asked
 		r := rand.New(rand.NewPCG(salt, uint64(len(l.Service))))

@@ -34,6 +34,21 @@ var storeList = []mutant{
 		new: "_ = plan.Claims",
 	},
 	{
+		name: "a doubt is not under way", file: "store/lane.go", pkg: "store/memory", test: "TestStore/claim/no_more_under_way_than_the_ledger_takes",
+		old: "if !rows[i].Row.State.Claimable() {",
+		new: "if s := rows[i].Row.State; !s.Claimable() && s != batch.Submitting {",
+	},
+	{
+		name: "the ledger's bound is ignored", file: "store/lane.go", pkg: "store/memory", test: "TestStore/claim/no_more_under_way_than_the_ledger_takes",
+		old: "if p.Claims >= room {",
+		new: "if p.Claims >= room+len(rows) {",
+	},
+	{
+		name: "a lane at the ledger's bound is asked again at once", file: "store/lane.go", pkg: "store/memory", test: "TestStore/claim/no_more_under_way_than_the_ledger_takes",
+		old: "break // and there is no more before something of the lane is final",
+		new: "p.More = true\n\t\t\t\tbreak",
+	},
+	{
 		name: "lease missing", file: "store/memory/pending.go", pkg: "store/memory", test: "TestStore/claim/what_cannot_be_resent_goes_back_in_doubt",
 		old: "s.put(e, e.row.Leased(now, q.Lease))",
 		new: ";",
