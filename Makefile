@@ -43,6 +43,7 @@ generate:
 bench:
 	$(GO) run -C internal/yard .
 	$(GO) test ./... -run '^$$' -bench . -benchmem -timeout 2h
+	$(GO) test ./internal/sim -count=1 -run TestSpeedUp -v -sim.curve
 	$(GO) test -C internal/bench -run '^$$' -bench . -benchtime 20000x -timeout 2h ./...
 	$(GO) test -C internal/integration ./scale -run '^$$' -bench 'Backlog|Drain' -benchtime 1x -timeout 4h -v -scale.rows=10000000 -scale.drain=100000 -scale.runs=3
 

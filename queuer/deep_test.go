@@ -54,6 +54,7 @@ func TestADeepLaneTakesTurns(t *testing.T) {
 		for _, s := range services(5) {
 			q.Hint(s)
 		}
+		time.Sleep(scan / 2) // it rests in between
 		synctest.Wait()
 		stop()
 		posts := w.posts()
@@ -65,6 +66,44 @@ func TestADeepLaneTakesTurns(t *testing.T) {
 			}
 		}
 		assert.Less(t, last, 2*4+5, "no other lane waits for more than two claims of the deep one")
+	})
+}
+
+// A lane of many open batches is not read each time that one of them is final, or one
+// is added: it rests for as long as its reading is worth. What hints after a rest is
+// not kept waiting, nor is a lane of few.
+func TestADeepLaneRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New()
+		for _, l := range []struct {
+			service batch.ServiceID
+			n       int
+		}{{"deep", 1000}, {"few", 50}} {
+			filled(t, st, l.service, l.n)
+			_, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{l.service}, Limit: l.n, Window: l.n, TTL: time.Hour},
+				(&queuer.Parallel{}).Select)
+			require.NoError(t, err)
+		}
+		w := &world{}
+		onStore(w, st, store.Resend{})
+		q, stop := w.start(t, func(o *queuer.Options) { o.Strategy, o.ScanInterval = &queuer.Parallel{}, time.Hour })
+		for range 1000 {
+			q.Hint("deep")
+			q.Hint("few")
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(time.Minute)
+		require.Len(t, w.asked("few"), 1000)
+		deep := w.asked("deep")
+		require.LessOrEqual(t, len(deep), 101, "one look serves ten hints")
+		require.GreaterOrEqual(t, deep[len(deep)-1], 999*time.Millisecond, "and the last one is served, too")
+
+		q.Hint("deep")
+		hinted := w.now()
+		synctest.Wait()
+		stop()
+		deep = w.asked("deep")
+		require.Equal(t, hinted, deep[len(deep)-1], "it has rested: a chain of conflicts is not slowed")
 	})
 }
 

@@ -51,12 +51,13 @@ type Options struct {
 
 // Queuer goes round the lanes. Hint, HintIn and Wake may be called at any time.
 type Queuer struct {
-	store  Store
-	sub    Submitter
-	o      Options
-	choose store.Choose
-	wake   chan struct{} // capacity one: a wake-up that is due
-	place  scan          // Run's own; kept from one Run to the next
+	store   Store
+	sub     Submitter
+	o       Options
+	choose  store.Choose
+	wake    chan struct{} // capacity one: a wake-up that is due
+	place   scan          // Run's own; kept from one Run to the next
+	resting resting       // Run's own
 	// suspects are lanes of claims that failed, Run's own: one of them may be what the
 	// store cannot read, and must not keep the others from being claimed.
 	suspects map[batch.ServiceID]*suspect
@@ -74,6 +75,7 @@ func New(s Store, sub Submitter, o Options) *Queuer {
 		place:  scan{start: true, due: time.Now()},
 		hints:  newHints(),
 
+		resting:  resting{},
 		suspects: map[batch.ServiceID]*suspect{},
 	}
 }
@@ -157,6 +159,7 @@ func (q *Queuer) scan(ctx context.Context, place *scan) error {
 		place.after = lanes[len(lanes)-1]
 	}
 	place.due = now.Add(q.o.ScanInterval)
+	q.resting.sweep(now)
 	return nil
 }
 
@@ -192,8 +195,8 @@ func orLong(d time.Duration) time.Duration {
 	return d
 }
 
-// take returns lanes whose service is not closed; the closed ones come back when
-// they open.
+// take returns lanes whose service is not closed, and that do not rest; the others
+// come back when they may.
 func (q *Queuer) take(n int) (lanes []batch.ServiceID) {
 	for len(lanes) < n {
 		q.mu.Lock()
@@ -203,7 +206,7 @@ func (q *Queuer) take(n int) (lanes []batch.ServiceID) {
 			return lanes
 		}
 		for _, s := range got {
-			if wait := q.sub.Closed(s); wait > 0 {
+			if wait := max(q.sub.Closed(s), q.resting.left(s, time.Now())); wait > 0 {
 				q.hintAll([]batch.ServiceID{s}, wait)
 				continue
 			}
@@ -292,10 +295,14 @@ func (q *Queuer) claim(ctx context.Context, lanes []batch.ServiceID, room int) e
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), q.o.TTL/4)
 	defer cancel()
 	var waiting []batch.ServiceID // lanes with a batch whose time has not come
+	var read []batch.Lane         // what was shown of deep lanes
 	claimed, err := q.store.Claim(ctx, store.ClaimQuery{
 		Lanes: lanes, Limit: room, Window: max(1, q.o.Strategy.Window()), TTL: q.o.TTL,
 		Resend: q.o.Resend, MaxInFlight: q.o.MaxInFlight,
 	}, func(lane batch.Lane) []batch.Run {
+		if len(lane.Batches) >= restFrom {
+			read = append(read, lane)
+		}
 		if slices.ContainsFunc(lane.Batches, func(b batch.Waiting) bool { return b.State.Claimable() && !b.Ready }) {
 			waiting = append(waiting, lane.Service)
 		}
@@ -305,6 +312,9 @@ func (q *Queuer) claim(ctx context.Context, lanes []batch.ServiceID, room int) e
 		// A claim whose commit was not heard of expires, and the monitor asks about it.
 		q.hintAll(lanes, q.o.ScanInterval)
 		return fmt.Errorf("claim: %w", err)
+	}
+	for _, lane := range read {
+		q.resting.after(lane, time.Now())
 	}
 	q.hintAll(claimed.Locked, lockedPause)
 	q.hintAll(takeTurns(claimed), 0)

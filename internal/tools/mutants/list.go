@@ -20,6 +20,16 @@ var list = []mutant{
 		old: "if !b.State.Claimable() {", new: "if b.State == batch.Submitting {",
 	},
 	{
+		name: "a deep lane is read at every hint", file: "queuer/queuer.go", pkg: "queuer", test: "TestADeepLaneRests",
+		old: "if len(lane.Batches) >= restFrom {",
+		new: "if false {",
+	},
+	{
+		name: "a deep lane rests though nothing was read", file: "queuer/resting.go", pkg: "queuer", test: "TestADeepLaneRests",
+		old: "return max(0, r[s].Sub(now))",
+		new: "if !r[s].IsZero() && r[s].Before(now) {\n\t\tr.after(batch.Lane{Service: s, Batches: make([]batch.Waiting, 1000)}, now)\n\t}\n\treturn max(0, r[s].Sub(now))",
+	},
+	{
 		name: "the lane moves on while one is unsettled", file: "queuer/strategy.go", pkg: "queuer", test: "TestSerial.*",
 		old: "if !b.State.Claimable() {", new: "if !b.State.Claimable() && b.State != batch.Invalid {",
 	},
