@@ -33,6 +33,8 @@ type Entry struct {
 	SubmissionID string
 	Offset       int64
 	Error        string
+	// Transfers of the submission, where they could be read. Must not be changed.
+	Transfers []Transfer
 }
 
 // note adds an entry. The lock is held.

@@ -177,7 +177,7 @@ func (d period) covers(a acceptance, now time.Time) bool {
 func (c changeID) text() string { return c.user + "/" + c.parties + "/" + c.command }
 
 func (s *submission) entry(kind EntryKind) Entry {
-	return Entry{Kind: kind, User: s.change.user, Party: s.actAs[0], CommandID: s.change.command, SubmissionID: s.id}
+	return Entry{Kind: kind, User: s.change.user, Party: s.actAs[0], CommandID: s.change.command, SubmissionID: s.id, Transfers: s.transfers}
 }
 
 // complete decides on a submission.

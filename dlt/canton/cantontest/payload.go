@@ -39,16 +39,25 @@ const (
 	PoisonAsync Poison = "async"
 )
 
+// Command returns the transfer as a command of a payload.
+func (t Transfer) Command() json.RawMessage {
+	return encode(map[string]any{"ExerciseCommand": map[string]any{
+		"templateId": BookTemplate, "contractId": BookContract, "choice": BookChoice, "choiceArgument": t,
+	}})
+}
+
 // Payload returns the payload of a batch of transfers, one command each: all of them
 // happen or none.
 func Payload(transfers ...Transfer) []byte {
-	commands := make([]any, len(transfers))
+	commands := make([]json.RawMessage, len(transfers))
 	for i, t := range transfers {
-		commands[i] = map[string]any{"ExerciseCommand": map[string]any{
-			"templateId": BookTemplate, "contractId": BookContract, "choice": BookChoice, "choiceArgument": t,
-		}}
+		commands[i] = t.Command()
 	}
-	b, err := json.Marshal(map[string]any{"commands": commands})
+	return encode(map[string]any{"commands": commands})
+}
+
+func encode(v any) []byte {
+	b, err := json.Marshal(v)
 	if err != nil {
 		panic(err) // strings and numbers only
 	}

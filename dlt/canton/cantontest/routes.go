@@ -152,9 +152,10 @@ func (p *Participant) submit(w http.ResponseWriter, r *http.Request) {
 		p.send(w, r, *refused, Fault{})
 		return
 	}
+	transfers, err := doc.transfers()
 	p.mu.Lock()
 	p.settle(time.Now())
-	e := Entry{Kind: Posted, User: doc.UserID, CommandID: *doc.CommandID, SubmissionID: doc.SubmissionID}
+	e := Entry{Kind: Posted, User: doc.UserID, CommandID: *doc.CommandID, SubmissionID: doc.SubmissionID, Transfers: transfers}
 	if len(doc.ActAs) > 0 {
 		e.Party = doc.ActAs[0]
 	}
@@ -174,7 +175,7 @@ func (p *Participant) submit(w http.ResponseWriter, r *http.Request) {
 		p.send(w, r, *refused, f)
 		return
 	}
-	s, why := p.interpret(doc, user, f)
+	s, why := p.interpret(doc, transfers, err, user, f)
 	if why != nil {
 		p.mu.Lock()
 		e.Kind, e.Error = Refused, why.id
@@ -201,8 +202,9 @@ func (p *Participant) submit(w http.ResponseWriter, r *http.Request) {
 	p.send(w, r, a, f)
 }
 
-// interpret is what happens to a submission before it is taken (1.2).
-func (p *Participant) interpret(doc submitJSON, user string, f Fault) (*submission, *refusal) {
+// interpret is what happens to a submission before it is taken (1.2); err says why
+// there are no transfers.
+func (p *Participant) interpret(doc submitJSON, transfers []Transfer, err error, user string, f Fault) (*submission, *refusal) {
 	switch {
 	case *doc.CommandID == "" || len(doc.ActAs) == 0 || len(doc.Commands) == 0:
 		return nil, &refusal{id: "MISSING_FIELD", cause: "The submitted command is missing a mandatory field"}
@@ -213,7 +215,6 @@ func (p *Participant) interpret(doc submitJSON, user string, f Fault) (*submissi
 	if why != nil {
 		return nil, why
 	}
-	transfers, err := doc.transfers()
 	if err != nil {
 		return nil, &refusal{id: "DAML_INTERPRETATION_ERROR", cause: err.Error()}
 	}

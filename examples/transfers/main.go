@@ -1,0 +1,149 @@
+// Transfers shows auto-batching: ten thousand transfers of fifty parties, one in a
+// thousand of them poisonous, go into a SQLite file as they come, and reach a
+// simulated Canton participant many at a time, while the process that sends them is
+// killed with kill -9 and started again. The participant's own books prove that
+// every good transfer took effect exactly once. Nothing has to be installed.
+//
+//	go run ./examples/transfers
+//	go run ./examples/transfers -store memory       (needs no C compiler; there it is the participant that crashes)
+//	go run ./examples/transfers -db transfers.db    (keeps the file, to look into)
+//
+// Its exit status is not 0 where the books do not agree.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
+)
+
+type config struct {
+	store, db         string
+	transfers, poison int
+	parties           int
+	over, takes       time.Duration
+}
+
+func main() {
+	if len(os.Args) == 2 && os.Args[1] == workerCommand {
+		if err := work(os.Stdin); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	var c config
+	flag.StringVar(&c.store, "store", sqliteStore, "sqlite or memory")
+	flag.StringVar(&c.db, "db", "", "the SQLite file, which must not exist and is kept (default: one in a temporary folder)")
+	flag.IntVar(&c.transfers, "n", 10_000, "transfers")
+	flag.IntVar(&c.parties, "parties", 50, "parties, of which each pays the others")
+	flag.IntVar(&c.poison, "poison", 1000, "one transfer in so many is poisonous; 0 is none")
+	flag.DurationVar(&c.over, "over", 8*time.Second, "how long adding them takes")
+	flag.DurationVar(&c.takes, "takes", 500*time.Millisecond, "how long the participant takes from a submission to its completion")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait for the cleaning up
+	err := run(ctx, c, os.Stdout, isTerminal(os.Stdout))
+	switch {
+	case ctx.Err() != nil:
+		fmt.Fprintln(os.Stderr, "\ntransfers: interrupted; everything is cleaned up")
+		os.Exit(130)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "\ntransfers:", err)
+		os.Exit(1)
+	}
+}
+
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// onTheWire is how long a submission takes to the participant.
+const onTheWire = 100 * time.Millisecond
+
+func run(ctx context.Context, c config, out io.Writer, live bool) error {
+	switch {
+	case c.transfers < 1 || c.parties < 2 || c.poison < 0 || c.over < 0 || c.takes <= 0:
+		return errors.New("-n wants at least 1, -parties at least 2, -poison and -over at least 0, -takes more than 0")
+	case c.store == memoryStore && c.db != "":
+		return errors.New("-db is for -store sqlite")
+	}
+	// The participant is in this process, so that its books are at hand; the worker
+	// reaches it over a socket like any other.
+	participant, err := cantontest.Listen(&cantontest.Options{
+		CompleteAfter: c.takes, Balance: openingBalance,
+		Fault: func(at cantontest.Point) (f cantontest.Fault) {
+			if at.Operation == cantontest.OpSubmit {
+				f.Delay = onTheWire
+			}
+			return f
+		},
+	})
+	if err != nil {
+		return err
+	}
+	defer participant.Close()
+	path, clean, err := file(c)
+	if err != nil {
+		return err
+	}
+	defer clean()
+	j := job{Store: c.store, DB: path, URL: participant.URL()}
+	sv, err := open(ctx, j)
+	if err != nil {
+		return err
+	}
+	defer sv.close()
+
+	all := draw(c)
+	fmt.Fprintf(out, "ledger     a simulated Canton participant at %s, %s from a submission to its completion\n", participant.URL(), c.takes)
+	where := path
+	if path == "" {
+		where = "memory, which does not survive a process: so it is the participant that crashes"
+	}
+	fmt.Fprintf(out, "orders     in %s\n", where)
+	fmt.Fprintf(out, "work       %d transfers of %d parties, added over %s; %d of them are poisonous\n\n", len(all), c.parties, c.over, poisonous(all))
+
+	s := &show{c: c, all: all, participant: participant, service: sv, screen: &screen{out: out, live: live}}
+	if c.store == memoryStore {
+		s.worker = inProcess(sv)
+	} else {
+		s.worker = &process{job: j}
+	}
+	records, err := s.run(ctx)
+	if err != nil {
+		return err
+	}
+	return prove(out, all, records, participant.Journal(), participant.Books())
+}
+
+// file is where the orders are: "" for memory.
+func file(c config) (path string, clean func(), err error) {
+	clean = func() {}
+	switch {
+	case c.store == memoryStore:
+		return "", clean, nil
+	case c.store != sqliteStore:
+		return "", clean, fmt.Errorf("-store %q: want %s or %s", c.store, sqliteStore, memoryStore)
+	case c.db == "":
+		dir, err := os.MkdirTemp("", "transfers")
+		if err != nil {
+			return "", clean, err
+		}
+		return filepath.Join(dir, "transfers.db"), func() { os.RemoveAll(dir) }, nil
+	}
+	if _, err := os.Stat(c.db); err == nil {
+		return "", clean, fmt.Errorf("-db %s: want a file that does not exist yet; the participant begins anew each time, and what an earlier one was sent means nothing to it", c.db)
+	}
+	return c.db, clean, nil
+}

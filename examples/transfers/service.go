@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch"
+	"github.com/dltbatch/dltbatch/dlt/canton"
+	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+	"github.com/dltbatch/dltbatch/store/sqlite"
+	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
+)
+
+const (
+	sqliteStore = "sqlite"
+	memoryStore = "memory"
+)
+
+// job is what a process needs to know.
+type job struct {
+	Store string `json:"store"`
+	DB    string `json:"db"`
+	URL   string `json:"url"`
+}
+
+// service is what an application has: an Engine, which makes batches of orders, and
+// beside it a Runner, which delivers them, on one store.
+type service struct {
+	engine *autobatch.Engine
+	runner *dltbatch.Runner
+	close  func()
+}
+
+// commands is all that an application writes: what an order is on its ledger.
+func commands(_ context.Context, o batch.Order) (canton.OrderCommands, error) {
+	var t cantontest.Transfer
+	if err := json.Unmarshal(o.Payload, &t); err != nil {
+		return canton.OrderCommands{}, &batch.InputError{Field: "Order.Payload", Want: "a transfer"}
+	}
+	return canton.OrderCommands{Commands: []json.RawMessage{t.Command()}}, nil
+}
+
+// open starts nothing: a process that only adds and awaits need not run it.
+func open(ctx context.Context, j job) (*service, error) {
+	st, closeStore, err := j.openStore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &service{close: closeStore}
+	// Real participants want the defaults: these are for one that is a few times faster.
+	ledger, err := canton.New(j.URL, &canton.Options{
+		UserID: "transfers", LateArrival: time.Second, Grace: time.Second, IdleWait: 50 * time.Millisecond,
+		// It has no default: without it a person has to decide about a poisonous batch of
+		// which an earlier attempt was lost, for Canton proves nothing about that one.
+		DecidedWithin: 2 * time.Second,
+	})
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	s.close = func() { ledger.CloseIdleConnections(); closeStore() }
+	builder, err := canton.NewOrderBuilder(commands, nil)
+	if err == nil {
+		s.engine, err = autobatch.New(st, builder, &autobatch.Options{
+			BatchInterval: 100 * time.Millisecond, MonitorInterval: 250 * time.Millisecond,
+			Wake: func(party batch.ServiceID) { s.runner.Wake(party) },
+		})
+	}
+	if err == nil {
+		s.runner, err = dltbatch.New(st, ledger, &dltbatch.Options{
+			// A claim of a dead worker expires after three seconds; by default after sixty.
+			RequestTimeout: 2 * time.Second, ClaimTTL: 3 * time.Second, Drain: 5 * time.Second,
+			FirstPoll: 50 * time.Millisecond, PollInterval: 500 * time.Millisecond, ScanInterval: 250 * time.Millisecond,
+			Observer: s.engine, // it hears at once what has become of a batch
+		})
+	}
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// run runs both until ctx is done.
+func (s *service) run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var both sync.WaitGroup
+	var errs [2]error
+	for i, run := range [...]func(context.Context) error{s.runner.Run, s.engine.Run} {
+		both.Go(func() {
+			defer stop() // neither is of use without the other
+			errs[i] = run(ctx)
+		})
+	}
+	both.Wait()
+	return errors.Join(errs[:]...)
+}
+
+// openStore opens what keeps orders and batches.
+func (j job) openStore(ctx context.Context) (st interface {
+	store.Store
+	store.Orders
+}, done func(), err error,
+) {
+	if j.Store == memoryStore {
+		return memory.New(), func() {}, nil
+	}
+	db, err := sqliteopen.Open(j.DB)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w\n(SQLite needs a C compiler; without one: -store memory)", err)
+	}
+	sq, err := sqlite.New(db, nil)
+	if err == nil {
+		err = sq.Migrate(ctx)
+	}
+	if err != nil {
+		db.Close()
+		return nil, nil, err
+	}
+	return sq, func() { db.Close() }, nil
+}

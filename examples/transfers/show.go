@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
+)
+
+const (
+	addEvery     = 100 * time.Millisecond
+	lookEvery    = 100 * time.Millisecond
+	restartAfter = time.Second
+	patience     = 5 * time.Minute // far more than it takes
+)
+
+// show is the customers, who add transfers and await what becomes of them, and
+// whoever kills the worker.
+type show struct {
+	c           config
+	all         []transfer
+	participant *cantontest.Participant
+	service     *service // adds and awaits; in memory it is the worker's, too
+	worker      worker
+	screen      *screen
+
+	begun   time.Time
+	added   int
+	records map[batch.OrderID]batch.OrderRecord
+}
+
+// news is one of three: orders were added, or one has an outcome, or it is all over.
+type news struct {
+	added int
+	rec   batch.OrderRecord
+	err   error
+}
+
+// run returns what became of every order.
+func (s *show) run(ctx context.Context) (_ map[batch.OrderID]batch.OrderRecord, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.c.over+patience)
+	var customers sync.WaitGroup
+	defer func() { cancel(); customers.Wait() }()
+	s.begun, s.records = time.Now(), map[batch.OrderID]batch.OrderRecord{}
+	ended, err := s.start("started")
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if e := s.worker.stop(); err == nil {
+			err = e
+		}
+	}()
+	all := make(chan news)
+	customers.Go(func() { s.feed(ctx, &customers, all) })
+
+	var crashed bool
+	var back <-chan time.Time
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for len(s.records) < len(s.all) {
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%d of %d transfers have an outcome, %s has none: %w", len(s.records), len(s.all), s.open(), ctx.Err())
+		case err := <-ended:
+			return nil, fmt.Errorf("the worker ended by itself: %w", err)
+		case n := <-all:
+			if n.err != nil {
+				return nil, n.err
+			}
+			s.added += n.added
+			if n.rec.ID != "" {
+				s.records[n.rec.ID] = n.rec
+			}
+		case <-back:
+			back = nil
+			if ended, err = s.start("is back"); err != nil {
+				return nil, err
+			}
+		case <-tick.C:
+			s.screen.refresh(s.now())
+			if !crashed && s.ripe() {
+				crashed = true
+				if s.crash() {
+					ended, back = nil, time.After(restartAfter)
+				}
+			}
+		}
+	}
+	s.screen.end(s.now())
+	return s.records, nil
+}
+
+// open is the first transfer that has no outcome.
+func (s *show) open() batch.OrderID {
+	for _, t := range s.all {
+		if _, final := s.records[t.id]; !final {
+			return t.id
+		}
+	}
+	return ""
+}
+
+// feed adds everything, a little at a time, and for each transfer lets somebody wait.
+func (s *show) feed(ctx context.Context, customers *sync.WaitGroup, all chan<- news) {
+	tell := func(n news) {
+		select {
+		case all <- n:
+		case <-ctx.Done():
+		}
+	}
+	tick := time.NewTicker(addEvery)
+	defer tick.Stop()
+	steps, added := int(max(1, s.c.over/addEvery)), 0
+	for i := range steps {
+		some := s.all[added : len(s.all)*(i+1)/steps]
+		orders := make([]batch.Order, len(some))
+		for k, t := range some {
+			var err error
+			if orders[k], err = t.order(); err != nil {
+				tell(news{err: err})
+				return
+			}
+		}
+		if err := s.service.engine.Add(ctx, orders...); err != nil {
+			tell(news{err: err})
+			return
+		}
+		added += len(some)
+		tell(news{added: len(some)})
+		for _, o := range orders {
+			customers.Go(func() {
+				rec, err := s.service.engine.Await(ctx, o.ID)
+				tell(news{rec: rec, err: err})
+			})
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (s *show) start(how string) (<-chan error, error) {
+	ended, err := s.worker.start()
+	if p, ok := s.worker.(*process); ok && err == nil {
+		s.screen.say(time.Since(s.begun), "the worker %s: process %d", how, p.pid())
+	}
+	return ended, err
+}
+
+// ripe says that it is time: in the middle, with as much in flight as can be had.
+func (s *show) ripe() bool {
+	n := len(s.records)
+	return 2*n >= len(s.all) && (4*n >= 3*len(s.all) || 3*inFlight(s.participant.Journal()) >= s.c.parties)
+}
+
+// crash kills the worker, and reports whether it is to be started again; or the
+// participant loses what is in flight.
+func (s *show) crash() (dead bool) {
+	at, flying := time.Since(s.begun), inFlight(s.participant.Journal())
+	if p, ok := s.worker.(*process); ok {
+		p.kill()
+		s.screen.say(at, "kill -9 of the worker (process %d), with %d submissions in flight", p.pid(), flying)
+		return true
+	}
+	s.participant.Crash()
+	s.screen.say(at, "the participant crashed, and forgot what was in flight, %d submissions", flying)
+	return false
+}
+
+// inFlight is how many submissions are on the wire, or have no completion yet.
+func inFlight(journal []cantontest.Entry) int {
+	open := map[string]bool{}
+	for _, e := range journal {
+		switch e.Kind {
+		case cantontest.Posted:
+			open[e.SubmissionID] = true
+		case cantontest.Refused, cantontest.Executed, cantontest.Rejected, cantontest.Forgotten:
+			delete(open, e.SubmissionID)
+		}
+	}
+	return len(open)
+}
+
+func (s *show) now() state {
+	out := state{elapsed: time.Since(s.begun), added: s.added, total: len(s.all)}
+	for _, rec := range s.records {
+		if rec.State == batch.OrderConfirmed {
+			out.confirmed++
+		} else {
+			out.others++
+		}
+	}
+	for _, e := range s.participant.Journal() {
+		if e.Kind == cantontest.Posted {
+			out.submissions++
+		}
+	}
+	return out
+}
