@@ -215,6 +215,9 @@ func (e *engine) recorded(o store.Outcome, a store.Applied, again bool) {
 		e.r.final(key)
 	case row.State.Claimable():
 		e.queuer.HintIn(key.Service, o.Delay)
+	case o.Finding == store.Accepted:
+		e.monitor.Accepted(key.Service)
+		e.monitor.DueIn(o.Check)
 	default:
 		e.monitor.DueIn(o.Check)
 	}

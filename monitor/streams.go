@@ -22,6 +22,7 @@ type stream struct {
 	used     time.Time // last followed
 	live     bool
 	told     time.Time // when it last gave a reason to ask
+	hoped    time.Time // when it was last relied on to tell about a batch just accepted
 	ask      bool      // something has changed: ask about what is under way
 }
 
@@ -89,7 +90,32 @@ func (m *Monitor) FirstCheck(s batch.ServiceID) time.Duration {
 	if st == nil || !st.live || time.Since(st.told) < 10*askPause {
 		return m.o.Rules.FirstPoll
 	}
+	st.hoped = time.Now()
 	return m.o.Rules.PollInterval
+}
+
+// Accepted says that a batch of the service is stored as accepted. What the ledger told
+// about it after FirstCheck and before now was told in vain: nobody asks about what a
+// live claim may still be posting.
+func (m *Monitor) Accepted(s batch.ServiceID) {
+	if m.o.Events == nil {
+		return
+	}
+	key := groupKey(m.o.Traits(s), s)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if st := m.streams[key]; st != nil && st.told.After(st.hoped) {
+		m.askSoon(st)
+	}
+}
+
+// askSoon asks about a group, not at once where somebody asked just now. m.mu is held.
+func (m *Monitor) askSoon(st *stream) {
+	st.ask = true
+	if m.askAt.IsZero() {
+		m.askAt = m.asked.Add(askPause)
+		m.poke()
+	}
 }
 
 // tells reports whether a live stream tells about the group.
@@ -185,11 +211,8 @@ func (m *Monitor) tell(st *stream, e dlt.Event) {
 	defer m.mu.Unlock()
 	st.live = true
 	if ask {
-		st.ask, st.told = true, time.Now()
-		if m.askAt.IsZero() {
-			m.askAt = m.asked.Add(askPause)
-			m.poke()
-		}
+		st.told = time.Now()
+		m.askSoon(st)
 	}
 }
 

@@ -132,6 +132,36 @@ func TestAnEventWithoutAVerdictIsAReasonToAsk(t *testing.T) {
 	}
 }
 
+// A ledger may tell while the acceptance is being written: then nothing can be asked
+// about yet, and what was told must not be forgotten.
+func TestAnEventWhileTheAcceptanceIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, events := newWorld(), &wires{}
+		w.traits.Streams, w.traits.GroupsByService = true, true
+		m, stop := w.start(t, withEvents(events))
+		m.Follow("s")
+		settle(time.Second)
+		require.Equal(t, poll, m.FirstCheck("s"))
+		settle(time.Millisecond)
+		events.tell(t, "s", dlt.Event{Statuses: []batch.Status{{ID: "a", Reported: batch.ReportedInvalid}}})
+		settle(20 * time.Millisecond)
+		require.Empty(t, w.asked("a"))
+		w.add("s", "a", poll) // now it is written
+		at := w.now()
+		m.Accepted("s")
+		settle(20 * time.Millisecond)
+		require.Len(t, w.asked("a"), 1)
+		assert.Less(t, w.asked("a")[0]-at, 20*time.Millisecond)
+		m.Accepted("not followed")
+		settle(time.Second)
+		require.Equal(t, poll, m.FirstCheck("s"))
+		m.Accepted("s")
+		settle(20 * time.Millisecond)
+		assert.Len(t, w.asked("a"), 1, "nothing was told since")
+		stop()
+	})
+}
+
 func TestAsksThatEventsTriggerAreRateLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, events := newWorld(), &wires{}

@@ -1,0 +1,255 @@
+package cantontest_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch"
+	"github.com/dltbatch/dltbatch/dlt/canton"
+	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// commandOf makes the command of an order, whose payload is a transfer.
+func commandOf(_ context.Context, o batch.Order) (canton.OrderCommands, error) {
+	var t cantontest.Transfer
+	if err := json.Unmarshal(o.Payload, &t); err != nil {
+		return canton.OrderCommands{}, err
+	}
+	var doc struct{ Commands []json.RawMessage }
+	if err := json.Unmarshal(cantontest.Payload(t), &doc); err != nil {
+		return canton.OrderCommands{}, err
+	}
+	return canton.OrderCommands{Commands: doc.Commands}, nil
+}
+
+// orderOf pays somebody whom nobody else pays, so that a balance says how often it was.
+func orderOf(id string, party batch.ServiceID, poison cantontest.Poison) batch.Order {
+	b, err := json.Marshal(cantontest.Transfer{To: "To-" + id, Amount: 1, Poison: poison})
+	if err != nil {
+		panic(err) // strings and a number
+	}
+	return batch.Order{ID: batch.OrderID(id), Party: party, Payload: b}
+}
+
+func paid(p *cantontest.Participant, id batch.OrderID) int64 {
+	return p.Balance("To-"+string(id)) - 1_000_000
+}
+
+var errDead = errors.New("this process is dead")
+
+// mortal is the store of a process: once that is dead nothing reaches it.
+type mortal struct {
+	*memory.Store
+	dead atomic.Bool
+}
+
+func (m *mortal) Record(ctx context.Context, o []store.Outcome) ([]store.Applied, error) {
+	if m.dead.Load() {
+		return nil, errDead
+	}
+	return m.Store.Record(ctx, o)
+}
+
+func (m *mortal) SettleOrders(ctx context.Context, s []store.Settlement) ([]bool, error) {
+	if m.dead.Load() {
+		return nil, errDead
+	}
+	return m.Store.SettleOrders(ctx, s)
+}
+
+// deadly kills its process with the first POST.
+type deadly struct {
+	*canton.Client
+	die func()
+}
+
+func (d deadly) Submit(ctx context.Context, a batch.Attempt) error {
+	err := d.Client.Submit(ctx, a)
+	d.die()
+	return err
+}
+
+// application is one life of a process with a Runner and an Engine.
+type application struct {
+	*autobatch.Engine
+	stop context.CancelFunc
+	done sync.WaitGroup
+}
+
+func (a *application) end() {
+	a.stop()
+	a.done.Wait()
+}
+
+// begin starts one. It dies of its first POST where it is mortal.
+func begin(t *testing.T, p *cantontest.Participant, st *memory.Store, o canton.Options, dies bool) *application {
+	t.Helper()
+	o.UserID, o.PollOnly, o.Client = "app", true, p.Client()
+	client, err := canton.New("http://participant", &o)
+	require.NoError(t, err)
+	builder, err := canton.NewOrderBuilder(commandOf, nil)
+	require.NoError(t, err)
+	m := &mortal{Store: st}
+	ctx, stop := context.WithCancel(context.Background())
+	a := &application{stop: stop}
+	var runner *dltbatch.Runner
+	a.Engine, err = autobatch.New(m, builder, &autobatch.Options{MaxSize: 256, Wake: func(s batch.ServiceID) { runner.Wake(s) }})
+	require.NoError(t, err)
+	d := deadly{client, func() {
+		if dies {
+			m.dead.Store(true)
+			stop()
+		}
+	}}
+	runner, err = dltbatch.New(m, d, &dltbatch.Options{Observer: a.Engine})
+	require.NoError(t, err)
+	a.done.Go(func() {
+		if err := runner.Run(ctx); !dies {
+			assert.NoError(t, err)
+		}
+	})
+	a.done.Go(func() { assert.NoError(t, a.Run(ctx)) })
+	return a
+}
+
+// TestDowntime: a process dies of the POST of its orders, and nobody is there for
+// longer than the participant deduplicates. Whatever became of the batch, and whether or
+// not its completion was pruned, nothing is sent again unless it is certain that the
+// batch has not taken effect and never will, or a person says so; nothing is paid twice.
+func TestDowntime(t *testing.T) {
+	type fate struct {
+		name  string
+		fault cantontest.Fault
+		paid  bool // it took effect
+	}
+	fates := []fate{
+		{name: "never arrived", fault: cantontest.Fault{Answer: cantontest.AnswerReset}},
+		{name: "executed", fault: cantontest.Fault{}, paid: true},
+		{name: "executed, and the answer is lost", fault: cantontest.Fault{Answer: cantontest.AnswerTimeout, Taken: true}, paid: true},
+		{name: "rejected", fault: cantontest.Fault{Reject: "INCONSISTENT"}},
+		{name: "rejected, and may be tried again", fault: cantontest.Fault{Reject: "LOCAL_VERDICT_LOCKED_CONTRACTS"}},
+		{name: "forgotten by the participant", fault: cantontest.Fault{Lose: true}},
+	}
+	for _, f := range fates {
+		for _, pruned := range []bool{false, true} {
+			for _, decided := range []time.Duration{0, 3 * time.Minute} {
+				t.Run(fmt.Sprintf("%s, pruned %t, decided within %s", f.name, pruned, decided), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { downtime(t, f.fault, f.paid, pruned, decided) })
+				})
+			}
+		}
+	}
+}
+
+func downtime(t *testing.T, fault cantontest.Fault, isPaid, pruned bool, decided time.Duration) {
+	p, err := cantontest.NewParticipant(&cantontest.Options{Fault: func(at cantontest.Point) cantontest.Fault {
+		if at.Operation == cantontest.OpSubmit {
+			return fault
+		}
+		return cantontest.Fault{}
+	}})
+	require.NoError(t, err)
+	defer p.Close()
+	st := memory.New()
+	o := canton.Options{DecidedWithin: decided}
+	orders := []batch.Order{orderOf("a", "Alice", ""), orderOf("b", "Alice", ""), orderOf("c", "Alice", "")}
+	first := begin(t, p, st, o, true)
+	require.NoError(t, first.Add(t.Context(), orders...))
+	first.done.Wait()
+	first.stop()
+	journal := p.Journal()
+	require.Equal(t, cantontest.Posted, journal[0].Kind)
+	key := batch.Key{Service: "Alice", ID: batch.ID(journal[0].CommandID)}
+
+	time.Sleep(canton.DefaultDeduplicationPeriod + 24*time.Hour)
+	if pruned {
+		p.Advance(5)
+		p.Prune(p.End())
+	}
+	p.SetFault(nil)
+	next := begin(t, p, st, o, false)
+	defer next.end()
+	known := !pruned && (isPaid || fault.Reject != "") // the completion says so
+	sure := known || (decided > 0 && !pruned)
+	time.Sleep(15 * time.Minute)
+	rec, err := st.Get(t.Context(), key)
+	require.NoError(t, err)
+	if !sure {
+		require.Equal(t, batch.Submitting, rec.State, "%+v", rec)
+		require.NotEmpty(t, rec.Decision)
+		require.Equal(t, 1, p.Count(cantontest.Posted, string(key.ID)), "not again, past the period")
+		open, _, err := st.ListOrders(t.Context(), store.ListOrdersQuery{States: []batch.OrderState{batch.OrderDequeued}})
+		require.NoError(t, err)
+		require.Len(t, open, len(orders), "nobody lets them go")
+		to := batch.Unknown
+		if isPaid {
+			to = batch.Committed
+		}
+		_, err = st.Decide(t.Context(), key, to, "looked at the participant")
+		require.NoError(t, err)
+	} else {
+		require.Empty(t, rec.Decision, "%+v", rec)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	for _, x := range orders {
+		got, err := next.Await(ctx, x.ID)
+		require.NoError(t, err, "%+v", rec)
+		assert.Equal(t, batch.OrderConfirmed, got.State, "%+v", got)
+		assert.EqualValues(t, 1, paid(p, x.ID), "%+v", got)
+	}
+	require.NoError(t, p.Check(nil))
+	if !sure && !isPaid {
+		assert.Equal(t, 2, p.Count(cantontest.Posted, string(key.ID)), "once more, as the person said")
+	}
+}
+
+// A person who gives a batch in doubt up ends its orders, and they stay so.
+func TestDowntimeGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, err := cantontest.NewParticipant(&cantontest.Options{Fault: func(at cantontest.Point) cantontest.Fault {
+			return cantontest.Fault{Lose: at.Operation == cantontest.OpSubmit}
+		}})
+		require.NoError(t, err)
+		defer p.Close()
+		st := memory.New()
+		first := begin(t, p, st, canton.Options{}, true)
+		require.NoError(t, first.Add(t.Context(), orderOf("a", "Alice", "")))
+		first.done.Wait()
+		first.stop()
+		time.Sleep(8 * 24 * time.Hour)
+		next := begin(t, p, st, canton.Options{}, false)
+		defer next.end()
+		require.NoError(t, next.Add(t.Context(), orderOf("b", "Alice", "")))
+		time.Sleep(15 * time.Minute)
+		key := batch.Key{Service: "Alice", ID: batch.ID(p.Journal()[0].CommandID)}
+		_, err = st.Decide(t.Context(), key, batch.Rejected, "not worth it")
+		require.NoError(t, err)
+		p.SetFault(nil)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		given, err := next.Await(ctx, "a")
+		require.NoError(t, err)
+		assert.Equal(t, batch.OrderFailed, given.State)
+		assert.Equal(t, batch.KindCancelled, given.Error.Kind)
+		after, err := next.Await(ctx, "b")
+		require.NoError(t, err)
+		assert.Equal(t, batch.OrderConfirmed, after.State, "the party goes on")
+		assert.Zero(t, paid(p, "a"))
+		assert.EqualValues(t, 1, paid(p, "b"))
+	})
+}

@@ -1,0 +1,158 @@
+package cantontest_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch"
+	"github.com/dltbatch/dltbatch/dlt/canton"
+	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+	"github.com/dltbatch/dltbatch/store/sqlite"
+	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
+)
+
+var allPoisonous = flag.Bool("canton.poisonous", false, "on SQLite, too, a party of which all 256 orders are poisonous")
+
+// lot is the orders of a party, some of them poisonous.
+type lot struct {
+	party  batch.ServiceID
+	orders []batch.Order
+	bad    map[batch.OrderID]bool
+}
+
+func newLot(party string, n, k int, poison cantontest.Poison, seed uint64) lot {
+	l := lot{party: batch.ServiceID(party), bad: map[batch.OrderID]bool{}}
+	chosen := map[int]bool{}
+	for _, i := range rand.New(rand.NewPCG(seed, uint64(k))).Perm(n)[:k] {
+		chosen[i] = true
+	}
+	for i := range n {
+		id, p := fmt.Sprintf("%s-%03d", party, i), cantontest.Poison("")
+		if chosen[i] {
+			l.bad[batch.OrderID(id)], p = true, poison
+		}
+		l.orders = append(l.orders, orderOf(id, l.party, p))
+	}
+	return l
+}
+
+// check waits for the orders and holds the participant's books against them: exactly
+// those that are poisonous are quarantined, each after a refusal of it alone, in no more
+// submissions than the bound allows.
+func (l lot) check(t *testing.T, p *cantontest.Participant, st store.OrderStore, await func(context.Context, batch.OrderID) (batch.OrderRecord, error)) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	submissions, refused := map[string]bool{}, map[string]bool{}
+	records := make([]batch.OrderRecord, len(l.orders))
+	for i, o := range l.orders {
+		var err error
+		records[i], err = await(ctx, o.ID)
+		require.NoError(t, err, o.ID)
+	}
+	for _, e := range p.Journal() {
+		if e.Party != string(l.party) {
+			continue
+		}
+		submissions[e.CommandID] = true
+		refused[e.CommandID] = refused[e.CommandID] || e.Kind == cantontest.Refused || e.Kind == cantontest.Rejected
+	}
+	for i, o := range l.orders {
+		rec := records[i]
+		if !l.bad[o.ID] {
+			require.Equal(t, batch.OrderConfirmed, rec.State, "%+v", rec)
+			require.EqualValues(t, 1, paid(p, o.ID), "%+v", rec)
+			continue
+		}
+		require.Equal(t, batch.OrderQuarantined, rec.State, "%+v", rec)
+		require.Zero(t, paid(p, o.ID), "%+v", rec)
+		require.True(t, refused[string(rec.Batch)], "%+v", rec)
+		alone, _, err := st.ListOrders(ctx, store.ListOrdersQuery{Batch: rec.Batch})
+		require.NoError(t, err)
+		require.Len(t, alone, 1, "it was refused alone")
+	}
+	bound := 1
+	if n, k := float64(len(l.orders)), float64(len(l.bad)); k > 0 {
+		bound += int(2 * k * (math.Log2(n/k) + 1))
+	}
+	assert.LessOrEqual(t, len(submissions), bound, "%d poisonous of %d", len(l.bad), len(l.orders))
+}
+
+// TestPoisonous: orders that the participant refuses, at the door or later, on virtual time.
+func TestPoisonous(t *testing.T) {
+	for _, poison := range []cantontest.Poison{cantontest.PoisonSync, cantontest.PoisonAsync} {
+		for _, k := range []int{0, 1, 3, 16, 256} {
+			t.Run(fmt.Sprint(poison, " ", k), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					p, err := cantontest.NewParticipant(nil)
+					require.NoError(t, err)
+					defer p.Close()
+					st := memory.New()
+					a := begin(t, p, st, canton.Options{}, false)
+					defer a.end()
+					l := newLot("Alice", 256, k, poison, 1)
+					require.NoError(t, a.Add(t.Context(), l.orders...))
+					l.check(t, p, st, a.Await)
+				})
+			})
+		}
+	}
+}
+
+// TestPoisonousOnSQLite: the same over a socket and with a database, all parties at once.
+func TestPoisonousOnSQLite(t *testing.T) {
+	p := cantontest.Start(t, &cantontest.Options{CompleteAfter: time.Millisecond})
+	client, err := canton.New(p.URL(), &canton.Options{UserID: "app", IdleWait: 100 * time.Millisecond})
+	require.NoError(t, err)
+	t.Cleanup(client.CloseIdleConnections)
+	db, err := sqliteopen.Open(filepath.Join(t.TempDir(), "queue.db"))
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, db.Close()) })
+	st, err := sqlite.New(db, nil)
+	require.NoError(t, err)
+	require.NoError(t, st.Migrate(t.Context()))
+	builder, err := canton.NewOrderBuilder(commandOf, nil)
+	require.NoError(t, err)
+	var runner *dltbatch.Runner
+	engine, err := autobatch.New(st, builder, &autobatch.Options{MaxSize: 256, Wake: func(s batch.ServiceID) { runner.Wake(s) }})
+	require.NoError(t, err)
+	runner, err = dltbatch.New(st, client, &dltbatch.Options{Observer: engine})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 2)
+	go func() { done <- runner.Run(ctx) }()
+	go func() { done <- engine.Run(ctx) }()
+	defer func() {
+		stop()
+		assert.NoError(t, <-done)
+		assert.NoError(t, <-done)
+	}()
+	counts := []int{0, 1, 3, 16}
+	if *allPoisonous {
+		counts = append(counts, 256)
+	}
+	var lots []lot
+	for _, k := range counts {
+		l := newLot("Party"+strconv.Itoa(k), 256, k, []cantontest.Poison{cantontest.PoisonSync, cantontest.PoisonAsync}[k%2], 2)
+		require.NoError(t, engine.Add(ctx, l.orders...))
+		lots = append(lots, l)
+	}
+	for _, l := range lots {
+		l.check(t, p, st, engine.Await)
+	}
+}
