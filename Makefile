@@ -11,7 +11,7 @@ TESTRUN := $(GO) run -C internal/tools ./testrun
 test:
 	$(GO) vet -race ./...
 	$(TESTRUN) -C $(CURDIR) -race ./...
-	$(TESTRUN) -C $(CURDIR) ./internal/sim -run 'TestDecisions' -sim.seeds=2000
+	$(TESTRUN) -C $(CURDIR) ./internal/sim -run 'Decisions' -sim.seeds=2000
 	$(TESTRUN) ./...
 	$(GO) vet -C internal/bench -race ./...
 	$(GO) vet -C internal/yard ./...
@@ -23,7 +23,7 @@ test:
 
 # Everything that a seed can break, many more of them.
 soak:
-	$(GO) test ./internal/sim -count=1 -timeout 12h -run 'TestDecisions|TestRunner' -v -sim.seeds=100000 -sim.runner.seeds=2000
+	$(GO) test ./internal/sim -count=1 -timeout 12h -run 'Decisions|TestRunner' -v -sim.seeds=100000 -sim.runner.seeds=2000
 	$(GO) test ./internal/crash -count=1 -timeout 12h -v -crash.kills=100 -crash.orders=50
 	$(GO) test -C internal/integration ./scale -run '^$$' -bench Steady -benchtime 1x -timeout 12h -v -soak.time=1h
 	$(GO) test -C internal/integration ./chaos -count=1 -timeout 12h -v -chaos.time=30m -chaos.faults=1000 -chaos.orders=50

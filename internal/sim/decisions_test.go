@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -19,13 +20,13 @@ var (
 )
 
 // simulate runs one seed and returns the world at rest.
-func simulate(t *testing.T, n uint64) (w *world) {
+func simulate(t *testing.T, n uint64, l *lanes) (w *world) {
 	synctest.Test(t, func(t *testing.T) {
 		k := scabbardKind
 		if i := n % uint64(len(kinds)+1); i < uint64(len(kinds)) {
 			k = kinds[i]
 		}
-		w = newWorld(t, k, n)
+		w = newWorld(t, k, l, n)
 		w.populate()
 		for i := range 1 + w.rng.IntN(3) {
 			k := &worker{w: w, name: i}
@@ -57,43 +58,61 @@ func simulate(t *testing.T, n uint64) (w *world) {
 
 // TestDecisions holds promises 1 to 6, 8 and 10 against every seed.
 func TestDecisions(t *testing.T) {
+	decided, sent := decisions(t, *seeds, func(uint64) *lanes { return serialLanes() })
+	t.Cleanup(func() {
+		assert.LessOrEqual(t, decided.Load(), 20+sent.Load()/5, "evidence is found for most")
+	})
+}
+
+// TestParallelDecisions does so where all that conflicts with nothing before it leaves
+// at once: what conflicts never overtakes, and nothing waits for what it does not conflict with.
+func TestParallelDecisions(t *testing.T) {
+	decisions(t, (*seeds+3)/4, parallelLanes)
+}
+
+// decisions runs seeds, on all processors; the numbers are those of scabbard, and
+// complete when the test's parts have ended.
+func decisions(t *testing.T, seeds int, rule func(seed uint64) *lanes) (decided, sent *atomic.Int64) {
+	decided, sent = new(atomic.Int64), new(atomic.Int64)
 	if *seed != 0 {
-		w := simulate(t, *seed)
+		w := simulate(t, *seed, rule(*seed))
 		t.Log("\n" + w.dump())
 		require.NoError(t, w.failure)
-		return
+		return decided, sent
 	}
 	start := time.Now()
 	signed() // outside of anybody's bubble
-	var decided, sent atomic.Int64
 	shards := uint64(runtime.GOMAXPROCS(0))
 	for shard := range shards {
 		t.Run(fmt.Sprint("shard=", shard), func(t *testing.T) {
 			t.Parallel()
-			for n := 1 + shard; n <= uint64(*seeds); n += shards {
-				w := simulate(t, n)
+			for n := 1 + shard; n <= uint64(seeds); n += shards {
+				w := simulate(t, n, rule(n))
 				if w.kind.scabbard {
 					decided.Add(int64(w.decided))
 					sent.Add(int64(len(w.sent)))
 				}
 				if w.failure != nil {
 					t.Log("\n" + w.dump())
-					t.Fatalf("seed %d, ledger %q: %v\nrun it alone: go test ./internal/sim -run TestDecisions -sim.seed=%d", n, w.kind.name, w.failure, n)
+					name, _, _ := strings.Cut(t.Name(), "/")
+					t.Fatalf("seed %d, ledger %q: %v\nrun it alone: go test ./internal/sim -run %s$ -sim.seed=%d", n, w.kind.name, w.failure, name, n)
 				}
 			}
 		})
 	}
 	t.Cleanup(func() {
-		assert.LessOrEqual(t, decided.Load(), 20+sent.Load()/5, "evidence is found for most")
-		t.Logf("%d seeds in %s; a person decided %d of %d batches that were sent to scabbard", *seeds, time.Since(start).Round(time.Millisecond), decided.Load(), sent.Load())
+		t.Logf("%d seeds in %s; a person decided %d of %d batches that were sent to scabbard", seeds, time.Since(start).Round(time.Millisecond), decided.Load(), sent.Load())
 	})
+	return decided, sent
 }
 
 // TestSameSeedSameTrace: a failing seed can be run again.
 func TestSameSeedSameTrace(t *testing.T) {
 	for n := uint64(1); n <= 8; n++ {
-		one, two := simulate(t, n), simulate(t, n)
-		require.NotEmpty(t, one.trace)
-		require.Equal(t, one.trace, two.trace, "seed %d", n)
+		for _, rule := range []func(uint64) *lanes{func(uint64) *lanes { return serialLanes() }, parallelLanes} {
+			one, two := simulate(t, n, rule(n)), simulate(t, n, rule(n))
+			require.NotEmpty(t, one.trace)
+			require.Equal(t, one.trace, two.trace, "seed %d", n)
+		}
 	}
 }

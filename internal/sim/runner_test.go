@@ -84,7 +84,7 @@ func TestRunner(t *testing.T) {
 				if n%uint64(len(kinds)+1) == uint64(len(kinds)) {
 					splinterSeed(t, n)
 				} else {
-					runnerSeed(t, n)
+					runnerSeed(t, n, serialLanes())
 				}
 			})
 		}) {
@@ -93,7 +93,26 @@ func TestRunner(t *testing.T) {
 	}
 }
 
-func runnerSeed(t *testing.T, seed uint64) {
+// TestParallelRunner does so where all that conflicts with nothing before it leaves at
+// once, and the ledger executes what is on its way in any order: it ends in the state
+// of executing everything one by one.
+func TestParallelRunner(t *testing.T) {
+	differ := 0
+	seeds := uint64(*runnerSeeds+3) / 4
+	for n := uint64(1); n <= seeds; n++ {
+		if !t.Run(fmt.Sprintf("seed=%d", n), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { differ += runnerSeed(t, n, parallelLanes(n)) })
+		}) {
+			t.Fatalf("seed %d: run it alone: go test ./internal/sim -run 'TestParallelRunner/seed=%d$'", n, n)
+		}
+	}
+	t.Logf("%d of %d lanes executed in another order than they were added in", differ, 3*seeds)
+	require.Greater(t, differ, int(seeds)/4, "lanes executed in another order than they were added in")
+}
+
+// runnerSeed returns how many lanes were executed in another order than they were
+// added in.
+func runnerSeed(t *testing.T, seed uint64, l *lanes) (differ int) {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	k := kinds[seed%uint64(len(kinds))]
 	faults := ledgermem.Faults{
@@ -103,6 +122,7 @@ func runnerSeed(t *testing.T, seed uint64) {
 	if k.ignore {
 		faults.InvalidFirst, faults.MaxDelay = 0.05, k.traits.Settle/2
 	}
+	k.traits.MaxInFlightPerService = l.most
 	ledger := ledgermem.New(&ledgermem.Options{
 		Traits: &k.traits, IgnoreDuplicates: k.ignore, DeduplicateFor: k.dedup,
 		CommitAfter: time.Duration(rng.IntN(1000)) * time.Millisecond, Fault: faults.Fault,
@@ -111,7 +131,7 @@ func runnerSeed(t *testing.T, seed uint64) {
 	var runners []*dltbatch.Runner
 	for range 2 {
 		r, err := dltbatch.New(st, ledger, &dltbatch.Options{
-			RequestTimeout: requestTimeout, ClaimTTL: ttl, StuckAfter: 3 * time.Hour, MaxRetryDelay: 4 * time.Second,
+			Strategy: l.strategy, RequestTimeout: requestTimeout, ClaimTTL: ttl, StuckAfter: 3 * time.Hour, MaxRetryDelay: 4 * time.Second,
 		})
 		require.NoError(t, err)
 		runners = append(runners, r)
@@ -135,6 +155,7 @@ func runnerSeed(t *testing.T, seed uint64) {
 			ID: batch.ID(fmt.Sprintf("b%03d", i)), Service: batch.ServiceID(fmt.Sprint("s", i%3)),
 			Payload: fmt.Appendf(nil, "batch %d", i),
 		}
+		l.declare(&b)
 		require.NoError(t, runners[i%2].Add(t.Context(), b))
 		order[b.Service] = append(order[b.Service], b.ID)
 		time.Sleep(50 * time.Millisecond)
@@ -147,7 +168,9 @@ func runnerSeed(t *testing.T, seed uint64) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Hour)
 	defer cancel()
 	require.NoError(t, runners[1].Idle(ctx), "promise 6")
-	if k.dedup == 0 {
+	if l.declared != nil {
+		differ = l.checkEffect(t, ledger, order)
+	} else if k.dedup == 0 {
 		require.NoError(t, ledger.Check(order))
 	}
 	for service, ids := range order {
@@ -167,6 +190,7 @@ func runnerSeed(t *testing.T, seed uint64) {
 	stop()
 	<-done
 	require.LessOrEqual(t, time.Since(start), 30*time.Second, "a stop lasts no longer than Drain")
+	return differ
 }
 
 // TestFairness is promise 7: a thousand batches in one lane delay another by at

@@ -117,7 +117,8 @@ func (k *worker) queue() {
 		return
 	}
 	claimed, err := w.store.Claim(context.Background(), store.ClaimQuery{
-		Lanes: lanes, Limit: 1 + w.rng.IntN(4), Window: 1, TTL: ttl,
+		Lanes: lanes, Limit: 1 + w.rng.IntN(4), Window: w.lanes.strategy.Window(), TTL: ttl,
+		MaxInFlight: func(batch.ServiceID) int { return w.lanes.most },
 		Resend: func(batch.ServiceID) store.Resend {
 			return store.Resend{HarmlessFor: w.kind.traits.ResendHarmlessFor, LateArrival: w.kind.traits.LateArrival}
 		},
@@ -133,6 +134,7 @@ func (k *worker) queue() {
 	for _, run := range claimed.Runs {
 		for _, c := range run.Batches {
 			w.note("worker %d claims %s, attempt %d", k.name, c.Key, c.Attempt)
+			w.checkClaim(c)
 			k.later(w.between(0, 200*time.Millisecond), func() { k.post(c, until) })
 		}
 	}

@@ -20,6 +20,31 @@ var list = []mutant{
 		old: "if !b.State.Claimable() {", new: "if b.State == batch.Submitting {",
 	},
 	{
+		name: "parallel: what is being submitted is not in the way", file: "queuer/parallel.go", pkg: "internal/sim", test: "TestParallelDecisions", args: sim("400"),
+		old: "if !b.State.Claimable() {\n\t\t\tbefore.Add",
+		new: "if !b.State.Claimable() && b.State != batch.Submitting {\n\t\t\tbefore.Add",
+	},
+	{
+		name: "parallel: a write may pass a read (decisions)", file: "batch/footprints.go", pkg: "internal/sim", test: "TestParallelDecisions", args: sim("400"),
+		old: "\tmeets = meets || n.writings.other(who) || write && n.reads.other(who)\n",
+		new: "\tmeets = meets || n.writings.other(who)\n",
+	},
+	{
+		name: "parallel: a write may pass a read (Runner)", file: "batch/footprints.go", pkg: "internal/sim", test: "TestParallelRunner",
+		old: "\tmeets = meets || n.writings.other(who) || write && n.reads.other(who)\n",
+		new: "\tmeets = meets || n.writings.other(who)\n",
+	},
+	{
+		name: "parallel: what lies below is not in the way", file: "batch/footprints.go", pkg: "internal/sim", test: "TestParallelRunner",
+		old: "\tmeets = meets || n.writings.other(who) || write && n.reads.other(who)\n",
+		new: "\tmeets = meets || n.written.other(who) || write && n.read.other(who)\n",
+	},
+	{
+		name: "parallel: what must wait holds up nothing", file: "queuer/parallel.go", pkg: "queuer", test: "TestParallelSelect",
+		old: "if !before.Add(b.Footprint) && b.Ready {",
+		new: "if b.Ready && !before.Add(b.Footprint) {",
+	},
+	{
 		name: "a deep lane is read at every hint", file: "queuer/queuer.go", pkg: "queuer", test: "TestADeepLaneRests",
 		old: "if len(lane.Batches) >= restFrom {",
 		new: "if false {",

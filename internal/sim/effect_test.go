@@ -1,0 +1,66 @@
+package sim
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+)
+
+// effect executes batches one after the other, each as wide as it may: it reads all
+// that it declares, and writes what comes of it, and its own name, to all it declares.
+// What declares nothing reads and writes everything.
+func effect(log []batch.ID, declared map[batch.ID]batch.Footprint) map[string]string {
+	state := map[string]string{}
+	for _, id := range log {
+		f := declared[id]
+		under := func(prefixes []string, address string) bool {
+			for _, p := range prefixes {
+				if strings.HasPrefix(address, p) {
+					return true
+				}
+			}
+			return f.Empty()
+		}
+		var all []string
+		sum := fnv.New64a()
+		for _, a := range "abcd" {
+			for _, b := range "0123" {
+				all = append(all, string([]rune{a, b}))
+			}
+		}
+		for _, a := range all {
+			if under(f.Reads, a) {
+				fmt.Fprint(sum, a, "=", state[a], ";")
+			}
+		}
+		for _, a := range all {
+			if under(f.Writes, a) {
+				state[a] = fmt.Sprintf("%s after %x", id, sum.Sum64())
+			}
+		}
+	}
+	return state
+}
+
+// checkEffect: whatever order a ledger executed what it was given in, the state is
+// that of executing everything one by one, in the order in which it was added. It
+// returns of how many lanes the order was another.
+func (l *lanes) checkEffect(t *testing.T, ledger *ledgermem.Ledger, order map[batch.ServiceID][]batch.ID) (differ int) {
+	for service, ids := range order {
+		log := ledger.Log(service)
+		ids = slices.DeleteFunc(slices.Clone(ids), func(id batch.ID) bool { return !slices.Contains(log, id) }) // invalid, and without effect
+		require.ElementsMatch(t, ids, log, "promise 3")
+		require.Equal(t, effect(ids, l.declared), effect(log, l.declared), "promise 2: lane %q of %v\nexecuted as %v\n%v", service, ids, log, l.declared)
+		if !slices.Equal(ids, log) {
+			differ++
+		}
+	}
+	return differ
+}

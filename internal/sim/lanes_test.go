@@ -1,0 +1,120 @@
+package sim
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// lanes is what leaves by which rule in a world, and what its batches declare.
+type lanes struct {
+	strategy queuer.Strategy
+	most     int  // of a lane in flight; 0 is no bound
+	all      bool // nothing that may leave is ever beyond what the strategy sees
+	declared map[batch.ID]batch.Footprint
+	rng      *rand.Rand
+}
+
+// serialLanes are of batches that declare nothing.
+func serialLanes() *lanes { return &lanes{strategy: queuer.Serial{}} }
+
+// parallelLanes are of batches that declare this and that, seen through windows of
+// many sizes.
+func parallelLanes(seed uint64) *lanes {
+	l := &lanes{declared: map[batch.ID]batch.Footprint{}, rng: rand.New(rand.NewPCG(seed, 9))}
+	p := &queuer.Parallel{}
+	if l.all = l.rng.IntN(2) == 0; !l.all {
+		p.Queued, l.most = 1+l.rng.IntN(6), l.rng.IntN(4)
+	}
+	l.strategy = p
+	return l
+}
+
+// declare makes up what a batch declares: mostly addresses of few, some prefixes of
+// others, now and then nothing.
+func (l *lanes) declare(b *batch.Batch) {
+	if l.declared == nil {
+		return
+	}
+	b.Footprint = declaration(l.rng)
+	l.declared[b.ID] = b.Footprint
+}
+
+func declaration(r *rand.Rand) (f batch.Footprint) {
+	if r.IntN(12) == 0 {
+		return f
+	}
+	word := func() string {
+		a := []byte{"abcd"[r.IntN(4)], "0123"[r.IntN(4)]}
+		return string(a[:2-r.IntN(8)/7])
+	}
+	f.Writes = append(f.Writes, word())
+	for range r.IntN(3) {
+		f.Reads = append(f.Reads, word())
+	}
+	return f
+}
+
+// conflict reports whether the order of two batches of a lane matters.
+func (l *lanes) conflict(a, b batch.ID) bool {
+	return l.declared == nil || l.declared[a].Conflicts(l.declared[b])
+}
+
+// checkClaim holds a claim against what is open: all of the lane that it conflicts
+// with and that came before is final, and nothing of that is under way.
+func (w *world) checkClaim(c store.Claim) {
+	if w.lanes.declared == nil || w.moved[c.Key.ID] {
+		return
+	}
+	order := w.acked[c.Key.Service]
+	mine := slices.Index(order, c.Key.ID)
+	for place, id := range order {
+		if id == c.Key.ID || w.moved[id] || !w.lanes.conflict(id, c.Key.ID) {
+			continue
+		}
+		rec, err := w.store.Get(context.Background(), batch.Key{Service: c.Key.Service, ID: id})
+		if err != nil {
+			w.fail("get: %w", err)
+			return
+		}
+		if !rec.Final() && (place < mine || !rec.State.Claimable()) {
+			w.fail("promise 2: %s is claimed, and conflicts with %s, which is %s", c.Key, id, rec.State)
+		}
+	}
+}
+
+// overtaken returns a batch of the log that was to come after the one that was added
+// at a place, and "" if there is none.
+func (w *world) overtaken(order, log []batch.ID, at int) batch.ID {
+	for _, id := range log {
+		if slices.Index(order, id) > at && !w.moved[id] && w.lanes.conflict(id, order[at]) {
+			return id
+		}
+	}
+	return ""
+}
+
+// held reports whether a batch waits for a person, or for one that does: with Serial,
+// any of its lane.
+func (w *world) held(service batch.ServiceID, id batch.ID, seen map[batch.ID]bool) bool {
+	order := w.acked[service]
+	mine := slices.Index(order, id)
+	for place, other := range order {
+		if seen[other] || other == id || w.lanes.all && !w.lanes.conflict(id, other) {
+			continue
+		}
+		rec, err := w.store.Get(context.Background(), batch.Key{Service: service, ID: other})
+		if err != nil || rec.Final() {
+			continue
+		}
+		seen[other] = true
+		if rec.Decision != "" || w.lanes.all && place < mine && w.held(service, other, seen) {
+			return true
+		}
+	}
+	return false
+}
