@@ -3,7 +3,7 @@
 GO ?= go
 TESTRUN := $(GO) run -C internal/tools ./testrun
 
-.PHONY: test lint bench soak fuzz mutants generate
+.PHONY: test lint bench bench-page compare soak fuzz mutants generate
 
 # Everything is built with -race, but for the simulation, so that it is built once, and
 # for most of what waits for PostgreSQL, of which only what runs at once is raced.
@@ -41,11 +41,17 @@ generate:
 # How fast, and how much memory, against the floor and a good job queue: about an hour.
 # go run -C internal/yard . -help says how to measure less.
 bench:
-	$(GO) run -C internal/yard .
+	$(MAKE) bench-page
 	$(GO) test ./... -run '^$$' -bench . -benchmem -timeout 2h
 	$(GO) test ./internal/sim -count=1 -run TestSpeedUp -v -sim.curve
 	$(GO) test -C internal/bench -run '^$$' -bench . -benchtime 20000x -timeout 2h ./...
 	$(GO) test -C internal/integration ./scale -run '^$$' -bench 'Backlog|Drain' -benchtime 1x -timeout 4h -v -scale.rows=10000000 -scale.drain=100000 -scale.runs=3
+
+# The figures, the table and the plot of docs/performance.md, and nothing else of it.
+MODE ?= all
+ROUNDS ?= 7
+bench-page:
+	$(GO) run -C internal/yard . -mode $(MODE) -rounds $(ROUNDS) -docs $(CURDIR)/docs/performance.md
 
 # Every parser of bytes from outside.
 FUZZTIME ?= 30s

@@ -73,6 +73,15 @@ type result struct {
 	FirstRSS   float64 `json:"firstRSS"` // MiB, soon after the start; with Waiting only
 }
 
+// fields are all of its figures.
+func (r *result) fields() []*float64 {
+	return []*float64{
+		&r.Seconds, &r.Rate, &r.P50, &r.P99, &r.Hand50, &r.Hand99, &r.Next50, &r.Next99,
+		&r.CPU.Client, &r.CPU.Postgres, &r.CPU.Ledger, &r.CPU.Machine,
+		&r.Statements, &r.Trips, &r.WAL, &r.Posts, &r.Asks, &r.Allocs, &r.AllocBytes, &r.PeakRSS, &r.FirstRSS,
+	}
+}
+
 // run does a job in this process.
 func run(ctx context.Context, j job) (r result, err error) {
 	c := newClient(j.Ledger, 4)

@@ -18,7 +18,7 @@ func main() {
 		return
 	}
 	var o options
-	flag.StringVar(&o.modes, "mode", "all", "modes, by comma; all, or one of "+strings.Join(names(), ", "))
+	flag.StringVar(&o.modes, "mode", "all", "modes, by comma; all; none to make the page anew from its figures; or of "+strings.Join(names(), ", "))
 	flag.StringVar(&o.only, "only", "", "contenders, by comma: ours, floor, river, posts; none is all")
 	flag.IntVar(&o.n, "n", 0, "batches; 0 is the mode's own number")
 	flag.IntVar(&o.lanes, "lanes", 0, "lanes; 0 is the mode's own number")
@@ -32,7 +32,11 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := measure(ctx, o, os.Stdout); err != nil {
+	do := func() error { return measure(ctx, o, os.Stdout) }
+	if o.modes == "" {
+		do = o.remake
+	}
+	if err := do(); err != nil {
 		fmt.Fprintln(os.Stderr, "yard:", err)
 		os.Exit(1)
 	}
@@ -54,8 +58,28 @@ type options struct {
 	profile, docs          string
 }
 
+// page is what the page says so far.
+func (o options) page() (page, error) {
+	if o.docs == "" {
+		return page{}, nil
+	}
+	return loadPage(o.docs)
+}
+
+// remake makes the page from the figures beside it.
+func (o options) remake() error {
+	p, err := loadPage(o.docs)
+	if err != nil {
+		return err
+	}
+	return p.save(o.docs)
+}
+
 // chosen are the modes to run, as the flags change them.
 func (o options) chosen() ([]mode, error) {
+	if o.docs != "" && (o.only != "" || o.n+o.lanes+o.size+o.gogc > 0 || o.idle > 0) {
+		return nil, fmt.Errorf("-docs %s: want no flag beside it that changes what is measured", o.docs)
+	}
 	all := modes()
 	known := names()
 	var out []mode

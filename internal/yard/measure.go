@@ -12,19 +12,6 @@ import (
 	"github.com/dltbatch/dltbatch/internal/pgtest"
 )
 
-// figures are what a mode's entries have reached, round by round.
-type figures struct {
-	Mode    string     `json:"mode"`
-	Title   string     `json:"title"`
-	Entries []measured `json:"entries"`
-}
-
-type measured struct {
-	Label  string   `json:"label"`
-	Job    string   `json:"job"` // what tells it apart, in words
-	Rounds []result `json:"rounds"`
-}
-
 // measure runs the chosen modes and prints what comes of each.
 func measure(ctx context.Context, o options, out io.Writer) (err error) {
 	chosen, err := o.chosen()
@@ -56,13 +43,25 @@ func measure(ctx context.Context, o options, out io.Writer) (err error) {
 		return err
 	}
 	fmt.Fprintln(out, about)
+	p, err := o.page()
+	if err != nil {
+		return err
+	}
 	y := &yard{o: o, out: out, common: job{DSN: dsn, Dir: dir, Ledger: ledger.url, LedgerPID: ledger.pid, PostgresPID: pid}}
 	for _, m := range chosen {
 		f, err := y.mode(ctx, m)
 		if err != nil {
 			return fmt.Errorf("mode %s: %w", m.name, err)
 		}
+		f.Machine, f.Date = aboutMachine(about), time.Now().UTC()
 		if _, err := io.WriteString(out, f.text()); err != nil {
+			return err
+		}
+		p.put(f)
+		if o.docs == "" {
+			continue
+		}
+		if err := p.save(o.docs); err != nil { // at once: the next mode may fail, or be stopped
 			return err
 		}
 	}
@@ -112,7 +111,7 @@ func (y *yard) mode(ctx context.Context, m mode) (figures, error) {
 			if err != nil {
 				return f, fmt.Errorf("%s: %w", m.entries[i].label, err)
 			}
-			f.Entries[i].Rounds = append(f.Entries[i].Rounds, r)
+			f.Entries[i].add(r)
 			fmt.Fprintf(y.out, "%s %d/%d  %-28s %8.0f/s  p50 %7.1f ms  p99 %7.1f ms  cores: client %.2f, postgres %.2f, ledger %.2f, machine %.2f\n",
 				m.name, round+1, y.o.rounds, m.entries[i].label, r.Rate, r.P50, r.P99, r.CPU.Client, r.CPU.Postgres, r.CPU.Ledger, r.CPU.Machine)
 		}
@@ -128,14 +127,14 @@ func (y *yard) entry(ctx context.Context, m mode, i, round int, f figures) (r re
 	y.seed += 1 << 32
 	j.Seed = y.seed + uint64(time.Now().UnixNano())
 	if e.half {
-		before := f.Entries[i-1].Rounds
-		if len(before) == 0 {
+		full := f.Entries[i-1].Median.Rate
+		if full == 0 { // it has not had its turn yet
 			if r, err = y.entry(ctx, m, i-1, round, f); err != nil {
 				return r, err
 			}
-			before = []result{r}
+			full = r.Rate
 		}
-		j.Pace = median(before, func(r result) float64 { return r.Rate }) / 2
+		j.Pace = full / 2
 	}
 	ctx, stop := context.WithTimeout(ctx, y.o.limit)
 	defer stop()

@@ -7,12 +7,11 @@ import (
 )
 
 // text is a table for people at a terminal.
-func (f figures) text() string {
+func (f *figures) text() string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "\n%s: %s; medians of %d\n", f.Mode, f.Title, len(f.Entries[0].Rounds))
+	fmt.Fprintf(&s, "\n%s: %s; medians of %d\n", f.Mode, f.Title, len(f.Entries[0].Rates))
 	w := tabwriter.NewWriter(&s, 0, 0, 2, ' ', tabwriter.AlignRight)
-	for i, line := range f.lines() {
-		_ = i
+	for _, line := range f.lines() {
 		fmt.Fprintln(w, strings.Join(line, "\t")+"\t")
 	}
 	_ = w.Flush() // into a strings.Builder
@@ -47,33 +46,20 @@ var columns = []column{
 	{"RSS MiB", "%.0f", func(r result) float64 { return r.PeakRSS }},
 }
 
-func rate(r result) float64 { return r.Rate }
-
-// lines are a head and a line for each entry. The ratio is the median of the rounds'
-// own, since what disturbs a round disturbs all of it.
-func (f figures) lines() [][]string {
+// lines are a head and a line for each entry.
+func (f *figures) lines() [][]string {
 	head := []string{"", "ratio"}
 	for _, c := range columns {
 		head = append(head, c.name)
 	}
 	out := [][]string{head}
-	for _, e := range f.Entries {
-		line := []string{e.Label, fmt.Sprintf("%.2f", f.ratio(e))}
+	for i := range f.Entries {
+		e := &f.Entries[i]
+		line := []string{e.Label, fmt.Sprintf("%.2f", e.ratioTo(&f.Entries[0]))}
 		for _, c := range columns {
-			line = append(line, fmt.Sprintf(c.form, median(e.Rounds, c.value)))
+			line = append(line, fmt.Sprintf(c.form, c.value(e.Median)))
 		}
 		out = append(out, line)
 	}
 	return out
-}
-
-// ratio is that of an entry's rate to the first entry's in the same round.
-func (f figures) ratio(e measured) float64 {
-	var ratios []float64
-	for i, r := range e.Rounds {
-		if base := f.Entries[0].Rounds; i < len(base) && base[i].Rate > 0 {
-			ratios = append(ratios, r.Rate/base[i].Rate)
-		}
-	}
-	return median(ratios, func(x float64) float64 { return x })
 }

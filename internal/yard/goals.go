@@ -1,0 +1,66 @@
+package main
+
+import "fmt"
+
+// goal is what shall be reached: a ratio of the rates of two entries in one run, or a
+// value of one.
+type goal struct {
+	measure     string
+	mode        string
+	entry, base string
+	value       func(result) float64
+	least, most float64
+	unit        string
+}
+
+// goals are those that this program measures.
+func goals() []goal {
+	return []goal{
+		{measure: "PostgreSQL with pgx, of the floor", mode: "pgx", entry: ours, base: floor, least: 0.75},
+		{measure: "PostgreSQL with pgx, of the tuned job queue", mode: "pgx", entry: ours, base: "river tuned", least: 2},
+		{measure: "PostgreSQL with lib/pq, of the floor", mode: "pq", entry: ours, base: floor, least: 0.6},
+		{measure: "SQLite FULL, of its floor", mode: "sqlite-full", entry: ours, base: floor, least: 0.75},
+		{measure: "Burst after idling, of warm, pgx", mode: "burst", entry: "ours, after idling", base: "ours, warm", least: 0.9},
+		{measure: "Burst after idling, of warm, lib/pq", mode: "burst", entry: "ours with lib/pq, after idling", base: "ours with lib/pq, warm", least: 0.9},
+		{measure: "100,000 lanes of one, of 100 lanes", mode: "lanes", entry: "100,000 lanes of one", base: "100 lanes", least: 0.5},
+		{measure: "Three instances, of one", mode: "instances", entry: "three", base: "one", least: 0.9},
+		{measure: "Hand-over of a lane over 100 lanes, p50", mode: "order", entry: "ours, Serial", value: func(r result) float64 { return r.Next50 }, most: 10, unit: " ms"},
+		{measure: "Hand-over of a lane at half of the rate, p50", mode: "handover", entry: "half of it", value: func(r result) float64 { return r.Next50 }, most: 10, unit: " ms"},
+		{measure: "Hand-over of a lane at half of the rate, p99", mode: "handover", entry: "half of it", value: func(r result) float64 { return r.Next99 }, most: 50, unit: " ms"},
+		{measure: "Memory with 1,000,000 waiting", mode: "memory", entry: "1,000,000 waiting", value: func(r result) float64 { return r.PeakRSS }, most: 64, unit: " MiB"},
+	}
+}
+
+// verdict is a line of the table of goals.
+type verdict struct{ measure, want, got string }
+
+// reached are the goals of what was measured.
+func (p page) reached() (out []verdict) {
+	for _, g := range goals() {
+		for _, f := range p.Modes {
+			e := f.entry(g.entry)
+			if f.Mode != g.mode || e == nil || g.value == nil && f.entry(g.base) == nil {
+				continue
+			}
+			v := verdict{measure: g.measure, want: fmt.Sprintf("≥ %.2g%s", g.least, g.unit)}
+			good := true
+			if g.most > 0 {
+				v.want = fmt.Sprintf("≤ %.2g%s", g.most, g.unit)
+			}
+			if g.value != nil {
+				got := g.value(e.Median)
+				good = got <= g.most
+				v.got = fmt.Sprintf("%.1f%s", got, g.unit)
+			} else {
+				got := e.ratioTo(f.entry(g.base))
+				good = got >= g.least
+				v.got = fmt.Sprintf("%.2f", got)
+			}
+			if !good {
+				v.got = "**" + v.got + "**"
+			}
+			out = append(out, v)
+		}
+	}
+	return out
+}

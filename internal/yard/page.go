@@ -1,0 +1,122 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// What stands between these lines of a page is made from its figures; all else is
+// written by hand, and kept.
+const (
+	pageBegin = "<!-- figures: made by make bench, as is all up to the end of them -->"
+	pageEnd   = "<!-- end of the figures -->"
+)
+
+// page is what was measured last of each mode. It is kept beside the page, so that one
+// mode can be measured anew without the others.
+type page struct {
+	Modes []figures `json:"modes"`
+}
+
+// figuresOf and plotOf are the files beside a page.
+func figuresOf(path string) string { return strings.TrimSuffix(path, ".md") + ".json" }
+func plotOf(path string) string    { return strings.TrimSuffix(path, ".md") + ".svg" }
+
+func loadPage(path string) (p page, err error) {
+	text, err := os.ReadFile(figuresOf(path))
+	if errors.Is(err, os.ErrNotExist) {
+		return p, nil
+	}
+	if err != nil {
+		return p, err
+	}
+	return p, json.Unmarshal(text, &p)
+}
+
+// put replaces what a mode had, and keeps the order of the modes.
+func (p *page) put(f figures) {
+	p.Modes = slices.DeleteFunc(p.Modes, func(old figures) bool { return old.Mode == f.Mode })
+	p.Modes = append(p.Modes, f)
+	order := names()
+	slices.SortStableFunc(p.Modes, func(a, b figures) int {
+		return slices.Index(order, a.Mode) - slices.Index(order, b.Mode)
+	})
+}
+
+// save writes the figures, the plot, and the page's part that is made from them.
+func (p page) save(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	made, err := replacePart(string(text), p.markdown(filepath.Base(plotOf(path))))
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	data, err := json.MarshalIndent(p, "", " ")
+	if err != nil {
+		return err
+	}
+	for _, f := range []struct{ path, text string }{
+		{figuresOf(path), string(data) + "\n"}, {plotOf(path), p.svg()}, {path, made},
+	} {
+		if err := os.WriteFile(f.path, []byte(f.text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replacePart puts a text between the two lines.
+func replacePart(all, part string) (string, error) {
+	before, rest, ok := strings.Cut(all, pageBegin+"\n")
+	_, after, end := strings.Cut(rest, pageEnd)
+	if !ok || !end {
+		return "", fmt.Errorf("want a line %q, and later a line %q", pageBegin, pageEnd)
+	}
+	return before + pageBegin + "\n" + part + pageEnd + after, nil
+}
+
+// markdown is the part of a page that is made.
+func (p page) markdown(plot string) string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "\n![Batches a second](%s)\n", plot)
+	if rows := p.reached(); len(rows) > 0 {
+		s.WriteString("\n### Goals\n\n| measure | goal | reached |\n|---|---|---|\n")
+		for _, g := range rows {
+			fmt.Fprintf(&s, "| %s | %s | %s |\n", g.measure, g.want, g.got)
+		}
+	}
+	for _, f := range p.Modes {
+		fmt.Fprintf(&s, "\n### %s\n\nMode `%s`, %s, %s, medians of %d.\n\n", f.Title, f.Mode, f.Machine, f.Date.Format(time.DateOnly), len(f.Entries[0].Rates))
+		writeMarkdown(&s, f.lines())
+	}
+	s.WriteString("\n")
+	return s.String()
+}
+
+// writeMarkdown leaves out what is nothing in every line.
+func writeMarkdown(s *strings.Builder, lines [][]string) {
+	shown := []int{}
+	for c := range lines[0] {
+		if c == 0 || slices.ContainsFunc(lines[1:], func(l []string) bool { return strings.Trim(l[c], "0.") != "" }) {
+			shown = append(shown, c)
+		}
+	}
+	for i, line := range lines {
+		s.WriteString("|")
+		for _, c := range shown {
+			s.WriteString(" " + line[c] + " |")
+		}
+		s.WriteString("\n")
+		if i == 0 {
+			s.WriteString("|---|" + strings.Repeat("---:|", len(shown)-1) + "\n")
+		}
+	}
+}

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"encoding/binary"
+	"encoding/xml"
+	"errors"
+	"io"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// message is one of PostgreSQL's protocol; the first has no letter.
+func message(letter string, body int) []byte {
+	b := binary.BigEndian.AppendUint32([]byte(letter), uint32(4+body))
+	return append(b, make([]byte, body)...)
+}
+
+func TestWireCountsStatementsHoweverTheyAreCut(t *testing.T) {
+	var all []byte
+	for _, m := range []struct {
+		letter string
+		body   int
+	}{{"", 30}, {"Q", 6}, {"P", 40}, {"B", 1000}, {"D", 2}, {"E", 5}, {"S", 0}, {"Q", 20}, {"d", 100_000}, {"c", 0}, {"E", 5}, {"E", 5}, {"S", 0}} {
+		all = append(all, message(m.letter, m.body)...)
+	}
+	for _, cut := range []int{1, 3, 7, 4096, len(all)} {
+		w := &wire{}
+		c := &wireConn{wire: w, need: 4}
+		for rest := all; len(rest) > 0; {
+			n := min(cut, len(rest))
+			c.count(rest[:n])
+			rest = rest[n:]
+		}
+		require.EqualValues(t, 5, w.statements.Load(), "cut in %d", cut)
+		require.EqualValues(t, 5, w.trips.Load(), "cut in %d", cut)
+	}
+}
+
+func TestTheFakeLedgerNoticesWhatIsTwiceOrOutOfOrder(t *testing.T) {
+	s := httptest.NewServer(newFakeLedger())
+	defer s.Close()
+	c := newClient(s.URL, 1)
+	defer c.close()
+	w := newWork(1, 6, 2, 200)
+	for _, i := range []int{0, 1, 2, 3, 5, 4, 4} { // lane 1 has 1, 3, 5, lane 0 has 0, 2, 4
+		require.NoError(t, c.post(t.Context(), "/batches", w.batches[i].Payload))
+	}
+	answers, err := c.statuses(t.Context(), []string{string(w.batches[3].ID), strings.Repeat("f", idLen)})
+	require.NoError(t, err)
+	require.Equal(t, []answer{{string(w.batches[3].ID), wordCommitted}, {strings.Repeat("f", idLen), wordUnknown}}, answers)
+	got, err := c.reset(t.Context(), time.Hour)
+	require.NoError(t, err)
+	require.Equal(t, tally{Posts: 7, Asks: 1, Batches: 6, Twice: 1}, got)
+
+	var list []byte
+	for _, i := range []int{2, 0} {
+		p := w.batches[i].Payload
+		list = append(binary.BigEndian.AppendUint32(list, uint32(len(p))), p...)
+	}
+	require.NoError(t, c.post(t.Context(), "/lists", list))
+	answers, err = c.statuses(t.Context(), []string{string(w.batches[0].ID)})
+	require.NoError(t, err)
+	require.Equal(t, wordPending, answers[0].Status)
+	got, err = c.reset(t.Context(), 0)
+	require.NoError(t, err)
+	require.Equal(t, tally{Posts: 1, Asks: 1, Batches: 2, Breaches: 2}, got)
+}
+
+func TestWorkIsFoundByItsIDs(t *testing.T) {
+	w := newWork(7, 1000, 3, leastSize)
+	seen := map[string]bool{}
+	for i, b := range w.batches {
+		require.Equal(t, i, w.index(string(b.ID)))
+		require.NoError(t, b.Validate())
+		require.False(t, seen[string(b.ID)])
+		seen[string(b.ID)] = true
+	}
+	require.Nil(t, w.moment("somebody else's"))
+}
+
+func TestWaits(t *testing.T) {
+	w := newWork(7, 3, 2, leastSize) // 0 and 2 share a lane
+	w.moments = []moments{{1, 2, 10, 15}, {1, 2, 3, 4}, {3, 40, 41, 42}}
+	whole, accepted, final := w.waits()
+	require.Equal(t, []time.Duration{14, 3, 39}, whole)
+	require.Equal(t, []time.Duration{30}, accepted)
+	require.Equal(t, []time.Duration{25}, final)
+	w.moments[2].added = 20 // its lane was free before: it waited for nobody
+	_, accepted, final = w.waits()
+	require.Empty(t, accepted)
+	require.Empty(t, final)
+}
+
+func TestMedianAndPercentile(t *testing.T) {
+	same := func(x float64) float64 { return x }
+	require.Zero(t, median(nil, same))
+	require.InDelta(t, 2, median([]float64{3, 1, 2}, same), 0)
+	require.InDelta(t, 2.5, median([]float64{4, 1, 2, 3}, same), 0)
+	require.Zero(t, percentile(nil, 50))
+	require.Equal(t, time.Duration(2), percentile([]time.Duration{3, 1, 2}, 50))
+	require.Equal(t, time.Duration(3), percentile([]time.Duration{3, 1, 2}, 100))
+}
+
+func TestMeterCounts(t *testing.T) {
+	m := &meter{ledger: os.Getpid(), postgres: os.Getppid()}
+	require.NoError(t, m.start())
+	var kept [][]byte
+	for range 1000 {
+		kept = append(kept, make([]byte, 1000))
+	}
+	var r result
+	require.NoError(t, m.stop(&r, 1000))
+	require.Len(t, kept, 1000)
+	require.GreaterOrEqual(t, r.Allocs, 1.0)
+	require.GreaterOrEqual(t, r.AllocBytes, 1000.0)
+	require.Positive(t, r.PeakRSS)
+	require.Positive(t, r.Rate)
+}
+
+// A group leaves when it is full, or its first has waited; nothing is lost.
+func TestGrouped(t *testing.T) {
+	in := make(chan *row, 10)
+	out := grouped(in, 4)
+	for i := range 10 {
+		in <- &row{seq: int64(i)}
+	}
+	var seqs []int64
+	for len(seqs) < 10 {
+		g := <-out
+		require.LessOrEqual(t, len(g), 4)
+		for _, x := range g {
+			seqs = append(seqs, x.seq)
+		}
+	}
+	require.Equal(t, []int64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, seqs)
+	close(in)
+	_, open := <-out
+	require.False(t, open)
+}
+
+// sample is a page with the figures of two modes.
+func sample() page {
+	var p page
+	for _, m := range []string{"pq", "pgx"} {
+		f := figures{Mode: m, Title: m + " & <others>", Machine: "2 cores", Entries: []measured{{Label: floor}, {Label: ours}, {Label: "river tuned"}}}
+		for i := range f.Entries {
+			for round := range 3 {
+				f.Entries[i].add(result{Rate: float64(1000 * (3 - i) * (round + 1)), P50: 7})
+			}
+		}
+		p.put(f)
+	}
+	return p
+}
+
+func TestThePageKeepsWhatIsWrittenByHand(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "performance.md")
+	before, after := "# By hand\n\n", "\n## Also by hand\n"
+	require.NoError(t, os.WriteFile(path, []byte(before+pageBegin+"\nold\n"+pageEnd+after), 0o600))
+	p := sample()
+	require.NoError(t, p.save(path))
+	first, err := os.ReadFile(path)
+	require.NoError(t, err)
+	text := string(first)
+	require.True(t, strings.HasPrefix(text, before))
+	require.True(t, strings.HasSuffix(text, after))
+	require.NotContains(t, text, "old")
+	require.Less(t, strings.Index(text, "### pgx"), strings.Index(text, "### pq"))
+	require.Contains(t, text, "| PostgreSQL with pgx, of the floor | ≥ 0.75 | **0.67** |")
+	require.Contains(t, text, "| PostgreSQL with pgx, of the tuned job queue | ≥ 2 | 2.00 |")
+
+	// From the files alone the same page is made.
+	require.NoError(t, options{docs: path}.remake())
+	second, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, text, string(second))
+
+	require.NoError(t, os.WriteFile(path, []byte("no lines"), 0o600))
+	require.ErrorContains(t, p.save(path), pageBegin)
+}
+
+func TestThePlotIsXML(t *testing.T) {
+	d := xml.NewDecoder(strings.NewReader(sample().svg()))
+	bars := 0
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		if e, ok := token.(xml.StartElement); ok && e.Name.Local == "line" {
+			bars++
+		}
+	}
+	require.Equal(t, 6, bars)
+}
+
+func TestFlagsThatFitNothingAreRefused(t *testing.T) {
+	for _, o := range []options{{modes: "nonsense"}, {modes: "sqlite-full", only: river}, {modes: "pgx", docs: "x.md", n: 5}} {
+		_, err := o.chosen()
+		require.Error(t, err)
+	}
+	chosen, err := options{modes: "pgx,lanes", n: 5}.chosen()
+	require.NoError(t, err)
+	require.Len(t, chosen, 2)
+	require.Equal(t, 5, chosen[1].entries[0].job.N)
+	require.Equal(t, 100, chosen[1].entries[0].job.Lanes)
+}
+
+// What goals ask of is measured.
+func TestGoalsNameEntries(t *testing.T) {
+	for _, g := range goals() {
+		found := 0
+		for _, m := range modes() {
+			for _, e := range m.entries {
+				if m.name == g.mode && (e.label == g.entry || e.label == g.base) {
+					found++
+				}
+			}
+		}
+		want := 2
+		if g.value != nil {
+			want = 1
+		}
+		require.Equal(t, want, found, g.measure)
+	}
+}
