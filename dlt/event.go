@@ -8,7 +8,8 @@ import (
 
 // Event is what a ledger tells by itself.
 type Event struct {
-	// Service that it concerns. Every service, where Traits.GroupsByService is false.
+	// Service that it concerns. Where Traits.GroupsByService is false, every service; but
+	// the batches of Statuses are recorded under this name.
 	Service batch.ServiceID
 	// Live says that the stream has just been opened, or opened again: from here on it
 	// tells everything, and what came before may have been missed.

@@ -34,6 +34,7 @@ type job struct {
 
 	Pipelined int           // ours: how many of a lane at once; 0 is Serial
 	List      int           // ours: how many in a POST; 0 is one
+	Events    bool          // ours: hears of commits, beside asking
 	Instances int           // ours: that share the database
 	Ordered   bool          // floor: batches of a lane one after the other
 	Tuned     bool          // river: fetches as often as it can

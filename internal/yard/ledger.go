@@ -51,6 +51,7 @@ type fakeLedger struct {
 
 	posts, asks, batches, twice, breaches atomic.Int64
 	bodies                                sync.Pool
+	streams                               streams
 }
 
 func newFakeLedger() *fakeLedger {
@@ -64,6 +65,7 @@ func newFakeLedger() *fakeLedger {
 //	POST /batches        one batch
 //	POST /lists          several, each after its length in four bytes
 //	GET  /statuses?ids=  what became of them, by comma
+//	GET  /events         the id and lane of each as it is committed, if that is at once
 //	POST /reset?after=   forgets everything, says what it was, and commits after so long
 func (l *fakeLedger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.Method + " " + r.URL.Path {
@@ -73,6 +75,8 @@ func (l *fakeLedger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		l.serveBatches(w, r, true)
 	case "GET /statuses":
 		l.serveStatuses(w, r)
+	case "GET /events":
+		l.streams.ServeHTTP(w, r)
 	case "POST /reset":
 		after, err := time.ParseDuration(r.URL.Query().Get("after"))
 		if err != nil {
@@ -138,6 +142,9 @@ func (l *fakeLedger) take(payload []byte) (id string, err error) {
 	}
 	p.next[lane] = place + 1
 	p.mu.Unlock()
+	if l.commitAfter.Load() == 0 {
+		l.streams.tell(id, lane)
+	}
 	return id, nil
 }
 

@@ -117,7 +117,7 @@ func (o options) change(entries []entry) (out []entry) {
 			j.Idle = o.idle
 		}
 		if j.Waiting > 0 && o.n > 0 {
-			j.Waiting = min(j.Waiting, 50*o.n)
+			j.Waiting = min(j.Waiting, 10*o.n)
 		}
 		out = append(out, e)
 	}

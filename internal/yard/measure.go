@@ -127,9 +127,9 @@ func (y *yard) entry(ctx context.Context, m mode, i, round int, f figures) (r re
 	y.seed += 1 << 32
 	j.Seed = y.seed + uint64(time.Now().UnixNano())
 	if e.half {
-		full := f.Entries[i-1].Median.Rate
+		full := f.Entries[0].Median.Rate
 		if full == 0 { // it has not had its turn yet
-			if r, err = y.entry(ctx, m, i-1, round, f); err != nil {
+			if r, err = y.entry(ctx, m, 0, round, f); err != nil {
 				return r, err
 			}
 			full = r.Rate

@@ -14,7 +14,7 @@ type mode struct {
 type entry struct {
 	label string
 	job   job
-	// half: at half of the rate that the entry before it has reached.
+	// half: at half of the rate that the first entry has reached.
 	half bool
 }
 
@@ -48,6 +48,7 @@ func modes() []mode {
 		{"order", "Lane order over 100 lanes", []entry{
 			{label: "floor in lane order", job: job{Contender: floor, Store: pgx, Lanes: 100, Ordered: true}},
 			{label: "ours, Serial", job: job{Contender: ours, Store: pgx, Lanes: 100}},
+			{label: "ours, Serial, events", job: job{Contender: ours, Store: pgx, Lanes: 100, Events: true}},
 		}},
 		{"lanes", "Lanes", []entry{
 			{label: "100 lanes", job: job{Contender: ours, Store: pgx, Lanes: 100, N: 100_000}},
@@ -77,6 +78,7 @@ func modes() []mode {
 		{"handover", "Hand-over of a lane at half of the full rate", []entry{
 			{label: "full rate", job: job{Contender: ours, Store: pgx}},
 			{label: "half of it", job: job{Contender: ours, Store: pgx, Lanes: 100}, half: true},
+			{label: "half of it, events", job: job{Contender: ours, Store: pgx, Lanes: 100, Events: true}, half: true},
 		}},
 		{"memory", "Memory with 1,000,000 waiting", []entry{
 			{label: "nothing else waiting", job: job{Contender: ours, Store: pgx}},

@@ -117,7 +117,11 @@ func runOurs(ctx context.Context, j job, w *work, m *meter, r *result) error {
 		if err := strategy(j, o); err != nil {
 			return err
 		}
-		if runners[i], err = dltbatch.New(st, &fake{c, w}, o); err != nil {
+		var ledger dlt.Ledger = &fake{c, w}
+		if j.Events {
+			ledger = &told{&fake{c, w}}
+		}
+		if runners[i], err = dltbatch.New(st, ledger, o); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/binary"
 	"encoding/xml"
 	"errors"
@@ -13,7 +14,41 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
 )
+
+// What is committed after a stream is open is told on it.
+func TestTheFakeLedgerTells(t *testing.T) {
+	s := httptest.NewServer(newFakeLedger())
+	defer s.Close()
+	c := newClient(s.URL, 4)
+	defer c.close()
+	w := newWork(1, 50, 2, 200)
+	ctx, stop := context.WithCancel(t.Context())
+	var ids []batch.ID
+	err := (&told{&fake{c, w}}).Events(ctx, nil, func(e dlt.Event) error {
+		if e.Live {
+			go func() {
+				for _, b := range w.batches {
+					_ = c.post(ctx, "/batches", b.Payload) // what is missing fails the test
+				}
+			}()
+		}
+		for _, st := range e.Statuses {
+			ids = append(ids, st.ID)
+		}
+		if len(ids) == len(w.batches) {
+			stop()
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	for i, b := range w.batches {
+		require.Equal(t, b.ID, ids[i])
+	}
+}
 
 // message is one of PostgreSQL's protocol; the first has no letter.
 func message(letter string, body int) []byte {

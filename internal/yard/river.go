@@ -23,7 +23,7 @@ const (
 
 // riverHistory are finished jobs, so that the planner has seen some.
 const riverHistory = `INSERT INTO river.river_job (args, attempt, attempted_at, finalized_at, kind, max_attempts, state, queue, priority, scheduled_at)
-	SELECT json_build_object('body', repeat(md5(i::text), 47)), 1, now(), now(), 'post', 25, 'completed', 'default', 1, now() FROM generate_series(1, 20000) i`
+	SELECT json_build_object('body', repeat(md5(i::text), 47)), 1, now(), now(), 'post', 25, 'completed', 'default', 1, now() FROM generate_series(1, %d) i`
 
 // post is one job: the POST of a batch. River asks for no statuses.
 type post struct {
@@ -71,7 +71,7 @@ func runRiver(ctx context.Context, j job, w *work, m *meter, r *result) error {
 	if _, err := tables.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
 		return err
 	}
-	if err := d.exec(ctx, riverHistory); err != nil {
+	if err := d.exec(ctx, fmt.Sprintf(riverHistory, min(20_000, 10*j.N))); err != nil {
 		return err
 	}
 	if err := d.settle(ctx); err != nil {

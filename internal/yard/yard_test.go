@@ -22,8 +22,8 @@ func TestMain(m *testing.M) {
 // where it promises that: else it ends with an error.
 func TestModes(t *testing.T) {
 	var out strings.Builder
-	tried := "pgx,sqlite-normal,order,instances,memory"
-	o := options{modes: tried, n: 60, lanes: 6, rounds: 1, idle: time.Millisecond, limit: 2 * time.Minute}
+	tried := "pgx,sqlite-full,order,memory"
+	o := options{modes: tried, n: 48, lanes: 6, rounds: 1, idle: time.Millisecond, limit: 2 * time.Minute}
 	require.NoError(t, measure(t.Context(), o, &out), "%s", &out)
 	for name := range strings.SplitSeq(tried, ",") {
 		require.Contains(t, out.String(), "\n"+name+": ")
