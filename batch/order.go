@@ -73,9 +73,11 @@ const (
 	OrderDequeued
 	// OrderConfirmed is final: part of a batch that was committed.
 	OrderConfirmed
-	// OrderFailed is final: its deadline passed, it was cancelled, or nothing could be built of it.
+	// OrderFailed is final: its deadline passed before it was part of a batch
+	// ([KindExpired]), or a person ended its batch.
 	OrderFailed
-	// OrderQuarantined is final: it was refused alone.
+	// OrderQuarantined is final: it was refused alone, by the ledger, or by the
+	// [Builder], which can make no batch of it. Never by inference.
 	OrderQuarantined
 )
 
@@ -121,8 +123,22 @@ type Builder interface {
 	// batch that was given up, and that is another one. orders are in the order in which they are
 	// to take effect, at least one; it does not keep them. An error that wraps
 	// [ErrInvalidInput] says that no batch can be made of these orders: they are split
-	// as after a refusal. Any other is tried again later.
+	// as after a refusal by the ledger, and one alone is Quarantined. Any other is tried
+	// again later.
 	Build(ctx context.Context, party ServiceID, orders []Order) (Batch, error)
+}
+
+// RoundBuilder is a [Builder] that makes the ids of its batches from the orders.
+// Such a one must be asked this way: when a batch came to nothing and its orders wait
+// again, another batch of the same orders needs another id. The Builders of
+// dlt/sawtooth and dlt/canton are RoundBuilders. A Builder whose ids are random, or
+// count up, need not be.
+type RoundBuilder interface {
+	Builder
+	// BuildRound is Build for orders that may have been part of batches before; round
+	// is 0 where none was, and differs each time that the same orders are to be made
+	// another batch of. The same orders and round give the same batch.
+	BuildRound(ctx context.Context, party ServiceID, orders []Order, round int64) (Batch, error)
 }
 
 // BuilderFunc is a [Builder] that is a func.

@@ -18,7 +18,9 @@ type Preparer interface {
 	// by the claim's version, and nothing is posted unless that write was applied;
 	// from then on they are in batch.Attempt.Prepared of every Submit and
 	// BatchStatuses, for all later attempts too: what was true before the first POST
-	// is true before the others.
+	// is true before the others. None, nil or empty, says that there is nothing to be
+	// known: nothing is kept, the batch is posted, and Prepare is called again before
+	// another attempt of it. More than [MaxPrepared] counts as ErrMisconfigured.
 	//
 	// It sends nothing that takes effect, so that its error is never doubt: errors.Is
 	// tells ErrRejected, ErrBusy and ErrMisconfigured, and anything else is taken for

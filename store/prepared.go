@@ -16,7 +16,7 @@ type Prepared struct {
 	Ref
 	// Version of the claim.
 	Version int64
-	// Bytes are 1 to [MaxPrepared].
+	// Bytes are 1 to [MaxPrepared]: a client that prepared none has nothing kept.
 	Bytes []byte
 }
 

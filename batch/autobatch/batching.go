@@ -256,7 +256,7 @@ func (e *Engine) build(ctx context.Context, party batch.ServiceID, orders []stor
 		plain[i] = o.Order
 	}
 	panicked := loop.Contain(func() error {
-		if r, ok := e.builder.(RoundBuilder); ok {
+		if r, ok := e.builder.(batch.RoundBuilder); ok {
 			b, err = r.BuildRound(ctx, party, plain, round(orders))
 		} else {
 			b, err = e.builder.Build(ctx, party, plain)

@@ -25,19 +25,6 @@ var (
 	ErrDrain = errors.New("autobatch: not at rest")
 )
 
-// RoundBuilder is a [batch.Builder] that makes the ids of its batches from the orders.
-// Such a one must be asked this way: when a batch came to nothing and its orders wait
-// again, another batch of the same orders needs another id. The Builders of
-// dlt/sawtooth and dlt/canton are RoundBuilders. A Builder whose ids are random, or
-// count up, need not be.
-type RoundBuilder interface {
-	batch.Builder
-	// BuildRound is Build for orders that may have been part of batches before; round
-	// is 0 where none was, and differs each time that the same orders are to be made
-	// another batch of. The same orders and round give the same batch.
-	BuildRound(ctx context.Context, party batch.ServiceID, orders []batch.Order, round int64) (batch.Batch, error)
-}
-
 // Engine makes batches of orders, and reads from batches what becomes of orders. Its
 // methods may be called concurrently, and any number of Engines, in any number of
 // processes, may share a database.
@@ -62,7 +49,8 @@ type Engine struct {
 var _ batch.Observer = (*Engine)(nil)
 
 // New joins a store of orders and the application's Builder, which is called from
-// several goroutines at once, for one party from one at a time in this process. It
+// several goroutines at once, for one party from one at a time in this process; one
+// that is a [batch.RoundBuilder] is called as such. It
 // starts nothing and does no I/O. nil options are good ones; bad ones give a
 // [*batch.InputError] that names both values at odds.
 func New(s store.Orders, b batch.Builder, o *Options) (*Engine, error) {

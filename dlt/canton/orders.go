@@ -24,7 +24,7 @@ type OrderCommands struct {
 	DisclosedContracts []json.RawMessage
 }
 
-// OrderBuilder is a [batch.Builder] for Canton: the application turns each order of a
+// OrderBuilder is a [batch.RoundBuilder] for Canton: the application turns each order of a
 // party into commands, and it makes one submission of them. All of them happen or
 // none. The same orders, in the same order and round, give the same bytes and the
 // same command id. Its methods may be called concurrently where the application's
@@ -34,7 +34,7 @@ type OrderBuilder struct {
 	o        OrderBuilderOptions
 }
 
-var _ batch.Builder = (*OrderBuilder)(nil)
+var _ batch.RoundBuilder = (*OrderBuilder)(nil)
 
 // OrderBuilderOptions are the options of [NewOrderBuilder]. The zero value of each
 // field is its default.
@@ -79,7 +79,7 @@ func (b *OrderBuilder) Build(ctx context.Context, party batch.ServiceID, orders 
 	return b.BuildRound(ctx, party, orders, 0)
 }
 
-// BuildRound makes one batch of the orders. Another round gives another command id to
+// BuildRound implements [batch.RoundBuilder]. Another round gives another command id to
 // the same orders: a batch that came to nothing is not the next one.
 func (b *OrderBuilder) BuildRound(ctx context.Context, party batch.ServiceID, orders []batch.Order, round int64) (batch.Batch, error) {
 	var commands, disclosed []json.RawMessage

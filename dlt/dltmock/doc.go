@@ -13,4 +13,5 @@ var (
 	_ dlt.Ledger   = (*MockLedger)(nil)
 	_ dlt.Resolver = (*MockResolver)(nil)
 	_ dlt.Checker  = (*MockChecker)(nil)
+	_ dlt.Preparer = (*MockPreparer)(nil)
 )

@@ -14,7 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
 )
 
-// OrderBuilder is a [batch.Builder] for Sawtooth and Splinter: the application turns
+// OrderBuilder is a [batch.RoundBuilder] for Sawtooth and Splinter: the application turns
 // each order into transactions, and it makes one signed batch of them. The same
 // orders, in the same order and round, give the same bytes and the same id, where
 // the signer's signatures are deterministic as those of [PrivateKey] are. Its methods
@@ -25,7 +25,7 @@ type OrderBuilder struct {
 	o            OrderBuilderOptions
 }
 
-var _ batch.Builder = (*OrderBuilder)(nil)
+var _ batch.RoundBuilder = (*OrderBuilder)(nil)
 
 // OrderBuilderOptions are the options of [NewOrderBuilder]. The zero value of each
 // field is its default.
@@ -67,7 +67,7 @@ func (b *OrderBuilder) Build(ctx context.Context, party batch.ServiceID, orders 
 	return b.BuildRound(ctx, party, orders, 0)
 }
 
-// BuildRound makes one batch of the orders. Another round gives other ids to the same
+// BuildRound implements [batch.RoundBuilder]. Another round gives other ids to the same
 // orders: a batch that came to nothing is not the next one. A signer that fails is
 // never an order's fault: it wraps [dlt.ErrMisconfigured] or what the signer returned.
 func (b *OrderBuilder) BuildRound(ctx context.Context, party batch.ServiceID, orders []batch.Order, round int64) (batch.Batch, error) {

@@ -11,4 +11,8 @@ var (
 	_ store.Engine     = (*MockEngine)(nil)
 	_ store.Operator   = (*MockOperator)(nil)
 	_ store.Journal    = (*MockJournal)(nil)
+
+	_ store.Orders      = (*MockOrders)(nil)
+	_ store.OrderStore  = (*MockOrderStore)(nil)
+	_ store.OrderEngine = (*MockOrderEngine)(nil)
 )

@@ -27,9 +27,12 @@ type mock struct {
 var mocks = []mock{
 	// Ledger holds the methods of the two that are left out.
 	{source: "dlt/ledger.go", file: "dlt/dltmock/mock.go", pkg: "dltmock", leftOut: "Submitter,BatchStatusReader"},
+	{source: "dlt/prepare.go", file: "dlt/dltmock/prepare.go", pkg: "dltmock"},
 	{source: "store/store.go", file: "store/storemock/mock.go", pkg: "storemock"},
+	{source: "store/orders.go", file: "store/storemock/orders.go", pkg: "storemock"},
 	{source: "queuer/strategy.go", file: "queuer/queuermock/mock.go", pkg: "queuermock"},
 	{source: "batch/event.go", file: "batch/batchmock/mock.go", pkg: "batchmock"},
+	{source: "batch/order.go", file: "batch/batchmock/order.go", pkg: "batchmock"},
 }
 
 func main() {

@@ -38,7 +38,11 @@ func TestGeneratedUpToDate(t *testing.T) {
 func TestGenerateSeesAChange(t *testing.T) {
 	t.Chdir("..")
 	root, out := t.TempDir(), t.TempDir()
-	for _, file := range []string{"go.mod", protos[0], mocks[0].source, mocks[1].source, mocks[2].source, mocks[3].source} {
+	files := append([]string{"go.mod"}, protos...)
+	for _, m := range mocks {
+		files = append(files, m.source)
+	}
+	for _, file := range files {
 		text, err := os.ReadFile(filepath.Join(fromTools, file))
 		require.NoError(t, err)
 		changed := strings.Replace(string(text), "BatchStatuses(ctx", "BatchStatusesAnew(ctx", 1)

@@ -1,0 +1,256 @@
+package autobatch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// world is one simulation: a store, a ledger, and instances that live and die.
+type world struct {
+	t     *testing.T
+	seed  uint64
+	st    *watched
+	books *books
+	start time.Time
+	calm  atomic.Bool // nothing goes wrong any more
+	o     autobatch.Options
+	all   context.Context
+	front *autobatch.Engine // adds and awaits, and does not run
+	lives sync.WaitGroup
+	added map[batch.ServiceID][]batch.Order
+
+	mu    sync.Mutex
+	now   []*autobatch.Engine // of each instance
+	deal  int
+	tally map[string]int // what happened
+}
+
+// count keeps the tally.
+func (w *world) count(ev autobatch.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch ev.Kind {
+	case autobatch.EventSettled, autobatch.EventRefused:
+		v := ev.Orders[0]
+		what := v.State.String()
+		if v.State == batch.OrderQueued {
+			what = "put back"
+			if v.Group != ev.Orders[len(ev.Orders)-1].Group {
+				what = "halved"
+			}
+		}
+		w.tally[string(ev.Kind)+" "+what]++
+	default:
+		w.tally[string(ev.Kind)]++
+	}
+}
+
+func newWorld(t *testing.T, seed uint64, o autobatch.Options, lo ledgermem.Options) (*world, context.CancelFunc) {
+	w := &world{t: t, seed: seed, o: o, start: time.Now(), now: make([]*autobatch.Engine, 2), tally: map[string]int{}, added: map[batch.ServiceID][]batch.Order{}}
+	w.o.Observer = w.count
+	mem := memory.New()
+	w.books = newBooks(mem, &lo)
+	w.st = &watched{Store: mem, books: w.books, unsettled: map[batch.ServiceID]map[batch.ID]bool{}}
+	var stop context.CancelFunc
+	w.all, stop = context.WithCancel(t.Context())
+	var err error
+	w.front, err = autobatch.New(w.st, builder{}, &o)
+	require.NoError(t, err)
+	return w, stop
+}
+
+// trip is what goes wrong with a Builder.
+func (w *world) trip([]batch.Order) error {
+	if w.calm.Load() {
+		return nil
+	}
+	w.mu.Lock()
+	w.deal++
+	h := fnv.New64a()
+	fmt.Fprint(h, w.seed, "build", w.deal)
+	w.mu.Unlock()
+	switch h.Sum64() % 20 {
+	case 0:
+		return errors.New("no key at hand")
+	case 1:
+		panic("a bug in the application")
+	}
+	return nil
+}
+
+// live is one life of an instance. last is the call of the store at which it dies, 0
+// for none.
+func (w *world) live(i int, d time.Duration, last uint64, after bool) {
+	ctx, cancel := context.WithTimeout(w.all, d)
+	defer cancel()
+	m := &mortal{watched: w.st, last: last, after: after, kill: cancel, died: func() { w.count(autobatch.Event{Kind: "died"}) }}
+	var runner *dltbatch.Runner
+	o := w.o
+	if i == 0 {
+		o.Wake = func(s batch.ServiceID) { runner.Wake(s) }
+	}
+	engine, err := autobatch.New(m, builder{trip: w.trip}, &o)
+	require.NoError(w.t, err)
+	ro := &dltbatch.Options{
+		RequestTimeout: 3 * time.Second, ClaimTTL: 12 * time.Second, StuckAfter: 3 * time.Hour, MaxRetryDelay: 4 * time.Second,
+		QuickRetries: -1, Drain: 5 * time.Second,
+	}
+	if i == 0 { // the other instance has no hints at all
+		ro.Observer = engine
+	}
+	runner, err = dltbatch.New(m, w.books, ro)
+	require.NoError(w.t, err)
+	w.mu.Lock()
+	w.now[i] = engine
+	w.mu.Unlock()
+	var both sync.WaitGroup
+	both.Go(func() {
+		if err := runner.Run(ctx); err != nil && !m.dead.Load() {
+			w.books.fail("run: %w", err)
+		}
+	})
+	both.Go(func() {
+		if err := engine.Run(ctx); err != nil && !m.dead.Load() {
+			w.books.fail("engine: %w", err)
+		}
+	})
+	both.Wait()
+}
+
+// instance lives again and again, until nothing goes wrong any more; then for good.
+func (w *world) instance(i int) {
+	w.lives.Go(func() {
+		rng := rand.New(rand.NewPCG(w.seed, uint64(10+i)))
+		for !w.calm.Load() && w.all.Err() == nil {
+			var last uint64
+			if rng.IntN(3) > 0 {
+				last = 1 + rng.Uint64N(120)
+			}
+			w.live(i, time.Duration(rng.IntN(20000))*time.Millisecond, last, rng.IntN(2) == 0)
+			time.Sleep(time.Duration(rng.IntN(3000)) * time.Millisecond)
+		}
+		w.live(i, 1000*time.Hour, 0, false)
+	})
+}
+
+// add adds an order through an instance that may die of it, and then once more.
+func (w *world) add(i int, o batch.Order) {
+	w.mu.Lock()
+	e := w.now[i]
+	w.mu.Unlock()
+	if e != nil && i == 0 {
+		_ = e.Add(w.t.Context(), o)
+	}
+	require.NoError(w.t, w.front.Add(w.t.Context(), o))
+	w.added[o.Party] = append(w.added[o.Party], o)
+}
+
+// operate is what a person does about batches that need a decision: a ledger that
+// executes no duplicate may get them once more.
+func (w *world) operate() {
+	for {
+		select {
+		case <-w.all.Done():
+			return
+		case <-time.After(30 * time.Second):
+		}
+		open, _, err := w.st.List(w.all, store.ListQuery{Open: true})
+		if err != nil {
+			continue
+		}
+		for _, rec := range open {
+			if rec.Decision != "" {
+				_, _ = w.st.Decide(w.all, rec.Key, batch.Unknown, "not committed")
+			}
+		}
+	}
+}
+
+// check waits until everything is final, and holds the books against it.
+func (w *world) check() {
+	t := w.t
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour)
+	defer cancel()
+	records := map[batch.OrderID]batch.OrderRecord{}
+	for party, orders := range w.added {
+		for _, o := range orders {
+			rec, err := w.front.Await(ctx, o.ID)
+			require.NoError(t, err, "%s is forgotten: %s", o.ID, w.stuck(party))
+			records[o.ID] = rec
+		}
+	}
+	time.Sleep(90 * time.Second) // whatever is late comes now
+	for party, orders := range w.added {
+		executed := w.books.executed(party)
+		times, place := map[batch.OrderID]int{}, map[batch.OrderID]int{}
+		for i, id := range executed {
+			times[id]++
+			place[id] = i
+		}
+		last := map[int]int{} // by priority
+		for _, o := range orders {
+			rec := records[o.ID]
+			say := fmt.Sprintf("%s (%s) is %s %v, executed %d times", o.ID, o.Payload, rec.State, rec.Error, times[o.ID])
+			switch rec.State {
+			case batch.OrderConfirmed:
+				require.Equal(t, 1, times[o.ID], say)
+				require.Equal(t, pay, string(o.Payload), say)
+			case batch.OrderQuarantined:
+				require.Zero(t, times[o.ID], say)
+				require.NotEqual(t, pay, string(o.Payload), say)
+			case batch.OrderFailed:
+				require.Zero(t, times[o.ID], say)
+				require.False(t, o.Deadline.IsZero(), say)
+				require.False(t, rec.FinalAt.Before(o.Deadline.Truncate(time.Microsecond)), say)
+			default:
+				require.Fail(t, "not final", say)
+			}
+			if rec.State == batch.OrderConfirmed && rec.Batches == 1 && rec.Group == "" {
+				require.GreaterOrEqual(t, place[o.ID], last[o.Priority], "%s is out of order", o.ID)
+				last[o.Priority] = place[o.ID]
+			}
+		}
+	}
+	require.NoError(t, w.books.check())
+	again, _, err := w.st.FinalOrders(ctx, keysOf(records))
+	require.NoError(t, err)
+	for _, rec := range again {
+		require.Equal(t, records[rec.ID], rec, "final is final")
+	}
+}
+
+// stuck is what is not at rest.
+func (w *world) stuck(party batch.ServiceID) (say string) {
+	open, _, _ := w.st.List(context.Background(), store.ListQuery{Open: true, Service: &party})
+	for _, rec := range open {
+		say += fmt.Sprintf("\nbatch %s is %s, %s, attempt %d, spent %d of %v, doubt since %s, expires %s, %v", rec.ID, rec.State, rec.Decision, rec.Attempt, rec.Spent, rec.Budget, rec.DoubtSince, rec.ClaimExpires, rec.Error)
+	}
+	orders, _, _ := w.st.ListOrders(context.Background(), store.ListOrdersQuery{Party: &party, States: []batch.OrderState{batch.OrderQueued, batch.OrderDequeued}})
+	for _, rec := range orders {
+		say += fmt.Sprintf("\norder %+v", rec)
+	}
+	return say
+}
+
+func keysOf(m map[batch.OrderID]batch.OrderRecord) (ids []batch.OrderID) {
+	for id := range m {
+		ids = append(ids, id)
+	}
+	return ids
+}
