@@ -30,6 +30,13 @@ const (
 	// EventPaused and EventResumed: nothing is posted in the scope of Service (or at all) for a while.
 	EventPaused  EventKind = "paused"
 	EventResumed EventKind = "resumed"
+	// EventHalted: a batch ended Invalid or Rejected, and by [PolicyHalt] nothing leaves
+	// its lane until it is released. Key is that batch.
+	EventHalted EventKind = "halted"
+	// EventQuarantined: the batch was set aside, by [PolicyQuarantine].
+	EventQuarantined EventKind = "quarantined"
+	// EventOperated: an operator changed something through this process; Act says what.
+	EventOperated EventKind = "operated"
 	// EventLaneHeld: a strategy gave a bad answer or panicked; its lane stays where it is.
 	EventLaneHeld EventKind = "lane_held"
 	// EventTrouble: a loop failed unexpectedly and starts again after a pause.
@@ -44,6 +51,8 @@ type Event struct {
 	Attempt int
 	At      time.Time // this process's clock
 	Err     error
+	// Act is what was done, with EventOperated.
+	Act Act
 }
 
 // Observer is told of every event, synchronously and after the write. It is

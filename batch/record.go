@@ -13,7 +13,7 @@ type Record struct {
 	Budget  Budget
 
 	DataChangeID string
-	CreatedAt    time.Time // the order of the lane
+	CreatedAt    time.Time // the order of the lane: when it was added, or put back at the end
 	FinalAt      time.Time // when the outcome became final
 
 	ClaimExpires time.Time // Submitting: until when the submitter owns it
@@ -33,6 +33,12 @@ type Record struct {
 	Decision string
 	// Receipts of the transactions that the ledger named.
 	Receipts []Receipt
+
+	// ClaimedBy names the instance that claimed the open batch last.
+	ClaimedBy string
+	// Quarantined says that the batch, which is Invalid or Rejected, was set aside by
+	// [PolicyQuarantine] and waits for a person.
+	Quarantined bool
 }
 
 // Final reports whether the outcome is settled: nothing but a late commit or an

@@ -125,7 +125,7 @@ func (l *life) operate() {
 		l.require(err != nil || len(l.open) == 0, "cancelled while attempts %v may take effect", l.open)
 	case 1:
 		what = "requeue"
-		next, err = l.row.Requeue(l.now, time.Minute)
+		next, err = l.row.Requeue(l.now, store.Requeue{Quiet: time.Minute})
 		l.require(err != nil || l.row.State != batch.Committed, "a committed batch is requeued")
 	case 2:
 		what = "decide"

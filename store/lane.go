@@ -27,7 +27,7 @@ type Plan struct {
 }
 
 // PlanLane decides what a claim takes from a lane. rows are all its batches ever
-// attempted and not final, in order, and then the first q.Window queued ones, in
+// attempted and not final ([Row.Attempted]), in order, and then the first q.Window queued ones, in
 // order. It is the whole of design section 6, claiming, steps 3 to 5, as a pure
 // function, so that every driver means the same.
 func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQuery, limit int, choose Choose) Plan {
@@ -71,6 +71,7 @@ func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQue
 				Doubt: r.Row.DoubtAttempt != 0, Prepared: bytes.Clone(r.Row.Prepared),
 			}
 			r.Row = r.Row.Claim(now, q.TTL, rule)
+			r.Row.ClaimedBy = q.Instance
 			if r.Budget.EveryTry {
 				r.Row.Spent++ // before the try, so that one which a crash cuts off counts, too
 			}

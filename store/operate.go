@@ -21,8 +21,18 @@ func (r Row) Cancel(now time.Time, reason string) (Row, error) {
 	return r, nil
 }
 
-// Requeue is [Operator].Requeue. Attempts, spent budget and place stay as they were.
-func (r Row) Requeue(now time.Time, quiet time.Duration) (Row, error) {
+// Requeue says how a batch goes back into its lane.
+type Requeue struct {
+	// Quiet is how long after its last POST it may be claimed: the ledger's ResendQuiet.
+	Quiet time.Duration
+	// AtEnd puts it behind everything that is in the lane: it gets a new order key, as
+	// one that is added now. Otherwise it takes its old place.
+	AtEnd bool
+}
+
+// Requeue is [Operator].Requeue. Attempts and spent budget stay as they were, and so
+// does the place, unless it goes to the end: then the caller gives it a new order key.
+func (r Row) Requeue(now time.Time, q Requeue) (Row, error) {
 	if !batch.Allowed(r.State, batch.Queued, batch.ByOperator) || !r.Final() {
 		return r, fmt.Errorf("%w: cannot requeue from %s", batch.ErrNotAllowed, r.State)
 	}
@@ -33,9 +43,10 @@ func (r Row) Requeue(now time.Time, quiet time.Duration) (Row, error) {
 	r.FinalAt, r.SettlesAt = time.Time{}, time.Time{}
 	r.NotBefore = time.Time{}
 	if !r.LastPost.IsZero() {
-		r.NotBefore = r.LastPost.Add(quiet)
+		r.NotBefore = r.LastPost.Add(q.Quiet)
 	}
-	r.Requeued = true
+	r.Requeued, r.Quarantined = true, false
+	r.AtEnd = q.AtEnd && r.Attempt > 0
 	r.Error, r.Receipts, r.Failures = nil, nil, 0
 	r.Version++
 	return r, nil

@@ -46,10 +46,10 @@ func TestCancel(t *testing.T) {
 }
 
 func TestRequeue(t *testing.T) {
-	allBut(t, func(r store.Row) (store.Row, error) { return r.Requeue(start, time.Hour) }, "|invalid|rejected|", "")
+	allBut(t, func(r store.Row) (store.Row, error) { return r.Requeue(start, store.Requeue{Quiet: time.Hour}) }, "|invalid|rejected|", "")
 	r := standings(t)["invalid"]
 	r.Spent, r.Failures = 2, 3
-	next, err := r.Requeue(start.Add(time.Minute), 20*time.Minute)
+	next, err := r.Requeue(start.Add(time.Minute), store.Requeue{Quiet: 20 * time.Minute})
 	require.NoError(t, err)
 	assert.Equal(t, store.Row{
 		State: batch.Queued, Version: r.Version + 1, Attempt: 1, Spent: 2, LastPost: r.LastPost, NextCheck: next.NextCheck,
@@ -57,7 +57,7 @@ func TestRequeue(t *testing.T) {
 	}, next)
 	cancelled, err := store.NewRow().Cancel(start, "")
 	require.NoError(t, err)
-	next, err = cancelled.Requeue(start, time.Hour)
+	next, err = cancelled.Requeue(start, store.Requeue{Quiet: time.Hour})
 	require.NoError(t, err)
 	assert.True(t, next.Ready(start), "it was never posted")
 }

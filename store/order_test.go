@@ -107,7 +107,7 @@ func TestRowSettleOrders(t *testing.T) {
 		assert.Equal(t, r.Version+1, next.Version)
 		_, twice := next.SettleOrders(next.Version)
 		assert.False(t, twice, name)
-		_, err := next.Requeue(start, 0)
+		_, err := next.Requeue(start, store.Requeue{})
 		require.ErrorIs(t, err, batch.ErrNotAllowed, name)
 		if r.State != batch.Committed {
 			late, a := next.Apply(monitored(next, store.IsCommitted), start)

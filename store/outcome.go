@@ -85,6 +85,11 @@ type Outcome struct {
 	Error *batch.SubmissionError
 	// Receipts of an IsInvalid or IsCommitted.
 	Receipts []batch.Receipt
+	// Policy counts where the lane has none and this is the batch's end: see [Applied.Enforce].
+	Policy batch.Policy
+	// Report is what is kept of the attempt, nil where nothing is: so with an attempt
+	// that was simply accepted. Its At is the store's to fill in.
+	Report *batch.Report
 }
 
 // Result says what became of an outcome.
@@ -113,6 +118,8 @@ type Applied struct {
 	Row    Row         // the row as it is now; zero when Gone
 	// Breach says that a batch which was final was committed after all.
 	Breach bool
+	// Halted says that by the policy nothing leaves the lane any more.
+	Halted bool
 	Err    error // for Bad
 }
 
@@ -320,5 +327,6 @@ func (r *Row) final(s batch.State, now time.Time) {
 	r.FinalAt = now
 	r.ClaimExpires, r.NotBefore, r.NextCheck = time.Time{}, time.Time{}, time.Time{}
 	r.Refused, r.Decision, r.Prepared = false, "", nil
+	r.AtEnd, r.Quarantined, r.ClaimedBy = false, false, ""
 	r.clearDoubt()
 }

@@ -36,6 +36,15 @@ type Row struct {
 
 	Refused  bool // Error is a refusal that waits for the doubt to be resolved
 	Requeued bool
+	// AtEnd says that the row, which was attempted, was put back at the end of its lane
+	// and has not been claimed since: it waits like one that never was.
+	AtEnd bool
+	// Quarantined says that a policy set the batch aside. Only a row that is final as
+	// Invalid or Rejected has it.
+	Quarantined bool
+	// ClaimedBy names the instance of the last claim, at most [batch.MaxInstanceLen]
+	// bytes; it ends with the row's being final.
+	ClaimedBy string
 	// OrdersSettled says that what the batch was made of goes its own ways: see
 	// [OrderEngine].SettleOrders. Only a final row has it.
 	OrdersSettled bool
@@ -74,8 +83,9 @@ func (r Row) Monitored(now time.Time) bool {
 }
 
 // Attempted reports whether the batch counts as earlier in its lane than any that
-// became visible after it was first claimed.
-func (r Row) Attempted() bool { return r.Attempt > 0 }
+// became visible after it was first claimed. One that was put at the end does not,
+// until it is claimed again.
+func (r Row) Attempted() bool { return r.Attempt > 0 && !r.AtEnd }
 
 // Ready reports whether the row may be claimed now.
 func (r Row) Ready(now time.Time) bool {
@@ -95,6 +105,7 @@ func (r Row) Claim(now time.Time, ttl time.Duration, rule Resend) Row {
 	r.State = batch.Submitting
 	r.Version++
 	r.Attempt++
+	r.AtEnd = false
 	r.ClaimExpires = now.Add(ttl)
 	r.NextCheck = r.ClaimExpires
 	if r.DoubtAttempt == 0 {
@@ -149,7 +160,7 @@ func (r Row) Record(key batch.Key) batch.Record {
 		Key: key, State: r.State, Version: r.Version, Attempt: r.Attempt, Spent: r.Spent,
 		FinalAt: r.FinalAt, NotBefore: r.NotBefore, LastPost: r.LastPost, SettlesAt: r.SettlesAt,
 		DoubtSince: r.DoubtSince, ResendUntil: r.ResendUntil,
-		Error: r.Error, Decision: r.Decision, Receipts: r.Receipts,
+		Error: r.Error, Decision: r.Decision, Receipts: r.Receipts, ClaimedBy: r.ClaimedBy, Quarantined: r.Quarantined,
 	}
 	if r.State == batch.Submitting {
 		rec.ClaimExpires = r.ClaimExpires

@@ -38,7 +38,7 @@ func standings(t *testing.T) map[string]store.Row {
 	rows["invalid"] = must(t, rows["pending"], monitored(rows["pending"], store.IsInvalid), start)
 	rows["committed"] = must(t, rows["pending"], monitored(rows["pending"], store.IsCommitted), start)
 	rows["rejected"] = must(t, live, submitted(live, store.Refused), start)
-	requeued, err := rows["rejected"].Requeue(start, 0)
+	requeued, err := rows["rejected"].Requeue(start, store.Requeue{})
 	require.NoError(t, err)
 	rows["requeued"] = requeued
 	return rows

@@ -14,6 +14,10 @@ const (
 // Every driver records what it returns.
 func (o Outcome) Sanitised() Outcome {
 	o.Error = sanitised(o.Error)
+	if o.Report != nil {
+		r := o.Report.Fit()
+		o.Report = &r
+	}
 	if o.Receipts != nil {
 		receipts := make([]batch.Receipt, len(o.Receipts))
 		for i, r := range o.Receipts {

@@ -13,6 +13,8 @@ type Store interface {
 	BatchStore
 	Engine
 	Operator
+	Controls
+	Inspector
 	Journal
 }
 
@@ -49,9 +51,11 @@ type BatchStore interface {
 	// all there are; one that became empty meanwhile may be among them.
 	Counts(ctx context.Context, q CountsQuery) ([]LaneCounts, error)
 	// Prune removes final batches, oldest first, and final orders, oldest first, up to
-	// q.Limit of each, and returns how many of both. It never touches what is open, nor a
-	// batch whose orders are not settled. Of orders it keeps no tombstones. It also removes what the [Journal] wrote down that long
-	// ago, up to q.Limit ids, which it does not count.
+	// q.Limit of each, and returns how many of both. It never touches what is open, what
+	// is in quarantine, nor a batch whose orders are not settled. With a batch go its
+	// history and its attempts. Of orders it keeps no tombstones. It also removes what the [Journal] wrote down that long
+	// ago, up to q.Limit ids, and what operators did to lanes that long ago, up to q.Limit
+	// acts, neither of which it counts.
 	Prune(ctx context.Context, q PruneQuery) (int, error)
 }
 
@@ -67,6 +71,8 @@ type ListQuery struct {
 	States  []batch.State
 	// Open selects what is not final, whatever its state.
 	Open bool
+	// Quarantined selects what a policy set aside. The cost grows with those.
+	Quarantined bool
 	// OlderThan and NewerThan bound the age, which is since CreatedAt on the database's
 	// clock: at least the one, and less than the other. 0 is no bound.
 	OlderThan, NewerThan time.Duration
@@ -108,7 +114,8 @@ type LaneCounts struct {
 	// Attempted is how many open batches were ever claimed, by state; a state without
 	// any is not in it.
 	Attempted map[batch.State]int
-	// Waiting is how many were not; where it is the Cap of the query, at least so many.
+	// Waiting is how many were not, or were put at the end since; where it is the Cap of
+	// the query, at least so many.
 	Waiting int
 }
 
@@ -129,12 +136,15 @@ type PruneQuery struct {
 // Engine is the half that the loops use. Methods do not retry: the loops do.
 // Slices that are passed in are not kept; those returned belong to the caller.
 type Engine interface {
-	// Lanes lists services that have open batches, in byte order after q.After: what
-	// the queuer's rotating scan reads. It locks nothing.
+	// Lanes lists services that have open batches and are neither paused nor halted, in
+	// byte order after q.After: what the queuer's rotating scan reads. It locks nothing.
 	Lanes(ctx context.Context, q LanesQuery) ([]batch.ServiceID, error)
 	// Claim looks at the lanes named, asks choose what to take from each, and marks it
 	// Submitting in one transaction. Lanes that another claim holds are skipped and
-	// named in Claimed.Locked.
+	// named in Claimed.Locked. Those that are paused or halted are left out as if they
+	// were empty, and choose is not asked about them: one that was closed before the
+	// call is closed to it, and so is one that was halted in the transaction which made
+	// a batch final that choose is not shown.
 	Claim(ctx context.Context, q ClaimQuery, choose Choose) (Claimed, error)
 	// Payloads returns the payloads of claimed batches in the order of refs; nil
 	// where there is no such batch.
@@ -148,6 +158,9 @@ type Engine interface {
 	KeepPrepared(ctx context.Context, kept []Prepared) ([]bool, error)
 	// Record applies what became of attempts, in groups, each by compare-and-set on
 	// its version. One that is fenced or bad fails alone, in its place in the result.
+	// In the same transaction it carries out the lane's policy about what it makes final
+	// as Invalid or Rejected ([Applied.Enforce]), and keeps the reports of attempts
+	// ([Outcome.Reported]). Outcomes without either cost no statement more.
 	// An error means that nothing is known to be applied: call again with the same
 	// outcomes, which is harmless.
 	Record(ctx context.Context, outcomes []Outcome) ([]Applied, error)
@@ -168,19 +181,56 @@ type Engine interface {
 	Ledger(ctx context.Context, name string) (string, error)
 }
 
-// Operator is what a person may do to a stored batch. Each returns
-// [batch.ErrNotFound], [batch.ErrNotAllowed] where the state table has no such
-// move, or [batch.ErrInDoubt].
+// Operator is what a person may do to a stored batch. What was done is in its history,
+// by the same transaction. Each returns [batch.ErrNotFound], [batch.ErrNotAllowed]
+// where the state table has no such move, [batch.ErrInDoubt], or a [*batch.InputError]
+// where by names nobody.
 type Operator interface {
 	// Cancel moves a Queued or Delayed batch to Rejected. Never while a doubt is open.
-	Cancel(ctx context.Context, key batch.Key, reason string) (batch.Record, error)
-	// Requeue moves an Invalid or Rejected batch back to its old place in its lane,
-	// not before quiet (the ledger's ResendQuiet) has passed since its last POST.
-	Requeue(ctx context.Context, key batch.Key, quiet time.Duration) (batch.Record, error)
+	Cancel(ctx context.Context, key batch.Key, by batch.By) (batch.Record, error)
+	// Requeue moves an Invalid or Rejected batch back into its lane, in its old place or
+	// at the end: then its CreatedAt is that of a batch which is added now. It ends a
+	// quarantine, and does not release the lane.
+	Requeue(ctx context.Context, key batch.Key, q Requeue, by batch.By) (batch.Record, error)
 	// Decide ends a doubt: to Committed, Unknown (declared not committed, so that it is
 	// sent again) or Rejected. The claim must have expired; a Pending or Valid batch must
-	// stand as needing a decision.
-	Decide(ctx context.Context, key batch.Key, to batch.State, reason string) (batch.Record, error)
+	// stand as needing a decision. No policy follows.
+	Decide(ctx context.Context, key batch.Key, to batch.State, by batch.By) (batch.Record, error)
+	// Acquit ends the quarantine of a batch, which stays final as it is.
+	Acquit(ctx context.Context, key batch.Key, by batch.By) (batch.Record, error)
+}
+
+// Controls are what holds lanes. They are durable, whether a lane has batches or not,
+// and for all instances: every claim reads them.
+type Controls interface {
+	// Steer changes a control, and writes that into its history by the same transaction;
+	// [Steering.Apply] is the rule. It returns the control as it is now, and whether
+	// anything changed. No Claim that begins after it has returned misses it. Services
+	// that are paused one by one stay so when everything is resumed. A steering that
+	// makes no sense gives a [*batch.InputError].
+	Steer(ctx context.Context, s Steering) (now batch.Control, changed bool, err error)
+	// Control returns one control; where nothing was ever said it has only its scope.
+	Control(ctx context.Context, scope batch.Scope) (batch.Control, error)
+	// ControlsOf lists the controls of services that are [batch.Control.Set], in byte
+	// order of services after q.After.
+	ControlsOf(ctx context.Context, q ControlsQuery) ([]batch.Control, error)
+}
+
+// Inspector is for people who ask why. It changes nothing.
+type Inspector interface {
+	// History returns what operators did to a batch, oldest first, or [batch.ErrNotFound].
+	// The newest [batch.MaxActs] are kept.
+	History(ctx context.Context, key batch.Key) ([]batch.Act, error)
+	// LaneHistory returns what operators did to a lane, or to everything, oldest first.
+	// The newest [batch.MaxActs] are kept, and none for longer than batches.
+	LaneHistory(ctx context.Context, scope batch.Scope) ([]batch.Act, error)
+	// Attempts returns the reports of a batch's attempts, oldest first ([KeepReport]), or
+	// [batch.ErrNotFound].
+	Attempts(ctx context.Context, key batch.Key) ([]batch.Report, error)
+	// Look returns a batch and what a claim would see of its lane, of those that wait the
+	// first window (at least 1), all as it was at one moment; or [batch.ErrNotFound]. It
+	// locks nothing.
+	Look(ctx context.Context, key batch.Key, window int) (Look, error)
 }
 
 // Journal keeps what clients saw of their ledgers' streams of events. It has the
@@ -239,6 +289,8 @@ type ClaimQuery struct {
 	Limit  int               // batches at most
 	Window int               // queued batches of a lane shown to choose, at least 1
 	TTL    time.Duration     // of the claims, on the database's clock
+	// Instance names who claims: printable, at most [batch.MaxInstanceLen] bytes.
+	Instance string
 	// Resend is asked once for each lane; nil means that nothing is ever harmless.
 	Resend func(batch.ServiceID) Resend
 	// MaxInFlight is how many batches of a lane may be under way at once, what is

@@ -40,7 +40,7 @@ func (p *person) decide(ctx context.Context, e batch.Event) error {
 		if slices.Contains(p.network.Executions(e.Key.Service), e.Key.ID) {
 			to, found = batch.Committed, "is in it: it is done"
 		}
-		_, err := p.store.Decide(ctx, e.Key, to, "looked at the ledger")
+		_, err := p.store.Decide(ctx, e.Key, to, batch.By{Actor: "a person", Reason: "looked at the ledger"})
 		switch {
 		case errors.Is(err, batch.ErrInDoubt): // its claim has not expired
 		case errors.Is(err, batch.ErrNotAllowed): // it goes on by itself: the proof came meanwhile

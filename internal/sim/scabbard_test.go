@@ -363,7 +363,7 @@ func (w *world) person() {
 		if slices.Contains(s.Log(rec.Service), rec.ID) {
 			to = batch.Committed
 		}
-		_, err := w.store.Decide(context.Background(), rec.Key, to, "looked at the ledger")
+		_, err := w.store.Decide(context.Background(), rec.Key, to, batch.By{Actor: "test", Reason: "looked at the ledger"})
 		w.note("person decides that %s is %s, for %q: %v", rec.Key, to, rec.Decision, err)
 		if err == nil {
 			w.decided++

@@ -265,12 +265,12 @@ func (w *world) operate() {
 	}
 	switch {
 	case rec.Final() && rec.State != batch.Committed && w.rng.IntN(2) == 0:
-		_, err = w.store.Requeue(context.Background(), key, w.kind.traits.ResendQuiet)
+		_, err = w.store.Requeue(context.Background(), key, store.Requeue{Quiet: w.kind.traits.ResendQuiet}, batch.By{Actor: "test"})
 		w.moved[id] = true
 		w.sent[id].unsure = 0
 		w.allowOneMore(id)
 	case !rec.Final() && rec.State != batch.Submitting && w.rng.IntN(4) == 0:
-		_, err = w.store.Cancel(context.Background(), key, "no longer wanted")
+		_, err = w.store.Cancel(context.Background(), key, batch.By{Actor: "test", Reason: "no longer wanted"})
 	default:
 		return
 	}

@@ -105,11 +105,7 @@ func (s *Store) known(e *entry) (bool, error) {
 // insert stores a new entry at the end of its lane, whatever the clock does. s.mu is held.
 func (s *Store) insert(e *entry, now time.Time) {
 	e.lane = s.lane(e.key.Service)
-	e.created = now
-	if next := e.lane.last.Add(time.Microsecond); next.After(now) {
-		e.created = next
-	}
-	e.lane.last = e.created
+	e.created = e.lane.next(now)
 	s.rows++
 	e.number = s.rows
 	s.byID[e.key.ID] = e

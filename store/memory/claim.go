@@ -32,7 +32,7 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 			continue
 		}
 		rows := s.window(service, max(1, q.Window))
-		if len(rows) == 0 {
+		if len(rows) == 0 || s.closed(service) {
 			continue
 		}
 		plan := store.PlanLane(service, rows, now, q, left, choose)

@@ -9,29 +9,24 @@ import (
 
 // Counts is [store.BatchStore].Counts.
 func (s *Store) Counts(ctx context.Context, q store.CountsQuery) ([]store.LaneCounts, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	q = q.Bounded()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	lanes := []batch.ServiceID{}
 	if q.Service != nil {
 		lanes = append(lanes, *q.Service)
 	} else {
-		var err error
-		if lanes, err = s.Lanes(ctx, store.LanesQuery{After: q.After, Start: q.Start, Limit: q.Limit}); err != nil {
-			return nil, err
-		}
+		all := func(batch.ServiceID) bool { return true }
+		lanes = s.openLanes(store.LanesQuery{After: q.After, Start: q.Start, Limit: q.Limit}, all)
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	var counts []store.LaneCounts
 	for _, service := range lanes {
 		c := store.LaneCounts{Service: service, Attempted: map[batch.State]int{}}
 		l := s.lanes[service]
 		if l == nil || l.open() == 0 {
-			if q.Service == nil { // it became empty since the lanes were listed
-				counts = append(counts, c)
-			}
 			continue
 		}
 		c.Waiting = min(l.queued.len(), q.Cap)

@@ -23,7 +23,9 @@ type entry struct {
 	dataChangeID string
 	twin         bool // of another in the call that adds it; not stored
 
-	row store.Row
+	row     store.Row
+	acts    []batch.Act
+	reports []batch.Report
 }
 
 // changeKey is a caller's key in its service.
@@ -47,6 +49,9 @@ func (e *entry) record() batch.Record {
 // never attempted.
 func waiting(r store.Row) bool { return !r.Final() && !r.Attempted() }
 
+// prunable reports whether Prune may remove the entry once it is old enough.
+func prunable(r store.Row) bool { return r.Final() && !r.Quarantined }
+
 // inFlight reports whether the monitor owns the row, or will once a claim is over.
 func inFlight(r store.Row) bool { return !r.Final() && !r.State.Claimable() }
 
@@ -63,7 +68,7 @@ func (s *Store) find(key batch.Key) *entry {
 func (s *Store) put(e *entry, next store.Row) {
 	was := e.row
 	next = micros(next)
-	if was.Final() {
+	if prunable(was) {
 		s.final.remove(e)
 	}
 	if wasWaiting := waiting(was); was.Final() != next.Final() || wasWaiting != waiting(next) {
@@ -72,7 +77,7 @@ func (s *Store) put(e *entry, next store.Row) {
 		s.enlist(e)
 	}
 	e.row = next
-	if next.Final() {
+	if prunable(next) {
 		s.final.insert(e)
 	}
 	if inFlight(next) {

@@ -18,6 +18,15 @@ type lane struct {
 	listed    bool         // known to the laneOrder
 }
 
+// next is the order key of what comes to the end of the lane now, whatever the clock does.
+func (l *lane) next(now time.Time) time.Time {
+	if behind := l.last.Add(time.Microsecond); behind.After(now) {
+		now = behind
+	}
+	l.last = now
+	return now
+}
+
 func (l *lane) open() int { return l.queued.len() + l.attempted.len() }
 
 // lane returns the lane of a service, made if need be. s.mu is held.
@@ -67,7 +76,14 @@ func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceI
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var found []batch.ServiceID
+	if s.controls[batch.Everything()].Closed() {
+		return nil, nil
+	}
+	return s.openLanes(q, func(service batch.ServiceID) bool { return !s.closed(service) }), nil
+}
+
+// openLanes lists lanes that have open batches, those that are wanted. s.mu is held.
+func (s *Store) openLanes(q store.LanesQuery, wanted func(batch.ServiceID) bool) (found []batch.ServiceID) {
 	passed := 0
 	for _, l := range s.order.from(q.After, q.Start) {
 		if len(found) >= q.Limit {
@@ -77,8 +93,10 @@ func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceI
 			passed++
 			continue
 		}
-		found = append(found, l.service)
+		if wanted(l.service) {
+			found = append(found, l.service)
+		}
 	}
 	s.order.stale = passed > len(found)+64
-	return found, nil
+	return found
 }

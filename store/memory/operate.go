@@ -10,22 +10,35 @@ import (
 )
 
 // Cancel is [store.Operator].Cancel.
-func (s *Store) Cancel(ctx context.Context, key batch.Key, reason string) (batch.Record, error) {
-	return s.operate(ctx, key, func(r store.Row, now time.Time) (store.Row, error) { return r.Cancel(now, reason) })
+func (s *Store) Cancel(ctx context.Context, key batch.Key, by batch.By) (batch.Record, error) {
+	return s.operate(ctx, key, batch.Act{Action: batch.ActionCancel, By: by},
+		func(r store.Row, now time.Time) (store.Row, error) { return r.Cancel(now, by.Reason) })
 }
 
 // Requeue is [store.Operator].Requeue.
-func (s *Store) Requeue(ctx context.Context, key batch.Key, quiet time.Duration) (batch.Record, error) {
-	return s.operate(ctx, key, func(r store.Row, now time.Time) (store.Row, error) { return r.Requeue(now, quiet) })
+func (s *Store) Requeue(ctx context.Context, key batch.Key, q store.Requeue, by batch.By) (batch.Record, error) {
+	return s.operate(ctx, key, batch.Act{Action: batch.ActionRequeue, By: by, AtEnd: q.AtEnd},
+		func(r store.Row, now time.Time) (store.Row, error) { return r.Requeue(now, q) })
 }
 
 // Decide is [store.Operator].Decide.
-func (s *Store) Decide(ctx context.Context, key batch.Key, to batch.State, reason string) (batch.Record, error) {
-	return s.operate(ctx, key, func(r store.Row, now time.Time) (store.Row, error) { return r.Decide(now, to, reason) })
+func (s *Store) Decide(ctx context.Context, key batch.Key, to batch.State, by batch.By) (batch.Record, error) {
+	return s.operate(ctx, key, batch.Act{Action: batch.ActionDecide, By: by},
+		func(r store.Row, now time.Time) (store.Row, error) { return r.Decide(now, to, by.Reason) })
 }
 
-func (s *Store) operate(ctx context.Context, key batch.Key, f func(store.Row, time.Time) (store.Row, error)) (batch.Record, error) {
+// Acquit is [store.Operator].Acquit.
+func (s *Store) Acquit(ctx context.Context, key batch.Key, by batch.By) (batch.Record, error) {
+	return s.operate(ctx, key, batch.Act{Action: batch.ActionAcquit, By: by},
+		func(r store.Row, _ time.Time) (store.Row, error) { return r.Acquit() })
+}
+
+// operate does what f says to a batch; act says who asked for it and for what.
+func (s *Store) operate(ctx context.Context, key batch.Key, act batch.Act, f func(store.Row, time.Time) (store.Row, error)) (batch.Record, error) {
 	if err := ctx.Err(); err != nil {
+		return batch.Record{}, err
+	}
+	if err := act.Validate(); err != nil {
 		return batch.Record{}, err
 	}
 	s.mu.Lock()
@@ -34,10 +47,28 @@ func (s *Store) operate(ctx context.Context, key batch.Key, f func(store.Row, ti
 	if e == nil {
 		return batch.Record{}, fmt.Errorf("%w: %s", batch.ErrNotFound, key)
 	}
-	next, err := f(e.row, s.now())
+	now := s.now()
+	next, err := f(e.row, now)
 	if err != nil {
 		return batch.Record{}, fmt.Errorf("batch %s: %w", key, err)
 	}
+	e.acts = store.KeepAct(e.acts, store.BatchAct(act, key, e.row, next, now))
+	if act.AtEnd {
+		s.move(e, now)
+	}
 	s.put(e, next)
 	return e.record(), nil
+}
+
+// move gives a final entry a new order key at the end of its lane. s.mu is held.
+func (s *Store) move(e *entry, now time.Time) {
+	if prunable(e.row) { // which is ordered by it, too
+		s.final.remove(e)
+		defer s.final.insert(e)
+	}
+	s.all.remove(e)
+	e.lane.all.remove(e)
+	e.created = e.lane.next(now)
+	s.all.insert(e)
+	e.lane.all.insert(e)
 }

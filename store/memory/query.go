@@ -79,7 +79,8 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) ([]batch.Record, st
 func selects(q store.ListQuery, e *entry) bool {
 	return (q.Service == nil || *q.Service == e.key.Service) &&
 		(len(q.States) == 0 || slices.Contains(q.States, e.row.State)) &&
-		(!q.Open || !e.row.Final())
+		(!q.Open || !e.row.Final()) &&
+		(!q.Quarantined || e.row.Quarantined)
 }
 
 // A cursor is the order key of the last record: microseconds, a colon, the id.
@@ -113,6 +114,7 @@ func (s *Store) Prune(ctx context.Context, q store.PruneQuery) (int, error) {
 	defer s.mu.Unlock()
 	until := s.now().Add(-q.OlderThan)
 	s.pruneLog(until, limit)
+	s.pruneSteered(until, limit)
 	removed := s.pruneOrders(until, limit)
 	var batches []*entry
 	for i := 0; len(batches) < limit && i < s.final.len(); i++ {

@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 
+	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -24,10 +25,18 @@ func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.A
 			applied[i] = store.Applied{Ref: o.Ref, Result: store.Gone}
 			continue
 		}
+		o = o.Sanitised()
 		o.Ref = e.ref()
-		next, a := e.row.Apply(o.Sanitised(), now)
+		next, a := e.row.Apply(o, now)
 		if a.Result == store.Written && next.Version != e.row.Version {
-			s.put(e, next)
+			scope := batch.Only(e.key.Service)
+			control := s.control(scope)
+			a, control = a.Enforce(control, o.Policy, now)
+			s.setControl(scope, control)
+			s.put(e, a.Row)
+			if r, ok := o.Reported(a, now); ok {
+				e.reports = store.KeepReport(e.reports, r)
+			}
 		}
 		a.Row = cloneRow(e.row)
 		applied[i] = a

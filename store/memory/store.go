@@ -35,10 +35,13 @@ type Store struct {
 	lanes    map[batch.ServiceID]*lane
 	order    names[*lane]
 	all      list[*entry] // by order key: what List reads
-	final    list[*entry] // by the time it became final: what Prune reads
+	final    list[*entry] // by the time it became final, but for what is in quarantine: what Prune reads
 	inFlight map[batch.ID]*entry
 	tombs    map[batch.ID]tombstone
 	ledger   string
+
+	controls map[batch.Scope]batch.Control // those that are set
+	steered  map[batch.Scope][]batch.Act
 
 	streams map[string]*stream
 	log     []logged // the ids of all streams, in the order in which they were written
@@ -62,6 +65,8 @@ func New() *Store {
 		final:    list[*entry]{before: byFinal},
 		inFlight: map[batch.ID]*entry{},
 		tombs:    map[batch.ID]tombstone{},
+		controls: map[batch.Scope]batch.Control{},
+		steered:  map[batch.Scope][]batch.Act{},
 		streams:  map[string]*stream{},
 		orders:   newOrders(),
 	}

@@ -156,7 +156,7 @@ func raceRequeue(f *fixture) {
 				settled.Store(len(done) == 1 && done[0])
 				return err
 			}
-			_, err := f.st.Requeue(f.ctx, b.Key(), 0)
+			_, err := f.st.Requeue(f.ctx, b.Key(), store.Requeue{}, batch.By{Actor: "somebody"})
 			requeued.Store(err == nil)
 			return nil
 		})

@@ -23,7 +23,7 @@ func requeueSettled(f *fixture) {
 	require.True(f, f.settle(settlement(f.settleable(), store.OrderVerdict{State: batch.OrderQueued})))
 	was, err := f.st.Get(f.ctx, b.Key())
 	require.NoError(f, err)
-	_, err = f.st.Requeue(f.ctx, b.Key(), 0)
+	_, err = f.st.Requeue(f.ctx, b.Key(), store.Requeue{}, batch.By{Actor: "somebody"})
 	require.ErrorIs(f, err, batch.ErrNotAllowed)
 	r, err := f.st.Get(f.ctx, b.Key())
 	require.NoError(f, err)
@@ -35,7 +35,7 @@ func requeueBefore(f *fixture) {
 	b, rs := f.prepare("p", "b", 2)
 	f.end(b, store.Refused)
 	s := settlement(f.settleable(), store.OrderVerdict{State: batch.OrderQueued})
-	_, err := f.st.Requeue(f.ctx, b.Key(), 0)
+	_, err := f.st.Requeue(f.ctx, b.Key(), store.Requeue{}, batch.By{Actor: "somebody"})
 	require.NoError(f, err)
 	assert.False(f, f.settle(s), "what was decided on is not so any more")
 	found, err := f.st.SettleableBatches(f.ctx, 9)
@@ -72,7 +72,7 @@ func requeueLate(f *fixture) {
 		found, err := f.st.SettleableBatches(f.ctx, 9)
 		require.NoError(f, err)
 		assert.Empty(f, found, "its orders went their own ways")
-		_, err = f.st.Requeue(f.ctx, b.Key(), 0)
+		_, err = f.st.Requeue(f.ctx, b.Key(), store.Requeue{}, batch.By{Actor: "somebody"})
 		require.ErrorIs(f, err, batch.ErrNotAllowed)
 	}
 }

@@ -48,9 +48,9 @@ func callsWith(ctx context.Context, s *Store) map[string]func() error {
 		"Pending": func() error { _, err := s.Pending(ctx, store.PendingQuery{Limit: 1, Lease: time.Second}); return err },
 		"Checked": func() error { return s.Checked(ctx, []store.Due{{Ref: ref}}) },
 		"Ledger":  func() error { _, err := s.Ledger(ctx, "x"); return err },
-		"Cancel":  func() error { _, err := s.Cancel(ctx, b.Key(), "why"); return err },
-		"Requeue": func() error { _, err := s.Requeue(ctx, b.Key(), 0); return err },
-		"Decide":  func() error { _, err := s.Decide(ctx, b.Key(), batch.Unknown, "why"); return err },
+		"Cancel":  func() error { _, err := s.Cancel(ctx, b.Key(), batch.By{Actor: "test", Reason: "why"}); return err },
+		"Requeue": func() error { _, err := s.Requeue(ctx, b.Key(), store.Requeue{}, batch.By{Actor: "test"}); return err },
+		"Decide":  func() error { _, err := s.Decide(ctx, b.Key(), batch.Unknown, batch.By{Actor: "test", Reason: "why"}); return err },
 	}
 }
 

@@ -10,6 +10,8 @@ var (
 	_ store.BatchStore = (*MockBatchStore)(nil)
 	_ store.Engine     = (*MockEngine)(nil)
 	_ store.Operator   = (*MockOperator)(nil)
+	_ store.Controls   = (*MockControls)(nil)
+	_ store.Inspector  = (*MockInspector)(nil)
 	_ store.Journal    = (*MockJournal)(nil)
 
 	_ store.Orders      = (*MockOrders)(nil)

@@ -36,6 +36,45 @@ func (m *MockStore) EXPECT() *MockStoreMockRecorder {
 	return m.recorder
 }
 
+// Acquit mocks base method.
+func (m *MockStore) Acquit(ctx context.Context, key batch.Key, by batch.By) (batch.Record, error) {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "Acquit", ctx, key, by)
+	ret0, _ := ret[0].(batch.Record)
+	ret1, _ := ret[1].(error)
+	return ret0, ret1
+}
+
+// Acquit indicates an expected call of Acquit.
+func (mr *MockStoreMockRecorder) Acquit(ctx, key, by any) *MockStoreAcquitCall {
+	mr.mock.ctrl.T.Helper()
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Acquit", reflect.TypeOf((*MockStore)(nil).Acquit), ctx, key, by)
+	return &MockStoreAcquitCall{Call: call}
+}
+
+// MockStoreAcquitCall wrap *gomock.Call
+type MockStoreAcquitCall struct {
+	*gomock.Call
+}
+
+// Return rewrite *gomock.Call.Return
+func (c *MockStoreAcquitCall) Return(arg0 batch.Record, arg1 error) *MockStoreAcquitCall {
+	c.Call = c.Call.Return(arg0, arg1)
+	return c
+}
+
+// Do rewrite *gomock.Call.Do
+func (c *MockStoreAcquitCall) Do(f func(context.Context, batch.Key, batch.By) (batch.Record, error)) *MockStoreAcquitCall {
+	c.Call = c.Call.Do(f)
+	return c
+}
+
+// DoAndReturn rewrite *gomock.Call.DoAndReturn
+func (c *MockStoreAcquitCall) DoAndReturn(f func(context.Context, batch.Key, batch.By) (batch.Record, error)) *MockStoreAcquitCall {
+	c.Call = c.Call.DoAndReturn(f)
+	return c
+}
+
 // Add mocks base method.
 func (m *MockStore) Add(ctx context.Context, batches ...batch.Batch) error {
 	m.ctrl.T.Helper()
@@ -118,19 +157,58 @@ func (c *MockStoreAppendStreamCall) DoAndReturn(f func(context.Context, batch.St
 	return c
 }
 
-// Cancel mocks base method.
-func (m *MockStore) Cancel(ctx context.Context, key batch.Key, reason string) (batch.Record, error) {
+// Attempts mocks base method.
+func (m *MockStore) Attempts(ctx context.Context, key batch.Key) ([]batch.Report, error) {
 	m.ctrl.T.Helper()
-	ret := m.ctrl.Call(m, "Cancel", ctx, key, reason)
+	ret := m.ctrl.Call(m, "Attempts", ctx, key)
+	ret0, _ := ret[0].([]batch.Report)
+	ret1, _ := ret[1].(error)
+	return ret0, ret1
+}
+
+// Attempts indicates an expected call of Attempts.
+func (mr *MockStoreMockRecorder) Attempts(ctx, key any) *MockStoreAttemptsCall {
+	mr.mock.ctrl.T.Helper()
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Attempts", reflect.TypeOf((*MockStore)(nil).Attempts), ctx, key)
+	return &MockStoreAttemptsCall{Call: call}
+}
+
+// MockStoreAttemptsCall wrap *gomock.Call
+type MockStoreAttemptsCall struct {
+	*gomock.Call
+}
+
+// Return rewrite *gomock.Call.Return
+func (c *MockStoreAttemptsCall) Return(arg0 []batch.Report, arg1 error) *MockStoreAttemptsCall {
+	c.Call = c.Call.Return(arg0, arg1)
+	return c
+}
+
+// Do rewrite *gomock.Call.Do
+func (c *MockStoreAttemptsCall) Do(f func(context.Context, batch.Key) ([]batch.Report, error)) *MockStoreAttemptsCall {
+	c.Call = c.Call.Do(f)
+	return c
+}
+
+// DoAndReturn rewrite *gomock.Call.DoAndReturn
+func (c *MockStoreAttemptsCall) DoAndReturn(f func(context.Context, batch.Key) ([]batch.Report, error)) *MockStoreAttemptsCall {
+	c.Call = c.Call.DoAndReturn(f)
+	return c
+}
+
+// Cancel mocks base method.
+func (m *MockStore) Cancel(ctx context.Context, key batch.Key, by batch.By) (batch.Record, error) {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "Cancel", ctx, key, by)
 	ret0, _ := ret[0].(batch.Record)
 	ret1, _ := ret[1].(error)
 	return ret0, ret1
 }
 
 // Cancel indicates an expected call of Cancel.
-func (mr *MockStoreMockRecorder) Cancel(ctx, key, reason any) *MockStoreCancelCall {
+func (mr *MockStoreMockRecorder) Cancel(ctx, key, by any) *MockStoreCancelCall {
 	mr.mock.ctrl.T.Helper()
-	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Cancel", reflect.TypeOf((*MockStore)(nil).Cancel), ctx, key, reason)
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Cancel", reflect.TypeOf((*MockStore)(nil).Cancel), ctx, key, by)
 	return &MockStoreCancelCall{Call: call}
 }
 
@@ -146,13 +224,13 @@ func (c *MockStoreCancelCall) Return(arg0 batch.Record, arg1 error) *MockStoreCa
 }
 
 // Do rewrite *gomock.Call.Do
-func (c *MockStoreCancelCall) Do(f func(context.Context, batch.Key, string) (batch.Record, error)) *MockStoreCancelCall {
+func (c *MockStoreCancelCall) Do(f func(context.Context, batch.Key, batch.By) (batch.Record, error)) *MockStoreCancelCall {
 	c.Call = c.Call.Do(f)
 	return c
 }
 
 // DoAndReturn rewrite *gomock.Call.DoAndReturn
-func (c *MockStoreCancelCall) DoAndReturn(f func(context.Context, batch.Key, string) (batch.Record, error)) *MockStoreCancelCall {
+func (c *MockStoreCancelCall) DoAndReturn(f func(context.Context, batch.Key, batch.By) (batch.Record, error)) *MockStoreCancelCall {
 	c.Call = c.Call.DoAndReturn(f)
 	return c
 }
@@ -234,6 +312,84 @@ func (c *MockStoreClaimCall) DoAndReturn(f func(context.Context, store.ClaimQuer
 	return c
 }
 
+// Control mocks base method.
+func (m *MockStore) Control(ctx context.Context, scope batch.Scope) (batch.Control, error) {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "Control", ctx, scope)
+	ret0, _ := ret[0].(batch.Control)
+	ret1, _ := ret[1].(error)
+	return ret0, ret1
+}
+
+// Control indicates an expected call of Control.
+func (mr *MockStoreMockRecorder) Control(ctx, scope any) *MockStoreControlCall {
+	mr.mock.ctrl.T.Helper()
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Control", reflect.TypeOf((*MockStore)(nil).Control), ctx, scope)
+	return &MockStoreControlCall{Call: call}
+}
+
+// MockStoreControlCall wrap *gomock.Call
+type MockStoreControlCall struct {
+	*gomock.Call
+}
+
+// Return rewrite *gomock.Call.Return
+func (c *MockStoreControlCall) Return(arg0 batch.Control, arg1 error) *MockStoreControlCall {
+	c.Call = c.Call.Return(arg0, arg1)
+	return c
+}
+
+// Do rewrite *gomock.Call.Do
+func (c *MockStoreControlCall) Do(f func(context.Context, batch.Scope) (batch.Control, error)) *MockStoreControlCall {
+	c.Call = c.Call.Do(f)
+	return c
+}
+
+// DoAndReturn rewrite *gomock.Call.DoAndReturn
+func (c *MockStoreControlCall) DoAndReturn(f func(context.Context, batch.Scope) (batch.Control, error)) *MockStoreControlCall {
+	c.Call = c.Call.DoAndReturn(f)
+	return c
+}
+
+// ControlsOf mocks base method.
+func (m *MockStore) ControlsOf(ctx context.Context, q store.ControlsQuery) ([]batch.Control, error) {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "ControlsOf", ctx, q)
+	ret0, _ := ret[0].([]batch.Control)
+	ret1, _ := ret[1].(error)
+	return ret0, ret1
+}
+
+// ControlsOf indicates an expected call of ControlsOf.
+func (mr *MockStoreMockRecorder) ControlsOf(ctx, q any) *MockStoreControlsOfCall {
+	mr.mock.ctrl.T.Helper()
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "ControlsOf", reflect.TypeOf((*MockStore)(nil).ControlsOf), ctx, q)
+	return &MockStoreControlsOfCall{Call: call}
+}
+
+// MockStoreControlsOfCall wrap *gomock.Call
+type MockStoreControlsOfCall struct {
+	*gomock.Call
+}
+
+// Return rewrite *gomock.Call.Return
+func (c *MockStoreControlsOfCall) Return(arg0 []batch.Control, arg1 error) *MockStoreControlsOfCall {
+	c.Call = c.Call.Return(arg0, arg1)
+	return c
+}
+
+// Do rewrite *gomock.Call.Do
+func (c *MockStoreControlsOfCall) Do(f func(context.Context, store.ControlsQuery) ([]batch.Control, error)) *MockStoreControlsOfCall {
+	c.Call = c.Call.Do(f)
+	return c
+}
+
+// DoAndReturn rewrite *gomock.Call.DoAndReturn
+func (c *MockStoreControlsOfCall) DoAndReturn(f func(context.Context, store.ControlsQuery) ([]batch.Control, error)) *MockStoreControlsOfCall {
+	c.Call = c.Call.DoAndReturn(f)
+	return c
+}
+
 // Counts mocks base method.
 func (m *MockStore) Counts(ctx context.Context, q store.CountsQuery) ([]store.LaneCounts, error) {
 	m.ctrl.T.Helper()
@@ -274,18 +430,18 @@ func (c *MockStoreCountsCall) DoAndReturn(f func(context.Context, store.CountsQu
 }
 
 // Decide mocks base method.
-func (m *MockStore) Decide(ctx context.Context, key batch.Key, to batch.State, reason string) (batch.Record, error) {
+func (m *MockStore) Decide(ctx context.Context, key batch.Key, to batch.State, by batch.By) (batch.Record, error) {
 	m.ctrl.T.Helper()
-	ret := m.ctrl.Call(m, "Decide", ctx, key, to, reason)
+	ret := m.ctrl.Call(m, "Decide", ctx, key, to, by)
 	ret0, _ := ret[0].(batch.Record)
 	ret1, _ := ret[1].(error)
 	return ret0, ret1
 }
 
 // Decide indicates an expected call of Decide.
-func (mr *MockStoreMockRecorder) Decide(ctx, key, to, reason any) *MockStoreDecideCall {
+func (mr *MockStoreMockRecorder) Decide(ctx, key, to, by any) *MockStoreDecideCall {
 	mr.mock.ctrl.T.Helper()
-	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Decide", reflect.TypeOf((*MockStore)(nil).Decide), ctx, key, to, reason)
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Decide", reflect.TypeOf((*MockStore)(nil).Decide), ctx, key, to, by)
 	return &MockStoreDecideCall{Call: call}
 }
 
@@ -301,13 +457,13 @@ func (c *MockStoreDecideCall) Return(arg0 batch.Record, arg1 error) *MockStoreDe
 }
 
 // Do rewrite *gomock.Call.Do
-func (c *MockStoreDecideCall) Do(f func(context.Context, batch.Key, batch.State, string) (batch.Record, error)) *MockStoreDecideCall {
+func (c *MockStoreDecideCall) Do(f func(context.Context, batch.Key, batch.State, batch.By) (batch.Record, error)) *MockStoreDecideCall {
 	c.Call = c.Call.Do(f)
 	return c
 }
 
 // DoAndReturn rewrite *gomock.Call.DoAndReturn
-func (c *MockStoreDecideCall) DoAndReturn(f func(context.Context, batch.Key, batch.State, string) (batch.Record, error)) *MockStoreDecideCall {
+func (c *MockStoreDecideCall) DoAndReturn(f func(context.Context, batch.Key, batch.State, batch.By) (batch.Record, error)) *MockStoreDecideCall {
 	c.Call = c.Call.DoAndReturn(f)
 	return c
 }
@@ -430,6 +586,45 @@ func (c *MockStoreGetCall) DoAndReturn(f func(context.Context, batch.Key) (batch
 	return c
 }
 
+// History mocks base method.
+func (m *MockStore) History(ctx context.Context, key batch.Key) ([]batch.Act, error) {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "History", ctx, key)
+	ret0, _ := ret[0].([]batch.Act)
+	ret1, _ := ret[1].(error)
+	return ret0, ret1
+}
+
+// History indicates an expected call of History.
+func (mr *MockStoreMockRecorder) History(ctx, key any) *MockStoreHistoryCall {
+	mr.mock.ctrl.T.Helper()
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "History", reflect.TypeOf((*MockStore)(nil).History), ctx, key)
+	return &MockStoreHistoryCall{Call: call}
+}
+
+// MockStoreHistoryCall wrap *gomock.Call
+type MockStoreHistoryCall struct {
+	*gomock.Call
+}
+
+// Return rewrite *gomock.Call.Return
+func (c *MockStoreHistoryCall) Return(arg0 []batch.Act, arg1 error) *MockStoreHistoryCall {
+	c.Call = c.Call.Return(arg0, arg1)
+	return c
+}
+
+// Do rewrite *gomock.Call.Do
+func (c *MockStoreHistoryCall) Do(f func(context.Context, batch.Key) ([]batch.Act, error)) *MockStoreHistoryCall {
+	c.Call = c.Call.Do(f)
+	return c
+}
+
+// DoAndReturn rewrite *gomock.Call.DoAndReturn
+func (c *MockStoreHistoryCall) DoAndReturn(f func(context.Context, batch.Key) ([]batch.Act, error)) *MockStoreHistoryCall {
+	c.Call = c.Call.DoAndReturn(f)
+	return c
+}
+
 // KeepPrepared mocks base method.
 func (m *MockStore) KeepPrepared(ctx context.Context, kept []store.Prepared) ([]bool, error) {
 	m.ctrl.T.Helper()
@@ -465,6 +660,45 @@ func (c *MockStoreKeepPreparedCall) Do(f func(context.Context, []store.Prepared)
 
 // DoAndReturn rewrite *gomock.Call.DoAndReturn
 func (c *MockStoreKeepPreparedCall) DoAndReturn(f func(context.Context, []store.Prepared) ([]bool, error)) *MockStoreKeepPreparedCall {
+	c.Call = c.Call.DoAndReturn(f)
+	return c
+}
+
+// LaneHistory mocks base method.
+func (m *MockStore) LaneHistory(ctx context.Context, scope batch.Scope) ([]batch.Act, error) {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "LaneHistory", ctx, scope)
+	ret0, _ := ret[0].([]batch.Act)
+	ret1, _ := ret[1].(error)
+	return ret0, ret1
+}
+
+// LaneHistory indicates an expected call of LaneHistory.
+func (mr *MockStoreMockRecorder) LaneHistory(ctx, scope any) *MockStoreLaneHistoryCall {
+	mr.mock.ctrl.T.Helper()
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "LaneHistory", reflect.TypeOf((*MockStore)(nil).LaneHistory), ctx, scope)
+	return &MockStoreLaneHistoryCall{Call: call}
+}
+
+// MockStoreLaneHistoryCall wrap *gomock.Call
+type MockStoreLaneHistoryCall struct {
+	*gomock.Call
+}
+
+// Return rewrite *gomock.Call.Return
+func (c *MockStoreLaneHistoryCall) Return(arg0 []batch.Act, arg1 error) *MockStoreLaneHistoryCall {
+	c.Call = c.Call.Return(arg0, arg1)
+	return c
+}
+
+// Do rewrite *gomock.Call.Do
+func (c *MockStoreLaneHistoryCall) Do(f func(context.Context, batch.Scope) ([]batch.Act, error)) *MockStoreLaneHistoryCall {
+	c.Call = c.Call.Do(f)
+	return c
+}
+
+// DoAndReturn rewrite *gomock.Call.DoAndReturn
+func (c *MockStoreLaneHistoryCall) DoAndReturn(f func(context.Context, batch.Scope) ([]batch.Act, error)) *MockStoreLaneHistoryCall {
 	c.Call = c.Call.DoAndReturn(f)
 	return c
 }
@@ -627,6 +861,45 @@ func (c *MockStoreListCall) DoAndReturn(f func(context.Context, store.ListQuery)
 	return c
 }
 
+// Look mocks base method.
+func (m *MockStore) Look(ctx context.Context, key batch.Key, window int) (store.Look, error) {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "Look", ctx, key, window)
+	ret0, _ := ret[0].(store.Look)
+	ret1, _ := ret[1].(error)
+	return ret0, ret1
+}
+
+// Look indicates an expected call of Look.
+func (mr *MockStoreMockRecorder) Look(ctx, key, window any) *MockStoreLookCall {
+	mr.mock.ctrl.T.Helper()
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Look", reflect.TypeOf((*MockStore)(nil).Look), ctx, key, window)
+	return &MockStoreLookCall{Call: call}
+}
+
+// MockStoreLookCall wrap *gomock.Call
+type MockStoreLookCall struct {
+	*gomock.Call
+}
+
+// Return rewrite *gomock.Call.Return
+func (c *MockStoreLookCall) Return(arg0 store.Look, arg1 error) *MockStoreLookCall {
+	c.Call = c.Call.Return(arg0, arg1)
+	return c
+}
+
+// Do rewrite *gomock.Call.Do
+func (c *MockStoreLookCall) Do(f func(context.Context, batch.Key, int) (store.Look, error)) *MockStoreLookCall {
+	c.Call = c.Call.Do(f)
+	return c
+}
+
+// DoAndReturn rewrite *gomock.Call.DoAndReturn
+func (c *MockStoreLookCall) DoAndReturn(f func(context.Context, batch.Key, int) (store.Look, error)) *MockStoreLookCall {
+	c.Call = c.Call.DoAndReturn(f)
+	return c
+}
+
 // Payloads mocks base method.
 func (m *MockStore) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error) {
 	m.ctrl.T.Helper()
@@ -784,18 +1057,18 @@ func (c *MockStoreRecordCall) DoAndReturn(f func(context.Context, []store.Outcom
 }
 
 // Requeue mocks base method.
-func (m *MockStore) Requeue(ctx context.Context, key batch.Key, quiet time.Duration) (batch.Record, error) {
+func (m *MockStore) Requeue(ctx context.Context, key batch.Key, q store.Requeue, by batch.By) (batch.Record, error) {
 	m.ctrl.T.Helper()
-	ret := m.ctrl.Call(m, "Requeue", ctx, key, quiet)
+	ret := m.ctrl.Call(m, "Requeue", ctx, key, q, by)
 	ret0, _ := ret[0].(batch.Record)
 	ret1, _ := ret[1].(error)
 	return ret0, ret1
 }
 
 // Requeue indicates an expected call of Requeue.
-func (mr *MockStoreMockRecorder) Requeue(ctx, key, quiet any) *MockStoreRequeueCall {
+func (mr *MockStoreMockRecorder) Requeue(ctx, key, q, by any) *MockStoreRequeueCall {
 	mr.mock.ctrl.T.Helper()
-	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Requeue", reflect.TypeOf((*MockStore)(nil).Requeue), ctx, key, quiet)
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Requeue", reflect.TypeOf((*MockStore)(nil).Requeue), ctx, key, q, by)
 	return &MockStoreRequeueCall{Call: call}
 }
 
@@ -811,13 +1084,53 @@ func (c *MockStoreRequeueCall) Return(arg0 batch.Record, arg1 error) *MockStoreR
 }
 
 // Do rewrite *gomock.Call.Do
-func (c *MockStoreRequeueCall) Do(f func(context.Context, batch.Key, time.Duration) (batch.Record, error)) *MockStoreRequeueCall {
+func (c *MockStoreRequeueCall) Do(f func(context.Context, batch.Key, store.Requeue, batch.By) (batch.Record, error)) *MockStoreRequeueCall {
 	c.Call = c.Call.Do(f)
 	return c
 }
 
 // DoAndReturn rewrite *gomock.Call.DoAndReturn
-func (c *MockStoreRequeueCall) DoAndReturn(f func(context.Context, batch.Key, time.Duration) (batch.Record, error)) *MockStoreRequeueCall {
+func (c *MockStoreRequeueCall) DoAndReturn(f func(context.Context, batch.Key, store.Requeue, batch.By) (batch.Record, error)) *MockStoreRequeueCall {
+	c.Call = c.Call.DoAndReturn(f)
+	return c
+}
+
+// Steer mocks base method.
+func (m *MockStore) Steer(ctx context.Context, s store.Steering) (batch.Control, bool, error) {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "Steer", ctx, s)
+	ret0, _ := ret[0].(batch.Control)
+	ret1, _ := ret[1].(bool)
+	ret2, _ := ret[2].(error)
+	return ret0, ret1, ret2
+}
+
+// Steer indicates an expected call of Steer.
+func (mr *MockStoreMockRecorder) Steer(ctx, s any) *MockStoreSteerCall {
+	mr.mock.ctrl.T.Helper()
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Steer", reflect.TypeOf((*MockStore)(nil).Steer), ctx, s)
+	return &MockStoreSteerCall{Call: call}
+}
+
+// MockStoreSteerCall wrap *gomock.Call
+type MockStoreSteerCall struct {
+	*gomock.Call
+}
+
+// Return rewrite *gomock.Call.Return
+func (c *MockStoreSteerCall) Return(now batch.Control, changed bool, err error) *MockStoreSteerCall {
+	c.Call = c.Call.Return(now, changed, err)
+	return c
+}
+
+// Do rewrite *gomock.Call.Do
+func (c *MockStoreSteerCall) Do(f func(context.Context, store.Steering) (batch.Control, bool, error)) *MockStoreSteerCall {
+	c.Call = c.Call.Do(f)
+	return c
+}
+
+// DoAndReturn rewrite *gomock.Call.DoAndReturn
+func (c *MockStoreSteerCall) DoAndReturn(f func(context.Context, store.Steering) (batch.Control, bool, error)) *MockStoreSteerCall {
 	c.Call = c.Call.DoAndReturn(f)
 	return c
 }
@@ -1523,19 +1836,58 @@ func (m *MockOperator) EXPECT() *MockOperatorMockRecorder {
 	return m.recorder
 }
 
-// Cancel mocks base method.
-func (m *MockOperator) Cancel(ctx context.Context, key batch.Key, reason string) (batch.Record, error) {
+// Acquit mocks base method.
+func (m *MockOperator) Acquit(ctx context.Context, key batch.Key, by batch.By) (batch.Record, error) {
 	m.ctrl.T.Helper()
-	ret := m.ctrl.Call(m, "Cancel", ctx, key, reason)
+	ret := m.ctrl.Call(m, "Acquit", ctx, key, by)
+	ret0, _ := ret[0].(batch.Record)
+	ret1, _ := ret[1].(error)
+	return ret0, ret1
+}
+
+// Acquit indicates an expected call of Acquit.
+func (mr *MockOperatorMockRecorder) Acquit(ctx, key, by any) *MockOperatorAcquitCall {
+	mr.mock.ctrl.T.Helper()
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Acquit", reflect.TypeOf((*MockOperator)(nil).Acquit), ctx, key, by)
+	return &MockOperatorAcquitCall{Call: call}
+}
+
+// MockOperatorAcquitCall wrap *gomock.Call
+type MockOperatorAcquitCall struct {
+	*gomock.Call
+}
+
+// Return rewrite *gomock.Call.Return
+func (c *MockOperatorAcquitCall) Return(arg0 batch.Record, arg1 error) *MockOperatorAcquitCall {
+	c.Call = c.Call.Return(arg0, arg1)
+	return c
+}
+
+// Do rewrite *gomock.Call.Do
+func (c *MockOperatorAcquitCall) Do(f func(context.Context, batch.Key, batch.By) (batch.Record, error)) *MockOperatorAcquitCall {
+	c.Call = c.Call.Do(f)
+	return c
+}
+
+// DoAndReturn rewrite *gomock.Call.DoAndReturn
+func (c *MockOperatorAcquitCall) DoAndReturn(f func(context.Context, batch.Key, batch.By) (batch.Record, error)) *MockOperatorAcquitCall {
+	c.Call = c.Call.DoAndReturn(f)
+	return c
+}
+
+// Cancel mocks base method.
+func (m *MockOperator) Cancel(ctx context.Context, key batch.Key, by batch.By) (batch.Record, error) {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "Cancel", ctx, key, by)
 	ret0, _ := ret[0].(batch.Record)
 	ret1, _ := ret[1].(error)
 	return ret0, ret1
 }
 
 // Cancel indicates an expected call of Cancel.
-func (mr *MockOperatorMockRecorder) Cancel(ctx, key, reason any) *MockOperatorCancelCall {
+func (mr *MockOperatorMockRecorder) Cancel(ctx, key, by any) *MockOperatorCancelCall {
 	mr.mock.ctrl.T.Helper()
-	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Cancel", reflect.TypeOf((*MockOperator)(nil).Cancel), ctx, key, reason)
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Cancel", reflect.TypeOf((*MockOperator)(nil).Cancel), ctx, key, by)
 	return &MockOperatorCancelCall{Call: call}
 }
 
@@ -1551,30 +1903,30 @@ func (c *MockOperatorCancelCall) Return(arg0 batch.Record, arg1 error) *MockOper
 }
 
 // Do rewrite *gomock.Call.Do
-func (c *MockOperatorCancelCall) Do(f func(context.Context, batch.Key, string) (batch.Record, error)) *MockOperatorCancelCall {
+func (c *MockOperatorCancelCall) Do(f func(context.Context, batch.Key, batch.By) (batch.Record, error)) *MockOperatorCancelCall {
 	c.Call = c.Call.Do(f)
 	return c
 }
 
 // DoAndReturn rewrite *gomock.Call.DoAndReturn
-func (c *MockOperatorCancelCall) DoAndReturn(f func(context.Context, batch.Key, string) (batch.Record, error)) *MockOperatorCancelCall {
+func (c *MockOperatorCancelCall) DoAndReturn(f func(context.Context, batch.Key, batch.By) (batch.Record, error)) *MockOperatorCancelCall {
 	c.Call = c.Call.DoAndReturn(f)
 	return c
 }
 
 // Decide mocks base method.
-func (m *MockOperator) Decide(ctx context.Context, key batch.Key, to batch.State, reason string) (batch.Record, error) {
+func (m *MockOperator) Decide(ctx context.Context, key batch.Key, to batch.State, by batch.By) (batch.Record, error) {
 	m.ctrl.T.Helper()
-	ret := m.ctrl.Call(m, "Decide", ctx, key, to, reason)
+	ret := m.ctrl.Call(m, "Decide", ctx, key, to, by)
 	ret0, _ := ret[0].(batch.Record)
 	ret1, _ := ret[1].(error)
 	return ret0, ret1
 }
 
 // Decide indicates an expected call of Decide.
-func (mr *MockOperatorMockRecorder) Decide(ctx, key, to, reason any) *MockOperatorDecideCall {
+func (mr *MockOperatorMockRecorder) Decide(ctx, key, to, by any) *MockOperatorDecideCall {
 	mr.mock.ctrl.T.Helper()
-	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Decide", reflect.TypeOf((*MockOperator)(nil).Decide), ctx, key, to, reason)
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Decide", reflect.TypeOf((*MockOperator)(nil).Decide), ctx, key, to, by)
 	return &MockOperatorDecideCall{Call: call}
 }
 
@@ -1590,30 +1942,30 @@ func (c *MockOperatorDecideCall) Return(arg0 batch.Record, arg1 error) *MockOper
 }
 
 // Do rewrite *gomock.Call.Do
-func (c *MockOperatorDecideCall) Do(f func(context.Context, batch.Key, batch.State, string) (batch.Record, error)) *MockOperatorDecideCall {
+func (c *MockOperatorDecideCall) Do(f func(context.Context, batch.Key, batch.State, batch.By) (batch.Record, error)) *MockOperatorDecideCall {
 	c.Call = c.Call.Do(f)
 	return c
 }
 
 // DoAndReturn rewrite *gomock.Call.DoAndReturn
-func (c *MockOperatorDecideCall) DoAndReturn(f func(context.Context, batch.Key, batch.State, string) (batch.Record, error)) *MockOperatorDecideCall {
+func (c *MockOperatorDecideCall) DoAndReturn(f func(context.Context, batch.Key, batch.State, batch.By) (batch.Record, error)) *MockOperatorDecideCall {
 	c.Call = c.Call.DoAndReturn(f)
 	return c
 }
 
 // Requeue mocks base method.
-func (m *MockOperator) Requeue(ctx context.Context, key batch.Key, quiet time.Duration) (batch.Record, error) {
+func (m *MockOperator) Requeue(ctx context.Context, key batch.Key, q store.Requeue, by batch.By) (batch.Record, error) {
 	m.ctrl.T.Helper()
-	ret := m.ctrl.Call(m, "Requeue", ctx, key, quiet)
+	ret := m.ctrl.Call(m, "Requeue", ctx, key, q, by)
 	ret0, _ := ret[0].(batch.Record)
 	ret1, _ := ret[1].(error)
 	return ret0, ret1
 }
 
 // Requeue indicates an expected call of Requeue.
-func (mr *MockOperatorMockRecorder) Requeue(ctx, key, quiet any) *MockOperatorRequeueCall {
+func (mr *MockOperatorMockRecorder) Requeue(ctx, key, q, by any) *MockOperatorRequeueCall {
 	mr.mock.ctrl.T.Helper()
-	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Requeue", reflect.TypeOf((*MockOperator)(nil).Requeue), ctx, key, quiet)
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Requeue", reflect.TypeOf((*MockOperator)(nil).Requeue), ctx, key, q, by)
 	return &MockOperatorRequeueCall{Call: call}
 }
 
@@ -1629,13 +1981,335 @@ func (c *MockOperatorRequeueCall) Return(arg0 batch.Record, arg1 error) *MockOpe
 }
 
 // Do rewrite *gomock.Call.Do
-func (c *MockOperatorRequeueCall) Do(f func(context.Context, batch.Key, time.Duration) (batch.Record, error)) *MockOperatorRequeueCall {
+func (c *MockOperatorRequeueCall) Do(f func(context.Context, batch.Key, store.Requeue, batch.By) (batch.Record, error)) *MockOperatorRequeueCall {
 	c.Call = c.Call.Do(f)
 	return c
 }
 
 // DoAndReturn rewrite *gomock.Call.DoAndReturn
-func (c *MockOperatorRequeueCall) DoAndReturn(f func(context.Context, batch.Key, time.Duration) (batch.Record, error)) *MockOperatorRequeueCall {
+func (c *MockOperatorRequeueCall) DoAndReturn(f func(context.Context, batch.Key, store.Requeue, batch.By) (batch.Record, error)) *MockOperatorRequeueCall {
+	c.Call = c.Call.DoAndReturn(f)
+	return c
+}
+
+// MockControls is a mock of Controls interface.
+type MockControls struct {
+	ctrl     *gomock.Controller
+	recorder *MockControlsMockRecorder
+	isgomock struct{}
+}
+
+// MockControlsMockRecorder is the mock recorder for MockControls.
+type MockControlsMockRecorder struct {
+	mock *MockControls
+}
+
+// NewMockControls creates a new mock instance.
+func NewMockControls(ctrl *gomock.Controller) *MockControls {
+	mock := &MockControls{ctrl: ctrl}
+	mock.recorder = &MockControlsMockRecorder{mock}
+	return mock
+}
+
+// EXPECT returns an object that allows the caller to indicate expected use.
+func (m *MockControls) EXPECT() *MockControlsMockRecorder {
+	return m.recorder
+}
+
+// Control mocks base method.
+func (m *MockControls) Control(ctx context.Context, scope batch.Scope) (batch.Control, error) {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "Control", ctx, scope)
+	ret0, _ := ret[0].(batch.Control)
+	ret1, _ := ret[1].(error)
+	return ret0, ret1
+}
+
+// Control indicates an expected call of Control.
+func (mr *MockControlsMockRecorder) Control(ctx, scope any) *MockControlsControlCall {
+	mr.mock.ctrl.T.Helper()
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Control", reflect.TypeOf((*MockControls)(nil).Control), ctx, scope)
+	return &MockControlsControlCall{Call: call}
+}
+
+// MockControlsControlCall wrap *gomock.Call
+type MockControlsControlCall struct {
+	*gomock.Call
+}
+
+// Return rewrite *gomock.Call.Return
+func (c *MockControlsControlCall) Return(arg0 batch.Control, arg1 error) *MockControlsControlCall {
+	c.Call = c.Call.Return(arg0, arg1)
+	return c
+}
+
+// Do rewrite *gomock.Call.Do
+func (c *MockControlsControlCall) Do(f func(context.Context, batch.Scope) (batch.Control, error)) *MockControlsControlCall {
+	c.Call = c.Call.Do(f)
+	return c
+}
+
+// DoAndReturn rewrite *gomock.Call.DoAndReturn
+func (c *MockControlsControlCall) DoAndReturn(f func(context.Context, batch.Scope) (batch.Control, error)) *MockControlsControlCall {
+	c.Call = c.Call.DoAndReturn(f)
+	return c
+}
+
+// ControlsOf mocks base method.
+func (m *MockControls) ControlsOf(ctx context.Context, q store.ControlsQuery) ([]batch.Control, error) {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "ControlsOf", ctx, q)
+	ret0, _ := ret[0].([]batch.Control)
+	ret1, _ := ret[1].(error)
+	return ret0, ret1
+}
+
+// ControlsOf indicates an expected call of ControlsOf.
+func (mr *MockControlsMockRecorder) ControlsOf(ctx, q any) *MockControlsControlsOfCall {
+	mr.mock.ctrl.T.Helper()
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "ControlsOf", reflect.TypeOf((*MockControls)(nil).ControlsOf), ctx, q)
+	return &MockControlsControlsOfCall{Call: call}
+}
+
+// MockControlsControlsOfCall wrap *gomock.Call
+type MockControlsControlsOfCall struct {
+	*gomock.Call
+}
+
+// Return rewrite *gomock.Call.Return
+func (c *MockControlsControlsOfCall) Return(arg0 []batch.Control, arg1 error) *MockControlsControlsOfCall {
+	c.Call = c.Call.Return(arg0, arg1)
+	return c
+}
+
+// Do rewrite *gomock.Call.Do
+func (c *MockControlsControlsOfCall) Do(f func(context.Context, store.ControlsQuery) ([]batch.Control, error)) *MockControlsControlsOfCall {
+	c.Call = c.Call.Do(f)
+	return c
+}
+
+// DoAndReturn rewrite *gomock.Call.DoAndReturn
+func (c *MockControlsControlsOfCall) DoAndReturn(f func(context.Context, store.ControlsQuery) ([]batch.Control, error)) *MockControlsControlsOfCall {
+	c.Call = c.Call.DoAndReturn(f)
+	return c
+}
+
+// Steer mocks base method.
+func (m *MockControls) Steer(ctx context.Context, s store.Steering) (batch.Control, bool, error) {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "Steer", ctx, s)
+	ret0, _ := ret[0].(batch.Control)
+	ret1, _ := ret[1].(bool)
+	ret2, _ := ret[2].(error)
+	return ret0, ret1, ret2
+}
+
+// Steer indicates an expected call of Steer.
+func (mr *MockControlsMockRecorder) Steer(ctx, s any) *MockControlsSteerCall {
+	mr.mock.ctrl.T.Helper()
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Steer", reflect.TypeOf((*MockControls)(nil).Steer), ctx, s)
+	return &MockControlsSteerCall{Call: call}
+}
+
+// MockControlsSteerCall wrap *gomock.Call
+type MockControlsSteerCall struct {
+	*gomock.Call
+}
+
+// Return rewrite *gomock.Call.Return
+func (c *MockControlsSteerCall) Return(now batch.Control, changed bool, err error) *MockControlsSteerCall {
+	c.Call = c.Call.Return(now, changed, err)
+	return c
+}
+
+// Do rewrite *gomock.Call.Do
+func (c *MockControlsSteerCall) Do(f func(context.Context, store.Steering) (batch.Control, bool, error)) *MockControlsSteerCall {
+	c.Call = c.Call.Do(f)
+	return c
+}
+
+// DoAndReturn rewrite *gomock.Call.DoAndReturn
+func (c *MockControlsSteerCall) DoAndReturn(f func(context.Context, store.Steering) (batch.Control, bool, error)) *MockControlsSteerCall {
+	c.Call = c.Call.DoAndReturn(f)
+	return c
+}
+
+// MockInspector is a mock of Inspector interface.
+type MockInspector struct {
+	ctrl     *gomock.Controller
+	recorder *MockInspectorMockRecorder
+	isgomock struct{}
+}
+
+// MockInspectorMockRecorder is the mock recorder for MockInspector.
+type MockInspectorMockRecorder struct {
+	mock *MockInspector
+}
+
+// NewMockInspector creates a new mock instance.
+func NewMockInspector(ctrl *gomock.Controller) *MockInspector {
+	mock := &MockInspector{ctrl: ctrl}
+	mock.recorder = &MockInspectorMockRecorder{mock}
+	return mock
+}
+
+// EXPECT returns an object that allows the caller to indicate expected use.
+func (m *MockInspector) EXPECT() *MockInspectorMockRecorder {
+	return m.recorder
+}
+
+// Attempts mocks base method.
+func (m *MockInspector) Attempts(ctx context.Context, key batch.Key) ([]batch.Report, error) {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "Attempts", ctx, key)
+	ret0, _ := ret[0].([]batch.Report)
+	ret1, _ := ret[1].(error)
+	return ret0, ret1
+}
+
+// Attempts indicates an expected call of Attempts.
+func (mr *MockInspectorMockRecorder) Attempts(ctx, key any) *MockInspectorAttemptsCall {
+	mr.mock.ctrl.T.Helper()
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Attempts", reflect.TypeOf((*MockInspector)(nil).Attempts), ctx, key)
+	return &MockInspectorAttemptsCall{Call: call}
+}
+
+// MockInspectorAttemptsCall wrap *gomock.Call
+type MockInspectorAttemptsCall struct {
+	*gomock.Call
+}
+
+// Return rewrite *gomock.Call.Return
+func (c *MockInspectorAttemptsCall) Return(arg0 []batch.Report, arg1 error) *MockInspectorAttemptsCall {
+	c.Call = c.Call.Return(arg0, arg1)
+	return c
+}
+
+// Do rewrite *gomock.Call.Do
+func (c *MockInspectorAttemptsCall) Do(f func(context.Context, batch.Key) ([]batch.Report, error)) *MockInspectorAttemptsCall {
+	c.Call = c.Call.Do(f)
+	return c
+}
+
+// DoAndReturn rewrite *gomock.Call.DoAndReturn
+func (c *MockInspectorAttemptsCall) DoAndReturn(f func(context.Context, batch.Key) ([]batch.Report, error)) *MockInspectorAttemptsCall {
+	c.Call = c.Call.DoAndReturn(f)
+	return c
+}
+
+// History mocks base method.
+func (m *MockInspector) History(ctx context.Context, key batch.Key) ([]batch.Act, error) {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "History", ctx, key)
+	ret0, _ := ret[0].([]batch.Act)
+	ret1, _ := ret[1].(error)
+	return ret0, ret1
+}
+
+// History indicates an expected call of History.
+func (mr *MockInspectorMockRecorder) History(ctx, key any) *MockInspectorHistoryCall {
+	mr.mock.ctrl.T.Helper()
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "History", reflect.TypeOf((*MockInspector)(nil).History), ctx, key)
+	return &MockInspectorHistoryCall{Call: call}
+}
+
+// MockInspectorHistoryCall wrap *gomock.Call
+type MockInspectorHistoryCall struct {
+	*gomock.Call
+}
+
+// Return rewrite *gomock.Call.Return
+func (c *MockInspectorHistoryCall) Return(arg0 []batch.Act, arg1 error) *MockInspectorHistoryCall {
+	c.Call = c.Call.Return(arg0, arg1)
+	return c
+}
+
+// Do rewrite *gomock.Call.Do
+func (c *MockInspectorHistoryCall) Do(f func(context.Context, batch.Key) ([]batch.Act, error)) *MockInspectorHistoryCall {
+	c.Call = c.Call.Do(f)
+	return c
+}
+
+// DoAndReturn rewrite *gomock.Call.DoAndReturn
+func (c *MockInspectorHistoryCall) DoAndReturn(f func(context.Context, batch.Key) ([]batch.Act, error)) *MockInspectorHistoryCall {
+	c.Call = c.Call.DoAndReturn(f)
+	return c
+}
+
+// LaneHistory mocks base method.
+func (m *MockInspector) LaneHistory(ctx context.Context, scope batch.Scope) ([]batch.Act, error) {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "LaneHistory", ctx, scope)
+	ret0, _ := ret[0].([]batch.Act)
+	ret1, _ := ret[1].(error)
+	return ret0, ret1
+}
+
+// LaneHistory indicates an expected call of LaneHistory.
+func (mr *MockInspectorMockRecorder) LaneHistory(ctx, scope any) *MockInspectorLaneHistoryCall {
+	mr.mock.ctrl.T.Helper()
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "LaneHistory", reflect.TypeOf((*MockInspector)(nil).LaneHistory), ctx, scope)
+	return &MockInspectorLaneHistoryCall{Call: call}
+}
+
+// MockInspectorLaneHistoryCall wrap *gomock.Call
+type MockInspectorLaneHistoryCall struct {
+	*gomock.Call
+}
+
+// Return rewrite *gomock.Call.Return
+func (c *MockInspectorLaneHistoryCall) Return(arg0 []batch.Act, arg1 error) *MockInspectorLaneHistoryCall {
+	c.Call = c.Call.Return(arg0, arg1)
+	return c
+}
+
+// Do rewrite *gomock.Call.Do
+func (c *MockInspectorLaneHistoryCall) Do(f func(context.Context, batch.Scope) ([]batch.Act, error)) *MockInspectorLaneHistoryCall {
+	c.Call = c.Call.Do(f)
+	return c
+}
+
+// DoAndReturn rewrite *gomock.Call.DoAndReturn
+func (c *MockInspectorLaneHistoryCall) DoAndReturn(f func(context.Context, batch.Scope) ([]batch.Act, error)) *MockInspectorLaneHistoryCall {
+	c.Call = c.Call.DoAndReturn(f)
+	return c
+}
+
+// Look mocks base method.
+func (m *MockInspector) Look(ctx context.Context, key batch.Key, window int) (store.Look, error) {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "Look", ctx, key, window)
+	ret0, _ := ret[0].(store.Look)
+	ret1, _ := ret[1].(error)
+	return ret0, ret1
+}
+
+// Look indicates an expected call of Look.
+func (mr *MockInspectorMockRecorder) Look(ctx, key, window any) *MockInspectorLookCall {
+	mr.mock.ctrl.T.Helper()
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Look", reflect.TypeOf((*MockInspector)(nil).Look), ctx, key, window)
+	return &MockInspectorLookCall{Call: call}
+}
+
+// MockInspectorLookCall wrap *gomock.Call
+type MockInspectorLookCall struct {
+	*gomock.Call
+}
+
+// Return rewrite *gomock.Call.Return
+func (c *MockInspectorLookCall) Return(arg0 store.Look, arg1 error) *MockInspectorLookCall {
+	c.Call = c.Call.Return(arg0, arg1)
+	return c
+}
+
+// Do rewrite *gomock.Call.Do
+func (c *MockInspectorLookCall) Do(f func(context.Context, batch.Key, int) (store.Look, error)) *MockInspectorLookCall {
+	c.Call = c.Call.Do(f)
+	return c
+}
+
+// DoAndReturn rewrite *gomock.Call.DoAndReturn
+func (c *MockInspectorLookCall) DoAndReturn(f func(context.Context, batch.Key, int) (store.Look, error)) *MockInspectorLookCall {
 	c.Call = c.Call.DoAndReturn(f)
 	return c
 }

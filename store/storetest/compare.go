@@ -56,6 +56,24 @@ func (f *fixture) sameRecord(s *shadow, got batch.Record) {
 	require.Equal(f, want, like(f, want, got), "record of %s", s.b.Key())
 }
 
+// sameRow compares what changes of a batch. What is prepared is compared as bytes: none
+// and nil are the same.
+func (f *fixture) sameRow(want, got store.Row) {
+	f.Helper()
+	if len(want.Prepared) == 0 && len(got.Prepared) == 0 {
+		got.Prepared = want.Prepared
+	}
+	require.Equal(f, want, like(f, want, got))
+}
+
+func (f *fixture) sameActs(want, got []batch.Act) {
+	f.Helper()
+	require.Len(f, got, len(want), "acts")
+	for i, w := range want {
+		require.Equal(f, w, like(f, w, got[i]), "act %d", i)
+	}
+}
+
 func (f *fixture) sameApplied(want, got store.Applied, o store.Outcome) {
 	f.Helper()
 	require.Equal(f, o.Key, got.Key)

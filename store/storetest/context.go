@@ -57,9 +57,20 @@ func contextDone(f *fixture) {
 		},
 		"FindStream": func() error { _, err := f.st.FindStream(ctx, "stream", []string{"a"}); return err },
 		"Ledger":     func() error { _, err := f.st.Ledger(ctx, "cancelled"); return err },
-		"Cancel":     func() error { _, err := f.st.Cancel(ctx, id("queued"), ""); return err },
-		"Requeue":    func() error { _, err := f.st.Requeue(ctx, id("rejected"), 0); return err },
-		"Decide":     func() error { _, err := f.st.Decide(ctx, id("in doubt"), batch.Rejected, ""); return err },
+		"Cancel":     func() error { _, err := f.st.Cancel(ctx, id("queued"), by("")); return err },
+		"Requeue":    func() error { _, err := f.st.Requeue(ctx, id("rejected"), store.Requeue{}, by("")); return err },
+		"Decide":     func() error { _, err := f.st.Decide(ctx, id("in doubt"), batch.Rejected, by("")); return err },
+		"Acquit":     func() error { _, err := f.st.Acquit(ctx, id("quarantined"), by("")); return err },
+		"Steer": func() error {
+			_, _, err := f.st.Steer(ctx, store.Steering{Scope: batch.Only("queued"), Action: batch.ActionPause, By: by("")})
+			return err
+		},
+		"Control":     func() error { _, err := f.st.Control(ctx, batch.Everything()); return err },
+		"ControlsOf":  func() error { _, err := f.st.ControlsOf(ctx, store.ControlsQuery{Start: true}); return err },
+		"History":     func() error { _, err := f.st.History(ctx, id("cancelled")); return err },
+		"LaneHistory": func() error { _, err := f.st.LaneHistory(ctx, batch.Everything()); return err },
+		"Attempts":    func() error { _, err := f.st.Attempts(ctx, id("rejected")); return err },
+		"Look":        func() error { _, err := f.st.Look(ctx, id("queued"), 9); return err },
 	}
 	for name, call := range calls {
 		assert.ErrorIs(f, call(), context.Canceled, name)
@@ -68,6 +79,7 @@ func contextDone(f *fixture) {
 	for _, id := range named {
 		f.get(id)
 	}
+	f.sameControl(batch.Only("queued"))
 	name, err := f.st.Ledger(f.ctx, "first")
 	assert.NoError(f, err)
 	assert.Equal(f, "first", name)

@@ -51,7 +51,7 @@ func finalFound(f *fixture) {
 	}
 	for name, id := range named {
 		r := f.get(id)
-		final := name == "invalid" || name == "committed" || name == "rejected" || name == "cancelled"
+		final := name == "invalid" || name == "committed" || name == "rejected" || name == "cancelled" || name == "quarantined"
 		assert.Equal(f, final, r.Final(), name)
 		assert.Equal(f, !final, open[id], name)
 	}
@@ -65,7 +65,7 @@ func finalFound(f *fixture) {
 
 func finalLateCommit(f *fixture) {
 	named := f.oneOfEach()
-	for _, name := range []string{"invalid", "rejected", "cancelled"} {
+	for _, name := range []string{"invalid", "rejected", "cancelled", "quarantined"} {
 		id := named[name]
 		before := f.get(id)
 		f.pass(1)

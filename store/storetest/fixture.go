@@ -27,6 +27,9 @@ type fixture struct {
 
 	rows  map[batch.ID]*shadow
 	tombs map[batch.ID]batch.Batch
+
+	controls map[batch.Scope]batch.Control
+	steered  map[batch.Scope][]batch.Act
 }
 
 // shadow is the model of one stored batch.
@@ -35,6 +38,8 @@ type shadow struct {
 	created time.Time
 	ref     store.Ref
 	row     store.Row
+	acts    []batch.Act
+	reports []batch.Report
 }
 
 // now is the store's clock, nearly.

@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -72,6 +73,8 @@ func (h history) step() {
 		h.operates()
 	case n < 93:
 		h.prunes()
+	case n < 95:
+		h.steers()
 	case n < 98:
 		h.pass(1 + h.r.IntN(2))
 	default:
@@ -192,6 +195,10 @@ func (h history) outcome(id batch.ID) store.Outcome {
 	}
 	o.Attempt = []int{0, row.Attempt, 1}[h.r.IntN(3)]
 	o.Spend, o.Last = h.chance(30), h.chance(15)
+	o.Policy = batch.Policy(h.r.IntN(4))
+	if h.chance(30) {
+		o.Report = &batch.Report{Attempt: row.Attempt, Kind: batch.KindBusy, StatusCode: 503, Took: time.Second, Text: string(id)}
+	}
 	o.Delay = h.u(float64(h.r.IntN(3)) + 0.5)
 	o.Check = h.u(float64(h.r.IntN(2)) + 0.5)
 	if h.chance(50) {
@@ -208,13 +215,34 @@ func (h history) outcome(id batch.ID) store.Outcome {
 
 func (h history) operates() {
 	for _, id := range h.some(1) {
-		switch h.r.IntN(3) {
+		switch h.r.IntN(4) {
 		case 0:
 			_ = h.cancel(id, "reason") // compared with the rule, whatever it says
 		case 1:
-			_ = h.requeue(id, h.u(0.25))
+			_ = h.requeueTo(id, store.Requeue{Quiet: h.u(0.25), AtEnd: h.chance(50)})
 		case 2:
+			_ = h.acquit(id)
+		case 3:
 			_ = h.decide(id, []batch.State{batch.Committed, batch.Unknown, batch.Rejected, batch.Pending}[h.r.IntN(4)], "reason")
+		}
+	}
+}
+
+// steers closes something, or opens all.
+func (h history) steers() {
+	service := []batch.ServiceID{"s", "", "t"}[h.r.IntN(3)]
+	switch h.r.IntN(5) {
+	case 0:
+		h.pause(batch.Only(service))
+	case 1:
+		h.pause(batch.Everything())
+	case 2:
+		h.setPolicy(service, batch.Policy(h.r.IntN(4)))
+	default:
+		h.resume(batch.Everything())
+		for _, s := range []batch.ServiceID{"s", "", "t"} {
+			h.resume(batch.Only(s))
+			h.release(s)
 		}
 	}
 }
@@ -224,7 +252,11 @@ func (h history) prunes() { h.prune(h.u(0.75), h.chance(50)) }
 // prune removes all that is old enough, from both.
 func (f *fixture) prune(older time.Duration, tombstones bool) int {
 	f.Helper()
-	old := f.inOrder(func(s *shadow) bool { return s.row.Final() && !s.row.FinalAt.After(f.now().Add(-older)) })
+	until := f.now().Add(-older)
+	old := f.inOrder(func(s *shadow) bool { return s.row.Final() && !s.row.Quarantined && !s.row.FinalAt.After(until) })
+	for scope, acts := range f.steered {
+		f.steered[scope] = slices.DeleteFunc(acts, func(a batch.Act) bool { return !a.At.After(until) })
+	}
 	n, err := f.st.Prune(f.ctx, store.PruneQuery{OlderThan: older, Limit: 10_000, Tombstones: tombstones})
 	require.NoError(f, err)
 	require.Equal(f, len(old), n, "batches pruned")
@@ -242,7 +274,14 @@ func (f *fixture) prune(older time.Duration, tombstones bool) int {
 func (h history) everything() {
 	for id := range h.rows {
 		h.get(id)
+		h.history(id)
+		h.attempts(id)
+		h.look(id, 3)
 	}
+	for _, service := range []batch.ServiceID{"s", "", "t"} {
+		h.sameControl(batch.Only(service))
+	}
+	h.sameControl(batch.Everything())
 	for _, b := range h.tombs {
 		h.absent(b)
 	}

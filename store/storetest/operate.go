@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"strings"
+
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -13,6 +15,8 @@ func operateTests() []test {
 		{name: "who may be cancelled", run: operateCancel},
 		{name: "who may be requeued", run: operateRequeue},
 		{name: "who may be decided", run: operateDecide},
+		{name: "who may be acquitted", run: operateAcquit},
+		{name: "nobody is no operator", run: operateNobody},
 		{name: "a cancelled batch leaves its lane", run: operateCancelled},
 		{name: "a requeued batch takes its old place", run: operateOldPlace},
 		{name: "a requeued batch waits for quiet", run: operateQuiet},
@@ -50,7 +54,7 @@ func (f *fixture) allBut(do func(batch.ID) error, allowed []string, inDoubt []st
 
 func operateCancel(f *fixture) {
 	f.allBut(func(id batch.ID) error { return f.cancel(id, "not wanted") },
-		[]string{"queued", "delayed", "requeued"},
+		[]string{"queued", "delayed", "requeued", "requeued to the end"},
 		[]string{
 			"submitting", "submitting and expired", "in doubt", "needing a decision", "unknown", "pending", "valid",
 			"submitting again, an earlier attempt in doubt", "pending, an earlier attempt in doubt",
@@ -60,7 +64,11 @@ func operateCancel(f *fixture) {
 }
 
 func operateRequeue(f *fixture) {
-	f.allBut(func(id batch.ID) error { return f.requeue(id, f.u(0.5)) }, []string{"invalid", "rejected", "cancelled"}, nil)
+	f.allBut(func(id batch.ID) error { return f.requeue(id, f.u(0.5)) }, []string{"invalid", "rejected", "cancelled", "quarantined"}, nil)
+}
+
+func operateAcquit(f *fixture) {
+	f.allBut(f.acquit, []string{"quarantined"}, nil)
 }
 
 func operateDecide(f *fixture) {
@@ -160,14 +168,38 @@ func operateDecided(f *fixture) {
 	assert.False(f, c.Doubt, "declared not committed, it is sent again under any rule")
 }
 
+func operateNobody(f *fixture) {
+	named := f.oneOfEach()
+	for _, who := range []string{"", "a\x00", "a\nb", "\xff", strings.Repeat("x", batch.MaxActorLen+1)} {
+		nobody := batch.By{Actor: who, Reason: "because"}
+		for name, do := range map[string]func(batch.Key) (batch.Record, error){
+			"queued":   func(k batch.Key) (batch.Record, error) { return f.st.Cancel(f.ctx, k, nobody) },
+			"rejected": func(k batch.Key) (batch.Record, error) { return f.st.Requeue(f.ctx, k, store.Requeue{}, nobody) },
+			"in doubt": func(k batch.Key) (batch.Record, error) { return f.st.Decide(f.ctx, k, batch.Rejected, nobody) },
+
+			"quarantined": func(k batch.Key) (batch.Record, error) { return f.st.Acquit(f.ctx, k, nobody) },
+		} {
+			_, err := do(f.rows[named[name]].b.Key())
+			require.ErrorIs(f, err, batch.ErrInvalidInput, "%q, %s", batch.Excerpt(who, 9), name)
+			f.get(named[name])
+			f.history(named[name])
+		}
+		_, _, err := f.st.Steer(f.ctx, store.Steering{Scope: batch.Only("s"), Action: batch.ActionPause, By: nobody})
+		require.ErrorIs(f, err, batch.ErrInvalidInput)
+		f.sameControl(batch.Only("s"))
+	}
+}
+
 func operateNone(f *fixture) {
 	f.add(bt("s", "a"))
 	for _, k := range []batch.Key{{Service: "s", ID: "none"}, {Service: "t", ID: "a"}, {ID: "a"}} {
-		_, err := f.st.Cancel(f.ctx, k, "")
+		_, err := f.st.Cancel(f.ctx, k, by(""))
 		assert.ErrorIs(f, err, batch.ErrNotFound)
-		_, err = f.st.Requeue(f.ctx, k, 0)
+		_, err = f.st.Requeue(f.ctx, k, store.Requeue{}, by(""))
 		assert.ErrorIs(f, err, batch.ErrNotFound)
-		_, err = f.st.Decide(f.ctx, k, batch.Rejected, "")
+		_, err = f.st.Decide(f.ctx, k, batch.Rejected, by(""))
+		assert.ErrorIs(f, err, batch.ErrNotFound)
+		_, err = f.st.Acquit(f.ctx, k, by(""))
 		assert.ErrorIs(f, err, batch.ErrNotFound)
 		_, err = f.st.Get(f.ctx, k)
 		assert.ErrorIs(f, err, batch.ErrNotFound)

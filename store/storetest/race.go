@@ -86,7 +86,7 @@ func raceCancel(f *fixture) {
 				got, err = f.st.Claim(f.ctx, q, everyReady)
 				return err
 			},
-			func() error { _, err := f.st.Cancel(f.ctx, bt("s", id).Key(), ""); return err },
+			func() error { _, err := f.st.Cancel(f.ctx, bt("s", id).Key(), by("")); return err },
 		)
 		require.NoError(f, errs[0])
 		r, err := f.st.Get(f.ctx, bt("s", id).Key())
@@ -112,8 +112,8 @@ func raceOperate(f *fixture) {
 	f.each(f.submitted, store.Refused, "a")
 	key := bt("s", "a").Key()
 	for round := range 10 {
-		requeue := func() error { _, err := f.st.Requeue(f.ctx, key, 0); return err }
-		cancel := func() error { _, err := f.st.Cancel(f.ctx, key, ""); return err }
+		requeue := func() error { _, err := f.st.Requeue(f.ctx, key, store.Requeue{}, by("")); return err }
+		cancel := func() error { _, err := f.st.Cancel(f.ctx, key, by("")); return err }
 		for i, do := range []func() error{requeue, cancel} {
 			done := 0
 			for _, err := range atOnce(do, do, do, do) {

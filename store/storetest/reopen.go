@@ -34,11 +34,24 @@ func reopenKeeps(f *fixture) {
 	f.written(o)
 	f.pending(3, f.u(9.5)) // leases, too
 	require.Equal(f, []bool{true}, f.keep(f.prepared(named["submitting again, an earlier attempt in doubt"], "kept")))
+	f.setPolicy("s", batch.PolicyHalt)
+	f.pause(batch.Only("paused"))
+	f.add(bt("paused", "held"))
+	failed := f.submitted(named["requeued and submitting"], store.Failed)
+	failed.Report = report(2)
+	f.written(failed)
 
 	f.st = f.h.Reopen(f.T)
 	for _, id := range named {
 		f.get(id)
+		f.history(id)
+		f.attempts(id)
+		f.look(id, 9)
 	}
+	for _, scope := range []batch.Scope{batch.Only("s"), batch.Only("paused"), batch.Everything()} {
+		f.sameControl(scope)
+	}
+	assert.Empty(f, f.leaves("paused").Runs)
 	f.view("s", 100)
 	for _, s := range standings() {
 		f.view(batch.ServiceID(s.name), 100)

@@ -105,11 +105,31 @@ func standings() []standing {
 			}
 		}},
 		{"requeued", requeued},
+		{"requeued to the end", func(f *fixture, is []batch.ID) {
+			rejected(f, is)
+			for _, id := range is {
+				require.NoError(f, f.requeueTo(id, store.Requeue{AtEnd: true}))
+			}
+		}},
+		{"quarantined", func(f *fixture, is []batch.ID) {
+			submitting(f, is)
+			for _, id := range is {
+				f.ends(id, batch.PolicyQuarantine)
+			}
+		}},
 		{"requeued and submitting", func(f *fixture, is []batch.ID) {
 			requeued(f, is)
 			submitting(f, is)
 		}},
 	}
+}
+
+// ends has a claimed batch refused under a policy of the one who records it.
+func (f *fixture) ends(id batch.ID, policy batch.Policy) store.Applied {
+	f.Helper()
+	o := f.submitted(id, store.Refused)
+	o.Policy, o.Error = policy, &batch.SubmissionError{Kind: batch.KindRejected, Message: "no"}
+	return f.written(o)[0]
 }
 
 // one batch in every standing, each in a lane of its own, named for it.

@@ -73,6 +73,13 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"final", finalTests()},
 		{"finals", finalsTests()},
 		{"operate", operateTests()},
+		{"place", placeTests()},
+		{"control", controlTests()},
+		{"policy", policyTests()},
+		{"quarantine", quarantineTests()},
+		{"history", historyTests()},
+		{"attempts", attemptsTests()},
+		{"look", lookTests()},
 		{"prune", pruneTests()},
 		{"list", listTests()},
 		{"lanes", lanesTests()},
@@ -125,6 +132,7 @@ func (s suite) start(t *testing.T) *fixture {
 	f := &fixture{
 		T: t, h: h, st: h.Store, ctx: t.Context(), unit: time.Hour,
 		rows: map[batch.ID]*shadow{}, tombs: map[batch.ID]batch.Batch{},
+		controls: map[batch.Scope]batch.Control{}, steered: map[batch.Scope][]batch.Act{},
 	}
 	if h.StepClock == nil {
 		f.unit = time.Second // long enough for a busy machine to keep to

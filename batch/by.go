@@ -1,0 +1,64 @@
+package batch
+
+import "time"
+
+// MaxActorLen is the longest name of an actor, in bytes.
+const MaxActorLen = 256
+
+// By says who did something to what is stored, and why. It is kept in the history.
+type By struct {
+	// Actor is a person or a tool: printable text of 1 to [MaxActorLen] bytes.
+	Actor string
+	// Reason may be empty. Of any text the first [MaxErrorText] bytes are kept, made
+	// printable: a person in a hurry is not refused for a character.
+	Reason string
+}
+
+// Validate reports whether an actor is named. The error is an [*InputError].
+func (b By) Validate() error {
+	if b.Actor == "" {
+		return &InputError{Field: "By.Actor", Want: "not empty: who does it"}
+	}
+	return checkText("By.Actor", b.Actor, MaxActorLen)
+}
+
+// Action is what an operator did. The values are stored.
+type Action string
+
+// The actions upon a batch.
+const (
+	ActionCancel  Action = "cancel"
+	ActionRequeue Action = "requeue"
+	ActionDecide  Action = "decide"
+	// ActionAcquit ends a batch's quarantine and leaves it final as it is.
+	ActionAcquit Action = "acquit"
+)
+
+// The actions upon a lane; the first two upon everything, too.
+const (
+	ActionPause     Action = "pause"
+	ActionResume    Action = "resume"
+	ActionSetPolicy Action = "set_policy"
+	// ActionRelease ends a lane's halt.
+	ActionRelease Action = "release"
+)
+
+// MaxActs is how many acts are kept of each batch and of each [Scope]: the newest.
+const MaxActs = 100
+
+// Act is one entry of the history: what an operator did and what changed by it. What
+// changed nothing is not in it.
+type Act struct {
+	By
+	Action Action
+	At     time.Time // the database's
+	// Scope is whom it concerned; of an act upon a batch its service.
+	Scope Scope
+	// Batch is the batch that was acted upon; with ActionRelease the one that had halted
+	// the lane. Else "".
+	Batch ID
+	// From and To are the states of the batch before and after; 0 for acts upon lanes.
+	From, To State
+	AtEnd    bool   // ActionRequeue: to the end of the lane
+	Policy   Policy // ActionSetPolicy: the new one
+}

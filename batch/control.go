@@ -1,0 +1,83 @@
+package batch
+
+import (
+	"fmt"
+	"time"
+)
+
+// Scope is what a control is about: one service, or everything.
+type Scope struct {
+	All     bool      // everything; then Service is ""
+	Service ServiceID // "" is a service like any other
+}
+
+// Everything is the scope of all services, those to come included.
+func Everything() Scope { return Scope{All: true} }
+
+// Only is the scope of one service.
+func Only(service ServiceID) Scope { return Scope{Service: service} }
+
+// Validate reports whether controls of the scope can be stored. The error is an [*InputError].
+func (s Scope) Validate() error {
+	if s.All && s.Service != "" {
+		return &InputError{Field: "Scope.Service", Value: Excerpt(string(s.Service), 64), Want: "none, since All is set"}
+	}
+	return checkText("Scope.Service", string(s.Service), MaxServiceLen)
+}
+
+// String names the scope for people.
+func (s Scope) String() string {
+	if s.All {
+		return "everything"
+	}
+	return fmt.Sprintf("service %q", Excerpt(string(s.Service), MaxServiceLen))
+}
+
+// Policy is what becomes of a lane when one of its batches ends Invalid or Rejected,
+// and no operator made it so. The values are stored.
+type Policy uint8
+
+// The policies.
+const (
+	// PolicyDefault: nothing is said; the policy of the Runner that records the end counts.
+	PolicyDefault Policy = iota
+	// PolicyContinue: the lane goes on (spec/004).
+	PolicyContinue
+	// PolicyHalt: nothing leaves the lane until it is released. What is on its way is followed.
+	PolicyHalt
+	// PolicyQuarantine: the lane goes on, and the batch is set aside: it can be listed,
+	// and is kept until somebody requeues or acquits it.
+	PolicyQuarantine
+)
+
+// Known reports whether p is one of the four.
+func (p Policy) Known() bool { return p <= PolicyQuarantine }
+
+// String returns the policy in lower case.
+func (p Policy) String() string {
+	if !p.Known() {
+		return fmt.Sprintf("policy(%d)", uint8(p))
+	}
+	return [...]string{"default", "continue", "halt", "quarantine"}[p]
+}
+
+// Control is what holds a lane, or everything, beside its batches: what operators
+// said, and what a policy did. Times are the database's.
+type Control struct {
+	Scope
+	// PausedAt is zero where nobody paused it; PausedBy is who did.
+	PausedAt time.Time
+	PausedBy By
+	// Policy is that which was set for the lane; of everything always the default.
+	Policy Policy
+	// HaltedAt is when the batch HaltedBy halted the lane, by [PolicyHalt]; zero where
+	// it is not halted.
+	HaltedAt time.Time
+	HaltedBy ID
+}
+
+// Closed reports whether nothing may leave by this control: paused or halted.
+func (c Control) Closed() bool { return !c.PausedAt.IsZero() || !c.HaltedAt.IsZero() }
+
+// Set reports whether there is anything to be known of the control.
+func (c Control) Set() bool { return c.Closed() || c.Policy != PolicyDefault }

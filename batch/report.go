@@ -1,0 +1,65 @@
+package batch
+
+import (
+	"strings"
+	"time"
+)
+
+// How much is kept of attempts.
+const (
+	// MaxReports is how many reports are kept of a batch: the first, and the newest.
+	MaxReports = 20
+	// MaxEndpointLen bounds an endpoint's name, in bytes.
+	MaxEndpointLen = 256
+	// MaxInstanceLen bounds an instance's name, in bytes.
+	MaxInstanceLen = 64
+)
+
+// Report is what is kept of an attempt that did not simply end well: of each that
+// failed, and of those that were accepted after one that did. It never holds a payload
+// or a secret.
+type Report struct {
+	Attempt int       // its number
+	At      time.Time // when it was recorded, on the database's clock
+	// Kind is how it ended; "" is accepted.
+	Kind       ErrorKind
+	StatusCode int           // HTTP status; 0 where there was no response
+	Code       int           // the ledger's own code; 0 where there was none
+	Endpoint   string        // without credentials and query
+	Took       time.Duration // of the last request, on the instance's clock; 0 where none was made
+	Text       string        // an excerpt of the answer
+	Instance   string        // that made it, or asked about it
+}
+
+// Fit is the report with texts that any database takes: valid UTF-8, no control
+// characters, bounded, and an endpoint without credentials and query.
+func (r Report) Fit() Report {
+	const maxKind = 32
+	r.At = r.At.UTC().Truncate(time.Microsecond)
+	r.Took = max(0, r.Took).Truncate(time.Microsecond)
+	r.Kind = ErrorKind(Excerpt(string(r.Kind), maxKind))
+	r.Endpoint = Excerpt(bareEndpoint(r.Endpoint), MaxEndpointLen)
+	r.Text = Excerpt(r.Text, MaxErrorText)
+	r.Instance = Excerpt(r.Instance, MaxInstanceLen)
+	return r
+}
+
+// bareEndpoint cuts off what may hold a secret. It does not parse: what is no URL may
+// hold one as well.
+func bareEndpoint(s string) string {
+	if i := strings.IndexAny(s, "?#"); i >= 0 {
+		s = s[:i]
+	}
+	scheme, rest := "", s
+	if i := strings.Index(s, "://"); i >= 0 {
+		scheme, rest = s[:i+3], s[i+3:]
+	}
+	authority, path, _ := strings.Cut(rest, "/")
+	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
+		rest = authority[i+1:]
+		if path != "" {
+			rest += "/" + path
+		}
+	}
+	return scheme + rest
+}

@@ -1,0 +1,164 @@
+package store
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// Steering is what an operator does to a lane, or to everything.
+type Steering struct {
+	Scope batch.Scope
+	// Action is ActionPause, ActionResume, ActionSetPolicy or ActionRelease; the last two
+	// are about one service.
+	Action batch.Action
+	Policy batch.Policy // with ActionSetPolicy; the default takes back what was set
+	By     batch.By
+}
+
+// Validate reports whether it can be done at all. The error is a [*batch.InputError].
+func (s Steering) Validate() error {
+	if err := s.By.Validate(); err != nil {
+		return err
+	}
+	if err := s.Scope.Validate(); err != nil {
+		return err
+	}
+	switch s.Action {
+	case batch.ActionPause, batch.ActionResume:
+		return nil
+	case batch.ActionSetPolicy, batch.ActionRelease:
+		if s.Scope.All {
+			return &batch.InputError{Field: "Steering.Scope", Value: s.Scope.String(), Want: "one service, with " + string(s.Action)}
+		}
+		if !s.Policy.Known() {
+			return &batch.InputError{Field: "Steering.Policy", Value: s.Policy.String(), Want: "a policy"}
+		}
+		return nil
+	}
+	return &batch.InputError{Field: "Steering.Action", Value: batch.Excerpt(string(s.Action), 64), Want: "pause, resume, set_policy or release"}
+}
+
+// Apply is what the steering makes of a control, and what is written into the
+// history. changed is false where nothing is to be done: what is paused is not paused
+// again, and who paused it first stays. s is valid.
+func (s Steering) Apply(c batch.Control, now time.Time) (next batch.Control, act batch.Act, changed bool) {
+	act = batch.Act{Action: s.Action, By: fit(s.By), At: now, Scope: s.Scope}
+	next, next.Scope = c, s.Scope
+	switch s.Action {
+	case batch.ActionPause:
+		if c.PausedAt.IsZero() {
+			next.PausedAt, next.PausedBy, changed = now, act.By, true
+		}
+	case batch.ActionResume:
+		changed = !c.PausedAt.IsZero()
+		next.PausedAt, next.PausedBy = time.Time{}, batch.By{}
+	case batch.ActionSetPolicy:
+		changed = c.Policy != s.Policy
+		next.Policy, act.Policy = s.Policy, s.Policy
+	case batch.ActionRelease:
+		changed = !c.HaltedAt.IsZero()
+		act.Batch = c.HaltedBy
+		next.HaltedAt, next.HaltedBy = time.Time{}, ""
+	}
+	return next, act, changed
+}
+
+// fit is by with a reason that any database takes.
+func fit(by batch.By) batch.By {
+	by.Reason = batch.Excerpt(by.Reason, batch.MaxErrorText)
+	return by
+}
+
+// BatchAct is what the history keeps of what an operator did to a batch, which was
+// was and is next. asked holds who asked for what.
+func BatchAct(asked batch.Act, key batch.Key, was, next Row, now time.Time) batch.Act {
+	return batch.Act{
+		Action: asked.Action, By: fit(asked.By), At: now, Scope: batch.Only(key.Service), Batch: key.ID,
+		From: was.State, To: next.State, AtEnd: asked.AtEnd,
+	}
+}
+
+// KeepAct is a history, oldest first, with a behind it: of all the newest
+// [batch.MaxActs]. kept is not changed.
+func KeepAct(kept []batch.Act, a batch.Act) []batch.Act {
+	kept = append(slices.Clone(kept), a)
+	return kept[max(0, len(kept)-batch.MaxActs):]
+}
+
+// Ended reports whether the outcome is the end of a batch that a policy is about: it
+// became final as Invalid or Rejected, by what the ledger said or as its budget was
+// used up. Operators do not come by here.
+func (a Applied) Ended() bool {
+	return a.Result == Written && a.Row.Final() && (a.Row.State == batch.Invalid || a.Row.State == batch.Rejected)
+}
+
+// Enforce carries out the lane's policy, which is by where none is set, about a batch
+// whose end was just found out. c is the lane's control as it is, read and
+// locked in the transaction that makes the batch final. The caller writes back, in
+// that transaction, the row, and the control where that changed. It does nothing where
+// not [Applied.Ended].
+func (a Applied) Enforce(c batch.Control, by batch.Policy, now time.Time) (Applied, batch.Control) {
+	if !a.Ended() {
+		return a, c
+	}
+	if c.Policy != batch.PolicyDefault {
+		by = c.Policy
+	}
+	switch by {
+	case batch.PolicyHalt:
+		a.Halted = true
+		if c.HaltedAt.IsZero() { // else who was first stays
+			c.Scope, c.HaltedAt, c.HaltedBy = batch.Only(a.Key.Service), now, a.Key.ID
+		}
+	case batch.PolicyQuarantine:
+		a.Row.Quarantined = true
+	}
+	return a, c
+}
+
+// Acquit is [Operator].Acquit.
+func (r Row) Acquit() (Row, error) {
+	if !r.Quarantined {
+		return r, fmt.Errorf("%w: %s and not in quarantine", batch.ErrNotAllowed, r.State)
+	}
+	r.Quarantined = false
+	r.Version++
+	return r, nil
+}
+
+// ControlsQuery selects controls of services; the zero value begins after the service "".
+type ControlsQuery struct {
+	// After is the last service of the call before; Start says that there was none
+	// ("" is a service like any other).
+	After batch.ServiceID
+	Start bool
+	// Limit is how many at most. Defaults to 100, at most 1,000.
+	Limit int
+}
+
+// Bounded is the query with its default, and no more than its bound.
+func (q ControlsQuery) Bounded() ControlsQuery {
+	if q.Limit <= 0 {
+		q.Limit = 100
+	}
+	q.Limit = min(q.Limit, 1000)
+	return q
+}
+
+// Look is a batch and what is round it, as it was at one moment.
+type Look struct {
+	At        time.Time // the database's clock
+	Ref       Ref
+	Row       Row
+	Record    batch.Record
+	Budget    batch.Budget
+	Footprint batch.Footprint
+	// Lane is what a claim would see of the lane then: all its batches that were ever
+	// attempted and are open, and the first of those that wait. Nil where the batch is final.
+	Lane []LaneRow
+	// Everything and Service are what holds all lanes, and this one.
+	Everything, Service batch.Control
+}

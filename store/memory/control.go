@@ -1,0 +1,101 @@
+package memory
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Steer is [store.Controls].Steer.
+func (s *Store) Steer(ctx context.Context, st store.Steering) (now batch.Control, changed bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return batch.Control{}, false, err
+	}
+	if err := st.Validate(); err != nil {
+		return batch.Control{}, false, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next, act, changed := st.Apply(s.control(st.Scope), s.now())
+	if changed {
+		s.setControl(st.Scope, next)
+		s.steered[st.Scope] = store.KeepAct(s.steered[st.Scope], act)
+	}
+	return next, changed, nil
+}
+
+// control is that of a scope, set or not. s.mu is held.
+func (s *Store) control(scope batch.Scope) batch.Control {
+	c := s.controls[scope]
+	c.Scope = scope
+	return c
+}
+
+func (s *Store) setControl(scope batch.Scope, c batch.Control) {
+	if !c.Set() {
+		delete(s.controls, scope)
+		return
+	}
+	s.controls[scope] = c
+}
+
+// closed reports whether nothing may leave a lane. s.mu is held.
+func (s *Store) closed(service batch.ServiceID) bool {
+	return s.controls[batch.Everything()].Closed() || s.controls[batch.Only(service)].Closed()
+}
+
+// Control is [store.Controls].Control.
+func (s *Store) Control(ctx context.Context, scope batch.Scope) (batch.Control, error) {
+	if err := ctx.Err(); err != nil {
+		return batch.Control{}, err
+	}
+	if err := scope.Validate(); err != nil {
+		return batch.Control{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.control(scope), nil
+}
+
+// ControlsOf is [store.Controls].ControlsOf.
+func (s *Store) ControlsOf(ctx context.Context, q store.ControlsQuery) ([]batch.Control, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	q = q.Bounded()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found []batch.Control
+	for _, c := range s.controls {
+		if !c.All && (q.Start || c.Service > q.After) {
+			found = append(found, c)
+		}
+	}
+	slices.SortFunc(found, func(a, b batch.Control) int {
+		if a.Service < b.Service {
+			return -1
+		}
+		return 1
+	})
+	return slices.Clip(found[:min(len(found), q.Limit)]), nil
+}
+
+// pruneSteered forgets what operators did to lanes up to until, up to limit acts. s.mu is held.
+func (s *Store) pruneSteered(until time.Time, limit int) {
+	for scope := range maps.Clone(s.steered) {
+		s.steered[scope] = slices.DeleteFunc(s.steered[scope], func(a batch.Act) bool {
+			if limit <= 0 || a.At.After(until) {
+				return false
+			}
+			limit--
+			return true
+		})
+		if len(s.steered[scope]) == 0 {
+			delete(s.steered, scope)
+		}
+	}
+}

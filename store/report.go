@@ -1,0 +1,30 @@
+package store
+
+import (
+	"slices"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// Reported is what is kept of the attempt that the outcome is about, where anything
+// is: the outcome has a report, and was applied just now. A commit that was known
+// already is not told again.
+func (o Outcome) Reported(a Applied, now time.Time) (batch.Report, bool) {
+	if o.Report == nil || a.Result != Written || a.From == batch.Committed {
+		return batch.Report{}, false
+	}
+	r := *o.Report
+	r.At = now
+	return r.Fit(), true
+}
+
+// KeepReport is the reports of a batch, oldest first, with r behind them: the first
+// stays, and of the others the newest, [batch.MaxReports] in all. kept is not changed.
+func KeepReport(kept []batch.Report, r batch.Report) []batch.Report {
+	kept = append(slices.Clone(kept), r)
+	if over := len(kept) - batch.MaxReports; over > 0 {
+		kept = slices.Delete(kept, 1, 1+over)
+	}
+	return kept
+}

@@ -1,0 +1,163 @@
+package storetest
+
+import (
+	"fmt"
+	"math"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+func attemptsTests() []test {
+	return []test{
+		{name: "each attempt that is reported is kept", run: attemptsKept},
+		{name: "the first and the newest are kept", run: attemptsBound},
+		{name: "what is fenced is not", run: attemptsFenced},
+		{name: "they stay when the batch is final, and when it is requeued", run: attemptsStay},
+		{name: "texts are stored clean and bounded", run: attemptsText},
+		{name: "several of one group", run: attemptsGroup},
+	}
+}
+
+func report(attempt int) *batch.Report {
+	return &batch.Report{
+		Attempt: attempt, Kind: batch.KindBusy, StatusCode: 503, Code: 17, Endpoint: "http://localhost:8008/batches",
+		Took: 12345 * time.Microsecond, Text: fmt.Sprint("queue full, said to attempt ", attempt), Instance: "host-1",
+	}
+}
+
+// fails records that the batch's attempt failed, with a report, and takes it again.
+func (f *fixture) fails(id batch.ID) {
+	f.Helper()
+	o := f.submitted(id, store.Failed)
+	o.Delay, o.Report = 0, report(f.rows[id].row.Attempt)
+	f.written(o)
+	f.take(id)
+}
+
+func attemptsKept(f *fixture) {
+	f.add(bt("s", "a"))
+	f.take("a")
+	assert.Empty(f, f.attempts("a"))
+	f.fails("a")
+	f.tick()
+	o := f.submitted("a", store.Accepted)
+	o.Report = &batch.Report{Attempt: 2, StatusCode: 202, Took: time.Second}
+	f.written(o)
+	o = f.monitored("a", store.Failed)
+	o.Report = &batch.Report{Attempt: 2, Kind: batch.KindFailed, Code: -5}
+	f.written(o)
+	got := f.attempts("a")
+	require.Len(f, got, 3)
+	assert.False(f, got[0].At.IsZero())
+	want := report(1)
+	want.At = got[0].At
+	assert.Equal(f, *want, got[0])
+	assert.Equal(f, batch.ErrorKind(""), got[1].Kind)
+	assert.Equal(f, -5, got[2].Code)
+	f.pass(3)
+	f.take("a")
+	f.each(f.submitted, store.Accepted, "a") // without a report
+	assert.Len(f, f.attempts("a"), 3)
+}
+
+func attemptsBound(f *fixture) {
+	f.add(bt("s", "a"), bt("s", "b"))
+	f.take("a")
+	for range batch.MaxReports + 7 {
+		f.fails("a")
+	}
+	got := f.attempts("a")
+	require.Len(f, got, batch.MaxReports)
+	assert.Equal(f, 1, got[0].Attempt)
+	assert.Equal(f, 9, got[1].Attempt)
+	assert.Equal(f, batch.MaxReports+7, got[batch.MaxReports-1].Attempt)
+}
+
+func attemptsFenced(f *fixture) {
+	f.add(bt("s", "a"))
+	f.take("a")
+	o := f.submitted("a", store.Failed)
+	o.Report = report(1)
+	f.written(o)
+	assert.Equal(f, store.Fenced, f.record(o)[0].Result, "once more, as one does who did not hear the answer")
+	assert.Len(f, f.attempts("a"), 1)
+	bad := f.submitted("a", store.Settled)
+	bad.Report = report(1)
+	assert.Equal(f, store.Bad, f.record(bad)[0].Result)
+	assert.Len(f, f.attempts("a"), 1)
+	done := f.monitored("a", store.IsCommitted)
+	done.Report = report(1)
+	f.record(done, done)
+	assert.Len(f, f.attempts("a"), 2, "the second one said nothing new")
+}
+
+func attemptsStay(f *fixture) {
+	f.add(bt("s", "a"))
+	f.take("a")
+	f.fails("a")
+	o := f.submitted("a", store.Refused)
+	o.Report = &batch.Report{Attempt: 2, Kind: batch.KindRejected, StatusCode: 400}
+	f.written(o)
+	assert.Len(f, f.attempts("a"), 2)
+	require.NoError(f, f.requeueTo("a", store.Requeue{AtEnd: true}))
+	assert.Len(f, f.attempts("a"), 2)
+	f.take("a")
+	f.fails("a")
+	assert.Len(f, f.attempts("a"), 3)
+}
+
+func attemptsText(f *fixture) {
+	for name, text := range hostile() {
+		id := batch.ID(name)
+		f.add(bt(batch.ServiceID(name), id))
+		f.take(id)
+		o := f.submitted(id, store.Failed)
+		o.Report = &batch.Report{
+			Attempt: 1, Kind: batch.ErrorKind(text), Endpoint: text, Text: text, Instance: text,
+			StatusCode: math.MaxInt32, Code: math.MaxInt32, Took: -time.Second,
+		}
+		f.written(o)
+		got := f.attempts(id)
+		require.Len(f, got, 1)
+		f.clean(name, text, got[0].Text)
+		for limit, s := range map[int]string{
+			32: string(got[0].Kind), batch.MaxEndpointLen: got[0].Endpoint, batch.MaxInstanceLen: got[0].Instance,
+		} {
+			assert.True(f, utf8.ValidString(s), name)
+			assert.NotContains(f, s, "\x00", name)
+			assert.LessOrEqual(f, len(s), limit, name)
+		}
+		assert.Zero(f, got[0].Took)
+	}
+	f.add(bt("s", "secret"))
+	f.take("secret")
+	o := f.submitted("secret", store.Failed)
+	o.Report = &batch.Report{Attempt: 1, Endpoint: "https://me:geheim@node.example:8008/batches?token=geheim"}
+	f.written(o)
+	assert.Equal(f, "https://node.example:8008/batches", f.attempts("secret")[0].Endpoint)
+}
+
+func attemptsGroup(f *fixture) {
+	f.add(many("s", "b", 4)...)
+	is := ids(many("s", "b", 4))
+	f.take(is...)
+	var os []store.Outcome
+	for i, id := range is {
+		o := f.submitted(id, store.Failed)
+		if o.Report = report(1); i == 2 {
+			o.Report = nil
+		}
+		os = append(os, o)
+	}
+	os[1].Version--
+	f.record(os...)
+	for i, n := range []int{1, 0, 0, 1} {
+		assert.Len(f, f.attempts(is[i]), n, is[i])
+	}
+}

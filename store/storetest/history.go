@@ -1,0 +1,180 @@
+package storetest
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+func historyTests() []test {
+	return []test{
+		{name: "who did what to a batch, and why", run: historyBatch},
+		{name: "and to a lane", run: historyLane},
+		{name: "what was refused is not in it", run: historyRefused},
+		{name: "the newest are kept", run: historyBound},
+		{name: "a batch's goes with the batch", run: historyPruned},
+		{name: "a lane's goes with its age", run: historyAge},
+		{name: "reasons are stored clean and bounded", run: historyText},
+		{name: "of no batch there is none", run: historyNone},
+	}
+}
+
+func historyBatch(f *fixture) {
+	f.add(bt("s", "a"), bt("s", "b"))
+	assert.Empty(f, f.history("a"))
+	require.NoError(f, f.cancel("a", "wrong amount"))
+	f.pass(1)
+	require.NoError(f, f.requeue("a", 0))
+	f.take("a")
+	f.each(f.submitted, store.Doubtful, "a")
+	f.pass(1)
+	require.NoError(f, f.decide("a", batch.Rejected, "looked it up"))
+	require.NoError(f, f.requeueTo("a", store.Requeue{AtEnd: true}))
+	f.take("a")
+	f.ends("a", batch.PolicyQuarantine)
+	require.NoError(f, f.acquit("a"))
+	got := f.history("a")
+	require.Len(f, got, 5)
+	for i, want := range []batch.Act{
+		{Action: batch.ActionCancel, By: by("wrong amount"), From: batch.Queued, To: batch.Rejected},
+		{Action: batch.ActionRequeue, By: by("once more"), From: batch.Rejected, To: batch.Queued},
+		{Action: batch.ActionDecide, By: by("looked it up"), From: batch.Submitting, To: batch.Rejected},
+		{Action: batch.ActionRequeue, By: by("once more"), From: batch.Rejected, To: batch.Queued, AtEnd: true},
+		{Action: batch.ActionAcquit, By: by("seen"), From: batch.Rejected, To: batch.Rejected},
+	} {
+		want.Scope, want.Batch, want.At = batch.Only("s"), "a", got[i].At
+		assert.Equal(f, want, got[i])
+	}
+	assert.True(f, got[1].At.After(got[0].At))
+	assert.Empty(f, f.history("b"))
+	f.sameControl(batch.Only("s")) // and nothing in that of its lane
+}
+
+func historyLane(f *fixture) {
+	f.pause(batch.Only("s"))
+	f.pass(1)
+	f.setPolicy("s", batch.PolicyHalt)
+	f.resume(batch.Only("s"))
+	f.add(bt("s", "a"))
+	f.take("a")
+	f.ends("a", batch.PolicyDefault)
+	f.release("s")
+	f.pause(batch.Everything())
+	got, err := f.st.LaneHistory(f.ctx, batch.Only("s"))
+	require.NoError(f, err)
+	require.Len(f, got, 4)
+	for i, want := range []batch.Act{
+		{Action: batch.ActionPause}, {Action: batch.ActionSetPolicy, Policy: batch.PolicyHalt}, {Action: batch.ActionResume},
+		{Action: batch.ActionRelease, Batch: "a"},
+	} {
+		want.Scope, want.At, want.By = batch.Only("s"), got[i].At, by("why "+string(want.Action))
+		assert.Equal(f, want, got[i])
+	}
+	all, err := f.st.LaneHistory(f.ctx, batch.Everything())
+	require.NoError(f, err)
+	require.Len(f, all, 1)
+	assert.Equal(f, batch.Everything(), all[0].Scope)
+	none, err := f.st.LaneHistory(f.ctx, batch.Only(""))
+	require.NoError(f, err)
+	assert.Empty(f, none, "of the service whose name is empty")
+}
+
+func historyRefused(f *fixture) {
+	f.committed(bt("s", "a"))
+	require.ErrorIs(f, f.cancel("a", "too late"), batch.ErrNotAllowed)
+	require.ErrorIs(f, f.requeue("a", 0), batch.ErrNotAllowed)
+	require.ErrorIs(f, f.requeueTo("a", store.Requeue{AtEnd: true}), batch.ErrNotAllowed)
+	require.ErrorIs(f, f.decide("a", batch.Rejected, ""), batch.ErrNotAllowed)
+	require.ErrorIs(f, f.acquit("a"), batch.ErrNotAllowed)
+	assert.Empty(f, f.history("a"))
+}
+
+func historyBound(f *fixture) {
+	f.add(bt("s", "a"))
+	for i := range batch.MaxActs/2 + 3 {
+		require.NoError(f, f.cancel("a", fmt.Sprint("number ", i)))
+		require.NoError(f, f.requeue("a", 0))
+		f.pause(batch.Everything())
+		f.resume(batch.Everything())
+	}
+	got := f.history("a")
+	require.Len(f, got, batch.MaxActs)
+	assert.Equal(f, "number 3", got[0].Reason)
+	all, err := f.st.LaneHistory(f.ctx, batch.Everything())
+	require.NoError(f, err)
+	assert.Len(f, all, batch.MaxActs)
+}
+
+func historyPruned(f *fixture) {
+	f.add(bt("s", "a"), bt("s", "b"))
+	for _, id := range []batch.ID{"a", "b"} {
+		f.take(id)
+		o := f.submitted(id, store.Refused)
+		o.Report = &batch.Report{Attempt: 1, Kind: batch.KindRejected}
+		f.written(o)
+		require.NoError(f, f.requeue(id, 0))
+	}
+	require.NoError(f, f.cancel("a", ""))
+	f.pass(1)
+	require.Equal(f, 1, f.prune(f.u(0.5), false))
+	assert.Len(f, f.history("b"), 1)
+	assert.Len(f, f.attempts("b"), 1)
+	f.add(bt("s", "a"))
+	assert.Empty(f, f.history("a"), "it is another")
+	assert.Empty(f, f.attempts("a"))
+}
+
+func historyAge(f *fixture) {
+	f.pause(batch.Only("s"))
+	f.pause(batch.Everything())
+	f.pass(2)
+	f.setPolicy("s", batch.PolicyHalt)
+	f.prune(f.u(1.5), false)
+	f.sameControl(batch.Only("s")) // what it did stays
+	f.sameControl(batch.Everything())
+	got, err := f.st.LaneHistory(f.ctx, batch.Only("s"))
+	require.NoError(f, err)
+	require.Len(f, got, 1)
+	assert.True(f, f.closed("s"))
+	n, err := f.st.Prune(f.ctx, store.PruneQuery{})
+	require.NoError(f, err)
+	assert.Zero(f, n, "acts are not counted")
+}
+
+func historyText(f *fixture) {
+	for name, text := range hostile() {
+		id := batch.ID("id of " + name)
+		f.add(bt("s", id))
+		require.NoError(f, f.cancel(id, text))
+		f.clean(name, text, f.history(id)[0].Reason)
+		service := batch.Only(batch.ServiceID("lane of " + name))
+		c, _, err := f.st.Steer(f.ctx, store.Steering{Scope: service, Action: batch.ActionPause, By: by(text)})
+		require.NoError(f, err)
+		f.clean(name, text, c.PausedBy.Reason)
+		acts, err := f.st.LaneHistory(f.ctx, service)
+		require.NoError(f, err)
+		require.Len(f, acts, 1)
+		f.clean(name, text, acts[0].Reason)
+	}
+	longest := batch.By{Actor: strings.Repeat("日", batch.MaxActorLen/3), Reason: "'"}
+	c, _, err := f.st.Steer(f.ctx, store.Steering{Scope: batch.Everything(), Action: batch.ActionPause, By: longest})
+	require.NoError(f, err)
+	assert.Equal(f, longest, c.PausedBy)
+}
+
+func historyNone(f *fixture) {
+	f.add(bt("s", "a"))
+	for _, k := range []batch.Key{{Service: "s", ID: "none"}, {Service: "t", ID: "a"}, {ID: "a"}} {
+		_, err := f.st.History(f.ctx, k)
+		require.ErrorIs(f, err, batch.ErrNotFound)
+		_, err = f.st.Attempts(f.ctx, k)
+		require.ErrorIs(f, err, batch.ErrNotFound)
+		_, err = f.st.Look(f.ctx, k, 1)
+		require.ErrorIs(f, err, batch.ErrNotFound)
+	}
+}

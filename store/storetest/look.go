@@ -1,0 +1,101 @@
+package storetest
+
+import (
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+func lookTests() []test {
+	return []test{
+		{name: "at a batch in every standing", run: lookEach},
+		{name: "at its lane, as a claim would see it", run: lookLane},
+		{name: "at what holds it", run: lookControls},
+		{name: "who claimed it", run: lookInstance},
+		{name: "changes nothing", run: lookNothing},
+	}
+}
+
+func lookEach(f *fixture) {
+	for name, id := range f.oneOfEach() {
+		l := f.look(id, 3)
+		assert.Equal(f, f.get(id).Final(), l.Lane == nil, name)
+	}
+}
+
+func lookLane(f *fixture) {
+	bs := many("s", "b", 6)
+	bs[2].Footprint = batch.Footprint{Reads: []string{"00"}, Writes: []string{"11"}}
+	bs[2].Budget = batch.Budget{Attempts: 3, EveryTry: true}
+	f.add(bs...)
+	f.take("b00006", "b00003")
+	f.refused("b00005")
+	require.NoError(f, f.requeueTo("b00005", store.Requeue{AtEnd: true}))
+	f.take("b00004")
+	for window, want := range map[int][]batch.ID{
+		1: {"b00006", "b00004", "b00003", "b00002"},
+		2: {"b00006", "b00004", "b00003", "b00002", "b00001"},
+		3: {"b00006", "b00004", "b00003", "b00002", "b00001", "b00005"},
+	} {
+		for _, id := range []batch.ID{"b00004", "b00005"} {
+			var got []batch.ID
+			for _, r := range f.look(id, window).Lane {
+				got = append(got, r.Key.ID)
+			}
+			assert.Equal(f, want, got, "window %d", window)
+		}
+	}
+	l := f.look("b00004", 1)
+	assert.Equal(f, bs[2].Footprint.Compact(), l.Footprint.Compact())
+}
+
+func lookControls(f *fixture) {
+	f.add(bt("s", "a"), bt("s", "b"))
+	f.take("a")
+	f.ends("a", batch.PolicyHalt)
+	f.setPolicy("s", batch.PolicyQuarantine)
+	f.pause(batch.Everything())
+	f.pause(batch.Only("s"))
+	for _, id := range []batch.ID{"a", "b"} {
+		l := f.look(id, 1) // compared
+		assert.Equal(f, batch.ID("a"), l.Service.HaltedBy)
+		assert.Equal(f, "somebody", l.Everything.PausedBy.Actor)
+	}
+	f.release("s")
+	f.resume(batch.Only("s"))
+	assert.False(f, f.look("b", 1).Service.Closed())
+}
+
+func lookInstance(f *fixture) {
+	f.add(bt("s", "a"))
+	assert.Empty(f, f.get("a").ClaimedBy)
+	claim := func(instance string) {
+		q := store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 9, Window: 9, TTL: f.u(1.5), Instance: instance}
+		require.Len(f, f.claim(q, everyReady).Runs, 1)
+	}
+	claim("host-1")
+	assert.Equal(f, "host-1", f.get("a").ClaimedBy)
+	assert.Equal(f, "host-1", f.look("a", 1).Row.ClaimedBy)
+	f.each(f.submitted, store.Failed, "a")
+	assert.Equal(f, "host-1", f.get("a").ClaimedBy, "it was the last")
+	f.pass(3)
+	claim("host-2")
+	f.each(f.submitted, store.Accepted, "a")
+	assert.Equal(f, "host-2", f.get("a").ClaimedBy)
+	f.each(f.monitored, store.IsCommitted, "a")
+	assert.Empty(f, f.get("a").ClaimedBy)
+}
+
+func lookNothing(f *fixture) {
+	f.add(bt("s", "a"), bt("s", "b"))
+	f.takeBy(resend(f.u(3.5), 0), "a")
+	f.each(f.submitted, store.Doubtful, "a")
+	f.each(f.monitored, store.NoTrace, "a")
+	f.pass(4)
+	before := f.get("a")
+	f.look("a", 9) // a claim would hand it back to the monitor
+	assert.Equal(f, before, f.get("a"))
+	assert.Empty(f, f.pending(9, f.u(0.5)))
+}
