@@ -107,6 +107,8 @@ func (l *life) finding() {
 	if next.State == batch.Rejected && next.Version != l.row.Version {
 		l.require(len(l.open) == 0, "%s: rejected while attempts %v may take effect", o.Finding, l.open)
 	}
+	a, _ = a.Enforce(batch.Control{}, batch.Policy(l.r.IntN(4)), l.now)
+	next = a.Row
 	l.row = next
 	l.say("%s by the %s", o.Finding, o.By)
 	if next.Final() { // a verdict is about all attempts
@@ -118,18 +120,21 @@ func (l *life) operate() {
 	var next store.Row
 	var err error
 	what := ""
-	switch l.r.IntN(3) {
+	switch l.r.IntN(4) {
 	case 0:
 		what = "cancel"
 		next, err = l.row.Cancel(l.now, "")
 		l.require(err != nil || len(l.open) == 0, "cancelled while attempts %v may take effect", l.open)
 	case 1:
 		what = "requeue"
-		next, err = l.row.Requeue(l.now, store.Requeue{Quiet: time.Minute})
+		next, err = l.row.Requeue(l.now, store.Requeue{Quiet: time.Minute, AtEnd: l.r.IntN(2) == 0})
 		l.require(err != nil || l.row.State != batch.Committed, "a committed batch is requeued")
 	case 2:
 		what = "decide"
 		next, err = l.row.Decide(l.now, []batch.State{batch.Unknown, batch.Rejected, batch.Committed}[l.r.IntN(3)], "")
+	case 3:
+		what = "acquit"
+		next, err = l.row.Acquit()
 	}
 	if err != nil {
 		return
@@ -160,6 +165,8 @@ func (l *life) whole(before store.Row) {
 	} else {
 		l.require(r.State != batch.Committed && r.State != batch.Rejected, "open in %s", r.State)
 	}
+	l.require(!r.Quarantined || r.Final() && r.State != batch.Committed, "in quarantine in %s", r.State)
+	l.require(!r.AtEnd || r.State == batch.Queued && r.Attempt > 0 && !r.Attempted(), "at the end in %s", r.State)
 	if r.State.Claimable() {
 		l.require(!r.Refused && r.Decision == "", "claimable, and refused or needing a decision")
 	}

@@ -41,4 +41,6 @@ func (s *Store) LaneHistory(context.Context, batch.Scope) ([]batch.Act, error) {
 func (s *Store) Attempts(context.Context, batch.Key) ([]batch.Report, error) { return nil, errNotYet }
 
 // Look is [store.Inspector].Look.
-func (s *Store) Look(context.Context, batch.Key, int) (store.Look, error) { return store.Look{}, errNotYet }
+func (s *Store) Look(context.Context, batch.Key, int) (store.Look, error) {
+	return store.Look{}, errNotYet
+}

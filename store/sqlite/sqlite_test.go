@@ -50,7 +50,10 @@ func callsWith(ctx context.Context, s *Store) map[string]func() error {
 		"Ledger":  func() error { _, err := s.Ledger(ctx, "x"); return err },
 		"Cancel":  func() error { _, err := s.Cancel(ctx, b.Key(), batch.By{Actor: "test", Reason: "why"}); return err },
 		"Requeue": func() error { _, err := s.Requeue(ctx, b.Key(), store.Requeue{}, batch.By{Actor: "test"}); return err },
-		"Decide":  func() error { _, err := s.Decide(ctx, b.Key(), batch.Unknown, batch.By{Actor: "test", Reason: "why"}); return err },
+		"Decide": func() error {
+			_, err := s.Decide(ctx, b.Key(), batch.Unknown, batch.By{Actor: "test", Reason: "why"})
+			return err
+		},
 	}
 }
 

@@ -381,9 +381,15 @@ func (f *fixture) steer(st store.Steering) batch.Control {
 	return got
 }
 
-func (f *fixture) pause(scope batch.Scope) { f.Helper(); f.steer(store.Steering{Scope: scope, Action: batch.ActionPause}) }
+func (f *fixture) pause(scope batch.Scope) {
+	f.Helper()
+	f.steer(store.Steering{Scope: scope, Action: batch.ActionPause})
+}
 
-func (f *fixture) resume(scope batch.Scope) { f.Helper(); f.steer(store.Steering{Scope: scope, Action: batch.ActionResume}) }
+func (f *fixture) resume(scope batch.Scope) {
+	f.Helper()
+	f.steer(store.Steering{Scope: scope, Action: batch.ActionResume})
+}
 
 func (f *fixture) release(service batch.ServiceID) {
 	f.Helper()

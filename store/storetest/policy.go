@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -169,8 +170,10 @@ func policyRace(f *fixture) {
 		f.take(bad)
 		o := f.submitted(bad, store.Refused)
 		o.Policy = batch.PolicyHalt
+		var recorded atomic.Bool
 		claims := func() error {
-			for range 6 {
+			for last := false; !last; {
+				last = recorded.Load() // one more after that
 				got, err := f.st.Claim(f.ctx, store.ClaimQuery{Lanes: []batch.ServiceID{service}, Limit: 1, Window: 2, TTL: f.u(1.5)}, serially)
 				if err != nil {
 					return err
@@ -181,7 +184,11 @@ func policyRace(f *fixture) {
 			}
 			return nil
 		}
-		for _, err := range atOnce(claims, func() error { return f.allWritten([]store.Outcome{o}) }, claims) {
+		record := func() error {
+			defer recorded.Store(true)
+			return f.allWritten([]store.Outcome{o})
+		}
+		for _, err := range atOnce(claims, record, claims) {
 			require.NoError(f, err, "round %d", round)
 		}
 		c, err := f.st.Control(f.ctx, batch.Only(service))

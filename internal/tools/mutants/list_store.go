@@ -9,9 +9,9 @@ var storeList = []mutant{
 		new: "\tfor i := range entries {\n\t\tfresh, err := s.fresh(entries[i : i+1])\n\t\tif err != nil {\n\t\t\treturn err\n\t\t}\n\t\ts.insertAll(fresh)\n\t}\n\treturn nil\n",
 	},
 	{
-		name: "created_at from a clock that stepped back", file: "store/memory/add.go", pkg: "store/memory", test: "TestStore/clock/a_clock_that_steps_back_keeps_the_order",
-		old: "next.After(now) {",
-		new: "next.After(now.Add(time.Second)) && false {",
+		name: "created_at from a clock that stepped back", file: "store/memory/lanes.go", pkg: "store/memory", test: "TestStore/clock/a_clock_that_steps_back_keeps_the_order",
+		old: "behind.After(now) {",
+		new: "behind.After(now.Add(time.Second)) && false {",
 	},
 	{
 		name: "conflict by hash ignored", file: "store/memory/add.go", pkg: "store/memory", test: "TestStore/add/all_or_none",
@@ -130,7 +130,7 @@ var storeList = []mutant{
 	},
 	{
 		name: "a requeue at once, without ResendQuiet", file: "store/operate.go", pkg: "store/memory", test: "TestStore/operate/a_requeued_batch_waits_for_quiet",
-		old: "r.NotBefore = r.LastPost.Add(quiet)",
+		old: "r.NotBefore = r.LastPost.Add(q.Quiet)",
 		new: "r.NotBefore = r.LastPost",
 	},
 	{
@@ -140,8 +140,8 @@ var storeList = []mutant{
 	},
 	{
 		name: "requeue loses flag", file: "store/operate.go", pkg: "store/memory", test: "TestStore/operate/a_requeued_batch_waits_for_quiet",
-		old: "r.Requeued = true",
-		new: "r.Requeued = false",
+		old: "r.Requeued, r.Quarantined = true, false",
+		new: "r.Requeued, r.Quarantined = false, false",
 	},
 	{
 		name: "decide live", file: "store/operate.go", pkg: "store/memory", test: "TestStore/operate/who_may_be_decided",

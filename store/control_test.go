@@ -1,0 +1,192 @@
+package store_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+var ann = batch.By{Actor: "ann", Reason: "because"}
+
+func TestSteer(t *testing.T) {
+	now := start.Add(time.Hour)
+	lane := batch.Only("s")
+	all := batch.Control{
+		Scope: lane, PausedAt: start, PausedBy: batch.By{Actor: "bob"}, Policy: batch.PolicyHalt, HaltedAt: start, HaltedBy: "bad",
+	}
+	for _, c := range []struct {
+		action  batch.Action
+		policy  batch.Policy
+		from    batch.Control
+		want    func(c *batch.Control, a *batch.Act)
+		changes bool
+	}{
+		{batch.ActionPause, 0, batch.Control{}, func(c *batch.Control, _ *batch.Act) { c.PausedAt, c.PausedBy = now, ann }, true},
+		{batch.ActionPause, 0, all, func(*batch.Control, *batch.Act) {}, false},
+		{batch.ActionResume, 0, batch.Control{}, func(*batch.Control, *batch.Act) {}, false},
+		{batch.ActionResume, 0, all, func(c *batch.Control, _ *batch.Act) { c.PausedAt, c.PausedBy = time.Time{}, batch.By{} }, true},
+		{batch.ActionSetPolicy, batch.PolicyQuarantine, all, func(c *batch.Control, a *batch.Act) {
+			c.Policy, a.Policy = batch.PolicyQuarantine, batch.PolicyQuarantine
+		}, true},
+		{batch.ActionSetPolicy, batch.PolicyDefault, all, func(c *batch.Control, _ *batch.Act) { c.Policy = 0 }, true},
+		{batch.ActionSetPolicy, batch.PolicyHalt, all, func(_ *batch.Control, a *batch.Act) { a.Policy = batch.PolicyHalt }, false},
+		{batch.ActionRelease, 0, batch.Control{}, func(*batch.Control, *batch.Act) {}, false},
+		{batch.ActionRelease, 0, all, func(c *batch.Control, a *batch.Act) {
+			c.HaltedAt, c.HaltedBy, a.Batch = time.Time{}, "", "bad"
+		}, true},
+	} {
+		s := store.Steering{Scope: lane, Action: c.action, Policy: c.policy, By: ann}
+		require.NoError(t, s.Validate())
+		next, act, changed := s.Apply(c.from, now)
+		want, wantAct := c.from, batch.Act{Action: c.action, By: ann, At: now, Scope: lane}
+		want.Scope = lane
+		c.want(&want, &wantAct)
+		assert.Equal(t, want, next, c.action)
+		assert.Equal(t, wantAct, act, c.action)
+		assert.Equal(t, c.changes, changed, c.action)
+	}
+	_, act, _ := store.Steering{Action: batch.ActionPause, By: batch.By{Actor: "ann", Reason: "a\x00" + strings.Repeat("x", 9999)}}.Apply(batch.Control{}, now)
+	assert.Equal(t, "a\ufffdxx", act.Reason[:len("a\ufffdxx")])
+	assert.Len(t, act.Reason, batch.MaxErrorText)
+}
+
+// Every outcome in every standing, under every policy: only what a finding ends as
+// Invalid or Rejected has a consequence.
+func TestEnforce(t *testing.T) {
+	now := start.Add(time.Second)
+	ended := 0
+	for name, r := range standings(t) {
+		for f := store.Accepted; f <= store.Undecidable; f++ {
+			for _, o := range []store.Outcome{monitored(r, f), submitted(r, f)} {
+				o.Back = batch.Queued
+				_, a := r.Apply(o, now)
+				bad := a.Result == store.Written && !r.Final() && a.Row.Final() && a.Row.State != batch.Committed
+				require.Equal(t, bad, a.Ended(), "%s, %s", name, f)
+				if bad {
+					ended++
+				}
+				for set := batch.PolicyDefault; set <= batch.PolicyQuarantine; set++ {
+					for by := batch.PolicyDefault; by <= batch.PolicyQuarantine; by++ {
+						policy := set
+						if set == batch.PolicyDefault {
+							policy = by
+						}
+						lane := batch.Control{Scope: batch.Only(key.Service), Policy: set}
+						got, c := a.Enforce(lane, by, now)
+						want, wantLane := a, lane
+						if bad && policy == batch.PolicyHalt {
+							want.Halted, wantLane.HaltedAt, wantLane.HaltedBy = true, now, key.ID
+						}
+						want.Row.Quarantined = bad && policy == batch.PolicyQuarantine
+						require.Equal(t, want, got, "%s, %s, %s over %s", name, f, set, by)
+						require.Equal(t, wantLane, c, "%s, %s, %s over %s", name, f, set, by)
+						again, c := got.Enforce(batch.Control{HaltedAt: start, HaltedBy: "first"}, batch.PolicyHalt, now)
+						require.Equal(t, bad, again.Halted)
+						require.Equal(t, batch.ID("first"), c.HaltedBy)
+					}
+				}
+			}
+		}
+	}
+	assert.Greater(t, ended, 15)
+}
+
+func TestAcquit(t *testing.T) {
+	allBut(t, store.Row.Acquit, "", "")
+	r := standings(t)["rejected"]
+	r.Quarantined = true
+	next, err := r.Acquit()
+	require.NoError(t, err)
+	assert.Equal(t, r.Version+1, next.Version)
+	next.Version, next.Quarantined = r.Version, true
+	assert.Equal(t, r, next)
+
+	back, err := r.Requeue(start, store.Requeue{})
+	require.NoError(t, err)
+	assert.False(t, back.Quarantined)
+	late, a := r.Apply(monitored(r, store.IsCommitted), start)
+	require.Equal(t, store.Written, a.Result)
+	assert.False(t, late.Quarantined)
+}
+
+func TestRequeueAtEnd(t *testing.T) {
+	rows := standings(t)
+	end, err := rows["rejected"].Requeue(start, store.Requeue{AtEnd: true})
+	require.NoError(t, err)
+	assert.True(t, end.AtEnd)
+	assert.False(t, end.Attempted(), "it waits like one that never was")
+	claimed := end.Claim(start, ttl, hour)
+	assert.True(t, claimed.Attempted())
+	back := must(t, claimed, func() store.Outcome { o := submitted(claimed, store.Unposted); o.Back = batch.Queued; return o }(), start)
+	assert.True(t, back.Attempted())
+	gone, err := end.Cancel(start, "")
+	require.NoError(t, err)
+	assert.False(t, gone.AtEnd)
+	cancelled, err := rows["queued"].Cancel(start, "")
+	require.NoError(t, err)
+	never, err := cancelled.Requeue(start, store.Requeue{AtEnd: true})
+	require.NoError(t, err)
+	assert.False(t, never.AtEnd, "it was never attempted, and is at the end by its key alone")
+}
+
+func TestBatchAct(t *testing.T) {
+	was := standings(t)["rejected"]
+	next, err := was.Requeue(start, store.Requeue{AtEnd: true})
+	require.NoError(t, err)
+	asked := batch.Act{Action: batch.ActionRequeue, By: batch.By{Actor: "ann", Reason: "a\x00"}, AtEnd: true}
+	assert.Equal(t, batch.Act{
+		Action: batch.ActionRequeue, By: batch.By{Actor: "ann", Reason: "a\ufffd"}, At: start, Scope: batch.Only(key.Service), Batch: key.ID,
+		From: batch.Rejected, To: batch.Queued, AtEnd: true,
+	}, store.BatchAct(asked, key, was, next, start))
+}
+
+func TestKeepAct(t *testing.T) {
+	var kept []batch.Act
+	for i := range batch.MaxActs + 3 {
+		before := len(kept)
+		next := store.KeepAct(kept, batch.Act{From: batch.State(i)})
+		require.Len(t, kept, before)
+		kept = next
+	}
+	require.Len(t, kept, batch.MaxActs)
+	assert.Equal(t, batch.State(3), kept[0].From)
+	assert.Equal(t, batch.State(batch.MaxActs+2), kept[batch.MaxActs-1].From)
+}
+
+func TestReports(t *testing.T) {
+	var kept []batch.Report
+	for i := range batch.MaxReports + 3 {
+		before := len(kept)
+		next := store.KeepReport(kept, batch.Report{Attempt: i})
+		require.Len(t, kept, before)
+		kept = next
+	}
+	require.Len(t, kept, batch.MaxReports)
+	assert.Equal(t, []int{0, 4, batch.MaxReports + 2}, []int{kept[0].Attempt, kept[1].Attempt, kept[batch.MaxReports-1].Attempt})
+
+	rows := standings(t)
+	o := submitted(rows["live"], store.Failed)
+	now := start.Add(1234)
+	_, a := rows["live"].Apply(o, now)
+	_, ok := o.Reported(a, now)
+	assert.False(t, ok, "there is none")
+	o.Report = &batch.Report{Attempt: 1, Text: "a\x00"}
+	r, ok := o.Reported(a, now)
+	assert.True(t, ok)
+	assert.Equal(t, batch.Report{Attempt: 1, Text: "a\ufffd", At: start.Add(time.Microsecond).UTC()}, r)
+	_, fenced := rows["pending"].Apply(o, now)
+	_, ok = o.Reported(fenced, now)
+	assert.False(t, ok)
+	done := monitored(rows["committed"], store.IsCommitted)
+	done.Report = o.Report
+	_, known := rows["committed"].Apply(done, now)
+	require.Equal(t, store.Written, known.Result)
+	_, ok = done.Reported(known, now)
+	assert.False(t, ok, "it was known")
+}
