@@ -140,7 +140,10 @@ func calls(t *testing.T, st *postgres.Store) map[string]func() error {
 		"Ledger":     func() error { _, err := st.Ledger(ctx, "x"); return err },
 		"Cancel":     func() error { _, err := st.Cancel(ctx, b.Key(), batch.By{Actor: "test", Reason: "why"}); return err },
 		"Requeue":    func() error { _, err := st.Requeue(ctx, b.Key(), store.Requeue{}, batch.By{Actor: "test"}); return err },
-		"Decide":     func() error { _, err := st.Decide(ctx, b.Key(), batch.Unknown, batch.By{Actor: "test", Reason: "why"}); return err },
+		"Decide": func() error {
+			_, err := st.Decide(ctx, b.Key(), batch.Unknown, batch.By{Actor: "test", Reason: "why"})
+			return err
+		},
 
 		"AddOrders":   func() error { return st.AddOrders(ctx, o) },
 		"FinalOrders": func() error { _, _, err := st.FinalOrders(ctx, []batch.OrderID{o.ID}); return err },

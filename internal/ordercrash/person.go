@@ -36,7 +36,7 @@ func (w *World) person(ctx context.Context) {
 			if !sure {
 				continue
 			}
-			_, err := w.st.Decide(ctx, rec.Key, to, "looked at the participant")
+			_, err := w.st.Decide(ctx, rec.Key, to, batch.By{Actor: "a person", Reason: "looked at the participant"})
 			switch {
 			case err == nil:
 				w.mu.Lock()
