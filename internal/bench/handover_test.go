@@ -29,7 +29,8 @@ import (
 func openPostgres(b testing.TB) store.Store {
 	db, err := sql.Open("postgres", pgtest.Start(b))
 	require.NoError(b, err)
-	db.SetMaxIdleConns(8)
+	db.SetMaxOpenConns(16) // each Add wants one; a server has a hundred
+	db.SetMaxIdleConns(16)
 	schema := fmt.Sprintf("bench%d", time.Now().UnixNano())
 	b.Cleanup(func() {
 		_, _ = db.Exec(`DROP SCHEMA ` + schema + ` CASCADE`)
