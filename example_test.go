@@ -158,8 +158,12 @@ func Example() {
 func TestReadmeSnippets(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	require.NoError(t, err)
-	code, err := os.ReadFile("example_test.go")
-	require.NoError(t, err)
+	var code []byte
+	for _, file := range []string{"example_test.go", "example_orders_test.go"} {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		code = append(code, text...)
+	}
 	flat := func(s string) string {
 		var lines []string
 		for line := range strings.Lines(s) {
