@@ -9,6 +9,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/keeper"
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/internal/recorder"
 	"github.com/dltbatch/dltbatch/monitor"
@@ -24,6 +25,7 @@ type engine struct {
 	submitter *submitter.Submitter
 	monitor   *monitor.Monitor
 	recorder  *recorder.Recorder
+	keeper    *keeper.Keeper
 }
 
 // scanLanes is how many lanes one scan reads at most (design section 6).
@@ -37,16 +39,14 @@ func newEngine(r *Runner) *engine {
 		Done:    e.recorded,
 		Trouble: func(err error) { r.trouble("recorder", err) },
 	})
+	e.keeper = keeper.New(r.store, keeper.Options{Max: o.GroupSize, Timeout: o.ClaimTTL / 4})
 	preparer, _ := r.ledger.Ledger.(dlt.Preparer)
 	e.submitter = submitter.New(r.ledger, submitter.Options{
 		Pool: o.Pool, RequestTimeout: o.RequestTimeout, Retries: o.QuickRetries, RetryPause: o.QuickRetryPause,
 		ClaimLimit: o.ClaimLimit,
 		Rules:      submitter.Rules{FirstCheck: o.FirstPoll, Delay: delay},
 		Preparer:   preparer,
-		Keep: func(ctx context.Context, p store.Prepared) (bool, error) {
-			did, err := r.store.KeepPrepared(ctx, []store.Prepared{p})
-			return err == nil && len(did) == 1 && did[0], err
-		},
+		Keep:       e.keeper.Keep,
 		Record: func(o store.Outcome) {
 			if o.Finding == store.Accepted {
 				o.Check = e.monitor.FirstCheck(o.Key.Service)
@@ -98,6 +98,10 @@ func (e *engine) run(ctx context.Context) error {
 		defer close(recorded)
 		e.recorder.Run(recording)
 	}()
+	keeping, kept := context.WithCancel(recording)
+	defer kept()
+	var keepers sync.WaitGroup
+	keepers.Go(func() { e.keeper.Run(keeping) })
 	var rooms sync.WaitGroup
 	rooms.Go(func() {
 		loop.Run(ctx, e.queuer.Run, func(err error) { e.r.trouble("queuer", err) })
@@ -121,6 +125,8 @@ func (e *engine) run(ctx context.Context) error {
 	go func() {
 		defer close(rest)
 		rooms.Wait()
+		kept()
+		keepers.Wait()
 		e.recorder.Close()
 		<-recorded
 	}()
