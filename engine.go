@@ -180,52 +180,67 @@ func (e *engine) prune(ctx context.Context, q store.PruneQuery) (int, error) {
 	return e.r.store.Prune(ctx, q)
 }
 
-// recorded is called for every outcome that the store has answered about: it wakes
-// whom it concerns.
-func (e *engine) recorded(o store.Outcome, a store.Applied, again bool) {
+// recorded is told of every group of outcomes that the store has answered about. First
+// it wakes whom they concern, all at once, so that lanes that can go on together do.
+func (e *engine) recorded(group []recorder.Written) {
+	var free []batch.ServiceID
+	for _, w := range group {
+		if w.Applied.Row.Final() && applied(w) {
+			free = append(free, w.Key.Service)
+		}
+	}
+	e.queuer.Hint(free...)
+	for _, w := range group {
+		e.tell(w)
+	}
+}
+
+// applied reports whether the row is as the outcome says.
+func applied(w recorder.Written) bool { return w.Applied.Result == store.Written }
+
+// tell is what recorded does for one outcome.
+func (e *engine) tell(w recorder.Written) {
 	ctx := context.Background()
-	key, row := o.Key, a.Row
-	switch a.Result {
+	key, row := w.Key, w.Applied.Row
+	switch w.Applied.Result {
 	case store.Bad:
-		e.r.trouble("store", a.Err)
+		e.r.trouble("store", w.Applied.Err)
 		return
 	case store.Gone, store.Fenced:
-		e.r.o.Logger.DebugContext(ctx, "late outcome changed nothing", attrs(key, o.Finding.String())...)
+		e.r.o.Logger.DebugContext(ctx, "late outcome changed nothing", attrs(key, w.Finding.String())...)
 		return
 	}
-	if o.By == batch.ByMonitor {
-		e.monitor.Forget(key.ID, o.Version)
+	if w.By == batch.ByMonitor {
+		e.monitor.Forget(key.ID, w.Version)
 	}
 	if row.State == batch.Committed {
 		e.monitor.Watch(key)
 	}
-	if row.State == batch.Committed && a.From == batch.Committed && !again {
-		e.queuer.Hint(key.Service) // somebody else recorded it, and tells of it
-		e.r.final(key)
+	if row.State == batch.Committed && w.Applied.From == batch.Committed && !w.Again {
+		e.r.final(key) // somebody else recorded it, and tells of it
 		return
 	}
 	event := batch.Event{Kind: batch.EventState, Key: key, State: row.State, Attempt: row.Attempt, Err: asError(row.Error)}
 	switch {
-	case a.Breach:
+	case w.Applied.Breach:
 		event.Kind = batch.EventOrderBreach
 	case row.Final():
 		event.Kind = batch.EventFinal
-	case o.Finding == store.Doubtful || (row.State == batch.Submitting && o.Finding != store.Undecidable):
+	case w.Finding == store.Doubtful || (row.State == batch.Submitting && w.Finding != store.Undecidable):
 		event.Kind = batch.EventInDoubt
-	case o.Finding == store.Undecidable:
+	case w.Finding == store.Undecidable:
 		event.Kind, event.Err = batch.EventDecision, errors.New(row.Decision)
 	}
 	switch {
 	case row.Final():
-		e.queuer.Hint(key.Service)
 		e.r.final(key)
 	case row.State.Claimable():
-		e.queuer.HintIn(key.Service, o.Delay)
-	case o.Finding == store.Accepted:
+		e.queuer.HintIn(key.Service, w.Delay)
+	case w.Finding == store.Accepted:
 		e.monitor.Accepted(key.Service)
-		e.monitor.DueIn(o.Check)
+		e.monitor.DueIn(w.Check)
 	default:
-		e.monitor.DueIn(o.Check)
+		e.monitor.DueIn(w.Check)
 	}
 	e.r.observe(ctx, event)
 }

@@ -82,9 +82,11 @@ func (w *world) Pending(ctx context.Context, q store.PendingQuery) (out []store.
 	}
 	for _, r := range w.rows {
 		if len(out) < q.Limit && (q.Services == nil && !r.due.After(time.Now()) || slices.Contains(q.Services, r.Key.Service)) {
-			r.due = time.Now().Add(q.Lease)
+			if q.Lease != 0 {
+				r.due = time.Now().Add(q.Lease)
+			}
 			f := r.InFlight
-			f.PostedAgo = time.Since(r.posted)
+			f.PostedAgo, f.CheckIn = time.Since(r.posted), time.Until(r.due)
 			out = append(out, f)
 		}
 	}

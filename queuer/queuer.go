@@ -80,8 +80,13 @@ func New(s Store, sub Submitter, o Options) *Queuer {
 	}
 }
 
-// Hint says that a lane may have something to do now. Correctness never depends on it.
-func (q *Queuer) Hint(s batch.ServiceID) { q.HintIn(s, 0) }
+// Hint says that lanes may have something to do now. Correctness never depends on it.
+func (q *Queuer) Hint(lanes ...batch.ServiceID) {
+	if len(lanes) > 0 {
+		q.hintAll(lanes, 0)
+		q.Wake()
+	}
+}
 
 // HintIn says that a lane may have something to do after d.
 func (q *Queuer) HintIn(s batch.ServiceID, d time.Duration) {

@@ -284,7 +284,7 @@ type Claim struct {
 // PendingQuery asks for due rows.
 type PendingQuery struct {
 	Limit int           // at most; must be positive
-	Lease time.Duration // until when nobody else gets them
+	Lease time.Duration // until when nobody else gets them; 0 only looks, and writes nothing
 	// Services selects, where it is not nil, the rows of these services that the monitor
 	// owns, due or not, leased or not; a live claim is never the monitor's. For what a
 	// ledger says by itself. The cost grows with what is in flight in them.
@@ -321,6 +321,8 @@ type InFlight struct {
 	Requeued  bool   // verdicts from before the requeue may still be reported
 	Undecided bool   // already reported as needing a decision
 	Prepared  []byte // what KeepPrepared kept, nil for none
+	// CheckIn is how long until it is due (again): Lease, where there is one.
+	CheckIn time.Duration
 }
 
 // Due says when to ask next.
