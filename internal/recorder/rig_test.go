@@ -119,6 +119,14 @@ func (r *rig) put(ids ...string) {
 	}
 }
 
+func (r *rig) verdict(ids ...string) {
+	for _, id := range ids {
+		o := outcome(id)
+		o.Finding, o.By = store.IsCommitted, batch.ByMonitor
+		r.Put(o)
+	}
+}
+
 // told returns what Done and Trouble were told so far.
 func (r *rig) told() (done []string, results map[string]store.Result, trouble []error) {
 	r.mu.Lock()
