@@ -26,6 +26,7 @@ type engine struct {
 	monitor   *monitor.Monitor
 	recorder  *recorder.Recorder
 	keeper    *keeper.Keeper
+	order     *order // nil where the strategy does not rely on the ledger's
 }
 
 // scanLanes is how many lanes one scan reads at most (design section 6).
@@ -33,6 +34,9 @@ const scanLanes = 5000
 
 func newEngine(r *Runner) *engine {
 	e, o := &engine{r: r}, r.o
+	if queuer.ReliesOnOrder(o.Strategy) {
+		e.order = &order{tails: map[batch.ServiceID]batch.ID{}}
+	}
 	delay := func(n int) time.Duration { return retryDelay(o, n) }
 	e.recorder = recorder.New(r.store, recorder.Options{
 		Linger: o.Linger, Max: o.GroupSize, Retry: o.ClaimTTL, Timeout: o.ClaimTTL / 4,
@@ -65,9 +69,11 @@ func newEngine(r *Runner) *engine {
 			return store.Resend{HarmlessFor: t.ResendHarmlessFor, LateArrival: t.LateArrival}
 		},
 		MaxInFlight: func(s batch.ServiceID) int { return r.ledger.Traits(s).MaxInFlightPerService },
+		KeepsOrder:  func(s batch.ServiceID) bool { return r.ledger.Traits(s).KeepsOrder },
 		Held:        func(s batch.ServiceID, err error) { r.laneHeld(s, err) },
 		Claimed: func(c store.Claim) {
 			e.monitor.Follow(c.Key.Service)
+			e.claimed(c)
 			r.observe(context.Background(), batch.Event{Kind: batch.EventClaimed, Key: c.Key, State: batch.Submitting, Attempt: c.Attempt})
 		},
 	})
@@ -185,7 +191,12 @@ func (e *engine) prune(ctx context.Context, q store.PruneQuery) (int, error) {
 func (e *engine) recorded(group []recorder.Written) {
 	var free []batch.ServiceID
 	for _, w := range group {
-		if w.Applied.Row.Final() && applied(w) {
+		if e.order.acknowledged(w.Outcome) { // a run's last: its lane may go on
+			free = append(free, w.Key.Service)
+		}
+	}
+	for _, w := range group {
+		if w.Applied.Row.Final() && applied(w) && !e.order.out(w.Key.Service) {
 			free = append(free, w.Key.Service)
 		}
 	}
@@ -221,15 +232,21 @@ func (e *engine) tell(w recorder.Written) {
 		return
 	}
 	event := batch.Event{Kind: batch.EventState, Key: key, State: row.State, Attempt: row.Attempt, Err: asError(row.Error)}
+	breach := e.overtaken(w.Outcome, w.Applied)
 	switch {
 	case w.Applied.Breach:
 		event.Kind = batch.EventOrderBreach
+	case breach != nil && row.State == batch.Committed:
+		event.Kind, event.Err = batch.EventOrderBreach, breach
 	case row.Final():
 		event.Kind = batch.EventFinal
 	case w.Finding == store.Doubtful || (row.State == batch.Submitting && w.Finding != store.Undecidable):
 		event.Kind = batch.EventInDoubt
 	case w.Finding == store.Undecidable:
 		event.Kind, event.Err = batch.EventDecision, errors.New(row.Decision)
+	}
+	if breach != nil && row.State != batch.Committed {
+		e.r.breach(key, row.State, row.Attempt, breach)
 	}
 	switch {
 	case row.Final():

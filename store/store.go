@@ -112,9 +112,6 @@ type LaneCounts struct {
 	Waiting int
 }
 
-// Cursor is a place in a list. It is opaque.
-type Cursor string
-
 // PruneQuery says what to remove.
 type PruneQuery struct {
 	// OlderThan is how long a batch must have been final, on the database's clock.
@@ -277,6 +274,10 @@ type Claim struct {
 	Budget   batch.Budget
 	// Doubt says that an earlier attempt is unresolved.
 	Doubt bool
+	// Again says that an earlier attempt was accepted, or may have been, and that nobody
+	// requeued the batch since. Where the ledger keeps the order of submission others may
+	// have gone ahead: see [Ahead].
+	Again bool
 	// Prepared is what an earlier attempt kept, nil for none.
 	Prepared []byte
 }
