@@ -228,7 +228,7 @@ func remembers() queuer.Strategy {
 // The suite tells each broken strategy, in the test that is about it.
 func TestSuiteTells(t *testing.T) {
 	if *bad != "" {
-		queuertest.Run(t, brokenStrategies()[*bad].make, &queuertest.Options{Rounds: 100})
+		queuertest.Run(t, brokenStrategies()[*bad].make, &queuertest.Options{Rounds: 300})
 		return
 	}
 	for name, b := range brokenStrategies() {

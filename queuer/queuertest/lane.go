@@ -39,7 +39,7 @@ func footprint(r *rand.Rand) (f batch.Footprint) {
 // lane makes a lane as a store shows it: what was attempted, and then what was not.
 func (s suite) lane(r *rand.Rand, window int) batch.Lane {
 	attempted, waiting := r.IntN(6), r.IntN(min(window, 12)+1)
-	l := batch.Lane{Service: "s", Batches: make([]batch.Waiting, attempted+waiting), KeepsOrder: s.reliant && r.IntN(4) > 0}
+	l := batch.Lane{Service: "s", Batches: make([]batch.Waiting, attempted+waiting), KeepsOrder: s.reliant && r.IntN(2) == 0}
 	under := []batch.State{batch.Submitting, batch.Pending, batch.Valid, batch.Invalid, batch.Delayed, batch.Unknown, batch.Queued}
 	for i := range l.Batches {
 		w := batch.Waiting{ID: batch.ID(fmt.Sprint(i)), State: batch.Queued, Ready: true, Footprint: footprint(r)}
