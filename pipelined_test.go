@@ -199,7 +199,7 @@ func (w *watched) Claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 	})
 }
 
-// Two instances take turns with the runs of a lane: nothing of it leaves while a run of
+// Two instances take turns with the runs of a lane, each stopped for a while: nothing of it leaves while a run of
 // it is unacknowledged, whoever has it, though each looks for work all the time.
 func TestTwoPipelinedInstancesNeverShareALane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -223,6 +223,13 @@ func TestTwoPipelinedInstancesNeverShareALane(t *testing.T) {
 			}
 		}
 		stops := [2]func() error{running(t, runners[0]), running(t, runners[1])}
+		time.Sleep(5 * time.Second) // about a third of it
+		require.NoError(t, stops[0]())
+		time.Sleep(5 * time.Second)
+		stops[0] = running(t, runners[0])
+		require.NoError(t, stops[1]())
+		time.Sleep(time.Second)
+		stops[1] = running(t, runners[1])
 		idle(t, runners[0])
 		require.NoError(t, inner.Check(order))
 		for service, ids := range order {
