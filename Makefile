@@ -38,8 +38,8 @@ lint:
 generate:
 	$(GO) run -C internal/tools ./generate
 
-# How fast, and how much memory, against the floor and a good job queue: about an hour.
-# go run -C internal/yard . -help says how to measure less.
+# How fast, and how much memory, against the floor and a good job queue: an hour or more.
+# go run -C internal/yard . -help says how to measure less, make compare compares trees.
 bench:
 	$(MAKE) bench-page
 	$(GO) test ./... -run '^$$' -bench . -benchmem -timeout 2h
@@ -52,6 +52,11 @@ MODE ?= all
 ROUNDS ?= 7
 bench-page:
 	$(GO) run -C internal/yard . -mode $(MODE) -rounds $(ROUNDS) -docs $(CURDIR)/docs/performance.md
+
+# The packages' benchmarks as they are and as they were at BASE, in turns:
+# make compare BASE=main PKG='store/sqlite queuer'
+compare:
+	$(GO) run -C internal/tools ./compare -base "$(BASE)" $(PKG)
 
 # Every parser of bytes from outside.
 FUZZTIME ?= 30s

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/keeper"
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/internal/recorder"
 	"github.com/dltbatch/dltbatch/monitor"
@@ -24,6 +25,8 @@ type engine struct {
 	submitter *submitter.Submitter
 	monitor   *monitor.Monitor
 	recorder  *recorder.Recorder
+	keeper    *keeper.Keeper
+	order     *order // nil where the strategy does not rely on the ledger's
 }
 
 // scanLanes is how many lanes one scan reads at most (design section 6).
@@ -31,22 +34,23 @@ const scanLanes = 5000
 
 func newEngine(r *Runner) *engine {
 	e, o := &engine{r: r}, r.o
+	if queuer.ReliesOnOrder(o.Strategy) {
+		e.order = &order{tails: map[batch.ServiceID]batch.ID{}}
+	}
 	delay := func(n int) time.Duration { return retryDelay(o, n) }
 	e.recorder = recorder.New(r.store, recorder.Options{
 		Linger: o.Linger, Max: o.GroupSize, Retry: o.ClaimTTL, Timeout: o.ClaimTTL / 4,
 		Done:    e.recorded,
 		Trouble: func(err error) { r.trouble("recorder", err) },
 	})
+	e.keeper = keeper.New(r.store, keeper.Options{Max: o.GroupSize, Timeout: o.ClaimTTL / 4})
 	preparer, _ := r.ledger.Ledger.(dlt.Preparer)
 	e.submitter = submitter.New(r.ledger, submitter.Options{
 		Pool: o.Pool, RequestTimeout: o.RequestTimeout, Retries: o.QuickRetries, RetryPause: o.QuickRetryPause,
 		ClaimLimit: o.ClaimLimit,
 		Rules:      submitter.Rules{FirstCheck: o.FirstPoll, Delay: delay},
 		Preparer:   preparer,
-		Keep: func(ctx context.Context, p store.Prepared) (bool, error) {
-			did, err := r.store.KeepPrepared(ctx, []store.Prepared{p})
-			return err == nil && len(did) == 1 && did[0], err
-		},
+		Keep:       e.keeper.Keep,
 		Record: func(o store.Outcome) {
 			if o.Finding == store.Accepted {
 				o.Check = e.monitor.FirstCheck(o.Key.Service)
@@ -65,9 +69,11 @@ func newEngine(r *Runner) *engine {
 			return store.Resend{HarmlessFor: t.ResendHarmlessFor, LateArrival: t.LateArrival}
 		},
 		MaxInFlight: func(s batch.ServiceID) int { return r.ledger.Traits(s).MaxInFlightPerService },
+		KeepsOrder:  func(s batch.ServiceID) bool { return r.ledger.Traits(s).KeepsOrder },
 		Held:        func(s batch.ServiceID, err error) { r.laneHeld(s, err) },
 		Claimed: func(c store.Claim) {
 			e.monitor.Follow(c.Key.Service)
+			e.claimed(c)
 			r.observe(context.Background(), batch.Event{Kind: batch.EventClaimed, Key: c.Key, State: batch.Submitting, Attempt: c.Attempt})
 		},
 	})
@@ -98,6 +104,10 @@ func (e *engine) run(ctx context.Context) error {
 		defer close(recorded)
 		e.recorder.Run(recording)
 	}()
+	keeping, kept := context.WithCancel(recording)
+	defer kept()
+	var keepers sync.WaitGroup
+	keepers.Go(func() { e.keeper.Run(keeping) })
 	var rooms sync.WaitGroup
 	rooms.Go(func() {
 		loop.Run(ctx, e.queuer.Run, func(err error) { e.r.trouble("queuer", err) })
@@ -121,6 +131,8 @@ func (e *engine) run(ctx context.Context) error {
 	go func() {
 		defer close(rest)
 		rooms.Wait()
+		kept()
+		keepers.Wait()
 		e.recorder.Close()
 		<-recorded
 	}()
@@ -174,52 +186,78 @@ func (e *engine) prune(ctx context.Context, q store.PruneQuery) (int, error) {
 	return e.r.store.Prune(ctx, q)
 }
 
-// recorded is called for every outcome that the store has answered about: it wakes
-// whom it concerns.
-func (e *engine) recorded(o store.Outcome, a store.Applied, again bool) {
+// recorded is told of every group of outcomes that the store has answered about. First
+// it wakes whom they concern, all at once, so that lanes that can go on together do.
+func (e *engine) recorded(group []recorder.Written) {
+	var free []batch.ServiceID
+	for _, w := range group {
+		if e.order.acknowledged(w.Outcome) { // a run's last: its lane may go on
+			free = append(free, w.Key.Service)
+		}
+	}
+	for _, w := range group {
+		if w.Applied.Row.Final() && applied(w) && !e.order.out(w.Key.Service) {
+			free = append(free, w.Key.Service)
+		}
+	}
+	e.queuer.Hint(free...)
+	for _, w := range group {
+		e.tell(w)
+	}
+}
+
+// applied reports whether the row is as the outcome says.
+func applied(w recorder.Written) bool { return w.Applied.Result == store.Written }
+
+// tell is what recorded does for one outcome.
+func (e *engine) tell(w recorder.Written) {
 	ctx := context.Background()
-	key, row := o.Key, a.Row
-	switch a.Result {
+	key, row := w.Key, w.Applied.Row
+	switch w.Applied.Result {
 	case store.Bad:
-		e.r.trouble("store", a.Err)
+		e.r.trouble("store", w.Applied.Err)
 		return
 	case store.Gone, store.Fenced:
-		e.r.o.Logger.DebugContext(ctx, "late outcome changed nothing", attrs(key, o.Finding.String())...)
+		e.r.o.Logger.DebugContext(ctx, "late outcome changed nothing", attrs(key, w.Finding.String())...)
 		return
 	}
-	if o.By == batch.ByMonitor {
-		e.monitor.Forget(key.ID, o.Version)
+	if w.By == batch.ByMonitor {
+		e.monitor.Forget(key.ID, w.Version)
 	}
 	if row.State == batch.Committed {
 		e.monitor.Watch(key)
 	}
-	if row.State == batch.Committed && a.From == batch.Committed && !again {
-		e.queuer.Hint(key.Service) // somebody else recorded it, and tells of it
-		e.r.final(key)
+	if row.State == batch.Committed && w.Applied.From == batch.Committed && !w.Again {
+		e.r.final(key) // somebody else recorded it, and tells of it
 		return
 	}
 	event := batch.Event{Kind: batch.EventState, Key: key, State: row.State, Attempt: row.Attempt, Err: asError(row.Error)}
+	breach := e.overtaken(w.Outcome, w.Applied)
 	switch {
-	case a.Breach:
+	case w.Applied.Breach:
 		event.Kind = batch.EventOrderBreach
+	case breach != nil && row.State == batch.Committed:
+		event.Kind, event.Err = batch.EventOrderBreach, breach
 	case row.Final():
 		event.Kind = batch.EventFinal
-	case o.Finding == store.Doubtful || (row.State == batch.Submitting && o.Finding != store.Undecidable):
+	case w.Finding == store.Doubtful || (row.State == batch.Submitting && w.Finding != store.Undecidable):
 		event.Kind = batch.EventInDoubt
-	case o.Finding == store.Undecidable:
+	case w.Finding == store.Undecidable:
 		event.Kind, event.Err = batch.EventDecision, errors.New(row.Decision)
+	}
+	if breach != nil && row.State != batch.Committed {
+		e.r.breach(key, row.State, row.Attempt, breach)
 	}
 	switch {
 	case row.Final():
-		e.queuer.Hint(key.Service)
 		e.r.final(key)
 	case row.State.Claimable():
-		e.queuer.HintIn(key.Service, o.Delay)
-	case o.Finding == store.Accepted:
+		e.queuer.HintIn(key.Service, w.Delay)
+	case w.Finding == store.Accepted:
 		e.monitor.Accepted(key.Service)
-		e.monitor.DueIn(o.Check)
+		e.monitor.DueIn(w.Check)
 	default:
-		e.monitor.DueIn(o.Check)
+		e.monitor.DueIn(w.Check)
 	}
 	e.r.observe(ctx, event)
 }

@@ -19,6 +19,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
 	"github.com/dltbatch/dltbatch/dlt/splinter"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 	"github.com/dltbatch/dltbatch/store/postgres"
 	"github.com/dltbatch/dltbatch/store/sqlite"
@@ -107,7 +109,21 @@ func scabbard(key sawtooth.Signer, st *postgres.Store) (*splinter.Client, error)
 	return ledger, err
 }
 
-// startNode is the sixth.
+// pipelined is the sixth.
+func pipelined(ctx context.Context, st store.Store) error {
+	ledger, err := sawtooth.New("http://localhost:8008", &sawtooth.Options{SingleValidator: true})
+	if err != nil {
+		return err
+	}
+	runner, err := dltbatch.New(st, ledger, &dltbatch.Options{Strategy: queuer.Pipelined(32)})
+	if err != nil {
+		return err
+	}
+	defer ledger.CloseIdleConnections()
+	return runner.Run(ctx)
+}
+
+// startNode is the seventh.
 func startNode(t *testing.T) (*sawtooth.Client, error) {
 	node := sawtoothtest.Start(t, nil)
 	ledger, err := sawtooth.New(node.URL(), nil)
@@ -158,8 +174,12 @@ func Example() {
 func TestReadmeSnippets(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	require.NoError(t, err)
-	code, err := os.ReadFile("example_test.go")
-	require.NoError(t, err)
+	var code []byte
+	for _, file := range []string{"example_test.go", "example_orders_test.go"} {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		code = append(code, text...)
+	}
 	flat := func(s string) string {
 		var lines []string
 		for line := range strings.Lines(s) {
@@ -181,6 +201,7 @@ func TestSnippetsRun(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	require.NoError(t, serve(ctx), "nobody listens at the address, and nothing has to be sent")
+	require.NoError(t, pipelined(ctx, memory.New()))
 
 	ledger, err := startNode(t)
 	require.NoError(t, err)

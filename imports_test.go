@@ -37,6 +37,7 @@ var house = []struct {
 	{"internal/pool", nil},
 	{"internal/loop", nil},
 	{"internal/await", []string{"batch", "internal/loop"}},
+	{"internal/keeper", []string{"store", "internal/loop"}},
 	{"internal/recorder", []string{"batch", "store", "internal/loop"}},
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/await"
 	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -42,7 +43,9 @@ type Runner struct {
 }
 
 // New joins a store and a ledger. It starts nothing and does no I/O. nil options
-// are good ones; bad ones give a [*batch.InputError] that names both values at odds.
+// are good ones; bad ones give a [*batch.InputError] that names both values at odds, as
+// does a strategy that relies on the order of submission, [queuer.Pipelined] say, with a
+// ledger whose traits for the service "" do not say that it keeps it.
 func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 	if s == nil {
 		return nil, optionError("store", nil, "a store")
@@ -54,6 +57,9 @@ func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
+	if err := checkOrder(l, opts.Strategy); err != nil {
+		return nil, err
+	}
 	r := &Runner{store: s, o: opts}
 	r.waiters = await.New(await.Options[batch.Key, batch.Record]{
 		Interval: opts.PollInterval, Linger: opts.Linger, Timeout: opts.RequestTimeout, Finals: s.Finals,
@@ -61,6 +67,22 @@ func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 	})
 	r.ledger = guard{Ledger: l, r: r, traits: new(sync.Once)}
 	return r, nil
+}
+
+// checkOrder refuses a strategy that relies on what the ledger does not do.
+func checkOrder(l dlt.Ledger, s queuer.Strategy) error {
+	if !queuer.ReliesOnOrder(s) {
+		return nil
+	}
+	var traits dlt.Traits
+	if err := loop.Contain(func() error { traits = l.Traits(""); return nil }); err != nil {
+		return fmt.Errorf("the ledger's traits: %w", err)
+	}
+	if !traits.KeepsOrder {
+		return optionError("Strategy", fmt.Sprintf("%T", s),
+			fmt.Sprintf("one that does not rely on the order of submission, such as queuer.Serial: the ledger %q does not say that it keeps it (dlt.Traits.KeepsOrder)", traits.Name))
+	}
+	return nil
 }
 
 // Run claims, posts and follows batches until ctx is done. Then it takes no more,

@@ -22,7 +22,10 @@ const (
 	EventInDoubt EventKind = "in_doubt"
 	// EventDecision: the batch cannot go on by itself; Err says why.
 	EventDecision EventKind = "needs_decision"
-	// EventOrderBreach: a batch that was final was committed after all; others may have gone ahead.
+	// EventOrderBreach: a batch that was final was committed after all; others may have
+	// gone ahead. Where the strategy relies on the ledger's keeping the order of
+	// submission also one that the ledger had accepted and lost, and that is sent again,
+	// or had decided against and executes after all: then others did, and Err names one.
 	EventOrderBreach EventKind = "order_breach"
 	// EventVanished: the ledger no longer has a batch that it had committed (a fork).
 	// The batch stays Committed; Err says what the ledger says now.

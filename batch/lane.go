@@ -8,6 +8,10 @@ import "fmt"
 type Lane struct {
 	Service ServiceID
 	Batches []Waiting
+	// KeepsOrder says that the strategy declared to rely on its ledger's keeping the
+	// order of submission, and that the ledger does so for this service: what was
+	// accepted, Pending or Valid, does not hold up what comes after it.
+	KeepsOrder bool
 }
 
 // Waiting is one open batch of a lane, without its payload.
@@ -27,7 +31,9 @@ type Run []int
 // Check reports the first thing in a strategy's answer that would break the order
 // of the lane: a position that is not ready, is named twice or is out of order, or
 // one that passes an earlier open batch it conflicts with and that is not an
-// earlier position of the same run (design section 6, claiming).
+// earlier position of the same run (design section 6, claiming). Where the lane's
+// ledger keeps the order of submission an earlier batch that was accepted may be
+// passed, and none may be sent again behind a later one that is under way.
 func (l Lane) Check(runs []Run) error { return l.CheckIn(new(Footprints), runs) }
 
 // CheckIn is Check in a set that is used for nothing else meanwhile, and left
@@ -75,11 +81,37 @@ func (l Lane) checkOrder(before *Footprints, runs []Run, taken []int) error {
 	}
 	for p, b := range l.Batches[:end] {
 		switch {
-		case b.State == Submitting:
+		case b.State == Submitting || l.passable(b):
 		case taken[p] == 0:
 			before.add(b.Footprint, owner(1+len(runs)+p))
 		case before.add(b.Footprint, owner(taken[p])):
 			return l.passes(p, taken)
+		}
+	}
+	if l.KeepsOrder {
+		return l.checkBehind(before, taken)
+	}
+	return nil
+}
+
+// passable reports whether what comes after an open batch need not wait for it.
+func (l Lane) passable(b Waiting) bool {
+	return l.KeepsOrder && (b.State == Pending || b.State == Valid)
+}
+
+// checkBehind looks for what would be sent again behind a later one that is under way
+// and may yet turn out to be lost, too. Then both go again, in their order.
+func (l Lane) checkBehind(later *Footprints, taken []int) error {
+	const picked, under = owner(1), owner(2)
+	later.Reset()
+	found := false
+	for p := len(taken) - 1; p >= 0; p-- {
+		switch b := l.Batches[p]; {
+		case !b.State.Claimable():
+			found = true
+			later.add(b.Footprint, under)
+		case found && taken[p] != 0 && later.add(b.Footprint, picked):
+			return fmt.Errorf("dltbatch: lane %q: position %d would follow a later one that is under way and conflicts", l.Service, p)
 		}
 	}
 	return nil
@@ -88,7 +120,7 @@ func (l Lane) checkOrder(before *Footprints, runs []Run, taken []int) error {
 // passes names the first batch that position p passes and must not.
 func (l Lane) passes(p int, taken []int) error {
 	for q, b := range l.Batches {
-		earlier := q < p && taken[q] != taken[p]
+		earlier := q < p && taken[q] != taken[p] && !l.passable(b)
 		if (earlier || b.State == Submitting) && b.Footprint.Conflicts(l.Batches[p].Footprint) {
 			return fmt.Errorf("dltbatch: lane %q: position %d passes %d, which is %s and conflicts", l.Service, p, q, b.State)
 		}

@@ -51,6 +51,10 @@ type Resolver interface {
 	// Resolve is called only after Traits.LateArrival. NotCommitted means that the
 	// attempt, and every unresolved one before it, can no longer take effect. It does
 	// not keep d.Payload or d.Witnesses.
+	//
+	// An attempt is posted only once Traits.LateArrival has passed since the end of each
+	// unresolved one before it, so that one which the ledger took found nothing of them
+	// on its way. (A person who declares them not committed answers for that.)
 	Resolve(ctx context.Context, d Doubt) (Evidence, error)
 }
 

@@ -38,6 +38,12 @@ type Traits struct {
 	// submitted or in doubt included, for strategies that have several under way (the
 	// serial one has one). It holds across all processes on a store. 0 is unlimited.
 	MaxInFlightPerService int
+	// KeepsOrder says that what the ledger accepts of a service takes effect, where it
+	// does at all, as if in the order in which it was accepted, as long as each Submit
+	// waits for the one before it to return nil. One that it decides against, or forgets
+	// after all, may fall behind: that is found out, and reported. Strategies that let a
+	// batch leave before the one ahead of it is final rely on it.
+	KeepsOrder bool
 	// GroupsByService says that one BatchStatuses call serves one service only.
 	GroupsByService bool
 	// PressureScope says whom ErrBusy slows.

@@ -19,7 +19,7 @@ type group struct {
 	traits  dlt.Traits
 	rows    []store.InFlight
 	read    time.Time // not before: the ages in rows are of then, or a little later
-	told    bool      // an event was the reason: the leases last until the next poll
+	told    bool      // an event was the reason: nothing was leased, or until the next poll
 }
 
 // group divides rows by service where the ledger wants it, else by ledger, and
@@ -68,7 +68,7 @@ func (m *Monitor) ask(ctx context.Context, g *group) (hung bool) {
 		case v.Resolve:
 		case v.Outcome != nil:
 			m.updater.Put(*v.Outcome)
-		case g.told && v.Next >= m.o.Rules.PollInterval: // that is when its lease ends
+		case g.told && f.CheckIn > m.o.Rules.PollInterval/2 && v.Next >= m.o.Rules.PollInterval: // it was asked about, and is due in time
 		default:
 			due = append(due, store.Due{Ref: f.Ref, In: v.Next})
 		}

@@ -52,7 +52,8 @@ type Monitor struct {
 	updater BatchUpdater
 	o       Options
 	pool    *pool.Pool
-	wake    chan struct{}
+	wake    chan struct{}  // of Run
+	event   chan struct{}  // of answerEvents
 	asking  sync.WaitGroup // requests under way; they outlast a Run that ends with an error
 
 	mu    sync.Mutex
@@ -69,21 +70,24 @@ type Monitor struct {
 
 // New returns a monitor; Run makes it work.
 func New(s PendingBatchStore, r BatchStatusReader, u BatchUpdater, o Options) *Monitor {
-	m := &Monitor{store: s, reader: r, updater: u, o: o, wake: make(chan struct{}, 1), quiet: map[string]*quiet{}, streams: map[string]*stream{}}
+	m := &Monitor{store: s, reader: r, updater: u, o: o, wake: make(chan struct{}, 1), event: make(chan struct{}, 1), quiet: map[string]*quiet{}, streams: map[string]*stream{}}
 	m.due = newAgenda(o.Rules.PollInterval)
 	m.sight.keep = max(10*time.Minute, 4*o.Rules.TTL)
-	m.pool = pool.New(o.Connections, min(time.Second, o.RequestTimeout/4), m.poke)
+	m.pool = pool.New(o.Connections, min(time.Second, o.RequestTimeout/4), func() {
+		poke(m.wake)
+		poke(m.event)
+	})
 	return m
 }
 
 // Nudge makes the monitor look now.
 func (m *Monitor) Nudge() { m.DueIn(0) }
 
-// poke makes Run, or whoever waits for a hand, look at where it stands. Nothing is
-// asked for it.
-func (m *Monitor) poke() {
+// poke makes a loop look at where it stands, or whether there is a hand for it.
+// Nothing is asked for it.
+func poke(wake chan<- struct{}) {
 	select {
-	case m.wake <- struct{}{}:
+	case wake <- struct{}{}:
 	default:
 	}
 }
@@ -95,7 +99,7 @@ func (m *Monitor) DueIn(d time.Duration) {
 	first := m.due.add(at)
 	m.mu.Unlock()
 	if first {
-		m.poke()
+		poke(m.wake)
 	}
 }
 
@@ -112,6 +116,10 @@ func (m *Monitor) Run(ctx context.Context) error {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	m.asking.Go(func() { m.watch(watching) })
+	events := make(chan error, 1)
+	m.asking.Go(func() {
+		events <- loop.Contain(func() error { return m.answerEvents(watching) })
+	})
 	for {
 		m.openStreams(ctx)
 		now := time.Now()
@@ -120,28 +128,23 @@ func (m *Monitor) Run(ctx context.Context) error {
 		if next := m.due.next(); !next.IsZero() && next.Before(at) {
 			at = next
 		}
-		wait := max(at.Sub(now), minPause)
-		if !m.askAt.IsZero() {
-			wait = min(wait, m.askAt.Sub(now))
-		}
 		m.mu.Unlock()
-		if wait > 0 && (at.After(now) || now.Sub(last) < minPause) {
-			timer.Reset(wait)
+		if at.After(now) || now.Sub(last) < minPause {
+			timer.Reset(max(at.Sub(now), minPause))
 			select {
 			case <-ctx.Done():
 			case <-timer.C:
 			case <-m.wake:
+			case err := <-events:
+				if ctx.Err() == nil {
+					return err
+				}
 			}
 		}
 		switch {
 		case ctx.Err() != nil:
 			m.asking.Wait()
 			return nil
-		case m.mustAsk():
-			if err := m.told(ctx); err != nil && ctx.Err() == nil {
-				return err
-			}
-			continue
 		case at.After(time.Now()):
 			continue
 		}
@@ -159,11 +162,11 @@ func (m *Monitor) round(ctx context.Context) error {
 	m.mu.Unlock()
 	for ctx.Err() == nil {
 		asked := time.Now()
-		rows, err := m.pending(ctx, nil)
+		rows, err := m.pending(ctx, store.PendingQuery{Lease: 2 * m.o.RequestTimeout})
 		if err != nil {
 			return fmt.Errorf("select pending batches: %w", err)
 		}
-		if err := m.dispatch(ctx, rows, asked, false); err != nil {
+		if err := m.dispatch(ctx, rows, asked, m.wake); err != nil {
 			return err
 		}
 		if len(rows) < m.o.Batches {
@@ -174,16 +177,16 @@ func (m *Monitor) round(ctx context.Context) error {
 }
 
 // dispatch gives the requests about rows, for which the store was asked then, to free
-// hands. told says that an event was the reason.
-func (m *Monitor) dispatch(ctx context.Context, rows []store.InFlight, then time.Time, told bool) error {
+// hands; wake is the caller's, and says what the reason is.
+func (m *Monitor) dispatch(ctx context.Context, rows []store.InFlight, then time.Time, wake <-chan struct{}) error {
 	var put []store.Due
 	for _, g := range m.group(rows) {
-		g.read, g.told = then, told
+		g.read, g.told = then, wake == m.event
 		if wait := m.quietFor(g.key); wait > 0 {
 			put = append(put, dueIn(g.rows, wait)...)
 			continue
 		}
-		hand, ok := m.hand(ctx, g.key)
+		hand, ok := m.hand(ctx, g.key, wake)
 		if !ok {
 			put = append(put, dueIn(g.rows, noHandPause)...)
 			continue
@@ -200,22 +203,11 @@ func (m *Monitor) dispatch(ctx context.Context, rows []store.InFlight, then time
 // noHandPause is how long rows wait whose group has used up its share of the hands.
 const noHandPause = 100 * time.Millisecond
 
-// mustAsk reports whether an event is to be acted on now.
-func (m *Monitor) mustAsk() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return !m.askAt.IsZero() && !m.askAt.After(time.Now())
-}
-
-// pending selects what is due, or whatever is under way in services. The lease covers a request that takes its whole
-// time, and some waiting for a hand.
-func (m *Monitor) pending(ctx context.Context, services []batch.ServiceID) ([]store.InFlight, error) {
+// pending selects what is due, or whatever is under way in services.
+func (m *Monitor) pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.o.RequestTimeout)
 	defer cancel()
-	q := store.PendingQuery{Limit: m.o.Batches, Lease: 2 * m.o.RequestTimeout, Services: services}
-	if services != nil {
-		q.Lease = m.o.Rules.PollInterval
-	}
+	q.Limit = m.o.Batches
 	return m.store.Pending(ctx, q)
 }
 
@@ -231,7 +223,7 @@ func (m *Monitor) start(service batch.ServiceID, f func()) {
 
 // hand waits for a place, but not on behalf of a group that hangs: it waits for
 // its own share elsewhere, and delays nobody.
-func (m *Monitor) hand(ctx context.Context, key string) (*pool.Hand, bool) {
+func (m *Monitor) hand(ctx context.Context, key string, wake <-chan struct{}) (*pool.Hand, bool) {
 	for {
 		hand, ok := m.pool.Acquire(key)
 		if ok || m.pool.Free() > 0 {
@@ -240,7 +232,7 @@ func (m *Monitor) hand(ctx context.Context, key string) (*pool.Hand, bool) {
 		select {
 		case <-ctx.Done():
 			return nil, false
-		case <-m.wake:
+		case <-wake:
 		}
 	}
 }

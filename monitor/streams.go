@@ -70,7 +70,7 @@ func (m *Monitor) Follow(s batch.ServiceID) {
 		}
 		m.streams[key] = st
 		m.unopened = append(m.unopened, st)
-		m.poke()
+		poke(m.wake)
 	}
 	st.used = now
 	st.services[s] = now
@@ -114,7 +114,7 @@ func (m *Monitor) askSoon(st *stream) {
 	st.ask = true
 	if m.askAt.IsZero() {
 		m.askAt = m.asked.Add(askPause)
-		m.poke()
+		poke(m.event)
 	}
 }
 
@@ -216,6 +216,36 @@ func (m *Monitor) tell(st *stream, e dlt.Event) {
 	}
 }
 
+// answerEvents asks because of events until ctx is done. It does so beside the polling,
+// which would hold it up.
+func (m *Monitor) answerEvents(ctx context.Context) error {
+	defer poke(m.event) // for whoever goes on with it
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		m.mu.Lock()
+		at := m.askAt
+		m.mu.Unlock()
+		switch wait := time.Until(at); {
+		case at.IsZero():
+			timer.Stop()
+		case wait > 0:
+			timer.Reset(wait)
+		default:
+			if err := m.told(ctx); err != nil && ctx.Err() == nil {
+				return err
+			}
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-m.event:
+		}
+	}
+	return nil
+}
+
 // told asks about what is under way in the groups that events were about.
 func (m *Monitor) told(ctx context.Context) error {
 	var services []batch.ServiceID
@@ -237,11 +267,16 @@ func (m *Monitor) told(ctx context.Context) error {
 	for len(services) > 0 && ctx.Err() == nil {
 		n := min(len(services), askServices)
 		asked := time.Now()
-		rows, err := m.pending(ctx, services[:n])
+		q := store.PendingQuery{Services: services[:n]}
+		rows, err := m.pending(ctx, q)
+		if len(rows) >= m.o.Batches { // it may be that there are more: then they take turns
+			q.Lease = m.o.Rules.PollInterval
+			rows, err = m.pending(ctx, q)
+		}
 		if err != nil {
 			return fmt.Errorf("select batches of services: %w", err)
 		}
-		if err := m.dispatch(ctx, rows, asked, true); err != nil {
+		if err := m.dispatch(ctx, rows, asked, m.event); err != nil {
 			return err
 		}
 		services = services[n:]

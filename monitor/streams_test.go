@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -179,6 +180,37 @@ func TestAsksThatEventsTriggerAreRateLimited(t *testing.T) {
 		settle(20 * time.Millisecond)
 		assert.LessOrEqual(t, len(w.selected())-n, 13, "in a tenth of a second")
 		assert.GreaterOrEqual(t, len(w.selected())-n, 9)
+		stop()
+	})
+}
+
+// Asking because of an event costs the store no write but twice in a poll interval, and
+// the polls are put off by it.
+func TestAskingBecauseOfAnEventWritesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, events := newWorld(), &wires{}
+		w.traits.Streams, w.traits.GroupsByService = true, true
+		var done atomic.Bool
+		w.answer = func(ctx context.Context, s batch.ServiceID, as []batch.Attempt) ([]batch.Status, error) {
+			if done.Load() {
+				return committed(as), nil
+			}
+			return saying(batch.ReportedPending)(ctx, s, as)
+		}
+		m, stop := w.start(t, withEvents(events))
+		m.Follow("s")
+		settle(50 * time.Millisecond)
+		w.add("s", "a", poll)
+		for range 200 {
+			events.tell(t, "s", dlt.Event{})
+			time.Sleep(poll / 20)
+		}
+		settle(0)
+		assert.InDelta(t, 200, len(w.asked("a")), 10, "and hardly ever by the poll")
+		assert.LessOrEqual(t, w.written(), 22)
+		done.Store(true)
+		settle(poll + poll/10)
+		assert.Equal(t, []string{"a is committed"}, w.found(), "polling is the floor")
 		stop()
 	})
 }

@@ -44,6 +44,7 @@ type world struct {
 	mu       sync.Mutex
 	rows     []*row
 	selects  []time.Duration
+	writes   int // leases and times set
 	queries  []query
 	outcomes []store.Outcome
 	putAt    map[batch.ID]time.Duration
@@ -82,9 +83,12 @@ func (w *world) Pending(ctx context.Context, q store.PendingQuery) (out []store.
 	}
 	for _, r := range w.rows {
 		if len(out) < q.Limit && (q.Services == nil && !r.due.After(time.Now()) || slices.Contains(q.Services, r.Key.Service)) {
-			r.due = time.Now().Add(q.Lease)
+			if q.Lease != 0 {
+				w.writes++
+				r.due = time.Now().Add(q.Lease)
+			}
 			f := r.InFlight
-			f.PostedAgo = time.Since(r.posted)
+			f.PostedAgo, f.CheckIn = time.Since(r.posted), time.Until(r.due)
 			out = append(out, f)
 		}
 	}
@@ -105,6 +109,7 @@ func (w *world) Checked(ctx context.Context, due []store.Due) error {
 	for _, d := range due {
 		for _, r := range w.rows {
 			if r.Key == d.Key {
+				w.writes++
 				r.due = time.Now().Add(d.In)
 			}
 		}
@@ -199,6 +204,13 @@ func (w *world) selected() []time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.selects)
+}
+
+// written returns how many leases were taken and times set.
+func (w *world) written() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.writes
 }
 
 // found returns "id finding" of each outcome.

@@ -64,7 +64,7 @@ func BenchmarkParallel(b *testing.B) {
 		lane := w.lane()
 		for name, choose := range map[string]func(batch.Lane) []batch.Run{
 			"select": (&queuer.Parallel{}).Select,
-			"choose": queuer.Choose(&queuer.Parallel{}, func(_ batch.ServiceID, err error) { b.Error(err) }),
+			"choose": queuer.Choose(&queuer.Parallel{}, nil, func(_ batch.ServiceID, err error) { b.Error(err) }),
 		} {
 			b.Run(w.name+"/"+name, func(b *testing.B) {
 				b.ReportAllocs()
@@ -89,7 +89,7 @@ func TestParallelAllocations(t *testing.T) {
 		s := &queuer.Parallel{}
 		require.NotEmpty(t, s.Select(lane), w.name)
 		require.LessOrEqual(t, testing.AllocsPerRun(20, func() { s.Select(lane) }), 64.0, w.name)
-		choose := queuer.Choose(s, func(_ batch.ServiceID, err error) { t.Error(err) })
+		choose := queuer.Choose(s, nil, func(_ batch.ServiceID, err error) { t.Error(err) })
 		require.LessOrEqual(t, testing.AllocsPerRun(20, func() { choose(lane) }), 64.0, "%s, checked", w.name)
 	}
 }
@@ -98,7 +98,7 @@ func TestParallelAllocations(t *testing.T) {
 // machine and however busy that is.
 func TestParallelDoesNotComparePairs(t *testing.T) {
 	lane := windows[0].lane()
-	choose := queuer.Choose(&queuer.Parallel{}, func(_ batch.ServiceID, err error) { t.Error(err) })
+	choose := queuer.Choose(&queuer.Parallel{}, nil, func(_ batch.ServiceID, err error) { t.Error(err) })
 	best := func(n int, f func()) time.Duration {
 		least := time.Hour
 		for range n {

@@ -42,6 +42,8 @@ type Options struct {
 	Lanes        int // lanes that one claim looks at
 	Resend       func(batch.ServiceID) store.Resend
 	MaxInFlight  func(batch.ServiceID) int // of a lane under way at once; 0 is no bound
+	// KeepsOrder says whether a lane's ledger keeps the order of submission; nil: none does.
+	KeepsOrder func(batch.ServiceID) bool
 	// Held is told of what keeps a lane where it is: a strategy's bad answer or panic,
 	// or a payload that is gone.
 	Held func(batch.ServiceID, error)
@@ -51,10 +53,12 @@ type Options struct {
 
 // Queuer goes round the lanes. Hint, HintIn and Wake may be called at any time.
 type Queuer struct {
-	store   Store
-	sub     Submitter
-	o       Options
-	choose  store.Choose
+	store  Store
+	sub    Submitter
+	o      Options
+	choose store.Choose
+	// reliant strategies have at most one run of a lane out: see [OrderReliant].
+	reliant bool
 	wake    chan struct{} // capacity one: a wake-up that is due
 	place   scan          // Run's own; kept from one Run to the next
 	resting resting       // Run's own
@@ -70,18 +74,23 @@ type Queuer struct {
 func New(s Store, sub Submitter, o Options) *Queuer {
 	return &Queuer{
 		store: s, sub: sub, o: o,
-		choose: Choose(o.Strategy, o.Held),
-		wake:   make(chan struct{}, 1),
-		place:  scan{start: true, due: time.Now()},
-		hints:  newHints(),
+		choose: Choose(o.Strategy, o.KeepsOrder, o.Held), reliant: ReliesOnOrder(o.Strategy),
+		wake:  make(chan struct{}, 1),
+		place: scan{start: true, due: time.Now()},
+		hints: newHints(),
 
 		resting:  resting{},
 		suspects: map[batch.ServiceID]*suspect{},
 	}
 }
 
-// Hint says that a lane may have something to do now. Correctness never depends on it.
-func (q *Queuer) Hint(s batch.ServiceID) { q.HintIn(s, 0) }
+// Hint says that lanes may have something to do now. Correctness never depends on it.
+func (q *Queuer) Hint(lanes ...batch.ServiceID) {
+	if len(lanes) > 0 {
+		q.hintAll(lanes, 0)
+		q.Wake()
+	}
+}
 
 // HintIn says that a lane may have something to do after d.
 func (q *Queuer) HintIn(s batch.ServiceID, d time.Duration) {
@@ -317,7 +326,7 @@ func (q *Queuer) claim(ctx context.Context, lanes []batch.ServiceID, room int) e
 		q.resting.after(lane, time.Now())
 	}
 	q.hintAll(claimed.Locked, lockedPause)
-	q.hintAll(takeTurns(claimed), 0)
+	q.hintAll(takeTurns(claimed, !q.reliant), 0)
 	if claimed.NextReady > 0 {
 		q.hintAll(waiting, max(claimed.NextReady, q.pace(len(waiting))))
 	}
@@ -325,8 +334,10 @@ func (q *Queuer) claim(ctx context.Context, lanes []batch.ServiceID, room int) e
 }
 
 // takeTurns returns the lanes that the limit left out, and behind them those that it
-// cut short: a lane of much that may leave at once would use up every claim.
-func takeTurns(c store.Claimed) []batch.ServiceID {
+// cut short: a lane of much that may leave at once would use up every claim. Of a
+// strategy that posts a lane's batches in one run what is cut short is no use to look
+// at before that has ended.
+func takeTurns(c store.Claimed, cutToo bool) []batch.ServiceID {
 	served := make(map[batch.ServiceID]bool, len(c.Runs))
 	for _, r := range c.Runs {
 		served[r.Service] = true
@@ -334,7 +345,7 @@ func takeTurns(c store.Claimed) []batch.ServiceID {
 	turns := make([]batch.ServiceID, 0, len(c.Left))
 	for _, cut := range [...]bool{false, true} {
 		for _, s := range c.Left {
-			if served[s] == cut {
+			if served[s] == cut && (cutToo || !cut) {
 				turns = append(turns, s)
 			}
 		}

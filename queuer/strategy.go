@@ -43,15 +43,18 @@ func (Serial) Select(lane batch.Lane) []batch.Run {
 }
 
 // Choose wraps a strategy for a store: an answer that fails [batch.Lane.Check], and
-// a panic, pick nothing and are reported.
-func Choose(s Strategy, report func(batch.ServiceID, error)) store.Choose {
+// a panic, pick nothing and are reported. keepsOrder is dlt.Traits.KeepsOrder of a
+// service's ledger; nil is that none does.
+func Choose(s Strategy, keepsOrder func(batch.ServiceID) bool, report func(batch.ServiceID, error)) store.Choose {
 	var scratch sync.Pool // of *batch.Footprints
+	reliant := ReliesOnOrder(s)
 	return func(lane batch.Lane) (runs []batch.Run) {
 		before, _ := scratch.Get().(*batch.Footprints)
 		if before == nil {
 			before = new(batch.Footprints)
 		}
 		err := loop.Contain(func() error {
+			lane.KeepsOrder = reliant && keepsOrder != nil && keepsOrder(lane.Service)
 			runs = s.Select(clone(lane)) // what is checked, and what the store goes by, is not the strategy's to change
 			return lane.CheckIn(before, runs)
 		})

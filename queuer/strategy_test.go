@@ -126,7 +126,7 @@ func TestChooseContainsLyingStrategies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var told []error
-			choose := queuer.Choose(strategy(c.answer), func(s batch.ServiceID, err error) {
+			choose := queuer.Choose(strategy(c.answer), nil, func(s batch.ServiceID, err error) {
 				assert.Equal(t, batch.ServiceID("s"), s)
 				told = append(told, err)
 			})

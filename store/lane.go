@@ -68,7 +68,8 @@ func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQue
 			r := &rows[pos]
 			claim := Claim{
 				Ref: r.Ref, From: r.Row.State, Failures: r.Row.Failures, Budget: r.Budget,
-				Doubt: r.Row.DoubtAttempt != 0, Prepared: bytes.Clone(r.Row.Prepared),
+				Doubt: r.Row.DoubtAttempt != 0, Again: !r.Row.LastPost.IsZero() && !r.Row.Requeued,
+				Prepared: bytes.Clone(r.Row.Prepared),
 			}
 			r.Row = r.Row.Claim(now, q.TTL, rule)
 			r.Row.ClaimedBy = q.Instance

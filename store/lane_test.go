@@ -63,13 +63,28 @@ func TestPlanLaneClaims(t *testing.T) {
 	assert.False(t, p.More)
 	assert.Equal(t, store.Claim{
 		Ref: in[0].Ref, Version: rows["unknown"].Version + 1, From: batch.Unknown, Attempt: 2, Spent: 2, Failures: 3,
-		Budget: batch.Budget{Attempts: 5}, Doubt: true,
+		Budget: batch.Budget{Attempts: 5}, Doubt: true, Again: true,
 	}, p.Runs[0].Batches[0])
 	assert.Equal(t, store.Claim{
 		Ref: in[1].Ref, Version: 2, From: batch.Queued, Attempt: 1, Budget: batch.Budget{Attempts: 5},
 	}, p.Runs[0].Batches[1])
 	require.Len(t, p.Changed, 3)
 	assert.Equal(t, store.NewRow().Claim(start, ttl, hour), p.Changed[1].Row)
+}
+
+// What was sent before and may have been taken is claimed again; what never was, or was
+// requeued by a person since, is not.
+func TestPlanLaneSaysWhatIsSentAgain(t *testing.T) {
+	row := store.Row{State: batch.Delayed, Version: 3, Attempt: 1}
+	sent, requeued := row, row
+	sent.LastPost = start.Add(-time.Minute)
+	requeued.LastPost, requeued.Requeued = sent.LastPost, true
+	p := store.PlanLane("s", []store.LaneRow{laneRow("a", row), laneRow("b", sent), laneRow("c", requeued)}, start, laneQuery(hour), 9, answer(batch.Run{0, 1, 2}))
+	var again []bool
+	for _, c := range p.Runs[0].Batches {
+		again = append(again, c.Again)
+	}
+	assert.Equal(t, []bool{false, true, false}, again)
 }
 
 func TestPlanLaneLimit(t *testing.T) {

@@ -129,9 +129,11 @@ func (r Row) Return(now time.Time) Row {
 	return r
 }
 
-// Leased is the row while one monitor asks about it.
+// Leased is the row while one monitor asks about it. A lease of 0 is none.
 func (r Row) Leased(now time.Time, lease time.Duration) Row {
-	r.AskedAt, r.NextCheck = now, now.Add(lease)
+	if lease != 0 {
+		r.AskedAt, r.NextCheck = now, now.Add(lease)
+	}
 	return r
 }
 
@@ -151,6 +153,7 @@ func (r Row) InFlight(ref Ref, budget batch.Budget, now time.Time) InFlight {
 		SettleLeft: r.SettlesAt.Sub(now), DoubtAttempt: r.DoubtAttempt, Failures: r.Failures,
 		Ended:   r.State != batch.Submitting || r.ClaimExpires.Equal(r.LastPost),
 		Refused: r.Refused, Requeued: r.Requeued, Undecided: r.Decision != "", Prepared: bytes.Clone(r.Prepared),
+		CheckIn: r.NextCheck.Sub(now),
 	}
 }
 

@@ -119,9 +119,6 @@ type LaneCounts struct {
 	Waiting int
 }
 
-// Cursor is a place in a list. It is opaque.
-type Cursor string
-
 // PruneQuery says what to remove.
 type PruneQuery struct {
 	// OlderThan is how long a batch must have been final, on the database's clock.
@@ -329,6 +326,10 @@ type Claim struct {
 	Budget   batch.Budget
 	// Doubt says that an earlier attempt is unresolved.
 	Doubt bool
+	// Again says that an earlier attempt was accepted, or may have been, and that nobody
+	// requeued the batch since. Where the ledger keeps the order of submission others may
+	// have gone ahead: see [Ahead].
+	Again bool
 	// Prepared is what an earlier attempt kept, nil for none.
 	Prepared []byte
 }
@@ -336,7 +337,7 @@ type Claim struct {
 // PendingQuery asks for due rows.
 type PendingQuery struct {
 	Limit int           // at most; must be positive
-	Lease time.Duration // until when nobody else gets them
+	Lease time.Duration // until when nobody else gets them; 0 only looks, and writes nothing
 	// Services selects, where it is not nil, the rows of these services that the monitor
 	// owns, due or not, leased or not; a live claim is never the monitor's. For what a
 	// ledger says by itself. The cost grows with what is in flight in them.
@@ -373,6 +374,8 @@ type InFlight struct {
 	Requeued  bool   // verdicts from before the requeue may still be reported
 	Undecided bool   // already reported as needing a decision
 	Prepared  []byte // what KeepPrepared kept, nil for none
+	// CheckIn is how long until it is due (again): Lease, where there is one.
+	CheckIn time.Duration
 }
 
 // Due says when to ask next.

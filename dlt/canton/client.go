@@ -77,7 +77,7 @@ func New(url string, o *Options) (*Client, error) {
 			// Back-pressure is the participant's (1.5, limits).
 			PressureScope: dlt.ScopeEndpoint,
 			Streams:       !c.PollOnly,
-			Resolves:      c.DecidedWithin > 0,
+			Resolves:      true,
 		},
 		http: hc, direct: direct, at: at,
 		user: c.UserID, token: c.Token, period: c.DeduplicationPeriod,

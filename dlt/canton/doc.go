@@ -20,9 +20,10 @@
 // once, or is answered DUPLICATE_COMMAND, which is a success. (Commands that consume
 // their inputs may be refused before that is looked at; then the completion of the
 // earlier attempt tells, and until it is found the engine keeps the batch in doubt.)
-// Canton gives no proof that a plain command can no longer take effect; whoever knows
-// the bounds of the synchronizers declares them with Options.DecidedWithin, and then
-// [Client.Resolve] gives evidence.
+// Where it may not be sent again, the completion of a later attempt proves that those
+// before it came to nothing. Of a plain command that has no completion Canton gives no
+// proof that it can no longer take effect; whoever knows the bounds of the
+// synchronizers declares them with Options.DecidedWithin ([Client.Resolve]).
 //
 // Completions come over a WebSocket ([Client.Events]) and, as the floor, by polling.
 //

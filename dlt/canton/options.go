@@ -71,8 +71,10 @@ type Options struct {
 	// confirmation and mediator timeouts (60 s, 30 s and 30 s by default), and how far the
 	// participant may lag behind. It follows from settings that the client cannot see and
 	// is no promise of Canton's (ledgers/canton.md 1.7), so that nothing is assumed:
-	// without it a batch that was refused, or is out of its deduplication period, while an
-	// earlier attempt is in doubt needs a person's decision. Defaults to 0, no evidence.
+	// without it a batch that was refused at the door, used its budget up, or is out of its
+	// deduplication period, while an attempt is in doubt and the last one has no
+	// completion, needs a person's decision ([Client.Resolve]). Auto-batching with a budget
+	// should set it. Defaults to 0, no such evidence.
 	DecidedWithin time.Duration
 
 	// LookBack is from how far before the ledger's end completions are read for a

@@ -15,27 +15,48 @@ var _ dlt.Resolver = (*Client)(nil)
 const evidenceWaits = 20
 
 // Resolve implements [dlt.Resolver], from the batch's completions since before its
-// first attempt. A success is Committed. No success is NotCommitted once
-// Options.LateArrival and Options.DecidedWithin have passed since the last POST
-// ended, and InFlight before. It cannot tell where that option is not set, where
-// completions were pruned, or where it does not know from which offset to read. The
-// error is a [*dlt.Error], or several joined.
+// first attempt. A success is Committed. No success is NotCommitted in two cases:
+//
+// The last attempt has a completion that rejects it. A completion is of a submission that
+// was taken while no other of the same command was in flight (ledgers/canton.md 1.6), and
+// those before it had arrived by then or never will: what became of them is among the
+// completions, and it is no success.
+//
+// Or Options.LateArrival and Options.DecidedWithin have passed since the last POST ended;
+// it is InFlight before. A submission that was refused at the door proves nothing about
+// those before it.
+//
+// It cannot tell where neither holds, where completions were pruned, or where it does not
+// know from which offset to read. The error is a [*dlt.Error], or several joined.
 func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
 	questions, errs := c.questions(d.Service, []batch.Attempt{d.Attempt})
 	q := questions[string(d.ID)]
 	if q == nil {
 		return dlt.CannotTell, errors.Join(errs...)
 	}
-	_, complete, err := c.read(ctx, d.Service, questions, evidenceWaits*c.idle)
+	idle := c.idle
+	if c.decided > 0 {
+		idle *= evidenceWaits
+	}
+	_, complete, err := c.read(ctx, d.Service, questions, idle)
 	switch {
 	case q.committed || q.duplicate:
 		return dlt.Committed, nil
 	case err != nil:
 		return dlt.CannotTell, err
-	case !complete || q.bounded || q.lost || c.decided == 0:
+	case !complete || q.bounded || q.lost:
+		return dlt.CannotTell, nil
+	case d.Number > 0 && q.last.attempt >= d.Number && q.last.certain():
+		return dlt.NotCommitted, nil
+	case c.decided == 0:
 		return dlt.CannotTell, nil
 	case d.Ended < c.traits.LateArrival+c.decided:
 		return dlt.InFlight, nil
 	}
 	return dlt.NotCommitted, nil
+}
+
+// certain reports a rejection: the attempt had no effect.
+func (v verdict) certain() bool {
+	return v.reported == batch.ReportedFailed || v.reported == batch.ReportedInvalid
 }

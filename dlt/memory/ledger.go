@@ -45,7 +45,7 @@ type Options struct {
 // up to lateArrival after their connection ended, and resolves from its log.
 func Unforgiving(lateArrival time.Duration) dlt.Traits {
 	return dlt.Traits{
-		Name: "memory", LateArrival: lateArrival, Grace: lateArrival, Settle: 0,
+		Name: "memory", LateArrival: lateArrival, Grace: lateArrival, Settle: 0, KeepsOrder: true,
 		MaxIDsPerQuery: 100, GroupsByService: true, PressureScope: dlt.ScopeService, Resolves: true,
 	}
 }

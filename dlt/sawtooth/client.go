@@ -74,6 +74,7 @@ func New(url string, o *Options) (*Client, error) {
 			// The pool that a 429 speaks of belongs to the node (B2).
 			PressureScope: dlt.ScopeEndpoint,
 			Vanish:        c.Vanish,
+			KeepsOrder:    c.SingleValidator,
 			Resolves:      true,
 			Streams:       !c.NoEvents,
 		},

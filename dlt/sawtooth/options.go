@@ -61,6 +61,15 @@ type Options struct {
 	// committed. Defaults to 0, which is right for PBFT, Raft and the developer mode.
 	Vanish time.Duration
 
+	// SingleValidator says that the network has one validator, which is behind the URL.
+	// Then, and only then, batches that conflict take effect in the order in which they
+	// were submitted, and Traits.KeepsOrder is true, which queuer.Pipelined wants:
+	// validators gossip batches one by one, and whichever publishes the next block goes by
+	// its own order of arrival (B8). A batch that is parked for a dependency falls behind
+	// (A4): depend on batches of the same service only. Not allowed beside Fallbacks.
+	// Defaults to false.
+	SingleValidator bool
+
 	// NoEvents keeps the client from subscribing to the node's events, so that it is
 	// asked only: for proxies that let no websocket through. Traits.Streams is false then.
 	NoEvents bool
@@ -125,6 +134,9 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if c.Client != nil && c.TLSConfig != nil {
 		return c, &batch.InputError{Field: "Options.TLSConfig", Want: "nil where Options.Client is set: it belongs into the client's transport"}
+	}
+	if c.SingleValidator && len(c.Fallbacks) > 0 {
+		return c, &batch.InputError{Field: "Options.SingleValidator", Value: "true", Want: "false where Options.Fallbacks names further nodes"}
 	}
 	if len(c.Fallbacks) > maxEndpoints-1 {
 		return c, &batch.InputError{Field: "Options.Fallbacks", Value: strconv.Itoa(len(c.Fallbacks)), Want: "at most 63"}

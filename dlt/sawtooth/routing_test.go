@@ -284,6 +284,7 @@ func TestNewRefuses(t *testing.T) {
 		"response":     {MaxResponse: -1},
 		"tls":          {Client: &http.Client{}, TLSConfig: trusting(startTLS(t), "")},
 		"fallbacks":    {Fallbacks: make([]string, 64)},
+		"single":       {Fallbacks: []string{"http://localhost:8009"}, SingleValidator: true},
 		"expect":       {Header: http.Header{"expect": {"100-continue"}}},
 		"content type": {Header: http.Header{"Content-Type": {"application/json"}}},
 		"header name":  {Header: http.Header{"X Y": {"1"}}},
@@ -307,9 +308,9 @@ func TestTraits(t *testing.T) {
 		Name: "sawtooth", ResendHarmlessFor: dlt.Forever, Grace: sawtooth.DefaultGrace, ResendQuiet: sawtooth.DefaultResendQuiet,
 		Settle: sawtooth.DefaultSettle, MaxIDsPerQuery: 50, PressureScope: dlt.ScopeEndpoint, Resolves: true, Streams: true,
 	}, c.Traits("s"))
-	c = newClient(t, "http://localhost:8008", &sawtooth.Options{Name: "testnet", Grace: 1, ResendQuiet: 2, Settle: 3, Vanish: 4, NoEvents: true})
+	c = newClient(t, "http://localhost:8008", &sawtooth.Options{Name: "testnet", Grace: 1, ResendQuiet: 2, Settle: 3, Vanish: 4, NoEvents: true, SingleValidator: true})
 	assert.Equal(t, dlt.Traits{
-		Name: "testnet", ResendHarmlessFor: dlt.Forever, Grace: 1, ResendQuiet: 2, Settle: 3, MaxIDsPerQuery: 50, PressureScope: dlt.ScopeEndpoint, Vanish: 4, Resolves: true,
+		Name: "testnet", ResendHarmlessFor: dlt.Forever, Grace: 1, ResendQuiet: 2, Settle: 3, MaxIDsPerQuery: 50, PressureScope: dlt.ScopeEndpoint, Vanish: 4, Resolves: true, KeepsOrder: true,
 	}, c.Traits(""))
 }
 

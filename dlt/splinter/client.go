@@ -60,7 +60,10 @@ func New(url string, o *Options) (*Client, error) {
 			Grace:                 0,
 			MaxIDsPerQuery:        maxIDs,
 			MaxInFlightPerService: c.MaxInFlightPerService,
-			GroupsByService:       true,
+			// One queue for a service, one batch of it at a time; each POST is awaited, and
+			// all go to one node (C6).
+			KeepsOrder:      true,
+			GroupsByService: true,
 			// The queue that a 429 speaks of is the service's (C7).
 			PressureScope: dlt.ScopeService,
 			Stale:         2 * c.CoordinatorTimeout,

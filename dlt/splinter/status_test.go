@@ -138,7 +138,7 @@ func TestTraits(t *testing.T) {
 	c := newClient(t, "http://localhost:8080", nil)
 	got := c.Traits(service)
 	assert.Equal(t, dlt.Traits{
-		Name: "splinter", LateArrival: 660 * time.Second, MaxIDsPerQuery: 50, MaxInFlightPerService: 30, GroupsByService: true,
+		Name: "splinter", LateArrival: 660 * time.Second, MaxIDsPerQuery: 50, MaxInFlightPerService: 30, KeepsOrder: true, GroupsByService: true,
 		PressureScope: dlt.ScopeService, Stale: 60 * time.Second, Resolves: true, Streams: true,
 	}, got)
 	assert.Greater(t, got.LateArrival, 600*time.Second, "two stalls of 300 s")

@@ -1,13 +1,10 @@
 package bench
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"testing"
 	"time"
 
@@ -22,26 +19,6 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite"
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
-
-// startNode runs the simulated node as a process of its own.
-func startNode(b testing.TB, args ...string) (url string) {
-	bin := filepath.Join(b.TempDir(), "nodeproc")
-	out, err := exec.Command("go", "build", "-o", bin, "github.com/dltbatch/dltbatch/internal/nodeproc").CombinedOutput()
-	require.NoError(b, err, "%s", out)
-	cmd := exec.Command(bin, args...)
-	stdin, err := cmd.StdinPipe()
-	require.NoError(b, err)
-	stdout, err := cmd.StdoutPipe()
-	require.NoError(b, err)
-	require.NoError(b, cmd.Start())
-	b.Cleanup(func() {
-		stdin.Close()
-		cmd.Wait()
-	})
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	require.NoError(b, err)
-	return strings.TrimSpace(line)
-}
 
 func openSQLite(b testing.TB) store.Store {
 	db, err := sqliteopen.Open(filepath.Join(b.TempDir(), "queue.db"))
@@ -81,8 +58,8 @@ func BenchmarkRunner(b *testing.B) {
 	} {
 		for _, services := range []int{100, 10_000} {
 			b.Run(fmt.Sprintf("%s/services=%d", st.name, services), func(b *testing.B) {
-				url := startNode(b, "-block", "10ms", "-skip-verify", "-pool-limit", "1000000")
-				ledger, err := sawtooth.New(url, nil)
+				node := startNode(b, "-block", "10ms", "-skip-verify", "-pool-limit", "1000000")
+				ledger, err := sawtooth.New(node.url, nil)
 				require.NoError(b, err)
 				defer ledger.CloseIdleConnections()
 				runner, err := dltbatch.New(st.open(b), ledger, nil)

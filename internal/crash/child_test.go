@@ -19,6 +19,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/splinter"
+	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/sqlite"
 )
@@ -43,10 +44,12 @@ type job struct {
 	URL     string
 	Kind    string // of the ledger: "sawtooth", "splinter" or "unforgiving"
 	Batches string // a file of those to add, in order
-	From    int    // the first that is not acknowledged
-	Add     int    // how many to add
-	Kill    window
-	Nth     int64 // it is killed the n-th time it gets there
+
+	Parallel bool // by that strategy, not one by one
+	From     int  // the first that is not acknowledged
+	Add      int  // how many to add
+	Kill     window
+	Nth      int64 // it is killed the n-th time it gets there
 }
 
 const jobVariable = "DLTBATCH_CRASH_JOB"
@@ -163,10 +166,14 @@ func child(text string) error {
 	if err != nil {
 		return err
 	}
+	var strategy queuer.Strategy = queuer.Serial{}
+	if k.job.Parallel {
+		strategy = &queuer.Parallel{}
+	}
 	runner, err := dltbatch.New(killerStore{inner, &k}, killerLedger{ledger, &k}, &dltbatch.Options{
 		RequestTimeout: requestTimeout, ClaimTTL: claimTTL, PollInterval: 50 * time.Millisecond,
 		ScanInterval: 50 * time.Millisecond, RetryDelay: 50 * time.Millisecond, QuickRetryPause: 20 * time.Millisecond,
-		Drain: time.Second, StuckAfter: stuckAfter,
+		Drain: time.Second, StuckAfter: stuckAfter, Strategy: strategy,
 	})
 	if err != nil {
 		return err

@@ -128,7 +128,8 @@ func plan(t *testing.T, db *sql.DB, statement string) string {
 
 // mayRead is what reads a table from its beginning to its end on purpose.
 var mayRead = map[string]string{
-	"sqlDue":          "attempted_batches",                 // what is under way; queries.go says why
+	"sqlDue":          "attempted_batches", // what is under way; queries.go says why
+	"sqlLookDue":      "attempted_batches",
 	"sqlAnyOpen":      "waiting_batches attempted_batches", // likewise
 	"sqlAnyAttempted": "attempted_batches",
 	"sqlAnyBuried":    "tombstones", // EXISTS reads the first row
@@ -189,6 +190,7 @@ func TestLanePlans(t *testing.T) {
 		for name, want := range map[string][]string{
 			"sqlWitnesses": {"Index Scan Backward using batches_lane", "Limit"},
 			"sqlOwned":     {"using attempted_batches_lane", "using attempted_batches_pkey"},
+			"sqlLookOwned": {"using attempted_batches_lane", "using attempted_batches_pkey"},
 		} {
 			values := samples(3)
 			text := tableToken.ReplaceAllString(all[name], s.schema+".$1")

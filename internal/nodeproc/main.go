@@ -1,17 +1,19 @@
-// Command nodeproc runs a simulated Sawtooth node as a process of its own, so
-// that benchmarks do not measure the node together with its client. It prints
-// its base URL as one line and ends when its standard input is closed: a parent
-// that dies takes it along.
+// Command nodeproc runs a simulated ledger as a process of its own, so that
+// benchmarks do not measure the ledger together with its client: a Sawtooth node, or
+// a Scabbard node with circuits of one service each. It prints its base URL as one
+// line and ends when its standard input is closed: a parent that dies takes it along.
+// With -journal it then prints, a line each, when what came in and was committed.
 package main
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"time"
 
-	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
+	"github.com/dltbatch/dltbatch/batch"
 )
 
 func main() {
@@ -21,29 +23,80 @@ func main() {
 	}
 }
 
+// moment is a line of the journal: batches were committed, or came in, at At, in
+// nanoseconds since 1970 by the clock that all processes of the machine share.
+type moment struct {
+	At        int64
+	Committed bool
+	Batches   []batch.ID
+}
+
+// ledger is what runs here.
+type ledger interface {
+	url() string
+	moments() []moment
+	Close()
+}
+
+// settings are the flags.
+type settings struct {
+	ledger   string
+	addr     string
+	block    time.Duration
+	perBlock int
+	delay    time.Duration
+	pool     int
+	trust    bool
+	circuits int
+	journal  bool
+}
+
 // run serves until in is at its end.
 func run(args []string, in io.Reader, out, errs io.Writer) error {
+	var s settings
 	flags := flag.NewFlagSet("nodeproc", flag.ContinueOnError)
 	flags.SetOutput(errs)
-	o := &sawtoothtest.Options{}
-	flags.StringVar(&o.Addr, "addr", "127.0.0.1:0", "host:port to listen on")
-	flags.DurationVar(&o.BlockInterval, "block", 100*time.Millisecond, "time between blocks")
-	flags.IntVar(&o.PoolLimit, "pool-limit", 0, "pool length from which on submits are answered 429; 0: Sawtooth's own rule")
-	flags.BoolVar(&o.SkipVerify, "skip-verify", false, "take signatures on trust")
-	flags.BoolVar(&o.NoJournal, "no-journal", true, "keep no journal, which nobody can read here anyway")
+	flags.StringVar(&s.ledger, "ledger", "sawtooth", "sawtooth or splinter")
+	flags.StringVar(&s.addr, "addr", "127.0.0.1:0", "host:port to listen on")
+	flags.DurationVar(&s.block, "block", 100*time.Millisecond, "time between blocks, or that a proposal takes")
+	flags.IntVar(&s.perBlock, "per-block", 0, "batches in a block of Sawtooth at most; 0: no limit")
+	flags.DurationVar(&s.delay, "publish-delay", 0, "after which Sawtooth reports PENDING; 0: a tenth of a block, negative: none")
+	flags.IntVar(&s.pool, "pool-limit", 0, "pool length from which on Sawtooth answers 429; 0: its own rule")
+	flags.BoolVar(&s.trust, "skip-verify", false, "Sawtooth takes signatures on trust")
+	flags.IntVar(&s.circuits, "circuits", 1, "circuits of Splinter, aaaaa-00000 and so on, each with the service a000")
+	flags.BoolVar(&s.journal, "journal", false, "print the journal at the end, and keep one")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	node, err := sawtoothtest.Listen(o)
+	l, err := listen(s)
 	if err != nil {
 		return err
 	}
-	defer node.Close()
-	if _, err := fmt.Fprintln(out, node.URL()); err != nil {
+	defer l.Close()
+	if _, err := fmt.Fprintln(out, l.url()); err != nil {
 		return err
 	}
 	if _, err := io.Copy(io.Discard, in); err != nil {
 		return fmt.Errorf("reading standard input: %w", err)
 	}
+	if !s.journal {
+		return nil
+	}
+	lines := json.NewEncoder(out)
+	for _, m := range l.moments() {
+		if err := lines.Encode(m); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+func listen(s settings) (ledger, error) {
+	switch s.ledger {
+	case "sawtooth":
+		return listenSawtooth(s)
+	case "splinter":
+		return listenSplinter(s)
+	}
+	return nil, fmt.Errorf("-ledger is %q, want sawtooth or splinter", s.ledger)
 }

@@ -41,7 +41,17 @@ func TestProcess(t *testing.T) {
 	require.NoError(t, cmd.Wait())
 }
 
+// Either ledger serves, and prints its journal at the end.
+func TestLedgers(t *testing.T) {
+	for _, name := range []string{"sawtooth", "splinter"} {
+		var out strings.Builder
+		require.NoError(t, run([]string{"-ledger", name, "-journal"}, strings.NewReader(""), &out, io.Discard))
+		require.Regexp(t, `^http://127\.0\.0\.1:\d+\n$`, out.String(), "nothing has happened")
+	}
+}
+
 func TestWrongFlags(t *testing.T) {
+	require.Error(t, run([]string{"-ledger", "nonsense"}, strings.NewReader(""), io.Discard, io.Discard))
 	require.Error(t, run([]string{"-nonsense"}, strings.NewReader(""), io.Discard, io.Discard))
 	require.Error(t, run([]string{"-block", "-1s"}, strings.NewReader(""), io.Discard, io.Discard))
 }

@@ -19,26 +19,42 @@ type Store interface {
 
 // Options of a recorder; all must be set.
 type Options struct {
-	Linger time.Duration // how long a group waits to fill
-	Max    int           // outcomes in a group
+	// Linger is how long outcomes wait for others to be written with: those that nobody
+	// waits for, and all while much is written (see [Recorder]).
+	Linger time.Duration
+	Max    int // outcomes in a group
 	// Timeout bounds one write; one that hangs fails.
 	Timeout time.Duration
 	// Retry is how long a write that fails is tried again. What is given up is not
 	// lost: its claim or its lease expires, and the monitor asks the ledger.
 	Retry time.Duration
-	// Done is called for every outcome after the store has answered about it. again
-	// says that a write before failed and may have been applied all the same.
-	Done func(o store.Outcome, a store.Applied, again bool)
+	// Done is told of every group after the store has answered about it.
+	Done func([]Written)
 	// Trouble is told of failed writes.
 	Trouble func(error)
 }
 
+// Written is an outcome and what the store said of it.
+type Written struct {
+	store.Outcome
+	Applied store.Applied
+	// Again says that a write before failed and may have been applied all the same.
+	Again bool
+}
+
 // Recorder groups outcomes. Put may be called concurrently while Run runs.
+//
+// What comes while a write is under way goes into the next one together. On top of
+// that an Accepted lingers, since nobody waits for it, and so does everything
+// between writes of many outcomes: there it costs little and saves much. Anything
+// else is written at once.
 type Recorder struct {
 	store Store
 	o     Options
 	in    chan item
 	ended chan struct{} // closed when Run returns
+
+	busyUntil time.Time // Run's own: the linger after a write of many
 }
 
 type item struct {
@@ -91,6 +107,10 @@ func (r *Recorder) Run(ctx context.Context) {
 			return
 		}
 		failed, held := r.write(ctx, group)
+		r.busyUntil = time.Time{}
+		if len(group) >= min(many, r.o.Max) {
+			r.busyUntil = time.Now().Add(r.o.Linger)
+		}
 		if len(failed) == 0 {
 			pause.Reset()
 		}
@@ -125,22 +145,49 @@ func freed(waiting, group []item) bool {
 	return false
 }
 
-// gather fills the group for as long as it may linger.
+// many is from how many outcomes on a write is worth waiting for: what a transaction
+// costs by itself is the smaller part of it then.
+const many = 16
+
+// lingers reports whether nobody waits for the outcome to be written: the ledger is
+// not asked about the batch before Check.
+func (it item) lingers() bool { return it.o.Finding == store.Accepted }
+
+// gather fills the group with what has come meanwhile, and for as long as it may linger.
 func (r *Recorder) gather(group []item) []item {
-	linger := time.NewTimer(r.o.Linger)
+	now := time.Now()
+	until, busy := now.Add(r.o.Linger), r.busyUntil.After(now)
+	if busy {
+		until = r.busyUntil
+	}
+	linger := time.NewTimer(until.Sub(now))
 	defer linger.Stop()
-	for len(group) < r.o.Max {
-		select {
-		case it, ok := <-r.in:
-			if !ok {
-				return group
-			}
-			group = append(group, it)
-		case <-linger.C:
+	for wait := group[0].lingers(); len(group) < r.o.Max; {
+		it, ok := r.next(wait || busy, linger.C)
+		if !ok {
 			return group
 		}
+		group = append(group, it)
+		wait = wait && it.lingers()
 	}
 	return group
+}
+
+// next returns an outcome that is there, or comes before a wait ends; ok is false for
+// none.
+func (r *Recorder) next(wait bool, end <-chan time.Time) (it item, ok bool) {
+	select {
+	case it, ok = <-r.in:
+		return it, ok
+	default:
+	}
+	if wait {
+		select {
+		case it, ok = <-r.in:
+		case <-end:
+		}
+	}
+	return it, ok
 }
 
 // write records items, in groups of at most Max. One that fails is split, so that a
@@ -177,6 +224,7 @@ func (r *Recorder) split(ctx context.Context, group []item, splits int) (failed,
 		right, heldRight := r.split(ctx, group[half:], splits-1)
 		return append(left, right...), append(heldLeft, heldRight...)
 	}
+	done := make([]Written, 0, len(group))
 	for i, a := range applied {
 		if a.Result == store.Held {
 			held = append(held, group[i])
@@ -186,8 +234,9 @@ func (r *Recorder) split(ctx context.Context, group []item, splits int) (failed,
 			// The write before failed after it was committed: this is its own doing.
 			a.Result = store.Written
 		}
-		r.o.Done(outcomes[i], a, group[i].retried)
+		done = append(done, Written{outcomes[i], a, group[i].retried})
 	}
+	r.o.Done(done)
 	return nil, held
 }
 

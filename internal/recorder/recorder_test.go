@@ -41,6 +41,76 @@ func TestGroupsFillUntilTheLingerOrTheMaximum(t *testing.T) {
 	})
 }
 
+// Somebody waits for a verdict: the next of its lane. Nobody does for an Accepted.
+func TestAVerdictIsWrittenAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{}
+		r := start(t, f, nil)
+		begin := time.Now()
+		r.verdict("a")
+		synctest.Wait()
+		r.put("b", "c")
+		time.Sleep(time.Millisecond)
+		r.verdict("d")
+		synctest.Wait()
+		require.Equal(t, [][]string{{"a"}, {"b", "c", "d"}}, f.calls(), "and takes along those that linger")
+		assert.Equal(t, begin, f.when()[0])
+		assert.Equal(t, begin.Add(time.Millisecond), f.when()[1])
+		r.close()
+	})
+}
+
+func TestWhatComesDuringAWriteIsWrittenTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
+			time.Sleep(time.Millisecond)
+			return written(o), nil
+		}}
+		r := start(t, f, nil)
+		r.verdict("a")
+		synctest.Wait()
+		r.verdict("b", "c", "d")
+		time.Sleep(5 * time.Millisecond)
+		assert.Equal(t, [][]string{{"a"}, {"b", "c", "d"}}, f.calls())
+		assert.Equal(t, time.Millisecond, f.when()[1].Sub(f.when()[0]))
+		r.close()
+	})
+}
+
+// Where much is written, writes are kept apart, so that there are fewer of them.
+func TestVerdictsLingerAfterAWriteOfMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
+			time.Sleep(time.Millisecond)
+			return written(o), nil
+		}}
+		r := start(t, f, func(o *recorder.Options) { o.Max = 100 })
+		begin := time.Now()
+		r.verdict("first")
+		synctest.Wait()
+		for i := range 16 {
+			r.verdict(fmt.Sprint("r", i))
+		}
+		time.Sleep(2500 * time.Microsecond)
+		synctest.Wait()
+		require.Len(t, f.calls(), 2)
+		require.Len(t, f.calls()[1], 16)
+		r.verdict("a")
+		time.Sleep(time.Millisecond)
+		r.verdict("b")
+		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
+		require.Equal(t, []string{"a", "b"}, f.calls()[2])
+		assert.Equal(t, 4*time.Millisecond, f.when()[2].Sub(begin), "its end and the linger")
+		begin = time.Now()
+		r.verdict("c")
+		synctest.Wait()
+		require.Equal(t, []string{"c"}, f.calls()[3])
+		assert.Equal(t, begin, f.when()[3], "the burst is over")
+		r.close()
+	})
+}
+
 func TestCloseFlushes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}

@@ -85,12 +85,14 @@ func start(t *testing.T, f *fake, change func(*recorder.Options)) *rig {
 	r := &rig{ended: make(chan struct{}), results: map[string]store.Result{}, doneAt: map[string]time.Time{}}
 	o := recorder.Options{
 		Linger: 2 * time.Millisecond, Max: 4, Timeout: time.Minute, Retry: time.Minute,
-		Done: func(o store.Outcome, a store.Applied, _ bool) {
+		Done: func(group []recorder.Written) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			id := string(o.Key.ID)
-			r.done = append(r.done, id)
-			r.results[id], r.doneAt[id] = a.Result, time.Now()
+			for _, w := range group {
+				id := string(w.Key.ID)
+				r.done = append(r.done, id)
+				r.results[id], r.doneAt[id] = w.Applied.Result, time.Now()
+			}
 		},
 		Trouble: func(err error) {
 			r.mu.Lock()
@@ -114,6 +116,14 @@ func start(t *testing.T, f *fake, change func(*recorder.Options)) *rig {
 func (r *rig) put(ids ...string) {
 	for _, id := range ids {
 		r.Put(outcome(id))
+	}
+}
+
+func (r *rig) verdict(ids ...string) {
+	for _, id := range ids {
+		o := outcome(id)
+		o.Finding, o.By = store.IsCommitted, batch.ByMonitor
+		r.Put(o)
 	}
 }
 

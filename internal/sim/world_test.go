@@ -132,7 +132,7 @@ func newWorld(t testing.TB, k kind, l *lanes, seed uint64) *world {
 	} else {
 		w.ledger = w.memory()
 	}
-	choose := queuer.Choose(l.strategy, func(s batch.ServiceID, err error) { w.fail("lane %q held: %w", s, err) })
+	choose := queuer.Choose(l.strategy, nil, func(s batch.ServiceID, err error) { w.fail("lane %q held: %w", s, err) })
 	w.choose = func(l batch.Lane) []batch.Run {
 		w.inTx = true
 		defer func() { w.inTx = false }()

@@ -45,18 +45,6 @@ func TestDueAt(t *testing.T) {
 	}
 }
 
-func TestCursor(t *testing.T) {
-	r := batch.Record{Key: batch.Key{ID: "an id with spaces"}, CreatedAt: time.UnixMicro(42).UTC()}
-	at, id, err := sqlrow.ParseCursor(sqlrow.CursorAt(r))
-	require.NoError(t, err)
-	assert.Equal(t, int64(42), at)
-	assert.Equal(t, "an id with spaces", id)
-	for _, c := range []store.Cursor{"?", "AAAA"} {
-		_, _, err := sqlrow.ParseCursor(c)
-		require.ErrorIs(t, err, batch.ErrInvalidInput)
-	}
-}
-
 func TestTimes(t *testing.T) {
 	assert.Zero(t, sqlrow.ToMicro(time.Time{}))
 	assert.True(t, sqlrow.FromMicro(0).IsZero())

@@ -40,6 +40,7 @@ type floorTables struct {
 }
 
 func runFloor(ctx context.Context, j job, w *work, m *meter, r *result) error {
+	ctx = context.WithoutCancel(ctx) // what can be cancelled costs something for each request and statement
 	d, err := openDatabase(ctx, j)
 	if err != nil {
 		return err
@@ -211,15 +212,21 @@ func grouped(in <-chan *row, size int) <-chan []*row {
 			timer.Reset(floorLinger)
 		fill:
 			for len(group) < size {
-				select {
-				case x, ok := <-in:
-					if !ok {
+				var x *row
+				ok := true
+				select { // what is there is taken without a look at the time
+				case x, ok = <-in:
+				default:
+					select {
+					case x, ok = <-in:
+					case <-timer.C:
 						break fill
 					}
-					group = append(group, x)
-				case <-timer.C:
+				}
+				if !ok {
 					break fill
 				}
+				group = append(group, x)
 			}
 			out <- group
 		}

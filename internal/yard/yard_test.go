@@ -8,19 +8,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/dltbatch/dltbatch/internal/leak"
+	"github.com/dltbatch/dltbatch/internal/pgtest"
 )
 
 func TestMain(m *testing.M) {
 	if asChild() {
 		return
 	}
-	os.Exit(leak.Check(m))
+	os.Exit(pgtest.Main(m))
 }
 
 // Every contender delivers all of its batches, once, and in the order of their lanes
 // where it promises that: else it ends with an error.
 func TestModes(t *testing.T) {
+	t.Setenv(pgtest.Variable, pgtest.Start(t)) // no figure is wanted: durable or not is the same
 	var out strings.Builder
 	tried := "pgx,sqlite-full,order,memory"
 	o := options{modes: tried, n: 48, lanes: 6, rounds: 1, idle: time.Millisecond, limit: 2 * time.Minute}

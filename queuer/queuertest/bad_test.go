@@ -84,7 +84,58 @@ func brokenStrategies() map[string]struct {
 			return right(l)
 		})},
 		"remembers lanes": {"lanes_are_fair", remembers},
+		"passes the unacknowledged": {"answers_are_valid", reliant(func(b batch.Waiting) bool {
+			return b.State == batch.Submitting
+		})},
+		"passes what failed": {"answers_are_valid", reliant(func(b batch.Waiting) bool {
+			return b.State.Claimable() && !b.Ready
+		})},
+		"passes the invalid":  {"answers_are_valid", reliant(func(b batch.Waiting) bool { return b.State == batch.Invalid })},
+		"sends it too late":   {"answers_are_valid", func() queuer.Strategy { return relying{broken{window: 9, sel: tooLate}} }},
+		"never asks the lane": {"answers_are_valid", func() queuer.Strategy { return relying{broken{window: 9, sel: blindly}} }},
 	}
+}
+
+// relying is a broken strategy that relies on the order of submission.
+type relying struct{ broken }
+
+func (relying) ReliesOnOrder() bool { return true }
+
+// reliant sends what the right one does of a lane without those that pass says may be
+// passed, which nothing may.
+func reliant(pass func(batch.Waiting) bool) func() queuer.Strategy {
+	return func() queuer.Strategy {
+		return relying{broken{window: 9, sel: func(l batch.Lane) []batch.Run {
+			var at []int
+			rest := batch.Lane{KeepsOrder: l.KeepsOrder}
+			for p, b := range l.Batches {
+				if !pass(b) {
+					at, rest.Batches = append(at, p), append(rest.Batches, b)
+				}
+			}
+			runs := queuer.Pipelined(9).Select(rest)
+			for _, run := range runs {
+				for i := range run {
+					run[i] = at[run[i]]
+				}
+			}
+			return runs
+		}}}
+	}
+}
+
+// tooLate sends what was lost as soon as it can, whatever left after it.
+func tooLate(l batch.Lane) []batch.Run {
+	if l.KeepsOrder && len(l.Batches) > 0 && ready(0, l.Batches[0]) {
+		return []batch.Run{{0}}
+	}
+	return queuer.Pipelined(9).Select(l)
+}
+
+// blindly takes every ledger for one that keeps the order.
+func blindly(l batch.Lane) []batch.Run {
+	l.KeepsOrder = true
+	return queuer.Pipelined(9).Select(l)
 }
 
 // forgetful compares with what leaves and what is under way, not with what has to stay.
@@ -177,7 +228,7 @@ func remembers() queuer.Strategy {
 // The suite tells each broken strategy, in the test that is about it.
 func TestSuiteTells(t *testing.T) {
 	if *bad != "" {
-		queuertest.Run(t, brokenStrategies()[*bad].make, &queuertest.Options{Rounds: 100})
+		queuertest.Run(t, brokenStrategies()[*bad].make, &queuertest.Options{Rounds: 300})
 		return
 	}
 	for name, b := range brokenStrategies() {

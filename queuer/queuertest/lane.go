@@ -37,9 +37,9 @@ func footprint(r *rand.Rand) (f batch.Footprint) {
 }
 
 // lane makes a lane as a store shows it: what was attempted, and then what was not.
-func lane(r *rand.Rand, window int) batch.Lane {
+func (s suite) lane(r *rand.Rand, window int) batch.Lane {
 	attempted, waiting := r.IntN(6), r.IntN(min(window, 12)+1)
-	l := batch.Lane{Service: "s", Batches: make([]batch.Waiting, attempted+waiting)}
+	l := batch.Lane{Service: "s", Batches: make([]batch.Waiting, attempted+waiting), KeepsOrder: s.reliant && r.IntN(2) == 0}
 	under := []batch.State{batch.Submitting, batch.Pending, batch.Valid, batch.Invalid, batch.Delayed, batch.Unknown, batch.Queued}
 	for i := range l.Batches {
 		w := batch.Waiting{ID: batch.ID(fmt.Sprint(i)), State: batch.Queued, Ready: true, Footprint: footprint(r)}
@@ -65,7 +65,7 @@ func clone(l batch.Lane) batch.Lane {
 // describe prints a lane and an answer, for a failure.
 func describe(l batch.Lane, runs []batch.Run) string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "lane %q, answer %v\n", l.Service, runs)
+	fmt.Fprintf(&s, "lane %q, keeps order %t, answer %v\n", l.Service, l.KeepsOrder, runs)
 	for p, b := range l.Batches {
 		fmt.Fprintf(&s, "%3d %s %s ready=%t reads=%q writes=%q\n", p, b.ID, b.State, b.Ready, b.Footprint.Reads, b.Footprint.Writes)
 	}

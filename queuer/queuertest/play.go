@@ -34,8 +34,8 @@ type item struct {
 }
 
 // service plays one lane against a ledger: what is posted is accepted, fails
-// without effect, or ends in doubt; what is accepted becomes final after a while,
-// in any order.
+// without effect, or ends in doubt; what is accepted becomes final after a while, or
+// is lost, in any order.
 type service struct {
 	t     *testing.T
 	name  batch.ServiceID
@@ -45,10 +45,11 @@ type service struct {
 	next  int     // seq of the next one
 	open  []*item // by seq
 	trace []string
+	keeps bool // the ledger keeps the order of submission, for a strategy that relies on it
 }
 
 func newService(t *testing.T, name batch.ServiceID, st queuer.Strategy, rng *rand.Rand) *service {
-	return &service{t: t, name: name, st: st, rng: rng}
+	return &service{t: t, name: name, st: st, rng: rng, keeps: queuer.ReliesOnOrder(st)}
 }
 
 // add appends a batch, which must be final in time: all before it may have to go first.
@@ -75,7 +76,7 @@ func (s *service) show() (l batch.Lane, items []*item) {
 			items = append(items, b)
 		}
 	}
-	l = batch.Lane{Service: s.name, Batches: make([]batch.Waiting, len(items))}
+	l = batch.Lane{Service: s.name, Batches: make([]batch.Waiting, len(items)), KeepsOrder: s.keeps}
 	for i, b := range items {
 		l.Batches[i] = b.Waiting
 	}
@@ -113,7 +114,7 @@ func (s *service) post(b *item) bool {
 		if o == b || !o.Footprint.Conflicts(b.Footprint) {
 			continue
 		}
-		sameRun := o.seq < b.seq && o.claimed == s.now && o.State == batch.Pending
+		sameRun := o.seq < b.seq && (o.claimed == s.now || s.keeps) && o.State == batch.Pending
 		if under := !o.State.Claimable() && o.State != batch.Submitting; o.seq < b.seq && !sameRun || under && !sameRun {
 			require.Failf(s.t, "overtaken", "%s is posted while %s is %s, which it conflicts with\n%s", b.ID, o.ID, o.State, s)
 		}
@@ -151,6 +152,12 @@ func (s *service) tick() {
 		case batch.Submitting: // the doubt is resolved: it never arrived
 			b.State, b.ready = batch.Unknown, s.now
 		case batch.Pending:
+			if b.failures < maxFailures && s.rng.IntN(20) == 0 { // it was accepted, and is gone
+				b.State, b.ready = batch.Unknown, s.now
+				b.failures++
+				s.note("lost", b)
+				continue
+			}
 			s.note("final", b)
 			s.open = slices.DeleteFunc(s.open, func(o *item) bool { return o == b })
 		}

@@ -7,7 +7,8 @@
 //	}
 //
 // The suite makes random lanes of random conflicts, plays a ledger that answers late,
-// in any order, and not always kindly, and looks at every answer of the strategy. A
+// in any order, and not always kindly, and looks at every answer of the strategy. To one
+// that relies on the order of submission ([queuer.OrderReliant]) the ledger keeps it. A
 // failure names its seed; with that in [Options] the same is played again.
 package queuertest
 
@@ -32,9 +33,12 @@ type suite struct {
 	make   func() queuer.Strategy
 	seed   uint64
 	rounds int
+	// reliant strategies are shown lanes of ledgers that keep the order of submission,
+	// and others too.
+	reliant bool
 }
 
-// Run runs the suite. newStrategy is called once a test, and its result is used by
+// Run runs the suite. newStrategy is called for every test and once before, and its result is used by
 // several goroutines at once. nil options are the defaults.
 func Run(t *testing.T, newStrategy func() queuer.Strategy, o *Options) {
 	t.Helper()
@@ -47,6 +51,7 @@ func Run(t *testing.T, newStrategy func() queuer.Strategy, o *Options) {
 			s.rounds = o.Rounds
 		}
 	}
+	s.reliant = queuer.ReliesOnOrder(newStrategy())
 	t.Logf("to play this again: queuertest.Options{Seed: %d}", s.seed)
 	t.Run("window", s.window)
 	t.Run("answers are valid", s.valid)

@@ -1,6 +1,7 @@
 package queuertest_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -19,6 +20,14 @@ func TestParallel(t *testing.T) {
 // A window smaller than a lane sees it move by.
 func TestParallelNarrow(t *testing.T) {
 	queuertest.Run(t, func() queuer.Strategy { return &queuer.Parallel{Queued: 3} }, nil)
+}
+
+func TestPipelined(t *testing.T) {
+	for _, n := range []queuer.Pipelined{1, 2, 5, 100} {
+		t.Run(fmt.Sprint(int(n)), func(t *testing.T) {
+			queuertest.Run(t, func() queuer.Strategy { return n }, nil)
+		})
+	}
 }
 
 // A strategy may send what conflicts in one run, too: it is posted in order, and

@@ -100,7 +100,7 @@ func (s *Store) ListOrders(ctx context.Context, q store.ListOrdersQuery) ([]batc
 		}
 		if len(found) == q.Limit {
 			last := found[q.Limit-1]
-			return found, cursorAfter(last.CreatedAt, string(last.ID)), nil
+			return found, store.CursorAfter(last.CreatedAt, string(last.ID)), nil
 		}
 		found = append(found, o.record())
 	}

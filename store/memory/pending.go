@@ -39,7 +39,7 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 	due = due[:min(len(due), max(0, q.Limit))]
 	rows := make([]store.InFlight, len(due))
 	for i, e := range due {
-		s.put(e, e.row.Leased(now, q.Lease))
+		s.put(e, e.row.Leased(now, q.Lease)) // a lease of 0 changes nothing
 		rows[i] = e.row.InFlight(e.ref(), e.budget, now)
 	}
 	return rows, nil

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"sort"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -69,7 +67,7 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) ([]batch.Record, st
 			continue
 		}
 		if len(found) == limit {
-			return found, cursorAfter(found[limit-1].CreatedAt, string(found[limit-1].ID)), nil
+			return found, store.CursorAfter(found[limit-1].CreatedAt, string(found[limit-1].ID)), nil
 		}
 		found = append(found, e.record())
 	}
@@ -83,22 +81,16 @@ func selects(q store.ListQuery, e *entry) bool {
 		(!q.Quarantined || e.row.Quarantined)
 }
 
-// A cursor is the order key of the last record: microseconds, a colon, the id.
-func cursorAfter(created time.Time, id string) store.Cursor {
-	return store.Cursor(strconv.FormatInt(created.UnixMicro(), 10) + ":" + id)
-}
-
 // parseCursor returns an entry that has the cursor's place, nil for the beginning.
 func parseCursor(c store.Cursor) (*entry, error) {
 	if c == "" {
 		return nil, nil //nolint:nilnil // as the comment says
 	}
-	at, id, ok := strings.Cut(string(c), ":")
-	us, err := strconv.ParseInt(at, 10, 64)
-	if !ok || err != nil {
-		return nil, &batch.InputError{Field: "After", Value: batch.Excerpt(string(c), 64), Want: "a cursor from an earlier List", Err: err}
+	at, id, err := store.ParseCursor(c)
+	if err != nil {
+		return nil, err
 	}
-	return &entry{created: time.UnixMicro(us), key: batch.Key{ID: batch.ID(id)}}, nil
+	return &entry{created: time.UnixMicro(at), key: batch.Key{ID: batch.ID(id)}}, nil
 }
 
 // Prune is [store.BatchStore].Prune.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -62,7 +61,7 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) (found []batch.Reco
 	}
 	if len(found) > q.Limit {
 		found = found[:q.Limit]
-		next = sqlrow.CursorAt(found[q.Limit-1])
+		next = store.CursorAfter(found[q.Limit-1].CreatedAt, string(found[q.Limit-1].ID))
 	}
 	return found, next, nil
 }
@@ -94,7 +93,7 @@ func listSQL(q store.ListQuery, now int64) (string, []any, error) {
 		where = append(where, b+".created_at > "+arg(now-int64(q.NewerThan/time.Microsecond))+"::bigint")
 	}
 	if q.After != "" {
-		at, id, err := sqlrow.ParseCursor(q.After)
+		at, id, err := store.ParseCursor(q.After)
 		if err != nil {
 			return "", nil, err
 		}

@@ -12,13 +12,22 @@ import (
 
 // Pending is [store.Engine].Pending.
 func (s *Store) Pending(ctx context.Context, q store.PendingQuery) (found []store.InFlight, err error) {
-	if s.nothing(ctx, sqlAnyAttempted) {
+	if q.Services == nil && s.nothing(ctx, sqlAnyAttempted) {
 		return []store.InFlight{}, nil
 	}
 	err = s.tx(ctx, "select pending batches", func(ctx context.Context, t *session) error {
-		statement, args := sqlDue, []any{int64(q.Limit), q.Lease.Microseconds()}
+		statement, args := sqlDue, []any{int64(q.Limit)}
+		if q.Lease == 0 {
+			statement = sqlLookDue
+		}
 		if q.Services != nil {
 			statement, args = sqlOwned, append(args, texts(sqlrow.Services(q.Services)), int64(batch.Submitting))
+			if q.Lease == 0 {
+				statement = sqlLookOwned
+			}
+		}
+		if q.Lease != 0 {
+			args = append(args, q.Lease.Microseconds())
 		}
 		rows, err := query(ctx, t, func(s *stored) []any {
 			return append(storedDest(s), &s.askedWas, &s.clock)

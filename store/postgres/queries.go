@@ -171,24 +171,34 @@ const (
 
 	// The table is read through: it is as large as what is under way, and an index on
 	// due_at would cost more, since with it no update could stay in its page.
-	sqlDue = `WITH t AS MATERIALIZED (SELECT ` + clock + ` AS now), due AS MATERIALIZED (
-		SELECT a.seq, a.asked_at, t.now FROM {attempted_batches} a CROSS JOIN t WHERE a.due_at <= t.now
-		ORDER BY a.asked_at, a.created_at, a.seq LIMIT $1::bigint FOR UPDATE OF a SKIP LOCKED)
+	sqlDue = clockOnce + `, due AS MATERIALIZED (` + dueRows + ` FOR UPDATE OF a SKIP LOCKED)
 	UPDATE {attempted_batches} a SET asked_at = due.now, next_check = due.now + $2::bigint, due_at = due.now + $2::bigint
 	FROM due JOIN {batches} b ON b.seq = due.seq WHERE a.seq = due.seq
 	RETURNING ` + colsBatch + `, ` + colsRow + `, due.asked_at, due.now`
 	// sqlOwned is like it, for the lanes named: what is due at whatever time, and is no
-	// live claim ($4 is Submitting). The numbers come first, so that each lane is looked
+	// live claim ($3 is Submitting). The numbers come first, so that each lane is looked
 	// up in its index.
-	sqlOwned = `WITH t AS MATERIALIZED (SELECT ` + clock + ` AS now), due AS MATERIALIZED (
-		SELECT a.seq, a.asked_at, t.now FROM {attempted_batches} a CROSS JOIN t
-		WHERE a.seq = ANY (ARRAY (SELECT r.seq FROM unnest($3::text[]) AS u (s)
-			CROSS JOIN LATERAL (SELECT x.seq FROM {attempted_batches} x WHERE x.service_id = u.s OFFSET 0) r))
-		AND a.due_at < 9223372036854775807 AND (a.state <> $4::bigint OR a.claim_expires <= t.now)
-		ORDER BY a.asked_at, a.created_at, a.seq LIMIT $1::bigint FOR UPDATE OF a SKIP LOCKED)
-	UPDATE {attempted_batches} a SET asked_at = due.now, next_check = due.now + $2::bigint, due_at = due.now + $2::bigint
+	sqlOwned = clockOnce + `, due AS MATERIALIZED (` + ownedRows + ` FOR UPDATE OF a SKIP LOCKED)
+	UPDATE {attempted_batches} a SET asked_at = due.now, next_check = due.now + $4::bigint, due_at = due.now + $4::bigint
 	FROM due JOIN {batches} b ON b.seq = due.seq WHERE a.seq = due.seq
 	RETURNING ` + colsBatch + `, ` + colsRow + `, due.asked_at, due.now`
+	// These two lease nothing.
+	sqlLookDue   = clockOnce + `, due AS MATERIALIZED (` + dueRows + `)` + lookRows
+	sqlLookOwned = clockOnce + `, due AS MATERIALIZED (` + ownedRows + `)` + lookRows
+	clockOnce    = `WITH t AS MATERIALIZED (SELECT ` + clock + ` AS now)`
+	dueRows      = `
+		SELECT a.seq, a.asked_at, t.now FROM {attempted_batches} a CROSS JOIN t WHERE a.due_at <= t.now
+		ORDER BY a.asked_at, a.created_at, a.seq LIMIT $1::bigint`
+	ownedRows = `
+		SELECT a.seq, a.asked_at, t.now FROM {attempted_batches} a CROSS JOIN t
+		WHERE a.seq = ANY (ARRAY (SELECT r.seq FROM unnest($2::text[]) AS u (s)
+			CROSS JOIN LATERAL (SELECT x.seq FROM {attempted_batches} x WHERE x.service_id = u.s OFFSET 0) r))
+		AND a.due_at < 9223372036854775807 AND (a.state <> $3::bigint OR a.claim_expires <= t.now)
+		ORDER BY a.asked_at, a.created_at, a.seq LIMIT $1::bigint`
+	lookRows = `
+	SELECT ` + colsBatch + `, ` + colsRow + `, due.asked_at, due.now FROM due
+	CROSS JOIN LATERAL (SELECT * FROM {attempted_batches} r WHERE r.seq = due.seq OFFSET 0) a
+	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = due.seq OFFSET 0) b`
 	// Of equal order keys the id decides, which the index does not have.
 	sqlWitnesses = `SELECT w.header_signature FROM {attempted_batches} a
 	CROSS JOIN LATERAL (SELECT b.header_signature, b.service_id FROM {batches} b WHERE b.seq = a.seq OFFSET 0) own

@@ -62,7 +62,7 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) (found []batch.Reco
 	}
 	if len(found) > q.Limit {
 		found = found[:q.Limit]
-		next = sqlrow.CursorAt(found[q.Limit-1])
+		next = store.CursorAfter(found[q.Limit-1].CreatedAt, string(found[q.Limit-1].ID))
 	}
 	return found, next, nil
 }
@@ -92,7 +92,7 @@ func listSQL(q store.ListQuery, now int64) (string, []any, error) {
 		where, args = append(where, b+".created_at > ?"), append(args, now-int64(q.NewerThan/time.Microsecond))
 	}
 	if q.After != "" {
-		at, id, err := sqlrow.ParseCursor(q.After)
+		at, id, err := store.ParseCursor(q.After)
 		if err != nil {
 			return "", nil, err
 		}

@@ -168,7 +168,7 @@ func (s *Store) ListOrders(ctx context.Context, q store.ListOrdersQuery) (found 
 	}
 	if len(rows) > q.Limit {
 		rows = rows[:q.Limit]
-		next = sqlrow.CursorAfter(sqlrow.FromMicro(rows[q.Limit-1].CreatedAt), rows[q.Limit-1].ID)
+		next = store.CursorAfter(sqlrow.FromMicro(rows[q.Limit-1].CreatedAt), rows[q.Limit-1].ID)
 	}
 	for i := range rows {
 		found = append(found, rows[i].Record())
@@ -192,7 +192,7 @@ func listOrdersSQL(q store.ListOrdersQuery) (string, []any, error) {
 		}
 	}
 	if q.After != "" {
-		at, id, err := sqlrow.ParseCursor(q.After)
+		at, id, err := store.ParseCursor(q.After)
 		if err != nil {
 			return "", nil, err
 		}

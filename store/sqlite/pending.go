@@ -13,6 +13,18 @@ import (
 // Pending is [store.Engine].Pending. While nothing is due it only reads.
 func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
 	const op = "select pending batches"
+	if q.Lease == 0 {
+		var found []store.InFlight
+		err := s.read(ctx, op, func(ctx context.Context, t *session) (err error) {
+			now, err := t.now(ctx)
+			if err != nil {
+				return err
+			}
+			found, err = t.inFlight(ctx, q, now, nil)
+			return err
+		})
+		return found, err
+	}
 	var due bool
 	err := s.read(ctx, op, func(ctx context.Context, t *session) error {
 		if q.Services == nil {
@@ -35,27 +47,39 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 		if err != nil {
 			return err
 		}
-		rows, err := t.due(ctx, q, now)
-		if err != nil {
+		found, err = t.inFlight(ctx, q, now, func(seq int64, leased store.Row) error {
+			_, err := t.exec(ctx, sqlLease, sqlrow.ToMicro(leased.AskedAt), sqlrow.ToMicro(leased.NextCheck), dueAt(leased), seq)
 			return err
-		}
-		found = make([]store.InFlight, 0, len(rows))
-		for i := range rows {
-			r := &rows[i]
-			r.unpack()
-			if !r.now.Monitored(now) {
-				continue
-			}
-			found = append(found, r.now.InFlight(r.ref(), r.budget(), now))
-			leased := r.now.Leased(now, q.Lease)
-			if _, err := t.exec(ctx, sqlLease, sqlrow.ToMicro(leased.AskedAt), sqlrow.ToMicro(leased.NextCheck), dueAt(leased), r.Seq); err != nil {
-				return err
-			}
-		}
-		return nil
+		})
+		return err
 	})
 	if err != nil {
 		return nil, err
+	}
+	return found, nil
+}
+
+// inFlight reads what a query selects; lease, unless it is nil, writes the row.
+func (t *session) inFlight(ctx context.Context, q store.PendingQuery, now time.Time, lease func(seq int64, leased store.Row) error) ([]store.InFlight, error) {
+	rows, err := t.due(ctx, q, now)
+	if err != nil {
+		return nil, err
+	}
+	found := make([]store.InFlight, 0, len(rows))
+	for i := range rows {
+		r := &rows[i]
+		r.unpack()
+		if !r.now.Monitored(now) {
+			continue
+		}
+		row := r.now.Leased(now, q.Lease)
+		found = append(found, row.InFlight(r.ref(), r.budget(), now))
+		if lease == nil {
+			continue
+		}
+		if err := lease(r.Seq, row); err != nil {
+			return nil, err
+		}
 	}
 	return found, nil
 }

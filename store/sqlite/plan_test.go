@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -181,7 +180,7 @@ func TestClaimPlans(t *testing.T) {
 func TestListPlans(t *testing.T) {
 	s, _, _ := fresh(t)
 	service := batch.ServiceID("a")
-	after := sqlrow.CursorAt(batch.Record{Key: batch.Key{ID: "a"}})
+	after := store.CursorAfter(time.Time{}, "a")
 	for name, q := range map[string]store.ListQuery{
 		"all":              {},
 		"an age":           {OlderThan: time.Second, NewerThan: time.Minute},
@@ -256,7 +255,7 @@ func TestPartiesStopAtTheirLimit(t *testing.T) {
 func TestListOrdersPlans(t *testing.T) {
 	s, _, _ := fresh(t)
 	party := batch.ServiceID("a")
-	after := sqlrow.CursorAfter(time.Unix(1, 0), "a")
+	after := store.CursorAfter(time.Unix(1, 0), "a")
 	for name, q := range map[string]store.ListOrdersQuery{
 		"all": {}, "all, going on": {After: after}, "a party": {Party: &party}, "a party, going on": {Party: &party, After: after}, "a batch": {Batch: "b"},
 	} {

@@ -16,6 +16,7 @@ func listTests() []test {
 		{name: "order across services", run: listOrder},
 		{name: "limits", run: listLimits},
 		{name: "the cursor goes on where it was", run: listCursor},
+		{name: "a record is a place to go on from", run: listBehind},
 		{name: "by age", run: listAge},
 		{name: "a cursor from elsewhere is an error", run: listBadCursor},
 	}
@@ -38,6 +39,17 @@ func (f *fixture) list(q store.ListQuery) []batch.ID {
 		require.NotEmpty(f, rs, "a page with a cursor goes on")
 		require.LessOrEqual(f, len(got), len(f.rows), "a batch is listed twice")
 		q.After = next
+	}
+}
+
+func listBehind(f *fixture) {
+	f.oneOfEach()
+	all, _, err := f.st.List(f.ctx, store.ListQuery{Limit: 1000})
+	require.NoError(f, err)
+	for i, r := range all {
+		rest, _, err := f.st.List(f.ctx, store.ListQuery{Limit: 1000, After: store.CursorAfter(r.CreatedAt, string(r.ID))})
+		require.NoError(f, err)
+		require.Equal(f, recordIDs(all[i+1:]), recordIDs(rest), "behind %s", r.Key)
 	}
 }
 

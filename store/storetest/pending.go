@@ -23,6 +23,7 @@ func pendingTests() []test {
 		{name: "checked sets the next time and raises no version", run: pendingChecked},
 		{name: "checked leaves what has moved on alone", run: pendingMovedOn},
 		{name: "ages and times left", run: pendingAges},
+		{name: "only looked at", run: pendingLooked},
 		{name: "of the services named, due or not", run: pendingServices},
 		{name: "of the services named, up to the limit and in the same order", run: pendingServicesOrder},
 		{name: "of services that cannot be", run: pendingServicesNever},
@@ -85,6 +86,27 @@ func pendingLease(f *fixture) {
 	require.Len(f, second, 1)
 	assert.Equal(f, first[0].Version, second[0].Version)
 	f.written(f.monitored("a", store.IsValid))
+}
+
+// Without a lease nothing is written, so that looking costs no write, and keeps
+// nobody else from asking.
+func pendingLooked(f *fixture) {
+	f.add(bt("s", "a"), bt("t", "b"))
+	f.take("a", "b")
+	f.each(f.submitted, store.Accepted, "a", "b")
+	f.checked(f.u(5.5), "a")
+	f.checked(f.u(0.5), "b")
+	f.pass(1)
+	for range 2 {
+		got := f.pendingOf(9, 0, "s", "t")
+		require.Equal(f, []batch.ID{"a", "b"}, inFlightIDs(got), "due or not, and in the same order again")
+		assert.InDelta(f, 4.5, float64(got[0].CheckIn)/float64(f.unit), 0.2, "check in: %s", got[0].CheckIn)
+		assert.InDelta(f, -0.5, float64(got[1].CheckIn)/float64(f.unit), 0.2, "check in: %s", got[1].CheckIn)
+		assert.Equal(f, []batch.ID{"b"}, inFlightIDs(f.pending(9, 0)))
+	}
+	assert.InDelta(f, 2.5, float64(f.pending(9, f.u(2.5))[0].CheckIn)/float64(f.unit), 0.2, "it is leased")
+	assert.Empty(f, f.pending(9, 0))
+	f.written(f.monitored("a", store.IsCommitted)) // the version is as it was
 }
 
 func pendingOrder(f *fixture) {

@@ -253,3 +253,26 @@ func TestDowntimeGivenUp(t *testing.T) {
 		assert.EqualValues(t, 1, paid(p, "b"))
 	})
 }
+
+// TestRefusedAfterADoubt: the first POST of some orders is lost, and the second attempt is
+// rejected. That is evidence about the first one, too: nobody has to decide, and nothing
+// is declared.
+func TestRefusedAfterADoubt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, err := cantontest.NewParticipant(&cantontest.Options{Fault: func(at cantontest.Point) cantontest.Fault {
+			if at.Operation == cantontest.OpSubmit && at.Try == 1 {
+				return cantontest.Fault{Answer: cantontest.AnswerTimeout}
+			}
+			return cantontest.Fault{}
+		}})
+		require.NoError(t, err)
+		defer p.Close()
+		st := memory.New()
+		a := begin(t, p, st, canton.Options{}, false)
+		defer a.end()
+		l := newLot("Alice", 8, 2, cantontest.PoisonAsync, 1)
+		require.NoError(t, a.Add(t.Context(), l.orders...))
+		l.check(t, p, st, a.Await)
+		require.NoError(t, p.Check(nil))
+	})
+}

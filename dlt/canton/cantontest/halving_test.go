@@ -56,7 +56,7 @@ func newLot(party string, n, k int, poison cantontest.Poison, seed uint64) lot {
 // submissions than the bound allows.
 func (l lot) check(t *testing.T, p *cantontest.Participant, st store.OrderStore, await func(context.Context, batch.OrderID) (batch.OrderRecord, error)) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // of a bubble
 	defer cancel()
 	submissions, refused := map[string]bool{}, map[string]bool{}
 	records := make([]batch.OrderRecord, len(l.orders))

@@ -1,4 +1,4 @@
-package sqlrow
+package store
 
 import (
 	"encoding/base64"
@@ -7,20 +7,20 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/store"
 )
 
-// CursorAt is the place in a list after a record.
-func CursorAt(r batch.Record) store.Cursor { return CursorAfter(r.CreatedAt, string(r.ID)) }
+// Cursor is a place in a list. It is opaque to those who list.
+type Cursor string
 
-// CursorAfter is the place in a list after an order key.
-func CursorAfter(created time.Time, id string) store.Cursor {
+// CursorAfter is the place in a list after an order key. Every driver understands it.
+func CursorAfter(created time.Time, id string) Cursor {
 	text := strconv.FormatInt(created.UnixMicro(), 10) + " " + id
-	return store.Cursor(base64.RawURLEncoding.EncodeToString([]byte(text)))
+	return Cursor(base64.RawURLEncoding.EncodeToString([]byte(text)))
 }
 
-// ParseCursor returns the order key in a cursor, or a [*batch.InputError].
-func ParseCursor(c store.Cursor) (at int64, id string, err error) {
+// ParseCursor returns the order key in a cursor, in microseconds since 1970 and an
+// id, or a [*batch.InputError].
+func ParseCursor(c Cursor) (at int64, id string, err error) {
 	text, err := base64.RawURLEncoding.DecodeString(string(c))
 	if err == nil {
 		number, rest, ok := strings.Cut(string(text), " ")

@@ -1,0 +1,60 @@
+package crash
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
+)
+
+// TestKillParallel kills children that let all of one lane leave that conflicts with
+// nothing before it. What belongs to one name is executed in its order, once; names are
+// executed in any order: the node lets what it may overtake.
+func TestKillParallel(t *testing.T) {
+	t.Parallel()
+	node := sawtoothtest.Start(t, &sawtoothtest.Options{
+		BlockInterval: 10 * time.Millisecond, CacheTime: 500 * time.Millisecond,
+		Faults: &sawtoothtest.Faults{
+			Seed: *crashSeed, ResetAfter: 0.05, Late: 0.05, LateBy: 100 * time.Millisecond, FalseInvalid: 0.03, Overtake: 0.5,
+		},
+	})
+	key, err := sawtooth.GeneratePrivateKey()
+	require.NoError(t, err)
+	few := (*kills + 2) / 3
+	batches := make([]batch.Batch, 5*few*5)
+	name, order := map[batch.ID]string{}, map[string][]batch.ID{}
+	for i := range batches {
+		n := fmt.Sprint("name", i%lanes)
+		payload, address := sawtoothtest.Inc(n, int64(i))
+		if i < lanes {
+			payload, address = sawtoothtest.Set(n, int64(i))
+		}
+		batches[i], err = sawtooth.Build(key, "all", sawtooth.Transaction{
+			FamilyName: "intkey", FamilyVersion: "1.0", Nonce: fmt.Sprint(i),
+			Inputs: []string{address}, Outputs: []string{address}, Payload: payload,
+		})
+		require.NoError(t, err)
+		name[batches[i].ID] = n
+		order[n] = append(order[n], batches[i].ID)
+	}
+	suite := run(t, job{Kind: "sawtooth", URL: node.URL(), Parallel: true}, batches, few)
+
+	require.NoError(t, node.Check(sawtoothtest.Expect{
+		Lane: func(id batch.ID) string { return name[id] }, Order: order, Slack: 20 * time.Millisecond,
+	}))
+	suite.checkRecords(t)
+	var added []batch.ID
+	for _, b := range batches {
+		added = append(added, b.ID)
+	}
+	if len(added) < 100 {
+		return // few may happen to come in order
+	}
+	assert.NotEqual(t, added, node.Chain(), "the lane was executed in another order than it was added in")
+}

@@ -1,0 +1,170 @@
+// Package keeper stores what clients prepared before their first POSTs, in groups.
+package keeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Store is what the keeper writes to.
+type Store interface {
+	KeepPrepared(ctx context.Context, kept []store.Prepared) ([]bool, error)
+}
+
+// Options of a keeper; all must be set.
+type Options struct {
+	Max     int           // in a group
+	Timeout time.Duration // of a group, however often it is written
+}
+
+// ErrStopped is of a Keep that came too late.
+var ErrStopped = errors.New("keeper: stopped")
+
+// writers is how many groups are written at once: a row that somebody has locked holds
+// up those of its group, not everybody.
+const writers = 4
+
+// Keeper groups what is to be kept: what comes while all writers are busy shares the
+// next write, and nothing waits for company.
+type Keeper struct {
+	store Store
+	o     Options
+	in    chan request
+	ended chan struct{} // closed when Run returns
+}
+
+type request struct {
+	p      store.Prepared
+	gone   <-chan struct{} // nobody waits for the answer any more
+	answer chan<- answer   // has room for one
+}
+
+type answer struct {
+	did bool
+	err error
+}
+
+// New returns a keeper; Run makes it work.
+func New(s Store, o Options) *Keeper {
+	return &Keeper{store: s, o: o, in: make(chan request, 4*o.Max), ended: make(chan struct{})}
+}
+
+// Keep stores p while Run runs, with others' or alone. true says that it is stored, as
+// [store.Engine].KeepPrepared does; after an error that is not known. It returns when ctx
+// is done. It may be called concurrently.
+func (k *Keeper) Keep(ctx context.Context, p store.Prepared) (bool, error) {
+	if err := p.Validate(); err != nil {
+		return false, err // before it spoils a group
+	}
+	a := make(chan answer, 1)
+	select {
+	case k.in <- request{p, ctx.Done(), a}:
+	case <-ctx.Done():
+		return false, ctx.Err()
+	case <-k.ended:
+		return false, ErrStopped
+	}
+	select {
+	case got := <-a:
+		return got.did, got.err
+	case <-ctx.Done():
+		return false, ctx.Err()
+	case <-k.ended:
+		select {
+		case got := <-a:
+			return got.did, got.err
+		default:
+			return false, ErrStopped
+		}
+	}
+}
+
+// Run writes until ctx is done, which cuts off what is under way. It is called once.
+func (k *Keeper) Run(ctx context.Context) {
+	defer close(k.ended)
+	var all sync.WaitGroup
+	for range writers {
+		all.Go(func() {
+			for {
+				select {
+				case r := <-k.in:
+					k.write(ctx, k.gather(r))
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// gather takes along what is there already.
+func (k *Keeper) gather(r request) []request {
+	group := []request{r}
+	for len(group) < k.o.Max {
+		select {
+		case r = <-k.in:
+			group = append(group, r)
+		default:
+			return group
+		}
+	}
+	return group
+}
+
+// write keeps a group. Where that fails, the halves are tried once: what is wrong with
+// one row should not hold up all the others, and in an outage trying on would add to it.
+func (k *Keeper) write(ctx context.Context, group []request) {
+	ctx, cancel := context.WithTimeout(ctx, k.o.Timeout)
+	defer cancel()
+	waiting := group[:0]
+	for _, r := range group {
+		select {
+		case <-r.gone:
+		default:
+			waiting = append(waiting, r)
+		}
+	}
+	if len(waiting) == 0 {
+		return
+	}
+	did, err := k.keep(ctx, waiting)
+	if err == nil || len(waiting) == 1 || ctx.Err() != nil {
+		tell(waiting, did, err)
+		return
+	}
+	half := len(waiting) / 2
+	for _, part := range [...][]request{waiting[:half], waiting[half:]} {
+		did, err := k.keep(ctx, part)
+		tell(part, did, err)
+	}
+}
+
+// keep makes one call of the store. did has an element for each of the group where there
+// is no error.
+func (k *Keeper) keep(ctx context.Context, group []request) (did []bool, err error) {
+	kept := make([]store.Prepared, len(group))
+	for i, r := range group {
+		kept[i] = r.p
+	}
+	err = loop.Contain(func() error {
+		did, err = k.store.KeepPrepared(ctx, kept)
+		if err == nil && len(did) != len(kept) {
+			err = fmt.Errorf("keeper: %d answers about %d batches", len(did), len(kept))
+		}
+		return err
+	})
+	return did, err
+}
+
+func tell(group []request, did []bool, err error) {
+	for i, r := range group {
+		r.answer <- answer{err == nil && did[i], err}
+	}
+}

@@ -1,0 +1,244 @@
+package keeper_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/keeper"
+	"github.com/dltbatch/dltbatch/internal/leak"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+func TestMain(m *testing.M) { os.Exit(leak.Check(m)) }
+
+var errTest = errors.New("database down")
+
+// fake is a store that takes 10 ms, and says what it is told to.
+type fake struct {
+	answer func(ids []string) ([]bool, error)
+
+	mu     sync.Mutex
+	groups [][]string
+}
+
+func (f *fake) KeepPrepared(ctx context.Context, kept []store.Prepared) ([]bool, error) {
+	var ids []string
+	for _, p := range kept {
+		ids = append(ids, string(p.Key.ID))
+	}
+	f.mu.Lock()
+	f.groups = append(f.groups, ids)
+	f.mu.Unlock()
+	select {
+	case <-time.After(10 * time.Millisecond):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if f.answer != nil {
+		return f.answer(ids)
+	}
+	return slices.Repeat([]bool{true}, len(ids)), nil
+}
+
+func (f *fake) calls() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.groups)
+}
+
+func prepared(id string) store.Prepared {
+	return store.Prepared{Ref: store.Ref{Key: batch.Key{Service: "s", ID: batch.ID(id)}}, Version: 1, Bytes: []byte("x")}
+}
+
+func run(t *testing.T, f *fake, test func(t *testing.T, k *keeper.Keeper, stop func())) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		k := keeper.New(f, keeper.Options{Max: 50, Timeout: time.Second})
+		ctx, cancel := context.WithCancel(t.Context())
+		var done sync.WaitGroup
+		done.Go(func() { k.Run(ctx) })
+		stop := func() { cancel(); done.Wait() }
+		defer stop()
+		test(t, k, stop)
+	})
+}
+
+type said struct {
+	did bool
+	err error
+}
+
+// all keeps n at once, and returns what each was told.
+func all(ctx context.Context, k *keeper.Keeper, n int) map[string]said {
+	out := map[string]said{}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			id := fmt.Sprintf("b%03d", i)
+			did, err := k.Keep(ctx, prepared(id))
+			mu.Lock()
+			defer mu.Unlock()
+			out[id] = said{did, err}
+		})
+	}
+	wg.Wait()
+	return out
+}
+
+func TestOneAloneWaitsForNobody(t *testing.T) {
+	run(t, &fake{}, func(t *testing.T, k *keeper.Keeper, _ func()) {
+		start := time.Now()
+		did, err := k.Keep(t.Context(), prepared("b"))
+		require.NoError(t, err)
+		assert.True(t, did)
+		assert.Equal(t, 10*time.Millisecond, time.Since(start))
+	})
+}
+
+func TestManyShareAWrite(t *testing.T) {
+	f := &fake{}
+	run(t, f, func(t *testing.T, k *keeper.Keeper, _ func()) {
+		for id, s := range all(t.Context(), k, 200) {
+			assert.Equal(t, said{true, nil}, s, id)
+		}
+		assert.LessOrEqual(t, f.calls(), 12)
+		seen := map[string]bool{}
+		for _, g := range f.groups {
+			assert.LessOrEqual(t, len(g), 50)
+			for _, id := range g {
+				assert.False(t, seen[id], "once")
+				seen[id] = true
+			}
+		}
+		assert.Len(t, seen, 200)
+	})
+}
+
+// Each is told about its own row.
+func TestWhatHasMovedOn(t *testing.T) {
+	f := &fake{answer: func(ids []string) (did []bool, err error) {
+		for _, id := range ids {
+			did = append(did, !strings.HasSuffix(id, "7"))
+		}
+		return did, nil
+	}}
+	run(t, f, func(t *testing.T, k *keeper.Keeper, _ func()) {
+		for id, s := range all(t.Context(), k, 200) {
+			assert.Equal(t, said{!strings.HasSuffix(id, "7"), nil}, s, id)
+		}
+	})
+}
+
+// A write that fails is told to nobody as done, and to as few as can be had soon.
+func TestAWriteThatFails(t *testing.T) {
+	for name, answer := range map[string]func(ids []string) ([]bool, error){
+		"an error": func(ids []string) ([]bool, error) {
+			if slices.Contains(ids, "b100") {
+				return slices.Repeat([]bool{true}, len(ids)), errTest
+			}
+			return slices.Repeat([]bool{true}, len(ids)), nil
+		},
+		"a panic": func(ids []string) ([]bool, error) {
+			if slices.Contains(ids, "b100") {
+				panic("a bug of the driver")
+			}
+			return slices.Repeat([]bool{true}, len(ids)), nil
+		},
+		"too few answers": func(ids []string) ([]bool, error) {
+			if slices.Contains(ids, "b100") {
+				return slices.Repeat([]bool{true}, len(ids)-1), nil
+			}
+			return slices.Repeat([]bool{true}, len(ids)), nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &fake{answer: answer}
+			run(t, f, func(t *testing.T, k *keeper.Keeper, _ func()) {
+				failed := 0
+				for id, s := range all(t.Context(), k, 200) {
+					assert.Equal(t, s.err == nil, s.did, id)
+					if s.err != nil {
+						failed++
+					}
+					if id == "b100" {
+						assert.Error(t, s.err)
+					}
+				}
+				assert.LessOrEqual(t, failed, 25, "half of a group")
+			})
+		})
+	}
+}
+
+func TestNothingSpoilsAGroup(t *testing.T) {
+	f := &fake{}
+	run(t, f, func(t *testing.T, k *keeper.Keeper, _ func()) {
+		p := prepared("b")
+		p.Bytes = make([]byte, store.MaxPrepared+1)
+		_, err := k.Keep(t.Context(), p)
+		require.ErrorIs(t, err, batch.ErrInvalidInput)
+		assert.Zero(t, f.calls())
+	})
+}
+
+func TestAWriteThatHangs(t *testing.T) {
+	f := &fake{}
+	run(t, f, func(t *testing.T, k *keeper.Keeper, _ func()) {
+		hang := make(chan struct{})
+		f.answer = func([]string) ([]bool, error) { <-hang; return nil, errTest }
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		for id, s := range all(ctx, k, 20) {
+			assert.Equal(t, said{false, context.DeadlineExceeded}, s, id)
+		}
+		close(hang)
+	})
+}
+
+// Who has gone is not written for.
+func TestWhoHasGone(t *testing.T) {
+	f := &fake{}
+	run(t, f, func(t *testing.T, k *keeper.Keeper, _ func()) {
+		gone, leave := context.WithCancel(t.Context())
+		leave()
+		for range 50 {
+			_, err := k.Keep(gone, prepared("gone"))
+			require.ErrorIs(t, err, context.Canceled)
+		}
+		did, err := k.Keep(t.Context(), prepared("here"))
+		require.NoError(t, err)
+		assert.True(t, did)
+		for _, g := range f.groups {
+			assert.NotContains(t, g, "gone")
+		}
+	})
+}
+
+func TestStopped(t *testing.T) {
+	f := &fake{}
+	run(t, f, func(t *testing.T, k *keeper.Keeper, stop func()) {
+		results := make(chan map[string]said)
+		go func() { results <- all(t.Context(), k, 200) }()
+		time.Sleep(5 * time.Millisecond)
+		stop()
+		for id, s := range <-results {
+			assert.False(t, s.did, id)
+			assert.Error(t, s.err, id)
+		}
+		_, err := k.Keep(t.Context(), prepared("late"))
+		assert.ErrorIs(t, err, keeper.ErrStopped)
+	})
+}

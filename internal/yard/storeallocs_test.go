@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/pgtest"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Each call of a store costs so many allocations a batch, in groups of 500 from as many
+// lanes. The driver's own are in them.
+func TestAllocationsOfStores(t *testing.T) {
+	const lanes = addGroup
+	const warm, counted = 3, 5
+	postgres := map[string]float64{"add": 6.7, "claim": 19.3, "payloads": 8.4, "accepted": 12.9, "pending": 13.6, "committed": 13.9}
+	for _, s := range []struct {
+		store  string
+		budget map[string]float64
+	}{
+		{pgx, postgres},
+		{pq, postgres},
+		{sqliteFull, map[string]float64{"add": 22.9, "claim": 29.0, "payloads": 11.6, "accepted": 24.9, "pending": 21.9, "committed": 28.9}},
+	} {
+		t.Run(s.store, func(t *testing.T) {
+			ctx := t.Context()
+			d, err := openDatabase(ctx, job{Contender: ours, Store: s.store, DSN: pgtest.Start(t), Dir: t.TempDir()})
+			require.NoError(t, err)
+			defer d.close()
+			st, shut, err := d.store(ctx, true)
+			require.NoError(t, err)
+			defer shut()
+			got := map[string][]float64{}
+			for round := range warm + counted {
+				w := newWork(uint64(round), addGroup, lanes, defaultSize)
+				for part, n := range storeRound(ctx, t, st, w) {
+					if round >= warm {
+						got[part] = append(got[part], n)
+					}
+				}
+			}
+			for part, most := range s.budget {
+				n := median(got[part], func(x float64) float64 { return x })
+				t.Logf("%s: %.2f a batch", part, n)
+				assert.LessOrEqual(t, n, most, "allocations a batch of %s", part)
+			}
+		})
+	}
+}
+
+// storeRound takes batches through a store and says what each call allocated.
+func storeRound(ctx context.Context, t *testing.T, st store.Store, w *work) map[string]float64 {
+	allocs := map[string]float64{}
+	part := func(name string, do func() error) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		err := do()
+		runtime.ReadMemStats(&after)
+		require.NoError(t, err)
+		allocs[name] = float64(after.Mallocs-before.Mallocs) / float64(len(w.batches))
+	}
+	q := store.ClaimQuery{Limit: len(w.batches), Window: 1, TTL: time.Minute}
+	for i := range w.lanes {
+		q.Lanes = append(q.Lanes, laneName(i))
+	}
+	part("add", func() error { return st.Add(ctx, w.batches...) })
+	var claimed store.Claimed
+	part("claim", func() (err error) {
+		claimed, err = st.Claim(ctx, q, queuer.Serial{}.Select)
+		return err
+	})
+	var refs []store.Ref
+	var outcomes []store.Outcome
+	for _, r := range claimed.Runs {
+		for _, c := range r.Batches {
+			refs = append(refs, c.Ref)
+			outcomes = append(outcomes, store.Outcome{Ref: c.Ref, Version: c.Version, Finding: store.Accepted, By: batch.BySubmitter})
+		}
+	}
+	require.Len(t, refs, len(w.batches))
+	record := func() error {
+		applied, err := st.Record(ctx, outcomes)
+		for _, a := range applied {
+			require.Equal(t, store.Written, a.Result)
+		}
+		return err
+	}
+	part("payloads", func() error { _, err := st.Payloads(ctx, refs); return err })
+	part("accepted", record)
+	part("pending", func() error {
+		due, err := st.Pending(ctx, store.PendingQuery{Limit: len(refs), Lease: time.Minute})
+		require.Len(t, due, len(refs))
+		return err
+	})
+	for i := range outcomes {
+		outcomes[i].Version++
+		outcomes[i].Finding, outcomes[i].By = store.IsCommitted, batch.ByMonitor
+	}
+	part("committed", record)
+	return allocs
+}

@@ -1,0 +1,81 @@
+package dltbatch_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// preparing is a ledger with something to be known before the first POST.
+type preparing struct {
+	*ledgermem.Ledger
+	st *keeping
+	t  *testing.T
+}
+
+func (preparing) Prepare(_ context.Context, b batch.Batch) ([]byte, error) { return []byte(b.ID), nil }
+
+func (p preparing) Submit(ctx context.Context, a batch.Attempt) error {
+	p.st.mu.Lock()
+	assert.Equal(p.t, string(a.ID), string(p.st.kept[a.ID]), "nothing is posted before it is kept")
+	p.st.mu.Unlock()
+	assert.Equal(p.t, string(a.ID), string(a.Prepared))
+	return p.Ledger.Submit(ctx, a)
+}
+
+// keeping is a store that takes its time to keep what was prepared.
+type keeping struct {
+	*memory.Store
+	mu     sync.Mutex
+	writes int
+	kept   map[batch.ID][]byte
+}
+
+func (k *keeping) KeepPrepared(ctx context.Context, p []store.Prepared) ([]bool, error) {
+	time.Sleep(5 * time.Millisecond)
+	did, err := k.Store.KeepPrepared(ctx, p)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.writes++
+	for i := range did {
+		k.kept[p[i].Key.ID] = p[i].Bytes
+	}
+	return did, err
+}
+
+// What was prepared for many first POSTs is kept in few writes, each before its POST.
+func TestFirstPostsShareAWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 500
+		st := &keeping{Store: memory.New(), kept: map[batch.ID][]byte{}}
+		r, err := dltbatch.New(st, preparing{ledgermem.New(nil), st, t}, nil)
+		require.NoError(t, err)
+		var batches []batch.Batch
+		for i := range n {
+			id := fmt.Sprintf("b%03d", i)
+			batches = append(batches, batch.Batch{ID: batch.ID(id), Service: batch.ServiceID(id), Payload: []byte(id)})
+		}
+		require.NoError(t, r.Add(t.Context(), batches...))
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		require.NoError(t, r.Idle(t.Context()))
+		stop()
+		require.NoError(t, <-done)
+		assert.Len(t, st.kept, n)
+		assert.Less(t, st.writes, n/8)
+		t.Log(st.writes, "writes")
+	})
+}

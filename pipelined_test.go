@@ -1,0 +1,348 @@
+package dltbatch_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// lane adds n batches of a service: "00", "01", and so on.
+func lane(t *testing.T, r *dltbatch.Runner, s batch.ServiceID, n int) (ids []batch.ID) {
+	t.Helper()
+	var all []batch.Batch
+	for i := range n {
+		b := one(s, batch.ID(fmt.Sprintf("%02d", i)))
+		all, ids = append(all, b), append(ids, b.ID)
+	}
+	require.NoError(t, r.Add(t.Context(), all...))
+	return ids
+}
+
+// posts are the batches in the order in which their POSTs started.
+func posts(l *ledgermem.Ledger) (ids []batch.ID) {
+	for _, e := range l.Journal() {
+		if e.Kind == ledgermem.PostStart {
+			ids = append(ids, e.Key.ID)
+		}
+	}
+	return ids
+}
+
+func idle(t *testing.T, r *dltbatch.Runner) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+	defer cancel()
+	require.NoError(t, r.Idle(ctx))
+}
+
+// underWay returns how many batches were accepted and not executed at once, at most.
+func underWay(l *ledgermem.Ledger) (most int) {
+	n := 0
+	for _, e := range l.Journal() {
+		switch {
+		case e.Kind == ledgermem.PostEnd && e.Err == nil:
+			n++
+		case e.Kind == ledgermem.Executed:
+			n--
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+func TestPipelinedDoesNotWaitForCommits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := ledgermem.New(&ledgermem.Options{Latency: 10 * time.Millisecond, CommitAfter: 10 * time.Second})
+		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Strategy: queuer.Pipelined(20)})
+		ids := lane(t, r, "s", 100)
+		stop := running(t, r)
+		begin := time.Now()
+		idle(t, r)
+		assert.Less(t, time.Since(begin), time.Minute, "five commits of 10 s, not a hundred")
+		assert.Equal(t, ids, posts(ledger), "each once, in order")
+		assert.Equal(t, ids, ledger.Log("s"))
+		assert.Equal(t, 20, underWay(ledger))
+		require.NoError(t, stop())
+	})
+}
+
+// What the ledger bounds is bounded, whatever the strategy would like.
+func TestPipelinedHeedsMaxInFlightPerService(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		traits := ledgermem.Unforgiving(time.Second)
+		traits.MaxInFlightPerService = 7
+		ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, CommitAfter: time.Second})
+		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Strategy: queuer.Pipelined(20)})
+		ids := lane(t, r, "s", 50)
+		stop := running(t, r)
+		idle(t, r)
+		assert.Equal(t, ids, ledger.Log("s"))
+		assert.Equal(t, 7, underWay(ledger))
+		require.NoError(t, stop())
+	})
+}
+
+// A failure in a run stops it: what comes after is put back, spends nothing, and
+// overtakes nothing.
+func TestPipelinedStopsAtAFailure(t *testing.T) {
+	for name, fault := range map[string]ledgermem.FaultKind{
+		"busy": ledgermem.Busy, "unavailable": ledgermem.Unavailable, "misconfigured": ledgermem.Misconfigured,
+		"request lost": ledgermem.LostRequest, "reply lost": ledgermem.LostReply, "late": ledgermem.Late, "hangs": ledgermem.HangTaken,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var ledger *ledgermem.Ledger
+				ledger = ledgermem.New(&ledgermem.Options{CommitAfter: 3 * time.Second, Fault: func(a batch.Attempt) ledgermem.Fault {
+					if a.ID == "03" && !slices.Contains(posts(ledger), "03") {
+						return ledgermem.Fault{Kind: fault, Delay: 500 * time.Millisecond}
+					}
+					return ledgermem.Fault{}
+				}})
+				seen := &events{}
+				r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Strategy: queuer.Pipelined(20), QuickRetries: -1, Observer: seen})
+				ids := lane(t, r, "s", 10)
+				stop := running(t, r)
+				idle(t, r)
+				assert.Equal(t, ids, ledger.Log("s"))
+				require.NoError(t, ledger.Check(map[batch.ServiceID][]batch.ID{"s": ids}))
+				assert.Equal(t, ids, slices.Compact(posts(ledger)), "it is tried again before anything after it is tried at all")
+				for _, id := range ids {
+					rec, err := r.Get(t.Context(), batch.Key{Service: "s", ID: id})
+					require.NoError(t, err)
+					assert.Zero(t, rec.Spent)
+				}
+				assert.Empty(t, seen.of(batch.EventOrderBreach))
+				require.NoError(t, stop())
+			})
+		})
+	}
+}
+
+// One that is refused for good, or decided against, is out of the way, as with any strategy.
+func TestPipelinedGoesOnAfterARefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 3 * time.Second})
+		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Strategy: queuer.Pipelined(20)})
+		var all []batch.Batch
+		for i, verb := range []string{"", "", "reject", "", "invalid", ""} {
+			all = append(all, batch.Batch{Service: "s", ID: batch.ID(fmt.Sprint(i)), Payload: []byte(verb + " payload")})
+		}
+		require.NoError(t, r.Add(t.Context(), all...))
+		stop := running(t, r)
+		idle(t, r)
+		assert.Equal(t, []batch.ID{"0", "1", "3", "5"}, ledger.Log("s"))
+		assert.Equal(t, batch.Rejected, await(t, r, all[2]).State)
+		assert.Equal(t, batch.Invalid, await(t, r, all[4]).State)
+		assert.Equal(t, []batch.ID{"0", "1", "2", "3", "4", "5"}, posts(ledger))
+		require.NoError(t, stop())
+	})
+}
+
+// gated is a ledger that counts the POSTs of a service that are under way.
+type gated struct {
+	*ledgermem.Ledger
+	mu    sync.Mutex
+	under map[batch.ServiceID]int
+	most  int
+}
+
+func (g *gated) Submit(ctx context.Context, a batch.Attempt) error {
+	g.mu.Lock()
+	g.under[a.Service]++
+	g.most = max(g.most, g.under[a.Service])
+	g.mu.Unlock()
+	err := g.Ledger.Submit(ctx, a)
+	g.mu.Lock()
+	g.under[a.Service]--
+	g.mu.Unlock()
+	return err
+}
+
+// watched is a store that holds every claim against what is unacknowledged: nothing of
+// a lane may be claimed while anything of it is Submitting.
+type watched struct {
+	store.Store
+	t      *testing.T
+	claims int
+	vain   int // lanes that were left alone because of that
+	mu     sync.Mutex
+}
+
+func (w *watched) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
+	return w.Store.Claim(ctx, q, func(l batch.Lane) []batch.Run {
+		runs := choose(l)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if slices.ContainsFunc(l.Batches, func(b batch.Waiting) bool { return b.State == batch.Submitting }) {
+			w.vain++
+			assert.Empty(w.t, runs, "of a lane with an unacknowledged run")
+		} else if len(runs) > 0 {
+			w.claims++
+			assert.Len(w.t, runs, 1)
+		}
+		return runs
+	})
+}
+
+// Two instances take turns with the runs of a lane, each stopped for a while: nothing of it leaves while a run of
+// it is unacknowledged, whoever has it, though each looks for work all the time.
+func TestTwoPipelinedInstancesNeverShareALane(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := ledgermem.New(&ledgermem.Options{Latency: 300 * time.Millisecond, CommitAfter: time.Second})
+		ledger := &gated{Ledger: inner, under: map[batch.ServiceID]int{}}
+		st := &watched{Store: memory.New(), t: t}
+		seen := [2]*events{{}, {}}
+		var runners [2]*dltbatch.Runner
+		for i := range runners {
+			runners[i] = newRunner(t, st, ledger, &dltbatch.Options{
+				Strategy: queuer.Pipelined(8), Observer: seen[i], ScanInterval: 50 * time.Millisecond, Pool: 2, // less than there are lanes
+			})
+		}
+		order := map[batch.ServiceID][]batch.ID{}
+		for s := range 3 {
+			service := batch.ServiceID(fmt.Sprint("s", s))
+			for i := range 60 {
+				b := one(service, batch.ID(fmt.Sprintf("%s-%02d", service, i)))
+				require.NoError(t, runners[i%2].Add(t.Context(), b))
+				order[service] = append(order[service], b.ID)
+			}
+		}
+		stops := [2]func() error{running(t, runners[0]), running(t, runners[1])}
+		time.Sleep(5 * time.Second) // about a third of it
+		require.NoError(t, stops[0]())
+		time.Sleep(5 * time.Second)
+		stops[0] = running(t, runners[0])
+		require.NoError(t, stops[1]())
+		time.Sleep(time.Second)
+		stops[1] = running(t, runners[1])
+		idle(t, runners[0])
+		require.NoError(t, inner.Check(order))
+		for service, ids := range order {
+			assert.Equal(t, ids, inner.Log(service))
+		}
+		assert.Equal(t, 1, ledger.most, "POSTs of one lane at a time")
+		assert.Greater(t, st.claims, 3*60/8, "runs")
+		assert.Greater(t, st.vain, 10, "it was tried often enough")
+		for i := range seen {
+			assert.Greater(t, len(seen[i].of(batch.EventClaimed)), 10, "instance %d took its part", i)
+			assert.Empty(t, seen[i].of(batch.EventLaneHeld))
+			assert.Empty(t, seen[i].of(batch.EventOrderBreach))
+		}
+		for _, stop := range stops {
+			require.NoError(t, stop())
+		}
+	})
+}
+
+// naming is a ledger that can say that an attempt it had accepted had no effect.
+func naming(o ledgermem.Options) *ledgermem.Ledger {
+	traits := ledgermem.Unforgiving(time.Second)
+	o.Traits, o.NameAttempts = &traits, true
+	return ledgermem.New(&o)
+}
+
+// What the ledger loses alone is sent again only when all that left after it is
+// decided, and that it comes behind them is reported.
+func TestPipelinedReportsWhatIsSentAgainBehindOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := naming(ledgermem.Options{CommitAfter: 3 * time.Second, Latency: 200 * time.Millisecond, Fault: func(a batch.Attempt) ledgermem.Fault {
+			return ledgermem.Fault{FailFirst: a.ID == "01" && a.Number == 1}
+		}})
+		seen := &events{}
+		st := memory.New()
+		r := newRunner(t, st, ledger, &dltbatch.Options{Strategy: queuer.Pipelined(4), Observer: seen})
+		lane(t, r, "s", 8)
+		stop := running(t, r)
+		idle(t, r)
+		assert.Equal(t, []batch.ID{"00", "02", "03", "04", "01", "05", "06", "07"}, ledger.Log("s"))
+		breach := seen.of(batch.EventOrderBreach)
+		require.Len(t, breach, 1)
+		assert.Equal(t, batch.Key{Service: "s", ID: "01"}, breach[0].Key)
+		assert.Equal(t, 2, breach[0].Attempt)
+		assert.ErrorContains(t, breach[0].Err, "behind 02")
+		require.NoError(t, stop())
+	})
+}
+
+// What is lost together, in a restart of the ledger, goes again in its order, and there
+// is nothing to report.
+func TestPipelinedSendsAgainInOrderWhatWasLostTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 20 * time.Second})
+		seen := &events{}
+		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Strategy: queuer.Pipelined(6), Observer: seen})
+		ids := lane(t, r, "s", 20)
+		stop := running(t, r)
+		time.Sleep(10 * time.Second)
+		require.Equal(t, ids[:6], posts(ledger))
+		ledger.Restart()
+		idle(t, r)
+		assert.Equal(t, ids, ledger.Log("s"))
+		assert.Equal(t, slices.Concat(ids[:6], ids), posts(ledger))
+		assert.Empty(t, seen.of(batch.EventOrderBreach))
+		require.NoError(t, stop())
+	})
+}
+
+// An Invalid that is executed after all, when others had left after it, is reported; and
+// nothing more leaves before it is settled.
+func TestPipelinedReportsAnInvalidThatCommitsBehindOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		traits := dlt.Traits{
+			Name: "memory", KeepsOrder: true, ResendHarmlessFor: dlt.Forever, Grace: 4 * time.Second,
+			Settle: 30 * time.Second, MaxIDsPerQuery: 50,
+		}
+		ledger := ledgermem.New(&ledgermem.Options{
+			Traits: &traits, IgnoreDuplicates: true, CommitAfter: time.Second,
+			Fault: func(a batch.Attempt) ledgermem.Fault {
+				return ledgermem.Fault{InvalidFirst: a.ID == "01", Delay: 10 * time.Second}
+			},
+		})
+		seen := &events{}
+		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Strategy: queuer.Pipelined(4), Observer: seen})
+		ids := lane(t, r, "s", 6)
+		stop := running(t, r)
+		time.Sleep(9 * time.Second)
+		assert.Equal(t, ids[:4], posts(ledger), "none leaves while it is not settled")
+		idle(t, r)
+		assert.Equal(t, []batch.ID{"00", "02", "03", "01", "04", "05"}, ledger.Log("s"))
+		breach := seen.of(batch.EventOrderBreach)
+		require.Len(t, breach, 1)
+		assert.Equal(t, ids[1], breach[0].Key.ID)
+		assert.Equal(t, batch.Committed, breach[0].State)
+		assert.ErrorContains(t, breach[0].Err, "behind 02")
+		require.NoError(t, stop())
+	})
+}
+
+func TestNewRefusesPipelinedOnALedgerThatDoesNotKeepOrder(t *testing.T) {
+	traits := ledgermem.Unforgiving(time.Second)
+	traits.Name, traits.KeepsOrder = "free", false
+	ledger := ledgermem.New(&ledgermem.Options{Traits: &traits})
+	_, err := dltbatch.New(memory.New(), ledger, &dltbatch.Options{Strategy: queuer.Pipelined(8)})
+	require.ErrorIs(t, err, batch.ErrInvalidInput)
+	assert.ErrorContains(t, err, "queuer.Pipelined")
+	assert.ErrorContains(t, err, `"free"`)
+	assert.ErrorContains(t, err, "KeepsOrder")
+	newRunner(t, memory.New(), ledger, nil)
+	newRunner(t, memory.New(), ledger, &dltbatch.Options{Strategy: &queuer.Parallel{}})
+
+	_, err = dltbatch.New(memory.New(), ledgermem.New(nil), &dltbatch.Options{Strategy: queuer.Pipelined(0)})
+	require.ErrorIs(t, err, batch.ErrInvalidInput)
+	assert.ErrorContains(t, err, "Strategy.Window")
+}

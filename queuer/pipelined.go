@@ -1,0 +1,74 @@
+package queuer
+
+import "github.com/dltbatch/dltbatch/batch"
+
+// Pipelined keeps up to so many batches of a lane under way, for ledgers that keep the
+// order of submission (dlt.Traits.KeepsOrder): Pipelined(32), say. The batches of a
+// run are posted one after the other, each once the one before is accepted, and
+// nothing waits for a commit. Whatever fails stops its run, what follows in it goes
+// back, and nothing overtakes it: nothing of a lane leaves while the outcome of one
+// attempt of it is not known, nor while one that failed, was lost or was decided
+// against and may yet be committed stands before it.
+//
+// What has been accepted is beyond recall. If an earlier batch turns out invalid, those
+// after it go on, as they would with [Serial]. If the ledger loses one after all, it is
+// sent again only once what had left after it is decided or lost, too, so that what
+// was lost together goes again in order; that it comes behind others which were
+// committed is reported as [batch.EventOrderBreach].
+//
+// Run refuses it on a ledger that does not keep order. A lane of which the ledger does
+// not (several may share a Runner) is served as by [Serial].
+type Pipelined int
+
+// OrderReliant is a [Strategy] that may let batches leave before those ahead of them
+// are final, and relies on the ledger's keeping the order of submission for that.
+type OrderReliant interface {
+	Strategy
+	// ReliesOnOrder reports whether it does. The lanes that it is shown say whether the
+	// ledger does its part (batch.Lane.KeepsOrder).
+	ReliesOnOrder() bool
+}
+
+// ReliesOnOrder reports whether a strategy is [OrderReliant] and says that it is.
+func ReliesOnOrder(s Strategy) bool {
+	o, ok := s.(OrderReliant)
+	return ok && o.ReliesOnOrder()
+}
+
+// Window returns how many batches may be under way.
+func (n Pipelined) Window() int { return int(n) }
+
+// ReliesOnOrder returns true.
+func (Pipelined) ReliesOnOrder() bool { return true }
+
+// Select picks, as one run, what follows all that was accepted, up to the first that is
+// not ready.
+func (n Pipelined) Select(lane batch.Lane) []batch.Run {
+	if !lane.KeepsOrder {
+		return Serial{}.Select(lane)
+	}
+	accepted := 0
+	for p, b := range lane.Batches {
+		switch {
+		case b.State.Claimable():
+		case b.State != batch.Pending && b.State != batch.Valid:
+			return nil // unacknowledged, or invalid and perhaps committed yet
+		case p > accepted:
+			return nil // one that must go again stands before it
+		default:
+			accepted++
+		}
+	}
+	end := accepted
+	for end < len(lane.Batches) && end < int(n) && lane.Batches[end].Ready {
+		end++
+	}
+	if end == accepted {
+		return nil
+	}
+	run := make(batch.Run, 0, end-accepted)
+	for p := accepted; p < end; p++ {
+		run = append(run, p)
+	}
+	return []batch.Run{run}
+}

@@ -1,0 +1,148 @@
+package queuer_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/queuer"
+)
+
+// standing makes a lane of a ledger that keeps order: q queued, d delayed and u unknown,
+// all ready; n delayed and not ready; s submitting, p pending, v valid, i invalid.
+func standing(states string) batch.Lane {
+	l := batch.Lane{Service: "s", KeepsOrder: true}
+	for i, c := range states {
+		w := batch.Waiting{ID: batch.ID(rune('a' + i)), Attempt: 1, Ready: c == 'q' || c == 'd' || c == 'u'}
+		w.State = map[rune]batch.State{
+			'q': batch.Queued, 'd': batch.Delayed, 'u': batch.Unknown, 'n': batch.Delayed,
+			's': batch.Submitting, 'p': batch.Pending, 'v': batch.Valid, 'i': batch.Invalid,
+		}[c]
+		if c == 'q' {
+			w.Attempt = 0
+		}
+		l.Batches = append(l.Batches, w)
+	}
+	return l
+}
+
+func TestPipelinedSelect(t *testing.T) {
+	for states, want := range map[string]batch.Run{
+		"":         nil,
+		"q":        {0},
+		"qqq":      {0, 1, 2},
+		"qqqqqq":   {0, 1, 2, 3}, // no more than four
+		"dqq":      {0, 1, 2},
+		"uqq":      {0, 1, 2},
+		"pqq":      {1, 2},
+		"vpqqq":    {2, 3},
+		"vvpqqq":   {3},
+		"ppppqq":   nil,
+		"pppppqq":  nil, // more than four, by another's count
+		"nqq":      nil,
+		"qnq":      {0},
+		"pnq":      nil, // nothing overtakes what failed
+		"pun":      {1},
+		"sqq":      nil, // unacknowledged
+		"psqq":     nil,
+		"qs":       nil,
+		"iqq":      nil, // may be committed yet
+		"piq":      nil,
+		"upq":      nil, // it is beyond recall, and what was lost waits for it
+		"upu":      nil,
+		"unpq":     nil,
+		"pupq":     nil,
+		"uupq":     nil,
+		"uuq":      {0, 1, 2}, // lost together
+		"pppqqqqq": {3},
+	} {
+		var runs []batch.Run
+		if want != nil {
+			runs = []batch.Run{want}
+		}
+		l := standing(states)
+		got := queuer.Pipelined(4).Select(l)
+		assert.Equal(t, runs, got, states)
+		assert.NoError(t, l.Check(got), states)
+
+		l.KeepsOrder = false
+		assert.Equal(t, queuer.Serial{}.Select(l), queuer.Pipelined(4).Select(l), "%s, of a ledger that does not keep order", states)
+	}
+	assert.Equal(t, 4, queuer.Pipelined(4).Window())
+	assert.True(t, queuer.ReliesOnOrder(queuer.Pipelined(4)))
+	assert.False(t, queuer.ReliesOnOrder(queuer.Serial{}))
+	assert.False(t, queuer.ReliesOnOrder(&queuer.Parallel{}))
+}
+
+// reliant is a func as a strategy that relies on the order of submission.
+type reliant struct{ strategy }
+
+func (reliant) ReliesOnOrder() bool { return true }
+
+// What passes what was accepted is good only if both say so, the strategy and the ledger.
+func TestChooseLetsPassWhatWasAccepted(t *testing.T) {
+	second := strategy(func(batch.Lane) []batch.Run { return []batch.Run{{1}} })
+	lane := standing("pq")
+	lane.KeepsOrder = false // as a store shows it
+	for name, c := range map[string]struct {
+		strategy queuer.Strategy
+		keeps    bool
+		good     bool
+	}{
+		"both":         {reliant{second}, true, true},
+		"the strategy": {reliant{second}, false, false},
+		"the ledger":   {second, true, false},
+		"neither":      {second, false, false},
+	} {
+		var told []error
+		runs := queuer.Choose(c.strategy, func(batch.ServiceID) bool { return c.keeps },
+			func(_ batch.ServiceID, err error) { told = append(told, err) })(lane)
+		assert.Equal(t, c.good, len(runs) == 1, name)
+		assert.Equal(t, !c.good, len(told) == 1, name)
+		assert.False(t, lane.KeepsOrder, name)
+	}
+}
+
+func TestChooseContainsLyingReliantStrategies(t *testing.T) {
+	for name, c := range map[string]struct {
+		lane   string
+		answer []batch.Run
+		bad    bool
+	}{
+		"honest":                      {"ppqq", []batch.Run{{2, 3}}, false},
+		"unacknowledged":              {"psq", []batch.Run{{2}}, true},
+		"unacknowledged, behind":      {"pqs", []batch.Run{{1}}, true},
+		"overtakes what failed":       {"pnq", []batch.Run{{2}}, true},
+		"overtakes one that is ready": {"pdq", []batch.Run{{2}}, true},
+		"overtakes the invalid":       {"piq", []batch.Run{{2}}, true},
+		"a gap in a run":              {"pqqq", []batch.Run{{1, 3}}, true},
+		"two runs":                    {"pqq", []batch.Run{{1}, {2}}, true},
+		"backwards":                   {"pqq", []batch.Run{{2, 1}}, true},
+		"sends what is accepted":      {"ppq", []batch.Run{{1, 2}}, true},
+		"sends again what is behind":  {"upq", []batch.Run{{0}}, true},
+	} {
+		var told []error
+		s := reliant{func(batch.Lane) []batch.Run { return c.answer }}
+		runs := queuer.Choose(s, func(batch.ServiceID) bool { return true },
+			func(_ batch.ServiceID, err error) { told = append(told, err) })(standing(c.lane))
+		if c.bad {
+			assert.Nil(t, runs, name)
+			assert.Len(t, told, 1, name)
+		} else {
+			assert.Equal(t, c.answer, runs, name)
+			assert.Empty(t, told, name)
+		}
+	}
+}
+
+// A ledger that panics holds the lane.
+func TestChooseContainsTheLedger(t *testing.T) {
+	var told []error
+	choose := queuer.Choose(queuer.Pipelined(2), func(batch.ServiceID) bool { panic(errors.New("boom")) },
+		func(_ batch.ServiceID, err error) { told = append(told, err) })
+	require.Nil(t, choose(standing("q")))
+	require.Len(t, told, 1)
+}

@@ -1,0 +1,38 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// aheadReach is how many batches behind one Ahead looks at.
+const aheadReach = 100
+
+// Lister is what [Ahead] needs of a store.
+type Lister interface {
+	Get(ctx context.Context, key batch.Key) (batch.Record, error)
+	List(ctx context.Context, q ListQuery) ([]batch.Record, Cursor, error)
+}
+
+// Ahead returns the first batch behind key in its lane that has taken effect, or may
+// yet: one that is Committed, Pending or Valid; "" where there is none among the next
+// hundred. What is posted of key from now on comes after it.
+func Ahead(ctx context.Context, s Lister, key batch.Key) (batch.ID, error) {
+	rec, err := s.Get(ctx, key)
+	if err != nil {
+		return "", fmt.Errorf("what is ahead of %s: %w", key, err)
+	}
+	next, _, err := s.List(ctx, ListQuery{Service: &key.Service, Limit: aheadReach, After: CursorAfter(rec.CreatedAt, string(key.ID))})
+	if err != nil {
+		return "", fmt.Errorf("what is ahead of %s: %w", key, err)
+	}
+	for _, b := range next {
+		switch b.State {
+		case batch.Committed, batch.Pending, batch.Valid:
+			return b.ID, nil
+		}
+	}
+	return "", nil
+}

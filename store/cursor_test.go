@@ -1,0 +1,23 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+func TestCursor(t *testing.T) {
+	at, id, err := store.ParseCursor(store.CursorAfter(time.UnixMicro(42).UTC(), "an id with spaces"))
+	require.NoError(t, err)
+	assert.Equal(t, int64(42), at)
+	assert.Equal(t, "an id with spaces", id)
+	for _, c := range []store.Cursor{"?", "AAAA"} {
+		_, _, err := store.ParseCursor(c)
+		require.ErrorIs(t, err, batch.ErrInvalidInput)
+	}
+}
