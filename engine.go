@@ -37,7 +37,6 @@ func newEngine(r *Runner) *engine {
 	if queuer.ReliesOnOrder(o.Strategy) {
 		e.order = &order{tails: map[batch.ServiceID]batch.ID{}}
 	}
-	delay := func(n int) time.Duration { return retryDelay(o, n) }
 	e.recorder = recorder.New(r.store, recorder.Options{
 		Linger: o.Linger, Max: o.GroupSize, Retry: o.ClaimTTL, Timeout: o.ClaimTTL / 4,
 		Done:    e.recorded,
@@ -46,16 +45,16 @@ func newEngine(r *Runner) *engine {
 	e.keeper = keeper.New(r.store, keeper.Options{Max: o.GroupSize, Timeout: o.ClaimTTL / 4})
 	preparer, _ := r.ledger.Ledger.(dlt.Preparer)
 	e.submitter = submitter.New(r.ledger, submitter.Options{
-		Pool: o.Pool, RequestTimeout: o.RequestTimeout, Retries: o.QuickRetries, RetryPause: o.QuickRetryPause,
+		Pool: o.Pool, RequestTimeout: o.RequestTimeout, Retry: o.quick,
 		ClaimLimit: o.ClaimLimit,
-		Rules:      submitter.Rules{FirstCheck: o.FirstPoll, Delay: delay},
+		Rules:      submitter.Rules{FirstCheck: o.FirstPoll, Delay: o.retryDelay},
 		Preparer:   preparer,
 		Keep:       e.keeper.Keep,
 		Record: func(o store.Outcome) {
 			if o.Finding == store.Accepted {
 				o.Check = e.monitor.FirstCheck(o.Key.Service)
 			}
-			e.recorder.Put(o)
+			e.put(o)
 		},
 		Ready:   func() { e.queuer.Wake() },
 		Paused:  r.paused,
@@ -64,13 +63,8 @@ func newEngine(r *Runner) *engine {
 	e.queuer = queuer.New(r.store, e.submitter, queuer.Options{
 		Strategy: o.Strategy, TTL: o.ClaimTTL, Margin: o.margin(), ScanInterval: o.ScanInterval,
 		ScanLanes: scanLanes, Lanes: o.ClaimLimit,
-		Resend: func(s batch.ServiceID) store.Resend {
-			t := r.ledger.Traits(s)
-			return store.Resend{HarmlessFor: t.ResendHarmlessFor, LateArrival: t.LateArrival}
-		},
-		MaxInFlight: func(s batch.ServiceID) int { return r.ledger.Traits(s).MaxInFlightPerService },
-		KeepsOrder:  func(s batch.ServiceID) bool { return r.ledger.Traits(s).KeepsOrder },
-		Held:        func(s batch.ServiceID, err error) { r.laneHeld(s, err) },
+		Resend: r.resend, MaxInFlight: r.maxInFlight, KeepsOrder: r.keepsOrder, Budget: o.budget, Instance: o.Instance,
+		Held: func(s batch.ServiceID, err error) { r.laneHeld(s, err) },
 		Claimed: func(c store.Claim) {
 			e.monitor.Follow(c.Key.Service)
 			e.claimed(c)
@@ -79,10 +73,10 @@ func newEngine(r *Runner) *engine {
 	})
 	resolver, _ := r.ledger.Ledger.(dlt.Resolver)
 	events, _ := r.ledger.Ledger.(dlt.EventSource)
-	e.monitor = monitor.New(r.store, r.ledger, e.recorder, monitor.Options{
+	e.monitor = monitor.New(r.store, r.ledger, updater{e}, monitor.Options{
 		Rules: monitor.Rules{
 			TTL: o.ClaimTTL, FirstPoll: o.FirstPoll, PollInterval: o.PollInterval, StuckAfter: o.StuckAfter,
-			Delay: delay, AssumeNotCommitted: o.ResendAtRiskOfExecutingTwice,
+			Delay: o.retryDelay, Budget: o.budget, AssumeNotCommitted: o.ResendAtRiskOfExecutingTwice,
 		},
 		Connections: o.StatusConnections, RequestTimeout: o.RequestTimeout, Batches: o.GroupSize,
 		Traits: r.ledger.Traits, Resolver: resolver, Events: events, Streams: o.Streams,
@@ -260,6 +254,14 @@ func (e *engine) tell(w recorder.Written) {
 		e.monitor.DueIn(w.Check)
 	}
 	e.r.observe(ctx, event)
+	if w.Applied.Halted && applied(w) {
+		event.Kind = batch.EventHalted
+		e.r.observe(ctx, event)
+	}
+	if row.Quarantined && event.Kind == batch.EventFinal {
+		event.Kind = batch.EventQuarantined
+		e.r.observe(ctx, event)
+	}
 }
 
 func asError(e *batch.SubmissionError) error {
@@ -269,11 +271,16 @@ func asError(e *batch.SubmissionError) error {
 	return e
 }
 
-// retryDelay is how long a batch waits after its n-th certain failure in a row.
-func retryDelay(o Options, n int) time.Duration {
-	d := o.RetryDelay
-	for i := 1; i < n && d < o.MaxRetryDelay; i++ {
-		d *= 2
+// updater is where the monitor puts what it found.
+type updater struct{ e *engine }
+
+func (u updater) Put(o store.Outcome) { u.e.put(o) }
+
+// put records an outcome, with what this Runner says of all.
+func (e *engine) put(o store.Outcome) {
+	o.Policy = e.r.o.Policy
+	if o.Report != nil {
+		o.Report.Instance = e.r.o.Instance
 	}
-	return jitter(min(d, o.MaxRetryDelay))
+	e.recorder.Put(o)
 }

@@ -41,6 +41,22 @@ type Options struct {
 	// QuickRetryPause is the pause before the first quick retry; it doubles. Defaults to 250 ms.
 	QuickRetryPause time.Duration
 
+	// Budget limits the attempts of batches that have none of their own
+	// ([batch.Budget]): what uses it up is Rejected, with its reason, once nothing is in
+	// doubt. Defaults to unlimited. Budget.EveryTry counts busy and unreachable ledgers,
+	// too: an outage may then use up what waits.
+	Budget batch.Budget
+	// Retry says for a service what is to be other than in the options above. It must be
+	// pure and quick, and may be called concurrently. Defaults to none.
+	Retry func(batch.ServiceID) RetryPolicy
+	// Policy is what becomes of a lane for which none was set (Runner.SetPolicy), when one
+	// of its batches ends Invalid or Rejected. Defaults to [batch.PolicyContinue] (spec/004).
+	Policy batch.Policy
+	// Instance names this process where it is said whose claim or attempt something is:
+	// printable text of at most [batch.MaxInstanceLen] bytes. Defaults to the host's name,
+	// the process's number and a random word.
+	Instance string
+
 	// Pool is how many batches are posted at once, at most. Defaults to 64.
 	Pool int
 	// ClaimLimit is how many batches one claim takes at most. Defaults to 500.
@@ -101,6 +117,10 @@ func (o *Options) withDefaults() Options {
 	orDefault(&c.MaxRetryDelay, max(15*time.Second, c.RetryDelay))
 	orDefault(&c.QuickRetries, 3)
 	orDefault(&c.QuickRetryPause, 250*time.Millisecond)
+	orDefault(&c.Policy, batch.PolicyContinue)
+	if c.Instance == "" {
+		c.Instance = instanceName()
+	}
 	orDefault(&c.Pool, 64)
 	orDefault(&c.ClaimLimit, 500)
 	orDefault(&c.StatusConnections, 8)
@@ -147,6 +167,15 @@ func (o Options) check() error {
 		if n.n < 0 {
 			return optionError(n.name, n.n, "0 (the default) or more")
 		}
+	}
+	if o.Budget.Attempts < 0 {
+		return optionError("Budget.Attempts", o.Budget.Attempts, "0 (unlimited) or more")
+	}
+	if !o.Policy.Known() {
+		return optionError("Policy", o.Policy, "a policy")
+	}
+	if fit := batch.Excerpt(o.Instance, batch.MaxInstanceLen); fit != o.Instance {
+		return optionError("Instance", fit, fmt.Sprintf("printable text of at most %d bytes", batch.MaxInstanceLen))
 	}
 	if least := o.RequestTimeout + o.margin(); o.ClaimTTL <= least {
 		return optionError("ClaimTTL", o.ClaimTTL, fmt.Sprintf("more than RequestTimeout (%s) and its margin (%s)", o.RequestTimeout, o.margin()))

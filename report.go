@@ -25,7 +25,7 @@ func (r *Runner) observe(ctx context.Context, e batch.Event) {
 	}
 	level := slog.LevelDebug
 	switch e.Kind {
-	case batch.EventDecision, batch.EventOrderBreach, batch.EventVanished, batch.EventPaused, batch.EventResumed, batch.EventLaneHeld, batch.EventTrouble:
+	case batch.EventDecision, batch.EventOrderBreach, batch.EventVanished, batch.EventHalted, batch.EventQuarantined, batch.EventOperated, batch.EventPaused, batch.EventResumed, batch.EventLaneHeld, batch.EventTrouble:
 		level = slog.LevelWarn
 	}
 	if r.o.Logger.Enabled(ctx, level) {
@@ -35,6 +35,10 @@ func (r *Runner) observe(ctx context.Context, e batch.Event) {
 		}
 		if e.State.Known() {
 			as = append(as, slog.String("state", e.State.String()))
+		}
+		if e.Act.Action != "" {
+			as = append(as, slog.String("action", string(e.Act.Action)), slog.String("scope", e.Act.Scope.String()),
+				slog.String("actor", e.Act.Actor), slog.String("reason", batch.Excerpt(e.Act.Reason, batch.MaxErrorText)))
 		}
 		if e.Err != nil {
 			as = append(as, slog.Any("error", e.Err))

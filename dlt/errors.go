@@ -29,8 +29,10 @@ type Error struct {
 	Code       int    // the ledger's own code; 0 where there was none
 	Message    string // bounded and printable; never a payload or a token
 	RetryAfter time.Duration
-	Kind       error // one of the five; nil is ErrDoubt
-	Err        error // the cause, may be nil
+	// Endpoint that was asked, without credentials; "" where that is not known.
+	Endpoint string
+	Kind     error // one of the five; nil is ErrDoubt
+	Err      error // the cause, may be nil
 }
 
 // Error implements error.
@@ -98,4 +100,12 @@ func Kind(err error) batch.ErrorKind {
 		kind = k.kind
 	}
 	return kind
+}
+
+// At notes the endpoint in an [*Error] that names none yet, and returns err.
+func At(endpoint string, err error) error {
+	if e, ok := errors.AsType[*Error](err); ok && e != nil && e.Endpoint == "" {
+		e.Endpoint = endpoint
+	}
+	return err
 }

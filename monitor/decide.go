@@ -15,8 +15,11 @@ type Rules struct {
 	FirstPoll    time.Duration // from acceptance to the first query
 	PollInterval time.Duration // between queries, at most
 	StuckAfter   time.Duration // after which an open batch needs a decision
-	// Delay returns how long a batch waits after its n-th certain failure in a row.
-	Delay func(n int) time.Duration
+	// Delay returns how long a batch of the service waits after its n-th certain failure
+	// in a row.
+	Delay func(s batch.ServiceID, n int) time.Duration
+	// Budget counts for batches that have none of their own; nil is unlimited.
+	Budget func(batch.ServiceID) batch.Budget
 	// AssumeNotCommitted decides a CannotTell beforehand: the batch is sent again,
 	// at the risk that it takes effect twice.
 	AssumeNotCommitted bool
@@ -46,6 +49,17 @@ type Verdict struct {
 // Decide says what a row and what is known about it come to. It is the table of
 // design sections 2 and 7 ("in doubt"). Anything but a clear answer waits.
 func Decide(f store.InFlight, k Known, t dlt.Traits, r Rules) Verdict {
+	v := decide(f, k, t, r)
+	if o := v.Outcome; o != nil && o.Error != nil {
+		o.Report = &batch.Report{Attempt: f.Attempt, Kind: o.Error.Kind, Text: o.Error.Message}
+	}
+	return v
+}
+
+func decide(f store.InFlight, k Known, t dlt.Traits, r Rules) Verdict {
+	if f.Budget == (batch.Budget{}) && r.Budget != nil {
+		f.Budget = r.Budget(f.Key.Service)
+	}
 	d := decider{f: f, k: k, t: t, r: r}
 	if k.Status == nil && k.Evidence == nil {
 		return d.stuckOr("the ledger has not answered about it")
@@ -176,7 +190,7 @@ func (d *decider) failed() Verdict {
 	}
 	v := d.found(store.Failed)
 	v.Outcome.Spend = true
-	v.Outcome.Delay = d.r.Delay(d.f.Failures + 1)
+	v.Outcome.Delay = d.r.Delay(d.f.Key.Service, d.f.Failures+1)
 	v.Outcome.Error = &batch.SubmissionError{Kind: batch.KindFailed, Message: batch.Excerpt(st.Message, batch.MaxErrorText)}
 	if d.f.Budget.EveryTry {
 		v.Outcome.Spend = false // spent when it was accepted

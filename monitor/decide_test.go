@@ -25,7 +25,7 @@ const (
 
 var rules = monitor.Rules{
 	TTL: ttl, FirstPoll: first, PollInterval: poll, StuckAfter: stuck,
-	Delay: func(n int) time.Duration { return time.Duration(n) * time.Second },
+	Delay: func(_ batch.ServiceID, n int) time.Duration { return time.Duration(n) * time.Second },
 }
 
 var ledgerTraits = dlt.Traits{Name: "l", LateArrival: late, Grace: grace, ResendQuiet: quiet, Settle: 10 * time.Minute}

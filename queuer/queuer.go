@@ -42,6 +42,8 @@ type Options struct {
 	Lanes        int // lanes that one claim looks at
 	Resend       func(batch.ServiceID) store.Resend
 	MaxInFlight  func(batch.ServiceID) int // of a lane under way at once; 0 is no bound
+	Budget       func(batch.ServiceID) batch.Budget
+	Instance     string // names who claims
 	// KeepsOrder says whether a lane's ledger keeps the order of submission; nil: none does.
 	KeepsOrder func(batch.ServiceID) bool
 	// Held is told of what keeps a lane where it is: a strategy's bad answer or panic,
@@ -307,7 +309,7 @@ func (q *Queuer) claim(ctx context.Context, lanes []batch.ServiceID, room int) e
 	var read []batch.Lane         // what was shown of deep lanes
 	claimed, err := q.store.Claim(ctx, store.ClaimQuery{
 		Lanes: lanes, Limit: room, Window: max(1, q.o.Strategy.Window()), TTL: q.o.TTL,
-		Resend: q.o.Resend, MaxInFlight: q.o.MaxInFlight,
+		Resend: q.o.Resend, MaxInFlight: q.o.MaxInFlight, Budget: q.o.Budget, Instance: q.o.Instance,
 	}, func(lane batch.Lane) []batch.Run {
 		if len(lane.Batches) >= restFrom {
 			read = append(read, lane)

@@ -67,13 +67,13 @@ func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQue
 			}
 			r := &rows[pos]
 			claim := Claim{
-				Ref: r.Ref, From: r.Row.State, Failures: r.Row.Failures, Budget: r.Budget,
+				Ref: r.Ref, From: r.Row.State, Failures: r.Row.Failures, Budget: q.budget(r.Key.Service, r.Budget),
 				Doubt: r.Row.DoubtAttempt != 0, Again: !r.Row.LastPost.IsZero() && !r.Row.Requeued,
 				Prepared: bytes.Clone(r.Row.Prepared),
 			}
 			r.Row = r.Row.Claim(now, q.TTL, rule)
 			r.Row.ClaimedBy = q.Instance
-			if r.Budget.EveryTry {
+			if claim.Budget.EveryTry {
 				r.Row.Spent++ // before the try, so that one which a crash cuts off counts, too
 			}
 			claim.Version, claim.Attempt, claim.Spent = r.Row.Version, r.Row.Attempt, r.Row.Spent

@@ -286,6 +286,8 @@ type ClaimQuery struct {
 	Limit  int               // batches at most
 	Window int               // queued batches of a lane shown to choose, at least 1
 	TTL    time.Duration     // of the claims, on the database's clock
+	// Budget counts for batches that have none of their own; nil is unlimited.
+	Budget func(batch.ServiceID) batch.Budget
 	// Instance names who claims: printable, at most [batch.MaxInstanceLen] bytes.
 	Instance string
 	// Resend is asked once for each lane; nil means that nothing is ever harmless.
@@ -294,6 +296,14 @@ type ClaimQuery struct {
 	// Submitting, in doubt, Pending, Valid, or Invalid and not settled; 0 or less is no
 	// bound. It is asked once for each lane; nil is no bound for any.
 	MaxInFlight func(batch.ServiceID) int
+}
+
+// budget is what counts for a batch of which own is its own.
+func (q ClaimQuery) budget(s batch.ServiceID, own batch.Budget) batch.Budget {
+	if own == (batch.Budget{}) && q.Budget != nil {
+		return q.Budget(s)
+	}
+	return own
 }
 
 // Claimed is what a Claim took.

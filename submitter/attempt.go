@@ -14,16 +14,17 @@ import (
 // attempt makes the tries of one attempt. Only what the ledger certainly did not
 // take is tried again, soon and a few times; the first doubt ends it. posted is
 // false where nothing was sent at all; an error beside that is why nothing could be,
-// and is never doubt.
-func (s *Submitter) attempt(ctx context.Context, c store.Claim, payload []byte, until time.Time) (posted bool, err error) {
-	pause := loop.Backoff(s.o.RetryPause, 15*time.Second)
+// and is never doubt. took is how long the last request did.
+func (s *Submitter) attempt(ctx context.Context, c store.Claim, payload []byte, until time.Time) (posted bool, took time.Duration, err error) {
+	retries, first := s.o.Retry(c.Key.Service)
+	pause := loop.Backoff(first, 15*time.Second)
 	g := s.gate(s.scopeOf(c.Key.Service))
 	a := batch.Attempt{Key: c.Key, Number: c.Attempt, Payload: payload, Prepared: c.Prepared}
 	ready := s.o.Preparer == nil || a.Prepared != nil
 	for try := 0; ; try++ {
 		probe, ok := g.enter(time.Now())
 		if !ok {
-			return posted, err
+			return posted, took, err
 		}
 		if !ready {
 			var said bool
@@ -34,21 +35,23 @@ func (s *Submitter) attempt(ctx context.Context, c store.Claim, payload []byte, 
 				if stopped {
 					err = nil // it was cut off, or came too late
 				}
-				return false, err
+				return false, took, err
 			}
 			ready = err == nil
 		}
 		if ready {
+			start := time.Now()
 			posted, err = true, s.once(ctx, a, until)
+			took = time.Since(start)
 		}
 		s.leave(g, probe, c.Key.Service, err)
 		if kind := dlt.Kind(err); kind != batch.KindBusy && kind != batch.KindUnavailable {
-			return posted, err
+			return posted, took, err
 		}
 		// Not before the gate, which this very answer closed, lets a probe through.
 		wait := max(pause.NextBackOff(), retryAfter(err), g.closed(time.Now()))
-		if try >= s.o.Retries || time.Until(until)-wait < s.o.RequestTimeout || !loop.Sleep(ctx, wait) {
-			return posted, err
+		if try >= retries || time.Until(until)-wait < s.o.RequestTimeout || !loop.Sleep(ctx, wait) {
+			return posted, took, err
 		}
 	}
 }

@@ -12,8 +12,9 @@ import (
 // Rules are what [Judge] goes by.
 type Rules struct {
 	FirstCheck time.Duration // from acceptance to the first status query
-	// Delay returns how long a batch waits after its n-th certain failure in a row.
-	Delay func(n int) time.Duration
+	// Delay returns how long a batch of the service waits after its n-th certain failure
+	// in a row.
+	Delay func(s batch.ServiceID, n int) time.Duration
 }
 
 // Judge turns the result of an attempt into what is recorded. It is pure but for
@@ -35,11 +36,11 @@ func judge(c store.Claim, err error, r Rules, posted bool) store.Outcome {
 		o.Finding, o.Spend, o.Last = store.Refused, !c.Budget.EveryTry, true
 	case batch.KindBusy, batch.KindUnavailable:
 		o.Finding = store.Failed
-		o.Delay = max(r.Delay(c.Failures+1), retryAfter(err))
+		o.Delay = max(r.Delay(c.Key.Service, c.Failures+1), retryAfter(err))
 	case batch.KindMisconfigured:
 		o.Finding = store.Failed
 		o.Refund = c.Budget.EveryTry
-		o.Delay = r.Delay(c.Failures + 1)
+		o.Delay = r.Delay(c.Key.Service, c.Failures+1)
 	default:
 		o.Finding = store.Doubtful
 	}

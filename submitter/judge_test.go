@@ -88,7 +88,7 @@ func TestJudge(t *testing.T) {
 				}
 				o := submitter.Judge(claim, c.err, submitter.Rules{
 					FirstCheck: 11 * time.Millisecond,
-					Delay:      func(n int) time.Duration { return time.Duration(n) * time.Second },
+					Delay:      func(_ batch.ServiceID, n int) time.Duration { return time.Duration(n) * time.Second },
 				})
 				assert.Equal(t, claim.Ref, o.Ref)
 				assert.Equal(t, int64(4), o.Version, "fenced by the claim's version")
@@ -110,7 +110,7 @@ func TestJudge(t *testing.T) {
 
 // A budget that is not used up yet ends nothing.
 func TestJudgeSpendsOneAtATime(t *testing.T) {
-	r := submitter.Rules{Delay: func(int) time.Duration { return time.Second }}
+	r := submitter.Rules{Delay: func(batch.ServiceID, int) time.Duration { return time.Second }}
 	c := store.Claim{Spent: 1, Budget: batch.Budget{Attempts: 2, EveryTry: true}}
 	for _, err := range []error{dlt.ErrBusy, dlt.ErrDoubt, dlt.ErrUnavailable} {
 		o := submitter.Judge(c, err, r)
@@ -123,7 +123,7 @@ func TestJudgeSpendsOneAtATime(t *testing.T) {
 }
 
 func TestJudgeHonoursRetryAfter(t *testing.T) {
-	r := submitter.Rules{Delay: func(int) time.Duration { return 4 * time.Second }}
+	r := submitter.Rules{Delay: func(batch.ServiceID, int) time.Duration { return 4 * time.Second }}
 	for after, want := range map[time.Duration]time.Duration{0: 4 * time.Second, time.Second: 4 * time.Second, time.Minute: time.Minute} {
 		err := fmt.Errorf("wrapped: %w", &dlt.Error{Kind: dlt.ErrBusy, RetryAfter: after})
 		assert.Equal(t, want, submitter.Judge(store.Claim{}, err, r).Delay)

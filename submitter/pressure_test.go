@@ -37,7 +37,7 @@ func TestTheGate(t *testing.T) {
 						return c.err
 					}
 					return nil
-				}, func(o *submitter.Options, _ *dlt.Traits) { o.Retries = 0 })
+				}, func(o *submitter.Options, _ *dlt.Traits) { o.Retry = never })
 				ctx, cancel := context.WithCancel(t.Context())
 				go r.feed(ctx, "s")
 				time.Sleep(time.Minute - time.Millisecond)
@@ -76,7 +76,7 @@ func TestManyBusyAnswersCloseTheGateOnce(t *testing.T) {
 		r := start(t, func(ctx context.Context, a batch.Attempt) error {
 			_ = taking(100*time.Millisecond)(ctx, a)
 			return dlt.ErrBusy
-		}, func(o *submitter.Options, _ *dlt.Traits) { o.Retries = 0 })
+		}, func(o *submitter.Options, _ *dlt.Traits) { o.Retry = never })
 		for i := range 8 {
 			r.post(far, batch.ServiceID(fmt.Sprint("s", i)), batch.ID(fmt.Sprint("b", i)))
 		}
@@ -107,7 +107,7 @@ func TestPausedAndResumedAreToldInOrder(t *testing.T) {
 			}
 			return taking(100*time.Millisecond)(ctx, a) // sent before the gate closed; opens it
 		}, func(o *submitter.Options, _ *dlt.Traits) {
-			o.Retries = 0
+			o.Retry = never
 			o.Paused = func(batch.ServiceID, bool, error) {
 				time.Sleep(time.Second)
 				events = append(events, "paused")
@@ -133,7 +133,7 @@ func TestPressureSlowsItsScope(t *testing.T) {
 						return dlt.ErrBusy
 					}
 					return nil
-				}, func(o *submitter.Options, traits *dlt.Traits) { o.Retries, traits.PressureScope = 0, scope })
+				}, func(o *submitter.Options, traits *dlt.Traits) { o.Retry, traits.PressureScope = never, scope })
 				r.post(far, "busy", "a")
 				synctest.Wait()
 				r.post(far, "other", "b")

@@ -73,8 +73,8 @@ func start(t *testing.T, submit func(ctx context.Context, a batch.Attempt) error
 		r.events = append(r.events, event{time.Since(r.begin), paused, s, all})
 	}
 	o := submitter.Options{
-		Pool: 8, RequestTimeout: timeout, Retries: 3, RetryPause: 250 * time.Millisecond, ClaimLimit: 500,
-		Rules: submitter.Rules{FirstCheck: time.Millisecond, Delay: func(int) time.Duration { return time.Second }},
+		Pool: 8, RequestTimeout: timeout, Retry: func(batch.ServiceID) (int, time.Duration) { return 3, 250 * time.Millisecond }, ClaimLimit: 500,
+		Rules: submitter.Rules{FirstCheck: time.Millisecond, Delay: func(batch.ServiceID, int) time.Duration { return time.Second }},
 		Record: func(o store.Outcome) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -183,3 +183,5 @@ func (r *rig) feed(ctx context.Context, service batch.ServiceID) {
 		}
 	}
 }
+
+func never(batch.ServiceID) (int, time.Duration) { return 0, time.Second }

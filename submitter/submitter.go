@@ -16,10 +16,11 @@ import (
 type Options struct {
 	Pool           int           // requests at once
 	RequestTimeout time.Duration // of one request
-	Retries        int           // quick retries within a claim
-	RetryPause     time.Duration // before the first of them, doubling
-	ClaimLimit     int           // batches taken and not yet posted, at most
-	Rules          Rules
+	// Retry says how often a service is tried again within a claim, and the pause before
+	// the first time, which doubles.
+	Retry      func(batch.ServiceID) (retries int, pause time.Duration)
+	ClaimLimit int // batches taken and not yet posted, at most
+	Rules      Rules
 	// Preparer is asked before the first POST of a batch of which nothing is kept.
 	Preparer dlt.Preparer
 	// Keep stores what it returned. Nothing is posted unless it says true.
@@ -264,13 +265,15 @@ func (s *Submitter) post(ctx context.Context, r run) (used, hung bool) {
 			s.Return(r.Batches[i+1:])
 			return used, hung
 		}
-		posted, err := s.attempt(ctx, c, r.payloads[i], r.until)
+		posted, took, err := s.attempt(ctx, c, r.payloads[i], r.until)
 		if !posted && err == nil {
 			s.Return(r.Batches[i:])
 			return used, hung
 		}
 		used = true
-		s.o.Record(judge(c, err, s.o.Rules, posted))
+		o := judge(c, err, s.o.Rules, posted)
+		o.Report = report(c, o, err, took)
+		s.o.Record(o)
 		if err != nil {
 			s.Return(r.Batches[i+1:])
 			return true, errors.Is(err, context.DeadlineExceeded)

@@ -26,7 +26,8 @@ const (
 // them; or DUPLICATE_COMMAND, an earlier attempt has taken effect, which the next
 // BatchStatuses says. SUBMISSION_ALREADY_IN_FLIGHT is doubt: what becomes of the
 // batch hangs on the earlier attempt. The error is a [*dlt.Error].
-func (c *Client) Submit(ctx context.Context, a batch.Attempt) error {
+func (c *Client) Submit(ctx context.Context, a batch.Attempt) (err error) {
+	defer func() { err = dlt.At(c.at.submit, err) }()
 	body, err := c.submission(a)
 	if err != nil {
 		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrRejected, Err: err}

@@ -36,7 +36,7 @@ var (
 	everyTry = batch.Budget{Attempts: 3, EveryTry: true}
 )
 
-func noDelay(int) time.Duration { return time.Second }
+func noDelay(batch.ServiceID, int) time.Duration { return time.Second }
 
 func ledgerRules() monitor.Rules {
 	return monitor.Rules{TTL: ledgerTTL, FirstPoll: 10 * time.Millisecond, PollInterval: time.Second, StuckAfter: ledgerStuck, Delay: noDelay}

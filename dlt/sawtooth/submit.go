@@ -17,7 +17,7 @@ import (
 // the next Submit goes to the next fallback; this one ends.
 func (c *Client) Submit(ctx context.Context, a batch.Attempt) error {
 	i := c.preferred.Load()
-	err := c.submit(ctx, c.endpoints[i], a.Payload)
+	err := dlt.At(c.endpoints[i].batches, c.submit(ctx, c.endpoints[i], a.Payload))
 	if len(c.endpoints) == 1 {
 		return err
 	}

@@ -19,7 +19,7 @@ const opSubmit = "submit"
 // Submit implements [dlt.Submitter]. It posts the one batch; several in a list are
 // not taken as a whole (ledgers/sawtooth-and-splinter.md C2). nil means HTTP 202: the
 // node has the batch in memory, no more. The error is a [*dlt.Error].
-func (c *Client) Submit(ctx context.Context, a batch.Attempt) error {
+func (c *Client) Submit(ctx context.Context, a batch.Attempt) (err error) {
 	if len(a.Payload) == 0 { // an empty body is answered 202
 		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrRejected, Message: "the batch has no payload"}
 	}
@@ -27,6 +27,7 @@ func (c *Client) Submit(ctx context.Context, a batch.Attempt) error {
 	if err != nil {
 		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrMisconfigured, Err: err}
 	}
+	defer func() { err = dlt.At(p.root.String(), err) }()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.root.JoinPath("batches").String(), nil)

@@ -38,7 +38,7 @@ var (
 	errLost   = errors.New("reply lost")
 	submRules = submitter.Rules{
 		FirstCheck: 50 * time.Millisecond,
-		Delay:      func(n int) time.Duration { return min(time.Second<<min(n-1, 4), 15*time.Second) },
+		Delay:      func(_ batch.ServiceID, n int) time.Duration { return min(time.Second<<min(n-1, 4), 15*time.Second) },
 	}
 	monRules = monitor.Rules{
 		TTL: ttl, FirstPoll: 50 * time.Millisecond, PollInterval: time.Second, StuckAfter: 2 * time.Hour,

@@ -1,0 +1,100 @@
+package batch
+
+import "time"
+
+// Cause is why a batch stands where it stands.
+type Cause string
+
+// The causes of an open batch's standing where it stands, and the two of a final one.
+const (
+	// CauseReady: nothing holds it. The next round of any running instance takes it.
+	CauseReady Cause = "ready"
+	// CausePaused: an operator paused its lane or everything; Control says who and why.
+	CausePaused Cause = "paused"
+	// CauseHalted: a batch of its lane ended Invalid or Rejected, and by [PolicyHalt]
+	// nothing leaves until the lane is released. Blocker is that batch.
+	CauseHalted Cause = "halted"
+	// CauseDelayed: it waits for its not-before time, after a failure or a requeue.
+	CauseDelayed Cause = "delayed"
+	// CauseBehind: an earlier batch of its lane has to be final first. Blocker is the
+	// one, Address an address where they meet, where that is why.
+	CauseBehind Cause = "behind"
+	// CauseInFlight: as much of its lane is under way as its ledger takes. Blocker is the
+	// first of those.
+	CauseInFlight Cause = "in_flight"
+	// CauseHeld: its lane is as it should be, and the strategy takes nothing from it or
+	// gives a bad answer.
+	CauseHeld Cause = "held"
+	// CauseClaimed: the instance ClaimedBy makes an attempt.
+	CauseClaimed Cause = "claimed"
+	// CauseInDoubt: an attempt's outcome is not known. The ledger is asked about it
+	// before anything is sent again.
+	CauseInDoubt Cause = "in_doubt"
+	// CauseDecision: nothing more can be found out; Decision says why.
+	CauseDecision Cause = "decision"
+	// CauseLedger: it was accepted, and the ledger has not decided on it yet.
+	CauseLedger Cause = "ledger"
+	// CauseSettling: the ledger decided against it and may still commit it.
+	CauseSettling Cause = "settling"
+	// CauseFinal: it is final, and nothing moves it.
+	CauseFinal Cause = "final"
+	// CauseQuarantined: it is final and was set aside by [PolicyQuarantine].
+	CauseQuarantined Cause = "quarantined"
+)
+
+// Remedy is what would move a batch.
+type Remedy string
+
+// The remedies.
+const (
+	// RemedyWait: it moves by itself, where an instance runs; Next says when, where that
+	// is known.
+	RemedyWait Remedy = "wait"
+	// RemedyResume: resume Control's scope.
+	RemedyResume Remedy = "resume"
+	// RemedyRelease: release its lane.
+	RemedyRelease Remedy = "release"
+	// RemedyBlocker: Blocker has to be final first; ask about that one.
+	RemedyBlocker Remedy = "blocker"
+	// RemedyDecide: decide what became of it.
+	RemedyDecide Remedy = "decide"
+	// RemedyStrategy: the strategy of the Runner has to be mended.
+	RemedyStrategy Remedy = "strategy"
+	// RemedyRequeue: nothing is owed; requeue sends it again.
+	RemedyRequeue Remedy = "requeue"
+	// RemedyNone: it is committed.
+	RemedyNone Remedy = "none"
+)
+
+// Explanation says why a batch is not moving, and what would move it: what was true
+// at one moment.
+type Explanation struct {
+	Key
+	At    time.Time // the database's clock
+	State State
+	// Owner is who moves it on; 0 where it is final.
+	Owner Actor
+	Cause Cause
+	// Blocker is the batch that is in the way; the zero Key where none is.
+	Blocker Key
+	// Address is one at which the two meet, in the ledger's notation; "" where they are
+	// in order for another reason.
+	Address string
+	// Control is the pause or the halt, with CausePaused and CauseHalted.
+	Control Control
+	// ClaimedBy is the instance that claimed it last, ClaimLeft for how long yet.
+	ClaimedBy string
+	ClaimLeft time.Duration
+	// LastError is what the last attempt that failed said.
+	LastError *SubmissionError
+	// Decision is why a person is needed; "" where none is.
+	Decision string
+	// Attempts so far.
+	Attempts int
+	// Next is in how long the owner may move it, 0 where now or where it is not known.
+	Next time.Duration
+	// Remedy is what would move it.
+	Remedy Remedy
+	// Text says all this in a sentence or two, for people.
+	Text string
+}

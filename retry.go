@@ -1,0 +1,71 @@
+package dltbatch
+
+import (
+	"crypto/rand"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/loop"
+)
+
+// RetryPolicy is what Options.Retry says of a service. Fields that are zero, or make no
+// sense, mean what the Options say.
+type RetryPolicy struct {
+	// Budget counts for batches that have none of their own.
+	Budget batch.Budget
+	// Delay after the first failure that certainly had no effect; it doubles up to
+	// MaxDelay, with jitter.
+	Delay, MaxDelay time.Duration
+	// QuickRetries within one claim; negative is none. QuickRetryPause is the pause before
+	// the first of them. Those that do not fit into the claim are not made.
+	QuickRetries    int
+	QuickRetryPause time.Duration
+}
+
+// retry is the policy of a service, with nothing left to default.
+func (o Options) retry(s batch.ServiceID) RetryPolicy {
+	var p RetryPolicy
+	if o.Retry != nil {
+		if loop.Contain(func() error { p = o.Retry(s); return nil }) != nil {
+			p = RetryPolicy{} // it panicked: as if it had said nothing
+		}
+	}
+	orDefault(&p.Budget, o.Budget)
+	orDefault(&p.QuickRetries, o.QuickRetries)
+	p.QuickRetries = max(0, p.QuickRetries)
+	p.Budget.Attempts = max(0, p.Budget.Attempts)
+	p.Delay, p.MaxDelay, p.QuickRetryPause = max(0, p.Delay), max(0, p.MaxDelay), max(0, p.QuickRetryPause)
+	orDefault(&p.Delay, o.RetryDelay)
+	orDefault(&p.MaxDelay, max(o.MaxRetryDelay, p.Delay))
+	orDefault(&p.QuickRetryPause, o.QuickRetryPause)
+	return p
+}
+
+func (o Options) budget(s batch.ServiceID) batch.Budget { return o.retry(s).Budget }
+
+func (o Options) quick(s batch.ServiceID) (retries int, pause time.Duration) {
+	p := o.retry(s)
+	return p.QuickRetries, p.QuickRetryPause
+}
+
+// retryDelay is how long a batch waits after its n-th certain failure in a row.
+func (o Options) retryDelay(s batch.ServiceID, n int) time.Duration {
+	p := o.retry(s)
+	d := p.Delay
+	for i := 1; i < n && d < p.MaxDelay; i++ {
+		d *= 2
+	}
+	return jitter(min(d, p.MaxDelay))
+}
+
+// instanceName is unlike that of any other process.
+func instanceName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "host"
+	}
+	const room = 32 // for the number and the word
+	return fmt.Sprintf("%s-%d-%s", batch.Excerpt(host, batch.MaxInstanceLen-room), os.Getpid(), rand.Text()[:8])
+}

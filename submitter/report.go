@@ -1,0 +1,26 @@
+package submitter
+
+import (
+	"errors"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// report is what is kept of an attempt that came to o; nil of one that was accepted
+// where none before it failed.
+func report(c store.Claim, o store.Outcome, err error, took time.Duration) *batch.Report {
+	if err == nil && c.Failures == 0 && !c.Doubt {
+		return nil
+	}
+	r := &batch.Report{Attempt: c.Attempt, Took: took}
+	if o.Error != nil {
+		r.Kind, r.Text = dlt.Kind(err), o.Error.Message
+	}
+	if e, ok := errors.AsType[*dlt.Error](err); ok {
+		r.StatusCode, r.Code, r.Endpoint = e.StatusCode, e.Code, e.Endpoint
+	}
+	return r
+}
