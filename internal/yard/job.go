@@ -71,7 +71,7 @@ type result struct {
 	Allocs     float64 `json:"allocs"`
 	AllocBytes float64 `json:"allocBytes"`
 	PeakRSS    float64 `json:"peakRSS"`  // MiB
-	FirstRSS   float64 `json:"firstRSS"` // MiB, soon after the start; with Waiting only
+	FirstRSS   float64 `json:"firstRSS"` // MiB, after the first fifth; ours only
 }
 
 // fields are all of its figures.

@@ -82,7 +82,7 @@ func modes() []mode {
 		}},
 		{"memory", "Memory with 1,000,000 waiting", []entry{
 			{label: "nothing else waiting", job: job{Contender: ours, Store: pgx}},
-			{label: "1,000,000 waiting", job: job{Contender: ours, Store: pgx, Waiting: 1_000_000}},
+			{label: "1,000,000 waiting", job: job{Contender: ours, Store: pgx, N: 100_000, Waiting: 1_000_000}},
 		}},
 	}
 }

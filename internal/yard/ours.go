@@ -70,12 +70,14 @@ func (f *fake) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts []
 type finals struct {
 	w    *work
 	left atomic.Int64
-	bad  atomic.Int64 // final, but not committed
+	bad  atomic.Int64  // final, but not committed
+	few  int64         // how many are left after the first fifth
+	some chan struct{} // closed then
 	all  chan struct{}
 }
 
 func newFinals(w *work, n int) *finals {
-	f := &finals{w: w, all: make(chan struct{})}
+	f := &finals{w: w, few: int64(n - n/5), some: make(chan struct{}), all: make(chan struct{})}
 	f.left.Store(int64(n))
 	return f
 }
@@ -91,8 +93,11 @@ func (f *finals) Observe(_ context.Context, e batch.Event) {
 	if m := f.w.moment(e.Key.ID); m != nil {
 		m.final = f.w.now()
 	}
-	if f.left.Add(-1) == 0 {
+	switch f.left.Add(-1) {
+	case 0:
 		close(f.all)
+	case f.few:
+		close(f.some)
 	}
 }
 
@@ -163,12 +168,21 @@ func runOurs(ctx context.Context, j job, w *work, m *meter, r *result) error {
 			return fmt.Errorf("run ended: %w", err)
 		}
 	}
-	select {
-	case <-done.all:
-	case err := <-ended:
-		return fmt.Errorf("run ended: %w", err)
-	case <-ctx.Done():
-		return fmt.Errorf("%d batches are not final: %w", done.left.Load(), ctx.Err())
+	for some, waiting := done.some, true; waiting; {
+		select {
+		case <-done.all:
+			waiting = false
+		case <-some:
+			var err error
+			if r.FirstRSS, err = status("VmHWM"); err != nil {
+				return err
+			}
+			some = nil
+		case err := <-ended:
+			return fmt.Errorf("run ended: %w", err)
+		case <-ctx.Done():
+			return fmt.Errorf("%d batches are not final: %w", done.left.Load(), ctx.Err())
+		}
 	}
 	if err := d.stop(ctx, m, r, j.N); err != nil {
 		return err
