@@ -10,6 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/queuer"
 )
 
 // addGroup is how many batches one call adds, of every contender.
@@ -21,9 +22,10 @@ type fake struct {
 	w *work
 }
 
-// Traits implements dlt.Ledger.
+// Traits implements dlt.Ledger. The fake ledger commits what it accepts at once, and so
+// in that order.
 func (*fake) Traits(batch.ServiceID) dlt.Traits {
-	return dlt.Traits{Name: "yard", ResendHarmlessFor: dlt.Forever, MaxIDsPerQuery: 100}
+	return dlt.Traits{Name: "yard", ResendHarmlessFor: dlt.Forever, MaxIDsPerQuery: 100, KeepsOrder: true}
 }
 
 // Submit implements dlt.Submitter. What goes wrong is doubt.
@@ -119,8 +121,8 @@ func runOurs(ctx context.Context, j job, w *work, m *meter, r *result) error {
 		c := newClient(j.Ledger, 1024)
 		defer c.close()
 		o := &dltbatch.Options{Observer: done}
-		if err := strategy(j, o); err != nil {
-			return err
+		if j.Pipelined > 0 {
+			o.Strategy = queuer.Pipelined(j.Pipelined)
 		}
 		var ledger dlt.Ledger = &fake{c, w}
 		if j.Events {
@@ -225,13 +227,6 @@ func runLoad(ctx context.Context, j job) error {
 		}
 	}
 	return d.settle(ctx)
-}
-
-func strategy(j job, _ *dltbatch.Options) error {
-	if j.Pipelined > 0 || j.List > 0 {
-		return fmt.Errorf("neither Pipelined nor lists are known")
-	}
-	return nil
 }
 
 // add adds what is in the lanes of one of several adders, in groups, at the job's pace.
