@@ -61,7 +61,8 @@ func (e *engine) claimed(c store.Claim) {
 	if e.order == nil || !c.Again {
 		return
 	}
-	if err := e.behind(c.Key, "sent again"); err != nil {
+	// What is Submitting is of its own run, and behind it.
+	if err := e.behind(c.Key, "sent again", batch.Committed, batch.Pending, batch.Valid); err != nil {
 		e.r.breach(c.Key, batch.Submitting, c.Attempt, err)
 	}
 }
@@ -78,20 +79,22 @@ func (e *engine) overtaken(o store.Outcome, a store.Applied) error {
 	if !again || (a.From != batch.Invalid && !a.From.Claimable()) {
 		return nil
 	}
-	return e.behind(o.Key, fmt.Sprintf("was %s, and the ledger executes it after all", a.From))
+	return e.behind(o.Key, fmt.Sprintf("was %s, and the ledger executes it after all", a.From),
+		batch.Committed, batch.Pending, batch.Valid, batch.Submitting)
 }
 
-// behind says which other batch a batch follows that should follow it, if one does. It
-// asks the store, which few batches need. Without an answer there may be one.
-func (e *engine) behind(key batch.Key, why string) error {
+// behind says which other batch, in one of the states, a batch follows that should follow
+// it, if there is one. It asks the store, which few batches need. Without an answer there
+// may be one.
+func (e *engine) behind(key batch.Key, why string, in ...batch.State) error {
 	ctx, cancel := context.WithTimeout(context.Background(), e.r.o.ClaimTTL/4)
 	defer cancel()
-	ahead, err := store.Ahead(ctx, e.r.store, key)
+	ahead, err := store.Ahead(ctx, e.r.store, key, in...)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s, perhaps behind others: %w", why, err)
 	case ahead != "":
-		return fmt.Errorf("%s, behind %s, which had left after it", why, ahead)
+		return fmt.Errorf("%s, behind %s, which was to come after it", why, ahead)
 	}
 	return nil
 }

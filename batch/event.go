@@ -25,7 +25,7 @@ const (
 	// EventOrderBreach: a batch that was final was committed after all; others may have
 	// gone ahead. Where the strategy relies on the ledger's keeping the order of
 	// submission also one that the ledger had accepted and lost, and that is sent again,
-	// or had decided against and executes after all: then others did, and Err names one.
+	// or had decided against and executes after all: Err names one that went ahead, or may have.
 	EventOrderBreach EventKind = "order_breach"
 	// EventVanished: the ledger no longer has a batch that it had committed (a fork).
 	// The batch stays Committed; Err says what the ledger says now.

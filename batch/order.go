@@ -22,7 +22,8 @@ type Order struct {
 	// Priority: higher ones are taken first; those of one priority in the order of Add.
 	// It has 32 bits.
 	Priority int
-	// Urgent orders leave as soon as their party is idle, and take along what waits.
+	// Urgent orders wait for no company: they leave as soon as their party is idle, and
+	// take along what waits. They go ahead of nobody; Priority says who does.
 	Urgent bool
 	// Deadline, where it is not zero, fails an order that is not part of a batch by then,
 	// on the database's clock. It is kept to the microsecond.

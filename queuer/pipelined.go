@@ -14,7 +14,8 @@ import "github.com/dltbatch/dltbatch/batch"
 // after it go on, as they would with [Serial]. If the ledger loses one after all, it is
 // sent again only once what had left after it is decided or lost, too, so that what
 // was lost together goes again in order; that it comes behind others which were
-// committed is reported as [batch.EventOrderBreach].
+// committed is reported as [batch.EventOrderBreach], as is one that the ledger said was
+// invalid and executes after all.
 //
 // Run refuses it on a ledger that does not keep order. A lane of which the ledger does
 // not (several may share a Runner) is served as by [Serial].

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
 )
@@ -16,10 +17,11 @@ type Lister interface {
 	List(ctx context.Context, q ListQuery) ([]batch.Record, Cursor, error)
 }
 
-// Ahead returns the first batch behind key in its lane that has taken effect, or may
-// yet: one that is Committed, Pending or Valid; "" where there is none among the next
-// hundred. What is posted of key from now on comes after it.
-func Ahead(ctx context.Context, s Lister, key batch.Key) (batch.ID, error) {
+// Ahead returns the first batch behind key in its lane that is in one of the states; ""
+// where there is none among the next hundred. Where the ledger keeps the order of
+// submission key comes after it if it is posted, or executed, only now: after one that is
+// Committed, Pending or Valid certainly, and perhaps after one that is Submitting.
+func Ahead(ctx context.Context, s Lister, key batch.Key, in ...batch.State) (batch.ID, error) {
 	rec, err := s.Get(ctx, key)
 	if err != nil {
 		return "", fmt.Errorf("what is ahead of %s: %w", key, err)
@@ -29,8 +31,7 @@ func Ahead(ctx context.Context, s Lister, key batch.Key) (batch.ID, error) {
 		return "", fmt.Errorf("what is ahead of %s: %w", key, err)
 	}
 	for _, b := range next {
-		switch b.State {
-		case batch.Committed, batch.Pending, batch.Valid:
+		if slices.Contains(in, b.State) {
 			return b.ID, nil
 		}
 	}

@@ -13,13 +13,24 @@
 //	refused, or decided against  halves of them are tried as batches of their own;
 //	                             one alone is Quarantined
 //	its budget used up           Queued again, all together, in their old place
-//	cancelled by an operator     Failed
+//	ended by a person            Failed
 //
 // A party has one batch at a time; what is added meanwhile fills the next. So a batch
 // is small, and leaves at once, when there is little to do, and grows with the load.
 //
-// What spec/001 calls Prepared is Queued here; Submitted is Submitting or Pending,
-// Accepted is Pending or Valid, Confirmed is Committed, and Failed is Delayed where
-// budget is left, and Rejected or Invalid where it is not. Its monitoring and
-// retrying loops are the Runner's monitor and queuer.
+// The states and loops of spec/001 have other names here, for they are those of every
+// batch:
+//
+//	Prepared               batch.Queued
+//	Submitted              batch.Submitting, then batch.Pending
+//	Accepted               batch.Pending or batch.Valid
+//	Confirmed              batch.Committed
+//	Failed, attempts left  batch.Delayed, or batch.Unknown where it was not found
+//	Failed for good        batch.Rejected or batch.Invalid
+//	Dequeue, of an order   batch.OrderDequeued, and then what became of it
+//	batchingLoop           the Engine, and the Runner's queuer, which also finds what was
+//	                       prepared before a restart
+//	monitoringLoop         the Runner's monitor; the Engine reads the verdicts
+//	retryingLoop           the Runner's queuer; the Engine puts orders back
+//	updatedAt              the version of a batch, and that of an order
 package autobatch

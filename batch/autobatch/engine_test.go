@@ -16,7 +16,6 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch"
-	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -147,53 +146,6 @@ func TestAwaitsShare(t *testing.T) {
 		}
 		all.Wait()
 		assert.LessOrEqual(t, st.finals.Load(), int64(13))
-	})
-}
-
-// sizes are how many orders each batch on the ledger has, in order.
-func (r *rig) sizes(party batch.ServiceID) (n []int) {
-	for _, id := range r.books.Log(party) {
-		n = append(n, strings.Count(r.books.contents[id], `"`)/2)
-	}
-	return n
-}
-
-func TestFlush(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, builder{}, &autobatch.Options{MaxSize: 3, FlushAge: 10 * time.Second}, &ledgermem.Options{CommitAfter: 2 * time.Second})
-		start := time.Now()
-		add := func(o batch.Order) { require.NoError(t, r.engine.Add(t.Context(), o)) }
-		took := func(o batch.Order) time.Duration {
-			require.Equal(t, batch.OrderConfirmed, await(t, r.engine, o.ID).State)
-			d := time.Since(start)
-			start = time.Now()
-			return d
-		}
-		add(order("p", 1))
-		d := took(order("p", 1))
-		assert.GreaterOrEqual(t, d, 12*time.Second, "by age")
-		assert.Less(t, d, 14*time.Second)
-		add(order("p", 2))
-		add(order("p", 3))
-		add(order("p", 4))
-		assert.Less(t, took(order("p", 4)), 4*time.Second, "by count")
-		urgent := order("p", 6)
-		urgent.Urgent = true
-		add(order("p", 5))
-		add(urgent)
-		assert.Less(t, took(order("p", 5)), 4*time.Second, "an urgent one takes along what waits")
-		assert.Equal(t, []int{1, 3, 2}, r.sizes("p"))
-		r.end()
-	})
-	synctest.Test(t, func(t *testing.T) { // by default nobody waits, and the next fills while one is under way
-		r := newRig(t, builder{}, nil, &ledgermem.Options{CommitAfter: 2 * time.Second})
-		for i := range 20 {
-			require.NoError(t, r.engine.Add(t.Context(), order("p", i)))
-			time.Sleep(50 * time.Millisecond)
-		}
-		await(t, r.engine, order("p", 19).ID)
-		assert.Equal(t, []int{1, 19}, r.sizes("p"))
-		r.end()
 	})
 }
 

@@ -35,7 +35,8 @@ type Options struct {
 	MaxBytes int
 	// FlushAge is how long the first order at an idle party waits for company, unless
 	// MaxSize or MaxBytes are reached, or one is urgent. While a batch of the party is
-	// under way the next one fills whatever this is. Defaults to 0: it waits for nobody.
+	// under way the next one fills whatever this is. An order whose Deadline passes
+	// meanwhile fails. Defaults to 0: it waits for nobody.
 	FlushAge time.Duration
 
 	// MaxAttempts is the budget of a batch: every attempt that was posted spends one
@@ -48,11 +49,13 @@ type Options struct {
 	// that have passed, where nothing wakes it earlier. Defaults to 1 s.
 	BatchInterval time.Duration
 	// MonitorInterval is how often verdicts are read from the database where nothing
-	// hints at one ([Engine.Observe]), and how often all Awaits together are.
-	// Defaults to 1 s.
+	// hints at one ([Engine.Observe]), and how often all Awaits together are. How
+	// often the ledger is asked is the Runner's Options.PollInterval. Defaults to 1 s.
 	MonitorInterval time.Duration
 	// RetryInterval is how long this Engine leaves a party alone after a batch of it
-	// used its budget up. Defaults to 1 s.
+	// used its budget up. Before that, a failed batch is tried again after the Runner's
+	// Options.RetryDelay: give it this value, and spec/001's retryInterval is one.
+	// Defaults to 1 s.
 	RetryInterval time.Duration
 	// RecoveryInterval is how long a party waits after its Builder or the store failed;
 	// it doubles up to 60 s. Defaults to 1 s.

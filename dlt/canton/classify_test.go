@@ -44,6 +44,15 @@ func TestCategories(t *testing.T) {
 		{"legacy UNAVAILABLE", -1, 14, 503, batch.KindDoubt, batch.ReportedUnknown, batch.KindDoubt},
 		{"legacy ABORTED", -1, 10, 409, batch.KindBusy, batch.ReportedFailed, batch.KindBusy},
 		{"legacy INVALID_ARGUMENT", -1, 3, 400, batch.KindRejected, batch.ReportedInvalid, batch.KindMisconfigured},
+		{"legacy DEADLINE_EXCEEDED", -1, 4, 504, batch.KindDoubt, batch.ReportedUnknown, batch.KindDoubt},
+		{"legacy INTERNAL", -1, 13, 500, batch.KindDoubt, 0, batch.KindDoubt},
+		{"legacy UNAUTHENTICATED", -1, 16, 401, batch.KindMisconfigured, batch.ReportedFailed, batch.KindMisconfigured},
+		{"legacy PERMISSION_DENIED", -1, 7, 403, batch.KindMisconfigured, batch.ReportedFailed, batch.KindMisconfigured},
+		{"legacy FAILED_PRECONDITION", -1, 9, 400, batch.KindRejected, batch.ReportedInvalid, batch.KindMisconfigured},
+		{"legacy ALREADY_EXISTS", -1, 6, 409, batch.KindRejected, batch.ReportedInvalid, batch.KindMisconfigured},
+		{"legacy NOT_FOUND", -1, 5, 404, batch.KindRejected, batch.ReportedInvalid, batch.KindMisconfigured},
+		{"legacy OUT_OF_RANGE", -1, 11, 400, batch.KindDoubt, 0, batch.KindDoubt},
+		{"legacy UNIMPLEMENTED", -1, 12, 501, batch.KindMisconfigured, batch.ReportedFailed, batch.KindMisconfigured},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			body := fmt.Appendf(nil, `{"code":"NEVER_HEARD_OF","cause":"why","context":{"category":"%d"},"errorCategory":%d,"grpcCodeValue":%d,"retryInfo":null}`, c.category, c.category, c.grpc)

@@ -48,6 +48,7 @@ func simulate(t *testing.T, n uint64, l *lanes) (w *world) {
 			w.faulty = false
 		})
 		w.run(100 * time.Hour)
+		w.still = true
 		w.check()
 		if w.failure == nil {
 			w.checkRest()
@@ -68,6 +69,13 @@ func TestDecisions(t *testing.T) {
 // at once: what conflicts never overtakes, and nothing waits for what it does not conflict with.
 func TestParallelDecisions(t *testing.T) {
 	decisions(t, (*seeds+3)/4, parallelLanes)
+}
+
+// TestPipelinedDecisions does so where several batches of a lane are under way, on
+// ledgers that keep the order of submission, with duplicates and without: nothing
+// overtakes but what the ledger had lost or decided against, and that is told of.
+func TestPipelinedDecisions(t *testing.T) {
+	decisions(t, (*seeds+1)/2, pipelinedLanes)
 }
 
 // decisions runs seeds, on all processors; the numbers are those of scabbard, and
@@ -109,7 +117,7 @@ func decisions(t *testing.T, seeds int, rule func(seed uint64) *lanes) (decided,
 // TestSameSeedSameTrace: a failing seed can be run again.
 func TestSameSeedSameTrace(t *testing.T) {
 	for n := uint64(1); n <= 8; n++ {
-		for _, rule := range []func(uint64) *lanes{func(uint64) *lanes { return serialLanes() }, parallelLanes} {
+		for _, rule := range []func(uint64) *lanes{func(uint64) *lanes { return serialLanes() }, parallelLanes, pipelinedLanes} {
 			one, two := simulate(t, n, rule(n)), simulate(t, n, rule(n))
 			require.NotEmpty(t, one.trace)
 			require.Equal(t, one.trace, two.trace, "seed %d", n)

@@ -9,6 +9,9 @@
 // from the model, and from the store's journal, which readers of a modelled stream
 // write (reader_test.go); what cannot be proved is decided by a person, late.
 //
+// Both run with batches one by one, side by side where they do not conflict (lanes_test.go),
+// and several under way in their order (order_test.go).
+//
 // Layer two (runner_test.go) runs the real Runner in virtual time with faults keyed
 // by seed, batch and attempt.
 package sim

@@ -135,17 +135,26 @@ func (k *worker) queue() {
 		for _, c := range run.Batches {
 			w.note("worker %d claims %s, attempt %d", k.name, c.Key, c.Attempt)
 			w.checkClaim(c)
-			k.later(w.between(0, 200*time.Millisecond), func() { k.post(c, until) })
 		}
+		w.checkRun(run)
+		k.later(w.between(0, 200*time.Millisecond), func() { k.post(run.Batches, until) })
 	}
 }
 
-// post checks the clock and starts a request, in one step: a process that is frozen
-// in between is the one hole the documentation names.
-func (k *worker) post(c store.Claim, until time.Time) {
-	w := k.w
-	if time.Until(until) < requestTimeout || w.chance(0.02) { // or a drain
+// back puts claims back that are not posted.
+func (k *worker) back(claims []store.Claim) {
+	for _, c := range claims {
 		k.record(submitter.Unposted(c))
+	}
+}
+
+// post checks the clock and starts the first request of a run, in one step: a process
+// that is frozen in between is the one hole the documentation names. The others follow
+// one by one, and a failure puts back what is left.
+func (k *worker) post(run []store.Claim, until time.Time) {
+	w, c := k.w, run[0]
+	if time.Until(until) < requestTimeout || w.chance(0.02) { // or a drain
+		k.back(run)
 		return
 	}
 	payloads, err := w.store.Payloads(context.Background(), []store.Ref{c.Ref})
@@ -177,6 +186,13 @@ func (k *worker) post(c store.Claim, until time.Time) {
 		k.later(at, func() {
 			w.note("worker %d hears about %s: %v", k.name, c.Key, err)
 			k.record(submitter.Judge(c, err, submRules))
+			switch rest := run[1:]; {
+			case len(rest) == 0:
+			case err != nil:
+				k.back(rest)
+			default:
+				k.later(w.between(0, 20*time.Millisecond), func() { k.post(rest, until) })
+			}
 		})
 	}
 	lost := &dlt.Error{Op: "submit", Err: errLost}
@@ -325,6 +341,7 @@ func (k *worker) record(o store.Outcome) {
 			case a.Result == store.Written && o.Finding != store.IsCommitted && before.Version != o.Version:
 				w.fail("promise 5: %s at version %d was written by one that read %d", o.Key, before.Version, o.Version)
 			}
+			w.heardOf(o, a)
 			if o.Finding == store.IsCommitted && a.Result != store.Held && after.State != batch.Committed {
 				w.fail("promise 5: a known commit of %s was lost", o.Key)
 			}

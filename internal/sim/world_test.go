@@ -85,6 +85,8 @@ type world struct {
 	sent    map[batch.ID]*sent
 	moved   map[batch.ID]bool // by an operator: its place in the order is its own
 	decided int               // times that a person decided
+	still   bool              // nothing moves any more
+	heard   map[batch.ID]bool // that it was decided against
 	failure error
 }
 
@@ -124,7 +126,7 @@ func newWorld(t testing.TB, k kind, l *lanes, seed uint64) *world {
 	w := &world{
 		t: t, rng: rand.New(rand.NewPCG(seed, 1)), kind: k, lanes: l, store: memory.New(), faulty: true,
 		acked: map[batch.ServiceID][]batch.ID{}, posting: map[batch.ID]int{}, told: map[batch.ID]bool{},
-		sent: map[batch.ID]*sent{}, moved: map[batch.ID]bool{},
+		sent: map[batch.ID]*sent{}, moved: map[batch.ID]bool{}, heard: map[batch.ID]bool{},
 	}
 	if k.scabbard {
 		w.ledger = newScabbard(w)
@@ -132,7 +134,7 @@ func newWorld(t testing.TB, k kind, l *lanes, seed uint64) *world {
 	} else {
 		w.ledger = w.memory()
 	}
-	choose := queuer.Choose(l.strategy, nil, func(s batch.ServiceID, err error) { w.fail("lane %q held: %w", s, err) })
+	choose := queuer.Choose(l.strategy, func(batch.ServiceID) bool { return l.keeps }, func(s batch.ServiceID, err error) { w.fail("lane %q held: %w", s, err) })
 	w.choose = func(l batch.Lane) []batch.Run {
 		w.inTx = true
 		defer func() { w.inTx = false }()
@@ -248,6 +250,11 @@ func (w *world) add(call []batch.Batch) {
 
 // check holds the ledger's log against the order of the Adds.
 func (w *world) check() {
+	l := w.lanes
+	var silent map[batch.ID]bool
+	if led, ok := w.ledger.(*ledgermem.Ledger); ok && l.keeps && w.still {
+		silent = decidedTwice(led, w.heard)
+	}
 	for service, order := range w.acked {
 		log := w.ledger.Log(service)
 		last := -1
@@ -258,7 +265,7 @@ func (w *world) check() {
 				w.fail("promise 3: %s executed twice", id)
 			case at < 0:
 				w.fail("%s was never added", id)
-			case w.moved[id]:
+			case w.moved[id], silent[id], l.keeps && !w.still: // what is told of may be told later
 				continue
 			case at < last:
 				if later := w.overtaken(order, log[:i], at); later != "" {

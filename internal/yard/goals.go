@@ -16,10 +16,14 @@ type goal struct {
 // goals are those that this program measures.
 func goals() []goal {
 	return []goal{
-		{measure: "PostgreSQL with pgx, of the floor", mode: "pgx", entry: ours, base: floor, least: 0.75},
-		{measure: "PostgreSQL with pgx, of the tuned job queue", mode: "pgx", entry: ours, base: "river tuned", least: 2},
-		{measure: "PostgreSQL with lib/pq, of the floor", mode: "pq", entry: ours, base: floor, least: 0.6},
-		{measure: "SQLite FULL, of its floor", mode: "sqlite-full", entry: ours, base: floor, least: 0.75},
+		{measure: "PostgreSQL with pgx, Serial over 10,000 lanes, of the floor", mode: "pgx", entry: ours, base: floor, least: 0.75},
+		{measure: "the same, of the tuned job queue", mode: "pgx", entry: ours, base: "river tuned", least: 2},
+		{measure: "PostgreSQL with pgx, Pipelined over 100 lanes, of the floor", mode: "pgx", entry: pipelined, base: floor, least: 0.75},
+		{measure: "the same, of the tuned job queue", mode: "pgx", entry: pipelined, base: "river tuned", least: 2},
+		{measure: "PostgreSQL with lib/pq, Serial over 10,000 lanes, of the floor", mode: "pq", entry: ours, base: floor, least: 0.6},
+		{measure: "PostgreSQL with lib/pq, Pipelined over 100 lanes, of the floor", mode: "pq", entry: pipelined, base: floor, least: 0.6},
+		{measure: "SQLite FULL, Serial over 10,000 lanes, of its floor", mode: "sqlite-full", entry: ours, base: floor, least: 0.75},
+		{measure: "SQLite FULL, Pipelined over 100 lanes, of its floor", mode: "sqlite-full", entry: pipelined, base: floor, least: 0.75},
 		{measure: "Burst after idling, of warm, pgx", mode: "burst", entry: "ours, after idling", base: "ours, warm", least: 0.9},
 		{measure: "Burst after idling, of warm, lib/pq", mode: "burst", entry: "ours with lib/pq, after idling", base: "ours with lib/pq, warm", least: 0.9},
 		{measure: "100,000 lanes of one, of 100 lanes", mode: "lanes", entry: "100,000 lanes of one", base: "100 lanes", least: 0.5},

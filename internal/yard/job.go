@@ -33,7 +33,6 @@ type job struct {
 	Workers   int // that post at once, where that can be said; 0 is the contender's own default
 
 	Pipelined int           // ours: how many of a lane at once; 0 is Serial
-	List      int           // ours: how many in a POST; 0 is one
 	Events    bool          // ours: hears of commits, beside asking
 	Instances int           // ours: that share the database
 	Ordered   bool          // floor: batches of a lane one after the other
@@ -71,7 +70,7 @@ type result struct {
 	Allocs     float64 `json:"allocs"`
 	AllocBytes float64 `json:"allocBytes"`
 	PeakRSS    float64 `json:"peakRSS"`  // MiB
-	FirstRSS   float64 `json:"firstRSS"` // MiB, soon after the start; with Waiting only
+	FirstRSS   float64 `json:"firstRSS"` // MiB, after the first fifth; ours only
 }
 
 // fields are all of its figures.

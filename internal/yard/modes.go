@@ -25,19 +25,26 @@ const (
 	defaultSize  = 1536
 )
 
+// pipelined is the label of ours over 100 lanes with several of a lane under way. What
+// has no other label is Serial over 10,000.
+const pipelined = "ours, Pipelined over 100 lanes"
+
 func modes() []mode {
 	floorOn := func(store string) entry { return entry{label: floor, job: job{Contender: floor, Store: store}} }
+	pipelinedOn := func(store string) entry {
+		return entry{label: pipelined, job: job{Contender: ours, Store: store, Lanes: 100, Pipelined: 32}}
+	}
 	oursOn := func(store string) entry { return entry{label: ours, job: job{Contender: ours, Store: store}} }
 	tuned := entry{label: "river tuned", job: job{Contender: river, Store: pgx, Tuned: true}}
 	return []mode{
-		{"pgx", "PostgreSQL with pgx, Serial over 10,000 lanes", []entry{
-			floorOn(pgx), oursOn(pgx), tuned,
+		{"pgx", "PostgreSQL with pgx", []entry{
+			floorOn(pgx), oursOn(pgx), pipelinedOn(pgx), tuned,
 			{label: "river", job: job{Contender: river, Store: pgx}},
 			{label: "POSTs alone", job: job{Contender: posts}},
 		}},
-		{"pq", "PostgreSQL with lib/pq, Serial over 10,000 lanes", []entry{floorOn(pgx), oursOn(pq), tuned}},
-		{"sqlite-full", "SQLite, synchronous = FULL", []entry{floorOn(sqliteFull), oursOn(sqliteFull)}},
-		{"sqlite-normal", "SQLite, synchronous = NORMAL", []entry{floorOn(sqliteNormal), oursOn(sqliteNormal)}},
+		{"pq", "PostgreSQL with lib/pq", []entry{floorOn(pgx), oursOn(pq), pipelinedOn(pq), tuned}},
+		{"sqlite-full", "SQLite, synchronous = FULL", []entry{floorOn(sqliteFull), oursOn(sqliteFull), pipelinedOn(sqliteFull)}},
+		{"sqlite-normal", "SQLite, synchronous = NORMAL", []entry{floorOn(sqliteNormal), oursOn(sqliteNormal), pipelinedOn(sqliteNormal)}},
 		{"burst", "A burst after 60 s idle on vacuumed tables", []entry{
 			{label: "ours, warm", job: job{Contender: ours, Store: pgx}},
 			{label: "ours, after idling", job: job{Contender: ours, Store: pgx, Idle: time.Minute}},
@@ -48,6 +55,8 @@ func modes() []mode {
 		{"order", "Lane order over 100 lanes", []entry{
 			{label: "floor in lane order", job: job{Contender: floor, Store: pgx, Lanes: 100, Ordered: true}},
 			{label: "ours, Serial", job: job{Contender: ours, Store: pgx, Lanes: 100}},
+			{label: "ours, Pipelined(32)", job: job{Contender: ours, Store: pgx, Lanes: 100, Pipelined: 32}},
+			{label: "ours, Pipelined(32), 1 lane", job: job{Contender: ours, Store: pgx, Lanes: 1, Pipelined: 32, N: 2_000}},
 			{label: "ours, Serial, events", job: job{Contender: ours, Store: pgx, Lanes: 100, Events: true}},
 		}},
 		{"lanes", "Lanes", []entry{
@@ -82,7 +91,7 @@ func modes() []mode {
 		}},
 		{"memory", "Memory with 1,000,000 waiting", []entry{
 			{label: "nothing else waiting", job: job{Contender: ours, Store: pgx}},
-			{label: "1,000,000 waiting", job: job{Contender: ours, Store: pgx, Waiting: 1_000_000}},
+			{label: "1,000,000 waiting", job: job{Contender: ours, Store: pgx, N: 100_000, Waiting: 1_000_000}},
 		}},
 	}
 }

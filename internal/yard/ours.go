@@ -10,6 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/queuer"
 )
 
 // addGroup is how many batches one call adds, of every contender.
@@ -21,9 +22,10 @@ type fake struct {
 	w *work
 }
 
-// Traits implements dlt.Ledger.
+// Traits implements dlt.Ledger. The fake ledger commits what it accepts at once, and so
+// in that order.
 func (*fake) Traits(batch.ServiceID) dlt.Traits {
-	return dlt.Traits{Name: "yard", ResendHarmlessFor: dlt.Forever, MaxIDsPerQuery: 100}
+	return dlt.Traits{Name: "yard", ResendHarmlessFor: dlt.Forever, MaxIDsPerQuery: 100, KeepsOrder: true}
 }
 
 // Submit implements dlt.Submitter. What goes wrong is doubt.
@@ -70,12 +72,14 @@ func (f *fake) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts []
 type finals struct {
 	w    *work
 	left atomic.Int64
-	bad  atomic.Int64 // final, but not committed
+	bad  atomic.Int64  // final, but not committed
+	few  int64         // how many are left after the first fifth
+	some chan struct{} // closed then
 	all  chan struct{}
 }
 
 func newFinals(w *work, n int) *finals {
-	f := &finals{w: w, all: make(chan struct{})}
+	f := &finals{w: w, few: int64(n - n/5), some: make(chan struct{}), all: make(chan struct{})}
 	f.left.Store(int64(n))
 	return f
 }
@@ -91,8 +95,11 @@ func (f *finals) Observe(_ context.Context, e batch.Event) {
 	if m := f.w.moment(e.Key.ID); m != nil {
 		m.final = f.w.now()
 	}
-	if f.left.Add(-1) == 0 {
+	switch f.left.Add(-1) {
+	case 0:
 		close(f.all)
+	case f.few:
+		close(f.some)
 	}
 }
 
@@ -114,8 +121,8 @@ func runOurs(ctx context.Context, j job, w *work, m *meter, r *result) error {
 		c := newClient(j.Ledger, 1024)
 		defer c.close()
 		o := &dltbatch.Options{Observer: done}
-		if err := strategy(j, o); err != nil {
-			return err
+		if j.Pipelined > 0 {
+			o.Strategy = queuer.Pipelined(j.Pipelined)
 		}
 		var ledger dlt.Ledger = &fake{c, w}
 		if j.Events {
@@ -163,12 +170,21 @@ func runOurs(ctx context.Context, j job, w *work, m *meter, r *result) error {
 			return fmt.Errorf("run ended: %w", err)
 		}
 	}
-	select {
-	case <-done.all:
-	case err := <-ended:
-		return fmt.Errorf("run ended: %w", err)
-	case <-ctx.Done():
-		return fmt.Errorf("%d batches are not final: %w", done.left.Load(), ctx.Err())
+	for some, waiting := done.some, true; waiting; {
+		select {
+		case <-done.all:
+			waiting = false
+		case <-some:
+			var err error
+			if r.FirstRSS, err = status("VmHWM"); err != nil {
+				return err
+			}
+			some = nil
+		case err := <-ended:
+			return fmt.Errorf("run ended: %w", err)
+		case <-ctx.Done():
+			return fmt.Errorf("%d batches are not final: %w", done.left.Load(), ctx.Err())
+		}
 	}
 	if err := d.stop(ctx, m, r, j.N); err != nil {
 		return err
@@ -211,13 +227,6 @@ func runLoad(ctx context.Context, j job) error {
 		}
 	}
 	return d.settle(ctx)
-}
-
-func strategy(j job, _ *dltbatch.Options) error {
-	if j.Pipelined > 0 || j.List > 0 {
-		return fmt.Errorf("neither Pipelined nor lists are known")
-	}
-	return nil
 }
 
 // add adds what is in the lanes of one of several adders, in groups, at the job's pace.

@@ -101,22 +101,11 @@ func (p page) markdown(plot string) string {
 	return s.String()
 }
 
-// writeMarkdown leaves out what is nothing in every line.
 func writeMarkdown(s *strings.Builder, lines [][]string) {
-	shown := []int{}
-	for c := range lines[0] {
-		if c == 0 || slices.ContainsFunc(lines[1:], func(l []string) bool { return strings.Trim(l[c], "0.") != "" }) {
-			shown = append(shown, c)
-		}
-	}
 	for i, line := range lines {
-		s.WriteString("|")
-		for _, c := range shown {
-			s.WriteString(" " + line[c] + " |")
-		}
-		s.WriteString("\n")
+		s.WriteString("| " + strings.Join(line, " | ") + " |\n")
 		if i == 0 {
-			s.WriteString("|---|" + strings.Repeat("---:|", len(shown)-1) + "\n")
+			s.WriteString("|---|" + strings.Repeat("---:|", len(line)-1) + "\n")
 		}
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 )
@@ -24,42 +25,57 @@ type column struct {
 	name  string
 	form  string
 	value func(result) float64
+	modes []string // in which it says something; nil is all
 }
 
-var columns = []column{
-	{"/s", "%.0f", func(r result) float64 { return r.Rate }},
-	{"p50 ms", "%.0f", func(r result) float64 { return r.P50 }},
-	{"p99 ms", "%.0f", func(r result) float64 { return r.P99 }},
-	{"hand p50", "%.1f", func(r result) float64 { return r.Hand50 }},
-	{"hand p99", "%.1f", func(r result) float64 { return r.Hand99 }},
-	{"next p50", "%.1f", func(r result) float64 { return r.Next50 }},
-	{"next p99", "%.1f", func(r result) float64 { return r.Next99 }},
-	{"client", "%.2f", func(r result) float64 { return r.CPU.Client }},
-	{"postgres", "%.2f", func(r result) float64 { return r.CPU.Postgres }},
-	{"ledger", "%.2f", func(r result) float64 { return r.CPU.Ledger }},
-	{"statements", "%.3f", func(r result) float64 { return r.Statements }},
-	{"trips", "%.3f", func(r result) float64 { return r.Trips }},
-	{"WAL B", "%.0f", func(r result) float64 { return r.WAL }},
-	{"asks", "%.3f", func(r result) float64 { return r.Asks }},
-	{"allocs", "%.1f", func(r result) float64 { return r.Allocs }},
-	{"alloc B", "%.0f", func(r result) float64 { return r.AllocBytes }},
-	{"RSS MiB", "%.0f", func(r result) float64 { return r.PeakRSS }},
-}
-
-// lines are a head and a line for each entry.
-func (f *figures) lines() [][]string {
-	head := []string{"", "ratio"}
-	for _, c := range columns {
-		head = append(head, c.name)
+func columns() []column {
+	lanes, memory := []string{"order", "handover"}, []string{"memory"}
+	return []column{
+		{"/s", "%.0f", func(r result) float64 { return r.Rate }, nil},
+		{"p50 ms", "%.0f", func(r result) float64 { return r.P50 }, nil},
+		{"p99 ms", "%.0f", func(r result) float64 { return r.P99 }, nil},
+		{"hand p50", "%.1f", func(r result) float64 { return r.Hand50 }, lanes},
+		{"hand p99", "%.1f", func(r result) float64 { return r.Hand99 }, lanes},
+		{"next p50", "%.1f", func(r result) float64 { return r.Next50 }, lanes},
+		{"next p99", "%.1f", func(r result) float64 { return r.Next99 }, lanes},
+		{"client", "%.2f", func(r result) float64 { return r.CPU.Client }, nil},
+		{"postgres", "%.2f", func(r result) float64 { return r.CPU.Postgres }, nil},
+		{"ledger", "%.2f", func(r result) float64 { return r.CPU.Ledger }, nil},
+		{"machine", "%.2f", func(r result) float64 { return r.CPU.Machine }, nil},
+		{"statements", "%.3f", func(r result) float64 { return r.Statements }, nil},
+		{"trips", "%.3f", func(r result) float64 { return r.Trips }, nil},
+		{"WAL B", "%.0f", func(r result) float64 { return r.WAL }, nil},
+		{"posts", "%.3f", func(r result) float64 { return r.Posts }, nil},
+		{"asks", "%.3f", func(r result) float64 { return r.Asks }, nil},
+		{"allocs", "%.1f", func(r result) float64 { return r.Allocs }, nil},
+		{"alloc B", "%.0f", func(r result) float64 { return r.AllocBytes }, nil},
+		{"RSS, a fifth", "%.0f", func(r result) float64 { return r.FirstRSS }, memory},
+		{"RSS MiB", "%.0f", func(r result) float64 { return r.PeakRSS }, nil},
 	}
-	out := [][]string{head}
+}
+
+// lines are a head and a line for each entry. What does not apply is left empty, and
+// a column that applies nowhere is left out.
+func (f *figures) lines() [][]string {
+	out := make([][]string, 1+len(f.Entries))
+	out[0] = []string{"", "ratio"}
 	for i := range f.Entries {
 		e := &f.Entries[i]
-		line := []string{e.Label, fmt.Sprintf("%.2f", e.ratioTo(&f.Entries[0]))}
-		for _, c := range columns {
-			line = append(line, fmt.Sprintf(c.form, c.value(e.Median)))
+		out[1+i] = []string{e.Label, fmt.Sprintf("%.2f", e.ratioTo(&f.Entries[0]))}
+	}
+	for _, c := range columns() {
+		says := func(e measured) bool { return c.value(e.Median) != 0 }
+		if c.modes != nil && !slices.Contains(c.modes, f.Mode) || !slices.ContainsFunc(f.Entries, says) {
+			continue
 		}
-		out = append(out, line)
+		out[0] = append(out[0], c.name)
+		for i, e := range f.Entries {
+			text := ""
+			if says(e) {
+				text = fmt.Sprintf(c.form, c.value(e.Median))
+			}
+			out[1+i] = append(out[1+i], text)
+		}
 	}
 	return out
 }

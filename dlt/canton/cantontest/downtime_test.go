@@ -96,7 +96,7 @@ func (a *application) end() {
 }
 
 // begin starts one. It dies of its first POST where it is mortal.
-func begin(t *testing.T, p *cantontest.Participant, st *memory.Store, o canton.Options, dies bool) *application {
+func begin(t *testing.T, p *cantontest.Participant, st *memory.Store, o canton.Options, dies bool, change ...func(*autobatch.Options)) *application {
 	t.Helper()
 	o.UserID, o.PollOnly, o.Client = "app", true, p.Client()
 	client, err := canton.New("http://participant", &o)
@@ -107,7 +107,11 @@ func begin(t *testing.T, p *cantontest.Participant, st *memory.Store, o canton.O
 	ctx, stop := context.WithCancel(context.Background())
 	a := &application{stop: stop}
 	var runner *dltbatch.Runner
-	a.Engine, err = autobatch.New(m, builder, &autobatch.Options{MaxSize: 256, Wake: func(s batch.ServiceID) { runner.Wake(s) }})
+	ao := autobatch.Options{MaxSize: 256, Wake: func(s batch.ServiceID) { runner.Wake(s) }}
+	for _, c := range change {
+		c(&ao)
+	}
+	a.Engine, err = autobatch.New(m, builder, &ao)
 	require.NoError(t, err)
 	d := deadly{client, func() {
 		if dies {
@@ -275,4 +279,53 @@ func TestRefusedAfterADoubt(t *testing.T) {
 		l.check(t, p, st, a.Await)
 		require.NoError(t, p.Check(nil))
 	})
+}
+
+// TestNothingIsReleasedInDoubt: a submission whose answer is lost takes effect an hour
+// later. Whatever happens meanwhile, its orders are not made part of another batch.
+func TestNothingIsReleasedInDoubt(t *testing.T) {
+	slow := cantontest.Fault{Answer: cantontest.AnswerTimeout, Taken: true, CompleteAfter: time.Hour}
+	for name, c := range map[string]struct {
+		attempts int
+		second   cantontest.Fault // what becomes of the second attempt
+	}{
+		"its budget is used up":                                       {attempts: 1},
+		"it is refused when tried again":                              {second: cantontest.Fault{Answer: cantontest.AnswerError, Error: "DAML_FAILURE"}},
+		"it is in flight when tried again, and its budget is used up": {attempts: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, err := cantontest.NewParticipant(&cantontest.Options{Fault: func(at cantontest.Point) cantontest.Fault {
+					switch {
+					case at.Operation != cantontest.OpSubmit:
+						return cantontest.Fault{}
+					case at.Try == 1:
+						return slow
+					}
+					return c.second
+				}})
+				require.NoError(t, err)
+				defer p.Close()
+				st := memory.New()
+				a := begin(t, p, st, canton.Options{}, false, func(o *autobatch.Options) { o.MaxAttempts = c.attempts })
+				defer a.end()
+				orders := []batch.Order{orderOf("a", "Alice", ""), orderOf("b", "Alice", "")}
+				require.NoError(t, a.Add(t.Context(), orders...))
+				time.Sleep(50 * time.Minute)
+				open, _, err := st.List(t.Context(), store.ListQuery{Open: true})
+				require.NoError(t, err)
+				require.Len(t, open, 1)
+				require.NotEmpty(t, open[0].Decision, "it says that it waits")
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				for _, o := range orders {
+					rec, err := a.Await(ctx, o.ID)
+					require.NoError(t, err)
+					assert.Equal(t, batch.OrderConfirmed, rec.State, "%+v", rec)
+					assert.Equal(t, 1, rec.Batches)
+					assert.EqualValues(t, 1, paid(p, o.ID))
+				}
+			})
+		})
+	}
 }

@@ -156,3 +156,45 @@ func TestPoisonousOnSQLite(t *testing.T) {
 		l.check(t, p, st, engine.Await)
 	}
 }
+
+// TestMisconfigurationNeverSplits: while the participant refuses everybody, for whatever
+// reason that is not the orders', they stay together, and then go through as they are.
+func TestMisconfigurationNeverSplits(t *testing.T) {
+	for _, id := range []string{"PERMISSION_DENIED", "UNAUTHENTICATED", "NOT_CONNECTED_TO_ANY_SYNCHRONIZER", "INVALID_DEDUPLICATION_PERIOD", "UNSUPPORTED_OPERATION"} {
+		for how, fault := range map[string]cantontest.Fault{
+			"at the door": {Answer: cantontest.AnswerError, Error: id}, "in completions": {Reject: id},
+		} {
+			t.Run(id+" "+how, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					p, err := cantontest.NewParticipant(&cantontest.Options{Fault: func(at cantontest.Point) cantontest.Fault {
+						if at.Operation != cantontest.OpSubmit {
+							return cantontest.Fault{}
+						}
+						return fault
+					}})
+					require.NoError(t, err)
+					defer p.Close()
+					st := memory.New()
+					a := begin(t, p, st, canton.Options{}, false)
+					defer a.end()
+					l := newLot("Alice", 64, 0, "", 1)
+					require.NoError(t, a.Add(t.Context(), l.orders...))
+					time.Sleep(3 * time.Minute)
+					p.SetFault(nil)
+					ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+					defer cancel()
+					for _, o := range l.orders {
+						rec, err := a.Await(ctx, o.ID)
+						require.NoError(t, err)
+						require.Equal(t, batch.OrderConfirmed, rec.State, "%+v", rec)
+						require.EqualValues(t, 1, paid(p, o.ID))
+						require.Empty(t, rec.Group)
+						all, _, err := st.ListOrders(ctx, store.ListOrdersQuery{Batch: rec.Batch, Limit: 1000})
+						require.NoError(t, err)
+						require.Len(t, all, len(l.orders), "all of them together")
+					}
+				})
+			})
+		}
+	}
+}

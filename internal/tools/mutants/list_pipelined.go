@@ -31,6 +31,10 @@ var pipelinedList = []mutant{
 		old: "case p > accepted:\n\t\t\treturn nil", new: "case p > len(lane.Batches):\n\t\t\treturn nil",
 	},
 	{
+		name: "pipelined: a crash in the middle of a run", file: "queuer/pipelined.go", pkg: "internal/sim", test: "TestPipelinedDecisions", args: sim("400"),
+		old: "case b.State != batch.Pending && b.State != batch.Valid:", new: "case b.State == batch.Invalid:",
+	},
+	{
 		name: "check: sent again behind what is under way", file: "batch/lane.go", pkg: "batch", test: "TestLaneCheck",
 		old: "return l.checkBehind(before, taken)", new: "return nil",
 	},

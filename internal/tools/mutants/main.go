@@ -50,7 +50,7 @@ func run(root, only string, check bool) error {
 	var bad []string
 	sound := map[string]error{} // the named tests on the tree as it is
 	n := 0
-	for _, m := range slices.Concat(list, storeList, operatorList, postgresList, splinterList, handOverList, pipelinedList) {
+	for _, m := range slices.Concat(list, storeList, operatorList, postgresList, splinterList, handOverList, pipelinedList, autobatchList, ordersList) {
 		if !strings.Contains(m.name, only) {
 			continue
 		}

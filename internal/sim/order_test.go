@@ -1,0 +1,125 @@
+package sim
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// checkRun holds a run against what is open in its lane, where the strategy relies on
+// the ledger's order: everything before it is final or accepted, nothing else of the
+// lane is unacknowledged, nothing that was to come after it is under way, and no more
+// than may be. What goes again behind others is told of, as the Runner does.
+func (w *world) checkRun(run store.ClaimedRun) {
+	if !w.lanes.keeps {
+		return
+	}
+	mine := map[batch.ID]bool{}
+	for _, c := range run.Batches {
+		mine[c.Key.ID] = true
+	}
+	order := w.acked[run.Service]
+	first := slices.Index(order, run.Batches[0].Key.ID)
+	under := 0
+	for place, id := range order {
+		rec, err := w.store.Get(context.Background(), batch.Key{Service: run.Service, ID: id})
+		if err != nil {
+			w.fail("get: %w", err)
+			return
+		}
+		if rec.Final() {
+			continue
+		}
+		if !rec.State.Claimable() {
+			under++
+		}
+		accepted := rec.State == batch.Pending || rec.State == batch.Valid
+		switch {
+		case mine[id]:
+		case rec.State == batch.Submitting:
+			w.fail("promise 2: %s is claimed while %s is not acknowledged", run.Batches[0].Key, id)
+		case w.moved[id] || w.moved[run.Batches[0].Key.ID]:
+		case place < first && !accepted:
+			w.fail("promise 2: %s is claimed and passes %s, which is %s", run.Batches[0].Key, id, rec.State)
+		case place > first && accepted:
+			w.fail("promise 2: %s is sent again behind %s, which is %s", run.Batches[0].Key, id, rec.State)
+		}
+	}
+	if most := w.lanes.strategy.(queuer.Pipelined); under > int(most) {
+		w.fail("%d of lane %q are under way, with %d at most", under, run.Service, most)
+	}
+	for _, c := range run.Batches {
+		if c.Again {
+			w.tellOf(c.Key, batch.Committed, batch.Pending, batch.Valid)
+		}
+	}
+}
+
+// heardOf is told of what was recorded: what the ledger executes after all may come
+// behind others.
+func (w *world) heardOf(o store.Outcome, a store.Applied) {
+	if !w.lanes.keeps || a.Result != store.Written || o.By != batch.ByMonitor {
+		return
+	}
+	switch a.Row.State {
+	case batch.Invalid:
+		w.heard[o.Key.ID] = true
+	case batch.Committed, batch.Pending, batch.Valid:
+		if a.From == batch.Invalid || a.From.Claimable() {
+			w.tellOf(o.Key, batch.Committed, batch.Pending, batch.Valid, batch.Submitting)
+		}
+	}
+}
+
+// tellOf tells of a batch that others are ahead of; from then on its place is its own.
+func (w *world) tellOf(key batch.Key, in ...batch.State) {
+	ahead, err := store.Ahead(context.Background(), w.store, key, in...)
+	if err != nil {
+		w.fail("ahead: %w", err)
+	}
+	if ahead != "" {
+		w.note("breach: %s is behind %s", key, ahead)
+		w.moved[key.ID] = true
+	}
+}
+
+// checkKept: a ledger that keeps order executed each lane in the order in which it was
+// added, but for what was told of, and what it decided against at first and nobody heard
+// of; and whatever is wrong beside the order.
+func checkKept(t *testing.T, ledger *ledgermem.Ledger, order map[batch.ServiceID][]batch.ID, told, heard map[batch.ID]bool) {
+	executed := map[batch.ServiceID][]batch.ID{}
+	silent := decidedTwice(ledger, heard)
+	for service, ids := range order {
+		log := ledger.Log(service)
+		last := -1
+		for _, id := range log {
+			at := slices.Index(ids, id)
+			if told[id] || silent[id] {
+				continue
+			}
+			require.Greater(t, at, last, "promise 2: lane %q of %v executed as %v, and nobody told of %s", service, ids, log, id)
+			last = at
+		}
+		executed[service] = log
+	}
+	require.NoError(t, ledger.Check(executed))
+}
+
+// decidedTwice returns what the ledger decided against at first, but for what somebody
+// has heard that of.
+func decidedTwice(ledger *ledgermem.Ledger, heard map[batch.ID]bool) map[batch.ID]bool {
+	silent := map[batch.ID]bool{}
+	for _, e := range ledger.Journal() {
+		if e.Kind == ledgermem.Invalid && !heard[e.Key.ID] {
+			silent[e.Key.ID] = true
+		}
+	}
+	return silent
+}
