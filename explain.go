@@ -132,7 +132,7 @@ func (x *explainer) ready() {
 	}
 	q.MaxInFlight = nil
 	if x.taken(x.l.Lane, q) {
-		x.behind(batch.CauseInFlight, x.inFlight(), "")
+		x.behind(batch.CauseInFlight, x.first(), "")
 		return
 	}
 	me := x.at(x.l.Lane)

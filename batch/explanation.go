@@ -19,8 +19,8 @@ const (
 	// CauseBehind: an earlier batch of its lane has to be final first. Blocker is the
 	// one, Address an address where they meet, where that is why.
 	CauseBehind Cause = "behind"
-	// CauseInFlight: as much of its lane is under way as its ledger takes. Blocker is the
-	// first of those.
+	// CauseInFlight: as much of its lane is under way as its ledger takes, or will be with
+	// what leaves before it. Blocker is the first of those.
 	CauseInFlight Cause = "in_flight"
 	// CauseHeld: its lane is as it should be, and the strategy takes nothing from it or
 	// gives a bad answer.

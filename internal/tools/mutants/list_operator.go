@@ -104,4 +104,29 @@ var operatorList = []mutant{
 		old: "r.Row.ClaimedBy = q.Instance",
 		new: ";",
 	},
+	{
+		name: "operator: the Runner's policy is not asked", file: "engine.go", pkg: ".", test: "TestHaltAndRelease",
+		old: "	o.Policy = e.r.o.Policy\n",
+		new: "",
+	},
+	{
+		name: "operator: a service's budget is not counted", file: "store/store.go", pkg: ".", test: "TestRetryPolicyOfAService",
+		old: "		return q.Budget(s)\n",
+		new: "		return own\n",
+	},
+	{
+		name: "operator: a report of what simply worked", file: "submitter/report.go", pkg: ".", test: "TestNothingIsKeptOfWhatSimplyWorked",
+		old: "if err == nil && c.Failures == 0 && !c.Doubt {",
+		new: "if err == nil && c.Failures < 0 {",
+	},
+	{
+		name: "operator: Explain does not see what is under way", file: "explain.go", pkg: ".", test: "TestExplainMovesWhateverStands",
+		old: "		if !r.Row.State.Claimable() {\n			return r.Key",
+		new: "		if r.Row.State.Claimable() {\n			return r.Key",
+	},
+	{
+		name: "operator: Explain forgets a halt", file: "explain.go", pkg: ".", test: "TestExplainMovesWhateverStands",
+		old: "case !x.l.Service.HaltedAt.IsZero():",
+		new: "case false:",
+	},
 }

@@ -1,0 +1,258 @@
+package dltbatch_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+var somebody = batch.By{Actor: "ada", Reason: "to see"}
+
+// maze is a lane whose rooms are moved by hand, one random step at a time, so that
+// every state that can be reached is.
+type maze struct {
+	t      *testing.T
+	r      *rand.Rand
+	st     *memory.Store
+	runner *dltbatch.Runner
+	q      store.ClaimQuery
+	choose store.Choose
+	keys   []batch.Key
+	claims map[batch.Key]store.Claim
+}
+
+const mazeLane = batch.ServiceID("lane")
+
+func newMaze(t *testing.T, seed uint64) *maze {
+	r := rand.New(rand.NewPCG(seed, 1))
+	traits := ledgermem.Unforgiving(time.Second)
+	traits.ResendHarmlessFor = []time.Duration{0, 2 * time.Minute, dlt.Forever}[r.IntN(3)]
+	traits.MaxInFlightPerService = []int{0, 1, 2}[r.IntN(3)]
+	strategy := []queuer.Strategy{queuer.Serial{}, &queuer.Parallel{}, queuer.Pipelined(2)}[r.IntN(3)]
+	m := &maze{t: t, r: r, st: memory.New(), claims: map[batch.Key]store.Claim{}}
+	m.runner = newRunner(t, m.st, ledgermem.New(&ledgermem.Options{Traits: &traits}), &dltbatch.Options{Strategy: strategy, Instance: "one"})
+	m.q = store.ClaimQuery{
+		Lanes: []batch.ServiceID{mazeLane}, Limit: 10, Window: strategy.Window(), TTL: time.Minute, Instance: "one",
+		Resend: func(batch.ServiceID) store.Resend {
+			return store.Resend{HarmlessFor: traits.ResendHarmlessFor, LateArrival: traits.LateArrival}
+		},
+		MaxInFlight: func(batch.ServiceID) int { return traits.MaxInFlightPerService },
+	}
+	m.choose = queuer.Choose(strategy, func(batch.ServiceID) bool { return true }, func(_ batch.ServiceID, err error) { require.NoError(t, err) })
+	for i, f := range []batch.Footprint{
+		{Writes: []string{"aa"}}, {Reads: []string{"aa01"}, Writes: []string{"bb"}}, {Writes: []string{"cc"}}, {}, {Writes: []string{"aa01"}},
+	} {
+		b := one(mazeLane, batch.ID(fmt.Sprintf("batch%d", i)))
+		b.Footprint = f
+		b.Budget = batch.Budget{Attempts: r.IntN(2) * 3, EveryTry: r.IntN(2) == 0}
+		require.NoError(t, m.st.Add(t.Context(), b))
+		m.keys = append(m.keys, b.Key())
+	}
+	return m
+}
+
+func (m *maze) get(key batch.Key) batch.Record {
+	rec, err := m.st.Get(m.t.Context(), key)
+	require.NoError(m.t, err)
+	return rec
+}
+
+func (m *maze) claim() {
+	claimed, err := m.st.Claim(m.t.Context(), m.q, m.choose)
+	require.NoError(m.t, err)
+	for _, run := range claimed.Runs {
+		for _, c := range run.Batches {
+			m.claims[c.Key] = c
+		}
+	}
+}
+
+func (m *maze) record(o store.Outcome) {
+	_, err := m.st.Record(m.t.Context(), []store.Outcome{o})
+	require.NoError(m.t, err)
+}
+
+// posted records what became of the last claim of a batch.
+func (m *maze) posted(key batch.Key, f store.Finding) {
+	c := m.claims[key]
+	o := store.Outcome{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: f, Attempt: c.Attempt, Back: c.From, Check: time.Second, Delay: 5 * time.Second}
+	if f != store.Accepted && f != store.Unposted {
+		o.Error = &batch.SubmissionError{Kind: batch.KindUnavailable, Message: "no route"}
+	}
+	m.record(o)
+}
+
+// found records what the monitor found out about a batch, if it owns it.
+func (m *maze) found(key batch.Key, f store.Finding) {
+	rows, err := m.st.Pending(m.t.Context(), store.PendingQuery{Limit: 100, Lease: time.Second, Services: []batch.ServiceID{mazeLane}})
+	require.NoError(m.t, err)
+	for _, row := range rows {
+		if row.Key == key {
+			o := store.Outcome{Ref: row.Ref, Version: row.Version, By: batch.ByMonitor, Finding: f, Check: time.Second, Settle: 30 * time.Second}
+			if f == store.Undecidable || f == store.IsInvalid || f == store.Failed || f == store.Refused {
+				o.Error = &batch.SubmissionError{Kind: batch.KindDoubt, Message: "nothing is known"}
+			}
+			m.record(o)
+		}
+	}
+}
+
+func (m *maze) steer(s store.Steering) {
+	s.By = somebody
+	_, _, err := m.st.Steer(m.t.Context(), s)
+	require.NoError(m.t, err)
+}
+
+// step does anything at all.
+func (m *maze) step() {
+	key := m.keys[m.r.IntN(len(m.keys))]
+	ctx := m.t.Context()
+	scope := []batch.Scope{batch.Only(mazeLane), batch.Everything()}[m.r.IntN(2)]
+	switch m.r.IntN(16) {
+	case 0, 1, 2, 3:
+		m.claim()
+	case 4, 5, 6:
+		m.posted(key, store.Accepted+store.Finding(m.r.IntN(int(store.Refused-store.Accepted)+1)))
+	case 7, 8, 9:
+		m.found(key, store.IsPending+store.Finding(m.r.IntN(int(store.Undecidable-store.IsPending)+1)))
+	case 10:
+		time.Sleep([]time.Duration{time.Second, 10 * time.Second, 2 * time.Minute}[m.r.IntN(3)])
+	case 11:
+		m.steer(store.Steering{Scope: scope, Action: batch.ActionPause})
+	case 12:
+		m.steer(store.Steering{Scope: scope, Action: batch.ActionResume})
+	case 13:
+		m.steer(store.Steering{Scope: batch.Only(mazeLane), Action: batch.ActionSetPolicy, Policy: batch.Policy(m.r.IntN(4))})
+	case 14:
+		_, _ = m.runner.Cancel(ctx, key, somebody) // where it is allowed
+	default:
+		_, _ = m.runner.Requeue(ctx, key, somebody)
+	}
+}
+
+// follow does what Explain says until the batch has moved. The lane is not deep, so
+// that it needs few steps.
+func (m *maze) follow(key batch.Key, causes map[batch.Cause]int) {
+	before := m.get(key)
+	var path []batch.Explanation
+	for range 200 {
+		if m.get(key).Version != before.Version {
+			return
+		}
+		e, err := m.runner.Explain(m.t.Context(), key)
+		require.NoError(m.t, err)
+		path = append(path, e)
+		causes[e.Cause]++
+		m.check(e)
+		m.obey(e, causes)
+	}
+	for _, e := range path[:min(len(path), 8)] {
+		m.t.Logf("%+v", e)
+	}
+	m.t.Fatalf("%s did not move", key)
+}
+
+func (m *maze) check(e batch.Explanation) {
+	require.NotEmpty(m.t, e.Cause)
+	require.NotEmpty(m.t, e.Remedy)
+	require.NotEmpty(m.t, e.Text)
+	require.NotZero(m.t, e.Owner, "%+v", e)
+	if e.Remedy == batch.RemedyBlocker {
+		require.NotEqual(m.t, e.Key, e.Blocker)
+		require.False(m.t, m.get(e.Blocker).Final(), "%+v: what blocks is open", e)
+	}
+	if e.Cause == batch.CauseClaimed {
+		require.Equal(m.t, "one", e.ClaimedBy)
+		require.Positive(m.t, e.ClaimLeft)
+	}
+}
+
+// obey does what an explanation says, as whoever it names would.
+func (m *maze) obey(e batch.Explanation, causes map[batch.Cause]int) {
+	ctx := m.t.Context()
+	switch e.Remedy {
+	case batch.RemedyResume:
+		m.steer(store.Steering{Scope: e.Control.Scope, Action: batch.ActionResume})
+	case batch.RemedyRelease:
+		m.steer(store.Steering{Scope: e.Control.Scope, Action: batch.ActionRelease})
+	case batch.RemedyDecide:
+		_, err := m.runner.Decide(ctx, e.Key, []batch.State{batch.Committed, batch.Unknown, batch.Rejected}[m.r.IntN(3)], somebody)
+		require.NoError(m.t, err, "%+v", e)
+	case batch.RemedyBlocker:
+		m.follow(e.Blocker, causes)
+	case batch.RemedyWait:
+		time.Sleep(e.Next)
+		m.wait(e)
+	default:
+		m.t.Fatalf("an open batch whose remedy is %s: %+v", e.Remedy, e)
+	}
+}
+
+// wait does what the owner of a batch does sooner or later.
+func (m *maze) wait(e batch.Explanation) {
+	switch e.Cause {
+	case batch.CauseReady:
+		m.claim()
+		require.NotEqual(m.t, e.State, m.get(e.Key).State, "what is ready is taken by the next claim: %+v", e)
+	case batch.CauseDelayed:
+	case batch.CauseClaimed:
+		m.posted(e.Key, store.Accepted)
+	case batch.CauseInDoubt:
+		if e.State.Claimable() {
+			m.claim()
+			require.Equal(m.t, batch.Submitting, m.get(e.Key).State, "%+v", e)
+			return
+		}
+		m.found(e.Key, store.NotCommitted)
+	case batch.CauseLedger:
+		m.found(e.Key, store.IsCommitted)
+	case batch.CauseSettling:
+		m.found(e.Key, store.Settled)
+	default:
+		m.t.Fatalf("wait for what? %+v", e)
+	}
+}
+
+// Every open batch that can be met has a cause, and doing what Explain says moves it.
+func TestExplainMovesWhateverStands(t *testing.T) {
+	causes := map[batch.Cause]int{}
+	for seed := range uint64(400) {
+		synctest.Test(t, func(t *testing.T) {
+			m := newMaze(t, seed)
+			for range 40 {
+				m.step()
+				key := m.keys[m.r.IntN(len(m.keys))]
+				if m.r.IntN(8) == 0 && !m.get(key).Final() {
+					m.follow(key, causes)
+					continue
+				}
+				e, err := m.runner.Explain(t.Context(), key)
+				require.NoError(t, err)
+				if !m.get(key).Final() {
+					m.check(e)
+				}
+			}
+			if t.Failed() {
+				t.Logf("seed %d", seed)
+			}
+		})
+	}
+	for _, c := range []batch.Cause{
+		batch.CauseReady, batch.CausePaused, batch.CauseHalted, batch.CauseDelayed, batch.CauseBehind, batch.CauseInFlight,
+		batch.CauseClaimed, batch.CauseInDoubt, batch.CauseDecision, batch.CauseLedger, batch.CauseSettling,
+	} {
+		require.Positive(t, causes[c], "nothing ever stood for the cause %q: %v", c, causes)
+	}
+}
