@@ -18,7 +18,7 @@ import (
 // statements reads the constants of the store's files of queries whose names begin with "sql".
 func statements(t *testing.T) map[string]string {
 	exprs := map[string]ast.Expr{}
-	for _, name := range []string{"queries.go", "orderqueries.go"} {
+	for _, name := range []string{"queries.go", "orderqueries.go", "operatorqueries.go"} {
 		f, err := parser.ParseFile(token.NewFileSet(), "../../store/postgres/"+name, nil, 0)
 		require.NoError(t, err)
 		ast.Inspect(f, func(n ast.Node) bool {
@@ -71,7 +71,7 @@ func samples(n int) map[string]string {
 	return map[string]string{
 		"bigint[]": "{" + strings.Join(numbers, ",") + "}", "integer[]": "{" + strings.Join(numbers, ",") + "}",
 		"smallint[]": "{1,2}", "boolean[]": "{t}", "text[]": "{" + strings.Join(lanes, ",") + "}",
-		"text": "lane0100", "bigint": "20", "bytea": "",
+		"text": "lane0100", "bigint": "20", "bytea": "", "boolean": "f",
 	}
 }
 
@@ -100,6 +100,15 @@ func (s *space) fill(waiting, attempted, final int) {
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT 'lane' || lpad((i %% 2000)::text, 4, '0'), 'id' || i, 1000000 + i FROM generate_series(1, %d) i`,
 		table("stream_ids"), waiting+attempted+final))
 	s.exec(fmt.Sprintf(`SELECT setval('%s', %d)`, table("batch_seq"), waiting+attempted+final))
+	for _, name := range []string{"batch_acts", "attempts"} {
+		values := "'cancel', 'me', '', 0, 2, 9, false"
+		if name == "attempts" {
+			values = "1, 0, 'busy', 503, 0, '', 0, '', ''"
+		}
+		s.exec(fmt.Sprintf(`INSERT INTO %s SELECT i, k, %s FROM generate_series(1, %d) i, generate_series(1, 2) k`, table(name), values, waiting+attempted+final))
+	}
+	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT false, 'paused' || i, 1, 'me', '', 0, 0, '' FROM generate_series(1, %d) i`, table("controls"), waiting+attempted))
+	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT false, 'paused' || i, 1, 'pause', 'me', '', i, '', 0 FROM generate_series(1, %d) i`, table("lane_acts"), waiting+attempted))
 	// Orders: some that wait, fewer that are in flight, and what is finished.
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT i, md5('o' || i), 'lane' || lpad((i %% 1000)::text, 4, '0'), 1000000 + i, CASE WHEN i %% 3 = 0 THEN 'key' || i ELSE '' END,
 		i %% 4, false, CASE WHEN i %% 5 = 0 THEN 9000000000000000 ELSE 0 END, '\x00', decode(repeat('00', 100), 'hex') FROM generate_series(1, %d) i`, table("orders"), waiting+attempted+final))

@@ -107,49 +107,57 @@ func distinct(lanes []batch.ServiceID) []batch.ServiceID {
 	return once
 }
 
-// windows reads what a claim sees of these lanes, each in order: what was attempted,
-// and then the first of what waits. They are two statements: nothing moves from the
-// one part to the other but by a claim, which would hold the lane.
+// windows reads what a claim sees of these lanes, each in order.
 func (t *session) windows(ctx context.Context, services []batch.ServiceID, window int) (map[batch.ServiceID][]*stored, error) {
+	return t.windowsBy(ctx, sqlAttempted, sqlWaiting, services, window)
+}
+
+// windowsBy reads what was attempted, and then the first of what waits. They are two
+// statements: nothing moves from the one part to the other but by a claim, which would
+// hold the lane.
+func (t *session) windowsBy(ctx context.Context, sqlAttempted, sqlWaiting string, services []batch.ServiceID, window int) (map[batch.ServiceID][]*stored, error) {
 	if len(services) == 0 {
 		return map[batch.ServiceID][]*stored{}, nil
 	}
 	names := texts(services)
-	attempted, err := query(ctx, t, func(s *stored) []any {
-		return slices.Concat(s.batchCols.dest(), []any{&s.encodedFootprint}, s.rowCols.dest())
+	open, err := query(ctx, t, func(s *stored) []any {
+		return slices.Concat(s.batchCols.dest(), []any{&s.encodedFootprint}, s.rowCols.wholeDest())
 	}, sqlAttempted, names)
 	if err != nil {
 		return nil, err
 	}
-	waiting, err := query(ctx, t, func(s *stored) []any {
+	queued, err := query(ctx, t, func(s *stored) []any {
 		return append(s.batchCols.dest(), &s.encodedFootprint, &s.version, &s.requeued)
 	}, sqlWaiting, names, int64(window))
 	if err != nil {
 		return nil, err
 	}
 	lanes := make(map[batch.ServiceID][]*stored, len(services))
-	for i := range attempted {
-		attempted[i].unpack()
+	attempted, waiting := make([]*stored, 0, len(open)), make([]*stored, 0, len(queued))
+	for i := range open {
+		open[i].unpack()
+		if open[i].now.Attempted() {
+			attempted = append(attempted, &open[i])
+		} else { // it was put at the end
+			waiting = append(waiting, &open[i])
+		}
 	}
 	appendInOrder(lanes, attempted, len(attempted))
-	for i := range waiting {
-		waiting[i].unpackWaiting()
+	for i := range queued {
+		queued[i].unpackWaiting()
+		waiting = append(waiting, &queued[i])
 	}
 	appendInOrder(lanes, waiting, window)
 	return lanes, nil
 }
 
-// appendInOrder appends up to most rows to each lane.
-func appendInOrder(lanes map[batch.ServiceID][]*stored, rows []stored, most int) {
-	sorted := make([]*stored, len(rows))
-	for i := range rows {
-		sorted[i] = &rows[i]
-	}
-	slices.SortFunc(sorted, func(a, b *stored) int {
+// appendInOrder puts rows in order and appends up to most of them to each lane.
+func appendInOrder(lanes map[batch.ServiceID][]*stored, rows []*stored, most int) {
+	slices.SortFunc(rows, func(a, b *stored) int {
 		return cmp.Or(cmp.Compare(a.createdAt, b.createdAt), cmp.Compare(a.headerSignature, b.headerSignature))
 	})
 	taken := map[batch.ServiceID]int{}
-	for _, s := range sorted {
+	for _, s := range rows {
 		service := s.key().Service
 		if taken[service]++; taken[service] <= most {
 			lanes[service] = append(lanes[service], s)

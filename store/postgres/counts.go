@@ -19,9 +19,9 @@ func (s *Store) Counts(ctx context.Context, q store.CountsQuery) ([]store.LaneCo
 		case q.Service != nil:
 			lanes = sqlrow.Services([]batch.ServiceID{*q.Service})
 		case q.Start:
-			lanes, err = query(ctx, t, value[batch.ServiceID], sqlLanesFirst, int64(q.Limit))
+			lanes, err = query(ctx, t, value[batch.ServiceID], sqlAllLanesFirst, int64(q.Limit))
 		default:
-			lanes, err = query(ctx, t, value[batch.ServiceID], sqlLanesAfter, int64(q.Limit), string(q.After))
+			lanes, err = query(ctx, t, value[batch.ServiceID], sqlAllLanesAfter, int64(q.Limit), string(q.After))
 		}
 		if err != nil || len(lanes) == 0 {
 			return err

@@ -79,6 +79,12 @@ func listSQL(q store.ListQuery, now int64) (string, []any, error) {
 		from, b = listOpen, "o"
 	}
 	where := []string{"TRUE"}
+	if q.Quarantined {
+		from, b = listQuarantined, "b"
+		if q.Open { // what is set aside is final
+			where = append(where, "FALSE")
+		}
+	}
 	if q.Service != nil {
 		where = append(where, b+".service_id = "+arg(string(*q.Service))+"::text")
 	}
@@ -115,7 +121,7 @@ func onlyOpen(states []batch.State) bool {
 
 // records reads what colsRecord says.
 func (t *session) records(ctx context.Context, text string, args ...any) ([]batch.Record, error) {
-	return t.recordsAs(ctx, func(s *stored) []any { return append(storedDest(s), &s.final) }, text, args...)
+	return t.recordsAs(ctx, func(s *stored) []any { return append(wholeDest(s), &s.final, &s.quarantined) }, text, args...)
 }
 
 // recordsAs is records of a statement with other columns.

@@ -141,7 +141,7 @@ func (s *Store) migrate(ctx context.Context, to int64, down bool) error {
 
 // version makes the schema if there is none, and returns the last migration.
 func (s *Store) version(ctx context.Context) (have int64, err error) {
-	c, err := s.begin(ctx)
+	c, err := s.begin(ctx, beginSQL)
 	if err != nil {
 		return 0, err
 	}

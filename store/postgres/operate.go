@@ -11,30 +11,50 @@ import (
 
 // Cancel is [store.Operator].Cancel.
 func (s *Store) Cancel(ctx context.Context, key batch.Key, by batch.By) (batch.Record, error) {
-	return s.operate(ctx, "cancel", key, func(r store.Row, now time.Time) (store.Row, error) { return r.Cancel(now, by.Reason) })
+	return s.operate(ctx, key, batch.Act{Action: batch.ActionCancel, By: by},
+		func(r store.Row, now time.Time) (store.Row, error) { return r.Cancel(now, by.Reason) })
 }
 
 // Requeue is [store.Operator].Requeue.
-func (s *Store) Requeue(ctx context.Context, key batch.Key, q store.Requeue, _ batch.By) (batch.Record, error) {
-	if q.AtEnd {
-		return batch.Record{}, errNotYet
-	}
-	return s.operate(ctx, "requeue", key, func(r store.Row, now time.Time) (store.Row, error) { return r.Requeue(now, q) })
+func (s *Store) Requeue(ctx context.Context, key batch.Key, q store.Requeue, by batch.By) (batch.Record, error) {
+	return s.operate(ctx, key, batch.Act{Action: batch.ActionRequeue, By: by, AtEnd: q.AtEnd},
+		func(r store.Row, now time.Time) (store.Row, error) { return r.Requeue(now, q) })
 }
 
 // Decide is [store.Operator].Decide.
 func (s *Store) Decide(ctx context.Context, key batch.Key, to batch.State, by batch.By) (batch.Record, error) {
-	return s.operate(ctx, "decide", key, func(r store.Row, now time.Time) (store.Row, error) { return r.Decide(now, to, by.Reason) })
+	return s.operate(ctx, key, batch.Act{Action: batch.ActionDecide, By: by},
+		func(r store.Row, now time.Time) (store.Row, error) { return r.Decide(now, to, by.Reason) })
 }
 
-func (s *Store) operate(ctx context.Context, op string, key batch.Key, rule func(store.Row, time.Time) (store.Row, error)) (rec batch.Record, err error) {
+// Acquit is [store.Operator].Acquit.
+func (s *Store) Acquit(ctx context.Context, key batch.Key, by batch.By) (batch.Record, error) {
+	return s.operate(ctx, key, batch.Act{Action: batch.ActionAcquit, By: by},
+		func(r store.Row, _ time.Time) (store.Row, error) { return r.Acquit() })
+}
+
+// operate does what rule says to a batch; asked says who asked for it and for what.
+func (s *Store) operate(ctx context.Context, key batch.Key, asked batch.Act, rule func(store.Row, time.Time) (store.Row, error)) (rec batch.Record, err error) {
+	op := string(asked.Action)
+	if err := asked.Validate(); err != nil {
+		return batch.Record{}, wrap(op, err)
+	}
 	err = s.tx(ctx, op, func(ctx context.Context, t *session) error {
-		b, now, err := t.loadOne(ctx, key)
+		b, us, err := t.loadOne(ctx, key)
 		if err != nil {
 			return err
 		}
-		if b.now, err = rule(b.now, sqlrow.FromMicro(now)); err != nil {
+		now := sqlrow.FromMicro(us)
+		if b.now, err = rule(b.was, now); err != nil {
 			return err
+		}
+		if err := t.keepBatchAct(ctx, b.seq, store.BatchAct(asked, key, b.was, b.now, now)); err != nil {
+			return err
+		}
+		if asked.AtEnd {
+			if err := t.moveToEnd(ctx, b); err != nil {
+				return err
+			}
 		}
 		if err := t.save(ctx, []*stored{b}); err != nil {
 			return err
@@ -46,4 +66,18 @@ func (s *Store) operate(ctx context.Context, op string, key batch.Key, rule func
 		return batch.Record{}, err
 	}
 	return rec, nil
+}
+
+// moveToEnd gives a batch, whose row is final and locked, a new place: behind
+// everything that is in its lane.
+func (t *session) moveToEnd(ctx context.Context, b *stored) error {
+	service := b.key().Service
+	last := map[batch.ServiceID]int64{}
+	now, _, err := t.before(ctx, sqlBeforeAdd, []batch.ServiceID{service}, 0, last)
+	if err != nil {
+		return err
+	}
+	b.createdAt = max(now, last[service]+1)
+	_, err = t.exec(ctx, sqlMoveToEnd, b.seq, b.createdAt)
+	return err
 }

@@ -24,7 +24,11 @@ func (s *Store) Prune(ctx context.Context, q store.PruneQuery) (int, error) {
 	if err != nil {
 		return batches + orders, err
 	}
-	return batches + orders, s.pruneStreams(ctx, q)
+	if err := s.pruneStreams(ctx, q); err != nil {
+		return batches + orders, err
+	}
+	_, err = s.pruneAll(ctx, q, (*session).pruneLaneActs)
+	return batches + orders, err
 }
 
 // removal removes up to limit of what was final by then.
@@ -61,7 +65,8 @@ func (t *session) pruneBatches(ctx context.Context, q store.PruneQuery, now int6
 			return 0, err
 		}
 	}
-	return len(seqs), t.remove(ctx, seqs, sqlDeleteReceipts, sqlPruneTransactions, sqlPruneOutcomes, sqlPruneBatches)
+	return len(seqs), t.remove(ctx, seqs, sqlDeleteReceipts, sqlPruneBatchActs, sqlPruneAttempts, sqlPruneTransactions,
+		sqlPruneOutcomes, sqlPruneBatches)
 }
 
 func (t *session) pruneOrders(ctx context.Context, q store.PruneQuery, now int64, limit int) (int, error) {

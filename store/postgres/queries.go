@@ -59,11 +59,13 @@ const (
 	colsRow   = `a.state, a.version, a.attempt, a.spent, a.failures, a.claim_expires, a.not_before, a.next_check, a.asked_at,
 	a.last_post, a.settles_at, a.doubt_attempt, a.doubt_since, a.resend_until, a.resends, a.refused, a.requeued,
 	a.submission_error, a.submission_error_message, a.decision, a.receipts, a.prepared`
+	// colsWhole is all that is kept of an attempted row; the monitor needs less.
+	colsWhole   = colsRow + `, a.claimed_by, a.at_end`
 	colsOutcome = `f.state, f.version, f.attempt, f.spent, f.failures, f.asked_at, f.last_post, f.settles_at, f.final_at,
-	f.requeued, f.submission_error, f.submission_error_message, f.receipts, f.orders_settled`
+	f.requeued, f.submission_error, f.submission_error_message, f.receipts, f.orders_settled, f.quarantined`
 
 	// Rows are locked in one order, so that no two calls wait for each other.
-	sqlAttemptedRows = `SELECT ` + colsBatch + `, ` + colsRow + `, ` + clock + ` FROM {attempted_batches} a
+	sqlAttemptedRows = `SELECT ` + colsBatch + `, ` + colsWhole + `, ` + clock + ` FROM {attempted_batches} a
 	JOIN {batches} b ON b.seq = a.seq WHERE a.seq = ANY ($1::bigint[]) ORDER BY a.seq FOR UPDATE OF a`
 	sqlWaitingRows = `SELECT ` + colsBatch + `, w.version, w.requeued FROM {batches} b
 	JOIN {waiting_batches} w ON w.service_id = b.service_id AND w.created_at = b.created_at AND w.seq = b.seq
@@ -86,19 +88,20 @@ const (
 	changedRows = `unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
 		$9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[],
 		$17::bigint[], $18::boolean[], $19::boolean[], $20::text[], $21::text[], $22::text[], $23::integer[], $24::bigint[],
-		$25::text[], $26::bigint[])
+		$25::text[], $26::bigint[], $27::text[], $28::boolean[])
 		AS u (seq, was, state, version, attempt, spent, failures, claim_expires, not_before, next_check, asked_at, last_post,
 		settles_at, doubt_attempt, doubt_since, resend_until, resends, refused, requeued, submission_error,
-		submission_error_message, decision, receipts, due_at, service_id, created_at)`
+		submission_error_message, decision, receipts, due_at, service_id, created_at, claimed_by, at_end)`
 	colsAttempted = `seq, state, version, attempt, spent, failures, claim_expires, not_before, next_check, asked_at, last_post,
 		settles_at, doubt_attempt, doubt_since, resend_until, resends, refused, requeued, submission_error,
-		submission_error_message, decision, receipts, due_at, service_id, created_at`
+		submission_error_message, decision, receipts, due_at, service_id, created_at, claimed_by, at_end`
 	sqlUpdateAttempted = `UPDATE {attempted_batches} a SET state = u.state, version = u.version, attempt = u.attempt,
 		spent = u.spent, failures = u.failures, claim_expires = u.claim_expires, not_before = u.not_before,
 		next_check = u.next_check, asked_at = u.asked_at, last_post = u.last_post, settles_at = u.settles_at,
 		doubt_attempt = u.doubt_attempt, doubt_since = u.doubt_since, resend_until = u.resend_until, resends = u.resends,
 		refused = u.refused, requeued = u.requeued, submission_error = u.submission_error,
-		submission_error_message = u.submission_error_message, decision = u.decision, receipts = u.receipts, due_at = u.due_at
+		submission_error_message = u.submission_error_message, decision = u.decision, receipts = u.receipts, due_at = u.due_at,
+		claimed_by = u.claimed_by, at_end = u.at_end
 	FROM (SELECT u.*, r.ctid AS place FROM ` + changedRows + ` CROSS JOIN LATERAL (SELECT x.ctid FROM {attempted_batches} x
 		WHERE x.seq = u.seq AND x.version = u.was OFFSET 0) r) u WHERE a.ctid = u.place`
 	// sqlKeepPrepared alone writes the column, of rows that are locked; it goes with the row.
@@ -115,30 +118,37 @@ const (
 	USING unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[]) AS u (seq, was, service_id, created_at)
 	WHERE w.service_id = u.service_id AND w.created_at = u.created_at AND w.seq = u.seq AND w.version = u.was`
 	sqlInsertOutcomes = `INSERT INTO {outcomes} (seq, state, version, attempt, spent, failures, asked_at, last_post, settles_at,
-		final_at, requeued, submission_error, submission_error_message, receipts, orders_settled)
+		final_at, requeued, submission_error, submission_error_message, receipts, orders_settled, quarantined)
 	SELECT * FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
-		$8::bigint[], $9::bigint[], $10::bigint[], $11::boolean[], $12::text[], $13::text[], $14::integer[], $15::boolean[])`
+		$8::bigint[], $9::bigint[], $10::bigint[], $11::boolean[], $12::text[], $13::text[], $14::integer[], $15::boolean[],
+		$16::boolean[])`
 	sqlDeleteOutcomes = `DELETE FROM {outcomes} f USING unnest($1::bigint[], $2::bigint[]) AS u (seq, was)
 	WHERE f.seq = u.seq AND f.version = u.was`
 
 	// Lanes jumps from service to service: two lookups for each, however long they are.
-	sqlLanesFirst = `WITH RECURSIVE lanes (service_id) AS (
-		SELECT least((SELECT min(w.service_id) FROM {waiting_batches} w), (SELECT min(a.service_id) FROM {attempted_batches} a))` + lanesNext
-	sqlLanesAfter = `WITH RECURSIVE lanes (service_id) AS (
+	sqlLanesFirst = lanesFirst + lanesNext + ` AND ` + notClosed + ` LIMIT $1::bigint`
+	sqlLanesAfter = lanesAfter + lanesNext + ` AND ` + notClosed + ` LIMIT $1::bigint`
+	// These two find closed lanes, too.
+	sqlAllLanesFirst = lanesFirst + lanesNext + ` LIMIT $1::bigint`
+	sqlAllLanesAfter = lanesAfter + lanesNext + ` LIMIT $1::bigint`
+	lanesFirst       = `WITH RECURSIVE lanes (s) AS (
+		SELECT least((SELECT min(w.service_id) FROM {waiting_batches} w), (SELECT min(a.service_id) FROM {attempted_batches} a))`
+	lanesAfter = `WITH RECURSIVE lanes (s) AS (
 		SELECT least((SELECT min(w.service_id) FROM {waiting_batches} w WHERE w.service_id > $2::text),
-			(SELECT min(a.service_id) FROM {attempted_batches} a WHERE a.service_id > $2::text))` + lanesNext
+			(SELECT min(a.service_id) FROM {attempted_batches} a WHERE a.service_id > $2::text))`
 	lanesNext = `
 		UNION ALL
-		SELECT least((SELECT min(w.service_id) FROM {waiting_batches} w WHERE w.service_id > l.service_id),
-			(SELECT min(a.service_id) FROM {attempted_batches} a WHERE a.service_id > l.service_id))
-		FROM lanes l WHERE l.service_id IS NOT NULL)
-	SELECT service_id FROM lanes WHERE service_id IS NOT NULL LIMIT $1::bigint`
+		SELECT least((SELECT min(w.service_id) FROM {waiting_batches} w WHERE w.service_id > l.s),
+			(SELECT min(a.service_id) FROM {attempted_batches} a WHERE a.service_id > l.s))
+		FROM lanes l WHERE l.s IS NOT NULL)
+	SELECT u.s FROM lanes u WHERE u.s IS NOT NULL`
 
 	// One statement, so that what is claimed meanwhile counts once.
 	sqlCounts = `SELECT u.s, a.state::bigint, count(*) FROM unnest($1::text[]) AS u (s)
-	CROSS JOIN LATERAL (SELECT r.state FROM {attempted_batches} r WHERE r.service_id = u.s OFFSET 0) a GROUP BY 1, 2
+	CROSS JOIN LATERAL (SELECT r.state FROM {attempted_batches} r WHERE r.service_id = u.s AND NOT r.at_end OFFSET 0) a GROUP BY 1, 2
 	UNION ALL SELECT u.s, 0, w.n FROM unnest($1::text[]) AS u (s) CROSS JOIN LATERAL (SELECT count(*) AS n FROM
-		(SELECT 1 FROM {waiting_batches} r WHERE r.service_id = u.s LIMIT $2::bigint) c) w`
+		(SELECT 1 FROM (SELECT 1 FROM {attempted_batches} r WHERE r.service_id = u.s AND r.at_end
+			UNION ALL SELECT 1 FROM {waiting_batches} r WHERE r.service_id = u.s) e LIMIT $2::bigint) c) w`
 
 	// These are sent outside of a transaction, with whatever plan the driver has kept:
 	// EXISTS reads one row, however that is found.
@@ -151,17 +161,21 @@ const (
 	sqlLanesThere = `SELECT u.s, coalesce((SELECT true FROM {services} s WHERE s.service_id = u.s LIMIT 1), false),
 		coalesce((SELECT true FROM {waiting_batches} w WHERE w.service_id = u.s LIMIT 1),
 			(SELECT true FROM {attempted_batches} a WHERE a.service_id = u.s LIMIT 1), false)
-	FROM unnest($1::text[]) AS u (s)`
+	FROM unnest($1::text[]) AS u (s) WHERE ` + notClosed
 	// In one order, so that no two calls wait for each other.
 	sqlNewLanes = `INSERT INTO {services} (service_id) SELECT u.s FROM unnest($1::text[]) AS u (s) ORDER BY u.s COLLATE "C"
 	ON CONFLICT DO NOTHING`
 	// OFFSET 0 and LATERAL keep the planner from turning the join round: without
-	// statistics it believes that a hundred lanes are half of the table.
-	sqlAttempted = `SELECT ` + colsBatch + `, b.footprint, ` + colsRow + ` FROM unnest($1::text[]) AS u (s)
+	// statistics it believes that a hundred lanes are half of the table. Closed lanes have
+	// nothing to show. Who is halted between the two statements still shows to the first
+	// the batch that halted it.
+	sqlAttempted    = windowAttempted + ` WHERE ` + notClosed
+	sqlWaiting      = windowWaiting + ` WHERE ` + notClosed
+	windowAttempted = `SELECT ` + colsBatch + `, b.footprint, ` + colsWhole + ` FROM unnest($1::text[]) AS u (s)
 	CROSS JOIN LATERAL (SELECT * FROM {attempted_batches} r WHERE r.service_id = u.s OFFSET 0) a
 	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = a.seq OFFSET 0) b`
 	// With ties, because those are broken by an id that the queue does not have.
-	sqlWaiting = `SELECT ` + colsBatch + `, b.footprint, w.version, w.requeued FROM unnest($1::text[]) AS u (s)
+	windowWaiting = `SELECT ` + colsBatch + `, b.footprint, w.version, w.requeued FROM unnest($1::text[]) AS u (s)
 	CROSS JOIN LATERAL (SELECT q.seq, q.version, q.requeued FROM {waiting_batches} q WHERE q.service_id = u.s
 		ORDER BY q.created_at FETCH FIRST ($2::bigint) ROWS WITH TIES) w
 	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = w.seq OFFSET 0) b`
@@ -236,15 +250,16 @@ const (
 
 	// A batch is in one of three tables; which one is read in one statement, since it
 	// may move in between.
-	colsRecord = `SELECT ` + colsBatch + `,
-	coalesce(a.state, f.state, 1), coalesce(a.version, f.version, w.version), coalesce(a.attempt, f.attempt, 0),
+	colsRecord = `SELECT ` + colsBatch + `, ` + colsAny + `, NULL::bytea, coalesce(a.claimed_by, ''), false, coalesce(f.final_at, 0),
+	coalesce(f.quarantined, false)`
+	colsAny = `coalesce(a.state, f.state, 1), coalesce(a.version, f.version, w.version), coalesce(a.attempt, f.attempt, 0),
 	coalesce(a.spent, f.spent, 0), coalesce(a.failures, f.failures, 0), coalesce(a.claim_expires, 0), coalesce(a.not_before, 0),
 	coalesce(a.next_check, 0), coalesce(a.asked_at, f.asked_at, 0), coalesce(a.last_post, f.last_post, 0),
 	coalesce(a.settles_at, f.settles_at, 0), coalesce(a.doubt_attempt, 0), coalesce(a.doubt_since, 0),
 	coalesce(a.resend_until, 0), coalesce(a.resends, 0), coalesce(a.refused, false),
 	coalesce(a.requeued, f.requeued, w.requeued), coalesce(a.submission_error, f.submission_error),
 	coalesce(a.submission_error_message, f.submission_error_message, ''), coalesce(a.decision, ''),
-	coalesce(a.receipts, f.receipts, 0), NULL::bytea, coalesce(f.final_at, 0)`
+	coalesce(a.receipts, f.receipts, 0)`
 	joinWaiting = ` LEFT JOIN {waiting_batches} w ON w.service_id = b.service_id AND w.created_at = b.created_at AND w.seq = b.seq`
 	listAll     = colsRecord + ` FROM {batches} b LEFT JOIN {attempted_batches} a ON a.seq = b.seq
 	LEFT JOIN {outcomes} f ON f.seq = b.seq` + joinWaiting + ` WHERE `
@@ -257,16 +272,22 @@ const (
 	JOIN {batches} b ON b.seq = o.seq LEFT JOIN {attempted_batches} a ON a.seq = b.seq
 	LEFT JOIN {outcomes} f ON f.seq = b.seq` + joinWaiting + ` WHERE `
 
+	// listQuarantined is for what a policy set aside: that is found through its own index.
+	listQuarantined = colsRecord + ` FROM {outcomes} f CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = f.seq OFFSET 0) b
+	LEFT JOIN LATERAL (SELECT * FROM {attempted_batches} r WHERE r.seq = f.seq OFFSET 0) a ON true
+	LEFT JOIN LATERAL (SELECT * FROM {waiting_batches} r WHERE r.service_id = b.service_id AND r.created_at = b.created_at
+		AND r.seq = b.seq OFFSET 0) w ON true WHERE f.quarantined AND `
+
 	// Of an open batch it finds the key only, and all else is zero.
 	sqlFinals = `SELECT ` + colsBatch + `, coalesce(f.state, 0), coalesce(f.version, 0), coalesce(f.attempt, 0), coalesce(f.spent, 0),
 	coalesce(f.failures, 0), coalesce(f.asked_at, 0), coalesce(f.last_post, 0), coalesce(f.settles_at, 0), coalesce(f.final_at, 0),
 	coalesce(f.requeued, false), f.submission_error, coalesce(f.submission_error_message, ''), coalesce(f.receipts, 0),
-	coalesce(f.orders_settled, false) FROM unnest($1::text[]) AS u (id)
+	coalesce(f.orders_settled, false), coalesce(f.quarantined, false) FROM unnest($1::text[]) AS u (id)
 	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.header_signature = u.id OFFSET 0) b
 	LEFT JOIN LATERAL (SELECT * FROM {outcomes} r WHERE r.seq = b.seq OFFSET 0) f ON true`
 
 	// OFFSET 0 keeps the planner from joining: what is in flight is looked up.
-	sqlPrunable = `SELECT f.seq FROM {outcomes} f WHERE f.final_at <= $1::bigint
+	sqlPrunable = `SELECT f.seq FROM {outcomes} f WHERE f.final_at <= $1::bigint AND NOT f.quarantined
 	AND NOT EXISTS (SELECT 1 FROM {unsettled_batches} u WHERE u.batch_seq = f.seq OFFSET 0)
 	ORDER BY f.final_at LIMIT $2::bigint FOR UPDATE OF f SKIP LOCKED`
 	sqlBury = `INSERT INTO {tombstones} (header_signature, service_id, payload_hash, pruned_at)

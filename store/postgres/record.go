@@ -77,6 +77,9 @@ func (t *session) record(ctx context.Context, outcomes []store.Outcome) ([]store
 		o.Row = s.seq
 		s.now, applied[i] = s.now.Apply(o, now)
 	}
+	if err := t.enforce(ctx, outcomes, applied, found, now); err != nil {
+		return nil, err
+	}
 	all := make([]*stored, 0, len(found))
 	for _, s := range found {
 		all = append(all, s)
@@ -84,7 +87,7 @@ func (t *session) record(ctx context.Context, outcomes []store.Outcome) ([]store
 	if err := t.save(ctx, all); err != nil {
 		return nil, err
 	}
-	return applied, nil
+	return applied, t.report(ctx, outcomes, applied, now)
 }
 
 // known leaves the zeros out, and what occurs twice.

@@ -46,6 +46,8 @@ type rowCols struct {
 	message, decision                                                       string
 	receipts                                                                int
 	prepared                                                                []byte
+	claimedBy                                                               string
+	atEnd, quarantined                                                      bool
 }
 
 // dest is where colsRow goes.
@@ -57,11 +59,14 @@ func (c *rowCols) dest() []any {
 	}
 }
 
+// wholeDest is where colsWhole goes.
+func (c *rowCols) wholeDest() []any { return append(c.dest(), &c.claimedBy, &c.atEnd) }
+
 // outcomeDest is where colsOutcome goes.
 func (c *rowCols) outcomeDest() []any {
 	return []any{
 		&c.state, &c.version, &c.attempt, &c.spent, &c.failures, &c.askedAt, &c.lastPost, &c.settlesAt, &c.final,
-		&c.requeued, &c.kind, &c.message, &c.receipts, &c.settled,
+		&c.requeued, &c.kind, &c.message, &c.receipts, &c.settled, &c.quarantined,
 	}
 }
 
@@ -73,6 +78,7 @@ func (c *rowCols) row() store.Row {
 		SettlesAt: sqlrow.FromMicro(c.settlesAt), FinalAt: sqlrow.FromMicro(c.final), DoubtAttempt: int(c.doubtAttempt),
 		DoubtSince: sqlrow.FromMicro(c.doubtSince), ResendUntil: sqlrow.FromMicro(c.resendUntil), Resends: int(c.resends),
 		Refused: c.refused, Requeued: c.requeued, OrdersSettled: c.settled, Decision: c.decision,
+		ClaimedBy: c.claimedBy, AtEnd: c.atEnd, Quarantined: c.quarantined,
 	}
 	if c.kind.Valid {
 		r.Error = &batch.SubmissionError{Kind: batch.ErrorKind(c.kind.String), Message: c.message}
@@ -96,7 +102,7 @@ func placeOf(r store.Row) place {
 	switch {
 	case r.Final():
 		return inOutcomes
-	case r.Attempted():
+	case r.Attempt > 0: // at the end of its lane, too: a waiting row has no room for what is known of it
 		return inAttempted
 	}
 	return inWaiting
@@ -147,7 +153,9 @@ func (s *stored) record() batch.Record {
 
 func storedDest(s *stored) []any { return append(s.batchCols.dest(), s.rowCols.dest()...) }
 
-func lockedDest(s *stored) []any { return append(storedDest(s), &s.clock) }
+func wholeDest(s *stored) []any { return append(s.batchCols.dest(), s.rowCols.wholeDest()...) }
+
+func lockedDest(s *stored) []any { return append(wholeDest(s), &s.clock) }
 
 func waitingDest(s *stored) []any { return append(s.batchCols.dest(), &s.version, &s.requeued) }
 

@@ -148,6 +148,8 @@ func attemptedArgs(list []*stored) []any {
 		c.ints(receiptsOf),
 		c.ints(func(s *stored) int64 { return sqlrow.DueAt(s.now) }),
 		c.texts(serviceOf), c.ints(createdOf),
+		c.texts(func(s *stored) string { return s.now.ClaimedBy }),
+		c.bools(func(s *stored) bool { return s.now.AtEnd }),
 	}
 }
 
@@ -166,6 +168,7 @@ func outcomeArgs(list []*stored) []any {
 		c.ints(func(s *stored) int64 { return sqlrow.ToMicro(s.now.FinalAt) }),
 		c.bools(requeuedOf), c.kinds(), c.messages(), c.ints(receiptsOf),
 		c.bools(func(s *stored) bool { return s.now.OrdersSettled }),
+		c.bools(func(s *stored) bool { return s.now.Quarantined }),
 	}
 }
 

@@ -85,9 +85,14 @@ const retries = 8
 
 // tx runs do in a transaction, again if others got in its way, and commits.
 func (s *Store) tx(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
+	return s.txAs(ctx, op, beginSQL, do)
+}
+
+// txAs is tx with another beginning.
+func (s *Store) txAs(ctx context.Context, op, begin string, do func(ctx context.Context, t *session) error) error {
 	var b backoff.BackOff
 	for {
-		err := s.once(ctx, do)
+		err := s.once(ctx, begin, do)
 		if err == nil || !again(err) || ctx.Err() != nil {
 			return s.explain(ctx, op, err)
 		}
@@ -121,8 +126,8 @@ func (s *Store) nothing(ctx context.Context, statement string) bool {
 }
 
 // once runs do in one transaction. A panic of do passes through after the rollback.
-func (s *Store) once(ctx context.Context, do func(ctx context.Context, t *session) error) error {
-	c, err := s.begin(ctx)
+func (s *Store) once(ctx context.Context, begin string, do func(ctx context.Context, t *session) error) error {
+	c, err := s.begin(ctx, begin)
 	if err != nil {
 		return err
 	}
@@ -159,13 +164,13 @@ const beginSQL = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL pla
 
 // begin returns a connection in a transaction. As database/sql does, it tries
 // another one when the server has closed the pool's: after a restart, say.
-func (s *Store) begin(ctx context.Context) (*sql.Conn, error) {
+func (s *Store) begin(ctx context.Context, begin string) (*sql.Conn, error) {
 	for tries := s.db.Stats().Idle + 2; ; tries-- {
 		c, err := s.db.Conn(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if _, err = c.ExecContext(ctx, beginSQL); err == nil {
+		if _, err = c.ExecContext(ctx, begin); err == nil {
 			return c, nil
 		}
 		rollback(ctx, c)

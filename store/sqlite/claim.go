@@ -92,6 +92,11 @@ func distinct(lanes []batch.ServiceID) []batch.ServiceID {
 
 // lanes reads what a claim sees of these lanes, each in order.
 func (t *session) lanes(ctx context.Context, services []batch.ServiceID, window int) (map[batch.ServiceID][]*claimable, error) {
+	return t.windows(ctx, sqlAttempted, sqlWaiting, services, window)
+}
+
+// windows reads it with these statements.
+func (t *session) windows(ctx context.Context, sqlAttempted, sqlWaiting string, services []batch.ServiceID, window int) (map[batch.ServiceID][]*claimable, error) {
 	names, err := json.Marshal(services)
 	if err != nil {
 		return nil, err

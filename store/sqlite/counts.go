@@ -19,9 +19,9 @@ func (s *Store) Counts(ctx context.Context, q store.CountsQuery) ([]store.LaneCo
 		case q.Service != nil:
 			lanes = sqlrow.Services([]batch.ServiceID{*q.Service})
 		case q.Start:
-			err = t.sel(ctx, &lanes, sqlLanesFirst, q.Limit)
+			err = t.sel(ctx, &lanes, sqlAllLanesFirst, q.Limit)
 		default:
-			err = t.sel(ctx, &lanes, sqlLanesAfter, string(q.After), q.Limit)
+			err = t.sel(ctx, &lanes, sqlAllLanesAfter, string(q.After), q.Limit)
 		}
 		if err != nil || len(lanes) == 0 {
 			return err

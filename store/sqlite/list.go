@@ -76,6 +76,12 @@ func listSQL(q store.ListQuery, now int64) (string, []any, error) {
 		from, b = listOpen, "o"
 	}
 	where, args := []string{"TRUE"}, []any{}
+	if q.Quarantined {
+		from, b = listQuarantined, "b"
+		if q.Open { // what is set aside is final
+			where = append(where, "FALSE")
+		}
+	}
 	if q.Service != nil {
 		where, args = append(where, b+".service_id = ?"), append(args, string(*q.Service))
 	}

@@ -2,31 +2,44 @@ package sqlite
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlrow"
 	"github.com/dltbatch/dltbatch/store"
 )
 
 // Cancel is [store.Operator].Cancel.
 func (s *Store) Cancel(ctx context.Context, key batch.Key, by batch.By) (batch.Record, error) {
-	return s.operate(ctx, "cancel", key, func(r store.Row, now time.Time) (store.Row, error) { return r.Cancel(now, by.Reason) })
+	return s.operate(ctx, key, batch.Act{Action: batch.ActionCancel, By: by},
+		func(r store.Row, now time.Time) (store.Row, error) { return r.Cancel(now, by.Reason) })
 }
 
 // Requeue is [store.Operator].Requeue.
-func (s *Store) Requeue(ctx context.Context, key batch.Key, q store.Requeue, _ batch.By) (batch.Record, error) {
-	if q.AtEnd {
-		return batch.Record{}, errNotYet
-	}
-	return s.operate(ctx, "requeue", key, func(r store.Row, now time.Time) (store.Row, error) { return r.Requeue(now, q) })
+func (s *Store) Requeue(ctx context.Context, key batch.Key, q store.Requeue, by batch.By) (batch.Record, error) {
+	return s.operate(ctx, key, batch.Act{Action: batch.ActionRequeue, By: by, AtEnd: q.AtEnd},
+		func(r store.Row, now time.Time) (store.Row, error) { return r.Requeue(now, q) })
 }
 
 // Decide is [store.Operator].Decide.
 func (s *Store) Decide(ctx context.Context, key batch.Key, to batch.State, by batch.By) (batch.Record, error) {
-	return s.operate(ctx, "decide", key, func(r store.Row, now time.Time) (store.Row, error) { return r.Decide(now, to, by.Reason) })
+	return s.operate(ctx, key, batch.Act{Action: batch.ActionDecide, By: by},
+		func(r store.Row, now time.Time) (store.Row, error) { return r.Decide(now, to, by.Reason) })
 }
 
-func (s *Store) operate(ctx context.Context, op string, key batch.Key, rule func(store.Row, time.Time) (store.Row, error)) (rec batch.Record, err error) {
+// Acquit is [store.Operator].Acquit.
+func (s *Store) Acquit(ctx context.Context, key batch.Key, by batch.By) (batch.Record, error) {
+	return s.operate(ctx, key, batch.Act{Action: batch.ActionAcquit, By: by},
+		func(r store.Row, _ time.Time) (store.Row, error) { return r.Acquit() })
+}
+
+// operate does what rule says to a batch; asked says who asked for it and for what.
+func (s *Store) operate(ctx context.Context, key batch.Key, asked batch.Act, rule func(store.Row, time.Time) (store.Row, error)) (rec batch.Record, err error) {
+	op := string(asked.Action)
+	if err := asked.Validate(); err != nil {
+		return batch.Record{}, wrap(op, err)
+	}
 	err = s.write(ctx, op, func(ctx context.Context, t *session) error {
 		now, err := t.now(ctx)
 		if err != nil {
@@ -40,6 +53,14 @@ func (s *Store) operate(ctx context.Context, op string, key batch.Key, rule func
 		if err != nil {
 			return err
 		}
+		if err := t.keepBatchAct(ctx, b.Seq, store.BatchAct(asked, key, b.now, next, now)); err != nil {
+			return err
+		}
+		if asked.AtEnd {
+			if err := t.moveToEnd(ctx, b, now); err != nil {
+				return err
+			}
+		}
 		if err := t.save(ctx, b, next); err != nil {
 			return err
 		}
@@ -50,4 +71,20 @@ func (s *Store) operate(ctx context.Context, op string, key batch.Key, rule func
 		return batch.Record{}, err
 	}
 	return rec, nil
+}
+
+// moveToEnd gives a batch a new place, behind everything that is in its lane.
+func (t *session) moveToEnd(ctx context.Context, b *stored, now time.Time) error {
+	service := b.key().Service
+	last := map[batch.ServiceID]int64{}
+	names, err := json.Marshal([]batch.ServiceID{service})
+	if err != nil {
+		return err
+	}
+	if err := t.lasts(ctx, last, sqlLaneLasts, string(names)); err != nil {
+		return err
+	}
+	b.CreatedAt = max(sqlrow.ToMicro(now), last[service]+1)
+	_, err = t.exec(ctx, sqlMoveToEnd, b.CreatedAt, b.Seq)
+	return err
 }

@@ -20,7 +20,7 @@ import (
 // statements reads the constants of the files of queries whose names begin with "sql".
 func statements(t *testing.T) map[string]string {
 	exprs := map[string]ast.Expr{}
-	for _, name := range []string{"queries.go", "orderqueries.go"} {
+	for _, name := range []string{"queries.go", "orderqueries.go", "operatorqueries.go"} {
 		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
 		require.NoError(t, err)
 		ast.Inspect(f, func(n ast.Node) bool {
@@ -86,7 +86,8 @@ var scanned = map[string]string{
 	"SCAN j VIRTUAL TABLE INDEX 1:":      "the numbers of one call",
 	"SCAN json_each VIRTUAL TABLE INDEX": "the numbers of one call",
 	"SCAN d":                             "the rows that were selected in the line before, at most Limit or Cap",
-	"SCAN lanes":                         "the lanes that were found so far, at most Limit",
+	"SCAN lanes":                         "the lanes that were found so far",
+	"SCAN j":                             "likewise, up to Limit that are open",
 	"SCAN tombstones":                    "EXISTS reads its first row only",
 	"SCAN ledger":                        "at most one row",
 	"SCAN parties":                       "the parties that were found so far, and those that have a batch",
@@ -238,6 +239,33 @@ func TestOrderPlans(t *testing.T) {
 	}
 }
 
+// What operators do follows an index, and no further than it must.
+func TestOperatorPlans(t *testing.T) {
+	s, _, _ := fresh(t)
+	quarantined, _, err := listSQL(store.ListQuery{Quarantined: true}, 0)
+	require.NoError(t, err)
+	for name, c := range map[string]struct{ query, want string }{
+		"a claim's controls":   {sqlWaiting, "SEARCH c USING PRIMARY KEY (everything=? AND service_id=?)"},
+		"and once more":        {sqlAttempted, "SEARCH c USING PRIMARY KEY (everything=? AND service_id=?)"},
+		"a scan's":             {sqlLanesAfter, "SEARCH c USING PRIMARY KEY (everything=? AND service_id=?)"},
+		"controls":             {sqlControls, "SEARCH c USING PRIMARY KEY (everything=? AND service_id>?)"},
+		"acts upon a lane":     {sqlLaneActs, "USING PRIMARY KEY (everything=? AND service_id=?)"},
+		"acts that are old":    {sqlOldLaneActs, "USING COVERING INDEX lane_acts_at (at<?)"},
+		"acts upon a batch":    {sqlBatchActs, "USING PRIMARY KEY (batch_seq=?)"},
+		"attempts":             {sqlAttempts, "USING PRIMARY KEY (batch_seq=?)"},
+		"attempts, too many":   {sqlTrimAttempts, "USING PRIMARY KEY (batch_seq=? AND position>? AND position<?)"},
+		"what is prunable":     {sqlPrunable, "USING COVERING INDEX outcomes_final (final_at<?)"},
+		"what is set aside":    {quarantined, "USING INDEX outcomes_quarantined"},
+		"what waits in a lane": {sqlWaiting, "USING INDEX open_batches_lane (service_id=?)"},
+	} {
+		lines := strings.Join(plan(t, s, c.query), "\n")
+		assert.Contains(t, lines, c.want, name)
+		if name != "what is set aside" { // which is put in its order
+			assert.NotContains(t, lines, "TEMP B-TREE", name)
+		}
+	}
+}
+
 // The recursion of Parties goes no further than its limit: it would end nowhere here.
 func TestPartiesStopAtTheirLimit(t *testing.T) {
 	s, _, _ := fresh(t)
@@ -249,6 +277,13 @@ func TestPartiesStopAtTheirLimit(t *testing.T) {
 	var found []string
 	require.NoError(t, s.db.SelectContext(ctx, &found, endless+tail, 3))
 	assert.Equal(t, []string{"p", "pp", "ppp"}, found)
+	for _, statement := range []string{sqlLanesFirst, sqlAllLanesFirst} { // and those of Lanes and Counts
+		_, tail, ok := strings.Cut(statement, "IS NOT NULL)")
+		require.True(t, ok)
+		var found []string
+		require.NoError(t, s.db.SelectContext(ctx, &found, strings.NewReplacer("parties", "lanes", "party", "value").Replace(endless)+tail, 2))
+		assert.Equal(t, []string{"p", "pp"}, found)
+	}
 }
 
 // List follows an index wherever its query allows.

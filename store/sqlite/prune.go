@@ -29,7 +29,10 @@ func (s *Store) Prune(ctx context.Context, q store.PruneQuery) (int, error) {
 	if err != nil {
 		return batches + orders, err
 	}
-	return batches + orders, s.pruneStreams(ctx, q)
+	if err := s.pruneStreams(ctx, q); err != nil {
+		return batches + orders, err
+	}
+	return batches + orders, s.pruneLaneActs(ctx, q)
 }
 
 // removal removes what a number stands for.
@@ -81,7 +84,7 @@ func (t *session) prune(ctx context.Context, seq, now int64, tombstone bool) err
 			return err
 		}
 	}
-	for _, query := range [...]string{sqlDeleteReceipts, sqlDeleteTransactions, sqlDeletePayload, sqlDeleteFinal, sqlDeleteBatch} {
+	for _, query := range [...]string{sqlDeleteReceipts, sqlDeleteBatchActs, sqlDeleteAttempts, sqlDeleteTransactions, sqlDeletePayload, sqlDeleteFinal, sqlDeleteBatch} {
 		if _, err := t.exec(ctx, query, seq); err != nil {
 			return err
 		}

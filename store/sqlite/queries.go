@@ -27,39 +27,44 @@ const (
 	colsOpen  = `o.state, o.version, o.attempt, o.spent, o.failures, o.claim_expires, o.not_before, o.next_check, o.asked_at,
 	o.last_post, o.settles_at, o.doubt_attempt, o.doubt_since, o.resend_until, o.resends, o.refused, o.requeued,
 	o.submission_error, o.submission_error_message, o.decision, o.receipts, o.prepared`
+	// colsRow is all that is kept of an open row; the monitor needs less.
+	colsRow   = colsOpen + `, o.claimed_by, o.at_end`
 	colsFinal = `f.state, f.version, f.attempt, f.spent, f.failures, f.asked_at, f.last_post, f.settles_at, f.final_at,
-	f.requeued, f.submission_error, f.submission_error_message, f.receipts, f.orders_settled`
+	f.requeued, f.submission_error, f.submission_error_message, f.receipts, f.orders_settled, f.quarantined`
 
 	sqlSeqByID  = `SELECT seq FROM batches WHERE header_signature = ?`
-	sqlOpenRows = `SELECT ` + colsBatch + `, ` + colsOpen + ` FROM json_each(?) j
+	sqlOpenRows = `SELECT ` + colsBatch + `, ` + colsRow + ` FROM json_each(?) j
 	CROSS JOIN open_batches o ON o.seq = j.value CROSS JOIN batches b ON b.seq = o.seq`
-	sqlOpenRow  = `SELECT ` + colsBatch + `, ` + colsOpen + ` FROM open_batches o JOIN batches b ON b.seq = o.seq WHERE o.seq = ?`
+	sqlOpenRow  = `SELECT ` + colsBatch + `, ` + colsRow + ` FROM open_batches o JOIN batches b ON b.seq = o.seq WHERE o.seq = ?`
 	sqlFinalRow = `SELECT ` + colsBatch + `, ` + colsFinal + ` FROM outcomes f JOIN batches b ON b.seq = f.seq WHERE f.seq = ?`
 	sqlReceipts = `SELECT transaction_id, result_valid, error_message, error_data FROM transaction_receipts
 	WHERE batch_seq = ? ORDER BY position`
 
-	// CROSS JOIN keeps SQLite from turning the join round: the lanes come first.
-	sqlAttempted = `SELECT ` + colsBatch + `, b.footprint, ` + colsOpen + ` FROM json_each(?) j
-	CROSS JOIN open_batches o ON o.service_id = j.value AND o.attempt > 0 CROSS JOIN batches b ON b.seq = o.seq`
-	sqlWaiting = `SELECT ` + colsBatch + `, b.footprint, ` + colsOpen + ` FROM json_each(?) j
-	CROSS JOIN open_batches o ON o.seq IN (SELECT w.seq FROM open_batches w WHERE w.service_id = j.value AND w.attempt = 0
-		ORDER BY w.created_at LIMIT ?)
+	// CROSS JOIN keeps SQLite from turning the join round: the lanes come first. Closed
+	// ones have nothing to show.
+	sqlAttempted    = windowAttempted + ` WHERE ` + notClosed
+	sqlWaiting      = windowWaiting + ` WHERE ` + notClosed
+	windowAttempted = `SELECT ` + colsBatch + `, b.footprint, ` + colsRow + ` FROM json_each(?) j
+	CROSS JOIN open_batches o ON o.service_id = j.value AND o.attempt > 0 AND o.at_end = 0 CROSS JOIN batches b ON b.seq = o.seq`
+	windowWaiting = `SELECT ` + colsBatch + `, b.footprint, ` + colsRow + ` FROM json_each(?) j
+	CROSS JOIN open_batches o ON o.seq IN (SELECT w.seq FROM open_batches w WHERE w.service_id = j.value
+		AND (w.attempt = 0 OR w.at_end = 1) ORDER BY w.created_at LIMIT ?)
 	CROSS JOIN batches b ON b.seq = o.seq`
 
 	sqlUpdateOpen = `UPDATE open_batches SET state = ?, version = ?, attempt = ?, spent = ?, failures = ?, claim_expires = ?,
 	not_before = ?, next_check = ?, asked_at = ?, last_post = ?, settles_at = ?, doubt_attempt = ?, doubt_since = ?,
 	resend_until = ?, resends = ?, refused = ?, requeued = ?, submission_error = ?, submission_error_message = ?, decision = ?,
-	receipts = ?, due_at = ? WHERE seq = ? AND version = ?`
+	receipts = ?, due_at = ?, claimed_by = ?, at_end = ? WHERE seq = ? AND version = ?`
 	sqlInsertOpen = `INSERT INTO open_batches (state, version, attempt, spent, failures, claim_expires, not_before, next_check,
 	asked_at, last_post, settles_at, doubt_attempt, doubt_since, resend_until, resends, refused, requeued, submission_error,
-	submission_error_message, decision, receipts, due_at, seq, service_id, created_at)
-	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	submission_error_message, decision, receipts, due_at, claimed_by, at_end, seq, service_id, created_at)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	// sqlKeepPrepared alone writes the column; it goes with the row.
 	sqlKeepPrepared = `UPDATE open_batches SET prepared = ? WHERE seq = ? AND version = ?`
 	sqlDeleteOpen   = `DELETE FROM open_batches WHERE seq = ? AND version = ?`
 	sqlInsertFinal  = `INSERT INTO outcomes (seq, state, version, attempt, spent, failures, asked_at, last_post, settles_at,
-	final_at, requeued, submission_error, submission_error_message, receipts, orders_settled)
-	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	final_at, requeued, submission_error, submission_error_message, receipts, orders_settled, quarantined)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlDeleteFinal   = `DELETE FROM outcomes WHERE seq = ?`
 	sqlInsertReceipt = `INSERT INTO transaction_receipts (batch_seq, position, transaction_id, result_valid, error_message,
 	error_data) VALUES (?, ?, ?, ?, ?, ?)`
@@ -69,20 +74,24 @@ const (
 	CROSS JOIN batches b ON b.seq = j.value CROSS JOIN batch_payloads p ON p.seq = b.seq`
 
 	// Lanes jumps from service to service: one lookup for each, however long they are.
-	sqlLanesFirst = `WITH RECURSIVE lanes (service_id) AS (SELECT min(service_id) FROM open_batches` + lanesNext
-	sqlLanesAfter = `WITH RECURSIVE lanes (service_id) AS (SELECT min(service_id) FROM open_batches WHERE service_id > ?` + lanesNext
-	lanesNext     = `
+	sqlLanesFirst = `WITH RECURSIVE lanes (value) AS (SELECT CASE WHEN ` + notAllClosed + `
+		THEN (SELECT min(service_id) FROM open_batches) END` + lanesNext + ` AND ` + notClosed + ` LIMIT ?`
+	sqlLanesAfter = `WITH RECURSIVE lanes (value) AS (SELECT CASE WHEN ` + notAllClosed + `
+		THEN (SELECT min(service_id) FROM open_batches WHERE service_id > ?) END` + lanesNext + ` AND ` + notClosed + ` LIMIT ?`
+	// These two find closed lanes, too.
+	sqlAllLanesFirst = `WITH RECURSIVE lanes (value) AS (SELECT min(service_id) FROM open_batches` + lanesNext + ` LIMIT ?`
+	sqlAllLanesAfter = `WITH RECURSIVE lanes (value) AS (SELECT min(service_id) FROM open_batches WHERE service_id > ?` + lanesNext + ` LIMIT ?`
+	lanesNext        = `
 		UNION ALL
-		SELECT (SELECT min(o.service_id) FROM open_batches o WHERE o.service_id > lanes.service_id) FROM lanes
-		WHERE lanes.service_id IS NOT NULL
-		LIMIT ?)
-	SELECT service_id FROM lanes WHERE service_id IS NOT NULL`
+		SELECT (SELECT min(o.service_id) FROM open_batches o WHERE o.service_id > lanes.value) FROM lanes
+		WHERE lanes.value IS NOT NULL)
+	SELECT j.value FROM lanes j WHERE j.value IS NOT NULL`
 
 	// One statement, so that what is claimed meanwhile counts once.
 	sqlCounts = `SELECT j.value AS service_id, o.state, count(*) AS n FROM json_each(?) j
-	CROSS JOIN open_batches o ON o.service_id = j.value AND o.attempt > 0 GROUP BY 1, 2
+	CROSS JOIN open_batches o ON o.service_id = j.value AND o.attempt > 0 AND o.at_end = 0 GROUP BY 1, 2
 	UNION ALL SELECT j.value, 0, (SELECT count(*) FROM (SELECT 1 FROM open_batches w
-		WHERE w.service_id = j.value AND w.attempt = 0 LIMIT ?) d) FROM json_each(?) j`
+		WHERE w.service_id = j.value AND (w.attempt = 0 OR w.at_end = 1) LIMIT ?) d) FROM json_each(?) j`
 
 	sqlAnyDue = `SELECT EXISTS (SELECT 1 FROM open_batches
 	WHERE due_at <= CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000)`
@@ -92,7 +101,7 @@ const (
 	ORDER BY o.asked_at, o.created_at, b.header_signature`
 	// sqlOwned is like it, for the lanes named: what is due at whatever time, and is no live claim.
 	sqlOwned = `SELECT ` + colsBatch + `, ` + colsOpen + ` FROM (SELECT r.seq FROM json_each(?) j
-		CROSS JOIN open_batches r ON r.service_id = j.value AND r.attempt > 0
+		CROSS JOIN open_batches r ON r.service_id = j.value AND r.attempt > 0 AND r.at_end = 0
 		WHERE r.due_at IS NOT NULL AND (r.state <> ? OR r.claim_expires <= ?)
 		ORDER BY r.asked_at, r.created_at, r.seq LIMIT ?) d
 	CROSS JOIN open_batches o ON o.seq = d.seq CROSS JOIN batches b ON b.seq = d.seq
@@ -131,11 +140,15 @@ const (
 	coalesce(o.resend_until, 0) AS resend_until, coalesce(o.resends, 0) AS resends, coalesce(o.refused, 0) AS refused,
 	coalesce(o.requeued, f.requeued) AS requeued, coalesce(o.submission_error, f.submission_error) AS submission_error,
 	coalesce(o.submission_error_message, f.submission_error_message) AS submission_error_message,
-	coalesce(o.decision, '') AS decision, coalesce(o.receipts, f.receipts) AS receipts, coalesce(f.final_at, 0) AS final_at`
+	coalesce(o.decision, '') AS decision, coalesce(o.receipts, f.receipts) AS receipts, coalesce(f.final_at, 0) AS final_at,
+	coalesce(o.claimed_by, '') AS claimed_by, coalesce(f.quarantined, 0) AS quarantined`
 	listAll = colsRecord + ` FROM batches b LEFT JOIN open_batches o ON o.seq = b.seq
 	LEFT JOIN outcomes f ON f.seq = b.seq WHERE `
 	listOpen = colsRecord + ` FROM open_batches o CROSS JOIN batches b ON b.seq = o.seq
 	LEFT JOIN outcomes f ON f.seq = b.seq WHERE `
+	// listQuarantined is for what a policy set aside: that is found through its own index.
+	listQuarantined = colsRecord + ` FROM outcomes f CROSS JOIN batches b ON b.seq = f.seq
+	LEFT JOIN open_batches o ON o.seq = f.seq WHERE f.quarantined = 1 AND `
 	sqlGet = listAll + `b.header_signature = ?`
 
 	// Of an open batch it finds the key only, and all else is zero.
@@ -143,10 +156,11 @@ const (
 	coalesce(f.attempt, 0) AS attempt, coalesce(f.spent, 0) AS spent, coalesce(f.failures, 0) AS failures,
 	coalesce(f.asked_at, 0) AS asked_at, coalesce(f.last_post, 0) AS last_post, coalesce(f.settles_at, 0) AS settles_at,
 	coalesce(f.final_at, 0) AS final_at, coalesce(f.requeued, 0) AS requeued, f.submission_error,
-	coalesce(f.submission_error_message, '') AS submission_error_message, coalesce(f.receipts, 0) AS receipts
+	coalesce(f.submission_error_message, '') AS submission_error_message, coalesce(f.receipts, 0) AS receipts,
+	coalesce(f.quarantined, 0) AS quarantined
 	FROM json_each(?) j CROSS JOIN batches b ON b.header_signature = j.value LEFT JOIN outcomes f ON f.seq = b.seq`
 
-	sqlPrunable = `SELECT seq FROM outcomes f WHERE final_at <= ?
+	sqlPrunable = `SELECT seq FROM outcomes f WHERE final_at <= ? AND quarantined = 0
 	AND NOT EXISTS (SELECT 1 FROM unsettled_batches u WHERE u.batch_seq = f.seq) ORDER BY final_at LIMIT ?`
 	sqlTomb = `INSERT INTO tombstones (header_signature, service_id, payload_hash, pruned_at)
 	SELECT header_signature, service_id, payload_hash, ? FROM batches WHERE seq = ? ON CONFLICT DO NOTHING`

@@ -81,7 +81,14 @@ func (t *session) recordOne(ctx context.Context, o store.Outcome, loaded map[int
 	o.Row = s.Seq
 	next, res := s.now.Apply(o, now)
 	if res.Result == store.Written && next.Version != s.now.Version {
-		if err := t.save(ctx, s, next); err != nil {
+		var err error
+		if res, err = t.enforce(ctx, res, o.Policy, now); err != nil {
+			return store.Applied{}, err
+		}
+		if err := t.save(ctx, s, res.Row); err != nil {
+			return store.Applied{}, err
+		}
+		if err := t.report(ctx, o, res, now); err != nil {
 			return store.Applied{}, err
 		}
 	}

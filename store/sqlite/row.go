@@ -60,6 +60,9 @@ type rowCols struct {
 	Receipts     int            `db:"receipts"`
 	Settled      bool           `db:"orders_settled"`
 	Prepared     []byte         `db:"prepared"`
+	ClaimedBy    string         `db:"claimed_by"`
+	AtEnd        bool           `db:"at_end"`
+	Quarantined  bool           `db:"quarantined"`
 }
 
 func (c rowCols) row() store.Row {
@@ -69,7 +72,7 @@ func (c rowCols) row() store.Row {
 		AskedAt: sqlrow.FromMicro(c.AskedAt), LastPost: sqlrow.FromMicro(c.LastPost), SettlesAt: sqlrow.FromMicro(c.SettlesAt),
 		FinalAt: sqlrow.FromMicro(c.FinalAt), DoubtAttempt: c.DoubtAttempt, DoubtSince: sqlrow.FromMicro(c.DoubtSince),
 		ResendUntil: sqlrow.FromMicro(c.ResendUntil), Resends: c.Resends, Refused: c.Refused, Requeued: c.Requeued, Decision: c.Decision,
-		OrdersSettled: c.Settled,
+		OrdersSettled: c.Settled, ClaimedBy: c.ClaimedBy, AtEnd: c.AtEnd, Quarantined: c.Quarantined,
 	}
 	if c.Error.Valid {
 		r.Error = &batch.SubmissionError{Kind: batch.ErrorKind(c.Error.String), Message: c.ErrorMessage}
@@ -226,17 +229,18 @@ func (t *session) saveReceipts(ctx context.Context, s *stored, next store.Row) e
 // openArgs are the values of a row in the order of sqlUpdateOpen and sqlInsertOpen.
 func openArgs(r store.Row, receipts int) []any {
 	kind, message := errorArgs(r.Error)
-	return append(make([]any, 0, 25),
+	return append(make([]any, 0, 27),
 		int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures), sqlrow.ToMicro(r.ClaimExpires),
 		sqlrow.ToMicro(r.NotBefore), sqlrow.ToMicro(r.NextCheck), sqlrow.ToMicro(r.AskedAt), sqlrow.ToMicro(r.LastPost), sqlrow.ToMicro(r.SettlesAt),
 		int64(r.DoubtAttempt), sqlrow.ToMicro(r.DoubtSince), sqlrow.ToMicro(r.ResendUntil), int64(r.Resends), r.Refused, r.Requeued,
-		kind, message, r.Decision, int64(receipts), dueAt(r))
+		kind, message, r.Decision, int64(receipts), dueAt(r), r.ClaimedBy, r.AtEnd)
 }
 
 func finalArgs(seq int64, r store.Row, receipts int) []any {
 	kind, message := errorArgs(r.Error)
 	return []any{seq, int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures), sqlrow.ToMicro(r.AskedAt),
-		sqlrow.ToMicro(r.LastPost), sqlrow.ToMicro(r.SettlesAt), sqlrow.ToMicro(r.FinalAt), r.Requeued, kind, message, int64(receipts), r.OrdersSettled}
+		sqlrow.ToMicro(r.LastPost), sqlrow.ToMicro(r.SettlesAt), sqlrow.ToMicro(r.FinalAt), r.Requeued, kind, message, int64(receipts), r.OrdersSettled,
+		r.Quarantined}
 }
 
 func errorArgs(e *batch.SubmissionError) (kind any, message string) {

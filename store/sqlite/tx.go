@@ -175,6 +175,22 @@ func (s *Store) read(ctx context.Context, op string, do func(ctx context.Context
 	return explain(ctx, op, conn, do(ctx, t))
 }
 
+// snapshot is read with all that do reads as it was at one moment.
+func (s *Store) snapshot(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return wrap(op, err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := conn.ExecContext(ctx, "BEGIN DEFERRED"); err != nil {
+		return wrap(op, err)
+	}
+	defer rollback(context.WithoutCancel(ctx), conn)
+	t := newSession(conn)
+	defer t.close()
+	return explain(ctx, op, conn, do(ctx, t))
+}
+
 // explain wraps an error, and adds ErrNotMigrated where that is the reason. It asks
 // the connection that failed: there may be no other.
 func explain(ctx context.Context, op string, conn queryer, err error) error {

@@ -105,7 +105,9 @@ CREATE TABLE {attempted_batches} (
     submission_error_message text     NOT NULL,
     decision                 text     NOT NULL,
     receipts                 integer  NOT NULL, -- how many transaction_receipts there are
-    prepared                 bytea    NOT NULL DEFAULT '' -- by the client before the first POST; empty: none
+    prepared                 bytea    NOT NULL DEFAULT '', -- by the client before the first POST; empty: none
+    claimed_by               text     NOT NULL DEFAULT '', -- the instance of the last claim
+    at_end                   boolean  NOT NULL DEFAULT false -- waits like one that was never attempted
 ) WITH (
     -- Half of each page is left for the next versions of its rows.
     fillfactor = 50,
@@ -135,9 +137,11 @@ CREATE TABLE {outcomes} (
     submission_error         text,
     submission_error_message text     NOT NULL,
     receipts                 integer  NOT NULL,
-    orders_settled           boolean  NOT NULL DEFAULT false -- its orders go their own ways
+    orders_settled           boolean  NOT NULL DEFAULT false, -- its orders go their own ways
+    quarantined              boolean  NOT NULL DEFAULT false -- a policy set it aside: it is kept
 );
-CREATE INDEX {.outcomes_final} ON {outcomes} (final_at);
+CREATE INDEX {.outcomes_final} ON {outcomes} (final_at) WHERE NOT quarantined;
+CREATE INDEX {.outcomes_quarantined} ON {outcomes} (seq) WHERE quarantined;
 
 CREATE TABLE {transaction_receipts} (
     batch_seq      bigint  NOT NULL,
@@ -148,6 +152,63 @@ CREATE TABLE {transaction_receipts} (
     error_data     bytea   NOT NULL,
     PRIMARY KEY (batch_seq, position)
 );
+
+-- What operators did to batches, and what is kept of attempts: lists with a bound.
+CREATE TABLE {batch_acts} (
+    batch_seq  bigint   NOT NULL,
+    position   bigint   NOT NULL,
+    action     text     NOT NULL,
+    actor      text     NOT NULL,
+    reason     text     NOT NULL,
+    at         bigint   NOT NULL,
+    from_state smallint NOT NULL,
+    to_state   smallint NOT NULL,
+    at_end     boolean  NOT NULL,
+    PRIMARY KEY (batch_seq, position)
+);
+
+CREATE TABLE {attempts} (
+    batch_seq   bigint NOT NULL,
+    position    bigint NOT NULL,
+    attempt     bigint NOT NULL,
+    at          bigint NOT NULL,
+    kind        text   NOT NULL, -- '': accepted
+    status_code bigint NOT NULL,
+    code        bigint NOT NULL,
+    endpoint    text   NOT NULL,
+    took        bigint NOT NULL, -- microseconds
+    answer      text   NOT NULL,
+    instance    text   NOT NULL,
+    PRIMARY KEY (batch_seq, position)
+);
+
+-- What holds lanes, or everything (then service_id is empty): where anything does.
+CREATE TABLE {controls} (
+    everything    boolean  NOT NULL,
+    service_id    text     COLLATE "C" NOT NULL,
+    paused_at     bigint   NOT NULL,
+    paused_by     text     NOT NULL,
+    paused_reason text     NOT NULL,
+    policy        smallint NOT NULL,
+    halted_at     bigint   NOT NULL,
+    halted_by     text     NOT NULL, -- a batch
+    PRIMARY KEY (everything, service_id)
+);
+
+-- What operators did to them.
+CREATE TABLE {lane_acts} (
+    everything boolean  NOT NULL,
+    service_id text     COLLATE "C" NOT NULL,
+    position   bigint   NOT NULL,
+    action     text     NOT NULL,
+    actor      text     NOT NULL,
+    reason     text     NOT NULL,
+    at         bigint   NOT NULL,
+    batch      text     NOT NULL, -- that had halted the lane
+    policy     smallint NOT NULL,
+    PRIMARY KEY (everything, service_id, position)
+);
+CREATE INDEX {.lane_acts_at} ON {lane_acts} (at);
 
 -- What is kept of batches that retention removed.
 CREATE TABLE {tombstones} (
@@ -280,6 +341,10 @@ DROP TABLE {open_orders};
 DROP TABLE {orders};
 DROP SEQUENCE {orders_seq};
 DROP TABLE {tombstones};
+DROP TABLE {lane_acts};
+DROP TABLE {controls};
+DROP TABLE {attempts};
+DROP TABLE {batch_acts};
 DROP TABLE {transaction_receipts};
 DROP TABLE {outcomes};
 DROP TABLE {attempted_batches};

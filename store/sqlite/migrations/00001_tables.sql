@@ -69,13 +69,15 @@ CREATE TABLE open_batches (
     submission_error_message TEXT    NOT NULL DEFAULT '',
     decision                 TEXT    NOT NULL DEFAULT '',
     receipts                 INTEGER NOT NULL DEFAULT 0, -- how many transaction_receipts there are
-    prepared                 BLOB    NOT NULL DEFAULT x'' -- by the client before the first POST; empty: none
+    prepared                 BLOB    NOT NULL DEFAULT x'', -- by the client before the first POST; empty: none
+    claimed_by               TEXT    NOT NULL DEFAULT '', -- the instance of the last claim
+    at_end                   INTEGER NOT NULL DEFAULT 0   -- attempted, and waits like one that was not
 ) STRICT;
 
 -- The front of each lane, and the list of lanes.
 CREATE INDEX open_batches_lane ON open_batches (service_id, created_at);
 -- What a claim must see of a lane, wherever it stands.
-CREATE INDEX open_batches_attempted ON open_batches (service_id, created_at) WHERE attempt > 0;
+CREATE INDEX open_batches_attempted ON open_batches (service_id, created_at) WHERE attempt > 0 AND at_end = 0;
 -- What the monitor asks about; as large as what is in flight.
 CREATE INDEX open_batches_due ON open_batches (due_at) WHERE due_at IS NOT NULL;
 
@@ -95,10 +97,12 @@ CREATE TABLE outcomes (
     submission_error         TEXT,
     submission_error_message TEXT    NOT NULL,
     receipts                 INTEGER NOT NULL,
-    orders_settled           INTEGER NOT NULL DEFAULT 0 -- its orders go their own ways
+    orders_settled           INTEGER NOT NULL DEFAULT 0, -- its orders go their own ways
+    quarantined              INTEGER NOT NULL DEFAULT 0  -- a policy set it aside: it is kept
 ) STRICT;
 
-CREATE INDEX outcomes_final ON outcomes (final_at);
+CREATE INDEX outcomes_final ON outcomes (final_at) WHERE quarantined = 0;
+CREATE INDEX outcomes_quarantined ON outcomes (seq) WHERE quarantined = 1;
 
 CREATE TABLE transaction_receipts (
     id             INTEGER PRIMARY KEY,
@@ -110,6 +114,64 @@ CREATE TABLE transaction_receipts (
     error_data     BLOB,
     UNIQUE (batch_seq, position)
 ) STRICT;
+
+-- What operators did to batches, and what is kept of attempts: lists with a bound.
+CREATE TABLE batch_acts (
+    batch_seq  INTEGER NOT NULL REFERENCES batches (seq) ON DELETE CASCADE,
+    position   INTEGER NOT NULL,
+    action     TEXT    NOT NULL,
+    actor      TEXT    NOT NULL,
+    reason     TEXT    NOT NULL,
+    at         INTEGER NOT NULL,
+    from_state INTEGER NOT NULL,
+    to_state   INTEGER NOT NULL,
+    at_end     INTEGER NOT NULL,
+    PRIMARY KEY (batch_seq, position)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE attempts (
+    batch_seq   INTEGER NOT NULL REFERENCES batches (seq) ON DELETE CASCADE,
+    position    INTEGER NOT NULL,
+    attempt     INTEGER NOT NULL,
+    at          INTEGER NOT NULL,
+    kind        TEXT    NOT NULL, -- '': accepted
+    status_code INTEGER NOT NULL,
+    code        INTEGER NOT NULL,
+    endpoint    TEXT    NOT NULL,
+    took        INTEGER NOT NULL, -- microseconds
+    answer      TEXT    NOT NULL,
+    instance    TEXT    NOT NULL,
+    PRIMARY KEY (batch_seq, position)
+) STRICT, WITHOUT ROWID;
+
+-- What holds lanes, or everything (then service_id is empty): where anything does.
+CREATE TABLE controls (
+    everything    INTEGER NOT NULL,
+    service_id    TEXT    NOT NULL,
+    paused_at     INTEGER NOT NULL,
+    paused_by     TEXT    NOT NULL,
+    paused_reason TEXT    NOT NULL,
+    policy        INTEGER NOT NULL,
+    halted_at     INTEGER NOT NULL,
+    halted_by     TEXT    NOT NULL, -- a batch
+    PRIMARY KEY (everything, service_id)
+) STRICT, WITHOUT ROWID;
+
+-- What operators did to them.
+CREATE TABLE lane_acts (
+    everything INTEGER NOT NULL,
+    service_id TEXT    NOT NULL,
+    position   INTEGER NOT NULL,
+    action     TEXT    NOT NULL,
+    actor      TEXT    NOT NULL,
+    reason     TEXT    NOT NULL,
+    at         INTEGER NOT NULL,
+    batch      TEXT    NOT NULL, -- that had halted the lane
+    policy     INTEGER NOT NULL,
+    PRIMARY KEY (everything, service_id, position)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX lane_acts_at ON lane_acts (at);
 
 -- What is kept of batches that retention removed.
 CREATE TABLE tombstones (
@@ -229,6 +291,10 @@ DROP TABLE open_orders;
 DROP TABLE order_payloads;
 DROP TABLE orders;
 DROP TABLE tombstones;
+DROP TABLE lane_acts;
+DROP TABLE controls;
+DROP TABLE attempts;
+DROP TABLE batch_acts;
 DROP TABLE transaction_receipts;
 DROP TABLE outcomes;
 DROP TABLE open_batches;

@@ -1,0 +1,81 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// keepBatchAct adds to the history of a batch whose row is locked.
+func (t *session) keepBatchAct(ctx context.Context, seq int64, a batch.Act) error {
+	return t.keepAct(ctx, sqlInsertBatchAct, sqlTrimBatchActs, []any{seq}, sqlrow.BatchActArgs(a))
+}
+
+// keepLaneAct adds to the history of a scope whose control is locked.
+func (t *session) keepLaneAct(ctx context.Context, a batch.Act) error {
+	return t.keepAct(ctx, sqlInsertLaneAct, sqlTrimLaneActs, []any{a.Scope.All, string(a.Scope.Service)}, sqlrow.LaneActArgs(a))
+}
+
+// keepAct adds to a list of acts: insert returns the new position, and trim removes the
+// positions up to one.
+func (t *session) keepAct(ctx context.Context, insert, trim string, of, act []any) error {
+	newest, _, err := get[int64](ctx, t, insert, append(of[:len(of):len(of)], act...)...)
+	if err != nil || sqlrow.OldActs(newest) <= 0 {
+		return err
+	}
+	_, err = t.exec(ctx, trim, append(of[:len(of):len(of)], sqlrow.OldActs(newest))...)
+	return err
+}
+
+// History is [store.Inspector].History.
+func (s *Store) History(ctx context.Context, key batch.Key) ([]batch.Act, error) {
+	found, err := inspect(ctx, s, "read a history", key, (*sqlrow.ActCols).BatchDest, sqlBatchActs)
+	if err != nil {
+		return nil, err
+	}
+	return sqlrow.BatchActs(found, key), nil
+}
+
+// inspect returns what a statement finds of a batch. The error wraps batch.ErrNotFound
+// where there is none.
+func inspect[T any](ctx context.Context, s *Store, op string, key batch.Key, dest func(*T) []any, statement string) (found []T, err error) {
+	err = s.tx(ctx, op, func(ctx context.Context, t *session) error {
+		seqs, err := t.seqs(ctx, 1, func(int) store.Ref { return store.Ref{Key: key} })
+		if err != nil {
+			return err
+		}
+		if seqs[0] == 0 {
+			return fmt.Errorf("%w: %s", batch.ErrNotFound, key)
+		}
+		found, err = query(ctx, t, dest, statement, seqs[0])
+		return err
+	})
+	return found, err
+}
+
+// LaneHistory is [store.Inspector].LaneHistory.
+func (s *Store) LaneHistory(ctx context.Context, scope batch.Scope) (acts []batch.Act, err error) {
+	const op = "read a lane's history"
+	if err := scope.Validate(); err != nil {
+		return nil, wrap(op, err)
+	}
+	err = s.tx(ctx, op, func(ctx context.Context, t *session) error {
+		found, err := query(ctx, t, (*sqlrow.ActCols).LaneDest, sqlLaneActs, scope.All, string(scope.Service))
+		acts = sqlrow.LaneActs(found, scope)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return acts, nil
+}
+
+// pruneLaneActs removes what operators did to lanes long ago.
+func (t *session) pruneLaneActs(ctx context.Context, q store.PruneQuery, now int64, limit int) (int, error) {
+	n, err := t.exec(ctx, sqlPruneLaneActs, now-int64(q.OlderThan/time.Microsecond), int64(limit))
+	return int(n), err
+}

@@ -1,0 +1,77 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// kept is a report that is to be kept.
+type kept struct {
+	seq int64
+	n   int64 // of the batch's in this call
+	sqlrow.ReportCols
+}
+
+// report keeps what there is to be kept of the attempts that outcomes are about, whose
+// rows are locked.
+func (t *session) report(ctx context.Context, outcomes []store.Outcome, applied []store.Applied, now time.Time) error {
+	var list []kept
+	for i, o := range outcomes {
+		r, ok := o.Reported(applied[i], now)
+		if !ok {
+			continue
+		}
+		k := kept{seq: applied[i].Ref.Row, n: 1, ReportCols: sqlrow.ReportColsOf(r)}
+		for _, other := range list {
+			if other.seq == k.seq {
+				k.n++
+			}
+		}
+		list = append(list, k)
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	ints := func(at func(k *kept) int64) string {
+		return intArray(len(list), func(i int) int64 { return at(&list[i]) })
+	}
+	texts := func(at func(k *kept) string) string {
+		return textArray(len(list), func(i int) string { return at(&list[i]) })
+	}
+	type position struct{ seq, newest int64 }
+	positions, err := query(ctx, t, func(p *position) []any { return []any{&p.seq, &p.newest} }, sqlInsertAttempts,
+		ints(func(k *kept) int64 { return k.seq }), ints(func(k *kept) int64 { return k.n }),
+		ints(func(k *kept) int64 { return k.Attempt }), ints(func(k *kept) int64 { return k.At }),
+		texts(func(k *kept) string { return k.Kind }), ints(func(k *kept) int64 { return k.StatusCode }),
+		ints(func(k *kept) int64 { return k.Code }), texts(func(k *kept) string { return k.Endpoint }),
+		ints(func(k *kept) int64 { return k.Took }), texts(func(k *kept) string { return k.Text }),
+		texts(func(k *kept) string { return k.Instance }))
+	if err != nil {
+		return err
+	}
+	var seqs, old []int64
+	for _, p := range positions {
+		if last := sqlrow.OldReports(p.newest); last > 1 {
+			seqs, old = append(seqs, p.seq), append(old, last)
+		}
+	}
+	if len(seqs) == 0 {
+		return nil
+	}
+	_, err = t.exec(ctx, sqlTrimAttempts, intArray(len(seqs), func(i int) int64 { return seqs[i] }),
+		intArray(len(old), func(i int) int64 { return old[i] }))
+	return err
+}
+
+// Attempts is [store.Inspector].Attempts.
+func (s *Store) Attempts(ctx context.Context, key batch.Key) ([]batch.Report, error) {
+	found, err := inspect(ctx, s, "read attempts", key, (*sqlrow.ReportCols).Dest, sqlAttempts)
+	if err != nil {
+		return nil, err
+	}
+	return sqlrow.Reports(found), nil
+}

@@ -1,0 +1,58 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// beginLook is of a transaction whose statements all see one moment.
+const beginLook = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL jit = off"
+
+// Look is [store.Inspector].Look.
+func (s *Store) Look(ctx context.Context, key batch.Key, window int) (l store.Look, err error) {
+	err = s.txAs(ctx, "look", beginLook, func(ctx context.Context, t *session) (err error) {
+		l, err = t.look(ctx, key, max(1, window))
+		return err
+	})
+	if err != nil {
+		return store.Look{}, err
+	}
+	return l, nil
+}
+
+func (t *session) look(ctx context.Context, key batch.Key, window int) (l store.Look, err error) {
+	found, err := query(ctx, t, func(s *stored) []any {
+		return append(wholeDest(s), &s.final, &s.quarantined, &s.settled, &s.encodedFootprint, &s.clock)
+	}, sqlLook, string(key.ID), string(key.Service))
+	if err != nil {
+		return l, err
+	}
+	if len(found) == 0 {
+		return l, fmt.Errorf("%w: %s", batch.ErrNotFound, key)
+	}
+	b := &found[0]
+	b.unpack()
+	if err := t.loadReceipts(ctx, map[int64]*stored{b.seq: b}); err != nil {
+		return l, err
+	}
+	l.At, l.Ref, l.Row, l.Record, l.Budget = sqlrow.FromMicro(b.clock), b.ref(), b.now, b.record(), b.budget()
+	if l.Footprint, err = sqlrow.DecodeFootprint(b.encodedFootprint); err != nil {
+		return l, fmt.Errorf("batch %s: %w", key, err)
+	}
+	if l.Everything, err = t.control(ctx, batch.Everything()); err != nil {
+		return l, err
+	}
+	if l.Service, err = t.control(ctx, batch.Only(key.Service)); err != nil || b.now.Final() {
+		return l, err
+	}
+	rows, err := t.windowsBy(ctx, windowAttempted, windowWaiting, []batch.ServiceID{key.Service}, window)
+	if err != nil {
+		return l, err
+	}
+	l.Lane, err = laneRows(rows[key.Service])
+	return l, err
+}

@@ -1,0 +1,59 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Look is [store.Inspector].Look: one transaction that only reads, and so sees one moment.
+func (s *Store) Look(ctx context.Context, key batch.Key, window int) (l store.Look, err error) {
+	err = s.snapshot(ctx, "look", func(ctx context.Context, t *session) (err error) {
+		l, err = t.look(ctx, key, max(1, window))
+		return err
+	})
+	if err != nil {
+		return store.Look{}, err
+	}
+	return l, nil
+}
+
+func (t *session) look(ctx context.Context, key batch.Key, window int) (l store.Look, err error) {
+	if l.At, err = t.now(ctx); err != nil {
+		return l, err
+	}
+	var seq int64
+	switch err := t.get(ctx, &seq, sqlSeqByKey, string(key.ID), string(key.Service)); {
+	case noRows(err):
+		return l, fmt.Errorf("%w: %s", batch.ErrNotFound, key)
+	case err != nil:
+		return l, err
+	}
+	var b claimable
+	if err = t.get(ctx, &b, sqlLookOpen, seq); noRows(err) {
+		err = t.get(ctx, &b, sqlLookFinal, seq)
+	}
+	if err != nil {
+		return l, err
+	}
+	b.unpack()
+	if err := t.loadReceipts(ctx, &b.stored); err != nil {
+		return l, err
+	}
+	l.Ref, l.Row, l.Record, l.Budget = b.ref(), b.now, b.record(), b.budget()
+	if l.Footprint, err = sqlrow.DecodeFootprint(b.Footprint); err != nil {
+		return l, fmt.Errorf("batch %s: %w", key, err)
+	}
+	if l.Everything, err = t.control(ctx, batch.Everything()); err != nil {
+		return l, err
+	}
+	if l.Service, err = t.control(ctx, batch.Only(key.Service)); err != nil || b.now.Final() {
+		return l, err
+	}
+	rows, err := t.windows(ctx, windowAttempted, windowWaiting, []batch.ServiceID{key.Service}, window)
+	l.Lane = laneRows(rows[key.Service])
+	return l, err
+}
