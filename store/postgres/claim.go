@@ -60,7 +60,8 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 			return out, nil, err
 		}
 		if len(unknown) > 0 && !all {
-			return out, unknown, nil
+			_, more, err := t.standing(ctx, lanes) // so that this happens once
+			return out, append(unknown, more...), err
 		}
 		out.Locked = append(out.Locked, locked...)
 		now := sqlrow.FromMicro(us)

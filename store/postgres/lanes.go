@@ -45,23 +45,30 @@ func (t *session) lock(ctx context.Context, lanes []batch.ServiceID) (got, locke
 		return got, nil, nil, now, nil
 	}
 	missing := slices.DeleteFunc(slices.Clone(lanes), func(s batch.ServiceID) bool { return mine[s] })
+	locked, fresh, err = t.standing(ctx, missing)
+	return got, locked, fresh, now, err
+}
+
+// standing tells lanes that have a row to lock from those that have batches only. Closed
+// ones are neither.
+func (t *session) standing(ctx context.Context, lanes []batch.ServiceID) (there, fresh []batch.ServiceID, err error) {
+	if len(lanes) == 0 {
+		return nil, nil, nil
+	}
 	type standing struct {
 		service     batch.ServiceID
 		there, open bool
 	}
-	others, err := query(ctx, t, func(l *standing) []any { return []any{&l.service, &l.there, &l.open} }, sqlLanesThere, texts(missing))
-	if err != nil {
-		return nil, nil, nil, 0, err
-	}
-	for _, l := range others {
+	found, err := query(ctx, t, func(l *standing) []any { return []any{&l.service, &l.there, &l.open} }, sqlLanesThere, texts(lanes))
+	for _, l := range found {
 		switch {
 		case l.there:
-			locked = append(locked, l.service)
+			there = append(there, l.service)
 		case l.open:
 			fresh = append(fresh, l.service)
 		}
 	}
-	return got, locked, fresh, now, nil
+	return there, fresh, err
 }
 
 // enlist makes the rows that claims lock, in a transaction of its own, so that no
