@@ -175,7 +175,7 @@ func TestReadmeSnippets(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	require.NoError(t, err)
 	var code []byte
-	for _, file := range []string{"example_test.go", "example_orders_test.go"} {
+	for _, file := range []string{"example_test.go", "example_orders_test.go", "example_operate_test.go"} {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
 		code = append(code, text...)

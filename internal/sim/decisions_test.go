@@ -46,6 +46,7 @@ func simulate(t *testing.T, n uint64, l *lanes) (w *world) {
 		w.after(w.between(10*time.Second, 3*time.Minute), func() {
 			w.note("no more faults")
 			w.faulty = false
+			w.openAll()
 		})
 		w.run(100 * time.Hour)
 		w.still = true

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -111,10 +110,14 @@ func (k *worker) queue() {
 		k.later(w.pace(200*time.Millisecond), k.queue)
 	}
 	until := time.Now().Add(ttl - margin)
+	closed := w.closed()
 	lanes, err := w.store.Lanes(context.Background(), store.LanesQuery{Start: true, Limit: 100})
 	if err != nil {
 		w.fail("lanes: %w", err)
 		return
+	}
+	if w.chance(0.3) {
+		lanes = w.services() // as hints do, which know nothing of pauses
 	}
 	claimed, err := w.store.Claim(context.Background(), store.ClaimQuery{
 		Lanes: lanes, Limit: 1 + w.rng.IntN(4), Window: w.lanes.strategy.Window(), TTL: ttl,
@@ -132,6 +135,9 @@ func (k *worker) queue() {
 		return // committed, and the worker does not know
 	}
 	for _, run := range claimed.Runs {
+		if closed(run.Service) {
+			w.fail("%q was claimed from and is paused or halted", run.Service)
+		}
 		for _, c := range run.Batches {
 			w.note("worker %d claims %s, attempt %d", k.name, c.Key, c.Attempt)
 			w.checkClaim(c)
@@ -256,52 +262,6 @@ func (w *world) ended(id batch.ID, err error) {
 	}
 }
 
-// operate is what a person does now and then: requeue what is final and not
-// committed, cancel what waits, give a doubt up that the ledger has settled.
-func (w *world) operate() {
-	if !w.faulty {
-		return
-	}
-	w.after(w.between(time.Second, 20*time.Second), w.operate)
-	var services []batch.ServiceID
-	for s := range w.acked {
-		services = append(services, s)
-	}
-	if len(services) == 0 {
-		return
-	}
-	slices.Sort(services)
-	service := services[w.rng.IntN(len(services))]
-	id := w.acked[service][w.rng.IntN(len(w.acked[service]))]
-	key := batch.Key{Service: service, ID: id}
-	rec, err := w.store.Get(context.Background(), key)
-	if err != nil {
-		w.fail("get: %w", err)
-		return
-	}
-	switch {
-	case rec.Final() && rec.State != batch.Committed && w.rng.IntN(2) == 0:
-		_, err = w.store.Requeue(context.Background(), key, store.Requeue{Quiet: w.kind.traits.ResendQuiet}, batch.By{Actor: "test"})
-		w.moved[id] = true
-		w.sent[id].unsure = 0
-		w.allowOneMore(id)
-	case !rec.Final() && rec.State != batch.Submitting && w.rng.IntN(4) == 0:
-		_, err = w.store.Cancel(context.Background(), key, batch.By{Actor: "test", Reason: "no longer wanted"})
-	default:
-		return
-	}
-	w.note("operator on %s in %s: %v", key, rec.State, err)
-	if err != nil && !errors.Is(err, batch.ErrNotAllowed) && !errors.Is(err, batch.ErrInDoubt) {
-		w.fail("operator: %w", err)
-	}
-}
-
-// allowOneMore takes a try out of a batch's budget, which is the person's.
-func (w *world) allowOneMore(id batch.ID) {
-	s := w.sent[id]
-	s.posts = min(s.posts, max(0, s.budget.Attempts-1))
-}
-
 // arrive is the moment at which the ledger gets a request.
 func (w *world) arrive(a batch.Attempt) error {
 	if w.inTx {
@@ -331,6 +291,7 @@ func (k *worker) record(o store.Outcome) {
 			after, _ := w.store.Get(context.Background(), o.Key)
 			a := applied[0]
 			w.note("worker %d records %s of %s: result %d, %s to %s", k.name, o.Finding, o.Key, a.Result, a.From, after.State)
+			w.checkPolicy(o, a)
 			switch {
 			case a.Result == store.Bad:
 				w.fail("bad outcome: %w", a.Err)

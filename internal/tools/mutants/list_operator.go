@@ -129,4 +129,19 @@ var operatorList = []mutant{
 		old: "case !x.l.Service.HaltedAt.IsZero():",
 		new: "case false:",
 	},
+	{
+		name: "operator: a claim of a hinted lane does not see its pause", file: "store/memory/claim.go", pkg: "internal/sim", test: "TestDecisions",
+		old: "if len(rows) == 0 || s.closed(service) {",
+		new: "if len(rows) == 0 {",
+	},
+	{
+		name: "operator: a halt is not written with the end", file: "store/control.go", pkg: "internal/sim", test: "TestDecisions",
+		old: "if c.HaltedAt.IsZero() { // else",
+		new: "if false { // else",
+	},
+	{
+		name: "operator: a batch in doubt is cancelled", file: "store/operate.go", pkg: "internal/sim", test: "TestDecisions",
+		old: "case r.State == batch.Submitting || r.DoubtAttempt != 0:",
+		new: "case r.State == batch.Submitting:",
+	},
 }
