@@ -53,7 +53,7 @@ func newEngine(r *Runner) *engine {
 		Keep:       e.keeper.Keep,
 		Record: func(o store.Outcome) {
 			if o.Finding == store.Accepted {
-				o.Check = e.monitor.FirstCheck(o.Key.Service)
+				o.Check = e.monitor.Minds(e.monitor.FirstCheck(o.Key.Service))
 			}
 			e.recorder.Put(o)
 		},
@@ -255,7 +255,9 @@ func (e *engine) tell(w recorder.Written) {
 		e.queuer.HintIn(key.Service, w.Delay)
 	case w.Finding == store.Accepted:
 		e.monitor.Accepted(key.Service)
-		e.monitor.DueIn(w.Check)
+		if w.Again || w.Check < e.r.o.PollInterval || !e.monitor.Mind(row.InFlight(w.Applied.Ref, w.Budget, row.LastPost)) {
+			e.monitor.DueIn(w.Check)
+		}
 	default:
 		e.monitor.DueIn(w.Check)
 	}

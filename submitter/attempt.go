@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cenkalti/backoff/v4"
+
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/loop"
@@ -16,7 +18,7 @@ import (
 // false where nothing was sent at all; an error beside that is why nothing could be,
 // and is never doubt.
 func (s *Submitter) attempt(ctx context.Context, c store.Claim, payload []byte, until time.Time) (posted bool, err error) {
-	pause := loop.Backoff(s.o.RetryPause, 15*time.Second)
+	var pause *backoff.ExponentialBackOff // hardly ever needed
 	g := s.gate(s.scopeOf(c.Key.Service))
 	a := batch.Attempt{Key: c.Key, Number: c.Attempt, Payload: payload, Prepared: c.Prepared}
 	ready := s.o.Preparer == nil || a.Prepared != nil
@@ -44,6 +46,9 @@ func (s *Submitter) attempt(ctx context.Context, c store.Claim, payload []byte, 
 		s.leave(g, probe, c.Key.Service, err)
 		if kind := dlt.Kind(err); kind != batch.KindBusy && kind != batch.KindUnavailable {
 			return posted, err
+		}
+		if pause == nil {
+			pause = loop.Backoff(s.o.RetryPause, 15*time.Second)
 		}
 		// Not before the gate, which this very answer closed, lets a probe through.
 		wait := max(pause.NextBackOff(), retryAfter(err), g.closed(time.Now()))

@@ -3,6 +3,7 @@ package submitter
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -237,17 +238,47 @@ func (s *Submitter) dispatch(ctx context.Context, hands *sync.WaitGroup) {
 			continue
 		}
 		s.queued -= len(r.Batches)
-		hands.Go(func() {
-			switch used, hung := s.post(ctx, r); {
-			case used:
-				hand.Release(hung)
-			default:
-				hand.Unused()
-			}
-		})
+		hands.Go(func() { s.work(ctx, r, hand) })
 	}
 	clear(s.queue[len(rest):])
 	s.queue = rest
+}
+
+// work posts a run, and then whatever waits for a hand: a goroutine that is at it has
+// the stack that a request needs.
+func (s *Submitter) work(ctx context.Context, r run, hand *pool.Hand) {
+	for ok := true; ok; {
+		used, hung := s.post(ctx, r)
+		if !used {
+			hand.Unused()
+			return
+		}
+		hand.Pass(hung)
+		r, hand, ok = s.next(ctx)
+		s.o.Ready()
+	}
+	s.nudge()
+}
+
+// next takes the first run that may have a hand.
+func (s *Submitter) next(ctx context.Context) (run, *pool.Hand, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ctx.Err() != nil { // it stops: what waits is put back
+		return run{}, nil, false
+	}
+	for i, r := range s.queue {
+		if hand, ok := s.pool.Acquire(string(r.Service)); ok {
+			if i == 0 { // as nearly always
+				s.queue[0], s.queue = run{}, s.queue[1:]
+			} else {
+				s.queue = slices.Delete(s.queue, i, i+1)
+			}
+			s.queued -= len(r.Batches)
+			return r, hand, true
+		}
+	}
+	return run{}, nil, false
 }
 
 // post sends the batches of a run, one after the other, until one fails; the rest
@@ -263,6 +294,9 @@ func (s *Submitter) post(ctx context.Context, r run) (used, hung bool) {
 			s.o.Record(Judge(c, errNoPayload, s.o.Rules))
 			s.Return(r.Batches[i+1:])
 			return used, hung
+		}
+		if s.o.Preparer != nil && c.Prepared == nil {
+			c.Was = nil // of which what is prepared becomes a part
 		}
 		posted, err := s.attempt(ctx, c, r.payloads[i], r.until)
 		if !posted && err == nil {

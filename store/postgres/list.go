@@ -120,7 +120,7 @@ func (t *session) records(ctx context.Context, text string, args ...any) ([]batc
 
 // recordsAs is records of a statement with other columns.
 func (t *session) recordsAs(ctx context.Context, dest func(*stored) []any, text string, args ...any) ([]batch.Record, error) {
-	rows, err := queryText(ctx, t, dest, text, args...)
+	rows, err := queryText(ctx, t, 0, dest, text, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -106,8 +106,9 @@ func placeOf(r store.Row) place {
 type stored struct {
 	batchCols
 	rowCols
-	clock    int64 // where the statement read it
-	askedWas int64 // before a lease
+	clock    int64  // where the statement read it
+	askedWas int64  // before a lease
+	place    string // in waiting_batches, where a claim read it
 
 	now        store.Row
 	was        store.Row // as the database has it; its receipts are loaded

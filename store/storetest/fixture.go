@@ -35,6 +35,8 @@ type shadow struct {
 	created time.Time
 	ref     store.Ref
 	row     store.Row
+	was     *store.Row // as the store told it last
+	told    int        // how often it was handed back
 }
 
 // now is the store's clock, nearly.

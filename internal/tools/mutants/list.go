@@ -81,6 +81,16 @@ var list = []mutant{
 
 	// At most once in effect (promise 3).
 	{
+		name: "what is minded gets no older", file: "monitor/mine.go", pkg: "monitor", test: "TestMindsWithoutTheStore",
+		old: "	f.PostedAgo += d\n",
+		new: "",
+	},
+	{
+		name: "what is minded is the store's to give as well", file: "monitor/mine.go", pkg: "monitor", test: "TestMindsWithoutTheStore",
+		old: "	return m.o.Rules.PollInterval\n",
+		new: "	return check\n",
+	},
+	{
 		name: "Grace ignored", file: "monitor/decide.go", pkg: "monitor", test: "TestDecide.*",
 		old: "if f.PostedAgo < t.Grace {", new: "if f.PostedAgo < 0 {",
 	},
