@@ -73,6 +73,15 @@ type result struct {
 	FirstRSS   float64 `json:"firstRSS"` // MiB, after the first fifth; ours only
 }
 
+// work is what a batch costs the three processes together, in microseconds of CPU. On a
+// machine that others use, too, it says more than the rate.
+func (r result) work() float64 {
+	if r.Rate == 0 {
+		return 0
+	}
+	return (r.CPU.Client + r.CPU.Postgres + r.CPU.Ledger) / r.Rate * 1e6
+}
+
 // fields are all of its figures.
 func (r *result) fields() []*float64 {
 	return []*float64{

@@ -42,6 +42,7 @@ func columns() []column {
 		{"postgres", "%.2f", func(r result) float64 { return r.CPU.Postgres }, nil},
 		{"ledger", "%.2f", func(r result) float64 { return r.CPU.Ledger }, nil},
 		{"machine", "%.2f", func(r result) float64 { return r.CPU.Machine }, nil},
+		{"CPU µs", "%.1f", func(r result) float64 { return r.work() }, nil},
 		{"statements", "%.3f", func(r result) float64 { return r.Statements }, nil},
 		{"trips", "%.3f", func(r result) float64 { return r.Trips }, nil},
 		{"WAL B", "%.0f", func(r result) float64 { return r.WAL }, nil},
