@@ -42,10 +42,14 @@ type Submitter struct {
 	pool   *pool.Pool
 	wake   chan struct{}
 
-	mu       sync.Mutex
-	queue    []run // taken and not yet given to a hand
-	queued   int   // batches in queue
-	stop     bool  // no more is posted
+	mu     sync.Mutex
+	queue  []run // taken and not yet given to a hand
+	queued int   // batches in queue
+	// held are those of them that wait for hands which others of their service have,
+	// that hang. They keep no other service from being claimed.
+	held     map[batch.ServiceID]int
+	heldAll  int
+	stop     bool // no more is posted
 	gates    map[scope]*gate
 	whole    []*gate // those of gates whose scope is a whole ledger
 	maxGates int
@@ -71,7 +75,7 @@ const maxGates = 10_000
 
 // New returns a submitter; Run makes it work.
 func New(l dlt.Ledger, o Options) *Submitter {
-	s := &Submitter{ledger: l, o: o, wake: make(chan struct{}, 1), gates: map[scope]*gate{}, maxGates: maxGates}
+	s := &Submitter{ledger: l, o: o, wake: make(chan struct{}, 1), gates: map[scope]*gate{}, held: map[batch.ServiceID]int{}, maxGates: maxGates}
 	s.pool = pool.New(o.Pool, min(time.Second, o.RequestTimeout/4), func() {
 		s.nudge()
 		o.Ready()
@@ -134,7 +138,7 @@ func (s *Submitter) Room() (n int, again time.Duration) {
 		s.mu.Unlock()
 		return 0, 0
 	}
-	queued := s.queued
+	queued := s.queued - s.heldAll
 	whole := s.whole
 	s.mu.Unlock()
 	n -= queued
@@ -161,17 +165,22 @@ func (g *gate) pressed() bool {
 func (s *Submitter) Closed(service batch.ServiceID) time.Duration {
 	sc := s.scopeOf(service)
 	s.mu.Lock()
-	g := s.gates[sc]
+	g, held := s.gates[sc], s.held[service]
 	s.mu.Unlock()
 	if g != nil { // else nothing was sent there yet, or not for long
 		if wait := g.closed(time.Now()); wait > 0 {
 			return wait
 		}
 	}
-	if !s.pool.Room(string(service)) && s.pool.Free() > 0 {
-		return 100 * time.Millisecond // one of many services that hang
+	if held > 0 || s.hangs(service) {
+		return 100 * time.Millisecond // one of those that hang
 	}
 	return 0
+}
+
+// hangs reports whether a service waits for a hand because of its own requests.
+func (s *Submitter) hangs(service batch.ServiceID) bool {
+	return !s.pool.Room(string(service)) && s.pool.Free() > 0
 }
 
 // Post takes a run over. It does not wait for it to be sent. After a stop the run is
@@ -219,6 +228,8 @@ func (s *Submitter) drain() {
 	s.mu.Lock()
 	queue := s.queue
 	s.queue, s.queued, s.stop = nil, 0, true
+	clear(s.held)
+	s.heldAll = 0
 	s.mu.Unlock()
 	for _, r := range queue {
 		s.Return(r.Batches)
@@ -230,11 +241,17 @@ func (s *Submitter) drain() {
 func (s *Submitter) dispatch(ctx context.Context, hands *sync.WaitGroup) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	clear(s.held)
+	s.heldAll = 0
 	rest := s.queue[:0]
 	for _, r := range s.queue {
 		hand, ok := s.pool.Acquire(string(r.Service))
 		if !ok {
 			rest = append(rest, r)
+			if s.hangs(r.Service) {
+				s.held[r.Service] += len(r.Batches)
+				s.heldAll += len(r.Batches)
+			}
 			continue
 		}
 		s.queued -= len(r.Batches)

@@ -45,6 +45,16 @@ var list = []mutant{
 		new: "if b.Ready && !before.Add(b.Footprint) {",
 	},
 	{
+		name: "what a lane that hangs has claimed keeps others from being claimed", file: "submitter/submitter.go", pkg: "internal/sim", test: "TestAParallelLaneHangs",
+		old: "queued := s.queued - s.heldAll",
+		new: "queued := s.queued",
+	},
+	{
+		name: "requests that hang fill an open gate", file: "submitter/gate.go", pkg: "internal/sim", test: "TestAParallelLaneHangs/endpoint", args: []string{"-test.timeout=60s"},
+		old: "case g.openAt.IsZero() && g.limit == g.size:",
+		new: "case false:",
+	},
+	{
 		name: "a deep lane is read at every hint", file: "queuer/queuer.go", pkg: "queuer", test: "TestADeepLaneRests",
 		old: "if len(lane.Batches) >= restFrom {",
 		new: "if false {",
