@@ -44,11 +44,16 @@ func newEngine(r *Runner) *engine {
 		Trouble: func(err error) { r.trouble("recorder", err) },
 	})
 	e.keeper = keeper.New(r.store, keeper.Options{Max: o.GroupSize, Timeout: o.ClaimTTL / 4})
+	var lists dlt.ListSubmitter
+	if l, ok := r.ledger.Ledger.(dlt.ListSubmitter); ok {
+		lists = listGuard{l, r}
+	}
 	preparer, _ := r.ledger.Ledger.(dlt.Preparer)
 	e.submitter = submitter.New(r.ledger, submitter.Options{
 		Pool: o.Pool, RequestTimeout: o.RequestTimeout, Retries: o.QuickRetries, RetryPause: o.QuickRetryPause,
 		ClaimLimit: o.ClaimLimit,
 		Rules:      submitter.Rules{FirstCheck: o.FirstPoll, Delay: delay},
+		Lists:      lists,
 		Preparer:   preparer,
 		Keep:       e.keeper.Keep,
 		Record: func(o store.Outcome) {

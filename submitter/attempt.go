@@ -16,12 +16,13 @@ import (
 // attempt makes the tries of one attempt. Only what the ledger certainly did not
 // take is tried again, soon and a few times; the first doubt ends it. posted is
 // false where nothing was sent at all; an error beside that is why nothing could be,
-// and is never doubt.
-func (s *Submitter) attempt(ctx context.Context, c store.Claim, payload []byte, until time.Time) (posted bool, err error) {
+// and is never doubt. Several claims make one request.
+func (s *Submitter) attempt(ctx context.Context, claims []store.Claim, payloads [][]byte, until time.Time) (posted bool, err error) {
 	var pause *backoff.ExponentialBackOff // hardly ever needed
-	g := s.gate(s.scopeOf(c.Key.Service))
-	a := batch.Attempt{Key: c.Key, Number: c.Attempt, Payload: payload, Prepared: c.Prepared}
-	ready := s.o.Preparer == nil || a.Prepared != nil
+	first := claims[0]
+	g := s.gate(s.scopeOf(first.Key.Service))
+	prepared := first.Prepared
+	ready := s.o.Preparer == nil || prepared != nil
 	for try := 0; ; try++ {
 		probe, ok := g.enter(time.Now())
 		if !ok {
@@ -29,7 +30,7 @@ func (s *Submitter) attempt(ctx context.Context, c store.Claim, payload []byte, 
 		}
 		if !ready {
 			var said bool
-			a.Prepared, said, err = s.prepare(ctx, c, payload, until)
+			prepared, said, err = s.prepare(ctx, first, payloads[0], until)
 			stopped := ctx.Err() != nil
 			if stopped || !said || (err == nil && !s.timeLeft(until)) {
 				g.leave(probe, unsure, 0, time.Now()) // nothing was learnt about the ledger
@@ -41,9 +42,9 @@ func (s *Submitter) attempt(ctx context.Context, c store.Claim, payload []byte, 
 			ready = err == nil
 		}
 		if ready {
-			posted, err = true, s.once(ctx, a, until)
+			posted, err = true, s.once(ctx, claims, payloads, prepared, until)
 		}
-		s.leave(g, probe, c.Key.Service, err)
+		s.leave(g, probe, first.Key.Service, err)
 		if kind := dlt.Kind(err); kind != batch.KindBusy && kind != batch.KindUnavailable {
 			return posted, err
 		}
@@ -60,12 +61,17 @@ func (s *Submitter) attempt(ctx context.Context, c store.Claim, payload []byte, 
 
 // once makes one request, bounded by the request timeout and by the claim. A stop
 // of the Runner does not cut it off: it would leave a doubt where an answer is near.
-func (s *Submitter) once(ctx context.Context, a batch.Attempt, until time.Time) error {
+func (s *Submitter) once(ctx context.Context, claims []store.Claim, payloads [][]byte, prepared []byte, until time.Time) error {
 	ctx, cancel := s.bounded(context.WithoutCancel(ctx), until)
 	defer cancel()
 	var err error
 	panicked := loop.Contain(func() error {
-		err = s.ledger.Submit(ctx, a)
+		if len(claims) == 1 {
+			c := claims[0]
+			err = s.ledger.Submit(ctx, batch.Attempt{Key: c.Key, Number: c.Attempt, Payload: payloads[0], Prepared: prepared})
+		} else {
+			err = s.o.Lists.SubmitList(ctx, listed(claims, payloads))
+		}
 		if err != nil { // an error value is the client's code, too: what it says is read here
 			_, _, _ = dlt.Kind(err), err.Error(), retryAfter(err)
 		}

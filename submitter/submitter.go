@@ -13,7 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Options of a submitter; all must be set but Preparer and, without one, Keep.
+// Options of a submitter; all must be set but Lists, Preparer and, without one, Keep.
 type Options struct {
 	Pool           int           // requests at once
 	RequestTimeout time.Duration // of one request
@@ -21,6 +21,9 @@ type Options struct {
 	RetryPause     time.Duration // before the first of them, doubling
 	ClaimLimit     int           // batches taken and not yet posted, at most
 	Rules          Rules
+	// Lists sends several batches of a run in one request, as many as the ledger's traits
+	// allow. It is the ledger, or nil.
+	Lists dlt.ListSubmitter
 	// Preparer is asked before the first POST of a batch of which nothing is kept.
 	Preparer dlt.Preparer
 	// Keep stores what it returned. Nothing is posted unless it says true.
@@ -298,35 +301,48 @@ func (s *Submitter) next(ctx context.Context) (run, *pool.Hand, bool) {
 	return run{}, nil, false
 }
 
-// post sends the batches of a run, one after the other, until one fails; the rest
-// is put back. It reports whether anything was sent, and whether the last request
-// ran into its time limit.
+// post sends the batches of a run, one after the other or several in one request, until
+// something fails; the rest is put back. It reports whether anything was sent, and
+// whether the last request ran into its time limit.
 func (s *Submitter) post(ctx context.Context, r run) (used, hung bool) {
-	for i, c := range r.Batches {
+	alone := 0 // up to here one by one, since the list of them was refused
+	for i := 0; i < len(r.Batches); {
 		if ctx.Err() != nil || !s.timeLeft(r.until) {
 			s.Return(r.Batches[i:])
 			return used, hung
 		}
 		if r.payloads[i] == nil { // nothing to send: it waits, longer each time, and its lane with it
-			s.o.Record(Judge(c, errNoPayload, s.o.Rules))
+			s.o.Record(Judge(r.Batches[i], errNoPayload, s.o.Rules))
 			s.Return(r.Batches[i+1:])
 			return used, hung
 		}
-		if s.o.Preparer != nil && c.Prepared == nil {
-			c.Was = nil // of which what is prepared becomes a part
+		if s.o.Preparer != nil && r.Batches[i].Prepared == nil {
+			r.Batches[i].Was = nil // of which what is prepared becomes a part
 		}
-		posted, err := s.attempt(ctx, c, r.payloads[i], r.until)
+		n := 1
+		if i >= alone {
+			n = s.lot(r, i)
+		}
+		posted, err := s.attempt(ctx, r.Batches[i:i+n], r.payloads[i:i+n], r.until)
 		if !posted && err == nil {
 			s.Return(r.Batches[i:])
 			return used, hung
 		}
 		used = true
-		s.o.Record(judge(c, err, s.o.Rules, posted))
+		if n > 1 && dlt.Kind(err) == batch.KindRejected {
+			alone = i + n
+			continue
+		}
+		told := tellable(n, err)
+		for _, c := range r.Batches[i : i+told] {
+			s.o.Record(judge(c, err, s.o.Rules, posted))
+		}
 		if err != nil {
-			s.Return(r.Batches[i+1:])
+			s.Return(r.Batches[i+told:])
 			return true, errors.Is(err, context.DeadlineExceeded)
 		}
-		r.payloads[i] = nil
+		clear(r.payloads[i : i+n])
+		i += n
 	}
 	return used, hung
 }

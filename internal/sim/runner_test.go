@@ -152,7 +152,7 @@ func runnerSeed(t *testing.T, seed uint64, l *lanes) (differ int) {
 	if k.ignore {
 		faults.InvalidFirst, faults.MaxDelay = 0.05, k.traits.Settle/2
 	}
-	k.traits.MaxInFlightPerService, k.traits.KeepsOrder = l.most, l.keeps
+	k.traits.MaxInFlightPerService, k.traits.KeepsOrder, k.traits.MaxList = l.most, l.keeps, l.list
 	ledger := ledgermem.New(&ledgermem.Options{
 		Traits: &k.traits, IgnoreDuplicates: k.ignore, DeduplicateFor: k.dedup,
 		CommitAfter: time.Duration(rng.IntN(1000)) * time.Millisecond, Fault: faults.Fault,
