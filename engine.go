@@ -43,16 +43,21 @@ func newEngine(r *Runner) *engine {
 		Trouble: func(err error) { r.trouble("recorder", err) },
 	})
 	e.keeper = keeper.New(r.store, keeper.Options{Max: o.GroupSize, Timeout: o.ClaimTTL / 4})
+	var lists dlt.ListSubmitter
+	if l, ok := r.ledger.Ledger.(dlt.ListSubmitter); ok {
+		lists = listGuard{l, r}
+	}
 	preparer, _ := r.ledger.Ledger.(dlt.Preparer)
 	e.submitter = submitter.New(r.ledger, submitter.Options{
 		Pool: o.Pool, RequestTimeout: o.RequestTimeout, Retry: o.quick,
 		ClaimLimit: o.ClaimLimit,
 		Rules:      submitter.Rules{FirstCheck: o.FirstPoll, Delay: o.retryDelay},
+		Lists:      lists,
 		Preparer:   preparer,
 		Keep:       e.keeper.Keep,
 		Record: func(o store.Outcome) {
 			if o.Finding == store.Accepted {
-				o.Check = e.monitor.FirstCheck(o.Key.Service)
+				o.Check = e.monitor.Minds(e.monitor.FirstCheck(o.Key.Service))
 			}
 			e.put(o)
 		},
@@ -249,7 +254,9 @@ func (e *engine) tell(w recorder.Written) {
 		e.queuer.HintIn(key.Service, w.Delay)
 	case w.Finding == store.Accepted:
 		e.monitor.Accepted(key.Service)
-		e.monitor.DueIn(w.Check)
+		if w.Again || w.Check < e.r.o.PollInterval || !e.monitor.Mind(row.InFlight(w.Applied.Ref, w.Budget, row.LastPost)) {
+			e.monitor.DueIn(w.Check)
+		}
 	default:
 		e.monitor.DueIn(w.Check)
 	}

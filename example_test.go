@@ -16,6 +16,7 @@ import (
 
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
 	"github.com/dltbatch/dltbatch/dlt/splinter"
@@ -130,6 +131,13 @@ func startNode(t *testing.T) (*sawtooth.Client, error) {
 	return ledger, err
 }
 
+// atOnce is the seventh.
+func atOnce(st store.Store, ledger dlt.Ledger, batches []batch.Batch) (*dltbatch.Runner, error) {
+	fmt.Print(queuer.Lint(batches, nil)) // how wide is what they declare, and how much leaves at once
+	runner, err := dltbatch.New(st, ledger, &dltbatch.Options{Strategy: &queuer.Parallel{}})
+	return runner, err
+}
+
 // A batch goes through memory to a simulated node.
 func Example() {
 	node, err := sawtoothtest.Listen(nil)
@@ -228,4 +236,7 @@ func TestSnippetsRun(t *testing.T) {
 	node, err := scabbard(key, nil)
 	require.NoError(t, err)
 	node.CloseIdleConnections()
+
+	_, err = atOnce(st, ledger, []batch.Batch{b})
+	require.NoError(t, err)
 }

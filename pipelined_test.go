@@ -346,3 +346,48 @@ func TestNewRefusesPipelinedOnALedgerThatDoesNotKeepOrder(t *testing.T) {
 	require.ErrorIs(t, err, batch.ErrInvalidInput)
 	assert.ErrorContains(t, err, "Strategy.Window")
 }
+
+// With a ledger that takes lists a run is few requests; a bad one in it is found.
+func TestPipelinedGoesInLists(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		traits := ledgermem.Unforgiving(time.Second)
+		traits.MaxList = 5
+		ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, CommitAfter: time.Second})
+		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Strategy: queuer.Pipelined(20)})
+		var all []batch.Batch
+		var good []batch.ID
+		for i := range 20 {
+			b := one("s", batch.ID(fmt.Sprintf("%02d", i)))
+			if i == 7 {
+				b.Payload = []byte("reject it")
+			} else {
+				good = append(good, b.ID)
+			}
+			all = append(all, b)
+		}
+		require.NoError(t, r.Add(t.Context(), all...))
+		stop := running(t, r)
+		idle(t, r)
+		assert.Equal(t, good, ledger.Log("s"))
+		assert.Equal(t, batch.Rejected, await(t, r, all[7]).State)
+		lists := map[int]int{}
+		for _, e := range ledger.Journal() {
+			if e.Kind == ledgermem.PostEnd && e.Err == nil {
+				lists[e.List]++
+			}
+		}
+		assert.Equal(t, map[int]int{0: 2, 2: 2, 5: 15}, lists, "accepted, by the length of the list: 00-04, 05, 06 alone, and 08-19 as they come")
+		require.NoError(t, stop())
+	})
+}
+
+// listless says that it takes lists, and does not.
+type listless struct{ dlt.Ledger }
+
+func (listless) Traits(batch.ServiceID) dlt.Traits { return dlt.Traits{Name: "listless", MaxList: 2} }
+
+func TestRunRefusesALedgerThatTakesNoLists(t *testing.T) {
+	err := newRunner(t, memory.New(), listless{ledgermem.New(nil)}, nil).Run(t.Context())
+	require.ErrorIs(t, err, batch.ErrInvalidInput)
+	assert.ErrorContains(t, err, "ListSubmitter")
+}

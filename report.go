@@ -182,6 +182,22 @@ func (g guard) Submit(ctx context.Context, a batch.Attempt) (err error) {
 	return err
 }
 
+// listGuard does for lists what guard does for single batches.
+type listGuard struct {
+	dlt.ListSubmitter
+	r *Runner
+}
+
+// SubmitList makes one attempt of each. A panic is doubt about all.
+func (g listGuard) SubmitList(ctx context.Context, list []batch.Attempt) (err error) {
+	panicked := loop.Contain(func() error { err = g.ListSubmitter.SubmitList(ctx, list); return nil })
+	if panicked != nil {
+		g.r.trouble("ledger", panicked)
+		return &dlt.Error{Op: "submit", Kind: dlt.ErrDoubt, Err: panicked}
+	}
+	return err
+}
+
 func jitter(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
 }

@@ -1,5 +1,7 @@
 package batch
 
+import "slices"
+
 // Footprints is a growing set of footprints that tells of each new one whether it
 // conflicts with any before it, in time that grows with the new one's size and not
 // with the set's. The zero value is an empty set. It is not safe for concurrent use.
@@ -8,9 +10,9 @@ package batch
 // there, and who did so there or below. An entry conflicts with what stands at a
 // node on its way, and with all that is below its end.
 type Footprints struct {
-	nodes []node // nodes[0] is the root: the prefix "", the whole state
-	kids  [][16]int32
-	last  owner // given to a footprint
+	nodes  []node // nodes[0] is the root: the prefix "", the whole state
+	leaves []leaf
+	last   owner // given to a footprint
 }
 
 // owner stands for whose an entry is: nobody's, one's (from 1), or several's.
@@ -32,19 +34,30 @@ func (o owner) with(who owner) owner {
 // other reports whether anybody but who owns it.
 func (o owner) other(who owner) bool { return o != nobody && o != who }
 
-// node is the end of an entry, or where entries part. Nodes and their tables lie
-// in two slices and name each other by number, so that a tree of thousands is a
-// handful of allocations.
+// node is where entries part, or where one ends that others go on from. Nodes and
+// leaves lie in two slices and name each other by number, so that a tree of thousands
+// is a handful of allocations, and a step down is one place in memory.
 type node struct {
-	key     string // an entry that leads here or further
-	end     int32  // key[:end] leads here
-	table   int32  // 1 + the place in kids of the children by hex digit, 0 if there is none
-	odd     int32  // the first of the children by any other byte, 0 if there is none
-	nextOdd int32  // its sibling
+	kids    [16]link // by the hex digit that follows
+	odd     link     // the first of those by any other byte
+	nextOdd link     // its sibling
+	end     int32    // key[:end] leads here
+	key     string   // an entry that leads here or further
 
 	read, written   owner // exactly here
 	reads, writings owner // here or below
 }
+
+// leaf is the end of an entry that none goes on from. Most entries are.
+type leaf struct {
+	key           string
+	nextOdd       link
+	read, written owner
+}
+
+// link leads to nodes[link] where it is positive, to leaves[^link] where it is
+// negative, and nowhere where it is 0.
+type link int32
 
 // Add adds f and reports whether it conflicts with a footprint that was there before.
 func (x *Footprints) Add(f Footprint) (conflicts bool) {
@@ -52,10 +65,18 @@ func (x *Footprints) Add(f Footprint) (conflicts bool) {
 	return x.add(f, x.last)
 }
 
-// Reset empties the set and keeps its memory.
+// keptEntries is how many entries a set that is empty has room for at most: about
+// 8 MB.
+const keptEntries = 1 << 16
+
+// Reset empties the set, and keeps its memory unless that is out of proportion.
 func (x *Footprints) Reset() {
+	if cap(x.leaves) > keptEntries || cap(x.nodes) > keptEntries {
+		*x = Footprints{}
+	}
 	clear(x.nodes) // lets the entries go
-	x.nodes, x.kids, x.last = x.nodes[:0], x.kids[:0], 0
+	clear(x.leaves)
+	x.nodes, x.leaves, x.last = x.nodes[:0], x.leaves[:0], 0
 }
 
 // add adds f as who's and reports whether it conflicts with anybody else's. It
@@ -78,9 +99,10 @@ func (x *Footprints) add(f Footprint, who owner) (conflicts bool) {
 
 // insert adds one entry and reports whether it meets anybody else's.
 func (x *Footprints) insert(p string, write bool, who owner) (meets bool) {
-	at := int32(0)
+	// No more is made than one of each, so that what is pointed to stays in its place.
+	x.nodes, x.leaves = slices.Grow(x.nodes, 1), slices.Grow(x.leaves, 1)
+	n := &x.nodes[0]
 	for {
-		n := &x.nodes[at]
 		meets = meets || n.written.other(who) || write && n.read.other(who)
 		if n.written == several {
 			return true // as does whatever comes here or below from now on
@@ -89,22 +111,32 @@ func (x *Footprints) insert(p string, write bool, who owner) (meets bool) {
 			break
 		}
 		n.note(write, who)
-		c := p[n.end]
-		next := x.child(n, c)
-		if next == 0 {
-			x.link(at, c, x.leaf(p))
-			at = int32(len(x.nodes) - 1)
-			break
-		}
 		// Its first byte is the same. Most ways part byte by byte, and then the key,
 		// which lies somewhere else in memory, need not be looked at.
-		k := &x.nodes[next]
-		if end := common(p, k.key, int(n.end)+1, int(k.end)); end < int(k.end) {
-			next = x.part(at, next, p, end)
+		switch at := x.at(n, p[n.end]); {
+		case *at == 0:
+			l := leaf{key: p}
+			l.set(write, who)
+			x.leaves = append(x.leaves, l)
+			*at = ^link(len(x.leaves) - 1)
+			return meets
+		case *at < 0:
+			l := &x.leaves[^*at]
+			end := common(p, l.key, int(n.end)+1, len(l.key))
+			if end == len(p) && end == len(l.key) {
+				meets = meets || l.written.other(who) || write && l.read.other(who)
+				l.set(write, who)
+				return meets
+			}
+			n = x.partLeaf(at, p, end)
+		default:
+			k := &x.nodes[*at]
+			if end := common(p, k.key, int(n.end)+1, int(k.end)); end < int(k.end) {
+				k = x.partNode(at, p, end)
+			}
+			n = k
 		}
-		at = next
 	}
-	n := &x.nodes[at]
 	meets = meets || n.writings.other(who) || write && n.reads.other(who)
 	n.note(write, who)
 	if write {
@@ -124,19 +156,36 @@ func (n *node) note(write bool, who owner) {
 	}
 }
 
-func (x *Footprints) leaf(p string) int32 {
-	x.nodes = append(x.nodes, node{key: p, end: int32(len(p))})
-	return int32(len(x.nodes) - 1)
+func (l *leaf) set(write bool, who owner) {
+	if write {
+		l.written = l.written.with(who)
+	} else {
+		l.read = l.read.with(who)
+	}
 }
 
-// part puts a node between two, where p[:end] ends or leaves the way to the lower.
-func (x *Footprints) part(upper, lower int32, p string, end int) int32 {
-	k := x.nodes[lower]
-	x.nodes = append(x.nodes, node{key: p, end: int32(end), reads: k.reads, writings: k.writings})
-	mid := int32(len(x.nodes) - 1)
-	x.nodes[mid].nextOdd, x.nodes[lower].nextOdd = k.nextOdd, 0 // mid takes the place of lower
-	x.relink(upper, p[x.nodes[upper].end], lower, mid)
-	x.link(mid, k.key[end], lower)
+// partNode puts a node before the one at a place, where p[:end] ends or goes another way.
+func (x *Footprints) partNode(at *link, p string, end int) *node {
+	k := &x.nodes[*at]
+	x.nodes = append(x.nodes, node{key: p, end: int32(end), nextOdd: k.nextOdd, reads: k.reads, writings: k.writings})
+	mid := &x.nodes[len(x.nodes)-1]
+	k.nextOdd = 0
+	*x.at(mid, k.key[end]) = *at
+	*at = link(len(x.nodes) - 1)
+	return mid
+}
+
+// partLeaf does so before a leaf. One that ends there becomes the node.
+func (x *Footprints) partLeaf(at *link, p string, end int) *node {
+	l := &x.leaves[^*at]
+	x.nodes = append(x.nodes, node{key: p, end: int32(end), nextOdd: l.nextOdd, reads: l.read, writings: l.written})
+	mid := &x.nodes[len(x.nodes)-1]
+	if l.nextOdd = 0; end == len(l.key) {
+		mid.read, mid.written = l.read, l.written
+	} else {
+		*x.at(mid, l.key[end]) = *at
+	}
+	*at = link(len(x.nodes) - 1)
 	return mid
 }
 
@@ -154,50 +203,28 @@ func digit(c byte) int {
 	return int(c&15 + c>>6*9)
 }
 
-// child returns the child of n by its first byte, 0 if there is none.
-func (x *Footprints) child(n *node, c byte) int32 {
+// at returns the place of n's child by its first byte, or where it is to be put.
+func (x *Footprints) at(n *node, c byte) *link {
 	if d := digit(c); d < 16 {
-		if n.table == 0 {
-			return 0
-		}
-		return x.kids[n.table-1][d]
+		return &n.kids[d]
 	}
-	for k := n.odd; k != 0; k = x.nodes[k].nextOdd {
-		if x.nodes[k].key[n.end] == c {
-			return k
+	place := &n.odd
+	for *place != 0 {
+		key, next := x.odd(*place)
+		if key[n.end] == c {
+			break
 		}
+		place = next
 	}
-	return 0
+	return place
 }
 
-// link makes kid a child of n; n has none by that byte.
-func (x *Footprints) link(n int32, c byte, kid int32) {
-	parent := &x.nodes[n]
-	d := digit(c)
-	if d == 16 {
-		x.nodes[kid].nextOdd, parent.odd = parent.odd, kid
-		return
+// odd returns the key of a child, and where its sibling is.
+func (x *Footprints) odd(l link) (key string, next *link) {
+	if l < 0 {
+		return x.leaves[^l].key, &x.leaves[^l].nextOdd
 	}
-	if parent.table == 0 {
-		x.kids = append(x.kids, [16]int32{})
-		parent.table = int32(len(x.kids))
-	}
-	x.kids[parent.table-1][d] = kid
-}
-
-// relink puts kid in the place of a child of n.
-func (x *Footprints) relink(n int32, c byte, old, kid int32) {
-	parent := &x.nodes[n]
-	if d := digit(c); d < 16 {
-		x.kids[parent.table-1][d] = kid
-		return
-	}
-	for k := &parent.odd; ; k = &x.nodes[*k].nextOdd {
-		if *k == old {
-			*k = kid
-			return
-		}
-	}
+	return x.nodes[l].key, &x.nodes[l].nextOdd
 }
 
 // common returns how far a and b are the same, up to end; they are up to from.

@@ -3,6 +3,7 @@ package batch_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -163,4 +164,26 @@ func TestLaneCheckAgreesWithAllPairs(t *testing.T) {
 	}
 	assert.Greater(t, good, 1000)
 	assert.Greater(t, bad, 1000)
+}
+
+// A set that held much lets go of the memory; one of a usual size keeps it.
+func TestFootprintsLetGo(t *testing.T) {
+	var x batch.Footprints
+	few := fp("ab", "cd", "ef")
+	x.Add(few)
+	assert.Zero(t, testing.AllocsPerRun(5, func() { x.Reset(); x.Add(few) }))
+	much := make([]string, 100_000)
+	for i := range much {
+		much[i] = fmt.Sprintf("%08x", i)
+	}
+	var before, after runtime.MemStats
+	x.Add(fp(much...))
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	x.Reset()
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	assert.Less(t, after.HeapAlloc+4<<20, before.HeapAlloc, "megabytes")
+	assert.False(t, x.Add(few))
+	assert.False(t, x.Add(fp("a0")))
 }

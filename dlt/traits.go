@@ -44,6 +44,11 @@ type Traits struct {
 	// after all, may fall behind: that is found out, and reported. Strategies that let a
 	// batch leave before the one ahead of it is final rely on it.
 	KeepsOrder bool
+	// MaxList is how many batches of a service one request may carry, at most; more than 1
+	// says that the client is a [ListSubmitter]. Lists are made of the runs of a strategy.
+	MaxList int
+	// MaxListBytes bounds the payloads of such a list together; 0 is unlimited.
+	MaxListBytes int
 	// GroupsByService says that one BatchStatuses call serves one service only.
 	GroupsByService bool
 	// PressureScope says whom ErrBusy slows.

@@ -49,13 +49,7 @@ func (m *Monitor) group(rows []store.InFlight) []*group {
 // request ran into its time limit.
 func (m *Monitor) ask(ctx context.Context, g *group) (hung bool) {
 	byID, err := m.statuses(ctx, g)
-	if len(byID) > 0 && dlt.Kind(err) == batch.KindDoubt {
-		if ctx.Err() == nil {
-			m.o.Trouble(g.service, fmt.Errorf("batch statuses: %w", err)) // a part is missing, and asked again
-		}
-	} else if ctx.Err() == nil && m.answered(g.key, err) {
-		m.o.Trouble(g.service, fmt.Errorf("batch statuses: %w", err))
-	}
+	m.heard(ctx, g, byID, err)
 	var due []store.Due
 	rules := m.o.Rules
 	rules.Told = m.tells(g.key)
@@ -75,6 +69,17 @@ func (m *Monitor) ask(ctx context.Context, g *group) (hung bool) {
 	}
 	m.check(ctx, g.service, due)
 	return errors.Is(err, context.DeadlineExceeded)
+}
+
+// heard takes note of how a status request went.
+func (m *Monitor) heard(ctx context.Context, g *group, byID map[batch.ID]*batch.Status, err error) {
+	if len(byID) > 0 && dlt.Kind(err) == batch.KindDoubt {
+		if ctx.Err() == nil {
+			m.o.Trouble(g.service, fmt.Errorf("batch statuses: %w", err)) // a part is missing, and asked again
+		}
+	} else if ctx.Err() == nil && m.answered(g.key, err) {
+		m.o.Trouble(g.service, fmt.Errorf("batch statuses: %w", err))
+	}
 }
 
 // statuses makes one request about a group. What was answered is there, by id, even

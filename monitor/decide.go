@@ -95,7 +95,7 @@ type decider struct {
 // outcome is fenced by the version that was read before the ledger was asked.
 func (d *decider) outcome(finding store.Finding) *store.Outcome {
 	o := &store.Outcome{
-		Ref: d.f.Ref, Version: d.f.Version, By: batch.ByMonitor, Finding: finding, Check: d.next(),
+		Ref: d.f.Ref, Version: d.f.Version, Was: d.f.Was, By: batch.ByMonitor, Finding: finding, Check: d.next(),
 	}
 	if d.k.Status != nil {
 		o.Attempt = d.k.Status.Attempt

@@ -66,11 +66,14 @@ type Monitor struct {
 	askAt    time.Time // when to ask because of an event; zero: nobody told
 	asked    time.Time // last because of an event
 	watched  []committed
+
+	mine minded
+	mind chan struct{} // wakes mindAll
 }
 
 // New returns a monitor; Run makes it work.
 func New(s PendingBatchStore, r BatchStatusReader, u BatchUpdater, o Options) *Monitor {
-	m := &Monitor{store: s, reader: r, updater: u, o: o, wake: make(chan struct{}, 1), event: make(chan struct{}, 1), quiet: map[string]*quiet{}, streams: map[string]*stream{}}
+	m := &Monitor{store: s, reader: r, updater: u, o: o, wake: make(chan struct{}, 1), event: make(chan struct{}, 1), mind: make(chan struct{}, 1), quiet: map[string]*quiet{}, streams: map[string]*stream{}}
 	m.due = newAgenda(o.Rules.PollInterval)
 	m.sight.keep = max(10*time.Minute, 4*o.Rules.TTL)
 	m.pool = pool.New(o.Connections, min(time.Second, o.RequestTimeout/4), func() {
@@ -120,6 +123,7 @@ func (m *Monitor) Run(ctx context.Context) error {
 	m.asking.Go(func() {
 		events <- loop.Contain(func() error { return m.answerEvents(watching) })
 	})
+	m.asking.Go(func() { m.mindAll(watching) })
 	for {
 		m.openStreams(ctx)
 		now := time.Now()

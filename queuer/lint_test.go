@@ -124,18 +124,3 @@ func TestLint(t *testing.T) {
 		}
 	}
 }
-
-func ExampleLint() {
-	var batches []batch.Batch
-	for i := range 6 {
-		address := fmt.Sprintf("1cf126%064x", i)
-		batches = append(batches, batch.Batch{ID: batch.ID(fmt.Sprint(i)), Footprint: batch.Footprint{Writes: []string{address}}})
-	}
-	batches[3].Footprint.Writes = []string{"1cf126"}
-	fmt.Print(queuer.Lint(batches, nil))
-	// Output:
-	// 6 batches in 1 lane: 3 rounds with conflict-aware lanes, 6 one by one.
-	// That is 2.0 times as fast, as far as waiting for the ledger goes.
-	// 1 declares a whole namespace. Whole namespaces gain nothing: such a batch waits for all others of the namespace, and they for it. Declare the addresses that it touches.
-	// 5 declare single addresses only.
-}

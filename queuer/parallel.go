@@ -1,10 +1,6 @@
 package queuer
 
-import (
-	"sync"
-
-	"github.com/dltbatch/dltbatch/batch"
-)
+import "github.com/dltbatch/dltbatch/batch"
 
 // DefaultQueued is how many waiting batches of a lane [Parallel] looks at.
 const DefaultQueued = 1000
@@ -28,7 +24,7 @@ type Parallel struct {
 	// may leave, and make every claim read more. Defaults to [DefaultQueued].
 	Queued int
 
-	scratch sync.Pool // of *batch.Footprints: deciding allocates its answer and little else
+	sets scratch
 }
 
 // Window returns Queued or its default.
@@ -42,14 +38,8 @@ func (s *Parallel) Window() int {
 // Select picks every ready batch that nothing before it conflicts with, each as a
 // run of its own. Its time grows with the number of entries in the footprints.
 func (s *Parallel) Select(lane batch.Lane) []batch.Run {
-	before, _ := s.scratch.Get().(*batch.Footprints)
-	if before == nil {
-		before = new(batch.Footprints)
-	}
-	defer func() {
-		before.Reset()
-		s.scratch.Put(before)
-	}()
+	before := s.sets.take()
+	defer s.sets.put(before)
 	// What is under way is in the way wherever it stands: a batch that an operator
 	// sends again has its old place, and others may have gone ahead since.
 	for _, b := range lane.Batches {

@@ -3,7 +3,6 @@ package queuer
 import (
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/loop"
@@ -46,19 +45,23 @@ func (Serial) Select(lane batch.Lane) []batch.Run {
 // a panic, pick nothing and are reported. keepsOrder is dlt.Traits.KeepsOrder of a
 // service's ledger; nil is that none does.
 func Choose(s Strategy, keepsOrder func(batch.ServiceID) bool, report func(batch.ServiceID, error)) store.Choose {
-	var scratch sync.Pool // of *batch.Footprints
 	reliant := ReliesOnOrder(s)
+	sets := new(scratch)
+	show := clone // what is checked, and what the store goes by, is not a strategy's to change
+	switch own := s.(type) {
+	case Serial:
+		show = as
+	case *Parallel:
+		show, sets = as, &own.sets // the memory that it has just used, while it is at hand
+	}
 	return func(lane batch.Lane) (runs []batch.Run) {
-		before, _ := scratch.Get().(*batch.Footprints)
-		if before == nil {
-			before = new(batch.Footprints)
-		}
+		before := sets.take()
 		err := loop.Contain(func() error {
 			lane.KeepsOrder = reliant && keepsOrder != nil && keepsOrder(lane.Service)
-			runs = s.Select(clone(lane)) // what is checked, and what the store goes by, is not the strategy's to change
+			runs = s.Select(show(lane))
 			return lane.CheckIn(before, runs)
 		})
-		scratch.Put(before)
+		sets.put(before)
 		if err != nil {
 			report(lane.Service, fmt.Errorf("strategy: %w", err))
 			return nil
@@ -66,6 +69,9 @@ func Choose(s Strategy, keepsOrder func(batch.ServiceID) bool, report func(batch
 		return runs
 	}
 }
+
+// as shows a lane to the strategies of this package, which change nothing of it.
+func as(lane batch.Lane) batch.Lane { return lane }
 
 // clone returns a lane that shares no memory with the given one.
 func clone(lane batch.Lane) batch.Lane {

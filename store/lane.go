@@ -77,6 +77,8 @@ func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQue
 				r.Row.Spent++ // before the try, so that one which a crash cuts off counts, too
 			}
 			claim.Version, claim.Attempt, claim.Spent = r.Row.Version, r.Row.Attempt, r.Row.Spent
+			was := r.Row
+			claim.Was = &was
 			taken[pos] = true
 			p.Claims++
 			p.Changed = append(p.Changed, *r)

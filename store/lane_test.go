@@ -63,10 +63,10 @@ func TestPlanLaneClaims(t *testing.T) {
 	assert.False(t, p.More)
 	assert.Equal(t, store.Claim{
 		Ref: in[0].Ref, Version: rows["unknown"].Version + 1, From: batch.Unknown, Attempt: 2, Spent: 2, Failures: 3,
-		Budget: batch.Budget{Attempts: 5}, Doubt: true, Again: true,
+		Budget: batch.Budget{Attempts: 5}, Doubt: true, Again: true, Was: &in[0].Row,
 	}, p.Runs[0].Batches[0])
 	assert.Equal(t, store.Claim{
-		Ref: in[1].Ref, Version: 2, From: batch.Queued, Attempt: 1, Budget: batch.Budget{Attempts: 5},
+		Ref: in[1].Ref, Version: 2, From: batch.Queued, Attempt: 1, Budget: batch.Budget{Attempts: 5}, Was: &in[1].Row,
 	}, p.Runs[0].Batches[1])
 	require.Len(t, p.Changed, 3)
 	assert.Equal(t, store.NewRow().Claim(start, ttl, hour), p.Changed[1].Row)

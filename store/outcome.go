@@ -62,6 +62,13 @@ type Outcome struct {
 	Ref
 	// Version that the row had before the ledger was asked.
 	Version int64
+	// Was is the row at Version as the store handed it out, without its receipts and with
+	// what was prepared by then, so that a store need not read what it has told already;
+	// nil where that is not known, or something was prepared since. A store may do
+	// without it. It must not be changed.
+	Was *Row
+	// Budget of the batch, where it is known; no store reads it.
+	Budget  batch.Budget
 	Finding Finding
 	By      batch.Actor
 	// Attempt that the answer names; 0 where the ledger speaks of the batch as a whole.

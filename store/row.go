@@ -154,6 +154,7 @@ func (r Row) InFlight(ref Ref, budget batch.Budget, now time.Time) InFlight {
 		Ended:   r.State != batch.Submitting || r.ClaimExpires.Equal(r.LastPost),
 		Refused: r.Refused, Requeued: r.Requeued, Undecided: r.Decision != "", Prepared: bytes.Clone(r.Prepared),
 		CheckIn: r.NextCheck.Sub(now),
+		Was:     &r,
 	}
 }
 

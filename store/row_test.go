@@ -152,6 +152,7 @@ func TestInFlight(t *testing.T) {
 		PostedAgo: time.Minute, Ended: true, Resends: 0, ResendLeft: time.Hour - time.Minute, SettleLeft: 2*time.Hour - time.Minute,
 		DoubtAttempt: 1, DoubtAgo: time.Minute, Failures: 4, Refused: true, Requeued: true, Undecided: true,
 		CheckIn: r.NextCheck.Sub(start) - time.Minute,
+		Was:     &r,
 	}, r.InFlight(ref, budget, start.Add(time.Minute)))
 	expired := standings(t)["expired"]
 	assert.Equal(t, time.Minute, expired.InFlight(ref, budget, start.Add(time.Minute)).PostedAgo, "a crashed attempt may have posted until its claim ended")

@@ -342,6 +342,8 @@ type Claim struct {
 	Again bool
 	// Prepared is what an earlier attempt kept, nil for none.
 	Prepared []byte
+	// Was is for the claim's outcome: [Outcome].Was.
+	Was *Row
 }
 
 // PendingQuery asks for due rows.
@@ -384,6 +386,7 @@ type InFlight struct {
 	Requeued  bool   // verdicts from before the requeue may still be reported
 	Undecided bool   // already reported as needing a decision
 	Prepared  []byte // what KeepPrepared kept, nil for none
+	Was       *Row   // for the outcome: [Outcome].Was
 	// CheckIn is how long until it is due (again): Lease, where there is one.
 	CheckIn time.Duration
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cenkalti/backoff/v4"
+
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/loop"
@@ -14,13 +16,14 @@ import (
 // attempt makes the tries of one attempt. Only what the ledger certainly did not
 // take is tried again, soon and a few times; the first doubt ends it. posted is
 // false where nothing was sent at all; an error beside that is why nothing could be,
-// and is never doubt. took is how long the last request did.
-func (s *Submitter) attempt(ctx context.Context, c store.Claim, payload []byte, until time.Time) (posted bool, took time.Duration, err error) {
-	retries, first := s.o.Retry(c.Key.Service)
-	pause := loop.Backoff(first, 15*time.Second)
-	g := s.gate(s.scopeOf(c.Key.Service))
-	a := batch.Attempt{Key: c.Key, Number: c.Attempt, Payload: payload, Prepared: c.Prepared}
-	ready := s.o.Preparer == nil || a.Prepared != nil
+// and is never doubt. took is how long the last request did. Several claims make one request.
+func (s *Submitter) attempt(ctx context.Context, claims []store.Claim, payloads [][]byte, until time.Time) (posted bool, took time.Duration, err error) {
+	first := claims[0]
+	retries, every := s.o.Retry(first.Key.Service)
+	var pause *backoff.ExponentialBackOff // hardly ever needed
+	g := s.gate(s.scopeOf(first.Key.Service))
+	prepared := first.Prepared
+	ready := s.o.Preparer == nil || prepared != nil
 	for try := 0; ; try++ {
 		probe, ok := g.enter(time.Now())
 		if !ok {
@@ -28,7 +31,7 @@ func (s *Submitter) attempt(ctx context.Context, c store.Claim, payload []byte, 
 		}
 		if !ready {
 			var said bool
-			a.Prepared, said, err = s.prepare(ctx, c, payload, until)
+			prepared, said, err = s.prepare(ctx, first, payloads[0], until)
 			stopped := ctx.Err() != nil
 			if stopped || !said || (err == nil && !s.timeLeft(until)) {
 				g.leave(probe, unsure, 0, time.Now()) // nothing was learnt about the ledger
@@ -41,12 +44,15 @@ func (s *Submitter) attempt(ctx context.Context, c store.Claim, payload []byte, 
 		}
 		if ready {
 			start := time.Now()
-			posted, err = true, s.once(ctx, a, until)
+			posted, err = true, s.once(ctx, claims, payloads, prepared, until)
 			took = time.Since(start)
 		}
-		s.leave(g, probe, c.Key.Service, err)
+		s.leave(g, probe, first.Key.Service, err)
 		if kind := dlt.Kind(err); kind != batch.KindBusy && kind != batch.KindUnavailable {
 			return posted, took, err
+		}
+		if pause == nil {
+			pause = loop.Backoff(every, 15*time.Second)
 		}
 		// Not before the gate, which this very answer closed, lets a probe through.
 		wait := max(pause.NextBackOff(), retryAfter(err), g.closed(time.Now()))
@@ -58,12 +64,17 @@ func (s *Submitter) attempt(ctx context.Context, c store.Claim, payload []byte, 
 
 // once makes one request, bounded by the request timeout and by the claim. A stop
 // of the Runner does not cut it off: it would leave a doubt where an answer is near.
-func (s *Submitter) once(ctx context.Context, a batch.Attempt, until time.Time) error {
+func (s *Submitter) once(ctx context.Context, claims []store.Claim, payloads [][]byte, prepared []byte, until time.Time) error {
 	ctx, cancel := s.bounded(context.WithoutCancel(ctx), until)
 	defer cancel()
 	var err error
 	panicked := loop.Contain(func() error {
-		err = s.ledger.Submit(ctx, a)
+		if len(claims) == 1 {
+			c := claims[0]
+			err = s.ledger.Submit(ctx, batch.Attempt{Key: c.Key, Number: c.Attempt, Payload: payloads[0], Prepared: prepared})
+		} else {
+			err = s.o.Lists.SubmitList(ctx, listed(claims, payloads))
+		}
 		if err != nil { // an error value is the client's code, too: what it says is read here
 			_, _, _ = dlt.Kind(err), err.Error(), retryAfter(err)
 		}

@@ -61,6 +61,8 @@ func (g *gate) room(now time.Time) int {
 
 func (g *gate) roomLocked(now time.Time) int {
 	switch {
+	case g.openAt.IsZero() && g.limit == g.size:
+		return g.size // no pressure: the pool bounds what is under way, and knows what of it hangs
 	case g.openAt.IsZero():
 		return g.limit - g.under
 	case g.probing || g.openAt.After(now):

@@ -23,7 +23,7 @@ func Judge(c store.Claim, err error, r Rules) store.Outcome { return judge(c, er
 
 // judge is Judge also of what failed before anything was posted, which spends no try.
 func judge(c store.Claim, err error, r Rules, posted bool) store.Outcome {
-	o := store.Outcome{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Attempt: c.Attempt, Check: r.FirstCheck}
+	o := store.Outcome{Ref: c.Ref, Version: c.Version, Was: c.Was, Budget: c.Budget, By: batch.BySubmitter, Attempt: c.Attempt, Check: r.FirstCheck}
 	o.Refund = !posted && c.Budget.EveryTry
 	kind := dlt.Kind(err)
 	if err != nil {
@@ -60,7 +60,7 @@ func judge(c store.Claim, err error, r Rules, posted bool) store.Outcome {
 
 // Unposted is the outcome of a claim for which nothing was sent.
 func Unposted(c store.Claim) store.Outcome {
-	return store.Outcome{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Unposted, Back: c.From, Refund: c.Budget.EveryTry}
+	return store.Outcome{Ref: c.Ref, Version: c.Version, Was: c.Was, By: batch.BySubmitter, Finding: store.Unposted, Back: c.From, Refund: c.Budget.EveryTry}
 }
 
 func retryAfter(err error) time.Duration {

@@ -51,6 +51,7 @@ type rig struct {
 
 	mu       sync.Mutex
 	requests []request
+	lists    []string // of each request that carried several, their ids
 	outcomes []store.Outcome
 	events   []event
 	errs     []error

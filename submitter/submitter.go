@@ -3,6 +3,7 @@ package submitter
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Options of a submitter; all must be set but Preparer and, without one, Keep.
+// Options of a submitter; all must be set but Lists, Preparer and, without one, Keep.
 type Options struct {
 	Pool           int           // requests at once
 	RequestTimeout time.Duration // of one request
@@ -21,6 +22,9 @@ type Options struct {
 	Retry      func(batch.ServiceID) (retries int, pause time.Duration)
 	ClaimLimit int // batches taken and not yet posted, at most
 	Rules      Rules
+	// Lists sends several batches of a run in one request, as many as the ledger's traits
+	// allow. It is the ledger, or nil.
+	Lists dlt.ListSubmitter
 	// Preparer is asked before the first POST of a batch of which nothing is kept.
 	Preparer dlt.Preparer
 	// Keep stores what it returned. Nothing is posted unless it says true.
@@ -42,10 +46,14 @@ type Submitter struct {
 	pool   *pool.Pool
 	wake   chan struct{}
 
-	mu       sync.Mutex
-	queue    []run // taken and not yet given to a hand
-	queued   int   // batches in queue
-	stop     bool  // no more is posted
+	mu     sync.Mutex
+	queue  []run // taken and not yet given to a hand
+	queued int   // batches in queue
+	// held are those of them that wait for hands which others of their service have,
+	// that hang. They keep no other service from being claimed.
+	held     map[batch.ServiceID]int
+	heldAll  int
+	stop     bool // no more is posted
 	gates    map[scope]*gate
 	whole    []*gate // those of gates whose scope is a whole ledger
 	maxGates int
@@ -71,7 +79,7 @@ const maxGates = 10_000
 
 // New returns a submitter; Run makes it work.
 func New(l dlt.Ledger, o Options) *Submitter {
-	s := &Submitter{ledger: l, o: o, wake: make(chan struct{}, 1), gates: map[scope]*gate{}, maxGates: maxGates}
+	s := &Submitter{ledger: l, o: o, wake: make(chan struct{}, 1), gates: map[scope]*gate{}, held: map[batch.ServiceID]int{}, maxGates: maxGates}
 	s.pool = pool.New(o.Pool, min(time.Second, o.RequestTimeout/4), func() {
 		s.nudge()
 		o.Ready()
@@ -134,7 +142,7 @@ func (s *Submitter) Room() (n int, again time.Duration) {
 		s.mu.Unlock()
 		return 0, 0
 	}
-	queued := s.queued
+	queued := s.queued - s.heldAll
 	whole := s.whole
 	s.mu.Unlock()
 	n -= queued
@@ -161,17 +169,22 @@ func (g *gate) pressed() bool {
 func (s *Submitter) Closed(service batch.ServiceID) time.Duration {
 	sc := s.scopeOf(service)
 	s.mu.Lock()
-	g := s.gates[sc]
+	g, held := s.gates[sc], s.held[service]
 	s.mu.Unlock()
 	if g != nil { // else nothing was sent there yet, or not for long
 		if wait := g.closed(time.Now()); wait > 0 {
 			return wait
 		}
 	}
-	if !s.pool.Room(string(service)) && s.pool.Free() > 0 {
-		return 100 * time.Millisecond // one of many services that hang
+	if held > 0 || s.hangs(service) {
+		return 100 * time.Millisecond // one of those that hang
 	}
 	return 0
+}
+
+// hangs reports whether a service waits for a hand because of its own requests.
+func (s *Submitter) hangs(service batch.ServiceID) bool {
+	return !s.pool.Room(string(service)) && s.pool.Free() > 0
 }
 
 // Post takes a run over. It does not wait for it to be sent. After a stop the run is
@@ -219,6 +232,8 @@ func (s *Submitter) drain() {
 	s.mu.Lock()
 	queue := s.queue
 	s.queue, s.queued, s.stop = nil, 0, true
+	clear(s.held)
+	s.heldAll = 0
 	s.mu.Unlock()
 	for _, r := range queue {
 		s.Return(r.Batches)
@@ -230,55 +245,107 @@ func (s *Submitter) drain() {
 func (s *Submitter) dispatch(ctx context.Context, hands *sync.WaitGroup) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	clear(s.held)
+	s.heldAll = 0
 	rest := s.queue[:0]
 	for _, r := range s.queue {
 		hand, ok := s.pool.Acquire(string(r.Service))
 		if !ok {
 			rest = append(rest, r)
+			if s.hangs(r.Service) {
+				s.held[r.Service] += len(r.Batches)
+				s.heldAll += len(r.Batches)
+			}
 			continue
 		}
 		s.queued -= len(r.Batches)
-		hands.Go(func() {
-			switch used, hung := s.post(ctx, r); {
-			case used:
-				hand.Release(hung)
-			default:
-				hand.Unused()
-			}
-		})
+		hands.Go(func() { s.work(ctx, r, hand) })
 	}
 	clear(s.queue[len(rest):])
 	s.queue = rest
 }
 
-// post sends the batches of a run, one after the other, until one fails; the rest
-// is put back. It reports whether anything was sent, and whether the last request
-// ran into its time limit.
+// work posts a run, and then whatever waits for a hand: a goroutine that is at it has
+// the stack that a request needs.
+func (s *Submitter) work(ctx context.Context, r run, hand *pool.Hand) {
+	for ok := true; ok; {
+		used, hung := s.post(ctx, r)
+		if !used {
+			hand.Unused()
+			return
+		}
+		hand.Pass(hung)
+		r, hand, ok = s.next(ctx)
+		s.o.Ready()
+	}
+	s.nudge()
+}
+
+// next takes the first run that may have a hand.
+func (s *Submitter) next(ctx context.Context) (run, *pool.Hand, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ctx.Err() != nil { // it stops: what waits is put back
+		return run{}, nil, false
+	}
+	for i, r := range s.queue {
+		if hand, ok := s.pool.Acquire(string(r.Service)); ok {
+			if i == 0 { // as nearly always
+				s.queue[0], s.queue = run{}, s.queue[1:]
+			} else {
+				s.queue = slices.Delete(s.queue, i, i+1)
+			}
+			s.queued -= len(r.Batches)
+			return r, hand, true
+		}
+	}
+	return run{}, nil, false
+}
+
+// post sends the batches of a run, one after the other or several in one request, until
+// something fails; the rest is put back. It reports whether anything was sent, and
+// whether the last request ran into its time limit.
 func (s *Submitter) post(ctx context.Context, r run) (used, hung bool) {
-	for i, c := range r.Batches {
+	alone := 0 // up to here one by one, since the list of them was refused
+	for i := 0; i < len(r.Batches); {
 		if ctx.Err() != nil || !s.timeLeft(r.until) {
 			s.Return(r.Batches[i:])
 			return used, hung
 		}
 		if r.payloads[i] == nil { // nothing to send: it waits, longer each time, and its lane with it
-			s.o.Record(Judge(c, errNoPayload, s.o.Rules))
+			s.o.Record(Judge(r.Batches[i], errNoPayload, s.o.Rules))
 			s.Return(r.Batches[i+1:])
 			return used, hung
 		}
-		posted, took, err := s.attempt(ctx, c, r.payloads[i], r.until)
+		if s.o.Preparer != nil && r.Batches[i].Prepared == nil {
+			r.Batches[i].Was = nil // of which what is prepared becomes a part
+		}
+		n := 1
+		if i >= alone {
+			n = s.lot(r, i)
+		}
+		posted, took, err := s.attempt(ctx, r.Batches[i:i+n], r.payloads[i:i+n], r.until)
 		if !posted && err == nil {
 			s.Return(r.Batches[i:])
 			return used, hung
 		}
 		used = true
-		o := judge(c, err, s.o.Rules, posted)
-		o.Report = report(c, o, err, took)
-		s.o.Record(o)
+		if n > 1 && dlt.Kind(err) == batch.KindRejected {
+			alone = i + n
+			continue
+		}
+		told := tellable(n, err)
+		for _, c := range r.Batches[i : i+told] {
+			o := judge(c, err, s.o.Rules, posted)
+			o.Report = report(c, o, err, took)
+			s.o.Record(o)
+		}
 		if err != nil {
-			s.Return(r.Batches[i+1:])
+			s.Return(r.Batches[i+told:])
 			return true, errors.Is(err, context.DeadlineExceeded)
 		}
-		r.payloads[i] = nil
+		clear(r.payloads[i : i+n])
+		i += n
 	}
 	return used, hung
 }

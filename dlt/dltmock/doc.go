@@ -13,5 +13,7 @@ var (
 	_ dlt.Ledger   = (*MockLedger)(nil)
 	_ dlt.Resolver = (*MockResolver)(nil)
 	_ dlt.Checker  = (*MockChecker)(nil)
-	_ dlt.Preparer = (*MockPreparer)(nil)
+
+	_ dlt.ListSubmitter = (*MockListSubmitter)(nil)
+	_ dlt.Preparer      = (*MockPreparer)(nil)
 )

@@ -99,8 +99,8 @@ func (b *backend) watch() (int, error) {
 	return b.commits(), nil
 }
 
-// post answers a submission with a word.
-func (b *backend) post(ctx context.Context, id batch.ID) (string, error) {
+// post answers a submission of one batch or several with a word.
+func (b *backend) post(ctx context.Context, ids ...batch.ID) (string, error) {
 	if err := b.wait(ctx, time.After(latency)); err != nil {
 		return "", err
 	}
@@ -109,10 +109,14 @@ func (b *backend) post(ctx context.Context, id batch.ID) (string, error) {
 	if b.fault == dlttest.Unreachable {
 		return "", errNobody
 	}
-	b.posts[id]++
+	for _, id := range ids {
+		b.posts[id]++
+	}
 	take := func() {
-		if _, twice := b.taken[id]; !twice {
-			b.taken[id] = time.Now()
+		for _, id := range ids {
+			if _, twice := b.taken[id]; !twice {
+				b.taken[id] = time.Now()
+			}
 		}
 	}
 	switch b.fault {

@@ -30,7 +30,7 @@ type client struct {
 const maxIDs = 20
 
 func (c *client) Traits(s batch.ServiceID) dlt.Traits {
-	t := dlt.Traits{Name: "words", MaxIDsPerQuery: maxIDs, LateArrival: 10 * time.Millisecond, Resolves: true, Streams: true}
+	t := dlt.Traits{Name: "words", MaxIDsPerQuery: maxIDs, LateArrival: 10 * time.Millisecond, Resolves: true, Streams: true, MaxList: 4}
 	switch n := c.calls.Add(1); {
 	case c.bug == "no name":
 		t.Name = ""
@@ -112,6 +112,40 @@ func (c *client) Submit(ctx context.Context, a batch.Attempt) error {
 		return fail(dlt.ErrMisconfigured, nil)
 	}
 	return fail(dlt.ErrDoubt, nil)
+}
+
+// SubmitList makes one request of all.
+func (c *client) SubmitList(ctx context.Context, list []batch.Attempt) error {
+	ids := make([]batch.ID, len(list))
+	for i, a := range list {
+		ids[i] = a.ID
+	}
+	if c.bug == "half a list" {
+		ids = ids[:1]
+	}
+	word, err := c.b.post(ctx, ids...)
+	switch {
+	case c.bug == "resends lists" && errors.Is(err, errReset):
+		_, err = c.b.post(ctx, ids...)
+	case c.bug == "takes the rest of a list" && word == string(dlttest.Refused):
+		c.b.elsewhere(ids[len(ids)-1])
+	case c.bug == "lists are doubt" && word != "taken":
+		return &dlt.Error{Op: "submit"}
+	}
+	switch {
+	case errors.Is(err, errNobody):
+		return &dlt.Error{Op: "submit", Kind: dlt.ErrUnavailable, Err: err}
+	case err != nil:
+		return &dlt.Error{Op: "submit", Err: err}
+	}
+	kind, known := map[string]error{
+		"taken": nil, string(dlttest.Busy): dlt.ErrBusy, string(dlttest.Refused): dlt.ErrRejected,
+		string(dlttest.Misconfigured): dlt.ErrMisconfigured, string(dlttest.Redirect): dlt.ErrMisconfigured,
+	}[word]
+	if known && kind == nil {
+		return nil
+	}
+	return &dlt.Error{Op: "submit", Kind: kind}
 }
 
 var words = map[string]batch.Reported{

@@ -23,6 +23,7 @@ func traitsChecks() []Check {
 						"ResendHarmlessFor": t.ResendHarmlessFor, "LateArrival": t.LateArrival, "Grace": t.Grace,
 						"ResendQuiet": t.ResendQuiet, "Settle": t.Settle, "Stale": t.Stale, "Vanish": t.Vanish,
 						"MaxIDsPerQuery": time.Duration(t.MaxIDsPerQuery), "MaxInFlightPerService": time.Duration(t.MaxInFlightPerService),
+						"MaxList": time.Duration(t.MaxList), "MaxListBytes": time.Duration(t.MaxListBytes),
 					} {
 						assert.GreaterOrEqual(e, d, time.Duration(0), name)
 					}

@@ -74,7 +74,7 @@ func open(t dlttest.TB, o memory.Options) *dlttest.Harness {
 
 // kinds are the ledgers that it can stand for.
 func kinds() map[string]memory.Options {
-	sawtooth := dlt.Traits{Name: "like sawtooth", ResendHarmlessFor: dlt.Forever, Grace: time.Second}
+	sawtooth := dlt.Traits{Name: "like sawtooth", ResendHarmlessFor: dlt.Forever, Grace: time.Second, MaxList: 10}
 	canton := dlt.Traits{Name: "like canton", ResendHarmlessFor: time.Hour, LateArrival: 20 * time.Millisecond, GroupsByService: true, Resolves: true}
 	unforgiving := memory.Unforgiving(20 * time.Millisecond)
 	return map[string]memory.Options{

@@ -29,6 +29,7 @@ type Entry struct {
 	Attempt  int
 	Reported batch.Reported // of Answered
 	Err      error          // of PostEnd
+	List     int            // of PostStart and PostEnd: how many came in one request; 0 is one
 }
 
 func (l *Ledger) note(e Entry) {

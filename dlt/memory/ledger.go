@@ -115,12 +115,18 @@ func (l *Ledger) Submit(ctx context.Context, a batch.Attempt) error {
 		f = l.o.Fault(a)
 	}
 	l.note(Entry{Kind: PostStart, Key: a.Key, Attempt: a.Number})
-	err := l.submit(ctx, a, f)
+	err := l.submit(ctx, []batch.Attempt{a}, []Fault{f})
 	l.note(Entry{Kind: PostEnd, Key: a.Key, Attempt: a.Number, Err: err})
 	return err
 }
 
-func (l *Ledger) submit(ctx context.Context, a batch.Attempt, f Fault) error {
+func (l *Ledger) submit(ctx context.Context, list []batch.Attempt, faults []Fault) error {
+	f := faults[0]
+	take := func(d time.Duration) {
+		for i, a := range list {
+			l.take(a, faults[i], d)
+		}
+	}
 	if err := sleep(ctx, l.o.Latency+f.Latency); err != nil && f.Kind != LostReply {
 		return fmt.Errorf("submit: %w", err) // before anything was taken
 	}
@@ -136,24 +142,44 @@ func (l *Ledger) submit(ctx context.Context, a batch.Attempt, f Fault) error {
 	case LostRequest:
 		return &dlt.Error{Op: "submit", Err: errLost}
 	case LostReply:
-		l.take(a, f, 0)
+		take(0)
 		return &dlt.Error{Op: "submit", Err: errLost}
 	case Late:
-		l.take(a, f, f.Delay)
+		take(f.Delay)
 		return &dlt.Error{Op: "submit", Err: errLost}
 	case Hang:
 		<-ctx.Done()
 		return fmt.Errorf("submit: %w", ctx.Err())
 	case HangTaken:
-		l.take(a, f, 0)
+		take(0)
 		<-ctx.Done()
 		return fmt.Errorf("submit: %w", ctx.Err())
 	}
-	if strings.HasPrefix(string(a.Payload), "reject") {
-		return fail(dlt.ErrRejected, "refused")
+	for i, a := range list {
+		if strings.HasPrefix(string(a.Payload), "reject") || faults[i].Kind == Rejected {
+			return fail(dlt.ErrRejected, "refused")
+		}
 	}
-	l.take(a, f, 0)
+	take(0)
 	return nil
+}
+
+// SubmitList makes one attempt of each, as whole as Sawtooth takes a list: what goes
+// wrong on the way, by the Fault of the first, goes wrong for all, and one that is
+// refused at the door has the list refused. It is for those whose traits have a MaxList.
+func (l *Ledger) SubmitList(ctx context.Context, list []batch.Attempt) error {
+	faults := make([]Fault, len(list))
+	for i, a := range list {
+		if l.o.Fault != nil {
+			faults[i] = l.o.Fault(a)
+		}
+		l.note(Entry{Kind: PostStart, Key: a.Key, Attempt: a.Number, List: len(list)})
+	}
+	err := l.submit(ctx, list, faults)
+	for _, a := range list {
+		l.note(Entry{Kind: PostEnd, Key: a.Key, Attempt: a.Number, List: len(list), Err: err})
+	}
+	return err
 }
 
 // take lets a request arrive after d.

@@ -11,10 +11,11 @@ import (
 )
 
 var (
-	_ dlt.Ledger      = (*Client)(nil)
-	_ dlt.Checker     = (*Client)(nil)
-	_ dlt.Resolver    = (*Client)(nil)
-	_ dlt.EventSource = (*Client)(nil)
+	_ dlt.Ledger        = (*Client)(nil)
+	_ dlt.ListSubmitter = (*Client)(nil)
+	_ dlt.Checker       = (*Client)(nil)
+	_ dlt.Resolver      = (*Client)(nil)
+	_ dlt.EventSource   = (*Client)(nil)
 )
 
 // Client submits batches to a node and asks it what became of them. It never
@@ -71,6 +72,8 @@ func New(url string, o *Options) (*Client, error) {
 			ResendQuiet:       c.ResendQuiet,
 			Settle:            c.Settle,
 			MaxIDsPerQuery:    maxIDs,
+			MaxList:           c.MaxList,
+			MaxListBytes:      maxListBytes(c.MaxBody, c.MaxList),
 			// The pool that a 429 speaks of belongs to the node (B2).
 			PressureScope: dlt.ScopeEndpoint,
 			Vanish:        c.Vanish,
@@ -99,3 +102,9 @@ func (c *Client) Check(b batch.Batch) error { return check(b, c.maxBody, true) }
 // CloseIdleConnections closes the connections that no request is using. The client
 // can be used afterwards.
 func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
+
+// maxListBytes is how long the payloads of a list may be together: a body must be
+// smaller than maxBody (B1), and each payload has a header of up to six bytes in it.
+func maxListBytes(maxBody, maxList int) int {
+	return max(1, maxBody-1-6*maxList)
+}

@@ -157,7 +157,7 @@ func FuzzFrame(f *testing.F) {
 		if len(payload) == 0 || size < 1 || size > 4096 {
 			return
 		}
-		got, err := io.ReadAll(chunked{&frame{head: listHeader(len(payload)), payload: payload}, size})
+		got, err := io.ReadAll(chunked{&frame{parts: [][]byte{listHeader(len(payload)), payload}}, size})
 		if err != nil || len(got) != listSize(len(payload)) || !bytes.HasSuffix(got, payload) {
 			t.Fatalf("%d bytes, %v", len(got), err)
 		}

@@ -20,6 +20,7 @@ const (
 	DefaultResendQuiet = 1260 * time.Second
 	DefaultSettle      = 30 * time.Second
 	DefaultMaxResponse = 10 << 20
+	DefaultMaxList     = 100
 	DefaultKeepAlive   = 15 * time.Second
 )
 
@@ -69,6 +70,11 @@ type Options struct {
 	// (A4): depend on batches of the same service only. Not allowed beside Fallbacks.
 	// Defaults to false.
 	SingleValidator bool
+
+	// MaxList is how many batches of a service go into one POST, at most, where a strategy
+	// lets several leave in one run; 1 is one at a time. Nodes have no bound (B2), but all
+	// of a list is checked while others wait. Defaults to [DefaultMaxList].
+	MaxList int
 
 	// NoEvents keeps the client from subscribing to the node's events, so that it is
 	// asked only: for proxies that let no websocket through. Traits.Streams is false then.
@@ -122,6 +128,12 @@ func (o *Options) withDefaults() (Options, error) {
 			Field: "Options.MaxBody, Options.MaxResponse",
 			Value: strconv.Itoa(c.MaxBody) + ", " + strconv.FormatInt(c.MaxResponse, 10), Want: "0 (default) or more",
 		}
+	}
+	if c.MaxList < 0 {
+		return c, &batch.InputError{Field: "Options.MaxList", Value: strconv.Itoa(c.MaxList), Want: "0 (default) or more"}
+	}
+	if c.MaxList == 0 {
+		c.MaxList = DefaultMaxList
 	}
 	if c.MaxBody == 0 {
 		c.MaxBody = DefaultMaxBody

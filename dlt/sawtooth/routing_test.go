@@ -284,6 +284,7 @@ func TestNewRefuses(t *testing.T) {
 		"response":     {MaxResponse: -1},
 		"tls":          {Client: &http.Client{}, TLSConfig: trusting(startTLS(t), "")},
 		"fallbacks":    {Fallbacks: make([]string, 64)},
+		"list":         {MaxList: -1},
 		"single":       {Fallbacks: []string{"http://localhost:8009"}, SingleValidator: true},
 		"expect":       {Header: http.Header{"expect": {"100-continue"}}},
 		"content type": {Header: http.Header{"Content-Type": {"application/json"}}},
@@ -307,10 +308,12 @@ func TestTraits(t *testing.T) {
 	assert.Equal(t, dlt.Traits{
 		Name: "sawtooth", ResendHarmlessFor: dlt.Forever, Grace: sawtooth.DefaultGrace, ResendQuiet: sawtooth.DefaultResendQuiet,
 		Settle: sawtooth.DefaultSettle, MaxIDsPerQuery: 50, PressureScope: dlt.ScopeEndpoint, Resolves: true, Streams: true,
+		MaxList: 100, MaxListBytes: sawtooth.DefaultMaxBody - 601,
 	}, c.Traits("s"))
-	c = newClient(t, "http://localhost:8008", &sawtooth.Options{Name: "testnet", Grace: 1, ResendQuiet: 2, Settle: 3, Vanish: 4, NoEvents: true, SingleValidator: true})
+	c = newClient(t, "http://localhost:8008", &sawtooth.Options{Name: "testnet", Grace: 1, ResendQuiet: 2, Settle: 3, Vanish: 4, NoEvents: true, SingleValidator: true, MaxList: 7, MaxBody: 1000})
 	assert.Equal(t, dlt.Traits{
 		Name: "testnet", ResendHarmlessFor: dlt.Forever, Grace: 1, ResendQuiet: 2, Settle: 3, MaxIDsPerQuery: 50, PressureScope: dlt.ScopeEndpoint, Vanish: 4, Resolves: true, KeepsOrder: true,
+		MaxList: 7, MaxListBytes: 957,
 	}, c.Traits(""))
 }
 

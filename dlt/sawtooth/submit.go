@@ -16,13 +16,29 @@ import (
 // memory, no more. The error is a [*dlt.Error]. Where the node could not be reached,
 // the next Submit goes to the next fallback; this one ends.
 func (c *Client) Submit(ctx context.Context, a batch.Attempt) error {
+	return c.submitTo(ctx, []batch.Attempt{a})
+}
+
+// SubmitList implements [dlt.ListSubmitter]: one POST of a BatchList, which a node takes
+// as a whole or not at all; it does not say which of the batches it refuses it for
+// (ledgers/sawtooth-and-splinter.md B2). The order in it is kept (B8).
+func (c *Client) SubmitList(ctx context.Context, list []batch.Attempt) error {
+	if len(list) == 0 {
+		return nil
+	}
+	return c.submitTo(ctx, list)
+}
+
+func (c *Client) submitTo(ctx context.Context, list []batch.Attempt) error {
 	i := c.preferred.Load()
-	err := dlt.At(c.endpoints[i].batches, c.submit(ctx, c.endpoints[i], a.Payload))
+	err := dlt.At(c.endpoints[i].batches, c.submit(ctx, c.endpoints[i], list))
 	if len(c.endpoints) == 1 {
 		return err
 	}
 	if kind := dlt.Kind(err); err == nil || kind == batch.KindDoubt {
-		c.sent.add(a.ID, i)
+		for _, a := range list {
+			c.sent.add(a.ID, i)
+		}
 	} else if kind == batch.KindUnavailable && !errors.Is(err, context.Canceled) && !errors.Is(err, errNotTried) {
 		next := (i + 1) % uint32(len(c.endpoints))
 		c.preferred.CompareAndSwap(i, next)
@@ -32,9 +48,15 @@ func (c *Client) Submit(ctx context.Context, a batch.Attempt) error {
 
 const opSubmit = "submit"
 
-func (c *Client) submit(ctx context.Context, e endpoint, payload []byte) error {
-	if len(payload) == 0 {
-		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrRejected, Message: "the batch has no payload"}
+func (c *Client) submit(ctx context.Context, e endpoint, list []batch.Attempt) error {
+	size := 0
+	body := &frame{parts: make([][]byte, 0, 2*len(list))}
+	for _, a := range list {
+		if len(a.Payload) == 0 {
+			return &dlt.Error{Op: opSubmit, Kind: dlt.ErrRejected, Message: "the batch has no payload"}
+		}
+		size += listSize(len(a.Payload))
+		body.parts = append(body.parts, listHeader(len(a.Payload)), a.Payload)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -42,10 +64,9 @@ func (c *Client) submit(ctx context.Context, e endpoint, payload []byte) error {
 	if err != nil {
 		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrMisconfigured, Err: c.cause(err)}
 	}
-	body := &frame{head: listHeader(len(payload)), payload: payload}
 	defer body.release()
 	// There is no GetBody: net/http must have no way of sending it again.
-	req.Body, req.ContentLength = body, int64(listSize(len(payload)))
+	req.Body, req.ContentLength = body, int64(size)
 	resp, err := c.exchange(req, opSubmit) //nolint:bodyclose // drain closes it
 	if err != nil {
 		return err
@@ -62,13 +83,13 @@ func (c *Client) submit(ctx context.Context, e endpoint, payload []byte) error {
 	return c.refusal(opSubmit, resp, env, v)
 }
 
-// frame reads a serialized Batch as the BatchList of one, without a copy of it.
-// net/http may go on reading a body after the response is there; release ends
-// that, since the payload belongs to the caller again when Submit returns.
+// frame reads serialized Batches as a BatchList, without a copy of them. net/http may
+// go on reading a body after the response is there; release ends that, since the
+// payloads belong to the caller again when Submit returns.
 type frame struct {
-	mu            sync.Mutex
-	head, payload []byte
-	released      bool
+	mu       sync.Mutex
+	parts    [][]byte // what is left: what comes before a payload, the payload, and so on
+	released bool
 }
 
 var errReleased = errors.New("sawtooth: the request is over")
@@ -80,11 +101,14 @@ func (f *frame) Read(p []byte) (n int, err error) {
 	if f.released {
 		return 0, errReleased
 	}
-	n = copy(p, f.head)
-	f.head = f.head[n:]
-	m := copy(p[n:], f.payload)
-	f.payload = f.payload[m:]
-	if n += m; n == 0 && len(p) > 0 {
+	for len(f.parts) > 0 && n < len(p) {
+		m := copy(p[n:], f.parts[0])
+		n += m
+		if f.parts[0] = f.parts[0][m:]; len(f.parts[0]) == 0 {
+			f.parts = f.parts[1:]
+		}
+	}
+	if n == 0 && len(p) > 0 {
 		return 0, io.EOF
 	}
 	return n, nil
@@ -99,5 +123,5 @@ func (f *frame) Close() error {
 func (f *frame) release() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.head, f.payload, f.released = nil, nil, true
+	f.parts, f.released = nil, true
 }

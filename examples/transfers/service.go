@@ -58,8 +58,9 @@ func open(ctx context.Context, j job) (*service, error) {
 	// Real participants want the defaults: these are for one that is a few times faster.
 	ledger, err := canton.New(j.URL, &canton.Options{
 		UserID: "transfers", LateArrival: time.Second, Grace: time.Second, IdleWait: 50 * time.Millisecond,
-		// It has no default: without it a person has to decide about a poisonous batch of
-		// which an earlier attempt was lost, for Canton proves nothing about that one.
+		// It has no default: without it a person has to decide about a batch that is refused
+		// at the door while an earlier attempt of it was lost, since nothing proves what
+		// became of that one.
 		DecidedWithin: 2 * time.Second,
 	})
 	if err != nil {

@@ -63,8 +63,9 @@ var (
 
 // samples are values as calls of 100 have them.
 func samples(n int) map[string]string {
-	var numbers, lanes []string
+	var numbers, lanes, places []string
 	for i := range n {
+		places = append(places, fmt.Sprintf(`"(%d,1)"`, i*7))
 		numbers = append(numbers, strconv.Itoa(i*31+1))
 		lanes = append(lanes, fmt.Sprintf("lane%04d", i*7))
 	}
@@ -72,6 +73,7 @@ func samples(n int) map[string]string {
 		"bigint[]": "{" + strings.Join(numbers, ",") + "}", "integer[]": "{" + strings.Join(numbers, ",") + "}",
 		"smallint[]": "{1,2}", "boolean[]": "{t}", "text[]": "{" + strings.Join(lanes, ",") + "}",
 		"text": "lane0100", "bigint": "20", "bytea": "", "boolean": "f",
+		"smallint": "7", "tid[]": "{" + strings.Join(places, ",") + "}",
 	}
 }
 

@@ -46,6 +46,7 @@ type World struct {
 	slots   [2]*process
 	births  int
 	killed  map[Window]int
+	vain    int                                 // lives in a row that did not reach their window
 	finals  map[batch.OrderID]batch.OrderRecord // as they were seen first
 	open    map[batch.OrderID]bool
 	decided int
@@ -154,7 +155,10 @@ func (w *World) live(i int, rng *rand.Rand) {
 			return
 		}
 		p := w.slots[i]
-		timer := time.NewTimer(time.Second + time.Duration(rng.IntN(1500))*time.Millisecond)
+		w.mu.Lock()
+		slow := time.Duration(1 + w.vain/4) // a busy machine needs longer to get anywhere
+		w.mu.Unlock()
+		timer := time.NewTimer(slow * (time.Second + time.Duration(rng.IntN(1500))*time.Millisecond))
 		select {
 		case <-p.ended:
 		case <-timer.C:
@@ -170,6 +174,9 @@ func (w *World) live(i int, rng *rand.Rand) {
 			}
 		}
 		w.mu.Lock()
+		if w.vain++; at != anywhere {
+			w.vain = 0
+		}
 		w.killed[at]++
 		w.mu.Unlock()
 	}

@@ -132,10 +132,20 @@ func (p *Pool) mark(key string) {
 }
 
 // Unused gives the hand back when no request was made: it says nothing of the key.
-func (h *Hand) Unused() { h.end(func(*Pool) {}) }
+func (h *Hand) Unused() {
+	h.end(func(*Pool) {})
+	h.p.freed()
+}
 
 // Release gives the hand back. hung says that the request ran into its time limit.
 func (h *Hand) Release(hung bool) {
+	h.Pass(hung)
+	h.p.freed()
+}
+
+// Pass is Release by one who looks by himself for what to do with the place, and tells
+// whom it concerns if there is nothing.
+func (h *Hand) Pass(hung bool) {
 	h.end(func(p *Pool) {
 		if hung {
 			p.mark(h.key)
@@ -161,5 +171,4 @@ func (h *Hand) end(note func(*Pool)) {
 	}
 	note(p)
 	p.mu.Unlock()
-	p.freed()
 }

@@ -17,6 +17,7 @@ type lanes struct {
 	all      bool // nothing that may leave is ever beyond what the strategy sees
 	declared map[batch.ID]batch.Footprint
 	rng      *rand.Rand
+	list     int  // batches that one request carries at most
 	keeps    bool // the ledger keeps the order of submission, and the strategy relies on it
 }
 
@@ -38,7 +39,7 @@ func parallelLanes(seed uint64) *lanes {
 // pipelinedLanes are of batches that declare nothing, several of which are under way.
 func pipelinedLanes(seed uint64) *lanes {
 	r := rand.New(rand.NewPCG(seed, 11))
-	return &lanes{strategy: queuer.Pipelined(1 + r.IntN(7)), most: r.IntN(2) * r.IntN(5), keeps: true}
+	return &lanes{strategy: queuer.Pipelined(1 + r.IntN(7)), most: r.IntN(2) * r.IntN(5), list: r.IntN(5), keeps: true}
 }
 
 // declare makes up what a batch declares: mostly addresses of few, some prefixes of

@@ -18,6 +18,7 @@ import (
 
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
@@ -151,7 +152,7 @@ func runnerSeed(t *testing.T, seed uint64, l *lanes) (differ int) {
 	if k.ignore {
 		faults.InvalidFirst, faults.MaxDelay = 0.05, k.traits.Settle/2
 	}
-	k.traits.MaxInFlightPerService, k.traits.KeepsOrder = l.most, l.keeps
+	k.traits.MaxInFlightPerService, k.traits.KeepsOrder, k.traits.MaxList = l.most, l.keeps, l.list
 	ledger := ledgermem.New(&ledgermem.Options{
 		Traits: &k.traits, IgnoreDuplicates: k.ignore, DeduplicateFor: k.dedup,
 		CommitAfter: time.Duration(rng.IntN(1000)) * time.Millisecond, Fault: faults.Fault,
@@ -311,34 +312,42 @@ func fairness(t *testing.T, strategy queuer.Strategy, apart bool) {
 // TestHangingServices is the other half of promise 7: services whose requests hang
 // do not hold up the others.
 func TestHangingServices(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ledger := ledgermem.New(&ledgermem.Options{Fault: func(a batch.Attempt) ledgermem.Fault {
-			if a.Service[0] == 'h' {
-				return ledgermem.Fault{Kind: ledgermem.Hang}
-			}
-			return ledgermem.Fault{}
-		}})
-		r, err := dltbatch.New(memory.New(), ledger, &dltbatch.Options{Pool: 8})
+	for name, scope := range scopes {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { servicesHang(t, scope) })
+		})
+	}
+}
+
+func servicesHang(t *testing.T, scope dlt.Scope) {
+	traits := ledgermem.Unforgiving(time.Second)
+	traits.PressureScope = scope
+	ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, Fault: func(a batch.Attempt) ledgermem.Fault {
+		if a.Service[0] == 'h' {
+			return ledgermem.Fault{Kind: ledgermem.Hang}
+		}
+		return ledgermem.Fault{}
+	}})
+	r, err := dltbatch.New(memory.New(), ledger, &dltbatch.Options{Pool: 8})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	for i := range 40 {
+		s := batch.ServiceID(fmt.Sprintf("h%02d", i))
+		require.NoError(t, r.Add(ctx, batch.Batch{ID: batch.ID("b-" + s), Service: s, Payload: []byte("x")}))
+	}
+	time.Sleep(2 * time.Minute) // they are known to hang by now, and go on hanging
+	start := time.Now()
+	for i := range 20 {
+		s := batch.ServiceID(fmt.Sprintf("good%02d", i))
+		b := batch.Batch{ID: batch.ID("b-" + s), Service: s, Payload: []byte("x")}
+		require.NoError(t, r.Add(ctx, b))
+		rec, err := r.Await(ctx, b.Key())
 		require.NoError(t, err)
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- r.Run(ctx) }()
-		for i := range 40 {
-			s := batch.ServiceID(fmt.Sprintf("h%02d", i))
-			require.NoError(t, r.Add(ctx, batch.Batch{ID: batch.ID("b-" + s), Service: s, Payload: []byte("x")}))
-		}
-		time.Sleep(2 * time.Minute) // they are known to hang by now, and go on hanging
-		start := time.Now()
-		for i := range 20 {
-			s := batch.ServiceID(fmt.Sprintf("good%02d", i))
-			b := batch.Batch{ID: batch.ID("b-" + s), Service: s, Payload: []byte("x")}
-			require.NoError(t, r.Add(ctx, b))
-			rec, err := r.Await(ctx, b.Key())
-			require.NoError(t, err)
-			require.Equal(t, batch.Committed, rec.State)
-		}
-		require.Less(t, time.Since(start), 20*time.Second)
-		cancel()
-		require.NoError(t, <-done)
-	})
+		require.Equal(t, batch.Committed, rec.State)
+	}
+	require.Less(t, time.Since(start), 20*time.Second)
+	cancel()
+	require.NoError(t, <-done)
 }

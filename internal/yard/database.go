@@ -12,6 +12,7 @@ import (
 	libpq "github.com/lib/pq"
 
 	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
 	"github.com/dltbatch/dltbatch/store/postgres"
 	"github.com/dltbatch/dltbatch/store/sqlite"
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
@@ -33,7 +34,7 @@ func (j job) onSQLite() bool { return j.Store == sqliteFull || j.Store == sqlite
 // openDatabase connects, and removes what earlier processes left, unless it shall be used.
 func openDatabase(ctx context.Context, j job) (*database, error) {
 	d := &database{j: j, wire: &wire{}}
-	if j.onSQLite() {
+	if j.onSQLite() || j.Store == inMemory {
 		return d, nil
 	}
 	var err error
@@ -133,8 +134,11 @@ func (d *database) pool() (*sql.DB, error) {
 
 // store opens the library's store in the database. The first one makes its tables.
 func (d *database) store(ctx context.Context, migrate bool) (_ store.Store, shut func(), err error) {
-	if d.j.onSQLite() {
+	switch {
+	case d.j.onSQLite():
 		return d.sqliteStore(ctx, migrate)
+	case d.j.Store == inMemory:
+		return memory.New(), func() {}, nil
 	}
 	db, err := d.pool()
 	if err != nil {

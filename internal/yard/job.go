@@ -21,6 +21,7 @@ const (
 	pq           = "pq"
 	sqliteFull   = "sqlite-full"
 	sqliteNormal = "sqlite-normal"
+	inMemory     = "memory"
 )
 
 // job is what one process runs.
@@ -37,6 +38,7 @@ type job struct {
 	Instances int           // ours: that share the database
 	Ordered   bool          // floor: batches of a lane one after the other
 	Tuned     bool          // river: fetches as often as it can
+	Stages    bool          // ours: counts the allocations of each stage, which takes its time
 	Idle      time.Duration // on a vacuumed table, before the first batch is added
 	Pace      float64       // batches a second that are added; 0 is as many as can be
 	Waiting   int           // batches that wait in the database already: none is added, and N of them are awaited
@@ -53,33 +55,47 @@ type job struct {
 
 // result is what came of a job.
 type result struct {
-	Seconds    float64 `json:"seconds"`
-	Rate       float64 `json:"rate"` // batches a second
-	P50        float64 `json:"p50"`  // ms from being added to being final
-	P99        float64 `json:"p99"`
-	Hand50     float64 `json:"hand50"` // ms from the ledger's commit to the POST of the lane's next
-	Hand99     float64 `json:"hand99"`
-	Next50     float64 `json:"next50"` // ms from the record of the commit to the POST of the lane's next
-	Next99     float64 `json:"next99"`
-	CPU        shares  `json:"cpu"`        // cores
-	Statements float64 `json:"statements"` // for each batch, as all below
-	Trips      float64 `json:"trips"`
-	WAL        float64 `json:"wal"` // bytes
-	Posts      float64 `json:"posts"`
-	Asks       float64 `json:"asks"`
-	Allocs     float64 `json:"allocs"`
-	AllocBytes float64 `json:"allocBytes"`
-	PeakRSS    float64 `json:"peakRSS"`  // MiB
-	FirstRSS   float64 `json:"firstRSS"` // MiB, after the first fifth; ours only
+	Seconds    float64              `json:"seconds"`
+	Rate       float64              `json:"rate"` // batches a second
+	P50        float64              `json:"p50"`  // ms from being added to being final
+	P99        float64              `json:"p99"`
+	Hand50     float64              `json:"hand50"` // ms from the ledger's commit to the POST of the lane's next
+	Hand99     float64              `json:"hand99"`
+	Next50     float64              `json:"next50"` // ms from the record of the commit to the POST of the lane's next
+	Next99     float64              `json:"next99"`
+	CPU        shares               `json:"cpu"`        // cores
+	Statements float64              `json:"statements"` // for each batch, as all below
+	Trips      float64              `json:"trips"`
+	WAL        float64              `json:"wal"` // bytes
+	Posts      float64              `json:"posts"`
+	Asks       float64              `json:"asks"`
+	Allocs     float64              `json:"allocs"`
+	AllocBytes float64              `json:"allocBytes"`
+	PeakRSS    float64              `json:"peakRSS"`  // MiB
+	Stages     [len(stages)]float64 `json:"stages"`   // allocations; where they are told apart
+	FirstRSS   float64              `json:"firstRSS"` // MiB, after the first fifth; ours only
+}
+
+// work is what a batch costs the three processes together, in microseconds of CPU. On a
+// machine that others use, too, it says more than the rate.
+func (r result) work() float64 {
+	if r.Rate == 0 {
+		return 0
+	}
+	return (r.CPU.Client + r.CPU.Postgres + r.CPU.Ledger) / r.Rate * 1e6
 }
 
 // fields are all of its figures.
 func (r *result) fields() []*float64 {
-	return []*float64{
+	all := []*float64{
 		&r.Seconds, &r.Rate, &r.P50, &r.P99, &r.Hand50, &r.Hand99, &r.Next50, &r.Next99,
 		&r.CPU.Client, &r.CPU.Postgres, &r.CPU.Ledger, &r.CPU.Machine,
 		&r.Statements, &r.Trips, &r.WAL, &r.Posts, &r.Asks, &r.Allocs, &r.AllocBytes, &r.PeakRSS, &r.FirstRSS,
 	}
+	for i := range r.Stages {
+		all = append(all, &r.Stages[i])
+	}
+	return all
 }
 
 // run does a job in this process.

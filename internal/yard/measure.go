@@ -112,8 +112,8 @@ func (y *yard) mode(ctx context.Context, m mode) (figures, error) {
 				return f, fmt.Errorf("%s: %w", m.entries[i].label, err)
 			}
 			f.Entries[i].add(r)
-			fmt.Fprintf(y.out, "%s %d/%d  %-28s %8.0f/s  p50 %7.1f ms  p99 %7.1f ms  cores: client %.2f, postgres %.2f, ledger %.2f, machine %.2f\n",
-				m.name, round+1, y.o.rounds, m.entries[i].label, r.Rate, r.P50, r.P99, r.CPU.Client, r.CPU.Postgres, r.CPU.Ledger, r.CPU.Machine)
+			fmt.Fprintf(y.out, "%s %d/%d  %-28s %8.0f/s  p50 %7.1f ms  p99 %7.1f ms  cores: client %.2f, postgres %.2f, ledger %.2f, machine %.2f; %.0f us a batch\n",
+				m.name, round+1, y.o.rounds, m.entries[i].label, r.Rate, r.P50, r.P99, r.CPU.Client, r.CPU.Postgres, r.CPU.Ledger, r.CPU.Machine, r.work())
 		}
 	}
 	return f, nil

@@ -89,6 +89,12 @@ func modes() []mode {
 			{label: "half of it", job: job{Contender: ours, Store: pgx, Lanes: 100}, half: true},
 			{label: "half of it, events", job: job{Contender: ours, Store: pgx, Lanes: 100, Events: true}, half: true},
 		}},
+		{"stages", "Allocations by stage", []entry{
+			{label: "memory store", job: job{Contender: ours, Store: inMemory, Stages: true}},
+			{label: "PostgreSQL with pgx", job: job{Contender: ours, Store: pgx, Stages: true}},
+			{label: "PostgreSQL with lib/pq", job: job{Contender: ours, Store: pq, Stages: true}},
+			{label: "SQLite", job: job{Contender: ours, Store: sqliteFull, Stages: true}},
+		}},
 		{"memory", "Memory with 1,000,000 waiting", []entry{
 			{label: "nothing else waiting", job: job{Contender: ours, Store: pgx}},
 			{label: "1,000,000 waiting", job: job{Contender: ours, Store: pgx, N: 100_000, Waiting: 1_000_000}},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -153,6 +154,11 @@ func runOurs(ctx context.Context, j job, w *work, m *meter, r *result) error {
 			return err
 		}
 	}
+	var before stacks
+	if j.Stages {
+		runtime.MemProfileRate = 1
+		before = allocated()
+	}
 	if err := start(); err != nil {
 		return err
 	}
@@ -188,6 +194,9 @@ func runOurs(ctx context.Context, j job, w *work, m *meter, r *result) error {
 	}
 	if err := d.stop(ctx, m, r, j.N); err != nil {
 		return err
+	}
+	if j.Stages {
+		r.Stages = allocated().since(before, j.N).stages
 	}
 	stop()
 	for range runners {

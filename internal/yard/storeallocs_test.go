@@ -20,14 +20,14 @@ import (
 func TestAllocationsOfStores(t *testing.T) {
 	const lanes = addGroup
 	const warm, counted = 3, 5
-	postgres := map[string]float64{"add": 6.7, "claim": 19.3, "payloads": 8.4, "accepted": 12.9, "pending": 13.6, "committed": 13.9}
+	postgres := map[string]float64{"add": 6.7, "claim": 22.0, "payloads": 8.4, "accepted": 12.9, "pending": 14.7, "committed": 13.9}
 	for _, s := range []struct {
 		store  string
 		budget map[string]float64
 	}{
 		{pgx, postgres},
 		{pq, postgres},
-		{sqliteFull, map[string]float64{"add": 22.9, "claim": 29.0, "payloads": 11.6, "accepted": 24.9, "pending": 21.9, "committed": 28.9}},
+		{sqliteFull, map[string]float64{"add": 22.9, "claim": 30.0, "payloads": 11.6, "accepted": 24.9, "pending": 22.9, "committed": 28.9}},
 	} {
 		t.Run(s.store, func(t *testing.T) {
 			ctx := t.Context()

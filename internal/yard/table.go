@@ -30,7 +30,11 @@ type column struct {
 
 func columns() []column {
 	lanes, memory := []string{"order", "handover"}, []string{"memory"}
-	return []column{
+	var allocs []column
+	for i, s := range stages {
+		allocs = append(allocs, column{s.name, "%.1f", func(r result) float64 { return r.Stages[i] }, []string{"stages"}})
+	}
+	return append(allocs, []column{
 		{"/s", "%.0f", func(r result) float64 { return r.Rate }, nil},
 		{"p50 ms", "%.0f", func(r result) float64 { return r.P50 }, nil},
 		{"p99 ms", "%.0f", func(r result) float64 { return r.P99 }, nil},
@@ -42,6 +46,7 @@ func columns() []column {
 		{"postgres", "%.2f", func(r result) float64 { return r.CPU.Postgres }, nil},
 		{"ledger", "%.2f", func(r result) float64 { return r.CPU.Ledger }, nil},
 		{"machine", "%.2f", func(r result) float64 { return r.CPU.Machine }, nil},
+		{"CPU µs", "%.1f", func(r result) float64 { return r.work() }, nil},
 		{"statements", "%.3f", func(r result) float64 { return r.Statements }, nil},
 		{"trips", "%.3f", func(r result) float64 { return r.Trips }, nil},
 		{"WAL B", "%.0f", func(r result) float64 { return r.WAL }, nil},
@@ -51,21 +56,28 @@ func columns() []column {
 		{"alloc B", "%.0f", func(r result) float64 { return r.AllocBytes }, nil},
 		{"RSS, a fifth", "%.0f", func(r result) float64 { return r.FirstRSS }, memory},
 		{"RSS MiB", "%.0f", func(r result) float64 { return r.PeakRSS }, nil},
-	}
+	}...)
 }
 
 // lines are a head and a line for each entry. What does not apply is left empty, and
 // a column that applies nowhere is left out.
 func (f *figures) lines() [][]string {
 	out := make([][]string, 1+len(f.Entries))
-	out[0] = []string{"", "ratio"}
-	for i := range f.Entries {
-		e := &f.Entries[i]
-		out[1+i] = []string{e.Label, fmt.Sprintf("%.2f", e.ratioTo(&f.Entries[0]))}
+	counted := f.Mode == "stages" // which takes so much time that rates say nothing
+	out[0] = []string{""}
+	for i, e := range f.Entries {
+		out[1+i] = []string{e.Label}
+	}
+	if !counted {
+		out[0] = append(out[0], "ratio")
+		for i := range f.Entries {
+			out[1+i] = append(out[1+i], fmt.Sprintf("%.2f", f.Entries[i].ratioTo(&f.Entries[0])))
+		}
 	}
 	for _, c := range columns() {
 		says := func(e measured) bool { return c.value(e.Median) != 0 }
-		if c.modes != nil && !slices.Contains(c.modes, f.Mode) || !slices.ContainsFunc(f.Entries, says) {
+		applies := slices.Contains(c.modes, f.Mode) || c.modes == nil && (!counted || strings.HasPrefix(c.name, "alloc"))
+		if !applies || !slices.ContainsFunc(f.Entries, says) {
 			continue
 		}
 		out[0] = append(out[0], c.name)

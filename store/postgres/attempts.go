@@ -18,12 +18,21 @@ type kept struct {
 
 // report keeps what there is to be kept of the attempts that outcomes are about, whose
 // rows are locked.
-func (t *session) report(ctx context.Context, outcomes []store.Outcome, applied []store.Applied, now time.Time) error {
+func (t *session) report(ctx context.Context, outcomes []store.Outcome, applied []store.Applied) error {
 	var list []kept
+	var now time.Time
 	for i, o := range outcomes {
 		r, ok := o.Reported(applied[i], now)
 		if !ok {
 			continue
+		}
+		if now.IsZero() {
+			us, err := t.now(ctx)
+			if err != nil {
+				return err
+			}
+			now = sqlrow.FromMicro(us)
+			r.At = now
 		}
 		k := kept{seq: applied[i].Ref.Row, n: 1, ReportCols: sqlrow.ReportColsOf(r)}
 		for _, other := range list {

@@ -65,11 +65,18 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 		}
 		out.Locked = append(out.Locked, locked...)
 		now := sqlrow.FromMicro(us)
-		some = slices.DeleteFunc(slices.Clone(some), func(s batch.ServiceID) bool { return slices.Contains(locked, s) })
+		if len(locked) > 0 {
+			held := make(map[batch.ServiceID]bool, len(locked))
+			for _, s := range locked {
+				held[s] = true
+			}
+			some = slices.DeleteFunc(slices.Clone(some), func(s batch.ServiceID) bool { return held[s] })
+		}
 		rows, err := t.windows(ctx, got, q.Window)
 		if err != nil {
 			return out, nil, err
 		}
+		var fresh []*stored
 		for i, service := range some {
 			if left <= 0 {
 				out.Left = append(out.Left, some[i:]...)
@@ -83,13 +90,22 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 				return out, nil, err
 			}
 			plan := store.PlanLane(service, lane, now, q, left, choose)
-			changed = append(changed, apply(plan.Changed, rows[service])...)
+			for _, s := range apply(plan.Changed, rows[service]) {
+				if s.taken(now, q.TTL, q.Instance) {
+					fresh = append(fresh, s)
+				} else {
+					changed = append(changed, s)
+				}
+			}
 			left -= plan.Claims
 			out.Runs = append(out.Runs, plan.Runs...)
 			if plan.More {
 				out.Left = append(out.Left, service)
 			}
 			out.NextReady = sooner(out.NextReady, plan.NextReady)
+		}
+		if err := t.take(ctx, fresh, now, q.TTL, q.Instance); err != nil {
+			return out, nil, err
 		}
 	}
 	out.Left = append(out.Left, lanes...)
@@ -122,13 +138,13 @@ func (t *session) windowsBy(ctx context.Context, sqlAttempted, sqlWaiting string
 	}
 	names := texts(services)
 	open, err := query(ctx, t, func(s *stored) []any {
-		return slices.Concat(s.batchCols.dest(), []any{&s.encodedFootprint}, s.rowCols.wholeDest())
+		return slices.Concat(s.batchCols.dest(), []any{&s.encodedFootprint}, s.rowCols.dest())
 	}, sqlAttempted, names)
 	if err != nil {
 		return nil, err
 	}
-	queued, err := query(ctx, t, func(s *stored) []any {
-		return append(s.batchCols.dest(), &s.encodedFootprint, &s.version, &s.requeued)
+	queued, err := queryMany(ctx, t, min(len(services)*window, 1000), func(s *stored) []any {
+		return append(s.batchCols.dest(), &s.encodedFootprint, &s.version, &s.requeued, &s.place)
 	}, sqlWaiting, names, int64(window))
 	if err != nil {
 		return nil, err
@@ -164,6 +180,32 @@ func appendInOrder(lanes map[batch.ServiceID][]*stored, rows []*stored, most int
 			lanes[service] = append(lanes[service], s)
 		}
 	}
+}
+
+// taken reports whether a row is claimed for the first time, and sqlTake writes it.
+func (s *stored) taken(now time.Time, ttl time.Duration, instance string) bool {
+	w, n, expires := s.was, s.now, now.Add(ttl)
+	return placeOf(w) == inWaiting && s.place != "" && n.State == batch.Submitting && n.Version == w.Version+1 && n.Attempt == 1 &&
+		n.Failures == 0 && n.ClaimExpires.Equal(expires) && n.NextCheck.Equal(expires) && n.NotBefore.IsZero() && n.AskedAt.IsZero() &&
+		n.LastPost.IsZero() && n.SettlesAt.IsZero() && n.FinalAt.IsZero() && n.DoubtAttempt == 1 && n.DoubtSince.Equal(now) &&
+		n.Resends == 0 && n.ClaimedBy == instance && !n.AtEnd && !n.Refused && n.Requeued == w.Requeued && n.Error == nil && n.Decision == "" && len(n.Receipts) == 0
+}
+
+// take writes rows that were taken.
+func (t *session) take(ctx context.Context, rows []*stored, now time.Time, ttl time.Duration, instance string) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	slices.SortFunc(rows, func(a, b *stored) int { return cmp.Compare(a.seq, b.seq) })
+	c := columns(rows)
+	n, err := t.exec(ctx, sqlTake, textArray(len(rows), func(i int) string { return rows[i].place }), c.ints(seqOf), c.ints(wasOf),
+		c.ints(func(s *stored) int64 { return int64(s.now.Spent) }),
+		c.ints(func(s *stored) int64 { return sqlrow.ToMicro(s.now.ResendUntil) }),
+		int64(batch.Submitting), sqlrow.ToMicro(now.Add(ttl)), sqlrow.ToMicro(now), instance)
+	if err == nil && n != int64(len(rows)) {
+		err = fmt.Errorf("%w: %d rows claimed, want %d", errMoved, n, len(rows))
+	}
+	return err
 }
 
 func laneRows(found []*stored) ([]store.LaneRow, error) {

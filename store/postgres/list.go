@@ -121,12 +121,12 @@ func onlyOpen(states []batch.State) bool {
 
 // records reads what colsRecord says.
 func (t *session) records(ctx context.Context, text string, args ...any) ([]batch.Record, error) {
-	return t.recordsAs(ctx, func(s *stored) []any { return append(wholeDest(s), &s.final, &s.quarantined) }, text, args...)
+	return t.recordsAs(ctx, func(s *stored) []any { return append(storedDest(s), &s.final, &s.quarantined) }, text, args...)
 }
 
 // recordsAs is records of a statement with other columns.
 func (t *session) recordsAs(ctx context.Context, dest func(*stored) []any, text string, args ...any) ([]batch.Record, error) {
-	rows, err := queryText(ctx, t, dest, text, args...)
+	rows, err := queryText(ctx, t, 0, dest, text, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -55,7 +55,7 @@ func (s *Store) ListOrders(ctx context.Context, q store.ListOrdersQuery) (found 
 	}
 	var rows []sqlrow.OrderCols
 	err = s.tx(ctx, op, func(ctx context.Context, t *session) (err error) {
-		rows, err = queryText(ctx, t, (*sqlrow.OrderCols).RecordDest, s.names.fill(text), args...)
+		rows, err = queryText(ctx, t, 0, (*sqlrow.OrderCols).RecordDest, s.names.fill(text), args...)
 		return err
 	})
 	if err != nil {

@@ -58,14 +58,12 @@ const (
 	colsBatch = `b.seq, b.header_signature, b.service_id, b.created_at, b.data_change_id, b.budget_attempts, b.budget_every_try`
 	colsRow   = `a.state, a.version, a.attempt, a.spent, a.failures, a.claim_expires, a.not_before, a.next_check, a.asked_at,
 	a.last_post, a.settles_at, a.doubt_attempt, a.doubt_since, a.resend_until, a.resends, a.refused, a.requeued,
-	a.submission_error, a.submission_error_message, a.decision, a.receipts, a.prepared`
-	// colsWhole is all that is kept of an attempted row; the monitor needs less.
-	colsWhole   = colsRow + `, a.claimed_by, a.at_end`
+	a.submission_error, a.submission_error_message, a.decision, a.receipts, a.prepared, a.claimed_by, a.at_end`
 	colsOutcome = `f.state, f.version, f.attempt, f.spent, f.failures, f.asked_at, f.last_post, f.settles_at, f.final_at,
 	f.requeued, f.submission_error, f.submission_error_message, f.receipts, f.orders_settled, f.quarantined`
 
 	// Rows are locked in one order, so that no two calls wait for each other.
-	sqlAttemptedRows = `SELECT ` + colsBatch + `, ` + colsWhole + `, ` + clock + ` FROM {attempted_batches} a
+	sqlAttemptedRows = `SELECT ` + colsBatch + `, ` + colsRow + `, ` + clock + ` FROM {attempted_batches} a
 	JOIN {batches} b ON b.seq = a.seq WHERE a.seq = ANY ($1::bigint[]) ORDER BY a.seq FOR UPDATE OF a`
 	sqlWaitingRows = `SELECT ` + colsBatch + `, w.version, w.requeued FROM {batches} b
 	JOIN {waiting_batches} w ON w.service_id = b.service_id AND w.created_at = b.created_at AND w.seq = b.seq
@@ -104,6 +102,35 @@ const (
 		claimed_by = u.claimed_by, at_end = u.at_end
 	FROM (SELECT u.*, r.ctid AS place FROM ` + changedRows + ` CROSS JOIN LATERAL (SELECT x.ctid FROM {attempted_batches} x
 		WHERE x.seq = u.seq AND x.version = u.was OFFSET 0) r) u WHERE a.ctid = u.place`
+	// These two write rows that nobody has read since they were told of, nor locked: a
+	// row that has moved on is passed over. In the order of their numbers, so that no two
+	// calls wait for each other. Receipts are where the caller cannot see them.
+	sqlAdvance = `UPDATE {attempted_batches} a SET state = u.state, version = u.was + 1, claim_expires = u.claim_expires,
+		next_check = u.next_check, last_post = u.last_post, due_at = u.due_at
+	FROM (SELECT u.*, r.ctid AS place FROM unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[],
+			$7::bigint[]) AS u (seq, was, state, claim_expires, next_check, last_post, due_at)
+		CROSS JOIN LATERAL (SELECT x.ctid FROM {attempted_batches} x
+			WHERE x.seq = u.seq AND x.version = u.was AND x.receipts = 0 OFFSET 0) r) u
+	WHERE a.ctid = u.place RETURNING a.seq, a.asked_at`
+	sqlFinish = `WITH gone AS (DELETE FROM {attempted_batches} a
+		USING (SELECT u.last_post, r.ctid AS place FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u (seq, was, last_post)
+			CROSS JOIN LATERAL (SELECT x.ctid FROM {attempted_batches} x
+				WHERE x.seq = u.seq AND x.version = u.was AND x.receipts = 0 OFFSET 0) r) u
+		WHERE a.ctid = u.place
+		RETURNING a.seq, a.version, a.attempt, a.spent, a.failures, a.asked_at, u.last_post, a.settles_at, a.requeued)
+	INSERT INTO {outcomes} (seq, state, version, attempt, spent, failures, asked_at, last_post, settles_at, final_at, requeued,
+		submission_error, submission_error_message, receipts)
+	SELECT seq, $4::smallint, version + 1, attempt, spent, failures, asked_at, last_post, settles_at, $5::bigint, requeued, NULL, '', 0
+	FROM gone RETURNING seq, asked_at`
+	// sqlTake moves what is claimed for the first time. The place in the table is where the
+	// row was just read; should another one be there by now, its number tells.
+	sqlTake = `WITH gone AS (DELETE FROM {waiting_batches} w
+		USING unnest($1::tid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) AS u (place, seq, was, spent, resend_until)
+		WHERE w.ctid = u.place AND w.seq = u.seq AND w.version = u.was
+		RETURNING w.seq, w.service_id, w.created_at, w.version, w.requeued, u.spent, u.resend_until)
+	INSERT INTO {attempted_batches} (` + colsAttempted + `)
+	SELECT seq, $6::smallint, version + 1, 1, spent, 0, $7::bigint, 0, $7::bigint, 0, 0, 0, 1, $8::bigint, resend_until, 0, false, requeued,
+		NULL, '', '', 0, $7::bigint, service_id, created_at, $9::text, false FROM gone`
 	// sqlKeepPrepared alone writes the column, of rows that are locked; it goes with the row.
 	sqlKeepPrepared = `UPDATE {attempted_batches} a SET prepared = substring($3::bytea FROM u.at FOR u.size)
 	FROM unnest($1::bigint[], $2::bigint[], $4::integer[], $5::integer[]) AS u (seq, was, at, size)
@@ -171,12 +198,12 @@ const (
 	// the batch that halted it.
 	sqlAttempted    = windowAttempted + ` WHERE ` + notClosed
 	sqlWaiting      = windowWaiting + ` WHERE ` + notClosed
-	windowAttempted = `SELECT ` + colsBatch + `, b.footprint, ` + colsWhole + ` FROM unnest($1::text[]) AS u (s)
+	windowAttempted = `SELECT ` + colsBatch + `, b.footprint, ` + colsRow + ` FROM unnest($1::text[]) AS u (s)
 	CROSS JOIN LATERAL (SELECT * FROM {attempted_batches} r WHERE r.service_id = u.s OFFSET 0) a
 	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = a.seq OFFSET 0) b`
 	// With ties, because those are broken by an id that the queue does not have.
-	windowWaiting = `SELECT ` + colsBatch + `, b.footprint, w.version, w.requeued FROM unnest($1::text[]) AS u (s)
-	CROSS JOIN LATERAL (SELECT q.seq, q.version, q.requeued FROM {waiting_batches} q WHERE q.service_id = u.s
+	windowWaiting = `SELECT ` + colsBatch + `, b.footprint, w.version, w.requeued, w.place::text FROM unnest($1::text[]) AS u (s)
+	CROSS JOIN LATERAL (SELECT q.seq, q.version, q.requeued, q.ctid AS place FROM {waiting_batches} q WHERE q.service_id = u.s
 		ORDER BY q.created_at FETCH FIRST ($2::bigint) ROWS WITH TIES) w
 	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = w.seq OFFSET 0) b`
 

@@ -54,7 +54,32 @@ func refused(err error) bool {
 	return strings.HasPrefix(state, "22") || strings.HasPrefix(state, "23") || strings.HasPrefix(state, "54")
 }
 
+// record writes what it can without reading first, and the rest after.
 func (t *session) record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
+	applied := make([]store.Applied, len(outcomes))
+	rest, err := t.recordKnown(ctx, outcomes, applied)
+	if err != nil {
+		return nil, err
+	}
+	if len(rest) == 0 {
+		return applied, t.report(ctx, outcomes, applied)
+	}
+	read := make([]store.Outcome, len(rest))
+	for i, at := range rest {
+		read[i] = outcomes[at]
+	}
+	found, err := t.recordRead(ctx, read)
+	if err != nil {
+		return nil, err
+	}
+	for i, at := range rest {
+		applied[at] = found[i]
+	}
+	return applied, t.report(ctx, outcomes, applied)
+}
+
+// recordRead reads the rows, locks them, and writes what becomes of them.
+func (t *session) recordRead(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
 	seqs, err := t.seqs(ctx, len(outcomes), func(i int) store.Ref { return outcomes[i].Ref })
 	if err != nil {
 		return nil, err
@@ -87,7 +112,7 @@ func (t *session) record(ctx context.Context, outcomes []store.Outcome) ([]store
 	if err := t.save(ctx, all); err != nil {
 		return nil, err
 	}
-	return applied, t.report(ctx, outcomes, applied, now)
+	return applied, nil
 }
 
 // known leaves the zeros out, and what occurs twice.

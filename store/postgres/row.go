@@ -55,12 +55,9 @@ func (c *rowCols) dest() []any {
 	return []any{
 		&c.state, &c.version, &c.attempt, &c.spent, &c.failures, &c.claimExpires, &c.notBefore, &c.nextCheck, &c.askedAt,
 		&c.lastPost, &c.settlesAt, &c.doubtAttempt, &c.doubtSince, &c.resendUntil, &c.resends, &c.refused, &c.requeued,
-		&c.kind, &c.message, &c.decision, &c.receipts, &c.prepared,
+		&c.kind, &c.message, &c.decision, &c.receipts, &c.prepared, &c.claimedBy, &c.atEnd,
 	}
 }
-
-// wholeDest is where colsWhole goes.
-func (c *rowCols) wholeDest() []any { return append(c.dest(), &c.claimedBy, &c.atEnd) }
 
 // outcomeDest is where colsOutcome goes.
 func (c *rowCols) outcomeDest() []any {
@@ -112,8 +109,9 @@ func placeOf(r store.Row) place {
 type stored struct {
 	batchCols
 	rowCols
-	clock    int64 // where the statement read it
-	askedWas int64 // before a lease
+	clock    int64  // where the statement read it
+	askedWas int64  // before a lease
+	place    string // in waiting_batches, where a claim read it
 
 	now        store.Row
 	was        store.Row // as the database has it; its receipts are loaded
@@ -153,9 +151,7 @@ func (s *stored) record() batch.Record {
 
 func storedDest(s *stored) []any { return append(s.batchCols.dest(), s.rowCols.dest()...) }
 
-func wholeDest(s *stored) []any { return append(s.batchCols.dest(), s.rowCols.wholeDest()...) }
-
-func lockedDest(s *stored) []any { return append(wholeDest(s), &s.clock) }
+func lockedDest(s *stored) []any { return append(storedDest(s), &s.clock) }
 
 func waitingDest(s *stored) []any { return append(s.batchCols.dest(), &s.version, &s.requeued) }
 

@@ -33,11 +33,16 @@ func (t *session) exec(ctx context.Context, statement string, args ...any) (int6
 
 // query returns what a statement finds. dest says where the columns of one row go.
 func query[T any](ctx context.Context, t *session, dest func(*T) []any, statement string, args ...any) ([]T, error) {
-	return queryText(ctx, t, dest, t.s.sql(statement), args...)
+	return queryText(ctx, t, 0, dest, t.s.sql(statement), args...)
+}
+
+// queryMany is query of about n rows.
+func queryMany[T any](ctx context.Context, t *session, n int, dest func(*T) []any, statement string, args ...any) ([]T, error) {
+	return queryText(ctx, t, n, dest, t.s.sql(statement), args...)
 }
 
 // queryText is query with a statement that was filled in already.
-func queryText[T any](ctx context.Context, t *session, dest func(*T) []any, text string, args ...any) (found []T, err error) {
+func queryText[T any](ctx context.Context, t *session, n int, dest func(*T) []any, text string, args ...any) (found []T, err error) {
 	rows, err := t.QueryContext(ctx, text, args...)
 	if err != nil {
 		return nil, err
@@ -53,6 +58,9 @@ func queryText[T any](ctx context.Context, t *session, dest func(*T) []any, text
 		one = zero // a column may be NULL, and bytes must not be shared
 		if err := rows.Scan(into...); err != nil {
 			return nil, err
+		}
+		if found == nil && n > 0 {
+			found = make([]T, 0, n)
 		}
 		found = append(found, one)
 	}

@@ -45,7 +45,7 @@ const (
 	sqlMoveToEnd = `UPDATE batches SET created_at = ? WHERE seq = ?`
 
 	// sqlLookOpen and sqlLookFinal are sqlOpenRow and sqlFinalRow with the footprint.
-	sqlLookOpen = `SELECT ` + colsBatch + `, b.footprint, ` + colsRow + ` FROM open_batches o
+	sqlLookOpen = `SELECT ` + colsBatch + `, b.footprint, ` + colsOpen + ` FROM open_batches o
 	JOIN batches b ON b.seq = o.seq WHERE o.seq = ?`
 	sqlLookFinal = `SELECT ` + colsBatch + `, b.footprint, ` + colsFinal + ` FROM outcomes f
 	JOIN batches b ON b.seq = f.seq WHERE f.seq = ?`

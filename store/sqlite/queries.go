@@ -26,16 +26,14 @@ const (
 	colsBatch = `b.seq, b.header_signature, b.service_id, b.created_at, b.data_change_id, b.budget_attempts, b.budget_every_try`
 	colsOpen  = `o.state, o.version, o.attempt, o.spent, o.failures, o.claim_expires, o.not_before, o.next_check, o.asked_at,
 	o.last_post, o.settles_at, o.doubt_attempt, o.doubt_since, o.resend_until, o.resends, o.refused, o.requeued,
-	o.submission_error, o.submission_error_message, o.decision, o.receipts, o.prepared`
-	// colsRow is all that is kept of an open row; the monitor needs less.
-	colsRow   = colsOpen + `, o.claimed_by, o.at_end`
+	o.submission_error, o.submission_error_message, o.decision, o.receipts, o.prepared, o.claimed_by, o.at_end`
 	colsFinal = `f.state, f.version, f.attempt, f.spent, f.failures, f.asked_at, f.last_post, f.settles_at, f.final_at,
 	f.requeued, f.submission_error, f.submission_error_message, f.receipts, f.orders_settled, f.quarantined`
 
 	sqlSeqByID  = `SELECT seq FROM batches WHERE header_signature = ?`
-	sqlOpenRows = `SELECT ` + colsBatch + `, ` + colsRow + ` FROM json_each(?) j
+	sqlOpenRows = `SELECT ` + colsBatch + `, ` + colsOpen + ` FROM json_each(?) j
 	CROSS JOIN open_batches o ON o.seq = j.value CROSS JOIN batches b ON b.seq = o.seq`
-	sqlOpenRow  = `SELECT ` + colsBatch + `, ` + colsRow + ` FROM open_batches o JOIN batches b ON b.seq = o.seq WHERE o.seq = ?`
+	sqlOpenRow  = `SELECT ` + colsBatch + `, ` + colsOpen + ` FROM open_batches o JOIN batches b ON b.seq = o.seq WHERE o.seq = ?`
 	sqlFinalRow = `SELECT ` + colsBatch + `, ` + colsFinal + ` FROM outcomes f JOIN batches b ON b.seq = f.seq WHERE f.seq = ?`
 	sqlReceipts = `SELECT transaction_id, result_valid, error_message, error_data FROM transaction_receipts
 	WHERE batch_seq = ? ORDER BY position`
@@ -44,9 +42,9 @@ const (
 	// ones have nothing to show.
 	sqlAttempted    = windowAttempted + ` WHERE ` + notClosed
 	sqlWaiting      = windowWaiting + ` WHERE ` + notClosed
-	windowAttempted = `SELECT ` + colsBatch + `, b.footprint, ` + colsRow + ` FROM json_each(?) j
+	windowAttempted = `SELECT ` + colsBatch + `, b.footprint, ` + colsOpen + ` FROM json_each(?) j
 	CROSS JOIN open_batches o ON o.service_id = j.value AND o.attempt > 0 AND o.at_end = 0 CROSS JOIN batches b ON b.seq = o.seq`
-	windowWaiting = `SELECT ` + colsBatch + `, b.footprint, ` + colsRow + ` FROM json_each(?) j
+	windowWaiting = `SELECT ` + colsBatch + `, b.footprint, ` + colsOpen + ` FROM json_each(?) j
 	CROSS JOIN open_batches o ON o.seq IN (SELECT w.seq FROM open_batches w WHERE w.service_id = j.value
 		AND (w.attempt = 0 OR w.at_end = 1) ORDER BY w.created_at LIMIT ?)
 	CROSS JOIN batches b ON b.seq = o.seq`

@@ -36,7 +36,7 @@ func claimCounts(f *fixture) {
 	b.Budget = batch.Budget{Attempts: 5, EveryTry: true}
 	f.add(b)
 	c := f.take("a")[0]
-	assert.Equal(f, store.Claim{Ref: c.Ref, Version: 2, From: batch.Queued, Attempt: 1, Spent: 1, Budget: b.Budget}, c)
+	assert.Equal(f, store.Claim{Ref: c.Ref, Version: 2, From: batch.Queued, Attempt: 1, Spent: 1, Budget: b.Budget, Was: c.Was}, c)
 	r := f.get("a")
 	assert.Equal(f, batch.Submitting, r.State)
 	assert.Equal(f, 1, r.Attempt)
@@ -50,7 +50,7 @@ func claimCounts(f *fixture) {
 	f.pass(3)
 	c = f.take("a")[0]
 	assert.Equal(f, store.Claim{
-		Ref: c.Ref, Version: 4, From: batch.Delayed, Attempt: 2, Spent: 1, Failures: 1, Budget: b.Budget,
+		Ref: c.Ref, Version: 4, From: batch.Delayed, Attempt: 2, Spent: 1, Failures: 1, Budget: b.Budget, Was: c.Was,
 	}, c)
 	f.each(f.submitted, store.Doubtful, "a")
 	f.each(f.monitored, store.NoTrace, "a")

@@ -40,6 +40,8 @@ type shadow struct {
 	row     store.Row
 	acts    []batch.Act
 	reports []batch.Report
+	was     *store.Row // as the store told it last
+	told    int        // how often it was handed back
 }
 
 // now is the store's clock, nearly.

@@ -135,7 +135,7 @@ func (f *fixture) claim(q store.ClaimQuery, choose store.Choose) store.Claimed {
 	f.sameClaimed(model, got)
 	for _, run := range got.Runs {
 		for _, c := range run.Batches {
-			f.rows[c.Key.ID].ref = c.Ref
+			f.rows[c.Key.ID].ref, f.rows[c.Key.ID].was = c.Ref, c.Was
 		}
 	}
 	return got
@@ -174,8 +174,12 @@ func (f *fixture) takeBy(rule func(batch.ServiceID) store.Resend, want ...batch.
 // submitted is an outcome of the batch's present version by the submitter.
 func (f *fixture) submitted(id batch.ID, finding store.Finding) store.Outcome {
 	s := f.rows[id]
+	was := s.was
+	if s.told++; s.told%3 == 2 || was == nil || was.Version != s.row.Version {
+		was = nil // often enough for both ways
+	}
 	return store.Outcome{
-		Ref: s.ref, Version: s.row.Version, By: batch.BySubmitter, Attempt: s.row.Attempt, Finding: finding,
+		Ref: s.ref, Version: s.row.Version, Was: was, By: batch.BySubmitter, Attempt: s.row.Attempt, Finding: finding,
 		Back: batch.Queued, Delay: f.u(2.5), Check: f.u(0.5), Settle: f.u(5.5),
 	}
 }
@@ -273,7 +277,7 @@ func (f *fixture) asked(q store.PendingQuery) []store.InFlight {
 	}
 	f.sameInFlight(want, got)
 	for _, r := range got {
-		f.rows[r.Key.ID].ref = r.Ref
+		f.rows[r.Key.ID].ref, f.rows[r.Key.ID].was = r.Ref, r.Was
 	}
 	return got
 }

@@ -194,7 +194,7 @@ func (f *fixture) instance(mu *sync.Mutex, claims, commits map[batch.ID]int, all
 	for _, run := range got.Runs {
 		for _, c := range run.Batches {
 			claims[c.Key.ID]++
-			os = append(os, store.Outcome{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Accepted})
+			os = append(os, store.Outcome{Ref: c.Ref, Version: c.Version, Was: c.Was, By: batch.BySubmitter, Finding: store.Accepted})
 		}
 	}
 	mu.Unlock()
@@ -207,7 +207,7 @@ func (f *fixture) instance(mu *sync.Mutex, claims, commits map[batch.ID]int, all
 	}
 	os = nil
 	for _, p := range due {
-		os = append(os, store.Outcome{Ref: p.Ref, Version: p.Version, By: batch.ByMonitor, Finding: store.IsCommitted})
+		os = append(os, store.Outcome{Ref: p.Ref, Version: p.Version, Was: p.Was, By: batch.ByMonitor, Finding: store.IsCommitted})
 	}
 	if err := f.allWritten(os); err != nil {
 		return false, err

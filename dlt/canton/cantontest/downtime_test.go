@@ -150,7 +150,7 @@ func TestDowntime(t *testing.T) {
 	}
 	for _, f := range fates {
 		for _, pruned := range []bool{false, true} {
-			for _, decided := range []time.Duration{0, 3 * time.Minute} {
+			for _, decided := range []time.Duration{0, time.Minute} {
 				t.Run(fmt.Sprintf("%s, pruned %t, decided within %s", f.name, pruned, decided), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) { downtime(t, f.fault, f.paid, pruned, decided) })
 				})
@@ -189,7 +189,7 @@ func downtime(t *testing.T, fault cantontest.Fault, isPaid, pruned bool, decided
 	defer next.end()
 	known := !pruned && (isPaid || fault.Reject != "") // the completion says so
 	sure := known || (decided > 0 && !pruned)
-	time.Sleep(15 * time.Minute)
+	time.Sleep(4 * time.Minute)
 	rec, err := st.Get(t.Context(), key)
 	require.NoError(t, err)
 	if !sure {
@@ -239,7 +239,7 @@ func TestDowntimeGivenUp(t *testing.T) {
 		next := begin(t, p, st, canton.Options{}, false)
 		defer next.end()
 		require.NoError(t, next.Add(t.Context(), orderOf("b", "Alice", "")))
-		time.Sleep(15 * time.Minute)
+		time.Sleep(4 * time.Minute)
 		key := batch.Key{Service: "Alice", ID: batch.ID(p.Journal()[0].CommandID)}
 		_, err = st.Decide(t.Context(), key, batch.Rejected, batch.By{Actor: "test", Reason: "not worth it"})
 		require.NoError(t, err)
@@ -281,10 +281,10 @@ func TestRefusedAfterADoubt(t *testing.T) {
 	})
 }
 
-// TestNothingIsReleasedInDoubt: a submission whose answer is lost takes effect an hour
-// later. Whatever happens meanwhile, its orders are not made part of another batch.
+// TestNothingIsReleasedInDoubt: a submission whose answer is lost takes effect ten
+// minutes later. Whatever happens meanwhile, its orders are not made part of another batch.
 func TestNothingIsReleasedInDoubt(t *testing.T) {
-	slow := cantontest.Fault{Answer: cantontest.AnswerTimeout, Taken: true, CompleteAfter: time.Hour}
+	slow := cantontest.Fault{Answer: cantontest.AnswerTimeout, Taken: true, CompleteAfter: 10 * time.Minute}
 	for name, c := range map[string]struct {
 		attempts int
 		second   cantontest.Fault // what becomes of the second attempt
@@ -311,7 +311,7 @@ func TestNothingIsReleasedInDoubt(t *testing.T) {
 				defer a.end()
 				orders := []batch.Order{orderOf("a", "Alice", ""), orderOf("b", "Alice", "")}
 				require.NoError(t, a.Add(t.Context(), orders...))
-				time.Sleep(50 * time.Minute)
+				time.Sleep(8 * time.Minute)
 				open, _, err := st.List(t.Context(), store.ListQuery{Open: true})
 				require.NoError(t, err)
 				require.Len(t, open, 1)

@@ -27,6 +27,7 @@ type mock struct {
 var mocks = []mock{
 	// Ledger holds the methods of the two that are left out.
 	{source: "dlt/ledger.go", file: "dlt/dltmock/mock.go", pkg: "dltmock", leftOut: "Submitter,BatchStatusReader"},
+	{source: "dlt/list.go", file: "dlt/dltmock/list.go", pkg: "dltmock"},
 	{source: "dlt/prepare.go", file: "dlt/dltmock/prepare.go", pkg: "dltmock"},
 	{source: "store/store.go", file: "store/storemock/mock.go", pkg: "storemock"},
 	{source: "store/orders.go", file: "store/storemock/orders.go", pkg: "storemock"},

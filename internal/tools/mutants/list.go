@@ -45,6 +45,16 @@ var list = []mutant{
 		new: "if b.Ready && !before.Add(b.Footprint) {",
 	},
 	{
+		name: "what a lane that hangs has claimed keeps others from being claimed", file: "submitter/submitter.go", pkg: "internal/sim", test: "TestAParallelLaneHangs",
+		old: "queued := s.queued - s.heldAll",
+		new: "queued := s.queued",
+	},
+	{
+		name: "requests that hang fill an open gate", file: "submitter/gate.go", pkg: "internal/sim", test: "TestAParallelLaneHangs/endpoint", args: []string{"-test.timeout=60s"},
+		old: "case g.openAt.IsZero() && g.limit == g.size:",
+		new: "case false:",
+	},
+	{
 		name: "a deep lane is read at every hint", file: "queuer/queuer.go", pkg: "queuer", test: "TestADeepLaneRests",
 		old: "if len(lane.Batches) >= restFrom {",
 		new: "if false {",
@@ -80,6 +90,16 @@ var list = []mutant{
 	},
 
 	// At most once in effect (promise 3).
+	{
+		name: "what is minded gets no older", file: "monitor/mine.go", pkg: "monitor", test: "TestMindsWithoutTheStore",
+		old: "	f.PostedAgo += d\n",
+		new: "",
+	},
+	{
+		name: "what is minded is the store's to give as well", file: "monitor/mine.go", pkg: "monitor", test: "TestMindsWithoutTheStore",
+		old: "	return m.o.Rules.PollInterval\n",
+		new: "	return check\n",
+	},
 	{
 		name: "Grace ignored", file: "monitor/decide.go", pkg: "monitor", test: "TestDecide.*",
 		old: "if f.PostedAgo < t.Grace {", new: "if f.PostedAgo < 0 {",

@@ -1,6 +1,6 @@
 package main
 
-// pipelinedList is about strategies that rely on the ledger's order.
+// pipelinedList is about strategies that rely on the ledger's order, and lists of a run.
 var pipelinedList = []mutant{
 	{
 		name: "pipelined: claims while a run is unacknowledged", file: "queuer/pipelined.go", pkg: "queuer", test: "TestPipelinedSelect",
@@ -57,5 +57,37 @@ var pipelinedList = []mutant{
 	{
 		name: "pipelined: an Invalid that commits behind others is not told of", file: "order.go", pkg: ".", test: "TestPipelinedReportsAnInvalidThatCommitsBehindOthers",
 		old: "(a.From != batch.Invalid && !a.From.Claimable())", new: "!a.From.Claimable()",
+	},
+
+	// Lists.
+	{
+		name: "list: one that is refused is each one's refusal", file: "submitter/submitter.go", pkg: "submitter", test: "TestARefusedListGoesOneByOne",
+		old: "alone = i + n\n\t\t\tcontinue",
+		new: "for _, c := range r.Batches[i : i+n] {\n\t\t\t\ts.o.Record(judge(c, err, s.o.Rules, posted))\n\t\t\t}\n\t\t\ti += n\n\t\t\tcontinue",
+	},
+	{
+		name: "list: one bad batch takes the good ones with it", file: "submitter/submitter.go", pkg: "dlt/sawtooth", test: "TestOneBadBatchInAList",
+		old: "alone = i + n\n\t\t\tcontinue",
+		new: "for _, c := range r.Batches[i : i+n] {\n\t\t\t\ts.o.Record(judge(c, err, s.o.Rules, posted))\n\t\t\t}\n\t\t\ti += n\n\t\t\tcontinue",
+	},
+	{
+		name: "list: a doubt is the first one's only", file: "submitter/list.go", pkg: "submitter", test: "TestDoubtAboutAListIsDoubtAboutEach",
+		old: "return 1\n\t}\n\treturn n\n", new: "return 1\n\t}\n\treturn 1\n",
+	},
+	{
+		name: "list: busy is each one's failure", file: "submitter/list.go", pkg: "submitter", test: "TestAListThatIsNotTaken",
+		old: "case batch.KindBusy, batch.KindUnavailable,", new: "case batch.KindUnavailable,",
+	},
+	{
+		name: "list: one too many", file: "submitter/list.go", pkg: "submitter", test: "TestARunGoesInLists",
+		old: "n >= t.MaxList", new: "n > t.MaxList",
+	},
+	{
+		name: "list: longer than the node takes", file: "submitter/list.go", pkg: "submitter", test: "TestARunGoesInLists",
+		old: "size > t.MaxListBytes", new: "size < 0",
+	},
+	{
+		name: "list: refused for good, and the ledger took the rest", file: "dlt/memory/ledger.go", pkg: "dlt/memory", test: "TestConformance",
+		old: "return fail(dlt.ErrRejected, \"refused\")\n\t\t}", new: "return fail(dlt.ErrRejected, \"refused\")\n\t\t}\n\t\tl.take(a, faults[i], 0)",
 	},
 }

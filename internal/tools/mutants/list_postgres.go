@@ -14,8 +14,8 @@ var postgresList = []mutant{
 		old: "		got, locked, unknown, us, err := t.lock(ctx, some)\n",
 		new: "		early, err := t.windows(ctx, some, q.Window)\n\t\tif err != nil {\n\t\t\treturn out, nil, err\n\t\t}\n" +
 			"		got, locked, unknown, us, err := t.lock(ctx, some)\n" +
-			"		t := earlyWindows{early}\n",
-		more: "\ntype earlyWindows struct{ early map[batch.ServiceID][]*stored }\n\n" +
+			"		t := earlyWindows{t, early}\n",
+		more: "\ntype earlyWindows struct {\n\t*session\n\tearly map[batch.ServiceID][]*stored\n}\n\n" +
 			"func (e earlyWindows) windows(context.Context, []batch.ServiceID, int) (map[batch.ServiceID][]*stored, error) {\n\treturn e.early, nil\n}\n",
 	},
 	{
@@ -43,6 +43,16 @@ var postgresList = []mutant{
 		name: "postgres: ties in the order key break by nothing", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestTiesBreakByID",
 		old: "FETCH FIRST ($2::bigint) ROWS WITH TIES",
 		new: "FETCH FIRST ($2::bigint) ROWS ONLY",
+	},
+	{
+		name: "postgres: what is known is written over what is there", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestStore/pgx$/record",
+		old: "\t\t\tWHERE x.seq = u.seq AND x.version = u.was AND x.receipts = 0 OFFSET 0) r) u\n\tWHERE a.ctid = u.place RETURNING",
+		new: "\t\t\tWHERE x.seq = u.seq AND x.receipts = 0 OFFSET 0) r) u\n\tWHERE a.ctid = u.place RETURNING",
+	},
+	{
+		name: "postgres: receipts that nobody read are left behind", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestStore/pgx$/(record|model)",
+		old: "WHERE x.seq = u.seq AND x.version = u.was AND x.receipts = 0 OFFSET 0) r) u\n\t\tWHERE",
+		new: "WHERE x.seq = u.seq AND x.version = u.was OFFSET 0) r) u\n\t\tWHERE",
 	},
 	{
 		name: "postgres: an index on what changes", file: "store/postgres/migrations/00001_tables.sql", pkg: "internal/integration", test: "TestUpdatesAreHOT",

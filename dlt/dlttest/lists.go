@@ -1,0 +1,136 @@
+package dlttest
+
+import (
+	"context"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+)
+
+// lists returns the client as one that sends lists, nil where its traits say that it is
+// none, which is logged.
+func (e *exam) lists() dlt.ListSubmitter {
+	e.Helper()
+	if e.traits.MaxList < 2 {
+		e.Logf("declared: no lists: Traits.MaxList is %d", e.traits.MaxList)
+		return nil
+	}
+	l, ok := e.Ledger.(dlt.ListSubmitter)
+	require.True(e, ok, "Traits.MaxList is %d, so that the client is a dlt.ListSubmitter", e.traits.MaxList)
+	return l
+}
+
+// list makes so many batches of Services[0], no more than a list may hold.
+func (e *exam) list(n int) (bs []batch.Batch) {
+	for range min(n, e.traits.MaxList) {
+		bs = append(bs, e.batch())
+	}
+	return bs
+}
+
+// submitList makes the first attempt of all within a bound that is far off.
+func (e *exam) submitList(l dlt.ListSubmitter, bs []batch.Batch) error {
+	ctx, cancel := context.WithTimeout(e.Context(), e.Commit+e.Prompt)
+	defer cancel()
+	attempts := make([]batch.Attempt, len(bs))
+	for i, b := range bs {
+		attempts[i] = attempt(b)
+	}
+	return l.SubmitList(ctx, attempts)
+}
+
+func listChecks() []Check {
+	return []Check{
+		{
+			Name:    "SubmitList/accepted",
+			Promise: "nil means that every batch of the list is accepted, and each is posted once",
+			run: func(e *exam) {
+				l := e.lists()
+				if l == nil {
+					return
+				}
+				bs := e.list(5)
+				require.NoError(e, e.submitList(l, bs), "good batches at a good backend")
+				for _, b := range bs {
+					e.becomes(b, batch.ReportedCommitted)
+					e.posted(b, 1, 1)
+				}
+			},
+		},
+		{
+			Name:    "SubmitList/refused",
+			Promise: "a list that is refused because of one of its batches is refused as a whole: none is taken",
+			needs:   Refused,
+			run: func(e *exam) {
+				l := e.lists()
+				if l == nil {
+					return
+				}
+				good := e.batch()
+				e.Set(Refused)
+				bad := e.batch()
+				err := e.submitList(l, []batch.Batch{good, bad})
+				e.Set(None)
+				e.kind(err, batch.KindRejected)
+				e.notTaken(bad)
+				e.notTaken(good)
+				require.NoError(e, e.submit(good), "alone it is taken")
+				e.becomes(good, batch.ReportedCommitted)
+			},
+		},
+		{
+			Name:    "SubmitList/not taken",
+			Promise: "what certainly did not take one took none, and says so as Submit does",
+			run: func(e *exam) {
+				l := e.lists()
+				if l == nil {
+					return
+				}
+				for f, kind := range map[Fault]batch.ErrorKind{
+					Busy: batch.KindBusy, Unreachable: batch.KindUnavailable, Misconfigured: batch.KindMisconfigured,
+				} {
+					if e.lacks(f) {
+						continue
+					}
+					e.Set(f)
+					bs := e.list(3)
+					err := e.submitList(l, bs)
+					e.Set(None)
+					e.kind(err, kind)
+					for _, b := range bs {
+						e.notTaken(b)
+					}
+				}
+			},
+		},
+		{
+			Name:    "SubmitList/doubt",
+			Promise: "a lost connection is doubt, and the client sends nothing again by itself",
+			run: func(e *exam) {
+				l := e.lists()
+				if l == nil {
+					return
+				}
+				for _, f := range [...]Fault{LostRequest, LostReply} {
+					if e.lacks(f) {
+						continue
+					}
+					e.Set(f)
+					bs := e.list(3)
+					err := e.submitList(l, bs)
+					e.Set(None)
+					assert.Equal(e, batch.KindDoubt, dlt.Kind(err), "%s: %v", f, err)
+					for _, b := range bs {
+						if f == LostReply {
+							e.becomes(b, batch.ReportedCommitted)
+						}
+						e.posted(b, 0, 1)
+					}
+				}
+			},
+		},
+	}
+}

@@ -1,0 +1,114 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// apart is batches of one lane that share nothing.
+func apart(service batch.ServiceID, n int) []batch.Batch {
+	bs := make([]batch.Batch, n)
+	for i := range bs {
+		bs[i] = batch.Batch{ID: batch.ID(fmt.Sprintf("%s-%05d", service, i)), Service: service, Payload: []byte("x")}
+		bs[i].Footprint.Writes = []string{fmt.Sprintf("%08x", i)}
+	}
+	return bs
+}
+
+// TestParallelFairness is promise 7 where a lane has thousands that may all leave: another
+// lane waits for what was claimed before it, whenever it comes.
+func TestParallelFairness(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const latency = 10 * time.Millisecond
+		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: time.Second, Latency: latency})
+		r, err := dltbatch.New(memory.New(), ledger, &dltbatch.Options{Strategy: &queuer.Parallel{}})
+		require.NoError(t, err)
+		require.NoError(t, r.Add(t.Context(), apart("many", 3000)...))
+		require.NoError(t, r.Add(t.Context(), apart("early", 1)...))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		begin := time.Now()
+		go func() { done <- r.Run(ctx) }()
+		time.Sleep(200 * time.Millisecond) // the lane is at full speed
+		late := time.Now()
+		require.NoError(t, r.Add(t.Context(), apart("late", 1)...))
+		require.NoError(t, r.Idle(ctx))
+		posted := map[batch.ServiceID]time.Time{}
+		many := 0
+		for _, e := range ledger.Journal() {
+			if e.Kind == ledgermem.PostStart {
+				posted[e.Key.Service] = e.At
+				if e.Key.Service == "many" && e.At.Before(late) {
+					many++
+				}
+			}
+		}
+		require.Greater(t, many, 500, "so many left before")
+		require.True(t, posted["many"].After(late.Add(100*time.Millisecond)), "and there were more to leave")
+		require.LessOrEqual(t, posted["early"].Sub(begin), 2*latency, "the first round holds a POST for each hand")
+		require.LessOrEqual(t, posted["late"].Sub(late), 100*time.Millisecond+2*latency, "no more is claimed ahead than 100 ms of POSTs")
+		cancel()
+		require.NoError(t, <-done)
+	})
+}
+
+// TestAParallelLaneHangs is the other half: what was claimed of a lane while it was
+// quick takes nobody's place when it hangs.
+func TestAParallelLaneHangs(t *testing.T) {
+	for name, scope := range scopes {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { parallelLaneHangs(t, scope) })
+		})
+	}
+}
+
+var scopes = map[string]dlt.Scope{"service": dlt.ScopeService, "endpoint": dlt.ScopeEndpoint}
+
+func parallelLaneHangs(t *testing.T, scope dlt.Scope) {
+	var hangs atomic.Bool
+	traits := ledgermem.Unforgiving(time.Second)
+	traits.PressureScope = scope
+	ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, Latency: 10 * time.Millisecond, Fault: func(a batch.Attempt) ledgermem.Fault {
+		if a.Service == "deep" && hangs.Load() {
+			return ledgermem.Fault{Kind: ledgermem.Hang}
+		}
+		return ledgermem.Fault{}
+	}})
+	r, err := dltbatch.New(memory.New(), ledger, &dltbatch.Options{Strategy: &queuer.Parallel{}})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	require.NoError(t, r.Add(ctx, apart("deep", 5000)...))
+	time.Sleep(500 * time.Millisecond)
+	hangs.Store(true)
+	for i := range 20 {
+		b := apart(batch.ServiceID(fmt.Sprintf("good%02d", i)), 1)[0]
+		start := time.Now()
+		require.NoError(t, r.Add(ctx, b))
+		rec, err := r.Await(ctx, b.Key())
+		require.NoError(t, err)
+		require.Equal(t, batch.Committed, rec.State)
+		most := 200 * time.Millisecond
+		if i == 0 {
+			most = 2 * time.Second // it is not known at once that it hangs
+		}
+		require.Less(t, time.Since(start), most, "%d", i)
+		time.Sleep(3 * time.Second)
+	}
+	cancel()
+	require.NoError(t, <-done)
+}

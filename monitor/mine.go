@@ -1,0 +1,179 @@
+package monitor
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// mine is a batch that this process has posted, that the ledger has accepted, and
+// whose acceptance is recorded with a first check one PollInterval later: until then
+// it is asked about from memory, and costs the store nothing. Whatever becomes of this
+// process, the store knows the batch, and gives it to whoever asks after that.
+type mine struct {
+	f    store.InFlight
+	read time.Time // the ages in f are of then
+	at   time.Time // to be asked about
+}
+
+// maxMine bounds what is kept in memory; the rest waits for its check.
+const maxMine = 10_000
+
+// Minds returns the first check that is to be recorded of a batch which is about to
+// be minded, rather than check.
+func (m *Monitor) Minds(check time.Duration) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if check > m.o.Rules.PollInterval/4 || len(m.mine) >= maxMine {
+		return check // soon enough, by the clock or because the ledger tells
+	}
+	return m.o.Rules.PollInterval
+}
+
+// Mind asks about a batch that was just recorded as accepted, from memory and as often
+// as it must until its first check, which is a PollInterval from now. It returns false
+// for one that waits for that.
+func (m *Monitor) Mind(f store.InFlight) bool {
+	s := f.Key.Service
+	if m.o.Rules.FirstPoll > m.o.Rules.PollInterval/4 || m.o.Events != nil && m.tells(groupKey(m.o.Traits(s), s)) {
+		return false
+	}
+	now := time.Now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.mine) >= 2*maxMine {
+		return false
+	}
+	m.mindLocked(mine{f: f, read: now, at: now.Add(m.o.Rules.FirstPoll)})
+	return true
+}
+
+func (m *Monitor) mindLocked(b mine) {
+	heap.Push(&m.mine, b)
+	if m.mine[0].at.Equal(b.at) { // it may be the first
+		select {
+		case m.mind <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// again minds a batch until its next question, if that comes before its check.
+func (m *Monitor) again(b mine, after time.Duration) {
+	now := time.Now()
+	if left := b.read.Add(m.o.Rules.PollInterval).Sub(now); after >= left {
+		m.DueIn(max(0, left))
+		return
+	}
+	b.at = now.Add(after)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mindLocked(b)
+}
+
+// mindAll asks about what is minded, until ctx is done.
+func (m *Monitor) mindAll(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-m.mind:
+		}
+		wait := time.Hour
+		now := time.Now()
+		var due []mine
+		m.mu.Lock()
+		// What falls due close together is asked together.
+		for len(m.mine) > 0 && (!m.mine[0].at.After(now) || len(due) > 0 && m.mine[0].at.Sub(now) < minPause) {
+			due = append(due, heap.Pop(&m.mine).(mine))
+		}
+		if len(m.mine) > 0 {
+			wait = m.mine[0].at.Sub(now)
+		}
+		m.mu.Unlock()
+		timer.Reset(wait)
+		m.askMine(ctx, due, now)
+	}
+}
+
+// askMine gives the requests about what is due to free hands.
+func (m *Monitor) askMine(ctx context.Context, due []mine, now time.Time) {
+	if len(due) == 0 {
+		return
+	}
+	rows := make([]store.InFlight, len(due))
+	of := make(map[batch.Key]mine, len(due))
+	for i, b := range due {
+		rows[i] = aged(b.f, now.Sub(b.read))
+		of[b.f.Key] = b
+	}
+	put := func(g *group, d time.Duration) {
+		for _, f := range g.rows {
+			m.again(of[f.Key], d)
+		}
+	}
+	for _, g := range m.group(rows) {
+		if wait := m.quietFor(g.key); wait > 0 {
+			put(g, wait)
+			continue
+		}
+		hand, ok := m.pool.Acquire(g.key)
+		if !ok {
+			put(g, 2*minPause)
+			continue
+		}
+		m.start(g.service, func() {
+			hung := true // unless it comes back
+			defer func() { hand.Release(hung) }()
+			byID, err := m.statuses(ctx, g)
+			m.heard(ctx, g, byID, err)
+			for _, f := range g.rows {
+				switch v := Decide(f, Known{Status: byID[f.Key.ID]}, g.traits, m.o.Rules); {
+				case v.Outcome != nil:
+					m.updater.Put(*v.Outcome)
+				case v.Resolve: // which takes a lease
+					m.again(of[f.Key], m.o.Rules.PollInterval)
+				default:
+					m.again(of[f.Key], v.Next)
+				}
+			}
+			hung = errors.Is(err, context.DeadlineExceeded)
+		})
+	}
+}
+
+// aged is the row after a while.
+func aged(f store.InFlight, d time.Duration) store.InFlight {
+	f.PostedAgo += d
+	f.DoubtAgo += d
+	f.ResendLeft -= d
+	f.SettleLeft -= d
+	f.CheckIn -= d
+	return f
+}
+
+// minded is a heap of what is to be asked about next.
+type minded []mine
+
+func (h minded) Len() int           { return len(h) }
+func (h minded) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
+func (h minded) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+
+// Push implements heap.Interface.
+func (h *minded) Push(x any) { *h = append(*h, x.(mine)) }
+
+// Pop implements heap.Interface.
+func (h *minded) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	old[len(old)-1] = mine{}
+	*h = old[:len(old)-1]
+	return x
+}

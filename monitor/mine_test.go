@@ -1,0 +1,117 @@
+package monitor_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/monitor"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+func accepted(id batch.ID) store.InFlight {
+	return store.InFlight{
+		Ref: store.Ref{Key: batch.Key{Service: "s", ID: id}}, Version: 3, State: batch.Pending, Attempt: 1, DoubtAttempt: 1, Ended: true,
+	}
+}
+
+// What this process posted is asked about from memory until the store's check is due.
+func TestMindsWithoutTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.answer = saying(batch.ReportedPending)
+		m, stop := w.start(t, nil)
+		settle(poll / 2)
+		assert.Equal(t, poll, m.Minds(first))
+		assert.Equal(t, poll, m.Minds(poll), "the ledger tells")
+		begin, selects := w.now(), len(w.selected())
+		assert.True(t, m.Mind(accepted("a")))
+		w.add("s", "a", poll)
+		settle(poll - time.Millisecond)
+		assert.LessOrEqual(t, len(w.selected())-selects, 1, "but for the poll")
+		asked := w.asked("a")
+		for i := range asked {
+			asked[i] -= begin
+		}
+		assert.Equal(t, []time.Duration{first, 2 * first, 4 * first}, asked[:3])
+		assert.Less(t, asked[len(asked)-1], poll)
+		assert.Less(t, len(asked), 10, "less and less often")
+		n := len(asked)
+		settle(poll)
+		assert.Greater(t, len(w.asked("a")), n, "after that it is the store's")
+		stop()
+	})
+}
+
+// What falls due close together is asked together; ages go on; and a verdict is of the
+// version that was posted.
+func TestMindsTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.traits.MaxIDsPerQuery = 3
+		m, stop := w.start(t, nil)
+		settle(poll / 2)
+		for _, id := range []batch.ID{"a", "b", "c", "d"} {
+			m.Mind(accepted(id))
+			time.Sleep(100 * time.Microsecond)
+		}
+		settle(2 * first)
+		assert.Len(t, w.queries, 2)
+		assert.ElementsMatch(t, []string{"a is committed", "b is committed", "c is committed", "d is committed"}, w.found())
+		for _, o := range w.outcomes {
+			assert.Equal(t, int64(3), o.Version)
+		}
+		stop()
+	})
+}
+
+// Failures and a ledger that hangs leave nothing unasked for longer than its check.
+func TestMindsThroughFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		fail := true
+		w.answer = func(ctx context.Context, s batch.ServiceID, as []batch.Attempt) ([]batch.Status, error) {
+			if fail {
+				return nil, &dlt.Error{Op: "batch statuses", Kind: dlt.ErrUnavailable}
+			}
+			return committed(as), nil
+		}
+		m, stop := w.start(t, nil)
+		settle(poll / 2)
+		m.Mind(accepted("a"))
+		w.add("s", "a", poll)
+		settle(2 * first)
+		assert.Len(t, w.asked("a"), 1)
+		fail = false
+		settle(20 * poll)
+		assert.Equal(t, []string{"a is committed"}, w.found())
+		stop()
+	})
+}
+
+// A first poll that is hardly sooner than the others is left to the store, and so is a
+// ledger that tells by itself.
+func TestMindsNothingInVain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		m, stop := w.start(t, func(o *monitor.Options) { o.Rules.FirstPoll = poll / 2 })
+		assert.Equal(t, poll/2, m.Minds(poll/2))
+		assert.False(t, m.Mind(accepted("a")))
+		stop()
+
+		w, events := newWorld(), &wires{}
+		w.traits.Streams, w.traits.GroupsByService = true, true
+		m, stop = w.start(t, withEvents(events))
+		m.Follow("s")
+		settle(poll / 2)
+		events.tell(t, "s", dlt.Event{})
+		settle(first)
+		assert.False(t, m.Mind(accepted("a")))
+		stop()
+	})
+}

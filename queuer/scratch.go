@@ -1,0 +1,35 @@
+package queuer
+
+import (
+	"sync"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// scratch lends sets of footprints, so that deciding allocates its answer and little
+// else. It is no sync.Pool: after each garbage collection a set would grow anew, while
+// the claiming transaction waits. There are as many as were ever needed at once.
+type scratch struct {
+	mu   sync.Mutex
+	free []*batch.Footprints
+}
+
+// take returns an empty set.
+func (s *scratch) take() *batch.Footprints {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if last := len(s.free) - 1; last >= 0 {
+		x := s.free[last]
+		s.free = s.free[:last]
+		return x
+	}
+	return new(batch.Footprints)
+}
+
+// put takes one back.
+func (s *scratch) put(x *batch.Footprints) {
+	x.Reset()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free = append(s.free, x)
+}

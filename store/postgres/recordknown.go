@@ -1,0 +1,133 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// knownRow is an outcome about a row that the caller has not forgotten.
+type knownRow struct {
+	at   int // in the call
+	seq  int64
+	was  *store.Row
+	next *store.Row // in the answer
+}
+
+// recordKnown writes outcomes that come with the row they are about, and returns the
+// places of those that have to be read first. A row that has moved on since is one
+// of them: what is written is compare-and-set on the version, here as everywhere. The
+// clock is read before the rows are locked; nobody can tell, since a row that changes
+// meanwhile is not written.
+func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, applied []store.Applied) (rest []int, err error) {
+	named := make(map[batch.Key]int, len(outcomes)) // one that is named twice is read first
+	asks := false
+	for i := range outcomes {
+		named[outcomes[i].Key]++
+		asks = asks || outcomes[i].Was != nil
+	}
+	var us int64
+	if asks {
+		if us, err = t.now(ctx); err != nil {
+			return nil, err
+		}
+	}
+	var advance, finish []knownRow
+	for i, o := range outcomes {
+		if o.Was == nil || o.Was.Version != o.Version || o.Row == 0 || named[o.Key] > 1 {
+			rest = append(rest, i)
+			continue
+		}
+		_, applied[i] = o.Was.Apply(o, sqlrow.FromMicro(us))
+		k := knownRow{at: i, seq: o.Row, was: o.Was, next: &applied[i].Row}
+		switch {
+		case applied[i].Result != store.Written || placeOf(*k.was) != inAttempted:
+			rest = append(rest, i)
+		case k.advances():
+			advance = append(advance, k)
+		case k.finishes():
+			finish = append(finish, k)
+		default:
+			rest = append(rest, i)
+		}
+	}
+	for _, step := range [...]struct {
+		rows      []knownRow
+		statement string
+		args      func([]knownRow) []any
+	}{{advance, sqlAdvance, advanceArgs}, {finish, sqlFinish, finishArgs}} {
+		if len(step.rows) == 0 {
+			continue
+		}
+		slices.SortFunc(step.rows, func(a, b knownRow) int { return cmp.Compare(a.seq, b.seq) })
+		type done struct{ seq, asked int64 }
+		rows, err := queryMany(ctx, t, len(step.rows), func(d *done) []any { return []any{&d.seq, &d.asked} }, step.statement, step.args(step.rows)...)
+		if err != nil {
+			return nil, err
+		}
+		asked := make(map[int64]int64, len(rows))
+		for _, d := range rows {
+			asked[d.seq] = d.asked
+		}
+		for _, k := range step.rows {
+			at, ok := asked[k.seq]
+			if !ok {
+				rest = append(rest, k.at)
+				continue
+			}
+			k.next.AskedAt = sqlrow.FromMicro(at) // a lease raises no version
+		}
+	}
+	return rest, nil
+}
+
+// same reports whether a row differs only in what both statements write, or know by
+// themselves.
+func (k *knownRow) same() bool {
+	w, n := k.was, k.next
+	return n.Version == w.Version+1 && n.Attempt == w.Attempt && n.Spent == w.Spent && n.Failures == w.Failures &&
+		n.SettlesAt.Equal(w.SettlesAt) && n.Requeued == w.Requeued && n.Error == nil && w.Error == nil &&
+		len(n.Receipts) == 0 && len(w.Receipts) == 0 && !n.OrdersSettled
+}
+
+// advances reports whether sqlAdvance writes all that changes.
+func (k *knownRow) advances() bool {
+	w, n := k.was, k.next
+	return k.same() && placeOf(*n) == inAttempted && n.NotBefore.Equal(w.NotBefore) && n.DoubtAttempt == w.DoubtAttempt &&
+		n.DoubtSince.Equal(w.DoubtSince) && n.ResendUntil.Equal(w.ResendUntil) && n.Resends == w.Resends &&
+		n.Refused == w.Refused && n.Decision == w.Decision && n.ClaimedBy == w.ClaimedBy && n.AtEnd == w.AtEnd
+}
+
+// finishes reports whether sqlFinish writes all that is kept of a row that was committed.
+func (k *knownRow) finishes() bool {
+	return k.same() && k.next.State == batch.Committed && k.next.Final()
+}
+
+func known64(rows []knownRow, at func(k *knownRow) int64) string {
+	return intArray(len(rows), func(i int) int64 { return at(&rows[i]) })
+}
+
+func advanceArgs(rows []knownRow) []any {
+	return []any{
+		known64(rows, func(k *knownRow) int64 { return k.seq }),
+		known64(rows, func(k *knownRow) int64 { return k.was.Version }),
+		known64(rows, func(k *knownRow) int64 { return int64(k.next.State) }),
+		known64(rows, func(k *knownRow) int64 { return sqlrow.ToMicro(k.next.ClaimExpires) }),
+		known64(rows, func(k *knownRow) int64 { return sqlrow.ToMicro(k.next.NextCheck) }),
+		known64(rows, func(k *knownRow) int64 { return sqlrow.ToMicro(k.next.LastPost) }),
+		known64(rows, func(k *knownRow) int64 { return sqlrow.DueAt(*k.next) }),
+	}
+}
+
+func finishArgs(rows []knownRow) []any {
+	return []any{
+		known64(rows, func(k *knownRow) int64 { return k.seq }),
+		known64(rows, func(k *knownRow) int64 { return k.was.Version }),
+		known64(rows, func(k *knownRow) int64 { return sqlrow.ToMicro(k.next.LastPost) }),
+		int64(batch.Committed), sqlrow.ToMicro(rows[0].next.FinalAt),
+	}
+}

@@ -1,0 +1,263 @@
+package submitter_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/submitter"
+)
+
+// lister takes lists, as answers says.
+type lister struct {
+	r       *rig
+	answers func(ids []batch.ID) error
+}
+
+func (l *lister) SubmitList(_ context.Context, list []batch.Attempt) error {
+	var ids []batch.ID
+	for _, a := range list {
+		ids = append(ids, a.ID)
+		if string(a.Payload) != "payload of "+string(a.ID) || a.Number != 1 {
+			panic(fmt.Sprintf("%+v", a))
+		}
+	}
+	l.r.mu.Lock()
+	l.r.lists = append(l.r.lists, joined(ids))
+	l.r.mu.Unlock()
+	return l.answers(ids)
+}
+
+func joined(ids []batch.ID) string {
+	var s strings.Builder
+	for _, id := range ids {
+		s.WriteString(string(id))
+	}
+	return s.String()
+}
+
+// listing starts a submitter of a ledger that takes lists of up to most.
+func listing(t *testing.T, most int, single func(context.Context, batch.Attempt) error, answers func(ids []batch.ID) error, change func(*submitter.Options, *dlt.Traits)) *rig {
+	l := &lister{answers: answers}
+	l.r = start(t, single, func(o *submitter.Options, tr *dlt.Traits) {
+		o.Lists, tr.MaxList = l, most
+		if change != nil {
+			change(o, tr)
+		}
+	})
+	return l.r
+}
+
+func all([]batch.ID) error { return nil }
+
+// requests returns the requests of single batches, by id.
+func (r *rig) singles() (out string) {
+	for _, q := range r.seen() {
+		out += string(q.id)
+	}
+	return out
+}
+
+func settled(r *rig) {
+	time.Sleep(time.Minute)
+	synctest.Wait()
+	r.quit()
+}
+
+func TestARunGoesInLists(t *testing.T) {
+	for name, c := range map[string]struct {
+		most, bytes  int
+		lists        []string
+		singles      string
+		preparer, no bool
+	}{
+		"three at a time":        {most: 3, lists: []string{"abc", "def"}, singles: "g"},
+		"all at once":            {most: 100, lists: []string{"abcdefg"}},
+		"one at a time":          {most: 1, singles: "abcdefg"},
+		"not at all":             {most: 0, singles: "abcdefg"},
+		"as long as they may be": {most: 100, bytes: 2 * len("payload of a"), lists: []string{"ab", "cd", "ef"}, singles: "g"},
+		"each too long":          {most: 100, bytes: 3, singles: "abcdefg"},
+		"the client does not":    {most: 100, no: true, singles: "abcdefg"},
+		"what is prepared":       {most: 100, preparer: true, singles: "abcdefg"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := listing(t, c.most, fine, all, func(o *submitter.Options, tr *dlt.Traits) {
+					tr.MaxListBytes = c.bytes
+					if c.no {
+						o.Lists = nil
+					}
+					if c.preparer {
+						o.Preparer = nothingToPrepare{}
+					}
+				})
+				r.post(far, "s", "a", "b", "c", "d", "e", "f", "g")
+				settled(r)
+				assert.Equal(t, c.lists, r.lists)
+				assert.Equal(t, c.singles, r.singles())
+				assert.Equal(t, []string{"a accepted", "b accepted", "c accepted", "d accepted", "e accepted", "f accepted", "g accepted"}, r.found())
+			})
+		})
+	}
+}
+
+type nothingToPrepare struct{}
+
+func (nothingToPrepare) Prepare(context.Context, batch.Batch) ([]byte, error) { return nil, nil }
+
+// refusing refuses every list that has one of the ids in it.
+func refusing(bad ...batch.ID) func([]batch.ID) error {
+	return func(ids []batch.ID) error {
+		for _, id := range bad {
+			if slices.Contains(ids, id) {
+				return &dlt.Error{Op: "submit", Kind: dlt.ErrRejected}
+			}
+		}
+		return nil
+	}
+}
+
+func refuses(bad ...batch.ID) func(context.Context, batch.Attempt) error {
+	return func(_ context.Context, a batch.Attempt) error { return refusing(bad...)([]batch.ID{a.ID}) }
+}
+
+// A list that is refused says nothing about any of its batches: they go one by one, so
+// that the good ones go through and the bad one is found, which ends the run.
+func TestARefusedListGoesOneByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := listing(t, 4, refuses("c"), refusing("c"), nil)
+		r.post(far, "s", "a", "b", "c", "d", "e", "f")
+		settled(r)
+		assert.Equal(t, []string{"abcd"}, r.lists)
+		assert.Equal(t, "abc", r.singles())
+		assert.Equal(t, []string{"a accepted", "b accepted", "c refused", "d unposted", "e unposted", "f unposted"}, r.found())
+	})
+}
+
+// It may be refused for what none of them is alone: its length, say. What follows goes
+// in lists again.
+func TestAListThatIsRefusedForNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := listing(t, 3, fine, refusing("b"), nil)
+		r.post(far, "s", "a", "b", "c", "d", "e", "f")
+		settled(r)
+		assert.Equal(t, []string{"abc", "def"}, r.lists)
+		assert.Equal(t, "abc", r.singles())
+		assert.Equal(t, []string{"a accepted", "b accepted", "c accepted", "d accepted", "e accepted", "f accepted"}, r.found())
+	})
+}
+
+// Doubt about a list is doubt about each of its batches, and about none that came after.
+func TestDoubtAboutAListIsDoubtAboutEach(t *testing.T) {
+	for name, answer := range map[string]func([]batch.ID) error{
+		"doubt":    func([]batch.ID) error { return &dlt.Error{Op: "submit"} },
+		"untyped":  func([]batch.ID) error { return context.DeadlineExceeded },
+		"a panic":  func([]batch.ID) error { panic("boom") },
+		"two ways": func([]batch.ID) error { return fmt.Errorf("%w, and %w", dlt.ErrRejected, dlt.ErrBusy) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := listing(t, 3, fine, answer, nil)
+				r.post(far, "s", "a", "b", "c", "d")
+				settled(r)
+				assert.Equal(t, []string{"abc"}, r.lists, "and nothing is sent again")
+				assert.Equal(t, []string{"a doubtful", "b doubtful", "c doubtful", "d unposted"}, r.found())
+				assert.Empty(t, r.seen())
+			})
+		})
+	}
+}
+
+// What certainly took none of a list is tried again as it is, and then is the failure of
+// the first, as if it had been sent alone; the others spend nothing.
+func TestAListThatIsNotTaken(t *testing.T) {
+	for name, c := range map[string]struct {
+		err   error
+		tries int
+	}{
+		"busy": {dlt.ErrBusy, 4}, "unavailable": {dlt.ErrUnavailable, 4}, "misconfigured": {dlt.ErrMisconfigured, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := listing(t, 3, fine, func([]batch.ID) error { return c.err }, nil)
+				r.post(far, "s", "a", "b", "c", "d")
+				settled(r)
+				assert.Equal(t, slices.Repeat([]string{"abc"}, c.tries), r.lists)
+				assert.Equal(t, []string{"a failed", "b unposted", "c unposted", "d unposted"}, r.found())
+				assert.Empty(t, r.seen())
+			})
+		})
+	}
+}
+
+// Attempts are counted for each batch of a list: with every try spent, a doubt spends
+// one of each.
+func TestEachBatchOfAListSpendsItsTry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := listing(t, 3, fine, func([]batch.ID) error { return &dlt.Error{Op: "submit"} }, nil)
+		run := store.ClaimedRun{Service: "s"}
+		for i, id := range []batch.ID{"a", "b", "c", "d"} {
+			run.Batches = append(run.Batches, store.Claim{
+				Ref: store.Ref{Key: batch.Key{Service: "s", ID: id}}, Version: 2, From: batch.Queued, Attempt: 1, Spent: 1 + i,
+				Budget: batch.Budget{Attempts: 2, EveryTry: true},
+			})
+		}
+		r.Post(run, [][]byte{[]byte("payload of a"), []byte("payload of b"), []byte("payload of c"), []byte("payload of d")}, time.Now().Add(far))
+		settled(r)
+		require.Equal(t, []string{"a doubtful", "b doubtful", "c doubtful", "d unposted"}, r.found())
+		var last, refund []bool
+		for _, o := range r.outcomes {
+			last, refund = append(last, o.Last), append(refund, o.Refund)
+		}
+		assert.Equal(t, []bool{false, true, true, false}, last)
+		assert.Equal(t, []bool{false, false, false, true}, refund)
+	})
+}
+
+// What has no payload is not part of a list, and ends the run where it stands.
+func TestAListEndsBeforeAMissingPayload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := listing(t, 9, fine, all, nil)
+		run := store.ClaimedRun{Service: "s"}
+		payloads := [][]byte{[]byte("payload of a"), []byte("payload of b"), nil, []byte("payload of d")}
+		for _, id := range []batch.ID{"a", "b", "c", "d"} {
+			run.Batches = append(run.Batches, store.Claim{Ref: store.Ref{Key: batch.Key{Service: "s", ID: id}}, Version: 2, From: batch.Queued, Attempt: 1})
+		}
+		r.Post(run, payloads, time.Now().Add(far))
+		settled(r)
+		assert.Equal(t, []string{"ab"}, r.lists)
+		assert.Equal(t, []string{"a accepted", "b accepted", "c failed", "d unposted"}, r.found())
+	})
+}
+
+// The gate counts requests: a list is one, and its success opens it.
+func TestAListIsOneRequestToTheGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		full := true
+		r := listing(t, 3, fine, func([]batch.ID) error {
+			if full {
+				return dlt.ErrBusy
+			}
+			return nil
+		}, func(o *submitter.Options, _ *dlt.Traits) { o.Retry = never })
+		r.post(far, "s", "a", "b", "c")
+		synctest.Wait()
+		assert.Equal(t, []event{{at: 0, paused: true, all: true}}, r.told())
+		full = false
+		time.Sleep(time.Minute)
+		r.post(far, "s", "a", "b", "c")
+		settled(r)
+		require.Len(t, r.told(), 2)
+		assert.False(t, r.told()[1].paused)
+	})
+}
