@@ -39,7 +39,7 @@ lint:
 generate:
 	$(GO) run -C internal/tools ./generate
 
-# How fast, and how much memory, against the floor and a good job queue: an hour or more.
+# How fast, and how much memory, against the floor and a good job queue: hours.
 # go run -C internal/yard . -help says how to measure less, make compare compares trees.
 bench:
 	$(MAKE) bench-page
@@ -48,7 +48,8 @@ bench:
 	$(GO) test -C internal/bench -run '^$$' -bench . -benchtime 20000x -timeout 2h ./...
 	$(GO) test -C internal/integration ./scale -run '^$$' -bench 'Backlog|Drain' -benchtime 1x -timeout 4h -v -scale.rows=10000000 -scale.drain=100000 -scale.runs=3
 
-# The figures, the table and the plot of docs/performance.md, and nothing else of it.
+# The figures, the table and the plot of docs/performance.md, and nothing else of it: an
+# hour or more on a quiet machine. MODE names some, by comma; the others stay.
 MODE ?= all
 ROUNDS ?= 7
 bench-page:

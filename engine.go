@@ -57,7 +57,7 @@ func newEngine(r *Runner) *engine {
 		Keep:       e.keeper.Keep,
 		Record: func(o store.Outcome) {
 			if o.Finding == store.Accepted {
-				o.Check = e.monitor.Minds(e.monitor.FirstCheck(o.Key.Service))
+				o.Check = e.monitor.Minds(e.monitor.FirstCheck(o.Key))
 			}
 			e.put(o)
 		},
@@ -212,6 +212,11 @@ func applied(w recorder.Written) bool { return w.Applied.Result == store.Written
 func (e *engine) tell(w recorder.Written) {
 	ctx := context.Background()
 	key, row := w.Key, w.Applied.Row
+	if applied(w) {
+		e.monitor.Stored(w.Applied.Ref, &row, w.Check)
+	} else {
+		e.monitor.Stored(w.Ref, nil, 0)
+	}
 	switch w.Applied.Result {
 	case store.Bad:
 		e.r.trouble("store", w.Applied.Err)
@@ -253,7 +258,6 @@ func (e *engine) tell(w recorder.Written) {
 	case row.State.Claimable():
 		e.queuer.HintIn(key.Service, w.Delay)
 	case w.Finding == store.Accepted:
-		e.monitor.Accepted(key.Service)
 		if w.Again || w.Check < e.r.o.PollInterval || !e.monitor.Mind(row.InFlight(w.Applied.Ref, w.Budget, row.LastPost)) {
 			e.monitor.DueIn(w.Check)
 		}

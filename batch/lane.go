@@ -1,6 +1,9 @@
 package batch
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Lane is what a strategy sees of one service: all batches that were ever
 // attempted and are not final, then the first queued ones, in order. An attempted
@@ -105,12 +108,12 @@ func (l Lane) checkBehind(later *Footprints, taken []int) error {
 	const picked, under = owner(1), owner(2)
 	later.Reset()
 	found := false
-	for p := len(taken) - 1; p >= 0; p-- {
+	for p, run := range slices.Backward(taken) {
 		switch b := l.Batches[p]; {
 		case !b.State.Claimable():
 			found = true
 			later.add(b.Footprint, under)
-		case found && taken[p] != 0 && later.add(b.Footprint, picked):
+		case found && run != 0 && later.add(b.Footprint, picked):
 			return fmt.Errorf("dltbatch: lane %q: position %d would follow a later one that is under way and conflicts", l.Service, p)
 		}
 	}

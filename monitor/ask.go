@@ -56,6 +56,9 @@ func (m *Monitor) ask(ctx context.Context, g *group) (hung bool) {
 	for _, f := range g.rows {
 		k := Known{Status: byID[f.Key.ID], Seen: m.seenFor(f)}
 		v := Decide(f, k, g.traits, rules)
+		if rules.Told && v.Outcome == nil && !v.Resolve && (f.State == batch.Pending || f.State == batch.Valid) {
+			m.adopt(g.key, f, v.Next)
+		}
 		switch {
 		case v.Resolve && !m.resolve(ctx, g, f, k): // no hand for it now
 			due = append(due, store.Due{Ref: f.Ref, In: noHandPause})
@@ -68,7 +71,7 @@ func (m *Monitor) ask(ctx context.Context, g *group) (hung bool) {
 		}
 	}
 	m.check(ctx, g.service, due)
-	return errors.Is(err, context.DeadlineExceeded)
+	return hangs(err)
 }
 
 // heard takes note of how a status request went.
@@ -81,6 +84,9 @@ func (m *Monitor) heard(ctx context.Context, g *group, byID map[batch.ID]*batch.
 		m.o.Trouble(g.service, fmt.Errorf("batch statuses: %w", err))
 	}
 }
+
+// hangs reports whether a request ran into its time limit.
+func hangs(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
 
 // statuses makes one request about a group. What was answered is there, by id, even
 // where there is an error.
@@ -134,7 +140,7 @@ func (m *Monitor) resolve(ctx context.Context, g *group, f store.InFlight, k Kno
 			found, err = m.o.Resolver.Resolve(ctx, d)
 			return err
 		})
-		hung = errors.Is(err, context.DeadlineExceeded)
+		hung = hangs(err)
 		if err == nil {
 			k.Evidence = &found
 		} else {

@@ -48,11 +48,11 @@ func (m *Monitor) Mind(f store.InFlight) bool {
 	if len(m.mine) >= 2*maxMine {
 		return false
 	}
-	m.mindLocked(mine{f: f, read: now, at: now.Add(m.o.Rules.FirstPoll)})
+	m.mindLocked(&mine{f: f, read: now, at: now.Add(m.o.Rules.FirstPoll)})
 	return true
 }
 
-func (m *Monitor) mindLocked(b mine) {
+func (m *Monitor) mindLocked(b *mine) {
 	heap.Push(&m.mine, b)
 	if m.mine[0].at.Equal(b.at) { // it may be the first
 		select {
@@ -63,7 +63,7 @@ func (m *Monitor) mindLocked(b mine) {
 }
 
 // again minds a batch until its next question, if that comes before its check.
-func (m *Monitor) again(b mine, after time.Duration) {
+func (m *Monitor) again(b *mine, after time.Duration) {
 	now := time.Now()
 	if left := b.read.Add(m.o.Rules.PollInterval).Sub(now); after >= left {
 		m.DueIn(max(0, left))
@@ -88,11 +88,11 @@ func (m *Monitor) mindAll(ctx context.Context) {
 		}
 		wait := time.Hour
 		now := time.Now()
-		var due []mine
+		var due []*mine
 		m.mu.Lock()
 		// What falls due close together is asked together.
 		for len(m.mine) > 0 && (!m.mine[0].at.After(now) || len(due) > 0 && m.mine[0].at.Sub(now) < minPause) {
-			due = append(due, heap.Pop(&m.mine).(mine))
+			due = append(due, heap.Pop(&m.mine).(*mine))
 		}
 		if len(m.mine) > 0 {
 			wait = m.mine[0].at.Sub(now)
@@ -104,12 +104,12 @@ func (m *Monitor) mindAll(ctx context.Context) {
 }
 
 // askMine gives the requests about what is due to free hands.
-func (m *Monitor) askMine(ctx context.Context, due []mine, now time.Time) {
+func (m *Monitor) askMine(ctx context.Context, due []*mine, now time.Time) {
 	if len(due) == 0 {
 		return
 	}
 	rows := make([]store.InFlight, len(due))
-	of := make(map[batch.Key]mine, len(due))
+	of := make(map[batch.Key]*mine, len(due))
 	for i, b := range due {
 		rows[i] = aged(b.f, now.Sub(b.read))
 		of[b.f.Key] = b
@@ -160,20 +160,20 @@ func aged(f store.InFlight, d time.Duration) store.InFlight {
 }
 
 // minded is a heap of what is to be asked about next.
-type minded []mine
+type minded []*mine
 
 func (h minded) Len() int           { return len(h) }
 func (h minded) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
 func (h minded) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 
 // Push implements heap.Interface.
-func (h *minded) Push(x any) { *h = append(*h, x.(mine)) }
+func (h *minded) Push(x any) { *h = append(*h, x.(*mine)) }
 
 // Pop implements heap.Interface.
 func (h *minded) Pop() any {
 	old := *h
 	x := old[len(old)-1]
-	old[len(old)-1] = mine{}
+	old[len(old)-1] = nil
 	*h = old[:len(old)-1]
 	return x
 }

@@ -63,6 +63,7 @@ type Monitor struct {
 
 	streams  map[string]*stream // by group
 	unopened []*stream
+	flying   int       // flights of all of them
 	askAt    time.Time // when to ask because of an event; zero: nobody told
 	asked    time.Time // last because of an event
 	watched  []committed
@@ -170,7 +171,7 @@ func (m *Monitor) round(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("select pending batches: %w", err)
 		}
-		if err := m.dispatch(ctx, rows, asked, m.wake); err != nil {
+		if err := m.dispatch(ctx, rows, asked, polled); err != nil {
 			return err
 		}
 		if len(rows) < m.o.Batches {
@@ -180,25 +181,47 @@ func (m *Monitor) round(ctx context.Context) error {
 	return nil
 }
 
+// reason is why rows are asked about, and where they come from.
+type reason uint8
+
+const (
+	polled reason = iota // they were due
+	looked               // of an event: what the store had under way
+	flown                // of an event: flights
+)
+
 // dispatch gives the requests about rows, for which the store was asked then, to free
-// hands; wake is the caller's, and says what the reason is.
-func (m *Monitor) dispatch(ctx context.Context, rows []store.InFlight, then time.Time, wake <-chan struct{}) error {
+// hands.
+func (m *Monitor) dispatch(ctx context.Context, rows []store.InFlight, then time.Time, why reason) error {
+	wake := m.event
+	if why == polled {
+		wake = m.wake
+	}
 	var put []store.Due
+	later := func(g *group, d time.Duration) {
+		if why != flown { // those are polled anyway
+			put = append(put, dueIn(g.rows, d)...)
+		}
+	}
 	for _, g := range m.group(rows) {
-		g.read, g.told = then, wake == m.event
+		g.read, g.told = then, why == looked
 		if wait := m.quietFor(g.key); wait > 0 {
-			put = append(put, dueIn(g.rows, wait)...)
+			later(g, wait)
 			continue
 		}
 		hand, ok := m.hand(ctx, g.key, wake)
 		if !ok {
-			put = append(put, dueIn(g.rows, noHandPause)...)
+			later(g, noHandPause)
 			continue
 		}
 		m.start(g.service, func() {
 			hung := true // unless it comes back
 			defer func() { hand.Release(hung) }()
-			hung = m.ask(ctx, g)
+			if why == flown {
+				hung = m.askFlights(ctx, g)
+			} else {
+				hung = m.ask(ctx, g)
+			}
 		})
 	}
 	return m.checked(ctx, put)

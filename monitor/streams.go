@@ -21,9 +21,10 @@ type stream struct {
 	cancel   context.CancelFunc
 	used     time.Time // last followed
 	live     bool
-	told     time.Time // when it last gave a reason to ask
-	hoped    time.Time // when it was last relied on to tell about a batch just accepted
-	ask      bool      // something has changed: ask about what is under way
+	heard    time.Time // when it last gave a reason to ask
+	flights  map[batch.Key]*flight
+	ask      bool // something has changed: ask about the flights
+	look     bool // something may have been missed: ask about all that is under way
 }
 
 const (
@@ -64,7 +65,7 @@ func (m *Monitor) Follow(s batch.ServiceID) {
 		if len(m.streams) >= m.o.Streams {
 			return
 		}
-		st = &stream{key: key, services: map[batch.ServiceID]time.Time{}}
+		st = &stream{key: key, services: map[batch.ServiceID]time.Time{}, flights: map[batch.Key]*flight{}}
 		if t.GroupsByService {
 			st.one, st.service = true, s
 		}
@@ -76,44 +77,14 @@ func (m *Monitor) Follow(s batch.ServiceID) {
 	st.services[s] = now
 }
 
-// FirstCheck is when to ask first about a batch of the service that was just
-// accepted. Where the ledger tells by itself there is no hurry, unless it has just
-// told something that may have been about this very batch.
-func (m *Monitor) FirstCheck(s batch.ServiceID) time.Duration {
-	if m.o.Events == nil {
-		return m.o.Rules.FirstPoll
+// askSoon asks, after wait and not at once where that was done just now. m.mu is held.
+func (m *Monitor) askSoon(wait time.Duration) {
+	at := time.Now().Add(wait)
+	if limit := m.asked.Add(askPause); at.Before(limit) {
+		at = limit
 	}
-	key := groupKey(m.o.Traits(s), s)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	st := m.streams[key]
-	if st == nil || !st.live || time.Since(st.told) < 10*askPause {
-		return m.o.Rules.FirstPoll
-	}
-	st.hoped = time.Now()
-	return m.o.Rules.PollInterval
-}
-
-// Accepted says that a batch of the service is stored as accepted. What the ledger told
-// about it after FirstCheck and before now was told in vain: nobody asks about what a
-// live claim may still be posting.
-func (m *Monitor) Accepted(s batch.ServiceID) {
-	if m.o.Events == nil {
-		return
-	}
-	key := groupKey(m.o.Traits(s), s)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if st := m.streams[key]; st != nil && st.told.After(st.hoped) {
-		m.askSoon(st)
-	}
-}
-
-// askSoon asks about a group, not at once where somebody asked just now. m.mu is held.
-func (m *Monitor) askSoon(st *stream) {
-	st.ask = true
-	if m.askAt.IsZero() {
-		m.askAt = m.asked.Add(askPause)
+	if m.askAt.IsZero() || at.Before(m.askAt) {
+		m.askAt = at
 		poke(m.event)
 	}
 }
@@ -139,6 +110,7 @@ func (m *Monitor) openStreams(ctx context.Context) {
 	for key, st := range m.streams {
 		if time.Since(st.used) > streamIdle {
 			st.cancel()
+			m.flying -= len(st.flights)
 			delete(m.streams, key)
 		}
 	}
@@ -154,7 +126,7 @@ func (m *Monitor) closeStreams() {
 		}
 	}
 	clear(m.streams)
-	m.unopened = nil
+	m.unopened, m.flying = nil, 0
 }
 
 // listen keeps a stream open until ctx is done.
@@ -202,18 +174,30 @@ func (m *Monitor) tell(st *stream, e dlt.Event) {
 			ask = true
 			continue
 		}
-		m.updater.Put(store.Outcome{
-			Ref: store.Ref{Key: batch.Key{Service: e.Service, ID: s.ID}}, By: batch.ByMonitor,
-			Finding: store.IsCommitted, Attempt: s.Attempt, Receipts: s.Receipts,
-		})
+		m.updater.Put(m.committed(st, e.Service, s))
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	st.live = true
 	if ask {
-		st.told = time.Now()
-		m.askSoon(st)
+		st.heard, st.ask = time.Now(), true
+		st.look = st.look || e.Live || len(e.Statuses) > 0
+		m.askSoon(0)
 	}
+}
+
+// committed is the outcome of a commit that was told, with what is known of the row.
+func (m *Monitor) committed(st *stream, service batch.ServiceID, s batch.Status) store.Outcome {
+	o := store.Outcome{
+		Ref: store.Ref{Key: batch.Key{Service: service, ID: s.ID}}, By: batch.ByMonitor,
+		Finding: store.IsCommitted, Attempt: s.Attempt, Receipts: s.Receipts,
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if f := st.flights[o.Key]; f != nil && f.stored {
+		o.Ref, o.Version, o.Was, f.told = f.ref, f.version, f.was, true
+	}
+	return o
 }
 
 // answerEvents asks because of events until ctx is done. It does so beside the polling,
@@ -246,24 +230,30 @@ func (m *Monitor) answerEvents(ctx context.Context) error {
 	return nil
 }
 
-// told asks about what is under way in the groups that events were about.
+// told asks because of events: about the flights, of which all that it takes is known,
+// and about all that is under way where more may have happened than was told.
 func (m *Monitor) told(ctx context.Context) error {
 	var services []batch.ServiceID
+	var flights []store.InFlight
 	m.mu.Lock()
 	m.asked, m.askAt = time.Now(), time.Time{}
 	for _, st := range m.streams {
-		if !st.ask {
-			continue
-		}
-		st.ask = false
-		for s, at := range st.services {
-			services = append(services, s)
-			if time.Since(at) > streamIdle {
-				delete(st.services, s)
+		if st.look {
+			for s, at := range st.services {
+				services = append(services, s)
+				if time.Since(at) > streamIdle {
+					delete(st.services, s)
+				}
 			}
+		} else {
+			flights = append(flights, m.followed(st)...)
 		}
+		st.look, st.ask = false, false
 	}
 	m.mu.Unlock()
+	if err := m.dispatch(ctx, flights, time.Time{}, flown); err != nil {
+		return err
+	}
 	for len(services) > 0 && ctx.Err() == nil {
 		n := min(len(services), askServices)
 		asked := time.Now()
@@ -276,7 +266,7 @@ func (m *Monitor) told(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("select batches of services: %w", err)
 		}
-		if err := m.dispatch(ctx, rows, asked, m.event); err != nil {
+		if err := m.dispatch(ctx, rows, asked, looked); err != nil {
 			return err
 		}
 		services = services[n:]

@@ -72,6 +72,19 @@ func (w *world) add(service batch.ServiceID, id batch.ID, d time.Duration, chang
 	w.rows = append(w.rows, r)
 }
 
+func key(service batch.ServiceID, id batch.ID) batch.Key { return batch.Key{Service: service, ID: id} }
+
+// accepted puts a row into the store as a Runner does that posted the batch.
+func (w *world) accepted(m *monitor.Monitor, service batch.ServiceID, id batch.ID) {
+	w.add(service, id, m.FirstCheck(key(service, id)))
+	w.stored(m, service, id)
+}
+
+// stored says that an acceptance is written.
+func (w *world) stored(m *monitor.Monitor, service batch.ServiceID, id batch.ID) {
+	m.Stored(store.Ref{Key: key(service, id)}, &store.Row{State: batch.Pending, Version: 3, Attempt: 1}, poll)
+}
+
 func (w *world) Pending(ctx context.Context, q store.PendingQuery) (out []store.InFlight, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

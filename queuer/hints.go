@@ -8,19 +8,27 @@ import (
 )
 
 // hints are the lanes that may have something to do: at once, in the order in
-// which they were named, or at a later time. A lane is in it once.
+// which they were named, or at a later time. Those that a scan came upon are apart: most
+// of them have nothing to do, and must not hold up those that somebody named. A lane
+// is in it once.
 type hints struct {
 	ready []batch.ServiceID
+	found []*wait // those with another index than inFound have left
 	later waiting
 	due   map[batch.ServiceID]*wait
 }
 
-// wait is a lane's place: in ready where index is negative, else in later.
+// wait is a lane's place: in later, or where a negative index says.
 type wait struct {
 	service batch.ServiceID
 	at      time.Time
 	index   int
 }
+
+const (
+	inReady = -1 - iota
+	inFound
+)
 
 func newHints() *hints { return &hints{due: map[batch.ServiceID]*wait{}} }
 
@@ -29,15 +37,11 @@ func newHints() *hints { return &hints{due: map[batch.ServiceID]*wait{}} }
 func (h *hints) add(s batch.ServiceID, at, now time.Time) {
 	w := h.due[s]
 	switch {
+	case w != nil && w.index == inFound && !at.After(now):
+		h.ripen(w)
 	case w != nil && (w.index < 0 || !w.at.After(at)): // it is named for as soon
 	case !at.After(now):
-		if w == nil {
-			w = &wait{service: s}
-			h.due[s] = w
-		} else {
-			heap.Remove(&h.later, w.index)
-		}
-		h.ripen(w)
+		h.ripen(h.now(s, w))
 	case w != nil:
 		w.at = at
 		heap.Fix(&h.later, w.index)
@@ -48,8 +52,28 @@ func (h *hints) add(s batch.ServiceID, at, now time.Time) {
 	}
 }
 
+// find names a lane that a scan came upon.
+func (h *hints) find(s batch.ServiceID) {
+	if w := h.due[s]; w == nil || w.index >= 0 {
+		w = h.now(s, w)
+		w.index = inFound
+		h.found = append(h.found, w)
+	}
+}
+
+// now returns the place of a lane that has none, or one in later, which it leaves.
+func (h *hints) now(s batch.ServiceID, w *wait) *wait {
+	if w == nil {
+		w = &wait{service: s}
+		h.due[s] = w
+	} else {
+		heap.Remove(&h.later, w.index)
+	}
+	return w
+}
+
 func (h *hints) ripen(w *wait) {
-	w.index = -1
+	w.index = inReady
 	h.ready = append(h.ready, w.service)
 }
 
@@ -68,10 +92,29 @@ func (h *hints) take(n int, now time.Time) []batch.ServiceID {
 	return out
 }
 
+// takeFound returns up to n lanes that a scan came upon, in order.
+func (h *hints) takeFound(n int) (out []batch.ServiceID) {
+	for len(h.found) > 0 && len(out) < n {
+		if w := h.found[0]; w.index == inFound {
+			w.index = inReady // and so it cannot be taken again
+			delete(h.due, w.service)
+			out = append(out, w.service)
+		}
+		h.found = h.found[1:]
+	}
+	if len(h.found) == 0 {
+		h.found = nil
+	}
+	return out
+}
+
 // next returns when the first lane becomes ready: zero for now, ok false for never.
 func (h *hints) next(now time.Time) (at time.Time, ok bool) {
 	h.promote(now)
-	if len(h.ready) > 0 {
+	for len(h.found) > 0 && h.found[0].index != inFound {
+		h.found = h.found[1:]
+	}
+	if len(h.ready) > 0 || len(h.found) > 0 {
 		return time.Time{}, true
 	}
 	if len(h.later) > 0 {

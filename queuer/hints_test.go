@@ -29,6 +29,34 @@ func TestHintsKeepTheirOrderAndAreThereOnce(t *testing.T) {
 	assert.False(t, ok)
 }
 
+// A lane that a scan came upon stands behind all that are named, and is there once.
+func TestFoundLanesStandBehindNamedOnes(t *testing.T) {
+	now := time.Unix(1000, 0)
+	h := newHints()
+	h.add("later", now.Add(time.Hour), now)
+	h.add("named", now, now)
+	for _, s := range []batch.ServiceID{"a", "later", "b", "named", "c", "a"} {
+		h.find(s)
+	}
+	h.add("b", now.Add(time.Hour), now)
+	h.add("c", now, now)
+	assert.Equal(t, []batch.ServiceID{"named", "c"}, h.take(9, now))
+	at, ok := h.next(now)
+	assert.True(t, ok && at.IsZero())
+	assert.Equal(t, []batch.ServiceID{"a"}, h.takeFound(1))
+	h.find("c")
+	assert.Equal(t, []batch.ServiceID{"later", "b", "c"}, h.takeFound(9))
+	assert.Empty(t, h.takeFound(9))
+	_, ok = h.next(now.Add(2 * time.Hour))
+	assert.False(t, ok)
+	assert.Empty(t, h.due)
+	h.find("a")
+	h.add("a", now, now)
+	assert.Equal(t, []batch.ServiceID{"a"}, h.take(9, now))
+	_, ok = h.next(now)
+	assert.False(t, ok)
+}
+
 func TestLaterHintsBecomeReadyInTime(t *testing.T) {
 	now := time.Unix(1000, 0)
 	h := newHints()

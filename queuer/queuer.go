@@ -64,6 +64,8 @@ type Queuer struct {
 	wake    chan struct{} // capacity one: a wake-up that is due
 	place   scan          // Run's own; kept from one Run to the next
 	resting resting       // Run's own
+	some    some          // Run's own
+	runs    int           // Run's own: what claims gave
 	// suspects are lanes of claims that failed, Run's own: one of them may be what the
 	// store cannot read, and must not keep the others from being claimed.
 	suspects map[batch.ServiceID]*suspect
@@ -111,13 +113,6 @@ func (q *Queuer) Wake() {
 	}
 }
 
-// scan is the rotating scan's place.
-type scan struct {
-	after batch.ServiceID
-	start bool
-	due   time.Time
-}
-
 // Run claims and hands over until ctx is done; then it returns nil. An error is
 // the store's: call Run again.
 func (q *Queuer) Run(ctx context.Context) error {
@@ -150,30 +145,6 @@ func stopped(ctx context.Context, err error) error {
 	return err
 }
 
-// scan names the next lanes that have open batches. A lane that no hint names is
-// found here, at the latest after as many scans as it takes to read all lanes.
-func (q *Queuer) scan(ctx context.Context, place *scan) error {
-	ctx, cancel := context.WithTimeout(ctx, q.o.TTL/4)
-	defer cancel()
-	lanes, err := q.store.Lanes(ctx, store.LanesQuery{After: place.after, Start: place.start, Limit: q.o.ScanLanes})
-	if err != nil {
-		return fmt.Errorf("scan lanes: %w", err)
-	}
-	now := time.Now()
-	q.mu.Lock()
-	for _, s := range lanes {
-		q.hints.add(s, now, now)
-	}
-	q.mu.Unlock()
-	place.start = len(lanes) < q.o.ScanLanes
-	if len(lanes) > 0 {
-		place.after = lanes[len(lanes)-1]
-	}
-	place.due = now.Add(q.o.ScanInterval)
-	q.resting.sweep(now)
-	return nil
-}
-
 // round claims from the lanes that are named, as many as the submitter has room
 // for, and returns when to look again.
 func (q *Queuer) round(ctx context.Context) (again time.Duration, err error) {
@@ -182,12 +153,21 @@ func (q *Queuer) round(ctx context.Context) (again time.Duration, err error) {
 		if room <= 0 {
 			return orLong(wait), nil
 		}
-		lanes := q.take(min(q.o.Lanes, room))
+		most := min(q.o.Lanes, room)
+		lanes := q.take(most, func(n int) []batch.ServiceID { return q.hints.take(n, time.Now()) })
+		found := len(lanes) == 0
+		if found {
+			lanes = q.take(q.some.of(most), q.hints.takeFound)
+		}
 		if len(lanes) == 0 {
 			break
 		}
+		q.runs = 0
 		if err := q.claimApart(ctx, lanes, room); err != nil {
 			return 0, err
+		}
+		if found {
+			q.some.learn(len(lanes), q.runs)
 		}
 	}
 	q.mu.Lock()
@@ -207,11 +187,11 @@ func orLong(d time.Duration) time.Duration {
 }
 
 // take returns lanes whose service is not closed, and that do not rest; the others
-// come back when they may.
-func (q *Queuer) take(n int) (lanes []batch.ServiceID) {
+// come back when they may. from is one of two methods of hints.
+func (q *Queuer) take(n int, from func(n int) []batch.ServiceID) (lanes []batch.ServiceID) {
 	for len(lanes) < n {
 		q.mu.Lock()
-		got := q.hints.take(n-len(lanes), time.Now())
+		got := from(n - len(lanes))
 		q.mu.Unlock()
 		if len(got) == 0 {
 			return lanes
@@ -327,6 +307,7 @@ func (q *Queuer) claim(ctx context.Context, lanes []batch.ServiceID, room int) e
 	for _, lane := range read {
 		q.resting.after(lane, time.Now())
 	}
+	q.runs += len(claimed.Runs)
 	q.hintAll(claimed.Locked, lockedPause)
 	q.hintAll(takeTurns(claimed, !q.reliant), 0)
 	if claimed.NextReady > 0 {

@@ -130,6 +130,27 @@ func TestAHintIsFollowedAtOnce(t *testing.T) {
 	})
 }
 
+// What a scan comes upon, most of it in vain, does not hold up a lane that is named.
+func TestANamedLaneDoesNotWaitForAScan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{lanes: services(2000)}
+		w.claim = func(q store.ClaimQuery, _ store.Choose) (store.Claimed, error) {
+			time.Sleep(time.Duration(len(q.Lanes)) * time.Millisecond)
+			return store.Claimed{}, nil
+		}
+		q, stop := w.start(t, func(o *queuer.Options) { o.ScanLanes = 5000 })
+		time.Sleep(time.Second)
+		at := w.now()
+		q.Hint("named")
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		stop()
+		require.Len(t, w.asked("named"), 1)
+		assert.Less(t, w.asked("named")[0]-at, 20*time.Millisecond, "of two seconds that it takes to look at all")
+		assert.Len(t, w.asked("s1999"), 1, "which goes on")
+	})
+}
+
 // A hinted lane that another instance was choosing from keeps its hint.
 func TestALockedLaneKeepsItsHint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -134,7 +134,7 @@ func (w *Waiters[K, R]) join(key K) chan answer[R] {
 	}
 	w.m[key][c] = struct{}{}
 	if w.reader == nil {
-		ctx, cancel := context.WithCancel(context.Background())
+		ctx, cancel := context.WithCancel(context.Background()) //nolint:gosec // the last to leave calls it
 		w.reader = &reader[K]{stop: cancel, wake: make(chan struct{}, 1), fresh: map[K]struct{}{}}
 		go w.read(ctx, w.reader)
 	}

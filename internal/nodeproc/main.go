@@ -26,9 +26,9 @@ func main() {
 // moment is a line of the journal: batches were committed, or came in, at At, in
 // nanoseconds since 1970 by the clock that all processes of the machine share.
 type moment struct {
-	At        int64
-	Committed bool
-	Batches   []batch.ID
+	At        int64      `json:"at"` // Unix time in nanoseconds
+	Committed bool       `json:"committed"`
+	Batches   []batch.ID `json:"batches"`
 }
 
 // ledger is what runs here.

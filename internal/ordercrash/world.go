@@ -156,9 +156,9 @@ func (w *World) live(i int, rng *rand.Rand) {
 		}
 		p := w.slots[i]
 		w.mu.Lock()
-		slow := time.Duration(1 + w.vain/4) // a busy machine needs longer to get anywhere
+		slow := 1 + w.vain/4 // a busy machine needs longer to get anywhere
 		w.mu.Unlock()
-		timer := time.NewTimer(slow * (time.Second + time.Duration(rng.IntN(1500))*time.Millisecond))
+		timer := time.NewTimer(time.Duration(slow*(1000+rng.IntN(1500))) * time.Millisecond)
 		select {
 		case <-p.ended:
 		case <-timer.C:

@@ -55,6 +55,8 @@ type Recorder struct {
 	ended chan struct{} // closed when Run returns
 
 	busyUntil time.Time // Run's own: the linger after a write of many
+	room      []item    // Run's own, as what follows: memory for the next group
+	outcomes  []store.Outcome
 }
 
 type item struct {
@@ -100,7 +102,8 @@ func (r *Recorder) Run(ctx context.Context) {
 				in = nil // nothing more comes; only retries are left
 				continue
 			}
-			group = r.gather(append(group, it))
+			group = r.gather(append(r.room[:0], it))
+			r.room = group
 		case <-retry:
 			group, again, retry = again, nil, nil
 		case <-ctx.Done():
@@ -207,10 +210,11 @@ func (r *Recorder) write(ctx context.Context, items []item) (failed, held []item
 }
 
 func (r *Recorder) split(ctx context.Context, group []item, splits int) (failed, held []item) {
-	outcomes := make([]store.Outcome, len(group))
+	outcomes := r.outcomes[:0]
 	for i := range group {
-		outcomes[i] = group[i].o
+		outcomes = append(outcomes, group[i].o)
 	}
+	r.outcomes = outcomes
 	applied, err := r.record(ctx, outcomes)
 	if err != nil {
 		for i := range group { // it may have been committed all the same: the halves, too, come again

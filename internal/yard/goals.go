@@ -26,6 +26,7 @@ func goals() []goal {
 		{measure: "SQLite FULL, Pipelined over 100 lanes, of its floor", mode: "sqlite-full", entry: pipelined, base: floor, least: 0.75},
 		{measure: "Burst after idling, of warm, pgx", mode: "burst", entry: "ours, after idling", base: "ours, warm", least: 0.9},
 		{measure: "Burst after idling, of warm, lib/pq", mode: "burst", entry: "ours with lib/pq, after idling", base: "ours with lib/pq, warm", least: 0.9},
+		{measure: "Lists of up to 100 batches a POST, of the floor of single ones", mode: "lists", entry: "ours, lists", base: floor, least: 1.5},
 		{measure: "100,000 lanes of one, of 100 lanes", mode: "lanes", entry: "100,000 lanes of one", base: "100 lanes", least: 0.5},
 		{measure: "Three instances, of one", mode: "instances", entry: "three", base: "one", least: 0.9},
 		{measure: "Commit to next POST over 100 lanes, p50", mode: "order", entry: "ours, Serial, events", value: func(r result) float64 { return r.Hand50 }, most: 10, unit: " ms"},

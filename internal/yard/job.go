@@ -34,6 +34,7 @@ type job struct {
 	Workers   int // that post at once, where that can be said; 0 is the contender's own default
 
 	Pipelined int           // ours: how many of a lane at once; 0 is Serial
+	List      int           // ours: batches in a POST, at most; 0 is one
 	Events    bool          // ours: hears of commits, beside asking
 	Instances int           // ours: that share the database
 	Ordered   bool          // floor: batches of a lane one after the other

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -24,6 +25,11 @@ func measure(ctx context.Context, o options, out io.Writer) (err error) {
 		return err
 	}
 	defer stop()
+	dsn, drop, err := ownDatabase(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, drop()) }()
 	ledger, err := startLedger(ctx)
 	if err != nil {
 		return err

@@ -79,6 +79,12 @@ func modes() []mode {
 			{label: "floor, 100,000", job: job{Contender: floor, Store: pgx, N: 100_000}},
 			{label: "ours, 100,000", job: job{Contender: ours, Store: pgx, N: 100_000}},
 		}},
+		{"lists", "Lists of up to 100 batches a POST", []entry{
+			floorOn(pgx),
+			{label: "ours, lists", job: job{Contender: ours, Store: pgx, Lanes: 100, Pipelined: 100, List: 100}},
+			{label: "ours, one a POST", job: job{Contender: ours, Store: pgx, Lanes: 100, Pipelined: 100}},
+			{label: "ours, lists, lib/pq", job: job{Contender: ours, Store: pq, Lanes: 100, Pipelined: 100, List: 100}},
+		}},
 		{"instances", "Instances on one database", []entry{
 			{label: "one", job: job{Contender: ours, Store: pgx}},
 			{label: "two", job: job{Contender: ours, Store: pgx, Instances: 2}},

@@ -126,8 +126,11 @@ func runOurs(ctx context.Context, j job, w *work, m *meter, r *result) error {
 			o.Strategy = queuer.Pipelined(j.Pipelined)
 		}
 		var ledger dlt.Ledger = &fake{c, w}
-		if j.Events {
+		switch {
+		case j.Events:
 			ledger = &told{&fake{c, w}}
+		case j.List > 0:
+			ledger = &listing{&fake{c, w}, j.List}
 		}
 		if runners[i], err = dltbatch.New(st, ledger, o); err != nil {
 			return err

@@ -93,12 +93,11 @@ func TestTheFakeLedgerNoticesWhatIsTwiceOrOutOfOrder(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, tally{Posts: 7, Asks: 1, Batches: 6, Twice: 1}, got)
 
-	var list []byte
+	var list []batch.Attempt
 	for _, i := range []int{2, 0} {
-		p := w.batches[i].Payload
-		list = append(binary.BigEndian.AppendUint32(list, uint32(len(p))), p...)
+		list = append(list, batch.Attempt{Key: w.batches[i].Key(), Payload: w.batches[i].Payload})
 	}
-	require.NoError(t, c.post(t.Context(), "/lists", list))
+	require.NoError(t, (&listing{&fake{c, w}, 2}).SubmitList(t.Context(), list))
 	answers, err = c.statuses(t.Context(), []string{string(w.batches[0].ID)})
 	require.NoError(t, err)
 	require.Equal(t, wordPending, answers[0].Status)

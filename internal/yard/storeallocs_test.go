@@ -20,6 +20,9 @@ import (
 func TestAllocationsOfStores(t *testing.T) {
 	const lanes = addGroup
 	const warm, counted = 3, 5
+	dsn, drop, err := ownDatabase(t.Context(), pgtest.Start(t))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, drop()) }()
 	postgres := map[string]float64{"add": 6.7, "claim": 22.0, "payloads": 8.4, "accepted": 12.9, "pending": 14.7, "committed": 13.9}
 	for _, s := range []struct {
 		store  string
@@ -31,7 +34,7 @@ func TestAllocationsOfStores(t *testing.T) {
 	} {
 		t.Run(s.store, func(t *testing.T) {
 			ctx := t.Context()
-			d, err := openDatabase(ctx, job{Contender: ours, Store: s.store, DSN: pgtest.Start(t), Dir: t.TempDir()})
+			d, err := openDatabase(ctx, job{Contender: ours, Store: s.store, DSN: dsn, Dir: t.TempDir()})
 			require.NoError(t, err)
 			defer d.close()
 			st, shut, err := d.store(ctx, true)

@@ -83,7 +83,7 @@ func (t *session) add(ctx context.Context, in []addition) error {
 }
 
 func (t *session) addAll(ctx context.Context, in, twins []*addition) error {
-	large := chunk(in) < len(in)
+	large := chunk(in) < len(in) || weigh(in) > heavyBytes
 	if large {
 		if _, err := t.exec(ctx, sqlGenericPlans); err != nil {
 			return err
@@ -108,6 +108,16 @@ func (t *session) addAll(ctx context.Context, in, twins []*addition) error {
 		}
 	}
 	return t.insertTransactions(ctx, in, added)
+}
+
+// heavyBytes is from how many bytes on it is worth a message to have them not copied.
+const heavyBytes = 64 << 10
+
+func weigh(in []*addition) (n int) {
+	for _, a := range in {
+		n += len(a.Payload)
+	}
+	return n
 }
 
 // chunk is how many of the first go into one statement.

@@ -12,6 +12,22 @@ var handOverList = []mutant{
 		old: "r.next(wait || busy, linger.C)", new: "r.next(wait, linger.C)",
 	},
 	{
+		name: "asked about while the claim is live", file: "monitor/flights.go", pkg: "monitor", test: "TestWhatIsNotStoredAsAcceptedIsNotAskedAbout",
+		old: "case f.stored && !f.told && (st.ask", new: "case !f.told && (st.ask",
+	},
+	{
+		name: "a verdict of a flight that is no commit is dropped", file: "monitor/flights.go", pkg: "monitor", test: "TestAnotherWordIsLookedInto",
+		old: "\t\t\tother = true\n", new: "\t\t\tother = false\n",
+	},
+	{
+		name: "events put polls off for ever", file: "monitor/flights.go", pkg: "monitor", test: "TestPollsAreNotPutOffForEver",
+		old: "|| now.Sub(f.began)+2*poll > patience", new: "|| patience == 0",
+	},
+	{
+		name: "a scan goes before what is named", file: "queuer/scan.go", pkg: "queuer", test: "TestANamedLaneDoesNotWaitForAScan",
+		old: "q.hints.find(s)", new: "q.hints.add(s, now, now)",
+	},
+	{
 		name: "whoever only looks takes the lease", file: "store/row.go", pkg: "store/memory", test: "TestStore/pending/only_looked_at",
 		old: "if lease != 0 {", new: "if lease >= 0 {",
 	},

@@ -82,15 +82,15 @@ var ordersList = []mutant{
 		old: " && q.last.certain():", new: ":",
 	},
 	{
-		name: "canton: evidence of completions that were not all read", file: "dlt/canton/resolve.go", pkg: "dlt/canton/cantontest", test: "TestDowntime",
+		name: "canton: evidence of completions that were not all read", file: "dlt/canton/resolve.go", pkg: "dlt/canton", test: "TestEvidence",
 		old: "case !complete || q.bounded || q.lost:", new: "case !complete:",
 	},
 	{
 		name: "what one client prepared is kept for its neighbour", file: "internal/keeper/keeper.go", pkg: "internal/keeper", test: "TestWhatHasMovedOn",
-		old: "answer{err == nil && did[i], err}", new: "answer{err == nil && did[0], err}",
+		old: "answer{err == nil && did[i], err}", new: "answer{err == nil && did[i/len(group)], err}",
 	},
 	{
-		name: "what was told while an acceptance was written is forgotten", file: "monitor/streams.go", pkg: "monitor", test: "TestAnEventWhileTheAcceptanceIsWritten",
-		old: "st != nil && st.told.After(st.hoped) {", new: "st != nil && st.told.After(time.Now()) {",
+		name: "what was told while an acceptance was written is forgotten", file: "monitor/flights.go", pkg: "monitor", test: "TestAnEventWhileTheAcceptanceIsWritten",
+		old: "f.missed = f.missed || st.heard.After(f.began)", new: "",
 	},
 }

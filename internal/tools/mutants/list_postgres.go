@@ -60,7 +60,7 @@ var postgresList = []mutant{
 		new: "CREATE INDEX {.attempted_batches_lane} ON {attempted_batches} (service_id, created_at, due_at);",
 	},
 	{
-		name: "the scan keeps its cursor", file: "queuer/queuer.go", pkg: "queuer", test: "TestTheScanRotatesOverAllLanes",
+		name: "the scan keeps its cursor", file: "queuer/scan.go", pkg: "queuer", test: "TestTheScanRotatesOverAllLanes",
 		old: "	place.start = len(lanes) < q.o.ScanLanes\n",
 		new: "	place.start = false\n",
 	},

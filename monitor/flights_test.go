@@ -1,0 +1,150 @@
+package monitor_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/monitor"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// told runs a monitor whose ledger tells by itself, long after its stream was opened.
+func told(t *testing.T, answer func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error), f func(w *world, m *monitor.Monitor, events *wires)) {
+	synctest.Test(t, func(t *testing.T) {
+		w, events := newWorld(), &wires{}
+		w.traits.Streams, w.answer = true, answer
+		m, stop := w.start(t, withEvents(events))
+		m.Follow("s")
+		settle(time.Second)
+		f(w, m, events)
+		stop()
+	})
+}
+
+// What is asked because of an event is about what this process posted, and the store
+// need not be read for it.
+func TestAFlightIsAskedAboutWithoutTheStore(t *testing.T) {
+	told(t, nil, func(w *world, m *monitor.Monitor, events *wires) {
+		w.accepted(m, "s", "a")
+		w.add("s", "another's", time.Hour)
+		reads := len(w.selected())
+		at := w.now()
+		events.tell(t, "", dlt.Event{})
+		settle(0)
+		assert.Equal(t, []string{"a is committed"}, w.found())
+		assert.Equal(t, at, w.putAt["a"])
+		assert.Equal(t, int64(3), w.outcomes[0].Version)
+		assert.Len(t, w.selected(), reads)
+		assert.Equal(t, []int{1}, w.queries[0].attempts)
+	})
+}
+
+// Nothing may be asked while a claim is live: an answer of before the POST would count.
+func TestWhatIsNotStoredAsAcceptedIsNotAskedAbout(t *testing.T) {
+	told(t, nil, func(w *world, m *monitor.Monitor, events *wires) {
+		m.FirstCheck(key("s", "a"))
+		events.tell(t, "", dlt.Event{})
+		settle(time.Second)
+		assert.Empty(t, w.asked("a"))
+		m.Stored(store.Ref{Key: key("s", "a")}, nil, 0) // somebody else has it now
+		w.stored(m, "s", "a")
+		events.tell(t, "", dlt.Event{})
+		settle(time.Second)
+		assert.Empty(t, w.asked("a"))
+	})
+}
+
+func TestACommitIsRecordedOnce(t *testing.T) {
+	told(t, nil, func(w *world, m *monitor.Monitor, events *wires) {
+		w.accepted(m, "s", "a")
+		for range 5 {
+			events.tell(t, "", dlt.Event{})
+			settle(20 * time.Millisecond)
+		}
+		assert.Len(t, w.asked("a"), 1, "while it is being recorded")
+		m.Stored(store.Ref{Key: key("s", "a")}, &store.Row{State: batch.Committed, Version: 4}, 0)
+		events.tell(t, "", dlt.Event{})
+		settle(time.Second)
+		assert.Len(t, w.asked("a"), 1, "and after")
+		assert.Len(t, w.found(), 1)
+	})
+}
+
+// Anything but a commit is for those who read the row before they ask.
+func TestAnotherWordIsLookedInto(t *testing.T) {
+	for said, finding := range map[batch.Reported]string{
+		batch.ReportedInvalid: "a is invalid", batch.ReportedValid: "a is valid", batch.ReportedFailed: "a failed",
+	} {
+		told(t, saying(said), func(w *world, m *monitor.Monitor, events *wires) {
+			w.accepted(m, "s", "a")
+			w.mu.Lock()
+			w.rows[0].Version = 9 // it has moved on
+			w.mu.Unlock()
+			reads := len(w.selected())
+			events.tell(t, "", dlt.Event{})
+			settle(30 * time.Millisecond)
+			require.Equal(t, []string{finding}, w.found())
+			assert.Equal(t, int64(9), w.outcomes[0].Version, "as it was read")
+			assert.Len(t, w.selected(), reads+1)
+		})
+	}
+}
+
+func TestWhatIsUnclearIsLeftToThePoll(t *testing.T) {
+	told(t, saying(batch.ReportedUnknown), func(w *world, m *monitor.Monitor, events *wires) {
+		w.accepted(m, "s", "a")
+		writes := w.written()
+		for range 5 {
+			events.tell(t, "", dlt.Event{})
+			settle(20 * time.Millisecond)
+		}
+		assert.Len(t, w.asked("a"), 5)
+		assert.Equal(t, writes, w.written())
+		settle(poll)
+		assert.Len(t, w.asked("a"), 6)
+	})
+}
+
+// A poll that has to look at how old a batch is comes, however much is told.
+func TestPollsAreNotPutOffForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, events := newWorld(), &wires{}
+		w.traits.Streams, w.answer = true, saying(batch.ReportedPending)
+		m, stop := w.start(t, func(o *monitor.Options) {
+			withEvents(events)(o)
+			o.Rules.StuckAfter = 10 * poll
+		})
+		m.Follow("s")
+		settle(time.Second)
+		w.accepted(m, "s", "a")
+		for range 65 {
+			events.tell(t, "", dlt.Event{})
+			settle(poll / 5)
+		}
+		assert.Equal(t, []string{"a undecidable"}, w.found())
+		stop()
+	})
+}
+
+// What was accepted before the stream was live is asked about like the rest from its
+// next poll on.
+func TestARowFromBeforeTheStreamIsAdopted(t *testing.T) {
+	told(t, saying(batch.ReportedPending), func(w *world, m *monitor.Monitor, events *wires) {
+		w.add("s", "a", 0)
+		w.add("not followed", "b", 0)
+		settle(2 * poll)
+		polls := len(w.asked("b"))
+		require.Len(t, w.asked("a"), polls)
+		events.tell(t, "", dlt.Event{})
+		settle(0)
+		assert.Len(t, w.asked("a"), polls+1)
+		assert.Len(t, w.asked("b"), polls)
+	})
+}

@@ -1,0 +1,64 @@
+package queuer
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// scan is the rotating scan's place.
+type scan struct {
+	after batch.ServiceID
+	start bool
+	due   time.Time
+}
+
+// scan names the next lanes that have open batches. A lane that no hint names is
+// found here, at the latest after as many scans as it takes to read all lanes.
+func (q *Queuer) scan(ctx context.Context, place *scan) error {
+	ctx, cancel := context.WithTimeout(ctx, q.o.TTL/4)
+	defer cancel()
+	lanes, err := q.store.Lanes(ctx, store.LanesQuery{After: place.after, Start: place.start, Limit: q.o.ScanLanes})
+	if err != nil {
+		return fmt.Errorf("scan lanes: %w", err)
+	}
+	now := time.Now()
+	q.mu.Lock()
+	for _, s := range lanes {
+		q.hints.find(s)
+	}
+	q.mu.Unlock()
+	place.start = len(lanes) < q.o.ScanLanes
+	if len(lanes) > 0 {
+		place.after = lanes[len(lanes)-1]
+	}
+	place.due = now.Add(q.o.ScanInterval)
+	q.resting.sweep(now)
+	return nil
+}
+
+// some is how many of the lanes that a scan came upon are claimed from together. While
+// hardly any of them has something to do they are few, so that a lane that is named
+// meanwhile does not wait long for its turn.
+type some struct{ n int }
+
+const fewLanes = 16
+
+func (s *some) of(most int) int {
+	if s.n == 0 {
+		s.n = most
+	}
+	return min(most, s.n)
+}
+
+// learn takes in how many runs a claim from so many lanes gave.
+func (s *some) learn(lanes, runs int) {
+	if runs < lanes/4 {
+		s.n = max(fewLanes, s.n/2)
+	} else {
+		s.n = min(2*s.n, 1<<20)
+	}
+}
