@@ -79,7 +79,9 @@ const migrateFor = 30 * time.Second
 // migrate first, with the new code; then replace the processes one by one, old and
 // new side by side, those that restart in between included; and only then deploy
 // what has version n+2. On a version further on every call gives [ErrNewerSchema], and
-// Migrate by older code leaves a newer schema as it is.
+// Migrate by older code leaves a newer schema as it is. Older code does not do what it
+// does not know of: where a version brings something that holds lanes, as pauses and
+// halts do, it holds them once the last of the old processes is gone.
 func (s *Store) Migrate(ctx context.Context) error {
 	return s.migrateTo(ctx, schemaVersion, false)
 }

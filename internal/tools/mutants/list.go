@@ -168,7 +168,7 @@ var list = []mutant{
 	},
 	{
 		name: "claimed but unposted not put back", file: "submitter/submitter.go", pkg: "submitter", test: "Test.*",
-		old: "\t\tif err != nil {\n\t\t\ts.Return(r.Batches[i+1:])\n", new: "\t\tif err != nil {\n",
+		old: "\t\tif err != nil {\n\t\t\ts.Return(r.Batches[i+told:])\n", new: "\t\tif err != nil {\n",
 	},
 
 	// Budgets and misconfiguration (promise 10).
@@ -231,7 +231,7 @@ var list = []mutant{
 	},
 	{
 		name: "claims do not know the budget", file: "store/lane.go", pkg: "internal/sim", test: "TestDecisions", args: sim("600"),
-		old: "Failures: r.Row.Failures, Budget: r.Budget,", new: "Failures: r.Row.Failures,",
+		old: "Failures: r.Row.Failures, Budget: q.budget(r.Key.Service, r.Budget),", new: "Failures: r.Row.Failures,",
 	},
 	{
 		name: "the database's clock is trusted that a claim is over", file: "monitor/decide.go", pkg: "store/memory", test: "TestClockThatStepsForward",
@@ -243,7 +243,7 @@ var list = []mutant{
 	},
 	{
 		name: "every attempt prepares anew", file: "submitter/attempt.go", pkg: "submitter", test: "TestWhatIsKeptIsNotPreparedAgain",
-		old: "s.o.Preparer == nil || a.Prepared != nil", new: "s.o.Preparer == nil",
+		old: "s.o.Preparer == nil || prepared != nil", new: "s.o.Preparer == nil",
 	},
 	{
 		name: "the monitor asks without what was prepared", file: "monitor/ask.go", pkg: "dlt/canton/cantontest", test: "TestPreparedOutlivesItsProcess",
