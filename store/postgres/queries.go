@@ -150,18 +150,21 @@ const (
 	sqlDeleteOutcomes = `DELETE FROM {outcomes} f USING unnest($1::bigint[], $2::bigint[]) AS u (seq, was)
 	WHERE f.seq = u.seq AND f.version = u.was`
 
-	// Lanes jumps from service to service: two lookups for each, however long they are.
-	sqlLanesFirst = `WITH RECURSIVE lanes (service_id) AS (
-		SELECT least((SELECT min(w.service_id) FROM {waiting_batches} w), (SELECT min(a.service_id) FROM {attempted_batches} a))` + lanesNext
-	sqlLanesAfter = `WITH RECURSIVE lanes (service_id) AS (
-		SELECT least((SELECT min(w.service_id) FROM {waiting_batches} w WHERE w.service_id > $2::text),
-			(SELECT min(a.service_id) FROM {attempted_batches} a WHERE a.service_id > $2::text))` + lanesNext
+	// Lanes jumps from service to service in both tables, as one merges two lists: a
+	// lookup for each that is passed, however long they are.
+	sqlLanesFirst = `WITH RECURSIVE lanes (w, a) AS (
+		SELECT (SELECT min(w.service_id) FROM {waiting_batches} w), (SELECT min(a.service_id) FROM {attempted_batches} a)` + lanesNext
+	sqlLanesAfter = `WITH RECURSIVE lanes (w, a) AS (
+		SELECT (SELECT min(w.service_id) FROM {waiting_batches} w WHERE w.service_id > $2::text),
+			(SELECT min(a.service_id) FROM {attempted_batches} a WHERE a.service_id > $2::text)` + lanesNext
 	lanesNext = `
 		UNION ALL
-		SELECT least((SELECT min(w.service_id) FROM {waiting_batches} w WHERE w.service_id > l.service_id),
-			(SELECT min(a.service_id) FROM {attempted_batches} a WHERE a.service_id > l.service_id))
-		FROM lanes l WHERE l.service_id IS NOT NULL)
-	SELECT service_id FROM lanes WHERE service_id IS NOT NULL LIMIT $1::bigint`
+		SELECT CASE WHEN l.w <= l.a OR l.a IS NULL
+				THEN (SELECT min(w.service_id) FROM {waiting_batches} w WHERE w.service_id > l.w) ELSE l.w END,
+			CASE WHEN l.a <= l.w OR l.w IS NULL
+				THEN (SELECT min(a.service_id) FROM {attempted_batches} a WHERE a.service_id > l.a) ELSE l.a END
+		FROM lanes l WHERE least(l.w, l.a) IS NOT NULL)
+	SELECT least(w, a) FROM lanes WHERE least(w, a) IS NOT NULL LIMIT $1::bigint`
 
 	// One statement, so that what is claimed meanwhile counts once.
 	sqlCounts = `SELECT u.s, a.state::bigint, count(*) FROM unnest($1::text[]) AS u (s)
