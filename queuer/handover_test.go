@@ -253,3 +253,23 @@ func TestClaimsBesideEachOther(t *testing.T) {
 		assert.ElementsMatch(t, []batch.ServiceID{"a", "f", "g"}, after)
 	})
 }
+
+// What happens to a lane during its claim is looked at after it, and not beside it.
+func TestALaneIsClaimedFromOnceAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{}
+		w.claim = func(store.ClaimQuery, store.Choose) (store.Claimed, error) {
+			time.Sleep(time.Second)
+			return store.Claimed{}, nil
+		}
+		q, stop := w.start(t, nil)
+		q.Hint("a")
+		synctest.Wait()
+		q.Hint("a", "b")
+		time.Sleep(1500 * time.Millisecond)
+		synctest.Wait()
+		stop()
+		assert.Equal(t, []time.Duration{0, time.Second}, w.asked("a"))
+		assert.Equal(t, []time.Duration{0}, w.asked("b"), "nor does it hold up another")
+	})
+}
