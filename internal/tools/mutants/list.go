@@ -168,7 +168,7 @@ var list = []mutant{
 	},
 	{
 		name: "claimed but unposted not put back", file: "submitter/submitter.go", pkg: "submitter", test: "Test.*",
-		old: "\t\tif err != nil {\n\t\t\ts.Return(r.Batches[i+1:])\n", new: "\t\tif err != nil {\n",
+		old: "\t\tif err != nil {\n\t\t\ts.Return(r.Batches[i+told:])\n", new: "\t\tif err != nil {\n",
 	},
 
 	// Budgets and misconfiguration (promise 10).
@@ -243,7 +243,7 @@ var list = []mutant{
 	},
 	{
 		name: "every attempt prepares anew", file: "submitter/attempt.go", pkg: "submitter", test: "TestWhatIsKeptIsNotPreparedAgain",
-		old: "s.o.Preparer == nil || a.Prepared != nil", new: "s.o.Preparer == nil",
+		old: "s.o.Preparer == nil || prepared != nil", new: "s.o.Preparer == nil",
 	},
 	{
 		name: "the monitor asks without what was prepared", file: "monitor/ask.go", pkg: "dlt/canton/cantontest", test: "TestPreparedOutlivesItsProcess",
