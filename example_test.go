@@ -203,9 +203,22 @@ func TestReadmeSnippets(t *testing.T) {
 	}
 }
 
+// migrated is a new database in a file, with its tables.
+func migrated(t *testing.T, path string) (*sql.DB, *sqlite.Store) {
+	t.Helper()
+	db, err := sqliteopen.Open(path)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	st, err := sqlite.New(db, nil)
+	require.NoError(t, err)
+	require.NoError(t, st.Migrate(t.Context()))
+	return db, st
+}
+
 // The snippets that no Example runs do run, too.
 func TestSnippetsRun(t *testing.T) {
 	t.Chdir(t.TempDir())
+	migrated(t, "queue.db") // a slow disk is not what is tested
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	require.NoError(t, serve(ctx), "nobody listens at the address, and nothing has to be sent")
@@ -214,12 +227,7 @@ func TestSnippetsRun(t *testing.T) {
 	ledger, err := startNode(t)
 	require.NoError(t, err)
 	defer ledger.CloseIdleConnections()
-	db, err := sqliteopen.Open(filepath.Join(t.TempDir(), "queue.db"))
-	require.NoError(t, err)
-	defer db.Close()
-	st, err := sqlite.New(db, nil)
-	require.NoError(t, err)
-	require.NoError(t, st.Migrate(t.Context()))
+	db, st := migrated(t, filepath.Join(t.TempDir(), "queue.db"))
 	runner, err := dltbatch.New(st, ledger, nil)
 	require.NoError(t, err)
 	tx, err := db.BeginTx(t.Context(), nil)

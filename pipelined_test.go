@@ -381,13 +381,22 @@ func TestPipelinedGoesInLists(t *testing.T) {
 	})
 }
 
-// listless says that it takes lists, and does not.
-type listless struct{ dlt.Ledger }
+// single is a ledger around another that hides that it takes lists.
+type single struct {
+	dlt.Ledger
+	dlt.Resolver
+}
 
-func (listless) Traits(batch.ServiceID) dlt.Traits { return dlt.Traits{Name: "listless", MaxList: 2} }
-
-func TestRunRefusesALedgerThatTakesNoLists(t *testing.T) {
-	err := newRunner(t, memory.New(), listless{ledgermem.New(nil)}, nil).Run(t.Context())
-	require.ErrorIs(t, err, batch.ErrInvalidInput)
-	assert.ErrorContains(t, err, "ListSubmitter")
+func TestPipelinedWithoutTheListsThatTheTraitsPromise(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		traits := ledgermem.Unforgiving(time.Second)
+		traits.MaxList = 5
+		ledger := ledgermem.New(&ledgermem.Options{Traits: &traits})
+		r := newRunner(t, memory.New(), single{ledger, ledger}, &dltbatch.Options{Strategy: queuer.Pipelined(20)})
+		ids := lane(t, r, "s", 8)
+		stop := running(t, r)
+		idle(t, r)
+		assert.Equal(t, ids, ledger.Log("s"), "one at a time")
+		require.NoError(t, stop())
+	})
 }

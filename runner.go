@@ -122,11 +122,6 @@ func (r *Runner) checkLedger(ctx context.Context) error {
 			return fmt.Errorf("run: %w", &batch.InputError{Field: "ledger", Value: traits.Name, Want: "a dlt.Resolver, as its traits say"})
 		}
 	}
-	if traits.MaxList > 1 {
-		if _, ok := r.ledger.Ledger.(dlt.ListSubmitter); !ok {
-			return fmt.Errorf("run: %w", &batch.InputError{Field: "ledger", Value: traits.Name, Want: "a dlt.ListSubmitter, as its traits say"})
-		}
-	}
 	if traits.Name == "" {
 		return fmt.Errorf("run: %w", &batch.InputError{Field: "ledger", Want: "a name in its traits"})
 	}

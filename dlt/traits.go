@@ -45,7 +45,8 @@ type Traits struct {
 	// batch leave before the one ahead of it is final rely on it.
 	KeepsOrder bool
 	// MaxList is how many batches of a service one request may carry, at most; more than 1
-	// says that the client is a [ListSubmitter]. Lists are made of the runs of a strategy.
+	// says that the client is a [ListSubmitter]; one that is not, because it is wrapped in
+	// another, say, gets one at a time. Lists are made of the runs of a strategy.
 	MaxList int
 	// MaxListBytes bounds the payloads of such a list together; 0 is unlimited.
 	MaxListBytes int

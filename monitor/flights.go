@@ -85,7 +85,8 @@ func (m *Monitor) Stored(ref store.Ref, row *store.Row, check time.Duration) {
 		m.land(st, ref.Key)
 	default:
 		f.ref, f.version, f.state, f.attempt, f.prepared = ref, row.Version, row.State, row.Attempt, row.Prepared
-		f.was = row
+		kept := *row // a pointer kept would have every caller's row allocated
+		f.was = &kept
 		f.check = time.Now().Add(check)
 		f.missed = f.missed || st.heard.After(f.began)
 		if f.stored = true; f.missed {

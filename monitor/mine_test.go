@@ -2,6 +2,7 @@ package monitor_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -74,9 +75,10 @@ func TestMindsTogether(t *testing.T) {
 func TestMindsThroughFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		fail := true
+		var fail atomic.Bool
+		fail.Store(true)
 		w.answer = func(ctx context.Context, s batch.ServiceID, as []batch.Attempt) ([]batch.Status, error) {
-			if fail {
+			if fail.Load() {
 				return nil, &dlt.Error{Op: "batch statuses", Kind: dlt.ErrUnavailable}
 			}
 			return committed(as), nil
@@ -87,7 +89,7 @@ func TestMindsThroughFailures(t *testing.T) {
 		w.add("s", "a", poll)
 		settle(2 * first)
 		assert.Len(t, w.asked("a"), 1)
-		fail = false
+		fail.Store(false)
 		settle(20 * poll)
 		assert.Equal(t, []string{"a is committed"}, w.found())
 		stop()

@@ -141,7 +141,7 @@ func TestNothingIsClaimedWithoutRoom(t *testing.T) {
 		stop()
 		require.Equal(t, []call{
 			{4 * time.Second, []batch.ServiceID{"s00", "s01"}, 2},
-			{4 * time.Second, []batch.ServiceID{"s02"}, 2},
+			{4 * time.Second, []batch.ServiceID{"s02"}, 1},
 		}, w.journal(), "then as much as there is room for, and the hints were kept")
 	})
 }
@@ -184,26 +184,21 @@ func TestClosedServicesWait(t *testing.T) {
 	})
 }
 
-// A stop begins no claim, and does not cut one short that is under way.
-func TestAStopLetsTheClaimUnderWayEnd(t *testing.T) {
+// A stop begins no claim, and does not cut those short that are under way.
+func TestAStopLetsTheClaimsUnderWayEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{}
-		begun := make(chan struct{})
 		w.claim = func(q store.ClaimQuery, _ store.Choose) (store.Claimed, error) {
-			if q.Lanes[0] == "a" {
-				close(begun)
-				time.Sleep(time.Second)
-			}
+			time.Sleep(time.Second)
 			return store.Claimed{Runs: []store.ClaimedRun{run(q.Lanes[0], "of "+batch.ID(q.Lanes[0]))}}, nil
 		}
 		q, stop := w.start(t, func(o *queuer.Options) { o.Lanes = 1 })
-		q.Hint("a")
-		q.Hint("b")
-		<-begun
+		q.Hint("a", "b", "c")
+		synctest.Wait()
 		stop()
-		require.Len(t, w.posts(), 1, "what it took is handed over")
-		assert.Equal(t, []batch.ID{"of a"}, w.posts()[0].ids)
-		assert.Len(t, w.journal(), 1, "and b is not begun")
+		require.Len(t, w.posts(), 2, "what they took is handed over")
+		assert.ElementsMatch(t, [][]batch.ID{{"of a"}, {"of b"}}, [][]batch.ID{w.posts()[0].ids, w.posts()[1].ids})
+		assert.Len(t, w.journal(), 2, "and c is not begun")
 	})
 }
 
@@ -226,5 +221,55 @@ func TestABadStrategyIsReported(t *testing.T) {
 		synctest.Wait()
 		stop()
 		assert.Len(t, w.held, 1)
+	})
+}
+
+// Claims go on beside each other, of different lanes and within the room there is. A
+// lane that is named during its claim is looked at after it.
+func TestClaimsBesideEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{}
+		w.room = func() (int, time.Duration) { return 5, 0 }
+		w.claim = func(q store.ClaimQuery, _ store.Choose) (store.Claimed, error) {
+			time.Sleep(time.Second)
+			return store.Claimed{}, nil
+		}
+		q, stop := w.start(t, func(o *queuer.Options) { o.Lanes = 3 })
+		q.Hint("a", "b", "c", "d", "e", "f", "g")
+		synctest.Wait()
+		q.Hint("a")
+		time.Sleep(2500 * time.Millisecond)
+		synctest.Wait()
+		stop()
+		require.ElementsMatch(t, []call{
+			{0, []batch.ServiceID{"a", "b", "c"}, 3},
+			{0, []batch.ServiceID{"d", "e"}, 2},
+		}, w.journal()[:2])
+		var after []batch.ServiceID
+		for _, c := range w.journal()[2:] {
+			assert.Equal(t, time.Second, c.at)
+			after = append(after, c.lanes...)
+		}
+		assert.ElementsMatch(t, []batch.ServiceID{"a", "f", "g"}, after)
+	})
+}
+
+// What happens to a lane during its claim is looked at after it, and not beside it.
+func TestALaneIsClaimedFromOnceAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{}
+		w.claim = func(store.ClaimQuery, store.Choose) (store.Claimed, error) {
+			time.Sleep(time.Second)
+			return store.Claimed{}, nil
+		}
+		q, stop := w.start(t, nil)
+		q.Hint("a")
+		synctest.Wait()
+		q.Hint("a", "b")
+		time.Sleep(1500 * time.Millisecond)
+		synctest.Wait()
+		stop()
+		assert.Equal(t, []time.Duration{0, time.Second}, w.asked("a"))
+		assert.Equal(t, []time.Duration{0}, w.asked("b"), "nor does it hold up another")
 	})
 }

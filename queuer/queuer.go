@@ -63,15 +63,15 @@ type Queuer struct {
 	reliant bool
 	wake    chan struct{} // capacity one: a wake-up that is due
 	place   scan          // Run's own; kept from one Run to the next
-	resting resting       // Run's own
+	flights flights       // Run's own
 	some    some          // Run's own
-	runs    int           // Run's own: what claims gave
 	// suspects are lanes of claims that failed, Run's own: one of them may be what the
 	// store cannot read, and must not keep the others from being claimed.
 	suspects map[batch.ServiceID]*suspect
 
-	mu    sync.Mutex
-	hints *hints
+	mu      sync.Mutex
+	hints   *hints
+	resting resting
 }
 
 // New returns a queuer; Run makes it work.
@@ -84,6 +84,7 @@ func New(s Store, sub Submitter, o Options) *Queuer {
 		hints: newHints(),
 
 		resting:  resting{},
+		flights:  newFlights(),
 		suspects: map[batch.ServiceID]*suspect{},
 	}
 }
@@ -118,12 +119,17 @@ func (q *Queuer) Wake() {
 func (q *Queuer) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	defer q.landAll()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-q.wake:
 		case <-timer.C:
+		case l := <-q.flights.landed:
+			if err := q.land(l); err != nil {
+				return stopped(ctx, err)
+			}
 		}
 		if !time.Now().Before(q.place.due) {
 			if err := q.scan(ctx, &q.place); err != nil {
@@ -150,8 +156,8 @@ func stopped(ctx context.Context, err error) error {
 func (q *Queuer) round(ctx context.Context) (again time.Duration, err error) {
 	for ctx.Err() == nil {
 		room, wait := q.sub.Room()
-		if room <= 0 {
-			return orLong(wait), nil
+		if room -= q.flights.room; room <= 0 || q.flights.full() || q.flights.n > 0 && room < q.o.Lanes/8 {
+			return orLong(wait), nil // what lands wakes it, too
 		}
 		most := min(q.o.Lanes, room)
 		lanes := q.take(most, func(n int) []batch.ServiceID { return q.hints.take(n, time.Now()) })
@@ -159,24 +165,29 @@ func (q *Queuer) round(ctx context.Context) (again time.Duration, err error) {
 		if found {
 			lanes = q.take(q.some.of(most), q.hints.takeFound)
 		}
-		if len(lanes) == 0 {
-			break
-		}
-		q.runs = 0
-		if err := q.claimApart(ctx, lanes, room); err != nil {
-			return 0, err
-		}
-		if found {
-			q.some.learn(len(lanes), q.runs)
+		switch {
+		case len(lanes) == 0:
+			return q.next(), nil
+		case len(q.suspects) == 0:
+			q.fly(ctx, lanes, room, found)
+		default:
+			if err := q.claimApart(ctx, lanes, min(room, q.o.Lanes)); err != nil {
+				return 0, err
+			}
 		}
 	}
+	return q.next(), nil
+}
+
+// next returns when the next lane is due.
+func (q *Queuer) next() time.Duration {
 	q.mu.Lock()
 	at, ok := q.hints.next(time.Now())
 	q.mu.Unlock()
 	if !ok {
-		return orLong(0), nil
+		return orLong(0)
 	}
-	return time.Until(at), nil
+	return time.Until(at)
 }
 
 func orLong(d time.Duration) time.Duration {
@@ -197,7 +208,10 @@ func (q *Queuer) take(n int, from func(n int) []batch.ServiceID) (lanes []batch.
 			return lanes
 		}
 		for _, s := range got {
-			if wait := max(q.sub.Closed(s), q.resting.left(s, time.Now())); wait > 0 {
+			if q.flights.has(s) {
+				continue
+			}
+			if wait := max(q.sub.Closed(s), q.rests(s)); wait > 0 {
 				q.hintAll([]batch.ServiceID{s}, wait)
 				continue
 			}
@@ -205,6 +219,12 @@ func (q *Queuer) take(n int, from func(n int) []batch.ServiceID) (lanes []batch.
 		}
 	}
 	return lanes
+}
+
+func (q *Queuer) rests(s batch.ServiceID) time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.resting.left(s, time.Now())
 }
 
 func (q *Queuer) hintAll(lanes []batch.ServiceID, d time.Duration) {
@@ -222,6 +242,12 @@ type suspect struct {
 	pause time.Duration
 }
 
+func (q *Queuer) suspect(lanes []batch.ServiceID) {
+	for _, s := range lanes {
+		q.suspects[s] = &suspect{pause: time.Second}
+	}
+}
+
 // claimApart claims from all lanes together, but for those that were part of a
 // claim that failed: these are tried one by one, and what fails alone is reported
 // and waits, longer each time. Where several do so in a row, it is the store that fails.
@@ -237,10 +263,8 @@ func (q *Queuer) claimApart(ctx context.Context, lanes []batch.ServiceID, room i
 		})
 	}
 	if len(lanes) > 0 {
-		if err := q.claim(ctx, lanes, room); err != nil {
-			for _, s := range lanes {
-				q.suspects[s] = &suspect{pause: time.Second}
-			}
+		if _, err := q.claim(ctx, lanes, room); err != nil {
+			q.suspect(lanes)
 			q.hintAll(alone, 0)
 			return err
 		}
@@ -258,7 +282,7 @@ func (q *Queuer) claimApart(ctx context.Context, lanes []batch.ServiceID, room i
 			q.hintAll(alone[i:], 0)
 			return nil
 		}
-		err := q.claim(ctx, one, room)
+		_, err := q.claim(ctx, one, room)
 		if err == nil {
 			delete(q.suspects, s)
 			continue
@@ -279,8 +303,8 @@ const lockedPause = 5 * time.Millisecond
 
 // claim takes from the lanes and hands over. until is reckoned from before the
 // claim, on this process's monotonic clock, so that no request outlives its claim
-// whatever the database's clock does.
-func (q *Queuer) claim(ctx context.Context, lanes []batch.ServiceID, room int) error {
+// whatever the database's clock does. It returns how many runs it took.
+func (q *Queuer) claim(ctx context.Context, lanes []batch.ServiceID, room int) (runs int, err error) {
 	until := time.Now().Add(q.o.TTL - q.o.Margin)
 	// A stop does not cut a claim short: what it took would be unknown, and wait for its expiry.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), q.o.TTL/4)
@@ -302,18 +326,19 @@ func (q *Queuer) claim(ctx context.Context, lanes []batch.ServiceID, room int) e
 	if err != nil {
 		// A claim whose commit was not heard of expires, and the monitor asks about it.
 		q.hintAll(lanes, q.o.ScanInterval)
-		return fmt.Errorf("claim: %w", err)
+		return 0, fmt.Errorf("claim: %w", err)
 	}
+	q.mu.Lock()
 	for _, lane := range read {
 		q.resting.after(lane, time.Now())
 	}
-	q.runs += len(claimed.Runs)
+	q.mu.Unlock()
 	q.hintAll(claimed.Locked, lockedPause)
 	q.hintAll(takeTurns(claimed, !q.reliant), 0)
 	if claimed.NextReady > 0 {
 		q.hintAll(waiting, max(claimed.NextReady, q.pace(len(waiting))))
 	}
-	return q.handOver(ctx, claimed.Runs, until)
+	return len(claimed.Runs), q.handOver(ctx, claimed.Runs, until)
 }
 
 // takeTurns returns the lanes that the limit left out, and behind them those that it

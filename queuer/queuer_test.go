@@ -2,6 +2,7 @@ package queuer_test
 
 import (
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -220,9 +221,9 @@ func TestNextReadyIsLookedAtInTime(t *testing.T) {
 func TestManyWaitingLanesCostNoMoreThanAScan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{lanes: services(100)}
-		looks := 0
+		var looks atomic.Int64
 		w.claim = func(q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
-			looks += len(q.Lanes)
+			looks.Add(int64(len(q.Lanes)))
 			for _, s := range q.Lanes {
 				choose(batch.Lane{Service: s, Batches: []batch.Waiting{{ID: "x", State: batch.Delayed}}})
 			}
@@ -232,7 +233,7 @@ func TestManyWaitingLanesCostNoMoreThanAScan(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		stop()
-		assert.Less(t, looks, 3*60*100, "as many as the scans make, and as many again")
+		assert.Less(t, looks.Load(), int64(3*60*100), "as many as the scans make, and as many again")
 	})
 }
 

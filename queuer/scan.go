@@ -30,13 +30,13 @@ func (q *Queuer) scan(ctx context.Context, place *scan) error {
 	for _, s := range lanes {
 		q.hints.find(s)
 	}
+	q.resting.sweep(now)
 	q.mu.Unlock()
 	place.start = len(lanes) < q.o.ScanLanes
 	if len(lanes) > 0 {
 		place.after = lanes[len(lanes)-1]
 	}
 	place.due = now.Add(q.o.ScanInterval)
-	q.resting.sweep(now)
 	return nil
 }
 

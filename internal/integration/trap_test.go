@@ -41,7 +41,11 @@ func TestIdleInstanceIsNotTrapped(t *testing.T) {
 				for _, r := range got.Runs {
 					for _, c := range r.Batches {
 						refs = append(refs, c.Ref)
-						outcomes = append(outcomes, store.Outcome{Ref: c.Ref, Version: c.Version, Finding: store.IsCommitted, By: batch.BySubmitter})
+						o := store.Outcome{Ref: c.Ref, Version: c.Version, Finding: store.IsCommitted, By: batch.BySubmitter}
+						if len(refs)%2 == 0 { // what is known is not read first
+							o.Was = c.Was
+						}
+						outcomes = append(outcomes, o)
 					}
 				}
 				_, err = st.Payloads(t.Context(), append(refs, store.Ref{Key: key, Row: 1 << 40}))

@@ -152,23 +152,26 @@ const (
 	sqlDeleteOutcomes = `DELETE FROM {outcomes} f USING unnest($1::bigint[], $2::bigint[]) AS u (seq, was)
 	WHERE f.seq = u.seq AND f.version = u.was`
 
-	// Lanes jumps from service to service: two lookups for each, however long they are.
+	// Lanes jumps from service to service in both tables, as one merges two lists: a
+	// lookup for each that is passed, however long they are.
 	sqlLanesFirst = lanesFirst + lanesNext + ` AND ` + notClosed + ` LIMIT $1::bigint`
 	sqlLanesAfter = lanesAfter + lanesNext + ` AND ` + notClosed + ` LIMIT $1::bigint`
 	// These two find closed lanes, too.
 	sqlAllLanesFirst = lanesFirst + lanesNext + ` LIMIT $1::bigint`
 	sqlAllLanesAfter = lanesAfter + lanesNext + ` LIMIT $1::bigint`
-	lanesFirst       = `WITH RECURSIVE lanes (s) AS (
-		SELECT least((SELECT min(w.service_id) FROM {waiting_batches} w), (SELECT min(a.service_id) FROM {attempted_batches} a))`
-	lanesAfter = `WITH RECURSIVE lanes (s) AS (
-		SELECT least((SELECT min(w.service_id) FROM {waiting_batches} w WHERE w.service_id > $2::text),
-			(SELECT min(a.service_id) FROM {attempted_batches} a WHERE a.service_id > $2::text))`
+	lanesFirst       = `WITH RECURSIVE lanes (w, a) AS (
+		SELECT (SELECT min(w.service_id) FROM {waiting_batches} w), (SELECT min(a.service_id) FROM {attempted_batches} a)`
+	lanesAfter = `WITH RECURSIVE lanes (w, a) AS (
+		SELECT (SELECT min(w.service_id) FROM {waiting_batches} w WHERE w.service_id > $2::text),
+			(SELECT min(a.service_id) FROM {attempted_batches} a WHERE a.service_id > $2::text)`
 	lanesNext = `
 		UNION ALL
-		SELECT least((SELECT min(w.service_id) FROM {waiting_batches} w WHERE w.service_id > l.s),
-			(SELECT min(a.service_id) FROM {attempted_batches} a WHERE a.service_id > l.s))
-		FROM lanes l WHERE l.s IS NOT NULL)
-	SELECT u.s FROM lanes u WHERE u.s IS NOT NULL`
+		SELECT CASE WHEN l.w <= l.a OR l.a IS NULL
+				THEN (SELECT min(w.service_id) FROM {waiting_batches} w WHERE w.service_id > l.w) ELSE l.w END,
+			CASE WHEN l.a <= l.w OR l.w IS NULL
+				THEN (SELECT min(a.service_id) FROM {attempted_batches} a WHERE a.service_id > l.a) ELSE l.a END
+		FROM lanes l WHERE least(l.w, l.a) IS NOT NULL)
+	SELECT u.s FROM (SELECT least(l.w, l.a) AS s FROM lanes l) u WHERE u.s IS NOT NULL`
 
 	// One statement, so that what is claimed meanwhile counts once.
 	sqlCounts = `SELECT u.s, a.state::bigint, count(*) FROM unnest($1::text[]) AS u (s)

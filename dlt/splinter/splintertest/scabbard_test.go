@@ -158,7 +158,7 @@ func TestHistory(t *testing.T) {
 }
 
 func TestRestartForgetsTheQueue(t *testing.T) {
-	n := splintertest.Start(t, &splintertest.Options{CommitInterval: 50 * time.Millisecond})
+	n := splintertest.Start(t, &splintertest.Options{CommitInterval: 500 * time.Millisecond}) // long enough to be seen Valid
 	s := n.Service(0)
 	a, b := inc(t), inc(t)
 	accepted(t, n, s, a)
@@ -184,7 +184,7 @@ func TestVersions(t *testing.T) {
 		assert.Equal(t, "Pending", n.Status(n.Service(1), bad.ID), "nobody told it")
 	})
 	t.Run("v1", func(t *testing.T) {
-		n := splintertest.Start(t, &splintertest.Options{Circuits: v(1), CommitInterval: 100 * time.Millisecond})
+		n := splintertest.Start(t, &splintertest.Options{Circuits: v(1), CommitInterval: 400 * time.Millisecond})
 		a, b := inc(t), inc(t)
 		accepted(t, n, n.Service(0), a)
 		becomes(t, n, n.Service(0), a, "Valid")

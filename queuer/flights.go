@@ -1,0 +1,91 @@
+package queuer
+
+import (
+	"context"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/loop"
+)
+
+// flights are claims under way beside each other, of different lanes: while the
+// database works on one, the answer to another is on its way, and the submitter's
+// hands do not wait for either.
+type flights struct {
+	n      int                      // under way
+	room   int                      // that they may use
+	lanes  map[batch.ServiceID]bool // theirs; true where a lane was named again meanwhile
+	landed chan landing
+}
+
+// landing is the end of a claim.
+type landing struct {
+	lanes []batch.ServiceID
+	room  int
+	found bool // by a scan
+	runs  int
+	err   error
+}
+
+// maxFlights is how many claims are under way at most. More are smaller, and cost more.
+const maxFlights = 2
+
+func newFlights() flights {
+	return flights{lanes: map[batch.ServiceID]bool{}, landed: make(chan landing, maxFlights)}
+}
+
+func (f *flights) full() bool { return f.n == maxFlights }
+
+// has reports whether a lane is part of a claim that is under way, after which it is
+// looked at again.
+func (f *flights) has(s batch.ServiceID) bool {
+	_, has := f.lanes[s]
+	if has {
+		f.lanes[s] = true
+	}
+	return has
+}
+
+// fly claims from lanes, beside what is under way.
+func (q *Queuer) fly(ctx context.Context, lanes []batch.ServiceID, room int, found bool) {
+	l := landing{lanes: lanes, found: found, room: min(room, q.o.Lanes, len(lanes)*max(1, q.o.Strategy.Window()))}
+	q.flights.n++
+	q.flights.room += l.room
+	for _, s := range lanes {
+		q.flights.lanes[s] = false
+	}
+	go func() {
+		l.err = loop.Contain(func() (err error) {
+			l.runs, err = q.claim(ctx, lanes, l.room)
+			return err
+		})
+		q.flights.landed <- l
+	}()
+}
+
+// land takes note of the end of a claim.
+func (q *Queuer) land(l landing) error {
+	q.flights.n--
+	q.flights.room -= l.room
+	var again []batch.ServiceID
+	for _, s := range l.lanes {
+		if q.flights.lanes[s] {
+			again = append(again, s)
+		}
+		delete(q.flights.lanes, s)
+	}
+	q.hintAll(again, 0)
+	switch {
+	case l.err != nil:
+		q.suspect(l.lanes)
+	case l.found:
+		q.some.learn(len(l.lanes), l.runs)
+	}
+	return l.err
+}
+
+// landAll waits for what is under way.
+func (q *Queuer) landAll() {
+	for q.flights.n > 0 {
+		_ = q.land(<-q.flights.landed) // whoever stops need not hear; its lanes are suspects
+	}
+}
