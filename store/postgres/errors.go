@@ -66,6 +66,7 @@ func sqlState(err error) string {
 const (
 	serializationFailure = "40001"
 	deadlockDetected     = "40P01"
+	lockNotAvailable     = "55P03"
 	undefinedTable       = "42P01"
 	undefinedColumn      = "42703"
 	invalidSchemaName    = "3F000"

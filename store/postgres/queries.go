@@ -8,6 +8,8 @@ package postgres
 const (
 	clock  = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
 	sqlNow = `SELECT ` + clock
+	// sqlNowBrisk also bounds how long the transaction waits for a row: see [session.recordKnown].
+	sqlNowBrisk = `SELECT ` + clock + ` FROM set_config('lock_timeout', '50ms', true) s WHERE s <> ''`
 
 	// plan_cache_mode is one of three words, and safe to be sent back as it is.
 	sqlTxSettings = `SELECT current_setting('transaction_isolation'), current_setting('plan_cache_mode')`
@@ -101,22 +103,24 @@ const (
 		submission_error_message = u.submission_error_message, decision = u.decision, receipts = u.receipts, due_at = u.due_at,
 		claimed_by = u.claimed_by, at_end = u.at_end
 	FROM (SELECT u.*, r.ctid AS place FROM ` + changedRows + ` CROSS JOIN LATERAL (SELECT x.ctid FROM {attempted_batches} x
-		WHERE x.seq = u.seq AND x.version = u.was OFFSET 0) r) u WHERE a.ctid = u.place`
+		WHERE x.seq = u.seq AND x.version = u.was OFFSET 0) r) u WHERE a.ctid = u.place AND a.version = u.was`
 	// These two write rows that nobody has read since they were told of, nor locked: a
 	// row that has moved on is passed over. In the order of their numbers, so that no two
-	// calls wait for each other. Receipts are where the caller cannot see them.
+	// calls wait for each other. Receipts are where the caller cannot see them. The version
+	// is named twice: PostgreSQL before 15.15, 16.11, 17.7 and 18.1 goes on with a row that
+	// somebody was just changing, although it is in another place by then.
 	sqlAdvance = `UPDATE {attempted_batches} a SET state = u.state, version = u.was + 1, claim_expires = u.claim_expires,
 		next_check = u.next_check, last_post = u.last_post, due_at = u.due_at
 	FROM (SELECT u.*, r.ctid AS place FROM unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[],
 			$7::bigint[]) AS u (seq, was, state, claim_expires, next_check, last_post, due_at)
 		CROSS JOIN LATERAL (SELECT x.ctid FROM {attempted_batches} x
 			WHERE x.seq = u.seq AND x.version = u.was AND x.receipts = 0 OFFSET 0) r) u
-	WHERE a.ctid = u.place RETURNING a.seq, a.asked_at`
+	WHERE a.ctid = u.place AND a.version = u.was AND a.receipts = 0 RETURNING a.seq, a.asked_at`
 	sqlFinish = `WITH gone AS (DELETE FROM {attempted_batches} a
-		USING (SELECT u.last_post, r.ctid AS place FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u (seq, was, last_post)
+		USING (SELECT u.was, u.last_post, r.ctid AS place FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u (seq, was, last_post)
 			CROSS JOIN LATERAL (SELECT x.ctid FROM {attempted_batches} x
 				WHERE x.seq = u.seq AND x.version = u.was AND x.receipts = 0 OFFSET 0) r) u
-		WHERE a.ctid = u.place
+		WHERE a.ctid = u.place AND a.version = u.was AND a.receipts = 0
 		RETURNING a.seq, a.version, a.attempt, a.spent, a.failures, a.asked_at, u.last_post, a.settles_at, a.requeued)
 	INSERT INTO {outcomes} (seq, state, version, attempt, spent, failures, asked_at, last_post, settles_at, final_at, requeued,
 		submission_error, submission_error_message, receipts)
@@ -136,9 +140,9 @@ const (
 	FROM unnest($1::bigint[], $2::bigint[], $4::integer[], $5::integer[]) AS u (seq, was, at, size)
 	WHERE a.seq = u.seq AND a.version = u.was`
 	sqlInsertAttempted = `INSERT INTO {attempted_batches} (` + colsAttempted + `) SELECT ` + colsAttempted + ` FROM ` + changedRows
-	sqlDeleteAttempted = `DELETE FROM {attempted_batches} a USING (SELECT r.ctid AS place FROM unnest($1::bigint[], $2::bigint[]) AS u (seq, was)
+	sqlDeleteAttempted = `DELETE FROM {attempted_batches} a USING (SELECT u.was, r.ctid AS place FROM unnest($1::bigint[], $2::bigint[]) AS u (seq, was)
 		CROSS JOIN LATERAL (SELECT x.ctid FROM {attempted_batches} x WHERE x.seq = u.seq AND x.version = u.was OFFSET 0) r) u
-	WHERE a.ctid = u.place`
+	WHERE a.ctid = u.place AND a.version = u.was`
 	sqlInsertWaiting = `INSERT INTO {waiting_batches} (seq, version, requeued, service_id, created_at)
 	SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::boolean[], $4::text[], $5::bigint[])`
 	sqlDeleteWaiting = `DELETE FROM {waiting_batches} w

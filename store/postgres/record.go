@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"strings"
 
@@ -11,7 +12,9 @@ import (
 
 // Record is [store.Engine].Record. The outcomes of a call are one transaction. Where
 // the database refuses what one of them holds, they are written in halves, until
-// that one is alone and Bad.
+// that one is alone and Bad. What is known is written kind by kind, and each kind in the
+// order of its numbers: where that has to wait for a row, all are read first, which
+// takes them in one order, as everybody else does.
 func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
 	if len(outcomes) == 0 {
 		return nil, nil
@@ -24,8 +27,17 @@ func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.A
 }
 
 func (s *Store) recordParts(ctx context.Context, outcomes []store.Outcome) (applied []store.Applied, err error) {
+	inTurn := false
 	err = s.tx(ctx, "record", func(ctx context.Context, t *session) (err error) {
+		if inTurn {
+			applied, err = t.recordRead(ctx, outcomes)
+			return err
+		}
 		applied, err = t.record(ctx, outcomes)
+		if state := sqlState(err); state == lockNotAvailable || state == deadlockDetected {
+			inTurn = true
+			err = fmt.Errorf("%w: %w", errMoved, err)
+		}
 		return err
 	})
 	switch {

@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -22,7 +23,8 @@ type knownRow struct {
 // places of those that have to be read first. A row that has moved on since is one
 // of them: what is written is compare-and-set on the version, here as everywhere. The
 // clock is read before the rows are locked; nobody can tell, since a row that changes
-// meanwhile is not written.
+// meanwhile is not written. From here on the transaction waits for others' for a short
+// time only, because it may hold what they wait for.
 func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, applied []store.Applied) (rest []int, err error) {
 	named := make(map[batch.Key]int, len(outcomes)) // one that is named twice is read first
 	asks := false
@@ -32,8 +34,8 @@ func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, app
 	}
 	var us int64
 	if asks {
-		if us, err = t.now(ctx); err != nil {
-			return nil, err
+		if us, _, err = get[int64](ctx, t, sqlNowBrisk); err != nil {
+			return nil, fmt.Errorf("read the clock: %w", err)
 		}
 	}
 	var advance, finish []knownRow

@@ -46,8 +46,18 @@ var postgresList = []mutant{
 	},
 	{
 		name: "postgres: what is known is written over what is there", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestStore/pgx$/record",
-		old: "\t\t\tWHERE x.seq = u.seq AND x.version = u.was AND x.receipts = 0 OFFSET 0) r) u\n\tWHERE a.ctid = u.place RETURNING",
-		new: "\t\t\tWHERE x.seq = u.seq AND x.receipts = 0 OFFSET 0) r) u\n\tWHERE a.ctid = u.place RETURNING",
+		old: "\t\t\tWHERE x.seq = u.seq AND x.version = u.was AND x.receipts = 0 OFFSET 0) r) u\n\tWHERE a.ctid = u.place AND a.version = u.was AND",
+		new: "\t\t\tWHERE x.seq = u.seq AND x.receipts = 0 OFFSET 0) r) u\n\tWHERE a.ctid = u.place AND",
+	},
+	{
+		name: "postgres: a row found by its version is written whatever it has become", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestWhatIsWrittenByItsPlaceNamesItsVersion",
+		old: "WHERE a.ctid = u.place AND a.version = u.was AND a.receipts = 0 RETURNING",
+		new: "WHERE a.ctid = u.place RETURNING",
+	},
+	{
+		name: "postgres: what is known waits for others and keeps them waiting", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestRecordWaitsInOneOrder",
+		old: "set_config('lock_timeout', '50ms', true)",
+		new: "set_config('lock_timeout', '0', true)",
 	},
 	{
 		name: "postgres: an index on what changes", file: "store/postgres/migrations/00001_tables.sql", pkg: "internal/integration", test: "TestUpdatesAreHOT",

@@ -1,0 +1,84 @@
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Whoever writes waits for a row in the order of their numbers, and does not keep others
+// waiting meanwhile for one that comes later: two instances that hear the same about the
+// same batches would stand in each other's way until PostgreSQL notices, a second later.
+// What is written without being read first comes in kinds, each a statement of its own.
+func TestRecordWaitsInOneOrder(t *testing.T) {
+	for name, second := range map[string]store.Finding{"known and read": store.Refused, "known in two ways": store.IsCommitted} {
+		t.Run(name, func(t *testing.T) {
+			s := newSpace(t, pgx)
+			st, _ := s.store()
+			require.NoError(t, st.Add(t.Context(), one("a", 1), one("b", 2)))
+			got, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"a", "b"}, Limit: 9, Window: 1, TTL: time.Minute}, front)
+			require.NoError(t, err)
+			require.Len(t, got.Runs, 2)
+			low, high := got.Runs[0].Batches[0], got.Runs[1].Batches[0]
+			if low.Row > high.Row {
+				low, high = high, low
+			}
+			outcomes := []store.Outcome{
+				{Ref: high.Ref, Version: high.Version, Was: high.Was, By: batch.BySubmitter, Finding: store.Accepted},
+				{Ref: low.Ref, Version: low.Version, Was: low.Was, By: batch.BySubmitter, Finding: second},
+			}
+			tx, err := s.admin.Begin()
+			require.NoError(t, err)
+			defer func() { _ = tx.Rollback() }()
+			_, err = tx.Exec(`SELECT 1 FROM `+s.schema+`.attempted_batches WHERE seq = $1 FOR UPDATE`, low.Row)
+			require.NoError(t, err)
+			done := make(chan error, 1)
+			go func() {
+				applied, err := st.Record(t.Context(), outcomes)
+				for _, a := range applied {
+					if a.Result != store.Written {
+						err = errors.Join(err, fmt.Errorf("%s: %d", a.Key, a.Result))
+					}
+				}
+				done <- err
+			}()
+			// It waits for the first, for longer than others' transactions take, and the second is free.
+			require.Eventually(t, func() bool {
+				var waits, free int
+				require.NoError(t, s.admin.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'
+					AND application_name = $1`, s.schema).Scan(&waits))
+				require.NoError(t, s.admin.QueryRow(`SELECT count(*) FROM (SELECT 1 FROM `+s.schema+`.attempted_batches
+					WHERE seq = $1 FOR UPDATE SKIP LOCKED) f`, high.Row).Scan(&free))
+				return waits == 1 && free == 1
+			}, 10*time.Second, 5*time.Millisecond)
+			require.NoError(t, tx.Commit())
+			require.NoError(t, <-done)
+		})
+	}
+}
+
+// A row that was found by its version, and is then written by its place without being
+// locked in between, is written only while it has that version: before 15.15, 16.11, 17.7
+// and 18.1 PostgreSQL did not look again at the place of a row that somebody was just
+// changing, and goes on with the changed one.
+func TestWhatIsWrittenByItsPlaceNamesItsVersion(t *testing.T) {
+	byPlace := regexp.MustCompile(`(\w+)\.ctid = u\.place`)
+	seen := 0
+	for name, text := range statements(t) {
+		for _, m := range byPlace.FindAllStringSubmatch(text, -1) {
+			seen++
+			where := text[strings.LastIndex(text, m[0]):]
+			assert.Contains(t, where, m[1]+".version = u.was", name)
+		}
+	}
+	assert.GreaterOrEqual(t, seen, 4)
+}
