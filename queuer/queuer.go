@@ -65,6 +65,7 @@ type Queuer struct {
 	place   scan          // Run's own; kept from one Run to the next
 	flights flights       // Run's own
 	some    some          // Run's own
+	passed  int           // Run's own: claims since the last of what a scan came upon
 	// suspects are lanes of claims that failed, Run's own: one of them may be what the
 	// store cannot read, and must not keep the others from being claimed.
 	suspects map[batch.ServiceID]*suspect
@@ -160,10 +161,14 @@ func (q *Queuer) round(ctx context.Context) (again time.Duration, err error) {
 			return orLong(wait), nil // what lands wakes it, too
 		}
 		most := min(q.o.Lanes, room)
-		lanes := q.take(most, func(n int) []batch.ServiceID { return q.hints.take(n, time.Now()) })
-		found := len(lanes) == 0
-		if found {
-			lanes = q.take(q.some.of(most), q.hints.takeFound)
+		found := q.passed >= passes
+		lanes := q.pick(most, found)
+		if len(lanes) == 0 {
+			found = !found
+			lanes = q.pick(most, found)
+		}
+		if q.passed++; found {
+			q.passed = 0
 		}
 		switch {
 		case len(lanes) == 0:
@@ -195,30 +200,6 @@ func orLong(d time.Duration) time.Duration {
 		return time.Hour
 	}
 	return d
-}
-
-// take returns lanes whose service is not closed, and that do not rest; the others
-// come back when they may. from is one of two methods of hints.
-func (q *Queuer) take(n int, from func(n int) []batch.ServiceID) (lanes []batch.ServiceID) {
-	for len(lanes) < n {
-		q.mu.Lock()
-		got := from(n - len(lanes))
-		q.mu.Unlock()
-		if len(got) == 0 {
-			return lanes
-		}
-		for _, s := range got {
-			if q.flights.has(s) {
-				continue
-			}
-			if wait := max(q.sub.Closed(s), q.rests(s)); wait > 0 {
-				q.hintAll([]batch.ServiceID{s}, wait)
-				continue
-			}
-			lanes = append(lanes, s)
-		}
-	}
-	return lanes
 }
 
 func (q *Queuer) rests(s batch.ServiceID) time.Duration {

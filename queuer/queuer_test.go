@@ -260,3 +260,24 @@ func TestAnErrorOfTheStoreKeepsTheLanes(t *testing.T) {
 		}
 	})
 }
+
+// However many lanes are named all the time, those that nobody names have their turns: of
+// one that another process adds to, say.
+func TestAScanHasItsTurnsAmongLanesThatAreNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		busy := services(40)
+		w := &world{lanes: append(slices.Clone(busy), "unnamed"), room: func() (int, time.Duration) { return 4, 0 }}
+		w.claim = func(q store.ClaimQuery, _ store.Choose) (store.Claimed, error) {
+			time.Sleep(time.Millisecond)
+			left := slices.DeleteFunc(slices.Clone(q.Lanes), func(s batch.ServiceID) bool { return s == "unnamed" })
+			return store.Claimed{Left: left}, nil // there is always more
+		}
+		q, stop := w.start(t, func(o *queuer.Options) { o.ScanLanes, o.ScanInterval = 100, time.Second })
+		q.Hint(busy...)
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		stop()
+		require.GreaterOrEqual(t, len(w.asked("unnamed")), 4, "after each of five scans, but perhaps the last")
+		assert.Less(t, w.asked("unnamed")[0], time.Second)
+	})
+}
