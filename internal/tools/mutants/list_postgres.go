@@ -50,11 +50,6 @@ var postgresList = []mutant{
 		new: "\t\t\tWHERE x.seq = u.seq AND x.receipts = 0 OFFSET 0) r) u\n\tWHERE a.ctid = u.place AND",
 	},
 	{
-		name: "postgres: a row found by its version is written whatever it has become", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestWhatIsWrittenByItsPlaceNamesItsVersion",
-		old: "WHERE a.ctid = u.place AND a.version = u.was AND a.receipts = 0 RETURNING",
-		new: "WHERE a.ctid = u.place RETURNING",
-	},
-	{
 		name: "postgres: what is known waits for others and keeps them waiting", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestRecordWaitsInOneOrder",
 		old: "set_config('lock_timeout', '50ms', true)",
 		new: "set_config('lock_timeout', '0', true)",
