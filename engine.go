@@ -285,13 +285,23 @@ func asError(e *batch.SubmissionError) error {
 // updater is where the monitor puts what it found.
 type updater struct{ e *engine }
 
-func (u updater) Put(o store.Outcome) { u.e.put(o) }
+func (u updater) Put(all []store.Outcome) {
+	for i := range all {
+		u.e.complete(&all[i])
+	}
+	u.e.recorder.PutAll(all)
+}
 
 // put records an outcome, with what this Runner says of all.
 func (e *engine) put(o store.Outcome) {
+	e.complete(&o)
+	e.recorder.Put(o)
+}
+
+// complete adds what this Runner says of every outcome.
+func (e *engine) complete(o *store.Outcome) {
 	o.Policy = e.r.o.Policy
 	if o.Report != nil {
 		o.Report.Instance = e.r.o.Instance
 	}
-	e.recorder.Put(o)
 }

@@ -51,6 +51,7 @@ func (m *Monitor) ask(ctx context.Context, g *group) (hung bool) {
 	byID, err := m.statuses(ctx, g)
 	m.heard(ctx, g, byID, err)
 	var due []store.Due
+	var found []store.Outcome
 	rules := m.o.Rules
 	rules.Told = m.tells(g.key)
 	for _, f := range g.rows {
@@ -64,12 +65,13 @@ func (m *Monitor) ask(ctx context.Context, g *group) (hung bool) {
 			due = append(due, store.Due{Ref: f.Ref, In: noHandPause})
 		case v.Resolve:
 		case v.Outcome != nil:
-			m.updater.Put(*v.Outcome)
+			found = append(found, *v.Outcome)
 		case g.told && f.CheckIn > m.o.Rules.PollInterval/2 && v.Next >= m.o.Rules.PollInterval: // it was asked about, and is due in time
 		default:
 			due = append(due, store.Due{Ref: f.Ref, In: v.Next})
 		}
 	}
+	m.updater.Put(found)
 	m.check(ctx, g.service, due)
 	return hangs(err)
 }
@@ -151,7 +153,7 @@ func (m *Monitor) resolve(ctx context.Context, g *group, f store.InFlight, k Kno
 		}
 		v := Decide(f, k, g.traits, m.o.Rules)
 		if v.Outcome != nil {
-			m.updater.Put(*v.Outcome)
+			m.updater.Put([]store.Outcome{*v.Outcome})
 			return
 		}
 		m.check(ctx, f.Key.Service, []store.Due{{Ref: f.Ref, In: v.Next}})

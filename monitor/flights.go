@@ -149,6 +149,7 @@ func (m *Monitor) askFlights(ctx context.Context, g *group) (hung bool) {
 	byID, err := m.statuses(ctx, g)
 	m.heard(ctx, g, byID, err)
 	var due []store.Due
+	var found []store.Outcome
 	other := false
 	for _, f := range g.rows {
 		st := byID[f.Key.ID]
@@ -158,7 +159,7 @@ func (m *Monitor) askFlights(ctx context.Context, g *group) (hung bool) {
 		switch {
 		case st.Reported == batch.ReportedCommitted:
 			if m.commits(g.key, f.Key) {
-				m.updater.Put(*Decide(f, Known{Status: st}, g.traits, m.o.Rules).Outcome)
+				found = append(found, *Decide(f, Known{Status: st}, g.traits, m.o.Rules).Outcome)
 			}
 		case st.Reported == batch.ReportedPending && f.State == batch.Pending, st.Reported == batch.ReportedValid && f.State == batch.Valid:
 			if m.putOff(g, f.Key) {
@@ -168,6 +169,7 @@ func (m *Monitor) askFlights(ctx context.Context, g *group) (hung bool) {
 			other = true
 		}
 	}
+	m.updater.Put(found)
 	if other {
 		m.look(g.key)
 	}

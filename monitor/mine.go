@@ -134,16 +134,18 @@ func (m *Monitor) askMine(ctx context.Context, due []*mine, now time.Time) {
 			defer func() { hand.Release(hung) }()
 			byID, err := m.statuses(ctx, g)
 			m.heard(ctx, g, byID, err)
+			var found []store.Outcome
 			for _, f := range g.rows {
 				switch v := Decide(f, Known{Status: byID[f.Key.ID]}, g.traits, m.o.Rules); {
 				case v.Outcome != nil:
-					m.updater.Put(*v.Outcome)
+					found = append(found, *v.Outcome)
 				case v.Resolve: // which takes a lease
 					m.again(of[f.Key], m.o.Rules.PollInterval)
 				default:
 					m.again(of[f.Key], v.Next)
 				}
 			}
+			m.updater.Put(found)
 			hung = errors.Is(err, context.DeadlineExceeded)
 		})
 	}

@@ -26,7 +26,8 @@ type BatchStatusReader = dlt.BatchStatusReader
 
 // BatchUpdater takes what was found out (spec/002). It may wait, but not for the monitor.
 type BatchUpdater interface {
-	Put(o store.Outcome)
+	// Put takes outcomes that became known together, and may keep the slice.
+	Put(all []store.Outcome)
 }
 
 // Options of a monitor; all but Resolver must be set.

@@ -169,13 +169,15 @@ func (m *Monitor) listen(ctx context.Context, st *stream) {
 // row is by now (design section 3, promise 5); anything else is a reason to ask.
 func (m *Monitor) tell(st *stream, e dlt.Event) {
 	ask := e.Live || len(e.Statuses) == 0
+	var found []store.Outcome
 	for _, s := range e.Statuses {
 		if s.Reported != batch.ReportedCommitted {
 			ask = true
 			continue
 		}
-		m.updater.Put(m.committed(st, e.Service, s))
+		found = append(found, m.committed(st, e.Service, s))
 	}
+	m.updater.Put(found)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	st.live = true

@@ -130,12 +130,14 @@ func (w *world) Checked(ctx context.Context, due []store.Due) error {
 	return ctx.Err()
 }
 
-func (w *world) Put(o store.Outcome) {
+func (w *world) Put(all []store.Outcome) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.outcomes = append(w.outcomes, o)
-	w.putAt[o.Key.ID] = w.now()
-	w.rows = slices.DeleteFunc(w.rows, func(r *row) bool { return r.Key == o.Key })
+	for _, o := range all {
+		w.outcomes = append(w.outcomes, o)
+		w.putAt[o.Key.ID] = w.now()
+		w.rows = slices.DeleteFunc(w.rows, func(r *row) bool { return r.Key == o.Key })
+	}
 }
 
 func (w *world) BatchStatuses(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {

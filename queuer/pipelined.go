@@ -12,7 +12,7 @@ import "github.com/dltbatch/dltbatch/batch"
 //
 // What has been accepted is beyond recall. If an earlier batch turns out invalid, those
 // after it go on, as they would with [Serial]. If the ledger loses one after all, it is
-// sent again only once what had left after it is decided or lost, too, so that what
+// sent again only once all that had left with it is decided or lost, too, so that what
 // was lost together goes again in order; that it comes behind others which were
 // committed is reported as [batch.EventOrderBreach], as is one that the ledger said was
 // invalid and executes after all.
@@ -61,6 +61,9 @@ func (n Pipelined) Select(lane batch.Lane) []batch.Run {
 		}
 	}
 	end := accepted
+	if accepted > 0 && end < len(lane.Batches) && lane.Batches[end].State == batch.Unknown {
+		return nil // lost, as those before it may yet turn out to be
+	}
 	for end < len(lane.Batches) && end < int(n) && lane.Batches[end].Ready {
 		end++
 	}

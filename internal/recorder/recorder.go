@@ -42,7 +42,7 @@ type Written struct {
 	Again bool
 }
 
-// Recorder groups outcomes. Put may be called concurrently while Run runs.
+// Recorder groups outcomes. Put and PutAll may be called concurrently while Run runs.
 //
 // What comes while a write is under way goes into the next one together. On top of
 // that an Accepted lingers, since nobody waits for it, and so does everything
@@ -61,6 +61,7 @@ type Recorder struct {
 
 type item struct {
 	o       store.Outcome
+	rest    []store.Outcome // that came with it; nil once they are items of their own
 	retried bool
 	until   time.Time // when it is given up; zero before the first failure
 }
@@ -75,6 +76,18 @@ func New(s Store, o Options) *Recorder {
 func (r *Recorder) Put(o store.Outcome) {
 	select {
 	case r.in <- item{o: o}:
+	case <-r.ended:
+	}
+}
+
+// PutAll is Put of several that became known together: they are written together, but
+// for those over Max, and told of as one group. It keeps the slice.
+func (r *Recorder) PutAll(all []store.Outcome) {
+	if len(all) == 0 {
+		return
+	}
+	select {
+	case r.in <- item{o: all[0], rest: all[1:]}:
 	case <-r.ended:
 	}
 }
@@ -102,7 +115,7 @@ func (r *Recorder) Run(ctx context.Context) {
 				in = nil // nothing more comes; only retries are left
 				continue
 			}
-			group = r.gather(append(r.room[:0], it))
+			group = r.gather(appendAll(r.room[:0], it))
 			r.room = group
 		case <-retry:
 			group, again, retry = again, nil, nil
@@ -170,8 +183,19 @@ func (r *Recorder) gather(group []item) []item {
 		if !ok {
 			return group
 		}
-		group = append(group, it)
 		wait = wait && it.lingers()
+		group = appendAll(group, it)
+	}
+	return group
+}
+
+// appendAll appends an item and what came with it.
+func appendAll(group []item, it item) []item {
+	rest := it.rest
+	it.rest = nil
+	group = append(group, it)
+	for _, o := range rest {
+		group = append(group, item{o: o})
 	}
 	return group
 }

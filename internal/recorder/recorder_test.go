@@ -41,6 +41,25 @@ func TestGroupsFillUntilTheLingerOrTheMaximum(t *testing.T) {
 	})
 }
 
+// What was found out together is written and told of together, or a lane might go on
+// before all is known of what it waits for.
+func TestWhatIsKnownTogetherIsWrittenTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{}
+		r := start(t, f, nil)
+		verdict := func(id string) store.Outcome {
+			o := outcome(id)
+			o.Finding, o.By = store.IsCommitted, batch.ByMonitor
+			return o
+		}
+		r.PutAll(nil)
+		r.PutAll([]store.Outcome{verdict("a"), verdict("b"), verdict("c")})
+		synctest.Wait()
+		require.Equal(t, [][]string{{"a", "b", "c"}}, f.calls())
+		r.close()
+	})
+}
+
 // Somebody waits for a verdict: the next of its lane. Nobody does for an Accepted.
 func TestAVerdictIsWrittenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
