@@ -34,7 +34,8 @@ func TestRecordWaitsInOneOrder(t *testing.T) {
 			}
 			outcomes := []store.Outcome{
 				{Ref: high.Ref, Version: high.Version, Was: high.Was, By: batch.BySubmitter, Finding: store.Accepted},
-				{Ref: low.Ref, Version: low.Version, Was: low.Was, By: batch.BySubmitter, Finding: second},
+				{Ref: low.Ref, Version: low.Version, Was: low.Was, By: batch.BySubmitter, Finding: second,
+					Report: &batch.Report{Attempt: low.Attempt, Text: "kept"}},
 			}
 			tx, err := s.admin.Begin()
 			require.NoError(t, err)
@@ -62,6 +63,9 @@ func TestRecordWaitsInOneOrder(t *testing.T) {
 			}, 10*time.Second, 5*time.Millisecond)
 			require.NoError(t, tx.Commit())
 			require.NoError(t, <-done)
+			reports, err := st.Attempts(t.Context(), low.Key)
+			require.NoError(t, err)
+			assert.Len(t, reports, 1, "as of any other call")
 		})
 	}
 }

@@ -30,8 +30,10 @@ func (s *Store) recordParts(ctx context.Context, outcomes []store.Outcome) (appl
 	inTurn := false
 	err = s.tx(ctx, "record", func(ctx context.Context, t *session) (err error) {
 		if inTurn {
-			applied, err = t.recordRead(ctx, outcomes)
-			return err
+			if applied, err = t.recordRead(ctx, outcomes); err != nil {
+				return err
+			}
+			return t.report(ctx, outcomes, applied)
 		}
 		applied, err = t.record(ctx, outcomes)
 		if state := sqlState(err); state == lockNotAvailable || state == deadlockDetected {
