@@ -71,9 +71,9 @@ func TestRecordWaitsInOneOrder(t *testing.T) {
 }
 
 // A row that was found by its version, and is then written by its place without being
-// locked in between, is written only while it has that version: before 15.15, 16.11, 17.7
-// and 18.1 PostgreSQL did not look again at the place of a row that somebody was just
-// changing, and goes on with the changed one.
+// locked in between, is written only while it has that version: releases of PostgreSQL
+// from before the end of 2025 do not look again at the place of a row that somebody was
+// just changing, and go on with the changed one.
 func TestWhatIsWrittenByItsPlaceNamesItsVersion(t *testing.T) {
 	byPlace := regexp.MustCompile(`(\w+)\.ctid = u\.place`)
 	seen := 0

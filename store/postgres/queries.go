@@ -107,8 +107,9 @@ const (
 	// These two write rows that nobody has read since they were told of, nor locked: a
 	// row that has moved on is passed over. In the order of their numbers, so that no two
 	// calls wait for each other. Receipts are where the caller cannot see them. The version
-	// is named twice: PostgreSQL before 15.15, 16.11, 17.7 and 18.1 goes on with a row that
-	// somebody was just changing, although it is in another place by then.
+	// is named twice: releases of PostgreSQL from before the end of 2025 go on with a row
+	// that somebody was just changing, although it is in another place by then
+	// (pgsql-hackers, September 2025, "missing EvalPlanQual recheck for TID scans").
 	sqlAdvance = `UPDATE {attempted_batches} a SET state = u.state, version = u.was + 1, claim_expires = u.claim_expires,
 		next_check = u.next_check, last_post = u.last_post, due_at = u.due_at
 	FROM (SELECT u.*, r.ctid AS place FROM unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[],
