@@ -5,13 +5,13 @@ TESTRUN := $(GO) run -C internal/tools ./testrun
 
 .PHONY: test lint bench bench-page compare soak fuzz mutants generate
 
-# Everything is built with -race, but for the simulation, so that it is built once, and
+# Everything is built with -race, but for most seeds of the simulation, and
 # for most of what waits for PostgreSQL, of which only what runs at once is raced.
 # PostgreSQL and PgBouncer are found or installed, and started for the tests.
 test:
 	$(GO) vet -race ./...
 	$(TESTRUN) -C $(CURDIR) -race ./...
-	$(TESTRUN) -C $(CURDIR) ./internal/sim -run 'Decisions' -sim.seeds=2000
+	$(TESTRUN) -C $(CURDIR) ./internal/sim -run 'Decisions|Runner' -sim.seeds=2000 -sim.runner.seeds=200
 	$(TESTRUN) ./...
 	$(GO) vet -C internal/bench -race ./...
 	$(GO) vet -C internal/yard ./...
@@ -23,7 +23,7 @@ test:
 
 # Everything that a seed can break, many more of them.
 soak:
-	$(GO) test ./internal/sim -count=1 -timeout 12h -run 'Decisions|TestRunner' -v -sim.seeds=100000 -sim.runner.seeds=2000
+	$(GO) test ./internal/sim -count=1 -timeout 12h -run 'Decisions|Runner' -v -sim.seeds=100000 -sim.runner.seeds=2000
 	$(GO) test ./dlt/canton/cantontest -count=1 -v -run TestPoisonous -canton.poisonous
 	$(GO) test ./internal/crash -count=1 -timeout 12h -v -crash.kills=100 -crash.orders=50
 	$(GO) test -C internal/integration ./scale -run '^$$' -bench Steady -benchtime 1x -timeout 12h -v -soak.time=1h

@@ -25,7 +25,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-var runnerSeeds = flag.Int("sim.runner.seeds", 200, "seeds of layer two, divided among the ledgers")
+var runnerSeeds = flag.Int("sim.runner.seeds", 40, "seeds of layer two, divided among the ledgers")
 
 // shaky is a store whose calls fail by seed: before they did anything, or after.
 type shaky struct {

@@ -30,7 +30,10 @@ func TestCommitThatNobodyFollows(t *testing.T) {
 			require.NoError(t, st.Migrate(t.Context()))
 			stored := batch.Batch{ID: "stored", Service: "s", Payload: []byte("p")}
 			require.NoError(t, st.Add(t.Context(), stored))
+			_, err = db.Exec(`CREATE TABLE probe (n int)`)
+			require.NoError(t, err)
 			waits(t, db, "nobody")
+			stands(t, db)
 
 			soon := func(do func(ctx context.Context) error) error {
 				ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -44,11 +47,17 @@ func TestCommitThatNobodyFollows(t *testing.T) {
 				assert.ErrorIs(t, err, context.DeadlineExceeded)
 			}
 			for range 2 {
-				err := soon(func(ctx context.Context) error {
-					_, err := st.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 1, TTL: time.Minute},
-						func(batch.Lane) []batch.Run { return []batch.Run{{0}} })
-					return err
-				})
+				held := true // by the claim before, until the server has heard that it was given up
+				var err error
+				for held {
+					require.NoError(t, t.Context().Err())
+					err = soon(func(ctx context.Context) error {
+						claimed, err := st.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 1, TTL: time.Minute},
+							func(batch.Lane) []batch.Run { return []batch.Run{{0}} })
+						held = len(claimed.Locked) > 0
+						return err
+					})
+				}
 				assert.ErrorIs(t, err, context.DeadlineExceeded)
 			}
 			waits(t, db, "")
@@ -68,4 +77,16 @@ func waits(t *testing.T, db *sql.DB, names string) {
 		var have string
 		return db.QueryRow(`SHOW synchronous_standby_names`).Scan(&have) == nil && have == names
 	}, 10*time.Second, 10*time.Millisecond)
+}
+
+// stands waits until commits do wait, for ever: that is up to the server's checkpointer,
+// which reads its settings when it comes to it.
+func stands(t *testing.T, db *sql.DB) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		_, err := db.ExecContext(ctx, `INSERT INTO probe VALUES (1)`)
+		return err != nil || ctx.Err() != nil
+	}, 30*time.Second, 10*time.Millisecond)
 }

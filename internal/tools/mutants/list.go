@@ -30,12 +30,12 @@ var list = []mutant{
 		new: "\tmeets = meets || n.writings.other(who)\n",
 	},
 	{
-		name: "parallel: a write may pass a read (Runner)", file: "batch/footprints.go", pkg: "internal/sim", test: "TestParallelRunner",
+		name: "parallel: a write may pass a read (Runner)", file: "batch/footprints.go", pkg: "internal/sim", test: "TestParallelRunner", args: []string{"-sim.runner.seeds=200"},
 		old: "\tmeets = meets || n.writings.other(who) || write && n.reads.other(who)\n",
 		new: "\tmeets = meets || n.writings.other(who)\n",
 	},
 	{
-		name: "parallel: what lies below is not in the way", file: "batch/footprints.go", pkg: "internal/sim", test: "TestParallelRunner",
+		name: "parallel: what lies below is not in the way", file: "batch/footprints.go", pkg: "internal/sim", test: "TestParallelRunner", args: []string{"-sim.runner.seeds=200"},
 		old: "\tmeets = meets || n.writings.other(who) || write && n.reads.other(who)\n",
 		new: "\tmeets = meets || n.written.other(who) || write && n.read.other(who)\n",
 	},
