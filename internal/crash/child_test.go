@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"os"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -42,14 +43,16 @@ var windows = []window{inAdd, claimed, inPost, replied, inRecord}
 type job struct {
 	DB      string
 	URL     string
-	Kind    string // of the ledger: "sawtooth", "splinter" or "unforgiving"
+	Kind    string // of the ledger: "sawtooth", "sawtooth lists", "splinter" or "unforgiving"
 	Batches string // a file of those to add, in order
 
-	Parallel bool // by that strategy, not one by one
-	From     int  // the first that is not acknowledged
-	Add      int  // how many to add
-	Kill     window
-	Nth      int64 // it is killed the n-th time it gets there
+	Parallel  bool // by that strategy, not one by one
+	Pipelined int  // by that one, unless it is 0
+	From      int  // the first that is not acknowledged
+	Group     int  // how many are added in one call
+	Add       int  // how many calls add some
+	Kill      window
+	Nth       int64 // it is killed the n-th time it gets there
 }
 
 const jobVariable = "DLTBATCH_CRASH_JOB"
@@ -126,13 +129,16 @@ type killerLedger struct {
 }
 
 func (l killerLedger) Submit(ctx context.Context, a batch.Attempt) error {
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+	err := l.Ledger.Submit(l.traced(ctx), a)
+	l.k.reach(replied)
+	return err
+}
+
+func (l killerLedger) traced(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn:      func(httptrace.GotConnInfo) { l.k.reach(inPost) },
 		WroteRequest: func(httptrace.WroteRequestInfo) { l.k.reach(inPost) },
 	})
-	err := l.Ledger.Submit(ctx, a)
-	l.k.reach(replied)
-	return err
 }
 
 func (l killerLedger) Resolve(ctx context.Context, a dlt.Doubt) (dlt.Evidence, error) {
@@ -141,6 +147,15 @@ func (l killerLedger) Resolve(ctx context.Context, a dlt.Doubt) (dlt.Evidence, e
 
 func (l killerLedger) Events(ctx context.Context, s []batch.ServiceID, yield func(dlt.Event) error) error {
 	return l.Ledger.(dlt.EventSource).Events(ctx, s, yield)
+}
+
+// killerLister also takes lists.
+type killerLister struct{ killerLedger }
+
+func (l killerLister) SubmitList(ctx context.Context, as []batch.Attempt) error {
+	err := l.Ledger.(dlt.ListSubmitter).SubmitList(l.traced(ctx), as)
+	l.k.reach(replied)
+	return err
 }
 
 // child is the killed process's main.
@@ -170,7 +185,15 @@ func child(text string) error {
 	if k.job.Parallel {
 		strategy = &queuer.Parallel{}
 	}
-	runner, err := dltbatch.New(killerStore{inner, &k}, killerLedger{ledger, &k}, &dltbatch.Options{
+	if k.job.Pipelined > 0 {
+		strategy = queuer.Pipelined(k.job.Pipelined)
+	}
+	killing := killerLedger{ledger, &k}
+	ledger = killing
+	if k.job.Kind == "sawtooth lists" {
+		ledger = killerLister{killing}
+	}
+	runner, err := dltbatch.New(killerStore{inner, &k}, ledger, &dltbatch.Options{
 		RequestTimeout: requestTimeout, ClaimTTL: claimTTL, PollInterval: 50 * time.Millisecond,
 		ScanInterval: 50 * time.Millisecond, RetryDelay: 50 * time.Millisecond, QuickRetryPause: 20 * time.Millisecond,
 		Drain: time.Second, StuckAfter: stuckAfter, Strategy: strategy,
@@ -187,11 +210,12 @@ func child(text string) error {
 	if err != nil {
 		return err
 	}
-	for i := k.job.From; i < min(len(batches), k.job.From+k.job.Add); i++ {
-		if err := runner.Add(ctx, batches[i]); err != nil {
+	for group := range slices.Chunk(batches[k.job.From:min(len(batches), k.job.From+k.job.Add*k.job.Group)], k.job.Group) {
+		if err := runner.Add(ctx, group...); err != nil {
 			return err
 		}
-		fmt.Println("acked", i)
+		k.job.From += len(group)
+		fmt.Println("acked", k.job.From-1)
 	}
 	if err := runner.Idle(ctx); err != nil {
 		return err
@@ -202,10 +226,15 @@ func child(text string) error {
 
 func (k *killer) ledger(journal dlt.Journal) (dlt.Ledger, error) {
 	switch k.job.Kind {
-	case "sawtooth":
-		return sawtooth.New(k.job.URL, &sawtooth.Options{
+	case "sawtooth", "sawtooth lists":
+		o := sawtooth.Options{
 			Grace: 300 * time.Millisecond, ResendQuiet: 700 * time.Millisecond, Settle: 100 * time.Millisecond,
-		})
+			SingleValidator: k.job.Pipelined > 0,
+		}
+		if k.job.Kind == "sawtooth" {
+			o.MaxList = 1
+		}
+		return sawtooth.New(k.job.URL, &o)
 	case "splinter":
 		return splinter.New(k.job.URL, &splinter.Options{
 			LateArrival: scabbardLate, CoordinatorTimeout: 100 * time.Millisecond, Journal: journal,

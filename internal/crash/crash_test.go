@@ -135,6 +135,7 @@ func run(t *testing.T, j job, batches []batch.Batch, kills int, beside ...func(c
 	t.Logf("seed %d", *crashSeed)
 	rng := rand.New(rand.NewPCG(*crashSeed, 4))
 	dir := t.TempDir()
+	j.Group = max(1, j.Group)
 	j.DB, j.Batches = filepath.Join(dir, "queue.db"), filepath.Join(dir, "batches.json")
 	require.NoError(t, writeBatches(j.Batches, batches))
 	// The tables are there before the first kill: what is tested is the queue, not goose.
@@ -171,7 +172,7 @@ func run(t *testing.T, j job, batches []batch.Batch, kills int, beside ...func(c
 		if at != nowhere {
 			killed[at]++
 		}
-		require.LessOrEqual(t, j.From+8, len(batches), "more batches are needed: %v", killed)
+		require.LessOrEqual(t, j.From+8*j.Group, len(batches), "more batches are needed: %v", killed)
 	}
 	j.Kill, j.Add = nowhere, len(batches) // the rest, in peace
 	acked, at := start(t, j)
