@@ -192,7 +192,7 @@ func run(t *testing.T, j job, batches []batch.Batch, kills int, beside ...func(c
 func start(t *testing.T, j job) (acked int, at window) {
 	text, err := json.Marshal(j)
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0])
 	cmd.Env = append(os.Environ(), jobVariable+"="+string(text))

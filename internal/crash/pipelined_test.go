@@ -23,13 +23,13 @@ func TestKillPipelined(t *testing.T) {
 			t.Parallel()
 			node := sawtoothtest.Start(t, &sawtoothtest.Options{
 				BlockInterval: 10 * time.Millisecond, CacheTime: 500 * time.Millisecond,
-				Faults: &sawtoothtest.Faults{Seed: *crashSeed, ResetAfter: 0.05, Late: 0.05, LateBy: 100 * time.Millisecond},
+				Faults: &sawtoothtest.Faults{Seed: *crashSeed, ResetAfter: 0.03, Late: 0.02, LateBy: 100 * time.Millisecond},
 			})
 			key, err := sawtooth.GeneratePrivateKey()
 			require.NoError(t, err)
 			few := (*kills + 4) / 5
 			const services = 2
-			batches := make([]batch.Batch, 5*few*20)
+			batches := make([]batch.Batch, 5*few*14)
 			lane, order := map[batch.ID]string{}, map[string][]batch.ID{}
 			for i := range batches {
 				n := fmt.Sprint("lane", i%services)
@@ -45,7 +45,7 @@ func TestKillPipelined(t *testing.T) {
 				lane[batches[i].ID] = n
 				order[n] = append(order[n], batches[i].ID)
 			}
-			suite := run(t, job{Kind: kind, URL: node.URL(), Pipelined: 8, Group: 6}, batches, few)
+			suite := run(t, job{Kind: kind, URL: node.URL(), Pipelined: 6, Group: 4}, batches, few)
 
 			require.NoError(t, node.Check(sawtoothtest.Expect{
 				Lane: func(id batch.ID) string { return lane[id] }, Order: order, Slack: 20 * time.Millisecond,
