@@ -55,9 +55,9 @@ func newEngine(r *Runner) *engine {
 		Lists:      lists,
 		Preparer:   preparer,
 		Keep:       e.keeper.Keep,
-		Record: func(o store.Outcome) {
+		Record: func(o store.Outcome, took time.Duration) {
 			if o.Finding == store.Accepted {
-				o.Check = e.monitor.Minds(e.monitor.FirstCheck(o.Key))
+				o.Check = e.monitor.Minds(e.monitor.FirstCheck(o.Key, took))
 			}
 			e.put(o)
 		},

@@ -58,7 +58,7 @@ func (m *Monitor) ask(ctx context.Context, g *group) (hung bool) {
 		k := Known{Status: byID[f.Key.ID], Seen: m.seenFor(f)}
 		v := Decide(f, k, g.traits, rules)
 		if rules.Told && v.Outcome == nil && !v.Resolve && (f.State == batch.Pending || f.State == batch.Valid) {
-			m.adopt(g.key, f, v.Next)
+			m.adopt(g.key, f, v.Next, false)
 		}
 		switch {
 		case v.Resolve && !m.resolve(ctx, g, f, k): // no hand for it now

@@ -21,10 +21,10 @@ type flight struct {
 	attempt  int
 	prepared []byte
 	was      *store.Row // at version, for whoever writes the next
-	began    time.Time
-	stored   bool // as accepted: before that nobody may ask
-	missed   bool // what was told may have been about it: ask once more
-	told     bool // its commit is known, and being recorded
+	began    time.Time  // its POST, or a little before
+	stored   bool       // as accepted: before that nobody may ask
+	missed   bool       // what was told may have been about it: ask once more
+	told     bool       // its commit is known, and being recorded
 	check    time.Time
 }
 
@@ -36,23 +36,23 @@ const (
 	flightTime = 5 * time.Minute
 )
 
-// FirstCheck is when to ask first about a batch that was just accepted. Where the ledger
-// tells by itself there is no hurry: once Stored has said so, every event asks about
-// the batch too, and at once where something was told that may have been about it.
-func (m *Monitor) FirstCheck(key batch.Key) time.Duration {
+// FirstCheck is when to ask first about a batch that was just accepted, by a request that
+// took so long. Where the ledger tells by itself there is no hurry: once Stored has said
+// so, every event asks about the batch too, and soon where something was told since its
+// POST began, which may have been about it.
+func (m *Monitor) FirstCheck(key batch.Key, took time.Duration) time.Duration {
 	if m.o.Events == nil {
 		return m.o.Rules.FirstPoll
 	}
 	group := groupKey(m.o.Traits(key.Service), key.Service)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	st, now := m.streams[group], time.Now()
+	st, began := m.streams[group], time.Now().Add(-took)
 	if st == nil || !st.live {
 		return m.o.Rules.FirstPoll
 	}
-	just := now.Sub(st.heard) < 10*askPause // since the POST began, it may be
 	if m.flying >= maxFlights {
-		if just {
+		if !st.heard.Before(began) {
 			return m.o.Rules.FirstPoll
 		}
 		return m.o.Rules.PollInterval
@@ -60,7 +60,7 @@ func (m *Monitor) FirstCheck(key batch.Key) time.Duration {
 	if st.flights[key] == nil {
 		m.flying++
 	}
-	st.flights[key] = &flight{ref: store.Ref{Key: key}, began: now, missed: just}
+	st.flights[key] = &flight{ref: store.Ref{Key: key}, began: began}
 	return m.o.Rules.PollInterval
 }
 
@@ -88,7 +88,7 @@ func (m *Monitor) Stored(ref store.Ref, row *store.Row, check time.Duration) {
 		kept := *row // a pointer kept would have every caller's row allocated
 		f.was = &kept
 		f.check = time.Now().Add(check)
-		f.missed = f.missed || st.heard.After(f.began)
+		f.missed = !st.heard.Before(f.began)
 		if f.stored = true; f.missed {
 			m.askSoon(m.o.Rules.FirstPoll)
 		}
@@ -96,8 +96,8 @@ func (m *Monitor) Stored(ref store.Ref, row *store.Row, check time.Duration) {
 }
 
 // adopt makes a flight of a row that goes on as it was, and is asked about again after
-// next: one of before the stream was live, say.
-func (m *Monitor) adopt(group string, row store.InFlight, next time.Duration) {
+// next: one of before the stream was live, say. What was missed is asked about soon.
+func (m *Monitor) adopt(group string, row store.InFlight, next time.Duration, missed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	st := m.streams[group]
@@ -111,7 +111,10 @@ func (m *Monitor) adopt(group string, row store.InFlight, next time.Duration) {
 	now := time.Now()
 	st.flights[row.Key] = &flight{
 		ref: row.Ref, version: row.Version, state: row.State, attempt: row.Attempt, prepared: row.Prepared, was: row.Was,
-		began: now.Add(-row.PostedAgo), stored: true, check: now.Add(next),
+		began: now.Add(-row.PostedAgo), stored: true, missed: missed, check: now.Add(next),
+	}
+	if missed {
+		m.askSoon(m.o.Rules.FirstPoll)
 	}
 }
 

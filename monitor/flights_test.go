@@ -49,7 +49,7 @@ func TestAFlightIsAskedAboutWithoutTheStore(t *testing.T) {
 // Nothing may be asked while a claim is live: an answer of before the POST would count.
 func TestWhatIsNotStoredAsAcceptedIsNotAskedAbout(t *testing.T) {
 	told(t, nil, func(w *world, m *monitor.Monitor, events *wires) {
-		m.FirstCheck(key("s", "a"))
+		m.FirstCheck(key("s", "a"), 0)
 		events.tell(t, "", dlt.Event{})
 		settle(time.Second)
 		assert.Empty(t, w.asked("a"))
@@ -146,5 +146,52 @@ func TestARowFromBeforeTheStreamIsAdopted(t *testing.T) {
 		settle(0)
 		assert.Len(t, w.asked("a"), polls+1)
 		assert.Len(t, w.asked("b"), polls)
+	})
+}
+
+// Of all that is told before a POST begins nothing is about its batch, however soon
+// after that it is accepted: a question would be one too many, and the next event's
+// would have to wait for its pause.
+func TestWhatWasToldBeforeThePostIsNoReasonToAsk(t *testing.T) {
+	told(t, nil, func(w *world, m *monitor.Monitor, events *wires) {
+		events.tell(t, "", dlt.Event{})
+		settle(3 * time.Millisecond)
+		m.FirstCheck(key("s", "a"), 2*time.Millisecond)
+		w.add("s", "a", poll)
+		w.stored(m, "s", "a")
+		settle(20 * time.Millisecond)
+		assert.Empty(t, w.asked("a"))
+		events.tell(t, "", dlt.Event{})
+		settle(3 * time.Millisecond)
+		assert.Len(t, w.asked("a"), 1)
+		m.FirstCheck(key("s", "b"), 4*time.Millisecond)
+		w.add("s", "b", poll)
+		w.stored(m, "s", "b")
+		settle(20 * time.Millisecond)
+		assert.Len(t, w.asked("b"), 1, "that one came while it was posted")
+	})
+}
+
+// A ledger may begin to tell while an acceptance is being written: what it told of the
+// batch was nothing yet.
+func TestAStreamThatComesAliveWhileTheAcceptanceIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, events := newWorld(), &wires{slow: time.Second}
+		w.traits.Streams = true
+		m, stop := w.start(t, withEvents(events))
+		m.Follow("s")
+		settle(time.Second - time.Millisecond)
+		require.Equal(t, poll, m.Minds(m.FirstCheck(key("s", "a"), time.Millisecond)), "it will be minded")
+		settle(5 * time.Millisecond)
+		w.add("s", "a", poll)
+		at := w.now()
+		w.stored(m, "s", "a")
+		assert.False(t, m.Mind(accepted("a")))
+		settle(2 * first)
+		if assert.Len(t, w.asked("a"), 1) {
+			assert.LessOrEqual(t, w.asked("a")[0]-at, first)
+		}
+		assert.Equal(t, []string{"a is committed"}, w.found())
+		stop()
 	})
 }

@@ -36,11 +36,18 @@ func (m *Monitor) Minds(check time.Duration) time.Duration {
 
 // Mind asks about a batch that was just recorded as accepted, from memory and as often
 // as it must until its first check, which is a PollInterval from now. It returns false
-// for one that waits for that.
+// for one that waits for that. Where the ledger tells by itself the events are followed
+// by questions; one that it began to tell while the acceptance was being written was
+// not asked about then, and is soon.
 func (m *Monitor) Mind(f store.InFlight) bool {
-	s := f.Key.Service
-	if m.o.Rules.FirstPoll > m.o.Rules.PollInterval/4 || m.o.Events != nil && m.tells(groupKey(m.o.Traits(s), s)) {
+	if m.o.Rules.FirstPoll > m.o.Rules.PollInterval/4 {
 		return false
+	}
+	if m.o.Events != nil {
+		if group := groupKey(m.o.Traits(f.Key.Service), f.Key.Service); m.tells(group) {
+			m.adopt(group, f, m.o.Rules.PollInterval, true)
+			return false
+		}
 	}
 	now := time.Now()
 	m.mu.Lock()

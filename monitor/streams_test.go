@@ -24,6 +24,7 @@ type wires struct {
 	open   map[batch.ServiceID]chan dlt.Event // closed to break one
 	opened int
 	refuse bool
+	slow   time.Duration // until a stream is live
 }
 
 var errBroken = errors.New("the stream broke")
@@ -45,6 +46,7 @@ func (w *wires) Events(ctx context.Context, services []batch.ServiceID, yield fu
 	}
 	w.open[s] = c
 	w.mu.Unlock()
+	time.Sleep(w.slow)
 	if err := yield(dlt.Event{Service: s, Live: true}); err != nil {
 		return err
 	}
@@ -142,7 +144,7 @@ func TestAnEventWhileTheAcceptanceIsWritten(t *testing.T) {
 		m, stop := w.start(t, withEvents(events))
 		m.Follow("s")
 		settle(time.Second)
-		require.Equal(t, poll, m.FirstCheck(key("s", "a")))
+		require.Equal(t, poll, m.FirstCheck(key("s", "a"), 0))
 		settle(time.Millisecond)
 		events.tell(t, "s", dlt.Event{Statuses: []batch.Status{{ID: "a", Reported: batch.ReportedInvalid}}})
 		settle(20 * time.Millisecond)
@@ -155,7 +157,7 @@ func TestAnEventWhileTheAcceptanceIsWritten(t *testing.T) {
 		assert.Less(t, w.asked("a")[0]-at, 20*time.Millisecond)
 		w.stored(m, "not followed", "n")
 		settle(time.Second)
-		require.Equal(t, poll, m.FirstCheck(key("s", "b")))
+		require.Equal(t, poll, m.FirstCheck(key("s", "b"), 0))
 		w.stored(m, "s", "b")
 		settle(20 * time.Millisecond)
 		assert.Empty(t, w.asked("b"), "nothing was told since")
@@ -247,7 +249,7 @@ func TestALedgerThatTellsNothingIsPolled(t *testing.T) {
 		settle(time.Minute)
 		assert.Less(t, events.count(), 16, "with pauses")
 		assert.Len(t, w.troubles, 1, "told once")
-		assert.Equal(t, first, m.FirstCheck(key("s", "x")), "no stream: polled as without")
+		assert.Equal(t, first, m.FirstCheck(key("s", "x"), 0), "no stream: polled as without")
 		w.add("s", "a", 0)
 		settle(poll)
 		assert.Equal(t, []string{"a is committed"}, w.found())
@@ -263,12 +265,13 @@ func TestALiveStreamMakesPollingTheFloor(t *testing.T) {
 		m, stop := w.start(t, withEvents(events))
 		m.Follow("s")
 		settle(time.Millisecond)
-		w.accepted(m, "s", "early")
+		w.add("s", "early", m.FirstCheck(key("s", "early"), 2*time.Millisecond))
+		w.stored(m, "s", "early")
 		settle(20 * time.Millisecond)
 		assert.Len(t, w.asked("early"), 1, "the event may have come before the answer to the POST")
 		settle(time.Second)
-		assert.Equal(t, poll, m.FirstCheck(key("s", "x")))
-		assert.Equal(t, first, m.FirstCheck(key("not followed", "x")))
+		assert.Equal(t, poll, m.FirstCheck(key("s", "x"), 0))
+		assert.Equal(t, first, m.FirstCheck(key("not followed", "x"), 0))
 		w.add("s", "a", 0)
 		m.Nudge()
 		settle(10 * poll)
@@ -285,13 +288,13 @@ func TestAStreamThatEndedSlowsNothing(t *testing.T) {
 		m, stop := w.start(t, withEvents(events))
 		m.Follow("s")
 		settle(time.Second)
-		require.Equal(t, poll, m.FirstCheck(key("s", "x")))
+		require.Equal(t, poll, m.FirstCheck(key("s", "x"), 0))
 		events.mu.Lock()
 		events.refuse = true
 		events.mu.Unlock()
 		events.cut("s")
 		settle(time.Second)
-		assert.Equal(t, first, m.FirstCheck(key("s", "x")))
+		assert.Equal(t, first, m.FirstCheck(key("s", "x"), 0))
 		w.add("s", "a", 0)
 		m.Nudge()
 		settle(10 * poll)

@@ -76,7 +76,7 @@ func key(service batch.ServiceID, id batch.ID) batch.Key { return batch.Key{Serv
 
 // accepted puts a row into the store as a Runner does that posted the batch.
 func (w *world) accepted(m *monitor.Monitor, service batch.ServiceID, id batch.ID) {
-	w.add(service, id, m.FirstCheck(key(service, id)))
+	w.add(service, id, m.FirstCheck(key(service, id), 0))
 	w.stored(m, service, id)
 }
 

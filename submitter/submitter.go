@@ -29,8 +29,9 @@ type Options struct {
 	Preparer dlt.Preparer
 	// Keep stores what it returned. Nothing is posted unless it says true.
 	Keep func(context.Context, store.Prepared) (bool, error)
-	// Record takes what became of an attempt. It may wait, but not for the submitter.
-	Record func(store.Outcome)
+	// Record takes what became of an attempt, and how long its last request took; 0 where
+	// there was none. It may wait, but not for the submitter.
+	Record func(o store.Outcome, took time.Duration)
 	// Ready is called whenever there may be room again.
 	Ready func()
 	// Paused and Resumed are told when a scope is closed and opened. The service is
@@ -205,7 +206,7 @@ func (s *Submitter) Post(r store.ClaimedRun, payloads [][]byte, until time.Time)
 // Return puts claims back that will not be posted.
 func (s *Submitter) Return(claims []store.Claim) {
 	for _, c := range claims {
-		s.o.Record(Unposted(c))
+		s.o.Record(Unposted(c), 0)
 	}
 }
 
@@ -313,7 +314,7 @@ func (s *Submitter) post(ctx context.Context, r run) (used, hung bool) {
 			return used, hung
 		}
 		if r.payloads[i] == nil { // nothing to send: it waits, longer each time, and its lane with it
-			s.o.Record(Judge(r.Batches[i], errNoPayload, s.o.Rules))
+			s.o.Record(Judge(r.Batches[i], errNoPayload, s.o.Rules), 0)
 			s.Return(r.Batches[i+1:])
 			return used, hung
 		}
@@ -338,7 +339,7 @@ func (s *Submitter) post(ctx context.Context, r run) (used, hung bool) {
 		for _, c := range r.Batches[i : i+told] {
 			o := judge(c, err, s.o.Rules, posted)
 			o.Report = report(c, o, err, took)
-			s.o.Record(o)
+			s.o.Record(o, took)
 		}
 		if err != nil {
 			s.Return(r.Batches[i+told:])

@@ -24,6 +24,14 @@ var handOverList = []mutant{
 		old: "|| now.Sub(f.began)+2*poll > patience", new: "|| patience == 0",
 	},
 	{
+		name: "what a stream missed before it was live is left to the poll", file: "monitor/mine.go", pkg: "monitor", test: "TestAStreamThatComesAliveWhileTheAcceptanceIsWritten",
+		old: "m.adopt(group, f, m.o.Rules.PollInterval, true)", new: "_ = group",
+	},
+	{
+		name: "what was told before a POST is a reason to ask after it", file: "monitor/flights.go", pkg: "monitor", test: "TestWhatWasToldBeforeThePostIsNoReasonToAsk",
+		old: "time.Now().Add(-took)", new: "time.Now().Add(-100*time.Millisecond)",
+	},
+	{
 		name: "a scan goes before what is named", file: "queuer/scan.go", pkg: "queuer", test: "TestANamedLaneDoesNotWaitForAScan",
 		old: "q.hints.find(s)", new: "q.hints.add(s, now, now)",
 	},
