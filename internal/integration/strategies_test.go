@@ -1,0 +1,111 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/queuer"
+)
+
+// deliver has two Runners deliver batches, added in turns through the one and the other.
+func deliver(t *testing.T, d driver, ledger *memory.Ledger, strategy queuer.Strategy, batches []batch.Batch) {
+	s := newSpace(t, d)
+	s.exec(`DROP FUNCTION ` + s.schema + `.clock_timestamp()`)
+	s.store()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var runners []*dltbatch.Runner
+	done := make(chan error, 2)
+	for range 2 {
+		st, _ := s.store()
+		r, err := dltbatch.New(st, ledger, &dltbatch.Options{
+			Strategy: strategy, PollInterval: 50 * time.Millisecond, ScanInterval: 50 * time.Millisecond,
+		})
+		require.NoError(t, err)
+		runners = append(runners, r)
+		go func() { done <- r.Run(ctx) }()
+	}
+	for i, b := range batches {
+		require.NoError(t, runners[i%2].Add(ctx, b))
+	}
+	wait, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	require.NoError(t, runners[0].Idle(wait))
+	stop()
+	for range runners {
+		require.NoError(t, <-done)
+	}
+}
+
+// Two instances whose lanes are pipelined deliver each in order, each batch once, and
+// with several of a lane under way.
+func TestTwoRunnersPipelined(t *testing.T) {
+	for _, d := range []driver{pgx, libpq} {
+		t.Run(d.name, func(t *testing.T) {
+			ledger := memory.New(&memory.Options{CommitAfter: 20 * time.Millisecond})
+			order := map[batch.ServiceID][]batch.ID{}
+			var all []batch.Batch
+			for i := range 120 {
+				b := one(fmt.Sprint("lane", i%3), fmt.Sprint("b", 999-i))
+				all, order[b.Service] = append(all, b), append(order[b.Service], b.ID)
+			}
+			deliver(t, d, ledger, queuer.Pipelined(8), all)
+			require.NoError(t, ledger.Check(order))
+			for service, ids := range order {
+				assert.Equal(t, ids, ledger.Log(service))
+			}
+			under, most := map[batch.ServiceID]int{}, 0
+			for _, e := range ledger.Journal() {
+				switch {
+				case e.Kind == memory.PostEnd && e.Err == nil:
+					under[e.Key.Service]++
+				case e.Kind == memory.Executed:
+					under[e.Key.Service]--
+				}
+				most = max(most, under[e.Key.Service])
+			}
+			assert.Greater(t, most, 1, "batches of a lane under way")
+		})
+	}
+}
+
+// Two instances let what conflicts with nothing before it leave at once. What writes
+// the same address is executed in the order in which it was added, each batch once.
+func TestTwoRunnersParallel(t *testing.T) {
+	for _, d := range []driver{pgx, libpq} {
+		t.Run(d.name, func(t *testing.T) {
+			ledger := memory.New(&memory.Options{CommitAfter: 20 * time.Millisecond})
+			order, address := map[string][]batch.ID{}, map[batch.ID]string{}
+			var all []batch.Batch
+			for i := range 120 {
+				b := one("lane", fmt.Sprint("b", 999-i))
+				at := fmt.Sprint("address", i*i%7)
+				b.Footprint = batch.Footprint{Writes: []string{at}}
+				all, order[at], address[b.ID] = append(all, b), append(order[at], b.ID), at
+			}
+			deliver(t, d, ledger, &queuer.Parallel{}, all)
+			executed := map[string][]batch.ID{}
+			under, most := 0, 0
+			for _, e := range ledger.Journal() {
+				switch {
+				case e.Kind == memory.PostStart:
+					under++
+				case e.Kind == memory.Executed:
+					under--
+					executed[address[e.Key.ID]] = append(executed[address[e.Key.ID]], e.Key.ID)
+				}
+				most = max(most, under)
+			}
+			assert.Equal(t, order, executed)
+			assert.Greater(t, most, 1, "batches of the lane under way")
+		})
+	}
+}
