@@ -50,7 +50,6 @@ func modes() []mode {
 			{label: "ours, after idling", job: job{Contender: ours, Store: pgx, Idle: time.Minute}},
 			{label: "ours with lib/pq, warm", job: job{Contender: ours, Store: pq}},
 			{label: "ours with lib/pq, after idling", job: job{Contender: ours, Store: pq, Idle: time.Minute}},
-			{label: "river tuned, after idling", job: job{Contender: river, Store: pgx, Tuned: true, Idle: time.Minute}},
 		}},
 		{"order", "Lane order over 100 lanes", []entry{
 			{label: "floor in lane order", job: job{Contender: floor, Store: pgx, Lanes: 100, Ordered: true}},
