@@ -253,7 +253,7 @@ func (c *confidant) run(t *testing.T) string {
 		fmt.Fprintf(out, "%v\n%+v\n", h, h)
 		tell(out, h.Trouble)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	follow := func(b batch.Batch) {
 		require.NoError(t, r.Add(ctx, b))
@@ -271,7 +271,7 @@ func (c *confidant) run(t *testing.T) string {
 				tell(out, err)
 			}
 			return rec.Final()
-		}, 20*time.Second, 15*time.Millisecond)
+		}, time.Minute, 15*time.Millisecond)
 	}
 	i := 0
 	for ; i < 6 || !c.gossip.done(); i++ {
@@ -281,7 +281,7 @@ func (c *confidant) run(t *testing.T) string {
 	c.gossip.down()
 	last := c.build(t, 3*i)
 	require.NoError(t, r.Add(ctx, last))
-	require.Eventually(t, refused.Load, 10*time.Second, time.Millisecond)
+	require.Eventually(t, refused.Load, time.Minute, time.Millisecond)
 	health()
 	c.gossip.up(t)
 	follow(last)
