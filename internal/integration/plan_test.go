@@ -200,8 +200,11 @@ func TestLanePlans(t *testing.T) {
 		}
 		for name, want := range map[string][]string{
 			"sqlWitnesses": {"Index Scan Backward using batches_lane", "Limit"},
-			"sqlOwned":     {"using attempted_batches_lane", "using attempted_batches_pkey"},
-			"sqlLookOwned": {"using attempted_batches_lane", "using attempted_batches_pkey"},
+			// The lanes are looked up only if an order key is ahead of the clock.
+			"sqlBeforeAdd":    {"One-Time Filter", "using batches_created", "using batches_lane", "Limit"},
+			"sqlBeforeOrders": {"One-Time Filter", "using orders_created", "using orders_party", "Limit"},
+			"sqlOwned":        {"using attempted_batches_lane", "using attempted_batches_pkey"},
+			"sqlLookOwned":    {"using attempted_batches_lane", "using attempted_batches_pkey"},
 		} {
 			values := samples(3)
 			text := tableToken.ReplaceAllString(all[name], s.schema+".$1")

@@ -90,3 +90,55 @@ func TestUpdatesAreHOT(t *testing.T) {
 	}, 10*time.Second, 20*time.Millisecond)
 	assert.GreaterOrEqual(t, hot, all*95/100)
 }
+
+// The end of a lane counts also where the clock has not gone on since, and where it is
+// behind: whatever other lanes' ends are.
+func TestOrderKeysAreAheadOfTheClock(t *testing.T) {
+	s := newSpace(t, pgx)
+	s.exec(`CREATE OR REPLACE FUNCTION ` + s.schema + `.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS 'SELECT to_timestamp(1000) + (SELECT ahead FROM ` + s.schema + `.clock)'`)
+	st, _ := s.store()
+	keys := func(service string) (keys []int64) {
+		rows, err := s.admin.Query(`SELECT created_at - 1000000000 FROM `+s.schema+`.batches WHERE service_id = $1 ORDER BY header_signature`, service)
+		require.NoError(t, err)
+		defer func() { _ = rows.Close() }()
+		for rows.Next() {
+			var key int64
+			require.NoError(t, rows.Scan(&key))
+			keys = append(keys, key)
+		}
+		require.NoError(t, rows.Err())
+		return keys
+	}
+	require.NoError(t, st.Add(t.Context(), one("s", 1)))
+	require.NoError(t, st.Add(t.Context(), one("s", 2), one("s", 3)))
+	require.NoError(t, st.Add(t.Context(), one("other", 4)))
+	s.step(-time.Second)
+	require.NoError(t, st.Add(t.Context(), one("s", 5)))
+	require.NoError(t, st.Add(t.Context(), one("third", 6)))
+	s.step(time.Minute)
+	require.NoError(t, st.Add(t.Context(), one("s", 7)))
+	assert.Equal(t, []int64{0, 1, 2, 3, 59_000_000}, keys("s"))
+	assert.Equal(t, []int64{0}, keys("other"))
+	assert.Equal(t, []int64{-1_000_000}, keys("third"))
+}
+
+// However many are added, no two have one number.
+func TestNumbersAreNotShared(t *testing.T) {
+	s := newSpace(t, pgx)
+	st, _ := s.store()
+	for call, n := range []int{1, 1500, 1000, 1, 2001} {
+		bs := make([]batch.Batch, n)
+		for i := range bs {
+			bs[i] = one("s", fmt.Sprintf("%d-%d", call, i))
+		}
+		require.NoError(t, st.Add(t.Context(), bs...))
+	}
+	assert.Len(t, lane(t, st, "s"), 1+1500+1000+1+2001)
+	// None was rolled back and done again.
+	var again int
+	require.NoError(t, s.admin.QueryRow(`SELECT count(*) FROM `+s.schema+`.batches b WHERE b.seq % 1000 = 1`).Scan(&again))
+	assert.Equal(t, 1+2+1+1+3, again)
+	var last int64
+	require.NoError(t, s.admin.QueryRow(`SELECT last_value FROM `+s.schema+`.batch_seq`).Scan(&last))
+	assert.Equal(t, int64(7001), last)
+}

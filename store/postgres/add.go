@@ -19,7 +19,16 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 	if err != nil || len(in) == 0 {
 		return wrap(op, err)
 	}
-	return s.tx(ctx, op, func(ctx context.Context, t *session) error { return t.add(ctx, in) })
+	add := func(fresh bool) error {
+		return s.tx(ctx, op, func(ctx context.Context, t *session) error { return t.add(ctx, in, fresh) })
+	}
+	if s.fresh.expected() {
+		if err := add(true); sqlState(err) != uniqueViolation {
+			return err
+		}
+		s.fresh.known()
+	}
+	return add(false)
 }
 
 // addition is a batch that was checked before the database is asked for anything.
@@ -50,15 +59,11 @@ func prepareAdd(batches []batch.Batch) ([]addition, error) {
 	return in, nil
 }
 
-// What one statement inserts at most. More in one does not make it faster, and holds
-// more in memory here and there.
-const (
-	chunkRows  = 1000
-	chunkBytes = 2 << 20
-)
-
-func (t *session) add(ctx context.Context, in []addition) error {
-	if err := t.order(ctx, in); err != nil {
+// add adds what is not known. If fresh is set all of them are taken to be new, and one
+// that is known is an error of the state uniqueViolation, which ends the transaction.
+func (t *session) add(ctx context.Context, in []addition, fresh bool) error {
+	seqs, err := t.order(ctx, in)
+	if err != nil {
 		return err
 	}
 	// In the order of callers' keys and then of ids, so that two calls with the same ones
@@ -76,20 +81,26 @@ func (t *session) add(ctx context.Context, in []addition) error {
 	slices.SortStableFunc(sorted, func(a, b *addition) int {
 		return cmp.Or(cmp.Compare(a.DataChangeID, b.DataChangeID), cmp.Compare(a.ID, b.ID))
 	})
-	if err := t.addAll(ctx, sorted, twins); err != nil {
+	for i, a := range slices.Concat(sorted, twins) { // so that each goes to the end of its index
+		a.seq = seqs[i]
+	}
+	if err := t.addAll(ctx, sorted, twins, fresh); err != nil {
 		return err
 	}
 	return t.unqueue(ctx, sorted)
 }
 
-func (t *session) addAll(ctx context.Context, in, twins []*addition) error {
+func (t *session) addAll(ctx context.Context, in, twins []*addition, fresh bool) error {
 	large := chunk(in) < len(in) || weigh(in) > heavyBytes
 	if large {
 		if _, err := t.exec(ctx, sqlGenericPlans); err != nil {
 			return err
 		}
 	}
-	added := make(map[int64]bool, len(in))
+	var added map[int64]bool
+	if !fresh {
+		added = make(map[int64]bool, len(in))
+	}
 	for rest := in; len(rest) > 0; {
 		n := chunk(rest)
 		if err := t.insert(ctx, rest[:n], added); err != nil {
@@ -102,7 +113,11 @@ func (t *session) addAll(ctx context.Context, in, twins []*addition) error {
 			return err
 		}
 	}
-	if len(added) < len(in) || len(twins) > 0 {
+	known := !fresh && len(added) < len(in)
+	if known {
+		t.s.fresh.known()
+	}
+	if known || len(twins) > 0 {
 		if err := t.compareKnown(ctx, slices.Concat(in, twins), added); err != nil {
 			return err
 		}
@@ -110,31 +125,9 @@ func (t *session) addAll(ctx context.Context, in, twins []*addition) error {
 	return t.insertTransactions(ctx, in, added)
 }
 
-// heavyBytes is from how many bytes on it is worth a message to have them not copied.
-const heavyBytes = 64 << 10
-
-func weigh(in []*addition) (n int) {
-	for _, a := range in {
-		n += len(a.Payload)
-	}
-	return n
-}
-
-// chunk is how many of the first go into one statement.
-func chunk(in []*addition) int {
-	size := 0
-	for i, a := range in {
-		size += sha256.Size + len(a.footprint) + len(a.Payload)
-		if i > 0 && (size > chunkBytes || i == chunkRows) {
-			return i
-		}
-	}
-	return len(in)
-}
-
 // order gives each batch its order key, max(clock, the lane's last + 1 us), 1 us
-// apart within the call, and its number.
-func (t *session) order(ctx context.Context, in []addition) error {
+// apart within the call, and returns as many numbers.
+func (t *session) order(ctx context.Context, in []addition) (seqs []int64, err error) {
 	last := map[batch.ServiceID]int64{}
 	var lanes []batch.ServiceID
 	for _, a := range in {
@@ -145,26 +138,29 @@ func (t *session) order(ctx context.Context, in []addition) error {
 	}
 	now, seqs, err := t.before(ctx, sqlBeforeAdd, lanes, len(in), last)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	latest := now - 1 // that this call gave out, in whatever lane
 	for i := range in {
 		latest = max(latest, last[in[i].Service]) + 1
-		in[i].at, in[i].seq = latest, seqs[i]
+		in[i].at = latest
 		last[in[i].Service] = latest
 	}
-	return nil
+	return seqs, nil
 }
 
+// seqBlock is how many numbers a sequence is increased by.
+const seqBlock = 1000
+
 // before reads what an addition of n needs to know: the clock, n numbers, and into last
-// the last order key of each of these lanes or parties.
+// the last order key of each of these lanes or parties, where that may be ahead of the clock.
 func (t *session) before(ctx context.Context, statement string, lanes []batch.ServiceID, n int, last map[batch.ServiceID]int64) (now int64, seqs []int64, err error) {
 	type fact struct {
 		kind    int
 		service string
 		n       int64
 	}
-	facts, err := query(ctx, t, func(f *fact) []any { return []any{&f.kind, &f.service, &f.n} }, statement, texts(lanes), int64(n))
+	facts, err := query(ctx, t, func(f *fact) []any { return []any{&f.kind, &f.service, &f.n} }, statement, texts(lanes), int64(n+seqBlock-1)/seqBlock)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -176,43 +172,12 @@ func (t *session) before(ctx context.Context, statement string, lanes []batch.Se
 		case 1:
 			last[batch.ServiceID(f.service)] = f.n
 		default:
-			seqs = append(seqs, f.n)
+			for i := int64(0); i < seqBlock && len(seqs) < n; i++ {
+				seqs = append(seqs, f.n+i)
+			}
 		}
 	}
 	return now, seqs, nil
-}
-
-// insert puts into added the numbers of those whose id was not known.
-func (t *session) insert(ctx context.Context, in []*addition, added map[int64]bool) error {
-	size := 0
-	for _, a := range in {
-		size += len(a.hash) + len(a.footprint) + len(a.Payload)
-	}
-	bytes := make([]byte, 0, size)
-	at := make([]int64, len(in))
-	for i, a := range in {
-		at[i] = int64(len(bytes) + 1)
-		bytes = append(append(append(bytes, a.hash[:]...), a.footprint...), a.Payload...)
-	}
-	n := len(in)
-	seqs, err := query(ctx, t, value[int64], sqlInsertBatches,
-		intArray(n, func(i int) int64 { return in[i].seq }),
-		textArray(n, func(i int) string { return string(in[i].ID) }),
-		textArray(n, func(i int) string { return string(in[i].Service) }),
-		intArray(n, func(i int) int64 { return in[i].at }),
-		textArray(n, func(i int) string { return in[i].DataChangeID }),
-		textArray(n, func(i int) string { return in[i].SignerPublicKey }),
-		boolArray(n, func(i int) bool { return in[i].Trace }),
-		intArray(n, func(i int) int64 { return int64(in[i].Budget.Attempts) }),
-		boolArray(n, func(i int) bool { return in[i].Budget.EveryTry }),
-		ints(at),
-		intArray(n, func(i int) int64 { return int64(len(in[i].footprint)) }),
-		intArray(n, func(i int) int64 { return int64(len(in[i].Payload)) }),
-		bytes, store.NewRow().Version)
-	for _, seq := range seqs {
-		added[seq] = true
-	}
-	return err
 }
 
 type knownCols struct {
@@ -297,29 +262,6 @@ func (t *session) knownChanges(ctx context.Context, in []*addition) (map[changeK
 		known[r.key] = r.hash
 	}
 	return known, nil
-}
-
-func (t *session) insertTransactions(ctx context.Context, in []*addition, added map[int64]bool) error {
-	var seqs, positions []int64
-	var list []batch.Transaction
-	for _, a := range in {
-		if !added[a.seq] {
-			continue
-		}
-		for i, x := range a.Transactions {
-			seqs, positions, list = append(seqs, a.seq), append(positions, int64(i)), append(list, x)
-		}
-	}
-	if len(list) == 0 {
-		return nil
-	}
-	n := len(list)
-	_, err := t.exec(ctx, sqlInsertTransactions, ints(seqs), ints(positions),
-		textArray(n, func(i int) string { return list[i].ID }),
-		textArray(n, func(i int) string { return list[i].FamilyName }),
-		textArray(n, func(i int) string { return list[i].FamilyVersion }),
-		textArray(n, func(i int) string { return list[i].SignerPublicKey }))
-	return err
 }
 
 // unqueue removes those that retention has removed before: of these nothing is kept

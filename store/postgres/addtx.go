@@ -29,7 +29,7 @@ func (s *Store) AddTx(ctx context.Context, tx *sql.Tx, batches ...batch.Batch) e
 	if err != nil || len(in) == 0 {
 		return wrap(op, err)
 	}
-	return s.inTx(ctx, op, tx, func(t *session) error { return t.add(ctx, in) })
+	return s.inTx(ctx, op, tx, func(t *session) error { return t.add(ctx, in, false) })
 }
 
 // inTx runs do in the application's own transaction; what it did before an error is undone.

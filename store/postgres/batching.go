@@ -25,7 +25,7 @@ func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []store.Or
 		return false, wrap(op, err)
 	}
 	return done(s.tx(ctx, op, func(ctx context.Context, t *session) error {
-		if err := t.add(ctx, in); err != nil {
+		if err := t.add(ctx, in, false); err != nil {
 			return err
 		}
 		seqs, err := t.seqs(ctx, 1, func(int) store.Ref { return store.Ref{Key: b.Key()} })

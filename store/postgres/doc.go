@@ -14,6 +14,10 @@
 // tables, long after they have grown. Serialization failures and deadlocks are
 // repeated a few times before they are returned.
 //
+// An Add takes its batches for new, which saves the search for each. Where one is known
+// the transaction fails with a unique violation, which the server logs, and is done again
+// with the search; so are the next thousand.
+//
 // # PgBouncer
 //
 // Nothing lives longer than a transaction: no session settings, advisory locks,

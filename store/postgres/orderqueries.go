@@ -3,9 +3,11 @@ package postgres
 // The statements about orders; what queries.go says of its own is true of these.
 const (
 	// sqlBeforeOrders is sqlBeforeAdd for orders.
-	sqlBeforeOrders = `SELECT 0 AS kind, '' AS party, ` + clock + ` AS n
+	sqlBeforeOrders = clockOnce + `
+	SELECT 0 AS kind, '' AS party, t.now AS n FROM t
 	UNION ALL SELECT 1, u.s, coalesce((SELECT max(o.created_at) FROM {orders} o WHERE o.party = u.s), 0)
 		FROM unnest($1::text[]) AS u (s)
+		WHERE (SELECT min(o.created_at) FROM {orders} o WHERE o.created_at >= (SELECT t.now FROM t)) IS NOT NULL
 	UNION ALL SELECT 2, '', nextval('{orders_seq}') FROM generate_series(1, $2::bigint)`
 	// All bytes come in one value: the hash, then the payload of each order.
 	sqlInsertOrders = `WITH added AS (INSERT INTO {orders} (seq, order_id, party, created_at, idempotency_key, priority, urgent,

@@ -33,6 +33,7 @@ type Store struct {
 	names   names
 	queries sync.Map    // of a statement of this package: what is sent
 	checked atomic.Bool // the settings and the schema's version do
+	fresh   freshness
 }
 
 var (

@@ -16,14 +16,27 @@ const (
 	sqlSettings   = `SELECT current_setting('server_encoding'), current_setting('synchronous_commit')`
 
 	// sqlBeforeAdd reads all that an Add needs to know: the clock, the last order key of
-	// each lane, and numbers for the batches.
-	sqlBeforeAdd = `SELECT 0 AS kind, '' AS service_id, ` + clock + ` AS n
+	// each lane, and numbers for the batches. While no order key is ahead of the clock,
+	// which all may be only for a moment, no lane's is, and none is looked up.
+	sqlBeforeAdd = clockOnce + `
+	SELECT 0 AS kind, '' AS service_id, t.now AS n FROM t
 	UNION ALL SELECT 1, u.s, coalesce((SELECT max(b.created_at) FROM {batches} b WHERE b.service_id = u.s), 0)
 		FROM unnest($1::text[]) AS u (s)
+		WHERE (SELECT min(b.created_at) FROM {batches} b WHERE b.created_at >= (SELECT t.now FROM t)) IS NOT NULL
 	UNION ALL SELECT 2, '', nextval('{batch_seq}') FROM generate_series(1, $2::bigint)`
 	// All bytes come in one value: the hash, then the footprint, then the payload of
 	// each batch. Arrays of bytes are slow with every driver.
-	sqlInsertBatches = `WITH added AS (INSERT INTO {batches} (seq, header_signature, service_id, created_at, data_change_id,
+	sqlInsertBatches = `WITH added AS (` + insertBatches + ` ON CONFLICT DO NOTHING RETURNING seq, service_id, created_at),
+	queued AS (INSERT INTO {waiting_batches} (seq, service_id, created_at, version, requeued)
+		SELECT seq, service_id, created_at, $14::bigint, false FROM added)
+	SELECT seq FROM added`
+	// sqlInsertNew is for batches that are most likely not known: one that is ends the
+	// transaction. It saves a search of each unique index, and to go back to each row.
+	sqlInsertNew = `WITH queued AS (INSERT INTO {waiting_batches} (seq, service_id, created_at, version, requeued)
+		SELECT u.seq, u.service_id, u.created_at, $14::bigint, false
+		FROM unnest($1::bigint[], $3::text[], $4::bigint[]) AS u (seq, service_id, created_at))
+	` + insertBatches
+	insertBatches = `INSERT INTO {batches} (seq, header_signature, service_id, created_at, data_change_id,
 		signer_public_key, trace, budget_attempts, budget_every_try, payload_hash, footprint, serialized_batch)
 	SELECT u.seq, u.id, u.service_id, u.created_at, u.change, u.signer, u.trace, u.attempts, u.every_try,
 		substring($13::bytea FROM u.at FOR 32),
@@ -31,11 +44,7 @@ const (
 		substring($13::bytea FROM u.at + 32 + u.footprint FOR u.payload)
 	FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::boolean[], $8::bigint[],
 		$9::boolean[], $10::integer[], $11::integer[], $12::integer[])
-		AS u (seq, id, service_id, created_at, change, signer, trace, attempts, every_try, at, footprint, payload)
-	ON CONFLICT DO NOTHING RETURNING seq, service_id, created_at),
-	queued AS (INSERT INTO {waiting_batches} (seq, service_id, created_at, version, requeued)
-		SELECT seq, service_id, created_at, $14::bigint, false FROM added)
-	SELECT seq FROM added`
+		AS u (seq, id, service_id, created_at, change, signer, trace, attempts, every_try, at, footprint, payload)`
 	// A generic plan does not copy the bytes, and for the statement above there is no
 	// other plan than this one.
 	sqlGenericPlans       = `SET LOCAL plan_cache_mode = force_generic_plan`

@@ -25,9 +25,24 @@ var postgresList = []mutant{
 	},
 	{
 		name: "postgres: Add inserts into services", file: "store/postgres/add.go", pkg: "internal/integration", test: "TestOpenAddTxHoldsUpNoClaim/pgx",
-		old: "func (t *session) add(ctx context.Context, in []addition) error {\n",
-		new: "func (t *session) add(ctx context.Context, in []addition) error {\n" +
+		old: "func (t *session) add(ctx context.Context, in []addition, fresh bool) error {\n",
+		new: "func (t *session) add(ctx context.Context, in []addition, fresh bool) error {\n" +
 			"	if _, err := t.exec(ctx, sqlNewLanes, textArray(len(in), func(i int) string { return string(in[i].Service) })); err != nil {\n\t\treturn err\n\t}\n",
+	},
+	{
+		name: "postgres: one known batch fails the call", file: "store/postgres/add.go", pkg: "internal/integration", test: "TestStore/pgx$/add",
+		old: "; sqlState(err) != uniqueViolation {",
+		new: "; uniqueViolation != \"\" {",
+	},
+	{
+		name: "postgres: a lane's end that is as late as the clock does not count", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestOrderKeysAreAheadOfTheClock",
+		old: "{batches} b WHERE b.created_at >= (SELECT t.now FROM t)",
+		new: "{batches} b WHERE b.created_at > (SELECT t.now FROM t)",
+	},
+	{
+		name: "postgres: calls share their numbers", file: "store/postgres/migrations/00001_tables.sql", pkg: "internal/integration", test: "TestNumbersAreNotShared",
+		old: "CREATE SEQUENCE {batch_seq} INCREMENT BY 1000;",
+		new: "CREATE SEQUENCE {batch_seq};",
 	},
 	{
 		name: "postgres: a foreign key to services", file: "store/postgres/migrations/00001_tables.sql", pkg: "internal/integration", test: "TestOpenAddTxHoldsUpNoClaim/pgx",

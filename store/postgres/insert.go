@@ -1,0 +1,115 @@
+package postgres
+
+import (
+	"context"
+	"crypto/sha256"
+	"sync/atomic"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// freshness tells whether batches that are added are likely to be ones that were never
+// added before. Then the quick way is taken, which is undone as a whole where one was:
+// that costs twice the time, dead rows, and a line in the server's log.
+type freshness struct{ doubts atomic.Int32 }
+
+// doubtful is how many additions are made the careful way after one that met a known
+// batch. Who adds such ones all the time has no use for the quick way.
+const doubtful = 1000
+
+func (f *freshness) expected() bool { return f.doubts.Load() <= 0 || f.doubts.Add(-1) < 0 }
+func (f *freshness) known()         { f.doubts.Store(doubtful) }
+
+// What one statement inserts at most. More in one does not make it faster, and holds
+// more in memory here and there.
+const (
+	chunkRows  = 1000
+	chunkBytes = 2 << 20
+)
+
+// heavyBytes is from how many bytes on it is worth a message to have them not copied.
+const heavyBytes = 64 << 10
+
+func weigh(in []*addition) (n int) {
+	for _, a := range in {
+		n += len(a.Payload)
+	}
+	return n
+}
+
+// chunk is how many of the first go into one statement.
+func chunk(in []*addition) int {
+	size := 0
+	for i, a := range in {
+		size += sha256.Size + len(a.footprint) + len(a.Payload)
+		if i > 0 && (size > chunkBytes || i == chunkRows) {
+			return i
+		}
+	}
+	return len(in)
+}
+
+// insert puts into added the numbers of those whose id was not known; if added is nil
+// all are new.
+func (t *session) insert(ctx context.Context, in []*addition, added map[int64]bool) error {
+	size := 0
+	for _, a := range in {
+		size += len(a.hash) + len(a.footprint) + len(a.Payload)
+	}
+	bytes := make([]byte, 0, size)
+	at := make([]int64, len(in))
+	for i, a := range in {
+		at[i] = int64(len(bytes) + 1)
+		bytes = append(append(append(bytes, a.hash[:]...), a.footprint...), a.Payload...)
+	}
+	n := len(in)
+	args := []any{
+		intArray(n, func(i int) int64 { return in[i].seq }),
+		textArray(n, func(i int) string { return string(in[i].ID) }),
+		textArray(n, func(i int) string { return string(in[i].Service) }),
+		intArray(n, func(i int) int64 { return in[i].at }),
+		textArray(n, func(i int) string { return in[i].DataChangeID }),
+		textArray(n, func(i int) string { return in[i].SignerPublicKey }),
+		boolArray(n, func(i int) bool { return in[i].Trace }),
+		intArray(n, func(i int) int64 { return int64(in[i].Budget.Attempts) }),
+		boolArray(n, func(i int) bool { return in[i].Budget.EveryTry }),
+		ints(at),
+		intArray(n, func(i int) int64 { return int64(len(in[i].footprint)) }),
+		intArray(n, func(i int) int64 { return int64(len(in[i].Payload)) }),
+		bytes, store.NewRow().Version,
+	}
+	if added == nil {
+		_, err := t.exec(ctx, sqlInsertNew, args...)
+		return err
+	}
+	seqs, err := query(ctx, t, value[int64], sqlInsertBatches, args...)
+	for _, seq := range seqs {
+		added[seq] = true
+	}
+	return err
+}
+
+// insertTransactions is for those that were added; if added is nil all were.
+func (t *session) insertTransactions(ctx context.Context, in []*addition, added map[int64]bool) error {
+	var seqs, positions []int64
+	var list []batch.Transaction
+	for _, a := range in {
+		if added != nil && !added[a.seq] {
+			continue
+		}
+		for i, x := range a.Transactions {
+			seqs, positions, list = append(seqs, a.seq), append(positions, int64(i)), append(list, x)
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	n := len(list)
+	_, err := t.exec(ctx, sqlInsertTransactions, ints(seqs), ints(positions),
+		textArray(n, func(i int) string { return list[i].ID }),
+		textArray(n, func(i int) string { return list[i].FamilyName }),
+		textArray(n, func(i int) string { return list[i].FamilyVersion }),
+		textArray(n, func(i int) string { return list[i].SignerPublicKey }))
+	return err
+}

@@ -1,0 +1,23 @@
+package postgres
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// After a known batch the quick way is not tried for a while, and then it is.
+func TestFreshness(t *testing.T) {
+	var f freshness
+	for range 3 {
+		require.True(t, f.expected())
+	}
+	for range 2 {
+		f.known()
+		for i := range doubtful {
+			require.False(t, f.expected(), "%d", i)
+		}
+		assert.True(t, f.expected())
+	}
+}
