@@ -101,26 +101,25 @@ func (t *session) windows(ctx context.Context, sqlAttempted, sqlWaiting string, 
 	if err != nil {
 		return nil, err
 	}
-	var attempted, waiting []claimable
-	if err := t.sel(ctx, &attempted, sqlAttempted, string(names)); err != nil {
+	var attempted, waiting []*claimable
+	into := func(rows *[]*claimable) func(c *cells) {
+		return func(c *cells) {
+			r := &claimable{stored: stored{batchCols: batchOf(c)}, footprint: footprintOf(c)}
+			r.openOf(c)
+			*rows = append(*rows, r)
+		}
+	}
+	if err := t.each(ctx, into(&attempted), sqlAttempted, string(names)); err != nil {
 		return nil, err
 	}
-	if err := t.sel(ctx, &waiting, sqlWaiting, string(names), window); err != nil {
+	if err := t.each(ctx, into(&waiting), sqlWaiting, string(names), window); err != nil {
 		return nil, err
 	}
 	rows := make(map[batch.ServiceID][]*claimable, len(services))
-	for _, part := range [...][]claimable{attempted, waiting} {
+	for _, part := range [...][]*claimable{attempted, waiting} {
 		// What was attempted comes before what was not, so the parts are sorted apart.
-		inOrder := make([]*claimable, len(part))
-		for i := range part {
-			inOrder[i] = &part[i]
-		}
-		slices.SortFunc(inOrder, func(a, b *claimable) int { return cmp.Compare(a.CreatedAt, b.CreatedAt) })
-		for _, c := range inOrder {
-			if c.footprint, err = sqlrow.DecodeFootprint(c.Footprint); err != nil {
-				return nil, fmt.Errorf("batch %s: %w", c.key(), err)
-			}
-			c.unpack()
+		slices.SortFunc(part, func(a, b *claimable) int { return cmp.Compare(a.CreatedAt, b.CreatedAt) })
+		for _, c := range part {
 			rows[c.key().Service] = append(rows[c.key().Service], c)
 		}
 	}
@@ -140,7 +139,13 @@ func (t *session) saveClaims(ctx context.Context, changed []store.LaneRow, loade
 	for _, r := range changed {
 		i := slices.IndexFunc(loaded, func(c *claimable) bool { return c.Seq == r.Ref.Row })
 		c := loaded[i]
-		n, err := t.exec(ctx, sqlUpdateOpen, append(openArgs(r.Row, c.receipts), c.Seq, c.now.Version)...)
+		var n int64
+		var err error
+		if r.Row.Attempt > c.now.Attempt {
+			n, err = t.exec(ctx, sqlClaim, claimArgs(c, r.Row)...)
+		} else { // it goes back to the monitor
+			n, err = t.exec(ctx, sqlUpdateOpen, append(openArgs(r.Row, c.receipts), c.Seq, c.now.Version)...)
+		}
 		if err == nil && n != 1 {
 			err = fmt.Errorf("%d rows written, want 1", n)
 		}
@@ -151,6 +156,14 @@ func (t *session) saveClaims(ctx context.Context, changed []store.LaneRow, loade
 	return nil
 }
 
+func claimArgs(c *claimable, r store.Row) []any {
+	return []any{
+		int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), sqlrow.ToMicro(r.ClaimExpires), sqlrow.ToMicro(r.NextCheck),
+		int64(r.DoubtAttempt), sqlrow.ToMicro(r.DoubtSince), sqlrow.ToMicro(r.ResendUntil), int64(r.Resends), dueAt(r), r.ClaimedBy,
+		c.Seq, c.now.Version,
+	}
+}
+
 // sooner is the shorter of two times to wait; 0 is none.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || (b > 0 && b < a) {
@@ -159,15 +172,9 @@ func sooner(a, b time.Duration) time.Duration {
 	return a
 }
 
-type payloadCols struct {
-	Seq             int64  `db:"seq"`
-	HeaderSignature string `db:"header_signature"`
-	ServiceID       string `db:"service_id"`
-	SerializedBatch []byte `db:"serialized_batch"`
-}
-
-func (p payloadCols) key() batch.Key {
-	return batch.Key{Service: batch.ServiceID(p.ServiceID), ID: batch.ID(p.HeaderSignature)}
+type payload struct {
+	key   batch.Key
+	bytes []byte
 }
 
 // Payloads is [store.Engine].Payloads.
@@ -186,19 +193,20 @@ func (s *Store) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error
 				return err
 			}
 		}
-		var rows []payloadCols
-		if err := t.sel(ctx, &rows, sqlPayloads, jsonInts(seqs)); err != nil {
-			return err
-		}
 		// A number may have been used again since: the key has to fit, too. And one that
 		// is asked for twice is answered twice, with bytes of its own each time.
-		bySeq := make(map[int64][]payloadCols, len(rows))
-		for _, p := range rows {
-			bySeq[p.Seq] = append(bySeq[p.Seq], p)
+		bySeq := make(map[int64][]payload, len(seqs))
+		err := t.each(ctx, func(c *cells) {
+			seq := c.int64()
+			p := payload{key: batch.Key{ID: batch.ID(c.text()), Service: batch.ServiceID(c.text())}, bytes: c.blob()}
+			bySeq[seq] = append(bySeq[seq], p)
+		}, sqlPayloads, jsonInts(seqs))
+		if err != nil {
+			return err
 		}
 		for i, seq := range seqs {
-			if left := bySeq[seq]; len(left) > 0 && left[0].key() == refs[i].Key {
-				payloads[i], bySeq[seq] = left[0].SerializedBatch, left[1:]
+			if left := bySeq[seq]; len(left) > 0 && left[0].key == refs[i].Key {
+				payloads[i], bySeq[seq] = left[0].bytes, left[1:]
 			}
 		}
 		return nil

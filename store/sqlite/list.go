@@ -117,17 +117,17 @@ func onlyOpen(states []batch.State) bool {
 }
 
 func (t *session) records(ctx context.Context, query string, args ...any) ([]batch.Record, error) {
-	var rows []stored
+	var rows []storedCols
 	if err := t.sel(ctx, &rows, query, args...); err != nil {
 		return nil, err
 	}
 	found := make([]batch.Record, len(rows))
 	for i := range rows {
-		rows[i].unpack()
-		if err := t.loadReceipts(ctx, &rows[i]); err != nil {
+		s := rows[i].stored()
+		if err := t.loadReceipts(ctx, s); err != nil {
 			return nil, err
 		}
-		found[i] = rows[i].record()
+		found[i] = s.record()
 	}
 	return found, nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -33,20 +32,17 @@ func (t *session) look(ctx context.Context, key batch.Key, window int) (l store.
 		return l, err
 	}
 	var b claimable
-	if err = t.get(ctx, &b, sqlLookOpen, seq); noRows(err) {
-		err = t.get(ctx, &b, sqlLookFinal, seq)
+	found, err := t.one(ctx, func(c *cells) { b.batchCols, b.footprint = batchOf(c), footprintOf(c); b.openOf(c) }, sqlLookOpen, seq)
+	if err == nil && !found {
+		_, err = t.one(ctx, func(c *cells) { b.batchCols, b.footprint = batchOf(c), footprintOf(c); b.finalOf(c) }, sqlLookFinal, seq)
 	}
 	if err != nil {
-		return l, err
+		return l, fmt.Errorf("batch %s: %w", key, err)
 	}
-	b.unpack()
 	if err := t.loadReceipts(ctx, &b.stored); err != nil {
 		return l, err
 	}
-	l.Ref, l.Row, l.Record, l.Budget = b.ref(), b.now, b.record(), b.budget()
-	if l.Footprint, err = sqlrow.DecodeFootprint(b.Footprint); err != nil {
-		return l, fmt.Errorf("batch %s: %w", key, err)
-	}
+	l.Ref, l.Row, l.Record, l.Budget, l.Footprint = b.ref(), b.now, b.record(), b.budget(), b.footprint
 	if l.Everything, err = t.control(ctx, batch.Everything()); err != nil {
 		return l, err
 	}

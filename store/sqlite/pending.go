@@ -67,8 +67,7 @@ func (t *session) inFlight(ctx context.Context, q store.PendingQuery, now time.T
 	}
 	found := make([]store.InFlight, 0, len(rows))
 	for i := range rows {
-		r := &rows[i]
-		r.unpack()
+		r := rows[i]
 		if !r.now.Monitored(now) {
 			continue
 		}
@@ -85,16 +84,21 @@ func (t *session) inFlight(ctx context.Context, q store.PendingQuery, now time.T
 }
 
 // due reads what a query selects, in its order.
-func (t *session) due(ctx context.Context, q store.PendingQuery, now time.Time) (rows []stored, err error) {
+func (t *session) due(ctx context.Context, q store.PendingQuery, now time.Time) (rows []*stored, err error) {
+	read := func(c *cells) {
+		s := &stored{batchCols: batchOf(c)}
+		s.openOf(c)
+		rows = append(rows, s)
+	}
 	if q.Services == nil {
-		err = t.sel(ctx, &rows, sqlDue, sqlrow.ToMicro(now), q.Limit)
+		err = t.each(ctx, read, sqlDue, sqlrow.ToMicro(now), q.Limit)
 		return rows, err
 	}
 	names, err := json.Marshal(sqlrow.Services(q.Services))
 	if err != nil {
 		return nil, err
 	}
-	err = t.sel(ctx, &rows, sqlOwned, string(names), int64(batch.Submitting), sqlrow.ToMicro(now), q.Limit)
+	err = t.each(ctx, read, sqlOwned, string(names), int64(batch.Submitting), sqlrow.ToMicro(now), q.Limit)
 	return rows, err
 }
 

@@ -53,6 +53,14 @@ const (
 	not_before = ?, next_check = ?, asked_at = ?, last_post = ?, settles_at = ?, doubt_attempt = ?, doubt_since = ?,
 	resend_until = ?, resends = ?, refused = ?, requeued = ?, submission_error = ?, submission_error_message = ?, decision = ?,
 	receipts = ?, due_at = ?, claimed_by = ?, at_end = ? WHERE seq = ? AND version = ?`
+	// sqlAdvance and sqlDeleteKnown are for rows that were not read first: see recordKnown.
+	sqlAdvance = `UPDATE open_batches SET state = ?, version = ?, claim_expires = ?, next_check = ?, last_post = ?, due_at = ?
+	WHERE seq = ? AND version = ? AND asked_at = ? AND receipts = 0`
+	sqlDeleteKnown = `DELETE FROM open_batches WHERE seq = ? AND version = ? AND asked_at = ? AND receipts = 0`
+	// sqlClaim writes all that a claim changes.
+	sqlClaim = `UPDATE open_batches SET state = ?, version = ?, attempt = ?, spent = ?, claim_expires = ?, next_check = ?,
+	doubt_attempt = ?, doubt_since = ?, resend_until = ?, resends = ?, due_at = ?, claimed_by = ?, at_end = 0
+	WHERE seq = ? AND version = ?`
 	sqlInsertOpen = `INSERT INTO open_batches (state, version, attempt, spent, failures, claim_expires, not_before, next_check,
 	asked_at, last_post, settles_at, doubt_attempt, doubt_since, resend_until, resends, refused, requeued, submission_error,
 	submission_error_message, decision, receipts, due_at, claimed_by, at_end, seq, service_id, created_at)

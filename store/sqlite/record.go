@@ -38,23 +38,40 @@ func (t *session) record(ctx context.Context, outcomes []store.Outcome) ([]store
 	if err != nil {
 		return nil, err
 	}
-	seqs := make([]int64, 0, len(outcomes))
-	for _, o := range outcomes {
-		if o.Row != 0 {
-			seqs = append(seqs, o.Row)
-		}
-	}
-	open, err := t.loadOpen(ctx, seqs)
+	applied := make([]store.Applied, len(outcomes))
+	rest, err := t.recordKnown(ctx, outcomes, applied, now)
 	if err != nil {
 		return nil, err
 	}
-	applied := make([]store.Applied, len(outcomes))
+	if err := t.recordRead(ctx, outcomes, applied, rest, now); err != nil {
+		return nil, err
+	}
 	for i, o := range outcomes {
-		if applied[i], err = t.recordOne(ctx, o, open, now); err != nil {
+		if err := t.report(ctx, o, applied[i], now); err != nil {
 			return nil, fmt.Errorf("batch %s: %w", o.Key, err)
 		}
 	}
 	return applied, nil
+}
+
+// recordRead records those of these places, and reads their rows first.
+func (t *session) recordRead(ctx context.Context, outcomes []store.Outcome, applied []store.Applied, rest []int, now time.Time) error {
+	seqs := make([]int64, 0, len(rest))
+	for _, i := range rest {
+		if row := outcomes[i].Row; row != 0 {
+			seqs = append(seqs, row)
+		}
+	}
+	open, err := t.loadOpen(ctx, seqs)
+	if err != nil {
+		return err
+	}
+	for _, i := range rest {
+		if applied[i], err = t.recordOne(ctx, outcomes[i], open, now); err != nil {
+			return fmt.Errorf("batch %s: %w", outcomes[i].Key, err)
+		}
+	}
+	return nil
 }
 
 func (t *session) recordOne(ctx context.Context, o store.Outcome, loaded map[int64]*stored, now time.Time) (store.Applied, error) {
@@ -86,9 +103,6 @@ func (t *session) recordOne(ctx context.Context, o store.Outcome, loaded map[int
 			return store.Applied{}, err
 		}
 		if err := t.save(ctx, s, res.Row); err != nil {
-			return store.Applied{}, err
-		}
-		if err := t.report(ctx, o, res, now); err != nil {
 			return store.Applied{}, err
 		}
 	}

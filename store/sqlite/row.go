@@ -86,19 +86,69 @@ func (c rowCols) row() store.Row {
 // stored is a batch as it was loaded, and its row as it is now.
 type stored struct {
 	batchCols
-	rowCols
-	now      store.Row // set by unpack
-	receipts int       // how many transaction_receipts the database has
+	now      store.Row
+	receipts int // how many transaction_receipts the database has
 }
 
 // claimable is stored with its footprint.
 type claimable struct {
-	Footprint []byte `db:"footprint"`
 	stored
-	footprint batch.Footprint // set from Footprint
+	footprint batch.Footprint
 }
 
-func (s *stored) unpack() { s.now, s.receipts = s.row(), s.rowCols.Receipts }
+// storedCols is stored as a statement names its columns.
+type storedCols struct {
+	batchCols
+	rowCols
+}
+
+func (c *storedCols) stored() *stored {
+	return &stored{batchCols: c.batchCols, now: c.row(), receipts: c.Receipts}
+}
+
+// batchOf reads colsBatch.
+func batchOf(c *cells) batchCols {
+	return batchCols{
+		Seq: c.int64(), HeaderSignature: c.text(), ServiceID: c.text(), CreatedAt: c.int64(), DataChangeID: c.text(),
+		BudgetAttempts: c.int(), BudgetEveryTry: c.bool(),
+	}
+}
+
+// openOf reads colsOpen.
+func (s *stored) openOf(c *cells) {
+	cols := rowCols{
+		State: c.int(), Version: c.int64(), Attempt: c.int(), Spent: c.int(), Failures: c.int(), ClaimExpires: c.int64(),
+		NotBefore: c.int64(), NextCheck: c.int64(), AskedAt: c.int64(), LastPost: c.int64(), SettlesAt: c.int64(),
+		DoubtAttempt: c.int(), DoubtSince: c.int64(), ResendUntil: c.int64(), Resends: c.int(), Refused: c.bool(), Requeued: c.bool(),
+		Error: nullText(c), ErrorMessage: c.text(), Decision: c.text(), Receipts: c.int(), Prepared: c.blob(), ClaimedBy: c.text(),
+		AtEnd: c.bool(),
+	}
+	s.now, s.receipts = cols.row(), cols.Receipts
+}
+
+// finalOf reads colsFinal.
+func (s *stored) finalOf(c *cells) {
+	cols := rowCols{
+		State: c.int(), Version: c.int64(), Attempt: c.int(), Spent: c.int(), Failures: c.int(), AskedAt: c.int64(),
+		LastPost: c.int64(), SettlesAt: c.int64(), FinalAt: c.int64(), Requeued: c.bool(), Error: nullText(c), ErrorMessage: c.text(),
+		Receipts: c.int(), Settled: c.bool(), Quarantined: c.bool(),
+	}
+	s.now, s.receipts = cols.row(), cols.Receipts
+}
+
+func nullText(c *cells) sql.NullString {
+	text, null := c.textOrNull()
+	return sql.NullString{String: text, Valid: !null}
+}
+
+// footprintOf reads the column of a footprint.
+func footprintOf(c *cells) batch.Footprint {
+	f, err := sqlrow.DecodeFootprint(c.blob())
+	if err != nil && c.err == nil {
+		c.err = err
+	}
+	return f
+}
 
 func (s *stored) record() batch.Record {
 	r := s.now.Record(s.key())
@@ -117,34 +167,38 @@ func (t *session) load(ctx context.Context, ref store.Ref) (*stored, error) {
 			return nil, err
 		}
 	}
-	var s stored
-	err := t.get(ctx, &s, sqlOpenRow, ref.Row)
-	if noRows(err) {
-		err = t.get(ctx, &s, sqlFinalRow, ref.Row)
+	s := &stored{}
+	found, err := t.one(ctx, func(c *cells) { s.batchCols = batchOf(c); s.openOf(c) }, sqlOpenRow, ref.Row)
+	if err == nil && !found {
+		found, err = t.one(ctx, func(c *cells) { s.batchCols = batchOf(c); s.finalOf(c) }, sqlFinalRow, ref.Row)
 	}
 	switch {
-	case noRows(err), err == nil && s.key() != ref.Key:
-		return nil, fmt.Errorf("%w: %s", batch.ErrNotFound, ref.Key)
 	case err != nil:
 		return nil, err
+	case !found || s.key() != ref.Key:
+		return nil, fmt.Errorf("%w: %s", batch.ErrNotFound, ref.Key)
 	}
-	s.unpack()
-	return &s, t.loadReceipts(ctx, &s)
+	return s, t.loadReceipts(ctx, s)
 }
 
 // loadOpen reads the open rows of these numbers at once. Others are left out.
 func (t *session) loadOpen(ctx context.Context, seqs []int64) (map[int64]*stored, error) {
-	var rows []stored
-	if err := t.sel(ctx, &rows, sqlOpenRows, jsonInts(seqs)); err != nil {
+	if len(seqs) == 0 {
+		return map[int64]*stored{}, nil
+	}
+	found := make(map[int64]*stored, len(seqs))
+	err := t.each(ctx, func(c *cells) {
+		s := &stored{batchCols: batchOf(c)}
+		s.openOf(c)
+		found[s.Seq] = s
+	}, sqlOpenRows, jsonInts(seqs))
+	if err != nil {
 		return nil, err
 	}
-	found := make(map[int64]*stored, len(rows))
-	for i := range rows {
-		rows[i].unpack()
-		if err := t.loadReceipts(ctx, &rows[i]); err != nil {
+	for _, s := range found {
+		if err := t.loadReceipts(ctx, s); err != nil {
 			return nil, err
 		}
-		found[rows[i].Seq] = &rows[i]
 	}
 	return found, nil
 }

@@ -148,4 +148,14 @@ var storeList = []mutant{
 		old: "if r.Live(now) {",
 		new: "if false {",
 	},
+	{
+		name: "a known row advances whoever leased it since (SQLite)", file: "store/sqlite/queries.go", pkg: "store/sqlite", test: "TestKnownRowLeasedAgain/is_valid",
+		old: "due_at = ?\n\tWHERE seq = ? AND version = ? AND asked_at = ? AND receipts = 0",
+		new: "due_at = ?\n\tWHERE seq = ? AND version = ? AND ? IS NOT NULL AND receipts = 0",
+	},
+	{
+		name: "a known row ends whoever leased it since (SQLite)", file: "store/sqlite/queries.go", pkg: "store/sqlite", test: "TestKnownRowLeasedAgain/is_committed",
+		old: "sqlDeleteKnown = `DELETE FROM open_batches WHERE seq = ? AND version = ? AND asked_at = ?",
+		new: "sqlDeleteKnown = `DELETE FROM open_batches WHERE seq = ? AND version = ? AND ? IS NOT NULL",
+	},
 }

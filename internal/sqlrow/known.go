@@ -1,0 +1,28 @@
+package sqlrow
+
+import (
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Advances reports whether a row that stays open, and had no receipts, differs only in
+// its state, its version, which is one more, and the times of its claim, its next check
+// and its last POST: so does what a ledger accepts, and goes on executing.
+func Advances(was, next *store.Row) bool {
+	return same(was, next) && !next.Final() && next.NotBefore.Equal(was.NotBefore) && next.DoubtAttempt == was.DoubtAttempt &&
+		next.DoubtSince.Equal(was.DoubtSince) && next.ResendUntil.Equal(was.ResendUntil) && next.Resends == was.Resends &&
+		next.Refused == was.Refused && next.Decision == was.Decision && next.ClaimedBy == was.ClaimedBy && next.AtEnd == was.AtEnd
+}
+
+// Finishes reports whether a row that had no receipts was committed, and all that is
+// kept of it differs only in its state, its version, which is one more, and the times of its
+// last POST and its end.
+func Finishes(was, next *store.Row) bool {
+	return same(was, next) && !was.Final() && next.Final() && next.State == batch.Committed
+}
+
+func same(was, next *store.Row) bool {
+	return next.Version == was.Version+1 && next.Attempt == was.Attempt && next.Spent == was.Spent && next.Failures == was.Failures &&
+		next.AskedAt.Equal(was.AskedAt) && next.SettlesAt.Equal(was.SettlesAt) && next.Requeued == was.Requeued &&
+		next.Error == nil && was.Error == nil && len(next.Receipts) == 0 && len(was.Receipts) == 0 && !next.OrdersSettled && !next.Quarantined
+}
