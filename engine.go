@@ -39,6 +39,7 @@ func newEngine(r *Runner) *engine {
 	}
 	e.recorder = recorder.New(r.store, recorder.Options{
 		Linger: o.Linger, Max: o.GroupSize, Retry: o.ClaimTTL, Timeout: o.ClaimTTL / 4,
+		Hold:    min(holdPolls*o.FirstPoll, o.ClaimTTL/4),
 		Done:    e.recorded,
 		Trouble: func(err error) { r.trouble("recorder", err) },
 	})
@@ -57,7 +58,8 @@ func newEngine(r *Runner) *engine {
 		Keep:       e.keeper.Keep,
 		Record: func(o store.Outcome, took time.Duration) {
 			if o.Finding == store.Accepted {
-				o.Check = e.monitor.Minds(e.monitor.FirstCheck(o.Key, took))
+				e.accepted(o, took)
+				return
 			}
 			e.put(o)
 		},
@@ -235,6 +237,9 @@ func (e *engine) tell(w recorder.Written) {
 		e.r.final(key) // somebody else recorded it, and tells of it
 		return
 	}
+	if w.By == batch.BySubmitter && w.Finding == store.IsCommitted { // two in one: see accepted
+		e.r.observe(ctx, batch.Event{Kind: batch.EventState, Key: key, State: batch.Pending, Attempt: row.Attempt})
+	}
 	event := batch.Event{Kind: batch.EventState, Key: key, State: row.State, Attempt: row.Attempt, Err: asError(row.Error)}
 	breach := e.overtaken(w.Outcome, w.Applied)
 	switch {
@@ -290,6 +295,27 @@ func (u updater) Put(all []store.Outcome) {
 		u.e.complete(&all[i])
 	}
 	u.e.recorder.PutAll(all)
+}
+
+// Free lets go of what waits for the monitor's answer.
+func (u updater) Free(keys []batch.Key) { u.e.recorder.Free(keys) }
+
+// holdPolls is for how many times FirstPoll an acceptance waits at most for the answer
+// to the first question about it.
+const holdPolls = 10
+
+// accepted records that the ledger has taken a batch. Where the monitor asks about it
+// soon, that waits for the answer, so that a quick commit and the acceptance are one
+// write: until the batch is final its lane does not go on anyhow. It does where the
+// ledger keeps the order, once all of a run is acknowledged.
+func (e *engine) accepted(o store.Outcome, took time.Duration) {
+	o.Check = e.monitor.Minds(e.monitor.FirstCheck(o.Key, took))
+	if e.order == nil && o.Was != nil && e.monitor.MindSoon(o.Ref, o.Was) {
+		e.complete(&o)
+		e.recorder.Hold(o)
+		return
+	}
+	e.put(o)
 }
 
 // put records an outcome, with what this Runner says of all.

@@ -18,6 +18,7 @@ type mine struct {
 	f    store.InFlight
 	read time.Time // the ages in f are of then
 	at   time.Time // to be asked about
+	soon bool      // its acceptance is not recorded yet: f is the row as it was claimed
 }
 
 // maxMine bounds what is kept in memory; the rest waits for its check.
@@ -56,6 +57,27 @@ func (m *Monitor) Mind(f store.InFlight) bool {
 		return false
 	}
 	m.mindLocked(&mine{f: f, read: now, at: now.Add(m.o.Rules.FirstPoll)})
+	return true
+}
+
+// MindSoon asks once about a batch that the ledger has just accepted, before that is
+// recorded: was is the row as it was claimed. If it is committed, the outcome is put;
+// whatever else comes of it, the updater is told to go on without (Free). It returns
+// false for one that is not asked about.
+func (m *Monitor) MindSoon(ref store.Ref, was *store.Row) bool {
+	s := ref.Key.Service
+	if m.o.Rules.FirstPoll > m.o.Rules.PollInterval/4 || m.o.Events != nil && m.tells(groupKey(m.o.Traits(s), s)) {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.mine) >= maxMine {
+		return false
+	}
+	now := time.Now()
+	m.mindLocked(&mine{soon: true, read: now, at: now.Add(m.o.Rules.FirstPoll), f: store.InFlight{
+		Ref: ref, Version: was.Version, State: was.State, Attempt: was.Attempt, Prepared: was.Prepared,
+	}})
 	return true
 }
 
@@ -115,16 +137,28 @@ func (m *Monitor) askMine(ctx context.Context, due []*mine, now time.Time) {
 	if len(due) == 0 {
 		return
 	}
-	rows := make([]store.InFlight, len(due))
+	rows := make([]store.InFlight, 0, len(due))
 	of := make(map[batch.Key]*mine, len(due))
-	for i, b := range due {
-		rows[i] = aged(b.f, now.Sub(b.read))
-		of[b.f.Key] = b
+	for _, b := range due {
+		if was := of[b.f.Key]; was == nil || was.soon {
+			of[b.f.Key] = b // of two, which a late question makes, the one that is recorded
+		}
+	}
+	for _, b := range due {
+		if of[b.f.Key] == b {
+			rows = append(rows, aged(b.f, now.Sub(b.read)))
+		}
 	}
 	put := func(g *group, d time.Duration) {
+		var free []batch.Key
 		for _, f := range g.rows {
-			m.again(of[f.Key], d)
+			if b := of[f.Key]; b.soon {
+				free = append(free, f.Key)
+			} else {
+				m.again(b, d)
+			}
 		}
+		m.updater.Free(free)
 	}
 	for _, g := range m.group(rows) {
 		if wait := m.quietFor(g.key); wait > 0 {
@@ -142,8 +176,14 @@ func (m *Monitor) askMine(ctx context.Context, due []*mine, now time.Time) {
 			byID, err := m.statuses(ctx, g)
 			m.heard(ctx, g, byID, err)
 			var found []store.Outcome
+			var free []batch.Key
 			for _, f := range g.rows {
-				switch v := Decide(f, Known{Status: byID[f.Key.ID]}, g.traits, m.o.Rules); {
+				st := byID[f.Key.ID]
+				if of[f.Key].soon && (st == nil || st.Reported != batch.ReportedCommitted) {
+					free = append(free, f.Key) // it is decided about by its row as it will be
+					continue
+				}
+				switch v := Decide(f, Known{Status: st}, g.traits, m.o.Rules); {
 				case v.Outcome != nil:
 					found = append(found, *v.Outcome)
 				case v.Resolve: // which takes a lease
@@ -153,6 +193,7 @@ func (m *Monitor) askMine(ctx context.Context, due []*mine, now time.Time) {
 				}
 			}
 			m.updater.Put(found)
+			m.updater.Free(free)
 			hung = errors.Is(err, context.DeadlineExceeded)
 		})
 	}

@@ -2,6 +2,7 @@ package monitor_test
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -114,6 +115,83 @@ func TestMindsNothingInVain(t *testing.T) {
 		events.tell(t, "s", dlt.Event{})
 		settle(first)
 		assert.False(t, m.Mind(accepted("a")))
+		stop()
+	})
+}
+
+// What was just accepted is asked about once before that is recorded: together with the
+// others, and for nothing but a commit.
+func TestMindsSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.answer = func(_ context.Context, _ batch.ServiceID, as []batch.Attempt) ([]batch.Status, error) {
+			said := committed(as)
+			for i := range said {
+				switch said[i].ID {
+				case "pending":
+					said[i].Reported = batch.ReportedPending
+				case "invalid":
+					said[i].Reported = batch.ReportedInvalid
+				}
+			}
+			return slices.DeleteFunc(said, func(s batch.Status) bool { return s.ID == "none" }), nil
+		}
+		m, stop := w.start(t, nil)
+		settle(poll / 2)
+		begin := w.now()
+		soon := func(id batch.ID) bool {
+			was := store.NewRow().Claim(time.Now(), time.Minute, store.Resend{})
+			return m.MindSoon(store.Ref{Key: batch.Key{Service: "s", ID: id}, Row: 7}, &was)
+		}
+		for _, id := range []batch.ID{"a", "pending", "invalid"} {
+			assert.True(t, soon(id))
+		}
+		m.Mind(accepted("b"))
+		soon("none")
+		settle(first)
+		assert.Len(t, w.queries, 1)
+		assert.Equal(t, first, w.asked("a")[0]-begin)
+		assert.ElementsMatch(t, []string{"a is committed", "b is committed"}, w.found())
+		for _, o := range w.outcomes {
+			if o.Key.ID == "a" {
+				assert.Equal(t, int64(2), o.Version, "of the claim")
+				assert.Equal(t, int64(7), o.Row)
+			}
+		}
+		var freed []batch.ID
+		for _, key := range w.freed {
+			freed = append(freed, key.ID)
+		}
+		assert.ElementsMatch(t, []batch.ID{"pending", "invalid", "none"}, freed)
+		settle(20 * first)
+		assert.Len(t, w.asked("pending"), 1, "the rest is for who reads the row")
+		stop()
+	})
+}
+
+// Where nothing can be asked, nothing waits for it.
+func TestMindsSoonOrNotAtAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.answer = func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error) {
+			return nil, &dlt.Error{Op: "batch statuses", Kind: dlt.ErrUnavailable}
+		}
+		m, stop := w.start(t, nil)
+		settle(poll / 2)
+		was := store.NewRow().Claim(time.Now(), time.Minute, store.Resend{})
+		a, b := store.Ref{Key: batch.Key{Service: "s", ID: "a"}}, store.Ref{Key: batch.Key{Service: "s", ID: "b"}}
+		m.MindSoon(a, &was)
+		settle(first)
+		assert.Equal(t, []batch.Key{a.Key}, w.freed, "the request failed")
+		m.MindSoon(b, &was)
+		settle(first)
+		assert.Len(t, w.queries, 1)
+		assert.Equal(t, []batch.Key{a.Key, b.Key}, w.freed, "the ledger is left alone for now")
+		stop()
+
+		w = newWorld()
+		m, stop = w.start(t, func(o *monitor.Options) { o.Rules.FirstPoll = poll / 2 })
+		assert.False(t, m.MindSoon(a, &was), "hardly sooner than the others")
 		stop()
 	})
 }

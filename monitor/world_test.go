@@ -47,6 +47,7 @@ type world struct {
 	writes   int // leases and times set
 	queries  []query
 	outcomes []store.Outcome
+	freed    []batch.Key
 	putAt    map[batch.ID]time.Duration
 	troubles []error
 }
@@ -138,6 +139,12 @@ func (w *world) Put(all []store.Outcome) {
 		w.putAt[o.Key.ID] = w.now()
 		w.rows = slices.DeleteFunc(w.rows, func(r *row) bool { return r.Key == o.Key })
 	}
+}
+
+func (w *world) Free(keys []batch.Key) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.freed = append(w.freed, keys...)
 }
 
 func (w *world) BatchStatuses(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {

@@ -228,7 +228,9 @@ func (r Row) found(o Outcome, now time.Time) (Row, error) {
 		}
 		r.final(batch.Invalid, now)
 	case IsCommitted:
-		r.LastPost = r.posted()
+		if r.LastPost = r.posted(); o.By == batch.BySubmitter && r.Live(now) {
+			r.LastPost = now // its POST has ended, which its claim has not
+		}
 		r.Error, r.Receipts = nil, o.Receipts // an earlier verdict's would be false now
 		r.final(batch.Committed, now)
 	case NoTrace:

@@ -28,6 +28,8 @@ type Options struct {
 	// Retry is how long a write that fails is tried again. What is given up is not
 	// lost: its claim or its lease expires, and the monitor asks the ledger.
 	Retry time.Duration
+	// Hold is how long an acceptance waits at most for what the ledger says next.
+	Hold time.Duration
 	// Done is told of every group after the store has answered about it.
 	Done func([]Written)
 	// Trouble is told of failed writes.
@@ -53,6 +55,7 @@ type Recorder struct {
 	o     Options
 	in    chan item
 	ended chan struct{} // closed when Run returns
+	held  held
 
 	busyUntil time.Time // Run's own: the linger after a write of many
 	room      []item    // Run's own, as what follows: memory for the next group
@@ -68,7 +71,10 @@ type item struct {
 
 // New returns a recorder; Run makes it work.
 func New(s Store, o Options) *Recorder {
-	return &Recorder{store: s, o: o, in: make(chan item, 4*o.Max), ended: make(chan struct{})}
+	return &Recorder{
+		store: s, o: o, in: make(chan item, 4*o.Max), ended: make(chan struct{}),
+		held: held{of: map[batch.Key]*waits{}, some: make(chan struct{}, 1)},
+	}
 }
 
 // Put hands an outcome over. It waits while the recorder is far behind, but not for
@@ -81,8 +87,21 @@ func (r *Recorder) Put(o store.Outcome) {
 }
 
 // PutAll is Put of several that became known together: they are written together, but
-// for those over Max, and told of as one group. It keeps the slice.
+// for those over Max, and told of as one group. It keeps the slice. A commit whose
+// acceptance is held is written with it as one.
 func (r *Recorder) PutAll(all []store.Outcome) {
+	r.held.join(all)
+	r.putAll(all)
+}
+
+// Hold is Put of an acceptance while the ledger is asked about the batch: it is written
+// with the answer, if that is a commit, and else when Free says so, or after Options.Hold.
+func (r *Recorder) Hold(o store.Outcome) { r.held.add(o, time.Now().Add(r.o.Hold)) }
+
+// Free writes what is held of these batches.
+func (r *Recorder) Free(keys []batch.Key) { r.putAll(r.held.take(keys)) }
+
+func (r *Recorder) putAll(all []store.Outcome) {
 	if len(all) == 0 {
 		return
 	}
@@ -107,16 +126,31 @@ func (r *Recorder) Run(ctx context.Context) {
 	var again []item // failed or held, to be written again
 	var retry <-chan time.Time
 	open := true
+	sweep := time.NewTimer(time.Hour)
+	defer sweep.Stop()
 	for open || (len(again) > 0 && ctx.Err() == nil) {
 		var group []item
 		select {
 		case it, ok := <-in:
 			if open = ok; !ok {
-				in = nil // nothing more comes; only retries are left
-				continue
+				in = nil // nothing more comes; only retries are left, and what is held
+				it.rest = r.held.takeIf(func(*waits) bool { return true })
+				group = appendAll(nil, it)[1:]
+				break
 			}
 			group = r.gather(appendAll(r.room[:0], it))
 			r.room = group
+		case <-r.held.some:
+			sweep.Reset(r.o.Hold)
+			continue
+		case now := <-sweep.C:
+			late, next := r.held.due(now)
+			if !next.IsZero() {
+				sweep.Reset(next.Sub(now))
+			}
+			for _, o := range late {
+				group = append(group, item{o: o})
+			}
 		case <-retry:
 			group, again, retry = again, nil, nil
 		case <-ctx.Done():

@@ -19,6 +19,7 @@ func recordTests() []test {
 		{name: "a commit is held while a live claim may post", run: recordHeld},
 		{name: "a bad outcome fails alone", run: recordAlone},
 		{name: "two outcomes about one batch", run: recordTwo},
+		{name: "an acceptance and the commit at once", run: recordAtOnce},
 		{name: "a large group", run: recordLarge},
 		{name: "the outcomes are not kept", run: recordCopies},
 	}
@@ -204,6 +205,20 @@ func recordTwo(f *fixture) {
 	assert.Equal(f, store.Written, got[3].Result, "the doubt has ended the claim")
 	assert.Equal(f, batch.Pending, f.get("a").State)
 	assert.Equal(f, batch.Committed, f.get("b").State)
+}
+
+// An acceptance and the commit may be known together: the submitter records them as one.
+func recordAtOnce(f *fixture) {
+	bs := many("s", "b", 6)
+	f.add(bs...)
+	f.take(ids(bs)...)
+	f.each(f.submitted, store.IsCommitted, ids(bs)...)
+	for _, b := range bs {
+		r := f.get(b.ID)
+		assert.Equal(f, batch.Committed, r.State)
+		assert.False(f, r.LastPost.After(r.FinalAt), "the claim's end is nothing that has happened")
+	}
+	f.each(f.monitored, store.IsCommitted, "b00001") // which changes nothing
 }
 
 func recordLarge(f *fixture) {

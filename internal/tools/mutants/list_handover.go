@@ -4,6 +4,30 @@ package main
 // batch, and of asking or writing more often than that takes.
 var handOverList = []mutant{
 	{
+		name: "a quick commit is a write of its own", file: "internal/recorder/held.go", pkg: "internal/recorder", test: "TestACommitAndItsAcceptanceAreOneWrite",
+		old: "if w := h.of[all[i].Key]; w != nil {", new: "if w := h.of[all[i].Key]; w != nil && w.n < 0 {",
+	},
+	{
+		name: "an acceptance waits for ever", file: "internal/recorder/recorder.go", pkg: "internal/recorder", test: "TestWhatIsHeldIsWritten",
+		old: "\t\t\tsweep.Reset(r.o.Hold)\n", new: "",
+	},
+	{
+		name: "an acceptance that is not committed at once waits on", file: "monitor/mine.go", pkg: "monitor", test: "TestMindsSoon",
+		old: "\t\t\tm.updater.Free(free)\n", new: "",
+	},
+	{
+		name: "a run's acceptances wait for the ledger", file: "engine.go", pkg: ".", test: "TestARunIsAcknowledgedAtOnce",
+		old: "if e.order == nil && o.Was != nil", new: "if o.Was != nil",
+	},
+	{
+		name: "a verdict before the acceptance is recorded counts", file: "monitor/mine.go", pkg: "monitor", test: "TestMindsSoon",
+		old: "(st == nil || st.Reported != batch.ReportedCommitted)", new: "st == nil",
+	},
+	{
+		name: "a claim's end is taken for its POST's", file: "store/outcome.go", pkg: "store", test: "TestCommitIsHeldByAnothersLiveClaim",
+		old: "\t\t\tr.LastPost = now // its POST", new: "\t\t\t_ = now // its POST",
+	},
+	{
 		name: "a verdict lingers", file: "internal/recorder/recorder.go", pkg: "internal/recorder", test: "TestAVerdictIsWrittenAtOnce",
 		old: "wait = wait && it.lingers()", new: "wait = true",
 	},

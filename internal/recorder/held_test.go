@@ -1,0 +1,115 @@
+package recorder_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/recorder"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+const hold = 50 * time.Millisecond
+
+// holding starts a recorder, and collects the outcomes that are written.
+func holding(t *testing.T) (r *rig, f *fake, wrote func() []store.Outcome) {
+	var mu sync.Mutex
+	var all []store.Outcome
+	f = &fake{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, o...)
+		return written(o), nil
+	}}
+	return start(t, f, func(o *recorder.Options) { o.Hold = hold }), f, func() []store.Outcome {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(all)
+	}
+}
+
+// posted is what a submitter says of a batch that was taken.
+func posted(id string) store.Outcome {
+	o := outcome(id)
+	o.By, o.Attempt, o.Spend, o.Policy = batch.BySubmitter, 2, true, batch.PolicyHalt
+	return o
+}
+
+func commit(id string) store.Outcome {
+	return store.Outcome{
+		Ref: store.Ref{Key: batch.Key{ID: batch.ID(id)}}, Finding: store.IsCommitted, By: batch.ByMonitor,
+		Receipts: []batch.Receipt{{TransactionID: "t", Valid: true}},
+	}
+}
+
+// A commit that becomes known while the acceptance waits is one write with it: the
+// submitter's, at the version of its claim.
+func TestACommitAndItsAcceptanceAreOneWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, f, wrote := holding(t)
+		begin := time.Now()
+		r.Hold(posted("a"))
+		r.Hold(posted("b"))
+		time.Sleep(10 * time.Millisecond)
+		require.Empty(t, f.calls())
+		pending := commit("b")
+		pending.Finding = store.IsPending
+		r.PutAll([]store.Outcome{commit("x"), commit("a"), pending})
+		synctest.Wait()
+		require.Equal(t, [][]string{{"x", "a", "b"}}, f.calls())
+		assert.Equal(t, 10*time.Millisecond, f.when()[0].Sub(begin), "at once")
+		want := posted("a")
+		want.Finding, want.Receipts = store.IsCommitted, commit("a").Receipts
+		assert.Equal(t, []store.Outcome{commit("x"), want, pending}, wrote())
+		time.Sleep(time.Second)
+		assert.Equal(t, [][]string{{"x", "a", "b"}, {"b"}}, f.calls(), "only a commit is joined, and once")
+		r.close()
+	})
+}
+
+// What is held is written when nothing is to be waited for, and in the end anyhow.
+func TestWhatIsHeldIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, f, wrote := holding(t)
+		begin := time.Now()
+		for i, id := range []string{"a", "b", "c"} {
+			time.Sleep(time.Duration(i) * 10 * time.Millisecond)
+			r.Hold(posted(id))
+		}
+		r.Free([]batch.Key{{ID: "b"}, {ID: "none"}})
+		synctest.Wait()
+		time.Sleep(200 * time.Millisecond)
+		synctest.Wait()
+		require.Equal(t, [][]string{{"b"}, {"a"}, {"c"}}, f.calls())
+		assert.Equal(t, 32*time.Millisecond, f.when()[0].Sub(begin), "it lingers, as any other")
+		assert.Equal(t, hold, f.when()[1].Sub(begin))
+		assert.Equal(t, 30*time.Millisecond+hold, f.when()[2].Sub(begin))
+		assert.Equal(t, posted("b"), (wrote())[0])
+		r.Hold(posted("d")) // and again, after there was none
+		time.Sleep(hold)
+		synctest.Wait()
+		assert.Len(t, f.calls(), 4)
+		r.close()
+	})
+}
+
+func TestCloseFlushesWhatIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, f, _ := holding(t)
+		begin := time.Now()
+		for _, id := range []string{"a", "b", "c", "d", "e"} {
+			r.Hold(posted(id))
+		}
+		r.close()
+		assert.Equal(t, [][]string{{"a", "b", "c", "d"}, {"e"}}, f.calls(), "in the order of acceptance")
+		assert.Equal(t, begin, f.when()[1])
+		assert.Equal(t, []string{"a", "b", "c", "d", "e"}, r.written())
+	})
+}
