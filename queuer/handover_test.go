@@ -273,3 +273,35 @@ func TestALaneIsClaimedFromOnceAtATime(t *testing.T) {
 		assert.Equal(t, []time.Duration{0}, w.asked("b"), "nor does it hold up another")
 	})
 }
+
+// While what a scan came upon waits for its turn, there is no other scan: it would name
+// what other instances work on, and what waits already. As soon as it has had it, all
+// other lanes have theirs.
+func TestAScanWaitsForWhatTheLastOneCameUpon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		full := true
+		w := &world{lanes: services(9)}
+		w.room = func() (int, time.Duration) {
+			if look(w, func() bool { return full }) {
+				return 0, 0
+			}
+			return 100, 0
+		}
+		q, stop := w.start(t, nil)
+		time.Sleep(20 * scan)
+		assert.Len(t, look(w, func() []store.LanesQuery { return w.scans }), 1)
+		w.mu.Lock()
+		full = false
+		w.mu.Unlock()
+		q.Wake()
+		at := w.now()
+		time.Sleep(3 * scan)
+		synctest.Wait()
+		for _, s := range w.lanes {
+			if asked := w.asked(s); assert.NotEmpty(t, asked, s) {
+				assert.LessOrEqual(t, asked[0]-at, 2*scan+scan/4, s)
+			}
+		}
+		stop()
+	})
+}

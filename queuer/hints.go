@@ -14,6 +14,7 @@ import (
 type hints struct {
 	ready []batch.ServiceID
 	found []*wait // those with another index than inFound have left
+	finds int     // those that have not
 	later waiting
 	due   map[batch.ServiceID]*wait
 }
@@ -38,6 +39,7 @@ func (h *hints) add(s batch.ServiceID, at, now time.Time) {
 	w := h.due[s]
 	switch {
 	case w != nil && w.index == inFound && !at.After(now):
+		h.finds--
 		h.ripen(w)
 	case w != nil && (w.index < 0 || !w.at.After(at)): // it is named for as soon
 	case !at.After(now):
@@ -57,6 +59,7 @@ func (h *hints) find(s batch.ServiceID) {
 	if w := h.due[s]; w == nil || w.index >= 0 {
 		w = h.now(s, w)
 		w.index = inFound
+		h.finds++
 		h.found = append(h.found, w)
 	}
 }
@@ -97,6 +100,7 @@ func (h *hints) takeFound(n int) (out []batch.ServiceID) {
 	for len(h.found) > 0 && len(out) < n {
 		if w := h.found[0]; w.index == inFound {
 			w.index = inReady // and so it cannot be taken again
+			h.finds--
 			delete(h.due, w.service)
 			out = append(out, w.service)
 		}

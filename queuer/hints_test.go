@@ -55,6 +55,7 @@ func TestFoundLanesStandBehindNamedOnes(t *testing.T) {
 	assert.Equal(t, []batch.ServiceID{"a"}, h.take(9, now))
 	_, ok = h.next(now)
 	assert.False(t, ok)
+	assert.Zero(t, h.finds)
 }
 
 func TestLaterHintsBecomeReadyInTime(t *testing.T) {

@@ -132,7 +132,7 @@ func (q *Queuer) Run(ctx context.Context) error {
 				return stopped(ctx, err)
 			}
 		}
-		if !time.Now().Before(q.place.due) {
+		if q.scanDue(time.Now()) {
 			if err := q.scan(ctx, &q.place); err != nil {
 				return stopped(ctx, err)
 			}

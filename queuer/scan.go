@@ -16,6 +16,22 @@ type scan struct {
 	due   time.Time
 }
 
+// scanDue reports whether to scan. While most of what the last one came upon waits for its
+// turn it would only be found again, or others that wait longer: where several instances
+// are busy at one database, each of them would read all lanes for the others' work.
+func (q *Queuer) scanDue(now time.Time) bool {
+	if now.Before(q.place.due) {
+		return false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.hints.finds > q.o.ScanLanes/2 {
+		q.place.due = now.Add(q.o.ScanInterval / 8)
+		return false
+	}
+	return true
+}
+
 // scan names the next lanes that have open batches. A lane that no hint names is
 // found here, at the latest after as many scans as it takes to read all lanes.
 func (q *Queuer) scan(ctx context.Context, place *scan) error {

@@ -60,6 +60,14 @@ var handOverList = []mutant{
 		old: "q.hints.find(s)", new: "q.hints.add(s, now, now)",
 	},
 	{
+		name: "scans go on whatever waits", file: "queuer/scan.go", pkg: "queuer", test: "TestAScanWaitsForWhatTheLastOneCameUpon",
+		old: "if q.hints.finds > q.o.ScanLanes/2 {", new: "if q.hints.finds < 0 {",
+	},
+	{
+		name: "what was named after a scan counts as waiting for its turn", file: "queuer/hints.go", pkg: "queuer", test: "TestFoundLanesStandBehindNamedOnes",
+		old: "\t\th.finds--\n\t\th.ripen(w)\n", new: "\t\th.ripen(w)\n",
+	},
+	{
 		name: "whoever only looks takes the lease", file: "store/row.go", pkg: "store/memory", test: "TestStore/pending/only_looked_at",
 		old: "if lease != 0 {", new: "if lease >= 0 {",
 	},
