@@ -30,7 +30,8 @@ type Options struct {
 	Retry time.Duration
 	// Hold is how long an acceptance waits at most for what the ledger says next.
 	Hold time.Duration
-	// Done is told of every group after the store has answered about it.
+	// Done is told of every group after the store has answered about it. It must not
+	// keep the slice.
 	Done func([]Written)
 	// Trouble is told of failed writes.
 	Trouble func(error)
@@ -60,6 +61,7 @@ type Recorder struct {
 	busyUntil time.Time // Run's own: the linger after a write of many
 	room      []item    // Run's own, as what follows: memory for the next group
 	outcomes  []store.Outcome
+	done      []Written
 }
 
 type item struct {
@@ -286,7 +288,7 @@ func (r *Recorder) split(ctx context.Context, group []item, splits int) (failed,
 		right, heldRight := r.split(ctx, group[half:], splits-1)
 		return append(left, right...), append(heldLeft, heldRight...)
 	}
-	done := make([]Written, 0, len(group))
+	done := r.done[:0]
 	for i, a := range applied {
 		if a.Result == store.Held {
 			held = append(held, group[i])
@@ -298,6 +300,7 @@ func (r *Recorder) split(ctx context.Context, group []item, splits int) (failed,
 		}
 		done = append(done, Written{outcomes[i], a, group[i].retried})
 	}
+	r.done = done
 	r.o.Done(done)
 	return nil, held
 }

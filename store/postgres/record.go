@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/dltbatch/dltbatch/internal/sqlrow"
@@ -19,8 +20,14 @@ func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.A
 	if len(outcomes) == 0 {
 		return nil, nil
 	}
-	clean := make([]store.Outcome, len(outcomes))
+	clean := outcomes // most come without any text
 	for i, o := range outcomes {
+		if o.Error == nil && o.Report == nil && o.Receipts == nil {
+			continue
+		}
+		if &clean[0] == &outcomes[0] {
+			clean = slices.Clone(outcomes)
+		}
 		clean[i] = o.Sanitised()
 	}
 	return s.recordParts(ctx, clean)
