@@ -68,6 +68,10 @@ var handOverList = []mutant{
 		old: "\t\th.finds--\n\t\th.ripen(w)\n", new: "\t\th.ripen(w)\n",
 	},
 	{
+		name: "what was claimed from is looked at again at once", file: "queuer/queuer.go", pkg: ".", test: "TestThreeInstancesAreNoHerd",
+		old: "q.hintAll(takeTurns(claimed, !q.reliant), 0)", new: "q.hintAll(lanes, lockedPause)",
+	},
+	{
 		name: "whoever only looks takes the lease", file: "store/row.go", pkg: "store/memory", test: "TestStore/pending/only_looked_at",
 		old: "if lease != 0 {", new: "if lease >= 0 {",
 	},

@@ -1,0 +1,89 @@
+package dltbatch_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// weighed is a database that takes its time, and counts what it is asked.
+type weighed struct {
+	store.Store
+	claims, scans, lanes *atomic.Int64
+}
+
+func (c weighed) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
+	time.Sleep(2 * time.Millisecond)
+	claimed, err := c.Store.Claim(ctx, q, choose)
+	c.claims.Add(1)
+	c.lanes.Add(int64(len(q.Lanes)))
+	return claimed, err
+}
+
+func (c weighed) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
+	time.Sleep(20 * time.Millisecond)
+	c.scans.Add(1)
+	return c.Store.Lanes(ctx, q)
+}
+
+func (c weighed) Record(ctx context.Context, o []store.Outcome) ([]store.Applied, error) {
+	time.Sleep(2 * time.Millisecond)
+	return c.Store.Record(ctx, o)
+}
+
+// Three instances on one database do not run at the same lanes: together they claim at
+// most twice as often as one does for the same work, and look at twice the lanes.
+func TestThreeInstancesAreNoHerd(t *testing.T) {
+	const lanes, deep = 2000, 4
+	traits := ledgermem.Unforgiving(0)
+	traits.GroupsByService = false
+	traits.PressureScope = dlt.ScopeEndpoint
+	work := func(t *testing.T, instances int) (c weighed, took time.Duration) {
+		c = weighed{memory.New(), new(atomic.Int64), new(atomic.Int64), new(atomic.Int64)}
+		l := ledgermem.New(&ledgermem.Options{Traits: &traits, Latency: 5 * time.Millisecond, CommitAfter: 20 * time.Millisecond})
+		begin := time.Now()
+		var runners []*dltbatch.Runner
+		for range instances {
+			r := newRunner(t, c, l, nil)
+			stop := running(t, r)
+			defer func() { require.NoError(t, stop()) }()
+			runners = append(runners, r)
+		}
+		time.Sleep(time.Second)
+		for from := range lanes / 500 { // lanes are added to by one instance, as by an application's process
+			var group []batch.Batch
+			for k := range deep {
+				for i := range 500 {
+					lane := from*500 + i
+					group = append(group, one(batch.ServiceID(fmt.Sprint("lane", lane)), batch.ID(fmt.Sprint(lane, "-", k))))
+				}
+			}
+			require.NoError(t, runners[from%instances].Add(t.Context(), group...))
+		}
+		idle(t, runners[0])
+		return c, time.Since(begin)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		a, alone := work(t, 1)
+		b, together := work(t, 3)
+		t.Logf("one: %d claims, %d scans, %d lanes looked at, %s", a.claims.Load(), a.scans.Load(), a.lanes.Load(), alone)
+		t.Logf("three: %d claims, %d scans, %d lanes looked at, %s", b.claims.Load(), b.scans.Load(), b.lanes.Load(), together)
+		assert.LessOrEqual(t, b.claims.Load(), 2*a.claims.Load(), "claims")
+		assert.LessOrEqual(t, b.lanes.Load(), 2*a.lanes.Load(), "lanes that claims look at")
+		assert.LessOrEqual(t, b.scans.Load(), 3*a.scans.Load()+3, "scans")
+		assert.LessOrEqual(t, together, alone+alone/4)
+	})
+}
