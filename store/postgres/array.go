@@ -40,23 +40,32 @@ func textArray(n int, at func(i int) string) string {
 
 // nullTextArray holds NULL where at says false.
 func nullTextArray(n int, at func(i int) (string, bool)) string {
-	b := append(make([]byte, 0, 2+n*16), '{')
+	size := len("{}")
+	for i := range n {
+		text, _ := at(i)
+		size += len(text) + len("NULL,")
+	}
+	var b strings.Builder
+	b.Grow(size) // enough, unless there is something to escape
+	b.WriteByte('{')
 	for i := range n {
 		if i > 0 {
-			b = append(b, ',')
+			b.WriteByte(',')
 		}
 		text, ok := at(i)
 		if !ok {
-			b = append(b, "NULL"...)
+			b.WriteString("NULL")
 			continue
 		}
-		b = append(b, '"')
+		b.WriteByte('"')
 		if strings.ContainsAny(text, `"\`) {
 			text = arrayEscapes.Replace(text)
 		}
-		b = append(append(b, text...), '"')
+		b.WriteString(text)
+		b.WriteByte('"')
 	}
-	return string(append(b, '}'))
+	b.WriteByte('}')
+	return b.String()
 }
 
 var arrayEscapes = strings.NewReplacer(`"`, `\"`, `\`, `\\`)
