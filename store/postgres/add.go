@@ -61,6 +61,7 @@ func prepareAdd(batches []batch.Batch) ([]addition, error) {
 
 // add adds what is not known. If fresh is set all of them are taken to be new, and one
 // that is known is an error of the state uniqueViolation, which ends the transaction.
+// Up to the last insert plans are generic, and custom again after it.
 func (t *session) add(ctx context.Context, in []addition, fresh bool) error {
 	seqs, err := t.order(ctx, in)
 	if err != nil {
@@ -91,12 +92,6 @@ func (t *session) add(ctx context.Context, in []addition, fresh bool) error {
 }
 
 func (t *session) addAll(ctx context.Context, in, twins []*addition, fresh bool) error {
-	large := chunk(in) < len(in) || weigh(in) > heavyBytes
-	if large {
-		if _, err := t.exec(ctx, sqlGenericPlans); err != nil {
-			return err
-		}
-	}
 	var added map[int64]bool
 	if !fresh {
 		added = make(map[int64]bool, len(in))
@@ -108,16 +103,14 @@ func (t *session) addAll(ctx context.Context, in, twins []*addition, fresh bool)
 		}
 		rest = rest[n:]
 	}
-	if large {
-		if _, err := t.exec(ctx, sqlCustomPlans); err != nil {
-			return err
-		}
-	}
 	known := !fresh && len(added) < len(in)
 	if known {
 		t.s.fresh.known()
 	}
 	if known || len(twins) > 0 {
+		if _, err := t.exec(ctx, sqlCustomPlans); err != nil {
+			return err
+		}
 		if err := t.compareKnown(ctx, slices.Concat(in, twins), added); err != nil {
 			return err
 		}
@@ -136,7 +129,7 @@ func (t *session) order(ctx context.Context, in []addition) (seqs []int64, err e
 			lanes = append(lanes, a.Service)
 		}
 	}
-	now, seqs, err := t.before(ctx, sqlBeforeAdd, lanes, len(in), last)
+	now, seqs, err := t.before(ctx, sqlBeforeAdd, lanes, len(in), last, genericPlans)
 	if err != nil {
 		return nil, err
 	}
@@ -153,14 +146,16 @@ func (t *session) order(ctx context.Context, in []addition) (seqs []int64, err e
 const seqBlock = 1000
 
 // before reads what an addition of n needs to know: the clock, n numbers, and into last
-// the last order key of each of these lanes or parties, where that may be ahead of the clock.
-func (t *session) before(ctx context.Context, statement string, lanes []batch.ServiceID, n int, last map[batch.ServiceID]int64) (now int64, seqs []int64, err error) {
+// the last order key of each of these lanes or parties, where that may be ahead of the
+// clock. more is what else the statement wants.
+func (t *session) before(ctx context.Context, statement string, lanes []batch.ServiceID, n int, last map[batch.ServiceID]int64, more ...any) (now int64, seqs []int64, err error) {
 	type fact struct {
 		kind    int
 		service string
 		n       int64
 	}
-	facts, err := query(ctx, t, func(f *fact) []any { return []any{&f.kind, &f.service, &f.n} }, statement, texts(lanes), int64(n+seqBlock-1)/seqBlock)
+	facts, err := query(ctx, t, func(f *fact) []any { return []any{&f.kind, &f.service, &f.n} }, statement,
+		append([]any{texts(lanes), int64(n+seqBlock-1) / seqBlock}, more...)...)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -267,7 +262,7 @@ func (t *session) knownChanges(ctx context.Context, in []*addition) (map[changeK
 // unqueue removes those that retention has removed before: of these nothing is kept
 // but their tombstones.
 func (t *session) unqueue(ctx context.Context, in []*addition) error {
-	if there, _, err := get[bool](ctx, t, sqlAnyBuried); err != nil || !there {
+	if there, _, err := get[bool](ctx, t, sqlAnyBuried, customPlans); err != nil || !there {
 		return err
 	}
 	buried, err := query(ctx, t, func(k *knownCols) []any { return []any{&k.seq, &k.service, &k.hash} }, sqlBuried,

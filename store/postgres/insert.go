@@ -28,16 +28,6 @@ const (
 	chunkBytes = 2 << 20
 )
 
-// heavyBytes is from how many bytes on it is worth a message to have them not copied.
-const heavyBytes = 64 << 10
-
-func weigh(in []*addition) (n int) {
-	for _, a := range in {
-		n += len(a.Payload)
-	}
-	return n
-}
-
 // chunk is how many of the first go into one statement.
 func chunk(in []*addition) int {
 	size := 0

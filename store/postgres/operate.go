@@ -73,7 +73,7 @@ func (s *Store) operate(ctx context.Context, key batch.Key, asked batch.Act, rul
 func (t *session) moveToEnd(ctx context.Context, b *stored) error {
 	service := b.key().Service
 	last := map[batch.ServiceID]int64{}
-	now, _, err := t.before(ctx, sqlBeforeAdd, []batch.ServiceID{service}, 0, last)
+	now, _, err := t.before(ctx, sqlBeforeAdd, []batch.ServiceID{service}, 0, last, customPlans)
 	if err != nil {
 		return err
 	}

@@ -17,9 +17,10 @@ const (
 
 	// sqlBeforeAdd reads all that an Add needs to know: the clock, the last order key of
 	// each lane, and numbers for the batches. While no order key is ahead of the clock,
-	// which all may be only for a moment, no lane's is, and none is looked up.
+	// which all may be only for a moment, no lane's is, and none is looked up. It also
+	// sets plan_cache_mode for what follows.
 	sqlBeforeAdd = clockOnce + `
-	SELECT 0 AS kind, '' AS service_id, t.now AS n FROM t
+	SELECT 0 AS kind, set_config('plan_cache_mode', $3::text, true) AS service_id, t.now AS n FROM t
 	UNION ALL SELECT 1, u.s, coalesce((SELECT max(b.created_at) FROM {batches} b WHERE b.service_id = u.s), 0)
 		FROM unnest($1::text[]) AS u (s)
 		WHERE (SELECT min(b.created_at) FROM {batches} b WHERE b.created_at >= (SELECT t.now FROM t)) IS NOT NULL
@@ -45,10 +46,11 @@ const (
 	FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::boolean[], $8::bigint[],
 		$9::boolean[], $10::integer[], $11::integer[], $12::integer[])
 		AS u (seq, id, service_id, created_at, change, signer, trace, attempts, every_try, at, footprint, payload)`
-	// A generic plan does not copy the bytes, and for the statement above there is no
-	// other plan than this one.
-	sqlGenericPlans       = `SET LOCAL plan_cache_mode = force_generic_plan`
-	sqlCustomPlans        = `SET LOCAL plan_cache_mode = force_custom_plan`
+	// For the statements above and the one below there is no other plan than the generic
+	// one. It is made once, and does not copy the bytes.
+	genericPlans          = "force_generic_plan"
+	customPlans           = "force_custom_plan"
+	sqlCustomPlans        = `SET LOCAL plan_cache_mode = ` + customPlans
 	sqlInsertTransactions = `INSERT INTO {transactions} (batch_seq, position, header_signature, family_name, family_version, signer_public_key)
 	SELECT * FROM unnest($1::bigint[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::text[])`
 	// The lock is for what it writes: a commit waits for synchronous standbys only if
@@ -59,8 +61,8 @@ const (
 	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.service_id = u.s AND r.data_change_id = u.c
 		AND r.data_change_id <> '' OFFSET 0) b`
 	// These come after the insert in statements of their own, so that they see what
-	// Prune has removed before that.
-	sqlAnyBuried = `SELECT EXISTS (SELECT 1 FROM {tombstones})`
+	// Prune has removed before that. The first sets plan_cache_mode, as sqlBeforeAdd does.
+	sqlAnyBuried = `SELECT EXISTS (SELECT 1 FROM {tombstones}) FROM set_config('plan_cache_mode', $1::text, true)`
 	sqlBuried    = `SELECT b.seq, p.service_id, p.payload_hash FROM {batches} b
 	JOIN {tombstones} p ON p.header_signature = b.header_signature WHERE b.seq = ANY ($1::bigint[])`
 	sqlDeleteQueued = `DELETE FROM {waiting_batches} w USING {batches} b WHERE b.seq = ANY ($1::bigint[])
