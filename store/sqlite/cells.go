@@ -91,7 +91,7 @@ func (c *cells) blob() []byte {
 
 // each runs a statement and reads its rows one by one.
 func (t *session) each(ctx context.Context, read func(c *cells), query string, args ...any) error {
-	s, err := t.stmt(ctx, query)
+	s, err := t.stmt(ctx, query) //nolint:sqlclosecheck // the session closes it
 	if err != nil {
 		return err
 	}
