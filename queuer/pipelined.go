@@ -48,31 +48,50 @@ func (n Pipelined) Select(lane batch.Lane) []batch.Run {
 	if !lane.KeepsOrder {
 		return Serial{}.Select(lane)
 	}
+	from, end := n.span(lane)
+	if end == from {
+		return nil
+	}
+	run := make(batch.Run, 0, end-from)
+	for p := from; p < end; p++ {
+		run = append(run, p)
+	}
+	return []batch.Run{run}
+}
+
+// Wants returns how many more may be under way, if all that was attempted lets them.
+func (n Pipelined) Wants(attempted batch.Lane) int {
+	if !attempted.KeepsOrder {
+		return Serial{}.Wants(attempted)
+	}
+	if _, end := n.span(attempted); end == len(attempted.Batches) {
+		return max(0, int(n)-end)
+	}
+	return 0
+}
+
+// span returns the positions that may leave: of all that follow what was accepted those
+// that are ready, up to the first that is not. Where nothing may they are none, in front
+// of something that is in the way.
+func (n Pipelined) span(lane batch.Lane) (from, end int) {
 	accepted := 0
 	for p, b := range lane.Batches {
 		switch {
 		case b.State.Claimable():
 		case b.State != batch.Pending && b.State != batch.Valid:
-			return nil // unacknowledged, or invalid and perhaps committed yet
+			return 0, 0 // unacknowledged, or invalid and perhaps committed yet
 		case p > accepted:
-			return nil // one that must go again stands before it
+			return 0, 0 // one that must go again stands before it
 		default:
 			accepted++
 		}
 	}
-	end := accepted
+	end = accepted
 	if accepted > 0 && end < len(lane.Batches) && lane.Batches[end].State == batch.Unknown {
-		return nil // lost, as those before it may yet turn out to be
+		return end, end // lost, as those before it may yet turn out to be
 	}
 	for end < len(lane.Batches) && end < int(n) && lane.Batches[end].Ready {
 		end++
 	}
-	if end == accepted {
-		return nil
-	}
-	run := make(batch.Run, 0, end-accepted)
-	for p := accepted; p < end; p++ {
-		run = append(run, p)
-	}
-	return []batch.Run{run}
+	return accepted, end
 }

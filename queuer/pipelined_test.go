@@ -146,3 +146,44 @@ func TestChooseContainsTheLedger(t *testing.T) {
 	require.Nil(t, choose(standing("q")))
 	require.Len(t, told, 1)
 }
+
+// What a strategy is not shown because it does not want it would not have changed its mind.
+func TestWantsIsEnough(t *testing.T) {
+	const letters = "qdunspvi"
+	lanes := []string{""}
+	for from := 0; len(lanes[from]) < 4; from++ {
+		for _, c := range letters {
+			lanes = append(lanes, lanes[from]+string(c))
+		}
+	}
+	for _, strategy := range []queuer.Sparing{queuer.Serial{}, queuer.Pipelined(1), queuer.Pipelined(2), queuer.Pipelined(3), queuer.Pipelined(9)} {
+		for _, keeps := range []bool{true, false} {
+			wants := queuer.Wants(strategy, func(batch.ServiceID) bool { return keeps })
+			for _, attempted := range lanes {
+				n := wants(standing(attempted))
+				for _, behind := range []string{"qqqqqqqqq", "nqqqqqqqq", "qnqqqqqqq"} {
+					all := standing(attempted + behind[:strategy.Window()])
+					all.KeepsOrder = keeps
+					some := all
+					some.Batches = all.Batches[:len(attempted)+min(max(0, n), strategy.Window())]
+					require.Equal(t, strategy.Select(all), strategy.Select(some), "%T(%v) wants %d behind %q", strategy, strategy, n, attempted)
+				}
+			}
+		}
+	}
+}
+
+func TestWantsNoMoreThanItCanTake(t *testing.T) {
+	wants := queuer.Wants(queuer.Pipelined(4), func(s batch.ServiceID) bool { return s != "other" })
+	for attempted, want := range map[string]int{
+		"": 4, "d": 3, "dd": 2, "p": 3, "pd": 2, "pppp": 0, "ppppp": 0, "s": 0, "ps": 0, "pn": 0, "n": 0, "i": 0, "pu": 0, "uu": 2, "up": 0,
+	} {
+		assert.Equal(t, want, wants(standing(attempted)), attempted)
+	}
+	other := standing("p")
+	other.Service = "other"
+	assert.Zero(t, wants(other), "as Serial")
+	require.Nil(t, queuer.Wants(&queuer.Parallel{}, nil), "it looks at all")
+	wants = queuer.Wants(queuer.Pipelined(5), func(batch.ServiceID) bool { panic(errors.New("boom")) })
+	require.Equal(t, 5, wants(standing("p")), "what panics is shown all, and Choose reports it")
+}

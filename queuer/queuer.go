@@ -59,6 +59,7 @@ type Queuer struct {
 	sub    Submitter
 	o      Options
 	choose store.Choose
+	wants  func(batch.Lane) int
 	// reliant strategies have at most one run of a lane out: see [OrderReliant].
 	reliant bool
 	wake    chan struct{} // capacity one: a wake-up that is due
@@ -80,6 +81,7 @@ func New(s Store, sub Submitter, o Options) *Queuer {
 	return &Queuer{
 		store: s, sub: sub, o: o,
 		choose: Choose(o.Strategy, o.KeepsOrder, o.Held), reliant: ReliesOnOrder(o.Strategy),
+		wants: Wants(o.Strategy, o.KeepsOrder),
 		wake:  make(chan struct{}, 1),
 		place: scan{start: true, due: time.Now()},
 		hints: newHints(),
@@ -295,6 +297,7 @@ func (q *Queuer) claim(ctx context.Context, lanes []batch.ServiceID, room int) (
 	claimed, err := q.store.Claim(ctx, store.ClaimQuery{
 		Lanes: lanes, Limit: room, Window: max(1, q.o.Strategy.Window()), TTL: q.o.TTL,
 		Resend: q.o.Resend, MaxInFlight: q.o.MaxInFlight, Budget: q.o.Budget, Instance: q.o.Instance,
+		Wants: q.wants,
 	}, func(lane batch.Lane) []batch.Run {
 		if len(lane.Batches) >= restFrom {
 			read = append(read, lane)

@@ -20,6 +20,16 @@ type Strategy interface {
 	Select(lane batch.Lane) []batch.Run
 }
 
+// Sparing is a [Strategy] that can tell beforehand how much of what waits it has a use
+// for, so that no more than that is read.
+type Sparing interface {
+	Strategy
+	// Wants is how many queued batches Select can make use of behind those of a lane that
+	// were attempted, which it is shown: Select picks the same whether it sees so many or
+	// more, up to Window.
+	Wants(attempted batch.Lane) int
+}
+
 // Serial sends one batch of a lane at a time, and the next only when it is final
 // (spec/004, with design decisions 3 and 4: a batch that is being submitted, is
 // Valid, or is Invalid and not settled still holds its lane).
@@ -39,6 +49,34 @@ func (Serial) Select(lane batch.Lane) []batch.Run {
 		return nil
 	}
 	return []batch.Run{{0}}
+}
+
+// Wants returns 1 for a lane of which nothing was attempted.
+func (Serial) Wants(attempted batch.Lane) int {
+	if len(attempted.Batches) == 0 {
+		return 1
+	}
+	return 0 // what was attempted goes first, when it may
+}
+
+// Wants wraps a strategy that is [Sparing] for a store, as [Choose] does; nil for others.
+// One that panics is shown all.
+func Wants(s Strategy, keepsOrder func(batch.ServiceID) bool) func(batch.Lane) int {
+	sparing, ok := s.(Sparing)
+	if !ok {
+		return nil
+	}
+	reliant := ReliesOnOrder(s)
+	return func(lane batch.Lane) (n int) {
+		if err := loop.Contain(func() error {
+			lane.KeepsOrder = reliant && keepsOrder != nil && keepsOrder(lane.Service)
+			n = sparing.Wants(lane)
+			return nil
+		}); err != nil {
+			return s.Window()
+		}
+		return n
+	}
 }
 
 // Choose wraps a strategy for a store: an answer that fails [batch.Lane.Check], and

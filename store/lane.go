@@ -39,16 +39,14 @@ func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQue
 	lane := batch.Lane{Service: service, Batches: make([]batch.Waiting, len(rows))}
 	for i := range rows {
 		r := &rows[i]
-		if r.Row.Ready(now) && !r.Row.Resendable(now, q.TTL, rule) {
+		if r.lost(now, q.TTL, rule) {
 			r.Row = r.Row.Return(now)
 			p.Changed = append(p.Changed, *r)
 		}
 		if wait := r.Row.NotBefore.Sub(now); r.Row.State.Claimable() && wait > 0 && (p.NextReady == 0 || wait < p.NextReady) {
 			p.NextReady = wait
 		}
-		lane.Batches[i] = batch.Waiting{
-			ID: r.Key.ID, State: r.Row.State, Attempt: r.Row.Attempt, Ready: r.Row.Ready(now), Footprint: r.Footprint,
-		}
+		lane.Batches[i] = r.show(now)
 	}
 	room := room(rows, q, service)
 	taken := make([]bool, len(rows))
@@ -89,6 +87,38 @@ func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQue
 		}
 	}
 	return p
+}
+
+// Wanted is how many queued batches of a lane a claim has to read behind attempted, which
+// are all of it that were attempted ([Row.Attempted]), in order: q.Window, or fewer where
+// q.Wants says so. [PlanLane] does the same with so many as with q.Window.
+func Wanted(service batch.ServiceID, attempted []LaneRow, now time.Time, q ClaimQuery) int {
+	if q.Wants == nil {
+		return q.Window
+	}
+	var rule Resend
+	if q.Resend != nil {
+		rule = q.Resend(service)
+	}
+	lane := batch.Lane{Service: service, Batches: make([]batch.Waiting, len(attempted))}
+	for i, r := range attempted {
+		if r.lost(now, q.TTL, rule) {
+			r.Row = r.Row.Return(now)
+		}
+		lane.Batches[i] = r.show(now)
+	}
+	return max(0, min(q.Wants(lane), q.Window))
+}
+
+// lost reports whether a row could be claimed, but not be posted any more.
+func (r *LaneRow) lost(now time.Time, ttl time.Duration, rule Resend) bool {
+	return r.Row.Ready(now) && !r.Row.Resendable(now, ttl, rule)
+}
+
+func (r *LaneRow) show(now time.Time) batch.Waiting {
+	return batch.Waiting{
+		ID: r.Key.ID, State: r.Row.State, Attempt: r.Row.Attempt, Ready: r.Row.Ready(now), Footprint: r.Footprint,
+	}
 }
 
 // room is how many more batches of a lane may be under way.

@@ -222,3 +222,24 @@ func TestPlanLaneNextReady(t *testing.T) {
 	assert.Equal(t, 59*time.Minute, store.PlanLane("s", in, start.Add(time.Minute), laneQuery(hour), 9, answer()).NextReady)
 	assert.Zero(t, store.PlanLane("s", in, start.Add(time.Hour), laneQuery(hour), 9, answer()).NextReady)
 }
+
+// What is asked is what PlanLane will show: what cannot be sent again any more is in doubt.
+func TestWanted(t *testing.T) {
+	q := laneQuery(store.Resend{})
+	assert.Equal(t, 9, store.Wanted("s", nil, start, q), "nobody says")
+	delayed := store.NewRow().Claim(start, ttl, store.Resend{HarmlessFor: time.Hour})
+	delayed.State = batch.Delayed
+	in := []store.LaneRow{laneRow("a", delayed), laneRow("b", store.NewRow())}
+	for answer, want := range map[int]int{-1: 0, 0: 0, 3: 3, 9: 9, 10: 9} {
+		var asked batch.Lane
+		q.Wants = func(l batch.Lane) int { asked = l; return answer }
+		before := slices.Clone(in)
+		assert.Equal(t, want, store.Wanted("s", in, start.Add(time.Hour), q))
+		assert.Equal(t, before, in, "it changes nothing")
+		store.PlanLane("s", before, start.Add(time.Hour), q, 9, func(l batch.Lane) []batch.Run {
+			assert.Equal(t, l, asked)
+			assert.Equal(t, batch.Submitting, l.Batches[0].State)
+			return nil
+		})
+	}
+}

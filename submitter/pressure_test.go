@@ -190,6 +190,27 @@ func TestRoomIsWhatHandsCanPost(t *testing.T) {
 	})
 }
 
+// One hand posts all of a run: room is for as many batches, not runs.
+func TestRoomCountsBatchesOfRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, taking(time.Millisecond), func(o *submitter.Options, _ *dlt.Traits) { o.ClaimLimit = 100 })
+		var ids []batch.ID
+		for i := range 40 {
+			ids = append(ids, batch.ID(fmt.Sprint(i)))
+		}
+		r.post(far, "s", ids...)
+		time.Sleep(30*time.Millisecond + time.Microsecond)
+		synctest.Wait()
+		n, _ := r.Room()
+		assert.Equal(t, 30, n, "so far")
+		time.Sleep(20 * time.Millisecond)
+		synctest.Wait()
+		n, _ = r.Room()
+		assert.Equal(t, 40, n)
+		r.quit()
+	})
+}
+
 // What is taken and waits for a hand takes room.
 func TestQueuedRunsTakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

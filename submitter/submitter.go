@@ -270,7 +270,7 @@ func (s *Submitter) dispatch(ctx context.Context, hands *sync.WaitGroup) {
 // the stack that a request needs.
 func (s *Submitter) work(ctx context.Context, r run, hand *pool.Hand) {
 	for ok := true; ok; {
-		used, hung := s.post(ctx, r)
+		used, hung := s.post(ctx, r, hand)
 		if !used {
 			hand.Unused()
 			return
@@ -306,7 +306,7 @@ func (s *Submitter) next(ctx context.Context) (run, *pool.Hand, bool) {
 // post sends the batches of a run, one after the other or several in one request, until
 // something fails; the rest is put back. It reports whether anything was sent, and
 // whether the last request ran into its time limit.
-func (s *Submitter) post(ctx context.Context, r run) (used, hung bool) {
+func (s *Submitter) post(ctx context.Context, r run, hand *pool.Hand) (used, hung bool) {
 	alone := 0 // up to here one by one, since the list of them was refused
 	for i := 0; i < len(r.Batches); {
 		if ctx.Err() != nil || !s.timeLeft(r.until) {
@@ -331,6 +331,7 @@ func (s *Submitter) post(ctx context.Context, r run) (used, hung bool) {
 			return used, hung
 		}
 		used = true
+		hand.Posted(n)
 		if n > 1 && dlt.Kind(err) == batch.KindRejected {
 			alone = i + n
 			continue

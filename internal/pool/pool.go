@@ -21,8 +21,8 @@ type Pool struct {
 	brisk      int // requests under way that are not slow
 	slow       int // requests under way that are
 	slowKeys   map[string]struct{}
-	posted     int // ended since the window began
-	postedPrev int // ended in the window before
+	posted     int // since the window began
+	postedPrev int // in the window before
 	windowAt   time.Time
 }
 
@@ -90,7 +90,16 @@ func (p *Pool) Busy() int {
 	return p.brisk + p.slow
 }
 
-// Recent returns how many requests ended in about the last 100 ms.
+// Posted says that so many were posted with this hand.
+func (h *Hand) Posted(n int) {
+	p := h.p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.roll(time.Now())
+	p.posted += n
+}
+
+// Recent returns how many were posted in about the last 100 ms.
 func (p *Pool) Recent(now time.Time) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -152,8 +161,6 @@ func (h *Hand) Pass(hung bool) {
 		} else {
 			delete(p.slowKeys, h.key)
 		}
-		p.roll(time.Now())
-		p.posted++
 	})
 }
 

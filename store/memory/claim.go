@@ -18,6 +18,7 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
+	q.Window = max(1, q.Window)
 	var claimed store.Claimed
 	var changed []store.LaneRow
 	left := q.Limit
@@ -31,7 +32,7 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 			claimed.Left = append(claimed.Left, service)
 			continue
 		}
-		rows := s.window(service, max(1, q.Window))
+		rows := s.window(service, func(attempted []store.LaneRow) int { return store.Wanted(service, attempted, now, q) })
 		if len(rows) == 0 || s.closed(service) {
 			continue
 		}
@@ -50,19 +51,21 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 	return claimed, nil
 }
 
-// window is what a claim sees of a lane. s.mu is held.
-func (s *Store) window(service batch.ServiceID, n int) []store.LaneRow {
+// window is what a claim sees of a lane: what was attempted, and the first of what
+// waits, as many as wanted says. s.mu is held.
+func (s *Store) window(service batch.ServiceID, wanted func(attempted []store.LaneRow) int) (rows []store.LaneRow) {
 	l := s.lanes[service]
 	if l == nil {
 		return nil
 	}
-	attempted, queued := l.attempted.first(l.attempted.len()), l.queued.first(n)
-	rows := make([]store.LaneRow, 0, len(attempted)+len(queued))
-	for _, es := range [...][]*entry{attempted, queued} {
+	show := func(es []*entry) {
+		rows = slices.Grow(rows, len(es))
 		for _, e := range es {
 			rows = append(rows, store.LaneRow{Ref: e.ref(), Row: e.row, Budget: e.budget, Footprint: e.footprint})
 		}
 	}
+	show(l.attempted.first(l.attempted.len()))
+	show(l.queued.first(wanted(rows)))
 	return rows
 }
 

@@ -60,7 +60,7 @@ func TestFinishedAndWaitingAreOutOfTheWay(t *testing.T) {
 	assert.Empty(t, s.inFlight)
 	assert.Zero(t, s.lanes["s"].attempted.len())
 	assert.Equal(t, 1000, s.lanes["s"].queued.len())
-	assert.Len(t, s.window("s", 4), 4)
+	assert.Len(t, s.window("s", func([]store.LaneRow) int { return 4 }), 4)
 	assert.Equal(t, 2000, s.final.len())
 }
 

@@ -29,7 +29,7 @@ func (s *Store) Look(ctx context.Context, key batch.Key, window int) (l store.Lo
 			Everything: s.control(batch.Everything()), Service: s.control(batch.Only(key.Service)),
 		}
 		if !e.row.Final() {
-			l.Lane = s.window(key.Service, max(1, window))
+			l.Lane = s.window(key.Service, func([]store.LaneRow) int { return max(1, window) })
 			for i := range l.Lane {
 				l.Lane[i].Row = cloneRow(l.Lane[i].Row)
 			}

@@ -52,8 +52,7 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 	lanes, left := distinct(q.Lanes), q.Limit
 	var changed []*stored
 	for len(lanes) > 0 && left > 0 {
-		// Lanes are read together, but not many more than the limit lets through.
-		some := lanes[:min(len(lanes), max(left/q.Window, 8), 500)]
+		some := lanes[:min(len(lanes), together(q, left))]
 		lanes = lanes[len(some):]
 		got, locked, unknown, us, err := t.lock(ctx, some)
 		if err != nil {
@@ -65,51 +64,76 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 		}
 		out.Locked = append(out.Locked, locked...)
 		now := sqlrow.FromMicro(us)
-		if len(locked) > 0 {
-			held := make(map[batch.ServiceID]bool, len(locked))
-			for _, s := range locked {
-				held[s] = true
-			}
-			some = slices.DeleteFunc(slices.Clone(some), func(s batch.ServiceID) bool { return held[s] })
-		}
-		rows, err := t.windows(ctx, got, q.Window)
+		windows, err := t.attempted(ctx, sqlAttempted, got, some, func(s batch.ServiceID, attempted []store.LaneRow) int {
+			return store.Wanted(s, attempted, now, q)
+		})
 		if err != nil {
 			return out, nil, err
 		}
-		var fresh []*stored
-		for i, service := range some {
+		var first []*stored // claimed for the first time
+		for budget := left; len(windows) > 0; budget *= 4 {
 			if left <= 0 {
-				out.Left = append(out.Left, some[i:]...)
+				for _, w := range windows {
+					out.Left = append(out.Left, w.service)
+				}
 				break
 			}
-			if len(rows[service]) == 0 {
-				continue
-			}
-			lane, err := laneRows(rows[service])
-			if err != nil {
+			// What waits is read of no more lanes than the limit lets through, or, where
+			// there was less of it than wanted, of not many more.
+			n := reach(windows, max(left, budget))
+			if err := t.waiting(ctx, sqlWaiting, windows[:n]); err != nil {
 				return out, nil, err
 			}
-			plan := store.PlanLane(service, lane, now, q, left, choose)
-			for _, s := range apply(plan.Changed, rows[service]) {
-				if s.taken(now, q.TTL, q.Instance) {
-					fresh = append(fresh, s)
-				} else {
-					changed = append(changed, s)
+			for len(windows) > 0 && n > 0 && left > 0 {
+				w := windows[0]
+				windows, n = windows[1:], n-1
+				if len(w.lane) == 0 {
+					continue
 				}
+				plan := store.PlanLane(w.service, w.lane, now, q, left, choose)
+				for _, s := range apply(plan.Changed, w.rows) {
+					if s.taken(now, q.TTL, q.Instance) {
+						first = append(first, s)
+					} else {
+						changed = append(changed, s)
+					}
+				}
+				left -= plan.Claims
+				out.Runs = append(out.Runs, plan.Runs...)
+				if plan.More {
+					out.Left = append(out.Left, w.service)
+				}
+				out.NextReady = sooner(out.NextReady, plan.NextReady)
 			}
-			left -= plan.Claims
-			out.Runs = append(out.Runs, plan.Runs...)
-			if plan.More {
-				out.Left = append(out.Left, service)
-			}
-			out.NextReady = sooner(out.NextReady, plan.NextReady)
 		}
-		if err := t.take(ctx, fresh, now, q.TTL, q.Instance); err != nil {
+		if err := t.take(ctx, first, now, q.TTL, q.Instance); err != nil {
 			return out, nil, err
 		}
 	}
 	out.Left = append(out.Left, lanes...)
 	return out, nil, t.save(ctx, changed)
+}
+
+// together is how many lanes are locked, and looked up, at once: not many more than the
+// limit lets through. Where that is known of each before what waits is read, there may be
+// some more of them.
+func together(q store.ClaimQuery, left int) int {
+	n := left / q.Window
+	if q.Wants != nil {
+		n = min(left, 4*n)
+	}
+	return min(max(n, 8), 500)
+}
+
+// reach is how many of the windows want so many rows together, at least one.
+func reach(windows []*window, rows int) int {
+	for i, w := range windows {
+		if rows <= 0 && i > 0 {
+			return i
+		}
+		rows -= w.want
+	}
+	return len(windows)
 }
 
 func distinct(lanes []batch.ServiceID) []batch.ServiceID {
@@ -124,62 +148,117 @@ func distinct(lanes []batch.ServiceID) []batch.ServiceID {
 	return once
 }
 
-// windows reads what a claim sees of these lanes, each in order.
-func (t *session) windows(ctx context.Context, services []batch.ServiceID, window int) (map[batch.ServiceID][]*stored, error) {
-	return t.windowsBy(ctx, sqlAttempted, sqlWaiting, services, window)
+// window is what a claim sees of a lane, in order. It is read by two statements: nothing
+// moves from what was attempted to what waits, or back, but by a claim, which would hold
+// the lane.
+type window struct {
+	service batch.ServiceID
+	rows    []*stored
+	lane    []store.LaneRow // the same
+	atEnd   []*stored       // attempted once, and put among those that wait
+	want    int             // of these
 }
 
-// windowsBy reads what was attempted, and then the first of what waits. They are two
-// statements: nothing moves from the one part to the other but by a claim, which would
-// hold the lane.
-func (t *session) windowsBy(ctx context.Context, sqlAttempted, sqlWaiting string, services []batch.ServiceID, window int) (map[batch.ServiceID][]*stored, error) {
-	if len(services) == 0 {
-		return map[batch.ServiceID][]*stored{}, nil
+// attempted reads what was attempted of lanes that are locked, and returns the windows of
+// all in order, of which the others show nothing. wanted says how many rows each wants that wait.
+func (t *session) attempted(ctx context.Context, statement string, locked, all []batch.ServiceID,
+	wanted func(batch.ServiceID, []store.LaneRow) int,
+) ([]*window, error) {
+	memory := make([]window, len(all))
+	lanes := make(map[batch.ServiceID]*window, len(all))
+	windows := make([]*window, len(all))
+	for i, service := range all {
+		windows[i] = &memory[i]
+		windows[i].service = service
+		lanes[service] = windows[i]
 	}
-	names := texts(services)
+	if len(locked) == 0 {
+		return windows, nil
+	}
 	open, err := query(ctx, t, func(s *stored) []any {
 		return slices.Concat(s.batchCols.dest(), []any{&s.encodedFootprint}, s.rowCols.dest())
-	}, sqlAttempted, names)
+	}, statement, texts(locked))
 	if err != nil {
 		return nil, err
 	}
-	queued, err := queryMany(ctx, t, min(len(services)*window, 1000), func(s *stored) []any {
-		return append(s.batchCols.dest(), &s.encodedFootprint, &s.version, &s.requeued, &s.place)
-	}, sqlWaiting, names, int64(window))
-	if err != nil {
-		return nil, err
-	}
-	lanes := make(map[batch.ServiceID][]*stored, len(services))
-	attempted, waiting := make([]*stored, 0, len(open)), make([]*stored, 0, len(queued))
 	for i := range open {
-		open[i].unpack()
-		if open[i].now.Attempted() {
-			attempted = append(attempted, &open[i])
-		} else { // it was put at the end
-			waiting = append(waiting, &open[i])
+		s := &open[i]
+		s.unpack()
+		if w := lanes[s.key().Service]; s.now.Attempted() {
+			w.rows = append(w.rows, s)
+		} else {
+			w.atEnd = append(w.atEnd, s)
 		}
 	}
-	appendInOrder(lanes, attempted, len(attempted))
-	for i := range queued {
-		queued[i].unpackWaiting()
-		waiting = append(waiting, &queued[i])
+	for _, service := range locked {
+		w := lanes[service]
+		inOrder(w.rows)
+		if err := w.show(w.rows); err != nil {
+			return nil, err
+		}
+		w.want = wanted(service, w.lane)
 	}
-	appendInOrder(lanes, waiting, window)
-	return lanes, nil
+	return windows, nil
 }
 
-// appendInOrder puts rows in order and appends up to most of them to each lane.
-func appendInOrder(lanes map[batch.ServiceID][]*stored, rows []*stored, most int) {
-	slices.SortFunc(rows, func(a, b *stored) int {
-		return cmp.Or(cmp.Compare(a.createdAt, b.createdAt), cmp.Compare(a.headerSignature, b.headerSignature))
-	})
-	taken := map[batch.ServiceID]int{}
-	for _, s := range rows {
-		service := s.key().Service
-		if taken[service]++; taken[service] <= most {
-			lanes[service] = append(lanes[service], s)
+// waiting adds the first of what waits, as many as each window wants.
+func (t *session) waiting(ctx context.Context, statement string, windows []*window) error {
+	lanes := make(map[batch.ServiceID]*window, len(windows))
+	var ask []*window
+	total := 0
+	for _, w := range windows {
+		if w.want > 0 {
+			lanes[w.service] = w
+			ask, total = append(ask, w), total+w.want
 		}
 	}
+	if len(ask) == 0 {
+		return nil
+	}
+	queued, err := queryMany(ctx, t, min(total, 1000), func(s *stored) []any {
+		return append(s.batchCols.dest(), &s.encodedFootprint, &s.version, &s.requeued, &s.place)
+	}, statement, textArray(len(ask), func(i int) string { return string(ask[i].service) }),
+		intArray(len(ask), func(i int) int64 { return int64(ask[i].want) }))
+	if err != nil {
+		return err
+	}
+	for i := range queued {
+		s := &queued[i]
+		s.unpackWaiting()
+		w := lanes[s.key().Service]
+		w.atEnd = append(w.atEnd, s)
+	}
+	for _, w := range ask {
+		inOrder(w.atEnd)
+		first := w.atEnd[:min(len(w.atEnd), w.want)]
+		w.rows = append(w.rows, first...)
+		if err := w.show(first); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inOrder sorts rows by their order keys.
+func inOrder(rows []*stored) {
+	if len(rows) > 1 {
+		slices.SortFunc(rows, func(a, b *stored) int {
+			return cmp.Or(cmp.Compare(a.createdAt, b.createdAt), cmp.Compare(a.headerSignature, b.headerSignature))
+		})
+	}
+}
+
+// show appends rows to what a strategy is shown.
+func (w *window) show(rows []*stored) error {
+	w.lane = slices.Grow(w.lane, len(rows))
+	for _, s := range rows {
+		footprint, err := sqlrow.DecodeFootprint(s.encodedFootprint)
+		if err != nil {
+			return fmt.Errorf("batch %s: %w", s.key(), err)
+		}
+		w.lane = append(w.lane, store.LaneRow{Ref: s.ref(), Row: s.now, Budget: s.budget(), Footprint: footprint})
+	}
+	return nil
 }
 
 // taken reports whether a row is claimed for the first time, and sqlTake writes it.
@@ -206,18 +285,6 @@ func (t *session) take(ctx context.Context, rows []*stored, now time.Time, ttl t
 		err = fmt.Errorf("%w: %d rows claimed, want %d", errMoved, n, len(rows))
 	}
 	return err
-}
-
-func laneRows(found []*stored) ([]store.LaneRow, error) {
-	rows := make([]store.LaneRow, len(found))
-	for i, s := range found {
-		footprint, err := sqlrow.DecodeFootprint(s.encodedFootprint)
-		if err != nil {
-			return nil, fmt.Errorf("batch %s: %w", s.key(), err)
-		}
-		rows[i] = store.LaneRow{Ref: s.ref(), Row: s.now, Budget: s.budget(), Footprint: footprint}
-	}
-	return rows, nil
 }
 
 // apply gives the rows that were loaded what a plan makes of them, and returns those.

@@ -49,10 +49,12 @@ func (t *session) look(ctx context.Context, key batch.Key, window int) (l store.
 	if l.Service, err = t.control(ctx, batch.Only(key.Service)); err != nil || b.now.Final() {
 		return l, err
 	}
-	rows, err := t.windowsBy(ctx, windowAttempted, windowWaiting, []batch.ServiceID{key.Service}, window)
+	lane := []batch.ServiceID{key.Service}
+	windows, err := t.attempted(ctx, windowAttempted, lane, lane, func(batch.ServiceID, []store.LaneRow) int { return window })
 	if err != nil {
 		return l, err
 	}
-	l.Lane, err = laneRows(rows[key.Service])
+	err = t.waiting(ctx, windowWaiting, windows)
+	l.Lane = windows[0].lane
 	return l, err
 }

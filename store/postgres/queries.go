@@ -221,9 +221,9 @@ const (
 	CROSS JOIN LATERAL (SELECT * FROM {attempted_batches} r WHERE r.service_id = u.s OFFSET 0) a
 	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = a.seq OFFSET 0) b`
 	// With ties, because those are broken by an id that the queue does not have.
-	windowWaiting = `SELECT ` + colsBatch + `, b.footprint, w.version, w.requeued, w.place::text FROM unnest($1::text[]) AS u (s)
+	windowWaiting = `SELECT ` + colsBatch + `, b.footprint, w.version, w.requeued, w.place::text FROM unnest($1::text[], $2::bigint[]) AS u (s, n)
 	CROSS JOIN LATERAL (SELECT q.seq, q.version, q.requeued, q.ctid AS place FROM {waiting_batches} q WHERE q.service_id = u.s
-		ORDER BY q.created_at FETCH FIRST ($2::bigint) ROWS WITH TIES) w
+		ORDER BY q.created_at FETCH FIRST (u.n) ROWS WITH TIES) w
 	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = w.seq OFFSET 0) b`
 
 	sqlPayloads = `SELECT b.seq, b.header_signature, b.service_id, b.serialized_batch FROM {batches} b

@@ -50,7 +50,9 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 		// Lanes are read together, but not many more than the limit lets through.
 		some := lanes[:min(len(lanes), max(left/q.Window, 8), 500)]
 		lanes = lanes[len(some):]
-		rows, err := t.lanes(ctx, some, q.Window)
+		rows, err := t.windows(ctx, sqlAttempted, sqlWaiting, some, func(s batch.ServiceID, attempted []store.LaneRow) int {
+			return store.Wanted(s, attempted, now, q)
+		})
 		if err != nil {
 			return out, err
 		}
@@ -90,13 +92,11 @@ func distinct(lanes []batch.ServiceID) []batch.ServiceID {
 	return once
 }
 
-// lanes reads what a claim sees of these lanes, each in order.
-func (t *session) lanes(ctx context.Context, services []batch.ServiceID, window int) (map[batch.ServiceID][]*claimable, error) {
-	return t.windows(ctx, sqlAttempted, sqlWaiting, services, window)
-}
-
-// windows reads it with these statements.
-func (t *session) windows(ctx context.Context, sqlAttempted, sqlWaiting string, services []batch.ServiceID, window int) (map[batch.ServiceID][]*claimable, error) {
+// windows reads what a claim sees of these lanes, each in order: what was attempted, and
+// then the first of what waits, as many as wanted says.
+func (t *session) windows(ctx context.Context, sqlAttempted, sqlWaiting string, services []batch.ServiceID,
+	wanted func(batch.ServiceID, []store.LaneRow) int,
+) (map[batch.ServiceID][]*claimable, error) {
 	names, err := json.Marshal(services)
 	if err != nil {
 		return nil, err
@@ -112,18 +112,42 @@ func (t *session) windows(ctx context.Context, sqlAttempted, sqlWaiting string, 
 	if err := t.each(ctx, into(&attempted), sqlAttempted, string(names)); err != nil {
 		return nil, err
 	}
-	if err := t.each(ctx, into(&waiting), sqlWaiting, string(names), window); err != nil {
+	rows := make(map[batch.ServiceID][]*claimable, len(services))
+	// What was attempted comes before what was not, so the parts are sorted apart.
+	inOrder(attempted)
+	for _, c := range attempted {
+		rows[c.key().Service] = append(rows[c.key().Service], c)
+	}
+	var ask []batch.ServiceID
+	want, most := make(map[batch.ServiceID]int, len(services)), 0
+	for _, s := range services {
+		if n := wanted(s, laneRows(rows[s])); n > 0 {
+			ask, most = append(ask, s), max(most, n)
+			want[s] = n
+		}
+	}
+	if len(ask) == 0 {
+		return rows, nil
+	}
+	if names, err = json.Marshal(ask); err != nil {
 		return nil, err
 	}
-	rows := make(map[batch.ServiceID][]*claimable, len(services))
-	for _, part := range [...][]*claimable{attempted, waiting} {
-		// What was attempted comes before what was not, so the parts are sorted apart.
-		slices.SortFunc(part, func(a, b *claimable) int { return cmp.Compare(a.CreatedAt, b.CreatedAt) })
-		for _, c := range part {
-			rows[c.key().Service] = append(rows[c.key().Service], c)
+	if err := t.each(ctx, into(&waiting), sqlWaiting, string(names), most); err != nil {
+		return nil, err
+	}
+	inOrder(waiting)
+	for _, c := range waiting {
+		service := c.key().Service
+		if want[service]--; want[service] >= 0 {
+			rows[service] = append(rows[service], c)
 		}
 	}
 	return rows, nil
+}
+
+// inOrder sorts by the order key.
+func inOrder(rows []*claimable) {
+	slices.SortFunc(rows, func(a, b *claimable) int { return cmp.Compare(a.CreatedAt, b.CreatedAt) })
 }
 
 func laneRows(found []*claimable) []store.LaneRow {

@@ -49,7 +49,8 @@ func (t *session) look(ctx context.Context, key batch.Key, window int) (l store.
 	if l.Service, err = t.control(ctx, batch.Only(key.Service)); err != nil || b.now.Final() {
 		return l, err
 	}
-	rows, err := t.windows(ctx, windowAttempted, windowWaiting, []batch.ServiceID{key.Service}, window)
+	rows, err := t.windows(ctx, windowAttempted, windowWaiting, []batch.ServiceID{key.Service},
+		func(batch.ServiceID, []store.LaneRow) int { return window })
 	l.Lane = laneRows(rows[key.Service])
 	return l, err
 }

@@ -18,6 +18,7 @@ func claimTests() []test {
 	return []test{
 		{name: "an attempt is counted before it is made", run: claimCounts},
 		{name: "the window is all attempted ones and the first queued", run: claimWindow},
+		{name: "no more is shown than is wanted", run: claimWants},
 		{name: "footprints are shown", run: claimFootprints},
 		{name: "limit and left", run: claimLimit},
 		{name: "no more under way than the ledger takes", run: claimInFlight},
@@ -81,6 +82,35 @@ func claimWindow(f *fixture) {
 	assert.Equal(f, batch.Waiting{ID: is[0], State: batch.Queued, Ready: true}, l.Batches[4])
 	f.each(f.monitored, store.IsCommitted, is[1], is[3])
 	assert.Equal(f, []batch.ID{is[5], is[7], is[0]}, laneIDs(f.view("s", 1)), "final ones are gone")
+}
+
+// Each lane is shown as much of what waits as it wants behind what was attempted of it,
+// and no lane is passed over because of what another wants and does not have.
+func claimWants(f *fixture) {
+	for _, s := range []batch.ServiceID{"v", "w", "x", "y", "z"} {
+		f.add(many(s, string(s), map[batch.ServiceID]int{"v": 1, "w": 1, "x": 6, "y": 6, "z": 6}[s])...)
+	}
+	f.take("x00006", "y00006", "y00005", "z00006")
+	f.each(f.submitted, store.Accepted, "y00006")
+	f.each(f.submitted, store.Failed, "y00005")
+	f.each(f.submitted, store.Refused, "z00006")
+	require.NoError(f, f.requeueTo("z00006", store.Requeue{AtEnd: true}))
+	q := store.ClaimQuery{
+		Lanes: []batch.ServiceID{"v", "x", "none", "w", "y", "z"}, Limit: 6, Window: 5, TTL: f.u(1.5), Resend: resend(f.u(1000.5), 0),
+		Wants: func(attempted batch.Lane) int { return 3 - len(attempted.Batches) },
+	}
+	choose := func(l batch.Lane) []batch.Run { // all that is ready of the first three
+		return everyReady(batch.Lane{Batches: l.Batches[:min(3, len(l.Batches))]})
+	}
+	got := f.claim(q, choose) // compared with the model, as is what was shown
+	assert.Equal(f, []batch.ID{"v00001", "x00005", "x00004", "w00001", "y00004", "z00005"}, claimedIDs(got))
+	assert.Equal(f, []batch.ServiceID{"z"}, got.Left, "the limit cut it short; y waits for one that failed")
+	got = f.claim(q, choose)
+	assert.Equal(f, []batch.ID{"z00004", "z00003"}, claimedIDs(got))
+	assert.Empty(f, f.claim(q, choose).Runs, "three of each are under way")
+	q.Wants = func(batch.Lane) int { return 1000 }
+	assert.Equal(f, []batch.ID{"x00003", "x00002", "x00001", "y00003", "y00002", "y00001"}, claimedIDs(f.claim(q, everyReady)), "no more than the window")
+	assert.Equal(f, []batch.ID{"z00002", "z00001", "z00006"}, claimedIDs(f.claim(q, everyReady)))
 }
 
 func claimFootprints(f *fixture) {

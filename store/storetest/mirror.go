@@ -112,6 +112,13 @@ func (f *fixture) claim(q store.ClaimQuery, choose store.Choose) store.Claimed {
 			continue
 		}
 		rows := f.window(service, q.Window)
+		if q.Wants != nil {
+			n := 0
+			for n < len(rows) && rows[n].Row.Attempted() {
+				n++
+			}
+			rows = rows[:min(len(rows), n+store.Wanted(service, rows[:n], now, q))]
+		}
 		if len(rows) == 0 || f.closed(service) {
 			continue
 		}
