@@ -66,10 +66,10 @@ func Wants(s Strategy, keepsOrder func(batch.ServiceID) bool) func(batch.Lane) i
 	if !ok {
 		return nil
 	}
-	reliant := ReliesOnOrder(s)
+	keeps := keeping(s, keepsOrder)
 	return func(lane batch.Lane) (n int) {
 		if err := loop.Contain(func() error {
-			lane.KeepsOrder = reliant && keepsOrder != nil && keepsOrder(lane.Service)
+			lane.KeepsOrder = keeps(lane.Service)
 			n = sparing.Wants(lane)
 			return nil
 		}); err != nil {
@@ -83,7 +83,7 @@ func Wants(s Strategy, keepsOrder func(batch.ServiceID) bool) func(batch.Lane) i
 // a panic, pick nothing and are reported. keepsOrder is dlt.Traits.KeepsOrder of a
 // service's ledger; nil is that none does.
 func Choose(s Strategy, keepsOrder func(batch.ServiceID) bool, report func(batch.ServiceID, error)) store.Choose {
-	reliant := ReliesOnOrder(s)
+	keeps := keeping(s, keepsOrder)
 	sets := new(scratch)
 	show := clone // what is checked, and what the store goes by, is not a strategy's to change
 	switch own := s.(type) {
@@ -95,7 +95,7 @@ func Choose(s Strategy, keepsOrder func(batch.ServiceID) bool, report func(batch
 	return func(lane batch.Lane) (runs []batch.Run) {
 		before := sets.take()
 		err := loop.Contain(func() error {
-			lane.KeepsOrder = reliant && keepsOrder != nil && keepsOrder(lane.Service)
+			lane.KeepsOrder = keeps(lane.Service)
 			runs = s.Select(show(lane))
 			return lane.CheckIn(before, runs)
 		})
@@ -105,6 +105,15 @@ func Choose(s Strategy, keepsOrder func(batch.ServiceID) bool, report func(batch
 			return nil
 		}
 		return runs
+	}
+}
+
+// keeping reports of a service whether its ledger keeps order, for a strategy that relies
+// on that.
+func keeping(s Strategy, keepsOrder func(batch.ServiceID) bool) func(batch.ServiceID) bool {
+	reliant := ReliesOnOrder(s)
+	return func(service batch.ServiceID) bool {
+		return reliant && keepsOrder != nil && keepsOrder(service)
 	}
 }
 

@@ -28,7 +28,23 @@ var pipelinedList = []mutant{
 	},
 	{
 		name: "pipelined: what was lost does not wait for what left after it", file: "queuer/pipelined.go", pkg: "queuer", test: "TestPipelinedSelect",
-		old: "case p > accepted:\n\t\t\treturn nil", new: "case p > len(lane.Batches):\n\t\t\treturn nil",
+		old: "case p > accepted:\n\t\t\treturn 0, 0", new: "case p > len(lane.Batches):\n\t\t\treturn 0, 0",
+	},
+	{
+		name: "pipelined: it wants less than it takes", file: "queuer/pipelined.go", pkg: "queuer", test: "TestWantsIsEnough",
+		old: "return max(0, int(n)-end)", new: "return max(0, int(n)-end-1)",
+	},
+	{
+		name: "pipelined: it wants what it cannot take", file: "queuer/pipelined.go", pkg: "queuer", test: "TestWantsNoMoreThanItCanTake",
+		old: "end == len(attempted.Batches) {", new: "end <= len(attempted.Batches) {",
+	},
+	{
+		name: "serial: it wants nothing", file: "queuer/strategy.go", pkg: "queuer", test: "TestWantsIsEnough",
+		old: "if len(attempted.Batches) == 0 {\n\t\treturn 1", new: "if len(attempted.Batches) == 0 {\n\t\treturn 0",
+	},
+	{
+		name: "room counts runs", file: "submitter/submitter.go", pkg: "submitter", test: "TestRoomCountsBatchesOfRuns",
+		old: "\t\thand.Posted(n)\n", new: "",
 	},
 	{
 		name: "pipelined: a crash in the middle of a run", file: "queuer/pipelined.go", pkg: "internal/sim", test: "TestPipelinedDecisions", args: sim("400"),
@@ -40,7 +56,7 @@ var pipelinedList = []mutant{
 	},
 	{
 		name: "check: accepted ones are passed whatever the ledger says", file: "queuer/strategy.go", pkg: "queuer", test: "TestChooseLetsPassWhatWasAccepted",
-		old: "reliant && keepsOrder != nil && keepsOrder(lane.Service)", new: "reliant",
+		old: "reliant && keepsOrder != nil && keepsOrder(service)", new: "reliant",
 	},
 	{
 		name: "check: accepted ones are passed whatever the strategy says", file: "queuer/strategy.go", pkg: "queuer", test: "TestChooseLetsPassWhatWasAccepted",

@@ -21,12 +21,22 @@ var storeList = []mutant{
 	{
 		name: "the window misses an attempted batch", file: "store/memory/claim.go", pkg: "store/memory", test: "TestStore/claim/the_window_is_all_attempted_ones_and_the_first_queued",
 		old: "l.attempted.first(l.attempted.len())",
-		new: "l.attempted.first(n)",
+		new: "l.attempted.first(1)",
 	},
 	{
 		name: "a late commit jumps the lane: attempted ones after queued ones", file: "store/memory/claim.go", pkg: "store/memory", test: "TestStore/add/order_within_a_call_and_across_calls",
-		old: "[...][]*entry{attempted, queued}",
-		new: "[...][]*entry{queued, attempted}",
+		old: "show(l.attempted.first(l.attempted.len()))\n\tshow(l.queued.first(wanted(rows)))",
+		new: "show(l.queued.first(wanted(rows)))\n\tshow(l.attempted.first(l.attempted.len()))",
+	},
+	{
+		name: "more is shown than is wanted", file: "store/lane.go", pkg: "store", test: "TestWanted",
+		old: "return max(0, min(q.Wants(lane), q.Window))",
+		new: "return max(0, q.Wants(lane))",
+	},
+	{
+		name: "what is wanted goes by what can be sent no more", file: "store/lane.go", pkg: "store", test: "TestWanted",
+		old: "if r.lost(now, q.TTL, rule) {\n\t\t\tr.Row = r.Row.Return(now)\n\t\t}\n\t\tlane",
+		new: "_ = rule\n\t\tlane",
 	},
 	{
 		name: "limit ignored across lanes", file: "store/memory/claim.go", pkg: "store/memory", test: "TestStore/claim/limit_and_left",
@@ -115,7 +125,7 @@ var storeList = []mutant{
 	},
 	{
 		name: "lane resend unchecked", file: "store/lane.go", pkg: "store/memory", test: "TestStore/claim/what_cannot_be_resent_goes_back_in_doubt",
-		old: "r.Row.Ready(now) && !r.Row.Resendable(now, q.TTL, rule)",
+		old: "r.Row.Ready(now) && !r.Row.Resendable(now, ttl, rule)",
 		new: "false",
 	},
 	{
