@@ -307,10 +307,12 @@ const holdPolls = 10
 // accepted records that the ledger has taken a batch. Where the monitor asks about it
 // soon, that waits for the answer, so that a quick commit and the acceptance are one
 // write: until the batch is final its lane does not go on anyhow. It does where the
-// ledger keeps the order, once all of a run is acknowledged.
+// ledger keeps the order, once all of a run is acknowledged. Where sending a batch again
+// would execute it again, nothing is left unwritten that a crash would make a doubt of.
 func (e *engine) accepted(o store.Outcome, took time.Duration) {
 	o.Check = e.monitor.Minds(e.monitor.FirstCheck(o.Key, took))
-	if e.order == nil && o.Was != nil && e.monitor.MindSoon(o.Ref, o.Was) {
+	quick := e.order == nil && o.Was != nil && e.r.ledger.Traits(o.Key.Service).ResendHarmlessFor > 0
+	if quick && e.monitor.MindSoon(o.Ref, o.Was) {
 		e.complete(&o)
 		e.recorder.Hold(o)
 		return

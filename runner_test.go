@@ -105,9 +105,10 @@ func TestABatchIsDeliveredInMilliseconds(t *testing.T) {
 // An acceptance whose commit is known by the time of the first question is not written by
 // itself; one that is not waits no longer than for that, even if nobody answers.
 func TestAQuickCommitIsWrittenWithItsAcceptance(t *testing.T) {
+	harmless := &ledgermem.Options{Traits: &dlt.Traits{Name: "test", ResendHarmlessFor: dlt.Forever}}
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
-		r := newRunner(t, st, ledgermem.New(nil), nil)
+		r := newRunner(t, st, ledgermem.New(harmless), nil)
 		stop := running(t, r)
 		b := one("s", "a")
 		require.NoError(t, r.Add(t.Context(), b))
@@ -117,7 +118,7 @@ func TestAQuickCommitIsWrittenWithItsAcceptance(t *testing.T) {
 	for _, hangs := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			st := memory.New()
-			r := newRunner(t, st, &slow{Ledger: ledgermem.New(nil), hangs: hangs}, nil)
+			r := newRunner(t, st, &slow{Ledger: ledgermem.New(harmless), hangs: hangs}, nil)
 			stop := running(t, r)
 			synctest.Wait()
 			b := one("s", "a")
@@ -137,7 +138,27 @@ func TestAQuickCommitIsWrittenWithItsAcceptance(t *testing.T) {
 // Where a lane goes on once all of a run is acknowledged, acceptances wait for nothing.
 func TestARunIsAcknowledgedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRunner(t, memory.New(), &slow{Ledger: ledgermem.New(nil)}, &dltbatch.Options{Strategy: queuer.Pipelined(4)})
+		r := newRunner(t, memory.New(), &slow{Ledger: ledgermem.New(&ledgermem.Options{Traits: &dlt.Traits{
+			Name: "test", ResendHarmlessFor: dlt.Forever, KeepsOrder: true,
+		}})}, &dltbatch.Options{Strategy: queuer.Pipelined(4)})
+		stop := running(t, r)
+		synctest.Wait()
+		b := one("s", "a")
+		require.NoError(t, r.Add(t.Context(), b))
+		time.Sleep(5 * time.Millisecond)
+		rec, err := r.Get(t.Context(), b.Key())
+		require.NoError(t, err)
+		assert.Equal(t, batch.Pending, rec.State)
+		require.NoError(t, stop())
+	})
+}
+
+// Where a batch that is sent again is executed again, a crash shall leave no more in doubt
+// than it must: an acceptance is written at once.
+func TestAnAcceptanceThatACrashWouldMakeADoubtIsWrittenAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		traits := ledgermem.Unforgiving(time.Second)
+		r := newRunner(t, memory.New(), &slow{Ledger: ledgermem.New(&ledgermem.Options{Traits: &traits})}, nil)
 		stop := running(t, r)
 		synctest.Wait()
 		b := one("s", "a")

@@ -17,7 +17,11 @@ var handOverList = []mutant{
 	},
 	{
 		name: "a run's acceptances wait for the ledger", file: "engine.go", pkg: ".", test: "TestARunIsAcknowledgedAtOnce",
-		old: "if e.order == nil && o.Was != nil", new: "if o.Was != nil",
+		old: "quick := e.order == nil && o.Was != nil && e", new: "quick := o.Was != nil && e",
+	},
+	{
+		name: "an acceptance that may not be repeated waits for the ledger", file: "engine.go", pkg: ".", test: "TestAnAcceptanceThatACrashWouldMakeADoubtIsWrittenAtOnce",
+		old: "ResendHarmlessFor > 0", new: "ResendHarmlessFor >= 0",
 	},
 	{
 		name: "a verdict before the acceptance is recorded counts", file: "monitor/mine.go", pkg: "monitor", test: "TestMindsSoon",
