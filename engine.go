@@ -240,20 +240,8 @@ func (e *engine) tell(w recorder.Written) {
 	if w.By == batch.BySubmitter && w.Finding == store.IsCommitted { // two in one: see accepted
 		e.r.observe(ctx, batch.Event{Kind: batch.EventState, Key: key, State: batch.Pending, Attempt: row.Attempt})
 	}
-	event := batch.Event{Kind: batch.EventState, Key: key, State: row.State, Attempt: row.Attempt, Err: asError(row.Error)}
 	breach := e.overtaken(w.Outcome, w.Applied)
-	switch {
-	case w.Applied.Breach:
-		event.Kind = batch.EventOrderBreach
-	case breach != nil && row.State == batch.Committed:
-		event.Kind, event.Err = batch.EventOrderBreach, breach
-	case row.Final():
-		event.Kind = batch.EventFinal
-	case w.Finding == store.Doubtful || (row.State == batch.Submitting && w.Finding != store.Undecidable):
-		event.Kind = batch.EventInDoubt
-	case w.Finding == store.Undecidable:
-		event.Kind, event.Err = batch.EventDecision, errors.New(row.Decision)
-	}
+	event := eventOf(w, breach)
 	if breach != nil && row.State != batch.Committed {
 		e.r.breach(key, row.State, row.Attempt, breach)
 	}
@@ -278,6 +266,25 @@ func (e *engine) tell(w recorder.Written) {
 		event.Kind = batch.EventQuarantined
 		e.r.observe(ctx, event)
 	}
+}
+
+// eventOf is what the observer is told of an outcome that was written.
+func eventOf(w recorder.Written, breach error) batch.Event {
+	row := w.Applied.Row
+	event := batch.Event{Kind: batch.EventState, Key: w.Key, State: row.State, Attempt: row.Attempt, Err: asError(row.Error)}
+	switch {
+	case w.Applied.Breach:
+		event.Kind = batch.EventOrderBreach
+	case breach != nil && row.State == batch.Committed:
+		event.Kind, event.Err = batch.EventOrderBreach, breach
+	case row.Final():
+		event.Kind = batch.EventFinal
+	case w.Finding == store.Doubtful || (row.State == batch.Submitting && w.Finding != store.Undecidable):
+		event.Kind = batch.EventInDoubt
+	case w.Finding == store.Undecidable:
+		event.Kind, event.Err = batch.EventDecision, errors.New(row.Decision)
+	}
+	return event
 }
 
 func asError(e *batch.SubmissionError) error {

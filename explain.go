@@ -142,8 +142,8 @@ func (x *explainer) ready() {
 	}
 	// If it leaves once what it conflicts with is gone, the first of those is in its way.
 	conflicts := func(r store.LaneRow) bool { return r.Footprint.Conflicts(x.l.Footprint) }
-	clear := slices.Concat(slices.DeleteFunc(slices.Clone(x.l.Lane[:me]), conflicts), x.l.Lane[me:])
-	if x.taken(clear, q) && len(clear) < len(x.l.Lane) {
+	apart := slices.Concat(slices.DeleteFunc(slices.Clone(x.l.Lane[:me]), conflicts), x.l.Lane[me:])
+	if x.taken(apart, q) && len(apart) < len(x.l.Lane) {
 		i := slices.IndexFunc(x.l.Lane[:me], conflicts)
 		x.behind(batch.CauseBehind, x.l.Lane[i].Key, meet(x.l.Lane[i].Footprint, x.l.Footprint))
 		return

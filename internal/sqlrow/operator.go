@@ -28,7 +28,7 @@ func (c *ControlCols) Control() batch.Control {
 	return batch.Control{
 		Scope:    batch.Scope{All: c.Everything, Service: batch.ServiceID(c.Service)},
 		PausedAt: FromMicro(c.PausedAt), PausedBy: batch.By{Actor: c.PausedBy, Reason: c.PausedReason},
-		Policy:   batch.Policy(c.Policy), //nolint:gosec // as it was written
+		Policy:   batch.Policy(c.Policy),
 		HaltedAt: FromMicro(c.HaltedAt), HaltedBy: batch.ID(c.HaltedBy),
 	}
 }
@@ -103,7 +103,7 @@ func acts(found []ActCols, scope batch.Scope) []batch.Act {
 		acts[i] = batch.Act{
 			By: batch.By{Actor: c.Actor, Reason: c.Reason}, Action: batch.Action(c.Action), At: FromMicro(c.At), Scope: scope,
 			Batch: batch.ID(c.Batch), From: batch.State(c.From), To: batch.State(c.To), AtEnd: c.AtEnd,
-			Policy: batch.Policy(c.Policy), //nolint:gosec // as it was written
+			Policy: batch.Policy(c.Policy),
 		}
 	}
 	return acts

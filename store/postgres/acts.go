@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -23,11 +24,11 @@ func (t *session) keepLaneAct(ctx context.Context, a batch.Act) error {
 // keepAct adds to a list of acts: insert returns the new position, and trim removes the
 // positions up to one.
 func (t *session) keepAct(ctx context.Context, insert, trim string, of, act []any) error {
-	newest, _, err := get[int64](ctx, t, insert, append(of[:len(of):len(of)], act...)...)
+	newest, _, err := get[int64](ctx, t, insert, append(slices.Clip(of), act...)...)
 	if err != nil || sqlrow.OldActs(newest) <= 0 {
 		return err
 	}
-	_, err = t.exec(ctx, trim, append(of[:len(of):len(of)], sqlrow.OldActs(newest))...)
+	_, err = t.exec(ctx, trim, append(slices.Clip(of), sqlrow.OldActs(newest))...)
 	return err
 }
 
