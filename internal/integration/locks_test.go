@@ -206,6 +206,27 @@ func TestHeldLanesAreNamed(t *testing.T) {
 	assert.Len(t, got.Runs, 2)
 }
 
+// A lane that another claim holds is not left as well: it is to be left alone for a
+// while, however early the limit is reached.
+func TestHeldLanesAreNotLeft(t *testing.T) {
+	s := newSpace(t, pgx)
+	st, db := s.store()
+	require.NoError(t, st.Add(t.Context(), one("a", 1), one("b", 2), one("c", 3)))
+	q := store.ClaimQuery{Lanes: []batch.ServiceID{"a", "b", "c"}, Limit: 1, Window: 1, TTL: time.Minute}
+	_, err := st.Claim(t.Context(), q, func(batch.Lane) []batch.Run { return nil })
+	require.NoError(t, err)
+	tx, err := db.Begin()
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback() }()
+	_, err = tx.Exec(`SELECT 1 FROM ` + s.schema + `.services WHERE service_id = 'b' FOR NO KEY UPDATE`)
+	require.NoError(t, err)
+	got, err := st.Claim(t.Context(), q, front)
+	require.NoError(t, err)
+	require.Len(t, got.Runs, 1)
+	assert.Equal(t, []batch.ServiceID{"b"}, got.Locked)
+	assert.Equal(t, []batch.ServiceID{"c"}, got.Left)
+}
+
 // While choose is being asked the lane is held: no other claim sees it.
 func TestChooseHoldsTheLane(t *testing.T) {
 	s := newSpace(t, pgx)

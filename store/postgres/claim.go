@@ -64,7 +64,7 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 		}
 		out.Locked = append(out.Locked, locked...)
 		now := sqlrow.FromMicro(us)
-		windows, err := t.attempted(ctx, sqlAttempted, got, some, func(s batch.ServiceID, attempted []store.LaneRow) int {
+		windows, err := t.attempted(ctx, sqlAttempted, got, except(some, locked), func(s batch.ServiceID, attempted []store.LaneRow) int {
 			return store.Wanted(s, attempted, now, q)
 		})
 		if err != nil {
@@ -146,6 +146,21 @@ func distinct(lanes []batch.ServiceID) []batch.ServiceID {
 		}
 	}
 	return once
+}
+
+// except returns the lanes that are not among others.
+func except(lanes, others []batch.ServiceID) []batch.ServiceID {
+	if len(others) == 0 {
+		return lanes
+	}
+	out := make(map[batch.ServiceID]struct{}, len(others))
+	for _, s := range others {
+		out[s] = struct{}{}
+	}
+	return slices.DeleteFunc(slices.Clone(lanes), func(s batch.ServiceID) bool {
+		_, found := out[s]
+		return found
+	})
 }
 
 // window is what a claim sees of a lane, in order. It is read by two statements: nothing

@@ -31,6 +31,11 @@ var postgresList = []mutant{
 		new: "_ = w\n\t\t\t\t}\n\t\t\t\tbreak",
 	},
 	{
+		name: "postgres: a lane that another claim holds is left, too", file: "store/postgres/claim.go", pkg: "internal/integration", test: "TestHeldLanesAreNotLeft",
+		old: "got, except(some, locked), func(",
+		new: "got, some, func(",
+	},
+	{
 		name: "postgres: a lane is planned before what waits of it is read", file: "store/postgres/claim.go", pkg: "internal/integration", test: "TestStore/pgx$/claim",
 		old: "for len(windows) > 0 && n > 0 && left > 0 {",
 		new: "for len(windows) > 0 && left > 0 {",
