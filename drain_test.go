@@ -2,6 +2,7 @@ package dltbatch_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -169,4 +170,44 @@ func TestAStopDoesNotWaitForADeafLedger(t *testing.T) {
 		assert.LessOrEqual(t, time.Since(begin), 31*time.Second)
 		time.Sleep(2 * time.Hour) // until what was left behind has ended
 	})
+}
+
+// A question that outlasts a monitor whose store failed is waited for at a stop, too, and
+// its answer written down.
+func TestAStopWaitsForWhatAFailedMonitorAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &pendingless{Store: memory.New()}
+		r := newRunner(t, st, &sluggish{Ledger: ledgermem.New(nil)}, nil)
+		stop := running(t, r)
+		b := one("s", "a")
+		require.NoError(t, r.Add(t.Context(), b))
+		time.Sleep(500 * time.Millisecond) // the question is under way
+		st.fails.Store(true)
+		time.Sleep(time.Second) // and the monitor has failed
+		require.NoError(t, stop())
+		rec, err := r.Get(t.Context(), b.Key())
+		require.NoError(t, err)
+		assert.Equal(t, batch.Committed, rec.State)
+	})
+}
+
+// pendingless is a store that does not say what is pending.
+type pendingless struct {
+	*memory.Store
+	fails atomic.Bool
+}
+
+func (s *pendingless) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
+	if s.fails.Load() {
+		return nil, errors.New("down")
+	}
+	return s.Store.Pending(ctx, q)
+}
+
+// sluggish answers after a while, whatever its context says.
+type sluggish struct{ *ledgermem.Ledger }
+
+func (l *sluggish) BatchStatuses(_ context.Context, s batch.ServiceID, as []batch.Attempt) ([]batch.Status, error) {
+	time.Sleep(5 * time.Second)
+	return l.Ledger.BatchStatuses(context.Background(), s, as)
 }

@@ -115,6 +115,7 @@ func (e *engine) run(ctx context.Context) error {
 	})
 	rooms.Go(func() {
 		loop.Run(ctx, e.monitor.Run, func(err error) { e.r.trouble("monitor", err) })
+		e.monitor.Wait()
 	})
 	rooms.Go(func() { e.submitter.Run(ctx) })
 	if e.r.o.Retention > 0 {

@@ -164,6 +164,10 @@ func (m *Monitor) Run(ctx context.Context) error {
 	}
 }
 
+// Wait returns once nothing is asked any more, and no outcome comes, after the last Run:
+// requests outlast one that ends with an error.
+func (m *Monitor) Wait() { m.asking.Wait() }
+
 // round asks about everything that is due.
 func (m *Monitor) round(ctx context.Context) error {
 	m.mu.Lock()

@@ -4,6 +4,10 @@ package main
 // batch, and of asking or writing more often than that takes.
 var handOverList = []mutant{
 	{
+		name: "a stop does not wait for what a failed monitor asked", file: "engine.go", pkg: ".", test: "TestAStopWaitsForWhatAFailedMonitorAsked",
+		old: "\t\te.monitor.Wait()\n", new: "",
+	},
+	{
 		name: "a quick commit is a write of its own", file: "internal/recorder/held.go", pkg: "internal/recorder", test: "TestACommitAndItsAcceptanceAreOneWrite",
 		old: "if w := h.of[all[i].Key]; w != nil {", new: "if w := h.of[all[i].Key]; w != nil && w.n < 0 {",
 	},
