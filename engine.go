@@ -238,7 +238,7 @@ func (e *engine) tell(w recorder.Written) {
 		e.r.final(key) // somebody else recorded it, and tells of it
 		return
 	}
-	if w.By == batch.BySubmitter && w.Finding == store.IsCommitted { // two in one: see accepted
+	if w.By == batch.BySubmitter && w.Finding == store.IsCommitted && w.Applied.From == batch.Submitting { // two in one: see accepted
 		e.r.observe(ctx, batch.Event{Kind: batch.EventState, Key: key, State: batch.Pending, Attempt: row.Attempt})
 	}
 	breach := e.overtaken(w.Outcome, w.Applied)

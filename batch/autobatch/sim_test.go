@@ -18,7 +18,7 @@ import (
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 )
 
-var seeds = flag.Int("autobatch.seeds", 100, "seeds of the simulation")
+var seeds = flag.Int("autobatch.seeds", 20, "seeds of the simulation")
 
 // kinds are the ledgers that the seeds are divided among.
 var kinds = []struct {
