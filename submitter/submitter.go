@@ -143,7 +143,7 @@ func (s *Submitter) Room() (n int, again time.Duration) {
 		s.mu.Unlock()
 		return 0, 0
 	}
-	queued := s.queued - s.heldAll
+	queued := max(0, s.queued-s.heldAll) // a run that waited may have left since they were counted
 	whole := s.whole
 	s.mu.Unlock()
 	n -= queued
