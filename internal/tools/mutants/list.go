@@ -46,7 +46,7 @@ var list = []mutant{
 	},
 	{
 		name: "what a lane that hangs has claimed keeps others from being claimed", file: "submitter/submitter.go", pkg: "internal/sim", test: "TestAParallelLaneHangs",
-		old: "queued := s.queued - s.heldAll",
+		old: "queued := max(0, s.queued-s.heldAll)",
 		new: "queued := s.queued",
 	},
 	{
