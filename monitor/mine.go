@@ -41,14 +41,14 @@ func (m *Monitor) Minds(check time.Duration) time.Duration {
 // by questions; one that it began to tell while the acceptance was being written was
 // not asked about then, and is soon.
 func (m *Monitor) Mind(f store.InFlight) bool {
-	if m.o.Rules.FirstPoll > m.o.Rules.PollInterval/4 {
-		return false
-	}
 	if m.o.Events != nil {
 		if group := groupKey(m.o.Traits(f.Key.Service), f.Key.Service); m.tells(group) {
 			m.adopt(group, f, m.o.Rules.PollInterval, true)
 			return false
 		}
+	}
+	if m.o.Rules.FirstPoll > m.o.Rules.PollInterval/4 {
+		return false
 	}
 	now := time.Now()
 	m.mu.Lock()
