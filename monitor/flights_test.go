@@ -195,3 +195,31 @@ func TestAStreamThatComesAliveWhileTheAcceptanceIsWritten(t *testing.T) {
 		stop()
 	})
 }
+
+// It is followed then, however late the first question would be without a stream.
+func TestAStreamThatComesAliveIsFollowedWhateverFirstPollIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, events := newWorld(), &wires{slow: time.Second}
+		w.traits.Streams = true
+		late := withEvents(events)
+		m, stop := w.start(t, func(o *monitor.Options) {
+			late(o)
+			o.Rules.FirstPoll = poll
+		})
+		m.Follow("s")
+		settle(time.Second - time.Millisecond)
+		require.Equal(t, poll, m.FirstCheck(key("s", "a"), time.Millisecond), "nothing is told yet")
+		settle(5 * time.Millisecond)
+		w.add("s", "a", poll)
+		w.stored(m, "s", "a")
+		assert.False(t, m.Mind(accepted("a")))
+		at := w.now()
+		events.tell(t, "", dlt.Event{})
+		settle(2 * first)
+		if assert.Len(t, w.asked("a"), 1) {
+			assert.LessOrEqual(t, w.asked("a")[0]-at, first)
+		}
+		assert.Equal(t, []string{"a is committed"}, w.found())
+		stop()
+	})
+}
