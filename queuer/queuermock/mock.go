@@ -108,3 +108,141 @@ func (c *MockStrategyWindowCall) DoAndReturn(f func() int) *MockStrategyWindowCa
 	c.Call = c.Call.DoAndReturn(f)
 	return c
 }
+
+// MockSparing is a mock of Sparing interface.
+type MockSparing struct {
+	ctrl     *gomock.Controller
+	recorder *MockSparingMockRecorder
+	isgomock struct{}
+}
+
+// MockSparingMockRecorder is the mock recorder for MockSparing.
+type MockSparingMockRecorder struct {
+	mock *MockSparing
+}
+
+// NewMockSparing creates a new mock instance.
+func NewMockSparing(ctrl *gomock.Controller) *MockSparing {
+	mock := &MockSparing{ctrl: ctrl}
+	mock.recorder = &MockSparingMockRecorder{mock}
+	return mock
+}
+
+// EXPECT returns an object that allows the caller to indicate expected use.
+func (m *MockSparing) EXPECT() *MockSparingMockRecorder {
+	return m.recorder
+}
+
+// Select mocks base method.
+func (m *MockSparing) Select(lane batch.Lane) []batch.Run {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "Select", lane)
+	ret0, _ := ret[0].([]batch.Run)
+	return ret0
+}
+
+// Select indicates an expected call of Select.
+func (mr *MockSparingMockRecorder) Select(lane any) *MockSparingSelectCall {
+	mr.mock.ctrl.T.Helper()
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Select", reflect.TypeOf((*MockSparing)(nil).Select), lane)
+	return &MockSparingSelectCall{Call: call}
+}
+
+// MockSparingSelectCall wrap *gomock.Call
+type MockSparingSelectCall struct {
+	*gomock.Call
+}
+
+// Return rewrite *gomock.Call.Return
+func (c *MockSparingSelectCall) Return(arg0 []batch.Run) *MockSparingSelectCall {
+	c.Call = c.Call.Return(arg0)
+	return c
+}
+
+// Do rewrite *gomock.Call.Do
+func (c *MockSparingSelectCall) Do(f func(batch.Lane) []batch.Run) *MockSparingSelectCall {
+	c.Call = c.Call.Do(f)
+	return c
+}
+
+// DoAndReturn rewrite *gomock.Call.DoAndReturn
+func (c *MockSparingSelectCall) DoAndReturn(f func(batch.Lane) []batch.Run) *MockSparingSelectCall {
+	c.Call = c.Call.DoAndReturn(f)
+	return c
+}
+
+// Wants mocks base method.
+func (m *MockSparing) Wants(attempted batch.Lane) int {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "Wants", attempted)
+	ret0, _ := ret[0].(int)
+	return ret0
+}
+
+// Wants indicates an expected call of Wants.
+func (mr *MockSparingMockRecorder) Wants(attempted any) *MockSparingWantsCall {
+	mr.mock.ctrl.T.Helper()
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Wants", reflect.TypeOf((*MockSparing)(nil).Wants), attempted)
+	return &MockSparingWantsCall{Call: call}
+}
+
+// MockSparingWantsCall wrap *gomock.Call
+type MockSparingWantsCall struct {
+	*gomock.Call
+}
+
+// Return rewrite *gomock.Call.Return
+func (c *MockSparingWantsCall) Return(arg0 int) *MockSparingWantsCall {
+	c.Call = c.Call.Return(arg0)
+	return c
+}
+
+// Do rewrite *gomock.Call.Do
+func (c *MockSparingWantsCall) Do(f func(batch.Lane) int) *MockSparingWantsCall {
+	c.Call = c.Call.Do(f)
+	return c
+}
+
+// DoAndReturn rewrite *gomock.Call.DoAndReturn
+func (c *MockSparingWantsCall) DoAndReturn(f func(batch.Lane) int) *MockSparingWantsCall {
+	c.Call = c.Call.DoAndReturn(f)
+	return c
+}
+
+// Window mocks base method.
+func (m *MockSparing) Window() int {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "Window")
+	ret0, _ := ret[0].(int)
+	return ret0
+}
+
+// Window indicates an expected call of Window.
+func (mr *MockSparingMockRecorder) Window() *MockSparingWindowCall {
+	mr.mock.ctrl.T.Helper()
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Window", reflect.TypeOf((*MockSparing)(nil).Window))
+	return &MockSparingWindowCall{Call: call}
+}
+
+// MockSparingWindowCall wrap *gomock.Call
+type MockSparingWindowCall struct {
+	*gomock.Call
+}
+
+// Return rewrite *gomock.Call.Return
+func (c *MockSparingWindowCall) Return(arg0 int) *MockSparingWindowCall {
+	c.Call = c.Call.Return(arg0)
+	return c
+}
+
+// Do rewrite *gomock.Call.Do
+func (c *MockSparingWindowCall) Do(f func() int) *MockSparingWindowCall {
+	c.Call = c.Call.Do(f)
+	return c
+}
+
+// DoAndReturn rewrite *gomock.Call.DoAndReturn
+func (c *MockSparingWindowCall) DoAndReturn(f func() int) *MockSparingWindowCall {
+	c.Call = c.Call.DoAndReturn(f)
+	return c
+}
