@@ -49,9 +49,9 @@ func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, app
 		switch {
 		case applied[i].Result != store.Written || placeOf(*k.was) != inAttempted:
 			rest = append(rest, i)
-		case k.advances():
+		case sqlrow.Advances(k.was, k.next):
 			advance = append(advance, k)
-		case k.finishes():
+		case sqlrow.Finishes(k.was, k.next):
 			finish = append(finish, k)
 		default:
 			rest = append(rest, i)
@@ -85,28 +85,6 @@ func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, app
 		}
 	}
 	return rest, nil
-}
-
-// same reports whether a row differs only in what both statements write, or know by
-// themselves.
-func (k *knownRow) same() bool {
-	w, n := k.was, k.next
-	return n.Version == w.Version+1 && n.Attempt == w.Attempt && n.Spent == w.Spent && n.Failures == w.Failures &&
-		n.SettlesAt.Equal(w.SettlesAt) && n.Requeued == w.Requeued && n.Error == nil && w.Error == nil &&
-		len(n.Receipts) == 0 && len(w.Receipts) == 0 && !n.OrdersSettled
-}
-
-// advances reports whether sqlAdvance writes all that changes.
-func (k *knownRow) advances() bool {
-	w, n := k.was, k.next
-	return k.same() && placeOf(*n) == inAttempted && n.NotBefore.Equal(w.NotBefore) && n.DoubtAttempt == w.DoubtAttempt &&
-		n.DoubtSince.Equal(w.DoubtSince) && n.ResendUntil.Equal(w.ResendUntil) && n.Resends == w.Resends &&
-		n.Refused == w.Refused && n.Decision == w.Decision && n.ClaimedBy == w.ClaimedBy && n.AtEnd == w.AtEnd
-}
-
-// finishes reports whether sqlFinish writes all that is kept of a row that was committed.
-func (k *knownRow) finishes() bool {
-	return k.same() && k.next.State == batch.Committed && k.next.Final()
 }
 
 func known64(rows []knownRow, at func(k *knownRow) int64) string {
