@@ -17,7 +17,7 @@ type LaneRow struct {
 
 // Plan is what a claim does to one lane.
 type Plan struct {
-	// Changed rows are written back as they are here.
+	// Changed rows are written back as they are here, and as PlanLane leaves them in its rows.
 	Changed []LaneRow
 	Runs    []ClaimedRun
 	Claims  int  // batches in Runs

@@ -91,10 +91,12 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 					continue
 				}
 				plan := store.PlanLane(w.service, w.lane, now, q, left, choose)
-				for _, s := range apply(plan.Changed, w.rows) {
-					if s.taken(now, q.TTL, q.Instance) {
+				for i, s := range w.rows {
+					switch s.now = w.lane[i].Row; {
+					case s.now.Version == s.was.Version:
+					case s.taken(now, q.TTL, q.Instance):
 						first = append(first, s)
-					} else {
+					default:
 						changed = append(changed, s)
 					}
 				}
@@ -300,17 +302,6 @@ func (t *session) take(ctx context.Context, rows []*stored, now time.Time, ttl t
 		err = fmt.Errorf("%w: %d rows claimed, want %d", errMoved, n, len(rows))
 	}
 	return err
-}
-
-// apply gives the rows that were loaded what a plan makes of them, and returns those.
-func apply(changed []store.LaneRow, loaded []*stored) []*stored {
-	rows := make([]*stored, len(changed))
-	for i, r := range changed {
-		s := loaded[slices.IndexFunc(loaded, func(s *stored) bool { return s.seq == r.Ref.Row })]
-		s.now = r.Row
-		rows[i] = s
-	}
-	return rows
 }
 
 // sooner is the shorter of two times to wait; 0 is none.
