@@ -127,21 +127,26 @@ func (m *Monitor) land(st *stream, key batch.Key) {
 }
 
 // followed is what to ask about in a group: all its flights, or those that may have
-// been missed. m.mu is held.
+// been missed. In the order of their POSTs, as a ledger commits them, more or less: what
+// it has just committed is then in one answer, and in one write. m.mu is held.
 func (m *Monitor) followed(st *stream) (rows []store.InFlight) {
 	now := time.Now()
+	var asked []*flight
 	for key, f := range st.flights {
 		switch {
 		case now.Sub(f.began) > flightTime:
 			m.land(st, key)
 		case f.stored && !f.told && (st.ask || f.missed):
 			f.missed = false
-			rows = append(rows, store.InFlight{
-				Ref: f.ref, Version: f.version, State: f.state, Attempt: f.attempt, Prepared: f.prepared, Ended: true, Was: f.was,
-			})
+			asked = append(asked, f)
 		}
 	}
-	slices.SortFunc(rows, func(a, b store.InFlight) int { return cmp.Compare(a.Row, b.Row) })
+	slices.SortFunc(asked, func(a, b *flight) int { return cmp.Or(a.began.Compare(b.began), cmp.Compare(a.ref.Row, b.ref.Row)) })
+	for _, f := range asked {
+		rows = append(rows, store.InFlight{
+			Ref: f.ref, Version: f.version, State: f.state, Attempt: f.attempt, Prepared: f.prepared, Ended: true, Was: f.was,
+		})
+	}
 	return rows
 }
 

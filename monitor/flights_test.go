@@ -77,6 +77,29 @@ func TestACommitIsRecordedOnce(t *testing.T) {
 	})
 }
 
+// A ledger commits in the order of the POSTs, more or less. What it has just committed
+// is in one answer then, and so in one write, however many more are under way.
+func TestFlightsAreAskedAboutInTheOrderOfTheirPosts(t *testing.T) {
+	told(t, nil, func(w *world, m *monitor.Monitor, events *wires) {
+		w.mu.Lock()
+		w.traits.MaxIDsPerQuery = 2
+		w.mu.Unlock()
+		rows := map[batch.ID]int64{"first": 4, "second": 2, "third": 3, "fourth": 1}
+		for _, id := range []batch.ID{"first", "second", "third", "fourth"} {
+			m.FirstCheck(key("s", id), 0)
+			settle(time.Millisecond)
+		}
+		for id, n := range rows {
+			m.Stored(store.Ref{Key: key("s", id), Row: n}, &store.Row{State: batch.Pending, Version: 3, Attempt: 1}, poll)
+		}
+		events.tell(t, "", dlt.Event{})
+		settle(20 * time.Millisecond)
+		require.Len(t, w.queries, 2)
+		asked := [][]batch.ID{w.queries[0].ids, w.queries[1].ids}
+		assert.ElementsMatch(t, [][]batch.ID{{"first", "second"}, {"third", "fourth"}}, asked, "both requests go out at once")
+	})
+}
+
 // Anything but a commit is for those who read the row before they ask.
 func TestAnotherWordIsLookedInto(t *testing.T) {
 	for said, finding := range map[batch.Reported]string{
