@@ -319,13 +319,21 @@ const holdPolls = 10
 // would execute it again, nothing is left unwritten that a crash would make a doubt of.
 func (e *engine) accepted(o store.Outcome, took time.Duration) {
 	o.Check = e.monitor.Minds(e.monitor.FirstCheck(o.Key, took))
-	quick := e.order == nil && o.Was != nil && e.r.ledger.Traits(o.Key.Service).ResendHarmlessFor > 0
+	quick := e.order == nil && o.Was != nil && e.outlivesCrash(o.Key.Service, o.Was)
 	if quick && e.monitor.MindSoon(o.Ref, o.Was) {
 		e.complete(&o)
 		e.recorder.Hold(o)
 		return
 	}
 	e.put(o)
+}
+
+// outlivesCrash reports whether a claimed batch of which nothing else is written can still
+// be sent again when its claim has ended, and the monitor has asked and found no trace.
+func (e *engine) outlivesCrash(service batch.ServiceID, claimed *store.Row) bool {
+	t := e.r.ledger.Traits(service)
+	asked := max(t.LateArrival, t.Grace) + e.r.o.PollInterval
+	return claimed.ResendUntil.Sub(claimed.ClaimExpires) >= asked+e.r.o.ClaimTTL+t.LateArrival
 }
 
 // put records an outcome, with what this Runner says of all.

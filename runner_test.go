@@ -16,7 +16,6 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
-	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -100,93 +99,6 @@ func TestABatchIsDeliveredInMilliseconds(t *testing.T) {
 		}
 		assert.Equal(t, []batch.EventKind{batch.EventAdded, batch.EventClaimed, batch.EventState, batch.EventFinal}, kinds)
 	})
-}
-
-// An acceptance whose commit is known by the time of the first question is not written by
-// itself; one that is not waits no longer than for that, even if nobody answers.
-func TestAQuickCommitIsWrittenWithItsAcceptance(t *testing.T) {
-	harmless := &ledgermem.Options{Traits: &dlt.Traits{Name: "test", ResendHarmlessFor: dlt.Forever}}
-	synctest.Test(t, func(t *testing.T) {
-		st := memory.New()
-		r := newRunner(t, st, ledgermem.New(harmless), nil)
-		stop := running(t, r)
-		b := one("s", "a")
-		require.NoError(t, r.Add(t.Context(), b))
-		assert.Equal(t, int64(3), await(t, r, b).Version, "added, claimed, committed")
-		require.NoError(t, stop())
-	})
-	for _, hangs := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			st := memory.New()
-			r := newRunner(t, st, &slow{Ledger: ledgermem.New(harmless), hangs: hangs}, nil)
-			stop := running(t, r)
-			synctest.Wait()
-			b := one("s", "a")
-			require.NoError(t, r.Add(t.Context(), b))
-			time.Sleep(20 * time.Millisecond)
-			if hangs {
-				time.Sleep(100 * time.Millisecond)
-			}
-			rec, err := r.Get(t.Context(), b.Key())
-			require.NoError(t, err)
-			assert.Equal(t, batch.Pending, rec.State, hangs)
-			require.NoError(t, stop())
-		})
-	}
-}
-
-// Where a lane goes on once all of a run is acknowledged, acceptances wait for nothing.
-func TestARunIsAcknowledgedAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRunner(t, memory.New(), &slow{Ledger: ledgermem.New(&ledgermem.Options{Traits: &dlt.Traits{
-			Name: "test", ResendHarmlessFor: dlt.Forever, KeepsOrder: true,
-		}})}, &dltbatch.Options{Strategy: queuer.Pipelined(4)})
-		stop := running(t, r)
-		synctest.Wait()
-		b := one("s", "a")
-		require.NoError(t, r.Add(t.Context(), b))
-		time.Sleep(5 * time.Millisecond)
-		rec, err := r.Get(t.Context(), b.Key())
-		require.NoError(t, err)
-		assert.Equal(t, batch.Pending, rec.State)
-		require.NoError(t, stop())
-	})
-}
-
-// Where a batch that is sent again is executed again, a crash shall leave no more in doubt
-// than it must: an acceptance is written at once.
-func TestAnAcceptanceThatACrashWouldMakeADoubtIsWrittenAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		traits := ledgermem.Unforgiving(time.Second)
-		r := newRunner(t, memory.New(), &slow{Ledger: ledgermem.New(&ledgermem.Options{Traits: &traits})}, nil)
-		stop := running(t, r)
-		synctest.Wait()
-		b := one("s", "a")
-		require.NoError(t, r.Add(t.Context(), b))
-		time.Sleep(5 * time.Millisecond)
-		rec, err := r.Get(t.Context(), b.Key())
-		require.NoError(t, err)
-		assert.Equal(t, batch.Pending, rec.State)
-		require.NoError(t, stop())
-	})
-}
-
-// slow is a ledger that commits nothing, and perhaps does not answer.
-type slow struct {
-	*ledgermem.Ledger
-	hangs bool
-}
-
-func (l *slow) BatchStatuses(ctx context.Context, _ batch.ServiceID, as []batch.Attempt) ([]batch.Status, error) {
-	if l.hangs {
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}
-	said := make([]batch.Status, len(as))
-	for i, a := range as {
-		said[i] = batch.Status{ID: a.ID, Reported: batch.ReportedPending}
-	}
-	return said, nil
 }
 
 func TestRunTwice(t *testing.T) {

@@ -24,8 +24,12 @@ var handOverList = []mutant{
 		old: "quick := e.order == nil && o.Was != nil && e", new: "quick := o.Was != nil && e",
 	},
 	{
-		name: "an acceptance that may not be repeated waits for the ledger", file: "engine.go", pkg: ".", test: "TestAnAcceptanceThatACrashWouldMakeADoubtIsWrittenAtOnce",
-		old: "ResendHarmlessFor > 0", new: "ResendHarmlessFor >= 0",
+		name: "an acceptance that may not be repeated for long waits for the ledger", file: "engine.go", pkg: ".", test: "TestAnAcceptanceThatACrashWouldMakeADoubtIsWrittenAtOnce",
+		old: "return claimed.ResendUntil.Sub(claimed.ClaimExpires) >= asked+", new: "return claimed.ResendUntil.After(claimed.DoubtSince) || 0 > asked+",
+	},
+	{
+		name: "an acceptance that may not be repeated at all waits for the ledger", file: "engine.go", pkg: ".", test: "TestAnAcceptanceThatACrashWouldMakeADoubtIsWrittenAtOnce",
+		old: "return claimed.ResendUntil.Sub(claimed.ClaimExpires) >= asked+", new: "return claimed.ResendUntil.Equal(claimed.DoubtSince) || asked < ",
 	},
 	{
 		name: "a verdict before the acceptance is recorded counts", file: "monitor/mine.go", pkg: "monitor", test: "TestMindsSoon",

@@ -1,0 +1,165 @@
+package dltbatch_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// An acceptance whose commit is known by the time of the first question is not written by
+// itself; one that is not waits no longer than for that, even if nobody answers.
+func TestAQuickCommitIsWrittenWithItsAcceptance(t *testing.T) {
+	harmless := &ledgermem.Options{Traits: &dlt.Traits{Name: "test", ResendHarmlessFor: dlt.Forever}}
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New()
+		r := newRunner(t, st, ledgermem.New(harmless), nil)
+		stop := running(t, r)
+		b := one("s", "a")
+		require.NoError(t, r.Add(t.Context(), b))
+		assert.Equal(t, int64(3), await(t, r, b).Version, "added, claimed, committed")
+		require.NoError(t, stop())
+	})
+	for _, hangs := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			st := memory.New()
+			r := newRunner(t, st, &slow{Ledger: ledgermem.New(harmless), hangs: hangs}, nil)
+			stop := running(t, r)
+			synctest.Wait()
+			b := one("s", "a")
+			require.NoError(t, r.Add(t.Context(), b))
+			time.Sleep(20 * time.Millisecond)
+			if hangs {
+				time.Sleep(100 * time.Millisecond)
+			}
+			rec, err := r.Get(t.Context(), b.Key())
+			require.NoError(t, err)
+			assert.Equal(t, batch.Pending, rec.State, hangs)
+			require.NoError(t, stop())
+		})
+	}
+}
+
+// Where a lane goes on once all of a run is acknowledged, acceptances wait for nothing.
+func TestARunIsAcknowledgedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunner(t, memory.New(), &slow{Ledger: ledgermem.New(&ledgermem.Options{Traits: &dlt.Traits{
+			Name: "test", ResendHarmlessFor: dlt.Forever, KeepsOrder: true,
+		}})}, &dltbatch.Options{Strategy: queuer.Pipelined(4)})
+		stop := running(t, r)
+		synctest.Wait()
+		b := one("s", "a")
+		require.NoError(t, r.Add(t.Context(), b))
+		time.Sleep(5 * time.Millisecond)
+		rec, err := r.Get(t.Context(), b.Key())
+		require.NoError(t, err)
+		assert.Equal(t, batch.Pending, rec.State)
+		require.NoError(t, stop())
+	})
+}
+
+// Where a batch may not be sent again for long enough, a crash shall leave no more in
+// doubt than it must: an acceptance is written at once.
+func TestAnAcceptanceThatACrashWouldMakeADoubtIsWrittenAtOnce(t *testing.T) {
+	for _, c := range []struct {
+		harmless time.Duration
+		want     batch.State
+	}{
+		{0, batch.Pending},
+		{shortest - time.Millisecond, batch.Pending},
+		{shortest, batch.Submitting}, // held
+		{dlt.Forever, batch.Submitting},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRunner(t, memory.New(), &slow{Ledger: forgiving(c.harmless)}, nil)
+			stop := running(t, r)
+			synctest.Wait()
+			b := one("s", "a")
+			require.NoError(t, r.Add(t.Context(), b))
+			time.Sleep(5 * time.Millisecond)
+			rec, err := r.Get(t.Context(), b.Key())
+			require.NoError(t, err)
+			assert.Equal(t, c.want, rec.State, c.harmless)
+			require.NoError(t, stop())
+		})
+	}
+}
+
+// shortest is how long a resend has to be harmless for an acceptance to be held: for two
+// claims, for what arrives late after either, and until the monitor asks.
+const shortest = 2*time.Minute + 3*time.Second
+
+// forgiving is a ledger where a resend is harmless for a time.
+func forgiving(harmless time.Duration) *ledgermem.Ledger {
+	traits := ledgermem.Unforgiving(time.Second)
+	traits.ResendHarmlessFor, traits.Resolves = harmless, false
+	return ledgermem.New(&ledgermem.Options{Traits: &traits})
+}
+
+// So long is enough: what the ledger lost of a process that died with its acceptance is
+// sent again, and no person has to decide.
+func TestACrashWithAnAcceptanceIsNoDecision(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, ledger := memory.New(), forgetful{forgiving(shortest)}
+		r := newRunner(t, dumb{st}, ledger, &dltbatch.Options{Drain: time.Millisecond, RequestTimeout: time.Millisecond})
+		stop := running(t, r)
+		synctest.Wait()
+		b := one("s", "a")
+		require.NoError(t, r.Add(t.Context(), b))
+		time.Sleep(time.Millisecond)
+		_ = stop()
+		r = newRunner(t, st, ledger, nil)
+		stop = running(t, r)
+		time.Sleep(2 * time.Minute)
+		rec, err := r.Get(t.Context(), b.Key())
+		require.NoError(t, err)
+		assert.Empty(t, rec.Decision)
+		assert.Equal(t, batch.Committed, rec.State)
+		assert.Equal(t, 2, rec.Attempt)
+		require.NoError(t, stop())
+	})
+}
+
+// forgetful is a ledger that loses what it accepts at first.
+type forgetful struct{ *ledgermem.Ledger }
+
+func (l forgetful) Submit(ctx context.Context, a batch.Attempt) error {
+	if a.Number == 1 {
+		return nil
+	}
+	return l.Ledger.Submit(ctx, a)
+}
+
+// dumb is a store for a process that dies before it has recorded anything.
+type dumb struct{ *memory.Store }
+
+func (dumb) Record(context.Context, []store.Outcome) ([]store.Applied, error) { return nil, errStore }
+
+// slow is a ledger that commits nothing, and perhaps does not answer.
+type slow struct {
+	*ledgermem.Ledger
+	hangs bool
+}
+
+func (l *slow) BatchStatuses(ctx context.Context, _ batch.ServiceID, as []batch.Attempt) ([]batch.Status, error) {
+	if l.hangs {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	said := make([]batch.Status, len(as))
+	for i, a := range as {
+		said[i] = batch.Status{ID: a.ID, Reported: batch.ReportedPending}
+	}
+	return said, nil
+}
