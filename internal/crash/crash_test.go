@@ -22,7 +22,6 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
-	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
 	"github.com/dltbatch/dltbatch/internal/leak"
 	"github.com/dltbatch/dltbatch/internal/ordercrash"
@@ -62,32 +61,10 @@ func TestKillSawtooth(t *testing.T) {
 		BlockInterval: 10 * time.Millisecond, CacheTime: 500 * time.Millisecond,
 		Faults: &sawtoothtest.Faults{Seed: *crashSeed, ResetAfter: 0.05, Late: 0.05, LateBy: 100 * time.Millisecond, FalseInvalid: 0.03},
 	})
-	key, err := sawtooth.GeneratePrivateKey()
-	require.NoError(t, err)
-	batches := make([]batch.Batch, 5**kills*3)
-	for i := range batches {
-		lane := fmt.Sprintf("lane%d", i%lanes)
-		payload, address := sawtoothtest.Inc(lane, 1)
-		if i < lanes {
-			payload, address = sawtoothtest.Set(lane, 1)
-		}
-		batches[i], err = sawtooth.Build(key, batch.ServiceID(lane), sawtooth.Transaction{
-			FamilyName: "intkey", FamilyVersion: "1.0", Nonce: fmt.Sprint(i),
-			Inputs: []string{address}, Outputs: []string{address}, Payload: payload,
-		})
-		require.NoError(t, err)
-	}
+	batches, want := counting(t, 5**kills*3, lanes, "")
 	suite := run(t, job{Kind: "sawtooth", URL: node.URL()}, batches, *kills)
 
-	lane, order := map[batch.ID]string{}, map[string][]batch.ID{}
-	for _, b := range suite.added {
-		lane[b.ID] = string(b.Service)
-		order[string(b.Service)] = append(order[string(b.Service)], b.ID)
-	}
-	// A dead client's connection is noticed a little later than its death.
-	require.NoError(t, node.Check(sawtoothtest.Expect{
-		Lane: func(id batch.ID) string { return lane[id] }, Order: order, Slack: 20 * time.Millisecond,
-	}))
+	require.NoError(t, node.Check(want))
 	suite.checkRecords(t)
 }
 

@@ -1,7 +1,6 @@
 package crash
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -9,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
 )
 
@@ -24,30 +22,11 @@ func TestKillParallel(t *testing.T) {
 			Seed: *crashSeed, ResetAfter: 0.05, Late: 0.05, LateBy: 100 * time.Millisecond, FalseInvalid: 0.03, Overtake: 0.5,
 		},
 	})
-	key, err := sawtooth.GeneratePrivateKey()
-	require.NoError(t, err)
 	few := (*kills + 2) / 3
-	batches := make([]batch.Batch, 5*few*5)
-	name, order := map[batch.ID]string{}, map[string][]batch.ID{}
-	for i := range batches {
-		n := fmt.Sprint("name", i%lanes)
-		payload, address := sawtoothtest.Inc(n, int64(i))
-		if i < lanes {
-			payload, address = sawtoothtest.Set(n, int64(i))
-		}
-		batches[i], err = sawtooth.Build(key, "all", sawtooth.Transaction{
-			FamilyName: "intkey", FamilyVersion: "1.0", Nonce: fmt.Sprint(i),
-			Inputs: []string{address}, Outputs: []string{address}, Payload: payload,
-		})
-		require.NoError(t, err)
-		name[batches[i].ID] = n
-		order[n] = append(order[n], batches[i].ID)
-	}
+	batches, want := counting(t, 5*few*5, lanes, "all")
 	suite := run(t, job{Kind: "sawtooth", URL: node.URL(), Parallel: true}, batches, few)
 
-	require.NoError(t, node.Check(sawtoothtest.Expect{
-		Lane: func(id batch.ID) string { return name[id] }, Order: order, Slack: 20 * time.Millisecond,
-	}))
+	require.NoError(t, node.Check(want))
 	suite.checkRecords(t)
 	var added []batch.ID
 	for _, b := range batches {

@@ -1,0 +1,44 @@
+package crash
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
+)
+
+// counting is n batches that set names and count them up, in turns. Each name is a
+// service, unless one is given for all of them.
+func counting(t *testing.T, n, names int, service batch.ServiceID) ([]batch.Batch, sawtoothtest.Expect) {
+	key, err := sawtooth.GeneratePrivateKey()
+	require.NoError(t, err)
+	batches := make([]batch.Batch, n)
+	nameOf, order := map[batch.ID]string{}, map[string][]batch.ID{}
+	for i := range batches {
+		name := fmt.Sprint("name", i%names)
+		payload, address := sawtoothtest.Inc(name, 1)
+		if i < names {
+			payload, address = sawtoothtest.Set(name, 1)
+		}
+		to := service
+		if to == "" {
+			to = batch.ServiceID(name)
+		}
+		b, err := sawtooth.Build(key, to, sawtooth.Transaction{
+			FamilyName: "intkey", FamilyVersion: "1.0", Nonce: fmt.Sprint(i),
+			Inputs: []string{address}, Outputs: []string{address}, Payload: payload,
+		})
+		require.NoError(t, err)
+		batches[i], nameOf[b.ID] = b, name
+		order[name] = append(order[name], b.ID)
+	}
+	// A dead client's connection is noticed a little later than its death.
+	return batches, sawtoothtest.Expect{
+		Lane: func(id batch.ID) string { return nameOf[id] }, Order: order, Slack: 20 * time.Millisecond,
+	}
+}
