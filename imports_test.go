@@ -27,9 +27,10 @@ var house = []struct {
 	{"store/postgres/", []string{"batch", "store", "store/postgres/", "internal/sqlrow"}},
 	{"internal/sqlrow", []string{"batch", "store"}},
 	{"dlt/memory", []string{"batch", "dlt"}},
-	{"dlt/sawtooth", []string{"batch", "dlt", "dlt/sawtooth/internal/"}},
-	{"dlt/splinter", []string{"batch", "dlt", "dlt/sawtooth"}}, // whose formats it shares
-	{"dlt/canton", []string{"batch", "dlt"}},
+	{"dlt/internal/wire", []string{"dlt"}},
+	{"dlt/sawtooth", []string{"batch", "dlt", "dlt/internal/wire", "dlt/sawtooth/internal/"}},
+	{"dlt/splinter", []string{"batch", "dlt", "dlt/internal/wire", "dlt/sawtooth"}}, // whose formats it shares
+	{"dlt/canton", []string{"batch", "dlt", "dlt/internal/wire"}},
 	{"batch/autobatch", []string{"batch", "store", "dlt", "internal/loop", "internal/await"}},
 	{"queuer", []string{"batch", "store", "dlt", "internal/"}},
 	{"submitter", []string{"batch", "store", "dlt", "internal/"}},

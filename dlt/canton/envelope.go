@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
 // failure is what a participant says is wrong, in an HTTP answer, a frame of a
@@ -42,9 +44,7 @@ type envelopeJSON struct {
 // readEnvelope never fails: an answer that cannot be read in time says nothing.
 // cancel is that of the request.
 func readEnvelope(h http.Header, body io.Reader, cancel context.CancelFunc) envelope {
-	timer := time.AfterFunc(patience, cancel)
-	defer timer.Stop()
-	b, _ := io.ReadAll(io.LimitReader(body, maxEnvelope)) // what was read before an error still counts
+	b, _ := wire.ReadLittle(body, cancel)
 	return parseEnvelope(h.Get("Content-Type"), b)
 }
 

@@ -5,12 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
 // prepared is what is stored before the first POST: the ledger's end, after which
@@ -89,14 +88,12 @@ func (c *Client) get(ctx context.Context, op, target string, into any) error {
 	if err != nil {
 		return err
 	}
-	defer drain(resp.Body, cancel)
+	defer wire.Drain(resp.Body, cancel)
 	if resp.StatusCode != http.StatusOK {
 		e := readEnvelope(resp.Header, resp.Body, cancel)
 		return refusal(op, resp, e, readKind(resp.StatusCode, e))
 	}
-	timer := time.AfterFunc(patience, cancel)
-	defer timer.Stop()
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxEnvelope))
+	b, err := wire.ReadLittle(resp.Body, cancel)
 	if err == nil {
 		err = json.Unmarshal(b, into)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
 // maxPages bounds what one call reads; the next one goes on from there.
@@ -103,7 +104,7 @@ func (s *scan) page(ctx context.Context, limit int64) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer drain(resp.Body, cancel)
+	defer wire.Drain(resp.Body, cancel)
 	if resp.StatusCode != http.StatusOK {
 		e := readEnvelope(resp.Header, resp.Body, cancel)
 		err := &dlt.Error{
@@ -121,7 +122,7 @@ func (s *scan) page(ctx context.Context, limit int64) (int, error) {
 		return 0, err
 	}
 	reached := s.after
-	n, err := decodeElements(&bounded{r: resp.Body, left: c.maxReply}, func(e element) {
+	n, err := decodeElements(&wire.Bounded{R: resp.Body, Left: c.maxReply}, func(e element) {
 		s.take(e)
 		reached = max(reached, e.offset)
 	})

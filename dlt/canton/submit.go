@@ -10,6 +10,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
 const (
@@ -42,7 +43,7 @@ func (c *Client) Submit(ctx context.Context, a batch.Attempt) (err error) {
 	if err != nil {
 		return err
 	}
-	defer drain(resp.Body, cancel)
+	defer wire.Drain(resp.Body, cancel)
 	if resp.StatusCode == http.StatusOK {
 		return nil
 	}

@@ -7,7 +7,8 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"time"
+
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
 // envelope is a node's error body: {"error": {"code": 30, "message": ..., "title": ...}}.
@@ -23,9 +24,7 @@ type envelope struct {
 // readEnvelope never fails: an answer that cannot be read in time has no code.
 // cancel is that of the request.
 func readEnvelope(h http.Header, body io.Reader, cancel context.CancelFunc) envelope {
-	timer := time.AfterFunc(patience, cancel)
-	defer timer.Stop()
-	b, _ := io.ReadAll(io.LimitReader(body, maxEnvelope)) // what was read before an error still counts
+	b, _ := wire.ReadLittle(body, cancel)
 	return parseEnvelope(h.Get("Content-Type"), b)
 }
 

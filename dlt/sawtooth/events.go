@@ -14,6 +14,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
 const opEvents = "events"
@@ -102,13 +103,13 @@ func (c *Client) subscribeAt(ctx context.Context, target string) (*websocket.Con
 }
 
 func (c *Client) dial(ctx context.Context, target string) (*websocket.Conn, error) {
-	ctx, unsent := c.trace(ctx)
+	ctx, unsent := wire.Trace(ctx, c.direct)
 	conn, resp, err := websocket.Dial(ctx, target, &websocket.DialOptions{HTTPClient: c.http, HTTPHeader: c.header}) //nolint:bodyclose // as it says, never needed
 	switch {
 	case err == nil:
 		return conn, nil
 	case resp == nil:
-		return nil, &dlt.Error{Op: opEvents, Kind: transportKind(err, unsent()), Err: c.cause(err)}
+		return nil, &dlt.Error{Op: opEvents, Kind: wire.Kind(err, unsent()), Err: c.cause(err)}
 	case resp.StatusCode == http.StatusSwitchingProtocols || resp.Body == nil:
 		return nil, &dlt.Error{Op: opEvents, StatusCode: resp.StatusCode, Kind: dlt.ErrDoubt, Err: c.cause(err)}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
 const fuzzKey = "2f1e7b7a130d7ba9da0068b3bb0ba1d79e7e77110302c9f746c3c2a63fe40088"
@@ -104,7 +105,7 @@ func FuzzStatuses(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		got, err := decodeStatuses(&bounded{r: bytes.NewReader(body), left: 4096}, []batch.ID{id})
+		got, err := decodeStatuses(&wire.Bounded{R: bytes.NewReader(body), Left: 4096}, []batch.ID{id})
 		if len(got) > 1 || (len(got) == 1 && (got[0].ID != id || got[0].Reported == 0)) {
 			t.Fatalf("answers nobody asked for: %v", got)
 		}
@@ -210,7 +211,7 @@ func FuzzReceipts(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		got, err := decodeReceipts(&bounded{r: bytes.NewReader(body), left: 4096}, []string{one, two})
+		got, err := decodeReceipts(&wire.Bounded{R: bytes.NewReader(body), Left: 4096}, []string{one, two})
 		if err != nil {
 			if got != nil {
 				t.Fatalf("%v beside %v", got, err)
@@ -236,7 +237,7 @@ func FuzzLookup(f *testing.F) {
 	f.Add([]byte(`{"data": []}`))
 	f.Add([]byte(`<html>`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		got, err := decodeFound(&bounded{r: bytes.NewReader(body), left: 4096}, id)
+		got, err := decodeFound(&wire.Bounded{R: bytes.NewReader(body), Left: 4096}, id)
 		if (err == nil) != got.is || (err != nil && got.transactions != nil) {
 			t.Fatalf("%+v, %v", got, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
 // The codes of a node that has no such thing in its chain (B12).
@@ -36,7 +37,7 @@ func (c *Client) lookup(ctx context.Context, op, target, id string, absent int) 
 	if err != nil {
 		return found{}, err
 	}
-	defer drain(resp.Body, cancel)
+	defer wire.Drain(resp.Body, cancel)
 	if resp.StatusCode != http.StatusOK {
 		e := readEnvelope(resp.Header, resp.Body, cancel)
 		if resp.StatusCode == http.StatusNotFound && e.code == absent {
@@ -44,7 +45,7 @@ func (c *Client) lookup(ctx context.Context, op, target, id string, absent int) 
 		}
 		return found{}, c.refusal(op, resp, e, classifyStatuses(resp.StatusCode, e.code, resp.Header, time.Now()))
 	}
-	f, err := decodeFound(&bounded{r: resp.Body, left: c.maxReply}, id)
+	f, err := decodeFound(&wire.Bounded{R: resp.Body, Left: c.maxReply}, id)
 	if err != nil {
 		return found{}, &dlt.Error{Op: op, StatusCode: resp.StatusCode, Kind: dlt.ErrDoubt, Err: c.cause(err)}
 	}

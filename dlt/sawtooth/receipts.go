@@ -14,6 +14,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
 const (
@@ -80,12 +81,12 @@ func (c *Client) fetchReceipts(ctx context.Context, e endpoint, transactions []s
 	if err != nil {
 		return nil, err
 	}
-	defer drain(resp.Body, cancel)
+	defer wire.Drain(resp.Body, cancel)
 	if resp.StatusCode != http.StatusOK {
 		env := readEnvelope(resp.Header, resp.Body, cancel)
 		return nil, c.refusal(opReceipts, resp, env, classifyStatuses(resp.StatusCode, env.code, resp.Header, time.Now()))
 	}
-	receipts, err := decodeReceipts(&bounded{r: resp.Body, left: c.maxReply}, transactions)
+	receipts, err := decodeReceipts(&wire.Bounded{R: resp.Body, Left: c.maxReply}, transactions)
 	if err != nil {
 		return nil, &dlt.Error{Op: opReceipts, StatusCode: resp.StatusCode, Kind: dlt.ErrDoubt, Err: c.cause(err)}
 	}

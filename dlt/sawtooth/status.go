@@ -15,6 +15,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
 // maxIDs is how many ids one request asks about (ledgers/sawtooth-and-splinter.md E).
@@ -190,12 +191,12 @@ func (c *Client) askChunk(ctx context.Context, target string, ids []batch.ID) ([
 	if err != nil {
 		return nil, err
 	}
-	defer drain(resp.Body, cancel)
+	defer wire.Drain(resp.Body, cancel)
 	if resp.StatusCode != http.StatusOK {
 		e := readEnvelope(resp.Header, resp.Body, cancel)
 		return nil, c.refusal(opStatuses, resp, e, classifyStatuses(resp.StatusCode, e.code, resp.Header, time.Now()))
 	}
-	statuses, err := decodeStatuses(&bounded{r: resp.Body, left: c.maxReply}, ids)
+	statuses, err := decodeStatuses(&wire.Bounded{R: resp.Body, Left: c.maxReply}, ids)
 	if err != nil {
 		err = &dlt.Error{Op: opStatuses, StatusCode: resp.StatusCode, Kind: dlt.ErrDoubt, Err: c.cause(err)}
 	}

@@ -162,26 +162,3 @@ func unexpectedEOF(err error) error {
 	}
 	return err
 }
-
-// bounded fails, rather than ending, when there is more than left bytes.
-type bounded struct {
-	r    io.Reader
-	left int64
-}
-
-var errTooLarge = errors.New("the answer is larger than Options.MaxResponse")
-
-// Read implements [io.Reader].
-func (b *bounded) Read(p []byte) (int, error) {
-	if b.left < 0 {
-		return 0, errTooLarge
-	}
-	if int64(len(p)) > b.left+1 { // one more, to see whether there is more
-		p = p[:b.left+1]
-	}
-	n, err := b.r.Read(p)
-	if b.left -= int64(n); b.left < 0 {
-		return n - 1, errTooLarge
-	}
-	return n, err
-}

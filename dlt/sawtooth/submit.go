@@ -10,6 +10,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
 // Submit implements [dlt.Submitter]. nil means HTTP 202: the node has the batch in
@@ -71,7 +72,7 @@ func (c *Client) submit(ctx context.Context, e endpoint, list []batch.Attempt) e
 	if err != nil {
 		return err
 	}
-	defer drain(resp.Body, cancel)
+	defer wire.Drain(resp.Body, cancel)
 	var env envelope
 	if resp.StatusCode != http.StatusAccepted {
 		env = readEnvelope(resp.Header, resp.Body, cancel)

@@ -8,11 +8,9 @@ import (
 	"mime"
 	"net/http"
 	"strconv"
-	"time"
-)
 
-// maxEnvelope bounds what is read of an answer that is an error, in bytes.
-const maxEnvelope = 64 << 10
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
+)
 
 // envelope is a node's error body: {"code": "400", "message": ...}, without a code
 // where the version guard or the service lookup answers
@@ -26,9 +24,7 @@ type envelope struct {
 // readEnvelope never fails: an answer that cannot be read in time has no code.
 // cancel is that of the request.
 func readEnvelope(h http.Header, body io.Reader, cancel context.CancelFunc) envelope {
-	timer := time.AfterFunc(patience, cancel)
-	defer timer.Stop()
-	b, _ := io.ReadAll(io.LimitReader(body, maxEnvelope)) // what was read before an error still counts
+	b, _ := wire.ReadLittle(body, cancel)
 	return parseEnvelope(h.Get("Content-Type"), b)
 }
 

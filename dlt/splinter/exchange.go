@@ -2,22 +2,13 @@ package splinter
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"io"
 	"maps"
-	"net"
 	"net/http"
-	"net/http/httptrace"
-	"net/url"
-	"strconv"
-	"strings"
-	"sync/atomic"
-	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
 // maxText bounds what others wrote, in bytes, wherever it becomes part of an error.
@@ -35,19 +26,13 @@ func (c *Client) exchange(req *http.Request, op string, p place) (*http.Response
 	}
 	// What is compressed on the way cannot be bounded before it is read.
 	req.Header["Accept-Encoding"] = []string{"identity"}
-	var asked, got atomic.Bool
-	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
-		GetConn: func(string) { asked.Store(true) },
-		GotConn: func(httptrace.GotConnInfo) { got.Store(true) },
-	}))
-	resp, err := c.http.Do(req)
+	ctx, unsent := wire.Trace(req.Context(), c.direct)
+	resp, err := c.http.Do(req.WithContext(ctx))
 	if err == nil {
 		c.answered(p, resp.StatusCode, req.Header)
 		return resp, nil
 	}
-	// A transport of the caller's that has no hooks proves nothing by their silence.
-	unsent := !got.Load() && (asked.Load() || c.direct)
-	return nil, &dlt.Error{Op: op, Kind: transportKind(err, unsent), Err: c.cause(err)}
+	return nil, &dlt.Error{Op: op, Kind: wire.Kind(err, unsent()), Err: c.cause(err)}
 }
 
 // prepare sets the headers of a request. An error means that nothing was sent.
@@ -82,61 +67,9 @@ func (c *Client) answered(p place, status int, sent http.Header) {
 	}
 }
 
-// transportKind says what is certain after an error without a response: nothing
-// was sent where there never was a connection, and anything may have happened
-// where there was one.
-func transportKind(err error, unsent bool) error {
-	switch {
-	case !unsent:
-		return dlt.ErrDoubt
-	case isTLS(err):
-		return dlt.ErrMisconfigured // it is the same for the next batch, until a person acts
-	default:
-		return dlt.ErrUnavailable
-	}
-}
-
-func isTLS(err error) bool {
-	var (
-		verification *tls.CertificateVerificationError
-		record       tls.RecordHeaderError
-		authority    x509.UnknownAuthorityError
-		host         x509.HostnameError
-		invalid      x509.CertificateInvalidError
-		roots        x509.SystemRootsError
-		op           *net.OpError
-	)
-	return errors.As(err, &verification) || errors.As(err, &record) || errors.Is(err, http.ErrSchemeMismatch) ||
-		errors.As(err, &authority) || errors.As(err, &host) || errors.As(err, &invalid) || errors.As(err, &roots) ||
-		(errors.As(err, &op) && op.Op == "remote error") // how crypto/tls marks an alert of the other side
-}
-
-// cause is an error whose text is fit to be shown.
-type cause struct {
-	text string
-	err  error
-}
-
-func (c *cause) Error() string { return c.text }
-func (c *cause) Unwrap() error { return c.err }
-
 // cause strips what may be secret from an error's text, and bounds it.
 func (c *Client) cause(err error) error {
-	text := err.Error()
-	var u *url.Error
-	for e := err; errors.As(e, &u); e = u.Err {
-		text = strings.ReplaceAll(text, strconv.Quote(u.URL), strconv.Quote(bareURL(u.URL)))
-	}
-	return &cause{text: c.show(text), err: err}
-}
-
-// bareURL drops user, password, query and fragment.
-func bareURL(s string) string {
-	u, err := url.Parse(s)
-	if err != nil {
-		return "(unreadable URL)"
-	}
-	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+	return wire.Shown(err, c.show)
 }
 
 // show makes text from outside fit to be shown.
@@ -149,18 +82,4 @@ func (c *Client) refusal(op string, status int, e envelope, v verdict) error {
 	return &dlt.Error{
 		Op: op, StatusCode: status, Code: e.code, Message: c.show(e.message), RetryAfter: v.retryAfter, Kind: v.kind,
 	}
-}
-
-// patience is how long the body of an answer may take once its status is known,
-// where the status says (nearly) all.
-const patience = 2 * time.Second
-
-// drain reads the little that is left, so that the connection can be used again.
-// cancel is that of the request: a body that does not end must not hold up a caller
-// who is answered already.
-func drain(body io.ReadCloser, cancel context.CancelFunc) {
-	timer := time.AfterFunc(patience, cancel)
-	defer timer.Stop()
-	_, _ = io.CopyN(io.Discard, body, maxEnvelope)
-	_ = body.Close()
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
 // maxIDs is how many ids one request asks about: they stand in its line, and servers
@@ -70,13 +71,13 @@ func (c *Client) ask(ctx context.Context, p place, ids []batch.ID) ([]answer, er
 	if err != nil {
 		return nil, err
 	}
-	defer drain(resp.Body, cancel)
+	defer wire.Drain(resp.Body, cancel)
 	if resp.StatusCode != http.StatusOK {
 		e := readEnvelope(resp.Header, resp.Body, cancel)
 		v := classifyStatuses(resp.StatusCode, resp.Header, c.absence(p, resp.StatusCode), time.Now())
 		return nil, c.refusal(opStatuses, resp.StatusCode, e, v)
 	}
-	answers, err := decodeStatuses(&bounded{r: resp.Body, left: c.o.MaxResponse}, ids)
+	answers, err := decodeStatuses(&wire.Bounded{R: resp.Body, Left: c.o.MaxResponse}, ids)
 	statuses := make([]batch.Status, len(answers))
 	for i, a := range answers {
 		statuses[i] = a.Status

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
 const opSubmit = "submit"
@@ -45,7 +46,7 @@ func (c *Client) Submit(ctx context.Context, a batch.Attempt) (err error) {
 	if err != nil {
 		return err
 	}
-	defer drain(resp.Body, cancel)
+	defer wire.Drain(resp.Body, cancel)
 	if resp.StatusCode == http.StatusAccepted {
 		return nil
 	}

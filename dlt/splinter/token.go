@@ -16,6 +16,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 )
 
@@ -105,7 +106,7 @@ func biomeLogin(ctx context.Context, hc *http.Client, node, username, hashedPass
 		return "", &dlt.Error{Op: op, Kind: dlt.ErrUnavailable, Err: err}
 	}
 	defer func() { _ = resp.Body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxEnvelope))
+	text, err := io.ReadAll(io.LimitReader(resp.Body, wire.MaxLittle))
 	switch {
 	case resp.StatusCode >= 400 && resp.StatusCode < 500 && resp.StatusCode != http.StatusTooManyRequests:
 		return "", &dlt.Error{Op: op, StatusCode: resp.StatusCode, Kind: dlt.ErrMisconfigured}

@@ -12,11 +12,11 @@ var splinterList = []mutant{
 		old: "\t\tif k.witnessed() {\n", new: "\t\tif k.witnessed() || true {\n",
 	},
 	{
-		name: "splinter: sent again on a timeout", file: "dlt/splinter/exchange.go", pkg: "dlt/splinter", test: "TestSubmitConnections",
+		name: "splinter: sent again on a timeout", file: "dlt/internal/wire/wire.go", pkg: "dlt/splinter", test: "TestSubmitConnections",
 		old: "\tcase !unsent:\n\t\treturn dlt.ErrDoubt\n", new: "\tcase !unsent:\n\t\treturn dlt.ErrUnavailable\n",
 	},
 	{
-		name: "splinter: sent again on a timeout (simulated)", file: "dlt/splinter/exchange.go", pkg: "internal/sim", test: "TestRunner", args: []string{"-sim.runner.seeds=40"},
+		name: "splinter: sent again on a timeout (simulated)", file: "dlt/internal/wire/wire.go", pkg: "internal/sim", test: "TestRunner", args: []string{"-sim.runner.seeds=40"},
 		old: "\tcase !unsent:\n\t\treturn dlt.ErrDoubt\n", new: "\tcase !unsent:\n\t\treturn dlt.ErrUnavailable\n",
 	},
 	{
