@@ -131,3 +131,16 @@ func (g *gate) leave(probe bool, res result, retryAfter time.Duration, now time.
 	}
 	return false, false
 }
+
+func (g *gate) idle() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.openAt.IsZero() && g.under == 0
+}
+
+// pressed reports whether fewer requests may be under way than the pool holds.
+func (g *gate) pressed() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return !g.openAt.IsZero() || g.limit < g.size
+}

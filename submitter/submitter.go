@@ -67,17 +67,6 @@ type run struct {
 	until    time.Time
 }
 
-// scope is whom back-pressure slows: a service, or all of a ledger.
-type scope struct {
-	ledger  string
-	service batch.ServiceID
-	all     bool
-}
-
-// maxGates is how many scopes are remembered at least; past it those that are open
-// are forgotten.
-const maxGates = 10_000
-
 // New returns a submitter; Run makes it work.
 func New(l dlt.Ledger, o Options) *Submitter {
 	s := &Submitter{ledger: l, o: o, wake: make(chan struct{}, 1), gates: map[scope]*gate{}, held: map[batch.ServiceID]int{}, maxGates: maxGates}
@@ -93,42 +82,6 @@ func (s *Submitter) nudge() {
 	case s.wake <- struct{}{}:
 	default:
 	}
-}
-
-func (s *Submitter) scopeOf(service batch.ServiceID) scope {
-	t := s.ledger.Traits(service)
-	if t.PressureScope == dlt.ScopeService {
-		return scope{ledger: t.Name, service: service}
-	}
-	return scope{ledger: t.Name, all: true}
-}
-
-func (s *Submitter) gate(sc scope) *gate {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	g := s.gates[sc]
-	if g == nil {
-		if len(s.gates) >= s.maxGates {
-			for k, old := range s.gates {
-				if !k.all && old.idle() {
-					delete(s.gates, k)
-				}
-			}
-			s.maxGates = max(maxGates, 2*len(s.gates)) // so that a pass pays for many
-		}
-		g = newGate(s.o.Pool)
-		s.gates[sc] = g
-		if sc.all {
-			s.whole = append(s.whole, g)
-		}
-	}
-	return g
-}
-
-func (g *gate) idle() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.openAt.IsZero() && g.under == 0
 }
 
 // Room returns how many batches can be taken: the free hands, or what the pool
@@ -157,13 +110,6 @@ func (s *Submitter) Room() (n int, again time.Duration) {
 		}
 	}
 	return max(0, n), 0
-}
-
-// pressed reports whether fewer requests may be under way than the pool holds.
-func (g *gate) pressed() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return !g.openAt.IsZero() || g.limit < g.size
 }
 
 // Closed returns for how long nothing of a service may be sent.
@@ -358,49 +304,4 @@ var errNoPayload = &dlt.Error{Op: "load payload", Kind: dlt.ErrMisconfigured, Er
 // timeLeft reports whether a whole request still fits before until.
 func (s *Submitter) timeLeft(until time.Time) bool {
 	return time.Until(until) >= s.o.RequestTimeout
-}
-
-func (s *Submitter) leave(g *gate, probe bool, service batch.ServiceID, err error) {
-	res := unsure
-	switch dlt.Kind(err) {
-	case "", batch.KindRejected:
-		res = fine
-	case batch.KindBusy, batch.KindUnavailable:
-		res = pressed
-	case batch.KindMisconfigured:
-		res = barred
-	}
-	closed, opened := g.leave(probe, res, retryAfter(err), time.Now())
-	if !closed && !opened {
-		return
-	}
-	s.tell(g, s.scopeOf(service), err)
-	if opened {
-		s.o.Ready()
-	}
-}
-
-// tell says how the gate stands, if that is news, and until it is none: of a close
-// and an opening at about the same time the later one is told last.
-func (s *Submitter) tell(g *gate, sc scope, err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if err != nil {
-		g.why = err
-	}
-	if g.telling {
-		return // whoever tells comes by here again
-	}
-	for g.told == g.openAt.IsZero() {
-		g.telling, g.told = true, !g.told
-		paused, why := g.told, g.why
-		g.mu.Unlock()
-		if paused {
-			s.o.Paused(sc.service, sc.all, why)
-		} else {
-			s.o.Resumed(sc.service, sc.all)
-		}
-		g.mu.Lock()
-		g.telling = false
-	}
 }

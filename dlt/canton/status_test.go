@@ -245,22 +245,6 @@ func TestOffsetAfterTheLedgerEnd(t *testing.T) {
 	assert.ErrorContains(t, err, "OFFSET_AFTER_LEDGER_END")
 }
 
-func TestPreparedThatCannotBeRead(t *testing.T) {
-	r := newRig(t, nil, nil)
-	good := transfer("good")
-	prepared := r.prepare(good)
-	require.NoError(t, r.submit(attempt(good, 1, prepared)))
-	r.executed("good")
-	for _, text := range []string{"", "x", "{}", `{"offset":-1}`, `{"offset":"7"}`, `[1]`, "null"} {
-		out, err := r.c.BatchStatuses(t.Context(), "Alice", []batch.Attempt{
-			{Key: batch.Key{Service: "Alice", ID: "bad"}, Number: 1, Prepared: []byte(text)}, {Key: good.Key(), Number: 1, Prepared: prepared},
-		})
-		require.Error(t, err, "%q", text)
-		require.Len(t, out, 1, "the other one is answered")
-		assert.Equal(t, batch.ReportedCommitted, out[0].Reported)
-	}
-}
-
 // Within the period nothing takes effect twice; after it, it does. That is what
 // Traits.ResendHarmlessFor says.
 func TestThePeriodIsWhatTheTraitsSay(t *testing.T) {
@@ -278,114 +262,6 @@ func TestThePeriodIsWhatTheTraitsSay(t *testing.T) {
 		return r.p.Count(cantontest.Taken, "b") == 2
 	}, 3*time.Second, 50*time.Millisecond)
 	require.Eventually(t, func() bool { return r.p.Check(nil) != nil }, time.Second, time.Millisecond, "the journal shows that it took effect twice")
-}
-
-func TestPrepareErrors(t *testing.T) {
-	for name, c := range map[string]struct {
-		fault cantontest.Fault
-		want  batch.ErrorKind
-	}{
-		"lost":      {cantontest.Fault{Answer: cantontest.AnswerReset}, batch.KindUnavailable},
-		"garbage":   {cantontest.Fault{Answer: cantontest.AnswerPage}, batch.KindUnavailable},
-		"timeout":   {cantontest.Fault{Answer: cantontest.AnswerTimeout}, batch.KindUnavailable},
-		"not ready": {cantontest.Fault{Answer: cantontest.AnswerError, Error: "SERVICE_NOT_RUNNING"}, batch.KindUnavailable},
-		"busy":      {cantontest.Fault{Answer: cantontest.AnswerError, Error: "PARTICIPANT_OVERLOADED"}, batch.KindBusy},
-		"refused":   {cantontest.Fault{Answer: cantontest.AnswerError, Error: "PERMISSION_DENIED"}, batch.KindMisconfigured},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := newRig(t, nil, nil)
-			r.p.SetFault(func(cantontest.Point) cantontest.Fault { return c.fault })
-			out, err := r.c.Prepare(t.Context(), transfer("b"))
-			assert.Nil(t, out)
-			assert.Equal(t, c.want, dlt.Kind(err), "%v", err)
-		})
-	}
-}
-
-func TestEvidence(t *testing.T) {
-	const late, decided = 100 * time.Millisecond, 400 * time.Millisecond
-	r := newRig(t, nil, &canton.Options{LateArrival: late, DecidedWithin: decided, LookBack: 5})
-	b := transfer("b")
-	prepared := r.prepare(b)
-	resolve := func(c *canton.Client, b batch.Batch, prepared []byte, ended time.Duration) dlt.Evidence {
-		t.Helper()
-		found, err := c.Resolve(t.Context(), dlt.Doubt{Attempt: attempt(b, 1, prepared), Since: ended, Ended: ended})
-		require.NoError(t, err)
-		return found
-	}
-	assert.True(t, r.c.Traits("Alice").Resolves)
-	assert.Equal(t, dlt.InFlight, resolve(r.c, b, prepared, late+decided-1))
-	assert.Equal(t, dlt.NotCommitted, resolve(r.c, b, prepared, late+decided))
-	assert.Equal(t, dlt.CannotTell, resolve(r.c, transfer("unprepared"), nil, time.Hour), "its completion may lie further back")
-
-	silent := r.client(nil)
-	assert.Equal(t, dlt.CannotTell, resolve(silent, b, prepared, time.Hour), "nothing was declared")
-
-	require.NoError(t, r.submit(attempt(b, 1, prepared)))
-	r.executed("b")
-	r.p.Advance(100)
-	assert.Equal(t, dlt.Committed, resolve(r.c, b, prepared, time.Hour))
-
-	pruned := transfer("pruned")
-	prepared = r.prepare(pruned)
-	require.NoError(t, r.submit(attempt(pruned, 1, prepared)))
-	r.executed("pruned")
-	r.p.Prune(r.p.End())
-	assert.Equal(t, dlt.CannotTell, resolve(r.c, pruned, prepared, time.Hour))
-}
-
-// The completion of a later attempt says that those before it came to nothing, for it
-// would not have been taken otherwise. Nothing is declared here.
-func TestEvidenceOfALaterAttempt(t *testing.T) {
-	reject := func(id string) cantontest.Fault { return cantontest.Fault{Reject: id} }
-	lost := cantontest.Fault{Answer: cantontest.AnswerReset}
-	refused := cantontest.Fault{Answer: cantontest.AnswerError, Error: "DAML_FAILURE"}
-	for _, c := range []struct {
-		name   string
-		faults []cantontest.Fault // one an attempt
-		want   dlt.Evidence
-	}{
-		{"the last one is rejected", []cantontest.Fault{lost, reject("INCONSISTENT")}, dlt.NotCommitted},
-		{"the last one is rejected, and may be tried again", []cantontest.Fault{lost, reject("LOCAL_VERDICT_LOCKED_CONTRACTS")}, dlt.NotCommitted},
-		{"one before the last is rejected, and the last refused at the door", []cantontest.Fault{reject("INCONSISTENT"), refused}, dlt.CannotTell},
-		{"one before the last is rejected", []cantontest.Fault{lost, reject("INCONSISTENT"), lost}, dlt.CannotTell},
-		{"the last one is refused at the door", []cantontest.Fault{lost, refused}, dlt.CannotTell},
-		{"the last one is not clear", []cantontest.Fault{lost, reject("REQUEST_TIME_OUT")}, dlt.CannotTell},
-		{"the last one is the operator's", []cantontest.Fault{lost, reject("LEDGER_API_INTERNAL_ERROR")}, dlt.CannotTell},
-		{"an earlier one took effect", []cantontest.Fault{{Answer: cantontest.AnswerReset, Taken: true}, refused}, dlt.Committed},
-		{"the last one was a duplicate", []cantontest.Fault{{Answer: cantontest.AnswerReset, Taken: true}, {}}, dlt.Committed},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t, &cantontest.Options{CompleteAfter: time.Millisecond, Fault: func(p cantontest.Point) cantontest.Fault {
-				if p.Operation == cantontest.OpSubmit && p.Try <= len(c.faults) {
-					return c.faults[p.Try-1]
-				}
-				return cantontest.Fault{}
-			}}, nil)
-			b := transfer("b")
-			prepared := r.prepare(b)
-			for n := range c.faults {
-				_ = r.submit(attempt(b, n+1, prepared))
-				require.Eventually(t, func() bool {
-					over := r.p.Count(cantontest.Executed, "b") + r.p.Count(cantontest.Rejected, "b")
-					return over == r.p.Count(cantontest.Taken, "b")
-				}, 30*time.Second, time.Millisecond)
-			}
-			for _, asked := range []bool{false, true} { // what it has read already counts as well
-				if asked {
-					_, _ = r.ask(attempt(b, len(c.faults), prepared))
-				}
-				found, err := r.c.Resolve(t.Context(), dlt.Doubt{Attempt: attempt(b, len(c.faults), prepared), Ended: time.Hour})
-				require.NoError(t, err)
-				assert.Equal(t, c.want, found)
-			}
-			unprepared := r.client(&canton.Options{LookBack: 1})
-			r.p.Advance(100)
-			found, err := unprepared.Resolve(t.Context(), dlt.Doubt{Attempt: attempt(b, len(c.faults), nil), Ended: time.Hour})
-			require.NoError(t, err)
-			assert.Equal(t, dlt.CannotTell, found, "its completions may lie further back")
-		})
-	}
 }
 
 // A participant that is slow to read seems to have no completion: that leads to another

@@ -110,7 +110,7 @@ var operatorList = []mutant{
 		new: "",
 	},
 	{
-		name: "operator: a service's budget is not counted", file: "store/store.go", pkg: ".", test: "TestRetryPolicyOfAService",
+		name: "operator: a service's budget is not counted", file: "store/claim.go", pkg: ".", test: "TestRetryPolicyOfAService",
 		old: "		return q.Budget(s)\n",
 		new: "		return own\n",
 	},

@@ -1,0 +1,72 @@
+package dltbatch_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// With a ledger that takes lists a run is few requests; a bad one in it is found.
+func TestPipelinedGoesInLists(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		traits := ledgermem.Unforgiving(time.Second)
+		traits.MaxList = 5
+		ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, CommitAfter: time.Second})
+		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Strategy: queuer.Pipelined(20)})
+		var all []batch.Batch
+		var good []batch.ID
+		for i := range 20 {
+			b := one("s", batch.ID(fmt.Sprintf("%02d", i)))
+			if i == 7 {
+				b.Payload = []byte("reject it")
+			} else {
+				good = append(good, b.ID)
+			}
+			all = append(all, b)
+		}
+		require.NoError(t, r.Add(t.Context(), all...))
+		stop := running(t, r)
+		idle(t, r)
+		assert.Equal(t, good, ledger.Log("s"))
+		assert.Equal(t, batch.Rejected, await(t, r, all[7]).State)
+		lists := map[int]int{}
+		for _, e := range ledger.Journal() {
+			if e.Kind == ledgermem.PostEnd && e.Err == nil {
+				lists[e.List]++
+			}
+		}
+		assert.Equal(t, map[int]int{0: 2, 2: 2, 5: 15}, lists, "accepted, by the length of the list: 00-04, 05, 06 alone, and 08-19 as they come")
+		require.NoError(t, stop())
+	})
+}
+
+// single is a ledger around another that hides that it takes lists.
+type single struct {
+	dlt.Ledger
+	dlt.Resolver
+}
+
+func TestPipelinedWithoutTheListsThatTheTraitsPromise(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		traits := ledgermem.Unforgiving(time.Second)
+		traits.MaxList = 5
+		ledger := ledgermem.New(&ledgermem.Options{Traits: &traits})
+		r := newRunner(t, memory.New(), single{ledger, ledger}, &dltbatch.Options{Strategy: queuer.Pipelined(20)})
+		ids := lane(t, r, "s", 8)
+		stop := running(t, r)
+		idle(t, r)
+		assert.Equal(t, ids, ledger.Log("s"), "one at a time")
+		require.NoError(t, stop())
+	})
+}

@@ -1,0 +1,200 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// by is who does it in this suite, and why.
+func by(reason string) batch.By { return batch.By{Actor: "somebody", Reason: reason} }
+
+func (f *fixture) cancel(id batch.ID, reason string) error {
+	f.Helper()
+	return f.operate(id, batch.Act{Action: batch.ActionCancel, By: by(reason)},
+		func(k batch.Key) (batch.Record, error) { return f.st.Cancel(f.ctx, k, by(reason)) },
+		func(r store.Row, now time.Time) (store.Row, error) { return r.Cancel(now, reason) })
+}
+
+// requeue puts a batch back into its old place.
+func (f *fixture) requeue(id batch.ID, quiet time.Duration) error {
+	f.Helper()
+	return f.requeueTo(id, store.Requeue{Quiet: quiet})
+}
+
+func (f *fixture) requeueTo(id batch.ID, q store.Requeue) error {
+	f.Helper()
+	err := f.operate(id, batch.Act{Action: batch.ActionRequeue, By: by("once more"), AtEnd: q.AtEnd},
+		func(k batch.Key) (batch.Record, error) { return f.st.Requeue(f.ctx, k, q, by("once more")) },
+		func(r store.Row, now time.Time) (store.Row, error) { return r.Requeue(now, q) })
+	f.rows[id].ref.Row = 0 // the store may have given it another
+	return err
+}
+
+func (f *fixture) decide(id batch.ID, to batch.State, reason string) error {
+	f.Helper()
+	return f.operate(id, batch.Act{Action: batch.ActionDecide, By: by(reason)},
+		func(k batch.Key) (batch.Record, error) { return f.st.Decide(f.ctx, k, to, by(reason)) },
+		func(r store.Row, now time.Time) (store.Row, error) { return r.Decide(now, to, reason) })
+}
+
+func (f *fixture) acquit(id batch.ID) error {
+	f.Helper()
+	return f.operate(id, batch.Act{Action: batch.ActionAcquit, By: by("seen")},
+		func(k batch.Key) (batch.Record, error) { return f.st.Acquit(f.ctx, k, by("seen")) },
+		func(r store.Row, _ time.Time) (store.Row, error) { return r.Acquit() })
+}
+
+// operate does what a person asks for, and compares. The error is the store's.
+func (f *fixture) operate(
+	id batch.ID, asked batch.Act, do func(batch.Key) (batch.Record, error), rule func(store.Row, time.Time) (store.Row, error),
+) error {
+	f.Helper()
+	s := f.rows[id]
+	now := f.now()
+	next, want := rule(s.row, now)
+	rec, err := do(s.b.Key())
+	f.sameError(want, err)
+	if err == nil {
+		s.acts = store.KeepAct(s.acts, store.BatchAct(asked, s.b.Key(), s.row, next, now))
+		s.row = next
+		if asked.AtEnd {
+			last := s.created
+			for _, o := range f.rows {
+				if o.b.Service == s.b.Service && o.created.After(last) {
+					last = o.created
+				}
+			}
+			require.True(f, rec.CreatedAt.After(last), "%s is not behind what its lane has", s.b.Key())
+			require.False(f, rec.CreatedAt.Before(now.Add(-f.unit/8)), "%s is put at %s", s.b.Key(), rec.CreatedAt)
+			s.created = rec.CreatedAt
+		}
+		f.sameRecord(s, rec)
+	}
+	f.get(id)
+	f.history(id)
+	return err
+}
+
+// steer changes a control, and compares.
+func (f *fixture) steer(st store.Steering) batch.Control {
+	f.Helper()
+	st.By = by("why " + string(st.Action))
+	now := f.now()
+	want, act, changes := st.Apply(f.control(st.Scope), now)
+	got, changed, err := f.st.Steer(f.ctx, st)
+	require.NoError(f, err)
+	require.Equal(f, changes, changed, "%s of %s", st.Action, st.Scope)
+	f.controls[st.Scope] = want
+	if changed {
+		f.steered[st.Scope] = store.KeepAct(f.steered[st.Scope], act)
+	}
+	require.Equal(f, want, like(f, want, got))
+	f.sameControl(st.Scope)
+	return got
+}
+
+func (f *fixture) pause(scope batch.Scope) {
+	f.Helper()
+	f.steer(store.Steering{Scope: scope, Action: batch.ActionPause})
+}
+
+func (f *fixture) resume(scope batch.Scope) {
+	f.Helper()
+	f.steer(store.Steering{Scope: scope, Action: batch.ActionResume})
+}
+
+func (f *fixture) release(service batch.ServiceID) {
+	f.Helper()
+	f.steer(store.Steering{Scope: batch.Only(service), Action: batch.ActionRelease})
+}
+
+func (f *fixture) setPolicy(service batch.ServiceID, p batch.Policy) {
+	f.Helper()
+	f.steer(store.Steering{Scope: batch.Only(service), Action: batch.ActionSetPolicy, Policy: p})
+}
+
+// control is the model's.
+func (f *fixture) control(scope batch.Scope) batch.Control {
+	c := f.controls[scope]
+	c.Scope = scope
+	return c
+}
+
+// closed reports whether nothing may leave a lane.
+func (f *fixture) closed(service batch.ServiceID) bool {
+	return f.control(batch.Everything()).Closed() || f.control(batch.Only(service)).Closed()
+}
+
+// sameControl compares a control and its history.
+func (f *fixture) sameControl(scope batch.Scope) {
+	f.Helper()
+	want := f.control(scope)
+	got, err := f.st.Control(f.ctx, scope)
+	require.NoError(f, err)
+	require.Equal(f, want, like(f, want, got))
+	acts, err := f.st.LaneHistory(f.ctx, scope)
+	require.NoError(f, err)
+	f.sameActs(f.steered[scope], acts)
+}
+
+// history returns what was done to a batch, compared with the model.
+func (f *fixture) history(id batch.ID) []batch.Act {
+	f.Helper()
+	s := f.rows[id]
+	got, err := f.st.History(f.ctx, s.b.Key())
+	require.NoError(f, err)
+	f.sameActs(s.acts, got)
+	return got
+}
+
+// attempts returns the reports of a batch, compared with the model.
+func (f *fixture) attempts(id batch.ID) []batch.Report {
+	f.Helper()
+	s := f.rows[id]
+	got, err := f.st.Attempts(f.ctx, s.b.Key())
+	require.NoError(f, err)
+	require.Len(f, got, len(s.reports), "reports of %s", id)
+	for i, w := range s.reports {
+		g := got[i]
+		require.Equal(f, w.Took, g.Took)
+		require.Equal(f, w, like(f, w, g), "report of %s", id)
+	}
+	return got
+}
+
+// look returns a batch and its lane, compared with the model.
+func (f *fixture) look(id batch.ID, window int) store.Look {
+	f.Helper()
+	s := f.rows[id]
+	got, err := f.st.Look(f.ctx, s.b.Key(), window)
+	require.NoError(f, err)
+	require.True(f, f.near(f.now(), got.At), "%s", got.At)
+	require.Equal(f, time.UTC, got.At.Location())
+	require.Equal(f, s.b.Key(), got.Ref.Key)
+	f.sameRecord(s, got.Record)
+	f.sameRow(s.row, got.Row)
+	require.Equal(f, s.b.Budget, got.Budget)
+	var want []store.LaneRow
+	if !s.row.Final() {
+		want = f.window(s.b.Service, window)
+	}
+	require.Len(f, got.Lane, len(want), "lane of %s", id)
+	for i, w := range want {
+		g := got.Lane[i]
+		require.Equal(f, w.Key, g.Key)
+		w.Row.Receipts, g.Row.Receipts = nil, nil // a claim has no use for them
+		f.sameRow(w.Row, g.Row)
+		require.Equal(f, w.Budget, g.Budget)
+		require.True(f, sameWaiting(batch.Waiting{Footprint: w.Footprint}, batch.Waiting{Footprint: g.Footprint}))
+	}
+	for _, c := range []batch.Control{got.Everything, got.Service} {
+		w := f.control(c.Scope)
+		require.Equal(f, w, like(f, w, c))
+	}
+	require.Equal(f, []batch.Scope{batch.Everything(), batch.Only(s.b.Service)}, []batch.Scope{got.Everything.Scope, got.Service.Scope})
+	return got
+}
