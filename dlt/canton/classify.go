@@ -5,6 +5,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
 // meaning is what a failure says of a command, whether it comes with the answer to
@@ -128,7 +129,7 @@ func submitKind(status int, e envelope) error {
 		return dlt.ErrRejected // a single command cannot be split
 	case status == http.StatusBadRequest && e.plain:
 		return dlt.ErrRejected // the body could not be decoded, and what varies in it is the payload
-	case status == http.StatusBadRequest, isRefusal(status), isRedirect(status):
+	case status == http.StatusBadRequest, isRefusal(status), wire.IsRedirect(status):
 		return dlt.ErrMisconfigured // a proxy's
 	}
 	// A plain 503 is a request timeout, after which the command goes on all the same.
@@ -149,7 +150,7 @@ func readKind(status int, e envelope) error {
 	switch {
 	case status == http.StatusTooManyRequests:
 		return dlt.ErrBusy
-	case status == http.StatusBadRequest, isRefusal(status), isRedirect(status):
+	case status == http.StatusBadRequest, isRefusal(status), wire.IsRedirect(status):
 		return dlt.ErrMisconfigured
 	}
 	return dlt.ErrDoubt
@@ -161,16 +162,6 @@ func isRefusal(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
 		http.StatusProxyAuthRequired, http.StatusUnsupportedMediaType:
-		return true
-	}
-	return false
-}
-
-// isRedirect reports the redirects that ask to send the same elsewhere, so that
-// nothing was done here. They are not followed.
-func isRedirect(status int) bool {
-	switch status {
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
 		return true
 	}
 	return false

@@ -144,7 +144,7 @@ func FuzzRetryAfter(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if d := retryAfter(http.Header{"Retry-After": {s}}, now); d < 0 || d > maxRetryAfter {
+		if d := wire.RetryAfter(http.Header{"Retry-After": {s}}, now); d < 0 || d > wire.MaxRetryAfter {
 			t.Fatalf("%q is %s", s, d)
 		}
 	})

@@ -2,11 +2,10 @@ package sawtooth
 
 import (
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
 // verdict is what a response means for the attempt.
@@ -23,16 +22,16 @@ func classify(status, code int, h http.Header, isJSON bool, now time.Time) verdi
 		return verdict{} // whatever the body is: the node has the batch
 	case status == http.StatusTooManyRequests:
 		// The pool is full (31), or a proxy limits the rate; neither took anything.
-		return verdict{kind: dlt.ErrBusy, retryAfter: retryAfter(h, now)}
+		return verdict{kind: dlt.ErrBusy, retryAfter: wire.RetryAfter(h, now)}
 	case status == http.StatusRequestTimeout && code == 19:
 		// The REST process could not hand it to the validator. A 408 of anybody else
 		// only says that somebody waited long enough.
-		return verdict{kind: dlt.ErrBusy, retryAfter: retryAfter(h, now)}
+		return verdict{kind: dlt.ErrBusy, retryAfter: wire.RetryAfter(h, now)}
 	case status == http.StatusRequestEntityTooLarge:
 		return verdict{kind: dlt.ErrRejected} // a single batch cannot be split
 	case status == http.StatusBadRequest:
 		return verdict{kind: badRequest(code, isJSON)}
-	case isRefusal(status), isRedirect(status):
+	case isRefusal(status), wire.IsRedirect(status):
 		return verdict{kind: dlt.ErrMisconfigured}
 	default:
 		// 5xx, with 17 above all, may still execute; 303 says "done, look there";
@@ -71,50 +70,16 @@ func isRefusal(status int) bool {
 	return false
 }
 
-// isRedirect reports the redirects that ask to send the same elsewhere, so that
-// nothing was done here. They are not followed.
-func isRedirect(status int) bool {
-	switch status {
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
-		return true
-	}
-	return false
-}
-
 // classifyStatuses says what a response to POST /batch_statuses means that is not 200.
 func classifyStatuses(status, code int, h http.Header, now time.Time) verdict {
 	switch {
 	case status == http.StatusTooManyRequests || status == http.StatusRequestTimeout:
-		return verdict{kind: dlt.ErrBusy, retryAfter: retryAfter(h, now)}
-	case isRefusal(status), isRedirect(status):
+		return verdict{kind: dlt.ErrBusy, retryAfter: wire.RetryAfter(h, now)}
+	case isRefusal(status), wire.IsRedirect(status):
 		return verdict{kind: dlt.ErrMisconfigured}
 	case status == http.StatusBadRequest && (code == 43 || code == 46 || code == 60 || code == 66):
 		return verdict{kind: dlt.ErrMisconfigured} // our request is wrong: asking again changes nothing
 	default:
 		return verdict{kind: dlt.ErrDoubt}
 	}
-}
-
-// maxRetryAfter bounds what a server can make us wait.
-const maxRetryAfter = time.Hour
-
-// retryAfter reads the header of the name: seconds, or a date. It is 0 where there
-// is none that makes sense.
-func retryAfter(h http.Header, now time.Time) time.Duration {
-	v := strings.TrimSpace(h.Get("Retry-After"))
-	if v == "" {
-		return 0
-	}
-	if strings.Trim(v, "0123456789") == "" {
-		seconds, err := strconv.ParseInt(v, 10, 64)
-		if err != nil || seconds > int64(maxRetryAfter/time.Second) {
-			return maxRetryAfter
-		}
-		return time.Duration(seconds) * time.Second
-	}
-	date, err := http.ParseTime(v)
-	if err != nil {
-		return 0
-	}
-	return min(max(date.Sub(now), 0), maxRetryAfter)
 }

@@ -2,11 +2,10 @@ package splinter
 
 import (
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
 // verdict is what a response means for the attempt.
@@ -24,7 +23,7 @@ func classify(status int, e envelope, h http.Header, absent error, now time.Time
 		return verdict{} // whatever the body is: the node has the batch
 	case status == http.StatusTooManyRequests:
 		// The coordinator's queue is full; tested before anything is queued.
-		return verdict{kind: dlt.ErrBusy, retryAfter: retryAfter(h, now)}
+		return verdict{kind: dlt.ErrBusy, retryAfter: wire.RetryAfter(h, now)}
 	case status == http.StatusNotFound:
 		return verdict{kind: absent}
 	case status == http.StatusRequestEntityTooLarge: // a proxy's
@@ -33,7 +32,7 @@ func classify(status int, e envelope, h http.Header, absent error, now time.Time
 		return verdict{kind: dlt.ErrRejected} // body or verification, all or nothing
 	case status == http.StatusBadRequest:
 		return verdict{kind: dlt.ErrMisconfigured} // version guard, or somebody in between
-	case isRefusal(status), isRedirect(status):
+	case isRefusal(status), wire.IsRedirect(status):
 		return verdict{kind: dlt.ErrMisconfigured}
 	default:
 		// A 500 mixes what is wrong with the batch with what may be queued already; a
@@ -53,51 +52,17 @@ func isRefusal(status int) bool {
 	return false
 }
 
-// isRedirect reports the redirects that ask to send the same elsewhere, so that
-// nothing was done here. They are not followed.
-func isRedirect(status int) bool {
-	switch status {
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
-		return true
-	}
-	return false
-}
-
 // classifyStatuses says what a response to GET batch_statuses means that is not 200.
 func classifyStatuses(status int, h http.Header, absent error, now time.Time) verdict {
 	switch {
 	case status == http.StatusTooManyRequests || status == http.StatusRequestTimeout:
 		// Before 0.6.13 a 408 is the end of a wait, which this client never asks for.
-		return verdict{kind: dlt.ErrBusy, retryAfter: retryAfter(h, now)}
+		return verdict{kind: dlt.ErrBusy, retryAfter: wire.RetryAfter(h, now)}
 	case status == http.StatusNotFound:
 		return verdict{kind: absent}
-	case status == http.StatusBadRequest, isRefusal(status), isRedirect(status):
+	case status == http.StatusBadRequest, isRefusal(status), wire.IsRedirect(status):
 		return verdict{kind: dlt.ErrMisconfigured} // asking again changes nothing
 	default:
 		return verdict{kind: dlt.ErrDoubt}
 	}
-}
-
-// maxRetryAfter bounds what a server can make us wait.
-const maxRetryAfter = time.Hour
-
-// retryAfter reads the header of the name, which only proxies send: seconds, or a
-// date. It is 0 where there is none that makes sense.
-func retryAfter(h http.Header, now time.Time) time.Duration {
-	v := strings.TrimSpace(h.Get("Retry-After"))
-	if v == "" {
-		return 0
-	}
-	if strings.Trim(v, "0123456789") == "" {
-		seconds, err := strconv.ParseInt(v, 10, 64)
-		if err != nil || seconds > int64(maxRetryAfter/time.Second) {
-			return maxRetryAfter
-		}
-		return time.Duration(seconds) * time.Second
-	}
-	date, err := http.ParseTime(v)
-	if err != nil {
-		return 0
-	}
-	return min(max(date.Sub(now), 0), maxRetryAfter)
 }

@@ -1,4 +1,4 @@
-package sawtooth
+package wire_test
 
 import (
 	"net/http"
@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
 func TestRetryAfter(t *testing.T) {
@@ -26,7 +28,7 @@ func TestRetryAfter(t *testing.T) {
 		"Mon, 01 Mar 2027 12:00:00 GMT":  time.Hour,
 		"Sunday, 01-Mar-26 12:00:30 GMT": 30 * time.Second,
 	} {
-		assert.Equal(t, want, retryAfter(http.Header{"Retry-After": {v}}, now), "%q", v)
+		assert.Equal(t, want, wire.RetryAfter(http.Header{"Retry-After": {v}}, now), "%q", v)
 	}
-	assert.Zero(t, retryAfter(nil, now))
+	assert.Zero(t, wire.RetryAfter(nil, now))
 }
