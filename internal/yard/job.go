@@ -30,6 +30,7 @@ type job struct {
 	Store     string // pgx, pq, sqlite-full or sqlite-normal
 	N         int
 	Lanes     int
+	Together  int // batches of a lane that are added one after the other; 0 is one
 	Size      int // bytes of a payload
 	Workers   int // that post at once, where that can be said; 0 is the contender's own default
 
@@ -111,7 +112,7 @@ func run(ctx context.Context, j job) (r result, err error) {
 	if j.Waiting > 0 {
 		n = 0 // they wait in the database already
 	}
-	w := newWork(j.Seed, n, j.Lanes, j.Size)
+	w := newWork(j.Seed, n, j.Lanes, j.Together, j.Size)
 	switch j.Contender {
 	case ours:
 		err = runOurs(ctx, j, w, m, &r)

@@ -89,10 +89,11 @@ func modes() []mode {
 			{label: "two", job: job{Contender: ours, Store: pgx, Instances: 2}},
 			{label: "three", job: job{Contender: ours, Store: pgx, Instances: 3}},
 		}},
-		{"handover", "Hand-over of a lane at half of the full rate", []entry{
+		{"handover", "Hand-over of a lane at half of the full rate, over 100 lanes and over 10,000", []entry{
 			{label: "full rate", job: job{Contender: ours, Store: pgx}},
 			{label: "half of it", job: job{Contender: ours, Store: pgx, Lanes: 100}, half: true},
 			{label: "half of it, events", job: job{Contender: ours, Store: pgx, Lanes: 100, Events: true}, half: true},
+			{label: "half of it, 10,000 lanes, events", job: job{Contender: ours, Store: pgx, Together: 2, Events: true}, half: true},
 		}},
 		{"stages", "Allocations by stage", []entry{
 			{label: "memory store", job: job{Contender: ours, Store: inMemory, Stages: true}},

@@ -230,7 +230,7 @@ func runLoad(ctx context.Context, j job) error {
 	defer shut()
 	const part = 100_000 // so that this process stays small, too
 	for from := 0; from < j.Waiting; from += part {
-		w := newWork(j.Seed+uint64(from), min(part, j.Waiting-from), j.Lanes, j.Size)
+		w := newWork(j.Seed+uint64(from), min(part, j.Waiting-from), j.Lanes, 1, j.Size)
 		for i := range w.batches { // places go on where the last part ended
 			binary.BigEndian.PutUint32(w.batches[i].Payload[idLen+4:], uint32((from+i)/j.Lanes))
 		}
@@ -266,7 +266,7 @@ func (w *work) add(ctx context.Context, j job, which, of int, add func(context.C
 		return err
 	}
 	for i, b := range w.batches {
-		if i%w.lanes%of != which {
+		if lane, _ := w.lane(i); lane%of != which {
 			continue
 		}
 		if group = append(group, b); len(group) == size {

@@ -25,7 +25,7 @@ func TestTheFakeLedgerTells(t *testing.T) {
 	defer s.Close()
 	c := newClient(s.URL, 4)
 	defer c.close()
-	w := newWork(1, 50, 2, 200)
+	w := newWork(1, 50, 2, 1, 200)
 	ctx, stop := context.WithCancel(t.Context())
 	var ids []batch.ID
 	err := (&told{&fake{c, w}}).Events(ctx, nil, func(e dlt.Event) error {
@@ -82,7 +82,7 @@ func TestTheFakeLedgerNoticesWhatIsTwiceOrOutOfOrder(t *testing.T) {
 	defer s.Close()
 	c := newClient(s.URL, 1)
 	defer c.close()
-	w := newWork(1, 6, 2, 200)
+	w := newWork(1, 6, 2, 1, 200)
 	for _, i := range []int{0, 1, 2, 3, 5, 4, 4} { // lane 1 has 1, 3, 5, lane 0 has 0, 2, 4
 		require.NoError(t, c.post(t.Context(), "/batches", w.batches[i].Payload))
 	}
@@ -107,7 +107,7 @@ func TestTheFakeLedgerNoticesWhatIsTwiceOrOutOfOrder(t *testing.T) {
 }
 
 func TestWorkIsFoundByItsIDs(t *testing.T) {
-	w := newWork(7, 1000, 3, leastSize)
+	w := newWork(7, 1000, 3, 1, leastSize)
 	seen := map[string]bool{}
 	for i, b := range w.batches {
 		require.Equal(t, i, w.index(string(b.ID)))
@@ -118,8 +118,25 @@ func TestWorkIsFoundByItsIDs(t *testing.T) {
 	require.Nil(t, w.moment("somebody else's"))
 }
 
+func TestLanesTakeTurnsWithSeveralTogether(t *testing.T) {
+	w := newWork(7, 12, 2, 3, leastSize)
+	var lanes, places []int
+	for i := range w.batches {
+		lane, place := w.lane(i)
+		lanes, places = append(lanes, lane), append(places, place)
+		require.Equal(t, laneName(lane), w.batches[i].Service)
+		if next := w.next(i); next < len(w.batches) {
+			l, p := w.lane(next)
+			require.Equal(t, lane, l)
+			require.Equal(t, place+1, p)
+		}
+	}
+	require.Equal(t, []int{0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1}, lanes)
+	require.Equal(t, []int{0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5}, places)
+}
+
 func TestWaits(t *testing.T) {
-	w := newWork(7, 3, 2, leastSize) // 0 and 2 share a lane
+	w := newWork(7, 3, 2, 1, leastSize) // 0 and 2 share a lane
 	w.moments = []moments{{1, 2, 10, 15}, {1, 2, 3, 4}, {3, 40, 41, 42}}
 	whole, accepted, final := w.waits()
 	require.Equal(t, []time.Duration{14, 3, 39}, whole)

@@ -42,7 +42,7 @@ func TestAllocationsOfStores(t *testing.T) {
 			defer shut()
 			got := map[string][]float64{}
 			for round := range warm + counted {
-				w := newWork(uint64(round), addGroup, lanes, defaultSize)
+				w := newWork(uint64(round), addGroup, lanes, 1, defaultSize)
 				for part, n := range storeRound(ctx, t, st, w) {
 					if round >= warm {
 						got[part] = append(got[part], n)

@@ -17,21 +17,37 @@ const (
 	leastSize = idLen + 8
 )
 
-// work is what one process has to deliver. Batch i is in lane i % lanes. Its index is
-// in the last digits of its id: the first are random, as a signature's are.
+// work is what one process has to deliver. The lanes take turns, with so many batches
+// together. A batch's index is in the last digits of its id: the first are random, as a
+// signature's are.
 type work struct {
-	begin   time.Time
-	lanes   int
-	batches []batch.Batch
-	moments []moments
+	begin    time.Time
+	lanes    int
+	together int
+	batches  []batch.Batch
+	moments  []moments
+}
+
+// lane is that of batch i, and its place in it.
+func (w *work) lane(i int) (lane, place int) {
+	turn := i / w.together
+	return turn % w.lanes, turn/w.lanes*w.together + i%w.together
+}
+
+// next is the one after batch i in its lane.
+func (w *work) next(i int) int {
+	if i++; i%w.together == 0 {
+		i += (w.lanes - 1) * w.together
+	}
+	return i
 }
 
 // moments of a batch, in nanoseconds since the work was made; 0 is never.
 type moments struct{ added, posted, accepted, final int64 }
 
 // newWork makes n batches.
-func newWork(seed uint64, n, lanes, size int) *work {
-	w := &work{begin: time.Now(), lanes: lanes, batches: make([]batch.Batch, n), moments: make([]moments, n)}
+func newWork(seed uint64, n, lanes, together, size int) *work {
+	w := &work{begin: time.Now(), lanes: lanes, together: max(1, together), batches: make([]batch.Batch, n), moments: make([]moments, n)}
 	var key [32]byte
 	binary.BigEndian.PutUint64(key[:], seed)
 	random := rand.NewChaCha8(key)
@@ -43,9 +59,9 @@ func newWork(seed uint64, n, lanes, size int) *work {
 		_, _ = random.Read(id[:])
 		binary.BigEndian.PutUint32(id[len(id)-4:], uint32(i))
 		hex.Encode(p, id[:])
-		lane := i % lanes
+		lane, place := w.lane(i)
 		binary.BigEndian.PutUint32(p[idLen:], uint32(lane))
-		binary.BigEndian.PutUint32(p[idLen+4:], uint32(i/lanes))
+		binary.BigEndian.PutUint32(p[idLen+4:], uint32(place))
 		w.batches[i] = batch.Batch{ID: batch.ID(p[:idLen]), Service: laneName(lane), Payload: p}
 	}
 	return w
@@ -84,7 +100,7 @@ func (w *work) waits() (whole, fromAccepted, fromFinal []time.Duration) {
 		if m.final > 0 {
 			whole = append(whole, time.Duration(m.final-m.added))
 		}
-		if next := i + w.lanes; next < len(w.moments) && w.moments[next].posted > 0 {
+		if next := w.next(i); next < len(w.moments) && w.moments[next].posted > 0 {
 			posted := w.moments[next].posted
 			// One that was already there when the lane became free, or else it waited for work.
 			free := max(m.final, w.moments[next].added)
