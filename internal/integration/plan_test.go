@@ -2,10 +2,12 @@ package integration
 
 import (
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"regexp"
 	"strconv"
 	"strings"
@@ -15,8 +17,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// statements reads the constants of the store's files of queries whose names begin with "sql".
+// statements are the constants of the store's files of queries whose names begin with "sql".
 func statements(t *testing.T) map[string]string {
+	found := constants(t)
+	maps.DeleteFunc(found, func(name, _ string) bool { return !strings.HasPrefix(name, "sql") })
+	require.Greater(t, len(found), 30)
+	return found
+}
+
+func constants(t *testing.T) map[string]string {
 	exprs := map[string]ast.Expr{}
 	for _, name := range []string{"queries.go", "orderqueries.go", "operatorqueries.go"} {
 		f, err := parser.ParseFile(token.NewFileSet(), "../../store/postgres/"+name, nil, 0)
@@ -48,11 +57,8 @@ func statements(t *testing.T) map[string]string {
 	}
 	found := map[string]string{}
 	for name, e := range exprs {
-		if strings.HasPrefix(name, "sql") {
-			found[name] = eval(e)
-		}
+		found[name] = eval(e)
 	}
-	require.Greater(t, len(found), 30)
 	return found
 }
 
@@ -270,4 +276,89 @@ func TestPartiesReadsWhatItReturns(t *testing.T) {
 	removed := regexp.MustCompile(`Rows Removed by Filter: (\d+)`).FindStringSubmatch(got)
 	require.NotNil(t, removed, got)
 	assert.Equal(t, "500", removed[1], got)
+}
+
+// keptStatements are those that store/postgres sends with plans that the server keeps.
+var keptStatements = []string{"sqlLockLanes", "sqlLanesThere", "sqlNewLanes", "sqlAttempted", "sqlWaiting", "sqlTake", "sqlSeqs",
+	"sqlPayloads", "sqlNowBrisk", "sqlAdvance", "sqlFinish"}
+
+// A plan that was made when all was empty, and is kept, does not read through what grows
+// after that: it reaches every table by a condition on an index, or on a place.
+func TestKeptPlans(t *testing.T) {
+	s := newSpace(t, pgx)
+	s.store()
+	c, err := s.admin.Conn(t.Context())
+	require.NoError(t, err)
+	defer c.Close()
+	exec := func(q string) {
+		_, err := c.ExecContext(t.Context(), q)
+		require.NoError(t, err, q)
+	}
+	_, settings, _ := strings.Cut(constants(t)["beginKept"], "; ")
+	require.Contains(t, settings, "generic")
+	exec(strings.ReplaceAll(settings, "SET LOCAL", "SET"))
+	all := statements(t)
+	for _, statistics := range []string{"none", "of empty tables"} {
+		if statistics != "none" {
+			exec(`VACUUM ANALYZE`)
+		}
+		for _, name := range keptStatements {
+			text := tableToken.ReplaceAllString(all[name], s.schema+".$1")
+			kinds := map[string]string{}
+			for _, m := range paramToken.FindAllStringSubmatch(text, -1) {
+				number, _, _ := strings.Cut(m[0], "::")
+				kinds[number] = m[1] + m[2]
+			}
+			args := make([]string, len(kinds))
+			for i := range args {
+				kind := kinds[fmt.Sprintf("$%d", i+1)]
+				args[i] = "'" + samples(3)[kind] + "'::" + kind
+			}
+			given := ""
+			if len(args) > 0 {
+				given = "(" + strings.Join(args, ", ") + ")"
+			}
+			exec("PREPARE kept AS " + text)
+			rows, err := c.QueryContext(t.Context(), "EXPLAIN (FORMAT JSON) EXECUTE kept"+given)
+			require.NoError(t, err)
+			require.True(t, rows.Next())
+			var plans []struct{ Plan node }
+			var encoded []byte
+			require.NoError(t, rows.Scan(&encoded))
+			require.NoError(t, rows.Close())
+			require.NoError(t, json.Unmarshal(encoded, &plans))
+			for _, n := range plans[0].Plan.all() {
+				switch {
+				case strings.HasPrefix(n.Type, "Index"):
+					assert.NotEmpty(t, n.IndexCond, "%s, statistics: %s\n%s", name, statistics, encoded)
+					// What an index begins with, not a later column of it.
+					first := map[string]string{
+						"attempted_batches_pkey": "(seq = ", "batches_pkey": "(seq = ", "attempted_batches_lane": "(service_id = ", "batches_id": "(header_signature = ",
+						"waiting_batches_pkey": "(service_id = ", "services_pkey": "(service_id = ", "controls_pkey": "((everything = ",
+					}[n.Index]
+					require.NotEmpty(t, first, n.Index)
+					assert.True(t, strings.HasPrefix(n.IndexCond, first), "%s, statistics: %s\n%s", name, statistics, encoded)
+				case strings.Contains(n.Type, "Scan"):
+					assert.Contains(t, []string{"Function Scan", "CTE Scan", "Subquery Scan", "Tid Scan"}, n.Type, "%s, statistics: %s\n%s", name, statistics, encoded)
+				}
+			}
+			exec("DEALLOCATE kept")
+		}
+	}
+}
+
+// node is one of a plan, as EXPLAIN has it.
+type node struct {
+	Type      string `json:"Node Type"`
+	Index     string `json:"Index Name"`
+	IndexCond string `json:"Index Cond"`
+	Plans     []node
+}
+
+func (n node) all() []node {
+	out := []node{n}
+	for _, p := range n.Plans {
+		out = append(out, p.all()...)
+	}
+	return out
 }

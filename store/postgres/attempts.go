@@ -45,6 +45,9 @@ func (t *session) report(ctx context.Context, outcomes []store.Outcome, applied 
 	if len(list) == 0 {
 		return nil
 	}
+	if err := t.planAnew(ctx); err != nil {
+		return err
+	}
 	ints := func(at func(k *kept) int64) string {
 		return intArray(len(list), func(i int) int64 { return at(&list[i]) })
 	}

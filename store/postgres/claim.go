@@ -27,7 +27,7 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 	for try := 1; ; try++ {
 		var claimed store.Claimed
 		var fresh freshLanesError
-		err := s.tx(ctx, op, func(ctx context.Context, t *session) (err error) {
+		err := s.txAs(ctx, op, beginKept, func(ctx context.Context, t *session) (err error) {
 			// Lanes that appear while this goes on are found by the next claim.
 			claimed, fresh, err = t.claim(ctx, q, choose, try > 1)
 			if err == nil && len(fresh) > 0 {
@@ -113,6 +113,12 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 		}
 	}
 	out.Left = append(out.Left, lanes...)
+	if len(changed) == 0 {
+		return out, nil, nil
+	}
+	if err := t.planAnew(ctx); err != nil {
+		return out, nil, err
+	}
 	return out, nil, t.save(ctx, changed)
 }
 

@@ -11,7 +11,8 @@
 // Every call is one READ COMMITTED transaction, short, and none spans a wait for
 // anything but the database. It sets plan_cache_mode for itself: a driver that
 // prepares statements while tables are empty is left with plans that read whole
-// tables, long after they have grown. Serialization failures and deadlocks are
+// tables, long after they have grown. So plans are made anew each time, but for the
+// statements that deliver batches, each of which can have but one. Serialization failures and deadlocks are
 // repeated a few times before they are returned.
 //
 // An Add takes its batches for new, which saves the search for each. Where one is known

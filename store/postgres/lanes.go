@@ -74,7 +74,7 @@ func (t *session) standing(ctx context.Context, lanes []batch.ServiceID) (there,
 // enlist makes the rows that claims lock, in a transaction of its own, so that no
 // other claim waits for this one.
 func (s *Store) enlist(ctx context.Context, op string, lanes []batch.ServiceID) error {
-	return s.tx(ctx, op, func(ctx context.Context, t *session) error {
+	return s.txAs(ctx, op, beginKept, func(ctx context.Context, t *session) error {
 		_, err := t.exec(ctx, sqlNewLanes, texts(lanes))
 		return err
 	})

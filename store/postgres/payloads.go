@@ -17,7 +17,7 @@ func (s *Store) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error
 		return [][]byte{}, nil
 	}
 	var payloads [][]byte
-	err := s.tx(ctx, "load payloads", func(ctx context.Context, t *session) error {
+	err := s.txAs(ctx, "load payloads", beginKept, func(ctx context.Context, t *session) error {
 		payloads = make([][]byte, len(refs))
 		seqs, err := t.seqs(ctx, len(refs), func(i int) store.Ref { return refs[i] })
 		if err != nil {

@@ -11,6 +11,22 @@ const (
 	// sqlNowBrisk also bounds how long the transaction waits for a row: see [session.recordKnown].
 	sqlNowBrisk = `SELECT ` + clock + ` FROM set_config('lock_timeout', '50ms', true) s WHERE s <> ''`
 
+	// A beginning is one message to the server. What it sets ends with the transaction. A
+	// statement that costs milliseconds gains nothing from being compiled. While the
+	// statistics still say that a table is all but empty, its rows would be gone through
+	// for each of those to be written: no statement here is meant to read a table from end
+	// to end.
+	beginAny = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL enable_seqscan = off; SET LOCAL jit = off; "
+	// beginSQL makes plans anew each time, for the reason in the package comment.
+	beginSQL = beginAny + "SET LOCAL plan_cache_mode = " + customPlans
+	// beginKept is for the few transactions that deliver batches, whose plans the server may
+	// keep: to plan is half of what a claim or a record of some batches costs it. A plan
+	// may have been made when all was empty, so each of their statements has but one that
+	// is allowed here: a table is reached inside of LATERAL with OFFSET 0, by what its index
+	// begins with, or by its ctid, and then with no other column joined that an index has.
+	// What is not written so comes after [session.planAnew].
+	beginKept = beginAny + "SET LOCAL enable_bitmapscan = off; SET LOCAL plan_cache_mode = " + genericPlans
+
 	// plan_cache_mode is one of three words, and safe to be sent back as it is.
 	sqlTxSettings = `SELECT current_setting('transaction_isolation'), current_setting('plan_cache_mode')`
 	sqlSettings   = `SELECT current_setting('server_encoding'), current_setting('synchronous_commit')`
@@ -51,6 +67,7 @@ const (
 	genericPlans          = "force_generic_plan"
 	customPlans           = "force_custom_plan"
 	sqlCustomPlans        = `SET LOCAL plan_cache_mode = ` + customPlans
+	sqlPlanAnew           = sqlCustomPlans + `; SET LOCAL enable_bitmapscan TO DEFAULT`
 	sqlInsertTransactions = `INSERT INTO {transactions} (batch_seq, position, header_signature, family_name, family_version, signer_public_key)
 	SELECT * FROM unnest($1::bigint[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::text[])`
 	// The lock is for what it writes: a commit waits for synchronous standbys only if
@@ -139,10 +156,11 @@ const (
 	SELECT seq, $4::smallint, version + 1, attempt, spent, failures, asked_at, last_post, settles_at, $5::bigint, requeued, NULL, '', 0
 	FROM gone RETURNING seq, asked_at`
 	// sqlTake moves what is claimed for the first time. The place in the table is where the
-	// row was just read; should another one be there by now, its number tells.
+	// row was just read; should another one be there by now, its number tells, with + 0 so
+	// that no plan looks for it in the index, where it is the last column.
 	sqlTake = `WITH gone AS (DELETE FROM {waiting_batches} w
 		USING unnest($1::tid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) AS u (place, seq, was, spent, resend_until)
-		WHERE w.ctid = u.place AND w.seq = u.seq AND w.version = u.was
+		WHERE w.ctid = u.place AND w.seq + 0 = u.seq AND w.version = u.was
 		RETURNING w.seq, w.service_id, w.created_at, w.version, w.requeued, u.spent, u.resend_until)
 	INSERT INTO {attempted_batches} (` + colsAttempted + `)
 	SELECT seq, $6::smallint, version + 1, 1, spent, 0, $7::bigint, 0, $7::bigint, 0, 0, 0, 1, $8::bigint, resend_until, 0, false, requeued,

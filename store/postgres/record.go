@@ -35,7 +35,7 @@ func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.A
 
 func (s *Store) recordParts(ctx context.Context, outcomes []store.Outcome) (applied []store.Applied, err error) {
 	inTurn := false
-	err = s.tx(ctx, "record", func(ctx context.Context, t *session) (err error) {
+	err = s.txAs(ctx, "record", beginKept, func(ctx context.Context, t *session) (err error) {
 		if inTurn {
 			if applied, err = t.recordRead(ctx, outcomes); err != nil {
 				return err
@@ -101,6 +101,9 @@ func (t *session) record(ctx context.Context, outcomes []store.Outcome) ([]store
 
 // recordRead reads the rows, locks them, and writes what becomes of them.
 func (t *session) recordRead(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
+	if err := t.planAnew(ctx); err != nil {
+		return nil, err
+	}
 	seqs, err := t.seqs(ctx, len(outcomes), func(i int) store.Ref { return outcomes[i].Ref })
 	if err != nil {
 		return nil, err

@@ -165,12 +165,13 @@ func (s *Store) once(ctx context.Context, begin string, do func(ctx context.Cont
 	return nil
 }
 
-// beginSQL is one message to the server. What it sets ends with the transaction.
-// plan_cache_mode is explained in the package comment; a statement that costs
-// milliseconds gains nothing from being compiled. While the statistics still say that a
-// table is all but empty, its rows would be gone through for each of those to be
-// written: no statement here is meant to read a table from end to end.
-const beginSQL = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL enable_seqscan = off; SET LOCAL jit = off"
+// planAnew is for what follows in a transaction of [beginKept].
+func (t *session) planAnew(ctx context.Context) error {
+	if _, err := t.exec(ctx, sqlPlanAnew); err != nil {
+		return fmt.Errorf("set plan_cache_mode: %w", err)
+	}
+	return nil
+}
 
 // begin returns a connection in a transaction. As database/sql does, it tries
 // another one when the server has closed the pool's: after a restart, say.

@@ -41,9 +41,19 @@ var postgresList = []mutant{
 		new: "for len(windows) > 0 && left > 0 {",
 	},
 	{
-		name: "postgres: REPEATABLE READ", file: "store/postgres/tx.go", pkg: "internal/integration", test: "TestClaimSeesWhatCameBeforeItsLock",
+		name: "postgres: REPEATABLE READ", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestClaimSeesWhatCameBeforeItsLock",
 		old: `"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;`,
 		new: `"BEGIN ISOLATION LEVEL REPEATABLE READ READ WRITE;`,
+	},
+	{
+		name: "postgres: a plan that is kept may look for rows in an index by its last column", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestKeptPlans",
+		old: "w.seq + 0 = u.seq",
+		new: "w.seq = u.seq",
+	},
+	{
+		name: "postgres: plans are kept that gather places first", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestKeptPlans",
+		old: "SET LOCAL enable_bitmapscan = off; SET",
+		new: "SET",
 	},
 	{
 		name: "postgres: Add inserts into services", file: "store/postgres/add.go", pkg: "internal/integration", test: "TestOpenAddTxHoldsUpNoClaim/pgx",
