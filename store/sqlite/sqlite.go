@@ -22,6 +22,7 @@ type Store struct {
 	// writer holds one value while a transaction of this store writes: waiting here
 	// honours contexts and is fair, which SQLite's busy handler is not.
 	writer chan struct{}
+	baton  baton
 }
 
 var (

@@ -29,6 +29,7 @@ func (t *session) close() {
 	for _, s := range t.stmts {
 		_ = s.Close() // it has nothing left to say
 	}
+	clear(t.stmts)
 }
 
 func (t *session) stmt(ctx context.Context, query string) (*sqlx.Stmt, error) {
@@ -85,64 +86,85 @@ func (t *session) now(ctx context.Context) (time.Time, error) {
 // beginning, so that what do reads cannot change before it writes. A panic of do
 // passes through after the rollback.
 func (s *Store) write(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
-	select {
-	case s.writer <- struct{}{}:
-	case <-ctx.Done():
-		return wrap(op, ctx.Err())
-	}
-	conn, err := s.db.Conn(ctx)
+	w, err := s.turn(ctx)
 	if err != nil {
-		<-s.writer
 		return wrap(op, err)
-	}
-	end := func() {
-		_ = conn.Close() // gives it back to the pool; nothing can be lost by now
-		<-s.writer
 	}
 	began := make(chan error, 1)
 	free := context.WithoutCancel(ctx)
 	go func() {
-		_, err := conn.ExecContext(free, "BEGIN IMMEDIATE")
+		_, err := w.conn.ExecContext(free, "BEGIN IMMEDIATE")
 		began <- err
 	}()
 	select {
 	case err := <-began:
-		defer end()
-		if err != nil {
-			return explain(ctx, op, conn, err)
+		done := false
+		defer func() { s.leave(w, done) }()
+		if err == nil {
+			err = transact(ctx, w, do)
 		}
+		done = err == nil
+		return explain(ctx, op, w.conn, err)
 	case <-ctx.Done():
 		// While another process writes, SQLite waits inside of its busy handler, for
 		// busy_timeout at most, and nothing interrupts it: the caller need not wait along.
 		go func() {
 			if <-began == nil {
-				rollback(free, conn)
+				rollback(free, w.conn)
 			}
-			end()
+			s.leave(w, false)
 		}()
 		return wrap(op, ctx.Err())
 	}
-	return explain(ctx, op, conn, transact(ctx, conn, do))
 }
 
-// transact runs do in the transaction that conn is in, and ends it.
-func transact(ctx context.Context, conn *sql.Conn, do func(ctx context.Context, t *session) error) error {
+// turn waits until no other writes, and returns the connection of the one before if
+// that has left it. The turn ends with leave.
+func (s *Store) turn(ctx context.Context) (*writing, error) {
+	s.baton.wait()
+	select {
+	case s.writer <- struct{}{}:
+	case <-ctx.Done():
+		s.baton.forgo()
+		return nil, ctx.Err()
+	}
+	if w := s.baton.take(); w != nil {
+		return w, nil
+	}
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		<-s.writer
+		return nil, err
+	}
+	return &writing{newSession(conn), conn}, nil
+}
+
+// leave ends a turn. Only what is known to be in order is left to another; and where
+// there is one connection, readers wait for it, too.
+func (s *Store) leave(w *writing, good bool) {
+	if !good || s.db.Stats().MaxOpenConnections == 1 || !s.baton.pass(w) {
+		w.close()
+	}
+	<-s.writer
+}
+
+// transact runs do in the transaction that w is in, and ends it.
+func transact(ctx context.Context, w *writing, do func(ctx context.Context, t *session) error) error {
 	free := context.WithoutCancel(ctx)
-	t := newSession(conn)
 	done := false
 	defer func() {
-		t.close()
 		if !done {
-			rollback(free, conn)
+			w.session.close()
+			rollback(free, w.conn)
 		}
 	}()
-	if err := do(free, t); err != nil {
+	if err := do(free, w.session); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if _, err := conn.ExecContext(free, "COMMIT"); err != nil {
+	if _, err := w.conn.ExecContext(free, "COMMIT"); err != nil {
 		return err
 	}
 	done = true

@@ -1,0 +1,65 @@
+package sqlite
+
+import (
+	"database/sql"
+	"sync"
+)
+
+// writing is the connection that a writer has, and what it has prepared there.
+type writing struct {
+	*session
+	conn *sql.Conn
+}
+
+// close gives the connection back to the pool; nothing can be lost by now.
+func (w *writing) close() {
+	w.session.close()
+	_ = w.conn.Close()
+}
+
+// baton is the connection that a writer leaves to the next one, if one waits. Another
+// one would not do as well: SQLite forgets all the pages that a connection has read once
+// another one writes, and statements are prepared on one.
+type baton struct {
+	mu      sync.Mutex
+	waiting int // for their turn to write
+	kept    *writing
+}
+
+// wait announces a writer, before it waits for its turn.
+func (b *baton) wait() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.waiting++
+}
+
+// take is for one whose turn it is; nil where nothing was left to it.
+func (b *baton) take() *writing {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.waiting--
+	w := b.kept
+	b.kept = nil
+	return w
+}
+
+// forgo is for one that waits no more: what was left to nobody else goes back.
+func (b *baton) forgo() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.waiting--; b.waiting == 0 && b.kept != nil {
+		b.kept.close()
+		b.kept = nil
+	}
+}
+
+// pass leaves w to the next writer, and reports whether there is one.
+func (b *baton) pass(w *writing) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.waiting == 0 {
+		return false
+	}
+	b.kept = w
+	return true
+}

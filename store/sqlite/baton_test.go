@@ -1,0 +1,147 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
+)
+
+// waiters waits until so many writers wait for their turn.
+func waiters(t *testing.T, s *Store, n int) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		s.baton.mu.Lock()
+		defer s.baton.mu.Unlock()
+		return s.baton.waiting == n
+	}, 10*time.Second, time.Millisecond)
+}
+
+// Writers that wait for each other write on one connection, and the last gives it back.
+func TestWritersShareAConnection(t *testing.T) {
+	s, _, _ := fresh(t)
+	var used []*session
+	var g errgroup.Group
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	write := func(do func()) {
+		g.Go(func() error {
+			return s.write(t.Context(), "test", func(_ context.Context, x *session) error {
+				used = append(used, x)
+				do()
+				return nil
+			})
+		})
+	}
+	write(func() { close(begun); <-goOn })
+	<-begun
+	write(func() {})
+	write(func() {})
+	waiters(t, s, 2)
+	close(goOn)
+	require.NoError(t, g.Wait())
+	require.Len(t, used, 3)
+	assert.Same(t, used[0], used[1])
+	assert.Same(t, used[0], used[2])
+	assert.Zero(t, s.db.Stats().InUse)
+}
+
+// What failed, or panicked, is left to nobody, and what it did is undone.
+func TestFailedWriterLeavesNothing(t *testing.T) {
+	for name, fail := range map[string]func() error{
+		"error": func() error { return errors.New("no") },
+		"panic": func() error { panic("no") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _, _ := fresh(t)
+			var first, second *session
+			var g errgroup.Group
+			begun, goOn := make(chan struct{}), make(chan struct{})
+			g.Go(func() error {
+				defer func() { _ = recover() }()
+				_ = s.write(t.Context(), "test", func(ctx context.Context, x *session) error {
+					first = x
+					if _, err := x.exec(ctx, sqlSetLedger, "wrong"); err != nil {
+						return err
+					}
+					close(begun)
+					<-goOn
+					return fail()
+				})
+				return nil
+			})
+			<-begun
+			g.Go(func() error {
+				return s.write(t.Context(), "test", func(context.Context, *session) error { return nil })
+			})
+			g.Go(func() error {
+				return s.write(t.Context(), "test", func(_ context.Context, x *session) error { second = x; return nil })
+			})
+			waiters(t, s, 2)
+			close(goOn)
+			require.NoError(t, g.Wait())
+			assert.NotSame(t, first, second)
+			name, err := s.Ledger(t.Context(), "")
+			require.NoError(t, err)
+			assert.Empty(t, name)
+			assert.Zero(t, s.db.Stats().InUse)
+		})
+	}
+}
+
+// A connection that was left to one who does not wait any more goes back to the pool.
+func TestWriterForgoesItsTurn(t *testing.T) {
+	s, _, _ := fresh(t)
+	w, err := s.turn(t.Context())
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	gone := make(chan error, 1)
+	go func() { gone <- s.Add(ctx, newBatch("a", 1)) }()
+	waiters(t, s, 1)
+	require.True(t, s.baton.pass(w), "it is left before the turn ends")
+	cancel()
+	require.ErrorIs(t, <-gone, context.Canceled)
+	assert.Zero(t, s.db.Stats().InUse)
+	<-s.writer
+	require.NoError(t, s.Add(t.Context(), newBatch("a", 2)))
+}
+
+// Where there is one connection, writers that follow each other without a pause do not
+// keep those that read from it.
+func TestOneConnectionIsShared(t *testing.T) {
+	db, err := sqliteopen.Open(filepath.Join(t.TempDir(), "q.db"))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	db.SetMaxOpenConns(1)
+	s, err := New(db, nil)
+	require.NoError(t, err)
+	require.NoError(t, s.Migrate(t.Context()))
+	var g errgroup.Group
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	var second *session
+	var first *session
+	g.Go(func() error {
+		return s.write(t.Context(), "test", func(_ context.Context, x *session) error {
+			first = x
+			close(begun)
+			<-goOn
+			return nil
+		})
+	})
+	<-begun
+	g.Go(func() error {
+		return s.write(t.Context(), "test", func(_ context.Context, x *session) error { second = x; return nil })
+	})
+	waiters(t, s, 1)
+	close(goOn)
+	require.NoError(t, g.Wait())
+	assert.NotSame(t, first, second)
+	assert.Zero(t, db.Stats().InUse)
+}
