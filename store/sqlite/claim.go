@@ -1,9 +1,7 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -47,33 +45,41 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 	q.Window = max(1, q.Window)
 	lanes, left := distinct(q.Lanes), q.Limit
 	for len(lanes) > 0 && left > 0 {
-		// Lanes are read together, but not many more than the limit lets through.
-		some := lanes[:min(len(lanes), max(left/q.Window, 8), 500)]
+		some := lanes[:min(len(lanes), together(q, left))]
 		lanes = lanes[len(some):]
-		rows, err := t.windows(ctx, sqlAttempted, sqlWaiting, some, func(s batch.ServiceID, attempted []store.LaneRow) int {
+		windows, err := t.attempted(ctx, sqlAttempted, claimRow, some, func(s batch.ServiceID, attempted []store.LaneRow) int {
 			return store.Wanted(s, attempted, now, q)
 		})
 		if err != nil {
 			return out, err
 		}
-		for i, service := range some {
-			if left <= 0 {
-				out.Left = append(out.Left, some[i:]...)
-				break
+		// What waits is read of no more lanes than the limit lets through, or, where there
+		// was less of it than wanted, of not many more.
+		for budget := left; len(windows) > 0 && left > 0; budget *= 4 {
+			n := reach(windows, max(left, budget))
+			if err := t.waiting(ctx, sqlWaiting, claimRow, windows[:n]); err != nil {
+				return out, err
 			}
-			if len(rows[service]) == 0 {
-				continue
+			for ; n > 0 && left > 0; n-- {
+				w := windows[0]
+				windows = windows[1:]
+				if len(w.rows) == 0 {
+					continue
+				}
+				plan := store.PlanLane(w.service, laneRows(w.rows), now, q, left, choose)
+				if err := t.saveClaims(ctx, plan.Changed, w.rows); err != nil {
+					return out, fmt.Errorf("lane %q: %w", w.service, err)
+				}
+				left -= plan.Claims
+				out.Runs = append(out.Runs, plan.Runs...)
+				if plan.More {
+					out.Left = append(out.Left, w.service)
+				}
+				out.NextReady = sooner(out.NextReady, plan.NextReady)
 			}
-			plan := store.PlanLane(service, laneRows(rows[service]), now, q, left, choose)
-			if err := t.saveClaims(ctx, plan.Changed, rows[service]); err != nil {
-				return out, fmt.Errorf("lane %q: %w", service, err)
-			}
-			left -= plan.Claims
-			out.Runs = append(out.Runs, plan.Runs...)
-			if plan.More {
-				out.Left = append(out.Left, service)
-			}
-			out.NextReady = sooner(out.NextReady, plan.NextReady)
+		}
+		for _, w := range windows {
+			out.Left = append(out.Left, w.service)
 		}
 	}
 	out.Left = append(out.Left, lanes...)
@@ -92,70 +98,25 @@ func distinct(lanes []batch.ServiceID) []batch.ServiceID {
 	return once
 }
 
-// windows reads what a claim sees of these lanes, each in order: what was attempted, and
-// then the first of what waits, as many as wanted says.
-func (t *session) windows(ctx context.Context, sqlAttempted, sqlWaiting string, services []batch.ServiceID,
-	wanted func(batch.ServiceID, []store.LaneRow) int,
-) (map[batch.ServiceID][]*claimable, error) {
-	names, err := json.Marshal(services)
-	if err != nil {
-		return nil, err
+// together is how many lanes are looked at together: not many more than the limit lets
+// through. Where that is known of each before what waits is read, there may be some more.
+func together(q store.ClaimQuery, left int) int {
+	n := left / q.Window
+	if q.Wants != nil {
+		n = min(left, 4*n)
 	}
-	var attempted, waiting []*claimable
-	into := func(rows *[]*claimable) func(c *cells) {
-		return func(c *cells) {
-			r := &claimable{stored: stored{batchCols: batchOf(c)}, footprint: footprintOf(c)}
-			r.openOf(c)
-			*rows = append(*rows, r)
-		}
-	}
-	if err := t.each(ctx, into(&attempted), sqlAttempted, string(names)); err != nil {
-		return nil, err
-	}
-	rows := make(map[batch.ServiceID][]*claimable, len(services))
-	// What was attempted comes before what was not, so the parts are sorted apart.
-	inOrder(attempted)
-	for _, c := range attempted {
-		rows[c.key().Service] = append(rows[c.key().Service], c)
-	}
-	var ask []batch.ServiceID
-	want, most := make(map[batch.ServiceID]int, len(services)), 0
-	for _, s := range services {
-		if n := wanted(s, laneRows(rows[s])); n > 0 {
-			ask, most = append(ask, s), max(most, n)
-			want[s] = n
-		}
-	}
-	if len(ask) == 0 {
-		return rows, nil
-	}
-	if names, err = json.Marshal(ask); err != nil {
-		return nil, err
-	}
-	if err := t.each(ctx, into(&waiting), sqlWaiting, string(names), most); err != nil {
-		return nil, err
-	}
-	inOrder(waiting)
-	for _, c := range waiting {
-		service := c.key().Service
-		if want[service]--; want[service] >= 0 {
-			rows[service] = append(rows[service], c)
-		}
-	}
-	return rows, nil
+	return min(max(n, 8), 500)
 }
 
-// inOrder sorts by the order key.
-func inOrder(rows []*claimable) {
-	slices.SortFunc(rows, func(a, b *claimable) int { return cmp.Compare(a.CreatedAt, b.CreatedAt) })
-}
-
-func laneRows(found []*claimable) []store.LaneRow {
-	rows := make([]store.LaneRow, len(found))
-	for i, c := range found {
-		rows[i] = store.LaneRow{Ref: c.ref(), Row: c.now, Budget: c.budget(), Footprint: c.footprint}
+// reach is how many of the windows want so many rows together, at least one.
+func reach(windows []window, rows int) int {
+	for i, w := range windows {
+		if rows <= 0 && i > 0 {
+			return i
+		}
+		rows -= w.want
 	}
-	return rows
+	return len(windows)
 }
 
 // saveClaims writes what a plan changed. It touches no receipts: they were not loaded.

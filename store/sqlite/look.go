@@ -31,8 +31,8 @@ func (t *session) look(ctx context.Context, key batch.Key, window int) (l store.
 	case err != nil:
 		return l, err
 	}
-	var b claimable
-	found, err := t.one(ctx, func(c *cells) { b.batchCols, b.footprint = batchOf(c), footprintOf(c); b.openOf(c) }, sqlLookOpen, seq)
+	b := &claimable{}
+	found, err := t.one(ctx, func(c *cells) { b = wholeRow(c) }, sqlLookOpen, seq)
 	if err == nil && !found {
 		_, err = t.one(ctx, func(c *cells) { b.batchCols, b.footprint = batchOf(c), footprintOf(c); b.finalOf(c) }, sqlLookFinal, seq)
 	}
@@ -49,8 +49,14 @@ func (t *session) look(ctx context.Context, key batch.Key, window int) (l store.
 	if l.Service, err = t.control(ctx, batch.Only(key.Service)); err != nil || b.now.Final() {
 		return l, err
 	}
-	rows, err := t.windows(ctx, windowAttempted, windowWaiting, []batch.ServiceID{key.Service},
+	lane, err := t.attempted(ctx, windowAttempted, wholeRow, []batch.ServiceID{key.Service},
 		func(batch.ServiceID, []store.LaneRow) int { return window })
-	l.Lane = laneRows(rows[key.Service])
-	return l, err
+	if err != nil {
+		return l, err
+	}
+	if err := t.waiting(ctx, windowWaiting, wholeRow, lane); err != nil {
+		return l, err
+	}
+	l.Lane = laneRows(lane[0].rows)
+	return l, nil
 }

@@ -40,14 +40,23 @@ const (
 
 	// CROSS JOIN keeps SQLite from turning the join round: the lanes come first. Closed
 	// ones have nothing to show.
-	sqlAttempted    = windowAttempted + ` WHERE ` + notClosed
-	sqlWaiting      = windowWaiting + ` WHERE ` + notClosed
-	windowAttempted = `SELECT ` + colsBatch + `, b.footprint, ` + colsOpen + ` FROM json_each(?) j
+	sqlAttempted    = `SELECT ` + colsClaim + fromAttempted + ` WHERE ` + notClosed
+	sqlWaiting      = `SELECT ` + colsClaim + fromWaiting + ` WHERE ` + notClosed
+	windowAttempted = `SELECT ` + colsBatch + `, b.footprint, ` + colsOpen + fromAttempted
+	windowWaiting   = `SELECT ` + colsBatch + `, b.footprint, ` + colsOpen + fromWaiting
+	fromAttempted   = ` FROM json_each(?) j
 	CROSS JOIN open_batches o ON o.service_id = j.value AND o.attempt > 0 AND o.at_end = 0 CROSS JOIN batches b ON b.seq = o.seq`
-	windowWaiting = `SELECT ` + colsBatch + `, b.footprint, ` + colsOpen + ` FROM json_each(?) j
+	fromWaiting = ` FROM json_each(?) j
 	CROSS JOIN open_batches o ON o.seq IN (SELECT w.seq FROM open_batches w WHERE w.service_id = j.value
 		AND (w.attempt = 0 OR w.at_end = 1) ORDER BY w.created_at LIMIT ?)
 	CROSS JOIN batches b ON b.seq = o.seq`
+	// colsClaim is the part of a row that a claim reads of all. The last says whether it
+	// would find the rest of one that waits as it was added.
+	colsClaim = `b.seq, b.header_signature, b.service_id, b.created_at, b.budget_attempts, b.budget_every_try, b.footprint,
+	o.state, o.version, o.attempt, o.requeued, o.attempt = 0 AND o.spent = 0 AND o.failures = 0 AND o.claim_expires = 0
+	AND o.not_before = 0 AND o.next_check = 0 AND o.asked_at = 0 AND o.last_post = 0 AND o.settles_at = 0 AND o.doubt_attempt = 0
+	AND o.doubt_since = 0 AND o.resend_until = 0 AND o.resends = 0 AND o.refused = 0 AND o.submission_error IS NULL
+	AND o.submission_error_message = '' AND o.decision = '' AND o.receipts = 0 AND o.prepared = x'' AND o.claimed_by = '' AND o.at_end = 0`
 
 	sqlUpdateOpen = `UPDATE open_batches SET state = ?, version = ?, attempt = ?, spent = ?, failures = ?, claim_expires = ?,
 	not_before = ?, next_check = ?, asked_at = ?, last_post = ?, settles_at = ?, doubt_attempt = ?, doubt_since = ?,

@@ -90,12 +90,6 @@ type stored struct {
 	receipts int // how many transaction_receipts the database has
 }
 
-// claimable is stored with its footprint.
-type claimable struct {
-	stored
-	footprint batch.Footprint
-}
-
 // storedCols is stored as a statement names its columns.
 type storedCols struct {
 	batchCols
@@ -186,21 +180,26 @@ func (t *session) loadOpen(ctx context.Context, seqs []int64) (map[int64]*stored
 	if len(seqs) == 0 {
 		return map[int64]*stored{}, nil
 	}
+	found, err := t.openRows(ctx, seqs)
+	for _, s := range found {
+		if err == nil {
+			err = t.loadReceipts(ctx, s)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// openRows is loadOpen without receipts.
+func (t *session) openRows(ctx context.Context, seqs []int64) (map[int64]*stored, error) {
 	found := make(map[int64]*stored, len(seqs))
-	err := t.each(ctx, func(c *cells) {
+	return found, t.each(ctx, func(c *cells) {
 		s := &stored{batchCols: batchOf(c)}
 		s.openOf(c)
 		found[s.Seq] = s
 	}, sqlOpenRows, jsonInts(seqs))
-	if err != nil {
-		return nil, err
-	}
-	for _, s := range found {
-		if err := t.loadReceipts(ctx, s); err != nil {
-			return nil, err
-		}
-	}
-	return found, nil
 }
 
 func jsonInts(n []int64) string {

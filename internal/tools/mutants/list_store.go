@@ -159,6 +159,21 @@ var storeList = []mutant{
 		new: "if false {",
 	},
 	{
+		name: "what a writer failed with is left to the next (SQLite)", file: "store/sqlite/tx.go", pkg: "store/sqlite", test: "TestFailedWriterLeavesNothing/error",
+		old: "if !good ||",
+		new: "if",
+	},
+	{
+		name: "a connection that was left to one who has gone is kept (SQLite)", file: "store/sqlite/baton.go", pkg: "store/sqlite", test: "TestWriterForgoesItsTurn",
+		old: "if b.waiting--; b.waiting == 0 && b.kept != nil {",
+		new: "if b.waiting--; b.waiting < 0 {",
+	},
+	{
+		name: "a claim reads too little of a row that failed before (SQLite)", file: "store/sqlite/windows.go", pkg: "store/sqlite", test: "TestClaimReadsWhatMatters",
+		old: "r.part = !c.bool() && r.now.State.Claimable()",
+		new: "r.part = !c.bool() && !r.now.State.Claimable()",
+	},
+	{
 		name: "a known row advances whoever leased it since (SQLite)", file: "store/sqlite/queries.go", pkg: "store/sqlite", test: "TestKnownRowLeasedAgain/is_valid",
 		old: "due_at = ?\n\tWHERE seq = ? AND version = ? AND asked_at = ? AND receipts = 0",
 		new: "due_at = ?\n\tWHERE seq = ? AND version = ? AND ? IS NOT NULL AND receipts = 0",

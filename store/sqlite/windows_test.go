@@ -1,0 +1,39 @@
+package sqlite
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// A claim reads little of most rows. What it claims says the same as what it reads whole:
+// the row as it was, whatever had happened to it.
+func TestClaimReadsWhatMatters(t *testing.T) {
+	s, _, _ := fresh(t)
+	added, failed := newBatch("a", 1), newBatch("b", 2)
+	require.NoError(t, s.Add(t.Context(), added, failed))
+	c, err := s.Claim(t.Context(), query("b"), serial)
+	require.NoError(t, err)
+	require.Len(t, c.Runs, 1)
+	was := c.Runs[0].Batches[0]
+	_, err = s.Record(t.Context(), []store.Outcome{{
+		Ref: was.Ref, Version: was.Version, Was: was.Was, Finding: store.Failed, By: batch.BySubmitter,
+		Error: &batch.SubmissionError{Kind: "busy", Message: "try later"},
+	}})
+	require.NoError(t, err)
+	c, err = s.Claim(t.Context(), query("a", "b"), serial)
+	require.NoError(t, err)
+	require.Len(t, c.Runs, 2)
+	for _, r := range c.Runs {
+		claim := r.Batches[0]
+		l, err := s.Look(t.Context(), claim.Key, 1)
+		require.NoError(t, err)
+		claim.Was.ResendUntil = claim.Was.ResendUntil.Truncate(time.Microsecond) // as it is stored
+		assert.Equal(t, l.Row, *claim.Was, claim.Key)
+	}
+}
