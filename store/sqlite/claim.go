@@ -45,7 +45,8 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 	q.Window = max(1, q.Window)
 	lanes, left := distinct(q.Lanes), q.Limit
 	for len(lanes) > 0 && left > 0 {
-		some := lanes[:min(len(lanes), together(q, left))]
+		// Lanes are looked at together, but not many more than the limit lets through.
+		some := lanes[:min(len(lanes), max(left/q.Window, 8), 500)]
 		lanes = lanes[len(some):]
 		windows, err := t.attempted(ctx, sqlAttempted, claimRow, some, func(s batch.ServiceID, attempted []store.LaneRow) int {
 			return store.Wanted(s, attempted, now, q)
@@ -96,16 +97,6 @@ func distinct(lanes []batch.ServiceID) []batch.ServiceID {
 		}
 	}
 	return once
-}
-
-// together is how many lanes are looked at together: not many more than the limit lets
-// through. Where that is known of each before what waits is read, there may be some more.
-func together(q store.ClaimQuery, left int) int {
-	n := left / q.Window
-	if q.Wants != nil {
-		n = min(left, 4*n)
-	}
-	return min(max(n, 8), 500)
 }
 
 // reach is how many of the windows want so many rows together, at least one.
