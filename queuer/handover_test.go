@@ -117,6 +117,60 @@ func TestAMissingPayloadHoldsItsOwnLaneOnly(t *testing.T) {
 	})
 }
 
+// Payloads that came with a claim are not loaded again, the others are, and each goes
+// with its own batch. One that is gone is gone, whoever says so.
+func TestOnlyPayloadsThatDidNotComeAreLoaded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var loaded []batch.ID
+		w := &world{payloads: func(refs []store.Ref) (out [][]byte, _ error) {
+			for _, r := range refs {
+				loaded = append(loaded, r.Key.ID)
+				out = append(out, []byte("loaded "+r.Key.ID))
+			}
+			return out, nil
+		}}
+		runs := []store.ClaimedRun{run("s", "a", "b", "c"), run("t", "d"), run("u", "e", "f")}
+		row := int64(0)
+		for _, r := range runs {
+			for i := range r.Batches {
+				row++
+				r.Batches[i].Row = row
+			}
+		}
+		w.claim = once(store.Claimed{Runs: runs, Payloads: map[int64][]byte{2: []byte("came b"), 4: nil, 6: []byte("came f")}})
+		q, stop := w.start(t, nil)
+		q.Hint("s", "t", "u")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		stop()
+		assert.Equal(t, []batch.ID{"a", "c", "e"}, loaded)
+		var sent [][]string
+		for _, p := range w.posts() {
+			sent = append(sent, p.payloads)
+		}
+		assert.Equal(t, [][]string{{"loaded a", "came b", "loaded c"}, {""}, {"loaded e", "came f"}}, sent)
+		require.Len(t, w.held, 1)
+		require.ErrorIs(t, w.held[0], batch.ErrNotFound)
+	})
+}
+
+// Where all came, nothing is asked for.
+func TestNothingIsLoadedWhereAllPayloadsCame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{payloads: func([]store.Ref) ([][]byte, error) { return nil, errStore }}
+		r := run("s", "a")
+		r.Batches[0].Row = 1
+		w.claim = once(store.Claimed{Runs: []store.ClaimedRun{r}, Payloads: map[int64][]byte{1: []byte("came")}})
+		q, stop := w.start(t, nil)
+		q.Hint("s")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		stop()
+		require.Len(t, w.posts(), 1)
+		assert.Empty(t, w.returned)
+	})
+}
+
 // No claim is made that no hand could post.
 func TestNothingIsClaimedWithoutRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

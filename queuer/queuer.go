@@ -322,7 +322,7 @@ func (q *Queuer) claim(ctx context.Context, lanes []batch.ServiceID, room int) (
 	if claimed.NextReady > 0 {
 		q.hintAll(waiting, max(claimed.NextReady, q.pace(len(waiting))))
 	}
-	return len(claimed.Runs), q.handOver(ctx, claimed.Runs, until)
+	return len(claimed.Runs), q.handOver(ctx, claimed, until)
 }
 
 // takeTurns returns the lanes that the limit left out, and behind them those that it
@@ -352,40 +352,4 @@ func (q *Queuer) pace(n int) time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.o.ScanInterval * time.Duration(n+len(q.hints.due)) / time.Duration(max(1, q.o.ScanLanes))
-}
-
-// handOver loads the payloads and gives the runs to the submitter. Where they cannot
-// be loaded the claims are put back.
-func (q *Queuer) handOver(ctx context.Context, runs []store.ClaimedRun, until time.Time) error {
-	var refs []store.Ref
-	for _, r := range runs {
-		for _, c := range r.Batches {
-			q.o.Claimed(c)
-			refs = append(refs, c.Ref)
-		}
-	}
-	if len(refs) == 0 {
-		return nil
-	}
-	payloads, err := q.store.Payloads(ctx, refs)
-	if err == nil && len(payloads) != len(refs) {
-		err = fmt.Errorf("%d payloads for %d claims", len(payloads), len(refs))
-	}
-	if err != nil {
-		for _, r := range runs {
-			q.sub.Return(r.Batches)
-		}
-		return fmt.Errorf("load payloads: %w", err)
-	}
-	for _, r := range runs {
-		mine := payloads[:len(r.Batches)]
-		payloads = payloads[len(r.Batches):]
-		for i, c := range r.Batches {
-			if mine[i] == nil { // it went away, or was never whole: only its own lane waits
-				q.o.Held(r.Service, fmt.Errorf("payload of %s: %w", c.Key, batch.ErrNotFound))
-			}
-		}
-		q.sub.Post(r, mine, until)
-	}
-	return nil
 }

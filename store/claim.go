@@ -68,6 +68,8 @@ type Claimed struct {
 	// NextReady is how long until the first batch of these lanes that waits for its
 	// not-before time becomes ready; 0 where none does.
 	NextReady time.Duration
+	// Payloads are, by [Ref].Row, those that came with the claim; nil is one that is gone.
+	Payloads map[int64][]byte
 }
 
 // ClaimedRun is batches of one lane that are posted one after the other.

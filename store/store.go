@@ -143,8 +143,8 @@ type Engine interface {
 	// call is closed to it, and so is one that was halted in the transaction which made
 	// a batch final that choose is not shown.
 	Claim(ctx context.Context, q ClaimQuery, choose Choose) (Claimed, error)
-	// Payloads returns the payloads of claimed batches in the order of refs; nil
-	// where there is no such batch.
+	// Payloads returns the payloads of claimed batches in the order of refs, of those
+	// that did not come with the claim; nil where there is no such batch.
 	Payloads(ctx context.Context, refs []Ref) ([][]byte, error)
 	// KeepPrepared keeps what clients prepared, each by compare-and-set on its version,
 	// which it does not raise: [Row.KeepPrepared] is the rule. true says that something is

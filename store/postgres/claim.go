@@ -108,7 +108,7 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 				out.NextReady = sooner(out.NextReady, plan.NextReady)
 			}
 		}
-		if err := t.take(ctx, first, now, q.TTL, q.Instance); err != nil {
+		if out.Payloads, err = t.take(ctx, out.Payloads, first, now, q.TTL, q.Instance); err != nil {
 			return out, nil, err
 		}
 	}
@@ -293,21 +293,36 @@ func (s *stored) taken(now time.Time, ttl time.Duration, instance string) bool {
 		n.Resends == 0 && n.ClaimedBy == instance && !n.AtEnd && !n.Refused && n.Requeued == w.Requeued && n.Error == nil && n.Decision == "" && len(n.Receipts) == 0
 }
 
-// take writes rows that were taken.
-func (t *session) take(ctx context.Context, rows []*stored, now time.Time, ttl time.Duration, instance string) error {
+// take writes rows that were taken, and adds their payloads to others.
+func (t *session) take(ctx context.Context, payloads map[int64][]byte, rows []*stored, now time.Time, ttl time.Duration, instance string,
+) (map[int64][]byte, error) {
 	if len(rows) == 0 {
-		return nil
+		return payloads, nil
 	}
 	slices.SortFunc(rows, func(a, b *stored) int { return cmp.Compare(a.seq, b.seq) })
 	c := columns(rows)
-	n, err := t.exec(ctx, sqlTake, textArray(len(rows), func(i int) string { return rows[i].place }), c.ints(seqOf), c.ints(wasOf),
+	type loaded struct {
+		seq     int64
+		payload []byte
+	}
+	found, err := queryMany(ctx, t, len(rows), func(l *loaded) []any { return []any{&l.seq, &l.payload} }, sqlTake,
+		textArray(len(rows), func(i int) string { return rows[i].place }), c.ints(seqOf), c.ints(wasOf),
 		c.ints(func(s *stored) int64 { return int64(s.now.Spent) }),
 		c.ints(func(s *stored) int64 { return sqlrow.ToMicro(s.now.ResendUntil) }),
 		int64(batch.Submitting), sqlrow.ToMicro(now.Add(ttl)), sqlrow.ToMicro(now), instance)
-	if err == nil && n != int64(len(rows)) {
-		err = fmt.Errorf("%w: %d rows claimed, want %d", errMoved, n, len(rows))
+	if err == nil && len(found) != len(rows) {
+		err = fmt.Errorf("%w: %d rows claimed, want %d", errMoved, len(found), len(rows))
 	}
-	return err
+	if err != nil {
+		return nil, err
+	}
+	if payloads == nil {
+		payloads = make(map[int64][]byte, len(found))
+	}
+	for _, l := range found {
+		payloads[l.seq] = l.payload
+	}
+	return payloads, nil
 }
 
 // sooner is the shorter of two times to wait; 0 is none.

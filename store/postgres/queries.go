@@ -157,14 +157,17 @@ const (
 	FROM gone RETURNING seq, asked_at`
 	// sqlTake moves what is claimed for the first time. The place in the table is where the
 	// row was just read; should another one be there by now, its number tells, with + 0 so
-	// that no plan looks for it in the index, where it is the last column.
+	// that no plan looks for it in the index, where it is the last column. The payloads
+	// come with it, which saves a transaction that loads them.
 	sqlTake = `WITH gone AS (DELETE FROM {waiting_batches} w
 		USING unnest($1::tid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) AS u (place, seq, was, spent, resend_until)
 		WHERE w.ctid = u.place AND w.seq + 0 = u.seq AND w.version = u.was
-		RETURNING w.seq, w.service_id, w.created_at, w.version, w.requeued, u.spent, u.resend_until)
-	INSERT INTO {attempted_batches} (` + colsAttempted + `)
-	SELECT seq, $6::smallint, version + 1, 1, spent, 0, $7::bigint, 0, $7::bigint, 0, 0, 0, 1, $8::bigint, resend_until, 0, false, requeued,
-		NULL, '', '', 0, $7::bigint, service_id, created_at, $9::text, false FROM gone`
+		RETURNING w.seq, w.service_id, w.created_at, w.version, w.requeued, u.spent, u.resend_until),
+	taken AS (INSERT INTO {attempted_batches} (` + colsAttempted + `)
+		SELECT seq, $6::smallint, version + 1, 1, spent, 0, $7::bigint, 0, $7::bigint, 0, 0, 0, 1, $8::bigint, resend_until, 0, false, requeued,
+			NULL, '', '', 0, $7::bigint, service_id, created_at, $9::text, false FROM gone RETURNING seq)
+	SELECT t.seq, b.serialized_batch FROM taken t
+	LEFT JOIN LATERAL (SELECT r.serialized_batch FROM {batches} r WHERE r.seq = t.seq OFFSET 0) b ON true`
 	// sqlKeepPrepared alone writes the column, of rows that are locked; it goes with the row.
 	sqlKeepPrepared = `UPDATE {attempted_batches} a SET prepared = substring($3::bytea FROM u.at FOR u.size)
 	FROM unnest($1::bigint[], $2::bigint[], $4::integer[], $5::integer[]) AS u (seq, was, at, size)

@@ -280,6 +280,7 @@ func addCopies(f *fixture) {
 	b.Footprint.Writes[0] = "ff"
 	call[1] = batch.Batch{}
 	f.rows["a"].b.Footprint = batch.Footprint{Writes: []string{"00"}}
+	f.rows["a"].b.Payload = []byte("as signed")
 	f.view("s", 10)
 	claims := f.take("a")
 	for range 2 {

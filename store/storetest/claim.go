@@ -308,6 +308,18 @@ func claimPanic(f *fixture) {
 	f.take("a", "b")
 }
 
+// payloadsOf checks the payloads that came with a claim: where there is one, it is its batch's.
+func (f *fixture) payloadsOf(claimed store.Claimed) {
+	f.Helper()
+	for _, r := range claimed.Runs {
+		for _, c := range r.Batches {
+			if payload, has := claimed.Payloads[c.Row]; has {
+				require.Equal(f, f.rows[c.Key.ID].b.Payload, payload, "payload of %s", c.Key)
+			}
+		}
+	}
+}
+
 func claimPayloads(f *fixture) {
 	f.add(bt("s", "a"), bt("s", "b"), bt("t", "c"))
 	cs := f.take("c", "a")

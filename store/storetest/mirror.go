@@ -103,6 +103,7 @@ func (f *fixture) claim(q store.ClaimQuery, choose store.Choose) store.Claimed {
 	})
 	require.NoError(f, err)
 	require.Empty(f, got.Locked, "nobody else claims")
+	f.payloadsOf(got)
 
 	var model store.Claimed
 	left := q.Limit

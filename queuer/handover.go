@@ -1,0 +1,58 @@
+package queuer
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// handOver gives what was claimed to the submitter, and loads the payloads that did not
+// come with it. Where they cannot be loaded the claims are put back.
+func (q *Queuer) handOver(ctx context.Context, claimed store.Claimed, until time.Time) error {
+	var refs []store.Ref
+	for _, r := range claimed.Runs {
+		for _, c := range r.Batches {
+			q.o.Claimed(c)
+			if _, has := claimed.Payloads[c.Row]; !has {
+				refs = append(refs, c.Ref)
+			}
+		}
+	}
+	loaded, err := q.load(ctx, refs)
+	if err != nil {
+		for _, r := range claimed.Runs {
+			q.sub.Return(r.Batches)
+		}
+		return fmt.Errorf("load payloads: %w", err)
+	}
+	for _, r := range claimed.Runs {
+		mine := make([][]byte, len(r.Batches))
+		for i, c := range r.Batches {
+			payload, has := claimed.Payloads[c.Row]
+			if !has {
+				payload, loaded = loaded[0], loaded[1:]
+			}
+			if payload == nil { // it went away, or was never whole: only its own lane waits
+				q.o.Held(r.Service, fmt.Errorf("payload of %s: %w", c.Key, batch.ErrNotFound))
+			}
+			mine[i] = payload
+		}
+		q.sub.Post(r, mine, until)
+	}
+	return nil
+}
+
+// load returns payloads in the order of refs.
+func (q *Queuer) load(ctx context.Context, refs []store.Ref) ([][]byte, error) {
+	if len(refs) == 0 {
+		return nil, nil
+	}
+	payloads, err := q.store.Payloads(ctx, refs)
+	if err == nil && len(payloads) != len(refs) {
+		err = fmt.Errorf("%d payloads for %d claims", len(payloads), len(refs))
+	}
+	return payloads, err
+}
