@@ -28,21 +28,37 @@ func (q *Queuer) handOver(ctx context.Context, claimed store.Claimed, until time
 		}
 		return fmt.Errorf("load payloads: %w", err)
 	}
+	payloads := merge(claimed, loaded)
 	for _, r := range claimed.Runs {
-		mine := make([][]byte, len(r.Batches))
+		mine := payloads[:len(r.Batches)]
+		payloads = payloads[len(r.Batches):]
 		for i, c := range r.Batches {
-			payload, has := claimed.Payloads[c.Row]
-			if !has {
-				payload, loaded = loaded[0], loaded[1:]
-			}
-			if payload == nil { // it went away, or was never whole: only its own lane waits
+			if mine[i] == nil { // it went away, or was never whole: only its own lane waits
 				q.o.Held(r.Service, fmt.Errorf("payload of %s: %w", c.Key, batch.ErrNotFound))
 			}
-			mine[i] = payload
 		}
 		q.sub.Post(r, mine, until)
 	}
 	return nil
+}
+
+// merge returns the payloads of what was claimed, in order: those that came with it, and
+// those that were loaded.
+func merge(claimed store.Claimed, loaded [][]byte) [][]byte {
+	if len(claimed.Payloads) == 0 {
+		return loaded
+	}
+	all := make([][]byte, 0, len(claimed.Payloads)+len(loaded))
+	for _, r := range claimed.Runs {
+		for _, c := range r.Batches {
+			payload, has := claimed.Payloads[c.Row]
+			if !has {
+				payload, loaded = loaded[0], loaded[1:]
+			}
+			all = append(all, payload)
+		}
+	}
+	return all
 }
 
 // load returns payloads in the order of refs.
