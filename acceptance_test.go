@@ -51,6 +51,65 @@ func TestAQuickCommitIsWrittenWithItsAcceptance(t *testing.T) {
 	}
 }
 
+// Where the ledger tells of its commits, one that is told of is one write with the
+// acceptance, whichever of the two comes first.
+func TestACommitThatIsToldIsWrittenWithItsAcceptance(t *testing.T) {
+	for _, early := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			l := &teller{Ledger: ledgermem.New(&ledgermem.Options{Traits: &dlt.Traits{
+				Name: "test", ResendHarmlessFor: dlt.Forever, Streams: true,
+			}}), early: early, told: make(chan batch.ID, 10)}
+			r := newRunner(t, memory.New(), l, nil)
+			stop := running(t, r)
+			first := one("s", "first") // with which the stream is opened, and tells
+			require.NoError(t, r.Add(t.Context(), first))
+			await(t, r, first)
+			time.Sleep(time.Second)
+			for _, id := range []batch.ID{"a", "b"} {
+				b := one("s", id)
+				require.NoError(t, r.Add(t.Context(), b))
+				assert.Equal(t, int64(3), await(t, r, b).Version, "added, claimed, committed; early: %t", early)
+			}
+			require.NoError(t, stop())
+		})
+	}
+}
+
+// teller is a ledger that tells of each commit, 2 ms after it has answered the POST or as
+// long before that. It answers no question with what it has told.
+type teller struct {
+	*ledgermem.Ledger
+	early bool
+	told  chan batch.ID
+}
+
+func (l *teller) Submit(ctx context.Context, a batch.Attempt) error {
+	err := l.Ledger.Submit(ctx, a)
+	if l.early {
+		l.told <- a.ID
+		time.Sleep(2 * time.Millisecond)
+	} else {
+		time.AfterFunc(2*time.Millisecond, func() { l.told <- a.ID })
+	}
+	return err
+}
+
+func (l *teller) Events(ctx context.Context, _ []batch.ServiceID, tell func(dlt.Event) error) error {
+	if err := tell(dlt.Event{Live: true}); err != nil {
+		return err
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case id := <-l.told:
+			if err := tell(dlt.Event{Service: "s", Statuses: []batch.Status{{ID: id, Reported: batch.ReportedCommitted}}}); err != nil {
+				return err
+			}
+		}
+	}
+}
+
 // Where a lane goes on once all of a run is acknowledged, acceptances wait for nothing.
 func TestARunIsAcknowledgedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -37,9 +37,13 @@ func newEngine(r *Runner) *engine {
 	if queuer.ReliesOnOrder(o.Strategy) {
 		e.order = &order{tails: map[batch.ServiceID]batch.ID{}}
 	}
+	hold := min(holdPolls*o.FirstPoll, o.ClaimTTL/4)
+	if e.order != nil {
+		hold = 0 // see accepted
+	}
 	e.recorder = recorder.New(r.store, recorder.Options{
 		Linger: o.Linger, Max: o.GroupSize, Retry: o.ClaimTTL, Timeout: o.ClaimTTL / 4,
-		Hold:    min(holdPolls*o.FirstPoll, o.ClaimTTL/4),
+		Hold:    hold,
 		Done:    e.recorded,
 		Trouble: func(err error) { r.trouble("recorder", err) },
 	})
@@ -305,6 +309,13 @@ func (u updater) Put(all []store.Outcome) {
 	u.e.recorder.PutAll(all)
 }
 
+func (u updater) Told(all []store.Outcome) {
+	for i := range all {
+		u.e.complete(&all[i])
+	}
+	u.e.recorder.Told(all)
+}
+
 // Free lets go of what waits for the monitor's answer.
 func (u updater) Free(keys []batch.Key) { u.e.recorder.Free(keys) }
 
@@ -313,14 +324,14 @@ func (u updater) Free(keys []batch.Key) { u.e.recorder.Free(keys) }
 const holdPolls = 10
 
 // accepted records that the ledger has taken a batch. Where the monitor asks about it
-// soon, that waits for the answer, so that a quick commit and the acceptance are one
+// soon, or the ledger tells of its commits by itself, that waits for the answer, so that a quick commit and the acceptance are one
 // write: until the batch is final its lane does not go on anyhow. It does where the
 // ledger keeps the order, once all of a run is acknowledged. Where sending a batch again
 // would execute it again, nothing is left unwritten that a crash would make a doubt of.
 func (e *engine) accepted(o store.Outcome, took time.Duration) {
 	o.Check = e.monitor.Minds(e.monitor.FirstCheck(o.Key, took))
 	quick := e.order == nil && o.Was != nil && e.outlivesCrash(o.Key.Service, o.Was)
-	if quick && e.monitor.MindSoon(o.Ref, o.Was) {
+	if quick && (e.monitor.MindSoon(o.Ref, o.Was) || e.monitor.Names(o.Key.Service)) {
 		e.complete(&o)
 		e.recorder.Hold(o)
 		return

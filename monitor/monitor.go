@@ -28,6 +28,9 @@ type BatchStatusReader = dlt.BatchStatusReader
 type BatchUpdater interface {
 	// Put takes outcomes that became known together, and may keep the slice.
 	Put(all []store.Outcome)
+	// Told is Put of commits that the ledger told of by itself, maybe before it has answered
+	// their POSTs.
+	Told(all []store.Outcome)
 	// Free is told of batches that MindSoon was called for, and that the ledger does
 	// not call committed yet, or that it could not be asked about.
 	Free(keys []batch.Key)

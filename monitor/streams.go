@@ -21,6 +21,7 @@ type stream struct {
 	cancel   context.CancelFunc
 	used     time.Time // last followed
 	live     bool
+	names    bool      // it has told of commits by their ids
 	heard    time.Time // when it last gave a reason to ask
 	flights  map[batch.Key]*flight
 	ask      bool // something has changed: ask about the flights
@@ -95,6 +96,17 @@ func (m *Monitor) tells(key string) bool {
 	defer m.mu.Unlock()
 	st := m.streams[key]
 	return st != nil && st.live
+}
+
+// Names reports whether a live stream tells of the service's commits by their ids.
+func (m *Monitor) Names(s batch.ServiceID) bool {
+	if m.o.Events == nil {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	st := m.streams[groupKey(m.o.Traits(s), s)]
+	return st != nil && st.live && st.names
 }
 
 // openStreams opens what is followed, and closes what is not any more.
@@ -177,10 +189,12 @@ func (m *Monitor) tell(st *stream, e dlt.Event) {
 		}
 		found = append(found, m.committed(st, e.Service, s))
 	}
-	m.updater.Put(found)
+	if len(found) > 0 {
+		m.updater.Told(found)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	st.live = true
+	st.live, st.names = true, st.names || len(found) > 0
 	if ask {
 		st.heard, st.ask = time.Now(), true
 		st.look = st.look || e.Live || len(e.Statuses) > 0

@@ -141,6 +141,8 @@ func (w *world) Put(all []store.Outcome) {
 	}
 }
 
+func (w *world) Told(all []store.Outcome) { w.Put(all) }
+
 func (w *world) Free(keys []batch.Key) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

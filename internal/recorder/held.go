@@ -11,27 +11,64 @@ import (
 )
 
 // held are acceptances that are not written yet, since the ledger is just being asked
-// whether it has committed them: then both are one write.
+// whether it has committed them, or is about to tell: then both are one write. And it is
+// commits that were told of before the POST was answered.
 type held struct {
-	mu    sync.Mutex
-	of    map[batch.Key]*waits
-	spare []*waits
-	n     int           // of the last one
-	some  chan struct{} // has one when there may be some where there were none
+	mu     sync.Mutex
+	of     map[batch.Key]*waits
+	spare  []*waits
+	n      int           // of the last one
+	first  time.Time     // when one may be due first; zero: none is held
+	sooner chan struct{} // has one when first may have come closer
 }
 
 type waits struct {
-	o     store.Outcome
-	n     int // in the order of Hold
+	o     store.Outcome // Accepted or IsCommitted
+	n     int           // in the order they came
 	until time.Time
 }
 
 // maxSpare bounds the memory that is kept for the next.
 const maxSpare = 1024
 
-func (h *held) add(o store.Outcome, until time.Time) {
+// add holds an acceptance, or returns it as the commit that was there before it.
+func (h *held) add(o store.Outcome, until time.Time) (committed store.Outcome, joined bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if w := h.of[o.Key]; w != nil && w.o.Finding == store.IsCommitted {
+		return join(o, h.remove(w)), true
+	}
+	h.put(o, until)
+	return o, false
+}
+
+// early holds those of which nothing is held yet, nor known of their rows, and returns the
+// others, and what was joined.
+func (h *held) early(commits []store.Outcome, until time.Time) (rest []store.Outcome) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, o := range commits {
+		if o.By == batch.ByMonitor && o.Was == nil && h.of[o.Key] == nil {
+			h.put(o, until)
+		} else {
+			rest = append(rest, o)
+		}
+	}
+	return rest
+}
+
+// takeEarly removes and returns a commit that is held.
+func (h *held) takeEarly(key batch.Key) (o store.Outcome, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if w := h.of[key]; w != nil && w.o.Finding == store.IsCommitted {
+		return h.remove(w), true
+	}
+	return o, false
+}
+
+// put is add without a look; h.mu is held.
+func (h *held) put(o store.Outcome, until time.Time) {
 	w := h.of[o.Key]
 	switch last := len(h.spare) - 1; {
 	case w != nil:
@@ -42,12 +79,21 @@ func (h *held) add(o store.Outcome, until time.Time) {
 	}
 	h.n++
 	w.o, w.n, w.until = o, h.n, until
-	if h.of[o.Key] = w; len(h.of) == 1 {
+	h.of[o.Key] = w
+	if h.first.IsZero() || until.Before(h.first) {
+		h.first = until
 		select {
-		case h.some <- struct{}{}:
+		case h.sooner <- struct{}{}:
 		default:
 		}
 	}
+}
+
+// firstDue is when something may fall due first; zero: nothing does.
+func (h *held) firstDue() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.first
 }
 
 // remove is of one that is held; h.mu is.
@@ -72,10 +118,15 @@ func (h *held) take(keys []batch.Key) (taken []store.Outcome) {
 	return taken
 }
 
-// takeIf removes and returns, in the order of Hold, what is held and meant.
+// takeIf removes and returns, in the order it came, what is held and meant.
 func (h *held) takeIf(meant func(*waits) bool) (taken []store.Outcome) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	return h.takeAll(meant)
+}
+
+// takeAll is takeIf; h.mu is held.
+func (h *held) takeAll(meant func(*waits) bool) (taken []store.Outcome) {
 	var all []*waits
 	for _, w := range h.of {
 		if meant(w) {
@@ -92,18 +143,21 @@ func (h *held) takeIf(meant func(*waits) bool) (taken []store.Outcome) {
 // due removes and returns what is held for too long, and says when to look again; zero:
 // nothing is held.
 func (h *held) due(now time.Time) (taken []store.Outcome, next time.Time) {
-	taken = h.takeIf(func(w *waits) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.first = time.Time{}
+	taken = h.takeAll(func(w *waits) bool {
 		late := !w.until.After(now)
-		if !late && (next.IsZero() || w.until.Before(next)) {
-			next = w.until
+		if !late && (h.first.IsZero() || w.until.Before(h.first)) {
+			h.first = w.until
 		}
 		return late
 	})
-	return taken, next
+	return taken, h.first
 }
 
 // join makes one outcome of a commit and of the acceptance that is held of the same
-// batch: its submitter's, which knows the claim's version.
+// batch.
 func (h *held) join(all []store.Outcome) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -114,10 +168,15 @@ func (h *held) join(all []store.Outcome) {
 		if all[i].Finding != store.IsCommitted {
 			continue
 		}
-		if w := h.of[all[i].Key]; w != nil {
-			o := h.remove(w)
-			o.Finding, o.Receipts = store.IsCommitted, all[i].Receipts
-			all[i] = o
+		if w := h.of[all[i].Key]; w != nil && w.o.Finding == store.Accepted {
+			all[i] = join(h.remove(w), all[i])
 		}
 	}
+}
+
+// join is the acceptance, as the commit of the same batch: the submitter's, which knows
+// the claim's version.
+func join(accepted, committed store.Outcome) store.Outcome {
+	accepted.Finding, accepted.Receipts = store.IsCommitted, committed.Receipts
+	return accepted
 }

@@ -100,6 +100,76 @@ func TestWhatIsHeldIsWritten(t *testing.T) {
 	})
 }
 
+// A commit that the ledger tells of before it has answered the POST is one write with
+// the acceptance that follows.
+func TestACommitThatOvertakesItsAcceptanceIsOneWriteWithIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, f, wrote := holding(t)
+		begin := time.Now()
+		r.Hold(posted("held"))
+		r.Told([]store.Outcome{commit("a"), commit("held")})
+		synctest.Wait()
+		require.Equal(t, [][]string{{"held"}}, f.calls())
+		time.Sleep(5 * time.Millisecond)
+		r.Hold(posted("a"))
+		synctest.Wait()
+		require.Equal(t, [][]string{{"held"}, {"a"}}, f.calls())
+		assert.Equal(t, 5*time.Millisecond, f.when()[1].Sub(begin), "at once")
+		for i, id := range []string{"held", "a"} {
+			want := posted(id)
+			want.Finding, want.Receipts = store.IsCommitted, commit(id).Receipts
+			assert.Equal(t, want, wrote()[i])
+		}
+		time.Sleep(time.Second)
+		assert.Len(t, f.calls(), 2)
+		r.close()
+	})
+}
+
+// Nothing that the ledger told of waits for what may never come, whatever else is held.
+func TestACommitThatWasToldIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, f, wrote := holding(t)
+		begin := time.Now()
+		r.Hold(posted("later"))
+		known := commit("known")
+		known.Was = &store.Row{}
+		r.Told([]store.Outcome{commit("nobody's"), known})
+		synctest.Wait()
+		require.Equal(t, [][]string{{"known"}}, f.calls(), "of what is known there is nothing to wait for")
+		time.Sleep(10 * time.Millisecond)
+		r.Told([]store.Outcome{commit("failed")})
+		failed := posted("failed")
+		failed.Finding = store.Doubtful
+		r.Put(failed)
+		synctest.Wait()
+		require.Equal(t, [][]string{{"known"}, {"failed", "failed"}}, f.calls(), "another answer than acceptance")
+		require.Equal(t, []store.Finding{store.Doubtful, store.IsCommitted}, []store.Finding{wrote()[1].Finding, wrote()[2].Finding})
+		r.Told([]store.Outcome{commit("twice"), commit("twice")})
+		synctest.Wait()
+		require.Equal(t, []string{"twice"}, f.calls()[2])
+		time.Sleep(time.Second)
+		require.Equal(t, [][]string{{"nobody's"}, {"twice"}, {"later"}}, f.calls()[3:])
+		assert.Equal(t, 20*time.Millisecond, f.when()[3].Sub(begin))
+		assert.Equal(t, hold, f.when()[5].Sub(begin))
+		r.Told([]store.Outcome{commit("last")})
+		r.close()
+		assert.Equal(t, []string{"last"}, f.calls()[6])
+	})
+}
+
+// Where nothing is held, nothing is kept back.
+func TestWithoutHoldWhatIsToldIsWrittenAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{}
+		r := start(t, f, nil)
+		r.Told([]store.Outcome{commit("a")})
+		synctest.Wait()
+		require.Equal(t, [][]string{{"a"}}, f.calls())
+		r.close()
+	})
+}
+
 func TestCloseFlushesWhatIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, f, _ := holding(t)

@@ -28,7 +28,8 @@ type Options struct {
 	// Retry is how long a write that fails is tried again. What is given up is not
 	// lost: its claim or its lease expires, and the monitor asks the ledger.
 	Retry time.Duration
-	// Hold is how long an acceptance waits at most for what the ledger says next.
+	// Hold is how long an acceptance waits at most for what the ledger says next; 0: nothing
+	// is held.
 	Hold time.Duration
 	// Done is told of every group after the store has answered about it. It must not
 	// keep the slice.
@@ -75,13 +76,17 @@ type item struct {
 func New(s Store, o Options) *Recorder {
 	return &Recorder{
 		store: s, o: o, in: make(chan item, 4*o.Max), ended: make(chan struct{}),
-		held: held{of: map[batch.Key]*waits{}, some: make(chan struct{}, 1)},
+		held: held{of: map[batch.Key]*waits{}, sooner: make(chan struct{}, 1)},
 	}
 }
 
 // Put hands an outcome over. It waits while the recorder is far behind, but not for
 // one whose Run has returned: then the outcome is given up.
 func (r *Recorder) Put(o store.Outcome) {
+	if early, ok := r.held.takeEarly(o.Key); ok {
+		r.putAll([]store.Outcome{o, early})
+		return
+	}
 	select {
 	case r.in <- item{o: o}:
 	case <-r.ended:
@@ -96,9 +101,27 @@ func (r *Recorder) PutAll(all []store.Outcome) {
 	r.putAll(all)
 }
 
-// Hold is Put of an acceptance while the ledger is asked about the batch: it is written
-// with the answer, if that is a commit, and else when Free says so, or after Options.Hold.
-func (r *Recorder) Hold(o store.Outcome) { r.held.add(o, time.Now().Add(r.o.Hold)) }
+// Told is PutAll of commits that the ledger told of by itself, which may be before it has
+// answered the POST: a batch of which nothing is known here yet waits a moment for that.
+func (r *Recorder) Told(all []store.Outcome) {
+	if r.o.Hold > 0 {
+		r.held.join(all)
+		all = r.held.early(all, time.Now().Add(min(earlyFor, r.o.Hold)))
+	}
+	r.putAll(all)
+}
+
+// earlyFor is how long a commit waits for the answer to the POST that it overtook.
+const earlyFor = 20 * time.Millisecond
+
+// Hold is Put of an acceptance while the ledger is asked about the batch, or is about to
+// tell: it is written with the commit, if that is what comes of it, and else when Free
+// says so, or after Options.Hold.
+func (r *Recorder) Hold(o store.Outcome) {
+	if o, joined := r.held.add(o, time.Now().Add(r.o.Hold)); joined {
+		r.putAll([]store.Outcome{o})
+	}
+}
 
 // Free writes what is held of these batches.
 func (r *Recorder) Free(keys []batch.Key) { r.putAll(r.held.take(keys)) }
@@ -142,8 +165,10 @@ func (r *Recorder) Run(ctx context.Context) {
 			}
 			group = r.gather(appendAll(r.room[:0], it))
 			r.room = group
-		case <-r.held.some:
-			sweep.Reset(r.o.Hold)
+		case <-r.held.sooner:
+			if at := r.held.firstDue(); !at.IsZero() {
+				sweep.Reset(time.Until(at))
+			}
 			continue
 		case now := <-sweep.C:
 			late, next := r.held.due(now)

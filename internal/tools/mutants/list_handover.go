@@ -9,11 +9,27 @@ var handOverList = []mutant{
 	},
 	{
 		name: "a quick commit is a write of its own", file: "internal/recorder/held.go", pkg: "internal/recorder", test: "TestACommitAndItsAcceptanceAreOneWrite",
-		old: "if w := h.of[all[i].Key]; w != nil {", new: "if w := h.of[all[i].Key]; w != nil && w.n < 0 {",
+		old: "if w := h.of[all[i].Key]; w != nil && w.o.Finding == store.Accepted {", new: "if w := h.of[all[i].Key]; w != nil && w.n < 0 {",
+	},
+	{
+		name: "a commit that was told is a write of its own", file: "engine.go", pkg: ".", test: "TestACommitThatIsToldIsWrittenWithItsAcceptance",
+		old: " || e.monitor.Names(o.Key.Service)) {", new: ") {",
+	},
+	{
+		name: "a commit does not wait for the answer to its POST", file: "internal/recorder/held.go", pkg: ".", test: "TestACommitThatIsToldIsWrittenWithItsAcceptance",
+		old: "o.By == batch.ByMonitor && o.Was == nil", new: "false",
+	},
+	{
+		name: "a commit waits for ever for the answer to a POST", file: "internal/recorder/held.go", pkg: "internal/recorder", test: "TestACommitThatWasToldIsWritten",
+		old: "if h.first.IsZero() || until.Before(h.first) {", new: "if h.first.IsZero() {",
+	},
+	{
+		name: "a commit waits for the acceptance of what was not accepted", file: "internal/recorder/recorder.go", pkg: "internal/recorder", test: "TestACommitThatWasToldIsWritten",
+		old: "ok := r.held.takeEarly(o.Key); ok {", new: "ok := r.held.takeEarly(o.Key); ok && o.Finding == store.Accepted {",
 	},
 	{
 		name: "an acceptance waits for ever", file: "internal/recorder/recorder.go", pkg: "internal/recorder", test: "TestWhatIsHeldIsWritten",
-		old: "\t\t\tsweep.Reset(r.o.Hold)\n", new: "",
+		old: "if at := r.held.firstDue(); !at.IsZero() {", new: "if at := r.held.firstDue(); at.Year() < 0 {",
 	},
 	{
 		name: "an acceptance that is not committed at once waits on", file: "monitor/mine.go", pkg: "monitor", test: "TestMindsSoon",
