@@ -9,7 +9,12 @@ import (
 type writing struct {
 	*session
 	conn *sql.Conn
+	left int // how many times it was left to another
 }
+
+// mostLeft is how many times in a row a connection is left to another writer. Only one
+// that goes back to the pool learns that this was closed, or that it is too old.
+const mostLeft = 100
 
 // close gives the connection back to the pool; nothing can be lost by now.
 func (w *writing) close() {
@@ -57,9 +62,10 @@ func (b *baton) forgo() {
 func (b *baton) pass(w *writing) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.waiting == 0 {
+	if b.waiting == 0 || w.left == mostLeft {
 		return false
 	}
+	w.left++
 	b.kept = w
 	return true
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -113,35 +114,72 @@ func TestWriterForgoesItsTurn(t *testing.T) {
 	require.NoError(t, s.Add(t.Context(), newBatch("a", 2)))
 }
 
-// Where there is one connection, writers that follow each other without a pause do not
-// keep those that read from it.
-func TestOneConnectionIsShared(t *testing.T) {
-	db, err := sqliteopen.Open(filepath.Join(t.TempDir(), "q.db"))
-	require.NoError(t, err)
-	defer func() { require.NoError(t, db.Close()) }()
-	db.SetMaxOpenConns(1)
-	s, err := New(db, nil)
-	require.NoError(t, err)
-	require.NoError(t, s.Migrate(t.Context()))
-	var g errgroup.Group
-	begun, goOn := make(chan struct{}), make(chan struct{})
-	var second *session
-	var first *session
-	g.Go(func() error {
-		return s.write(t.Context(), "test", func(_ context.Context, x *session) error {
-			first = x
-			close(begun)
-			<-goOn
-			return nil
+// Where no connection is free, writers that follow each other without a pause do not
+// keep the last one from those that wait for it.
+func TestLastConnectionIsShared(t *testing.T) {
+	for name, conns := range map[string]int{"the only one": 1, "the others are held": 3} {
+		t.Run(name, func(t *testing.T) {
+			db, err := sqliteopen.Open(filepath.Join(t.TempDir(), "q.db"))
+			require.NoError(t, err)
+			defer func() { require.NoError(t, db.Close()) }()
+			db.SetMaxOpenConns(conns)
+			s, err := New(db, nil)
+			require.NoError(t, err)
+			require.NoError(t, s.Migrate(t.Context()))
+			for range conns - 1 {
+				held, err := db.Conn(t.Context())
+				require.NoError(t, err)
+				defer func() { require.NoError(t, held.Close()) }()
+			}
+			w, err := s.turn(t.Context())
+			require.NoError(t, err)
+			added := make(chan error, 1)
+			go func() { added <- s.Add(t.Context(), newBatch("a", 1)) }()
+			waiters(t, s, 1)
+			s.leave(w, true)
+			require.NoError(t, <-added)
+			assert.Zero(t, w.left, "it went back to the pool")
+			assert.Equal(t, conns-1, db.Stats().InUse)
 		})
-	})
-	<-begun
-	g.Go(func() error {
-		return s.write(t.Context(), "test", func(_ context.Context, x *session) error { second = x; return nil })
-	})
+	}
+}
+
+// Writers that follow each other without a pause end with the pool.
+func TestWritersEndWithThePool(t *testing.T) {
+	s, _, _ := fresh(t)
+	const writers = 4
+	var ready atomic.Int64
+	ended := make(chan error, writers)
+	for range writers {
+		go func() {
+			var err error
+			for i := 0; i < 20*mostLeft && err == nil; i++ {
+				err = s.write(t.Context(), "test", func(context.Context, *session) error { return nil })
+				if i == 0 && ready.Add(1) == writers {
+					_ = s.db.Close() // others are writing, and the last of them says more
+				}
+			}
+			ended <- err
+		}()
+	}
+	for range writers {
+		assert.Error(t, <-ended)
+	}
+}
+
+// A migration has a connection of its own to wait for: it keeps none from itself.
+func TestMigrateGivesBackWhatWasLeft(t *testing.T) {
+	s, _, _ := fresh(t)
+	s.db.SetMaxOpenConns(1)
+	w, err := s.turn(t.Context())
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	migrated := make(chan error, 1)
+	go func() { migrated <- s.Migrate(ctx) }()
 	waiters(t, s, 1)
-	close(goOn)
-	require.NoError(t, g.Wait())
-	assert.NotSame(t, first, second)
-	assert.Zero(t, db.Stats().InUse)
+	require.True(t, s.baton.pass(w), "it is left before the turn ends")
+	<-s.writer
+	require.NoError(t, <-migrated)
+	assert.Zero(t, s.db.Stats().InUse)
 }

@@ -40,17 +40,19 @@ const migrateFor = 30 * time.Second
 // Migrate makes the tables, or brings old ones up to date. It may be called by any
 // number of processes at once, and again when there is nothing to do.
 func (s *Store) Migrate(ctx context.Context) error {
-	select {
-	case s.writer <- struct{}{}:
-	case <-ctx.Done():
-		return wrap("migrate", ctx.Err())
+	w, err := s.enter(ctx)
+	if err != nil {
+		return wrap("migrate", err)
 	}
 	defer func() { <-s.writer }()
+	if w != nil {
+		w.close() // the pool may have no other to migrate on
+	}
 	b := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(10*time.Millisecond), backoff.WithMaxInterval(time.Second), backoff.WithMaxElapsedTime(migrateFor))
 	// Who loses the race finds a table that exists or a database that is locked. Which
 	// error that is depends on the driver; that the tables are there in the end does not.
-	err := backoff.Retry(func() error {
+	err = backoff.Retry(func() error {
 		v, err := s.version(ctx)
 		if err != nil || v >= schemaVersion {
 			return err

@@ -118,34 +118,44 @@ func (s *Store) write(ctx context.Context, op string, do func(ctx context.Contex
 	}
 }
 
-// turn waits until no other writes, and returns the connection of the one before if
-// that has left it. The turn ends with leave.
-func (s *Store) turn(ctx context.Context) (*writing, error) {
+// enter waits until no other writes, and returns the connection of the one before if
+// that has left it.
+func (s *Store) enter(ctx context.Context) (*writing, error) {
 	s.baton.wait()
 	select {
 	case s.writer <- struct{}{}:
+		return s.baton.take(), nil
 	case <-ctx.Done():
 		s.baton.forgo()
 		return nil, ctx.Err()
 	}
-	if w := s.baton.take(); w != nil {
-		return w, nil
+}
+
+// turn is enter with another connection where none was left. The turn ends with leave.
+func (s *Store) turn(ctx context.Context) (*writing, error) {
+	if w, err := s.enter(ctx); w != nil || err != nil {
+		return w, err
 	}
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
 		<-s.writer
 		return nil, err
 	}
-	return &writing{newSession(conn), conn}, nil
+	return &writing{session: newSession(conn), conn: conn}, nil
 }
 
 // leave ends a turn. Only what is known to be in order is left to another; and where
-// there is one connection, readers wait for it, too.
+// all connections are in use, readers and the application may wait for this one, too.
 func (s *Store) leave(w *writing, good bool) {
-	if !good || s.db.Stats().MaxOpenConnections == 1 || !s.baton.pass(w) {
+	if !good || s.full() || !s.baton.pass(w) {
 		w.close()
 	}
 	<-s.writer
+}
+
+func (s *Store) full() bool {
+	pool := s.db.Stats()
+	return pool.MaxOpenConnections > 0 && pool.InUse >= pool.MaxOpenConnections
 }
 
 // transact runs do in the transaction that w is in, and ends it.
