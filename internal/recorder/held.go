@@ -16,6 +16,7 @@ import (
 type held struct {
 	mu     sync.Mutex
 	of     map[batch.Key]*waits
+	off    map[batch.Key]struct{} // whose commit the store has put off until their claim ends
 	spare  []*waits
 	n      int           // of the last one
 	first  time.Time     // when one may be due first; zero: none is held
@@ -28,27 +29,57 @@ type waits struct {
 	until time.Time
 }
 
-// maxSpare bounds the memory that is kept for the next.
-const maxSpare = 1024
+const (
+	// maxSpare bounds the memory that is kept for the next.
+	maxSpare = 1024
+	// maxHeld bounds what is held: a ledger may tell of all that it has ever committed, and
+	// has to wait then until some of it is written.
+	maxHeld = 4096
+)
 
-// add holds an acceptance, or returns it as the commit that was there before it.
-func (h *held) add(o store.Outcome, until time.Time) (committed store.Outcome, joined bool) {
+// add holds an acceptance, or returns what is to be written at once: it, or the commit
+// that was there before it.
+func (h *held) add(o store.Outcome, until time.Time) (now store.Outcome, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if w := h.of[o.Key]; w != nil && w.o.Finding == store.IsCommitted {
 		return join(o, h.remove(w)), true
 	}
+	if _, off := h.off[o.Key]; off || len(h.of) >= maxHeld {
+		return o, true
+	}
 	h.put(o, until)
 	return o, false
 }
 
+// putOff is told what was written, and which commits of it wait for a live claim to end:
+// the ledger does not tell of them again, so no acceptance of theirs is held. It joins
+// those with what is held already, and reports whether there was any.
+func (h *held) putOff(written, waiting []item) (joined bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.off) > 0 {
+		for _, it := range written {
+			delete(h.off, it.o.Key)
+		}
+	}
+	for i, it := range waiting {
+		if w := h.of[it.o.Key]; w != nil && w.o.Finding == store.Accepted {
+			waiting[i].o, joined = join(h.remove(w), it.o), true
+			continue
+		}
+		h.off[it.o.Key] = struct{}{}
+	}
+	return joined
+}
+
 // early holds those of which nothing is held yet, nor known of their rows, and returns the
-// others, and what was joined.
+// others.
 func (h *held) early(commits []store.Outcome, until time.Time) (rest []store.Outcome) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, o := range commits {
-		if o.By == batch.ByMonitor && o.Was == nil && h.of[o.Key] == nil {
+		if o.By == batch.ByMonitor && o.Was == nil && h.of[o.Key] == nil && len(h.of) < maxHeld {
 			h.put(o, until)
 		} else {
 			rest = append(rest, o)

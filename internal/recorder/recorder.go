@@ -76,7 +76,7 @@ type item struct {
 func New(s Store, o Options) *Recorder {
 	return &Recorder{
 		store: s, o: o, in: make(chan item, 4*o.Max), ended: make(chan struct{}),
-		held: held{of: map[batch.Key]*waits{}, sooner: make(chan struct{}, 1)},
+		held: held{of: map[batch.Key]*waits{}, off: map[batch.Key]struct{}{}, sooner: make(chan struct{}, 1)},
 	}
 }
 
@@ -116,9 +116,9 @@ const earlyFor = 20 * time.Millisecond
 
 // Hold is Put of an acceptance while the ledger is asked about the batch, or is about to
 // tell: it is written with the commit, if that is what comes of it, and else when Free
-// says so, or after Options.Hold.
+// says so, or after Options.Hold. It waits for nothing where the store waits for it.
 func (r *Recorder) Hold(o store.Outcome) {
-	if o, joined := r.held.add(o, time.Now().Add(r.o.Hold)); joined {
+	if o, now := r.held.add(o, time.Now().Add(r.o.Hold)); now {
 		r.putAll([]store.Outcome{o})
 	}
 }
@@ -170,7 +170,8 @@ func (r *Recorder) Run(ctx context.Context) {
 				sweep.Reset(time.Until(at))
 			}
 			continue
-		case now := <-sweep.C:
+		case <-sweep.C:
+			now := time.Now() // it may have fired long ago, while a write was under way
 			late, next := r.held.due(now)
 			if !next.IsZero() {
 				sweep.Reset(next.Sub(now))
@@ -184,6 +185,7 @@ func (r *Recorder) Run(ctx context.Context) {
 			return
 		}
 		failed, held := r.write(ctx, group)
+		joined := r.held.putOff(group, held)
 		r.busyUntil = time.Time{}
 		if len(group) >= min(many, r.o.Max) {
 			r.busyUntil = time.Now().Add(r.o.Linger)
@@ -197,7 +199,7 @@ func (r *Recorder) Run(ctx context.Context) {
 		again = append(again, failed...)
 		again = append(again, held...)
 		switch {
-		case len(failed) == 0 && freed(again, group):
+		case len(failed) == 0 && (joined || freed(again, group)):
 			retry = time.After(0)
 		case len(again) > 0 && retry == nil:
 			wait := heldPause

@@ -28,6 +28,14 @@ var handOverList = []mutant{
 		old: "ok := r.held.takeEarly(o.Key); ok {", new: "ok := r.held.takeEarly(o.Key); ok && o.Finding == store.Accepted {",
 	},
 	{
+		name: "an acceptance is held although the store waits for it", file: "internal/recorder/held.go", pkg: "internal/recorder", test: "TestAnAcceptanceDoesNotWaitForACommitThatWaitsForIt",
+		old: "off || len(h.of) >= maxHeld", new: "off && len(h.of) >= maxHeld",
+	},
+	{
+		name: "what is told is held without bound", file: "internal/recorder/held.go", pkg: "internal/recorder", test: "TestWhatIsToldIsBounded",
+		old: " && len(h.of) < maxHeld {", new: " {",
+	},
+	{
 		name: "an acceptance waits for ever", file: "internal/recorder/recorder.go", pkg: "internal/recorder", test: "TestWhatIsHeldIsWritten",
 		old: "if at := r.held.firstDue(); !at.IsZero() {", new: "if at := r.held.firstDue(); at.Year() < 0 {",
 	},
