@@ -323,6 +323,10 @@ func (u updater) Free(keys []batch.Key) { u.e.recorder.Free(keys) }
 // to the first question about it.
 const holdPolls = 10
 
+// maxToldHold is how long an acceptance may wait for what the ledger tells by itself, and
+// nobody asks for.
+const maxToldHold = time.Second
+
 // accepted records that the ledger has taken a batch. Where the monitor asks about it
 // soon, or the ledger tells of its commits by itself, that waits for the answer, so that a quick commit and the acceptance are one
 // write: until the batch is final its lane does not go on anyhow. It does where the
@@ -331,7 +335,8 @@ const holdPolls = 10
 func (e *engine) accepted(o store.Outcome, took time.Duration) {
 	o.Check = e.monitor.Minds(e.monitor.FirstCheck(o.Key, took))
 	quick := e.order == nil && o.Was != nil && e.outlivesCrash(o.Key.Service, o.Was)
-	if quick && (e.monitor.MindSoon(o.Ref, o.Was) || e.monitor.Names(o.Key.Service)) {
+	names := holdPolls*e.r.o.FirstPoll <= maxToldHold && e.monitor.Names(o.Key.Service)
+	if quick && (names || e.monitor.MindSoon(o.Ref, o.Was)) {
 		e.complete(&o)
 		e.recorder.Hold(o)
 		return

@@ -13,7 +13,7 @@ var handOverList = []mutant{
 	},
 	{
 		name: "a commit that was told is a write of its own", file: "engine.go", pkg: ".", test: "TestACommitThatIsToldIsWrittenWithItsAcceptance",
-		old: " || e.monitor.Names(o.Key.Service)) {", new: ") {",
+		old: "if quick && (names || ", new: "if quick && (!names && names || ",
 	},
 	{
 		name: "a commit does not wait for the answer to its POST", file: "internal/recorder/held.go", pkg: ".", test: "TestACommitThatIsToldIsWrittenWithItsAcceptance",
