@@ -24,8 +24,11 @@ const (
 	// may have been made when all was empty, so each of their statements has but one that
 	// is allowed here: a table is reached inside of LATERAL with OFFSET 0, by what its index
 	// begins with, or by its ctid, and then with no other column joined that an index has.
-	// What is not written so comes after [session.planAnew].
-	beginKept = beginAny + "SET LOCAL enable_bitmapscan = off; SET LOCAL plan_cache_mode = " + genericPlans
+	// What is not written so comes after [session.planAnew]. What such a plan is made of must
+	// be allowed: a database or a role may have been told otherwise, and where no plan is
+	// allowed the one is taken that costs the least while the table is empty.
+	beginKept = beginAny + "SET LOCAL enable_nestloop = on; SET LOCAL enable_indexscan = on; SET LOCAL enable_tidscan = on; " +
+		"SET LOCAL enable_bitmapscan = off; SET LOCAL plan_cache_mode = " + genericPlans
 
 	// plan_cache_mode is one of three words, and safe to be sent back as it is.
 	sqlTxSettings = `SELECT current_setting('transaction_isolation'), current_setting('plan_cache_mode')`
