@@ -194,8 +194,14 @@ func (s *space) step(d time.Duration) {
 
 func openDSN(t testing.TB, driver, dsn string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open(driver, dsn)
-	require.NoError(t, err)
+	var db *sql.DB
+	if driver == pgx.sql {
+		db = openWatched(t, dsn)
+	} else {
+		var err error
+		db, err = sql.Open(driver, dsn)
+		require.NoError(t, err)
+	}
 	db.SetMaxIdleConns(8)
 	t.Cleanup(func() { _ = db.Close() })
 	return db

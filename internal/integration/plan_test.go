@@ -25,7 +25,7 @@ func statements(t *testing.T) map[string]string {
 	return found
 }
 
-func constants(t *testing.T) map[string]string {
+func constants(t testing.TB) map[string]string {
 	exprs := map[string]ast.Expr{}
 	for _, name := range []string{"queries.go", "orderqueries.go", "operatorqueries.go"} {
 		f, err := parser.ParseFile(token.NewFileSet(), "../../store/postgres/"+name, nil, 0)
@@ -278,7 +278,7 @@ func TestPartiesReadsWhatItReturns(t *testing.T) {
 	assert.Equal(t, "500", removed[1], got)
 }
 
-// keptStatements are those that store/postgres sends with plans that the server keeps.
+// keptStatements are those that store/postgres sends with plans that the server keeps: see keptOnly.
 var keptStatements = []string{"sqlLockLanes", "sqlLanesThere", "sqlNewLanes", "sqlAttempted", "sqlWaiting", "sqlTake", "sqlSeqs",
 	"sqlPayloads", "sqlNowBrisk", "sqlAdvance", "sqlFinish"}
 

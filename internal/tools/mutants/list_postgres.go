@@ -56,6 +56,16 @@ var postgresList = []mutant{
 		new: "SET",
 	},
 	{
+		name: "postgres: plans are kept where the role allows none", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestKeptPlans",
+		old: "SET LOCAL enable_nestloop = on; ",
+		new: "",
+	},
+	{
+		name: "postgres: plans are kept of statements that may have several", file: "store/postgres/record.go", pkg: "internal/integration", test: "TestIdleInstanceIsNotTrapped/pgx",
+		old: "	if err := t.planAnew(ctx); err != nil {\n\t\treturn nil, err\n\t}\n",
+		new: "",
+	},
+	{
 		name: "postgres: Add inserts into services", file: "store/postgres/add.go", pkg: "internal/integration", test: "TestOpenAddTxHoldsUpNoClaim/pgx",
 		old: "func (t *session) add(ctx context.Context, in []addition, fresh bool) error {\n",
 		new: "func (t *session) add(ctx context.Context, in []addition, fresh bool) error {\n" +
