@@ -38,21 +38,26 @@ func TestIdleInstanceIsNotTrapped(t *testing.T) {
 				got, err := st.Claim(t.Context(), q, front)
 				require.NoError(t, err)
 				var refs []store.Ref
+				var known []store.Outcome
 				outcomes := []store.Outcome{{Ref: store.Ref{Key: key, Row: 1 << 40}, Finding: store.IsCommitted, By: batch.ByMonitor}}
 				for _, r := range got.Runs {
 					for _, c := range r.Batches {
 						refs = append(refs, c.Ref)
 						o := store.Outcome{Ref: c.Ref, Version: c.Version, Finding: store.IsCommitted, By: batch.BySubmitter}
 						if len(refs)%2 == 0 { // what is known is not read first
-							o.Was = c.Was
+							o.Was, o.Report = c.Was, &batch.Report{Attempt: c.Attempt}
+							known = append(known, o)
+							continue
 						}
 						outcomes = append(outcomes, o)
 					}
 				}
 				_, err = st.Payloads(t.Context(), append(refs, store.Ref{Key: key, Row: 1 << 40}))
 				require.NoError(t, err)
-				_, err = st.Record(t.Context(), outcomes)
-				require.NoError(t, err)
+				for _, some := range [][]store.Outcome{known, outcomes} {
+					_, err = st.Record(t.Context(), some)
+					require.NoError(t, err)
+				}
 				_, err = st.Get(t.Context(), key)
 				require.ErrorIs(t, err, batch.ErrNotFound)
 				tx, err := db.Begin()
