@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"cmp"
 	"database/sql"
 	"encoding/json"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"go/parser"
 	"go/token"
 	"maps"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -28,7 +31,7 @@ func statements(t *testing.T) map[string]string {
 func constants(t testing.TB) map[string]string {
 	exprs := map[string]ast.Expr{}
 	for _, name := range []string{"queries.go", "orderqueries.go", "operatorqueries.go"} {
-		f, err := parser.ParseFile(token.NewFileSet(), "../../store/postgres/"+name, nil, 0)
+		f, err := parser.ParseFile(token.NewFileSet(), source(t, "../../store/postgres/"+name), nil, 0)
 		require.NoError(t, err)
 		ast.Inspect(f, func(n ast.Node) bool {
 			if v, ok := n.(*ast.ValueSpec); ok {
@@ -60,6 +63,21 @@ func constants(t testing.TB) map[string]string {
 		found[name] = eval(e)
 	}
 	return found
+}
+
+// source is where a file of the source is to be read: of a mutant, elsewhere.
+func source(t testing.TB, path string) string {
+	overlay := os.Getenv("DLTBATCH_TEST_OVERLAY")
+	if overlay == "" {
+		return path
+	}
+	text, err := os.ReadFile(overlay)
+	require.NoError(t, err)
+	var o struct{ Replace map[string]string }
+	require.NoError(t, json.Unmarshal(text, &o))
+	abs, err := filepath.Abs(path)
+	require.NoError(t, err)
+	return cmp.Or(o.Replace[abs], path)
 }
 
 var (

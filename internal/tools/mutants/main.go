@@ -130,7 +130,9 @@ func (m mutant) try(root, tmp string, check bool, sound map[string]error) error 
 	if sound[key] != nil {
 		return sound[key]
 	}
-	out, err := command(dir, append([]string{"test", "-timeout", "5m", "-overlay", overlay}, args...)...).CombinedOutput()
+	test := command(dir, append([]string{"test", "-timeout", "5m", "-overlay", overlay}, args...)...)
+	test.Env = append(test.Environ(), "DLTBATCH_TEST_OVERLAY="+overlay) // for what a test reads of the source
+	out, err := test.CombinedOutput()
 	switch {
 	case err == nil:
 		return fmt.Errorf("survived %s in %s", m.test, m.pkg)
