@@ -69,6 +69,7 @@ type Claimed struct {
 	// not-before time becomes ready; 0 where none does.
 	NextReady time.Duration
 	// Payloads are, by [Ref].Row, those that came with the claim; nil is one that is gone.
+	// Of these [Engine].Payloads is not asked.
 	Payloads map[int64][]byte
 }
 
