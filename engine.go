@@ -302,18 +302,16 @@ func asError(e *batch.SubmissionError) error {
 // updater is where the monitor puts what it found.
 type updater struct{ e *engine }
 
-func (u updater) Put(all []store.Outcome) {
-	for i := range all {
-		u.e.complete(&all[i])
-	}
-	u.e.recorder.PutAll(all)
-}
+func (u updater) Put(all []store.Outcome) { u.e.recorder.PutAll(u.completed(all)) }
 
-func (u updater) Told(all []store.Outcome) {
+// Told is Put of commits that the ledger told of by itself.
+func (u updater) Told(all []store.Outcome) { u.e.recorder.Told(u.completed(all)) }
+
+func (u updater) completed(all []store.Outcome) []store.Outcome {
 	for i := range all {
 		u.e.complete(&all[i])
 	}
-	u.e.recorder.Told(all)
+	return all
 }
 
 // Free lets go of what waits for the monitor's answer.
@@ -328,10 +326,11 @@ const holdPolls = 10
 const maxToldHold = time.Second
 
 // accepted records that the ledger has taken a batch. Where the monitor asks about it
-// soon, or the ledger tells of its commits by itself, that waits for the answer, so that a quick commit and the acceptance are one
-// write: until the batch is final its lane does not go on anyhow. It does where the
-// ledger keeps the order, once all of a run is acknowledged. Where sending a batch again
-// would execute it again, nothing is left unwritten that a crash would make a doubt of.
+// soon, or the ledger tells of its commits by itself, that waits for the answer, so that a
+// quick commit and the acceptance are one write: until the batch is final its lane does not
+// go on anyhow. It does where the ledger keeps the order, once all of a run is
+// acknowledged. Where sending a batch again would execute it again, nothing is left
+// unwritten that a crash would make a doubt of.
 func (e *engine) accepted(o store.Outcome, took time.Duration) {
 	o.Check = e.monitor.Minds(e.monitor.FirstCheck(o.Key, took))
 	quick := e.order == nil && o.Was != nil && e.outlivesCrash(o.Key.Service, o.Was)
