@@ -1,6 +1,7 @@
 package sqlrow_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -76,4 +77,12 @@ func TestCounts(t *testing.T) {
 	}
 	assert.Equal(t, want, sqlrow.Counts(lanes, found, true))
 	assert.Equal(t, want[:2], sqlrow.Counts(lanes, found, false))
+}
+
+// What databases hold was computed so: it cannot change.
+func TestIDHash(t *testing.T) {
+	assert.Equal(t, "ba7816bf8f01cfea414140de5dae2223", fmt.Sprintf("%x", sqlrow.IDHash("abc")))
+	err := sqlrow.HashConflict(batch.Key{Service: "s", ID: "a"}, "b")
+	require.ErrorIs(t, err, batch.ErrConflict)
+	assert.ErrorContains(t, err, "batch s/a: its id has the hash of batch b")
 }
