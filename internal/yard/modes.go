@@ -50,6 +50,9 @@ func modes() []mode {
 			{label: "ours, after idling", job: job{Contender: ours, Store: pgx, Idle: time.Minute}},
 			{label: "ours with lib/pq, warm", job: job{Contender: ours, Store: pq}},
 			{label: "ours with lib/pq, after idling", job: job{Contender: ours, Store: pq, Idle: time.Minute}},
+			// What the machine itself has lost by idling.
+			{label: "POSTs alone", job: job{Contender: posts}},
+			{label: "POSTs alone, after idling", job: job{Contender: posts, Idle: time.Minute}},
 		}},
 		{"order", "Lane order over 100 lanes", []entry{
 			{label: "floor in lane order", job: job{Contender: floor, Store: pgx, Lanes: 100, Ordered: true}},

@@ -10,6 +10,9 @@ import (
 func runPosts(ctx context.Context, j job, w *work, m *meter, r *result) error {
 	c := newClient(j.Ledger, 1024)
 	defer c.close()
+	if err := sleep(ctx, j.Idle); err != nil {
+		return err
+	}
 	if err := m.start(); err != nil {
 		return err
 	}
