@@ -52,7 +52,7 @@ func (s *Store) History(ctx context.Context, key batch.Key) ([]batch.Act, error)
 func (s *Store) inspect(ctx context.Context, op string, key batch.Key, do func(ctx context.Context, t *session, seq int64) error) error {
 	return s.read(ctx, op, func(ctx context.Context, t *session) error {
 		var seq int64
-		switch err := t.get(ctx, &seq, sqlSeqByKey, string(key.ID), string(key.Service)); {
+		switch err := t.get(ctx, &seq, sqlSeqByKey, idHash(key.ID), string(key.ID), string(key.Service)); {
 		case noRows(err):
 			return fmt.Errorf("%w: %s", batch.ErrNotFound, key)
 		case err != nil:

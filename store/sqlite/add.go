@@ -70,8 +70,9 @@ func (s *Store) inTx(ctx context.Context, op string, tx *sql.Tx, do func(free co
 // addition is a batch that was checked before the database is asked for anything.
 type addition struct {
 	*batch.Batch
-	hash [sha256.Size]byte
-	twin bool // of an earlier one of the call; not stored
+	hash   [sha256.Size]byte
+	idHash []byte
+	twin   bool // of an earlier one of the call; not stored
 }
 
 func prepareAdd(batches []batch.Batch) ([]addition, error) {
@@ -80,7 +81,7 @@ func prepareAdd(batches []batch.Batch) ([]addition, error) {
 		if err := batches[i].Validate(); err != nil {
 			return nil, err
 		}
-		in[i] = addition{Batch: &batches[i], hash: batches[i].Hash()}
+		in[i] = addition{Batch: &batches[i], hash: batches[i].Hash(), idHash: idHash(batches[i].ID)}
 	}
 	twins, err := store.Twins(batches)
 	if err != nil {
@@ -121,7 +122,7 @@ func (t *session) add(ctx context.Context, in []addition, stopped func() error) 
 		}
 		known := b.twin
 		if tombs {
-			buried, err := t.known(ctx, sqlSameTomb, b)
+			buried, err := t.known(ctx, sqlSameTomb, string(b.ID), b)
 			if err != nil {
 				return 0, err
 			}
@@ -134,7 +135,7 @@ func (t *session) add(ctx context.Context, in []addition, stopped func() error) 
 			continue
 		}
 		at := orderKey(now.UnixMicro(), last[b.Service], latest)
-		n, err := t.exec(ctx, sqlInsertBatch, seq+1, string(b.ID), string(b.Service), at, b.DataChangeID, b.SignerPublicKey,
+		n, err := t.exec(ctx, sqlInsertBatch, seq+1, b.idHash, string(b.ID), string(b.Service), at, b.DataChangeID, b.SignerPublicKey,
 			b.Trace, b.hash[:], int64(b.Budget.Attempts), b.Budget.EveryTry, footprintArg(b.Footprint))
 		if err != nil {
 			return 0, fmt.Errorf("batch %s: %w", b.Key(), err)
@@ -211,15 +212,21 @@ func orderKey(now, lane, latest int64) int64 {
 // clockStep is the resolution of the database's clock in microseconds.
 const clockStep = 1000
 
-// known compares a batch with the one of its id, if there is one.
-func (t *session) known(ctx context.Context, query string, b addition) (bool, error) {
-	var same bool
-	switch err := t.get(ctx, &same, query, string(b.Service), b.hash[:], string(b.ID)); {
+// known compares a batch with the one that a statement finds by its id or by the hash of
+// it, if there is one.
+func (t *session) known(ctx context.Context, query string, by any, b addition) (bool, error) {
+	var found struct {
+		HeaderSignature string `db:"header_signature"`
+		Same            bool   `db:"same"`
+	}
+	switch err := t.get(ctx, &found, query, string(b.Service), b.hash[:], by); {
 	case noRows(err):
 		return false, nil
 	case err != nil:
 		return false, err
-	case !same:
+	case found.HeaderSignature != string(b.ID):
+		return true, sqlrow.HashConflict(b.Key(), batch.ID(found.HeaderSignature))
+	case !found.Same:
 		return true, fmt.Errorf("%w: batch %s", batch.ErrConflict, b.Key())
 	}
 	return true, nil
@@ -228,7 +235,7 @@ func (t *session) known(ctx context.Context, query string, b addition) (bool, er
 // compareKnown compares a batch with those of its id and of its DataChangeID, if there
 // are any.
 func (t *session) compareKnown(ctx context.Context, b addition) error {
-	if _, err := t.known(ctx, sqlSame, b); err != nil || b.DataChangeID == "" {
+	if _, err := t.known(ctx, sqlSame, b.idHash, b); err != nil || b.DataChangeID == "" {
 		return err
 	}
 	var same bool
@@ -241,6 +248,12 @@ func (t *session) compareKnown(ctx context.Context, b addition) error {
 		return store.ChangeConflict(b.Key(), b.DataChangeID)
 	}
 	return nil
+}
+
+// idHash is what a batch is looked up by.
+func idHash(id batch.ID) []byte {
+	h := sqlrow.IDHash(id)
+	return h[:]
 }
 
 func footprintArg(f batch.Footprint) any {

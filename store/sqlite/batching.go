@@ -50,7 +50,7 @@ func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []store.Or
 
 // dequeue makes the orders part of a batch that was just added.
 func (t *session) dequeue(ctx context.Context, b batch.Batch, refs []store.OrderRef, stored []*sqlrow.OrderCols) error {
-	if n, err := t.exec(ctx, sqlInsertUnsettled, string(b.ID)); err != nil || n == 0 {
+	if n, err := t.exec(ctx, sqlInsertUnsettled, idHash(b.ID), string(b.ID)); err != nil || n == 0 {
 		return errors.Join(errFencedIf(n == 0), err)
 	}
 	now, err := t.now(ctx)

@@ -49,13 +49,13 @@ func (s *Store) fill(b *testing.B, n int, final bool) {
 		_, err := s.db.Exec(q)
 		require.NoError(b, err)
 	}
-	// Ids are spread, as signatures are.
-	run(`INSERT INTO batches (seq, header_signature, service_id, created_at, data_change_id, signer_public_key, trace,
-		payload_hash, budget_attempts, budget_every_try) ` + numbers + `SELECT i, printf('%0112x%016x', i, (i * 2654435761) % 4294967296),
+	// Ids are spread, as signatures are, and so are their hashes.
+	run(`INSERT INTO batches (seq, id_hash, header_signature, service_id, created_at, data_change_id, signer_public_key, trace,
+		payload_hash, budget_attempts, budget_every_try) ` + numbers + `SELECT i, randomblob(16), printf('%0112x%016x', i, (i * 2654435761) % 4294967296),
 		printf('lane%04d', i % 1000), 1000000 + i, '', '', 0, zeroblob(32), 0, 0 FROM k`)
 	run(`INSERT INTO batch_payloads SELECT seq, zeroblob(200) FROM batches`)
 	if final {
-		run(`INSERT INTO outcomes SELECT seq, 7, 3, 1, 0, 0, 0, created_at, 0, created_at, 0, NULL, '', 0 FROM batches`)
+		run(`INSERT INTO outcomes SELECT seq, 7, 3, 1, 0, 0, 0, created_at, 0, created_at, 0, NULL, '', 0, 0, 0 FROM batches`)
 	} else {
 		run(`INSERT INTO open_batches (seq, service_id, created_at, state, version) SELECT seq, service_id, created_at, 1, 1 FROM batches`)
 	}

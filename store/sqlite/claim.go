@@ -165,7 +165,7 @@ func (s *Store) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error
 			if seqs[i] = r.Row; r.Row != 0 {
 				continue
 			}
-			if err := t.get(ctx, &seqs[i], sqlSeqByID, string(r.Key.ID)); err != nil && !noRows(err) {
+			if err := t.get(ctx, &seqs[i], sqlSeqByID, idHash(r.Key.ID), string(r.Key.ID)); err != nil && !noRows(err) {
 				return err
 			}
 		}

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"slices"
 
@@ -18,7 +19,11 @@ func (s *Store) Finals(ctx context.Context, keys []batch.Key) (final []batch.Rec
 			return err
 		}
 		for some := range slices.Chunk(ids, store.MaxKeys) {
-			list, err := json.Marshal(some)
+			hashes := make([]string, len(some))
+			for i, id := range some {
+				hashes[i] = hex.EncodeToString(idHash(id))
+			}
+			list, err := json.Marshal(hashes)
 			if err != nil {
 				return err
 			}

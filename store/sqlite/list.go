@@ -20,7 +20,7 @@ const (
 // Get is [store.BatchStore].Get.
 func (s *Store) Get(ctx context.Context, key batch.Key) (rec batch.Record, err error) {
 	err = s.read(ctx, "get", func(ctx context.Context, t *session) error {
-		found, err := t.records(ctx, sqlGet, string(key.ID))
+		found, err := t.records(ctx, sqlGet, idHash(key.ID), string(key.ID))
 		switch {
 		case err != nil:
 			return err

@@ -25,7 +25,7 @@ func (t *session) look(ctx context.Context, key batch.Key, window int) (l store.
 		return l, err
 	}
 	var seq int64
-	switch err := t.get(ctx, &seq, sqlSeqByKey, string(key.ID), string(key.Service)); {
+	switch err := t.get(ctx, &seq, sqlSeqByKey, idHash(key.ID), string(key.ID), string(key.Service)); {
 	case noRows(err):
 		return l, fmt.Errorf("%w: %s", batch.ErrNotFound, key)
 	case err != nil:

@@ -27,7 +27,7 @@ const (
 	sqlOldLaneActs   = `SELECT everything, service_id, position FROM lane_acts WHERE at <= ? ORDER BY at LIMIT ?`
 	sqlDeleteLaneAct = `DELETE FROM lane_acts WHERE everything = ? AND service_id = ? AND position = ?`
 
-	sqlSeqByKey       = `SELECT seq FROM batches WHERE header_signature = ? AND service_id = ?`
+	sqlSeqByKey       = `SELECT seq FROM batches WHERE id_hash = ? AND header_signature = ? AND service_id = ?`
 	sqlInsertBatchAct = `INSERT INTO batch_acts (batch_seq, position, action, actor, reason, at, from_state, to_state, at_end)
 	VALUES (?, (SELECT coalesce(max(x.position), 0) + 1 FROM batch_acts x WHERE x.batch_seq = ?), ?, ?, ?, ?, ?, ?, ?) RETURNING position`
 	sqlTrimBatchActs   = `DELETE FROM batch_acts WHERE batch_seq = ? AND position <= ?`

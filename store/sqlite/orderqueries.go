@@ -44,7 +44,7 @@ const (
 		ORDER BY q.priority DESC, q.created_at LIMIT ?) d`
 
 	sqlInsertUnsettled = `INSERT INTO unsettled_batches (batch_seq, party) SELECT seq, service_id FROM batches
-	WHERE header_signature = ? ON CONFLICT DO NOTHING`
+	WHERE id_hash = ? AND header_signature = ? ON CONFLICT DO NOTHING`
 	sqlDeleteUnsettled = `DELETE FROM unsettled_batches WHERE batch_seq = ?`
 	// What is in flight is put in order here, and not read along the index of an age.
 	sqlSettleable = `SELECT ` + colsBatch + `, ` + colsFinal + ` FROM (SELECT u.batch_seq, b.created_at FROM unsettled_batches u

@@ -118,7 +118,7 @@ func (s *Store) Checked(ctx context.Context, due []store.Due) error {
 			if seqs[i] = d.Row; d.Row != 0 {
 				continue
 			}
-			if err := t.get(ctx, &seqs[i], sqlSeqByID, string(d.Key.ID)); err != nil && !noRows(err) {
+			if err := t.get(ctx, &seqs[i], sqlSeqByID, idHash(d.Key.ID), string(d.Key.ID)); err != nil && !noRows(err) {
 				return err
 			}
 		}

@@ -214,7 +214,7 @@ func TestLanePlans(t *testing.T) {
 	assert.Contains(t, strings.Join(plan(t, s, sqlWitnesses), "\n"), "USING INDEX batches_lane (service_id=? AND created_at<?)")
 	assert.NotContains(t, strings.Join(plan(t, s, sqlWitnesses), "\n"), "TEMP B-TREE")
 	assert.Contains(t, strings.Join(plan(t, s, sqlOwned), "\n"), "USING INDEX open_batches_attempted (service_id=?)")
-	assert.Contains(t, strings.Join(plan(t, s, sqlFinals), "\n"), "(header_signature=?)")
+	assert.Contains(t, strings.Join(plan(t, s, sqlFinals), "\n"), "USING INDEX batches_id (id_hash=?)")
 }
 
 // The loops of auto-batching read what is ready, in the order of its index.

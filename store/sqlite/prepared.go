@@ -33,7 +33,7 @@ func (t *session) keepPrepared(ctx context.Context, kept []store.Prepared) ([]bo
 		if seqs[i] = p.Row; p.Row != 0 {
 			continue
 		}
-		if err := t.get(ctx, &seqs[i], sqlSeqByID, string(p.Key.ID)); err != nil && !noRows(err) {
+		if err := t.get(ctx, &seqs[i], sqlSeqByID, idHash(p.Key.ID), string(p.Key.ID)); err != nil && !noRows(err) {
 			return nil, err
 		}
 	}

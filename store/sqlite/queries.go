@@ -10,18 +10,18 @@ const (
 	sqlAnyLast   = `SELECT coalesce(max(created_at), 0) FROM batches WHERE seq = ?`
 	sqlLaneLasts = `SELECT j.value AS service_id, coalesce((SELECT max(b.created_at) FROM batches b WHERE b.service_id = j.value), 0) AS created_at
 	FROM json_each(?) j`
-	sqlInsertBatch = `INSERT INTO batches (seq, header_signature, service_id, created_at, data_change_id, signer_public_key,
-	trace, payload_hash, budget_attempts, budget_every_try, footprint) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+	sqlInsertBatch = `INSERT INTO batches (seq, id_hash, header_signature, service_id, created_at, data_change_id, signer_public_key,
+	trace, payload_hash, budget_attempts, budget_every_try, footprint) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 	ON CONFLICT DO NOTHING`
 	sqlInsertPayload     = `INSERT INTO batch_payloads (seq, serialized_batch) VALUES (?, ?)`
 	sqlInsertTransaction = `INSERT INTO transactions (batch_seq, position, header_signature, family_name, family_version,
 	signer_public_key) VALUES (?, ?, ?, ?, ?, ?)`
 	sqlInsertNew = `INSERT INTO open_batches (seq, service_id, created_at, state, version)
 	SELECT seq, service_id, created_at, ?, ? FROM batches WHERE seq BETWEEN ? AND ?`
-	sqlSame       = `SELECT service_id = ? AND payload_hash = ? FROM batches WHERE header_signature = ?`
+	sqlSame       = `SELECT header_signature, service_id = ? AND payload_hash = ? AS same FROM batches WHERE id_hash = ?`
 	sqlSameChange = `SELECT payload_hash = ? FROM batches WHERE service_id = ? AND data_change_id = ? AND data_change_id <> ''`
 	sqlAnyTomb    = `SELECT EXISTS (SELECT 1 FROM tombstones)`
-	sqlSameTomb   = `SELECT service_id = ? AND payload_hash = ? FROM tombstones WHERE header_signature = ?`
+	sqlSameTomb   = `SELECT header_signature, service_id = ? AND payload_hash = ? AS same FROM tombstones WHERE header_signature = ?`
 
 	colsBatch = `b.seq, b.header_signature, b.service_id, b.created_at, b.data_change_id, b.budget_attempts, b.budget_every_try`
 	colsOpen  = `o.state, o.version, o.attempt, o.spent, o.failures, o.claim_expires, o.not_before, o.next_check, o.asked_at,
@@ -30,7 +30,7 @@ const (
 	colsFinal = `f.state, f.version, f.attempt, f.spent, f.failures, f.asked_at, f.last_post, f.settles_at, f.final_at,
 	f.requeued, f.submission_error, f.submission_error_message, f.receipts, f.orders_settled, f.quarantined`
 
-	sqlSeqByID  = `SELECT seq FROM batches WHERE header_signature = ?`
+	sqlSeqByID  = `SELECT seq FROM batches WHERE id_hash = ? AND header_signature = ?`
 	sqlOpenRows = `SELECT ` + colsBatch + `, ` + colsOpen + ` FROM json_each(?) j
 	CROSS JOIN open_batches o ON o.seq = j.value CROSS JOIN batches b ON b.seq = o.seq`
 	sqlOpenRow  = `SELECT ` + colsBatch + `, ` + colsOpen + ` FROM open_batches o JOIN batches b ON b.seq = o.seq WHERE o.seq = ?`
@@ -164,16 +164,17 @@ const (
 	// listQuarantined is for what a policy set aside: that is found through its own index.
 	listQuarantined = colsRecord + ` FROM outcomes f CROSS JOIN batches b ON b.seq = f.seq
 	LEFT JOIN open_batches o ON o.seq = f.seq WHERE f.quarantined = 1 AND `
-	sqlGet = listAll + `b.header_signature = ?`
+	sqlGet = listAll + `b.id_hash = ? AND b.header_signature = ?`
 
-	// Of an open batch it finds the key only, and all else is zero.
+	// Of an open batch it finds the key only, and all else is zero. It is asked for hashes
+	// in hexadecimal digits: what it finds has yet to be compared with the ids.
 	sqlFinals = `SELECT ` + colsBatch + `, coalesce(f.state, 0) AS state, coalesce(f.version, 0) AS version,
 	coalesce(f.attempt, 0) AS attempt, coalesce(f.spent, 0) AS spent, coalesce(f.failures, 0) AS failures,
 	coalesce(f.asked_at, 0) AS asked_at, coalesce(f.last_post, 0) AS last_post, coalesce(f.settles_at, 0) AS settles_at,
 	coalesce(f.final_at, 0) AS final_at, coalesce(f.requeued, 0) AS requeued, f.submission_error,
 	coalesce(f.submission_error_message, '') AS submission_error_message, coalesce(f.receipts, 0) AS receipts,
 	coalesce(f.quarantined, 0) AS quarantined
-	FROM json_each(?) j CROSS JOIN batches b ON b.header_signature = j.value LEFT JOIN outcomes f ON f.seq = b.seq`
+	FROM json_each(?) j CROSS JOIN batches b ON b.id_hash = unhex(j.value) LEFT JOIN outcomes f ON f.seq = b.seq`
 
 	sqlPrunable = `SELECT seq FROM outcomes f WHERE final_at <= ? AND quarantined = 0
 	AND NOT EXISTS (SELECT 1 FROM unsettled_batches u WHERE u.batch_seq = f.seq) ORDER BY final_at LIMIT ?`

@@ -154,7 +154,7 @@ func (s *stored) record() batch.Record {
 // Row is looked up by its id. The error wraps batch.ErrNotFound if there is none.
 func (t *session) load(ctx context.Context, ref store.Ref) (*stored, error) {
 	if ref.Row == 0 {
-		switch err := t.get(ctx, &ref.Row, sqlSeqByID, string(ref.Key.ID)); {
+		switch err := t.get(ctx, &ref.Row, sqlSeqByID, idHash(ref.Key.ID), string(ref.Key.ID)); {
 		case noRows(err):
 			return nil, fmt.Errorf("%w: %s", batch.ErrNotFound, ref.Key)
 		case err != nil:

@@ -11,7 +11,7 @@ import (
 func (s *Store) Witnesses(ctx context.Context, ref store.Ref, limit int) (found []batch.ID, err error) {
 	err = s.read(ctx, "find witnesses", func(ctx context.Context, t *session) error {
 		if ref.Row == 0 {
-			if err := t.get(ctx, &ref.Row, sqlSeqByID, string(ref.Key.ID)); err != nil && !noRows(err) {
+			if err := t.get(ctx, &ref.Row, sqlSeqByID, idHash(ref.Key.ID), string(ref.Key.ID)); err != nil && !noRows(err) {
 				return err
 			}
 		}

@@ -189,6 +189,16 @@ var storeList = []mutant{
 		new: "r.part = !c.bool() && !r.now.State.Claimable()",
 	},
 	{
+		name: "a batch is taken for another whose id has its hash (SQLite)", file: "store/sqlite/add.go", pkg: "store/sqlite", test: "TestTwoIDsOfOneHash",
+		old: "case found.HeaderSignature != string(b.ID):",
+		new: "case false:",
+	},
+	{
+		name: "an id may be held twice (SQLite)", file: "store/sqlite/migrations/00001_tables.sql", pkg: "store/sqlite", test: "TestIDIsHeldOnce",
+		old: "CREATE UNIQUE INDEX batches_id",
+		new: "CREATE INDEX batches_id",
+	},
+	{
 		name: "a known row advances whoever leased it since (SQLite)", file: "store/sqlite/queries.go", pkg: "store/sqlite", test: "TestKnownRowLeasedAgain/is_valid",
 		old: "due_at = ?\n\tWHERE seq = ? AND version = ? AND asked_at = ? AND receipts = 0",
 		new: "due_at = ?\n\tWHERE seq = ? AND version = ? AND ? IS NOT NULL AND receipts = 0",

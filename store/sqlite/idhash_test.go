@@ -1,0 +1,73 @@
+package sqlite
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Two ids of one hash are two ids: the second is refused aloud, and never taken for the
+// first, even where both have the same payload.
+func TestTwoIDsOfOneHash(t *testing.T) {
+	s, _, _ := fresh(t)
+	ctx := t.Context()
+	first, second := newBatch("a", 1), newBatch("a", 2)
+	second.Payload = first.Payload
+	require.NoError(t, s.Add(ctx, first))
+	_, err := s.db.Exec(`UPDATE batches SET id_hash = ?`, idHash(second.ID))
+	require.NoError(t, err)
+
+	for name, b := range map[string]batch.Batch{
+		"alike": second, "other bytes": {ID: second.ID, Service: "a", Payload: []byte("p")},
+		"a change": {ID: second.ID, Service: "a", Payload: first.Payload, DataChangeID: "c"},
+	} {
+		err := s.Add(ctx, b)
+		require.ErrorIs(t, err, batch.ErrConflict, name)
+		require.ErrorContains(t, err, string(first.ID), name)
+	}
+	other := newBatch("a", 3)
+	require.ErrorIs(t, s.Add(ctx, other, second), batch.ErrConflict)
+	_, err = s.Get(ctx, other.Key())
+	require.ErrorIs(t, err, batch.ErrNotFound, "all of a call or none")
+
+	ref := store.Ref{Key: second.Key()}
+	_, err = s.Get(ctx, second.Key())
+	require.ErrorIs(t, err, batch.ErrNotFound)
+	_, err = s.Look(ctx, second.Key(), 1)
+	require.ErrorIs(t, err, batch.ErrNotFound)
+	_, err = s.History(ctx, second.Key())
+	require.ErrorIs(t, err, batch.ErrNotFound)
+	_, err = s.Cancel(ctx, second.Key(), batch.By{Actor: "test", Reason: "why"})
+	require.ErrorIs(t, err, batch.ErrNotFound)
+	_, missing, err := s.Finals(ctx, []batch.Key{second.Key()})
+	require.NoError(t, err)
+	assert.Equal(t, []batch.Key{second.Key()}, missing)
+	payloads, err := s.Payloads(ctx, []store.Ref{ref})
+	require.NoError(t, err)
+	assert.Nil(t, payloads[0])
+	kept, err := s.KeepPrepared(ctx, []store.Prepared{{Ref: ref, Version: 1, Bytes: []byte("p")}})
+	require.NoError(t, err)
+	assert.Equal(t, []bool{false}, kept)
+	applied, err := s.Record(ctx, []store.Outcome{{Ref: ref, Version: 1, Finding: store.IsCommitted, By: batch.ByMonitor}})
+	require.NoError(t, err)
+	assert.Equal(t, store.Gone, applied[0].Result)
+	rows, _, err := s.List(ctx, store.ListQuery{})
+	require.NoError(t, err)
+	require.Len(t, rows, 1)
+	assert.Equal(t, batch.Queued, rows[0].State)
+	assert.Equal(t, first.Key(), rows[0].Key)
+}
+
+// The database itself holds an id once, whoever writes to it.
+func TestIDIsHeldOnce(t *testing.T) {
+	s, _, _ := fresh(t)
+	b := newBatch("a", 1)
+	require.NoError(t, s.Add(t.Context(), b))
+	_, err := s.db.Exec(`INSERT INTO batches SELECT seq + 1, id_hash, header_signature, 'b', created_at, data_change_id,
+		signer_public_key, trace, payload_hash, budget_attempts, budget_every_try, footprint FROM batches`)
+	require.ErrorContains(t, err, "UNIQUE constraint failed: batches.id_hash")
+}
