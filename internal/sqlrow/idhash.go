@@ -12,7 +12,8 @@ import (
 // are hit at random by every batch that is added. What is found by a hash is compared
 // by its id after that: two ids of one hash are found with some 2^64 tries.
 func IDHash(id batch.ID) [16]byte {
-	sum := sha256.Sum256([]byte(id))
+	var room [128]byte // of most ids, so that nothing is allocated
+	sum := sha256.Sum256(append(room[:0], id...))
 	return [16]byte(sum[:])
 }
 

@@ -77,11 +77,13 @@ type addition struct {
 
 func prepareAdd(batches []batch.Batch) ([]addition, error) {
 	in := make([]addition, len(batches))
+	hashes := make([][16]byte, len(batches))
 	for i := range batches {
 		if err := batches[i].Validate(); err != nil {
 			return nil, err
 		}
-		in[i] = addition{Batch: &batches[i], hash: batches[i].Hash(), idHash: idHash(batches[i].ID)}
+		hashes[i] = sqlrow.IDHash(batches[i].ID)
+		in[i] = addition{Batch: &batches[i], hash: batches[i].Hash(), idHash: hashes[i][:]}
 	}
 	twins, err := store.Twins(batches)
 	if err != nil {

@@ -28,7 +28,9 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 	const op = "claim"
 	var claimed store.Claimed
 	err := s.write(ctx, op, func(ctx context.Context, t *session) (err error) {
-		claimed, err = t.claim(ctx, q, choose)
+		if claimed, err = t.claim(ctx, q, choose); err == nil {
+			claimed.Payloads, err = t.claimedPayloads(ctx, claimed.Runs)
+		}
 		return err
 	})
 	if err != nil {
@@ -67,8 +69,9 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 				if len(w.rows) == 0 {
 					continue
 				}
-				plan := store.PlanLane(w.service, laneRows(w.rows), now, q, left, choose)
-				if err := t.saveClaims(ctx, plan.Changed, w.rows); err != nil {
+				lane := laneRows(w.rows)
+				plan := store.PlanLane(w.service, lane, now, q, left, choose)
+				if err := t.saveClaims(ctx, w.rows, lane); err != nil {
 					return out, fmt.Errorf("lane %q: %w", w.service, err)
 				}
 				left -= plan.Claims
@@ -110,11 +113,14 @@ func reach(windows []window, rows int) int {
 	return len(windows)
 }
 
-// saveClaims writes what a plan changed. It touches no receipts: they were not loaded.
-func (t *session) saveClaims(ctx context.Context, changed []store.LaneRow, loaded []*claimable) error {
-	for _, r := range changed {
-		i := slices.IndexFunc(loaded, func(c *claimable) bool { return c.Seq == r.Ref.Row })
-		c := loaded[i]
+// saveClaims writes what a plan changed of these rows, which it left in lane. It touches
+// no receipts: they were not loaded.
+func (t *session) saveClaims(ctx context.Context, rows []*claimable, lane []store.LaneRow) error {
+	for i, c := range rows {
+		r := lane[i]
+		if r.Row.Version == c.now.Version {
+			continue
+		}
 		var n int64
 		var err error
 		if r.Row.Attempt > c.now.Attempt {
@@ -146,6 +152,40 @@ func sooner(a, b time.Duration) time.Duration {
 		return b
 	}
 	return a
+}
+
+// A claim brings about so many bytes of payloads, and reads so many at once: others wait
+// to write, so that much more is left to Payloads.
+const (
+	claimedBytes = 1 << 20
+	claimedRows  = 50
+)
+
+// claimedPayloads reads the payloads of what was claimed, or the first of them. This
+// connection has just claimed, and often added, these batches: another would begin by
+// reading the pages again.
+func (t *session) claimedPayloads(ctx context.Context, runs []store.ClaimedRun) (map[int64][]byte, error) {
+	var seqs []int64
+	for _, r := range runs {
+		for _, c := range r.Batches {
+			seqs = append(seqs, c.Row)
+		}
+	}
+	found, size := make(map[int64][]byte, len(seqs)), 0
+	for some := range slices.Chunk(seqs, claimedRows) {
+		err := t.each(ctx, func(c *cells) {
+			seq := c.int64()
+			found[seq] = c.blob()
+			size += len(found[seq])
+		}, sqlClaimedPayloads, jsonInts(some))
+		if err != nil {
+			return nil, fmt.Errorf("load payloads: %w", err)
+		}
+		if size >= claimedBytes {
+			break
+		}
+	}
+	return found, nil
 }
 
 type payload struct {

@@ -88,6 +88,8 @@ const (
 	sqlPayloads = `SELECT b.seq, b.header_signature, b.service_id, p.serialized_batch FROM json_each(?) j
 	CROSS JOIN batches b ON b.seq = j.value CROSS JOIN batch_payloads p ON p.seq = b.seq`
 
+	sqlClaimedPayloads = `SELECT p.seq, p.serialized_batch FROM json_each(?) j CROSS JOIN batch_payloads p ON p.seq = j.value`
+
 	// Lanes jumps from service to service: one lookup for each, however long they are.
 	sqlLanesFirst = `WITH RECURSIVE lanes (value) AS (SELECT CASE WHEN ` + notAllClosed + `
 		THEN (SELECT min(service_id) FROM open_batches) END` + lanesNext + ` AND ` + notClosed + ` LIMIT ?`

@@ -199,6 +199,11 @@ var storeList = []mutant{
 		new: "CREATE INDEX batches_id",
 	},
 	{
+		name: "a claim reads all payloads while others wait to write (SQLite)", file: "store/sqlite/claim.go", pkg: "store/sqlite", test: "TestClaimBringsSomeBytes",
+		old: "if size >= claimedBytes {",
+		new: "if size < 0 {",
+	},
+	{
 		name: "a known row advances whoever leased it since (SQLite)", file: "store/sqlite/queries.go", pkg: "store/sqlite", test: "TestKnownRowLeasedAgain/is_valid",
 		old: "due_at = ?\n\tWHERE seq = ? AND version = ? AND asked_at = ? AND receipts = 0",
 		new: "due_at = ?\n\tWHERE seq = ? AND version = ? AND ? IS NOT NULL AND receipts = 0",
