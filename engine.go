@@ -202,7 +202,10 @@ func (e *engine) recorded(group []recorder.Written) {
 		}
 	}
 	for _, w := range group {
-		if w.Applied.Row.Final() && applied(w) && !e.order.out(w.Key.Service) {
+		switch {
+		case !applied(w): // whoever was faster has told his own process only
+			e.queuer.Over(w.Key.Service)
+		case w.Applied.Row.Final() && !e.order.out(w.Key.Service):
 			free = append(free, w.Key.Service)
 		}
 	}

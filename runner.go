@@ -152,13 +152,20 @@ func (r *Runner) Add(ctx context.Context, batches ...batch.Batch) error {
 	if err := r.store.Add(ctx, batches...); err != nil {
 		return fmt.Errorf("add: %w", err)
 	}
-	services := map[batch.ServiceID]struct{}{}
+	known := map[batch.ServiceID]struct{}{}
+	services := make([]batch.ServiceID, 0, len(batches))
+	e := r.engine.Load()
 	for _, b := range batches {
 		r.observe(ctx, batch.Event{Kind: batch.EventAdded, Key: b.Key(), State: batch.Queued})
-		if _, ok := services[b.Service]; !ok {
-			services[b.Service] = struct{}{}
-			r.Wake(b.Service)
+		if _, ok := known[b.Service]; ok || e == nil {
+			continue
 		}
+		known[b.Service] = struct{}{}
+		services = append(services, b.Service)
+		e.monitor.Follow(b.Service) // see Wake
+	}
+	if e != nil {
+		e.queuer.Added(services...) // together, so that they are claimed from together
 	}
 	return nil
 }

@@ -60,6 +60,7 @@ type Queuer struct {
 	o      Options
 	choose store.Choose
 	wants  func(batch.Lane) int
+	serial bool // one batch of a lane is under way at once
 	// reliant strategies have at most one run of a lane out: see [OrderReliant].
 	reliant bool
 	wake    chan struct{} // capacity one: a wake-up that is due
@@ -74,36 +75,45 @@ type Queuer struct {
 	mu      sync.Mutex
 	hints   *hints
 	resting resting
+	busy    busy // empty where more of a lane may be under way
 }
 
 // New returns a queuer; Run makes it work.
 func New(s Store, sub Submitter, o Options) *Queuer {
+	_, serial := o.Strategy.(Serial)
 	return &Queuer{
 		store: s, sub: sub, o: o,
 		choose: Choose(o.Strategy, o.KeepsOrder, o.Held), reliant: ReliesOnOrder(o.Strategy),
-		wants: Wants(o.Strategy, o.KeepsOrder),
+		wants: Wants(o.Strategy, o.KeepsOrder), serial: serial,
 		wake:  make(chan struct{}, 1),
 		place: scan{start: true, due: time.Now()},
 		hints: newHints(),
 
-		resting:  resting{},
+		resting: resting{}, busy: busy{},
 		flights:  newFlights(),
 		suspects: map[batch.ServiceID]*suspect{},
 	}
 }
 
-// Hint says that lanes may have something to do now. Correctness never depends on it.
+// Hint says that lanes may have something to do now, and that nothing of them is known to
+// be in the way. Correctness never depends on it.
 func (q *Queuer) Hint(lanes ...batch.ServiceID) {
 	if len(lanes) > 0 {
+		q.mu.Lock()
+		for _, s := range lanes {
+			delete(q.busy, s)
+		}
+		q.mu.Unlock()
 		q.hintAll(lanes, 0)
 		q.Wake()
 	}
 }
 
-// HintIn says that a lane may have something to do after d.
+// HintIn is Hint after d.
 func (q *Queuer) HintIn(s batch.ServiceID, d time.Duration) {
 	now := time.Now()
 	q.mu.Lock()
+	delete(q.busy, s)
 	q.hints.add(s, now.Add(d), now)
 	q.mu.Unlock()
 	q.Wake()
@@ -205,9 +215,10 @@ func orLong(d time.Duration) time.Duration {
 }
 
 func (q *Queuer) rests(s batch.ServiceID) time.Duration {
+	now := time.Now()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.resting.left(s, time.Now())
+	return max(q.resting.left(s, now), q.busy.left(s, now))
 }
 
 func (q *Queuer) hintAll(lanes []batch.ServiceID, d time.Duration) {
@@ -288,7 +299,8 @@ const lockedPause = 5 * time.Millisecond
 // claim, on this process's monotonic clock, so that no request outlives its claim
 // whatever the database's clock does. It returns how many runs it took.
 func (q *Queuer) claim(ctx context.Context, lanes []batch.ServiceID, room int) (runs int, err error) {
-	until := time.Now().Add(q.o.TTL - q.o.Margin)
+	began := time.Now()
+	until := began.Add(q.o.TTL - q.o.Margin)
 	// A stop does not cut a claim short: what it took would be unknown, and wait for its expiry.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), q.o.TTL/4)
 	defer cancel()
@@ -315,6 +327,11 @@ func (q *Queuer) claim(ctx context.Context, lanes []batch.ServiceID, room int) (
 	q.mu.Lock()
 	for _, lane := range read {
 		q.resting.after(lane, time.Now())
+	}
+	if q.serial {
+		for _, r := range claimed.Runs { // before one of them can be over
+			q.busy[r.Service] = began.Add(q.o.ScanInterval)
+		}
 	}
 	q.mu.Unlock()
 	q.hintAll(claimed.Locked, lockedPause)

@@ -47,6 +47,7 @@ func (q *Queuer) scan(ctx context.Context, place *scan) error {
 		q.hints.find(s)
 	}
 	q.resting.sweep(now)
+	q.busy.sweep(now)
 	q.mu.Unlock()
 	place.start = len(lanes) < q.o.ScanLanes
 	if len(lanes) > 0 {

@@ -115,4 +115,20 @@ var handOverList = []mutant{
 		name: "lanes that nobody names wait for all that somebody does", file: "queuer/queuer.go", pkg: "queuer", test: "TestAScanHasItsTurnsAmongLanesThatAreNamed",
 		old: "found := q.passed >= passes", new: "found := false && q.passed >= passes",
 	},
+	{
+		name: "a lane with a batch under way is looked at whenever something is added", file: "queuer/queuer.go", pkg: "queuer", test: "TestALaneWithABatchUnderWayIsLeftAlone",
+		old: "max(q.resting.left(s, now), q.busy.left(s, now))", new: "q.resting.left(s, now)",
+	},
+	{
+		name: "a lane whose batch was fenced is left alone", file: "queuer/busy.go", pkg: "queuer", test: "TestALaneWithABatchUnderWayIsLeftAlone",
+		old: "\tif was {\n", new: "\tif was && s == \"\" {\n",
+	},
+	{
+		name: "a lane of which nothing is heard is left alone for ever", file: "queuer/queuer.go", pkg: "queuer", test: "TestALaneWithABatchUnderWayIsLeftAlone",
+		old: "began.Add(q.o.ScanInterval)", new: "began.Add(100*q.o.ScanInterval)",
+	},
+	{
+		name: "a lane that takes more is left alone", file: "queuer/queuer.go", pkg: "queuer", test: "TestALaneThatTakesMoreIsLookedAt",
+		old: "\tif q.serial {\n", new: "\tif q.serial || !q.reliant {\n",
+	},
 }

@@ -1,0 +1,82 @@
+package queuer_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// oneOfEach claims a batch of each lane that it is asked for.
+func oneOfEach(q store.ClaimQuery, _ store.Choose) (c store.Claimed, _ error) {
+	for _, s := range q.Lanes {
+		c.Runs = append(c.Runs, run(s, batch.ID(s)))
+	}
+	return c, nil
+}
+
+// While a batch of a lane is under way, a look at what is added to it would be in vain: it
+// comes when that is over, and not much later where nobody says so.
+func TestALaneWithABatchUnderWayIsLeftAlone(t *testing.T) {
+	for name, over := range map[string]func(*queuer.Queuer){
+		"final":     func(q *queuer.Queuer) { q.Hint("a") },
+		"put back":  func(q *queuer.Queuer) { q.HintIn("a", 0) },
+		"fenced":    func(q *queuer.Queuer) { q.Over("a") },
+		"not heard": func(*queuer.Queuer) { time.Sleep(scan - 3*time.Second) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := &world{claim: oneOfEach}
+				q, stop := w.start(t, nil)
+				q.Hint("a")
+				for range 3 {
+					time.Sleep(time.Second)
+					q.Added("a", "b")
+				}
+				over(q)
+				at := w.now()
+				synctest.Wait()
+				assert.Equal(t, []time.Duration{0, at}, w.asked("a"))
+				assert.Equal(t, []time.Duration{time.Second}, w.asked("b"), "which is no reason to leave another alone")
+				stop()
+			})
+		})
+	}
+}
+
+// A scan that comes upon such a lane does not look at it, either.
+func TestAScanLeavesALaneWithABatchUnderWayAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{lanes: []batch.ServiceID{"a"}, claim: oneOfEach}
+		q, stop := w.start(t, nil)
+		time.Sleep(scan / 2)
+		q.Hint("a")
+		time.Sleep(scan * 3 / 4)
+		synctest.Wait()
+		assert.Equal(t, []time.Duration{0, scan / 2}, w.asked("a"))
+		time.Sleep(scan / 4)
+		synctest.Wait()
+		assert.Equal(t, []time.Duration{0, scan / 2, scan * 3 / 2}, w.asked("a"))
+		stop()
+	})
+}
+
+// Where more of a lane may be under way, what is added is looked at.
+func TestALaneThatTakesMoreIsLookedAt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{claim: oneOfEach}
+		q, stop := w.start(t, func(o *queuer.Options) { o.Strategy = &queuer.Parallel{} })
+		for range 3 {
+			q.Added("a")
+			time.Sleep(time.Second)
+		}
+		synctest.Wait()
+		assert.Equal(t, []time.Duration{0, time.Second, 2 * time.Second}, w.asked("a"))
+		stop()
+	})
+}
