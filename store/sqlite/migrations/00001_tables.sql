@@ -23,7 +23,7 @@ CREATE TABLE batches (
 ) STRICT;
 
 -- Holds an id to one row, as it does two ids of one hash. An index of the ids themselves
--- is eight times as large, and each batch that is added changes a page of it at random.
+-- is six times as large, and each batch that is added changes a page of it at random.
 CREATE UNIQUE INDEX batches_id ON batches (id_hash);
 CREATE UNIQUE INDEX batches_lane ON batches (service_id, created_at);
 -- The caller's own key.
