@@ -87,17 +87,18 @@ var (
 
 // samples are values as calls of 100 have them.
 func samples(n int) map[string]string {
-	var numbers, lanes, places []string
+	var numbers, lanes, places, hashes []string
 	for i := range n {
 		places = append(places, fmt.Sprintf(`"(%d,1)"`, i*7))
 		numbers = append(numbers, strconv.Itoa(i*31+1))
+		hashes = append(hashes, fmt.Sprintf("%032x", i*31+1))
 		lanes = append(lanes, fmt.Sprintf("lane%04d", i*7))
 	}
 	return map[string]string{
 		"bigint[]": "{" + strings.Join(numbers, ",") + "}", "integer[]": "{" + strings.Join(numbers, ",") + "}",
 		"smallint[]": "{1,2}", "boolean[]": "{t}", "text[]": "{" + strings.Join(lanes, ",") + "}",
 		"text": "lane0100", "bigint": "20", "bytea": "", "boolean": "f",
-		"smallint": "7", "tid[]": "{" + strings.Join(places, ",") + "}",
+		"smallint": "7", "tid[]": "{" + strings.Join(places, ",") + "}", "uuid": hashes[0], "uuid[]": "{" + strings.Join(hashes, ",") + "}",
 	}
 }
 
@@ -111,7 +112,7 @@ func filled(t testing.TB, waiting, attempted, final int) *space {
 
 func (s *space) fill(waiting, attempted, final int) {
 	table := func(name string) string { return s.schema + "." + name }
-	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT i, md5(i::text) || md5('x' || i), 'lane' || lpad((i %% 1000)::text, 4, '0'), 1000000 + i, '', '',
+	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT i, md5(i::text)::uuid, md5(i::text) || md5('x' || i), 'lane' || lpad((i %% 1000)::text, 4, '0'), 1000000 + i, '', '',
 		false, '\x00', 0, false, NULL, decode(repeat('00', 100), 'hex') FROM generate_series(1, %d) i`, table("batches"), waiting+attempted+final))
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT service_id, created_at, seq, 1, false FROM %s WHERE seq <= %d`, table("waiting_batches"), table("batches"), waiting))
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT seq, service_id, created_at, 3, 3, 1, 0, 0, 0, 0, 0, 9000000000000000000, 0, 0, 0, 0, 0, 0, 0, false, false, NULL, '', '', 0
@@ -120,7 +121,7 @@ func (s *space) fill(waiting, attempted, final int) {
 		table("outcomes"), table("batches"), waiting+attempted))
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT seq, 0, header_signature, '', '', '' FROM %s`, table("transactions"), table("batches")))
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT seq, 0, '', true, '', '' FROM %s`, table("transaction_receipts"), table("batches")))
-	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT md5('gone' || i), '', '', 0 FROM generate_series(1, %d) i`, table("tombstones"), waiting+attempted+final))
+	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT md5('gone' || i)::uuid, md5('gone' || i), '', '', 0 FROM generate_series(1, %d) i`, table("tombstones"), waiting+attempted+final))
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT DISTINCT service_id FROM %s UNION SELECT md5(i::text) FROM generate_series(1, %d) i`, table("services"), table("batches"), waiting+attempted+final))
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT 'lane' || lpad(i::text, 4, '0'), '', 0, 0, 0, 0, '' FROM generate_series(1, 2000) i`, table("streams")))
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT 'lane' || lpad((i %% 2000)::text, 4, '0'), 'id' || i, 1000000 + i FROM generate_series(1, %d) i`,
@@ -355,7 +356,7 @@ func TestKeptPlans(t *testing.T) {
 					assert.NotEmpty(t, n.IndexCond, "%s, statistics: %s\n%s", name, statistics, encoded)
 					// What an index begins with, not a later column of it.
 					first := map[string]string{
-						"attempted_batches_pkey": "(seq = ", "batches_pkey": "(seq = ", "attempted_batches_lane": "(service_id = ", "batches_id": "(header_signature = ",
+						"attempted_batches_pkey": "(seq = ", "batches_pkey": "(seq = ", "attempted_batches_lane": "(service_id = ", "batches_id": "(id_hash = ",
 						"waiting_batches_pkey": "(service_id = ", "services_pkey": "(service_id = ", "controls_pkey": "((everything = ",
 					}[n.Index]
 					require.NotEmpty(t, first, n.Index)

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -34,7 +35,8 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 // addition is a batch that was checked before the database is asked for anything.
 type addition struct {
 	*batch.Batch
-	hash      [sha256.Size]byte
+	hash      [sha256.Size]byte // of the payload
+	idHash    [16]byte
 	footprint []byte
 	at        int64 // the order key
 	seq       int64
@@ -47,7 +49,8 @@ func prepareAdd(batches []batch.Batch) ([]addition, error) {
 		if err := batches[i].Validate(); err != nil {
 			return nil, err
 		}
-		in[i] = addition{Batch: &batches[i], hash: batches[i].Hash(), footprint: sqlrow.EncodeFootprint(batches[i].Footprint)}
+		b := &batches[i]
+		in[i] = addition{Batch: b, hash: b.Hash(), idHash: sqlrow.IDHash(b.ID), footprint: sqlrow.EncodeFootprint(b.Footprint)}
 	}
 	twins, err := store.Twins(batches)
 	if err != nil {
@@ -67,9 +70,9 @@ func (t *session) add(ctx context.Context, in []addition, fresh bool) error {
 	if err != nil {
 		return err
 	}
-	// In the order of callers' keys and then of ids, so that two calls with the same ones
-	// wait for each other in one direction only. A caller that tries again may have made
-	// new ids.
+	// In the order of callers' keys and then of ids' hashes, so that two calls with the same
+	// ones wait for each other in one direction only. A caller that tries again may have
+	// made new ids.
 	sorted := make([]*addition, 0, len(in))
 	var twins []*addition
 	for i := range in {
@@ -80,7 +83,7 @@ func (t *session) add(ctx context.Context, in []addition, fresh bool) error {
 		}
 	}
 	slices.SortStableFunc(sorted, func(a, b *addition) int {
-		return cmp.Or(cmp.Compare(a.DataChangeID, b.DataChangeID), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(a.DataChangeID, b.DataChangeID), bytes.Compare(a.idHash[:], b.idHash[:]))
 	})
 	for i, a := range slices.Concat(sorted, twins) { // so that each goes to the end of its index
 		a.seq = seqs[i]
@@ -176,17 +179,23 @@ func (t *session) before(ctx context.Context, statement string, lanes []batch.Se
 }
 
 type knownCols struct {
-	seq         int64
+	n           int64 // a number of a batch, or its place in what was asked for
 	id, service string
 	hash        []byte
 }
 
+// same compares what was found by the hash of an id.
 func (k *knownCols) same(a *addition) error {
-	if k.service == string(a.Service) && string(k.hash) == string(a.hash[:]) {
+	switch {
+	case k.id != string(a.ID):
+		return sqlrow.HashConflict(a.Key(), batch.ID(k.id))
+	case k.service == string(a.Service) && string(k.hash) == string(a.hash[:]):
 		return nil
 	}
 	return fmt.Errorf("%w: batch %s", batch.ErrConflict, a.Key())
 }
+
+func (k *knownCols) dest() []any { return []any{&k.n, &k.id, &k.service, &k.hash} }
 
 // compareKnown compares those that were not added with what is stored.
 func (t *session) compareKnown(ctx context.Context, in []*addition, added map[int64]bool) error {
@@ -196,21 +205,20 @@ func (t *session) compareKnown(ctx context.Context, in []*addition, added map[in
 			ask = append(ask, a)
 		}
 	}
-	rows, err := query(ctx, t, func(k *knownCols) []any { return []any{&k.id, &k.service, &k.hash} }, sqlKnown,
-		textArray(len(ask), func(i int) string { return string(ask[i].ID) }))
+	rows, err := query(ctx, t, (*knownCols).dest, sqlKnown, hashArray(len(ask), func(i int) [16]byte { return ask[i].idHash }))
 	if err != nil {
 		return err
 	}
-	known := make(map[string]*knownCols, len(rows))
+	known := make([]*knownCols, len(ask))
 	for i := range rows {
-		known[rows[i].id] = &rows[i]
+		known[rows[i].n-1] = &rows[i]
 	}
 	changes, err := t.knownChanges(ctx, ask)
 	if err != nil {
 		return err
 	}
-	for _, a := range ask {
-		k, hash := known[string(a.ID)], changes[changeKey{a.Service, a.DataChangeID}]
+	for i, a := range ask {
+		k, hash := known[i], changes[changeKey{a.Service, a.DataChangeID}]
 		switch {
 		case k == nil && hash == nil && !a.twin:
 			return errMoved // pruned since
@@ -265,7 +273,7 @@ func (t *session) unqueue(ctx context.Context, in []*addition) error {
 	if there, _, err := get[bool](ctx, t, sqlAnyBuried, customPlans); err != nil || !there {
 		return err
 	}
-	buried, err := query(ctx, t, func(k *knownCols) []any { return []any{&k.seq, &k.service, &k.hash} }, sqlBuried,
+	buried, err := query(ctx, t, (*knownCols).dest, sqlBuried,
 		intArray(len(in), func(i int) int64 { return in[i].seq }))
 	if err != nil || len(buried) == 0 {
 		return err
@@ -276,8 +284,8 @@ func (t *session) unqueue(ctx context.Context, in []*addition) error {
 	}
 	remove := make([]int64, len(buried))
 	for i := range buried {
-		remove[i] = buried[i].seq
-		if err := buried[i].same(bySeq[buried[i].seq]); err != nil {
+		remove[i] = buried[i].n
+		if err := buried[i].same(bySeq[buried[i].n]); err != nil {
 			return err
 		}
 	}

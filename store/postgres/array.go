@@ -1,8 +1,12 @@
 package postgres
 
 import (
+	"encoding/hex"
 	"strconv"
 	"strings"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlrow"
 )
 
 // Arrays are sent as PostgreSQL's text for them, which every driver passes on as it
@@ -69,6 +73,29 @@ func nullTextArray(n int, at func(i int) (string, bool)) string {
 }
 
 var arrayEscapes = strings.NewReplacer(`"`, `\"`, `\`, `\\`)
+
+// hashArray is of the type uuid[].
+func hashArray(n int, at func(i int) [16]byte) string {
+	b := append(make([]byte, 0, 2+n*33), '{')
+	for i := range n {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		hash := at(i)
+		b = hex.AppendEncode(b, hash[:])
+	}
+	return string(append(b, '}'))
+}
+
+// idHash is what batches are looked up by, as a uuid. What is found is compared by its id.
+func idHash(id batch.ID) string {
+	hash := sqlrow.IDHash(id)
+	return hex.EncodeToString(hash[:])
+}
+
+func idHashes(ids []batch.ID) string {
+	return hashArray(len(ids), func(i int) [16]byte { return sqlrow.IDHash(ids[i]) })
+}
 
 func ints(list []int64) string { return intArray(len(list), func(i int) int64 { return list[i] }) }
 

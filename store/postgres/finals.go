@@ -17,7 +17,7 @@ func (s *Store) Finals(ctx context.Context, keys []batch.Key) ([]batch.Record, [
 		ids, want := sqlrow.Want(keys) // anew each time: what is taken is gone from it
 		final = nil
 		for some := range slices.Chunk(ids, store.MaxKeys) {
-			found, err := t.recordsAs(ctx, outcomeDest, s.sql(sqlFinals), texts(some))
+			found, err := t.recordsAs(ctx, outcomeDest, s.sql(sqlFinals), idHashes(some))
 			if err != nil {
 				return err
 			}

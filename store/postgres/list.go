@@ -19,7 +19,7 @@ const (
 // Get is [store.BatchStore].Get.
 func (s *Store) Get(ctx context.Context, key batch.Key) (rec batch.Record, err error) {
 	err = s.tx(ctx, "get", func(ctx context.Context, t *session) error {
-		found, err := t.records(ctx, s.sql(sqlGet), string(key.ID))
+		found, err := t.records(ctx, s.sql(sqlGet), idHash(key.ID))
 		switch {
 		case err != nil:
 			return err

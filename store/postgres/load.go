@@ -91,7 +91,7 @@ func (t *session) seqs(ctx context.Context, n int, ref func(i int) store.Ref) ([
 	if len(ask) == 0 {
 		return seqs, nil
 	}
-	refs, err := t.keys(ctx, sqlSeqs, texts(ask))
+	refs, err := t.keys(ctx, sqlSeqs, idHashes(ask))
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ func (s *Store) Look(ctx context.Context, key batch.Key, window int) (l store.Lo
 func (t *session) look(ctx context.Context, key batch.Key, window int) (l store.Look, err error) {
 	found, err := query(ctx, t, func(s *stored) []any {
 		return append(storedDest(s), &s.final, &s.quarantined, &s.settled, &s.encodedFootprint, &s.clock)
-	}, sqlLook, string(key.ID), string(key.Service))
+	}, sqlLook, idHash(key.ID), string(key.ID), string(key.Service))
 	if err != nil {
 		return l, err
 	}

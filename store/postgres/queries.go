@@ -56,15 +56,15 @@ const (
 		SELECT u.seq, u.service_id, u.created_at, $14::bigint, false
 		FROM unnest($1::bigint[], $3::text[], $4::bigint[]) AS u (seq, service_id, created_at))
 	` + insertBatches
-	insertBatches = `INSERT INTO {batches} (seq, header_signature, service_id, created_at, data_change_id,
+	insertBatches = `INSERT INTO {batches} (seq, id_hash, header_signature, service_id, created_at, data_change_id,
 		signer_public_key, trace, budget_attempts, budget_every_try, payload_hash, footprint, serialized_batch)
-	SELECT u.seq, u.id, u.service_id, u.created_at, u.change, u.signer, u.trace, u.attempts, u.every_try,
+	SELECT u.seq, u.id_hash, u.id, u.service_id, u.created_at, u.change, u.signer, u.trace, u.attempts, u.every_try,
 		substring($13::bytea FROM u.at FOR 32),
 		CASE WHEN u.footprint > 0 THEN substring($13::bytea FROM u.at + 32 FOR u.footprint) END,
 		substring($13::bytea FROM u.at + 32 + u.footprint FOR u.payload)
 	FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::boolean[], $8::bigint[],
-		$9::boolean[], $10::integer[], $11::integer[], $12::integer[])
-		AS u (seq, id, service_id, created_at, change, signer, trace, attempts, every_try, at, footprint, payload)`
+		$9::boolean[], $10::integer[], $11::integer[], $12::integer[], $15::uuid[])
+		AS u (seq, id, service_id, created_at, change, signer, trace, attempts, every_try, at, footprint, payload, id_hash)`
 	// For the statements above and the one below there is no other plan than the generic
 	// one. It is made once, and does not copy the bytes.
 	genericPlans          = "force_generic_plan"
@@ -75,16 +75,16 @@ const (
 	SELECT * FROM unnest($1::bigint[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::text[])`
 	// The lock is for what it writes: a commit waits for synchronous standbys only if
 	// there was something to write, and what is known may not have reached them yet.
-	sqlKnown = `SELECT b.header_signature, b.service_id, b.payload_hash
-	FROM unnest($1::text[]) AS u (id) JOIN {batches} b ON b.header_signature = u.id FOR KEY SHARE OF b`
+	sqlKnown = `SELECT u.n, b.header_signature, b.service_id, b.payload_hash
+	FROM unnest($1::uuid[]) WITH ORDINALITY AS u (id_hash, n) JOIN {batches} b ON b.id_hash = u.id_hash FOR KEY SHARE OF b`
 	sqlKnownChanges = `SELECT b.service_id, b.data_change_id, b.payload_hash FROM unnest($1::text[], $2::text[]) AS u (s, c)
 	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.service_id = u.s AND r.data_change_id = u.c
 		AND r.data_change_id <> '' OFFSET 0) b`
 	// These come after the insert in statements of their own, so that they see what
 	// Prune has removed before that. The first sets plan_cache_mode, as sqlBeforeAdd does.
 	sqlAnyBuried = `SELECT EXISTS (SELECT 1 FROM {tombstones}) FROM set_config('plan_cache_mode', $1::text, true)`
-	sqlBuried    = `SELECT b.seq, p.service_id, p.payload_hash FROM {batches} b
-	JOIN {tombstones} p ON p.header_signature = b.header_signature WHERE b.seq = ANY ($1::bigint[])`
+	sqlBuried    = `SELECT b.seq, p.header_signature, p.service_id, p.payload_hash FROM {batches} b
+	JOIN {tombstones} p ON p.id_hash = b.id_hash WHERE b.seq = ANY ($1::bigint[])`
 	sqlDeleteQueued = `DELETE FROM {waiting_batches} w USING {batches} b WHERE b.seq = ANY ($1::bigint[])
 	AND w.service_id = b.service_id AND w.created_at = b.created_at AND w.seq = b.seq`
 
@@ -103,7 +103,7 @@ const (
 	WHERE b.seq = ANY ($1::bigint[]) ORDER BY b.seq FOR UPDATE OF w`
 	sqlOutcomeRows = `SELECT ` + colsBatch + `, ` + colsOutcome + ` FROM {outcomes} f
 	JOIN {batches} b ON b.seq = f.seq WHERE f.seq = ANY ($1::bigint[]) ORDER BY f.seq FOR UPDATE OF f`
-	sqlSeqs = `SELECT b.seq, b.header_signature, b.service_id FROM {batches} b WHERE b.header_signature = ANY ($1::text[])`
+	sqlSeqs = `SELECT b.seq, b.header_signature, b.service_id FROM {batches} b WHERE b.id_hash = ANY ($1::uuid[])`
 	sqlKeys = `SELECT b.seq, b.header_signature, b.service_id FROM {batches} b WHERE b.seq = ANY ($1::bigint[])`
 
 	sqlReceipts = `SELECT r.batch_seq, r.transaction_id, r.result_valid, r.error_message, r.error_data FROM unnest($1::bigint[]) AS u (seq)
@@ -333,7 +333,7 @@ const (
 	joinWaiting = ` LEFT JOIN {waiting_batches} w ON w.service_id = b.service_id AND w.created_at = b.created_at AND w.seq = b.seq`
 	listAll     = colsRecord + ` FROM {batches} b LEFT JOIN {attempted_batches} a ON a.seq = b.seq
 	LEFT JOIN {outcomes} f ON f.seq = b.seq` + joinWaiting + ` WHERE `
-	sqlGet = listAll + `b.header_signature = $1::text`
+	sqlGet = listAll + `b.id_hash = $1::uuid`
 	// listOpen is for open batches: they are found through their own tables, however
 	// long the history is.
 	listOpen = colsRecord + ` FROM (
@@ -352,16 +352,16 @@ const (
 	sqlFinals = `SELECT ` + colsBatch + `, coalesce(f.state, 0), coalesce(f.version, 0), coalesce(f.attempt, 0), coalesce(f.spent, 0),
 	coalesce(f.failures, 0), coalesce(f.asked_at, 0), coalesce(f.last_post, 0), coalesce(f.settles_at, 0), coalesce(f.final_at, 0),
 	coalesce(f.requeued, false), f.submission_error, coalesce(f.submission_error_message, ''), coalesce(f.receipts, 0),
-	coalesce(f.orders_settled, false), coalesce(f.quarantined, false) FROM unnest($1::text[]) AS u (id)
-	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.header_signature = u.id OFFSET 0) b
+	coalesce(f.orders_settled, false), coalesce(f.quarantined, false) FROM unnest($1::uuid[]) AS u (id_hash)
+	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.id_hash = u.id_hash OFFSET 0) b
 	LEFT JOIN LATERAL (SELECT * FROM {outcomes} r WHERE r.seq = b.seq OFFSET 0) f ON true`
 
 	// OFFSET 0 keeps the planner from joining: what is in flight is looked up.
 	sqlPrunable = `SELECT f.seq FROM {outcomes} f WHERE f.final_at <= $1::bigint AND NOT f.quarantined
 	AND NOT EXISTS (SELECT 1 FROM {unsettled_batches} u WHERE u.batch_seq = f.seq OFFSET 0)
 	ORDER BY f.final_at LIMIT $2::bigint FOR UPDATE OF f SKIP LOCKED`
-	sqlBury = `INSERT INTO {tombstones} (header_signature, service_id, payload_hash, pruned_at)
-	SELECT b.header_signature, b.service_id, b.payload_hash, $2::bigint FROM {batches} b WHERE b.seq = ANY ($1::bigint[])
+	sqlBury = `INSERT INTO {tombstones} (id_hash, header_signature, service_id, payload_hash, pruned_at)
+	SELECT b.id_hash, b.header_signature, b.service_id, b.payload_hash, $2::bigint FROM {batches} b WHERE b.seq = ANY ($1::bigint[])
 	ON CONFLICT DO NOTHING`
 	sqlPruneTransactions = `DELETE FROM {transactions} WHERE ctid = ANY (ARRAY (SELECT r.ctid FROM unnest($1::bigint[]) AS u (seq)
 	CROSS JOIN LATERAL (SELECT x.ctid FROM {transactions} x WHERE x.batch_seq = u.seq OFFSET 0) r))`

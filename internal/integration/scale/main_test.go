@@ -82,9 +82,9 @@ func fill(b *testing.B, db *sql.DB, schema string, lanes, waiting, final int) {
 	b.Helper()
 	start := time.Now()
 	all := waiting + final
-	exec(b, db, `INSERT INTO %[1]s.batches (seq, header_signature, service_id, created_at, data_change_id, signer_public_key, trace,
+	exec(b, db, `INSERT INTO %[1]s.batches (seq, id_hash, header_signature, service_id, created_at, data_change_id, signer_public_key, trace,
 			payload_hash, budget_attempts, budget_every_try, footprint, serialized_batch)
-		SELECT i, md5(i::text) || md5('x' || i), 'lane' || lpad((i %% %[2]d)::text, 6, '0'), 1700000000000000 + i, '', '', false,
+		SELECT i, md5(i::text)::uuid, md5(i::text) || md5('x' || i), 'lane' || lpad((i %% %[2]d)::text, 6, '0'), 1700000000000000 + i, '', '', false,
 			sha256(int4send(i)), 0, false, NULL, '\x00' FROM generate_series(1, %[3]d) i`, schema, lanes, all)
 	exec(b, db, `INSERT INTO %[1]s.waiting_batches (seq, service_id, created_at, version, requeued)
 		SELECT seq, service_id, created_at, 1, false FROM %[1]s.batches WHERE seq > %[2]d`, schema, final)

@@ -77,6 +77,11 @@ var postgresList = []mutant{
 		new: "; uniqueViolation != \"\" {",
 	},
 	{
+		name: "postgres: a batch is taken for another whose id has the same hash", file: "store/postgres/add.go", pkg: "internal/integration", test: "TestHashOfAnotherID/pgx",
+		old: "case k.id != string(a.ID):",
+		new: "case false:",
+	},
+	{
 		name: "postgres: a lane's end that is as late as the clock does not count", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestOrderKeysAreAheadOfTheClock",
 		old: "{batches} b WHERE b.created_at >= (SELECT t.now FROM t)",
 		new: "{batches} b WHERE b.created_at > (SELECT t.now FROM t)",

@@ -1,0 +1,73 @@
+package integration
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// A batch is looked up by a hash of its id. Where that of two ids is the same, neither is
+// taken for the other, and the second is refused at once, whether the first is stored
+// or was. No two such ids are known, so the database is told of one.
+func TestHashOfAnotherID(t *testing.T) {
+	for _, d := range []driver{pgx, libpq} {
+		t.Run(d.name, func(t *testing.T) {
+			s := newSpace(t, d)
+			st, db := s.store()
+			stored, other := one("s", "stored"), one("s", "other")
+			other.Payload = stored.Payload // so that they differ by their ids alone
+			refused := func() {
+				for i := range 3 { // the first takes the batch for new
+					err := st.Add(t.Context(), one("s", fmt.Sprint("new", i)), other)
+					require.ErrorIs(t, err, batch.ErrConflict)
+					assert.ErrorContains(t, err, "batch "+other.Key().String()+": its id has the hash of batch "+string(stored.ID))
+				}
+				tx, err := db.Begin()
+				require.NoError(t, err)
+				require.ErrorIs(t, st.AddTx(t.Context(), tx, other, one("s", "new")), batch.ErrConflict)
+				require.NoError(t, tx.Commit())
+			}
+			require.NoError(t, st.Add(t.Context(), stored))
+			_, err := st.Cancel(t.Context(), stored.Key(), batch.By{Actor: "test"})
+			require.NoError(t, err)
+			hash := sqlrow.IDHash(other.ID)
+			s.exec(fmt.Sprintf(`UPDATE %s.batches SET id_hash = '%x'`, s.schema, hash))
+			refused()
+			all, _, err := st.List(t.Context(), store.ListQuery{})
+			require.NoError(t, err)
+			assert.Len(t, all, 1, "nothing of such a call is stored")
+
+			_, err = st.Get(t.Context(), other.Key())
+			require.ErrorIs(t, err, batch.ErrNotFound)
+			_, err = st.Look(t.Context(), other.Key(), 1)
+			require.ErrorIs(t, err, batch.ErrNotFound)
+			final, missing, err := st.Finals(t.Context(), []batch.Key{other.Key()})
+			require.NoError(t, err)
+			assert.Empty(t, final)
+			assert.Equal(t, []batch.Key{other.Key()}, missing)
+			payloads, err := st.Payloads(t.Context(), []store.Ref{{Key: other.Key()}})
+			require.NoError(t, err)
+			assert.Equal(t, [][]byte{nil}, payloads)
+			_, err = st.Cancel(t.Context(), other.Key(), batch.By{Actor: "test"})
+			require.ErrorIs(t, err, batch.ErrNotFound)
+
+			s.step(time.Second)
+			n, err := st.Prune(t.Context(), store.PruneQuery{Tombstones: true})
+			require.NoError(t, err)
+			require.Equal(t, 1, n)
+			refused()
+			all, _, err = st.List(t.Context(), store.ListQuery{})
+			require.NoError(t, err)
+			assert.Empty(t, all)
+			s.exec(`DELETE FROM ` + s.schema + `.tombstones`)
+			require.NoError(t, st.Add(t.Context(), other), "nothing else was in its way")
+		})
+	}
+}
