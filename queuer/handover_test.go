@@ -98,8 +98,7 @@ func TestAMissingPayloadHoldsItsOwnLaneOnly(t *testing.T) {
 			return c, nil
 		}
 		q, stop := w.start(t, nil)
-		q.Hint("bad")
-		q.Hint("good")
+		q.Hint("bad", "good") // in one claim
 		time.Sleep(10 * time.Millisecond)
 		q.Hint("better")
 		time.Sleep(10 * time.Millisecond)
