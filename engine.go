@@ -73,6 +73,8 @@ func newEngine(r *Runner) *engine {
 	})
 	e.queuer = queuer.New(r.store, e.submitter, queuer.Options{
 		Strategy: o.Strategy, TTL: o.ClaimTTL, Margin: o.margin(), ScanInterval: o.ScanInterval,
+		// No batch that this engine asks about from memory is given to another before that.
+		Busy:      min(o.ScanInterval, o.PollInterval),
 		ScanLanes: scanLanes, Lanes: o.ClaimLimit,
 		Resend: r.resend, MaxInFlight: r.maxInFlight, KeepsOrder: r.keepsOrder, Budget: o.budget, Instance: o.Instance,
 		Held: func(s batch.ServiceID, err error) { r.laneHeld(s, err) },

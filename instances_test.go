@@ -2,6 +2,7 @@ package dltbatch_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -85,5 +86,72 @@ func TestThreeInstancesAreNoHerd(t *testing.T) {
 		assert.LessOrEqual(t, b.lanes.Load(), 2*a.lanes.Load(), "lanes that claims look at")
 		assert.LessOrEqual(t, b.scans.Load(), 3*a.scans.Load()+3, "scans")
 		assert.LessOrEqual(t, together, alone+alone/4)
+	})
+}
+
+// mute is a ledger that answers no question of this instance's.
+type mute struct{ *ledgermem.Ledger }
+
+func (mute) BatchStatuses(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error) {
+	return nil, errors.New("no answer")
+}
+
+// An instance that does not hear what becomes of its batches does not keep what is added
+// to their lanes for long: another one hears, and tells nobody.
+func TestALaneThatAnotherInstanceSetsFreeIsLookedAt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, l, seen := memory.New(), ledgermem.New(nil), &events{}
+		o := dltbatch.Options{ScanInterval: time.Hour, Observer: seen}
+		r, other := newRunner(t, st, mute{l}, &o), newRunner(t, st, l, &dltbatch.Options{ScanInterval: time.Hour})
+		for _, r := range []*dltbatch.Runner{r, other} {
+			stop := running(t, r)
+			defer func() { require.NoError(t, stop()) }()
+		}
+		synctest.Wait()
+		for i := range 3 {
+			b := one("s", batch.ID(fmt.Sprint(i)))
+			added := time.Now()
+			require.NoError(t, r.Add(t.Context(), b))
+			await(t, other, b)
+			claims := seen.of(batch.EventClaimed)
+			require.Len(t, claims, i+1)
+			assert.Less(t, claims[i].At.Sub(added), 100*time.Millisecond)
+		}
+	})
+}
+
+// outpaced is a store to which another instance has always written a refusal before.
+type outpaced struct{ store.Store }
+
+func (s outpaced) Record(ctx context.Context, o []store.Outcome) ([]store.Applied, error) {
+	for _, o := range o {
+		if o.Finding != store.Refused {
+			continue
+		}
+		if _, err := s.Store.Record(ctx, []store.Outcome{o}); err != nil {
+			return nil, err
+		}
+	}
+	return s.Store.Record(ctx, o)
+}
+
+// Whoever was faster has told his own instance only: that the own outcome changed nothing
+// says that the lane may go on.
+func TestALaneWhoseBatchAnotherInstanceDecidedIsLookedAt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := outpaced{memory.New()}
+		r := newRunner(t, st, ledgermem.New(nil), &dltbatch.Options{ScanInterval: time.Minute, PollInterval: time.Minute})
+		stop := running(t, r)
+		defer func() { require.NoError(t, stop()) }()
+		synctest.Wait()
+		b := one("s", "a")
+		b.Payload = []byte("reject")
+		require.NoError(t, r.Add(t.Context(), b))
+		time.Sleep(time.Second)
+		next, begin := one("s", "b"), time.Now()
+		require.NoError(t, r.Add(t.Context(), next))
+		await(t, r, next)
+		assert.Less(t, time.Since(begin), time.Second)
+		require.Equal(t, batch.Rejected, await(t, r, b).State)
 	})
 }

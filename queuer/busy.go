@@ -9,8 +9,8 @@ import (
 // busy are the lanes of which this process has a batch under way, and until when they are
 // left alone for that at most, where nothing else of such a lane may leave: a look at one
 // would be in vain, and whoever hears meanwhile that it may go on would wait for its end.
-// Nothing depends on it: a lane that another process has set free is looked at again after
-// a scan's time.
+// Nothing depends on it: a lane that another process has set free, which tells nobody
+// here, is looked at again after [Options.Busy].
 type busy map[batch.ServiceID]time.Time
 
 // left returns for how long a lane is to be left alone.

@@ -80,3 +80,36 @@ func TestALaneThatTakesMoreIsLookedAt(t *testing.T) {
 		stop()
 	})
 }
+
+// A batch may be over before its claim has ended.
+func TestALaneWhoseBatchIsQuickIsLookedAt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{claim: once(store.Claimed{Runs: []store.ClaimedRun{run("a", "1")}})}
+		var q *queuer.Queuer
+		q, stop := w.start(t, func(o *queuer.Options) {
+			o.Claimed = func(store.Claim) { q.Hint("a") }
+		})
+		q.Hint("a")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		assert.Equal(t, []time.Duration{0, 0}, w.asked("a"))
+		stop()
+	})
+}
+
+// What is kept of a lane that was left alone does not outlive the next scan, and it is no
+// news of it then that something is over.
+func TestLanesThatWereLeftAloneAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{claim: oneOfEach}
+		q, stop := w.start(t, nil)
+		q.Hint("a")
+		time.Sleep(2*scan + time.Second)
+		q.Over("a")
+		q.Over("b")
+		synctest.Wait()
+		assert.Equal(t, []time.Duration{0}, w.asked("a"))
+		assert.Empty(t, w.asked("b"))
+		stop()
+	})
+}

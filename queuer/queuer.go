@@ -38,12 +38,15 @@ type Options struct {
 	TTL          time.Duration // of a claim
 	Margin       time.Duration // a claim's requests end this long before the claim does
 	ScanInterval time.Duration
-	ScanLanes    int // lanes that one scan reads at most
-	Lanes        int // lanes that one claim looks at
-	Resend       func(batch.ServiceID) store.Resend
-	MaxInFlight  func(batch.ServiceID) int // of a lane under way at once; 0 is no bound
-	Budget       func(batch.ServiceID) batch.Budget
-	Instance     string // names who claims
+	// Busy is how long a lane is left alone at most for a batch of it that is under way,
+	// where nothing else of it may leave; 0: none is.
+	Busy        time.Duration
+	ScanLanes   int // lanes that one scan reads at most
+	Lanes       int // lanes that one claim looks at
+	Resend      func(batch.ServiceID) store.Resend
+	MaxInFlight func(batch.ServiceID) int // of a lane under way at once; 0 is no bound
+	Budget      func(batch.ServiceID) batch.Budget
+	Instance    string // names who claims
 	// KeepsOrder says whether a lane's ledger keeps the order of submission; nil: none does.
 	KeepsOrder func(batch.ServiceID) bool
 	// Held is told of what keeps a lane where it is: a strategy's bad answer or panic,
@@ -109,7 +112,7 @@ func (q *Queuer) Hint(lanes ...batch.ServiceID) {
 	}
 }
 
-// HintIn is Hint after d.
+// HintIn is Hint of a lane that may have something to do after d.
 func (q *Queuer) HintIn(s batch.ServiceID, d time.Duration) {
 	now := time.Now()
 	q.mu.Lock()
@@ -330,7 +333,7 @@ func (q *Queuer) claim(ctx context.Context, lanes []batch.ServiceID, room int) (
 	}
 	if q.serial {
 		for _, r := range claimed.Runs { // before one of them can be over
-			q.busy[r.Service] = began.Add(q.o.ScanInterval)
+			q.busy[r.Service] = began.Add(q.o.Busy)
 		}
 	}
 	q.mu.Unlock()

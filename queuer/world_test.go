@@ -149,7 +149,7 @@ func (w *world) Return(claims []store.Claim) {
 func (w *world) start(t *testing.T, change func(*queuer.Options)) (*queuer.Queuer, context.CancelFunc) {
 	w.begin = time.Now()
 	o := queuer.Options{
-		Strategy: queuer.Serial{}, TTL: ttl, Margin: margin, ScanInterval: scan, ScanLanes: 3, Lanes: 100,
+		Strategy: queuer.Serial{}, TTL: ttl, Margin: margin, ScanInterval: scan, Busy: scan, ScanLanes: 3, Lanes: 100,
 		Resend:      func(batch.ServiceID) store.Resend { return store.Resend{} },
 		MaxInFlight: func(batch.ServiceID) int { return 0 },
 		Held: func(_ batch.ServiceID, err error) {

@@ -125,7 +125,23 @@ var handOverList = []mutant{
 	},
 	{
 		name: "a lane of which nothing is heard is left alone for ever", file: "queuer/queuer.go", pkg: "queuer", test: "TestALaneWithABatchUnderWayIsLeftAlone",
-		old: "began.Add(q.o.ScanInterval)", new: "began.Add(100*q.o.ScanInterval)",
+		old: "began.Add(q.o.Busy)", new: "began.Add(100*q.o.Busy)",
+	},
+	{
+		name: "a lane that another instance sets free is left alone until a scan", file: "engine.go", pkg: ".", test: "TestALaneThatAnotherInstanceSetsFreeIsLookedAt",
+		old: "min(o.ScanInterval, o.PollInterval)", new: "o.ScanInterval",
+	},
+	{
+		name: "nobody says that a batch under way was fenced", file: "engine.go", pkg: ".", test: "TestALaneWhoseBatchAnotherInstanceDecidedIsLookedAt",
+		old: "e.queuer.Over(w.Key.Service)", new: "e.queuer.Over(w.Key.Service[:0])",
+	},
+	{
+		name: "a lane whose batch was quick is left alone", file: "queuer/queuer.go", pkg: "queuer", test: "TestALaneWhoseBatchIsQuickIsLookedAt",
+		old: "q.busy[r.Service] = began.Add(q.o.Busy)", new: "defer func() { q.mu.Lock(); q.busy[r.Service] = began.Add(q.o.Busy); q.mu.Unlock() }()",
+	},
+	{
+		name: "lanes that were left alone are kept for ever", file: "queuer/scan.go", pkg: "queuer", test: "TestLanesThatWereLeftAloneAreForgotten",
+		old: "\tq.busy.sweep(now)\n", new: "",
 	},
 	{
 		name: "a lane that takes more is left alone", file: "queuer/queuer.go", pkg: "queuer", test: "TestALaneThatTakesMoreIsLookedAt",
