@@ -2,8 +2,8 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -154,12 +154,12 @@ func sooner(a, b time.Duration) time.Duration {
 	return a
 }
 
-// A claim brings about so many bytes of payloads, and reads so many at once: others wait
-// to write, so that much more is left to Payloads.
-const (
-	claimedBytes = 1 << 20
-	claimedRows  = 50
-)
+// A claim brings about so many bytes of payloads: others wait to write, so that more is
+// left to Payloads.
+const claimedBytes = 1 << 20
+
+// errEnough ends the reading of rows that are not wanted any more.
+var errEnough = errors.New("enough")
 
 // claimedPayloads reads the payloads of what was claimed, or the first of them. This
 // connection has just claimed, and often added, these batches: another would begin by
@@ -172,18 +172,18 @@ func (t *session) claimedPayloads(ctx context.Context, runs []store.ClaimedRun) 
 		}
 	}
 	found, size := make(map[int64][]byte, len(seqs)), 0
-	for some := range slices.Chunk(seqs, claimedRows) {
-		err := t.each(ctx, func(c *cells) {
-			seq := c.int64()
-			found[seq] = c.blob()
-			size += len(found[seq])
-		}, sqlClaimedPayloads, jsonInts(some))
-		if err != nil {
-			return nil, fmt.Errorf("load payloads: %w", err)
+	if len(seqs) == 0 {
+		return found, nil
+	}
+	err := t.each(ctx, func(c *cells) {
+		seq := c.int64()
+		found[seq] = c.blob()
+		if size += len(found[seq]); size >= claimedBytes && c.err == nil {
+			c.err = errEnough
 		}
-		if size >= claimedBytes {
-			break
-		}
+	}, sqlClaimedPayloads, jsonInts(seqs))
+	if err != nil && !errors.Is(err, errEnough) {
+		return nil, fmt.Errorf("load payloads: %w", err)
 	}
 	return found, nil
 }

@@ -200,8 +200,8 @@ var storeList = []mutant{
 	},
 	{
 		name: "a claim reads all payloads while others wait to write (SQLite)", file: "store/sqlite/claim.go", pkg: "store/sqlite", test: "TestClaimBringsSomeBytes",
-		old: "if size >= claimedBytes {",
-		new: "if size < 0 {",
+		old: "size >= claimedBytes && c.err == nil",
+		new: "size < 0",
 	},
 	{
 		name: "a known row advances whoever leased it since (SQLite)", file: "store/sqlite/queries.go", pkg: "store/sqlite", test: "TestKnownRowLeasedAgain/is_valid",
