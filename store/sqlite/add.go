@@ -131,7 +131,7 @@ func (t *session) add(ctx context.Context, in []addition, stopped func() error) 
 			known = known || buried
 		}
 		if known {
-			if err := t.compareKnown(ctx, b); err != nil {
+			if _, err := t.compareKnown(ctx, b); err != nil {
 				return 0, err
 			}
 			continue
@@ -143,7 +143,11 @@ func (t *session) add(ctx context.Context, in []addition, stopped func() error) 
 			return 0, fmt.Errorf("batch %s: %w", b.Key(), err)
 		}
 		if n == 0 {
-			if err := t.compareKnown(ctx, b); err != nil {
+			known, err := t.compareKnown(ctx, b)
+			if err == nil && !known {
+				err = fmt.Errorf("batch %s: its number or its place is taken", b.Key()) // sqlite_sequence was changed
+			}
+			if err != nil {
 				return 0, err
 			}
 			continue
@@ -234,22 +238,23 @@ func (t *session) known(ctx context.Context, query string, by any, b addition) (
 	return true, nil
 }
 
-// compareKnown compares a batch with those of its id and of its DataChangeID, if there
-// are any.
-func (t *session) compareKnown(ctx context.Context, b addition) error {
-	if _, err := t.known(ctx, sqlSame, b.idHash, b); err != nil || b.DataChangeID == "" {
-		return err
+// compareKnown compares a batch with those of its id and of its DataChangeID, and reports
+// whether there are any.
+func (t *session) compareKnown(ctx context.Context, b addition) (bool, error) {
+	known, err := t.known(ctx, sqlSame, b.idHash, b)
+	if err != nil || b.DataChangeID == "" {
+		return known, err
 	}
 	var same bool
 	switch err := t.get(ctx, &same, sqlSameChange, b.hash[:], string(b.Service), b.DataChangeID); {
 	case noRows(err):
-		return nil
+		return known, nil
 	case err != nil:
-		return err
+		return false, err
 	case !same:
-		return store.ChangeConflict(b.Key(), b.DataChangeID)
+		return true, store.ChangeConflict(b.Key(), b.DataChangeID)
 	}
-	return nil
+	return true, nil
 }
 
 // idHash is what a batch is looked up by.

@@ -71,3 +71,18 @@ func TestIDIsHeldOnce(t *testing.T) {
 		signer_public_key, trace, payload_hash, budget_attempts, budget_every_try, footprint FROM batches`)
 	require.ErrorContains(t, err, "UNIQUE constraint failed: batches.id_hash")
 }
+
+// Promise 1: what is not stored, and is not known either, is not acknowledged, even where
+// somebody has told the database to count from the beginning again.
+func TestAddWithATakenNumber(t *testing.T) {
+	s, _, _ := fresh(t)
+	first, second := newBatch("a", 1), newBatch("a", 2)
+	require.NoError(t, s.Add(t.Context(), first))
+	_, err := s.db.Exec(`DELETE FROM sqlite_sequence`)
+	require.NoError(t, err)
+	second.DataChangeID = "c"
+	require.ErrorContains(t, s.Add(t.Context(), second), "its number or its place is taken")
+	_, err = s.Get(t.Context(), second.Key())
+	require.ErrorIs(t, err, batch.ErrNotFound)
+	require.NoError(t, s.Add(t.Context(), first), "which is known")
+}
