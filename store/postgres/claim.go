@@ -24,6 +24,11 @@ func (f freshLanesError) Error() string {
 // again, and its earlier answer forgotten.
 func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 	const op = "claim"
+	if unknown := s.listed.without(q.Lanes); len(unknown) > 0 {
+		if err := s.enlist(ctx, op, unknown); err != nil {
+			return store.Claimed{}, err
+		}
+	}
 	for try := 1; ; try++ {
 		var claimed store.Claimed
 		var fresh freshLanesError
@@ -62,6 +67,8 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 			_, more, err := t.standing(ctx, lanes) // so that this happens once
 			return out, append(unknown, more...), err
 		}
+		t.s.listed.add(got)
+		t.s.listed.add(locked)
 		out.Locked = append(out.Locked, locked...)
 		now := sqlrow.FromMicro(us)
 		windows, err := t.attempted(ctx, sqlAttempted, got, except(some, locked), func(s batch.ServiceID, attempted []store.LaneRow) int {

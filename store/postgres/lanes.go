@@ -71,8 +71,8 @@ func (t *session) standing(ctx context.Context, lanes []batch.ServiceID) (there,
 	return there, fresh, err
 }
 
-// enlist makes the rows that claims lock, in a transaction of its own, so that no
-// other claim waits for this one.
+// enlist makes the rows that claims lock, of those lanes that have something to claim, in a
+// transaction of its own, so that no other claim waits for this one.
 func (s *Store) enlist(ctx context.Context, op string, lanes []batch.ServiceID) error {
 	return s.txAs(ctx, op, beginKept, func(ctx context.Context, t *session) error {
 		_, err := t.exec(ctx, sqlNewLanes, texts(lanes))

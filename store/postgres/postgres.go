@@ -34,6 +34,7 @@ type Store struct {
 	queries sync.Map    // of a statement of this package: what is sent
 	checked atomic.Bool // the settings and the schema's version do
 	fresh   freshness
+	listed  *listed
 }
 
 var (
@@ -53,5 +54,5 @@ func New(db *sql.DB, o *Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{db: db, o: opts, names: n}, nil
+	return &Store{db: db, o: opts, names: n, listed: newListed()}, nil
 }

@@ -227,14 +227,14 @@ const (
 
 	sqlLockLanes = `SELECT s.service_id, ` + clock + ` FROM {services} s WHERE s.service_id = ANY ($1::text[])
 	FOR NO KEY UPDATE SKIP LOCKED`
-	// Not EXISTS, of which the planner may make a hash of the whole table.
-	sqlLanesThere = `SELECT u.s, coalesce((SELECT true FROM {services} s WHERE s.service_id = u.s LIMIT 1), false),
-		coalesce((SELECT true FROM {waiting_batches} w WHERE w.service_id = u.s LIMIT 1),
-			(SELECT true FROM {attempted_batches} a WHERE a.service_id = u.s LIMIT 1), false)
+	sqlLanesThere = `SELECT u.s, coalesce((SELECT true FROM {services} s WHERE s.service_id = u.s LIMIT 1), false), ` + isOpen + `
 	FROM unnest($1::text[]) AS u (s) WHERE ` + notClosed
+	// Not EXISTS, of which the planner may make a hash of the whole table.
+	isOpen = `coalesce((SELECT true FROM {waiting_batches} w WHERE w.service_id = u.s LIMIT 1),
+			(SELECT true FROM {attempted_batches} a WHERE a.service_id = u.s LIMIT 1), false)`
 	// In one order, so that no two calls wait for each other.
-	sqlNewLanes = `INSERT INTO {services} (service_id) SELECT u.s FROM unnest($1::text[]) AS u (s) ORDER BY u.s COLLATE "C"
-	ON CONFLICT DO NOTHING`
+	sqlNewLanes = `INSERT INTO {services} (service_id) SELECT u.s FROM unnest($1::text[]) AS u (s)
+	WHERE ` + notClosed + ` AND ` + isOpen + ` ORDER BY u.s COLLATE "C" ON CONFLICT DO NOTHING`
 	// OFFSET 0 and LATERAL keep the planner from turning the join round: without
 	// statistics it believes that a hundred lanes are half of the table. Closed lanes have
 	// nothing to show. Who is halted between the two statements still shows to the first

@@ -72,6 +72,11 @@ var postgresList = []mutant{
 			"	if _, err := t.exec(ctx, sqlNewLanes, textArray(len(in), func(i int) string { return string(in[i].Service) })); err != nil {\n\t\treturn err\n\t}\n",
 	},
 	{
+		name: "postgres: lanes that others hold are taken for new ones", file: "store/postgres/claim.go", pkg: "internal/integration", test: "TestAClaimFromNewLanesDoesNotBeginTwice",
+		old: "		t.s.listed.add(locked)\n",
+		new: "",
+	},
+	{
 		name: "postgres: one known batch fails the call", file: "store/postgres/add.go", pkg: "internal/integration", test: "TestStore/pgx$/add",
 		old: "; sqlState(err) != uniqueViolation {",
 		new: "; uniqueViolation != \"\" {",

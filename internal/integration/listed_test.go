@@ -1,0 +1,97 @@
+package integration
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	driverpgx "github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres"
+)
+
+// ends counts the transactions that ended in one way or the other.
+type ends struct {
+	mu   sync.Mutex
+	seen map[string]int
+}
+
+// TraceQueryStart is called before a statement is sent.
+func (e *ends) TraceQueryStart(ctx context.Context, _ *driverpgx.Conn, q driverpgx.TraceQueryStartData) context.Context {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if q.SQL == "COMMIT" || q.SQL == "ROLLBACK" {
+		e.seen[q.SQL]++
+	}
+	return ctx
+}
+
+// TraceQueryEnd does nothing.
+func (*ends) TraceQueryEnd(context.Context, *driverpgx.Conn, driverpgx.TraceQueryEndData) {}
+
+// since returns what was counted, and begins anew.
+func (e *ends) since() map[string]int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	seen := e.seen
+	e.seen = map[string]int{}
+	return seen
+}
+
+// A claim does not begin in vain where a lane is new: its row is made before. Where that
+// is known to be there, there is nothing to make, and where it has gone it is made after all.
+func TestAClaimFromNewLanesDoesNotBeginTwice(t *testing.T) {
+	s := newSpace(t, pgx)
+	s.store()
+	config, err := driverpgx.ParseConfig(s.dsn)
+	require.NoError(t, err)
+	e := &ends{seen: map[string]int{}}
+	config.Tracer = e
+	db := stdlib.OpenDB(*config)
+	defer db.Close()
+	st, err := postgres.New(db, &postgres.Options{Schema: s.schema})
+	require.NoError(t, err)
+	n := 0
+	claim := func(want int, lanes ...batch.ServiceID) map[string]int {
+		for _, service := range lanes {
+			if n++; service != "empty" {
+				require.NoError(t, st.Add(t.Context(), one(string(service), n)))
+			}
+		}
+		e.since()
+		got, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: lanes, Limit: 9, Window: 9, TTL: time.Minute}, front)
+		require.NoError(t, err)
+		assert.Len(t, got.Runs, want)
+		return e.since()
+	}
+	assert.Equal(t, map[string]int{"COMMIT": 2}, claim(2, "a", "b", "empty"))
+	var rows int
+	require.NoError(t, s.admin.QueryRow(`SELECT count(*) FROM `+s.schema+`.services`).Scan(&rows))
+	assert.Equal(t, 2, rows, "of lanes that have something")
+	assert.Equal(t, map[string]int{"COMMIT": 2}, claim(2, "c", "a", "d"), "beside a known one, of which one is under way")
+	assert.Equal(t, map[string]int{"COMMIT": 1}, claim(0, "a", "b"))
+	other, err := postgres.New(db, &postgres.Options{Schema: s.schema})
+	require.NoError(t, err)
+	held := func() map[string]int {
+		e.since()
+		got, err := other.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"f"}, Limit: 9, Window: 9, TTL: time.Minute}, front)
+		require.NoError(t, err)
+		assert.Equal(t, []batch.ServiceID{"f"}, got.Locked)
+		return e.since()
+	}
+	require.NoError(t, st.Add(t.Context(), one("f", 100)))
+	_, err = st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"f"}, Limit: 9, Window: 9, TTL: time.Minute}, func(batch.Lane) []batch.Run {
+		assert.Equal(t, map[string]int{"COMMIT": 2}, held())
+		assert.Equal(t, map[string]int{"COMMIT": 1}, held(), "of a lane that was held its row is known, too")
+		return nil
+	})
+	require.NoError(t, err)
+	s.exec(`DELETE FROM ` + s.schema + `.services`)
+	assert.Equal(t, map[string]int{"COMMIT": 3, "ROLLBACK": 1}, claim(1, "e", "a"))
+}

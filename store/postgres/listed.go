@@ -1,0 +1,49 @@
+package postgres
+
+import (
+	"hash/maphash"
+	"sync"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// listed remembers which lanes have a row to lock, so that a claim can make those that are
+// missing before it begins: one that comes upon them is all in vain, and begins again. It
+// does where this does not know better.
+type listed struct {
+	mu    sync.Mutex
+	seed  maphash.Seed
+	lanes map[uint64]struct{} // by their hashes
+}
+
+func newListed() *listed { return &listed{seed: maphash.MakeSeed(), lanes: map[uint64]struct{}{}} }
+
+// maxListed bounds the memory of it; of the lanes past that nothing is remembered, and
+// nothing is made beforehand.
+const maxListed = 1 << 16
+
+// without returns the lanes that are not known to have a row.
+func (l *listed) without(lanes []batch.ServiceID) (unknown []batch.ServiceID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.lanes) >= maxListed {
+		return nil
+	}
+	for _, s := range lanes {
+		if _, has := l.lanes[maphash.String(l.seed, string(s))]; !has {
+			unknown = append(unknown, s)
+		}
+	}
+	return unknown
+}
+
+// add takes note of lanes that have one.
+func (l *listed) add(lanes []batch.ServiceID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range lanes {
+		if len(l.lanes) < maxListed {
+			l.lanes[maphash.String(l.seed, string(s))] = struct{}{}
+		}
+	}
+}
