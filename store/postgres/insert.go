@@ -67,8 +67,8 @@ func (t *session) insert(ctx context.Context, in []*addition, added map[int64]bo
 		ints(at),
 		intArray(n, func(i int) int64 { return int64(len(in[i].footprint)) }),
 		intArray(n, func(i int) int64 { return int64(len(in[i].Payload)) }),
-		bytes, store.NewRow().Version,
 		hashArray(n, func(i int) [16]byte { return in[i].idHash }),
+		store.NewRow().Version, bytes,
 	}
 	if added == nil {
 		_, err := t.exec(ctx, sqlInsertNew, args...)

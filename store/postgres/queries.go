@@ -45,7 +45,8 @@ const (
 		WHERE (SELECT min(b.created_at) FROM {batches} b WHERE b.created_at >= (SELECT t.now FROM t)) IS NOT NULL
 	UNION ALL SELECT 2, '', nextval('{batch_seq}') FROM generate_series(1, $2::bigint)`
 	// All bytes come in one value: the hash, then the footprint, then the payload of
-	// each batch. Arrays of bytes are slow with every driver.
+	// each batch. Arrays of bytes are slow with every driver. It is the last, because what
+	// came after it would have drivers copy it into a larger buffer.
 	sqlInsertBatches = `WITH added AS (` + insertBatches + ` ON CONFLICT DO NOTHING RETURNING seq, service_id, created_at),
 	queued AS (INSERT INTO {waiting_batches} (seq, service_id, created_at, version, requeued)
 		SELECT seq, service_id, created_at, $14::bigint, false FROM added)
@@ -59,11 +60,11 @@ const (
 	insertBatches = `INSERT INTO {batches} (seq, id_hash, header_signature, service_id, created_at, data_change_id,
 		signer_public_key, trace, budget_attempts, budget_every_try, payload_hash, footprint, serialized_batch)
 	SELECT u.seq, u.id_hash, u.id, u.service_id, u.created_at, u.change, u.signer, u.trace, u.attempts, u.every_try,
-		substring($13::bytea FROM u.at FOR 32),
-		CASE WHEN u.footprint > 0 THEN substring($13::bytea FROM u.at + 32 FOR u.footprint) END,
-		substring($13::bytea FROM u.at + 32 + u.footprint FOR u.payload)
+		substring($15::bytea FROM u.at FOR 32),
+		CASE WHEN u.footprint > 0 THEN substring($15::bytea FROM u.at + 32 FOR u.footprint) END,
+		substring($15::bytea FROM u.at + 32 + u.footprint FOR u.payload)
 	FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::boolean[], $8::bigint[],
-		$9::boolean[], $10::integer[], $11::integer[], $12::integer[], $15::uuid[])
+		$9::boolean[], $10::integer[], $11::integer[], $12::integer[], $13::uuid[])
 		AS u (seq, id, service_id, created_at, change, signer, trace, attempts, every_try, at, footprint, payload, id_hash)`
 	// For the statements above and the one below there is no other plan than the generic
 	// one. It is made once, and does not copy the bytes.
