@@ -54,6 +54,7 @@ func (m *Monitor) ask(ctx context.Context, g *group) (hung bool) {
 	var found []store.Outcome
 	rules := m.o.Rules
 	rules.Told = m.tells(g.key)
+	var unclear func() // looks for evidence with the hand that asked, where no other is free
 	for _, f := range g.rows {
 		k := Known{Status: byID[f.Key.ID], Seen: m.seenFor(f)}
 		v := Decide(f, k, g.traits, rules)
@@ -61,9 +62,11 @@ func (m *Monitor) ask(ctx context.Context, g *group) (hung bool) {
 			m.adopt(g.key, f, v.Next, false)
 		}
 		switch {
-		case v.Resolve && !m.resolve(ctx, g, f, k): // no hand for it now
+		case v.Resolve && m.resolve(ctx, g, f, k):
+		case v.Resolve && unclear == nil:
+			unclear = func() { m.evidence(ctx, g, f, k) }
+		case v.Resolve: // no hand for it now
 			due = append(due, store.Due{Ref: f.Ref, In: noHandPause})
-		case v.Resolve:
 		case v.Outcome != nil:
 			found = append(found, *v.Outcome)
 		case g.told && f.CheckIn > m.o.Rules.PollInterval/2 && v.Next >= m.o.Rules.PollInterval: // it was asked about, and is due in time
@@ -73,6 +76,9 @@ func (m *Monitor) ask(ctx context.Context, g *group) (hung bool) {
 	}
 	m.updater.Put(found)
 	m.check(ctx, g.service, due)
+	if unclear != nil {
+		unclear()
+	}
 	return hangs(err)
 }
 
@@ -124,7 +130,7 @@ func (m *Monitor) request(ctx context.Context, f func(context.Context) error) er
 }
 
 // resolve asks for evidence beside everything else, since it may take long, and
-// reports whether it could begin. An error is no evidence: it is asked again.
+// reports whether a hand was free for it.
 func (m *Monitor) resolve(ctx context.Context, g *group, f store.InFlight, k Known) bool {
 	hand, ok := m.pool.Acquire(g.key + "\x00resolve")
 	if !ok {
@@ -133,32 +139,38 @@ func (m *Monitor) resolve(ctx context.Context, g *group, f store.InFlight, k Kno
 	m.start(f.Key.Service, func() {
 		hung := true // unless it comes back
 		defer func() { hand.Release(hung) }()
-		var found dlt.Evidence
-		err := m.request(ctx, func(ctx context.Context) (err error) {
-			d, err := m.doubt(ctx, f, g.read)
-			if err != nil {
-				return err
-			}
-			found, err = m.o.Resolver.Resolve(ctx, d)
-			return err
-		})
-		hung = hangs(err)
-		if err == nil {
-			k.Evidence = &found
-		} else {
-			k.Status = nil
-			if ctx.Err() == nil {
-				m.o.Trouble(f.Key.Service, fmt.Errorf("resolve %s: %w", f.Key, err))
-			}
-		}
-		v := Decide(f, k, g.traits, m.o.Rules)
-		if v.Outcome != nil {
-			m.updater.Put([]store.Outcome{*v.Outcome})
-			return
-		}
-		m.check(ctx, f.Key.Service, []store.Due{{Ref: f.Ref, In: v.Next}})
+		hung = m.evidence(ctx, g, f, k)
 	})
 	return true
+}
+
+// evidence asks for evidence about a row and acts on it. It reports whether the request
+// ran into its time limit. An error is no evidence: it is asked again.
+func (m *Monitor) evidence(ctx context.Context, g *group, f store.InFlight, k Known) (hung bool) {
+	var found dlt.Evidence
+	err := m.request(ctx, func(ctx context.Context) (err error) {
+		d, err := m.doubt(ctx, f, g.read)
+		if err != nil {
+			return err
+		}
+		found, err = m.o.Resolver.Resolve(ctx, d)
+		return err
+	})
+	if err == nil {
+		k.Evidence = &found
+	} else {
+		k.Status = nil
+		if ctx.Err() == nil {
+			m.o.Trouble(f.Key.Service, fmt.Errorf("resolve %s: %w", f.Key, err))
+		}
+	}
+	v := Decide(f, k, g.traits, m.o.Rules)
+	if v.Outcome != nil {
+		m.updater.Put([]store.Outcome{*v.Outcome})
+	} else {
+		m.check(ctx, f.Key.Service, []store.Due{{Ref: f.Ref, In: v.Next}})
+	}
+	return hangs(err)
 }
 
 // witnesses is how many earlier batches of the lane a resolver is told of. A ledger

@@ -126,6 +126,7 @@ func (c *Client) read(ctx context.Context, service batch.ServiceID, questions ma
 		for _, q := range questions {
 			c.traces.forget(q.key)
 		}
+		return -1, false, err // so that nothing of it is remembered again
 	}
 	return s.after, s.complete, err
 }

@@ -1,0 +1,57 @@
+package canton_test
+
+import (
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/canton"
+	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
+)
+
+// A participant that was restored from a backup counts its offsets from an earlier end.
+// What the client has read of the offsets before says nothing about those that follow:
+// it reads again from where the batch began.
+func TestAfterAParticipantWasPutBack(t *testing.T) {
+	now, backup := newRig(t, nil, nil), newRig(t, nil, nil)
+	var at atomic.Pointer[url.URL]
+	point := func(r *rig) {
+		u, err := url.Parse(r.p.URL())
+		require.NoError(t, err)
+		at.Store(u)
+	}
+	point(now)
+	front := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(at.Load()) }})
+	t.Cleanup(front.Close)
+	c, err := canton.New(front.URL, &canton.Options{UserID: "app", IdleWait: 40 * time.Millisecond})
+	require.NoError(t, err)
+	t.Cleanup(c.CloseIdleConnections)
+	r := &rig{t: t, p: now.p, c: c}
+
+	b := transfer("b")
+	a := attempt(b, 1, r.prepare(b))
+	r.fill(20)
+	s, err := r.ask(a)
+	require.NoError(t, err)
+	require.Equal(t, batch.ReportedUnknown, s.Reported)
+
+	point(backup)
+	_, err = r.ask(a)
+	require.ErrorContains(t, err, "OFFSET_AFTER_LEDGER_END")
+
+	r.p = backup.p
+	require.NoError(t, r.submit(a))
+	r.executed("b")
+	r.fill(30)
+	require.Greater(t, backup.p.Count(cantontest.Executed, "fill-25"), 0, "the new end is behind the old one")
+	s, err = r.ask(a)
+	require.NoError(t, err)
+	assert.Equal(t, batch.ReportedCommitted, s.Reported)
+}

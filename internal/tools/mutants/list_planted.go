@@ -1,0 +1,57 @@
+package main
+
+// plantedList is bugs that somebody planted, and that no test saw then.
+var plantedList = []mutant{
+	// The monitor and its streams.
+	{
+		name: "no poll after a stream has ended", file: "monitor/streams.go", pkg: "monitor", test: "TestAfterAStreamHasEndedTheMonitorPollsAtOnce",
+		old: "m.DueIn(0) // what it would have told", new: "// what it would have told",
+	},
+	{
+		name: "the second generation of first sights is lost", file: "monitor/sightings.go", pkg: "monitor", test: "TestTheFirstSightIsKeptWhileItIsAskedAbout",
+		old: "s.now, s.old, s.since = map[sighting]time.Time{}, s.now, now", new: "s.now, s.old, s.since = map[sighting]time.Time{}, nil, now",
+	},
+	{
+		name: "a stop leaves rows leased", file: "monitor/monitor.go", pkg: "monitor", test: "TestAStopLeavesNoRowLeased",
+		old: "due[i].In = 0\n", new: "due[i].In += 0\n",
+	},
+	{
+		name: "evidence without a free hand is never looked for", file: "monitor/ask.go", pkg: "monitor", test: "TestEvidenceIsLookedForWithFewConnections",
+		old: "unclear = func() { m.evidence(ctx, g, f, k) }", new: "unclear = func() { m.check(ctx, g.service, []store.Due{{Ref: f.Ref, In: noHandPause}}) }",
+	},
+	{
+		name: "evidence is looked for without a free hand", file: "monitor/ask.go", pkg: "monitor", test: "TestEvidenceIsLookedForWithFewConnections",
+		old: "\tif !ok {\n\t\treturn false\n\t}\n\tm.start(f.Key.Service, func() {\n", new: "\tif !ok {\n\t\tm.start(f.Key.Service, func() { m.evidence(ctx, g, f, k) })\n\t\treturn true\n\t}\n\tm.start(f.Key.Service, func() {\n",
+	},
+	// The recorder.
+	{
+		name: "a waiting commit is not tried again when its claim ends", file: "internal/recorder/recorder.go", pkg: "internal/recorder", test: "TestAWaitingCommitIsTriedAgainWhenItsClaimEnds",
+		old: "(joined || freed(again, group)):", new: "(joined || freed(nil, group)):",
+	},
+	{
+		name: "failed writes are never given up", file: "internal/recorder/recorder.go", pkg: "internal/recorder", test: "TestAFailedWriteIsGivenUpInTheEnd",
+		old: "if now.Before(it.until) {", new: "if !it.until.IsZero() {",
+	},
+	// Orders.
+	{
+		name: "orders: no pause after a budget was used up", file: "batch/autobatch/settling.go", pkg: "batch/autobatch", test: "TestAPartyRestsAfterABudgetIsUsedUp",
+		old: "e.pause(s.Batch.Service, e.o.RetryInterval)", new: "e.pause(s.Batch.Service, 0)",
+	},
+	{
+		name: "orders: batches that are held hide the others", file: "batch/autobatch/settling.go", pkg: "batch/autobatch", test: "TestHeldBatchesHideNoOther",
+		old: "limit := settlePage + len(held)", new: "limit := settlePage + 0*len(held)",
+	},
+	{
+		name: "orders: a failing party is not left alone", file: "batch/autobatch/batching.go", pkg: "batch/autobatch", test: "TestAFailingPartyIsLeftAlone",
+		old: "p.until = time.Now().Add(p.failed.NextBackOff())", new: "p.failed.NextBackOff()",
+	},
+	// Clients.
+	{
+		name: "canton: what was read is kept after the participant was put back", file: "dlt/canton/status.go", pkg: "dlt/canton", test: "TestAfterAParticipantWasPutBack",
+		old: "\t\tfor _, q := range questions {\n\t\t\tc.traces.forget(q.key)\n\t\t}\n", new: "",
+	},
+	{
+		name: "canton: what was read is remembered again after the participant was put back", file: "dlt/canton/status.go", pkg: "dlt/canton", test: "TestAfterAParticipantWasPutBack",
+		old: "\t\treturn -1, false, err // so that", new: "\t\t// so that",
+	},
+}

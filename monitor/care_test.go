@@ -1,0 +1,114 @@
+package monitor_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/monitor"
+)
+
+// While a stream is open the next look may be a whole PollInterval away. When the stream
+// ends, the monitor looks at once.
+func TestAfterAStreamHasEndedTheMonitorPollsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, events := newWorld(), &wires{}
+		w.traits.Streams, w.traits.GroupsByService = true, true
+		m, stop := w.start(t, func(o *monitor.Options) {
+			withEvents(events)(o)
+			o.Rules.PollInterval = time.Minute
+		})
+		m.Follow("s")
+		settle(90 * time.Second) // half of the way to the next look
+		w.add("s", "a", 0)
+		settle(0)
+		require.Empty(t, w.asked("a"), "nobody said that something is due")
+		at := w.now()
+		events.cut("s")
+		settle(10 * time.Millisecond)
+		stop()
+		require.Len(t, w.asked("a"), 1)
+		assert.LessOrEqual(t, w.asked("a")[0]-at, 5*time.Millisecond)
+	})
+}
+
+// The first sight of an expired claim is kept for as long as the claim is asked about,
+// however long that is: the wait for a late arrival must not start anew.
+func TestTheFirstSightIsKeptWhileItIsAskedAbout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.traits = ledgerTraits
+		w.traits.LateArrival = 25 * time.Minute // longer than two generations of sights
+		w.answer = saying(batch.ReportedUnknown)
+		w.add("s", "a", 0, func(r *row) {
+			r.State, r.ResendLeft = batch.Submitting, dlt.Forever
+			r.posted = time.Now().Add(-10 * time.Hour)
+		})
+		_, stop := w.start(t, nil)
+		settle(w.traits.LateArrival - time.Second)
+		require.Empty(t, w.found())
+		settle(time.Second + 2*poll)
+		stop()
+		assert.Equal(t, []string{"a no trace"}, w.found())
+	})
+}
+
+// A stop gives back what is leased: the next process asks at once, not after the lease.
+func TestAStopLeavesNoRowLeased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		begun := make(chan struct{})
+		w.answer = func(ctx context.Context, _ batch.ServiceID, _ []batch.Attempt) ([]batch.Status, error) {
+			close(begun)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		w.add("s", "a", 0)
+		_, stop := w.start(t, nil)
+		<-begun
+		stop()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		require.Len(t, w.rows, 1)
+		assert.False(t, w.rows[0].due.After(time.Now()), "due in %s", time.Until(w.rows[0].due))
+	})
+}
+
+// A search for evidence needs a free connection. Without one the row is asked about again
+// soon, long before its lease ends; and one connection is enough for all of it.
+func TestEvidenceIsLookedForWithFewConnections(t *testing.T) {
+	for _, connections := range []int{1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld()
+			w.traits = ledgerTraits
+			w.traits.Resolves = true
+			w.answer = saying(batch.ReportedUnknown)
+			busy, most := 0, 0
+			w.resolve = func(context.Context, batch.Attempt) (dlt.Evidence, error) {
+				w.mu.Lock()
+				busy++
+				most = max(most, busy)
+				w.mu.Unlock()
+				time.Sleep(100 * time.Millisecond)
+				w.mu.Lock()
+				busy--
+				w.mu.Unlock()
+				return dlt.NotCommitted, nil
+			}
+			for _, id := range []batch.ID{"a", "b", "c", "d"} {
+				w.add("s", id, 0, func(r *row) { r.State = batch.Submitting })
+			}
+			_, stop := w.start(t, func(o *monitor.Options) { o.Connections = connections })
+			settle(max(grace, late) + 3*time.Second)
+			stop()
+			assert.Len(t, w.found(), 4, "%d connections", connections)
+			assert.LessOrEqual(t, most, connections)
+		})
+	}
+}
