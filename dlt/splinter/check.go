@@ -2,7 +2,6 @@ package splinter
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
@@ -26,8 +25,8 @@ func isID(s string) bool {
 // Check implements [dlt.Checker]. It refuses what a node would refuse, answer with an
 // ambiguous 500, or choke on for 300 s: everything that [sawtooth.Check] refuses (no
 // transactions, malformed signatures and headers, addresses that are not hex), a
-// service that is not "circuit::service", and families that no handler serves
-// (ledgers/sawtooth-and-splinter.md A1 to A4, C1, C2). The error is a
+// service that is not "circuit::service", and families, and versions of them, that no
+// handler serves (Options.Families). The error is a
 // [*batch.InputError].
 func (c *Client) Check(b batch.Batch) error {
 	if err := sawtooth.CheckSize(b, c.o.MaxBody); err != nil {
@@ -41,10 +40,10 @@ func (c *Client) Check(b batch.Batch) error {
 		return err
 	}
 	for i, t := range parsed.Transactions {
-		if !slices.Contains(c.o.Families, t.FamilyName) {
+		if !executes(c.o.Families, t.FamilyName, t.FamilyVersion) {
 			return &batch.InputError{
-				Key: b.Key(), Field: fmt.Sprintf("transactions[%d].header.family_name", i), Value: batch.Excerpt(t.FamilyName, 64),
-				Want: "one of Options.Families",
+				Key: b.Key(), Field: fmt.Sprintf("transactions[%d].header.family_name, family_version", i),
+				Value: batch.Excerpt(t.FamilyName+" "+t.FamilyVersion, 64), Want: "a family and a version of Options.Families",
 			}
 		}
 	}

@@ -33,9 +33,20 @@ func TestCheck(t *testing.T) {
 	// What a node would hang on for 300 s (C2).
 	poison := tx(splintertest.Set("x", 1))
 	poison.FamilyName = "intkey"
-	refused(build(t, service, tx(splintertest.Set("x", 1)), poison), "transactions[1].header.family_name")
-	with := newClient(t, "http://localhost:8080", &splinter.Options{Families: []string{"intkey"}})
+	refused(build(t, service, tx(splintertest.Set("x", 1)), poison), "transactions[1].header.family_name, family_version")
+	with := newClient(t, "http://localhost:8080", &splinter.Options{Families: []splinter.Family{{Name: "intkey"}}})
 	assert.NoError(t, with.Check(build(t, service, poison)))
+	// Splinter 0.6.14 commits sabre 0.5, 0.6 and 1, and stalls at any other version.
+	for version, good := range map[string]bool{"0.5": true, "0.6": true, "1": true, "9.9": false, "1.0": false, "0.4": false} {
+		x := tx(splintertest.Set("x", 1))
+		x.FamilyName, x.FamilyVersion = "sabre", version
+		b := build(t, service, x)
+		if good {
+			assert.NoError(t, c.Check(b), version)
+			continue
+		}
+		refused(b, "transactions[0].header.family_name, family_version")
+	}
 
 	bad := good
 	bad.Payload = bad.Payload[:len(bad.Payload)-1]

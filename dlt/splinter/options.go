@@ -95,13 +95,29 @@ type Options struct {
 	// journal of a stream. Defaults to 30 s.
 	StreamLease time.Duration
 
-	// Families that the services execute; Check refuses any other, which would hold up
-	// its service for 300 s (C2). Defaults to sabre, the only one of scabbard itself.
-	Families []string
+	// Families that the services execute, in the versions that they know; Check refuses any
+	// other. A node takes such a batch with a 202, leaves it Pending for ever and stalls its
+	// service for 300 s (0.6.14, for "sabre" 9.9 as for a family that it does not know).
+	// Defaults to sabre 0.5, 0.6 and 1, all that scabbard itself executes.
+	Families []Family
 	// MaxBody bounds a POST, in bytes; nodes have no bound. Defaults to 64 MiB.
 	MaxBody int
 	// MaxResponse bounds what is read of one answer or event, in bytes. Defaults to 10 MiB.
 	MaxResponse int64
+}
+
+// Family is a family of transactions and the versions in which it is executed.
+type Family struct {
+	Name string
+	// Versions are compared as they are. None stands for any, which no scabbard executes.
+	Versions []string
+}
+
+// executes reports whether one of the families is this.
+func executes(families []Family, name, version string) bool {
+	return slices.ContainsFunc(families, func(f Family) bool {
+		return f.Name == name && (len(f.Versions) == 0 || slices.Contains(f.Versions, version))
+	})
 }
 
 // withDefaults returns a copy that has no zero values left.
@@ -149,9 +165,12 @@ func (o *Options) withDefaults() (Options, error) {
 		c.Name = DefaultName
 	}
 	if c.Families == nil {
-		c.Families = []string{"sabre"}
+		c.Families = []Family{{Name: "sabre", Versions: []string{"0.5", "0.6", "1"}}}
 	}
 	c.Families = slices.Clone(c.Families)
+	for i, f := range c.Families {
+		c.Families[i].Versions = slices.Clone(f.Versions)
+	}
 	if c.Client != nil && c.TLSConfig != nil {
 		return c, &batch.InputError{Field: "Options.TLSConfig", Want: "nil where Options.Client is set: it belongs into the client's transport"}
 	}

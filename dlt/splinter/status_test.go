@@ -53,6 +53,15 @@ func TestStatusWords(t *testing.T) {
 				{TransactionID: tx, Message: "no", Data: []byte{0, 1, 255}},
 			}}},
 		},
+		// 0.6.14 for a batch of a good transaction and two that fail.
+		"invalid, as nodes list it": {
+			body: "[" + element(a, `{"statusType":"Invalid","message":[{"transaction_id":"x","error_message":"containing batch (`+string(a)+`) is invalid","error_data":[]},{"transaction_id":"`+tx+`","error_message":"Contract Registry already exists: log","error_data":[]},{"transaction_id":"y","error_message":"later","error_data":[]}]}`) + "]",
+			want: []batch.Status{{ID: a, Reported: batch.ReportedInvalid, Message: "Contract Registry already exists: log", Receipts: []batch.Receipt{
+				{TransactionID: "x", Message: "containing batch (" + string(a) + ") is invalid", Data: []byte{}},
+				{TransactionID: tx, Message: "Contract Registry already exists: log", Data: []byte{}},
+				{TransactionID: "y", Message: "later", Data: []byte{}},
+			}}},
+		},
 		"invalid with a message of another form": {body: "[" + element(a, `{"statusType":"Invalid","message":"why"}`) + "]", want: []batch.Status{{ID: a, Reported: batch.ReportedInvalid}}},
 		"no timestamp":                           {body: `[{"id":"` + string(a) + `","status":{"statusType":"Pending"}}]`, want: []batch.Status{{ID: a, Reported: batch.ReportedPending}}},
 		"any order":                              {body: "[" + element(b, `{"statusType":"Pending"}`) + "," + element(a, `{"statusType":"Committed"}`) + "]", want: []batch.Status{{ID: b, Reported: batch.ReportedPending}, {ID: a, Reported: batch.ReportedCommitted}}},

@@ -106,21 +106,30 @@ func (d *statusDecoder) element(e statusJSON) {
 	d.out = append(d.out, a)
 }
 
-// receipts takes the transactions of an invalid batch. All are listed, the innocent
-// ones without data; so the first that has some is the cause.
+// receipts takes the transactions of an invalid batch. A node lists all of them, and says
+// of the innocent ones only that their batch is invalid (0.6.14; data is empty for all,
+// older nodes give some to the one that failed). The message is the first cause.
 func (a *answer) receipts(message json.RawMessage) {
 	var list []messageJSON
 	if json.Unmarshal(message, &list) != nil {
 		return // the verdict does not hang on it
 	}
-	why, blamed := "", false
+	innocent := "containing batch (" + string(a.ID) + ") is invalid"
+	why, sure := "", 0
 	for _, m := range list {
 		data := make([]byte, 0, len(m.Data))
 		for _, b := range m.Data {
 			data = append(data, byte(b))
 		}
-		if !blamed && (why == "" || len(data) > 0) {
-			why, blamed = m.Message, len(data) > 0
+		blame := 1
+		switch {
+		case len(data) > 0:
+			blame = 3
+		case m.Message != innocent && m.Message != "":
+			blame = 2
+		}
+		if blame > sure {
+			why, sure = m.Message, blame
 		}
 		a.Receipts = append(a.Receipts, batch.Receipt{
 			TransactionID: batch.Excerpt(m.TransactionID, batch.MaxIDLen),
