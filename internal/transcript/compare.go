@@ -1,0 +1,125 @@
+package transcript
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Comparer compares answers. The zero value holds all texts and numbers of a body
+// to be part of its shape, but for ids and addresses of hosts.
+type Comparer struct {
+	// Free are keys of JSON objects whose value may be any of the same JSON type:
+	// times, nonces, payloads.
+	Free []string
+}
+
+var (
+	shortened = regexp.MustCompile(`[0-9a-zA-Z]{10}~`)
+	longHex   = regexp.MustCompile(`[0-9a-zA-Z]{60,}`)
+	host      = regexp.MustCompile(`(https?|tcp)://[0-9a-zA-Z.\-]+(:\d+)?`)
+)
+
+// plain puts a mark in place of every id and every host, which differ from run to run.
+func plain(s string) string {
+	s = shortened.ReplaceAllString(s, "ID")
+	s = longHex.ReplaceAllString(s, "ID")
+	return host.ReplaceAllString(s, "$1://HOST")
+}
+
+// Differences says how an answer differs from that of the record: in its status,
+// its content type, or its body. A JSON body has the same keys, the same types,
+// as many elements, and the same texts and numbers. What the record cut off, or
+// does not say, is not compared. Nil means no difference.
+func (c Comparer) Differences(record, got Answer) []string {
+	var out []string
+	if record.Status != 0 && record.Status != got.Status {
+		out = append(out, fmt.Sprintf("status: got %d, the record has %d", got.Status, record.Status))
+	}
+	if record.Header != nil {
+		if a, b := record.Header.Get("Content-Type"), got.Header.Get("Content-Type"); a != b {
+			out = append(out, fmt.Sprintf("content type: got %q, the record has %q", b, a))
+		}
+	}
+	if record.Cut {
+		return out
+	}
+	var want, have any
+	wantErr, haveErr := json.Unmarshal([]byte(record.Body), &want), json.Unmarshal([]byte(got.Body), &have)
+	if wantErr == nil && haveErr == nil {
+		return c.shape(out, "body", want, have)
+	}
+	if a, b := plain(record.Body), plain(got.Body); a != b {
+		out = append(out, fmt.Sprintf("body: got %q, the record has %q", clip(b), clip(a)))
+	}
+	return out
+}
+
+func (c Comparer) shape(out []string, at string, want, have any) []string {
+	differ := func(what string, a, b any) []string {
+		return append(out, fmt.Sprintf("%s: got %s %v, the record has %v", at, what, b, a))
+	}
+	switch want := want.(type) {
+	case map[string]any:
+		object, ok := have.(map[string]any)
+		if !ok {
+			return differ("a", "an object", kind(have))
+		}
+		a, b := slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(object))
+		if !slices.Equal(a, b) {
+			return differ("the keys", a, b)
+		}
+		for _, key := range a {
+			if slices.Contains(c.Free, key) {
+				if x, y := kind(want[key]), kind(object[key]); x != y {
+					out = append(out, fmt.Sprintf("%s.%s: got a %s, the record has a %s", at, key, y, x))
+				}
+				continue
+			}
+			out = c.shape(out, at+"."+key, want[key], object[key])
+		}
+	case []any:
+		array, ok := have.([]any)
+		if !ok {
+			return differ("a", "an array", kind(have))
+		}
+		if len(want) != len(array) {
+			return differ("the length", len(want), len(array))
+		}
+		for i := range want {
+			out = c.shape(out, fmt.Sprintf("%s[%d]", at, i), want[i], array[i])
+		}
+	case string:
+		text, ok := have.(string)
+		if !ok {
+			return differ("a", "a string", kind(have))
+		}
+		if a, b := plain(want), plain(text); a != b {
+			return differ("the text", fmt.Sprintf("%q", strings.TrimSpace(a)), fmt.Sprintf("%q", strings.TrimSpace(b)))
+		}
+	default: // a number, a boolean, null
+		if want != have {
+			return differ("the value", want, have)
+		}
+	}
+	return out
+}
+
+func kind(x any) string {
+	switch x.(type) {
+	case map[string]any:
+		return "object"
+	case []any:
+		return "array"
+	case string:
+		return "string"
+	case float64:
+		return "number"
+	case bool:
+		return "boolean"
+	}
+	return "null"
+}

@@ -1,0 +1,235 @@
+package transcript
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+var (
+	// > POST /batches  content-type="application/octet-stream" [960 bytes]
+	requestType = regexp.MustCompile(`^> ([A-Z]+) (\S+)  content-type="([^"]*)" ?(.*)$`)
+	// > POST /scabbard/aaaaa-bbbbb/a000/batches   [truncated list]
+	requestLabel = regexp.MustCompile(`^> ([A-Z]+) (\S+(?:\.\.\.\[\d+ bytes\])?)(?: +\[(.*)\])?$`)
+	// > Host http://127.0.0.1:18085  Authorization: (none)  headers map[A:b]  body 2 bytes = 0a00
+	requestMore = regexp.MustCompile(`^> Host (\S+)  Authorization: (.*?)  headers map\[(.*)\]  body (\d+) bytes(?: = (.*))?$`)
+	cutMark     = regexp.MustCompile(`\.\.\.\[\d+ bytes\]$|\.\.\.\(cut\)$`)
+	bytesOnly   = regexp.MustCompile(`^\[(\d+) bytes\]$`)
+	// < 202 (104ms)  Content-Type: text/plain, or < 202 after 3ms  A: b | C: d
+	answerLine = regexp.MustCompile(`^< (\d{3}) (?:\(([^)]*)\)|after (\S+))(?:  (.*))?$`)
+	failedLine = regexp.MustCompile(`^< error after (\S+): (.*)$`)
+	// #   t=   30.1 ms  status of 25fc2a71: PENDING
+	seenStatus = regexp.MustCompile(`^#\s+t=\s*([\d.]+) ms\s+status of ([0-9a-zA-Z]+): (\S+)$`)
+	//        25ms  9dc729aa100e... -> Pending
+	seenArrow = regexp.MustCompile(`^\s+(\S+)  ([0-9a-fA-F]+)\.\.\. -> (\S+)$`)
+	// 11:32:27.401 GET /batch_statuses {...}HTTP2000.650854s
+	polled = regexp.MustCompile(`^\d\d:\d\d:\d\d(?:\.\d+)? (?:([A-Z]+) (\S+) )?(\{.*\})(?:HTTP(\d{3})([\d.]+s))?$`)
+	//   0.048 raw < {...}
+	frame    = regexp.MustCompile(`^\s*(\d+\.\d+) raw ([<>]) (.*)$`)
+	frameEnd = regexp.MustCompile(`^\s*(\d+\.\d+) raw read: (.*)$`)
+)
+
+// Parse reads a record. A line that is none of the known ones is a Note. The error
+// names the first line that begins like part of an exchange and is none.
+func Parse(text string) ([]Entry, error) {
+	p := parser{lines: strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")}
+	for p.at < len(p.lines) {
+		line := p.lines[p.at]
+		var err error
+		switch {
+		case strings.TrimSpace(line) == "":
+			p.at++
+		case strings.HasPrefix(line, "> "):
+			err = p.exchange()
+		case strings.HasPrefix(line, "< "):
+			err = fmt.Errorf("%q answers nothing", clip(line))
+		default:
+			p.single(line)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("transcript: line %d: %w", p.at+1, err)
+		}
+	}
+	return p.entries, nil
+}
+
+type parser struct {
+	lines   []string
+	at      int // index of the next line
+	entries []Entry
+}
+
+func (p *parser) add(line int, e Entry) {
+	e.Line = line + 1
+	p.entries = append(p.entries, e)
+}
+
+// single reads what is told in one line.
+func (p *parser) single(line string) {
+	at := p.at
+	p.at++
+	if m := seenStatus.FindStringSubmatch(line); m != nil {
+		if d, err := time.ParseDuration(m[1] + "ms"); err == nil {
+			p.add(at, Entry{Seen: &Seen{After: d, ID: m[2], Status: m[3]}})
+			return
+		}
+	}
+	if m := seenArrow.FindStringSubmatch(line); m != nil {
+		if d, err := time.ParseDuration(m[1]); err == nil {
+			p.add(at, Entry{Seen: &Seen{After: d, ID: m[2], Status: m[3]}})
+			return
+		}
+	}
+	if m := polled.FindStringSubmatch(line); m != nil {
+		e := &Exchange{Request: Request{Method: m[1], Target: m[2], Size: -1}}
+		e.Answer.Body = m[3]
+		e.Answer.Status, _ = strconv.Atoi(m[4])            // 0 where there is none
+		e.Answer.After, _ = time.ParseDuration("0" + m[5]) // likewise
+		p.add(at, Entry{Exchange: e})
+		return
+	}
+	if m := frame.FindStringSubmatch(line); m != nil {
+		if d, err := time.ParseDuration(m[1] + "s"); err == nil {
+			text, cut := strings.CutSuffix(m[3], "...")
+			p.add(at, Entry{Frame: &Frame{At: d, Sent: m[2] == ">", Text: text, Cut: cut}})
+			return
+		}
+	}
+	if m := frameEnd.FindStringSubmatch(line); m != nil {
+		if d, err := time.ParseDuration(m[1] + "s"); err == nil {
+			p.add(at, Entry{Frame: &Frame{At: d, Text: m[2], End: true}})
+			return
+		}
+	}
+	p.add(at, Entry{Note: strings.TrimSpace(strings.TrimLeft(line, "#= "))})
+}
+
+func (p *parser) exchange() error {
+	e := &Exchange{}
+	line := p.lines[p.at]
+	start := p.at
+	if m := requestType.FindStringSubmatch(line); m != nil {
+		e.Request = Request{Method: m[1], Target: m[2], Size: len(m[4]), Body: m[4], Header: http.Header{}}
+		if m[3] != "" {
+			e.Request.Header.Set("Content-Type", m[3])
+		}
+		if b := bytesOnly.FindStringSubmatch(m[4]); b != nil {
+			size, err := strconv.Atoi(b[1])
+			if err != nil {
+				return fmt.Errorf("%q is no number of bytes", clip(b[1]))
+			}
+			e.Request.Size, e.Request.Body = size, ""
+		}
+	} else if m := requestLabel.FindStringSubmatch(line); m != nil {
+		e.Label = m[3]
+		e.Request = Request{Method: m[1], Size: -1, Header: http.Header{}}
+		e.Request.Target, e.Request.Cut = cut(m[2])
+	} else {
+		return fmt.Errorf("%q is no request", clip(line))
+	}
+	if n := len(p.entries); e.Label == "" && n > 0 {
+		e.Label = p.entries[n-1].Note
+	}
+	p.at++
+	if p.at < len(p.lines) {
+		if m := requestMore.FindStringSubmatch(p.lines[p.at]); m != nil {
+			size, err := strconv.Atoi(m[4])
+			if err != nil {
+				return fmt.Errorf("%q is no number of bytes", clip(m[4]))
+			}
+			e.Request.Header = headerMap(m[3])
+			e.Request.Header.Set("Host", m[1])
+			e.Request.Authorization, e.Request.Size, e.Request.Body = m[2], size, m[5]
+			p.at++
+		}
+	}
+	if err := p.answer(e); err != nil {
+		return err
+	}
+	p.add(start, Entry{Exchange: e})
+	return nil
+}
+
+func (p *parser) answer(e *Exchange) error {
+	if p.at >= len(p.lines) {
+		return fmt.Errorf("the record ends before the answer")
+	}
+	line := p.lines[p.at]
+	if m := failedLine.FindStringSubmatch(line); m != nil {
+		d, err := time.ParseDuration(m[1])
+		if err != nil {
+			return err
+		}
+		e.Answer.After, e.Failure = d, m[2]
+		p.at++
+		return nil
+	}
+	m := answerLine.FindStringSubmatch(line)
+	if m == nil {
+		return fmt.Errorf("%q is no answer", clip(line))
+	}
+	var err error
+	if e.Answer.After, err = time.ParseDuration(m[2] + m[3]); err != nil {
+		return err
+	}
+	if e.Answer.Status, err = strconv.Atoi(m[1]); err != nil {
+		return err
+	}
+	e.Answer.Header = http.Header{}
+	for part := range strings.SplitSeq(m[4], " | ") {
+		if key, value, ok := strings.Cut(part, ": "); ok {
+			e.Answer.Header.Add(strings.TrimSpace(key), value)
+		}
+	}
+	p.at++
+	if p.at < len(p.lines) && strings.HasPrefix(p.lines[p.at], `< "`) {
+		if e.Answer.Body, err = strconv.Unquote(p.lines[p.at][2:]); err != nil {
+			return fmt.Errorf("%q: %w", clip(p.lines[p.at]), err)
+		}
+		e.Answer.Body, e.Answer.Cut = cut(e.Answer.Body)
+		p.at++
+		return nil
+	}
+	// The body goes on to the next blank line.
+	first := p.at
+	for p.at < len(p.lines) && strings.TrimSpace(p.lines[p.at]) != "" {
+		p.at++
+	}
+	e.Answer.Body, e.Answer.Cut = cut(strings.Join(p.lines[first:p.at], "\n"))
+	return nil
+}
+
+// cut takes the mark off a text that the record does not have to its end.
+func cut(s string) (string, bool) {
+	at := cutMark.FindStringIndex(s)
+	if at == nil {
+		return s, false
+	}
+	return s[:at[0]], true
+}
+
+// headerMap reads what fmt prints of a map: values may hold blanks, names none.
+func headerMap(s string) http.Header {
+	h := http.Header{}
+	last := ""
+	for word := range strings.FieldsSeq(s) {
+		key, value, ok := strings.Cut(word, ":")
+		if ok && key != "" {
+			last = key
+			h.Set(key, value)
+		} else if last != "" {
+			h.Set(last, h.Get(last)+" "+word)
+		}
+	}
+	return h
+}
+
+func clip(s string) string {
+	if len(s) > 80 {
+		return s[:80] + "..."
+	}
+	return s
+}

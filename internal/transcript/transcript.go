@@ -1,0 +1,97 @@
+// Package transcript reads records of what real nodes answered, and compares an
+// answer in such a record with the answer of another server.
+//
+// A record is text. It holds one exchange after another, remarks between them, and
+// what somebody saw who watched a batch or a websocket. [Parse] knows the two ways
+// in which the records of this project were written:
+//
+//	> POST /batches  content-type="application/octet-stream" [960 bytes]
+//	< 202 (104ms)  Content-Type: application/json; charset=utf-8
+//	{
+//	  "link": "http://127.0.0.1:8008/batch_statuses?id=25fc2a7172~"
+//	}
+//
+//	> POST /scabbard/aaaaa-bbbbb/a000/batches   [truncated list]
+//	> Host http://127.0.0.1:18085  Authorization: (none)  headers map[Content-Type:application/json]  body 2 bytes = 0a00
+//	< 400 after 1ms  Content-Length: 68 | Content-Type: application/json
+//	< "{\"code\":\"400\",\"message\":\"Invalid body: not a valid list of batches\"}"
+package transcript
+
+import (
+	"io"
+	"net/http"
+	"time"
+)
+
+// Entry is one thing in a record. Exactly one of Exchange, Seen, Frame and Note is set.
+type Entry struct {
+	Line     int    // number of its first line, from 1
+	Note     string // a remark, without the "# " or "== " before it
+	Exchange *Exchange
+	Seen     *Seen
+	Frame    *Frame
+}
+
+// Exchange is a request and what became of it.
+type Exchange struct {
+	Label   string // in brackets behind the path; or else the remark right before the exchange
+	Request Request
+	Answer  Answer
+	Failure string // why there was no answer; then Answer holds nothing but After
+}
+
+// Request is what was asked. A record of a poll may name no method and no target.
+type Request struct {
+	Method, Target string
+	Cut            bool        // Target is only the beginning
+	Header         http.Header // without Authorization, of which records hold a remark in Authorization
+	Authorization  string
+	Size           int    // of the body, in bytes; -1 where the record does not say
+	Body           string // as far as the record has it: JSON, or hex digits
+}
+
+// Answer is what came back.
+type Answer struct {
+	Status int // 0 where the record does not say
+	After  time.Duration
+	Header http.Header
+	Body   string
+	Cut    bool // Body is only the beginning
+}
+
+// Seen is a status that somebody saw who watched a batch.
+type Seen struct {
+	After  time.Duration
+	ID     string // the beginning of the batch's id
+	Status string
+}
+
+// Frame is one message on a websocket, or what its reader met in place of one.
+type Frame struct {
+	At   time.Duration
+	Sent bool // by the client
+	Text string
+	Cut  bool // Text is only the beginning
+	End  bool // the connection ended; Text says how
+}
+
+// Exchanges returns the exchanges among the entries, in order.
+func Exchanges(entries []Entry) []*Exchange {
+	var out []*Exchange
+	for _, e := range entries {
+		if e.Exchange != nil {
+			out = append(out, e.Exchange)
+		}
+	}
+	return out
+}
+
+// Read returns the answer that an HTTP response is. It reads the body to its end
+// and closes it.
+func Read(res *http.Response) (Answer, error) {
+	body, err := io.ReadAll(res.Body)
+	if closing := res.Body.Close(); err == nil {
+		err = closing
+	}
+	return Answer{Status: res.StatusCode, Header: res.Header, Body: string(body)}, err
+}
