@@ -70,7 +70,9 @@ func decide(f store.InFlight, k Known, t dlt.Traits, r Rules) Verdict {
 	st := k.Status
 	switch st.Reported {
 	case batch.ReportedCommitted:
-		return d.found(store.IsCommitted)
+		v := d.found(store.IsCommitted)
+		v.Outcome.Receipts = st.Receipts
+		return v
 	case batch.ReportedInvalid:
 		return d.invalid()
 	case batch.ReportedPending:
@@ -162,6 +164,8 @@ func (d *decider) invalid() Verdict {
 		return d.wait(d.late())
 	case d.earlierOnly() && d.f.Refused && d.k.Status.Attempt > d.f.DoubtAttempt:
 		return d.noTrace() // that is recorded
+	case !d.f.Settles(d.k.Status.Attempt):
+		return d.noTrace() // of this attempt: the ledger speaks of another
 	}
 	v := d.found(store.IsInvalid)
 	v.Outcome.Settle = d.t.Settle

@@ -259,6 +259,44 @@ func TestDecideInvalidOfAnEarlierAttempt(t *testing.T) {
 	assert.Equal(t, "is invalid", verdictWord(decide()), "the last was taken")
 }
 
+// An INVALID that names another attempt says of the one in hand what "unknown" says:
+// nothing. It ends a doubt about the attempt that it names, where nothing was taken since.
+func TestDecideInvalidThatNamesAnotherAttempt(t *testing.T) {
+	ever := func(f *store.InFlight) { f.ResendLeft = dlt.Forever }
+	for name, c := range map[string]struct {
+		state  batch.State
+		named  int
+		change func(*store.InFlight)
+		want   string
+	}{
+		"pending, and of the one before":             {batch.Pending, 2, nil, "undecidable"},
+		"pending, and of the first":                  {batch.Pending, 1, nil, "undecidable"},
+		"pending, and of one that is not known here": {batch.Pending, 4, nil, "undecidable"},
+		"pending, and of this one":                   {batch.Pending, 3, func(f *store.InFlight) { f.DoubtAttempt, f.Resends = 3, 0 }, "is invalid"},
+		"pending, and of the batch as a whole":       {batch.Pending, 0, nil, "is invalid"},
+		"valid, and of the one before":               {batch.Valid, 2, nil, "undecidable"},
+		"in doubt, and of the one before":            {batch.Submitting, 2, nil, "undecidable"},
+		"in doubt, and may yet arrive":               {batch.Submitting, 2, func(f *store.InFlight) { f.PostedAgo = late - 1 }, "wait"},
+		"pending, and just accepted":                 {batch.Pending, 2, func(f *store.InFlight) { f.PostedAgo = grace - 1 }, "wait"},
+		"pending, and a resend is harmless":          {batch.Pending, 2, func(f *store.InFlight) { ever(f); f.PostedAgo = quiet }, "no trace"},
+		"pending, and a second resend must wait":     {batch.Pending, 2, func(f *store.InFlight) { ever(f); f.PostedAgo = quiet - 1 }, "wait"},
+		"decided against, and of the one before":     {batch.Invalid, 2, nil, "settled"},
+		"in doubt, the last was refused":             {batch.Submitting, 2, func(f *store.InFlight) { f.Refused, f.Resends = true, 0 }, "is invalid"},
+		"in doubt twice, the last was refused":       {batch.Submitting, 2, func(f *store.InFlight) { f.Refused = true }, "undecidable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := store.InFlight{
+				Version: 8, State: c.state, Attempt: 3, DoubtAttempt: 2, Resends: 1, PostedAgo: 30 * time.Minute, Ended: true,
+			}
+			if c.change != nil {
+				c.change(&f)
+			}
+			k := monitor.Known{Status: &batch.Status{ID: "b", Reported: batch.ReportedInvalid, Attempt: c.named}, Seen: time.Hour}
+			assert.Equal(t, c.want, verdictWord(monitor.Decide(f, k, ledgerTraits, rules)))
+		})
+	}
+}
+
 // Failed counts for the attempt that it names.
 func TestDecideFailed(t *testing.T) {
 	unlimited, two, every := batch.Budget{}, batch.Budget{Attempts: 2}, batch.Budget{Attempts: 2, EveryTry: true}

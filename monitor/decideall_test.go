@@ -64,7 +64,7 @@ func TestDecideEverything(t *testing.T) {
 						tr := ledgerTraits
 						tr.Resolves = resolves
 						for _, word := range words {
-							for _, named := range []int{0, 2, 3} {
+							for _, named := range []int{0, 1, 2, 3, 4} {
 								if named != 0 && word != batch.ReportedFailed && word != batch.ReportedInvalid {
 									continue // it is looked at for these only
 								}
@@ -107,6 +107,8 @@ func holds(row store.Row, f store.InFlight, k monitor.Known, tr dlt.Traits, v mo
 		unknown = unknown || (k.Status.Reported == batch.ReportedFailed && (f.Refused || (f.Ended && f.Failures > 0))) ||
 			(k.Status.Reported == batch.ReportedInvalid && f.Refused && k.Status.Attempt > f.DoubtAttempt)
 	}
+	another := k.Status != nil && k.Status.Attempt != 0 && k.Status.Attempt != f.Attempt && !(k.Status.Attempt == f.DoubtAttempt && f.Resends == 0)
+	unknown = unknown || (another && k.Status.Reported == batch.ReportedInvalid)
 	proved := over && (f.Ended || k.Seen >= ttl+tr.LateArrival)
 	if v.Resolve && (!proved || v.Outcome != nil || !tr.Resolves || !over || !unknown) {
 		return fmt.Errorf("asks for evidence that is not due")
@@ -137,6 +139,9 @@ func holds(row store.Row, f store.InFlight, k monitor.Known, tr dlt.Traits, v mo
 			return fmt.Errorf("promise 10: nobody said committed")
 		}
 	case store.IsInvalid:
+		if another {
+			return fmt.Errorf("promise 10: the verdict is about another attempt")
+		}
 		if f.Requeued && f.PostedAgo < tr.Settle {
 			return fmt.Errorf("a verdict from before the requeue")
 		}

@@ -161,13 +161,34 @@ func TestInvalidOfALaterAttempt(t *testing.T) {
 	assert.True(t, next.Refused)
 	assert.Equal(t, o.Error, next.Error)
 	assert.True(t, next.Monitored(start.Add(time.Second)))
-	for _, attempt := range []int{0, 1} {
-		o.Attempt = attempt
-		assert.Equal(t, batch.Invalid, must(t, r, o, start).State, "attempt %d", attempt)
-	}
+	o.Attempt = 0
+	assert.Equal(t, batch.Invalid, must(t, r, o, start).State, "it is about the batch as a whole")
 	last := must(t, next, monitored(next, store.NotCommitted), start.Add(time.Minute))
 	assert.Equal(t, batch.Rejected, last.State, "once the doubt is resolved, the verdict stands")
 	assert.Equal(t, o.Error, last.Error)
+}
+
+// A verdict that names another attempt does not end the one in hand, whatever the row is.
+// It does where the POSTs since that attempt are known to have had no effect.
+func TestInvalidOfAnotherAttempt(t *testing.T) {
+	written := 0
+	for name, r := range standings(t) {
+		for attempt := range 5 {
+			o := monitored(r, store.IsInvalid)
+			o.Attempt = attempt
+			next, a := r.Apply(o, start.Add(time.Second))
+			onlyOpen := attempt == r.DoubtAttempt && r.Resends == 0
+			if attempt != 0 && attempt != r.Attempt && !onlyOpen {
+				assert.NotEqual(t, store.Written, a.Result, "%s, attempt %d", name, attempt)
+				assert.Equal(t, r, next, "%s, attempt %d", name, attempt)
+			} else if a.Result == store.Written && attempt != 0 && attempt != r.Attempt {
+				written++
+				assert.Equal(t, "refused in doubt", name)
+				assert.Equal(t, batch.Invalid, next.State)
+			}
+		}
+	}
+	assert.Equal(t, 1, written, "attempt 2 was refused at the door, and the verdict about attempt 1 ends the doubt")
 }
 
 func TestSettling(t *testing.T) {

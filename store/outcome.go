@@ -206,6 +206,9 @@ func (r Row) found(o Outcome, now time.Time) (Row, error) {
 	case Refused:
 		r.refuse(now, o)
 	case IsInvalid:
+		if !r.InFlight(o.Ref, o.Budget, now).Settles(o.Attempt) {
+			return r, fmt.Errorf("%w: the verdict is about attempt %d, and what became of attempt %d is open", batch.ErrNotAllowed, o.Attempt, r.Attempt)
+		}
 		if r.DoubtAttempt != 0 && o.Attempt > r.DoubtAttempt {
 			// The verdict is about a later attempt; the earlier one is still open.
 			o.Last = true

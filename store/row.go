@@ -145,6 +145,13 @@ func (r Row) posted() time.Time {
 	return r.LastPost
 }
 
+// Settles reports whether a verdict against the batch that names an attempt, or none
+// (0), is about the last attempt that may have been taken. A verdict about an earlier one
+// says nothing of what became of the last.
+func (f InFlight) Settles(named int) bool {
+	return named == 0 || named == f.Attempt || (named == f.DoubtAttempt && f.Resends == 0)
+}
+
 // InFlight is what the monitor sees of the row.
 func (r Row) InFlight(ref Ref, budget batch.Budget, now time.Time) InFlight {
 	return InFlight{

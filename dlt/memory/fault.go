@@ -34,6 +34,8 @@ type Fault struct {
 	InvalidFirst bool
 	// FailFirst makes the ledger report that the attempt had no effect (see Options.NameAttempts).
 	FailFirst bool
+	// Against has this attempt decided against, while a later one of the same batch may commit.
+	Against bool
 
 	again bool // it is being executed for the second time
 }

@@ -33,6 +33,9 @@ type Options struct {
 	// NameAttempts makes its answers name the attempt they are about, the last one
 	// that it knows. Only then can [Fault].FailFirst say that an attempt had no effect.
 	NameAttempts bool
+	// EarlierVerdicts, with NameAttempts, makes it tell what it decided against the
+	// attempt before while the next one is on its way, rather than Pending, as Canton does.
+	EarlierVerdicts bool
 	// History makes it forget as Scabbard does: of each service it answers only about
 	// so many batches that it saw first last, whatever became of them, and after a
 	// restart about none from before. Defaults to 0: it remembers all that it committed.
@@ -266,7 +269,7 @@ func (l *Ledger) execute(n arrival) {
 		return
 	}
 	e := Entry{Kind: Executed, Key: n.a.Key, Attempt: n.a.Number, At: n.execute}
-	if strings.HasPrefix(string(n.a.Payload), "invalid") || (n.fault.InvalidFirst && !n.fault.again) {
+	if strings.HasPrefix(string(n.a.Payload), "invalid") || n.fault.Against || (n.fault.InvalidFirst && !n.fault.again) {
 		k.reported, k.message = batch.ReportedInvalid, "decided against"
 		e.Kind = Invalid
 		l.journal = append(l.journal, e)
@@ -301,7 +304,8 @@ func (l *Ledger) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts 
 				st.Attempt = k.attempt
 			}
 		}
-		if st.Reported != batch.ReportedCommitted || !l.o.IgnoreDuplicates {
+		earlier := l.o.EarlierVerdicts && st.Reported == batch.ReportedInvalid
+		if !earlier && (st.Reported != batch.ReportedCommitted || !l.o.IgnoreDuplicates) {
 			for _, n := range l.arrivals { // a second copy on its way makes it pending again
 				if n.a.ID == a.ID && l.remembers(a.Key) && !n.at.After(now) && !n.fault.again {
 					st.Reported, st.Message, st.Attempt = batch.ReportedPending, "", 0

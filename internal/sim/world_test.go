@@ -146,13 +146,15 @@ func newWorld(t testing.TB, k kind, l *lanes, seed uint64) *world {
 func (w *world) memory() *ledgermem.Ledger {
 	k := w.kind
 	return ledgermem.New(&ledgermem.Options{
-		Traits: &k.traits, IgnoreDuplicates: k.ignore, DeduplicateFor: k.dedup, NameAttempts: k.dedup > 0, CommitAfter: time.Duration(w.rng.IntN(1500)) * time.Millisecond,
+		Traits: &k.traits, IgnoreDuplicates: k.ignore, DeduplicateFor: k.dedup, NameAttempts: k.dedup > 0, EarlierVerdicts: k.dedup > 0,
+		CommitAfter: time.Duration(w.rng.IntN(1500)) * time.Millisecond,
 		Fault: func(a batch.Attempt) ledgermem.Fault {
 			// What goes wrong on the wire is the scheduler's; this is what the ledger does.
 			return ledgermem.Fault{
 				InvalidFirst: k.ignore && w.chance(0.05),
 				Delay:        w.between(0, k.traits.Settle/2),
 				FailFirst:    w.chance(0.08),
+				Against:      k.dedup > 0 && w.chance(0.2),
 			}
 		},
 	})

@@ -14,6 +14,7 @@ func finalTests() []test {
 		{name: "get and list find open and final", run: finalFound},
 		{name: "a late commit wins and is a breach", run: finalLateCommit},
 		{name: "receipts and errors are kept", run: finalKept},
+		{name: "receipts of a commit are kept, whoever heard of it", run: finalReceipts},
 		{name: "the lane goes on", run: finalLane},
 	}
 }
@@ -88,6 +89,26 @@ func finalLateCommit(f *fixture) {
 		assert.Empty(f, f.view(batch.ServiceID(name), 9).Batches, "the lane of the one that was %s", name)
 	}
 	assert.True(f, f.written(f.monitored(named["requeued"], store.IsCommitted))[0].Breach, "it was final, and others may have gone ahead")
+}
+
+func finalReceipts(f *fixture) {
+	f.add(bt("asked", "a"), bt("told", "b"), bt("one", "c"))
+	f.take("a", "b", "c")
+	f.each(f.submitted, store.Accepted, "a", "b")
+	want := func(id batch.ID) []batch.Receipt {
+		return []batch.Receipt{{TransactionID: "t1 of " + string(id), Valid: true, Data: []byte{0, 255}}, {TransactionID: "t2", Valid: true}}
+	}
+	for id, o := range map[batch.ID]store.Outcome{
+		"a": f.monitored("a", store.IsCommitted),
+		"b": {Ref: store.Ref{Key: f.monitored("b", store.IsCommitted).Key}, By: batch.ByMonitor, Finding: store.IsCommitted}, // told of; nobody has read the row
+		"c": f.submitted("c", store.IsCommitted),                                                                             // acceptance and commit in one
+	} {
+		o.Receipts = want(id)
+		f.written(o)
+		r := f.get(id)
+		assert.Equal(f, batch.Committed, r.State)
+		assert.True(f, sameReceipts(want(id), r.Receipts), "%s: %+v", id, r.Receipts)
+	}
 }
 
 func finalKept(f *fixture) {
