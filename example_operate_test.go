@@ -24,7 +24,7 @@ func unstick(ctx context.Context, runner *dltbatch.Runner, key batch.Key) error 
 	case batch.RemedyRelease: // after a look at why.Blocker
 		_, err = runner.Release(ctx, key.Service, by)
 	case batch.RemedyDecide: // after a look at the ledger: it is not there, so send it again
-		_, err = runner.Decide(ctx, key, batch.Unknown, by)
+		_, err = runner.Decide(ctx, why.Seen(), batch.Unknown, by)
 	}
 	return err
 }

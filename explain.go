@@ -47,7 +47,7 @@ func (r *Runner) keepsOrder(s batch.ServiceID) bool { return r.ledger.Traits(s).
 func explain(l store.Look, q store.ClaimQuery, choose store.Choose) batch.Explanation {
 	x := explainer{l: l, q: q, choose: choose, now: l.At}
 	x.e = batch.Explanation{
-		Key: l.Ref.Key, At: l.At, State: l.Row.State, LastError: l.Row.Error, Decision: l.Row.Decision, Attempts: l.Row.Attempt,
+		Key: l.Ref.Key, Version: l.Row.Version, At: l.At, State: l.Row.State, LastError: l.Row.Error, Decision: l.Row.Decision, Attempts: l.Row.Attempt,
 	}
 	x.state()
 	x.e.Text = sentence(x.e)

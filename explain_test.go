@@ -109,6 +109,12 @@ func (m *maze) found(key batch.Key, f store.Finding) {
 	}
 }
 
+func (m *maze) see(key batch.Key) batch.Record {
+	rec, err := m.st.Get(m.t.Context(), key)
+	require.NoError(m.t, err)
+	return rec
+}
+
 func (m *maze) steer(s store.Steering) {
 	s.By = somebody
 	_, _, err := m.st.Steer(m.t.Context(), s)
@@ -136,9 +142,9 @@ func (m *maze) step() {
 	case 13:
 		m.steer(store.Steering{Scope: batch.Only(mazeLane), Action: batch.ActionSetPolicy, Policy: batch.Policy(m.r.IntN(4))})
 	case 14:
-		_, _ = m.runner.Cancel(ctx, key, somebody) // where it is allowed
+		_, _ = m.runner.Cancel(ctx, m.see(key), somebody) // where it is allowed
 	default:
-		_, _ = m.runner.Requeue(ctx, key, somebody)
+		_, _ = m.runner.Requeue(ctx, m.see(key), somebody)
 	}
 }
 
@@ -188,7 +194,7 @@ func (m *maze) obey(e batch.Explanation, causes map[batch.Cause]int) {
 	case batch.RemedyRelease:
 		m.steer(store.Steering{Scope: e.Control.Scope, Action: batch.ActionRelease})
 	case batch.RemedyDecide:
-		_, err := m.runner.Decide(ctx, e.Key, []batch.State{batch.Committed, batch.Unknown, batch.Rejected}[m.r.IntN(3)], somebody)
+		_, err := m.runner.Decide(ctx, e.Seen(), []batch.State{batch.Committed, batch.Unknown, batch.Rejected}[m.r.IntN(3)], somebody)
 		require.NoError(m.t, err, "%+v", e)
 	case batch.RemedyBlocker:
 		m.follow(e.Blocker, causes)

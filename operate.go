@@ -9,52 +9,61 @@ import (
 )
 
 // What operators do works from any process, whether or not Run runs in this one: it is
-// written to the database, and every claim of every instance reads it there. Each
-// asks who does it, and is kept in the history by the same transaction. All return
-// [batch.ErrNotFound], [batch.ErrNotAllowed] where the state does not admit it,
-// [batch.ErrInDoubt], a [*batch.InputError], or the store's error: then it is open
-// whether it was done, and the history says.
+// written to the database, and every claim of every instance reads it there. Each asks
+// who does it, and is kept in the history by the same transaction.
+//
+// What is done to a batch is done to the record that the operator saw: from Get, a list,
+// or a [batch.MovedOnError]. Where the batch is at another version by now, nothing is done,
+// and the error is a [*batch.MovedOnError] with the record as it is now, to be looked at
+// and decided upon anew. Of the record only Key and Version count.
+//
+// All return [batch.ErrNotFound], [batch.ErrMovedOn], [batch.ErrNotAllowed] where the state
+// does not admit it, [batch.ErrInDoubt], a [*batch.InputError], or the store's error: then
+// it is open whether it was done. Calling again with the same record is harmless, and gives
+// ErrMovedOn where it was.
 
 // Cancel makes a batch that has not left Rejected: one that is Queued or Delayed, and
 // of which no attempt is in doubt (else [batch.ErrInDoubt]). Whatever is being
 // submitted at that moment is not touched.
-func (r *Runner) Cancel(ctx context.Context, key batch.Key, by batch.By) (batch.Record, error) {
-	rec, err := r.store.Cancel(ctx, key, by)
-	return r.operated(ctx, rec, err, batch.Act{Action: batch.ActionCancel, By: by}, key)
+func (r *Runner) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
+	rec, err := r.store.Cancel(ctx, seen, by)
+	return r.operated(ctx, rec, err, batch.Act{Action: batch.ActionCancel, By: by}, seen.Key)
 }
 
 // Requeue puts an Invalid or Rejected batch back into its old place in its lane. It
 // leaves again once the ledger's ResendQuiet has passed since its last POST. A lane
 // that it halted stays halted.
-func (r *Runner) Requeue(ctx context.Context, key batch.Key, by batch.By) (batch.Record, error) {
-	return r.requeue(ctx, key, false, by)
+func (r *Runner) Requeue(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
+	return r.requeue(ctx, seen, false, by)
 }
 
 // RequeueAtEnd is Requeue behind everything that is in the lane: its CreatedAt becomes
 // that of a batch which is added now.
-func (r *Runner) RequeueAtEnd(ctx context.Context, key batch.Key, by batch.By) (batch.Record, error) {
-	return r.requeue(ctx, key, true, by)
+func (r *Runner) RequeueAtEnd(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
+	return r.requeue(ctx, seen, true, by)
 }
 
-func (r *Runner) requeue(ctx context.Context, key batch.Key, atEnd bool, by batch.By) (batch.Record, error) {
-	q := store.Requeue{Quiet: r.ledger.Traits(key.Service).ResendQuiet, AtEnd: atEnd}
-	rec, err := r.store.Requeue(ctx, key, q, by)
-	return r.operated(ctx, rec, err, batch.Act{Action: batch.ActionRequeue, By: by, AtEnd: atEnd}, key)
+func (r *Runner) requeue(ctx context.Context, seen batch.Record, atEnd bool, by batch.By) (batch.Record, error) {
+	q := store.Requeue{Quiet: r.ledger.Traits(seen.Service).ResendQuiet, AtEnd: atEnd}
+	rec, err := r.store.Requeue(ctx, seen, q, by)
+	return r.operated(ctx, rec, err, batch.Act{Action: batch.ActionRequeue, By: by, AtEnd: atEnd}, seen.Key)
 }
 
 // Decide ends a doubt: to Committed, to Unknown (declared not committed, so that it is
 // sent again) or to Rejected. It is for a batch that needs a decision (EventDecision,
 // [Runner.Explain]); its claim must have expired, else the error is [batch.ErrInDoubt].
+// What was looked up is true of the attempt that seen shows: a later one is another doubt,
+// about which nobody has decided, and gives [batch.ErrMovedOn].
 // Who decides wrongly breaks the promise "at most once in effect", or loses the batch.
-func (r *Runner) Decide(ctx context.Context, key batch.Key, to batch.State, by batch.By) (batch.Record, error) {
-	rec, err := r.store.Decide(ctx, key, to, by)
-	return r.operated(ctx, rec, err, batch.Act{Action: batch.ActionDecide, By: by}, key)
+func (r *Runner) Decide(ctx context.Context, seen batch.Record, to batch.State, by batch.By) (batch.Record, error) {
+	rec, err := r.store.Decide(ctx, seen, to, by)
+	return r.operated(ctx, rec, err, batch.Act{Action: batch.ActionDecide, By: by}, seen.Key)
 }
 
 // Acquit ends the quarantine of a batch, which stays final as it is.
-func (r *Runner) Acquit(ctx context.Context, key batch.Key, by batch.By) (batch.Record, error) {
-	rec, err := r.store.Acquit(ctx, key, by)
-	return r.operated(ctx, rec, err, batch.Act{Action: batch.ActionAcquit, By: by}, key)
+func (r *Runner) Acquit(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
+	rec, err := r.store.Acquit(ctx, seen, by)
+	return r.operated(ctx, rec, err, batch.Act{Action: batch.ActionAcquit, By: by}, seen.Key)
 }
 
 // operated tells what was done to a batch, and wakes whom it concerns.

@@ -30,6 +30,14 @@ func refuse(ids ...batch.ID) (l *ledgermem.Ledger, relent func()) {
 	return l, func() { off.Store(true) }
 }
 
+// see is a person's look at a batch.
+func see(t *testing.T, r *dltbatch.Runner, b batch.Batch) batch.Record {
+	t.Helper()
+	rec, err := r.Get(t.Context(), b.Key())
+	require.NoError(t, err)
+	return rec
+}
+
 // A pause is said in one process and holds in all; so is its end.
 func TestPauseHoldsInTheWholeCluster(t *testing.T) {
 	for _, scope := range []batch.Scope{batch.Everything(), batch.Only("s")} {
@@ -91,7 +99,7 @@ func TestHaltAndRelease(t *testing.T) {
 		assert.Equal(t, bad.Key(), seen.of(batch.EventHalted)[0].Key)
 
 		relent()
-		_, err = r.Requeue(t.Context(), bad.Key(), somebody)
+		_, err = r.Requeue(t.Context(), see(t, r, bad), somebody)
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
 		rec, err := r.Get(t.Context(), bad.Key())
@@ -129,7 +137,7 @@ func TestQuarantine(t *testing.T) {
 		aside, _, err := st.List(t.Context(), store.ListQuery{Quarantined: true})
 		require.NoError(t, err)
 		require.Len(t, aside, 1)
-		rec, err = r.Acquit(t.Context(), bad.Key(), somebody)
+		rec, err = r.Acquit(t.Context(), see(t, r, bad), somebody)
 		require.NoError(t, err)
 		assert.False(t, rec.Quarantined)
 		assert.Equal(t, batch.Rejected, rec.State)
@@ -141,16 +149,16 @@ func TestCancelDecideAndTheEnd(t *testing.T) {
 		r := newRunner(t, memory.New(), ledgermem.New(nil), nil)
 		first, second := one("s", "a"), one("s", "b")
 		require.NoError(t, r.Add(t.Context(), first, second))
-		_, err := r.Cancel(t.Context(), first.Key(), batch.By{})
+		_, err := r.Cancel(t.Context(), see(t, r, first), batch.By{})
 		require.ErrorIs(t, err, batch.ErrInvalidInput)
-		rec, err := r.Cancel(t.Context(), first.Key(), somebody)
+		rec, err := r.Cancel(t.Context(), see(t, r, first), somebody)
 		require.NoError(t, err)
 		assert.Equal(t, batch.Rejected, rec.State)
 		assert.Equal(t, batch.KindCancelled, rec.Error.Kind)
 		assert.Equal(t, rec.State, await(t, r, first).State)
-		_, err = r.Decide(t.Context(), second.Key(), batch.Committed, somebody)
+		_, err = r.Decide(t.Context(), see(t, r, second), batch.Committed, somebody)
 		require.ErrorIs(t, err, batch.ErrNotAllowed)
-		rec, err = r.RequeueAtEnd(t.Context(), first.Key(), somebody)
+		rec, err = r.RequeueAtEnd(t.Context(), rec, somebody)
 		require.NoError(t, err)
 		assert.Equal(t, batch.Queued, rec.State)
 		e, err := r.Explain(t.Context(), first.Key())

@@ -25,7 +25,28 @@ var (
 	// ErrNotAllowed means that the state table has no such move from where the
 	// batch is now.
 	ErrNotAllowed = errors.New("dltbatch: move not allowed")
+	// ErrMovedOn is wrapped by every [*MovedOnError]. Look at what is there now, and
+	// decide about that.
+	ErrMovedOn = errors.New("dltbatch: moved on since it was seen")
 )
+
+// MovedOnError means that a batch is not as the operator saw it any more: its version is
+// another. Nothing was done. It wraps [ErrMovedOn].
+type MovedOnError struct {
+	// Seen is the version that the operator saw.
+	Seen int64
+	// Now is the batch as it is now.
+	Now Record
+}
+
+// Error implements error.
+func (e *MovedOnError) Error() string {
+	return fmt.Sprintf("%s: batch %s is %s at version %d, seen was version %d",
+		ErrMovedOn, Excerpt(e.Now.Key.String(), 80), e.Now.State, e.Now.Version, e.Seen)
+}
+
+// Unwrap returns [ErrMovedOn].
+func (e *MovedOnError) Unwrap() error { return ErrMovedOn }
 
 // InputError says which field of the caller's input is wrong, what it held and
 // what was expected. It wraps [ErrInvalidInput], and Err where there is a cause.

@@ -70,8 +70,10 @@ const (
 // at one moment.
 type Explanation struct {
 	Key
-	At    time.Time // the database's clock
-	State State
+	// Version of the batch that was looked at: what the remedy is about.
+	Version int64
+	At      time.Time // the database's clock
+	State   State
 	// Owner is who moves it on; 0 where it is final.
 	Owner Actor
 	Cause Cause
@@ -98,3 +100,7 @@ type Explanation struct {
 	// Text says all this in a sentence or two, for people.
 	Text string
 }
+
+// Seen is what an operator acts upon who does what the explanation says: where the batch
+// has moved on since, nothing is done.
+func (e Explanation) Seen() Record { return Record{Key: e.Key, Version: e.Version} }

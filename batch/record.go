@@ -6,10 +6,12 @@ import "time"
 // Times are the database's, in UTC, to the microsecond; zero where they do not apply.
 type Record struct {
 	Key
-	State   State
-	Version int64 // raised by every change of state, claim or operator action
-	Attempt int   // claims so far
-	Spent   int   // attempts that count against the budget
+	State State
+	// Version is raised by every change of state, claim or operator action. What an
+	// operator does is done to the version that the operator saw, or not at all.
+	Version int64
+	Attempt int // claims so far
+	Spent   int // attempts that count against the budget
 	Budget  Budget
 
 	DataChangeID string

@@ -7,6 +7,24 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
+// CheckSeen returns a [*batch.InputError] for a record that nobody can have seen: every
+// stored batch has a version from 1 on.
+func CheckSeen(seen batch.Record) error {
+	if seen.Version < 1 {
+		return &batch.InputError{Key: seen.Key, Field: "Record.Version", Value: fmt.Sprint(seen.Version), Want: "the version of the record that was seen, 1 or more"}
+	}
+	return nil
+}
+
+// Unmoved is the fence of what operators do to a batch: a [*batch.MovedOnError] where now
+// is not at the version that was seen.
+func Unmoved(seen, now batch.Record) error {
+	if now.Version != seen.Version {
+		return &batch.MovedOnError{Seen: seen.Version, Now: now}
+	}
+	return nil
+}
+
 // Cancel is [Operator].Cancel.
 func (r Row) Cancel(now time.Time, reason string) (Row, error) {
 	switch {

@@ -178,23 +178,32 @@ type Engine interface {
 	Ledger(ctx context.Context, name string) (string, error)
 }
 
-// Operator is what a person may do to a stored batch. What was done is in its history,
-// by the same transaction. Each returns [batch.ErrNotFound], [batch.ErrNotAllowed]
-// where the state table has no such move, [batch.ErrInDoubt], or a [*batch.InputError]
-// where by names nobody.
+// Operator is what a person may do to a stored batch. Each method takes the record that
+// the person saw, and acts upon that: where the batch is at another version by now, nothing
+// is done, and the error is a [*batch.MovedOnError] with the record as it is now. Without
+// that, a decision about one attempt might be carried out upon the next, which the person
+// never saw. Of the record only Key and Version count: who has no more may pass
+// those. The version covers all that a decision rests on; that the monitor asks about the
+// batch in the meantime does not raise it.
+//
+// What was done is in the history, by the same transaction. Each returns
+// [batch.ErrNotFound], [batch.ErrMovedOn], [batch.ErrNotAllowed] where the state table has
+// no such move, [batch.ErrInDoubt], or a [*batch.InputError] where by names nobody or
+// seen has no version. After any other error it is open whether it was done; calling again
+// with the same record is harmless, and says ErrMovedOn where it was.
 type Operator interface {
 	// Cancel moves a Queued or Delayed batch to Rejected. Never while a doubt is open.
-	Cancel(ctx context.Context, key batch.Key, by batch.By) (batch.Record, error)
+	Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error)
 	// Requeue moves an Invalid or Rejected batch back into its lane, in its old place or
 	// at the end: then its CreatedAt is that of a batch which is added now. It ends a
 	// quarantine, and does not release the lane.
-	Requeue(ctx context.Context, key batch.Key, q Requeue, by batch.By) (batch.Record, error)
+	Requeue(ctx context.Context, seen batch.Record, q Requeue, by batch.By) (batch.Record, error)
 	// Decide ends a doubt: to Committed, Unknown (declared not committed, so that it is
 	// sent again) or Rejected. The claim must have expired; a Pending or Valid batch must
 	// stand as needing a decision. No policy follows.
-	Decide(ctx context.Context, key batch.Key, to batch.State, by batch.By) (batch.Record, error)
+	Decide(ctx context.Context, seen batch.Record, to batch.State, by batch.By) (batch.Record, error)
 	// Acquit ends the quarantine of a batch, which stays final as it is.
-	Acquit(ctx context.Context, key batch.Key, by batch.By) (batch.Record, error)
+	Acquit(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error)
 }
 
 // Controls are what holds lanes. They are durable, whether a lane has batches or not,

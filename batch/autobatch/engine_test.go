@@ -226,7 +226,7 @@ func TestABrokenSettlement(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, open, 3)
 		for _, b := range open { // a person's no is the quickest verdict
-			_, err := st.Cancel(ctx, b.Key, batch.By{Actor: "test", Reason: "no longer wanted"})
+			_, err := st.Cancel(ctx, b, batch.By{Actor: "test", Reason: "no longer wanted"})
 			require.NoError(t, err)
 		}
 		for i, p := range []batch.ServiceID{"a", "", "c"} {

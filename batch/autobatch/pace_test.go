@@ -115,7 +115,7 @@ func TestHeldBatchesHideNoOther(t *testing.T) {
 		open, _, err := st.List(ctx, store.ListQuery{Open: true})
 		require.NoError(t, err)
 		require.Len(t, open, 1)
-		_, err = st.Cancel(ctx, open[0].Key, batch.By{Actor: "test", Reason: "the quickest verdict"})
+		_, err = st.Cancel(ctx, open[0], batch.By{Actor: "test", Reason: "the quickest verdict"})
 		require.NoError(t, err)
 		time.Sleep(30 * time.Second)
 		final, _, err := st.FinalOrders(ctx, []batch.OrderID{order("p", 1).ID})

@@ -16,7 +16,7 @@ import (
 // operator, who is told by batch.EventDecision or reads Record.Decision.
 type person struct {
 	network  *splintertest.Network
-	store    store.Operator
+	store    store.Store
 	progress *progress
 }
 
@@ -36,13 +36,20 @@ func (p *person) work(ctx context.Context) error {
 // decide looks at the ledger and says what it saw. The claim may have a while to go.
 func (p *person) decide(ctx context.Context, e batch.Event) error {
 	for {
+		// First the record, then the ledger: what is seen there is true of this attempt, and
+		// the decision is about no later one.
+		seen, err := p.store.Get(ctx, e.Key)
+		if err != nil {
+			return err
+		}
 		to, found := batch.Unknown, "is not in it, and nothing is under way: it is sent again"
 		if slices.Contains(p.network.Executions(e.Key.Service), e.Key.ID) {
 			to, found = batch.Committed, "is in it: it is done"
 		}
-		_, err := p.store.Decide(ctx, e.Key, to, batch.By{Actor: "a person", Reason: "looked at the ledger"})
+		_, err = p.store.Decide(ctx, seen, to, batch.By{Actor: "a person", Reason: "looked at the ledger"})
 		switch {
 		case errors.Is(err, batch.ErrInDoubt): // its claim has not expired
+		case errors.Is(err, batch.ErrMovedOn): // it is looked at again, as it is now
 		case errors.Is(err, batch.ErrNotAllowed): // it goes on by itself: the proof came meanwhile
 			return nil
 		case err != nil:

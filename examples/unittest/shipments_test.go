@@ -172,7 +172,9 @@ func TestDoubtThatNobodyCanResolve(t *testing.T) {
 		assert.Empty(t, w.ledger.Log("sea"))
 
 		// Somebody looked, and it is not there: send it again.
-		_, err := w.store.Decide(t.Context(), batch.Key{Service: "sea", ID: "s-1"}, batch.Unknown, batch.By{Actor: "ann", Reason: "looked it up by hand"})
+		seen, err := w.store.Get(t.Context(), batch.Key{Service: "sea", ID: "s-1"})
+		require.NoError(t, err)
+		_, err = w.store.Decide(t.Context(), seen, batch.Unknown, batch.By{Actor: "ann", Reason: "looked it up by hand"})
 		require.NoError(t, err)
 		w.runner.Wake("sea")
 		assert.Equal(t, 2, w.final(t).Attempt)

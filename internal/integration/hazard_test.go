@@ -72,7 +72,7 @@ func TestClaimSeesWhatCameBeforeItsLock(t *testing.T) {
 	g := newGate(s)
 	slow := g.store()
 	require.NoError(t, st.Add(t.Context(), one("s", "known")))
-	_, err := st.Cancel(t.Context(), one("s", "known").Key(), batch.By{Actor: "test"})
+	_, err := st.Cancel(t.Context(), batch.Record{Key: one("s", "known").Key(), Version: 1}, batch.By{Actor: "test"})
 	require.NoError(t, err)
 	tx, err := db.Begin()
 	require.NoError(t, err)

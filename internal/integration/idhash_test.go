@@ -35,7 +35,7 @@ func TestHashOfAnotherID(t *testing.T) {
 				require.NoError(t, tx.Commit())
 			}
 			require.NoError(t, st.Add(t.Context(), stored))
-			_, err := st.Cancel(t.Context(), stored.Key(), batch.By{Actor: "test"})
+			_, err := st.Cancel(t.Context(), batch.Record{Key: stored.Key(), Version: 1}, batch.By{Actor: "test"})
 			require.NoError(t, err)
 			hash := sqlrow.IDHash(other.ID)
 			s.exec(fmt.Sprintf(`UPDATE %s.batches SET id_hash = '%x'`, s.schema, hash))
@@ -55,7 +55,7 @@ func TestHashOfAnotherID(t *testing.T) {
 			payloads, err := st.Payloads(t.Context(), []store.Ref{{Key: other.Key()}})
 			require.NoError(t, err)
 			assert.Equal(t, [][]byte{nil}, payloads)
-			_, err = st.Cancel(t.Context(), other.Key(), batch.By{Actor: "test"})
+			_, err = st.Cancel(t.Context(), batch.Record{Key: other.Key(), Version: 1}, batch.By{Actor: "test"})
 			require.ErrorIs(t, err, batch.ErrNotFound)
 
 			s.step(time.Second)

@@ -109,7 +109,7 @@ func TestNotMigrated(t *testing.T) {
 
 func calls(t *testing.T, st *postgres.Store) map[string]func() error {
 	ctx, b := t.Context(), one("calls", 1)
-	ref := store.Ref{Key: b.Key(), Row: 1}
+	ref, seen := store.Ref{Key: b.Key(), Row: 1}, batch.Record{Key: b.Key(), Version: 1}
 	o := batch.Order{ID: "calls", Party: "calls", Payload: []byte("p")}
 	return map[string]func() error{
 		"Add":    func() error { return st.Add(ctx, b) },
@@ -138,10 +138,10 @@ func calls(t *testing.T, st *postgres.Store) map[string]func() error {
 		},
 		"FindStream": func() error { _, err := st.FindStream(ctx, "stream", []string{"a"}); return err },
 		"Ledger":     func() error { _, err := st.Ledger(ctx, "x"); return err },
-		"Cancel":     func() error { _, err := st.Cancel(ctx, b.Key(), batch.By{Actor: "test", Reason: "why"}); return err },
-		"Requeue":    func() error { _, err := st.Requeue(ctx, b.Key(), store.Requeue{}, batch.By{Actor: "test"}); return err },
+		"Cancel":     func() error { _, err := st.Cancel(ctx, seen, batch.By{Actor: "test", Reason: "why"}); return err },
+		"Requeue":    func() error { _, err := st.Requeue(ctx, seen, store.Requeue{}, batch.By{Actor: "test"}); return err },
 		"Decide": func() error {
-			_, err := st.Decide(ctx, b.Key(), batch.Unknown, batch.By{Actor: "test", Reason: "why"})
+			_, err := st.Decide(ctx, seen, batch.Unknown, batch.By{Actor: "test", Reason: "why"})
 			return err
 		},
 

@@ -158,7 +158,7 @@ func TestPrepareWaitsForSettling(t *testing.T) {
 	done, err := st.PrepareBatch(t.Context(), one("p", "first"), refs[:1])
 	require.NoError(t, err)
 	require.True(t, done)
-	_, err = st.Cancel(t.Context(), one("p", "first").Key(), batch.By{Actor: "test"})
+	_, err = st.Cancel(t.Context(), batch.Record{Key: one("p", "first").Key(), Version: 1}, batch.By{Actor: "test"})
 	require.NoError(t, err)
 	s.exec(`CREATE FUNCTION ` + s.schema + `.slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.3); RETURN NULL; END'`)
 	s.exec(`CREATE TRIGGER slow AFTER DELETE ON ` + s.schema + `.unsettled_batches EXECUTE FUNCTION ` + s.schema + `.slow()`)

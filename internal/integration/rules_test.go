@@ -19,7 +19,7 @@ func TestAddDuringPrune(t *testing.T) {
 			s := newSpace(t, d)
 			st, _ := s.store()
 			require.NoError(t, st.Add(t.Context(), one("s", "a")))
-			_, err := st.Cancel(t.Context(), one("s", "a").Key(), batch.By{Actor: "test"})
+			_, err := st.Cancel(t.Context(), batch.Record{Key: one("s", "a").Key(), Version: 1}, batch.By{Actor: "test"})
 			require.NoError(t, err)
 			s.exec(`CREATE FUNCTION ` + s.schema + `.slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.3); RETURN NULL; END'`)
 			s.exec(`CREATE TRIGGER slow AFTER DELETE ON ` + s.schema + `.batches EXECUTE FUNCTION ` + s.schema + `.slow()`)

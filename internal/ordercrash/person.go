@@ -36,13 +36,13 @@ func (w *World) person(ctx context.Context) {
 			if !sure {
 				continue
 			}
-			_, err := w.st.Decide(ctx, rec.Key, to, batch.By{Actor: "a person", Reason: "looked at the participant"})
+			_, err := w.st.Decide(ctx, rec, to, batch.By{Actor: "a person", Reason: "looked at the participant"})
 			switch {
 			case err == nil:
 				w.mu.Lock()
 				w.decided++
 				w.mu.Unlock()
-			case ctx.Err() == nil && !errors.Is(err, batch.ErrNotAllowed) && !errors.Is(err, batch.ErrInDoubt):
+			case ctx.Err() == nil && !errors.Is(err, batch.ErrMovedOn) && !errors.Is(err, batch.ErrNotAllowed) && !errors.Is(err, batch.ErrInDoubt):
 				w.fail("decide: %w", err)
 			}
 		}

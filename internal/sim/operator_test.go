@@ -36,22 +36,47 @@ func (w *world) operate() {
 		w.fail("get: %w", err)
 		return
 	}
+	var do func() (batch.Record, error)
 	switch {
 	case rec.Quarantined && w.rng.IntN(2) == 0:
-		_, err = w.store.Acquit(context.Background(), key, person)
+		do = func() (batch.Record, error) { return w.store.Acquit(context.Background(), rec, person) }
 	case rec.Final() && rec.State != batch.Committed && w.rng.IntN(2) == 0:
 		q := store.Requeue{Quiet: w.kind.traits.ResendQuiet, AtEnd: w.rng.IntN(3) == 0}
-		_, err = w.store.Requeue(context.Background(), key, q, person)
-		w.moved[id] = true
-		w.sent[id].unsure = 0
-		w.allowOneMore(id)
+		do = func() (batch.Record, error) { return w.store.Requeue(context.Background(), rec, q, person) }
 	case !rec.Final() && rec.State != batch.Submitting && w.rng.IntN(4) == 0:
-		_, err = w.store.Cancel(context.Background(), key, person)
+		do = func() (batch.Record, error) { return w.store.Cancel(context.Background(), rec, person) }
 	default:
 		return
 	}
-	w.note("operator on %s in %s: %v", key, rec.State, err)
-	if err != nil && !errors.Is(err, batch.ErrNotAllowed) && !errors.Is(err, batch.ErrInDoubt) {
+	if w.rng.IntN(2) == 0 {
+		w.act(rec, do)
+		return
+	}
+	// A person looks, thinks, and acts upon what there was.
+	w.after(w.between(time.Second, 10*time.Second), func() { w.act(rec, do) })
+}
+
+// act does what a person decided about a batch that was seen. Where it has moved on,
+// nothing may come of it.
+func (w *world) act(seen batch.Record, do func() (batch.Record, error)) {
+	before, err := w.store.Get(context.Background(), seen.Key)
+	if err != nil {
+		w.fail("get: %w", err)
+		return
+	}
+	now, err := do()
+	w.note("operator on %s in %s: %v", seen.Key, seen.State, err)
+	var moved *batch.MovedOnError
+	switch {
+	case err == nil && before.Version != seen.Version:
+		w.fail("an operator who saw %s at version %d moved it from version %d", seen.Key, seen.Version, before.Version)
+	case err == nil && now.State == batch.Queued: // a requeue
+		w.moved[seen.ID] = true
+		w.sent[seen.ID].unsure = 0
+		w.allowOneMore(seen.ID)
+	case errors.As(err, &moved) && (before.Version == seen.Version || moved.Now.Version != before.Version):
+		w.fail("operator: seen at version %d, now at %d: %w", seen.Version, before.Version, err)
+	case err != nil && !errors.Is(err, batch.ErrMovedOn) && !errors.Is(err, batch.ErrNotAllowed) && !errors.Is(err, batch.ErrInDoubt):
 		w.fail("operator: %w", err)
 	}
 }

@@ -70,7 +70,7 @@ func TestPrunedLanesAreForgotten(t *testing.T) {
 	for i := range 500 {
 		service := batch.ServiceID(fmt.Sprint(i))
 		require.NoError(t, s.Add(t.Context(), batch.Batch{Service: service, ID: batch.ID(service), Payload: []byte("p")}))
-		_, err := s.Cancel(t.Context(), batch.Key{Service: service, ID: batch.ID(service)}, batch.By{Actor: "test"})
+		_, err := s.Cancel(t.Context(), batch.Record{Key: batch.Key{Service: service, ID: batch.ID(service)}, Version: 1}, batch.By{Actor: "test"})
 		require.NoError(t, err)
 	}
 	n, err := s.Prune(t.Context(), store.PruneQuery{})

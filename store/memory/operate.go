@@ -10,42 +10,49 @@ import (
 )
 
 // Cancel is [store.Operator].Cancel.
-func (s *Store) Cancel(ctx context.Context, key batch.Key, by batch.By) (batch.Record, error) {
-	return s.operate(ctx, key, batch.Act{Action: batch.ActionCancel, By: by},
+func (s *Store) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
+	return s.operate(ctx, seen, batch.Act{Action: batch.ActionCancel, By: by},
 		func(r store.Row, now time.Time) (store.Row, error) { return r.Cancel(now, by.Reason) })
 }
 
 // Requeue is [store.Operator].Requeue.
-func (s *Store) Requeue(ctx context.Context, key batch.Key, q store.Requeue, by batch.By) (batch.Record, error) {
-	return s.operate(ctx, key, batch.Act{Action: batch.ActionRequeue, By: by, AtEnd: q.AtEnd},
+func (s *Store) Requeue(ctx context.Context, seen batch.Record, q store.Requeue, by batch.By) (batch.Record, error) {
+	return s.operate(ctx, seen, batch.Act{Action: batch.ActionRequeue, By: by, AtEnd: q.AtEnd},
 		func(r store.Row, now time.Time) (store.Row, error) { return r.Requeue(now, q) })
 }
 
 // Decide is [store.Operator].Decide.
-func (s *Store) Decide(ctx context.Context, key batch.Key, to batch.State, by batch.By) (batch.Record, error) {
-	return s.operate(ctx, key, batch.Act{Action: batch.ActionDecide, By: by},
+func (s *Store) Decide(ctx context.Context, seen batch.Record, to batch.State, by batch.By) (batch.Record, error) {
+	return s.operate(ctx, seen, batch.Act{Action: batch.ActionDecide, By: by},
 		func(r store.Row, now time.Time) (store.Row, error) { return r.Decide(now, to, by.Reason) })
 }
 
 // Acquit is [store.Operator].Acquit.
-func (s *Store) Acquit(ctx context.Context, key batch.Key, by batch.By) (batch.Record, error) {
-	return s.operate(ctx, key, batch.Act{Action: batch.ActionAcquit, By: by},
+func (s *Store) Acquit(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
+	return s.operate(ctx, seen, batch.Act{Action: batch.ActionAcquit, By: by},
 		func(r store.Row, _ time.Time) (store.Row, error) { return r.Acquit() })
 }
 
-// operate does what f says to a batch; act says who asked for it and for what.
-func (s *Store) operate(ctx context.Context, key batch.Key, act batch.Act, f func(store.Row, time.Time) (store.Row, error)) (batch.Record, error) {
+// operate does what f says to a batch that is as it was seen; act says who asked for it and for what.
+func (s *Store) operate(ctx context.Context, seen batch.Record, act batch.Act, f func(store.Row, time.Time) (store.Row, error)) (batch.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return batch.Record{}, err
 	}
 	if err := act.Validate(); err != nil {
 		return batch.Record{}, err
 	}
+	if err := store.CheckSeen(seen); err != nil {
+		return batch.Record{}, err
+	}
+	key := seen.Key
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.find(key)
 	if e == nil {
 		return batch.Record{}, fmt.Errorf("%w: %s", batch.ErrNotFound, key)
+	}
+	if err := store.Unmoved(seen, e.record()); err != nil {
+		return batch.Record{}, err
 	}
 	now := s.now()
 	next, err := f(e.row, now)

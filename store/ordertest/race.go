@@ -149,6 +149,7 @@ func raceRequeue(f *fixture) {
 		b, _ := f.prepare(party, batch.ID("b "+party), 1)
 		f.end(b, store.Refused)
 		s := settlement(f.settleable(), store.OrderVerdict{State: batch.OrderFailed})
+		seen := f.get(b)
 		var settled, requeued atomic.Bool
 		f.together(2, func(i int) error {
 			if i == 0 {
@@ -156,7 +157,7 @@ func raceRequeue(f *fixture) {
 				settled.Store(len(done) == 1 && done[0])
 				return err
 			}
-			_, err := f.st.Requeue(f.ctx, b.Key(), store.Requeue{}, batch.By{Actor: "somebody"})
+			_, err := f.st.Requeue(f.ctx, seen, store.Requeue{}, batch.By{Actor: "somebody"})
 			requeued.Store(err == nil)
 			return nil
 		})

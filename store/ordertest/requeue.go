@@ -16,18 +16,23 @@ func requeueTests() []test {
 	}
 }
 
+// get returns the record of a batch.
+func (f *fixture) get(b batch.Batch) batch.Record {
+	f.Helper()
+	r, err := f.st.Get(f.ctx, b.Key())
+	require.NoError(f, err)
+	return r
+}
+
 func requeueSettled(f *fixture) {
 	f.add(many("p", "o", 2)...)
 	b, _ := f.prepare("p", "b", 2)
 	f.end(b, store.Refused)
 	require.True(f, f.settle(settlement(f.settleable(), store.OrderVerdict{State: batch.OrderQueued})))
-	was, err := f.st.Get(f.ctx, b.Key())
-	require.NoError(f, err)
-	_, err = f.st.Requeue(f.ctx, b.Key(), store.Requeue{}, batch.By{Actor: "somebody"})
+	was := f.get(b)
+	_, err := f.st.Requeue(f.ctx, was, store.Requeue{}, batch.By{Actor: "somebody"})
 	require.ErrorIs(f, err, batch.ErrNotAllowed)
-	r, err := f.st.Get(f.ctx, b.Key())
-	require.NoError(f, err)
-	assert.Equal(f, was, r)
+	assert.Equal(f, was, f.get(b))
 }
 
 func requeueBefore(f *fixture) {
@@ -35,7 +40,7 @@ func requeueBefore(f *fixture) {
 	b, rs := f.prepare("p", "b", 2)
 	f.end(b, store.Refused)
 	s := settlement(f.settleable(), store.OrderVerdict{State: batch.OrderQueued})
-	_, err := f.st.Requeue(f.ctx, b.Key(), store.Requeue{}, batch.By{Actor: "somebody"})
+	_, err := f.st.Requeue(f.ctx, f.get(b), store.Requeue{}, batch.By{Actor: "somebody"})
 	require.NoError(f, err)
 	assert.False(f, f.settle(s), "what was decided on is not so any more")
 	found, err := f.st.SettleableBatches(f.ctx, 9)
@@ -61,8 +66,7 @@ func requeueLate(f *fixture) {
 			require.True(f, f.settle(s))
 		}
 		f.write(store.Outcome{Ref: store.Ref{Key: b.Key()}, By: batch.ByMonitor, Finding: store.IsCommitted})
-		r, err := f.st.Get(f.ctx, b.Key())
-		require.NoError(f, err)
+		r := f.get(b)
 		assert.Equal(f, batch.Committed, r.State)
 		if !settled {
 			assert.False(f, f.settle(s), "the orders of a batch that is committed are not queued again")
@@ -72,7 +76,7 @@ func requeueLate(f *fixture) {
 		found, err := f.st.SettleableBatches(f.ctx, 9)
 		require.NoError(f, err)
 		assert.Empty(f, found, "its orders went their own ways")
-		_, err = f.st.Requeue(f.ctx, b.Key(), store.Requeue{}, batch.By{Actor: "somebody"})
+		_, err = f.st.Requeue(f.ctx, r, store.Requeue{}, batch.By{Actor: "somebody"})
 		require.ErrorIs(f, err, batch.ErrNotAllowed)
 	}
 }

@@ -41,7 +41,7 @@ func TestTwoIDsOfOneHash(t *testing.T) {
 	require.ErrorIs(t, err, batch.ErrNotFound)
 	_, err = s.History(ctx, second.Key())
 	require.ErrorIs(t, err, batch.ErrNotFound)
-	_, err = s.Cancel(ctx, second.Key(), batch.By{Actor: "test", Reason: "why"})
+	_, err = s.Cancel(ctx, batch.Record{Key: second.Key(), Version: 1}, batch.By{Actor: "test", Reason: "why"})
 	require.ErrorIs(t, err, batch.ErrNotFound)
 	_, missing, err := s.Finals(ctx, []batch.Key{second.Key()})
 	require.NoError(t, err)

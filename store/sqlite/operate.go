@@ -11,35 +11,39 @@ import (
 )
 
 // Cancel is [store.Operator].Cancel.
-func (s *Store) Cancel(ctx context.Context, key batch.Key, by batch.By) (batch.Record, error) {
-	return s.operate(ctx, key, batch.Act{Action: batch.ActionCancel, By: by},
+func (s *Store) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
+	return s.operate(ctx, seen, batch.Act{Action: batch.ActionCancel, By: by},
 		func(r store.Row, now time.Time) (store.Row, error) { return r.Cancel(now, by.Reason) })
 }
 
 // Requeue is [store.Operator].Requeue.
-func (s *Store) Requeue(ctx context.Context, key batch.Key, q store.Requeue, by batch.By) (batch.Record, error) {
-	return s.operate(ctx, key, batch.Act{Action: batch.ActionRequeue, By: by, AtEnd: q.AtEnd},
+func (s *Store) Requeue(ctx context.Context, seen batch.Record, q store.Requeue, by batch.By) (batch.Record, error) {
+	return s.operate(ctx, seen, batch.Act{Action: batch.ActionRequeue, By: by, AtEnd: q.AtEnd},
 		func(r store.Row, now time.Time) (store.Row, error) { return r.Requeue(now, q) })
 }
 
 // Decide is [store.Operator].Decide.
-func (s *Store) Decide(ctx context.Context, key batch.Key, to batch.State, by batch.By) (batch.Record, error) {
-	return s.operate(ctx, key, batch.Act{Action: batch.ActionDecide, By: by},
+func (s *Store) Decide(ctx context.Context, seen batch.Record, to batch.State, by batch.By) (batch.Record, error) {
+	return s.operate(ctx, seen, batch.Act{Action: batch.ActionDecide, By: by},
 		func(r store.Row, now time.Time) (store.Row, error) { return r.Decide(now, to, by.Reason) })
 }
 
 // Acquit is [store.Operator].Acquit.
-func (s *Store) Acquit(ctx context.Context, key batch.Key, by batch.By) (batch.Record, error) {
-	return s.operate(ctx, key, batch.Act{Action: batch.ActionAcquit, By: by},
+func (s *Store) Acquit(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
+	return s.operate(ctx, seen, batch.Act{Action: batch.ActionAcquit, By: by},
 		func(r store.Row, _ time.Time) (store.Row, error) { return r.Acquit() })
 }
 
-// operate does what rule says to a batch; asked says who asked for it and for what.
-func (s *Store) operate(ctx context.Context, key batch.Key, asked batch.Act, rule func(store.Row, time.Time) (store.Row, error)) (rec batch.Record, err error) {
+// operate does what rule says to a batch that is as it was seen; asked says who asked for it and for what.
+func (s *Store) operate(ctx context.Context, seen batch.Record, asked batch.Act, rule func(store.Row, time.Time) (store.Row, error)) (rec batch.Record, err error) {
 	op := string(asked.Action)
 	if err := asked.Validate(); err != nil {
 		return batch.Record{}, wrap(op, err)
 	}
+	if err := store.CheckSeen(seen); err != nil {
+		return batch.Record{}, wrap(op, err)
+	}
+	key := seen.Key
 	err = s.write(ctx, op, func(ctx context.Context, t *session) error {
 		now, err := t.now(ctx)
 		if err != nil {
@@ -47,6 +51,9 @@ func (s *Store) operate(ctx context.Context, key batch.Key, asked batch.Act, rul
 		}
 		b, err := t.load(ctx, store.Ref{Key: key})
 		if err != nil {
+			return err
+		}
+		if err := store.Unmoved(seen, b.record()); err != nil {
 			return err
 		}
 		next, err := rule(b.now, now)

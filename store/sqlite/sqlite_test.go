@@ -29,7 +29,7 @@ func calls(t *testing.T, s *Store) map[string]func() error {
 
 func callsWith(ctx context.Context, s *Store) map[string]func() error {
 	b := newBatch("calls", 1)
-	ref := store.Ref{Key: b.Key(), Row: 1}
+	ref, seen := store.Ref{Key: b.Key(), Row: 1}, batch.Record{Key: b.Key(), Version: 1}
 	return map[string]func() error{
 		"Add":  func() error { return s.Add(ctx, b) },
 		"Get":  func() error { _, err := s.Get(ctx, b.Key()); return err },
@@ -48,10 +48,10 @@ func callsWith(ctx context.Context, s *Store) map[string]func() error {
 		"Pending": func() error { _, err := s.Pending(ctx, store.PendingQuery{Limit: 1, Lease: time.Second}); return err },
 		"Checked": func() error { return s.Checked(ctx, []store.Due{{Ref: ref}}) },
 		"Ledger":  func() error { _, err := s.Ledger(ctx, "x"); return err },
-		"Cancel":  func() error { _, err := s.Cancel(ctx, b.Key(), batch.By{Actor: "test", Reason: "why"}); return err },
-		"Requeue": func() error { _, err := s.Requeue(ctx, b.Key(), store.Requeue{}, batch.By{Actor: "test"}); return err },
+		"Cancel":  func() error { _, err := s.Cancel(ctx, seen, batch.By{Actor: "test", Reason: "why"}); return err },
+		"Requeue": func() error { _, err := s.Requeue(ctx, seen, store.Requeue{}, batch.By{Actor: "test"}); return err },
 		"Decide": func() error {
-			_, err := s.Decide(ctx, b.Key(), batch.Unknown, batch.By{Actor: "test", Reason: "why"})
+			_, err := s.Decide(ctx, seen, batch.Unknown, batch.By{Actor: "test", Reason: "why"})
 			return err
 		},
 	}

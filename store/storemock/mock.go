@@ -37,18 +37,18 @@ func (m *MockStore) EXPECT() *MockStoreMockRecorder {
 }
 
 // Acquit mocks base method.
-func (m *MockStore) Acquit(ctx context.Context, key batch.Key, by batch.By) (batch.Record, error) {
+func (m *MockStore) Acquit(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
 	m.ctrl.T.Helper()
-	ret := m.ctrl.Call(m, "Acquit", ctx, key, by)
+	ret := m.ctrl.Call(m, "Acquit", ctx, seen, by)
 	ret0, _ := ret[0].(batch.Record)
 	ret1, _ := ret[1].(error)
 	return ret0, ret1
 }
 
 // Acquit indicates an expected call of Acquit.
-func (mr *MockStoreMockRecorder) Acquit(ctx, key, by any) *MockStoreAcquitCall {
+func (mr *MockStoreMockRecorder) Acquit(ctx, seen, by any) *MockStoreAcquitCall {
 	mr.mock.ctrl.T.Helper()
-	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Acquit", reflect.TypeOf((*MockStore)(nil).Acquit), ctx, key, by)
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Acquit", reflect.TypeOf((*MockStore)(nil).Acquit), ctx, seen, by)
 	return &MockStoreAcquitCall{Call: call}
 }
 
@@ -64,13 +64,13 @@ func (c *MockStoreAcquitCall) Return(arg0 batch.Record, arg1 error) *MockStoreAc
 }
 
 // Do rewrite *gomock.Call.Do
-func (c *MockStoreAcquitCall) Do(f func(context.Context, batch.Key, batch.By) (batch.Record, error)) *MockStoreAcquitCall {
+func (c *MockStoreAcquitCall) Do(f func(context.Context, batch.Record, batch.By) (batch.Record, error)) *MockStoreAcquitCall {
 	c.Call = c.Call.Do(f)
 	return c
 }
 
 // DoAndReturn rewrite *gomock.Call.DoAndReturn
-func (c *MockStoreAcquitCall) DoAndReturn(f func(context.Context, batch.Key, batch.By) (batch.Record, error)) *MockStoreAcquitCall {
+func (c *MockStoreAcquitCall) DoAndReturn(f func(context.Context, batch.Record, batch.By) (batch.Record, error)) *MockStoreAcquitCall {
 	c.Call = c.Call.DoAndReturn(f)
 	return c
 }
@@ -197,18 +197,18 @@ func (c *MockStoreAttemptsCall) DoAndReturn(f func(context.Context, batch.Key) (
 }
 
 // Cancel mocks base method.
-func (m *MockStore) Cancel(ctx context.Context, key batch.Key, by batch.By) (batch.Record, error) {
+func (m *MockStore) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
 	m.ctrl.T.Helper()
-	ret := m.ctrl.Call(m, "Cancel", ctx, key, by)
+	ret := m.ctrl.Call(m, "Cancel", ctx, seen, by)
 	ret0, _ := ret[0].(batch.Record)
 	ret1, _ := ret[1].(error)
 	return ret0, ret1
 }
 
 // Cancel indicates an expected call of Cancel.
-func (mr *MockStoreMockRecorder) Cancel(ctx, key, by any) *MockStoreCancelCall {
+func (mr *MockStoreMockRecorder) Cancel(ctx, seen, by any) *MockStoreCancelCall {
 	mr.mock.ctrl.T.Helper()
-	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Cancel", reflect.TypeOf((*MockStore)(nil).Cancel), ctx, key, by)
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Cancel", reflect.TypeOf((*MockStore)(nil).Cancel), ctx, seen, by)
 	return &MockStoreCancelCall{Call: call}
 }
 
@@ -224,13 +224,13 @@ func (c *MockStoreCancelCall) Return(arg0 batch.Record, arg1 error) *MockStoreCa
 }
 
 // Do rewrite *gomock.Call.Do
-func (c *MockStoreCancelCall) Do(f func(context.Context, batch.Key, batch.By) (batch.Record, error)) *MockStoreCancelCall {
+func (c *MockStoreCancelCall) Do(f func(context.Context, batch.Record, batch.By) (batch.Record, error)) *MockStoreCancelCall {
 	c.Call = c.Call.Do(f)
 	return c
 }
 
 // DoAndReturn rewrite *gomock.Call.DoAndReturn
-func (c *MockStoreCancelCall) DoAndReturn(f func(context.Context, batch.Key, batch.By) (batch.Record, error)) *MockStoreCancelCall {
+func (c *MockStoreCancelCall) DoAndReturn(f func(context.Context, batch.Record, batch.By) (batch.Record, error)) *MockStoreCancelCall {
 	c.Call = c.Call.DoAndReturn(f)
 	return c
 }
@@ -430,18 +430,18 @@ func (c *MockStoreCountsCall) DoAndReturn(f func(context.Context, store.CountsQu
 }
 
 // Decide mocks base method.
-func (m *MockStore) Decide(ctx context.Context, key batch.Key, to batch.State, by batch.By) (batch.Record, error) {
+func (m *MockStore) Decide(ctx context.Context, seen batch.Record, to batch.State, by batch.By) (batch.Record, error) {
 	m.ctrl.T.Helper()
-	ret := m.ctrl.Call(m, "Decide", ctx, key, to, by)
+	ret := m.ctrl.Call(m, "Decide", ctx, seen, to, by)
 	ret0, _ := ret[0].(batch.Record)
 	ret1, _ := ret[1].(error)
 	return ret0, ret1
 }
 
 // Decide indicates an expected call of Decide.
-func (mr *MockStoreMockRecorder) Decide(ctx, key, to, by any) *MockStoreDecideCall {
+func (mr *MockStoreMockRecorder) Decide(ctx, seen, to, by any) *MockStoreDecideCall {
 	mr.mock.ctrl.T.Helper()
-	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Decide", reflect.TypeOf((*MockStore)(nil).Decide), ctx, key, to, by)
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Decide", reflect.TypeOf((*MockStore)(nil).Decide), ctx, seen, to, by)
 	return &MockStoreDecideCall{Call: call}
 }
 
@@ -457,13 +457,13 @@ func (c *MockStoreDecideCall) Return(arg0 batch.Record, arg1 error) *MockStoreDe
 }
 
 // Do rewrite *gomock.Call.Do
-func (c *MockStoreDecideCall) Do(f func(context.Context, batch.Key, batch.State, batch.By) (batch.Record, error)) *MockStoreDecideCall {
+func (c *MockStoreDecideCall) Do(f func(context.Context, batch.Record, batch.State, batch.By) (batch.Record, error)) *MockStoreDecideCall {
 	c.Call = c.Call.Do(f)
 	return c
 }
 
 // DoAndReturn rewrite *gomock.Call.DoAndReturn
-func (c *MockStoreDecideCall) DoAndReturn(f func(context.Context, batch.Key, batch.State, batch.By) (batch.Record, error)) *MockStoreDecideCall {
+func (c *MockStoreDecideCall) DoAndReturn(f func(context.Context, batch.Record, batch.State, batch.By) (batch.Record, error)) *MockStoreDecideCall {
 	c.Call = c.Call.DoAndReturn(f)
 	return c
 }
@@ -1057,18 +1057,18 @@ func (c *MockStoreRecordCall) DoAndReturn(f func(context.Context, []store.Outcom
 }
 
 // Requeue mocks base method.
-func (m *MockStore) Requeue(ctx context.Context, key batch.Key, q store.Requeue, by batch.By) (batch.Record, error) {
+func (m *MockStore) Requeue(ctx context.Context, seen batch.Record, q store.Requeue, by batch.By) (batch.Record, error) {
 	m.ctrl.T.Helper()
-	ret := m.ctrl.Call(m, "Requeue", ctx, key, q, by)
+	ret := m.ctrl.Call(m, "Requeue", ctx, seen, q, by)
 	ret0, _ := ret[0].(batch.Record)
 	ret1, _ := ret[1].(error)
 	return ret0, ret1
 }
 
 // Requeue indicates an expected call of Requeue.
-func (mr *MockStoreMockRecorder) Requeue(ctx, key, q, by any) *MockStoreRequeueCall {
+func (mr *MockStoreMockRecorder) Requeue(ctx, seen, q, by any) *MockStoreRequeueCall {
 	mr.mock.ctrl.T.Helper()
-	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Requeue", reflect.TypeOf((*MockStore)(nil).Requeue), ctx, key, q, by)
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Requeue", reflect.TypeOf((*MockStore)(nil).Requeue), ctx, seen, q, by)
 	return &MockStoreRequeueCall{Call: call}
 }
 
@@ -1084,13 +1084,13 @@ func (c *MockStoreRequeueCall) Return(arg0 batch.Record, arg1 error) *MockStoreR
 }
 
 // Do rewrite *gomock.Call.Do
-func (c *MockStoreRequeueCall) Do(f func(context.Context, batch.Key, store.Requeue, batch.By) (batch.Record, error)) *MockStoreRequeueCall {
+func (c *MockStoreRequeueCall) Do(f func(context.Context, batch.Record, store.Requeue, batch.By) (batch.Record, error)) *MockStoreRequeueCall {
 	c.Call = c.Call.Do(f)
 	return c
 }
 
 // DoAndReturn rewrite *gomock.Call.DoAndReturn
-func (c *MockStoreRequeueCall) DoAndReturn(f func(context.Context, batch.Key, store.Requeue, batch.By) (batch.Record, error)) *MockStoreRequeueCall {
+func (c *MockStoreRequeueCall) DoAndReturn(f func(context.Context, batch.Record, store.Requeue, batch.By) (batch.Record, error)) *MockStoreRequeueCall {
 	c.Call = c.Call.DoAndReturn(f)
 	return c
 }
@@ -1837,18 +1837,18 @@ func (m *MockOperator) EXPECT() *MockOperatorMockRecorder {
 }
 
 // Acquit mocks base method.
-func (m *MockOperator) Acquit(ctx context.Context, key batch.Key, by batch.By) (batch.Record, error) {
+func (m *MockOperator) Acquit(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
 	m.ctrl.T.Helper()
-	ret := m.ctrl.Call(m, "Acquit", ctx, key, by)
+	ret := m.ctrl.Call(m, "Acquit", ctx, seen, by)
 	ret0, _ := ret[0].(batch.Record)
 	ret1, _ := ret[1].(error)
 	return ret0, ret1
 }
 
 // Acquit indicates an expected call of Acquit.
-func (mr *MockOperatorMockRecorder) Acquit(ctx, key, by any) *MockOperatorAcquitCall {
+func (mr *MockOperatorMockRecorder) Acquit(ctx, seen, by any) *MockOperatorAcquitCall {
 	mr.mock.ctrl.T.Helper()
-	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Acquit", reflect.TypeOf((*MockOperator)(nil).Acquit), ctx, key, by)
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Acquit", reflect.TypeOf((*MockOperator)(nil).Acquit), ctx, seen, by)
 	return &MockOperatorAcquitCall{Call: call}
 }
 
@@ -1864,30 +1864,30 @@ func (c *MockOperatorAcquitCall) Return(arg0 batch.Record, arg1 error) *MockOper
 }
 
 // Do rewrite *gomock.Call.Do
-func (c *MockOperatorAcquitCall) Do(f func(context.Context, batch.Key, batch.By) (batch.Record, error)) *MockOperatorAcquitCall {
+func (c *MockOperatorAcquitCall) Do(f func(context.Context, batch.Record, batch.By) (batch.Record, error)) *MockOperatorAcquitCall {
 	c.Call = c.Call.Do(f)
 	return c
 }
 
 // DoAndReturn rewrite *gomock.Call.DoAndReturn
-func (c *MockOperatorAcquitCall) DoAndReturn(f func(context.Context, batch.Key, batch.By) (batch.Record, error)) *MockOperatorAcquitCall {
+func (c *MockOperatorAcquitCall) DoAndReturn(f func(context.Context, batch.Record, batch.By) (batch.Record, error)) *MockOperatorAcquitCall {
 	c.Call = c.Call.DoAndReturn(f)
 	return c
 }
 
 // Cancel mocks base method.
-func (m *MockOperator) Cancel(ctx context.Context, key batch.Key, by batch.By) (batch.Record, error) {
+func (m *MockOperator) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
 	m.ctrl.T.Helper()
-	ret := m.ctrl.Call(m, "Cancel", ctx, key, by)
+	ret := m.ctrl.Call(m, "Cancel", ctx, seen, by)
 	ret0, _ := ret[0].(batch.Record)
 	ret1, _ := ret[1].(error)
 	return ret0, ret1
 }
 
 // Cancel indicates an expected call of Cancel.
-func (mr *MockOperatorMockRecorder) Cancel(ctx, key, by any) *MockOperatorCancelCall {
+func (mr *MockOperatorMockRecorder) Cancel(ctx, seen, by any) *MockOperatorCancelCall {
 	mr.mock.ctrl.T.Helper()
-	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Cancel", reflect.TypeOf((*MockOperator)(nil).Cancel), ctx, key, by)
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Cancel", reflect.TypeOf((*MockOperator)(nil).Cancel), ctx, seen, by)
 	return &MockOperatorCancelCall{Call: call}
 }
 
@@ -1903,30 +1903,30 @@ func (c *MockOperatorCancelCall) Return(arg0 batch.Record, arg1 error) *MockOper
 }
 
 // Do rewrite *gomock.Call.Do
-func (c *MockOperatorCancelCall) Do(f func(context.Context, batch.Key, batch.By) (batch.Record, error)) *MockOperatorCancelCall {
+func (c *MockOperatorCancelCall) Do(f func(context.Context, batch.Record, batch.By) (batch.Record, error)) *MockOperatorCancelCall {
 	c.Call = c.Call.Do(f)
 	return c
 }
 
 // DoAndReturn rewrite *gomock.Call.DoAndReturn
-func (c *MockOperatorCancelCall) DoAndReturn(f func(context.Context, batch.Key, batch.By) (batch.Record, error)) *MockOperatorCancelCall {
+func (c *MockOperatorCancelCall) DoAndReturn(f func(context.Context, batch.Record, batch.By) (batch.Record, error)) *MockOperatorCancelCall {
 	c.Call = c.Call.DoAndReturn(f)
 	return c
 }
 
 // Decide mocks base method.
-func (m *MockOperator) Decide(ctx context.Context, key batch.Key, to batch.State, by batch.By) (batch.Record, error) {
+func (m *MockOperator) Decide(ctx context.Context, seen batch.Record, to batch.State, by batch.By) (batch.Record, error) {
 	m.ctrl.T.Helper()
-	ret := m.ctrl.Call(m, "Decide", ctx, key, to, by)
+	ret := m.ctrl.Call(m, "Decide", ctx, seen, to, by)
 	ret0, _ := ret[0].(batch.Record)
 	ret1, _ := ret[1].(error)
 	return ret0, ret1
 }
 
 // Decide indicates an expected call of Decide.
-func (mr *MockOperatorMockRecorder) Decide(ctx, key, to, by any) *MockOperatorDecideCall {
+func (mr *MockOperatorMockRecorder) Decide(ctx, seen, to, by any) *MockOperatorDecideCall {
 	mr.mock.ctrl.T.Helper()
-	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Decide", reflect.TypeOf((*MockOperator)(nil).Decide), ctx, key, to, by)
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Decide", reflect.TypeOf((*MockOperator)(nil).Decide), ctx, seen, to, by)
 	return &MockOperatorDecideCall{Call: call}
 }
 
@@ -1942,30 +1942,30 @@ func (c *MockOperatorDecideCall) Return(arg0 batch.Record, arg1 error) *MockOper
 }
 
 // Do rewrite *gomock.Call.Do
-func (c *MockOperatorDecideCall) Do(f func(context.Context, batch.Key, batch.State, batch.By) (batch.Record, error)) *MockOperatorDecideCall {
+func (c *MockOperatorDecideCall) Do(f func(context.Context, batch.Record, batch.State, batch.By) (batch.Record, error)) *MockOperatorDecideCall {
 	c.Call = c.Call.Do(f)
 	return c
 }
 
 // DoAndReturn rewrite *gomock.Call.DoAndReturn
-func (c *MockOperatorDecideCall) DoAndReturn(f func(context.Context, batch.Key, batch.State, batch.By) (batch.Record, error)) *MockOperatorDecideCall {
+func (c *MockOperatorDecideCall) DoAndReturn(f func(context.Context, batch.Record, batch.State, batch.By) (batch.Record, error)) *MockOperatorDecideCall {
 	c.Call = c.Call.DoAndReturn(f)
 	return c
 }
 
 // Requeue mocks base method.
-func (m *MockOperator) Requeue(ctx context.Context, key batch.Key, q store.Requeue, by batch.By) (batch.Record, error) {
+func (m *MockOperator) Requeue(ctx context.Context, seen batch.Record, q store.Requeue, by batch.By) (batch.Record, error) {
 	m.ctrl.T.Helper()
-	ret := m.ctrl.Call(m, "Requeue", ctx, key, q, by)
+	ret := m.ctrl.Call(m, "Requeue", ctx, seen, q, by)
 	ret0, _ := ret[0].(batch.Record)
 	ret1, _ := ret[1].(error)
 	return ret0, ret1
 }
 
 // Requeue indicates an expected call of Requeue.
-func (mr *MockOperatorMockRecorder) Requeue(ctx, key, q, by any) *MockOperatorRequeueCall {
+func (mr *MockOperatorMockRecorder) Requeue(ctx, seen, q, by any) *MockOperatorRequeueCall {
 	mr.mock.ctrl.T.Helper()
-	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Requeue", reflect.TypeOf((*MockOperator)(nil).Requeue), ctx, key, q, by)
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Requeue", reflect.TypeOf((*MockOperator)(nil).Requeue), ctx, seen, q, by)
 	return &MockOperatorRequeueCall{Call: call}
 }
 
@@ -1981,13 +1981,13 @@ func (c *MockOperatorRequeueCall) Return(arg0 batch.Record, arg1 error) *MockOpe
 }
 
 // Do rewrite *gomock.Call.Do
-func (c *MockOperatorRequeueCall) Do(f func(context.Context, batch.Key, store.Requeue, batch.By) (batch.Record, error)) *MockOperatorRequeueCall {
+func (c *MockOperatorRequeueCall) Do(f func(context.Context, batch.Record, store.Requeue, batch.By) (batch.Record, error)) *MockOperatorRequeueCall {
 	c.Call = c.Call.Do(f)
 	return c
 }
 
 // DoAndReturn rewrite *gomock.Call.DoAndReturn
-func (c *MockOperatorRequeueCall) DoAndReturn(f func(context.Context, batch.Key, store.Requeue, batch.By) (batch.Record, error)) *MockOperatorRequeueCall {
+func (c *MockOperatorRequeueCall) DoAndReturn(f func(context.Context, batch.Record, store.Requeue, batch.By) (batch.Record, error)) *MockOperatorRequeueCall {
 	c.Call = c.Call.DoAndReturn(f)
 	return c
 }

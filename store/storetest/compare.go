@@ -92,7 +92,7 @@ func (f *fixture) sameError(want, got error) {
 		return
 	}
 	require.Error(f, got)
-	for _, s := range []error{batch.ErrInvalidInput, batch.ErrConflict, batch.ErrNotFound, batch.ErrInDoubt, batch.ErrNotAllowed} {
+	for _, s := range []error{batch.ErrInvalidInput, batch.ErrConflict, batch.ErrNotFound, batch.ErrInDoubt, batch.ErrNotAllowed, batch.ErrMovedOn} {
 		require.Equal(f, errors.Is(want, s), errors.Is(got, s), "want %q, got %q", want, got)
 	}
 }

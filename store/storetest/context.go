@@ -19,6 +19,7 @@ func contextDone(f *fixture) {
 	ctx, cancel := context.WithCancel(f.ctx)
 	cancel()
 	id := func(name string) batch.Key { return f.rows[named[name]].b.Key() }
+	seen := func(name string) batch.Record { return f.rows[named[name]].row.Record(id(name)) }
 	calls := map[string]func() error{
 		"Add": func() error { return f.st.Add(ctx, bt("s", "new")) },
 		"Get": func() error { _, err := f.st.Get(ctx, id("queued")); return err },
@@ -57,10 +58,10 @@ func contextDone(f *fixture) {
 		},
 		"FindStream": func() error { _, err := f.st.FindStream(ctx, "stream", []string{"a"}); return err },
 		"Ledger":     func() error { _, err := f.st.Ledger(ctx, "cancelled"); return err },
-		"Cancel":     func() error { _, err := f.st.Cancel(ctx, id("queued"), by("")); return err },
-		"Requeue":    func() error { _, err := f.st.Requeue(ctx, id("rejected"), store.Requeue{}, by("")); return err },
-		"Decide":     func() error { _, err := f.st.Decide(ctx, id("in doubt"), batch.Rejected, by("")); return err },
-		"Acquit":     func() error { _, err := f.st.Acquit(ctx, id("quarantined"), by("")); return err },
+		"Cancel":     func() error { _, err := f.st.Cancel(ctx, seen("queued"), by("")); return err },
+		"Requeue":    func() error { _, err := f.st.Requeue(ctx, seen("rejected"), store.Requeue{}, by("")); return err },
+		"Decide":     func() error { _, err := f.st.Decide(ctx, seen("in doubt"), batch.Rejected, by("")); return err },
+		"Acquit":     func() error { _, err := f.st.Acquit(ctx, seen("quarantined"), by("")); return err },
 		"Steer": func() error {
 			_, _, err := f.st.Steer(ctx, store.Steering{Scope: batch.Only("queued"), Action: batch.ActionPause, By: by("")})
 			return err

@@ -15,7 +15,7 @@ func by(reason string) batch.By { return batch.By{Actor: "somebody", Reason: rea
 func (f *fixture) cancel(id batch.ID, reason string) error {
 	f.Helper()
 	return f.operate(id, batch.Act{Action: batch.ActionCancel, By: by(reason)},
-		func(k batch.Key) (batch.Record, error) { return f.st.Cancel(f.ctx, k, by(reason)) },
+		func(seen batch.Record) (batch.Record, error) { return f.st.Cancel(f.ctx, seen, by(reason)) },
 		func(r store.Row, now time.Time) (store.Row, error) { return r.Cancel(now, reason) })
 }
 
@@ -28,7 +28,7 @@ func (f *fixture) requeue(id batch.ID, quiet time.Duration) error {
 func (f *fixture) requeueTo(id batch.ID, q store.Requeue) error {
 	f.Helper()
 	err := f.operate(id, batch.Act{Action: batch.ActionRequeue, By: by("once more"), AtEnd: q.AtEnd},
-		func(k batch.Key) (batch.Record, error) { return f.st.Requeue(f.ctx, k, q, by("once more")) },
+		func(seen batch.Record) (batch.Record, error) { return f.st.Requeue(f.ctx, seen, q, by("once more")) },
 		func(r store.Row, now time.Time) (store.Row, error) { return r.Requeue(now, q) })
 	f.rows[id].ref.Row = 0 // the store may have given it another
 	return err
@@ -37,26 +37,27 @@ func (f *fixture) requeueTo(id batch.ID, q store.Requeue) error {
 func (f *fixture) decide(id batch.ID, to batch.State, reason string) error {
 	f.Helper()
 	return f.operate(id, batch.Act{Action: batch.ActionDecide, By: by(reason)},
-		func(k batch.Key) (batch.Record, error) { return f.st.Decide(f.ctx, k, to, by(reason)) },
+		func(seen batch.Record) (batch.Record, error) { return f.st.Decide(f.ctx, seen, to, by(reason)) },
 		func(r store.Row, now time.Time) (store.Row, error) { return r.Decide(now, to, reason) })
 }
 
 func (f *fixture) acquit(id batch.ID) error {
 	f.Helper()
 	return f.operate(id, batch.Act{Action: batch.ActionAcquit, By: by("seen")},
-		func(k batch.Key) (batch.Record, error) { return f.st.Acquit(f.ctx, k, by("seen")) },
+		func(seen batch.Record) (batch.Record, error) { return f.st.Acquit(f.ctx, seen, by("seen")) },
 		func(r store.Row, _ time.Time) (store.Row, error) { return r.Acquit() })
 }
 
 // operate does what a person asks for, and compares. The error is the store's.
 func (f *fixture) operate(
-	id batch.ID, asked batch.Act, do func(batch.Key) (batch.Record, error), rule func(store.Row, time.Time) (store.Row, error),
+	id batch.ID, asked batch.Act, do func(batch.Record) (batch.Record, error), rule func(store.Row, time.Time) (store.Row, error),
 ) error {
 	f.Helper()
 	s := f.rows[id]
 	now := f.now()
 	next, want := rule(s.row, now)
-	rec, err := do(s.b.Key())
+	// The Record of a person who has nothing but the key and a version.
+	rec, err := do(batch.Record{Key: s.b.Key(), Version: s.row.Version})
 	f.sameError(want, err)
 	if err == nil {
 		s.acts = store.KeepAct(s.acts, store.BatchAct(asked, s.b.Key(), s.row, next, now))

@@ -172,14 +172,16 @@ func operateNobody(f *fixture) {
 	named := f.oneOfEach()
 	for _, who := range []string{"", "a\x00", "a\nb", "\xff", strings.Repeat("x", batch.MaxActorLen+1)} {
 		nobody := batch.By{Actor: who, Reason: "because"}
-		for name, do := range map[string]func(batch.Key) (batch.Record, error){
-			"queued":   func(k batch.Key) (batch.Record, error) { return f.st.Cancel(f.ctx, k, nobody) },
-			"rejected": func(k batch.Key) (batch.Record, error) { return f.st.Requeue(f.ctx, k, store.Requeue{}, nobody) },
-			"in doubt": func(k batch.Key) (batch.Record, error) { return f.st.Decide(f.ctx, k, batch.Rejected, nobody) },
+		for name, do := range map[string]func(batch.Record) (batch.Record, error){
+			"queued": func(seen batch.Record) (batch.Record, error) { return f.st.Cancel(f.ctx, seen, nobody) },
+			"rejected": func(seen batch.Record) (batch.Record, error) {
+				return f.st.Requeue(f.ctx, seen, store.Requeue{}, nobody)
+			},
+			"in doubt": func(seen batch.Record) (batch.Record, error) { return f.st.Decide(f.ctx, seen, batch.Rejected, nobody) },
 
-			"quarantined": func(k batch.Key) (batch.Record, error) { return f.st.Acquit(f.ctx, k, nobody) },
+			"quarantined": func(seen batch.Record) (batch.Record, error) { return f.st.Acquit(f.ctx, seen, nobody) },
 		} {
-			_, err := do(f.rows[named[name]].b.Key())
+			_, err := do(f.see(named[name]))
 			require.ErrorIs(f, err, batch.ErrInvalidInput, "%q, %s", batch.Excerpt(who, 9), name)
 			f.get(named[name])
 			f.history(named[name])
@@ -193,13 +195,14 @@ func operateNobody(f *fixture) {
 func operateNone(f *fixture) {
 	f.add(bt("s", "a"))
 	for _, k := range []batch.Key{{Service: "s", ID: "none"}, {Service: "t", ID: "a"}, {ID: "a"}} {
-		_, err := f.st.Cancel(f.ctx, k, by(""))
+		seen := batch.Record{Key: k, Version: 1}
+		_, err := f.st.Cancel(f.ctx, seen, by(""))
 		assert.ErrorIs(f, err, batch.ErrNotFound)
-		_, err = f.st.Requeue(f.ctx, k, store.Requeue{}, by(""))
+		_, err = f.st.Requeue(f.ctx, seen, store.Requeue{}, by(""))
 		assert.ErrorIs(f, err, batch.ErrNotFound)
-		_, err = f.st.Decide(f.ctx, k, batch.Rejected, by(""))
+		_, err = f.st.Decide(f.ctx, seen, batch.Rejected, by(""))
 		assert.ErrorIs(f, err, batch.ErrNotFound)
-		_, err = f.st.Acquit(f.ctx, k, by(""))
+		_, err = f.st.Acquit(f.ctx, seen, by(""))
 		assert.ErrorIs(f, err, batch.ErrNotFound)
 		_, err = f.st.Get(f.ctx, k)
 		assert.ErrorIs(f, err, batch.ErrNotFound)

@@ -73,6 +73,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"final", finalTests()},
 		{"finals", finalsTests()},
 		{"operate", operateTests()},
+		{"fence", fenceTests()},
 		{"place", placeTests()},
 		{"control", controlTests()},
 		{"policy", policyTests()},

@@ -203,7 +203,7 @@ func downtime(t *testing.T, fault cantontest.Fault, isPaid, pruned bool, decided
 		if isPaid {
 			to = batch.Committed
 		}
-		_, err = st.Decide(t.Context(), key, to, batch.By{Actor: "test", Reason: "looked at the participant"})
+		_, err = st.Decide(t.Context(), rec, to, batch.By{Actor: "test", Reason: "looked at the participant"})
 		require.NoError(t, err)
 	} else {
 		require.Empty(t, rec.Decision, "%+v", rec)
@@ -241,7 +241,9 @@ func TestDowntimeGivenUp(t *testing.T) {
 		require.NoError(t, next.Add(t.Context(), orderOf("b", "Alice", "")))
 		time.Sleep(4 * time.Minute)
 		key := batch.Key{Service: "Alice", ID: batch.ID(p.Journal()[0].CommandID)}
-		_, err = st.Decide(t.Context(), key, batch.Rejected, batch.By{Actor: "test", Reason: "not worth it"})
+		seen, err := st.Get(t.Context(), key)
+		require.NoError(t, err)
+		_, err = st.Decide(t.Context(), seen, batch.Rejected, batch.By{Actor: "test", Reason: "not worth it"})
 		require.NoError(t, err)
 		p.SetFault(nil)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)

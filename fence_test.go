@@ -1,0 +1,115 @@
+package dltbatch_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// silent is a ledger that executes what it gets, twice if it gets it twice, and answers no
+// question: a person has to look at what it executed.
+type silent struct{ *ledgermem.Ledger }
+
+func (silent) BatchStatuses(_ context.Context, _ batch.ServiceID, attempts []batch.Attempt) (all []batch.Status, _ error) {
+	for _, a := range attempts {
+		all = append(all, batch.Status{ID: a.ID, Reported: batch.ReportedUnknown})
+	}
+	return all, nil
+}
+
+// Two people see the same doubt, and that the ledger has not executed the batch. One of them
+// decides so, and the batch is sent again: it is executed, and the answer is lost. What
+// the other one decides now was looked up for the first attempt, and must not send the
+// batch a third time.
+func TestADecisionIsAboutTheAttemptThatWasSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		traits := ledgermem.Unforgiving(time.Second)
+		traits.Resolves = false
+		ledger := silent{ledgermem.New(&ledgermem.Options{Traits: &traits, Fault: func(a batch.Attempt) ledgermem.Fault {
+			if a.Number == 1 {
+				return ledgermem.Fault{Kind: ledgermem.LostRequest}
+			}
+			return ledgermem.Fault{Kind: ledgermem.LostReply}
+		}})}
+		r := newRunner(t, memory.New(), ledger, nil)
+		stop := running(t, r)
+		defer func() { require.NoError(t, stop()) }()
+		b := one("s", "a")
+		require.NoError(t, r.Add(t.Context(), b))
+		time.Sleep(time.Minute)
+		ada, bob := see(t, r, b), see(t, r, b)
+		require.NotEmpty(t, ada.Decision)
+		require.Empty(t, ledger.Log("s"), "that is what both of them see")
+
+		_, err := r.Decide(t.Context(), ada, batch.Unknown, batch.By{Actor: "ada", Reason: "it is not there"})
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		again := see(t, r, b)
+		require.NotEmpty(t, again.Decision, "and it looks as before")
+		require.Equal(t, 2, again.Attempt)
+		require.Equal(t, []batch.ID{"a"}, ledger.Log("s"))
+
+		_, err = r.Decide(t.Context(), bob, batch.Unknown, batch.By{Actor: "bob", Reason: "it is not there"})
+		var moved *batch.MovedOnError
+		assert.ErrorAs(t, err, &moved)
+		time.Sleep(time.Minute)
+		assert.Equal(t, []batch.ID{"a"}, ledger.Log("s"), "executed once")
+		require.ErrorIs(t, err, batch.ErrMovedOn)
+		assert.Equal(t, again, moved.Now, "what there is to be decided now")
+
+		rec, err := r.Decide(t.Context(), moved.Now, batch.Committed, batch.By{Actor: "bob", Reason: "it is there"})
+		require.NoError(t, err)
+		assert.Equal(t, batch.Committed, rec.State)
+		acts, err := r.History(t.Context(), b.Key())
+		require.NoError(t, err)
+		require.Len(t, acts, 2)
+		assert.Equal(t, []string{"ada", "bob"}, []string{acts[0].Actor, acts[1].Actor})
+	})
+}
+
+// All that is done to a batch is done to the record that was seen.
+func TestWhatHasMovedOnIsLeftAsItIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunner(t, memory.New(), ledgermem.New(nil), nil)
+		b := one("s", "a")
+		require.NoError(t, r.Add(t.Context(), b))
+		old := see(t, r, b)
+		cancelled, err := r.Cancel(t.Context(), old, somebody)
+		require.NoError(t, err)
+		requeued, err := r.Requeue(t.Context(), cancelled, somebody)
+		require.NoError(t, err)
+		for _, do := range []func(batch.Record) (batch.Record, error){
+			func(seen batch.Record) (batch.Record, error) { return r.Cancel(t.Context(), seen, somebody) },
+			func(seen batch.Record) (batch.Record, error) { return r.Requeue(t.Context(), seen, somebody) },
+			func(seen batch.Record) (batch.Record, error) { return r.RequeueAtEnd(t.Context(), seen, somebody) },
+			func(seen batch.Record) (batch.Record, error) {
+				return r.Decide(t.Context(), seen, batch.Rejected, somebody)
+			},
+			func(seen batch.Record) (batch.Record, error) { return r.Acquit(t.Context(), seen, somebody) },
+		} {
+			for _, seen := range []batch.Record{old, cancelled} {
+				_, err := do(seen)
+				var moved *batch.MovedOnError
+				require.ErrorAs(t, err, &moved)
+				assert.Equal(t, requeued, moved.Now)
+				assert.Equal(t, requeued, see(t, r, b))
+			}
+		}
+		// A key and a version are enough.
+		_, err = r.Cancel(t.Context(), batch.Record{Key: b.Key(), Version: requeued.Version}, somebody)
+		require.NoError(t, err)
+		_, err = r.Cancel(t.Context(), batch.Record{Key: b.Key()}, somebody)
+		require.ErrorIs(t, err, batch.ErrInvalidInput)
+		acts, err := r.History(t.Context(), b.Key())
+		require.NoError(t, err)
+		assert.Len(t, acts, 3)
+	})
+}
