@@ -74,6 +74,13 @@ type Control struct {
 	// it is not halted.
 	HaltedAt time.Time
 	HaltedBy ID
+	// HaltReason says why in words, at most [MaxErrorText] bytes; empty where the policy
+	// alone is the reason.
+	HaltReason string
+	// Version is raised by every change, to the time in microseconds at least, and stays when
+	// the control says nothing any more. It is 0 where nothing was ever set, or only by code
+	// from before it was kept.
+	Version int64
 }
 
 // Closed reports whether nothing may leave by this control: paused or halted.

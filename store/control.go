@@ -61,10 +61,18 @@ func (s Steering) Apply(c batch.Control, now time.Time) (next batch.Control, act
 	case batch.ActionRelease:
 		changed = !c.HaltedAt.IsZero()
 		act.Batch = c.HaltedBy
-		next.HaltedAt, next.HaltedBy = time.Time{}, ""
+		next.HaltedAt, next.HaltedBy, next.HaltReason = time.Time{}, "", ""
+	}
+	if changed {
+		next.Version = raised(c, now)
 	}
 	return next, act, changed
 }
+
+// raised is the version of a control after a change. Code of schema version 1 forgets a
+// control that says nothing, which would begin again at 1: so it is the time, unless the
+// clock has stepped back.
+func raised(c batch.Control, now time.Time) int64 { return max(c.Version+1, now.UnixMicro()) }
 
 // fit is by with a reason that any database takes.
 func fit(by batch.By) batch.By {
@@ -111,7 +119,8 @@ func (a Applied) Enforce(c batch.Control, by batch.Policy, now time.Time) (Appli
 	case batch.PolicyHalt:
 		a.Halted = true
 		if c.HaltedAt.IsZero() { // else who was first stays
-			c.Scope, c.HaltedAt, c.HaltedBy = batch.Only(a.Key.Service), now, a.Key.ID
+			c.Scope, c.HaltedAt, c.HaltedBy, c.HaltReason = batch.Only(a.Key.Service), now, a.Key.ID, ""
+			c.Version = raised(c, now)
 		}
 	case batch.PolicyQuarantine:
 		a.Row.Quarantined = true

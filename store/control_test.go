@@ -46,10 +46,18 @@ func TestSteer(t *testing.T) {
 		next, act, changed := s.Apply(c.from, now)
 		want, wantAct := c.from, batch.Act{Action: c.action, By: ann, At: now, Scope: lane}
 		want.Scope = lane
+		if c.changes {
+			want.Version = now.UnixMicro()
+		}
 		c.want(&want, &wantAct)
 		assert.Equal(t, want, next, c.action)
 		assert.Equal(t, wantAct, act, c.action)
 		assert.Equal(t, c.changes, changed, c.action)
+	}
+	for _, step := range []time.Duration{0, time.Microsecond, -time.Hour} {
+		c := batch.Control{Scope: lane, Version: now.UnixMicro()}
+		next, _, _ := store.Steering{Scope: lane, Action: batch.ActionPause, By: ann}.Apply(c, now.Add(step))
+		assert.Equal(t, now.UnixMicro()+1, next.Version, "whatever the clock does")
 	}
 	_, act, _ := store.Steering{Action: batch.ActionPause, By: batch.By{Actor: "ann", Reason: "a\x00" + strings.Repeat("x", 9999)}}.Apply(batch.Control{}, now)
 	assert.Equal(t, "a\ufffdxx", act.Reason[:len("a\ufffdxx")])
@@ -82,6 +90,7 @@ func TestEnforce(t *testing.T) {
 						want, wantLane := a, lane
 						if bad && policy == batch.PolicyHalt {
 							want.Halted, wantLane.HaltedAt, wantLane.HaltedBy = true, now, key.ID
+							wantLane.Version = now.UnixMicro()
 						}
 						want.Row.Quarantined = bad && policy == batch.PolicyQuarantine
 						require.Equal(t, want, got, "%s, %s, %s over %s", name, f, set, by)

@@ -129,7 +129,9 @@ func TestUnposted(t *testing.T) {
 	o := submitted(r, store.Unposted)
 	o.Back = batch.Queued
 	next := must(t, r, o, start)
-	assert.Equal(t, store.Row{State: batch.Queued, Version: 3, Attempt: 1, NextCheck: next.NextCheck}, next)
+	assert.Equal(t, store.Row{
+		State: batch.Queued, Version: 3, Attempt: 1, NextCheck: next.NextCheck, ClaimTTL: r.ClaimTTL, FirstClaimed: r.FirstClaimed,
+	}, next)
 }
 
 func TestFailed(t *testing.T) {

@@ -66,6 +66,8 @@ func (r Row) Requeue(now time.Time, q Requeue) (Row, error) {
 	r.Requeued, r.Quarantined = true, false
 	r.AtEnd = q.AtEnd && r.Attempt > 0
 	r.Error, r.Receipts, r.Failures = nil, nil, 0
+	r.FirstClaimed = time.Time{}
+	r.Rollbacks, r.SeenAttempt, r.SeenEndpoint = 0, 0, ""
 	r.Version++
 	return r, nil
 }

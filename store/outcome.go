@@ -340,5 +340,7 @@ func (r *Row) final(s batch.State, now time.Time) {
 	r.ClaimExpires, r.NotBefore, r.NextCheck = time.Time{}, time.Time{}, time.Time{}
 	r.Refused, r.Decision, r.Prepared = false, "", nil
 	r.AtEnd, r.Quarantined, r.ClaimedBy = false, false, ""
+	r.ClaimTTL, r.FirstClaimed = 0, time.Time{}
+	r.Rollbacks, r.SeenAttempt, r.SeenEndpoint = 0, 0, ""
 	r.clearDoubt()
 }

@@ -45,6 +45,19 @@ type Row struct {
 	// ClaimedBy names the instance of the last claim, at most [batch.MaxInstanceLen]
 	// bytes; it ends with the row's being final.
 	ClaimedBy string
+	// ClaimTTL is how long the last claim was given; 0 where that is not known. It is
+	// whole microseconds, and ends with the row's being final.
+	ClaimTTL time.Duration
+	// FirstClaimed is when the batch was first claimed since it was added or requeued;
+	// zero where it was not, or where that is not known. It ends with the row's being final.
+	FirstClaimed time.Time
+	// Rollbacks counts executions in a row that the ledger took back.
+	Rollbacks int
+	// SeenAttempt is the attempt that an endpoint of the ledger has shown as being under
+	// way; it counts only while it equals Attempt. 0 is none.
+	SeenAttempt int
+	// SeenEndpoint is which endpoint that was, at most [MaxEndpointLen] bytes.
+	SeenEndpoint string
 	// OrdersSettled says that what the batch was made of goes its own ways: see
 	// [OrderEngine].SettleOrders. Only a final row has it.
 	OrdersSettled bool
@@ -57,6 +70,9 @@ type Row struct {
 	// attempts and ends with the row's being final. It must not be changed.
 	Prepared []byte
 }
+
+// MaxEndpointLen bounds [Row].SeenEndpoint, in bytes.
+const MaxEndpointLen = 200
 
 // NewRow is the row of a batch that was just added.
 func NewRow() Row { return Row{State: batch.Queued, Version: 1} }
@@ -107,6 +123,10 @@ func (r Row) Claim(now time.Time, ttl time.Duration, rule Resend) Row {
 	r.Attempt++
 	r.AtEnd = false
 	r.ClaimExpires = now.Add(ttl)
+	r.ClaimTTL = ttl.Truncate(time.Microsecond)
+	if r.FirstClaimed.IsZero() {
+		r.FirstClaimed = now
+	}
 	r.NextCheck = r.ClaimExpires
 	if r.DoubtAttempt == 0 {
 		r.DoubtAttempt, r.DoubtSince, r.Resends = r.Attempt, now, 0
@@ -160,8 +180,8 @@ func (r Row) InFlight(ref Ref, budget batch.Budget, now time.Time) InFlight {
 		SettleLeft: r.SettlesAt.Sub(now), DoubtAttempt: r.DoubtAttempt, Failures: r.Failures,
 		Ended:   r.State != batch.Submitting || r.ClaimExpires.Equal(r.LastPost),
 		Refused: r.Refused, Requeued: r.Requeued, Undecided: r.Decision != "", Prepared: bytes.Clone(r.Prepared),
-		CheckIn: r.NextCheck.Sub(now),
-		Was:     &r,
+		CheckIn: r.NextCheck.Sub(now), ClaimTTL: r.ClaimTTL,
+		Was: &r,
 	}
 }
 

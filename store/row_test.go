@@ -57,7 +57,7 @@ func TestClaim(t *testing.T) {
 	r := store.NewRow().Claim(start, ttl, hour)
 	assert.Equal(t, store.Row{
 		State: batch.Submitting, Version: 2, Attempt: 1, ClaimExpires: start.Add(ttl), NextCheck: start.Add(ttl),
-		DoubtAttempt: 1, DoubtSince: start, ResendUntil: start.Add(time.Hour),
+		DoubtAttempt: 1, DoubtSince: start, ResendUntil: start.Add(time.Hour), ClaimTTL: ttl, FirstClaimed: start,
 	}, r)
 	assert.True(t, r.Attempted())
 	unknown := standings(t)["unknown"]
@@ -149,7 +149,7 @@ func TestInFlight(t *testing.T) {
 	budget := batch.Budget{Attempts: 9, EveryTry: true}
 	assert.Equal(t, store.InFlight{
 		Ref: ref, Version: r.Version, State: batch.Submitting, Attempt: 2, Spent: 3, Budget: budget,
-		PostedAgo: time.Minute, Ended: true, Resends: 0, ResendLeft: time.Hour - time.Minute, SettleLeft: 2*time.Hour - time.Minute,
+		ClaimTTL: r.ClaimTTL, PostedAgo: time.Minute, Ended: true, Resends: 0, ResendLeft: time.Hour - time.Minute, SettleLeft: 2*time.Hour - time.Minute,
 		DoubtAttempt: 1, DoubtAgo: time.Minute, Failures: 4, Refused: true, Requeued: true, Undecided: true,
 		CheckIn: r.NextCheck.Sub(start) - time.Minute,
 		Was:     &r,

@@ -304,7 +304,10 @@ type InFlight struct {
 	// Ended says that the last POST is known to have ended: the doubt was recorded.
 	// Otherwise the claim has expired on the database's clock, and its request may
 	// still be under way if that clock jumped.
-	Ended     bool
+	Ended bool
+	// ClaimTTL is how long the last claim was given, by whoever claimed; 0 where that is
+	// not known, as of a claim by code from before it was kept.
+	ClaimTTL  time.Duration
 	Refused   bool   // an error is kept that becomes final once the doubt is resolved
 	Requeued  bool   // verdicts from before the requeue may still be reported
 	Undecided bool   // already reported as needing a decision

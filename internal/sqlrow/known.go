@@ -11,7 +11,9 @@ import (
 func Advances(was, next *store.Row) bool {
 	return same(was, next) && !next.Final() && next.NotBefore.Equal(was.NotBefore) && next.DoubtAttempt == was.DoubtAttempt &&
 		next.DoubtSince.Equal(was.DoubtSince) && next.ResendUntil.Equal(was.ResendUntil) && next.Resends == was.Resends &&
-		next.Refused == was.Refused && next.Decision == was.Decision && next.ClaimedBy == was.ClaimedBy && next.AtEnd == was.AtEnd
+		next.Refused == was.Refused && next.Decision == was.Decision && next.ClaimedBy == was.ClaimedBy && next.AtEnd == was.AtEnd &&
+		next.ClaimTTL == was.ClaimTTL && next.FirstClaimed.Equal(was.FirstClaimed) && next.Rollbacks == was.Rollbacks &&
+		next.SeenAttempt == was.SeenAttempt && next.SeenEndpoint == was.SeenEndpoint
 }
 
 // Finishes reports whether a row that had no receipts was committed, and all that is

@@ -16,20 +16,28 @@ type ControlCols struct {
 	Policy       int64  `db:"policy"`
 	HaltedAt     int64  `db:"halted_at"`
 	HaltedBy     string `db:"halted_by"`
+	HaltReason   string `db:"halt_reason"`
+	Version      int64  `db:"version"`
 }
 
 // Dest is where the columns go, in their order.
 func (c *ControlCols) Dest() []any {
-	return []any{&c.Everything, &c.Service, &c.PausedAt, &c.PausedBy, &c.PausedReason, &c.Policy, &c.HaltedAt, &c.HaltedBy}
+	return []any{&c.Everything, &c.Service, &c.PausedAt, &c.PausedBy, &c.PausedReason, &c.Policy, &c.HaltedAt, &c.HaltedBy, &c.HaltReason, &c.Version}
 }
 
 // Control is what the columns say.
 func (c *ControlCols) Control() batch.Control {
+	reason := c.HaltReason
+	if c.HaltedAt == 0 || c.HaltedAt > c.Version {
+		// Code of schema version 1 has released the lane since, or halted it: it leaves both
+		// columns as they are, while who writes them writes a version that is not before the halt.
+		reason = ""
+	}
 	return batch.Control{
 		Scope:    batch.Scope{All: c.Everything, Service: batch.ServiceID(c.Service)},
 		PausedAt: FromMicro(c.PausedAt), PausedBy: batch.By{Actor: c.PausedBy, Reason: c.PausedReason},
 		Policy:   batch.Policy(c.Policy),
-		HaltedAt: FromMicro(c.HaltedAt), HaltedBy: batch.ID(c.HaltedBy),
+		HaltedAt: FromMicro(c.HaltedAt), HaltedBy: batch.ID(c.HaltedBy), HaltReason: reason, Version: c.Version,
 	}
 }
 
@@ -37,7 +45,7 @@ func (c *ControlCols) Control() batch.Control {
 func ControlArgs(c batch.Control) []any {
 	return []any{
 		c.All, string(c.Service), ToMicro(c.PausedAt), c.PausedBy.Actor, c.PausedBy.Reason, int64(c.Policy),
-		ToMicro(c.HaltedAt), string(c.HaltedBy),
+		ToMicro(c.HaltedAt), string(c.HaltedBy), c.HaltReason, c.Version,
 	}
 }
 

@@ -26,6 +26,15 @@ func FromMicro(us int64) time.Time {
 	return time.UnixMicro(us).UTC()
 }
 
+// ClaimTTL is what the columns claim_ttl, in microseconds, and ttl_attempt say: code of
+// schema version 1 claims without writing them, so that they count for their attempt only.
+func ClaimTTL(us, of, attempt int64) time.Duration {
+	if of != attempt {
+		return 0
+	}
+	return time.Duration(us) * time.Microsecond
+}
+
 // NeverDue is later than any clock.
 const NeverDue = math.MaxInt64
 

@@ -35,12 +35,12 @@ func (s *Store) control(scope batch.Scope) batch.Control {
 	return c
 }
 
+// setControl keeps a control that says nothing, too, for its version, unless it never said
+// anything. s.mu is held.
 func (s *Store) setControl(scope batch.Scope, c batch.Control) {
-	if !c.Set() {
-		delete(s.controls, scope)
-		return
+	if c.Set() || c.Version > 0 {
+		s.controls[scope] = c
 	}
-	s.controls[scope] = c
 }
 
 // closed reports whether nothing may leave a lane. s.mu is held.
@@ -71,7 +71,7 @@ func (s *Store) ControlsOf(ctx context.Context, q store.ControlsQuery) ([]batch.
 	defer s.mu.Unlock()
 	var found []batch.Control
 	for _, c := range s.controls {
-		if !c.All && (q.Start || c.Service > q.After) {
+		if c.Set() && !c.All && (q.Start || c.Service > q.After) {
 			found = append(found, c)
 		}
 	}

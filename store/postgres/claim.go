@@ -297,7 +297,8 @@ func (s *stored) taken(now time.Time, ttl time.Duration, instance string) bool {
 	return placeOf(w) == inWaiting && s.place != "" && n.State == batch.Submitting && n.Version == w.Version+1 && n.Attempt == 1 &&
 		n.Failures == 0 && n.ClaimExpires.Equal(expires) && n.NextCheck.Equal(expires) && n.NotBefore.IsZero() && n.AskedAt.IsZero() &&
 		n.LastPost.IsZero() && n.SettlesAt.IsZero() && n.FinalAt.IsZero() && n.DoubtAttempt == 1 && n.DoubtSince.Equal(now) &&
-		n.Resends == 0 && n.ClaimedBy == instance && !n.AtEnd && !n.Refused && n.Requeued == w.Requeued && n.Error == nil && n.Decision == "" && len(n.Receipts) == 0
+		n.Resends == 0 && n.ClaimedBy == instance && !n.AtEnd && !n.Refused && n.Requeued == w.Requeued && n.Error == nil && n.Decision == "" && len(n.Receipts) == 0 &&
+		n.ClaimTTL == ttl.Truncate(time.Microsecond) && n.FirstClaimed.Equal(now) && n.Rollbacks == 0 && n.SeenAttempt == 0 && n.SeenEndpoint == ""
 }
 
 // take writes rows that were taken, and adds their payloads to others.
@@ -316,7 +317,7 @@ func (t *session) take(ctx context.Context, payloads map[int64][]byte, rows []*s
 		textArray(len(rows), func(i int) string { return rows[i].place }), c.ints(seqOf), c.ints(wasOf),
 		c.ints(func(s *stored) int64 { return int64(s.now.Spent) }),
 		c.ints(func(s *stored) int64 { return sqlrow.ToMicro(s.now.ResendUntil) }),
-		int64(batch.Submitting), sqlrow.ToMicro(now.Add(ttl)), sqlrow.ToMicro(now), instance)
+		int64(batch.Submitting), sqlrow.ToMicro(now.Add(ttl)), sqlrow.ToMicro(now), instance, ttl.Microseconds())
 	if err == nil && len(found) != len(rows) {
 		err = fmt.Errorf("%w: %d rows claimed, want %d", errMoved, len(found), len(rows))
 	}

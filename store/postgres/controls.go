@@ -51,9 +51,10 @@ func (t *session) lockControl(ctx context.Context, scope batch.Scope) (batch.Con
 	return sqlrow.ControlOf(found, scope), err
 }
 
-// setControl keeps only what says anything, of a control that is locked.
+// setControl writes a control that is locked. One that says nothing is kept, too, for its
+// version, unless it never said anything.
 func (t *session) setControl(ctx context.Context, c batch.Control) (err error) {
-	if c.Set() {
+	if c.Set() || c.Version > 0 {
 		_, err = t.exec(ctx, sqlSetControl, sqlrow.ControlArgs(c)...)
 	} else {
 		_, err = t.exec(ctx, sqlDeleteControl, c.All, string(c.Service))
@@ -106,7 +107,8 @@ func (t *session) enforce(ctx context.Context, outcomes []store.Outcome, applied
 	}
 	n := len(halted)
 	_, err = t.exec(ctx, sqlHalt, textArray(n, func(i int) string { return string(halted[i].Key.Service) }),
-		intArray(n, func(int) int64 { return sqlrow.ToMicro(now) }), textArray(n, func(i int) string { return string(halted[i].Key.ID) }))
+		intArray(n, func(int) int64 { return sqlrow.ToMicro(now) }), textArray(n, func(i int) string { return string(halted[i].Key.ID) }),
+		textArray(n, func(i int) string { return controls[halted[i].Key.Service].HaltReason }))
 	return err
 }
 

@@ -23,7 +23,7 @@ var migrations embed.FS
 const MigrationsTable = "dltbatch_migrations"
 
 // schemaVersion is the number of the last migration.
-const schemaVersion = 1
+const schemaVersion = 2
 
 // Migrations returns the SQL files of these options, in goose's format, for other
 // migration tools. The schema has to exist before. Who makes them another way also
@@ -179,8 +179,8 @@ func (t *session) version(ctx context.Context) (int64, error) {
 // raced reports whether somebody else was making the same tables.
 func raced(err error) bool {
 	switch sqlState(err) {
-	case "42P06", "42P07", "42710", "23505", // schema, table, object exist; a row of the catalogue
-		undefinedTable, "XX000", // on the way down; tuple concurrently updated
+	case "42P06", "42P07", "42710", "42701", "23505", // schema, table, object, column exist; a row of the catalogue
+		undefinedTable, undefinedColumn, "XX000", // on the way down; tuple concurrently updated
 		serializationFailure, deadlockDetected, "55P03":
 		return true
 	}

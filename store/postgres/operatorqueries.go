@@ -8,26 +8,30 @@ const (
 	AND NOT EXISTS (SELECT 1 FROM {controls} c WHERE c.everything = false AND c.service_id = u.s AND ` + isClosed + ` OFFSET 0)`
 	isClosed = `(c.paused_at <> 0 OR c.halted_at <> 0)`
 
-	colsControl = `c.everything, c.service_id, c.paused_at, c.paused_by, c.paused_reason, c.policy, c.halted_at, c.halted_by`
+	colsControl = `c.everything, c.service_id, c.paused_at, c.paused_by, c.paused_reason, c.policy, c.halted_at, c.halted_by,
+	c.halt_reason, c.version`
 	sqlControl  = `SELECT ` + colsControl + ` FROM {controls} c WHERE c.everything = $1::boolean AND c.service_id = $2::text`
 	sqlControls = `SELECT ` + colsControl + ` FROM {controls} c WHERE c.everything = false AND c.service_id >= $1::text
-	AND (c.service_id <> $1::text OR $2::boolean) ORDER BY c.service_id LIMIT $3::bigint`
+	AND (c.service_id <> $1::text OR $2::boolean) AND (c.policy <> 0 OR ` + isClosed + `) ORDER BY c.service_id LIMIT $3::bigint`
 	sqlControlsOf = `SELECT ` + colsControl + ` FROM unnest($1::text[]) AS u (s)
 	CROSS JOIN LATERAL (SELECT * FROM {controls} r WHERE r.everything = false AND r.service_id = u.s OFFSET 0) c`
 	// A control is changed while it is locked, so there must be one; one that says
 	// nothing is removed by the same transaction.
-	sqlNewControl = `INSERT INTO {controls} (everything, service_id, paused_at, paused_by, paused_reason, policy, halted_at, halted_by)
-	VALUES ($1::boolean, $2::text, 0, '', '', 0, 0, '') ON CONFLICT DO NOTHING`
+	sqlNewControl = `INSERT INTO {controls} (everything, service_id, paused_at, paused_by, paused_reason, policy, halted_at, halted_by,
+	halt_reason, version) VALUES ($1::boolean, $2::text, 0, '', '', 0, 0, '', '', 0) ON CONFLICT DO NOTHING`
 	sqlLockControl = sqlControl + ` FOR UPDATE`
 	sqlSetControl  = `UPDATE {controls} SET paused_at = $3::bigint, paused_by = $4::text, paused_reason = $5::text, policy = $6::bigint,
-	halted_at = $7::bigint, halted_by = $8::text WHERE everything = $1::boolean AND service_id = $2::text`
+	halted_at = $7::bigint, halted_by = $8::text, halt_reason = $9::text, version = $10::bigint WHERE everything = $1::boolean AND service_id = $2::text`
 	sqlDeleteControl = `DELETE FROM {controls} WHERE everything = $1::boolean AND service_id = $2::text`
 	// Who was first stays, even if the two did not see each other; after a release that
 	// was not seen, either, the lane is halted anew. In one order, so that no two calls
 	// wait for each other.
-	sqlHalt = `INSERT INTO {controls} AS c (everything, service_id, paused_at, paused_by, paused_reason, policy, halted_at, halted_by)
-	SELECT false, u.s, 0, '', '', 0, u.at, u.id FROM unnest($1::text[], $2::bigint[], $3::text[]) AS u (s, at, id) ORDER BY u.s COLLATE "C"
-	ON CONFLICT (everything, service_id) DO UPDATE SET halted_at = excluded.halted_at, halted_by = excluded.halted_by WHERE c.halted_at = 0`
+	sqlHalt = `INSERT INTO {controls} AS c (everything, service_id, paused_at, paused_by, paused_reason, policy, halted_at, halted_by,
+		halt_reason, version)
+	SELECT false, u.s, 0, '', '', 0, u.at, u.id, u.reason, u.at FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[])
+		AS u (s, at, id, reason) ORDER BY u.s COLLATE "C"
+	ON CONFLICT (everything, service_id) DO UPDATE SET halted_at = excluded.halted_at, halted_by = excluded.halted_by,
+		halt_reason = excluded.halt_reason, version = greatest(c.version + 1, excluded.version) WHERE c.halted_at = 0`
 
 	sqlInsertLaneAct = `INSERT INTO {lane_acts} (everything, service_id, position, action, actor, reason, at, batch, policy)
 	SELECT $1::boolean, $2::text, (SELECT coalesce(max(x.position), 0) + 1 FROM {lane_acts} x
@@ -67,6 +71,7 @@ const (
 
 	// sqlLook is sqlGet with all there is.
 	sqlLook = `SELECT ` + colsBatch + `, ` + colsAny + `, a.prepared, coalesce(a.claimed_by, ''), coalesce(a.at_end, false),
+	` + colsAnyClaim + `,
 	coalesce(f.final_at, 0), coalesce(f.quarantined, false), coalesce(f.orders_settled, false), b.footprint, ` + clock + `
 	FROM {batches} b LEFT JOIN {attempted_batches} a ON a.seq = b.seq LEFT JOIN {outcomes} f ON f.seq = b.seq` + joinWaiting + `
 	WHERE b.id_hash = $1::uuid AND b.header_signature = $2::text AND b.service_id = $3::text`

@@ -92,7 +92,8 @@ const (
 	colsBatch = `b.seq, b.header_signature, b.service_id, b.created_at, b.data_change_id, b.budget_attempts, b.budget_every_try`
 	colsRow   = `a.state, a.version, a.attempt, a.spent, a.failures, a.claim_expires, a.not_before, a.next_check, a.asked_at,
 	a.last_post, a.settles_at, a.doubt_attempt, a.doubt_since, a.resend_until, a.resends, a.refused, a.requeued,
-	a.submission_error, a.submission_error_message, a.decision, a.receipts, a.prepared, a.claimed_by, a.at_end`
+	a.submission_error, a.submission_error_message, a.decision, a.receipts, a.prepared, a.claimed_by, a.at_end,
+	a.claim_ttl, a.ttl_attempt, a.first_claimed, a.rollbacks, a.seen_attempt, a.seen_endpoint`
 	colsOutcome = `f.state, f.version, f.attempt, f.spent, f.failures, f.asked_at, f.last_post, f.settles_at, f.final_at,
 	f.requeued, f.submission_error, f.submission_error_message, f.receipts, f.orders_settled, f.quarantined`
 
@@ -120,20 +121,24 @@ const (
 	changedRows = `unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
 		$9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[],
 		$17::bigint[], $18::boolean[], $19::boolean[], $20::text[], $21::text[], $22::text[], $23::integer[], $24::bigint[],
-		$25::text[], $26::bigint[], $27::text[], $28::boolean[])
+		$25::text[], $26::bigint[], $27::text[], $28::boolean[], $29::bigint[], $30::bigint[], $31::bigint[], $32::bigint[],
+		$33::bigint[], $34::text[])
 		AS u (seq, was, state, version, attempt, spent, failures, claim_expires, not_before, next_check, asked_at, last_post,
 		settles_at, doubt_attempt, doubt_since, resend_until, resends, refused, requeued, submission_error,
-		submission_error_message, decision, receipts, due_at, service_id, created_at, claimed_by, at_end)`
+		submission_error_message, decision, receipts, due_at, service_id, created_at, claimed_by, at_end,
+		claim_ttl, ttl_attempt, first_claimed, rollbacks, seen_attempt, seen_endpoint)`
 	colsAttempted = `seq, state, version, attempt, spent, failures, claim_expires, not_before, next_check, asked_at, last_post,
 		settles_at, doubt_attempt, doubt_since, resend_until, resends, refused, requeued, submission_error,
-		submission_error_message, decision, receipts, due_at, service_id, created_at, claimed_by, at_end`
+		submission_error_message, decision, receipts, due_at, service_id, created_at, claimed_by, at_end,
+		claim_ttl, ttl_attempt, first_claimed, rollbacks, seen_attempt, seen_endpoint`
 	sqlUpdateAttempted = `UPDATE {attempted_batches} a SET state = u.state, version = u.version, attempt = u.attempt,
 		spent = u.spent, failures = u.failures, claim_expires = u.claim_expires, not_before = u.not_before,
 		next_check = u.next_check, asked_at = u.asked_at, last_post = u.last_post, settles_at = u.settles_at,
 		doubt_attempt = u.doubt_attempt, doubt_since = u.doubt_since, resend_until = u.resend_until, resends = u.resends,
 		refused = u.refused, requeued = u.requeued, submission_error = u.submission_error,
 		submission_error_message = u.submission_error_message, decision = u.decision, receipts = u.receipts, due_at = u.due_at,
-		claimed_by = u.claimed_by, at_end = u.at_end
+		claimed_by = u.claimed_by, at_end = u.at_end, claim_ttl = u.claim_ttl, ttl_attempt = u.ttl_attempt,
+		first_claimed = u.first_claimed, rollbacks = u.rollbacks, seen_attempt = u.seen_attempt, seen_endpoint = u.seen_endpoint
 	FROM (SELECT u.*, r.ctid AS place FROM ` + changedRows + ` CROSS JOIN LATERAL (SELECT x.ctid FROM {attempted_batches} x
 		WHERE x.seq = u.seq AND x.version = u.was OFFSET 0) r) u WHERE a.ctid = u.place AND a.version = u.was`
 	// These two write rows that nobody has read since they were told of, nor locked: a
@@ -169,7 +174,8 @@ const (
 		RETURNING w.seq, w.service_id, w.created_at, w.version, w.requeued, u.spent, u.resend_until),
 	taken AS (INSERT INTO {attempted_batches} (` + colsAttempted + `)
 		SELECT seq, $6::smallint, version + 1, 1, spent, 0, $7::bigint, 0, $7::bigint, 0, 0, 0, 1, $8::bigint, resend_until, 0, false, requeued,
-			NULL, '', '', 0, $7::bigint, service_id, created_at, $9::text, false FROM gone RETURNING seq)
+			NULL, '', '', 0, $7::bigint, service_id, created_at, $9::text, false,
+			$10::bigint, 1, $8::bigint, 0, 0, '' FROM gone RETURNING seq)
 	SELECT t.seq, b.serialized_batch FROM taken t
 	LEFT JOIN LATERAL (SELECT r.serialized_batch FROM {batches} r WHERE r.seq = t.seq OFFSET 0) b ON true`
 	// sqlKeepPrepared alone writes the column, of rows that are locked; it goes with the row.
@@ -321,7 +327,7 @@ const (
 
 	// A batch is in one of three tables; which one is read in one statement, since it
 	// may move in between.
-	colsRecord = `SELECT ` + colsBatch + `, ` + colsAny + `, NULL::bytea, coalesce(a.claimed_by, ''), false, coalesce(f.final_at, 0),
+	colsRecord = `SELECT ` + colsBatch + `, ` + colsAny + `, NULL::bytea, coalesce(a.claimed_by, ''), false, ` + colsAnyClaim + `, coalesce(f.final_at, 0),
 	coalesce(f.quarantined, false)`
 	colsAny = `coalesce(a.state, f.state, 1), coalesce(a.version, f.version, w.version), coalesce(a.attempt, f.attempt, 0),
 	coalesce(a.spent, f.spent, 0), coalesce(a.failures, f.failures, 0), coalesce(a.claim_expires, 0), coalesce(a.not_before, 0),
@@ -331,6 +337,8 @@ const (
 	coalesce(a.requeued, f.requeued, w.requeued), coalesce(a.submission_error, f.submission_error),
 	coalesce(a.submission_error_message, f.submission_error_message, ''), coalesce(a.decision, ''),
 	coalesce(a.receipts, f.receipts, 0)`
+	colsAnyClaim = `coalesce(a.claim_ttl, 0), coalesce(a.ttl_attempt, 0), coalesce(a.first_claimed, 0), coalesce(a.rollbacks, 0),
+	coalesce(a.seen_attempt, 0), coalesce(a.seen_endpoint, '')`
 	joinWaiting = ` LEFT JOIN {waiting_batches} w ON w.service_id = b.service_id AND w.created_at = b.created_at AND w.seq = b.seq`
 	listAll     = colsRecord + ` FROM {batches} b LEFT JOIN {attempted_batches} a ON a.seq = b.seq
 	LEFT JOIN {outcomes} f ON f.seq = b.seq` + joinWaiting + ` WHERE `

@@ -48,6 +48,8 @@ type rowCols struct {
 	prepared                                                                []byte
 	claimedBy                                                               string
 	atEnd, quarantined                                                      bool
+	claimTTL, ttlAttempt, firstClaimed, rollbacks, seenAttempt              int64
+	seenEndpoint                                                            string
 }
 
 // dest is where colsRow goes.
@@ -56,6 +58,7 @@ func (c *rowCols) dest() []any {
 		&c.state, &c.version, &c.attempt, &c.spent, &c.failures, &c.claimExpires, &c.notBefore, &c.nextCheck, &c.askedAt,
 		&c.lastPost, &c.settlesAt, &c.doubtAttempt, &c.doubtSince, &c.resendUntil, &c.resends, &c.refused, &c.requeued,
 		&c.kind, &c.message, &c.decision, &c.receipts, &c.prepared, &c.claimedBy, &c.atEnd,
+		&c.claimTTL, &c.ttlAttempt, &c.firstClaimed, &c.rollbacks, &c.seenAttempt, &c.seenEndpoint,
 	}
 }
 
@@ -76,6 +79,8 @@ func (c *rowCols) row() store.Row {
 		DoubtSince: sqlrow.FromMicro(c.doubtSince), ResendUntil: sqlrow.FromMicro(c.resendUntil), Resends: int(c.resends),
 		Refused: c.refused, Requeued: c.requeued, OrdersSettled: c.settled, Decision: c.decision,
 		ClaimedBy: c.claimedBy, AtEnd: c.atEnd, Quarantined: c.quarantined,
+		ClaimTTL: sqlrow.ClaimTTL(c.claimTTL, c.ttlAttempt, c.attempt), FirstClaimed: sqlrow.FromMicro(c.firstClaimed),
+		Rollbacks: int(c.rollbacks), SeenAttempt: int(c.seenAttempt), SeenEndpoint: c.seenEndpoint,
 	}
 	if c.kind.Valid {
 		r.Error = &batch.SubmissionError{Kind: batch.ErrorKind(c.kind.String), Message: c.message}

@@ -150,6 +150,12 @@ func attemptedArgs(list []*stored) []any {
 		c.texts(serviceOf), c.ints(createdOf),
 		c.texts(func(s *stored) string { return s.now.ClaimedBy }),
 		c.bools(func(s *stored) bool { return s.now.AtEnd }),
+		c.ints(func(s *stored) int64 { return s.now.ClaimTTL.Microseconds() }),
+		c.ints(func(s *stored) int64 { return int64(s.now.Attempt) }),
+		c.ints(func(s *stored) int64 { return sqlrow.ToMicro(s.now.FirstClaimed) }),
+		c.ints(func(s *stored) int64 { return int64(s.now.Rollbacks) }),
+		c.ints(func(s *stored) int64 { return int64(s.now.SeenAttempt) }),
+		c.texts(func(s *stored) string { return s.now.SeenEndpoint }),
 	}
 }
 

@@ -142,6 +142,7 @@ func claimArgs(c *claimable, r store.Row) []any {
 	return []any{
 		int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), sqlrow.ToMicro(r.ClaimExpires), sqlrow.ToMicro(r.NextCheck),
 		int64(r.DoubtAttempt), sqlrow.ToMicro(r.DoubtSince), sqlrow.ToMicro(r.ResendUntil), int64(r.Resends), dueAt(r), r.ClaimedBy,
+		r.ClaimTTL.Microseconds(), int64(r.Attempt), sqlrow.ToMicro(r.FirstClaimed),
 		c.Seq, c.now.Version,
 	}
 }

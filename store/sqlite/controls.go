@@ -45,9 +45,10 @@ func (t *session) control(ctx context.Context, scope batch.Scope) (batch.Control
 	return sqlrow.ControlOf(found, scope), err
 }
 
-// setControl keeps only what says anything.
+// setControl writes a control. One that says nothing is kept, too, for its version, unless
+// it never said anything.
 func (t *session) setControl(ctx context.Context, c batch.Control) (err error) {
-	if c.Set() {
+	if c.Set() || c.Version > 0 {
 		_, err = t.exec(ctx, sqlSetControl, sqlrow.ControlArgs(c)...)
 	} else {
 		_, err = t.exec(ctx, sqlDeleteControl, c.All, string(c.Service))

@@ -22,7 +22,7 @@ var migrations embed.FS
 const MigrationsTable = "dltbatch_migrations"
 
 // schemaVersion is the number of the last migration.
-const schemaVersion = 1
+const schemaVersion = 2
 
 // Migrations returns the SQL files, in goose's format, for other migration tools.
 // Who makes them another way also notes their versions in [MigrationsTable].

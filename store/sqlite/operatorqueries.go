@@ -8,14 +8,15 @@ const (
 		AND ` + isClosed + `)`
 	notAllClosed = `NOT EXISTS (SELECT 1 FROM controls c WHERE c.everything = 1 AND c.service_id = '' AND ` + isClosed + `)`
 
-	colsControl = `c.everything, c.service_id, c.paused_at, c.paused_by, c.paused_reason, c.policy, c.halted_at, c.halted_by`
+	colsControl = `c.everything, c.service_id, c.paused_at, c.paused_by, c.paused_reason, c.policy, c.halted_at, c.halted_by,
+	c.halt_reason, c.version`
 	sqlControl  = `SELECT ` + colsControl + ` FROM controls c WHERE c.everything = ? AND c.service_id = ?`
 	sqlControls = `SELECT ` + colsControl + ` FROM controls c WHERE c.everything = 0 AND c.service_id >= ?
-	AND (c.service_id <> ? OR ?) ORDER BY c.service_id LIMIT ?`
-	sqlSetControl = `INSERT INTO controls (everything, service_id, paused_at, paused_by, paused_reason, policy, halted_at, halted_by)
-	VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (everything, service_id) DO UPDATE SET paused_at = excluded.paused_at,
+	AND (c.service_id <> ? OR ?) AND (c.policy <> 0 OR ` + isClosed + `) ORDER BY c.service_id LIMIT ?`
+	sqlSetControl = `INSERT INTO controls (everything, service_id, paused_at, paused_by, paused_reason, policy, halted_at, halted_by,
+	halt_reason, version) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (everything, service_id) DO UPDATE SET paused_at = excluded.paused_at,
 	paused_by = excluded.paused_by, paused_reason = excluded.paused_reason, policy = excluded.policy,
-	halted_at = excluded.halted_at, halted_by = excluded.halted_by`
+	halted_at = excluded.halted_at, halted_by = excluded.halted_by, halt_reason = excluded.halt_reason, version = excluded.version`
 	sqlDeleteControl = `DELETE FROM controls WHERE everything = ? AND service_id = ?`
 
 	sqlInsertLaneAct = `INSERT INTO lane_acts (everything, service_id, position, action, actor, reason, at, batch, policy)

@@ -26,7 +26,8 @@ const (
 	colsBatch = `b.seq, b.header_signature, b.service_id, b.created_at, b.data_change_id, b.budget_attempts, b.budget_every_try`
 	colsOpen  = `o.state, o.version, o.attempt, o.spent, o.failures, o.claim_expires, o.not_before, o.next_check, o.asked_at,
 	o.last_post, o.settles_at, o.doubt_attempt, o.doubt_since, o.resend_until, o.resends, o.refused, o.requeued,
-	o.submission_error, o.submission_error_message, o.decision, o.receipts, o.prepared, o.claimed_by, o.at_end`
+	o.submission_error, o.submission_error_message, o.decision, o.receipts, o.prepared, o.claimed_by, o.at_end,
+	o.claim_ttl, o.ttl_attempt, o.first_claimed, o.rollbacks, o.seen_attempt, o.seen_endpoint`
 	colsFinal = `f.state, f.version, f.attempt, f.spent, f.failures, f.asked_at, f.last_post, f.settles_at, f.final_at,
 	f.requeued, f.submission_error, f.submission_error_message, f.receipts, f.orders_settled, f.quarantined`
 
@@ -56,24 +57,28 @@ const (
 	o.state, o.version, o.attempt, o.requeued, o.attempt = 0 AND o.spent = 0 AND o.failures = 0 AND o.claim_expires = 0
 	AND o.not_before = 0 AND o.next_check = 0 AND o.asked_at = 0 AND o.last_post = 0 AND o.settles_at = 0 AND o.doubt_attempt = 0
 	AND o.doubt_since = 0 AND o.resend_until = 0 AND o.resends = 0 AND o.refused = 0 AND o.submission_error IS NULL
-	AND o.submission_error_message = '' AND o.decision = '' AND o.receipts = 0 AND o.prepared = x'' AND o.claimed_by = '' AND o.at_end = 0`
+	AND o.submission_error_message = '' AND o.decision = '' AND o.receipts = 0 AND o.prepared = x'' AND o.claimed_by = '' AND o.at_end = 0
+	AND o.claim_ttl = 0 AND o.first_claimed = 0 AND o.rollbacks = 0 AND o.seen_attempt = 0 AND o.seen_endpoint = ''`
 
 	sqlUpdateOpen = `UPDATE open_batches SET state = ?, version = ?, attempt = ?, spent = ?, failures = ?, claim_expires = ?,
 	not_before = ?, next_check = ?, asked_at = ?, last_post = ?, settles_at = ?, doubt_attempt = ?, doubt_since = ?,
 	resend_until = ?, resends = ?, refused = ?, requeued = ?, submission_error = ?, submission_error_message = ?, decision = ?,
-	receipts = ?, due_at = ?, claimed_by = ?, at_end = ? WHERE seq = ? AND version = ?`
+	receipts = ?, due_at = ?, claimed_by = ?, at_end = ?, claim_ttl = ?, ttl_attempt = ?, first_claimed = ?, rollbacks = ?,
+	seen_attempt = ?, seen_endpoint = ? WHERE seq = ? AND version = ?`
 	// sqlAdvance and sqlDeleteKnown are for rows that were not read first: see recordKnown.
 	sqlAdvance = `UPDATE open_batches SET state = ?, version = ?, claim_expires = ?, next_check = ?, last_post = ?, due_at = ?
 	WHERE seq = ? AND version = ? AND asked_at = ? AND receipts = 0`
 	sqlDeleteKnown = `DELETE FROM open_batches WHERE seq = ? AND version = ? AND asked_at = ? AND receipts = 0`
 	// sqlClaim writes all that a claim changes.
 	sqlClaim = `UPDATE open_batches SET state = ?, version = ?, attempt = ?, spent = ?, claim_expires = ?, next_check = ?,
-	doubt_attempt = ?, doubt_since = ?, resend_until = ?, resends = ?, due_at = ?, claimed_by = ?, at_end = 0
+	doubt_attempt = ?, doubt_since = ?, resend_until = ?, resends = ?, due_at = ?, claimed_by = ?, at_end = 0,
+	claim_ttl = ?, ttl_attempt = ?, first_claimed = ?
 	WHERE seq = ? AND version = ?`
 	sqlInsertOpen = `INSERT INTO open_batches (state, version, attempt, spent, failures, claim_expires, not_before, next_check,
 	asked_at, last_post, settles_at, doubt_attempt, doubt_since, resend_until, resends, refused, requeued, submission_error,
-	submission_error_message, decision, receipts, due_at, claimed_by, at_end, seq, service_id, created_at)
-	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	submission_error_message, decision, receipts, due_at, claimed_by, at_end, claim_ttl, ttl_attempt, first_claimed, rollbacks,
+	seen_attempt, seen_endpoint, seq, service_id, created_at)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	// sqlKeepPrepared alone writes the column; it goes with the row.
 	sqlKeepPrepared = `UPDATE open_batches SET prepared = ? WHERE seq = ? AND version = ?`
 	sqlDeleteOpen   = `DELETE FROM open_batches WHERE seq = ? AND version = ?`

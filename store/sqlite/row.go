@@ -63,6 +63,12 @@ type rowCols struct {
 	ClaimedBy    string         `db:"claimed_by"`
 	AtEnd        bool           `db:"at_end"`
 	Quarantined  bool           `db:"quarantined"`
+	ClaimTTL     int64          `db:"claim_ttl"`
+	TTLAttempt   int64          `db:"ttl_attempt"`
+	FirstClaimed int64          `db:"first_claimed"`
+	Rollbacks    int            `db:"rollbacks"`
+	SeenAttempt  int            `db:"seen_attempt"`
+	SeenEndpoint string         `db:"seen_endpoint"`
 }
 
 func (c rowCols) row() store.Row {
@@ -73,6 +79,8 @@ func (c rowCols) row() store.Row {
 		FinalAt: sqlrow.FromMicro(c.FinalAt), DoubtAttempt: c.DoubtAttempt, DoubtSince: sqlrow.FromMicro(c.DoubtSince),
 		ResendUntil: sqlrow.FromMicro(c.ResendUntil), Resends: c.Resends, Refused: c.Refused, Requeued: c.Requeued, Decision: c.Decision,
 		OrdersSettled: c.Settled, ClaimedBy: c.ClaimedBy, AtEnd: c.AtEnd, Quarantined: c.Quarantined,
+		ClaimTTL: sqlrow.ClaimTTL(c.ClaimTTL, c.TTLAttempt, int64(c.Attempt)), FirstClaimed: sqlrow.FromMicro(c.FirstClaimed),
+		Rollbacks: c.Rollbacks, SeenAttempt: c.SeenAttempt, SeenEndpoint: c.SeenEndpoint,
 	}
 	if c.Error.Valid {
 		r.Error = &batch.SubmissionError{Kind: batch.ErrorKind(c.Error.String), Message: c.ErrorMessage}
@@ -115,7 +123,8 @@ func (s *stored) openOf(c *cells) {
 		NotBefore: c.int64(), NextCheck: c.int64(), AskedAt: c.int64(), LastPost: c.int64(), SettlesAt: c.int64(),
 		DoubtAttempt: c.int(), DoubtSince: c.int64(), ResendUntil: c.int64(), Resends: c.int(), Refused: c.bool(), Requeued: c.bool(),
 		Error: nullText(c), ErrorMessage: c.text(), Decision: c.text(), Receipts: c.int(), Prepared: c.blob(), ClaimedBy: c.text(),
-		AtEnd: c.bool(),
+		AtEnd: c.bool(), ClaimTTL: c.int64(), TTLAttempt: c.int64(), FirstClaimed: c.int64(), Rollbacks: c.int(), SeenAttempt: c.int(),
+		SeenEndpoint: c.text(),
 	}
 	s.now, s.receipts = cols.row(), cols.Receipts
 }
@@ -282,11 +291,12 @@ func (t *session) saveReceipts(ctx context.Context, s *stored, next store.Row) e
 // openArgs are the values of a row in the order of sqlUpdateOpen and sqlInsertOpen.
 func openArgs(r store.Row, receipts int) []any {
 	kind, message := errorArgs(r.Error)
-	return append(make([]any, 0, 27),
+	return append(make([]any, 0, 33),
 		int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures), sqlrow.ToMicro(r.ClaimExpires),
 		sqlrow.ToMicro(r.NotBefore), sqlrow.ToMicro(r.NextCheck), sqlrow.ToMicro(r.AskedAt), sqlrow.ToMicro(r.LastPost), sqlrow.ToMicro(r.SettlesAt),
 		int64(r.DoubtAttempt), sqlrow.ToMicro(r.DoubtSince), sqlrow.ToMicro(r.ResendUntil), int64(r.Resends), r.Refused, r.Requeued,
-		kind, message, r.Decision, int64(receipts), dueAt(r), r.ClaimedBy, r.AtEnd)
+		kind, message, r.Decision, int64(receipts), dueAt(r), r.ClaimedBy, r.AtEnd,
+		r.ClaimTTL.Microseconds(), int64(r.Attempt), sqlrow.ToMicro(r.FirstClaimed), int64(r.Rollbacks), int64(r.SeenAttempt), r.SeenEndpoint)
 }
 
 func finalArgs(seq int64, r store.Row, receipts int) []any {

@@ -29,6 +29,7 @@ type fixture struct {
 	tombs map[batch.ID]batch.Batch
 
 	controls map[batch.Scope]batch.Control
+	versions map[batch.Scope][]seenVersion
 	steered  map[batch.Scope][]batch.Act
 }
 

@@ -93,7 +93,7 @@ func (f *fixture) steer(st store.Steering) batch.Control {
 	if changed {
 		f.steered[st.Scope] = store.KeepAct(f.steered[st.Scope], act)
 	}
-	require.Equal(f, want, like(f, want, got))
+	f.likeControl(want, got)
 	f.sameControl(st.Scope)
 	return got
 }
@@ -130,13 +130,30 @@ func (f *fixture) closed(service batch.ServiceID) bool {
 	return f.control(batch.Everything()).Closed() || f.control(batch.Only(service)).Closed()
 }
 
+// likeControl compares a control. Its version is another wherever it was changed, and 0
+// where it never was.
+func (f *fixture) likeControl(want, got batch.Control) {
+	f.Helper()
+	seen := seenVersion{model: want.Version, version: got.Version}
+	got.Version = want.Version
+	require.Equal(f, want, like(f, want, got))
+	require.Equal(f, seen.model > 0, seen.version > 0, "version %d", seen.version)
+	for _, s := range f.versions[want.Scope] {
+		require.Equal(f, s.model == seen.model, s.version == seen.version, "version %d, after %d", seen.version, s.version)
+	}
+	f.versions[want.Scope] = append(f.versions[want.Scope], seen)
+}
+
+// seenVersion is a version that a control had, and the model's at that time.
+type seenVersion struct{ model, version int64 }
+
 // sameControl compares a control and its history.
 func (f *fixture) sameControl(scope batch.Scope) {
 	f.Helper()
 	want := f.control(scope)
 	got, err := f.st.Control(f.ctx, scope)
 	require.NoError(f, err)
-	require.Equal(f, want, like(f, want, got))
+	f.likeControl(want, got)
 	acts, err := f.st.LaneHistory(f.ctx, scope)
 	require.NoError(f, err)
 	f.sameActs(f.steered[scope], acts)
@@ -193,8 +210,7 @@ func (f *fixture) look(id batch.ID, window int) store.Look {
 		require.True(f, sameWaiting(batch.Waiting{Footprint: w.Footprint}, batch.Waiting{Footprint: g.Footprint}))
 	}
 	for _, c := range []batch.Control{got.Everything, got.Service} {
-		w := f.control(c.Scope)
-		require.Equal(f, w, like(f, w, c))
+		f.likeControl(f.control(c.Scope), c)
 	}
 	require.Equal(f, []batch.Scope{batch.Everything(), batch.Only(s.b.Service)}, []batch.Scope{got.Everything.Scope, got.Service.Scope})
 	return got

@@ -134,6 +134,7 @@ func (s suite) start(t *testing.T) *fixture {
 		T: t, h: h, st: h.Store, ctx: t.Context(), unit: time.Hour,
 		rows: map[batch.ID]*shadow{}, tombs: map[batch.ID]batch.Batch{},
 		controls: map[batch.Scope]batch.Control{}, steered: map[batch.Scope][]batch.Act{},
+		versions: map[batch.Scope][]seenVersion{},
 	}
 	if h.StepClock == nil {
 		f.unit = time.Second // long enough for a busy machine to keep to

@@ -1,0 +1,31 @@
+-- What a claim and a control keep beside what code of version 1 knows of: that code goes
+-- on working, since all of it has a default. So what it does not maintain is not trusted
+-- where it may have written last: claim_ttl counts while ttl_attempt is the row's attempt,
+-- seen_attempt likewise, halt_reason while version is not before halted_at.
+
+-- +goose Up
+
+-- In the order in which records take them. Who gets in the way all the same begins again.
+ALTER TABLE {attempted_batches}
+    ADD COLUMN claim_ttl     bigint NOT NULL DEFAULT 0,  -- of the claim of ttl_attempt, in microseconds
+    ADD COLUMN ttl_attempt   bigint NOT NULL DEFAULT 0,
+    ADD COLUMN first_claimed bigint NOT NULL DEFAULT 0,  -- since it was added or requeued; 0: not known
+    ADD COLUMN rollbacks     bigint NOT NULL DEFAULT 0,  -- executions in a row that the ledger took back
+    ADD COLUMN seen_attempt  bigint NOT NULL DEFAULT 0,  -- that an endpoint has shown as being under way
+    ADD COLUMN seen_endpoint text   NOT NULL DEFAULT ''; -- which one that was
+
+ALTER TABLE {controls}
+    ADD COLUMN version     bigint NOT NULL DEFAULT 0,
+    ADD COLUMN halt_reason text   NOT NULL DEFAULT '';
+
+-- +goose Down
+ALTER TABLE {controls}
+    DROP COLUMN halt_reason,
+    DROP COLUMN version;
+ALTER TABLE {attempted_batches}
+    DROP COLUMN seen_endpoint,
+    DROP COLUMN seen_attempt,
+    DROP COLUMN rollbacks,
+    DROP COLUMN first_claimed,
+    DROP COLUMN ttl_attempt,
+    DROP COLUMN claim_ttl;
