@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -244,5 +245,55 @@ func TestLargeValues(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, "NULL", rec.DataChangeID)
 		})
+	}
+}
+
+// A deadlock is repeated by every call that locks several rows, not by Record only.
+func TestDeadlockIsRepeatedByEveryCall(t *testing.T) {
+	calls := map[string]func(ctx context.Context, st *postgres.Store, refs []store.Ref) error{
+		"checked": func(ctx context.Context, st *postgres.Store, refs []store.Ref) error {
+			return st.Checked(ctx, []store.Due{{Ref: refs[0], In: time.Second}, {Ref: refs[1], In: time.Second}})
+		},
+		"keep prepared": func(ctx context.Context, st *postgres.Store, refs []store.Ref) error {
+			kept, err := st.KeepPrepared(ctx, []store.Prepared{
+				{Ref: refs[0], Version: 2, Bytes: []byte("a")}, {Ref: refs[1], Version: 2, Bytes: []byte("b")},
+			})
+			if err == nil && !(kept[0] && kept[1]) {
+				err = errors.New("it is not kept")
+			}
+			return err
+		},
+	}
+	for name, call := range calls {
+		for _, d := range []driver{pgx, libpq} {
+			t.Run(name+"/"+d.name, func(t *testing.T) {
+				s := newSpace(t, d)
+				st, _ := s.store()
+				require.NoError(t, st.Add(t.Context(), one("a", 1), one("b", 2)))
+				got, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"a", "b"}, Limit: 9, Window: 1, TTL: time.Minute}, front)
+				require.NoError(t, err)
+				refs := []store.Ref{got.Runs[0].Batches[0].Ref, got.Runs[1].Batches[0].Ref}
+				tx, err := s.admin.Begin()
+				require.NoError(t, err)
+				defer func() { _ = tx.Rollback() }()
+				lock := func(row int64) {
+					_, err = tx.Exec(`SELECT 1 FROM `+s.schema+`.attempted_batches WHERE seq = $1 FOR UPDATE`, row)
+					require.NoError(t, err)
+				}
+				_, err = tx.Exec(`SET LOCAL deadlock_timeout = '1h'`) // the other notices first
+				require.NoError(t, err)
+				lock(max(refs[0].Row, refs[1].Row))
+				done := make(chan error, 1)
+				go func() { done <- call(t.Context(), st, refs) }()
+				require.Eventually(t, func() bool {
+					var n int
+					require.NoError(t, s.admin.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1`, "%"+s.schema+"%").Scan(&n))
+					return n == 1
+				}, 10*time.Second, 5*time.Millisecond)
+				lock(min(refs[0].Row, refs[1].Row)) // granted once the store's transaction is ended
+				require.NoError(t, tx.Commit())
+				require.NoError(t, <-done)
+			})
+		}
 	}
 }

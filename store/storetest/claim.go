@@ -332,6 +332,13 @@ func claimPayloads(f *fixture) {
 	require.NoError(f, err)
 	assert.Empty(f, got)
 
+	other := store.Ref{Key: cs[0].Key, Row: cs[1].Row}
+	got, err = f.st.Payloads(f.ctx, []store.Ref{other, {Key: batch.Key{Service: "t", ID: "a"}, Row: cs[1].Row}})
+	require.NoError(f, err)
+	for i, p := range got { // a store that numbers its rows looks at the key, too
+		assert.NotEqual(f, bt("", "a").Payload, p, "%d: the payload of another key", i)
+	}
+
 	bs := many("m", "m", 1500)
 	for i := range bs {
 		bs[i].Payload = fmt.Appendf(nil, "%d", i)

@@ -12,6 +12,7 @@ import (
 
 func operateTests() []test {
 	return []test{
+		{name: "a batch that was requeued before its first attempt", run: requeueUnattempted},
 		{name: "who may be cancelled", run: operateCancel},
 		{name: "who may be requeued", run: operateRequeue},
 		{name: "who may be decided", run: operateDecide},
@@ -208,4 +209,22 @@ func operateNone(f *fixture) {
 		assert.ErrorIs(f, err, batch.ErrNotFound)
 	}
 	f.get("a")
+}
+
+// requeueUnattempted: the mark of a requeue stays through the first claim, since an answer
+// from before the requeue may still be about the batch.
+func requeueUnattempted(f *fixture) {
+	for i, atEnd := range []bool{false, true} {
+		id := batch.ID([]string{"place", "end"}[i])
+		f.add(bt("s", id))
+		require.NoError(f, f.cancel(id, "by mistake"))
+		require.NoError(f, f.requeueTo(id, store.Requeue{AtEnd: atEnd}))
+		f.take(id)
+		f.each(f.submitted, store.Accepted, id)
+		f.pass(1)
+		got := f.pending(9, f.u(0.5))
+		require.Len(f, got, 1)
+		assert.True(f, got[0].Requeued)
+		f.each(f.monitored, store.IsCommitted, id)
+	}
 }

@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"fmt"
+
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -15,6 +17,7 @@ func pruneTests() []test {
 		{name: "a tombstone keeps a batch from being sent again", run: pruneTombstone},
 		{name: "without a tombstone it is new", run: pruneForgets},
 		{name: "an outcome of a batch that is gone", run: pruneGone},
+		{name: "a commit of a batch that was removed and added again", run: pruneAgain},
 	}
 }
 
@@ -129,4 +132,31 @@ func pruneGone(f *fixture) {
 	require.NoError(f, err)
 	assert.NotEqual(f, store.Written, applied[0].Result, "it is about the batch that is gone")
 	f.get("a")
+}
+
+// A commit is a fact about the id: whoever knows the batch by the row that it had before it
+// was removed records it of the row that it has now, alone or beside others.
+func pruneAgain(f *fixture) {
+	for i, others := range [][]batch.ID{nil, {"x", "y"}} {
+		id := batch.ID(fmt.Sprint("again", i))
+		f.add(bt("s", id))
+		c := f.take(id)[0]
+		f.each(f.submitted, store.Refused, id)
+		f.pass(1)
+		require.Equal(f, 1, f.prune(0, false))
+		for _, other := range others {
+			f.add(bt("s", other))
+		}
+		f.add(bt("s", id))
+		outcomes := []store.Outcome{{Ref: c.Ref, Version: c.Version, Was: c.Was, By: batch.ByMonitor, Finding: store.IsCommitted}}
+		for _, other := range others {
+			f.take(other)
+			outcomes = append(outcomes, f.submitted(other, store.Accepted))
+		}
+		applied := f.record(outcomes...)
+		assert.Equal(f, store.Written, applied[0].Result)
+		assert.Equal(f, batch.Committed, f.get(id).State)
+		f.pass(1)
+		f.prune(0, false)
+	}
 }

@@ -21,6 +21,7 @@ func raceTests() []test {
 		{name: "of outcomes with one version, one is written", run: raceRecord},
 		{name: "a cancel or a claim, not both", run: raceCancel},
 		{name: "an operation is done once", run: raceOperate},
+		{name: "a lane is paused by one", run: raceSteer},
 		{name: "everything at once", run: raceAll},
 	}
 }
@@ -133,6 +134,42 @@ func raceOperate(f *fixture) {
 			require.NoError(f, err)
 			require.Equal(f, int64(3+2*round+i+1), r.Version)
 		}
+	}
+}
+
+// raceSteer: of several who pause a lane at once one does, and the control and the history
+// name the same; whoever sets something else meanwhile loses nothing of it.
+func raceSteer(f *fixture) {
+	for round := range 10 {
+		scope := batch.Only(batch.ServiceID(fmt.Sprint("lane", round)))
+		if round%2 == 0 { // with and without a control that is there before
+			f.setPolicy(scope.Service, batch.PolicyQuarantine)
+		}
+		var mu sync.Mutex
+		var changed []string // who
+		pause := func(actor string) func() error {
+			return func() error {
+				_, is, err := f.st.Steer(f.ctx, store.Steering{Scope: scope, Action: batch.ActionPause, By: batch.By{Actor: actor}})
+				if is {
+					mu.Lock()
+					changed = append(changed, actor)
+					mu.Unlock()
+				}
+				return err
+			}
+		}
+		for _, err := range atOnce(pause("a"), pause("b"), pause("c"), pause("d")) {
+			require.NoError(f, err)
+		}
+		require.Len(f, changed, 1)
+		c, err := f.st.Control(f.ctx, scope)
+		require.NoError(f, err)
+		assert.Equal(f, changed[0], c.PausedBy.Actor)
+		acts, err := f.st.LaneHistory(f.ctx, scope)
+		require.NoError(f, err)
+		require.NotEmpty(f, acts)
+		assert.Equal(f, changed[0], acts[len(acts)-1].Actor)
+		assert.Len(f, acts, 2-round%2)
 	}
 }
 

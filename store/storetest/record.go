@@ -21,6 +21,7 @@ func recordTests() []test {
 		{name: "two outcomes about one batch", run: recordTwo},
 		{name: "an acceptance and the commit at once", run: recordAtOnce},
 		{name: "a large group", run: recordLarge},
+		{name: "receipts of a verdict that was taken back", run: recordReceipts},
 		{name: "the outcomes are not kept", run: recordCopies},
 	}
 	for _, s := range standings() {
@@ -247,4 +248,34 @@ func recordCopies(f *fixture) {
 	r := f.get("a")
 	r.Error.Message, r.Receipts[0].Message, r.Receipts[0].Data[0] = "Z", "Z", 'Z'
 	f.get("a")
+}
+
+// recordReceipts: a verdict's receipts go with it, whether the next has fewer or more.
+func recordReceipts(f *fixture) {
+	receipts := func(n int, valid bool) (rs []batch.Receipt) {
+		for i := range n {
+			rs = append(rs, batch.Receipt{TransactionID: fmt.Sprintf("t%d of %d", i, n), Valid: valid})
+		}
+		return rs
+	}
+	for i, n := range []int{0, 1, 2, 3} {
+		id := batch.ID(fmt.Sprint("id", i))
+		f.add(bt("s", id))
+		f.take(id)
+		f.each(f.submitted, store.Accepted, id)
+		invalid := f.monitored(id, store.IsInvalid)
+		invalid.Settle, invalid.Receipts = f.u(100.5), receipts(2, false)
+		f.written(invalid)
+		require.Len(f, f.get(id).Receipts, 2)
+		f.each(f.monitored, store.IsPending, id)
+		require.Empty(f, f.get(id).Receipts)
+		again := f.monitored(id, store.IsInvalid)
+		again.Settle, again.Receipts = f.u(100.5), receipts(1, false)
+		f.written(again)
+		require.Len(f, f.get(id).Receipts, 1)
+		committed := f.monitored(id, store.IsCommitted)
+		committed.Receipts = receipts(n, true)
+		f.written(committed)
+		require.Len(f, f.get(id).Receipts, n)
+	}
 }

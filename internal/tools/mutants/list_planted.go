@@ -54,4 +54,29 @@ var plantedList = []mutant{
 		name: "canton: what was read is remembered again after the participant was put back", file: "dlt/canton/status.go", pkg: "dlt/canton", test: "TestAfterAParticipantWasPutBack",
 		old: "\t\treturn -1, false, err // so that", new: "\t\t// so that",
 	},
+	// The stores.
+	{
+		name: "postgres: a commit of a batch that was removed and added again is lost", file: "store/postgres/record.go", pkg: "internal/integration", test: "TestStore/pgx/prune",
+		old: "o.Finding == store.IsCommitted && o.Row != 0 && (s == nil || s.key() != o.Key)", new: "o.Finding == store.IsCommitted && o.Row == 0 && (s == nil || s.key() != o.Key)",
+	},
+	{
+		name: "postgres: who steers does not lock", file: "store/postgres/operatorqueries.go", pkg: "internal/integration", test: "TestStore/pgx/race",
+		old: "sqlLockControl = sqlControl + ` FOR UPDATE`", new: "sqlLockControl = sqlControl",
+	},
+	{
+		name: "postgres: a deadlock is repeated by Record only", file: "store/postgres/errors.go", pkg: "internal/integration", test: "TestDeadlockIsRepeatedByEveryCall",
+		old: "case serializationFailure, deadlockDetected:", new: "case serializationFailure:",
+	},
+	{
+		name: "postgres: a payload of another key", file: "store/postgres/payloads.go", pkg: "internal/integration", test: "TestStore/pgx/claim",
+		old: "if p == nil || p.key() != refs[i].Key {", new: "if p == nil {",
+	},
+	{
+		name: "postgres: a first claim loses the mark of a requeue", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestStore/pgx/operate",
+		old: "resend_until, 0, false, requeued,\n", new: "resend_until, 0, false, false,\n",
+	},
+	{
+		name: "sqlite: the receipts of the verdict before stay", file: "store/sqlite/row.go", pkg: "store/sqlite", test: "TestStore/record",
+		old: "if _, err := t.exec(ctx, sqlDeleteReceipts, s.Seq); err != nil {", new: "if _, err := t.exec(ctx, sqlDeleteReceipts, -s.Seq); err != nil {",
+	},
 }
