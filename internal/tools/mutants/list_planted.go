@@ -54,6 +54,15 @@ var plantedList = []mutant{
 		name: "canton: what was read is remembered again after the participant was put back", file: "dlt/canton/status.go", pkg: "dlt/canton", test: "TestAfterAParticipantWasPutBack",
 		old: "\t\treturn -1, false, err // so that", new: "\t\t// so that",
 	},
+	{
+		name: "splinter: a log that drops ids goes on with its span", file: "dlt/splinter/log.go", pkg: "dlt/splinter", test: "TestALogThatDropsIDsBeginsANewSpan",
+		old: "case len(l.ids) >= maxUnsaid: // the journal fails: what is dropped here is a gap\n\t\tl.begin(time.Now())",
+		new: "case len(l.ids) >= maxUnsaid: // the journal fails: what is dropped here is a gap\n\t\tl.ids = nil",
+	},
+	{
+		name: "splinter: a machine that slept claims to have listened", file: "dlt/splinter/log.go", pkg: "dlt/splinter", test: "TestALogEndsWhenTheMachineFallsAsleep",
+		old: "e.Age = max(e.Age, time.Now().Round(0).Sub(at.Round(0)))", new: "e.Age = max(e.Age, time.Since(at))",
+	},
 	// The stores.
 	{
 		name: "postgres: a commit of a batch that was removed and added again is lost", file: "store/postgres/record.go", pkg: "internal/integration", test: "TestStore/pgx/prune",

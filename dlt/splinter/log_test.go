@@ -1,0 +1,103 @@
+package splinter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// notes is a journal that fails while it is told to.
+type notes struct {
+	down    bool
+	entries []batch.StreamEntry
+}
+
+func (n *notes) LeaseStream(context.Context, string, string, time.Duration) (int64, bool, error) {
+	return 1, true, nil
+}
+
+func (n *notes) AppendStream(_ context.Context, e batch.StreamEntry) (bool, error) {
+	if n.down {
+		return false, errors.New("the journal is down")
+	}
+	n.entries = append(n.entries, e)
+	return true, nil
+}
+
+func (n *notes) FindStream(context.Context, string, []string) (batch.StreamFound, error) {
+	return batch.StreamFound{}, nil
+}
+
+func newLog(j *notes) (*logWriter, *prober) {
+	c := &Client{o: Options{Journal: j, Margin: time.Second, StreamLease: time.Minute, ProbeInterval: time.Second}}
+	return &logWriter{client: c, service: "c::s", stream: "s"}, &prober{}
+}
+
+// A journal that fails for too long has the writer drop ids. The span then begins anew
+// behind them: a span over ids that are not in it would prove that they were not committed.
+func TestALogThatDropsIDsBeginsANewSpan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &notes{}
+		l, p := newLog(j)
+		l.open(t.Context(), time.Now())
+		l.add("first")
+		l.work(t.Context(), p)
+		require.Len(t, j.entries, 1)
+		j.down = true
+		for i := range maxUnsaid + 1 {
+			l.add(fmt.Sprint("dropped ", i))
+		}
+		dropped := time.Now()
+		l.work(t.Context(), p)
+		time.Sleep(10 * time.Second)
+		l.add("later")
+		j.down = false
+		p.settled = time.Now()
+		l.work(t.Context(), p)
+		require.Greater(t, len(j.entries), 1)
+		begun := j.entries[1]
+		assert.True(t, begun.Restart)
+		assert.LessOrEqual(t, begun.Age, time.Since(dropped))
+		var ids []string
+		for _, e := range j.entries[1:] {
+			ids = append(ids, e.IDs...)
+		}
+		assert.Equal(t, []string{"later"}, ids)
+	})
+}
+
+// slept is t as a machine sees it that slept for d since: its monotonic clock stood still.
+func slept(t time.Time, d time.Duration) time.Time {
+	t = t.Add(-d)
+	// The second word of a time.Time that has a monotonic reading is that reading.
+	(*struct {
+		wall uint64
+		ext  int64
+	})(unsafe.Pointer(&t)).ext += int64(d)
+	return t
+}
+
+// A machine that slept did not listen meanwhile: the log ends when it fell asleep.
+func TestALogEndsWhenTheMachineFallsAsleep(t *testing.T) {
+	j := &notes{}
+	l, p := newLog(j)
+	l.open(t.Context(), time.Now())
+	l.work(t.Context(), p)
+	const sleep = time.Hour
+	p.settled = slept(time.Now(), sleep)
+	require.Less(t, time.Since(p.settled), time.Minute, "the monotonic clock stood still")
+	l.covered, l.written = p.settled, slept(time.Now().Add(-time.Second), sleep)
+	l.add("before")
+	l.work(t.Context(), p)
+	require.Len(t, j.entries, 2)
+	assert.GreaterOrEqual(t, j.entries[1].Age, sleep)
+}
