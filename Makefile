@@ -26,6 +26,7 @@ test:
 soak:
 	$(GO) test ./internal/sim -count=1 -timeout 12h -run 'Decisions|Runner' -v -sim.seeds=100000 -sim.runner.seeds=2000
 	$(GO) test ./dlt/canton/cantontest -count=1 -v -run TestPoisonous -canton.poisonous
+	$(GO) test . -count=1 -v -run TestRetentionKeepsUp -retention.time=24h
 	$(GO) test ./internal/crash -count=1 -timeout 12h -v -crash.kills=100 -crash.orders=50
 	$(GO) test -C internal/integration ./scale -run '^$$' -bench Steady -benchtime 1x -timeout 12h -v -soak.time=1h
 	$(GO) test -C internal/integration ./chaos -count=1 -timeout 12h -v -chaos.time=30m -chaos.faults=1000 -chaos.orders=50

@@ -171,24 +171,21 @@ const (
 
 // retain removes what was final long ago, until ctx is done.
 func (e *engine) retain(ctx context.Context) error {
-	q := store.PruneQuery{
-		OlderThan: e.r.o.Retention, Limit: pruneChunk,
-		Tombstones: e.r.ledger.Traits("").ResendHarmlessFor != dlt.Forever,
-	}
-	for pause := pruneEvery; loop.Sleep(ctx, pause); {
-		n, err := e.prune(ctx, q)
+	q := store.PruneQuery{OlderThan: e.r.o.Retention, Limit: pruneChunk, Tombstone: e.r.buries}
+	for pause := prunePause; loop.Sleep(ctx, pause); {
+		pruned, err := e.prune(ctx, q)
 		if err != nil {
 			return fmt.Errorf("prune: %w", err)
 		}
 		pause = pruneEvery
-		if n == pruneChunk {
+		if pruned.More(q) {
 			pause = prunePause
 		}
 	}
 	return nil
 }
 
-func (e *engine) prune(ctx context.Context, q store.PruneQuery) (int, error) {
+func (e *engine) prune(ctx context.Context, q store.PruneQuery) (store.Pruned, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.r.o.ClaimTTL/4)
 	defer cancel()
 	return e.r.store.Prune(ctx, q)

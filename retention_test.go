@@ -2,6 +2,7 @@ package dltbatch_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -13,8 +14,11 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
+
+var retentionTime = flag.Duration("retention.time", 2*time.Hour, "virtual time of TestRetentionKeepsUp, more than 65 minutes")
 
 // What is final is removed when its time has come, and not before; what is open
 // stays; and a batch that was removed is not sent again.
@@ -68,4 +72,69 @@ func TestRetentionOutlastsTheWindow(t *testing.T) {
 	require.ErrorIs(t, err, batch.ErrInvalidInput)
 	require.ErrorContains(t, err, "24h0m0s")
 	require.ErrorContains(t, err, "168h0m0s")
+}
+
+// TestRetentionKeepsUp: what is removed keeps pace with what becomes final, of whatever
+// kind, however much of it and however little of the others: without that a hundred
+// thousand are overdue after the first two hours.
+func TestRetentionKeepsUp(t *testing.T) {
+	const (
+		retention = time.Hour
+		slack     = 5 * time.Minute
+	)
+	for name, load := range map[string]func(ctx context.Context, t *testing.T, st *memory.Store, minute int){
+		"1,500 orders and 10 batches a minute": func(ctx context.Context, t *testing.T, st *memory.Store, minute int) {
+			orders := make([]batch.Order, 1500)
+			for i := range orders {
+				orders[i] = batch.Order{ID: batch.OrderID(fmt.Sprintf("o%05d-%04d", minute, i)), Party: "p", Payload: []byte("x"), Deadline: time.Now()}
+			}
+			require.NoError(t, st.AddOrders(ctx, orders...))
+			for n, err := 1, error(nil); n > 0; { // overdue orders are final
+				n, err = st.ExpireOrders(ctx, 500)
+				require.NoError(t, err)
+			}
+			for i := range 10 {
+				b := batch.Batch{ID: batch.ID(fmt.Sprintf("b%05d-%d", minute, i)), Service: "s", Payload: []byte("x")}
+				require.NoError(t, st.Add(ctx, b))
+			}
+		},
+		"100 ids of a stream a second": func(ctx context.Context, t *testing.T, st *memory.Store, minute int) {
+			epoch, held, err := st.LeaseStream(ctx, "events", "test", time.Hour)
+			require.NoError(t, err)
+			require.True(t, held)
+			ids := make([]string, 6000)
+			for i := range ids {
+				ids[i] = fmt.Sprintf("%05d-%04d", minute, i)
+			}
+			held, err = st.AppendStream(ctx, batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: ids})
+			require.NoError(t, err)
+			require.True(t, held)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st := memory.New()
+				r, err := dltbatch.New(st, ledgermem.New(&ledgermem.Options{Traits: &dlt.Traits{Name: "test", ResendHarmlessFor: dlt.Forever}}),
+					&dltbatch.Options{Retention: retention, ScanInterval: time.Minute, PollInterval: time.Minute})
+				require.NoError(t, err)
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error, 1)
+				go func() { done <- r.Run(ctx) }()
+				for minute := range int(retentionTime.Minutes()) {
+					load(ctx, t, st, minute)
+					time.Sleep(time.Minute)
+				}
+				synctest.Wait()
+				cancel()
+				require.NoError(t, <-done)
+				// What may still be there is younger than this.
+				overdue, err := st.Prune(t.Context(), store.PruneQuery{OlderThan: retention + slack, Limit: 100_000_000})
+				require.NoError(t, err)
+				require.Zero(t, overdue, "older than Retention and 5 minutes")
+				kept, err := st.Prune(t.Context(), store.PruneQuery{Limit: 100_000_000})
+				require.NoError(t, err)
+				require.Positive(t, kept.Orders+kept.StreamIDs, "what is younger stays")
+			})
+		})
+	}
 }

@@ -50,13 +50,13 @@ type BatchStore interface {
 	// with Cap, and never with the backlog or with history. Fewer lanes than q.Limit are
 	// all there are; one that became empty meanwhile may be among them.
 	Counts(ctx context.Context, q CountsQuery) ([]LaneCounts, error)
-	// Prune removes final batches, oldest first, and final orders, oldest first, up to
-	// q.Limit of each, and returns how many of both. It never touches what is open, what
-	// is in quarantine, nor a batch whose orders are not settled. With a batch go its
-	// history and its attempts. Of orders it keeps no tombstones. It also removes what the [Journal] wrote down that long
-	// ago, up to q.Limit ids, and what operators did to lanes that long ago, up to q.Limit
-	// acts, neither of which it counts.
-	Prune(ctx context.Context, q PruneQuery) (int, error)
+	// Prune removes final batches, final orders, the ids that the [Journal] wrote down and
+	// what operators did to lanes: the oldest of each kind, and up to q.Limit of each. It
+	// returns how many of each, beside an error too; [Pruned.More] says whether to call
+	// again. It never touches what is open, what is in quarantine, nor a batch whose orders
+	// are not settled. With a batch go its history and its attempts. Of orders it keeps no
+	// tombstones.
+	Prune(ctx context.Context, q PruneQuery) (Pruned, error)
 }
 
 // MaxKeys is how many keys a driver asks its database for in one statement.
@@ -117,17 +117,6 @@ type LaneCounts struct {
 	// Waiting is how many were not, or were put at the end since; where it is the Cap of
 	// the query, at least so many.
 	Waiting int
-}
-
-// PruneQuery says what to remove.
-type PruneQuery struct {
-	// OlderThan is how long a batch must have been final, on the database's clock.
-	OlderThan time.Duration
-	// Limit is how many at most. Defaults to 500.
-	Limit int
-	// Tombstones keeps (key, hash), so that a late Add of the same id does not send
-	// it again. For ledgers where a resend is not harmless for ever.
-	Tombstones bool
 }
 
 // Engine is the half that the loops use. Methods do not retry: the loops do.

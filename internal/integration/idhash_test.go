@@ -59,9 +59,9 @@ func TestHashOfAnotherID(t *testing.T) {
 			require.ErrorIs(t, err, batch.ErrNotFound)
 
 			s.step(time.Second)
-			n, err := st.Prune(t.Context(), store.PruneQuery{Tombstones: true})
+			p, err := st.Prune(t.Context(), store.PruneQuery{Tombstone: func(batch.ServiceID) bool { return true }})
 			require.NoError(t, err)
-			require.Equal(t, 1, n)
+			require.Equal(t, 1, p.Batches)
 			refused()
 			all, _, err = st.List(t.Context(), store.ListQuery{})
 			require.NoError(t, err)

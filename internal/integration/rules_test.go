@@ -26,9 +26,9 @@ func TestAddDuringPrune(t *testing.T) {
 			s.step(time.Second)
 			done := make(chan error, 1)
 			go func() {
-				n, err := st.Prune(t.Context(), store.PruneQuery{Tombstones: true})
-				if err == nil && n != 1 {
-					err = fmt.Errorf("pruned %d", n)
+				p, err := st.Prune(t.Context(), store.PruneQuery{Tombstone: func(batch.ServiceID) bool { return true }})
+				if err == nil && p.Batches != 1 {
+					err = fmt.Errorf("pruned %+v", p)
 				}
 				done <- err
 			}()

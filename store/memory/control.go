@@ -85,17 +85,18 @@ func (s *Store) ControlsOf(ctx context.Context, q store.ControlsQuery) ([]batch.
 }
 
 // pruneSteered forgets what operators did to lanes up to until, up to limit acts. s.mu is held.
-func (s *Store) pruneSteered(until time.Time, limit int) {
+func (s *Store) pruneSteered(until time.Time, limit int) (removed int) {
 	for scope := range maps.Clone(s.steered) {
 		s.steered[scope] = slices.DeleteFunc(s.steered[scope], func(a batch.Act) bool {
-			if limit <= 0 || a.At.After(until) {
+			if removed == limit || a.At.After(until) {
 				return false
 			}
-			limit--
+			removed++
 			return true
 		})
 		if len(s.steered[scope]) == 0 {
 			delete(s.steered, scope)
 		}
 	}
+	return removed
 }

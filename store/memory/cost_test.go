@@ -73,9 +73,9 @@ func TestPrunedLanesAreForgotten(t *testing.T) {
 		_, err := s.Cancel(t.Context(), batch.Record{Key: batch.Key{Service: service, ID: batch.ID(service)}, Version: 1}, batch.By{Actor: "test"})
 		require.NoError(t, err)
 	}
-	n, err := s.Prune(t.Context(), store.PruneQuery{})
+	p, err := s.Prune(t.Context(), store.PruneQuery{})
 	require.NoError(t, err)
-	assert.Equal(t, 500, n)
+	assert.Equal(t, store.Pruned{Batches: 500}, p)
 	assert.Empty(t, s.lanes)
 	assert.Empty(t, s.byID)
 	assert.Zero(t, s.all.len())

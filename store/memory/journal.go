@@ -98,13 +98,14 @@ func (s *Store) FindStream(ctx context.Context, name string, ids []string) (batc
 
 // pruneLog forgets the ids that were written until then, in the order in which they
 // were, up to the limit. s.mu is held.
-func (s *Store) pruneLog(until time.Time, limit int) {
-	n := 0
+func (s *Store) pruneLog(until time.Time, limit int) (n int) {
 	for n < min(limit, len(s.log)) && !s.log[n].at.After(until) {
 		l := s.log[n]
 		delete(l.stream.ids, l.id)
 		l.stream.Stream = l.stream.Pruned(until)
 		n++
 	}
-	s.log = append(s.log[:0:0], s.log[n:]...)
+	clear(s.log[:n])
+	s.log = s.log[n:] // what stays is copied when it has to grow, not by every call
+	return n
 }

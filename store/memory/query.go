@@ -25,11 +25,10 @@ func (s *Store) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
 	return e.record(), nil
 }
 
-// How many records a List returns, and how many batches a Prune removes.
+// How many records a List returns.
 const (
-	defaultList  = 100
-	maxList      = 1000
-	defaultPrune = 500
+	defaultList = 100
+	maxList     = 1000
 )
 
 // List is [store.BatchStore].List.
@@ -91,47 +90,4 @@ func parseCursor(c store.Cursor) (*entry, error) {
 		return nil, err
 	}
 	return &entry{created: time.UnixMicro(at), key: batch.Key{ID: batch.ID(id)}}, nil
-}
-
-// Prune is [store.BatchStore].Prune.
-func (s *Store) Prune(ctx context.Context, q store.PruneQuery) (int, error) {
-	if err := ctx.Err(); err != nil {
-		return 0, err
-	}
-	limit := q.Limit
-	if limit <= 0 {
-		limit = defaultPrune
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	until := s.now().Add(-q.OlderThan)
-	s.pruneLog(until, limit)
-	s.pruneSteered(until, limit)
-	removed := s.pruneOrders(until, limit)
-	var batches []*entry
-	for i := 0; len(batches) < limit && i < s.final.len(); i++ {
-		e := s.final.at(i)
-		if e.row.FinalAt.After(until) {
-			break
-		}
-		if s.orders.unsettled[e] == nil {
-			batches = append(batches, e)
-		}
-	}
-	for _, e := range batches {
-		s.final.remove(e)
-		s.all.remove(e)
-		delete(s.byID, e.key.ID)
-		if e.dataChangeID != "" {
-			delete(s.byChange, e.change())
-		}
-		if e.lane.all.remove(e); e.lane.all.len() == 0 {
-			delete(s.lanes, e.key.Service)
-		}
-		if q.Tombstones {
-			s.tombs[e.key.ID] = tombstone{service: e.key.Service, hash: e.hash}
-		}
-		removed++
-	}
-	return removed, nil
 }

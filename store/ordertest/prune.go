@@ -21,7 +21,7 @@ func (f *fixture) prune(q store.PruneQuery) int {
 	f.Helper()
 	n, err := f.st.Prune(f.ctx, q)
 	require.NoError(f, err)
-	return n
+	return n.Batches + n.Orders
 }
 
 func pruneFinal(f *fixture) {

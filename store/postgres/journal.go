@@ -151,10 +151,10 @@ func chunks(ids []string) [][]string {
 
 // pruneStreams removes old ids, and what the streams' spans say of them. The streams
 // are locked first, as AppendStream does, and in one order.
-func (s *Store) pruneStreams(ctx context.Context, q store.PruneQuery) error {
+func (s *Store) pruneStreams(ctx context.Context, q store.PruneQuery) (removed int, err error) {
 	type old struct{ stream, id string }
-	for left := q.Limit; left > 0; {
-		want, n := min(pruneChunk, left), 0
+	for removed < q.Limit {
+		want, n := min(pruneChunk, q.Limit-removed), 0
 		err := s.tx(ctx, "prune streams", func(ctx context.Context, t *session) error {
 			n = 0
 			now, err := t.now(ctx)
@@ -183,9 +183,12 @@ func (s *Store) pruneStreams(ctx context.Context, q store.PruneQuery) error {
 				textArray(n, func(i int) string { return rows[i].id }), until)
 			return err
 		})
-		if left -= n; err != nil || n < want {
-			return err
+		if err != nil {
+			return removed, err
+		}
+		if removed += n; n < want {
+			break
 		}
 	}
-	return nil
+	return removed, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -12,23 +13,19 @@ const pruneChunk = 500
 
 // Prune is [store.BatchStore].Prune. It removes in small transactions: what an
 // error or a cancel leaves is removed by the next call, and counted now.
-func (s *Store) Prune(ctx context.Context, q store.PruneQuery) (int, error) {
-	if q.Limit <= 0 {
-		q.Limit = 500
+func (s *Store) Prune(ctx context.Context, q store.PruneQuery) (p store.Pruned, err error) {
+	q = q.Bounded()
+	if p.Batches, err = s.pruneAll(ctx, q, (*session).pruneBatches); err != nil {
+		return p, err
 	}
-	batches, err := s.pruneAll(ctx, q, (*session).pruneBatches)
-	if err != nil {
-		return batches, err
+	if p.Orders, err = s.pruneAll(ctx, q, (*session).pruneOrders); err != nil {
+		return p, err
 	}
-	orders, err := s.pruneAll(ctx, q, (*session).pruneOrders)
-	if err != nil {
-		return batches + orders, err
+	if p.StreamIDs, err = s.pruneStreams(ctx, q); err != nil {
+		return p, err
 	}
-	if err := s.pruneStreams(ctx, q); err != nil {
-		return batches + orders, err
-	}
-	_, err = s.pruneAll(ctx, q, (*session).pruneLaneActs)
-	return batches + orders, err
+	p.LaneActs, err = s.pruneAll(ctx, q, (*session).pruneLaneActs)
+	return p, err
 }
 
 // removal removes up to limit of what was final by then.
@@ -60,13 +57,34 @@ func (t *session) pruneBatches(ctx context.Context, q store.PruneQuery, now int6
 	if err != nil || len(seqs) == 0 {
 		return 0, err
 	}
-	if q.Tombstones {
-		if _, err := t.exec(ctx, sqlBury, ints(seqs), now); err != nil {
-			return 0, err
-		}
+	if err := t.bury(ctx, seqs, q.Tombstone, now); err != nil {
+		return 0, err
 	}
 	return len(seqs), t.remove(ctx, seqs, sqlDeleteReceipts, sqlPruneBatchActs, sqlPruneAttempts, sqlPruneTransactions,
 		sqlPruneOutcomes, sqlPruneBatches)
+}
+
+// bury keeps tombstones of those batches whose services want one.
+func (t *session) bury(ctx context.Context, seqs []int64, wanted func(batch.ServiceID) bool, now int64) error {
+	type numbered struct {
+		seq     int64
+		service string
+	}
+	of, err := query(ctx, t, func(n *numbered) []any { return []any{&n.seq, &n.service} }, sqlServicesOf, ints(seqs))
+	if err != nil {
+		return err
+	}
+	var buried []int64
+	for _, n := range of {
+		if wanted(batch.ServiceID(n.service)) {
+			buried = append(buried, n.seq)
+		}
+	}
+	if len(buried) == 0 {
+		return nil
+	}
+	_, err = t.exec(ctx, sqlBury, ints(buried), now)
+	return err
 }
 
 func (t *session) pruneOrders(ctx context.Context, q store.PruneQuery, now int64, limit int) (int, error) {

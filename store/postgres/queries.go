@@ -369,7 +369,8 @@ const (
 	sqlPrunable = `SELECT f.seq FROM {outcomes} f WHERE f.final_at <= $1::bigint AND NOT f.quarantined
 	AND NOT EXISTS (SELECT 1 FROM {unsettled_batches} u WHERE u.batch_seq = f.seq OFFSET 0)
 	ORDER BY f.final_at LIMIT $2::bigint FOR UPDATE OF f SKIP LOCKED`
-	sqlBury = `INSERT INTO {tombstones} (id_hash, header_signature, service_id, payload_hash, pruned_at)
+	sqlServicesOf = `SELECT seq, service_id FROM {batches} WHERE seq = ANY ($1::bigint[])`
+	sqlBury       = `INSERT INTO {tombstones} (id_hash, header_signature, service_id, payload_hash, pruned_at)
 	SELECT b.id_hash, b.header_signature, b.service_id, b.payload_hash, $2::bigint FROM {batches} b WHERE b.seq = ANY ($1::bigint[])
 	ON CONFLICT DO NOTHING`
 	sqlPruneTransactions = `DELETE FROM {transactions} WHERE ctid = ANY (ARRAY (SELECT r.ctid FROM unnest($1::bigint[]) AS u (seq)

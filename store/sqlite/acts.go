@@ -79,9 +79,9 @@ func (s *Store) LaneHistory(ctx context.Context, scope batch.Scope) ([]batch.Act
 }
 
 // pruneLaneActs removes what operators did to lanes long ago.
-func (s *Store) pruneLaneActs(ctx context.Context, q store.PruneQuery) error {
-	for left := q.Limit; left > 0; {
-		want, n := min(pruneChunk, left), 0
+func (s *Store) pruneLaneActs(ctx context.Context, q store.PruneQuery) (removed int, err error) {
+	for removed < q.Limit {
+		want, n := min(pruneChunk, q.Limit-removed), 0
 		err := s.write(ctx, "prune acts", func(ctx context.Context, t *session) error {
 			now, err := t.now(ctx)
 			if err != nil {
@@ -103,9 +103,12 @@ func (s *Store) pruneLaneActs(ctx context.Context, q store.PruneQuery) error {
 			n = len(rows)
 			return nil
 		})
-		if left -= n; err != nil || n < want {
-			return err
+		if err != nil {
+			return removed, err
+		}
+		if removed += n; n < want {
+			break
 		}
 	}
-	return nil
+	return removed, nil
 }

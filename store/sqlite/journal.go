@@ -154,9 +154,9 @@ func chunks(ids []string) [][]string {
 }
 
 // pruneStreams removes old ids, and what the streams' spans say of them.
-func (s *Store) pruneStreams(ctx context.Context, q store.PruneQuery) error {
-	for left := q.Limit; left > 0; {
-		want, n := min(pruneChunk, left), 0
+func (s *Store) pruneStreams(ctx context.Context, q store.PruneQuery) (removed int, err error) {
+	for removed < q.Limit {
+		want, n := min(pruneChunk, q.Limit-removed), 0
 		err := s.write(ctx, "prune streams", func(ctx context.Context, t *session) error {
 			now, err := t.now(ctx)
 			if err != nil {
@@ -181,9 +181,12 @@ func (s *Store) pruneStreams(ctx context.Context, q store.PruneQuery) error {
 			n = len(rows)
 			return nil
 		})
-		if left -= n; err != nil || n < want {
-			return err
+		if err != nil {
+			return removed, err
+		}
+		if removed += n; n < want {
+			break
 		}
 	}
-	return nil
+	return removed, nil
 }

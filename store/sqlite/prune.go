@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 
+	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/sqlrow"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -13,26 +14,25 @@ const pruneChunk = 100
 
 // Prune is [store.BatchStore].Prune. It removes in small transactions: what an
 // error or a cancel leaves is removed by the next call, and counted now.
-func (s *Store) Prune(ctx context.Context, q store.PruneQuery) (int, error) {
-	if q.Limit <= 0 {
-		q.Limit = 500
-	}
-	batches, err := s.pruneAll(ctx, q, sqlPrunable, func(ctx context.Context, t *session, seq, now int64) error {
-		return t.prune(ctx, seq, now, q.Tombstones)
+func (s *Store) Prune(ctx context.Context, q store.PruneQuery) (p store.Pruned, err error) {
+	q = q.Bounded()
+	p.Batches, err = s.pruneAll(ctx, q, sqlPrunable, func(ctx context.Context, t *session, seq, now int64) error {
+		return t.prune(ctx, seq, now, q.Tombstone)
 	})
 	if err != nil {
-		return batches, err
+		return p, err
 	}
-	orders, err := s.pruneAll(ctx, q, sqlPrunableOrders, func(ctx context.Context, t *session, seq, _ int64) error {
+	p.Orders, err = s.pruneAll(ctx, q, sqlPrunableOrders, func(ctx context.Context, t *session, seq, _ int64) error {
 		return t.pruneOrder(ctx, seq)
 	})
 	if err != nil {
-		return batches + orders, err
+		return p, err
 	}
-	if err := s.pruneStreams(ctx, q); err != nil {
-		return batches + orders, err
+	if p.StreamIDs, err = s.pruneStreams(ctx, q); err != nil {
+		return p, err
 	}
-	return batches + orders, s.pruneLaneActs(ctx, q)
+	p.LaneActs, err = s.pruneLaneActs(ctx, q)
+	return p, err
 }
 
 // removal removes what a number stands for.
@@ -78,8 +78,12 @@ func (s *Store) pruneSome(ctx context.Context, q store.PruneQuery, limit int, pr
 }
 
 // prune does not rely on ON DELETE CASCADE, which works only where foreign_keys is on.
-func (t *session) prune(ctx context.Context, seq, now int64, tombstone bool) error {
-	if tombstone {
+func (t *session) prune(ctx context.Context, seq, now int64, tombstone func(batch.ServiceID) bool) error {
+	var service []string
+	if err := t.sel(ctx, &service, sqlServiceOf, seq); err != nil {
+		return err
+	}
+	if len(service) == 1 && tombstone(batch.ServiceID(service[0])) {
 		if _, err := t.exec(ctx, sqlTomb, now, seq); err != nil {
 			return err
 		}

@@ -185,7 +185,8 @@ const (
 
 	sqlPrunable = `SELECT seq FROM outcomes f WHERE final_at <= ? AND quarantined = 0
 	AND NOT EXISTS (SELECT 1 FROM unsettled_batches u WHERE u.batch_seq = f.seq) ORDER BY final_at LIMIT ?`
-	sqlTomb = `INSERT INTO tombstones (header_signature, service_id, payload_hash, pruned_at)
+	sqlServiceOf = `SELECT service_id FROM batches WHERE seq = ?`
+	sqlTomb      = `INSERT INTO tombstones (header_signature, service_id, payload_hash, pruned_at)
 	SELECT header_signature, service_id, payload_hash, ? FROM batches WHERE seq = ? ON CONFLICT DO NOTHING`
 	sqlDeletePayload      = `DELETE FROM batch_payloads WHERE seq = ?`
 	sqlDeleteTransactions = `DELETE FROM transactions WHERE batch_seq = ?`

@@ -257,9 +257,10 @@ func TestPruneLeavesNothing(t *testing.T) {
 			expired, err := s.ExpireOrders(ctx, 9)
 			require.NoError(t, err)
 			require.Equal(t, 1, expired)
-			n, err := s.Prune(ctx, store.PruneQuery{})
+			p, err := s.Prune(ctx, store.PruneQuery{})
 			require.NoError(t, err)
-			require.Equal(t, 2, n)
+			require.Equal(t, 1, p.Batches)
+			require.Equal(t, 1, p.Orders)
 			for _, table := range []string{"batches", "batch_payloads", "transactions", "open_batches", "outcomes", "transaction_receipts", "tombstones",
 				"orders", "order_payloads", "open_orders", "final_orders", "unsettled_batches", "batch_acts", "attempts", "controls", "lane_acts"} {
 				var rows int

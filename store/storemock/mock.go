@@ -979,10 +979,10 @@ func (c *MockStorePendingCall) DoAndReturn(f func(context.Context, store.Pending
 }
 
 // Prune mocks base method.
-func (m *MockStore) Prune(ctx context.Context, q store.PruneQuery) (int, error) {
+func (m *MockStore) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, error) {
 	m.ctrl.T.Helper()
 	ret := m.ctrl.Call(m, "Prune", ctx, q)
-	ret0, _ := ret[0].(int)
+	ret0, _ := ret[0].(store.Pruned)
 	ret1, _ := ret[1].(error)
 	return ret0, ret1
 }
@@ -1000,19 +1000,19 @@ type MockStorePruneCall struct {
 }
 
 // Return rewrite *gomock.Call.Return
-func (c *MockStorePruneCall) Return(arg0 int, arg1 error) *MockStorePruneCall {
+func (c *MockStorePruneCall) Return(arg0 store.Pruned, arg1 error) *MockStorePruneCall {
 	c.Call = c.Call.Return(arg0, arg1)
 	return c
 }
 
 // Do rewrite *gomock.Call.Do
-func (c *MockStorePruneCall) Do(f func(context.Context, store.PruneQuery) (int, error)) *MockStorePruneCall {
+func (c *MockStorePruneCall) Do(f func(context.Context, store.PruneQuery) (store.Pruned, error)) *MockStorePruneCall {
 	c.Call = c.Call.Do(f)
 	return c
 }
 
 // DoAndReturn rewrite *gomock.Call.DoAndReturn
-func (c *MockStorePruneCall) DoAndReturn(f func(context.Context, store.PruneQuery) (int, error)) *MockStorePruneCall {
+func (c *MockStorePruneCall) DoAndReturn(f func(context.Context, store.PruneQuery) (store.Pruned, error)) *MockStorePruneCall {
 	c.Call = c.Call.DoAndReturn(f)
 	return c
 }
@@ -1400,10 +1400,10 @@ func (c *MockBatchStoreListCall) DoAndReturn(f func(context.Context, store.ListQ
 }
 
 // Prune mocks base method.
-func (m *MockBatchStore) Prune(ctx context.Context, q store.PruneQuery) (int, error) {
+func (m *MockBatchStore) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, error) {
 	m.ctrl.T.Helper()
 	ret := m.ctrl.Call(m, "Prune", ctx, q)
-	ret0, _ := ret[0].(int)
+	ret0, _ := ret[0].(store.Pruned)
 	ret1, _ := ret[1].(error)
 	return ret0, ret1
 }
@@ -1421,19 +1421,19 @@ type MockBatchStorePruneCall struct {
 }
 
 // Return rewrite *gomock.Call.Return
-func (c *MockBatchStorePruneCall) Return(arg0 int, arg1 error) *MockBatchStorePruneCall {
+func (c *MockBatchStorePruneCall) Return(arg0 store.Pruned, arg1 error) *MockBatchStorePruneCall {
 	c.Call = c.Call.Return(arg0, arg1)
 	return c
 }
 
 // Do rewrite *gomock.Call.Do
-func (c *MockBatchStorePruneCall) Do(f func(context.Context, store.PruneQuery) (int, error)) *MockBatchStorePruneCall {
+func (c *MockBatchStorePruneCall) Do(f func(context.Context, store.PruneQuery) (store.Pruned, error)) *MockBatchStorePruneCall {
 	c.Call = c.Call.Do(f)
 	return c
 }
 
 // DoAndReturn rewrite *gomock.Call.DoAndReturn
-func (c *MockBatchStorePruneCall) DoAndReturn(f func(context.Context, store.PruneQuery) (int, error)) *MockBatchStorePruneCall {
+func (c *MockBatchStorePruneCall) DoAndReturn(f func(context.Context, store.PruneQuery) (store.Pruned, error)) *MockBatchStorePruneCall {
 	c.Call = c.Call.DoAndReturn(f)
 	return c
 }

@@ -302,13 +302,13 @@ func journalPrune(f *fixture) {
 	f.pass(5)
 	f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: []string{"new", "old"}, Cursor: "c"})
 	f.entry(batch.StreamEntry{Stream: "others", Epoch: other, IDs: []string{"new"}})
-	n, err := f.st.Prune(f.ctx, store.PruneQuery{OlderThan: f.u(6)})
+	p, err := f.st.Prune(f.ctx, store.PruneQuery{OlderThan: f.u(6)})
 	require.NoError(f, err)
-	assert.Zero(f, n)
+	assert.Zero(f, p)
 	f.covers(f.find("events", "old"), 8, 0)
-	n, err = f.st.Prune(f.ctx, store.PruneQuery{OlderThan: f.u(2)})
+	p, err = f.st.Prune(f.ctx, store.PruneQuery{OlderThan: f.u(2)})
 	require.NoError(f, err)
-	assert.Zero(f, n, "ids are no batches")
+	assert.Equal(f, store.Pruned{StreamIDs: 2}, p)
 	found := f.find("events", "old", "old too", "new")
 	assert.Equal(f, []string{"new"}, found.IDs)
 	assert.Equal(f, "c", found.Cursor)
@@ -336,10 +336,15 @@ func journalPruneLimit(f *fixture) {
 		all = append(all, some...)
 		f.pass(1)
 	}
+	removed := 0
 	left := func(q store.PruneQuery) []string {
-		_, err := f.st.Prune(f.ctx, q)
+		p, err := f.st.Prune(f.ctx, q)
 		require.NoError(f, err)
-		return f.find("events", all...).IDs
+		removed += p.StreamIDs
+		ids := f.find("events", all...).IDs
+		require.Equal(f, len(all)-len(ids), removed)
+		require.Equal(f, q.Limit < 2000, p.More(q))
+		return ids
 	}
 	assert.Len(f, left(store.PruneQuery{Limit: 7}), 1193)
 	assert.Len(f, f.find("events", all[400:]...).IDs, 800, "oldest first")

@@ -254,12 +254,14 @@ func (f *fixture) prune(older time.Duration, tombstones bool) int {
 	f.Helper()
 	until := f.now().Add(-older)
 	old := f.inOrder(func(s *shadow) bool { return s.row.Final() && !s.row.Quarantined && !s.row.FinalAt.After(until) })
-	for scope, acts := range f.steered {
-		f.steered[scope] = slices.DeleteFunc(acts, func(a batch.Act) bool { return !a.At.After(until) })
+	acts := 0
+	for scope, all := range f.steered {
+		f.steered[scope] = slices.DeleteFunc(slices.Clone(all), func(a batch.Act) bool { return !a.At.After(until) })
+		acts += len(all) - len(f.steered[scope])
 	}
-	n, err := f.st.Prune(f.ctx, store.PruneQuery{OlderThan: older, Limit: 10_000, Tombstones: tombstones})
+	p, err := f.st.Prune(f.ctx, store.PruneQuery{OlderThan: older, Limit: 10_000, Tombstone: func(batch.ServiceID) bool { return tombstones }})
 	require.NoError(f, err)
-	require.Equal(f, len(old), n, "batches pruned")
+	require.Equal(f, store.Pruned{Batches: len(old), LaneActs: acts}, p)
 	for _, s := range old {
 		delete(f.rows, s.b.ID)
 		if tombstones {
@@ -267,7 +269,7 @@ func (f *fixture) prune(older time.Duration, tombstones bool) int {
 		}
 		f.absent(s.b)
 	}
-	return n
+	return p.Batches
 }
 
 // everything compares all that can be asked of the store.

@@ -15,6 +15,8 @@ func pruneTests() []test {
 		{name: "only what is final, and old enough", run: pruneFinal},
 		{name: "oldest first, up to the limit", run: pruneLimit},
 		{name: "a tombstone keeps a batch from being sent again", run: pruneTombstone},
+		{name: "services decide about their own tombstones", run: pruneTombstones},
+		{name: "what is left of any kind is said", run: pruneMore},
 		{name: "without a tombstone it is new", run: pruneForgets},
 		{name: "an outcome of a batch that is gone", run: pruneGone},
 		{name: "a commit of a batch that was removed and added again", run: pruneAgain},
@@ -51,21 +53,21 @@ func pruneLimit(f *fixture) {
 	f.tick()
 	f.each(f.monitored, store.IsCommitted, is[:591]...)
 	f.pass(1)
-	n, err := f.st.Prune(f.ctx, store.PruneQuery{Limit: 5})
+	p, err := f.st.Prune(f.ctx, store.PruneQuery{Limit: 5})
 	require.NoError(f, err)
-	require.Equal(f, 5, n)
+	require.Equal(f, store.Pruned{Batches: 5}, p)
 	for _, id := range is[595:] {
 		f.absent(bt("s", id))
 	}
 	for _, id := range is[590:595] {
 		f.get(id)
 	}
-	n, err = f.st.Prune(f.ctx, store.PruneQuery{})
+	p, err = f.st.Prune(f.ctx, store.PruneQuery{})
 	require.NoError(f, err)
-	require.Equal(f, 500, n, "the default")
-	n, err = f.st.Prune(f.ctx, store.PruneQuery{Limit: 1000})
+	require.Equal(f, store.Pruned{Batches: store.DefaultPrune}, p)
+	p, err = f.st.Prune(f.ctx, store.PruneQuery{Limit: 1000})
 	require.NoError(f, err)
-	require.Equal(f, 95, n)
+	require.Equal(f, store.Pruned{Batches: 95}, p)
 	rs, _, err := f.st.List(f.ctx, store.ListQuery{})
 	require.NoError(f, err)
 	assert.Empty(f, rs)
@@ -96,6 +98,68 @@ func pruneTombstone(f *fixture) {
 	rs, _, err := f.st.List(f.ctx, store.ListQuery{})
 	require.NoError(f, err)
 	assert.Equal(f, []batch.ID{"new"}, recordIDs(rs))
+}
+
+func pruneTombstones(f *fixture) {
+	var all []batch.Batch
+	for i := range 3 { // in turns, so that one call removes both kinds
+		all = append(all, bt("keeps", batch.ID(fmt.Sprintf("k%d", i))), bt("forgets", batch.ID(fmt.Sprintf("f%d", i))))
+	}
+	f.committed(all...)
+	asked := map[batch.ServiceID]bool{}
+	p, err := f.st.Prune(f.ctx, store.PruneQuery{Tombstone: func(s batch.ServiceID) bool {
+		asked[s] = true
+		return s == "keeps"
+	}})
+	require.NoError(f, err)
+	require.Equal(f, store.Pruned{Batches: len(all)}, p)
+	assert.Equal(f, map[batch.ServiceID]bool{"keeps": true, "forgets": true}, asked)
+	require.NoError(f, f.st.Add(f.ctx, all...))
+	rs, _, err := f.st.List(f.ctx, store.ListQuery{})
+	require.NoError(f, err)
+	assert.Equal(f, []batch.ID{"f0", "f1", "f2"}, recordIDs(rs), "what has a tombstone stays gone")
+}
+
+// pruneMore is about more of one kind than a call removes, and less of all others.
+func pruneMore(f *fixture) {
+	q := store.PruneQuery{Limit: 3}
+	all := func(one store.Pruned) {
+		f.Helper()
+		f.pass(1)
+		total := store.Pruned{}
+		for calls := 1; ; calls++ {
+			p, err := f.st.Prune(f.ctx, q)
+			require.NoError(f, err)
+			total.Batches, total.Orders, total.StreamIDs, total.LaneActs = total.Batches+p.Batches, total.Orders+p.Orders, total.StreamIDs+p.StreamIDs, total.LaneActs+p.LaneActs
+			if !p.More(q) {
+				assert.Equal(f, one, total)
+				assert.Equal(f, 3, calls)
+				return
+			}
+			require.Less(f, calls, 3, "%+v of %+v", total, one)
+		}
+	}
+	f.committed(many("s", "b", 7)...)
+	all(store.Pruned{Batches: 7})
+	epoch := f.lease("events", "me", 90.5)
+	f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: []string{"1", "2", "3", "4", "5", "6", "7"}})
+	f.committed(bt("s", "one"))
+	all(store.Pruned{Batches: 1, StreamIDs: 7})
+	for i := range 7 {
+		f.pause(batch.Only(batch.ServiceID(fmt.Sprint(i))))
+	}
+	all(store.Pruned{LaneActs: 7})
+	if orders, ok := f.st.(store.Orders); ok {
+		var os []batch.Order
+		for i := range 7 {
+			os = append(os, batch.Order{ID: batch.OrderID(fmt.Sprint(i)), Party: "p", Payload: []byte("x"), Deadline: f.now().Add(-f.u(1))})
+		}
+		require.NoError(f, orders.AddOrders(f.ctx, os...))
+		n, err := orders.ExpireOrders(f.ctx, 9)
+		require.NoError(f, err)
+		require.Equal(f, 7, n)
+		all(store.Pruned{Orders: 7})
+	}
 }
 
 func pruneForgets(f *fixture) {

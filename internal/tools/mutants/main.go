@@ -52,7 +52,7 @@ func run(root, only string, check, texts bool) error {
 	var bad []string
 	sound := map[string]error{} // the named tests on the tree as it is
 	n := 0
-	for _, m := range slices.Concat(list, storeList, operatorList, operatorsList, postgresList, splinterList, evidenceList, handOverList, pipelinedList, autobatchList, ordersList, yardList, plantedList, monitorList) {
+	for _, m := range slices.Concat(list, storeList, operatorList, operatorsList, postgresList, splinterList, evidenceList, handOverList, pipelinedList, autobatchList, ordersList, yardList, plantedList, monitorList, traitsList) {
 		if !strings.Contains(m.name, only) {
 			continue
 		}
