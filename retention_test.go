@@ -81,30 +81,27 @@ func TestRetentionKeepsUp(t *testing.T) {
 	const (
 		retention = time.Hour
 		slack     = 5 * time.Minute
+		every     = 6 * time.Second // of what a load makes at once
 	)
-	for name, load := range map[string]func(ctx context.Context, t *testing.T, st *memory.Store, minute int){
-		"1,500 orders and 10 batches a minute": func(ctx context.Context, t *testing.T, st *memory.Store, minute int) {
-			orders := make([]batch.Order, 1500)
-			for i := range orders {
-				orders[i] = batch.Order{ID: batch.OrderID(fmt.Sprintf("o%05d-%04d", minute, i)), Party: "p", Payload: []byte("x"), Deadline: time.Now()}
+	for name, load := range map[string]func(ctx context.Context, t *testing.T, r *dltbatch.Runner, st *memory.Store, i int){
+		"1,500 orders and 10 batches a minute": func(ctx context.Context, t *testing.T, r *dltbatch.Runner, st *memory.Store, i int) {
+			orders := make([]batch.Order, 150)
+			for k := range orders {
+				orders[k] = batch.Order{ID: batch.OrderID(fmt.Sprintf("o%05d-%03d", i, k)), Party: "p", Payload: []byte("x"), Deadline: time.Now()}
 			}
 			require.NoError(t, st.AddOrders(ctx, orders...))
-			for n, err := 1, error(nil); n > 0; { // overdue orders are final
-				n, err = st.ExpireOrders(ctx, 500)
-				require.NoError(t, err)
-			}
-			for i := range 10 {
-				b := batch.Batch{ID: batch.ID(fmt.Sprintf("b%05d-%d", minute, i)), Service: "s", Payload: []byte("x")}
-				require.NoError(t, st.Add(ctx, b))
-			}
+			n, err := st.ExpireOrders(ctx, 500) // what is overdue is final
+			require.NoError(t, err)
+			require.Equal(t, len(orders), n)
+			require.NoError(t, r.Add(ctx, batch.Batch{ID: batch.ID(fmt.Sprintf("b%05d", i)), Service: "s", Payload: []byte("x")}))
 		},
-		"100 ids of a stream a second": func(ctx context.Context, t *testing.T, st *memory.Store, minute int) {
+		"100 ids of a stream a second": func(ctx context.Context, t *testing.T, _ *dltbatch.Runner, st *memory.Store, i int) {
 			epoch, held, err := st.LeaseStream(ctx, "events", "test", time.Hour)
 			require.NoError(t, err)
 			require.True(t, held)
-			ids := make([]string, 6000)
-			for i := range ids {
-				ids[i] = fmt.Sprintf("%05d-%04d", minute, i)
+			ids := make([]string, 600)
+			for k := range ids {
+				ids[k] = fmt.Sprintf("%05d-%03d", i, k)
 			}
 			held, err = st.AppendStream(ctx, batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: ids})
 			require.NoError(t, err)
@@ -120,9 +117,9 @@ func TestRetentionKeepsUp(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan error, 1)
 				go func() { done <- r.Run(ctx) }()
-				for minute := range int(retentionTime.Minutes()) {
-					load(ctx, t, st, minute)
-					time.Sleep(time.Minute)
+				for i := range int(*retentionTime / every) {
+					load(ctx, t, r, st, i)
+					time.Sleep(every)
 				}
 				synctest.Wait()
 				cancel()

@@ -3,11 +3,11 @@ package main
 // traitsList is about retention, what ledgers can do, and several of them on one store.
 var traitsList = []mutant{
 	{
-		name: "retention: ids of streams are not counted", file: "store/prune.go", pkg: ".", test: "TestRetentionKeepsUp/100_ids",
+		name: "retention: ids of streams are not counted", file: "store/prune.go", pkg: ".", test: "TestRetentionKeepsUp/100_ids.*",
 		old: "max(p.Batches, p.Orders, p.StreamIDs, p.LaneActs)", new: "max(p.Batches, p.Orders, p.LaneActs)",
 	},
 	{
-		name: "retention: orders make nothing of few batches", file: "store/prune.go", pkg: ".", test: "TestRetentionKeepsUp/1,500_orders",
+		name: "retention: orders make nothing of few batches", file: "store/prune.go", pkg: ".", test: "TestRetentionKeepsUp/1,500_orders.*",
 		old: "return max(p.Batches, p.Orders, p.StreamIDs, p.LaneActs) >= q.Bounded().Limit", new: "return p.Batches+p.Orders == q.Bounded().Limit",
 	},
 	{
@@ -15,7 +15,7 @@ var traitsList = []mutant{
 		old: "LaneActs: s.pruneSteered(until, q.Limit), ", new: "LaneActs: 0 * s.pruneSteered(until, q.Limit), ",
 	},
 	{
-		name: "retention: one service decides for all tombstones", file: "store/sqlite/prune.go", pkg: "store/sqlite", test: "TestStore/.*/?prune/services",
+		name: "retention: one service decides for all tombstones", file: "store/sqlite/prune.go", pkg: "store/sqlite", test: "TestStore/prune/services.*",
 		old: "len(service) == 1 && tombstone(batch.ServiceID(service[0]))", new: `tombstone("")`,
 	},
 }
