@@ -52,8 +52,12 @@ func (w *world) operate() {
 		w.act(rec, do)
 		return
 	}
-	// A person looks, thinks, and acts upon what there was.
-	w.after(w.between(time.Second, 10*time.Second), func() { w.act(rec, do) })
+	// A person looks, thinks, and acts upon what there was, but not once all is at rest.
+	w.after(w.between(time.Second, 10*time.Second), func() {
+		if w.faulty {
+			w.act(rec, do)
+		}
+	})
 }
 
 // act does what a person decided about a batch that was seen. Where it has moved on,
