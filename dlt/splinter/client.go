@@ -27,13 +27,17 @@ type Client struct {
 	tokens tokens
 	holder string // of the leases of streams
 
-	base    string
-	nodes   sync.Map // base URL -> *url.URL, or error
-	absent  absent
-	sent    sent
-	valid   validSince
-	logged  idSet
-	writers sync.Map // batch.ServiceID -> struct{}: who writes its log in this process
+	base   string
+	nodes  sync.Map // base URL -> *url.URL, or error
+	absent absent
+	sent   sent
+	valid  validSince
+	logged idSet
+
+	lookedUp seldom
+	writers  sync.Map // batch.ServiceID -> struct{}: who writes its log in this process
+
+	circuits sync.Map // node and circuit -> bool: whether it has several services
 }
 
 // New returns a client of the node at the base URL, such as http://localhost:8080.

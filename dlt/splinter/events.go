@@ -39,7 +39,11 @@ func (c *Client) Events(ctx context.Context, services []batch.ServiceID, yield f
 	if ctx.Err() != nil {
 		return nil
 	}
-	conn, err := c.subscribe(ctx, p)
+	from := "" // everything
+	if !c.o.Replay {
+		from = strings.Repeat("f", idLen) // ids that are greater than the greatest
+	}
+	conn, err := c.subscribeAt(ctx, p, from)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil
@@ -60,9 +64,9 @@ func (c *Client) Events(ctx context.Context, services []batch.ServiceID, yield f
 // handshake bounds the opening of a stream.
 const handshake = 15 * time.Second
 
-// subscribe opens the websocket. The server registers the subscriber before it
-// answers: from then on everything is told.
-func (c *Client) subscribe(ctx context.Context, p place) (*websocket.Conn, error) {
+// subscribeAt opens the websocket. The server registers the subscriber before it
+// answers: from then on everything is told, after a replay of what has ids greater than from.
+func (c *Client) subscribeAt(ctx context.Context, p place, from string) (*websocket.Conn, error) {
 	h := http.Header{}
 	if err := c.prepare(ctx, h, opEvents, p); err != nil {
 		return nil, err
@@ -72,8 +76,8 @@ func (c *Client) subscribe(ctx context.Context, p place) (*websocket.Conn, error
 	hc := *c.http
 	hc.Timeout = 0 // it would end the stream
 	target := p.root.JoinPath("ws", "subscribe")
-	if !c.o.Replay { // ids that are greater than the greatest
-		target.RawQuery = "last_seen_event=" + strings.Repeat("f", idLen)
+	if from != "" {
+		target.RawQuery = "last_seen_event=" + from
 	}
 	conn, resp, err := websocket.Dial(ctx, target.String(), &websocket.DialOptions{
 		HTTPClient: &hc, HTTPHeader: h, CompressionMode: websocket.CompressionDisabled,

@@ -198,6 +198,7 @@ func TestEventsLostWhileSubscribing(t *testing.T) {
 	require.Len(t, w.net.Executions(w.service), 1, "in the gap")
 	covered(t, st, w.service, 0, time.Time{})
 	w.net.Evict(w.service, x.ID)
+	w.blind.Store(true)
 	w.never(x)
 }
 

@@ -34,6 +34,10 @@ func TestJudge(t *testing.T) {
 	}
 	in := func(k *knowledge) { k.logged, k.log.IDs = true, []string{"t"} }
 	twice := func(k *knowledge) { k.doubt.Number = 2 }
+	missing := func(k *knowledge) { k.receipts, k.agrees = receiptsMissing, true }
+	there := func(k *knowledge) { k.receipts = receiptsThere }
+	single := func(k *knowledge) { k.agrees = false }
+	says := func(e dlt.Evidence) func(*knowledge) { return func(k *knowledge) { k.applied = e } }
 	early := func(k *knowledge) { k.doubt.Ended = 59 * second }
 	old := func(k *knowledge) { k.validFor = 89 * second }
 	const (
@@ -86,6 +90,32 @@ func TestJudge(t *testing.T) {
 		"unknown, the log ends within the margin": {unknown, []func(*knowledge){log, func(k *knowledge) {
 			k.log.Until = 29 * second
 		}}, dlt.CannotTell},
+
+		"unknown, no receipts":               {unknown, []func(*knowledge){missing}, dlt.NotCommitted},
+		"unknown, no receipts, too early":    {unknown, []func(*knowledge){missing, early}, dlt.InFlight},
+		"unknown, no receipts, nobody else":  {unknown, []func(*knowledge){missing, single}, dlt.CannotTell},
+		"unknown, no receipts, but logged":   {unknown, []func(*knowledge){missing, in}, dlt.Committed},
+		"unknown, no receipts, slow":         {unknown, []func(*knowledge){missing, func(k *knowledge) { k.elapsed = 3 * second }}, dlt.InFlight},
+		"unknown, receipts":                  {unknown, []func(*knowledge){there}, dlt.Committed},
+		"unknown, receipts, early":           {unknown, []func(*knowledge){there, early}, dlt.Committed},
+		"pending, no receipts":               {pending, []func(*knowledge){missing}, dlt.InFlight},
+		"pending again, receipts":            {pending, []func(*knowledge){there, twice}, dlt.Committed},
+		"invalid, second, no receipts":       {invalid, []func(*knowledge){twice, missing}, dlt.NotCommitted},
+		"invalid, second, receipts":          {invalid, []func(*knowledge){twice, there}, dlt.Committed},
+		"valid, no receipts":                 {valid, []func(*knowledge){missing}, dlt.InFlight},
+		"valid for long, no receipts":        {valid, []func(*knowledge){old, missing}, dlt.NotCommitted},
+		"valid for long, no receipts, early": {valid, []func(*knowledge){old, missing, early}, dlt.InFlight},
+
+		"unknown, no effect":          {unknown, []func(*knowledge){says(dlt.NotCommitted)}, dlt.NotCommitted},
+		"unknown, no effect, early":   {unknown, []func(*knowledge){says(dlt.NotCommitted), early}, dlt.InFlight},
+		"unknown, no effect, log":     {unknown, []func(*knowledge){says(dlt.NotCommitted), in}, dlt.Committed},
+		"unknown, effect":             {unknown, []func(*knowledge){says(dlt.Committed)}, dlt.Committed},
+		"unknown, no idea":            {unknown, []func(*knowledge){says(dlt.CannotTell)}, dlt.CannotTell},
+		"pending, no effect":          {pending, []func(*knowledge){says(dlt.NotCommitted)}, dlt.InFlight},
+		"valid for long, no effect":   {valid, []func(*knowledge){old, says(dlt.NotCommitted)}, dlt.NotCommitted},
+		"valid, no effect":            {valid, []func(*knowledge){says(dlt.NotCommitted)}, dlt.InFlight},
+		"invalid, second, no effect":  {invalid, []func(*knowledge){twice, says(dlt.NotCommitted)}, dlt.NotCommitted},
+		"no answer, whatever is said": {0, []func(*knowledge){missing, says(dlt.NotCommitted)}, dlt.CannotTell},
 
 		"invalid":                       {invalid, nil, dlt.NotCommitted},
 		"invalid, too early":            {invalid, []func(*knowledge){early}, dlt.InFlight},

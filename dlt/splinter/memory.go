@@ -117,3 +117,26 @@ func (s *idSet) add(service batch.ServiceID, ids []string) {
 		s.ids.put(sentKey{service, id}, struct{}{})
 	}
 }
+
+// seldom knows when something was last done about a batch.
+type seldom struct {
+	mu   sync.Mutex
+	last halves[batch.Key, time.Time]
+}
+
+// due reports whether it is time again, and if so takes it for done.
+func (s *seldom) due(k batch.Key, every time.Duration, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at, known := s.last.get(k); known && now.Sub(at) < every {
+		return false
+	}
+	s.last.put(k, now)
+	return true
+}
+
+func (s *seldom) forget(k batch.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last.remove(k)
+}

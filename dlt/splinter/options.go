@@ -1,6 +1,7 @@
 package splinter
 
 import (
+	"context"
 	"crypto/tls"
 	"net"
 	"net/http"
@@ -86,6 +87,14 @@ type Options struct {
 	// an LMDB store (0.4 and 0.5), which refuse a subscription from now on. Defaults to
 	// false.
 	Replay bool
+	// Evidence says whether the effect of a batch is in the state, where nothing else
+	// tells: Committed, NotCommitted, or CannotTell. It is asked after LateArrival, about a
+	// batch that is not waiting at its node, so that what it reads is final: a batch of
+	// which it finds no trace will leave none. It must look for something that this batch
+	// alone leaves behind, and that nobody removes; a NotCommitted that is wrong executes
+	// the batch twice. An error is asked again. It may be called concurrently, and keeps
+	// neither d.Payload nor d.Witnesses. Defaults to none.
+	Evidence func(ctx context.Context, s State, d dlt.Doubt) (dlt.Evidence, error)
 	// Margin is what clocks and writes of the journal may be apart; evidence that is
 	// closer is none. Defaults to 10 s.
 	Margin time.Duration

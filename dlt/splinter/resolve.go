@@ -2,6 +2,7 @@ package splinter
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -18,8 +19,11 @@ const prompt = 2 * time.Second
 
 // Resolve implements [dlt.Resolver]. It asks the node once, about the batch and its
 // witnesses, and then the journal of the service's events. A batch that is in that
-// was committed; NotCommitted needs one of the proofs that judge names. The error is
-// a [*dlt.Error], or the journal's.
+// was committed; NotCommitted needs one of the proofs that judge names. Only where these
+// leave it open does it ask for the node's receipts, and last Options.Evidence. The error
+// is a [*dlt.Error], the journal's, or that of Options.Evidence.
+//
+// docs/splinter-evidence.md says what each proof rests on.
 func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
 	start := time.Now()
 	p, err := c.place(d.Service)
@@ -60,8 +64,47 @@ func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error)
 	}
 	// Since d was put together at least so much has passed, which only makes its spans longer.
 	k.elapsed = time.Since(start)
+	if found := k.judge(); found != dlt.CannotTell || k.own.Reported == 0 {
+		return found, nil
+	}
+	// What is read from here on is read after the node's answer, and is durable.
+	if err := c.lookUp(ctx, p, d, &k); err != nil {
+		return dlt.CannotTell, err
+	}
+	if found := k.judge(); found != dlt.CannotTell || c.o.Evidence == nil {
+		return found, nil
+	}
+	k.applied, err = c.o.Evidence(ctx, State{client: c, place: p}, d)
+	if err != nil {
+		return dlt.CannotTell, err
+	}
 	return k.judge(), nil
 }
+
+// lookUp asks for the node's receipts, about one batch once in a while: an answer that left
+// it open will do so again. An error says that the node could not be asked. Where it refuses
+// to answer, nothing is known.
+func (c *Client) lookUp(ctx context.Context, p place, d dlt.Doubt, k *knowledge) (err error) {
+	if !c.lookedUp.due(d.Key, min(lookUpEvery, c.o.LateArrival), time.Now()) {
+		return nil
+	}
+	defer func() {
+		if err != nil && !errors.Is(err, dlt.ErrUnavailable) {
+			err = nil
+		}
+		if err != nil || k.receipts == receiptsThere || (k.receipts == receiptsMissing && k.agrees) {
+			c.lookedUp.forget(d.Key)
+		}
+	}()
+	k.receipts, err = c.receiptsOf(ctx, p, transactionIDs(d.Payload))
+	if err == nil && k.receipts == receiptsMissing {
+		k.agrees, err = c.agrees(ctx, p)
+	}
+	return err
+}
+
+// lookUpEvery is the time between two questions about the receipts of one batch.
+const lookUpEvery = time.Minute
 
 func (c *Client) rules() rules {
 	return rules{lateArrival: c.o.LateArrival, stale: c.traits.Stale, margin: c.o.Margin}
@@ -78,7 +121,10 @@ type knowledge struct {
 	validFor  time.Duration // how long every answer to this process has been Valid
 	log       batch.StreamFound
 	logged    bool          // there is a log, and the batch has transactions to look for
-	elapsed   time.Duration // since Resolve was called
+	elapsed   time.Duration // since Resolve was called, until node and journal had answered
+	receipts  receipts
+	agrees    bool         // another service must come to the same state
+	applied   dlt.Evidence // what Options.Evidence says
 }
 
 // judge says what follows. It is pure.
@@ -88,7 +134,7 @@ func (k *knowledge) judge() dlt.Evidence {
 	// it in a schedule of its own, where one invalid transaction fails all): any of its
 	// transactions is proof. It stands above whatever the node says, for a second copy
 	// may have made it Pending or Invalid (C5).
-	if k.logged && len(k.log.IDs) > 0 {
+	if k.logged && len(k.log.IDs) > 0 || k.receipts == receiptsThere {
 		return dlt.Committed
 	}
 	switch k.own.Reported {
@@ -110,6 +156,7 @@ func (k *knowledge) judge() dlt.Evidence {
 	if d.Ended < k.lateArrival {
 		return dlt.InFlight
 	}
+	absent := k.absent()
 	switch k.own.Reported {
 	case batch.ReportedUnknown:
 		if k.elapsed > prompt {
@@ -131,13 +178,16 @@ func (k *knowledge) judge() dlt.Evidence {
 		// Its two-phase commit was over when it had been Valid for so long. The log must
 		// have been complete at that time.
 		if k.log.Until+k.margin > k.validFor-k.stale {
-			return dlt.CannotTell
+			absent = false
 		}
 	}
-	if k.absent() {
+	// A node writes a batch's effect first and its receipts then: one that died in between
+	// has the one without the other. It has not told its peers, then, which will therefore
+	// refuse the batch when it comes again. Where it has none, nobody refuses it.
+	if absent || (k.receipts == receiptsMissing && k.agrees) {
 		return dlt.NotCommitted
 	}
-	return dlt.CannotTell
+	return k.applied
 }
 
 // witnessed reports that the node still knows a batch which it saw before the first

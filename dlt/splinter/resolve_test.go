@@ -2,6 +2,7 @@ package splinter_test
 
 import (
 	"context"
+	"net/http"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -29,6 +30,8 @@ type world struct {
 	service batch.ServiceID
 	fault   atomic.Pointer[splintertest.Fault] // of POSTs
 	reject  atomic.Bool
+	blind   atomic.Bool // subscriptions are refused, and so is what they replay
+	alone   atomic.Bool // nobody may know who the services of a circuit are
 	known   []batch.ID
 }
 
@@ -39,10 +42,14 @@ func newWorld(t testing.TB, o splintertest.Options, journal dlt.Journal) *world 
 			if f := w.fault.Load(); f != nil && p.Operation == splintertest.OpSubmit {
 				return *f
 			}
+			if w.blind.Load() && p.Operation == splintertest.OpEvents {
+				return splintertest.Fault{Answer: splintertest.AnswerError, Status: http.StatusInternalServerError}
+			}
 			return splintertest.Fault{}
 		},
 		Batch: func(batch.ID, int) splintertest.BatchFault { return splintertest.BatchFault{Reject: w.reject.Load()} },
 	}
+	o.Authorize = func(_ string, op splintertest.Operation) bool { return op != splintertest.OpCircuit || !w.alone.Load() }
 	w.net = splintertest.Start(t, &o)
 	w.service = w.net.Service(0)
 	w.c = newClient(t, w.net.URL(0), options(journal))
@@ -215,11 +222,13 @@ func TestResolveByWitness(t *testing.T) {
 	assert.GreaterOrEqual(t, time.Since(d.ended), late)
 
 	w.known = nil
+	w.blind.Store(true)
 	w.never(d) // nobody vouches
 }
 
 func TestResolveWithoutProof(t *testing.T) {
 	w := newWorld(t, splintertest.Options{}, nil)
+	w.blind.Store(true)
 	w.committed()
 	d := w.lost(splintertest.TakenFirst)
 	w.becomes(d.Batch, batch.ReportedCommitted)
@@ -230,6 +239,7 @@ func TestResolveWithoutProof(t *testing.T) {
 
 func TestResolveEvicted(t *testing.T) {
 	w := newWorld(t, splintertest.Options{HistorySize: 4}, nil)
+	w.blind.Store(true)
 	w.committed()
 	d := w.lost(splintertest.TakenFirst)
 	for range 3 {
@@ -250,6 +260,7 @@ func TestResolveEvicted(t *testing.T) {
 // A witness that came again after a restart vouches for nothing before it.
 func TestResolveWitnessSeenAgain(t *testing.T) {
 	w := newWorld(t, splintertest.Options{}, nil)
+	w.blind.Store(true)
 	witness := w.committed()
 	d := w.lost(splintertest.TakenFirst)
 	w.becomes(d.Batch, batch.ReportedCommitted)
@@ -274,6 +285,7 @@ func TestResolveByLog(t *testing.T) {
 			w.resolves(d, dlt.Committed)
 
 			covered(t, st, w.service, 2*margin, restarted) // the stream broke: the span began anew
+			w.alone.Store(true)
 			gone := w.lost(splintertest.NotTaken)
 			w.resolves(gone, dlt.NotCommitted)
 			assert.GreaterOrEqual(t, time.Since(gone.ended), late+margin)
@@ -288,6 +300,7 @@ func TestResolveAcrossAGap(t *testing.T) {
 	w := newWorld(t, splintertest.Options{}, st)
 	w.streaming(w.c)
 	covered(t, st, w.service, 2*margin, time.Time{})
+	w.alone.Store(true)
 	d := w.lost(splintertest.NotTaken)
 	cut := time.Now()
 	w.net.CutStreams(0)
@@ -317,6 +330,7 @@ func TestResolveRolledBack(t *testing.T) {
 			require.Equal(t, dlt.InFlight, w.resolve(d), "it may be committed yet")
 			w.reject.Store(false)
 			if !journal {
+				w.blind.Store(true)
 				w.never(d)
 				return
 			}
@@ -342,7 +356,9 @@ func TestResolveInvalidAfterTheSecond(t *testing.T) {
 	require.NoError(t, err)
 	w.becomes(b, batch.ReportedInvalid)
 	d.number = 2
+	w.blind.Store(true)
 	w.never(d)
+	w.blind.Store(false)
 	w.streaming(w.c) // the replay tells that the first one was committed
 	w.resolves(d, dlt.Committed)
 }

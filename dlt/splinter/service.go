@@ -64,6 +64,9 @@ type place struct {
 	id   batch.ServiceID
 	node string // base URL, as it was given
 	root *url.URL
+
+	circuit string
+	admin   *url.URL // what the node knows of the circuit
 }
 
 func (c *Client) place(service batch.ServiceID) (place, error) {
@@ -86,5 +89,8 @@ func (c *Client) place(service batch.ServiceID) (place, error) {
 		parsed, _ = c.nodes.LoadOrStore(node, u)
 	}
 	u := parsed.(*url.URL) //nolint:forcetypeassert // nothing else is stored
-	return place{id: service, node: node, root: u.JoinPath("scabbard", n.circuit, n.service)}, nil
+	return place{
+		id: service, node: node, root: u.JoinPath("scabbard", n.circuit, n.service),
+		circuit: n.circuit, admin: u.JoinPath("admin", "circuits", n.circuit),
+	}, nil
 }

@@ -17,6 +17,7 @@ func newNode(n *Network) *node {
 	v.mux.HandleFunc("POST /scabbard/{circuit}/{service}/batches", v.guarded(OpSubmit, v.submit))
 	v.mux.HandleFunc("GET /scabbard/{circuit}/{service}/batch_statuses", v.guarded(OpStatuses, v.statuses))
 	v.mux.HandleFunc("GET /scabbard/{circuit}/{service}/ws/subscribe", v.guarded(OpEvents, v.subscribe))
+	v.mux.HandleFunc("GET /admin/circuits/{circuit}", v.circuit)
 	v.mux.HandleFunc("POST /biome/login", v.login)
 	v.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		v.send(w, r, refusal(http.StatusNotFound, "not found"), Fault{})

@@ -11,4 +11,28 @@ var evidenceList = []mutant{
 		name: "splinter: an innocent transaction's message is the cause", file: "dlt/splinter/statusdecode.go", pkg: "dlt/splinter", test: "TestStatusWords",
 		old: "case m.Message != innocent && m.Message != \"\":", new: "case m.Message != \"\" && innocent != \"\":",
 	},
+	{
+		name: "splinter: a page of receipts without it is all of them", file: "dlt/splinter/receipts.go", pkg: "dlt/splinter", test: "TestNoCursorShows",
+		old: "q.missing = !full\n", new: "q.missing = true\n",
+	},
+	{
+		name: "splinter: receipts of a store of another order", file: "dlt/splinter/receipts.go", pkg: "dlt/splinter", test: "TestReceiptsOfAnotherStore",
+		old: "case id <= r.cursor:", new: "case id < \"\":",
+	},
+	{
+		name: "splinter: receipts that broke off", file: "dlt/splinter/receipts.go", pkg: "dlt/splinter", test: "TestInquiryRefuses",
+		old: "case !full && !r.ended:", new: "case false:",
+	},
+	{
+		name: "splinter: a node that replays nothing has no receipts", file: "dlt/splinter/receipts.go", pkg: "dlt/splinter", test: "TestInquiryRefuses",
+		old: "if q.missing && q.seen {", new: "if q.missing {",
+	},
+	{
+		name: "splinter: missing receipts of a circuit of one", file: "dlt/splinter/circuit.go", pkg: "dlt/splinter", test: "TestReceiptsOfACircuitOfOne",
+		old: "return others > 0, nil", new: "return true, nil",
+	},
+	{
+		name: "splinter: missing receipts of an unknown circuit", file: "dlt/splinter/resolve.go", pkg: "dlt/splinter", test: "TestJudge",
+		old: "absent || (k.receipts == receiptsMissing && k.agrees)", new: "absent || k.receipts == receiptsMissing",
+	},
 }

@@ -1,0 +1,188 @@
+package splinter
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// hexID is an id that begins with some digits.
+func hexID(begin string) string { return begin + strings.Repeat("0", idLen-len(begin)) }
+
+// store is receipts in the order in which they were written, and what a node replays of
+// them to the end: pages of those with greater ids than the last.
+type store []string
+
+func (s store) replay(after string) (out []string) {
+	for {
+		n := len(out)
+		for _, id := range s {
+			if id > after && len(out)-n < page {
+				out = append(out, id)
+			}
+		}
+		if len(out) == n {
+			return out
+		}
+		after = out[len(out)-1]
+	}
+}
+
+// tells is what a client reads of that.
+func (s store) tells(from string) told {
+	r := told{cursor: from, ended: true}
+	for _, id := range s.replay(from) {
+		if !slices.Contains(r.ids, id) {
+			r.ids = append(r.ids, id)
+		}
+		if len(r.ids) == page {
+			r.ended = false
+			break
+		}
+	}
+	return r
+}
+
+func (s store) inquire(ids ...string) (found receipts, questions int) {
+	list, own := cursors(slices.Max(ids))
+	q := inquiry{ids: ids, own: own}
+	for _, from := range list {
+		questions++
+		if found, done := q.take(s.tells(from)); done {
+			return found, questions
+		}
+	}
+	return receiptsUnknown, questions
+}
+
+func TestCursors(t *testing.T) {
+	for _, id := range []string{hexID("8"), hexID("f"), hexID("0001"), strings.Repeat("f", idLen), hexID("00000000001")} {
+		list, own := cursors(id)
+		assert.Less(t, own, id)
+		for _, c := range list {
+			assert.Len(t, c, idLen)
+			assert.True(t, c <= own || c >= id, "nothing is between the id and its cursor")
+		}
+		assert.True(t, slices.IsSortedFunc(list, func(a, b string) int { return strings.Compare(b, a) }))
+		assert.Contains(t, list, own)
+		assert.Contains(t, list, strings.Repeat("0", idLen))
+	}
+	list, _ := cursors(hexID("0"))
+	assert.Empty(t, list, "nothing is below it")
+	list, _ = cursors("not hex")
+	assert.Empty(t, list)
+}
+
+// Whatever the history is, the receipts say nothing that is not so; and where fewer than 64
+// greater ids came before, they say it.
+func TestInquiryOfAnyHistory(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	random := func() string {
+		var b strings.Builder
+		for b.Len() < idLen {
+			fmt.Fprintf(&b, "%016x", r.Uint64())
+		}
+		return b.String()
+	}
+	for range 300 {
+		var s store
+		for range r.IntN(200) {
+			s = append(s, random())
+		}
+		ids := []string{random()}
+		if r.IntN(3) == 0 {
+			ids = append(ids, random())
+		}
+		greater := 0
+		for _, id := range s {
+			if id > slices.Max(ids) {
+				greater++
+			}
+		}
+		want := receiptsMissing
+		if there := r.IntN(2) == 0; there {
+			s, want = append(s, ids...), receiptsThere
+			for range r.IntN(100) { // what came later hides nothing
+				s = append(s, random())
+			}
+		}
+		found, questions := s.inquire(ids...)
+		assert.LessOrEqual(t, questions, 8)
+		if found != receiptsUnknown {
+			require.Equal(t, want, found)
+		} else {
+			require.True(t, greater >= page-len(ids) || len(s) == 0 || want == receiptsThere, "%d greater of %d: not settled", greater, len(s))
+		}
+	}
+}
+
+// TestNoCursorShows is why receipts settle no doubt of a long history: with 64 greater
+// ids before it, a node that has a receipt and one that has not answer every cursor alike.
+func TestNoCursorShows(t *testing.T) {
+	var before store
+	for i := range page {
+		before = append(before, hexID(fmt.Sprintf("a%02x", i)))
+	}
+	before = append(before, hexID("1"))
+	id := hexID("2")
+	after := append(slices.Clone(before), id)
+	for i := range 0x1000 {
+		from := hexID(fmt.Sprintf("%03x", i))
+		require.Equal(t, before.replay(from), after.replay(from))
+	}
+	_, own := cursors(id)
+	require.Equal(t, before.replay(own), after.replay(own))
+	for _, s := range []store{before, after} {
+		found, _ := s.inquire(id)
+		assert.Equal(t, receiptsUnknown, found)
+	}
+	// With one less, it shows.
+	found, _ := before[1:].inquire(id)
+	assert.Equal(t, receiptsMissing, found)
+	found, _ = after[1:].inquire(id)
+	assert.Equal(t, receiptsThere, found)
+}
+
+// TestInquiryRefuses is each thing that the proof rests on, and what is said without it.
+func TestInquiryRefuses(t *testing.T) {
+	id := hexID("8")
+	_, own := cursors(id)
+	some := []string{hexID("9"), hexID("a")}
+	var many []string
+	for i := range page {
+		many = append(many, hexID(fmt.Sprintf("9%02x", i)))
+	}
+	for name, row := range map[string]struct {
+		told []told
+		want receipts
+	}{
+		"all is told":                               {[]told{{own, some, true}}, receiptsMissing},
+		"it is there":                               {[]told{{own, append(slices.Clone(some), id), true}}, receiptsThere},
+		"the end did not come":                      {[]told{{own, some, false}}, receiptsUnknown},
+		"64 were told, and it may be among more":    {[]told{{own, many, false}}, receiptsUnknown},
+		"64 were told above it":                     {[]told{{hexID("81"), many, false}, {own, some, true}}, receiptsUnknown},
+		"a store that selects by time":              {[]told{{own, []string{hexID("1"), hexID("9")}, true}}, receiptsUnknown},
+		"one that begins with what was asked for":   {[]told{{own, []string{own}, true}}, receiptsUnknown},
+		"a node that replays nothing":               {[]told{{own, nil, true}, {hexID("0"), nil, true}}, receiptsUnknown},
+		"one that replays something at other times": {[]told{{own, nil, true}, {hexID("0"), []string{hexID("1")}, true}}, receiptsMissing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := inquiry{ids: []string{id}, own: own}
+			found := receiptsUnknown
+			for _, r := range row.told {
+				var done bool
+				if found, done = q.take(r); done {
+					break
+				}
+			}
+			assert.Equal(t, row.want, found)
+		})
+	}
+}

@@ -1,0 +1,164 @@
+package splinter
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/dltbatch/dltbatch/dlt"
+)
+
+// receipts is what a node's durable receipts say of a batch.
+type receipts uint8
+
+const (
+	receiptsUnknown receipts = iota // nobody asked, or the answer leaves it open
+	receiptsThere                   // of one of its transactions, and so of all
+	receiptsMissing                 // of all of its transactions
+)
+
+// page is how many receipts a node reads at a time for a replay, and so how many of those
+// after a cursor are certain to be told.
+const page = 64
+
+// A node keeps a receipt of every transaction that it committed, for ever, and replays
+// them to a subscriber: those whose id is greater than the cursor, the oldest first, 64 of
+// them. Then it goes on at the id of the last one, whatever that is (libscabbard 0.6.14,
+// state/mod.rs; sawtooth-lib 0.7.3, list_receipts_since.rs). So a cursor just below an id
+// asks for the receipt with that id: where fewer than 64 are told, they are all that there
+// are with this id or a greater one. Where 64 are told and it is not among them, no cursor
+// ever shows it, whether it is there or not.
+
+// cursors are the places from which to ask, the greatest first. own is the one just below
+// the id. Those above it find out, at a small cost to the node, whether there are too many
+// receipts; those below it, whether the node replays anything at all.
+func cursors(id string) (list []string, own string) {
+	at, ok := new(big.Int).SetString(id, 16)
+	if !ok || at.Sign() == 0 {
+		return nil, ""
+	}
+	own = cursor(at.Sub(at, big.NewInt(1)))
+	end := new(big.Int).Lsh(big.NewInt(1), 4*idLen)
+	for shift := uint(20); ; shift -= 4 {
+		list = append(list, cursor(new(big.Int).Sub(end, new(big.Int).Rsh(end, shift))))
+		if shift == 0 {
+			break
+		}
+	}
+	list = append(list, own)
+	slices.SortFunc(list, func(a, b string) int { return strings.Compare(b, a) })
+	return slices.Compact(list), own
+}
+
+func cursor(at *big.Int) string { return fmt.Sprintf("%0*x", idLen, at) }
+
+// told is one replay: what came after a cursor, and whether its end was seen.
+type told struct {
+	cursor string
+	ids    []string // without those that came twice
+	ended  bool
+}
+
+// inquiry gathers replays until they settle whether the receipts of a batch are there.
+type inquiry struct {
+	ids     []string // of its transactions
+	own     string   // the cursor just below the greatest
+	seen    bool     // the node has replayed something
+	missing bool     // nothing but a node that replays is wanting
+}
+
+// take reads one replay, those with greater cursors being taken. done says that no more
+// are needed. It is pure.
+func (q *inquiry) take(r told) (found receipts, done bool) {
+	for _, id := range r.ids {
+		switch {
+		case id <= r.cursor: // this store is not one that selects by id: nothing it says is understood
+			return receiptsUnknown, true
+		case slices.Contains(q.ids, id):
+			return receiptsThere, true
+		}
+	}
+	q.seen = q.seen || len(r.ids) > 0
+	full := len(r.ids) >= page
+	switch {
+	case !full && !r.ended: // broken off
+		return receiptsUnknown, true
+	case r.cursor == q.own:
+		q.missing = !full
+		done = full
+	case full:
+		// Above the own cursor: too many, further down there are more.
+		done = r.cursor > q.own
+	}
+	if q.missing && q.seen {
+		return receiptsMissing, true
+	}
+	return receiptsUnknown, done
+}
+
+// receiptsOf asks a node whether it has the receipts of some transactions, which are all
+// of one batch: they are written together. Errors are [*dlt.Error]s.
+func (c *Client) receiptsOf(ctx context.Context, p place, ids []string) (receipts, error) {
+	if len(ids) == 0 {
+		return receiptsUnknown, nil
+	}
+	list, own := cursors(slices.Max(ids))
+	q := inquiry{ids: ids, own: own}
+	for _, from := range list {
+		r, err := c.replay(ctx, p, from)
+		if err != nil {
+			return receiptsUnknown, err
+		}
+		if found, done := q.take(r); done {
+			return found, nil
+		}
+	}
+	return receiptsUnknown, nil
+}
+
+// replay subscribes at a cursor and reads what the node replays. The node echoes text
+// behind that; a pair of echoes with nothing in between is the end.
+func (c *Client) replay(ctx context.Context, p place, from string) (told, error) {
+	r := told{cursor: from}
+	conn, err := c.subscribeAt(ctx, p, from)
+	if err != nil {
+		return r, err
+	}
+	defer func() { _ = conn.CloseNow() }()
+	probe := newProber(time.Nanosecond)
+	fail := func(err error) (told, error) {
+		return r, &dlt.Error{Op: opResolve, Kind: dlt.ErrUnavailable, Err: c.cause(err)}
+	}
+	for len(r.ids) < page {
+		text, _ := probe.next(time.Now(), true)
+		if text != "" {
+			if err := conn.Write(ctx, websocket.MessageText, []byte(text)); err != nil {
+				return fail(err)
+			}
+		}
+		_, frame, err := conn.Read(ctx)
+		if err != nil {
+			return fail(err)
+		}
+		if probe.echoed(frame, time.Now()) {
+			if r.ended = !probe.settled.IsZero(); r.ended {
+				return r, nil
+			}
+			continue
+		}
+		id, err := parseEvent(frame)
+		if err != nil {
+			return fail(err)
+		}
+		probe.disturbed()
+		if !slices.Contains(r.ids, id) {
+			r.ids = append(r.ids, id)
+		}
+	}
+	return r, nil
+}

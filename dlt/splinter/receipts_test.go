@@ -1,0 +1,151 @@
+package splinter_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/splinter"
+	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
+)
+
+// The node has forgotten, and nobody listened: its receipts tell, one way and the other.
+func TestResolveByReceipts(t *testing.T) {
+	for name, version := range map[string]int{"v1": 1, "v2": 2} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, splintertest.Options{Circuits: []splintertest.Circuit{{ID: "aaaaa-bbbbb", Version: version}}}, nil)
+			w.committed()
+			d, gone := w.lost(splintertest.TakenFirst), w.lost(splintertest.NotTaken)
+			w.becomes(d.Batch, batch.ReportedCommitted)
+			w.restart()
+			require.NotEqual(t, dlt.NotCommitted, w.resolve(gone), "before LateArrival")
+			w.resolves(d, dlt.Committed)
+			w.resolves(gone, dlt.NotCommitted)
+			assert.GreaterOrEqual(t, time.Since(gone.ended), late)
+		})
+	}
+}
+
+// Where nobody else must agree, a node that died between the effect and the receipts is
+// in nobody's way: missing receipts prove nothing.
+func TestReceiptsOfACircuitOfOne(t *testing.T) {
+	w := newWorld(t, splintertest.Options{Circuits: []splintertest.Circuit{{ID: "aaaaa-bbbbb", Services: []string{"a000"}}}}, nil)
+	w.committed()
+	d := w.lost(splintertest.NotTaken)
+	w.restart()
+	w.never(d)
+}
+
+// Nor do they where nobody may say who else there is.
+func TestReceiptsOfAnUnknownCircuit(t *testing.T) {
+	w := newWorld(t, splintertest.Options{}, nil)
+	w.committed()
+	w.alone.Store(true)
+	d := w.lost(splintertest.NotTaken)
+	w.restart()
+	w.never(d)
+	w.alone.Store(false)
+	w.resolves(d, dlt.NotCommitted)
+}
+
+// A node that replays something else than is believed, or nothing, proves nothing.
+func TestReceiptsOfAnotherStore(t *testing.T) {
+	w := newWorld(t, splintertest.Options{}, nil)
+	known := w.committed()
+	d := w.lost(splintertest.NotTaken)
+	w.restart()
+	var frames []string
+	fake := newClient(t, inFront(t, w.net.URL(0), func(ctx context.Context, c *websocket.Conn) {
+		for _, f := range frames {
+			_ = c.Write(ctx, websocket.MessageText, []byte(f))
+		}
+		for {
+			kind, text, err := c.Read(ctx)
+			if err != nil || c.Write(ctx, kind, text) != nil {
+				return
+			}
+		}
+	}), options(nil))
+	w.c = fake
+	w.never(d) // nothing
+	ids := w.net.Transactions(w.service)
+	require.NotEmpty(t, ids, "of %s", known.ID)
+	lowest := `{"id":"` + zeros + `"}`
+	frames = []string{lowest, `{"id":"` + ids[0] + `"}`}
+	w.never(d) // not those that are greater than the cursor
+}
+
+const zeros = "00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000"
+
+// inFront is a node whose subscriptions are answered by somebody else.
+func inFront(t testing.TB, url string, h func(context.Context, *websocket.Conn)) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") != "" {
+			c, err := websocket.Accept(w, r, nil)
+			if err != nil {
+				return
+			}
+			defer func() { _ = c.CloseNow() }()
+			h(r.Context(), c)
+			return
+		}
+		req, err := http.NewRequestWithContext(r.Context(), r.Method, url+r.URL.RequestURI(), r.Body)
+		if err != nil {
+			return
+		}
+		resp, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		w.WriteHeader(resp.StatusCode)
+		_, _ = io.Copy(w, resp.Body)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// What the application finds is asked for last, after LateArrival, and about nothing that
+// may yet be executed.
+func TestResolveByEvidence(t *testing.T) {
+	w := newWorld(t, splintertest.Options{}, nil)
+	var asked int
+	var says dlt.Evidence
+	var fails error
+	o := options(nil)
+	o.Evidence = func(_ context.Context, _ splinter.State, d dlt.Doubt) (dlt.Evidence, error) {
+		asked++
+		assert.NotEmpty(t, d.Payload)
+		return says, fails
+	}
+	w.c = newClient(t, w.net.URL(0), o)
+	w.committed()
+	w.blind.Store(true)
+	d := w.lost(splintertest.NotTaken)
+	w.restart()
+	require.Equal(t, dlt.InFlight, w.resolve(d))
+	require.Zero(t, asked, "before LateArrival")
+	w.never(d)
+	require.NotZero(t, asked)
+	fails = errors.New("the contract's reader is down")
+	_, err := w.c.Resolve(t.Context(), dlt.Doubt{Attempt: attempt(d.Batch), Since: time.Hour, Ended: time.Hour})
+	require.ErrorIs(t, err, fails)
+	fails, says = nil, dlt.NotCommitted
+	require.Equal(t, says, w.resolve(d))
+	says = dlt.Committed
+	require.Equal(t, says, w.resolve(d))
+
+	w.blind.Store(false) // receipts come first
+	require.True(t, every(10*time.Millisecond, 5*time.Second, func() bool { return w.resolve(d) == dlt.NotCommitted }))
+}

@@ -1,0 +1,41 @@
+package splintertest
+
+import (
+	"net/http"
+	"strconv"
+)
+
+// OpCircuit asks who the services of a circuit are. It is to be authorized only.
+const OpCircuit Operation = "circuit"
+
+// circuit serves GET /admin/circuits/{circuit}: who its services are.
+func (v *node) circuit(w http.ResponseWriter, r *http.Request) {
+	if !v.authorized(r.Header.Get("Authorization"), OpCircuit) {
+		v.send(w, r, refusal(http.StatusUnauthorized, "Client is not authorized"), Fault{})
+		return
+	}
+	id := r.PathValue("circuit")
+	roster, members := []any{}, []string{}
+	for _, s := range v.services {
+		if s.Circuit.ID != id {
+			continue
+		}
+		at := ""
+		for i, n := range v.nodes {
+			if n == s.node {
+				at = "node-" + strconv.Itoa(i)
+			}
+		}
+		members = append(members, at)
+		roster = append(roster, map[string]any{
+			"service_id": s.id, "service_type": "scabbard", "allowed_nodes": []string{at}, "arguments": map[string]string{},
+		})
+	}
+	if len(roster) == 0 {
+		v.send(w, r, refusal(http.StatusNotFound, "Unable to find circuit: "+id), Fault{})
+		return
+	}
+	v.send(w, r, document(http.StatusOK, map[string]any{
+		"id": id, "members": members, "roster": roster, "management_type": "",
+	}), Fault{})
+}
