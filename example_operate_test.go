@@ -20,9 +20,9 @@ func unstick(ctx context.Context, runner *dltbatch.Runner, key batch.Key) error 
 	fmt.Println(why.Text)
 	switch why.Remedy {
 	case batch.RemedyResume:
-		_, err = runner.Resume(ctx, why.Control.Scope, by)
+		_, err = runner.Resume(ctx, why.Control, by)
 	case batch.RemedyRelease: // after a look at why.Blocker
-		_, err = runner.Release(ctx, key.Service, by)
+		_, err = runner.Release(ctx, why.Control, by)
 	case batch.RemedyDecide: // after a look at the ledger: it is not there, so send it again
 		_, err = runner.Decide(ctx, why.Seen(), batch.Unknown, by)
 	}

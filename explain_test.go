@@ -116,8 +116,10 @@ func (m *maze) see(key batch.Key) batch.Record {
 }
 
 func (m *maze) steer(s store.Steering) {
-	s.By = somebody
-	_, _, err := m.st.Steer(m.t.Context(), s)
+	c, err := m.st.Control(m.t.Context(), s.Scope)
+	require.NoError(m.t, err)
+	s.By, s.Seen = somebody, c.Version
+	_, _, err = m.st.Steer(m.t.Context(), s)
 	require.NoError(m.t, err)
 }
 
@@ -190,9 +192,11 @@ func (m *maze) obey(e batch.Explanation, causes map[batch.Cause]int) {
 	ctx := m.t.Context()
 	switch e.Remedy {
 	case batch.RemedyResume:
-		m.steer(store.Steering{Scope: e.Control.Scope, Action: batch.ActionResume})
+		_, err := m.runner.Resume(ctx, e.Control, somebody)
+		require.NoError(m.t, err, "%+v", e)
 	case batch.RemedyRelease:
-		m.steer(store.Steering{Scope: e.Control.Scope, Action: batch.ActionRelease})
+		_, err := m.runner.Release(ctx, e.Control, somebody)
+		require.NoError(m.t, err, "%+v", e)
 	case batch.RemedyDecide:
 		_, err := m.runner.Decide(ctx, e.Seen(), []batch.State{batch.Committed, batch.Unknown, batch.Rejected}[m.r.IntN(3)], somebody)
 		require.NoError(m.t, err, "%+v", e)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 	"github.com/dltbatch/dltbatch/store/memory"
@@ -111,5 +112,45 @@ func TestWhatHasMovedOnIsLeftAsItIs(t *testing.T) {
 		acts, err := r.History(t.Context(), b.Key())
 		require.NoError(t, err)
 		assert.Len(t, acts, 3)
+	})
+}
+
+// A lane is halted by one batch, looked into and released, and halted by the next: who
+// looked into the first has not seen that.
+func TestAReleaseIsOfTheHaltThatWasSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger, _ := refuse("bad", "worse")
+		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Policy: batch.PolicyHalt})
+		stop := running(t, r)
+		defer func() { require.NoError(t, stop()) }()
+		bad, worse, next := one("s", "bad"), one("s", "worse"), one("s", "next")
+		require.NoError(t, r.Add(t.Context(), bad, worse, next))
+		await(t, r, bad)
+		seen, err := r.Control(t.Context(), batch.Only("s"))
+		require.NoError(t, err)
+		require.Equal(t, bad.ID, seen.HaltedBy)
+		_, err = r.Release(t.Context(), seen, batch.By{Actor: "ada"})
+		require.NoError(t, err)
+		await(t, r, worse)
+		_, err = r.Release(t.Context(), seen, batch.By{Actor: "bob"})
+		var moved *batch.MovedOnError
+		assert.ErrorAs(t, err, &moved)
+		time.Sleep(time.Minute)
+		require.Equal(t, batch.Queued, see(t, r, next).State, "nobody has looked into the second halt")
+		require.ErrorIs(t, err, batch.ErrMovedOn)
+		assert.Equal(t, worse.ID, moved.Control.HaltedBy)
+		_, err = r.SetPolicy(t.Context(), seen, batch.PolicyContinue, somebody)
+		require.ErrorIs(t, err, batch.ErrMovedOn)
+		_, err = r.Resume(t.Context(), seen, somebody)
+		require.ErrorIs(t, err, batch.ErrMovedOn)
+		_, err = r.Pause(t.Context(), seen.Scope, somebody)
+		require.NoError(t, err, "that is done whatever there is")
+		now, err := r.Control(t.Context(), seen.Scope)
+		require.NoError(t, err)
+		now, err = r.Resume(t.Context(), batch.Control{Scope: now.Scope, Version: now.Version}, somebody)
+		require.NoError(t, err)
+		_, err = r.Release(t.Context(), now, somebody)
+		require.NoError(t, err)
+		assert.Equal(t, batch.Committed, await(t, r, next).State)
 	})
 }

@@ -81,27 +81,36 @@ func (r *Runner) operated(ctx context.Context, rec batch.Record, err error, act 
 }
 
 // Pause lets nothing leave a lane, or any: from the next claim of any instance on. What
-// is being submitted is not stopped, and what is under way is followed.
+// is being submitted is not stopped, and what is under way is followed. It takes a scope
+// and no control that was seen, unlike what follows: a pause ends nothing that somebody
+// else said, and is asked for in a hurry.
 func (r *Runner) Pause(ctx context.Context, scope batch.Scope, by batch.By) (batch.Control, error) {
 	return r.steer(ctx, store.Steering{Scope: scope, Action: batch.ActionPause, By: by})
 }
 
-// Resume ends a pause; the scans of all instances find what waits, at once or within a
-// ScanInterval. Services that
+// Resume ends the pause that the operator saw ([Runner.Control], [batch.Explanation]); the
+// scans of all instances find what waits, at once or within a ScanInterval. Services that
 // were paused one by one stay so when everything is resumed.
-func (r *Runner) Resume(ctx context.Context, scope batch.Scope, by batch.By) (batch.Control, error) {
-	return r.steer(ctx, store.Steering{Scope: scope, Action: batch.ActionResume, By: by})
+//
+// Of the control that was seen, Scope and Version count. Where it is at another version by
+// now, nothing is done, and the error is a [*batch.MovedOnError] with the control as it is
+// now: the pause may be another one, for another reason. So it is with SetPolicy and
+// Release.
+func (r *Runner) Resume(ctx context.Context, seen batch.Control, by batch.By) (batch.Control, error) {
+	return r.steer(ctx, store.Steering{Scope: seen.Scope, Action: batch.ActionResume, Seen: seen.Version, By: by})
 }
 
-// SetPolicy says what becomes of a lane when one of its batches ends Invalid or
-// Rejected. It goes before Options.Policy; [batch.PolicyDefault] takes it back.
-func (r *Runner) SetPolicy(ctx context.Context, service batch.ServiceID, p batch.Policy, by batch.By) (batch.Control, error) {
-	return r.steer(ctx, store.Steering{Scope: batch.Only(service), Action: batch.ActionSetPolicy, Policy: p, By: by})
+// SetPolicy says what becomes of the lane of a control that was seen, when one of its
+// batches ends Invalid or Rejected. It goes before Options.Policy; [batch.PolicyDefault]
+// takes it back. Of a lane about which nothing was ever said, Control returns a control, too.
+func (r *Runner) SetPolicy(ctx context.Context, seen batch.Control, p batch.Policy, by batch.By) (batch.Control, error) {
+	return r.steer(ctx, store.Steering{Scope: seen.Scope, Action: batch.ActionSetPolicy, Policy: p, Seen: seen.Version, By: by})
 }
 
-// Release ends the halt of a lane ([batch.PolicyHalt]).
-func (r *Runner) Release(ctx context.Context, service batch.ServiceID, by batch.By) (batch.Control, error) {
-	return r.steer(ctx, store.Steering{Scope: batch.Only(service), Action: batch.ActionRelease, By: by})
+// Release ends the halt of a lane ([batch.PolicyHalt]) that the operator saw. One by
+// another batch gives [batch.ErrMovedOn].
+func (r *Runner) Release(ctx context.Context, seen batch.Control, by batch.By) (batch.Control, error) {
+	return r.steer(ctx, store.Steering{Scope: seen.Scope, Action: batch.ActionRelease, Seen: seen.Version, By: by})
 }
 
 func (r *Runner) steer(ctx context.Context, s store.Steering) (batch.Control, error) {

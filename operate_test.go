@@ -64,7 +64,7 @@ func TestPauseHoldsInTheWholeCluster(t *testing.T) {
 			assert.Equal(t, scope, e.Control.Scope)
 			assert.Contains(t, e.Text, "ada")
 
-			_, err = console.Resume(t.Context(), scope, somebody)
+			_, err = console.Resume(t.Context(), c, somebody)
 			require.NoError(t, err)
 			begin := time.Now()
 			assert.Equal(t, batch.Committed, await(t, console, s).State)
@@ -105,7 +105,7 @@ func TestHaltAndRelease(t *testing.T) {
 		rec, err := r.Get(t.Context(), bad.Key())
 		require.NoError(t, err)
 		assert.Equal(t, batch.Queued, rec.State, "a requeue releases nothing")
-		_, err = r.Release(t.Context(), "s", somebody)
+		_, err = r.Release(t.Context(), e.Control, somebody)
 		require.NoError(t, err)
 		assert.Equal(t, batch.Committed, await(t, r, next).State)
 		order := slices.DeleteFunc(posts(ledger), func(id batch.ID) bool { return id == other.ID })
@@ -123,7 +123,7 @@ func TestQuarantine(t *testing.T) {
 		st, seen := memory.New(), &events{}
 		ledger, _ := refuse("bad")
 		r := newRunner(t, st, ledger, &dltbatch.Options{Observer: seen, Policy: batch.PolicyHalt})
-		_, err := r.SetPolicy(t.Context(), "s", batch.PolicyQuarantine, somebody)
+		_, err := r.SetPolicy(t.Context(), batch.Control{Scope: batch.Only("s")}, batch.PolicyQuarantine, somebody)
 		require.NoError(t, err)
 		stop := running(t, r)
 		defer func() { require.NoError(t, stop()) }()

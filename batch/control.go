@@ -77,9 +77,9 @@ type Control struct {
 	// HaltReason says why in words, at most [MaxErrorText] bytes; empty where the policy
 	// alone is the reason.
 	HaltReason string
-	// Version is raised by every change, to the time in microseconds at least, and stays when
-	// the control says nothing any more. It is 0 where nothing was ever set, or only by code
-	// from before it was kept.
+	// Version is raised by every change, also by a halt, to the time in microseconds at
+	// least, and stays when the control says nothing any more. It is 0 where nothing was ever
+	// set. What an operator ends or sets is that of the version that the operator saw.
 	Version int64
 }
 

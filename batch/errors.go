@@ -30,17 +30,24 @@ var (
 	ErrMovedOn = errors.New("dltbatch: moved on since it was seen")
 )
 
-// MovedOnError means that a batch is not as the operator saw it any more: its version is
-// another. Nothing was done. It wraps [ErrMovedOn].
+// MovedOnError means that a batch, or a control, is not as the operator saw it any more:
+// its version is another. Nothing was done. It wraps [ErrMovedOn].
 type MovedOnError struct {
 	// Seen is the version that the operator saw.
 	Seen int64
-	// Now is the batch as it is now.
+	// Now is the batch as it is now; the zero Record where it is a control that moved on.
 	Now Record
+	// Control is the control as it is now; the zero Control where it is a batch that
+	// moved on.
+	Control Control
 }
 
 // Error implements error.
 func (e *MovedOnError) Error() string {
+	if e.Now.ID == "" {
+		return fmt.Sprintf("%s: the control of %s is at version %d, seen was version %d",
+			ErrMovedOn, e.Control.Scope, e.Control.Version, e.Seen)
+	}
 	return fmt.Sprintf("%s: batch %s is %s at version %d, seen was version %d",
 		ErrMovedOn, Excerpt(e.Now.Key.String(), 80), e.Now.State, e.Now.Version, e.Seen)
 }

@@ -16,6 +16,11 @@ type Steering struct {
 	Action batch.Action
 	Policy batch.Policy // with ActionSetPolicy; the default takes back what was set
 	By     batch.By
+	// Seen is the version of the control that the operator saw, 0 where nothing was ever
+	// set. A pause does not look at it: it ends nothing that somebody else said, it is asked
+	// for in a hurry, and whoever lost a race for it would have to win the next one while
+	// batches go on leaving.
+	Seen int64
 }
 
 // Validate reports whether it can be done at all. The error is a [*batch.InputError].
@@ -43,10 +48,14 @@ func (s Steering) Validate() error {
 
 // Apply is what the steering makes of a control, and what is written into the
 // history. changed is false where nothing is to be done: what is paused is not paused
-// again, and who paused it first stays. s is valid.
-func (s Steering) Apply(c batch.Control, now time.Time) (next batch.Control, act batch.Act, changed bool) {
+// again, and who paused it first stays. The error is a [*batch.MovedOnError] where the
+// control is not at the version that was seen; then nothing is to be done. s is valid.
+func (s Steering) Apply(c batch.Control, now time.Time) (next batch.Control, act batch.Act, changed bool, err error) {
+	if c.Scope = s.Scope; s.Action != batch.ActionPause && s.Seen != c.Version {
+		return c, batch.Act{}, false, &batch.MovedOnError{Seen: s.Seen, Control: c}
+	}
 	act = batch.Act{Action: s.Action, By: fit(s.By), At: now, Scope: s.Scope}
-	next, next.Scope = c, s.Scope
+	next = c
 	switch s.Action {
 	case batch.ActionPause:
 		if c.PausedAt.IsZero() {
@@ -66,7 +75,7 @@ func (s Steering) Apply(c batch.Control, now time.Time) (next batch.Control, act
 	if changed {
 		next.Version = raised(c, now)
 	}
-	return next, act, changed
+	return next, act, changed, nil
 }
 
 // raised is the version of a control after a change. Code of schema version 1 forgets a

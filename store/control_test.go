@@ -41,9 +41,10 @@ func TestSteer(t *testing.T) {
 			c.HaltedAt, c.HaltedBy, a.Batch = time.Time{}, "", "bad"
 		}, true},
 	} {
-		s := store.Steering{Scope: lane, Action: c.action, Policy: c.policy, By: ann}
+		s := store.Steering{Scope: lane, Action: c.action, Policy: c.policy, By: ann, Seen: c.from.Version}
 		require.NoError(t, s.Validate())
-		next, act, changed := s.Apply(c.from, now)
+		next, act, changed, err := s.Apply(c.from, now)
+		require.NoError(t, err)
 		want, wantAct := c.from, batch.Act{Action: c.action, By: ann, At: now, Scope: lane}
 		want.Scope = lane
 		if c.changes {
@@ -56,12 +57,38 @@ func TestSteer(t *testing.T) {
 	}
 	for _, step := range []time.Duration{0, time.Microsecond, -time.Hour} {
 		c := batch.Control{Scope: lane, Version: now.UnixMicro()}
-		next, _, _ := store.Steering{Scope: lane, Action: batch.ActionPause, By: ann}.Apply(c, now.Add(step))
+		next, _, _, err := store.Steering{Scope: lane, Action: batch.ActionPause, By: ann}.Apply(c, now.Add(step))
+		require.NoError(t, err)
 		assert.Equal(t, now.UnixMicro()+1, next.Version, "whatever the clock does")
 	}
-	_, act, _ := store.Steering{Action: batch.ActionPause, By: batch.By{Actor: "ann", Reason: "a\x00" + strings.Repeat("x", 9999)}}.Apply(batch.Control{}, now)
+	_, act, _, err := store.Steering{Action: batch.ActionPause, By: batch.By{Actor: "ann", Reason: "a\x00" + strings.Repeat("x", 9999)}}.Apply(batch.Control{}, now)
+	require.NoError(t, err)
 	assert.Equal(t, "a\ufffdxx", act.Reason[:len("a\ufffdxx")])
 	assert.Len(t, act.Reason, batch.MaxErrorText)
+}
+
+// All but a pause is done to the version that was seen.
+func TestSteerIsFenced(t *testing.T) {
+	lane, now := batch.Only("s"), start.Add(time.Hour)
+	c := batch.Control{Scope: lane, PausedAt: start, PausedBy: ann, Policy: batch.PolicyHalt, HaltedAt: start, HaltedBy: "bad", Version: 7}
+	for action, fenced := range map[batch.Action]bool{
+		batch.ActionPause: false, batch.ActionResume: true, batch.ActionSetPolicy: true, batch.ActionRelease: true,
+	} {
+		for _, seen := range []int64{0, 6, 7, 8} {
+			next, _, changed, err := store.Steering{Scope: lane, Action: action, By: ann, Seen: seen}.Apply(c, now)
+			if !fenced || seen == c.Version {
+				require.NoError(t, err, "%s, %d", action, seen)
+				continue
+			}
+			var moved *batch.MovedOnError
+			require.ErrorAs(t, err, &moved, "%s, %d", action, seen)
+			require.ErrorIs(t, err, batch.ErrMovedOn)
+			assert.Equal(t, batch.MovedOnError{Seen: seen, Control: c}, *moved)
+			assert.Contains(t, err.Error(), `service "s" is at version 7`)
+			assert.False(t, changed)
+			assert.Equal(t, c, next)
+		}
+	}
 }
 
 // Every outcome in every standing, under every policy: only what a finding ends as

@@ -201,8 +201,10 @@ type Controls interface {
 	// Steer changes a control, and writes that into its history by the same transaction;
 	// [Steering.Apply] is the rule. It returns the control as it is now, and whether
 	// anything changed. No Claim that begins after it has returned misses it. Services
-	// that are paused one by one stay so when everything is resumed. A steering that
-	// makes no sense gives a [*batch.InputError].
+	// that are paused one by one stay so when everything is resumed. Where the control
+	// is not at [Steering].Seen any more nothing is done, and the error is a
+	// [*batch.MovedOnError] with the control as it is now; a pause is always done. A steering
+	// that makes no sense gives a [*batch.InputError].
 	Steer(ctx context.Context, s Steering) (now batch.Control, changed bool, err error)
 	// Control returns one control; where nothing was ever said it has only its scope.
 	Control(ctx context.Context, scope batch.Scope) (batch.Control, error)

@@ -52,10 +52,14 @@ func (w *world) operate() {
 		w.act(rec, do)
 		return
 	}
-	// A person looks, thinks, and acts upon what there was, but not once all is at rest.
+	w.later(func() { w.act(rec, do) })
+}
+
+// later does what a person does who has looked and thinks about it, while there are faults.
+func (w *world) later(do func()) {
 	w.after(w.between(time.Second, 10*time.Second), func() {
 		if w.faulty {
-			w.act(rec, do)
+			do()
 		}
 	})
 }
@@ -99,25 +103,44 @@ func (w *world) steer(service batch.ServiceID) {
 	if w.rng.IntN(4) == 0 {
 		scope = batch.Everything()
 	}
+	s := store.Steering{Scope: scope, By: person}
 	switch w.rng.IntN(5) {
 	case 0:
-		w.doSteer(store.Steering{Scope: scope, Action: batch.ActionPause})
+		s.Action = batch.ActionPause
 	case 1, 2:
-		w.doSteer(store.Steering{Scope: scope, Action: batch.ActionResume})
+		s.Action = batch.ActionResume
 	case 3:
-		w.doSteer(store.Steering{Scope: batch.Only(service), Action: batch.ActionSetPolicy, Policy: batch.Policy(w.rng.IntN(4))})
+		s.Scope, s.Action, s.Policy = batch.Only(service), batch.ActionSetPolicy, batch.Policy(w.rng.IntN(4))
 	default:
-		w.doSteer(store.Steering{Scope: batch.Only(service), Action: batch.ActionRelease})
+		s.Scope, s.Action = batch.Only(service), batch.ActionRelease
 	}
+	if w.rng.IntN(2) == 0 {
+		w.doSteer(s)
+		return
+	}
+	s.Seen = w.control(s.Scope).Version
+	w.later(func() { w.steerSeen(s) })
 }
 
 func (w *world) doSteer(s store.Steering) {
-	s.By = person
+	s.By, s.Seen = person, w.control(s.Scope).Version
+	w.steerSeen(s)
+}
+
+// steerSeen does something to a control that was seen. Where it has moved on, nothing may
+// come of it.
+func (w *world) steerSeen(s store.Steering) {
+	before := w.control(s.Scope)
 	c, changed, err := w.store.Steer(context.Background(), s)
-	if err != nil {
+	w.note("operator: %s of %s, changed %v, closed %v: %v", s.Action, s.Scope, changed, c.Closed(), err)
+	switch moved := s.Action != batch.ActionPause && s.Seen != before.Version; {
+	case moved && !errors.Is(err, batch.ErrMovedOn):
+		w.fail("an operator who saw the control of %s at version %d changed it at %d: %v", s.Scope, s.Seen, before.Version, err)
+	case moved && w.control(s.Scope) != before:
+		w.fail("the control of %s was changed, and the operator told that it was not", s.Scope)
+	case !moved && err != nil:
 		w.fail("steer: %w", err)
 	}
-	w.note("operator: %s of %s, changed %v, closed %v", s.Action, s.Scope, changed, c.Closed())
 }
 
 // openAll lets everything go on, so that the world can come to rest.

@@ -37,7 +37,9 @@ func (c *ControlCols) Control() batch.Control {
 		Scope:    batch.Scope{All: c.Everything, Service: batch.ServiceID(c.Service)},
 		PausedAt: FromMicro(c.PausedAt), PausedBy: batch.By{Actor: c.PausedBy, Reason: c.PausedReason},
 		Policy:   batch.Policy(c.Policy),
-		HaltedAt: FromMicro(c.HaltedAt), HaltedBy: batch.ID(c.HaltedBy), HaltReason: reason, Version: c.Version,
+		HaltedAt: FromMicro(c.HaltedAt), HaltedBy: batch.ID(c.HaltedBy), HaltReason: reason,
+		// That code raises no version, but its pauses and halts have a time.
+		Version: max(c.Version, c.PausedAt, c.HaltedAt),
 	}
 }
 

@@ -86,3 +86,14 @@ func TestIDHash(t *testing.T) {
 	require.ErrorIs(t, err, batch.ErrConflict)
 	assert.ErrorContains(t, err, "batch s/a: its id has the hash of batch b")
 }
+
+// Code of schema version 1 pauses and halts and leaves the version as it is: what somebody
+// saw before that is not what there is.
+func TestControlOfOldCode(t *testing.T) {
+	seen := sqlrow.ControlCols{PausedAt: 5, Version: 5}
+	require.Equal(t, int64(5), seen.Control().Version)
+	for _, now := range []sqlrow.ControlCols{{PausedAt: 7, Version: 5}, {PausedAt: 5, HaltedAt: 8, Version: 5}} {
+		assert.NotEqual(t, seen.Control().Version, now.Control().Version)
+	}
+	assert.Equal(t, int64(9), (&sqlrow.ControlCols{PausedAt: 5, HaltedAt: 6, Version: 9}).Control().Version)
+}

@@ -20,7 +20,10 @@ func (s *Store) Steer(ctx context.Context, st store.Steering) (now batch.Control
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	next, act, changed := st.Apply(s.control(st.Scope), s.now())
+	next, act, changed, err := st.Apply(s.control(st.Scope), s.now())
+	if err != nil {
+		return batch.Control{}, false, err
+	}
 	if changed {
 		s.setControl(st.Scope, next)
 		s.steered[st.Scope] = store.KeepAct(s.steered[st.Scope], act)

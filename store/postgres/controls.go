@@ -27,7 +27,9 @@ func (s *Store) Steer(ctx context.Context, st store.Steering) (next batch.Contro
 			return err
 		}
 		var act batch.Act
-		next, act, changed = st.Apply(was, sqlrow.FromMicro(now))
+		if next, act, changed, err = st.Apply(was, sqlrow.FromMicro(now)); err != nil {
+			return err
+		}
 		if err := t.setControl(ctx, next); err != nil || !changed {
 			return err
 		}

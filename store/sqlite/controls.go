@@ -25,8 +25,8 @@ func (s *Store) Steer(ctx context.Context, st store.Steering) (next batch.Contro
 			return err
 		}
 		var act batch.Act
-		if next, act, changed = st.Apply(was, now); !changed {
-			return nil
+		if next, act, changed, err = st.Apply(was, now); err != nil || !changed {
+			return err
 		}
 		if err := t.setControl(ctx, next); err != nil {
 			return err

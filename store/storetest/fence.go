@@ -15,6 +15,9 @@ func fenceTests() []test {
 		{name: "what has moved on since is left as it is", run: fenceAll},
 		{name: "to look is not to move", run: fenceLook},
 		{name: "nobody has seen a record without a version", run: fenceNone},
+		{name: "a pause that nobody saw is not ended", run: fencePause},
+		{name: "a halt that nobody saw is not released", run: fenceHalt},
+		{name: "of those who saw the same, one ends it", run: fenceControlRace},
 	}
 }
 
@@ -108,4 +111,103 @@ func fenceNone(f *fixture) {
 		assert.Equal(f, "Record.Version", in.Field)
 	}
 	f.get("a")
+}
+
+// seeControl is what a person who looks at a control sees of it.
+func (f *fixture) seeControl(scope batch.Scope) batch.Control {
+	f.Helper()
+	f.sameControl(scope)
+	c, err := f.st.Control(f.ctx, scope)
+	require.NoError(f, err)
+	return c
+}
+
+// steerMoved does something to a control that was seen, and checks that it is refused, with
+// the control as it is now.
+func (f *fixture) steerMoved(seen batch.Control, action batch.Action) {
+	f.Helper()
+	_, changed, err := f.st.Steer(f.ctx, store.Steering{
+		Scope: seen.Scope, Action: action, Policy: batch.PolicyQuarantine, By: by("as it was seen"), Seen: seen.Version,
+	})
+	var moved *batch.MovedOnError
+	require.ErrorAs(f, err, &moved, "%s of %s", action, seen.Scope)
+	require.ErrorIs(f, err, batch.ErrMovedOn)
+	assert.False(f, changed)
+	assert.Equal(f, seen.Version, moved.Seen)
+	assert.Equal(f, f.seeControl(seen.Scope), moved.Control)
+}
+
+func fencePause(f *fixture) {
+	for _, scope := range []batch.Scope{batch.Everything(), batch.Only("s"), batch.Only("")} {
+		never := f.seeControl(scope)
+		f.pause(scope)
+		first := f.seeControl(scope)
+		f.steerMoved(never, batch.ActionResume)
+		f.resume(scope)
+		nothing := f.seeControl(scope)
+		require.False(f, nothing.Set())
+		f.steerMoved(first, batch.ActionResume)
+		f.pause(scope) // for another reason
+		f.steerMoved(first, batch.ActionResume)
+		f.steerMoved(nothing, batch.ActionResume)
+		assert.True(f, f.seeControl(scope).Closed())
+		if !scope.All {
+			f.steerMoved(first, batch.ActionSetPolicy)
+			f.setPolicy(scope.Service, batch.PolicyHalt)
+			paused := f.seeControl(scope)
+			f.setPolicy(scope.Service, batch.PolicyContinue)
+			f.steerMoved(paused, batch.ActionSetPolicy)
+		}
+		// A pause asks for no version, and changes none where it is paused already.
+		before := f.seeControl(scope)
+		_, changed, err := f.st.Steer(f.ctx, store.Steering{Scope: scope, Action: batch.ActionPause, By: by("at once"), Seen: 1})
+		require.NoError(f, err)
+		assert.False(f, changed)
+		assert.Equal(f, before, f.seeControl(scope))
+		f.resume(scope)
+	}
+}
+
+func fenceHalt(f *fixture) {
+	f.add(bt("s", "a"), bt("s", "b"))
+	open := f.seeControl(batch.Only("s"))
+	f.take("a")
+	f.ends("a", batch.PolicyHalt)
+	first := f.seeControl(batch.Only("s"))
+	f.steerMoved(open, batch.ActionSetPolicy)
+	f.steerMoved(open, batch.ActionRelease)
+	f.release("s")
+	f.take("b")
+	f.ends("b", batch.PolicyHalt)
+	f.steerMoved(first, batch.ActionRelease)
+	assert.Equal(f, batch.ID("b"), f.seeControl(batch.Only("s")).HaltedBy, "nobody has looked at that")
+	f.release("s")
+}
+
+func fenceControlRace(f *fixture) {
+	for range 10 {
+		f.pause(batch.Only("s"))
+		seen := f.seeControl(batch.Only("s"))
+		st := store.Steering{Scope: seen.Scope, Action: batch.ActionResume, By: by(""), Seen: seen.Version}
+		resume := func() error { _, _, err := f.st.Steer(f.ctx, st); return err }
+		done := 0
+		for _, err := range atOnce(resume, resume, resume, resume) {
+			if err == nil {
+				done++
+				continue
+			}
+			require.ErrorIs(f, err, batch.ErrMovedOn)
+		}
+		require.Equal(f, 1, done)
+		c, err := f.st.Control(f.ctx, seen.Scope)
+		require.NoError(f, err)
+		require.False(f, c.Closed())
+		// The model is told: it was resumed once.
+		st.Seen = f.control(seen.Scope).Version
+		want, act, _, err := st.Apply(f.control(seen.Scope), f.now())
+		require.NoError(f, err)
+		f.controls[seen.Scope] = want
+		f.steered[seen.Scope] = store.KeepAct(f.steered[seen.Scope], act)
+		f.sameControl(seen.Scope)
+	}
 }

@@ -85,7 +85,13 @@ func (f *fixture) steer(st store.Steering) batch.Control {
 	f.Helper()
 	st.By = by("why " + string(st.Action))
 	now := f.now()
-	want, act, changes := st.Apply(f.control(st.Scope), now)
+	model := st
+	model.Seen = f.control(st.Scope).Version
+	want, act, changes, err := model.Apply(f.control(st.Scope), now)
+	require.NoError(f, err)
+	seen, err := f.st.Control(f.ctx, st.Scope)
+	require.NoError(f, err)
+	st.Seen = seen.Version
 	got, changed, err := f.st.Steer(f.ctx, st)
 	require.NoError(f, err)
 	require.Equal(f, changes, changed, "%s of %s", st.Action, st.Scope)

@@ -37,4 +37,34 @@ var operatorsList = []mutant{
 		old: "Version: l.Row.Version, ",
 		new: "",
 	},
+	{
+		name: "fence: a halt that nobody saw is released", file: "store/control.go", pkg: ".", test: "TestAReleaseIsOfTheHaltThatWasSeen",
+		old: "s.Action != batch.ActionPause && s.Seen != c.Version {",
+		new: "s.Action == batch.ActionResume && s.Seen != c.Version {",
+	},
+	{
+		name: "fence: a pause that nobody saw is ended", file: "store/control.go", pkg: "store/memory", test: "TestStore/fence/a_pause_that_nobody_saw_is_not_ended",
+		old: "s.Action != batch.ActionPause && s.Seen != c.Version {",
+		new: "s.Action == batch.ActionRelease && s.Seen != c.Version {",
+	},
+	{
+		name: "fence: the memory store steers all the same", file: "store/memory/control.go", pkg: "store/memory", test: "TestStore/fence/a_pause_that_nobody_saw_is_not_ended",
+		old: "next, act, changed, err := st.Apply(s.control(st.Scope), s.now())",
+		new: "was := s.control(st.Scope)\n\tst.Seen = was.Version\n\tnext, act, changed, err := st.Apply(was, s.now())",
+	},
+	{
+		name: "fence: the SQLite store steers all the same", file: "store/sqlite/controls.go", pkg: "store/sqlite", test: "TestStore/fence/a_halt_that_nobody_saw_is_not_released",
+		old: "if next, act, changed, err = st.Apply(was, now);",
+		new: "st.Seen = was.Version\n\t\tif next, act, changed, err = st.Apply(was, now);",
+	},
+	{
+		name: "fence: the PostgreSQL store steers all the same", file: "store/postgres/controls.go", pkg: "internal/integration", test: "TestStore/pgx$/fence/a_halt_that_nobody_saw_is_not_released",
+		old: "if next, act, changed, err = st.Apply(was, sqlrow.FromMicro(now));",
+		new: "st.Seen = was.Version\n\t\tif next, act, changed, err = st.Apply(was, sqlrow.FromMicro(now));",
+	},
+	{
+		name: "fence: what code of schema version 1 paused has the version from before", file: "internal/sqlrow/operator.go", pkg: "internal/sqlrow", test: "TestControlOfOldCode",
+		old: "max(c.Version, c.PausedAt, c.HaltedAt)",
+		new: "c.Version",
+	},
 }
