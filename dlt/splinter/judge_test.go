@@ -71,7 +71,7 @@ func TestJudge(t *testing.T) {
 		"unknown, the witness has no time": {unknown, []func(*knowledge){witness, func(k *knowledge) {
 			k.witnesses[1].first = time.Time{}
 		}}, dlt.NotCommitted},
-		"unknown, a second attempt, witness": {unknown, []func(*knowledge){witness, twice}, dlt.NotCommitted},
+		"unknown, witness, a later attempt of what was seen": {unknown, []func(*knowledge){witness, twice}, dlt.CannotTell},
 
 		"unknown, log":                 {unknown, []func(*knowledge){log}, dlt.NotCommitted},
 		"unknown, second attempt, log": {unknown, []func(*knowledge){log, twice}, dlt.NotCommitted},

@@ -162,7 +162,10 @@ func (k *knowledge) judge() dlt.Evidence {
 		if k.elapsed > prompt {
 			return dlt.InFlight
 		}
-		if k.witnessed() {
+		// The place of a batch in the history is that of its first sight, which another POST
+		// of it does not refresh. One that an earlier attempt brought there may have been
+		// evicted before the witness, whatever became of the last attempt.
+		if d.Number == 1 && k.witnessed() {
 			return dlt.NotCommitted
 		}
 		// Else evicted, or the node restarted. Evicted while it was queued (version 1

@@ -63,6 +63,10 @@ var plantedList = []mutant{
 		name: "splinter: a machine that slept claims to have listened", file: "dlt/splinter/log.go", pkg: "dlt/splinter", test: "TestALogEndsWhenTheMachineFallsAsleep",
 		old: "e.Age = max(e.Age, time.Now().Round(0).Sub(at.Round(0)))", new: "e.Age = max(e.Age, time.Since(at))",
 	},
+	{
+		name: "splinter: a witness that may be younger than the batch's own place", file: "dlt/splinter/resolve.go", pkg: "dlt/splinter", test: "TestJudge",
+		old: "if d.Number == 1 && k.witnessed() {", new: "if k.witnessed() {",
+	},
 	// The stores.
 	{
 		name: "postgres: a commit of a batch that was removed and added again is lost", file: "store/postgres/record.go", pkg: "internal/integration", test: "TestStore/pgx/prune",
