@@ -70,7 +70,7 @@ type Doubt struct {
 	// Witnesses are earlier batches of the same service, latest first, on which the
 	// ledger had decided before the first unresolved attempt was claimed. A ledger that
 	// forgets in the order it learned, and still knows one of them, has never seen a
-	// batch that it does not know.
+	// batch that it does not know and that had no attempt before the unresolved ones.
 	Witnesses []batch.ID
 }
 

@@ -5,11 +5,11 @@ package main
 var splinterList = []mutant{
 	{
 		name: "splinter: sent again on Unknown", file: "dlt/splinter/resolve.go", pkg: "internal/sim", test: "TestDecisions", args: sim("400"),
-		old: "\t\tif k.witnessed() {\n", new: "\t\tif k.witnessed() || true {\n",
+		old: "\t\tif d.Number == 1 && k.witnessed() {\n", new: "\t\tif d.Number == 1 || k.witnessed() {\n",
 	},
 	{
 		name: "splinter: sent again on Unknown, under kill -9", file: "dlt/splinter/resolve.go", pkg: "internal/crash", test: "TestKillSplinter", args: []string{"-crash.kills=20"},
-		old: "\t\tif k.witnessed() {\n", new: "\t\tif k.witnessed() || true {\n",
+		old: "\t\tif d.Number == 1 && k.witnessed() {\n", new: "\t\tif d.Number == 1 || k.witnessed() {\n",
 	},
 	{
 		name: "splinter: sent again on a timeout", file: "dlt/internal/wire/wire.go", pkg: "dlt/splinter", test: "TestSubmitConnections",
