@@ -29,6 +29,7 @@ func Set(name string, value int64) (payload []byte, address string) { return wor
 func Inc(name string, by int64) (payload []byte, address string) { return word("inc", name, by) }
 
 // Create makes a payload that gives a new name a value: executed again it is invalid.
+// It stands for Sabre's own creation of a registry.
 func Create(name string, value int64) (payload []byte, address string) {
 	return word("create", name, value)
 }
@@ -36,44 +37,83 @@ func Create(name string, value int64) (payload []byte, address string) {
 // Fail makes a payload that is always invalid.
 func Fail(name string) (payload []byte, address string) { return word("fail", name, 0) }
 
+// Trap makes a payload whose contract ends with a code that is none: no answer comes, and
+// the service stalls as for a family that nobody serves.
+func Trap(name string) (payload []byte, address string) { return word(wordTrap, name, 0) }
+
+// NoWasm makes a payload for a contract that is no program: it stalls the service, and
+// ends the thread that executes. What comes later stays Pending until the node restarts.
+func NoWasm(name string) (payload []byte, address string) { return word(wordNoWasm, name, 0) }
+
+const (
+	wordTrap   = "trap"
+	wordNoWasm = "nowasm"
+)
+
 func word(op, name string, value int64) ([]byte, string) {
 	return []byte(op + " " + name + " " + strconv.FormatInt(value, 10)), Address(name)
 }
 
-// apply executes one payload on a state.
-func apply(state map[string]int64, payload []byte) error {
-	words := strings.Fields(string(payload))
-	if len(words) != 3 {
-		return fmt.Errorf("a payload of %d words", len(words))
-	}
-	value, err := strconv.ParseInt(words[2], 10, 64)
-	if err != nil {
-		return fmt.Errorf("a value: %w", err)
-	}
-	old, there := state[words[1]]
-	switch words[0] {
-	case "set":
-		state[words[1]] = value
-	case "inc":
-		state[words[1]] = old + value
-	case "create":
-		if there {
-			return fmt.Errorf("%s is there already", words[1])
-		}
-		state[words[1]] = value
-	default:
-		return fmt.Errorf("%s fails", words[1])
-	}
-	return nil
+func (t transaction) word() string {
+	op, _, _ := strings.Cut(string(t.payload), " ")
+	return op
 }
 
-// execute runs a batch, all of it or nothing. failed is the transaction that failed.
-func execute(state map[string]int64, b *submitted) (next map[string]int64, failed int, err error) {
-	next = maps.Clone(state)
+// state is named integers. It is never changed in place.
+type state = map[string]int64
+
+// execution is what a batch comes to on a state: all of it or nothing.
+type execution struct {
+	next     state
+	receipts []receipt
+	failed   int // the transaction, with err
+	err      error
+}
+
+func execute(before state, b *submitted) execution {
+	x := execution{next: maps.Clone(before)}
 	for i, t := range b.txs {
-		if err := apply(next, t.payload); err != nil {
-			return nil, i, err
+		name, err := apply(x.next, t.payload)
+		if err != nil {
+			return execution{failed: i, err: err}
 		}
+		x.receipts = append(x.receipts, receipt{id: t.id, changes: map[string][]byte{Address(name): value(x.next[name])}})
 	}
-	return next, 0, nil
+	return x
+}
+
+// value is how a number is kept in the state.
+func value(n int64) []byte { return strconv.AppendInt(nil, n, 10) }
+
+// said is an error in the node's own words.
+type said string
+
+func (s said) Error() string { return string(s) }
+
+// apply executes one payload on a state, and returns the name that it changed.
+func apply(s state, payload []byte) (name string, err error) {
+	words := strings.Fields(string(payload))
+	if len(words) != 3 {
+		return "", fmt.Errorf("a payload of %d words", len(words))
+	}
+	by, err := strconv.ParseInt(words[2], 10, 64)
+	if err != nil {
+		return "", fmt.Errorf("a value: %w", err)
+	}
+	name = words[1]
+	old, there := s[name]
+	switch words[0] {
+	case "set":
+		s[name] = by
+	case "inc":
+		s[name] = old + by
+	case "create":
+		if there { // the words of Sabre 0.8 for a registry
+			return "", said("Contract Registry already exists: " + name)
+		}
+		s[name] = by
+	default:
+		return "", said("Wasm contract returned invalid transaction: " + name + ", 1.0")
+	}
+	return name, nil
 }

@@ -32,10 +32,10 @@ type submitted struct {
 }
 
 type transaction struct {
-	id, family, batcher, signer, digest string
-	header, payload                     []byte
-	addresses, outputs                  []string
-	broken                              bool // its header cannot be decoded
+	id, family, version, batcher, signer, digest string
+	header, payload                              []byte
+	addresses, outputs                           []string
+	broken                                       bool // its header cannot be decoded
 }
 
 // walk calls f for every field that is bytes, and skips the others.
@@ -141,6 +141,8 @@ func decodeTransaction(raw []byte) (transaction, error) {
 			t.batcher = string(v)
 		case 3:
 			t.family = string(v)
+		case 4:
+			t.version = string(v)
 		case 5, 7:
 			t.addresses = append(t.addresses, string(v))
 			if num == 7 {

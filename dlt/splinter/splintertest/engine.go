@@ -2,7 +2,7 @@ package splintertest
 
 import (
 	"context"
-	"slices"
+	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
 )
@@ -16,10 +16,14 @@ func (s *service) coordinator() *service {
 }
 
 // take marks a batch in the history and queues it where it is proposed. The lock is held.
-func (n *Network) take(s *service, b *submitted) {
+func (n *Network) take(s *service, b *submitted, late bool) {
 	b.fault = n.o.Faults.batch(b.id, n.tries[OpSubmit][b.id])
 	n.evicted(s, s.seen.add(b))
-	n.note(Entry{Kind: Accepted, Service: s.name(), Batches: []batch.ID{b.id}})
+	e := Entry{Kind: Accepted, Service: s.name(), Batches: []batch.ID{b.id}}
+	if late {
+		e.Word = "late"
+	}
+	n.note(e)
 	if b.fault.Evict {
 		n.evicted(s, s.seen.evict(b.id))
 	}
@@ -28,12 +32,81 @@ func (n *Network) take(s *service, b *submitted) {
 		return
 	}
 	c := s.coordinator()
-	if c != s {
-		n.evicted(c, c.seen.add(b))
+	if c == s {
+		n.enqueue(s, b)
+		return
 	}
+	// The coordinator's history hears of it when it is executed, not before.
+	n.send(s, func() {
+		if c.node.up {
+			n.enqueue(c, b)
+			return
+		}
+		n.note(Entry{Kind: Dropped, Service: s.name(), Batches: []batch.ID{b.id}, Word: "the coordinator is down"})
+	})
+}
+
+func (n *Network) enqueue(c *service, b *submitted) {
 	c.queue = append(c.queue, b)
-	n.pressure(c)
+	if c.Version == 2 && !c.stop && len(c.queue) >= n.o.QueueStop {
+		n.tell(c, true)
+	}
 	n.wake()
+}
+
+// dequeue takes what is proposed next. The lock is held.
+func (n *Network) dequeue(c *service) *submitted {
+	b := c.queue[0]
+	c.queue = c.queue[1:]
+	if c.Version == 2 && c.stop && len(c.queue) < n.o.QueueResume {
+		n.tell(c, false)
+	}
+	return b
+}
+
+// tell stops the circuit from taking batches, or ends that: at the coordinator at once,
+// at its peers by a message.
+func (n *Network) tell(c *service, stop bool) {
+	c.stop = stop
+	for _, s := range c.services {
+		if s == c || (!stop && n.o.Faults.losesResume()) {
+			continue
+		}
+		n.send(c, func() { s.stop = stop && s.node.up })
+	}
+}
+
+// send delivers a message of one service to another, in order. The lock is held, also
+// while it is delivered.
+func (n *Network) send(from *service, deliver func()) {
+	if n.o.Hop == 0 {
+		deliver()
+		return
+	}
+	from.outbox = append(from.outbox, message{time.Now().Add(n.o.Hop), deliver})
+	n.wake()
+}
+
+// message is under way between two services.
+type message struct {
+	due     time.Time
+	deliver func()
+}
+
+// post delivers what a service sends, until the network is closed.
+func (n *Network) post(s *service) {
+	for n.await(context.Background(), nil, func() bool { return len(s.outbox) > 0 }) == nil {
+		m := s.outbox[0]
+		n.mu.Unlock()
+		n.pause(time.Until(m.due))
+		n.mu.Lock()
+		if len(s.outbox) > 0 { // else its node died meanwhile
+			s.outbox = s.outbox[1:]
+			m.deliver()
+		}
+		n.wake()
+		n.mu.Unlock()
+	}
 }
 
 func (n *Network) evicted(s *service, ids []batch.ID) {
@@ -42,134 +115,28 @@ func (n *Network) evicted(s *service, ids []batch.ID) {
 	}
 }
 
-// pressure tells the peers when the coordinator's queue is full, or no longer (C7).
-func (n *Network) pressure(c *service) {
-	if c.Version == 1 {
-		return
-	}
-	switch {
-	case len(c.queue) >= n.o.QueueStop:
-		for _, s := range c.services {
-			s.stop = true
-		}
-	case len(c.queue) < n.o.QueueResume && c.stop:
-		for _, s := range c.services {
-			if s == c || !n.o.Faults.losesResume() {
-				s.stop = false
-			}
-		}
-	}
-}
-
 // run proposes what is queued at s, one at a time, until the network is closed.
 func (n *Network) run(s *service) {
-	for {
-		if n.await(context.Background(), nil, func() bool { return len(s.queue) > 0 }) != nil {
-			return
-		}
-		b := s.queue[0]
-		s.queue = s.queue[1:]
-		n.pressure(s)
-		restart := s.restart
-		next := n.propose(s, b)
-		n.wake()
-		n.mu.Unlock()
-		switch next {
-		case poisoned:
-			n.pause(n.o.PoisonStall, restart)
-		default:
-			n.pause(n.o.CommitInterval, restart)
-		}
-		n.mu.Lock()
-		select {
-		case <-restart: // the proposal died with its node
-			if next == proposed {
-				s.proposals--
-				n.note(Entry{Kind: Dropped, Service: s.name(), Batches: []batch.ID{b.id}, Word: "restart"})
-			}
-		case <-n.closed:
-		default:
-			n.finish(s, b, next)
-		}
+	for n.await(context.Background(), nil, func() bool { return len(s.queue) > 0 && s.node.up }) == nil {
+		b := n.dequeue(s)
+		n.propose(s, b)
 		n.wake()
 		n.mu.Unlock()
 	}
 }
 
-type proposal uint8
-
-const (
-	failed   proposal = iota
-	poisoned          // no handler serves it
-	proposed          // executed here, waiting for two-phase commit
-	rejected          // rolled back, and Valid for ever
-)
-
-// propose executes a batch. The lock is held.
-func (n *Network) propose(s *service, b *submitted) proposal {
-	if len(b.txs) == 0 || slices.ContainsFunc(b.txs, func(t transaction) bool { return !slices.Contains(n.o.Families, t.family) }) {
-		s.stalled = true
-		return poisoned
+// rest gives the lock back for a while. It reports whether life has not ended.
+func (n *Network) rest(life <-chan struct{}, d time.Duration) bool {
+	n.wake()
+	n.mu.Unlock()
+	n.pause(d, life)
+	n.mu.Lock()
+	select {
+	case <-life:
+		return false
+	case <-n.closed:
+		return false
+	default:
+		return true
 	}
-	s.runs[b.id]++
-	if _, at, err := execute(s.state, b); err != nil {
-		n.evicted(s, s.seen.set(b, wordInvalid)) // and nobody else is told (C4)
-		if k := s.seen.entries[b.id]; k != nil {
-			k.failed, k.message = b.txs[at].id, err.Error()
-		}
-		n.executed(s, b, wordInvalid)
-		return failed
-	}
-	for _, peer := range s.services {
-		n.evicted(peer, peer.seen.set(b, wordValid))
-	}
-	if b.fault.Reject || s.proposals > 0 { // a stale hash, where two nodes propose at once
-		n.executed(s, b, "Rejected")
-		return rejected
-	}
-	s.proposals++
-	return proposed
-}
-
-// finish ends what propose began. The lock is held.
-func (n *Network) finish(s *service, b *submitted, p proposal) {
-	switch p {
-	case poisoned:
-		s.stalled = false
-		n.note(Entry{Kind: Dropped, Service: s.name(), Batches: []batch.ID{b.id}, Word: "no handler"})
-	case proposed:
-		s.proposals--
-		n.commit(s, b)
-	}
-}
-
-func (n *Network) commit(s *service, b *submitted) {
-	next, _, err := execute(s.state, b)
-	if err != nil { // something else was committed meanwhile
-		n.executed(s, b, "Rejected")
-		return
-	}
-	s.state = next
-	s.executed = append(s.executed, b.id)
-	known := map[string]bool{}
-	for _, r := range s.receipts {
-		known[r.id] = true
-	}
-	if slices.ContainsFunc(b.ids, func(id string) bool { return known[id] }) {
-		// The state root is written, the receipts are not, the status stays Valid (C5).
-		n.executed(s, b, "Again")
-		return
-	}
-	n.executed(s, b, wordCommitted)
-	for _, peer := range s.services {
-		for _, t := range b.txs {
-			peer.receipts = append(peer.receipts, receipt{id: t.id, address: t.outputs})
-			n.publish(peer, peer.receipts[len(peer.receipts)-1])
-		}
-		n.evicted(peer, peer.seen.set(b, wordCommitted))
-	}
-}
-
-func (n *Network) executed(s *service, b *submitted, word string) {
-	n.note(Entry{Kind: Executed, Service: s.name(), Batches: []batch.ID{b.id}, Try: s.runs[b.id], Word: word})
 }

@@ -35,7 +35,7 @@ func TestEngine(t *testing.T) {
 			t.Parallel()
 			const lateBy = 50 * time.Millisecond
 			n := splintertest.Start(t, &splintertest.Options{
-				Circuits: v(row.version),
+				Circuits: v(row.version), CoordinatorTimeout: lateBy,
 				Faults: &splintertest.Faults{
 					Seed: row.seed, MaxPerBatch: 3,
 					ResetBefore: 0.05, ResetAfter: 0.1, ErrorBefore: 0.05, ErrorAfter: 0.05, Late: 0.1, LateBy: lateBy, Busy: 0.05,
@@ -162,7 +162,7 @@ func neverTwice(t *testing.T, journal bool) {
 	t.Helper()
 	const circuits, each, lateBy = 8, 12, 30 * time.Millisecond
 	o := &splintertest.Options{
-		HistorySize: 6, CommitInterval: 3 * time.Millisecond,
+		HistorySize: 6, CommitInterval: 3 * time.Millisecond, CoordinatorTimeout: 2 * lateBy,
 		Faults: &splintertest.Faults{
 			Seed: 3, ResetBefore: 0.05, ResetAfter: 0.1, ErrorAfter: 0.05, ErrorBefore: 0.05, Late: 0.1, LateBy: lateBy,
 			Reject: 0.05, StatusReset: 0.4, Latency: 0.2, MaxLatency: 5 * time.Millisecond,

@@ -34,8 +34,12 @@ type Faults struct {
 	// LateBy defaults to 200 ms.
 	LateBy time.Duration
 
-	// What a batch suffers once it was accepted. See [BatchFault].
-	Lose, Reject, Evict float64
+	// What a batch suffers once it was accepted. See [BatchFault]. Crash kills a node at
+	// one of the five moments, each as likely.
+	Lose, Reject, Evict, Crash float64
+
+	// Down is how long a node is down that was killed. Defaults to none: it starts at once.
+	Down time.Duration
 
 	// LoseResume keeps the message that ends the 429s from the coordinator's peers.
 	LoseResume bool
@@ -58,6 +62,7 @@ const (
 	OpSubmit   Operation = "submit"
 	OpStatuses Operation = "statuses"
 	OpEvents   Operation = "events" // by Request only
+	OpState    Operation = "state"  // to be authorized only
 )
 
 // Point is where a fault can happen.
@@ -105,6 +110,7 @@ type BatchFault struct {
 	Lose   bool // it is Pending for ever: the message to the coordinator was lost
 	Reject bool // its proposal is rolled back: it is Valid for ever
 	Evict  bool // the service forgets it and all before it at once; it goes its way
+	Crash  CrashPoint
 }
 
 func (f *Faults) check() error {
@@ -116,7 +122,7 @@ func (f *Faults) check() error {
 			*d.d = d.def
 		}
 	}
-	for _, group := range [...][]float64{f.submitRates(), f.statusRates(), {f.Latency}, {f.Lose}, {f.Reject}, {f.Evict}} {
+	for _, group := range [...][]float64{f.submitRates(), f.statusRates(), {f.Latency}, {f.Lose}, {f.Reject}, {f.Evict}, {f.Crash}} {
 		sum := 0.0
 		for _, r := range group {
 			if r < 0 {
@@ -140,6 +146,13 @@ func (f *Faults) statusRates() []float64 {
 }
 
 func (f *Faults) losesResume() bool { return f != nil && f.LoseResume }
+
+func (f *Faults) seed() uint64 {
+	if f == nil {
+		return 0
+	}
+	return f.Seed
+}
 
 // request draws what happens to one request. f may be nil.
 func (f *Faults) request(p Point) Fault {
@@ -217,9 +230,13 @@ func (f *Faults) batch(id batch.ID, try int) BatchFault {
 		}
 	}
 	d := draw{seed: f.Seed, id: id, try: try, salt: "batch"}
-	return BatchFault{
+	x := BatchFault{
 		Lose: d.float("lose") < f.Lose, Reject: d.float("reject") < f.Reject, Evict: d.float("evict") < f.Evict,
 	}
+	if d.float("crash") < f.Crash {
+		x.Crash = CrashProposed + CrashPoint(5*d.float("where"))
+	}
+	return x
 }
 
 // pick returns the index of the rate that u falls into, or -1.

@@ -30,7 +30,7 @@ type history struct {
 	limit   int
 	entries map[batch.ID]*known
 	order   []batch.ID
-	gone    map[batch.ID]bool // evicted: what happens to them later is not noted any more
+	gone    map[batch.ID]bool // made to be forgotten: what happens to them later is not noted any more
 }
 
 func newHistory(limit int) history {
@@ -45,7 +45,7 @@ func (h *history) add(b *submitted) (out []batch.ID) {
 		return nil
 	}
 	if len(h.order) >= h.limit {
-		out = h.evict(h.order[len(h.order)-h.limit])
+		out = h.drop(len(h.order) - h.limit)
 	}
 	h.entries[b.id] = &known{word: wordPending, first: time.Now(), txs: b.ids}
 	h.order = append(h.order, b.id)
@@ -53,19 +53,27 @@ func (h *history) add(b *submitted) (out []batch.ID) {
 }
 
 // evict forgets a batch and all that was seen before it: nothing is ever forgotten
-// out of turn. It returns them.
+// out of turn. It returns them. What they come to later is not noted any more, as if a
+// hundred others followed.
 func (h *history) evict(id batch.ID) (out []batch.ID) {
-	at := slices.Index(h.order, id)
-	for _, x := range h.order[:at+1] {
-		delete(h.entries, x)
+	out = h.drop(slices.Index(h.order, id))
+	for _, x := range out {
 		h.gone[x] = true
-		out = append(out, x)
 	}
-	h.order = slices.Clone(h.order[at+1:])
 	return out
 }
 
-// set changes what is known; a peer's batch is new and takes a slot.
+// drop forgets up to the last-th in the order.
+func (h *history) drop(last int) (out []batch.ID) {
+	out = slices.Clone(h.order[:last+1])
+	for _, x := range out {
+		delete(h.entries, x)
+	}
+	h.order = slices.Clone(h.order[last+1:])
+	return out
+}
+
+// set says how an execution ended; one that is not known, or no longer, takes a slot.
 func (h *history) set(b *submitted, word string) (out []batch.ID) {
 	if h.gone[b.id] {
 		return nil
@@ -75,6 +83,14 @@ func (h *history) set(b *submitted, word string) (out []batch.ID) {
 	}
 	h.entries[b.id].word = word
 	return out
+}
+
+// commit says that what is Valid was committed. Anything else stays as it is: one that was
+// posted again meanwhile is Pending, and one that was forgotten is not known again.
+func (h *history) commit(id batch.ID) {
+	if k, ok := h.entries[id]; ok && k.word == wordValid {
+		k.word = wordCommitted
+	}
 }
 
 func (h *history) word(id batch.ID) string {

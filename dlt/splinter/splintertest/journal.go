@@ -16,11 +16,16 @@ const (
 	PostStart      Kind = "post start"      // a POST of batches came in
 	PostEnd        Kind = "post end"        // its answer is about to be written, or its connection ended
 	StatusAnswered Kind = "status answered" // a status answer is about to be written; one that repeats the last about this id is not noted
-	Accepted       Kind = "accepted"        // marked Pending in the history of the service
-	Executed       Kind = "executed"        // Word is Committed, Invalid, Rejected (rolled back), or Again: a second time, with its effect
+	Accepted       Kind = "accepted"        // marked Pending in the history of the service; Word is late where its client had left
+	Executed       Kind = "executed"        // proposed by the service. Word is Committed, Invalid, Rejected (rolled back), Again (a second effect) or Unrecorded (an effect, and the coordinator died)
+	Applied        Kind = "applied"         // its effect is in the state of the service; Word says where there is no receipt of it
 	Dropped        Kind = "dropped"         // gone without a word; Word is why
 	Evicted        Kind = "evicted"         // pushed out of the history of the service
-	Restarted      Kind = "restart"         // of the node that runs the service
+	Stalled        Kind = "stalled"         // a poison batch holds the service, for Options.PoisonStall
+	Divided        Kind = "divided"         // the states of the circuit's services differ from now on; the last batch to have an effect
+	United         Kind = "united"          // they agree again
+	Killed         Kind = "killed"          // the node that runs the service
+	Restarted      Kind = "restart"         // likewise
 )
 
 // Entry is one line of the journal.
@@ -50,7 +55,8 @@ func (n *Network) Journal() []Entry {
 }
 
 // Executions returns the batches of a circuit that had an effect, in order: one that
-// was executed twice is in it twice. The service names its circuit.
+// was executed twice is in it twice. The service names its circuit. No other service of
+// it has an effect that its coordinator has not; see [Network.Applied].
 func (n *Network) Executions(service batch.ServiceID) []batch.ID {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -58,7 +64,19 @@ func (n *Network) Executions(service batch.ServiceID) []batch.ID {
 	if s == nil {
 		return nil
 	}
-	return slices.Clone(s.circuit.executed)
+	return slices.Clone(s.services[0].applied)
+}
+
+// Applied returns the batches that had an effect at one service, in order. Where a circuit
+// is divided its services differ in it.
+func (n *Network) Applied(service batch.ServiceID) []batch.ID {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s := n.find(service)
+	if s == nil {
+		return nil
+	}
+	return slices.Clone(s.applied)
 }
 
 // Posts returns how many POSTs of a batch came in, at whatever service.

@@ -37,9 +37,8 @@ type Network struct {
 type circuit struct {
 	Circuit
 	services  []*service // by id: the first is the coordinator
-	state     map[string]int64
-	executed  []batch.ID
-	proposals int // under way
+	proposals int        // under way
+	divided   time.Time  // since when their states differ, or zero
 }
 
 // service is one of a circuit, on its node.
@@ -48,14 +47,22 @@ type service struct {
 	id   string
 	node *node
 
-	seen     history
-	queue    []*submitted
-	stop     bool // answers 429
-	stalled  bool // a poison batch holds its locks
-	restart  chan struct{}
+	// In memory: gone when the node dies.
+	seen    history
+	queue   []*submitted
+	outbox  []message
+	stop    bool     // answers 429
+	stalled bool     // a poison batch holds its locks
+	dead    bool     // nobody executes any more
+	awaits  batch.ID // a proposal that it checked, and whose end it has not heard
+
+	// In the database.
+	state    state
+	applied  []batch.ID // what had its effect here
 	receipts []receipt
-	streams  map[*stream]struct{}
-	runs     map[batch.ID]int
+
+	streams map[*stream]struct{}
+	runs    map[batch.ID]int
 }
 
 func (s *service) name() batch.ServiceID { return batch.ServiceID(s.Circuit.ID + "::" + s.id) }
@@ -74,11 +81,11 @@ func newNetwork(o *Options) (*Network, error) {
 		n.nodes = append(n.nodes, newNode(n))
 	}
 	for _, k := range c.Circuits {
-		shared := &circuit{Circuit: k, state: map[string]int64{}}
+		shared := &circuit{Circuit: k}
 		for i, id := range k.Services {
 			s := &service{
 				circuit: shared, id: id, node: n.nodes[i%len(n.nodes)], seen: newHistory(c.HistorySize),
-				restart: make(chan struct{}), streams: map[*stream]struct{}{}, runs: map[batch.ID]int{},
+				state: state{}, streams: map[*stream]struct{}{}, runs: map[batch.ID]int{},
 			}
 			shared.services = append(shared.services, s)
 			n.services = append(n.services, s)
@@ -131,10 +138,13 @@ func (n *Network) wake() {
 func (n *Network) spawn(f func()) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	select {
-	case <-n.closed:
+	return n.spawnHeld(f)
+}
+
+// spawnHeld is spawn with the lock held.
+func (n *Network) spawnHeld(f func()) bool {
+	if ended(n.closed) {
 		return false
-	default:
 	}
 	n.work.Go(f)
 	return true
@@ -183,24 +193,6 @@ func (n *Network) pause(d time.Duration, ends ...<-chan struct{}) bool {
 	return false
 }
 
-// Restart is a crash and a start of a node: histories and queues are gone, what was
-// committed stays. Open connections are cut; it listens all the time.
-func (n *Network) Restart(node int) {
-	n.mu.Lock()
-	for _, s := range n.services {
-		if s.node != n.nodes[node] {
-			continue
-		}
-		n.note(Entry{Kind: Restarted, Service: s.name()})
-		s.seen, s.queue, s.stop, s.stalled = newHistory(n.o.HistorySize), nil, false, false
-		close(s.restart)
-		s.restart = make(chan struct{})
-	}
-	n.wake()
-	n.mu.Unlock()
-	n.nodes[node].cut()
-}
-
 // Evict makes a service forget a batch, and all before it, as a hundred others would.
 func (n *Network) Evict(name batch.ServiceID, id batch.ID) {
 	n.mu.Lock()
@@ -230,8 +222,8 @@ func (n *Network) QueueLen(name batch.ServiceID) int {
 	return 0
 }
 
-// State returns the numbers that a circuit has committed, by name. The service
-// names its circuit.
+// State returns the numbers that a service has committed, by name. Services of one
+// circuit differ in it while a commit is under way, and for good where it is divided.
 func (n *Network) State(name batch.ServiceID) map[string]int64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -13,20 +13,37 @@ import (
 )
 
 func newNode(n *Network) *node {
-	v := &node{Network: n, conns: map[net.Conn]struct{}{}, mux: http.NewServeMux()}
+	v := &node{
+		Network: n, conns: map[net.Conn]struct{}{}, mux: http.NewServeMux(),
+		up: true, life: make(chan struct{}), workers: newWorkers(n.o.Workers), receipts: map[string]bool{},
+	}
 	v.mux.HandleFunc("POST /scabbard/{circuit}/{service}/batches", v.guarded(OpSubmit, v.submit))
 	v.mux.HandleFunc("GET /scabbard/{circuit}/{service}/batch_statuses", v.guarded(OpStatuses, v.statuses))
 	v.mux.HandleFunc("GET /scabbard/{circuit}/{service}/ws/subscribe", v.guarded(OpEvents, v.subscribe))
 	v.mux.HandleFunc("GET /admin/circuits/{circuit}", v.circuit)
+	v.mux.HandleFunc("GET /scabbard/{circuit}/{service}/state", v.guarded(OpState, v.stateEntries))
+	v.mux.HandleFunc("GET /scabbard/{circuit}/{service}/state/{address}", v.guarded(OpState, v.stateAt))
+	v.mux.HandleFunc("GET /scabbard/{circuit}/{service}/state_root", v.guarded(OpState, v.stateRoot))
 	v.mux.HandleFunc("POST /biome/login", v.login)
 	v.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		v.send(w, r, refusal(http.StatusNotFound, "not found"), Fault{})
+		v.send(w, r, refusal(http.StatusNotFound, "endpoint not found"), Fault{})
 	})
 	return v
 }
 
+// maxURI is the longest target of a request that the Rust http crate takes.
+const maxURI = 65534
+
 // ServeHTTP implements [http.Handler].
-func (v *node) ServeHTTP(w http.ResponseWriter, r *http.Request) { v.mux.ServeHTTP(w, r) }
+func (v *node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if len(r.RequestURI) > maxURI { // the parser refuses it: no handler, no header
+		w.Header().Set("Connection", "close")
+		w.Header().Set("Content-Length", "0")
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	v.mux.ServeHTTP(w, r)
+}
 
 // answer is a whole answer.
 type answer struct {
@@ -92,13 +109,16 @@ func versionGuard(header string) (answer, bool) {
 	if header == "" || header == "1" {
 		return answer{}, false
 	}
-	n, err := strconv.Atoi(header)
+	n, err := strconv.ParseUint(header, 10, 32)
 	if err != nil {
-		return document(http.StatusBadRequest, map[string]any{"message": "Unable to parse SplinterProtocolVersion header"}), true
+		return document(http.StatusBadRequest, map[string]any{"message": "SplinterProtocolVersion must be a valid positive integer"}), true
+	}
+	message := "Client must support protocol version 1 or greater."
+	if n > 1 {
+		message = fmt.Sprintf("Client requires a newer protocol than can be provided: %d > 1", n)
 	}
 	return document(http.StatusBadRequest, map[string]any{
-		"message":            "Client requires a different protocol",
-		"requested_protocol": n, "splinter_protocol": 1, "libsplinter_version": "0.6.14",
+		"message": message, "requested_protocol": n, "splinter_protocol": 1, "libsplinter_version": "0.6.14",
 	}), true
 }
 
@@ -151,6 +171,7 @@ func (v *node) send(w http.ResponseWriter, r *http.Request, a answer, f Fault) {
 	if len(a.body) > 0 {
 		w.Header().Set("Content-Type", a.contentType)
 	}
+	w.Header().Set("Access-Control-Allow-Credentials", "true")
 	w.WriteHeader(a.status)
 	_, _ = w.Write(a.body) // the client may have left; then nobody is there to be told
 }

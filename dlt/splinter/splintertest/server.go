@@ -44,6 +44,7 @@ func Listen(o *Options) (*Network, error) {
 	}
 	for _, s := range n.services {
 		n.spawn(func() { n.run(s) })
+		n.spawn(func() { n.post(s) })
 	}
 	return n, nil
 }
@@ -52,6 +53,13 @@ func Listen(o *Options) (*Network, error) {
 type node struct {
 	*Network
 	mux *http.ServeMux
+
+	up          bool
+	life        chan struct{} // closed when the process ends
+	workers     []*worker
+	connections int
+	requests    int
+	receipts    map[string]bool // one table for all services
 
 	front    sync.Mutex
 	addr     string // with its port, once it has listened
@@ -92,7 +100,10 @@ func (n *Network) Resume(i int) error {
 		return fmt.Errorf("splintertest: listening: %w", err)
 	}
 	v.listener, v.addr = l, l.Addr().String()
-	server := &http.Server{Handler: v, ReadHeaderTimeout: time.Minute, IdleTimeout: n.o.KeepAlive, ConnState: v.track}
+	server := &http.Server{
+		Handler: v, ReadHeaderTimeout: time.Minute, IdleTimeout: n.o.KeepAlive, ConnState: v.track, ConnContext: v.assign,
+		MaxHeaderBytes: 8 << 20, // a long query has an answer of its own
+	}
 	served := make(chan struct{})
 	v.server, v.served = server, served
 	go func() {

@@ -1,7 +1,9 @@
 package splintertest
 
 import (
+	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -11,16 +13,17 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// statuses serves GET batch_statuses (C3).
+// statuses serves GET batch_statuses.
 func (v *node) statuses(w http.ResponseWriter, r *http.Request, s *service) {
-	q := r.URL.Query()
-	if !q.Has("ids") {
-		v.send(w, r, refusal(http.StatusBadRequest, "Missing `ids` query parameter"), Fault{})
+	q := parseQuery(r.URL.RawQuery)
+	text, has := q["ids"]
+	if !has {
+		v.send(w, r, refusal(http.StatusBadRequest, "No batch IDs specified"), Fault{})
 		return
 	}
 	set := map[batch.ID]struct{}{} // duplicates collapse, and the order is arbitrary
 	var named []batch.ID
-	for id := range strings.SplitSeq(q.Get("ids"), ",") {
+	for id := range strings.SplitSeq(text, ",") {
 		if _, twice := set[batch.ID(id)]; !twice {
 			named = append(named, batch.ID(id))
 		}
@@ -30,45 +33,57 @@ func (v *node) statuses(w http.ResponseWriter, r *http.Request, s *service) {
 	if f.Delay > 0 && !v.delay(r, f.Delay) {
 		panic(http.ErrAbortHandler)
 	}
-	var until <-chan time.Time
-	wait, ok := v.wait(q.Has("wait"), q.Get("wait"))
+	waitText, waits := q["wait"]
+	wait, ok := v.wait(waits, waitText)
 	if !ok {
 		v.send(w, r, serverError(), f)
 		return
 	}
-	if wait > 0 {
-		timer := time.NewTimer(wait)
-		defer timer.Stop()
-		until = timer.C
-	}
-	restart := v.restartOf(s)
-	if v.await(r.Context(), nil, func() bool { return !s.stalled }) != nil {
+	done, ok := v.work(r)
+	if !ok {
 		panic(http.ErrAbortHandler)
 	}
-	v.mu.Unlock()
-	done := func() bool {
-		for id := range set {
-			if w := s.seen.word(id); w != wordInvalid && w != wordCommitted {
-				return wait == 0
-			}
-		}
-		return true
-	}
-	if v.await(r.Context(), until, done) != nil {
+	a, ok := v.statusesAfter(s, set, wait)
+	done()
+	if !ok {
 		panic(http.ErrAbortHandler)
 	}
-	select {
-	case <-restart:
-		v.mu.Unlock()
-		panic(http.ErrAbortHandler)
-	default:
-	}
-	a := v.answerStatuses(s, set)
-	if wait > 0 && v.o.Old && !done() {
-		a = refusal(http.StatusRequestTimeout, "timeout while waiting for batches")
-	}
-	v.mu.Unlock()
 	v.send(w, r, a, f)
+}
+
+// statusesAfter waits until everything is Invalid or Committed, or the time is over; for
+// what is neither by then it says what it was in the beginning. The wait holds the
+// worker, not the locks.
+func (v *node) statusesAfter(s *service, set map[batch.ID]struct{}, wait time.Duration) (answer, bool) {
+	if !v.unlocked(s) {
+		return answer{}, false
+	}
+	life, first := v.life, v.look(s, set)
+	if wait == 0 || first.final() {
+		defer v.mu.Unlock()
+		return first.answer(s), true
+	}
+	v.mu.Unlock()
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	err := v.await(context.Background(), timer.C, func() bool { return ended(life) || v.look(s, set).final() })
+	if err != nil {
+		return answer{}, false
+	}
+	defer v.mu.Unlock()
+	last := v.look(s, set)
+	if ended(life) {
+		return answer{}, false
+	}
+	if v.o.Old && !last.final() {
+		return refusal(http.StatusRequestTimeout, "Failed to get batch statuses before timeout: timeout"), true
+	}
+	for i := range last {
+		if !last[i].final() {
+			last[i] = first[slices.IndexFunc(first, func(k info) bool { return k.id == last[i].id })]
+		}
+	}
+	return last.answer(s), true
 }
 
 // wait reads the parameter: absent or false is none, a number seconds, anything else 300.
@@ -76,14 +91,14 @@ func (v *node) wait(there bool, text string) (time.Duration, bool) {
 	if !there || text == "false" {
 		return 0, true
 	}
-	n, err := strconv.ParseUint(text, 10, 64)
+	n, err := strconv.ParseUint(strings.TrimPrefix(text, "+"), 10, 64)
 	switch {
 	case err != nil:
 		return v.o.WaitDefault, true
-	case n > 1<<32:
+	case n > math.MaxInt64/2: // a time that overflows
 		return 0, false
 	}
-	return time.Duration(n) * time.Second, true
+	return time.Duration(min(n, uint64(math.MaxInt64/time.Second))) * time.Second, true
 }
 
 func (v *node) admit(op Operation, s *service, ids []batch.ID) Fault {
@@ -97,48 +112,66 @@ func (v *node) admit(op Operation, s *service, ids []batch.ID) Fault {
 	return v.o.Faults.request(Point{Operation: op, Service: s.name(), Batches: slices.Clone(ids), Try: v.tries[op][first]})
 }
 
-// answerStatuses makes the array. The lock is held.
-func (v *node) answerStatuses(s *service, set map[batch.ID]struct{}) answer {
-	out := make([]any, 0, len(set))
+// info is what is said of one batch.
+type info struct {
+	id batch.ID
+	known
+}
+
+func (i info) final() bool { return i.word == wordInvalid || i.word == wordCommitted }
+
+type infos []info
+
+func (l infos) final() bool {
+	return !slices.ContainsFunc(l, func(i info) bool { return !i.final() })
+}
+
+// look reads the history. The lock is held.
+func (v *node) look(s *service, set map[batch.ID]struct{}) (out infos) {
 	for id := range set { // a map's order is as arbitrary as theirs
-		word, first := wordUnknown, time.Now()
-		k := s.seen.entries[id]
-		if k != nil {
-			word, first = k.word, k.first
+		k := known{word: wordUnknown, first: time.Now()}
+		if there := s.seen.entries[id]; there != nil {
+			k = *there
 		}
-		if v.told[id] != word {
-			v.told[id] = word
-			v.note(Entry{Kind: StatusAnswered, Service: s.name(), Batches: []batch.ID{id}, Word: word})
+		out = append(out, info{id, k})
+	}
+	return out
+}
+
+// answer makes the array. The lock is held.
+func (l infos) answer(s *service) answer {
+	v := s.node
+	out := make([]any, 0, len(l))
+	for _, i := range l {
+		if v.told[i.id] != i.word {
+			v.told[i.id] = i.word
+			v.note(Entry{Kind: StatusAnswered, Service: s.name(), Batches: []batch.ID{i.id}, Word: i.word})
 		}
-		status := map[string]any{"statusType": word}
-		if !v.o.Old || (word != wordUnknown && word != wordPending) {
-			status["message"] = k.messages()
+		status := map[string]any{"statusType": i.word}
+		if !v.o.Old || (i.word != wordUnknown && i.word != wordPending) {
+			status["message"] = i.messages()
 		}
 		out = append(out, map[string]any{
-			"id": string(id), "status": status,
-			"timestamp": map[string]int64{"secs_since_epoch": first.Unix(), "nanos_since_epoch": int64(first.Nanosecond())},
+			"id": string(i.id), "status": status,
+			"timestamp": map[string]int64{"secs_since_epoch": i.first.Unix(), "nanos_since_epoch": int64(i.first.Nanosecond())},
 		})
 	}
 	return document(http.StatusOK, out)
 }
 
-func (k *known) messages() []any {
+func (i info) messages() []any {
 	out := []any{}
-	if k == nil || k.word == wordPending {
+	if i.word == wordUnknown || i.word == wordPending {
 		return out
 	}
-	for _, tx := range k.txs {
-		if k.word != wordInvalid {
-			out = append(out, map[string]any{"transaction_id": tx})
-			continue
-		}
-		m := map[string]any{"transaction_id": tx, "error_message": "containing batch is invalid", "error_data": []int{}}
-		if tx == k.failed {
-			var data []int // byte by byte
-			for _, b := range []byte(k.message) {
-				data = append(data, int(b))
+	for _, tx := range i.txs {
+		m := map[string]any{"transaction_id": tx}
+		if i.word == wordInvalid {
+			// Nothing is ever in error_data.
+			m["error_message"], m["error_data"] = fmt.Sprintf("containing batch (%s) is invalid", i.id), []int{}
+			if tx == i.failed {
+				m["error_message"] = i.message
 			}
-			m["error_message"], m["error_data"] = fmt.Sprintf("transaction failed: %s", k.message), data
 		}
 		out = append(out, m)
 	}

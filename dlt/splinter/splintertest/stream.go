@@ -5,7 +5,6 @@ import (
 	"crypto/sha1" //nolint:gosec // RFC 6455 says so
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -14,49 +13,6 @@ import (
 	"sync"
 	"time"
 )
-
-// receipt is what is kept of a committed transaction.
-type receipt struct {
-	id      string
-	address []string
-}
-
-func (r receipt) event() []byte {
-	changes := make([]any, 0, len(r.address))
-	for _, a := range r.address {
-		changes = append(changes, map[string]any{"Set": map[string]any{"key": a, "value": []int{10, 117}}})
-	}
-	b, err := json.Marshal(map[string]any{"id": r.id, "state_changes": changes})
-	if err != nil {
-		panic(err) // a bug of this package
-	}
-	return b
-}
-
-const pageSize = 64
-
-// page is what a SQL store answers: ids that are lexicographically greater, not later (C8).
-func page(all []receipt, after string) (out []receipt) {
-	for _, r := range all {
-		if r.id > after && len(out) < pageSize {
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
-// replay is the history as it is sent: in pages with the same filter, which skips
-// and repeats once there are more than 64.
-func replay(all []receipt, after string) (out []receipt) {
-	for {
-		p := page(all, after)
-		out = append(out, p...)
-		if len(p) < pageSize {
-			return out
-		}
-		after = p[len(p)-1].id
-	}
-}
 
 // The frames of RFC 6455.
 const (
@@ -73,10 +29,15 @@ type stream struct {
 	conn net.Conn
 	mu   sync.Mutex // of writes to conn
 
+	leave  chan struct{} // closed when the service stops
+	once   sync.Once
 	queued chan struct{} // has room for one: something is in events
 	lock   sync.Mutex
 	events [][]byte // published and not written
 }
+
+// end lets the service say goodbye.
+func (s *stream) end() { s.once.Do(func() { close(s.leave) }) }
 
 func (s *stream) write(op byte, payload []byte) error {
 	head := []byte{0x80 | op}
@@ -166,11 +127,9 @@ func (s *stream) flush() error {
 
 // subscribe serves GET ws/subscribe (C8).
 func (v *node) subscribe(w http.ResponseWriter, r *http.Request, s *service) {
-	q := r.URL.Query()
-	after := q.Get("last_seen_event")
-	key := r.Header.Get("Sec-WebSocket-Key")
-	if (q.Has("last_seen_event") && after == "") || key == "" || !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
-		v.send(w, r, refusal(http.StatusBadRequest, "Invalid request"), Fault{})
+	after, bounded := parseQuery(r.URL.RawQuery)["last_seen_event"]
+	if bounded && strings.TrimSpace(after) == "" {
+		v.send(w, r, refusal(http.StatusBadRequest, "last_seen_event must not be empty"), Fault{})
 		return
 	}
 	if f := v.admit(OpEvents, s, nil); f != (Fault{}) {
@@ -182,8 +141,24 @@ func (v *node) subscribe(w http.ResponseWriter, r *http.Request, s *service) {
 			return
 		}
 	}
-	x := &stream{queued: make(chan struct{}, 1)}
-	v.register(s, x, after)
+	done, ok := v.work(r)
+	if !ok {
+		panic(http.ErrAbortHandler)
+	}
+	x, history := &stream{queued: make(chan struct{}, 1), leave: make(chan struct{})}, &cursor{after: after, bounded: bounded}
+	if !v.unlocked(s) {
+		done()
+		panic(http.ErrAbortHandler)
+	}
+	history.load(s.receipts)
+	v.mu.Unlock()
+	done()
+	key := r.Header.Get("Sec-WebSocket-Key")
+	if key == "" || !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+		v.send(w, r, serverError(), Fault{})
+		return
+	}
+	v.register(s, x)
 	defer func() {
 		v.mu.Lock()
 		delete(s.streams, x)
@@ -206,43 +181,22 @@ func (v *node) subscribe(w http.ResponseWriter, r *http.Request, s *service) {
 	_, err = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: "+
 		base64.StdEncoding.EncodeToString(sum[:])+"\r\n\r\n")
 	if err == nil {
-		v.serve(x, buf.Reader)
+		v.serve(s, x, buf.Reader, history)
 	}
-}
-
-// register reads the history, and adds the subscriber after that.
-func (v *node) register(s *service, x *stream, after string) {
-	v.mu.Lock()
-	had := len(s.receipts)
-	for _, r := range replay(s.receipts, after) {
-		x.add(r.event())
-	}
-	v.mu.Unlock()
-	if v.o.SubscribeGap > 0 {
-		v.pause(v.o.SubscribeGap)
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if had > 0 { // else what was committed meanwhile is lost
-		for _, r := range s.receipts[had:] {
-			x.add(r.event(), r.event())
-		}
-	}
-	s.streams[x] = struct{}{}
 }
 
 // serve is the actor of one connection, until it ends.
-func (v *node) serve(x *stream, r *bufio.Reader) {
-	ended := make(chan struct{})
+func (v *node) serve(s *service, x *stream, r *bufio.Reader, history *cursor) {
+	left := make(chan struct{})
 	if !v.spawn(func() {
-		defer close(ended)
+		defer close(left)
 		x.listen(r)
 	}) {
 		return
 	}
 	tick := time.NewTicker(v.o.PingEvery)
 	defer tick.Stop()
-	var err error
+	err := v.replay(s, x, history)
 	for err == nil {
 		select {
 		case <-x.queued:
@@ -250,14 +204,18 @@ func (v *node) serve(x *stream, r *bufio.Reader) {
 		case <-tick.C:
 			err = x.write(framePing, nil)
 		case <-v.closed:
-			_ = x.write(frameClose, []byte{0x03, 0xe9}) // 1001
 			err = errGone
-		case <-ended:
+		case <-x.leave:
+			err = errGone
+		case <-left:
 			err = errGone
 		}
 	}
+	if ended(v.closed) || ended(x.leave) {
+		_ = x.write(frameClose, []byte{0x03, 0xe9}) // 1001
+	}
 	_ = x.conn.Close() // ends the other goroutine
-	<-ended
+	<-left
 }
 
 // listen answers what the client says.
@@ -273,39 +231,13 @@ func (s *stream) listen(r *bufio.Reader) {
 		case framePing: // not a pong
 			err = s.write(framePing, payload)
 		case framePong:
+			err = s.write(framePong, payload)
 		case frameClose:
-			_ = s.write(frameClose, payload)
+			_ = s.write(frameClose, append([]byte{0x03, 0xe8}, "Received close frame closing normally"...))
 			return
 		}
 		if err != nil {
 			return
 		}
 	}
-}
-
-// CutStreams ends the websockets of a node.
-func (n *Network) CutStreams(i int) {
-	n.mu.Lock()
-	var conns []net.Conn
-	for _, s := range n.services {
-		if s.node != n.nodes[i] {
-			continue
-		}
-		for x := range s.streams {
-			if x.conn != nil {
-				conns = append(conns, x.conn)
-			}
-		}
-	}
-	n.mu.Unlock()
-	for _, c := range conns {
-		abort(c)
-	}
-}
-
-// Streams returns how many subscribers a service has. The service is as clients name it.
-func (n *Network) Streams(i int) (count int) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return len(n.services[i].streams)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,7 +72,14 @@ func TestSubscribe(t *testing.T) {
 		assert.Equal(t, id, event(t, c))
 	}
 	require.NoError(t, c.Write(t.Context(), websocket.MessageText, []byte("anything")))
-	assert.Equal(t, "anything", string(read(t, c)))
+	skip := func() string { // what the replay repeats
+		text := string(read(t, c))
+		for strings.Contains(text, "state_changes") {
+			text = string(read(t, c))
+		}
+		return text
+	}
+	assert.Equal(t, "anything", skip())
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	pinged := make(chan error, 1)
@@ -86,7 +94,7 @@ func TestSubscribe(t *testing.T) {
 		_ = post(t, n, n.Service(1), b)
 	}()
 	assert.Equal(t, txIDs(t, b)[0], event(t, c), "whoever sent it")
-	assert.Error(t, <-pinged, "no pong")
+	assert.NoError(t, <-pinged, "its ping is no pong; the client answers that, and is answered a pong")
 	assert.NotEmpty(t, <-pings)
 	n.CutStreams(0)
 	_, _, err := c.Read(t.Context())

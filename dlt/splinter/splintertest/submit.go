@@ -11,8 +11,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// submit serves POST batches (C2): read, parse, back pressure, verify, then mark and
-// queue one by one.
+// submit serves POST batches: read, wait for the connection's worker, parse, back
+// pressure, verify, then mark and queue one by one.
 func (v *node) submit(w http.ResponseWriter, r *http.Request, s *service) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -32,7 +32,14 @@ func (v *node) submit(w http.ResponseWriter, r *http.Request, s *service) {
 	}
 	a := answer{}
 	if f.Answer == AnswerProperly || f.Answer == AnswerTruncated || f.Taken == TakenFirst {
-		a = v.take202(s, list, parseErr)
+		done, ok := v.work(r)
+		if ok {
+			a = v.take202(r.Context(), s, list, parseErr)
+			done()
+		}
+		if a.status == 0 && f.Answer == AnswerProperly {
+			f.Answer = AnswerReset // the node died
+		}
 	}
 	status := a.status
 	switch f.Answer {
@@ -45,7 +52,7 @@ func (v *node) submit(w http.ResponseWriter, r *http.Request, s *service) {
 	if f.Taken == TakenLate {
 		v.spawn(func() {
 			if v.pause(f.After) {
-				v.take202(s, list, parseErr)
+				v.take202(r.Context(), s, list, parseErr)
 			}
 		})
 	}
@@ -75,27 +82,22 @@ func (v *node) endPost(s *service, ids []batch.ID, request, status int) {
 
 func (v *node) delay(r *http.Request, d time.Duration) bool { return v.pause(d, r.Context().Done()) }
 
-// take202 is the handler itself. It runs on a worker thread and waits for the locks
-// of the service: a client that leaves meanwhile does not end it.
-func (v *node) take202(s *service, list []*submitted, parseErr error) answer {
+// take202 is the handler itself. It waits for the locks of the service: a client that
+// leaves meanwhile does not end it. Without a status the node died.
+func (v *node) take202(client context.Context, s *service, list []*submitted, parseErr error) answer {
 	if parseErr != nil {
-		return refusal(http.StatusBadRequest, "Invalid body: "+parseErr.Error())
+		return refusal(http.StatusBadRequest, "Invalid body: not a valid list of batches")
 	}
 	verifyErr := verify(list)
-	restart := v.restartOf(s)
-	if v.await(context.Background(), nil, func() bool { return !s.stalled }) != nil {
-		return serverError()
+	if !v.unlocked(s) {
+		return answer{}
 	}
 	defer v.mu.Unlock()
-	select {
-	case <-restart: // the handler died with its node
-		return serverError()
-	default:
-	}
-	if s.stop {
-		return answer{status: http.StatusTooManyRequests}
-	}
 	switch {
+	case !v.up:
+		return answer{}
+	case s.stop:
+		return answer{status: http.StatusTooManyRequests}
 	case errors.Is(verifyErr, errNone):
 		return refusal(http.StatusBadRequest, "No valid batches provided")
 	case verifyErr != nil:
@@ -103,15 +105,9 @@ func (v *node) take202(s *service, list []*submitted, parseErr error) answer {
 	}
 	ids := make([]string, len(list))
 	for i, b := range list {
-		v.take(s, b)
+		v.take(s, b, client.Err() != nil)
 		ids[i] = string(b.id)
 	}
 	link := "/scabbard/" + s.Circuit.ID + "/" + s.id + "/batch_statuses?ids=" + strings.Join(ids, ",")
 	return document(http.StatusAccepted, map[string]string{"link": strings.TrimSuffix(link, "=")})
-}
-
-func (v *node) restartOf(s *service) <-chan struct{} {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return s.restart
 }

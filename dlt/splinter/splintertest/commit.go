@@ -1,0 +1,95 @@
+package splintertest
+
+import (
+	"maps"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// How a commit ends.
+type outcome uint8
+
+const (
+	recorded   outcome = iota
+	unrecorded         // the effect is there, the receipts are not: one of them was there already
+	crashed            // the effect is there, the receipts are not: the node died in between
+)
+
+// commit does what scabbard 0.6.14 does when a proposal is accepted, in its order: the
+// state and its root, then the receipts, then the events, then the history. These are
+// writes of their own, so that a crash after the first leaves an effect without receipts,
+// and so do receipts that cannot be written. The lock is held.
+func (n *Network) commit(s *service, b *submitted) outcome {
+	x := execute(s.state, b)
+	s.state = x.next
+	s.applied = append(s.applied, b.id)
+	e := Entry{Kind: Applied, Service: s.name(), Batches: []batch.ID{b.id}}
+	point := CrashState
+	if s != s.services[0] {
+		point = CrashPeerState
+	}
+	out := recorded
+	switch {
+	case n.crash(b, point, s):
+		out, e.Word = crashed, "no receipt"
+	case !s.node.insert(x.receipts):
+		out, e.Word = unrecorded, "no receipt"
+	}
+	n.note(e)
+	if out != recorded {
+		return out
+	}
+	s.receipts = append(s.receipts, x.receipts...)
+	for _, r := range x.receipts {
+		n.publish(s, r)
+	}
+	s.seen.commit(b.id)
+	return recorded
+}
+
+// insert writes receipts, all or none. A transaction has one on a node, whichever service
+// it is of: the table's key is the transaction's id alone.
+func (v *node) insert(receipts []receipt) bool {
+	fresh := map[string]bool{}
+	for _, r := range receipts {
+		if v.receipts[r.id] || fresh[r.id] {
+			return false
+		}
+		fresh[r.id] = true
+	}
+	maps.Copy(v.receipts, fresh)
+	return true
+}
+
+// compare notes when the states of a circuit begin to differ, and when they agree again.
+func (n *Network) compare(c *circuit) {
+	first, differ := c.services[0], false
+	for _, s := range c.services {
+		differ = differ || !maps.Equal(s.state, first.state)
+	}
+	if differ == !c.divided.IsZero() {
+		return
+	}
+	e := Entry{Kind: United, Service: first.name()}
+	c.divided = time.Time{}
+	if differ {
+		e.Kind, c.divided = Divided, time.Now()
+	}
+	if k := len(first.applied); k > 0 {
+		e.Batches = []batch.ID{first.applied[k-1]}
+	}
+	n.note(e)
+}
+
+// Divided reports whether the states of a circuit's services differ, and since when.
+// From then on every batch of it is rolled back whose effect differs, too. The service
+// names its circuit.
+func (n *Network) Divided(name batch.ServiceID) (since time.Time, divided bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if s := n.find(name); s != nil {
+		return s.divided, !s.divided.IsZero()
+	}
+	return time.Time{}, false
+}

@@ -1,0 +1,116 @@
+package splintertest
+
+import (
+	"encoding/json"
+	"net"
+	"slices"
+)
+
+// receipt is what is kept of a committed transaction, in the order of the commits.
+type receipt struct {
+	id      string
+	changes map[string][]byte
+}
+
+func (r receipt) event() []byte {
+	changes := make([]any, 0, len(r.changes))
+	for address, v := range r.changes {
+		changes = append(changes, map[string]any{"Set": map[string]any{"key": address, "value": numbers(v)}})
+	}
+	b, err := json.Marshal(map[string]any{"id": r.id, "state_changes": changes})
+	if err != nil {
+		panic(err) // a bug of this package
+	}
+	return b
+}
+
+// numbers is how bytes look in JSON here.
+func numbers(b []byte) []int {
+	out := make([]int, len(b))
+	for i, c := range b {
+		out[i] = int(c)
+	}
+	return out
+}
+
+const pageSize = 64
+
+// cursor is where the replay of the history is. A page is the first 64, in the order of
+// their commits, of the receipts whose id is lexicographically greater than the last id of
+// the page before: not those that came later. The replay ends with a page that is empty,
+// so that what a page brought may come again, and much is never sent. Whoever subscribes
+// with last_seen_event begins with that id; without it the first page has no bound.
+type cursor struct {
+	after   string
+	bounded bool // by after
+	ended   bool
+	page    []receipt
+}
+
+// load reads the next page. The lock is held.
+func (c *cursor) load(all []receipt) {
+	for _, r := range all {
+		if (!c.bounded || r.id > c.after) && len(c.page) < pageSize {
+			c.page = append(c.page, r)
+		}
+	}
+	if c.ended = len(c.page) == 0; !c.ended {
+		c.after, c.bounded = c.page[len(c.page)-1].id, true
+	}
+}
+
+// register reads the first page, and adds the subscriber after that. What is committed in
+// between is not told, unless a later page has it.
+func (v *node) register(s *service, x *stream) {
+	if v.o.SubscribeGap > 0 {
+		v.pause(v.o.SubscribeGap)
+	}
+	v.mu.Lock()
+	s.streams[x] = struct{}{}
+	v.mu.Unlock()
+}
+
+// replay sends page after page; each is read when the one before was sent. What is
+// committed meanwhile waits behind it.
+func (v *node) replay(s *service, x *stream, c *cursor) error {
+	for !c.ended {
+		page := slices.Clone(c.page)
+		for _, r := range page {
+			if err := x.write(frameText, r.event()); err != nil {
+				return err
+			}
+		}
+		c.page = nil
+		v.mu.Lock()
+		c.load(s.receipts)
+		v.mu.Unlock()
+	}
+	return nil
+}
+
+// CutStreams ends the websockets of a node.
+func (n *Network) CutStreams(i int) {
+	n.mu.Lock()
+	var conns []net.Conn
+	for _, s := range n.services {
+		if s.node != n.nodes[i] {
+			continue
+		}
+		for x := range s.streams {
+			if x.conn != nil {
+				conns = append(conns, x.conn)
+			}
+		}
+	}
+	n.mu.Unlock()
+	for _, c := range conns {
+		abort(c)
+	}
+}
+
+// Streams returns how many subscribers a service has. The service is as clients name it.
+func (n *Network) Streams(i int) (count int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.services[i].streams)
+}

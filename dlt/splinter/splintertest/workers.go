@@ -1,0 +1,116 @@
+package splintertest
+
+import (
+	"context"
+	"net"
+	"net/http"
+)
+
+// worker is one of the threads that serve a node's requests. A connection belongs to one
+// for as long as it lives, and a handler that waits holds it: a node with two of them
+// leaves every second connection without an answer while one request waits for a stalled
+// service. What its clients sent meanwhile is served when it is free, also when they have
+// left.
+type worker struct {
+	busy    bool
+	waiting []*ticket
+}
+
+type ticket struct{ turn float64 }
+
+func newWorkers(n int) []*worker {
+	out := make([]*worker, n)
+	for i := range out {
+		out[i] = &worker{}
+	}
+	return out
+}
+
+type workerKey struct{}
+
+// assign gives a connection its worker: one after the other.
+func (v *node) assign(ctx context.Context, _ net.Conn) context.Context {
+	return context.WithValue(ctx, workerKey{}, v.nextWorker())
+}
+
+func (v *node) nextWorker() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.connections++
+	return v.connections % v.o.Workers
+}
+
+// work waits until the worker of a request is free and returns how to give it back; ok is
+// false where the node dies first. The order in which the waiting are served is any.
+func (v *node) work(r *http.Request) (done func(), ok bool) {
+	i, known := r.Context().Value(workerKey{}).(int)
+	if !known { // another server serves the node's handler
+		i = v.nextWorker()
+	}
+	v.mu.Lock()
+	w, life, t := v.workers[i], v.life, &ticket{}
+	v.requests++
+	t.turn = draw{seed: v.o.Faults.seed(), try: v.requests, salt: "worker"}.float("turn")
+	w.waiting = append(w.waiting, t)
+	v.mu.Unlock()
+	err := v.await(context.Background(), nil, func() bool {
+		return ended(life) || (!w.busy && w.next() == t)
+	})
+	if err != nil {
+		return nil, false
+	}
+	defer v.mu.Unlock()
+	if ended(life) {
+		return nil, false
+	}
+	w.busy = true
+	for j, other := range w.waiting {
+		if other == t {
+			w.waiting = append(w.waiting[:j:j], w.waiting[j+1:]...)
+			break
+		}
+	}
+	return func() {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		w.busy = false
+		if len(w.waiting) > 0 {
+			v.wake()
+		}
+	}, true
+}
+
+func (w *worker) next() *ticket {
+	first := w.waiting[0]
+	for _, t := range w.waiting {
+		if t.turn < first.turn {
+			first = t
+		}
+	}
+	return first
+}
+
+func ended(life <-chan struct{}) bool {
+	select {
+	case <-life:
+		return true
+	default:
+		return false
+	}
+}
+
+// unlocked waits until no batch holds the locks of a service. It returns with the lock
+// held, unless the node died or the network is closed.
+func (v *node) unlocked(s *service) bool {
+	v.mu.Lock()
+	life := v.life
+	v.mu.Unlock()
+	if v.await(context.Background(), nil, func() bool { return ended(life) || !s.stalled }) != nil {
+		return false
+	}
+	if ended(life) {
+		v.mu.Unlock()
+		return false
+	}
+	return true
+}
