@@ -187,6 +187,8 @@ func (v *node) subscribe(w http.ResponseWriter, r *http.Request, s *service) {
 
 // serve is the actor of one connection, until it ends.
 func (v *node) serve(s *service, x *stream, r *bufio.Reader, history *cursor) {
+	// What the client says is looked at when the history was sent.
+	err := v.replay(s, x, history)
 	left := make(chan struct{})
 	if !v.spawn(func() {
 		defer close(left)
@@ -196,7 +198,6 @@ func (v *node) serve(s *service, x *stream, r *bufio.Reader, history *cursor) {
 	}
 	tick := time.NewTicker(v.o.PingEvery)
 	defer tick.Stop()
-	err := v.replay(s, x, history)
 	for err == nil {
 		select {
 		case <-x.queued:
