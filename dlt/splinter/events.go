@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/coder/websocket"
@@ -116,6 +117,7 @@ type subscription struct {
 	log     *logWriter // nil: only told
 
 	probe    prober
+	roots    *roots         // nil: not followed
 	statuses []batch.Status // to be yielded
 	hint     bool           // something else has changed
 	hinted   time.Time
@@ -125,10 +127,12 @@ func (s *subscription) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	frames := make(chan received, 256)
 	done := make(chan struct{})
+	var questions sync.WaitGroup
 	defer func() {
 		cancel()
 		_ = s.conn.CloseNow()
 		<-done
+		questions.Wait()
 	}()
 	go func() {
 		defer close(done)
@@ -138,19 +142,30 @@ func (s *subscription) run(ctx context.Context) error {
 		return err
 	}
 	s.probe = newProber(s.client.o.ProbeInterval)
+	answers := make(chan string, 1)
 	if s.log != nil {
+		if s.client.o.StateNeverReturns {
+			s.roots = &roots{pause: s.client.o.ProbeInterval}
+			s.log.roots = s.roots
+		}
 		s.log.open(ctx, s.begun)
 		defer func() { s.log.close(context.WithoutCancel(ctx)) }()
 	}
 	tick := time.NewTicker(max(s.client.o.ProbeInterval/5, time.Millisecond))
 	defer tick.Stop()
 	for {
+		if s.roots != nil && s.roots.due(time.Now()) {
+			s.roots.ask(time.Now())
+			questions.Go(func() { answers <- s.root(ctx) })
+		}
 		if err := s.send(ctx, len(frames) > 0); err != nil {
 			return s.ended(ctx, err)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
+		case root := <-answers:
+			s.roots.answered(root, time.Now())
 		case f := <-frames:
 			if err := s.takeAll(f, frames); err != nil {
 				return s.ended(ctx, err)
@@ -160,10 +175,31 @@ func (s *subscription) run(ctx context.Context) error {
 		if err := s.tell(); err != nil {
 			return err
 		}
+		if s.roots != nil {
+			s.roots.settle(s.probe.settled)
+			if s.roots.read != "" {
+				s.probe.soon(time.Now())
+			}
+		}
 		if s.log != nil {
 			s.log.work(ctx, &s.probe)
 		}
 	}
+}
+
+// root asks for the hash of the service's state; "" is no answer.
+func (s *subscription) root(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, prompt)
+	defer cancel()
+	st, err := s.client.State(s.service)
+	if err != nil {
+		return ""
+	}
+	root, err := st.Root(ctx)
+	if err != nil || len(root) > batch.MaxIDLen {
+		return ""
+	}
+	return root
 }
 
 // ended is the error of a stream that broke; nil where it was the caller who ended it.
@@ -217,6 +253,9 @@ func (s *subscription) take(f received) error {
 		return err // something was told that nobody understands: a gap
 	}
 	s.probe.disturbed()
+	if s.roots != nil {
+		s.roots.disturbed()
+	}
 	if s.log != nil && isID(id) { // no transaction that passes Check has another
 		s.log.add(id)
 	}

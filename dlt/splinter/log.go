@@ -30,6 +30,10 @@ type logWriter struct {
 	fresh   bool      // the next entry begins a span, at covered
 	written time.Time // covered, of the last entry
 	retry   time.Time // not before, after an error
+
+	roots *roots    // nil: not followed
+	after string    // the root that the log ended with, while that may go on; "" is not
+	begun time.Time // when the stream was opened
 }
 
 // bound is for one write: an entry is dated by the database, and is dated too late
@@ -38,13 +42,43 @@ func (l *logWriter) bound(ctx context.Context) (context.Context, context.CancelF
 	return context.WithTimeout(ctx, l.client.o.Margin/2)
 }
 
-// open begins a span at the time that the stream was opened.
+// open begins a span at the time that the stream was opened, unless the one before it may
+// go on: that shows when the state's root is known.
 func (l *logWriter) open(ctx context.Context, begun time.Time) {
 	l.lease(ctx)
 	l.begin(begun)
+	l.begun = begun
+	if l.roots == nil || l.epoch == 0 {
+		return
+	}
+	bounded, cancel := l.bound(ctx)
+	defer cancel()
+	found, err := l.client.o.Journal.FindStream(bounded, l.stream, nil)
+	if err == nil && found.Covered {
+		l.after = found.Cursor
+	}
 }
 
-func (l *logWriter) begin(at time.Time) { l.ids, l.covered, l.fresh = nil, at, true }
+func (l *logWriter) begin(at time.Time) { l.ids, l.covered, l.fresh, l.after = nil, at, true, "" }
+
+// goesOn decides whether the span of the last entry goes on: where nothing was told since
+// the stream was opened, and the state is the one that the log ended with. It reports
+// whether that is decided.
+func (l *logWriter) goesOn(settled time.Time) bool {
+	switch {
+	case l.after == "":
+	case len(l.ids) > 0 || time.Since(l.begun) > silence*max(l.client.o.ProbeInterval, time.Second):
+		l.after = "" // too late: a span of its own begins where the stream did
+	case l.roots.known == "":
+		return false
+	default:
+		if l.roots.known == l.after {
+			l.fresh, l.covered, l.written = false, settled, l.begun
+		}
+		l.after = ""
+	}
+	return true
+}
 
 func (l *logWriter) lease(ctx context.Context) {
 	ttl := l.client.o.StreamLease
@@ -85,7 +119,7 @@ func (l *logWriter) work(ctx context.Context, p *prober) {
 	if p.settled.After(l.covered) {
 		l.covered = p.settled
 	}
-	if l.epoch == 0 || now.Before(l.retry) {
+	if l.epoch == 0 || now.Before(l.retry) || !l.goesOn(p.settled) {
 		return
 	}
 	for l.epoch != 0 && (l.fresh || len(l.ids) > 0 || l.covered.After(l.written)) {
@@ -105,6 +139,9 @@ func (l *logWriter) write(ctx context.Context) bool {
 		if l.fresh {
 			at = l.covered
 		}
+	}
+	if l.roots != nil && len(e.IDs) == len(l.ids) {
+		e.Cursor = l.roots.known
 	}
 	e.Age = time.Since(at)
 	if !e.Restart {

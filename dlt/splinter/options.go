@@ -87,6 +87,14 @@ type Options struct {
 	// an LMDB store (0.4 and 0.5), which refuse a subscription from now on. Defaults to
 	// false.
 	Replay bool
+	// StateNeverReturns says that every batch that is committed changes the state of its
+	// service, and that no later ones ever bring back a state that was there before: each
+	// leaves something that stays, a counter, say, or a record of its own. Then the log in
+	// the Journal goes on over a crash of the node where the hash of the state is the same
+	// after it, which settles what was queued. It costs a question about that hash for each
+	// event. Where it is not so, a batch can be executed twice. Defaults to false: a lock
+	// that is taken and released leaves the state as it was.
+	StateNeverReturns bool
 	// Evidence says whether the effect of a batch is in the state, where nothing else
 	// tells: Committed, NotCommitted, or CannotTell. It is asked after LateArrival, about a
 	// batch that is not waiting at its node, so that what it reads is final: a batch of

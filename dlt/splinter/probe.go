@@ -56,6 +56,13 @@ func (p *prober) next(now time.Time, waiting bool) (string, error) {
 	return p.text, nil
 }
 
+// soon makes a pair due at once where none is under way.
+func (p *prober) soon(now time.Time) {
+	if p.first.IsZero() && p.text == "" {
+		p.due = now
+	}
+}
+
 // disturbed notes an event.
 func (p *prober) disturbed() { p.quiet = false }
 

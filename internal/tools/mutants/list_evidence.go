@@ -35,4 +35,20 @@ var evidenceList = []mutant{
 		name: "splinter: missing receipts of an unknown circuit", file: "dlt/splinter/resolve.go", pkg: "dlt/splinter", test: "TestJudge",
 		old: "absent || (k.receipts == receiptsMissing && k.agrees)", new: "absent || k.receipts == receiptsMissing",
 	},
+	{
+		name: "splinter: the log goes on whatever the state is", file: "dlt/splinter/log.go", pkg: "dlt/splinter", test: "TestLogDoesNotGoOn",
+		old: "if l.roots.known == l.after {", new: "if l.roots.known != \"\" {",
+	},
+	{
+		name: "splinter: the log goes on for states that return", file: "dlt/splinter/events.go", pkg: "dlt/splinter", test: "TestLogOfAStateThatReturns",
+		old: "if s.client.o.StateNeverReturns {", new: "if true {",
+	},
+	{
+		name: "splinter: a root outlives the next event", file: "dlt/splinter/roots.go", pkg: "dlt/splinter", test: "TestRoots|TestLogOfARootBeforeTheLastEvent",
+		old: "r.quiet, r.read, r.known = false, \"\", \"\"", new: "r.quiet, r.read = false, \"\"",
+	},
+	{
+		name: "splinter: a root that nothing has settled", file: "dlt/splinter/roots.go", pkg: "dlt/splinter", test: "TestRoots",
+		old: "r.read != \"\" && at.After(r.readAt)", new: "r.read != \"\"",
+	},
 }

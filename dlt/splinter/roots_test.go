@@ -1,0 +1,175 @@
+package splinter_test
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// rooted is a world whose client follows the roots of states.
+type rooted struct {
+	*world
+	st   *memory.Store
+	mute atomic.Bool // roots are refused
+	read atomic.Int64
+}
+
+func newRooted(t *testing.T, never bool) *rooted {
+	st := memory.New()
+	r := &rooted{world: newWorld(t, splintertest.Options{}, st), st: st}
+	r.alone.Store(true) // receipts prove nothing here
+	target, err := url.Parse(r.net.URL(0))
+	require.NoError(t, err)
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	proxy.ErrorLog = log.New(io.Discard, "", 0)
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if !strings.HasSuffix(q.URL.Path, "/state_root") {
+			proxy.ServeHTTP(w, q)
+			return
+		}
+		if r.mute.Load() {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		state, sum := r.net.State(r.service), sha256.New()
+		for _, name := range slices.Sorted(maps.Keys(state)) {
+			_, _ = fmt.Fprintln(sum, name, state[name])
+		}
+		r.read.Add(1)
+		_ = json.NewEncoder(w).Encode(fmt.Sprintf("%x", sum.Sum(nil)))
+	}))
+	t.Cleanup(front.Close)
+	o := options(st)
+	o.Replay, o.StateNeverReturns = false, never
+	r.c = newClient(t, front.URL, o)
+	r.committed()
+	r.streaming(r.c)
+	covered(t, st, r.service, 2*margin, time.Time{})
+	return r
+}
+
+func (r *rooted) cursor() string {
+	found, err := r.st.FindStream(r.Context(), "scabbard "+string(r.service), nil)
+	require.NoError(r, err)
+	return found.Cursor
+}
+
+// settled waits until the log ends with a root.
+func (r *rooted) settled() {
+	r.Helper()
+	require.True(r, every(time.Millisecond, 5*time.Second, func() bool { return r.cursor() != "" }), "no root")
+}
+
+// gap cuts the streams, and does something while nobody listens.
+func (r *rooted) gap(meanwhile func()) {
+	r.Helper()
+	r.blind.Store(true)
+	r.net.CutStreams(0)
+	require.True(r, every(time.Millisecond, 5*time.Second, func() bool { return r.net.Streams(0) == 0 }))
+	meanwhile()
+	r.net.Restart(0) // what was queued is gone, and so is what the node remembers
+	r.known = nil
+	r.blind.Store(false)
+}
+
+func (r *rooted) commit(payload []byte, address string) {
+	r.Helper()
+	b := build(r, r.service, tx(payload, address))
+	_, err := r.post(b, time.Second)
+	require.NoError(r, err)
+	r.becomes(b, batch.ReportedCommitted)
+}
+
+// The node restarted, and the state is what it was: nothing was committed in between.
+func TestLogGoesOn(t *testing.T) {
+	for name, events := range map[string]int{"after no event": 0, "after some": 3} {
+		t.Run(name, func(t *testing.T) {
+			r := newRooted(t, true)
+			for range events {
+				r.committed()
+			}
+			r.settled()
+			d := r.lost(splintertest.NotTaken)
+			for range 3 {
+				r.gap(func() {})
+			}
+			r.resolves(d, dlt.NotCommitted)
+		})
+	}
+}
+
+// Something was committed in between, and nobody heard of it.
+func TestLogDoesNotGoOn(t *testing.T) {
+	r := newRooted(t, true)
+	r.settled()
+	var d doubtful
+	cut := time.Now()
+	r.gap(func() {
+		d = r.lost(splintertest.TakenFirst)
+		r.becomes(d.Batch, batch.ReportedCommitted)
+	})
+	covered(t, r.st, r.service, 0, cut) // the log begins anew
+	r.resolves(d, dlt.Committed)        // by its receipts
+}
+
+// A state that returns is the same before and after what was committed in between: a client
+// that was not told otherwise believes nothing.
+func TestLogOfAStateThatReturns(t *testing.T) {
+	r := newRooted(t, false)
+	r.commit(splintertest.Set("lock", 0))
+	require.Empty(t, r.cursor())
+	require.Zero(t, r.read.Load(), "roots that nobody needs")
+	var d doubtful
+	r.gap(func() {
+		b := build(t, r.service, tx(splintertest.Set("lock", 1)))
+		var err error
+		d, err = r.post(b, time.Second)
+		require.NoError(t, err)
+		r.becomes(b, batch.ReportedCommitted)
+		r.commit(splintertest.Set("lock", 0))
+	})
+	r.resolves(d, dlt.Committed)
+}
+
+// The last event came, and the node died before its root was read: the root that is known
+// is an older one, and says nothing of what came after the event.
+func TestLogOfARootBeforeTheLastEvent(t *testing.T) {
+	r := newRooted(t, true)
+	r.settled()
+	r.mute.Store(true)
+	r.committed()
+	require.True(t, every(time.Millisecond, 5*time.Second, func() bool { return r.cursor() == "" }))
+	d := r.lost(splintertest.NotTaken)
+	r.gap(func() {})
+	r.mute.Store(false)
+	r.never(d)
+}
+
+// Roots that cannot be read cost the evidence over gaps, and not the log.
+func TestLogWithoutRoots(t *testing.T) {
+	r := newRooted(t, true)
+	r.settled()
+	r.mute.Store(true)
+	cut := time.Now()
+	r.gap(func() {})
+	covered(t, r.st, r.service, 0, cut)
+}
