@@ -153,6 +153,7 @@ func (m *Monitor) evidence(ctx context.Context, g *group, f store.InFlight, k Kn
 		if err != nil {
 			return err
 		}
+		d.Ended = ended(f, k, m.o.Rules)
 		found, err = m.o.Resolver.Resolve(ctx, d)
 		return err
 	})

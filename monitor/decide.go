@@ -11,7 +11,7 @@ import (
 
 // Rules are what [Decide] goes by, beside the ledger's traits.
 type Rules struct {
-	TTL          time.Duration // of a claim: how long a resend takes at most to leave
+	TTL          time.Duration // of this process's claims: how long a resend takes at most to leave
 	FirstPoll    time.Duration // from acceptance to the first query
 	PollInterval time.Duration // between queries, at most
 	StuckAfter   time.Duration // after which an open batch needs a decision
@@ -34,7 +34,8 @@ type Known struct {
 	Status *batch.Status
 	// Evidence of the resolver, where it was asked.
 	Evidence *dlt.Evidence
-	// Seen is how long this process has known that the claim is over, on its own clock.
+	// Seen is how long this process has known the row as it is, with its claim over, on
+	// its own clock.
 	Seen time.Duration
 }
 
@@ -140,7 +141,7 @@ func (d *decider) undecidable(cause string) Verdict {
 }
 
 func (d *decider) inState(s batch.State, finding store.Finding) Verdict {
-	if d.f.State == s && d.t.Resolves && d.t.Stale > 0 && d.f.PostedAgo > d.t.Stale {
+	if d.f.State == s && d.t.Resolves && d.t.Stale > 0 && d.ended() > d.t.Stale {
 		return Verdict{Resolve: true, Next: d.next()} // the ledger may have dropped it without saying so
 	}
 	if d.f.State == s {
@@ -151,13 +152,11 @@ func (d *decider) inState(s batch.State, finding store.Finding) Verdict {
 
 func (d *decider) invalid() Verdict {
 	switch {
-	case d.f.Requeued && d.f.PostedAgo < d.t.Settle:
+	case d.f.Requeued && d.ended() < d.t.Settle:
 		// It may be the verdict from before the requeue (ledgers/sawtooth-and-splinter.md B7).
-		return d.wait(d.t.Settle - d.f.PostedAgo)
-	case d.f.State == batch.Invalid && d.f.SettleLeft > 0:
-		return d.wait(d.f.SettleLeft)
+		return d.wait(d.t.Settle - d.ended())
 	case d.f.State == batch.Invalid:
-		return d.found(store.Settled)
+		return d.settle()
 	case d.f.State == batch.Submitting && d.f.Attempt > 1 && d.k.Status.Attempt != d.f.Attempt && d.late() > 0:
 		// It may be about an earlier attempt, from before a requeue, with the last one still
 		// on its way (ledgers/sawtooth-and-splinter.md C5: it is executed again).
@@ -225,21 +224,16 @@ func (d *decider) exhausted() *batch.SubmissionError {
 func (d *decider) noTrace() Verdict {
 	f, t := d.f, d.t
 	if f.State == batch.Invalid {
-		if f.SettleLeft > 0 {
-			return d.wait(f.SettleLeft)
-		}
-		return d.found(store.Settled)
+		return d.settle()
 	}
-	late := t.LateArrival - f.PostedAgo
-	if f.State == batch.Submitting {
-		// The database's clock may have jumped: this process waits on its own.
-		late = max(late, t.LateArrival-d.k.Seen)
-	}
+	// The database's clock may have jumped: this process waits on its own.
+	age := min(f.PostedAgo, d.k.Seen)
+	late := t.LateArrival - age
 	if late > 0 {
 		return d.wait(late)
 	}
-	if f.PostedAgo < t.Grace {
-		return d.wait(t.Grace - f.PostedAgo)
+	if age < t.Grace {
+		return d.wait(t.Grace - age)
 	}
 	if d.mayResend() && f.ResendLeft >= d.r.TTL+t.LateArrival {
 		if f.Resends > 0 && f.PostedAgo < t.ResendQuiet {
@@ -248,7 +242,7 @@ func (d *decider) noTrace() Verdict {
 		return d.found(store.NoTrace)
 	}
 	if !f.Ended { // where a duplicate would be executed, no clock but this process's own is trusted
-		if late := d.r.TTL + t.LateArrival - d.k.Seen; late > 0 {
+		if late := d.late(); late > 0 {
 			return d.wait(late)
 		}
 	}
@@ -258,14 +252,32 @@ func (d *decider) noTrace() Verdict {
 	return d.cannotTell("not found, and this ledger gives no evidence")
 }
 
-// late is how long the last attempt may yet take effect, where nobody knows how it
-// ended; by this process's own clock, too.
-func (d *decider) late() time.Duration {
-	seen := d.k.Seen
-	if !d.f.Ended {
-		seen -= d.r.TTL
+// settle ends an Invalid once it cannot become Committed any more, by both clocks.
+func (d *decider) settle() Verdict {
+	if left := max(d.f.SettleLeft, d.t.Settle-d.k.Seen); left > 0 {
+		return d.wait(left)
 	}
-	return d.t.LateArrival - min(d.f.PostedAgo, seen)
+	return d.found(store.Settled)
+}
+
+// late is how long the last attempt may yet take effect, where nobody knows how it ended.
+func (d *decider) late() time.Duration { return d.t.LateArrival - d.ended() }
+
+func (d *decider) ended() time.Duration { return ended(d.f, d.k, d.r) }
+
+// ended is how long ago the last POST ended, at least. The database's clock may have
+// jumped, so that this process's own counts, too; and where nobody knows how the claim
+// ended, its request may go on for as long as it was given, by whoever claimed.
+func ended(f store.InFlight, k Known, r Rules) time.Duration {
+	seen := k.Seen
+	if !f.Ended {
+		ttl := f.ClaimTTL
+		if ttl == 0 {
+			ttl = r.TTL
+		}
+		seen -= ttl
+	}
+	return min(f.PostedAgo, seen)
 }
 
 // mayResend reports whether there is to be another attempt at all.

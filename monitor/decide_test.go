@@ -98,6 +98,10 @@ func TestDecideNoTrace(t *testing.T) {
 	seen := func(d time.Duration) change {
 		return func(_ *store.InFlight, k *monitor.Known, _ *dlt.Traits, _ *monitor.Rules) { k.Seen = d }
 	}
+	lives := func(f *store.InFlight, _ *monitor.Known, _ *dlt.Traits, _ *monitor.Rules) { f.Ended = false }
+	claimFor := func(d time.Duration) change {
+		return func(f *store.InFlight, _ *monitor.Known, _ *dlt.Traits, _ *monitor.Rules) { f.ClaimTTL = d }
+	}
 	state := func(s batch.State) change {
 		return func(f *store.InFlight, _ *monitor.Known, _ *dlt.Traits, _ *monitor.Rules) { f.State = s }
 	}
@@ -141,8 +145,15 @@ func TestDecideNoTrace(t *testing.T) {
 		"within the grace, pending":                    {[]change{ever, state(batch.Pending), posted(grace - 1)}, "wait", first},
 		"clock jumped: first sight":                    {[]change{ever, seen(0)}, "wait", poll},
 		"clock jumped: own wait not over":              {[]change{ever, seen(late - 20*time.Millisecond)}, "wait", 20 * time.Millisecond},
-		"clock jumped: own wait over":                  {[]change{ever, seen(late)}, "no trace", 0},
-		"clock jumped: pending is not a claim's":       {[]change{ever, state(batch.Pending), seen(0)}, "no trace", 0},
+		"clock jumped: own wait over, not the grace":   {[]change{ever, seen(late)}, "wait", 0},
+		"clock jumped: own grace over":                 {[]change{ever, seen(grace)}, "no trace", 0},
+		"clock jumped: pending":                        {[]change{ever, state(batch.Pending), seen(late - 20*time.Millisecond)}, "wait", 20 * time.Millisecond},
+		"clock jumped: valid, within the grace":        {[]change{ever, state(batch.Valid), seen(grace - 20*time.Millisecond)}, "wait", 20 * time.Millisecond},
+		"clock jumped: an Invalid that is forgotten":   {[]change{state(batch.Invalid), settling(-time.Hour), seen(10*time.Minute - 20*time.Millisecond)}, "wait", 20 * time.Millisecond},
+		"a claim of another length, not over":          {[]change{resolves, lives, claimFor(time.Hour), seen(time.Hour + late - 20*time.Millisecond)}, "wait", 20 * time.Millisecond},
+		"a claim of another length, over":              {[]change{resolves, lives, claimFor(time.Hour), seen(time.Hour + late), posted(time.Hour)}, "resolve", 0},
+		"a claim shorter than the reader's, over":      {[]change{resolves, lives, claimFor(time.Second), seen(grace), posted(time.Hour)}, "resolve", 0},
+		"a claim of unknown length, not over":          {[]change{resolves, lives, seen(ttl + late - 20*time.Millisecond)}, "wait", 20 * time.Millisecond},
 		"clock stepped back":                           {[]change{ever, posted(-time.Hour)}, "wait", poll},
 		"second resend too soon":                       {[]change{ever, resends(1), posted(quiet - 1)}, "wait", 0},
 		"second resend after the quiet":                {[]change{ever, resends(1), posted(quiet)}, "no trace", 0},
@@ -206,7 +217,7 @@ func settling(d time.Duration) func(*store.InFlight, *monitor.Known, *dlt.Traits
 func TestDecideInvalid(t *testing.T) {
 	receipts := []batch.Receipt{{TransactionID: "t1", Message: "no funds"}}
 	st := &batch.Status{ID: "b", Reported: batch.ReportedInvalid, Attempt: 2, Receipts: receipts}
-	f := store.InFlight{Version: 8, State: batch.Pending, Attempt: 2, PostedAgo: time.Minute}
+	f := store.InFlight{Version: 8, State: batch.Pending, Attempt: 2, PostedAgo: time.Minute, Ended: true}
 	v := monitor.Decide(f, monitor.Known{Status: st}, ledgerTraits, rules)
 	require.Equal(t, "is invalid", verdictWord(v))
 	assert.Equal(t, ledgerTraits.Settle, v.Outcome.Settle, "decision 13")
@@ -221,14 +232,18 @@ func TestDecideInvalid(t *testing.T) {
 	// After a requeue an INVALID counts only Settle after the new POST.
 	f.Requeued = true
 	f.PostedAgo = ledgerTraits.Settle - 70*time.Millisecond
-	v = monitor.Decide(f, monitor.Known{Status: st}, ledgerTraits, rules)
+	k := monitor.Known{Status: st, Seen: time.Hour}
+	v = monitor.Decide(f, k, ledgerTraits, rules)
 	assert.Equal(t, "wait", verdictWord(v))
 	assert.Equal(t, 70*time.Millisecond, v.Next)
 	f.PostedAgo = ledgerTraits.Settle
-	assert.Equal(t, "is invalid", verdictWord(monitor.Decide(f, monitor.Known{Status: st}, ledgerTraits, rules)))
+	assert.Equal(t, "is invalid", verdictWord(monitor.Decide(f, k, ledgerTraits, rules)))
+	k.Seen = ledgerTraits.Settle - 70*time.Millisecond
+	assert.Equal(t, 70*time.Millisecond, monitor.Decide(f, k, ledgerTraits, rules).Next, "by this process's clock, too")
 
-	f = store.InFlight{State: batch.Invalid, SettleLeft: 40 * time.Millisecond}
-	v = monitor.Decide(f, monitor.Known{Status: st}, ledgerTraits, rules)
+	k.Seen = time.Hour
+	f = store.InFlight{State: batch.Invalid, SettleLeft: 40 * time.Millisecond, Ended: true}
+	v = monitor.Decide(f, k, ledgerTraits, rules)
 	assert.Equal(t, "wait", verdictWord(v))
 	assert.Equal(t, 40*time.Millisecond, v.Next)
 }

@@ -20,7 +20,7 @@ func TestDecideEverything(t *testing.T) {
 	ages := []time.Duration{
 		-time.Minute, 0, late - 1, late, grace - 1, grace, quiet - 1, quiet, 10 * time.Minute, stuck, stuck + 1, 100 * time.Hour,
 	}
-	seens := []time.Duration{0, late - 1, late, ttl + late - 1, ttl + late}
+	seens := []time.Duration{0, late - 1, late, grace - 1, grace, ttl + late - 1, ttl + late}
 	harmlessFor := []time.Duration{0, 2 * time.Hour, dlt.Forever}
 	budgets := []batch.Budget{{}, {Attempts: 2}, {Attempts: 2, EveryTry: true}}
 	words := []batch.Reported{0, 1, 2, 3, 4, 5, 6, unknownWord}
@@ -69,11 +69,8 @@ func TestDecideEverything(t *testing.T) {
 									continue // it is looked at for these only
 								}
 								for _, seen := range seens {
-									if seen != 0 && state != batch.Submitting {
-										continue
-									}
 									for _, proof := range proofs {
-										if proof != nil && (word != batch.ReportedUnknown || !resolves || state == batch.Invalid || age < grace || (state == batch.Submitting && seen < late) || (!f.Ended && seen < ttl+late)) {
+										if proof != nil && (word != batch.ReportedUnknown || !resolves || state == batch.Invalid || age < grace || seen < max(late, grace) || (!f.Ended && seen < ttl+late)) {
 											continue // Resolve is asked only after a verdict that says so
 										}
 										k := monitor.Known{Seen: seen, Evidence: proof}
@@ -100,7 +97,7 @@ func TestDecideEverything(t *testing.T) {
 
 // holds returns the promise that a verdict breaks.
 func holds(row store.Row, f store.InFlight, k monitor.Known, tr dlt.Traits, v monitor.Verdict, now time.Time) error {
-	over := f.PostedAgo >= tr.LateArrival && f.PostedAgo >= tr.Grace && (f.State != batch.Submitting || k.Seen >= tr.LateArrival)
+	over := min(f.PostedAgo, k.Seen) >= max(tr.LateArrival, tr.Grace)
 	unknown := k.Status != nil && k.Status.Reported == batch.ReportedUnknown
 	if k.Status != nil && f.State == batch.Submitting && f.DoubtAttempt < f.Attempt {
 		// A verdict that is recorded already says nothing about the earlier attempt.
@@ -142,14 +139,14 @@ func holds(row store.Row, f store.InFlight, k monitor.Known, tr dlt.Traits, v mo
 		if another {
 			return fmt.Errorf("promise 10: the verdict is about another attempt")
 		}
-		if f.Requeued && f.PostedAgo < tr.Settle {
+		if f.Requeued && min(f.PostedAgo, k.Seen) < tr.Settle {
 			return fmt.Errorf("a verdict from before the requeue")
 		}
 		if f.State == batch.Submitting && k.Status.Attempt != f.Attempt && !(f.PostedAgo >= tr.LateArrival && k.Seen >= tr.LateArrival && (f.Ended || k.Seen >= ttl+tr.LateArrival)) {
 			return fmt.Errorf("promise 10: the attempt that is in doubt may yet be committed")
 		}
 	case store.Settled:
-		if f.SettleLeft > 0 {
+		if f.SettleLeft > 0 || k.Seen < tr.Settle {
 			return fmt.Errorf("settled too early")
 		}
 	case store.Undecidable:

@@ -31,16 +31,42 @@ func TestLateArrivalIsWaitedOnTheOwnClock(t *testing.T) {
 		_, stop := w.start(t, nil)
 		time.Sleep(3 * time.Second)
 		w.add("s", "b", 0, inDoubt)
-		settle(late - 3*time.Second - 2*time.Millisecond)
+		settle(grace - 3*time.Second - 2*time.Millisecond)
 		require.Empty(t, w.found())
 		settle(poll + 2*time.Millisecond)
 		require.Equal(t, []string{"a no trace"}, w.found())
 		settle(3*time.Second + poll)
 		stop()
 		assert.Equal(t, []string{"a no trace", "b no trace"}, w.found())
-		assert.GreaterOrEqual(t, w.putAt["a"], late)
-		assert.GreaterOrEqual(t, w.putAt["b"], late+3*time.Second)
+		assert.GreaterOrEqual(t, w.putAt["a"], grace)
+		assert.GreaterOrEqual(t, w.putAt["b"], grace+3*time.Second)
 	})
+}
+
+// What was accepted is aged by this process's own clock as well: a database whose clock has
+// jumped says that everything was posted long ago.
+func TestAJumpOfTheDatabasesClockAgesNothing(t *testing.T) {
+	for _, state := range []batch.State{batch.Pending, batch.Valid, batch.Invalid} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld()
+			w.traits = ledgerTraits
+			w.answer = saying(batch.ReportedUnknown)
+			w.add("s", "a", 0, func(r *row) {
+				r.State, r.ResendLeft = state, dlt.Forever
+				r.posted, r.SettleLeft = time.Now().Add(-10*time.Hour), -time.Hour
+			})
+			_, stop := w.start(t, nil)
+			own, want := grace, "a no trace"
+			if state == batch.Invalid {
+				own, want = ledgerTraits.Settle, "a settled"
+			}
+			settle(own - time.Second)
+			require.Empty(t, w.found(), "%s", state)
+			settle(time.Second + 2*poll)
+			stop()
+			assert.Equal(t, []string{want}, w.found(), "%s", state)
+		})
+	}
 }
 
 // A new version is a new sight: another attempt has its own late arrival.
@@ -57,16 +83,16 @@ func TestTheFirstSightIsOfAVersion(t *testing.T) {
 		}
 		w.add("s", "a", 0, old(3))
 		m, stop := w.start(t, nil)
-		settle(late + poll)
+		settle(grace + poll)
 		require.Len(t, w.found(), 1)
 		w.add("s", "a", 0, old(5))
-		settle(late - time.Second)
+		settle(grace - time.Second)
 		require.Len(t, w.found(), 1)
 		settle(2 * poll)
 		require.Len(t, w.found(), 2)
 		m.Forget("a", 5)
 		w.add("s", "a", 0, old(5))
-		settle(late - time.Second)
+		settle(grace - time.Second)
 		require.Len(t, w.found(), 2, "forgotten")
 		stop()
 	})
@@ -148,7 +174,7 @@ func TestAResolverThatHangsIsCutOff(t *testing.T) {
 		}
 		w.add("s", "a", 0, func(r *row) { r.State, r.posted = batch.Submitting, time.Now().Add(-time.Minute) })
 		_, stop := w.start(t, nil)
-		settle(late + 2*timeout + poll)
+		settle(grace + 2*timeout + poll)
 		assert.Empty(t, w.found())
 		assert.NotEmpty(t, w.troubles)
 		stop()

@@ -183,7 +183,7 @@ func (m *Monitor) askMine(ctx context.Context, due []*mine, now time.Time) {
 					free = append(free, f.Key) // it is decided about by its row as it will be
 					continue
 				}
-				switch v := Decide(f, Known{Status: st}, g.traits, m.o.Rules); {
+				switch v := Decide(f, Known{Status: st, Seen: now.Sub(of[f.Key].read)}, g.traits, m.o.Rules); {
 				case v.Outcome != nil:
 					found = append(found, *v.Outcome)
 				case v.Resolve: // which takes a lease

@@ -275,12 +275,8 @@ func (m *Monitor) hand(ctx context.Context, key string, wake <-chan struct{}) (*
 	}
 }
 
-// seenFor returns how long this process has known that a claim is over, on its own
-// monotonic clock.
+// seenFor returns how long this process has known a row as it is, on its own monotonic clock.
 func (m *Monitor) seenFor(f store.InFlight) time.Duration {
-	if f.State != batch.Submitting {
-		return 0
-	}
 	now := time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/internal/wall"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -56,7 +57,7 @@ func (s *Submitter) attempt(ctx context.Context, claims []store.Claim, payloads 
 		}
 		// Not before the gate, which this very answer closed, lets a probe through.
 		wait := max(pause.NextBackOff(), retryAfter(err), g.closed(time.Now()))
-		if try >= retries || time.Until(until)-wait < s.o.RequestTimeout || !loop.Sleep(ctx, wait) {
+		if try >= retries || wall.Until(until)-wait < s.o.RequestTimeout || !loop.Sleep(ctx, wait) || !s.timeLeft(until) {
 			return posted, took, err
 		}
 	}
@@ -88,9 +89,5 @@ func (s *Submitter) once(ctx context.Context, claims []store.Claim, payloads [][
 
 // bounded is ctx until the request timeout or the claim is over.
 func (s *Submitter) bounded(ctx context.Context, until time.Time) (context.Context, context.CancelFunc) {
-	deadline := time.Now().Add(s.o.RequestTimeout)
-	if until.Before(deadline) {
-		deadline = until
-	}
-	return context.WithDeadline(ctx, deadline)
+	return context.WithTimeout(ctx, min(s.o.RequestTimeout, wall.Until(until)))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/pool"
+	"github.com/dltbatch/dltbatch/internal/wall"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -301,7 +302,8 @@ func (s *Submitter) post(ctx context.Context, r run, hand *pool.Hand) (used, hun
 // errNoPayload is a certain failure that spends nothing: a person has to look.
 var errNoPayload = &dlt.Error{Op: "load payload", Kind: dlt.ErrMisconfigured, Err: batch.ErrNotFound}
 
-// timeLeft reports whether a whole request still fits before until.
+// timeLeft reports whether a whole request still fits before until, on a machine that may
+// have been suspended since that was reckoned.
 func (s *Submitter) timeLeft(until time.Time) bool {
-	return time.Until(until) >= s.o.RequestTimeout
+	return wall.Until(until) >= s.o.RequestTimeout
 }

@@ -102,7 +102,7 @@ var list = []mutant{
 	},
 	{
 		name: "Grace ignored", file: "monitor/decide.go", pkg: "monitor", test: "TestDecide.*",
-		old: "if f.PostedAgo < t.Grace {", new: "if f.PostedAgo < 0 {",
+		old: "if age < t.Grace {", new: "if age < 0 {",
 	},
 	{
 		name: "ResendQuiet ignored", file: "monitor/decide.go", pkg: "monitor", test: "TestDecide.*",
@@ -134,7 +134,7 @@ var list = []mutant{
 	},
 	{
 		name: "an INVALID from before a requeue believed", file: "monitor/decide.go", pkg: "monitor", test: "TestDecide.*",
-		old: "case d.f.Requeued && d.f.PostedAgo < d.t.Settle:", new: "case d.f.Requeued && d.f.PostedAgo < 0:",
+		old: "case d.f.Requeued && d.ended() < d.t.Settle:", new: "case d.f.Requeued && d.ended() < 0:",
 	},
 	{
 		name: "an INVALID is final at once", file: "monitor/decide.go", pkg: "internal/sim", test: "TestDecisions", args: sim("600"),
@@ -148,7 +148,7 @@ var list = []mutant{
 	// Claims and requests (promise 4).
 	{
 		name: "a request outlives its claim", file: "submitter/submitter.go", pkg: "submitter", test: "Test.*",
-		old: "return time.Until(until) >= s.o.RequestTimeout", new: "return true",
+		old: "return wall.Until(until) >= s.o.RequestTimeout", new: "return wall.Until(until) >= -1<<62",
 	},
 	{
 		name: "quick retry after doubt", file: "submitter/attempt.go", pkg: "submitter", test: "Test.*",
@@ -199,7 +199,7 @@ var list = []mutant{
 	// What an adversarial review broke, and the simulation now catches.
 	{
 		name: "Grace ignored (simulated)", file: "monitor/decide.go", pkg: "internal/sim", test: "TestDecisions", args: sim("600"),
-		old: "if f.PostedAgo < t.Grace {", new: "if f.PostedAgo < 0 {",
+		old: "if age < t.Grace {", new: "if age < 0 {",
 	},
 	{
 		name: "ResendQuiet ignored (simulated)", file: "monitor/decide.go", pkg: "internal/sim", test: "TestDecisions", args: sim("900"),

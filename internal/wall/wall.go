@@ -1,0 +1,12 @@
+// Package wall looks at both clocks of a process: the monotonic one, which stands still
+// while a machine is suspended, and that on the wall, which may be set.
+package wall
+
+import "time"
+
+// Until is how long it is until t by the clock that says less. t comes from [time.Now],
+// by which it has a reading of each.
+func Until(t time.Time) time.Duration {
+	now := time.Now()
+	return min(t.Sub(now), t.Round(0).Sub(now.Round(0)))
+}

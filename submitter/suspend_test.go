@@ -1,0 +1,80 @@
+package submitter_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/wall/walltest"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/submitter"
+)
+
+// A machine that was suspended after a claim wakes when that has long expired, which its
+// monotonic clock does not show: nothing is posted. These run on the real clocks, since
+// times in a bubble have no monotonic reading; nothing in them waits for as long as it says.
+func TestNothingIsPostedAfterTheMachineSlept(t *testing.T) {
+	run := func(ids ...batch.ID) (r store.ClaimedRun, payloads [][]byte) {
+		r.Service = "s"
+		for _, id := range ids {
+			r.Batches = append(r.Batches, store.Claim{Ref: store.Ref{Key: batch.Key{Service: "s", ID: id}}, Version: 2, From: batch.Queued, Attempt: 1})
+			payloads = append(payloads, []byte("p"))
+		}
+		return r, payloads
+	}
+	found := func(r *rig, n int) []string {
+		assert.Eventually(t, func() bool { return len(r.found()) == n }, 30*time.Second, time.Millisecond)
+		r.quit()
+		return r.found()
+	}
+	t.Run("before the first request", func(t *testing.T) {
+		r := start(t, fine, nil)
+		c, payloads := run("a", "b")
+		r.Post(c, payloads, walltest.Slept(t, time.Now().Add(time.Hour), 2*time.Hour))
+		assert.Equal(t, []string{"a unposted", "b unposted"}, found(r, 2))
+		assert.Empty(t, r.seen())
+	})
+	t.Run("with less left than a request may take", func(t *testing.T) {
+		r := start(t, fine, nil)
+		c, payloads := run("a")
+		r.Post(c, payloads, walltest.Slept(t, time.Now().Add(time.Hour), time.Hour-timeout/2))
+		assert.Equal(t, []string{"a unposted"}, found(r, 1))
+		assert.Empty(t, r.seen())
+	})
+	t.Run("between two tries", func(t *testing.T) {
+		r := start(t, scripted(dlt.ErrBusy), nil)
+		c, payloads := run("a")
+		r.Post(c, payloads, walltest.Slept(t, time.Now().Add(time.Hour), time.Hour-timeout-100*time.Millisecond))
+		assert.Equal(t, []string{"a failed"}, found(r, 1))
+		assert.Len(t, r.seen(), 1, "a pause of 250 ms is too long")
+	})
+	t.Run("while it was prepared", func(t *testing.T) {
+		r := start(t, fine, func(o *submitter.Options, _ *dlt.Traits) {
+			o.Preparer = slowly{}
+			o.Keep = func(context.Context, store.Prepared) (bool, error) { return true, nil }
+		})
+		c, payloads := run("a")
+		r.Post(c, payloads, walltest.Slept(t, time.Now().Add(time.Hour), time.Hour-timeout-100*time.Millisecond))
+		assert.Equal(t, []string{"a unposted"}, found(r, 1))
+		assert.Empty(t, r.seen())
+	})
+	t.Run("a wall clock that was set back gives no time", func(t *testing.T) {
+		r := start(t, fine, nil)
+		c, payloads := run("a")
+		r.Post(c, payloads, walltest.Slept(t, time.Now().Add(-time.Hour), -2*time.Hour))
+		assert.Equal(t, []string{"a unposted"}, found(r, 1))
+		assert.Empty(t, r.seen())
+	})
+}
+
+// slowly prepares in 200 ms.
+type slowly struct{}
+
+func (slowly) Prepare(context.Context, batch.Batch) ([]byte, error) {
+	time.Sleep(200 * time.Millisecond)
+	return []byte("prepared"), nil
+}
