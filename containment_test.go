@@ -128,7 +128,11 @@ func TestALedgerThatPanicsAtTheStartNamesNothing(t *testing.T) {
 		st := memory.New()
 		ledger := &panicky{Ledger: ledgermem.New(nil), in: "Traits"}
 		ledger.panics.Store(true)
+		_, err := dltbatch.New(st, ledger, nil)
+		require.Error(t, err)
+		ledger.panics.Store(false)
 		r := newRunner(t, st, ledger, nil)
+		ledger.panics.Store(true)
 		require.Error(t, r.Run(t.Context()))
 		ledger.panics.Store(false)
 		name, err := st.Ledger(t.Context(), "fresh")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
@@ -23,6 +24,12 @@ type preparing struct {
 	*ledgermem.Ledger
 	st *keeping
 	t  *testing.T
+}
+
+func (p preparing) Traits(s batch.ServiceID) dlt.Traits {
+	t := p.Ledger.Traits(s)
+	t.Prepares = true
+	return t
 }
 
 func (preparing) Prepare(_ context.Context, b batch.Batch) ([]byte, error) { return []byte(b.ID), nil }

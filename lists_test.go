@@ -11,7 +11,6 @@ import (
 
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store/memory"
@@ -47,26 +46,6 @@ func TestPipelinedGoesInLists(t *testing.T) {
 			}
 		}
 		assert.Equal(t, map[int]int{0: 2, 2: 2, 5: 15}, lists, "accepted, by the length of the list: 00-04, 05, 06 alone, and 08-19 as they come")
-		require.NoError(t, stop())
-	})
-}
-
-// single is a ledger around another that hides that it takes lists.
-type single struct {
-	dlt.Ledger
-	dlt.Resolver
-}
-
-func TestPipelinedWithoutTheListsThatTheTraitsPromise(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		traits := ledgermem.Unforgiving(time.Second)
-		traits.MaxList = 5
-		ledger := ledgermem.New(&ledgermem.Options{Traits: &traits})
-		r := newRunner(t, memory.New(), single{ledger, ledger}, &dltbatch.Options{Strategy: queuer.Pipelined(20)})
-		ids := lane(t, r, "s", 8)
-		stop := running(t, r)
-		idle(t, r)
-		assert.Equal(t, ids, ledger.Log("s"), "one at a time")
 		require.NoError(t, stop())
 	})
 }

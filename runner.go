@@ -57,7 +57,14 @@ func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	if err := checkOrder(l, opts.Strategy); err != nil {
+	var traits dlt.Traits
+	if err := loop.Contain(func() error { traits = l.Traits(""); return nil }); err != nil {
+		return nil, fmt.Errorf("the ledger's traits: %w", err)
+	}
+	if err := dlt.CheckAbilities(l, traits); err != nil {
+		return nil, fmt.Errorf("ledger: %w", err)
+	}
+	if err := checkOrder(traits, opts.Strategy); err != nil {
 		return nil, err
 	}
 	r := &Runner{store: s, o: opts}
@@ -70,15 +77,8 @@ func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 }
 
 // checkOrder refuses a strategy that relies on what the ledger does not do.
-func checkOrder(l dlt.Ledger, s queuer.Strategy) error {
-	if !queuer.ReliesOnOrder(s) {
-		return nil
-	}
-	var traits dlt.Traits
-	if err := loop.Contain(func() error { traits = l.Traits(""); return nil }); err != nil {
-		return fmt.Errorf("the ledger's traits: %w", err)
-	}
-	if !traits.KeepsOrder {
+func checkOrder(traits dlt.Traits, s queuer.Strategy) error {
+	if queuer.ReliesOnOrder(s) && !traits.KeepsOrder {
 		return optionError("Strategy", fmt.Sprintf("%T", s),
 			fmt.Sprintf("one that does not rely on the order of submission, such as queuer.Serial: the ledger %q does not say that it keeps it (dlt.Traits.KeepsOrder)", traits.Name))
 	}
@@ -117,11 +117,6 @@ func (r *Runner) checkLedger(ctx context.Context) error {
 	if err := loop.Contain(func() error { traits = r.ledger.Ledger.Traits(""); return nil }); err != nil {
 		return fmt.Errorf("run: the ledger's traits: %w", err)
 	}
-	if traits.Resolves {
-		if _, ok := r.ledger.Ledger.(dlt.Resolver); !ok {
-			return fmt.Errorf("run: %w", &batch.InputError{Field: "ledger", Value: traits.Name, Want: "a dlt.Resolver, as its traits say"})
-		}
-	}
 	if traits.Name == "" {
 		return fmt.Errorf("run: %w", &batch.InputError{Field: "ledger", Want: "a name in its traits"})
 	}
@@ -142,12 +137,8 @@ func (r *Runner) checkLedger(ctx context.Context) error {
 // them or none, in order; see [store.BatchStore]. When it returns nil they are
 // durable and will be delivered, by this process or another. Run need not run.
 func (r *Runner) Add(ctx context.Context, batches ...batch.Batch) error {
-	if c, ok := r.ledger.Ledger.(dlt.Checker); ok {
-		for _, b := range batches {
-			if err := loop.Contain(func() error { return c.Check(b) }); err != nil {
-				return fmt.Errorf("add: %w", err)
-			}
-		}
+	if err := r.Check(batches...); err != nil {
+		return fmt.Errorf("add: %w", err)
 	}
 	if err := r.store.Add(ctx, batches...); err != nil {
 		return fmt.Errorf("add: %w", err)
@@ -166,6 +157,22 @@ func (r *Runner) Add(ctx context.Context, batches ...batch.Batch) error {
 	}
 	if e != nil {
 		e.queuer.Added(services...) // together, so that they are claimed from together
+	}
+	return nil
+}
+
+// Check is the local check of Add: it returns the first [*batch.InputError] of batches that
+// the ledger would refuse or choke on, and nil where its traits say that it has no check.
+// It stores and sends nothing.
+func (r *Runner) Check(batches ...batch.Batch) error {
+	for _, b := range batches {
+		c, ok := r.ledger.Ledger.(dlt.Checker)
+		if !ok || !r.ledger.Traits(b.Service).Checks {
+			continue
+		}
+		if err := loop.Contain(func() error { return c.Check(b) }); err != nil {
+			return err
+		}
 	}
 	return nil
 }

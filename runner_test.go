@@ -16,6 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -137,13 +138,32 @@ func TestRunRefusesAnotherLedgersDatabase(t *testing.T) {
 	})
 }
 
-// liar says that it resolves, and does not.
-type liar struct{ dlt.Ledger }
-
-func TestRunRefusesALedgerThatCannotWhatItSays(t *testing.T) {
-	err := newRunner(t, memory.New(), liar{ledgermem.New(nil)}, nil).Run(t.Context())
+// A ledger that is wrapped in a struct loses its methods, and its traits still say that it
+// has them.
+func TestNewRefusesALedgerThatCannotWhatItSays(t *testing.T) {
+	for trait, c := range map[string]struct {
+		traits dlt.Traits
+		name   string
+	}{
+		"Resolves": {dlt.Traits{Resolves: true}, "dlt.Resolver"},
+		"Streams":  {dlt.Traits{Streams: true}, "dlt.EventSource"},
+		"Checks":   {dlt.Traits{Checks: true}, "dlt.Checker"},
+		"Prepares": {dlt.Traits{Prepares: true}, "dlt.Preparer"},
+		"MaxList":  {dlt.Traits{MaxList: 2}, "dlt.ListSubmitter"},
+	} {
+		c.traits.Name = "wrapped"
+		_, err := dltbatch.New(memory.New(), struct{ dlt.Ledger }{ledgermem.New(&ledgermem.Options{Traits: &c.traits})}, nil)
+		var in *batch.InputError
+		require.ErrorAs(t, err, &in, trait)
+		assert.Equal(t, "Traits."+trait, in.Field)
+		assert.ErrorContains(t, err, c.name)
+	}
+	client, err := sawtooth.New("http://127.0.0.1:1", nil)
+	require.NoError(t, err)
+	_, err = dltbatch.New(memory.New(), struct{ dlt.Ledger }{client}, nil)
 	require.ErrorIs(t, err, batch.ErrInvalidInput)
-	assert.Contains(t, err.Error(), "Resolver")
+	_, err = dltbatch.New(memory.New(), dlt.Wrap(client, dlt.Hooks{}), nil)
+	require.NoError(t, err)
 }
 
 // broken is a store that does not work.
@@ -183,6 +203,12 @@ type checking struct {
 }
 
 func (c checking) Check(b batch.Batch) error { return c.check(b) }
+
+func (c checking) Traits(s batch.ServiceID) dlt.Traits {
+	t := c.Ledger.Traits(s)
+	t.Checks = true
+	return t
+}
 
 // The local check refuses a whole call: nothing of it is stored, and nobody told.
 func TestAddStoresNothingThatTheLocalCheckRefuses(t *testing.T) {

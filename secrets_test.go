@@ -87,54 +87,49 @@ func found(text string, secrets map[string][][]byte) map[string]string {
 	return where
 }
 
-// client is what both clients are.
-type client interface {
-	dlt.Ledger
-	dlt.Checker
-	dlt.Resolver
-	dlt.EventSource
-}
-
 // confided is a client whose every error is told, since the engine tells only the
 // first of several in a row.
 type confided struct {
-	client
-	out  *logged
-	slip func(a batch.Attempt) error // a leak on purpose, in what Submit returns; nil is none
+	ledger dlt.Ledger
+	out    *logged
+	slip   func(a batch.Attempt) error // a leak on purpose, in what Submit returns; nil is none
 }
 
-// Submit tells its error.
-func (c *confided) Submit(ctx context.Context, a batch.Attempt) error {
-	if c.slip != nil {
-		if err := c.slip(a); err != nil {
+func confide(client dlt.Ledger) *confided {
+	c := &confided{out: &logged{}}
+	c.ledger = dlt.Wrap(client, dlt.Hooks{
+		Submit: func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) error) error {
+			if c.slip != nil {
+				if err := c.slip(a); err != nil {
+					return err
+				}
+			}
+			err := next(ctx, a)
+			tell(c.out, err)
 			return err
-		}
-	}
-	err := c.client.Submit(ctx, a)
-	tell(c.out, err)
-	return err
-}
-
-// BatchStatuses tells its error, and what it found.
-func (c *confided) BatchStatuses(ctx context.Context, s batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
-	found, err := c.client.BatchStatuses(ctx, s, attempts)
-	fmt.Fprintf(c.out, "%v\n%+v\n", found, found)
-	tell(c.out, err)
-	return found, err
-}
-
-// Resolve tells its error.
-func (c *confided) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
-	found, err := c.client.Resolve(ctx, d)
-	tell(c.out, err)
-	return found, err
-}
-
-// Events tells its error.
-func (c *confided) Events(ctx context.Context, s []batch.ServiceID, yield func(dlt.Event) error) error {
-	err := c.client.Events(ctx, s, yield)
-	tell(c.out, err)
-	return err
+		},
+		BatchStatuses: func(ctx context.Context, s batch.ServiceID, attempts []batch.Attempt,
+			next func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error),
+		) ([]batch.Status, error) {
+			found, err := next(ctx, s, attempts)
+			fmt.Fprintf(c.out, "%v\n%+v\n", found, found)
+			tell(c.out, err)
+			return found, err
+		},
+		Resolve: func(ctx context.Context, d dlt.Doubt, next func(context.Context, dlt.Doubt) (dlt.Evidence, error)) (dlt.Evidence, error) {
+			found, err := next(ctx, d)
+			tell(c.out, err)
+			return found, err
+		},
+		Events: func(ctx context.Context, s []batch.ServiceID, yield func(dlt.Event) error,
+			next func(context.Context, []batch.ServiceID, func(dlt.Event) error) error,
+		) error {
+			err := next(ctx, s, yield)
+			tell(c.out, err)
+			return err
+		},
+	})
+	return c
 }
 
 // confidant is a ledger behind a gossip, and what makes batches for it.
@@ -167,7 +162,7 @@ func newSplinterConfidant(t *testing.T) *confidant {
 		ProbeInterval: 10 * time.Millisecond, Journal: c.store,
 	})
 	require.NoError(t, err)
-	c.ledger, c.close = &confided{client: ledger, out: &logged{}}, ledger.CloseIdleConnections
+	c.ledger, c.close = confide(ledger), ledger.CloseIdleConnections
 	c.build = func(t *testing.T, i int) batch.Batch {
 		payload, address := splintertest.Inc(secretName, 1)
 		if bad(i) {
@@ -193,7 +188,7 @@ func newSawtoothConfidant(t *testing.T) *confidant {
 		Grace:  100 * time.Millisecond, ResendQuiet: 100 * time.Millisecond, Settle: 50 * time.Millisecond, Receipts: true,
 	})
 	require.NoError(t, err)
-	c.ledger, c.close = &confided{client: ledger, out: &logged{}}, ledger.CloseIdleConnections
+	c.ledger, c.close = confide(ledger), ledger.CloseIdleConnections
 	c.build = func(t *testing.T, i int) batch.Batch {
 		payload, address := sawtoothtest.Set(secretName+strconv.Itoa(i), 1)
 		if bad(i) {
@@ -234,7 +229,7 @@ func (c *confidant) run(t *testing.T) string {
 	out := c.ledger.out
 	handler := &slog.HandlerOptions{Level: slog.LevelDebug, AddSource: true}
 	var refused atomic.Bool
-	r := newRunner(t, c.store, c.ledger, &dltbatch.Options{
+	r := newRunner(t, c.store, c.ledger.ledger, &dltbatch.Options{
 		RequestTimeout: time.Second, ClaimTTL: 1500 * time.Millisecond, PollInterval: 20 * time.Millisecond,
 		RetryDelay: 5 * time.Millisecond, MaxRetryDelay: 20 * time.Millisecond, QuickRetryPause: 5 * time.Millisecond,
 		StuckAfter: time.Second,

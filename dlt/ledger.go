@@ -74,7 +74,7 @@ type Doubt struct {
 	Witnesses []batch.ID
 }
 
-// Checker is the local check before Add, for clients that have one.
+// Checker is the local check before Add. A client whose Traits say Checks implements it.
 type Checker interface {
 	// Check returns a [*batch.InputError] for a batch that the ledger would refuse
 	// or choke on, and nil for any other. It is pure.

@@ -9,9 +9,9 @@ import (
 // MaxPrepared is the longest that a [Preparer] may return, in bytes.
 const MaxPrepared = 1024
 
-// Preparer is a client that must know something of its ledger from before the first
+// Preparer is a client, one whose Traits say Prepares, that must know something of its ledger from before the first
 // POST of a batch, to find out afterwards, and after a crash, what became of it: on
-// Canton the offset from which completions are read (ledgers/canton.md 1.6, 1.7).
+// Canton the offset from which completions are read.
 type Preparer interface {
 	// Prepare is called after the claim and before the first POST of a batch, and
 	// again only where nothing was kept. The bytes, at most [MaxPrepared], are stored

@@ -17,7 +17,8 @@ const (
 	ScopeService               // the one service
 )
 
-// Traits is what can be relied on. What Traits denies is never called.
+// Traits is what can be relied on. What Traits denies is never called, and a client whose
+// traits say more than it has methods for is refused ([CheckAbilities]).
 type Traits struct {
 	// Name of the ledger. It is recorded in the database by Run, which refuses another's.
 	Name string
@@ -45,8 +46,7 @@ type Traits struct {
 	// batch leave before the one ahead of it is final rely on it.
 	KeepsOrder bool
 	// MaxList is how many batches of a service one request may carry, at most; more than 1
-	// says that the client is a [ListSubmitter]; one that is not, because it is wrapped in
-	// another, say, gets one at a time. Lists are made of the runs of a strategy.
+	// says that the client is a [ListSubmitter]. Lists are made of the runs of a strategy.
 	MaxList int
 	// MaxListBytes bounds the payloads of such a list together; 0 is unlimited.
 	MaxListBytes int
@@ -63,4 +63,8 @@ type Traits struct {
 	Resolves bool
 	// Streams says that the client is an [EventSource].
 	Streams bool
+	// Checks says that the client is a [Checker].
+	Checks bool
+	// Prepares says that the client is a [Preparer].
+	Prepares bool
 }

@@ -24,7 +24,7 @@ func (s *Submitter) attempt(ctx context.Context, claims []store.Claim, payloads 
 	var pause *backoff.ExponentialBackOff // hardly ever needed
 	g := s.gate(s.scopeOf(first.Key.Service))
 	prepared := first.Prepared
-	ready := s.o.Preparer == nil || prepared != nil
+	ready := !s.prepares(first.Key.Service) || prepared != nil
 	for try := 0; ; try++ {
 		probe, ok := g.enter(time.Now())
 		if !ok {

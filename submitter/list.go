@@ -9,10 +9,10 @@ import (
 // lot returns how many batches of a run, from i on, go into one request. What has to be
 // prepared, and what has no payload, goes alone.
 func (s *Submitter) lot(r run, i int) (n int) {
-	if s.o.Lists == nil || s.o.Preparer != nil {
+	t := s.ledger.Traits(r.Service)
+	if s.o.Lists == nil || t.Prepares {
 		return 1
 	}
-	t := s.ledger.Traits(r.Service)
 	size := 0
 	for _, p := range r.payloads[i:] {
 		if size += len(p); n > 0 && (p == nil || n >= t.MaxList || t.MaxListBytes > 0 && size > t.MaxListBytes) {

@@ -98,7 +98,7 @@ func TestARunGoesInLists(t *testing.T) {
 						o.Lists = nil
 					}
 					if c.preparer {
-						o.Preparer = nothingToPrepare{}
+						o.Preparer, tr.Prepares = nothingToPrepare{}, true
 					}
 				})
 				r.post(far, "s", "a", "b", "c", "d", "e", "f", "g")

@@ -42,6 +42,11 @@ func (s *Submitter) prepare(ctx context.Context, c store.Claim, payload []byte, 
 
 const opPrepare = "prepare"
 
+// prepares reports whether batches of a service are prepared before their first POST.
+func (s *Submitter) prepares(service batch.ServiceID) bool {
+	return s.o.Preparer != nil && s.ledger.Traits(service).Prepares
+}
+
 func (s *Submitter) askToPrepare(ctx context.Context, c store.Claim, payload []byte, until time.Time) (out []byte, said bool, err error) {
 	ctx, cancel := s.bounded(ctx, until)
 	defer cancel()

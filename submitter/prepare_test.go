@@ -34,8 +34,8 @@ func (p *preparer) Prepare(ctx context.Context, b batch.Batch) ([]byte, error) {
 	return p.prepare(ctx, b)
 }
 
-func (p *preparer) options(o *submitter.Options, _ *dlt.Traits) {
-	o.Preparer = p
+func (p *preparer) options(o *submitter.Options, tr *dlt.Traits) {
+	o.Preparer, tr.Prepares = p, true
 	o.Keep = func(ctx context.Context, kept store.Prepared) (bool, error) {
 		p.kept = append(p.kept, kept)
 		if p.keep == nil {
@@ -283,6 +283,23 @@ func TestPreparedNothing(t *testing.T) {
 		r.posts(far, store.Claim{})
 		synctest.Wait()
 		assert.Empty(t, p.kept)
+		assert.Equal(t, []string{"a accepted"}, r.found())
+		r.quit()
+	})
+}
+
+// What the traits of a service deny is never called, though there is a method for others.
+func TestWhatIsDeniedIsNotPrepared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &preparer{}
+		r := start(t, fine, func(o *submitter.Options, tr *dlt.Traits) {
+			p.options(o, tr)
+			tr.Prepares = false
+		})
+		r.posts(far, store.Claim{})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		assert.Empty(t, p.asked)
 		assert.Equal(t, []string{"a accepted"}, r.found())
 		r.quit()
 	})

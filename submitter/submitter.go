@@ -26,7 +26,8 @@ type Options struct {
 	// Lists sends several batches of a run in one request, as many as the ledger's traits
 	// allow. It is the ledger, or nil.
 	Lists dlt.ListSubmitter
-	// Preparer is asked before the first POST of a batch of which nothing is kept.
+	// Preparer is asked before the first POST of a batch of which nothing is kept, where
+	// the ledger's traits say Prepares.
 	Preparer dlt.Preparer
 	// Keep stores what it returned. Nothing is posted unless it says true.
 	Keep func(context.Context, store.Prepared) (bool, error)
@@ -265,7 +266,7 @@ func (s *Submitter) post(ctx context.Context, r run, hand *pool.Hand) (used, hun
 			s.Return(r.Batches[i+1:])
 			return used, hung
 		}
-		if s.o.Preparer != nil && r.Batches[i].Prepared == nil {
+		if s.prepares(r.Service) && r.Batches[i].Prepared == nil {
 			r.Batches[i].Was = nil // of which what is prepared becomes a part
 		}
 		n := 1

@@ -78,6 +78,8 @@ func New(url string, o *Options) (*Client, error) {
 			PressureScope: dlt.ScopeEndpoint,
 			Streams:       !c.PollOnly,
 			Resolves:      true,
+			Checks:        true,
+			Prepares:      true,
 		},
 		http: hc, direct: direct, at: at,
 		user: c.UserID, token: c.Token, period: c.DeduplicationPeriod,

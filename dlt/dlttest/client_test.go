@@ -30,10 +30,14 @@ type client struct {
 const maxIDs = 20
 
 func (c *client) Traits(s batch.ServiceID) dlt.Traits {
-	t := dlt.Traits{Name: "words", MaxIDsPerQuery: maxIDs, LateArrival: 10 * time.Millisecond, Resolves: true, Streams: true, MaxList: 4}
+	t := dlt.Traits{Name: "words", MaxIDsPerQuery: maxIDs, LateArrival: 10 * time.Millisecond, Resolves: true, Streams: true, Checks: true, MaxList: 4}
 	switch n := c.calls.Add(1); {
 	case c.bug == "no name":
 		t.Name = ""
+	case c.bug == "a trait too many":
+		t.Prepares = true
+	case c.bug == "a trait too few":
+		t.Checks = false
 	case c.bug == "traits wander" && n > 40:
 		t.Grace = time.Duration(n)
 	case c.bug == "groups one service" && s == "two":

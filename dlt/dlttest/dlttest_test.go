@@ -73,6 +73,8 @@ var bugs = map[string][]string{
 	"no parts":                    {"Queries/size"},
 	"groups one service":          {"Queries/services"},
 	"no name":                     {"Traits/sound"},
+	"a trait too many":            {"Traits/abilities"},
+	"a trait too few":             {"Traits/abilities"},
 	"traits wander":               {"Traits/stable", "Traits/concurrent"},
 	"one hand":                    {"Concurrency"},
 	"half a list":                 {"SubmitList/accepted"},

@@ -10,8 +10,8 @@ import (
 // Harness is a client and the backend it talks to. Each check gets one of its own.
 // The funcs may be called concurrently, but for Set.
 type Harness struct {
-	// Ledger is the client. What it implements beside (dlt.Resolver, dlt.EventSource,
-	// dlt.Checker) is checked too.
+	// Ledger is the client. What its traits say that it can do beside (dlt.Resolver,
+	// dlt.EventSource, dlt.Checker, dlt.Preparer, dlt.ListSubmitter) is checked too.
 	Ledger dlt.Ledger
 
 	// Batch makes a batch that was never there before and that the backend commits.
@@ -32,6 +32,11 @@ type Harness struct {
 
 	// Lacks is what the backend, or the ledger that it stands for, cannot do, and why.
 	Lacks map[Fault]string
+
+	// Off is what the client has a method for and its traits deny for a service, by the
+	// trait ("Streams"), and why: an option switches it off, say. Otherwise such a method
+	// is one whose trait was forgotten, and which is never called.
+	Off map[string]string
 
 	// Services are two the client can serve. Defaults to "one" and "two".
 	Services []batch.ServiceID

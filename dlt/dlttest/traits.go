@@ -1,6 +1,7 @@
 package dlttest
 
 import (
+	"strings"
 	"sync"
 	"time"
 
@@ -28,6 +29,29 @@ func traitsChecks() []Check {
 						assert.GreaterOrEqual(e, d, time.Duration(0), name)
 					}
 					assert.LessOrEqual(e, t.PressureScope, dlt.ScopeService)
+				}
+			},
+		},
+		{
+			Name:    "Traits/abilities",
+			Promise: "the client has a method for all that its traits say it can do, and for nothing else unless the harness says why",
+			run: func(e *exam) {
+				off := map[string]bool{}
+				for _, s := range e.Services {
+					t := e.Ledger.Traits(s)
+					assert.NoError(e, dlt.CheckAbilities(e.Ledger, t))
+					for _, a := range dlt.Abilities(e.Ledger, t) {
+						if !a.Has || a.Says {
+							continue
+						}
+						off[a.Trait] = true
+						why := e.Off[a.Trait]
+						assert.NotEmpty(e, strings.TrimSpace(why), "it is a %s, and Traits.%s of %q denies it: it is never called", a.Interface, a.Trait, s)
+						e.Logf("declared: no %s for %q: %s", a.Trait, s, why)
+					}
+				}
+				for trait := range e.Off {
+					assert.True(e, off[trait], "Off names %q, which is not off", trait)
 				}
 			},
 		},

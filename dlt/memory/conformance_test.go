@@ -59,9 +59,15 @@ func open(t dlttest.TB, o memory.Options) *dlttest.Harness {
 	w := &world{}
 	o.Fault = w.faultOf
 	w.ledger = memory.New(&o)
+	off := map[string]string{}
+	for _, a := range dlt.Abilities(w.ledger, w.ledger.Traits("")) {
+		if a.Has && !a.Says {
+			off[a.Trait] = "it is what Options.Traits make of it"
+		}
+	}
 	inside := "client and ledger are one: there is no connection in between and no answer to be read"
 	return &dlttest.Harness{
-		Ledger: w.ledger, Batch: w.batch, Set: w.set, Posts: w.posts,
+		Ledger: w.ledger, Batch: w.batch, Set: w.set, Posts: w.posts, Off: off,
 		Lacks: map[dlttest.Fault]string{
 			dlttest.Unheard: inside, dlttest.Redirect: inside, dlttest.StatusUnreachable: inside,
 			dlttest.StatusLost: inside, dlttest.StatusHang: inside, dlttest.StatusGarbage: inside, dlttest.StatusWord: inside,

@@ -80,6 +80,7 @@ func New(url string, o *Options) (*Client, error) {
 			KeepsOrder:    c.SingleValidator,
 			Resolves:      true,
 			Streams:       !c.NoEvents,
+			Checks:        true,
 		},
 		http:      hc,
 		direct:    direct,

@@ -73,6 +73,7 @@ func New(url string, o *Options) (*Client, error) {
 			Stale:         2 * c.CoordinatorTimeout,
 			Resolves:      true,
 			Streams:       true,
+			Checks:        true,
 		},
 		http: hc, direct: direct, base: url, holder: rand.Text(),
 		tokens: tokens{source: c.Token, nodes: map[string]*nodeToken{}, fixed: secretsOf(c.Header)},

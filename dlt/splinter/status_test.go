@@ -148,7 +148,7 @@ func TestTraits(t *testing.T) {
 	got := c.Traits(service)
 	assert.Equal(t, dlt.Traits{
 		Name: "splinter", LateArrival: 660 * time.Second, MaxIDsPerQuery: 50, MaxInFlightPerService: 30, KeepsOrder: true, GroupsByService: true,
-		PressureScope: dlt.ScopeService, Stale: 60 * time.Second, Resolves: true, Streams: true,
+		PressureScope: dlt.ScopeService, Stale: 60 * time.Second, Resolves: true, Streams: true, Checks: true,
 	}, got)
 	assert.Greater(t, got.LateArrival, 600*time.Second, "two stalls of 300 s")
 }

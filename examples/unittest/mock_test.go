@@ -26,7 +26,9 @@ func TestDatabaseDown(t *testing.T) {
 	st := storemock.NewMockStore(ctrl)
 	st.EXPECT().Add(gomock.Any(), gomock.Any()).Return(errors.New("disk full"))
 	st.EXPECT().Get(gomock.Any(), batch.Key{Service: "sea", ID: "s-1"}).Return(batch.Record{}, errors.New("disk broken"))
-	runner, err := dltbatch.New(st, dltmock.NewMockLedger(ctrl), nil)
+	ledger := dltmock.NewMockLedger(ctrl)
+	ledger.EXPECT().Traits(gomock.Any()).Return(dlt.Traits{Name: "mock"}).AnyTimes()
+	runner, err := dltbatch.New(st, ledger, nil)
 	require.NoError(t, err)
 	service := NewShipments(runner)
 

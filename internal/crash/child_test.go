@@ -122,40 +122,26 @@ func (s killerStore) Record(ctx context.Context, outcomes []store.Outcome) (appl
 	return applied, err
 }
 
-// killerLedger dies while a request is on the wire, and right after the reply.
-type killerLedger struct {
-	dlt.Ledger
-	k *killer
-}
-
-func (l killerLedger) Submit(ctx context.Context, a batch.Attempt) error {
-	err := l.Ledger.Submit(l.traced(ctx), a)
-	l.k.reach(replied)
-	return err
-}
-
-func (l killerLedger) traced(ctx context.Context) context.Context {
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn:      func(httptrace.GotConnInfo) { l.k.reach(inPost) },
-		WroteRequest: func(httptrace.WroteRequestInfo) { l.k.reach(inPost) },
-	})
-}
-
-func (l killerLedger) Resolve(ctx context.Context, a dlt.Doubt) (dlt.Evidence, error) {
-	return l.Ledger.(dlt.Resolver).Resolve(ctx, a)
-}
-
-func (l killerLedger) Events(ctx context.Context, s []batch.ServiceID, yield func(dlt.Event) error) error {
-	return l.Ledger.(dlt.EventSource).Events(ctx, s, yield)
-}
-
-// killerLister also takes lists.
-type killerLister struct{ killerLedger }
-
-func (l killerLister) SubmitList(ctx context.Context, as []batch.Attempt) error {
-	err := l.Ledger.(dlt.ListSubmitter).SubmitList(l.traced(ctx), as)
-	l.k.reach(replied)
-	return err
+// killing makes a ledger die while a request is on the wire, and right after the reply.
+func killing(k *killer) dlt.Hooks {
+	traced := func(ctx context.Context) context.Context {
+		return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+			GotConn:      func(httptrace.GotConnInfo) { k.reach(inPost) },
+			WroteRequest: func(httptrace.WroteRequestInfo) { k.reach(inPost) },
+		})
+	}
+	return dlt.Hooks{
+		Submit: func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) error) error {
+			err := next(traced(ctx), a)
+			k.reach(replied)
+			return err
+		},
+		SubmitList: func(ctx context.Context, as []batch.Attempt, next func(context.Context, []batch.Attempt) error) error {
+			err := next(traced(ctx), as)
+			k.reach(replied)
+			return err
+		},
+	}
 }
 
 // child is the killed process's main.
@@ -188,11 +174,15 @@ func child(text string) error {
 	if k.job.Pipelined > 0 {
 		strategy = queuer.Pipelined(k.job.Pipelined)
 	}
-	killing := killerLedger{ledger, &k}
-	ledger = killing
-	if k.job.Kind == "sawtooth lists" {
-		ledger = killerLister{killing}
+	hooks := killing(&k)
+	if k.job.Kind != "sawtooth lists" {
+		hooks.Traits = func(s batch.ServiceID, next func(batch.ServiceID) dlt.Traits) dlt.Traits {
+			t := next(s)
+			t.MaxList = 0
+			return t
+		}
 	}
+	ledger = dlt.Wrap(ledger, hooks)
 	runner, err := dltbatch.New(killerStore{inner, &k}, ledger, &dltbatch.Options{
 		RequestTimeout: requestTimeout, ClaimTTL: claimTTL, PollInterval: 50 * time.Millisecond,
 		ScanInterval: 50 * time.Millisecond, RetryDelay: 50 * time.Millisecond, QuickRetryPause: 20 * time.Millisecond,

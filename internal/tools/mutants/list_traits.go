@@ -18,4 +18,16 @@ var traitsList = []mutant{
 		name: "retention: one service decides for all tombstones", file: "store/sqlite/prune.go", pkg: "store/sqlite", test: "TestStore/prune/services.*",
 		old: "len(service) == 1 && tombstone(batch.ServiceID(service[0]))", new: `tombstone("")`,
 	},
+	{
+		name: "traits: what says more than it can is taken", file: "runner.go", pkg: ".", test: "TestNewRefusesALedgerThatCannotWhatItSays",
+		old: "if err := dlt.CheckAbilities(l, traits); err != nil {", new: "if err := dlt.CheckAbilities(l, traits); err != nil && opts.Strategy == nil {",
+	},
+	{
+		name: "traits: a wrapped ledger checks nothing", file: "dlt/wrap.go", pkg: "dlt", test: "TestWrapKeepsExactlyWhatIsThere",
+		old: "has, c = has|checks, wrappedChecker{inner, h}", new: "c = wrappedChecker{inner, h}",
+	},
+	{
+		name: "traits: what they deny is prepared", file: "submitter/prepare.go", pkg: "submitter", test: "TestWhatIsDeniedIsNotPrepared",
+		old: "return s.o.Preparer != nil && s.ledger.Traits(service).Prepares", new: "return s.o.Preparer != nil",
+	},
 }

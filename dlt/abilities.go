@@ -1,0 +1,49 @@
+package dlt
+
+import (
+	"fmt"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// Ability is something that not every client can do. Its trait says that it can, and its
+// interface is how it is asked to; a client that says so and is none cannot be used.
+type Ability struct {
+	Trait     string // the field of [Traits], such as "Resolves"
+	Interface string // such as "dlt.Resolver"
+	Says      bool   // the traits say that the client can
+	Has       bool   // the client implements the interface
+}
+
+// Abilities lists all abilities there are, each with what t says of it and whether l has
+// its method. A method that t denies is never called: the client can do it for another
+// service, or an option of the client switches it off.
+func Abilities(l Ledger, t Traits) []Ability {
+	_, resolves := l.(Resolver)
+	_, streams := l.(EventSource)
+	_, checks := l.(Checker)
+	_, prepares := l.(Preparer)
+	_, lists := l.(ListSubmitter)
+	return []Ability{
+		{"Resolves", "dlt.Resolver", t.Resolves, resolves},
+		{"Streams", "dlt.EventSource", t.Streams, streams},
+		{"Checks", "dlt.Checker", t.Checks, checks},
+		{"Prepares", "dlt.Preparer", t.Prepares, prepares},
+		{"MaxList", "dlt.ListSubmitter", t.MaxList > 1, lists},
+	}
+}
+
+// CheckAbilities returns a [*batch.InputError], which names the trait and the interface,
+// where t says that l can do something for which l has no method: as it is with a client
+// that is wrapped in a struct of another type. [Wrap] keeps the methods.
+func CheckAbilities(l Ledger, t Traits) error {
+	for _, a := range Abilities(l, t) {
+		if a.Says && !a.Has {
+			return &batch.InputError{
+				Field: "Traits." + a.Trait, Value: fmt.Sprintf("set by the ledger %q", t.Name),
+				Want: fmt.Sprintf("a client that is a %s, and %T is none (dlt.Wrap wraps one with all that it can do)", a.Interface, l),
+			}
+		}
+	}
+	return nil
+}
