@@ -243,7 +243,7 @@ var list = []mutant{
 	},
 	{
 		name: "every attempt prepares anew", file: "submitter/attempt.go", pkg: "submitter", test: "TestWhatIsKeptIsNotPreparedAgain",
-		old: "s.o.Preparer == nil || prepared != nil", new: "s.o.Preparer == nil",
+		old: "!s.prepares(first.Key.Service) || prepared != nil", new: "!s.prepares(first.Key.Service)",
 	},
 	{
 		name: "the monitor asks without what was prepared", file: "monitor/ask.go", pkg: "dlt/canton/cantontest", test: "TestPreparedOutlivesItsProcess",

@@ -64,7 +64,7 @@ var pipelinedList = []mutant{
 	},
 	{
 		name: "pipelined on a ledger that does not keep order", file: "runner.go", pkg: ".", test: "TestNewRefusesPipelined.*",
-		old: "if !traits.KeepsOrder {", new: "if traits.Name == \"\" {",
+		old: "ReliesOnOrder(s) && !traits.KeepsOrder {", new: "ReliesOnOrder(s) && traits.Name == \"\" {",
 	},
 	{
 		name: "pipelined: a resend behind others is not told of", file: "order.go", pkg: ".", test: "TestPipelinedReportsWhatIsSentAgainBehindOthers",
