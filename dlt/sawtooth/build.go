@@ -2,15 +2,17 @@ package sawtooth
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
 )
 
 // Build signs the transactions and a batch of them, all with the one key, in the
-// order given. What it returns passes [Check]. The service names the lane that
-// keeps order; any name, "" included. The error is a [*batch.InputError], or what
-// the signer returned.
+// order given. The service names the lane that keeps order; any name, "" included.
+// What it returns passes [Check], but for its size: how large a batch may be is up to
+// the ledger that it is for, and that ledger's client checks it. The error is a
+// [*batch.InputError], or what the signer returned.
 func Build(s Signer, service batch.ServiceID, txs ...Transaction) (batch.Batch, error) {
 	signed := make([]SignedTransaction, len(txs))
 	for i, t := range txs {
@@ -30,9 +32,9 @@ type BatchOptions struct {
 }
 
 // NewBatch makes a batch of transactions that are signed already, perhaps by
-// others; each must name s as its batcher. What it returns passes [Check]. nil
-// options are the defaults. The error is a [*batch.InputError], or what the signer
-// returned.
+// others; each must name s as its batcher. What it returns passes [Check], but for
+// its size, as with [Build]. nil options are the defaults. The error is a
+// [*batch.InputError], or what the signer returned.
 func NewBatch(s Signer, service batch.ServiceID, txs []SignedTransaction, o *BatchOptions) (batch.Batch, error) {
 	if o == nil {
 		o = &BatchOptions{}
@@ -54,7 +56,7 @@ func build(s Signer, service batch.ServiceID, txs []SignedTransaction, o BatchOp
 	if err != nil {
 		return batch.Batch{}, err
 	}
-	if err := check(b, DefaultMaxBody, verify); err != nil {
+	if err := check(b, math.MaxInt, verify); err != nil {
 		return batch.Batch{}, err
 	}
 	return b, nil

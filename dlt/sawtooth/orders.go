@@ -30,8 +30,9 @@ var _ batch.RoundBuilder = (*OrderBuilder)(nil)
 // OrderBuilderOptions are the options of [NewOrderBuilder]. The zero value of each
 // field is its default.
 type OrderBuilderOptions struct {
-	// MaxBody is what the node takes in a request. Orders that make a larger batch are
-	// divided. Defaults to [DefaultMaxBody].
+	// MaxBody is what the node takes in a request: orders that make a batch of as many
+	// bytes, or more, are divided. It is that of the client's options; for Splinter set
+	// it to that client's, whose default is larger. Defaults to [DefaultMaxBody].
 	MaxBody int
 }
 
