@@ -42,7 +42,7 @@ func TestReceipts(t *testing.T) {
 	b, err := sawtooth.Build(mustKey(t, key1), "", txOf("1", first, a1), txOf("2", second, a2))
 	require.NoError(t, err)
 	send(t, n, c, b, sawtoothtest.Committed)
-	bad, address := sawtoothtest.Dec("nothing", 1)
+	bad, address := sawtoothtest.Dec("x", 9) // below zero
 	invalid := batchOf(t, "bad", bad, address)
 	send(t, n, c, invalid, sawtoothtest.Invalid)
 	more := commitOne(t, n, c, "y")
@@ -65,8 +65,8 @@ func TestReceipts(t *testing.T) {
 	r := got[invalid.ID].Receipts[0]
 	assert.Equal(t, invalid.Transactions[0].ID, r.TransactionID)
 	assert.False(t, r.Valid)
-	assert.Contains(t, r.Message, "never set")
-	assert.Equal(t, []byte("nothing"), r.Data)
+	assert.Contains(t, r.Message, "it has 5")
+	assert.Equal(t, []byte("5"), r.Data)
 
 	got = ask(c)
 	require.Len(t, got[b.ID].Receipts, 2)

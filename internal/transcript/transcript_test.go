@@ -77,7 +77,7 @@ func TestParse(t *testing.T) {
 	splinter := all[3]
 	require.Equal(t, "list of one empty batch", splinter.Label)
 	require.Equal(t, "application/json; charset=utf-8", splinter.Request.Header.Get("Content-Type"))
-	require.Equal(t, "1", splinter.Request.Header.Get("SplinterProtocolVersion"))
+	require.Equal(t, "1", splinter.Request.Header.Get("Splinterprotocolversion"))
 	require.Equal(t, "http://127.0.0.1:18085", splinter.Request.Header.Get("Host"))
 	require.Equal(t, "Bearer Cylinder:<jwt of the admin key>", splinter.Request.Authorization)
 	require.Equal(t, 2, splinter.Request.Size)
@@ -92,13 +92,13 @@ func TestParse(t *testing.T) {
 	require.Equal(t, "/scabbard/aaaaa-bbbbb/a000/batch_statuses?ids=f45057,d797a5", all[5].Request.Target)
 	require.True(t, all[5].Request.Cut)
 	require.True(t, all[5].Answer.Cut)
-	require.Equal(t, `[{"id":"5d32fc","status":{"statusType":"Un`, all[5].Answer.Body)
+	require.True(t, strings.HasSuffix(all[5].Answer.Body, `"statusType":"Un`))
 	all = all[1:]
 	require.Equal(t, "/batch_statuses", all[5].Request.Target)
 	require.Equal(t, 200, all[5].Answer.Status)
 	require.Equal(t, 650854*time.Microsecond, all[5].Answer.After)
 	require.Zero(t, all[6].Answer.Status)
-	require.Equal(t, `{"data":[1]}`, all[6].Answer.Body)
+	require.JSONEq(t, `{"data":[1]}`, all[6].Answer.Body)
 
 	var seen []Seen
 	var frames []Frame
@@ -177,12 +177,12 @@ func TestDifferences(t *testing.T) {
 func TestRead(t *testing.T) {
 	w := httptest.NewRecorder()
 	w.Header().Set("Content-Type", "text/html")
-	w.WriteHeader(418)
+	w.WriteHeader(http.StatusTeapot)
 	_, err := w.WriteString("pot")
 	require.NoError(t, err)
 	a, err := Read(w.Result())
 	require.NoError(t, err)
-	require.Equal(t, 418, a.Status)
+	require.Equal(t, http.StatusTeapot, a.Status)
 	require.Equal(t, "text/html", a.Header.Get("Content-Type"))
 	require.Equal(t, "pot", a.Body)
 }

@@ -44,56 +44,57 @@ type apiError struct {
 	title, message string
 }
 
+// lookUp returns the row of a code, as Sawtooth 1.2.6 answers it.
 func lookUp(code int) apiError {
 	switch code {
 	case codeUnknownError:
-		return apiError{500, "Unknown Validator Error", "The validator failed on this request."}
+		return apiError{500, "Unknown Validator Error", "An unknown error occurred with the validator while processing your request."}
 	case codeNotReady:
-		return apiError{503, "Validator Not Ready", "There is no genesis block yet."}
+		return apiError{503, "Validator Not Ready", "The validator has no genesis block, and is not yet ready to be queried. Try your request again later."}
 	case codeTimedOut:
-		return apiError{503, "Validator Timed Out", "No reply from the validator in time. The request may have been processed, or not."}
+		return apiError{503, "Validator Timed Out", "The request timed out while waiting for a response from the validator. Your request may or may not have been processed."}
 	case codeDisconnected:
-		return apiError{503, "Validator Disconnected", "The validator went away before it replied."}
+		return apiError{503, "Validator Disconnected", "The validator disconnected before sending a response. Try your request again later."}
 	case codeSendBackoff:
 		return apiError{408, "Sending Timed Out", "The request could not be sent to the validator."}
 	case codeResponseInvalid:
-		return apiError{500, "Invalid Validator Response", "The validator's reply could not be decoded."}
+		return apiError{500, "Invalid Validator Response", "The response from the validator could not be decoded. It may have been corrupted or compromised."}
 	case codeBatchesInvalid:
-		return apiError{400, "Submitted Batches Invalid", "The validator refused the list: a structure or a signature is wrong, or a signer is not permitted."}
+		return apiError{400, "Submitted Batches Invalid", "The submitted BatchList was rejected by the validator. It was poorly formed, or has an invalid signature."}
 	case codeQueueFull:
-		return apiError{429, "Too Many Batches", "The validator cannot take more batches at present."}
+		return apiError{429, "Unable to Accept Batches", "The validator cannot currently accept more batches, due to a full queue.  Please submit your request again."}
 	case codeNoBatches:
-		return apiError{400, "No Batches Submitted", "The body is empty."}
+		return apiError{400, "No Batches Submitted", "The protobuf BatchList you submitted was empty and contained no Batches. You must submit at least one Batch."}
 	case codeBadProtobuf:
-		return apiError{400, "Protobuf Not Decodable", "The body is not a BatchList."}
+		return apiError{400, "Protobuf Not Decodable", "The protobuf BatchList you submitted was malformed and could not be read."}
 	case codeSubmitContentType:
-		return apiError{400, "Wrong Content Type", "Batches are submitted as application/octet-stream."}
+		return apiError{400, "Wrong Content Type", "Batches must be submitted in a BatchList protobuf binary, with a 'Content-Type' header of 'application/octet-stream'."}
 	case codeStatusContentType:
-		return apiError{400, "Wrong Content Type", "Batch statuses are asked for as application/json."}
+		return apiError{400, "Wrong Content Type", "Requests for batch statuses sent as a POST must have a 'Content-Type' header of 'application/json'."}
 	case codeStatusBody:
-		return apiError{400, "Bad Status Request", "The body is not an array of at least one id."}
+		return apiError{400, "Bad Status Request", "Requests for batch statuses sent as a POST must have a JSON formatted body with an array of at least one id string."}
 	case codeInvalidID:
-		return apiError{400, "Invalid Resource Id", "An id is not of 128 lower-case hex digits."}
+		return apiError{400, "Invalid Resource Id", "Blockchain items are identified by 128 character hex-strings. A submitted block, batch, or transaction id was invalid: "}
 	case codeInvalidAddress:
-		return apiError{400, "Invalid State Address", "The address is not of 70 hex digits."}
+		return apiError{400, "Invalid State Address", "The state address submitted was invalid. To fetch specific state data, you must submit the full 70-character address."}
 	case codeStatusIDMissing:
-		return apiError{400, "Id Query Invalid or Missing", "The query names no batch id."}
+		return apiError{400, "Id Query Invalid or Missing", "Requests for batch statuses sent as a GET request must have an 'id' query parameter with a comma-separated list of at least one batch id."}
 	case codeBlockNotFound:
-		return apiError{404, "Block Not Found", "No such block."}
+		return apiError{404, "Block Not Found", "There is no block with the id specified in the blockchain."}
 	case codeBatchNotFound:
-		return apiError{404, "Batch Not Found", "No such batch in the chain."}
+		return apiError{404, "Batch Not Found", "There is no batch with the id specified in the blockchain."}
 	case codeTxNotFound:
-		return apiError{404, "Transaction Not Found", "No such transaction in the chain."}
+		return apiError{404, "Transaction Not Found", "There is no transaction with the id specified in the blockchain."}
 	case codeStateNotFound:
-		return apiError{404, "State Not Found", "Nothing is stored at this address."}
+		return apiError{404, "State Not Found", "There is no state data at the address specified."}
 	case codeReceiptNotFound:
-		return apiError{404, "Transaction Receipt Not Found", "A transaction has no receipt."}
+		return apiError{404, "Transaction Receipt Not Found", "There is no transaction receipt for the transaction id specified in the receipt store."}
 	case codeReceiptContentType:
-		return apiError{400, "Wrong Content Type", "Receipts are asked for as application/json."}
+		return apiError{400, "Wrong Content Type", "Requests for transaction receipts sent as a POST must have a 'Content-Type' header of 'application/json'."}
 	case codeReceiptBody:
-		return apiError{400, "Bad Receipts Request", "The body is not an array of at least one id."}
+		return apiError{400, "Bad Receipts Request", "Requests for transaction receipts sent as a POST must have a JSON formatted body with an array of at least one id string."}
 	case codeReceiptIDMissing:
-		return apiError{400, "Id Query Invalid or Missing", "The query names no transaction id."}
+		return apiError{400, "Id Query Invalid or Missing", "Requests for transaction receipts sent as a GET request must have an 'id' query parameter with a comma-separated list of at least one transaction id."}
 	}
 	return apiError{500, "Unknown", "Code " + strconv.Itoa(code) + "."}
 }
@@ -118,9 +119,21 @@ func textAnswer(status int, text string) answer {
 	return answer{status: status, contentType: "text/plain; charset=utf-8", body: []byte(text)}
 }
 
-// plain500 is what a handler that raises answers: text, not the envelope.
+// htmlAnswer is what the HTTP server says by itself, before or instead of the REST API.
+func htmlAnswer(status int, text string) answer {
+	return answer{status: status, contentType: "text/html; charset=utf-8", body: []byte(text)}
+}
+
+// plain500 is what a handler that raises answers: a page, not the envelope.
 func plain500() answer {
-	return textAnswer(http.StatusInternalServerError, "500 Internal Server Error\n\nServer got itself in trouble")
+	return htmlAnswer(http.StatusInternalServerError, "<html><head><title>500 Internal Server Error</title></head>"+
+		"<body><h1>500 Internal Server Error</h1>Server got itself in trouble</body></html>")
+}
+
+// invalidID names the id that is none.
+func invalidID(id string) answer {
+	e := lookUp(codeInvalidID)
+	return jsonAnswer(e.status, map[string]any{"error": map[string]any{"code": codeInvalidID, "title": e.title, "message": e.message + id}})
 }
 
 // proxyAnswer is a page of whatever stands in front of the node (B10).

@@ -17,12 +17,19 @@ type execution struct {
 
 // candidate is one block in the making.
 type candidate struct {
-	v       *validator
-	now     time.Time
-	txs     map[string]fate // of everything that was taken into the schedule
-	state   map[string]string
-	done    []*execution
-	waiting []*submitted // scheduled, and nothing executes them
+	v      *validator
+	now    time.Time
+	txs    map[string]fate // of everything that was taken into the schedule
+	state  map[string]string
+	done   []*execution
+	failed []failure
+}
+
+// failure is a batch that was executed and failed, and what was said about it.
+type failure struct {
+	batch *submitted
+	runs  int
+	bad   []invalidTx
 }
 
 // fate is what became of a scheduled transaction.
@@ -31,12 +38,14 @@ type fate uint8
 const (
 	ran fate = iota + 1
 	failed
-	waits
 )
 
 // makeBlock executes what the pool holds, in its order, and commits what ran
 // through as one block.
 func (v *validator) makeBlock(now time.Time) {
+	if v.halt(now) {
+		return
+	}
 	c := &candidate{v: v, now: now, txs: map[string]fate{}, state: map[string]string{}}
 	v.overtake()
 	before := len(v.pool)
@@ -58,8 +67,10 @@ func (v *validator) makeBlock(now time.Time) {
 	}
 	v.pool = kept
 	if len(c.done) == 0 {
+		v.failed = append(v.failed, c.failed...)
 		return
 	}
+	c.again()
 	num := v.chain.commit(now, c.done)
 	ids := make([]batch.ID, len(c.done))
 	for i, e := range c.done {
@@ -68,6 +79,13 @@ func (v *validator) makeBlock(now time.Time) {
 	}
 	v.limit.update(before, len(c.done))
 	v.journal.add(Entry{Time: now, Kind: BlockCommitted, Batches: ids, Block: num})
+	fork, deadPeer := v.o.Faults.block(v.chain.head())
+	if fork {
+		v.fork(now, 1, 0)
+	}
+	if deadPeer {
+		v.chain.breakEvents()
+	}
 }
 
 // overtake moves batches ahead of others that they do not conflict with, by
@@ -120,13 +138,6 @@ func (c *candidate) take(p *pooled) (stays bool) {
 		c.v.drop(c.now, b, "P1: dependency is not committed")
 		return false
 	}
-	if c.blocked(b) {
-		p.stuck = true
-		c.waiting = append(c.waiting, b)
-		c.settle(b, waits)
-		return true
-	}
-	p.stuck = false
 	for _, tx := range b.txs {
 		for _, d := range tx.header.GetDependencies() {
 			if c.txs[d] == failed {
@@ -175,45 +186,38 @@ func (c *candidate) dependenciesPresent(b *submitted) bool {
 	return true
 }
 
-// blocked reports whether nothing will answer for the batch: no processor serves
-// one of its families, or it has to wait for such a batch.
-func (c *candidate) blocked(b *submitted) bool {
-	for _, tx := range b.txs {
-		if !c.v.serves(tx.header.GetFamilyName(), tx.header.GetFamilyVersion()) {
-			return true
-		}
-		for _, d := range tx.header.GetDependencies() {
-			if c.txs[d] == waits {
-				return true
-			}
+// again executes what failed since the last block once more, before it is forgotten:
+// a node was seen to list the failed transaction of such a batch three times, once
+// when it failed and twice more when the next block was there.
+func (c *candidate) again() {
+	for _, f := range c.v.failed {
+		for range 2 {
+			f.runs++
+			c.invalid(f)
 		}
 	}
-	for _, w := range c.waiting {
-		if conflict(w, b) {
-			return true
-		}
-	}
-	return false
+	c.v.failed = nil
 }
 
-func (v *validator) serves(name, version string) bool {
-	for _, f := range v.o.Families {
-		if f.Name == name && f.Version == version {
-			return true
+// invalid tells that a batch failed, transaction by transaction.
+func (c *candidate) invalid(f failure) {
+	c.v.journal.add(Entry{Time: c.now, Kind: Executed, Batches: []batch.ID{f.batch.id}, Try: f.runs, Word: Invalid})
+	for _, bad := range f.bad {
+		if id := c.v.tracker.noteInvalid(c.now, bad); id != "" {
+			c.v.journal.add(Entry{Time: c.now, Kind: BatchInvalid, Batches: []batch.ID{id}, Word: bad.message})
 		}
 	}
-	return false
 }
 
-// execute runs the transactions of a batch; the first that fails ends it.
+// execute runs the transactions of a batch.
 func (c *candidate) execute(p *pooled) (stays bool) {
 	b := p.batch
 	p.runs++
 	e, bad := c.run(b)
-	if bad == nil && p.fault.FalseInvalid && p.runs == 1 && len(b.txs) > 0 {
-		bad = &invalidTx{id: b.txs[0].id, message: "executed on another head"}
+	if len(bad) == 0 && p.fault.FalseInvalid && p.runs == 1 && len(b.txs) > 0 {
+		bad = []invalidTx{{id: b.txs[0].id, message: "executed on another head"}}
 	}
-	if bad == nil {
+	if len(bad) == 0 {
 		c.v.journal.add(Entry{Time: c.now, Kind: Executed, Batches: []batch.ID{b.id}, Try: p.runs, Word: Committed})
 		c.settle(b, ran)
 		for _, ws := range e.writes {
@@ -224,19 +228,21 @@ func (c *candidate) execute(p *pooled) (stays bool) {
 		c.done = append(c.done, e)
 		return false
 	}
-	c.v.journal.add(Entry{Time: c.now, Kind: Executed, Batches: []batch.ID{b.id}, Try: p.runs, Word: Invalid})
 	c.settle(b, failed)
-	if id := c.v.tracker.noteInvalid(c.now, *bad); id != "" {
-		c.v.journal.add(Entry{Time: c.now, Kind: BatchInvalid, Batches: []batch.ID{id}, Word: bad.message})
-	}
+	f := failure{batch: b, runs: p.runs, bad: bad}
+	c.invalid(f)
 	if p.fault.Reexecute || (p.fault.FalseInvalid && p.runs == 1) {
 		p.notBefore = c.now.Add(c.v.o.ReexecuteAfter)
 		return true
 	}
+	c.failed = append(c.failed, f)
 	return false
 }
 
-func (c *candidate) run(b *submitted) (*execution, *invalidTx) {
+// run executes a batch. All its transactions that fail are named; but once one has
+// failed, a transaction that has to wait for an earlier one of the batch is not
+// executed any more.
+func (c *candidate) run(b *submitted) (*execution, []invalidTx) {
 	e := &execution{batch: b, writes: make([][]write, len(b.txs))}
 	own := map[string]string{}
 	base := func(address string) string {
@@ -247,15 +253,20 @@ func (c *candidate) run(b *submitted) (*execution, *invalidTx) {
 		}
 		return ""
 	}
+	var bad []invalidTx
 	for i, tx := range b.txs {
+		if len(bad) > 0 && slices.ContainsFunc(b.txs[:i], func(earlier submittedTx) bool { return txConflict(earlier, tx) }) {
+			continue
+		}
 		a := &txAccess{base: base, inputs: tx.header.GetInputs(), outputs: tx.header.GetOutputs()}
 		ch, err := apply(tx.raw.GetPayload(), a)
 		if err != nil {
-			bad := &invalidTx{id: tx.id, message: err.Error()}
+			x := invalidTx{id: tx.id, message: err.Error()}
 			if r, ok := errors.AsType[*refusal](err); ok {
-				bad.data = r.data
+				x.data = r.data
 			}
-			return nil, bad
+			bad = append(bad, x)
+			continue
 		}
 		ch.Batch, ch.Transaction = b.id, tx.id
 		e.changes = append(e.changes, ch)
@@ -264,5 +275,5 @@ func (c *candidate) run(b *submitted) (*execution, *invalidTx) {
 			own[w.address] = w.value
 		}
 	}
-	return e, nil
+	return e, bad
 }

@@ -36,6 +36,7 @@ type chain struct {
 	notices   []notice // that subscribers were told, from the first on
 	announced string   // number of the last block among them
 	deaf      bool     // no block is announced
+	broken    *block   // the head when the fan-out to the subscribers died; nil while it lives
 }
 
 type block struct {
@@ -154,14 +155,18 @@ func wellFormed(prefixes []string) bool {
 func conflict(a, b *submitted) bool {
 	for _, x := range a.txs {
 		for _, y := range b.txs {
-			if overlap(x.header.GetOutputs(), y.header.GetOutputs()) ||
-				overlap(x.header.GetOutputs(), y.header.GetInputs()) ||
-				overlap(x.header.GetInputs(), y.header.GetOutputs()) {
+			if txConflict(x, y) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+func txConflict(x, y submittedTx) bool {
+	return overlap(x.header.GetOutputs(), y.header.GetOutputs()) ||
+		overlap(x.header.GetOutputs(), y.header.GetInputs()) ||
+		overlap(x.header.GetInputs(), y.header.GetOutputs())
 }
 
 func overlap(xs, ys []string) bool {

@@ -14,8 +14,15 @@
 // state, journals every POST and every execution ([Node.Journal], [Check]), and
 // injects faults by seed ([Faults]).
 //
-// It tells its subscribers of blocks ([Node.DropSockets] ends their sockets), and
-// its chain rewinds when a test says so ([Node.Fork]).
+// It tells its subscribers of blocks ([Node.DropSockets] ends their sockets,
+// [Node.BreakEvents] their events), and its chain rewinds when a test says so
+// ([Node.Fork]). Its validator and its REST API die and come back separately
+// ([Node.KillValidator], [Node.StartValidator]; [Node.Stop], [Node.Resume]) or
+// together ([Node.Restart]), as often as one likes, with requests under way: what
+// is remembered dies with whoever remembers it, and the chain stays.
+//
+// Its answers were held against those of a Sawtooth 1.2.6, request by request
+// (testdata/nodes).
 //
 // What it does not do: consensus, gossip, paging, real transaction processors.
 // There is one validator.

@@ -26,6 +26,7 @@ type Faults struct {
 	NonJSON     float64 // taken; 202 with a page that is no JSON
 	Busy        float64 // 429/31, not taken
 	SendFailed  float64 // 408/19, not taken
+	Kill        float64 // the validator dies while the POST waits, which is answered 503/18, and is started again after KillFor
 
 	// What a status query suffers, one at most; their sum is at most 1.
 	StatusHang, StatusReset, StatusError, StatusTruncated, StatusNonJSON float64
@@ -37,6 +38,18 @@ type Faults struct {
 	MaxLatency time.Duration
 	// LateBy defaults to 200 ms.
 	LateBy time.Duration
+	// KillFor defaults to 200 ms.
+	KillFor time.Duration
+
+	// What a block suffers, drawn from (Seed, its id).
+
+	// Fork is the probability that another validator's block of the same number, without
+	// a batch, takes the block's place right away, as between two validators of the
+	// developer mode. Its batches wait in the pool again ([Node.Fork]).
+	Fork float64
+	// DeadPeer is the probability that a dead peer ends the event stream for everybody
+	// when the block is told ([Node.BreakEvents]).
+	DeadPeer float64
 
 	// Overtake is the probability, place by place, that a batch is executed ahead of
 	// one before it in the pool that it does not conflict with (B8).
@@ -107,6 +120,7 @@ type Fault struct {
 	Code   int // the node's own code; 0 answers a page that is no JSON, as a proxy does
 	Taken  Taken
 	After  time.Duration
+	Kill   time.Duration // OpSubmit: kills the validator, for so long; all else but TakenFirst is ignored
 }
 
 // BatchFault is what happens to a batch once it was accepted.
@@ -127,13 +141,13 @@ func (f *Faults) check() error {
 	for _, d := range [...]struct {
 		d   *time.Duration
 		def time.Duration
-	}{{&f.MaxLatency, 50 * time.Millisecond}, {&f.LateBy, 200 * time.Millisecond}, {&f.LatePendingBy, 500 * time.Millisecond}} {
+	}{{&f.MaxLatency, 50 * time.Millisecond}, {&f.LateBy, 200 * time.Millisecond}, {&f.KillFor, 200 * time.Millisecond}, {&f.LatePendingBy, 500 * time.Millisecond}} {
 		if *d.d <= 0 {
 			*d.d = d.def
 		}
 	}
 	for _, group := range [...][]float64{
-		f.submitRates(), f.statusRates(), {f.Latency}, {f.Overtake}, {f.Lose}, {f.LatePending}, {f.FalseInvalid}, {f.Reexecute},
+		f.submitRates(), f.statusRates(), {f.Latency}, {f.Overtake}, {f.Fork}, {f.DeadPeer}, {f.Lose}, {f.LatePending}, {f.FalseInvalid}, {f.Reexecute},
 	} {
 		sum := 0.0
 		for _, r := range group {
@@ -150,7 +164,7 @@ func (f *Faults) check() error {
 }
 
 func (f *Faults) submitRates() []float64 {
-	return []float64{f.Hang, f.ResetBefore, f.ResetAfter, f.ErrorBefore, f.ErrorAfter, f.Late, f.Truncated, f.NonJSON, f.Busy, f.SendFailed}
+	return []float64{f.Hang, f.ResetBefore, f.ResetAfter, f.ErrorBefore, f.ErrorAfter, f.Late, f.Truncated, f.NonJSON, f.Busy, f.SendFailed, f.Kill}
 }
 
 func (f *Faults) statusRates() []float64 {
@@ -224,6 +238,11 @@ func (f *Faults) submit(x *Fault, d draw) {
 		x.Answer, x.Status, x.Code = AnswerError, http.StatusTooManyRequests, codeQueueFull
 	case 9:
 		x.Answer, x.Status, x.Code = AnswerError, http.StatusRequestTimeout, codeSendBackoff
+	case 10:
+		x.Kill = f.KillFor
+		if d.float("taken") < 0.5 {
+			x.Taken = TakenFirst
+		}
 	}
 }
 
@@ -261,6 +280,15 @@ func (f *Faults) batch(id batch.ID, try int) BatchFault {
 	x.FalseInvalid = d.float("false") < f.FalseInvalid
 	x.Reexecute = d.float("again") < f.Reexecute
 	return x
+}
+
+// block draws what happens to a block. f may be nil.
+func (f *Faults) block(id string) (fork, deadPeer bool) {
+	if f == nil {
+		return false, false
+	}
+	d := draw{seed: f.Seed, id: batch.ID(id), salt: "block"}
+	return d.float("fork") < f.Fork, d.float("peer") < f.DeadPeer
 }
 
 // pick returns the index of the rate that u falls into, or -1.

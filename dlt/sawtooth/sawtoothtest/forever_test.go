@@ -153,32 +153,6 @@ func TestB6P6(t *testing.T) {
 	})
 }
 
-// B5, B6: without a processor a batch is PENDING for ever, and so is what has to
-// wait for it; others pass. A processor that comes later gets it all moving.
-func TestB6NoProcessor(t *testing.T) {
-	inBubble(t, Options{}, func(t *testing.T, n *Node) {
-		strange := func(h *pb.TransactionHeader) { h.FamilyVersion = "2.0" }
-		stuck := mk(t, call(Set("x", 1)).with(strange))
-		behind := mk(t, call(Inc("x", 1)))
-		depends := mk(t, call(Set("z", 1)).with(dependsOn(txID(stuck, 0))))
-		free := mk(t, call(Set("y", 1)))
-		bubbleSubmit(t, n, stuck, behind, depends, free)
-		time.Sleep(3 * time.Second)
-		is(t, n, free, Committed)
-		forever(t, n, stuck)
-		forever(t, n, behind)
-		forever(t, n, depends)
-		assert.Equal(t, 3, n.PoolLen())
-		n.AddFamily(Family{Name: "intkey", Version: "2.0"})
-		time.Sleep(time.Second)
-		is(t, n, stuck, Committed)
-		is(t, n, behind, Committed)
-		is(t, n, depends, Committed)
-		value, _ := n.Value("x")
-		assert.Equal(t, int64(2), value)
-	})
-}
-
 // A batch that a fault loses was accepted and is never heard of: its bytes are
 // ignored until the cache forgets them.
 func TestLost(t *testing.T) {

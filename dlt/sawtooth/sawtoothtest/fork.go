@@ -15,13 +15,14 @@ import (
 func (n *Node) Fork(k int) []batch.ID {
 	var gone []batch.ID
 	n.locked(func(now time.Time) {
-		gone = n.v.fork(now, k)
+		gone = n.v.fork(now, k, 1)
 		n.wake()
 	})
 	return gone
 }
 
-func (v *validator) fork(now time.Time, k int) []batch.ID {
+// fork has the last k blocks give way to as many others and some more, all without a batch.
+func (v *validator) fork(now time.Time, k, more int) []batch.ID {
 	k = max(0, min(k, len(v.chain.blocks)-1))
 	back := v.chain.rewind(k)
 	pool := make([]*pooled, 0, len(back)+len(v.pool))
@@ -38,7 +39,7 @@ func (v *validator) fork(now time.Time, k int) []batch.ID {
 	}
 	v.pool = append(pool, v.pool...)
 	v.journal.add(Entry{Time: now, Kind: Forked, Batches: gone, Block: len(v.chain.blocks) - 1})
-	for range k + 1 {
+	for range k + more {
 		v.chain.commit(now, nil)
 	}
 	return gone

@@ -54,19 +54,3 @@ func (n *Node) PoolLen() int {
 	n.now()
 	return len(n.v.pool)
 }
-
-// AddFamily starts a transaction processor: from here on the family is executed,
-// and what waited for it goes on.
-func (n *Node) AddFamily(f Family) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	now := n.now()
-	n.v.o.Families = append(slices.Clone(n.v.o.Families), f)
-	if !n.v.live() {
-		n.v.arm(now)
-	}
-	for _, p := range n.v.pool {
-		p.stuck = false
-	}
-	n.wake()
-}

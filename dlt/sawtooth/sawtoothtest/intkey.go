@@ -88,7 +88,7 @@ func apply(payload []byte, s access) (Change, error) {
 		return Change{}, err
 	}
 	if old == "" {
-		return Change{}, refuse(name, "%s of %q, which was never set", verb, name)
+		return Change{}, refuse("", "Verb is %q but name %q not in state", verb, name)
 	}
 	have, err := strconv.ParseInt(old, 10, 64)
 	if err != nil {

@@ -42,8 +42,8 @@ func TestInvalidTransactions(t *testing.T) {
 		data string // "" where the key must be missing
 	}{
 		{"dec below zero", call(Dec("seven", 8)), "7"},
-		{"inc of nothing", call(Inc("unset", 1)), "unset"},
-		{"dec of nothing", call(Dec("unset", 1)), "unset"},
+		{"inc of nothing", call(Inc("unset", 1)), ""},
+		{"dec of nothing", call(Dec("unset", 1)), ""},
 		{"inc beyond 63 bits", call(Inc("seven", 1<<63-1)), "7"},
 		{"not a payload", call([]byte("nonsense"), Address("seven")), ""},
 		{"not a verb", call([]byte("mul seven 2"), Address("seven")), "mul"},

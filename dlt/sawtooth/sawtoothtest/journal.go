@@ -23,8 +23,11 @@ const (
 	BatchInvalid   Kind = "invalid"         // reported INVALID from here on
 	BlockCommitted Kind = "block"           // one block, Batches in the order of execution
 	Dropped        Kind = "dropped"         // gone without a word to anybody (B6); Word is why
-	Restarted      Kind = "restart"
-	Forked         Kind = "fork" // Batches are not committed any more; Block is the number of the last block that stayed
+	Halted         Kind = "halted"          // no processor serves Batches[0]: no blocks, and no POST is let in; Word is why
+	Killed         Kind = "killed"          // the validator; the REST API lives on
+	Restarted      Kind = "restart"         // the validator and the REST API were killed
+	Started        Kind = "started"         // the validator is up again
+	Forked         Kind = "fork"            // Batches are not committed any more; Block is the number of the last block that stayed
 )
 
 // Entry is one line of the journal.

@@ -2,7 +2,6 @@ package sawtoothtest
 
 import (
 	"encoding/base64"
-	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -24,14 +23,19 @@ func (n *Node) lookup(w http.ResponseWriter, r *http.Request, ids []string, read
 		reset(w)
 		return
 	}
+	n.ticketed(w, r, epoch, fault, &ticket{}, read)
+}
+
+// ticketed answers what the validator reads, or that it does not.
+func (n *Node) ticketed(w http.ResponseWriter, r *http.Request, epoch int, fault Fault, t *ticket, read func() answer) {
 	var a answer
-	err := n.call(r.Context(), epoch, time.Now().Add(n.o.RESTTimeout), func(time.Time) { a = read() })
-	switch {
-	case errors.Is(err, errTimedOut):
-		a = codeAnswer(codeTimedOut)
-	case err != nil:
-		reset(w)
-		return
+	t.run = func(time.Time) { a = read() }
+	if err := n.call(r.Context(), epoch, time.Now().Add(n.o.RESTTimeout), t); err != nil {
+		var ok bool
+		if a, ok = unanswered(err); !ok {
+			reset(w)
+			return
+		}
 	}
 	n.send(w, r, a, fault)
 }
@@ -39,7 +43,7 @@ func (n *Node) lookup(w http.ResponseWriter, r *http.Request, ids []string, read
 // batchByID is authoritative for "in this validator's chain or not" (B12).
 func (n *Node) batchByID(w http.ResponseWriter, r *http.Request, id string) {
 	if !validID(id) {
-		n.send(w, r, codeAnswer(codeInvalidID), Fault{})
+		n.send(w, r, invalidID(id), Fault{})
 		return
 	}
 	n.lookup(w, r, []string{id}, func() answer {
@@ -53,7 +57,7 @@ func (n *Node) batchByID(w http.ResponseWriter, r *http.Request, id string) {
 
 func (n *Node) txByID(w http.ResponseWriter, r *http.Request, id string) {
 	if !validID(id) {
-		n.send(w, r, codeAnswer(codeInvalidID), Fault{})
+		n.send(w, r, invalidID(id), Fault{})
 		return
 	}
 	n.lookup(w, r, []string{id}, func() answer {
@@ -71,6 +75,9 @@ func (n *Node) stateAt(w http.ResponseWriter, r *http.Request, address string) {
 		return
 	}
 	n.lookup(w, r, []string{address}, func() answer {
+		if n.v.noGenesis {
+			return codeAnswer(codeNotReady)
+		}
 		value, ok := n.v.chain.state[address]
 		if !ok {
 			return codeAnswer(codeStateNotFound)
@@ -85,6 +92,9 @@ func (n *Node) stateAt(w http.ResponseWriter, r *http.Request, address string) {
 // blocks answers all blocks, the newest first. There is no paging.
 func (n *Node) blocks(w http.ResponseWriter, r *http.Request) {
 	n.lookup(w, r, nil, func() answer {
+		if n.v.noGenesis {
+			return codeAnswer(codeNotReady)
+		}
 		all := n.v.chain.blocks
 		data := make([]any, 0, len(all))
 		for _, b := range slices.Backward(all) {
@@ -132,12 +142,16 @@ func (n *Node) receipts(w http.ResponseWriter, r *http.Request) {
 }
 
 // status is the liveness probe. Other threads answer it, so it works while the
-// client threads are held (B1).
+// client threads are held, and not while the validator is down.
 func (n *Node) status(w http.ResponseWriter, r *http.Request) {
-	n.send(w, r, jsonAnswer(http.StatusOK, map[string]any{
-		"data": map[string]any{"endpoint": "tcp://127.0.0.1:8800", "peers": []any{}},
-		"link": link(r, r.URL.Path, nil),
-	}), Fault{})
+	var epoch int
+	n.locked(func(time.Time) { epoch = n.v.epoch })
+	n.ticketed(w, r, epoch, Fault{}, &ticket{aside: true}, func() answer {
+		return jsonAnswer(http.StatusOK, map[string]any{
+			"data": map[string]any{"endpoint": "tcp://127.0.0.1:8800", "peers": []any{}},
+			"link": link(r, r.URL.Path, nil),
+		})
+	})
 }
 
 func blockJSON(b block) map[string]any {

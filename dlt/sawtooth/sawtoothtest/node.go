@@ -80,6 +80,8 @@ var (
 	errTimedOut  = errors.New("sawtoothtest: no reply in time")
 	errGone      = errors.New("sawtoothtest: the client has left")
 	errRestarted = errors.New("sawtoothtest: the node was restarted")
+	// errDisconnected: the validator was killed while it had the request.
+	errDisconnected = errors.New("sawtoothtest: the validator has gone")
 )
 
 // await blocks until ready, which is asked under the lock, says so.
@@ -91,10 +93,10 @@ func (n *Node) await(ctx context.Context, epoch int, deadline time.Time, ready f
 		until := deadline
 		n.locked(func(now time.Time) {
 			switch {
-			case ready():
-				over = true
 			case n.v.epoch != epoch:
 				err, over = errRestarted, true
+			case ready():
+				over = true
 			case !now.Before(deadline):
 				err, over = errTimedOut, true
 			}
@@ -121,28 +123,38 @@ func (n *Node) await(ctx context.Context, epoch int, deadline time.Time, ready f
 	}
 }
 
-// call has the validator run something on a client thread. With all threads held
-// it queues, and may run after call has given up.
-func (n *Node) call(ctx context.Context, epoch int, deadline time.Time, run func(now time.Time)) error {
-	t := &ticket{run: run}
+// call has the validator do what the ticket says. Where that has to wait, it may
+// happen after call has given up, and after the client has left.
+func (n *Node) call(ctx context.Context, epoch int, deadline time.Time, t *ticket) error {
 	restarted := false
 	n.locked(func(now time.Time) {
-		switch {
-		case n.v.epoch != epoch:
-			restarted = true
-		case n.v.busy():
-			n.v.backlog = append(n.v.backlog, t)
-		default:
-			run(now)
-			t.ran = true
-			n.v.freeThreads(now)
+		if restarted = n.v.epoch != epoch; !restarted {
+			n.v.hand(now, t)
 			n.wake()
 		}
 	})
 	if restarted {
 		return errRestarted
 	}
-	return n.await(ctx, epoch, deadline, func() bool { return t.ran })
+	if err := n.await(ctx, epoch, deadline, func() bool { return t.ran || t.lost }); err != nil {
+		return err
+	}
+	if t.lost {
+		return errDisconnected
+	}
+	return nil
+}
+
+// unanswered returns the answer to a request that ended with an error of call, or
+// false where there is none to give: the client has left, or the node was restarted.
+func unanswered(err error) (answer, bool) {
+	switch {
+	case errors.Is(err, errTimedOut):
+		return codeAnswer(codeTimedOut), true
+	case errors.Is(err, errDisconnected):
+		return codeAnswer(codeDisconnected), true
+	}
+	return answer{}, false
 }
 
 // pause waits, and reports whether the client is still there.
@@ -190,28 +202,32 @@ func (n *Node) admit(op Operation, ids []batch.ID) (epoch int, f Fault) {
 
 // ServeHTTP implements [http.Handler].
 func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if tooLong(r) {
+	if what := tooLong(r); what != "" {
 		w.Header().Set("Connection", "close")
-		n.send(w, r, textAnswer(http.StatusBadRequest, "Bad Request: line or header is too long"), Fault{})
+		n.send(w, r, htmlAnswer(http.StatusBadRequest, "Got more than 8190 bytes when reading "+what+" is too long."), Fault{})
 		return
 	}
 	n.route(w, r)
 }
 
-// tooLong is the limit of the HTTP parser: 8190 bytes for the request line and for each header.
-func tooLong(r *http.Request) bool {
+// tooLong names what is beyond the limit of the HTTP parser: 8190 bytes for the
+// target of the request and for each header.
+func tooLong(r *http.Request) string {
 	const limit = 8190
-	if len(r.Method)+1+len(r.RequestURI)+1+len(r.Proto) > limit {
-		return true
+	if len(r.RequestURI) > limit {
+		return "Status line"
 	}
 	for key, values := range r.Header {
+		if len(key) > limit {
+			return "Header name"
+		}
 		for _, v := range values {
-			if len(key) > limit || len(v) > limit {
-				return true
+			if len(v) > limit {
+				return "Header value"
 			}
 		}
 	}
-	return false
+	return ""
 }
 
 // send writes an answer, with a fault done to it.

@@ -22,7 +22,9 @@ type Options struct {
 	// MaxBatchesPerBlock bounds one block. Defaults to 0, unlimited.
 	MaxBatchesPerBlock int
 	// PublishDelay is how long after its 202 an accepted batch stays UNKNOWN before
-	// it is PENDING (B5). Negative is none at all. Defaults to a tenth of BlockInterval.
+	// it is PENDING; while ten are in the pool some take longer, up to
+	// BlockInterval (by Faults.Seed). Negative is none. Defaults to 0: an idle Sawtooth
+	// 1.2.6 answers PENDING at once.
 	PublishDelay time.Duration
 	// PoolLimit is the pool length from which on submits are answered 429/31 (B9).
 	// Defaults to Sawtooth's own rule: ten times the average block, 300 at the start.
@@ -53,8 +55,18 @@ type Options struct {
 	// MaxBody is the body length from which on the answer is 413 (B1). Defaults to 10 MiB.
 	MaxBody int64
 
-	// Families that the node executes; the transactions of any other stay PENDING for
-	// ever (B6). Defaults to [IntKey].
+	// StartTime is how long a validator takes to be up when it is started again;
+	// requests wait for it. Defaults to 65 % of BlockInterval: a node with a block a
+	// second was seen to take 0.65 s.
+	StartTime time.Duration
+	// NoGenesis begins without a chain: POSTs are answered 202 and their batches are
+	// PENDING, and what is read from the chain's head is 503/15, until [Node.Genesis].
+	NoGenesis bool
+
+	// Families that the node executes. A batch with a transaction of any other halts
+	// the whole node when its block is to be made: no blocks any more, and POSTs of
+	// batches are answered 503/17, until [Node.AddFamily] starts a processor for it.
+	// The liveness probe, lookups and statuses go on. Defaults to [IntKey].
 	Families []Family
 	// Permitted says whether a signer, of a batch or a transaction, is permitted by
 	// policy; a list with one that is not is refused with 30 (B2). Defaults to everybody.
@@ -88,6 +100,7 @@ func (o *Options) withDefaults() (Options, error) {
 		{"RESTTimeout", &c.RESTTimeout, 300 * time.Second},
 		{"ReexecuteAfter", &c.ReexecuteAfter, 0},
 		{"ParkTime", &c.ParkTime, 0},
+		{"StartTime", &c.StartTime, 0},
 	} {
 		if *d.d < 0 {
 			return Options{}, fmt.Errorf("sawtoothtest: %s (%v) is negative", d.name, *d.d)
@@ -99,8 +112,8 @@ func (o *Options) withDefaults() (Options, error) {
 	if c.ParkTime == 0 {
 		c.ParkTime = c.CacheTime
 	}
-	if c.PublishDelay == 0 {
-		c.PublishDelay = c.BlockInterval / 10
+	if c.StartTime == 0 {
+		c.StartTime = c.BlockInterval * 65 / 100
 	}
 	c.PublishDelay = max(c.PublishDelay, 0)
 	if c.MaxBatchesPerBlock < 0 || c.PoolLimit < 0 || c.ClientThreads < 0 || c.MaxBody < 0 {

@@ -103,9 +103,15 @@ func (n *Node) listen() (net.Listener, error) {
 	return net.Listen("tcp", addr)
 }
 
-// Stop refuses connections from now on and cuts the open ones. The validator
-// behind goes on, and what was accepted is committed. Stop returns when the port is free.
+// Stop is a kill -9 of the REST API: it refuses connections from now on and cuts the
+// open ones. The validator behind goes on, and what was accepted is committed. What
+// the REST API kept for a validator that is down is gone. Stop returns when the port
+// is free.
 func (n *Node) Stop() {
+	n.locked(func(time.Time) {
+		n.v.outbox = nil
+		n.v.chain.broken = nil
+	})
 	f := &n.front
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -123,17 +129,6 @@ func (n *Node) Stop() {
 func (n *Node) Close() {
 	n.once.Do(func() { close(n.closed) })
 	n.Stop()
-}
-
-// Restart is a crash and a start of the whole node: only the chain is left, and
-// what has not arrived yet. Open connections are cut; it listens all the time.
-func (n *Node) Restart() {
-	n.locked(func(now time.Time) {
-		n.v.journal.add(Entry{Time: now, Kind: Restarted})
-		n.v.forget(now)
-		n.wake()
-	})
-	n.cut()
 }
 
 // track keeps the open connections, so that they can be cut.

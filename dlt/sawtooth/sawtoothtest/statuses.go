@@ -3,7 +3,6 @@ package sawtoothtest
 import (
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"math"
 	"net/http"
 	"strconv"
@@ -56,7 +55,7 @@ func (n *Node) readIDs(r *http.Request, q idQuery) ([]string, *answer) {
 	}
 	for _, id := range ids {
 		if !validID(id) {
-			return early(codeAnswer(codeInvalidID))
+			return early(invalidID(id))
 		}
 	}
 	return ids, nil
@@ -87,11 +86,11 @@ func (n *Node) statuses(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	words, err := n.ask(r, epoch, ids)
-	switch {
-	case errors.Is(err, errTimedOut):
-		n.send(w, r, codeAnswer(codeTimedOut), fault)
-		return
-	case err != nil:
+	if err != nil {
+		if a, ok := unanswered(err); ok {
+			n.send(w, r, a, fault)
+			return
+		}
 		reset(w)
 		return
 	}
@@ -136,25 +135,31 @@ func (n *Node) ask(r *http.Request, epoch int, ids []batch.ID) ([]statusWord, er
 	}
 	value, _ := query(r.URL, "wait")
 	if _, ok := r.URL.Query()["wait"]; !ok || strings.EqualFold(value, "false") {
-		return words, n.call(r.Context(), epoch, deadline, read)
+		return words, n.call(r.Context(), epoch, deadline, &ticket{run: read})
 	}
 	wt := &wait{ids: ids}
-	err := n.call(r.Context(), epoch, deadline, func(now time.Time) {
+	err := n.call(r.Context(), epoch, deadline, &ticket{run: func(now time.Time) {
 		wt.until = now.Add(n.waitTime(value))
 		n.v.waits = append(n.v.waits, wt)
-	})
+	}})
 	if err != nil {
 		return nil, err
 	}
 	// A wait that ends with the REST timeout loses the race: there is no answer.
 	err = n.await(r.Context(), epoch, deadline, func() bool {
 		now := time.Now()
+		if wt.lost {
+			return true
+		}
 		if !wt.done || !now.Before(deadline) {
 			return false
 		}
 		read(now)
 		return true
 	})
+	if err == nil && wt.lost {
+		err = errDisconnected
+	}
 	return words, err
 }
 

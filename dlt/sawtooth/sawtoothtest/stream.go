@@ -26,7 +26,7 @@ type notice struct {
 // announce puts a block that has become the head before the subscribers. Block
 // numbers are compared as text, so that 10 after 9 is taken for a fork (B11).
 func (c *chain) announce(b block) {
-	if c.deaf {
+	if c.deaf || c.broken != nil {
 		return
 	}
 	num := strconv.Itoa(b.num)
@@ -38,10 +38,33 @@ func (c *chain) announce(b block) {
 // subscribed is warned, and of the blocks until [Node.FindEvents] nobody is ever told.
 func (n *Node) LoseEvents() {
 	n.locked(func(time.Time) {
-		n.v.chain.deaf = true
-		n.v.chain.notices = append(n.v.chain.notices, notice{warning: "Validator unavailable"})
+		n.v.chain.lose()
 		n.wake()
 	})
+}
+
+// lose warns the subscribers, and tells them of no further block.
+func (c *chain) lose() {
+	c.deaf = true
+	if c.broken == nil {
+		c.notices = append(c.notices, notice{warning: "Validator unavailable"})
+	}
+}
+
+// BreakEvents has a dead peer end the event stream for everybody, as was seen on a
+// node: nobody is told of a block any more, and nobody of this. Connections stay
+// open and answer pings. Who subscribes from here on gets one block, the head of
+// this moment, and then nothing. A restart of the REST API mends it ([Node.Stop]
+// and [Node.Resume], or [Node.Restart]).
+func (n *Node) BreakEvents() {
+	n.locked(func(time.Time) { n.v.chain.breakEvents() })
+}
+
+func (c *chain) breakEvents() {
+	if c.broken == nil {
+		head := c.blocks[len(c.blocks)-1]
+		c.broken = &head
+	}
 }
 
 // FindEvents ends a [Node.LoseEvents]. What came between is not told again.
@@ -73,7 +96,8 @@ type socket struct {
 	// Address prefixes of each subscription: a second one is added, and tells
 	// everything once more (B11).
 	subscriptions [][]string
-	next          int // of chain.notices
+	greet         [][]string // of those, what was not told the head yet
+	next          int        // of chain.notices
 }
 
 // subscribe serves the websocket (B11). It never pings, acknowledges nothing, and
@@ -188,6 +212,16 @@ func (s *socket) write(ctx context.Context, out []map[string]any) bool {
 // node's lock is held.
 func (s *socket) tell() (out []map[string]any) {
 	c := s.n.v.chain
+	if !s.n.v.down && !s.n.v.noGenesis {
+		head := c.blocks[len(c.blocks)-1]
+		if c.broken != nil {
+			head = *c.broken
+		}
+		for _, prefixes := range s.greet {
+			out = append(out, c.event(head, prefixes))
+		}
+		s.greet = nil
+	}
 	for ; s.next < len(c.notices); s.next++ {
 		x := c.notices[s.next]
 		for _, prefixes := range s.subscriptions {
@@ -230,7 +264,7 @@ func (c *chain) event(b block, prefixes []string) map[string]any {
 func (s *socket) handle(ctx context.Context, text []byte) bool {
 	var doc any
 	if err := json.Unmarshal(text, &doc); err != nil {
-		return s.write(ctx, []map[string]any{{"error": fmt.Sprintf("Malformed Message: %s", text)}})
+		return s.write(ctx, []map[string]any{{"error": fmt.Sprintf("Invalid input: %q", text)}})
 	}
 	m, ok := doc.(map[string]any)
 	if !ok {
@@ -251,8 +285,8 @@ func (s *socket) handle(ctx context.Context, text []byte) bool {
 		out = s.tell() // to those that were there before
 		switch m["action"] {
 		case "subscribe":
-			s.subscriptions = append(s.subscriptions, prefixes)
-			out = append(out, c.event(c.blocks[len(c.blocks)-1], prefixes))
+			s.subscriptions, s.greet = append(s.subscriptions, prefixes), append(s.greet, prefixes)
+			out = append(out, s.tell()...)
 		case "unsubscribe":
 			if len(s.subscriptions) > 0 {
 				s.subscriptions = s.subscriptions[1:]
@@ -260,7 +294,7 @@ func (s *socket) handle(ctx context.Context, text []byte) bool {
 		case "get_block_deltas":
 			id, ok := m["block_id"].(string)
 			if !ok {
-				out = append(out, map[string]any{"error": `"block_id" is a required key for "get_block_deltas"`})
+				out = append(out, map[string]any{"error": "Must specify a block id"})
 				return
 			}
 			at := slices.IndexFunc(c.blocks, func(b block) bool { return b.id == id })

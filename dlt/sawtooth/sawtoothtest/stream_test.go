@@ -143,9 +143,9 @@ func TestBlockDeltas(t *testing.T) {
 	s.say(`{"action":"get_block_deltas","block_id":"` + genesis + `","address_prefixes":["00"]}`)
 	assert.Equal(t, []any{}, s.hear()["state_changes"])
 	s.say(`{"action":"get_block_deltas"}`)
-	assert.Contains(t, s.hear()["error"], "block_id")
+	assert.Contains(t, s.hear()["error"], "block id")
 	s.say(`{"action":`)
-	assert.Contains(t, s.hear()["error"], "Malformed")
+	assert.Contains(t, s.hear()["error"], "Invalid input")
 	s.say(`{"action":"get_block_deltas","block_id":"00"}`)
 	s.ended()
 }
@@ -175,7 +175,7 @@ func TestForks(t *testing.T) {
 	var gone []batch.ID
 	var word string
 	n.locked(func(now time.Time) { // no block between
-		gone = n.v.fork(now, 2)
+		gone = n.v.fork(now, 2, 1)
 		word = n.v.tracker.peek(now, gone[0])
 		n.wake()
 	})
@@ -199,7 +199,7 @@ func TestForkedBatchesAreGone(t *testing.T) {
 	submitOK(t, n, b)
 	becomes(t, n, b, Committed)
 	n.locked(func(now time.Time) {
-		assert.Equal(t, []batch.ID{id(b)}, n.v.fork(now, 100), "never the genesis block")
+		assert.Equal(t, []batch.ID{id(b)}, n.v.fork(now, 100, 1), "never the genesis block")
 		assert.Empty(t, n.v.chain.state)
 		assert.Empty(t, n.v.chain.history["x"])
 		assert.Empty(t, n.v.chain.batches)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -49,6 +50,10 @@ func (n *Node) submit(w http.ResponseWriter, r *http.Request) {
 		n.v.journal.named(p.at, p.ids, try)
 	})
 
+	if p.fault.Kill > 0 {
+		p.kill(list)
+		return
+	}
 	if !n.pause(r.Context(), p.fault.Delay) {
 		p.fault.Answer = AnswerReset // nobody is there
 		p.end(0)
@@ -80,11 +85,45 @@ func (p *post) read() (*pb.BatchList, *answer) {
 	if len(body) == 0 {
 		return early(codeAnswer(codeNoBatches))
 	}
-	list := &pb.BatchList{}
-	if err := proto.Unmarshal(body, list); err != nil {
+	list, ok := readList(body)
+	if !ok {
 		return early(codeAnswer(codeBadProtobuf))
 	}
 	return list, nil
+}
+
+// readList reads a BatchList as the REST API does: it stops, content, at the first
+// tag that is 0 or ends a group, and skips what it does not know. So text such as
+// "hello world" and a body of zeros are lists without a batch.
+func readList(body []byte) (*pb.BatchList, bool) {
+	list := &pb.BatchList{}
+	for len(body) > 0 {
+		tag, n := protowire.ConsumeVarint(body)
+		if n < 0 {
+			return nil, false
+		}
+		if tag == 0 || tag&7 == uint64(protowire.EndGroupType) {
+			break
+		}
+		number, kind, n := protowire.ConsumeTag(body)
+		if n < 0 {
+			return nil, false
+		}
+		body = body[n:]
+		if n = protowire.ConsumeFieldValue(number, kind, body); n < 0 {
+			return nil, false
+		}
+		if number == 1 && kind == protowire.BytesType {
+			raw, _ := protowire.ConsumeBytes(body)
+			b := &pb.Batch{}
+			if proto.Unmarshal(raw, b) != nil {
+				return nil, false
+			}
+			list.Batches = append(list.Batches, b)
+		}
+		body = body[n:]
+	}
+	return list, true
 }
 
 // body reads a request's body; one that is not smaller than the limit is 413, as text.
@@ -123,8 +162,6 @@ func (p *post) take(list *pb.BatchList) {
 		p.answer(codeAnswer(codeBatchesInvalid))
 	case errors.Is(err, errFull):
 		p.answer(codeAnswer(codeQueueFull))
-	case errors.Is(err, errTimedOut):
-		p.answer(codeAnswer(codeTimedOut))
 	case errors.Is(err, errNoReply):
 		// Nobody will reply: the REST API waits for its whole timeout.
 		if !p.n.pause(p.r.Context(), time.Until(p.began.Add(p.fault.Delay+p.n.o.RESTTimeout))) {
@@ -133,9 +170,14 @@ func (p *post) take(list *pb.BatchList) {
 			return
 		}
 		p.answer(codeAnswer(codeTimedOut))
-	default: // the client has left, or the node was restarted
-		p.end(0)
-		reset(p.w)
+	default:
+		a, ok := unanswered(err)
+		if !ok { // the client has left, or the node was restarted
+			p.end(0)
+			reset(p.w)
+			return
+		}
+		p.answer(a)
 	}
 }
 
@@ -153,10 +195,20 @@ func (p *post) pipeline(bs []*submitted) error {
 	if full {
 		return errFull
 	}
-	if err := verify(bs, n.o.SkipVerify); err != nil {
+	// The validator goes on with this where it has to wait, whatever becomes of the client.
+	answer := verify(bs, n.o.SkipVerify)
+	err := n.call(p.r.Context(), p.epoch, time.Now().Add(n.o.RESTTimeout), &ticket{publisher: true, run: func(now time.Time) {
+		switch {
+		case n.v.full():
+			answer = errFull
+		case answer == nil:
+			n.v.accept(now, bs)
+		}
+	}})
+	if err != nil {
 		return err
 	}
-	return n.call(p.r.Context(), p.epoch, time.Now().Add(n.o.RESTTimeout), func(now time.Time) { n.v.accept(now, bs) })
+	return answer
 }
 
 // fail answers with the fault; the batches are taken before it, after it, or never.
@@ -168,8 +220,8 @@ func (p *post) fail(list *pb.BatchList) {
 				switch {
 				case p.fault.Taken == TakenLate:
 					n.late(now.Add(p.fault.After), bs)
-				case n.v.epoch == p.epoch && !n.v.full():
-					n.v.accept(now, bs)
+				case n.v.epoch == p.epoch:
+					n.v.hand(now, n.take(bs))
 					n.wake()
 				}
 			})
@@ -182,15 +234,38 @@ func (p *post) fail(list *pb.BatchList) {
 	p.answer(answer{})
 }
 
+// kill has the validator die while the POST waits for it; half of them, by the draw,
+// were taken before, which nobody remembers.
+func (p *post) kill(list *pb.BatchList) {
+	n := p.n
+	if bs, err := decode(list); err == nil && p.fault.Taken == TakenFirst && permitted(bs, n.o.Permitted) && verify(bs, n.o.SkipVerify) == nil {
+		n.locked(func(now time.Time) { n.v.hand(now, n.take(bs)) })
+	}
+	n.KillValidator()
+	n.locked(func(now time.Time) {
+		if n.v.startAt.IsZero() {
+			n.v.chain.deaf = false
+			n.v.startAt = now.Add(p.fault.Kill + n.o.StartTime)
+			n.wake()
+		}
+	})
+	p.answer(codeAnswer(codeDisconnected))
+}
+
 // late has a list reach the validator at some time to come. The lock is held.
 func (n *Node) late(at time.Time, bs []*submitted) {
 	n.seq++
-	heap.Push(&n.v.late, lateArrival{at: at, seq: n.seq, run: func(now time.Time) {
+	heap.Push(&n.v.late, lateArrival{at: at, seq: n.seq, run: func(now time.Time) { n.v.hand(now, n.take(bs)) }})
+	n.wake()
+}
+
+// take is the ticket that accepts a verified list for which nobody waits.
+func (n *Node) take(bs []*submitted) *ticket {
+	return &ticket{publisher: true, run: func(now time.Time) {
 		if !n.v.full() {
 			n.v.accept(now, bs)
 		}
-	}})
-	n.wake()
+	}}
 }
 
 // answer journals the end of the POST, then writes: a client that has read the

@@ -17,8 +17,7 @@ func (v *validator) freeThreads(now time.Time) {
 	for len(v.backlog) > 0 && len(v.waits) < v.o.ClientThreads {
 		t := v.backlog[0]
 		v.backlog = v.backlog[1:]
-		t.run(now)
-		t.ran = true
+		v.do(now, t)
 	}
 }
 

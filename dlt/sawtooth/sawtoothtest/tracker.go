@@ -76,6 +76,11 @@ func (t *tracker) peek(now time.Time, id batch.ID) string {
 
 func (t *tracker) notePending(now time.Time, b *submitted) {
 	t.pending[b.id] = struct{}{}
+	t.learn(now, b)
+}
+
+// learn notes which transactions a batch has.
+func (t *tracker) learn(now time.Time, b *submitted) {
 	t.purge(now)
 	if _, known := t.info[b.id]; !known {
 		for _, tx := range b.txs {

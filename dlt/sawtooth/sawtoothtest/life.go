@@ -1,0 +1,195 @@
+package sawtoothtest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// ticket is something that a request has the validator do.
+type ticket struct {
+	run       func(now time.Time)
+	publisher bool // it wants the publisher's lock, as every POST of batches does
+	aside     bool // other threads than the client threads do it
+	ran       bool
+	lost      bool // the validator was killed before it ran
+}
+
+// hand gives the validator something to do. A validator that is down gets it when
+// it is up again: the REST API keeps it until then, and never takes it back.
+func (v *validator) hand(now time.Time, t *ticket) {
+	switch {
+	case v.down:
+		v.outbox = append(v.outbox, t)
+	case !t.aside && v.busy():
+		v.backlog = append(v.backlog, t)
+	default:
+		v.do(now, t)
+		v.freeThreads(now)
+	}
+}
+
+func (v *validator) do(now time.Time, t *ticket) {
+	if t.publisher && v.halted {
+		v.held = append(v.held, t)
+		return
+	}
+	t.run(now)
+	t.ran = true
+}
+
+// kill ends the validator. What it was doing is lost; what it is sent from here on waits.
+func (v *validator) kill(now time.Time) {
+	for _, t := range slices.Concat(v.backlog, v.held) {
+		t.lost = true
+	}
+	for _, w := range v.waits {
+		w.lost = true
+	}
+	v.forget(now)
+	v.down, v.startAt = true, time.Time{}
+}
+
+// begin is the end of a start.
+func (v *validator) begin(now time.Time) {
+	v.down, v.startAt = false, time.Time{}
+	v.journal.add(Entry{Time: now, Kind: Started})
+	sent := v.outbox
+	v.outbox = nil
+	for _, t := range sent {
+		v.hand(now, t)
+	}
+}
+
+// KillValidator is a kill -9 of the validator; the REST API lives on. Of what the
+// validator knew only the chain is left: its pool, its memory of which batches it
+// has seen, the statuses and the pool's limit are gone. Requests that it had are
+// answered 503/18 at once. Requests from here on are answered 503/17 after
+// Options.RESTTimeout, and are done all the same when the validator is up again
+// ([Node.StartValidator]), POSTs of batches, too. Subscribers are warned.
+func (n *Node) KillValidator() {
+	n.locked(func(now time.Time) {
+		if n.v.down && n.v.startAt.IsZero() {
+			return
+		}
+		n.v.journal.add(Entry{Time: now, Kind: Killed})
+		n.v.kill(now)
+		n.v.chain.lose()
+		n.wake()
+	})
+}
+
+// StartValidator starts a validator that was killed. It is up after
+// Options.StartTime; requests wait for it until then.
+func (n *Node) StartValidator() {
+	n.locked(func(now time.Time) {
+		if !n.v.down || !n.v.startAt.IsZero() {
+			return
+		}
+		n.v.chain.deaf = false
+		n.v.startAt = now.Add(n.o.StartTime)
+		n.v.advance(now)
+		n.wake()
+	})
+}
+
+// Restart is a crash and a start of the whole node, the validator and the REST API:
+// only the chain is left, and what has not arrived yet. Open connections are cut.
+// It listens all the time; the validator answers after Options.StartTime.
+func (n *Node) Restart() {
+	n.locked(func(now time.Time) {
+		n.v.journal.add(Entry{Time: now, Kind: Restarted})
+		n.v.kill(now)
+		n.v.outbox = nil
+		n.v.epoch++
+		n.v.chain.deaf, n.v.chain.broken = false, nil
+		n.v.startAt = now.Add(n.o.StartTime)
+		n.v.advance(now)
+		n.wake()
+	})
+	n.cut()
+}
+
+// Genesis gives a node that has no chain yet ([Options.NoGenesis]) its first block.
+// What waits in its pool goes on.
+func (n *Node) Genesis() {
+	n.locked(func(now time.Time) {
+		n.v.noGenesis = false
+		n.v.arm(now)
+		n.wake()
+	})
+}
+
+// AddFamily starts a transaction processor: from here on the family is executed. A
+// node that was halted for want of it goes on at once.
+func (n *Node) AddFamily(f Family) {
+	n.locked(func(now time.Time) {
+		n.v.o.Families = append(slices.Clone(n.v.o.Families), f)
+		n.v.goOn(now)
+		n.wake()
+	})
+}
+
+// RemoveFamily ends a transaction processor: the next batch of the family halts the
+// node, as one of a family that was never served does ([Options.Families]).
+func (n *Node) RemoveFamily(f Family) {
+	n.locked(func(time.Time) {
+		n.v.o.Families = slices.DeleteFunc(slices.Clone(n.v.o.Families), func(x Family) bool { return x == f })
+	})
+}
+
+func (v *validator) serves(name, version string) bool {
+	return slices.Contains(v.o.Families, Family{Name: name, Version: version})
+}
+
+// unserved returns the first of what the next block would execute that no processor
+// serves.
+func (v *validator) unserved(now time.Time) (*submitted, Family) {
+	n := 0
+	for _, p := range v.pool {
+		if p.notBefore.After(now) {
+			continue
+		}
+		if n++; v.o.MaxBatchesPerBlock > 0 && n > v.o.MaxBatchesPerBlock {
+			break
+		}
+		for _, tx := range p.batch.txs {
+			f := Family{Name: tx.header.GetFamilyName(), Version: tx.header.GetFamilyVersion()}
+			if !v.serves(f.Name, f.Version) {
+				return p.batch, f
+			}
+		}
+	}
+	return nil, Family{}
+}
+
+// halt reports whether the next block waits for a processor that is not there. The
+// publisher holds its lock meanwhile, and every POST wants that.
+func (v *validator) halt(now time.Time) bool {
+	b, f := v.unserved(now)
+	if b == nil {
+		return false
+	}
+	v.halted = true
+	v.journal.add(Entry{Time: now, Kind: Halted, Batches: []batch.ID{b.id}, Word: fmt.Sprintf("no processor for %s %s", f.Name, f.Version)})
+	return true
+}
+
+// goOn ends a halt where everything is served now, and lets in the POSTs that waited.
+func (v *validator) goOn(now time.Time) {
+	if !v.halted {
+		return
+	}
+	if b, _ := v.unserved(now); b != nil {
+		return
+	}
+	v.halted = false
+	v.arm(now)
+	held := v.held
+	v.held = nil
+	for _, t := range held {
+		v.do(now, t)
+	}
+}

@@ -1,0 +1,486 @@
+package sawtoothtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
+)
+
+// bubbleGet does a GET, and says how long it took.
+func bubbleGet(t testing.TB, n *Node, path string) (response, time.Duration) {
+	t.Helper()
+	began := time.Now()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://x"+path, nil)
+	require.NoError(t, err)
+	r := bubble(t, n, req)
+	return r, time.Since(began)
+}
+
+// aside does something while the test goes on; the func it returns waits for it.
+func aside[T any](do func() T) func() T {
+	c := make(chan T, 1)
+	go func() { c <- do() }()
+	return func() T { return <-c }
+}
+
+func strange(h *pb.TransactionHeader) { h.FamilyVersion = "2.0" }
+
+// A batch that no processor serves halts the whole node: no blocks, and POSTs are
+// 503/17; what is asked goes on. A processor clears it at once, and what was
+// answered 503/17 is executed after all, in order.
+func TestUnservedFamilyHaltsTheNode(t *testing.T) {
+	inBubble(t, Options{RESTTimeout: 15 * time.Second}, func(t *testing.T, n *Node) {
+		before := mk(t, call(Set("w", 1)))
+		bubbleSubmit(t, n, before)
+		time.Sleep(3 * time.Second)
+		is(t, n, before, Committed)
+
+		unserved := mk(t, call(Set("x", 1)).with(strange))
+		other := mk(t, call(Set("y", 1))) // of another address, in the pool already
+		bubbleSubmit(t, n, unserved, other)
+		time.Sleep(3 * time.Second)
+		is(t, n, unserved, Pending)
+		is(t, n, other, Pending)
+		blocks := len(n.Chain())
+
+		late, given := mk(t, call(Set("z", 1))), mk(t, call(Inc("z", 1)))
+		began := time.Now()
+		r := bubblePost(t, n, late)
+		assert.Equal(t, http.StatusServiceUnavailable, r.status)
+		assert.Equal(t, codeTimedOut, r.code())
+		assert.Equal(t, 15*time.Second, time.Since(began))
+		is(t, n, late, Unknown)
+		// A client that leaves has sent it all the same.
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://x/batches", bytes.NewReader(marshal(t, &pb.BatchList{Batches: []*pb.Batch{given}})))
+		require.NoError(t, err)
+		req.Header.Set("Content-Type", "application/octet-stream")
+		_, err = n.Client().Do(req)
+		cancel()
+		require.Error(t, err)
+
+		for _, path := range []string{"/status", "/blocks", "/batch_statuses?id=" + unserved.GetHeaderSignature()} {
+			r, took := bubbleGet(t, n, path)
+			assert.Equal(t, http.StatusOK, r.status, path)
+			assert.Zero(t, took, path)
+		}
+		time.Sleep(time.Hour)
+		is(t, n, unserved, Pending)
+		assert.Len(t, n.Chain(), blocks, "no blocks are made")
+		assert.Equal(t, 1, kinds(n, Halted, unserved))
+
+		n.AddFamily(Family{Name: "intkey", Version: "2.0"})
+		time.Sleep(time.Second)
+		assert.Equal(t, []batch.ID{id(before), id(unserved), id(other), id(late), id(given)}, n.Chain())
+		submits := mk(t, call(Set("v", 1)))
+		bubbleSubmit(t, n, submits)
+
+		n.RemoveFamily(IntKey)
+		time.Sleep(2 * time.Second)
+		is(t, n, submits, Pending)
+		n.Restart()
+		time.Sleep(time.Second)
+		is(t, n, submits, Unknown)
+		bubbleSubmit(t, n, mk(t, call(Set("u", 1)).with(strange))) // the halt died with the pool
+	})
+}
+
+// A validator that is killed answers what it had with 503/18, at once, and from then
+// on nothing: 503/17. What is sent meanwhile is done when it is up again.
+func TestKilledValidator(t *testing.T) {
+	inBubble(t, Options{RESTTimeout: 15 * time.Second}, func(t *testing.T, n *Node) {
+		done, pooled := mk(t, call(Set("x", 1))), mk(t, call(Set("x", 2)))
+		bubbleSubmit(t, n, done)
+		time.Sleep(2 * time.Second)
+		bubbleSubmit(t, n, pooled)
+		n.RemoveFamily(IntKey)
+		time.Sleep(2 * time.Second) // halted
+		waiting := mk(t, call(Set("x", 3)))
+		answer := aside(func() response { return bubblePost(t, n, waiting) })
+		asks := aside(func() response { return askWait(t, n, pooled, "&wait=10") })
+		time.Sleep(4 * time.Second)
+		n.KillValidator()
+		n.KillValidator() // it is dead already
+		killed := time.Now()
+		assert.Equal(t, codeDisconnected, answer().code())
+		assert.Equal(t, codeDisconnected, asks().code())
+		assert.Zero(t, time.Since(killed), "at once")
+		n.AddFamily(IntKey)
+
+		sent := mk(t, call(Set("y", 1)))
+		for name, do := range map[string]func() response{
+			"POST":     func() response { return bubblePost(t, n, sent) },
+			"statuses": func() response { return askWait(t, n, done, "") },
+			"batches":  func() response { r, _ := bubbleGet(t, n, "/batches/"+done.GetHeaderSignature()); return r },
+			"blocks":   func() response { r, _ := bubbleGet(t, n, "/blocks?limit=1"); return r },
+			"status":   func() response { r, _ := bubbleGet(t, n, "/status"); return r },
+		} {
+			began := time.Now()
+			r := do()
+			assert.Equal(t, http.StatusServiceUnavailable, r.status, name)
+			assert.Equal(t, codeTimedOut, r.code(), name)
+			assert.Equal(t, 15*time.Second, time.Since(began), name)
+		}
+		n.StartValidator()
+		n.StartValidator() // it is starting already
+		began := time.Now()
+		is(t, n, pooled, Unknown) // one slow answer, and no error
+		assert.Equal(t, 650*time.Millisecond, time.Since(began))
+		began = time.Now()
+		is(t, n, waiting, Unknown)
+		is(t, n, done, Committed)
+		assert.Zero(t, time.Since(began))
+		is(t, n, sent, Pending)
+		time.Sleep(2 * time.Second)
+		assert.Equal(t, []batch.ID{id(done), id(sent)}, n.Chain(), "the POST that was answered 503/17 was executed")
+		n.StartValidator() // it is up
+		is(t, n, sent, Committed)
+	})
+}
+
+// What the REST API keeps for a validator that is down dies with the REST API.
+func TestKilledREST(t *testing.T) {
+	inBubble(t, Options{RESTTimeout: 15 * time.Second}, func(t *testing.T, n *Node) {
+		pooled := mk(t, call(Set("x", 1)))
+		bubbleSubmit(t, n, pooled)
+		n.Stop()
+		require.NoError(t, n.Resume())
+		is(t, n, pooled, Pending) // the validator did not notice
+		n.KillValidator()
+		lost := mk(t, call(Set("y", 1)))
+		assert.Equal(t, codeTimedOut, bubblePost(t, n, lost).code())
+		n.Stop()
+		require.NoError(t, n.Resume())
+		n.StartValidator()
+		time.Sleep(time.Minute)
+		is(t, n, lost, Unknown)
+		assert.Empty(t, n.Chain())
+	})
+}
+
+// A node that is killed ten times during one batch forgets it ten times, takes the
+// same bytes anew each time, and executes them once.
+func TestTenCrashesDuringOneBatch(t *testing.T) {
+	for name, crash := range map[string]func(*Node){
+		"node":      (*Node).Restart,
+		"validator": func(n *Node) { n.KillValidator(); n.StartValidator() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, Options{}, func(t *testing.T, n *Node) {
+				first := mk(t, call(Set("x", 1)))
+				bubbleSubmit(t, n, first)
+				time.Sleep(2 * time.Second)
+				b := mk(t, call(Inc("x", 1)))
+				for try := range 10 {
+					bubbleSubmit(t, n, b)
+					is(t, n, b, Pending)
+					bubbleSubmit(t, n, b)
+					assert.Equal(t, 1, n.PoolLen(), "seen lately: ignored")
+					crash(n)
+					is(t, n, b, Unknown)
+					assert.Zero(t, n.PoolLen())
+					assert.Equal(t, try+1, kinds(n, Accepted, b))
+					is(t, n, first, Committed)
+				}
+				bubbleSubmit(t, n, b)
+				time.Sleep(2 * time.Second)
+				is(t, n, b, Committed)
+				assert.Equal(t, []batch.ID{id(first), id(b)}, n.Chain())
+				value, _ := n.Value("x")
+				assert.Equal(t, int64(2), value)
+				require.NoError(t, n.Check(Expect{Order: map[string][]batch.ID{"": {id(first), id(b)}}}))
+			})
+		})
+	}
+}
+
+// Before genesis a POST is taken and its batch PENDING; there is no head to read.
+func TestBeforeGenesis(t *testing.T) {
+	inBubble(t, Options{NoGenesis: true}, func(t *testing.T, n *Node) {
+		b := mk(t, call(Set("x", 1)))
+		bubbleSubmit(t, n, b)
+		time.Sleep(time.Minute)
+		is(t, n, b, Pending)
+		for path, code := range map[string]int{
+			"/blocks": codeNotReady, "/state/" + Address("x"): codeNotReady,
+			"/batches/" + b.GetHeaderSignature(): codeBatchNotFound,
+		} {
+			r, _ := bubbleGet(t, n, path)
+			assert.Equal(t, code, r.code(), path)
+		}
+		n.Genesis()
+		time.Sleep(time.Second)
+		is(t, n, b, Committed)
+		r, _ := bubbleGet(t, n, "/blocks")
+		assert.Equal(t, http.StatusOK, r.status)
+	})
+}
+
+// Bytes that are no BatchList and are taken for an empty one.
+func TestJunkThatIsTaken(t *testing.T) {
+	n := Start(t, nil)
+	post := func(body []byte) response {
+		return mustDo(t, http.MethodPost, n.URL()+"/batches", "application/octet-stream", body)
+	}
+	good := mk(t, call(Set("x", 1)))
+	list := marshal(t, &pb.BatchList{Batches: []*pb.Batch{good}})
+	for name, body := range map[string][]byte{
+		"text": []byte("hello world, this is not a batch"), "zeros": make([]byte, 10_000_000), "an unknown field": {0x2a, 1, 'x'},
+	} {
+		r := post(body)
+		assert.Equal(t, http.StatusAccepted, r.status, name)
+		assert.Equal(t, n.URL()+"/batch_statuses?id", r.json["link"], name)
+	}
+	for name, body := range map[string][]byte{
+		"half a tag": {0xff}, "cut": list[:len(list)-7], "field 0": {1, 2}, "no batch in it": {10, 1, 0xff}, "text in the batch": append([]byte{10, 11}, "hello world"...),
+	} {
+		assert.Equal(t, codeBadProtobuf, post(body).code(), name)
+	}
+	assert.Equal(t, codeNoBatches, post(nil).code())
+	// What stands before the junk counts.
+	r := post(append(list, "hello world"...))
+	assert.Equal(t, http.StatusAccepted, r.status)
+	assert.True(t, strings.HasSuffix(r.json["link"].(string), "?id="+good.GetHeaderSignature()))
+}
+
+// The bodies that are not the REST API's own are pages; a path nobody serves is text.
+func TestPagesAndTexts(t *testing.T) {
+	n := Start(t, nil)
+	for _, x := range []struct {
+		method, path, contentType, body string
+		status                          int
+		want, text                      string
+	}{
+		{"POST", "/batches", "", "x", 500, "text/html; charset=utf-8", "<html><head><title>500 Internal Server Error</title></head><body><h1>500 Internal Server Error</h1>Server got itself in trouble</body></html>"},
+		{"POST", "/batch_statuses", "application/json", "nonsense", 500, "text/html; charset=utf-8", "Server got itself in trouble"},
+		{"GET", "/batch_statuses?id=" + strings.Repeat("a", 8191), "", "", 400, "text/html; charset=utf-8", "Got more than 8190 bytes when reading Status line is too long."},
+		{"GET", "/status", strings.Repeat("a", 8191), "", 400, "text/html; charset=utf-8", "Got more than 8190 bytes when reading Header value is too long."},
+		{"GET", "/nothing", "", "", 404, "text/plain; charset=utf-8", "404: Not Found"},
+		{"PUT", "/batches", "", "x", 405, "text/plain; charset=utf-8", "405: Method Not Allowed"},
+	} {
+		r := mustDo(t, x.method, n.URL()+x.path, x.contentType, []byte(x.body))
+		assert.Equal(t, x.status, r.status, x.path)
+		assert.Equal(t, x.want, r.contentType, x.path)
+		assert.Contains(t, r.body, x.text)
+	}
+	fits := strings.Repeat("a", 8190-len("/batch_statuses?id="))
+	assert.Equal(t, codeInvalidID, mustDo(t, "GET", n.URL()+"/batch_statuses?id="+fits, "", nil).code(), "8190 bytes fit")
+}
+
+// The limit of the pool shrinks from 300 to 10 with one batch a block, and stays
+// there, whatever comes, until the validator is restarted.
+func TestPoolLimitShrinks(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, n *Node) {
+		fill := func() (taken int) {
+			for {
+				r := bubblePost(t, n, mk(t, call(Set("x", int64(taken)))))
+				if r.status != http.StatusAccepted {
+					require.Equal(t, codeQueueFull, r.code())
+					assert.Equal(t, "Unable to Accept Batches", r.json["error"].(map[string]any)["title"])
+					return taken
+				}
+				taken++
+			}
+		}
+		for range 40 {
+			bubbleSubmit(t, n, mk(t, call(Set("x", 1))))
+			time.Sleep(time.Second)
+		}
+		assert.Equal(t, 10, fill())
+		bad := mk(t, call(Set("x", 1)))
+		bad.HeaderSignature = strings.Repeat("0", 128)
+		assert.Equal(t, codeQueueFull, bubblePost(t, n, bad).code(), "before signatures")
+		time.Sleep(time.Second)
+		assert.Equal(t, 10, fill())
+		time.Sleep(time.Second)
+		list := make([]*pb.Batch, 25)
+		for i := range list {
+			list[i] = mk(t, call(Set("x", int64(i))))
+		}
+		bubbleSubmit(t, n, list...)
+		assert.Equal(t, 25, n.PoolLen(), "one list overshoots")
+		n.KillValidator()
+		n.StartValidator()
+		time.Sleep(time.Second)
+		n.o.BlockInterval = time.Hour
+		assert.Equal(t, 300, fill())
+	})
+}
+
+// Every transaction that fails is listed; one that has to wait for an earlier one of
+// a batch that has failed is not executed.
+func TestAllFailuresAreListed(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, n *Node) {
+		b := mk(t, call(Inc("a", 1)), call(Set("b", 1)), call(Inc("c", 1)), call(Inc("a", 1)))
+		bubbleSubmit(t, n, b)
+		time.Sleep(time.Second)
+		listed := func() (ids []string) {
+			r := askWait(t, n, b, "")
+			entry := r.json["data"].([]any)[0].(map[string]any)
+			require.Equal(t, Invalid, entry["status"])
+			for _, x := range entry["invalid_transactions"].([]any) {
+				m := x.(map[string]any)
+				ids = append(ids, m["id"].(string))
+				assert.Contains(t, m["message"], `Verb is "inc" but name "`)
+				assert.NotContains(t, m, "extended_data")
+			}
+			return ids
+		}
+		once := []string{txID(b, 0), txID(b, 2)}
+		assert.Equal(t, once, listed())
+		time.Sleep(time.Minute)
+		assert.Equal(t, once, listed(), "nothing happens without a block")
+		// The next block executes it twice more; the same bytes again change nothing.
+		bubbleSubmit(t, n, mk(t, call(Set("a", 1))))
+		time.Sleep(time.Second)
+		three := []string{txID(b, 0), txID(b, 2), txID(b, 0), txID(b, 2), txID(b, 0), txID(b, 2)}
+		assert.Equal(t, three, listed())
+		bubbleSubmit(t, n, b)
+		time.Sleep(time.Minute)
+		bubbleSubmit(t, n, mk(t, call(Set("a", 2))))
+		time.Sleep(time.Second)
+		assert.Equal(t, three, listed())
+		// One that fails in the block itself is executed once.
+		c := mk(t, call(Inc("d", 1)))
+		bubbleSubmit(t, n, c, mk(t, call(Set("d", 1))))
+		time.Sleep(time.Minute)
+		assert.Equal(t, 1, kinds(n, Executed, c))
+	})
+}
+
+// The first status after a 202: PENDING on an idle node; under load some are UNKNOWN,
+// the same ones with the same seed, for less than a block.
+func TestFirstStatus(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, n *Node) {
+		for range 20 {
+			b := mk(t, call(Set("x", 1)))
+			bubbleSubmit(t, n, b)
+			is(t, n, b, Pending)
+			time.Sleep(2 * time.Second)
+		}
+		unknown := 0
+		for range 100 {
+			b := mk(t, call(Set("x", 1)))
+			var list []*pb.Batch
+			for range 10 {
+				list = append(list, mk(t, call(Set("y", 1))))
+			}
+			bubbleSubmit(t, n, append(list, b)...)
+			if n.Status(id(b)) == Unknown {
+				unknown++
+				require.Contains(t, n.v.inPool, id(b), "it is in the pool all the same")
+			}
+			time.Sleep(999 * time.Millisecond)
+			require.NotEqual(t, Unknown, n.Status(id(b)))
+			time.Sleep(1001 * time.Millisecond)
+		}
+		assert.InDelta(t, 15, unknown, 14, "3 of 20")
+	})
+}
+
+// A dead peer of the event stream ends it for all; connections look alive, and a new
+// one hears one block. A restart of the REST API mends it.
+func TestDeadPeerEndsEvents(t *testing.T) {
+	n := Start(t, fast(Options{}))
+	old := dial(t, n)
+	old.say(`{"action":"subscribe"}`)
+	old.hear()
+	commit(t, n, "x", 1)
+	assert.Equal(t, "1", old.hear()["block_num"])
+	n.BreakEvents()
+	commit(t, n, "x", 2)
+	commit(t, n, "x", 3)
+	fresh := dial(t, n)
+	fresh.say(`{"action":"subscribe"}`)
+	assert.Equal(t, "1", fresh.hear()["block_num"], "the head of the moment the peer died")
+	commit(t, n, "x", 4)
+	// Silence on connections that look alive: the next thing heard is the answer to nonsense.
+	for _, s := range []*subscriber{old, fresh} {
+		s.say("nonsense")
+		assert.Equal(t, `Invalid input: "nonsense"`, s.hear()["error"])
+	}
+	n.Stop()
+	require.NoError(t, n.Resume())
+	again := dial(t, n)
+	again.say(`{"action":"subscribe"}`)
+	assert.Equal(t, "4", again.hear()["block_num"])
+	commit(t, n, "x", 5)
+	assert.Equal(t, "5", again.hear()["block_num"])
+	n.KillValidator()
+	assert.Equal(t, "Validator unavailable", again.hear()["warning"])
+	n.StartValidator()
+	commit(t, n, "x", 6)
+	assert.Equal(t, "6", again.hear()["block_num"])
+}
+
+// Faults of blocks and crashes come by seed, and the journal tells the truth about them.
+func TestBlockAndCrashFaults(t *testing.T) {
+	run := func(seed uint64) (kills, forks, broken int) {
+		inBubble(t, Options{Faults: &Faults{Seed: seed, Kill: .2, KillFor: 3 * time.Second, Fork: .2, DeadPeer: .1}, RESTTimeout: 5 * time.Second}, func(t *testing.T, n *Node) {
+			nonce.Store(1 << 20) // so that ids depend on nothing before
+			var want []batch.ID
+			for i := range 30 {
+				b := mk(t, call(Set("x", int64(i))))
+				want = append(want, id(b))
+				for n.Status(id(b)) != Committed {
+					if n.Status(id(b)) == Unknown && !strings.Contains(poolOf(n), b.GetHeaderSignature()) {
+						r := bubblePost(t, n, b)
+						if r.status != http.StatusAccepted {
+							assert.Contains(t, []int{codeTimedOut, codeDisconnected}, r.code())
+						}
+					}
+					time.Sleep(time.Second)
+				}
+			}
+			time.Sleep(time.Minute)
+			for _, e := range n.Journal() {
+				switch e.Kind {
+				case Killed:
+					kills++
+				case Forked:
+					forks++
+				}
+			}
+			if n.v.chain.broken != nil {
+				broken = 1
+			}
+			assert.Len(t, n.Chain(), len(want))
+			require.NoError(t, n.Check(Expect{}))
+		})
+		return kills, forks, broken
+	}
+	kills, forks, broken := run(3)
+	assert.Positive(t, kills)
+	assert.Positive(t, forks)
+	assert.Equal(t, 1, broken)
+	again, forksAgain, _ := run(3)
+	assert.Equal(t, []int{kills, forks}, []int{again, forksAgain}, "the same seed, the same faults")
+	for _, f := range []*Faults{{Fork: 1.5}, {Kill: .6, Hang: .6}, {DeadPeer: -1}} {
+		_, err := Listen(&Options{Faults: f})
+		require.Error(t, err)
+	}
+	_, err := Listen(&Options{StartTime: -1})
+	require.Error(t, err)
+	require.NotErrorIs(t, err, errors.ErrUnsupported)
+}
+
+// poolOf is what waits for a block, told PENDING or not.
+func poolOf(n *Node) string {
+	var ids []string
+	n.locked(func(time.Time) {
+		for _, p := range n.v.pool {
+			ids = append(ids, string(p.batch.id))
+		}
+	})
+	return strings.Join(ids, " ")
+}

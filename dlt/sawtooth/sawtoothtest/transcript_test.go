@@ -1,0 +1,381 @@
+package sawtoothtest
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
+	"github.com/dltbatch/dltbatch/internal/transcript"
+)
+
+// scenario makes the requests of one transcript.
+type scenario struct {
+	file    string
+	options Options
+	steps   func(t *testing.T, r *replay) []step
+	at      map[int]func(r *replay) // what else happens before a line
+	notHeld map[int]string          // lines that are not held against the node, and why
+}
+
+// none is a scenario without POSTs of batches.
+func none(*testing.T, *replay) []step { return nil }
+
+// TestTranscripts holds what this node answers against what Sawtooth 1.2.6 answered:
+// status, content type, keys, types, texts and numbers of every answer, and whether
+// it took more than half a second. Of these, and of lines that notHeld does not
+// name, nothing is held of:
+//   - how long something took beyond that, which belongs to the machine
+//   - payload, nonce, and value in state: that node's processor reads CBOR, this one's text
+//   - what a processor says about a transaction, which names the name that it is about
+//   - the contents of /blocks, which the record cuts off
+//   - remarks, but for those of what was done (a flood, polls, sizes), which the scenario does
+func TestTranscripts(t *testing.T) {
+	quarter := 15 * time.Second // the timeout of the REST API of that node
+	all := []scenario{
+		{
+			file: "01-pending-noengine.txt", options: Options{BlockInterval: time.Hour},
+			steps: func(t *testing.T, _ *replay) []step {
+				a, b := mk(t, call(Set("x", 1))), mk(t, call(Set("x", 2)))
+				return []step{posts(a), posts(a), posts(a), posts(a), posts(a, a), posts(b, b)}
+			},
+		},
+		{
+			file: "02-flood-noengine.txt", options: Options{BlockInterval: time.Hour},
+			steps: func(t *testing.T, r *replay) []step {
+				bubbleSubmit(t, r.n, mk(t, call(Set("x", 1))), mk(t, call(Set("x", 2)))) // which were pending
+				return floodSteps(t)
+			},
+		},
+		{
+			file: "03-errors-noengine.txt", options: Options{BlockInterval: time.Hour},
+			steps: func(t *testing.T, r *replay) []step {
+				for bubblePost(t, r.n, mk(t, call(Set("x", 1)))).status == http.StatusAccepted {
+				}
+				return errorSteps(t)
+			},
+		},
+		{
+			file: "06-code17-executes-later.txt", options: Options{RESTTimeout: quarter}, steps: none,
+			at: map[int]func(r *replay){
+				1: func(r *replay) { // POSTed, and answered 503/17
+					halt(r)
+					b := mk(r.t, call(Set("x", 1)))
+					require.Equal(r.t, codeTimedOut, bubblePost(r.t, r.n, b).code())
+					r.last = []*pb.Batch{b}
+				},
+				2: func(r *replay) {
+					r.n.AddFamily(Family{IntKey.Name, "2.0"})
+					time.Sleep(2 * time.Second)
+				},
+			},
+		},
+		{file: "10-errors.txt", options: Options{RESTTimeout: quarter}, steps: func(t *testing.T, _ *replay) []step { return errorSteps(t) }},
+		{
+			file: "10-poison.txt", options: Options{RESTTimeout: quarter},
+			steps: func(t *testing.T, _ *replay) []step {
+				tx, header := mk(t, call(Set("x", 1))), mk(t, call(Set("x", 1)))
+				tx.Transactions[0].Header = []byte{0xff}
+				tx = wrap(t, tx.GetTransactions()...)
+				header.Header = []byte{0xff}
+				return []step{
+					posts(tx), posts(header), posts(signedBy(t, "nonsense")),
+					posts(signedBy(t, "02"+strings.Repeat("f", 64))), posts(mk(t, call(Set("x", 1)))),
+				}
+			},
+		},
+		{
+			file: "11-deps.txt",
+			steps: func(t *testing.T, _ *replay) []step {
+				first := mk(t, call(Set("a", 1)))
+				nobody := mk(t, call(Set("a", 1)).with(dependsOn(strings.Repeat("ab", 64))))
+				one := signTx(t, call(Set("b", 1)))
+				inside := wrap(t, one, signTx(t, call(Set("b", 1)).with(dependsOn(one.GetHeaderSignature()))))
+				later := mk(t, call(Set("c", 1)))
+				return []step{
+					posts(first), posts(mk(t, call(Set("a", 2)).with(dependsOn(txID(first, 0))))), posts(nobody), posts(nobody), posts(inside),
+					posts(mk(t, call(Set("c", 1)).with(dependsOn(txID(later, 0))))), posts(later), posts(mk(t, call(Inc("unset", 1)))),
+				}
+			},
+		},
+		{
+			file: "11-invalid.txt",
+			steps: func(t *testing.T, _ *replay) []step {
+				bad := mk(t, call(Inc("x", 1)))
+				return []step{
+					posts(bad), posts(mk(t, call(Set("x", 1)))), posts(bad),
+					posts(mk(t, call(Set("y", 1)), call(Inc("unset", 1)))), posts(mk(t, call(Inc("unset", 1)), call(Inc("other", 1)))),
+					posts(mk(t, call(Inc("z", 1))), mk(t, call(Set("z", 1)))),
+				}
+			},
+		},
+		{
+			file: "11-lists.txt", options: Options{MaxBatchesPerBlock: 12}, steps: none,
+			at: map[int]func(r *replay){
+				3: func(r *replay) {
+					list := make([]*pb.Batch, 100)
+					for i := range list {
+						list[i] = mk(r.t, call(Set("counter", int64(i))))
+					}
+					// Which of a list are UNKNOWN at first comes by seed.
+					unknown := func(b *pb.Batch) bool {
+						d := draw{id: id(b), try: 1, salt: "notice"}
+						return d.float("late") < 3.0/20
+					}
+					for !unknown(list[99]) {
+						list[99] = mk(r.t, call(Set("counter", 99)))
+					}
+					got, _ := r.send(http.MethodPost, "/batches", "application/octet-stream", marshal(r.t, &pb.BatchList{Batches: list}))
+					r.sized(3, "HTTP 202, body 12955 bytes", got)
+					r.ids["134a6939xx"] = list[99].GetHeaderSignature()
+				},
+				8: func(r *replay) { require.Len(r.t, r.n.Chain(), 100) },
+			},
+			notHeld: map[int]string{4: "the body of the answer in the line above, without its end"},
+		},
+		{
+			file: "11-lookups.txt",
+			steps: func(t *testing.T, r *replay) []step {
+				b := mk(t, call(Set("y", 1)))
+				r.ids["8c0815935b"] = txID(b, 0)
+				return []step{posts(b)}
+			},
+		},
+		{
+			file: "11-resubmit.txt",
+			steps: func(t *testing.T, _ *replay) []step {
+				a, b := mk(t, call(Set("x", 1))), mk(t, call(Set("x", 2)))
+				return []step{posts(a), posts(a), posts(a), posts(a), posts(a, b)}
+			},
+		},
+		{
+			file:  "11-statusq.txt",
+			steps: func(t *testing.T, _ *replay) []step { return []step{posts(mk(t, call(Set("x", 1))))} },
+			at: map[int]func(r *replay){
+				151: func(r *replay) {
+					body := `["` + strings.Join(slices.Repeat([]string{r.ids["9e0a83f958"]}, 1000), `","`) + `"]`
+					got, _ := r.send(http.MethodPost, "/batch_statuses", "application/json", []byte(body))
+					r.sized(151, "HTTP 200, 219018 bytes", got)
+				},
+				158: func(r *replay) {
+					ids := strings.Join(slices.Repeat([]string{r.ids["9e0a83f958"]}, 60), ",")
+					got, _ := r.send(http.MethodGet, "/batch_statuses?id="+ids, "", nil)
+					r.sized(158, "HTTP 200, 20951 bytes", got)
+				},
+			},
+		},
+		{
+			file: "11-window.txt",
+			steps: func(t *testing.T, _ *replay) []step {
+				var all []step
+				for i := range 20 {
+					all = append(all, posts(mk(t, call(Set("x", int64(i))))))
+				}
+				return all
+			},
+		},
+		{
+			file: "13-flood-after-many-small-blocks.txt",
+			steps: func(t *testing.T, r *replay) []step {
+				for range 40 {
+					bubbleSubmit(t, r.n, mk(t, call(Set("x", 1))))
+					time.Sleep(time.Second)
+				}
+				return floodSteps(t)
+			},
+		},
+		{
+			file: "30-killed-while-waiting.txt", options: Options{RESTTimeout: quarter},
+			steps: func(t *testing.T, r *replay) []step {
+				halt(r)
+				s := posts(mk(t, call(Set("x", 1))))
+				s.before = func(n *Node) {
+					go func() { time.Sleep(3900 * time.Millisecond); n.KillValidator() }()
+				}
+				return []step{s}
+			},
+		},
+		{
+			file: "31-while-starting.txt", steps: none,
+			at: map[int]func(r *replay){1: func(r *replay) {
+				b := mk(r.t, call(Set("x", 1)))
+				bubbleSubmit(r.t, r.n, b)
+				r.last = []*pb.Batch{b}
+				r.n.KillValidator()
+				r.n.StartValidator()
+			}},
+		},
+		{
+			file: "33-family.txt", options: Options{RESTTimeout: quarter},
+			steps: func(t *testing.T, _ *replay) []step {
+				return []step{posts(mk(t, call(Set("x", 1)).with(strange))), posts(mk(t, call(Set("y", 1))))}
+			},
+		},
+		{
+			file: "42-pending-for-waits.txt", options: Options{BlockInterval: time.Hour},
+			steps: func(t *testing.T, _ *replay) []step { return []step{posts(mk(t, call(Set("x", 1))))} },
+		},
+	}
+	held := []string{"20-websocket.txt"} // TestTranscriptOfSockets
+	for _, sc := range all {
+		held = append(held, sc.file)
+		t.Run(sc.file, func(t *testing.T) { replayFile(t, sc) })
+	}
+	files, err := os.ReadDir(filepath.Join("testdata", "nodes"))
+	require.NoError(t, err)
+	for _, f := range files {
+		require.Contains(t, held, f.Name(), "a transcript that nobody holds")
+	}
+}
+
+// halt has the node wait for a processor.
+func halt(r *replay) {
+	bubbleSubmit(r.t, r.n, mk(r.t, call(Set("halt", 1)).with(strange)))
+	time.Sleep(2 * time.Second)
+}
+
+// floodSteps are the POSTs to a full pool.
+func floodSteps(t *testing.T) []step {
+	a, b, bad := mk(t, call(Set("x", 1))), mk(t, call(Set("x", 2))), mk(t, call(Set("x", 3)))
+	bad.HeaderSignature = flip(bad.GetHeaderSignature())
+	return []step{posts(a), posts(a, b), posts(bad)}
+}
+
+// flip changes one digit.
+func flip(signature string) string {
+	last := signature[len(signature)-1:]
+	if last == "0" {
+		return signature[:len(signature)-1] + "1"
+	}
+	return signature[:len(signature)-1] + "0"
+}
+
+// signedBy names another key in the header of a batch.
+func signedBy(t *testing.T, key string) *pb.Batch {
+	t.Helper()
+	b := mk(t, call(Set("x", 1)))
+	h := &pb.BatchHeader{SignerPublicKey: key, TransactionIds: []string{txID(b, 0)}}
+	b.Header = marshal(t, h)
+	return b
+}
+
+// errorSteps are the POSTs of the scenario of errors, in its order.
+func errorSteps(t *testing.T) []step {
+	one := func() *pb.Batch { return mk(t, call(Set("x", 1))) }
+	bent := func(bend func(b *pb.Batch)) step {
+		b := one()
+		bend(b)
+		return posts(b)
+	}
+	header := func(bend func(h *pb.TransactionHeader)) step { return posts(mk(t, call(Set("x", 1)).with(bend))) }
+	list := marshal(t, &pb.BatchList{Batches: []*pb.Batch{one()}})
+	pair := []*pb.Transaction{signTx(t, call(Set("x", 1))), signTx(t, call(Set("y", 1)))}
+	swapped := wrap(t, pair...)
+	slices.Reverse(swapped.Transactions)
+	missing := wrap(t, pair...)
+	missing.Transactions = missing.Transactions[:1]
+	twice := wrap(t, pair[0], pair[0])
+	forged := signTx(t, call(Set("x", 1)))
+	forged.HeaderSignature = flip(forged.GetHeaderSignature())
+	first, bad, third := one(), one(), one()
+	bad.HeaderSignature = flip(bad.GetHeaderSignature())
+	return []step{
+		raw([]byte{}), raw([]byte("hello world, this is not a batch")), raw([]byte{0xff}), raw([]byte{0x2a, 1, 'x'}), raw(list[:len(list)-7]),
+		raw(list), // without a content type
+		raw(list), // with a parameter in it
+		bent(func(b *pb.Batch) { b.HeaderSignature = flip(b.GetHeaderSignature()) }),
+		bent(func(b *pb.Batch) { b.HeaderSignature = b.GetHeaderSignature()[:99] }),
+		bent(func(b *pb.Batch) { b.HeaderSignature = "zz" + b.GetHeaderSignature()[2:] }),
+		bent(func(b *pb.Batch) { b.HeaderSignature = highS(t, b.GetHeaderSignature()) }),
+		bent(func(b *pb.Batch) { b.HeaderSignature = strings.ToUpper(b.GetHeaderSignature()) }),
+		header(func(h *pb.TransactionHeader) { h.PayloadSha512 = strings.Repeat("0", 128) }),
+		posts(wrap(t, forged)),
+		header(func(h *pb.TransactionHeader) { h.BatcherPublicKey = "02" + strings.Repeat("1", 64) }),
+		posts(swapped), posts(missing), posts(twice),
+		header(func(h *pb.TransactionHeader) { h.Dependencies = []string{""} }),
+		posts(first, bad, third), posts(first, third),
+	}
+}
+
+// TestTranscriptOfSockets says on a websocket what a client said on one of a Sawtooth
+// 1.2.6, and holds against what it heard: the errors and their order, which keys an
+// event has, and whether the connection ends. Not held are the times of the events,
+// which depend on the blocks, their contents, of which the record has the beginning,
+// and what a second client heard.
+func TestTranscriptOfSockets(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("testdata", "nodes", "20-websocket.txt"))
+	require.NoError(t, err)
+	entries, err := transcript.Parse(string(text))
+	require.NoError(t, err)
+	n := Start(t, fast(Options{}))
+	s := dial(t, n)
+	var refused []map[string]any // the errors of this connection, in the record
+	events := 0
+	for _, e := range entries {
+		f := e.Frame
+		switch {
+		case f == nil: // of the second client
+		case f.Sent:
+			s.say(f.Text)
+			commit(t, n, "x", int64(e.Line))
+		case f.End && strings.HasSuffix(f.Text, "EOF"):
+			var heard []map[string]any
+			for _, m := range s.all() {
+				if m["error"] != nil {
+					heard = append(heard, m)
+				} else {
+					events++
+				}
+			}
+			require.Equal(t, refused, heard, "line %d", e.Line)
+			s, refused = dial(t, n), nil
+		case f.End: // of the recording
+		case f.Cut:
+			event := n.event()
+			for _, key := range keyInText.FindAllStringSubmatch(f.Text, -1) {
+				require.Contains(t, event, key[1], "line %d", e.Line)
+			}
+		default:
+			m := map[string]any{}
+			require.NoError(t, json.Unmarshal([]byte(f.Text), &m))
+			refused = append(refused, m)
+		}
+	}
+	require.GreaterOrEqual(t, events, 6)
+	require.NotEmpty(t, s.hear()["block_id"], "the one that was opened last hears the head")
+}
+
+// keyInText finds the keys of the outermost object, as far as the record has it.
+var keyInText = regexp.MustCompile(`[{,] ?"(block_\w+|previous_block_id|state_changes)": `)
+
+// all returns what is said until the socket ends.
+func (s *subscriber) all() (heard []map[string]any) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
+	defer cancel()
+	for {
+		_, text, err := s.conn.Read(ctx)
+		if err != nil {
+			require.NoError(s.t, ctx.Err(), "it did not end")
+			return heard
+		}
+		m := map[string]any{}
+		require.NoError(s.t, json.Unmarshal(text, &m))
+		heard = append(heard, m)
+	}
+}
+
+// event is what a subscriber hears of the head.
+func (n *Node) event() (e map[string]any) {
+	n.locked(func(time.Time) { e = n.v.chain.event(n.v.chain.blocks[len(n.v.chain.blocks)-1], nil) })
+	return e
+}
