@@ -26,6 +26,7 @@ type engine struct {
 	monitor   *monitor.Monitor
 	recorder  *recorder.Recorder
 	keeper    *keeper.Keeper
+	vitals    *vitals
 	order     *order // nil where the strategy does not rely on the ledger's
 }
 
@@ -33,7 +34,7 @@ type engine struct {
 const scanLanes = 5000
 
 func newEngine(r *Runner) *engine {
-	e, o := &engine{r: r}, r.o
+	e, o := &engine{r: r, vitals: newVitals()}, r.o
 	if queuer.ReliesOnOrder(o.Strategy) {
 		e.order = &order{tails: map[batch.ServiceID]batch.ID{}}
 	}
@@ -41,19 +42,22 @@ func newEngine(r *Runner) *engine {
 	if e.order != nil {
 		hold = 0 // see accepted
 	}
-	e.recorder = recorder.New(r.store, recorder.Options{
+	e.recorder = recorder.New(e.store("recorder"), recorder.Options{
 		Linger: o.Linger, Max: o.GroupSize, Retry: o.ClaimTTL, Timeout: o.ClaimTTL / 4,
 		Hold:    hold,
 		Done:    e.recorded,
 		Trouble: func(err error) { r.trouble("recorder", err) },
 	})
-	e.keeper = keeper.New(r.store, keeper.Options{Max: o.GroupSize, Timeout: o.ClaimTTL / 4})
+	e.keeper = keeper.New(e.store("keeper"), keeper.Options{Max: o.GroupSize, Timeout: o.ClaimTTL / 4})
 	var lists dlt.ListSubmitter
 	if l, ok := r.ledger.Ledger.(dlt.ListSubmitter); ok {
-		lists = listGuard{l, r}
+		lists = watchedLists{listGuard{l, r}, e.vitals}
 	}
-	preparer, _ := r.ledger.Ledger.(dlt.Preparer)
-	e.submitter = submitter.New(r.ledger, submitter.Options{
+	var preparer dlt.Preparer
+	if p, ok := r.ledger.Ledger.(dlt.Preparer); ok {
+		preparer = watchedPreparer{p, e.vitals}
+	}
+	e.submitter = submitter.New(watchedLedger{r.ledger, e.vitals}, submitter.Options{
 		Pool: o.Pool, RequestTimeout: o.RequestTimeout, Retry: o.quick,
 		ClaimLimit: o.ClaimLimit,
 		Rules:      submitter.Rules{FirstCheck: o.FirstPoll, Delay: o.retryDelay},
@@ -71,7 +75,7 @@ func newEngine(r *Runner) *engine {
 		Paused:  r.paused,
 		Resumed: r.resumed,
 	})
-	e.queuer = queuer.New(r.store, e.submitter, queuer.Options{
+	e.queuer = queuer.New(e.store("queuer"), e.submitter, queuer.Options{
 		Strategy: o.Strategy, TTL: o.ClaimTTL, Margin: o.margin(), ScanInterval: o.ScanInterval,
 		// No batch that this engine asks about from memory is given to another before that.
 		Busy:      min(o.ScanInterval, o.PollInterval),
@@ -84,9 +88,15 @@ func newEngine(r *Runner) *engine {
 			r.observe(context.Background(), batch.Event{Kind: batch.EventClaimed, Key: c.Key, State: batch.Submitting, Attempt: c.Attempt})
 		},
 	})
-	resolver, _ := r.ledger.Ledger.(dlt.Resolver)
-	events, _ := r.ledger.Ledger.(dlt.EventSource)
-	e.monitor = monitor.New(r.store, r.ledger, updater{e}, monitor.Options{
+	var resolver dlt.Resolver
+	if l, ok := r.ledger.Ledger.(dlt.Resolver); ok {
+		resolver = watchedResolver{l, e.vitals}
+	}
+	var events dlt.EventSource
+	if l, ok := r.ledger.Ledger.(dlt.EventSource); ok {
+		events = watchedEvents{l, e.vitals}
+	}
+	e.monitor = monitor.New(e.store("monitor"), watchedLedger{r.ledger, e.vitals}, updater{e}, monitor.Options{
 		Rules: monitor.Rules{
 			TTL: o.ClaimTTL, FirstPoll: o.FirstPoll, PollInterval: o.PollInterval, StuckAfter: o.StuckAfter,
 			Delay: o.retryDelay, Budget: o.budget, AssumeNotCommitted: o.ResendAtRiskOfExecutingTwice,
@@ -100,6 +110,9 @@ func newEngine(r *Runner) *engine {
 	})
 	return e
 }
+
+// store is the store as a loop uses it.
+func (e *engine) store(loop string) watchedStore { return watchedStore{e.r.store, e.vitals, loop} }
 
 // run blocks until ctx is done and everything has come to rest.
 func (e *engine) run(ctx context.Context) error {
@@ -130,7 +143,7 @@ func (e *engine) run(ctx context.Context) error {
 		})
 	}
 
-	e.r.health.started()
+	e.r.health.started(e.vitals)
 	defer e.r.health.stopped()
 	<-ctx.Done()
 	bound := time.NewTimer(e.r.o.Drain)
@@ -188,7 +201,7 @@ func (e *engine) retain(ctx context.Context) error {
 func (e *engine) prune(ctx context.Context, q store.PruneQuery) (store.Pruned, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.r.o.ClaimTTL/4)
 	defer cancel()
-	return e.r.store.Prune(ctx, q)
+	return e.store("retention").Prune(ctx, q)
 }
 
 // recorded is told of every group of outcomes that the store has answered about. First

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -62,7 +61,7 @@ func attrs(key batch.Key, finding string) []any {
 }
 
 func (r *Runner) trouble(where string, err error) {
-	r.health.trouble(err)
+	r.health.troubled(err)
 	r.observe(context.Background(), batch.Event{Kind: batch.EventTrouble, Err: &troubleError{where, err}})
 }
 
@@ -76,7 +75,7 @@ func (e *troubleError) Error() string { return e.where + ": " + e.err.Error() }
 func (e *troubleError) Unwrap() error { return e.err }
 
 func (r *Runner) laneHeld(s batch.ServiceID, err error) {
-	r.health.trouble(err)
+	r.health.troubled(err)
 	r.observe(context.Background(), batch.Event{Kind: batch.EventLaneHeld, Key: batch.Key{Service: s}, Err: err})
 }
 
@@ -88,71 +87,6 @@ func (r *Runner) paused(s batch.ServiceID, all bool, err error) {
 func (r *Runner) resumed(s batch.ServiceID, all bool) {
 	r.health.pause(s, all, false)
 	r.observe(context.Background(), batch.Event{Kind: batch.EventResumed, Key: batch.Key{Service: s}})
-}
-
-// Health is what a readiness probe wants to know.
-type Health struct {
-	Running bool
-	// Paused says that nothing is posted at present: the ledger is busy, not reached,
-	// or refuses this client. PausedServices names single services.
-	Paused         bool
-	PausedServices []batch.ServiceID
-	// Trouble is the last unexpected failure, at TroubleAt; nil if there was none.
-	Trouble   error
-	TroubleAt time.Time
-}
-
-// Health returns how this Runner is doing. It does no I/O.
-func (r *Runner) Health() Health {
-	r.health.mu.Lock()
-	defer r.health.mu.Unlock()
-	h := r.health.Health
-	h.PausedServices = nil
-	for s := range r.health.services {
-		h.PausedServices = append(h.PausedServices, s)
-	}
-	slices.Sort(h.PausedServices)
-	return h
-}
-
-type health struct {
-	mu sync.Mutex
-	Health
-	services map[batch.ServiceID]struct{}
-}
-
-func (h *health) started() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.Running = true
-}
-
-func (h *health) stopped() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.Running, h.Paused, h.services = false, false, nil
-}
-
-func (h *health) trouble(err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.Trouble, h.TroubleAt = err, time.Now()
-}
-
-func (h *health) pause(s batch.ServiceID, all, paused bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	switch {
-	case all:
-		h.Paused = paused
-	case paused:
-		if h.services == nil {
-			h.services = map[batch.ServiceID]struct{}{}
-		}
-		h.services[s] = struct{}{}
-	default:
-		delete(h.services, s)
-	}
 }
 
 // guard contains panics in the caller's ledger where nobody else would, and reports

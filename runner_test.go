@@ -334,15 +334,3 @@ func TestWake(t *testing.T) {
 		require.NoError(t, stop())
 	})
 }
-
-func TestHealth(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRunner(t, memory.New(), ledgermem.New(nil), nil)
-		assert.Equal(t, dltbatch.Health{}, r.Health())
-		stop := running(t, r)
-		synctest.Wait()
-		assert.Equal(t, dltbatch.Health{Running: true}, r.Health())
-		require.NoError(t, stop())
-		assert.Equal(t, dltbatch.Health{}, r.Health())
-	})
-}

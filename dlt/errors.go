@@ -22,6 +22,10 @@ var (
 	ErrDoubt = errors.New("dltbatch: outcome not known")
 )
 
+// ErrStreamLost: a stream of events has ended, or could not be opened. It is about no
+// batch: what the stream would have told is polled.
+var ErrStreamLost = errors.New("dltbatch: stream of events lost")
+
 // Error is what clients return. errors.Is finds its kind and its cause.
 type Error struct {
 	Op         string // "submit", "batch statuses", ...

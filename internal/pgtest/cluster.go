@@ -119,6 +119,7 @@ func (c *Cluster) start() (err error) {
 	}
 	// A standby says "ready to accept read-only connections".
 	c.p, err = c.who.run(c.dir, "database system is ready to accept", filepath.Join(c.bin, "postgres"), args...)
+	c.crashed = c.crashed && err != nil
 	return err
 }
 
@@ -152,7 +153,7 @@ func (c *Cluster) Restart() error {
 }
 
 // Crash kills the first process of the server without a warning; the others notice
-// and end, too. It is not started again.
+// and end, too. It is not started again before Restart.
 func (c *Cluster) Crash() error {
 	if err := c.p.cmd.Process.Signal(syscall.SIGKILL); err != nil {
 		return fmt.Errorf("kill postgres: %w", err)

@@ -67,4 +67,44 @@ var operatorsList = []mutant{
 		old: "max(c.Version, c.PausedAt, c.HaltedAt)",
 		new: "c.Version",
 	},
+	{
+		name: "health: a dead database is not seen", file: "vitals.go", pkg: ".", test: "TestHealthSeesTheDatabase",
+		old: "if errors.Is(err, batch.ErrInvalidInput) || errors.Is(err, batch.ErrNotFound) {",
+		new: "if true {",
+	},
+	{
+		name: "health: a success clears nothing", file: "vitals.go", pkg: ".", test: "TestHealthSeesTheDatabase",
+		old: "\t\tp.failing, p.n, p.err = time.Time{}, 0, nil\n",
+		new: "",
+	},
+	{
+		name: "health: a database that is silent is well", file: "vitals.go", pkg: ".", test: "TestHealthSeesTheDatabase",
+		old: "p.under > 0 && now.Sub(p.since) >= silence:",
+		new: "false:",
+	},
+	{
+		name: "health: an old trouble stays for ever", file: "health.go", pkg: ".", test: "TestHealthSeesTheDatabase",
+		old: "h.trouble != nil && now.Sub(h.troubleAt) < HealthMemory",
+		new: "h.trouble != nil",
+	},
+	{
+		name: "health: what is tried no more fails for ever", file: "vitals.go", pkg: ".", test: "TestHealthForgets",
+		old: "(p.under > 0 || now.Sub(p.failed) < HealthMemory):",
+		new: "true:",
+	},
+	{
+		name: "health: a refused batch is a dead ledger", file: "watched.go", pkg: ".", test: "TestHealthForgets",
+		old: "case batch.KindRejected, batch.KindBusy:",
+		new: "case batch.KindBusy:",
+	},
+	{
+		name: "health: a lost stream is a doubt", file: "watched.go", pkg: ".", test: "TestHealthTellsALostStream",
+		old: "\terr = streamLost(err)\n",
+		new: "",
+	},
+	{
+		name: "health: a stream that nobody follows any more stays lost", file: "watched.go", pkg: ".", test: "TestHealthTellsALostStream",
+		old: "if v.streams[key] == st {",
+		new: "if false {",
+	},
 }

@@ -1,0 +1,224 @@
+package dltbatch
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// Condition is how something is that a Runner needs.
+type Condition uint8
+
+// The conditions.
+const (
+	// ConditionIdle: nothing is known. It was not needed yet, or not for so long that an
+	// old failure says nothing any more.
+	ConditionIdle Condition = iota
+	// ConditionOK: what was tried last succeeded.
+	ConditionOK
+	// ConditionFailing: nothing has succeeded since FailingSince.
+	ConditionFailing
+)
+
+var conditionNames = [...]string{ConditionIdle: "idle", ConditionOK: "ok", ConditionFailing: "failing"}
+
+// String returns the condition in lower case.
+func (c Condition) String() string {
+	if c > ConditionFailing {
+		return fmt.Sprintf("condition(%d)", uint8(c))
+	}
+	return conditionNames[c]
+}
+
+// MarshalText returns the condition in lower case. The error is a [*batch.InputError].
+func (c Condition) MarshalText() ([]byte, error) {
+	if c > ConditionFailing {
+		return nil, &batch.InputError{Field: "Condition", Value: c.String(), Want: "idle, ok or failing"}
+	}
+	return []byte(conditionNames[c]), nil
+}
+
+// UnmarshalText reads what MarshalText writes. The error is a [*batch.InputError].
+func (c *Condition) UnmarshalText(text []byte) error {
+	i := slices.Index(conditionNames[:], string(text))
+	if i < 0 {
+		return &batch.InputError{Field: "Condition", Value: batch.Excerpt(string(text), 64), Want: "idle, ok or failing"}
+	}
+	*c = Condition(i)
+	return nil
+}
+
+// PartHealth is how one part is. Times are this process's.
+type PartHealth struct {
+	Condition Condition `json:"condition"`
+	// LastSuccess is zero where there was none since Run began.
+	LastSuccess time.Time `json:"last_success,omitzero"`
+	// FailingSince is when what failed first was begun, after the last success; zero where
+	// the part does not fail. It and what follows are cleared by the next success, and
+	// where nothing has been tried for [HealthMemory].
+	FailingSince time.Time `json:"failing_since,omitzero"`
+	Failures     int       `json:"failures,omitzero"` // since then
+	Err          error     `json:"-"`                 // the last of them; in JSON its text, as error
+}
+
+// HealthMemory is for how long a failure counts after which nothing was tried: longer than
+// any loop pauses by itself.
+const HealthMemory = 5 * time.Minute
+
+// Health is how a Runner is doing: data for readiness probes and for people.
+//
+// A Runner that has nothing to do stays as it is: it looks at the store every
+// Options.ScanInterval and PollInterval, which is what Store goes by then, while nothing is
+// asked of the ledger. One statement that fails makes a part ConditionFailing until the next
+// succeeds: who is not to be bothered by that looks at how long ago FailingSince is.
+type Health struct {
+	Running bool `json:"running"`
+	// Paused says that nothing is posted at present: the ledger is busy, not reached,
+	// or refuses this client. PausedServices names single services.
+	Paused         bool              `json:"paused"`
+	PausedServices []batch.ServiceID `json:"paused_services,omitempty"`
+	// Store is the database, as all loops see it: whatever succeeds there clears it.
+	Store PartHealth `json:"store"`
+	// Ledger is what is sent to it and asked of it. That it refuses a batch or is busy is an
+	// answer; that it is not reached, refuses this client or gives no answer is none.
+	Ledger PartHealth `json:"ledger"`
+	// Streams is what the ledger tells by itself, where it does: failing while any stream is
+	// lost. Then what it would have told is polled, more slowly. LostStreams names the
+	// services of those, "" for the stream of a whole ledger.
+	Streams     PartHealth        `json:"streams"`
+	LostStreams []batch.ServiceID `json:"lost_streams,omitempty"`
+	// Loops are this Runner's, by name. "queuer", "monitor", "recorder", "keeper" and
+	// "retention" fail where the store does; "submitter" and "statuses", where the ledger
+	// does: with what is sent to it, and with what it is asked.
+	Loops map[string]PartHealth `json:"loops,omitempty"`
+	// Trouble is the last unexpected failure, at TroubleAt, of whatever it was; nil where
+	// there was none for [HealthMemory].
+	Trouble   error     `json:"-"` // in JSON its text, as trouble
+	TroubleAt time.Time `json:"trouble_at,omitzero"`
+}
+
+// Health returns how this Runner is doing. It does no I/O.
+func (r *Runner) Health() Health { return r.health.look(time.Now()) }
+
+// MarshalJSON writes errors as their texts, and leaves out what does not apply.
+func (h Health) MarshalJSON() ([]byte, error) {
+	type plain Health
+	return json.Marshal(struct {
+		plain
+		Trouble string `json:"trouble,omitzero"`
+	}{plain(h), errorText(h.Trouble)})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes. Of errors it has the texts only.
+func (h *Health) UnmarshalJSON(data []byte) error {
+	type plain Health
+	v := struct {
+		*plain
+		Trouble string `json:"trouble"`
+	}{plain: (*plain)(h)}
+	err := json.Unmarshal(data, &v)
+	h.Trouble = textError(v.Trouble)
+	return err
+}
+
+// MarshalJSON writes the error as its text, and leaves out what does not apply.
+func (p PartHealth) MarshalJSON() ([]byte, error) {
+	type plain PartHealth
+	return json.Marshal(struct {
+		plain
+		Err string `json:"error,omitzero"`
+	}{plain(p), errorText(p.Err)})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes. Of the error it has the text only.
+func (p *PartHealth) UnmarshalJSON(data []byte) error {
+	type plain PartHealth
+	v := struct {
+		*plain
+		Err string `json:"error"`
+	}{plain: (*plain)(p)}
+	err := json.Unmarshal(data, &v)
+	p.Err = textError(v.Err)
+	return err
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func textError(text string) error {
+	if text == "" {
+		return nil
+	}
+	return errors.New(text)
+}
+
+// health is what a Runner's Health is made of.
+type health struct {
+	mu        sync.Mutex
+	vitals    *vitals // of the Run that runs
+	paused    bool
+	services  map[batch.ServiceID]struct{}
+	trouble   error
+	troubleAt time.Time
+}
+
+func (h *health) started(v *vitals) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.vitals = v
+}
+
+func (h *health) stopped() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.vitals, h.paused, h.services = nil, false, nil
+}
+
+func (h *health) troubled(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.trouble, h.troubleAt = err, time.Now()
+}
+
+func (h *health) pause(s batch.ServiceID, all, paused bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case all:
+		h.paused = paused
+	case paused:
+		if h.services == nil {
+			h.services = map[batch.ServiceID]struct{}{}
+		}
+		h.services[s] = struct{}{}
+	default:
+		delete(h.services, s)
+	}
+}
+
+// look is the health as it is now.
+func (h *health) look(now time.Time) Health {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := Health{Running: h.vitals != nil, Paused: h.paused}
+	for s := range h.services {
+		all.PausedServices = append(all.PausedServices, s)
+	}
+	slices.Sort(all.PausedServices)
+	if h.vitals != nil {
+		h.vitals.look(now, &all)
+	}
+	if h.trouble != nil && now.Sub(h.troubleAt) < HealthMemory {
+		all.Trouble, all.TroubleAt = h.trouble, h.troubleAt
+	}
+	return all
+}

@@ -1,0 +1,410 @@
+package dltbatch_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// outage is what a store or a ledger is like at the moment.
+type outage struct {
+	mu   sync.Mutex
+	down error         // what every call answers; nil for none
+	hold chan struct{} // closed when calls that hang go on; nil for none
+}
+
+func (o *outage) set(down error, hangs bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.hold != nil {
+		close(o.hold)
+		o.hold = nil
+	}
+	if o.down = down; hangs {
+		o.hold = make(chan struct{})
+	}
+}
+
+func (o *outage) met(ctx context.Context) error {
+	o.mu.Lock()
+	down, hold := o.down, o.hold
+	o.mu.Unlock()
+	if hold != nil {
+		select {
+		case <-hold:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return down
+}
+
+// shaky is a store of which nothing can be had during an outage.
+type shaky struct {
+	store.Store
+	*outage
+}
+
+func (s shaky) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
+	if err := s.met(ctx); err != nil {
+		return nil, err
+	}
+	return s.Store.Lanes(ctx, q)
+}
+
+func (s shaky) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
+	if err := s.met(ctx); err != nil {
+		return store.Claimed{}, err
+	}
+	return s.Store.Claim(ctx, q, choose)
+}
+
+func (s shaky) Record(ctx context.Context, o []store.Outcome) ([]store.Applied, error) {
+	if err := s.met(ctx); err != nil {
+		return nil, err
+	}
+	return s.Store.Record(ctx, o)
+}
+
+func (s shaky) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
+	if err := s.met(ctx); err != nil {
+		return nil, err
+	}
+	return s.Store.Pending(ctx, q)
+}
+
+func (s shaky) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, error) {
+	if err := s.met(ctx); err != nil {
+		return store.Pruned{}, err
+	}
+	return s.Store.Prune(ctx, q)
+}
+
+var errDown = errors.New("connection refused")
+
+// until looks at the health twice a second until it is as wanted, for d at most.
+func until(t *testing.T, r *dltbatch.Runner, d time.Duration, want func(dltbatch.Health) bool) (dltbatch.Health, time.Duration) {
+	t.Helper()
+	for begin := time.Now(); ; time.Sleep(500 * time.Millisecond) {
+		h := r.Health()
+		if want(h) {
+			return h, time.Since(begin)
+		}
+		require.Less(t, time.Since(begin), d, "%+v", h)
+	}
+}
+
+// An idle Runner knows that its database is there; a dead one shows within seconds, whether
+// it refuses or is silent, and clears itself when it is back.
+func TestHealthSeesTheDatabase(t *testing.T) {
+	for name, hangs := range map[string]bool{"it refuses": false, "it is silent": true} {
+		for _, lasts := range []time.Duration{5 * time.Second, time.Hour} {
+			t.Run(name+" for "+lasts.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					st := shaky{memory.New(), &outage{}}
+					r := newRunner(t, st, ledgermem.New(nil), nil)
+					stop := running(t, r)
+					for range 120 { // idle
+						time.Sleep(time.Minute)
+						h := r.Health()
+						require.True(t, h.Running)
+						require.Equal(t, dltbatch.ConditionOK, h.Store.Condition, "%+v", h)
+						require.LessOrEqual(t, time.Since(h.Store.LastSuccess), time.Second)
+						require.Equal(t, dltbatch.ConditionOK, h.Loops["queuer"].Condition)
+						require.Equal(t, dltbatch.ConditionOK, h.Loops["monitor"].Condition)
+						require.Equal(t, dltbatch.ConditionIdle, h.Ledger.Condition, "nothing was asked of it")
+					}
+					last, since := r.Health().Store.LastSuccess, time.Now()
+					st.set(errDown, hangs)
+					h, took := until(t, r, 5*time.Second, func(h dltbatch.Health) bool { return h.Store.Condition == dltbatch.ConditionFailing })
+					t.Logf("seen after %s", took)
+					assert.Equal(t, last, h.Store.LastSuccess)
+					assert.WithinDuration(t, since, h.Store.FailingSince, time.Second, "a look a second")
+					if !hangs {
+						require.ErrorIs(t, h.Store.Err, errDown)
+						require.ErrorIs(t, h.Trouble, errDown)
+					}
+					assert.Equal(t, dltbatch.ConditionIdle, h.Ledger.Condition, "it is not the ledger")
+					for time.Since(since) < lasts {
+						time.Sleep(time.Second)
+						now := r.Health()
+						require.Equal(t, dltbatch.ConditionFailing, now.Store.Condition, "%s: %+v", time.Since(since), now)
+						require.Equal(t, h.Store.FailingSince, now.Store.FailingSince)
+						require.Error(t, now.Store.Err)
+						if time.Since(since) > 30*time.Second {
+							require.NotEqual(t, dltbatch.ConditionOK, now.Loops["queuer"].Condition)
+							require.NotEqual(t, dltbatch.ConditionOK, now.Loops["monitor"].Condition)
+						}
+					}
+					st.set(nil, false)
+					_, took = until(t, r, 2*time.Minute, func(h dltbatch.Health) bool {
+						return h.Store.Condition == dltbatch.ConditionOK && h.Loops["queuer"].Condition == dltbatch.ConditionOK &&
+							h.Loops["monitor"].Condition == dltbatch.ConditionOK
+					})
+					t.Logf("cleared after %s", took)
+					h = r.Health()
+					assert.Zero(t, h.Store.FailingSince)
+					assert.Zero(t, h.Store.Failures)
+					require.NoError(t, h.Store.Err)
+					time.Sleep(dltbatch.HealthMemory)
+					require.NoError(t, r.Health().Trouble, "an old trouble does not stay for ever")
+					require.NoError(t, stop())
+					assert.Empty(t, r.Health().Loops)
+				})
+			})
+		}
+	}
+}
+
+// unreached is a ledger that cannot be reached during an outage.
+type unreached struct {
+	*ledgermem.Ledger
+	*outage
+}
+
+func (l unreached) Submit(ctx context.Context, a batch.Attempt) error {
+	if err := l.met(ctx); err != nil {
+		return err
+	}
+	return l.Ledger.Submit(ctx, a)
+}
+
+func (l unreached) BatchStatuses(ctx context.Context, s batch.ServiceID, as []batch.Attempt) ([]batch.Status, error) {
+	if err := l.met(ctx); err != nil {
+		return nil, err
+	}
+	return l.Ledger.BatchStatuses(ctx, s, as)
+}
+
+// A dead ledger is told from a dead database, and clears itself with the next answer.
+func TestHealthTellsADeadLedger(t *testing.T) {
+	for name, c := range map[string]struct {
+		err   error
+		hangs bool
+	}{
+		"not reached":        {&dlt.Error{Op: "submit", Kind: dlt.ErrUnavailable, Err: errDown}, false},
+		"refuses the client": {&dlt.Error{Op: "submit", Kind: dlt.ErrMisconfigured, StatusCode: 401}, false},
+		"silent":             {nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ledger := unreached{ledgermem.New(nil), &outage{}}
+				r := newRunner(t, memory.New(), ledger, nil)
+				stop := running(t, r)
+				defer func() { require.NoError(t, stop()) }()
+				first, second := one("s", "a"), one("s", "b")
+				require.NoError(t, r.Add(t.Context(), first))
+				await(t, r, first)
+				require.Equal(t, dltbatch.ConditionOK, r.Health().Ledger.Condition)
+				time.Sleep(time.Hour)
+				require.Equal(t, dltbatch.ConditionOK, r.Health().Ledger.Condition, "it was not asked since")
+				ledger.set(c.err, c.hangs)
+				require.NoError(t, r.Add(t.Context(), second))
+				since := time.Now()
+				h, took := until(t, r, 20*time.Second, func(h dltbatch.Health) bool { return h.Ledger.Condition == dltbatch.ConditionFailing })
+				t.Logf("seen after %s", took)
+				assert.WithinDuration(t, since, h.Ledger.FailingSince, time.Second)
+				assert.Equal(t, dltbatch.ConditionFailing, h.Loops["submitter"].Condition)
+				for range 600 {
+					time.Sleep(time.Second)
+					h := r.Health()
+					require.Equal(t, dltbatch.ConditionOK, h.Store.Condition, "%+v", h)
+					require.Equal(t, dltbatch.ConditionFailing, h.Ledger.Condition, "%+v", h)
+					require.False(t, h.Ledger.FailingSince.After(since.Add(time.Second)))
+				}
+				ledger.set(nil, false)
+				rec := await(t, r, second)
+				if rec.State != batch.Committed {
+					t.Fatalf("%+v", rec)
+				}
+				h = r.Health()
+				assert.Equal(t, dltbatch.ConditionOK, h.Ledger.Condition, "%+v", h)
+				assert.Zero(t, h.Ledger.FailingSince)
+			})
+		})
+	}
+}
+
+// That a ledger refuses a batch, or is busy, is an answer. A failure after which nothing is
+// tried any more is forgotten.
+func TestHealthForgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := unreached{ledgermem.New(nil), &outage{}}
+		r := newRunner(t, memory.New(), ledger, nil)
+		stop := running(t, r)
+		defer func() { require.NoError(t, stop()) }()
+		ledger.set(&dlt.Error{Op: "submit", Kind: dlt.ErrRejected}, false)
+		refused := one("s", "refused")
+		require.NoError(t, r.Add(t.Context(), refused))
+		await(t, r, refused)
+		require.Equal(t, dltbatch.ConditionOK, r.Health().Ledger.Condition)
+		ledger.set(&dlt.Error{Op: "submit", Kind: dlt.ErrUnavailable}, false)
+		b := one("s", "b")
+		require.NoError(t, r.Add(t.Context(), b))
+		time.Sleep(time.Minute)
+		require.Equal(t, dltbatch.ConditionFailing, r.Health().Ledger.Condition)
+		for see(t, r, b).State != batch.Delayed {
+			time.Sleep(10 * time.Millisecond)
+		}
+		_, err := r.Cancel(t.Context(), see(t, r, b), somebody)
+		require.NoError(t, err)
+		time.Sleep(dltbatch.HealthMemory + time.Minute)
+		h := r.Health()
+		assert.Equal(t, dltbatch.ConditionIdle, h.Ledger.Condition, "%+v", h)
+		assert.Zero(t, h.Ledger.FailingSince)
+		require.NoError(t, h.Ledger.Err)
+	})
+}
+
+// telling is a ledger with a stream for each service, which can be broken.
+type telling struct {
+	*ledgermem.Ledger
+	*outage
+	broken chan struct{} // a stream takes one and breaks
+}
+
+func (l telling) Traits(s batch.ServiceID) dlt.Traits {
+	t := l.Ledger.Traits(s)
+	t.Streams = true
+	return t
+}
+
+func (l telling) Events(ctx context.Context, services []batch.ServiceID, yield func(dlt.Event) error) error {
+	if err := l.met(ctx); err != nil {
+		return err
+	}
+	if err := yield(dlt.Event{Service: services[0], Live: true}); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-l.broken:
+		return &dlt.Error{Op: "events", Err: errors.New("unexpected EOF")}
+	}
+}
+
+// A stream of events that is lost is neither the store nor the ledger, nor the unknown
+// outcome of anything. It clears itself when it tells again, and when nobody follows it.
+func TestHealthTellsALostStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger, seen := telling{ledgermem.New(nil), &outage{}, make(chan struct{})}, &events{}
+		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Observer: seen})
+		stop := running(t, r)
+		defer func() { require.NoError(t, stop()) }()
+		require.Equal(t, dltbatch.ConditionIdle, r.Health().Streams.Condition)
+		deliver := func(id batch.ID) {
+			for _, s := range []batch.ServiceID{"s", "t"} {
+				b := one(s, id+batch.ID(s))
+				require.NoError(t, r.Add(t.Context(), b))
+				require.Equal(t, batch.Committed, await(t, r, b).State)
+			}
+		}
+		deliver("a")
+		synctest.Wait()
+		require.Equal(t, dltbatch.ConditionOK, r.Health().Streams.Condition)
+		ledger.set(&dlt.Error{Op: "events", Kind: dlt.ErrUnavailable, Err: errDown}, false)
+		since := time.Now()
+		ledger.broken <- struct{}{}
+		synctest.Wait()
+		for i := range 3 {
+			deliver(batch.ID(rune('b' + i))) // without it, by polling
+			h := r.Health()
+			assert.Equal(t, dltbatch.ConditionFailing, h.Streams.Condition)
+			assert.Equal(t, since, h.Streams.FailingSince)
+			require.ErrorIs(t, h.Streams.Err, dlt.ErrStreamLost)
+			require.Len(t, h.LostStreams, 1)
+			assert.Equal(t, dltbatch.ConditionOK, h.Store.Condition)
+			assert.Equal(t, dltbatch.ConditionOK, h.Ledger.Condition)
+			time.Sleep(time.Minute)
+		}
+		told := seen.of(batch.EventTrouble)
+		require.Len(t, told, 1)
+		assert.Contains(t, told[0].Err.Error(), "stream of events lost")
+		assert.Contains(t, told[0].Err.Error(), "unexpected EOF")
+		require.NotErrorIs(t, told[0].Err, dlt.ErrDoubt, "of no batch")
+		ledger.set(nil, false)
+		h, took := until(t, r, time.Minute, func(h dltbatch.Health) bool { return h.Streams.Condition == dltbatch.ConditionOK })
+		t.Logf("cleared after %s", took)
+		assert.Empty(t, h.LostStreams)
+		// Lost again, and never followed again.
+		ledger.set(&dlt.Error{Op: "events", Kind: dlt.ErrUnavailable, Err: errDown}, false)
+		ledger.broken <- struct{}{}
+		time.Sleep(20 * time.Minute)
+		h = r.Health()
+		assert.Equal(t, dltbatch.ConditionIdle, h.Streams.Condition, "%+v", h)
+		assert.Empty(t, h.LostStreams)
+	})
+}
+
+// A probe's handler writes it as it is, and a tool reads it back.
+func TestHealthInJSON(t *testing.T) {
+	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	h := dltbatch.Health{
+		Running: true, Paused: true, PausedServices: []batch.ServiceID{"s"},
+		Store:  dltbatch.PartHealth{Condition: dltbatch.ConditionOK, LastSuccess: at},
+		Ledger: dltbatch.PartHealth{Condition: dltbatch.ConditionFailing, FailingSince: at, Failures: 3, Err: errDown},
+		Loops: map[string]dltbatch.PartHealth{
+			"queuer": {Condition: dltbatch.ConditionOK, LastSuccess: at}, "retention": {},
+		},
+		Trouble: errors.Join(errDown, errDown), TroubleAt: at,
+	}
+	text, err := json.Marshal(h)
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"running": true, "paused": true, "paused_services": ["s"],
+		"store": {"condition": "ok", "last_success": "2030-01-02T03:04:05Z"},
+		"ledger": {"condition": "failing", "failing_since": "2030-01-02T03:04:05Z", "failures": 3, "error": "connection refused"},
+		"streams": {"condition": "idle"},
+		"loops": {"queuer": {"condition": "ok", "last_success": "2030-01-02T03:04:05Z"}, "retention": {"condition": "idle"}},
+		"trouble": "connection refused\nconnection refused", "trouble_at": "2030-01-02T03:04:05Z"}`, string(text))
+	var back dltbatch.Health
+	require.NoError(t, json.Unmarshal(text, &back))
+	require.EqualError(t, back.Ledger.Err, "connection refused")
+	require.EqualError(t, back.Trouble, h.Trouble.Error())
+	back.Ledger.Err, back.Trouble = h.Ledger.Err, h.Trouble
+	assert.Equal(t, h, back)
+	var in *batch.InputError
+	require.ErrorAs(t, json.Unmarshal([]byte(`{"store": {"condition": "fine"}}`), &back), &in)
+	assert.Equal(t, "Condition", in.Field)
+	assert.Equal(t, "fine", in.Value)
+	_, err = json.Marshal(dltbatch.PartHealth{Condition: 9})
+	require.ErrorAs(t, err, &in)
+	assert.Equal(t, "condition(9)", in.Value)
+	for c := dltbatch.ConditionIdle; c <= dltbatch.ConditionFailing; c++ {
+		text, err := c.MarshalText()
+		require.NoError(t, err)
+		assert.Equal(t, c.String(), string(text))
+		var back dltbatch.Condition
+		require.NoError(t, back.UnmarshalText(text))
+		assert.Equal(t, c, back)
+	}
+}
+
+func TestHealth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunner(t, memory.New(), ledgermem.New(nil), nil)
+		assert.Equal(t, dltbatch.Health{}, r.Health())
+		stop := running(t, r)
+		synctest.Wait()
+		now := dltbatch.PartHealth{Condition: dltbatch.ConditionOK, LastSuccess: time.Now()}
+		assert.Equal(t, dltbatch.Health{
+			Running: true, Store: now, Loops: map[string]dltbatch.PartHealth{"queuer": now, "monitor": now},
+		}, r.Health())
+		require.NoError(t, stop())
+		assert.Equal(t, dltbatch.Health{}, r.Health())
+	})
+}

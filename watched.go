@@ -1,0 +1,175 @@
+package dltbatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/loop"
+)
+
+// watchedLedger is the ledger as a loop uses it.
+type watchedLedger struct {
+	dlt.Ledger
+	v *vitals
+}
+
+// asked takes note of what the ledger said. That it refuses a batch or is busy is an answer.
+func (v *vitals) asked(ctx context.Context, loop string, f func() error) (err error) {
+	v.call(ctx, &v.ledger, loop, func() error {
+		err = f()
+		switch dlt.Kind(err) {
+		case batch.KindRejected, batch.KindBusy:
+			return nil
+		}
+		return err
+	})
+	return err
+}
+
+func (w watchedLedger) Submit(ctx context.Context, a batch.Attempt) error {
+	return w.v.asked(ctx, "submitter", func() error { return w.Ledger.Submit(ctx, a) })
+}
+
+func (w watchedLedger) BatchStatuses(ctx context.Context, s batch.ServiceID, attempts []batch.Attempt) (all []batch.Status, err error) {
+	err = w.v.asked(ctx, "statuses", func() (err error) {
+		all, err = w.Ledger.BatchStatuses(ctx, s, attempts)
+		return err
+	})
+	return all, err
+}
+
+type watchedLists struct {
+	dlt.ListSubmitter
+	v *vitals
+}
+
+func (w watchedLists) SubmitList(ctx context.Context, list []batch.Attempt) error {
+	return w.v.asked(ctx, "submitter", func() error { return w.ListSubmitter.SubmitList(ctx, list) })
+}
+
+type watchedPreparer struct {
+	dlt.Preparer
+	v *vitals
+}
+
+func (w watchedPreparer) Prepare(ctx context.Context, b batch.Batch) (out []byte, err error) {
+	err = w.v.asked(ctx, "submitter", func() (err error) {
+		out, err = w.Preparer.Prepare(ctx, b)
+		return err
+	})
+	return out, err
+}
+
+type watchedResolver struct {
+	dlt.Resolver
+	v *vitals
+}
+
+func (w watchedResolver) Resolve(ctx context.Context, d dlt.Doubt) (e dlt.Evidence, err error) {
+	err = w.v.asked(ctx, "statuses", func() (err error) {
+		e, err = w.Resolver.Resolve(ctx, d)
+		return err
+	})
+	return e, err
+}
+
+// stream is one stream of events, through all its connections.
+type stream struct {
+	done <-chan struct{} // when nobody follows it any more
+	told time.Time       // the last event
+	lost time.Time       // zero while it tells, and before it first did or failed
+	n    int             // connections lost since it told
+	err  error
+}
+
+func (s *stream) look() PartHealth {
+	h := PartHealth{LastSuccess: s.told}
+	switch {
+	case !s.lost.IsZero():
+		h.Condition, h.FailingSince, h.Failures, h.Err = ConditionFailing, s.lost, s.n, s.err
+	case !s.told.IsZero():
+		h.Condition = ConditionOK
+	}
+	return h
+}
+
+type watchedEvents struct {
+	dlt.EventSource
+	v *vitals
+}
+
+// Events is one connection. What it ends with is that a stream is lost: of the outcome of
+// any batch it says nothing.
+func (w watchedEvents) Events(ctx context.Context, services []batch.ServiceID, yield func(dlt.Event) error) error {
+	st := w.v.stream(ctx, services)
+	err := loop.Contain(func() error {
+		return w.EventSource.Events(ctx, services, func(e dlt.Event) error {
+			w.v.told(st)
+			return yield(e)
+		})
+	})
+	if ctx.Err() != nil {
+		return err
+	}
+	err = streamLost(err)
+	w.v.lost(st, err)
+	return err
+}
+
+// stream is the one that a connection belongs to. Connections of one stream have one
+// context, which is done when nobody follows it any more.
+func (v *vitals) stream(ctx context.Context, services []batch.ServiceID) *stream {
+	var key batch.ServiceID // of a whole ledger
+	if len(services) > 0 {
+		key = services[0]
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	st := v.streams[key]
+	if st == nil || st.done != ctx.Done() {
+		st = &stream{done: ctx.Done()}
+		v.streams[key] = st
+		context.AfterFunc(ctx, func() {
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			if v.streams[key] == st {
+				delete(v.streams, key)
+			}
+		})
+	}
+	return st
+}
+
+func (v *vitals) told(st *stream) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	st.told = time.Now()
+	st.lost, st.n, st.err = time.Time{}, 0, nil
+}
+
+func (v *vitals) lost(st *stream, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if st.n++; st.lost.IsZero() {
+		st.lost = time.Now()
+	}
+	st.err = err
+}
+
+// streamLost is what a connection ended with, as what it is. Clients say of whatever
+// they cannot tell that its outcome is not known, which is said of submissions.
+func streamLost(err error) error {
+	if err == nil {
+		return dlt.ErrStreamLost
+	}
+	if e, ok := errors.AsType[*dlt.Error](err); ok && e != nil && dlt.Kind(e) == batch.KindDoubt {
+		lost := *e
+		lost.Kind = dlt.ErrStreamLost
+		return &lost
+	}
+	return fmt.Errorf("%w: %w", dlt.ErrStreamLost, err)
+}
