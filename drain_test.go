@@ -172,9 +172,9 @@ func TestAStopDoesNotWaitForADeafLedger(t *testing.T) {
 	})
 }
 
-// A question that outlasts a monitor whose store failed is waited for at a stop, too, and
-// its answer written down.
-func TestAStopWaitsForWhatAFailedMonitorAsked(t *testing.T) {
+// A question that is under way is waited for at a stop, also while the store fails, and its
+// answer written down.
+func TestAStopWaitsForWhatTheMonitorAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &pendingless{Store: memory.New()}
 		r := newRunner(t, st, &sluggish{Ledger: ledgermem.New(nil)}, nil)
@@ -183,7 +183,7 @@ func TestAStopWaitsForWhatAFailedMonitorAsked(t *testing.T) {
 		require.NoError(t, r.Add(t.Context(), b))
 		time.Sleep(500 * time.Millisecond) // the question is under way
 		st.fails.Store(true)
-		time.Sleep(time.Second) // and the monitor has failed
+		time.Sleep(time.Second) // and the monitor tries in vain
 		require.NoError(t, stop())
 		rec, err := r.Get(t.Context(), b.Key())
 		require.NoError(t, err)

@@ -81,7 +81,8 @@ func newEngine(r *Runner) *engine {
 		Busy:      min(o.ScanInterval, o.PollInterval),
 		ScanLanes: scanLanes, Lanes: o.ClaimLimit,
 		Resend: r.resend, MaxInFlight: r.maxInFlight, KeepsOrder: r.keepsOrder, Budget: o.budget, Instance: o.Instance,
-		Held: func(s batch.ServiceID, err error) { r.laneHeld(s, err) },
+		Held:    func(s batch.ServiceID, err error) { r.laneHeld(s, err) },
+		Trouble: func(err error) { r.trouble("queuer", err) },
 		Claimed: func(c store.Claim) {
 			e.monitor.Follow(c.Key.Service)
 			e.claimed(c)
@@ -130,16 +131,15 @@ func (e *engine) run(ctx context.Context) error {
 	keepers.Go(func() { e.keeper.Run(keeping) })
 	var rooms sync.WaitGroup
 	rooms.Go(func() {
-		loop.Run(ctx, e.queuer.Run, func(err error) { e.r.trouble("queuer", err) })
+		e.keep(ctx, "queuer", e.queuer.Run)
 	})
 	rooms.Go(func() {
-		loop.Run(ctx, e.monitor.Run, func(err error) { e.r.trouble("monitor", err) })
-		e.monitor.Wait()
+		e.keep(ctx, "monitor", e.monitor.Run)
 	})
 	rooms.Go(func() { e.submitter.Run(ctx) })
 	if e.r.o.Retention > 0 {
 		rooms.Go(func() {
-			loop.Run(ctx, e.retain, func(err error) { e.r.trouble("retention", err) })
+			e.keep(ctx, "retention", e.retain)
 		})
 	}
 
@@ -172,6 +172,12 @@ func (e *engine) run(ctx context.Context) error {
 	}
 }
 
+// keep runs a room until ctx is done. What fails there is tried again there; a panic starts
+// it anew.
+func (e *engine) keep(ctx context.Context, room string, run func(context.Context)) {
+	loop.Run(ctx, func(ctx context.Context) error { run(ctx); return nil }, func(err error) { e.r.trouble(room, err) })
+}
+
 // restTime is what those get who heed their context, once it is done.
 const restTime = 500 * time.Millisecond
 
@@ -183,19 +189,22 @@ const (
 )
 
 // retain removes what was final long ago, until ctx is done.
-func (e *engine) retain(ctx context.Context) error {
+func (e *engine) retain(ctx context.Context) {
 	q := store.PruneQuery{OlderThan: e.r.o.Retention, Limit: pruneChunk, Tombstone: e.r.buries}
 	for pause := prunePause; loop.Sleep(ctx, pause); {
-		pruned, err := e.prune(ctx, q)
+		var pruned store.Pruned
+		err := loop.Retry(ctx, func(err error) { e.r.trouble("retention", fmt.Errorf("prune: %w", err)) }, func() (err error) {
+			pruned, err = e.prune(ctx, q)
+			return err
+		})
 		if err != nil {
-			return fmt.Errorf("prune: %w", err)
+			return // it stops
 		}
 		pause = pruneEvery
 		if pruned.More(q) {
 			pause = prunePause
 		}
 	}
-	return nil
 }
 
 func (e *engine) prune(ctx context.Context, q store.PruneQuery) (store.Pruned, error) {
@@ -271,7 +280,7 @@ func (e *engine) tell(w recorder.Written) {
 	case row.State.Claimable():
 		e.queuer.HintIn(key.Service, w.Delay)
 	case w.Finding == store.Accepted:
-		if w.Again || w.Check < e.r.o.PollInterval || !e.monitor.Mind(row.InFlight(w.Applied.Ref, w.Budget, row.LastPost)) {
+		if w.Check < e.r.o.PollInterval || !e.monitor.Mind(row.InFlight(w.Applied.Ref, w.Budget, row.LastPost)) {
 			e.monitor.DueIn(w.Check)
 		}
 	default:

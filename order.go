@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -89,7 +90,11 @@ func (e *engine) overtaken(o store.Outcome, a store.Applied) error {
 func (e *engine) behind(key batch.Key, why string, in ...batch.State) error {
 	ctx, cancel := context.WithTimeout(context.Background(), e.r.o.ClaimTTL/4)
 	defer cancel()
-	ahead, err := store.Ahead(ctx, e.r.store, key, in...)
+	var ahead batch.ID
+	err := loop.Retry(ctx, func(err error) { e.r.trouble("order", err) }, func() (err error) {
+		ahead, err = store.Ahead(ctx, e.r.store, key, in...)
+		return err
+	})
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s, perhaps behind others: %w", why, err)

@@ -75,7 +75,7 @@ func (m *Monitor) ask(ctx context.Context, g *group) (hung bool) {
 		}
 	}
 	m.updater.Put(found)
-	m.check(ctx, g.service, due)
+	m.check(ctx, due)
 	if unclear != nil {
 		unclear()
 	}
@@ -113,14 +113,6 @@ func (m *Monitor) statuses(ctx context.Context, g *group) (map[batch.ID]*batch.S
 		byID[statuses[i].ID] = &statuses[i]
 	}
 	return byID, err
-}
-
-// check sets next checks; where that fails, the leases end and the rows are asked
-// about again.
-func (m *Monitor) check(ctx context.Context, service batch.ServiceID, due []store.Due) {
-	if err := m.checked(ctx, due); err != nil {
-		m.o.Trouble(service, err)
-	}
 }
 
 func (m *Monitor) request(ctx context.Context, f func(context.Context) error) error {
@@ -169,7 +161,7 @@ func (m *Monitor) evidence(ctx context.Context, g *group, f store.InFlight, k Kn
 	if v.Outcome != nil {
 		m.updater.Put([]store.Outcome{*v.Outcome})
 	} else {
-		m.check(ctx, f.Key.Service, []store.Due{{Ref: f.Ref, In: v.Next}})
+		m.check(ctx, []store.Due{{Ref: f.Ref, In: v.Next}})
 	}
 	return hangs(err)
 }
@@ -181,14 +173,20 @@ const witnesses = 10
 // doubt is what is known here about an attempt that is to be resolved.
 func (m *Monitor) doubt(ctx context.Context, f store.InFlight, read time.Time) (dlt.Doubt, error) {
 	d := dlt.Doubt{Attempt: batch.Attempt{Key: f.Key, Number: f.Attempt, Prepared: f.Prepared}, Ended: f.PostedAgo}
-	payloads, err := m.store.Payloads(ctx, []store.Ref{f.Ref})
+	failed := func(err error) { m.o.Trouble(f.Key.Service, err) }
+	err := loop.Retry(ctx, failed, func() error {
+		payloads, err := m.store.Payloads(ctx, []store.Ref{f.Ref})
+		if err != nil {
+			return fmt.Errorf("load payload: %w", err)
+		}
+		d.Payload = payloads[0]
+		if d.Witnesses, err = m.store.Witnesses(ctx, f.Ref, witnesses); err != nil {
+			return fmt.Errorf("look for witnesses: %w", err)
+		}
+		return nil
+	})
 	if err != nil {
-		return d, fmt.Errorf("load payload: %w", err)
-	}
-	d.Payload = payloads[0]
-	d.Witnesses, err = m.store.Witnesses(ctx, f.Ref, witnesses)
-	if err != nil {
-		return d, fmt.Errorf("look for witnesses: %w", err)
+		return d, err
 	}
 	// Since the row was read a slow status request may have passed. A doubt that seems
 	// younger than it is would be proved by a log that began after it; an end that seems

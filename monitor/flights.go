@@ -181,7 +181,7 @@ func (m *Monitor) askFlights(ctx context.Context, g *group) (hung bool) {
 	if other {
 		m.look(g.key)
 	}
-	m.check(ctx, g.service, due)
+	m.check(ctx, due)
 	return hangs(err)
 }
 

@@ -117,19 +117,19 @@ func (m *Monitor) DueIn(d time.Duration) {
 // minPause keeps rounds apart, so that what falls due close together is asked together.
 const minPause = 2 * time.Millisecond
 
-// Run asks until ctx is done; then it waits for the requests under way, which it
-// cuts off, and returns nil. An error is the store's: call Run again, with the same ctx.
-func (m *Monitor) Run(ctx context.Context) error {
+// Run asks until ctx is done; then it waits for the requests under way, which it cuts off.
+// Where the store fails, it is asked again by itself, briefly.
+func (m *Monitor) Run(ctx context.Context) {
 	last := time.Time{}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	defer m.asking.Wait()
 	defer m.closeStreams()
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	m.asking.Go(func() { m.watch(watching) })
-	events := make(chan error, 1)
 	m.asking.Go(func() {
-		events <- loop.Contain(func() error { return m.answerEvents(watching) })
+		loop.Run(watching, func(ctx context.Context) error { m.answerEvents(ctx); return nil }, func(err error) { m.o.Trouble("", err) })
 	})
 	m.asking.Go(func() { m.mindAll(watching) })
 	for {
@@ -147,32 +147,21 @@ func (m *Monitor) Run(ctx context.Context) error {
 			case <-ctx.Done():
 			case <-timer.C:
 			case <-m.wake:
-			case err := <-events:
-				if ctx.Err() == nil {
-					return err
-				}
 			}
 		}
 		switch {
 		case ctx.Err() != nil:
-			m.asking.Wait()
-			return nil
+			return
 		case at.After(time.Now()):
 			continue
 		}
 		last = time.Now()
-		if err := m.round(ctx); err != nil && ctx.Err() == nil {
-			return err
-		}
+		m.round(ctx)
 	}
 }
 
-// Wait returns once nothing is asked any more, and no outcome comes, after the last Run:
-// requests outlast one that ends with an error.
-func (m *Monitor) Wait() { m.asking.Wait() }
-
 // round asks about everything that is due.
-func (m *Monitor) round(ctx context.Context) error {
+func (m *Monitor) round(ctx context.Context) {
 	m.mu.Lock()
 	m.due.pass(time.Now())
 	m.mu.Unlock()
@@ -180,16 +169,13 @@ func (m *Monitor) round(ctx context.Context) error {
 		asked := time.Now()
 		rows, err := m.pending(ctx, store.PendingQuery{Lease: 2 * m.o.RequestTimeout})
 		if err != nil {
-			return fmt.Errorf("select pending batches: %w", err)
+			return // it stops
 		}
-		if err := m.dispatch(ctx, rows, asked, polled); err != nil {
-			return err
-		}
+		m.dispatch(ctx, rows, asked, polled)
 		if len(rows) < m.o.Batches {
-			return nil
+			return
 		}
 	}
-	return nil
 }
 
 // reason is why rows are asked about, and where they come from.
@@ -203,7 +189,7 @@ const (
 
 // dispatch gives the requests about rows, for which the store was asked then, to free
 // hands.
-func (m *Monitor) dispatch(ctx context.Context, rows []store.InFlight, then time.Time, why reason) error {
+func (m *Monitor) dispatch(ctx context.Context, rows []store.InFlight, then time.Time, why reason) {
 	wake := m.event
 	if why == polled {
 		wake = m.wake
@@ -235,18 +221,28 @@ func (m *Monitor) dispatch(ctx context.Context, rows []store.InFlight, then time
 			}
 		})
 	}
-	return m.checked(ctx, put)
+	m.check(ctx, put)
 }
 
 // noHandPause is how long rows wait whose group has used up its share of the hands.
 const noHandPause = 100 * time.Millisecond
 
-// pending selects what is due, or whatever is under way in services.
-func (m *Monitor) pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
-	ctx, cancel := context.WithTimeout(ctx, m.o.RequestTimeout)
-	defer cancel()
+// pending selects what is due, or whatever is under way in services. Where the store fails
+// it is asked again; an error is that ctx is done. What may have been leased by a call that
+// failed is asked about at once: nobody else does before the lease ends.
+func (m *Monitor) pending(ctx context.Context, q store.PendingQuery) (rows []store.InFlight, err error) {
 	q.Limit = m.o.Batches
-	return m.store.Pending(ctx, q)
+	failed := func(err error) { m.o.Trouble("", fmt.Errorf("select pending batches: %w", err)) }
+	err = loop.Retry(ctx, failed, func() (err error) {
+		ctx, cancel := context.WithTimeout(ctx, m.o.RequestTimeout)
+		defer cancel()
+		if rows, err = m.store.Pending(ctx, q); err != nil && len(rows) > 0 {
+			failed(err)
+			return nil
+		}
+		return err
+	})
+	return rows, err
 }
 
 // start runs f beside the others. A panic in it is contained; the leases of its
@@ -291,11 +287,12 @@ func (m *Monitor) Forget(id batch.ID, version int64) {
 	delete(m.sight.old, sighting{id, version})
 }
 
-// checked sets when to ask next. A stop does not keep it from that: the rows would
-// be left alone until their leases end. They are due at once then.
-func (m *Monitor) checked(ctx context.Context, due []store.Due) error {
+// check sets when to ask next. A stop does not keep it from that: the rows would
+// be left alone until their leases end. They are due at once then. What fails is tried
+// again for as long as a request may last; then the leases end, and the rows are asked about.
+func (m *Monitor) check(ctx context.Context, due []store.Due) {
 	if len(due) == 0 {
-		return nil
+		return
 	}
 	soonest := due[0].In
 	for i := range due {
@@ -306,11 +303,12 @@ func (m *Monitor) checked(ctx context.Context, due []store.Due) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.o.RequestTimeout)
 	defer cancel()
-	if err := m.store.Checked(ctx, due); err != nil {
-		return fmt.Errorf("set next checks: %w", err)
+	failed := func(err error) { m.o.Trouble("", fmt.Errorf("set next checks: %w", err)) }
+	if err := loop.Retry(ctx, failed, func() error { return m.store.Checked(ctx, due) }); err != nil {
+		failed(err)
+		return
 	}
 	m.DueIn(soonest)
-	return nil
 }
 
 func dueIn(rows []store.InFlight, d time.Duration) []store.Due {

@@ -218,7 +218,7 @@ func (m *Monitor) committed(st *stream, service batch.ServiceID, s batch.Status)
 
 // answerEvents asks because of events until ctx is done. It does so beside the polling,
 // which would hold it up.
-func (m *Monitor) answerEvents(ctx context.Context) error {
+func (m *Monitor) answerEvents(ctx context.Context) {
 	defer poke(m.event) // for whoever goes on with it
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -232,9 +232,7 @@ func (m *Monitor) answerEvents(ctx context.Context) error {
 		case wait > 0:
 			timer.Reset(wait)
 		default:
-			if err := m.told(ctx); err != nil && ctx.Err() == nil {
-				return err
-			}
+			m.told(ctx)
 			continue
 		}
 		select {
@@ -243,12 +241,11 @@ func (m *Monitor) answerEvents(ctx context.Context) error {
 		case <-m.event:
 		}
 	}
-	return nil
 }
 
 // told asks because of events: about the flights, of which all that it takes is known,
 // and about all that is under way where more may have happened than was told.
-func (m *Monitor) told(ctx context.Context) error {
+func (m *Monitor) told(ctx context.Context) {
 	var services []batch.ServiceID
 	var flights []store.InFlight
 	m.mu.Lock()
@@ -267,9 +264,7 @@ func (m *Monitor) told(ctx context.Context) error {
 		st.look, st.ask = false, false
 	}
 	m.mu.Unlock()
-	if err := m.dispatch(ctx, flights, time.Time{}, flown); err != nil {
-		return err
-	}
+	m.dispatch(ctx, flights, time.Time{}, flown)
 	for len(services) > 0 && ctx.Err() == nil {
 		n := min(len(services), askServices)
 		asked := time.Now()
@@ -280,12 +275,9 @@ func (m *Monitor) told(ctx context.Context) error {
 			rows, err = m.pending(ctx, q)
 		}
 		if err != nil {
-			return fmt.Errorf("select batches of services: %w", err)
+			return // it stops
 		}
-		if err := m.dispatch(ctx, rows, asked, looked); err != nil {
-			return err
-		}
+		m.dispatch(ctx, rows, asked, looked)
 		services = services[n:]
 	}
-	return nil
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
-	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/monitor"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -40,6 +39,8 @@ type world struct {
 	answer  func(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error)
 	resolve func(ctx context.Context, a batch.Attempt) (dlt.Evidence, error)
 	fail    func() error // of Pending
+	lose    func() error // the answer of Pending
+	refuse  func() error // of Checked
 
 	mu       sync.Mutex
 	rows     []*row
@@ -106,6 +107,9 @@ func (w *world) Pending(ctx context.Context, q store.PendingQuery) (out []store.
 			out = append(out, f)
 		}
 	}
+	if w.lose != nil {
+		return out, w.lose()
+	}
 	return out, ctx.Err()
 }
 
@@ -120,6 +124,11 @@ func (w *world) Witnesses(context.Context, store.Ref, int) ([]batch.ID, error) {
 func (w *world) Checked(ctx context.Context, due []store.Due) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.refuse != nil {
+		if err := w.refuse(); err != nil {
+			return err
+		}
+	}
 	for _, d := range due {
 		for _, r := range w.rows {
 			if r.Key == d.Key {
@@ -204,7 +213,7 @@ func (w *world) start(t *testing.T, change func(*monitor.Options)) (*monitor.Mon
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		loop.Run(ctx, m.Run, func(error) {})
+		m.Run(ctx)
 	}()
 	return m, func() {
 		cancel()

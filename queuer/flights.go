@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
 // flights are claims under way beside each other, of different lanes: while the
@@ -23,7 +22,7 @@ type landing struct {
 	room  int
 	found bool // by a scan
 	runs  int
-	err   error
+	failures
 }
 
 // maxFlights is how many claims are under way at most. More are smaller, and cost more.
@@ -54,16 +53,14 @@ func (q *Queuer) fly(ctx context.Context, lanes []batch.ServiceID, room int, fou
 		q.flights.lanes[s] = false
 	}
 	go func() {
-		l.err = loop.Contain(func() (err error) {
-			l.runs, err = q.claim(ctx, lanes, l.room)
-			return err
-		})
+		room := l.room
+		l.runs = q.claimParts(ctx, lanes, &room, &l.failures)
 		q.flights.landed <- l
 	}()
 }
 
 // land takes note of the end of a claim.
-func (q *Queuer) land(l landing) error {
+func (q *Queuer) land(l landing) {
 	q.flights.n--
 	q.flights.room -= l.room
 	var again []batch.ServiceID
@@ -73,19 +70,16 @@ func (q *Queuer) land(l landing) error {
 		}
 		delete(q.flights.lanes, s)
 	}
+	q.learn(l.lanes, l.failures)
 	q.hintAll(again, 0)
-	switch {
-	case l.err != nil:
-		q.suspect(l.lanes)
-	case l.found:
+	if l.found && l.err == nil {
 		q.some.learn(len(l.lanes), l.runs)
 	}
-	return l.err
 }
 
 // landAll waits for what is under way.
 func (q *Queuer) landAll() {
 	for q.flights.n > 0 {
-		_ = q.land(<-q.flights.landed) // whoever stops need not hear; its lanes are suspects
+		q.land(<-q.flights.landed)
 	}
 }

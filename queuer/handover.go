@@ -2,12 +2,16 @@ package queuer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/store"
 )
+
+// errPayloads is of a claim that was made, and put back.
+var errPayloads = errors.New("load payloads")
 
 // handOver gives what was claimed to the submitter, and loads the payloads that did not
 // come with it. Where they cannot be loaded the claims are put back.
@@ -23,10 +27,8 @@ func (q *Queuer) handOver(ctx context.Context, claimed store.Claimed, until time
 	}
 	loaded, err := q.load(ctx, refs)
 	if err != nil {
-		for _, r := range claimed.Runs {
-			q.sub.Return(r.Batches)
-		}
-		return fmt.Errorf("load payloads: %w", err)
+		q.putBack(claimed.Runs)
+		return fmt.Errorf("%w: %w", errPayloads, err)
 	}
 	payloads := merge(claimed, loaded)
 	for _, r := range claimed.Runs {
@@ -40,6 +42,13 @@ func (q *Queuer) handOver(ctx context.Context, claimed store.Claimed, until time
 		q.sub.Post(r, mine, until)
 	}
 	return nil
+}
+
+// putBack gives back what is not posted.
+func (q *Queuer) putBack(runs []store.ClaimedRun) {
+	for _, r := range runs {
+		q.sub.Return(r.Batches)
+	}
 }
 
 // merge returns the payloads of what was claimed, in order: those that came with it, and

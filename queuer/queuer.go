@@ -3,11 +3,13 @@ package queuer
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -49,11 +51,13 @@ type Options struct {
 	Instance    string // names who claims
 	// KeepsOrder says whether a lane's ledger keeps the order of submission; nil: none does.
 	KeepsOrder func(batch.ServiceID) bool
-	// Held is told of what keeps a lane where it is: a strategy's bad answer or panic,
-	// or a payload that is gone.
+	// Held is told of what keeps a lane where it is: a strategy's bad answer or panic, a
+	// payload that is gone, or that the store fails over it again and again.
 	Held func(batch.ServiceID, error)
 	// Claimed is told of every claim after it is committed.
 	Claimed func(store.Claim)
+	// Trouble is told of what the store failed to do, which is tried again.
+	Trouble func(error)
 }
 
 // Queuer goes round the lanes. Hint, HintIn and Wake may be called at any time.
@@ -71,9 +75,7 @@ type Queuer struct {
 	flights flights       // Run's own
 	some    some          // Run's own
 	passed  int           // Run's own: claims since the last of what a scan came upon
-	// suspects are lanes of claims that failed, Run's own: one of them may be what the
-	// store cannot read, and must not keep the others from being claimed.
-	suspects map[batch.ServiceID]*suspect
+	pauses  pauses        // Run's own
 
 	mu      sync.Mutex
 	hints   *hints
@@ -89,12 +91,12 @@ func New(s Store, sub Submitter, o Options) *Queuer {
 		choose: Choose(o.Strategy, o.KeepsOrder, o.Held), reliant: ReliesOnOrder(o.Strategy),
 		wants: Wants(o.Strategy, o.KeepsOrder), serial: serial,
 		wake:  make(chan struct{}, 1),
-		place: scan{start: true, due: time.Now()},
+		place: scan{start: true, due: time.Now(), pause: loop.Brief()},
 		hints: newHints(),
 
 		resting: resting{}, busy: busy{},
-		flights:  newFlights(),
-		suspects: map[batch.ServiceID]*suspect{},
+		flights: newFlights(),
+		pauses:  newPauses(),
 	}
 }
 
@@ -130,50 +132,39 @@ func (q *Queuer) Wake() {
 	}
 }
 
-// Run claims and hands over until ctx is done; then it returns nil. An error is
-// the store's: call Run again.
-func (q *Queuer) Run(ctx context.Context) error {
+// Run claims and hands over until ctx is done. Where the store fails, a scan or a claim is
+// tried again by itself, briefly, and nothing else waits for that.
+func (q *Queuer) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	defer q.landAll()
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-q.wake:
 		case <-timer.C:
 		case l := <-q.flights.landed:
-			if err := q.land(l); err != nil {
-				return stopped(ctx, err)
-			}
+			q.land(l)
 		}
 		if q.scanDue(time.Now()) {
-			if err := q.scan(ctx, &q.place); err != nil {
-				return stopped(ctx, err)
-			}
+			q.scan(ctx, &q.place)
 		}
-		again, err := q.round(ctx)
-		if err != nil {
-			return stopped(ctx, err)
-		}
+		again := q.round(ctx)
 		timer.Reset(max(0, min(again, time.Until(q.place.due))))
 	}
 }
 
-func stopped(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil //nolint:nilerr // whoever stops it need not hear that it stopped
-	}
-	return err
-}
-
 // round claims from the lanes that are named, as many as the submitter has room
 // for, and returns when to look again.
-func (q *Queuer) round(ctx context.Context) (again time.Duration, err error) {
+func (q *Queuer) round(ctx context.Context) (again time.Duration) {
 	for ctx.Err() == nil {
+		if wait := time.Until(q.pauses.all.until); wait > 0 {
+			return wait
+		}
 		room, wait := q.sub.Room()
 		if room -= q.flights.room; room <= 0 || q.flights.full() || q.flights.n > 0 && room < q.o.Lanes/8 {
-			return orLong(wait), nil // what lands wakes it, too
+			return orLong(wait) // what lands wakes it, too
 		}
 		most := min(q.o.Lanes, room)
 		found := q.passed >= passes
@@ -185,18 +176,12 @@ func (q *Queuer) round(ctx context.Context) (again time.Duration, err error) {
 		if q.passed++; found {
 			q.passed = 0
 		}
-		switch {
-		case len(lanes) == 0:
-			return q.next(), nil
-		case len(q.suspects) == 0:
-			q.fly(ctx, lanes, room, found)
-		default:
-			if err := q.claimApart(ctx, lanes, min(room, q.o.Lanes)); err != nil {
-				return 0, err
-			}
+		if len(lanes) == 0 {
+			return q.next()
 		}
+		q.fly(ctx, lanes, room, found)
 	}
-	return q.next(), nil
+	return q.next()
 }
 
 // next returns when the next lane is due.
@@ -221,7 +206,7 @@ func (q *Queuer) rests(s batch.ServiceID) time.Duration {
 	now := time.Now()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return max(q.resting.left(s, now), q.busy.left(s, now))
+	return max(q.resting.left(s, now), q.busy.left(s, now), q.pauses.left(s, now))
 }
 
 func (q *Queuer) hintAll(lanes []batch.ServiceID, d time.Duration) {
@@ -233,75 +218,14 @@ func (q *Queuer) hintAll(lanes []batch.ServiceID, d time.Duration) {
 	}
 }
 
-// suspect is a lane of a claim that failed.
-type suspect struct {
-	until time.Time // it is left alone
-	pause time.Duration
-}
-
-func (q *Queuer) suspect(lanes []batch.ServiceID) {
-	for _, s := range lanes {
-		q.suspects[s] = &suspect{pause: time.Second}
-	}
-}
-
-// claimApart claims from all lanes together, but for those that were part of a
-// claim that failed: these are tried one by one, and what fails alone is reported
-// and waits, longer each time. Where several do so in a row, it is the store that fails.
-func (q *Queuer) claimApart(ctx context.Context, lanes []batch.ServiceID, room int) error {
-	var alone []batch.ServiceID
-	if len(q.suspects) > 0 {
-		lanes = slices.DeleteFunc(lanes, func(s batch.ServiceID) bool {
-			if q.suspects[s] == nil {
-				return false
-			}
-			alone = append(alone, s)
-			return true
-		})
-	}
-	if len(lanes) > 0 {
-		if _, err := q.claim(ctx, lanes, room); err != nil {
-			q.suspect(lanes)
-			q.hintAll(alone, 0)
-			return err
-		}
-	}
-	strikes := 0
-	for i, s := range alone {
-		one := []batch.ServiceID{s}
-		sus := q.suspects[s]
-		if wait := time.Until(sus.until); wait > 0 {
-			q.hintAll(one, wait)
-			continue
-		}
-		room, _ := q.sub.Room()
-		if room <= 0 {
-			q.hintAll(alone[i:], 0)
-			return nil
-		}
-		_, err := q.claim(ctx, one, room)
-		if err == nil {
-			delete(q.suspects, s)
-			continue
-		}
-		if strikes++; strikes == 3 {
-			q.hintAll(alone[i+1:], 0)
-			return err
-		}
-		sus.until = time.Now().Add(sus.pause)
-		sus.pause = min(2*sus.pause, time.Minute)
-		q.o.Held(s, err)
-	}
-	return nil
-}
-
 // lockedPause is how long a lane that another instance was choosing from is left alone.
 const lockedPause = 5 * time.Millisecond
 
 // claim takes from the lanes and hands over. until is reckoned from before the
 // claim, on this process's monotonic clock, so that no request outlives its claim
-// whatever the database's clock does. It returns how many runs it took.
-func (q *Queuer) claim(ctx context.Context, lanes []batch.ServiceID, room int) (runs int, err error) {
+// whatever the database's clock does. It returns what it took; after an error that is nothing,
+// or is being put back.
+func (q *Queuer) claim(ctx context.Context, lanes []batch.ServiceID, room int) (took []store.ClaimedRun, err error) {
 	began := time.Now()
 	until := began.Add(q.o.TTL - q.o.Margin)
 	// A stop does not cut a claim short: what it took would be unknown, and wait for its expiry.
@@ -312,7 +236,7 @@ func (q *Queuer) claim(ctx context.Context, lanes []batch.ServiceID, room int) (
 	claimed, err := q.store.Claim(ctx, store.ClaimQuery{
 		Lanes: lanes, Limit: room, Window: max(1, q.o.Strategy.Window()), TTL: q.o.TTL,
 		Resend: q.o.Resend, MaxInFlight: q.o.MaxInFlight, Budget: q.o.Budget, Instance: q.o.Instance,
-		Wants: q.wants,
+		Wants: q.wants, Salt: rand.Uint32(),
 	}, func(lane batch.Lane) []batch.Run {
 		if len(lane.Batches) >= restFrom {
 			read = append(read, lane)
@@ -323,9 +247,10 @@ func (q *Queuer) claim(ctx context.Context, lanes []batch.ServiceID, room int) (
 		return q.choose(lane)
 	})
 	if err != nil {
-		// A claim whose commit was not heard of expires, and the monitor asks about it.
-		q.hintAll(lanes, q.o.ScanInterval)
-		return 0, fmt.Errorf("claim: %w", err)
+		// What may be claimed all the same nobody else can know of, and nobody posts it: it
+		// is put back by version, which says whether it was claimed.
+		q.putBack(claimed.Runs)
+		return nil, fmt.Errorf("claim: %w", err)
 	}
 	q.mu.Lock()
 	for _, lane := range read {
@@ -342,7 +267,7 @@ func (q *Queuer) claim(ctx context.Context, lanes []batch.ServiceID, room int) (
 	if claimed.NextReady > 0 {
 		q.hintAll(waiting, max(claimed.NextReady, q.pace(len(waiting))))
 	}
-	return len(claimed.Runs), q.handOver(ctx, claimed, until)
+	return claimed.Runs, q.handOver(ctx, claimed, until)
 }
 
 // takeTurns returns the lanes that the limit left out, and behind them those that it

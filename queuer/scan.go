@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cenkalti/backoff/v4"
+
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -14,6 +16,7 @@ type scan struct {
 	after batch.ServiceID
 	start bool
 	due   time.Time
+	pause *backoff.ExponentialBackOff // after one that failed
 }
 
 // scanDue reports whether to scan. While most of what the last one came upon waits for its
@@ -33,15 +36,21 @@ func (q *Queuer) scanDue(now time.Time) bool {
 }
 
 // scan names the next lanes that have open batches. A lane that no hint names is
-// found here, at the latest after as many scans as it takes to read all lanes.
-func (q *Queuer) scan(ctx context.Context, place *scan) error {
-	ctx, cancel := context.WithTimeout(ctx, q.o.TTL/4)
+// found here, at the latest after as many scans as it takes to read all lanes. One that
+// fails is made again soon, from the same place; lanes that are named do not wait for it.
+func (q *Queuer) scan(ctx context.Context, place *scan) {
+	bounded, cancel := context.WithTimeout(ctx, q.o.TTL/4)
 	defer cancel()
-	lanes, err := q.store.Lanes(ctx, store.LanesQuery{After: place.after, Start: place.start, Limit: q.o.ScanLanes})
-	if err != nil {
-		return fmt.Errorf("scan lanes: %w", err)
-	}
+	lanes, err := q.store.Lanes(bounded, store.LanesQuery{After: place.after, Start: place.start, Limit: q.o.ScanLanes})
 	now := time.Now()
+	if err != nil {
+		place.due = now.Add(place.pause.NextBackOff())
+		if ctx.Err() == nil {
+			q.o.Trouble(fmt.Errorf("scan lanes: %w", err))
+		}
+		return
+	}
+	place.pause.Reset()
 	q.mu.Lock()
 	for _, s := range lanes {
 		q.hints.find(s)
@@ -54,7 +63,6 @@ func (q *Queuer) scan(ctx context.Context, place *scan) error {
 		place.after = lanes[len(lanes)-1]
 	}
 	place.due = now.Add(q.o.ScanInterval)
-	return nil
 }
 
 // some is how many of the lanes that a scan came upon are claimed from together. While

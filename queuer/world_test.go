@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -43,6 +42,7 @@ type world struct {
 	returned []store.Claim
 	claims   int
 	held     []error
+	trouble  []error
 }
 
 type post struct {
@@ -157,6 +157,11 @@ func (w *world) start(t *testing.T, change func(*queuer.Options)) (*queuer.Queue
 			defer w.mu.Unlock()
 			w.held = append(w.held, err)
 		},
+		Trouble: func(err error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.trouble = append(w.trouble, err)
+		},
 		Claimed: func(store.Claim) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -171,7 +176,7 @@ func (w *world) start(t *testing.T, change func(*queuer.Options)) (*queuer.Queue
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		loop.Run(ctx, q.Run, func(error) {})
+		q.Run(ctx)
 	}()
 	return q, func() {
 		cancel()

@@ -36,6 +36,11 @@ type ClaimQuery struct {
 	Budget func(batch.ServiceID) batch.Budget
 	// Instance names who claims: printable, at most [batch.MaxInstanceLen] bytes.
 	Instance string
+	// Salt is by how much more than one the claims of this call raise versions: a number drawn
+	// at random for each call, so that no other claim of a batch, whoever makes it, has the
+	// same version. Whoever does not hear whether a claim was committed puts it back by its
+	// version (see [Engine].Claim); 0 is for those who leave that to its end.
+	Salt uint32
 	// Resend is asked once for each lane; nil means that nothing is ever harmless.
 	Resend func(batch.ServiceID) Resend
 	// MaxInFlight is how many batches of a lane may be under way at once, what is
@@ -57,7 +62,7 @@ func (q ClaimQuery) budget(s batch.ServiceID, own batch.Budget) batch.Budget {
 	return own
 }
 
-// Claimed is what a Claim took.
+// Claimed is what a Claim took, or, beside an error, what it may have taken.
 type Claimed struct {
 	Runs []ClaimedRun
 	// Locked lanes were held by another claim: try them again.

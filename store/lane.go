@@ -70,6 +70,7 @@ func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQue
 				Prepared: bytes.Clone(r.Row.Prepared),
 			}
 			r.Row = r.Row.Claim(now, q.TTL, rule)
+			r.Row.Version += int64(q.Salt)
 			r.Row.ClaimedBy = q.Instance
 			if claim.Budget.EveryTry {
 				r.Row.Spent++ // before the try, so that one which a crash cuts off counts, too

@@ -131,6 +131,13 @@ type Engine interface {
 	// were empty, and choose is not asked about them: one that was closed before the
 	// call is closed to it, and so is one that was halted in the transaction which made
 	// a batch final that choose is not shown.
+	//
+	// After an error Claimed.Runs are claims that were made if the call was committed all the
+	// same, which is not known: the answer to its COMMIT was lost, say. Without any, nothing
+	// was claimed. Nobody may post them, nobody else can know of them, and those that were
+	// made would stand until they expire. So they are put back, each by an outcome Unposted
+	// at its Version: that is written where the claim was made and still stands, and fenced
+	// where it was not made, since no other has its version ([ClaimQuery].Salt).
 	Claim(ctx context.Context, q ClaimQuery, choose Choose) (Claimed, error)
 	// Payloads returns the payloads of claimed batches in the order of refs, of those
 	// that did not come with the claim; nil where there is no such batch.
@@ -152,7 +159,9 @@ type Engine interface {
 	Record(ctx context.Context, outcomes []Outcome) ([]Applied, error)
 	// Pending selects due rows that the monitor owns (Pending, Valid, unsettled Invalid,
 	// Submitting with an expired claim), least recently asked first, then in order, and
-	// leases them by moving their next check forward, without raising versions.
+	// leases them by moving their next check forward, without raising versions. After an
+	// error the rows returned may be leased all the same, so that nobody else gets them before
+	// the lease ends; to ask about them is harmless, leased or not.
 	Pending(ctx context.Context, q PendingQuery) ([]InFlight, error)
 	// Witnesses returns ids of batches that are earlier than ref in its lane, latest first,
 	// up to limit: those that had become final as Committed or Invalid before ref's first

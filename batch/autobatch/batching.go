@@ -21,7 +21,8 @@ const partiesPage = 500
 func (e *Engine) batching(ctx context.Context) error {
 	for {
 		start := time.Now()
-		next, err := e.cycle(ctx)
+		next := e.o.BatchInterval
+		err := e.retry(ctx, "", func() (err error) { next, err = e.cycle(ctx); return err })
 		if err != nil {
 			return err
 		}
@@ -218,7 +219,11 @@ func (e *Engine) next(ctx context.Context, party batch.ServiceID) error {
 	}
 	ctx, cancel := e.begun(ctx)
 	defer cancel()
-	ok, err := e.orders.PrepareBatch(ctx, b, refs(orders))
+	var ok bool
+	err = e.retry(ctx, party, func() (err error) {
+		ok, err = e.orders.PrepareBatch(ctx, b, refs(orders))
+		return err
+	})
 	if ok || err != nil { // after an error it may well be stored
 		e.o.Wake(party)
 	}
@@ -238,7 +243,11 @@ func (e *Engine) next(ctx context.Context, party batch.ServiceID) error {
 func (e *Engine) nextOrders(ctx context.Context, party batch.ServiceID) ([]store.QueuedOrder, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.o.StoreTimeout)
 	defer cancel()
-	orders, err := e.orders.NextOrders(ctx, party, store.NextQuery{Max: e.o.MaxSize, MaxBytes: max(0, e.o.MaxBytes)})
+	var orders []store.QueuedOrder
+	err := e.retry(ctx, party, func() (err error) {
+		orders, err = e.orders.NextOrders(ctx, party, store.NextQuery{Max: e.o.MaxSize, MaxBytes: max(0, e.o.MaxBytes)})
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("autobatch: next orders: %w", err)
 	}
@@ -292,14 +301,16 @@ func (e *Engine) refuse(ctx context.Context, party batch.ServiceID, orders []sto
 	defer cancel()
 	alone, split := refuse(orders, cause)
 	var ok bool
-	var err error
-	if len(alone) > 0 {
-		var done []bool
-		done, err = e.orders.FailOrders(ctx, alone)
-		ok = len(done) == 1 && done[0]
-	} else {
-		ok, err = e.orders.SplitOrders(ctx, split)
-	}
+	err := e.retry(ctx, party, func() (err error) {
+		if len(alone) > 0 {
+			var done []bool
+			done, err = e.orders.FailOrders(ctx, alone)
+			ok = len(done) == 1 && done[0]
+		} else {
+			ok, err = e.orders.SplitOrders(ctx, split)
+		}
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("autobatch: orders that the builder refused: %w", err)
 	}

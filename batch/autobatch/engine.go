@@ -81,8 +81,8 @@ func New(s store.Orders, b batch.Builder, o *Options) (*Engine, error) {
 // code path serves a first start, a restart and a takeover.
 //
 // It returns [ErrRunning] while an earlier Run has not returned, or [ErrDrain].
-// Failures of the store and of the Builder are reported and tried again: each loop
-// after 1 s doubling to 60 s (spec/001). Switched off, it only waits.
+// Failures of the store are reported and tried again by themselves, briefly; those of the
+// Builder after Options.RecoveryInterval, which doubles. Switched off, it only waits.
 func (e *Engine) Run(ctx context.Context) error {
 	if !e.running.CompareAndSwap(false, true) {
 		return ErrRunning
@@ -169,6 +169,18 @@ func rest(ctx context.Context, c chan struct{}, d time.Duration, start time.Time
 		return loop.Sleep(ctx, left)
 	}
 	return ctx.Err() == nil
+}
+
+// retry makes a call of the store until it succeeds or ctx is done, and reports what fails.
+// What the store says about what it was given is no such failure.
+func (e *Engine) retry(ctx context.Context, party batch.ServiceID, f func() error) error {
+	return loop.Retry(ctx, func(err error) { e.trouble(party, err) }, func() error {
+		err := f()
+		if errors.Is(err, batch.ErrInvalidInput) || errors.Is(err, batch.ErrConflict) {
+			return loop.Final(err)
+		}
+		return err
+	})
 }
 
 // begun is the context of a write, which a stop does not interrupt.

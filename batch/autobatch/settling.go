@@ -22,7 +22,8 @@ func (e *Engine) settling(ctx context.Context) error {
 	held := map[batch.ID]int64{}
 	for {
 		start := time.Now()
-		more, err := e.settleSome(ctx, held)
+		var more bool
+		err := e.retry(ctx, "", func() (err error) { more, err = e.settleSome(ctx, held); return err })
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // whoever stops it need not hear that it stopped
 		}
@@ -129,7 +130,8 @@ func (e *Engine) settleOnce(ctx context.Context, settled []store.Settlement) (n 
 // expiring ends orders whose deadline passed before they were part of a batch.
 func (e *Engine) expiring(ctx context.Context) error {
 	for {
-		n, err := e.expire(ctx)
+		var n int
+		err := e.retry(ctx, "", func() (err error) { n, err = e.expire(ctx); return err })
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // whoever stops it need not hear that it stopped
 		}

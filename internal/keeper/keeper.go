@@ -118,8 +118,9 @@ func (k *Keeper) gather(r request) []request {
 	return group
 }
 
-// write keeps a group. Where that fails, the halves are tried once: what is wrong with
-// one row should not hold up all the others, and in an outage trying on would add to it.
+// write keeps a group. Where that fails, each of it is tried by itself, so that what is wrong
+// with one row does not hold up the others, and again for an eighth of the time that all may
+// take: whoever waits has a claim that goes by meanwhile.
 func (k *Keeper) write(ctx context.Context, group []request) {
 	ctx, cancel := context.WithTimeout(ctx, k.o.Timeout)
 	defer cancel()
@@ -135,14 +136,19 @@ func (k *Keeper) write(ctx context.Context, group []request) {
 		return
 	}
 	did, err := k.keep(ctx, waiting)
-	if err == nil || len(waiting) == 1 || ctx.Err() != nil {
+	if err == nil || ctx.Err() != nil {
 		tell(waiting, did, err)
 		return
 	}
-	half := len(waiting) / 2
-	for _, part := range [...][]request{waiting[:half], waiting[half:]} {
-		did, err := k.keep(ctx, part)
-		tell(part, did, err)
+	brief, end := context.WithTimeout(ctx, k.o.Timeout/8)
+	defer end()
+	for i := range waiting {
+		one := waiting[i : i+1]
+		err := loop.Retry(brief, func(error) {}, func() (err error) {
+			did, err = k.keep(ctx, one)
+			return err
+		})
+		tell(one, did, err)
 	}
 }
 

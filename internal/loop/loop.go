@@ -3,6 +3,7 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -47,6 +48,37 @@ func Backoff(lo, hi time.Duration) *backoff.ExponentialBackOff {
 		backoff.WithMaxElapsedTime(0),
 	)
 }
+
+// Brief returns the pauses of what is tried again by itself, a call to the store say: 10 ms
+// doubling to 5 s. Most failures are over at once; and when the store is back after a long
+// time nobody waits much longer.
+func Brief() *backoff.ExponentialBackOff { return Backoff(10*time.Millisecond, 5*time.Second) }
+
+// Retry calls f until it succeeds, with [Brief] pauses, and tells trouble of every failure.
+// A panic is one. It returns nil, or f's last error where ctx was done before, or where that
+// says by [Final] that another try is of no use.
+func Retry(ctx context.Context, trouble func(error), f func() error) error {
+	pause := Brief()
+	for {
+		err := Contain(f)
+		if err == nil {
+			return nil
+		}
+		if final, ok := errors.AsType[*backoff.PermanentError](err); ok {
+			return final.Err
+		}
+		if ctx.Err() != nil {
+			return err
+		}
+		trouble(err)
+		if !Sleep(ctx, pause.NextBackOff()) {
+			return err
+		}
+	}
+}
+
+// Final marks an error after which [Retry] does not try again.
+func Final(err error) error { return backoff.Permanent(err) }
 
 // PanicError is a panic in somebody else's code, contained.
 type PanicError struct {

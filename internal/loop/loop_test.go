@@ -133,3 +133,43 @@ func TestBackoffNeverEnds(t *testing.T) {
 		}
 	})
 }
+
+// What fails is tried again by itself, soon and then every five seconds or so, for as long
+// as it must; every failure is told, and a panic is one.
+func TestRetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var at []time.Duration
+		begin, told := time.Now(), 0
+		err := loop.Retry(t.Context(), func(error) { told++ }, func() error {
+			at = append(at, time.Since(begin))
+			switch {
+			case len(at) == 2:
+				panic("boom")
+			case time.Since(begin) < time.Minute:
+				return errTest
+			}
+			return nil
+		})
+		require.NoError(t, err)
+		assert.Equal(t, len(at)-1, told)
+		require.Greater(t, len(at), 15)
+		assert.Less(t, at[3], 100*time.Millisecond, "soon")
+		for i := range at[1:] {
+			assert.LessOrEqual(t, at[i+1]-at[i], 6*time.Second)
+		}
+	})
+}
+
+func TestRetryEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		begin := time.Now()
+		require.ErrorIs(t, loop.Retry(ctx, func(error) {}, func() error { return errTest }), errTest)
+		assert.Equal(t, time.Second, time.Since(begin), "with ctx, in the middle of a pause")
+		tries := 0
+		err := loop.Retry(t.Context(), func(error) { t.Error("told of what is no failure") }, func() error { tries++; return loop.Final(errTest) })
+		require.Equal(t, errTest, err)
+		assert.Equal(t, 1, tries)
+	})
+}

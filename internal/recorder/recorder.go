@@ -147,7 +147,7 @@ const heldPause = 250 * time.Millisecond
 func (r *Recorder) Run(ctx context.Context) {
 	defer close(r.ended)
 	in := r.in
-	pause := loop.Backoff(50*time.Millisecond, 5*time.Second)
+	pause := loop.Brief()
 	var again []item // failed or held, to be written again
 	var retry <-chan time.Time
 	open := true

@@ -41,10 +41,10 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 			return err
 		})
 		if len(fresh) == 0 {
-			if err != nil {
+			if err != nil && !maybe(err) {
 				return store.Claimed{}, err
 			}
-			return claimed, nil
+			return claimed, err
 		}
 		if err := s.enlist(ctx, op, fresh); err != nil {
 			return store.Claimed{}, err
@@ -101,7 +101,7 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 				for i, s := range w.rows {
 					switch s.now = w.lane[i].Row; {
 					case s.now.Version == s.was.Version:
-					case s.taken(now, q.TTL, q.Instance):
+					case s.taken(now, q):
 						first = append(first, s)
 					default:
 						changed = append(changed, s)
@@ -115,7 +115,7 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 				out.NextReady = sooner(out.NextReady, plan.NextReady)
 			}
 		}
-		if out.Payloads, err = t.take(ctx, out.Payloads, first, now, q.TTL, q.Instance); err != nil {
+		if out.Payloads, err = t.take(ctx, out.Payloads, first, now, q); err != nil {
 			return out, nil, err
 		}
 	}
@@ -292,17 +292,17 @@ func (w *window) show(rows []*stored) error {
 }
 
 // taken reports whether a row is claimed for the first time, and sqlTake writes it.
-func (s *stored) taken(now time.Time, ttl time.Duration, instance string) bool {
-	w, n, expires := s.was, s.now, now.Add(ttl)
-	return placeOf(w) == inWaiting && s.place != "" && n.State == batch.Submitting && n.Version == w.Version+1 && n.Attempt == 1 &&
+func (s *stored) taken(now time.Time, q store.ClaimQuery) bool {
+	w, n, expires := s.was, s.now, now.Add(q.TTL)
+	return placeOf(w) == inWaiting && s.place != "" && n.State == batch.Submitting && n.Version == w.Version+1+int64(q.Salt) && n.Attempt == 1 &&
 		n.Failures == 0 && n.ClaimExpires.Equal(expires) && n.NextCheck.Equal(expires) && n.NotBefore.IsZero() && n.AskedAt.IsZero() &&
 		n.LastPost.IsZero() && n.SettlesAt.IsZero() && n.FinalAt.IsZero() && n.DoubtAttempt == 1 && n.DoubtSince.Equal(now) &&
-		n.Resends == 0 && n.ClaimedBy == instance && !n.AtEnd && !n.Refused && n.Requeued == w.Requeued && n.Error == nil && n.Decision == "" && len(n.Receipts) == 0 &&
-		n.ClaimTTL == ttl.Truncate(time.Microsecond) && n.FirstClaimed.Equal(now) && n.Rollbacks == 0 && n.SeenAttempt == 0 && n.SeenEndpoint == ""
+		n.Resends == 0 && n.ClaimedBy == q.Instance && !n.AtEnd && !n.Refused && n.Requeued == w.Requeued && n.Error == nil && n.Decision == "" && len(n.Receipts) == 0 &&
+		n.ClaimTTL == q.TTL.Truncate(time.Microsecond) && n.FirstClaimed.Equal(now) && n.Rollbacks == 0 && n.SeenAttempt == 0 && n.SeenEndpoint == ""
 }
 
 // take writes rows that were taken, and adds their payloads to others.
-func (t *session) take(ctx context.Context, payloads map[int64][]byte, rows []*stored, now time.Time, ttl time.Duration, instance string,
+func (t *session) take(ctx context.Context, payloads map[int64][]byte, rows []*stored, now time.Time, q store.ClaimQuery,
 ) (map[int64][]byte, error) {
 	if len(rows) == 0 {
 		return payloads, nil
@@ -317,7 +317,7 @@ func (t *session) take(ctx context.Context, payloads map[int64][]byte, rows []*s
 		textArray(len(rows), func(i int) string { return rows[i].place }), c.ints(seqOf), c.ints(wasOf),
 		c.ints(func(s *stored) int64 { return int64(s.now.Spent) }),
 		c.ints(func(s *stored) int64 { return sqlrow.ToMicro(s.now.ResendUntil) }),
-		int64(batch.Submitting), sqlrow.ToMicro(now.Add(ttl)), sqlrow.ToMicro(now), instance, ttl.Microseconds())
+		int64(batch.Submitting), sqlrow.ToMicro(now.Add(q.TTL)), sqlrow.ToMicro(now), q.Instance, q.TTL.Microseconds(), int64(q.Salt))
 	if err == nil && len(found) != len(rows) {
 		err = fmt.Errorf("%w: %d rows claimed, want %d", errMoved, len(found), len(rows))
 	}

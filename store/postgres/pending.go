@@ -49,10 +49,10 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) (found []stor
 		}
 		return nil
 	})
-	if err != nil {
+	if err != nil && !maybe(err) {
 		return nil, err
 	}
-	return found, nil
+	return found, err
 }
 
 // Checked is [store.Engine].Checked. A row that is not the monitor's any more is

@@ -173,7 +173,7 @@ const (
 		WHERE w.ctid = u.place AND w.seq + 0 = u.seq AND w.version = u.was
 		RETURNING w.seq, w.service_id, w.created_at, w.version, w.requeued, u.spent, u.resend_until),
 	taken AS (INSERT INTO {attempted_batches} (` + colsAttempted + `)
-		SELECT seq, $6::smallint, version + 1, 1, spent, 0, $7::bigint, 0, $7::bigint, 0, 0, 0, 1, $8::bigint, resend_until, 0, false, requeued,
+		SELECT seq, $6::smallint, version + 1 + $11::bigint, 1, spent, 0, $7::bigint, 0, $7::bigint, 0, 0, 0, 1, $8::bigint, resend_until, 0, false, requeued,
 			NULL, '', '', 0, $7::bigint, service_id, created_at, $9::text, false,
 			$10::bigint, 1, $8::bigint, 0, 0, '' FROM gone RETURNING seq)
 	SELECT t.seq, b.serialized_batch FROM taken t

@@ -154,15 +154,27 @@ func (s *Store) once(ctx context.Context, begin string, do func(ctx context.Cont
 		return err
 	}
 	if _, err := c.ExecContext(ctx, "COMMIT"); err != nil {
-		return fmt.Errorf("commit: %w", err)
+		return &commitError{err}
 	}
 	done = true
 	// A commit that was cancelled while it waited for a synchronous standby is done on
 	// this server, and a success to PostgreSQL and to lib/pq. A failover would undo it.
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("commit: %w", err)
+		return &commitError{err}
 	}
 	return nil
+}
+
+// commitError is of a transaction that may be committed all the same.
+type commitError struct{ err error }
+
+func (e *commitError) Error() string { return "commit: " + e.err.Error() }
+func (e *commitError) Unwrap() error { return e.err }
+
+// maybe reports whether what ended with err may be committed all the same.
+func maybe(err error) bool {
+	_, is := errors.AsType[*commitError](err)
+	return is
 }
 
 // planAnew is for what follows in a transaction of [beginKept].

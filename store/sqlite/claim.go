@@ -33,10 +33,10 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 		}
 		return err
 	})
-	if err != nil {
+	if err != nil && !maybe(err) {
 		return store.Claimed{}, err
 	}
-	return claimed, nil
+	return claimed, err
 }
 
 func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (out store.Claimed, err error) {

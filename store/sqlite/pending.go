@@ -53,10 +53,10 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 		})
 		return err
 	})
-	if err != nil {
+	if err != nil && !maybe(err) {
 		return nil, err
 	}
-	return found, nil
+	return found, err
 }
 
 // inFlight reads what a query selects; lease, unless it is nil, writes the row.

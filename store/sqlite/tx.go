@@ -102,6 +102,8 @@ func (s *Store) write(ctx context.Context, op string, do func(ctx context.Contex
 		defer func() { s.leave(w, done) }()
 		if err == nil {
 			err = transact(ctx, w, do)
+		} else {
+			rollback(free, w.conn) // it may have begun all the same
 		}
 		done = err == nil
 		return explain(ctx, op, w.conn, err)
@@ -109,9 +111,8 @@ func (s *Store) write(ctx context.Context, op string, do func(ctx context.Contex
 		// While another process writes, SQLite waits inside of its busy handler, for
 		// busy_timeout at most, and nothing interrupts it: the caller need not wait along.
 		go func() {
-			if <-began == nil {
-				rollback(free, w.conn)
-			}
+			<-began
+			rollback(free, w.conn) // it may have begun whatever it says
 			s.leave(w, false)
 		}()
 		return wrap(op, ctx.Err())
@@ -175,10 +176,22 @@ func transact(ctx context.Context, w *writing, do func(ctx context.Context, t *s
 		return err
 	}
 	if _, err := w.conn.ExecContext(free, "COMMIT"); err != nil {
-		return err
+		return &commitError{err}
 	}
 	done = true
 	return nil
+}
+
+// commitError is of a transaction that may be committed all the same.
+type commitError struct{ err error }
+
+func (e *commitError) Error() string { return "commit: " + e.err.Error() }
+func (e *commitError) Unwrap() error { return e.err }
+
+// maybe reports whether what ended with err may be committed all the same.
+func maybe(err error) bool {
+	_, is := errors.AsType[*commitError](err)
+	return is
 }
 
 // rollback ends the transaction whatever happened. A connection that may still be
@@ -214,10 +227,10 @@ func (s *Store) snapshot(ctx context.Context, op string, do func(ctx context.Con
 		return wrap(op, err)
 	}
 	defer func() { _ = conn.Close() }()
+	defer rollback(context.WithoutCancel(ctx), conn)
 	if _, err := conn.ExecContext(ctx, "BEGIN DEFERRED"); err != nil {
 		return wrap(op, err)
 	}
-	defer rollback(context.WithoutCancel(ctx), conn)
 	t := newSession(conn)
 	defer t.close()
 	return explain(ctx, op, conn, do(ctx, t))

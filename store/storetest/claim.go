@@ -25,6 +25,7 @@ func claimTests() []test {
 		{name: "not before its time", run: claimNotBefore},
 		{name: "a bad position is ignored", run: claimBadPosition},
 		{name: "nothing is claimed twice", run: claimOnce},
+		{name: "a claim is put back by a version of its own", run: claimSalt},
 		{name: "what cannot be resent goes back in doubt", run: claimReturns},
 		{name: "without a rule nothing is resent", run: claimNoRule},
 		{name: "a panic in choose claims nothing", run: claimPanic},

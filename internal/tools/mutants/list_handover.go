@@ -4,8 +4,8 @@ package main
 // batch, and of asking or writing more often than that takes.
 var handOverList = []mutant{
 	{
-		name: "a stop does not wait for what a failed monitor asked", file: "engine.go", pkg: ".", test: "TestAStopWaitsForWhatAFailedMonitorAsked",
-		old: "\t\te.monitor.Wait()\n", new: "",
+		name: "a stop does not wait for what the monitor asked", file: "monitor/monitor.go", pkg: ".", test: "TestAStopWaitsForWhatTheMonitorAsked",
+		old: "\tdefer m.asking.Wait()\n", new: "",
 	},
 	{
 		name: "a quick commit is a write of its own", file: "internal/recorder/held.go", pkg: "internal/recorder", test: "TestACommitAndItsAcceptanceAreOneWrite",
@@ -117,7 +117,7 @@ var handOverList = []mutant{
 	},
 	{
 		name: "a lane with a batch under way is looked at whenever something is added", file: "queuer/queuer.go", pkg: "queuer", test: "TestALaneWithABatchUnderWayIsLeftAlone",
-		old: "max(q.resting.left(s, now), q.busy.left(s, now))", new: "q.resting.left(s, now)",
+		old: "max(q.resting.left(s, now), q.busy.left(s, now), q.pauses.left(s, now))", new: "max(q.resting.left(s, now), q.pauses.left(s, now))",
 	},
 	{
 		name: "a lane whose batch was fenced is left alone", file: "queuer/busy.go", pkg: "queuer", test: "TestALaneWithABatchUnderWayIsLeftAlone",

@@ -1,0 +1,191 @@
+package flaky
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"fmt"
+	"strings"
+)
+
+// Open opens a database of which statements fail, COMMIT and ROLLBACK included. A
+// connection on which one failed goes on being used, as far as database/sql knows: what a
+// transaction was left in is the store's to end.
+func (f *Faults) Open(name, dsn string) (*sql.DB, error) {
+	db, err := sql.Open(name, dsn)
+	if err != nil {
+		return nil, err
+	}
+	d := db.Driver()
+	if err := db.Close(); err != nil {
+		return nil, err
+	}
+	c := &connector{f: f, d: d, dsn: dsn}
+	if dc, ok := d.(driver.DriverContext); ok {
+		if c.inner, err = dc.OpenConnector(dsn); err != nil {
+			return nil, err
+		}
+	}
+	return sql.OpenDB(c), nil
+}
+
+type connector struct {
+	f     *Faults
+	d     driver.Driver
+	dsn   string
+	inner driver.Connector // nil where the driver has none
+}
+
+func (c *connector) Driver() driver.Driver { return c.d }
+
+func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
+	var inner driver.Conn
+	var err error
+	if c.inner != nil {
+		inner, err = c.inner.Connect(ctx)
+	} else {
+		inner, err = c.d.Open(c.dsn)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &conn{inner, c.f}, nil
+}
+
+// verb is how a statement is counted.
+func verb(query string) string {
+	word, _, _ := strings.Cut(strings.TrimSpace(query), " ")
+	return strings.ToUpper(word)
+}
+
+// conn hands everything on, and makes statements fail.
+type conn struct {
+	driver.Conn
+	f *Faults
+}
+
+func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
+	var s driver.Stmt
+	var err error
+	if p, ok := c.Conn.(driver.ConnPrepareContext); ok {
+		s, err = p.PrepareContext(ctx, query)
+	} else {
+		s, err = c.Prepare(query)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &stmt{s, c.f, verb(query)}, nil
+}
+
+func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	e, ok := c.Conn.(driver.ExecerContext)
+	if !ok {
+		return nil, driver.ErrSkip
+	}
+	return exec(c.f, verb(query), func() (driver.Result, error) { return e.ExecContext(ctx, query, args) })
+}
+
+func exec(f *Faults, name string, do func() (driver.Result, error)) (driver.Result, error) {
+	return call(f, name, do)
+}
+
+func (c *conn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	q, ok := c.Conn.(driver.QueryerContext)
+	if !ok {
+		return nil, driver.ErrSkip
+	}
+	return rows(c.f, verb(query), func() (driver.Rows, error) { return q.QueryContext(ctx, query, args) })
+}
+
+// rows is call of a query. What it changes it has changed once its rows are read.
+func rows(f *Faults, name string, do func() (driver.Rows, error)) (driver.Rows, error) {
+	r, err := half(f, name, do)
+	if err == nil || r == nil {
+		return r, err
+	}
+	into := make([]driver.Value, len(r.Columns()))
+	for r.Next(into) == nil {
+	}
+	_ = r.Close() // the answer is lost
+	return nil, err
+}
+
+func (c *conn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
+	b, ok := c.Conn.(driver.ConnBeginTx)
+	if !ok {
+		return nil, fmt.Errorf("flaky: %T cannot begin", c.Conn)
+	}
+	inner, err := b.BeginTx(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return &tx{inner, c.f}, nil
+}
+
+func (c *conn) Ping(ctx context.Context) error {
+	if p, ok := c.Conn.(driver.Pinger); ok {
+		return p.Ping(ctx)
+	}
+	return nil
+}
+
+func (c *conn) ResetSession(ctx context.Context) error {
+	if r, ok := c.Conn.(driver.SessionResetter); ok {
+		return r.ResetSession(ctx)
+	}
+	return nil
+}
+
+func (c *conn) IsValid() bool {
+	v, ok := c.Conn.(driver.Validator)
+	return !ok || v.IsValid()
+}
+
+func (c *conn) CheckNamedValue(v *driver.NamedValue) error {
+	if n, ok := c.Conn.(driver.NamedValueChecker); ok {
+		return n.CheckNamedValue(v)
+	}
+	return driver.ErrSkip
+}
+
+// AutoCommit is what package sqlite asks a connection whose transaction failed.
+func (c *conn) AutoCommit() bool {
+	a, ok := c.Conn.(interface{ AutoCommit() bool })
+	return ok && a.AutoCommit()
+}
+
+type stmt struct {
+	driver.Stmt
+	f    *Faults
+	verb string
+}
+
+func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
+	return exec(s.f, s.verb, func() (driver.Result, error) { return s.Stmt.(driver.StmtExecContext).ExecContext(ctx, args) })
+}
+
+func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
+	return rows(s.f, s.verb, func() (driver.Rows, error) { return s.Stmt.(driver.StmtQueryContext).QueryContext(ctx, args) })
+}
+
+// tx is a transaction that database/sql began.
+type tx struct {
+	driver.Tx
+	f *Faults
+}
+
+// Commit commits, or not, and loses the answer, or not. What was not committed is undone,
+// as the end of its connection would do it.
+func (t *tx) Commit() error {
+	before, after := t.f.draw("COMMIT")
+	if before {
+		_ = t.Tx.Rollback()
+		return fmt.Errorf("COMMIT: %w", ErrBefore)
+	}
+	err := t.Tx.Commit()
+	if err == nil && after {
+		err = fmt.Errorf("COMMIT: %w", ErrAfter)
+	}
+	return err
+}

@@ -1,0 +1,109 @@
+package flaky
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Load is what a Runner on a failing store has to do: batches are added to each lane, one
+// every Pause or so, for a while. The ledger executes whatever it is sent, twice as well.
+type Load struct {
+	Lanes int
+	Pause time.Duration
+	For   time.Duration
+}
+
+// Latencies are how long batches took from the end of their Add to the end of an Await, in
+// ascending order.
+type Latencies []time.Duration
+
+// At is a quantile, 0.99 say.
+func (l Latencies) At(q float64) time.Duration { return l[min(len(l)-1, int(q*float64(len(l))))] }
+
+// String is for a test's log.
+func (l Latencies) String() string {
+	return fmt.Sprintf("%d batches: p50 %s, p99 %s, worst %s", len(l), l.At(0.5).Round(time.Millisecond), l.At(0.99).Round(time.Millisecond), l.At(1).Round(time.Millisecond))
+}
+
+// retry is a caller who hears that something failed, and does it again.
+func retry(t testing.TB, do func() error) {
+	for {
+		err := do()
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, ErrBefore) && !errors.Is(err, ErrAfter) && t.Context().Err() == nil {
+			t.Errorf("what did not fail by the test's doing: %v", err)
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// Run delivers the load with one Runner, with faults from its start to its end, and holds
+// the ledger's log against the order of the Adds: all final, once, in order.
+func (l Load) Run(t testing.TB, s store.Store, f *Faults, o *dltbatch.Options) Latencies {
+	t.Helper()
+	ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 20 * time.Millisecond, Latency: 2 * time.Millisecond})
+	r, err := dltbatch.New(s, ledger, o)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	for !r.Health().Running { // its first look at the store is not to fail: nobody repeats it
+		time.Sleep(time.Millisecond)
+	}
+	f.Calm(false)
+
+	var mu sync.Mutex
+	var took Latencies
+	order := map[batch.ServiceID][]batch.ID{}
+	var adding, waiting sync.WaitGroup
+	end := time.Now().Add(l.For)
+	for lane := range l.Lanes {
+		rng := rand.New(rand.NewPCG(f.seed, uint64(lane)))
+		service := batch.ServiceID(fmt.Sprintf("s%03d", lane))
+		adding.Go(func() {
+			for i := 0; time.Now().Before(end); i++ {
+				time.Sleep(time.Duration(rng.Int64N(int64(2 * l.Pause))))
+				b := batch.Batch{ID: batch.ID(fmt.Sprintf("%s-%05d", service, i)), Service: service, Payload: []byte("x")}
+				retry(t, func() error { return r.Add(ctx, b) })
+				added := time.Now()
+				mu.Lock()
+				order[service] = append(order[service], b.ID)
+				mu.Unlock()
+				waiting.Go(func() {
+					retry(t, func() error { _, err := r.Await(ctx, b.Key()); return err })
+					mu.Lock()
+					defer mu.Unlock()
+					took = append(took, time.Since(added))
+				})
+			}
+		})
+	}
+	adding.Wait()
+	waiting.Wait()
+	f.Calm(true)
+	cancel()
+	require.NoError(t, <-done)
+	require.NoError(t, ledger.Check(order))
+	for service, ids := range order {
+		require.Equal(t, ids, ledger.Log(service), "all, once and in order")
+	}
+	require.NotEmpty(t, took)
+	slices.Sort(took)
+	return took
+}

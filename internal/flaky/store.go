@@ -1,0 +1,106 @@
+package flaky
+
+import (
+	"context"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Store is a store whose calls fail. What operators and people do ([store.Operator],
+// [store.Controls], [store.Inspector]), and reading ([store.BatchStore].Get, List, Counts)
+// it leaves alone: nothing there is repeated by the library.
+type Store struct {
+	store.Store
+	F *Faults
+}
+
+// Add is [store.BatchStore].Add.
+func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
+	return done(s.F, "Add", func() error { return s.Store.Add(ctx, batches...) })
+}
+
+type finals struct {
+	final   []batch.Record
+	missing []batch.Key
+}
+
+// Finals is [store.BatchStore].Finals.
+func (s *Store) Finals(ctx context.Context, keys []batch.Key) ([]batch.Record, []batch.Key, error) {
+	v, err := call(s.F, "Finals", func() (v finals, err error) {
+		v.final, v.missing, err = s.Store.Finals(ctx, keys)
+		return v, err
+	})
+	return v.final, v.missing, err
+}
+
+// Lanes is [store.Engine].Lanes.
+func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
+	return call(s.F, "Lanes", func() ([]batch.ServiceID, error) { return s.Store.Lanes(ctx, q) })
+}
+
+// Claim is [store.Engine].Claim. Where its answer is lost it says, as a store must, what it
+// may have claimed.
+func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
+	return half(s.F, "Claim", func() (store.Claimed, error) { return s.Store.Claim(ctx, q, choose) })
+}
+
+// Payloads is [store.Engine].Payloads.
+func (s *Store) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error) {
+	return call(s.F, "Payloads", func() ([][]byte, error) { return s.Store.Payloads(ctx, refs) })
+}
+
+// KeepPrepared is [store.Engine].KeepPrepared.
+func (s *Store) KeepPrepared(ctx context.Context, kept []store.Prepared) ([]bool, error) {
+	return call(s.F, "KeepPrepared", func() ([]bool, error) { return s.Store.KeepPrepared(ctx, kept) })
+}
+
+// Record is [store.Engine].Record.
+func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
+	return call(s.F, "Record", func() ([]store.Applied, error) { return s.Store.Record(ctx, outcomes) })
+}
+
+// Pending is [store.Engine].Pending. Where its answer is lost it says, as a store must,
+// what it may have leased.
+func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
+	return half(s.F, "Pending", func() ([]store.InFlight, error) { return s.Store.Pending(ctx, q) })
+}
+
+// Witnesses is [store.Engine].Witnesses.
+func (s *Store) Witnesses(ctx context.Context, ref store.Ref, limit int) ([]batch.ID, error) {
+	return call(s.F, "Witnesses", func() ([]batch.ID, error) { return s.Store.Witnesses(ctx, ref, limit) })
+}
+
+// Checked is [store.Engine].Checked.
+func (s *Store) Checked(ctx context.Context, due []store.Due) error {
+	return done(s.F, "Checked", func() error { return s.Store.Checked(ctx, due) })
+}
+
+// Prune is [store.BatchStore].Prune.
+func (s *Store) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, error) {
+	return call(s.F, "Prune", func() (store.Pruned, error) { return s.Store.Prune(ctx, q) })
+}
+
+// LeaseStream is [store.Journal].LeaseStream.
+func (s *Store) LeaseStream(ctx context.Context, stream, holder string, ttl time.Duration) (int64, bool, error) {
+	type lease struct {
+		epoch int64
+		held  bool
+	}
+	v, err := call(s.F, "LeaseStream", func() (v lease, err error) {
+		v.epoch, v.held, err = s.Store.LeaseStream(ctx, stream, holder, ttl)
+		return v, err
+	})
+	return v.epoch, v.held, err
+}
+
+// AppendStream is [store.Journal].AppendStream.
+func (s *Store) AppendStream(ctx context.Context, e batch.StreamEntry) (bool, error) {
+	return call(s.F, "AppendStream", func() (bool, error) { return s.Store.AppendStream(ctx, e) })
+}
+
+// FindStream is [store.Journal].FindStream.
+func (s *Store) FindStream(ctx context.Context, stream string, ids []string) (batch.StreamFound, error) {
+	return call(s.F, "FindStream", func() (batch.StreamFound, error) { return s.Store.FindStream(ctx, stream, ids) })
+}

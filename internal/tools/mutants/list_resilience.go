@@ -1,0 +1,53 @@
+package main
+
+// resilienceList breaks what outlives a store whose statements fail.
+var resilienceList = []mutant{
+	{
+		name: "a claim whose answer was lost stands until it expires", file: "queuer/queuer.go", pkg: "queuer", test: "TestWhatMayBeClaimedIsPutBack",
+		old: "\t\tq.putBack(claimed.Runs)\n\t\treturn nil, fmt.Errorf(\"claim: %w\", err)", new: "\t\treturn nil, fmt.Errorf(\"claim: %w\", err)",
+	},
+	{
+		name: "every claim raises the version by one", file: "queuer/queuer.go", pkg: "queuer", test: "TestWhatMayBeClaimedIsPutBack",
+		old: "Salt: rand.Uint32(),", new: "Salt: rand.Uint32() & 0,",
+	},
+	{
+		name: "a claim's version is any claim's", file: "store/lane.go", pkg: "internal/flaky", test: "TestContractSQLite",
+		old: "\t\t\tr.Row.Version += int64(q.Salt)\n", new: "",
+	},
+	{
+		name: "what a lost commit may have claimed is not named (SQLite)", file: "store/sqlite/claim.go", pkg: "internal/flaky", test: "TestContractSQLite",
+		old: "if err != nil && !maybe(err) {", new: "if err != nil {",
+	},
+	{
+		name: "what a lost commit may have leased is not named (SQLite)", file: "store/sqlite/pending.go", pkg: "internal/flaky", test: "TestContractSQLite",
+		old: "if err != nil && !maybe(err) {", new: "if err != nil {",
+	},
+	{
+		name: "what may be leased waits for the lease's end", file: "monitor/monitor.go", pkg: "monitor", test: "TestWhatMayBeLeasedIsAskedAbout",
+		old: "err != nil && len(rows) > 0 {", new: "err != nil && len(rows) < 0 {",
+	},
+	{
+		name: "named lanes wait for a scan that fails", file: "queuer/scan.go", pkg: "queuer", test: "TestNamedLanesGoOnWhileScansFail",
+		old: "\t\tplace.due = now.Add(place.pause.NextBackOff())\n", new: "\t\tplace.due = now.Add(place.pause.NextBackOff())\n\t\ttime.Sleep(time.Until(place.due))\n",
+	},
+	{
+		name: "a scan's success does not reset the pause", file: "queuer/scan.go", pkg: "queuer", test: "TestAScanThatFailsIsMadeAgainSoon",
+		old: "\tplace.pause.Reset()\n", new: "",
+	},
+	{
+		name: "a store that is down is asked at once again", file: "queuer/failures.go", pkg: "queuer", test: "TestAStoreThatIsDownIsLeftAlone",
+		old: "\t\tq.pauses.all.until = now.Add(q.pauses.all.next.NextBackOff())\n", new: "",
+	},
+	{
+		name: "what failed is tried again a minute later", file: "internal/loop/loop.go", pkg: "internal/flaky", test: "TestOneCallInTenFails",
+		old: "return Backoff(10*time.Millisecond, 5*time.Second)", new: "return Backoff(MinPause, MaxPause)",
+	},
+	{
+		name: "next checks that were not set wait for the lease's end", file: "monitor/monitor.go", pkg: "monitor", test: "TestNextChecksAreSetAllTheSame",
+		old: "loop.Retry(ctx, failed, func() error { return m.store.Checked(ctx, due) })", new: "m.store.Checked(ctx, due)",
+	},
+	{
+		name: "a transaction whose BEGIN had no answer stays open (SQLite)", file: "store/sqlite/tx.go", pkg: "internal/flaky", test: "TestABeginWithoutAnAnswer",
+		old: "\t\t\trollback(free, w.conn) // it may have begun all the same\n", new: "",
+	},
+}

@@ -1,0 +1,54 @@
+package monitor_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// Rows whose lease may have been written, and nobody knows, are asked about at once: nobody
+// else gets them before that ends.
+func TestWhatMayBeLeasedIsAskedAbout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		first := true
+		w.lose = func() error {
+			if !first {
+				return nil
+			}
+			first = false
+			return errStore
+		}
+		w.add("s", "a", 0)
+		_, stop := w.start(t, nil)
+		settle(100 * time.Millisecond)
+		stop()
+		assert.Equal(t, []string{"a is committed"}, w.found())
+		assert.Len(t, w.troubles, 1, "and it is told")
+	})
+}
+
+// Where the next check cannot be written that is tried again by itself, and the row does not
+// wait for the end of its lease.
+func TestNextChecksAreSetAllTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.answer = saying(batch.ReportedPending)
+		n := 0
+		w.refuse = func() error {
+			if n++; n%4 != 0 { // three in a row
+				return errStore
+			}
+			return nil
+		}
+		w.add("s", "a", 0)
+		_, stop := w.start(t, nil)
+		settle(10 * poll)
+		stop()
+		assert.GreaterOrEqual(t, len(w.asked("a")), 8)
+	})
+}

@@ -1,0 +1,157 @@
+package queuer_test
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Lanes that are named are claimed from while scans fail, and a scan that fails is made
+// again soon, however often others failed before.
+func TestNamedLanesGoOnWhileScansFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{}
+		fails := true
+		w.list = func(store.LanesQuery) ([]batch.ServiceID, error) {
+			if fails {
+				return nil, errStore
+			}
+			return []batch.ServiceID{"found"}, nil
+		}
+		q, stop := w.start(t, nil)
+		time.Sleep(10 * time.Minute)
+		begin := w.now()
+		q.Hint("named")
+		synctest.Wait()
+		assert.Equal(t, []time.Duration{begin}, w.asked("named"), "at once")
+		fails = false
+		time.Sleep(6 * time.Second)
+		require.NotEmpty(t, w.asked("found"), "within seconds after ten minutes of failures")
+		fails = true
+		time.Sleep(scan)
+		fails = false
+		n, begin := len(w.asked("found")), w.now()
+		time.Sleep(scan)
+		synctest.Wait()
+		stop()
+		require.Greater(t, len(w.asked("found")), n)
+		assert.Less(t, w.asked("found")[n]-begin, 6*time.Second)
+		assert.Less(t, len(w.trouble), 10*60/4+20, "with pauses")
+	})
+}
+
+// Two scans fail, and the third one succeeds: that is over in a moment, and resets the pause.
+func TestAScanThatFailsIsMadeAgainSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, n := &world{}, 0
+		w.list = func(store.LanesQuery) ([]batch.ServiceID, error) {
+			if n++; n%3 != 0 {
+				return nil, errStore
+			}
+			return []batch.ServiceID{"s"}, nil
+		}
+		_, stop := w.start(t, nil)
+		time.Sleep(10*scan - time.Second)
+		synctest.Wait()
+		stop()
+		assert.Len(t, w.asked("s"), 10)
+		for i, at := range w.asked("s") {
+			assert.InDelta(t, time.Duration(i)*scan, at, float64(time.Second))
+		}
+	})
+}
+
+// A claim whose answer was lost may have been made: all that it names is put back, and none
+// of it is posted, since only its version can tell.
+func TestWhatMayBeClaimedIsPutBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var salts []uint32
+		first := true
+		w := &world{}
+		w.claim = func(q store.ClaimQuery, _ store.Choose) (store.Claimed, error) {
+			salts = append(salts, q.Salt)
+			if first {
+				first = false
+				return store.Claimed{Runs: []store.ClaimedRun{run("s", "a", "b"), run("t", "c")}}, errStore
+			}
+			return store.Claimed{}, nil
+		}
+		q, stop := w.start(t, nil)
+		q.Hint("s", "t")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		stop()
+		var back []batch.ID
+		for _, c := range w.returned {
+			back = append(back, c.Key.ID)
+		}
+		assert.Equal(t, []batch.ID{"a", "b", "c"}, back)
+		assert.Empty(t, w.posts())
+		assert.Zero(t, w.claims, "nobody is told of them")
+		require.Len(t, salts, 3, "and the lanes are claimed from at once, each by itself")
+		slices.Sort(salts)
+		assert.Len(t, slices.Compact(salts), 3, "each claim raises versions by a number of its own")
+	})
+}
+
+// While the store fails altogether it is asked little, however many lanes there are; when
+// it is back all of them are claimed from within seconds.
+func TestAStoreThatIsDownIsLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{list: func(store.LanesQuery) ([]batch.ServiceID, error) { return nil, nil }}
+		down := true
+		w.claim = func(store.ClaimQuery, store.Choose) (store.Claimed, error) {
+			if down {
+				return store.Claimed{}, errStore
+			}
+			return store.Claimed{}, nil
+		}
+		q, stop := w.start(t, nil)
+		q.Hint(services(1000)...)
+		time.Sleep(10 * time.Minute)
+		n := len(w.journal())
+		assert.Less(t, n, 10*60*5, "a handful of claims, and a pause")
+		down = false
+		time.Sleep(6 * time.Second)
+		synctest.Wait()
+		stop()
+		claimed := map[batch.ServiceID]bool{}
+		for _, c := range w.journal()[n:] {
+			for _, s := range c.lanes {
+				claimed[s] = true
+			}
+		}
+		assert.Len(t, claimed, 1000)
+	})
+}
+
+// Claims that were made, and whose payloads cannot be loaded, are not made again at once:
+// putting them back names their lanes, and so it would go on for ever.
+func TestPayloadsThatCannotBeLoadedPauseTheLane(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{payloads: func([]store.Ref) ([][]byte, error) { return nil, errStore }}
+		var q *queuer.Queuer
+		w.claim = func(c store.ClaimQuery, _ store.Choose) (out store.Claimed, _ error) {
+			for _, s := range c.Lanes {
+				out.Runs = append(out.Runs, run(s, batch.ID("of "+s)))
+				time.AfterFunc(time.Millisecond, func() { q.Hint(s) }) // it is put back
+			}
+			return out, nil
+		}
+		q, stop := w.start(t, nil)
+		q.Hint("a", "b")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		stop()
+		assert.Less(t, len(w.journal()), 2*30)
+		assert.Empty(t, w.posts())
+	})
+}

@@ -1,0 +1,49 @@
+package storetest
+
+import (
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Who does not know whether a claim was made puts it back: that changes a claim which was
+// made, and no other of the same batch, since each has a version of its own.
+func claimSalt(f *fixture) {
+	b := bt("s", "a")
+	b.Budget = batch.Budget{Attempts: 2, EveryTry: true}
+	f.add(b, bt("s", "b"), bt("t", "c"))
+	claim := func(salt uint32) store.Claim {
+		got := f.claim(store.ClaimQuery{
+			Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 2, TTL: f.u(1.5), Resend: resend(f.u(1000.5), 0), Salt: salt,
+		}, everyReady)
+		require.Equal(f, []batch.ID{"a"}, claimedIDs(got))
+		return got.Runs[0].Batches[0]
+	}
+	back := func(version int64) store.Outcome {
+		o := f.submitted("a", store.Unposted)
+		o.Version, o.Was, o.Back, o.Refund = version, nil, batch.Queued, true
+		return o
+	}
+	const most = 1<<32 - 1
+	c := claim(most)
+	assert.Equal(f, int64(2+most), c.Version)
+	for _, other := range []int64{1, 2, 3, c.Version - 1, c.Version + 1} {
+		assert.Equal(f, store.Fenced, f.record(back(other))[0].Result, "version %d was never claimed", other)
+	}
+	assert.Equal(f, batch.Submitting, f.get("a").State)
+	f.written(back(c.Version))
+	r := f.get("a")
+	assert.Equal(f, batch.Queued, r.State)
+	assert.Zero(f, r.Spent)
+	assert.True(f, r.DoubtSince.IsZero())
+	again := claim(7) // of a batch that was claimed before
+	assert.Equal(f, c.Version+1+1+7, again.Version)
+	assert.Equal(f, store.Fenced, f.record(back(c.Version))[0].Result, "which comes once more")
+	known := back(again.Version)
+	known.Was = again.Was
+	f.pass(2) // its claim has ended, and nobody has touched it
+	f.written(known)
+	assert.Equal(f, batch.Queued, f.get("a").State)
+}
