@@ -137,7 +137,7 @@ func (r *Runner) checkLedger(ctx context.Context) error {
 // them or none, in order; see [store.BatchStore]. When it returns nil they are
 // durable and will be delivered, by this process or another. Run need not run.
 func (r *Runner) Add(ctx context.Context, batches ...batch.Batch) error {
-	if err := r.Check(batches...); err != nil {
+	if err := r.checkAll(batches); err != nil {
 		return fmt.Errorf("add: %w", err)
 	}
 	if err := r.store.Add(ctx, batches...); err != nil {
@@ -157,22 +157,6 @@ func (r *Runner) Add(ctx context.Context, batches ...batch.Batch) error {
 	}
 	if e != nil {
 		e.queuer.Added(services...) // together, so that they are claimed from together
-	}
-	return nil
-}
-
-// Check is the local check of Add: it returns the first [*batch.InputError] of batches that
-// the ledger would refuse or choke on, and nil where its traits say that it has no check.
-// It stores and sends nothing.
-func (r *Runner) Check(batches ...batch.Batch) error {
-	for _, b := range batches {
-		c, ok := r.ledger.Ledger.(dlt.Checker)
-		if !ok || !r.ledger.Traits(b.Service).Checks {
-			continue
-		}
-		if err := loop.Contain(func() error { return c.Check(b) }); err != nil {
-			return err
-		}
 	}
 	return nil
 }

@@ -31,7 +31,8 @@ type BatchStore interface {
 	// the error is [batch.ErrConflict], too. Two Adds of one id or one key wait for each
 	// other, and if the first is not stored the second is. An invalid batch gives a [*batch.InputError]. Any other
 	// error leaves open whether the call was stored: add again, it is harmless.
-	// The slice is not kept.
+	// The slice is not kept. A store knows no ledger: whether that can read a batch is
+	// looked at by a Runner's Add and AddTx.
 	Add(ctx context.Context, batches ...batch.Batch) error
 	// Get returns the record of a batch, open or final, or [batch.ErrNotFound].
 	Get(ctx context.Context, key batch.Key) (batch.Record, error)

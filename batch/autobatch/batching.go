@@ -286,6 +286,9 @@ func (e *Engine) build(ctx context.Context, party batch.ServiceID, orders []stor
 	if err := b.Validate(); err != nil {
 		return b, false, &builderError{err}
 	}
+	if err := loop.Contain(func() error { return e.o.Check(b) }); err != nil {
+		return b, false, &builderError{err}
+	}
 	return b, false, nil
 }
 

@@ -264,3 +264,43 @@ func TestDrain(t *testing.T) {
 		close(free)
 	})
 }
+
+// What the ledger's check refuses is not stored: it would hold its party up for good.
+func TestABatchThatFailsItsCheckIsNotStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New()
+		var troubles []error
+		corrupt := &batch.InputError{Field: "Payload", Want: "what the ledger can read"}
+		refused := 0
+		e, err := autobatch.New(st, builder{}, &autobatch.Options{
+			Check: func(batch.Batch) error {
+				if refused++; refused <= 2 {
+					return corrupt
+				}
+				return nil
+			},
+			Observer: func(e autobatch.Event) {
+				if e.Err != nil {
+					troubles = append(troubles, e.Err)
+				}
+			},
+		})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- e.Run(ctx) }()
+		require.NoError(t, e.Add(ctx, batch.Order{ID: "o", Party: "p", Payload: []byte(pay)}))
+		time.Sleep(500 * time.Millisecond)
+		stored, _, err := st.List(ctx, store.ListQuery{})
+		require.NoError(t, err)
+		require.Empty(t, stored)
+		require.Len(t, troubles, 1)
+		require.ErrorIs(t, troubles[0], corrupt)
+		time.Sleep(time.Minute)
+		stored, _, err = st.List(ctx, store.ListQuery{})
+		require.NoError(t, err)
+		require.Len(t, stored, 1, "built again, and good")
+		cancel()
+		require.NoError(t, <-done)
+	})
+}

@@ -74,6 +74,11 @@ type Options struct {
 	// Defaults to 30 s.
 	Drain time.Duration
 
+	// Check is the local check of what the Builder made, before it is stored: that of a
+	// ledger's client, or a Runner's. What it refuses is as if the Builder had returned no batch: it is
+	// reported, and the party's orders wait. Without it a batch that the ledger cannot
+	// read is stored, and holds its party up until a person cancels it. Defaults to none.
+	Check func(batch.Batch) error
 	// Wake is told of every party that has a new batch: a Runner's Wake. Without it the
 	// Runner finds the batch in its next scan. It must not block. Defaults to none.
 	Wake func(party batch.ServiceID)
@@ -111,6 +116,9 @@ func (o *Options) withDefaults() Options {
 	orDefault(&c.Drain, max(30*time.Second, c.BuildTimeout, c.StoreTimeout))
 	if c.Wake == nil {
 		c.Wake = func(batch.ServiceID) {}
+	}
+	if c.Check == nil {
+		c.Check = func(batch.Batch) error { return nil }
 	}
 	if c.Observer == nil {
 		c.Observer = func(Event) {}

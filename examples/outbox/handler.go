@@ -11,14 +11,12 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
-	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
 type shop struct {
-	db      *sql.DB
-	batches *postgres.Store
-	runner  *dltbatch.Runner
-	key     sawtooth.Signer
+	db     *sql.DB
+	runner *dltbatch.Runner
+	key    sawtooth.Signer
 }
 
 type order struct {
@@ -49,7 +47,9 @@ func (s *shop) place(ctx context.Context, o order, b batch.Batch) (created bool,
 	} else if n == 0 { // it came before, and its batch with it
 		return false, sameOrder(ctx, tx, o, b)
 	}
-	if err := s.batches.AddTx(ctx, tx, b); err != nil {
+	// Not the store's AddTx, which knows no ledger: a batch that the node cannot read would
+	// be stored with the order, and never end.
+	if err := s.runner.AddTx(ctx, tx, b); err != nil {
 		return false, err
 	}
 	r, err = tx.ExecContext(ctx, `UPDATE stock SET remaining = remaining - $1 WHERE item = $2 AND remaining >= $1`, o.Quantity, o.Item)

@@ -72,7 +72,8 @@ func open(ctx context.Context, j job) (*service, error) {
 	if err == nil {
 		s.engine, err = autobatch.New(st, builder, &autobatch.Options{
 			BatchInterval: 100 * time.Millisecond, MonitorInterval: 250 * time.Millisecond,
-			Wake: func(party batch.ServiceID) { s.runner.Wake(party) },
+			Check: ledger.Check, // of what the builder makes, before it is stored
+			Wake:  func(party batch.ServiceID) { s.runner.Wake(party) },
 		})
 	}
 	if err == nil {

@@ -10,7 +10,8 @@ import (
 
 // AddTx is Add in the application's own transaction, which must be one of this
 // database: the batches are stored when it commits, and are gone when it is rolled
-// back. After an error nothing of this call is part of the transaction, which may
+// back. It does not know what the ledger can read: dltbatch.Runner.AddTx checks that
+// first. After an error nothing of this call is part of the transaction, which may
 // go on. It is not repeated here, as Add is: a serialization failure (SQLSTATE 40001), or
 // the deadlock (40P01) of two transactions that add the same ids or data change ids
 // crosswise, is the application's to repeat, with the whole of its transaction.

@@ -30,7 +30,8 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 
 // AddTx is Add in the application's own transaction, which must be one of this
 // database: the batches are stored when it commits, and are gone when it is rolled
-// back. After an error nothing of this call is part of the transaction, which may
+// back. It does not know what the ledger can read: dltbatch.Runner.AddTx checks that
+// first. After an error nothing of this call is part of the transaction, which may
 // go on. A transaction that began by reading and finds that another has written
 // since gets SQLite's "database is locked": begin with BEGIN IMMEDIATE
 // (_txlock=immediate, as sqliteopen does). Every other writer waits until tx ends.

@@ -30,4 +30,12 @@ var traitsList = []mutant{
 		name: "traits: what they deny is prepared", file: "submitter/prepare.go", pkg: "submitter", test: "TestWhatIsDeniedIsNotPrepared",
 		old: "return s.o.Preparer != nil && s.ledger.Traits(service).Prepares", new: "return s.o.Preparer != nil",
 	},
+	{
+		name: "checks: AddTx checks nothing", file: "addtx.go", pkg: ".", test: "TestAddTxStoresNothingThatTheLocalCheckRefuses",
+		old: "if err := r.checkAll(batches); err != nil {", new: "if err := r.checkAll(nil); err != nil {",
+	},
+	{
+		name: "checks: a built batch is not checked", file: "batch/autobatch/batching.go", pkg: "batch/autobatch", test: "TestABatchThatFailsItsCheckIsNotStored",
+		old: "return e.o.Check(b) }); err != nil {", new: "return e.o.Check(b) }); err != nil && b.ID == \"\" {",
+	},
 }

@@ -1,0 +1,56 @@
+package dltbatch
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/loop"
+)
+
+// txAdder is a store that adds in the application's own transaction.
+type txAdder interface {
+	AddTx(ctx context.Context, tx *sql.Tx, batches ...batch.Batch) error
+}
+
+// AddTx is Add in the application's own transaction: it checks batches locally, as the
+// ledger would, and adds them by the store's AddTx, whose documentation says what holds
+// for the transaction. Call Wake after the commit. After an error nothing of this call is
+// part of the transaction. A store without such a method gives [errors.ErrUnsupported].
+//
+// The AddTx of a store knows no ledger: a batch that the ledger cannot read is stored, and
+// then stands at the head of its lane until a person cancels it.
+func (r *Runner) AddTx(ctx context.Context, tx *sql.Tx, batches ...batch.Batch) error {
+	s, ok := r.store.(txAdder)
+	if !ok {
+		return fmt.Errorf("add in a transaction: %w by %T", errors.ErrUnsupported, r.store)
+	}
+	if err := r.checkAll(batches); err != nil {
+		return fmt.Errorf("add in a transaction: %w", err)
+	}
+	return s.AddTx(ctx, tx, batches...)
+}
+
+// Check is the local check of Add and AddTx: it returns a [*batch.InputError] for a batch
+// that the ledger would refuse or choke on, and nil where its traits say that it has no
+// check. It stores and sends nothing.
+func (r *Runner) Check(b batch.Batch) error {
+	c, ok := r.ledger.Ledger.(dlt.Checker)
+	if !ok || !r.ledger.Traits(b.Service).Checks {
+		return nil
+	}
+	return loop.Contain(func() error { return c.Check(b) })
+}
+
+// checkAll returns the first error of Check.
+func (r *Runner) checkAll(batches []batch.Batch) error {
+	for _, b := range batches {
+		if err := r.Check(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
