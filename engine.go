@@ -286,6 +286,9 @@ func (e *engine) tell(w recorder.Written) {
 	default:
 		e.monitor.DueIn(w.Check)
 	}
+	if w.Finding == store.IsPending && w.Applied.From == batch.Pending {
+		return // nothing happened; it was seen, and by whom is kept
+	}
 	e.r.observe(ctx, event)
 	if w.Applied.Halted && applied(w) {
 		event.Kind = batch.EventHalted

@@ -40,6 +40,10 @@ type Status struct {
 	Receipts []Receipt
 	// Message says why, for ReportedInvalid and ReportedFailed.
 	Message string
+	// Endpoint names the node that gave this answer itself, where it is also the node that
+	// Submit goes to at present; "" where it is not, or not known. At most 200 bytes. Nodes
+	// may have a memory each of their own: what one has shown says nothing of another.
+	Endpoint string
 }
 
 // Receipt is the result of one transaction (spec/000, transaction_receipts).

@@ -144,10 +144,34 @@ func (d *decider) inState(s batch.State, finding store.Finding) Verdict {
 	if d.f.State == s && d.t.Resolves && d.t.Stale > 0 && d.ended() > d.t.Stale {
 		return Verdict{Resolve: true, Next: d.next()} // the ledger may have dropped it without saying so
 	}
-	if d.f.State == s {
+	seen := ""
+	if s == batch.Pending {
+		seen = shownBy(d.f, d.k.Status, d.t)
+	}
+	if d.f.State == s && seen == "" {
 		return d.stuckOr("the ledger goes on saying " + s.String())
 	}
-	return d.found(finding)
+	v := d.found(finding)
+	v.Outcome.Endpoint = seen
+	return v
+}
+
+// shownBy is the endpoint that shows this attempt as being under way, where that is
+// worth a write: "" where the next resend need not wait anyhow, and where one is kept.
+func shownBy(f store.InFlight, st *batch.Status, t dlt.Traits) string {
+	if f.Resends == 0 || t.ResendQuiet == 0 || f.Seen != "" {
+		return ""
+	}
+	return st.Endpoint
+}
+
+// forgotten reports whether the node that a resend goes to has shown this attempt as being
+// under way, and now has no trace of it. What remembered the bytes is gone then, and a
+// resend is not ignored; docs/resend.md has the proof. Another node's word, or one about
+// an earlier attempt, shows nothing of the kind.
+func (d *decider) forgotten() bool {
+	st := d.k.Status
+	return d.f.Seen != "" && st.Reported == batch.ReportedUnknown && st.Endpoint == d.f.Seen
 }
 
 func (d *decider) invalid() Verdict {
@@ -236,7 +260,7 @@ func (d *decider) noTrace() Verdict {
 		return d.wait(t.Grace - age)
 	}
 	if d.mayResend() && f.ResendLeft >= d.r.TTL+t.LateArrival {
-		if f.Resends > 0 && f.PostedAgo < t.ResendQuiet {
+		if f.Resends > 0 && f.PostedAgo < t.ResendQuiet && !d.forgotten() {
 			return d.stuckOr("not found, and a second resend must wait")
 		}
 		return d.found(store.NoTrace)

@@ -108,6 +108,11 @@ func TestDecideNoTrace(t *testing.T) {
 	resends := func(n int) change {
 		return func(f *store.InFlight, _ *monitor.Known, _ *dlt.Traits, _ *monitor.Rules) { f.Resends = n }
 	}
+	shown := func(by, unknownTo string) change {
+		return func(f *store.InFlight, k *monitor.Known, _ *dlt.Traits, _ *monitor.Rules) {
+			f.Seen, k.Status.Endpoint = by, unknownTo
+		}
+	}
 	resolves := func(_ *store.InFlight, _ *monitor.Known, tr *dlt.Traits, _ *monitor.Rules) { tr.Resolves = true }
 	found := func(e dlt.Evidence) change {
 		return func(_ *store.InFlight, k *monitor.Known, tr *dlt.Traits, _ *monitor.Rules) {
@@ -130,57 +135,64 @@ func TestDecideNoTrace(t *testing.T) {
 		want   string
 		next   time.Duration // of a wait; 0 is not looked at
 	}{
-		"nothing is declared":                          {[]change{ripe}, "undecidable", 0},
-		"harmless for ever":                            {[]change{ever}, "no trace", 0},
-		"harmless for just long enough":                {[]change{harmless(window)}, "no trace", 0},
-		"harmless for a moment less":                   {[]change{harmless(window - 1)}, "undecidable", 0},
-		"no longer harmless":                           {[]change{harmless(-time.Hour)}, "undecidable", 0},
-		"harmless, pending":                            {[]change{ever, state(batch.Pending)}, "no trace", 0},
-		"harmless, valid":                              {[]change{ever, state(batch.Valid)}, "no trace", 0},
-		"may still arrive":                             {[]change{ever, posted(late - time.Millisecond)}, "wait", first},
-		"may still arrive for long":                    {[]change{ever, posted(0)}, "wait", poll},
-		"may still arrive, and could be proved":        {[]change{resolves, posted(late - 1)}, "wait", first},
-		"within the grace":                             {[]change{ever, posted(grace - 50*time.Millisecond)}, "wait", 50 * time.Millisecond},
-		"after the grace":                              {[]change{ever, posted(grace)}, "no trace", 0},
-		"within the grace, pending":                    {[]change{ever, state(batch.Pending), posted(grace - 1)}, "wait", first},
-		"clock jumped: first sight":                    {[]change{ever, seen(0)}, "wait", poll},
-		"clock jumped: own wait not over":              {[]change{ever, seen(late - 20*time.Millisecond)}, "wait", 20 * time.Millisecond},
-		"clock jumped: own wait over, not the grace":   {[]change{ever, seen(late)}, "wait", 0},
-		"clock jumped: own grace over":                 {[]change{ever, seen(grace)}, "no trace", 0},
-		"clock jumped: pending":                        {[]change{ever, state(batch.Pending), seen(late - 20*time.Millisecond)}, "wait", 20 * time.Millisecond},
-		"clock jumped: valid, within the grace":        {[]change{ever, state(batch.Valid), seen(grace - 20*time.Millisecond)}, "wait", 20 * time.Millisecond},
-		"clock jumped: an Invalid that is forgotten":   {[]change{state(batch.Invalid), settling(-time.Hour), seen(10*time.Minute - 20*time.Millisecond)}, "wait", 20 * time.Millisecond},
-		"a claim of another length, not over":          {[]change{resolves, lives, claimFor(time.Hour), seen(time.Hour + late - 20*time.Millisecond)}, "wait", 20 * time.Millisecond},
-		"a claim of another length, over":              {[]change{resolves, lives, claimFor(time.Hour), seen(time.Hour + late), posted(time.Hour)}, "resolve", 0},
-		"a claim shorter than the reader's, over":      {[]change{resolves, lives, claimFor(time.Second), seen(grace), posted(time.Hour)}, "resolve", 0},
-		"a claim of unknown length, not over":          {[]change{resolves, lives, seen(ttl + late - 20*time.Millisecond)}, "wait", 20 * time.Millisecond},
-		"clock stepped back":                           {[]change{ever, posted(-time.Hour)}, "wait", poll},
-		"second resend too soon":                       {[]change{ever, resends(1), posted(quiet - 1)}, "wait", 0},
-		"second resend after the quiet":                {[]change{ever, resends(1), posted(quiet)}, "no trace", 0},
-		"first resend needs no quiet":                  {[]change{ever, resends(0), posted(grace)}, "no trace", 0},
-		"second resend too soon, proof could be had":   {[]change{ever, resends(1), posted(grace), resolves}, "wait", 0},
-		"to be proved":                                 {[]change{resolves}, "resolve", 0},
-		"to be proved, once no longer harmless":        {[]change{resolves, harmless(window - 1)}, "resolve", 0},
-		"harmless needs no proof":                      {[]change{resolves, ever}, "no trace", 0},
-		"proved not committed":                         {[]change{found(dlt.NotCommitted)}, "not committed", 0},
-		"proved committed":                             {[]change{found(dlt.Committed)}, "is committed", 0},
-		"still in flight":                              {[]change{found(dlt.InFlight)}, "wait", 0},
-		"still in flight for long":                     {[]change{found(dlt.InFlight), posted(stuck + 1)}, "undecidable", 0},
-		"cannot tell":                                  {[]change{found(dlt.CannotTell)}, "undecidable", 0},
-		"evidence of no known kind":                    {[]change{found(99)}, "undecidable", 0},
-		"cannot tell, already told":                    {[]change{found(dlt.CannotTell), undecided}, "wait", poll},
-		"cannot tell, decided beforehand":              {[]change{found(dlt.CannotTell), assume}, "not committed", 0},
-		"no evidence, decided beforehand":              {[]change{assume}, "not committed", 0},
-		"in flight, decided beforehand":                {[]change{found(dlt.InFlight), assume}, "wait", 0},
-		"decided beforehand waits for late arrivals":   {[]change{assume, posted(late - 1)}, "wait", 0},
-		"refused: harmless, but nothing is to be sent": {[]change{ever, refused}, "undecidable", 0},
-		"refused: to be proved":                        {[]change{ever, refused, resolves}, "resolve", 0},
-		"refused: proved":                              {[]change{refused, found(dlt.NotCommitted)}, "not committed", 0},
-		"exhausted: harmless, but no attempt is left":  {[]change{ever, spent}, "undecidable", 0},
-		"exhausted: to be proved":                      {[]change{ever, spent, resolves}, "resolve", 0},
-		"exhausted: proved, and over":                  {[]change{spent, found(dlt.NotCommitted)}, "not committed", 0},
-		"an Invalid that is forgotten waits":           {[]change{ever, state(batch.Invalid), settling(300 * time.Millisecond)}, "wait", 300 * time.Millisecond},
-		"an Invalid that is forgotten settles":         {[]change{ever, state(batch.Invalid), settling(0)}, "settled", 0},
+		"nothing is declared":                           {[]change{ripe}, "undecidable", 0},
+		"harmless for ever":                             {[]change{ever}, "no trace", 0},
+		"harmless for just long enough":                 {[]change{harmless(window)}, "no trace", 0},
+		"harmless for a moment less":                    {[]change{harmless(window - 1)}, "undecidable", 0},
+		"no longer harmless":                            {[]change{harmless(-time.Hour)}, "undecidable", 0},
+		"harmless, pending":                             {[]change{ever, state(batch.Pending)}, "no trace", 0},
+		"harmless, valid":                               {[]change{ever, state(batch.Valid)}, "no trace", 0},
+		"may still arrive":                              {[]change{ever, posted(late - time.Millisecond)}, "wait", first},
+		"may still arrive for long":                     {[]change{ever, posted(0)}, "wait", poll},
+		"may still arrive, and could be proved":         {[]change{resolves, posted(late - 1)}, "wait", first},
+		"within the grace":                              {[]change{ever, posted(grace - 50*time.Millisecond)}, "wait", 50 * time.Millisecond},
+		"after the grace":                               {[]change{ever, posted(grace)}, "no trace", 0},
+		"within the grace, pending":                     {[]change{ever, state(batch.Pending), posted(grace - 1)}, "wait", first},
+		"clock jumped: first sight":                     {[]change{ever, seen(0)}, "wait", poll},
+		"clock jumped: own wait not over":               {[]change{ever, seen(late - 20*time.Millisecond)}, "wait", 20 * time.Millisecond},
+		"clock jumped: own wait over, not the grace":    {[]change{ever, seen(late)}, "wait", 0},
+		"clock jumped: own grace over":                  {[]change{ever, seen(grace)}, "no trace", 0},
+		"clock jumped: pending":                         {[]change{ever, state(batch.Pending), seen(late - 20*time.Millisecond)}, "wait", 20 * time.Millisecond},
+		"clock jumped: valid, within the grace":         {[]change{ever, state(batch.Valid), seen(grace - 20*time.Millisecond)}, "wait", 20 * time.Millisecond},
+		"clock jumped: an Invalid that is forgotten":    {[]change{state(batch.Invalid), settling(-time.Hour), seen(10*time.Minute - 20*time.Millisecond)}, "wait", 20 * time.Millisecond},
+		"a claim of another length, not over":           {[]change{resolves, lives, claimFor(time.Hour), seen(time.Hour + late - 20*time.Millisecond)}, "wait", 20 * time.Millisecond},
+		"a claim of another length, over":               {[]change{resolves, lives, claimFor(time.Hour), seen(time.Hour + late), posted(time.Hour)}, "resolve", 0},
+		"a claim shorter than the reader's, over":       {[]change{resolves, lives, claimFor(time.Second), seen(grace), posted(time.Hour)}, "resolve", 0},
+		"a claim of unknown length, not over":           {[]change{resolves, lives, seen(ttl + late - 20*time.Millisecond)}, "wait", 20 * time.Millisecond},
+		"clock stepped back":                            {[]change{ever, posted(-time.Hour)}, "wait", poll},
+		"second resend too soon":                        {[]change{ever, resends(1), posted(quiet - 1)}, "wait", 0},
+		"second resend after the quiet":                 {[]change{ever, resends(1), posted(quiet)}, "no trace", 0},
+		"first resend needs no quiet":                   {[]change{ever, resends(0), posted(grace)}, "no trace", 0},
+		"second resend too soon, proof could be had":    {[]change{ever, resends(1), posted(grace), resolves}, "wait", 0},
+		"to be proved":                                  {[]change{resolves}, "resolve", 0},
+		"to be proved, once no longer harmless":         {[]change{resolves, harmless(window - 1)}, "resolve", 0},
+		"harmless needs no proof":                       {[]change{resolves, ever}, "no trace", 0},
+		"proved not committed":                          {[]change{found(dlt.NotCommitted)}, "not committed", 0},
+		"proved committed":                              {[]change{found(dlt.Committed)}, "is committed", 0},
+		"still in flight":                               {[]change{found(dlt.InFlight)}, "wait", 0},
+		"still in flight for long":                      {[]change{found(dlt.InFlight), posted(stuck + 1)}, "undecidable", 0},
+		"cannot tell":                                   {[]change{found(dlt.CannotTell)}, "undecidable", 0},
+		"evidence of no known kind":                     {[]change{found(99)}, "undecidable", 0},
+		"cannot tell, already told":                     {[]change{found(dlt.CannotTell), undecided}, "wait", poll},
+		"cannot tell, decided beforehand":               {[]change{found(dlt.CannotTell), assume}, "not committed", 0},
+		"no evidence, decided beforehand":               {[]change{assume}, "not committed", 0},
+		"in flight, decided beforehand":                 {[]change{found(dlt.InFlight), assume}, "wait", 0},
+		"decided beforehand waits for late arrivals":    {[]change{assume, posted(late - 1)}, "wait", 0},
+		"refused: harmless, but nothing is to be sent":  {[]change{ever, refused}, "undecidable", 0},
+		"refused: to be proved":                         {[]change{ever, refused, resolves}, "resolve", 0},
+		"refused: proved":                               {[]change{refused, found(dlt.NotCommitted)}, "not committed", 0},
+		"exhausted: harmless, but no attempt is left":   {[]change{ever, spent}, "undecidable", 0},
+		"exhausted: to be proved":                       {[]change{ever, spent, resolves}, "resolve", 0},
+		"exhausted: proved, and over":                   {[]change{spent, found(dlt.NotCommitted)}, "not committed", 0},
+		"an Invalid that is forgotten waits":            {[]change{ever, state(batch.Invalid), settling(300 * time.Millisecond)}, "wait", 300 * time.Millisecond},
+		"an Invalid that is forgotten settles":          {[]change{ever, state(batch.Invalid), settling(0)}, "settled", 0},
+		"second resend: shown, and forgotten":           {[]change{ever, resends(1), posted(grace), shown("node", "node")}, "no trace", 0},
+		"shown, and forgotten within the grace":         {[]change{ever, resends(1), posted(grace - 1), shown("node", "node")}, "wait", first},
+		"shown, and another has no trace":               {[]change{ever, resends(1), posted(quiet - 1), shown("node", "other")}, "wait", 0},
+		"shown, and nobody knows who has no trace":      {[]change{ever, resends(1), posted(quiet - 1), shown("node", "")}, "wait", 0},
+		"never shown, and it is known who has no trace": {[]change{ever, resends(1), posted(quiet - 1), shown("", "node")}, "wait", 0},
+		"shown, forgotten, and not harmless":            {[]change{resends(1), shown("node", "node")}, "undecidable", 0},
+		"shown, forgotten, and refused":                 {[]change{ever, refused, resolves, resends(1), shown("node", "node")}, "resolve", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := store.InFlight{
@@ -205,6 +217,38 @@ func TestDecideNoTrace(t *testing.T) {
 			}
 			if v.Outcome != nil && v.Outcome.Finding == store.Undecidable {
 				assert.NotEmpty(t, v.Outcome.Error.Message, "with its cause")
+			}
+		})
+	}
+}
+
+// What a node shows of an attempt is kept once, where it may matter: after a resend, on a
+// ledger whose nodes ignore one that they remember.
+func TestDecideKeepsWhoHasShownAResend(t *testing.T) {
+	pending := batch.Status{ID: "b", Reported: batch.ReportedPending, Endpoint: "node"}
+	for name, c := range map[string]struct {
+		change func(*store.InFlight, *batch.Status, *dlt.Traits)
+		want   string
+		kept   string
+	}{
+		"resent":                    {func(*store.InFlight, *batch.Status, *dlt.Traits) {}, "is pending", "node"},
+		"never resent":              {func(f *store.InFlight, _ *batch.Status, _ *dlt.Traits) { f.Resends = 0 }, "wait", ""},
+		"kept already":              {func(f *store.InFlight, _ *batch.Status, _ *dlt.Traits) { f.Seen = "node" }, "wait", ""},
+		"another was kept":          {func(f *store.InFlight, _ *batch.Status, _ *dlt.Traits) { f.Seen = "other" }, "wait", ""},
+		"nobody knows who":          {func(_ *store.InFlight, s *batch.Status, _ *dlt.Traits) { s.Endpoint = "" }, "wait", ""},
+		"no quiet is needed":        {func(_ *store.InFlight, _ *batch.Status, tr *dlt.Traits) { tr.ResendQuiet = 0 }, "wait", ""},
+		"with a change of state":    {func(f *store.InFlight, _ *batch.Status, _ *dlt.Traits) { f.State = batch.Submitting }, "is pending", "node"},
+		"a change of state, kept":   {func(f *store.InFlight, _ *batch.Status, _ *dlt.Traits) { f.State, f.Seen = batch.Submitting, "node" }, "is pending", ""},
+		"executed, and not settled": {func(_ *store.InFlight, s *batch.Status, _ *dlt.Traits) { s.Reported = batch.ReportedValid }, "is valid", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, st, tr := dueRow(batch.Pending), pending, ledgerTraits
+			f.Attempt, f.Resends = 2, 1
+			c.change(&f, &st, &tr)
+			v := monitor.Decide(f, monitor.Known{Status: &st}, tr, rules)
+			require.Equal(t, c.want, verdictWord(v))
+			if v.Outcome != nil {
+				assert.Equal(t, c.kept, v.Outcome.Endpoint)
 			}
 		})
 	}

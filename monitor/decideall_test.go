@@ -95,6 +95,50 @@ func TestDecideEverything(t *testing.T) {
 	assert.Greater(t, count, 100_000)
 }
 
+// TestDecideEverythingAboutWhatWasShown does so for what a node has shown of an attempt:
+// only the word of the same node about the same attempt ends the long wait early.
+func TestDecideEverythingAboutWhatWasShown(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	early := 0
+	for _, state := range []batch.State{batch.Submitting, batch.Pending, batch.Valid} {
+		for _, age := range []time.Duration{0, late, grace - 1, grace, quiet - 1, quiet, stuck + 1} {
+			for bits := range 1 << 4 {
+				for shown := range 5 { // attempt; 0 is none
+					row := store.Row{
+						State: state, Version: 5, Attempt: 3, DoubtAttempt: 3 - bits&1, Resends: bits & 1, DoubtSince: now.Add(-age - ttl),
+						LastPost: now.Add(-age), ResendUntil: now.Add(24 * time.Hour), SeenAttempt: shown, Refused: bits&2 != 0,
+					}
+					if shown != 0 {
+						row.SeenEndpoint = "node"
+					}
+					if bits&4 != 0 {
+						row.Decision = "told"
+					}
+					if state == batch.Submitting {
+						row.ClaimExpires = row.LastPost
+					}
+					f := row.InFlight(store.Ref{Key: batch.Key{ID: "b"}}, batch.Budget{}, now)
+					tr := ledgerTraits
+					tr.Resolves = bits&8 != 0
+					for _, word := range []batch.Reported{batch.ReportedUnknown, batch.ReportedPending, batch.ReportedValid, batch.ReportedInvalid} {
+						for _, by := range []string{"", "node", "other"} {
+							k := monitor.Known{Seen: age, Status: &batch.Status{ID: "b", Reported: word, Endpoint: by}}
+							v := monitor.Decide(f, k, tr, rules)
+							if v.Outcome != nil && v.Outcome.Finding == store.NoTrace && f.Resends > 0 && age < quiet {
+								early++
+							}
+							if err := holds(row, f, k, tr, v, now); err != nil {
+								t.Fatalf("%v\nrow %+v\nfound %s by %q", err, row, word, by)
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	assert.Positive(t, early)
+}
+
 // holds returns the promise that a verdict breaks.
 func holds(row store.Row, f store.InFlight, k monitor.Known, tr dlt.Traits, v monitor.Verdict, now time.Time) error {
 	over := min(f.PostedAgo, k.Seen) >= max(tr.LateArrival, tr.Grace)
@@ -120,7 +164,8 @@ func holds(row store.Row, f store.InFlight, k monitor.Known, tr dlt.Traits, v mo
 	exhausted := f.Budget.Exhausted(f.Spent)
 	switch o.Finding {
 	case store.NoTrace:
-		if !unknown || !over || f.Refused || exhausted || f.ResendLeft < ttl+tr.LateArrival || (f.Resends > 0 && f.PostedAgo < tr.ResendQuiet) {
+		gone := row.SeenAttempt == row.Attempt && row.SeenEndpoint != "" && k.Status.Endpoint == row.SeenEndpoint
+		if !unknown || !over || f.Refused || exhausted || f.ResendLeft < ttl+tr.LateArrival || (f.Resends > 0 && f.PostedAgo < tr.ResendQuiet && !gone) {
 			return fmt.Errorf("promise 3: sent again at risk")
 		}
 	case store.NotCommitted:

@@ -143,9 +143,13 @@ func (m *Monitor) followed(st *stream) (rows []store.InFlight) {
 	}
 	slices.SortFunc(asked, func(a, b *flight) int { return cmp.Or(a.began.Compare(b.began), cmp.Compare(a.ref.Row, b.ref.Row)) })
 	for _, f := range asked {
-		rows = append(rows, store.InFlight{
+		row := store.InFlight{
 			Ref: f.ref, Version: f.version, State: f.state, Attempt: f.attempt, Prepared: f.prepared, Ended: true, Was: f.was,
-		})
+		}
+		if f.was != nil && f.was.Resends > 0 { // what its poll may have to keep: see shownBy
+			row.Resends, row.Seen = f.was.Resends, f.was.InFlight(f.ref, batch.Budget{}, now).Seen
+		}
+		rows = append(rows, row)
 	}
 	return rows
 }
@@ -169,7 +173,7 @@ func (m *Monitor) askFlights(ctx context.Context, g *group) (hung bool) {
 			if m.commits(g.key, f.Key) {
 				found = append(found, *Decide(f, Known{Status: st}, g.traits, m.o.Rules).Outcome)
 			}
-		case st.Reported == batch.ReportedPending && f.State == batch.Pending, st.Reported == batch.ReportedValid && f.State == batch.Valid:
+		case st.Reported == batch.ReportedPending && f.State == batch.Pending && shownBy(f, st, g.traits) == "", st.Reported == batch.ReportedValid && f.State == batch.Valid:
 			if m.putOff(g, f.Key) {
 				due = append(due, store.Due{Ref: f.Ref, In: m.o.Rules.PollInterval})
 			}

@@ -120,6 +120,32 @@ func TestAnotherWordIsLookedInto(t *testing.T) {
 	}
 }
 
+// What a node shows of a resend is kept, though its blocks put the polls off.
+func TestWhoHasShownAResendIsKept(t *testing.T) {
+	pending := func(_ context.Context, _ batch.ServiceID, as []batch.Attempt) ([]batch.Status, error) {
+		return []batch.Status{{ID: as[0].ID, Reported: batch.ReportedPending, Endpoint: "node"}}, nil
+	}
+	told(t, pending, func(w *world, m *monitor.Monitor, events *wires) {
+		w.mu.Lock()
+		w.traits.ResendQuiet = quiet
+		w.mu.Unlock()
+		w.add("s", "a", m.FirstCheck(key("s", "a"), 0), func(r *row) { r.Attempt, r.Resends = 2, 1 })
+		m.Stored(store.Ref{Key: key("s", "a")}, &store.Row{State: batch.Pending, Version: 3, Attempt: 2, Resends: 1}, poll)
+		for range 2 {
+			events.tell(t, "", dlt.Event{})
+			settle(20 * time.Millisecond)
+		}
+		require.Equal(t, []string{"a is pending"}, w.found())
+		assert.Equal(t, "node", w.outcomes[0].Endpoint)
+		m.Stored(store.Ref{Key: key("s", "a")}, &store.Row{State: batch.Pending, Version: 4, Attempt: 2, Resends: 1, SeenAttempt: 2, SeenEndpoint: "node"}, poll)
+		reads := len(w.selected())
+		events.tell(t, "", dlt.Event{})
+		settle(20 * time.Millisecond)
+		assert.Len(t, w.found(), 1, "once")
+		assert.Len(t, w.selected(), reads, "and nobody looks again")
+	})
+}
+
 func TestWhatIsUnclearIsLeftToThePoll(t *testing.T) {
 	told(t, saying(batch.ReportedUnknown), func(w *world, m *monitor.Monitor, events *wires) {
 		w.accepted(m, "s", "a")

@@ -193,6 +193,28 @@ func TestInvalidOfAnotherAttempt(t *testing.T) {
 	assert.Equal(t, 1, written, "attempt 2 was refused at the door, and the verdict about attempt 1 ends the doubt")
 }
 
+// Who has shown an attempt as being under way is kept for that attempt alone.
+func TestShown(t *testing.T) {
+	r := standings(t)["pending again"]
+	ref, none := store.Ref{}, batch.Budget{}
+	assert.Empty(t, r.InFlight(ref, none, start).Seen)
+	o := monitored(r, store.IsPending)
+	o.Endpoint, o.Check = "node", time.Minute
+	r.Decision = "needs one"
+	next := must(t, r, o, start.Add(time.Hour))
+	assert.Equal(t, "node", next.InFlight(ref, none, start).Seen)
+	assert.Equal(t, r.LastPost, next.LastPost, "nothing was posted")
+	assert.Equal(t, "needs one", next.Decision, "and nothing happened")
+	assert.Equal(t, start.Add(time.Hour+time.Minute), next.NextCheck)
+	lost := must(t, next, monitored(next, store.NoTrace), start.Add(2*time.Hour))
+	again := lost.Claim(start.Add(2*time.Hour), ttl, hour)
+	assert.Empty(t, again.InFlight(ref, none, start).Seen, "that was another attempt")
+	doubt := must(t, again, submitted(again, store.Doubtful), start.Add(2*time.Hour))
+	o = monitored(doubt, store.IsPending)
+	o.Endpoint = "other"
+	assert.Equal(t, "other", must(t, doubt, o, start.Add(3*time.Hour)).InFlight(ref, none, start).Seen)
+}
+
 func TestSettling(t *testing.T) {
 	r := standings(t)["unsettled"]
 	for _, c := range []struct {

@@ -90,6 +90,9 @@ type Outcome struct {
 	Settle time.Duration
 	// Error says why, for Doubtful, Failed, Refused, IsInvalid and Undecidable.
 	Error *batch.SubmissionError
+	// Endpoint, with an IsPending, is which one has shown the attempt as being under way,
+	// where that is worth keeping; at most [MaxEndpointLen] bytes.
+	Endpoint string
 	// Receipts of an IsInvalid or IsCommitted.
 	Receipts []batch.Receipt
 	// Policy counts where the lane has none and this is the batch's end: see [Applied.Enforce].
@@ -176,8 +179,14 @@ func (r Row) Apply(o Outcome, now time.Time) (Row, Applied) {
 func (r Row) found(o Outcome, now time.Time) (Row, error) {
 	switch o.Finding {
 	case Accepted, IsPending:
-		r.accept(now, o)
+		if r.State != batch.Pending {
+			r.accept(now, o)
+		}
 		r.State = batch.Pending
+		r.NextCheck = now.Add(o.Check)
+		if o.Finding == IsPending && o.Endpoint != "" {
+			r.SeenAttempt, r.SeenEndpoint = r.Attempt, o.Endpoint
+		}
 	case IsValid:
 		r.accept(now, o)
 		r.State = batch.Valid

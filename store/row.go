@@ -172,6 +172,15 @@ func (f InFlight) Settles(named int) bool {
 	return named == 0 || named == f.Attempt || (named == f.DoubtAttempt && f.Resends == 0)
 }
 
+// seen is the endpoint that has shown the attempt in hand as being under way. What was
+// kept of an earlier attempt says nothing of this one.
+func (r Row) seen() string {
+	if r.SeenAttempt != r.Attempt {
+		return ""
+	}
+	return r.SeenEndpoint
+}
+
 // InFlight is what the monitor sees of the row.
 func (r Row) InFlight(ref Ref, budget batch.Budget, now time.Time) InFlight {
 	return InFlight{
@@ -180,7 +189,7 @@ func (r Row) InFlight(ref Ref, budget batch.Budget, now time.Time) InFlight {
 		SettleLeft: r.SettlesAt.Sub(now), DoubtAttempt: r.DoubtAttempt, Failures: r.Failures,
 		Ended:   r.State != batch.Submitting || r.ClaimExpires.Equal(r.LastPost),
 		Refused: r.Refused, Requeued: r.Requeued, Undecided: r.Decision != "", Prepared: bytes.Clone(r.Prepared),
-		CheckIn: r.NextCheck.Sub(now), ClaimTTL: r.ClaimTTL,
+		CheckIn: r.NextCheck.Sub(now), ClaimTTL: r.ClaimTTL, Seen: r.seen(),
 		Was: &r,
 	}
 }

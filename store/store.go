@@ -308,7 +308,10 @@ type InFlight struct {
 	Ended bool
 	// ClaimTTL is how long the last claim was given, by whoever claimed; 0 where that is
 	// not known, as of a claim by code from before it was kept.
-	ClaimTTL  time.Duration
+	ClaimTTL time.Duration
+	// Seen is the endpoint that has shown this attempt as being under way, since a resend
+	// of it was posted; "" for none.
+	Seen      string
 	Refused   bool   // an error is kept that becomes final once the doubt is resolved
 	Requeued  bool   // verdicts from before the requeue may still be reported
 	Undecided bool   // already reported as needing a decision

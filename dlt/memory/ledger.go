@@ -33,6 +33,8 @@ type Options struct {
 	// NameAttempts makes its answers name the attempt they are about, the last one
 	// that it knows. Only then can [Fault].FailFirst say that an attempt had no effect.
 	NameAttempts bool
+	// Endpoint is what its answers name as the node that gave them. Defaults to none.
+	Endpoint string
 	// EarlierVerdicts, with NameAttempts, makes it tell what it decided against the
 	// attempt before while the next one is on its way, rather than Pending, as Canton does.
 	EarlierVerdicts bool
@@ -297,7 +299,7 @@ func (l *Ledger) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts 
 	l.settle(now)
 	out := make([]batch.Status, 0, len(attempts))
 	for _, a := range attempts {
-		st := batch.Status{ID: a.ID, Reported: batch.ReportedUnknown}
+		st := batch.Status{ID: a.ID, Reported: batch.ReportedUnknown, Endpoint: l.o.Endpoint}
 		if k := l.batches[a.ID]; k != nil && k.reported != 0 && l.remembers(a.Key) {
 			st.Reported, st.Message = k.reported, k.message
 			if l.o.NameAttempts {

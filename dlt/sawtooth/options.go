@@ -1,6 +1,7 @@
 package sawtooth
 
 import (
+	"crypto/sha256"
 	"crypto/tls"
 	"fmt"
 	"net"
@@ -204,7 +205,7 @@ func (o *Options) httpClient() *http.Client {
 }
 
 // endpoint is one node.
-type endpoint struct{ batches, statuses, transactions, receipts, subscriptions string }
+type endpoint struct{ name, batches, statuses, transactions, receipts, subscriptions string }
 
 // parseEndpoint never shows a URL that it refuses, for it may hold a password.
 func parseEndpoint(field, s string) (endpoint, error) {
@@ -224,10 +225,21 @@ func parseEndpoint(field, s string) (endpoint, error) {
 	}
 	at := func(path string) string { return u.JoinPath(path).String() }
 	return endpoint{
+		name:    endpointName(u),
 		batches: at("batches"), statuses: at("batch_statuses"), transactions: at("transactions"),
 		receipts: at("receipts"), subscriptions: at("subscriptions"),
 	}, nil
 }
+
+// endpointName is the URL, or its digest where it is too long to be kept.
+func endpointName(u *url.URL) string {
+	if name := u.String(); len(name) <= maxEndpointName {
+		return name
+	}
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(u.String())))
+}
+
+const maxEndpointName = 200 // see batch.Status
 
 func validPort(s string) bool {
 	n, err := strconv.ParseUint(s, 10, 16)

@@ -242,6 +242,56 @@ func TestUnknownIsHeldBackWhileANodeIsInTrouble(t *testing.T) {
 	assert.Equal(t, batch.ReportedPending, r)
 }
 
+// An answer names the node that the next Submit goes to, where that is its own word, and
+// no other: what one node remembers is nothing to another.
+func TestAnswersNameTheNodeThatIsSubmittedTo(t *testing.T) {
+	a, b := startNode(t), startNode(t)
+	fallbacks := &sawtooth.Options{Fallbacks: []string{b.URL}}
+	endpoint := func(c *sawtooth.Client, id batch.ID) (batch.Reported, string) {
+		got, err := c.BatchStatuses(context.Background(), "", attempts(id))
+		require.NoError(t, err)
+		require.Len(t, got, 1)
+		return got[0].Reported, got[0].Endpoint
+	}
+	id := testID(1)
+	c := newClient(t, a.URL, fallbacks)
+	for _, x := range []struct {
+		a, b string
+		want batch.Reported
+		name string
+	}{
+		{"UNKNOWN", "UNKNOWN", batch.ReportedUnknown, a.URL},
+		{"PENDING", "UNKNOWN", batch.ReportedPending, a.URL},
+		{"PENDING", "PENDING", batch.ReportedPending, a.URL},
+		{"UNKNOWN", "PENDING", batch.ReportedPending, ""},
+		{"INVALID", "PENDING", batch.ReportedInvalid, ""},
+		{"PENDING", "COMMITTED", batch.ReportedCommitted, ""},
+	} {
+		a.set(id, x.a)
+		b.set(id, x.b)
+		word, name := endpoint(c, id)
+		assert.Equal(t, x.want, word)
+		assert.Equal(t, x.name, name, "%s and %s", x.a, x.b)
+	}
+
+	a.set(id, "PENDING")
+	b.set(id, "PENDING")
+	stop(c, a) // asked, and not reached; it is still the one that is submitted to
+	_, name := endpoint(c, id)
+	assert.Empty(t, name)
+	require.ErrorIs(t, submit(c, id), dlt.ErrUnavailable)
+	_, name = endpoint(c, id)
+	assert.Equal(t, b.URL, name, "from now on that one is submitted to")
+
+	alone := newClient(t, b.URL, nil)
+	_, name = endpoint(alone, id)
+	assert.Equal(t, b.URL, name)
+	long := newClient(t, b.URL+"/"+strings.Repeat("x", 300)+"/..", nil)
+	_, name = endpoint(long, id)
+	assert.NotEmpty(t, name)
+	assert.LessOrEqual(t, len(name), 200)
+}
+
 // A batch that was sent to two nodes is asked of both.
 func TestSentTwice(t *testing.T) {
 	a, b, d := startNode(t), startNode(t), startNode(t)

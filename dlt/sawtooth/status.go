@@ -108,6 +108,7 @@ func (c *Client) askAll(ctx context.Context, mask uint64, ids []batch.ID) (out [
 		statuses []batch.Status
 		err      error
 	}
+	to := c.endpoints[c.preferred.Load()].name
 	replies := make([]reply, len(c.endpoints))
 	var wg sync.WaitGroup
 	for i := range c.endpoints {
@@ -123,7 +124,11 @@ func (c *Client) askAll(ctx context.Context, mask uint64, ids []batch.ID) (out [
 	for i := range c.endpoints {
 		r := replies[i]
 		for _, s := range r.statuses {
-			if old, ok := best[s.ID]; !ok || strength(s.Reported) > strength(old.Reported) {
+			if s.Endpoint != to {
+				s.Endpoint = "" // not the one that is submitted to
+			}
+			old, ok := best[s.ID]
+			if more := strength(s.Reported) - strength(old.Reported); !ok || more > 0 || (more == 0 && s.Endpoint != "") {
 				best[s.ID] = s
 			}
 		}
@@ -162,6 +167,11 @@ func (c *Client) ask(ctx context.Context, endpoint int, ids []batch.ID) ([]batch
 	var out []batch.Status
 	for chunk := range slices.Chunk(ids, maxIDs) {
 		statuses, err := c.askChunk(ctx, c.endpoints[endpoint].statuses, chunk)
+		for i := range statuses {
+			if r := statuses[i].Reported; r == batch.ReportedPending || r == batch.ReportedUnknown {
+				statuses[i].Endpoint = c.endpoints[endpoint].name
+			}
+		}
 		out = append(out, statuses...)
 		if err != nil {
 			return out, err

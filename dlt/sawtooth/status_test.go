@@ -74,7 +74,7 @@ func TestStatusesOnTheWire(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, got, 120)
 	for n, s := range got {
-		assert.Equal(t, batch.Status{ID: testID(n), Reported: batch.ReportedPending}, s)
+		assert.Equal(t, batch.Status{ID: testID(n), Reported: batch.ReportedPending, Endpoint: node.URL}, s)
 	}
 	require.Len(t, asked, 3)
 	assert.Equal(t, []int{50, 50, 20}, []int{len(asked[0]), len(asked[1]), len(asked[2])})
@@ -145,6 +145,12 @@ func TestStatusDecoding(t *testing.T) {
 			node := answering(t, 200, c.body)
 			client := newClient(t, node.URL, &sawtooth.Options{Header: secretHeader(), MaxResponse: 10_000})
 			got, err := client.BatchStatuses(context.Background(), "", attempts(a, b))
+			for i := range got {
+				if got[i].Endpoint != "" {
+					assert.Equal(t, node.URL, got[i].Endpoint)
+				}
+				got[i].Endpoint = ""
+			}
 			assert.Equal(t, c.want, got)
 			if !c.bad {
 				require.NoError(t, err)
@@ -211,5 +217,5 @@ func TestStatusesAndContext(t *testing.T) {
 	defer cancel()
 	got, err := c.BatchStatuses(ctx, "", attempts(testID(1), testID(2)))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	assert.Equal(t, []batch.Status{{ID: testID(1), Reported: batch.ReportedPending}}, got)
+	assert.Equal(t, []batch.Status{{ID: testID(1), Reported: batch.ReportedPending, Endpoint: node.URL}}, got)
 }

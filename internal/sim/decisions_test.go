@@ -37,10 +37,9 @@ func simulate(t *testing.T, n uint64, l *lanes) (w *world) {
 			w.after(time.Minute, w.person)
 		}
 		if w.rng.IntN(2) == 0 {
-			w.after(w.between(0, 40*time.Second), func() {
-				w.note("ledger restarts")
-				w.ledger.Restart()
-			})
+			for range 1 + w.rng.IntN(4) {
+				w.after(w.between(0, 90*time.Second), w.restart)
+			}
 		}
 		w.after(w.between(time.Second, 20*time.Second), w.operate)
 		w.after(w.between(10*time.Second, 3*time.Minute), func() {
@@ -56,6 +55,15 @@ func simulate(t *testing.T, n uint64, l *lanes) (w *world) {
 		}
 	})
 	return w
+}
+
+// restart makes the ledger forget all but what is committed, and what is on its way.
+func (w *world) restart() {
+	w.note("ledger restarts")
+	w.ledger.Restart()
+	for _, s := range w.sent {
+		s.inside = false
+	}
 }
 
 // TestDecisions holds promises 1 to 6, 8 and 10 against every seed.

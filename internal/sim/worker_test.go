@@ -244,8 +244,8 @@ func (w *world) mayPost(c store.Claim) {
 	}
 	if ago := time.Since(s.lastEnd); ago < t.Grace {
 		w.fail("promise 3: %s is sent again %s after its last POST, within Grace", c.Key, ago)
-	} else if s.unsure > 1 && ago < t.ResendQuiet {
-		w.fail("%s is sent again %s after its last POST, within ResendQuiet", c.Key, ago)
+	} else if s.unsure > 1 && s.inside && ago < t.ResendQuiet {
+		w.fail("%s is sent again %s after its last POST, within ResendQuiet, and the ledger has not restarted since", c.Key, ago)
 	}
 }
 
@@ -267,6 +267,7 @@ func (w *world) arrive(a batch.Attempt) error {
 	if w.inTx {
 		w.fail("promise 8: a transaction is open while the network is used")
 	}
+	w.sent[a.ID].inside = true
 	err := w.ledger.Submit(context.Background(), a)
 	w.note("ledger gets %s, attempt %d: %v", a.Key, a.Number, err)
 	w.check()

@@ -96,6 +96,7 @@ type sent struct {
 	posts   int       // misconfigured ones excepted
 	unsure  int       // those in a row that may have been taken, since evidence or a requeue
 	lastEnd time.Time // of the last of these
+	inside  bool      // the ledger has got one since it started, whether or not it remembers
 }
 
 type event struct {
@@ -145,9 +146,13 @@ func newWorld(t testing.TB, k kind, l *lanes, seed uint64) *world {
 
 func (w *world) memory() *ledgermem.Ledger {
 	k := w.kind
+	commit := time.Duration(w.rng.IntN(1500)) * time.Millisecond
+	if k.ignore && w.rng.IntN(3) == 0 {
+		commit = w.between(0, 20*time.Second) // so that much of it is lost in a restart
+	}
 	return ledgermem.New(&ledgermem.Options{
-		Traits: &k.traits, IgnoreDuplicates: k.ignore, DeduplicateFor: k.dedup, NameAttempts: k.dedup > 0, EarlierVerdicts: k.dedup > 0,
-		CommitAfter: time.Duration(w.rng.IntN(1500)) * time.Millisecond,
+		Traits: &k.traits, IgnoreDuplicates: k.ignore, DeduplicateFor: k.dedup, NameAttempts: k.dedup > 0, EarlierVerdicts: k.dedup > 0, Endpoint: "node",
+		CommitAfter: commit,
 		Fault: func(a batch.Attempt) ledgermem.Fault {
 			// What goes wrong on the wire is the scheduler's; this is what the ledger does.
 			return ledgermem.Fault{

@@ -195,6 +195,9 @@ func (h history) outcome(id batch.ID) store.Outcome {
 	}
 	o.Attempt = []int{0, row.Attempt, 1}[h.r.IntN(3)]
 	o.Spend, o.Last = h.chance(30), h.chance(15)
+	if h.chance(30) {
+		o.Endpoint = fmt.Sprint("node", h.r.IntN(2))
+	}
 	o.Policy = batch.Policy(h.r.IntN(4))
 	if h.chance(30) {
 		o.Report = &batch.Report{Attempt: row.Attempt, Kind: batch.KindBusy, StatusCode: 503, Took: time.Second, Text: string(id)}

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -23,6 +24,7 @@ func recordTests() []test {
 		{name: "a large group", run: recordLarge},
 		{name: "receipts of a verdict that was taken back", run: recordReceipts},
 		{name: "the outcomes are not kept", run: recordCopies},
+		{name: "who has shown an attempt is stored clean and bounded", run: recordShown},
 	}
 	for _, s := range standings() {
 		tests = append(tests, test{name: "every finding, " + s.name, run: func(f *fixture) { recordEvery(f, s) }})
@@ -43,7 +45,7 @@ func recordEvery(f *fixture, s standing) {
 			o.Error = &batch.SubmissionError{Kind: batch.KindInvalid, Message: "why"}
 			o.Receipts = []batch.Receipt{{TransactionID: "t1", Message: "no", Data: []byte{0, 255}}, {TransactionID: "t2", Valid: true}}
 		},
-		func(o *store.Outcome) { o.Back, o.Attempt = batch.Pending, 1 },
+		func(o *store.Outcome) { o.Back, o.Attempt, o.Endpoint = batch.Pending, 1, "http://node:8008" },
 	}
 	var is []batch.ID
 	for finding := store.Finding(0); finding <= store.Undecidable+1; finding++ {
@@ -84,6 +86,31 @@ func recordEvery(f *fixture, s standing) {
 	}
 	f.view("s", 2000)
 	f.pending(2000, f.u(0.5))
+}
+
+func recordShown(f *fixture) {
+	for name, text := range hostile() {
+		if text == "" {
+			continue // nobody
+		}
+		id := batch.ID(name)
+		f.add(bt(batch.ServiceID(name), id))
+		f.take(id)
+		f.each(f.submitted, store.Accepted, id)
+		o := f.monitored(id, store.IsPending)
+		o.Endpoint = text
+		applied, err := f.st.Record(f.ctx, []store.Outcome{o})
+		require.NoError(f, err, name)
+		row := applied[0].Row
+		require.Equal(f, store.Written, applied[0].Result, "%s: %v", name, applied[0].Err)
+		assert.Equal(f, row.Attempt, row.SeenAttempt)
+		assert.True(f, utf8.ValidString(row.SeenEndpoint), name)
+		assert.LessOrEqual(f, len(row.SeenEndpoint), store.MaxEndpointLen, name)
+		rows, err := f.st.Pending(f.ctx, store.PendingQuery{Services: []batch.ServiceID{batch.ServiceID(name)}, Limit: 1})
+		require.NoError(f, err)
+		require.Len(f, rows, 1)
+		assert.Equal(f, row.SeenEndpoint, rows[0].Seen, name)
+	}
 }
 
 func recordLateSubmitter(f *fixture) {

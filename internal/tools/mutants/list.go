@@ -106,7 +106,7 @@ var list = []mutant{
 	},
 	{
 		name: "ResendQuiet ignored", file: "monitor/decide.go", pkg: "monitor", test: "TestDecide.*",
-		old: "if f.Resends > 0 && f.PostedAgo < t.ResendQuiet {", new: "if f.Resends > 1000 {",
+		old: "if f.Resends > 0 && f.PostedAgo < t.ResendQuiet && !d.forgotten() {", new: "if f.Resends > 1000 {",
 	},
 	{
 		name: "LateArrival ignored", file: "monitor/decide.go", pkg: "internal/sim", test: "TestDecisions", args: sim("600"),
@@ -203,7 +203,7 @@ var list = []mutant{
 	},
 	{
 		name: "ResendQuiet ignored (simulated)", file: "monitor/decide.go", pkg: "internal/sim", test: "TestDecisions", args: sim("900"),
-		old: "if f.Resends > 0 && f.PostedAgo < t.ResendQuiet {", new: "if f.Resends > 1000 {",
+		old: "if f.Resends > 0 && f.PostedAgo < t.ResendQuiet && !d.forgotten() {", new: "if f.Resends > 1000 {",
 	},
 	{
 		name: "resends are not counted", file: "store/row.go", pkg: "internal/sim", test: "TestDecisions", args: sim("900"),

@@ -33,4 +33,44 @@ var monitorList = []mutant{
 		old: "|| (named == f.DoubtAttempt && f.Resends == 0)",
 		new: "",
 	},
+	{
+		name: "shown: by another node", file: "monitor/decide.go", pkg: "monitor", test: "TestDecideEverythingAboutWhatWasShown",
+		old: "st.Reported == batch.ReportedUnknown && st.Endpoint == d.f.Seen",
+		new: "st.Reported == batch.ReportedUnknown",
+	},
+	{
+		name: "shown: an earlier attempt", file: "store/row.go", pkg: "monitor", test: "TestDecideEverythingAboutWhatWasShown",
+		old: "if r.SeenAttempt != r.Attempt {",
+		new: "if false {",
+	},
+	{
+		name: "shown: nobody looks", file: "monitor/decide.go", pkg: "dlt/sawtooth", test: "TestTenCrashesDuringOneBatch",
+		old: " && !d.forgotten() {",
+		new: " {",
+	},
+	{
+		name: "shown: it need not be", file: "monitor/decide.go", pkg: "dlt/sawtooth", test: "TestCrashesThatNobodySawThrough",
+		old: " && !d.forgotten() {",
+		new: " && false {",
+	},
+	{
+		name: "shown: it need not be, by seed", file: "monitor/decide.go", pkg: "internal/sim", test: "TestParallelDecisions",
+		old: " && !d.forgotten() {",
+		new: " && false {",
+	},
+	{
+		name: "shown: a fallback's word counts as that of the node which is submitted to", file: "dlt/sawtooth/status.go", pkg: "dlt/sawtooth", test: "TestAnswersNameTheNodeThatIsSubmittedTo",
+		old: "if s.Endpoint != to {",
+		new: "if to == \"\" {",
+	},
+	{
+		name: "shown: an event's question does not look", file: "monitor/flights.go", pkg: "monitor", test: "TestWhoHasShownAResendIsKept",
+		old: ` && shownBy(f, st, g.traits) == ""`,
+		new: "",
+	},
+	{
+		name: "shown: written with every answer", file: "monitor/decide.go", pkg: "monitor", test: "TestDecideKeepsWhoHasShownAResend",
+		old: ` || f.Seen != "" {`,
+		new: " {",
+	},
 }

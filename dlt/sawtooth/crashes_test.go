@@ -1,0 +1,186 @@
+package sawtooth_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// crashing is a node that is killed and started again, and the batch that it is asked
+// about meanwhile.
+type crashing struct {
+	node *sawtoothtest.Node
+
+	mu       sync.Mutex
+	id       batch.ID
+	answered time.Time // first since the last start
+	posted   time.Time // last
+	posts    int
+}
+
+// newCrashing is of a node that makes its first block after so long, when all crashes are
+// over, and shows what it took as PENDING after a while.
+func newCrashing(t *testing.T, block, publish time.Duration) *crashing {
+	c := &crashing{}
+	var err error
+	c.node, err = sawtoothtest.Listen(&sawtoothtest.Options{
+		InMemory: true, BlockInterval: block, PublishDelay: publish, StartTime: 650 * time.Millisecond,
+		Faults: &sawtoothtest.Faults{Request: func(p sawtoothtest.Point) sawtoothtest.Fault {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			switch {
+			case !slices.Contains(p.Batches, c.id):
+			case p.Operation == sawtoothtest.OpSubmit:
+				c.posted, c.posts = time.Now(), c.posts+1
+			case p.Operation == sawtoothtest.OpStatuses && c.answered.IsZero():
+				c.answered = time.Now()
+			}
+			return sawtoothtest.Fault{}
+		}},
+	})
+	require.NoError(t, err)
+	t.Cleanup(c.node.Close)
+	return c
+}
+
+// crash kills the node and starts it again after a while.
+func (c *crashing) crash(t *testing.T, down time.Duration) {
+	c.node.Stop()
+	c.node.Restart()
+	time.Sleep(down)
+	c.mu.Lock()
+	c.answered = time.Time{}
+	c.mu.Unlock()
+	require.NoError(t, c.node.Resume())
+}
+
+func (c *crashing) times() (answered, posted time.Time, posts int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.answered, c.posted, c.posts
+}
+
+// until lets time pass until the batch was posted so often.
+func (c *crashing) until(t *testing.T, posts int) {
+	for range 3600 {
+		if _, _, n := c.times(); n >= posts {
+			return
+		}
+		time.Sleep(time.Second)
+	}
+	t.Fatalf("it was not posted %d times", posts)
+}
+
+// start runs a Runner on the node, and adds batches of one lane.
+func (c *crashing) start(t *testing.T, st store.Store, o *sawtooth.Options, batches []batch.Batch) (r *dltbatch.Runner, stop func()) {
+	o.Client = c.node.Client()
+	r, err := dltbatch.New(st, newClient(t, "http://node", o), nil)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	require.NoError(t, r.Add(ctx, batches...))
+	return r, func() { cancel(); require.NoError(t, <-done) }
+}
+
+func lane(t *testing.T, names ...string) (all []batch.Batch) {
+	for _, name := range names {
+		all = append(all, setting(t, name))
+	}
+	return all
+}
+
+// TestTenCrashesDuringOneBatch: a node that has shown the batch as PENDING, and after a
+// crash has no trace of it, takes it again at once when Grace is over, however often.
+func TestTenCrashesDuringOneBatch(t *testing.T) {
+	for name, o := range map[string]sawtooth.Options{"told of blocks": {}, "asked only": {NoEvents: true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				all := lane(t, "a", "b", "c")
+				c := newCrashing(t, 20*time.Minute, time.Second)
+				c.id = all[0].ID
+				r, stop := c.start(t, memory.New(), &o, all)
+				var worst time.Duration
+				for n := range 10 {
+					c.until(t, n+1)
+					time.Sleep([]time.Duration{3 * time.Second, 20 * time.Second, 90 * time.Second}[n%3])
+					c.crash(t, []time.Duration{time.Second, 40 * time.Second}[n%2])
+					c.until(t, n+2)
+					answered, posted, _ := c.times()
+					worst = max(worst, posted.Sub(answered))
+				}
+				t.Logf("worst: sent again %s after the node's first answer", worst)
+				assert.LessOrEqual(t, worst, sawtooth.DefaultGrace+time.Second, "Grace and a poll")
+				require.NoError(t, r.Idle(t.Context()))
+				stop()
+				assert.Equal(t, []batch.ID{all[0].ID, all[1].ID, all[2].ID}, c.node.Chain(), "in order, each once")
+				_, _, posts := c.times()
+				assert.Equal(t, 11, posts)
+			})
+		})
+	}
+}
+
+// Where nobody has seen the attempt PENDING, the node may remember it all the same: one
+// that is parked for a dependency is UNKNOWN. Then the long wait stays.
+func TestCrashesThatNobodySawThrough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := lane(t, "a")
+		c := newCrashing(t, 45*time.Minute, 10*time.Second)
+		c.id = all[0].ID
+		r, stop := c.start(t, memory.New(), &sawtooth.Options{}, all)
+		for n := range 2 {
+			c.until(t, n+1)
+			_, before, _ := c.times()
+			time.Sleep(5 * time.Second) // not PENDING yet
+			c.crash(t, time.Second)
+			c.until(t, n+2)
+			_, after, _ := c.times()
+			if n == 0 {
+				assert.Less(t, after.Sub(before), 2*sawtooth.DefaultGrace, "the first resend needs no proof")
+			} else {
+				assert.GreaterOrEqual(t, after.Sub(before), sawtooth.DefaultResendQuiet)
+			}
+		}
+		require.NoError(t, r.Idle(t.Context()))
+		stop()
+		assert.Equal(t, []batch.ID{all[0].ID}, c.node.Chain())
+	})
+}
+
+// What was seen survives the process that saw it.
+func TestAnotherProcessKnowsWhatWasSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := lane(t, "a")
+		c := newCrashing(t, 7*time.Minute, time.Second)
+		c.id = all[0].ID
+		st := memory.New()
+		for n := range 4 {
+			_, stop := c.start(t, st, &sawtooth.Options{}, all)
+			c.until(t, n+1)
+			time.Sleep(5 * time.Second)
+			stop()
+			c.crash(t, time.Second)
+		}
+		r, stop := c.start(t, st, &sawtooth.Options{}, all)
+		c.until(t, 5)
+		answered, posted, _ := c.times()
+		assert.LessOrEqual(t, posted.Sub(answered), sawtooth.DefaultGrace+time.Second)
+		require.NoError(t, r.Idle(t.Context()))
+		stop()
+		assert.Equal(t, []batch.ID{all[0].ID}, c.node.Chain())
+	})
+}
