@@ -58,6 +58,8 @@ type Traits struct {
 	// whether it was dropped; 0 is never.
 	Stale time.Duration
 	// Vanish is how long a Committed may still disappear, on a ledger that forks; 0 is never.
+	// Whether a ledger forks is up to its consensus: Sawtooth's PBFT and Raft do not, and
+	// its developer mode does from the second validator on.
 	Vanish time.Duration
 	// Resolves says that the client is a [Resolver].
 	Resolves bool

@@ -58,12 +58,15 @@ type Options struct {
 	Settle time.Duration
 
 	// Vanish is how long a COMMITTED may still disappear: a few block intervals where
-	// the consensus forks, such as PoET. Such a batch is in the pool again without a
-	// PENDING notice (B5). The engine does not rewind a batch that it has recorded as
-	// committed. Defaults to 0, which is right for PBFT, Raft and the developer mode.
+	// the consensus forks, such as PoET, or the developer mode with more than one
+	// validator (two of them, of Sawtooth 1.2.6, made two blocks of one number). Such a
+	// batch is in the pool again without a PENDING notice (B5). The engine does not
+	// rewind a batch that it has recorded as committed. Defaults to 0, which is right
+	// for PBFT, for Raft, and for one validator of the developer mode.
 	Vanish time.Duration
 
-	// SingleValidator says that the network has one validator, which is behind the URL.
+	// SingleValidator says that the network has one validator, which is behind the URL; a
+	// second one of the developer mode is reason enough to say false, and to set Vanish.
 	// Then, and only then, batches that conflict take effect in the order in which they
 	// were submitted, and Traits.KeepsOrder is true, which queuer.Pipelined wants:
 	// validators gossip batches one by one, and whichever publishes the next block goes by

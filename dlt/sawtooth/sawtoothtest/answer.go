@@ -25,6 +25,8 @@ const (
 	codeSubmitContentType  = 42
 	codeStatusContentType  = 43
 	codeStatusBody         = 46
+	codeCountInvalid       = 53
+	codePagingInvalid      = 54
 	codeInvalidID          = 60
 	codeInvalidAddress     = 62
 	codeStatusIDMissing    = 66
@@ -73,6 +75,10 @@ func lookUp(code int) apiError {
 		return apiError{400, "Wrong Content Type", "Requests for batch statuses sent as a POST must have a 'Content-Type' header of 'application/json'."}
 	case codeStatusBody:
 		return apiError{400, "Bad Status Request", "Requests for batch statuses sent as a POST must have a JSON formatted body with an array of at least one id string."}
+	case codeCountInvalid:
+		return apiError{400, "Invalid Count Query", "The 'limit' query parameter must be a positive, non-zero integer."}
+	case codePagingInvalid:
+		return apiError{400, "Invalid Paging Query", "Paging request failed as written. The 'start' or 'limit' query parameter was invalid or out of range."}
 	case codeInvalidID:
 		return apiError{400, "Invalid Resource Id", "Blockchain items are identified by 128 character hex-strings. A submitted block, batch, or transaction id was invalid: "}
 	case codeInvalidAddress:

@@ -24,7 +24,7 @@
 // Its answers were held against those of a Sawtooth 1.2.6, request by request
 // (testdata/nodes).
 //
-// What it does not do: consensus, gossip, paging, real transaction processors.
+// What it does not do: consensus, gossip, real transaction processors.
 // There is one validator.
 //
 // The node has no clock and no goroutine of its own: whatever was due since the

@@ -2,6 +2,7 @@ package sawtoothtest
 
 import (
 	"encoding/base64"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -89,22 +90,53 @@ func (n *Node) stateAt(w http.ResponseWriter, r *http.Request, address string) {
 	})
 }
 
-// blocks answers all blocks, the newest first. There is no paging.
+// blocks answers a page of blocks, the newest first: "limit" of them, 100 where that
+// is missing, from the block "start" on, a number in hex.
 func (n *Node) blocks(w http.ResponseWriter, r *http.Request) {
+	paging := map[string]any{"limit": nil, "start": nil}
+	limit := 100
+	if value, ok := query(r.URL, "limit"); ok {
+		var err error
+		if limit, err = strconv.Atoi(value); err != nil || limit < 1 {
+			n.send(w, r, codeAnswer(codeCountInvalid), Fault{})
+			return
+		}
+		paging["limit"] = limit
+	}
+	start := int64(-1) // the head
+	if value, ok := query(r.URL, "start"); ok {
+		var err error
+		if start, err = strconv.ParseInt(strings.TrimPrefix(value, "0x"), 16, 64); err != nil || start < 0 {
+			n.send(w, r, codeAnswer(codePagingInvalid), Fault{})
+			return
+		}
+		paging["start"] = value
+	}
 	n.lookup(w, r, nil, func() answer {
 		if n.v.noGenesis {
 			return codeAnswer(codeNotReady)
 		}
 		all := n.v.chain.blocks
-		data := make([]any, 0, len(all))
-		for _, b := range slices.Backward(all) {
+		if start >= int64(len(all)) {
+			return codeAnswer(codePagingInvalid)
+		}
+		if start < 0 {
+			start = int64(len(all)) - 1
+		}
+		page := all[max(0, int(start)+1-limit) : start+1]
+		data := make([]any, 0, len(page))
+		for _, b := range slices.Backward(page) {
 			data = append(data, blockJSON(b))
 		}
 		head := n.v.chain.head()
-		return jsonAnswer(http.StatusOK, map[string]any{
-			"data": data, "head": head, "link": link(r, r.URL.Path, map[string]string{"head": head}),
-			"paging": map[string]any{"limit": nil, "start": nil},
-		})
+		at := func(number int) string {
+			return link(r, r.URL.Path, map[string]string{"head": head, "start": fmt.Sprintf("0x%016x", number), "limit": strconv.Itoa(limit)})
+		}
+		if last := page[0].num; last > 0 {
+			paging["next_position"] = fmt.Sprintf("0x%016x", last-1)
+			paging["next"] = at(last - 1)
+		}
+		return jsonAnswer(http.StatusOK, map[string]any{"data": data, "head": head, "link": at(int(start)), "paging": paging})
 	})
 }
 
