@@ -104,10 +104,10 @@ func (b Batch) validate() error {
 // misconfiguration or on a claim that was never posted.
 type Budget struct {
 	// Attempts that may be spent; 0 is unlimited.
-	Attempts int
+	Attempts int `json:"attempts,omitzero"`
 	// EveryTry spends one for each attempt that was posted, doubtful and busy ones
 	// included (spec/001). Otherwise only definite failures of this batch itself spend.
-	EveryTry bool
+	EveryTry bool `json:"every_try,omitzero"`
 }
 
 // Exhausted reports whether spent attempts use the budget up.

@@ -8,10 +8,10 @@ const MaxActorLen = 256
 // By says who did something to what is stored, and why. It is kept in the history.
 type By struct {
 	// Actor is a person or a tool: printable text of 1 to [MaxActorLen] bytes.
-	Actor string
+	Actor string `json:"actor"`
 	// Reason may be empty. Of any text the first [MaxErrorText] bytes are kept, made
 	// printable: a person in a hurry is not refused for a character.
-	Reason string
+	Reason string `json:"reason,omitzero"`
 }
 
 // Validate reports whether an actor is named. The error is an [*InputError].
@@ -50,15 +50,16 @@ const MaxActs = 100
 // changed nothing is not in it.
 type Act struct {
 	By
-	Action Action
-	At     time.Time // the database's
+	Action Action    `json:"action"`
+	At     time.Time `json:"at"` // the database's
 	// Scope is whom it concerned; of an act upon a batch its service.
-	Scope Scope
+	Scope Scope `json:"scope"`
 	// Batch is the batch that was acted upon; with ActionRelease the one that had halted
 	// the lane. Else "".
-	Batch ID
+	Batch ID `json:"batch,omitzero"`
 	// From and To are the states of the batch before and after; 0 for acts upon lanes.
-	From, To State
-	AtEnd    bool   // ActionRequeue: to the end of the lane
-	Policy   Policy // ActionSetPolicy: the new one
+	From   State  `json:"from,omitzero"`
+	To     State  `json:"to,omitzero"`
+	AtEnd  bool   `json:"at_end,omitzero"` // ActionRequeue: to the end of the lane
+	Policy Policy `json:"policy,omitzero"` // ActionSetPolicy: the new one
 }

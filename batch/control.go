@@ -7,8 +7,8 @@ import (
 
 // Scope is what a control is about: one service, or everything.
 type Scope struct {
-	All     bool      // everything; then Service is ""
-	Service ServiceID // "" is a service like any other
+	All     bool      `json:"all"`     // everything; then Service is ""
+	Service ServiceID `json:"service"` // "" is a service like any other
 }
 
 // Everything is the scope of all services, those to come included.
@@ -53,12 +53,16 @@ const (
 // Known reports whether p is one of the four.
 func (p Policy) Known() bool { return p <= PolicyQuarantine }
 
+var policyNames = [...]string{
+	PolicyDefault: "default", PolicyContinue: "continue", PolicyHalt: "halt", PolicyQuarantine: "quarantine",
+}
+
 // String returns the policy in lower case.
 func (p Policy) String() string {
 	if !p.Known() {
 		return fmt.Sprintf("policy(%d)", uint8(p))
 	}
-	return [...]string{"default", "continue", "halt", "quarantine"}[p]
+	return policyNames[p]
 }
 
 // Control is what holds a lane, or everything, beside its batches: what operators
@@ -66,21 +70,21 @@ func (p Policy) String() string {
 type Control struct {
 	Scope
 	// PausedAt is zero where nobody paused it; PausedBy is who did.
-	PausedAt time.Time
-	PausedBy By
+	PausedAt time.Time `json:"paused_at,omitzero"`
+	PausedBy By        `json:"paused_by,omitzero"`
 	// Policy is that which was set for the lane; of everything always the default.
-	Policy Policy
+	Policy Policy `json:"policy"`
 	// HaltedAt is when the batch HaltedBy halted the lane, by [PolicyHalt]; zero where
 	// it is not halted.
-	HaltedAt time.Time
-	HaltedBy ID
+	HaltedAt time.Time `json:"halted_at,omitzero"`
+	HaltedBy ID        `json:"halted_by,omitzero"`
 	// HaltReason says why in words, at most [MaxErrorText] bytes; empty where the policy
 	// alone is the reason.
-	HaltReason string
+	HaltReason string `json:"halt_reason,omitzero"`
 	// Version is raised by every change, also by a halt, to the time in microseconds at
 	// least, and stays when the control says nothing any more. It is 0 where nothing was ever
 	// set. What an operator ends or sets is that of the version that the operator saw.
-	Version int64
+	Version int64 `json:"version"`
 }
 
 // Closed reports whether nothing may leave by this control: paused or halted.

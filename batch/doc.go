@@ -39,4 +39,9 @@
 //	Accepted   Pending, Valid
 //	Confirmed  Committed
 //	Failed     Delayed while budget is left; Rejected or Invalid for good
+//
+// In JSON, and in any other text, states, policies, actors and what ledgers say are the
+// words of their String methods, and come back from them. [Record], [Event], [Act],
+// [Control] and [Explanation] have names in lower case there, and leave out what does not
+// apply; an error is its text, and a duration is in nanoseconds, as its name says.
 package batch

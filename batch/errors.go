@@ -34,12 +34,12 @@ var (
 // its version is another. Nothing was done. It wraps [ErrMovedOn].
 type MovedOnError struct {
 	// Seen is the version that the operator saw.
-	Seen int64
+	Seen int64 `json:"seen"`
 	// Now is the batch as it is now; the zero Record where it is a control that moved on.
-	Now Record
+	Now Record `json:"now,omitzero"`
 	// Control is the control as it is now; the zero Control where it is a batch that
 	// moved on.
-	Control Control
+	Control Control `json:"control,omitzero"`
 }
 
 // Error implements error.

@@ -2,6 +2,8 @@ package batch
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"time"
 )
 
@@ -48,14 +50,43 @@ const (
 
 // Event is something that happened, told after it was written.
 type Event struct {
-	Kind    EventKind
-	Key     Key // Key.ID is "" for what concerns a service or the whole
-	State   State
-	Attempt int
-	At      time.Time // this process's clock
-	Err     error
+	Kind    EventKind `json:"kind"`
+	Key     Key       `json:"key,omitzero"` // Key.ID is "" for what concerns a service or the whole
+	State   State     `json:"state,omitzero"`
+	Attempt int       `json:"attempt,omitzero"`
+	At      time.Time `json:"at"` // this process's clock
+	Err     error     `json:"-"`  // in JSON its text, as error
 	// Act is what was done, with EventOperated.
-	Act Act
+	Act Act `json:"act,omitzero"`
+}
+
+// MarshalJSON writes the error as its text.
+func (e Event) MarshalJSON() ([]byte, error) {
+	type plain Event
+	v := struct {
+		plain
+		Err string `json:"error,omitzero"`
+	}{plain: plain(e)}
+	if e.Err != nil {
+		v.Err = e.Err.Error()
+	}
+	return json.Marshal(v)
+}
+
+// UnmarshalJSON reads what MarshalJSON writes. Of the error it has the text only.
+func (e *Event) UnmarshalJSON(data []byte) error {
+	type plain Event
+	v := struct {
+		*plain
+		Err string `json:"error"`
+	}{plain: (*plain)(e)}
+	if err := json.Unmarshal(data, &v); err != nil {
+		return err
+	}
+	if e.Err = nil; v.Err != "" {
+		e.Err = errors.New(v.Err)
+	}
+	return nil
 }
 
 // Observer is told of every event, synchronously and after the write. It is

@@ -71,34 +71,34 @@ const (
 type Explanation struct {
 	Key
 	// Version of the batch that was looked at: what the remedy is about.
-	Version int64
-	At      time.Time // the database's clock
-	State   State
+	Version int64     `json:"version"`
+	At      time.Time `json:"at"` // the database's clock
+	State   State     `json:"state"`
 	// Owner is who moves it on; 0 where it is final.
-	Owner Actor
-	Cause Cause
+	Owner Actor `json:"owner"`
+	Cause Cause `json:"cause"`
 	// Blocker is the batch that is in the way; the zero Key where none is.
-	Blocker Key
+	Blocker Key `json:"blocker,omitzero"`
 	// Address is one at which the two meet, in the ledger's notation; "" where they are
 	// in order for another reason.
-	Address string
+	Address string `json:"address,omitzero"`
 	// Control is the pause or the halt, with CausePaused and CauseHalted.
-	Control Control
+	Control Control `json:"control,omitzero"`
 	// ClaimedBy is the instance that claimed it last, ClaimLeft for how long yet.
-	ClaimedBy string
-	ClaimLeft time.Duration
+	ClaimedBy string        `json:"claimed_by,omitzero"`
+	ClaimLeft time.Duration `json:"claim_left_ns,omitzero"`
 	// LastError is what the last attempt that failed said.
-	LastError *SubmissionError
+	LastError *SubmissionError `json:"last_error,omitzero"`
 	// Decision is why a person is needed; "" where none is.
-	Decision string
+	Decision string `json:"decision,omitzero"`
 	// Attempts so far.
-	Attempts int
+	Attempts int `json:"attempts"`
 	// Next is in how long the owner may move it, 0 where now or where it is not known.
-	Next time.Duration
+	Next time.Duration `json:"next_ns,omitzero"`
 	// Remedy is what would move it.
-	Remedy Remedy
+	Remedy Remedy `json:"remedy"`
 	// Text says all this in a sentence or two, for people.
-	Text string
+	Text string `json:"text"`
 }
 
 // Seen is what an operator acts upon who does what the explanation says: where the batch

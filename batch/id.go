@@ -24,8 +24,8 @@ type ServiceID string
 
 // Key names a batch in a store.
 type Key struct {
-	Service ServiceID
-	ID      ID
+	Service ServiceID `json:"service"`
+	ID      ID        `json:"id"`
 }
 
 // String returns "service/id", or the id alone where the service is "".

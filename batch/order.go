@@ -82,12 +82,16 @@ const (
 	OrderQuarantined
 )
 
+var orderStateNames = [...]string{
+	OrderQueued: "queued", OrderDequeued: "dequeued", OrderConfirmed: "confirmed", OrderFailed: "failed", OrderQuarantined: "quarantined",
+}
+
 // String returns the state's name in lower case.
 func (s OrderState) String() string {
 	if s < OrderQueued || s > OrderQuarantined {
 		return fmt.Sprintf("order state(%d)", uint8(s))
 	}
-	return [...]string{"queued", "dequeued", "confirmed", "failed", "quarantined"}[s-1]
+	return orderStateNames[s]
 }
 
 // Final reports whether nothing changes an order in this state any more.
@@ -96,23 +100,23 @@ func (s OrderState) Final() bool { return s >= OrderConfirmed && s <= OrderQuara
 // OrderRecord is a stored order as the application sees it, without its payload.
 // Times are the database's, in UTC, to the microsecond.
 type OrderRecord struct {
-	ID        OrderID
-	Party     ServiceID
-	Key       string
-	Priority  int
-	Urgent    bool
-	Deadline  time.Time
-	State     OrderState
-	Version   int64 // raised by every change
-	CreatedAt time.Time
-	FinalAt   time.Time
+	ID        OrderID    `json:"id"`
+	Party     ServiceID  `json:"party"`
+	Key       string     `json:"key,omitzero"`
+	Priority  int        `json:"priority,omitzero"`
+	Urgent    bool       `json:"urgent,omitzero"`
+	Deadline  time.Time  `json:"deadline,omitzero"`
+	State     OrderState `json:"state"`
+	Version   int64      `json:"version"` // raised by every change
+	CreatedAt time.Time  `json:"created_at"`
+	FinalAt   time.Time  `json:"final_at,omitzero"`
 	// Batch that it is part of, or was last; "" before the first.
-	Batch ID
+	Batch ID `json:"batch,omitzero"`
 	// Group it was split into after a refusal; "" where it never was.
-	Group string
+	Group string `json:"group,omitzero"`
 	// Batches is how many batches it has been part of.
-	Batches int
-	Error   *SubmissionError // why it Failed or is Quarantined
+	Batches int              `json:"batches"`
+	Error   *SubmissionError `json:"error,omitzero"` // why it Failed or is Quarantined
 }
 
 // Builder makes one batch of orders of one party. It is called again with the same

@@ -19,16 +19,16 @@ const (
 // failed, and of those that were accepted after one that did. It never holds a payload
 // or a secret.
 type Report struct {
-	Attempt int       // its number
-	At      time.Time // when it was recorded, on the database's clock
+	Attempt int       `json:"attempt"` // its number
+	At      time.Time `json:"at"`      // when it was recorded, on the database's clock
 	// Kind is how it ended; "" is accepted.
-	Kind       ErrorKind
-	StatusCode int           // HTTP status; 0 where there was no response
-	Code       int           // the ledger's own code; 0 where there was none
-	Endpoint   string        // without credentials and query
-	Took       time.Duration // of the last request, on the instance's clock; 0 where none was made
-	Text       string        // an excerpt of the answer
-	Instance   string        // that made it, or asked about it
+	Kind       ErrorKind     `json:"kind,omitzero"`
+	StatusCode int           `json:"status_code,omitzero"` // HTTP status; 0 where there was no response
+	Code       int           `json:"code,omitzero"`        // the ledger's own code; 0 where there was none
+	Endpoint   string        `json:"endpoint,omitzero"`    // without credentials and query
+	Took       time.Duration `json:"took_ns,omitzero"`     // of the last request, on the instance's clock; 0 where none was made
+	Text       string        `json:"text,omitzero"`        // an excerpt of the answer
+	Instance   string        `json:"instance,omitzero"`    // that made it, or asked about it
 }
 
 // Fit is the report with texts that any database takes: valid UTF-8, no control

@@ -22,12 +22,17 @@ const (
 	ReportedFailed
 )
 
+var reportedNames = [...]string{
+	ReportedUnknown: "unknown", ReportedPending: "pending", ReportedValid: "valid", ReportedInvalid: "invalid",
+	ReportedCommitted: "committed", ReportedFailed: "failed",
+}
+
 // String returns the word in lower case.
 func (r Reported) String() string {
 	if r < ReportedUnknown || r > ReportedFailed {
 		return fmt.Sprintf("reported(%d)", uint8(r))
 	}
-	return [...]string{"unknown", "pending", "valid", "invalid", "committed", "failed"}[r-1]
+	return reportedNames[r]
 }
 
 // Status is a ledger's answer about one batch.
@@ -48,8 +53,8 @@ type Status struct {
 
 // Receipt is the result of one transaction (spec/000, transaction_receipts).
 type Receipt struct {
-	TransactionID string
-	Valid         bool
-	Message       string
-	Data          []byte
+	TransactionID string `json:"transaction_id"`
+	Valid         bool   `json:"valid"`
+	Message       string `json:"message,omitzero"`
+	Data          []byte `json:"data,omitzero"`
 }

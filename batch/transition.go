@@ -1,5 +1,7 @@
 package batch
 
+import "fmt"
+
 // Actor is who moves a batch from state to state.
 type Actor uint8
 
@@ -11,9 +13,16 @@ const (
 	ByOperator
 )
 
-// String returns the actor's name.
+var actorNames = [...]string{
+	"nobody", ByQueuer: "queuer", BySubmitter: "submitter", ByMonitor: "monitor", ByOperator: "operator",
+}
+
+// String returns the actor's name, "nobody" for the zero value.
 func (a Actor) String() string {
-	return [...]string{"nobody", "queuer", "submitter", "monitor", "operator"}[min(a, ByOperator)]
+	if a > ByOperator {
+		return fmt.Sprintf("actor(%d)", uint8(a))
+	}
+	return actorNames[a]
 }
 
 // Transition is one allowed move.

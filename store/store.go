@@ -111,13 +111,13 @@ func (q CountsQuery) Bounded() CountsQuery {
 
 // LaneCounts is what is open in one lane.
 type LaneCounts struct {
-	Service batch.ServiceID
+	Service batch.ServiceID `json:"service"`
 	// Attempted is how many open batches were ever claimed, by state; a state without
 	// any is not in it.
-	Attempted map[batch.State]int
+	Attempted map[batch.State]int `json:"attempted"`
 	// Waiting is how many were not, or were put at the end since; where it is the Cap of
 	// the query, at least so many.
-	Waiting int
+	Waiting int `json:"waiting"`
 }
 
 // Engine is the half that the loops use. Methods do not retry: the loops do.

@@ -107,4 +107,14 @@ var operatorsList = []mutant{
 		old: "if v.streams[key] == st {",
 		new: "if false {",
 	},
+	{
+		name: "words: a word that nobody knows is the last one", file: "batch/words.go", pkg: "batch", test: "TestWords",
+		old: "\tif i < 0 {\n",
+		new: "\tif i < -1 {\n",
+	},
+	{
+		name: "words: the error of an event is lost in JSON", file: "batch/event.go", pkg: "batch", test: "TestEventsInJSON",
+		old: "\t\tv.Err = e.Err.Error()\n",
+		new: "",
+	},
 }

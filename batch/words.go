@@ -1,0 +1,80 @@
+package batch
+
+import (
+	"slices"
+	"strings"
+)
+
+// States, policies and their like are stored as numbers, and written as words in JSON and
+// any other text: a number would mean nothing to whoever reads it, and something else to
+// whoever has another version. A word is exactly what String says.
+
+// text is the word of a value; "" for the zero value of those that have no word for it.
+func text[T ~uint8](field string, v T, words []string, name func() string) ([]byte, error) {
+	if int(v) >= len(words) {
+		return nil, &InputError{Field: field, Value: name(), Want: oneOf(words)}
+	}
+	return []byte(words[v]), nil
+}
+
+// fromText is the value of a word.
+func fromText[T ~uint8](field string, v *T, words []string, word []byte) error {
+	i := slices.Index(words, string(word))
+	if i < 0 {
+		return &InputError{Field: field, Value: Excerpt(string(word), 64), Want: oneOf(words)}
+	}
+	*v = T(i) //nolint:gosec // there are few words
+	return nil
+}
+
+func oneOf(words []string) string {
+	return "one of " + strings.Join(slices.DeleteFunc(slices.Clone(words), func(w string) bool { return w == "" }), ", ")
+}
+
+// MarshalText returns the state's name in lower case; nothing for the zero value, which is
+// no state. The error is an [*InputError].
+func (s State) MarshalText() ([]byte, error) { return text("State", s, stateNames[:], s.String) }
+
+// UnmarshalText reads what MarshalText writes. The error is an [*InputError].
+func (s *State) UnmarshalText(word []byte) error {
+	return fromText("State", s, stateNames[:], word)
+}
+
+// MarshalText returns the state's name in lower case; nothing for the zero value, which is
+// no state. The error is an [*InputError].
+func (s OrderState) MarshalText() ([]byte, error) {
+	return text("OrderState", s, orderStateNames[:], s.String)
+}
+
+// UnmarshalText reads what MarshalText writes. The error is an [*InputError].
+func (s *OrderState) UnmarshalText(word []byte) error {
+	return fromText("OrderState", s, orderStateNames[:], word)
+}
+
+// MarshalText returns the policy in lower case. The error is an [*InputError].
+func (p Policy) MarshalText() ([]byte, error) { return text("Policy", p, policyNames[:], p.String) }
+
+// UnmarshalText reads what MarshalText writes. The error is an [*InputError].
+func (p *Policy) UnmarshalText(word []byte) error {
+	return fromText("Policy", p, policyNames[:], word)
+}
+
+// MarshalText returns the actor's name, "nobody" for the zero value. The error is an
+// [*InputError].
+func (a Actor) MarshalText() ([]byte, error) { return text("Actor", a, actorNames[:], a.String) }
+
+// UnmarshalText reads what MarshalText writes. The error is an [*InputError].
+func (a *Actor) UnmarshalText(word []byte) error {
+	return fromText("Actor", a, actorNames[:], word)
+}
+
+// MarshalText returns the word in lower case; nothing for the zero value, which is no
+// answer. The error is an [*InputError].
+func (r Reported) MarshalText() ([]byte, error) {
+	return text("Reported", r, reportedNames[:], r.String)
+}
+
+// UnmarshalText reads what MarshalText writes. The error is an [*InputError].
+func (r *Reported) UnmarshalText(word []byte) error {
+	return fromText("Reported", r, reportedNames[:], word)
+}

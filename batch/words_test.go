@@ -1,0 +1,200 @@
+package batch_test
+
+import (
+	"encoding"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// word is a value that is written as a word.
+type word interface {
+	encoding.TextMarshaler
+	fmt.Stringer
+}
+
+// wordy is one type of those.
+type wordy struct {
+	name  string
+	value func(n uint8) word
+	read  func(text []byte) (word, error)
+	words []string // of the values in their order; "" where the zero value is none
+}
+
+func wordyOf[T ~uint8, P interface {
+	*T
+	encoding.TextUnmarshaler
+}](name string, as func(T) word, words ...string) wordy {
+	return wordy{
+		name: name, words: words,
+		value: func(n uint8) word { return as(T(n)) },
+		read: func(text []byte) (word, error) {
+			v := T(200) // what is not read stays as it was
+			err := P(&v).UnmarshalText(text)
+			return as(v), err
+		},
+	}
+}
+
+func wordies() []wordy {
+	return []wordy{
+		wordyOf[batch.State]("State", func(v batch.State) word { return v },
+			"", "queued", "submitting", "pending", "valid", "delayed", "unknown", "committed", "invalid", "rejected"),
+		wordyOf[batch.OrderState]("OrderState", func(v batch.OrderState) word { return v },
+			"", "queued", "dequeued", "confirmed", "failed", "quarantined"),
+		wordyOf[batch.Policy]("Policy", func(v batch.Policy) word { return v }, "default", "continue", "halt", "quarantine"),
+		wordyOf[batch.Actor]("Actor", func(v batch.Actor) word { return v }, "nobody", "queuer", "submitter", "monitor", "operator"),
+		wordyOf[batch.Reported]("Reported", func(v batch.Reported) word { return v },
+			"", "unknown", "pending", "valid", "invalid", "committed", "failed"),
+	}
+}
+
+// All values there can be go into text and JSON and come back, and no others.
+func TestWords(t *testing.T) {
+	for _, w := range wordies() {
+		for n := range 256 {
+			v := w.value(uint8(n))
+			text, err := v.MarshalText()
+			if n >= len(w.words) {
+				var in *batch.InputError
+				require.ErrorAs(t, err, &in, "%s %d", w.name, n)
+				assert.Equal(t, w.name, in.Field)
+				assert.Equal(t, v.String(), in.Value)
+				assert.Contains(t, in.Want, w.words[1])
+				_, err = json.Marshal(v)
+				require.Error(t, err)
+				continue
+			}
+			require.NoError(t, err)
+			assert.Equal(t, w.words[n], string(text))
+			if w.words[n] != "" {
+				assert.Equal(t, v.String(), string(text), "one word for one thing")
+			}
+			back, err := w.read(text)
+			require.NoError(t, err)
+			assert.Equal(t, v, back)
+			inJSON, err := json.Marshal(v)
+			require.NoError(t, err)
+			assert.Equal(t, fmt.Sprintf("%q", w.words[n]), string(inJSON))
+		}
+		for _, other := range []string{"Queued", "queued ", "0", "1", "state(77)", "none", "\x00"} {
+			v, err := w.read([]byte(other))
+			var in *batch.InputError
+			require.ErrorAs(t, err, &in, "%s %q", w.name, other)
+			assert.Equal(t, w.name, in.Field)
+			assert.Equal(t, batch.Excerpt(other, 64), in.Value)
+			assert.Equal(t, w.value(200), v, "it stays as it was")
+		}
+	}
+	var v struct{ State batch.State }
+	require.Error(t, json.Unmarshal([]byte(`{"State": 3}`), &v), "no numbers")
+}
+
+// Whatever is read is written again as it was.
+func FuzzWords(f *testing.F) {
+	for _, w := range wordies() {
+		for _, text := range w.words {
+			f.Add([]byte(text))
+		}
+	}
+	f.Add([]byte("policy(4)"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		for _, w := range wordies() {
+			v, err := w.read(text)
+			if err != nil {
+				require.ErrorIs(t, err, batch.ErrInvalidInput)
+				continue
+			}
+			back, err := v.MarshalText()
+			require.NoError(t, err)
+			require.Equal(t, string(text), string(back))
+		}
+	})
+}
+
+// written is how a value reads in JSON; it must come back as it was.
+func written[T any](t *testing.T, v T, want string) {
+	t.Helper()
+	text, err := json.Marshal(v)
+	require.NoError(t, err)
+	assert.JSONEq(t, want, string(text))
+	var back T
+	require.NoError(t, json.Unmarshal(text, &back))
+	assert.Equal(t, v, back)
+}
+
+// What an HTTP handler or a log makes of them is for people.
+func TestRecordsInJSON(t *testing.T) {
+	at := time.Date(2030, 1, 2, 3, 4, 5, 6000, time.UTC)
+	key := batch.Key{Service: "c::s", ID: "b1"}
+	written(t, batch.Record{Key: key, State: batch.Queued, Version: 1, CreatedAt: at},
+		`{"service": "c::s", "id": "b1", "state": "queued", "version": 1, "attempt": 0, "spent": 0, "created_at": "2030-01-02T03:04:05.000006Z"}`)
+	written(t, batch.Record{
+		Key: key, State: batch.Submitting, Version: 4, Attempt: 2, Spent: 1, Budget: batch.Budget{Attempts: 3, EveryTry: true},
+		DataChangeID: "d", CreatedAt: at, FinalAt: at, ClaimExpires: at, NotBefore: at, LastPost: at, SettlesAt: at, DoubtSince: at, ResendUntil: at,
+		Error: &batch.SubmissionError{Kind: batch.KindDoubt, Message: "reset"}, Decision: "no evidence",
+		Receipts: []batch.Receipt{{TransactionID: "t", Message: "no funds", Data: []byte("x")}}, ClaimedBy: "one", Quarantined: true,
+	}, `{"service": "c::s", "id": "b1", "state": "submitting", "version": 4, "attempt": 2, "spent": 1, "budget": {"attempts": 3, "every_try": true},
+		"data_change_id": "d", "created_at": "2030-01-02T03:04:05.000006Z", "final_at": "2030-01-02T03:04:05.000006Z",
+		"claim_expires": "2030-01-02T03:04:05.000006Z", "not_before": "2030-01-02T03:04:05.000006Z", "last_post": "2030-01-02T03:04:05.000006Z",
+		"settles_at": "2030-01-02T03:04:05.000006Z", "doubt_since": "2030-01-02T03:04:05.000006Z", "resend_until": "2030-01-02T03:04:05.000006Z",
+		"error": {"kind": "doubt", "message": "reset"}, "decision": "no evidence",
+		"receipts": [{"transaction_id": "t", "valid": false, "message": "no funds", "data": "eA=="}], "claimed_by": "one", "quarantined": true}`)
+	written(t, batch.Act{
+		By: batch.By{Actor: "ann", Reason: "ticket 17"}, Action: batch.ActionDecide, At: at, Scope: batch.Only("c::s"), Batch: "b1",
+		From: batch.Submitting, To: batch.Unknown,
+	}, `{"actor": "ann", "reason": "ticket 17", "action": "decide", "at": "2030-01-02T03:04:05.000006Z",
+		"scope": {"all": false, "service": "c::s"}, "batch": "b1", "from": "submitting", "to": "unknown"}`)
+	written(t, batch.Act{By: batch.By{Actor: "ann"}, Action: batch.ActionSetPolicy, At: at, Scope: batch.Only(""), Policy: batch.PolicyHalt},
+		`{"actor": "ann", "action": "set_policy", "at": "2030-01-02T03:04:05.000006Z", "scope": {"all": false, "service": ""}, "policy": "halt"}`)
+	paused := batch.Control{
+		Scope: batch.Everything(), PausedAt: at, PausedBy: batch.By{Actor: "bob", Reason: "upgrade"}, Version: 7,
+	}
+	written(t, paused, `{"all": true, "service": "", "paused_at": "2030-01-02T03:04:05.000006Z", "paused_by": {"actor": "bob", "reason": "upgrade"},
+		"policy": "default", "version": 7}`)
+	written(t, batch.MovedOnError{Seen: 3, Control: paused}, `{"seen": 3, "control": {"all": true, "service": "",
+		"paused_at": "2030-01-02T03:04:05.000006Z", "paused_by": {"actor": "bob", "reason": "upgrade"}, "policy": "default", "version": 7}}`)
+	written(t, batch.Explanation{Key: key, Version: 4, At: at, State: batch.Delayed, Owner: batch.ByQueuer, Cause: batch.CauseDelayed, Attempts: 1,
+		Next: time.Second, Remedy: batch.RemedyWait, Text: "delayed"},
+		`{"service": "c::s", "id": "b1", "version": 4, "at": "2030-01-02T03:04:05.000006Z", "state": "delayed", "owner": "queuer", "cause": "delayed",
+		"attempts": 1, "next_ns": 1000000000, "remedy": "wait", "text": "delayed"}`)
+	written(t, batch.OrderRecord{ID: "o", Party: "p", State: batch.OrderDequeued, Version: 2, CreatedAt: at, Batch: "b1", Batches: 1},
+		`{"id": "o", "party": "p", "state": "dequeued", "version": 2, "created_at": "2030-01-02T03:04:05.000006Z", "batch": "b1", "batches": 1}`)
+	written(t, batch.Report{Attempt: 1, At: at, Kind: batch.KindBusy, StatusCode: 429, Took: time.Second},
+		`{"attempt": 1, "at": "2030-01-02T03:04:05.000006Z", "kind": "busy", "status_code": 429, "took_ns": 1000000000}`)
+}
+
+// The error of an event is any error, and in JSON its text.
+func TestEventsInJSON(t *testing.T) {
+	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	key := batch.Key{Service: "s", ID: "b1"}
+	written(t, batch.Event{Kind: batch.EventClaimed, Key: key, State: batch.Submitting, Attempt: 1, At: at},
+		`{"kind": "claimed", "key": {"service": "s", "id": "b1"}, "state": "submitting", "attempt": 1, "at": "2030-01-02T03:04:05Z"}`)
+	written(t, batch.Event{Kind: batch.EventTrouble, At: at, Err: errors.New("scan: connection refused")},
+		`{"kind": "trouble", "at": "2030-01-02T03:04:05Z", "error": "scan: connection refused"}`)
+	text, err := json.Marshal(batch.Event{
+		Kind: batch.EventOperated, Key: key, State: batch.Rejected, At: at, Err: &batch.SubmissionError{Kind: batch.KindCancelled, Message: "why"},
+		Act: batch.Act{By: batch.By{Actor: "ann"}, Action: batch.ActionCancel, At: at, Scope: batch.Only("s"), From: batch.Queued, To: batch.Rejected},
+	})
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"kind": "operated", "key": {"service": "s", "id": "b1"}, "state": "rejected", "at": "2030-01-02T03:04:05Z",
+		"error": "cancelled: why", "act": {"actor": "ann", "action": "cancel", "at": "2030-01-02T03:04:05Z",
+		"scope": {"all": false, "service": "s"}, "from": "queued", "to": "rejected"}}`, string(text))
+	e := batch.Event{Err: errors.New("from before")}
+	require.NoError(t, json.Unmarshal([]byte(`{"kind": "final", "state": "committed"}`), &e))
+	require.NoError(t, e.Err)
+	var in *batch.InputError
+	require.ErrorAs(t, json.Unmarshal([]byte(`{"state": "lost"}`), &e), &in)
+	assert.Equal(t, "State", in.Field)
+	assert.Equal(t, "lost", in.Value)
+	lanes, err := json.Marshal(map[batch.State]int{batch.Pending: 2})
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"pending": 2}`, string(lanes))
+}
