@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -34,19 +35,40 @@ type submitted struct {
 type transaction struct {
 	id, family, version, batcher, signer, digest string
 	header, payload                              []byte
-	addresses, outputs                           []string
+	addresses                                    []string
 	broken                                       bool // its header cannot be decoded
 }
 
-// walk calls f for every field that is bytes, and skips the others.
-func walk(b []byte, f func(num protowire.Number, value []byte) error) error {
+// schema is what the fields of a message are: t for text, b for bytes, n for a number, by
+// their numbers; a blank is a field that nobody knows.
+type schema string
+
+// The messages. A field of another kind than its own, or text that is no UTF-8, makes the
+// whole message undecodable, as rust-protobuf has it.
+const (
+	listSchema              schema = " b"
+	batchSchema             schema = " btbn"
+	batchHeaderSchema       schema = " tt"
+	transactionSchema       schema = " btb"
+	transactionHeaderSchema schema = " ttttttt tt"
+)
+
+// walk calls f for every field that is known and has bytes, and skips the others.
+func walk(b []byte, known schema, f func(num protowire.Number, value []byte) error) error {
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)
 		if n < 0 {
 			return protowire.ParseError(n)
 		}
 		b = b[n:]
-		if typ != protowire.BytesType {
+		kind := byte(' ')
+		if int(num) < len(known) {
+			kind = known[num]
+		}
+		if (kind == 'n' && typ != protowire.VarintType) || (strings.ContainsRune("tb", rune(kind)) && typ != protowire.BytesType) {
+			return fmt.Errorf("field %d is of another type", num)
+		}
+		if kind == ' ' || kind == 'n' {
 			if n = protowire.ConsumeFieldValue(num, typ, b); n < 0 {
 				return protowire.ParseError(n)
 			}
@@ -58,6 +80,9 @@ func walk(b []byte, f func(num protowire.Number, value []byte) error) error {
 			return protowire.ParseError(n)
 		}
 		b = b[n:]
+		if kind == 't' && !utf8.Valid(v) {
+			return fmt.Errorf("field %d is no UTF-8", num)
+		}
 		if err := f(num, v); err != nil {
 			return err
 		}
@@ -67,10 +92,7 @@ func walk(b []byte, f func(num protowire.Number, value []byte) error) error {
 
 // decodeList reads a BatchList with its batch headers.
 func decodeList(body []byte) (out []*submitted, err error) {
-	err = walk(body, func(num protowire.Number, v []byte) error {
-		if num != 1 {
-			return nil
-		}
+	err = walk(body, listSchema, func(_ protowire.Number, v []byte) error {
 		b, err := decodeBatch(v)
 		out = append(out, b)
 		return err
@@ -83,7 +105,7 @@ func decodeList(body []byte) (out []*submitted, err error) {
 
 func decodeBatch(raw []byte) (*submitted, error) {
 	b := &submitted{}
-	err := walk(raw, func(num protowire.Number, v []byte) error {
+	err := walk(raw, batchSchema, func(num protowire.Number, v []byte) error {
 		switch num {
 		case 1:
 			b.raw = slices.Clone(v)
@@ -101,7 +123,7 @@ func decodeBatch(raw []byte) (*submitted, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = walk(b.raw, func(num protowire.Number, v []byte) error {
+	err = walk(b.raw, batchHeaderSchema, func(num protowire.Number, v []byte) error {
 		switch num {
 		case 1:
 			b.signer = string(v)
@@ -121,7 +143,7 @@ func decodeBatch(raw []byte) (*submitted, error) {
 
 func decodeTransaction(raw []byte) (transaction, error) {
 	var t transaction
-	err := walk(raw, func(num protowire.Number, v []byte) error {
+	err := walk(raw, transactionSchema, func(num protowire.Number, v []byte) error {
 		switch num {
 		case 1:
 			t.header = slices.Clone(v)
@@ -135,7 +157,7 @@ func decodeTransaction(raw []byte) (transaction, error) {
 	if err != nil {
 		return t, err
 	}
-	t.broken = walk(t.header, func(num protowire.Number, v []byte) error {
+	t.broken = walk(t.header, transactionHeaderSchema, func(num protowire.Number, v []byte) error {
 		switch num {
 		case 1:
 			t.batcher = string(v)
@@ -145,9 +167,6 @@ func decodeTransaction(raw []byte) (transaction, error) {
 			t.version = string(v)
 		case 5, 7:
 			t.addresses = append(t.addresses, string(v))
-			if num == 7 {
-				t.outputs = append(t.outputs, string(v))
-			}
 		case 9:
 			t.digest = string(v)
 		case 10:
@@ -179,21 +198,21 @@ func (b *submitted) verify() error {
 		if t.broken {
 			return fmt.Errorf("%w: transaction header", errServer)
 		}
-		for _, a := range t.addresses {
-			if _, err := hex.DecodeString(a); err != nil {
-				return fmt.Errorf("%w: address: %w", errServer, err)
+		for _, text := range append([]string{t.batcher, t.digest, t.signer}, t.addresses...) {
+			if _, err := hex.DecodeString(text); err != nil {
+				return fmt.Errorf("%w: transaction header: %w", errServer, err)
 			}
 		}
-		if err := verifySignature(t.signer, t.header, t.id); err != nil {
-			return err
-		}
-		sum := sha512.Sum512(t.payload)
 		switch {
 		case b.ids[i] != t.id:
 			return fmt.Errorf("%w: transaction order", errNone)
 		case !strings.EqualFold(t.batcher, b.signer):
 			return fmt.Errorf("%w: batcher key", errNone)
-		case !strings.EqualFold(t.digest, hex.EncodeToString(sum[:])):
+		}
+		if err := verifySignature(t.signer, t.header, t.id); err != nil {
+			return err
+		}
+		if sum := sha512.Sum512(t.payload); !strings.EqualFold(t.digest, hex.EncodeToString(sum[:])) {
 			return fmt.Errorf("%w: payload digest", errNone)
 		}
 	}

@@ -118,8 +118,9 @@ func (n *Network) evicted(s *service, ids []batch.ID) {
 // run proposes what is queued at s, one at a time, until the network is closed.
 func (n *Network) run(s *service) {
 	for n.await(context.Background(), nil, func() bool { return len(s.queue) > 0 && s.node.up }) == nil {
-		b := n.dequeue(s)
-		n.propose(s, b)
+		if n.o.Poll == 0 || (n.rest(s.node.life, n.o.Poll) && len(s.queue) > 0) {
+			n.propose(s, n.dequeue(s))
+		}
 		n.wake()
 		n.mu.Unlock()
 	}

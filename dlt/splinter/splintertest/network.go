@@ -158,6 +158,10 @@ var errGone = errors.New("splintertest: gone")
 func (n *Network) await(ctx context.Context, until <-chan time.Time, ready func() bool) error {
 	for {
 		n.mu.Lock()
+		if ended(n.closed) {
+			n.mu.Unlock()
+			return errGone
+		}
 		if ready() {
 			return nil
 		}

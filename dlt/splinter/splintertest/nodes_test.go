@@ -2,6 +2,7 @@ package splintertest_test
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
 )
 
@@ -337,6 +339,22 @@ func TestWaitHoldsAWorker(t *testing.T) {
 	})
 }
 
+// A wait that ends in vain says what was in its beginning; what is final by then, it says.
+func TestWaitSaysWhatWas(t *testing.T) {
+	virtual(t, measured(2), func(t *testing.T, n *splintertest.Network) {
+		s, x := n.Service(0), inc(t)
+		send(t, n, s, x)
+		r := call(t.Context(), n, s, http.MethodGet, "/batch_statuses?ids="+string(x.ID)+",abc&wait=1", nil)
+		assert.Contains(t, r.body, "Committed")
+		n.Kill(1)
+		y := inc(t)
+		send(t, n, s, y)
+		r = call(t.Context(), n, s, http.MethodGet, "/batch_statuses?ids="+string(y.ID)+"&wait=1", nil)
+		assert.Contains(t, r.body, "Pending")
+		assert.Equal(t, "Valid", word(t, n, s, y))
+	})
+}
+
 // What a peer knows of what was posted there, and the coordinator of it.
 func TestPostedAtAPeer(t *testing.T) {
 	virtual(t, measured(2), func(t *testing.T, n *splintertest.Network) {
@@ -344,7 +362,10 @@ func TestPostedAtAPeer(t *testing.T) {
 		good, bad := inc(t), build(t, tx(splintertest.Fail("x")))
 		send(t, n, b, good)
 		assert.Equal(t, "Pending", word(t, n, b, good))
-		assert.Equal(t, "Unknown", word(t, n, a, good), "until it is executed")
+		for range 2 {
+			assert.Equal(t, "Unknown", word(t, n, a, good), "until it is executed")
+			time.Sleep(310 * time.Millisecond) // it has arrived, and waits
+		}
 		time.Sleep(2 * time.Second)
 		assert.Equal(t, "Committed", word(t, n, a, good))
 		assert.Equal(t, "Committed", word(t, n, b, good))
@@ -398,10 +419,83 @@ func TestFlood(t *testing.T) {
 			second := inc(t)
 			send(t, n, s, second)
 			assert.Equal(t, "Unknown", word(t, n, s, first), "evicted before it was executed")
+			time.Sleep(100 * time.Millisecond)
+			assert.Equal(t, "Valid", word(t, n, s, first), "and known again, as a new one")
 			time.Sleep(2 * time.Minute)
 			assert.Equal(t, "Committed", word(t, n, s, second))
 			assert.Len(t, n.Executions(s), 112)
 			assert.Equal(t, "Unknown", word(t, n, s, first))
 		})
+	})
+}
+
+// Crashes by seed: the journal's truth is that of the states, and the same seed gives the
+// same faults.
+func TestCrashesBySeed(t *testing.T) {
+	points := func(seed uint64) (out []string) {
+		o := splintertest.Real()
+		for i := range 12 {
+			o.Circuits = append(o.Circuits, splintertest.Circuit{ID: fmt.Sprintf("aaaaa-b%04d", i), Version: 1 + i%2})
+		}
+		o.Faults = &splintertest.Faults{Seed: seed, Crash: 0.2, Down: time.Second}
+		var bs []batch.Batch
+		for i := range 48 { // whose ids are the same each time
+			payload, address := splintertest.Inc("x", 1)
+			bs = append(bs, build(t, sawtooth.Transaction{
+				FamilyName: splintertest.Family, FamilyVersion: "1", Payload: payload, Inputs: []string{address},
+				Outputs: []string{address}, Nonce: fmt.Sprint("seeded ", i),
+			}))
+		}
+		virtual(t, o, func(t *testing.T, n *splintertest.Network) {
+			services := n.Services()
+			for i, b := range bs {
+				s := services[2*(i%12)]
+				for r := (*response)(nil); r == nil || r.status != http.StatusAccepted; {
+					time.Sleep(time.Second)
+					r = call(t.Context(), n, s, http.MethodPost, "/batches", list(b))
+				}
+			}
+			time.Sleep(10 * time.Minute)
+			for i := 0; i < len(services); i += 2 {
+				a, b := services[i], services[i+1]
+				_, divided := n.Divided(a)
+				assert.Equal(t, !maps.Equal(n.State(a), n.State(b)), divided, "%s", a)
+				assert.Equal(t, divided, !slices.Equal(n.Applied(a), n.Applied(b)))
+				assert.GreaterOrEqual(t, len(n.Applied(a)), len(n.Transactions(a)), "an effect without a receipt")
+				assert.EqualValues(t, len(n.Applied(a)), n.State(a)["x"])
+				out = append(out, fmt.Sprint(divided, len(n.Transactions(a)), len(n.Transactions(b)), n.State(a), n.State(b)))
+				require.NoError(t, n.Check(map[batch.ServiceID][]batch.ID{a: nil}))
+			}
+			out = append(out, fmt.Sprint(len(kinds(n, splintertest.Killed))))
+			t.Logf("seed %d: %v", seed, out)
+			assert.NotEmpty(t, kinds(n, splintertest.Divided))
+		})
+		return out
+	}
+	one := points(1)
+	assert.Equal(t, one, points(1))
+	assert.NotEqual(t, one, points(2))
+}
+
+// Two services of one circuit on one node share a table of receipts: the peer fails at
+// those of the coordinator, and goes on waiting.
+func TestTwoServicesOnOneNode(t *testing.T) {
+	o := splintertest.Real()
+	o.Addrs = []string{"one"}
+	o.Circuits = []splintertest.Circuit{{ID: "aaaaa-bbbbb"}}
+	virtual(t, o, func(t *testing.T, n *splintertest.Network) {
+		a, b := n.Service(0), n.Service(1)
+		x, y := inc(t), inc(t)
+		send(t, n, a, x)
+		time.Sleep(2 * time.Second)
+		assert.Equal(t, "Committed", word(t, n, a, x))
+		assert.Equal(t, "Valid", word(t, n, b, x), "its effect is there, and no receipt")
+		assert.Len(t, n.Transactions(a), 1)
+		assert.Empty(t, n.Transactions(b))
+		assert.Equal(t, root(t, n, a), root(t, n, b))
+		send(t, n, a, y)
+		time.Sleep(32 * time.Second)
+		assert.Equal(t, "Valid", word(t, n, a, y))
+		assert.Equal(t, []string{"Rejected"}, words(n, y))
 	})
 }

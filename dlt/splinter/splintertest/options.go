@@ -36,6 +36,9 @@ type Options struct {
 	// CommitInterval is how long one proposal takes: batches of a queue commit one by
 	// one. The peers check it after half of it. Defaults to 5 ms; a real node needs 0.5 s.
 	CommitInterval time.Duration
+	// Poll is how long the coordinator takes to look at its queue again: so long is every
+	// batch at least Pending. Defaults to none; a real node needs 0.02 to 0.2 s.
+	Poll time.Duration
 	// ApplyDelay is how long the peers commit after the coordinator. Defaults to none:
 	// then they commit at once, and only [Faults] kill a node in between. A real node needs
 	// 0.1 s.
@@ -87,7 +90,10 @@ type Options struct {
 // Real returns the times of the nodes that were measured, Splinter 0.6.14 on two cores,
 // for tests in virtual time.
 func Real() *Options {
-	return &Options{CommitInterval: 500 * time.Millisecond, ApplyDelay: 100 * time.Millisecond, Hop: 300 * time.Millisecond}
+	return &Options{
+		Poll: 50 * time.Millisecond, CommitInterval: 450 * time.Millisecond, ApplyDelay: 100 * time.Millisecond,
+		Hop: 300 * time.Millisecond,
+	}
 }
 
 var (
@@ -109,6 +115,7 @@ func (o *Options) withDefaults() (Options, error) {
 		def  time.Duration
 	}{
 		{"CommitInterval", &c.CommitInterval, 5 * time.Millisecond},
+		{"Poll", &c.Poll, 0},
 		{"ApplyDelay", &c.ApplyDelay, 0},
 		{"CoordinatorTimeout", &c.CoordinatorTimeout, 30 * time.Second},
 		{"Hop", &c.Hop, 0},

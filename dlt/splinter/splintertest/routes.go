@@ -26,7 +26,7 @@ func newNode(n *Network) *node {
 	v.mux.HandleFunc("GET /scabbard/{circuit}/{service}/state_root", v.guarded(OpState, v.stateRoot))
 	v.mux.HandleFunc("POST /biome/login", v.login)
 	v.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		v.send(w, r, refusal(http.StatusNotFound, "endpoint not found"), Fault{})
+		v.send(w, r, refusal(http.StatusNotFound, "endpoint not found").bare(), Fault{})
 	})
 	return v
 }
@@ -50,7 +50,10 @@ type answer struct {
 	status      int
 	contentType string
 	body        []byte
+	early       bool // no endpoint has seen the request
 }
+
+func (a answer) bare() answer { a.early = true; return a }
 
 func document(status int, v any) answer {
 	b, err := json.Marshal(v)
@@ -73,7 +76,7 @@ func serverError() answer {
 func (v *node) guarded(op Operation, h func(http.ResponseWriter, *http.Request, *service)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !v.authorized(r.Header.Get("Authorization"), op) {
-			v.send(w, r, refusal(http.StatusUnauthorized, "Client is not authorized"), Fault{})
+			v.send(w, r, refusal(http.StatusUnauthorized, "Client is not authorized").bare(), Fault{})
 			return
 		}
 		if a, bad := versionGuard(r.Header.Get("Splinterprotocolversion")); bad {
@@ -171,7 +174,9 @@ func (v *node) send(w http.ResponseWriter, r *http.Request, a answer, f Fault) {
 	if len(a.body) > 0 {
 		w.Header().Set("Content-Type", a.contentType)
 	}
-	w.Header().Set("Access-Control-Allow-Credentials", "true")
+	if !a.early {
+		w.Header().Set("Access-Control-Allow-Credentials", "true")
+	}
 	w.WriteHeader(a.status)
 	_, _ = w.Write(a.body) // the client may have left; then nobody is there to be told
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
@@ -299,4 +300,58 @@ func TestStopAndResume(t *testing.T) {
 	require.Error(t, err)
 	_, err = splintertest.Listen(&splintertest.Options{Faults: &splintertest.Faults{Hang: 0.6, Busy: 0.6}})
 	require.Error(t, err)
+}
+
+// What rust-protobuf cannot read is 400 in a list and 500 in a transaction's header.
+func TestUndecodable(t *testing.T) {
+	n := splintertest.Start(t, nil)
+	s := n.Service(0)
+	number := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 7)
+	unknown := protowire.AppendVarint(protowire.AppendTag(nil, 9, protowire.VarintType), 7)
+	text := protowire.AppendBytes(protowire.AppendTag(nil, 2, protowire.BytesType), []byte{0xff})
+	list := func(b []byte) []byte {
+		return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), b)
+	}
+	for name, row := range map[string]struct {
+		body   []byte
+		status int
+	}{
+		"a number for a batch": {number, 400}, "an unknown field": {unknown, 202}, "an id that is no text": {list(text), 400},
+		"a number for a header": {list(number), 400}, "an empty batch": {list(nil), 500},
+	} {
+		assert.Equal(t, row.status, do(t, http.MethodPost, path(n, s)+"/batches", row.body).status, name)
+	}
+}
+
+// The target of a request may have 65,534 bytes.
+func TestLongQuery(t *testing.T) {
+	n := splintertest.Start(t, nil)
+	base := path(n, n.Service(0)) + "/batch_statuses?ids="
+	room := 65534 - len(strings.TrimPrefix(base, n.URL(0)))
+	assert.Equal(t, 200, do(t, http.MethodGet, base+strings.Repeat("a", room), nil).status)
+	assert.Equal(t, response{status: 400}, do(t, http.MethodGet, base+strings.Repeat("a", room+1), nil))
+	assert.Equal(t, response{status: 400}, do(t, http.MethodGet, base+strings.Repeat("a", 200_000), nil))
+	assert.Equal(t, 404, do(t, http.MethodGet, path(n, n.Service(0))+"/state/"+splintertest.Address("x"), nil).status)
+}
+
+// The state as it may be asked for.
+func TestState(t *testing.T) {
+	n := splintertest.Start(t, nil)
+	s := n.Service(0)
+	b := build(t, tx(splintertest.Set("x", 42)), tx(splintertest.Set("y", 7)))
+	empty := do(t, http.MethodGet, path(n, s)+"/state_root", nil).body
+	accepted(t, n, s, b)
+	becomes(t, n, s, b, "Committed")
+	x := do(t, http.MethodGet, path(n, s)+"/state/"+splintertest.Address("x"), nil)
+	assert.Equal(t, response{status: 200, body: "[52,50]"}, x)
+	assert.Equal(t, "Address not set", do(t, http.MethodGet, path(n, s)+"/state/"+splintertest.Address("z"), nil).doc(t)["message"])
+	var all []map[string]any
+	require.NoError(t, json.Unmarshal([]byte(do(t, http.MethodGet, path(n, s)+"/state?prefix=1cf126", nil).body), &all))
+	assert.Len(t, all, 2)
+	require.NoError(t, json.Unmarshal([]byte(do(t, http.MethodGet, path(n, s)+"/state?prefix="+splintertest.Address("y"), nil).body), &all))
+	assert.Equal(t, []map[string]any{{"address": splintertest.Address("y"), "value": []any{55.0}}}, all)
+	assert.NotEqual(t, empty, do(t, http.MethodGet, path(n, s)+"/state_root", nil).body)
+	assert.Equal(t, "401", do(t, http.MethodGet, path(splintertest.Start(t, &splintertest.Options{
+		Authorize: func(string, splintertest.Operation) bool { return false },
+	}), s)+"/state_root", nil).doc(t)["code"])
 }

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
+	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -101,51 +104,175 @@ func TestSubscribe(t *testing.T) {
 	assert.Error(t, err)
 }
 
-// C8: last_seen_event is greater, not later, and pages use the same filter.
+// replayed is what a subscriber is sent of the history. The node looks at what it says
+// when that is over.
+func replayed(t *testing.T, n *splintertest.Network, s batch.ServiceID, query string) (out []string) {
+	t.Helper()
+	const end = "the end"
+	c := dial(t, n, s, query, nil)
+	defer func() { _ = c.CloseNow() }()
+	require.NoError(t, c.Write(t.Context(), websocket.MessageText, []byte(end)))
+	for {
+		text := read(t, c)
+		if string(text) == end {
+			return out
+		}
+		var e struct {
+			ID string `json:"id"`
+		}
+		require.NoError(t, json.Unmarshal(text, &e))
+		out = append(out, e.ID)
+	}
+}
+
+// A page is the first 64, in the order of their commits, of those whose id is greater than
+// the last id of the page before; the last page is empty. A restart changes nothing of it.
 func TestReplay(t *testing.T) {
 	n := splintertest.Start(t, &splintertest.Options{CommitInterval: 100 * time.Microsecond})
 	s := n.Service(0)
-	for range 100 {
-		b := inc(t)
-		for post(t, n, s, b).status != 202 {
-		}
+	var txs []sawtooth.Transaction
+	for range 150 {
+		txs = append(txs, tx(splintertest.Inc("x", 1)))
+	}
+	for i := range 3 {
+		b := build(t, txs[50*i:50*i+50]...)
+		accepted(t, n, s, b)
 		becomes(t, n, s, b, "Committed")
 	}
+	becomes(t, n, n.Service(1), build(t, txs[100:]...), "Committed")
 	all := n.Transactions(s)
-	require.Len(t, all, 100)
-	const end = "the end"
-	replayed := func(query string) (out []string) {
-		c := dial(t, n, s, query, nil)
-		require.NoError(t, c.Write(t.Context(), websocket.MessageText, []byte(end)))
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		defer cancel()
+	require.Len(t, all, 150)
+	expected := func(after string) (out []string) {
 		for {
-			_, text, err := c.Read(ctx)
-			if err != nil {
-				return out // silence
+			greater := slices.DeleteFunc(slices.Clone(all), func(id string) bool { return after != "" && id <= after })
+			if len(greater) == 0 {
+				return out
 			}
-			var e struct {
-				ID string `json:"id"`
-			}
-			if json.Unmarshal(text, &e) == nil {
-				out = append(out, e.ID)
-			}
+			out = append(out, greater[:min(64, len(greater))]...)
+			after = out[len(out)-1]
 		}
 	}
-	got := replayed("")
-	assert.Equal(t, all[:64], got[:64])
-	for i := 65; i < len(got); i++ {
-		assert.Greater(t, got[64], got[63], "the filter of the second page is the last id of the first")
-	}
-	missing := 0
-	for _, id := range all {
-		if !slices.Contains(got, id) {
-			missing++
+	sorted := slices.Sorted(slices.Values(all))
+	for range 2 {
+		full := replayed(t, n, s, "")
+		assert.Equal(t, expected(""), full)
+		assert.Equal(t, all[:64], full[:64])
+		assert.False(t, slices.Contains(full[64:], sorted[0]), "the least is in the first page or nowhere")
+		for _, from := range []string{all[0], all[63], all[149], sorted[0], sorted[140], sorted[149], "0", "f", strings.Repeat("8", 128)} {
+			assert.Equal(t, expected(from), replayed(t, n, s, "?last_seen_event="+from), "after %.12s", from)
 		}
+		assert.Greater(t, len(replayed(t, n, s, "?last_seen_event="+sorted[140])), 8, "a short one comes again in part")
+		n.Restart(0)
 	}
-	assert.Positive(t, missing, "a full replay is not full")
-	for _, id := range replayed("?last_seen_event=" + all[50]) {
-		assert.Greater(t, id, all[50])
+	assert.Equal(t, expected(""), replayed(t, n, n.Service(1), ""), "as the peer has it")
+	r := do(t, "GET", path(n, s)+"/ws/subscribe?last_seen_event=%20", nil)
+	assert.Equal(t, 400, r.status)
+	assert.Equal(t, "last_seen_event must not be empty", r.doc(t)["message"])
+}
+
+// Between the first page and the registration an event is lost, unless its id is greater
+// than the last one of the page; where there is no history it is lost in any case.
+func TestSubscribeGap(t *testing.T) {
+	for name, had := range map[string]bool{"with a history": true, "without": false} {
+		t.Run(name, func(t *testing.T) {
+			n := splintertest.Start(t, &splintertest.Options{SubscribeGap: 200 * time.Millisecond})
+			s := n.Service(0)
+			if had {
+				first := inc(t)
+				accepted(t, n, s, first)
+				becomes(t, n, s, first, "Committed")
+			}
+			got := make(chan []string)
+			go func() { got <- replayed(t, n, s, "") }()
+			timer := time.NewTimer(50 * time.Millisecond)
+			<-timer.C
+			var want []string
+			for range 8 {
+				b := inc(t)
+				accepted(t, n, s, b)
+				becomes(t, n, s, b, "Committed")
+			}
+			all := n.Transactions(s)
+			if had {
+				want = append(want, all[0])
+				for after := all[0]; ; after = want[len(want)-1] {
+					greater := slices.DeleteFunc(slices.Clone(all), func(id string) bool { return id <= after })
+					if len(greater) == 0 {
+						break
+					}
+					want = append(want, greater...)
+				}
+			}
+			assert.Equal(t, want, <-got)
+		})
 	}
-	assert.Equal(t, 400, do(t, "GET", path(n, s)+"/ws/subscribe?last_seen_event=", nil).status)
+}
+
+// Who is shut down says goodbye, who is killed does not.
+func TestGoodbye(t *testing.T) {
+	n := splintertest.Start(t, nil)
+	s := n.Service(0)
+	c := dial(t, n, s, "", nil)
+	require.Eventually(t, func() bool { return n.Streams(0) == 1 }, 5*time.Second, time.Millisecond)
+	n.Shutdown(0)
+	_, _, err := c.Read(t.Context())
+	assert.Equal(t, websocket.StatusGoingAway, websocket.CloseStatus(err), "%v", err)
+	require.NoError(t, n.Start(0))
+	c = dial(t, n, s, "", nil)
+	n.Kill(0)
+	_, _, err = c.Read(t.Context())
+	assert.Equal(t, websocket.StatusCode(-1), websocket.CloseStatus(err), "%v", err)
+	require.NoError(t, n.Start(0))
+	accepted(t, n, s, inc(t))
+}
+
+// A connection that nothing is asked on is closed; the real ones after five seconds.
+func TestIdleConnections(t *testing.T) {
+	n := splintertest.Start(t, &splintertest.Options{KeepAlive: 50 * time.Millisecond})
+	c, err := net.Dial("tcp", strings.TrimPrefix(n.URL(0), "http://")) //nolint:noctx // it is there
+	require.NoError(t, err)
+	defer func() { _ = c.Close() }()
+	_, err = io.WriteString(c, "GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n")
+	require.NoError(t, err)
+	begun := time.Now()
+	text, err := io.ReadAll(c) // to its end
+	require.NoError(t, err)
+	assert.Contains(t, string(text), "endpoint not found")
+	assert.GreaterOrEqual(t, time.Since(begun), 50*time.Millisecond)
+}
+
+// The same with sockets as in virtual time: every second connection hangs, whatever it is
+// about, and what was given up is executed.
+func TestStallOverSockets(t *testing.T) {
+	n := splintertest.Start(t, &splintertest.Options{PoisonStall: 700 * time.Millisecond})
+	sick, healthy := n.Service(0), n.Services()[2]
+	accepted(t, n, sick, build(t, tx(splintertest.Trap("x"))))
+	require.Eventually(t, func() bool { return len(kinds(n, splintertest.Stalled)) == 1 }, 5*time.Second, time.Millisecond)
+	held := make(chan struct{})
+	go func() {
+		defer close(held)
+		do(t, http.MethodGet, path(n, sick)+"/batch_statuses?ids=ab", nil)
+	}()
+	pause := time.NewTimer(50 * time.Millisecond)
+	<-pause.C
+	var given []batch.Batch
+	for range 4 {
+		b := inc(t)
+		ctx, cancel := context.WithTimeout(t.Context(), 60*time.Millisecond)
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, path(n, healthy)+"/batches", bytes.NewReader(list(b)))
+		require.NoError(t, err)
+		res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+		cancel()
+		if err != nil {
+			given = append(given, b)
+			continue
+		}
+		require.NoError(t, res.Body.Close())
+	}
+	require.Len(t, given, 2)
+	assert.Len(t, n.Executions(healthy), 2)
+	<-held
+	for _, b := range given {
+		becomes(t, n, healthy, b, "Committed")
+	}
 }

@@ -47,9 +47,18 @@ func measured(version int) *splintertest.Options {
 	return o
 }
 
+func newRequest(t testing.TB, s batch.ServiceID, body []byte) *http.Request {
+	return httptest.NewRequestWithContext(t.Context(), http.MethodPost, path0(s)+"/batches", bytes.NewReader(body))
+}
+
+func path0(s batch.ServiceID) string { return "/scabbard/" + strings.Replace(string(s), "::", "/", 1) }
+
 // call asks a service's node without a socket; nil where the connection ended.
-func call(ctx context.Context, n *splintertest.Network, s batch.ServiceID, method, rest string, body []byte) (out *response) {
-	r := httptest.NewRequestWithContext(ctx, method, "/scabbard/"+strings.Replace(string(s), "::", "/", 1)+rest, bytes.NewReader(body))
+func call(ctx context.Context, n *splintertest.Network, s batch.ServiceID, method, rest string, body []byte) *response {
+	return serve(n, s, httptest.NewRequestWithContext(ctx, method, path0(s)+rest, bytes.NewReader(body)))
+}
+
+func serve(n *splintertest.Network, s batch.ServiceID, r *http.Request) (out *response) {
 	w := httptest.NewRecorder()
 	defer func() {
 		if recover() != nil { // http.ErrAbortHandler

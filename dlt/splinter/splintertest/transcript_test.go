@@ -1,0 +1,286 @@
+package splintertest_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
+	"github.com/dltbatch/dltbatch/internal/transcript"
+)
+
+// passed is the entries of notHeld that the scenarios came by. They run one by one.
+var passed = map[string]bool{}
+
+const admin = "Bearer Cylinder:<jwt of the admin key>"
+
+// player goes through a record of real nodes and makes equivalent requests. Every line is
+// looked at by the scenario, or stands in notHeld with the reason.
+type player struct {
+	*testing.T
+	n       *splintertest.Network
+	file    string
+	entries []transcript.Entry
+	held    int
+	begun   time.Time // in virtual time
+	first   time.Time // by the record's clock
+
+	watched struct {
+		service batch.ServiceID
+		id      batch.ID
+	}
+}
+
+// play runs a scenario on a record, in virtual time, at the record's pace.
+func play(t *testing.T, file string, o *splintertest.Options, scenario func(p *player)) {
+	t.Helper()
+	t.Run(file, func(t *testing.T) {
+		text, err := os.ReadFile(filepath.Join("testdata", "transcripts", file))
+		require.NoError(t, err)
+		entries, err := transcript.Parse(string(text))
+		require.NoError(t, err)
+		o.Authorize = func(header string, _ splintertest.Operation) bool { return header == admin }
+		virtual(t, o, func(t *testing.T, n *splintertest.Network) {
+			p := &player{T: t, n: n, file: file, entries: entries, begun: time.Now()}
+			scenario(p)
+			if e, more := p.peek(); more {
+				t.Errorf("line %d and what follows is not held: %v", e.Line, e)
+			}
+			t.Logf("%d lines held", p.held)
+		})
+	})
+}
+
+// peek returns the next entry that is to be held.
+func (p *player) peek() (transcript.Entry, bool) {
+	for len(p.entries) > 0 {
+		e := p.entries[0]
+		why, not := notHeld[fmt.Sprintf("%s:%d", p.file, e.Line)]
+		scene := e.Exchange == nil && e.Seen == nil && slices.ContainsFunc(scenery, func(s string) bool { return strings.HasPrefix(e.Note, s) })
+		if !not && !scene {
+			return e, true
+		}
+		if not {
+			p.Logf("line %d is not held: %s", e.Line, why)
+			passed[fmt.Sprintf("%s:%d", p.file, e.Line)] = true
+		}
+		p.entries = p.entries[1:]
+	}
+	return transcript.Entry{}, false
+}
+
+func (p *player) next() transcript.Entry {
+	p.Helper()
+	e, more := p.peek()
+	require.True(p, more, "the record is at its end")
+	p.entries = p.entries[1:]
+	p.held++
+	return e
+}
+
+// note returns the next remark, which begins with a text.
+func (p *player) note(prefix string) string {
+	p.Helper()
+	e := p.next()
+	require.True(p, strings.HasPrefix(e.Note, prefix), "line %d: %q", e.Line, e.Note)
+	return e.Note
+}
+
+// exchange returns the next one, once it is its time.
+func (p *player) exchange(label string) (*transcript.Exchange, int) {
+	p.Helper()
+	e := p.next()
+	require.NotNil(p, e.Exchange, "line %d: %v", e.Line, e)
+	require.True(p, strings.HasPrefix(e.Exchange.Label, label), "line %d is about %q, not %q", e.Line, e.Exchange.Label, label)
+	return e.Exchange, e.Line
+}
+
+// keepPace sleeps until the record's clock says so, which it does by the second.
+func (p *player) keepPace(x *transcript.Exchange) {
+	at, err := http.ParseTime(x.Answer.Header.Get("Date"))
+	if err != nil {
+		return
+	}
+	if p.first.IsZero() {
+		p.first, p.begun = at, time.Now()
+	}
+	if wait := at.Sub(p.first) - time.Since(p.begun); wait > time.Second {
+		time.Sleep(wait)
+	}
+}
+
+// call makes a request like that of the record and compares the answers. It takes as long
+// as the record's did, if that was a matter of milliseconds.
+func (p *player) call(x *transcript.Exchange, line int, target string, body []byte) transcript.Answer {
+	p.Helper()
+	begun := time.Now()
+	r := httptest.NewRequestWithContext(p.Context(), x.Request.Method, target, bytes.NewReader(body))
+	for k, v := range x.Request.Header {
+		if k != "Host" {
+			r.Header[k] = v
+		}
+	}
+	if x.Request.Authorization != "(none)" {
+		r.Header.Set("Authorization", x.Request.Authorization)
+	}
+	w := httptest.NewRecorder()
+	s := strings.Split(target, "/")
+	node := 0
+	if len(s) > 3 {
+		node = max(0, p.n.NodeOf(batch.ServiceID(s[2]+"::"+s[3])))
+	}
+	if x.Failure != "" { // the client gives up
+		ctx, cancel := context.WithTimeout(p.Context(), x.Answer.After)
+		defer cancel()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			p.n.Handler(node).ServeHTTP(w, r.WithContext(ctx))
+		}()
+		select {
+		case <-done:
+			p.Errorf("line %d: an answer, where the record has none", line)
+		case <-ctx.Done():
+		}
+		return transcript.Answer{}
+	}
+	if x.Answer.After < time.Second {
+		time.Sleep(x.Answer.After)
+	}
+	p.n.Handler(node).ServeHTTP(w, r)
+	assert.InDelta(p, x.Answer.After.Seconds(), time.Since(begun).Seconds(), 1.5, "line %d took", line)
+	got, err := transcript.Read(w.Result())
+	require.NoError(p, err)
+	record := x.Answer
+	record.Body = ordered(record.Body)
+	sorted := got
+	sorted.Body = ordered(got.Body)
+	c := transcript.Comparer{Free: []string{"secs_since_epoch", "nanos_since_epoch"}}
+	for _, d := range c.Differences(record, sorted) {
+		p.Errorf("%s:%d (%s): %s", p.file, line, x.Label, d)
+	}
+	if want, have := record.Header.Get("Access-Control-Allow-Credentials"), got.Header.Get("Access-Control-Allow-Credentials"); want != have {
+		p.Errorf("%s:%d (%s): Access-Control-Allow-Credentials: got %q, the record has %q", p.file, line, x.Label, have, want)
+	}
+	return got
+}
+
+// ordered sorts an array of statuses, which come in any order.
+func ordered(body string) string {
+	var list []struct {
+		ID     string          `json:"id"`
+		Status json.RawMessage `json:"status"`
+		Stamp  json.RawMessage `json:"timestamp"`
+	}
+	if json.Unmarshal([]byte(body), &list) != nil {
+		return body
+	}
+	slices.SortFunc(list, func(a, b struct {
+		ID     string          `json:"id"`
+		Status json.RawMessage `json:"status"`
+		Stamp  json.RawMessage `json:"timestamp"`
+	}) int {
+		return cmp.Or(cmp.Compare(len(a.ID), len(b.ID)), bytes.Compare(a.Status, b.Status))
+	})
+	out, err := json.Marshal(list)
+	if err != nil {
+		return body
+	}
+	return string(out)
+}
+
+// post makes a POST of batches. The service of the record's target takes it.
+func (p *player) post(label string, bs ...batch.Batch) transcript.Answer {
+	p.Helper()
+	x, line := p.exchange(label)
+	p.keepPace(x)
+	p.watch(serviceOf(x), bs...)
+	return p.call(x, line, x.Request.Target, list(bs...))
+}
+
+// body likewise, of anything.
+func (p *player) body(label string, body []byte) transcript.Answer {
+	p.Helper()
+	x, line := p.exchange(label)
+	if x.Request.Size >= 0 && x.Request.Size < 100 && !strings.Contains(label, "list") && !strings.Contains(label, "undecodable") {
+		require.Len(p, body, x.Request.Size, "line %d", line)
+	}
+	return p.call(x, line, x.Request.Target, body)
+}
+
+// get makes a GET; with batches, of their statuses.
+func (p *player) get(label string, bs ...batch.Batch) transcript.Answer {
+	p.Helper()
+	x, line := p.exchange(label)
+	p.keepPace(x)
+	return p.call(x, line, targetOf(x, bs), nil)
+}
+
+func targetOf(x *transcript.Exchange, bs []batch.Batch) string {
+	path, _, _ := strings.Cut(x.Request.Target, "?")
+	if len(bs) == 0 {
+		return x.Request.Target
+	}
+	var ids []string
+	for _, b := range bs {
+		ids = append(ids, string(b.ID))
+	}
+	return path + "?ids=" + strings.Join(ids, ",")
+}
+
+func serviceOf(x *transcript.Exchange) batch.ServiceID {
+	s := strings.Split(x.Request.Target, "/")
+	return batch.ServiceID(s[2] + "::" + s[3])
+}
+
+func (p *player) watch(s batch.ServiceID, bs ...batch.Batch) {
+	if len(bs) > 0 {
+		p.watched.service, p.watched.id = s, bs[len(bs)-1].ID
+	}
+}
+
+// seen holds what somebody saw who watched the last batch: it goes through the same
+// words, in the same order, to the same end. How quickly is another matter.
+func (p *player) seen() {
+	p.Helper()
+	var want []string
+	for {
+		e, more := p.peek()
+		if !more || e.Seen == nil {
+			break
+		}
+		want = append(want, p.next().Seen.Status)
+	}
+	require.NotEmpty(p, want, "nobody watched")
+	var got []string
+	for range 200 {
+		if w := p.n.Status(p.watched.service, p.watched.id); len(got) == 0 || got[len(got)-1] != w {
+			got = append(got, w)
+		}
+		if got[len(got)-1] == want[len(want)-1] {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	at := 0
+	for _, w := range got {
+		if at < len(want) && want[at] == w {
+			at++
+		}
+	}
+	assert.Equal(p, len(want), at, "the record saw %v, this one is %v", want, got)
+}
