@@ -123,7 +123,7 @@ func slowCheck(l batch.Lane, runs []batch.Run) string {
 	}
 	for p := range l.Batches {
 		for q, b := range l.Batches {
-			if run[p] != 0 && (q < p && run[q] != run[p] || b.State == batch.Submitting) && b.Footprint.Conflicts(l.Batches[p].Footprint) {
+			if run[p] != 0 && (q < p && run[q] != run[p] || !b.State.Claimable()) && b.Footprint.Conflicts(l.Batches[p].Footprint) {
 				return fmt.Sprintf("position %d passes %d, ", p, q)
 			}
 		}

@@ -6,8 +6,9 @@ import (
 )
 
 // Lane is what a strategy sees of one service: all batches that were ever
-// attempted and are not final, then the first queued ones, in order. An attempted
-// batch counts as earlier than any that became visible after it.
+// attempted and are not final, and the first that wait, in order. One that is under way
+// counts as earlier than any that became visible after it; one that waits again stands
+// where it was added, unless that is behind more than the strategy sees.
 type Lane struct {
 	Service ServiceID
 	Batches []Waiting
@@ -78,13 +79,13 @@ func (l Lane) checkOrder(before *Footprints, runs []Run, taken []int) error {
 	before.Reset()
 	defer before.Reset()
 	for q, b := range l.Batches {
-		if b.State == Submitting { // in the way wherever it stands
+		if l.inTheWay(b) {
 			before.add(b.Footprint, owner(1+len(runs)+q))
 		}
 	}
 	for p, b := range l.Batches[:end] {
 		switch {
-		case b.State == Submitting || l.passable(b):
+		case l.inTheWay(b) || l.passable(b):
 		case taken[p] == 0:
 			before.add(b.Footprint, owner(1+len(runs)+p))
 		case before.add(b.Footprint, owner(taken[p])):
@@ -96,6 +97,10 @@ func (l Lane) checkOrder(before *Footprints, runs []Run, taken []int) error {
 	}
 	return nil
 }
+
+// inTheWay reports whether a batch holds up what it conflicts with wherever it stands: it
+// is under way, and what was let go first by another strategy may stand behind.
+func (l Lane) inTheWay(b Waiting) bool { return !b.State.Claimable() && !l.passable(b) }
 
 // passable reports whether what comes after an open batch need not wait for it.
 func (l Lane) passable(b Waiting) bool {
@@ -124,7 +129,7 @@ func (l Lane) checkBehind(later *Footprints, taken []int) error {
 func (l Lane) passes(p int, taken []int) error {
 	for q, b := range l.Batches {
 		earlier := q < p && taken[q] != taken[p] && !l.passable(b)
-		if (earlier || b.State == Submitting) && b.Footprint.Conflicts(l.Batches[p].Footprint) {
+		if (earlier || l.inTheWay(b)) && b.Footprint.Conflicts(l.Batches[p].Footprint) {
 			return fmt.Errorf("dltbatch: lane %q: position %d passes %d, which is %s and conflicts", l.Service, p, q, b.State)
 		}
 	}

@@ -59,39 +59,45 @@ func (n Pipelined) Select(lane batch.Lane) []batch.Run {
 	return []batch.Run{run}
 }
 
-// Wants returns how many more may be under way, if all that was attempted lets them.
+// Wants returns how many more may be under way, if what was accepted lets them.
 func (n Pipelined) Wants(attempted batch.Lane) int {
 	if !attempted.KeepsOrder {
 		return Serial{}.Wants(attempted)
 	}
-	if _, end := n.span(attempted); end == len(attempted.Batches) {
-		return max(0, int(n)-end)
+	if accepted, ok := inFront(attempted); ok {
+		return max(0, int(n)-accepted)
 	}
 	return 0
 }
 
-// span returns the positions that may leave: of all that follow what was accepted those
-// that are ready, up to the first that is not. Where nothing may they are none, in front
-// of something that is in the way.
-func (n Pipelined) span(lane batch.Lane) (from, end int) {
-	accepted := 0
+// inFront returns how many batches at the front of a lane are accepted, and whether others
+// may leave behind them.
+func inFront(lane batch.Lane) (accepted int, ok bool) {
 	for p, b := range lane.Batches {
 		switch {
 		case b.State.Claimable():
 		case b.State != batch.Pending && b.State != batch.Valid:
-			return 0, 0 // unacknowledged, or invalid and perhaps committed yet
+			return accepted, false // unacknowledged, or invalid and perhaps committed yet
 		case p > accepted:
-			return 0, 0 // one that must go again stands before it
+			return accepted, false // one that must go again stands before it
 		default:
 			accepted++
 		}
 	}
-	end = accepted
-	if accepted > 0 && end < len(lane.Batches) && lane.Batches[end].State == batch.Unknown {
-		return end, end // lost, as those before it may yet turn out to be
+	return accepted, true
+}
+
+// span returns the positions that may leave: of all that follow what was accepted those
+// that are ready, up to the first that is not.
+func (n Pipelined) span(lane batch.Lane) (from, end int) {
+	accepted, ok := inFront(lane)
+	if !ok {
+		return 0, 0
 	}
-	for end < len(lane.Batches) && end < int(n) && lane.Batches[end].Ready {
-		end++
+	for end = accepted; end < len(lane.Batches) && end < int(n) && lane.Batches[end].Ready; end++ {
+		if accepted > 0 && lane.Batches[end].State == batch.Unknown {
+			break // lost, as those before it may yet turn out to be
+		}
 	}
 	return accepted, end
 }

@@ -2,13 +2,16 @@ package queuer_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
 )
 
 // standing makes a lane of a ledger that keeps order: q queued, d delayed and u unknown,
@@ -56,6 +59,7 @@ func TestPipelinedSelect(t *testing.T) {
 		"unpq":     nil,
 		"pupq":     nil,
 		"uupq":     nil,
+		"ddpq":     nil,
 		"uuq":      {0, 1, 2}, // lost together
 		"pppqqqqq": {3},
 	} {
@@ -147,36 +151,71 @@ func TestChooseContainsTheLedger(t *testing.T) {
 	require.Len(t, told, 1)
 }
 
-// What a strategy is not shown because it does not want it would not have changed its mind.
+// What a strategy is not shown because it does not want it would not have changed what
+// leaves, wherever it stands among what was attempted.
 func TestWantsIsEnough(t *testing.T) {
-	const letters = "qdunspvi"
-	lanes := []string{""}
-	for from := 0; len(lanes[from]) < 4; from++ {
-		for _, c := range letters {
-			lanes = append(lanes, lanes[from]+string(c))
+	var lanes []string
+	for letters, most := range map[string]int{"qdunspviw": 3, "dupw": 5} { // w waits, and was never attempted
+		some := []string{""}
+		for from := 0; len(some[from]) < most; from++ {
+			for _, c := range letters {
+				some = append(some, some[from]+string(c))
+			}
 		}
+		lanes = append(lanes, some...)
 	}
+	now := time.Now()
 	for _, strategy := range []queuer.Sparing{queuer.Serial{}, queuer.Pipelined(1), queuer.Pipelined(2), queuer.Pipelined(3), queuer.Pipelined(9)} {
 		for _, keeps := range []bool{true, false} {
-			wants := queuer.Wants(strategy, func(batch.ServiceID) bool { return keeps })
-			for _, attempted := range lanes {
-				n := wants(standing(attempted))
-				for _, behind := range []string{"qqqqqqqqq", "nqqqqqqqq", "qnqqqqqqq"} {
-					all := standing(attempted + behind[:strategy.Window()])
-					all.KeepsOrder = keeps
-					some := all
-					some.Batches = all.Batches[:len(attempted)+min(max(0, n), strategy.Window())]
-					require.Equal(t, strategy.Select(all), strategy.Select(some), "%T(%v) wants %d behind %q", strategy, strategy, n, attempted)
+			keeping := func(batch.ServiceID) bool { return keeps }
+			choose := queuer.Choose(strategy, keeping, func(_ batch.ServiceID, err error) { require.NoError(t, err) })
+			q := store.ClaimQuery{Window: strategy.Window(), TTL: time.Minute}
+			wants := q
+			wants.Wants = queuer.Wants(strategy, keeping)
+			for _, lane := range lanes {
+				attempted, waiting := inStore(lane+"wwwwwwwww", now)
+				leave := func(q store.ClaimQuery) []store.ClaimedRun {
+					n := store.Wanted("s", attempted, now, q)
+					rows := slices.Concat(attempted, waiting[:min(n, len(waiting))])
+					return store.PlanLane("s", rows, now, q, 99, choose).Runs
 				}
+				require.Equal(t, left(leave(q)), left(leave(wants)), "%T(%v), keeps %v: %q", strategy, strategy, keeps, lane)
 			}
 		}
 	}
 }
 
+func left(runs []store.ClaimedRun) (ids []batch.ID) {
+	for _, r := range runs {
+		for _, c := range r.Batches {
+			ids = append(ids, c.Key.ID)
+		}
+	}
+	return ids
+}
+
+// inStore is a lane as a store has it, by its order keys.
+func inStore(lane string, now time.Time) (attempted, waiting []store.LaneRow) {
+	for i, b := range standing(lane).Batches {
+		r := store.LaneRow{Ref: store.Ref{Key: batch.Key{Service: "s", ID: b.ID}}, Created: now.Add(time.Duration(i)), Row: store.NewRow()}
+		if lane[i] == 'w' {
+			waiting = append(waiting, r)
+			continue
+		}
+		if r.Row.State, r.Row.Attempt = b.State, 1; b.State.Claimable() && !b.Ready {
+			r.Row.NotBefore = now.Add(time.Hour)
+		}
+		attempted = append(attempted, r)
+	}
+	return attempted, waiting
+}
+
 func TestWantsNoMoreThanItCanTake(t *testing.T) {
 	wants := queuer.Wants(queuer.Pipelined(4), func(s batch.ServiceID) bool { return s != "other" })
 	for attempted, want := range map[string]int{
-		"": 4, "d": 3, "dd": 2, "p": 3, "pd": 2, "pppp": 0, "ppppp": 0, "s": 0, "ps": 0, "pn": 0, "n": 0, "i": 0, "pu": 0, "uu": 2, "up": 0,
+		"": 4, "p": 3, "pp": 2, "pppp": 0, "ppppp": 0, "s": 0, "ps": 0, "i": 0, "up": 0,
+		// What waits may stand in front of what waits again.
+		"d": 4, "dd": 4, "pd": 3, "pn": 3, "n": 4, "pu": 3, "uu": 4,
 	} {
 		assert.Equal(t, want, wants(standing(attempted)), attempted)
 	}

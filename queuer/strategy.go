@@ -24,9 +24,9 @@ type Strategy interface {
 // for, so that no more than that is read.
 type Sparing interface {
 	Strategy
-	// Wants is how many queued batches Select can make use of behind those of a lane that
+	// Wants is how many batches that wait Select can make use of beside those of a lane that
 	// were attempted, which it is shown: Select picks the same whether it sees so many or
-	// more, up to Window.
+	// more, up to Window. They may come in front of what was attempted and waits again.
 	Wants(attempted batch.Lane) int
 }
 
@@ -40,23 +40,28 @@ func (Serial) Window() int { return 1 }
 
 // Select picks the front of a lane of which nothing is under way.
 func (Serial) Select(lane batch.Lane) []batch.Run {
-	for _, b := range lane.Batches {
-		if !b.State.Claimable() {
-			return nil
-		}
-	}
-	if len(lane.Batches) == 0 || !lane.Batches[0].Ready {
+	if !idle(lane) || len(lane.Batches) == 0 || !lane.Batches[0].Ready {
 		return nil
 	}
 	return []batch.Run{{0}}
 }
 
-// Wants returns 1 for a lane of which nothing was attempted.
-func (Serial) Wants(attempted batch.Lane) int {
-	if len(attempted.Batches) == 0 {
-		return 1
+// idle reports whether nothing of a lane is under way.
+func idle(lane batch.Lane) bool {
+	for _, b := range lane.Batches {
+		if !b.State.Claimable() {
+			return false
+		}
 	}
-	return 0 // what was attempted goes first, when it may
+	return true
+}
+
+// Wants returns 1 for a lane of which nothing is under way.
+func (Serial) Wants(attempted batch.Lane) int {
+	if !idle(attempted) {
+		return 0
+	}
+	return 1 // it may stand before what waits again
 }
 
 // Wants wraps a strategy that is [Sparing] for a store, as [Choose] does; nil for others.

@@ -47,10 +47,11 @@ type ClaimQuery struct {
 	// Submitting, in doubt, Pending, Valid, or Invalid and not settled; 0 or less is no
 	// bound. It is asked once for each lane; nil is no bound for any.
 	MaxInFlight func(batch.ServiceID) int
-	// Wants is asked how many queued batches choose can make use of behind those of a lane
+	// Wants is asked how many batches that wait choose can make use of beside those of a lane
 	// that were attempted, which it is shown: choose picks the same whether it sees so many
-	// or more, up to Window. So choose is shown no more. Wants is as pure as choose, and what
-	// it holds back is not left. Nil is Window for each lane.
+	// or more, up to Window. They may come in front of what was attempted and waits again.
+	// So choose is shown no more. Wants is as pure as choose, and what it holds back is not
+	// left. Nil is Window for each lane.
 	Wants func(attempted batch.Lane) int
 }
 

@@ -175,8 +175,8 @@ type Look struct {
 	Budget    batch.Budget
 	Footprint batch.Footprint
 	// Lane is what a claim would see of the lane then: all its batches that were ever
-	// attempted and are open, and the first of those that wait, perhaps without their
-	// receipts. Nil where the batch is final.
+	// attempted and are open, and the first of those that wait, as [InOrder] returns them,
+	// perhaps without their receipts. Nil where the batch is final.
 	Lane []LaneRow
 	// Everything and Service are what holds all lanes, and this one.
 	Everything, Service batch.Control

@@ -10,6 +10,7 @@ import (
 // LaneRow is one open batch of a lane as a driver loads it for a claim.
 type LaneRow struct {
 	Ref
+	Created   time.Time // with the id, its order key
 	Row       Row
 	Budget    batch.Budget
 	Footprint batch.Footprint
@@ -27,16 +28,16 @@ type Plan struct {
 }
 
 // PlanLane decides what a claim takes from a lane. rows are all its batches ever
-// attempted and not final ([Row.Attempted]), in order, and then the first q.Window queued ones, in
-// order. It is the whole of design section 6, claiming, steps 3 to 5, as a pure
-// function, so that every driver means the same.
+// attempted and not final ([Row.Attempted]), and the first q.Window that wait, or so many
+// as [Wanted] says, each of the two by their order keys; choose is shown them as [InOrder]
+// returns them. It is the whole of a claim's decision as a pure function, so that every
+// driver means the same.
 func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQuery, limit int, choose Choose) Plan {
 	var p Plan
 	var rule Resend
 	if q.Resend != nil {
 		rule = q.Resend(service)
 	}
-	lane := batch.Lane{Service: service, Batches: make([]batch.Waiting, len(rows))}
 	for i := range rows {
 		r := &rows[i]
 		if r.lost(now, q.TTL, rule) {
@@ -46,14 +47,18 @@ func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQue
 		if wait := r.Row.NotBefore.Sub(now); r.Row.State.Claimable() && wait > 0 && (p.NextReady == 0 || wait < p.NextReady) {
 			p.NextReady = wait
 		}
-		lane.Batches[i] = r.show(now)
+	}
+	order := inOrder(rows, func(attempted []LaneRow) int { return Wanted(service, attempted, now, q) })
+	lane := batch.Lane{Service: service, Batches: make([]batch.Waiting, len(order))}
+	for i, at := range order {
+		lane.Batches[i] = rows[at].show(now)
 	}
 	room := room(rows, q, service)
-	taken := make([]bool, len(rows))
+	taken := make([]bool, len(order))
 	for _, run := range choose(lane) {
 		claimed := ClaimedRun{Service: service}
 		for _, pos := range run {
-			if pos < 0 || pos >= len(rows) || taken[pos] || !lane.Batches[pos].Ready {
+			if pos < 0 || pos >= len(order) || taken[pos] || !lane.Batches[pos].Ready {
 				break // a run is posted in order: what follows a bad position stays, too
 			}
 			if p.Claims >= room {
@@ -63,7 +68,7 @@ func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQue
 				p.More = true
 				break
 			}
-			r := &rows[pos]
+			r := &rows[order[pos]]
 			claim := Claim{
 				Ref: r.Ref, From: r.Row.State, Failures: r.Row.Failures, Budget: q.budget(r.Key.Service, r.Budget),
 				Doubt: r.Row.DoubtAttempt != 0, Again: !r.Row.LastPost.IsZero() && !r.Row.Requeued,
@@ -90,9 +95,10 @@ func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQue
 	return p
 }
 
-// Wanted is how many queued batches of a lane a claim has to read behind attempted, which
+// Wanted is how many batches that wait a claim has to read of a lane beside attempted, which
 // are all of it that were attempted ([Row.Attempted]), in order: q.Window, or fewer where
-// q.Wants says so. [PlanLane] does the same with so many as with q.Window.
+// q.Wants says so. [PlanLane] does the same with so many as with q.Window. Where something
+// that was attempted waits again it is one at least, which shows what it stands behind.
 func Wanted(service batch.ServiceID, attempted []LaneRow, now time.Time, q ClaimQuery) int {
 	if q.Wants == nil {
 		return q.Window
@@ -102,13 +108,17 @@ func Wanted(service batch.ServiceID, attempted []LaneRow, now time.Time, q Claim
 		rule = q.Resend(service)
 	}
 	lane := batch.Lane{Service: service, Batches: make([]batch.Waiting, len(attempted))}
+	least := 0
 	for i, r := range attempted {
 		if r.lost(now, q.TTL, rule) {
 			r.Row = r.Row.Return(now)
 		}
 		lane.Batches[i] = r.show(now)
+		if r.Row.State.Claimable() {
+			least = 1
+		}
 	}
-	return max(0, min(q.Wants(lane), q.Window))
+	return max(least, min(q.Wants(lane), q.Window))
 }
 
 // lost reports whether a row could be claimed, but not be posted any more.

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -123,6 +124,9 @@ func TestPlanLaneInFlight(t *testing.T) {
 	for _, id := range []string{"a", "b", "c", "d"} {
 		in = append(in, laneRow(batch.ID(id), store.NewRow()))
 	}
+	for i := range in {
+		in[i].Created = start.Add(time.Duration(i))
+	}
 	for _, c := range []struct {
 		most, limit int
 		want        []string
@@ -234,12 +238,78 @@ func TestWanted(t *testing.T) {
 		var asked batch.Lane
 		q.Wants = func(l batch.Lane) int { asked = l; return answer }
 		before := slices.Clone(in)
-		assert.Equal(t, want, store.Wanted("s", in, start.Add(time.Hour), q))
+		assert.Equal(t, want, store.Wanted("s", in[:1], start.Add(time.Hour), q))
 		assert.Equal(t, before, in, "it changes nothing")
 		store.PlanLane("s", before, start.Add(time.Hour), q, 9, func(l batch.Lane) []batch.Run {
-			assert.Equal(t, l, asked)
+			assert.Equal(t, l.Batches[:1], asked.Batches)
 			assert.Equal(t, batch.Submitting, l.Batches[0].State)
 			return nil
 		})
+	}
+	q.Wants = func(batch.Lane) int { return 0 }
+	assert.Equal(t, 1, store.Wanted("s", in[:1], start, laneQueryWants(q, hour)), "what stands in front of what waits again")
+}
+
+func laneQueryWants(q store.ClaimQuery, rule store.Resend) store.ClaimQuery {
+	wants := q.Wants
+	q = laneQuery(rule)
+	q.Wants = wants
+	return q
+}
+
+// What waits again keeps its place by its order key, what is under way stands in front of
+// what waits, and nothing is shown in front of which there may be more than was read.
+func TestInOrder(t *testing.T) {
+	under, again, waits := store.Row{State: batch.Pending, Attempt: 1}, store.Row{State: batch.Delayed, Attempt: 1}, store.NewRow()
+	back, lost, end := again, again, again
+	back.State, lost.State = batch.Queued, batch.Unknown
+	end.AtEnd = true
+	kinds := map[byte]store.Row{'u': under, 'd': again, 'q': back, 'l': lost, 'w': waits, 'e': end}
+	for _, c := range []struct {
+		lane   string // by their order keys
+		window int
+		want   string // 1 is the first of lane
+	}{
+		{"www", 9, "123"},
+		{"wwu", 9, "312"}, // let go first, or these became visible late
+		{"wwd", 9, "123"}, // and now it waits as they do
+		{"wwq", 9, "123"},
+		{"wwl", 9, "123"},
+		{"wwe", 9, "123"},
+		{"dww", 9, "123"},
+		{"wdw", 9, "123"},
+		{"udw", 9, "123"},
+		{"duw", 9, "123"}, // what waits again stays in front of what left behind it
+		{"wdu", 9, "123"}, // and what waits in front of that, too
+		{"wud", 9, "213"},
+		{"wudwdw", 9, "213456"},
+		{"wwd", 2, "12"}, // there may be more of what waits in front of it
+		{"wwd", 1, "1"},
+		{"wwud", 1, "31"},
+		{"wdwd", 1, "1"},
+		{"wwdu", 2, "124"},
+		{"dw", 1, "12"},
+		{"wd", 2, "12"}, // there is no more
+		{"du", 0, "12"},
+	} {
+		var in []store.LaneRow
+		for _, tried := range []bool{true, false} {
+			waiting := 0
+			for i, k := range []byte(c.lane) {
+				r := laneRow(batch.ID(fmt.Sprint(i+1)), kinds[k])
+				r.Created = start.Add(time.Duration(i / 2)) // the id breaks ties
+				if r.Row.Attempted() != tried {
+					continue
+				}
+				if waiting++; tried || waiting <= c.window {
+					in = append(in, r)
+				}
+			}
+		}
+		got := ""
+		for _, r := range store.InOrder(in, c.window) {
+			got += string(r.Key.ID)
+		}
+		assert.Equal(t, c.want, got, "%s, window %d", c.lane, c.window)
 	}
 }

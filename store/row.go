@@ -98,9 +98,9 @@ func (r Row) Monitored(now time.Time) bool {
 	return false
 }
 
-// Attempted reports whether the batch counts as earlier in its lane than any that
-// became visible after it was first claimed. One that was put at the end does not,
-// until it is claimed again.
+// Attempted reports whether the batch was ever claimed: while it is under way it counts as
+// earlier in its lane than any that became visible after that. One that was put at the
+// end does not, until it is claimed again.
 func (r Row) Attempted() bool { return r.Attempt > 0 && !r.AtEnd }
 
 // Ready reports whether the row may be claimed now.

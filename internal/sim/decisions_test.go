@@ -87,6 +87,12 @@ func TestPipelinedDecisions(t *testing.T) {
 	decisions(t, (*seeds+1)/2, pipelinedLanes)
 }
 
+// TestMixedDecisions does so where every other claim is by Serial: it takes the first of a
+// lane, whatever another strategy had let go before that and has come back.
+func TestMixedDecisions(t *testing.T) {
+	decisions(t, (*seeds+3)/4, mixedLanes)
+}
+
 // decisions runs seeds, on all processors; the numbers are those of scabbard, and
 // complete when the test's parts have ended.
 func decisions(t *testing.T, seeds int, rule func(seed uint64) *lanes) (decided, sent *atomic.Int64) {

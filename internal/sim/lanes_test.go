@@ -13,8 +13,9 @@ import (
 // lanes is what leaves by which rule in a world, and what its batches declare.
 type lanes struct {
 	strategy queuer.Strategy
-	most     int  // of a lane in flight; 0 is no bound
-	all      bool // nothing that may leave is ever beyond what the strategy sees
+	also     queuer.Strategy // of every other claim; nil: there is one strategy
+	most     int             // of a lane in flight; 0 is no bound
+	all      bool            // nothing that may leave is ever beyond what the strategy sees
 	declared map[batch.ID]batch.Footprint
 	rng      *rand.Rand
 	list     int  // batches that one request carries at most
@@ -33,6 +34,13 @@ func parallelLanes(seed uint64) *lanes {
 		p.Queued, l.most = 1+l.rng.IntN(6), l.rng.IntN(4)
 	}
 	l.strategy = p
+	return l
+}
+
+// mixedLanes are of two strategies at work at once, as in a rolling deploy that changes it.
+func mixedLanes(seed uint64) *lanes {
+	l := parallelLanes(seed)
+	l.also = queuer.Serial{}
 	return l
 }
 
@@ -91,6 +99,26 @@ func (w *world) checkClaim(c store.Claim) {
 		}
 		if !rec.Final() && (place < mine || !rec.State.Claimable()) {
 			w.fail("promise 2: %s is claimed, and conflicts with %s, which is %s", c.Key, id, rec.State)
+		}
+	}
+}
+
+// checkFront holds what Serial claims against what is open: all that came before is final,
+// and nothing is under way.
+func (w *world) checkFront(c store.Claim) {
+	order := w.acked[c.Key.Service]
+	mine := slices.Index(order, c.Key.ID)
+	for place, id := range order {
+		if id == c.Key.ID || w.moved[id] || w.moved[c.Key.ID] {
+			continue
+		}
+		rec, err := w.store.Get(context.Background(), batch.Key{Service: c.Key.Service, ID: id})
+		if err != nil {
+			w.fail("get: %w", err)
+			return
+		}
+		if !rec.Final() && (place < mine || !rec.State.Claimable()) {
+			w.fail("promise 2: %s is claimed by itself, and %s is %s", c.Key, id, rec.State)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/splinter"
 	"github.com/dltbatch/dltbatch/monitor"
+	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/submitter"
 )
@@ -119,13 +120,18 @@ func (k *worker) queue() {
 	if w.chance(0.3) {
 		lanes = w.services() // as hints do, which know nothing of pauses
 	}
+	strategy, choose, check := w.lanes.strategy, w.choose, w.checkClaim
+	if w.lanes.also != nil && w.chance(0.5) {
+		strategy, check = w.lanes.also, w.checkFront
+		choose = queuer.Choose(strategy, nil, func(s batch.ServiceID, err error) { w.fail("lane %q: %w", s, err) })
+	}
 	claimed, err := w.store.Claim(context.Background(), store.ClaimQuery{
-		Lanes: lanes, Limit: 1 + w.rng.IntN(4), Window: w.lanes.strategy.Window(), TTL: ttl,
+		Lanes: lanes, Limit: 1 + w.rng.IntN(4), Window: strategy.Window(), TTL: ttl, Wants: queuer.Wants(strategy, func(batch.ServiceID) bool { return w.lanes.keeps }),
 		MaxInFlight: func(batch.ServiceID) int { return w.lanes.most },
 		Resend: func(batch.ServiceID) store.Resend {
 			return store.Resend{HarmlessFor: w.kind.traits.ResendHarmlessFor, LateArrival: w.kind.traits.LateArrival}
 		},
-	}, w.choose)
+	}, choose)
 	if err != nil {
 		w.fail("claim: %w", err)
 		return
@@ -140,7 +146,7 @@ func (k *worker) queue() {
 		}
 		for _, c := range run.Batches {
 			w.note("worker %d claims %s, attempt %d", k.name, c.Key, c.Attempt)
-			w.checkClaim(c)
+			check(c)
 		}
 		w.checkRun(run)
 		k.later(w.between(0, 200*time.Millisecond), func() { k.post(run.Batches, until) })

@@ -29,7 +29,8 @@ func (s *Store) Look(ctx context.Context, key batch.Key, window int) (l store.Lo
 			Everything: s.control(batch.Everything()), Service: s.control(batch.Only(key.Service)),
 		}
 		if !e.row.Final() {
-			l.Lane = s.window(key.Service, func([]store.LaneRow) int { return max(1, window) })
+			window = max(1, window)
+			l.Lane = store.InOrder(s.window(key.Service, func([]store.LaneRow) int { return window }), window)
 			for i := range l.Lane {
 				l.Lane[i].Row = cloneRow(l.Lane[i].Row)
 			}

@@ -286,7 +286,7 @@ func (w *window) show(rows []*stored) error {
 		if err != nil {
 			return fmt.Errorf("batch %s: %w", s.key(), err)
 		}
-		w.lane = append(w.lane, store.LaneRow{Ref: s.ref(), Row: s.now, Budget: s.budget(), Footprint: footprint})
+		w.lane = append(w.lane, store.LaneRow{Ref: s.ref(), Created: sqlrow.FromMicro(s.createdAt), Row: s.now, Budget: s.budget(), Footprint: footprint})
 	}
 	return nil
 }

@@ -55,6 +55,6 @@ func (t *session) look(ctx context.Context, key batch.Key, window int) (l store.
 		return l, err
 	}
 	err = t.waiting(ctx, windowWaiting, windows)
-	l.Lane = windows[0].lane
+	l.Lane = store.InOrder(windows[0].lane, window)
 	return l, err
 }

@@ -57,6 +57,6 @@ func (t *session) look(ctx context.Context, key batch.Key, window int) (l store.
 	if err := t.waiting(ctx, windowWaiting, wholeRow, lane); err != nil {
 		return l, err
 	}
-	l.Lane = laneRows(lane[0].rows)
+	l.Lane = store.InOrder(laneRows(lane[0].rows), window)
 	return l, nil
 }

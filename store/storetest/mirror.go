@@ -76,11 +76,11 @@ func (f *fixture) inOrder(keep func(*shadow) bool) []*shadow {
 	return found
 }
 
-// window is what a claim must see of a lane.
+// window is what a claim must read of a lane.
 func (f *fixture) window(service batch.ServiceID, n int) []store.LaneRow {
 	var attempted, queued []store.LaneRow
 	for _, s := range f.inOrder(func(s *shadow) bool { return s.b.Service == service && !s.row.Final() }) {
-		r := store.LaneRow{Ref: s.ref, Row: s.row, Budget: s.b.Budget, Footprint: s.b.Footprint}
+		r := store.LaneRow{Ref: s.ref, Created: s.created, Row: s.row, Budget: s.b.Budget, Footprint: s.b.Footprint}
 		if s.row.Attempted() {
 			attempted = append(attempted, r)
 		} else if len(queued) < n {

@@ -204,7 +204,7 @@ func (f *fixture) look(id batch.ID, window int) store.Look {
 	require.Equal(f, s.b.Budget, got.Budget)
 	var want []store.LaneRow
 	if !s.row.Final() {
-		want = f.window(s.b.Service, window)
+		want = store.InOrder(f.window(s.b.Service, window), window)
 	}
 	require.Len(f, got.Lane, len(want), "lane of %s", id)
 	for i, w := range want {

@@ -16,6 +16,7 @@ func placeTests() []test {
 		{name: "beyond the window it is not shown", run: placeWindow},
 		{name: "once it is claimed it is an attempted batch", run: placeClaimed},
 		{name: "its old place is where it was last", run: placeTwice},
+		{name: "what comes back stands where it was added", run: placeBack},
 		{name: "at the end whatever the clock does", run: placeClock, not: noClock},
 	}
 }
@@ -90,11 +91,11 @@ func placeClaimed(f *fixture) {
 	assert.Equal(f, 2, f.take("b00003")[0].Attempt)
 	assert.Equal(f, []batch.ID{"b00003", "b00002", "b00001"}, laneIDs(f.view("s", 9)), "it went ahead of those: they keep behind it")
 	f.each(f.submitted, store.Failed, "b00003")
-	assert.Equal(f, []batch.ID{"b00003", "b00002", "b00001"}, laneIDs(f.view("s", 9)))
+	assert.Equal(f, []batch.ID{"b00002", "b00001", "b00003"}, laneIDs(f.view("s", 9)), "while it is under way")
 	f.pass(3)
 	f.take("b00003")
 	f.each(f.submitted, store.Unposted, "b00003")
-	assert.Equal(f, []batch.ID{"b00003", "b00002", "b00001"}, laneIDs(f.view("s", 9)))
+	assert.Equal(f, []batch.ID{"b00002", "b00001", "b00003"}, laneIDs(f.view("s", 9)))
 }
 
 func placeTwice(f *fixture) {
@@ -104,11 +105,53 @@ func placeTwice(f *fixture) {
 	f.add(bt("s", "later"))
 	f.refused("b00002")
 	require.NoError(f, f.requeue("b00002", 0))
-	assert.Equal(f, []batch.ID{"b00002", "b00001", "later"}, laneIDs(f.view("s", 9)), "it was attempted, and is ahead of what was not")
+	assert.Equal(f, []batch.ID{"b00001", "b00002", "later"}, laneIDs(f.view("s", 9)))
 	require.NoError(f, f.cancel("b00001", ""))
 	require.NoError(f, f.requeue("b00001", 0))
 	f.take("b00001", "later")
-	assert.Equal(f, []batch.ID{"b00001", "b00002", "later"}, laneIDs(f.view("s", 9)), "and so are they, now")
+	assert.Equal(f, []batch.ID{"b00001", "b00002", "later"}, laneIDs(f.view("s", 9)))
+}
+
+// placeBack: a strategy may let a batch go before others that it does not conflict with.
+// Another that takes over, or is at work beside it, is shown it where it was added, unless
+// it is under way.
+func placeBack(f *fixture) {
+	front := func(want batch.ID) {
+		f.Helper()
+		first := func(l batch.Lane) []batch.Run { return []batch.Run{{0}} }
+		got := f.claim(store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 1, TTL: f.u(1.5),
+			Resend: resend(f.u(1000.5), 0), Wants: func(batch.Lane) int { return 0 }}, first)
+		assert.Equal(f, []batch.ID{want}, claimedIDs(got))
+	}
+	f.add(bt("s", "c-a1"), bt("s", "b-a2"), bt("s", "a-b"))
+	for _, back := range []struct {
+		by      func(batch.ID, store.Finding) store.Outcome
+		finding store.Finding
+		state   batch.State
+	}{
+		{f.submitted, store.Unposted, batch.Queued},
+		{f.submitted, store.Failed, batch.Delayed},
+		{f.monitored, store.NoTrace, batch.Unknown},
+	} {
+		f.take("a-b")
+		if back.finding == store.NoTrace {
+			f.each(f.submitted, store.Doubtful, "a-b")
+		}
+		assert.Equal(f, []batch.ID{"a-b", "c-a1", "b-a2"}, laneIDs(f.view("s", 9)), "under way")
+		f.each(back.by, back.finding, "a-b")
+		assert.Equal(f, back.state, f.get("a-b").State)
+		assert.Equal(f, []batch.ID{"c-a1", "b-a2", "a-b"}, laneIDs(f.view("s", 9)), "%s", back.state)
+		assert.Equal(f, []batch.ID{"c-a1", "b-a2"}, laneIDs(f.view("s", 2)), "%s: there may be more before it", back.state)
+		assert.Equal(f, []batch.ID{"c-a1"}, laneIDs(f.view("s", 1)), "%s", back.state)
+		f.look("a-b", 9)
+		f.look("a-b", 2)
+		f.pass(3)
+	}
+	front("c-a1")
+	f.each(f.submitted, store.Refused, "c-a1")
+	front("b-a2")
+	f.each(f.submitted, store.Refused, "b-a2")
+	front("a-b")
 }
 
 func placeClock(f *fixture) {

@@ -30,8 +30,8 @@ var storeList = []mutant{
 	},
 	{
 		name: "more is shown than is wanted", file: "store/lane.go", pkg: "store", test: "TestWanted",
-		old: "return max(0, min(q.Wants(lane), q.Window))",
-		new: "return max(0, q.Wants(lane))",
+		old: "return max(least, min(q.Wants(lane), q.Window))",
+		new: "return max(least, q.Wants(lane))",
 	},
 	{
 		name: "what is wanted goes by what can be sent no more", file: "store/lane.go", pkg: "store", test: "TestWanted",

@@ -27,4 +27,36 @@ var storesList = []mutant{
 		name: "clocks: a claim of unknown length has none", file: "monitor/decide.go", pkg: "monitor", test: "TestDecideNoTrace",
 		old: "if ttl == 0 {", new: "if ttl < 0 {",
 	},
+	{
+		name: "lane order: what waits again stands before what was never tried", file: "store/inorder.go", pkg: "store/memory", test: "TestStore/place/what_comes_back_stands_where_it_was_added",
+		old: "if !again || tried == len(rows) {", new: "if again || tried == len(rows) {",
+	},
+	{
+		name: "lane order: what waits again stands before what was never tried (simulated)", file: "store/inorder.go", pkg: "internal/sim", test: "TestMixedDecisions", args: sim("500"),
+		old: "if !again || tried == len(rows) {", new: "if again || tried == len(rows) {",
+	},
+	{
+		name: "lane order: what waits again is shown before what was not read", file: "store/inorder.go", pkg: "store/memory", test: "TestStore/place/what_comes_back_stands_where_it_was_added",
+		old: "if len(waiting) == 0 && !all {", new: "if len(waiting) < 0 && !all {",
+	},
+	{
+		name: "lane order: of what waits again the id does not break ties", file: "store/inorder.go", pkg: "store", test: "TestInOrder",
+		old: "cmp.Or(r.Created.Compare(other.Created), cmp.Compare(r.Key.ID, other.Key.ID))", new: "cmp.Or(r.Created.Compare(other.Created), cmp.Compare(other.Key.ID, r.Key.ID))",
+	},
+	{
+		name: "lane order: what stands before what waits again is not read", file: "store/lane.go", pkg: "store/memory", test: "TestStore/place/what_comes_back_stands_where_it_was_added",
+		old: "			least = 1\n", new: "			least = 0\n",
+	},
+	{
+		name: "lane order: PostgreSQL has no order keys", file: "store/postgres/claim.go", pkg: "internal/integration", test: "TestStore/pgx$/place/what_comes_back_stands_where_it_was_added",
+		old: "Created: sqlrow.FromMicro(s.createdAt), ", new: "",
+	},
+	{
+		name: "lane order: SQLite has no order keys", file: "store/sqlite/windows.go", pkg: "store/sqlite", test: "TestStore/place/what_comes_back_stands_where_it_was_added",
+		old: "Created: sqlrow.FromMicro(c.CreatedAt), ", new: "Created: sqlrow.FromMicro(0), ",
+	},
+	{
+		name: "lane order: what another strategy let go first is not in the way", file: "batch/lane.go", pkg: "batch", test: "TestLaneCheck",
+		old: "return !b.State.Claimable() && !l.passable(b)", new: "return b.State == Submitting && !l.passable(b)",
+	},
 }
