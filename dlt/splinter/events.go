@@ -165,7 +165,7 @@ func (s *subscription) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case root := <-answers:
-			s.roots.answered(root, time.Now())
+			s.roots.answered(root, s.probe.count)
 		case f := <-frames:
 			if err := s.takeAll(f, frames); err != nil {
 				return s.ended(ctx, err)
@@ -176,7 +176,7 @@ func (s *subscription) run(ctx context.Context) error {
 			return err
 		}
 		if s.roots != nil {
-			s.roots.settle(s.probe.settled)
+			s.roots.settle(s.probe.shown)
 			if s.roots.read != "" {
 				s.probe.soon(time.Now())
 			}

@@ -24,6 +24,7 @@ type prober struct {
 	quiet   bool      // no event since the first came back
 	hurried int       // probes since the pair was due
 	settled time.Time // everything before this was received; zero is nothing yet
+	shown   int       // the probe that showed it, the first of a pair: they are counted from 1
 }
 
 func newProber(every time.Duration) prober {
@@ -73,7 +74,7 @@ func (p *prober) echoed(text []byte, now time.Time) bool {
 	}
 	p.text = ""
 	if !p.first.IsZero() && p.quiet {
-		p.settled = p.first
+		p.settled, p.shown = p.first, p.count-1
 		p.pause(now)
 		return true
 	}

@@ -16,10 +16,10 @@ type roots struct {
 	asking bool
 	asked  time.Time
 	failed bool
-	quiet  bool      // nothing was told since it was asked
-	read   string    // not settled yet; "" is none
-	readAt time.Time // when the answer was there
-	known  string    // of all that was told; "" is not known
+	quiet  bool   // nothing was told since it was asked
+	read   string // not settled yet; "" is none
+	probes int    // that had been sent when the answer was there
+	known  string // of all that was told; "" is not known
 }
 
 // due reports whether to ask now.
@@ -29,20 +29,20 @@ func (r *roots) due(now time.Time) bool {
 
 func (r *roots) ask(now time.Time) { r.asking, r.asked, r.quiet = true, now, true }
 
-// answered takes the root, or "" where there was none.
-func (r *roots) answered(root string, now time.Time) {
+// answered takes the root, or "" where there was none, and how many probes have been sent.
+func (r *roots) answered(root string, probes int) {
 	r.asking, r.failed = false, root == ""
 	if r.quiet {
-		r.read, r.readAt = root, now
+		r.read, r.probes = root, probes
 	}
 }
 
 // disturbed notes an event.
 func (r *roots) disturbed() { r.quiet, r.read, r.known = false, "", "" }
 
-// settle takes the time before which everything has been told.
-func (r *roots) settle(at time.Time) {
-	if r.read != "" && at.After(r.readAt) {
+// settle takes the last probe that showed that all from before it has been told.
+func (r *roots) settle(probe int) {
+	if r.read != "" && probe > r.probes {
 		r.known, r.read = r.read, ""
 	}
 }

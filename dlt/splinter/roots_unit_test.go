@@ -15,19 +15,19 @@ func TestRoots(t *testing.T) {
 		do   func(*roots)
 		want string
 	}{
-		"read, then settled":             {func(r *roots) { r.ask(at(0)); r.answered("a", at(1)); r.settle(at(2)) }, "a"},
-		"settled by a probe from before": {func(r *roots) { r.ask(at(0)); r.answered("a", at(1)); r.settle(at(1)) }, ""},
-		"an event while it was asked":    {func(r *roots) { r.ask(at(0)); r.disturbed(); r.answered("a", at(1)); r.settle(at(2)) }, ""},
-		"an event before it was settled": {func(r *roots) { r.ask(at(0)); r.answered("a", at(1)); r.disturbed(); r.settle(at(2)) }, ""},
-		"an event after that":            {func(r *roots) { r.ask(at(0)); r.answered("a", at(1)); r.settle(at(2)); r.disturbed() }, ""},
-		"no answer":                      {func(r *roots) { r.ask(at(0)); r.answered("", at(1)); r.settle(at(2)) }, ""},
+		"read, then settled":             {func(r *roots) { r.ask(at(0)); r.answered("a", 1); r.settle(2) }, "a"},
+		"settled by a probe from before": {func(r *roots) { r.ask(at(0)); r.answered("a", 1); r.settle(1) }, ""},
+		"an event while it was asked":    {func(r *roots) { r.ask(at(0)); r.disturbed(); r.answered("a", 1); r.settle(2) }, ""},
+		"an event before it was settled": {func(r *roots) { r.ask(at(0)); r.answered("a", 1); r.disturbed(); r.settle(2) }, ""},
+		"an event after that":            {func(r *roots) { r.ask(at(0)); r.answered("a", 1); r.settle(2); r.disturbed() }, ""},
+		"no answer":                      {func(r *roots) { r.ask(at(0)); r.answered("", 1); r.settle(2) }, ""},
 		"again after an event": {func(r *roots) {
 			r.ask(at(0))
 			r.disturbed()
-			r.answered("a", at(1))
+			r.answered("a", 1)
 			r.ask(at(2))
-			r.answered("b", at(3))
-			r.settle(at(4))
+			r.answered("b", 3)
+			r.settle(4)
 		}, "b"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -40,13 +40,13 @@ func TestRoots(t *testing.T) {
 	r := &roots{pause: 5 * time.Second}
 	r.ask(at(0))
 	assert.False(t, r.due(at(9)), "one question at a time")
-	r.answered("", at(1))
+	r.answered("", 1)
 	assert.False(t, r.due(at(4)))
 	assert.True(t, r.due(at(5)))
 	r.ask(at(5))
-	r.answered("a", at(6))
+	r.answered("a", 6)
 	assert.False(t, r.due(at(20)), "it waits for the probes")
-	r.settle(at(7))
+	r.settle(7)
 	assert.False(t, r.due(at(20)), "known")
 	r.disturbed()
 	assert.True(t, r.due(at(7)))

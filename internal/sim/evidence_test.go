@@ -1,0 +1,225 @@
+package sim
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth"
+	"github.com/dltbatch/dltbatch/dlt/splinter"
+	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+var (
+	evidenceFull = flag.Bool("sim.evidence", false, "kill Splinter nodes for ten minutes, with enough circuits for 200 doubts")
+	evidenceSeed = flag.Uint64("sim.evidence.seed", 0, "of the kills; 0 draws one")
+)
+
+// TestEvidence kills Splinter nodes that behave as real ones do, and counts the doubts
+// that are settled without a person.
+func TestEvidence(t *testing.T) {
+	seed := *evidenceSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	size := evidenceSize{circuits: 4, width: 8, kills: 90 * time.Second, late: 60 * time.Second, every: 400 * time.Millisecond}
+	if *evidenceFull {
+		size = evidenceSize{circuits: 24, width: 12, kills: 10 * time.Minute, late: splinter.DefaultLateArrival, every: 450 * time.Millisecond}
+	}
+	for _, c := range []struct {
+		name  string
+		never bool    // states return
+		reads bool    // there is a reader of the state
+		least float64 // of the doubts, settled
+	}{
+		{name: "by the log and receipts alone"},
+		{name: "where states never return", never: true, least: 0.95},
+		{name: "with a reader of the state", reads: true, least: 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Logf("go test ./internal/sim -run TestEvidence -sim.evidence=%v -sim.evidence.seed=%d", *evidenceFull, seed)
+			synctest.Test(t, func(t *testing.T) {
+				var names sync.Map
+				o := splinter.Options{StateNeverReturns: c.never}
+				if c.reads {
+					o.Evidence = looks(&names)
+				}
+				f := size.run(t, seed, o, &names)
+				t.Logf("%+v", f)
+				require.NotZero(t, f.Doubts)
+				assert.GreaterOrEqual(t, f.Settled, int(c.least*float64(f.Doubts)+0.999))
+			})
+		})
+	}
+}
+
+// looks is an application that knows what its batches leave behind: each a name of its own.
+func looks(names *sync.Map) func(context.Context, splinter.State, dlt.Doubt) (dlt.Evidence, error) {
+	return func(ctx context.Context, s splinter.State, d dlt.Doubt) (dlt.Evidence, error) {
+		address, known := names.Load(d.ID)
+		if !known {
+			return dlt.CannotTell, nil
+		}
+		_, found, err := s.Get(ctx, address.(string))
+		switch {
+		case err != nil:
+			return dlt.CannotTell, err
+		case found:
+			return dlt.Committed, nil
+		}
+		return dlt.NotCommitted, nil
+	}
+}
+
+type evidenceSize struct {
+	circuits, width    int
+	kills, late, every time.Duration
+}
+
+// evidenceFigures are what came of it. Doubts are attempts that evidence was looked for, on
+// circuits that were not divided.
+type evidenceFigures struct {
+	Kills, Circuits, Divided, Batches, Committed int
+	Doubts, Settled, SettledCommitted            int
+	OnDivided                                    int // doubts
+}
+
+// witness notes what evidence was found.
+type witness struct {
+	*splinter.Client
+	mu    sync.Mutex
+	found map[doubted]dlt.Evidence
+}
+
+type doubted struct {
+	batch.Key
+	attempt int
+}
+
+func (w *witness) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
+	found, err := w.Client.Resolve(ctx, d)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if was := w.found[doubted{d.Key, d.Number}]; was != dlt.Committed && was != dlt.NotCommitted && found != dlt.InFlight {
+		w.found[doubted{d.Key, d.Number}] = found
+	}
+	return found, err
+}
+
+func (z evidenceSize) run(t *testing.T, seed uint64, o splinter.Options, names *sync.Map) (f evidenceFigures) {
+	rng := rand.New(rand.NewPCG(seed, 16))
+	wire := &pipes{}
+	real := splintertest.Real()
+	real.Addrs, real.Listen = []string{"n0.test:80", "n1.test:80"}, wire.listen
+	real.Circuits = nil
+	var lanes []batch.ServiceID
+	for i := range z.circuits {
+		// a000 coordinates; it is on the one node or on the other.
+		c := splintertest.Circuit{ID: fmt.Sprintf("aaaaa-%05d", i), Services: []string{"a000", "a001"}}
+		if i%2 == 1 {
+			slices.Reverse(c.Services)
+		}
+		real.Circuits = append(real.Circuits, c)
+		lanes = append(lanes, batch.ServiceID(c.ID+"::a000"))
+	}
+	network, err := splintertest.Listen(real)
+	require.NoError(t, err)
+	defer network.Close()
+
+	st := memory.New()
+	transport := &http.Transport{DialContext: wire.dial}
+	defer transport.CloseIdleConnections()
+	o.Client, o.Journal, o.LateArrival = &http.Client{Transport: transport}, st, z.late
+	o.Node = func(s batch.ServiceID) string { return network.URL(network.NodeOf(s)) }
+	client, err := splinter.New(network.URL(0), &o)
+	require.NoError(t, err)
+	defer client.CloseIdleConnections()
+	ledger := &witness{Client: client, found: map[doubted]dlt.Evidence{}}
+	runner, err := dltbatch.New(st, ledger, &dltbatch.Options{Strategy: queuer.Pipelined(z.width), StuckAfter: 24 * time.Hour})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	running.Go(func() { assert.NoError(t, runner.Run(ctx)) })
+
+	key, err := sawtooth.ParsePrivateKey("2f1e7b7a130d7ba9da0068b3bb0ba1d79e7e77110302c9f746c3c2a63fe40088")
+	require.NoError(t, err)
+	end := time.Now().Add(z.kills)
+	kill := time.Now().Add(z.kills / 6)
+	for n := 0; time.Now().Before(end); n++ {
+		for _, lane := range lanes {
+			if left, _, err := st.List(ctx, store.ListQuery{Service: &lane, Open: true, Limit: 2 * z.width}); err != nil || len(left) >= 2*z.width {
+				continue
+			}
+			name := fmt.Sprint(lane, "-", n)
+			payload, address := splintertest.Inc(name, 1)
+			b, err := sawtooth.Build(key, lane, sawtooth.Transaction{
+				FamilyName: splintertest.Family, FamilyVersion: splintertest.FamilyVersion, Nonce: name,
+				Inputs: []string{address}, Outputs: []string{address}, Payload: payload,
+			})
+			require.NoError(t, err)
+			names.Store(b.ID, address)
+			require.NoError(t, runner.Add(ctx, b))
+			f.Batches++
+		}
+		time.Sleep(z.every/2 + time.Duration(rng.Int64N(int64(z.every))))
+		if time.Now().After(kill) {
+			f.Kills++
+			node := rng.IntN(2)
+			network.Kill(node)
+			time.Sleep(time.Duration(1000+rng.IntN(9000)) * time.Millisecond)
+			require.NoError(t, network.Start(node))
+			kill = time.Now().Add(z.kills/24 + time.Duration(rng.Int64N(int64(z.kills/12))))
+		}
+	}
+	time.Sleep(z.late + 5*time.Minute)
+
+	f.Circuits = len(lanes)
+	for _, lane := range lanes {
+		_, divided := network.Divided(lane)
+		if divided {
+			f.Divided++
+		}
+		times := map[batch.ID]int{}
+		for _, id := range network.Applied(lane) {
+			times[id]++
+			f.Committed++
+			assert.Equal(t, 1, times[id], "promise 3: %s of %s, divided: %v", id, lane, divided)
+		}
+		ledger.mu.Lock()
+		for d, found := range ledger.found {
+			switch {
+			case d.Service != lane:
+			case divided:
+				f.OnDivided++
+			default:
+				f.Doubts++
+				if found == dlt.Committed || found == dlt.NotCommitted {
+					f.Settled++
+				}
+				if found == dlt.Committed {
+					f.SettledCommitted++
+				}
+			}
+		}
+		ledger.mu.Unlock()
+	}
+	return f
+}
