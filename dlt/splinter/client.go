@@ -37,6 +37,8 @@ type Client struct {
 	lookedUp seldom
 	writers  sync.Map // batch.ServiceID -> struct{}: who writes its log in this process
 
+	gates    sync.Map // node -> *gate
+	senders  sync.Map // batch.ServiceID -> *http.Client: at nodes that are suspected
 	circuits sync.Map // node and circuit -> bool: whether it has several services
 }
 
@@ -86,4 +88,10 @@ func (c *Client) Traits(batch.ServiceID) dlt.Traits { return c.traits }
 
 // CloseIdleConnections closes the connections that no request is using. The client
 // can be used afterwards.
-func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
+func (c *Client) CloseIdleConnections() {
+	c.http.CloseIdleConnections()
+	c.senders.Range(func(_, apart any) bool {
+		apart.(*http.Client).CloseIdleConnections() //nolint:forcetypeassert // nothing else is stored
+		return true
+	})
+}

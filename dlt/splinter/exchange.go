@@ -26,8 +26,13 @@ func (c *Client) exchange(req *http.Request, op string, p place) (*http.Response
 	}
 	// What is compressed on the way cannot be bounded before it is read.
 	req.Header["Accept-Encoding"] = []string{"identity"}
+	leave, after, err := c.gate(p.node).enter(req.Context(), p.id)
+	if err != nil {
+		return nil, passing(op, after, err)
+	}
 	ctx, unsent := wire.Trace(req.Context(), c.direct)
-	resp, err := c.http.Do(req.WithContext(ctx))
+	resp, err := c.sender(p).Do(req.WithContext(ctx))
+	leave(err == nil || unsent())
 	if err == nil {
 		c.answered(p, resp.StatusCode, req.Header)
 		return resp, nil

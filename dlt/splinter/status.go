@@ -63,6 +63,10 @@ func (c *Client) ask(ctx context.Context, p place, ids []batch.ID) ([]answer, er
 	target.RawQuery = "ids=" + list.String() // hex digits and commas: nothing to escape
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	if c.gate(p.node).suspected(time.Now()) { // the next one may have a better connection
+		ctx, cancel = context.WithTimeout(ctx, look)
+		defer cancel()
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
 	if err != nil {
 		return nil, &dlt.Error{Op: opStatuses, Kind: dlt.ErrMisconfigured, Err: c.cause(err)}

@@ -29,6 +29,9 @@ func (c *Client) Submit(ctx context.Context, a batch.Attempt) (err error) {
 		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrMisconfigured, Err: err}
 	}
 	defer func() { err = dlt.At(p.root.String(), err) }()
+	if err := c.lookBefore(ctx, p, a.ID); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.root.JoinPath("batches").String(), nil)
@@ -53,6 +56,25 @@ func (c *Client) Submit(ctx context.Context, a batch.Attempt) (err error) {
 	e := readEnvelope(resp.Header, resp.Body, cancel)
 	v := classify(resp.StatusCode, e, resp.Header, c.absence(p, resp.StatusCode), time.Now())
 	return c.refusal(opSubmit, resp.StatusCode, e, v)
+}
+
+// lookBefore asks a node that is suspected for a status before a POST: net/http sends the
+// POST on the connection that just answered. A POST that nobody reads is in doubt, and may
+// be executed minutes later.
+func (c *Client) lookBefore(ctx context.Context, p place, id batch.ID) error {
+	if !isID(string(id)) {
+		return nil
+	}
+	var err error
+	for range looks {
+		if !c.gate(p.node).suspected(time.Now()) {
+			return nil
+		}
+		if _, err = c.ask(ctx, p, []batch.ID{id}); err == nil {
+			return nil
+		}
+	}
+	return &dlt.Error{Op: opSubmit, Kind: dlt.ErrUnavailable, Message: c.show("no connection to the node answers: " + err.Error())}
 }
 
 // absence says what a 404 means, and is asked for no other status.

@@ -40,7 +40,7 @@ func TestEvidence(t *testing.T) {
 	}
 	size := evidenceSize{circuits: 4, width: 8, kills: 90 * time.Second, late: 60 * time.Second, every: 400 * time.Millisecond}
 	if *evidenceFull {
-		size = evidenceSize{circuits: 24, width: 12, kills: 10 * time.Minute, late: splinter.DefaultLateArrival, every: 450 * time.Millisecond}
+		size = evidenceSize{circuits: 40, width: 12, kills: 10 * time.Minute, late: splinter.DefaultLateArrival, every: 450 * time.Millisecond}
 	}
 	for _, c := range []struct {
 		name  string
@@ -62,7 +62,10 @@ func TestEvidence(t *testing.T) {
 				}
 				f := size.run(t, seed, o, &names)
 				t.Logf("%+v", f)
-				require.NotZero(t, f.Doubts)
+				require.NotZero(t, f.Doubts+f.OnDivided)
+				if *evidenceFull {
+					require.GreaterOrEqual(t, f.Doubts, 200)
+				}
 				assert.GreaterOrEqual(t, f.Settled, int(c.least*float64(f.Doubts)+0.999))
 			})
 		})
@@ -125,9 +128,9 @@ func (w *witness) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error
 func (z evidenceSize) run(t *testing.T, seed uint64, o splinter.Options, names *sync.Map) (f evidenceFigures) {
 	rng := rand.New(rand.NewPCG(seed, 16))
 	wire := &pipes{}
-	real := splintertest.Real()
-	real.Addrs, real.Listen = []string{"n0.test:80", "n1.test:80"}, wire.listen
-	real.Circuits = nil
+	nodes := splintertest.Real()
+	nodes.Addrs, nodes.Listen = []string{"n0.test:80", "n1.test:80"}, wire.listen
+	nodes.Circuits = nil
 	var lanes []batch.ServiceID
 	for i := range z.circuits {
 		// a000 coordinates; it is on the one node or on the other.
@@ -135,10 +138,10 @@ func (z evidenceSize) run(t *testing.T, seed uint64, o splinter.Options, names *
 		if i%2 == 1 {
 			slices.Reverse(c.Services)
 		}
-		real.Circuits = append(real.Circuits, c)
+		nodes.Circuits = append(nodes.Circuits, c)
 		lanes = append(lanes, batch.ServiceID(c.ID+"::a000"))
 	}
-	network, err := splintertest.Listen(real)
+	network, err := splintertest.Listen(nodes)
 	require.NoError(t, err)
 	defer network.Close()
 
@@ -151,7 +154,7 @@ func (z evidenceSize) run(t *testing.T, seed uint64, o splinter.Options, names *
 	require.NoError(t, err)
 	defer client.CloseIdleConnections()
 	ledger := &witness{Client: client, found: map[doubted]dlt.Evidence{}}
-	runner, err := dltbatch.New(st, ledger, &dltbatch.Options{Strategy: queuer.Pipelined(z.width), StuckAfter: 24 * time.Hour})
+	runner, err := dltbatch.New(st, ledger, &dltbatch.Options{Strategy: queuer.Pipelined(z.width), PollInterval: 10 * time.Second, StuckAfter: 24 * time.Hour})
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -162,32 +165,23 @@ func (z evidenceSize) run(t *testing.T, seed uint64, o splinter.Options, names *
 	key, err := sawtooth.ParsePrivateKey("2f1e7b7a130d7ba9da0068b3bb0ba1d79e7e77110302c9f746c3c2a63fe40088")
 	require.NoError(t, err)
 	end := time.Now().Add(z.kills)
-	kill := time.Now().Add(z.kills / 6)
-	for n := 0; time.Now().Before(end); n++ {
-		for _, lane := range lanes {
-			if left, _, err := st.List(ctx, store.ListQuery{Service: &lane, Open: true, Limit: 2 * z.width}); err != nil || len(left) >= 2*z.width {
-				continue
-			}
-			name := fmt.Sprint(lane, "-", n)
-			payload, address := splintertest.Inc(name, 1)
-			b, err := sawtooth.Build(key, lane, sawtooth.Transaction{
-				FamilyName: splintertest.Family, FamilyVersion: splintertest.FamilyVersion, Nonce: name,
-				Inputs: []string{address}, Outputs: []string{address}, Payload: payload,
-			})
-			require.NoError(t, err)
-			names.Store(b.ID, address)
-			require.NoError(t, runner.Add(ctx, b))
-			f.Batches++
-		}
-		time.Sleep(z.every/2 + time.Duration(rng.Int64N(int64(z.every))))
-		if time.Now().After(kill) {
-			f.Kills++
-			node := rng.IntN(2)
-			network.Kill(node)
-			time.Sleep(time.Duration(1000+rng.IntN(9000)) * time.Millisecond)
-			require.NoError(t, network.Start(node))
-			kill = time.Now().Add(z.kills/24 + time.Duration(rng.Int64N(int64(z.kills/12))))
-		}
+	var adding sync.WaitGroup
+	batches := make([]int, len(lanes))
+	for i, lane := range lanes {
+		adding.Go(func() { batches[i] = z.add(t, runner, st, key, lane, end, names, seed) })
+	}
+	time.Sleep(z.kills / 6)
+	for time.Now().Before(end) {
+		f.Kills++
+		node := rng.IntN(2)
+		network.Kill(node)
+		time.Sleep(time.Duration(1000+rng.IntN(9000)) * time.Millisecond)
+		require.NoError(t, network.Start(node))
+		time.Sleep(z.kills/24 + time.Duration(rng.Int64N(int64(z.kills/12))))
+	}
+	adding.Wait()
+	for _, n := range batches {
+		f.Batches += n
 	}
 	time.Sleep(z.late + 5*time.Minute)
 
@@ -222,4 +216,31 @@ func (z evidenceSize) run(t *testing.T, seed uint64, o splinter.Options, names *
 		ledger.mu.Unlock()
 	}
 	return f
+}
+
+// add adds batches of a lane while there are not many open, at times of its own: else all
+// circuits would be in the same step of their commits when a node is killed.
+func (z evidenceSize) add(t *testing.T, r *dltbatch.Runner, st *memory.Store, key *sawtooth.PrivateKey,
+	lane batch.ServiceID, end time.Time, names *sync.Map, seed uint64,
+) (n int) {
+	rng := rand.New(rand.NewPCG(seed, uint64(len(lane))+uint64(lane[len("aaaaa-0000")])+10*uint64(lane[len("aaaaa-000")])))
+	for time.Now().Before(end) {
+		time.Sleep(z.every/2 + time.Duration(rng.Int64N(int64(z.every))))
+		open, _, err := st.List(t.Context(), store.ListQuery{Service: &lane, Open: true, Limit: 2 * z.width})
+		if assert.NoError(t, err); len(open) >= 2*z.width {
+			time.Sleep(10 * time.Second)
+			continue
+		}
+		n++
+		name := fmt.Sprint(lane, "-", n)
+		payload, address := splintertest.Inc(name, 1)
+		b, err := sawtooth.Build(key, lane, sawtooth.Transaction{
+			FamilyName: splintertest.Family, FamilyVersion: splintertest.FamilyVersion, Nonce: name,
+			Inputs: []string{address}, Outputs: []string{address}, Payload: payload,
+		})
+		assert.NoError(t, err)
+		names.Store(b.ID, address)
+		assert.NoError(t, r.Add(t.Context(), b))
+	}
+	return n
 }

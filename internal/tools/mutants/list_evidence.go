@@ -51,4 +51,16 @@ var evidenceList = []mutant{
 		name: "splinter: a root that nothing has settled", file: "dlt/splinter/roots.go", pkg: "dlt/splinter", test: "TestRoots",
 		old: "r.read != \"\" && probe > r.probes", new: "r.read != \"\"",
 	},
+	{
+		name: "splinter: a stalled service is asked on", file: "dlt/splinter/gate.go", pkg: "internal/sim", test: "TestStallOfAnotherCircuit",
+		old: "p.rests = start.Add(stall)", new: "p.rests = start",
+	},
+	{
+		name: "splinter: a POST on a connection that nobody serves", file: "dlt/splinter/submit.go", pkg: "dlt/splinter", test: "TestLookBeforeAPost",
+		old: "if !c.gate(p.node).suspected(time.Now()) {", new: "if true {",
+	},
+	{
+		name: "splinter: several requests about one service", file: "dlt/splinter/gate.go", pkg: "dlt/splinter", test: "TestOneRequestOfAService",
+		old: "turn: make(chan struct{}, 1)", new: "turn: make(chan struct{}, 64)",
+	},
 }

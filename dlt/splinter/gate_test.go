@@ -1,0 +1,102 @@
+package splinter_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+)
+
+// Each request about a stalled service keeps one of the node's few threads.
+func TestOneRequestOfAService(t *testing.T) {
+	var (
+		mu         sync.Mutex
+		open, most int
+	)
+	stalled := make(chan struct{})
+	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, "/a000/") {
+			mu.Lock()
+			open++
+			most = max(most, open)
+			mu.Unlock()
+			<-stalled
+			mu.Lock()
+			open--
+			mu.Unlock()
+		}
+		_, _ = w.Write([]byte("[]"))
+	}))
+	defer node.Close()
+	c := newClient(t, node.URL, nil)
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	defer close(stalled)
+	asking.Go(func() { _ = c.Submit(t.Context(), attempt(inc(t, service, "x"))) })
+	require.True(t, every(time.Millisecond, 5*time.Second, func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return open == 1
+	}))
+	for range 4 {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		_, err := c.BatchStatuses(ctx, service, []batch.Attempt{{Key: batch.Key{Service: service, ID: id('a')}}})
+		cancel()
+		require.Equal(t, batch.KindUnavailable, dlt.Kind(err), "it was not sent: %v", err)
+	}
+	other := batch.ServiceID("ccccc-ddddd::b000")
+	_, err := c.BatchStatuses(t.Context(), other, []batch.Attempt{{Key: batch.Key{Service: other, ID: id('a')}}})
+	require.NoError(t, err, "another service")
+	mu.Lock()
+	defer mu.Unlock()
+	assert.Equal(t, 1, most)
+}
+
+// At a node of which some threads answer nobody, no batch is posted on a connection that
+// has not just answered: it would be in doubt, and be executed minutes later.
+func TestLookBeforeAPost(t *testing.T) {
+	t.Parallel()
+	var (
+		posts, seen atomic.Int64
+		good        atomic.Bool
+	)
+	ends := make(chan struct{})
+	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if seen.Add(1); !good.Load() {
+			<-ends
+			return
+		}
+		if r.Method == http.MethodPost {
+			posts.Add(1)
+			w.WriteHeader(http.StatusAccepted)
+		}
+		_, _ = w.Write([]byte("[]"))
+	}))
+	defer node.Close()
+	defer close(ends)
+	c := newClient(t, node.URL, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 1200*time.Millisecond)
+	defer cancel()
+	_, err := c.BatchStatuses(ctx, service, []batch.Attempt{{Key: batch.Key{Service: service, ID: id('a')}}})
+	require.Error(t, err)
+	other := batch.ServiceID("ccccc-ddddd::b000")
+	bounded, end := context.WithTimeout(t.Context(), 4*time.Second)
+	defer end()
+	err = c.Submit(bounded, attempt(inc(t, other, "x")))
+	require.Equal(t, batch.KindUnavailable, dlt.Kind(err), "certainly not sent: %v", err)
+	good.Store(true)
+	third := batch.ServiceID("ccccc-eeeee::b000")
+	require.NoError(t, c.Submit(t.Context(), attempt(inc(t, third, "x"))))
+	require.EqualValues(t, 1, posts.Load())
+	require.EqualValues(t, 4, seen.Load(), "each has looked")
+}
