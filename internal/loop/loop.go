@@ -49,10 +49,15 @@ func Backoff(lo, hi time.Duration) *backoff.ExponentialBackOff {
 	)
 }
 
-// Brief returns the pauses of what is tried again by itself, a call to the store say: 10 ms
-// doubling to 5 s. Most failures are over at once; and when the store is back after a long
-// time nobody waits much longer.
-func Brief() *backoff.ExponentialBackOff { return Backoff(10*time.Millisecond, 5*time.Second) }
+// Brief returns the pauses of what is tried again by itself, a call to the store say: from
+// 10 ms to 5 s, each half as long again as the one before, with jitter. Most failures are over
+// at once, and ten in a row within a second or so; and when the store is back after a long time
+// nobody waits much longer.
+func Brief() *backoff.ExponentialBackOff {
+	b := Backoff(10*time.Millisecond, 5*time.Second)
+	b.Multiplier = 1.5
+	return b
+}
 
 // Retry calls f until it succeeds, with [Brief] pauses, and tells trouble of every failure.
 // A panic is one. It returns nil, or f's last error where ctx was done before, or where that

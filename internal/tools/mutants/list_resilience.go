@@ -40,7 +40,7 @@ var resilienceList = []mutant{
 	},
 	{
 		name: "what failed is tried again a minute later", file: "internal/loop/loop.go", pkg: "internal/flaky", test: "TestOneCallInTenFails",
-		old: "return Backoff(10*time.Millisecond, 5*time.Second)", new: "return Backoff(MinPause, MaxPause)",
+		old: "b := Backoff(10*time.Millisecond, 5*time.Second)", new: "b := Backoff(MinPause, MaxPause)",
 	},
 	{
 		name: "next checks that were not set wait for the lease's end", file: "monitor/monitor.go", pkg: "monitor", test: "TestNextChecksAreSetAllTheSame",
