@@ -205,6 +205,9 @@ func (r Row) found(o Outcome, now time.Time) (Row, error) {
 			r.refuse(now, o)
 			break
 		}
+		if o.By == batch.ByMonitor { // it was posted, and others may have followed it
+			r.LastPost = r.posted()
+		}
 		r.resolveOwn()
 		r.Decision = ""
 		r.State = batch.Delayed

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"hash/fnv"
 	"math/rand/v2"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,6 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/flaky"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
@@ -27,69 +26,44 @@ import (
 
 var runnerSeeds = flag.Int("sim.runner.seeds", 40, "seeds of layer two, divided among the ledgers")
 
-// shaky is a store whose calls fail by seed: before they did anything, or after.
+// shaky is a store of which one call in ten fails, by seed: before it did anything, or after.
 type shaky struct {
-	store.Store
-	seed  uint64
-	calls atomic.Uint64
-	calm  atomic.Bool
-
+	*flaky.Store
 	mu   sync.Mutex
 	lost map[batch.ID]bool // of which an outcome was written, and nobody heard of it
 }
 
-var errStore = errors.New("connection to the database lost")
-
-func (s *shaky) fault() (before, after error) {
-	if s.calm.Load() {
-		return nil, nil
-	}
-	h := fnv.New64a()
-	fmt.Fprint(h, s.seed, s.calls.Add(1))
-	switch n := h.Sum64() % 40; n {
-	case 0:
-		return errStore, nil
-	case 1:
-		return nil, errStore
-	}
-	return nil, nil
-}
-
-func (s *shaky) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
-	before, after := s.fault()
-	if before != nil {
-		return store.Claimed{}, before
-	}
-	c, err := s.Store.Claim(ctx, q, choose)
-	return c, errors.Join(err, after)
+func newShaky(t *testing.T, seed uint64) *shaky {
+	s := &shaky{Store: &flaky.Store{Store: memory.New(), F: flaky.New(seed, 10)}, lost: map[batch.ID]bool{}}
+	s.F.Calm(false)
+	t.Cleanup(func() { t.Log(s.F) })
+	return s
 }
 
 func (s *shaky) Record(ctx context.Context, o []store.Outcome) ([]store.Applied, error) {
-	before, after := s.fault()
-	if before != nil {
-		return nil, before
-	}
 	a, err := s.Store.Record(ctx, o)
-	if after != nil {
+	if errors.Is(err, flaky.ErrAfter) {
 		s.mu.Lock()
-		if s.lost == nil {
-			s.lost = map[batch.ID]bool{}
-		}
+		defer s.mu.Unlock()
 		for i := range o {
 			s.lost[o[i].Key.ID] = true
 		}
-		s.mu.Unlock()
 	}
-	return a, errors.Join(err, after)
+	return a, err
 }
 
-func (s *shaky) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
-	before, after := s.fault()
-	if before != nil {
-		return nil, before
+// add is a caller who adds again what failed.
+func (s *shaky) add(t *testing.T, r *dltbatch.Runner, b batch.Batch) {
+	for {
+		err := r.Add(t.Context(), b)
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, flaky.ErrBefore) && !errors.Is(err, flaky.ErrAfter) {
+			require.NoError(t, err)
+		}
+		time.Sleep(time.Millisecond)
 	}
-	f, err := s.Store.Pending(ctx, q)
-	return f, errors.Join(err, after)
 }
 
 // TestRunner runs two Runners on one store, stops and restarts them, and holds the
@@ -157,7 +131,7 @@ func runnerSeed(t *testing.T, seed uint64, l *lanes) (differ int) {
 		Traits: &k.traits, IgnoreDuplicates: k.ignore, DeduplicateFor: k.dedup,
 		CommitAfter: time.Duration(rng.IntN(1000)) * time.Millisecond, Fault: faults.Fault,
 	})
-	st := &shaky{Store: memory.New(), seed: seed}
+	st := newShaky(t, seed)
 	var mu sync.Mutex
 	told := map[batch.ID]bool{}  // of which it was told that they come behind others
 	heard := map[batch.ID]bool{} // that they were decided against
@@ -196,14 +170,19 @@ func runnerSeed(t *testing.T, seed uint64, l *lanes) (differ int) {
 			Payload: fmt.Appendf(nil, "batch %d", i),
 		}
 		l.declare(&b)
-		require.NoError(t, runners[i%2].Add(t.Context(), b))
+		st.add(t, runners[i%2], b)
 		order[b.Service] = append(order[b.Service], b.ID)
 		time.Sleep(50 * time.Millisecond)
 	}
 	runFor(runners[1], 15*time.Second)
 	ledger.Restart()
+	if seed%2 == 0 { // and once more, while what it forgot is under way again
+		runFor(runners[1], time.Duration(rng.IntN(8000))*time.Millisecond)
+		ledger.Restart()
+		t.Log("the node restarted twice")
+	}
 	runFor(runners[1], 30*time.Second)
-	st.calm.Store(true)
+	st.F.Calm(true)
 
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Hour)
 	defer cancel()

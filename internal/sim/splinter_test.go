@@ -20,7 +20,6 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/splinter"
 	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
 	"github.com/dltbatch/dltbatch/store"
-	"github.com/dltbatch/dltbatch/store/memory"
 )
 
 var trace = flag.Bool("sim.trace", false, "print what the Runners of a network of nodes tell")
@@ -148,7 +147,7 @@ func splinterSeed(t *testing.T, seed uint64) {
 	// Two lanes; a circuit's state is its own, and so is its order.
 	lanes := []batch.ServiceID{"aaaaa-bbbbb::a000", "ccccc-ddddd::a000"}
 
-	st := &shaky{Store: memory.New(), seed: seed}
+	st := newShaky(t, seed)
 	var runners []*dltbatch.Runner
 	for range 2 {
 		transport := &http.Transport{DialContext: wire.dial}
@@ -196,7 +195,7 @@ func splinterSeed(t *testing.T, seed uint64) {
 			FamilyName: "sabre", FamilyVersion: "0.5", Nonce: fmt.Sprint(seed, i), Inputs: []string{address}, Outputs: []string{address}, Payload: payload,
 		})
 		require.NoError(t, err)
-		require.NoError(t, runners[i%2].Add(t.Context(), b))
+		st.add(t, runners[i%2], b)
 		order[b.Service] = append(order[b.Service], b.ID)
 		time.Sleep(100 * time.Millisecond)
 	}
@@ -204,9 +203,14 @@ func splinterSeed(t *testing.T, seed uint64) {
 	if seed%3 == 0 {
 		network.Restart(0)
 	}
+	if seed%6 == 0 { // and once more, while what it forgot is under way again
+		runFor(runners[1], time.Duration(rng.IntN(8000))*time.Millisecond)
+		network.Restart(0)
+		t.Log("the node restarted twice")
+	}
 	network.CutStreams(0)
 	runFor(runners[1], 30*time.Second)
-	st.calm.Store(true)
+	st.F.Calm(true)
 
 	decided := 0
 	running.Go(func() { decided = decide(all, t, network, st) })

@@ -125,8 +125,11 @@ func (k *worker) queue() {
 		strategy, check = w.lanes.also, w.checkFront
 		choose = queuer.Choose(strategy, nil, func(s batch.ServiceID, err error) { w.fail("lane %q: %w", s, err) })
 	}
+	if w.chance(0.1) {
+		k.undone()
+	}
 	claimed, err := w.store.Claim(context.Background(), store.ClaimQuery{
-		Lanes: lanes, Limit: 1 + w.rng.IntN(4), Window: strategy.Window(), TTL: ttl, Wants: queuer.Wants(strategy, func(batch.ServiceID) bool { return w.lanes.keeps }),
+		Lanes: lanes, Limit: 1 + w.rng.IntN(4), Window: strategy.Window(), TTL: ttl, Salt: w.rng.Uint32(), Wants: queuer.Wants(strategy, func(batch.ServiceID) bool { return w.lanes.keeps }),
 		MaxInFlight: func(batch.ServiceID) int { return w.lanes.most },
 		Resend: func(batch.ServiceID) store.Resend {
 			return store.Resend{HarmlessFor: w.kind.traits.ResendHarmlessFor, LateArrival: w.kind.traits.LateArrival}
@@ -136,9 +139,9 @@ func (k *worker) queue() {
 		w.fail("claim: %w", err)
 		return
 	}
-	if w.chance(0.03) {
-		w.note("worker %d: reply to claim lost", k.name)
-		return // committed, and the worker does not know
+	if w.chance(0.05) {
+		k.unsure(claimed)
+		return
 	}
 	for _, run := range claimed.Runs {
 		if closed(run.Service) {
@@ -150,6 +153,34 @@ func (k *worker) queue() {
 		}
 		w.checkRun(run)
 		k.later(w.between(0, 200*time.Millisecond), func() { k.post(run.Batches, until) })
+	}
+}
+
+// unsure is a claim that was made, and the worker does not hear of it: what it names is put
+// back by version. Some of it is left to its end, as by a worker that dies.
+func (k *worker) unsure(claimed store.Claimed) {
+	for _, run := range claimed.Runs {
+		k.w.note("worker %d: reply to the claim of lane %q lost", k.name, run.Service)
+		if !k.w.chance(0.2) {
+			k.back(run.Batches)
+		}
+	}
+}
+
+// undone is a claim whose transaction was rolled back without a word: what it names is put
+// back by version, too, and whoever claims the batch meanwhile must not notice.
+func (k *worker) undone() {
+	q := store.ClaimQuery{TTL: ttl, Salt: k.w.rng.Uint32()}
+	for _, rec := range k.w.open() {
+		if !rec.State.Claimable() {
+			continue
+		}
+		row := store.LaneRow{Ref: store.Ref{Key: rec.Key}, Row: store.Row{State: rec.State, Version: rec.Version}}
+		plan := store.PlanLane(rec.Service, []store.LaneRow{row}, time.Now(), q, 1, func(batch.Lane) []batch.Run { return []batch.Run{{0}} })
+		c := plan.Runs[0].Batches[0]
+		c.Was = nil
+		k.w.note("worker %d: claim of %s rolled back without a word", k.name, c.Key)
+		k.back([]store.Claim{c})
 	}
 }
 
