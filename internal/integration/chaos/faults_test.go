@@ -71,6 +71,29 @@ var kinds = []fault{
 	{"ledger restarted", only("ledger"), func(f *faults, _ string, d draw) error {
 		return f.w.control("POST", fmt.Sprintf("/restart?down=%d", d.between(0, 0, 700*time.Millisecond).Milliseconds()), nil)
 	}},
+	{"ledger restarted twice", only("ledger"), func(f *faults, _ string, d draw) error {
+		// The second time while what the first made it forget is under way again.
+		for i := range d {
+			time.Sleep(d.between(i, 0, 900*time.Millisecond))
+			if err := f.w.control("POST", "/restart?down=100", nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	}},
+	{"one statement in ten fails", oneOf("worker"), func(f *faults, object string, d draw) error {
+		p := f.slot(object).current()
+		if err := ask("POST", p.said[0]+"/statements?fail=yes", nil); err != nil {
+			return err
+		}
+		time.Sleep(d.between(0, time.Second, 4*time.Second))
+		var did string
+		if err := ask("POST", p.said[0]+"/statements", &did); err != nil {
+			return err
+		}
+		f.w.t.Logf("statements of %s: %s", p.name, did)
+		return nil
+	}},
 	cut("database"), cut("node"),
 	slow("database"), slow("node"),
 	swallow("database"), swallow("node"),

@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,6 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
+	"github.com/dltbatch/dltbatch/internal/flaky"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
@@ -60,7 +60,8 @@ func work(j job, in io.Reader, out io.Writer) error {
 		return err
 	}
 	audit := &auditor{file: file}
-	db, err := sql.Open(j.Driver, j.DSN)
+	faults := flaky.New(j.Seed, 10)
+	db, err := faults.Open(j.Driver, j.DSN)
 	if err != nil {
 		return err
 	}
@@ -86,7 +87,13 @@ func work(j job, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	go func() { _ = http.Serve(l, adder(runner)) }() // ends with the process
+	mux := http.NewServeMux()
+	mux.Handle("/", adder(runner))
+	mux.HandleFunc("POST /statements", func(w http.ResponseWriter, r *http.Request) {
+		faults.Calm(r.URL.Query().Get("fail") != "yes")
+		_ = json.NewEncoder(w).Encode(faults.String())
+	})
+	go func() { _ = http.Serve(l, mux) }() // ends with the process
 	if _, err := fmt.Fprintf(out, "http://%s\n", l.Addr()); err != nil {
 		return err
 	}

@@ -81,6 +81,7 @@ func (w *world) start(s *slot) error {
 	p, err := spawn(job{
 		Role: "worker", Name: name, Ledger: w.kind, URL: "http://" + s.node.addr(), Driver: drivers[(s.number+s.born)%len(drivers)],
 		DSN: w.cluster.DSN(s.database.addr()) + "&connect_timeout=2", Audit: filepath.Join(w.dir, name+".audit"),
+		Seed: *chaosSeed<<16 + uint64(s.number<<8+s.born),
 	})
 	if err != nil {
 		return err
@@ -110,7 +111,12 @@ func (w *world) storeAt(c *pgtest.Cluster) *postgres.Store {
 
 // control asks the ledger's process for something, not through a proxy.
 func (w *world) control(method, path string, answer any) error {
-	req, err := http.NewRequestWithContext(context.Background(), method, w.ledger.said[1]+path, nil)
+	return ask(method, w.ledger.said[1]+path, answer)
+}
+
+// ask asks a child for something.
+func ask(method, url string, answer any) error {
+	req, err := http.NewRequestWithContext(context.Background(), method, url, nil)
 	if err != nil {
 		return err
 	}
@@ -120,7 +126,7 @@ func (w *world) control(method, path string, answer any) error {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("ledger: HTTP %d", resp.StatusCode)
+		return fmt.Errorf("%s: HTTP %d", url, resp.StatusCode)
 	}
 	if answer == nil {
 		return nil
