@@ -41,8 +41,9 @@ func Fail(name string) (payload []byte, address string) { return word("fail", na
 // the service stalls as for a family that nobody serves.
 func Trap(name string) (payload []byte, address string) { return word(wordTrap, name, 0) }
 
-// NoWasm makes a payload for a contract that is no program: it stalls the service, and
-// ends the thread that executes. What comes later stays Pending until the node restarts.
+// NoWasm makes a payload for a contract that is no program: it ends the thread that
+// executes, so that it and everything later stalls the service, and stays Pending, until
+// the node restarts.
 func NoWasm(name string) (payload []byte, address string) { return word(wordNoWasm, name, 0) }
 
 const (

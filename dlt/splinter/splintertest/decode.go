@@ -15,7 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 )
 
-// What verification ends with (C2).
+// What verification ends with.
 var (
 	errBody   = errors.New("splintertest: invalid body")       // 400
 	errNone   = errors.New("splintertest: no valid batches")   // 400

@@ -25,7 +25,9 @@
 //
 // A batch that gets no answer from its contract (a family or version that nobody serves,
 // no transactions, [Trap], [NoWasm]) holds the locks of its service for 300 s and stays
-// Pending (seen). Requests about the service wait for it, each on the worker thread of its
+// Pending (seen). After [NoWasm] so does every later one, until a restart: the thread that
+// executes is gone, and nobody tells who waits for it (that it is gone was seen, what
+// follows is read in transact's executor). Requests about the service wait for it, each on the worker thread of its
 // connection. A node has as many threads as cores, and gives them connections in turn; so
 // with two of them one such request leaves every second connection to any circuit without
 // an answer, and what was sent on it is executed when the stall is over, in any order,

@@ -7,7 +7,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// The words of C3.
+// The words of a status.
 const (
 	wordUnknown   = "Unknown"
 	wordPending   = "Pending"
@@ -41,7 +41,7 @@ func newHistory(limit int) history {
 func (h *history) add(b *submitted) (out []batch.ID) {
 	delete(h.gone, b.id)
 	if k, ok := h.entries[b.id]; ok {
-		k.word = wordPending // committed or not (C5)
+		k.word = wordPending // committed or not
 		return nil
 	}
 	if len(h.order) >= h.limit {

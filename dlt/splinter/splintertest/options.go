@@ -54,21 +54,21 @@ type Options struct {
 	// cores. Defaults to 2.
 	Workers int
 	// PoisonStall is how long a batch that nobody serves holds submits and statuses of
-	// its service (C2). Defaults to 300 s.
+	// its service. Defaults to 300 s.
 	PoisonStall time.Duration
-	// HistorySize is how many batches a service remembers (C4). Defaults to 100.
+	// HistorySize is how many batches a service remembers. Defaults to 100.
 	HistorySize int
 	// QueueStop and QueueResume are the lengths of the coordinator's queue from which
-	// on, and below which again, version 2 answers as usual (C7). Default to 30 and 15.
+	// on, and below which again, version 2 answers as usual. Default to 30 and 15.
 	QueueStop, QueueResume int
-	// WaitDefault is what a `wait` without a number means (C3). Defaults to 300 s.
+	// WaitDefault is what a `wait` without a number means. Defaults to 300 s.
 	WaitDefault time.Duration
-	// KeepAlive is how long a silent connection lives (C1). Defaults to 5 s.
+	// KeepAlive is how long a silent connection lives. Defaults to 5 s.
 	KeepAlive time.Duration
-	// PingEvery is the time between the pings of a websocket (C8). Defaults to 30 s.
+	// PingEvery is the time between the pings of a websocket. Defaults to 30 s.
 	PingEvery time.Duration
 	// SubscribeGap is the time between reading the history and registering a
-	// subscriber, in which events are lost (C8). Defaults to none.
+	// subscriber, in which events are lost. Defaults to none.
 	SubscribeGap time.Duration
 
 	// Old makes it a node before 0.6.13: no message of Unknown and Pending, 408 at the

@@ -19,12 +19,7 @@ const (
 // except while it rests.
 func (n *Network) propose(s *service, b *submitted) {
 	life := s.node.life
-	switch {
-	case s.dead:
-		n.dropped(s, b, "sending on a closed channel")
-		n.rest(life, n.o.CommitInterval)
-		return
-	case b.poison(&n.o):
+	if s.dead || b.poison(&n.o) {
 		n.stall(s, b, life)
 		return
 	}
@@ -163,8 +158,12 @@ func (n *Network) stall(s *service, b *submitted, life <-chan struct{}) {
 		n.dropped(s, b, "restart")
 		return
 	}
-	s.stalled, s.dead = false, b.breaks()
-	n.dropped(s, b, "no handler")
+	why := "no handler"
+	if s.dead {
+		why = "sending on a closed channel"
+	}
+	s.stalled, s.dead = false, s.dead || b.breaks()
+	n.dropped(s, b, why)
 }
 
 func (n *Network) invalid(s *service, b *submitted, x execution) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"path"
 	"strconv"
 	"strings"
 
@@ -42,6 +43,10 @@ func (v *node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
+	if r.Method == http.MethodHead || path.Clean(r.URL.Path) != r.URL.Path { // what the mux would serve, or redirect
+		v.send(w, r, refusal(http.StatusNotFound, "endpoint not found").bare(), Fault{})
+		return
+	}
 	v.mux.ServeHTTP(w, r)
 }
 
@@ -72,7 +77,7 @@ func serverError() answer {
 	return refusal(http.StatusInternalServerError, "The server encountered an error")
 }
 
-// guarded does what comes before the handlers: auth, version guard, service lookup (C2).
+// guarded does what comes before the handlers: auth, version guard, service lookup.
 func (v *node) guarded(op Operation, h func(http.ResponseWriter, *http.Request, *service)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !v.authorized(r.Header.Get("Authorization"), op) {
@@ -186,7 +191,7 @@ func (f *Fault) answer() answer {
 	switch {
 	case f.Body != "":
 		return answer{status: f.Status, contentType: "application/json", body: []byte(f.Body)}
-	case f.Status == http.StatusTooManyRequests: // an empty body (C2)
+	case f.Status == http.StatusTooManyRequests: // an empty body
 		return answer{status: f.Status}
 	case f.Status == http.StatusInternalServerError:
 		return serverError()

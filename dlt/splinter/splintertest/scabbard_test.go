@@ -20,7 +20,7 @@ func v(version int) []splintertest.Circuit {
 	return []splintertest.Circuit{{ID: "aaaaa-bbbbb", Version: version}, {ID: "ccccc-ddddd", Version: version}}
 }
 
-// C2: what is answered to what.
+// What is answered to what.
 func TestSubmitAnswers(t *testing.T) {
 	n := splintertest.Start(t, &splintertest.Options{
 		Authorize: func(h string, _ splintertest.Operation) bool { return h != "Bearer bad" },
@@ -52,6 +52,7 @@ func TestSubmitAnswers(t *testing.T) {
 		"no service":    {n.URL(0) + "/scabbard/aaaaa-bbbbb/zzzz", list(good), nil, 404, nil},
 		"other's node":  {n.URL(1) + "/scabbard/aaaaa-bbbbb/a000", list(good), nil, 404, nil},
 		"no route":      {n.URL(0) + "/elsewhere", list(good), nil, 404, "404"},
+		"two slashes":   {n.URL(0) + "/scabbard//aaaaa-bbbbb/a000", list(good), nil, 404, "404"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := do(t, http.MethodPost, row.url+"/batches", row.body, row.headers...)
@@ -68,7 +69,7 @@ func TestSubmitAnswers(t *testing.T) {
 	assert.Equal(t, "Unknown", n.Status(s, other.ID))
 }
 
-// C3: the array, its arbitrary order, and its habits.
+// The array, its arbitrary order, and its habits.
 func TestStatuses(t *testing.T) {
 	for name, old := range map[string]bool{"new": false, "old": true} {
 		t.Run(name, func(t *testing.T) {
@@ -158,7 +159,7 @@ func TestHistory(t *testing.T) {
 	assert.EqualValues(t, 1, n.State(s)["x"])
 }
 
-// C4, C6: who proposes, and what the others know.
+// Who proposes, and what the others know.
 func TestVersions(t *testing.T) {
 	t.Run("v2", func(t *testing.T) {
 		n := splintertest.Start(t, &splintertest.Options{Circuits: v(2)})
@@ -189,7 +190,7 @@ func TestVersions(t *testing.T) {
 	})
 }
 
-// C7: 30 stops, below 15 goes on; version 1 never says so.
+// 30 stops, below 15 goes on; version 1 never says so.
 func TestBackPressure(t *testing.T) {
 	var many []batch.Batch
 	for range 33 {
@@ -224,7 +225,7 @@ func TestBackPressure(t *testing.T) {
 	})
 }
 
-// C2: a batch that nobody serves holds submits and statuses, and is dropped.
+// A batch that nobody serves holds submits and statuses, and is dropped.
 func TestPoison(t *testing.T) {
 	const stall = 100 * time.Millisecond
 	n := splintertest.Start(t, &splintertest.Options{PoisonStall: stall})
@@ -344,6 +345,7 @@ func TestState(t *testing.T) {
 	becomes(t, n, s, b, "Committed")
 	x := do(t, http.MethodGet, path(n, s)+"/state/"+splintertest.Address("x"), nil)
 	assert.Equal(t, response{status: 200, body: "[52,50]"}, x)
+	assert.Equal(t, 500, do(t, http.MethodGet, path(n, s)+"/state/xyz", nil).status)
 	assert.Equal(t, "Address not set", do(t, http.MethodGet, path(n, s)+"/state/"+splintertest.Address("z"), nil).doc(t)["message"])
 	var all []map[string]any
 	require.NoError(t, json.Unmarshal([]byte(do(t, http.MethodGet, path(n, s)+"/state?prefix=1cf126", nil).body), &all))

@@ -30,6 +30,9 @@ func (v *node) reading(w http.ResponseWriter, r *http.Request, s *service, f fun
 // stateAt serves GET state/{address}: the bytes that are kept there.
 func (v *node) stateAt(w http.ResponseWriter, r *http.Request, s *service) {
 	v.reading(w, r, s, func(values state) answer {
+		if _, err := hex.DecodeString(r.PathValue("address")); err != nil {
+			return serverError()
+		}
 		for name, n := range values {
 			if Address(name) == r.PathValue("address") {
 				return document(http.StatusOK, numbers(value(n)))

@@ -125,7 +125,7 @@ func (s *stream) flush() error {
 	}
 }
 
-// subscribe serves GET ws/subscribe (C8).
+// subscribe serves GET ws/subscribe.
 func (v *node) subscribe(w http.ResponseWriter, r *http.Request, s *service) {
 	after, bounded := parseQuery(r.URL.RawQuery)["last_seen_event"]
 	if bounded && strings.TrimSpace(after) == "" {

@@ -59,7 +59,7 @@ func txIDs(t testing.TB, b batch.Batch) (ids []string) {
 	return ids
 }
 
-// C8: everything is replayed, then told; text comes back, and a ping is answered by a ping.
+// Everything is replayed, then told; text comes back, and a ping is answered by a ping.
 func TestSubscribe(t *testing.T) {
 	n := splintertest.Start(t, nil)
 	s := n.Service(0)

@@ -51,7 +51,7 @@ var splinterSimList = []mutant{
 	},
 	{
 		name: "splintertest: a dead executor executes", file: splinterSim + "/propose.go", pkg: splinterSim, test: "TestPoisonKinds",
-		old: "s.stalled, s.dead = false, b.breaks()", new: "s.stalled, s.dead = false, false",
+		old: "s.stalled, s.dead = false, s.dead || b.breaks()", new: "s.stalled, s.dead = false, false",
 	},
 	{
 		name: "splintertest: any version of the family is served", file: splinterSim + "/propose.go", pkg: splinterSim, test: "TestPoisonKinds",

@@ -1,0 +1,245 @@
+package splintertest_test
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
+)
+
+// Poison of every kind stalls for 300 s, stays Pending, and lets the next one commit;
+// where there is no program nothing is executed any more, and each stalls again.
+func TestPoisonKinds(t *testing.T) {
+	family, version := tx(splintertest.Set("x", 1)), tx(splintertest.Set("x", 1))
+	family.FamilyName, version.FamilyVersion = "nobody", "9.9"
+	for name, row := range map[string]struct {
+		b    batch.Batch
+		next string
+	}{
+		"family": {build(t, family), "Committed"}, "version": {build(t, version), "Committed"},
+		"trap": {build(t, tx(splintertest.Trap("x"))), "Committed"}, "no wasm": {build(t, tx(splintertest.NoWasm("x"))), "Pending"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, measured(2), func(t *testing.T, n *splintertest.Network) {
+				a := n.Service(0)
+				send(t, n, a, row.b)
+				time.Sleep(time.Second)
+				begun, next := time.Now(), inc(t)
+				send(t, n, a, next)
+				assert.InDelta(t, 299, time.Since(begun).Seconds(), 0.1, "the POST waits")
+				time.Sleep(2 * time.Second)
+				begun = time.Now()
+				assert.Equal(t, row.next, word(t, n, a, next))
+				assert.Equal(t, row.next == "Pending", time.Since(begun) > 290*time.Second, "a stall")
+				assert.Equal(t, "Pending", word(t, n, a, row.b))
+				n.Restart(0)
+				more := inc(t)
+				send(t, n, a, more)
+				time.Sleep(2 * time.Second)
+				assert.Equal(t, "Committed", word(t, n, a, more))
+			})
+		})
+	}
+	for _, v := range []string{"0.5", "0.6", "1"} {
+		served := tx(splintertest.Set("x", 1))
+		served.FamilyVersion = v
+		virtual(t, measured(2), func(t *testing.T, n *splintertest.Network) {
+			b := build(t, served)
+			send(t, n, n.Service(0), b)
+			time.Sleep(time.Second)
+			assert.Equal(t, "Committed", word(t, n, n.Service(0), b), v)
+		})
+	}
+}
+
+// A stall is the node's: one request about the stalled service holds one of two workers,
+// and every second connection to any circuit with it. What was given up there is executed
+// when the stall ends, once, and in any order.
+func TestStallIsTheNodes(t *testing.T) {
+	virtual(t, measured(2), func(t *testing.T, n *splintertest.Network) {
+		sick, healthy := n.Service(0), n.Services()[2]
+		send(t, n, sick, build(t, tx(splintertest.Trap("x"))))
+		time.Sleep(time.Second)
+		begun := time.Now()
+		go word(t, n, sick, inc(t))
+		time.Sleep(time.Second)
+		var late, quick []batch.Batch
+		for range 20 {
+			b := inc(t)
+			if leave(t, n, healthy, b) {
+				quick = append(quick, b)
+			} else {
+				late = append(late, b)
+			}
+		}
+		require.Len(t, late, 10)
+		require.Len(t, quick, 10)
+		for _, b := range late {
+			assert.NotContains(t, n.Executions(healthy), b.ID)
+		}
+		peer := inc(t)
+		send(t, n, n.Services()[3], peer) // the other node is well
+		time.Sleep(time.Until(begun.Add(310 * time.Second)))
+		order := n.Executions(healthy)
+		var places []int
+		for _, b := range late {
+			require.Equal(t, []string{"Committed"}, words(n, b))
+			places = append(places, slices.Index(order, b.ID))
+		}
+		assert.False(t, slices.IsSorted(places), "in another order than they were sent in")
+		told := 0
+		for _, e := range kinds(n, splintertest.Accepted) {
+			if e.Word == "late" {
+				told++
+			}
+		}
+		assert.Equal(t, 10, told)
+		assert.Len(t, n.Executions(healthy), 21)
+	})
+}
+
+// Both workers held: nothing is answered, whatever it is about.
+func TestStallOfAllWorkers(t *testing.T) {
+	virtual(t, measured(1), func(t *testing.T, n *splintertest.Network) {
+		sick, healthy := n.Service(0), n.Services()[2]
+		send(t, n, sick, build(t, tx(splintertest.Trap("x"))))
+		time.Sleep(time.Second)
+		for range 2 {
+			go call(t.Context(), n, sick, http.MethodGet, "/batch_statuses?ids=ab", nil)
+		}
+		time.Sleep(time.Second)
+		b := inc(t)
+		for range 4 {
+			require.False(t, leave(t, n, healthy, b))
+		}
+		n.Restart(0) // what nobody took is gone with the node
+		time.Sleep(time.Second)
+		assert.Empty(t, n.Executions(healthy))
+		send(t, n, healthy, b)
+		time.Sleep(time.Second)
+		assert.Len(t, n.Executions(healthy), 1)
+	})
+}
+
+// A wait holds its worker for its whole time, also when the client has left.
+func TestWaitHoldsAWorker(t *testing.T) {
+	virtual(t, measured(2), func(t *testing.T, n *splintertest.Network) {
+		s := n.Service(0)
+		begun := time.Now()
+		r := call(t.Context(), n, s, http.MethodGet, "/batch_statuses?ids=abc&wait=2", nil)
+		require.Equal(t, 200, r.status)
+		require.Equal(t, 2*time.Second, time.Since(begun))
+		go call(t.Context(), n, s, http.MethodGet, "/batch_statuses?ids=abc&wait=60", nil)
+		time.Sleep(time.Second)
+		hung := 0
+		for range 4 {
+			if !leave(t, n, s, inc(t)) {
+				hung++
+			}
+		}
+		assert.Equal(t, 2, hung)
+		time.Sleep(time.Minute)
+
+		x := inc(t)
+		send(t, n, s, x)
+		begun = time.Now()
+		call(t.Context(), n, s, http.MethodGet, "/batch_statuses?ids="+string(x.ID)+"&wait=60", nil)
+		assert.Less(t, time.Since(begun), time.Second, "until it is committed")
+	})
+}
+
+// A wait that ends in vain says what was in its beginning; what is final by then, it says.
+func TestWaitSaysWhatWas(t *testing.T) {
+	virtual(t, measured(2), func(t *testing.T, n *splintertest.Network) {
+		s, x := n.Service(0), inc(t)
+		send(t, n, s, x)
+		r := call(t.Context(), n, s, http.MethodGet, "/batch_statuses?ids="+string(x.ID)+",abc&wait=1", nil)
+		assert.Contains(t, r.body, "Committed")
+		n.Kill(1)
+		y := inc(t)
+		send(t, n, s, y)
+		r = call(t.Context(), n, s, http.MethodGet, "/batch_statuses?ids="+string(y.ID)+"&wait=1", nil)
+		assert.Contains(t, r.body, "Pending")
+		assert.Equal(t, "Valid", word(t, n, s, y))
+	})
+}
+
+// What a peer knows of what was posted there, and the coordinator of it.
+func TestPostedAtAPeer(t *testing.T) {
+	virtual(t, measured(2), func(t *testing.T, n *splintertest.Network) {
+		a, b := n.Service(0), n.Service(1)
+		good, bad := inc(t), build(t, tx(splintertest.Fail("x")))
+		send(t, n, b, good)
+		assert.Equal(t, "Pending", word(t, n, b, good))
+		for range 2 {
+			assert.Equal(t, "Unknown", word(t, n, a, good), "until it is executed")
+			time.Sleep(310 * time.Millisecond) // it has arrived, and waits
+		}
+		time.Sleep(2 * time.Second)
+		assert.Equal(t, "Committed", word(t, n, a, good))
+		assert.Equal(t, "Committed", word(t, n, b, good))
+		send(t, n, b, bad)
+		time.Sleep(time.Minute)
+		assert.Equal(t, "Invalid", word(t, n, a, bad))
+		assert.Equal(t, "Pending", word(t, n, b, bad), "nobody tells it")
+	})
+}
+
+// Version 2 takes 31 of 45 quick ones, and goes on below 15; through a peer the word to
+// stop comes late; version 1 takes all, and forgets what it has yet to execute.
+func TestFlood(t *testing.T) {
+	flood := func(t *testing.T, n *splintertest.Network, s batch.ServiceID, count int) (took int) {
+		t.Helper()
+		for range count {
+			r := call(t.Context(), n, s, http.MethodPost, "/batches", list(inc(t)))
+			require.NotNil(t, r)
+			if r.status == http.StatusAccepted {
+				took++
+				continue
+			}
+			require.Equal(t, response{status: http.StatusTooManyRequests}, *r)
+		}
+		return took
+	}
+	t.Run("v2", func(t *testing.T) {
+		virtual(t, measured(2), func(t *testing.T, n *splintertest.Network) {
+			send(t, n, n.Service(0), inc(t))
+			time.Sleep(100 * time.Millisecond) // it is being proposed
+			assert.Equal(t, 30, flood(t, n, n.Service(0), 44))
+			time.Sleep(4 * time.Second)
+			assert.Zero(t, flood(t, n, n.Service(0), 1))
+			time.Sleep(7 * time.Second)
+			assert.Less(t, n.QueueLen(n.Service(0)), 15)
+			assert.Equal(t, 1, flood(t, n, n.Service(0), 1))
+		})
+	})
+	t.Run("v2 peer", func(t *testing.T) {
+		virtual(t, measured(2), func(t *testing.T, n *splintertest.Network) {
+			assert.Equal(t, 60, flood(t, n, n.Service(1), 60))
+			time.Sleep(time.Second)
+			assert.Zero(t, flood(t, n, n.Service(1), 1))
+		})
+	})
+	t.Run("v1", func(t *testing.T) {
+		virtual(t, measured(1), func(t *testing.T, n *splintertest.Network) {
+			s, first := n.Service(0), inc(t)
+			send(t, n, s, first)
+			assert.Equal(t, 110, flood(t, n, s, 110))
+			second := inc(t)
+			send(t, n, s, second)
+			assert.Equal(t, "Unknown", word(t, n, s, first), "evicted before it was executed")
+			time.Sleep(100 * time.Millisecond)
+			assert.Equal(t, "Valid", word(t, n, s, first), "and known again, as a new one")
+			time.Sleep(2 * time.Minute)
+			assert.Equal(t, "Committed", word(t, n, s, second))
+			assert.Len(t, n.Executions(s), 112)
+			assert.Equal(t, "Unknown", word(t, n, s, first))
+		})
+	})
+}
