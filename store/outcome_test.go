@@ -130,3 +130,27 @@ func TestReceiptsOfAVerdictThatWasTakenBack(t *testing.T) {
 		assert.Nil(t, next.Error, f)
 	}
 }
+
+// An error is of the attempt that failed: the next that is accepted has none. Only a
+// refusal, which waits for a doubt to be resolved, stays.
+func TestAcceptanceClearsTheError(t *testing.T) {
+	for _, accepted := range []func(store.Row) store.Outcome{
+		func(r store.Row) store.Outcome { return submitted(r, store.Accepted) },
+		func(r store.Row) store.Outcome { return monitored(r, store.IsPending) },
+		func(r store.Row) store.Outcome { return monitored(r, store.IsValid) },
+	} {
+		r := store.NewRow().Claim(start, ttl, hour)
+		o := submitted(r, store.Doubtful)
+		o.Error = &batch.SubmissionError{Kind: batch.KindDoubt, Message: "the answer was lost"}
+		r = must(t, r, o, start)
+		require.NotNil(t, r.Error)
+		r = must(t, r, accepted(r), start.Add(time.Second))
+		assert.Nil(t, r.Error)
+
+		r = refusedInDoubt(t)
+		require.NotNil(t, r.Error)
+		kept := r.Error
+		r = must(t, r, accepted(r), start.Add(time.Hour))
+		assert.Equal(t, kept, r.Error)
+	}
+}

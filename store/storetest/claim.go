@@ -79,6 +79,11 @@ func claimWindow(f *fixture) {
 	} {
 		require.Equal(f, want, laneIDs(f.view("s", n+1)), "window %d", n+1)
 	}
+	_, err := f.st.Claim(f.ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, TTL: f.u(1.5)}, func(l batch.Lane) []batch.Run {
+		assert.Equal(f, []batch.ID{is[1], is[0], is[5]}, laneIDs(l), "no window is a window of one")
+		return nil
+	})
+	require.NoError(f, err)
 	l := f.view("s", 9)
 	assert.Equal(f, batch.Waiting{ID: is[1], State: batch.Pending, Attempt: 1}, l.Batches[0])
 	assert.Equal(f, batch.Waiting{ID: is[0], State: batch.Queued, Ready: true}, l.Batches[1])

@@ -92,4 +92,17 @@ var plantedList = []mutant{
 		name: "sqlite: the receipts of the verdict before stay", file: "store/sqlite/row.go", pkg: "store/sqlite", test: "TestStore/record",
 		old: "if _, err := t.exec(ctx, sqlDeleteReceipts, s.Seq); err != nil {", new: "if _, err := t.exec(ctx, sqlDeleteReceipts, -s.Seq); err != nil {",
 	},
+	// Statements that were drawn, and whose loss no test saw.
+	{
+		name: "the pause after a failure never grows", file: "retry.go", pkg: ".", test: "TestRetryDelayDoubles",
+		old: "\t\td *= 2\n", new: "",
+	},
+	{
+		name: "an acceptance leaves the error of an attempt before", file: "store/outcome.go", pkg: "store", test: "TestAcceptanceClearsTheError",
+		old: "\tr.Receipts = nil // of a verdict that was taken back\n\tif !r.Refused {\n\t\tr.Error = nil\n\t}\n", new: "\tr.Receipts = nil // of a verdict that was taken back\n",
+	},
+	{
+		name: "memory: a claim without a window sees nothing that waits", file: "store/memory/claim.go", pkg: "store/memory", test: "TestStore/claim",
+		old: "\tq.Window = max(1, q.Window)\n", new: "",
+	},
 }

@@ -1,0 +1,56 @@
+package dltbatch_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// turnsAway is a ledger that takes nothing.
+type turnsAway struct {
+	*ledgermem.Ledger
+
+	mu    sync.Mutex
+	posts []time.Time
+}
+
+func (l *turnsAway) Submit(context.Context, batch.Attempt) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.posts = append(l.posts, time.Now())
+	return &dlt.Error{Op: "submit", Kind: dlt.ErrBusy}
+}
+
+// After each failure in a row a batch waits twice as long, up to MaxRetryDelay. A fifth
+// of it is jitter, to either side.
+func TestRetryDelayDoubles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &turnsAway{Ledger: ledgermem.New(nil)}
+		r, err := dltbatch.New(memory.New(), l, &dltbatch.Options{RetryDelay: 10 * time.Minute, MaxRetryDelay: 75 * time.Minute, QuickRetries: -1})
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		require.NoError(t, r.Add(ctx, batch.Batch{ID: "a", Service: "s", Payload: []byte("p")}))
+		time.Sleep(6 * time.Hour)
+		stop()
+		require.NoError(t, <-done)
+		require.Greater(t, len(l.posts), 5)
+		for i, want := range []time.Duration{10 * time.Minute, 20 * time.Minute, 40 * time.Minute, 75 * time.Minute, 75 * time.Minute} {
+			waited := l.posts[i+1].Sub(l.posts[i])
+			assert.GreaterOrEqual(t, waited, want*8/10, "after failure %d", i+1)
+			assert.LessOrEqual(t, waited, want*12/10+time.Minute, "after failure %d", i+1)
+		}
+	})
+}
