@@ -58,6 +58,9 @@ func TestADecisionIsAboutTheAttemptThatWasSeen(t *testing.T) {
 		require.Equal(t, 2, again.Attempt)
 		require.Equal(t, []batch.ID{"a"}, ledger.Log("s"))
 
+		time.Sleep(3 * time.Hour)
+		require.Equal(t, again.Version, see(t, r, b).Version, "that it is asked about on and on is no reason to look again")
+
 		_, err = r.Decide(t.Context(), bob, batch.Unknown, batch.By{Actor: "bob", Reason: "it is not there"})
 		var moved *batch.MovedOnError
 		assert.ErrorAs(t, err, &moved)

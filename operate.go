@@ -15,7 +15,8 @@ import (
 // What is done to a batch is done to the record that the operator saw: from Get, a list,
 // or a [batch.MovedOnError]. Where the batch is at another version by now, nothing is done,
 // and the error is a [*batch.MovedOnError] with the record as it is now, to be looked at
-// and decided upon anew. Of the record only Key and Version count.
+// and decided upon anew. Of the record Key and Version count, and CreatedAt where it is
+// set: a key and a version are enough.
 //
 // All return [batch.ErrNotFound], [batch.ErrMovedOn], [batch.ErrNotAllowed] where the state
 // does not admit it, [batch.ErrInDoubt], a [*batch.InputError], or the store's error: then

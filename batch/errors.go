@@ -48,6 +48,9 @@ func (e *MovedOnError) Error() string {
 		return fmt.Sprintf("%s: the control of %s is at version %d, seen was version %d",
 			ErrMovedOn, e.Control.Scope, e.Control.Version, e.Seen)
 	}
+	if e.Now.Version == e.Seen {
+		return fmt.Sprintf("%s: batch %s was removed and added again", ErrMovedOn, Excerpt(e.Now.Key.String(), 80))
+	}
 	return fmt.Sprintf("%s: batch %s is %s at version %d, seen was version %d",
 		ErrMovedOn, Excerpt(e.Now.Key.String(), 80), e.Now.State, e.Now.Version, e.Seen)
 }

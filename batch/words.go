@@ -23,7 +23,7 @@ func fromText[T ~uint8](field string, v *T, words []string, word []byte) error {
 	if i < 0 {
 		return &InputError{Field: field, Value: Excerpt(string(word), 64), Want: oneOf(words)}
 	}
-	*v = T(i) //nolint:gosec // there are few words
+	*v = T(i)
 	return nil
 }
 

@@ -82,7 +82,7 @@ func TestWords(t *testing.T) {
 			assert.Equal(t, v, back)
 			inJSON, err := json.Marshal(v)
 			require.NoError(t, err)
-			assert.Equal(t, fmt.Sprintf("%q", w.words[n]), string(inJSON))
+			assert.JSONEq(t, fmt.Sprintf("%q", w.words[n]), string(inJSON))
 		}
 		for _, other := range []string{"Queued", "queued ", "0", "1", "state(77)", "none", "\x00"} {
 			v, err := w.read([]byte(other))

@@ -17,9 +17,11 @@ func CheckSeen(seen batch.Record) error {
 }
 
 // Unmoved is the fence of what operators do to a batch: a [*batch.MovedOnError] where now
-// is not at the version that was seen.
+// is not at the version that was seen, or is another batch of that id, which was added
+// after retention had removed the one that was seen.
 func Unmoved(seen, now batch.Record) error {
-	if now.Version != seen.Version {
+	another := !seen.CreatedAt.IsZero() && !seen.CreatedAt.Equal(now.CreatedAt)
+	if now.Version != seen.Version || another {
 		return &batch.MovedOnError{Seen: seen.Version, Now: now}
 	}
 	return nil

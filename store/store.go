@@ -181,8 +181,9 @@ type Engine interface {
 // the person saw, and acts upon that: where the batch is at another version by now, nothing
 // is done, and the error is a [*batch.MovedOnError] with the record as it is now. Without
 // that, a decision about one attempt might be carried out upon the next, which the person
-// never saw. Of the record only Key and Version count: who has no more may pass
-// those. The version covers all that a decision rests on; that the monitor asks about the
+// never saw. Of the record Key and Version count, and CreatedAt where it is set, which
+// tells a batch that retention removed from one that was added again: who has no more than
+// a key and a version may pass those. The version covers all that a decision rests on; that the monitor asks about the
 // batch in the meantime does not raise it.
 //
 // What was done is in the history, by the same transaction. Each returns

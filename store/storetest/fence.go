@@ -14,6 +14,7 @@ func fenceTests() []test {
 		{name: "a decision about one attempt is none about the next", run: fenceDecide},
 		{name: "what has moved on since is left as it is", run: fenceAll},
 		{name: "to look is not to move", run: fenceLook},
+		{name: "a batch that was added again is another", run: fenceAgain},
 		{name: "nobody has seen a record without a version", run: fenceNone},
 		{name: "a pause that nobody saw is not ended", run: fencePause},
 		{name: "a halt that nobody saw is not released", run: fenceHalt},
@@ -100,6 +101,23 @@ func fenceLook(f *fixture) {
 	rec, err := f.st.Decide(f.ctx, seen, batch.Committed, by("it is there"))
 	require.NoError(f, err)
 	assert.Equal(f, batch.Committed, rec.State)
+}
+
+func fenceAgain(f *fixture) {
+	f.add(bt("s", "a"))
+	seen := f.see("a")
+	require.NoError(f, f.cancel("a", "not wanted"))
+	f.pass(1)
+	require.Equal(f, 1, f.prune(f.u(0.5), false))
+	f.add(bt("s", "a"))
+	now := f.see("a")
+	require.Equal(f, seen.Version, now.Version)
+	_, err := f.st.Cancel(f.ctx, seen, by("not wanted"))
+	f.movedOn(err, now)
+	assert.Contains(f, err.Error(), "added again")
+	f.get("a")
+	_, err = f.st.Cancel(f.ctx, now, by("not wanted"))
+	require.NoError(f, err)
 }
 
 func fenceNone(f *fixture) {

@@ -24,8 +24,8 @@ var operatorsList = []mutant{
 	},
 	{
 		name: "fence: only older versions are refused", file: "store/operate.go", pkg: "store/memory", test: "TestStore/fence/what_has_moved_on_since_is_left_as_it_is",
-		old: "if now.Version != seen.Version {",
-		new: "if now.Version > seen.Version {",
+		old: "if now.Version != seen.Version ||",
+		new: "if now.Version > seen.Version ||",
 	},
 	{
 		name: "fence: no version is any version", file: "store/operate.go", pkg: "store/memory", test: "TestStore/fence/nobody_has_seen_a_record_without_a_version",
@@ -116,5 +116,10 @@ var operatorsList = []mutant{
 		name: "words: the error of an event is lost in JSON", file: "batch/event.go", pkg: "batch", test: "TestEventsInJSON",
 		old: "\t\tv.Err = e.Err.Error()\n",
 		new: "",
+	},
+	{
+		name: "fence: a batch that was added again is the one before", file: "store/operate.go", pkg: "store/memory", test: "TestStore/fence/a_batch_that_was_added_again_is_another",
+		old: "seen.Version || another {",
+		new: "seen.Version || false && another {",
 	},
 }
