@@ -261,6 +261,7 @@ func (e *engine) tell(w recorder.Written) {
 	}
 	if row.State == batch.Committed {
 		e.monitor.Watch(key)
+		e.r.health.halt(key.Service, false)
 	}
 	if row.State == batch.Committed && w.Applied.From == batch.Committed && !w.Again {
 		e.r.final(key) // somebody else recorded it, and tells of it
@@ -280,6 +281,7 @@ func (e *engine) tell(w recorder.Written) {
 	case row.State.Claimable():
 		e.queuer.HintIn(key.Service, w.Delay)
 	case w.Finding == store.Accepted:
+		e.r.health.halt(key.Service, false) // somebody released it
 		if w.Check < e.r.o.PollInterval || !e.monitor.Mind(row.InFlight(w.Applied.Ref, w.Budget, row.LastPost)) {
 			e.monitor.DueIn(w.Check)
 		}
@@ -292,6 +294,10 @@ func (e *engine) tell(w recorder.Written) {
 	e.r.observe(ctx, event)
 	if w.Applied.Halted && applied(w) {
 		event.Kind = batch.EventHalted
+		if w.Applied.Halt != "" {
+			event.Err = errors.New(w.Applied.Halt)
+			e.r.health.halt(key.Service, true)
+		}
 		e.r.observe(ctx, event)
 	}
 	if row.Quarantined && event.Kind == batch.EventFinal {

@@ -239,7 +239,7 @@ func reason(e batch.Explanation) string {
 	case batch.CausePaused:
 		return fmt.Sprintf("%s was paused by %s%s; resume it", e.Control.Scope, e.Control.PausedBy.Actor, because(e.Control.PausedBy.Reason))
 	case batch.CauseHalted:
-		return fmt.Sprintf("its lane was halted by batch %s; release the lane", e.Blocker.ID)
+		return fmt.Sprintf("its lane was halted by batch %s%s; release the lane", e.Blocker.ID, because(e.Control.HaltReason))
 	case batch.CauseDelayed:
 		return fmt.Sprintf("it waits another %s", e.Next.Round(time.Millisecond))
 	case batch.CauseBehind:

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -82,6 +83,10 @@ type Health struct {
 	// or refuses this client. PausedServices names single services.
 	Paused         bool              `json:"paused"`
 	PausedServices []batch.ServiceID `json:"paused_services,omitempty"`
+	// HaltedServices are those whose lanes this Runner has halted because the ledger took back
+	// what it had executed, again and again ([batch.Control].HaltReason says it), until
+	// something of theirs is accepted again.
+	HaltedServices []batch.ServiceID `json:"halted_services,omitempty"`
 	// Store is the database, as all loops see it: whatever succeeds there clears it.
 	Store PartHealth `json:"store"`
 	// Ledger is what is sent to it and asked of it. That it refuses a batch or is busy is an
@@ -167,6 +172,7 @@ type health struct {
 	vitals    *vitals // of the Run that runs
 	paused    bool
 	services  map[batch.ServiceID]struct{}
+	halted    map[batch.ServiceID]struct{}
 	trouble   error
 	troubleAt time.Time
 }
@@ -180,7 +186,7 @@ func (h *health) started(v *vitals) {
 func (h *health) stopped() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.vitals, h.paused, h.services = nil, false, nil
+	h.vitals, h.paused, h.services, h.halted = nil, false, nil, nil
 }
 
 func (h *health) troubled(err error) {
@@ -205,6 +211,19 @@ func (h *health) pause(s batch.ServiceID, all, paused bool) {
 	}
 }
 
+func (h *health) halt(s batch.ServiceID, halted bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case !halted:
+		delete(h.halted, s)
+	case h.halted == nil:
+		h.halted = map[batch.ServiceID]struct{}{s: {}}
+	default:
+		h.halted[s] = struct{}{}
+	}
+}
+
 // look is the health as it is now.
 func (h *health) look(now time.Time) Health {
 	h.mu.Lock()
@@ -214,6 +233,7 @@ func (h *health) look(now time.Time) Health {
 		all.PausedServices = append(all.PausedServices, s)
 	}
 	slices.Sort(all.PausedServices)
+	all.HaltedServices = slices.Sorted(maps.Keys(h.halted))
 	if h.vitals != nil {
 		h.vitals.look(now, &all)
 	}

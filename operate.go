@@ -120,6 +120,9 @@ func (r *Runner) steer(ctx context.Context, s store.Steering) (batch.Control, er
 		return c, fmt.Errorf("%s %s: %w", s.Action, s.Scope, err)
 	}
 	if changed {
+		if s.Action == batch.ActionRelease {
+			r.health.halt(s.Scope.Service, false)
+		}
 		act := batch.Act{Action: s.Action, By: s.By, Scope: s.Scope, Policy: s.Policy}
 		r.observe(ctx, batch.Event{Kind: batch.EventOperated, Key: batch.Key{Service: s.Scope.Service}, Act: act})
 	}

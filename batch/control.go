@@ -74,8 +74,8 @@ type Control struct {
 	PausedBy By        `json:"paused_by,omitzero"`
 	// Policy is that which was set for the lane; of everything always the default.
 	Policy Policy `json:"policy"`
-	// HaltedAt is when the batch HaltedBy halted the lane, by [PolicyHalt]; zero where
-	// it is not halted.
+	// HaltedAt is when the batch HaltedBy halted the lane, by [PolicyHalt] or because the
+	// ledger took back what it had executed of it; zero where it is not halted.
 	HaltedAt time.Time `json:"halted_at,omitzero"`
 	HaltedBy ID        `json:"halted_by,omitzero"`
 	// HaltReason says why in words, at most [MaxErrorText] bytes; empty where the policy

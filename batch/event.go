@@ -35,8 +35,9 @@ const (
 	// EventPaused and EventResumed: nothing is posted in the scope of Service (or at all) for a while.
 	EventPaused  EventKind = "paused"
 	EventResumed EventKind = "resumed"
-	// EventHalted: a batch ended Invalid or Rejected, and by [PolicyHalt] nothing leaves
-	// its lane until it is released. Key is that batch.
+	// EventHalted: nothing leaves a lane until it is released. A batch ended Invalid or
+	// Rejected, by [PolicyHalt]; or the ledger took back what it had executed of it, several
+	// times in a row, and Err says so. Key is that batch.
 	EventHalted EventKind = "halted"
 	// EventQuarantined: the batch was set aside, by [PolicyQuarantine].
 	EventQuarantined EventKind = "quarantined"

@@ -11,8 +11,8 @@ const (
 	CauseReady Cause = "ready"
 	// CausePaused: an operator paused its lane or everything; Control says who and why.
 	CausePaused Cause = "paused"
-	// CauseHalted: a batch of its lane ended Invalid or Rejected, and by [PolicyHalt]
-	// nothing leaves until the lane is released. Blocker is that batch.
+	// CauseHalted: nothing leaves until the lane is released. A batch of it ended Invalid or
+	// Rejected, by [PolicyHalt], or [Control].HaltReason says why. Blocker is that batch.
 	CauseHalted Cause = "halted"
 	// CauseDelayed: it waits for its not-before time, after a failure or a requeue.
 	CauseDelayed Cause = "delayed"

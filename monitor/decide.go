@@ -122,10 +122,17 @@ func (d *decider) wait(at time.Duration) Verdict {
 	return Verdict{Next: min(max(at, d.r.FirstPoll), d.r.PollInterval)}
 }
 
-// stuckOr waits, and past the deadline says once that a person is needed.
+// stuckOr waits, and past the deadline says once that a person is needed. Of a batch that
+// the ledger lost or took back, and that was posted again, the age counts from its first
+// attempt: else each POST would make it young again. Each has its time, though.
 func (d *decider) stuckOr(cause string) Verdict {
-	if d.f.PostedAgo > d.r.StuckAfter && !d.f.Undecided {
+	again := d.f.Resends+d.f.Rollbacks > 0 && d.f.PostedAgo > max(d.t.Grace, d.t.Stale)
+	switch {
+	case d.f.Undecided:
+	case d.f.PostedAgo > d.r.StuckAfter:
 		return d.undecidable(fmt.Sprintf("%s for %s: %s", d.f.State, d.f.PostedAgo.Round(time.Second), cause))
+	case again && d.f.Age > d.r.StuckAfter:
+		return d.undecidable(fmt.Sprintf("%s in attempt %d, %s after the first: %s", d.f.State, d.f.Attempt, d.f.Age.Round(time.Second), cause))
 	}
 	return Verdict{Next: d.next()}
 }
@@ -319,10 +326,20 @@ func (d *decider) evidence() Verdict {
 		return d.stuckOr("the ledger goes on saying in flight")
 	}
 	if st := d.k.Status; st != nil && st.Reported != batch.ReportedUnknown {
-		return d.stuckOr("the ledger goes on saying " + st.Reported.String() + ", and the evidence does not tell")
+		cause := "the ledger goes on saying " + st.Reported.String() + ", and the evidence does not tell"
+		if st.Reported == batch.ReportedPending || min(d.f.PostedAgo, d.k.Seen) <= d.t.Stale+evidenceTime {
+			return d.stuckOr(cause)
+		}
+		return d.undecidable(cause)
 	}
 	return d.cannotTell("not found, and the evidence does not tell")
 }
+
+// evidenceTime is how long a resolver that cannot tell of an executed batch is asked
+// again, beyond Stale, before that counts as all that it will ever know: a process that has
+// just started takes Stale to see for itself that nothing moves, and a log is written a little
+// later than what is in it.
+const evidenceTime = time.Minute
 
 func (d *decider) cannotTell(cause string) Verdict {
 	if d.r.AssumeNotCommitted {
@@ -331,8 +348,22 @@ func (d *decider) cannotTell(cause string) Verdict {
 	return d.undecidable(cause)
 }
 
+// maxRollbacks is after how many executions in a row that were taken back a lane is
+// halted: each took the ledger longer than Traits.Stale, and the next would, too.
+const maxRollbacks = 3
+
+// rolledBack reports whether the ledger has executed the attempt, shown that for longer than
+// Traits.Stale, and taken it back.
+func (d *decider) rolledBack() bool {
+	st := d.k.Status
+	return d.f.State == batch.Valid && st != nil && st.Reported == batch.ReportedValid && d.t.Stale > 0 && d.f.PostedAgo > d.t.Stale
+}
+
 func (d *decider) notCommitted() Verdict {
 	v := d.found(store.NotCommitted)
+	if v.Outcome.RolledBack = d.rolledBack(); v.Outcome.RolledBack && d.f.Rollbacks+1 >= maxRollbacks {
+		v.Outcome.Halt = fmt.Sprintf("the nodes of this circuit disagree: %d executions in a row were rolled back", d.f.Rollbacks+1)
+	}
 	if d.f.Budget.Exhausted(d.f.Spent) {
 		v.Outcome.Last = true
 		v.Outcome.Error = d.exhausted()

@@ -254,6 +254,92 @@ func TestDecideKeepsWhoHasShownAResend(t *testing.T) {
 	}
 }
 
+// An execution that was taken back is counted, and the third in a row halts the lane.
+func TestDecideRollbacks(t *testing.T) {
+	tr := ledgerTraits
+	tr.Resolves, tr.Stale = true, time.Minute
+	for name, c := range map[string]struct {
+		state  batch.State
+		said   batch.Reported
+		before int
+		want   bool
+		halts  bool
+	}{
+		"the first":               {batch.Valid, batch.ReportedValid, 0, true, false},
+		"the second":              {batch.Valid, batch.ReportedValid, 1, true, false},
+		"the third":               {batch.Valid, batch.ReportedValid, 2, true, true},
+		"forgotten meanwhile":     {batch.Valid, batch.ReportedUnknown, 2, false, false},
+		"never seen to be valid":  {batch.Pending, batch.ReportedPending, 2, false, false},
+		"in doubt, and not valid": {batch.Submitting, batch.ReportedUnknown, 2, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := dueRow(c.state)
+			f.PostedAgo, f.Rollbacks = 10*time.Minute, c.before
+			k := monitor.Known{Status: said(c.said), Seen: 10 * time.Minute}
+			if c.state == batch.Valid && c.said == batch.ReportedValid {
+				assert.Equal(t, "resolve", verdictWord(monitor.Decide(f, k, tr, rules)))
+			}
+			k.Evidence = evidence(dlt.NotCommitted)
+			v := monitor.Decide(f, k, tr, rules)
+			require.Equal(t, "not committed", verdictWord(v))
+			assert.Equal(t, c.want, v.Outcome.RolledBack)
+			assert.Equal(t, c.halts, v.Outcome.Halt != "")
+			if c.halts {
+				assert.Contains(t, v.Outcome.Halt, "the nodes of this circuit disagree")
+			}
+		})
+	}
+}
+
+// A batch that was executed, and of which nothing more can be found out, waits for a
+// person within minutes, not after StuckAfter.
+func TestDecideAnExecutionThatNobodyCanTellOf(t *testing.T) {
+	tr := ledgerTraits
+	tr.Resolves, tr.Stale = true, time.Minute
+	f := dueRow(batch.Valid)
+	f.PostedAgo = 12 * time.Minute
+	decide := func(word batch.Reported, e dlt.Evidence, seen time.Duration) string {
+		return verdictWord(monitor.Decide(f, monitor.Known{Status: said(word), Evidence: evidence(e), Seen: seen}, tr, rules))
+	}
+	assert.Equal(t, "undecidable", decide(batch.ReportedValid, dlt.CannotTell, 12*time.Minute))
+	assert.Equal(t, "wait", decide(batch.ReportedValid, dlt.CannotTell, 2*time.Minute), "a process that has just started sees for itself first")
+	assert.Equal(t, "undecidable", decide(batch.ReportedValid, dlt.CannotTell, 2*time.Minute+1))
+	assert.Equal(t, "wait", decide(batch.ReportedValid, dlt.InFlight, 12*time.Minute), "more will be found out")
+	f.State = batch.Pending
+	assert.Equal(t, "wait", decide(batch.ReportedPending, dlt.CannotTell, 12*time.Minute), "it is in a queue, as far as anybody knows")
+	f.State, f.Undecided = batch.Valid, true
+	assert.Equal(t, "wait", decide(batch.ReportedValid, dlt.CannotTell, 12*time.Minute), "once")
+	r := rules
+	r.AssumeNotCommitted = true
+	f.Undecided = false
+	v := monitor.Decide(f, monitor.Known{Status: said(batch.ReportedValid), Evidence: evidence(dlt.CannotTell), Seen: time.Hour}, tr, r)
+	assert.Equal(t, "undecidable", verdictWord(v), "the node still shows it")
+}
+
+// The age of a batch that was lost or taken back, and posted again, counts from its
+// first attempt.
+func TestDecideAgeCountsFromTheFirstAttempt(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*store.InFlight)
+		want   string
+	}{
+		"posted once":               {func(f *store.InFlight) { f.Age = stuck + 1 }, "wait"},
+		"taken back before":         {func(f *store.InFlight) { f.Age, f.Rollbacks = stuck+1, 1 }, "undecidable"},
+		"posted again":              {func(f *store.InFlight) { f.Age, f.Resends = stuck+1, 1 }, "undecidable"},
+		"posted again, and young":   {func(f *store.InFlight) { f.Age, f.Resends = stuck, 1 }, "wait"},
+		"posted again just now":     {func(f *store.InFlight) { f.Age, f.Resends, f.PostedAgo = stuck+1, 1, grace }, "wait"},
+		"reported already":          {func(f *store.InFlight) { f.Age, f.Resends, f.Undecided = stuck+1, 1, true }, "wait"},
+		"the last POST is long ago": {func(f *store.InFlight) { f.PostedAgo = stuck + 1 }, "undecidable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := dueRow(batch.Pending)
+			f.PostedAgo = 10 * time.Minute
+			c.change(&f)
+			assert.Equal(t, c.want, verdictWord(monitor.Decide(f, monitor.Known{Status: said(batch.ReportedPending)}, ledgerTraits, rules)))
+		})
+	}
+}
+
 func settling(d time.Duration) func(*store.InFlight, *monitor.Known, *dlt.Traits, *monitor.Rules) {
 	return func(f *store.InFlight, _ *monitor.Known, _ *dlt.Traits, _ *monitor.Rules) { f.SettleLeft = d }
 }

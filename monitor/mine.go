@@ -202,6 +202,7 @@ func (m *Monitor) askMine(ctx context.Context, due []*mine, now time.Time) {
 // aged is the row after a while.
 func aged(f store.InFlight, d time.Duration) store.InFlight {
 	f.PostedAgo += d
+	f.Age += d
 	f.DoubtAgo += d
 	f.ResendLeft -= d
 	f.SettleLeft -= d

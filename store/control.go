@@ -112,26 +112,29 @@ func (a Applied) Ended() bool {
 	return a.Result == Written && a.Row.Final() && (a.Row.State == batch.Invalid || a.Row.State == batch.Rejected)
 }
 
-// Enforce carries out the lane's policy, which is by where none is set, about a batch
-// whose end was just found out. c is the lane's control as it is, read and
-// locked in the transaction that makes the batch final. The caller writes back, in
-// that transaction, the row, and the control where that changed. It does nothing where
-// not [Applied.Ended].
+// Governs reports whether the outcome concerns the lane's control: see [Applied.Enforce].
+func (a Applied) Governs() bool { return a.Ended() || (a.Result == Written && a.Halt != "") }
+
+// Enforce halts the lane where [Applied].Halt says so, and carries out the lane's policy,
+// which is by where none is set, about a batch whose end was just found out. c is the lane's
+// control as it is, read and locked in the transaction that writes the row. The caller
+// writes back, in that transaction, the row, and the control where that changed. It does
+// nothing where not [Applied.Governs].
 func (a Applied) Enforce(c batch.Control, by batch.Policy, now time.Time) (Applied, batch.Control) {
-	if !a.Ended() {
+	if !a.Governs() {
 		return a, c
 	}
 	if c.Policy != batch.PolicyDefault {
 		by = c.Policy
 	}
-	switch by {
-	case batch.PolicyHalt:
+	if a.Halt != "" || (a.Ended() && by == batch.PolicyHalt) {
 		a.Halted = true
 		if c.HaltedAt.IsZero() { // else who was first stays
-			c.Scope, c.HaltedAt, c.HaltedBy, c.HaltReason = batch.Only(a.Key.Service), now, a.Key.ID, ""
+			c.Scope, c.HaltedAt, c.HaltedBy, c.HaltReason = batch.Only(a.Key.Service), now, a.Key.ID, a.Halt
 			c.Version = raised(c, now)
 		}
-	case batch.PolicyQuarantine:
+	}
+	if a.Ended() && by == batch.PolicyQuarantine {
 		a.Row.Quarantined = true
 	}
 	return a, c

@@ -82,6 +82,13 @@ type Outcome struct {
 	// Last says that there is no other attempt: once the doubt is resolved the batch
 	// is Rejected, with Error.
 	Last bool
+	// RolledBack, with a NotCommitted, says that the ledger had executed the attempt and took
+	// it back: [Row].Rollbacks counts it.
+	RolledBack bool
+	// Halt, with a NotCommitted, is why nothing may leave the lane any more, at most
+	// [batch.MaxErrorText] bytes; "" leaves the lane as it is. The count of rollbacks
+	// begins anew.
+	Halt string
 	// Delay until a Failed batch may be claimed again.
 	Delay time.Duration
 	// Check is when the monitor asks (again).
@@ -128,7 +135,9 @@ type Applied struct {
 	Row    Row         // the row as it is now; zero when Gone
 	// Breach says that a batch which was final was committed after all.
 	Breach bool
-	// Halted says that by the policy nothing leaves the lane any more.
+	// Halt is [Outcome].Halt of what was written.
+	Halt string
+	// Halted says that by the policy, or by Halt, nothing leaves the lane any more.
 	Halted bool
 	Err    error // for Bad
 }
@@ -171,7 +180,9 @@ func (r Row) Apply(o Outcome, now time.Time) (Row, Applied) {
 	if o.Refund && next.Spent > 0 {
 		next.Spent--
 	}
-	res.Row = next
+	if res.Row = next; o.Finding == NotCommitted {
+		res.Halt = o.Halt
+	}
 	return next, res
 }
 
@@ -254,6 +265,12 @@ func (r Row) found(o Outcome, now time.Time) (Row, error) {
 		}
 		r.lost(now)
 	case NotCommitted:
+		if o.RolledBack {
+			r.Rollbacks++
+		}
+		if o.Halt != "" {
+			r.Rollbacks = 0
+		}
 		r.clearDoubt()
 		if o.Error != nil && !r.Refused {
 			r.Error = o.Error

@@ -172,6 +172,14 @@ func (f InFlight) Settles(named int) bool {
 	return named == 0 || named == f.Attempt || (named == f.DoubtAttempt && f.Resends == 0)
 }
 
+// age is how long ago the batch was first claimed, or last posted where that is not known.
+func (r Row) age(now time.Time) time.Duration {
+	if r.FirstClaimed.IsZero() {
+		return now.Sub(r.posted())
+	}
+	return now.Sub(r.FirstClaimed)
+}
+
 // seen is the endpoint that has shown the attempt in hand as being under way. What was
 // kept of an earlier attempt says nothing of this one.
 func (r Row) seen() string {
@@ -189,7 +197,7 @@ func (r Row) InFlight(ref Ref, budget batch.Budget, now time.Time) InFlight {
 		SettleLeft: r.SettlesAt.Sub(now), DoubtAttempt: r.DoubtAttempt, Failures: r.Failures,
 		Ended:   r.State != batch.Submitting || r.ClaimExpires.Equal(r.LastPost),
 		Refused: r.Refused, Requeued: r.Requeued, Undecided: r.Decision != "", Prepared: bytes.Clone(r.Prepared),
-		CheckIn: r.NextCheck.Sub(now), ClaimTTL: r.ClaimTTL, Seen: r.seen(),
+		CheckIn: r.NextCheck.Sub(now), ClaimTTL: r.ClaimTTL, Seen: r.seen(), Age: r.age(now), Rollbacks: r.Rollbacks,
 		Was: &r,
 	}
 }

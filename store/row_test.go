@@ -149,7 +149,7 @@ func TestInFlight(t *testing.T) {
 	budget := batch.Budget{Attempts: 9, EveryTry: true}
 	assert.Equal(t, store.InFlight{
 		Ref: ref, Version: r.Version, State: batch.Submitting, Attempt: 2, Spent: 3, Budget: budget,
-		ClaimTTL: r.ClaimTTL, PostedAgo: time.Minute, Ended: true, Resends: 0, ResendLeft: time.Hour - time.Minute, SettleLeft: 2*time.Hour - time.Minute,
+		ClaimTTL: r.ClaimTTL, PostedAgo: time.Minute, Age: time.Minute, Ended: true, Resends: 0, ResendLeft: time.Hour - time.Minute, SettleLeft: 2*time.Hour - time.Minute,
 		DoubtAttempt: 1, DoubtAgo: time.Minute, Failures: 4, Refused: true, Requeued: true, Undecided: true,
 		CheckIn: r.NextCheck.Sub(start) - time.Minute,
 		Was:     &r,

@@ -14,6 +14,7 @@ const (
 // Every driver records what it returns.
 func (o Outcome) Sanitised() Outcome {
 	o.Error = sanitised(o.Error)
+	o.Halt = batch.Excerpt(o.Halt, batch.MaxErrorText)
 	o.Endpoint = batch.Excerpt(o.Endpoint, MaxEndpointLen)
 	if o.Report != nil {
 		r := o.Report.Fit()

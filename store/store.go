@@ -293,6 +293,11 @@ type InFlight struct {
 	// PostedAgo is since the last POST that may have had an effect ended; of an attempt
 	// in doubt, since its claim expired, which is later.
 	PostedAgo time.Duration
+	// Age is since the batch was first claimed, since it was added or requeued; PostedAgo where
+	// that is not known.
+	Age time.Duration
+	// Rollbacks is how many executions in a row the ledger took back.
+	Rollbacks int
 	// Resends is how many POSTs followed the first unresolved attempt.
 	Resends int
 	// ResendLeft is for how long a resend stays harmless; negative when it no longer is.

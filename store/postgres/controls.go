@@ -64,12 +64,12 @@ func (t *session) setControl(ctx context.Context, c batch.Control) (err error) {
 	return err
 }
 
-// enforce carries out the lanes' policies about batches that have ended badly, whose
-// rows are locked and not saved yet. Whatever else was recorded costs nothing here.
+// enforce carries out the lanes' policies about batches that have ended badly, and halts:
+// the rows are locked and not saved yet. Whatever else was recorded costs nothing here.
 func (t *session) enforce(ctx context.Context, outcomes []store.Outcome, applied []store.Applied, found map[int64]*stored, now time.Time) error {
 	var ended []batch.ServiceID
 	for i := range applied {
-		if applied[i].Ended() {
+		if applied[i].Governs() {
 			ended = append(ended, applied[i].Key.Service)
 		}
 	}
@@ -86,7 +86,7 @@ func (t *session) enforce(ctx context.Context, outcomes []store.Outcome, applied
 	}
 	var halted []store.Applied // the first of each lane
 	for i, a := range applied {
-		if !a.Ended() {
+		if !a.Governs() {
 			continue
 		}
 		service := a.Key.Service

@@ -22,7 +22,7 @@ func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.A
 	}
 	clean := outcomes // most come without any text
 	for i, o := range outcomes {
-		if o.Error == nil && o.Report == nil && o.Receipts == nil && o.Endpoint == "" {
+		if o.Error == nil && o.Report == nil && o.Receipts == nil && o.Endpoint == "" && o.Halt == "" {
 			continue
 		}
 		if &clean[0] == &outcomes[0] {

@@ -56,10 +56,10 @@ func (t *session) setControl(ctx context.Context, c batch.Control) (err error) {
 	return err
 }
 
-// enforce carries out the lane's policy where a batch has ended badly. Whatever else
+// enforce carries out the lane's policy where a batch has ended badly, and halts. Whatever else
 // was recorded costs nothing here.
 func (t *session) enforce(ctx context.Context, a store.Applied, by batch.Policy, now time.Time) (store.Applied, error) {
-	if !a.Ended() {
+	if !a.Governs() {
 		return a, nil
 	}
 	was, err := t.control(ctx, batch.Only(a.Key.Service))

@@ -13,6 +13,7 @@ import (
 
 func policyTests() []test {
 	return []test{
+		{name: "a lane whose ledger takes back what it executed is halted, with the reason", run: policyRolledBack},
 		{name: "a lane goes on", run: policyContinue},
 		{name: "a lane is halted until it is released", run: policyHalt},
 		{name: "what is set for the lane wins", run: policySet},
@@ -23,6 +24,41 @@ func policyTests() []test {
 		{name: "a late commit does not release", run: policyLate},
 		{name: "no claim slips between an end and its halt", run: policyRace},
 	}
+}
+
+// policyRolledBack: what the ledger executes and takes back, again and again, halts its
+// lane with the reason, though the batch is not final, and whatever the policy is.
+func policyRolledBack(f *fixture) {
+	const reason = "its nodes disagree"
+	f.add(bt("s", "a"), bt("s", "b"), bt("t", "c"))
+	f.setPolicy("s", batch.PolicyQuarantine)
+	rolledBack := func(halt string) store.Applied {
+		f.take("a")
+		f.each(f.submitted, store.Accepted, "a")
+		f.each(f.monitored, store.IsValid, "a")
+		o := f.monitored("a", store.NotCommitted)
+		o.RolledBack, o.Halt = true, halt
+		return f.written(o)[0]
+	}
+	for n := 1; n <= 2; n++ {
+		a := rolledBack("")
+		assert.Equal(f, n, a.Row.Rollbacks)
+		assert.False(f, a.Halted)
+	}
+	a := rolledBack(reason)
+	assert.True(f, a.Halted)
+	assert.Equal(f, batch.Unknown, a.Row.State)
+	assert.Zero(f, a.Row.Rollbacks, "the count begins anew")
+	assert.False(f, a.Row.Quarantined)
+	c := f.control(batch.Only("s"))
+	assert.Equal(f, batch.ID("a"), c.HaltedBy)
+	assert.Equal(f, reason, c.HaltReason)
+	f.sameControl(batch.Only("s"))
+	assert.Equal(f, []batch.ServiceID{"t"}, f.open())
+	assert.Empty(f, f.leaves("s").Runs)
+	f.release("s")
+	f.sameControl(batch.Only("s"))
+	assert.Equal(f, []batch.ID{"a", "b"}, claimedIDs(f.leaves("s")))
 }
 
 func policyContinue(f *fixture) {

@@ -46,6 +46,7 @@ func recordEvery(f *fixture, s standing) {
 			o.Receipts = []batch.Receipt{{TransactionID: "t1", Message: "no", Data: []byte{0, 255}}, {TransactionID: "t2", Valid: true}}
 		},
 		func(o *store.Outcome) { o.Back, o.Attempt, o.Endpoint = batch.Pending, 1, "http://node:8008" },
+		func(o *store.Outcome) { o.RolledBack = true },
 	}
 	var is []batch.ID
 	for finding := store.Finding(0); finding <= store.Undecidable+1; finding++ {

@@ -73,4 +73,49 @@ var monitorList = []mutant{
 		old: ` || f.Seen != "" {`,
 		new: " {",
 	},
+	{
+		name: "divided: sent again for ever", file: "monitor/decide.go", pkg: ".", test: "TestADividedCircuitIsHalted",
+		old: "d.f.Rollbacks+1 >= maxRollbacks {",
+		new: "false {",
+	},
+	{
+		name: "divided: what was forgotten counts as taken back", file: "monitor/decide.go", pkg: "monitor", test: "TestDecideRollbacks",
+		old: "st.Reported == batch.ReportedValid && d.t.Stale > 0",
+		new: "d.t.Stale > 0",
+	},
+	{
+		name: "divided: a release begins where it ended", file: "store/outcome.go", pkg: ".", test: "TestADividedCircuitIsHalted",
+		old: "\t\t\tr.Rollbacks = 0\n",
+		new: "\t\t\tr.Rollbacks--\n",
+	},
+	{
+		name: "divided: only an end halts", file: "store/control.go", pkg: "store/memory", test: "TestStore/policy/a_lane_whose_ledger_takes_back_what_it_executed_is_halted,_with_the_reason",
+		old: "a.Ended() || (a.Result == Written && a.Halt != \"\")",
+		new: "a.Ended()",
+	},
+	{
+		name: "divided: only an end halts (SQLite)", file: "store/sqlite/controls.go", pkg: "store/sqlite", test: "TestStore/policy/a_lane_whose_ledger_takes_back_what_it_executed_is_halted,_with_the_reason",
+		old: "!a.Governs()",
+		new: "!a.Ended()",
+	},
+	{
+		name: "divided: only an end halts (PostgreSQL)", file: "store/postgres/controls.go", pkg: "internal/integration", test: "TestStore/pgx/policy/a_lane_whose_ledger_takes_back_what_it_executed_is_halted,_with_the_reason",
+		old: "applied[i].Governs()",
+		new: "applied[i].Ended()",
+	},
+	{
+		name: "divided: nobody is told why", file: "engine.go", pkg: ".", test: "TestADividedCircuitIsHalted",
+		old: "event.Err = errors.New(w.Applied.Halt)",
+		new: "_ = errors.New",
+	},
+	{
+		name: "divided: an execution that nobody can tell of waits for StuckAfter", file: "monitor/decide.go", pkg: ".", test: "TestAnExecutionThatNobodyCanTellOf",
+		old: "st.Reported == batch.ReportedPending || min(d.f.PostedAgo, d.k.Seen) <= d.t.Stale+evidenceTime",
+		new: "true",
+	},
+	{
+		name: "divided: each POST makes a batch young again", file: "monitor/decide.go", pkg: "monitor", test: "TestDecideAgeCountsFromTheFirstAttempt",
+		old: "case again && d.f.Age > d.r.StuckAfter:",
+		new: "case false && again:",
+	},
 }

@@ -1,0 +1,179 @@
+package dltbatch_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// divided is a ledger of circuits whose nodes come to different states: it executes
+// what it gets, shows it as Valid, and takes it back. One that is whole commits.
+type divided struct {
+	mu    sync.Mutex
+	posts map[batch.ID][]time.Time
+	whole map[batch.ServiceID]bool
+	blind bool // there is no evidence
+}
+
+const dividedStale = time.Minute
+
+func (l *divided) Traits(batch.ServiceID) dlt.Traits {
+	return dlt.Traits{Name: "divided", GroupsByService: true, Stale: dividedStale, Resolves: true}
+}
+
+func (l *divided) Submit(_ context.Context, a batch.Attempt) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.posts[a.ID] = append(l.posts[a.ID], time.Now())
+	return nil
+}
+
+func (l *divided) BatchStatuses(_ context.Context, s batch.ServiceID, attempts []batch.Attempt) (out []batch.Status, _ error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range attempts {
+		word := batch.ReportedValid
+		if l.whole[s] {
+			word = batch.ReportedCommitted
+		}
+		out = append(out, batch.Status{ID: a.ID, Reported: word})
+	}
+	return out, nil
+}
+
+func (l *divided) Resolve(_ context.Context, d dlt.Doubt) (dlt.Evidence, error) {
+	switch {
+	case d.Ended <= dividedStale:
+		return dlt.InFlight, nil
+	case l.blind:
+		return dlt.CannotTell, nil
+	}
+	return dlt.NotCommitted, nil
+}
+
+func (l *divided) posted(id batch.ID) []time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.posts[id]
+}
+
+func (l *divided) mend(s batch.ServiceID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.whole[s] = true
+}
+
+// TestADividedCircuitIsHalted: after three executions that were taken back nothing leaves
+// the lane any more, by any instance, and everybody is told why; until it is released.
+func TestADividedCircuitIsHalted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := &divided{posts: map[batch.ID][]time.Time{}, whole: map[batch.ServiceID]bool{"other": true}}
+		st := memory.New()
+		var mu sync.Mutex
+		var halts []batch.Event
+		o := &dltbatch.Options{Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			if e.Kind == batch.EventHalted {
+				halts = append(halts, e)
+			}
+		})}
+		r, another := newRunner(t, st, ledger, o), newRunner(t, st, ledger, o)
+		stop, stopAnother := running(t, r), running(t, another)
+		a, b, c := one("s", "a"), one("s", "b"), one("other", "c")
+		a.Budget = batch.Budget{Attempts: 9, EveryTry: true}
+		require.NoError(t, r.Add(t.Context(), a, b, c))
+		begin := time.Now()
+		time.Sleep(3 * time.Hour)
+		synctest.Wait()
+
+		posts := ledger.posted("a")
+		require.Len(t, posts, 3)
+		assert.Less(t, posts[2].Sub(begin), 3*dividedStale)
+		assert.Empty(t, ledger.posted("b"))
+		assert.Equal(t, batch.Committed, await(t, r, c).State, "only its own lane waits")
+		control, err := r.Control(t.Context(), batch.Only("s"))
+		require.NoError(t, err)
+		const why = "the nodes of this circuit disagree"
+		assert.Contains(t, control.HaltReason, why)
+		for _, batch := range []batch.Batch{a, b} {
+			x, err := another.Explain(t.Context(), batch.Key())
+			require.NoError(t, err)
+			assert.Contains(t, x.Text, why)
+		}
+		rec, err := r.Get(t.Context(), a.Key())
+		require.NoError(t, err)
+		assert.Equal(t, 3, rec.Spent)
+		mu.Lock()
+		if assert.Len(t, halts, 1) {
+			assert.Equal(t, a.Key(), halts[0].Key)
+			assert.ErrorContains(t, halts[0].Err, why)
+		}
+		mu.Unlock()
+		health := append(r.Health().HaltedServices, another.Health().HaltedServices...)
+		assert.Equal(t, []batch.ServiceID{"s"}, health, "the one that found it out says so")
+
+		// Released in vain: the count begins anew.
+		_, err = r.Release(t.Context(), control, batch.By{Actor: "ann", Reason: "try"})
+		require.NoError(t, err)
+		time.Sleep(20 * time.Minute)
+		synctest.Wait()
+		assert.Len(t, ledger.posted("a"), 6)
+		control, err = r.Control(t.Context(), batch.Only("s"))
+		require.NoError(t, err)
+		require.Contains(t, control.HaltReason, why)
+
+		ledger.mend("s")
+		_, err = r.Release(t.Context(), control, batch.By{Actor: "ann", Reason: "mended"})
+		require.NoError(t, err)
+		assert.Equal(t, batch.Committed, await(t, r, a).State)
+		assert.Equal(t, batch.Committed, await(t, r, b).State)
+		synctest.Wait()
+		assert.Empty(t, r.Health().HaltedServices)
+		require.NoError(t, stop())
+		require.NoError(t, stopAnother())
+	})
+}
+
+// TestAnExecutionThatNobodyCanTellOf: a person hears of it within five minutes.
+func TestAnExecutionThatNobodyCanTellOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := &divided{posts: map[batch.ID][]time.Time{}, blind: true}
+		var mu sync.Mutex
+		var at time.Time
+		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			if e.Kind == batch.EventDecision && at.IsZero() {
+				at = time.Now()
+			}
+		})})
+		stop := running(t, r)
+		b := one("s", "a")
+		begin := time.Now()
+		require.NoError(t, r.Add(t.Context(), b))
+		time.Sleep(30 * time.Minute)
+		synctest.Wait()
+		mu.Lock()
+		took := at.Sub(begin) - dividedStale
+		mu.Unlock()
+		t.Logf("reported %s after nothing more could be found out", took)
+		assert.Positive(t, took)
+		assert.LessOrEqual(t, took, 5*time.Minute)
+		assert.Len(t, ledger.posted("a"), 1, "and it is not sent again")
+		x, err := r.Explain(t.Context(), b.Key())
+		require.NoError(t, err)
+		assert.Equal(t, batch.CauseDecision, x.Cause)
+		require.NoError(t, stop())
+	})
+}
