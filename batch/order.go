@@ -48,8 +48,8 @@ func (o Order) Validate() error {
 		return &InputError{Field: "Order.Payload", Want: "not empty"}
 	case len(o.Payload) > MaxPayload:
 		return &InputError{Field: "Order.Payload", Value: itoa(len(o.Payload)) + " bytes", Want: "at most " + itoa(MaxPayload) + " bytes"}
-	case !o.Deadline.IsZero() && (o.Deadline.Year() < 1970 || o.Deadline.Year() > 9999):
-		return &InputError{Field: "Order.Deadline", Value: o.Deadline.String(), Want: "zero, or from 1970 to 9999"}
+	case !o.Deadline.IsZero() && (o.Deadline.Year() > 9999 || o.Deadline.UnixMicro() <= 0):
+		return &InputError{Field: "Order.Deadline", Value: o.Deadline.String(), Want: "zero for none, or after the beginning of 1970, in UTC, and before 10000"}
 	case int64(o.Priority) < math.MinInt32 || int64(o.Priority) > math.MaxInt32:
 		return &InputError{Field: "Order.Priority", Value: itoa(o.Priority), Want: "at most 32 bits"}
 	}

@@ -27,7 +27,7 @@ var (
 // testing/synctest. The same calls at the same times give the same results.
 type Store struct {
 	mu     sync.Mutex
-	offset time.Duration // of the store's clock; only this package's tests move it
+	offset time.Duration // of the store's clock: see StepClock
 
 	rows     int64 // the last entry's number
 	byID     map[batch.ID]*entry
@@ -70,6 +70,14 @@ func New() *Store {
 		streams:  map[string]*stream{},
 		orders:   newOrders(),
 	}
+}
+
+// StepClock moves the store's clock by d, forwards or back, as that of a database may jump:
+// for tests. The clock of the process, which is [time.Now], stays as it is.
+func (s *Store) StepClock(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.offset += d
 }
 
 // now is the store's clock, to the microsecond as in the databases. s.mu is held.

@@ -143,8 +143,12 @@ func addInvalid(f *fixture) {
 		"nul key":        func(o *batch.Order) { o.Key = "\x00" },
 		"no payload":     func(o *batch.Order) { o.Payload = nil },
 		"early deadline": func(o *batch.Order) { o.Deadline = time.Unix(-1, 0) },
-		"late deadline":  func(o *batch.Order) { o.Deadline = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) },
-		"high priority":  func(o *batch.Order) { o.Priority = 1 << 40 },
+		// The databases keep 0 microseconds for none, which a caller may mean by it as well.
+		"deadline at the epoch":  func(o *batch.Order) { o.Deadline = time.Unix(0, 0) },
+		"deadline just after it": func(o *batch.Order) { o.Deadline = time.Unix(0, 999) },
+		"deadline far before it": func(o *batch.Order) { o.Deadline = time.Time{}.Add(1) },
+		"late deadline":          func(o *batch.Order) { o.Deadline = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) },
+		"high priority":          func(o *batch.Order) { o.Priority = 1 << 40 },
 	} {
 		o := ord("p", "o")
 		spoil(&o)

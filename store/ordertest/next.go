@@ -1,6 +1,8 @@
 package ordertest
 
 import (
+	"time"
+
 	"bytes"
 
 	"github.com/stretchr/testify/assert"
@@ -82,6 +84,10 @@ func nextSplit(f *fixture) {
 }
 
 func nextDeadline(f *fixture) {
+	first := ord("p", "the first that there is")
+	first.Deadline = time.Unix(0, 1000)
+	f.add(first)
+	assert.Empty(f, f.next("p", 9))
 	os := many("p", "o", 4)
 	os[0].Deadline, os[1].Deadline, os[2].Deadline = f.now().Add(f.u(0.5)), f.now().Add(f.u(1.5)), f.now().Add(-f.u(3))
 	f.add(os...)

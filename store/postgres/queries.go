@@ -16,7 +16,9 @@ const (
 	// statistics still say that a table is all but empty, its rows would be gone through
 	// for each of those to be written: no statement here is meant to read a table from end
 	// to end.
-	beginAny = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL enable_seqscan = off; SET LOCAL jit = off; "
+	// And where array_nulls is off, NULL in an array is a text.
+	beginAny = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL enable_seqscan = off; SET LOCAL jit = off; " +
+		"SET LOCAL array_nulls = on; "
 	// beginSQL makes plans anew each time, for the reason in the package comment.
 	beginSQL = beginAny + "SET LOCAL plan_cache_mode = " + customPlans
 	// beginKept is for the few transactions that deliver batches, whose plans the server may

@@ -112,7 +112,9 @@ func pendingLooked(f *fixture) {
 func pendingOrder(f *fixture) {
 	bs := many("s", "b", 5)
 	f.add(bs[:2]...)
+	f.tick()
 	f.add(many("t", "t", 1)...)
+	f.tick()
 	f.add(bs[2:]...)
 	all := []batch.ID{"b00005", "b00004", "t00001", "b00003", "b00002", "b00001"}
 	f.take("b00001", "t00001", "b00003", "b00005", "b00002", "b00004")
@@ -271,7 +273,9 @@ func pendingServices(f *fixture) {
 
 func pendingServicesOrder(f *fixture) {
 	f.add(many("s", "b", 3)...)
+	f.tick()
 	f.add(many("t", "t", 2)...)
+	f.tick()
 	f.add(many("u", "u", 1)...)
 	is := []batch.ID{"b00003", "b00002", "b00001", "t00002", "t00001", "u00001"}
 	f.take(is...)

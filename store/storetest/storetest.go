@@ -17,6 +17,7 @@ package storetest
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -38,9 +39,12 @@ type Harness struct {
 	// StepClock moves the clock that the store decides by, forwards or back. Otherwise
 	// that clock runs as this process's does.
 	StepClock func(d time.Duration)
-	// NoClock declares that the clock cannot be moved: tests then wait in real time,
-	// and those that step it back are skipped.
+	// NoClock declares that the clock cannot be moved: tests then wait in real time, as
+	// many of them at once as the flag -parallel allows, and those that step it back are skipped. Open is called concurrently.
 	NoClock bool
+	// Bubble runs each test in a bubble of testing/synctest, in which waiting takes no time:
+	// for a store that waits for nothing outside of the process. Open is called in there.
+	Bubble bool
 
 	// AddTx adds in a transaction that the caller commits or rolls back.
 	AddTx func(ctx context.Context, batches ...batch.Batch) (commit, rollback func() error, err error)
@@ -93,12 +97,24 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"context", contextTests()},
 	} {
 		t.Run(group.name, func(t *testing.T) {
+			if s.declared.NoClock {
+				t.Parallel()
+			}
 			for _, test := range group.tests {
 				if test.not != nil && test.not(s.declared) {
 					t.Logf("%q does not apply, as the harness declares", test.name)
 					continue
 				}
-				t.Run(test.name, func(t *testing.T) { test.run(s.start(t)) })
+				t.Run(test.name, func(t *testing.T) {
+					if s.declared.NoClock {
+						t.Parallel()
+					}
+					if s.declared.Bubble {
+						synctest.Test(t, func(t *testing.T) { test.run(s.start(t)) })
+						return
+					}
+					test.run(s.start(t))
+				})
 			}
 		})
 	}

@@ -59,4 +59,16 @@ var storesList = []mutant{
 		name: "lane order: what another strategy let go first is not in the way", file: "batch/lane.go", pkg: "batch", test: "TestLaneCheck",
 		old: "return !b.State.Claimable() && !l.passable(b)", new: "return b.State == Submitting && !l.passable(b)",
 	},
+	{
+		name: "array_nulls: left as the database has it", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestStore/pgx$/record/.*",
+		old: "SET LOCAL array_nulls = on; ", new: "",
+	},
+	{
+		name: "deadline: at the epoch", file: "batch/order.go", pkg: "store/memory", test: "TestOrders/add/.*",
+		old: "o.Deadline.UnixMicro() <= 0", new: "o.Deadline.UnixMicro() < 0",
+	},
+	{
+		name: "no clock: an age before the epoch is kept", file: "store/storetest/journal.go", pkg: "store/storetest", test: "TestWithoutAClock",
+		old: "say(epochAgo()+1000, true)", new: "say(1e6, true)",
+	},
 }

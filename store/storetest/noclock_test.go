@@ -1,0 +1,20 @@
+package storetest_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/dltbatch/dltbatch/internal/leak"
+	"github.com/dltbatch/dltbatch/store/memory"
+	"github.com/dltbatch/dltbatch/store/storetest"
+)
+
+func TestMain(m *testing.M) { os.Exit(leak.Check(m)) }
+
+// A store whose clock nobody can move passes the suite, too. It waits in bubbles: in real
+// time these tests take ten minutes one by one, and a busy machine is late for some.
+func TestWithoutAClock(t *testing.T) {
+	storetest.Run(t, func(*testing.T) storetest.Harness {
+		return storetest.Harness{Store: memory.New(), NoClock: true, Bubble: true, Volatile: true, NoTx: true}
+	})
+}
