@@ -191,6 +191,9 @@ func (c *candidate) dependenciesPresent(b *submitted) bool {
 // when it failed and twice more when the next block was there.
 func (c *candidate) again() {
 	for _, f := range c.v.failed {
+		if _, anew := c.txs[f.bad[0].id]; anew {
+			continue // it came again, and this block has executed it
+		}
 		for range 2 {
 			f.runs++
 			c.invalid(f)

@@ -1,0 +1,175 @@
+package sawtoothtest
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
+)
+
+// Bytes that are no BatchList and are taken for an empty one.
+func TestJunkThatIsTaken(t *testing.T) {
+	n := Start(t, nil)
+	post := func(body []byte) response {
+		return mustDo(t, http.MethodPost, n.URL()+"/batches", "application/octet-stream", body)
+	}
+	good := mk(t, call(Set("x", 1)))
+	list := marshal(t, &pb.BatchList{Batches: []*pb.Batch{good}})
+	for name, body := range map[string][]byte{
+		"text": []byte("hello world, this is not a batch"), "zeros": make([]byte, 10_000_000), "an unknown field": {0x2a, 1, 'x'},
+	} {
+		r := post(body)
+		assert.Equal(t, http.StatusAccepted, r.status, name)
+		assert.Equal(t, n.URL()+"/batch_statuses?id", r.json["link"], name)
+	}
+	for name, body := range map[string][]byte{
+		"half a tag": {0xff}, "cut": list[:len(list)-7], "field 0": {1, 2}, "no batch in it": {10, 1, 0xff}, "text in the batch": append([]byte{10, 11}, "hello world"...),
+	} {
+		assert.Equal(t, codeBadProtobuf, post(body).code(), name)
+	}
+	assert.Equal(t, codeNoBatches, post(nil).code())
+	// What stands before the junk counts.
+	r := post(append(list, "hello world"...))
+	assert.Equal(t, http.StatusAccepted, r.status)
+	assert.True(t, strings.HasSuffix(r.json["link"].(string), "?id="+good.GetHeaderSignature()))
+}
+
+// The bodies that are not the REST API's own are pages; a path nobody serves is text.
+func TestPagesAndTexts(t *testing.T) {
+	n := Start(t, nil)
+	for _, x := range []struct {
+		method, path, contentType, body string
+		status                          int
+		want, text                      string
+	}{
+		{"POST", "/batches", "", "x", 500, "text/html; charset=utf-8", "<html><head><title>500 Internal Server Error</title></head><body><h1>500 Internal Server Error</h1>Server got itself in trouble</body></html>"},
+		{"POST", "/batch_statuses", "application/json", "nonsense", 500, "text/html; charset=utf-8", "Server got itself in trouble"},
+		{"GET", "/batch_statuses?id=" + strings.Repeat("a", 8191), "", "", 400, "text/html; charset=utf-8", "Got more than 8190 bytes when reading Status line is too long."},
+		{"GET", "/status", strings.Repeat("a", 8191), "", 400, "text/html; charset=utf-8", "Got more than 8190 bytes when reading Header value is too long."},
+		{"GET", "/nothing", "", "", 404, "text/plain; charset=utf-8", "404: Not Found"},
+		{"PUT", "/batches", "", "x", 405, "text/plain; charset=utf-8", "405: Method Not Allowed"},
+	} {
+		r := mustDo(t, x.method, n.URL()+x.path, x.contentType, []byte(x.body))
+		assert.Equal(t, x.status, r.status, x.path)
+		assert.Equal(t, x.want, r.contentType, x.path)
+		assert.Contains(t, r.body, x.text)
+	}
+	fits := strings.Repeat("a", 8190-len("/batch_statuses?id="))
+	assert.Equal(t, codeInvalidID, mustDo(t, "GET", n.URL()+"/batch_statuses?id="+fits, "", nil).code(), "8190 bytes fit")
+}
+
+// The limit of the pool shrinks from 300 to 10 with one batch a block, and stays
+// there, whatever comes, until the validator is restarted.
+func TestPoolLimitShrinks(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, n *Node) {
+		fill := func() (taken int) {
+			for {
+				r := bubblePost(t, n, mk(t, call(Set("x", int64(taken)))))
+				if r.status != http.StatusAccepted {
+					require.Equal(t, codeQueueFull, r.code())
+					assert.Equal(t, "Unable to Accept Batches", r.json["error"].(map[string]any)["title"])
+					return taken
+				}
+				taken++
+			}
+		}
+		for range 40 {
+			bubbleSubmit(t, n, mk(t, call(Set("x", 1))))
+			time.Sleep(time.Second)
+		}
+		assert.Equal(t, 10, fill())
+		bad := mk(t, call(Set("x", 1)))
+		bad.HeaderSignature = strings.Repeat("0", 128)
+		assert.Equal(t, codeQueueFull, bubblePost(t, n, bad).code(), "before signatures")
+		time.Sleep(time.Second)
+		assert.Equal(t, 10, fill())
+		time.Sleep(time.Second)
+		list := make([]*pb.Batch, 25)
+		for i := range list {
+			list[i] = mk(t, call(Set("x", int64(i))))
+		}
+		bubbleSubmit(t, n, list...)
+		assert.Equal(t, 25, n.PoolLen(), "one list overshoots")
+		n.KillValidator()
+		n.StartValidator()
+		time.Sleep(time.Second)
+		n.o.BlockInterval = time.Hour
+		assert.Equal(t, 300, fill())
+	})
+}
+
+// Every transaction that fails is listed; one that has to wait for an earlier one of
+// a batch that has failed is not executed.
+func TestAllFailuresAreListed(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, n *Node) {
+		b := mk(t, call(Inc("a", 1)), call(Set("b", 1)), call(Inc("c", 1)), call(Inc("a", 1)))
+		bubbleSubmit(t, n, b)
+		time.Sleep(time.Second)
+		listed := func() (ids []string) {
+			r := askWait(t, n, b, "")
+			entry := r.json["data"].([]any)[0].(map[string]any)
+			require.Equal(t, Invalid, entry["status"])
+			for _, x := range entry["invalid_transactions"].([]any) {
+				m := x.(map[string]any)
+				ids = append(ids, m["id"].(string))
+				assert.Contains(t, m["message"], `Verb is "inc" but name "`)
+				assert.NotContains(t, m, "extended_data")
+			}
+			return ids
+		}
+		once := []string{txID(b, 0), txID(b, 2)}
+		assert.Equal(t, once, listed())
+		time.Sleep(time.Minute)
+		assert.Equal(t, once, listed(), "nothing happens without a block")
+		// The next block executes it twice more; the same bytes again change nothing.
+		bubbleSubmit(t, n, mk(t, call(Set("a", 1))))
+		time.Sleep(time.Second)
+		three := []string{txID(b, 0), txID(b, 2), txID(b, 0), txID(b, 2), txID(b, 0), txID(b, 2)}
+		assert.Equal(t, three, listed())
+		bubbleSubmit(t, n, b)
+		time.Sleep(time.Minute)
+		bubbleSubmit(t, n, mk(t, call(Set("a", 2))))
+		time.Sleep(time.Second)
+		assert.Equal(t, three, listed())
+		// One that fails in the block itself is executed once.
+		c := mk(t, call(Inc("d", 1)))
+		bubbleSubmit(t, n, c, mk(t, call(Set("d", 1))))
+		time.Sleep(time.Minute)
+		assert.Equal(t, 1, kinds(n, Executed, c))
+	})
+}
+
+// The first status after a 202: PENDING on an idle node; under load some are UNKNOWN,
+// the same ones with the same seed, for less than a block.
+func TestFirstStatus(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, n *Node) {
+		for range 20 {
+			b := mk(t, call(Set("x", 1)))
+			bubbleSubmit(t, n, b)
+			is(t, n, b, Pending)
+			time.Sleep(2 * time.Second)
+		}
+		unknown := 0
+		for range 100 {
+			b := mk(t, call(Set("x", 1)))
+			var list []*pb.Batch
+			for range 10 {
+				list = append(list, mk(t, call(Set("y", 1))))
+			}
+			bubbleSubmit(t, n, append(list, b)...)
+			if n.Status(id(b)) == Unknown {
+				unknown++
+				require.Contains(t, n.v.inPool, id(b), "it is in the pool all the same")
+			}
+			time.Sleep(999 * time.Millisecond)
+			require.NotEqual(t, Unknown, n.Status(id(b)))
+			time.Sleep(1001 * time.Millisecond)
+		}
+		assert.InDelta(t, 15, unknown, 14, "3 of 20")
+	})
+}
