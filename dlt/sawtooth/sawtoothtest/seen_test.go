@@ -1,6 +1,7 @@
 package sawtoothtest
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -63,13 +64,26 @@ func TestPagesAndTexts(t *testing.T) {
 	assert.Equal(t, codeInvalidID, mustDo(t, "GET", n.URL()+"/batch_statuses?id="+fits, "", nil).code(), "8190 bytes fit")
 }
 
+// unsigned is a batch for a node that takes signatures on trust.
+func unsigned(t testing.TB, i int) *pb.Batch {
+	t.Helper()
+	tx := call(Set("x", int64(i)))
+	id := fmt.Sprintf("%0128x", i)
+	return &pb.Batch{
+		Header: marshal(t, &pb.BatchHeader{TransactionIds: []string{id}}), HeaderSignature: id,
+		Transactions: []*pb.Transaction{{Header: marshal(t, tx.header), HeaderSignature: id, Payload: tx.payload}},
+	}
+}
+
 // The limit of the pool shrinks from 300 to 10 with one batch a block, and stays
 // there, whatever comes, until the validator is restarted.
 func TestPoolLimitShrinks(t *testing.T) {
-	inBubble(t, Options{}, func(t *testing.T, n *Node) {
+	inBubble(t, Options{SkipVerify: true}, func(t *testing.T, n *Node) {
+		made := 0
+		next := func() *pb.Batch { made++; return unsigned(t, made) }
 		fill := func() (taken int) {
 			for {
-				r := bubblePost(t, n, mk(t, call(Set("x", int64(taken)))))
+				r := bubblePost(t, n, next())
 				if r.status != http.StatusAccepted {
 					require.Equal(t, codeQueueFull, r.code())
 					assert.Equal(t, "Unable to Accept Batches", r.json["error"].(map[string]any)["title"])
@@ -79,27 +93,27 @@ func TestPoolLimitShrinks(t *testing.T) {
 			}
 		}
 		for range 40 {
-			bubbleSubmit(t, n, mk(t, call(Set("x", 1))))
+			bubbleSubmit(t, n, next())
 			time.Sleep(time.Second)
 		}
 		assert.Equal(t, 10, fill())
-		bad := mk(t, call(Set("x", 1)))
-		bad.HeaderSignature = strings.Repeat("0", 128)
-		assert.Equal(t, codeQueueFull, bubblePost(t, n, bad).code(), "before signatures")
 		time.Sleep(time.Second)
 		assert.Equal(t, 10, fill())
 		time.Sleep(time.Second)
-		list := make([]*pb.Batch, 25)
-		for i := range list {
-			list[i] = mk(t, call(Set("x", int64(i))))
+		var list []*pb.Batch
+		for range 25 {
+			list = append(list, next())
 		}
 		bubbleSubmit(t, n, list...)
 		assert.Equal(t, 25, n.PoolLen(), "one list overshoots")
 		n.KillValidator()
 		n.StartValidator()
 		time.Sleep(time.Second)
-		n.o.BlockInterval = time.Hour
-		assert.Equal(t, 300, fill())
+		for range 298 {
+			list = append(list, next())
+		}
+		bubbleSubmit(t, n, list[25:]...)
+		assert.Equal(t, 2, fill(), "300 again")
 	})
 }
 
@@ -154,22 +168,26 @@ func TestFirstStatus(t *testing.T) {
 			is(t, n, b, Pending)
 			time.Sleep(2 * time.Second)
 		}
+	})
+	inBubble(t, Options{BlockInterval: time.Hour, SkipVerify: true}, func(t *testing.T, n *Node) {
 		unknown := 0
-		for range 100 {
-			b := mk(t, call(Set("x", 1)))
-			var list []*pb.Batch
-			for range 10 {
-				list = append(list, mk(t, call(Set("y", 1))))
+		var last *pb.Batch
+		for i := range 110 {
+			last = unsigned(t, i)
+			bubbleSubmit(t, n, last)
+			word := n.Status(id(last))
+			if i < 9 {
+				require.Equal(t, Pending, word, "not busy yet")
 			}
-			bubbleSubmit(t, n, append(list, b)...)
-			if n.Status(id(b)) == Unknown {
+			if word == Unknown {
 				unknown++
-				require.Contains(t, n.v.inPool, id(b), "it is in the pool all the same")
+				require.Contains(t, n.v.inPool, id(last), "it is in the pool all the same")
 			}
-			time.Sleep(999 * time.Millisecond)
-			require.NotEqual(t, Unknown, n.Status(id(b)))
-			time.Sleep(1001 * time.Millisecond)
 		}
 		assert.InDelta(t, 15, unknown, 14, "3 of 20")
+		time.Sleep(time.Hour - 1)
+		for i := range 110 {
+			require.Equal(t, Pending, n.Status(id(unsigned(t, i))))
+		}
 	})
 }

@@ -57,10 +57,9 @@ func TestTranscripts(t *testing.T) {
 			},
 		},
 		{
-			file: "03-errors-noengine.txt", options: Options{BlockInterval: time.Hour},
+			file: "03-errors-noengine.txt", options: Options{BlockInterval: time.Hour, PoolLimit: 1},
 			steps: func(t *testing.T, r *replay) []step {
-				for bubblePost(t, r.n, mk(t, call(Set("x", 1)))).status == http.StatusAccepted {
-				}
+				bubbleSubmit(t, r.n, mk(t, call(Set("x", 1)))) // so that it is full
 				return errorSteps(t)
 			},
 		},
