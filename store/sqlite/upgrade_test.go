@@ -1,0 +1,96 @@
+package sqlite
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pressly/goose/v3"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// A database of version 1 with open batches becomes one of this version while statements
+// of that version, which name its columns alone, go on beside those of this one.
+func TestUpgradeUnderLoad(t *testing.T) {
+	ctx := t.Context()
+	s, err := New(openClock(t, t.TempDir()+"/q.db", &clock{}), &Options{AllowNormal: true})
+	require.NoError(t, err)
+	p, err := goose.NewProvider(goose.DialectSQLite3, s.db.DB, Migrations(), goose.WithTableName(MigrationsTable), goose.WithDisableGlobalRegistry(true))
+	require.NoError(t, err)
+	_, err = p.UpTo(ctx, 1)
+	require.NoError(t, err)
+
+	const insert = `INSERT INTO batches (id_hash, header_signature, service_id, created_at, data_change_id, signer_public_key, trace,
+		payload_hash, budget_attempts, budget_every_try) VALUES (?, ?, 'old', (SELECT coalesce(max(created_at), 0) + 1 FROM batches), '', '', 0, x'00', 0, 0)`
+	add := func(id string) {
+		c, err := s.db.Conn(ctx)
+		require.NoError(t, err)
+		defer func() { _ = c.Close() }()
+		exec := func(statement string, args ...any) {
+			_, err := c.ExecContext(ctx, statement, args...)
+			assert.NoError(t, err, statement)
+		}
+		exec("BEGIN IMMEDIATE")
+		exec(insert, idHash(batch.ID(id)), id)
+		exec(`INSERT INTO batch_payloads (seq, serialized_batch) SELECT max(seq), x'01' FROM batches`)
+		exec(`INSERT INTO open_batches (seq, service_id, created_at, state, version) SELECT seq, service_id, created_at, 1, 1 FROM batches
+			WHERE header_signature = ?`, id)
+		// A claim by old code of all that waits, and its acceptance; the last is claimed again.
+		exec(`UPDATE open_batches SET state = 2, version = version + 1, attempt = attempt + 1, claim_expires = 1, next_check = 1, due_at = 1,
+			doubt_attempt = 1, doubt_since = 1, claimed_by = 'old' WHERE state = 1 AND service_id = 'old'`)
+		exec(`UPDATE open_batches SET state = 3, version = version + 1, claim_expires = 0 WHERE state = 2 AND service_id = 'old'`)
+		exec("COMMIT")
+	}
+	for i := range 10 {
+		add(fmt.Sprint("before ", i))
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := range 50 {
+			add(fmt.Sprint("during ", i))
+		}
+	})
+	require.NoError(t, s.Migrate(ctx))
+	for i := range 20 {
+		b := batch.Batch{Service: "new", ID: batch.ID(fmt.Sprint("new ", i)), Payload: []byte("p")}
+		require.NoError(t, s.Add(ctx, b))
+		c, err := s.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"new"}, Limit: 1, Window: 1, TTL: time.Minute},
+			func(batch.Lane) []batch.Run { return []batch.Run{{0}} })
+		require.NoError(t, err)
+		require.Len(t, c.Runs, 1)
+		was := c.Runs[0].Batches[0].Was
+		assert.Equal(t, time.Minute, was.ClaimTTL)
+		applied, err := s.Record(ctx, []store.Outcome{{Ref: c.Runs[0].Batches[0].Ref, Version: was.Version, By: batch.BySubmitter, Finding: store.IsCommitted}})
+		require.NoError(t, err)
+		require.Equal(t, store.Written, applied[0].Result)
+	}
+	wg.Wait()
+	for n, prefix := range map[int]string{10: "before ", 50: "during ", 20: "new "} {
+		service, state := batch.ServiceID("old"), batch.Pending
+		if n == 20 {
+			service, state = "new", batch.Committed
+		}
+		for i := range n {
+			r, err := s.Get(ctx, batch.Key{Service: service, ID: batch.ID(fmt.Sprint(prefix, i))})
+			require.NoError(t, err, "lost")
+			require.Equal(t, state, r.State, "%s%d", prefix, i)
+		}
+	}
+	// Old code claims what new code had claimed: the length of that claim is not this one's.
+	require.NoError(t, s.Add(ctx, batch.Batch{Service: "new", ID: "again", Payload: []byte("p")}))
+	_, err = s.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"new"}, Limit: 1, Window: 1, TTL: time.Minute},
+		func(batch.Lane) []batch.Run { return []batch.Run{{0}} })
+	require.NoError(t, err)
+	_, err = s.db.ExecContext(ctx, `UPDATE open_batches SET attempt = attempt + 1, version = version + 1, claim_expires = 1, due_at = 1 WHERE service_id = 'new'`)
+	require.NoError(t, err)
+	found, err := s.Pending(ctx, store.PendingQuery{Limit: 9, Lease: time.Minute, Services: []batch.ServiceID{"new"}})
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	assert.Zero(t, found[0].ClaimTTL)
+	assert.False(t, found[0].Was.FirstClaimed.IsZero())
+}
