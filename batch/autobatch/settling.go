@@ -108,6 +108,10 @@ func (e *Engine) settleOnce(ctx context.Context, settled []store.Settlement) (n 
 	defer cancel()
 	done, err := e.orders.SettleOrders(ctx, settled)
 	if err != nil {
+		for _, s := range settled { // they may be settled all the same: who waits looks again
+			e.settled(s.Orders)
+		}
+		wake(e.look)
 		return 0, fmt.Errorf("autobatch: settle orders: %w", err)
 	}
 	for i, s := range settled {
