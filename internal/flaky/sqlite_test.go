@@ -1,8 +1,10 @@
 package flaky_test
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -45,14 +47,43 @@ func TestOneStatementInTenFailsSQLite(t *testing.T) {
 }
 
 // A transaction that began, of which nobody heard, is ended: else it would keep all others
-// from writing for ever.
+// from writing for ever. So it is where the ROLLBACK fails, too, and the connection is given up
+// with statements that others had prepared on it.
 func TestABeginWithoutAnAnswer(t *testing.T) {
-	f := flaky.New(1, 10)
-	s := openSQLite(t, f)
-	b := batch.Batch{ID: "a", Service: "s", Payload: []byte("x")}
-	for range 8 { // each of the pool's connections
-		f.Next("BEGIN", true)
-		require.ErrorIs(t, s.Add(t.Context(), b), flaky.ErrAfter)
-		require.NoError(t, s.Add(t.Context(), b))
+	for _, rollback := range []bool{false, true} {
+		f := flaky.New(1, 10)
+		s := openSQLite(t, f)
+		var others sync.WaitGroup
+		stop := make(chan struct{})
+		for i := range 4 { // so that connections are handed from one writer to the next
+			others.Go(func() {
+				for n := 0; ; n++ {
+					select {
+					case <-stop:
+						return
+					default:
+						b := batch.Batch{ID: batch.ID(fmt.Sprint(i, "-", n)), Service: "t", Payload: []byte("x")}
+						if err := s.Add(t.Context(), b); err != nil && !errors.Is(err, flaky.ErrAfter) && !errors.Is(err, flaky.ErrBefore) {
+							t.Error(err)
+							return
+						}
+					}
+				}
+			})
+		}
+		for i := range 20 {
+			if rollback {
+				f.Next("ROLLBACK", false)
+			}
+			f.Next("BEGIN", true)
+			time.Sleep(2 * time.Millisecond)
+			err := s.Add(t.Context(), batch.Batch{ID: batch.ID(fmt.Sprint("b", i)), Service: "s", Payload: []byte("x")})
+			if err != nil && !errors.Is(err, flaky.ErrAfter) {
+				t.Error(err)
+				break
+			}
+		}
+		close(stop)
+		others.Wait()
 	}
 }

@@ -103,7 +103,7 @@ func (s *Store) write(ctx context.Context, op string, do func(ctx context.Contex
 		if err == nil {
 			err = transact(ctx, w, do)
 		} else {
-			rollback(free, w.conn) // it may have begun all the same
+			w.undo(free) // it may have begun all the same
 		}
 		done = err == nil
 		return explain(ctx, op, w.conn, err)
@@ -112,7 +112,7 @@ func (s *Store) write(ctx context.Context, op string, do func(ctx context.Contex
 		// busy_timeout at most, and nothing interrupts it: the caller need not wait along.
 		go func() {
 			<-began
-			rollback(free, w.conn) // it may have begun whatever it says
+			w.undo(free) // it may have begun whatever it says
 			s.leave(w, false)
 		}()
 		return wrap(op, ctx.Err())
@@ -165,8 +165,7 @@ func transact(ctx context.Context, w *writing, do func(ctx context.Context, t *s
 	done := false
 	defer func() {
 		if !done {
-			w.session.close()
-			rollback(free, w.conn)
+			w.undo(free)
 		}
 	}()
 	if err := do(free, w.session); err != nil {
@@ -192,6 +191,13 @@ func (e *commitError) Unwrap() error { return e.err }
 func maybe(err error) bool {
 	_, is := errors.AsType[*commitError](err)
 	return is
+}
+
+// undo ends the transaction whatever happened. The statements go first: SQLite keeps a
+// connection that is closed before them, with its transaction and its lock.
+func (w *writing) undo(ctx context.Context) {
+	w.session.close()
+	rollback(ctx, w.conn)
 }
 
 // rollback ends the transaction whatever happened. A connection that may still be

@@ -64,6 +64,10 @@ var resilienceList = []mutant{
 	},
 	{
 		name: "a transaction whose BEGIN had no answer stays open (SQLite)", file: "store/sqlite/tx.go", pkg: "internal/flaky", test: "TestABeginWithoutAnAnswer",
-		old: "\t\t\trollback(free, w.conn) // it may have begun all the same\n", new: "",
+		old: "\t\t\tw.undo(free) // it may have begun all the same\n", new: "",
+	},
+	{
+		name: "a connection is closed before its statements (SQLite)", file: "store/sqlite/tx.go", pkg: "internal/flaky", test: "TestABeginWithoutAnAnswer",
+		old: "\tw.session.close()\n\trollback(ctx, w.conn)", new: "\trollback(ctx, w.conn)",
 	},
 }
