@@ -111,8 +111,8 @@ func (s *Store) write(ctx context.Context, op string, do func(ctx context.Contex
 		// While another process writes, SQLite waits inside of its busy handler, for
 		// busy_timeout at most, and nothing interrupts it: the caller need not wait along.
 		go func() {
-			<-began
-			w.undo(free) // it may have begun whatever it says
+			_ = <-began // it may have begun whatever it says
+			w.undo(free)
 			s.leave(w, false)
 		}()
 		return wrap(op, ctx.Err())
