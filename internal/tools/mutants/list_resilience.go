@@ -23,7 +23,7 @@ var resilienceList = []mutant{
 		old: "\t\tq.putBack(claimed.Runs)\n\t\treturn nil, fmt.Errorf(\"claim: %w\", err)", new: "\t\tq.putBack(claimed.Runs)\n\t\t_ = q.handOver(ctx, claimed, until)\n\t\treturn nil, fmt.Errorf(\"claim: %w\", err)",
 	},
 	{
-		name: "nobody tells that a batch goes again whose attempt failed late", file: "store/outcome.go", pkg: "internal/sim", test: "TestPipelinedDecisions", args: sim("200"),
+		name: "nobody tells that a batch goes again whose attempt failed late", file: "store/outcome.go", pkg: "store", test: "TestALateFailureWasPosted",
 		old: "if o.By == batch.ByMonitor { // it was posted, and others may have followed it", new: "if false {",
 	},
 	{
