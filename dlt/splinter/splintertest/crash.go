@@ -1,6 +1,7 @@
 package splintertest
 
 import (
+	"context"
 	"slices"
 	"time"
 )
@@ -110,6 +111,14 @@ func (n *Network) Shutdown(node int) {
 		}
 	}
 	n.mu.Unlock()
-	n.pause(10 * time.Millisecond) // so that it arrives before the connections are cut
+	timer := time.NewTimer(5 * time.Second) // who does not read is not waited for
+	defer timer.Stop()
+	if n.await(context.Background(), timer.C, func() bool { return !n.streaming(node) }) == nil {
+		n.mu.Unlock()
+	}
 	n.Kill(node)
+}
+
+func (n *Network) streaming(node int) bool {
+	return slices.ContainsFunc(n.services, func(s *service) bool { return s.node == n.nodes[node] && len(s.streams) > 0 })
 }

@@ -22,6 +22,7 @@ const (
 	Dropped        Kind = "dropped"         // gone without a word; Word is why
 	Evicted        Kind = "evicted"         // pushed out of the history of the service
 	Stalled        Kind = "stalled"         // a poison batch holds the service, for Options.PoisonStall
+	Held           Kind = "held"            // a request about the stalled service holds a worker of its node
 	Divided        Kind = "divided"         // the states of the circuit's services differ from now on; the last batch to have an effect
 	United         Kind = "united"          // they agree again
 	Killed         Kind = "killed"          // the node that runs the service

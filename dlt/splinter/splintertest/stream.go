@@ -162,6 +162,7 @@ func (v *node) subscribe(w http.ResponseWriter, r *http.Request, s *service) {
 	defer func() {
 		v.mu.Lock()
 		delete(s.streams, x)
+		v.wake()
 		v.mu.Unlock()
 	}()
 	h, ok := w.(http.Hijacker)

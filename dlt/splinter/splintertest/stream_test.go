@@ -1,14 +1,18 @@
 package splintertest_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -83,8 +87,7 @@ func TestSubscribe(t *testing.T) {
 		return text
 	}
 	assert.Equal(t, "anything", skip())
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	pinged := make(chan error, 1)
 	go func() { pinged <- c.Ping(ctx) }()
 	bad, good := build(t, tx(splintertest.Fail("x"))), inc(t)
@@ -92,13 +95,12 @@ func TestSubscribe(t *testing.T) {
 	assert.Equal(t, txIDs(t, good)[0], event(t, c), "never of what is invalid")
 	b := inc(t)
 	go func() { // while it is read, the pings are handled
-		timer := time.NewTimer(100 * time.Millisecond)
-		<-timer.C
+		assert.NotEmpty(t, <-pings, "a ping is answered by a ping")
 		_ = post(t, n, n.Service(1), b)
 	}()
 	assert.Equal(t, txIDs(t, b)[0], event(t, c), "whoever sent it")
-	assert.NoError(t, <-pinged, "its ping is no pong; the client answers that, and is answered a pong")
-	assert.NotEmpty(t, <-pings)
+	cancel()
+	<-pinged
 	n.CutStreams(0)
 	_, _, err := c.Read(t.Context())
 	assert.Error(t, err)
@@ -175,37 +177,89 @@ func TestReplay(t *testing.T) {
 func TestSubscribeGap(t *testing.T) {
 	for name, had := range map[string]bool{"with a history": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
-			n := splintertest.Start(t, &splintertest.Options{SubscribeGap: 200 * time.Millisecond})
-			s := n.Service(0)
-			if had {
-				first := inc(t)
-				accepted(t, n, s, first)
-				becomes(t, n, s, first, "Committed")
-			}
-			got := make(chan []string)
-			go func() { got <- replayed(t, n, s, "") }()
-			timer := time.NewTimer(50 * time.Millisecond)
-			<-timer.C
-			var want []string
-			for range 8 {
-				b := inc(t)
-				accepted(t, n, s, b)
-				becomes(t, n, s, b, "Committed")
-			}
-			all := n.Transactions(s)
-			if had {
-				want = append(want, all[0])
-				for after := all[0]; ; after = want[len(want)-1] {
-					greater := slices.DeleteFunc(slices.Clone(all), func(id string) bool { return id <= after })
-					if len(greater) == 0 {
-						break
-					}
-					want = append(want, greater...)
+			o := measured(2)
+			o.SubscribeGap, o.PingEvery = time.Minute, time.Hour
+			virtual(t, o, func(t *testing.T, n *splintertest.Network) {
+				s := n.Service(0)
+				if had {
+					send(t, n, s, inc(t))
+					time.Sleep(2 * time.Second)
 				}
-			}
-			assert.Equal(t, want, <-got)
+				got := subscribe(t, n, s)
+				time.Sleep(time.Second)
+				for range 8 {
+					send(t, n, s, inc(t))
+				}
+				time.Sleep(2 * time.Minute)
+				all, want := n.Transactions(s), []string(nil)
+				if had {
+					require.Len(t, all, 9)
+					want = append(want, all[0])
+					for after := all[0]; ; after = want[len(want)-1] {
+						greater := slices.DeleteFunc(slices.Clone(all), func(id string) bool { return id <= after })
+						if len(greater) == 0 {
+							break
+						}
+						want = append(want, greater...)
+					}
+				}
+				assert.Equal(t, want, got())
+				send(t, n, s, inc(t))
+				time.Sleep(time.Minute)
+				assert.Equal(t, append(want, n.Transactions(s)[len(all)]), got(), "and then what is new")
+			})
 		})
 	}
+}
+
+// subscribe opens a stream without a socket. Got returns the ids of its events so far.
+func subscribe(t *testing.T, n *splintertest.Network, s batch.ServiceID) (got func() []string) {
+	t.Helper()
+	near, far := net.Pipe()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path0(s)+"/ws/subscribe", nil)
+	r.Header.Set("Upgrade", "websocket")
+	r.Header.Set("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")
+	var running sync.WaitGroup
+	running.Go(func() { n.Handler(n.NodeOf(s)).ServeHTTP(&hijacked{httptest.NewRecorder(), far}, r) })
+	var lock sync.Mutex
+	var ids []string
+	running.Go(func() {
+		in := bufio.NewReader(near)
+		res, err := http.ReadResponse(in, r)
+		if err != nil {
+			return
+		}
+		_ = res.Body.Close()
+		for {
+			var head [4]byte // every event has more than 125 bytes, and less than 64 KiB
+			if _, err := io.ReadFull(in, head[:]); err != nil {
+				return
+			}
+			text := make([]byte, int(head[2])<<8|int(head[3]))
+			if _, err := io.ReadFull(in, text); err != nil {
+				return
+			}
+			var e struct {
+				ID string `json:"id"`
+			}
+			_ = json.Unmarshal(text, &e)
+			lock.Lock()
+			ids = append(ids, e.ID)
+			lock.Unlock()
+		}
+	})
+	t.Cleanup(func() { _ = near.Close(); n.Close(); running.Wait() })
+	return func() []string { lock.Lock(); defer lock.Unlock(); return slices.Clone(ids) }
+}
+
+// hijacked is an answer whose connection is a pipe.
+type hijacked struct {
+	*httptest.ResponseRecorder
+	conn net.Conn
+}
+
+func (h *hijacked) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return h.conn, bufio.NewReadWriter(bufio.NewReader(h.conn), bufio.NewWriter(h.conn)), nil
 }
 
 // Who is shut down says goodbye, who is killed does not.
@@ -241,38 +295,37 @@ func TestIdleConnections(t *testing.T) {
 	assert.GreaterOrEqual(t, time.Since(begun), 50*time.Millisecond)
 }
 
-// The same with sockets as in virtual time: every second connection hangs, whatever it is
-// about, and what was given up is executed.
+// Over sockets as in virtual time: every second connection hangs, whatever it is about.
 func TestStallOverSockets(t *testing.T) {
-	n := splintertest.Start(t, &splintertest.Options{PoisonStall: 700 * time.Millisecond})
+	n := splintertest.Start(t, &splintertest.Options{PoisonStall: time.Hour})
 	sick, healthy := n.Service(0), n.Services()[2]
 	accepted(t, n, sick, build(t, tx(splintertest.Trap("x"))))
-	require.Eventually(t, func() bool { return len(kinds(n, splintertest.Stalled)) == 1 }, 5*time.Second, time.Millisecond)
-	held := make(chan struct{})
-	go func() {
-		defer close(held)
-		do(t, http.MethodGet, path(n, sick)+"/batch_statuses?ids=ab", nil)
-	}()
-	pause := time.NewTimer(50 * time.Millisecond)
-	<-pause.C
-	var given []batch.Batch
-	for range 4 {
-		b := inc(t)
-		ctx, cancel := context.WithTimeout(t.Context(), 60*time.Millisecond)
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, path(n, healthy)+"/batches", bytes.NewReader(list(b)))
+	require.Eventually(t, func() bool { return len(kinds(n, splintertest.Stalled)) == 1 }, 30*time.Second, time.Millisecond)
+	say := func(s batch.ServiceID, method, rest string, body []byte) {
+		c, err := net.Dial("tcp", strings.TrimPrefix(n.URL(0), "http://")) //nolint:noctx // it is there
 		require.NoError(t, err)
-		res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
-		cancel()
-		if err != nil {
-			given = append(given, b)
-			continue
+		t.Cleanup(func() { _ = c.Close() })
+		_, err = fmt.Fprintf(c, "%s %s%s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", method, path0(s), rest, len(body), body)
+		require.NoError(t, err)
+	}
+	say(sick, http.MethodGet, "/batch_statuses?ids=ab", nil)
+	require.Eventually(t, func() bool { return len(kinds(n, splintertest.Held)) == 1 }, 30*time.Second, time.Millisecond)
+	for range 6 {
+		say(healthy, http.MethodPost, "/batches", list(inc(t)))
+	}
+	require.Eventually(t, func() bool { return posts(n, healthy) == 6 && len(n.Executions(healthy)) == 3 }, 30*time.Second, time.Millisecond)
+	taken := slices.DeleteFunc(kinds(n, splintertest.Accepted), func(e splintertest.Entry) bool { return e.Service != healthy })
+	assert.Len(t, taken, 3)
+	n.Restart(0)
+	accepted(t, n, healthy, inc(t))
+}
+
+// posts is how many POSTs of a service came in.
+func posts(n *splintertest.Network, s batch.ServiceID) (count int) {
+	for _, e := range kinds(n, splintertest.PostStart) {
+		if e.Service == s {
+			count++
 		}
-		require.NoError(t, res.Body.Close())
 	}
-	require.Len(t, given, 2)
-	assert.Len(t, n.Executions(healthy), 2)
-	<-held
-	for _, b := range given {
-		becomes(t, n, healthy, b, "Committed")
-	}
+	return count
 }

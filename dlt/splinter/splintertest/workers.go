@@ -104,6 +104,9 @@ func ended(life <-chan struct{}) bool {
 func (v *node) unlocked(s *service) bool {
 	v.mu.Lock()
 	life := v.life
+	if s.stalled {
+		v.note(Entry{Kind: Held, Service: s.name()})
+	}
 	v.mu.Unlock()
 	if v.await(context.Background(), nil, func() bool { return ended(life) || !s.stalled }) != nil {
 		return false
