@@ -190,14 +190,7 @@ func (r Row) Apply(o Outcome, now time.Time) (Row, Applied) {
 func (r Row) found(o Outcome, now time.Time) (Row, error) {
 	switch o.Finding {
 	case Accepted, IsPending:
-		if r.State != batch.Pending {
-			r.accept(now, o)
-		}
-		r.State = batch.Pending
-		r.NextCheck = now.Add(o.Check)
-		if o.Finding == IsPending && o.Endpoint != "" {
-			r.SeenAttempt, r.SeenEndpoint = r.Attempt, o.Endpoint
-		}
+		r.pending(now, o)
 	case IsValid:
 		r.accept(now, o)
 		r.State = batch.Valid
@@ -265,22 +258,7 @@ func (r Row) found(o Outcome, now time.Time) (Row, error) {
 		}
 		r.lost(now)
 	case NotCommitted:
-		if o.RolledBack {
-			r.Rollbacks++
-		}
-		if o.Halt != "" {
-			r.Rollbacks = 0
-		}
-		r.clearDoubt()
-		if o.Error != nil && !r.Refused {
-			r.Error = o.Error
-		}
-		if r.Refused || o.Last {
-			r.LastPost = r.posted()
-			r.final(batch.Rejected, now)
-			break
-		}
-		r.lost(now)
+		r.notCommitted(now, o)
 	case Undecidable:
 		r.NextCheck = now.Add(o.Check)
 		r.Decision = "needs a decision"
@@ -337,6 +315,40 @@ func (r *Row) doubt(now time.Time, o Outcome) {
 		r.Error = o.Error
 	}
 	r.Refused = r.Refused || o.Last
+}
+
+// pending is the row of a batch that the ledger has. That it still has it changes no more
+// than who has shown it.
+func (r *Row) pending(now time.Time, o Outcome) {
+	if r.State != batch.Pending {
+		r.accept(now, o)
+	}
+	r.State = batch.Pending
+	r.NextCheck = now.Add(o.Check)
+	if o.Finding == IsPending && o.Endpoint != "" {
+		r.SeenAttempt, r.SeenEndpoint = r.Attempt, o.Endpoint
+	}
+}
+
+// notCommitted makes the batch claimable again, or ends it where there is to be no other
+// attempt: the doubt is resolved.
+func (r *Row) notCommitted(now time.Time, o Outcome) {
+	if o.RolledBack {
+		r.Rollbacks++
+	}
+	if o.Halt != "" {
+		r.Rollbacks = 0
+	}
+	r.clearDoubt()
+	if o.Error != nil && !r.Refused {
+		r.Error = o.Error
+	}
+	if r.Refused || o.Last {
+		r.LastPost = r.posted()
+		r.final(batch.Rejected, now)
+		return
+	}
+	r.lost(now)
 }
 
 // lost makes the batch claimable again after it was not found.

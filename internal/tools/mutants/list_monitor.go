@@ -85,8 +85,8 @@ var monitorList = []mutant{
 	},
 	{
 		name: "divided: a release begins where it ended", file: "store/outcome.go", pkg: ".", test: "TestADividedCircuitIsHalted",
-		old: "\t\t\tr.Rollbacks = 0\n",
-		new: "\t\t\tr.Rollbacks--\n",
+		old: "\t\tr.Rollbacks = 0\n",
+		new: "\t\tr.Rollbacks--\n",
 	},
 	{
 		name: "divided: only an end halts", file: "store/control.go", pkg: "store/memory", test: "TestStore/policy/a_lane_whose_ledger_takes_back_what_it_executed_is_halted,_with_the_reason",
