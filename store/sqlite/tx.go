@@ -111,7 +111,7 @@ func (s *Store) write(ctx context.Context, op string, do func(ctx context.Contex
 		// While another process writes, SQLite waits inside of its busy handler, for
 		// busy_timeout at most, and nothing interrupts it: the caller need not wait along.
 		go func() {
-			_ = <-began // it may have begun whatever it says
+			<-began //nolint:errcheck // it may have begun whatever it says
 			w.undo(free)
 			s.leave(w, false)
 		}()
