@@ -115,11 +115,8 @@ func (f *frame) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// Close implements [io.Closer].
-func (f *frame) Close() error {
-	f.release()
-	return nil
-}
+// Close implements [io.Closer]. Submit releases what is left.
+func (f *frame) Close() error { return nil }
 
 func (f *frame) release() {
 	f.mu.Lock()

@@ -105,4 +105,8 @@ var plantedList = []mutant{
 		name: "memory: a claim without a window sees nothing that waits", file: "store/memory/claim.go", pkg: "store/memory", test: "TestStore/claim",
 		old: "\tq.Window = max(1, q.Window)\n", new: "",
 	},
+	{
+		name: "splinter: a replay ends between two receipts", file: "dlt/splinter/receipts.go", pkg: "dlt/splinter", test: "TestAReplayEndsWithTwoEchoesInARow",
+		old: "\t\tprobe.disturbed()\n", new: "",
+	},
 }
