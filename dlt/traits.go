@@ -41,8 +41,10 @@ type Traits struct {
 	MaxInFlightPerService int
 	// KeepsOrder says that what the ledger accepts of a service takes effect, where it
 	// does at all, as if in the order in which it was accepted, as long as each Submit
-	// waits for the one before it to return nil. One that it decides against, or forgets
-	// after all, may fall behind: that is found out, and reported. Strategies that let a
+	// waits for the one before it to return nil. One that it decides against, rolls back
+	// or forgets after all may fall behind: that is found out, and reported. On Splinter
+	// order is kept only while nothing is rolled back, which a timeout or a crash of one of
+	// a circuit's nodes does, and while its node does not lose its queue. Strategies that let a
 	// batch leave before the one ahead of it is final rely on it.
 	KeepsOrder bool
 	// MaxList is how many batches of a service one request may carry, at most; more than 1

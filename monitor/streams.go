@@ -20,6 +20,7 @@ type stream struct {
 	services map[batch.ServiceID]time.Time // followed, and when last
 	cancel   context.CancelFunc
 	used     time.Time // last followed
+	idle     time.Duration
 	live     bool
 	names    bool      // it has told of commits by their ids
 	heard    time.Time // when it last gave a reason to ask
@@ -29,7 +30,9 @@ type stream struct {
 }
 
 const (
-	// streamIdle is how long a stream stays open that nothing is followed by.
+	// streamIdle is how long a stream stays open that nothing is followed by, beside the
+	// ledger's LateArrival: what is in doubt waits so long, and the log of the stream that
+	// settles it must reach as far.
 	streamIdle = 5 * time.Minute
 	// askPause is the least time between two asks that events trigger.
 	askPause = 10 * time.Millisecond
@@ -66,7 +69,10 @@ func (m *Monitor) Follow(s batch.ServiceID) {
 		if len(m.streams) >= m.o.Streams {
 			return
 		}
-		st = &stream{key: key, services: map[batch.ServiceID]time.Time{}, flights: map[batch.Key]*flight{}}
+		st = &stream{
+			key: key, services: map[batch.ServiceID]time.Time{}, flights: map[batch.Key]*flight{},
+			idle: streamIdle + t.LateArrival,
+		}
 		if t.GroupsByService {
 			st.one, st.service = true, s
 		}
@@ -120,7 +126,7 @@ func (m *Monitor) openStreams(ctx context.Context) {
 	}
 	m.unopened = nil
 	for key, st := range m.streams {
-		if time.Since(st.used) > streamIdle {
+		if time.Since(st.used) > st.idle {
 			st.cancel()
 			m.flying -= len(st.flights)
 			delete(m.streams, key)

@@ -323,6 +323,25 @@ func TestStreamsAreBoundedAndClosedWhenIdle(t *testing.T) {
 	})
 }
 
+// What is in doubt is settled by the log of a stream that reaches beyond LateArrival.
+func TestAStreamOutlastsLateArrival(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, events := newWorld(), &wires{}
+		w.traits.Streams, w.traits.GroupsByService, w.traits.LateArrival = true, true, 11*time.Minute
+		m, stop := w.start(t, withEvents(events))
+		m.Follow("a")
+		settle(15 * time.Minute)
+		m.Follow("a")
+		settle(time.Second)
+		assert.Equal(t, 1, events.count(), "it was closed")
+		settle(17 * time.Minute)
+		m.Follow("a")
+		settle(time.Second)
+		assert.Equal(t, 2, events.count(), "it is closed at last")
+		stop()
+	})
+}
+
 func TestACommitThatVanishesIsToldOfOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

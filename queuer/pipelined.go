@@ -15,7 +15,8 @@ import "github.com/dltbatch/dltbatch/batch"
 // sent again only once all that had left with it is decided or lost, too, so that what
 // was lost together goes again in order; that it comes behind others which were
 // committed is reported as [batch.EventOrderBreach], as is one that the ledger said was
-// invalid and executes after all.
+// invalid and executes after all. On Splinter a batch that is rolled back, by a timeout or a
+// crash of one of the circuit's nodes, is such a one. Where that must not be, use [Serial].
 //
 // Run refuses it on a ledger that does not keep order. A lane of which the ledger does
 // not (several may share a Runner) is served as by [Serial].

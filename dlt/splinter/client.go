@@ -67,7 +67,7 @@ func New(url string, o *Options) (*Client, error) {
 			MaxIDsPerQuery:        maxIDs,
 			MaxInFlightPerService: c.MaxInFlightPerService,
 			// One queue for a service, one batch of it at a time; each POST is awaited, and
-			// all go to one node (C6).
+			// all go to one node. Only what is rolled back falls behind.
 			KeepsOrder:      true,
 			GroupsByService: true,
 			// The queue that a 429 speaks of is the service's (C7).

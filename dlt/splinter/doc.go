@@ -16,8 +16,20 @@
 // Scabbard executes what it is sent as often as it is sent, remembers a hundred
 // batches, in memory, and has no way to look an old one up. So nothing is ever sent
 // again on a timeout or on Unknown alone: [Client.Resolve] looks for proof, in what
-// the node still remembers and, with Options.Journal, in a log of the transactions
-// that [Client.Events] saw committed. Without proof it says that it cannot tell.
+// the node still remembers, with Options.Journal in a log of the transactions that
+// [Client.Events] saw committed, in the receipts that the node keeps, and last with
+// Options.Evidence in the state. Without proof it says that it cannot tell. What each
+// proof rests on is in docs/splinter-evidence.md.
+//
+// A stall is a node's, not a circuit's: a batch that nobody executes holds its service for
+// 300 s, and each request about it one of the node's threads. So the client has one request
+// of a service open at a time, and leaves a service alone that keeps threads. POSTs that
+// were given up meanwhile, to any circuit of the node, are executed minutes later:
+// Options.LateArrival is long, and each doubt waits for it.
+//
+// Order is kept while nothing is rolled back. A batch whose proposal is rolled back, by a
+// timeout or a crash, is not proposed again, while those behind it are: they overtake it,
+// which is found out and reported.
 //
 // With scabbard version 2 use the service with the lowest id of its circuit, the
 // coordinator, and its node: any other never says that a batch is invalid.

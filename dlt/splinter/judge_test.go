@@ -117,6 +117,18 @@ func TestJudge(t *testing.T) {
 		"invalid, second, no effect":  {invalid, []func(*knowledge){twice, says(dlt.NotCommitted)}, dlt.NotCommitted},
 		"no answer, whatever is said": {0, []func(*knowledge){missing, says(dlt.NotCommitted)}, dlt.CannotTell},
 
+		"unknown, the log is behind": {unknown, []func(*knowledge){log, func(k *knowledge) {
+			k.doubt.Ended, k.log.Until, k.fresh = 61*second, 3*second, 5*second
+		}}, dlt.InFlight},
+		"unknown, the log is behind, and begins late": {unknown, []func(*knowledge){log, func(k *knowledge) {
+			k.doubt.Ended, k.log.Until, k.fresh, k.log.Since = 61*second, 3*second, 5*second, 99*second
+		}}, dlt.CannotTell},
+		"unknown, the log has ended": {unknown, []func(*knowledge){log, func(k *knowledge) {
+			k.doubt.Ended, k.log.Until, k.fresh = 61*second, 6*second, 5*second
+		}}, dlt.CannotTell},
+		"unknown, the log is behind for too long": {unknown, []func(*knowledge){log, func(k *knowledge) {
+			k.doubt.Ended, k.log.Until, k.fresh = 68*second, 7*second, 5*second
+		}}, dlt.CannotTell},
 		"invalid":                       {invalid, nil, dlt.NotCommitted},
 		"invalid, too early":            {invalid, []func(*knowledge){early}, dlt.InFlight},
 		"invalid, the second attempt":   {invalid, []func(*knowledge){twice, witness}, dlt.CannotTell},

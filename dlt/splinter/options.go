@@ -60,10 +60,13 @@ type Options struct {
 	// Authorization is Token's where that is set. Defaults to none.
 	Header http.Header
 
-	// LateArrival is how long after its connection ended a POST may still be executed:
-	// it waits while a batch that no handler serves holds the service for 300 s (C2),
-	// and may meet a second one in the queue, and a margin. Raise it where more than a
-	// few batches wait in a queue. Defaults to 660 s.
+	// LateArrival is how long after its connection ended a POST may still be executed. It
+	// is the node's, not the circuit's: a batch that nobody executes holds its service for
+	// 300 s, requests about that keep the node's threads, and POSTs to any of its circuits
+	// wait behind them, and may meet a second such batch. Real nodes executed POSTs that
+	// had been given up 3 min 16 s later, in another order. Each doubt waits so long, and
+	// its lane with it. Raise it where more than a few batches wait in a queue; nothing
+	// shorter than the default, 660 s, was shown to be safe.
 	LateArrival time.Duration
 	// CoordinatorTimeout is the one of two-phase commit on the nodes (C4): a batch that
 	// is Valid for twice as long was probably rolled back. Defaults to 30 s.

@@ -107,10 +107,16 @@ func (c *Client) lookUp(ctx context.Context, p place, d dlt.Doubt, k *knowledge)
 const lookUpEvery = time.Minute
 
 func (c *Client) rules() rules {
-	return rules{lateArrival: c.o.LateArrival, stale: c.traits.Stale, margin: c.o.Margin}
+	return rules{
+		lateArrival: c.o.LateArrival, stale: c.traits.Stale, margin: c.o.Margin,
+		fresh: c.o.Margin + 2*c.o.ProbeInterval,
+	}
 }
 
-type rules struct{ lateArrival, stale, margin time.Duration }
+type rules struct {
+	lateArrival, stale, margin time.Duration
+	fresh                      time.Duration // a log that is no older is being written
+}
 
 // knowledge is all that is known of a doubt.
 type knowledge struct {
@@ -187,6 +193,9 @@ func (k *knowledge) judge() dlt.Evidence {
 	// A node writes a batch's effect first and its receipts then: one that died in between
 	// has the one without the other. It has not told its peers, then, which will therefore
 	// refuse the batch when it comes again. Where it has none, nobody refuses it.
+	if !absent && k.awaits() {
+		return dlt.InFlight
+	}
 	if absent || (k.receipts == receiptsMissing && k.agrees) {
 		return dlt.NotCommitted
 	}
@@ -221,4 +230,12 @@ func (k *knowledge) absent() bool {
 	return k.logged && k.log.Covered &&
 		k.log.Since >= k.doubt.Since+k.elapsed+k.margin &&
 		k.log.Until+k.margin <= k.doubt.Ended-k.lateArrival
+}
+
+// awaits reports that the log is being written and will soon reach far enough: at the end
+// of LateArrival it is still a few seconds behind.
+func (k *knowledge) awaits() bool {
+	return k.logged && k.log.Covered && k.receipts == receiptsUnknown &&
+		k.log.Since >= k.doubt.Since+k.elapsed+k.margin && k.log.Until <= k.fresh &&
+		k.doubt.Ended-k.lateArrival <= k.fresh+k.margin
 }

@@ -43,19 +43,23 @@ func TestEvidence(t *testing.T) {
 		size = evidenceSize{circuits: 40, width: 12, kills: 10 * time.Minute, late: splinter.DefaultLateArrival, every: 450 * time.Millisecond}
 	}
 	for _, c := range []struct {
-		name  string
-		never bool    // states return
-		reads bool    // there is a reader of the state
-		least float64 // of the doubts, settled
+		name   string
+		never  bool    // states never return
+		hidden bool    // nor do receipts prove that something is missing
+		reads  bool    // there is a reader of the state
+		least  float64 // of the doubts, settled
 	}{
 		{name: "by the log and receipts alone"},
 		{name: "where states never return", never: true, least: 0.95},
+		{name: "by the log alone, then", never: true, hidden: true, least: 0.95},
 		{name: "with a reader of the state", reads: true, least: 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Logf("go test ./internal/sim -run TestEvidence -sim.evidence=%v -sim.evidence.seed=%d", *evidenceFull, seed)
 			synctest.Test(t, func(t *testing.T) {
 				var names sync.Map
+				size := size
+				size.hidden = c.hidden
 				o := splinter.Options{StateNeverReturns: c.never}
 				if c.reads {
 					o.Evidence = looks(&names)
@@ -93,6 +97,7 @@ func looks(names *sync.Map) func(context.Context, splinter.State, dlt.Doubt) (dl
 type evidenceSize struct {
 	circuits, width    int
 	kills, late, every time.Duration
+	hidden             bool // nobody may know who the services of a circuit are
 }
 
 // evidenceFigures are what came of it. Doubts are attempts that evidence was looked for, on
@@ -131,6 +136,7 @@ func (z evidenceSize) run(t *testing.T, seed uint64, o splinter.Options, names *
 	nodes := splintertest.Real()
 	nodes.Addrs, nodes.Listen = []string{"n0.test:80", "n1.test:80"}, wire.listen
 	nodes.Circuits = nil
+	nodes.Authorize = func(_ string, op splintertest.Operation) bool { return !z.hidden || op != splintertest.OpCircuit }
 	var lanes []batch.ServiceID
 	for i := range z.circuits {
 		// a000 coordinates; it is on the one node or on the other.
@@ -186,6 +192,21 @@ func (z evidenceSize) run(t *testing.T, seed uint64, o splinter.Options, names *
 	time.Sleep(z.late + 5*time.Minute)
 
 	f.Circuits = len(lanes)
+	if *trace {
+		for _, lane := range lanes {
+			_, divided := network.Divided(lane)
+			found, err := st.FindStream(t.Context(), "scabbard "+string(lane), nil)
+			t.Logf("%s divided %v, log %+v %v", lane, divided, found, err)
+			ledger.mu.Lock()
+			for d, e := range ledger.found {
+				if d.Service == lane {
+					rec, err := st.Get(t.Context(), d.Key)
+					t.Logf("  %.10s attempt %d: %s; %s doubt %v posted %v %v", d.ID, d.attempt, e, rec.State, rec.DoubtSince, rec.CreatedAt, err)
+				}
+			}
+			ledger.mu.Unlock()
+		}
+	}
 	for _, lane := range lanes {
 		_, divided := network.Divided(lane)
 		if divided {
