@@ -235,7 +235,7 @@ func (k *knowledge) absent() bool {
 // awaits reports that the log is being written and will soon reach far enough: at the end
 // of LateArrival it is still a few seconds behind.
 func (k *knowledge) awaits() bool {
-	return k.logged && k.log.Covered && k.receipts == receiptsUnknown &&
-		k.log.Since >= k.doubt.Since+k.elapsed+k.margin && k.log.Until <= k.fresh &&
+	begun := k.log.Since - k.margin - k.elapsed
+	return k.log.Covered && k.logged && k.receipts == receiptsUnknown && begun >= k.doubt.Since && k.log.Until <= k.fresh &&
 		k.doubt.Ended-k.lateArrival <= k.fresh+k.margin
 }
