@@ -27,6 +27,7 @@ type engine struct {
 	recorder  *recorder.Recorder
 	keeper    *keeper.Keeper
 	vitals    *vitals
+	gate      *gate
 	order     *order // nil where the strategy does not rely on the ledger's
 }
 
@@ -34,7 +35,7 @@ type engine struct {
 const scanLanes = 5000
 
 func newEngine(r *Runner) *engine {
-	e, o := &engine{r: r, vitals: newVitals()}, r.o
+	e, o := &engine{r: r, vitals: newVitals(), gate: newGate(r)}, r.o
 	if queuer.ReliesOnOrder(o.Strategy) {
 		e.order = &order{tails: map[batch.ServiceID]batch.ID{}}
 	}
@@ -75,7 +76,7 @@ func newEngine(r *Runner) *engine {
 		Paused:  r.paused,
 		Resumed: r.resumed,
 	})
-	e.queuer = queuer.New(e.store("queuer"), e.submitter, queuer.Options{
+	e.queuer = queuer.New(gatedStore{e.store("queuer"), e.gate}, e.submitter, queuer.Options{
 		Strategy: o.Strategy, TTL: o.ClaimTTL, Margin: o.margin(), ScanInterval: o.ScanInterval,
 		// No batch that this engine asks about from memory is given to another before that.
 		Busy:      min(o.ScanInterval, o.PollInterval),
@@ -97,7 +98,7 @@ func newEngine(r *Runner) *engine {
 	if l, ok := r.ledger.Ledger.(dlt.EventSource); ok {
 		events = watchedEvents{l, e.vitals}
 	}
-	e.monitor = monitor.New(e.store("monitor"), watchedLedger{r.ledger, e.vitals}, updater{e}, monitor.Options{
+	e.monitor = monitor.New(gatedStore{e.store("monitor"), e.gate}, watchedLedger{r.ledger, e.vitals}, updater{e}, monitor.Options{
 		Rules: monitor.Rules{
 			TTL: o.ClaimTTL, FirstPoll: o.FirstPoll, PollInterval: o.PollInterval, StuckAfter: o.StuckAfter,
 			Delay: o.retryDelay, Budget: o.budget, AssumeNotCommitted: o.ResendAtRiskOfExecutingTwice,

@@ -24,7 +24,32 @@ func (r *Runner) Explain(ctx context.Context, key batch.Key) (batch.Explanation,
 		return batch.Explanation{Key: key}, fmt.Errorf("explain %s: %w", key, err)
 	}
 	silent := func(batch.ServiceID, error) {} // the rounds report it
-	return explain(look, q, queuer.Choose(r.o.Strategy, r.keepsOrder, silent)), nil
+	e := explain(look, q, queuer.Choose(r.o.Strategy, r.keepsOrder, silent))
+	if look.Row.Final() || e.Cause == batch.CauseClaimed {
+		return e, nil
+	}
+	unserved, err := r.serves(ctx, key.Service)
+	if err != nil {
+		return e, fmt.Errorf("explain %s: %w", key, err)
+	}
+	if unserved != nil {
+		e.Owner, e.Cause, e.Remedy, e.Decision = batch.ByOperator, batch.CauseUnserved, batch.RemedyLedger, unserved.Error()
+		e.Text = sentence(e)
+	}
+	return e, nil
+}
+
+// serves returns why this Runner's ledger does not serve a service; nil where it does.
+func (r *Runner) serves(ctx context.Context, s batch.ServiceID) (unserved, err error) {
+	traits, unserved := checkService(r.ledger.Ledger, s, r.o)
+	if unserved != nil {
+		return unserved, nil
+	}
+	by, err := r.store.Serve(ctx, []store.Served{{Service: s}})
+	if err != nil {
+		return nil, err
+	}
+	return otherLedger(by[0], traits.Name), nil
 }
 
 // claimQuery is what this Runner's claims ask for, without lanes and limit.
@@ -251,6 +276,8 @@ func reason(e batch.Explanation) string {
 		return fmt.Sprintf("its ledger takes no more of the lane at once; batch %s is the first that is under way", e.Blocker.ID)
 	case batch.CauseHeld:
 		return "nothing is in its way, and the strategy does not take it; see the events of the lane"
+	case batch.CauseUnserved:
+		return "its service is held: " + e.Decision
 	case batch.CauseClaimed:
 		return fmt.Sprintf("%s makes attempt %d, for another %s at most", named(e.ClaimedBy), e.Attempts, e.ClaimLeft.Round(time.Millisecond))
 	case batch.CauseInDoubt:

@@ -87,6 +87,9 @@ type Health struct {
 	// what it had executed, again and again ([batch.Control].HaltReason says it), until
 	// something of theirs is accepted again.
 	HaltedServices []batch.ServiceID `json:"halted_services,omitempty"`
+	// HeldServices names those that are not served: their ledger cannot do what the options
+	// need, or they belong to another. Explain of a batch and batch.EventLaneHeld say why.
+	HeldServices []batch.ServiceID `json:"held_services,omitempty"`
 	// Store is the database, as all loops see it: whatever succeeds there clears it.
 	Store PartHealth `json:"store"`
 	// Ledger is what is sent to it and asked of it. That it refuses a batch or is busy is an
@@ -173,6 +176,7 @@ type health struct {
 	paused    bool
 	services  map[batch.ServiceID]struct{}
 	halted    map[batch.ServiceID]struct{}
+	held      map[batch.ServiceID]struct{}
 	trouble   error
 	troubleAt time.Time
 }
@@ -186,13 +190,23 @@ func (h *health) started(v *vitals) {
 func (h *health) stopped() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.vitals, h.paused, h.services, h.halted = nil, false, nil, nil
+	h.vitals, h.paused, h.services, h.halted, h.held = nil, false, nil, nil, nil
 }
 
 func (h *health) troubled(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.trouble, h.troubleAt = err, time.Now()
+}
+
+// hold says that a service is not served by the Run that runs.
+func (h *health) hold(s batch.ServiceID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.held == nil {
+		h.held = map[batch.ServiceID]struct{}{}
+	}
+	h.held[s] = struct{}{}
 }
 
 func (h *health) pause(s batch.ServiceID, all, paused bool) {
@@ -234,6 +248,7 @@ func (h *health) look(now time.Time) Health {
 	}
 	slices.Sort(all.PausedServices)
 	all.HaltedServices = slices.Sorted(maps.Keys(h.halted))
+	all.HeldServices = slices.Sorted(maps.Keys(h.held))
 	if h.vitals != nil {
 		h.vitals.look(now, &all)
 	}

@@ -79,6 +79,12 @@ func (r *Runner) laneHeld(s batch.ServiceID, err error) {
 	r.observe(context.Background(), batch.Event{Kind: batch.EventLaneHeld, Key: batch.Key{Service: s}, Err: err})
 }
 
+// unserved is laneHeld of what this Run does not serve at all.
+func (r *Runner) unserved(s batch.ServiceID, err error) {
+	r.health.hold(s)
+	r.laneHeld(s, err)
+}
+
 func (r *Runner) paused(s batch.ServiceID, all bool, err error) {
 	r.health.pause(s, all, true)
 	r.observe(context.Background(), batch.Event{Kind: batch.EventPaused, Key: batch.Key{Service: s}, Err: err})

@@ -11,7 +11,6 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/await"
 	"github.com/dltbatch/dltbatch/internal/loop"
-	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -76,15 +75,6 @@ func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 	return r, nil
 }
 
-// checkOrder refuses a strategy that relies on what the ledger does not do.
-func checkOrder(traits dlt.Traits, s queuer.Strategy) error {
-	if queuer.ReliesOnOrder(s) && !traits.KeepsOrder {
-		return optionError("Strategy", fmt.Sprintf("%T", s),
-			fmt.Sprintf("one that does not rely on the order of submission, such as queuer.Serial: the ledger %q does not say that it keeps it (dlt.Traits.KeepsOrder)", traits.Name))
-	}
-	return nil
-}
-
 // Run claims, posts and follows batches until ctx is done. Then it takes no more,
 // lets the requests under way end, records what became of them, puts back what it
 // had claimed and not sent, and returns nil, within Options.Drain. One code path
@@ -120,8 +110,8 @@ func (r *Runner) checkLedger(ctx context.Context) error {
 	if traits.Name == "" {
 		return fmt.Errorf("run: %w", &batch.InputError{Field: "ledger", Want: "a name in its traits"})
 	}
-	if h := traits.ResendHarmlessFor; r.o.Retention > 0 && h != dlt.Forever && r.o.Retention <= h {
-		return optionError("Retention", r.o.Retention, fmt.Sprintf("more than the ledger's ResendHarmlessFor (%s)", h))
+	if err := checkRetention(traits, r.o); err != nil {
+		return err
 	}
 	recorded, err := r.store.Ledger(ctx, traits.Name)
 	if err != nil {

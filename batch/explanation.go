@@ -25,6 +25,9 @@ const (
 	// CauseHeld: its lane is as it should be, and the strategy takes nothing from it or
 	// gives a bad answer.
 	CauseHeld Cause = "held"
+	// CauseUnserved: the ledger of the Runner that was asked does not serve its service;
+	// Decision says why.
+	CauseUnserved Cause = "unserved"
 	// CauseClaimed: the instance ClaimedBy makes an attempt.
 	CauseClaimed Cause = "claimed"
 	// CauseInDoubt: an attempt's outcome is not known. The ledger is asked about it
@@ -60,6 +63,8 @@ const (
 	RemedyDecide Remedy = "decide"
 	// RemedyStrategy: the strategy of the Runner has to be mended.
 	RemedyStrategy Remedy = "strategy"
+	// RemedyLedger: the Runner needs another ledger, or other options.
+	RemedyLedger Remedy = "ledger"
 	// RemedyRequeue: nothing is owed; requeue sends it again.
 	RemedyRequeue Remedy = "requeue"
 	// RemedyNone: it is committed.
@@ -89,7 +94,8 @@ type Explanation struct {
 	ClaimLeft time.Duration `json:"claim_left_ns,omitzero"`
 	// LastError is what the last attempt that failed said.
 	LastError *SubmissionError `json:"last_error,omitzero"`
-	// Decision is why a person is needed; "" where none is.
+	// Decision is why a person is needed; "" where none is. With CauseUnserved it is what
+	// is wrong with the ledger or the options.
 	Decision string `json:"decision,omitzero"`
 	// Attempts so far.
 	Attempts int `json:"attempts"`

@@ -26,7 +26,8 @@ type EventSource interface {
 	// Events opens one stream and hands on what it tells, an event with Live first,
 	// until ctx is done (nil), yield fails (its error), or the stream breaks (any
 	// other error). It does not reconnect: the caller does, with a pause. services has
-	// one element where Traits.GroupsByService is set. It may be called concurrently
+	// one element where Traits.GroupsByService is set, and else names at least one of those
+	// that the stream is to tell of, all of one Traits.Name. It may be called concurrently
 	// for different services. Statuses that were yielded are not kept or changed.
 	Events(ctx context.Context, services []batch.ServiceID, yield func(Event) error) error
 }

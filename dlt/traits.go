@@ -8,6 +8,9 @@ import (
 // Forever is the ResendHarmlessFor of a ledger that never executes a batch twice.
 const Forever = time.Duration(math.MaxInt64)
 
+// DefaultMaxIDs is the MaxIDsPerQuery of traits that have none.
+const DefaultMaxIDs = 50
+
 // Scope says whom back-pressure slows.
 type Scope uint8
 
@@ -33,7 +36,7 @@ type Traits struct {
 	ResendQuiet time.Duration
 	// Settle is how long an Invalid may still become Committed.
 	Settle time.Duration
-	// MaxIDsPerQuery bounds one BatchStatuses call; 0 is 50.
+	// MaxIDsPerQuery bounds one BatchStatuses call; 0 is [DefaultMaxIDs].
 	MaxIDsPerQuery int
 	// MaxInFlightPerService bounds what is under way of one service, what is being
 	// submitted or in doubt included, for strategies that have several under way (the
@@ -71,4 +74,7 @@ type Traits struct {
 	Checks bool
 	// Prepares says that the client is a [Preparer].
 	Prepares bool
+	// Routed says that the client stands for several ledgers, each with a Name of its own,
+	// and that what slows one is none of another's. A [Router] sets it.
+	Routed bool
 }

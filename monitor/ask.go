@@ -32,7 +32,7 @@ func (m *Monitor) group(rows []store.InFlight) []*group {
 		key := groupKey(t, f.Key.Service)
 		most := t.MaxIDsPerQuery
 		if most <= 0 {
-			most = 50
+			most = dlt.DefaultMaxIDs
 		}
 		g := open[key]
 		if g == nil || len(g.rows) >= most {

@@ -17,6 +17,7 @@ type stream struct {
 	key      string
 	one      bool                          // the group is one service
 	service  batch.ServiceID               // that one
+	first    batch.ServiceID               // for which it was opened
 	services map[batch.ServiceID]time.Time // followed, and when last
 	cancel   context.CancelFunc
 	used     time.Time // last followed
@@ -76,6 +77,7 @@ func (m *Monitor) Follow(s batch.ServiceID) {
 		if t.GroupsByService {
 			st.one, st.service = true, s
 		}
+		st.first = s
 		m.streams[key] = st
 		m.unopened = append(m.unopened, st)
 		poke(m.wake)
@@ -150,10 +152,7 @@ func (m *Monitor) closeStreams() {
 // listen keeps a stream open until ctx is done.
 func (m *Monitor) listen(ctx context.Context, st *stream) {
 	pause := loop.Backoff(minReconnect, maxReconnect)
-	var services []batch.ServiceID
-	if st.one {
-		services = []batch.ServiceID{st.service}
-	}
+	services := []batch.ServiceID{st.first}
 	for silent := false; ; {
 		err := loop.Contain(func() error {
 			return m.o.Events.Events(ctx, services, func(e dlt.Event) error {

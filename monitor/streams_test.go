@@ -67,16 +67,27 @@ func (w *wires) Events(ctx context.Context, services []batch.ServiceID, yield fu
 
 func (w *wires) tell(t *testing.T, s batch.ServiceID, e dlt.Event) {
 	w.mu.Lock()
-	c := w.open[s]
+	c := w.open[w.at(s)]
 	w.mu.Unlock()
 	require.NotNil(t, c, "a stream for %q is open", s)
 	e.Service = s
 	c <- e
 }
 
+// at is the service for which a stream was opened: "" is that of a whole ledger, for which
+// any is named, by which a router finds its route. w.mu is held.
+func (w *wires) at(s batch.ServiceID) batch.ServiceID {
+	if s == "" && len(w.open) == 1 {
+		for s = range w.open {
+		}
+	}
+	return s
+}
+
 func (w *wires) cut(s batch.ServiceID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	s = w.at(s)
 	if c := w.open[s]; c != nil {
 		close(c)
 		delete(w.open, s)

@@ -175,6 +175,10 @@ type Engine interface {
 	Checked(ctx context.Context, due []Due) error
 	// Ledger records the ledger's name if none is recorded, and returns the one that is.
 	Ledger(ctx context.Context, name string) (string, error)
+	// Serve records for each of services which ledger serves it, where none is recorded, and
+	// returns the names that are, in the order of services: [Serving] is the rule. A name
+	// that is "" is not recorded: it only looks, and "" comes back where none is.
+	Serve(ctx context.Context, services []Served) ([]string, error)
 }
 
 // Operator is what a person may do to a stored batch. Each method takes the record that

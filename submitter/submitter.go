@@ -102,9 +102,9 @@ func (s *Submitter) Room() (n int, again time.Duration) {
 	whole := s.whole
 	s.mu.Unlock()
 	n -= queued
-	// With one ledger its gate bounds everything; with several (a router) a closed
-	// one must not stop the others, and Closed tells lane by lane.
-	if len(whole) == 1 {
+	// With one ledger its gate bounds everything; with several a closed one must not stop
+	// the others, though nothing was sent to them yet, and Closed tells lane by lane.
+	if len(whole) == 1 && !s.ledger.Traits("").Routed {
 		if g := whole[0]; g.closed(now) > 0 {
 			return 0, g.closed(now)
 		} else if probe := g.room(now) - queued; probe < n && g.pressed() {

@@ -19,6 +19,7 @@ import (
 type client struct {
 	b     *backend
 	bug   string
+	name  string // "words" where it is ""
 	calls atomic.Int64
 	under atomic.Int64
 	sent  sync.Map
@@ -30,7 +31,7 @@ type client struct {
 const maxIDs = 20
 
 func (c *client) Traits(s batch.ServiceID) dlt.Traits {
-	t := dlt.Traits{Name: "words", MaxIDsPerQuery: maxIDs, LateArrival: 10 * time.Millisecond, Resolves: true, Streams: true, Checks: true, MaxList: 4}
+	t := dlt.Traits{Name: cmp.Or(c.name, "words"), MaxIDsPerQuery: maxIDs, LateArrival: 10 * time.Millisecond, Resolves: true, Streams: true, Checks: true, MaxList: 4}
 	switch n := c.calls.Add(1); {
 	case c.bug == "no name":
 		t.Name = ""

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/dlttest"
 )
 
@@ -35,6 +36,25 @@ func open(t dlttest.TB, bug string) *dlttest.Harness {
 // TestGood runs the suite on a client that keeps every promise.
 func TestGood(t *testing.T) {
 	dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness { return open(t, "") })
+}
+
+// TestGoodRoutes runs it on two of them behind a Router, which tells of both.
+func TestGoodRoutes(t *testing.T) {
+	for _, c := range dlttest.Checks() {
+		t.Run(c.Name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := open(t, "")
+				one := h.Ledger.(*client)
+				r, err := dlt.NewRouter(
+					dlt.Route{Ledger: one, Serves: func(s batch.ServiceID) bool { return s == "one" }},
+					dlt.Route{Ledger: &client{b: one.b, name: "others"}},
+				)
+				require.NoError(t, err)
+				h.Ledger, h.Off = r, map[string]string{"Prepares": "neither route does"}
+				c.Run(t, h)
+			})
+		})
+	}
 }
 
 // bugs are clients that break a promise, and the checks that must notice.

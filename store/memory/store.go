@@ -39,6 +39,7 @@ type Store struct {
 	inFlight map[batch.ID]*entry
 	tombs    map[batch.ID]tombstone
 	ledger   string
+	served   map[batch.ServiceID]string // by which ledger
 
 	controls map[batch.Scope]batch.Control // those that are set
 	steered  map[batch.Scope][]batch.Act
@@ -65,6 +66,7 @@ func New() *Store {
 		final:    list[*entry]{before: byFinal},
 		inFlight: map[batch.ID]*entry{},
 		tombs:    map[batch.ID]tombstone{},
+		served:   map[batch.ServiceID]string{},
 		controls: map[batch.Scope]batch.Control{},
 		steered:  map[batch.Scope][]batch.Act{},
 		streams:  map[string]*stream{},
@@ -96,4 +98,38 @@ func (s *Store) Ledger(ctx context.Context, name string) (string, error) {
 		s.ledger = name
 	}
 	return s.ledger, nil
+}
+
+// Serve is [store.Engine].Serve.
+func (s *Store) Serve(ctx context.Context, services []store.Served) ([]string, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := make([]string, len(services))
+	for i, want := range services {
+		name, known := s.served[want.Service]
+		if !known {
+			if name = store.Serving(want.Ledger, s.ledger, s.wasAttempted(want.Service)); name != "" && want.Ledger != "" {
+				s.served[want.Service] = name
+			}
+		}
+		names[i] = name
+	}
+	return names, nil
+}
+
+// wasAttempted reports whether one of a service's first batches ever was. s.mu is held.
+func (s *Store) wasAttempted(service batch.ServiceID) bool {
+	l := s.lanes[service]
+	if l == nil {
+		return false
+	}
+	for i := range min(l.all.len(), store.ServedReach) {
+		if l.all.at(i).row.Attempt > 0 {
+			return true
+		}
+	}
+	return false
 }

@@ -307,6 +307,13 @@ const (
 	FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS u (seq, was, next_check, due_at)
 	WHERE a.seq = u.seq AND a.version = u.was`
 
+	sqlServed = `SELECT service_id, ledger FROM {served} WHERE service_id = ANY ($1::text[])`
+	sqlServe  = `INSERT INTO {served} (service_id, ledger) SELECT * FROM unnest($1::text[], $2::text[]) ON CONFLICT DO NOTHING`
+	// sqlAttemptedServices finds those of which one of the first batches ever was attempted.
+	sqlAttemptedServices = `SELECT u.s FROM unnest($1::text[]) AS u (s)
+	WHERE EXISTS (SELECT 1 FROM {attempted_batches} a WHERE a.service_id = u.s OFFSET 0)
+	OR EXISTS (SELECT 1 FROM (SELECT b.seq FROM {batches} b WHERE b.service_id = u.s ORDER BY b.created_at LIMIT $2::bigint) b
+		CROSS JOIN LATERAL (SELECT 1 FROM {outcomes} r WHERE r.seq = b.seq AND r.attempt > 0 OFFSET 0) f)`
 	sqlLedger    = `SELECT name FROM {ledger} WHERE id = 1`
 	sqlSetLedger = `INSERT INTO {ledger} (id, name) VALUES (1, $1::text) ON CONFLICT DO NOTHING`
 

@@ -1095,6 +1095,45 @@ func (c *MockStoreRequeueCall) DoAndReturn(f func(context.Context, batch.Record,
 	return c
 }
 
+// Serve mocks base method.
+func (m *MockStore) Serve(ctx context.Context, services []store.Served) ([]string, error) {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "Serve", ctx, services)
+	ret0, _ := ret[0].([]string)
+	ret1, _ := ret[1].(error)
+	return ret0, ret1
+}
+
+// Serve indicates an expected call of Serve.
+func (mr *MockStoreMockRecorder) Serve(ctx, services any) *MockStoreServeCall {
+	mr.mock.ctrl.T.Helper()
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Serve", reflect.TypeOf((*MockStore)(nil).Serve), ctx, services)
+	return &MockStoreServeCall{Call: call}
+}
+
+// MockStoreServeCall wrap *gomock.Call
+type MockStoreServeCall struct {
+	*gomock.Call
+}
+
+// Return rewrite *gomock.Call.Return
+func (c *MockStoreServeCall) Return(arg0 []string, arg1 error) *MockStoreServeCall {
+	c.Call = c.Call.Return(arg0, arg1)
+	return c
+}
+
+// Do rewrite *gomock.Call.Do
+func (c *MockStoreServeCall) Do(f func(context.Context, []store.Served) ([]string, error)) *MockStoreServeCall {
+	c.Call = c.Call.Do(f)
+	return c
+}
+
+// DoAndReturn rewrite *gomock.Call.DoAndReturn
+func (c *MockStoreServeCall) DoAndReturn(f func(context.Context, []store.Served) ([]string, error)) *MockStoreServeCall {
+	c.Call = c.Call.DoAndReturn(f)
+	return c
+}
+
 // Steer mocks base method.
 func (m *MockStore) Steer(ctx context.Context, s store.Steering) (batch.Control, bool, error) {
 	m.ctrl.T.Helper()
@@ -1769,6 +1808,45 @@ func (c *MockEngineRecordCall) Do(f func(context.Context, []store.Outcome) ([]st
 
 // DoAndReturn rewrite *gomock.Call.DoAndReturn
 func (c *MockEngineRecordCall) DoAndReturn(f func(context.Context, []store.Outcome) ([]store.Applied, error)) *MockEngineRecordCall {
+	c.Call = c.Call.DoAndReturn(f)
+	return c
+}
+
+// Serve mocks base method.
+func (m *MockEngine) Serve(ctx context.Context, services []store.Served) ([]string, error) {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "Serve", ctx, services)
+	ret0, _ := ret[0].([]string)
+	ret1, _ := ret[1].(error)
+	return ret0, ret1
+}
+
+// Serve indicates an expected call of Serve.
+func (mr *MockEngineMockRecorder) Serve(ctx, services any) *MockEngineServeCall {
+	mr.mock.ctrl.T.Helper()
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Serve", reflect.TypeOf((*MockEngine)(nil).Serve), ctx, services)
+	return &MockEngineServeCall{Call: call}
+}
+
+// MockEngineServeCall wrap *gomock.Call
+type MockEngineServeCall struct {
+	*gomock.Call
+}
+
+// Return rewrite *gomock.Call.Return
+func (c *MockEngineServeCall) Return(arg0 []string, arg1 error) *MockEngineServeCall {
+	c.Call = c.Call.Return(arg0, arg1)
+	return c
+}
+
+// Do rewrite *gomock.Call.Do
+func (c *MockEngineServeCall) Do(f func(context.Context, []store.Served) ([]string, error)) *MockEngineServeCall {
+	c.Call = c.Call.Do(f)
+	return c
+}
+
+// DoAndReturn rewrite *gomock.Call.DoAndReturn
+func (c *MockEngineServeCall) DoAndReturn(f func(context.Context, []store.Served) ([]string, error)) *MockEngineServeCall {
 	c.Call = c.Call.DoAndReturn(f)
 	return c
 }

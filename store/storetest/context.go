@@ -58,10 +58,14 @@ func contextDone(f *fixture) {
 		},
 		"FindStream": func() error { _, err := f.st.FindStream(ctx, "stream", []string{"a"}); return err },
 		"Ledger":     func() error { _, err := f.st.Ledger(ctx, "cancelled"); return err },
-		"Cancel":     func() error { _, err := f.st.Cancel(ctx, seen("queued"), by("")); return err },
-		"Requeue":    func() error { _, err := f.st.Requeue(ctx, seen("rejected"), store.Requeue{}, by("")); return err },
-		"Decide":     func() error { _, err := f.st.Decide(ctx, seen("in doubt"), batch.Rejected, by("")); return err },
-		"Acquit":     func() error { _, err := f.st.Acquit(ctx, seen("quarantined"), by("")); return err },
+		"Serve": func() error {
+			_, err := f.st.Serve(ctx, []store.Served{{Service: "s", Ledger: "cancelled"}})
+			return err
+		},
+		"Cancel":  func() error { _, err := f.st.Cancel(ctx, seen("queued"), by("")); return err },
+		"Requeue": func() error { _, err := f.st.Requeue(ctx, seen("rejected"), store.Requeue{}, by("")); return err },
+		"Decide":  func() error { _, err := f.st.Decide(ctx, seen("in doubt"), batch.Rejected, by("")); return err },
+		"Acquit":  func() error { _, err := f.st.Acquit(ctx, seen("quarantined"), by("")); return err },
 		"Steer": func() error {
 			_, _, err := f.st.Steer(ctx, store.Steering{Scope: batch.Only("queued"), Action: batch.ActionPause, By: by("")})
 			return err

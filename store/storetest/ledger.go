@@ -2,16 +2,23 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/store"
 )
 
 func ledgerTests() []test {
 	return []test{
 		{name: "the name is recorded once", run: ledgerOnce},
 		{name: "one of several wins", run: ledgerRace},
+		{name: "who serves a service is recorded once", run: servedOnce},
+		{name: "what was attempted before belongs to the database's ledger", run: servedBefore},
+		{name: "one of several serves", run: servedRace},
+		{name: "who serves survives what it was recorded for", run: servedPruned},
 	}
 }
 
@@ -35,4 +42,75 @@ func ledgerRace(f *fixture) {
 		assert.Equal(f, names[0], names[i])
 	}
 	assert.Contains(f, names[0], "ledger ")
+}
+
+// serve records, and returns what is.
+func (f *fixture) serve(services ...store.Served) []string {
+	f.Helper()
+	names, err := f.st.Serve(f.ctx, services)
+	require.NoError(f, err)
+	return names
+}
+
+func servedOnce(f *fixture) {
+	assert.Empty(f, f.serve())
+	f.add(bt("waits", "w"))
+	look := []store.Served{{Service: "waits"}, {Service: ""}, {Service: "Ü"}}
+	assert.Equal(f, []string{"", "", ""}, f.serve(look...), "it only looked")
+	assert.Equal(f, []string{"one", "two", "one"}, f.serve(
+		store.Served{Service: "waits", Ledger: "one"}, store.Served{Service: "", Ledger: "two"}, store.Served{Service: "Ü", Ledger: "one"}))
+	assert.Equal(f, []string{"one", "three", "two"}, f.serve(
+		store.Served{Service: "waits", Ledger: "two"}, store.Served{Service: "new", Ledger: "three"}, store.Served{Service: "", Ledger: "one"}))
+	assert.Equal(f, []string{"one", "two", "one"}, f.serve(look...))
+}
+
+func servedBefore(f *fixture) {
+	_, err := f.st.Ledger(f.ctx, "of before")
+	require.NoError(f, err)
+	f.add(bt("open", "o"), bt("waits", "w"), bt("final", "f"), bt("cancelled", "c"))
+	f.take("o", "f")
+	f.each(f.submitted, store.Refused, "f")
+	require.NoError(f, f.cancel("c", ""))
+	wanted := []store.Served{{Service: "open", Ledger: "new"}, {Service: "waits", Ledger: "new"}, {Service: "final", Ledger: "new"}, {Service: "cancelled", Ledger: "new"}}
+	var look []store.Served
+	for _, w := range wanted {
+		look = append(look, store.Served{Service: w.Service})
+	}
+	assert.Equal(f, []string{"of before", "", "of before", ""}, f.serve(look...))
+	want := []string{"of before", "new", "of before", "new"}
+	assert.Equal(f, want, f.serve(wanted...))
+	f.take("w")
+	assert.Equal(f, want, f.serve(look...), "it is recorded")
+}
+
+func servedRace(f *fixture) {
+	var wg sync.WaitGroup
+	names, errs := make([][]string, 8), make([]error, 8)
+	for i := range names {
+		wg.Go(func() {
+			services := []store.Served{{Service: "a", Ledger: fmt.Sprint(i)}, {Service: "b", Ledger: fmt.Sprint(i)}}
+			if i%2 == 0 {
+				slices.Reverse(services)
+			}
+			names[i], errs[i] = f.st.Serve(f.ctx, services)
+			if i%2 == 0 {
+				slices.Reverse(names[i])
+			}
+		})
+	}
+	wg.Wait()
+	for i := range names {
+		require.NoError(f, errs[i])
+		assert.Equal(f, names[0], names[i])
+	}
+}
+
+func servedPruned(f *fixture) {
+	assert.Equal(f, []string{"one"}, f.serve(store.Served{Service: "s", Ledger: "one"}))
+	f.committed(bt("s", "a"))
+	require.Equal(f, 1, f.prune(0, false))
+	if f.h.Reopen != nil {
+		f.st = f.h.Reopen(f.T)
+	}
+	assert.Equal(f, []string{"one"}, f.serve(store.Served{Service: "s", Ledger: "two"}))
 }

@@ -38,4 +38,36 @@ var traitsList = []mutant{
 		name: "checks: a built batch is not checked", file: "batch/autobatch/batching.go", pkg: "batch/autobatch", test: "TestABatchThatFailsItsCheckIsNotStored",
 		old: "return e.o.Check(b) }); err != nil {", new: "return e.o.Check(b) }); err != nil && b.ID == \"\" {",
 	},
+	{
+		name: "routes: one service decides for all tombstones", file: "explain.go", pkg: ".", test: "TestTombstonesGoByService",
+		old: "return r.ledger.Traits(s).ResendHarmlessFor != dlt.Forever", new: `return r.ledger.Traits("").ResendHarmlessFor != dlt.Forever`,
+	},
+	{
+		name: "routes: what is held is claimed", file: "gate.go", pkg: ".", test: "TestAServiceThatCannotBeServedIsHeld",
+		old: "return s.gate.verdict(l) != nil })", new: "return false })",
+	},
+	{
+		name: "routes: another ledger is asked", file: "gate.go", pkg: ".", test: "TestAnotherLedgersBatchIsNotAskedAbout",
+		old: "return errors.Is(s.gate.verdict(f.Key.Service), ErrOtherLedger) }", new: "return errors.Is(s.gate.verdict(f.Key.Service), ErrDrain) }",
+	},
+	{
+		name: "routes: a known service goes elsewhere", file: "store/served.go", pkg: ".", test: "TestAServiceThatCannotBeServedIsHeld|TestRoutesOfAnOlderDatabase",
+		old: "if attempted && databases != \"\" {", new: "if attempted && wanted == \"\" {",
+	},
+	{
+		name: "routes: who serves is forgotten", file: "gate.go", pkg: ".", test: "TestRoutesOfAnOlderDatabase",
+		old: "if recorded == \"\" || recorded == wanted {", new: "if recorded != wanted || recorded == wanted {",
+	},
+	{
+		name: "routes: a full one stops the others", file: "submitter/submitter.go", pkg: ".", test: "TestARouteThatIsDownHoldsUpNoOther",
+		old: ` && !s.ledger.Traits("").Routed {`, new: " {",
+	},
+	{
+		name: "routes: statuses are asked of the first", file: "dlt/router.go", pkg: "dlt/memory", test: "TestConformanceOfARouter",
+		old: "if l := r.route(service); l != nil && !slices", new: "if l := r.route(service); l != nil || !slices",
+	},
+	{
+		name: "routes: live before all are", file: "dlt/router.go", pkg: "dlt/dlttest", test: "TestGoodRoutes",
+		old: "case !is:\n\t\t\t\t\treturn nil\n", new: "case !is:\n",
+	},
 }

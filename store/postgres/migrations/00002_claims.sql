@@ -18,7 +18,15 @@ ALTER TABLE {controls}
     ADD COLUMN version     bigint NOT NULL DEFAULT 0,
     ADD COLUMN halt_reason text   NOT NULL DEFAULT '';
 
+-- Which ledger serves a service, written when it is first served. Code of version 1 knows of
+-- one ledger only, {ledger}'s: what it has attempted and is not in here is that one's.
+CREATE TABLE {served} (
+    service_id text COLLATE "C" NOT NULL PRIMARY KEY,
+    ledger     text NOT NULL
+);
+
 -- +goose Down
+DROP TABLE {served};
 ALTER TABLE {controls}
     DROP COLUMN halt_reason,
     DROP COLUMN version;

@@ -15,7 +15,15 @@ ALTER TABLE open_batches ADD COLUMN seen_endpoint TEXT    NOT NULL DEFAULT ''; -
 ALTER TABLE controls ADD COLUMN version     INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE controls ADD COLUMN halt_reason TEXT    NOT NULL DEFAULT '';
 
+-- Which ledger serves a service, written when it is first served. Code of version 1 knows of
+-- one ledger only, ledger's: what it has attempted and is not in here is that one's.
+CREATE TABLE served (
+    service_id TEXT NOT NULL PRIMARY KEY,
+    ledger     TEXT NOT NULL
+) WITHOUT ROWID;
+
 -- +goose Down
+DROP TABLE served;
 ALTER TABLE controls DROP COLUMN halt_reason;
 ALTER TABLE controls DROP COLUMN version;
 ALTER TABLE open_batches DROP COLUMN seen_endpoint;

@@ -1,0 +1,122 @@
+package memory_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/dlttest"
+	"github.com/dltbatch/dltbatch/dlt/memory"
+)
+
+// routed is two ledgers behind a Router, one for the services of each name, with one world
+// of faults.
+func routed(t dlttest.TB, one, two memory.Options) *dlttest.Harness {
+	w := &world{}
+	one.Fault, two.Fault = w.faultOf, w.faultOf
+	first, second := *one.Traits, *two.Traits
+	first.Name, second.Name = "first", "second"
+	one.Traits, two.Traits = &first, &second
+	ledgers := [2]*memory.Ledger{memory.New(&one), memory.New(&two)}
+	r, err := dlt.NewRouter(
+		dlt.Route{Ledger: ledgers[0], Serves: func(s batch.ServiceID) bool { return strings.HasPrefix(string(s), "one") }},
+		dlt.Route{Ledger: ledgers[1], Serves: func(s batch.ServiceID) bool { return strings.HasPrefix(string(s), "two") }},
+	)
+	require.NoError(t, err)
+	off := map[string]string{}
+	for _, s := range []batch.ServiceID{"one", "two"} {
+		for _, a := range dlt.Abilities(r, r.Traits(s)) {
+			if a.Has && !a.Says {
+				off[a.Trait] = "the route cannot"
+			}
+		}
+	}
+	inside := "client and ledger are one: there is no connection in between and no answer to be read"
+	h := &dlttest.Harness{
+		Ledger: r, Batch: w.batch, Set: w.set, Off: off,
+		Posts: func(id batch.ID) int {
+			w.ledger = ledgers[0]
+			n := w.posts(id)
+			w.ledger = ledgers[1]
+			return n + w.posts(id)
+		},
+		Lacks: map[dlttest.Fault]string{
+			dlttest.StatusShuffled: "it always answers in reverse", dlttest.QuerySize: "its queries are calls, of whatever length",
+		},
+	}
+	for _, f := range []dlttest.Fault{
+		dlttest.Unheard, dlttest.Redirect, dlttest.StatusUnreachable, dlttest.StatusLost, dlttest.StatusHang,
+		dlttest.StatusGarbage, dlttest.StatusWord, dlttest.StatusMissing, dlttest.StatusStranger,
+	} {
+		h.Lacks[f] = inside
+	}
+	return h
+}
+
+// A Router of ledgers that are alike, and of ledgers that are not, is a ledger.
+func TestConformanceOfARouter(t *testing.T) {
+	all := kinds()
+	for _, pair := range [...][2]string{
+		{"unforgiving", "unforgiving"}, {"like sawtooth", "like sawtooth"}, {"like canton", "unforgiving"},
+	} {
+		one, two := all[pair[0]], all[pair[1]]
+		one.Latency, one.CommitAfter = 20*time.Millisecond, 5*time.Second
+		two.Latency, two.CommitAfter = 20*time.Millisecond, 5*time.Second
+		for _, c := range dlttest.Checks() {
+			t.Run(fmt.Sprintf("%s and %s/%s", pair[0], pair[1], c.Name), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { c.Run(t, routed(t, one, two)) })
+			})
+		}
+	}
+}
+
+func TestRoutersThatAreRefused(t *testing.T) {
+	l := memory.New(nil)
+	nameless := memory.New(&memory.Options{Traits: &dlt.Traits{}})
+	for name, routes := range map[string][]dlt.Route{
+		"no route":  nil,
+		"no ledger": {{}},
+		"no name":   {{Ledger: nameless}},
+		"one name":  {{Ledger: l}, {Ledger: memory.New(nil)}},
+		"cannot":    {{Ledger: struct{ dlt.Ledger }{l}}},
+	} {
+		_, err := dlt.NewRouter(routes...)
+		require.ErrorIs(t, err, batch.ErrInvalidInput, name)
+	}
+}
+
+func TestAServiceWithoutARoute(t *testing.T) {
+	traits := memory.Unforgiving(0)
+	r, err := dlt.NewRouter(dlt.Route{Ledger: memory.New(nil), Serves: func(s batch.ServiceID) bool { return s == "served" }},
+		dlt.Route{Ledger: memory.New(&memory.Options{Traits: func() *dlt.Traits { traits.Name = "second"; return &traits }()}),
+			Serves: func(s batch.ServiceID) bool { return s == "too" }})
+	require.NoError(t, err)
+	ctx := t.Context()
+	b := batch.Batch{ID: "b", Service: "nobody's", Payload: []byte("x")}
+	a := batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload}
+	require.ErrorIs(t, r.Check(b), batch.ErrInvalidInput)
+	assert.Empty(t, r.Traits("nobody's").Name)
+	assert.Equal(t, "memory", r.Traits("").Name, "the first route's")
+	require.ErrorIs(t, r.Submit(ctx, a), dlt.ErrMisconfigured)
+	require.ErrorIs(t, r.SubmitList(ctx, []batch.Attempt{a, a}), dlt.ErrMisconfigured)
+	_, err = r.Prepare(ctx, b)
+	require.ErrorIs(t, err, dlt.ErrMisconfigured)
+	found, err := r.Resolve(ctx, dlt.Doubt{Attempt: a})
+	require.ErrorIs(t, err, dlt.ErrMisconfigured)
+	assert.Equal(t, dlt.CannotTell, found)
+	require.ErrorIs(t, r.Events(ctx, []batch.ServiceID{"nobody's"}, func(dlt.Event) error { return nil }), dlt.ErrMisconfigured)
+
+	good := batch.Attempt{Key: batch.Key{Service: "served", ID: "g"}, Number: 1, Payload: []byte("x")}
+	require.NoError(t, r.Submit(ctx, good))
+	statuses, err := r.BatchStatuses(ctx, "served", []batch.Attempt{good, a})
+	require.ErrorIs(t, err, dlt.ErrMisconfigured)
+	require.Len(t, statuses, 1, "what could be had comes beside the error")
+	assert.Equal(t, batch.ReportedCommitted, statuses[0].Reported)
+}

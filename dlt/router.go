@@ -1,0 +1,274 @@
+package dlt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// Route is a ledger and which services it serves.
+type Route struct {
+	// Ledger whose Traits give all its services one Name, which no other route has.
+	Ledger Ledger
+	// Serves says whether it serves a service. It is pure and quick, and its answer for a
+	// service never changes: what served it once is kept in the database, and another
+	// route's batches are never sent. nil is all that no earlier route serves.
+	Serves func(batch.ServiceID) bool
+}
+
+// Router is a [Ledger] made of several, each of which serves some services: many circuits
+// on many nodes, say. Each goes on under its own name, with its own traits and abilities,
+// so that pressure, pauses and streams of one are none of another's. All methods may be
+// called concurrently.
+//
+// A service that no route serves is refused by Check, and so by a Runner's Add; what is
+// stored for it all the same is held. The database records the name of the route that
+// serves the service "", or of the first where none does: a database of one ledger goes on
+// with a Router in which that ledger is the first route and serves all that it served.
+// Routes may be added later, for services that were never sent anything.
+type Router struct{ routes []Route }
+
+// NewRouter returns a Router that asks routes in their order. It does no I/O. Routes
+// without a ledger or a name, or with another's name, and ledgers whose traits say more than
+// they have methods for give a [*batch.InputError].
+func NewRouter(routes ...Route) (*Router, error) {
+	if len(routes) == 0 {
+		return nil, &batch.InputError{Field: "routes", Want: "at least one"}
+	}
+	names := map[string]bool{}
+	for i, r := range routes {
+		field := fmt.Sprintf("routes[%d].Ledger", i)
+		if r.Ledger == nil {
+			return nil, &batch.InputError{Field: field, Want: "a ledger"}
+		}
+		t := r.Ledger.Traits("")
+		if t.Name == "" || names[t.Name] {
+			return nil, &batch.InputError{Field: field, Value: t.Name, Want: "a name in its traits that no other route has"}
+		}
+		names[t.Name] = true
+		if err := CheckAbilities(r.Ledger, t); err != nil {
+			return nil, fmt.Errorf("%s: %w", field, err)
+		}
+	}
+	return &Router{slices.Clone(routes)}, nil
+}
+
+// route returns the ledger that serves a service, nil where none does.
+func (r *Router) route(s batch.ServiceID) Ledger {
+	for _, route := range r.routes {
+		if route.Serves == nil || route.Serves(s) {
+			return route.Ledger
+		}
+	}
+	return nil
+}
+
+// errNoRoute is what nothing was sent for.
+func errNoRoute(op string, s batch.ServiceID) error {
+	return &Error{Op: op, Kind: ErrMisconfigured, Message: fmt.Sprintf("no route serves the service %q", batch.Excerpt(string(s), 64))}
+}
+
+// errCannot is a ledger that says for a service what it has no method for.
+func errCannot(op string, l Ledger) error {
+	return &Error{Op: op, Kind: ErrMisconfigured, Message: fmt.Sprintf("%T cannot do what its traits say", l)}
+}
+
+// Traits returns those of the route, with Checks, which is the Router's. Of a service that
+// none serves they have no name; but of the service "" those of a ledger to which nothing is
+// sent, with the name of the first route, and KeepsOrder where one of them says so.
+func (r *Router) Traits(s batch.ServiceID) Traits {
+	var t Traits
+	if l := r.route(s); l != nil {
+		t = l.Traits(s)
+	} else if s == "" {
+		t.Name = r.routes[0].Ledger.Traits("").Name
+		for _, route := range r.routes {
+			t.KeepsOrder = t.KeepsOrder || route.Ledger.Traits("").KeepsOrder
+		}
+	}
+	t.Checks, t.Routed = true, true
+	return t
+}
+
+// Check refuses a batch of a service that no route serves, and what the route's ledger does.
+func (r *Router) Check(b batch.Batch) error {
+	l := r.route(b.Service)
+	if l == nil {
+		return &batch.InputError{Key: b.Key(), Field: "ServiceID", Value: batch.Excerpt(string(b.Service), 64), Want: "a service that a route serves"}
+	}
+	if c, ok := l.(Checker); ok && l.Traits(b.Service).Checks {
+		return c.Check(b)
+	}
+	return nil
+}
+
+// Submit hands the attempt to its route.
+func (r *Router) Submit(ctx context.Context, a batch.Attempt) error {
+	l := r.route(a.Service)
+	if l == nil {
+		return errNoRoute("submit", a.Service)
+	}
+	return l.Submit(ctx, a)
+}
+
+// SubmitList hands a list of one service to its route.
+func (r *Router) SubmitList(ctx context.Context, list []batch.Attempt) error {
+	service := list[0].Service
+	for _, a := range list {
+		if a.Service != service {
+			return &Error{Op: "submit", Kind: ErrMisconfigured, Message: "a list of several services"}
+		}
+	}
+	l := r.route(service)
+	if l == nil {
+		return errNoRoute("submit", service)
+	}
+	s, ok := l.(ListSubmitter)
+	if !ok {
+		return errCannot("submit", l)
+	}
+	return s.SubmitList(ctx, list)
+}
+
+// Prepare asks the route.
+func (r *Router) Prepare(ctx context.Context, b batch.Batch) ([]byte, error) {
+	l := r.route(b.Service)
+	if l == nil {
+		return nil, errNoRoute("prepare", b.Service)
+	}
+	p, ok := l.(Preparer)
+	if !ok {
+		return nil, errCannot("prepare", l)
+	}
+	return p.Prepare(ctx, b)
+}
+
+// Resolve asks the route.
+func (r *Router) Resolve(ctx context.Context, d Doubt) (Evidence, error) {
+	l := r.route(d.Service)
+	if l == nil {
+		return CannotTell, errNoRoute("resolve", d.Service)
+	}
+	s, ok := l.(Resolver)
+	if !ok {
+		return CannotTell, errCannot("resolve", l)
+	}
+	return s.Resolve(ctx, d)
+}
+
+// BatchStatuses asks each route about what it serves, one after the other, in parts that
+// its traits allow. What could be had comes beside the errors.
+func (r *Router) BatchStatuses(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
+	if l := r.route(service); l != nil && !slices.ContainsFunc(attempts, func(a batch.Attempt) bool { return a.Service != service }) {
+		return l.BatchStatuses(ctx, service, attempts)
+	}
+	type part struct {
+		ledger  Ledger
+		service batch.ServiceID // "" where the ledger does not group by it
+		grouped bool
+	}
+	var order []part
+	parts := map[part][]batch.Attempt{}
+	var errs []error
+	for _, a := range attempts {
+		l := r.route(a.Service)
+		if l == nil {
+			errs = append(errs, errNoRoute("batch statuses", a.Service))
+			continue
+		}
+		p := part{ledger: l}
+		if l.Traits(a.Service).GroupsByService {
+			p.service, p.grouped = a.Service, true
+		}
+		if parts[p] == nil {
+			order = append(order, p)
+		}
+		parts[p] = append(parts[p], a)
+	}
+	var all []batch.Status
+	for _, p := range order {
+		most := p.ledger.Traits(parts[p][0].Service).MaxIDsPerQuery
+		if most <= 0 {
+			most = DefaultMaxIDs
+		}
+		for some := range slices.Chunk(parts[p], most) {
+			found, err := p.ledger.BatchStatuses(ctx, some[0].Service, some)
+			all = append(all, found...)
+			if err != nil {
+				errs = append(errs, err)
+			}
+		}
+	}
+	return all, errors.Join(errs...)
+}
+
+// Events opens the streams of the routes that serve services, one each, and ends with the
+// first of them that does. It is live once all are; what one tells before is left out, as
+// before any Live it may be missed.
+func (r *Router) Events(ctx context.Context, services []batch.ServiceID, yield func(Event) error) error {
+	var order []Ledger
+	of := map[Ledger][]batch.ServiceID{}
+	for _, s := range services {
+		l := r.route(s)
+		if l == nil {
+			return errNoRoute("events", s)
+		}
+		if of[l] == nil {
+			order = append(order, l)
+		}
+		of[l] = append(of[l], s)
+	}
+	switch len(order) {
+	case 0:
+		return &Error{Op: "events", Kind: ErrMisconfigured, Message: "no service is named, so that the route is not known"}
+	case 1:
+		return stream(ctx, order[0], of[order[0]], yield)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	live := map[Ledger]bool{}
+	var first error
+	ended := false
+	for _, l := range order {
+		wg.Go(func() {
+			err := stream(ctx, l, of[l], func(e Event) error {
+				mu.Lock()
+				defer mu.Unlock()
+				if ended {
+					return context.Canceled
+				}
+				was := len(live) == len(order)
+				live[l] = live[l] || e.Live
+				switch is := len(live) == len(order); {
+				case !is:
+					return nil
+				case !was:
+					e.Live = true
+				}
+				return yield(e)
+			})
+			mu.Lock()
+			defer mu.Unlock()
+			if !ended {
+				ended, first = true, err
+			}
+			cancel()
+		})
+	}
+	wg.Wait()
+	return first
+}
+
+func stream(ctx context.Context, l Ledger, services []batch.ServiceID, yield func(Event) error) error {
+	s, ok := l.(EventSource)
+	if !ok {
+		return errCannot("events", l)
+	}
+	return s.Events(ctx, services, yield)
+}

@@ -1,0 +1,174 @@
+package dltbatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// checkService refuses a service that its ledger cannot serve under these options. Its
+// traits are asked for here, not through the guard, so that a panic is a reason, too.
+func checkService(l dlt.Ledger, s batch.ServiceID, o Options) (dlt.Traits, error) {
+	var traits dlt.Traits
+	if err := loop.Contain(func() error { traits = l.Traits(s); return nil }); err != nil {
+		return traits, fmt.Errorf("the ledger's traits: %w", err)
+	}
+	if traits.Name == "" {
+		return traits, &batch.InputError{Field: "Traits.Name", Want: "the ledger's name"}
+	}
+	if err := dlt.CheckAbilities(l, traits); err != nil {
+		return traits, err
+	}
+	if err := checkOrder(traits, o.Strategy); err != nil {
+		return traits, err
+	}
+	return traits, checkRetention(traits, o)
+}
+
+// checkOrder refuses a strategy that relies on what the ledger does not do.
+func checkOrder(traits dlt.Traits, s queuer.Strategy) error {
+	if queuer.ReliesOnOrder(s) && !traits.KeepsOrder {
+		return optionError("Strategy", fmt.Sprintf("%T", s),
+			fmt.Sprintf("one that does not rely on the order of submission, such as queuer.Serial: the ledger %q does not say that it keeps it (dlt.Traits.KeepsOrder)", traits.Name))
+	}
+	return nil
+}
+
+// checkRetention refuses to forget what may still be sent again.
+func checkRetention(traits dlt.Traits, o Options) error {
+	if h := traits.ResendHarmlessFor; o.Retention > 0 && h != dlt.Forever && o.Retention <= h {
+		return optionError("Retention", o.Retention, fmt.Sprintf("more than the ResendHarmlessFor of the ledger %q (%s)", traits.Name, h))
+	}
+	return nil
+}
+
+// gate decides of each service, when one Run first comes upon it, whether it is served.
+// One that is not is held, and told of once; the others go on.
+type gate struct {
+	ledger dlt.Ledger
+	store  store.Engine
+	o      Options
+	held   func(batch.ServiceID, error)
+
+	mu     sync.Mutex
+	judged map[batch.ServiceID]error // nil where it is served
+}
+
+// maxJudged is how many services are remembered; past it those that are served are asked
+// about again.
+const maxJudged = 100_000
+
+func newGate(r *Runner) *gate {
+	return &gate{ledger: r.ledger.Ledger, store: r.store, o: r.o, held: r.unserved, judged: map[batch.ServiceID]error{}}
+}
+
+// judge makes sure that each of services is judged. An error is the store's: then some are
+// not, and nothing may be done about any.
+func (g *gate) judge(ctx context.Context, services []batch.ServiceID) error {
+	var fresh []store.Served
+	verdicts := map[batch.ServiceID]error{}
+	g.mu.Lock()
+	for _, s := range services {
+		if _, known := g.judged[s]; known {
+			continue
+		}
+		if _, twice := verdicts[s]; twice {
+			continue
+		}
+		traits, err := checkService(g.ledger, s, g.o)
+		if verdicts[s] = err; err == nil {
+			fresh = append(fresh, store.Served{Service: s, Ledger: traits.Name})
+		}
+	}
+	g.mu.Unlock()
+	for some := range slices.Chunk(fresh, store.MaxKeys) {
+		by, err := g.store.Serve(ctx, some)
+		if err != nil {
+			return fmt.Errorf("who serves %d services: %w", len(some), err)
+		}
+		for i, s := range some {
+			verdicts[s.Service] = otherLedger(by[i], s.Ledger)
+		}
+	}
+	g.mu.Lock()
+	if len(g.judged) > maxJudged {
+		for s, err := range g.judged {
+			if err == nil {
+				delete(g.judged, s)
+			}
+		}
+	}
+	for s, err := range verdicts {
+		if _, known := g.judged[s]; known {
+			delete(verdicts, s) // somebody else was faster
+			continue
+		}
+		g.judged[s] = err
+	}
+	g.mu.Unlock()
+	for s, err := range verdicts {
+		if err != nil {
+			g.held(s, err)
+		}
+	}
+	return nil
+}
+
+// otherLedger says that a service belongs to another ledger than the one that would serve it.
+func otherLedger(recorded, wanted string) error {
+	if recorded == "" || recorded == wanted {
+		return nil
+	}
+	return fmt.Errorf("%w: the service is served by %q, this is %q", ErrOtherLedger, recorded, wanted)
+}
+
+// verdict is nil for a service that is served. It was judged.
+func (g *gate) verdict(s batch.ServiceID) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.judged[s]
+}
+
+// gatedStore is the store as the rooms use it that claim and ask: it shows them nothing of
+// services that are not served.
+type gatedStore struct {
+	watchedStore
+	gate *gate
+}
+
+// Claim takes nothing from lanes that are held.
+func (s gatedStore) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
+	if err := s.gate.judge(ctx, q.Lanes); err != nil {
+		return store.Claimed{}, err
+	}
+	q.Lanes = slices.DeleteFunc(slices.Clone(q.Lanes), func(l batch.ServiceID) bool { return s.gate.verdict(l) != nil })
+	if len(q.Lanes) == 0 {
+		return store.Claimed{}, nil
+	}
+	return s.watchedStore.Claim(ctx, q, choose)
+}
+
+// Pending leaves out what another ledger knows of: the answers of this one say nothing
+// about it. Of a service that is held for another reason what is under way is followed.
+func (s gatedStore) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
+	rows, err := s.watchedStore.Pending(ctx, q)
+	if err != nil || len(rows) == 0 {
+		return rows, err
+	}
+	services := make([]batch.ServiceID, len(rows))
+	for i, f := range rows {
+		services[i] = f.Key.Service
+	}
+	if err := s.gate.judge(ctx, services); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(rows, func(f store.InFlight) bool { return errors.Is(s.gate.verdict(f.Key.Service), ErrOtherLedger) }), nil
+}

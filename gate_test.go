@@ -1,0 +1,161 @@
+package dltbatch_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// differing is a ledger whose traits are those of change for each service.
+func differing(l dlt.Ledger, change func(s batch.ServiceID, t *dlt.Traits)) dlt.Ledger {
+	return dlt.Wrap(l, dlt.Hooks{Traits: func(s batch.ServiceID, next func(batch.ServiceID) dlt.Traits) dlt.Traits {
+		t := next(s)
+		change(s, &t)
+		return t
+	}})
+}
+
+// A ledger may take a resend of one service for harmless for ever, and execute one of
+// another: what it executes leaves a tombstone, whatever the others do.
+func TestTombstonesGoByService(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := ledgermem.New(nil) // executes duplicates
+		ledger := differing(inner, func(s batch.ServiceID, t *dlt.Traits) {
+			if s == "" {
+				t.ResendHarmlessFor = dlt.Forever
+			}
+		})
+		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Retention: time.Hour})
+		stop := running(t, r)
+		require.NoError(t, r.Add(t.Context(), one("s", "a")))
+		_, err := r.Await(t.Context(), one("s", "a").Key())
+		require.NoError(t, err)
+		time.Sleep(2 * time.Hour)
+		_, err = r.Get(t.Context(), one("s", "a").Key())
+		require.ErrorIs(t, err, batch.ErrNotFound, "it was removed")
+		require.NoError(t, r.Add(t.Context(), one("s", "a")), "the caller adds it once more")
+		time.Sleep(time.Minute)
+		assert.Equal(t, []batch.ID{"a"}, inner.Log("s"), "executed once")
+		require.NoError(t, stop())
+	})
+}
+
+// A service that its ledger cannot serve is held with its reason, and the others go on.
+func TestAServiceThatCannotBeServedIsHeld(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil    func(t *dlt.Traits)
+		strategy queuer.Strategy
+		reason   string
+	}{
+		"retention":      {func(t *dlt.Traits) { t.ResendHarmlessFor = 48 * time.Hour }, nil, "Retention"},
+		"order":          {func(t *dlt.Traits) { t.KeepsOrder = false }, queuer.Pipelined(4), "KeepsOrder"},
+		"no name":        {func(t *dlt.Traits) { t.Name = "" }, nil, "Traits.Name"},
+		"no method":      {func(t *dlt.Traits) { t.Prepares = true }, nil, "dlt.Preparer"},
+		"a panic":        {func(*dlt.Traits) { panic("boom") }, nil, "boom"},
+		"another ledger": {func(t *dlt.Traits) { t.Name = "other" }, nil, "another ledger"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st := memory.New()
+				bad, good := one("bad", "b"), one("good", "g")
+				if name == "another ledger" {
+					stop := running(t, newRunner(t, st, ledgermem.New(nil), nil))
+					require.NoError(t, st.Add(t.Context(), one("bad", "before")))
+					time.Sleep(time.Minute)
+					require.NoError(t, stop())
+				}
+				inner := ledgermem.New(nil)
+				ledger := differing(inner, func(s batch.ServiceID, t *dlt.Traits) {
+					if s == "bad" {
+						c.spoil(t)
+					}
+				})
+				seen := &events{}
+				r := newRunner(t, st, ledger, &dltbatch.Options{Strategy: c.strategy, Retention: 24 * time.Hour, Observer: seen})
+				stop := running(t, r)
+				require.NoError(t, r.Add(t.Context(), bad, good))
+				rec, err := r.Await(t.Context(), good.Key())
+				require.NoError(t, err)
+				assert.Equal(t, batch.Committed, rec.State)
+				time.Sleep(10 * time.Minute)
+
+				assert.Empty(t, inner.Log("bad"), "nothing of it was sent")
+				rec, err = r.Get(t.Context(), bad.Key())
+				require.NoError(t, err)
+				assert.Equal(t, batch.Queued, rec.State)
+				assert.Zero(t, rec.Attempt)
+				held := 0
+				for _, e := range seen.all {
+					if e.Kind == batch.EventLaneHeld {
+						held++
+						assert.Equal(t, batch.ServiceID("bad"), e.Key.Service)
+						assert.ErrorContains(t, e.Err, c.reason)
+					}
+				}
+				assert.Equal(t, 1, held, "told of once")
+				assert.Equal(t, []batch.ServiceID{"bad"}, r.Health().HeldServices)
+				why, err := r.Explain(t.Context(), bad.Key())
+				require.NoError(t, err)
+				assert.Equal(t, batch.CauseUnserved, why.Cause)
+				assert.Equal(t, batch.RemedyLedger, why.Remedy)
+				assert.Contains(t, why.Text, c.reason)
+				require.NoError(t, stop())
+				assert.Empty(t, r.Health().HeldServices)
+			})
+		})
+	}
+}
+
+// What another ledger has under way is neither asked about nor settled by this one.
+func TestAnotherLedgersBatchIsNotAskedAbout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New()
+		first := ledgermem.New(&ledgermem.Options{CommitAfter: time.Hour})
+		stop := running(t, newRunner(t, st, first, nil))
+		require.NoError(t, st.Add(t.Context(), one("s", "a")))
+		time.Sleep(time.Minute)
+		require.NoError(t, stop())
+
+		asked := 0
+		second := dlt.Wrap(ledgermem.New(nil), dlt.Hooks{
+			Traits: func(s batch.ServiceID, next func(batch.ServiceID) dlt.Traits) dlt.Traits {
+				traits := next(s)
+				if s == "s" {
+					traits.Name = "other"
+				}
+				return traits
+			},
+			BatchStatuses: func(ctx context.Context, s batch.ServiceID, as []batch.Attempt,
+				next func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error),
+			) ([]batch.Status, error) {
+				asked++
+				return next(ctx, s, as)
+			},
+		})
+		r := newRunner(t, st, second, nil)
+		stop = running(t, r)
+		time.Sleep(30 * time.Minute)
+		assert.Zero(t, asked)
+		why, err := r.Explain(t.Context(), one("s", "a").Key())
+		require.NoError(t, err)
+		assert.Equal(t, batch.CauseUnserved, why.Cause)
+		require.NoError(t, stop())
+		stop = running(t, newRunner(t, st, first, nil))
+		time.Sleep(time.Hour)
+		rec, err := st.Get(t.Context(), one("s", "a").Key())
+		require.NoError(t, err)
+		assert.Equal(t, batch.Committed, rec.State)
+		require.NoError(t, stop())
+	})
+}

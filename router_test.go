@@ -1,0 +1,123 @@
+package dltbatch_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// named is a ledger of a name, with what goes wrong.
+func named(name string, change func(t *dlt.Traits), fault func(batch.Attempt) ledgermem.Fault) *ledgermem.Ledger {
+	traits := ledgermem.Unforgiving(time.Second)
+	traits.Name = name
+	if change != nil {
+		change(&traits)
+	}
+	return ledgermem.New(&ledgermem.Options{Traits: &traits, Fault: fault})
+}
+
+// prefixed serves the services that begin so.
+func prefixed(l dlt.Ledger, prefix string) dlt.Route {
+	return dlt.Route{Ledger: l, Serves: func(s batch.ServiceID) bool { return strings.HasPrefix(string(s), prefix) }}
+}
+
+func newRouter(t *testing.T, routes ...dlt.Route) *dlt.Router {
+	r, err := dlt.NewRouter(routes...)
+	require.NoError(t, err)
+	return r
+}
+
+// A route that is full, or not there, holds up none of another's, whether pressure is a
+// service's or a whole ledger's, and though nothing was sent to the other before.
+func TestARouteThatIsDownHoldsUpNoOther(t *testing.T) {
+	for name, scope := range map[string]dlt.Scope{"by service": dlt.ScopeService, "as a whole": dlt.ScopeEndpoint} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				down := named("down", func(t *dlt.Traits) { t.PressureScope, t.GroupsByService = dlt.ScopeEndpoint, false },
+					func(batch.Attempt) ledgermem.Fault { return ledgermem.Fault{Kind: ledgermem.Unavailable} })
+				up := named("up", func(t *dlt.Traits) { t.PressureScope = scope }, nil)
+				r := newRunner(t, memory.New(), newRouter(t, prefixed(down, "d"), prefixed(up, "u")), nil)
+				stop := running(t, r)
+				require.NoError(t, r.Add(t.Context(), one("d1", "d")))
+				time.Sleep(10 * time.Minute) // as long pauses as there are
+				for _, id := range []batch.ID{"a", "b", "c"} {
+					at := time.Now()
+					require.NoError(t, r.Add(t.Context(), one("u1", id)))
+					_, err := r.Await(t.Context(), one("u1", id).Key())
+					require.NoError(t, err)
+					assert.Less(t, time.Since(at), 3*time.Second)
+				}
+				require.NoError(t, stop())
+			})
+		})
+	}
+}
+
+// A database of one ledger goes on with a Router in which that ledger serves what it
+// served; a route is added for what is new; what is known stays with who served it.
+func TestRoutesOfAnOlderDatabase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New()
+		old, added := named("old", nil, nil), named("added", nil, nil)
+		run := func(l dlt.Ledger, d time.Duration) *dltbatch.Runner {
+			r := newRunner(t, st, l, nil)
+			stop := running(t, r)
+			time.Sleep(d)
+			require.NoError(t, stop())
+			return r
+		}
+		require.NoError(t, st.Add(t.Context(), one("a", "a1"), one("b", "b1")))
+		run(old, time.Minute)
+		require.NoError(t, st.Add(t.Context(), one("a", "a2"), one("new", "n1")))
+		run(newRouter(t, prefixed(added, "new"), dlt.Route{Ledger: old}), 0)
+
+		// The database's ledger is the first route, or serves "".
+		run(newRouter(t, dlt.Route{Ledger: old, Serves: func(s batch.ServiceID) bool { return s != "new" }}, prefixed(added, "new")), time.Minute)
+		assert.Equal(t, []batch.ID{"a1", "a2"}, old.Log("a"))
+		assert.Equal(t, []batch.ID{"n1"}, added.Log("new"))
+
+		// Another route for what is known is refused for that, before anything is sent.
+		require.NoError(t, st.Add(t.Context(), one("a", "a3"), one("b", "b2")))
+		r := newRunner(t, st, newRouter(t, prefixed(old, "b"), prefixed(added, "a")), nil)
+		stop := running(t, r)
+		time.Sleep(time.Minute)
+		assert.Equal(t, []batch.ServiceID{"a"}, r.Health().HeldServices)
+		require.NoError(t, stop())
+		assert.Empty(t, added.Log("a"))
+		assert.Equal(t, []batch.ID{"b1", "b2"}, old.Log("b"))
+
+		// The plain ledger serves its own, and none of the others'.
+		require.NoError(t, st.Add(t.Context(), one("new", "n2")))
+		run(old, time.Minute)
+		assert.Equal(t, []batch.ID{"a1", "a2", "a3"}, old.Log("a"))
+		assert.Empty(t, old.Log("new"))
+		require.ErrorIs(t, newRunner(t, st, added, nil).Run(t.Context()), dltbatch.ErrOtherLedger)
+	})
+}
+
+// What no route serves is refused when it is added, and held where it is stored all the same.
+func TestNoRoute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New()
+		r := newRunner(t, st, newRouter(t, prefixed(named("one", nil, nil), "one")), nil)
+		require.ErrorIs(t, r.Add(t.Context(), one("nobody's", "a")), batch.ErrInvalidInput)
+		require.NoError(t, st.Add(t.Context(), one("nobody's", "a"), one("one", "b")))
+		stop := running(t, r)
+		time.Sleep(time.Minute)
+		assert.Equal(t, []batch.ServiceID{"nobody's"}, r.Health().HeldServices)
+		rec, err := r.Get(t.Context(), one("one", "b").Key())
+		require.NoError(t, err)
+		assert.Equal(t, batch.Committed, rec.State)
+		require.NoError(t, stop())
+	})
+}

@@ -1,0 +1,98 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Serve is [store.Engine].Serve.
+func (s *Store) Serve(ctx context.Context, services []store.Served) (names []string, err error) {
+	if len(services) == 0 {
+		return nil, nil
+	}
+	err = s.tx(ctx, "record who serves", func(ctx context.Context, t *session) error {
+		known, err := t.served(ctx, services)
+		if err != nil {
+			return err
+		}
+		names = make([]string, len(services))
+		var missing []store.Served
+		for i, want := range services {
+			if name, there := known[string(want.Service)]; there {
+				names[i] = name
+			} else {
+				missing = append(missing, want)
+			}
+		}
+		if len(missing) == 0 {
+			return nil
+		}
+		if known, err = t.serve(ctx, missing); err != nil {
+			return err
+		}
+		for i, want := range services {
+			if names[i] == "" {
+				names[i] = known[string(want.Service)]
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return names, nil
+}
+
+// served returns what is recorded.
+func (t *session) served(ctx context.Context, services []store.Served) (map[string]string, error) {
+	type row struct{ service, ledger string }
+	rows, err := query(ctx, t, func(r *row) []any { return []any{&r.service, &r.ledger} }, sqlServed,
+		textArray(len(services), func(i int) string { return string(services[i].Service) }))
+	if err != nil {
+		return nil, err
+	}
+	known := make(map[string]string, len(rows))
+	for _, r := range rows {
+		known[r.service] = r.ledger
+	}
+	return known, nil
+}
+
+// serve records who serves services for which nothing was recorded a moment ago, and
+// returns what is. They are in one order, so that no two calls wait for each other.
+func (t *session) serve(ctx context.Context, services []store.Served) (map[string]string, error) {
+	database, _, err := get[string](ctx, t, sqlLedger)
+	if err != nil {
+		return nil, err
+	}
+	attempted, err := query(ctx, t, value[string], sqlAttemptedServices,
+		textArray(len(services), func(i int) string { return string(services[i].Service) }), int64(store.ServedReach))
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]string{}
+	var record []store.Served
+	for _, want := range services {
+		name := store.Serving(want.Ledger, database, slices.Contains(attempted, string(want.Service)))
+		names[string(want.Service)] = name
+		if want.Ledger != "" && name != "" {
+			record = append(record, store.Served{Service: want.Service, Ledger: name})
+		}
+	}
+	if len(record) == 0 {
+		return names, nil
+	}
+	slices.SortFunc(record, func(a, b store.Served) int { return strings.Compare(string(a.Service), string(b.Service)) })
+	if _, err := t.exec(ctx, sqlServe, textArray(len(record), func(i int) string { return string(record[i].Service) }),
+		textArray(len(record), func(i int) string { return record[i].Ledger })); err != nil {
+		return nil, err
+	}
+	recorded, err := t.served(ctx, record) // somebody else may have been faster
+	for s, name := range recorded {
+		names[s] = name
+	}
+	return names, err
+}

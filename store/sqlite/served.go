@@ -1,0 +1,70 @@
+package sqlite
+
+import (
+	"context"
+
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Serve is [store.Engine].Serve.
+func (s *Store) Serve(ctx context.Context, services []store.Served) ([]string, error) {
+	const op = "record who serves"
+	names := make([]string, len(services))
+	unknown := false
+	err := s.read(ctx, op, func(ctx context.Context, t *session) error {
+		unknown = false
+		for i, want := range services {
+			known, err := t.served(ctx, want, &names[i])
+			if err != nil {
+				return err
+			}
+			unknown = unknown || !known
+		}
+		return nil
+	})
+	if err != nil || !unknown {
+		return names, err
+	}
+	err = s.write(ctx, op, func(ctx context.Context, t *session) error {
+		var database string
+		if err := t.ledger(ctx, &database); err != nil {
+			return err
+		}
+		for i, want := range services {
+			if err := t.serve(ctx, want, database, &names[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return names, nil
+}
+
+// served reads what is recorded.
+func (t *session) served(ctx context.Context, want store.Served, name *string) (known bool, err error) {
+	err = t.get(ctx, name, sqlServed, string(want.Service))
+	if noRows(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// serve records who serves a service, where nothing is recorded.
+func (t *session) serve(ctx context.Context, want store.Served, database string, name *string) error {
+	if known, err := t.served(ctx, want, name); err != nil || known {
+		return err
+	}
+	var attempted bool
+	if err := t.get(ctx, &attempted, sqlAttemptedService, string(want.Service), string(want.Service), store.ServedReach); err != nil {
+		return err
+	}
+	*name = store.Serving(want.Ledger, database, attempted)
+	if want.Ledger == "" || *name == "" {
+		return nil
+	}
+	_, err := t.exec(ctx, sqlServe, string(want.Service), *name)
+	return err
+}
