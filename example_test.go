@@ -74,8 +74,8 @@ func send(ctx context.Context, runner *dltbatch.Runner, key sawtooth.Signer, add
 }
 
 // together is the third.
-func together(ctx context.Context, st *sqlite.Store, tx *sql.Tx, runner *dltbatch.Runner, b batch.Batch) error {
-	if err := st.AddTx(ctx, tx, b); err != nil {
+func together(ctx context.Context, tx *sql.Tx, runner *dltbatch.Runner, b batch.Batch) error {
+	if err := runner.AddTx(ctx, tx, b); err != nil { // checks as Add does: the store's own AddTx knows no ledger
 		return err
 	}
 	if err := tx.Commit(); err != nil {
@@ -232,15 +232,16 @@ func TestSnippetsRun(t *testing.T) {
 	require.NoError(t, err)
 	tx, err := db.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
-	b := batch.Batch{ID: "a", Payload: []byte("x")}
-	require.NoError(t, together(t.Context(), st, tx, runner, b))
+	key, err := sawtooth.GeneratePrivateKey()
+	require.NoError(t, err)
+	b, err := sawtooth.Build(key, "s", sawtooth.Transaction{FamilyName: "intkey", FamilyVersion: "1.0", Nonce: "1", Payload: []byte("x")})
+	require.NoError(t, err)
+	require.NoError(t, together(t.Context(), tx, runner, b))
 	rec, err := runner.Get(t.Context(), b.Key())
 	require.NoError(t, err)
 	require.Equal(t, batch.Queued, rec.State)
 
 	require.Error(t, cluster(t.Context(), "postgres://127.0.0.1:1/none?sslmode=disable&connect_timeout=1"), "nobody listens there; examples/cluster has a server")
-	key, err := sawtooth.GeneratePrivateKey()
-	require.NoError(t, err)
 	node, err := scabbard(key, nil)
 	require.NoError(t, err)
 	node.CloseIdleConnections()

@@ -56,7 +56,7 @@ type gate struct {
 	ledger dlt.Ledger
 	store  store.Engine
 	o      Options
-	held   func(batch.ServiceID, error)
+	news   func(batch.ServiceID, error) // a service is held, or, without an error, no longer
 
 	mu     sync.Mutex
 	judged map[batch.ServiceID]error // nil where it is served
@@ -67,7 +67,7 @@ type gate struct {
 const maxJudged = 100_000
 
 func newGate(r *Runner) *gate {
-	return &gate{ledger: r.ledger.Ledger, store: r.store, o: r.o, held: r.unserved, judged: map[batch.ServiceID]error{}}
+	return &gate{ledger: r.ledger.Ledger, store: r.store, o: r.o, news: r.unserved, judged: map[batch.ServiceID]error{}}
 }
 
 // judge makes sure that each of services is judged. An error is the store's: then some are
@@ -77,7 +77,7 @@ func (g *gate) judge(ctx context.Context, services []batch.ServiceID) error {
 	verdicts := map[batch.ServiceID]error{}
 	g.mu.Lock()
 	for _, s := range services {
-		if _, known := g.judged[s]; known {
+		if old, known := g.judged[s]; known && !panicked(old) {
 			continue
 		}
 		if _, twice := verdicts[s]; twice {
@@ -107,19 +107,23 @@ func (g *gate) judge(ctx context.Context, services []batch.ServiceID) error {
 		}
 	}
 	for s, err := range verdicts {
-		if _, known := g.judged[s]; known {
-			delete(verdicts, s) // somebody else was faster
-			continue
+		old, known := g.judged[s]
+		if g.judged[s] = err; known && (old == nil) == (err == nil) || !known && err == nil {
+			delete(verdicts, s) // no news
 		}
-		g.judged[s] = err
 	}
 	g.mu.Unlock()
 	for s, err := range verdicts {
-		if err != nil {
-			g.held(s, err)
-		}
+		g.news(s, err)
 	}
 	return nil
+}
+
+// panicked reports whether a service was not judged for good: the ledger's next answer may
+// be one.
+func panicked(err error) bool {
+	var p *loop.PanicError
+	return errors.As(err, &p)
 }
 
 // otherLedger says that a service belongs to another ledger than the one that would serve it.

@@ -199,10 +199,14 @@ func (h *health) troubled(err error) {
 	h.trouble, h.troubleAt = err, time.Now()
 }
 
-// hold says that a service is not served by the Run that runs.
-func (h *health) hold(s batch.ServiceID) {
+// hold says that a service is not served by the Run that runs, or is by now.
+func (h *health) hold(s batch.ServiceID, held bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if !held {
+		delete(h.held, s)
+		return
+	}
 	if h.held == nil {
 		h.held = map[batch.ServiceID]struct{}{}
 	}

@@ -79,10 +79,13 @@ func (r *Runner) laneHeld(s batch.ServiceID, err error) {
 	r.observe(context.Background(), batch.Event{Kind: batch.EventLaneHeld, Key: batch.Key{Service: s}, Err: err})
 }
 
-// unserved is laneHeld of what this Run does not serve at all.
+// unserved is laneHeld of what this Run does not serve at all; without an error, that it
+// does by now.
 func (r *Runner) unserved(s batch.ServiceID, err error) {
-	r.health.hold(s)
-	r.laneHeld(s, err)
+	r.health.hold(s, err != nil)
+	if err != nil {
+		r.laneHeld(s, err)
+	}
 }
 
 func (r *Runner) paused(s batch.ServiceID, all bool, err error) {

@@ -51,7 +51,7 @@ var traitsList = []mutant{
 		old: "return errors.Is(s.gate.verdict(f.Key.Service), ErrOtherLedger) }", new: "return errors.Is(s.gate.verdict(f.Key.Service), ErrDrain) }",
 	},
 	{
-		name: "routes: a known service goes elsewhere", file: "store/served.go", pkg: ".", test: "TestAServiceThatCannotBeServedIsHeld|TestRoutesOfAnOlderDatabase",
+		name: "routes: a known service goes elsewhere", file: "store/served.go", pkg: "store/memory", test: "TestStore/ledger/what_was_attempted.*",
 		old: "if attempted && databases != \"\" {", new: "if attempted && wanted == \"\" {",
 	},
 	{
@@ -67,7 +67,7 @@ var traitsList = []mutant{
 		old: "if l := r.route(service); l != nil && !slices", new: "if l := r.route(service); l != nil || !slices",
 	},
 	{
-		name: "routes: live before all are", file: "dlt/router.go", pkg: "dlt/dlttest", test: "TestGoodRoutes",
+		name: "routes: live before all are", file: "dlt/router.go", pkg: "dlt", test: "TestRoutesAreLiveTogether",
 		old: "case !is:\n\t\t\t\t\treturn nil\n", new: "case !is:\n",
 	},
 }
