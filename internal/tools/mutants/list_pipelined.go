@@ -63,7 +63,7 @@ var pipelinedList = []mutant{
 		old: "reliant && keepsOrder != nil", new: "(reliant || true) && keepsOrder != nil",
 	},
 	{
-		name: "pipelined on a ledger that does not keep order", file: "runner.go", pkg: ".", test: "TestNewRefusesPipelined.*",
+		name: "pipelined on a ledger that does not keep order", file: "gate.go", pkg: ".", test: "TestNewRefusesPipelined.*",
 		old: "ReliesOnOrder(s) && !traits.KeepsOrder {", new: "ReliesOnOrder(s) && traits.Name == \"\" {",
 	},
 	{
