@@ -112,3 +112,30 @@ func TestEvidenceIsLookedForWithFewConnections(t *testing.T) {
 		})
 	}
 }
+
+// What the evidence could not tell is looked into again: it may be found later, while a
+// person has not decided yet.
+func TestEvidenceIsLookedForAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.traits = ledgerTraits
+		w.traits.Resolves = true
+		w.answer = saying(batch.ReportedUnknown)
+		asked := 0
+		w.resolve = func(context.Context, batch.Attempt) (dlt.Evidence, error) {
+			if asked++; asked < 5 {
+				return dlt.CannotTell, nil
+			}
+			return dlt.NotCommitted, nil
+		}
+		doubtful := func(r *row) { r.State = batch.Submitting }
+		w.add("s", "a", 0, doubtful)
+		_, stop := w.start(t, nil)
+		settle(max(grace, late) + 3*time.Second)
+		require.Equal(t, []string{"a undecidable"}, w.found())
+		w.add("s", "a", 0, doubtful, func(r *row) { r.Undecided, r.posted = true, time.Now().Add(-time.Hour) })
+		settle(late + ttl + 10*time.Second)
+		stop()
+		assert.Equal(t, []string{"a undecidable", "a not committed"}, w.found())
+	})
+}
