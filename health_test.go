@@ -100,6 +100,7 @@ var errDown = errors.New("connection refused")
 func until(t *testing.T, r *dltbatch.Runner, d time.Duration, want func(dltbatch.Health) bool) (dltbatch.Health, time.Duration) {
 	t.Helper()
 	for begin := time.Now(); ; time.Sleep(500 * time.Millisecond) {
+		synctest.Wait() // what happens at this moment has happened
 		h := r.Health()
 		if want(h) {
 			return h, time.Since(begin)

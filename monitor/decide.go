@@ -323,6 +323,11 @@ func (d *decider) evidence() Verdict {
 	case dlt.NotCommitted:
 		return d.notCommitted()
 	case dlt.InFlight:
+		if d.k.Seen <= d.r.StuckAfter {
+			// A resolver waits by this process's own clock, as everybody does: after a
+			// restart it says so of a doubt of any age, and settles it a little later.
+			return Verdict{Next: d.next()}
+		}
 		return d.stuckOr("the ledger goes on saying in flight")
 	}
 	if st := d.k.Status; st != nil && st.Reported != batch.ReportedUnknown {

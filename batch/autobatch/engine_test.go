@@ -269,6 +269,7 @@ func TestDrain(t *testing.T) {
 func TestABatchThatFailsItsCheckIsNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
+		var mu sync.Mutex
 		var troubles []error
 		corrupt := &batch.InputError{Field: "Payload", Want: "what the ledger can read"}
 		refused := 0
@@ -281,6 +282,8 @@ func TestABatchThatFailsItsCheckIsNotStored(t *testing.T) {
 			},
 			Observer: func(e autobatch.Event) {
 				if e.Err != nil {
+					mu.Lock()
+					defer mu.Unlock()
 					troubles = append(troubles, e.Err)
 				}
 			},
@@ -291,12 +294,16 @@ func TestABatchThatFailsItsCheckIsNotStored(t *testing.T) {
 		go func() { done <- e.Run(ctx) }()
 		require.NoError(t, e.Add(ctx, batch.Order{ID: "o", Party: "p", Payload: []byte(pay)}))
 		time.Sleep(500 * time.Millisecond)
+		synctest.Wait()
 		stored, _, err := st.List(ctx, store.ListQuery{})
 		require.NoError(t, err)
 		require.Empty(t, stored)
+		mu.Lock()
 		require.Len(t, troubles, 1)
 		require.ErrorIs(t, troubles[0], corrupt)
+		mu.Unlock()
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		stored, _, err = st.List(ctx, store.ListQuery{})
 		require.NoError(t, err)
 		require.Len(t, stored, 1, "built again, and good")
