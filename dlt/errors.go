@@ -22,7 +22,7 @@ var (
 	ErrDoubt = errors.New("dltbatch: outcome not known")
 )
 
-// ErrStreamLost: a stream of events has ended, or could not be opened. It is about no
+// ErrStreamLost says that a stream of events has ended, or could not be opened. It is about no
 // batch: what the stream would have told is polled.
 var ErrStreamLost = errors.New("dltbatch: stream of events lost")
 

@@ -11,6 +11,8 @@ const (
 
 // exactly returns w with the methods of those that has names. Go has no shorter way to a
 // value whose method set is found out at run time.
+//
+//nolint:gocyclo // one case for each of 32 sets, and nothing in any of them
 func exactly(has int, w wrapped, r Resolver, e EventSource, c Checker, p Preparer, l ListSubmitter) Ledger {
 	switch has {
 	case resolves:

@@ -50,7 +50,7 @@ func TestAfterAParticipantWasPutBack(t *testing.T) {
 	require.NoError(t, r.submit(a))
 	r.executed("b")
 	r.fill(30)
-	require.Greater(t, backup.p.Count(cantontest.Executed, "fill-25"), 0, "the new end is behind the old one")
+	require.Positive(t, backup.p.Count(cantontest.Executed, "fill-25"), "the new end is behind the old one")
 	s, err = r.ask(a)
 	require.NoError(t, err)
 	assert.Equal(t, batch.ReportedCommitted, s.Reported)

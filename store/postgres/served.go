@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -91,8 +92,6 @@ func (t *session) serve(ctx context.Context, services []store.Served) (map[strin
 		return nil, err
 	}
 	recorded, err := t.served(ctx, record) // somebody else may have been faster
-	for s, name := range recorded {
-		names[s] = name
-	}
+	maps.Copy(names, recorded)
 	return names, err
 }
