@@ -2,6 +2,8 @@ package queuer_test
 
 import (
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,9 +21,10 @@ import (
 func TestNamedLanesGoOnWhileScansFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{}
-		fails := true
+		var fails atomic.Bool
+		fails.Store(true)
 		w.list = func(store.LanesQuery) ([]batch.ServiceID, error) {
-			if fails {
+			if fails.Load() {
 				return nil, errStore
 			}
 			return []batch.ServiceID{"found"}, nil
@@ -32,12 +35,12 @@ func TestNamedLanesGoOnWhileScansFail(t *testing.T) {
 		q.Hint("named")
 		synctest.Wait()
 		assert.Equal(t, []time.Duration{begin}, w.asked("named"), "at once")
-		fails = false
+		fails.Store(false)
 		time.Sleep(6 * time.Second)
 		require.NotEmpty(t, w.asked("found"), "within seconds after ten minutes of failures")
-		fails = true
+		fails.Store(true)
 		time.Sleep(scan)
-		fails = false
+		fails.Store(false)
 		n, begin := len(w.asked("found")), w.now()
 		time.Sleep(scan)
 		synctest.Wait()
@@ -73,10 +76,13 @@ func TestAScanThatFailsIsMadeAgainSoon(t *testing.T) {
 // of it is posted, since only its version can tell.
 func TestWhatMayBeClaimedIsPutBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
 		var salts []uint32
 		first := true
 		w := &world{}
 		w.claim = func(q store.ClaimQuery, _ store.Choose) (store.Claimed, error) {
+			mu.Lock()
+			defer mu.Unlock()
 			salts = append(salts, q.Salt)
 			if first {
 				first = false
@@ -107,9 +113,10 @@ func TestWhatMayBeClaimedIsPutBack(t *testing.T) {
 func TestAStoreThatIsDownIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{list: func(store.LanesQuery) ([]batch.ServiceID, error) { return nil, nil }}
-		down := true
+		var down atomic.Bool
+		down.Store(true)
 		w.claim = func(store.ClaimQuery, store.Choose) (store.Claimed, error) {
-			if down {
+			if down.Load() {
 				return store.Claimed{}, errStore
 			}
 			return store.Claimed{}, nil
@@ -119,7 +126,7 @@ func TestAStoreThatIsDownIsLeftAlone(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		n := len(w.journal())
 		assert.Less(t, n, 10*60*5, "a handful of claims, and a pause")
-		down = false
+		down.Store(false)
 		time.Sleep(6 * time.Second)
 		synctest.Wait()
 		stop()
