@@ -195,6 +195,7 @@ func (h history) outcome(id batch.ID) store.Outcome {
 	}
 	o.Attempt = []int{0, row.Attempt, 1}[h.r.IntN(3)]
 	o.Spend, o.Last = h.chance(30), h.chance(15)
+	o.RolledBack = h.chance(30)
 	if h.chance(30) {
 		o.Endpoint = fmt.Sprint("node", h.r.IntN(2))
 	}

@@ -87,6 +87,9 @@ func recordEvery(f *fixture, s standing) {
 	}
 	f.view("s", 2000)
 	f.pending(2000, f.u(0.5))
+	if open := f.inOrder(func(s *shadow) bool { return !s.row.Final() }); len(open) > 0 {
+		f.look(open[0].b.ID, 2000) // at the whole lane
+	}
 }
 
 func recordShown(f *fixture) {

@@ -70,6 +70,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"late", lateTests()},
 		{"prepared", preparedTests()},
 		{"record", recordTests()},
+		{"row", rowTests()},
 		{"race", raceTests()},
 		{"model", modelTests()},
 		{"pending", pendingTests()},
