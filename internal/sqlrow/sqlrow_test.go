@@ -97,3 +97,21 @@ func TestControlOfOldCode(t *testing.T) {
 	}
 	assert.Equal(t, int64(9), (&sqlrow.ControlCols{PausedAt: 5, HaltedAt: 6, Version: 9}).Control().Version)
 }
+
+// That code leaves the reason as it is, too: what it halted or released since has none.
+func TestHaltReasonOfOldCode(t *testing.T) {
+	for name, c := range map[string]struct {
+		cols sqlrow.ControlCols
+		want string
+	}{
+		"as it was halted":           {sqlrow.ControlCols{HaltedAt: 8, Version: 8}, "why"},
+		"changed since, by new code": {sqlrow.ControlCols{HaltedAt: 8, Version: 9, PausedAt: 9}, "why"},
+		"paused since, by old code":  {sqlrow.ControlCols{HaltedAt: 8, Version: 8, PausedAt: 9}, "why"},
+		"released by old code":       {sqlrow.ControlCols{Version: 8}, ""},
+		"released and halted by it":  {sqlrow.ControlCols{HaltedAt: 9, Version: 8}, ""},
+		"never halted":               {sqlrow.ControlCols{}, ""},
+	} {
+		c.cols.HaltReason = "why"
+		assert.Equal(t, c.want, c.cols.Control().HaltReason, name)
+	}
+}
