@@ -75,4 +75,20 @@ var storesList = []mutant{
 		name: "upgrade: the length of a claim that old code has not given is believed", file: "internal/sqlrow/time.go", pkg: "store/sqlite", test: "TestUpgradeUnderLoad",
 		old: "if of != attempt {", new: "if false {",
 	},
+	{
+		name: "row: SQLite forgets which endpoint has shown the attempt", file: "store/sqlite/queries.go", pkg: "store/sqlite", test: "TestStore/row/.*",
+		old: "seen_attempt = ?, seen_endpoint = ? WHERE", new: "seen_attempt = ?, seen_endpoint = iif(? IS NULL, '', seen_endpoint) WHERE",
+	},
+	{
+		name: "row: PostgreSQL forgets how often an execution was taken back", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestStore/pgx$/row/.*",
+		old: "rollbacks = u.rollbacks, ", new: "",
+	},
+	{
+		name: "upgrade: the reason of a halt that old code has released, and halted anew, is believed", file: "internal/sqlrow/operator.go", pkg: "internal/sqlrow", test: "TestHaltReasonOfOldCode",
+		old: "c.HaltedAt == 0 || c.HaltedAt > c.Version", new: "c.HaltedAt == 0",
+	},
+	{
+		name: "upgrade: the reason of a halt that old code has released is believed", file: "internal/sqlrow/operator.go", pkg: "internal/sqlrow", test: "TestHaltReasonOfOldCode",
+		old: "c.HaltedAt == 0 || c.HaltedAt > c.Version", new: "c.HaltedAt > c.Version",
+	},
 }
