@@ -139,8 +139,8 @@ const (
 	sqlServe  = `INSERT INTO served (service_id, ledger) VALUES (?, ?)`
 	// sqlAttemptedService is whether one of a service's first batches ever was attempted.
 	sqlAttemptedService = `SELECT EXISTS (SELECT 1 FROM open_batches o WHERE o.service_id = ? AND o.attempt > 0 AND o.at_end = 0)
-	OR EXISTS (SELECT 1 FROM (SELECT seq FROM batches WHERE service_id = ? ORDER BY created_at LIMIT ?) b
-		CROSS JOIN outcomes f ON f.seq = b.seq WHERE f.attempt > 0)`
+	OR EXISTS (SELECT 1 FROM (SELECT seq FROM batches WHERE service_id = ? ORDER BY created_at LIMIT ?) d
+		CROSS JOIN outcomes f ON f.seq = d.seq WHERE f.attempt > 0)`
 	sqlLedger    = `SELECT name FROM ledger WHERE id = 1`
 	sqlSetLedger = `INSERT INTO ledger (id, name) VALUES (1, ?) ON CONFLICT DO NOTHING`
 
