@@ -36,6 +36,7 @@ type Client struct {
 
 	lookedUp seldom
 	writers  sync.Map // batch.ServiceID -> struct{}: who writes its log in this process
+	holds    holds
 
 	gates    sync.Map // node -> *gate
 	senders  sync.Map // batch.ServiceID -> *http.Client: at nodes that are suspected

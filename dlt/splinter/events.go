@@ -59,7 +59,11 @@ func (c *Client) Events(ctx context.Context, services []batch.ServiceID, yield f
 			s.log = &logWriter{client: c, service: p.id, stream: streamName(p.id)}
 		}
 	}
-	return s.run(ctx)
+	err = s.run(ctx)
+	if err != nil && s.roots != nil {
+		c.holds.begin(p.id, time.Now())
+	}
+	return err
 }
 
 // handshake bounds the opening of a stream.

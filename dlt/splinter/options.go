@@ -95,7 +95,8 @@ type Options struct {
 	// leaves something that stays, a counter, say, or a record of its own. Then the log in
 	// the Journal goes on over a crash of the node where the hash of the state is the same
 	// after it, which settles what was queued. It costs a question about that hash for each
-	// event. Where it is not so, a batch can be executed twice. Defaults to false: a lock
+	// event; and after a stream broke new batches wait until it is open again, for a minute at
+	// most once the node answers. Where it is not so, a batch can be executed twice. Defaults to false: a lock
 	// that is taken and released leaves the state as it was.
 	StateNeverReturns bool
 	// Evidence says whether the effect of a batch is in the state, where nothing else

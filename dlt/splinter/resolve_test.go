@@ -31,6 +31,7 @@ type world struct {
 	fault   atomic.Pointer[splintertest.Fault] // of POSTs
 	reject  atomic.Bool
 	blind   atomic.Bool // subscriptions are refused, and so is what they replay
+	refused atomic.Int64
 	alone   atomic.Bool // nobody may know who the services of a circuit are
 	known   []batch.ID
 }
@@ -43,6 +44,7 @@ func newWorld(t testing.TB, o splintertest.Options, journal dlt.Journal) *world 
 				return *f
 			}
 			if w.blind.Load() && p.Operation == splintertest.OpEvents {
+				w.refused.Add(1)
 				return splintertest.Fault{Answer: splintertest.AnswerError, Status: http.StatusInternalServerError}
 			}
 			return splintertest.Fault{}

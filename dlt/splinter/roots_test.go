@@ -82,9 +82,12 @@ func (r *rooted) settled() {
 // gap cuts the streams, and does something while nobody listens.
 func (r *rooted) gap(meanwhile func()) {
 	r.Helper()
+	was := r.refused.Load()
 	r.blind.Store(true)
 	r.net.CutStreams(0)
-	require.True(r, every(time.Millisecond, 5*time.Second, func() bool { return r.net.Streams(0) == 0 }))
+	require.True(r, every(time.Millisecond, 5*time.Second, func() bool {
+		return r.net.Streams(0) == 0 && r.refused.Load() > was // who listened knows that it has ended
+	}))
 	meanwhile()
 	r.net.Restart(0) // what was queued is gone, and so is what the node remembers
 	r.known = nil
@@ -124,8 +127,11 @@ func TestLogDoesNotGoOn(t *testing.T) {
 	var d doubtful
 	cut := time.Now()
 	r.gap(func() {
+		held := r.c
+		r.c = newClient(t, r.net.URL(0), options(nil)) // a POST that comes late is not held back
 		d = r.lost(splintertest.TakenFirst)
 		r.becomes(d.Batch, batch.ReportedCommitted)
+		r.c = held
 	})
 	covered(t, r.st, r.service, 0, cut) // the log begins anew
 	r.resolves(d, dlt.Committed)        // by its receipts
@@ -172,4 +178,44 @@ func TestLogWithoutRoots(t *testing.T) {
 	cut := time.Now()
 	r.gap(func() {})
 	covered(t, r.st, r.service, 0, cut)
+}
+
+// A new batch would change the state before the stream is open again, and the log could not
+// go on: it waits.
+func TestNewBatchesWaitForTheLog(t *testing.T) {
+	r := newRooted(t, true)
+	r.committed()
+	r.settled()
+	d := r.lost(splintertest.NotTaken)
+	next := inc(t, r.service, "next")
+	r.gap(func() {
+		_, err := r.post(next, time.Second)
+		require.Equal(t, batch.KindUnavailable, dlt.Kind(err), "%v", err)
+		require.Zero(t, r.net.Posts(next.ID))
+	})
+	require.Eventually(t, func() bool {
+		_, err := r.post(next, time.Second)
+		return err == nil
+	}, 5*time.Second, time.Millisecond)
+	r.resolves(d, dlt.NotCommitted)
+}
+
+// Without a promise about states the log never goes on, and with no root at its end it cannot:
+// nothing waits.
+func TestNothingWaitsInVain(t *testing.T) {
+	for name, never := range map[string]bool{"states return": false, "no root is known": true} {
+		t.Run(name, func(t *testing.T) {
+			r := newRooted(t, never)
+			if never {
+				r.settled()
+				r.mute.Store(true)
+			}
+			r.committed()
+			require.True(t, every(time.Millisecond, 5*time.Second, func() bool { return r.cursor() == "" }))
+			r.gap(func() {
+				_, err := r.post(inc(t, r.service, "next"), time.Second)
+				require.NoError(t, err)
+			})
+		})
+	}
 }

@@ -29,6 +29,9 @@ func (c *Client) Submit(ctx context.Context, a batch.Attempt) (err error) {
 		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrMisconfigured, Err: err}
 	}
 	defer func() { err = dlt.At(p.root.String(), err) }()
+	if err := c.holdBack(ctx, p, a.ID); err != nil {
+		return err
+	}
 	if err := c.lookBefore(ctx, p, a.ID); err != nil {
 		return err
 	}

@@ -40,6 +40,18 @@ var evidenceList = []mutant{
 		old: "if l.roots.known == l.after {", new: "if l.roots.known != \"\" {",
 	},
 	{
+		name: "splinter: new batches do not wait for the log", file: "dlt/splinter/events.go", pkg: "dlt/splinter", test: "TestNewBatchesWaitForTheLog",
+		old: "if err != nil && s.roots != nil {", new: "if false {",
+	},
+	{
+		name: "splinter: new batches wait for a log that cannot go on", file: "dlt/splinter/hold.go", pkg: "dlt/splinter", test: "TestNothingWaitsInVain|TestMayGoOn",
+		old: "found.Covered && found.Cursor != \"\" &&", new: "",
+	},
+	{
+		name: "splinter: new batches wait for a log for ever", file: "dlt/splinter/hold.go", pkg: "dlt/splinter", test: "TestHold",
+		old: "case now.Sub(of.answered) >= holdFor:", new: "case false:",
+	},
+	{
 		name: "splinter: the log goes on for states that return", file: "dlt/splinter/events.go", pkg: "dlt/splinter", test: "TestLogOfAStateThatReturns",
 		old: "if s.client.o.StateNeverReturns {", new: "if true {",
 	},

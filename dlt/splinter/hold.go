@@ -1,0 +1,110 @@
+package splinter
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+)
+
+// A log goes on over a gap where the state is the same after it. A batch that is posted to a
+// node which has just started, and is committed before the stream is open again, changes the
+// state: nothing would be proved of all that was in doubt from before. So new batches of a
+// service whose stream broke are held back until its log is being written again. No proof
+// rests on this: it only keeps a state the same that nobody else has changed.
+const (
+	// holdFor is how long a node that answers is waited for: its stream is tried again within
+	// 36 s, and the log decides within 15 s whether it goes on.
+	holdFor = time.Minute
+	// holdPause is when a batch that was held back is tried again.
+	holdPause = time.Second
+)
+
+// holds knows the services whose streams broke. All methods may be called concurrently.
+type holds struct {
+	mu       sync.Mutex
+	services map[batch.ServiceID]hold
+}
+
+type hold struct {
+	broke    time.Time // when the stream did
+	answered time.Time // since when the node has answered again; zero is not yet
+}
+
+func (h *holds) begin(s batch.ServiceID, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.services == nil {
+		h.services = map[batch.ServiceID]hold{}
+	}
+	h.services[s] = hold{broke: now}
+}
+
+// broke is when a service's stream did; false where nothing is held back.
+func (h *holds) broke(s batch.ServiceID) (time.Time, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	of, held := h.services[s]
+	return of.broke, held
+}
+
+// end ends the hold of that break, and not that of a later one.
+func (h *holds) end(s batch.ServiceID, broke time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.services[s].broke.Equal(broke) {
+		delete(h.services, s)
+	}
+}
+
+// heard takes whether the node has answered, and reports whether the service is still held.
+func (h *holds) heard(s batch.ServiceID, answered bool, now time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	of, held := h.services[s]
+	switch {
+	case !held:
+		return false
+	case !answered:
+		of.answered = time.Time{}
+	case of.answered.IsZero():
+		of.answered = now
+	case now.Sub(of.answered) >= holdFor:
+		delete(h.services, s)
+		return false
+	}
+	h.services[s] = of
+	return true
+}
+
+// mayGoOn reports whether a log has an end to go on from, and nobody has written it since the
+// stream broke, so long ago.
+func mayGoOn(found batch.StreamFound, broke time.Duration) bool {
+	return found.Covered && found.Cursor != "" && found.Until >= broke
+}
+
+// holdBack refuses a batch for now where the log of its service may go on.
+func (c *Client) holdBack(ctx context.Context, p place, id batch.ID) error {
+	broke, held := c.holds.broke(p.id)
+	if !held || !isID(string(id)) {
+		return nil
+	}
+	found, err := c.o.Journal.FindStream(ctx, streamName(p.id), nil)
+	if err == nil && !mayGoOn(found, time.Since(broke)) {
+		c.holds.end(p.id, broke)
+		return nil
+	}
+	_, err = c.ask(ctx, p, []batch.ID{id})
+	var refused *dlt.Error
+	answered := err == nil || (errors.As(err, &refused) && refused.StatusCode != 0)
+	if !c.holds.heard(p.id, answered, time.Now()) {
+		return nil
+	}
+	return &dlt.Error{
+		Op: opSubmit, Kind: dlt.ErrUnavailable, RetryAfter: holdPause,
+		Message: "the stream of the service's events broke: new batches wait until its log is written again",
+	}
+}

@@ -1,0 +1,53 @@
+package splinter
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// TestHold is how long new batches wait for a log.
+func TestHold(t *testing.T) {
+	const s = batch.ServiceID("aaaaa-bbbbb::a000")
+	start := time.Unix(1000, 0)
+	at := func(d time.Duration) time.Time { return start.Add(d) }
+	var h holds
+	_, held := h.broke(s)
+	assert.False(t, held)
+	assert.False(t, h.heard(s, true, start))
+
+	h.begin(s, start)
+	assert.True(t, h.heard(s, false, at(time.Hour)), "the node is down")
+	assert.True(t, h.heard(s, true, at(time.Hour)))
+	assert.True(t, h.heard(s, true, at(time.Hour+holdFor-1)))
+	assert.True(t, h.heard(s, false, at(time.Hour+holdFor)), "down again")
+	assert.True(t, h.heard(s, true, at(2*time.Hour)))
+	assert.False(t, h.heard(s, true, at(2*time.Hour+holdFor)), "not for ever")
+	assert.False(t, h.heard(s, true, at(2*time.Hour+holdFor)))
+
+	h.begin(s, at(time.Second))
+	h.end(s, start)
+	broke, held := h.broke(s)
+	assert.True(t, held, "another break")
+	h.end(s, broke)
+	_, held = h.broke(s)
+	assert.False(t, held)
+}
+
+// TestMayGoOn is which logs are waited for.
+func TestMayGoOn(t *testing.T) {
+	ends := batch.StreamFound{Covered: true, Cursor: "a", Since: time.Hour, Until: 10 * time.Second}
+	assert.True(t, mayGoOn(ends, 10*time.Second))
+	assert.False(t, mayGoOn(ends, 11*time.Second), "written since")
+	for name, change := range map[string]func(*batch.StreamFound){
+		"no root": func(f *batch.StreamFound) { f.Cursor = "" },
+		"no span": func(f *batch.StreamFound) { f.Covered = false },
+	} {
+		f := ends
+		change(&f)
+		assert.False(t, mayGoOn(f, 10*time.Second), name)
+	}
+}
