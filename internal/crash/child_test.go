@@ -20,6 +20,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/splinter"
+	"github.com/dltbatch/dltbatch/internal/flaky"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/sqlite"
@@ -52,7 +53,8 @@ type job struct {
 	Group     int  // how many are added in one call
 	Add       int  // how many calls add some
 	Kill      window
-	Nth       int64 // it is killed the n-th time it gets there
+	Nth       int64  // it is killed the n-th time it gets there
+	Flaky     uint64 // one statement in ten fails, by this seed; none where it is 0
 }
 
 const jobVariable = "DLTBATCH_CRASH_JOB"
@@ -68,6 +70,7 @@ const (
 type killer struct {
 	job   job
 	count atomic.Int64
+	fails *flaky.Faults
 	phase atomic.Value // window that the store is in
 }
 
@@ -93,7 +96,7 @@ func (k *killer) openDB() (*sql.DB, error) {
 		c.RegisterCommitHook(func() int { k.reach(k.phase.Load().(window)); return 0 })
 		return nil
 	}})
-	return sql.Open("sqlite3_killer", "file:"+k.job.DB+"?_journal_mode=WAL&_busy_timeout=5000&_synchronous=FULL&_txlock=immediate&_foreign_keys=on")
+	return k.fails.Open("sqlite3_killer", "file:"+k.job.DB+"?_journal_mode=WAL&_busy_timeout=5000&_synchronous=FULL&_txlock=immediate&_foreign_keys=on")
 }
 
 // killerStore is a store whose callers die in its windows.
@@ -150,6 +153,7 @@ func child(text string) error {
 	if err := json.Unmarshal([]byte(text), &k.job); err != nil {
 		return err
 	}
+	k.fails = flaky.New(k.job.Flaky+uint64(k.job.From), 10) // calm, and so as if it were not there
 	db, err := k.openDB()
 	if err != nil {
 		return err
@@ -196,20 +200,26 @@ func child(text string) error {
 	ended := make(chan error, 1)
 	go func() { ended <- runner.Run(running) }()
 
+	for k.job.Flaky != 0 && !runner.Health().Running && len(ended) == 0 { // its first look at the store is not repeated
+		time.Sleep(time.Millisecond)
+	}
+	k.fails.Calm(k.job.Flaky == 0)
+
 	batches, err := readBatches(k.job.Batches)
 	if err != nil {
 		return err
 	}
 	for group := range slices.Chunk(batches[k.job.From:min(len(batches), k.job.From+k.job.Add*k.job.Group)], k.job.Group) {
-		if err := runner.Add(ctx, group...); err != nil {
+		if err := again(func() error { return runner.Add(ctx, group...) }); err != nil {
 			return err
 		}
 		k.job.From += len(group)
 		fmt.Println("acked", k.job.From-1)
 	}
-	if err := runner.Idle(ctx); err != nil {
+	if err := again(func() error { return runner.Idle(ctx) }); err != nil {
 		return err
 	}
+	k.fails.Calm(true)
 	stop()
 	return <-ended
 }

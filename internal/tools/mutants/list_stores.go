@@ -91,4 +91,8 @@ var storesList = []mutant{
 		name: "upgrade: the reason of a halt that old code has released is believed", file: "internal/sqlrow/operator.go", pkg: "internal/sqlrow", test: "TestHaltReasonOfOldCode",
 		old: "c.HaltedAt == 0 || c.HaltedAt > c.Version", new: "c.HaltedAt > c.Version",
 	},
+	{
+		name: "trouble: what a restarted node has lost counts as committed, under kill -9", file: "store/outcome.go", pkg: "internal/crash", test: "TestKillTrouble",
+		old: "\t\tr.lost(now)\n\tcase NotCommitted:", new: "\t\tr.final(batch.Committed, now)\n\tcase NotCommitted:",
+	},
 }

@@ -1,0 +1,85 @@
+package crash
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
+	"github.com/dltbatch/dltbatch/internal/flaky"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/sqlite"
+)
+
+// TestKillTrouble has all of it at once: children are killed, one statement in ten of
+// theirs fails, and their node is restarted twice while a batch is under way, again and
+// again. Everything acknowledged is executed, in order, once.
+func TestKillTrouble(t *testing.T) {
+	t.Parallel()
+	node := sawtoothtest.Start(t, &sawtoothtest.Options{
+		BlockInterval: 10 * time.Millisecond, CacheTime: 500 * time.Millisecond,
+		Faults: &sawtoothtest.Faults{Seed: *crashSeed, ResetAfter: 0.05, Late: 0.05, LateBy: 100 * time.Millisecond},
+	})
+	few := (*kills + 4) / 5
+	batches, want := counting(t, 5*few*5, lanes, "")
+	twice := 0
+	restarts := func(ctx context.Context, st *sqlite.Store) {
+		for rest := time.Duration(0); twice < 4*few; { // not for ever: what is lost takes a second
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(rest):
+			}
+			if rest = 2 * time.Millisecond; node.PoolLen() == 0 {
+				continue
+			}
+			key, ok := underWay(ctx, st)
+			if !ok {
+				continue
+			}
+			node.Restart()
+			select { // until the worker may have begun to ask about it, and to post it again
+			case <-ctx.Done():
+				return
+			case <-time.After(20 * time.Millisecond):
+			}
+			if rec, err := st.Get(ctx, key); err == nil && !rec.Final() {
+				node.Restart()
+				twice++
+			}
+			rest = 300 * time.Millisecond
+		}
+	}
+	suite := run(t, job{Kind: "sawtooth", URL: node.URL(), Flaky: *crashSeed}, batches, few, restarts)
+
+	t.Logf("%3d times the node was restarted twice while a batch was under way", twice)
+	require.NotZero(t, twice)
+	require.NoError(t, node.Check(want))
+	suite.checkRecords(t)
+}
+
+// underWay is a batch that the ledger has taken, as far as the store knows.
+func underWay(ctx context.Context, st *sqlite.Store) (batch.Key, bool) {
+	open, _, err := st.List(ctx, store.ListQuery{Open: true, Limit: 100})
+	i := slices.IndexFunc(open, func(r batch.Record) bool { return r.State == batch.Pending })
+	if err != nil || i < 0 {
+		return batch.Key{}, false
+	}
+	return open[i].Key, true
+}
+
+// again does what failed by the test's doing once more, as a caller does who heard of it.
+func again(do func() error) error {
+	for {
+		err := do()
+		if !errors.Is(err, flaky.ErrBefore) && !errors.Is(err, flaky.ErrAfter) {
+			return err
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
