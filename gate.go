@@ -57,9 +57,11 @@ type gate struct {
 	store  store.Engine
 	o      Options
 	news   func(batch.ServiceID, error) // a service is held, or, without an error, no longer
+	differ func(error)                  // other traits than these are recorded
 
 	mu     sync.Mutex
 	judged map[batch.ServiceID]error // nil where it is served
+	kept   map[string]bool           // the names of which the traits are recorded
 }
 
 // maxJudged is how many services are remembered; past it those that are served are asked
@@ -67,14 +69,18 @@ type gate struct {
 const maxJudged = 100_000
 
 func newGate(r *Runner) *gate {
-	return &gate{ledger: r.ledger.Ledger, store: r.store, o: r.o, news: r.unserved, judged: map[batch.ServiceID]error{}}
+	return &gate{
+		ledger: r.ledger.Ledger, store: r.store, o: r.o, news: r.unserved,
+		differ: func(err error) { r.trouble("gate", err) },
+		judged: map[batch.ServiceID]error{}, kept: map[string]bool{},
+	}
 }
 
 // judge makes sure that each of services is judged. An error is the store's: then some are
 // not, and nothing may be done about any.
 func (g *gate) judge(ctx context.Context, services []batch.ServiceID) error {
 	var fresh []store.Served
-	verdicts := map[batch.ServiceID]error{}
+	verdicts, traits := map[batch.ServiceID]error{}, map[batch.ServiceID]dlt.Traits{}
 	g.mu.Lock()
 	for _, s := range services {
 		if old, known := g.judged[s]; known && !panicked(old) {
@@ -83,9 +89,10 @@ func (g *gate) judge(ctx context.Context, services []batch.ServiceID) error {
 		if _, twice := verdicts[s]; twice {
 			continue
 		}
-		traits, err := checkService(g.ledger, s, g.o)
+		t, err := checkService(g.ledger, s, g.o)
 		if verdicts[s] = err; err == nil {
-			fresh = append(fresh, store.Served{Service: s, Ledger: traits.Name})
+			traits[s] = t
+			fresh = append(fresh, store.Served{Service: s, Ledger: t.Name})
 		}
 	}
 	g.mu.Unlock()
@@ -95,7 +102,12 @@ func (g *gate) judge(ctx context.Context, services []batch.ServiceID) error {
 			return fmt.Errorf("who serves %d services: %w", len(some), err)
 		}
 		for i, s := range some {
-			verdicts[s.Service] = otherLedger(by[i], s.Ledger)
+			if verdicts[s.Service] = otherLedger(by[i], s.Ledger); verdicts[s.Service] != nil {
+				continue
+			}
+			if err := g.keepTraits(ctx, s.Service, traits[s.Service]); err != nil {
+				return err
+			}
 		}
 	}
 	g.mu.Lock()

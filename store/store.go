@@ -179,6 +179,12 @@ type Engine interface {
 	// returns the names that are, in the order of services: [Serving] is the rule. A name
 	// that is "" is not recorded: it only looks, and "" comes back where none is.
 	Serve(ctx context.Context, services []Served) ([]string, error)
+	// KeepTraits keeps, under the name of a ledger, a text about what is relied on of it:
+	// where nothing is kept yet, or where seen is. It returns the text that is kept then, ""
+	// where there is none; so who gets another than its own passes that as seen to replace
+	// it. traits that are "" are not kept: it only looks. After an error it is open whether
+	// traits are kept; calling again is harmless.
+	KeepTraits(ctx context.Context, name, traits, seen string) (string, error)
 }
 
 // Operator is what a person may do to a stored batch. Each method takes the record that

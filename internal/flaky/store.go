@@ -77,6 +77,16 @@ func (s *Store) Checked(ctx context.Context, due []store.Due) error {
 	return done(s.F, "Checked", func() error { return s.Store.Checked(ctx, due) })
 }
 
+// Serve is [store.Engine].Serve.
+func (s *Store) Serve(ctx context.Context, services []store.Served) ([]string, error) {
+	return call(s.F, "Serve", func() ([]string, error) { return s.Store.Serve(ctx, services) })
+}
+
+// KeepTraits is [store.Engine].KeepTraits.
+func (s *Store) KeepTraits(ctx context.Context, name, traits, seen string) (string, error) {
+	return call(s.F, "KeepTraits", func() (string, error) { return s.Store.KeepTraits(ctx, name, traits, seen) })
+}
+
 // Prune is [store.BatchStore].Prune.
 func (s *Store) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, error) {
 	return call(s.F, "Prune", func() (store.Pruned, error) { return s.Store.Prune(ctx, q) })

@@ -142,8 +142,9 @@ func calls(t *testing.T, st *postgres.Store) map[string]func() error {
 			_, err := st.Serve(ctx, []store.Served{{Service: "s", Ledger: "x"}})
 			return err
 		},
-		"Cancel":  func() error { _, err := st.Cancel(ctx, seen, batch.By{Actor: "test", Reason: "why"}); return err },
-		"Requeue": func() error { _, err := st.Requeue(ctx, seen, store.Requeue{}, batch.By{Actor: "test"}); return err },
+		"KeepTraits": func() error { _, err := st.KeepTraits(ctx, "x", "t", ""); return err },
+		"Cancel":     func() error { _, err := st.Cancel(ctx, seen, batch.By{Actor: "test", Reason: "why"}); return err },
+		"Requeue":    func() error { _, err := st.Requeue(ctx, seen, store.Requeue{}, batch.By{Actor: "test"}); return err },
 		"Decide": func() error {
 			_, err := st.Decide(ctx, seen, batch.Unknown, batch.By{Actor: "test", Reason: "why"})
 			return err

@@ -40,6 +40,7 @@ type Store struct {
 	tombs    map[batch.ID]tombstone
 	ledger   string
 	served   map[batch.ServiceID]string // by which ledger
+	traits   map[string]string          // by the ledger's name
 
 	controls map[batch.Scope]batch.Control // those that are set
 	steered  map[batch.Scope][]batch.Act
@@ -67,6 +68,7 @@ func New() *Store {
 		inFlight: map[batch.ID]*entry{},
 		tombs:    map[batch.ID]tombstone{},
 		served:   map[batch.ServiceID]string{},
+		traits:   map[string]string{},
 		controls: map[batch.Scope]batch.Control{},
 		steered:  map[batch.Scope][]batch.Act{},
 		streams:  map[string]*stream{},
@@ -118,6 +120,19 @@ func (s *Store) Serve(ctx context.Context, services []store.Served) ([]string, e
 		names[i] = name
 	}
 	return names, nil
+}
+
+// KeepTraits is [store.Engine].KeepTraits.
+func (s *Store) KeepTraits(ctx context.Context, name, traits, seen string) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if traits != "" && (s.traits[name] == "" || s.traits[name] == seen) {
+		s.traits[name] = traits
+	}
+	return s.traits[name], nil
 }
 
 // wasAttempted reports whether one of a service's first batches ever was. s.mu is held.

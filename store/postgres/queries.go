@@ -314,6 +314,9 @@ const (
 	WHERE EXISTS (SELECT 1 FROM {attempted_batches} a WHERE a.service_id = u.s OFFSET 0)
 	OR EXISTS (SELECT 1 FROM (SELECT b.seq FROM {batches} b WHERE b.service_id = u.s ORDER BY b.created_at LIMIT $2::bigint) b
 		CROSS JOIN LATERAL (SELECT 1 FROM {outcomes} r WHERE r.seq = b.seq AND r.attempt > 0 OFFSET 0) f)`
+	sqlTraits     = `SELECT traits FROM {ledgers} WHERE name = $1::text`
+	sqlKeepTraits = `INSERT INTO {ledgers} AS l (name, traits, recorded_at) VALUES ($1::text, $2::text, ` + clock + `)
+	ON CONFLICT (name) DO UPDATE SET traits = excluded.traits, recorded_at = excluded.recorded_at WHERE l.traits = $3::text`
 	sqlLedger    = `SELECT name FROM {ledger} WHERE id = 1`
 	sqlSetLedger = `INSERT INTO {ledger} (id, name) VALUES (1, $1::text) ON CONFLICT DO NOTHING`
 

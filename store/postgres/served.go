@@ -47,6 +47,25 @@ func (s *Store) Serve(ctx context.Context, services []store.Served) (names []str
 	return names, nil
 }
 
+// KeepTraits is [store.Engine].KeepTraits.
+func (s *Store) KeepTraits(ctx context.Context, name, traits, seen string) (kept string, err error) {
+	err = s.tx(ctx, "keep a ledger's traits", func(ctx context.Context, t *session) (err error) {
+		kept, _, err = get[string](ctx, t, sqlTraits, name)
+		if err != nil || traits == "" || kept != "" && kept != seen {
+			return err
+		}
+		if _, err := t.exec(ctx, sqlKeepTraits, name, traits, seen); err != nil {
+			return err
+		}
+		kept, _, err = get[string](ctx, t, sqlTraits, name) // somebody else may have been faster
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	return kept, nil
+}
+
 // served returns what is recorded.
 func (t *session) served(ctx context.Context, services []store.Served) (map[string]string, error) {
 	type row struct{ service, ledger string }

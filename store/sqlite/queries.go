@@ -141,6 +141,10 @@ const (
 	sqlAttemptedService = `SELECT EXISTS (SELECT 1 FROM open_batches o WHERE o.service_id = ? AND o.attempt > 0 AND o.at_end = 0)
 	OR EXISTS (SELECT 1 FROM (SELECT seq FROM batches WHERE service_id = ? ORDER BY created_at LIMIT ?) d
 		CROSS JOIN outcomes f ON f.seq = d.seq WHERE f.attempt > 0)`
+	sqlTraits     = `SELECT traits FROM ledgers WHERE name = ?`
+	sqlKeepTraits = `INSERT INTO ledgers (name, traits, recorded_at)
+	VALUES (?, ?, CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000)
+	ON CONFLICT (name) DO UPDATE SET traits = excluded.traits, recorded_at = excluded.recorded_at WHERE traits = ?`
 	sqlLedger    = `SELECT name FROM ledger WHERE id = 1`
 	sqlSetLedger = `INSERT INTO ledger (id, name) VALUES (1, ?) ON CONFLICT DO NOTHING`
 

@@ -68,3 +68,31 @@ func (t *session) serve(ctx context.Context, want store.Served, database string,
 	_, err := t.exec(ctx, sqlServe, string(want.Service), *name)
 	return err
 }
+
+// KeepTraits is [store.Engine].KeepTraits.
+func (s *Store) KeepTraits(ctx context.Context, name, traits, seen string) (string, error) {
+	const op = "keep a ledger's traits"
+	var kept string
+	err := s.read(ctx, op, func(ctx context.Context, t *session) error { return t.traits(ctx, name, &kept) })
+	if err != nil || traits == "" || kept != "" && kept != seen {
+		return kept, err
+	}
+	err = s.write(ctx, op, func(ctx context.Context, t *session) error {
+		if _, err := t.exec(ctx, sqlKeepTraits, name, traits, seen); err != nil {
+			return err
+		}
+		return t.traits(ctx, name, &kept)
+	})
+	if err != nil {
+		return "", err
+	}
+	return kept, nil
+}
+
+func (t *session) traits(ctx context.Context, name string, kept *string) error {
+	*kept = ""
+	if err := t.get(ctx, kept, sqlTraits, name); err != nil && !noRows(err) {
+		return err
+	}
+	return nil
+}

@@ -664,6 +664,45 @@ func (c *MockStoreKeepPreparedCall) DoAndReturn(f func(context.Context, []store.
 	return c
 }
 
+// KeepTraits mocks base method.
+func (m *MockStore) KeepTraits(ctx context.Context, name, traits, seen string) (string, error) {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "KeepTraits", ctx, name, traits, seen)
+	ret0, _ := ret[0].(string)
+	ret1, _ := ret[1].(error)
+	return ret0, ret1
+}
+
+// KeepTraits indicates an expected call of KeepTraits.
+func (mr *MockStoreMockRecorder) KeepTraits(ctx, name, traits, seen any) *MockStoreKeepTraitsCall {
+	mr.mock.ctrl.T.Helper()
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "KeepTraits", reflect.TypeOf((*MockStore)(nil).KeepTraits), ctx, name, traits, seen)
+	return &MockStoreKeepTraitsCall{Call: call}
+}
+
+// MockStoreKeepTraitsCall wrap *gomock.Call
+type MockStoreKeepTraitsCall struct {
+	*gomock.Call
+}
+
+// Return rewrite *gomock.Call.Return
+func (c *MockStoreKeepTraitsCall) Return(arg0 string, arg1 error) *MockStoreKeepTraitsCall {
+	c.Call = c.Call.Return(arg0, arg1)
+	return c
+}
+
+// Do rewrite *gomock.Call.Do
+func (c *MockStoreKeepTraitsCall) Do(f func(context.Context, string, string, string) (string, error)) *MockStoreKeepTraitsCall {
+	c.Call = c.Call.Do(f)
+	return c
+}
+
+// DoAndReturn rewrite *gomock.Call.DoAndReturn
+func (c *MockStoreKeepTraitsCall) DoAndReturn(f func(context.Context, string, string, string) (string, error)) *MockStoreKeepTraitsCall {
+	c.Call = c.Call.DoAndReturn(f)
+	return c
+}
+
 // LaneHistory mocks base method.
 func (m *MockStore) LaneHistory(ctx context.Context, scope batch.Scope) ([]batch.Act, error) {
 	m.ctrl.T.Helper()
@@ -1613,6 +1652,45 @@ func (c *MockEngineKeepPreparedCall) Do(f func(context.Context, []store.Prepared
 
 // DoAndReturn rewrite *gomock.Call.DoAndReturn
 func (c *MockEngineKeepPreparedCall) DoAndReturn(f func(context.Context, []store.Prepared) ([]bool, error)) *MockEngineKeepPreparedCall {
+	c.Call = c.Call.DoAndReturn(f)
+	return c
+}
+
+// KeepTraits mocks base method.
+func (m *MockEngine) KeepTraits(ctx context.Context, name, traits, seen string) (string, error) {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "KeepTraits", ctx, name, traits, seen)
+	ret0, _ := ret[0].(string)
+	ret1, _ := ret[1].(error)
+	return ret0, ret1
+}
+
+// KeepTraits indicates an expected call of KeepTraits.
+func (mr *MockEngineMockRecorder) KeepTraits(ctx, name, traits, seen any) *MockEngineKeepTraitsCall {
+	mr.mock.ctrl.T.Helper()
+	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "KeepTraits", reflect.TypeOf((*MockEngine)(nil).KeepTraits), ctx, name, traits, seen)
+	return &MockEngineKeepTraitsCall{Call: call}
+}
+
+// MockEngineKeepTraitsCall wrap *gomock.Call
+type MockEngineKeepTraitsCall struct {
+	*gomock.Call
+}
+
+// Return rewrite *gomock.Call.Return
+func (c *MockEngineKeepTraitsCall) Return(arg0 string, arg1 error) *MockEngineKeepTraitsCall {
+	c.Call = c.Call.Return(arg0, arg1)
+	return c
+}
+
+// Do rewrite *gomock.Call.Do
+func (c *MockEngineKeepTraitsCall) Do(f func(context.Context, string, string, string) (string, error)) *MockEngineKeepTraitsCall {
+	c.Call = c.Call.Do(f)
+	return c
+}
+
+// DoAndReturn rewrite *gomock.Call.DoAndReturn
+func (c *MockEngineKeepTraitsCall) DoAndReturn(f func(context.Context, string, string, string) (string, error)) *MockEngineKeepTraitsCall {
 	c.Call = c.Call.DoAndReturn(f)
 	return c
 }

@@ -62,6 +62,10 @@ func contextDone(f *fixture) {
 			_, err := f.st.Serve(ctx, []store.Served{{Service: "s", Ledger: "cancelled"}})
 			return err
 		},
+		"KeepTraits": func() error {
+			_, err := f.st.KeepTraits(ctx, "s", "cancelled", "")
+			return err
+		},
 		"Cancel":  func() error { _, err := f.st.Cancel(ctx, seen("queued"), by("")); return err },
 		"Requeue": func() error { _, err := f.st.Requeue(ctx, seen("rejected"), store.Requeue{}, by("")); return err },
 		"Decide":  func() error { _, err := f.st.Decide(ctx, seen("in doubt"), batch.Rejected, by("")); return err },

@@ -19,6 +19,8 @@ func ledgerTests() []test {
 		{name: "what was attempted before belongs to the database's ledger", run: servedBefore},
 		{name: "one of several serves", run: servedRace},
 		{name: "who serves survives what it was recorded for", run: servedPruned},
+		{name: "traits are kept once", run: traitsKept},
+		{name: "one of several replaces traits", run: traitsRace},
 	}
 }
 
@@ -113,4 +115,51 @@ func servedPruned(f *fixture) {
 		f.st = f.h.Reopen(f.T)
 	}
 	assert.Equal(f, []string{"one"}, f.serve(store.Served{Service: "s", Ledger: "two"}))
+}
+
+// keepTraits keeps, and returns what is kept.
+func (f *fixture) keepTraits(name, traits, seen string) string {
+	f.Helper()
+	kept, err := f.st.KeepTraits(f.ctx, name, traits, seen)
+	require.NoError(f, err)
+	return kept
+}
+
+func traitsKept(f *fixture) {
+	const first, other = `{"a":"Ü \u0000 'x'"}`, `{"a":2}`
+	assert.Empty(f, f.keepTraits("one", "", ""), "it only looked")
+	assert.Equal(f, first, f.keepTraits("one", first, ""), "nothing was kept")
+	assert.Equal(f, first, f.keepTraits("one", first, ""), "the same")
+	assert.Equal(f, first, f.keepTraits("one", other, ""), "it differs")
+	assert.Equal(f, first, f.keepTraits("one", other, other), "another was seen")
+	assert.Equal(f, other, f.keepTraits("two", other, first), "nothing was kept of it to be seen")
+	assert.Equal(f, other, f.keepTraits("one", other, first), "it is replaced")
+	assert.Equal(f, other, f.keepTraits("one", "", other), "it only looked")
+	if f.h.Reopen != nil {
+		f.st = f.h.Reopen(f.T)
+	}
+	assert.Equal(f, other, f.keepTraits("one", first, first), "somebody else has replaced it")
+	assert.Equal(f, first, f.keepTraits("two", first, other))
+	assert.Equal(f, other, f.keepTraits("one", "", ""))
+}
+
+// What several replace at once was seen by one of them, whose text is what all get.
+func traitsRace(f *fixture) {
+	for _, seen := range []string{"", "before"} {
+		name := "ledger " + seen
+		if seen != "" {
+			f.keepTraits(name, seen, "")
+		}
+		var wg sync.WaitGroup
+		kept, errs := make([]string, 8), make([]error, 8)
+		for i := range kept {
+			wg.Go(func() { kept[i], errs[i] = f.st.KeepTraits(f.ctx, name, fmt.Sprint("traits ", i), seen) })
+		}
+		wg.Wait()
+		for i := range kept {
+			require.NoError(f, errs[i])
+			assert.Equal(f, kept[0], kept[i])
+		}
+		assert.Contains(f, kept[0], "traits ")
+	}
 }

@@ -70,4 +70,16 @@ var traitsList = []mutant{
 		name: "routes: live before all are", file: "dlt/router.go", pkg: "dlt", test: "TestRoutesAreLiveTogether",
 		old: "case !is:\n\t\t\t\t\treturn nil\n", new: "case !is:\n",
 	},
+	{
+		name: "routes: other traits replace those recorded, and nobody is told", file: "relied.go", pkg: ".", test: "TestTraitsAreRecordedByRoute",
+		old: "\t\tg.differ(fmt.Errorf(", new: "\t\t_ = error(fmt.Errorf(",
+	},
+	{
+		name: "routes: other traits are told and not recorded", file: "relied.go", pkg: ".", test: "TestTraitsAreRecordedByRoute",
+		old: "\t\tseen = kept\n", new: "\t\treturn nil\n",
+	},
+	{
+		name: "routes: traits of one service are those of all", file: "relied.go", pkg: ".", test: "TestTraitsThatDifferByServiceAreComparedByService",
+		old: "if kept == own || kept == g.ofRecorded(kept, t.Name) {", new: "if kept == own {",
+	},
 }

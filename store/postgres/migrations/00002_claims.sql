@@ -25,7 +25,15 @@ CREATE TABLE {served} (
     ledger     text NOT NULL
 );
 
+-- What who last served under a ledger's name relied on of it, as JSON.
+CREATE TABLE {ledgers} (
+    name        text COLLATE "C" NOT NULL PRIMARY KEY,
+    traits      text   NOT NULL,
+    recorded_at bigint NOT NULL
+);
+
 -- +goose Down
+DROP TABLE {ledgers};
 DROP TABLE {served};
 ALTER TABLE {controls}
     DROP COLUMN halt_reason,

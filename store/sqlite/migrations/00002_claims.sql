@@ -22,7 +22,15 @@ CREATE TABLE served (
     ledger     TEXT NOT NULL
 ) WITHOUT ROWID;
 
+-- What who last served under a ledger's name relied on of it, as JSON.
+CREATE TABLE ledgers (
+    name        TEXT    NOT NULL PRIMARY KEY,
+    traits      TEXT    NOT NULL,
+    recorded_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- +goose Down
+DROP TABLE ledgers;
 DROP TABLE served;
 ALTER TABLE controls DROP COLUMN halt_reason;
 ALTER TABLE controls DROP COLUMN version;

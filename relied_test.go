@@ -1,0 +1,116 @@
+package dltbatch_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// recordedTraits is what st has recorded under the name of a ledger.
+func recordedTraits(t *testing.T, st store.Store, name string) (fields map[string]any) {
+	text, err := st.KeepTraits(t.Context(), name, "", "")
+	require.NoError(t, err)
+	require.NotEmpty(t, text, name)
+	require.NoError(t, json.Unmarshal([]byte(text), &fields))
+	return fields
+}
+
+// runFor runs a Runner on st, and returns the troubles of which it told, and its health.
+func runFor(t *testing.T, st store.Store, l dlt.Ledger, o dltbatch.Options) ([]batch.Event, dltbatch.Health) {
+	seen := &events{}
+	o.Observer = seen
+	r := newRunner(t, st, l, &o)
+	stop := running(t, r)
+	time.Sleep(time.Minute)
+	h := r.Health()
+	require.NoError(t, stop())
+	return seen.of(batch.EventTrouble), h
+}
+
+// Under the name of each route stands what is relied on of it; an instance that relies on
+// something else is told so, once, and what it relies on replaces that.
+func TestTraitsAreRecordedByRoute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New()
+		route := func(quiet time.Duration) dlt.Ledger {
+			return newRouter(t,
+				prefixed(named("one", func(t *dlt.Traits) {
+					t.ResendHarmlessFor, t.LateArrival, t.Grace, t.ResendQuiet, t.Settle = dlt.Forever, time.Minute, 2*time.Second, quiet, 3*time.Second
+					t.MaxInFlightPerService, t.KeepsOrder = 7, true
+				}, nil), "a"),
+				prefixed(named("two", func(t *dlt.Traits) { t.ResendHarmlessFor, t.KeepsOrder = 90*time.Second, false }, nil), "b"))
+		}
+		require.NoError(t, st.Add(t.Context(), one("a1", "1"), one("a2", "2"), one("b1", "3")))
+		troubles, _ := runFor(t, st, route(time.Minute), dltbatch.Options{ClaimTTL: 2 * time.Minute})
+		assert.Empty(t, troubles)
+		first := recordedTraits(t, st, "one")
+		assert.Contains(t, []any{"a1", "a2"}, first["service"])
+		delete(first, "service")
+		want := map[string]any{
+			"resend_harmless_for": "forever", "late_arrival": "1m0s", "grace": "2s", "resend_quiet": "1m0s", "settle": "3s",
+			"max_in_flight_per_service": 7.0, "keeps_order": true, "claim_ttl": "2m0s",
+		}
+		assert.Equal(t, want, first)
+		second := recordedTraits(t, st, "two")
+		assert.Equal(t, "b1", second["service"])
+		assert.Equal(t, "1m30s", second["resend_harmless_for"])
+		assert.Equal(t, false, second["keeps_order"])
+
+		for _, again := range []bool{false, true} {
+			require.NoError(t, st.Add(t.Context(), one("a0", batch.ID(fmt.Sprint("a ", again))), one("b1", batch.ID(fmt.Sprint("b ", again)))))
+			troubles, health := runFor(t, st, route(5*time.Minute), dltbatch.Options{ClaimTTL: 2 * time.Minute})
+			if again {
+				assert.Empty(t, troubles, "it is recorded")
+				continue
+			}
+			require.Len(t, troubles, 1)
+			require.ErrorIs(t, troubles[0].Err, dltbatch.ErrOtherTraits)
+			require.ErrorIs(t, health.Trouble, dltbatch.ErrOtherTraits)
+			for _, part := range []string{`"one"`, `"resend_quiet":"1m0s"`, `"resend_quiet":"5m0s"`} {
+				assert.ErrorContains(t, troubles[0].Err, part)
+			}
+			want["resend_quiet"] = "5m0s"
+			first = recordedTraits(t, st, "one")
+			delete(first, "service")
+			assert.Equal(t, want, first)
+			assert.Equal(t, second, recordedTraits(t, st, "two"), "nothing of it differs")
+		}
+	})
+}
+
+// A ledger whose traits differ by service does not differ from itself, whichever of its
+// services is seen first; how long claims last is part of what is relied on.
+func TestTraitsThatDifferByServiceAreComparedByService(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New()
+		ledger := differing(named("one", nil, nil), func(s batch.ServiceID, t *dlt.Traits) {
+			if s == "a" {
+				t.ResendQuiet = time.Hour
+			}
+		})
+		require.NoError(t, st.Add(t.Context(), one("b", "1")))
+		troubles, _ := runFor(t, st, ledger, dltbatch.Options{})
+		assert.Empty(t, troubles)
+		recorded := recordedTraits(t, st, "one")
+		require.NoError(t, st.Add(t.Context(), one("a", "2")))
+		troubles, _ = runFor(t, st, ledger, dltbatch.Options{})
+		assert.Empty(t, troubles)
+		assert.Equal(t, recorded, recordedTraits(t, st, "one"))
+
+		require.NoError(t, st.Add(t.Context(), one("c", "3")))
+		troubles, _ = runFor(t, st, ledger, dltbatch.Options{ClaimTTL: 7 * time.Minute})
+		require.Len(t, troubles, 1)
+		assert.ErrorContains(t, troubles[0].Err, `"claim_ttl":"7m0s"`)
+	})
+}
