@@ -123,6 +123,8 @@ func (s *space) fill(waiting, attempted, final int) {
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT seq, 0, '', true, '', '' FROM %s`, table("transaction_receipts"), table("batches")))
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT md5('gone' || i)::uuid, md5('gone' || i), '', '', 0 FROM generate_series(1, %d) i`, table("tombstones"), waiting+attempted+final))
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT DISTINCT service_id FROM %s UNION SELECT md5(i::text) FROM generate_series(1, %d) i`, table("services"), table("batches"), waiting+attempted+final))
+	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT service_id, 'ledger' FROM %s`, table("served"), table("services")))
+	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT 'ledger' || i, '{}', 0 FROM generate_series(1, 2000) i`, table("ledgers")))
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT 'lane' || lpad(i::text, 4, '0'), '', 0, 0, 0, 0, '' FROM generate_series(1, 2000) i`, table("streams")))
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT 'lane' || lpad((i %% 2000)::text, 4, '0'), 'id' || i, 1000000 + i FROM generate_series(1, %d) i`,
 		table("stream_ids"), waiting+attempted+final))
