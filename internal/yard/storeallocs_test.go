@@ -23,14 +23,16 @@ func TestAllocationsOfStores(t *testing.T) {
 	dsn, drop, err := ownDatabase(t.Context(), pgtest.Start(t))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, drop()) }()
-	postgres := map[string]float64{"add": 1.7, "claim": 26.5, "payloads": 8.4, "accepted": 12.9, "pending": 14.7, "committed": 13.9}
+	// Reading a row costs one allocation for each number above 255. Two of them came with
+	// schema version 2: when the batch was first claimed, and the claim's own period.
+	postgres := map[string]float64{"add": 1.7, "claim": 26.9, "payloads": 8.4, "accepted": 14.9, "pending": 16.6, "committed": 15.9}
 	for _, s := range []struct {
 		store  string
 		budget map[string]float64
 	}{
 		{pgx, postgres},
 		{pq, postgres},
-		{sqliteFull, map[string]float64{"add": 23.9, "claim": 34.4, "payloads": 10.6, "accepted": 24.9, "pending": 22.9, "committed": 28.9}},
+		{sqliteFull, map[string]float64{"add": 23.9, "claim": 36.9, "payloads": 10.6, "accepted": 28.8, "pending": 24.8, "committed": 30.8}},
 	} {
 		t.Run(s.store, func(t *testing.T) {
 			ctx := t.Context()
