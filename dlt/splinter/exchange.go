@@ -32,7 +32,7 @@ func (c *Client) exchange(req *http.Request, op string, p place) (*http.Response
 	}
 	ctx, unsent := wire.Trace(req.Context(), c.direct)
 	resp, err := c.sender(p).Do(req.WithContext(ctx))
-	leave(err == nil || unsent())
+	leave(err == nil || unsent(), gaveUp(ctx, err))
 	if err == nil {
 		c.answered(p, resp.StatusCode, req.Header)
 		return resp, nil

@@ -2,7 +2,9 @@ package splinter
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -60,9 +62,10 @@ func (g *gate) passage(s batch.ServiceID) *passage {
 	return p
 }
 
-// enter waits for the service's turn. leave takes whether the node answered. An error says
-// that nothing was sent, and may be sent after so long.
-func (g *gate) enter(ctx context.Context, s batch.ServiceID) (leave func(answered bool), after time.Duration, err error) {
+// enter waits for the service's turn. leave takes whether the node answered, and whether it
+// was this side that ended the request. An error says that nothing was sent, and may be
+// sent after so long.
+func (g *gate) enter(ctx context.Context, s batch.ServiceID) (leave func(answered, gaveUp bool), after time.Duration, err error) {
 	g.mu.Lock()
 	p := g.passage(s)
 	g.mu.Unlock()
@@ -80,23 +83,24 @@ func (g *gate) enter(ctx context.Context, s batch.ServiceID) (leave func(answere
 	}
 	g.count++
 	p.open, p.number = start, g.count
-	return func(answered bool) {
+	return func(answered, gaveUp bool) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.left(s, p, answered, time.Now())
+		g.left(s, p, answered, gaveUp, time.Now())
 		<-p.turn
 	}, 0, nil
 }
 
 // left ends a passage. The lock is held.
-func (g *gate) left(s batch.ServiceID, p *passage, answered bool, now time.Time) {
+func (g *gate) left(s batch.ServiceID, p *passage, answered, gaveUp bool, now time.Time) {
 	start := p.open
 	p.open = time.Time{}
 	if answered {
 		p.answered, p.rest = now, 0
 		return
 	}
-	if now.Sub(start) < slow {
+	// A node that ended the connection keeps no thread for it.
+	if now.Sub(start) < slow || !gaveUp {
 		return
 	}
 	g.suspect = now.Add(stall)
@@ -111,6 +115,12 @@ func (g *gate) left(s batch.ServiceID, p *passage, answered bool, now time.Time)
 		p.rest = min(max(2*p.rest, 5*time.Second), time.Minute)
 		p.rests = now.Add(p.rest)
 	}
+}
+
+// gaveUp reports that this side ended the request, because nobody answered it in time.
+func gaveUp(ctx context.Context, err error) bool {
+	var timeout net.Error
+	return err != nil && (ctx.Err() != nil || (errors.As(err, &timeout) && timeout.Timeout()))
 }
 
 // others reports whether another service holds threads of the node, or has been waiting

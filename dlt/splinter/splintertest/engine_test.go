@@ -48,7 +48,7 @@ func TestEngine(t *testing.T) {
 			st := memory.New()
 			client, err := splinter.New(n.URL(0), &splinter.Options{
 				Node:        func(s batch.ServiceID) string { return n.URL(n.NodeOf(s)) },
-				LateArrival: 4 * lateBy, Margin: lateBy, CoordinatorTimeout: lateBy, ProbeInterval: 10 * time.Millisecond,
+				LateArrival: lateArrival, Margin: lateBy, CoordinatorTimeout: lateBy, ProbeInterval: 10 * time.Millisecond,
 				Journal: st,
 			})
 			require.NoError(t, err)
@@ -67,9 +67,12 @@ func TestEngine(t *testing.T) {
 			// A restart with nothing under way: what was would need a decision, since a log
 			// has a gap there and the node no memory (C4, C8).
 			restart := func() {
-				idle, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+				idle, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 				defer cancel()
-				require.NoError(t, runner.Idle(idle))
+				if err := runner.Idle(idle); err != nil {
+					unfinished(t, n, runner, order)
+					require.NoError(t, err)
+				}
 				begun := time.Now()
 				n.Restart(0)
 				client.CloseIdleConnections()
@@ -94,19 +97,10 @@ func TestEngine(t *testing.T) {
 					order[s] = append(order[s], b.ID)
 				}
 			}
-			idle, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+			idle, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			err = runner.Idle(idle)
-			for s, ids := range order {
-				for i, id := range ids {
-					key := batch.Key{Service: s, ID: id}
-					rec, getErr := runner.Get(t.Context(), key)
-					require.NoError(t, getErr)
-					if rec.State != batch.Committed {
-						t.Errorf("%s/%d is %s: node says %s, executed %v: %+v", s, i, rec.State, n.Status(s, id), words(n, batch.Batch{ID: id}), rec)
-					}
-				}
-			}
+			unfinished(t, n, runner, order)
 			require.NoError(t, err)
 			require.NoError(t, n.Check(order))
 			for _, lane := range row.lanes {
@@ -116,10 +110,43 @@ func TestEngine(t *testing.T) {
 	}
 }
 
-// running runs an engine, as fast as it can.
+// unfinished reports what is known of each batch that is not committed.
+func unfinished(t *testing.T, n *splintertest.Network, runner *dltbatch.Runner, order map[batch.ServiceID][]batch.ID) {
+	t.Helper()
+	journal := n.Journal()
+	for i, e := range journal {
+		if e.Kind == splintertest.Divided {
+			t.Logf("divided: %+v", journal[max(0, i-40):min(len(journal), i+1)])
+		}
+	}
+	for s, ids := range order {
+		for i, id := range ids {
+			rec, err := runner.Get(context.WithoutCancel(t.Context()), batch.Key{Service: s, ID: id})
+			require.NoError(t, err)
+			if rec.State != batch.Committed {
+				why, err := runner.Explain(context.WithoutCancel(t.Context()), rec.Key)
+				t.Errorf("%s/%d is %s: node says %s, %d POSTs: %s, %v", s, i, rec.State, n.Status(s, id), n.Posts(id), why.Cause, err)
+			}
+		}
+	}
+}
+
+// lateArrival is far above the time by which a POST is late here, because a busy machine
+// may hold up the network's goroutines for a second: what arrives later than the client
+// was promised is executed twice.
+const lateArrival = 3 * time.Second
+
+// running runs an engine, as fast as it can. Somebody releases each lane that it halts: on
+// a slow machine the coordinators may give up three executions of a batch in a row.
 func running(t *testing.T, st *memory.Store, client *splinter.Client, streams int) (*dltbatch.Runner, func()) {
 	t.Helper()
+	halted := make(chan batch.ServiceID, 100)
 	runner, err := dltbatch.New(st, client, &dltbatch.Options{
+		Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
+			if e.Kind == batch.EventHalted {
+				halted <- e.Key.Service
+			}
+		}),
 		Streams: streams, RequestTimeout: 2 * time.Second, ClaimTTL: 4 * time.Second, Drain: 4 * time.Second,
 		PollInterval: 50 * time.Millisecond, FirstPoll: 2 * time.Millisecond, ScanInterval: 50 * time.Millisecond,
 		RetryDelay: 5 * time.Millisecond, MaxRetryDelay: 20 * time.Millisecond, QuickRetryPause: time.Millisecond,
@@ -128,9 +155,25 @@ func running(t *testing.T, st *memory.Store, client *splinter.Client, streams in
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- runner.Run(ctx) }()
+	var operator sync.WaitGroup
+	operator.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case s := <-halted:
+				seen, err := runner.Control(ctx, batch.Only(s))
+				if err == nil {
+					_, err = runner.Release(ctx, seen, batch.By{Actor: "operator"})
+				}
+				assert.True(t, err == nil || ctx.Err() != nil, "release: %v", err)
+			}
+		}
+	})
 	return runner, func() {
 		cancel()
 		assert.NoError(t, <-done)
+		operator.Wait()
 	}
 }
 
@@ -179,7 +222,7 @@ func neverTwice(t *testing.T, journal bool) {
 	}
 	client, err := splinter.New(n.URL(0), &splinter.Options{
 		Node:        func(s batch.ServiceID) string { return n.URL(n.NodeOf(s)) },
-		LateArrival: 10 * lateBy, Margin: lateBy, CoordinatorTimeout: 2 * lateBy, ProbeInterval: 10 * time.Millisecond, Journal: log,
+		LateArrival: lateArrival, Margin: lateBy, CoordinatorTimeout: 2 * lateBy, ProbeInterval: 10 * time.Millisecond, Journal: log,
 	})
 	require.NoError(t, err)
 	t.Cleanup(client.CloseIdleConnections)
@@ -202,7 +245,7 @@ func neverTwice(t *testing.T, journal bool) {
 		cancel()
 		n.Restart(i % 2)
 	}
-	idle, cancel := context.WithTimeout(t.Context(), 20*lateBy) // what may be sent again is
+	idle, cancel := context.WithTimeout(t.Context(), 2*lateArrival) // what may be sent again is
 	_ = runner.Idle(idle)
 	cancel()
 	stop()
