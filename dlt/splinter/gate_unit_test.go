@@ -1,0 +1,43 @@
+package splinter
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// A service rests for the time of a stall where a request hung until this side gave it up,
+// and other services were answered. A node that ended the connection itself (one that
+// restarts, or a proxy before it) holds no thread: the service is asked on.
+func TestWhoEndedASlowRequest(t *testing.T) {
+	for name, row := range map[string]struct {
+		gaveUp bool
+		rests  time.Duration
+	}{
+		"nobody answered in time": {true, stall - 2*slow},
+		"the node hung up":        {false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const asked, other = batch.ServiceID("ccccc-ddddd::a000"), batch.ServiceID("ccccc-ddddd::b000")
+				var g gate
+				leave, _, err := g.enter(t.Context(), asked)
+				require.NoError(t, err)
+				time.Sleep(slow)
+				answered, _, err := g.enter(t.Context(), other)
+				require.NoError(t, err)
+				answered(true, false)
+				time.Sleep(slow)
+				leave(false, row.gaveUp)
+				_, after, err := g.enter(t.Context(), asked)
+				assert.Equal(t, row.rests > 0, err != nil, "%v", err)
+				assert.Equal(t, row.rests, after)
+			})
+		})
+	}
+}
