@@ -229,6 +229,9 @@ func (s auditedStore) Record(ctx context.Context, outcomes []store.Outcome) ([]s
 			lines = append(lines, entry{Op: "write", ID: o.Key.ID, Was: o.Version, Version: a.Row.Version, Fact: fact, Text: o.Finding.String()})
 		case a.Result == store.Fenced:
 			lines = append(lines, entry{Op: "fenced", ID: o.Key.ID, Was: o.Version, Version: a.Row.Version, Text: o.Finding.String()})
+		case a.Result == store.Gone && o.Finding == store.Unposted:
+			// A claim whose COMMIT had no answer is put back. The batch, of whose Add nobody
+			// was told, may have been lost with the database's machine; it was not sent.
 		case a.Result == store.Bad || a.Result == store.Gone:
 			lines = append(lines, entry{Op: "bad", ID: o.Key.ID, Text: fmt.Sprint(o.Finding, ": ", a.Err)})
 		}
