@@ -106,6 +106,7 @@ type evidenceFigures struct {
 	Kills, Circuits, Divided, Batches, Committed int
 	Doubts, Settled, SettledCommitted            int
 	OnDivided                                    int // doubts
+	Halted                                       int // of the divided circuits, and said to be
 }
 
 // witness notes what evidence was found.
@@ -189,7 +190,7 @@ func (z evidenceSize) run(t *testing.T, seed uint64, o splinter.Options, names *
 	for _, n := range batches {
 		f.Batches += n
 	}
-	time.Sleep(z.late + 5*time.Minute)
+	time.Sleep(z.late + time.Hour)
 
 	f.Circuits = len(lanes)
 	if *trace {
@@ -209,8 +210,14 @@ func (z evidenceSize) run(t *testing.T, seed uint64, o splinter.Options, names *
 	}
 	for _, lane := range lanes {
 		_, divided := network.Divided(lane)
+		control, err := runner.Control(t.Context(), batch.Only(lane))
+		require.NoError(t, err)
 		if divided {
 			f.Divided++
+		}
+		if control.HaltReason != "" {
+			f.Halted++
+			assert.True(t, divided, "%s is halted, and not divided", lane)
 		}
 		times := map[batch.ID]int{}
 		for _, id := range network.Applied(lane) {
