@@ -17,7 +17,7 @@ var plantedList = []mutant{
 	},
 	{
 		name: "evidence without a free hand is never looked for", file: "monitor/ask.go", pkg: "monitor", test: "TestEvidenceIsLookedForWithFewConnections",
-		old: "unclear = func() { m.evidence(ctx, g, f, k) }", new: "unclear = func() { m.check(ctx, g.service, []store.Due{{Ref: f.Ref, In: noHandPause}}) }",
+		old: "unclear = func() { m.evidence(ctx, g, f, k) }", new: "unclear = func() { m.check(ctx, []store.Due{{Ref: f.Ref, In: noHandPause}}) }",
 	},
 	{
 		name: "evidence is looked for without a free hand", file: "monitor/ask.go", pkg: "monitor", test: "TestEvidenceIsLookedForWithFewConnections",
