@@ -62,8 +62,9 @@ func (e *engine) claimed(c store.Claim) {
 	if e.order == nil || !c.Again {
 		return
 	}
-	// What is Submitting is of its own run, and behind it.
-	if err := e.behind(c.Key, "sent again", batch.Committed, batch.Pending, batch.Valid); err != nil {
+	// What is Submitting is of its own run, and behind it. What is Unknown may have been
+	// executed: the ledger forgets in a restart what it has told of, too.
+	if err := e.behind(c.Key, "sent again", batch.Committed, batch.Pending, batch.Valid, batch.Unknown); err != nil {
 		e.r.breach(c.Key, batch.Submitting, c.Attempt, err)
 	}
 }

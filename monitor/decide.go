@@ -216,7 +216,10 @@ func invalidMessage(st *batch.Status) string {
 // attempt that it names only.
 func (d *decider) failed() Verdict {
 	st := d.k.Status
-	if d.f.State == batch.Invalid || (st.Attempt != 0 && st.Attempt != d.f.Attempt) {
+	if st.Attempt != 0 && st.Attempt < d.f.Attempt {
+		return d.noTrace() // of this attempt: the ledger speaks of an earlier one
+	}
+	if d.f.State == batch.Invalid || st.Attempt > d.f.Attempt {
 		return d.stuckOr("the ledger speaks of another attempt")
 	}
 	if d.earlierOnly() && (d.f.Refused || (d.f.Ended && d.f.Failures > 0)) {

@@ -494,6 +494,20 @@ func TestDecideFailedResolvesItsOwnDoubt(t *testing.T) {
 	assert.Equal(t, "resolve", verdictWord(monitor.Decide(f, k, tr, rules)))
 }
 
+// A failure of an earlier attempt says of the one in hand what "unknown" says, so that an
+// attempt which was lost on its way is not left to a person.
+func TestDecideFailedThatNamesAnEarlierAttempt(t *testing.T) {
+	f := store.InFlight{State: batch.Submitting, Attempt: 3, DoubtAttempt: 3, Resends: 1, Ended: true, PostedAgo: time.Minute}
+	k := monitor.Known{Status: &batch.Status{Reported: batch.ReportedFailed, Attempt: 2}, Seen: time.Minute}
+	tr := ledgerTraits
+	tr.Resolves = true
+	assert.Equal(t, "resolve", verdictWord(monitor.Decide(f, k, tr, rules)))
+	k.Seen = late - 1
+	assert.Equal(t, "wait", verdictWord(monitor.Decide(f, k, tr, rules)), "it may yet arrive")
+	k.Seen, k.Status.Attempt = time.Minute, 4
+	assert.Equal(t, "wait", verdictWord(monitor.Decide(f, k, tr, rules)), "of one that is not known here")
+}
+
 // Promise 6: past its deadline a batch is reported as needing a decision, once.
 func TestDecideSaysOnceThatItIsStuck(t *testing.T) {
 	for name, status := range map[string]*batch.Status{

@@ -150,6 +150,7 @@ func holds(row store.Row, f store.InFlight, k monitor.Known, tr dlt.Traits, v mo
 	}
 	another := k.Status != nil && k.Status.Attempt != 0 && k.Status.Attempt != f.Attempt && !(k.Status.Attempt == f.DoubtAttempt && f.Resends == 0)
 	unknown = unknown || (another && k.Status.Reported == batch.ReportedInvalid)
+	unknown = unknown || (another && k.Status.Reported == batch.ReportedFailed && k.Status.Attempt < f.Attempt)
 	proved := over && (f.Ended || k.Seen >= ttl+tr.LateArrival)
 	if v.Resolve && (!proved || v.Outcome != nil || !tr.Resolves || !over || !unknown) {
 		return fmt.Errorf("asks for evidence that is not due")

@@ -37,8 +37,9 @@ func counting(t *testing.T, n, names int, service batch.ServiceID) ([]batch.Batc
 		batches[i], nameOf[b.ID] = b, name
 		order[name] = append(order[name], b.ID)
 	}
-	// A dead client's connection is noticed a little later than its death.
+	// A dead client's connection is noticed later than its death, on a busy machine by
+	// much of the time after which another sends again.
 	return batches, sawtoothtest.Expect{
-		Lane: func(id batch.ID) string { return nameOf[id] }, Order: order, Slack: 20 * time.Millisecond,
+		Lane: func(id batch.ID) string { return nameOf[id] }, Order: order, Slack: claimTTL / 2,
 	}
 }

@@ -148,7 +148,8 @@ func (w *world) held(service batch.ServiceID, id batch.ID, seen map[batch.ID]boo
 			continue
 		}
 		seen[other] = true
-		if rec.Decision != "" || w.lanes.all && place < mine && w.held(service, other, seen) {
+		before := place < mine || w.moved[id] // what was requeued to the end waits for later ones, too
+		if rec.Decision != "" || w.lanes.all && before && w.held(service, other, seen) {
 			return true
 		}
 	}

@@ -57,7 +57,7 @@ func (w *world) checkRun(run store.ClaimedRun) {
 	}
 	for _, c := range run.Batches {
 		if c.Again {
-			w.tellOf(c.Key, batch.Committed, batch.Pending, batch.Valid)
+			w.tellOf(c.Key, batch.Committed, batch.Pending, batch.Valid, batch.Unknown)
 		}
 	}
 }

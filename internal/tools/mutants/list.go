@@ -219,7 +219,11 @@ var list = []mutant{
 	},
 	{
 		name: "a failure of another attempt counts", file: "monitor/decide.go", pkg: "internal/sim", test: "TestDecisions", args: sim("4000"),
-		old: "if d.f.State == batch.Invalid || (st.Attempt != 0 && st.Attempt != d.f.Attempt) {", new: "if d.f.State == batch.Invalid {",
+		old: "if st.Attempt != 0 && st.Attempt < d.f.Attempt {", new: "if false {",
+	},
+	{
+		name: "a failure of an earlier attempt leaves the one in hand to a person", file: "monitor/decide.go", pkg: "monitor", test: "TestDecideFailedThatNamesAnEarlierAttempt",
+		old: "if st.Attempt != 0 && st.Attempt < d.f.Attempt {\n\t\treturn d.noTrace()", new: "if st.Attempt != 0 && st.Attempt < d.f.Attempt {\n\t\treturn d.stuckOr(\"\")",
 	},
 	{
 		name: "a recorded failure is recorded again and again", file: "monitor/decide.go", pkg: "internal/sim", test: "TestDecisions", args: sim("1500"),
