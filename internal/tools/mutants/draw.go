@@ -134,7 +134,7 @@ func (s statement) try(root, tmp string) (string, error) {
 		}
 		for i, t := range d.tests {
 			m := mutant{file: s.file, at: s.start, old: old, new: s.new, pkg: t[0], test: t[1], args: []string{"-test.timeout=4m"}}
-			err := m.try(root, tmp, false, nil)
+			err := m.try(root, tmp, nil)
 			switch {
 			case err == nil:
 				return "caught by " + t[0], nil

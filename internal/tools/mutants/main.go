@@ -1,6 +1,6 @@
 // Mutants breaks the code on purpose, one way at a time, and requires that the test
 // named for it fails. With -check it only makes sure that every mutant still
-// applies (its text occurs once) and builds, with -texts only the former, which
+// applies (its text occurs once) and would build, with -texts only the former, which
 // takes a second. The tree itself is never written to.
 package main
 
@@ -61,6 +61,12 @@ func run(root, only string, check, texts bool) error {
 	defer os.RemoveAll(tmp)
 	var bad []string
 	sound := map[string]error{} // the named tests on the tree as it is
+	var c *checker
+	if check {
+		if c, err = newChecker(root, every()); err != nil {
+			return err
+		}
+	}
 	n := 0
 	for _, m := range every() {
 		if !strings.Contains(m.name, only) {
@@ -70,19 +76,19 @@ func run(root, only string, check, texts bool) error {
 		start := time.Now()
 		var err error
 		verdict := "caught"
-		if texts {
+		switch {
+		case texts:
 			_, err = m.apply(root)
-		} else {
-			err = m.try(root, tmp, check, sound)
-		}
-		if check = check || texts; check {
-			verdict = "applies"
+		case check:
+			err = c.check(m)
+		default:
+			err = m.try(root, tmp, sound)
 		}
 		if err != nil {
 			verdict = "BAD: " + err.Error()
 			bad = append(bad, m.name)
 		}
-		if err != nil || !check {
+		if err != nil || !check && !texts {
 			fmt.Printf("%-60s %5.1f s  %s\n", m.name, time.Since(start).Seconds(), verdict)
 		}
 	}
@@ -113,7 +119,7 @@ func (m mutant) apply(root string) (string, error) {
 	return strings.Replace(string(src), m.old, m.new, 1) + m.more, nil
 }
 
-func (m mutant) try(root, tmp string, check bool, sound map[string]error) error {
+func (m mutant) try(root, tmp string, sound map[string]error) error {
 	path := filepath.Join(root, m.file)
 	src, err := m.apply(root)
 	if err != nil {
@@ -141,9 +147,6 @@ func (m mutant) try(root, tmp string, check bool, sound map[string]error) error 
 	}
 	if out, err := command(home, build...).CombinedOutput(); err != nil {
 		return fmt.Errorf("does not build: %w\n%s", err, out)
-	}
-	if check {
-		return nil
 	}
 	dir, pkg, err := module(root, m.pkg)
 	if err != nil {
