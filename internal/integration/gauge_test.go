@@ -1,0 +1,153 @@
+package integration
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/pgtest"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres"
+)
+
+// gauge counts the buffers of tables and indexes that a call of a store reads, on a
+// server on which nothing else happens: no autovacuum, and one connection for the store.
+type gauge struct {
+	t     testing.TB
+	db    *sql.DB // the store's
+	admin *sql.DB
+	st    *postgres.Store
+}
+
+func newGauge(t testing.TB) *gauge {
+	t.Helper()
+	c := pgtest.NewCluster(t, "autovacuum=off", "fsync=off", "full_page_writes=off", "shared_buffers=128MB")
+	g := &gauge{t: t, db: openDSN(t, pgx.sql, c.DSN("")), admin: openAdmin(t, c.DSN(""))}
+	t.Cleanup(func() { _ = g.admin.Close() })
+	g.db.SetMaxOpenConns(1)
+	var err error
+	g.st, err = postgres.New(g.db, nil)
+	require.NoError(t, err)
+	require.NoError(t, g.st.Migrate(t.Context()))
+	return g
+}
+
+// buffers is how many the store's connection has found or read so far. The server counts
+// when a connection becomes idle, at once where that is asked for (since PostgreSQL 15).
+func (g *gauge) buffers() (n int64) {
+	g.t.Helper()
+	_, err := g.db.ExecContext(g.t.Context(), `SELECT pg_stat_force_next_flush()`)
+	require.NoError(g.t, err)
+	require.NoError(g.t, g.admin.QueryRowContext(g.t.Context(), `SELECT coalesce(sum(heap_blks_read + heap_blks_hit + coalesce(idx_blks_read + idx_blks_hit, 0)
+		+ coalesce(toast_blks_read + toast_blks_hit, 0) + coalesce(tidx_blks_read + tidx_blks_hit, 0)), 0)::bigint FROM pg_statio_user_tables`).Scan(&n))
+	return n
+}
+
+// of is what one call reads.
+func (g *gauge) of(call func()) int64 {
+	g.t.Helper()
+	before := g.buffers()
+	call()
+	return g.buffers() - before
+}
+
+// vacuum removes what no snapshot can see.
+func (g *gauge) vacuum() {
+	g.t.Helper()
+	_, err := g.admin.ExecContext(g.t.Context(), `VACUUM ANALYZE`)
+	require.NoError(g.t, err)
+}
+
+// hold opens a snapshot in a transaction that only sits there.
+func (g *gauge) hold() (end func()) {
+	g.t.Helper()
+	tx, err := g.admin.BeginTx(g.t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	require.NoError(g.t, err)
+	_, err = tx.ExecContext(g.t.Context(), `SELECT 1 FROM pg_class LIMIT 1`)
+	require.NoError(g.t, err)
+	return func() { require.NoError(g.t, tx.Rollback()) }
+}
+
+// traveller sends batches through a store.
+type traveller struct {
+	*gauge
+	ctx   context.Context
+	lanes []batch.ServiceID
+	added int
+	keys  []batch.Key // of those that were finished last
+}
+
+func (v *traveller) add(n int) {
+	v.t.Helper()
+	bs := make([]batch.Batch, n)
+	for i := range bs {
+		bs[i] = batch.Batch{ID: batch.ID(fmt.Sprintf("%064x", v.added)), Service: v.lanes[v.added%len(v.lanes)], Payload: []byte("payload")}
+		v.added++
+	}
+	require.NoError(v.t, v.st.Add(v.ctx, bs...))
+}
+
+// claim takes n, in the order of their lanes.
+func (v *traveller) claim(n int) (claims []store.Claim) {
+	v.t.Helper()
+	got, err := v.st.Claim(v.ctx, store.ClaimQuery{Lanes: v.lanes, Limit: n, Window: n, TTL: time.Minute}, func(l batch.Lane) []batch.Run {
+		var run batch.Run
+		for i, b := range l.Batches {
+			if b.Ready && len(run) < n/len(v.lanes) {
+				run = append(run, i)
+			}
+		}
+		return []batch.Run{run}
+	})
+	require.NoError(v.t, err)
+	for _, r := range got.Runs {
+		claims = append(claims, r.Batches...)
+	}
+	require.Len(v.t, claims, n)
+	return claims
+}
+
+// record records one finding about all of them.
+func (v *traveller) record(claims []store.Claim, by batch.Actor, finding store.Finding) {
+	v.t.Helper()
+	os := make([]store.Outcome, len(claims))
+	for i, c := range claims {
+		os[i] = store.Outcome{Ref: c.Ref, Version: c.Version, Was: c.Was, By: by, Finding: finding, Attempt: c.Attempt}
+		if finding == store.IsCommitted {
+			os[i].Attempt = 0
+		}
+	}
+	applied, err := v.st.Record(v.ctx, os)
+	require.NoError(v.t, err)
+	v.keys = v.keys[:0]
+	for i, a := range applied {
+		require.Equal(v.t, store.Written, a.Result, "%v", a.Err)
+		claims[i].Version, claims[i].Was = a.Row.Version, nil
+		v.keys = append(v.keys, a.Key)
+	}
+}
+
+// pass sends n batches through, all the way, and then prunes them.
+func (v *traveller) pass(n int) {
+	v.t.Helper()
+	group := 100 * len(v.lanes)
+	for done := 0; done < n; done += group {
+		v.add(group)
+		claims := v.claim(group)
+		v.record(claims, batch.BySubmitter, store.Accepted)
+		v.record(claims, batch.ByMonitor, store.IsCommitted)
+		v.prune(group)
+	}
+}
+
+func (v *traveller) prune(n int) {
+	v.t.Helper()
+	p, err := v.st.Prune(v.ctx, store.PruneQuery{Limit: n})
+	require.NoError(v.t, err)
+	require.Equal(v.t, n, p.Batches)
+}

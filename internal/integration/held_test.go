@@ -1,0 +1,143 @@
+package integration
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// What goes through while a snapshot is held leaves this many dead rows behind in each
+// lane: as many as 8 minutes of 2,000 batches/s over 400 lanes.
+const (
+	heldLanes   = 4
+	heldPerLane = 2400
+)
+
+// calls measures every call of a Runner on a store in which some batches wait and some are
+// under way, with one batch of each lane at least. The order of the names is that of the calls.
+func (v *traveller) calls() (names []string, buffers map[string]int64) {
+	v.t.Helper()
+	buffers = map[string]int64{}
+	take := func(name string, call func()) {
+		names = append(names, name)
+		buffers[name] = v.of(call)
+	}
+	n := len(v.lanes)
+	nobody := func(l []batch.ServiceID, err error) { require.NoError(v.t, err); require.Empty(v.t, l) }
+	take("Lanes, nothing open", func() { nobody(v.st.Lanes(v.ctx, store.LanesQuery{Start: true, Limit: 100})) })
+	take("Pending, nothing open", func() {
+		_, err := v.st.Pending(v.ctx, store.PendingQuery{Limit: 100, Lease: time.Minute})
+		require.NoError(v.t, err)
+	})
+	v.add(8 * n)
+	var claims, rest []store.Claim
+	take("Add", func() { v.add(2 * n) })
+	take("Claim", func() { claims = v.claim(2 * n) })
+	take("Record accepted", func() { v.record(claims, batch.BySubmitter, store.Accepted) })
+	pending := func(q store.PendingQuery, want int) {
+		found, err := v.st.Pending(v.ctx, q)
+		require.NoError(v.t, err)
+		require.Len(v.t, found, want)
+	}
+	take("Pending, a look", func() { pending(store.PendingQuery{Limit: 100}, 2*n) })
+	take("Pending", func() { pending(store.PendingQuery{Limit: 100, Lease: time.Minute}, 2*n) })
+	take("Pending of services", func() { pending(store.PendingQuery{Limit: 100, Lease: time.Minute, Services: v.lanes}, 2*n) })
+	take("Lanes", func() {
+		lanes, err := v.st.Lanes(v.ctx, store.LanesQuery{Start: true, Limit: 100})
+		require.NoError(v.t, err)
+		require.Len(v.t, lanes, n)
+	})
+	take("Counts", func() {
+		counts, err := v.st.Counts(v.ctx, store.CountsQuery{Start: true})
+		require.NoError(v.t, err)
+		require.Len(v.t, counts, n)
+		require.Equal(v.t, 8, counts[0].Waiting)
+	})
+	list := func(q store.ListQuery, want int) {
+		found, _, err := v.st.List(v.ctx, q)
+		require.NoError(v.t, err)
+		require.Len(v.t, found, want)
+	}
+	take("List of a lane, open", func() { list(store.ListQuery{Service: &v.lanes[0], Open: true, Limit: 5}, 5) })
+	take("List, open", func() { list(store.ListQuery{Open: true, Limit: 5}, 5) })
+	take("List of a lane", func() { list(store.ListQuery{Service: &v.lanes[0], Limit: 5}, 5) })
+	take("Get", func() {
+		_, err := v.st.Get(v.ctx, claims[0].Key)
+		require.NoError(v.t, err)
+	})
+	take("Record committed", func() { v.record(claims, batch.ByMonitor, store.IsCommitted) })
+	take("Finals", func() {
+		final, missing, err := v.st.Finals(v.ctx, v.keys)
+		require.NoError(v.t, err)
+		require.Len(v.t, final, 2*n)
+		require.Empty(v.t, missing)
+	})
+	take("Prune", func() { v.prune(2 * n) })
+	for range 4 { // all that is left
+		rest = v.claim(2 * n)
+		v.record(rest, batch.BySubmitter, store.Accepted)
+		v.record(rest, batch.ByMonitor, store.IsCommitted)
+		v.prune(2 * n)
+	}
+	return names, buffers
+}
+
+// least is what calls cost at the least, of several turns: the first reads more, of the
+// catalogs' and of pages that it cleans.
+func (v *traveller) least() (names []string, least map[string]int64) {
+	v.t.Helper()
+	for range 3 {
+		var of map[string]int64
+		if names, of = v.calls(); least == nil {
+			least = of
+		}
+		for name, n := range of {
+			least[name] = min(least[name], n)
+		}
+	}
+	return names, least
+}
+
+// Whatever else the database is used for: a snapshot that is held, so that nothing can be
+// cleaned, leaves each call at no more than twice the buffers that it reads without.
+func TestCallsUnderAHeldSnapshot(t *testing.T) {
+	v := &traveller{gauge: newGauge(t), ctx: t.Context()}
+	for i := range heldLanes {
+		v.lanes = append(v.lanes, batch.ServiceID(fmt.Sprintf("lane%d", i)))
+	}
+	v.pass(heldLanes * heldPerLane)
+	v.vacuum()
+	names, without := v.least()
+	v.vacuum()
+	end := v.hold()
+	defer end()
+	v.pass(heldLanes * heldPerLane)
+	v.vacuum() // in vain
+	_, held := v.least()
+	var table strings.Builder
+	for _, name := range names {
+		fmt.Fprintf(&table, "%-24s %6d %6d\n", name, without[name], held[name])
+		if growing[name] {
+			continue
+		}
+		assert.LessOrEqual(t, held[name], 2*without[name]+heldMore, "%s reads %d buffers, %d without a held snapshot", name, held[name], without[name])
+	}
+	t.Logf("buffers of a call, without and with a held snapshot:\n%s", &table)
+}
+
+// heldMore is what a call may read beside: its rows are on pages of their own then.
+const heldMore = 40
+
+// growing are calls that walk what is dead, so far.
+var growing = map[string]bool{
+	"Lanes, nothing open": true, "Pending, nothing open": true, "Claim": true, "Pending, a look": true, "Pending": true,
+	"Pending of services": true, "Lanes": true, "Counts": true, "List of a lane, open": true, "List, open": true,
+	"List of a lane": true, "Get": true, "Record committed": true, "Prune": true,
+}
