@@ -1,0 +1,65 @@
+package position
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// generation is candidates that are sealed together.
+type generation struct {
+	id         int64
+	candidates map[batch.ServiceID]int64
+	closed     time.Time
+	xid        uint64              // a transaction id that was given out after it was closed; 0: none yet
+	noted      time.Time           // when that was
+	asked      bool                // for holders
+	looked     bool                // holders were read
+	since      time.Time           // when they were first
+	holders    map[string]struct{} // virtual transactions that hold it up
+}
+
+// add keeps the highest candidate of each lane.
+func (g *generation) add(lane batch.ServiceID, key int64, limit int) {
+	if was, ok := g.candidates[lane]; ok || len(g.candidates) < limit {
+		g.candidates[lane] = max(was, key)
+	}
+}
+
+// sealedBy reports whether all transactions that may have missed a candidate have ended,
+// where all below xmin have.
+func (g *generation) sealedBy(xmin uint64) bool { return g.xid != 0 && xmin > g.xid }
+
+// hold takes the first look at who holds the lock.
+func (g *generation) hold(held []string, now time.Time) {
+	g.looked, g.since, g.holders = true, now, make(map[string]struct{}, len(held))
+	for _, v := range held {
+		g.holders[v] = struct{}{}
+	}
+}
+
+// release takes a later look: of those who hold it up, who holds the lock no more has ended.
+func (g *generation) release(held []string) {
+	left := make(map[string]struct{})
+	for _, v := range held {
+		if _, ok := g.holders[v]; ok || nameless(v) {
+			left[v] = struct{}{}
+		}
+	}
+	g.holders = left
+}
+
+// released reports whether nobody is left who held the lock.
+func (g *generation) released() bool { return g.looked && len(g.holders) == 0 }
+
+// nameless reports whether this is a prepared transaction that has lost the name it had.
+func nameless(virtual string) bool { return strings.HasPrefix(virtual, "-1/") }
+
+// some returns a few of the holders.
+func (g *generation) some() []string {
+	all := slices.Sorted(maps.Keys(g.holders))
+	return all[:min(len(all), 10)]
+}

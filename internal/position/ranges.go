@@ -1,0 +1,62 @@
+package position
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Range is the order keys from From to To, in microseconds as they are stored; both belong to it.
+type Range struct{ From, To int64 }
+
+// whole is what a claim reads of a lane of which nothing is known.
+var whole = []Range{{math.MinInt64, math.MaxInt64}}
+
+const (
+	// apart is how far, in microseconds, two open rows must be from each other for the keys
+	// between them to be left out: a range more costs a claim a descent in each index.
+	apart = 1_000_000
+	// most is how many ranges a lane has at most.
+	most = 8
+)
+
+// bottom is the key from which on all of a lane is read.
+func bottom(ranges []Range) int64 { return ranges[len(ranges)-1].From }
+
+// covered reports whether the ranges hold a key.
+func covered(ranges []Range, key int64) bool {
+	return slices.ContainsFunc(ranges, func(r Range) bool { return r.From <= key && key <= r.To })
+}
+
+// cover returns ranges that hold all keys from start on, and all of those in keys, which it
+// sorts. It leaves out the widest gaps.
+func cover(keys []int64, start int64) []Range {
+	slices.Sort(keys)
+	points := make([]int64, 0, len(keys)+1)
+	for _, k := range keys {
+		if k < start {
+			points = append(points, k)
+		}
+	}
+	points = append(points, start)
+	var gaps []int // behind points[i]
+	for i := range points[:len(points)-1] {
+		if points[i+1]-points[i] > apart {
+			gaps = append(gaps, i)
+		}
+	}
+	if len(gaps) >= most {
+		slices.SortFunc(gaps, func(a, b int) int {
+			return cmp.Compare(points[b+1]-points[b], points[a+1]-points[a])
+		})
+		gaps = gaps[:most-1]
+		slices.Sort(gaps)
+	}
+	ranges := make([]Range, 0, len(gaps)+1)
+	from := points[0]
+	for _, i := range gaps {
+		ranges = append(ranges, Range{from, points[i]})
+		from = points[i+1]
+	}
+	return append(ranges, Range{from, math.MaxInt64})
+}
