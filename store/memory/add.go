@@ -104,8 +104,15 @@ func (s *Store) known(e *entry) (bool, error) {
 
 // insert stores a new entry at the end of its lane, whatever the clock does. s.mu is held.
 func (s *Store) insert(e *entry, now time.Time) {
-	e.lane = s.lane(e.key.Service)
-	e.created = e.lane.next(now)
+	s.place(e, s.lane(e.key.Service).next(now))
+}
+
+// place stores a new entry under an order key. s.mu is held.
+func (s *Store) place(e *entry, at time.Time) {
+	e.lane, e.created = s.lane(e.key.Service), at
+	if at.After(e.lane.last) {
+		e.lane.last = at
+	}
 	s.rows++
 	e.number = s.rows
 	s.byID[e.key.ID] = e

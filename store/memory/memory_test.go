@@ -10,6 +10,6 @@ import (
 func TestStore(t *testing.T) {
 	storetest.Run(t, func(*testing.T) storetest.Harness {
 		s := memory.New()
-		return storetest.Harness{Store: s, StepClock: s.StepClock, Volatile: true, NoTx: true}
+		return storetest.Harness{Store: s, StepClock: s.StepClock, Volatile: true, NoTx: true, AddLate: s.AddLate}
 	})
 }

@@ -8,15 +8,23 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/store"
 )
 
 func lateTests() []test {
+	never := func(h Harness) bool { return !h.late() }
 	return []test{
 		{name: "a committed transaction stores and a rolled back one does not", run: lateCommit,
 			not: func(h Harness) bool { return h.NoTx }},
 		{name: "what becomes visible late goes behind what was claimed", run: lateBehind,
-			not: func(h Harness) bool { return h.NoTx || h.OneWriter }},
+			not: never},
+		{name: "what becomes visible late is claimed in its place, whatever went through meanwhile", run: lateInPlace, not: never},
+		{name: "it is so where the clock steps back", run: lateStep,
+			not: func(h Harness) bool { return !h.late() || h.NoClock }},
+		{name: "it is so in a lane that was closed", run: lateClosed, not: never},
+		{name: "it is so after claims that were rolled back", run: lateRolledBack, not: never},
+		{name: "what is requeued into its place is claimed there, whatever went through meanwhile", run: lateRequeued},
+		{name: "what is requeued at the end is behind what was visible", run: lateAtEnd},
+		{name: "adds that take long, and claims, at once", run: lateRace},
 		{name: "one writer at a time", run: lateOneWriter,
 			not: func(h Harness) bool { return !h.OneWriter }},
 	}
@@ -39,17 +47,13 @@ func lateCommit(f *fixture) {
 // The lane is "a", claimed while "late" was not visible. Its order key is smaller
 // than that of "b", and it must not come before "a", which may be at the ledger.
 func lateBehind(f *fixture) {
-	commit, _, err := f.h.AddTx(f.ctx, bt("s", "late"))
-	require.NoError(f, err)
+	show := f.late(bt("s", "late"))
 	f.tick()
 	f.add(bt("s", "b"), bt("s", "c"))
 	f.take("b")
-	require.NoError(f, commit())
-	r, err := f.st.Get(f.ctx, bt("s", "late").Key())
-	require.NoError(f, err)
-	f.rows["late"] = &shadow{b: bt("s", "late"), created: r.CreatedAt, ref: store.Ref{Key: r.Key}, row: store.NewRow()}
+	show()
 	assert.Equal(f, "b", string(f.view("s", 9).Batches[0].ID), "behind what was claimed")
-	if r.CreatedAt.Before(f.rows["b"].created) {
+	if f.rows["late"].created.Before(f.rows["b"].created) {
 		assert.Equal(f, []batch.ID{"b", "late", "c"}, laneIDs(f.view("s", 9)), "and in its place among the others")
 	}
 }

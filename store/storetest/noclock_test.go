@@ -15,6 +15,7 @@ func TestMain(m *testing.M) { os.Exit(leak.Check(m)) }
 // time these tests take ten minutes one by one, and a busy machine is late for some.
 func TestWithoutAClock(t *testing.T) {
 	storetest.Run(t, func(*testing.T) storetest.Harness {
-		return storetest.Harness{Store: memory.New(), NoClock: true, Bubble: true, Volatile: true, NoTx: true}
+		s := memory.New()
+		return storetest.Harness{Store: s, NoClock: true, Bubble: true, Volatile: true, NoTx: true, AddLate: s.AddLate}
 	})
 }

@@ -50,10 +50,16 @@ type Harness struct {
 	AddTx func(ctx context.Context, batches ...batch.Batch) (commit, rollback func() error, err error)
 	// NoTx declares that there are no such transactions.
 	NoTx bool
+	// AddLate adds batches that nobody sees before show is called, though they have their
+	// order keys: for stores without such transactions that offer it to tests. Optional.
+	AddLate func(ctx context.Context, batches ...batch.Batch) (show func() error, err error)
 	// OneWriter declares that an open AddTx holds up all other writers, so that
 	// nothing becomes visible late. The suite checks that this is so.
 	OneWriter bool
 }
+
+// late reports whether something can become visible after what was added later.
+func (h Harness) late() bool { return h.AddLate != nil || !h.NoTx && !h.OneWriter }
 
 // Run runs the suite. open is called once a test.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
