@@ -91,13 +91,13 @@ func TestNotMigrated(t *testing.T) {
 			every(postgres.ErrNewerSchema)
 			require.ErrorIs(t, st.Migrate(t.Context()), postgres.ErrNewerSchema)
 			// The version after this one is served, and left as it is: a rolling deploy.
-			s.exec(`UPDATE ` + table + ` SET version_id = 3 WHERE version_id = 99`)
+			s.exec(`UPDATE ` + table + ` SET version_id = 4 WHERE version_id = 99`)
 			st, err = postgres.New(db, &postgres.Options{Schema: s.schema})
 			require.NoError(t, err)
 			require.NoError(t, st.Migrate(t.Context()))
 			require.NoError(t, st.Add(t.Context(), one("a", "rolling")))
 			require.ErrorIs(t, st.MigrateTo(t.Context(), 0), postgres.ErrNewerSchema)
-			s.exec(`UPDATE ` + table + ` SET version_id = 99 WHERE version_id = 3`)
+			s.exec(`UPDATE ` + table + ` SET version_id = 99 WHERE version_id = 4`)
 			s.exec(`DELETE FROM ` + table + ` WHERE version_id = 99`)
 			require.NoError(t, st.Add(t.Context(), one("a", "new")))
 			// Tables that go while it runs are noticed, too.

@@ -114,8 +114,11 @@ func (s *space) fill(waiting, attempted, final int) {
 	table := func(name string) string { return s.schema + "." + name }
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT i, md5(i::text)::uuid, md5(i::text) || md5('x' || i), 'lane' || lpad((i %% 1000)::text, 4, '0'), 1000000 + i, '', '',
 		false, '\x00', 0, false, NULL, decode(repeat('00', 100), 'hex') FROM generate_series(1, %d) i`, table("batches"), waiting+attempted+final))
-	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT service_id, created_at, seq, 1, false FROM %s WHERE seq <= %d`, table("waiting_batches"), table("batches"), waiting))
-	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT seq, service_id, created_at, 3, 3, 1, 0, 0, 0, 0, 0, 9000000000000000000, 0, 0, 0, 0, 0, 0, 0, false, false, NULL, '', '', 0
+	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT service_id, created_at, seq, 1, false, 3 FROM %s WHERE seq <= %d`, table("waiting_batches"), table("batches"), waiting))
+	s.exec(fmt.Sprintf(`INSERT INTO %s (seq, service_id, created_at, state, version, attempt, spent, failures, claim_expires, not_before, next_check, due_at,
+		asked_at, last_post, settles_at, doubt_attempt, doubt_since, resend_until, resends, refused, requeued, submission_error_message, decision, receipts,
+		claimed_by, at_end, written_by)
+		SELECT seq, service_id, created_at, 3, 3, 1, 0, 0, 0, 0, 0, 9000000000000000000, 0, 0, 0, 0, 0, 0, 0, false, false, '', '', 0, '', false, 3
 		FROM %s WHERE seq > %d AND seq <= %d`, table("attempted_batches"), table("batches"), waiting, waiting+attempted))
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT seq, 7, 4, 1, 0, 0, 0, 0, 0, created_at, false, NULL, '', 0 FROM %s WHERE seq > %d`,
 		table("outcomes"), table("batches"), waiting+attempted))

@@ -26,6 +26,10 @@ type old struct {
 	sp string // the schema
 }
 
+func (o *old) fill(statement string) string {
+	return strings.NewReplacer("{", o.sp+".", "}", "").Replace(statement)
+}
+
 func (o *old) run(statement string, args ...any) int64 {
 	n, err := o.try(statement, args...)
 	assert.NoError(o.t, err, statement)
@@ -36,7 +40,7 @@ func (o *old) run(statement string, args ...any) int64 {
 func (o *old) try(statement string, args ...any) (n int64, err error) {
 	for range 9 {
 		var res sql.Result
-		res, err = o.db.Exec(strings.NewReplacer("{", o.sp+".", "}", "").Replace(statement), args...)
+		res, err = o.db.Exec(o.fill(statement), args...)
 		if err == nil {
 			return res.RowsAffected()
 		}
@@ -51,13 +55,7 @@ func (o *old) try(statement string, args ...any) (n int64, err error) {
 const oldNow = `(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000)::bigint`
 
 func (o *old) add(service, id string) {
-	o.run(`WITH b AS (INSERT INTO {batches} (seq, id_hash, header_signature, service_id, created_at, data_change_id, signer_public_key,
-		trace, payload_hash, budget_attempts, budget_every_try, footprint, serialized_batch)
-	VALUES (nextval('{batch_seq}'), substring(encode(sha256(convert_to($2::text, 'UTF8')), 'hex') FOR 32)::uuid, $2::text, $1::text,
-		`+oldNow+`, '', '', false, sha256(convert_to($3::text, 'UTF8')), 0, false, NULL, convert_to($3::text, 'UTF8'))
-	RETURNING seq, service_id, created_at)
-	INSERT INTO {waiting_batches} (seq, service_id, created_at, version, requeued) SELECT seq, service_id, created_at, 1, false FROM b`,
-		service, id, "payload of "+id)
+	o.run(oldAdd, service, id, "payload of "+id)
 	o.run(`INSERT INTO {services} (service_id) VALUES ($1::text) ON CONFLICT DO NOTHING`, service)
 }
 

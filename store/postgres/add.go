@@ -21,7 +21,7 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 		return wrap(op, err)
 	}
 	add := func(fresh bool) error {
-		return s.tx(ctx, op, func(ctx context.Context, t *session) error { return t.add(ctx, in, fresh) })
+		return s.adding(ctx, op, func(ctx context.Context, t *session) error { return t.add(ctx, in, fresh) })
 	}
 	if s.fresh.expected() {
 		if err := add(true); sqlState(err) != uniqueViolation {

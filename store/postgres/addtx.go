@@ -31,11 +31,12 @@ func (s *Store) AddTx(ctx context.Context, tx *sql.Tx, batches ...batch.Batch) e
 	if err != nil || len(in) == 0 {
 		return wrap(op, err)
 	}
-	return s.inTx(ctx, op, tx, func(t *session) error { return t.add(ctx, in, false) })
+	return s.inTx(ctx, op, tx, true, func(t *session) error { return t.add(ctx, in, false) })
 }
 
 // inTx runs do in the application's own transaction; what it did before an error is undone.
-func (s *Store) inTx(ctx context.Context, op string, tx *sql.Tx, do func(t *session) error) error {
+// adds says that do gives out order keys, as [Store.adding] does.
+func (s *Store) inTx(ctx context.Context, op string, tx *sql.Tx, adds bool, do func(t *session) error) error {
 	t := &session{tx, s}
 	found, err := query(ctx, t, func(v *txSettings) []any { return []any{&v.isolation, &v.plans} }, sqlTxSettings)
 	if err != nil {
@@ -49,10 +50,13 @@ func (s *Store) inTx(ctx context.Context, op string, tx *sql.Tx, do func(t *sess
 		return wrap(op, err)
 	}
 	// What is set behind a savepoint is undone with it, or below.
-	if _, err := tx.ExecContext(ctx, "SAVEPOINT dltbatch_add; SET LOCAL plan_cache_mode = force_custom_plan"); err != nil {
-		return wrap(op, err)
+	begin := "SAVEPOINT dltbatch_add; SET LOCAL plan_cache_mode = force_custom_plan"
+	if adds && s.numbers.Load() {
+		begin += "; " + s.sql(takeNumber)
 	}
-	err = do(t)
+	if _, err = tx.ExecContext(ctx, begin); err == nil {
+		err = do(t)
+	}
 	free := context.WithoutCancel(ctx)
 	if err != nil {
 		_, undo := tx.ExecContext(free, "ROLLBACK TO SAVEPOINT dltbatch_add; RELEASE SAVEPOINT dltbatch_add")

@@ -24,7 +24,7 @@ func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []store.Or
 	if err != nil {
 		return false, wrap(op, err)
 	}
-	return done(s.tx(ctx, op, func(ctx context.Context, t *session) error {
+	return done(s.adding(ctx, op, func(ctx context.Context, t *session) error {
 		if err := t.add(ctx, in, false); err != nil {
 			return err
 		}

@@ -22,12 +22,18 @@ var migrations embed.FS
 // may use goose for its own tables.
 const MigrationsTable = "dltbatch_migrations"
 
-// schemaVersion is the number of the last migration.
-const schemaVersion = 2
+// schemaVersion is the number of the last migration, and oldestVersion is of the first that
+// this code works on. Between the two is what has to wait for the last process with code
+// from before.
+const (
+	schemaVersion = 3
+	oldestVersion = 2
+)
 
 // Migrations returns the SQL files of these options, in goose's format, for other
 // migration tools. The schema has to exist before. Who makes them another way also
-// notes their versions in [MigrationsTable].
+// notes their versions in [MigrationsTable], and keeps what [Store.FinishMigration]
+// says about the last one.
 func Migrations(o *Options) (fs.FS, error) {
 	var opts Options
 	if o != nil {
@@ -82,13 +88,30 @@ const migrateFor = 30 * time.Second
 // Migrate by older code leaves a newer schema as it is. Older code does not do what it
 // does not know of: where a version brings something that holds lanes, as pauses and
 // halts do, it holds them once the last of the old processes is gone.
+//
+// A database that had tables before is left one step short, at version 2: call
+// [Store.FinishMigration] once the last process with code of version 1 is gone.
 func (s *Store) Migrate(ctx context.Context) error {
+	return s.migrateTo(ctx, oldestVersion, false)
+}
+
+// FinishMigration is Migrate, and the step that wants the last process with code of
+// schema version 1 to be gone: from there on such code fails when it adds, claims or
+// requeues, loudly and with nothing lost. Until it is made every claim passes over what
+// was finished in front of the open batches of its lanes and the database was not able to
+// clean up yet; after it claims begin where the open work does, in running processes
+// within a minute. It waits a second at a time for transactions that use the tables, and
+// for half a minute in all; the error of one that stays open longer has the state 55P03.
+// Where the server has no pg_current_xact_id, which came with PostgreSQL 13, it fails,
+// and nothing is lost by that. A new database needs no such call, and none needs it twice.
+func (s *Store) FinishMigration(ctx context.Context) error {
 	return s.migrateTo(ctx, schemaVersion, false)
 }
 
 // MigrateTo is Migrate up, or down, to a version. Version 0 removes the tables with
 // everything in them. It gives [ErrNewerSchema] where a newer version of this package
-// made tables that this one does not know how to take back.
+// made tables that this one does not know how to take back. On the way down no other
+// process may run, and on the way up to version 3 see [Store.FinishMigration].
 func (s *Store) MigrateTo(ctx context.Context, version int64) error {
 	return s.migrateTo(ctx, version, true)
 }
@@ -101,7 +124,7 @@ func (s *Store) migrateTo(ctx context.Context, version int64, down bool) error {
 	b := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(10*time.Millisecond), backoff.WithMaxInterval(time.Second), backoff.WithMaxElapsedTime(migrateFor))
 	err := backoff.Retry(func() error {
-		err := s.migrate(ctx, version, down)
+		err := s.migrate(ctx, &version, down)
 		if err != nil && !raced(err) {
 			return backoff.Permanent(err)
 		}
@@ -111,8 +134,13 @@ func (s *Store) migrateTo(ctx context.Context, version int64, down bool) error {
 	return wrap(op, err)
 }
 
-func (s *Store) migrate(ctx context.Context, to int64, down bool) error {
-	have, err := s.version(ctx)
+// migrate raises what is wanted where it finds no tables: no old process can use them.
+func (s *Store) migrate(ctx context.Context, want *int64, down bool) error {
+	have, numbers, err := s.version(ctx)
+	if have == 0 && *want == oldestVersion && !down && numbers {
+		*want = schemaVersion
+	}
+	to := *want
 	switch {
 	case err != nil || have == to:
 		return err
@@ -141,11 +169,12 @@ func (s *Store) migrate(ctx context.Context, to int64, down bool) error {
 	return err
 }
 
-// version makes the schema if there is none, and returns the last migration.
-func (s *Store) version(ctx context.Context) (have int64, err error) {
+// version makes the schema if there is none, and returns the last migration, and whether
+// the server has numbers of transactions.
+func (s *Store) version(ctx context.Context) (have int64, numbers bool, err error) {
 	c, err := s.begin(ctx, beginSQL)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	defer func() { _ = c.Close() }()
 	t := &session{c, s}
@@ -158,12 +187,15 @@ func (s *Store) version(ctx context.Context) (have int64, err error) {
 		have, err = t.version(ctx)
 	}
 	if err == nil {
+		numbers, _, err = get[bool](ctx, t, `SELECT `+hasNumbers)
+	}
+	if err == nil {
 		_, err = c.ExecContext(ctx, "COMMIT")
 	}
 	if err != nil {
 		rollback(ctx, c)
 	}
-	return have, err
+	return have, numbers, err
 }
 
 // version returns the last migration that was made; 0 if there was none.

@@ -43,7 +43,17 @@ func (s *Store) operate(ctx context.Context, seen batch.Record, asked batch.Act,
 		return batch.Record{}, wrap(op, err)
 	}
 	key := seen.Key
-	err = s.tx(ctx, op, func(ctx context.Context, t *session) error {
+	tx := s.tx
+	if asked.AtEnd {
+		tx = s.adding
+	}
+	err = tx(ctx, op, func(ctx context.Context, t *session) error {
+		if asked.Action == batch.ActionRequeue && !asked.AtEnd && sqlrow.CanStore(key.Service) {
+			// Before the batch shows in its old place, so that no claim looks past it.
+			if _, err := t.exec(ctx, sqlTurn, string(key.Service)); err != nil {
+				return err
+			}
+		}
 		b, us, err := t.loadOne(ctx, key)
 		if err != nil {
 			return err

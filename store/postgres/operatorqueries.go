@@ -8,6 +8,11 @@ const (
 	AND NOT EXISTS (SELECT 1 FROM {controls} c WHERE c.everything = false AND c.service_id = u.s AND ` + isClosed + ` OFFSET 0)`
 	isClosed = `(c.paused_at <> 0 OR c.halted_at <> 0)`
 
+	// sqlTurn has claims forget where they begin in a lane, and keeps them from it until the
+	// transaction has ended. A lane that was never claimed from has no row yet.
+	sqlTurn = `INSERT INTO {services} AS s (service_id, turn) VALUES ($1::text, 1)
+	ON CONFLICT (service_id) DO UPDATE SET turn = s.turn + 1`
+
 	colsControl = `c.everything, c.service_id, c.paused_at, c.paused_by, c.paused_reason, c.policy, c.halted_at, c.halted_by,
 	c.halt_reason, c.version`
 	sqlControl  = `SELECT ` + colsControl + ` FROM {controls} c WHERE c.everything = $1::boolean AND c.service_id = $2::text`

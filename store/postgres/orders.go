@@ -121,7 +121,7 @@ func (s *Store) AddOrdersTx(ctx context.Context, tx *sql.Tx, orders ...batch.Ord
 	if err != nil || len(in) == 0 {
 		return wrap(op, err)
 	}
-	return s.inTx(ctx, op, tx, func(t *session) error { return t.addOrders(ctx, in) })
+	return s.inTx(ctx, op, tx, false, func(t *session) error { return t.addOrders(ctx, in) })
 }
 
 // newOrder is an order that was checked before the database is asked for anything.

@@ -31,8 +31,10 @@ type Store struct {
 	db      *sql.DB
 	o       Options
 	names   names
-	queries sync.Map    // of a statement of this package: what is sent
-	checked atomic.Bool // the settings and the schema's version do
+	queries sync.Map     // of a statement of this package: what is sent
+	checked atomic.Bool  // the settings and the schema's version do
+	numbers atomic.Bool  // the server has those of transactions, as PostgreSQL 13 and later have
+	seen    atomic.Int64 // the schema's version, the last time that it was looked at
 	fresh   freshness
 	listed  *listed
 }

@@ -32,9 +32,19 @@ const (
 	beginKept = beginAny + "SET LOCAL enable_nestloop = on; SET LOCAL enable_indexscan = on; SET LOCAL enable_tidscan = on; " +
 		"SET LOCAL enable_bitmapscan = off; SET LOCAL plan_cache_mode = " + genericPlans
 
+	// beginAdd is of a transaction that gives out order keys. It has a lock that others can see
+	// and a number before it reads the clock and the ends of lanes, in a statement that sees
+	// all which was committed before: a lane's key that somebody saw before is below those
+	// that it gives out. See [positions].
+	beginAdd   = beginSQL + "; " + takeNumber
+	takeNumber = "LOCK TABLE {waiting_batches} IN ROW EXCLUSIVE MODE; SELECT pg_current_xact_id()"
+	writtenBy  = "3" // the schema version that this code was made for
+
 	// plan_cache_mode is one of three words, and safe to be sent back as it is.
 	sqlTxSettings = `SELECT current_setting('transaction_isolation'), current_setting('plan_cache_mode')`
-	sqlSettings   = `SELECT current_setting('server_encoding'), current_setting('synchronous_commit')`
+	sqlSettings   = `SELECT current_setting('server_encoding'), current_setting('synchronous_commit'),
+	` + hasNumbers
+	hasNumbers = `to_regprocedure('pg_catalog.pg_current_xact_id()') IS NOT NULL`
 
 	// sqlBeforeAdd reads all that an Add needs to know: the clock, the last order key of
 	// each lane, and numbers for the batches. While no order key is ahead of the clock,
@@ -50,13 +60,13 @@ const (
 	// each batch. Arrays of bytes are slow with every driver. It is the last, because what
 	// came after it would have drivers copy it into a larger buffer.
 	sqlInsertBatches = `WITH added AS (` + insertBatches + ` ON CONFLICT DO NOTHING RETURNING seq, service_id, created_at),
-	queued AS (INSERT INTO {waiting_batches} (seq, service_id, created_at, version, requeued)
-		SELECT seq, service_id, created_at, $14::bigint, false FROM added)
+	queued AS (INSERT INTO {waiting_batches} (seq, service_id, created_at, version, requeued, written_by)
+		SELECT seq, service_id, created_at, $14::bigint, false, ` + writtenBy + ` FROM added)
 	SELECT seq FROM added`
 	// sqlInsertNew is for batches that are most likely not known: one that is ends the
 	// transaction. It saves a search of each unique index, and to go back to each row.
-	sqlInsertNew = `WITH queued AS (INSERT INTO {waiting_batches} (seq, service_id, created_at, version, requeued)
-		SELECT u.seq, u.service_id, u.created_at, $14::bigint, false
+	sqlInsertNew = `WITH queued AS (INSERT INTO {waiting_batches} (seq, service_id, created_at, version, requeued, written_by)
+		SELECT u.seq, u.service_id, u.created_at, $14::bigint, false, ` + writtenBy + `
 		FROM unnest($1::bigint[], $3::text[], $4::bigint[]) AS u (seq, service_id, created_at))
 	` + insertBatches
 	insertBatches = `INSERT INTO {batches} (seq, id_hash, header_signature, service_id, created_at, data_change_id,
@@ -174,22 +184,22 @@ const (
 		USING unnest($1::tid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) AS u (place, seq, was, spent, resend_until)
 		WHERE w.ctid = u.place AND w.seq + 0 = u.seq AND w.version = u.was
 		RETURNING w.seq, w.service_id, w.created_at, w.version, w.requeued, u.spent, u.resend_until),
-	taken AS (INSERT INTO {attempted_batches} (` + colsAttempted + `)
+	taken AS (INSERT INTO {attempted_batches} (` + colsAttempted + `, written_by)
 		SELECT seq, $6::smallint, version + 1 + $11::bigint, 1, spent, 0, $7::bigint, 0, $7::bigint, 0, 0, 0, 1, $8::bigint, resend_until, 0, false, requeued,
 			NULL, '', '', 0, $7::bigint, service_id, created_at, $9::text, false,
-			$10::bigint, 1, $8::bigint, 0, 0, '' FROM gone RETURNING seq)
+			$10::bigint, 1, $8::bigint, 0, 0, '', ` + writtenBy + ` FROM gone RETURNING seq)
 	SELECT t.seq, b.serialized_batch FROM taken t
 	LEFT JOIN LATERAL (SELECT r.serialized_batch FROM {batches} r WHERE r.seq = t.seq OFFSET 0) b ON true`
 	// sqlKeepPrepared alone writes the column, of rows that are locked; it goes with the row.
 	sqlKeepPrepared = `UPDATE {attempted_batches} a SET prepared = substring($3::bytea FROM u.at FOR u.size)
 	FROM unnest($1::bigint[], $2::bigint[], $4::integer[], $5::integer[]) AS u (seq, was, at, size)
 	WHERE a.seq = u.seq AND a.version = u.was`
-	sqlInsertAttempted = `INSERT INTO {attempted_batches} (` + colsAttempted + `) SELECT ` + colsAttempted + ` FROM ` + changedRows
+	sqlInsertAttempted = `INSERT INTO {attempted_batches} (` + colsAttempted + `, written_by) SELECT ` + colsAttempted + `, ` + writtenBy + ` FROM ` + changedRows
 	sqlDeleteAttempted = `DELETE FROM {attempted_batches} a USING (SELECT u.was, r.ctid AS place FROM unnest($1::bigint[], $2::bigint[]) AS u (seq, was)
 		CROSS JOIN LATERAL (SELECT x.ctid FROM {attempted_batches} x WHERE x.seq = u.seq AND x.version = u.was OFFSET 0) r) u
 	WHERE a.ctid = u.place AND a.version = u.was`
-	sqlInsertWaiting = `INSERT INTO {waiting_batches} (seq, version, requeued, service_id, created_at)
-	SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::boolean[], $4::text[], $5::bigint[])`
+	sqlInsertWaiting = `INSERT INTO {waiting_batches} (seq, version, requeued, service_id, created_at, written_by)
+	SELECT u.*, ` + writtenBy + ` FROM unnest($1::bigint[], $2::bigint[], $3::boolean[], $4::text[], $5::bigint[]) AS u`
 	sqlDeleteWaiting = `DELETE FROM {waiting_batches} w
 	USING unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[]) AS u (seq, was, service_id, created_at)
 	WHERE w.service_id = u.service_id AND w.created_at = u.created_at AND w.seq = u.seq AND w.version = u.was`

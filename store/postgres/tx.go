@@ -222,8 +222,11 @@ func (s *Store) check(ctx context.Context, t *session) error {
 	if s.checked.Load() {
 		return nil
 	}
-	type settings struct{ encoding, commit string }
-	found, err := query(ctx, t, func(v *settings) []any { return []any{&v.encoding, &v.commit} }, sqlSettings)
+	type settings struct {
+		encoding, commit string
+		numbers          bool
+	}
+	found, err := query(ctx, t, func(v *settings) []any { return []any{&v.encoding, &v.commit, &v.numbers} }, sqlSettings)
 	if err != nil {
 		return err
 	}
@@ -237,11 +240,13 @@ func (s *Store) check(ctx context.Context, t *session) error {
 	switch {
 	case err != nil:
 		return err
-	case have < schemaVersion:
-		return fmt.Errorf("%w: schema %q is at version %d of %d", ErrNotMigrated, s.names.schema, have, schemaVersion)
+	case have < oldestVersion:
+		return fmt.Errorf("%w: schema %q is at version %d, want %d or more", ErrNotMigrated, s.names.schema, have, oldestVersion)
 	case have > schemaVersion+1: // see Migrate
 		return s.newer(have)
 	}
+	s.numbers.Store(found[0].numbers)
+	s.seen.Store(have)
 	s.checked.Store(true)
 	return nil
 }

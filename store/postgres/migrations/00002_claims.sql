@@ -5,8 +5,16 @@
 
 -- +goose Up
 
--- In the order in which records take them. Who gets in the way all the same begins again.
+-- In the order in which claims and records take them. Who gets in the way all the same
+-- begins again. A transaction that stays open must not have everybody wait behind this.
+SET LOCAL lock_timeout = '1s';
+
+-- turn counts what was put back into its place in the lane: see package comment.
+ALTER TABLE {services}
+    ADD COLUMN turn bigint NOT NULL DEFAULT 0;
+
 ALTER TABLE {attempted_batches}
+    ADD COLUMN written_by    smallint NOT NULL DEFAULT 1, -- the schema version that the code was made for
     ADD COLUMN claim_ttl     bigint NOT NULL DEFAULT 0,  -- of the claim of ttl_attempt, in microseconds
     ADD COLUMN ttl_attempt   bigint NOT NULL DEFAULT 0,
     ADD COLUMN first_claimed bigint NOT NULL DEFAULT 0,  -- since it was added or requeued; 0: not known
@@ -17,6 +25,9 @@ ALTER TABLE {attempted_batches}
 ALTER TABLE {controls}
     ADD COLUMN version     bigint NOT NULL DEFAULT 0,
     ADD COLUMN halt_reason text   NOT NULL DEFAULT '';
+
+ALTER TABLE {waiting_batches}
+    ADD COLUMN written_by smallint NOT NULL DEFAULT 1;
 
 -- Which ledger serves a service, written when it is first served. Code of version 1 knows of
 -- one ledger only, {ledger}'s: what it has attempted and is not in here is that one's.
@@ -35,6 +46,8 @@ CREATE TABLE {ledgers} (
 -- +goose Down
 DROP TABLE {ledgers};
 DROP TABLE {served};
+ALTER TABLE {waiting_batches}
+    DROP COLUMN written_by;
 ALTER TABLE {controls}
     DROP COLUMN halt_reason,
     DROP COLUMN version;
@@ -44,4 +57,7 @@ ALTER TABLE {attempted_batches}
     DROP COLUMN rollbacks,
     DROP COLUMN first_claimed,
     DROP COLUMN ttl_attempt,
-    DROP COLUMN claim_ttl;
+    DROP COLUMN claim_ttl,
+    DROP COLUMN written_by;
+ALTER TABLE {services}
+    DROP COLUMN turn;
