@@ -87,8 +87,7 @@ func (w *world) checkClaim(c store.Claim) {
 		return
 	}
 	order := w.acked[c.Key.Service]
-	mine := slices.Index(order, c.Key.ID)
-	for place, id := range order {
+	for _, id := range order {
 		if id == c.Key.ID || w.moved[id] || !w.lanes.conflict(id, c.Key.ID) {
 			continue
 		}
@@ -97,7 +96,7 @@ func (w *world) checkClaim(c store.Claim) {
 			w.fail("get: %w", err)
 			return
 		}
-		if !rec.Final() && (place < mine || !rec.State.Claimable()) {
+		if !rec.Final() && (w.before(c.Key.Service, id, c.Key.ID) || !rec.State.Claimable()) {
 			w.fail("promise 2: %s is claimed, and conflicts with %s, which is %s", c.Key, id, rec.State)
 		}
 	}
@@ -107,8 +106,7 @@ func (w *world) checkClaim(c store.Claim) {
 // and nothing is under way.
 func (w *world) checkFront(c store.Claim) {
 	order := w.acked[c.Key.Service]
-	mine := slices.Index(order, c.Key.ID)
-	for place, id := range order {
+	for _, id := range order {
 		if id == c.Key.ID || w.moved[id] || w.moved[c.Key.ID] {
 			continue
 		}
@@ -117,17 +115,17 @@ func (w *world) checkFront(c store.Claim) {
 			w.fail("get: %w", err)
 			return
 		}
-		if !rec.Final() && (place < mine || !rec.State.Claimable()) {
+		if !rec.Final() && (w.before(c.Key.Service, id, c.Key.ID) || !rec.State.Claimable()) {
 			w.fail("promise 2: %s is claimed by itself, and %s is %s", c.Key, id, rec.State)
 		}
 	}
 }
 
-// overtaken returns a batch of the log that was to come after the one that was added
-// at a place, and "" if there is none.
-func (w *world) overtaken(order, log []batch.ID, at int) batch.ID {
+// overtaken returns a batch of the log that was to come after another, and "" if there
+// is none.
+func (w *world) overtaken(service batch.ServiceID, log []batch.ID, other batch.ID) batch.ID {
 	for _, id := range log {
-		if slices.Index(order, id) > at && !w.moved[id] && w.lanes.conflict(id, order[at]) {
+		if w.before(service, other, id) && !w.moved[id] && w.lanes.conflict(id, other) {
 			return id
 		}
 	}

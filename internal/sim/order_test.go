@@ -26,9 +26,9 @@ func (w *world) checkRun(run store.ClaimedRun) {
 		mine[c.Key.ID] = true
 	}
 	order := w.acked[run.Service]
-	first := slices.Index(order, run.Batches[0].Key.ID)
+	first := run.Batches[0].Key.ID
 	under := 0
-	for place, id := range order {
+	for _, id := range order {
 		rec, err := w.store.Get(context.Background(), batch.Key{Service: run.Service, ID: id})
 		if err != nil {
 			w.fail("get: %w", err)
@@ -45,10 +45,10 @@ func (w *world) checkRun(run store.ClaimedRun) {
 		case mine[id]:
 		case rec.State == batch.Submitting:
 			w.fail("promise 2: %s is claimed while %s is not acknowledged", run.Batches[0].Key, id)
-		case w.moved[id] || w.moved[run.Batches[0].Key.ID]:
-		case place < first && !accepted:
+		case w.moved[id] || w.moved[first]:
+		case w.before(run.Service, id, first) && !accepted:
 			w.fail("promise 2: %s is claimed and passes %s, which is %s", run.Batches[0].Key, id, rec.State)
-		case place > first && accepted:
+		case w.before(run.Service, first, id) && accepted:
 			w.fail("promise 2: %s is sent again behind %s, which is %s", run.Batches[0].Key, id, rec.State)
 		}
 	}

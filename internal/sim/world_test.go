@@ -66,6 +66,7 @@ const (
 type world struct {
 	t      testing.TB
 	rng    *rand.Rand
+	late   *rand.Rand // which Adds are late: of its own, so that all else of a seed is as it was
 	kind   kind
 	store  *memory.Store
 	ledger ledger
@@ -80,7 +81,9 @@ type world struct {
 	adding  int  // Adds that are still to come
 	faulty  bool // faults happen; they stop, so that the world can come to rest
 	acked   map[batch.ServiceID][]batch.ID
-	posting map[batch.ID]int // POSTs under way
+	spans   map[batch.ID]span // of the Adds
+	adds    int               // begun and ended
+	posting map[batch.ID]int  // POSTs under way
 	told    map[batch.ID]bool
 	sent    map[batch.ID]*sent
 	moved   map[batch.ID]bool // by an operator: its place in the order is its own
@@ -125,7 +128,7 @@ func (e *events) Pop() any {
 
 func newWorld(t testing.TB, k kind, l *lanes, seed uint64) *world {
 	w := &world{
-		t: t, rng: rand.New(rand.NewPCG(seed, 1)), kind: k, lanes: l, store: memory.New(), faulty: true,
+		t: t, rng: rand.New(rand.NewPCG(seed, 1)), late: rand.New(rand.NewPCG(seed, 13)), kind: k, spans: map[batch.ID]span{}, lanes: l, store: memory.New(), faulty: true,
 		acked: map[batch.ServiceID][]batch.ID{}, posting: map[batch.ID]int{}, told: map[batch.ID]bool{},
 		sent: map[batch.ID]*sent{}, moved: map[batch.ID]bool{}, heard: map[batch.ID]bool{},
 	}
@@ -234,8 +237,27 @@ func (w *world) populate() {
 		}
 		at += w.between(0, 2*time.Second)
 		w.adding++
-		w.after(at, func() { w.adding--; w.add(call) })
+		w.after(at, func() {
+			if w.late.IntN(5) == 0 {
+				w.addLate(call)
+				return
+			}
+			w.add(call)
+			w.adding--
+		})
 	}
+}
+
+// span is when an Add began, and when it was over and what it added visible.
+type span struct{ began, ended int }
+
+// before reports whether one batch of a lane was to come before another: Adds that
+// overlap have no order.
+func (w *world) before(service batch.ServiceID, a, b batch.ID) bool {
+	if w.spans[a] == w.spans[b] { // one call
+		return slices.Index(w.acked[service], a) < slices.Index(w.acked[service], b)
+	}
+	return w.spans[a].ended < w.spans[b].began
 }
 
 func (w *world) add(call []batch.Batch) {
@@ -248,8 +270,37 @@ func (w *world) add(call []batch.Batch) {
 			w.fail("add again: %w", err)
 		}
 	}
+	w.adds++
+	w.added(call, span{w.adds, w.adds})
+}
+
+// addLate adds what becomes visible long after much that is added later: the order keys
+// are those of now.
+func (w *world) addLate(call []batch.Batch) {
+	show, err := w.store.AddLate(context.Background(), call...)
+	if err != nil {
+		w.fail("add late: %w", err)
+		return
+	}
+	w.adds++
+	at := span{began: w.adds}
+	w.note("add of %s begins", call[0].Key())
+	w.after(time.Duration(w.late.Int64N(int64(40*time.Second))), func() {
+		w.adding--
+		if err := show(); err != nil {
+			w.fail("show: %w", err)
+			return
+		}
+		w.adds++
+		at.ended = w.adds
+		w.added(call, at)
+	})
+}
+
+func (w *world) added(call []batch.Batch, at span) {
 	for _, b := range call {
 		w.acked[b.Service] = append(w.acked[b.Service], b.ID)
+		w.spans[b.ID] = at
 		w.sent[b.ID] = &sent{budget: b.Budget}
 		w.note("added %s", b.Key())
 	}
@@ -264,23 +315,18 @@ func (w *world) check() {
 	}
 	for service, order := range w.acked {
 		log := w.ledger.Log(service)
-		last := -1
 		for i, id := range log {
-			at := slices.Index(order, id)
 			switch {
 			case slices.Contains(log[:i], id):
 				w.fail("promise 3: %s executed twice", id)
-			case at < 0:
+			case !slices.Contains(order, id):
 				w.fail("%s was never added", id)
 			case w.moved[id], silent[id], l.keeps && !w.still: // what is told of may be told later
-				continue
-			case at < last:
-				if later := w.overtaken(order, log[:i], at); later != "" {
+			default:
+				if later := w.overtaken(service, log[:i], id); later != "" {
 					w.fail("promise 2: %s executed after %s", id, later)
 				}
-				continue
 			}
-			last = at
 		}
 	}
 }
