@@ -143,6 +143,11 @@ func (e *engine) run(ctx context.Context) error {
 			e.keep(ctx, "retention", e.retain)
 		})
 	}
+	if s, ok := e.r.store.(store.Upkeeper); ok {
+		rooms.Go(func() {
+			e.keep(ctx, "upkeep", func(ctx context.Context) { e.upkeep(ctx, s) })
+		})
+	}
 
 	e.r.health.started(e.vitals)
 	defer e.r.health.stopped()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
 )
 
 // Condition is how something is that a Runner needs.
@@ -104,6 +105,11 @@ type Health struct {
 	// "retention" fail where the store does; "submitter" and "statuses", where the ledger
 	// does: with what is sent to it, and with what it is asked.
 	Loops map[string]PartHealth `json:"loops,omitempty"`
+	// Warnings are what the store says of itself that is not wrong yet and gets worse by
+	// itself, as it was when it was last looked at, which is once a second: that SQLite's
+	// log has grown larger than its option allows, say. Each is an EventTrouble when it
+	// begins; here it stands until it is over.
+	Warnings []error `json:"-"` // in JSON their texts, as warnings
 	// Trouble is the last unexpected failure, at TroubleAt, of whatever it was; nil where
 	// there was none for [HealthMemory].
 	Trouble   error     `json:"-"` // in JSON its text, as trouble
@@ -118,8 +124,9 @@ func (h Health) MarshalJSON() ([]byte, error) {
 	type plain Health
 	return json.Marshal(struct {
 		plain
-		Trouble string `json:"trouble,omitzero"`
-	}{plain(h), errorText(h.Trouble)})
+		Warnings []string `json:"warnings,omitempty"`
+		Trouble  string   `json:"trouble,omitzero"`
+	}{plain(h), errorTexts(h.Warnings), errorText(h.Trouble)})
 }
 
 // UnmarshalJSON reads what MarshalJSON writes. Of errors it has the texts only.
@@ -127,10 +134,14 @@ func (h *Health) UnmarshalJSON(data []byte) error {
 	type plain Health
 	v := struct {
 		*plain
-		Trouble string `json:"trouble"`
+		Warnings []string `json:"warnings"`
+		Trouble  string   `json:"trouble"`
 	}{plain: (*plain)(h)}
 	err := json.Unmarshal(data, &v)
-	h.Trouble = textError(v.Trouble)
+	h.Warnings, h.Trouble = nil, textError(v.Trouble)
+	for _, text := range v.Warnings {
+		h.Warnings = append(h.Warnings, textError(text))
+	}
 	return err
 }
 
@@ -162,6 +173,13 @@ func errorText(err error) string {
 	return err.Error()
 }
 
+func errorTexts(errs []error) (texts []string) {
+	for _, err := range errs {
+		texts = append(texts, errorText(err))
+	}
+	return texts
+}
+
 func textError(text string) error {
 	if text == "" {
 		return nil
@@ -177,6 +195,7 @@ type health struct {
 	services  map[batch.ServiceID]struct{}
 	halted    map[batch.ServiceID]struct{}
 	held      map[batch.ServiceID]struct{}
+	warnings  []store.Warning
 	trouble   error
 	troubleAt time.Time
 }
@@ -190,7 +209,7 @@ func (h *health) started(v *vitals) {
 func (h *health) stopped() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.vitals, h.paused, h.services, h.halted, h.held = nil, false, nil, nil, nil
+	h.vitals, h.paused, h.services, h.halted, h.held, h.warnings = nil, false, nil, nil, nil, nil
 }
 
 func (h *health) troubled(err error) {
@@ -255,6 +274,9 @@ func (h *health) look(now time.Time) Health {
 	all.HeldServices = slices.Sorted(maps.Keys(h.held))
 	if h.vitals != nil {
 		h.vitals.look(now, &all)
+	}
+	for _, w := range h.warnings {
+		all.Warnings = append(all.Warnings, w.Err)
 	}
 	if h.trouble != nil && now.Sub(h.troubleAt) < HealthMemory {
 		all.Trouble, all.TroubleAt = h.trouble, h.troubleAt

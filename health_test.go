@@ -362,7 +362,8 @@ func TestHealthInJSON(t *testing.T) {
 		Loops: map[string]dltbatch.PartHealth{
 			"queuer": {Condition: dltbatch.ConditionOK, LastSuccess: at}, "retention": {},
 		},
-		Trouble: errors.Join(errDown, errDown), TroubleAt: at,
+		Warnings: []error{errDown},
+		Trouble:  errors.Join(errDown, errDown), TroubleAt: at,
 	}
 	text, err := json.Marshal(h)
 	require.NoError(t, err)
@@ -371,12 +372,15 @@ func TestHealthInJSON(t *testing.T) {
 		"ledger": {"condition": "failing", "failing_since": "2030-01-02T03:04:05Z", "failures": 3, "error": "connection refused"},
 		"streams": {"condition": "idle"},
 		"loops": {"queuer": {"condition": "ok", "last_success": "2030-01-02T03:04:05Z"}, "retention": {"condition": "idle"}},
+		"warnings": ["connection refused"],
 		"trouble": "connection refused\nconnection refused", "trouble_at": "2030-01-02T03:04:05Z"}`, string(text))
 	var back dltbatch.Health
 	require.NoError(t, json.Unmarshal(text, &back))
 	require.EqualError(t, back.Ledger.Err, "connection refused")
 	require.EqualError(t, back.Trouble, h.Trouble.Error())
-	back.Ledger.Err, back.Trouble = h.Ledger.Err, h.Trouble
+	require.Len(t, back.Warnings, 1)
+	require.EqualError(t, back.Warnings[0], "connection refused")
+	back.Ledger.Err, back.Trouble, back.Warnings = h.Ledger.Err, h.Trouble, h.Warnings
 	assert.Equal(t, h, back)
 	var in *batch.InputError
 	require.ErrorAs(t, json.Unmarshal([]byte(`{"store": {"condition": "fine"}}`), &back), &in)

@@ -45,9 +45,9 @@ const (
 	EventOperated EventKind = "operated"
 	// EventLaneHeld: a strategy gave a bad answer or panicked; its lane stays where it is.
 	EventLaneHeld EventKind = "lane_held"
-	// EventTrouble: a loop failed unexpectedly and starts again after a pause; or the
-	// ledger's traits are other ones than those recorded (dltbatch.ErrOtherTraits), and
-	// nothing pauses.
+	// EventTrouble: a loop failed unexpectedly and starts again after a pause. Or nothing
+	// pauses, and Err says that the ledger's traits are other ones than those recorded
+	// (dltbatch.ErrOtherTraits), or what the store warns of (dltbatch.Health.Warnings).
 	EventTrouble EventKind = "trouble"
 )
 

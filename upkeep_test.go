@@ -1,0 +1,108 @@
+package dltbatch_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// warning is a store that says of itself what a test wants.
+type warning struct {
+	store.Store
+	mu       sync.Mutex
+	warnings []store.Warning
+	err      error
+	calls    int
+}
+
+func (w *warning) set(err error, warnings ...store.Warning) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.warnings, w.err = warnings, err
+}
+
+func (w *warning) Upkeep(context.Context) ([]store.Warning, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls++
+	return w.warnings, w.err
+}
+
+var errLarge, errLarger, errOld = errors.New("large"), errors.New("larger"), errors.New("old")
+
+// What the store warns of is told once while it stands, and again when it comes back; how it
+// is now is in Health, and is gone from there when it is over.
+func TestWarningsOfTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var told []error
+		s := &warning{Store: memory.New()}
+		r, err := dltbatch.New(s, ledgermem.New(nil), &dltbatch.Options{Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			if e.Kind == batch.EventTrouble {
+				told = append(told, e.Err)
+			}
+		})})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		for _, step := range []struct {
+			says string
+			now  []store.Warning
+			told []error // in the order of the list
+		}{
+			{"all is well", nil, nil},
+			{"one begins", []store.Warning{{Name: "log", Err: errLarge}}, []error{errLarge}},
+			{"it gets worse", []store.Warning{{Name: "log", Err: errLarger}}, nil},
+			{"another begins beside it", []store.Warning{{Name: "age", Err: errOld}, {Name: "log", Err: errLarger}}, []error{errOld}},
+			{"the first is over", []store.Warning{{Name: "age", Err: errOld}}, nil},
+			{"the first is back", []store.Warning{{Name: "age", Err: errOld}, {Name: "log", Err: errLarge}}, []error{errLarge}},
+			{"all is over", nil, nil},
+		} {
+			s.set(nil, step.now...)
+			time.Sleep(3 * time.Second) // three looks
+			mu.Lock()
+			require.Len(t, told, len(step.told), step.says)
+			for i, want := range step.told {
+				require.ErrorIs(t, told[i], want, step.says)
+			}
+			told = nil
+			mu.Unlock()
+			got := r.Health().Warnings
+			require.Len(t, got, len(step.now), step.says)
+			for i, w := range step.now {
+				assert.Equal(t, w.Err, got[i], step.says)
+			}
+		}
+		// What fails is reported, and tried again.
+		s.set(errDown)
+		time.Sleep(3 * time.Second)
+		mu.Lock()
+		require.NotEmpty(t, told)
+		require.ErrorIs(t, told[0], errDown)
+		mu.Unlock()
+		s.set(nil, store.Warning{Name: "log", Err: errLarge})
+		time.Sleep(10 * time.Second)
+		assert.Equal(t, []error{errLarge}, r.Health().Warnings)
+		cancel()
+		require.NoError(t, <-done)
+		assert.Empty(t, r.Health().Warnings, "nobody looks any more")
+		calls := s.calls
+		time.Sleep(time.Minute)
+		assert.Equal(t, calls, s.calls)
+	})
+}
