@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/position"
 	"github.com/dltbatch/dltbatch/internal/sqlrow"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -32,9 +33,10 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 	for try := 1; ; try++ {
 		var claimed store.Claimed
 		var fresh freshLanesError
-		err := s.txAs(ctx, op, beginKept, func(ctx context.Context, t *session) (err error) {
+		var from *starts
+		err := s.txBefore(ctx, op, beginKept, func() { from = s.starts() }, func(ctx context.Context, t *session) (err error) {
 			// Lanes that appear while this goes on are found by the next claim.
-			claimed, fresh, err = t.claim(ctx, q, choose, try > 1)
+			claimed, fresh, err = t.claim(ctx, q, choose, from, try > 1)
 			if err == nil && len(fresh) > 0 {
 				return fresh
 			}
@@ -52,14 +54,19 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 	}
 }
 
-func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Choose, all bool) (out store.Claimed, fresh freshLanesError, err error) {
+func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Choose, from *starts, all bool) (out store.Claimed, fresh freshLanesError, err error) {
 	q.Window = max(1, q.Window)
+	if from.c == nil {
+		if err := t.watchMigration(ctx); err != nil {
+			return out, nil, err
+		}
+	}
 	lanes, left := distinct(q.Lanes), q.Limit
 	var changed []*stored
 	for len(lanes) > 0 && left > 0 {
 		some := lanes[:min(len(lanes), together(q, left))]
 		lanes = lanes[len(some):]
-		got, locked, unknown, us, err := t.lock(ctx, some)
+		got, locked, unknown, us, err := t.lock(ctx, some, from)
 		if err != nil {
 			return out, nil, err
 		}
@@ -67,7 +74,7 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 			_, more, err := t.standing(ctx, lanes) // so that this happens once
 			return out, append(unknown, more...), err
 		}
-		t.s.listed.add(got)
+		t.s.listed.add(services(got))
 		t.s.listed.add(locked)
 		out.Locked = append(out.Locked, locked...)
 		now := sqlrow.FromMicro(us)
@@ -76,6 +83,11 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 		})
 		if err != nil {
 			return out, nil, err
+		}
+		for _, w := range windows {
+			if w.want == 0 && !w.closed {
+				from.saw(w, false)
+			}
 		}
 		var first []*stored // claimed for the first time
 		for budget := left; len(windows) > 0; budget *= 4 {
@@ -90,6 +102,11 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 			n := reach(windows, max(left, budget))
 			if err := t.waiting(ctx, sqlWaiting, windows[:n]); err != nil {
 				return out, nil, err
+			}
+			for _, w := range windows[:n] {
+				if w.want > 0 {
+					from.saw(w, true)
+				}
 			}
 			for len(windows) > 0 && n > 0 && left > 0 {
 				w := windows[0]
@@ -187,11 +204,15 @@ type window struct {
 	lane    []store.LaneRow // the same
 	atEnd   []*stored       // attempted once, and put among those that wait
 	want    int             // of these
+	ranges  []position.Range
+	closed  bool // as the first of the two saw it: nothing of it is shown
+
+	attemptedKeys, waitingKeys []int64 // as the two found them, closed or not
 }
 
 // attempted reads what was attempted of lanes that are locked, and returns the windows of
 // all in order, of which the others show nothing. wanted says how many rows each wants that wait.
-func (t *session) attempted(ctx context.Context, statement string, locked, all []batch.ServiceID,
+func (t *session) attempted(ctx context.Context, statement string, locked []heldLane, all []batch.ServiceID,
 	wanted func(batch.ServiceID, []store.LaneRow) int,
 ) ([]*window, error) {
 	memory := make([]window, len(all))
@@ -205,28 +226,40 @@ func (t *session) attempted(ctx context.Context, statement string, locked, all [
 	if len(locked) == 0 {
 		return windows, nil
 	}
+	for _, l := range locked {
+		lanes[l.service].ranges = l.ranges
+	}
+	names, low, high, _ := rangeArrays(windows)
 	open, err := query(ctx, t, func(s *stored) []any {
-		return slices.Concat(s.batchCols.dest(), []any{&s.encodedFootprint}, s.rowCols.dest())
-	}, statement, texts(locked))
+		return slices.Concat(s.batchCols.dest(), []any{&s.encodedFootprint, &s.closed}, s.rowCols.dest())
+	}, statement, names, low, high)
 	if err != nil {
 		return nil, err
 	}
 	for i := range open {
 		s := &open[i]
 		s.unpack()
-		if w := lanes[s.key().Service]; s.now.Attempted() {
+		w := lanes[s.key().Service]
+		w.attemptedKeys, w.closed = append(w.attemptedKeys, s.createdAt), s.closed
+		if s.closed {
+			continue
+		}
+		if s.now.Attempted() {
 			w.rows = append(w.rows, s)
 		} else {
 			w.atEnd = append(w.atEnd, s)
 		}
 	}
-	for _, service := range locked {
-		w := lanes[service]
+	for _, l := range locked {
+		w := lanes[l.service]
+		if w.closed {
+			continue
+		}
 		inOrder(w.rows)
 		if err := w.show(w.rows); err != nil {
 			return nil, err
 		}
-		w.want = wanted(service, w.lane)
+		w.want = wanted(l.service, w.lane)
 	}
 	return windows, nil
 }
@@ -245,10 +278,10 @@ func (t *session) waiting(ctx context.Context, statement string, windows []*wind
 	if len(ask) == 0 {
 		return nil
 	}
+	names, low, high, want := rangeArrays(ask)
 	queued, err := queryMany(ctx, t, min(total, 1000), func(s *stored) []any {
-		return append(s.batchCols.dest(), &s.encodedFootprint, &s.version, &s.requeued, &s.place)
-	}, statement, textArray(len(ask), func(i int) string { return string(ask[i].service) }),
-		intArray(len(ask), func(i int) int64 { return int64(ask[i].want) }))
+		return append(s.batchCols.dest(), &s.encodedFootprint, &s.closed, &s.version, &s.requeued, &s.place)
+	}, statement, names, low, high, want)
 	if err != nil {
 		return err
 	}
@@ -256,6 +289,9 @@ func (t *session) waiting(ctx context.Context, statement string, windows []*wind
 		s := &queued[i]
 		s.unpackWaiting()
 		w := lanes[s.key().Service]
+		if w.waitingKeys = append(w.waitingKeys, s.createdAt); s.closed {
+			continue
+		}
 		w.atEnd = append(w.atEnd, s)
 	}
 	for _, w := range ask {
@@ -267,6 +303,25 @@ func (t *session) waiting(ctx context.Context, statement string, windows []*wind
 		}
 	}
 	return nil
+}
+
+// rangeArrays are the arguments of what reads windows: a lane is named once for each of its
+// ranges.
+func rangeArrays(windows []*window) (names, low, high, want any) {
+	type part struct {
+		*window
+		position.Range
+	}
+	parts := make([]part, 0, len(windows))
+	for _, w := range windows {
+		for _, r := range w.ranges {
+			parts = append(parts, part{w, r})
+		}
+	}
+	n := len(parts)
+	return textArray(n, func(i int) string { return string(parts[i].service) }),
+		intArray(n, func(i int) int64 { return parts[i].From }), intArray(n, func(i int) int64 { return parts[i].To }),
+		intArray(n, func(i int) int64 { return int64(parts[i].want) })
 }
 
 // inOrder sorts rows by their order keys.

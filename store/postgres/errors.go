@@ -64,16 +64,19 @@ func sqlState(err error) string {
 
 // States of PostgreSQL (its documentation, appendix A).
 const (
-	serializationFailure = "40001"
-	deadlockDetected     = "40P01"
-	lockNotAvailable     = "55P03"
-	uniqueViolation      = "23505"
-	undefinedTable       = "42P01"
-	undefinedColumn      = "42703"
-	invalidSchemaName    = "3F000"
-	adminShutdown        = "57P01"
-	crashShutdown        = "57P02"
-	idleTimeout          = "57P05"
+	serializationFailure  = "40001"
+	deadlockDetected      = "40P01"
+	lockNotAvailable      = "55P03"
+	uniqueViolation       = "23505"
+	undefinedTable        = "42P01"
+	undefinedColumn       = "42703"
+	undefinedFunction     = "42883"
+	featureNotSupported   = "0A000"
+	insufficientPrivilege = "42501"
+	invalidSchemaName     = "3F000"
+	adminShutdown         = "57P01"
+	crashShutdown         = "57P02"
+	idleTimeout           = "57P05"
 )
 
 // again reports whether the transaction did nothing and may be begun again.

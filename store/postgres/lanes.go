@@ -26,20 +26,22 @@ func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) (lanes []batch.Se
 
 // lock takes the lanes that no other claim holds. Of the rest it returns those that
 // are held, and those that have batches and were never claimed from.
-func (t *session) lock(ctx context.Context, lanes []batch.ServiceID) (got, locked, fresh []batch.ServiceID, now int64, err error) {
-	type lane struct {
-		service batch.ServiceID
-		clock   int64
+func (t *session) lock(ctx context.Context, lanes []batch.ServiceID, from *starts) (got []heldLane, locked, fresh []batch.ServiceID, now int64, err error) {
+	statement := sqlLockLanes
+	if from.c != nil {
+		statement = sqlLockAndLook
 	}
-	rows, err := query(ctx, t, func(l *lane) []any { return []any{&l.service, &l.clock} }, sqlLockLanes, texts(lanes))
+	rows, err := query(ctx, t, (*lockedRow).dest, statement, texts(lanes))
 	if err != nil {
 		return nil, nil, nil, 0, err
 	}
 	mine := make(map[batch.ServiceID]bool, len(rows))
 	for _, l := range rows {
 		mine[l.service] = true
-		got = append(got, l.service)
 		now = max(now, l.clock)
+	}
+	if got, err = t.readFrom(ctx, from, rows); err != nil {
+		return nil, nil, nil, 0, err
 	}
 	if len(rows) == len(lanes) {
 		return got, nil, nil, now, nil

@@ -50,7 +50,7 @@ func (t *session) look(ctx context.Context, key batch.Key, window int) (l store.
 		return l, err
 	}
 	lane := []batch.ServiceID{key.Service}
-	windows, err := t.attempted(ctx, windowAttempted, lane, lane, func(batch.ServiceID, []store.LaneRow) int { return window })
+	windows, err := t.attempted(ctx, windowAttempted, []heldLane{{key.Service, wholeLane}}, lane, func(batch.ServiceID, []store.LaneRow) int { return window })
 	if err != nil {
 		return l, err
 	}

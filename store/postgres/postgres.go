@@ -4,7 +4,9 @@ import (
 	"database/sql"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/dltbatch/dltbatch/internal/position"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -31,10 +33,13 @@ type Store struct {
 	db      *sql.DB
 	o       Options
 	names   names
-	queries sync.Map     // of a statement of this package: what is sent
-	checked atomic.Bool  // the settings and the schema's version do
-	numbers atomic.Bool  // the server has those of transactions, as PostgreSQL 13 and later have
-	seen    atomic.Int64 // the schema's version, the last time that it was looked at
+	queries sync.Map                       // of a statement of this package: what is sent
+	checked atomic.Bool                    // the settings and the schema's version do
+	numbers atomic.Bool                    // the server has those of transactions, as PostgreSQL 13 and later have
+	lanes   atomic.Pointer[position.Lanes] // where they begin; nil: at their front
+	watched atomic.Pointer[time.Time]      // when to look at the schema's version again
+	hidden  atomic.Pointer[hidden]         // the last that was found
+	noLocks atomic.Bool                    // pg_locks is kept from this role
 	fresh   freshness
 	listed  *listed
 }

@@ -244,8 +244,19 @@ const (
 	sqlAnyOpen      = `SELECT EXISTS (SELECT 1 FROM {waiting_batches}) OR EXISTS (SELECT 1 FROM {attempted_batches})`
 	sqlAnyAttempted = `SELECT EXISTS (SELECT 1 FROM {attempted_batches})`
 
-	sqlLockLanes = `SELECT s.service_id, ` + clock + ` FROM {services} s WHERE s.service_id = ANY ($1::text[])
+	sqlLockLanes = `SELECT s.service_id, ` + clock + `, 0, 0, 0, 0` + lockLanes
+	// sqlLockAndLook also reads what says who may still be adding, each once: see package
+	// position. Its own number is taken after the transaction began, and its snapshot before.
+	sqlLockAndLook = `SELECT s.service_id, ` + clock + `, s.turn, (SELECT (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint),
+	(SELECT pg_current_xact_id()::text::bigint), (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint)` + lockLanes
+	lockLanes = ` FROM {services} s WHERE s.service_id = ANY ($1::text[])
 	FOR NO KEY UPDATE SKIP LOCKED`
+	// sqlAdders finds who holds the lock that beginAdd takes, and whether a transaction shows
+	// that is known to be under way, by the last 32 bits of its number.
+	sqlAdders = `SELECT coalesce(string_agg(l.virtualtransaction, ' ') FILTER (WHERE l.locktype = 'relation' AND l.mode = 'RowExclusiveLock'
+		AND l.relation = '{waiting_batches}'::regclass AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())), ''),
+		coalesce(bool_or(l.locktype = 'transactionid' AND l.transactionid::text = $1::text), false)
+	FROM pg_locks l WHERE l.granted`
 	sqlLanesThere = `SELECT u.s, coalesce((SELECT true FROM {services} s WHERE s.service_id = u.s LIMIT 1), false), ` + isOpen + `
 	FROM unnest($1::text[]) AS u (s) WHERE ` + notClosed
 	// Not EXISTS, of which the planner may make a hash of the whole table.
@@ -258,15 +269,22 @@ const (
 	// statistics it believes that a hundred lanes are half of the table. Closed lanes have
 	// nothing to show. Who is halted between the two statements still shows to the first
 	// the batch that halted it.
-	sqlAttempted    = windowAttempted + ` WHERE ` + notClosed
-	sqlWaiting      = windowWaiting + ` WHERE ` + notClosed
-	windowAttempted = `SELECT ` + colsBatch + `, b.footprint, ` + colsRow + ` FROM unnest($1::text[]) AS u (s)
-	CROSS JOIN LATERAL (SELECT * FROM {attempted_batches} r WHERE r.service_id = u.s OFFSET 0) a
+	// Rows of closed lanes come with a mark: that there are none is then true of any lane.
+	// A lane may come with several ranges of order keys.
+	sqlAttempted    = attemptedOf + isClosedLane + attemptedIn
+	sqlWaiting      = waitingOf + isClosedLane + waitingIn
+	windowAttempted = attemptedOf + `false` + attemptedIn
+	windowWaiting   = waitingOf + `false` + waitingIn
+	isClosedLane    = `NOT (` + notClosed + `)`
+	attemptedOf     = `SELECT ` + colsBatch + `, b.footprint, u.closed, ` + colsRow + ` FROM (SELECT u.*, `
+	attemptedIn     = ` AS closed FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS u (s, low, high) OFFSET 0) u
+	CROSS JOIN LATERAL (SELECT * FROM {attempted_batches} r WHERE r.service_id = u.s AND r.created_at >= u.low AND r.created_at <= u.high OFFSET 0) a
 	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = a.seq OFFSET 0) b`
 	// With ties, because those are broken by an id that the queue does not have.
-	windowWaiting = `SELECT ` + colsBatch + `, b.footprint, w.version, w.requeued, w.place::text FROM unnest($1::text[], $2::bigint[]) AS u (s, n)
+	waitingOf = `SELECT ` + colsBatch + `, b.footprint, u.closed, w.version, w.requeued, w.place::text FROM (SELECT u.*, `
+	waitingIn = ` AS closed FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) AS u (s, low, high, n) OFFSET 0) u
 	CROSS JOIN LATERAL (SELECT q.seq, q.version, q.requeued, q.ctid AS place FROM {waiting_batches} q WHERE q.service_id = u.s
-		ORDER BY q.created_at FETCH FIRST (u.n) ROWS WITH TIES) w
+		AND q.created_at >= u.low AND q.created_at <= u.high ORDER BY q.created_at FETCH FIRST (u.n) ROWS WITH TIES) w
 	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = w.seq OFFSET 0) b`
 
 	sqlPayloads = `SELECT b.seq, b.header_signature, b.service_id, b.serialized_batch FROM {batches} b

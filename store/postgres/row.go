@@ -117,6 +117,7 @@ type stored struct {
 	clock    int64  // where the statement read it
 	askedWas int64  // before a lease
 	place    string // in waiting_batches, where a claim read it
+	closed   bool   // its lane was, where a claim read it
 
 	now        store.Row
 	was        store.Row // as the database has it; its receipts are loaded

@@ -98,8 +98,14 @@ func (s *Store) tx(ctx context.Context, op string, do func(ctx context.Context, 
 
 // txAs is tx with another beginning.
 func (s *Store) txAs(ctx context.Context, op, begin string, do func(ctx context.Context, t *session) error) error {
+	return s.txBefore(ctx, op, begin, func() {}, do)
+}
+
+// txBefore is txAs with something to do before each time that it begins.
+func (s *Store) txBefore(ctx context.Context, op, begin string, before func(), do func(ctx context.Context, t *session) error) error {
 	var b backoff.BackOff
 	for {
+		before()
 		err := s.once(ctx, begin, do)
 		if err == nil || !again(err) || ctx.Err() != nil {
 			return s.explain(ctx, op, err)
@@ -246,7 +252,7 @@ func (s *Store) check(ctx context.Context, t *session) error {
 		return s.newer(have)
 	}
 	s.numbers.Store(found[0].numbers)
-	s.seen.Store(have)
+	s.remember(have, found[0].numbers)
 	s.checked.Store(true)
 	return nil
 }

@@ -11,13 +11,14 @@ var postgresList = []mutant{
 	{
 		// One statement would have one snapshot for both, taken before it has the lock.
 		name: "postgres: the window is read as of the statement that locks", file: "store/postgres/claim.go", pkg: "internal/integration", test: "TestClaimSeesWhatCameBeforeItsLock",
-		old: "		got, locked, unknown, us, err := t.lock(ctx, some)\n",
-		new: "		early, err := t.attempted(ctx, sqlAttempted, some, some, func(batch.ServiceID, []store.LaneRow) int { return q.Window })\n" +
+		old: "		got, locked, unknown, us, err := t.lock(ctx, some, from)\n",
+		new: "		var mine []heldLane\n		for _, s := range some {\n			mine = append(mine, heldLane{s, wholeLane})\n		}\n" +
+			"		early, err := t.attempted(ctx, sqlAttempted, mine, some, func(batch.ServiceID, []store.LaneRow) int { return q.Window })\n" +
 			"		if err == nil {\n\t\t\terr = t.waiting(ctx, sqlWaiting, early)\n\t\t}\n\t\tif err != nil {\n\t\t\treturn out, nil, err\n\t\t}\n" +
-			"		got, locked, unknown, us, err := t.lock(ctx, some)\n" +
+			"		got, locked, unknown, us, err := t.lock(ctx, some, from)\n" +
 			"		t := earlyWindows{t, early}\n",
 		more: "\ntype earlyWindows struct {\n\t*session\n\tearly []*window\n}\n\n" +
-			"func (e earlyWindows) attempted(context.Context, string, []batch.ServiceID, []batch.ServiceID, func(batch.ServiceID, []store.LaneRow) int) ([]*window, error) {\n\treturn e.early, nil\n}\n\n" +
+			"func (e earlyWindows) attempted(context.Context, string, []heldLane, []batch.ServiceID, func(batch.ServiceID, []store.LaneRow) int) ([]*window, error) {\n\treturn e.early, nil\n}\n\n" +
 			"func (e earlyWindows) waiting(context.Context, string, []*window) error { return nil }\n",
 	},
 	{

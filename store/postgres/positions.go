@@ -1,0 +1,140 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/position"
+)
+
+const (
+	// maxPositions bounds the memory of what is known of lanes.
+	maxPositions = 1 << 17
+	// migrationEvery is how often a process looks whether the migration is finished.
+	migrationEvery = 10 * time.Second
+)
+
+// remember turns the memory of where lanes begin on or off: code that does not do its part
+// must not be able to write.
+func (s *Store) remember(version int64, numbers bool) {
+	switch {
+	case version < schemaVersion || !numbers:
+		s.lanes.Store(nil)
+	case s.lanes.Load() == nil:
+		s.lanes.CompareAndSwap(nil, position.NewLanes(maxPositions))
+	}
+}
+
+// watchMigration looks now and then whether the migration was finished meanwhile.
+func (t *session) watchMigration(ctx context.Context) error {
+	now, next := time.Now(), t.s.watched.Load()
+	if !t.s.numbers.Load() || next != nil && now.Before(*next) {
+		return nil
+	}
+	later := now.Add(migrationEvery)
+	t.s.watched.Store(&later)
+	have, err := t.version(ctx)
+	if err == nil {
+		t.s.remember(have, true)
+	}
+	return err
+}
+
+// heldLane is a lane whose lock a claim has, and which order keys of it the claim reads.
+type heldLane struct {
+	service batch.ServiceID
+	ranges  []position.Range
+}
+
+func services(held []heldLane) []batch.ServiceID {
+	names := make([]batch.ServiceID, len(held))
+	for i, l := range held {
+		names[i] = l.service
+	}
+	return names
+}
+
+// wholeLane is all order keys.
+var wholeLane = []position.Range{{From: math.MinInt64, To: math.MaxInt64}}
+
+// starts is what one try of a claim does about where lanes begin. It is made before the
+// transaction begins.
+type starts struct {
+	s *Store
+	c *position.Claim // nil: every lane is read from its beginning
+}
+
+func (s *Store) starts() *starts {
+	if lanes := s.lanes.Load(); lanes != nil {
+		return &starts{s, lanes.Claim(time.Now())}
+	}
+	return &starts{s: s}
+}
+
+// lockedRow is what sqlLockLanes finds.
+type lockedRow struct {
+	service                         batch.ServiceID
+	clock, turn, started, xid, xmin int64
+}
+
+func (r *lockedRow) dest() []any {
+	return []any{&r.service, &r.clock, &r.turn, &r.started, &r.xid, &r.xmin}
+}
+
+// readFrom sets where the lanes that were locked are read from.
+func (t *session) readFrom(ctx context.Context, from *starts, rows []lockedRow) ([]heldLane, error) {
+	held := make([]heldLane, len(rows))
+	if from.c != nil && len(rows) > 0 {
+		r := rows[0]
+		look := position.Look{Started: r.started, Xid: uint64(r.xid), Xmin: uint64(r.xmin)}
+		if from.c.Look(look, time.Now()) && !t.s.noLocks.Load() {
+			if err := t.lookAtLocks(ctx, from, r.xmin); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for i, r := range rows {
+		held[i] = heldLane{r.service, wholeLane}
+		if from.c != nil {
+			held[i].ranges = from.c.Ranges(r.service, r.turn, r.clock)
+		}
+	}
+	return held, nil
+}
+
+// lookAtLocks reads who may be adding. A server that shows everything shows the oldest
+// transaction that is under way, too: one that does not may hide who adds.
+func (t *session) lookAtLocks(ctx context.Context, from *starts, xmin int64) error {
+	type adders struct {
+		names string
+		all   bool
+	}
+	found, err := query(ctx, t, func(a *adders) []any { return []any{&a.names, &a.all} }, sqlAdders, fmt.Sprint(xmin%(1<<32)))
+	if err != nil {
+		switch sqlState(err) {
+		case insufficientPrivilege, undefinedTable, undefinedFunction, featureNotSupported:
+			t.s.noLocks.Store(true)
+			return fmt.Errorf("%w: pg_locks: %w", errMoved, err)
+		}
+		return err
+	}
+	if found[0].all {
+		from.c.Locks(strings.Fields(found[0].names))
+	}
+	return nil
+}
+
+// saw reports what was read of a lane; asked says that what waits was.
+func (f *starts) saw(w *window, asked bool) {
+	if f.c == nil {
+		return
+	}
+	seen := position.Window{Attempted: w.attemptedKeys, Waiting: w.waitingKeys, Limit: w.want, Open: asked}
+	if f.c.Saw(w.service, seen) {
+		f.s.hidden.Store(&hidden{time.Now(), w.service})
+	}
+}

@@ -1,0 +1,70 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// ErrSlowClaims is a [store.Warning]: claims pass over what was finished and the server was
+// not able to clean up, and more of it the longer this lasts; what they claim is right. Either
+// the migration is not finished ([Store.FinishMigration]), or a transaction that added batches
+// stays open, or one that writes anything does and the server does not show who adds (pg_locks).
+var ErrSlowClaims = errors.New("dltbatch: claims pass over what is finished")
+
+// ErrHiddenBatch is a [store.Warning], for an hour: a claim that looked at all of a lane, as
+// one does every few minutes, found an open batch where there was none and none could come.
+// Somebody has written to the tables by other means than this package, or restored a part of them.
+var ErrHiddenBatch = errors.New("dltbatch: an open batch stood before the open work of its lane")
+
+const (
+	// slowAfter is for how long nothing has moved where claims are called slow.
+	slowAfter = 10 * time.Second
+	// hiddenFor is for how long a batch is told of that a claim found hidden.
+	hiddenFor = time.Hour
+)
+
+// hidden is a batch that was hidden from claims.
+type hidden struct {
+	at      time.Time
+	service batch.ServiceID
+}
+
+var _ store.Upkeeper = (*Store)(nil)
+
+// Upkeep is [store.Upkeeper].Upkeep. It asks the database nothing: claims have seen it all.
+func (s *Store) Upkeep(context.Context) (warnings []store.Warning, err error) {
+	if err := s.slow(); err != nil {
+		warnings = append(warnings, store.Warning{Name: "slow claims", Err: err})
+	}
+	if h := s.hidden.Load(); h != nil && time.Since(h.at) < hiddenFor {
+		warnings = append(warnings, store.Warning{Name: "hidden batch", Err: fmt.Errorf("%w: of service %q, %s ago",
+			ErrHiddenBatch, string(h.service), time.Since(h.at).Round(time.Minute))})
+	}
+	return warnings, nil
+}
+
+func (s *Store) slow() error {
+	if !s.checked.Load() || !s.numbers.Load() {
+		return nil // nothing is known, or nothing helps
+	}
+	lanes := s.lanes.Load()
+	if lanes == nil {
+		return fmt.Errorf("%w: the migration is not finished: call FinishMigration when no process with older code is left", ErrSlowClaims)
+	}
+	switch stall := lanes.Stall(); {
+	case stall.For < slowAfter:
+		return nil
+	case len(stall.Holders) > 0:
+		return fmt.Errorf("%w: for %s they have waited for transactions that added and are open, in pg_locks %s",
+			ErrSlowClaims, stall.For.Round(time.Second), strings.Join(stall.Holders, " "))
+	default:
+		return fmt.Errorf("%w: for %s a transaction that writes is open, and the server does not show who adds",
+			ErrSlowClaims, stall.For.Round(time.Second))
+	}
+}
