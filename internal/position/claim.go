@@ -26,9 +26,8 @@ import (
 type Claim struct {
 	m       *Lanes
 	now     time.Time
-	epoch   int64
+	epoch   int64 // in which it has looked; 0: it has not
 	closed  int64 // the generation that was closed before this began; 0: none
-	looked  bool
 	asked   int64 // the generation for which locks are looked at; 0: none
 	later   bool  // that look comes after another one for this generation
 	wholes  int   // lanes that it reads from their beginnings though it need not
@@ -47,7 +46,7 @@ func (m *Lanes) Claim(now time.Time) *Claim {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.close(now)
-	c := &Claim{m: m, now: now, epoch: m.epoch, visited: map[batch.ServiceID]visit{}}
+	c := &Claim{m: m, now: now, visited: map[batch.ServiceID]visit{}}
 	if m.sealing != nil {
 		c.closed = m.sealing.id
 	}
@@ -69,14 +68,10 @@ func (c *Claim) Look(found Look, now time.Time) bool {
 	defer c.m.mu.Unlock()
 	c.now, c.asked = now, 0
 	m := c.m
-	if c.epoch != m.epoch {
-		return false // it may be of another server
-	}
 	if m.started != found.Started {
 		m.forget(found.Started)
-		c.epoch, c.closed, c.visited = m.epoch, 0, map[batch.ServiceID]visit{}
 	}
-	c.looked = true
+	c.epoch = m.epoch
 	g := m.sealing
 	switch {
 	case g == nil:
@@ -106,7 +101,7 @@ func (c *Claim) Locks(held []string) {
 	defer c.m.mu.Unlock()
 	m := c.m
 	g := m.sealing
-	if c.epoch != m.epoch || g == nil || c.asked != g.id {
+	if g == nil || c.asked != g.id {
 		return
 	}
 	switch {
@@ -130,8 +125,8 @@ func (c *Claim) Ranges(service batch.ServiceID, turn, clock int64) []Range {
 	c.m.mu.Lock()
 	defer c.m.mu.Unlock()
 	m := c.m
-	if !c.looked || c.epoch != m.epoch {
-		return whole
+	if c.epoch != m.epoch {
+		return whole // it has not looked, or at another server
 	}
 	l := m.use(service, turn, c.now)
 	if clock < bottom(l.ranges) {

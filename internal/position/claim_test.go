@@ -2,6 +2,8 @@ package position
 
 import (
 	"math"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,7 +47,15 @@ func waiting(keys ...int64) Window { return Window{Waiting: keys, Limit: len(key
 
 func from(key int64) []Range { return []Range{{key, math.MaxInt64}} }
 
-func TestPositionFollowsWhatIsOpen(t *testing.T) {
+// until is see again and again, until what was reported before has become a position.
+func (r *rig) until(service batch.ServiceID, clock int64, w Window) []Range {
+	for range 4 {
+		r.see(service, clock, w)
+	}
+	return r.see(service, clock, w)
+}
+
+func TestPosition(t *testing.T) {
 	r := newRig()
 	assert.Equal(t, whole, r.see("s", 100, waiting(7)), "nothing is known")
 	assert.Equal(t, whole, r.see("s", 100, waiting(8)), "closed and noted")
@@ -54,4 +64,176 @@ func TestPositionFollowsWhatIsOpen(t *testing.T) {
 	assert.Equal(t, from(7), r.see("s", 100, waiting()), "the next is sealed")
 	require.Equal(t, from(9), r.see("s", 100, waiting()))
 	assert.Equal(t, whole, r.see("other", 100, waiting(8)), "of the other nothing is known")
+}
+
+func TestSealedByID(t *testing.T) {
+	r := newRig()
+	r.see("s", 100, waiting(7))
+	_, _ = r.look(0)
+	noted := r.xid
+	for _, xmin := range []uint64{noted - 5, noted} {
+		_, _ = r.look(xmin)
+		assert.NotNil(t, r.sealing, "%d: the id %d, or one before it, is still running", xmin, noted)
+	}
+	_, _ = r.look(noted + 1)
+	require.Nil(t, r.sealing)
+}
+
+// A position does not go back with what happens to be visible.
+func TestBound(t *testing.T) {
+	r := newRig()
+	require.Equal(t, from(9), r.until("s", 100, waiting(9)))
+	r.turn++
+	require.Equal(t, whole, r.see("s", 100, waiting(2)), "a batch is back in its place")
+	require.Equal(t, from(2), r.see("s", 100, waiting(2)))
+	require.Equal(t, from(2), r.see("s", 100, waiting()))
+	require.Equal(t, from(9), r.see("s", 100, waiting()), "what was known of additions is still true")
+}
+
+// A batch that is stuck, and what passes it.
+func TestStuck(t *testing.T) {
+	const s = apart
+	r := newRig()
+	w := Window{Attempted: []int64{1 * s, 90 * s}, Waiting: []int64{90*s + 5}, Limit: 5, Open: true}
+	want := []Range{{s, s}, {90 * s, math.MaxInt64}}
+	require.Equal(t, want, r.until("s", 100*s, w))
+	w.Attempted = []int64{1 * s, 95 * s}
+	w.Waiting = nil
+	want[1].From = 95 * s
+	require.Equal(t, want, r.until("s", 100*s, w), "those that passed it are gone")
+	w = Window{Attempted: []int64{1 * s}, Waiting: []int64{1*s + 7, 96 * s}, Limit: 1, Open: true}
+	require.Equal(t, want, r.until("s", 100*s, w), "a window that shows too little moves nothing")
+	w = Window{Attempted: []int64{1 * s}, Open: true}
+	require.Equal(t, want, r.until("s", 100*s, w), "nor does one of which half was read")
+	require.Equal(t, from(96*s), r.until("s", 100*s, waiting()))
+}
+
+// What retention has removed keeps no new key up.
+func TestClockStepsBack(t *testing.T) {
+	r := newRig()
+	require.Equal(t, from(50), r.until("s", 100, waiting(50)))
+	require.Equal(t, from(50), r.see("s", 50, waiting()), "ahead of all, and so behind none")
+	require.Equal(t, whole, r.see("s", 49, waiting(20)))
+	require.Equal(t, whole, r.see("s", 49, waiting(20)), "nor does it come back")
+	require.Equal(t, from(20), r.until("s", 60, waiting(20)))
+}
+
+func TestLocks(t *testing.T) {
+	r := newRig()
+	const held = 5 // by a writer somewhere
+	ask := func(after time.Duration) (*Claim, bool) {
+		r.now = r.now.Add(after)
+		return r.look(held)
+	}
+	r.see("s", 100, waiting(7))
+	c, asked := ask(0)
+	require.False(t, asked, "ids may move")
+	_, asked = ask(patience - 1)
+	require.False(t, asked)
+	c.Locks(nil)
+	require.NotNil(t, r.sealing, "nobody has asked")
+	c, asked = ask(1)
+	require.True(t, asked)
+	_, asked = ask(lookEvery - 1)
+	require.False(t, asked, "one look at a time")
+	c.Locks([]string{"3/1", "3/2"})
+	require.NotNil(t, r.sealing)
+	c, asked = ask(1)
+	require.True(t, asked)
+	c.Locks([]string{"3/2", "3/3"})
+	require.NotNil(t, r.sealing)
+	c, _ = ask(lookEvery)
+	c.Locks([]string{"3/1", "3/3"})
+	require.Nil(t, r.sealing, "each was missing once")
+
+	c, _ = ask(lookEvery)
+	c.Ranges("s", 0, 100)
+	c.Saw("s", waiting(8))
+	c, asked = ask(lookEvery)
+	require.True(t, asked, "where ids did not move, locks are the first to be looked at")
+	c.Locks([]string{})
+	require.Nil(t, r.sealing, "nobody holds any")
+}
+
+func TestStall(t *testing.T) {
+	r := newRig()
+	look := func(after time.Duration) *Claim {
+		r.now = r.now.Add(after)
+		c, _ := r.look(5)
+		return c
+	}
+	r.see("s", 100, waiting(7))
+	look(0)
+	look(time.Hour)
+	require.Zero(t, r.Stall(), "who asks for the first time cannot know")
+	look(time.Minute)
+	require.Equal(t, Stall{For: time.Hour + time.Minute}, r.Stall(), "by ids, where locks are hidden")
+	look(time.Minute).Locks([]string{"3/1", "3/2"})
+	look(time.Minute).Locks([]string{"3/2", "-1/9"})
+	require.Equal(t, Stall{For: time.Minute, Holders: []string{"-1/9", "3/2"}}, r.Stall())
+	look(time.Minute).Locks(nil)
+	require.Zero(t, r.Stall())
+}
+
+func TestWhole(t *testing.T) {
+	r := newRig()
+	due := map[time.Time]bool{}
+	for i := range batch.ServiceID("0123456789") {
+		service := batch.ServiceID("s" + string(rune('0'+i)))
+		require.Equal(t, from(7), r.until(service, 100, waiting(7)))
+		due[r.find(service).whole] = true
+	}
+	require.Greater(t, len(due), 5, "they are spread out")
+	r.now = r.now.Add(2 * wholeEvery)
+	c, _ := r.look(0)
+	require.Equal(t, whole, c.Ranges("s1", 0, 100))
+	require.Equal(t, from(7), c.Ranges("s2", 0, 100), "one a claim")
+	require.False(t, c.Saw("s1", waiting(7)))
+	require.Equal(t, from(7), r.see("s1", 100, waiting()))
+
+	c, _ = r.look(0)
+	require.Equal(t, whole, c.Ranges("s2", 0, 100))
+	require.True(t, c.Saw("s2", Window{Waiting: []int64{3, 4}, Limit: 1, Open: true}), "somebody else wrote it")
+	require.Equal(t, from(3), r.see("s2", 100, waiting(3)), "and it is found from now on")
+}
+
+func TestMemory(t *testing.T) {
+	m := NewLanes(10)
+	for i := range 1000 {
+		c := m.Claim(time.Unix(1, 0))
+		c.Look(Look{Started: 1, Xid: 5, Xmin: 5}, time.Unix(1, 0))
+		service := batch.ServiceID(rune('0' + i))
+		c.Ranges(service, 0, 100)
+		c.Saw(service, waiting(7))
+		require.LessOrEqual(t, len(m.young)+len(m.old), 10)
+		require.LessOrEqual(t, len(m.open.candidates), 10)
+		require.NotNil(t, m.find(service))
+		require.True(t, i == 0 || m.find("often") != nil, "what is used stays")
+		c.Ranges("often", 0, 100)
+	}
+}
+
+// Claims of one process run side by side: with -race, and for what may be read at once.
+func TestConcurrent(t *testing.T) {
+	m := NewLanes(4)
+	var xid atomic.Uint64
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for n := range 200 {
+				c := m.Claim(time.Unix(int64(n), 0))
+				x := xid.Add(1)
+				if c.Look(Look{Started: int64(n / 90), Xid: x, Xmin: x - min(x, 8)}, time.Unix(int64(n), 0)) {
+					c.Locks([]string{"3/1"})
+				}
+				service := batch.ServiceID(rune('a' + (i+n)%6))
+				if r := c.Ranges(service, int64(n/50), 100); len(r) == 0 {
+					t.Error("no ranges")
+				}
+				c.Saw(service, waiting(int64(n)))
+				m.Stall()
+			}
+		})
+	}
+	wg.Wait()
 }

@@ -1,0 +1,310 @@
+package position
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// setting says what happens in a world, and how often at most.
+type setting struct {
+	name     string
+	adders   []string // the steps of each, see [world.add]
+	lane     []int    // that each adds to; nil: the first
+	lanes    int      // how many there are; 0 is 1
+	claimers []int    // the process of each
+	claims   int      // in all
+	from     int64    // the first tick; 0 is 1
+	clock    int64    // the highest tick
+	back     int      // steps of the clock by two ticks back
+	unit     int64    // microseconds of a tick; 0 is 1
+	limit    int      // of a window; 0 is 2
+	narrow   bool     // or 1
+	memory   int      // lanes that a process remembers; 0 is 100
+	seal     byte     // 'x' by id, 'l' by lock, 'b' by either
+	aborts   int      // of adders
+	cancels  int      // and requeues in place
+	halts    int      // and releases, of a lane
+	restarts int      // of the server
+	crashes  int      // that the server recovers from without a new start time
+	lost     int      // connections of claims
+	failover int      // to a server that has not got what came last
+	first    []move   // what has happened before
+	wholes   bool     // lanes are read from their beginnings now and then
+
+	xmax     bool // claims note pg_snapshot_xmax instead of an id
+	used     bool // lanes were claimed from before
+	bareTurn bool // requeues do not raise the turn
+	oneWord  bool // a lane counts as open where one of both statements saw it so
+}
+
+type place uint8
+
+const (
+	unseen place = iota // not committed
+	waits               // in the table of what waits
+	tried               // in the table of what was attempted
+	final               // in neither
+	undone              // rolled back
+)
+
+// adder adds one batch.
+type adder struct {
+	pc, lane      int8
+	locks         bool // it holds the lock on the table
+	prepared      bool
+	renamed       bool // it is a prepared transaction that lived through a restart
+	tried         bool // its batch was attempted once
+	at            place
+	xid           uint64
+	last, key     int64
+	requeuedTimes int8
+}
+
+// running reports whether its transaction has an id and has not ended.
+func (a *adder) running() bool { return a.xid != 0 && a.at == unseen }
+
+// open reports whether its batch is visible and not final.
+func (a *adder) open() bool { return a.at == waits || a.at == tried }
+
+// claimer is a goroutine that claims, and what its transaction has read.
+type claimer struct {
+	pc, lane, process int8
+	dead              bool // its transaction is gone, and it has not noticed
+	openA, openW      bool
+	turn              int64
+	clock             int64
+	xid               uint64
+	found             Look
+	limit             int
+	held              []string
+	ranges            []Range
+	tried, waits      []int64
+	c                 *Claim
+}
+
+// The steps of a claimer: what it does next.
+const (
+	idle int8 = iota
+	locking
+	looking
+	locksLooking
+	reading
+	saying
+)
+
+type laneState struct {
+	lock   int8 // 0: free; 1+i: the claimer; -1-i: the operator who requeues the batch of adder i
+	turn   int64
+	closed bool
+}
+
+// world is a database, the processes that use it, and what each remembers.
+type world struct {
+	*setting
+	steps     [][]string
+	clock     int64
+	xid       uint64 // the next
+	latest    uint64 // that has ended
+	started   int64
+	did       int // steps, for the time that a process sees
+	backs     int8
+	claimed   int8
+	aborted   int8
+	cancelled int8
+	halted    int8
+	restarted int8
+	crashed   int8
+	losses    int8
+	failed    int8
+	adders    []adder
+	laneOf    []laneState
+	claimers  []claimer
+	memories  []*Lanes
+	said      string // what went wrong
+}
+
+func newWorld(s *setting) *world {
+	s.lanes, s.unit = cmp.Or(s.lanes, 1), cmp.Or(s.unit, 1)
+	s.limit, s.memory = cmp.Or(s.limit, 2), cmp.Or(s.memory, 100)
+	w := &world{setting: s, clock: cmp.Or(s.from, 1), xid: 1, started: 1, laneOf: make([]laneState, s.lanes)}
+	for i, steps := range s.adders {
+		a := adder{}
+		if s.lane != nil {
+			a.lane = int8(s.lane[i])
+		}
+		w.adders = append(w.adders, a)
+		w.steps = append(w.steps, strings.Fields(steps))
+	}
+	for _, p := range s.claimers {
+		w.claimers = append(w.claimers, claimer{process: int8(p)})
+		for len(w.memories) <= p {
+			w.memories = append(w.memories, NewLanes(s.memory))
+		}
+	}
+	return w
+}
+
+func (w *world) service(lane int8) batch.ServiceID { return batch.ServiceID('a' + rune(lane)) }
+
+func (w *world) now() time.Time { return time.Unix(1_000_000+int64(w.did), 0) }
+
+// still is a time at which nothing is due but what is asked for at once.
+var still = time.Unix(1_000_000, 0)
+
+// add does the next step of an adder.
+func (w *world) add(i int8) {
+	a := &w.adders[i]
+	step := w.steps[i][a.pc]
+	a.pc++
+	switch step {
+	case "begin": // takes the lock and an id, in the message that begins
+		a.locks = true
+		a.xid = w.take()
+	case "lock":
+		a.locks = true
+	case "xid":
+		a.xid = w.take()
+	case "snap": // the statement's snapshot
+		a.last = 0
+		for j := range w.adders {
+			if o := &w.adders[j]; o.lane == a.lane && (o.open() || o.at == final) {
+				a.last = max(a.last, o.key)
+			}
+		}
+	case "clock":
+		a.key = max(w.clock*w.unit, a.last+1)
+	case "prepare":
+		a.prepared = true
+	case "unlock":
+		a.locks = false
+	case "end":
+		a.at, a.locks = waits, false
+		w.latest = max(w.latest, a.xid)
+	case "quit": // it was about something else
+		w.undo(int(i))
+	default:
+		panic(step)
+	}
+}
+
+func (w *world) take() uint64 {
+	w.xid++
+	return w.xid - 1
+}
+
+func (w *world) undo(i int) {
+	a := &w.adders[i]
+	a.at, a.locks, a.pc = undone, false, int8(len(w.steps[i]))
+	w.latest = max(w.latest, a.xid)
+}
+
+// name is what pg_locks calls an adder.
+func (w *world) name(i int) string {
+	if w.adders[i].renamed {
+		return fmt.Sprintf("-1/%d", i)
+	}
+	return fmt.Sprintf("3/%d", i)
+}
+
+// xmin is the lowest id that is running.
+func (w *world) xmin() uint64 {
+	low := w.xid
+	for i := range w.adders {
+		if w.adders[i].running() {
+			low = min(low, w.adders[i].xid)
+		}
+	}
+	for i := range w.claimers {
+		if c := &w.claimers[i]; c.pc > locking && !c.dead {
+			low = min(low, c.xid)
+		}
+	}
+	return low
+}
+
+// end ends the transaction of a claimer.
+func (w *world) end(c *claimer) {
+	if l := &w.laneOf[c.lane]; !c.dead && c.pc > locking {
+		l.lock = 0
+		w.latest = max(w.latest, c.xid)
+	}
+}
+
+// restart ends all transactions that are not prepared.
+func (w *world) restart() {
+	for i := range w.adders {
+		switch a := &w.adders[i]; {
+		case a.pc == 0 || a.at != unseen:
+		case a.prepared:
+			a.renamed = true
+		default:
+			w.undo(i)
+		}
+	}
+	for i := range w.claimers {
+		c := &w.claimers[i]
+		w.end(c)
+		c.dead = c.pc > locking
+	}
+	for i := range w.laneOf {
+		w.laneOf[i].lock = 0
+	}
+}
+
+// read is a window of a table, in what ranges the claimer reads. What it does not find there
+// and is open goes wrong.
+func (w *world) read(c *claimer, table place) (keys []int64, open bool) {
+	if w.laneOf[c.lane].closed {
+		return nil, false
+	}
+	for i := range w.adders {
+		switch a := &w.adders[i]; {
+		case a.lane != c.lane || a.at != table:
+		case covered(c.ranges, a.key):
+			keys = append(keys, a.key)
+		default:
+			w.said = fmt.Sprintf("batch %d of key %d is hidden from a claim that reads %v", i, a.key, c.ranges)
+		}
+	}
+	slices.Sort(keys)
+	if table == waits && len(keys) > c.limit {
+		n := c.limit
+		for n < len(keys) && keys[n] == keys[n-1] {
+			n++
+		}
+		keys = keys[:n]
+	}
+	return keys, true
+}
+
+// check holds what each process remembers against the database: all that is open, or may yet
+// become visible, has its key in the ranges.
+func (w *world) check() string {
+	if w.said != "" {
+		return w.said
+	}
+	for p, m := range w.memories {
+		if m.started != w.started {
+			continue
+		}
+		for i := range w.adders {
+			a := &w.adders[i]
+			l := m.find(w.service(a.lane))
+			if l == nil || l.turn != w.laneOf[a.lane].turn || a.key == 0 || covered(l.ranges, a.key) {
+				continue
+			}
+			switch {
+			case a.open():
+				return fmt.Sprintf("batch %d of key %d is hidden from process %d, which reads %v", i, a.key, p, l.ranges)
+			case a.at == unseen:
+				return fmt.Sprintf("batch %d of key %d will be hidden from process %d, which reads %v", i, a.key, p, l.ranges)
+			}
+		}
+	}
+	return ""
+}
