@@ -22,12 +22,13 @@ type gauge struct {
 	db    *sql.DB // the store's
 	admin *sql.DB
 	st    *postgres.Store
+	dsn   string
 }
 
 func newGauge(t testing.TB) *gauge {
 	t.Helper()
 	c := pgtest.NewCluster(t, "autovacuum=off", "fsync=off", "full_page_writes=off", "shared_buffers=128MB")
-	g := &gauge{t: t, db: openDSN(t, pgx.sql, c.DSN("")), admin: openAdmin(t, c.DSN(""))}
+	g := &gauge{t: t, db: openDSN(t, pgx.sql, c.DSN("")), admin: openAdmin(t, c.DSN("")), dsn: c.DSN("")}
 	t.Cleanup(func() { _ = g.admin.Close() })
 	g.db.SetMaxOpenConns(1)
 	var err error

@@ -19,6 +19,22 @@
 // the transaction fails with a unique violation, which the server logs, and is done again
 // with the search; so are the next thousand.
 //
+// # Where claims begin
+//
+// A process remembers where the open work of each lane begins, and its claims read no key
+// before that. So what is finished costs nothing, although the server cannot clean it up
+// while somebody holds an old snapshot: a dump, a report, a replica that lags. Nothing may
+// become visible before that place. Whoever gives out order keys (Add, AddTx, a requeue to
+// the end) locks waiting_batches in ROW EXCLUSIVE mode and takes a transaction id before it
+// reads the clock. The place moves up once every such transaction has ended that may not have
+// seen it: by pg_snapshot_xmin or, where another transaction holds that up, by pg_locks. A
+// requeue into the old place raises the lane's turn, a column of services, and another start
+// of the server is another server: then all of the lane is read, as it is every few minutes.
+//
+// An application's transaction that has added a batch and stays open keeps all places where
+// they are. Claims are right then, and slower the longer it lasts; [Store.Upkeep] says so.
+// Batches that somebody writes with SQL of their own are found within minutes, and told of.
+//
 // # PgBouncer
 //
 // Nothing lives longer than a transaction: no session settings, advisory locks,

@@ -9,7 +9,7 @@
 -- begins again. A transaction that stays open must not have everybody wait behind this.
 SET LOCAL lock_timeout = '1s';
 
--- turn counts what was put back into its place in the lane: see package comment.
+-- turn counts what was put back into its place in the lane, so that claims look at all of it.
 ALTER TABLE {services}
     ADD COLUMN turn bigint NOT NULL DEFAULT 0;
 

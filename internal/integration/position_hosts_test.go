@@ -1,0 +1,172 @@
+package integration
+
+import (
+	"context"
+	"database/sql"
+	"net"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	driverpgx "github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/pgtest"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres"
+)
+
+// A host may keep from a role who holds locks, all of them or those of others. What an Add
+// that is slow has begun is seen all the same.
+func TestWhereLocksAreHidden(t *testing.T) {
+	for name, view := range map[string]string{
+		"all": `CREATE FUNCTION %s.hide() RETURNS boolean LANGUAGE plpgsql AS 'BEGIN RAISE insufficient_privilege; END';
+			CREATE VIEW %s.pg_locks AS SELECT * FROM pg_catalog.pg_locks WHERE %s.hide()`,
+		"others'": `CREATE VIEW %s.pg_locks AS SELECT * FROM pg_catalog.pg_locks WHERE pid = pg_backend_pid()`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSpace(t, pgx)
+			st, _ := s.store()
+			s.exec(strings.ReplaceAll(view, "%s", s.schema))
+			g := newLateGate(s)
+			slow := g.store()
+			_, err := slow.Get(t.Context(), batch.Key{Service: "s", ID: "none"})
+			require.ErrorIs(t, err, batch.ErrNotFound)
+			tx, err := s.db().Begin() // holds all ids up
+			require.NoError(t, err)
+			defer func() { _ = tx.Rollback() }()
+			_, err = tx.Exec(`SELECT pg_current_xact_id()`)
+			require.NoError(t, err)
+			learn(t, st, "s", "before")
+			open := g.close()
+			done := make(chan error, 1)
+			go func() { done <- slow.Add(t.Context(), one("s", "late")) }()
+			require.Eventually(t, g.waiting, 10*time.Second, 5*time.Millisecond)
+			learn(t, st, "s", "later")
+			open()
+			require.NoError(t, <-done)
+			require.NoError(t, st.Add(t.Context(), one("s", "last")))
+			assert.Equal(t, batch.ID("late"), next(t, st, "s"))
+		})
+	}
+}
+
+// A server without numbers of transactions, which are from PostgreSQL 13 on, is served as ever.
+func TestServerWithoutNumbers(t *testing.T) {
+	t.Parallel()
+	c := pgtest.NewCluster(t, "fsync=off")
+	admin := openAdmin(t, c.DSN(""))
+	defer func() { _ = admin.Close() }()
+	for _, name := range []string{"pg_current_xact_id()", "pg_current_snapshot()", "pg_snapshot_xmin(pg_snapshot)"} {
+		before, _, _ := strings.Cut(name, "(")
+		_, err := admin.Exec(`ALTER FUNCTION pg_catalog.` + name + ` RENAME TO no_` + before)
+		require.NoError(t, err)
+	}
+	for _, d := range []driver{pgx, libpq} {
+		st, err := postgres.New(openDSN(t, d.sql, c.DSN("")), &postgres.Options{Schema: "of_" + d.name})
+		require.NoError(t, err)
+		require.NoError(t, st.Migrate(t.Context()))
+		require.Error(t, st.FinishMigration(t.Context()))
+		learn(t, st, "s", "before")
+		tx, err := admin.Begin()
+		require.NoError(t, err)
+		require.NoError(t, st.AddTx(t.Context(), tx, one("s", "late")))
+		learn(t, st, "s", "later")
+		require.NoError(t, tx.Commit())
+		require.NoError(t, st.Add(t.Context(), one("s", "last")))
+		assert.Equal(t, batch.ID("late"), next(t, st, "s"))
+		warnings, err := st.Upkeep(t.Context())
+		require.NoError(t, err)
+		assert.Empty(t, warnings, "there is nothing that anybody could do")
+	}
+}
+
+// The transaction of somebody else, in another database of the server, holds up all ids. The
+// locks tell that nobody adds, and claims begin where the open work does.
+func TestAWriterElsewhereHoldsNothingUp(t *testing.T) {
+	t.Parallel()
+	v := &traveller{gauge: newGauge(t), ctx: t.Context(), lanes: []batch.ServiceID{"s"}}
+	_, err := v.admin.Exec(`CREATE DATABASE elsewhere`)
+	require.NoError(t, err)
+	elsewhere := openAdmin(t, inDatabase(t, v.dsn, "elsewhere"))
+	defer func() { _ = elsewhere.Close() }()
+	defer v.hold()()
+	tx, err := elsewhere.Begin()
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback() }()
+	_, err = tx.Exec(`SELECT pg_current_xact_id()`)
+	require.NoError(t, err)
+	v.pass(1500)
+	learn(t, v.st, "s", "more")
+	least := int64(1 << 62)
+	for range 5 {
+		v.add(1)
+		var claims []store.Claim
+		least = min(least, v.of(func() { claims = v.claim(1) }))
+		v.record(claims, batch.BySubmitter, store.Accepted)
+		v.record(claims, batch.ByMonitor, store.IsCommitted)
+	}
+	t.Logf("%d buffers a claim", least)
+	assert.Less(t, least, int64(100), "of a lane with 1,500 dead rows")
+}
+
+// switched is a pool of connections to a server that may be another one each time.
+func switched(t *testing.T, c *pgtest.Cluster) (*sql.DB, func(*pgtest.Cluster)) {
+	var addr atomic.Value
+	addr.Store(c.Addr())
+	config, err := driverpgx.ParseConfig(c.DSN(""))
+	require.NoError(t, err)
+	db := stdlib.OpenDB(*config, stdlib.OptionBeforeConnect(func(_ context.Context, to *driverpgx.ConnConfig) error {
+		host, port, err := net.SplitHostPort(addr.Load().(string))
+		if err != nil {
+			return err
+		}
+		n, err := strconv.ParseUint(port, 10, 16)
+		to.Host, to.Port = host, uint16(n)
+		return err
+	}))
+	t.Cleanup(func() { _ = db.Close() })
+	return db, func(c *pgtest.Cluster) { addr.Store(c.Addr()) }
+}
+
+// A standby takes over that has missed the last commits: what they had finished is open
+// again there, before all that was remembered of the lane.
+func TestAnotherServerIsReadFromTheBeginning(t *testing.T) {
+	t.Parallel()
+	c := pgtest.NewCluster(t, "fsync=off")
+	standby := c.Standby(t, "")
+	db, to := switched(t, c)
+	st, err := postgres.New(db, nil)
+	require.NoError(t, err)
+	require.NoError(t, st.Migrate(t.Context()))
+	learn(t, st, "s", "before")
+	require.NoError(t, st.Add(t.Context(), one("s", "first"), one("s", "second")))
+	primary, follower := openAdmin(t, c.DSN("")), openAdmin(t, standby.DSN(""))
+	defer func() { _, _ = primary.Close(), follower.Close() }()
+	var end string
+	require.NoError(t, primary.QueryRow(`SELECT pg_current_wal_flush_lsn()`).Scan(&end))
+	require.Eventually(t, func() (there bool) {
+		return follower.QueryRow(`SELECT pg_last_wal_replay_lsn() >= $1::pg_lsn`, end).Scan(&there) == nil && there
+	}, 20*time.Second, 20*time.Millisecond)
+	for _, statement := range []string{`ALTER SYSTEM SET primary_conninfo = 'host=127.0.0.1 port=1'`, `SELECT pg_reload_conf()`} {
+		_, err := follower.Exec(statement)
+		require.NoError(t, err)
+	}
+	require.Eventually(t, func() bool {
+		var n int
+		return primary.QueryRow(`SELECT count(*) FROM pg_stat_replication`).Scan(&n) == nil && n == 0
+	}, 20*time.Second, 20*time.Millisecond)
+	learn(t, st, "s", "lost")
+	require.NoError(t, c.Crash())
+	require.NoError(t, standby.Promote())
+	to(standby)
+	require.Eventually(t, func() bool { return db.Ping() == nil }, 20*time.Second, 20*time.Millisecond)
+	require.NoError(t, st.Add(t.Context(), one("s", "last")))
+	assert.Equal(t, batch.ID("first"), next(t, st, "s"))
+}

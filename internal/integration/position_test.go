@@ -1,0 +1,289 @@
+package integration
+
+import (
+	"database/sql"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres"
+)
+
+// newLateGate keeps sessions of one name waiting once they have read the clock to give out an
+// order key by it: what others add meanwhile has later ones, and is visible sooner.
+func newLateGate(s *space) *gate {
+	g := &gate{s: s, name: "slow_" + s.schema, key: schemas.Add(1)}
+	s.exec(fmt.Sprintf(`CREATE OR REPLACE FUNCTION %s.clock_timestamp() RETURNS timestamptz VOLATILE LANGUAGE plpgsql AS '
+		DECLARE
+			now timestamptz := pg_catalog.clock_timestamp();
+		BEGIN
+			IF current_setting(''application_name'') = ''%s'' AND current_query() LIKE ''%%nextval%%'' THEN
+				PERFORM pg_advisory_xact_lock_shared(%d);
+			END IF;
+			RETURN now;
+		END'`, s.schema, g.name, g.key))
+	return g
+}
+
+// learn lets a store come to know as much as it ever does of where a lane's open work starts:
+// for so long something of it is added, claimed and finished.
+func learn(t testing.TB, st *postgres.Store, lane string, name string) {
+	t.Helper()
+	for n, end := 0, time.Now().Add(600*time.Millisecond); time.Now().Before(end); n++ {
+		require.NoError(t, st.Add(t.Context(), one(lane, fmt.Sprint(name, n, " of ", lane))))
+		for more := 1; more > 0; {
+			var err error
+			more, err = deliverAll(t.Context(), st, time.Minute, batch.ServiceID(lane))
+			require.NoError(t, err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// next claims the first of a lane.
+func next(t testing.TB, st *postgres.Store, lane batch.ServiceID) batch.ID {
+	t.Helper()
+	got, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{lane}, Limit: 1, Window: 9, TTL: time.Minute}, front)
+	require.NoError(t, err)
+	if len(got.Runs) == 0 {
+		return ""
+	}
+	return got.Runs[0].Batches[0].Key.ID
+}
+
+// Whoever gives out an order key, and is slow to store it, is waited for, wherever that is
+// done: what becomes visible long after later ones is claimed in its place.
+func TestSlowAddersAreSeen(t *testing.T) {
+	late := one("s", "late")
+	canceled := func(t *testing.T, st *postgres.Store) batch.Record {
+		require.NoError(t, st.Add(t.Context(), late))
+		rec, err := st.Cancel(t.Context(), batch.Record{Key: late.Key(), Version: 1}, batch.By{Actor: "test"})
+		require.NoError(t, err)
+		return rec
+	}
+	for name, prepare := range map[string]func(t *testing.T, st, slow *postgres.Store, db *sql.DB) func() error{
+		"Add": func(t *testing.T, _, slow *postgres.Store, _ *sql.DB) func() error {
+			return func() error { return slow.Add(t.Context(), late) }
+		},
+		"AddTx": func(t *testing.T, _, slow *postgres.Store, db *sql.DB) func() error {
+			return func() error {
+				tx, err := db.Begin()
+				if err != nil {
+					return err
+				}
+				if err := slow.AddTx(t.Context(), tx, late); err != nil {
+					return err
+				}
+				return tx.Commit()
+			}
+		},
+		"Requeue at the end": func(t *testing.T, st, slow *postgres.Store, _ *sql.DB) func() error {
+			rec := canceled(t, st)
+			return func() error {
+				_, err := slow.Requeue(t.Context(), rec, store.Requeue{AtEnd: true}, batch.By{Actor: "test"})
+				return err
+			}
+		},
+		"PrepareBatch": func(t *testing.T, st, slow *postgres.Store, _ *sql.DB) func() error {
+			require.NoError(t, st.AddOrders(t.Context(), order("s", "o")))
+			orders, err := st.NextOrders(t.Context(), "s", store.NextQuery{Max: 9})
+			require.NoError(t, err)
+			return func() error {
+				_, err := slow.PrepareBatch(t.Context(), late, refsOf(orders))
+				return err
+			}
+		},
+	} {
+		for _, d := range []driver{pgx, libpq} {
+			t.Run(name+"/"+d.name, func(t *testing.T) {
+				t.Parallel()
+				s := newSpace(t, d)
+				st, _ := s.store()
+				g := newLateGate(s)
+				db := openDSN(t, d.sql, strings.Replace(s.dsn, "application_name="+s.schema, "application_name="+g.name, 1))
+				slow, err := postgres.New(db, &postgres.Options{Schema: s.schema})
+				require.NoError(t, err)
+				add := prepare(t, st, slow, db)
+				_, err = slow.Get(t.Context(), batch.Key{Service: "s", ID: "none"})
+				require.ErrorIs(t, err, batch.ErrNotFound)
+				learn(t, st, "s", "before")
+				open := g.close()
+				done := make(chan error, 1)
+				go func() { done <- add() }()
+				require.Eventually(t, g.waiting, 10*time.Second, 5*time.Millisecond)
+				learn(t, st, "s", "later")
+				open()
+				require.NoError(t, <-done)
+				require.NoError(t, st.Add(t.Context(), one("s", "last")))
+				rec, err := st.Get(t.Context(), late.Key())
+				require.NoError(t, err)
+				other, err := st.Get(t.Context(), batch.Key{Service: "s", ID: "later0 of s"})
+				require.NoError(t, err)
+				require.True(t, rec.CreatedAt.Before(other.CreatedAt), "else this shows nothing")
+				assert.Equal(t, late.ID, next(t, st, "s"))
+			})
+		}
+	}
+}
+
+// What another process puts back into its place is claimed before all that came after it,
+// whether or not it was ever attempted.
+func TestRequeueByAnotherProcess(t *testing.T) {
+	for _, d := range []driver{pgx, libpq} {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			s := newSpace(t, d)
+			st, _ := s.store()
+			other, err := postgres.New(s.db(), &postgres.Options{Schema: s.schema})
+			require.NoError(t, err)
+			back := func(lane string, rec batch.Record) {
+				learn(t, st, lane, "later")
+				_, err := other.Requeue(t.Context(), rec, store.Requeue{}, batch.By{Actor: "test"})
+				require.NoError(t, err)
+				require.NoError(t, st.Add(t.Context(), one(lane, "last of "+lane)))
+				assert.Equal(t, rec.ID, next(t, st, batch.ServiceID(lane)), lane)
+			}
+			require.NoError(t, st.Add(t.Context(), one("waited", "canceled")))
+			rec, err := st.Cancel(t.Context(), batch.Record{Key: one("waited", "canceled").Key(), Version: 1}, batch.By{Actor: "test"})
+			require.NoError(t, err)
+			back("waited", rec)
+			require.NoError(t, st.Add(t.Context(), one("attempted", "refused")))
+			got, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"attempted"}, Limit: 1, Window: 9, TTL: time.Minute}, front)
+			require.NoError(t, err)
+			c := got.Runs[0].Batches[0]
+			_, err = st.Record(t.Context(), []store.Outcome{{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Refused}})
+			require.NoError(t, err)
+			rec, err = st.Get(t.Context(), c.Key)
+			require.NoError(t, err)
+			back("attempted", rec)
+		})
+	}
+}
+
+// A batch goes back to its place in a lane that nobody has claimed from so far, and somebody
+// begins to while that is on its way.
+func TestRequeueIntoALaneThatIsNew(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t, pgx)
+	st, _ := s.store()
+	other, err := postgres.New(s.db(), &postgres.Options{Schema: s.schema})
+	require.NoError(t, err)
+	old := one("s", "old")
+	require.NoError(t, st.Add(t.Context(), old))
+	rec, err := st.Cancel(t.Context(), batch.Record{Key: old.Key(), Version: 1}, batch.By{Actor: "test"})
+	require.NoError(t, err)
+	tx, err := s.admin.Begin()
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback() }()
+	_, err = tx.Exec(`SELECT 1 FROM ` + s.schema + `.outcomes FOR UPDATE`)
+	require.NoError(t, err)
+	requeued := make(chan error, 1)
+	go func() {
+		_, err := other.Requeue(t.Context(), rec, store.Requeue{}, batch.By{Actor: "test"})
+		requeued <- err
+	}()
+	require.Eventually(t, func() bool {
+		var n int
+		require.NoError(t, s.admin.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND wait_event_type = 'Lock'`, s.schema).Scan(&n))
+		return n == 1
+	}, 10*time.Second, 5*time.Millisecond)
+	learned := make(chan struct{})
+	go func() { // a claim may wait for the requeue
+		defer close(learned)
+		learn(t, st, "s", "meanwhile")
+	}()
+	select {
+	case <-learned:
+	case <-time.After(time.Second):
+	}
+	require.NoError(t, tx.Commit())
+	require.NoError(t, <-requeued)
+	<-learned
+	got, err := st.Get(t.Context(), old.Key())
+	require.NoError(t, err)
+	if got.State == batch.Queued { // else it was claimed meanwhile
+		assert.Equal(t, old.ID, next(t, st, "s"))
+	}
+}
+
+// A transaction that has added and stays open is waited for. That claims become slower
+// meanwhile is told, and who does it, until it has ended.
+func TestALongAddIsTold(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t, pgx)
+	st, db := s.store()
+	slow := func() error {
+		warnings, err := st.Upkeep(t.Context())
+		require.NoError(t, err)
+		for _, w := range warnings {
+			return w.Err
+		}
+		return nil
+	}
+	learn(t, st, "s", "before")
+	require.NoError(t, slow())
+	tx, err := db.Begin()
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback() }()
+	require.NoError(t, st.AddTx(t.Context(), tx, one("t", "late")))
+	var who string
+	require.NoError(t, tx.QueryRow(`SELECT virtualtransaction FROM pg_locks WHERE pid = pg_backend_pid() LIMIT 1`).Scan(&who))
+	for end := time.Now().Add(time.Minute); slow() == nil; {
+		require.True(t, time.Now().Before(end))
+		learn(t, st, "s", "later"+time.Now().String())
+	}
+	require.ErrorIs(t, slow(), postgres.ErrSlowClaims)
+	assert.ErrorContains(t, slow(), who)
+	require.NoError(t, tx.Commit())
+	for end := time.Now().Add(time.Minute); slow() != nil; {
+		require.True(t, time.Now().Before(end))
+		learn(t, st, "s", "after"+time.Now().String())
+	}
+}
+
+// While code of version 1 may add, nothing is remembered: it reads the clock before anybody can
+// know of it. That this is so is told, and it ends by itself once the migration is finished.
+func TestNothingIsRememberedBesideOldCode(t *testing.T) {
+	for _, d := range []driver{pgx, libpq} {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			s := newSpace(t, d)
+			st, err := postgres.New(s.db(), &postgres.Options{Schema: s.schema})
+			require.NoError(t, err)
+			require.NoError(t, st.MigrateTo(t.Context(), 1))
+			require.NoError(t, st.Migrate(t.Context()))
+			o := &old{t: t, db: s.admin, sp: s.schema}
+			learn(t, st, "s", "before")
+			var at int64
+			require.NoError(t, s.admin.QueryRow(`SELECT `+oldNow).Scan(&at)) // as old code begins to add
+			learn(t, st, "s", "later")
+			o.add("s", "late")
+			o.run(`UPDATE {batches} SET created_at = $1 WHERE header_signature = 'late'`, at)
+			o.run(`UPDATE {waiting_batches} SET created_at = $1`, at)
+			require.NoError(t, st.Add(t.Context(), one("s", "last")))
+			assert.Equal(t, batch.ID("late"), next(t, st, "s"))
+			slow := func() bool {
+				warnings, err := st.Upkeep(t.Context())
+				require.NoError(t, err)
+				for _, w := range warnings {
+					assert.ErrorIs(t, w.Err, postgres.ErrSlowClaims)
+				}
+				return len(warnings) > 0
+			}
+			require.True(t, slow())
+			by, err := postgres.New(s.db(), &postgres.Options{Schema: s.schema})
+			require.NoError(t, err)
+			require.NoError(t, by.FinishMigration(t.Context()))
+			for end := time.Now().Add(time.Minute); slow(); time.Sleep(100 * time.Millisecond) {
+				require.True(t, time.Now().Before(end))
+				next(t, st, "s")
+			}
+		})
+	}
+}

@@ -1,0 +1,91 @@
+package main
+
+// positionsSQLList is the ways of breaking what statements do for package position: who gives
+// out order keys shows it first, and a claim reads what it relies on.
+var positionsSQLList = []mutant{
+	{
+		name: "positions, SQL: an Add has no number before it reads the clock", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestSlowAddersAreSeen/Add/pgx",
+		old: "IN ROW EXCLUSIVE MODE; SELECT pg_current_xact_id()", new: "IN ROW EXCLUSIVE MODE",
+	},
+	{
+		name: "positions, SQL: an Add has no lock before it reads the clock", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestSlowAddersAreSeen/Add/pgx",
+		old: `takeNumber = "LOCK TABLE {waiting_batches} IN ROW EXCLUSIVE MODE; SELECT`, new: `takeNumber = "SELECT`,
+	},
+	{
+		name: "positions, SQL: a lock is taken that no look finds", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestSlowAddersAreSeen/Add/pgx",
+		old: "{waiting_batches} IN ROW EXCLUSIVE MODE", new: "{waiting_batches} IN ROW SHARE MODE",
+	},
+	{
+		name: "positions, SQL: an AddTx shows nothing first", file: "store/postgres/addtx.go", pkg: "internal/integration", test: "TestSlowAddersAreSeen/AddTx/pgx",
+		old: "if adds && s.numbers.Load() {", new: "if !adds && s.numbers.Load() {",
+	},
+	{
+		name: "positions, SQL: a requeue at the end shows nothing first", file: "store/postgres/operate.go", pkg: "internal/integration", test: "TestSlowAddersAreSeen/Requeue_at_the_end/pgx",
+		old: "tx = s.adding", new: "tx = s.tx",
+	},
+	{
+		name: "positions, SQL: a batch of orders shows nothing first", file: "store/postgres/batching.go", pkg: "internal/integration", test: "TestSlowAddersAreSeen/PrepareBatch/pgx",
+		old: "return done(s.adding(ctx", new: "return done(s.tx(ctx",
+	},
+	{
+		name: "positions, SQL: a requeue raises no turn", file: "store/postgres/operate.go", pkg: "internal/integration", test: "TestRequeueByAnotherProcess/pgx",
+		old: "if asked.Action == batch.ActionRequeue && !asked.AtEnd &&", new: "if asked.Action == batch.ActionRequeue && asked.AtEnd &&",
+	},
+	{
+		name: "positions, SQL: a turn is raised where there is a row only", file: "store/postgres/operatorqueries.go", pkg: "internal/integration", test: "TestRequeueIntoALaneThatIsNew",
+		old: "sqlTurn = `INSERT INTO {services} AS s (service_id, turn) VALUES ($1::text, 1)\n\tON CONFLICT (service_id) DO UPDATE SET turn = s.turn + 1`",
+		new: "sqlTurn = `UPDATE {services} SET turn = turn + 1 WHERE service_id = $1::text`",
+	},
+	{
+		name: "positions, SQL: a claim does not look at the turn", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestRequeueByAnotherProcess/pgx",
+		old: "sqlLockAndLook = `SELECT s.service_id, ` + clock + `, s.turn,", new: "sqlLockAndLook = `SELECT s.service_id, ` + clock + `, s.turn * 0,",
+	},
+	{
+		name: "positions, SQL: positions are remembered beside old code", file: "store/postgres/positions.go", pkg: "internal/integration", test: "TestNothingIsRememberedBesideOldCode/pgx",
+		old: "case version < schemaVersion || !numbers:", new: "case version < oldestVersion || !numbers:",
+	},
+	{
+		name: "positions, SQL: that the migration is finished is not noticed", file: "store/postgres/positions.go", pkg: "internal/integration", test: "TestNothingIsRememberedBesideOldCode/pgx",
+		old: "		t.s.remember(have, true)\n", new: "		_ = have\n",
+	},
+	{
+		name: "positions, SQL: old code may write on", file: "store/postgres/migrations/00003_written_by.sql", pkg: "internal/integration", test: "TestFinishMigration/pgx",
+		old: "ALTER TABLE {waiting_batches} ALTER COLUMN written_by DROP DEFAULT;\n", new: "",
+	},
+	{
+		name: "positions, SQL: old code may put back what was attempted", file: "store/postgres/migrations/00003_written_by.sql", pkg: "internal/integration", test: "TestFinishMigration/pgx",
+		old: "ALTER TABLE {attempted_batches} ALTER COLUMN written_by DROP DEFAULT;\n", new: "",
+	},
+	{
+		name: "positions, SQL: Migrate does not ask whether old code is there", file: "store/postgres/migrate.go", pkg: "internal/integration", test: "TestFinishMigration/pgx",
+		old: "if have == 0 && *want == oldestVersion && !down && numbers {", new: "if *want == oldestVersion && !down && numbers {",
+	},
+	{
+		name: "positions, SQL: what waits at the position is passed over", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestStore/pgx$/(hidden|claim)",
+		old: "AND q.created_at >= u.low", new: "AND q.created_at > u.low",
+	},
+	{
+		name: "positions, SQL: what was attempted at the position is passed over", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestStore/pgx$/(hidden|claim)",
+		old: "AND r.created_at >= u.low", new: "AND r.created_at > u.low",
+	},
+	{
+		name: "positions, SQL: a closed lane shows nothing", file: "store/postgres/claim.go", pkg: "internal/integration", test: "TestStore/pgx$/hidden",
+		old: "if w.waitingKeys = append(w.waitingKeys, s.createdAt); s.closed {", new: "if s.closed {",
+	},
+	{
+		name: "positions, SQL: another server is taken for the same", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestAnotherServerIsReadFromTheBeginning",
+		old: "extract(epoch FROM pg_postmaster_start_time())", new: "extract(epoch FROM to_timestamp(1))",
+	},
+	{
+		name: "positions, SQL: locks are believed that others may have", file: "store/postgres/positions.go", pkg: "internal/integration", test: "TestWhereLocksAreHidden/others'",
+		old: "if found[0].all {", new: "if found[0].all || true {",
+	},
+	{
+		name: "positions, SQL: who may not see locks claims nothing", file: "store/postgres/positions.go", pkg: "internal/integration", test: "TestWhereLocksAreHidden/all",
+		old: "			t.s.noLocks.Store(true)\n", new: "",
+	},
+	{
+		name: "positions, SQL: no locks are looked at", file: "store/postgres/positions.go", pkg: "internal/integration", test: "TestAWriterElsewhereHoldsNothingUp",
+		old: "if from.c.Look(look, time.Now()) && !t.s.noLocks.Load() {", new: "if from.c.Look(look, time.Now()) && t.s.noLocks.Load() {",
+	},
+}
