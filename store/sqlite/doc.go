@@ -21,4 +21,15 @@
 // that returned nil may be gone, and an attempt that was counted may be forgotten
 // and made a second time. So New wants FULL, unless Options.AllowNormal says that
 // this does not matter.
+//
+// # The log
+//
+// SQLite writes to a write-ahead log beside the database and begins that anew when all of
+// it is copied and nobody reads from it any more. While a transaction that has read stays
+// open, in whatever process (a report, a backup, an idle session), the log grows by what is
+// written, which is more than the payloads: see docs/performance.md. Ordering and latency
+// do not suffer, the disk does. So a Runner looks at the log's size once a second
+// ([Store.Upkeep]): from Options.LogWarning on it says so, with an event
+// (batch.EventTrouble, once) and in Health.Warnings (for as long as it is so). End the
+// transaction: within seconds the log is copied, cut off on the disk, and the warning over.
 package sqlite

@@ -13,6 +13,11 @@ type Options struct {
 	// AllowNormal accepts synchronous = NORMAL, under which a power loss may take
 	// back what was promised (see the package comment). Defaults to false.
 	AllowNormal bool
+	// LogWarning is how many bytes the write-ahead log may have on the disk before a Runner
+	// tells of it, with an event and in Health, as a [*LogError]: see the package comment.
+	// Defaults to [DefaultLogWarning], 1 GiB; at least 1 MiB; negative is never. It costs one
+	// look at the size of a file each second.
+	LogWarning int64
 }
 
 // Store is a [store.Store]. Its methods may be called concurrently, and by any
@@ -23,22 +28,35 @@ type Store struct {
 	// honours contexts and is fair, which SQLite's busy handler is not.
 	writer chan struct{}
 	baton  baton
+
+	log        string // the path of the write-ahead log; "" in memory
+	logWarning int64
 }
 
 var (
-	_ store.Store  = (*Store)(nil)
-	_ store.Orders = (*Store)(nil)
+	_ store.Store    = (*Store)(nil)
+	_ store.Orders   = (*Store)(nil)
+	_ store.Upkeeper = (*Store)(nil)
 )
 
 // New returns a store in db, which stays the caller's to close. It reads the
 // settings of db's connections and changes nothing: a [*SettingError] says which
-// one does not do. A nil error promises nothing about tables: see [Store.Migrate].
+// one does not do, a [*batch.InputError] which option. A nil error promises nothing about
+// tables: see [Store.Migrate].
 func New(db *sql.DB, o *Options) (*Store, error) {
 	if o == nil {
 		o = &Options{}
 	}
+	warning, err := o.logWarning()
+	if err != nil {
+		return nil, err
+	}
 	if err := checkSettings(db, *o); err != nil {
 		return nil, err
 	}
-	return &Store{db: sqlx.NewDb(db, "sqlite3"), writer: make(chan struct{}, 1)}, nil
+	log, err := logPath(db)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{db: sqlx.NewDb(db, "sqlite3"), writer: make(chan struct{}, 1), log: log, logWarning: warning}, nil
 }

@@ -101,7 +101,7 @@ func run(root, only string, check, texts bool) error {
 
 // every is all mutants that are kept.
 func every() []mutant {
-	return slices.Concat(list, storeList, operatorList, operatorsList, postgresList, splinterList, evidenceList, handOverList, pipelinedList, autobatchList, ordersList, yardList, plantedList, monitorList, traitsList, storesList, resilienceList, sawtoothsimList, splinterSimList, positionList, heldList, positionsSQLList)
+	return slices.Concat(list, storeList, operatorList, operatorsList, postgresList, splinterList, evidenceList, handOverList, pipelinedList, autobatchList, ordersList, yardList, plantedList, monitorList, traitsList, storesList, resilienceList, sawtoothsimList, splinterSimList, positionList, heldList, positionsSQLList, walList)
 }
 
 // apply returns the file as the mutant makes it.

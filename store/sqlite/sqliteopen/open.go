@@ -3,18 +3,43 @@
 package sqliteopen
 
 import (
+	"context"
 	"database/sql"
+	"database/sql/driver"
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"strconv"
 	"strings"
 
-	_ "github.com/mattn/go-sqlite3" // registers "sqlite3"
+	sqlite3 "github.com/mattn/go-sqlite3"
+
+	"github.com/dltbatch/dltbatch/batch"
 )
 
 // maxConns is how many connections a database file gets: one writes at a time, the
 // others read beside it.
 const maxConns = 4
+
+// DefaultPageSize is Options.PageSize where that is 0.
+const DefaultPageSize = 2048
+
+// copyAfter is from how many bytes in the log on a commit copies them to the database. It is
+// SQLite's default, 1000 pages, with its own size of pages, 4096.
+const copyAfter = 1000 * 4096
+
+// Options of a database file. nil and the zero value are good ones.
+type Options struct {
+	// PageSize is of the pages of a database that is made, in bytes: a power of two from 512
+	// to 65536. Defaults to [DefaultPageSize]. A file that is there keeps its own.
+	//
+	// SQLite writes whole pages to its log, and each batch changes two that hardly another of
+	// its group changes: one in the index of ids, and one in that of its lane's order. So a
+	// batch of 1.5 KB writes 15 KB to the log with pages of 4096 bytes, SQLite's own default,
+	// 10 KB with 2048, for 1.07 of the CPU time that SQLite takes, and 7 KB with 1024, for
+	// 1.3 of it. Payloads of many kilobytes are quicker in larger pages.
+	PageSize int
+}
 
 // Memory is the path of a database in memory. It has one connection and is gone
 // when that is closed.
@@ -25,19 +50,27 @@ const Memory = ":memory:"
 // write-ahead log, wait 5 s for a writer, wait for the disk at each commit
 // (synchronous = FULL), enforce foreign keys and begin transactions with the write
 // lock (BEGIN IMMEDIATE), so that an AddTx never finds that another has written
-// since it began. A path that cannot be opened is an error here, not later.
+// since it began. A path that cannot be opened is an error here, not later. A file that it
+// makes has pages of [DefaultPageSize] bytes.
 //
 // The file must be on a disk of this machine: SQLite's write-ahead log does not
 // work on network file systems.
-func Open(path string) (*sql.DB, error) {
+func Open(path string) (*sql.DB, error) { return OpenWith(path, nil) }
+
+// OpenWith is Open with options. A bad one gives a [*batch.InputError].
+func OpenWith(path string, o *Options) (*sql.DB, error) {
+	size := DefaultPageSize
+	if o != nil && o.PageSize != 0 {
+		size = o.PageSize
+	}
+	if size < 512 || size > 65536 || size&(size-1) != 0 {
+		return nil, &batch.InputError{Field: "PageSize", Value: strconv.Itoa(size), Want: "a power of two from 512 to 65536, or 0 for 2048"}
+	}
 	dsn, err := dataSourceName(path)
 	if err != nil {
 		return nil, fmt.Errorf("sqliteopen: %w", err)
 	}
-	db, err := sql.Open("sqlite3", dsn)
-	if err != nil {
-		return nil, fmt.Errorf("sqliteopen: %w", err)
-	}
+	db := sql.OpenDB(&connector{dsn: dsn, driver: sqlite3.SQLiteDriver{ConnectHook: settings(size)}})
 	if path == Memory {
 		db.SetMaxOpenConns(1)
 		db.SetMaxIdleConns(1)
@@ -50,6 +83,29 @@ func Open(path string) (*sql.DB, error) {
 		return nil, fmt.Errorf("sqliteopen: open %q: %w", path, err)
 	}
 	return db, nil
+}
+
+// connector makes connections as sql.Open would, and sets what a data source name cannot.
+type connector struct {
+	driver sqlite3.SQLiteDriver
+	dsn    string
+}
+
+func (c *connector) Connect(context.Context) (driver.Conn, error) { return c.driver.Open(c.dsn) }
+
+func (c *connector) Driver() driver.Driver { return &c.driver }
+
+// settings sets a connection up. The size of pages comes before the log, with which the file
+// begins to be there.
+func settings(pageSize int) func(*sqlite3.SQLiteConn) error {
+	pragmas := fmt.Sprintf("PRAGMA page_size = %d; PRAGMA wal_autocheckpoint = %d", pageSize, copyAfter/pageSize)
+	return func(conn *sqlite3.SQLiteConn) error {
+		_, err := conn.Exec(pragmas, nil)
+		if err == nil && conn.GetFilename("") != "" { // not in memory
+			_, err = conn.Exec("PRAGMA journal_mode = WAL", nil)
+		}
+		return err
+	}
 }
 
 func dataSourceName(path string) (string, error) {
@@ -68,7 +124,6 @@ func dataSourceName(path string) (string, error) {
 		settings.Set("mode", "memory")
 		return "file::memory:?" + settings.Encode(), nil
 	}
-	settings.Set("_journal_mode", "WAL")
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return "", err

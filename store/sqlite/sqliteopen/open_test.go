@@ -48,6 +48,36 @@ func TestOpen(t *testing.T) {
 	}
 }
 
+// A file that is made has pages of the size that is asked for, and keeps it, however it is
+// opened later; what commits copy from the log is the same number of bytes.
+func TestPageSize(t *testing.T) {
+	for asked, want := range map[int]int{0: sqliteopen.DefaultPageSize, 512: 512, 1024: 1024, 4096: 4096, 65536: 65536} {
+		path := filepath.Join(t.TempDir(), "q.db")
+		for _, o := range []*sqliteopen.Options{{PageSize: asked}, nil, {PageSize: 8192}} {
+			db, err := sqliteopen.OpenWith(path, o)
+			require.NoError(t, err)
+			s, err := sqlite.New(db, nil)
+			require.NoError(t, err)
+			require.NoError(t, s.Migrate(t.Context()))
+			require.NoError(t, s.Add(t.Context(), batch.Batch{ID: "a", Payload: make([]byte, 100_000)}))
+			var size, after int
+			require.NoError(t, db.QueryRow("PRAGMA page_size").Scan(&size))
+			require.NoError(t, db.QueryRow("PRAGMA wal_autocheckpoint").Scan(&after))
+			assert.Equal(t, want, size)
+			if o != nil && o.PageSize == asked && asked != 0 {
+				assert.Equal(t, 4096*1000/asked, after)
+			}
+			require.NoError(t, db.Close())
+		}
+	}
+	for _, bad := range []int{-1, 256, 1000, 131072} {
+		_, err := sqliteopen.OpenWith(filepath.Join(t.TempDir(), "q.db"), &sqliteopen.Options{PageSize: bad})
+		var in *batch.InputError
+		require.ErrorAs(t, err, &in)
+		assert.Equal(t, "PageSize", in.Field)
+	}
+}
+
 // A relative path is one of the working directory.
 func TestOpenRelative(t *testing.T) {
 	t.Chdir(t.TempDir())

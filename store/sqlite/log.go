@@ -1,0 +1,164 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// DefaultLogWarning is Options.LogWarning where that is 0: 1 GiB.
+const DefaultLogWarning = 1 << 30
+
+// logKept is how large the log may stay on the disk with nothing to hold it there. It is
+// written over again and again, which costs less than to make it anew.
+const logKept = 64 << 20
+
+// logTail is how many frames of the log may be missing from the database when it is cut off:
+// others wait to write while those are copied.
+const logTail = 1000
+
+// leastLogWarning is less than what is in the log when all is well.
+const leastLogWarning = 1 << 20
+
+func (o *Options) logWarning() (int64, error) {
+	switch {
+	case o.LogWarning == 0:
+		return DefaultLogWarning, nil
+	case o.LogWarning > 0 && o.LogWarning < leastLogWarning:
+		return 0, &batch.InputError{Field: "LogWarning", Value: strconv.FormatInt(o.LogWarning, 10), Want: "1048576 bytes (1 MiB) or more, 0 for 1 GiB, or negative for never"}
+	}
+	return o.LogWarning, nil
+}
+
+// logPath is where SQLite has a database's log; "" for one in memory.
+func logPath(db *sql.DB) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), settingsTimeout)
+	defer cancel()
+	var file string
+	if err := db.QueryRowContext(ctx, `SELECT file FROM pragma_database_list WHERE name = 'main'`).Scan(&file); err != nil {
+		return "", wrap("read the database's path", err)
+	}
+	if file == "" {
+		return "", nil
+	}
+	return file + "-wal", nil
+}
+
+// LogError says that the write-ahead log is larger than Options.LogWarning. SQLite begins
+// the log anew only once nobody reads what it replaces: so it grows while any transaction
+// that has read stays open, whatever connection and process that is of, and what was written
+// meanwhile is in there. It shrinks within seconds of the end of that transaction.
+type LogError struct {
+	Path  string // of the log
+	Size  int64  // in bytes
+	Limit int64  // Options.LogWarning
+}
+
+// Error implements error.
+func (e *LogError) Error() string {
+	return fmt.Sprintf("sqlite: the log %s has %d bytes, want less than %d: a transaction that reads has been open for long",
+		e.Path, e.Size, e.Limit)
+}
+
+// Upkeep is [store.Upkeeper].Upkeep. It cuts the log off where that has grown large and is
+// not needed any more, and warns with a [*LogError] while it is larger than
+// Options.LogWarning. While it is small that is one look at the size of a file.
+func (s *Store) Upkeep(ctx context.Context) ([]store.Warning, error) {
+	const op = "look after the log"
+	size, err := s.logSize()
+	if err != nil {
+		return nil, wrap(op, err)
+	}
+	if size > s.logKept() {
+		if err := s.cutLog(ctx); err != nil {
+			return nil, wrap(op, err)
+		}
+		if size, err = s.logSize(); err != nil {
+			return nil, wrap(op, err)
+		}
+	}
+	if s.logWarning < 0 || size < s.logWarning {
+		return nil, nil
+	}
+	return []store.Warning{{Name: "sqlite log", Err: &LogError{Path: s.log, Size: size, Limit: s.logWarning}}}, nil
+}
+
+// logKept is less than what is warned of.
+func (s *Store) logKept() int64 {
+	if s.logWarning < 0 {
+		return logKept
+	}
+	return min(logKept, s.logWarning/2)
+}
+
+// logSize is the size of the log on the disk; 0 where there is none.
+func (s *Store) logSize() (int64, error) {
+	if s.log == "" {
+		return 0, nil // in memory
+	}
+	info, err := os.Stat(s.log)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// cutLog makes the log's file empty, if nobody reads from it. First what is in it is copied
+// to the database beside those who write: only the rest is copied while they wait.
+func (s *Store) cutLog(ctx context.Context) error {
+	var copied bool
+	err := s.read(ctx, "copy the log", func(ctx context.Context, t *session) (err error) {
+		copied, err = t.checkpoint(ctx, "PASSIVE")
+		return err
+	})
+	if err != nil || !copied {
+		return err
+	}
+	w, err := s.turn(ctx)
+	if err != nil {
+		return err
+	}
+	good := false
+	defer func() { s.leave(w, good) }()
+	var timeout int
+	if err := w.get(ctx, &timeout, "PRAGMA busy_timeout"); err != nil {
+		return err
+	}
+	// It would wait for readers with the lock that all other processes write under.
+	if _, err := w.conn.ExecContext(ctx, "PRAGMA busy_timeout = 0"); err != nil {
+		return err
+	}
+	free := context.WithoutCancel(ctx)
+	_, err = w.checkpoint(free, "TRUNCATE")
+	if _, kept := w.conn.ExecContext(free, fmt.Sprintf("PRAGMA busy_timeout = %d", timeout)); kept != nil {
+		_ = w.conn.Raw(func(any) error { return driver.ErrBadConn }) // nobody gets it any more
+		err = errors.Join(err, kept)
+	}
+	good = err == nil
+	return err
+}
+
+// checkpoint copies what it can from the log, and reports whether that is almost all. Beside
+// another's it does nothing.
+func (t *session) checkpoint(ctx context.Context, mode string) (bool, error) {
+	var r struct {
+		Busy bool `db:"busy"`
+		Log  int  `db:"log"`
+		Done int  `db:"checkpointed"`
+	}
+	if err := t.get(ctx, &r, "PRAGMA wal_checkpoint("+mode+")"); err != nil {
+		return false, err
+	}
+	return !r.Busy && r.Log-r.Done <= logTail, nil
+}

@@ -1,0 +1,257 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// holdReader begins a transaction on a connection of its own that has read, as a report or a
+// backup does; release ends it.
+func holdReader(t testing.TB, path string) (release func()) {
+	t.Helper()
+	db, err := sql.Open("sqlite3", "file:"+path+"?_query_only=1")
+	require.NoError(t, err)
+	tx, err := db.BeginTx(context.Background(), nil)
+	require.NoError(t, err)
+	var n int
+	require.NoError(t, tx.QueryRow("SELECT count(*) FROM ledger").Scan(&n))
+	return sync.OnceFunc(func() {
+		require.NoError(t, tx.Rollback())
+		require.NoError(t, db.Close())
+	})
+}
+
+// warned is a store on a new file that warns of a log of 1 MiB.
+func warned(t testing.TB) (*Store, string) {
+	t.Helper()
+	_, c, path := fresh(t)
+	s, err := New(openClock(t, path, c), &Options{AllowNormal: true, LogWarning: 1 << 20})
+	require.NoError(t, err)
+	return s, path
+}
+
+// large is a batch that alone makes the log larger by half of what is warned of.
+func large(n int) batch.Batch {
+	b := newBatch("large", n)
+	b.Payload = make([]byte, 1<<19)
+	return b
+}
+
+func logBytes(t testing.TB, path string) int64 {
+	t.Helper()
+	info, err := os.Stat(path + "-wal")
+	require.NoError(t, err)
+	return info.Size()
+}
+
+// While a reader stays the log grows, and that is said; when it has gone the log becomes
+// small again on the disk, that is no longer said, and nothing is lost.
+func TestTheLogShrinksWhenTheReaderHasGone(t *testing.T) {
+	s, path := warned(t)
+	ctx := t.Context()
+	look := func() []store.Warning {
+		warnings, err := s.Upkeep(ctx)
+		require.NoError(t, err)
+		return warnings
+	}
+	for round := range 2 { // what was said is over, and may begin again
+		release := holdReader(t, path)
+		defer release()
+		assert.Empty(t, look())
+		for i := range 4 {
+			require.NoError(t, s.Add(ctx, large(10*round+i)))
+		}
+		size := logBytes(t, path)
+		require.Greater(t, size, int64(1<<20))
+		for range 2 {
+			got := look()
+			require.Len(t, got, 1)
+			var is *LogError
+			require.ErrorAs(t, got[0].Err, &is)
+			assert.Equal(t, LogError{Path: path + "-wal", Size: size, Limit: 1 << 20}, *is)
+			assert.Equal(t, size, logBytes(t, path), "somebody reads what is in it")
+		}
+		require.NoError(t, s.Add(ctx, large(10*round+4)), "who writes is not kept from it")
+		release()
+		assert.Empty(t, look())
+		assert.Less(t, logBytes(t, path), int64(1<<19))
+	}
+	for round := range 2 {
+		for i := range 5 {
+			got, err := s.Payloads(ctx, []store.Ref{{Key: large(10*round + i).Key()}})
+			require.NoError(t, err)
+			assert.Len(t, got[0], 1<<19)
+		}
+	}
+	// No connection keeps what was set for a moment.
+	var conns []*sql.Conn
+	for range 4 {
+		c, err := s.db.DB.Conn(ctx)
+		require.NoError(t, err)
+		conns = append(conns, c)
+		var busy int
+		require.NoError(t, c.QueryRowContext(ctx, "PRAGMA busy_timeout").Scan(&busy))
+		assert.Equal(t, 20000, busy)
+	}
+	for _, c := range conns {
+		require.NoError(t, c.Close())
+	}
+}
+
+// A log that is small is left alone: nothing is gained by making it anew.
+func TestASmallLogIsLeftAlone(t *testing.T) {
+	s, path := warned(t)
+	b := newBatch("small", 1)
+	b.Payload = make([]byte, 1<<18)
+	require.NoError(t, s.Add(t.Context(), b))
+	size := logBytes(t, path)
+	require.Positive(t, size)
+	_, err := s.Upkeep(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, size, logBytes(t, path))
+}
+
+// Where a reader came after all was copied, the file cannot be cut off: nobody waits for that
+// reader, and least of all with the lock that others write under.
+func TestCuttingTheLogWaitsForNobody(t *testing.T) {
+	s, path := warned(t)
+	ctx := t.Context()
+	early := holdReader(t, path)
+	for i := range 3 {
+		require.NoError(t, s.Add(ctx, large(i)))
+	}
+	late := holdReader(t, path) // sees all of it, and needs the log for that
+	early()
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Upkeep(ctx)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		require.NoError(t, err)
+	case <-time.After(15 * time.Second): // the connections' busy_timeout is 20 s
+		t.Error("it waits for a reader")
+	}
+	assert.Greater(t, logBytes(t, path), int64(1<<20))
+	late()
+	warnings, err := s.Upkeep(ctx)
+	require.NoError(t, err)
+	assert.Empty(t, warnings)
+	assert.Less(t, logBytes(t, path), int64(1<<19))
+}
+
+// An application's transaction holds the lock that the log is cut off under: that is for
+// another time.
+func TestCuttingTheLogBesideAWriter(t *testing.T) {
+	s, path := warned(t)
+	ctx := t.Context()
+	for i := range 3 {
+		release := holdReader(t, path)
+		require.NoError(t, s.Add(ctx, large(i)))
+		release()
+	}
+	tx, err := s.db.DB.BeginTx(ctx, nil)
+	require.NoError(t, err)
+	require.NoError(t, s.AddTx(ctx, tx, newBatch("tx", 99)))
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Upkeep(ctx)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		require.NoError(t, err)
+	case <-time.After(15 * time.Second):
+		t.Error("it waits for a writer")
+	}
+	require.NoError(t, tx.Commit())
+}
+
+// The option has a range, and a default.
+func TestLogWarning(t *testing.T) {
+	_, c, path := fresh(t)
+	for limit, want := range map[int64]int64{0: DefaultLogWarning, 1 << 20: 1 << 20, 1 << 40: 1 << 40, -1: -1} {
+		s, err := New(openClock(t, path, c), &Options{AllowNormal: true, LogWarning: limit})
+		require.NoError(t, err)
+		assert.Equal(t, want, s.logWarning)
+	}
+	var in *batch.InputError
+	_, err := New(openClock(t, path, c), &Options{AllowNormal: true, LogWarning: 1<<20 - 1})
+	require.ErrorAs(t, err, &in)
+	assert.Equal(t, "LogWarning", in.Field)
+	assert.Equal(t, "1048575", in.Value)
+
+	s, err := New(openClock(t, path, c), &Options{AllowNormal: true, LogWarning: -1})
+	require.NoError(t, err)
+	defer holdReader(t, path)()
+	for i := range 4 {
+		require.NoError(t, s.Add(t.Context(), large(i)))
+	}
+	warnings, err := s.Upkeep(t.Context())
+	require.NoError(t, err)
+	assert.Empty(t, warnings, "never")
+}
+
+// A database in memory has no log.
+func TestNoLogInMemory(t *testing.T) {
+	db, err := sql.Open("sqlite3", ":memory:")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	db.SetMaxOpenConns(1)
+	s, err := New(db, nil)
+	require.NoError(t, err)
+	warnings, err := s.Upkeep(t.Context())
+	require.NoError(t, err)
+	assert.Empty(t, warnings)
+}
+
+// A Runner tells of a large log once, and of nothing when it is small again.
+func TestARunnerTellsOfALargeLog(t *testing.T) {
+	s, path := warned(t)
+	told := make(chan error, 100)
+	r, err := dltbatch.New(s, ledgermem.New(nil), &dltbatch.Options{Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
+		if e.Kind == batch.EventTrouble {
+			told <- e.Err
+		}
+	})})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	release := holdReader(t, path)
+	defer release()
+	for i := range 4 {
+		require.NoError(t, r.Add(ctx, large(i)))
+	}
+	var is *LogError
+	require.ErrorAs(t, <-told, &is)
+	assert.GreaterOrEqual(t, is.Size, is.Limit)
+	require.Eventually(t, func() bool {
+		w := r.Health().Warnings
+		return len(w) == 1 && assert.ErrorAs(t, w[0], &is)
+	}, 20*time.Second, 10*time.Millisecond)
+	for i := range 4 {
+		_, err := r.Await(ctx, large(i).Key())
+		require.NoError(t, err)
+	}
+	release()
+	require.Eventually(t, func() bool { return len(r.Health().Warnings) == 0 }, 20*time.Second, 10*time.Millisecond)
+	assert.Less(t, logBytes(t, path), int64(1<<20))
+	stop()
+	require.NoError(t, <-ended)
+	assert.Empty(t, told, fmt.Sprint("said once, of ", is))
+}

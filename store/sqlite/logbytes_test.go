@@ -1,0 +1,201 @@
+package sqlite
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
+)
+
+const (
+	heldLanes   = 400
+	heldGroup   = 50 // what a Runner's calls have at 1,500 batches a second
+	heldPayload = 1500
+)
+
+// held is a store beside a reader that stays: nothing leaves its log, so what each call
+// writes can be counted there. It has a history, whose indexes have many pages.
+type held struct {
+	adds, takes *Store // as of two processes: neither has in memory what the other wrote
+	path        string
+	n           int              // batches so far
+	bytes       map[string]int64 // by operation
+	reads       map[string][]int64
+}
+
+func hold(t testing.TB, history int, o *sqliteopen.Options) *held {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "q.db")
+	adds, takes := onOne(t, path, o), onOne(t, path, o)
+	require.NoError(t, adds.Migrate(t.Context()))
+	_, err := adds.db.Exec(fmt.Sprintf(`INSERT INTO batches (seq, id_hash, header_signature, service_id, created_at, data_change_id, signer_public_key,
+		trace, payload_hash, budget_attempts, budget_every_try) WITH RECURSIVE k (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM k WHERE i < %d)
+		SELECT i, randomblob(16), printf('%%0112x%%016x', i, i), printf('lane%%05d', i %% %d), 1000000 + i, '', '', 0, zeroblob(32), 0, 0 FROM k`,
+		history, heldLanes))
+	require.NoError(t, err)
+	_, err = adds.db.Exec(`INSERT INTO batch_payloads SELECT seq, x'00' FROM batches;
+		INSERT INTO outcomes SELECT seq, 7, 3, 1, 0, 0, 0, created_at, 0, created_at, 0, NULL, '', 0, 0, 0 FROM batches;
+		PRAGMA wal_checkpoint(TRUNCATE)`)
+	require.NoError(t, err)
+	t.Cleanup(holdReader(t, path))
+	return &held{adds: adds, takes: takes, path: path, bytes: map[string]int64{}, reads: map[string][]int64{}}
+}
+
+// onOne is a store with one connection. It does not wait for the disk, which is not what is
+// counted here.
+func onOne(t testing.TB, path string, o *sqliteopen.Options) *Store {
+	t.Helper()
+	db, err := sqliteopen.OpenWith(path, o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	db.SetMaxOpenConns(1)
+	s, err := New(db, nil)
+	require.NoError(t, err)
+	_, err = db.Exec("PRAGMA synchronous = OFF")
+	require.NoError(t, err)
+	return s
+}
+
+// count adds up what a call wrote to the log, and what this process read.
+func (h *held) count(t testing.TB, op string, call func() error) {
+	t.Helper()
+	size, read := logBytes(t, h.path), readBytes(t)
+	require.NoError(t, call())
+	h.reads[op] = append(h.reads[op], readBytes(t)-read)
+	h.bytes[op] += logBytes(t, h.path) - size
+}
+
+// round takes a group of batches through the store.
+func (h *held) round(t testing.TB) {
+	t.Helper()
+	ctx := t.Context()
+	in := make([]batch.Batch, heldGroup)
+	q := store.ClaimQuery{Limit: heldGroup, Window: 1, TTL: 1e9, Resend: query().Resend}
+	for i := range in {
+		n := h.n + i
+		in[i] = batch.Batch{
+			ID: batch.ID(fmt.Sprintf("%0128x", 1_000_000+n)), Service: batch.ServiceID(fmt.Sprintf("lane%05d", n*7%heldLanes)),
+			Payload: []byte(strings.Repeat(strconv.Itoa(n%10), heldPayload)),
+		}
+		q.Lanes = append(q.Lanes, in[i].Service)
+	}
+	h.n += heldGroup
+	h.count(t, "add", func() error { return h.adds.Add(ctx, in...) })
+	var claimed store.Claimed
+	h.count(t, "claim", func() (err error) { claimed, err = h.takes.Claim(ctx, q, serial); return err })
+	var outcomes []store.Outcome
+	for _, r := range claimed.Runs {
+		c := r.Batches[0]
+		outcomes = append(outcomes, store.Outcome{Ref: c.Ref, Version: c.Version, Was: c.Was, Finding: store.Accepted, By: batch.BySubmitter})
+	}
+	require.Len(t, outcomes, heldGroup)
+	record := func() error {
+		applied, err := h.takes.Record(ctx, outcomes)
+		for i, a := range applied {
+			require.Equal(t, store.Written, a.Result)
+			outcomes[i].Version, outcomes[i].Was = a.Row.Version, &applied[i].Row
+		}
+		return err
+	}
+	h.count(t, "accepted", record)
+	for i := range outcomes {
+		outcomes[i].Finding, outcomes[i].By = store.IsCommitted, batch.ByMonitor
+	}
+	h.count(t, "committed", record)
+}
+
+// prune removes as many of the history.
+func (h *held) prune(t testing.TB) {
+	t.Helper()
+	h.count(t, "prune", func() error {
+		p, err := h.takes.Prune(t.Context(), store.PruneQuery{OlderThan: 1e9, Limit: heldGroup, Tombstone: func(batch.ServiceID) bool { return false }})
+		require.Equal(t, heldGroup, p.Batches)
+		return err
+	})
+}
+
+// perBatch is the bytes of each operation for each batch, and of all without retention.
+func (h *held) perBatch() (of map[string]int64, sum int64) {
+	of = map[string]int64{}
+	for op, n := range h.bytes {
+		of[op] = n / int64(h.n)
+		if op != "prune" {
+			sum += of[op]
+		}
+	}
+	return of, sum
+}
+
+// readBytes is how much this process has read from files so far, from the page cache or not.
+func readBytes(t testing.TB) int64 {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/io")
+	if os.IsNotExist(err) {
+		t.Skip("this system does not say what a process reads")
+	}
+	require.NoError(t, err)
+	var n int64
+	_, err = fmt.Sscanf(string(text), "rchar: %d", &n)
+	require.NoError(t, err)
+	return n
+}
+
+// While a reader stays, each operation makes the log larger by so much for a batch of 1,500
+// bytes in the groups that a Runner makes, and no more; and what each reads does not grow
+// with the log.
+func TestLogBytesWhileAReaderStays(t *testing.T) {
+	const rounds = 40
+	for page, most := range map[int]map[string]int64{
+		0:    {"add": 8400, "claim": 350, "accepted": 220, "committed": 720, "prune": 5600},
+		1024: {"add": 5400, "claim": 300, "accepted": 200, "committed": 530, "prune": 3000},
+	} {
+		t.Run(fmt.Sprint("pages of ", page), func(t *testing.T) {
+			h := hold(t, 40_000, &sqliteopen.Options{PageSize: page})
+			for range rounds {
+				h.round(t)
+				h.prune(t)
+			}
+			t.Log(h.perBatch())
+			for op, n := range most {
+				assert.LessOrEqual(t, h.bytes[op]/int64(h.n), n, "bytes a batch that %s writes to the log", op)
+				early, late := total(h.reads[op][rounds/4:rounds/2]), total(h.reads[op][3*rounds/4:])
+				assert.LessOrEqual(t, late, early+early/4, "bytes that %s reads, at first and at last", op)
+			}
+		})
+	}
+}
+
+func total(all []int64) (n int64) {
+	for _, x := range all {
+		n += x
+	}
+	return n
+}
+
+// What a batch makes the log larger by while a reader stays, with a long history, by the size
+// of pages.
+func BenchmarkLogWhileAReaderStays(b *testing.B) {
+	for _, page := range []int{1024, 2048, 4096} {
+		b.Run(fmt.Sprint("pages of ", page), func(b *testing.B) {
+			h := hold(b, 300_000, &sqliteopen.Options{PageSize: page})
+			for b.Loop() {
+				h.round(b)
+				h.prune(b)
+			}
+			of, sum := h.perBatch()
+			for op, n := range of {
+				b.ReportMetric(float64(n), op+"-logB/batch")
+			}
+			b.ReportMetric(float64(sum), "logB/batch")
+		})
+	}
+}
