@@ -55,7 +55,9 @@ func (m *Lanes) Claim(now time.Time) *Claim {
 
 // Look is what a statement of the claim's transaction found out about the server.
 type Look struct {
-	Started int64  // pg_postmaster_start_time(), as a number; it is compared with others only
+	// Started is pg_postmaster_start_time() as a number; it is compared with others only. Where
+	// commits are asynchronous it must also be another one after a recovery from a crash.
+	Started int64
 	Xid     uint64 // pg_current_xact_id(), with its epoch
 	Xmin    uint64 // pg_snapshot_xmin(pg_current_snapshot()), likewise
 }
@@ -148,7 +150,9 @@ type Window struct {
 	Attempted []int64 // the order keys of all that was attempted and is open
 	Waiting   []int64 // of what waits: of the first Limit rows, ties included, and maybe of more
 	Limit     int
-	Open      bool // both statements were sent, and both saw the lane neither paused nor halted
+	// Open says that both statements were sent, and that neither left rows out because the lane
+	// is paused or halted.
+	Open bool
 }
 
 // upto is the key up to which the window shows all that is open.

@@ -39,11 +39,12 @@
 //   - By lock. pg_locks names the virtual transactions that hold the lock on that table. Once
 //     each of them was missing from a later look, they have ended. Only additions hold this
 //     up, and claims, which are short. It is asked for only where the first way makes no
-//     progress. A prepared transaction that lived through a restart has lost its name (it
-//     shows as -1/...), so while one is there nothing is sealed in this way.
+//     progress. The server recovers from a crash of one of its processes with the start time
+//     that it had. Of those who held the lock only prepared transactions are left, under
+//     another name (-1/...): so while one of that name is there, nothing is sealed in this way.
 //
 // An addition in an application's transaction above READ COMMITTED does not see the row, since
-// its snapshot is older. It has read the clock, though, after the candidate was sealed, or it
+// its snapshot is older. It has read the clock, though, after the generation was closed, or it
 // was waited for. So a bound is not above the clock that the claim of its candidate read,
 // either. (If the clock steps back under such a transaction, nothing helps; stores refuse it
 // unless they are told otherwise.)
@@ -55,17 +56,23 @@
 // transaction takes is newer than all that the generation holds. A look at pg_locks counts by
 // when it was asked for, not by when its answer came. And a claim works with the bound that it
 // found before it read the windows: one that was sealed meanwhile, by another claim, says
-// nothing about rows that this one may have missed.
+// nothing about rows that this one may have missed. (An old look at pg_locks that is reported
+// late would do no harm, but for the recovery from a crash between the two.)
 //
 // # What it holds for
 //
 // Ids and locks are facts about one server's life. After a restart or a failover, which
-// pg_postmaster_start_time shows, all is forgotten. A position is a fact about the database: it
+// pg_postmaster_start_time shows, all is forgotten. It does not show a recovery from a crash,
+// which takes back nothing that was ever visible, unless commits are asynchronous: then what
+// was final may be open again, below its lane's position. A position is a fact about the database: it
 // may be used by several claims of a process at once, other processes need to know nothing of
 // it, and a claim that is rolled back takes nothing back.
 //
 // The lane's last is the last that is stored. Retention may have removed it; then only the
-// clock keeps new keys up. So a position that is ahead of the clock is forgotten.
+// clock keeps new keys up. A clock that steps back by less than the age at which batches are
+// removed does no harm. For one that steps back further a position that is ahead of the clock
+// is forgotten. What this leaves open is a clock that also catches up again before the lane is
+// claimed from; then the batch is found when the lane is next read from its beginning.
 //
 // To forget is always right and only slow. So little is kept: of so many lanes as the caller
 // says, those that were used last. And each lane is read from its beginning now and then, for

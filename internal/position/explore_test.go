@@ -85,11 +85,14 @@ func (s *state) keys(keys []int64) {
 
 func (w *world) state(s state) state {
 	s.n(w.clock, int64(w.xid), int64(w.latest), w.started)
-	s.n(int64(w.backs), int64(w.claimed), int64(w.aborted), int64(w.cancelled), int64(w.halted), int64(w.restarted), int64(w.crashed), int64(w.losses), int64(w.failed))
+	s.n(int64(w.backs), int64(w.claimed), int64(w.aborted), int64(w.cancelled), int64(w.halted), int64(w.restarted), int64(w.crashed), int64(w.losses), int64(w.failed), int64(w.pruned))
 	for i := range w.adders {
 		a := &w.adders[i]
 		s.n(int64(a.pc), int64(a.at), int64(a.xid), a.last, a.key, int64(a.requeuedTimes))
 		s.b(a.locks, a.prepared, a.renamed, a.tried)
+		if w.prunes > 0 {
+			s.n(a.finalAt)
+		}
 	}
 	for _, l := range w.laneOf {
 		s.n(int64(l.lock), l.turn)
@@ -240,7 +243,7 @@ func wander(s setting, seed uint64, steps int) *explorer {
 				return 3
 			}
 			return 200
-		case requeued:
+		case requeued, prune:
 			return 200
 		case requeue:
 			return 10

@@ -18,6 +18,7 @@ const (
 	beginClaim                 // of claimer i, in lane j
 	claimStep                  // of claimer i; j is what it chooses, or by how much the clock has moved
 	finish                     // the batch of adder i is final, or cancelled
+	prune                      // it is removed, when the clock has moved by j
 	requeue                    // the batch of adder i: a transaction begins
 	requeued                   // and commits
 	toggle                     // lane i is halted, or released
@@ -28,7 +29,7 @@ const (
 )
 
 var kinds = [...]string{
-	"add", "abort", "begins to claim", "claim", "final", "requeue begins",
+	"add", "abort", "begins to claim", "claim", "final", "prune", "requeue begins",
 	"requeue commits", "halt or release", "restart", "crash", "connection lost", "failover",
 }
 
@@ -63,6 +64,9 @@ func (w *world) moves(to []move) []move {
 		}
 		can(int(w.aborted) < w.aborts && a.pc > 0 && a.at == unseen, abort, i, 0)
 		can(a.at == tried || (a.at == waits && int(w.cancelled) < w.cancels), finish, i, 0)
+		for by := int64(0); int(w.pruned) < w.prunes && a.at == final && w.clock+by <= w.setting.clock; by++ {
+			can(w.clock+by >= a.finalAt+w.age, prune, i, int(by))
+		}
 		can(a.at == final && a.requeuedTimes == 0 && int(w.cancelled) < w.cancels && w.laneOf[a.lane].lock == 0, requeue, i, 0)
 	}
 	for i := range w.claimers {
@@ -138,7 +142,11 @@ func (w *world) do(m move) {
 		if a.at == waits {
 			w.cancelled++
 		}
-		a.at = final
+		a.at, a.finalAt = final, w.clock
+	case prune:
+		w.tick(m.j)
+		w.adders[m.i].at = gone
+		w.pruned++
 	case requeue:
 		a := &w.adders[m.i]
 		w.laneOf[a.lane].lock = -1 - m.i
@@ -173,7 +181,9 @@ func (w *world) do(m move) {
 		w.losses++
 	case failover:
 		w.restart()
-		w.started++
+		if !w.async {
+			w.started++
+		}
 		w.failed++
 		w.adders[m.i].at = waits
 	}
@@ -195,7 +205,7 @@ func (w *world) claim(c *claimer, m move) {
 	case locking:
 		w.tick(m.j)
 		l.lock = 1 + m.i
-		c.turn, c.clock = l.turn, w.clock*w.unit
+		c.turn, c.clock = l.turn, (w.clock+w.ahead)*w.unit
 		c.xid, c.pc = w.take(), looking
 		c.found = Look{Started: w.started, Xid: c.xid, Xmin: w.xmin()}
 		if w.xmax {

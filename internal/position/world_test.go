@@ -33,13 +33,17 @@ type setting struct {
 	crashes  int      // that the server recovers from without a new start time
 	lost     int      // connections of claims
 	failover int      // to a server that has not got what came last
+	prunes   int      // of batches that are final, by retention
+	age      int64    // in ticks, since they were
 	first    []move   // what has happened before
 	wholes   bool     // lanes are read from their beginnings now and then
 
-	xmax     bool // claims note pg_snapshot_xmax instead of an id
-	used     bool // lanes were claimed from before
-	bareTurn bool // requeues do not raise the turn
-	oneWord  bool // a lane counts as open where one of both statements saw it so
+	xmax     bool  // claims note pg_snapshot_xmax instead of an id
+	used     bool  // lanes were claimed from before
+	bareTurn bool  // requeues do not raise the turn
+	oneWord  bool  // a lane counts as open where one of both statements saw it so
+	ahead    int64 // ticks that the clock of claims is ahead of the one of additions
+	async    bool  // what came last is lost, and the server says nothing of it
 }
 
 type place uint8
@@ -49,7 +53,7 @@ const (
 	waits               // in the table of what waits
 	tried               // in the table of what was attempted
 	final               // in neither
-	undone              // rolled back
+	gone                // it is forgotten: rolled back, or pruned
 )
 
 // adder adds one batch.
@@ -62,6 +66,7 @@ type adder struct {
 	at            place
 	xid           uint64
 	last, key     int64
+	finalAt       int64
 	requeuedTimes int8
 }
 
@@ -121,6 +126,7 @@ type world struct {
 	crashed   int8
 	losses    int8
 	failed    int8
+	pruned    int8
 	adders    []adder
 	laneOf    []laneState
 	claimers  []claimer
@@ -199,7 +205,7 @@ func (w *world) take() uint64 {
 
 func (w *world) undo(i int) {
 	a := &w.adders[i]
-	a.at, a.locks, a.pc = undone, false, int8(len(w.steps[i]))
+	a.at, a.locks, a.pc = gone, false, int8(len(w.steps[i]))
 	w.latest = max(w.latest, a.xid)
 }
 

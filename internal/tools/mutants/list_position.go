@@ -9,6 +9,10 @@ var positionList = []mutant{
 		old: "min(slices.Max(keys), v.clock)", new: "slices.Max(keys)",
 	},
 	{
+		name: "position: a safe time for a key", file: position + "/claim.go", pkg: position, test: "TestModel/clock_on_and_back$",
+		old: "min(slices.Max(keys), v.clock)", new: "v.clock",
+	},
+	{
 		name: "position: an id from before the generation was closed", file: position + "/claim.go", pkg: position, test: "TestModel/ids_two_claims$",
 		old: "g.xid == 0 && c.closed == g.id", new: "g.xid == 0",
 	},
