@@ -56,7 +56,8 @@ func (m *Lanes) Claim(now time.Time) *Claim {
 // Look is what a statement of the claim's transaction found out about the server.
 type Look struct {
 	// Started is pg_postmaster_start_time() as a number; it is compared with others only. Where
-	// commits are asynchronous it must also be another one after a recovery from a crash.
+	// commits are asynchronous it must also be another one after a recovery from a crash, as
+	// the sum with pg_stat_get_bgwriter_stat_reset_time() is.
 	Started int64
 	Xid     uint64 // pg_current_xact_id(), with its epoch
 	Xmin    uint64 // pg_snapshot_xmin(pg_current_snapshot()), likewise

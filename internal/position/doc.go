@@ -41,7 +41,8 @@
 //     up, and claims, which are short. It is asked for only where the first way makes no
 //     progress. The server recovers from a crash of one of its processes with the start time
 //     that it had. Of those who held the lock only prepared transactions are left, under
-//     another name (-1/...): so while one of that name is there, nothing is sealed in this way.
+//     another name (PostgreSQL 15.18: 3/4 became -1/725). So while one of that kind is there,
+//     nothing is sealed in this way.
 //
 // An addition in an application's transaction above READ COMMITTED does not see the row, since
 // its snapshot is older. It has read the clock, though, after the generation was closed, or it
@@ -62,9 +63,10 @@
 // # What it holds for
 //
 // Ids and locks are facts about one server's life. After a restart or a failover, which
-// pg_postmaster_start_time shows, all is forgotten. It does not show a recovery from a crash,
-// which takes back nothing that was ever visible, unless commits are asynchronous: then what
-// was final may be open again, below its lane's position. A position is a fact about the database: it
+// pg_postmaster_start_time shows, all is forgotten. It does not show a recovery from a crash
+// (PostgreSQL 15.18: the same time after kill -9 of a backend). That takes back nothing that was
+// ever visible, unless commits are asynchronous: then what was final may be open again, below
+// its lane's position. A position is a fact about the database: it
 // may be used by several claims of a process at once, other processes need to know nothing of
 // it, and a claim that is rolled back takes nothing back.
 //
