@@ -175,6 +175,7 @@ var mayRead = map[string]string{
 	"sqlAnyAttempted": "attempted_batches",
 	"sqlAnyBuried":    "tombstones", // EXISTS reads the first row
 	"sqlLedger":       "ledger",
+	"sqlAdders":       "pg_database", // of the server
 	// As large as what is in flight.
 	"sqlSettleable":      "unsettled_batches",
 	"sqlDeleteUnsettled": "unsettled_batches",

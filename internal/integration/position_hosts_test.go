@@ -116,6 +116,44 @@ func TestAWriterElsewhereHoldsNothingUp(t *testing.T) {
 	assert.Less(t, least, int64(100), "of a lane with 1,500 dead rows")
 }
 
+// Of a lane that another claim holds nobody looks whether it has anything.
+func TestAHeldLaneIsNotRead(t *testing.T) {
+	t.Parallel()
+	v := &traveller{gauge: newGauge(t), ctx: t.Context(), lanes: []batch.ServiceID{"s"}}
+	defer v.hold()()
+	v.pass(1500)
+	v.add(1)
+	other := openAdmin(t, v.dsn)
+	defer func() { _ = other.Close() }()
+	tx, err := other.Begin()
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback() }()
+	_, err = tx.Exec(`SELECT 1 FROM dltbatch.services FOR UPDATE`)
+	require.NoError(t, err)
+	buffers := v.of(func() {
+		got, err := v.st.Claim(t.Context(), store.ClaimQuery{Lanes: v.lanes, Limit: 1, Window: 1, TTL: time.Minute}, front)
+		require.NoError(t, err)
+		require.Equal(t, v.lanes, got.Locked)
+	})
+	assert.Less(t, buffers, int64(100), "of a lane with 1,500 dead rows")
+}
+
+// With asynchronous commits what was final may be open again after a crash, from which the
+// server recovers without another start.
+func TestAsynchronousCommitsAreNotBelieved(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t, pgx)
+	_, db := s.store()
+	st, err := postgres.New(db, &postgres.Options{Schema: s.schema, AllowAsynchronousCommit: true})
+	require.NoError(t, err)
+	require.NoError(t, st.Add(t.Context(), one("s", "first")))
+	learn(t, st, "s", "later")
+	s.exec(strings.ReplaceAll(`WITH gone AS (DELETE FROM %s.outcomes f USING %s.batches b WHERE b.header_signature = 'first' AND f.seq = b.seq
+		RETURNING b.service_id, b.created_at, b.seq) INSERT INTO %s.waiting_batches SELECT service_id, created_at, seq, 1, false, 3 FROM gone`, "%s", s.schema))
+	require.NoError(t, st.Add(t.Context(), one("s", "last")))
+	assert.Equal(t, batch.ID("first"), next(t, st, "s"))
+}
+
 // switched is a pool of connections to a server that may be another one each time.
 func switched(t *testing.T, c *pgtest.Cluster) (*sql.DB, func(*pgtest.Cluster)) {
 	var addr atomic.Value

@@ -212,6 +212,33 @@ func TestRequeueIntoALaneThatIsNew(t *testing.T) {
 	}
 }
 
+// A lane that is paused shows nothing, and is not taken for one that is empty.
+func TestAPausedLaneKeepsItsPlace(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t, pgx)
+	st, _ := s.store()
+	learn(t, st, "s", "before")
+	require.NoError(t, st.Add(t.Context(), one("s", "first"), one("s", "second")))
+	look := func() {
+		for range 30 {
+			_, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 9, Window: 9, TTL: time.Minute},
+				func(batch.Lane) []batch.Run { return nil })
+			require.NoError(t, err)
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	look()
+	steer := func(action batch.Action, seen int64) batch.Control {
+		c, _, err := st.Steer(t.Context(), store.Steering{Scope: batch.Only("s"), Action: action, By: batch.By{Actor: "test"}, Seen: seen})
+		require.NoError(t, err)
+		return c
+	}
+	paused := steer(batch.ActionPause, 0)
+	look()
+	steer(batch.ActionResume, paused.Version)
+	assert.Equal(t, batch.ID("first"), next(t, st, "s"))
+}
+
 // A transaction that has added and stays open is waited for. That claims become slower
 // meanwhile is told, and who does it, until it has ended.
 func TestALongAddIsTold(t *testing.T) {

@@ -19,10 +19,11 @@ const (
 )
 
 // remember turns the memory of where lanes begin on or off: code that does not do its part
-// must not be able to write.
+// must not be able to write. And where commits are asynchronous a crash may take back that
+// something was final, and the server goes on with the start time that it had.
 func (s *Store) remember(version int64, numbers bool) {
 	switch {
-	case version < schemaVersion || !numbers:
+	case version < schemaVersion || !numbers || s.o.AllowAsynchronousCommit:
 		s.lanes.Store(nil)
 	case s.lanes.Load() == nil:
 		s.lanes.CompareAndSwap(nil, position.NewLanes(maxPositions))

@@ -18,8 +18,9 @@ type Options struct {
 	// Prefix of the tables' names, at most 30 bytes, as Schema. Defaults to none.
 	Prefix string
 	// AllowAsynchronousCommit accepts synchronous_commit = off, under which a crash of
-	// the server may take back what was promised (see the package comment). Defaults
-	// to false.
+	// the server may take back what was promised (see the package comment). Such a store does
+	// not remember where the open work of lanes begins, since that may have been taken back,
+	// too; set it alike in all processes on a schema. Defaults to false.
 	AllowAsynchronousCommit bool
 	// AllowSnapshotTx lets AddTx and AddOrdersTx take transactions above READ COMMITTED. Those may not
 	// see what others have added since they began: then their batches are not behind

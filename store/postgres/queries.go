@@ -257,14 +257,17 @@ const (
 		AND l.relation = '{waiting_batches}'::regclass AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())), ''),
 		coalesce(bool_or(l.locktype = 'transactionid' AND l.transactionid::text = $1::text), false)
 	FROM pg_locks l WHERE l.granted`
-	sqlLanesThere = `SELECT u.s, coalesce((SELECT true FROM {services} s WHERE s.service_id = u.s LIMIT 1), false), ` + isOpen + `
-	FROM unnest($1::text[]) AS u (s) WHERE ` + notClosed
+	// Whether a lane that has a row is open, too, nobody asks: it may take long to see.
+	sqlLanesThere = `SELECT u.s, u.there, CASE WHEN u.there THEN false ELSE ` + isOpen + ` END
+	FROM ` + lanesThere + ` WHERE ` + notClosed
+	lanesThere = `(SELECT u.s, coalesce((SELECT true FROM {services} s WHERE s.service_id = u.s LIMIT 1), false) AS there
+		FROM unnest($1::text[]) AS u (s) OFFSET 0) u`
 	// Not EXISTS, of which the planner may make a hash of the whole table.
 	isOpen = `coalesce((SELECT true FROM {waiting_batches} w WHERE w.service_id = u.s LIMIT 1),
 			(SELECT true FROM {attempted_batches} a WHERE a.service_id = u.s LIMIT 1), false)`
 	// In one order, so that no two calls wait for each other.
-	sqlNewLanes = `INSERT INTO {services} (service_id) SELECT u.s FROM unnest($1::text[]) AS u (s)
-	WHERE ` + notClosed + ` AND ` + isOpen + ` ORDER BY u.s COLLATE "C" ON CONFLICT DO NOTHING`
+	sqlNewLanes = `INSERT INTO {services} (service_id) SELECT u.s FROM ` + lanesThere + `
+	WHERE ` + notClosed + ` AND CASE WHEN u.there THEN false ELSE ` + isOpen + ` END ORDER BY u.s COLLATE "C" ON CONFLICT DO NOTHING`
 	// OFFSET 0 and LATERAL keep the planner from turning the join round: without
 	// statistics it believes that a hundred lanes are half of the table. Closed lanes have
 	// nothing to show. Who is halted between the two statements still shows to the first

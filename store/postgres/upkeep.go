@@ -50,7 +50,7 @@ func (s *Store) Upkeep(context.Context) (warnings []store.Warning, err error) {
 }
 
 func (s *Store) slow() error {
-	if !s.checked.Load() || !s.numbers.Load() {
+	if !s.checked.Load() || !s.numbers.Load() || s.o.AllowAsynchronousCommit {
 		return nil // nothing is known, or nothing helps
 	}
 	lanes := s.lanes.Load()

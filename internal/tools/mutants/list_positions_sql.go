@@ -42,7 +42,7 @@ var positionsSQLList = []mutant{
 	},
 	{
 		name: "positions, SQL: positions are remembered beside old code", file: "store/postgres/positions.go", pkg: "internal/integration", test: "TestNothingIsRememberedBesideOldCode/pgx",
-		old: "case version < schemaVersion || !numbers:", new: "case version < oldestVersion || !numbers:",
+		old: "case version < schemaVersion || !numbers ||", new: "case version < oldestVersion || !numbers ||",
 	},
 	{
 		name: "positions, SQL: that the migration is finished is not noticed", file: "store/postgres/positions.go", pkg: "internal/integration", test: "TestNothingIsRememberedBesideOldCode/pgx",
@@ -69,8 +69,16 @@ var positionsSQLList = []mutant{
 		old: "AND r.created_at >= u.low", new: "AND r.created_at > u.low",
 	},
 	{
-		name: "positions, SQL: a closed lane shows nothing", file: "store/postgres/claim.go", pkg: "internal/integration", test: "TestStore/pgx$/hidden",
+		name: "positions, SQL: a closed lane shows nothing", file: "store/postgres/claim.go", pkg: "internal/integration", test: "TestAPausedLaneKeepsItsPlace",
 		old: "if w.waitingKeys = append(w.waitingKeys, s.createdAt); s.closed {", new: "if s.closed {",
+	},
+	{
+		name: "positions, SQL: a lane that is held is read", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestAHeldLaneIsNotRead",
+		old: "SELECT u.s, u.there, CASE WHEN u.there THEN false ELSE ` + isOpen + ` END\n", new: "SELECT u.s, u.there, ` + isOpen + `\n",
+	},
+	{
+		name: "positions, SQL: what a crash may take back is believed", file: "store/postgres/positions.go", pkg: "internal/integration", test: "TestAsynchronousCommitsAreNotBelieved",
+		old: "!numbers || s.o.AllowAsynchronousCommit:", new: "!numbers:",
 	},
 	{
 		name: "positions, SQL: another server is taken for the same", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestAnotherServerIsReadFromTheBeginning",
