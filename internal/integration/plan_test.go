@@ -169,9 +169,9 @@ func plan(t *testing.T, db *sql.DB, statement string) string {
 
 // mayRead is what reads a table from its beginning to its end on purpose.
 var mayRead = map[string]string{
-	"sqlDue":          "attempted_batches", // what is under way; queries.go says why
+	"sqlDue":          "attempted_batches", // where all that was claimed lately is due
 	"sqlLookDue":      "attempted_batches",
-	"sqlAnyOpen":      "waiting_batches attempted_batches", // likewise
+	"sqlAnyOpen":      "waiting_batches attempted_batches", // EXISTS reads one row
 	"sqlAnyAttempted": "attempted_batches",
 	"sqlAnyBuried":    "tombstones", // EXISTS reads the first row
 	"sqlLedger":       "ledger",

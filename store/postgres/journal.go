@@ -152,7 +152,10 @@ func chunks(ids []string) [][]string {
 // pruneStreams removes old ids, and what the streams' spans say of them. The streams
 // are locked first, as AppendStream does, and in one order.
 func (s *Store) pruneStreams(ctx context.Context, q store.PruneQuery) (removed int, err error) {
-	type old struct{ stream, id string }
+	type old struct {
+		stream, id string
+		at         int64
+	}
 	for removed < q.Limit {
 		want, n := min(pruneChunk, q.Limit-removed), 0
 		err := s.tx(ctx, "prune streams", func(ctx context.Context, t *session) error {
@@ -162,13 +165,17 @@ func (s *Store) pruneStreams(ctx context.Context, q store.PruneQuery) (removed i
 				return err
 			}
 			until := now - int64(q.OlderThan/time.Microsecond)
-			rows, err := query(ctx, t, func(o *old) []any { return []any{&o.stream, &o.id} }, sqlOldStreamIDs, until, int64(want))
-			if err != nil || len(rows) == 0 {
+			from := s.oldIDs.from(until, time.Now())
+			rows, err := query(ctx, t, func(o *old) []any { return []any{&o.stream, &o.id, &o.at} }, sqlOldStreamIDs, until, int64(want), from)
+			if err != nil {
 				return err
 			}
-			streams := make([]string, len(rows))
+			streams, ages := make([]string, len(rows)), make([]aged, len(rows))
 			for i, r := range rows {
-				streams[i] = r.stream
+				streams[i], ages[i].at = r.stream, r.at
+			}
+			if s.oldIDs.found(ages); len(rows) == 0 {
+				return nil
 			}
 			slices.Sort(streams)
 			names := texts(slices.Compact(streams))

@@ -10,7 +10,7 @@ import (
 
 // Lanes is [store.Engine].Lanes.
 func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) (lanes []batch.ServiceID, err error) {
-	if s.nothing(ctx, sqlAnyOpen) {
+	if s.nothing(ctx, s.sql(sqlAnyOpen)) {
 		return nil, nil
 	}
 	err = s.tx(ctx, "list lanes", func(ctx context.Context, t *session) error {

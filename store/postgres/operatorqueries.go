@@ -78,6 +78,6 @@ const (
 	sqlLook = `SELECT ` + colsBatch + `, ` + colsAny + `, a.prepared, coalesce(a.claimed_by, ''), coalesce(a.at_end, false),
 	` + colsAnyClaim + `,
 	coalesce(f.final_at, 0), coalesce(f.quarantined, false), coalesce(f.orders_settled, false), b.footprint, ` + clock + `
-	FROM {batches} b LEFT JOIN {attempted_batches} a ON a.seq = b.seq LEFT JOIN {outcomes} f ON f.seq = b.seq` + joinWaiting + `
+	FROM {batches} b` + joinRows + `
 	WHERE b.id_hash = $1::uuid AND b.header_signature = $2::text AND b.service_id = $3::text`
 )

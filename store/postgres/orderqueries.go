@@ -110,7 +110,7 @@ const (
 	LEFT JOIN LATERAL (SELECT * FROM {open_orders} r WHERE r.seq = o.seq OFFSET 0) q ON true
 	LEFT JOIN LATERAL (SELECT * FROM {final_orders} r WHERE r.seq = o.seq OFFSET 0) f ON true`
 
-	sqlPrunableOrders = `SELECT seq FROM {final_orders} WHERE final_at <= $1::bigint ORDER BY final_at LIMIT $2::bigint
+	sqlPrunableOrders = `SELECT seq, final_at FROM {final_orders} WHERE final_at <= $1::bigint AND final_at >= $3::bigint ORDER BY final_at LIMIT $2::bigint
 	FOR UPDATE SKIP LOCKED`
 	sqlPruneFinalOrders = `DELETE FROM {final_orders} WHERE seq = ANY ($1::bigint[])`
 	sqlPruneOrders      = `DELETE FROM {orders} WHERE seq = ANY ($1::bigint[])`

@@ -12,22 +12,25 @@ import (
 
 // Pending is [store.Engine].Pending.
 func (s *Store) Pending(ctx context.Context, q store.PendingQuery) (found []store.InFlight, err error) {
-	if q.Services == nil && s.nothing(ctx, sqlAnyAttempted) {
+	if q.Services == nil && s.nothingUnderWay(ctx) {
 		return []store.InFlight{}, nil
 	}
 	err = s.tx(ctx, "select pending batches", func(ctx context.Context, t *session) error {
-		statement, args := sqlDue, []any{int64(q.Limit)}
-		if q.Lease == 0 {
-			statement = sqlLookDue
-		}
-		if q.Services != nil {
-			statement, args = sqlOwned, append(args, texts(sqlrow.Services(q.Services)), int64(batch.Submitting))
-			if q.Lease == 0 {
-				statement = sqlLookOwned
+		statement, args := sqlOwned, []any{int64(q.Limit), texts(sqlrow.Services(q.Services)), int64(batch.Submitting)}
+		if q.Services == nil {
+			if err := t.lookUnderWay(ctx); err != nil {
+				return err
 			}
+			from, slow := s.monitored.where()
+			statement, args = sqlDue, []any{int64(q.Limit), from, ints(slow)}
 		}
-		if q.Lease != 0 {
+		switch {
+		case q.Lease != 0:
 			args = append(args, q.Lease.Microseconds())
+		case q.Services == nil:
+			statement = sqlLookDue
+		default:
+			statement = sqlLookOwned
 		}
 		rows, err := query(ctx, t, func(s *stored) []any {
 			return append(storedDest(s), &s.askedWas, &s.clock)

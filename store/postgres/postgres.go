@@ -43,6 +43,9 @@ type Store struct {
 	noLocks atomic.Bool                    // pg_locks is kept from this role
 	fresh   freshness
 	listed  *listed
+
+	monitored                     underWay
+	oldBatches, oldOrders, oldIDs oldest // what Prune removes
 }
 
 var (

@@ -53,7 +53,7 @@ func (s *Store) pruneAll(ctx context.Context, q store.PruneQuery, remove removal
 }
 
 func (t *session) pruneBatches(ctx context.Context, q store.PruneQuery, now int64, limit int) (int, error) {
-	seqs, err := query(ctx, t, value[int64], sqlPrunable, now-int64(q.OlderThan/time.Microsecond), int64(limit))
+	seqs, err := t.old(ctx, &t.s.oldBatches, sqlPrunable, now-int64(q.OlderThan/time.Microsecond), limit)
 	if err != nil || len(seqs) == 0 {
 		return 0, err
 	}
@@ -88,7 +88,7 @@ func (t *session) bury(ctx context.Context, seqs []int64, wanted func(batch.Serv
 }
 
 func (t *session) pruneOrders(ctx context.Context, q store.PruneQuery, now int64, limit int) (int, error) {
-	seqs, err := query(ctx, t, value[int64], sqlPrunableOrders, now-int64(q.OlderThan/time.Microsecond), int64(limit))
+	seqs, err := t.old(ctx, &t.s.oldOrders, sqlPrunableOrders, now-int64(q.OlderThan/time.Microsecond), limit)
 	if err != nil || len(seqs) == 0 {
 		return 0, err
 	}

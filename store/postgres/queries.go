@@ -109,14 +109,20 @@ const (
 	colsOutcome = `f.state, f.version, f.attempt, f.spent, f.failures, f.asked_at, f.last_post, f.settles_at, f.final_at,
 	f.requeued, f.submission_error, f.submission_error_message, f.receipts, f.orders_settled, f.quarantined`
 
-	// Rows are locked in one order, so that no two calls wait for each other.
+	// Rows are locked in one order, so that no two calls wait for each other. What a plan
+	// might gain from an index that has this order, or from a join the other way round, it
+	// believes while the statistics say that there is next to nothing: so they say, too, where
+	// all but a few rows are dead and cannot be removed.
 	sqlAttemptedRows = `SELECT ` + colsBatch + `, ` + colsRow + `, ` + clock + ` FROM {attempted_batches} a
-	JOIN {batches} b ON b.seq = a.seq WHERE a.seq = ANY ($1::bigint[]) ORDER BY a.seq FOR UPDATE OF a`
-	sqlWaitingRows = `SELECT ` + colsBatch + `, w.version, w.requeued FROM {batches} b
-	JOIN {waiting_batches} w ON w.service_id = b.service_id AND w.created_at = b.created_at AND w.seq = b.seq
-	WHERE b.seq = ANY ($1::bigint[]) ORDER BY b.seq FOR UPDATE OF w`
+	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = a.seq OFFSET 0) b
+	WHERE a.seq = ANY ($1::bigint[]) ORDER BY a.seq + 0 FOR UPDATE OF a`
+	sqlWaitingRows = `SELECT ` + colsBatch + `, w.version, w.requeued
+	FROM (SELECT * FROM {batches} r WHERE r.seq = ANY ($1::bigint[]) ORDER BY r.seq + 0 OFFSET 0) b
+	CROSS JOIN LATERAL (SELECT * FROM {waiting_batches} r WHERE r.service_id = b.service_id AND r.created_at = b.created_at
+		AND r.seq = b.seq OFFSET 0) w FOR UPDATE OF w`
 	sqlOutcomeRows = `SELECT ` + colsBatch + `, ` + colsOutcome + ` FROM {outcomes} f
-	JOIN {batches} b ON b.seq = f.seq WHERE f.seq = ANY ($1::bigint[]) ORDER BY f.seq FOR UPDATE OF f`
+	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = f.seq OFFSET 0) b
+	WHERE f.seq = ANY ($1::bigint[]) ORDER BY f.seq + 0 FOR UPDATE OF f`
 	sqlSeqs = `SELECT b.seq, b.header_signature, b.service_id FROM {batches} b WHERE b.id_hash = ANY ($1::uuid[])`
 	sqlKeys = `SELECT b.seq, b.header_signature, b.service_id FROM {batches} b WHERE b.seq = ANY ($1::bigint[])`
 
@@ -242,7 +248,15 @@ const (
 	// These are sent outside of a transaction, with whatever plan the driver has kept:
 	// EXISTS reads one row, however that is found.
 	sqlAnyOpen      = `SELECT EXISTS (SELECT 1 FROM {waiting_batches}) OR EXISTS (SELECT 1 FROM {attempted_batches})`
-	sqlAnyAttempted = `SELECT EXISTS (SELECT 1 FROM {attempted_batches})`
+	sqlAnyAttempted = `SELECT EXISTS (SELECT 1 FROM {attempted_batches} a WHERE a.made_by >= $1::bigint)`
+	// One statement sees what is open, and which transactions may have made what it does not
+	// see. There is always a row, for these.
+	sqlUnderWay = `SELECT coalesce(x.seq, 0), coalesce(x.made_by, 0), txid_snapshot_xmin(s.s), txid_snapshot_xmax(s.s),
+		(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint
+	FROM (SELECT txid_current_snapshot() AS s OFFSET 0) s LEFT JOIN (
+		(SELECT a.seq, a.made_by FROM {attempted_batches} a WHERE a.made_by >= $1::bigint ORDER BY a.made_by LIMIT $3::bigint)
+		UNION ALL SELECT r.seq, r.made_by FROM unnest($2::bigint[]) AS u (seq)
+			CROSS JOIN LATERAL (SELECT * FROM {attempted_batches} y WHERE y.seq = u.seq AND y.made_by + 0 < $1::bigint OFFSET 0) r) x ON true`
 
 	sqlLockLanes = `SELECT s.service_id, ` + clock + `, 0, 0, 0, 0` + lockLanes
 	// sqlLockAndLook also reads what says who may still be adding, each once: see package
@@ -293,28 +307,34 @@ const (
 	sqlPayloads = `SELECT b.seq, b.header_signature, b.service_id, b.serialized_batch FROM {batches} b
 	WHERE b.seq = ANY ($1::bigint[])`
 
-	// The table is read through: it is as large as what is under way, and an index on
-	// due_at would cost more, since with it no update could stay in its page.
-	sqlDue = clockOnce + `, due AS MATERIALIZED (` + dueRows + ` FOR UPDATE OF a SKIP LOCKED)
-	UPDATE {attempted_batches} a SET asked_at = due.now, next_check = due.now + $2::bigint, due_at = due.now + $2::bigint
-	FROM due JOIN {batches} b ON b.seq = due.seq WHERE a.seq = due.seq
-	RETURNING ` + colsBatch + `, ` + colsRow + `, due.asked_at, due.now`
+	// What is due is found among what is under way: see [underWay]. Of more than can be taken
+	// some are left to who comes at the same time.
+	sqlDue = clockOnce + `, due AS MATERIALIZED (` + dueRows + ` FOR UPDATE OF a SKIP LOCKED)` + leaseRows
 	// sqlOwned is like it, for the lanes named: what is due at whatever time, and is no
 	// live claim ($3 is Submitting). The numbers come first, so that each lane is looked
 	// up in its index.
-	sqlOwned = clockOnce + `, due AS MATERIALIZED (` + ownedRows + ` FOR UPDATE OF a SKIP LOCKED)
-	UPDATE {attempted_batches} a SET asked_at = due.now, next_check = due.now + $4::bigint, due_at = due.now + $4::bigint
-	FROM due JOIN {batches} b ON b.seq = due.seq WHERE a.seq = due.seq
-	RETURNING ` + colsBatch + `, ` + colsRow + `, due.asked_at, due.now`
+	sqlOwned = clockOnce + `, due AS MATERIALIZED (` + ownedRows + ` FOR UPDATE OF a SKIP LOCKED)` + leaseRows
 	// These two lease nothing.
 	sqlLookDue   = clockOnce + `, due AS MATERIALIZED (` + dueRows + `)` + lookRows
 	sqlLookOwned = clockOnce + `, due AS MATERIALIZED (` + ownedRows + `)` + lookRows
 	clockOnce    = `WITH t AS MATERIALIZED (SELECT ` + clock + ` AS now)`
-	dueRows      = `
-		SELECT a.seq, a.asked_at, t.now FROM {attempted_batches} a CROSS JOIN t WHERE a.due_at <= t.now
+	// By their places, so that no plan goes through the table for them.
+	leaseRows = `
+	UPDATE {attempted_batches} a SET asked_at = due.now, next_check = due.now + $4::bigint, due_at = due.now + $4::bigint
+	FROM due CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = due.seq OFFSET 0) b WHERE a.ctid = due.place
+	RETURNING ` + colsBatch + `, ` + colsRow + `, due.asked_at, due.now`
+	dueRows = `
+		SELECT a.seq, a.ctid AS place, a.asked_at, t.now FROM {attempted_batches} a CROSS JOIN t
+		WHERE a.seq = ANY (ARRAY (SELECT d.seq FROM (
+			SELECT x.seq, x.asked_at, x.created_at FROM {attempted_batches} x WHERE x.made_by >= $2::bigint
+				AND x.due_at <= (SELECT t.now FROM t)
+			UNION ALL SELECT x.seq, x.asked_at, x.created_at FROM unnest($3::bigint[]) AS u (seq)
+				CROSS JOIN LATERAL (SELECT * FROM {attempted_batches} r WHERE r.seq = u.seq AND r.made_by + 0 < $2::bigint OFFSET 0) x
+				WHERE x.due_at <= (SELECT t.now FROM t)) d
+			ORDER BY d.asked_at, d.created_at, d.seq LIMIT 8 * $1::bigint)) AND a.due_at <= t.now
 		ORDER BY a.asked_at, a.created_at, a.seq LIMIT $1::bigint`
 	ownedRows = `
-		SELECT a.seq, a.asked_at, t.now FROM {attempted_batches} a CROSS JOIN t
+		SELECT a.seq, a.ctid AS place, a.asked_at, t.now FROM {attempted_batches} a CROSS JOIN t
 		WHERE a.seq = ANY (ARRAY (SELECT r.seq FROM unnest($2::text[]) AS u (s)
 			CROSS JOIN LATERAL (SELECT x.seq FROM {attempted_batches} x WHERE x.service_id = u.s OFFSET 0) r))
 		AND a.due_at < 9223372036854775807 AND (a.state <> $3::bigint OR a.claim_expires <= t.now)
@@ -335,8 +355,9 @@ const (
 	AND f.state = ANY ($4::smallint[]) AND f.final_at < a.doubt_since
 	ORDER BY w.created_at DESC, w.header_signature DESC LIMIT $6::bigint`
 	sqlCheck = `UPDATE {attempted_batches} a SET next_check = u.next_check, due_at = u.due_at
-	FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS u (seq, was, next_check, due_at)
-	WHERE a.seq = u.seq AND a.version = u.was`
+	FROM (SELECT u.*, r.ctid AS place FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS u (seq, was, next_check, due_at)
+		CROSS JOIN LATERAL (SELECT x.ctid FROM {attempted_batches} x WHERE x.seq = u.seq AND x.version = u.was OFFSET 0) r) u
+	WHERE a.ctid = u.place AND a.version = u.was`
 
 	sqlServed = `SELECT service_id, ledger FROM {served} WHERE service_id = ANY ($1::text[])`
 	sqlServe  = `INSERT INTO {served} (service_id, ledger) SELECT * FROM unnest($1::text[], $2::text[]) ON CONFLICT DO NOTHING`
@@ -362,7 +383,8 @@ const (
 	sqlFindStream = `SELECT false AS is_id, s.cursor, s.since, s.until_, ` + clock + ` FROM {streams} s WHERE s.stream = $1::text
 	UNION ALL SELECT true, i.id, 0, 0, 0 FROM unnest($2::text[]) AS u (id)
 	CROSS JOIN LATERAL (SELECT x.id FROM {stream_ids} x WHERE x.stream = $1::text AND x.id = u.id OFFSET 0) i`
-	sqlOldStreamIDs    = `SELECT i.stream, i.id FROM {stream_ids} i WHERE i.at <= $1::bigint ORDER BY i.at LIMIT $2::bigint`
+	sqlOldStreamIDs = `SELECT i.stream, i.id, i.at FROM {stream_ids} i WHERE i.at <= $1::bigint AND i.at >= $3::bigint
+	ORDER BY i.at LIMIT $2::bigint`
 	sqlLockStreams     = `SELECT s.stream FROM {streams} s WHERE s.stream = ANY ($1::text[]) ORDER BY s.stream FOR UPDATE`
 	sqlRaiseSince      = `UPDATE {streams} SET since = $2::bigint WHERE stream = ANY ($1::text[]) AND since BETWEEN 1 AND $2::bigint`
 	sqlDeleteStreamIDs = `DELETE FROM {stream_ids} WHERE ctid = ANY (ARRAY (SELECT r.ctid FROM unnest($1::text[], $2::text[]) AS u (stream, id)
@@ -382,17 +404,19 @@ const (
 	coalesce(a.receipts, f.receipts, 0)`
 	colsAnyClaim = `coalesce(a.claim_ttl, 0), coalesce(a.ttl_attempt, 0), coalesce(a.first_claimed, 0), coalesce(a.rollbacks, 0),
 	coalesce(a.seen_attempt, 0), coalesce(a.seen_endpoint, '')`
-	joinWaiting = ` LEFT JOIN {waiting_batches} w ON w.service_id = b.service_id AND w.created_at = b.created_at AND w.seq = b.seq`
-	listAll     = colsRecord + ` FROM {batches} b LEFT JOIN {attempted_batches} a ON a.seq = b.seq
-	LEFT JOIN {outcomes} f ON f.seq = b.seq` + joinWaiting + ` WHERE `
-	sqlGet = listAll + `b.id_hash = $1::uuid`
+	// joinRows looks each batch up: see sqlAttemptedRows.
+	joinRows = ` LEFT JOIN LATERAL (SELECT * FROM {attempted_batches} r WHERE r.seq = b.seq OFFSET 0) a ON true
+	LEFT JOIN LATERAL (SELECT * FROM {outcomes} r WHERE r.seq = b.seq OFFSET 0) f ON true
+	LEFT JOIN LATERAL (SELECT * FROM {waiting_batches} r WHERE r.service_id = b.service_id AND r.created_at = b.created_at
+		AND r.seq = b.seq OFFSET 0) w ON true`
+	listAll = colsRecord + ` FROM {batches} b` + joinRows + ` WHERE `
+	sqlGet  = listAll + `b.id_hash = $1::uuid`
 	// listOpen is for open batches: they are found through their own tables, however
 	// long the history is.
 	listOpen = colsRecord + ` FROM (
 		SELECT seq, service_id, created_at FROM {waiting_batches} UNION ALL
 		SELECT seq, service_id, created_at FROM {attempted_batches}) o
-	JOIN {batches} b ON b.seq = o.seq LEFT JOIN {attempted_batches} a ON a.seq = b.seq
-	LEFT JOIN {outcomes} f ON f.seq = b.seq` + joinWaiting + ` WHERE `
+	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = o.seq OFFSET 0) b` + joinRows + ` WHERE `
 
 	// listQuarantined is for what a policy set aside: that is found through its own index.
 	listQuarantined = colsRecord + ` FROM {outcomes} f CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = f.seq OFFSET 0) b
@@ -409,7 +433,7 @@ const (
 	LEFT JOIN LATERAL (SELECT * FROM {outcomes} r WHERE r.seq = b.seq OFFSET 0) f ON true`
 
 	// OFFSET 0 keeps the planner from joining: what is in flight is looked up.
-	sqlPrunable = `SELECT f.seq FROM {outcomes} f WHERE f.final_at <= $1::bigint AND NOT f.quarantined
+	sqlPrunable = `SELECT f.seq, f.final_at FROM {outcomes} f WHERE f.final_at <= $1::bigint AND f.final_at >= $3::bigint AND NOT f.quarantined
 	AND NOT EXISTS (SELECT 1 FROM {unsettled_batches} u WHERE u.batch_seq = f.seq OFFSET 0)
 	ORDER BY f.final_at LIMIT $2::bigint FOR UPDATE OF f SKIP LOCKED`
 	sqlServicesOf = `SELECT seq, service_id FROM {batches} WHERE seq = ANY ($1::bigint[])`

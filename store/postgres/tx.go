@@ -128,14 +128,14 @@ func (s *Store) txBefore(ctx context.Context, op, begin string, before func(), d
 	}
 }
 
-// nothing reports that a statement says false, in one round trip: an idle instance
+// nothing reports that a statement without arguments says false, in one round trip: an idle instance
 // asks once a second. Where it cannot tell, a transaction will.
-func (s *Store) nothing(ctx context.Context, statement string) bool {
+func (s *Store) nothing(ctx context.Context, text string) bool {
 	if !s.checked.Load() {
 		return false
 	}
 	var something bool
-	err := s.db.QueryRowContext(ctx, s.sql(statement)).Scan(&something)
+	err := s.db.QueryRowContext(ctx, text).Scan(&something)
 	return err == nil && !something
 }
 

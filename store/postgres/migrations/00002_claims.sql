@@ -22,6 +22,12 @@ ALTER TABLE {attempted_batches}
     ADD COLUMN seen_attempt  bigint NOT NULL DEFAULT 0,  -- that an endpoint has shown as being under way
     ADD COLUMN seen_endpoint text   NOT NULL DEFAULT ''; -- which one that was
 
+-- Which transaction made the row, whoever's code it is by: what is under way is found by it,
+-- behind all that is finished. It never changes, so that updates stay in their page.
+ALTER TABLE {attempted_batches} ADD COLUMN made_by bigint NOT NULL DEFAULT 0;
+ALTER TABLE {attempted_batches} ALTER COLUMN made_by SET DEFAULT txid_current();
+CREATE INDEX {.attempted_batches_made} ON {attempted_batches} (made_by);
+
 ALTER TABLE {controls}
     ADD COLUMN version     bigint NOT NULL DEFAULT 0,
     ADD COLUMN halt_reason text   NOT NULL DEFAULT '';
@@ -58,6 +64,7 @@ ALTER TABLE {attempted_batches}
     DROP COLUMN first_claimed,
     DROP COLUMN ttl_attempt,
     DROP COLUMN claim_ttl,
+    DROP COLUMN made_by,
     DROP COLUMN written_by;
 ALTER TABLE {services}
     DROP COLUMN turn;

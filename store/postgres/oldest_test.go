@@ -1,0 +1,27 @@
+package postgres
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Few are looked for from the beginning, so that nothing is passed over; many from where the
+// last ones were, but for now and then, and for a clock that steps back.
+func TestOldest(t *testing.T) {
+	var o oldest
+	now := time.Now()
+	const until = 10_000
+	require.Equal(t, int64(math.MinInt64), o.from(until, now))
+	o.found(make([]aged, fewRemoved-1))
+	o.found(nil)
+	require.Equal(t, int64(math.MinInt64), o.from(until, now))
+	o.found([]aged{{1, 500}, {2, 700}})
+	require.Equal(t, int64(700), o.from(until, now.Add(lookAtAll-1)), "the last one's equals may be left")
+	require.Equal(t, int64(math.MinInt64), o.from(until, now.Add(lookAtAll)))
+	require.Equal(t, int64(700), o.from(until, now.Add(lookAtAll+1)))
+	require.Equal(t, int64(math.MinInt64), o.from(699, now.Add(lookAtAll+2)), "the clock was set back")
+	require.Equal(t, int64(700), o.from(700, now.Add(lookAtAll+3)))
+}
