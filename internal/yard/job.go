@@ -45,6 +45,11 @@ type job struct {
 	Pace      float64       // batches a second that are added; 0 is as many as can be
 	Waiting   int           // batches that wait in the database already: none is added, and N of them are awaited
 
+	// At a steady Pace, for so long, and what else the database is used for meanwhile.
+	Hold     time.Duration
+	Beside   string
+	Parallel bool // ours: nothing conflicts
+
 	Seed           uint64
 	GOGC           int    // 0 is the contender's own
 	DSN            string // of PostgreSQL
@@ -112,7 +117,14 @@ func run(ctx context.Context, j job) (r result, err error) {
 	if j.Waiting > 0 {
 		n = 0 // they wait in the database already
 	}
-	w := newWork(j.Seed, n, j.Lanes, j.Together, j.Size)
+	var w *work
+	if j.Hold > 0 {
+		j.N, _ = j.steadyN()
+		w = newSteadyWork(j.Seed, j.N, j.Lanes, j.Together, j.Size)
+		w.apart = j.Parallel
+	} else {
+		w = newWork(j.Seed, n, j.Lanes, j.Together, j.Size)
+	}
 	switch j.Contender {
 	case ours:
 		err = runOurs(ctx, j, w, m, &r)
@@ -137,8 +149,13 @@ func run(ctx context.Context, j job) (r result, err error) {
 	if j.Waiting == 0 && (t.Batches != int64(j.N) || t.Twice != 0) {
 		return r, fmt.Errorf("%s: of %d batches the ledger saw %+v", j.Contender, j.N, t)
 	}
-	if ordered := j.Contender == ours || j.Ordered; ordered && t.Breaches != 0 {
+	if ordered := j.Contender == ours && !j.Parallel || j.Ordered; ordered && t.Breaches != 0 {
 		return r, fmt.Errorf("%s: %d batches before their turn", j.Contender, t.Breaches)
+	}
+	if j.Hold > 0 {
+		_, warm := j.steadyN()
+		w.moments = w.moments[warm:] // of lanes nothing is asked
+		w.lanes = len(w.moments)
 	}
 	r.Posts, r.Asks = float64(t.Posts)/float64(t.Batches), float64(t.Asks)/float64(t.Batches)
 	whole, fromAccepted, fromFinal := w.waits()

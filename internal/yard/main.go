@@ -25,6 +25,8 @@ func main() {
 	flag.IntVar(&o.size, "size", 0, "bytes of a payload; 0 is the mode's own number")
 	flag.IntVar(&o.rounds, "rounds", 7, "rounds, in each of which every contender runs once")
 	flag.DurationVar(&o.idle, "idle", 0, "how long to idle in mode burst; 0 is its own time")
+	flag.DurationVar(&o.hold, "hold", 0, "how long the modes held go on; 0 is their own time, of 2 minutes")
+	flag.Float64Var(&o.pace, "pace", 0, "batches a second of the modes held; 0 is their own, of 2,000")
 	flag.IntVar(&o.gogc, "gogc", 0, "GOGC of every contender; 0 is Go's default for ours and river, 400 for the floor")
 	flag.DurationVar(&o.limit, "limit", 10*time.Minute, "how long one run may take")
 	flag.StringVar(&o.profile, "cpuprofile", "", "folder for CPU profiles of every run")
@@ -53,7 +55,8 @@ func names() (all []string) {
 type options struct {
 	modes, only            string
 	n, lanes, size, rounds int
-	idle, limit            time.Duration
+	idle, limit, hold      time.Duration
+	pace                   float64
 	gogc                   int
 	profile, docs          string
 }
@@ -77,6 +80,7 @@ func (o options) remake() error {
 
 // chosen are the modes to run, as the flags change them.
 func (o options) chosen() ([]mode, error) {
+	// How long it goes on is said beside the figures.
 	if o.docs != "" && (o.only != "" || o.n+o.lanes+o.size+o.gogc > 0 || o.idle > 0) {
 		return nil, fmt.Errorf("-docs %s: want no flag beside it that changes what is measured", o.docs)
 	}
@@ -115,6 +119,12 @@ func (o options) change(entries []entry) (out []entry) {
 		j.GOGC = o.gogc
 		if j.Idle > 0 && o.idle > 0 {
 			j.Idle = o.idle
+		}
+		if j.Hold > 0 && o.hold > 0 {
+			j.Hold = o.hold
+		}
+		if j.Hold > 0 && o.pace > 0 {
+			j.Pace = o.pace
 		}
 		if j.Waiting > 0 && o.n > 0 {
 			j.Waiting = min(j.Waiting, 10*o.n)

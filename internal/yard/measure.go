@@ -110,7 +110,12 @@ func (y *yard) mode(ctx context.Context, m mode) (figures, error) {
 	for _, e := range m.entries {
 		f.Entries = append(f.Entries, measured{Label: e.label})
 	}
-	for round := range y.o.rounds {
+	rounds := y.o.rounds
+	if j := m.entries[0].job; j.Hold > 0 {
+		rounds = min(rounds, heldRounds)
+		f.Title += fmt.Sprintf(": %.0f/s for %s", j.Pace, j.Hold)
+	}
+	for round := range rounds {
 		for k := range m.entries {
 			i := (k + round) % len(m.entries)
 			r, err := y.entry(ctx, m, i, round, f)
@@ -119,7 +124,7 @@ func (y *yard) mode(ctx context.Context, m mode) (figures, error) {
 			}
 			f.Entries[i].add(r)
 			fmt.Fprintf(y.out, "%s %d/%d  %-28s %8.0f/s  p50 %7.1f ms  p99 %7.1f ms  cores: client %.2f, postgres %.2f, ledger %.2f, machine %.2f; %.0f us a batch\n",
-				m.name, round+1, y.o.rounds, m.entries[i].label, r.Rate, r.P50, r.P99, r.CPU.Client, r.CPU.Postgres, r.CPU.Ledger, r.CPU.Machine, r.work())
+				m.name, round+1, rounds, m.entries[i].label, r.Rate, r.P50, r.P99, r.CPU.Client, r.CPU.Postgres, r.CPU.Ledger, r.CPU.Machine, r.work())
 		}
 	}
 	return f, nil
@@ -142,7 +147,7 @@ func (y *yard) entry(ctx context.Context, m mode, i, round int, f figures) (r re
 		}
 		j.Pace = full / 2
 	}
-	ctx, stop := context.WithTimeout(ctx, y.o.limit)
+	ctx, stop := context.WithTimeout(ctx, y.o.limit+2*j.Hold)
 	defer stop()
 	if j.Waiting > 0 {
 		l := j

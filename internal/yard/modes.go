@@ -29,6 +29,21 @@ const (
 // has no other label is Serial over 10,000.
 const pipelined = "ours, Pipelined over 100 lanes"
 
+// Of a steady run, unless flags say otherwise.
+const (
+	defaultPace = 2000
+	defaultHold = 2 * time.Minute
+	heldRounds  = 3 // at most: the runs are long
+)
+
+// held is a job at a steady pace, with something beside it and without.
+func held(name, title, beside string, j job) mode {
+	j.Pace, j.Hold = defaultPace, defaultHold
+	without, with := entry{label: "without", job: j}, entry{label: "with", job: j}
+	with.job.Beside = beside
+	return mode{name, title, []entry{without, with}}
+}
+
 func modes() []mode {
 	floorOn := func(store string) entry { return entry{label: floor, job: job{Contender: floor, Store: store}} }
 	pipelinedOn := func(store string) entry {
@@ -98,6 +113,14 @@ func modes() []mode {
 			{label: "half of it, events", job: job{Contender: ours, Store: pgx, Lanes: 100, Events: true}, half: true},
 			{label: "half of it, 10,000 lanes, events", job: job{Contender: ours, Store: pgx, Together: 2, Events: true}, half: true},
 		}},
+		held("held", "A snapshot that is held, Serial over 10,000 lanes", snapshot, job{Contender: ours, Store: pgx}),
+		held("held-400", "A snapshot that is held, Serial over 400 lanes", snapshot, job{Contender: ours, Store: pgx, Lanes: 400}),
+		held("held-parallel", "A snapshot that is held, Parallel over 400 lanes", snapshot, job{Contender: ours, Store: pgx, Lanes: 400, Parallel: true}),
+		held("held-pq", "A snapshot that is held, lib/pq over 400 lanes", snapshot, job{Contender: ours, Store: pq, Lanes: 400}),
+		held("held-elsewhere", "A transaction that has written in another database stays open, 400 lanes", elsewhere, job{Contender: ours, Store: pgx, Lanes: 400}),
+		held("held-novacuum", "Autovacuum is switched off, 400 lanes", noVacuum, job{Contender: ours, Store: pgx, Lanes: 400}),
+		held("held-bloated", "After a snapshot was held, 400 lanes", bloated, job{Contender: ours, Store: pgx, Lanes: 400}),
+		held("held-river", "A snapshot that is held, the tuned job queue", snapshot, tuned.job),
 		{"stages", "Allocations by stage", []entry{
 			{label: "memory store", job: job{Contender: ours, Store: inMemory, Stages: true}},
 			{label: "PostgreSQL with pgx", job: job{Contender: ours, Store: pgx, Stages: true}},

@@ -122,8 +122,14 @@ func runOurs(ctx context.Context, j job, w *work, m *meter, r *result) error {
 		c := newClient(j.Ledger, 1024)
 		defer c.close()
 		o := &dltbatch.Options{Observer: done}
-		if j.Pipelined > 0 {
+		switch {
+		case j.Pipelined > 0:
 			o.Strategy = queuer.Pipelined(j.Pipelined)
+		case j.Parallel:
+			o.Strategy = &queuer.Parallel{}
+		}
+		if j.Hold > 0 {
+			o.Retention = heldKept
 		}
 		var ledger dlt.Ledger = &fake{c, w}
 		switch {
@@ -162,12 +168,17 @@ func runOurs(ctx context.Context, j job, w *work, m *meter, r *result) error {
 		runtime.MemProfileRate = 1
 		before = allocated()
 	}
-	if err := start(); err != nil {
-		return err
-	}
 	added := make(chan error, len(runners))
-	for i, x := range runners {
-		go func() { added <- w.add(ctx, j, i, len(runners), x.Add) }()
+	if j.Hold > 0 {
+		s := &steady{database: d, w: w, j: j, left: done.left.Load, add: func(ctx context.Context, bs []batch.Batch) error { return runners[0].Add(ctx, bs...) }}
+		go func() { added <- s.run(ctx, m, r) }()
+	} else {
+		if err := start(); err != nil {
+			return err
+		}
+		for i, x := range runners {
+			go func() { added <- w.add(ctx, j, i, len(runners), x.Add) }()
+		}
 	}
 	for range runners {
 		select {
@@ -195,8 +206,10 @@ func runOurs(ctx context.Context, j job, w *work, m *meter, r *result) error {
 			return fmt.Errorf("%d batches are not final: %w", done.left.Load(), ctx.Err())
 		}
 	}
-	if err := d.stop(ctx, m, r, j.N); err != nil {
-		return err
+	if j.Hold == 0 {
+		if err := d.stop(ctx, m, r, j.N); err != nil {
+			return err
+		}
 	}
 	if j.Stages {
 		r.Stages = allocated().since(before, j.N).stages

@@ -24,7 +24,7 @@ func (p page) svg() string {
 	most := 1.0
 	height := plotGap
 	for _, f := range p.Modes {
-		if slices.Contains([]string{"handover", "stages", "memory"}, f.Mode) {
+		if slices.Contains([]string{"handover", "stages", "memory"}, f.Mode) || strings.HasPrefix(f.Mode, "held") {
 			continue
 		}
 		shown = append(shown, f)

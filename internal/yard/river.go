@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	pgxdriver "github.com/jackc/pgx/v5"
@@ -12,6 +13,8 @@ import (
 	riverqueue "github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
+
+	"github.com/dltbatch/dltbatch/batch"
 )
 
 // River's own default, and what serves it best here.
@@ -103,19 +106,29 @@ func runRiver(ctx context.Context, j job, w *work, m *meter, r *result) error {
 	if err := sleep(ctx, max(warmUp, j.Idle)); err != nil {
 		return err
 	}
-	if err := d.start(ctx, m); err != nil {
-		return err
-	}
 	failed := make(chan error, 1)
-	go func() { failed <- riverAdd(ctx, queue, w) }()
+	var completed atomic.Int64
+	if j.Hold > 0 {
+		s := &steady{database: d, w: w, j: j, left: func() int64 { return -completed.Load() }, add: func(ctx context.Context, bs []batch.Batch) error {
+			_, err := queue.InsertManyFast(ctx, riverJobs(bs))
+			return err
+		}}
+		go func() { failed <- s.run(ctx, m, r) }()
+	} else {
+		if err := d.start(ctx, m); err != nil {
+			return err
+		}
+		go func() { failed <- riverAdd(ctx, queue, w) }()
+	}
 	for done := 0; done < j.N; {
 		select {
 		case e := <-events:
 			if e.Kind != riverqueue.EventKindJobCompleted {
 				return fmt.Errorf("job %d: %s", e.Job.ID, e.Kind)
 			}
-			w.moments[done].final = max(1, int64(time.Since(e.Job.CreatedAt))) // whichever of them it is
+			w.moments[done].added, w.moments[done].final = 0, max(1, int64(time.Since(e.Job.CreatedAt))) // whichever of them it is
 			done++
+			completed.Add(1)
 		case err := <-failed:
 			if failed = nil; err != nil {
 				return err
@@ -124,17 +137,24 @@ func runRiver(ctx context.Context, j job, w *work, m *meter, r *result) error {
 			return ctx.Err()
 		}
 	}
-	if err := d.stop(ctx, m, r, j.N); err != nil {
-		return err
+	if j.Hold == 0 {
+		if err := d.stop(ctx, m, r, j.N); err != nil {
+			return err
+		}
 	}
 	return queue.Stop(ctx)
 }
 
-func riverAdd(ctx context.Context, queue *riverqueue.Client[pgxdriver.Tx], w *work) error {
-	jobs := make([]riverqueue.InsertManyParams, len(w.batches))
-	for i, b := range w.batches {
+func riverJobs(bs []batch.Batch) []riverqueue.InsertManyParams {
+	jobs := make([]riverqueue.InsertManyParams, len(bs))
+	for i, b := range bs {
 		jobs[i].Args = post{b.Payload}
 	}
+	return jobs
+}
+
+func riverAdd(ctx context.Context, queue *riverqueue.Client[pgxdriver.Tx], w *work) error {
+	jobs := riverJobs(w.batches)
 	for from := 0; from < len(jobs); from += riverGroup {
 		if _, err := queue.InsertManyFast(ctx, jobs[from:min(from+riverGroup, len(jobs))]); err != nil {
 			return err

@@ -24,7 +24,10 @@ type work struct {
 	begin    time.Time
 	lanes    int
 	together int
-	batches  []batch.Batch
+	size     int
+	random   *rand.ChaCha8
+	apart    bool          // no two conflict
+	batches  []batch.Batch // none where they are made one by one
 	moments  []moments
 }
 
@@ -47,24 +50,39 @@ type moments struct{ added, posted, accepted, final int64 }
 
 // newWork makes n batches.
 func newWork(seed uint64, n, lanes, together, size int) *work {
-	w := &work{begin: time.Now(), lanes: lanes, together: max(1, together), batches: make([]batch.Batch, n), moments: make([]moments, n)}
-	var key [32]byte
-	binary.BigEndian.PutUint64(key[:], seed)
-	random := rand.NewChaCha8(key)
+	w := newSteadyWork(seed, n, lanes, together, size)
+	w.batches = make([]batch.Batch, n)
 	slab := make([]byte, n*size)
-	_, _ = random.Read(slab) // never fails
 	for i := range w.batches {
-		p := slab[i*size : (i+1)*size : (i+1)*size]
-		var id [idLen / 2]byte
-		_, _ = random.Read(id[:])
-		binary.BigEndian.PutUint32(id[len(id)-4:], uint32(i))
-		hex.Encode(p, id[:])
-		lane, place := w.lane(i)
-		binary.BigEndian.PutUint32(p[idLen:], uint32(lane))
-		binary.BigEndian.PutUint32(p[idLen+4:], uint32(place))
-		w.batches[i] = batch.Batch{ID: batch.ID(p[:idLen]), Service: laneName(lane), Payload: p}
+		w.batches[i] = w.batch(i, slab[i*size:(i+1)*size:(i+1)*size])
 	}
 	return w
+}
+
+// newSteadyWork is the work of as many batches, each of which is made when it is added.
+func newSteadyWork(seed uint64, n, lanes, together, size int) *work {
+	w := &work{begin: time.Now(), lanes: lanes, together: max(1, together), size: size, moments: make([]moments, n)}
+	var key [32]byte
+	binary.BigEndian.PutUint64(key[:], seed)
+	w.random = rand.NewChaCha8(key)
+	return w
+}
+
+// batch makes batch i in p. It is called by one goroutine at a time.
+func (w *work) batch(i int, p []byte) batch.Batch {
+	_, _ = w.random.Read(p) // never fails
+	var id [idLen / 2]byte
+	_, _ = w.random.Read(id[:])
+	binary.BigEndian.PutUint32(id[len(id)-4:], uint32(i))
+	hex.Encode(p, id[:])
+	lane, place := w.lane(i)
+	binary.BigEndian.PutUint32(p[idLen:], uint32(lane))
+	binary.BigEndian.PutUint32(p[idLen+4:], uint32(place))
+	b := batch.Batch{ID: batch.ID(p[:idLen]), Service: laneName(lane), Payload: p}
+	if w.apart {
+		b.Footprint.Writes = []string{hex.EncodeToString(id[len(id)-8:])}
+	}
+	return b
 }
 
 func laneName(i int) batch.ServiceID { return batch.ServiceID(fmt.Sprintf("lane-%06d", i)) }
@@ -75,7 +93,7 @@ func (w *work) index(id string) int {
 		return -1
 	}
 	i, err := strconv.ParseUint(id[idLen-8:], 16, 32)
-	if err != nil || int(i) >= len(w.batches) {
+	if err != nil || int(i) >= len(w.moments) {
 		return -1
 	}
 	return int(i)

@@ -23,8 +23,8 @@ func TestMain(m *testing.M) {
 func TestModes(t *testing.T) {
 	t.Setenv(pgtest.Variable, pgtest.Start(t)) // no figure is wanted: durable or not is the same
 	var out strings.Builder
-	tried := "pgx,sqlite-full,lists,memory"
-	o := options{modes: tried, n: 48, lanes: 6, rounds: 1, idle: time.Millisecond, limit: 2 * time.Minute}
+	tried := "pgx,sqlite-full,lists,memory,held-parallel,held-novacuum,held-bloated,held-river"
+	o := options{modes: tried, n: 48, lanes: 6, rounds: 1, idle: time.Millisecond, limit: 2 * time.Minute, hold: 500 * time.Millisecond, pace: 200}
 	require.NoError(t, measure(t.Context(), o, &out), "%s", &out)
 	for name := range strings.SplitSeq(tried, ",") {
 		require.Contains(t, out.String(), "\n"+name+": ")

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	pgxdriver "github.com/jackc/pgx/v5"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// What else the database is used for while a contender works at a steady rate.
+const (
+	nothingElse = ""
+	snapshot    = "snapshot"  // a transaction that only sits there, and has a snapshot
+	elsewhere   = "elsewhere" // one that has written, in another database of the server
+	noVacuum    = "no vacuum" // autovacuum is switched off for all tables
+	bloated     = "bloated"   // before: the same traffic under a held snapshot
+)
+
+const (
+	heldGroups = 50             // Adds a second
+	heldKept   = time.Minute    // retention, so that the disk suffices
+	heldWarm   = 4              // for a quarter of the time it warms up
+	spare      = int64(2 << 30) // bytes that stay free
+)
+
+// bytesHeld is what a batch leaves on the disk while nothing can be cleaned, beside its
+// payload: rows, their dead versions, and index entries.
+const bytesHeld = 2500
+
+// steady sends batches at a steady pace: for a while to warm up, and then while the
+// database is used for something else. What is measured is of those that were added then.
+type steady struct {
+	*database
+	w    *work
+	j    job
+	add  func(ctx context.Context, bs []batch.Batch) error
+	left func() int64 // that are not final
+}
+
+// numbers of batches: of a run, and of its first part.
+func (j job) steadyN() (all, warm int) {
+	warm = int(j.Pace * j.Hold.Seconds() / heldWarm)
+	return warm + int(j.Pace*j.Hold.Seconds()), warm
+}
+
+func (s *steady) run(ctx context.Context, m *meter, r *result) error {
+	all, warm := s.j.steadyN()
+	if err := s.room(ctx, all); err != nil {
+		return err
+	}
+	before, during := nothingElse, s.j.Beside
+	if s.j.Beside == bloated {
+		before, during = snapshot, nothingElse
+	}
+	if err := s.during(ctx, before, func() error { return s.send(ctx, 0, warm) }); err != nil {
+		return err
+	}
+	return s.during(ctx, during, func() error {
+		if err := s.start(ctx, m); err != nil {
+			return err
+		}
+		left := s.left()
+		if err := s.send(ctx, warm, all); err != nil {
+			return err
+		}
+		return s.stop(ctx, m, r, int(left-s.left()))
+	})
+}
+
+// send adds batches at the pace. It catches up where an Add took long.
+func (s *steady) send(ctx context.Context, from, to int) error {
+	began := time.Now()
+	group := int(s.j.Pace / heldGroups)
+	for n := from; n < to; {
+		if err := sleep(ctx, time.Until(began.Add(time.Duration(float64(n-from)/s.j.Pace*float64(time.Second))))); err != nil {
+			return err
+		}
+		bs := make([]batch.Batch, min(max(1, group), to-n))
+		for i := range bs {
+			bs[i] = s.w.batch(n+i, make([]byte, s.w.size))
+			s.w.moments[n+i].added = s.w.now()
+		}
+		if err := s.add(ctx, bs); err != nil {
+			return err
+		}
+		n += len(bs)
+	}
+	return nil
+}
+
+// during does something while the database is used for something else, too.
+func (s *steady) during(ctx context.Context, what string, do func() error) (err error) {
+	end, err := s.beside(ctx, what)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	return do()
+}
+
+// beside begins what else the database is used for.
+func (s *steady) beside(ctx context.Context, what string) (end func() error, err error) {
+	switch what {
+	case nothingElse:
+		return func() error { return nil }, nil
+	case snapshot:
+		return s.open(ctx, s.j.DSN, `BEGIN ISOLATION LEVEL REPEATABLE READ`, `SELECT 1 FROM pg_class LIMIT 1`)
+	case elsewhere:
+		c, err := pgxdriver.ParseConfig(s.j.DSN)
+		if err != nil {
+			return nil, err
+		}
+		c.Database = "postgres"
+		return s.openAs(ctx, c, `BEGIN`, `SELECT txid_current()`)
+	case noVacuum:
+		return func() error { return nil }, s.exec(ctx, `DO $$ DECLARE t record; BEGIN
+			FOR t IN SELECT schemaname, tablename FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema') LOOP
+				EXECUTE format('ALTER TABLE %I.%I SET (autovacuum_enabled = off)', t.schemaname, t.tablename);
+			END LOOP; END $$`)
+	}
+	return nil, fmt.Errorf("nothing is known of %q", what)
+}
+
+func (s *steady) open(ctx context.Context, dsn string, statements ...string) (end func() error, err error) {
+	c, err := pgxdriver.ParseConfig(dsn)
+	if err != nil {
+		return nil, err
+	}
+	return s.openAs(ctx, c, statements...)
+}
+
+// openAs leaves a transaction open.
+func (s *steady) openAs(ctx context.Context, config *pgxdriver.ConnConfig, statements ...string) (end func() error, err error) {
+	c, err := pgxdriver.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	for _, q := range statements {
+		if _, err := c.Exec(ctx, q); err != nil {
+			_ = c.Close(ctx)
+			return nil, err
+		}
+	}
+	return func() error { return c.Close(context.WithoutCancel(ctx)) }, nil
+}
+
+// room refuses a run that might fill the disk of the server, where that is this machine.
+func (s *steady) room(ctx context.Context, n int) error {
+	var dir string
+	if err := s.admin.QueryRow(ctx, `SELECT current_setting('data_directory')`).Scan(&dir); err != nil {
+		return err
+	}
+	var fs syscall.Statfs_t
+	if s.j.PostgresPID == 0 || syscall.Statfs(dir, &fs) != nil {
+		return nil // it is somewhere else
+	}
+	free, want := int64(fs.Bavail)*fs.Bsize, int64(n)*int64(s.j.Size+bytesHeld)+spare
+	if free < want {
+		return fmt.Errorf("%d MB are free in %s, want %d for %d batches under a held snapshot", free>>20, dir, want>>20, n)
+	}
+	return nil
+}
