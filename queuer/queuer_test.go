@@ -2,6 +2,7 @@ package queuer_test
 
 import (
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -36,6 +37,38 @@ func TestTheScanRotatesOverAllLanes(t *testing.T) {
 		}
 		assert.Equal(t, store.LanesQuery{Start: true, Limit: 3}, w.scans[0])
 		assert.Equal(t, store.LanesQuery{After: "s01", Limit: 3}, w.scans[1])
+	})
+}
+
+// A scan that takes long has a twentieth of the time, and is made once a minute at least.
+func TestAScanThatTakesLongIsMadeLessOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		takes := time.Second
+		var began []time.Duration
+		w := &world{}
+		w.list = func(store.LanesQuery) ([]batch.ServiceID, error) {
+			mu.Lock()
+			began = append(began, w.now())
+			d := takes
+			mu.Unlock()
+			time.Sleep(d)
+			return nil, nil
+		}
+		_, stop := w.start(t, func(o *queuer.Options) { o.ScanInterval, o.TTL = time.Second, time.Hour })
+		time.Sleep(50 * time.Second)
+		mu.Lock()
+		require.Len(t, began, 3)
+		require.Equal(t, 21*time.Second, began[2]-began[1])
+		takes = 10 * time.Second
+		began = nil
+		mu.Unlock()
+		time.Sleep(3 * time.Minute)
+		mu.Lock()
+		require.GreaterOrEqual(t, len(began), 2)
+		require.Equal(t, 70*time.Second, began[1]-began[0])
+		mu.Unlock()
+		stop()
 	})
 }
 

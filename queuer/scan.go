@@ -41,6 +41,7 @@ func (q *Queuer) scanDue(now time.Time) bool {
 func (q *Queuer) scan(ctx context.Context, place *scan) {
 	bounded, cancel := context.WithTimeout(ctx, q.o.TTL/4)
 	defer cancel()
+	began := time.Now()
 	lanes, err := q.store.Lanes(bounded, store.LanesQuery{After: place.after, Start: place.start, Limit: q.o.ScanLanes})
 	now := time.Now()
 	if err != nil {
@@ -62,8 +63,16 @@ func (q *Queuer) scan(ctx context.Context, place *scan) {
 	if len(lanes) > 0 {
 		place.after = lanes[len(lanes)-1]
 	}
-	place.due = now.Add(q.o.ScanInterval)
+	place.due = now.Add(max(q.o.ScanInterval, min(scanShare*now.Sub(began), longestPause)))
 }
+
+// A scan that takes long costs the database so much that it would hold up those who claim:
+// where much is dead and cannot be removed yet, say. So it has no more than one part in
+// scanShare of the time, but is made after longestPause.
+const (
+	scanShare    = 20
+	longestPause = time.Minute
+)
 
 // some is how many of the lanes that a scan came upon are claimed from together. While
 // hardly any of them has something to do they are few, so that a lane that is named

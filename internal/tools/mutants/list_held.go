@@ -17,4 +17,34 @@ var heldList = []mutant{
 		old: "s.place(e, e.created)",
 		new: "s.insert(e, s.now())",
 	},
+	{
+		name: "held: a claim that is not visible yet is taken to be over", file: "store/postgres/underway.go", pkg: "internal/integration", test: "TestPendingFindsWhatIsSlowAndWhatIsLate",
+		old: "to := max(s.oldest, u.settled)",
+		new: "to := max(s.later, u.settled)",
+	},
+	{
+		name: "held: what is slow is forgotten", file: "store/postgres/underway.go", pkg: "internal/integration", test: "TestPendingFindsWhatIsSlowAndWhatIsLate",
+		old: "			u.slow = append(u.slow, r.seq)\n",
+		new: "			_ = r\n",
+	},
+	{
+		name: "held: the monitor's rows are looked for from the beginning", file: "store/postgres/underway.go", pkg: "internal/integration", test: "TestCallsUnderAHeldSnapshot",
+		old: "	u.from, u.slow = to, nil\n",
+		new: "	to, u.slow = u.from, nil\n",
+	},
+	{
+		name: "held: what is old is looked for from the beginning", file: "store/postgres/oldest.go", pkg: "internal/integration", test: "TestCallsUnderAHeldSnapshot",
+		old: "	}\n	return o.at\n",
+		new: "	}\n	return math.MinInt64\n",
+	},
+	{
+		name: "held: rows are looked up in whatever index has their order", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestCallsUnderAHeldSnapshot",
+		old: "ORDER BY a.seq + 0 FOR UPDATE OF a`",
+		new: "ORDER BY a.seq FOR UPDATE OF a`",
+	},
+	{
+		name: "held: a scan that takes long is made again at once", file: "queuer/scan.go", pkg: "queuer", test: "TestAScanThatTakesLongIsMadeLessOften",
+		old: "max(q.o.ScanInterval, min(scanShare*now.Sub(began), longestPause))",
+		new: "q.o.ScanInterval + 0*now.Sub(began)",
+	},
 }

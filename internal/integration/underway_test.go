@@ -1,0 +1,92 @@
+package integration
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres"
+)
+
+// follower is a lane of one batch after the other, and a monitor that asks meanwhile.
+type follower struct {
+	t  *testing.T
+	st *postgres.Store
+	n  int
+}
+
+// goOn brings some batches to their ends, and asks what is due, for long enough that what is
+// under way is looked at several times.
+func (f *follower) goOn() {
+	f.t.Helper()
+	for end := time.Now().Add(1300 * time.Millisecond); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		f.n++
+		b := batch.Batch{ID: batch.ID(fmt.Sprint("b", f.n)), Service: "busy", Payload: []byte("p")}
+		require.NoError(f.t, f.st.Add(f.t.Context(), b))
+		c := claimFront(f.t, f.st, "busy", time.Minute)
+		record(f.t, f.st, c, store.Refused, 0)
+		f.pending()
+	}
+}
+
+func (f *follower) pending() (ids []batch.ID) {
+	f.t.Helper()
+	found, err := f.st.Pending(f.t.Context(), store.PendingQuery{Limit: 10, Lease: time.Minute})
+	require.NoError(f.t, err)
+	for _, r := range found {
+		ids = append(ids, r.Key.ID)
+	}
+	return ids
+}
+
+func claimFront(t *testing.T, st *postgres.Store, lane batch.ServiceID, ttl time.Duration) store.Claim {
+	t.Helper()
+	got, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{lane}, Limit: 1, Window: 1, TTL: ttl},
+		func(batch.Lane) []batch.Run { return []batch.Run{{0}} })
+	require.NoError(t, err)
+	require.Len(t, got.Runs, 1)
+	return got.Runs[0].Batches[0]
+}
+
+func record(t *testing.T, st *postgres.Store, c store.Claim, finding store.Finding, check time.Duration) {
+	t.Helper()
+	applied, err := st.Record(t.Context(), []store.Outcome{{
+		Ref: c.Ref, Version: c.Version, Attempt: c.Attempt, By: batch.BySubmitter, Finding: finding, Check: check,
+	}})
+	require.NoError(t, err)
+	require.Equal(t, store.Written, applied[0].Result)
+}
+
+// What has been under way for long is asked about when it is due, whatever went through
+// since, and so is what a transaction has claimed that commits late.
+func TestPendingFindsWhatIsSlowAndWhatIsLate(t *testing.T) {
+	s := usedSpace(t, pgx)
+	st, _ := s.store()
+	f := &follower{t: t, st: st}
+	require.NoError(t, st.Add(t.Context(), batch.Batch{ID: "slow", Service: "s", Payload: []byte("p")}, batch.Batch{ID: "late", Service: "l", Payload: []byte("p")}))
+	record(t, st, claimFront(t, st, "s", time.Minute), store.Accepted, time.Hour)
+	f.goOn()
+	inClaim, goOn, claimed := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		_, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"l"}, Limit: 1, Window: 1, TTL: time.Minute}, func(batch.Lane) []batch.Run {
+			close(inClaim)
+			<-goOn
+			return []batch.Run{{0}}
+		})
+		claimed <- err
+	}()
+	<-inClaim
+	f.goOn()
+	close(goOn)
+	require.NoError(t, <-claimed)
+	require.Empty(t, f.pending(), "nothing is due")
+	s.step(2 * time.Hour)
+	require.ElementsMatch(t, []batch.ID{"slow", "late"}, f.pending())
+	f.goOn()
+	s.step(2 * time.Hour)
+	require.ElementsMatch(t, []batch.ID{"slow", "late"}, f.pending(), "and again")
+}
