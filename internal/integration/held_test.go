@@ -60,6 +60,11 @@ func (v *traveller) calls() (names []string, buffers map[string]int64) {
 		require.Len(v.t, counts, n)
 		require.Equal(v.t, 8, counts[0].Waiting)
 	})
+	take("Counts of a lane", func() {
+		counts, err := v.st.Counts(v.ctx, store.CountsQuery{Service: &v.lanes[0]})
+		require.NoError(v.t, err)
+		require.Equal(v.t, 8, counts[0].Waiting)
+	})
 	list := func(q store.ListQuery, want int) {
 		found, _, err := v.st.List(v.ctx, q)
 		require.NoError(v.t, err)
@@ -140,8 +145,9 @@ func TestCallsUnderAHeldSnapshot(t *testing.T) {
 // heldMore is what a call may read beside: its rows are on pages of their own then.
 const heldMore = 40
 
-// growing are calls that walk what is dead, so far.
+// growing are calls that walk what is dead. The first three look for lanes, and have a
+// twentieth of the time: see docs/performance.md. A List without a lane reads all that is open,
+// and one of a lane all that retention has removed in front.
 var growing = map[string]bool{
-	"Lanes, nothing open": true, "Claim": true, "Pending of services": true, "Lanes": true, "Counts": true,
-	"List of a lane, open": true, "List, open": true, "List of a lane": true,
+	"Lanes, nothing open": true, "Lanes": true, "Counts": true, "List, open": true, "List of a lane": true,
 }

@@ -90,3 +90,25 @@ func TestPendingFindsWhatIsSlowAndWhatIsLate(t *testing.T) {
 	s.step(2 * time.Hour)
 	require.ElementsMatch(t, []batch.ID{"slow", "late"}, f.pending(), "and again")
 }
+
+// What another process has put back into its place is counted and listed by one that knows
+// where the lane's open work began.
+func TestWhatIsPutBackIsCounted(t *testing.T) {
+	s := usedSpace(t, pgx)
+	st, _ := s.store()
+	other, _ := s.store()
+	key := batch.Key{Service: "busy", ID: "back"}
+	require.NoError(t, st.Add(t.Context(), batch.Batch{ID: key.ID, Service: key.Service, Payload: []byte("p")}))
+	record(t, st, claimFront(t, st, "busy", time.Minute), store.Refused, 0)
+	(&follower{t: t, st: st}).goOn()
+	seen, err := other.Get(t.Context(), key)
+	require.NoError(t, err)
+	_, err = other.Requeue(t.Context(), seen, store.Requeue{}, batch.By{Actor: "somebody"})
+	require.NoError(t, err)
+	counts, err := st.Counts(t.Context(), store.CountsQuery{Service: &key.Service})
+	require.NoError(t, err)
+	require.Equal(t, map[batch.State]int{batch.Queued: 1}, counts[0].Attempted)
+	found, _, err := st.List(t.Context(), store.ListQuery{Service: &key.Service, Open: true})
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+}

@@ -2,8 +2,8 @@ package main
 
 import "fmt"
 
-// goal is what shall be reached: a ratio of the rates of two entries in one run, or a
-// value of one.
+// goal is what shall be reached: a ratio of the rates of two entries in one run, a value of
+// one, or the ratio of a value of one to that of the other.
 type goal struct {
 	measure     string
 	mode        string
@@ -15,7 +15,7 @@ type goal struct {
 
 // goals are those that this program measures.
 func goals() []goal {
-	return []goal{
+	all := []goal{
 		{measure: "PostgreSQL with pgx, Serial over 10,000 lanes, of the floor", mode: "pgx", entry: ours, base: floor, least: 0.75},
 		{measure: "the same, of the tuned job queue", mode: "pgx", entry: ours, base: "river tuned", least: 2},
 		{measure: "PostgreSQL with pgx, Pipelined over 100 lanes, of the floor", mode: "pgx", entry: pipelined, base: floor, least: 0.75},
@@ -36,6 +36,16 @@ func goals() []goal {
 		{measure: "Commit to next POST at half of the rate, 10,000 lanes, p99", mode: "handover", entry: "half of it, 10,000 lanes, events", value: func(r result) float64 { return r.Hand99 }, most: 50, unit: " ms"},
 		{measure: "Memory with 1,000,000 waiting", mode: "memory", entry: "1,000,000 waiting", value: func(r result) float64 { return r.PeakRSS }, most: 64, unit: " MiB"},
 	}
+	for _, m := range [...]struct{ mode, what string }{
+		{"held", "A held snapshot, 10,000 lanes"}, {"held-400", "A held snapshot, 400 lanes"}, {"held-parallel", "A held snapshot, Parallel"},
+		{"held-pq", "A held snapshot, lib/pq"}, {"held-elsewhere", "A writer elsewhere"}, {"held-novacuum", "No autovacuum"}, {"held-bloated", "Bloated before"},
+	} {
+		all = append(all,
+			goal{measure: m.what + ": rate, of that without", mode: m.mode, entry: with, base: without, least: 0.9},
+			goal{measure: "the same, p50", mode: m.mode, entry: with, base: without, value: func(r result) float64 { return r.P50 }, most: 1.2},
+			goal{measure: "the same, p99", mode: m.mode, entry: with, base: without, value: func(r result) float64 { return r.P99 }, most: 2})
+	}
+	return all
 }
 
 // verdict is a line of the table of goals.
@@ -46,7 +56,7 @@ func (p page) reached() (out []verdict) {
 	for _, g := range goals() {
 		for _, f := range p.Modes {
 			e := f.entry(g.entry)
-			if f.Mode != g.mode || e == nil || g.value == nil && f.entry(g.base) == nil {
+			if f.Mode != g.mode || e == nil || g.base != "" && f.entry(g.base) == nil {
 				continue
 			}
 			v := verdict{measure: g.measure, want: fmt.Sprintf("≥ %.2g%s", g.least, g.unit)}
@@ -54,11 +64,16 @@ func (p page) reached() (out []verdict) {
 			if g.most > 0 {
 				v.want = fmt.Sprintf("≤ %.2g%s", g.most, g.unit)
 			}
-			if g.value != nil {
+			switch {
+			case g.value != nil && g.base != "":
+				got := g.value(e.Median) / g.value(f.entry(g.base).Median)
+				good = got <= g.most
+				v.got = fmt.Sprintf("%.2f", got)
+			case g.value != nil:
 				got := g.value(e.Median)
 				good = got <= g.most
 				v.got = fmt.Sprintf("%.1f%s", got, g.unit)
-			} else {
+			default:
 				got := e.ratioTo(f.entry(g.base))
 				good = got >= g.least
 				v.got = fmt.Sprintf("%.2f", got)

@@ -36,12 +36,18 @@ const (
 	heldRounds  = 3 // at most: the runs are long
 )
 
+// Labels of the modes held.
+const (
+	without = "without"
+	with    = "with"
+)
+
 // held is a job at a steady pace, with something beside it and without.
 func held(name, title, beside string, j job) mode {
 	j.Pace, j.Hold = defaultPace, defaultHold
-	without, with := entry{label: "without", job: j}, entry{label: "with", job: j}
-	with.job.Beside = beside
-	return mode{name, title, []entry{without, with}}
+	b := j
+	b.Beside = beside
+	return mode{name, title, []entry{{label: without, job: j}, {label: with, job: b}}}
 }
 
 func modes() []mode {

@@ -276,7 +276,7 @@ func TestGoalsNameEntries(t *testing.T) {
 			}
 		}
 		want := 2
-		if g.value != nil {
+		if g.base == "" {
 			want = 1
 		}
 		require.Equal(t, want, found, g.measure)

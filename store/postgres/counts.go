@@ -26,8 +26,12 @@ func (s *Store) Counts(ctx context.Context, q store.CountsQuery) ([]store.LaneCo
 		if err != nil || len(lanes) == 0 {
 			return err
 		}
+		low, err := t.floors(ctx, lanes)
+		if err != nil {
+			return err
+		}
 		found, err = query(ctx, t, func(c *sqlrow.Count) []any { return []any{&c.Service, &c.State, &c.N} }, sqlCounts,
-			texts(lanes), int64(q.Cap))
+			texts(lanes), int64(q.Cap), ints(low))
 		return err
 	})
 	if err != nil {

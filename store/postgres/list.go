@@ -3,10 +3,12 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlrow"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -39,7 +41,7 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) (found []batch.Reco
 		q.Limit = listDefault
 	}
 	q.Limit = min(q.Limit, listMost)
-	if _, _, err := listSQL(q, 0); err != nil {
+	if _, _, err := listSQL(q, 0, math.MinInt64); err != nil {
 		return nil, "", wrap("list", err)
 	}
 	err = s.tx(ctx, "list", func(ctx context.Context, t *session) (err error) {
@@ -49,7 +51,14 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) (found []batch.Reco
 				return err
 			}
 		}
-		text, args, err := listSQL(q, now)
+		low := []int64{math.MinInt64}
+		if q.Service != nil && (q.Open || onlyOpen(q.States)) {
+			if low, err = t.floors(ctx, sqlrow.Services([]batch.ServiceID{*q.Service})); err != nil {
+				return err
+			}
+			low = append(low, math.MinInt64)
+		}
+		text, args, err := listSQL(q, now, low[0])
 		if err != nil {
 			return err
 		}
@@ -67,8 +76,9 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) (found []batch.Reco
 }
 
 // listSQL puts the statement together; it asks for one record more than the limit. now
-// is the database's clock in microseconds, where ages are asked for.
-func listSQL(q store.ListQuery, now int64) (string, []any, error) {
+// is the database's clock in microseconds, where ages are asked for; low is an order key
+// below which nothing of the lane is open.
+func listSQL(q store.ListQuery, now, low int64) (string, []any, error) {
 	var args []any
 	arg := func(v any) string {
 		args = append(args, v)
@@ -87,6 +97,9 @@ func listSQL(q store.ListQuery, now int64) (string, []any, error) {
 	}
 	if q.Service != nil {
 		where = append(where, b+".service_id = "+arg(string(*q.Service))+"::text")
+	}
+	if low != math.MinInt64 {
+		where = append(where, b+".created_at >= "+arg(low)+"::bigint")
 	}
 	if len(q.States) > 0 {
 		states := arg(intArray(len(q.States), func(i int) int64 { return int64(q.States[i]) }))

@@ -16,13 +16,21 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) (found []stor
 		return []store.InFlight{}, nil
 	}
 	err = s.tx(ctx, "select pending batches", func(ctx context.Context, t *session) error {
-		statement, args := sqlOwned, []any{int64(q.Limit), texts(sqlrow.Services(q.Services)), int64(batch.Submitting)}
+		var statement string
+		var args []any
 		if q.Services == nil {
 			if err := t.lookUnderWay(ctx); err != nil {
 				return err
 			}
 			from, slow := s.monitored.where()
 			statement, args = sqlDue, []any{int64(q.Limit), from, ints(slow)}
+		} else {
+			lanes := sqlrow.Services(q.Services)
+			low, err := t.floors(ctx, lanes)
+			if err != nil {
+				return err
+			}
+			statement, args = sqlOwned, []any{int64(q.Limit), texts(lanes), int64(batch.Submitting), ints(low)}
 		}
 		switch {
 		case q.Lease != 0:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -138,4 +139,32 @@ func (f *starts) saw(w *window, asked bool) {
 	if f.c.Saw(w.service, seen) {
 		f.s.hidden.Store(&hidden{time.Now(), w.service})
 	}
+}
+
+// floors are the order keys below which nothing of these lanes is open, as far as is known: for
+// who reads a lane without its lock. What is put back below one after this may be missed.
+func (t *session) floors(ctx context.Context, lanes []batch.ServiceID) (floors []int64, err error) {
+	floors = make([]int64, len(lanes))
+	for i := range floors {
+		floors[i] = math.MinInt64
+	}
+	m := t.s.lanes.Load()
+	if m == nil {
+		return floors, nil
+	}
+	known, started := m.Floors(lanes)
+	if !slices.ContainsFunc(known, func(f position.Floor) bool { return f.From != math.MinInt64 }) {
+		return floors, nil
+	}
+	column := func(of func(position.Floor) int64) any {
+		return intArray(len(known), func(i int) int64 { return of(known[i]) })
+	}
+	type floor struct{ n, from int64 }
+	found, err := query(ctx, t, func(f *floor) []any { return []any{&f.n, &f.from} }, sqlFloors, texts(lanes),
+		column(func(f position.Floor) int64 { return f.From }), column(func(f position.Floor) int64 { return f.Turn }),
+		column(func(f position.Floor) int64 { return f.Clock }), started)
+	for _, f := range found {
+		floors[f.n-1] = f.from
+	}
+	return floors, err
 }

@@ -239,11 +239,11 @@ const (
 	SELECT u.s FROM (SELECT least(l.w, l.a) AS s FROM lanes l) u WHERE u.s IS NOT NULL`
 
 	// One statement, so that what is claimed meanwhile counts once.
-	sqlCounts = `SELECT u.s, a.state::bigint, count(*) FROM unnest($1::text[]) AS u (s)
-	CROSS JOIN LATERAL (SELECT r.state FROM {attempted_batches} r WHERE r.service_id = u.s AND NOT r.at_end OFFSET 0) a GROUP BY 1, 2
-	UNION ALL SELECT u.s, 0, w.n FROM unnest($1::text[]) AS u (s) CROSS JOIN LATERAL (SELECT count(*) AS n FROM
-		(SELECT 1 FROM (SELECT 1 FROM {attempted_batches} r WHERE r.service_id = u.s AND r.at_end
-			UNION ALL SELECT 1 FROM {waiting_batches} r WHERE r.service_id = u.s) e LIMIT $2::bigint) c) w`
+	sqlCounts = `SELECT u.s, a.state::bigint, count(*) FROM unnest($1::text[], $3::bigint[]) AS u (s, low)
+	CROSS JOIN LATERAL (SELECT r.state FROM {attempted_batches} r WHERE r.service_id = u.s AND r.created_at >= u.low AND NOT r.at_end OFFSET 0) a GROUP BY 1, 2
+	UNION ALL SELECT u.s, 0, w.n FROM unnest($1::text[], $3::bigint[]) AS u (s, low) CROSS JOIN LATERAL (SELECT count(*) AS n FROM
+		(SELECT 1 FROM (SELECT 1 FROM {attempted_batches} r WHERE r.service_id = u.s AND r.created_at >= u.low AND r.at_end
+			UNION ALL SELECT 1 FROM {waiting_batches} r WHERE r.service_id = u.s AND r.created_at >= u.low) e LIMIT $2::bigint) c) w`
 
 	// These are sent outside of a transaction, with whatever plan the driver has kept:
 	// EXISTS reads one row, however that is found.
@@ -265,6 +265,10 @@ const (
 	(SELECT pg_current_xact_id()::text::bigint), (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint)` + lockLanes
 	lockLanes = ` FROM {services} s WHERE s.service_id = ANY ($1::text[])
 	FOR NO KEY UPDATE SKIP LOCKED`
+	// sqlFloors finds which of the lanes are as they were when the order keys became known.
+	sqlFloors = `SELECT u.n, u.low FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY AS u (s, low, turn, clock, n)
+	CROSS JOIN LATERAL (SELECT r.turn FROM {services} r WHERE r.service_id = u.s OFFSET 0) l
+	WHERE l.turn = u.turn AND u.clock <= ` + clock + ` AND (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint = $5::bigint`
 	// sqlAdders finds who holds the lock that beginAdd takes, and whether a transaction shows
 	// that is known to be under way, by the last 32 bits of its number.
 	sqlAdders = `SELECT coalesce(string_agg(l.virtualtransaction, ' ') FILTER (WHERE l.locktype = 'relation' AND l.mode = 'RowExclusiveLock'
@@ -309,18 +313,19 @@ const (
 
 	// What is due is found among what is under way: see [underWay]. Of more than can be taken
 	// some are left to who comes at the same time.
-	sqlDue = clockOnce + `, due AS MATERIALIZED (` + dueRows + ` FOR UPDATE OF a SKIP LOCKED)` + leaseRows
+	sqlDue = clockOnce + `, due AS MATERIALIZED (` + dueRows + ` FOR UPDATE OF a SKIP LOCKED)
+	UPDATE {attempted_batches} a SET asked_at = due.now, next_check = due.now + $4::bigint, due_at = due.now + $4::bigint` + leasedRows
 	// sqlOwned is like it, for the lanes named: what is due at whatever time, and is no
 	// live claim ($3 is Submitting). The numbers come first, so that each lane is looked
 	// up in its index.
-	sqlOwned = clockOnce + `, due AS MATERIALIZED (` + ownedRows + ` FOR UPDATE OF a SKIP LOCKED)` + leaseRows
+	sqlOwned = clockOnce + `, due AS MATERIALIZED (` + ownedRows + ` FOR UPDATE OF a SKIP LOCKED)
+	UPDATE {attempted_batches} a SET asked_at = due.now, next_check = due.now + $5::bigint, due_at = due.now + $5::bigint` + leasedRows
 	// These two lease nothing.
 	sqlLookDue   = clockOnce + `, due AS MATERIALIZED (` + dueRows + `)` + lookRows
 	sqlLookOwned = clockOnce + `, due AS MATERIALIZED (` + ownedRows + `)` + lookRows
 	clockOnce    = `WITH t AS MATERIALIZED (SELECT ` + clock + ` AS now)`
 	// By their places, so that no plan goes through the table for them.
-	leaseRows = `
-	UPDATE {attempted_batches} a SET asked_at = due.now, next_check = due.now + $4::bigint, due_at = due.now + $4::bigint
+	leasedRows = `
 	FROM due CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = due.seq OFFSET 0) b WHERE a.ctid = due.place
 	RETURNING ` + colsBatch + `, ` + colsRow + `, due.asked_at, due.now`
 	dueRows = `
@@ -335,8 +340,8 @@ const (
 		ORDER BY a.asked_at, a.created_at, a.seq LIMIT $1::bigint`
 	ownedRows = `
 		SELECT a.seq, a.ctid AS place, a.asked_at, t.now FROM {attempted_batches} a CROSS JOIN t
-		WHERE a.seq = ANY (ARRAY (SELECT r.seq FROM unnest($2::text[]) AS u (s)
-			CROSS JOIN LATERAL (SELECT x.seq FROM {attempted_batches} x WHERE x.service_id = u.s OFFSET 0) r))
+		WHERE a.seq = ANY (ARRAY (SELECT r.seq FROM unnest($2::text[], $4::bigint[]) AS u (s, low)
+			CROSS JOIN LATERAL (SELECT x.seq FROM {attempted_batches} x WHERE x.service_id = u.s AND x.created_at >= u.low OFFSET 0) r))
 		AND a.due_at < 9223372036854775807 AND (a.state <> $3::bigint OR a.claim_expires <= t.now)
 		ORDER BY a.asked_at, a.created_at, a.seq LIMIT $1::bigint`
 	lookRows = `

@@ -38,9 +38,14 @@ var heldList = []mutant{
 		new: "	}\n	return math.MinInt64\n",
 	},
 	{
-		name: "held: rows are looked up in whatever index has their order", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestCallsUnderAHeldSnapshot",
-		old: "ORDER BY a.seq + 0 FOR UPDATE OF a`",
-		new: "ORDER BY a.seq FOR UPDATE OF a`",
+		name: "held: rows are looked up in whatever index is there", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestCallsUnderAHeldSnapshot",
+		old: "LEFT JOIN LATERAL (SELECT * FROM {attempted_batches} r WHERE r.seq = b.seq OFFSET 0) a ON true\n	LEFT JOIN LATERAL (SELECT * FROM {outcomes} r WHERE r.seq = b.seq OFFSET 0) f ON true\n	LEFT JOIN LATERAL (SELECT * FROM {waiting_batches} r WHERE r.service_id = b.service_id AND r.created_at = b.created_at\n		AND r.seq = b.seq OFFSET 0) w ON true`",
+		new: "LEFT JOIN {attempted_batches} a ON a.seq = b.seq LEFT JOIN {outcomes} f ON f.seq = b.seq\n	LEFT JOIN {waiting_batches} w ON w.service_id = b.service_id AND w.created_at = b.created_at AND w.seq = b.seq`",
+	},
+	{
+		name: "held: where a lane begins is believed whatever was put back", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestWhatIsPutBackIsCounted",
+		old: "WHERE l.turn = u.turn AND u.clock",
+		new: "WHERE u.clock",
 	},
 	{
 		name: "held: a scan that takes long is made again at once", file: "queuer/scan.go", pkg: "queuer", test: "TestAScanThatTakesLongIsMadeLessOften",
