@@ -1,7 +1,9 @@
 package chaos
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -17,7 +19,13 @@ func TestUnforgiving(t *testing.T) { chaos(t, unforgiving) }
 func chaos(t *testing.T, ledger string) {
 	t.Logf("seed %d", *chaosSeed)
 	w := newWorld(t, ledger, 3)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	held := make(chan time.Duration, 1)
+	go func() { held <- w.hold(ctx, *chaosTime) }()
 	f, err := w.deal(*chaosSeed, *chaosFaults, *chaosTime)
+	cancel()
+	t.Logf("nothing could be cleaned up for %s", <-held)
 	require.NoError(t, err)
 	acked := w.add.end()
 	st := w.store()
