@@ -1,0 +1,105 @@
+package integration
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// ordering sends orders of one party through a store, in batches of so many.
+type ordering struct {
+	*traveller
+	each    int
+	orders  int
+	batches int
+}
+
+// turn brings a batch's orders to their end, and says what its calls read.
+func (o *ordering) turn() (buffers map[string]int64) {
+	o.t.Helper()
+	const party = "party"
+	buffers = map[string]int64{}
+	take := func(name string, call func()) { buffers[name] = o.of(call) }
+	os := make([]batch.Order, o.each)
+	for i := range os {
+		o.orders++
+		os[i] = batch.Order{Party: party, ID: batch.OrderID(fmt.Sprintf("o%08d", o.orders)), Priority: o.orders % 3, Payload: []byte("order")}
+	}
+	take("AddOrders", func() { require.NoError(o.t, o.st.AddOrders(o.ctx, os...)) })
+	take("Parties", func() {
+		loads, err := o.st.Parties(o.ctx, store.PartiesQuery{Start: true, Limit: 10, Cap: o.each})
+		require.NoError(o.t, err)
+		require.Len(o.t, loads, 1)
+	})
+	var refs []store.OrderRef
+	take("NextOrders", func() {
+		next, err := o.st.NextOrders(o.ctx, party, store.NextQuery{Max: o.each})
+		require.NoError(o.t, err)
+		require.Len(o.t, next, o.each)
+		for _, q := range next {
+			refs = append(refs, store.OrderRef{ID: q.ID, Version: q.Version})
+		}
+	})
+	o.batches++
+	b := batch.Batch{ID: batch.ID(fmt.Sprintf("%064x", o.batches)), Service: party, Payload: []byte("payload")}
+	take("PrepareBatch", func() {
+		done, err := o.st.PrepareBatch(o.ctx, b, refs)
+		require.NoError(o.t, err)
+		require.True(o.t, done)
+	})
+	claims := o.claim(1)
+	o.record(claims, batch.BySubmitter, store.Accepted)
+	o.record(claims, batch.ByMonitor, store.IsCommitted)
+	s := store.Settlement{Batch: b.Key()}
+	take("SettleableBatches", func() {
+		found, err := o.st.SettleableBatches(o.ctx, 10)
+		require.NoError(o.t, err)
+		require.Len(o.t, found, 1)
+		s.Version = found[0].Record.Version
+		for _, r := range found[0].Orders {
+			s.Orders = append(s.Orders, store.OrderVerdict{OrderRef: r, State: batch.OrderConfirmed})
+		}
+	})
+	take("SettleOrders", func() {
+		done, err := o.st.SettleOrders(o.ctx, []store.Settlement{s})
+		require.NoError(o.t, err)
+		require.Equal(o.t, []bool{true}, done)
+	})
+	return buffers
+}
+
+// Orders remember no position: each look at a party walks what was finished of it since the
+// snapshot was taken. What that costs stays in proportion, and only where parties are looked at.
+func TestOrdersUnderAHeldSnapshot(t *testing.T) {
+	o := &ordering{traveller: &traveller{gauge: newGauge(t), ctx: t.Context(), lanes: []batch.ServiceID{"party"}}, each: 50}
+	for range 4 {
+		o.turn()
+	}
+	o.vacuum()
+	without := o.turn()
+	o.vacuum()
+	end := o.hold()
+	defer end()
+	const turns = 40
+	for range turns {
+		o.turn()
+	}
+	held := o.turn()
+	dead := int64(turns * o.each)
+	for name, n := range held {
+		most := 2*without[name] + heldMore
+		if name == "Parties" || name == "NextOrders" {
+			most += deadOrder[name] * dead
+		}
+		t.Logf("%-18s %6d buffers, %6d held, %.2f more a dead order", name, without[name], n, float64(n-without[name])/float64(dead))
+		assert.LessOrEqual(t, n, most, name)
+	}
+}
+
+// deadOrder is how many buffers a look at a party reads for each of its orders that are dead.
+var deadOrder = map[string]int64{"Parties": 1, "NextOrders": 1}
