@@ -27,8 +27,8 @@ type Options struct {
 	// PollInterval. Defaults to 10 ms.
 	FirstPoll time.Duration
 	// ScanInterval is how often up to 5,000 lanes are looked at that nothing hinted
-	// at. Where that takes long it is done less often, so that it has a twentieth of the time,
-	// and once a minute at least. Defaults to 1 s.
+	// at. Where that takes long it is done less often, so that it has a twentieth of the time;
+	// a minute passes in between at most, or ScanInterval where that is longer. Defaults to 1 s.
 	ScanInterval time.Duration
 
 	// RetryDelay is how long a batch waits after a failure that certainly had no

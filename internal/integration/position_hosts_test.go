@@ -57,36 +57,6 @@ func TestWhereLocksAreHidden(t *testing.T) {
 	}
 }
 
-// A server without numbers of transactions, which are from PostgreSQL 13 on, is served as ever.
-func TestServerWithoutNumbers(t *testing.T) {
-	t.Parallel()
-	c := pgtest.NewCluster(t, "fsync=off")
-	admin := openAdmin(t, c.DSN(""))
-	defer func() { _ = admin.Close() }()
-	for _, name := range []string{"pg_current_xact_id()", "pg_current_snapshot()", "pg_snapshot_xmin(pg_snapshot)"} {
-		before, _, _ := strings.Cut(name, "(")
-		_, err := admin.Exec(`ALTER FUNCTION pg_catalog.` + name + ` RENAME TO no_` + before)
-		require.NoError(t, err)
-	}
-	for _, d := range []driver{pgx, libpq} {
-		st, err := postgres.New(openDSN(t, d.sql, c.DSN("")), &postgres.Options{Schema: "of_" + d.name})
-		require.NoError(t, err)
-		require.NoError(t, st.Migrate(t.Context()))
-		require.Error(t, st.FinishMigration(t.Context()))
-		learn(t, st, "s", "before")
-		tx, err := admin.Begin()
-		require.NoError(t, err)
-		require.NoError(t, st.AddTx(t.Context(), tx, one("s", "late")))
-		learn(t, st, "s", "later")
-		require.NoError(t, tx.Commit())
-		require.NoError(t, st.Add(t.Context(), one("s", "last")))
-		assert.Equal(t, batch.ID("late"), next(t, st, "s"))
-		warnings, err := st.Upkeep(t.Context())
-		require.NoError(t, err)
-		assert.Empty(t, warnings, "there is nothing that anybody could do")
-	}
-}
-
 // The transaction of somebody else, in another database of the server, holds up all ids. The
 // locks tell that nobody adds, and claims begin where the open work does.
 func TestAWriterElsewhereHoldsNothingUp(t *testing.T) {

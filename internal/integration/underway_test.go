@@ -2,12 +2,14 @@ package integration
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/pgtest"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
@@ -111,4 +113,54 @@ func TestWhatIsPutBackIsCounted(t *testing.T) {
 	found, _, err := st.List(t.Context(), store.ListQuery{Service: &key.Service, Open: true})
 	require.NoError(t, err)
 	require.Len(t, found, 1)
+}
+
+// A server that was restored, or took over, may give out lower numbers of transactions than
+// those that a process knows of: its rows are found all the same.
+func TestAnotherServerIsNoticedByAQuickLook(t *testing.T) {
+	t.Parallel()
+	c := pgtest.NewCluster(t, "fsync=off", "synchronous_commit=on")
+	admin := openAdmin(t, c.DSN(""))
+	defer func() { _ = admin.Close() }()
+	db := openDSN(t, pgx.sql, c.DSN(""))
+	st, err := postgres.New(db, nil)
+	require.NoError(t, err)
+	require.NoError(t, st.Migrate(t.Context()))
+	for _, statement := range []string{
+		`CREATE PROCEDURE burn() LANGUAGE plpgsql AS $$ BEGIN FOR i IN 1..70000 LOOP PERFORM txid_current(); COMMIT; END LOOP; END $$`,
+		`CALL burn()`,
+	} {
+		_, err := admin.Exec(statement)
+		require.NoError(t, err)
+	}
+	f := &follower{t: t, st: st}
+	f.goOn()
+	require.Empty(t, f.pending())
+	require.NoError(t, c.Restart())
+	require.Eventually(t, func() bool { return db.Ping() == nil && admin.Ping() == nil }, 20*time.Second, 20*time.Millisecond)
+	require.NoError(t, st.Add(t.Context(), batch.Batch{ID: "low", Service: "s", Payload: []byte("p")}))
+	record(t, st, claimFront(t, st, "s", time.Minute), store.Accepted, 0)
+	_, err = admin.Exec(`UPDATE dltbatch.attempted_batches SET made_by = 5`)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return len(f.pending()) == 1 }, 5*time.Second, 50*time.Millisecond)
+}
+
+// A Prune that is rolled back finds the same again at once, though others were removed before.
+func TestAPruneThatIsRolledBackFindsItAgain(t *testing.T) {
+	s := newSpace(t, pgx)
+	st, db := s.store()
+	v := &traveller{gauge: &gauge{t: t, db: db, st: st}, ctx: t.Context(), lanes: []batch.ServiceID{"a", "b", "c", "d"}}
+	v.pass(2400) // enough for the next look not to begin at the beginning
+	v.add(400)
+	claims := v.claim(400)
+	v.record(claims, batch.BySubmitter, store.Accepted)
+	for part := range slices.Chunk(claims, 50) { // at different times
+		v.record(part, batch.ByMonitor, store.IsCommitted)
+	}
+	s.exec(`CREATE FUNCTION ` + s.schema + `.fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not now'; END $$`)
+	s.exec(`CREATE TRIGGER fail BEFORE DELETE ON ` + s.schema + `.batches EXECUTE FUNCTION ` + s.schema + `.fail()`)
+	_, err := st.Prune(t.Context(), store.PruneQuery{Limit: 100})
+	require.ErrorContains(t, err, "not now")
+	s.exec(`DROP TRIGGER fail ON ` + s.schema + `.batches`)
+	v.prune(400)
 }

@@ -59,8 +59,8 @@ type Look struct {
 	// commits are asynchronous it must also be another one after a recovery from a crash, as
 	// the sum with pg_stat_get_bgwriter_stat_reset_time() is.
 	Started int64
-	Xid     uint64 // pg_current_xact_id(), with its epoch
-	Xmin    uint64 // pg_snapshot_xmin(pg_current_snapshot()), likewise
+	Xid     uint64 // txid_current(): 64 bits, which never begin anew
+	Xmin    uint64 // txid_snapshot_xmin(txid_current_snapshot()), likewise
 }
 
 // Look reports what was found out about the server. Where it returns true the claim should ask
@@ -71,6 +71,7 @@ func (c *Claim) Look(found Look, now time.Time) bool {
 	defer c.m.mu.Unlock()
 	c.now, c.asked = now, 0
 	m := c.m
+	m.looked = now
 	if m.started != found.Started {
 		m.forget(found.Started)
 	}
@@ -137,7 +138,7 @@ func (c *Claim) Ranges(service batch.ServiceID, turn, clock int64) []Range {
 	}
 	v := visit{turn: turn, clock: clock, bound: l.bound}
 	ranges := l.ranges
-	if c.wholes == 0 && !c.now.Before(l.whole) {
+	if c.wholes*wholeShare <= len(c.visited) && !c.now.Before(l.whole) {
 		l.whole = c.now.Add(wholeEvery)
 		c.wholes++
 		v.whole, ranges = true, whole

@@ -165,14 +165,15 @@ func TestStall(t *testing.T) {
 	r.see("s", 100, waiting(7))
 	look(0)
 	look(time.Hour)
-	require.Zero(t, r.Stall(), "who asks for the first time cannot know")
+	require.Zero(t, r.Stall(r.now), "who asks for the first time cannot know")
 	look(time.Minute)
-	require.Equal(t, Stall{For: time.Hour + time.Minute}, r.Stall(), "by ids, where locks are hidden")
+	require.Equal(t, Stall{For: time.Hour + time.Minute}, r.Stall(r.now), "by ids, where locks are hidden")
 	look(time.Minute).Locks([]string{"3/1", "3/2"})
 	look(time.Minute).Locks([]string{"3/2", "-1/9"})
-	require.Equal(t, Stall{For: time.Minute, Holders: []string{"-1/9", "3/2"}}, r.Stall())
+	require.Equal(t, Stall{For: time.Minute, Holders: []string{"-1/9", "3/2"}}, r.Stall(r.now))
+	require.Zero(t, r.Stall(r.now.Add(fresh+1)), "nobody has looked since")
 	look(time.Minute).Locks(nil)
-	require.Zero(t, r.Stall())
+	require.Zero(t, r.Stall(r.now))
 }
 
 func TestWhole(t *testing.T) {
@@ -231,7 +232,7 @@ func TestConcurrent(t *testing.T) {
 					t.Error("no ranges")
 				}
 				c.Saw(service, waiting(int64(n)))
-				m.Stall()
+				m.Stall(time.Unix(int64(n), 0))
 			}
 		})
 	}

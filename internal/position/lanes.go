@@ -17,6 +17,8 @@ const (
 	lookEvery = 20 * time.Millisecond
 	// wholeEvery is how often a lane is read from its beginning.
 	wholeEvery = 5 * time.Minute
+	// wholeShare is among how many lanes of a claim one is read so.
+	wholeShare = 50
 )
 
 // Lanes is what one process remembers of the lanes of one database. Its methods, and those of
@@ -37,6 +39,7 @@ type Lanes struct {
 	byLock  bool        // the last one that was sealed was so by lock
 	next    time.Time   // when locks may be looked at again
 	stall   Stall
+	looked  time.Time // when a claim looked last
 }
 
 // lane is what is remembered of one lane.
@@ -132,9 +135,15 @@ type Stall struct {
 	Holders []string
 }
 
-// Stall returns what holds up the bounds at present.
-func (m *Lanes) Stall() Stall {
+// fresh is how long what a claim saw counts as what is so at present.
+const fresh = 10 * time.Second
+
+// Stall returns what holds up the bounds at present: nothing where no claim has looked of late.
+func (m *Lanes) Stall(now time.Time) Stall {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if now.Sub(m.looked) > fresh {
+		return Stall{}
+	}
 	return Stall{m.stall.For, slices.Clone(m.stall.Holders)}
 }

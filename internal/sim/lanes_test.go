@@ -3,7 +3,6 @@ package sim
 import (
 	"context"
 	"math/rand/v2"
-	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/queuer"
@@ -135,9 +134,7 @@ func (w *world) overtaken(service batch.ServiceID, log []batch.ID, other batch.I
 // held reports whether a batch waits for a person, or for one that does: with Serial,
 // any of its lane.
 func (w *world) held(service batch.ServiceID, id batch.ID, seen map[batch.ID]bool) bool {
-	order := w.acked[service]
-	mine := slices.Index(order, id)
-	for place, other := range order {
+	for _, other := range w.acked[service] {
 		if seen[other] || other == id || w.lanes.all && !w.lanes.conflict(id, other) {
 			continue
 		}
@@ -146,7 +143,7 @@ func (w *world) held(service batch.ServiceID, id batch.ID, seen map[batch.ID]boo
 			continue
 		}
 		seen[other] = true
-		before := place < mine || w.moved[id] // what was requeued to the end waits for later ones, too
+		before := !w.before(service, id, other) || w.moved[id] // requeued to the end it waits for later ones, too
 		if rec.Decision != "" || w.lanes.all && before && w.held(service, other, seen) {
 			return true
 		}

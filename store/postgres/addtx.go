@@ -51,7 +51,7 @@ func (s *Store) inTx(ctx context.Context, op string, tx *sql.Tx, adds bool, do f
 	}
 	// What is set behind a savepoint is undone with it, or below.
 	begin := "SAVEPOINT dltbatch_add; SET LOCAL plan_cache_mode = force_custom_plan"
-	if adds && s.numbers.Load() {
+	if adds {
 		begin += "; " + s.sql(takeNumber)
 	}
 	if _, err = tx.ExecContext(ctx, begin); err == nil {

@@ -24,10 +24,10 @@
 // A process remembers where the open work of each lane begins, and its claims read no key
 // before that. So what is finished costs nothing, although the server cannot clean it up
 // while somebody holds an old snapshot: a dump, a report, a replica that lags. Nothing may
-// become visible before that place. Whoever gives out order keys (Add, AddTx, a requeue to
-// the end) locks waiting_batches in ROW EXCLUSIVE mode and takes a transaction id before it
+// become visible before that place. Whoever gives out order keys (Add, AddTx, PrepareBatch, a
+// requeue to the end) locks waiting_batches in ROW EXCLUSIVE mode and takes a transaction id before it
 // reads the clock. The place moves up once every such transaction has ended that may not have
-// seen it: by pg_snapshot_xmin or, where another transaction holds that up, by pg_locks. A
+// seen it: by the oldest transaction id that is still running or, where another transaction holds that up, by pg_locks. A
 // requeue into the old place raises the lane's turn, a column of services, and another start
 // of the server is another server: then all of the lane is read, as it is every few minutes.
 //

@@ -102,8 +102,7 @@ func (s *Store) Migrate(ctx context.Context) error {
 // clean up yet; after it claims begin where the open work does, in running processes
 // within a minute. It waits a second at a time for transactions that use the tables, and
 // for half a minute in all; the error of one that stays open longer has the state 55P03.
-// Where the server has no pg_current_xact_id, which came with PostgreSQL 13, it fails,
-// and nothing is lost by that. A new database needs no such call, and none needs it twice.
+// A new database needs no such call, and none needs it twice.
 func (s *Store) FinishMigration(ctx context.Context) error {
 	return s.migrateTo(ctx, schemaVersion, false)
 }
@@ -136,8 +135,8 @@ func (s *Store) migrateTo(ctx context.Context, version int64, down bool) error {
 
 // migrate raises what is wanted where it finds no tables: no old process can use them.
 func (s *Store) migrate(ctx context.Context, want *int64, down bool) error {
-	have, numbers, err := s.version(ctx)
-	if have == 0 && *want == oldestVersion && !down && numbers {
+	have, err := s.version(ctx)
+	if have == 0 && *want == oldestVersion && !down {
 		*want = schemaVersion
 	}
 	to := *want
@@ -169,12 +168,11 @@ func (s *Store) migrate(ctx context.Context, want *int64, down bool) error {
 	return err
 }
 
-// version makes the schema if there is none, and returns the last migration, and whether
-// the server has numbers of transactions.
-func (s *Store) version(ctx context.Context) (have int64, numbers bool, err error) {
+// version makes the schema if there is none, and returns the last migration.
+func (s *Store) version(ctx context.Context) (have int64, err error) {
 	c, err := s.begin(ctx, beginSQL)
 	if err != nil {
-		return 0, false, err
+		return 0, err
 	}
 	defer func() { _ = c.Close() }()
 	t := &session{c, s}
@@ -187,15 +185,12 @@ func (s *Store) version(ctx context.Context) (have int64, numbers bool, err erro
 		have, err = t.version(ctx)
 	}
 	if err == nil {
-		numbers, _, err = get[bool](ctx, t, `SELECT `+hasNumbers)
-	}
-	if err == nil {
 		_, err = c.ExecContext(ctx, "COMMIT")
 	}
 	if err != nil {
 		rollback(ctx, c)
 	}
-	return have, numbers, err
+	return have, err
 }
 
 // version returns the last migration that was made; 0 if there was none.

@@ -39,6 +39,16 @@ func (o *oldest) from(until int64, now time.Time) int64 {
 	return o.at
 }
 
+// forgetOldest makes the next looks begin at the beginning: a transaction that removes was
+// rolled back, perhaps, and so what it had found is still there.
+func (s *Store) forgetOldest() {
+	for _, o := range [...]*oldest{&s.oldBatches, &s.oldOrders} {
+		o.mu.Lock()
+		o.all = time.Time{}
+		o.mu.Unlock()
+	}
+}
+
 // found takes note of what a look has found.
 func (o *oldest) found(old []aged) {
 	if len(old) == 0 {

@@ -22,26 +22,31 @@ const (
 // remember turns the memory of where lanes begin on or off: code that does not do its part
 // must not be able to write. And where commits are asynchronous a crash may take back that
 // something was final, and the server goes on with the start time that it had.
-func (s *Store) remember(version int64, numbers bool) {
+func (s *Store) remember(version int64) {
 	switch {
-	case version < schemaVersion || !numbers || s.o.AllowAsynchronousCommit:
+	case version < schemaVersion || s.o.AllowAsynchronousCommit:
 		s.lanes.Store(nil)
 	case s.lanes.Load() == nil:
 		s.lanes.CompareAndSwap(nil, position.NewLanes(maxPositions))
 	}
 }
 
+// watchDue reports whether it is time to look at the migration again.
+func (s *Store) watchDue() bool {
+	next := s.watched.Load()
+	return next == nil || !time.Now().Before(*next)
+}
+
 // watchMigration looks now and then whether the migration was finished meanwhile.
 func (t *session) watchMigration(ctx context.Context) error {
-	now, next := time.Now(), t.s.watched.Load()
-	if !t.s.numbers.Load() || next != nil && now.Before(*next) {
+	if !t.s.watchDue() {
 		return nil
 	}
-	later := now.Add(migrationEvery)
+	later := time.Now().Add(migrationEvery)
 	t.s.watched.Store(&later)
 	have, err := t.version(ctx)
 	if err == nil {
-		t.s.remember(have, true)
+		t.s.remember(have)
 	}
 	return err
 }

@@ -36,7 +36,6 @@ type Store struct {
 	names   names
 	queries sync.Map                       // of a statement of this package: what is sent
 	checked atomic.Bool                    // the settings and the schema's version do
-	numbers atomic.Bool                    // the server has those of transactions, as PostgreSQL 13 and later have
 	lanes   atomic.Pointer[position.Lanes] // where they begin; nil: at their front
 	watched atomic.Pointer[time.Time]      // when to look at the schema's version again
 	hidden  atomic.Pointer[hidden]         // the last that was found

@@ -33,8 +33,12 @@ type removal func(t *session, ctx context.Context, q store.PruneQuery, now int64
 
 func (s *Store) pruneAll(ctx context.Context, q store.PruneQuery, remove removal) (pruned int, err error) {
 	for pruned < q.Limit {
-		want, n := min(pruneChunk, q.Limit-pruned), 0
+		want, n, begun := min(pruneChunk, q.Limit-pruned), 0, false
 		err := s.tx(ctx, "prune", func(ctx context.Context, t *session) error {
+			if begun {
+				s.forgetOldest() // it was rolled back
+			}
+			begun = true
 			now, err := t.now(ctx)
 			if err != nil {
 				return err
@@ -43,6 +47,7 @@ func (s *Store) pruneAll(ctx context.Context, q store.PruneQuery, remove removal
 			return err
 		})
 		if err != nil {
+			s.forgetOldest()
 			return pruned, err
 		}
 		if pruned += n; n < want {

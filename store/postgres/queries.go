@@ -6,8 +6,9 @@ package postgres
 //
 // clock_timestamp is not qualified, so that tests can put one of their own before it.
 const (
-	clock  = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
-	sqlNow = `SELECT ` + clock
+	serverStart = `(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint`
+	clock       = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
+	sqlNow      = `SELECT ` + clock
 	// sqlNowBrisk also bounds how long the transaction waits for a row: see [session.recordKnown].
 	sqlNowBrisk = `SELECT ` + clock + ` FROM set_config('lock_timeout', '50ms', true) s WHERE s <> ''`
 
@@ -35,16 +36,14 @@ const (
 	// beginAdd is of a transaction that gives out order keys. It has a lock that others can see
 	// and a number before it reads the clock and the ends of lanes, in a statement that sees
 	// all which was committed before: a lane's key that somebody saw before is below those
-	// that it gives out. See [positions].
+	// that it gives out. See package position.
 	beginAdd   = beginSQL + "; " + takeNumber
-	takeNumber = "LOCK TABLE {waiting_batches} IN ROW EXCLUSIVE MODE; SELECT pg_current_xact_id()"
+	takeNumber = "LOCK TABLE {waiting_batches} IN ROW EXCLUSIVE MODE; SELECT txid_current()"
 	writtenBy  = "3" // the schema version that this code was made for
 
 	// plan_cache_mode is one of three words, and safe to be sent back as it is.
 	sqlTxSettings = `SELECT current_setting('transaction_isolation'), current_setting('plan_cache_mode')`
-	sqlSettings   = `SELECT current_setting('server_encoding'), current_setting('synchronous_commit'),
-	` + hasNumbers
-	hasNumbers = `to_regprocedure('pg_catalog.pg_current_xact_id()') IS NOT NULL`
+	sqlSettings   = `SELECT current_setting('server_encoding'), current_setting('synchronous_commit')`
 
 	// sqlBeforeAdd reads all that an Add needs to know: the clock, the last order key of
 	// each lane, and numbers for the batches. While no order key is ahead of the clock,
@@ -247,12 +246,13 @@ const (
 
 	// These are sent outside of a transaction, with whatever plan the driver has kept:
 	// EXISTS reads one row, however that is found.
-	sqlAnyOpen      = `SELECT EXISTS (SELECT 1 FROM {waiting_batches}) OR EXISTS (SELECT 1 FROM {attempted_batches})`
-	sqlAnyAttempted = `SELECT EXISTS (SELECT 1 FROM {attempted_batches} a WHERE a.made_by >= $1::bigint)`
+	sqlAnyOpen = `SELECT EXISTS (SELECT 1 FROM {waiting_batches}) OR EXISTS (SELECT 1 FROM {attempted_batches})`
+	// A server that was started at another time may give out lower numbers than the one before.
+	sqlAnyAttempted = `SELECT ` + serverStart + ` <> $2::bigint OR EXISTS (SELECT 1 FROM {attempted_batches} a WHERE a.made_by >= $1::bigint)`
 	// One statement sees what is open, and which transactions may have made what it does not
 	// see. There is always a row, for these.
 	sqlUnderWay = `SELECT coalesce(x.seq, 0), coalesce(x.made_by, 0), txid_snapshot_xmin(s.s), txid_snapshot_xmax(s.s),
-		(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint
+		` + serverStart + `
 	FROM (SELECT txid_current_snapshot() AS s OFFSET 0) s LEFT JOIN (
 		(SELECT a.seq, a.made_by FROM {attempted_batches} a WHERE a.made_by >= $1::bigint ORDER BY a.made_by LIMIT $3::bigint)
 		UNION ALL SELECT r.seq, r.made_by FROM unnest($2::bigint[]) AS u (seq)
@@ -261,14 +261,14 @@ const (
 	sqlLockLanes = `SELECT s.service_id, ` + clock + `, 0, 0, 0, 0` + lockLanes
 	// sqlLockAndLook also reads what says who may still be adding, each once: see package
 	// position. Its own number is taken after the transaction began, and its snapshot before.
-	sqlLockAndLook = `SELECT s.service_id, ` + clock + `, s.turn, (SELECT (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint),
-	(SELECT pg_current_xact_id()::text::bigint), (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint)` + lockLanes
+	sqlLockAndLook = `SELECT s.service_id, ` + clock + `, s.turn, (SELECT ` + serverStart + `),
+	(SELECT txid_current()), (SELECT txid_snapshot_xmin(txid_current_snapshot()))` + lockLanes
 	lockLanes = ` FROM {services} s WHERE s.service_id = ANY ($1::text[])
 	FOR NO KEY UPDATE SKIP LOCKED`
 	// sqlFloors finds which of the lanes are as they were when the order keys became known.
 	sqlFloors = `SELECT u.n, u.low FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY AS u (s, low, turn, clock, n)
 	CROSS JOIN LATERAL (SELECT r.turn FROM {services} r WHERE r.service_id = u.s OFFSET 0) l
-	WHERE l.turn = u.turn AND u.clock <= ` + clock + ` AND (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint = $5::bigint`
+	WHERE l.turn = u.turn AND u.clock <= ` + clock + ` AND ` + serverStart + ` = $5::bigint`
 	// sqlAdders finds who holds the lock that beginAdd takes, and whether a transaction shows
 	// that is known to be under way, by the last 32 bits of its number.
 	sqlAdders = `SELECT coalesce(string_agg(l.virtualtransaction, ' ') FILTER (WHERE l.locktype = 'relation' AND l.mode = 'RowExclusiveLock'

@@ -228,11 +228,8 @@ func (s *Store) check(ctx context.Context, t *session) error {
 	if s.checked.Load() {
 		return nil
 	}
-	type settings struct {
-		encoding, commit string
-		numbers          bool
-	}
-	found, err := query(ctx, t, func(v *settings) []any { return []any{&v.encoding, &v.commit, &v.numbers} }, sqlSettings)
+	type settings struct{ encoding, commit string }
+	found, err := query(ctx, t, func(v *settings) []any { return []any{&v.encoding, &v.commit} }, sqlSettings)
 	if err != nil {
 		return err
 	}
@@ -251,8 +248,7 @@ func (s *Store) check(ctx context.Context, t *session) error {
 	case have > schemaVersion+1: // see Migrate
 		return s.newer(have)
 	}
-	s.numbers.Store(found[0].numbers)
-	s.remember(have, found[0].numbers)
+	s.remember(have)
 	s.checked.Store(true)
 	return nil
 }

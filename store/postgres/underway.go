@@ -14,18 +14,19 @@ import (
 // are final; while somebody holds a snapshot they stay there, dead, and a look from the
 // beginning passes over all of them.
 //
-// A row is open, and was made by a transaction before from: then it is among slow. That is
-// exact while the bound comes from the oldest transaction that runs. One that writes
-// elsewhere, for long, would hold the bound: so a number that has been the next one long ago
-// is a bound, too. What a claim that took longer than that has made is not seen before all
-// is looked at again; nothing but its time depends on it.
+// An open row whose transaction has a number below from is among slow. That is exact while
+// from comes from the oldest transaction that runs. A transaction that writes elsewhere for
+// long would keep from where it is. So a number that was the next one more than settledAfter
+// ago is good for from, too. A claim that takes longer to commit makes rows that this does
+// not see; the next look at all rows finds them, at most about lookAtAll later.
 type underWay struct {
 	mu      sync.Mutex
 	from    int64
 	slow    []int64 // rows, by their numbers
-	started int64   // when the server was: another one may give out numbers again
+	started int64   // when the server was; one that was started later may give out lower numbers
 	next    time.Time
 	all     time.Time // when all was looked at
+	tried   time.Time // when that was begun
 
 	mark, settled int64 // of transactions: the next one at since, and at an earlier time
 	since         time.Time
@@ -34,6 +35,8 @@ type underWay struct {
 const (
 	// lookAgain is how often from is moved.
 	lookAgain = 500 * time.Millisecond
+	// allAgain is when all is looked at again after that has failed.
+	allAgain = time.Minute
 	// settledAfter is after how long every claim is taken to have ended.
 	settledAfter = 5 * time.Second
 	// mostSlow is how many rows are known one by one.
@@ -55,8 +58,8 @@ func (u *underWay) due(now time.Time) (from int64, slow []int64, due bool) {
 		return 0, nil, false
 	}
 	u.next = now.Add(lookAgain)
-	if now.Sub(u.all) >= lookAtAll {
-		u.all = now
+	if now.Sub(u.all) >= lookAtAll && now.Sub(u.tried) >= allAgain {
+		u.tried = now
 		return 0, nil, true
 	}
 	return u.from, u.slow, true
@@ -77,12 +80,19 @@ type sight struct {
 func (u *underWay) saw(from int64, s sight, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if s.started != u.started && from != 0 || u.from < from {
-		u.from, u.slow, u.settled, u.mark = 0, nil, 0, 0
-		u.all, u.next = time.Time{}, time.Time{} // to look at all at once
-		return
+	if s.started != u.started {
+		u.from, u.slow, u.settled, u.mark, u.since = 0, nil, 0, 0, time.Time{}
+		u.started = s.started
+		if from != 0 {
+			u.all, u.tried, u.next = time.Time{}, time.Time{}, time.Time{} // to look at all at once
+		}
 	}
-	u.started = s.started
+	if u.from < from {
+		return // it was reset since
+	}
+	if from == 0 {
+		u.all = now
+	}
 	if now.Sub(u.since) >= settledAfter {
 		u.settled, u.mark, u.since = u.mark, s.later, now
 	}
@@ -91,7 +101,7 @@ func (u *underWay) saw(from int64, s sight, now time.Time) {
 	if len(s.rows) > mostSlow {
 		to = min(to, s.rows[mostSlow].made)
 	}
-	if to < u.from {
+	if to < u.from && from != 0 {
 		return
 	}
 	u.from, u.slow = to, nil
@@ -124,9 +134,17 @@ func (t *session) lookUnderWay(ctx context.Context) error {
 	return nil
 }
 
+// front is where a quick look for rows begins, on which server, and whether it is enough: no
+// row is known to be slow, and all were looked at not long ago.
+func (u *underWay) front(now time.Time) (from, started int64, enough bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.from &^ (1<<16 - 1), u.started, len(u.slow) == 0 && now.Sub(u.all) < lookAtAll
+}
+
 // nothingUnderWay reports that nothing is, in one round trip, which some drivers need for
-// a statement that has no arguments.
+// a statement that has no arguments. Its text seldom changes: drivers prepare it.
 func (s *Store) nothingUnderWay(ctx context.Context) bool {
-	from, slow := s.monitored.where()
-	return len(slow) == 0 && s.nothing(ctx, strings.Replace(s.sql(sqlAnyAttempted), "$1", strconv.FormatInt(from, 10), 1))
+	from, started, enough := s.monitored.front(time.Now())
+	return enough && s.nothing(ctx, strings.NewReplacer("$1", strconv.FormatInt(from, 10), "$2", strconv.FormatInt(started, 10)).Replace(s.sql(sqlAnyAttempted)))
 }

@@ -64,4 +64,33 @@ func TestUnderWay(t *testing.T) {
 	from, slow = look(sight{rows: []claimed{{3, 250}}, oldest: 300, started: 2})
 	require.EqualValues(t, 300, from)
 	require.Equal(t, []int64{3}, slow)
+
+	// It is seen as well where the first look at it is one at all.
+	now = now.Add(lookAtAll)
+	from, slow = look(sight{rows: []claimed{{4, 30}}, oldest: 40, started: 3})
+	require.EqualValues(t, 40, from)
+	require.Equal(t, []int64{4}, slow)
+}
+
+// A quick look is enough where nothing is slow, and where all was looked at not long ago: a
+// claim may have been made by a transaction that took long.
+func TestAQuickLookIsNotEnoughForEver(t *testing.T) {
+	var u underWay
+	now := time.Now()
+	_, _, enough := u.front(now)
+	require.False(t, enough, "nobody has looked")
+	_, _, _ = u.due(now)
+	_, _, enough = u.front(now)
+	require.False(t, enough, "the look at all may have failed")
+	u.saw(0, sight{oldest: 1 << 20, later: 1 << 20, started: 1}, now)
+	from, started, enough := u.front(now.Add(lookAtAll - 1))
+	require.True(t, enough)
+	require.EqualValues(t, 1, started)
+	require.EqualValues(t, 1<<20, from)
+	_, _, enough = u.front(now.Add(lookAtAll))
+	require.False(t, enough)
+	u.saw(0, sight{rows: []claimed{{3, 5}}, oldest: 1<<20 + 7, started: 1}, now)
+	from, _, enough = u.front(now)
+	require.False(t, enough, "one is slow")
+	require.EqualValues(t, 1<<20, from, "a text that seldom changes")
 }

@@ -37,8 +37,14 @@ type hidden struct {
 
 var _ store.Upkeeper = (*Store)(nil)
 
-// Upkeep is [store.Upkeeper].Upkeep. It asks the database nothing: claims have seen it all.
-func (s *Store) Upkeep(context.Context) (warnings []store.Warning, err error) {
+// Upkeep is [store.Upkeeper].Upkeep. It asks the database only whether a migration that is
+// not finished is so still; claims have seen all else.
+func (s *Store) Upkeep(ctx context.Context) (warnings []store.Warning, err error) {
+	if s.checked.Load() && s.lanes.Load() == nil && !s.o.AllowAsynchronousCommit && s.watchDue() {
+		if err := s.tx(ctx, "look at the migration", func(ctx context.Context, t *session) error { return t.watchMigration(ctx) }); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.slow(); err != nil {
 		warnings = append(warnings, store.Warning{Name: "slow claims", Err: err})
 	}
@@ -50,14 +56,14 @@ func (s *Store) Upkeep(context.Context) (warnings []store.Warning, err error) {
 }
 
 func (s *Store) slow() error {
-	if !s.checked.Load() || !s.numbers.Load() || s.o.AllowAsynchronousCommit {
+	if !s.checked.Load() || s.o.AllowAsynchronousCommit {
 		return nil // nothing is known, or nothing helps
 	}
 	lanes := s.lanes.Load()
 	if lanes == nil {
 		return fmt.Errorf("%w: the migration is not finished: call FinishMigration when no process with older code is left", ErrSlowClaims)
 	}
-	switch stall := lanes.Stall(); {
+	switch stall := lanes.Stall(time.Now()); {
 	case stall.For < slowAfter:
 		return nil
 	case len(stall.Holders) > 0:

@@ -28,6 +28,26 @@ var heldList = []mutant{
 		new: "			_ = r\n",
 	},
 	{
+		name: "held: a quick look at what is under way is enough for ever", file: "store/postgres/underway.go", pkg: "store/postgres", test: "TestAQuickLookIsNotEnoughForEver",
+		old: "len(u.slow) == 0 && now.Sub(u.all) < lookAtAll",
+		new: "len(u.slow) == 0",
+	},
+	{
+		name: "held: another server's numbers are taken for this one's after a look at all", file: "store/postgres/underway.go", pkg: "store/postgres", test: "TestUnderWay",
+		old: "	if to < u.from && from != 0 {\n",
+		new: "	if u.from, _ = max(u.from, 20_000), from; to < u.from {\n",
+	},
+	{
+		name: "held: another server with nothing under way is not noticed", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestAnotherServerIsNoticedByAQuickLook",
+		old: "sqlAnyAttempted = `SELECT ` + serverStart + ` <> $2::bigint OR",
+		new: "sqlAnyAttempted = `SELECT $2::bigint < 0 OR",
+	},
+	{
+		name: "held: what a rolled back Prune had found waits", file: "store/postgres/prune.go", pkg: "internal/integration", test: "TestAPruneThatIsRolledBackFindsItAgain",
+		old: "			s.forgetOldest()\n			return pruned, err\n",
+		new: "			return pruned, err\n",
+	},
+	{
 		name: "held: the monitor's rows are looked for from the beginning", file: "store/postgres/underway.go", pkg: "internal/integration", test: "TestCallsUnderAHeldSnapshot",
 		old: "	u.from, u.slow = to, nil\n",
 		new: "	to, u.slow = u.from, nil\n",

@@ -55,7 +55,7 @@ CREATE TABLE {transactions} (
 );
 
 -- One row for each lane that was ever claimed from. A claim holds its lock. Nothing
--- else touches it, so that an application's open transaction holds up no claim.
+-- else touches it but a requeue, so that an application's open transaction holds up no claim.
 CREATE TABLE {services} (
     service_id text COLLATE "C" NOT NULL PRIMARY KEY
 );

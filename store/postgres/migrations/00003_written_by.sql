@@ -2,11 +2,10 @@
 -- no default from here on, and its statements fail. What it began before is finished by
 -- then, since the change of a table waits for everybody who uses it. So whoever sees this
 -- version knows how each batch got its place from now on, and remembers where the open
--- work of a lane begins. This server must have what that needs.
+-- work of a lane begins.
 
 -- +goose Up
 SET LOCAL lock_timeout = '1s';
-SELECT pg_current_xact_id(), pg_snapshot_xmin(pg_current_snapshot());
 ALTER TABLE {attempted_batches} ALTER COLUMN written_by DROP DEFAULT;
 ALTER TABLE {waiting_batches} ALTER COLUMN written_by DROP DEFAULT;
 
