@@ -31,7 +31,7 @@ type engine struct {
 	order     *order // nil where the strategy does not rely on the ledger's
 }
 
-// scanLanes is how many lanes one scan reads at most (design section 6).
+// scanLanes is how many lanes one scan reads at most (docs/design.md#how-a-claim-works).
 const scanLanes = 5000
 
 func newEngine(r *Runner) *engine {

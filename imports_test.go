@@ -13,7 +13,7 @@ import (
 
 const module = "github.com/dltbatch/dltbatch"
 
-// house says what each part may import of this module (design section 4). A part
+// house says what each part may import of this module (docs/design.md#packages). A part
 // that is not named may import anything.
 var house = []struct {
 	part string // a package, or a folder with all below it where it ends in "/"

@@ -51,7 +51,7 @@ type Options struct {
 	// pure and quick, and may be called concurrently. Defaults to none.
 	Retry func(batch.ServiceID) RetryPolicy
 	// Policy is what becomes of a lane for which none was set (Runner.SetPolicy), when one
-	// of its batches ends Invalid or Rejected. Defaults to [batch.PolicyContinue] (spec/004).
+	// of its batches ends Invalid or Rejected. Defaults to [batch.PolicyContinue].
 	Policy batch.Policy
 	// Instance names this process where it is said whose claim or attempt something is:
 	// printable text of at most [batch.MaxInstanceLen] bytes. Defaults to the host's name,

@@ -22,7 +22,8 @@ type Batch struct {
 	// Transactions, in order. They may be left out; then they are not stored.
 	Transactions []Transaction
 
-	// DataChangeID is the caller's idempotency key (spec/000). May be "".
+	// DataChangeID is the caller's idempotency key (docs/glossary.md#batch-submitter-2021). May
+	// be "".
 	DataChangeID    string
 	SignerPublicKey string
 	Trace           bool
@@ -106,7 +107,8 @@ type Budget struct {
 	// Attempts that may be spent; 0 is unlimited.
 	Attempts int `json:"attempts,omitzero"`
 	// EveryTry spends one for each attempt that was posted, doubtful and busy ones
-	// included (spec/001). Otherwise only definite failures of this batch itself spend.
+	// included (docs/design.md#budgets). Otherwise only definite failures of this batch itself
+	// spend.
 	EveryTry bool `json:"every_try,omitzero"`
 }
 

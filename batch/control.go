@@ -41,7 +41,7 @@ type Policy uint8
 const (
 	// PolicyDefault: nothing is said; the policy of the Runner that records the end counts.
 	PolicyDefault Policy = iota
-	// PolicyContinue: the lane goes on (spec/004).
+	// PolicyContinue: the lane goes on.
 	PolicyContinue
 	// PolicyHalt: nothing leaves the lane until it is released. What is on its way is followed.
 	PolicyHalt

@@ -32,7 +32,7 @@
 // to the monitor. Committed, Rejected and a settled Invalid are final. The whole
 // table, with the actor of every move, is [Transitions].
 //
-// The names of the auto-batching document (spec/001) map onto these states:
+// The names of the auto-batching document (docs/glossary.md#auto-batch) map onto these states:
 //
 //	Prepared   Queued
 //	Submitted  Submitting, Pending

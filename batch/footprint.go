@@ -27,7 +27,7 @@ func (f Footprint) Empty() bool { return len(f.Reads) == 0 && len(f.Writes) == 0
 
 // Conflicts reports whether the order of f and g matters: an address that one
 // writes and one that the other reads or writes are prefixes of one another
-// (ledgers/sawtooth-and-splinter.md A3). Two reads never conflict. For one among
+// (docs/ledgers/sawtooth.md#addresses-and-conflicts). Two reads never conflict. For one among
 // many there is [Footprints].
 func (f Footprint) Conflicts(g Footprint) bool {
 	if f.Empty() || g.Empty() {

@@ -35,7 +35,7 @@ type Run []int
 // Check reports the first thing in a strategy's answer that would break the order
 // of the lane: a position that is not ready, is named twice or is out of order, or
 // one that passes an earlier open batch it conflicts with and that is not an
-// earlier position of the same run (design section 6, claiming). Where the lane's
+// earlier position of the same run (docs/design.md#how-a-claim-works). Where the lane's
 // ledger keeps the order of submission an earlier batch that was accepted may be
 // passed, and none may be sent again behind a later one that is under way.
 func (l Lane) Check(runs []Run) error { return l.CheckIn(new(Footprints), runs) }

@@ -11,8 +11,8 @@ import (
 // OrderID names an order; unique in a store. At most [MaxIDLen] bytes of text.
 type OrderID string
 
-// Order is one request, a transfer say, that auto-batching (spec/001) turns, with
-// others of its party, into one batch. It does not change once it is stored.
+// Order is one request, a transfer say, that auto-batching (docs/glossary.md#auto-batch) turns,
+// with others of its party, into one batch. It does not change once it is stored.
 type Order struct {
 	ID    OrderID
 	Party ServiceID // whose batches carry it
@@ -66,7 +66,7 @@ func (o Order) Validate() error {
 // their meaning.
 type OrderState uint8
 
-// The states. spec/001 has the first two; the others say what became of it.
+// The states. docs/glossary.md#auto-batch has the first two; the others say what became of it.
 const (
 	// OrderQueued waits for its party to be idle.
 	OrderQueued OrderState = iota + 1

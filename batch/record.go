@@ -50,7 +50,7 @@ func (r Record) Final() bool { return !r.FinalAt.IsZero() }
 // ErrorKind classifies a submission error. The values are stored.
 type ErrorKind string
 
-// The kinds of submission errors (spec/000, submission_error).
+// The kinds of submission errors (the column submission_error).
 const (
 	KindRejected      ErrorKind = "rejected"      // refused for good
 	KindBusy          ErrorKind = "busy"          // not taken, try later

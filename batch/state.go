@@ -58,14 +58,15 @@ func (s State) InFlight() bool {
 	return s == Submitting || s == Pending || s == Valid
 }
 
-// Pair is the way the source documents write a state down: whether the batch is
+// Pair is the way the documents of docs/glossary.md write a state down: whether the batch is
 // submitted, and its status on the ledger ("" for none).
 type Pair struct {
 	Submitted bool
 	Status    string
 }
 
-// Pair returns the pair of s (spec/004, and design decisions 3 to 5).
+// Pair returns the pair of s (docs/glossary.md#one-round-serial-queuer; docs/design.md#decisions
+// says where it differs).
 func (s State) Pair() Pair {
 	switch s {
 	case Queued:

@@ -51,7 +51,7 @@ type Status struct {
 	Endpoint string
 }
 
-// Receipt is the result of one transaction (spec/000, transaction_receipts).
+// Receipt is the result of one transaction (the table transaction_receipts).
 type Receipt struct {
 	TransactionID string `json:"transaction_id"`
 	Valid         bool   `json:"valid"`

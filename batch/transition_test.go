@@ -9,7 +9,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// moves is the table of design section 2, written down a second time: who may move
+// moves is the table of docs/design.md#states-of-a-batch, written down a second time: who may move
 // a batch from where to where. Nobody may do anything else.
 var moves = map[batch.Actor]map[batch.State][]batch.State{
 	batch.ByQueuer: {

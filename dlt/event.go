@@ -19,9 +19,9 @@ type Event struct {
 	Statuses []batch.Status
 }
 
-// EventSource is a client that is told by its ledger (spec/002, the event
-// monitor). A client whose Traits say Streams implements it. Polling goes on
-// beside it, more slowly: an event that never comes costs time and nothing else.
+// EventSource is a client that is told by its ledger (docs/glossary.md#dlt-polling-monitor, the
+// event monitor). A client whose Traits say Streams implements it. Polling goes on beside it,
+// more slowly: an event that never comes costs time and nothing else.
 type EventSource interface {
 	// Events opens one stream and hands on what it tells, an event with Live first,
 	// until ctx is done (nil), yield fails (its error), or the stream breaks (any

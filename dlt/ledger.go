@@ -34,7 +34,7 @@ type Submitter interface {
 	Submit(ctx context.Context, a batch.Attempt) error
 }
 
-// BatchStatusReader tells what became of batches (spec/002).
+// BatchStatusReader tells what became of batches (docs/glossary.md#dlt-polling-monitor).
 type BatchStatusReader interface {
 	// BatchStatuses asks about attempts of one service, or of any services where
 	// Traits.GroupsByService is false. At most Traits.MaxIDsPerQuery are passed.

@@ -9,7 +9,7 @@ import (
 // ListSubmitter is a client that sends several batches of a service in one request. One
 // whose Traits.MaxList is more than 1 implements it. It is for ledgers that take such a
 // list as a whole or not at all; where a part may be taken, as by Splinter
-// (ledgers/sawtooth-and-splinter.md C2), one at a time is all there is.
+// (docs/ledgers/splinter.md#submitting), one at a time is all there is.
 type ListSubmitter interface {
 	// SubmitList makes one attempt of each of list, at least two, in one request and in
 	// their order. nil means that the ledger has accepted all of them; else errors.Is tells

@@ -48,7 +48,7 @@ type Verdict struct {
 }
 
 // Decide says what a row and what is known about it come to. It is the table of
-// design sections 2 and 7 ("in doubt"). Anything but a clear answer waits.
+// docs/design.md#doubt. Anything but a clear answer waits.
 func Decide(f store.InFlight, k Known, t dlt.Traits, r Rules) Verdict {
 	v := decide(f, k, t, r)
 	if o := v.Outcome; o != nil && o.Error != nil {
@@ -184,13 +184,14 @@ func (d *decider) forgotten() bool {
 func (d *decider) invalid() Verdict {
 	switch {
 	case d.f.Requeued && d.ended() < d.t.Settle:
-		// It may be the verdict from before the requeue (ledgers/sawtooth-and-splinter.md B7).
+		// It may be the verdict from before the requeue
+		// (docs/ledgers/sawtooth.md#the-same-bytes-again).
 		return d.wait(d.t.Settle - d.ended())
 	case d.f.State == batch.Invalid:
 		return d.settle()
 	case d.f.State == batch.Submitting && d.f.Attempt > 1 && d.k.Status.Attempt != d.f.Attempt && d.late() > 0:
 		// It may be about an earlier attempt, from before a requeue, with the last one still
-		// on its way (ledgers/sawtooth-and-splinter.md C5: it is executed again).
+		// on its way (docs/ledgers/splinter.md#the-same-bytes-again: it is executed again).
 		return d.wait(d.late())
 	case d.earlierOnly() && d.f.Refused && d.k.Status.Attempt > d.f.DoubtAttempt:
 		return d.noTrace() // that is recorded

@@ -50,7 +50,7 @@ func verdictWord(v monitor.Verdict) string {
 // unknownWord is none that a client may pass on.
 const unknownWord = batch.Reported(99)
 
-// TestDecideEveryWordInEveryState is the plain half of design section 2: what the
+// TestDecideEveryWordInEveryState is the plain half of docs/design.md#states-of-a-batch: what the
 // ledger says of a batch, whose time of grace is over, in each state that the
 // monitor owns. The ledger declares nothing harmless and gives no evidence.
 func TestDecideEveryWordInEveryState(t *testing.T) {
@@ -85,7 +85,7 @@ func TestDecideEveryWordInEveryState(t *testing.T) {
 	}
 }
 
-// TestDecideNoTrace is the hard half of design section 7, "in doubt".
+// TestDecideNoTrace is the hard half of docs/design.md#doubt.
 func TestDecideNoTrace(t *testing.T) {
 	type change func(*store.InFlight, *monitor.Known, *dlt.Traits, *monitor.Rules)
 	ripe := func(f *store.InFlight, k *monitor.Known, tr *dlt.Traits, r *monitor.Rules) {}

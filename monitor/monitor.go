@@ -13,7 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// PendingBatchStore tells which batches to ask about (spec/002).
+// PendingBatchStore tells which batches to ask about (docs/glossary.md#dlt-polling-monitor).
 type PendingBatchStore interface {
 	Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error)
 	Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error)
@@ -21,10 +21,11 @@ type PendingBatchStore interface {
 	Checked(ctx context.Context, due []store.Due) error
 }
 
-// BatchStatusReader is the ledger's half (spec/002).
+// BatchStatusReader is the ledger's half (docs/glossary.md#dlt-polling-monitor).
 type BatchStatusReader = dlt.BatchStatusReader
 
-// BatchUpdater takes what was found out (spec/002). It may wait, but not for the monitor.
+// BatchUpdater takes what was found out (docs/glossary.md#dlt-polling-monitor). It may wait, but
+// not for the monitor.
 type BatchUpdater interface {
 	// Put takes outcomes that became known together, and may keep the slice.
 	Put(all []store.Outcome)
@@ -39,7 +40,7 @@ type BatchUpdater interface {
 // Options of a monitor; all but Resolver must be set.
 type Options struct {
 	Rules          Rules
-	Connections    int           // status requests at once (spec/002, dlt_connection_pool)
+	Connections    int           // status requests at once (dlt_connection_pool in docs/glossary.md#dlt-polling-monitor)
 	RequestTimeout time.Duration // of one
 	Batches        int           // rows taken from the store at once
 	Traits         func(batch.ServiceID) dlt.Traits

@@ -12,7 +12,7 @@ import (
 )
 
 // stream is what a ledger tells by itself about one group: a service, or all of a
-// ledger (spec/002, the event monitor). Polling goes on as the floor.
+// ledger (the event monitor of docs/glossary.md#dlt-polling-monitor). Polling goes on as the floor.
 type stream struct {
 	key      string
 	one      bool                          // the group is one service
@@ -183,7 +183,7 @@ func (m *Monitor) listen(ctx context.Context, st *stream) {
 }
 
 // tell acts on an event. A commit is a fact and recorded as it stands, whatever the
-// row is by now (design section 3, promise 5); anything else is a reason to ask.
+// row is by now (docs/design.md#promise-5-fencing); anything else is a reason to ask.
 func (m *Monitor) tell(st *stream, e dlt.Event) {
 	ask := e.Live || len(e.Statuses) == 0
 	var found []store.Outcome

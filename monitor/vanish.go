@@ -11,7 +11,7 @@ import (
 )
 
 // committed is a commit that may yet vanish: a ledger that forks takes it back
-// (ledgers/sawtooth-and-splinter.md B5). It is told of and nothing else: the batch
+// (docs/ledgers/sawtooth.md#statuses). It is told of and nothing else: the batch
 // stays Committed, since what followed it has left already.
 type committed struct {
 	key   batch.Key

@@ -6,7 +6,7 @@ import "github.com/dltbatch/dltbatch/batch"
 const DefaultQueued = 1000
 
 // Parallel lets everything of a lane leave that no earlier open batch conflicts
-// with (ledgers/sawtooth-and-splinter.md A3: an output of one and an input or
+// with (docs/ledgers/sawtooth.md#addresses-and-conflicts: an output of one and an input or
 // output of the other are prefixes of one another), and that depends on none by
 // name. The next of what conflicts leaves only when the one before is final, as
 // with [Serial]; a batch that must wait holds up what conflicts with it in turn,
@@ -14,8 +14,8 @@ const DefaultQueued = 1000
 // everything.
 //
 // It is right where a ledger keeps batches to what they declare, as Sawtooth does.
-// Scabbard does not compare what a transaction touches with what it declares (A3):
-// there Serial is the safe choice.
+// Scabbard does not compare what a transaction touches with what it declares
+// (docs/ledgers/splinter.md#order): there Serial is the safe choice.
 //
 // The zero value is ready. It must not be copied after its first use, and may be
 // used by several goroutines and for several Runners at once.

@@ -14,7 +14,7 @@ import (
 )
 
 // predecessorTree is the validator's own, by which its parallel scheduler decides
-// what a transaction waits for (ledgers/sawtooth-and-splinter.md A3): per address a
+// what a transaction waits for (docs/ledgers/sawtooth.md#addresses-and-conflicts): per address a
 // set of readers and one latest writer. The tree itself is left out: addresses
 // above and below are found by looking at all of them.
 type predecessorTree map[string]*treeNode

@@ -31,8 +31,8 @@ type Sparing interface {
 }
 
 // Serial sends one batch of a lane at a time, and the next only when it is final
-// (spec/004, with design decisions 3 and 4: a batch that is being submitted, is
-// Valid, or is Invalid and not settled still holds its lane).
+// (docs/glossary.md#one-round-serial-queuer, with docs/design.md#decisions: a batch that is
+// being submitted, is Valid, or is Invalid and not settled still holds its lane).
 type Serial struct{}
 
 // Window returns 1.

@@ -13,8 +13,8 @@ import (
 	"github.com/dltbatch/dltbatch/queuer"
 )
 
-// verdicts is spec/004 with design decisions 3 to 5: what a state at the front of
-// its lane means for it and for all that come after it.
+// verdicts is docs/glossary.md#one-round-serial-queuer with docs/design.md#decisions: what a
+// state at the front of its lane means for it and for all that come after it.
 var verdicts = map[batch.State]struct {
 	leaves bool // when it is ready
 	why    string

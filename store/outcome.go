@@ -147,7 +147,7 @@ type Applied struct {
 //
 // Every outcome is fenced by its version, but a commit, which is a fact whoever
 // hears of it: it is applied to whatever the row is now, open or final, unless a
-// live claim may still be posting (design section 3, promise 5).
+// live claim may still be posting (docs/design.md#promise-5-fencing).
 func (r Row) Apply(o Outcome, now time.Time) (Row, Applied) {
 	res := Applied{Ref: o.Ref, From: r.State, Row: r, Result: Written}
 	fail := func(result Result, err error) (Row, Applied) {

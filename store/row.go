@@ -8,7 +8,7 @@ import (
 )
 
 // Row is the part of a stored batch that changes. Its methods are the rules of
-// design section 2 as pure functions: they return the row as it becomes. now is
+// docs/design.md#states-of-a-batch as pure functions: they return the row as it becomes. now is
 // always the database's clock.
 type Row struct {
 	State   batch.State
@@ -110,7 +110,7 @@ func (r Row) Ready(now time.Time) bool {
 
 // Resendable reports whether a claim taken now can be posted without a chance that
 // it takes effect twice: no attempt is unresolved, or a resend stays harmless for
-// as long as its POST may take to arrive (design section 6, claiming, step 4).
+// as long as its POST may take to arrive (docs/design.md#how-a-claim-works).
 func (r Row) Resendable(now time.Time, ttl time.Duration, rule Resend) bool {
 	return r.DoubtAttempt == 0 || !now.Add(ttl).Add(rule.LateArrival).After(r.ResendUntil)
 }

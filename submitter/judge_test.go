@@ -35,7 +35,7 @@ func TestJudge(t *testing.T) {
 	// Where every try spends, the claim has spent it.
 	refusedEvery := verdict{finding: store.Refused, last: true, kind: batch.KindRejected}
 	failed := func(k batch.ErrorKind) verdict { return verdict{finding: store.Failed, kind: k, delayed: true} }
-	// EveryTry spends one for each attempt that was posted (spec/001), before it is
+	// EveryTry spends one for each attempt that was posted (docs/design.md#budgets), before it is
 	// made. The last of them ends the batch, a doubtful one once its doubt is resolved.
 	usedUp := func(f store.Finding) verdict {
 		return verdict{finding: f, last: true, kind: batch.KindExhausted, delayed: f == store.Refused}

@@ -17,7 +17,7 @@ import (
 // partiesPage is how many idle parties one question returns at most.
 const partiesPage = 500
 
-// batching starts one new batch for each idle party in each cycle (spec/001).
+// batching starts one new batch for each idle party in each cycle (docs/glossary.md#auto-batch).
 func (e *Engine) batching(ctx context.Context) error {
 	for {
 		start := time.Now()

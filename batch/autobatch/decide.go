@@ -24,7 +24,7 @@ func (o Options) due(l store.PartyLoad) time.Duration {
 // still be executed.
 //
 // A refusal halves; it is never concluded which order is at fault, not even where
-// the ledger names it or the other half was fine (design section 8).
+// the ledger names it or the other half was fine (docs/design.md#auto-batching).
 func settle(b store.OrderBatch) (store.Settlement, bool) {
 	s := store.Settlement{Batch: b.Record.Key, Version: b.Record.Version}
 	all := func(state batch.OrderState, group string, err *batch.SubmissionError) (store.Settlement, bool) {

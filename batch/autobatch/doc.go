@@ -1,5 +1,5 @@
-// Package autobatch makes batches of orders (spec/001): requests that come one by
-// one, transfers say, leave for the ledger many at a time.
+// Package autobatch makes batches of orders (docs/glossary.md#auto-batch): requests that come
+// one by one, transfers say, leave for the ledger many at a time.
 //
 // An [Engine] stores orders, takes those of each idle party together, has the
 // application's [batch.Builder] make one batch of them, and stores that batch and
@@ -18,8 +18,8 @@
 // A party has one batch at a time; what is added meanwhile fills the next. So a batch
 // is small, and leaves at once, when there is little to do, and grows with the load.
 //
-// The states and loops of spec/001 have other names here, for they are those of every
-// batch:
+// The states and loops of docs/glossary.md#auto-batch have other names here, for they are those
+// of every batch:
 //
 //	Prepared               batch.Queued
 //	Submitted              batch.Submitting, then batch.Pending

@@ -12,7 +12,7 @@ import (
 
 // The variables that [FromEnv] reads.
 const (
-	EnvSwitch           = "AUTO_BATCH_SWITCH"            // true or false; defaults to false (spec/001)
+	EnvSwitch           = "AUTO_BATCH_SWITCH"            // true or false; defaults to false
 	EnvDBType           = "AUTO_BATCH_DB_TYPE"           // in-memory (default), psql or sqlite
 	EnvMaxSize          = "AUTO_BATCH_MAX_SIZE"          // orders
 	EnvMaxBytes         = "AUTO_BATCH_MAX_BYTES"         // bytes; -1 is unlimited
@@ -24,11 +24,11 @@ const (
 	EnvMaxAttempts      = "AUTO_BATCH_MAX_ATTEMPTS"      // attempts; -1 is unlimited
 )
 
-// FromEnv reads options from variables, as spec/001 configures a wallet; getenv is
-// os.Getenv, say. This package never calls it. What is not set, or empty, has its
-// default; without AUTO_BATCH_SWITCH=true the options are Disabled. The error joins
-// one [*batch.InputError] for each variable that cannot be read, or says which two
-// do not go together.
+// FromEnv reads options from variables, as docs/glossary.md#auto-batch configures a wallet;
+// getenv is os.Getenv, say. This package never calls it. What is not set, or empty, has its
+// default; without AUTO_BATCH_SWITCH=true the options are Disabled. The error joins one
+// [*batch.InputError] for each variable that cannot be read, or says which two do not go
+// together.
 func FromEnv(getenv func(string) string) (Options, error) {
 	var o Options
 	var errs []error

@@ -9,10 +9,10 @@ import (
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
-// DB is the kind of database that keeps the orders (spec/001, "Database").
+// DB is the kind of database that keeps the orders (docs/glossary.md#auto-batch).
 type DB string
 
-// The kinds of databases. spec/001 has the first two.
+// The kinds of databases. docs/glossary.md#auto-batch has the first two.
 const (
 	DBMemory   DB = "in-memory" // lost with the process
 	DBPostgres DB = "psql"
@@ -21,8 +21,8 @@ const (
 
 // Options of an [Engine]. The zero value of every field means its default.
 type Options struct {
-	// Disabled is spec/001's switch, turned off: Run starts no loops, and Add takes
-	// nothing. Awaits still work. Defaults to false; [FromEnv] has spec/001's default.
+	// Disabled is the switch of docs/glossary.md#auto-batch, turned off: Run starts no loops,
+	// and Add takes nothing. Awaits still work. Defaults to false; with [FromEnv] to true.
 	Disabled bool
 	// DB is for the application, which opens the store: nothing here looks at it.
 	// Defaults to DBMemory.
@@ -54,8 +54,8 @@ type Options struct {
 	MonitorInterval time.Duration
 	// RetryInterval is how long this Engine leaves a party alone after a batch of it
 	// used its budget up. Before that, a failed batch is tried again after the Runner's
-	// Options.RetryDelay: give it this value, and spec/001's retryInterval is one.
-	// Defaults to 1 s.
+	// Options.RetryDelay: give it this value, and it is the retryInterval of
+	// docs/glossary.md#auto-batch. Defaults to 1 s.
 	RetryInterval time.Duration
 	// RecoveryInterval is how long a party waits after its Builder or the store failed;
 	// it doubles up to 60 s. Defaults to 1 s.

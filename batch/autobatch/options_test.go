@@ -55,7 +55,7 @@ func env(m map[string]string) func(string) string { return func(name string) str
 func TestFromEnv(t *testing.T) {
 	o, err := FromEnv(env(nil))
 	require.NoError(t, err)
-	assert.True(t, o.Disabled, "disabled by default (spec/001)")
+	assert.True(t, o.Disabled, "disabled by default")
 	assert.Equal(t, Options{Disabled: true}, o, "the rest has its defaults")
 
 	o, err = FromEnv(env(map[string]string{

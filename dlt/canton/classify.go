@@ -34,7 +34,7 @@ func (m meaning) String() string {
 	return [...]string{"unclear", "duplicate", "in flight", "transient", "refused", "set-up", "internal"}[m]
 }
 
-// The error categories (ledgers/canton.md 1.5).
+// The error categories (docs/ledgers/canton.md#errors).
 const (
 	catTransientServerFailure = 1
 	catContention             = 2

@@ -13,7 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// The table of categories (ledgers/canton.md 1.5), for ids that nobody has heard of.
+// The table of categories (docs/ledgers/canton.md#errors), for ids that nobody has heard of.
 func TestCategories(t *testing.T) {
 	for _, c := range []struct {
 		name           string

@@ -65,7 +65,7 @@ func New(url string, o *Options) (*Client, error) {
 		traits: dlt.Traits{
 			Name: c.Name,
 			// The same command does not take effect twice within the period, whatever its
-			// submission id (ledgers/canton.md 1.6).
+			// submission id (docs/ledgers/canton.md#deduplication).
 			ResendHarmlessFor: c.DeduplicationPeriod,
 			LateArrival:       c.LateArrival,
 			Grace:             c.Grace,
@@ -74,7 +74,7 @@ func New(url string, o *Options) (*Client, error) {
 			MaxIDsPerQuery: maxIDs,
 			// Completions are read by party, and a token may lack the right for one.
 			GroupsByService: true,
-			// Back-pressure is the participant's (1.5, limits).
+			// Back-pressure is the participant's (docs/ledgers/canton.md#errors).
 			PressureScope: dlt.ScopeEndpoint,
 			Streams:       !c.PollOnly,
 			Resolves:      true,

@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// The fields of a submission that a payload may have (ledgers/canton.md 1.2). The
+// The fields of a submission that a payload may have (docs/ledgers/canton.md#submissions). The
 // others are the client's: the participant ignores what it does not know, so that a
 // slip would show only as a field that is missing.
 var payloadFields = map[string]bool{

@@ -14,7 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// element is one of a list or stream of completions (ledgers/canton.md 1.3).
+// element is one of a list or stream of completions (docs/ledgers/canton.md#completions).
 type element struct {
 	offset     int64 // 0 where it has none
 	completion *completion
@@ -237,7 +237,7 @@ func eachField(b []byte, f func(protowire.Number, []byte) error) error {
 }
 
 // concerns reports whether the completion is of a command of this user and party:
-// the same id of others is another change (ledgers/canton.md 1.6).
+// the same id of others is another change (docs/ledgers/canton.md#deduplication).
 func (c *completion) concerns(user, party string) bool {
 	if user != "" && c.UserID != "" && c.UserID != user {
 		return false

@@ -27,6 +27,6 @@
 //
 // Completions come over a WebSocket ([Client.Events]) and, as the floor, by polling.
 //
-// The rules come from ledgers/canton.md 1.1 to 1.7. Submissions of external parties
-// (1.8) are not supported.
+// The facts about participants that all of this rests on are in docs/ledgers/canton.md, each
+// with how it is known. Submissions of external parties are not supported.
 package canton

@@ -15,7 +15,7 @@ import (
 )
 
 // failure is what a participant says is wrong, in an HTTP answer, a frame of a
-// stream or a completion (ledgers/canton.md 1.5).
+// stream or a completion (docs/ledgers/canton.md#errors).
 type failure struct {
 	id       string // such as DUPLICATE_COMMAND; "" and "NA" where it is not said
 	category int    // 0 where it is not said; -1 for legacy errors

@@ -14,7 +14,7 @@ import (
 )
 
 // subprotocol is what a participant always answers, so that it has to be offered
-// (ledgers/canton.md 1.3). The token goes into the header, which wins.
+// (docs/ledgers/canton.md#completions). The token goes into the header, which wins.
 const subprotocol = "daml.ws.auth"
 
 // settleDown is how long a participant has to refuse a stream that it has opened: an

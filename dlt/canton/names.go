@@ -25,7 +25,7 @@ func consistsOf(s, others string, limit int) bool {
 }
 
 // isCommandID reports a LedgerString that leaves room for the number of an attempt
-// (ledgers/canton.md 1.2).
+// (docs/ledgers/canton.md#submissions).
 func isCommandID(s string) bool { return consistsOf(s, "_:-#/ .", maxID) }
 
 func isParty(s string) bool { return consistsOf(s, ":-_ ", maxLedgerString) }

@@ -33,7 +33,7 @@ type Options struct {
 
 	// UserID is the Ledger API user. It is part of the change id, so that it must not
 	// change while batches are open. May be "" only where the token names the user
-	// (ledgers/canton.md 1.2, 1.4). Defaults to "".
+	// (docs/ledgers/canton.md#submissions, docs/ledgers/canton.md#authorization). Defaults to "".
 	UserID string
 
 	// Token is asked for a bearer token before every request; "" sends none. It may be
@@ -55,11 +55,11 @@ type Options struct {
 	// effect twice; it goes out with every submission and is Traits.ResendHarmlessFor.
 	// At least 1 s and longer than LateArrival; a participant refuses more than its
 	// max-deduplication-duration, which the client reports as a misconfiguration.
-	// Defaults to 7 days, the participant's own default (ledgers/canton.md 1.6).
+	// Defaults to 7 days, the participant's own default (docs/ledgers/canton.md#deduplication).
 	DeduplicationPeriod time.Duration
 	// LateArrival is how long after its connection ended a POST may still pass the
 	// participant's deduplication: its request timeout, 20 s, and a margin
-	// (ledgers/canton.md 1.5). Defaults to 30 s.
+	// (docs/ledgers/canton.md#errors). Defaults to 30 s.
 	LateArrival time.Duration
 	// Grace is how long after a submission a missing completion means nothing. What is
 	// sent again while it still runs is answered SUBMISSION_ALREADY_IN_FLIGHT and does
@@ -70,7 +70,7 @@ type Options struct {
 	// completion, or never takes effect: the synchronizer's ledger time tolerance, its
 	// confirmation and mediator timeouts (60 s, 30 s and 30 s by default), and how far the
 	// participant may lag behind. It follows from settings that the client cannot see and
-	// is no promise of Canton's (ledgers/canton.md 1.7), so that nothing is assumed:
+	// is no promise of Canton's (docs/ledgers/canton.md#after-a-crash), so that nothing is assumed:
 	// without it a batch that was refused at the door, used its budget up, or is out of its
 	// deduplication period, while an attempt is in doubt and the last one has no
 	// completion, needs a person's decision ([Client.Resolve]). Auto-batching with a budget
@@ -86,7 +86,7 @@ type Options struct {
 	// For evidence it waits 20 times as long. At least 1 ms. Defaults to 250 ms.
 	IdleWait time.Duration
 	// PageLimit is the participant's http-list-max-elements-limit, or less
-	// (ledgers/canton.md 1.3). The client halves it where the participant's is
+	// (docs/ledgers/canton.md#completions). The client halves it where the participant's is
 	// smaller. Defaults to 200.
 	PageLimit int
 
@@ -98,7 +98,7 @@ type Options struct {
 	StreamSilence time.Duration
 
 	// MaxBody is the largest request in bytes, the command and what the client adds to
-	// it. Defaults to 10 MiB (ledgers/canton.md 2.5).
+	// it. Defaults to 10 MiB (docs/ledgers/canton.md#limits).
 	MaxBody int
 	// MaxResponse bounds what is read of one answer or frame, in bytes. Defaults to 10 MiB.
 	MaxResponse int64

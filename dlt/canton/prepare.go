@@ -13,7 +13,7 @@ import (
 )
 
 // prepared is what is stored before the first POST: the ledger's end, after which
-// the completions of all attempts lie (ledgers/canton.md 1.6, OFF0).
+// the completions of all attempts lie (docs/ledgers/canton.md#deduplication).
 type prepared struct {
 	Offset *int64 `json:"offset"`
 }

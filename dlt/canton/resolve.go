@@ -18,9 +18,9 @@ const evidenceWaits = 20
 // first attempt. A success is Committed. No success is NotCommitted in two cases:
 //
 // The last attempt has a completion that rejects it. A completion is of a submission that
-// was taken while no other of the same command was in flight (ledgers/canton.md 1.6), and
-// those before it had arrived by then or never will: what became of them is among the
-// completions, and it is no success.
+// was taken while no other of the same command was in flight
+// (docs/ledgers/canton.md#deduplication), and those before it had arrived by then or never will:
+// what became of them is among the completions, and it is no success.
 //
 // Or Options.LateArrival and Options.DecidedWithin have passed since the last POST ended;
 // it is InFlight before. A submission that was refused at the door proves nothing about

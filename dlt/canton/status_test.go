@@ -31,7 +31,7 @@ func (r *rig) executed(id string) {
 	require.Eventually(r.t, func() bool { return r.p.Count(cantontest.Executed, id) == 1 }, 2*time.Second, time.Millisecond)
 }
 
-// What another process finds after a crash (ledgers/canton.md 1.7).
+// What another process finds after a crash (docs/ledgers/canton.md#after-a-crash).
 func TestAfterACrash(t *testing.T) {
 	t.Run("the answer was lost", func(t *testing.T) {
 		r := newRig(t, nil, nil)

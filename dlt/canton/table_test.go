@@ -16,7 +16,7 @@ import (
 
 const none batch.Reported = 0 // no answer, and an error
 
-// errorTable says for every id of ledgers/canton.md 1.3 to 1.6, and at least one of
+// errorTable says for every id of docs/ledgers/canton.md, and at least one of
 // each category, what it means on the POST ("" is accepted) and in a completion.
 var errorTable = map[string]struct {
 	post       batch.ErrorKind
@@ -144,7 +144,7 @@ func TestErrorsInCompletions(t *testing.T) {
 	}
 }
 
-// The outcomes of deduplication (ledgers/canton.md 1.6).
+// The outcomes of deduplication (docs/ledgers/canton.md#deduplication).
 func TestDeduplication(t *testing.T) {
 	once := func(t *testing.T, r *rig, id string) {
 		t.Helper()

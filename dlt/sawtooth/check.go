@@ -15,7 +15,7 @@ import (
 )
 
 // DefaultMaxBody is a node's default client_max_size since Sawtooth 1.0.3, in
-// bytes. A request must be smaller (ledgers/sawtooth-and-splinter.md B1).
+// bytes. A request must be smaller (docs/ledgers/sawtooth.md#requests-and-limits).
 const DefaultMaxBody = 10 << 20
 
 // Check reports the first thing in b that a node with the default size limit would
@@ -23,8 +23,8 @@ const DefaultMaxBody = 10 << 20
 // (503 after 300 s), malformed addresses and dependencies inside the batch (pending
 // or unknown for ever), signatures, digests, ids, sizes (refused); and fields of b
 // that say something else than its payload. The error is a [*batch.InputError]
-// (ledgers/sawtooth-and-splinter.md A1 to A4, B1, B2, B6). Check is pure, safe on
-// any bytes, and verifies every signature, about 0.1 ms each.
+// (docs/ledgers/sawtooth.md#messages and the headings after it). Check is
+// pure, safe on any bytes, and verifies every signature, about 0.1 ms each.
 func Check(b batch.Batch) error { return check(b, DefaultMaxBody, true) }
 
 // CheckSize is [Check] for a node that takes bodies of less than maxBody bytes.
@@ -141,7 +141,8 @@ func checkDependencies(at string, h *pb.TransactionHeader, ids map[string]struct
 		if !isID(dep) {
 			return &batch.InputError{Field: field, Value: batch.Excerpt(dep, 136), Want: wantDependency}
 		}
-		// The node waits for it as if it were in another batch, for ever (A4).
+		// The node waits for it as if it were in another batch, for ever
+		// (docs/ledgers/sawtooth.md#dependencies).
 		if _, own := ids[dep]; own {
 			return &batch.InputError{Field: field, Value: dep, Want: "no transaction of the same batch, whose order is implied"}
 		}

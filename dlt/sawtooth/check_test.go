@@ -72,7 +72,7 @@ func TestCheckRefuses(t *testing.T) {
 		forgery
 		field string
 	}{
-		// A1
+		// docs/ledgers/sawtooth.md#messages
 		"no id":                 {forgery{fields: func(b *batch.Batch) { b.ID = "" }}, "ID"},
 		"id in upper case":      {forgery{fields: func(b *batch.Batch) { b.ID = batch.ID(upper(string(b.ID))) }}, "ID"},
 		"short id":              {forgery{fields: func(b *batch.Batch) { b.ID = b.ID[:126] }}, "ID"},
@@ -108,7 +108,7 @@ func TestCheckRefuses(t *testing.T) {
 		"no digest":          {tx(func(h *pb.TransactionHeader) { h.PayloadSha512 = "" }), "transactions[0].header.payload_sha512"},
 		"payload changed":    {forgery{batch: func(b *pb.Batch) { b.Transactions[0].Payload = []byte("x") }}, "transactions[0].header.payload_sha512"},
 
-		// A2
+		// docs/ledgers/sawtooth.md#signatures
 		"batch key upper case": {forgery{header: func(h *pb.BatchHeader) { h.SignerPublicKey = upper(pub1) }}, "header.signer_public_key"},
 		"batch key off curve":  {forgery{header: func(h *pb.BatchHeader) { h.SignerPublicKey = "02" + strings.Repeat("f", 64) }}, "header.signer_public_key"},
 		"batch key empty":      {forgery{header: func(h *pb.BatchHeader) { h.SignerPublicKey = "" }}, "header.signer_public_key"},
@@ -129,18 +129,18 @@ func TestCheckRefuses(t *testing.T) {
 			x[0].HeaderSignature = strings.Repeat("f", 64) + x[0].HeaderSignature[64:]
 		}}, "transactions[0].header_signature"},
 
-		// A3, B6
+		// docs/ledgers/sawtooth.md#addresses-and-conflicts
 		"odd address":        {input("1cf"), "transactions[0].header.inputs[1]"},
 		"address upper case": {input("1CF126"), "transactions[0].header.inputs[1]"},
 		"address no hex":     {input("xy"), "transactions[0].header.inputs[1]"},
 		"address too long":   {input(vectorAddress + "00"), "transactions[0].header.inputs[1]"},
 		"output":             {tx(func(h *pb.TransactionHeader) { h.Outputs = []string{"a"} }), "transactions[0].header.outputs[0]"},
 
-		// A4
+		// docs/ledgers/sawtooth.md#dependencies
 		"empty dependency":     {tx(func(h *pb.TransactionHeader) { h.Dependencies = []string{vectorTx, ""} }), "transactions[0].header.dependencies[1]"},
 		"malformed dependency": {tx(func(h *pb.TransactionHeader) { h.Dependencies = []string{upper(vectorTx)} }), "transactions[0].header.dependencies[0]"},
 
-		// B1
+		// docs/ledgers/sawtooth.md#requests-and-limits
 		"too large": {forgery{bytes: func(b []byte) []byte { return append(b, make([]byte, sawtooth.DefaultMaxBody-len(b)-5)...) }}, "Payload"},
 
 		// The fields beside the payload
@@ -186,7 +186,8 @@ func TestCheckRefusesDependencyInside(t *testing.T) {
 	require.NoError(t, err, "in another batch it is fine")
 }
 
-// B1: the body must be smaller than the limit, and the body is the payload in its frame.
+// docs/ledgers/sawtooth.md#requests-and-limits: the body must be smaller than the limit, and the
+// body is the payload in its frame.
 func TestSizeLimitIsExact(t *testing.T) {
 	b := vector(t)
 	body := len(list(b.Payload))

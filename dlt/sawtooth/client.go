@@ -64,8 +64,9 @@ func New(url string, o *Options) (*Client, error) {
 		traits: dlt.Traits{
 			Name: c.Name,
 			// Batch and transaction ids are unique in a chain, so that the same bytes
-			// never execute twice, however often and however late they arrive (B7).
-			// That is why a late arrival is of no interest either, and is 0.
+			// never execute twice, however often and however late they arrive
+			// (docs/ledgers/sawtooth.md#the-same-bytes-again). That is why a late arrival is of
+			// no interest either, and is 0.
 			ResendHarmlessFor: dlt.Forever,
 			LateArrival:       0,
 			Grace:             c.Grace,
@@ -74,7 +75,8 @@ func New(url string, o *Options) (*Client, error) {
 			MaxIDsPerQuery:    maxIDs,
 			MaxList:           c.MaxList,
 			MaxListBytes:      maxListBytes(c.MaxBody, c.MaxList),
-			// The pool that a 429 speaks of belongs to the node (B2).
+			// The pool that a 429 speaks of belongs to the node
+			// (docs/ledgers/sawtooth.md#submitting).
 			PressureScope: dlt.ScopeEndpoint,
 			Vanish:        c.Vanish,
 			KeepsOrder:    c.SingleValidator,
@@ -105,7 +107,8 @@ func (c *Client) Check(b batch.Batch) error { return check(b, c.maxBody, true) }
 func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
 
 // maxListBytes is how long the payloads of a list may be together: a body must be
-// smaller than maxBody (B1), and each payload has a header of up to six bytes in it.
+// smaller than maxBody (docs/ledgers/sawtooth.md#requests-and-limits), and each payload has a
+// header of up to six bytes in it.
 func maxListBytes(maxBody, maxList int) int {
 	return max(1, maxBody-1-6*maxList)
 }

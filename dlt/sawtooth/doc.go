@@ -32,5 +32,6 @@
 // and tells for certain that one can no longer be committed. [Client.Events] listens
 // to the node's blocks, each of which says "ask now" and nothing else.
 //
-// The rules come from ledgers/sawtooth-and-splinter.md parts A, B and E.
+// The facts about nodes that all of this rests on are in docs/ledgers/sawtooth.md, each with
+// how it is known.
 package sawtooth

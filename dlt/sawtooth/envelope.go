@@ -12,7 +12,7 @@ import (
 )
 
 // envelope is a node's error body: {"error": {"code": 30, "message": ..., "title": ...}}.
-// Only the code is stable (ledgers/sawtooth-and-splinter.md B2).
+// Only the code is stable (docs/ledgers/sawtooth.md#submitting).
 type envelope struct {
 	// isJSON tells a node's answer, even one that was cut off, from the plain text or
 	// HTML of what stands before it.

@@ -23,7 +23,8 @@ const opEvents = "events"
 const handshake = 15 * time.Second
 
 // nowhere is an address that no family uses. Whoever subscribes to it is told of all
-// blocks, and of no changes of state, which are not needed and may be large (B11).
+// blocks, and of no changes of state, which are not needed and may be large
+// (docs/ledgers/sawtooth.md#events).
 var nowhere = strings.Repeat("f", addressLen)
 
 // Events implements [dlt.EventSource]: it subscribes to the blocks of the node that
@@ -33,7 +34,7 @@ var nowhere = strings.Repeat("f", addressLen)
 // gap, or a fork took its place, the event has Live set, since something was
 // missed. Events that a node stops sending while its websocket lives are not missed
 // here: polling goes on. services do not matter. Errors, but yield's, are
-// [*dlt.Error]s (ledgers/sawtooth-and-splinter.md B11).
+// [*dlt.Error]s (docs/ledgers/sawtooth.md#events).
 func (c *Client) Events(ctx context.Context, _ []batch.ServiceID, yield func(dlt.Event) error) error {
 	conn, err := c.subscribe(ctx)
 	if ctx.Err() != nil {
@@ -171,7 +172,7 @@ func (s *stream) tell(ctx context.Context, yield func(dlt.Event) error) error {
 }
 
 // leave says goodbye: an older node that goes on telling a peer who is gone may stop
-// telling all the others (B11).
+// telling all the others (docs/ledgers/sawtooth.md#events).
 func (s *stream) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second/2)
 	defer cancel()
@@ -239,8 +240,8 @@ type message struct {
 	warning      bool
 }
 
-// decodeMessage reads a message (B11). fork_detected is not looked at: it compares
-// numbers as text.
+// decodeMessage reads a message (docs/ledgers/sawtooth.md#events). fork_detected is not looked
+// at: it compares numbers as text.
 func decodeMessage(text []byte) (message, error) {
 	var doc struct {
 		BlockID  string `json:"block_id"`

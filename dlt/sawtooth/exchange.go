@@ -77,7 +77,8 @@ func newPost(ctx context.Context, target, contentType string) (*http.Request, er
 	if err != nil {
 		return nil, err
 	}
-	// Byte for byte: a parameter behind it is refused (B2, B4).
+	// Byte for byte: a parameter behind it is refused (docs/ledgers/sawtooth.md#submitting,
+	// docs/ledgers/sawtooth.md#asking-for-statuses).
 	req.Header["Content-Type"] = []string{contentType}
 	return req, nil
 }

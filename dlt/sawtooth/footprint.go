@@ -15,10 +15,10 @@ type Declared struct {
 }
 
 // Footprint is what a batch of these transactions declares, for strategies that let
-// batches overtake each other (ledgers/sawtooth-and-splinter.md A3 and A4), in as
-// few entries as say the same. A dependency is a read of the other transaction's
-// mark, so a batch waits for the one it names where that comes before it in their
-// lane; one that names a later one holds it up, as any other conflict does.
+// batches overtake each other (docs/ledgers/sawtooth.md#addresses-and-conflicts,
+// docs/ledgers/sawtooth.md#dependencies), in as few entries as say the same. A dependency is a
+// read of the other transaction's mark, so a batch waits for the one it names where that comes
+// before it in their lane; one that names a later one holds it up, as any other conflict does.
 //
 // The footprint is empty, and so conflicts with everything, where addresses do not
 // tell: none at all is declared, one is malformed, one lies in or covers the
@@ -26,7 +26,8 @@ type Declared struct {
 // is executed, or there are more than [batch.MaxFootprint].
 //
 // A Sawtooth validator keeps a transaction to what it declares. Scabbard does not
-// look (A3), so that there a footprint is no more than the signer's word.
+// look (docs/ledgers/splinter.md#order), so that there a footprint is no more than the signer's
+// word.
 func Footprint(txs ...Declared) batch.Footprint {
 	var f batch.Footprint
 	reads, writes := 0, 0

@@ -21,7 +21,7 @@ import (
 	"github.com/dltbatch/dltbatch/submitter"
 )
 
-// These tables walk ledgers/sawtooth-and-splinter.md row by row: what a node says goes
+// These tables walk docs/ledgers/sawtooth.md row by row: what a node says goes
 // through the client, and what that comes to is what the engine's pure functions say.
 
 const (
@@ -93,26 +93,26 @@ func TestEveryRowOfB2(t *testing.T) {
 		spent  int // of definite failures
 		tries  int
 	}{
-		{"B2 202: accepted, not durable", 202, jsonType, link, "", batch.Pending, 0, 1},
-		{"B2 400/30: bad signature or structure, or not permitted", 400, jsonType, envelope(30), batch.KindRejected, batch.Rejected, 1, 1},
-		{"B2 400/34: zero-length body", 400, jsonType, envelope(34), batch.KindRejected, batch.Rejected, 1, 1},
-		{"B2 400/35: not a BatchList", 400, jsonType, envelope(35), batch.KindRejected, batch.Rejected, 1, 1},
-		{"B2 400/42: wrong Content-Type", 400, jsonType, envelope(42), batch.KindMisconfigured, batch.Delayed, 0, 0},
-		{"B2 400 non-JSON: request line or header too long", 400, textType, "Bad Request", batch.KindMisconfigured, batch.Delayed, 0, 0},
-		{"B2 408/19: ZMQ send failed", 408, jsonType, envelope(19), batch.KindBusy, batch.Delayed, 0, 1},
-		{"B2 413: body too large", 413, textType, "Maximum request body size exceeded", batch.KindRejected, batch.Rejected, 1, 1},
-		{"B2 429/31: pool full", 429, jsonType, envelope(31), batch.KindBusy, batch.Delayed, 0, 1},
-		{"B2 500/10: validator error", 500, jsonType, envelope(10), batch.KindDoubt, batch.Submitting, 0, 1},
-		{"B2 500/20: reply undecodable", 500, jsonType, envelope(20), batch.KindDoubt, batch.Submitting, 0, 1},
-		{"B2 500 none: HTML of aiohttp 3.0", 500, "text/html", "<html>500</html>", batch.KindDoubt, batch.Submitting, 0, 1},
-		{"B2 500 none: text of aiohttp 3.8", 500, textType, "500 Internal Server Error", batch.KindDoubt, batch.Submitting, 0, 1},
-		{"B2 503/17: no reply, and may still execute", 503, jsonType, envelope(17), batch.KindDoubt, batch.Submitting, 0, 1},
-		{"B2 503/18: disconnect while waiting", 503, jsonType, envelope(18), batch.KindDoubt, batch.Submitting, 0, 1},
-		{"B2 error body: only the code is stable", 400, jsonType, `{"error": {"code": 30, "title": "whatever"}}`, batch.KindRejected, batch.Rejected, 1, 1},
-		{"B10 401 of a proxy", 401, "text/html", "<html>", batch.KindMisconfigured, batch.Delayed, 0, 0},
-		{"B10 403 of a proxy", 403, "text/html", "<html>", batch.KindMisconfigured, batch.Delayed, 0, 0},
-		{"E(1) 502", 502, "text/html", "<html>", batch.KindDoubt, batch.Submitting, 0, 1},
-		{"E(1) 504", 504, "text/html", "<html>", batch.KindDoubt, batch.Submitting, 0, 1},
+		{"202: accepted, not durable", 202, jsonType, link, "", batch.Pending, 0, 1},
+		{"400/30: bad signature or structure, or not permitted", 400, jsonType, envelope(30), batch.KindRejected, batch.Rejected, 1, 1},
+		{"400/34: zero-length body", 400, jsonType, envelope(34), batch.KindRejected, batch.Rejected, 1, 1},
+		{"400/35: not a BatchList", 400, jsonType, envelope(35), batch.KindRejected, batch.Rejected, 1, 1},
+		{"400/42: wrong Content-Type", 400, jsonType, envelope(42), batch.KindMisconfigured, batch.Delayed, 0, 0},
+		{"400 non-JSON: request line or header too long", 400, textType, "Bad Request", batch.KindMisconfigured, batch.Delayed, 0, 0},
+		{"408/19: ZMQ send failed", 408, jsonType, envelope(19), batch.KindBusy, batch.Delayed, 0, 1},
+		{"413: body too large", 413, textType, "Maximum request body size exceeded", batch.KindRejected, batch.Rejected, 1, 1},
+		{"429/31: pool full", 429, jsonType, envelope(31), batch.KindBusy, batch.Delayed, 0, 1},
+		{"500/10: validator error", 500, jsonType, envelope(10), batch.KindDoubt, batch.Submitting, 0, 1},
+		{"500/20: reply undecodable", 500, jsonType, envelope(20), batch.KindDoubt, batch.Submitting, 0, 1},
+		{"500 none: HTML of aiohttp 3.0", 500, "text/html", "<html>500</html>", batch.KindDoubt, batch.Submitting, 0, 1},
+		{"500 none: text of aiohttp 3.8", 500, textType, "500 Internal Server Error", batch.KindDoubt, batch.Submitting, 0, 1},
+		{"503/17: no reply, and may still execute", 503, jsonType, envelope(17), batch.KindDoubt, batch.Submitting, 0, 1},
+		{"503/18: disconnect while waiting", 503, jsonType, envelope(18), batch.KindDoubt, batch.Submitting, 0, 1},
+		{"error body: only the code is stable", 400, jsonType, `{"error": {"code": 30, "title": "whatever"}}`, batch.KindRejected, batch.Rejected, 1, 1},
+		{"401 of a proxy", 401, "text/html", "<html>", batch.KindMisconfigured, batch.Delayed, 0, 0},
+		{"403 of a proxy", 403, "text/html", "<html>", batch.KindMisconfigured, batch.Delayed, 0, 0},
+		{"502", 502, "text/html", "<html>", batch.KindDoubt, batch.Submitting, 0, 1},
+		{"504", 504, "text/html", "<html>", batch.KindDoubt, batch.Submitting, 0, 1},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			err := posted(t, row.status, row.typ, row.body)
@@ -129,7 +129,7 @@ func TestEveryRowOfB2(t *testing.T) {
 	}
 }
 
-// TestErrorsWithoutAnAnswer are the rows of E(1) in which there is none.
+// TestErrorsWithoutAnAnswer is about requests that get no answer.
 func TestErrorsWithoutAnAnswer(t *testing.T) {
 	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -141,9 +141,9 @@ func TestErrorsWithoutAnAnswer(t *testing.T) {
 		kind  batch.ErrorKind
 		state batch.State
 	}{
-		"E(1) network error: reset":                {rawNode(t, func(c net.Conn) { _, _ = c.Read(make([]byte, 1)) }), batch.KindDoubt, batch.Submitting},
-		"E(1) own timeout":                         {silent.URL, batch.KindDoubt, batch.Submitting},
-		"E(1) network error: refused, so not sent": {deadURL(t), batch.KindUnavailable, batch.Delayed},
+		"network error: reset":                {rawNode(t, func(c net.Conn) { _, _ = c.Read(make([]byte, 1)) }), batch.KindDoubt, batch.Submitting},
+		"own timeout":                         {silent.URL, batch.KindDoubt, batch.Submitting},
+		"network error: refused, so not sent": {deadURL(t), batch.KindUnavailable, batch.Delayed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
@@ -205,17 +205,17 @@ func TestEveryErrorOfB4(t *testing.T) {
 		body   string
 		kind   batch.ErrorKind
 	}{
-		{"B4 400/43: content type", 400, envelope(43), batch.KindMisconfigured},
-		{"B4 400/46: body", 400, envelope(46), batch.KindMisconfigured},
-		{"B4 400/60: malformed id, for the whole request", 400, envelope(60), batch.KindMisconfigured},
-		{"B4 400/66: id missing", 400, envelope(66), batch.KindMisconfigured},
-		{"B4 408/19: not sent", 408, envelope(19), batch.KindBusy},
-		{"B4 500/10: validator error", 500, envelope(10), batch.KindDoubt},
-		{"B4 500/20: reply undecodable", 500, envelope(20), batch.KindDoubt},
-		{"B4 500/27: statuses missing", 500, envelope(27), batch.KindDoubt},
-		{"B4 503/17: no reply", 503, envelope(17), batch.KindDoubt},
-		{"B4 503/18: disconnect", 503, envelope(18), batch.KindDoubt},
-		{"B4 500 non-JSON", 500, "500 Internal Server Error", batch.KindDoubt},
+		{"400/43: content type", 400, envelope(43), batch.KindMisconfigured},
+		{"400/46: body", 400, envelope(46), batch.KindMisconfigured},
+		{"400/60: malformed id, for the whole request", 400, envelope(60), batch.KindMisconfigured},
+		{"400/66: id missing", 400, envelope(66), batch.KindMisconfigured},
+		{"408/19: not sent", 408, envelope(19), batch.KindBusy},
+		{"500/10: validator error", 500, envelope(10), batch.KindDoubt},
+		{"500/20: reply undecodable", 500, envelope(20), batch.KindDoubt},
+		{"500/27: statuses missing", 500, envelope(27), batch.KindDoubt},
+		{"503/17: no reply", 503, envelope(17), batch.KindDoubt},
+		{"503/18: disconnect", 503, envelope(18), batch.KindDoubt},
+		{"500 non-JSON", 500, "500 Internal Server Error", batch.KindDoubt},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			statuses, err := told(t, row.status, row.body)
@@ -247,31 +247,31 @@ func TestEveryWordOfB4(t *testing.T) {
 		word, doubted string
 	}{
 		{
-			name: "B4 COMMITTED", element: element(vectorBatch, "COMMITTED"),
+			name: "COMMITTED", element: element(vectorBatch, "COMMITTED"),
 			after202: batch.Committed, afterDoubt: batch.Committed, final: true, word: "is committed", doubted: "is committed",
 		},
 		{
-			name: "B4 PENDING", element: element(vectorBatch, "PENDING"),
+			name: "PENDING", element: element(vectorBatch, "PENDING"),
 			after202: batch.Pending, afterDoubt: batch.Pending, word: "wait", doubted: "is pending",
 		},
 		{
-			name: "B4 UNKNOWN, within the time of grace", element: element(vectorBatch, "UNKNOWN"),
+			name: "UNKNOWN, within the time of grace", element: element(vectorBatch, "UNKNOWN"),
 			after202: batch.Pending, afterDoubt: batch.Submitting, word: "wait", doubted: "wait",
 		},
 		{
-			name: "B4 INVALID with message and data", element: invalid(failed), message: "error message", receipts: 1,
+			name: "INVALID with message and data", element: invalid(failed), message: "error message", receipts: 1,
 			after202: batch.Invalid, afterDoubt: batch.Invalid, word: "is invalid", doubted: "is invalid",
 		},
 		{
-			name: "B4 INVALID, empty keys omitted", element: invalid(`{"id": "` + vectorTx + `"}`), receipts: 1,
+			name: "INVALID, empty keys omitted", element: invalid(`{"id": "` + vectorTx + `"}`), receipts: 1,
 			after202: batch.Invalid, afterDoubt: batch.Invalid, word: "is invalid", doubted: "is invalid",
 		},
 		{
-			name: "B4 INVALID and nobody named", element: invalid(""),
+			name: "INVALID and nobody named", element: invalid(""),
 			after202: batch.Invalid, afterDoubt: batch.Invalid, word: "is invalid", doubted: "is invalid",
 		},
 		{
-			name: "B4 INVALID, the same transaction again", element: invalid(failed + "," + failed), message: "error message", receipts: 1,
+			name: "INVALID, the same transaction again", element: invalid(failed + "," + failed), message: "error message", receipts: 1,
 			after202: batch.Invalid, afterDoubt: batch.Invalid, word: "is invalid", doubted: "is invalid",
 		},
 	} {
@@ -296,7 +296,7 @@ func TestEveryWordOfB4(t *testing.T) {
 			}
 		})
 	}
-	t.Run("B4 any other word", func(t *testing.T) {
+	t.Run("any other word", func(t *testing.T) {
 		statuses, err := told(t, 200, `{"data": [`+element(vectorBatch, "SUBLIME")+`]}`)
 		assert.Empty(t, statuses)
 		assert.Equal(t, batch.KindDoubt, dlt.Kind(err))
@@ -344,7 +344,7 @@ func TestEveryStatusOfE1(t *testing.T) {
 		{"INVALID, forgotten by the node", invalidRow, batch.ReportedUnknown, sawtooth.DefaultSettle, "settled", batch.Invalid, true},
 		{"COMMITTED: done", pendingRow(t), batch.ReportedCommitted, time.Second, "is committed", batch.Committed, true},
 	} {
-		t.Run("E(1) "+row.name, func(t *testing.T) {
+		t.Run(row.name, func(t *testing.T) {
 			after, word := decided(t, row.before, said(row.says), row.ago)
 			assert.Equal(t, row.word, word)
 			assert.Equal(t, row.state, after.State)
@@ -357,19 +357,19 @@ func TestEveryStatusOfE1(t *testing.T) {
 func TestOtherRowsOfE1(t *testing.T) {
 	c := newClient(t, "http://localhost:8008", nil)
 	for name, f := range map[string]forgery{
-		"E(1) local pre-check: high S":                   {sign: func(s string) string { return highS(t, s) }},
-		"E(1) local pre-check: a malformed dependency":   {tx: func(h *pb.TransactionHeader) { h.Dependencies = []string{"x"} }},
-		"E(1) local pre-check: an address in upper case": {tx: func(h *pb.TransactionHeader) { h.Inputs = []string{"AB"} }},
+		"local pre-check: high S":                   {sign: func(s string) string { return highS(t, s) }},
+		"local pre-check: a malformed dependency":   {tx: func(h *pb.TransactionHeader) { h.Dependencies = []string{"x"} }},
+		"local pre-check: an address in upper case": {tx: func(h *pb.TransactionHeader) { h.Inputs = []string{"AB"} }},
 	} {
 		require.ErrorIs(t, c.Check(f.make(t)), batch.ErrInvalidInput, name)
 	}
 	traits := c.Traits("")
-	assert.GreaterOrEqual(t, traits.Grace, 30*time.Second, "E(1) UNKNOWN after 202: grace")
-	assert.Greater(t, traits.ResendQuiet, 1200*time.Second, "E(1) INVALID: not the same bytes inside 1200 s")
-	assert.Positive(t, traits.Settle, "E(1) INVALID: a settle period")
-	assert.Equal(t, 50, traits.MaxIDsPerQuery, "E(1) 202: chunks of <= 50")
-	assert.Equal(t, dlt.Forever, traits.ResendHarmlessFor, "E(1) ambiguous: the same bytes are safe")
+	assert.GreaterOrEqual(t, traits.Grace, 30*time.Second, "UNKNOWN after 202: grace")
+	assert.Greater(t, traits.ResendQuiet, 1200*time.Second, "INVALID: not the same bytes inside 1200 s")
+	assert.Positive(t, traits.Settle, "INVALID: a settle period")
+	assert.Equal(t, 50, traits.MaxIDsPerQuery, "202: chunks of <= 50")
+	assert.Equal(t, dlt.Forever, traits.ResendHarmlessFor, "ambiguous: the same bytes are safe")
 	forking := newClient(t, "http://localhost:8008", &sawtooth.Options{Vanish: time.Minute})
-	assert.Equal(t, time.Minute, forking.Traits("").Vanish, "E(1) COMMITTED: re-check on fork-capable consensus")
+	assert.Equal(t, time.Minute, forking.Traits("").Vanish, "COMMITTED: re-check on fork-capable consensus")
 	assert.Zero(t, traits.Vanish)
 }

@@ -32,7 +32,7 @@ func firsts(bs ...batch.Batch) (as []batch.Attempt) {
 }
 
 // The body of a list is the bodies of its batches, one after the other: field 1 of
-// BatchList is repeated (A1).
+// BatchList is repeated (docs/ledgers/sawtooth.md#messages).
 func TestAListIsItsBatchesInOrder(t *testing.T) {
 	var bodies []string
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

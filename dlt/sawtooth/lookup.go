@@ -12,7 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
-// The codes of a node that has no such thing in its chain (B12).
+// The codes of a node that has no such thing in its chain
+// (docs/ledgers/sawtooth.md#receipts-and-lookups).
 const (
 	codeNoBatch       = 71
 	codeNoTransaction = 72

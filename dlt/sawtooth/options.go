@@ -48,21 +48,21 @@ type Options struct {
 	Header http.Header
 
 	// Grace is how long after a submission UNKNOWN still means nothing: at least
-	// 30 s and a block interval (ledgers/sawtooth-and-splinter.md E). Defaults to 60 s.
+	// 30 s and a block interval (docs/ledgers/sawtooth.md#statuses). Defaults to 60 s.
 	Grace time.Duration
 	// ResendQuiet is how long a node ignores the same batch after the last time it
-	// was sent, and a margin (B7). Defaults to 1260 s.
+	// was sent, and a margin (docs/ledgers/sawtooth.md#the-same-bytes-again). Defaults to 1260 s.
 	ResendQuiet time.Duration
 	// Settle is how long an INVALID may still become COMMITTED: a few block
-	// intervals (B5). Defaults to 30 s.
+	// intervals (docs/ledgers/sawtooth.md#statuses). Defaults to 30 s.
 	Settle time.Duration
 
 	// Vanish is how long a COMMITTED may still disappear: a few block intervals where
 	// the consensus forks, such as PoET, or the developer mode with more than one
 	// validator (two of them, of Sawtooth 1.2.6, made two blocks of one number). Such a
-	// batch is in the pool again without a PENDING notice (B5). The engine does not
-	// rewind a batch that it has recorded as committed. Defaults to 0, which is right
-	// for PBFT, for Raft, and for one validator of the developer mode.
+	// batch is in the pool again without a PENDING notice (docs/ledgers/sawtooth.md#statuses).
+	// The engine does not rewind a batch that it has recorded as committed. Defaults to 0, which
+	// is right for PBFT, for Raft, and for one validator of the developer mode.
 	Vanish time.Duration
 
 	// SingleValidator says that the network has one validator, which is behind the URL; a
@@ -70,31 +70,32 @@ type Options struct {
 	// Then, and only then, batches that conflict take effect in the order in which they
 	// were submitted, and Traits.KeepsOrder is true, which queuer.Pipelined wants:
 	// validators gossip batches one by one, and whichever publishes the next block goes by
-	// its own order of arrival (B8). A batch that is parked for a dependency falls behind
-	// (A4): depend on batches of the same service only. Not allowed beside Fallbacks.
-	// Defaults to false.
+	// its own order of arrival (docs/ledgers/sawtooth.md#order). A batch that is parked for a
+	// dependency falls behind (docs/ledgers/sawtooth.md#dependencies): depend on batches of the
+	// same service only. Not allowed beside Fallbacks. Defaults to false.
 	SingleValidator bool
 
 	// MaxList is how many batches of a service go into one POST, at most, where a strategy
-	// lets several leave in one run; 1 is one at a time. Nodes have no bound (B2), but all
-	// of a list is checked while others wait. Defaults to [DefaultMaxList].
+	// lets several leave in one run; 1 is one at a time. Nodes have no bound
+	// (docs/ledgers/sawtooth.md#submitting), but all of a list is checked while others wait.
+	// Defaults to [DefaultMaxList].
 	MaxList int
 
 	// NoEvents keeps the client from subscribing to the node's events, so that it is
 	// asked only: for proxies that let no websocket through. Traits.Streams is false then.
 	NoEvents bool
 	// KeepAlive is the time between two pings on the websocket, whose answer must come
-	// within the same time; nodes never ping (B11). Defaults to 15 s.
+	// within the same time; nodes never ping (docs/ledgers/sawtooth.md#events). Defaults to 15 s.
 	KeepAlive time.Duration
 
 	// Receipts fetches the receipts of committed transactions and fills in
 	// [batch.Status].Receipts: what a processor said (Data) is the receipt as the node
-	// tells it, a JSON document with data, events and state_changes (B12), or nothing
-	// where it is longer than 64 KiB. It costs two more requests for each batch, once,
-	// between the commit and its being known, on the five threads that serve all
-	// clients of the node; and the room to store them. A batch whose receipts cannot
-	// be had within 5 s then is committed without. Defaults to none. INVALID comes with the
-	// processor's message and data anyhow.
+	// tells it, a JSON document with data, events and state_changes
+	// (docs/ledgers/sawtooth.md#receipts-and-lookups), or nothing where it is longer than 64
+	// KiB. It costs two more requests for each batch, once, between the commit and its being
+	// known, on the five threads that serve all clients of the node; and the room to store them.
+	// A batch whose receipts cannot be had within 5 s then is committed without. Defaults to
+	// none. INVALID comes with the processor's message and data anyhow.
 	Receipts bool
 
 	// MaxBody is the node's client_max_size in bytes. Defaults to [DefaultMaxBody].

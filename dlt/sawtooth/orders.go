@@ -128,7 +128,7 @@ func signerFailed(err error) error {
 // orderSeed is what the nonces of a batch's transactions are made from. It depends on
 // all orders of the batch, so that no transaction is part of two batches: a node
 // attributes an invalid one to the batch that had it first, and leaves the other
-// pending for ever (ledgers/sawtooth-and-splinter.md B6 P6).
+// pending for ever (docs/ledgers/sawtooth.md#pending-for-ever, P6).
 func orderSeed(party batch.ServiceID, orders []batch.Order, round int64) []byte {
 	h := sha256.New()
 	add(h, "dltbatch orders")

@@ -24,12 +24,13 @@ const maxLookups = 16
 // Options.ResendQuiet after the last POST ended (parked batches, and requests that
 // wait in a node's queues, are forgotten only then), and Options.Vanish more where
 // commits may vanish; or at once where a transaction of it is in the chain through
-// another batch, since transactions are unique in a chain (B6 P2, B7). INVALID is
-// NotCommitted after Options.Settle and the same time. Before that all of them are
-// InFlight, and PENDING is for ever. With an error it is CannotTell; a node that
-// cannot be asked may know better.
+// another batch, since transactions are unique in a chain
+// (docs/ledgers/sawtooth.md#the-same-bytes-again). INVALID is NotCommitted after Options.Settle
+// and the same time. Before that all of them are InFlight, and PENDING is for ever. With an
+// error it is CannotTell; a node that cannot be asked may know better.
 //
-// ledgers/sawtooth-and-splinter.md B5 to B7, B12 and E.
+// The facts are in docs/ledgers/sawtooth.md#statuses, docs/ledgers/sawtooth.md#the-same-bytes-again
+// and docs/ledgers/sawtooth.md#receipts-and-lookups.
 func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
 	if !isID(string(d.ID)) {
 		return dlt.CannotTell, &dlt.Error{Op: opResolve, Kind: dlt.ErrMisconfigured, Message: "the id is none of Sawtooth's"}

@@ -49,7 +49,7 @@ func TestResolve(t *testing.T) {
 	invalid := batchOf(t, "invalid", payload, address)
 	send(t, n, c, invalid, sawtoothtest.Invalid)
 	unknown := setting(t, "unknown")
-	// The same transaction, wrapped a second time (B6 P2).
+	// The same transaction, wrapped a second time (docs/ledgers/sawtooth.md#pending-for-ever, P2).
 	payload, address = sawtoothtest.Set("wrapped", 1)
 	tx, other := txOf("wrapped", payload, address), txOf("other", payload, address)
 	wrapped, err := sawtooth.Build(mustKey(t, key1), "", tx)

@@ -15,7 +15,7 @@ type verdict struct {
 }
 
 // classify says what the response to POST /batches means, for a list of one batch
-// (ledgers/sawtooth-and-splinter.md B2, B3, E(1)). What it does not know is doubt.
+// (docs/ledgers/sawtooth.md#submitting). What it does not know is doubt.
 func classify(status, code int, h http.Header, isJSON bool, now time.Time) verdict {
 	switch {
 	case status == http.StatusAccepted:

@@ -51,7 +51,7 @@ func envelope(code int) string {
 	return fmt.Sprintf(`{"error": {"code": %d, "message": "told %s and %s", "title": "T"}}`, code, secret, "Bearer "+secret)
 }
 
-// rows is every response to a POST /batches (ledgers/sawtooth-and-splinter.md B2, B3, E).
+// rows is every response to a POST /batches (docs/ledgers/sawtooth.md#submitting).
 var rows = []struct {
 	name   string
 	status int

@@ -21,7 +21,7 @@ type Signer interface {
 	PublicKey() string
 	// Sign returns the ECDSA signature over the SHA-256 of message: r and s, 32
 	// bytes each, as 128 lower-case hex digits, with s in the lower half of the
-	// order (ledgers/sawtooth-and-splinter.md A2). It does not keep message.
+	// order (docs/ledgers/sawtooth.md#signatures). It does not keep message.
 	Sign(message []byte) (string, error)
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
-// maxIDs is how many ids one request asks about (ledgers/sawtooth-and-splinter.md E).
+// maxIDs is how many ids one request asks about (docs/ledgers/sawtooth.md#asking-for-statuses).
 const maxIDs = 50
 
 const opStatuses = "batch statuses"
@@ -181,7 +181,7 @@ func (c *Client) ask(ctx context.Context, endpoint int, ids []batch.ID) ([]batch
 }
 
 // askChunk never asks the node to wait: that would occupy one of the five threads
-// that serve every client of the validator (B4).
+// that serve every client of the validator (docs/ledgers/sawtooth.md#asking-for-statuses).
 func (c *Client) askChunk(ctx context.Context, target string, ids []batch.ID) ([]batch.Status, error) {
 	body, err := json.Marshal(ids)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// statusJSON is one element of a node's answer (ledgers/sawtooth-and-splinter.md
-// B4). The node omits keys whose value is empty.
+// statusJSON is one element of a node's answer (docs/ledgers/sawtooth.md#asking-for-statuses).
+// The node omits keys whose value is empty.
 type statusJSON struct {
 	ID      string `json:"id"`
 	Status  string `json:"status"`
@@ -108,7 +108,7 @@ func (d *statusDecoder) element(e statusJSON) {
 	}
 	seen := make(map[string]struct{}, len(e.Invalid))
 	for _, t := range e.Invalid {
-		if _, twice := seen[t.ID]; twice { // the block was executed again (B4)
+		if _, twice := seen[t.ID]; twice { // the block was executed again (docs/ledgers/sawtooth.md#asking-for-statuses)
 			continue
 		}
 		seen[t.ID] = struct{}{}

@@ -22,7 +22,7 @@ func (c *Client) Submit(ctx context.Context, a batch.Attempt) error {
 
 // SubmitList implements [dlt.ListSubmitter]: one POST of a BatchList, which a node takes
 // as a whole or not at all; it does not say which of the batches it refuses it for
-// (ledgers/sawtooth-and-splinter.md B2). The order in it is kept (B8).
+// (docs/ledgers/sawtooth.md#submitting). The order in it is kept (docs/ledgers/sawtooth.md#order).
 func (c *Client) SubmitList(ctx context.Context, list []batch.Attempt) error {
 	if len(list) == 0 {
 		return nil

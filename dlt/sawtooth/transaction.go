@@ -25,7 +25,7 @@ type Transaction struct {
 
 	// Dependencies are ids of transactions of other batches that must be committed
 	// before. The order inside one batch is implicit and must not be listed: such a
-	// batch is accepted and never executed (ledgers/sawtooth-and-splinter.md A4).
+	// batch is accepted and never executed (docs/ledgers/sawtooth.md#dependencies).
 	Dependencies []string
 
 	// Nonce tells transactions apart that are otherwise the same; with the same one

@@ -17,7 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 )
 
-// The vectors of ledgers/sawtooth-and-splinter.md A2.
+// The vectors of docs/ledgers/sawtooth.md#signatures.
 const (
 	key1 = "2f1e7b7a130d7ba9da0068b3bb0ba1d79e7e77110302c9f746c3c2a63fe40088"
 	pub1 = "026a2c795a9776f75464aa3bda3534c3154a6e91b357b1181d3f515110f84b67c5"

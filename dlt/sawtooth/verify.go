@@ -18,7 +18,7 @@ const (
 
 // Verify reports whether signature is publicKey's over message, in the one form
 // that a node takes: low S, lower-case hex, a compressed key
-// (ledgers/sawtooth-and-splinter.md A2). The error is a [*batch.InputError].
+// (docs/ledgers/sawtooth.md#signatures). The error is a [*batch.InputError].
 func Verify(publicKey string, message []byte, signature string) error {
 	key, err := parsePublicKey(publicKey)
 	if err != nil {
@@ -83,7 +83,7 @@ func isHex(s string) bool {
 func isID(s string) bool { return len(s) == idLen && isHex(s) }
 
 // isAddress reports whether s may be an input or an output
-// (ledgers/sawtooth-and-splinter.md A3).
+// (docs/ledgers/sawtooth.md#addresses-and-conflicts).
 func isAddress(s string) bool { return len(s) <= addressLen && len(s)%2 == 0 && isHex(s) }
 
 const wantAddress = "lower-case hex of even length, at most 70 digits"

@@ -8,7 +8,8 @@ import (
 )
 
 // absent remembers since when nodes say that they do not run a service: one that is
-// starting is unavailable, one that never comes is a misconfiguration (C2, E).
+// starting is unavailable, one that never comes is a misconfiguration
+// (docs/ledgers/splinter.md#submitting).
 type absent struct {
 	patience time.Duration
 

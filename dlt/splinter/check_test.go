@@ -30,7 +30,7 @@ func TestCheck(t *testing.T) {
 		b.Service = s
 		refused(b, "Service")
 	}
-	// What a node would hang on for 300 s (C2).
+	// What a node would hang on for 300 s (docs/ledgers/splinter.md#submitting).
 	poison := tx(splintertest.Set("x", 1))
 	poison.FamilyName = "intkey"
 	refused(build(t, service, tx(splintertest.Set("x", 1)), poison), "transactions[1].header.family_name, family_version")

@@ -59,7 +59,7 @@ func New(url string, o *Options) (*Client, error) {
 		o: c,
 		traits: dlt.Traits{
 			Name: c.Name,
-			// The same bytes again execute again (C5).
+			// The same bytes again execute again (docs/ledgers/splinter.md#the-same-bytes-again).
 			ResendHarmlessFor: 0,
 			LateArrival:       c.LateArrival,
 			// The history is written before the 202: Unknown at once says as much as
@@ -71,7 +71,8 @@ func New(url string, o *Options) (*Client, error) {
 			// all go to one node. Only what is rolled back falls behind.
 			KeepsOrder:      true,
 			GroupsByService: true,
-			// The queue that a 429 speaks of is the service's (C7).
+			// The queue that a 429 speaks of is the service's
+			// (docs/ledgers/splinter.md#back-pressure).
 			PressureScope: dlt.ScopeService,
 			Stale:         2 * c.CoordinatorTimeout,
 			Resolves:      true,

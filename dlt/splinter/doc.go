@@ -34,5 +34,6 @@
 // With scabbard version 2 use the service with the lowest id of its circuit, the
 // coordinator, and its node: any other never says that a batch is invalid.
 //
-// The rules come from ledgers/sawtooth-and-splinter.md parts A, C and E.
+// The facts about nodes that all of this rests on are in docs/ledgers/splinter.md, each with
+// how it is known; messages and signatures are in docs/ledgers/sawtooth.md.
 package splinter

@@ -14,7 +14,7 @@ import (
 
 // envelope is a node's error body: {"code": "400", "message": ...}, without a code
 // where the version guard or the service lookup answers
-// (ledgers/sawtooth-and-splinter.md C1, C2). A 429 has an empty body.
+// (docs/ledgers/splinter.md#submitting). A 429 has an empty body.
 type envelope struct {
 	isJSON  bool
 	code    int // 0 where there is none

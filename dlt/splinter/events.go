@@ -21,7 +21,7 @@ const opEvents = "events"
 // Events implements [dlt.EventSource], for exactly one service. It subscribes
 // from now on, or with Options.Replay to everything: what is replayed then are ids that
 // were committed, and says nothing about those that are missing
-// (ledgers/sawtooth-and-splinter.md C8).
+// (docs/ledgers/splinter.md#events).
 // Committed are batches that this process submitted and whose transactions are told;
 // for all others an event says only that something has changed.
 //
@@ -301,7 +301,7 @@ func (s *subscription) send(ctx context.Context, waiting bool) error {
 	return s.conn.Write(ctx, websocket.MessageText, []byte(text))
 }
 
-// eventJSON is a frame, one a transaction (ledgers/sawtooth-and-splinter.md C8). What
+// eventJSON is a frame, one a transaction (docs/ledgers/splinter.md#events). What
 // it changed is of no interest.
 type eventJSON struct {
 	ID string `json:"id"`

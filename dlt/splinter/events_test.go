@@ -178,8 +178,8 @@ func TestEventsReplayOrNot(t *testing.T) {
 	}
 }
 
-// C8: what is committed between the reading of an empty history and the registration
-// is never told. The span must not cover it.
+// docs/ledgers/splinter.md#events: what is committed between the reading of an empty history and
+// the registration is never told. The span must not cover it.
 func TestEventsLostWhileSubscribing(t *testing.T) {
 	const gap = 400 * time.Millisecond
 	st := memory.New()

@@ -15,7 +15,7 @@ import (
 const maxText = 256
 
 // protocolHeader says what scabbard's REST API is spoken, which is 1 and not the 2
-// of the node's (ledgers/sawtooth-and-splinter.md C1).
+// of the node's (docs/ledgers/splinter.md#services-tokens-and-connections).
 const protocolHeader = "Splinterprotocolversion"
 
 // exchange sends one request to a node. A response of any status is no error; an

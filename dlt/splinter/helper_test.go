@@ -18,7 +18,7 @@ import (
 
 const service = batch.ServiceID("aaaaa-bbbbb::a000")
 
-// vectorKey is the first of A2.
+// vectorKey is the first of docs/ledgers/sawtooth.md#signatures.
 const vectorKey = "2f1e7b7a130d7ba9da0068b3bb0ba1d79e7e77110302c9f746c3c2a63fe40088"
 
 func key(t testing.TB) *sawtooth.PrivateKey {

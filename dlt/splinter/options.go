@@ -29,8 +29,8 @@ const (
 )
 
 // idle is how long a connection that nobody uses is kept: less than the 5 s after
-// which a node closes it (ledgers/sawtooth-and-splinter.md C1), since a batch that is
-// posted into a closing one is in doubt for no reason.
+// which a node closes it (docs/ledgers/splinter.md#services-tokens-and-connections), since a
+// batch that is posted into a closing one is in doubt for no reason.
 const idle = 3 * time.Second
 
 // Options are the options of [New]. The zero value of each field is its default.
@@ -68,15 +68,18 @@ type Options struct {
 	// its lane with it. Raise it where more than a few batches wait in a queue; nothing
 	// shorter than the default, 660 s, was shown to be safe.
 	LateArrival time.Duration
-	// CoordinatorTimeout is the one of two-phase commit on the nodes (C4): a batch that
-	// is Valid for twice as long was probably rolled back. Defaults to 30 s.
+	// CoordinatorTimeout is the one of two-phase commit on the nodes
+	// (docs/ledgers/splinter.md#statuses): a batch that is Valid for twice as long was probably
+	// rolled back. Defaults to 30 s.
 	CoordinatorTimeout time.Duration
 	// Starting is how long a service that its node does not know may be starting;
-	// after that it is a misconfiguration (C2, 404). Defaults to 60 s.
+	// after that it is a misconfiguration (docs/ledgers/splinter.md#submitting, 404). Defaults
+	// to 60 s.
 	Starting time.Duration
 	// MaxInFlightPerService bounds what is accepted and not final, where a strategy
 	// has several under way: a node forgets all but the last 100, and refuses more
-	// than 30 in its queue (C4, C7). Defaults to 30.
+	// than 30 in its queue (docs/ledgers/splinter.md#statuses,
+	// docs/ledgers/splinter.md#back-pressure). Defaults to 30.
 	MaxInFlightPerService int
 
 	// Journal keeps the transactions that Events saw committed, for Resolve. It may be
@@ -85,10 +88,10 @@ type Options struct {
 	Journal dlt.Journal
 	// Replay asks a node for all that it ever committed whenever a stream is opened. It
 	// replays some of it: ids that were committed while nobody listened, which are as
-	// good as any in the journal (C8). For each 64 of them a node reads all of its
-	// receipts, so that this is for services with a short history; and for nodes with
-	// an LMDB store (0.4 and 0.5), which refuse a subscription from now on. Defaults to
-	// false.
+	// good as any in the journal (docs/ledgers/splinter.md#events). For each 64 of them a node
+	// reads all of its receipts, so that this is for services with a short history; and for
+	// nodes with an LMDB store (0.4 and 0.5), which refuse a subscription from now on. Defaults
+	// to false.
 	Replay bool
 	// StateNeverReturns says that every batch that is committed changes the state of its
 	// service, and that no later ones ever bring back a state that was there before: each

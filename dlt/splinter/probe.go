@@ -8,7 +8,7 @@ import (
 )
 
 // prober proves that a stream has told everything up to some time. A scabbard node
-// echoes text (ledgers/sawtooth-and-splinter.md C8), but the history is still being
+// echoes text (docs/ledgers/splinter.md#events), but the history is still being
 // replayed, and live events wait behind it, when it echoes the first one. So probes
 // come in pairs: the second is sent when the first is back. Where no event came in
 // between, nothing was waiting to be sent when the node echoed the second; everything

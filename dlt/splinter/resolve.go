@@ -139,7 +139,7 @@ func (k *knowledge) judge() dlt.Evidence {
 	// A batch is committed as a whole, or not at all (scabbard's state/mod.rs executes
 	// it in a schedule of its own, where one invalid transaction fails all): any of its
 	// transactions is proof. It stands above whatever the node says, for a second copy
-	// may have made it Pending or Invalid (C5).
+	// may have made it Pending or Invalid (docs/ledgers/splinter.md#the-same-bytes-again).
 	if k.logged && len(k.log.IDs) > 0 || k.receipts == receiptsThere {
 		return dlt.Committed
 	}
@@ -179,7 +179,8 @@ func (k *knowledge) judge() dlt.Evidence {
 		// queue, and the log below must reach beyond.
 	case batch.ReportedInvalid:
 		// One POST, one execution, and that had no effect. After a second POST this may
-		// be about the copy, with the original committed (C5) or another copy queued.
+		// be about the copy, with the original committed
+		// (docs/ledgers/splinter.md#the-same-bytes-again) or another copy queued.
 		if d.Number == 1 {
 			return dlt.NotCommitted
 		}
@@ -204,7 +205,8 @@ func (k *knowledge) judge() dlt.Evidence {
 
 // witnessed reports that the node still knows a batch which it saw before the first
 // unresolved attempt. It forgets the first seen first, restarts included, and marks a
-// batch before it queues or forwards it (C2, C4): so it has never seen this one.
+// batch before it queues or forwards it (docs/ledgers/splinter.md#submitting,
+// docs/ledgers/splinter.md#statuses): so it has never seen this one.
 //
 // A witness that was resubmitted after a restart would be seen later than that; so
 // where the answers carry times, all of the node's own clock, its first sight must

@@ -337,7 +337,8 @@ func TestResolveRolledBack(t *testing.T) {
 				return
 			}
 			w.resolves(d, dlt.NotCommitted)
-			// Sent again, it goes its way (C5): the evidence was right.
+			// Sent again, it goes its way (docs/ledgers/splinter.md#the-same-bytes-again): the
+			// evidence was right.
 			_, err = w.post(b, time.Second)
 			require.NoError(t, err)
 			w.becomes(b, batch.ReportedCommitted)
@@ -346,7 +347,8 @@ func TestResolveRolledBack(t *testing.T) {
 	}
 }
 
-// C5: a second copy of a committed batch makes it Invalid.
+// docs/ledgers/splinter.md#the-same-bytes-again: a second copy of a committed batch makes it
+// Invalid.
 func TestResolveInvalidAfterTheSecond(t *testing.T) {
 	st := memory.New()
 	w := newWorld(t, splintertest.Options{}, st)
@@ -365,8 +367,8 @@ func TestResolveInvalidAfterTheSecond(t *testing.T) {
 	w.resolves(d, dlt.Committed)
 }
 
-// C2: a batch that no handler serves holds the service; what is posted meanwhile is
-// taken when the client has long left.
+// docs/ledgers/splinter.md#submitting: a batch that no handler serves holds the service; what is
+// posted meanwhile is taken when the client has long left.
 func TestResolveBehindAStall(t *testing.T) {
 	const stall = 80 * time.Millisecond
 	w := newWorld(t, splintertest.Options{PoisonStall: stall}, nil)

@@ -15,7 +15,7 @@ type verdict struct {
 }
 
 // classify says what the response to POST batches means, for a list of one batch
-// (ledgers/sawtooth-and-splinter.md C2, E(1)). What it does not know is doubt. absent
+// (docs/ledgers/splinter.md#submitting). What it does not know is doubt. absent
 // is what a 404 means.
 func classify(status int, e envelope, h http.Header, absent error, now time.Time) verdict {
 	switch {

@@ -8,7 +8,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// name is a service id in its parts (ledgers/sawtooth-and-splinter.md C1).
+// name is a service id in its parts (docs/ledgers/splinter.md#services-tokens-and-connections).
 type name struct{ circuit, service string }
 
 // parseService reads "circuit::service": five letters or digits, a hyphen and five

@@ -50,7 +50,7 @@ func (c *Client) BatchStatuses(ctx context.Context, service batch.ServiceID, att
 }
 
 // ask puts one question. It never asks the node to wait: that would occupy one of
-// the threads that serve everybody (ledgers/sawtooth-and-splinter.md C3).
+// the threads that serve everybody (docs/ledgers/splinter.md#asking-for-statuses).
 func (c *Client) ask(ctx context.Context, p place, ids []batch.ID) ([]answer, error) {
 	var list strings.Builder
 	for i, id := range ids {

@@ -31,7 +31,8 @@ func element(i batch.ID, status string) string {
 	return fmt.Sprintf(`{"id":"%s","status":%s,"timestamp":{"secs_since_epoch":1,"nanos_since_epoch":2}}`, i, status)
 }
 
-// TestStatusWords is C3's array, in its old and its new form.
+// TestStatusWords is the array of docs/ledgers/splinter.md#asking-for-statuses, in its old and
+// its new form.
 func TestStatusWords(t *testing.T) {
 	a, b := id('a'), id('b')
 	tx := strings.Repeat("c", 128)
@@ -91,7 +92,7 @@ func TestStatusWords(t *testing.T) {
 	}
 }
 
-// TestStatusRefusals is C3's other answers and E(1)'s rows about statuses.
+// TestStatusRefusals is the other answers of docs/ledgers/splinter.md#asking-for-statuses.
 func TestStatusRefusals(t *testing.T) {
 	for name, row := range map[string]struct {
 		status int

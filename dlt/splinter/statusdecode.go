@@ -19,7 +19,7 @@ type answer struct {
 	first time.Time
 }
 
-// statusJSON is one element of a node's answer (ledgers/sawtooth-and-splinter.md C3).
+// statusJSON is one element of a node's answer (docs/ledgers/splinter.md#asking-for-statuses).
 type statusJSON struct {
 	ID     string `json:"id"`
 	Status struct {

@@ -18,7 +18,7 @@ import (
 const opSubmit = "submit"
 
 // Submit implements [dlt.Submitter]. It posts the one batch; several in a list are
-// not taken as a whole (ledgers/sawtooth-and-splinter.md C2). nil means HTTP 202: the
+// not taken as a whole (docs/ledgers/splinter.md#submitting). nil means HTTP 202: the
 // node has the batch in memory, no more. The error is a [*dlt.Error].
 func (c *Client) Submit(ctx context.Context, a batch.Attempt) (err error) {
 	if len(a.Payload) == 0 { // an empty body is answered 202

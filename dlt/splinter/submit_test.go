@@ -31,7 +31,7 @@ func judged(err error, b batch.Budget) store.Outcome {
 	})
 }
 
-// TestSubmitAnswers is every row of C2 and those of E(1) about submissions.
+// TestSubmitAnswers is every row of docs/ledgers/splinter.md#submitting.
 func TestSubmitAnswers(t *testing.T) {
 	b := inc(t, service, "x")
 	for name, row := range map[string]struct {
@@ -102,7 +102,7 @@ func TestSubmitAnswers(t *testing.T) {
 	}
 }
 
-// TestSubmitConnections is the row of E(1) about what has no answer.
+// TestSubmitConnections is about requests that get no answer.
 func TestSubmitConnections(t *testing.T) {
 	b := inc(t, service, "x")
 	t.Run("refused connection", func(t *testing.T) {
@@ -195,7 +195,8 @@ func TestSubmitNeverLeaves(t *testing.T) {
 	}
 }
 
-// TestAbsentService is E(1)'s "404: bounded retry, then config error".
+// TestAbsentService is the 404 of docs/ledgers/splinter.md#submitting: retried for a while, and
+// then a misconfiguration.
 func TestAbsentService(t *testing.T) {
 	var status int
 	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))

@@ -22,10 +22,10 @@ import (
 
 // TokenSource returns the token for a node, given by its base URL: what stands behind
 // "Bearer " in the Authorization header, such as "OAuth2:abc" or "Cylinder:..."
-// (ledgers/sawtooth-and-splinter.md C1). It is asked once, and again by the first
-// request after the node refused it (401). It may be called concurrently for
-// different nodes. An error means that nothing is sent: [dlt.ErrMisconfigured] or
-// [batch.ErrInvalidInput] where a person has to act, any other where later may be better.
+// (docs/ledgers/splinter.md#services-tokens-and-connections). It is asked once, and again by the
+// first request after the node refused it (401). It may be called concurrently for different
+// nodes. An error means that nothing is sent: [dlt.ErrMisconfigured] or [batch.ErrInvalidInput]
+// where a person has to act, any other where later may be better.
 type TokenSource func(ctx context.Context, node string) (string, error)
 
 const bearer = "Bearer "

@@ -21,8 +21,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
 )
 
-// The vector of C1, whose key is not known: its header and form are ours, and its
-// signature is over what we sign.
+// The vector of docs/ledgers/splinter.md#services-tokens-and-connections, whose key is not
+// known: its header and form are ours, and its signature is over what we sign.
 const vectorJWT = "eyJhbGciOiJzZWNwMjU2azEiLCJ0eXAiOiJjeWxpbmRlcitqd3QifQ==.eyJpc3MiOiIwMjA5MWEwNmNjNDZjNWUwZDg4ZTg5Mjg0OTM2ZWRiMTY4MDBiMDNiNTZhOGYxYjdlYzI5MmYyMzJiN2M4Mzg1YTIifQ==.tOMakxmebss0WGWcvKCQhYo2AAo3aaMDPS28y9nfVnMXiYq98Be08CdxB0gXCY5qYHZSw53+kjuIG+8gPhXLBA=="
 
 // verifyJWT does what a node does with one, and returns the key.

@@ -185,7 +185,7 @@ var mayRead = map[string]string{
 }
 
 // No statement of the store reads through what grows with the backlog or with
-// history (design section 3, promise 9), whether or not the planner's statistics are
+// history (docs/design.md#promise-9-cost), whether or not the planner's statistics are
 // up to date.
 func TestNoStatementScans(t *testing.T) {
 	s := filled(t, 100_000, 20_000, 100_000)

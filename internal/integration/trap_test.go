@@ -15,7 +15,7 @@ import (
 
 // An idle instance on empty, vacuumed tables must not be left with plans for tables
 // of no rows: the next burst would read through all of it with every call
-// (bench/README.md: 524 batches a second instead of 27,000).
+// (524 batches a second instead of 27,000).
 func TestIdleInstanceIsNotTrapped(t *testing.T) {
 	const rows = 50_000
 	for _, d := range []driver{pgx, libpq} {

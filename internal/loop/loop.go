@@ -11,7 +11,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 )
 
-// Bounds of the pause before a loop starts again (spec/001).
+// Bounds of the pause before a loop starts again (docs/design.md#defaults).
 const (
 	MinPause = time.Second
 	MaxPause = time.Minute

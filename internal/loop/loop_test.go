@@ -15,7 +15,7 @@ import (
 
 var errTest = errors.New("down")
 
-// A loop that fails starts again after 1 s doubling to 60 s, with jitter (spec/001).
+// A loop that fails starts again after 1 s doubling to 60 s, with jitter.
 func TestRunStartsAgainAfterAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

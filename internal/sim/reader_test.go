@@ -48,7 +48,7 @@ func (x *wire) send(f frame) {
 }
 
 // open registers a stream, and may replay first, in pages that go by the order of ids
-// and not of commits (C8).
+// and not of commits (docs/ledgers/splinter.md#events).
 func (s *scabbard) open(service batch.ServiceID) *wire {
 	r, x := s.room(service), &wire{w: s.w}
 	const page = 4

@@ -46,8 +46,9 @@ func scabbardOptions(w *world) *splinter.Options {
 	return o
 }
 
-// scabbard is services that keep what they know in memory (ledgers/sawtooth-and-splinter.md
-// C2 to C5, C8), in steps of the world's scheduler. Log is the truth, which nobody is told.
+// scabbard is services that keep what they know in memory (docs/ledgers/splinter.md#statuses,
+// docs/ledgers/splinter.md#the-same-bytes-again), in steps of the world's scheduler. Log is the
+// truth, which nobody is told.
 type scabbard struct {
 	w       *world
 	history int
@@ -97,7 +98,8 @@ func (s *scabbard) room(service batch.ServiceID) *room {
 	return s.rooms[service]
 }
 
-// others are batches of peers, which take places in the history (C4).
+// others are batches of peers, which take places in the history
+// (docs/ledgers/splinter.md#statuses).
 func (s *scabbard) others() {
 	if !s.w.faulty {
 		return
@@ -138,7 +140,8 @@ func (s *scabbard) set(r *room, id batch.ID, word string) bool {
 	return false
 }
 
-// Submit queues whatever comes, as often as it comes (C5).
+// Submit queues whatever comes, as often as it comes
+// (docs/ledgers/splinter.md#the-same-bytes-again).
 func (s *scabbard) Submit(_ context.Context, a batch.Attempt) error {
 	r := s.room(a.Service)
 	s.mark(r, a.ID, "Pending")
@@ -149,7 +152,7 @@ func (s *scabbard) Submit(_ context.Context, a batch.Attempt) error {
 	return nil
 }
 
-// next executes what is first in the queue; one at a time (C6).
+// next executes what is first in the queue; one at a time (docs/ledgers/splinter.md#order).
 func (s *scabbard) next(r *room) {
 	if r.busy = len(r.queue) > 0; !r.busy {
 		return
@@ -181,7 +184,8 @@ func (s *scabbard) next(r *room) {
 	})
 }
 
-// decide is the end of two-phase commit: what is rolled back stays Valid (C4).
+// decide is the end of two-phase commit: what is rolled back stays Valid
+// (docs/ledgers/splinter.md#statuses).
 func (s *scabbard) decide(r *room, a batch.Attempt) {
 	if s.w.chance(0.06) {
 		s.w.note("ledger rolls %s back", a.Key)

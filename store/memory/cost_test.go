@@ -51,7 +51,7 @@ func one(t testing.TB, s *Store) {
 }
 
 // What is done and what waits is not looked at: it is in none of the structures
-// that a claim or a check goes through (design section 3, promise 9).
+// that a claim or a check goes through (docs/design.md#promise-9-cost).
 func TestFinishedAndWaitingAreOutOfTheWay(t *testing.T) {
 	s := filled(t, 3000)
 	for range 2000 {

@@ -20,7 +20,7 @@ func (f freshLanesError) Error() string {
 	return fmt.Sprintf("%d lanes were never claimed from", len(f))
 }
 
-// Claim is [store.Engine].Claim: one transaction (design section 6). If choose
+// Claim is [store.Engine].Claim: one transaction (docs/design.md#how-a-claim-works). If choose
 // panics, nothing is claimed. If another transaction gets in its way choose is asked
 // again, and its earlier answer forgotten.
 func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {

@@ -13,7 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-// The benchmarks measure what design section 3, promise 9, is about: that the cost
+// The benchmarks measure what docs/design.md#promise-9-cost is about: that the cost
 // of a round follows what is ready, not what waits and not what is over.
 
 const (

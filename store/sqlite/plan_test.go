@@ -111,7 +111,7 @@ func badPlan(lines []string) (bad []string) {
 }
 
 // No statement of the engine reads through what grows with the backlog or with
-// history (design section 3, promise 9).
+// history (docs/design.md#promise-9-cost).
 func TestNoStatementScans(t *testing.T) {
 	s, _, _ := fresh(t)
 	all := statements(t)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// completionsJSON is CompletionStreamRequest (1.3).
+// completionsJSON is CompletionStreamRequest (docs/ledgers/canton.md#completions).
 type completionsJSON struct {
 	UserID  string   `json:"userId"`
 	Parties []string `json:"parties"`

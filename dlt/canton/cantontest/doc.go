@@ -1,6 +1,6 @@
 // Package cantontest is a Canton participant to test against: a real HTTP server
 // with the JSON Ledger API v2, which behaves as participants do and not as one would
-// like them to (ledgers/canton.md 1.1 to 1.7). In a test of one's own:
+// like them to (docs/ledgers/canton.md). In a test of one's own:
 //
 //	p := cantontest.Start(t, nil)
 //	ledger, err := canton.New(p.URL(), &canton.Options{UserID: "app"})

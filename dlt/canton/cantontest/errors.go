@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// category is a row of the table in ledgers/canton.md 1.5.
+// category is a row of the table in docs/ledgers/canton.md#errors.
 type category struct {
 	grpc, http int
 	retry      bool
@@ -38,7 +38,7 @@ func categories() map[int]category {
 }
 
 // Errors returns the ids that the participant knows, with their categories: those of
-// ledgers/canton.md 1.3 to 1.6, and one for each category that has none there.
+// docs/ledgers/canton.md, and one for each category that has none there.
 func Errors() map[string]int {
 	return map[string]int{
 		"SERVICE_NOT_RUNNING": 1, "NODE_IS_PASSIVE_REPLICA": 1, "SYNC_SERVICE_PASSIVE_REPLICA": 1,

@@ -21,13 +21,14 @@ type Options struct {
 	OffsetStep int64
 
 	// MaxDeduplication is max-deduplication-duration; more is refused, and what is left
-	// out is this. Defaults to 7 days (1.6).
+	// out is this. Defaults to 7 days (docs/ledgers/canton.md#deduplication).
 	MaxDeduplication time.Duration
 	// DuplicateCompletes answers a duplicate with 200 and a completion of
 	// DUPLICATE_COMMAND, rather than with the error. Defaults to false.
 	DuplicateCompletes bool
 
-	// ListLimit is http-list-max-elements-limit. Defaults to 200 (1.3).
+	// ListLimit is http-list-max-elements-limit. Defaults to 200
+	// (docs/ledgers/canton.md#completions).
 	ListLimit int
 	// ListWait is http-list-wait-time, where a request says nothing else. Defaults to 500 ms.
 	ListWait time.Duration
@@ -41,7 +42,8 @@ type Options struct {
 
 	// MaxBody is the body length from which on the answer is a plain 413. Defaults to 10 MiB.
 	MaxBody int64
-	// Users by token. Nil takes everybody, who then has to name a user in the body (1.4).
+	// Users by token. Nil takes everybody, who then has to name a user in the body
+	// (docs/ledgers/canton.md#authorization).
 	Users map[string]User
 	// Balance of every party at the beginning. Defaults to 1,000,000.
 	Balance int64

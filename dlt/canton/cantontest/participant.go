@@ -33,7 +33,8 @@ type Participant struct {
 	changed chan struct{} // closed with every record
 }
 
-// changeID is what submissions are deduplicated by: user, set of parties, command (1.6).
+// changeID is what submissions are deduplicated by: user, set of parties, command
+// (docs/ledgers/canton.md#deduplication).
 type changeID struct{ user, parties, command string }
 
 // acceptance is an accepted completion of a change.
@@ -125,7 +126,7 @@ func insert(list []*submission, s *submission) []*submission {
 	return slices.Insert(list, i, s)
 }
 
-// take makes a submission in flight, or says why not (1.6).
+// take makes a submission in flight, or says why not (docs/ledgers/canton.md#deduplication).
 func (p *Participant) take(s *submission, now time.Time) *refusal {
 	for _, f := range p.flying {
 		if f.change == s.change {

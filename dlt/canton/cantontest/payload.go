@@ -22,7 +22,8 @@ type Transfer struct {
 	Note   string `json:"note,omitempty"`
 	// Spends names a contract that the transfer archives. A submission that spends what
 	// is spent is refused in interpretation, before anybody looks for duplicates, as it
-	// is with commands that consume their inputs (1.6). Defaults to none.
+	// is with commands that consume their inputs (docs/ledgers/canton.md#deduplication).
+	// Defaults to none.
 	Spends string `json:"spends,omitempty"`
 	// Poison makes the whole submission fail. Defaults to none.
 	Poison Poison `json:"poison,omitempty"`
@@ -64,8 +65,8 @@ func encode(v any) []byte {
 	return b
 }
 
-// submitJSON is JsCommands as far as the participant looks at it (1.2). What it does
-// not know it ignores.
+// submitJSON is JsCommands as far as the participant looks at it
+// (docs/ledgers/canton.md#submissions). What it does not know it ignores.
 type submitJSON struct {
 	CommandID     *string          `json:"commandId"`
 	ActAs         []string         `json:"actAs"`

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// ServeHTTP implements [http.Handler]: the JSON Ledger API (1.1).
+// ServeHTTP implements [http.Handler]: the JSON Ledger API (docs/ledgers/canton.md#endpoints).
 func (p *Participant) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path, ok := strings.CutPrefix(r.URL.Path, p.o.PathPrefix)
 	if !ok {
@@ -79,7 +79,8 @@ func missing(field string) *answer {
 	return &a
 }
 
-// who finds the user of a request, and whether it may act, or read, for the parties (1.4).
+// who finds the user of a request, and whether it may act, or read, for the parties
+// (docs/ledgers/canton.md#authorization).
 func (p *Participant) who(r *http.Request, bodyUser string, parties []string, act bool) (string, *answer) {
 	refuse := func(x refusal) (string, *answer) {
 		a := x.answer()
@@ -202,8 +203,8 @@ func (p *Participant) submit(w http.ResponseWriter, r *http.Request) {
 	p.send(w, r, a, f)
 }
 
-// interpret is what happens to a submission before it is taken (1.2); err says why
-// there are no transfers.
+// interpret is what happens to a submission before it is taken
+// (docs/ledgers/canton.md#submissions); err says why there are no transfers.
 func (p *Participant) interpret(doc submitJSON, transfers []Transfer, err error, user string, f Fault) (*submission, *refusal) {
 	switch {
 	case *doc.CommandID == "" || len(doc.ActAs) == 0 || len(doc.Commands) == 0:
@@ -241,7 +242,8 @@ func (p *Participant) isSpent(contract string) bool {
 	return p.spent[contract]
 }
 
-// period reads the deduplication period (1.2, 1.6).
+// period reads the deduplication period (docs/ledgers/canton.md#submissions,
+// docs/ledgers/canton.md#deduplication).
 func (p *Participant) period(doc submitJSON) (period, *refusal) {
 	wrong := func(cause string, context map[string]string) (period, *refusal) {
 		return period{}, &refusal{id: "INVALID_DEDUPLICATION_PERIOD", cause: cause, context: context}

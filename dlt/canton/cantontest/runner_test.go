@@ -123,7 +123,7 @@ func TestEngine(t *testing.T) {
 				require.NoError(t, err, "%s", b.Key())
 				got := rec.State
 				if want[b.ID] == batch.Invalid && got == batch.Rejected {
-					got = batch.Invalid // decided against while an earlier attempt was in doubt (design section 2)
+					got = batch.Invalid // decided against while an earlier attempt was in doubt (docs/design.md#states-of-a-batch)
 				}
 				assert.Equal(t, want[b.ID], got, "%s: %+v", b.Key(), rec)
 				if i == len(added)/2 {

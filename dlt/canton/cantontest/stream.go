@@ -10,7 +10,8 @@ import (
 )
 
 // stream serves the WebSocket: one request, and then completions for as long as the
-// client stays (1.3). An error is one frame, after which nothing more comes.
+// client stays (docs/ledgers/canton.md#completions). An error is one frame, after which nothing
+// more comes.
 func (p *Participant) stream(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	p.settle(time.Now())

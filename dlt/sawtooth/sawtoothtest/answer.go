@@ -10,7 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// The REST API's own codes (B3); the only thing about an error that is stable.
+// The REST API's own codes (docs/ledgers/sawtooth.md#error-codes); the only thing about an error
+// that is stable.
 const (
 	codeUnknownError       = 10
 	codeNotReady           = 15
@@ -142,7 +143,7 @@ func invalidID(id string) answer {
 	return jsonAnswer(e.status, map[string]any{"error": map[string]any{"code": codeInvalidID, "title": e.title, "message": e.message + id}})
 }
 
-// proxyAnswer is a page of whatever stands in front of the node (B10).
+// proxyAnswer is a page of whatever stands in front of the node (docs/ledgers/sawtooth.md#proxies).
 func proxyAnswer(status int) answer {
 	page := fmt.Sprintf("<html><head><title>%d %s</title></head><body><h1>%s</h1></body></html>\n",
 		status, http.StatusText(status), http.StatusText(status))

@@ -127,7 +127,8 @@ func (c *candidate) take(p *pooled) (stays bool) {
 	if _, done := c.v.chain.batches[b.id]; done {
 		return false
 	}
-	// B6 P2: a transaction that is in the chain, or in this block, by another batch.
+	// docs/ledgers/sawtooth.md#pending-for-ever, P2: a transaction that is in the chain, or in
+	// this block, by another batch.
 	for _, tx := range b.txs {
 		if c.has(tx.id) {
 			c.v.drop(c.now, b, "P2: transaction is in another batch")
@@ -172,7 +173,8 @@ func (c *candidate) has(tx string) bool {
 	return ok
 }
 
-// dependenciesPresent is gate 3 of A4; a transaction may name one before it in the same batch here.
+// dependenciesPresent is the third gate of docs/ledgers/sawtooth.md#dependencies; a transaction
+// may name one before it in the same batch here.
 func (c *candidate) dependenciesPresent(b *submitted) bool {
 	own := map[string]struct{}{}
 	for _, tx := range b.txs {

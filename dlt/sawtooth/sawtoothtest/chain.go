@@ -30,7 +30,7 @@ type chain struct {
 	state   map[string]string
 	history map[string][]Change
 
-	receipts map[string]*committedTx // of everything that ever was committed (B12)
+	receipts map[string]*committedTx // of everything that ever was committed (docs/ledgers/sawtooth.md#receipts-and-lookups)
 	forks    int
 
 	notices   []notice // that subscribers were told, from the first on
@@ -104,7 +104,7 @@ func (c *chain) commit(at time.Time, done []*execution) int {
 }
 
 // txAccess is the state as one transaction sees it: what it may read and write
-// is fixed by its inputs and outputs (A3).
+// is fixed by its inputs and outputs (docs/ledgers/sawtooth.md#addresses-and-conflicts).
 type txAccess struct {
 	base            func(address string) string
 	inputs, outputs []string
@@ -141,7 +141,8 @@ func covered(prefixes []string, address string) bool {
 }
 
 // wellFormed is the rule for inputs and outputs: lower-case hex, even length, at
-// most 70. Nothing tells a client when it is broken (B6 P3).
+// most 70. Nothing tells a client when it is broken (docs/ledgers/sawtooth.md#pending-for-ever,
+// P3).
 func wellFormed(prefixes []string) bool {
 	for _, p := range prefixes {
 		if len(p)%2 != 0 || len(p) > 70 || strings.Trim(p, "0123456789abcdef") != "" {
@@ -151,7 +152,8 @@ func wellFormed(prefixes []string) bool {
 	return true
 }
 
-// conflict reports whether the order of two batches matters (A3).
+// conflict reports whether the order of two batches matters
+// (docs/ledgers/sawtooth.md#addresses-and-conflicts).
 func conflict(a, b *submitted) bool {
 	for _, x := range a.txs {
 		for _, y := range b.txs {

@@ -29,7 +29,8 @@ type Expect struct {
 //   - two POSTs of one id at the same time
 //   - a POST of an id that began after a status query about it had been answered COMMITTED
 //
-// Executions that failed do not count: a node repeats those by itself (B5).
+// Executions that failed do not count: a node repeats those by itself
+// (docs/ledgers/sawtooth.md#statuses).
 func Check(journal []Entry, e Expect) error {
 	var errs []error
 	errs = append(errs, checkOnce(journal)...)

@@ -8,7 +8,8 @@ import (
 )
 
 // completer remembers what was accepted, so that the same bytes are ignored when
-// they come again (B7), and parks what depends on something nobody has seen (A4).
+// they come again (docs/ledgers/sawtooth.md#the-same-bytes-again), and parks what depends on
+// something nobody has seen (docs/ledgers/sawtooth.md#dependencies).
 type completer struct {
 	chain    *chain
 	parkTime time.Duration
@@ -69,7 +70,7 @@ func (c *completer) add(now time.Time, b *submitted) (ready []*submitted) {
 
 // complete reports whether every dependency was seen or is committed. A
 // transaction of the same batch was not seen yet, so a dependency on it is never
-// satisfied (A4.2).
+// satisfied (docs/ledgers/sawtooth.md#dependencies).
 func (c *completer) complete(now time.Time, b *submitted) bool {
 	for _, tx := range b.txs {
 		for _, d := range tx.header.GetDependencies() {

@@ -1,6 +1,6 @@
 // Package sawtoothtest is a Sawtooth node to test against: a real HTTP server
 // that behaves as nodes do and not as one would like them to
-// (ledgers/sawtooth-and-splinter.md A and B). In a test of one's own:
+// (docs/ledgers/sawtooth.md). In a test of one's own:
 //
 //	node := sawtoothtest.Start(t, nil)
 //	ledger, err := sawtooth.New(node.URL(), nil)

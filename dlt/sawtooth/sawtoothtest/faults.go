@@ -52,7 +52,7 @@ type Faults struct {
 	DeadPeer float64
 
 	// Overtake is the probability, place by place, that a batch is executed ahead of
-	// one before it in the pool that it does not conflict with (B8).
+	// one before it in the pool that it does not conflict with (docs/ledgers/sawtooth.md#order).
 	Overtake float64
 
 	// What an accepted batch suffers. See [BatchFault].
@@ -131,7 +131,7 @@ type BatchFault struct {
 	// PublishDelay is added to Options.PublishDelay, for this batch and so for all behind it.
 	PublishDelay time.Duration
 	// FalseInvalid reports the batch INVALID once and executes it again
-	// Options.ReexecuteAfter later, as if the head had changed (B5).
+	// Options.ReexecuteAfter later, as if the head had changed (docs/ledgers/sawtooth.md#statuses).
 	FalseInvalid bool
 	// Reexecute keeps the batch in the pool whenever it is INVALID.
 	Reexecute bool
@@ -246,7 +246,7 @@ func (f *Faults) submit(x *Fault, d draw) {
 	}
 }
 
-// error picks one of the ambiguous answers of B2, and a proxy's.
+// error picks one of the ambiguous answers of docs/ledgers/sawtooth.md#submitting, and a proxy's.
 func (f *Fault) error(d draw) {
 	all := [...]Fault{
 		{Status: http.StatusInternalServerError, Code: codeUnknownError},

@@ -27,7 +27,8 @@ func forever(t testing.TB, n *Node, b *pb.Batch) {
 	is(t, n, b, Pending)
 }
 
-// A4.1, B7: parked for a dependency nobody has seen: UNKNOWN until it comes.
+// docs/ledgers/sawtooth.md#dependencies, docs/ledgers/sawtooth.md#the-same-bytes-again: parked
+// for a dependency nobody has seen: UNKNOWN until it comes.
 func TestA4Parked(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, n *Node) {
 		first := mk(t, call(Set("x", 1)))
@@ -48,7 +49,7 @@ func TestA4Parked(t *testing.T) {
 	})
 }
 
-// A4.1: what was parked for about 1200 s is forgotten.
+// docs/ledgers/sawtooth.md#dependencies: what was parked for about 1200 s is forgotten.
 func TestA4ParkedIsForgotten(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, n *Node) {
 		first := mk(t, call(Set("x", 1)))
@@ -65,7 +66,7 @@ func TestA4ParkedIsForgotten(t *testing.T) {
 	})
 }
 
-// A4.2: a dependency inside the batch is never satisfied.
+// docs/ledgers/sawtooth.md#dependencies: a dependency inside the batch is never satisfied.
 func TestA4DependencyInTheSameBatch(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, n *Node) {
 		one := signTx(t, call(Set("x", 1)))
@@ -78,7 +79,8 @@ func TestA4DependencyInTheSameBatch(t *testing.T) {
 	})
 }
 
-// B6 P1: the dependency failed, in the same block or before.
+// docs/ledgers/sawtooth.md#pending-for-ever, P1: the dependency failed, in the same block or
+// before.
 func TestB6P1(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, n *Node) {
 		bad := mk(t, call(Inc("unset", 1)))
@@ -97,7 +99,8 @@ func TestB6P1(t *testing.T) {
 	})
 }
 
-// B6 P2: the transaction is in the chain by another batch. At most one commits.
+// docs/ledgers/sawtooth.md#pending-for-ever, P2: the transaction is in the chain by another
+// batch. At most one commits.
 func TestB6P2(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, n *Node) {
 		x := signTx(t, call(Set("x", 1)))
@@ -113,7 +116,7 @@ func TestB6P2(t *testing.T) {
 	})
 }
 
-// B6 P3: inputs or outputs that no node can read.
+// docs/ledgers/sawtooth.md#pending-for-ever, P3: inputs or outputs that no node can read.
 func TestB6P3(t *testing.T) {
 	for name, prefix := range map[string]string{"odd": "1cf12", "upper case": "1CF126", "long": Address("x") + "00", "no hex": "zz"} {
 		t.Run(name, func(t *testing.T) {
@@ -127,7 +130,8 @@ func TestB6P3(t *testing.T) {
 	}
 }
 
-// B6 P4: who waited more than 600 s before failing is not matched any more.
+// docs/ledgers/sawtooth.md#pending-for-ever, P4: who waited more than 600 s before failing is
+// not matched any more.
 func TestB6P4(t *testing.T) {
 	inBubble(t, Options{BlockInterval: 700 * time.Second, PublishDelay: -1}, func(t *testing.T, n *Node) {
 		b := mk(t, call(Inc("unset", 1)))
@@ -138,7 +142,8 @@ func TestB6P4(t *testing.T) {
 	})
 }
 
-// B6 P6: the same transaction in two batches: only the first match is marked.
+// docs/ledgers/sawtooth.md#pending-for-ever, P6: the same transaction in two batches: only the
+// first match is marked.
 func TestB6P6(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, n *Node) {
 		x := signTx(t, call(Inc("unset", 1)))

@@ -11,7 +11,8 @@ import (
 // Fork switches to another fork: the last k blocks (all but the genesis block, at
 // most) give way to k+1 blocks without a batch. Their batches, which it returns,
 // are not committed any more and wait in the pool without a PENDING notice, so that
-// they are UNKNOWN until a block takes them again (B5). Receipts stay (B12).
+// they are UNKNOWN until a block takes them again (docs/ledgers/sawtooth.md#statuses). Receipts
+// stay (docs/ledgers/sawtooth.md#receipts-and-lookups).
 func (n *Node) Fork(k int) []batch.ID {
 	var gone []batch.ID
 	n.locked(func(now time.Time) {

@@ -23,7 +23,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
 )
 
-// key signs for the tests. The vector key of A2.
+// key signs for the tests. It is the vector key of docs/ledgers/sawtooth.md#signatures.
 func key(t testing.TB) *secp256k1.PrivateKey {
 	t.Helper()
 	b, err := hex.DecodeString("2f1e7b7a130d7ba9da0068b3bb0ba1d79e7e77110302c9f746c3c2a63fe40088")

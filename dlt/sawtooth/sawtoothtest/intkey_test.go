@@ -10,7 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
 )
 
-// The address of "name" in the whole-list vector of A2 belongs to family intkey.
+// The address of "name" in the whole-list vector of docs/ledgers/sawtooth.md#signatures belongs
+// to family intkey.
 func TestAddress(t *testing.T) {
 	a := Address("name")
 	assert.Len(t, a, 70)
@@ -33,7 +34,8 @@ func TestOrderShowsInState(t *testing.T) {
 	assert.Equal(t, []int64{1, 6, 4}, values)
 }
 
-// B4: what the processor said, base64 for its bytes; what is empty is left out.
+// docs/ledgers/sawtooth.md#asking-for-statuses: what the processor said, base64 for its bytes;
+// what is empty is left out.
 func TestInvalidTransactions(t *testing.T) {
 	set, address := Set("r", 1)
 	for _, c := range []struct {

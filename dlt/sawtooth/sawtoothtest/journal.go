@@ -16,13 +16,13 @@ const (
 	PostEnd        Kind = "post end"        // its answer is about to be written, or its connection ended
 	StatusAnswered Kind = "status answered" // a status answer is about to be written whole; one that repeats the last about this id is not noted
 	Accepted       Kind = "accepted"        // taken; reported UNKNOWN until it is published
-	Ignored        Kind = "ignored"         // answered like any other and without effect (B7)
-	Parked         Kind = "parked"          // waits for a dependency (A4)
+	Ignored        Kind = "ignored"         // answered like any other and without effect (docs/ledgers/sawtooth.md#the-same-bytes-again)
+	Parked         Kind = "parked"          // waits for a dependency (docs/ledgers/sawtooth.md#dependencies)
 	Published      Kind = "published"       // in the pool, PENDING
 	Executed       Kind = "executed"        // ran; Word is COMMITTED or INVALID
 	BatchInvalid   Kind = "invalid"         // reported INVALID from here on
 	BlockCommitted Kind = "block"           // one block, Batches in the order of execution
-	Dropped        Kind = "dropped"         // gone without a word to anybody (B6); Word is why
+	Dropped        Kind = "dropped"         // gone without a word to anybody (docs/ledgers/sawtooth.md#pending-for-ever); Word is why
 	Halted         Kind = "halted"          // no processor serves Batches[0]: no blocks, and no POST is let in; Word is why
 	Killed         Kind = "killed"          // the validator; the REST API lives on
 	Restarted      Kind = "restart"         // the validator and the REST API were killed

@@ -33,7 +33,8 @@ func is(t testing.TB, n *Node, b *pb.Batch, want string) {
 	require.Equal(t, want, r.json["data"].([]any)[0].(map[string]any)["status"])
 }
 
-// B5: UNKNOWN after the 202, then PENDING, then COMMITTED at the next block.
+// docs/ledgers/sawtooth.md#statuses: UNKNOWN after the 202, then PENDING, then COMMITTED at the
+// next block.
 func TestB5UnknownWindow(t *testing.T) {
 	inBubble(t, Options{PublishDelay: 100 * time.Millisecond}, func(t *testing.T, n *Node) {
 		time.Sleep(50 * time.Millisecond)
@@ -52,8 +53,8 @@ func TestB5UnknownWindow(t *testing.T) {
 	})
 }
 
-// B5: a fault keeps a batch UNKNOWN for longer, and all that come behind it: the
-// publisher is one thread.
+// docs/ledgers/sawtooth.md#statuses: a fault keeps a batch UNKNOWN for longer, and all that come
+// behind it: the publisher is one thread.
 func TestB5PublisherKeepsOrder(t *testing.T) {
 	var slow batch.ID
 	f := &Faults{Batch: func(id batch.ID, _ int) BatchFault {
@@ -80,8 +81,8 @@ func TestB5PublisherKeepsOrder(t *testing.T) {
 	})
 }
 
-// B5: the memory of INVALID is renewed by each query, and lost only when another
-// batch becomes invalid long enough afterwards.
+// docs/ledgers/sawtooth.md#statuses: the memory of INVALID is renewed by each query, and lost
+// only when another batch becomes invalid long enough afterwards.
 func TestB5InvalidIsForgottenLate(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, n *Node) {
 		bad := func() *pb.Batch { return mk(t, call(Inc("unset", 1))) }
@@ -103,7 +104,8 @@ func TestB5InvalidIsForgottenLate(t *testing.T) {
 	})
 }
 
-// B5: INVALID is not final; the report may hold the same transaction twice.
+// docs/ledgers/sawtooth.md#statuses: INVALID is not final; the report may hold the same
+// transaction twice.
 func TestB5InvalidMayStillCommit(t *testing.T) {
 	var first batch.ID
 	f := &Faults{Batch: func(id batch.ID, _ int) BatchFault { return BatchFault{Reexecute: id == first} }}
@@ -137,7 +139,7 @@ func TestB5FalseInvalid(t *testing.T) {
 	})
 }
 
-// B7, the table: what an identical POST does.
+// The table of docs/ledgers/sawtooth.md#the-same-bytes-again: what an identical POST does.
 func TestB7SameBytesAgain(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, n *Node) {
 		b := mk(t, call(Set("x", 1)))
@@ -157,8 +159,8 @@ func TestB7SameBytesAgain(t *testing.T) {
 	})
 }
 
-// B7: an INVALID batch is ignored for 1200 s after the last try, each of which
-// renews that; then it executes again. Meanwhile it reads INVALID.
+// docs/ledgers/sawtooth.md#the-same-bytes-again: an INVALID batch is ignored for 1200 s after
+// the last try, each of which renews that; then it executes again. Meanwhile it reads INVALID.
 func TestB7InvalidAgain(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, n *Node) {
 		b := mk(t, call(Inc("x", 1)))
@@ -197,7 +199,8 @@ func TestDLazyPurge(t *testing.T) {
 	})
 }
 
-// B7, last row: a restart forgets what was not committed, and takes it anew.
+// The last row of docs/ledgers/sawtooth.md#the-same-bytes-again: a restart forgets what was not
+// committed, and takes it anew.
 func TestB7Restart(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, n *Node) {
 		done, bad, pending, parked := mk(t, call(Set("x", 1))), mk(t, call(Inc("unset", 1))), mk(t, call(Inc("x", 2))),
@@ -223,7 +226,8 @@ func TestB7Restart(t *testing.T) {
 	})
 }
 
-// B8: what does not conflict may overtake; what does, or depends, never.
+// docs/ledgers/sawtooth.md#order: what does not conflict may overtake; what does, or depends,
+// never.
 func TestB8Overtake(t *testing.T) {
 	inBubble(t, Options{Faults: &Faults{Seed: 3, Overtake: .9}}, func(t *testing.T, n *Node) {
 		lanes := []string{"x", "y", "z"}
@@ -247,8 +251,8 @@ func TestB8Overtake(t *testing.T) {
 	})
 }
 
-// B8: the order inside a list, and of POSTs that were awaited, is kept; blocks
-// that are bounded change nothing about it.
+// docs/ledgers/sawtooth.md#order: the order inside a list, and of POSTs that were awaited, is
+// kept; blocks that are bounded change nothing about it.
 func TestB8Order(t *testing.T) {
 	inBubble(t, Options{MaxBatchesPerBlock: 2}, func(t *testing.T, n *Node) {
 		var want []batch.ID

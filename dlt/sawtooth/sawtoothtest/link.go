@@ -10,7 +10,8 @@ import (
 )
 
 // link is the "link" of an answer: the query of the request with some of its
-// values replaced, sorted and not escaped (B2). A value of "" leaves the bare key.
+// values replaced, sorted and not escaped (docs/ledgers/sawtooth.md#submitting). A value of ""
+// leaves the bare key.
 func link(r *http.Request, path string, changes map[string]string) string {
 	query := map[string]string{}
 	for key, values := range r.URL.Query() {

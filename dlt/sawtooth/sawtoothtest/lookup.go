@@ -41,7 +41,8 @@ func (n *Node) ticketed(w http.ResponseWriter, r *http.Request, epoch int, fault
 	n.send(w, r, a, fault)
 }
 
-// batchByID is authoritative for "in this validator's chain or not" (B12).
+// batchByID is authoritative for "in this validator's chain or not"
+// (docs/ledgers/sawtooth.md#receipts-and-lookups).
 func (n *Node) batchByID(w http.ResponseWriter, r *http.Request, id string) {
 	if !validID(id) {
 		n.send(w, r, invalidID(id), Fault{})
@@ -141,7 +142,7 @@ func (n *Node) blocks(w http.ResponseWriter, r *http.Request) {
 }
 
 // receipts answers for all ids or for none: one without a receipt is 404/80. A fork
-// takes none away (B12).
+// takes none away (docs/ledgers/sawtooth.md#receipts-and-lookups).
 func (n *Node) receipts(w http.ResponseWriter, r *http.Request) {
 	ids, early := n.readIDs(r, idQuery{codeReceiptContentType, codeReceiptBody, codeReceiptIDMissing})
 	if early != nil {

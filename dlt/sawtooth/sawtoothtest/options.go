@@ -26,33 +26,38 @@ type Options struct {
 	// BlockInterval (by Faults.Seed). Negative is none. Defaults to 0: an idle Sawtooth
 	// 1.2.6 answers PENDING at once.
 	PublishDelay time.Duration
-	// PoolLimit is the pool length from which on submits are answered 429/31 (B9).
-	// Defaults to Sawtooth's own rule: ten times the average block, 300 at the start.
+	// PoolLimit is the pool length from which on submits are answered 429/31
+	// (docs/ledgers/sawtooth.md#back-pressure). Defaults to Sawtooth's own rule: ten times the
+	// average block, 300 at the start.
 	PoolLimit int
 
 	// CacheTime is how long a batch is remembered after the last POST of it; until
-	// then the same bytes are answered 202 and ignored (B7). Defaults to 1200 s.
+	// then the same bytes are answered 202 and ignored
+	// (docs/ledgers/sawtooth.md#the-same-bytes-again). Defaults to 1200 s.
 	CacheTime time.Duration
 	// LazyPurge makes the cache forget only when something else is added to it, as
 	// Sawtooth does (section D): then a lone batch is ignored for ever. Otherwise it forgets on time.
 	LazyPurge bool
-	// ParkTime is how long a batch waits for a dependency nobody has seen (A4).
-	// Defaults to CacheTime.
+	// ParkTime is how long a batch waits for a dependency nobody has seen
+	// (docs/ledgers/sawtooth.md#dependencies). Defaults to CacheTime.
 	ParkTime time.Duration
 	// InvalidTime is how long INVALID is remembered after it was last asked for, at
-	// least: it is forgotten only when another batch becomes invalid (B5). It is
-	// also how long a batch may wait and still be reported INVALID (B6 P4). Defaults to 600 s.
+	// least: it is forgotten only when another batch becomes invalid
+	// (docs/ledgers/sawtooth.md#statuses). It is also how long a batch may wait and still be
+	// reported INVALID (docs/ledgers/sawtooth.md#pending-for-ever, P4). Defaults to 600 s.
 	InvalidTime time.Duration
 	// ReexecuteAfter is how long after a failed execution a batch that is executed
 	// again (see [BatchFault]) waits; then it takes the next block. Defaults to 0.
 	ReexecuteAfter time.Duration
 
-	// RESTTimeout is when the REST API gives up on the validator with 503/17 (B2).
-	// Defaults to 300 s.
+	// RESTTimeout is when the REST API gives up on the validator with 503/17
+	// (docs/ledgers/sawtooth.md#submitting). Defaults to 300 s.
 	RESTTimeout time.Duration
-	// ClientThreads is how many waiting status queries stall everybody (B4). Defaults to 5.
+	// ClientThreads is how many waiting status queries stall everybody
+	// (docs/ledgers/sawtooth.md#asking-for-statuses). Defaults to 5.
 	ClientThreads int
-	// MaxBody is the body length from which on the answer is 413 (B1). Defaults to 10 MiB.
+	// MaxBody is the body length from which on the answer is 413
+	// (docs/ledgers/sawtooth.md#requests-and-limits). Defaults to 10 MiB.
 	MaxBody int64
 
 	// StartTime is how long a validator takes to be up when it is started again;
@@ -69,7 +74,8 @@ type Options struct {
 	// The liveness probe, lookups and statuses go on. Defaults to [IntKey].
 	Families []Family
 	// Permitted says whether a signer, of a batch or a transaction, is permitted by
-	// policy; a list with one that is not is refused with 30 (B2). Defaults to everybody.
+	// policy; a list with one that is not is refused with 30
+	// (docs/ledgers/sawtooth.md#submitting). Defaults to everybody.
 	Permitted func(publicKey string) bool
 
 	// SkipVerify takes signatures and payload digests on trust, for benchmarks.

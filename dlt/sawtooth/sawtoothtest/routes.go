@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// route finds the handler (B1).
+// route finds the handler (docs/ledgers/sawtooth.md#requests-and-limits).
 func (n *Node) route(w http.ResponseWriter, r *http.Request) {
 	const get, post = http.MethodGet, http.MethodPost
 	dir, name := r.URL.Path, ""

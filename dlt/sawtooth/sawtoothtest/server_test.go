@@ -169,7 +169,7 @@ func TestStartFails(t *testing.T) {
 	assert.Empty(t, f.cleanups)
 }
 
-// B12: what is in the chain, and nothing else.
+// docs/ledgers/sawtooth.md#receipts-and-lookups: what is in the chain, and nothing else.
 func TestB12Lookups(t *testing.T) {
 	n := Start(t, fast(Options{}))
 	done := mk(t, call(Set("x", 7)))
@@ -254,7 +254,7 @@ func TestPretty(t *testing.T) {
 	assert.Equal(t, "{\n  \"a\": \"<\\u00e9\\ud83d\\ude00>\",\n  \"b\": []\n}", string(pretty(map[string]any{"b": []any{}, "a": "<é😀>"}))) //nolint:testifylint // its bytes, not its meaning
 }
 
-// B3: every code has a row, and the table's own status.
+// docs/ledgers/sawtooth.md#error-codes: every code has a row, and the table's own status.
 func TestB3Table(t *testing.T) {
 	for code, status := range map[int]int{
 		10: 500, 15: 503, 17: 503, 18: 503, 19: 408, 20: 500, 30: 400, 31: 429, 34: 400, 35: 400, 42: 400, 43: 400, 46: 400,

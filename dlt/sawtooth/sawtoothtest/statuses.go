@@ -124,7 +124,8 @@ type statusWord struct {
 	invalid []invalidTx
 }
 
-// ask reads the statuses, waiting first where the query says so (B4).
+// ask reads the statuses, waiting first where the query says so
+// (docs/ledgers/sawtooth.md#asking-for-statuses).
 func (n *Node) ask(r *http.Request, epoch int, ids []batch.ID) ([]statusWord, error) {
 	deadline := time.Now().Add(n.o.RESTTimeout)
 	words := make([]statusWord, len(ids))
@@ -175,7 +176,7 @@ func (n *Node) waitTime(value string) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// invalidJSON leaves out what is empty (B4).
+// invalidJSON leaves out what is empty (docs/ledgers/sawtooth.md#asking-for-statuses).
 func invalidJSON(txs []invalidTx) []any {
 	out := make([]any, 0, len(txs))
 	for _, tx := range txs {

@@ -26,8 +26,8 @@ func jsonIDs(t testing.TB, bs ...*pb.Batch) []byte {
 	return body
 }
 
-// B4: request order kept, duplicates repeated, unknown ids are elements; the
-// exact shape, with a link for GET and none for POST.
+// docs/ledgers/sawtooth.md#asking-for-statuses: request order kept, duplicates repeated, unknown
+// ids are elements; the exact shape, with a link for GET and none for POST.
 func TestB4OrderAndShape(t *testing.T) {
 	n := Start(t, fast(Options{}))
 	done, unknown := mk(t, call(Set("x", 1))), mk(t, call(Set("y", 1)))
@@ -94,8 +94,8 @@ func askWait(t testing.TB, n *Node, b *pb.Batch, wait string) response {
 	return bubble(t, n, req)
 }
 
-// B4: what the values of wait mean. Blocks come every hour, so nothing ends a
-// wait but its time.
+// docs/ledgers/sawtooth.md#asking-for-statuses: what the values of wait mean. Blocks come every
+// hour, so nothing ends a wait but its time.
 func TestB4Wait(t *testing.T) {
 	for _, c := range []struct {
 		wait string
@@ -133,7 +133,8 @@ func TestB4Wait(t *testing.T) {
 	}
 }
 
-// B4: a wait ends as soon as nothing is PENDING; UNKNOWN does not make it wait.
+// docs/ledgers/sawtooth.md#asking-for-statuses: a wait ends as soon as nothing is PENDING;
+// UNKNOWN does not make it wait.
 func TestB4WaitEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := Start(t, &Options{InMemory: true, BlockInterval: 10 * time.Second, PublishDelay: time.Second})
@@ -148,9 +149,9 @@ func TestB4WaitEnds(t *testing.T) {
 	})
 }
 
-// B4: five waits stall every client of the validator; /status has threads of its
-// own. The REST API's giving up does not free a thread, and what it gave up on
-// still executes (B2, 503/17).
+// docs/ledgers/sawtooth.md#asking-for-statuses: five waits stall every client of the validator;
+// /status has threads of its own. The REST API's giving up does not free a thread, and what it
+// gave up on still executes (docs/ledgers/sawtooth.md#submitting, 503/17).
 func TestB4FiveWaitsStallEverybody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := Start(t, &Options{InMemory: true, BlockInterval: time.Hour, PublishDelay: -1, RESTTimeout: 20 * time.Second})

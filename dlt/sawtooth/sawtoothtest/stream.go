@@ -19,12 +19,13 @@ const OpSubscribe Operation = "subscribe"
 // notice is what the REST API tells all that have subscribed: a block, or a warning.
 type notice struct {
 	block   block
-	fork    bool   // fork_detected, which is a guess (B11)
+	fork    bool   // fork_detected, which is a guess (docs/ledgers/sawtooth.md#events)
 	warning string // instead of a block
 }
 
 // announce puts a block that has become the head before the subscribers. Block
-// numbers are compared as text, so that 10 after 9 is taken for a fork (B11).
+// numbers are compared as text, so that 10 after 9 is taken for a fork
+// (docs/ledgers/sawtooth.md#events).
 func (c *chain) announce(b block) {
 	if c.deaf || c.broken != nil {
 		return
@@ -94,14 +95,14 @@ type socket struct {
 	n    *Node
 	conn *websocket.Conn
 	// Address prefixes of each subscription: a second one is added, and tells
-	// everything once more (B11).
+	// everything once more (docs/ledgers/sawtooth.md#events).
 	subscriptions [][]string
 	greet         [][]string // of those, what was not told the head yet
 	next          int        // of chain.notices
 }
 
-// subscribe serves the websocket (B11). It never pings, acknowledges nothing, and
-// replays nothing.
+// subscribe serves the websocket (docs/ledgers/sawtooth.md#events). It never pings, acknowledges
+// nothing, and replays nothing.
 func (n *Node) subscribe(w http.ResponseWriter, r *http.Request) {
 	_, fault := n.admit(OpSubscribe, nil)
 	if !n.pause(r.Context(), fault.Delay) {

@@ -210,7 +210,8 @@ func TestForkedBatchesAreGone(t *testing.T) {
 	becomes(t, n, b, Committed)
 }
 
-// What a fork took away is not in the chain, and is again; its receipts stay (B12).
+// What a fork took away is not in the chain, and is again; its receipts stay
+// (docs/ledgers/sawtooth.md#receipts-and-lookups).
 func TestReceiptsAfterAFork(t *testing.T) {
 	inBubble(t, Options{BlockInterval: time.Minute}, func(t *testing.T, n *Node) {
 		b := mk(t, call(Set("x", 1)))

@@ -67,7 +67,8 @@ func (n *Node) submit(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// read gets the list out of the request, or the answer to what is not one (B2).
+// read gets the list out of the request, or the answer to what is not one
+// (docs/ledgers/sawtooth.md#submitting).
 func (p *post) read() (*pb.BatchList, *answer) {
 	early := func(a answer) (*pb.BatchList, *answer) { return nil, &a }
 	types, ok := p.r.Header["Content-Type"]

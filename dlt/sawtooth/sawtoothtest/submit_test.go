@@ -18,7 +18,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
 )
 
-// A1, A2: the whole-list vector is accepted, byte for byte.
+// docs/ledgers/sawtooth.md#messages, docs/ledgers/sawtooth.md#signatures: the whole-list vector
+// is accepted, byte for byte.
 func TestA2Vector(t *testing.T) {
 	n := Start(t, fast(Options{}))
 	const address = "1cf126cc488cca4cc3565a876f6040f8b73a7b92475be1d0b1bc453f6140fba7183b9a"
@@ -29,7 +30,7 @@ func TestA2Vector(t *testing.T) {
 	becomes(t, n, b, Invalid) // "hello" is no payload of ours
 }
 
-// B2: the answer to a list, and its link.
+// docs/ledgers/sawtooth.md#submitting: the answer to a list, and its link.
 func TestB2Accepted(t *testing.T) {
 	n := Start(t, fast(Options{}))
 	a, b := mk(t, call(Set("x", 1))), mk(t, call(Set("y", 1)))
@@ -69,7 +70,7 @@ func TestB2LinkBehindProxy(t *testing.T) {
 	}
 }
 
-// B2: what the door says to requests that are wrong.
+// docs/ledgers/sawtooth.md#submitting: what the door says to requests that are wrong.
 func TestB2WrongRequests(t *testing.T) {
 	n := Start(t, fast(Options{}))
 	list := marshal(t, &pb.BatchList{Batches: []*pb.Batch{mk(t, call(Set("x", 1)))}})
@@ -103,7 +104,8 @@ func TestB2WrongRequests(t *testing.T) {
 	}
 }
 
-// B2, edge: a body that is not empty and has no batch in it is accepted, with a bare "?id".
+// docs/ledgers/sawtooth.md#submitting, an edge: a body that is not empty and has no batch in it
+// is accepted, with a bare "?id".
 func TestB2NoBatches(t *testing.T) {
 	n := Start(t, fast(Options{}))
 	r := mustDo(t, http.MethodPost, n.URL()+"/batches", "application/octet-stream", []byte{0x10, 0x01}) // an unknown field
@@ -141,8 +143,8 @@ func resign(t *testing.T, bend func(h *pb.BatchHeader), txs ...*pb.Transaction) 
 	return &pb.Batch{Header: raw, HeaderSignature: sign(key(t), raw), Transactions: txs}
 }
 
-// B2: one bad batch rejects the whole list with 30, wherever it stands, and
-// nothing of it is taken.
+// docs/ledgers/sawtooth.md#submitting: one bad batch rejects the whole list with 30, wherever it
+// stands, and nothing of it is taken.
 func TestB2WholeListIsRefused(t *testing.T) {
 	n := Start(t, fast(Options{}))
 	one, two := signTx(t, call(Set("a", 1))), signTx(t, call(Set("b", 1)))
@@ -178,7 +180,8 @@ func TestB2WholeListIsRefused(t *testing.T) {
 	}
 }
 
-// A2: upper case and blanks are let in, and such an id can never be asked for.
+// docs/ledgers/sawtooth.md#signatures: upper case and blanks are let in, and such an id can
+// never be asked for.
 func TestA2LenientHex(t *testing.T) {
 	n := Start(t, fast(Options{}))
 	upper := bent(mk(t, call(Set("u", 1))), func(b *pb.Batch) { b.HeaderSignature = strings.ToUpper(b.GetHeaderSignature()) })
@@ -191,7 +194,7 @@ func TestA2LenientHex(t *testing.T) {
 	assert.Equal(t, 60, r.code())
 }
 
-// A1: a batch without transactions passes the structure check.
+// docs/ledgers/sawtooth.md#messages: a batch without transactions passes the structure check.
 func TestA1EmptyBatch(t *testing.T) {
 	n := Start(t, fast(Options{}))
 	b := mk(t)
@@ -199,7 +202,8 @@ func TestA1EmptyBatch(t *testing.T) {
 	becomes(t, n, b, Committed)
 }
 
-// B2: a signer that policy does not permit looks like a bad signature.
+// docs/ledgers/sawtooth.md#submitting: a signer that policy does not permit looks like a bad
+// signature.
 func TestB2SignerNotPermitted(t *testing.T) {
 	n := Start(t, fast(Options{Permitted: func(k string) bool { return k != public(key(t)) }}))
 	r, err := postList(t, n, mk(t, call(Set("x", 1))))
@@ -207,7 +211,8 @@ func TestB2SignerNotPermitted(t *testing.T) {
 	assert.Equal(t, 30, r.code())
 }
 
-// B2, disguised permanent error: nobody replies, and the REST API gives up.
+// docs/ledgers/sawtooth.md#submitting, a permanent error in disguise: nobody replies, and the
+// REST API gives up.
 func TestB2NoReply(t *testing.T) {
 	const timeout = 60 * time.Millisecond
 	n := Start(t, fast(Options{RESTTimeout: timeout}))
@@ -231,7 +236,8 @@ func TestB2NoReply(t *testing.T) {
 	}
 }
 
-// B2, B9: the pool limit is tested once per list, before anything is looked at closely.
+// docs/ledgers/sawtooth.md#submitting, docs/ledgers/sawtooth.md#back-pressure: the pool limit is
+// tested once per list, before anything is looked at closely.
 func TestB9PoolLimit(t *testing.T) {
 	n := Start(t, fast(Options{BlockInterval: time.Hour, PublishDelay: -1, PoolLimit: 2}))
 	submitOK(t, n, mk(t, call(Set("a", 1))))
@@ -249,7 +255,8 @@ func TestB9PoolLimit(t *testing.T) {
 	assert.Equal(t, 31, bad.code(), "back pressure comes before signatures")
 }
 
-// B9: ten times the average block, which moves only upwards here.
+// docs/ledgers/sawtooth.md#back-pressure: ten times the average block, which moves only upwards
+// here.
 func TestB9AdaptiveLimit(t *testing.T) {
 	l := newPoolLimit(0)
 	assert.Equal(t, 300, l.get())
@@ -261,7 +268,8 @@ func TestB9AdaptiveLimit(t *testing.T) {
 	assert.Equal(t, 500, l.get(), "what is left counts too")
 }
 
-// B1: a body has to be smaller than the limit; 413 is text.
+// docs/ledgers/sawtooth.md#requests-and-limits: a body has to be smaller than the limit; 413 is
+// text.
 func TestB1BodyLimit(t *testing.T) {
 	list := marshal(t, &pb.BatchList{Batches: []*pb.Batch{mk(t, call(Set("x", 1)))}})
 	for _, c := range []struct {
@@ -281,7 +289,8 @@ func TestB1BodyLimit(t *testing.T) {
 	assert.Equal(t, 413, r.status)
 }
 
-// B1: 8190 bytes for the request line and for each header.
+// docs/ledgers/sawtooth.md#requests-and-limits: 8190 bytes for the request line and for each
+// header.
 func TestB1LineLimit(t *testing.T) {
 	n := Start(t, fast(Options{}))
 	ids := func(count int) string {

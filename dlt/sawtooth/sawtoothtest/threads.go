@@ -4,7 +4,8 @@ import "time"
 
 // The validator answers clients on a few threads. A status query that waits
 // holds one until its wait is over, even when the REST API has given up on it;
-// with all of them held everybody stalls, submits too (B4).
+// with all of them held everybody stalls, submits too
+// (docs/ledgers/sawtooth.md#asking-for-statuses).
 
 // busy reports whether a request has to queue.
 func (v *validator) busy() bool {

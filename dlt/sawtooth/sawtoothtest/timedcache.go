@@ -4,7 +4,7 @@ import "time"
 
 // timedCache forgets entries that were not looked at for the keep time. A lazy
 // one does so only while another entry is added, and no more often than every
-// so often: the keep time is a lower bound (ledgers/sawtooth-and-splinter.md D).
+// so often: the keep time is a lower bound (docs/ledgers/sawtooth.md#the-same-bytes-again).
 type timedCache[V any] struct {
 	keep    time.Duration
 	every   time.Duration

@@ -7,7 +7,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// The words of a status answer (B5).
+// The words of a status answer (docs/ledgers/sawtooth.md#statuses).
 const (
 	Committed = "COMMITTED"
 	Invalid   = "INVALID"
@@ -46,7 +46,7 @@ func newTracker(now time.Time, c *chain, keep time.Duration) *tracker {
 }
 
 // status asks the chain first, then the memory of what was invalid, then of what
-// is pending. Asking about an invalid one renews it (B5).
+// is pending. Asking about an invalid one renews it (docs/ledgers/sawtooth.md#statuses).
 func (t *tracker) status(now time.Time, id batch.ID) (string, []invalidTx) {
 	if _, ok := t.chain.batches[id]; ok {
 		return Committed, nil
@@ -92,9 +92,10 @@ func (t *tracker) learn(now time.Time, b *submitted) {
 	t.info[b.id] = now
 }
 
-// noteInvalid finds the batch by the transaction, the first one only (B6 P6),
-// and only while it remembers which transactions it has (B6 P4). It returns the
-// batch that is INVALID now, or "".
+// noteInvalid finds the batch by the transaction, the first one only
+// (docs/ledgers/sawtooth.md#pending-for-ever, P6), and only while it remembers which
+// transactions it has (docs/ledgers/sawtooth.md#pending-for-ever, P4). It returns the batch that
+// is INVALID now, or "".
 func (t *tracker) noteInvalid(now time.Time, tx invalidTx) batch.ID {
 	for _, id := range t.byTx[tx.id] {
 		since, ok := t.info[id]

@@ -168,7 +168,7 @@ func (v *validator) step(now time.Time) {
 	}
 }
 
-// full is the back pressure rule, tested once per POST (B9).
+// full is the back pressure rule, tested once per POST (docs/ledgers/sawtooth.md#back-pressure).
 func (v *validator) full() bool { return len(v.pool) >= v.limit.get() }
 
 // accept takes a verified list. Each batch lives or dies on its own from here on.

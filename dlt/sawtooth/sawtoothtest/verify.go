@@ -18,7 +18,8 @@ import (
 )
 
 var (
-	// errNoReply: a handler of the validator raised, and nobody answers (B2).
+	// errNoReply: a handler of the validator raised, and nobody answers
+	// (docs/ledgers/sawtooth.md#submitting).
 	errNoReply = errors.New("sawtoothtest: the validator does not reply")
 	// errRefused: the list is refused with 30.
 	errRefused = errors.New("sawtoothtest: batches refused")
@@ -76,8 +77,9 @@ func permitted(bs []*submitted, may func(string) bool) bool {
 	return true
 }
 
-// verify checks all signatures, then the structure of all batches (A1, A2). The
-// first that fails decides for the whole list.
+// verify checks all signatures, then the structure of all batches
+// (docs/ledgers/sawtooth.md#messages, docs/ledgers/sawtooth.md#signatures). The first that fails
+// decides for the whole list.
 func verify(bs []*submitted, skipSignatures bool) error {
 	if !skipSignatures {
 		for _, b := range bs {
@@ -139,7 +141,7 @@ func verifySignature(keyHex, signature string, message []byte) error {
 }
 
 // lenientHex reads upper case, and blanks between bytes, as Sawtooth's verifier
-// does: such an id is accepted and can never be asked for (A2).
+// does: such an id is accepted and can never be asked for (docs/ledgers/sawtooth.md#signatures).
 func lenientHex(s string) ([]byte, error) {
 	if strings.ContainsAny(s, " \t\n\r\v\f") {
 		for part := range strings.FieldsSeq(s) {

@@ -65,7 +65,8 @@ func TestEngine(t *testing.T) {
 			order := map[batch.ServiceID][]batch.ID{}
 			const each = 12
 			// A restart with nothing under way: what was would need a decision, since a log
-			// has a gap there and the node no memory (C4, C8).
+			// has a gap there and the node no memory (docs/ledgers/splinter.md#statuses,
+			// docs/ledgers/splinter.md#events).
 			restart := func() {
 				idle, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 				defer cancel()

@@ -213,7 +213,7 @@ func (f *Faults) submit(x *Fault, d draw) {
 	}
 }
 
-// error picks the ambiguous answer of C2, or a proxy's.
+// error picks the ambiguous answer of docs/ledgers/splinter.md#submitting, or a proxy's.
 func (f *Fault) error(d draw) {
 	all := [...]int{http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout}
 	f.Answer, f.Status = AnswerError, all[int(d.float("which")*float64(len(all)))]

@@ -45,8 +45,8 @@ type execution struct {
 }
 
 // late is a POST that came later than its sender's claim and LateArrival allow, which
-// takes a sender that was frozen just before it wrote. It is the one hole that design
-// section 3, promise 3, names, so the ledger does not take it; the parent checks
+// takes a sender that was frozen just before it wrote. It is the one hole that
+// docs/design.md#promise-3-at-most-once names, so the ledger does not take it; the parent checks
 // that the sender was frozen.
 type late struct {
 	Worker   string

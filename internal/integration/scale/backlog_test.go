@@ -35,7 +35,7 @@ type place struct {
 }
 
 // A claim round and a scan for lanes cost the same with a backlog or a history of
-// -scale.rows as with -scale.small (design section 3, promise 9).
+// -scale.rows as with -scale.small (docs/design.md#promise-9-cost).
 func BenchmarkBacklog(b *testing.B) {
 	db := newCluster(b)
 	places := []*place{

@@ -1,7 +1,7 @@
 package main
 
 // autobatchList is the ways of breaking the engine of orders that its own tests are
-// known to catch (design section 8).
+// known to catch (docs/design.md#auto-batching).
 var autobatchList = []mutant{
 	{
 		name: "orders: an urgent one waits for company", file: "batch/autobatch/decide.go", pkg: "batch/autobatch", test: "TestUrgent",

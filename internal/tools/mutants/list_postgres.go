@@ -1,7 +1,7 @@
 package main
 
 // postgresList is the ways of breaking the PostgreSQL store, and what finds its lanes,
-// that tests with a real server are known to catch (design section 6).
+// that tests with a real server are known to catch (docs/design.md#how-a-claim-works).
 var postgresList = []mutant{
 	{
 		name: "postgres: choosing without the lane's lock", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestChooseHoldsTheLane",

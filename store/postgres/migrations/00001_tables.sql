@@ -1,4 +1,4 @@
--- Names follow spec/000 where it names something. {name} stands for a table in the
+-- Names are those of docs/glossary.md#tables-and-columns. {name} stands for a table in the
 -- store's schema, with its prefix. Times are microseconds since 1970 in UTC on the
 -- database's clock; 0 is no time. Ids and services are compared as bytes: COLLATE "C".
 --

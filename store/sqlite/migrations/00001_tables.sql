@@ -1,4 +1,4 @@
--- Names follow spec/000 where it names something. Times are microseconds since
+-- Names are those of docs/glossary.md#tables-and-columns. Times are microseconds since
 -- 1970 in UTC on the database's clock; 0 is no time.
 
 -- +goose Up

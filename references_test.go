@@ -1,0 +1,163 @@
+package dltbatch_test
+
+import (
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Comments and pages point to a page of this repository, and to a heading of it, in one form:
+// docs/PAGE.md#heading. Pages also have Markdown links. TestReferences follows all of them.
+func TestReferences(t *testing.T) {
+	broken, followed, err := references(os.DirFS("."))
+	require.NoError(t, err)
+	assert.Empty(t, broken)
+	assert.Greater(t, followed, 300, "references that were found: is one of the patterns wrong?")
+}
+
+// Each way to break a reference is seen.
+func TestBrokenReferencesAreSeen(t *testing.T) {
+	page := "# Page\n\n## What is *it*, `really`?\n\n```\n## no heading\n```\n\n### Promise 1: durable\n"
+	for text, want := range map[string]string{
+		"// see docs/page.md#what-is-it-really.":      "",
+		"// see docs/page.md, promise 1":              "",
+		"// see docs/nowhere.md":                      "no docs/nowhere.md",
+		"// see docs/page.md#gone":                    "no heading #gone in docs/page.md",
+		"// see docs/page.md#no-heading":              "no heading #no-heading in docs/page.md",
+		"// Promise 2: order":                         "no promise 2 in docs/design.md",
+		"// the rule of " + "design section 3":        "is in no page of this repository",
+		"// a fact of " + "ledgers/sawtooth.md B5":    "is in no page of this repository",
+		"// a word of " + "spec/001":                  "is in no page of this repository",
+		"[x](docs/page.md#what-is-it-really)":         "",
+		"[x](https://example.com/none) [y](#title)":   "",
+		"![x](docs/page.svg)":                         "no docs/page.svg",
+		"a [link\nof two lines](page.md)":             "no page.md",
+		"[x](docs/page.md#page) and [y](#elsewhere)":  "no heading #elsewhere in README.md",
+		"``` text\n[in a block](nowhere.md)\n```\n\n": "",
+	} {
+		name := "x.go"
+		if !strings.HasPrefix(text, "//") {
+			name, text = "README.md", "# Title\n\n"+text
+		}
+		broken, _, err := references(fstest.MapFS{
+			"docs/page.md": {Data: []byte(page)}, "docs/design.md": {Data: []byte(page)}, name: {Data: []byte(text)},
+		})
+		require.NoError(t, err)
+		if want == "" {
+			assert.Empty(t, broken, text)
+		} else if assert.Len(t, broken, 1, text) {
+			assert.Contains(t, broken[0], want)
+		}
+	}
+}
+
+var (
+	cited     = regexp.MustCompile(`(?:^|[^\w.-])(docs/[\w./-]+\.md)(#[a-z0-9-]*[a-z0-9])?`)
+	linked    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	promised  = regexp.MustCompile(`\b[Pp]romise (\d+)\b`)
+	elsewhere = regexp.MustCompile(`\b[Dd]esign (section|decision)s? \d|(^|[^/])ledgers/[\w-]+\.md|\bspec/0\d\d`)
+	heading   = regexp.MustCompile(`^#+ (.*)$`)
+	unslug    = regexp.MustCompile(`[^\w\- ]`)
+)
+
+// references returns the references in fsys that lead nowhere, and how many it followed.
+func references(fsys fs.FS) (broken []string, followed int, err error) {
+	headings := map[string][]string{} // of pages, as GitHub names them in links
+	of := func(page string) []string {
+		text, err := fs.ReadFile(fsys, page)
+		if headings[page] == nil && err == nil {
+			for line := range prose(string(text)) {
+				if h := heading.FindStringSubmatch(line); h != nil {
+					plain := unslug.ReplaceAllString(strings.ToLower(h[1]), "")
+					headings[page] = append(headings[page], strings.ReplaceAll(plain, " ", "-"))
+				}
+			}
+		}
+		return headings[page]
+	}
+	err = fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
+		switch base := path.Base(name); {
+		case err != nil:
+			return err
+		case d.IsDir() && (base == "testdata" || name != "." && strings.HasPrefix(base, ".")):
+			return fs.SkipDir
+		case d.IsDir() || name == "references_test.go":
+			return nil
+		case base != "Makefile" && !slices.Contains([]string{".go", ".md", ".sql", ".proto"}, path.Ext(name)):
+			return nil
+		}
+		text, err := fs.ReadFile(fsys, name)
+		if err != nil {
+			return err
+		}
+		lines := strings.SplitSeq(string(text), "\n")
+		if path.Ext(name) == ".md" {
+			lines = prose(string(text))
+		}
+		fail := func(format string, args ...any) { broken = append(broken, name+": "+fmt.Sprintf(format, args...)) }
+		follow := func(page, slug string) {
+			followed++
+			if _, err := fs.Stat(fsys, page); err != nil {
+				fail("no %s", page)
+			} else if slug != "" && !slices.Contains(of(page), slug) {
+				fail("no heading #%s in %s", slug, page)
+			}
+		}
+		for line := range lines {
+			if path.Ext(name) == ".md" && strings.Contains(line, "](") {
+				for _, m := range linked.FindAllStringSubmatch(line, -1) {
+					switch page, slug, _ := strings.Cut(m[1], "#"); {
+					case strings.Contains(page, ":"): // somewhere in the world
+					case page == "":
+						follow(name, slug)
+					default:
+						follow(path.Join(path.Dir(name), page), slug)
+					}
+				}
+				line = linked.ReplaceAllString(line, "")
+			}
+			if !strings.Contains(line, "docs/") && !strings.Contains(line, "romise ") && !strings.Contains(line, "esign ") &&
+				!strings.Contains(line, "ledgers/") && !strings.Contains(line, "spec/") {
+				continue // the patterns below take their time
+			}
+			for _, m := range cited.FindAllStringSubmatch(line, -1) {
+				follow(m[1], strings.TrimPrefix(m[2], "#"))
+			}
+			for _, m := range promised.FindAllStringSubmatch(line, -1) {
+				followed++
+				if !slices.ContainsFunc(of("docs/design.md"), func(slug string) bool { return strings.HasPrefix(slug, "promise-"+m[1]+"-") }) {
+					fail("no promise %s in docs/design.md", m[1])
+				}
+			}
+			for _, m := range elsewhere.FindAllString(line, -1) {
+				fail("%q is in no page of this repository", m)
+			}
+		}
+		return nil
+	})
+	return broken, followed, err
+}
+
+// prose is the lines of a page without its blocks of code.
+func prose(page string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		code := false
+		for line := range strings.SplitSeq(page, "\n") {
+			if strings.HasPrefix(line, "```") {
+				code = !code
+			} else if !code && !yield(line) {
+				return
+			}
+		}
+	}
+}
