@@ -4,7 +4,7 @@ package main
 func sim(n string) []string { return []string{"-sim.seeds=" + n} }
 
 // list is every way of breaking the code that a test is known to catch. Each names
-// the promise or rule of the design that it breaks.
+// the promise or rule of docs/design.md that it breaks.
 var list = []mutant{
 	// Order (promise 2).
 	{
