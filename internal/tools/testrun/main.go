@@ -5,10 +5,13 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
+	"slices"
 	"strings"
 )
 
@@ -56,6 +59,8 @@ func fatal(err error) {
 // report prints what matters of the events and counts top-level tests and subtests.
 func report(r *bufio.Reader) (passed, failed, skipped int) {
 	outputs := map[string][]string{} // by package and test, kept until the test ends well
+	var took []event                 // whole tests
+	defer func() { printSlowest(took) }()
 	dec := json.NewDecoder(r)
 	for {
 		var e event
@@ -71,6 +76,9 @@ func report(r *bufio.Reader) (passed, failed, skipped int) {
 				fmt.Printf("ok    %6.1f s  %s\n", e.Elapsed, e.Package)
 			} else {
 				passed++
+				if !strings.Contains(e.Test, "/") {
+					took = append(took, e)
+				}
 			}
 			delete(outputs, key)
 		case "skip":
@@ -87,6 +95,16 @@ func report(r *bufio.Reader) (passed, failed, skipped int) {
 			}
 			fmt.Print(strings.Join(outputs[key], ""))
 			delete(outputs, key)
+		}
+	}
+}
+
+// printSlowest prints what takes most of the time that make test may have.
+func printSlowest(took []event) {
+	slices.SortFunc(took, func(a, b event) int { return cmp.Compare(b.Elapsed, a.Elapsed) })
+	for _, e := range took[:min(len(took), 12)] {
+		if e.Elapsed >= 10 {
+			fmt.Printf("      %6.1f s  %s %s\n", e.Elapsed, path.Base(e.Package), e.Test)
 		}
 	}
 }
