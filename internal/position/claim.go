@@ -147,7 +147,8 @@ func (c *Claim) Ranges(service batch.ServiceID, turn, clock int64) []Range {
 	return ranges
 }
 
-// Window is what a claim saw of a lane, in the ranges that it was to read.
+// Window is what a claim saw of a lane, in the ranges that it was to read. [Claim.Saw] may
+// sort the slices, and keeps neither.
 type Window struct {
 	Attempted []int64 // the order keys of all that was attempted and is open
 	Waiting   []int64 // of what waits: of the first Limit rows, ties included, and maybe of more
@@ -165,7 +166,10 @@ func (w *Window) upto() int64 {
 	case len(w.Waiting) < w.Limit:
 		return math.MaxInt64
 	}
-	return slices.Sorted(slices.Values(w.Waiting))[w.Limit-1]
+	if !slices.IsSorted(w.Waiting) {
+		slices.Sort(w.Waiting)
+	}
+	return w.Waiting[w.Limit-1]
 }
 
 // Saw reports a window; a lane that Ranges was not asked for is passed over. It returns true
@@ -180,7 +184,10 @@ func (c *Claim) Saw(service batch.ServiceID, w Window) (hidden bool) {
 		return false
 	}
 	delete(c.visited, service)
-	keys := slices.Concat(w.Attempted, w.Waiting)
+	keys := w.Waiting
+	if len(w.Attempted) > 0 {
+		keys = slices.Concat(w.Attempted, w.Waiting)
+	}
 	if len(keys) > 0 {
 		m.open.add(service, min(slices.Max(keys), v.clock), m.limit)
 	}

@@ -24,8 +24,9 @@ func TestAllocationsOfStores(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, drop()) }()
 	// Reading a row costs one allocation for each number above 255. Two of them came with
-	// schema version 2: when the batch was first claimed, and the claim's own period.
-	postgres := map[string]float64{"add": 1.7, "claim": 26.9, "payloads": 8.4, "accepted": 14.9, "pending": 16.6, "committed": 15.9}
+	// schema version 2: when the batch was first claimed, and the claim's own period. Where the
+	// lane of each begins costs another one.
+	postgres := map[string]float64{"add": 1.7, "claim": 27.9, "payloads": 8.4, "accepted": 14.9, "pending": 16.6, "committed": 15.9}
 	for _, s := range []struct {
 		store  string
 		budget map[string]float64

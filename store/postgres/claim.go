@@ -215,12 +215,13 @@ type window struct {
 func (t *session) attempted(ctx context.Context, statement string, locked []heldLane, all []batch.ServiceID,
 	wanted func(batch.ServiceID, []store.LaneRow) int,
 ) ([]*window, error) {
-	memory := make([]window, len(all))
+	memory, keys := make([]window, len(all)), make([]int64, 2*len(all)) // most have one key
 	lanes := make(map[batch.ServiceID]*window, len(all))
 	windows := make([]*window, len(all))
 	for i, service := range all {
 		windows[i] = &memory[i]
 		windows[i].service = service
+		windows[i].attemptedKeys, windows[i].waitingKeys = keys[2*i:2*i:2*i+1], keys[2*i+1:2*i+1:2*i+2]
 		lanes[service] = windows[i]
 	}
 	if len(locked) == 0 {

@@ -35,14 +35,15 @@ func (t *session) lock(ctx context.Context, lanes []batch.ServiceID, from *start
 	if err != nil {
 		return nil, nil, nil, 0, err
 	}
+	if rows, err = t.whoAdds(ctx, from, rows); err != nil {
+		return nil, nil, nil, 0, err
+	}
 	mine := make(map[batch.ServiceID]bool, len(rows))
 	for _, l := range rows {
 		mine[l.service] = true
 		now = max(now, l.clock)
 	}
-	if got, err = t.readFrom(ctx, from, rows); err != nil {
-		return nil, nil, nil, 0, err
-	}
+	got = readFrom(from, rows)
 	if len(rows) == len(lanes) {
 		return got, nil, nil, now, nil
 	}

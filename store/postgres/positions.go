@@ -82,35 +82,43 @@ func (s *Store) starts() *starts {
 	return &starts{s: s}
 }
 
-// lockedRow is what sqlLockLanes finds.
+// lockedRow is what the statements that lock lanes find: a lane, the clock and the lane's turn;
+// or, where xmin is not 0, the server's start and the transaction's own number in their places.
 type lockedRow struct {
-	service                         batch.ServiceID
-	clock, turn, started, xid, xmin int64
+	service           batch.ServiceID
+	clock, turn, xmin int64
 }
 
-func (r *lockedRow) dest() []any {
-	return []any{&r.service, &r.clock, &r.turn, &r.started, &r.xid, &r.xmin}
-}
+func (r *lockedRow) dest() []any { return []any{&r.service, &r.clock, &r.turn, &r.xmin} }
 
-// readFrom sets where the lanes that were locked are read from.
-func (t *session) readFrom(ctx context.Context, from *starts, rows []lockedRow) ([]heldLane, error) {
-	held := make([]heldLane, len(rows))
-	if from.c != nil && len(rows) > 0 {
-		r := rows[0]
-		look := position.Look{Started: r.started, Xid: uint64(r.xid), Xmin: uint64(r.xmin)}
-		if from.c.Look(look, time.Now()) && !t.s.noLocks.Load() {
-			if err := t.lookAtLocks(ctx, from, r.xmin); err != nil {
-				return nil, err
-			}
-		}
+// whoAdds takes the row that is no lane from the others, and reports it.
+func (t *session) whoAdds(ctx context.Context, from *starts, rows []lockedRow) ([]lockedRow, error) {
+	at := slices.IndexFunc(rows, func(r lockedRow) bool { return r.xmin != 0 })
+	if at < 0 {
+		return rows, nil
 	}
+	r := rows[at]
+	rows = slices.Delete(rows, at, at+1)
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	look := position.Look{Started: r.clock, Xid: uint64(r.turn), Xmin: uint64(r.xmin)}
+	if from.c.Look(look, time.Now()) && !t.s.noLocks.Load() {
+		return rows, t.lookAtLocks(ctx, from, r.xmin)
+	}
+	return rows, nil
+}
+
+// readFrom is where the lanes that were locked are read from.
+func readFrom(from *starts, rows []lockedRow) []heldLane {
+	held := make([]heldLane, len(rows))
 	for i, r := range rows {
 		held[i] = heldLane{r.service, wholeLane}
 		if from.c != nil {
 			held[i].ranges = from.c.Ranges(r.service, r.turn, r.clock)
 		}
 	}
-	return held, nil
+	return held
 }
 
 // lookAtLocks reads who may be adding. A server that shows everything shows the oldest

@@ -258,11 +258,12 @@ const (
 		UNION ALL SELECT r.seq, r.made_by FROM unnest($2::bigint[]) AS u (seq)
 			CROSS JOIN LATERAL (SELECT * FROM {attempted_batches} y WHERE y.seq = u.seq AND y.made_by + 0 < $1::bigint OFFSET 0) r) x ON true`
 
-	sqlLockLanes = `SELECT s.service_id, ` + clock + `, 0, 0, 0, 0` + lockLanes
-	// sqlLockAndLook also reads what says who may still be adding, each once: see package
-	// position. Its own number is taken after the transaction began, and its snapshot before.
-	sqlLockAndLook = `SELECT s.service_id, ` + clock + `, s.turn, (SELECT ` + serverStart + `),
-	(SELECT txid_current()), (SELECT txid_snapshot_xmin(txid_current_snapshot()))` + lockLanes
+	sqlLockLanes = `SELECT s.service_id, ` + clock + `, 0, 0` + lockLanes
+	// sqlLockAndLook also says who may still be adding, in one more row: see package position.
+	// Its own number is taken after the transaction began, and its snapshot before.
+	sqlLockAndLook = `WITH l AS (SELECT s.service_id, ` + clock + ` AS at, s.turn` + lockLanes + `)
+	SELECT l.service_id, l.at, l.turn, 0 FROM l
+	UNION ALL SELECT '', ` + serverStart + `, txid_current(), txid_snapshot_xmin(txid_current_snapshot())`
 	lockLanes = ` FROM {services} s WHERE s.service_id = ANY ($1::text[])
 	FOR NO KEY UPDATE SKIP LOCKED`
 	// sqlFloors finds which of the lanes are as they were when the order keys became known.

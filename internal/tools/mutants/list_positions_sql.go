@@ -38,7 +38,7 @@ var positionsSQLList = []mutant{
 	},
 	{
 		name: "positions, SQL: a claim does not look at the turn", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestRequeueByAnotherProcess/pgx",
-		old: "sqlLockAndLook = `SELECT s.service_id, ` + clock + `, s.turn,", new: "sqlLockAndLook = `SELECT s.service_id, ` + clock + `, s.turn * 0,",
+		old: "` AS at, s.turn`", new: "` AS at, s.turn * 0 AS turn`",
 	},
 	{
 		name: "positions, SQL: positions are remembered beside old code", file: "store/postgres/positions.go", pkg: "internal/integration", test: "TestNothingIsRememberedBesideOldCode/pgx",
@@ -82,7 +82,7 @@ var positionsSQLList = []mutant{
 	},
 	{
 		name: "positions, SQL: another server is taken for the same", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestAnotherServerIsReadFromTheBeginning",
-		old: "s.turn, (SELECT ` + serverStart + `),", new: "s.turn, 1,",
+		old: "UNION ALL SELECT '', ` + serverStart + `, txid_current()", new: "UNION ALL SELECT '', 1::bigint, txid_current()",
 	},
 	{
 		name: "positions, SQL: locks are believed that others may have", file: "store/postgres/positions.go", pkg: "internal/integration", test: "TestWhereLocksAreHidden/others'",
