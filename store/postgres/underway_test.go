@@ -28,7 +28,7 @@ func TestUnderWay(t *testing.T) {
 	require.False(t, due)
 
 	// A transaction that writes somewhere for long holds it up for no longer than it must.
-	from, slow = look(sight{rows: []claimed{{7, 30}, {8, 10}}, oldest: 20, later: 50})
+	from, _ = look(sight{rows: []claimed{{7, 30}, {8, 10}}, oldest: 20, later: 50})
 	require.EqualValues(t, 20, from)
 	now = now.Add(settledAfter)
 	from, _ = look(sight{rows: []claimed{{7, 30}, {8, 10}}, oldest: 20, later: 60})
@@ -79,7 +79,8 @@ func TestAQuickLookIsNotEnoughForEver(t *testing.T) {
 	now := time.Now()
 	_, _, enough := u.front(now)
 	require.False(t, enough, "nobody has looked")
-	_, _, _ = u.due(now)
+	_, _, due := u.due(now)
+	require.True(t, due)
 	_, _, enough = u.front(now)
 	require.False(t, enough, "the look at all may have failed")
 	u.saw(0, sight{oldest: 1 << 20, later: 1 << 20, started: 1}, now)
