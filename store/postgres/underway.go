@@ -139,11 +139,12 @@ func (t *session) lookUnderWay(ctx context.Context) error {
 func (u *underWay) front(now time.Time) (from, started int64, enough bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.from &^ (1<<16 - 1), u.started, len(u.slow) == 0 && now.Sub(u.all) < lookAtAll
+	return u.from, u.started, len(u.slow) == 0 && now.Sub(u.all) < lookAtAll
 }
 
 // nothingUnderWay reports that nothing is, in one round trip, which some drivers need for
-// a statement that has no arguments. Its text seldom changes: drivers prepare it.
+// a statement that has no arguments. Its text changes where from moves: drivers that prepare
+// it do so twice a second at most.
 func (s *Store) nothingUnderWay(ctx context.Context) bool {
 	from, started, enough := s.monitored.front(time.Now())
 	return enough && s.nothing(ctx, strings.NewReplacer("$1", strconv.FormatInt(from, 10), "$2", strconv.FormatInt(started, 10)).Replace(s.sql(sqlAnyAttempted)))
