@@ -136,11 +136,10 @@ func (s *Store) cutLog(ctx context.Context) error {
 		return err
 	}
 	// It would wait for readers with the lock that all other processes write under.
-	if _, err := w.conn.ExecContext(ctx, "PRAGMA busy_timeout = 0"); err != nil {
-		return err
-	}
 	free := context.WithoutCancel(ctx)
-	_, err = w.checkpoint(free, "TRUNCATE")
+	if _, err = w.conn.ExecContext(free, "PRAGMA busy_timeout = 0"); err == nil {
+		_, err = w.checkpoint(free, "TRUNCATE")
+	}
 	if _, kept := w.conn.ExecContext(free, fmt.Sprintf("PRAGMA busy_timeout = %d", timeout)); kept != nil {
 		_ = w.conn.Raw(func(any) error { return driver.ErrBadConn }) // nobody gets it any more
 		err = errors.Join(err, kept)
