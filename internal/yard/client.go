@@ -64,9 +64,9 @@ func (c *client) statuses(ctx context.Context, ids []string) ([]answer, error) {
 	return out, json.NewDecoder(resp.Body).Decode(&out)
 }
 
-// reset makes the fake ledger forget, and says what it saw.
-func (c *client) reset(ctx context.Context, commitAfter time.Duration) (t tally, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+"/reset?after="+url.QueryEscape(commitAfter.String()), http.NoBody)
+// reset makes the fake ledger forget, and says what it saw. From then on it makes blocks.
+func (c *client) reset(ctx context.Context, block time.Duration) (t tally, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+"/reset?block="+url.QueryEscape(block.String()), http.NoBody)
 	if err != nil {
 		return t, err
 	}

@@ -43,6 +43,7 @@ type job struct {
 	Stages    bool          // ours: counts the allocations of each stage, which takes its time
 	Idle      time.Duration // on a vacuumed table, before the first batch is added
 	Pace      float64       // batches a second that are added; 0 is as many as can be
+	Block     time.Duration // of the ledger, which commits at the end of each; 0 is at once
 	Waiting   int           // batches that wait in the database already: none is added, and N of them are awaited
 
 	// At a steady Pace, for so long, and what else the database is used for meanwhile.
@@ -109,7 +110,7 @@ func (r *result) fields() []*float64 {
 func run(ctx context.Context, j job) (r result, err error) {
 	c := newClient(j.Ledger, 4)
 	defer c.close()
-	if _, err := c.reset(ctx, 0); err != nil {
+	if _, err := c.reset(ctx, j.Block); err != nil {
 		return r, err
 	}
 	m := &meter{postgres: j.PostgresPID, ledger: j.LedgerPID}

@@ -43,11 +43,12 @@ type part struct {
 	next     map[uint32]uint32    // by lane: the place that is due in it
 }
 
-// fakeLedger takes batches, or lists of them, and commits each after a while. It keeps
-// no order, but counts what came out of it.
+// fakeLedger takes batches, or lists of them, and commits each at once, or at the end of
+// the block that it came in. It keeps no order, but counts what came out of it.
 type fakeLedger struct {
-	parts       [64]part
-	commitAfter atomic.Int64
+	parts [64]part
+	block atomic.Int64 // how long one is; 0: there are none
+	open  openBlock
 
 	posts, asks, batches, twice, breaches atomic.Int64
 	bodies                                sync.Pool
@@ -65,8 +66,8 @@ func newFakeLedger() *fakeLedger {
 //	POST /batches        one batch
 //	POST /lists          several, each after its length in four bytes
 //	GET  /statuses?ids=  what became of them, by comma
-//	GET  /events         the id and lane of each as it is committed, if that is at once
-//	POST /reset?after=   forgets everything, says what it was, and commits after so long
+//	GET  /events         the id and lane of each as it is committed
+//	POST /reset?block=   forgets everything, says what it was, and makes blocks of that length
 func (l *fakeLedger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.Method + " " + r.URL.Path {
 	case "POST /batches":
@@ -78,12 +79,12 @@ func (l *fakeLedger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "GET /events":
 		l.streams.ServeHTTP(w, r)
 	case "POST /reset":
-		after, err := time.ParseDuration(r.URL.Query().Get("after"))
+		block, err := time.ParseDuration(r.URL.Query().Get("block"))
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		l.commitAfter.Store(int64(after))
+		l.block.Store(int64(block))
 		writeJSON(w, http.StatusOK, l.reset())
 	default:
 		http.NotFound(w, r)
@@ -142,17 +143,55 @@ func (l *fakeLedger) take(payload []byte) (id string, err error) {
 	}
 	p.next[lane] = place + 1
 	p.mu.Unlock()
-	if l.commitAfter.Load() == 0 {
+	if block := time.Duration(l.block.Load()); block != 0 {
+		l.open.add(id, lane, block, &l.streams)
+	} else {
 		l.streams.tell(id, lane)
 	}
 	return id, nil
+}
+
+// openBlock is what the next block will have in it.
+type openBlock struct {
+	mu      sync.Mutex
+	batches []inBlock
+}
+
+type inBlock struct {
+	id   string
+	lane uint32
+}
+
+// add puts a batch into the block that is open now; at its end all of it is told of.
+func (o *openBlock) add(id string, lane uint32, block time.Duration, to *streams) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.batches = append(o.batches, inBlock{id, lane}); len(o.batches) > 1 {
+		return
+	}
+	now := time.Now()
+	time.AfterFunc(now.Truncate(block).Add(block).Sub(now), func() {
+		for _, b := range o.take() {
+			to.tell(b.id, b.lane)
+		}
+	})
+}
+
+func (o *openBlock) take() (all []inBlock) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	all, o.batches = o.batches, nil
+	return all
 }
 
 func (l *fakeLedger) serveStatuses(w http.ResponseWriter, r *http.Request) {
 	l.asks.Add(1)
 	ids := strings.Split(r.URL.Query().Get("ids"), ",")
 	out := make([]answer, len(ids))
-	before := time.Now().Add(-time.Duration(l.commitAfter.Load()))
+	end := time.Now() // of the last block
+	if block := time.Duration(l.block.Load()); block != 0 {
+		end = end.Truncate(block)
+	}
 	for i, id := range ids {
 		p := l.part(id)
 		p.mu.Lock()
@@ -162,7 +201,7 @@ func (l *fakeLedger) serveStatuses(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case !known:
 			out[i].Status = wordUnknown
-		case at.After(before):
+		case at.After(end):
 			out[i].Status = wordPending
 		}
 	}
@@ -179,6 +218,7 @@ func (l *fakeLedger) part(id string) *part {
 }
 
 func (l *fakeLedger) reset() tally {
+	l.open.take()
 	for i := range l.parts {
 		p := &l.parts[i]
 		p.mu.Lock()

@@ -108,6 +108,16 @@ func modes() []mode {
 			{label: "ours, one a POST", job: job{Contender: ours, Store: pgx, Lanes: 100, Pipelined: 100}},
 			{label: "ours, lists, lib/pq", job: job{Contender: ours, Store: pq, Lanes: 100, Pipelined: 100, List: 100}},
 		}},
+		{"blocks", "A ledger that commits in blocks", []entry{
+			{label: "floor, at once", job: job{Contender: floor, Store: pgx}},
+			{label: "floor, 1 s", job: job{Contender: floor, Store: pgx, Block: time.Second}},
+			{label: "ours, at once", job: job{Contender: ours, Store: pgx, Events: true}},
+			{label: "ours, 100 ms", job: job{Contender: ours, Store: pgx, Events: true, Block: 100 * time.Millisecond}},
+			{label: "ours, 1 s", job: job{Contender: ours, Store: pgx, Events: true, Block: time.Second}},
+			{label: "ours, 1 s, asking", job: job{Contender: ours, Store: pgx, Block: time.Second}},
+			{label: "ours, Pipelined(32) over 100 lanes, 100 ms", job: job{Contender: ours, Store: pgx, Lanes: 100, Pipelined: 32, Events: true, Block: 100 * time.Millisecond}},
+			{label: "ours, Pipelined(32) over 100 lanes, 1 s", job: job{Contender: ours, Store: pgx, Lanes: 100, Pipelined: 32, Events: true, Block: time.Second}},
+		}},
 		{"instances", "Instances on one database", []entry{
 			{label: "one", job: job{Contender: ours, Store: pgx}},
 			{label: "two", job: job{Contender: ours, Store: pgx, Instances: 2}},

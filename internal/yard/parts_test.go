@@ -6,13 +6,16 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -281,4 +284,30 @@ func TestGoalsNameEntries(t *testing.T) {
 		}
 		require.Equal(t, want, found, g.measure)
 	}
+}
+
+// With blocks a batch is pending until the end of the one that it came in, and told of then.
+func TestBlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLedger()
+		l.block.Store(int64(time.Second))
+		heard := &listener{more: make(chan struct{}, 1)}
+		l.streams.listeners = append(l.streams.listeners, heard)
+		time.Sleep(300 * time.Millisecond)
+		id, err := l.take(append([]byte(strings.Repeat("a", idLen)), make([]byte, leastSize)...))
+		require.NoError(t, err)
+		status := func() string {
+			w := httptest.NewRecorder()
+			l.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/statuses?ids="+id, http.NoBody))
+			return w.Body.String()
+		}
+		time.Sleep(699 * time.Millisecond)
+		synctest.Wait()
+		assert.Contains(t, status(), wordPending)
+		assert.Empty(t, heard.committed)
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		assert.Contains(t, status(), wordCommitted)
+		assert.Len(t, heard.committed, lineLen)
+	})
 }
