@@ -70,7 +70,8 @@ var positionsSQLList = []mutant{
 	},
 	{
 		name: "positions, SQL: a closed lane shows nothing", file: "store/postgres/claim.go", pkg: "internal/integration", test: "TestAPausedLaneKeepsItsPlace",
-		old: "if w.waitingKeys = append(w.waitingKeys, s.createdAt); s.closed {", new: "if s.closed {",
+		old: "if w.waitingKeys = append(w.waitingKeys, s.createdAt); s.closed {",
+		new: "if !s.closed {\n\t\t\tw.waitingKeys = append(w.waitingKeys, s.createdAt)\n\t\t}\n\t\tif s.closed {",
 	},
 	{
 		name: "positions, SQL: a lane that is held is read", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestAHeldLaneIsNotRead",
