@@ -248,7 +248,7 @@ func (c *confidant) run(t *testing.T) string {
 		fmt.Fprintf(out, "%v\n%+v\n", h, h)
 		tell(out, h.Trouble)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	follow := func(b batch.Batch) {
 		require.NoError(t, r.Add(ctx, b))
@@ -266,7 +266,7 @@ func (c *confidant) run(t *testing.T) string {
 				tell(out, err)
 			}
 			return rec.Final()
-		}, time.Minute, 15*time.Millisecond)
+		}, 3*time.Minute, 15*time.Millisecond)
 	}
 	i := 0
 	for ; i < 6 || !c.gossip.done(); i++ {

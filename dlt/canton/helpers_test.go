@@ -93,6 +93,6 @@ func (r *rig) becomes(a batch.Attempt, want batch.Reported) batch.Status {
 		require.NoError(r.t, err)
 		last = s
 		return s.Reported == want
-	}, 5*time.Second, 5*time.Millisecond, "it is to become %s", want)
+	}, 30*time.Second, 5*time.Millisecond, "it is to become %s", want)
 	return last
 }

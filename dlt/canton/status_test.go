@@ -23,12 +23,12 @@ func (r *rig) fill(n int) {
 	}
 	require.Eventually(r.t, func() bool {
 		return r.p.Count(cantontest.Executed, fmt.Sprintf("fill-%d", n-1)) == 1
-	}, 5*time.Second, 5*time.Millisecond)
+	}, 30*time.Second, 5*time.Millisecond)
 }
 
 func (r *rig) executed(id string) {
 	r.t.Helper()
-	require.Eventually(r.t, func() bool { return r.p.Count(cantontest.Executed, id) == 1 }, 2*time.Second, time.Millisecond)
+	require.Eventually(r.t, func() bool { return r.p.Count(cantontest.Executed, id) == 1 }, 30*time.Second, time.Millisecond)
 }
 
 // What another process finds after a crash (docs/ledgers/canton.md#after-a-crash).
@@ -260,8 +260,8 @@ func TestThePeriodIsWhatTheTraitsSay(t *testing.T) {
 		n++
 		require.NoError(t, r.submit(attempt(b, n, nil)))
 		return r.p.Count(cantontest.Taken, "b") == 2
-	}, 3*time.Second, 50*time.Millisecond)
-	require.Eventually(t, func() bool { return r.p.Check(nil) != nil }, time.Second, time.Millisecond, "the journal shows that it took effect twice")
+	}, 30*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return r.p.Check(nil) != nil }, 30*time.Second, time.Millisecond, "the journal shows that it took effect twice")
 }
 
 // A participant that is slow to read seems to have no completion: that leads to another

@@ -288,7 +288,7 @@ func TestEventsOfANode(t *testing.T) {
 	n.DropSockets()
 	require.Error(t, soon(t, ended))
 	require.NoError(t, stop())
-	require.Eventually(t, func() bool { return n.Sockets() == 0 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return n.Sockets() == 0 }, 30*time.Second, time.Millisecond)
 }
 
 // In a bubble of testing/synctest, without a socket: days of silence and pings, and

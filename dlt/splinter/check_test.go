@@ -88,7 +88,7 @@ func TestNodeByService(t *testing.T) {
 		require.Eventually(t, func() bool {
 			st, err := c.BatchStatuses(t.Context(), b.Service, []batch.Attempt{attempt(b)})
 			return err == nil && len(st) == 1 && st[0].Reported == batch.ReportedCommitted
-		}, 5*time.Second, time.Millisecond)
+		}, 30*time.Second, time.Millisecond)
 	}
 	assert.EqualValues(t, 2, net.State(net.Service(0))["x"])
 	assert.Len(t, net.Executions(net.Service(0)), 2)

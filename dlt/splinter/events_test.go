@@ -145,7 +145,7 @@ func TestEventsReplay(t *testing.T) {
 				require.Equal(t, batch.KindBusy, dlt.Kind(err))
 			}
 			return err == nil
-		}, 5*time.Second, time.Millisecond)
+		}, 30*time.Second, time.Millisecond)
 	}
 	w.becomes(last, batch.ReportedCommitted)
 	w.streaming(w.c)
@@ -153,12 +153,12 @@ func TestEventsReplay(t *testing.T) {
 	require.Eventually(t, func() bool {
 		found, err := st.FindStream(t.Context(), "scabbard "+string(w.service), w.net.Transactions(w.service))
 		return err == nil && len(found.IDs) >= 64
-	}, 5*time.Second, time.Millisecond, "a page at least")
+	}, 30*time.Second, time.Millisecond, "a page at least")
 	b := w.committed()
 	require.Eventually(t, func() bool {
 		found, err := st.FindStream(t.Context(), "scabbard "+string(w.service), w.net.Transactions(w.service)[100:])
 		return err == nil && len(found.IDs) == 1
-	}, 5*time.Second, time.Millisecond, "%s is not in the log", b.ID)
+	}, 30*time.Second, time.Millisecond, "%s is not in the log", b.ID)
 }
 
 func TestEventsReplayOrNot(t *testing.T) {
@@ -295,7 +295,7 @@ func TestEventsJournalFails(t *testing.T) {
 	require.Eventually(t, func() bool {
 		found, err := j.FindStream(t.Context(), "scabbard "+string(w.service), w.net.Transactions(w.service))
 		return err == nil && len(found.IDs) == 2 && found.Since > time.Since(begun) && found.Until < 100*time.Millisecond
-	}, 5*time.Second, time.Millisecond)
+	}, 30*time.Second, time.Millisecond)
 	assert.Equal(t, 1, j.restarts)
 
 	broken := newClient(t, w.net.URL(0), options(brokenJournal{}))

@@ -91,7 +91,7 @@ func (w *world) said(b batch.Batch) batch.Reported {
 
 func (w *world) becomes(b batch.Batch, want batch.Reported) {
 	w.Helper()
-	require.Eventually(w, func() bool { return w.said(b) == want }, 5*time.Second, time.Millisecond, "never %s", want)
+	require.Eventually(w, func() bool { return w.said(b) == want }, 30*time.Second, time.Millisecond, "never %s", want)
 }
 
 // committed sends a batch all the way, which makes it a witness.
@@ -378,7 +378,7 @@ func TestResolveBehindAStall(t *testing.T) {
 	bad := build(t, w.service, poison)
 	_, err := w.post(bad, time.Second)
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return w.net.QueueLen(w.service) == 0 }, time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return w.net.QueueLen(w.service) == 0 }, 30*time.Second, time.Millisecond)
 	b := inc(t, w.service, "x")
 	ctx, cancel := context.WithCancel(t.Context())
 	d := doubtful{Batch: b, number: 1, claimed: time.Now()}

@@ -196,7 +196,7 @@ func TestNewBatchesWaitForTheLog(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := r.post(next, time.Second)
 		return err == nil
-	}, 5*time.Second, time.Millisecond)
+	}, 30*time.Second, time.Millisecond)
 	r.resolves(d, dlt.NotCommitted)
 }
 

@@ -209,7 +209,7 @@ func TestAbsentService(t *testing.T) {
 		t.Helper()
 		begun := time.Now()
 		require.Equal(t, batch.KindUnavailable, kind())
-		require.Eventually(t, func() bool { return kind() == batch.KindMisconfigured }, 5*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return kind() == batch.KindMisconfigured }, 30*time.Second, time.Millisecond)
 		assert.Greater(t, time.Since(begun), starting)
 	}
 	status = 404

@@ -56,7 +56,7 @@ func TestProve(t *testing.T) {
 		t.Helper()
 		before := len(network.Executions(b.Service))
 		require.NoError(t, ledger.Submit(t.Context(), batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload}))
-		require.Eventually(t, func() bool { return len(network.Executions(b.Service)) > before }, 5*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return len(network.Executions(b.Service)) > before }, 30*time.Second, time.Millisecond)
 	}
 	for _, b := range batches[:len(batches)-1] {
 		post(b)

@@ -142,7 +142,7 @@ func TestAnotherServerIsNoticedByAQuickLook(t *testing.T) {
 	record(t, st, claimFront(t, st, "s", time.Minute), store.Accepted, 0)
 	_, err = admin.Exec(`UPDATE dltbatch.attempted_batches SET made_by = 5`)
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return len(f.pending()) == 1 }, 5*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return len(f.pending()) == 1 }, 30*time.Second, 50*time.Millisecond)
 }
 
 // A Prune that is rolled back finds the same again at once, though others were removed before.

@@ -126,7 +126,7 @@ func TestAllOrNothing(t *testing.T) {
 	} {
 		id := fmt.Sprintf("b%d", i)
 		r.submit(command(id, id+"#1", "", ts...), 200, "")
-		require.Eventually(t, func() bool { return r.p.Count(cantontest.Rejected, id) == 1 }, time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return r.p.Count(cantontest.Rejected, id) == 1 }, 30*time.Second, time.Millisecond)
 	}
 	assert.Empty(t, r.p.Books())
 	got := r.list(0, "stream_idle_timeout_ms=1")
@@ -137,11 +137,11 @@ func TestAllOrNothing(t *testing.T) {
 }
 
 func TestSpending(t *testing.T) {
-	r := newRaw(t, &cantontest.Options{CompleteAfter: 20 * time.Millisecond})
+	r := newRaw(t, &cantontest.Options{CompleteAfter: time.Second})
 	spend := cantontest.Transfer{To: "Bob", Amount: 1, Spends: "00c"}
 	r.submit(command("a", "a#1", "", spend), 200, "")
 	r.submit(command("b", "b#1", "", spend), 200, "") // both are interpreted in time
-	require.Eventually(t, func() bool { return r.p.Count(cantontest.Rejected, "b") == 1 }, time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.p.Count(cantontest.Rejected, "b") == 1 }, 30*time.Second, time.Millisecond)
 	assert.Equal(t, 1, r.p.Count(cantontest.Executed, "a"))
 	r.submit(command("a", "a#2", "", spend), 404, "CONTRACT_NOT_FOUND") // and no duplicate
 	assert.EqualValues(t, 1_000_001, r.p.Balance("Bob"))
@@ -176,7 +176,7 @@ func TestRefusedAtTheDoor(t *testing.T) {
 }
 
 func TestDeduplicationPeriods(t *testing.T) {
-	r := newRaw(t, &cantontest.Options{CompleteAfter: 20 * time.Millisecond})
+	r := newRaw(t, &cantontest.Options{CompleteAfter: 500 * time.Millisecond})
 	n := 0
 	again := func(period string, status int, code string) map[string]any {
 		n++
@@ -185,7 +185,7 @@ func TestDeduplicationPeriods(t *testing.T) {
 	again("", 200, "")
 	busy := again("", 409, "SUBMISSION_ALREADY_IN_FLIGHT")
 	assert.Equal(t, "1 second", busy["retryInfo"])
-	require.Eventually(t, func() bool { return r.p.Count(cantontest.Executed, "b") == 1 }, time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.p.Count(cantontest.Executed, "b") == 1 }, 30*time.Second, time.Millisecond)
 	at := r.p.End()
 	dup := again("", 409, "DUPLICATE_COMMAND")
 	assert.Equal(t, fmt.Sprint(at), dup["context"].(map[string]any)["completion_offset"])
@@ -195,7 +195,7 @@ func TestDeduplicationPeriods(t *testing.T) {
 	again(`{"Empty":{}}`, 409, "DUPLICATE_COMMAND")
 	require.NoError(t, r.p.Check(nil))
 	again(fmt.Sprintf(`{"DeduplicationOffset":{"value":%d}}`, at), 200, "") // exclusive
-	require.Eventually(t, func() bool { return r.p.Count(cantontest.Executed, "b") == 2 }, time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.p.Count(cantontest.Executed, "b") == 2 }, 30*time.Second, time.Millisecond)
 	require.ErrorContains(t, r.p.Check(nil), "took effect twice")
 }
 
@@ -204,7 +204,7 @@ func TestListLimits(t *testing.T) {
 	for i := range 8 {
 		r.submit(command(fmt.Sprintf("b%d", i), "", ""), 200, "")
 	}
-	require.Eventually(t, func() bool { return r.p.Count(cantontest.Executed, "b7") == 1 }, time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.p.Count(cantontest.Executed, "b7") == 1 }, 30*time.Second, time.Millisecond)
 	for _, query := range []string{"", "limit=6"} { // none, and one over the participant's, which is ignored
 		status, _, text := r.do("POST", "/v2/commands/completions?"+query, `{"userId":"app","parties":["Alice"],"beginExclusive":0}`)
 		assert.Equal(t, 413, status)
@@ -292,7 +292,7 @@ func TestCheckFindsBreaches(t *testing.T) {
 	r := newRaw(t, &cantontest.Options{CompleteAfter: time.Millisecond})
 	for _, id := range []string{"a", "b"} {
 		r.submit(command(id, id+"#1", ""), 200, "")
-		require.Eventually(t, func() bool { return r.p.Count(cantontest.Executed, id) == 1 }, time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return r.p.Count(cantontest.Executed, id) == 1 }, 30*time.Second, time.Millisecond)
 	}
 	order := func(ids ...batch.ID) map[batch.ServiceID][]batch.ID {
 		return map[batch.ServiceID][]batch.ID{"Alice": ids}

@@ -116,7 +116,7 @@ func TestEngine(t *testing.T) {
 				}
 			}
 			require.NoError(t, runner.Add(t.Context(), added...))
-			wait, stop := context.WithTimeout(t.Context(), 60*time.Second)
+			wait, stop := context.WithTimeout(t.Context(), 4*time.Minute)
 			defer stop()
 			for i, b := range added {
 				rec, err := runner.Await(wait, b.Key())

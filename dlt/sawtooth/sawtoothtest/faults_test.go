@@ -109,7 +109,7 @@ func TestHang(t *testing.T) {
 	assert.Equal(t, 0, kinds(n, PostEnd, b))
 	cancel()
 	require.ErrorIs(t, <-left, context.Canceled)
-	require.Eventually(t, func() bool { return kinds(n, PostEnd, b) == 1 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return kinds(n, PostEnd, b) == 1 }, 30*time.Second, time.Millisecond)
 }
 
 // A client that hangs keeps nobody from closing the node.
@@ -122,7 +122,7 @@ func TestCloseEndsWhatHangs(t *testing.T) {
 		_, err := postList(t, n, b)
 		left <- err
 	}()
-	require.Eventually(t, func() bool { return kinds(n, PostStart, b) == 1 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return kinds(n, PostStart, b) == 1 }, 30*time.Second, time.Millisecond)
 	n.Close()
 	require.Error(t, <-left)
 	n.Close()

@@ -179,7 +179,7 @@ func statusOf(t testing.TB, n *Node, b *pb.Batch) (string, []any) {
 
 func becomes(t testing.TB, n *Node, b *pb.Batch, want string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return word(t, n, b) == want }, 5*time.Second, time.Millisecond, "never %s", want)
+	require.Eventually(t, func() bool { return word(t, n, b) == want }, 30*time.Second, time.Millisecond, "never %s", want)
 }
 
 // fast is a node that makes a block every 10 ms.

@@ -33,7 +33,7 @@ func TestStopAndResume(t *testing.T) {
 	n.Stop()
 	_, err := postList(t, n, b)
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
-	require.Eventually(t, func() bool { return n.Status(id(b)) == Committed }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return n.Status(id(b)) == Committed }, 30*time.Second, time.Millisecond)
 	require.NoError(t, n.Resume())
 	require.NoError(t, n.Resume())
 	assert.Equal(t, url, n.URL())
@@ -62,7 +62,7 @@ func TestRestartCutsConnections(t *testing.T) {
 		_, err := postList(t, n, b)
 		left <- err
 	}()
-	require.Eventually(t, func() bool { return kinds(n, PostStart, b) == 1 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return kinds(n, PostStart, b) == 1 }, 30*time.Second, time.Millisecond)
 	n.Restart()
 	select {
 	case err := <-left:
@@ -70,7 +70,7 @@ func TestRestartCutsConnections(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		require.Fail(t, "the connection was not cut")
 	}
-	require.Eventually(t, func() bool { return kinds(n, PostEnd, b) == 1 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return kinds(n, PostEnd, b) == 1 }, 30*time.Second, time.Millisecond)
 	assert.Zero(t, kinds(n, Accepted, b))
 	submitOK(t, n, b)
 	becomes(t, n, b, Committed)

@@ -185,7 +185,7 @@ func TestForks(t *testing.T) {
 	assert.Equal(t, "10", m["block_num"])
 	assert.Equal(t, true, m["fork_detected"])
 	assert.NotEqual(t, previous, m["previous_block_id"])
-	require.Eventually(t, func() bool { return len(n.Chain()) == 11 }, 5*time.Second, time.Millisecond, "they are committed again")
+	require.Eventually(t, func() bool { return len(n.Chain()) == 11 }, 30*time.Second, time.Millisecond, "they are committed again")
 	value, _ := n.Value("x")
 	assert.EqualValues(t, 10, value)
 	assert.Len(t, n.History("x"), 11)
@@ -269,7 +269,7 @@ func TestDropSockets(t *testing.T) {
 		assert.Equal(t, 1, n.Sockets(), name)
 		drop()
 		s.ended()
-		require.Eventually(t, func() bool { return n.Sockets() == 0 }, 5*time.Second, time.Millisecond, name)
+		require.Eventually(t, func() bool { return n.Sockets() == 0 }, 30*time.Second, time.Millisecond, name)
 	}
 }
 

@@ -189,7 +189,7 @@ func TestA2LenientHex(t *testing.T) {
 		b.HeaderSignature = b.GetHeaderSignature()[:64] + " " + b.GetHeaderSignature()[64:]
 	})
 	submitOK(t, n, upper, blank)
-	require.Eventually(t, func() bool { _, ok := n.Value("v"); return ok }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { _, ok := n.Value("v"); return ok }, 30*time.Second, time.Millisecond)
 	r := mustDo(t, http.MethodGet, n.URL()+"/batch_statuses?id="+upper.GetHeaderSignature(), "", nil)
 	assert.Equal(t, 60, r.code())
 }

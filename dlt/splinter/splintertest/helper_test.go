@@ -91,7 +91,7 @@ func accepted(t testing.TB, n *splintertest.Network, s batch.ServiceID, bs ...ba
 
 func becomes(t testing.TB, n *splintertest.Network, s batch.ServiceID, b batch.Batch, want string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return n.Status(s, b.ID) == want }, 5*time.Second, time.Millisecond, "never %s", want)
+	require.Eventually(t, func() bool { return n.Status(s, b.ID) == want }, 30*time.Second, time.Millisecond, "never %s", want)
 }
 
 // words are the verdicts on the executions of a batch, in order.

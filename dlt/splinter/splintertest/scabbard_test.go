@@ -129,7 +129,7 @@ func TestTheSameBytesAgain(t *testing.T) {
 
 	p := build(t, tx(splintertest.Inc("p", 1)))
 	accepted(t, n, s, p, p) // a second copy is queued
-	require.Eventually(t, func() bool { return n.State(s)["p"] == 2 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return n.State(s)["p"] == 2 }, 30*time.Second, time.Millisecond)
 	require.Error(t, n.Check(map[batch.ServiceID][]batch.ID{s: {p.ID}}))
 	assert.Equal(t, []string{"Committed", "Again"}, words(n, p))
 }
@@ -185,7 +185,7 @@ func TestVersions(t *testing.T) {
 	t.Run("circuits are apart", func(t *testing.T) {
 		n := splintertest.Start(t, nil)
 		accepted(t, n, n.Services()[2], inc(t))
-		require.Eventually(t, func() bool { return n.State(n.Services()[2])["x"] == 1 }, 5*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return n.State(n.Services()[2])["x"] == 1 }, 30*time.Second, time.Millisecond)
 		assert.Empty(t, n.State(n.Service(0)))
 	})
 }
@@ -208,7 +208,7 @@ func TestBackPressure(t *testing.T) {
 				require.Equal(t, http.StatusTooManyRequests, r.status)
 				assert.Empty(t, r.body)
 			}
-			require.Eventually(t, func() bool { return n.QueueLen(n.Service(0)) < 15 }, 5*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return n.QueueLen(n.Service(0)) < 15 }, 30*time.Second, time.Millisecond)
 			assert.Equal(t, http.StatusAccepted, post(t, n, n.Service(0), one).status)
 			want := http.StatusAccepted
 			if lose {
@@ -235,7 +235,7 @@ func TestPoison(t *testing.T) {
 	bad, good := build(t, p), inc(t)
 	begun := time.Now()
 	accepted(t, n, s, bad)
-	require.Eventually(t, func() bool { return n.QueueLen(s) == 0 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return n.QueueLen(s) == 0 }, 30*time.Second, time.Millisecond)
 	do(t, http.MethodGet, path(n, s)+"/batch_statuses?ids="+string(bad.ID), nil)
 	assert.GreaterOrEqual(t, time.Since(begun), stall, "the question waited")
 	assert.Equal(t, "Pending", n.Status(s, bad.ID))
@@ -269,7 +269,7 @@ func TestFaults(t *testing.T) {
 	bf = splintertest.BatchFault{Evict: true}
 	evicted := inc(t)
 	accepted(t, n, s, evicted)
-	require.Eventually(t, func() bool { return n.State(s)["x"] == 2 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return n.State(s)["x"] == 2 }, 30*time.Second, time.Millisecond)
 	for _, x := range []batch.Batch{b, lost, rejected, evicted} {
 		assert.Equal(t, "Unknown", n.Status(s, x.ID), "nothing is forgotten out of turn")
 	}

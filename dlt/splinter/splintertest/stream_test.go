@@ -267,7 +267,7 @@ func TestGoodbye(t *testing.T) {
 	n := splintertest.Start(t, nil)
 	s := n.Service(0)
 	c := dial(t, n, s, "", nil)
-	require.Eventually(t, func() bool { return n.Streams(0) == 1 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return n.Streams(0) == 1 }, 30*time.Second, time.Millisecond)
 	n.Shutdown(0)
 	_, _, err := c.Read(t.Context())
 	assert.Equal(t, websocket.StatusGoingAway, websocket.CloseStatus(err), "%v", err)
