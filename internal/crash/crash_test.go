@@ -30,7 +30,7 @@ import (
 )
 
 var (
-	kills     = flag.Int("crash.kills", 10, "kills in each window, for each ledger")
+	kills     = flag.Int("crash.kills", 6, "kills in each window, for each ledger")
 	crashSeed = flag.Uint64("crash.seed", 1, "seed of where exactly the kills fall")
 )
 

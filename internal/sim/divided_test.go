@@ -83,12 +83,29 @@ func TestADividedCircuitIsReported(t *testing.T) {
 			require.NoError(t, runner.Add(t.Context(), b))
 			return b.ID
 		}
+		// until waits for something, and then for what may come of it.
+		until := func(so func() bool) {
+			for range 36 {
+				if so() {
+					break
+				}
+				time.Sleep(5 * time.Minute)
+			}
+			time.Sleep(20 * time.Minute)
+		}
+		halts := func(n int) func() bool {
+			return func() bool {
+				mu.Lock()
+				defer mu.Unlock()
+				return len(halted) >= n
+			}
+		}
 		for _, lane := range []batch.ServiceID{divided, whole} {
 			add(lane, false)
 		}
 		time.Sleep(time.Minute) // the streams are open
 		first := add(divided, true)
-		time.Sleep(time.Hour)
+		until(func() bool { _, differ := network.Divided(divided); return differ })
 		_, differ := network.Divided(divided)
 		require.True(t, differ)
 		stuck := add(divided, false)
@@ -96,7 +113,7 @@ func TestADividedCircuitIsReported(t *testing.T) {
 		for range others {
 			add(whole, false)
 		}
-		time.Sleep(3 * time.Hour)
+		until(halts(1))
 
 		rec, err := runner.Get(t.Context(), batch.Key{Service: divided, ID: first})
 		require.NoError(t, err)
@@ -119,7 +136,7 @@ func TestADividedCircuitIsReported(t *testing.T) {
 
 		_, err = runner.Release(t.Context(), control, batch.By{Actor: "operator"})
 		require.NoError(t, err)
-		time.Sleep(3 * time.Hour)
+		until(halts(2))
 		assert.Equal(t, 2*posts, network.Posts(stuck), "it was released, and is halted again")
 		assert.Len(t, network.Applied(divided), 2, "nothing twice")
 	})
