@@ -154,11 +154,8 @@ func TestRequeueByAnotherProcess(t *testing.T) {
 			require.NoError(t, err)
 			back("waited", rec)
 			require.NoError(t, st.Add(t.Context(), one("attempted", "refused")))
-			got, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"attempted"}, Limit: 1, Window: 9, TTL: time.Minute}, front)
-			require.NoError(t, err)
-			c := got.Runs[0].Batches[0]
-			_, err = st.Record(t.Context(), []store.Outcome{{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Refused}})
-			require.NoError(t, err)
+			c := claimFront(t, st, "attempted", time.Minute)
+			record(t, st, c, store.Refused, 0)
 			rec, err = st.Get(t.Context(), c.Key)
 			require.NoError(t, err)
 			back("attempted", rec)

@@ -47,8 +47,7 @@ func (f *follower) pending() (ids []batch.ID) {
 
 func claimFront(t *testing.T, st *postgres.Store, lane batch.ServiceID, ttl time.Duration) store.Claim {
 	t.Helper()
-	got, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{lane}, Limit: 1, Window: 1, TTL: ttl},
-		func(batch.Lane) []batch.Run { return []batch.Run{{0}} })
+	got, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{lane}, Limit: 1, Window: 1, TTL: ttl}, front)
 	require.NoError(t, err)
 	require.Len(t, got.Runs, 1)
 	return got.Runs[0].Batches[0]

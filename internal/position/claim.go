@@ -166,9 +166,7 @@ func (w *Window) upto() int64 {
 	case len(w.Waiting) < w.Limit:
 		return math.MaxInt64
 	}
-	if !slices.IsSorted(w.Waiting) {
-		slices.Sort(w.Waiting)
-	}
+	slices.Sort(w.Waiting)
 	return w.Waiting[w.Limit-1]
 }
 

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -97,7 +98,7 @@ func (u *underWay) saw(from int64, s sight, now time.Time) {
 		u.settled, u.mark, u.since = u.mark, s.later, now
 	}
 	to := max(s.oldest, u.settled)
-	slices.SortFunc(s.rows, func(a, b claimed) int { return int(a.made - b.made) })
+	slices.SortFunc(s.rows, func(a, b claimed) int { return cmp.Compare(a.made, b.made) })
 	if len(s.rows) > mostSlow {
 		to = min(to, s.rows[mostSlow].made)
 	}
