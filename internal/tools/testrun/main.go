@@ -90,12 +90,26 @@ func report(r *bufio.Reader) (passed, failed, skipped int) {
 		case "fail", "build-fail":
 			if e.Test == "" {
 				fmt.Printf("FAIL  %6.1f s  %s\n", e.Elapsed, e.Package)
+				printUnended(e.Package, outputs)
 			} else {
 				failed++
 			}
 			fmt.Print(strings.Join(outputs[key], ""))
 			delete(outputs, key)
 		}
+	}
+}
+
+// printUnended prints what the tests of pkg printed that have neither passed nor failed:
+// a panic ends the process, and no event says which test it ended.
+func printUnended(pkg string, outputs map[string][]string) {
+	for key, out := range outputs {
+		p, test, _ := strings.Cut(key, "\x00")
+		if p != pkg || test == "" {
+			continue
+		}
+		// The end of a panic's output is goroutines, and its reason is at the beginning.
+		fmt.Printf("      did not end: %s\n%s", test, strings.Join(out[:min(len(out), 400)], ""))
 	}
 }
 
