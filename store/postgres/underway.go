@@ -19,15 +19,19 @@ import (
 // from comes from the oldest transaction that runs. A transaction that writes elsewhere for
 // long would keep from where it is. So a number that was the next one more than settledAfter
 // ago is good for from, too. A claim that takes longer to commit makes rows that this does
-// not see; the next look at all rows finds them, at most about lookAtAll later.
+// not see: they are behind exact. The next look from there finds them, at most about
+// lookAtAll later. It passes over what was finished since the long transaction began, which
+// may take seconds; so Upkeep makes it, and Pending only where nobody calls Upkeep.
 type underWay struct {
 	mu      sync.Mutex
 	from    int64
+	exact   int64   // an open row below it is among slow, whatever transactions do
 	slow    []int64 // rows, by their numbers
 	started int64   // when the server was; one that was started later may give out lower numbers
+	looking bool    // somebody does, and will say what was seen
 	next    time.Time
-	all     time.Time // when all was looked at
-	tried   time.Time // when that was begun
+	all     time.Time // when exact and from were one
+	tried   time.Time // when somebody last began to look from exact because of its age
 
 	mark, settled int64 // of transactions: the next one at since, and at an earlier time
 	since         time.Time
@@ -36,8 +40,10 @@ type underWay struct {
 const (
 	// lookAgain is how often from is moved.
 	lookAgain = 500 * time.Millisecond
-	// allAgain is when all is looked at again after that has failed.
+	// allAgain is when somebody looks from exact again after that has failed.
 	allAgain = time.Minute
+	// besideFirst is for how long Pending leaves it to Upkeep to look from exact.
+	besideFirst = time.Minute
 	// settledAfter is after how long every claim is taken to have ended.
 	settledAfter = 5 * time.Second
 	// mostSlow is how many rows are known one by one.
@@ -51,19 +57,41 @@ func (u *underWay) where() (from int64, slow []int64) {
 	return u.from, u.slow
 }
 
-// due is where to look for what moves that, if it is time to.
-func (u *underWay) due(now time.Time) (from int64, slow []int64, due bool) {
+// late reports that a look from exact is due, which takes long.
+func (u *underWay) late(now time.Time, patience time.Duration) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if now.Before(u.next) {
+	return u.isLate(now, patience)
+}
+
+func (u *underWay) isLate(now time.Time, patience time.Duration) bool {
+	return u.exact < u.from && now.Sub(u.all) >= patience && now.Sub(u.tried) >= allAgain
+}
+
+// due is where to look for what moves that, if it is time to. Whoever is told to look calls
+// saw, or failed, before anybody else is.
+func (u *underWay) due(now time.Time, patience time.Duration) (from int64, slow []int64, due bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	switch {
+	case u.looking:
 		return 0, nil, false
+	case u.isLate(now, patience):
+		u.tried, from = now, u.exact
+	case now.Before(u.next):
+		return 0, nil, false
+	default:
+		from = u.from
 	}
-	u.next = now.Add(lookAgain)
-	if now.Sub(u.all) >= lookAtAll && now.Sub(u.tried) >= allAgain {
-		u.tried = now
-		return 0, nil, true
-	}
-	return u.from, u.slow, true
+	u.looking, u.next = true, now.Add(lookAgain)
+	return from, u.slow, true
+}
+
+// failed takes note that a look saw nothing.
+func (u *underWay) failed() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.looking = false
 }
 
 // claimed is an open row and the transaction that made it, of a look that saw all from there
@@ -81,18 +109,17 @@ type sight struct {
 func (u *underWay) saw(from int64, s sight, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	u.looking = false
 	if s.started != u.started {
-		u.from, u.slow, u.settled, u.mark, u.since = 0, nil, 0, 0, time.Time{}
 		u.started = s.started
+		u.from, u.exact, u.slow, u.settled, u.mark = 0, 0, nil, 0, 0
+		u.since, u.tried = time.Time{}, time.Time{}
 		if from != 0 {
-			u.all, u.tried, u.next = time.Time{}, time.Time{}, time.Time{} // to look at all at once
+			u.next = time.Time{} // to look at all at once
 		}
 	}
 	if u.from < from {
-		return // it was reset since
-	}
-	if from == 0 {
-		u.all = now
+		return
 	}
 	if now.Sub(u.since) >= settledAfter {
 		u.settled, u.mark, u.since = u.mark, s.later, now
@@ -102,7 +129,9 @@ func (u *underWay) saw(from int64, s sight, now time.Time) {
 	if len(s.rows) > mostSlow {
 		to = min(to, s.rows[mostSlow].made)
 	}
-	if to < u.from && from != 0 {
+	if from <= u.exact {
+		u.exact, u.all = min(s.oldest, to), now
+	} else if to < u.from {
 		return
 	}
 	u.from, u.slow = to, nil
@@ -113,10 +142,10 @@ func (u *underWay) saw(from int64, s sight, now time.Time) {
 	}
 }
 
-// lookUnderWay finds out where to look for rows of the monitor, now and then.
-func (t *session) lookUnderWay(ctx context.Context) error {
-	u := &t.s.monitored
-	from, slow, due := u.due(time.Now())
+// lookUnderWay finds out where to look for rows of the monitor, now and then, and after
+// patience from exact on.
+func (t *session) lookUnderWay(ctx context.Context, patience time.Duration) error {
+	from, slow, due := t.s.monitored.due(time.Now(), patience)
 	if !due {
 		return nil
 	}
@@ -124,6 +153,7 @@ func (t *session) lookUnderWay(ctx context.Context) error {
 	found, err := query(ctx, t, func(c *claimed) []any { return []any{&c.seq, &c.made, &s.oldest, &s.later, &s.started} },
 		sqlUnderWay, from, ints(slow), int64(mostSlow+1))
 	if err != nil {
+		t.s.monitored.failed()
 		return err
 	}
 	for _, c := range found {
@@ -131,16 +161,16 @@ func (t *session) lookUnderWay(ctx context.Context) error {
 			s.rows = append(s.rows, c)
 		}
 	}
-	u.saw(from, s, time.Now())
+	t.s.monitored.saw(from, s, time.Now())
 	return nil
 }
 
 // front is where a quick look for rows begins, on which server, and whether it is enough: no
-// row is known to be slow, and all were looked at not long ago.
+// row is known to be slow, and nothing can be in front of it, or could not a while ago.
 func (u *underWay) front(now time.Time) (from, started int64, enough bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.from, u.started, len(u.slow) == 0 && now.Sub(u.all) < lookAtAll
+	return u.from, u.started, u.started != 0 && len(u.slow) == 0 && (u.exact >= u.from || now.Sub(u.all) < lookAtAll+besideFirst)
 }
 
 // nothingUnderWay reports that nothing is, in one round trip, which some drivers need for

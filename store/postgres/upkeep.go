@@ -37,11 +37,18 @@ type hidden struct {
 
 var _ store.Upkeeper = (*Store)(nil)
 
-// Upkeep is [store.Upkeeper].Upkeep. It asks the database only whether a migration that is
-// not finished is so still; claims have seen all else.
+// Upkeep is [store.Upkeeper].Upkeep. It asks the database whether a migration that is not
+// finished is so still, and makes the look of [underWay] that takes long.
 func (s *Store) Upkeep(ctx context.Context) (warnings []store.Warning, err error) {
 	if s.checked.Load() && s.lanes.Load() == nil && !s.o.AllowAsynchronousCommit && s.watchDue() {
 		if err := s.tx(ctx, "look at the migration", func(ctx context.Context, t *session) error { return t.watchMigration(ctx) }); err != nil {
+			return nil, err
+		}
+	}
+	if s.monitored.late(time.Now(), lookAtAll) {
+		if err := s.tx(ctx, "look for what is under way", func(ctx context.Context, t *session) error {
+			return t.lookUnderWay(ctx, lookAtAll)
+		}); err != nil {
 			return nil, err
 		}
 	}

@@ -29,13 +29,23 @@ var heldList = []mutant{
 	},
 	{
 		name: "held: a quick look at what is under way is enough for ever", file: "store/postgres/underway.go", pkg: "store/postgres", test: "TestAQuickLookIsNotEnoughForEver",
-		old: "len(u.slow) == 0 && now.Sub(u.all) < lookAtAll",
-		new: "len(u.slow) == 0",
+		old: "(u.exact >= u.from || now.Sub(u.all) < lookAtAll+besideFirst)",
+		new: "(u.exact >= u.from || true)",
 	},
 	{
-		name: "held: another server's numbers are taken for this one's after a look at all", file: "store/postgres/underway.go", pkg: "store/postgres", test: "TestUnderWay",
-		old: "	if to < u.from && from != 0 {\n",
-		new: "	if u.from, _ = max(u.from, 20_000), from; to < u.from {\n",
+		name: "held: another server's numbers are taken for this one's", file: "store/postgres/underway.go", pkg: "store/postgres", test: "TestUnderWay",
+		old: "u.from, u.exact, u.slow, u.settled, u.mark = 0, 0, nil, 0, 0",
+		new: "u.slow = nil",
+	},
+	{
+		name: "held: what may become visible late is taken to be seen", file: "store/postgres/underway.go", pkg: "store/postgres", test: "TestUnderWay",
+		old: "u.exact, u.all = min(s.oldest, to), now",
+		new: "u.exact, u.all = to, now",
+	},
+	{
+		name: "held: nobody looks for what became visible late", file: "store/postgres/underway.go", pkg: "store/postgres", test: "TestUnderWay",
+		old: "u.tried, from = now, u.exact",
+		new: "u.tried, from = now, u.from",
 	},
 	{
 		name: "held: another server with nothing under way is not noticed", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestAnotherServerIsNoticedByAQuickLook",
