@@ -51,6 +51,26 @@ func TestNamedLanesGoOnWhileScansFail(t *testing.T) {
 	})
 }
 
+// A scan that takes long holds up no claim.
+func TestNamedLanesGoOnWhileAScanLasts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{}
+		w.list = func(store.LanesQuery) ([]batch.ServiceID, error) {
+			time.Sleep(4 * time.Second)
+			return []batch.ServiceID{"found"}, nil
+		}
+		q, stop := w.start(t, nil)
+		time.Sleep(time.Second)
+		q.Hint("named")
+		synctest.Wait()
+		assert.Equal(t, []time.Duration{time.Second}, w.asked("named"), "at once")
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, []time.Duration{4 * time.Second}, w.asked("found"))
+		stop()
+	})
+}
+
 // Two scans fail, and the third one succeeds: that is over in a moment, and resets the pause.
 func TestAScanThatFailsIsMadeAgainSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -78,7 +78,10 @@ func (q *Queuer) land(l landing) {
 }
 
 // landAll waits for what is under way.
-func (q *Queuer) landAll() {
+func (q *Queuer) landAll(ctx context.Context) {
+	if q.place.under {
+		q.scanned(ctx, <-q.place.ended)
+	}
 	for q.flights.n > 0 {
 		q.land(<-q.flights.landed)
 	}

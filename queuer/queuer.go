@@ -91,7 +91,7 @@ func New(s Store, sub Submitter, o Options) *Queuer {
 		choose: Choose(o.Strategy, o.KeepsOrder, o.Held), reliant: ReliesOnOrder(o.Strategy),
 		wants: Wants(o.Strategy, o.KeepsOrder), serial: serial,
 		wake:  make(chan struct{}, 1),
-		place: scan{start: true, due: time.Now(), pause: loop.Brief()},
+		place: scan{start: true, due: time.Now(), pause: loop.Brief(), ended: make(chan scanned, 1)},
 		hints: newHints(),
 
 		resting: resting{}, busy: busy{},
@@ -137,7 +137,7 @@ func (q *Queuer) Wake() {
 func (q *Queuer) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	defer q.landAll()
+	defer q.landAll(ctx)
 	for {
 		select {
 		case <-ctx.Done():
@@ -146,12 +146,14 @@ func (q *Queuer) Run(ctx context.Context) {
 		case <-timer.C:
 		case l := <-q.flights.landed:
 			q.land(l)
+		case s := <-q.place.ended:
+			q.scanned(ctx, s)
 		}
 		if q.scanDue(time.Now()) {
-			q.scan(ctx, &q.place)
+			q.scan(ctx)
 		}
 		again := q.round(ctx)
-		timer.Reset(max(0, min(again, time.Until(q.place.due))))
+		timer.Reset(max(0, min(again, q.place.wait())))
 	}
 }
 

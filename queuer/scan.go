@@ -8,6 +8,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -17,13 +18,30 @@ type scan struct {
 	start bool
 	due   time.Time
 	pause *backoff.ExponentialBackOff // after one that failed
+	under bool                        // one is under way
+	ended chan scanned                // capacity one
+}
+
+// scanned is the end of a scan.
+type scanned struct {
+	lanes []batch.ServiceID
+	took  time.Duration
+	err   error
+}
+
+// wait returns how long nothing is to be done.
+func (s *scan) wait() time.Duration {
+	if s.under {
+		return orLong(0) // its end wakes the queuer
+	}
+	return time.Until(s.due)
 }
 
 // scanDue reports whether to scan. While most of what the last one came upon waits for its
 // turn it would only be found again, or others that wait longer: where several instances
 // are busy at one database, each of them would read all lanes for the others' work.
 func (q *Queuer) scanDue(now time.Time) bool {
-	if now.Before(q.place.due) {
+	if q.place.under || now.Before(q.place.due) {
 		return false
 	}
 	q.mu.Lock()
@@ -35,35 +53,51 @@ func (q *Queuer) scanDue(now time.Time) bool {
 	return true
 }
 
-// scan names the next lanes that have open batches. A lane that no hint names is
-// found here, at the latest after as many scans as it takes to read all lanes. One that
-// fails is made again soon, from the same place; lanes that are named do not wait for it.
-func (q *Queuer) scan(ctx context.Context, place *scan) {
-	bounded, cancel := context.WithTimeout(ctx, q.o.TTL/4)
-	defer cancel()
-	began := time.Now()
-	lanes, err := q.store.Lanes(bounded, store.LanesQuery{After: place.after, Start: place.start, Limit: q.o.ScanLanes})
-	now := time.Now()
-	if err != nil {
+// scan reads the next lanes that have open batches, beside the claims: where the database
+// holds many dead rows a scan takes seconds, and claims do not wait for it.
+func (q *Queuer) scan(ctx context.Context) {
+	query := store.LanesQuery{After: q.place.after, Start: q.place.start, Limit: q.o.ScanLanes}
+	q.place.under = true
+	go func() {
+		ctx, cancel := context.WithTimeout(ctx, q.o.TTL/4)
+		defer cancel()
+		var s scanned
+		began := time.Now()
+		s.err = loop.Contain(func() (err error) {
+			s.lanes, err = q.store.Lanes(ctx, query)
+			return err
+		})
+		s.took = time.Since(began)
+		q.place.ended <- s
+	}()
+}
+
+// scanned names the lanes that a scan read. A lane that no hint names is found here, at the
+// latest after as many scans as it takes to read all lanes. A scan that failed is made again
+// soon, from the same place.
+func (q *Queuer) scanned(ctx context.Context, s scanned) {
+	now, place := time.Now(), &q.place
+	place.under = false
+	if s.err != nil {
 		place.due = now.Add(place.pause.NextBackOff())
 		if ctx.Err() == nil {
-			q.o.Trouble(fmt.Errorf("scan lanes: %w", err))
+			q.o.Trouble(fmt.Errorf("scan lanes: %w", s.err))
 		}
 		return
 	}
 	place.pause.Reset()
 	q.mu.Lock()
-	for _, s := range lanes {
+	for _, s := range s.lanes {
 		q.hints.find(s)
 	}
 	q.resting.sweep(now)
 	q.busy.sweep(now)
 	q.mu.Unlock()
-	place.start = len(lanes) < q.o.ScanLanes
-	if len(lanes) > 0 {
-		place.after = lanes[len(lanes)-1]
+	place.start = len(s.lanes) < q.o.ScanLanes
+	if len(s.lanes) > 0 {
+		place.after = s.lanes[len(s.lanes)-1]
 	}
-	place.due = now.Add(max(q.o.ScanInterval, min(scanShare*now.Sub(began), longestPause)))
+	place.due = now.Add(max(q.o.ScanInterval, min(scanShare*s.took, longestPause)))
 }
 
 // A scan that takes long costs the database so much that it would hold up those who claim:

@@ -79,7 +79,12 @@ var heldList = []mutant{
 	},
 	{
 		name: "held: a scan that takes long is made again at once", file: "queuer/scan.go", pkg: "queuer", test: "TestAScanThatTakesLongIsMadeLessOften",
-		old: "max(q.o.ScanInterval, min(scanShare*now.Sub(began), longestPause))",
-		new: "q.o.ScanInterval + 0*now.Sub(began)",
+		old: "max(q.o.ScanInterval, min(scanShare*s.took, longestPause))",
+		new: "q.o.ScanInterval + 0*s.took",
+	},
+	{
+		name: "held: claims wait for a scan", file: "queuer/queuer.go", pkg: "queuer", test: "TestNamedLanesGoOnWhileAScanLasts",
+		old: "			q.scan(ctx)\n",
+		new: "			q.scan(ctx)\n			q.scanned(ctx, <-q.place.ended)\n",
 	},
 }
