@@ -1,7 +1,9 @@
 package position
 
 import (
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
 )
@@ -25,4 +27,20 @@ func (m *Lanes) Floors(lanes []batch.ServiceID) (floors []Floor, started int64) 
 		}
 	}
 	return floors, m.started
+}
+
+// Len returns of how many lanes something is remembered, or a few more.
+func (m *Lanes) Len() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.young) + len(m.old)
+}
+
+// Names returns the lanes that are remembered, in order.
+func (m *Lanes) Names() []batch.ServiceID {
+	m.mu.Lock()
+	names := slices.AppendSeq(slices.Collect(maps.Keys(m.young)), maps.Keys(m.old))
+	m.mu.Unlock()
+	slices.Sort(names)
+	return slices.Compact(names)
 }

@@ -77,6 +77,7 @@ const (
 	adminShutdown         = "57P01"
 	crashShutdown         = "57P02"
 	idleTimeout           = "57P05"
+	queryCanceled         = "57014"
 )
 
 // again reports whether the transaction did nothing and may be begun again.

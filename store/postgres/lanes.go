@@ -3,25 +3,114 @@ package postgres
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Lanes is [store.Engine].Lanes.
+const (
+	// fewKnown is up to how many remembered lanes are looked at one by one at once.
+	fewKnown = 1000
+	// quickScan is how long a scan of all lanes may take where more are remembered.
+	quickScan = "200ms"
+	// carefulFor is for how long remembered lanes are looked at one by one after that.
+	carefulFor = 5 * time.Minute
+)
+
+// Lanes is [store.Engine].Lanes. A scan jumps from lane to lane, and passes over the dead rows
+// of each: many of them while somebody holds a snapshot. So lanes whose open work is known to
+// begin further on are looked at one by one from there: always where they are few, else once
+// a scan took long.
 func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) (lanes []batch.ServiceID, err error) {
-	if s.nothing(ctx, s.sql(sqlAnyOpen)) {
+	if !s.sawOpen.Load() && s.nothing(ctx, s.sql(sqlAnyOpen)) {
 		return nil, nil
 	}
+	defer func() { s.sawOpen.Store(err == nil && len(lanes) > 0) }()
+	known := 0
+	if m := s.lanes.Load(); m != nil {
+		known = m.Len()
+	}
+	if known > fewKnown && time.Now().After(time.UnixMicro(s.careful.Load())) {
+		err = s.tx(ctx, "list lanes", func(ctx context.Context, t *session) error {
+			if _, err := query(ctx, t, value[string], sqlTimeout, quickScan); err != nil {
+				return err
+			}
+			lanes, err = t.allLanes(ctx, q)
+			return err
+		})
+		if sqlState(err) != queryCanceled || ctx.Err() != nil {
+			return lanes, err
+		}
+		s.careful.Store(time.Now().Add(carefulFor).UnixMicro())
+	}
 	err = s.tx(ctx, "list lanes", func(ctx context.Context, t *session) error {
-		if q.Start {
-			lanes, err = query(ctx, t, value[batch.ServiceID], sqlLanesFirst, int64(q.Limit))
+		if known == 0 {
+			lanes, err = t.allLanes(ctx, q)
 		} else {
-			lanes, err = query(ctx, t, value[batch.ServiceID], sqlLanesAfter, int64(q.Limit), string(q.After))
+			lanes, err = t.knownLanes(ctx, q)
 		}
 		return err
 	})
 	return lanes, err
+}
+
+func (t *session) allLanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
+	if q.Start {
+		return query(ctx, t, value[batch.ServiceID], sqlLanesFirst, int64(q.Limit))
+	}
+	return query(ctx, t, value[batch.ServiceID], sqlLanesAfter, int64(q.Limit), string(q.After))
+}
+
+// knownLanes looks at the remembered lanes one by one, and between them for others.
+func (t *session) knownLanes(ctx context.Context, q store.LanesQuery) (lanes []batch.ServiceID, err error) {
+	names := t.s.lanes.Load().Names()
+	if at, found := slices.BinarySearch(names, q.After); !q.Start {
+		if !found {
+			names = slices.Insert(names, at, q.After)
+		}
+		names = names[at:] // the first one is not asked for
+	} else if len(names) == 0 || names[0] != "" {
+		names = slices.Insert(names, 0, "")
+	}
+	last := names[len(names)-1]
+	for first := !q.Start; len(names) > 0; first = false {
+		part := names[:min(len(names), max(q.Limit, fewKnown))]
+		next := append(slices.Clone(part[1:]), part[len(part)-1]) // nothing is behind the last one
+		if names = names[len(part):]; len(names) > 0 {
+			next[len(next)-1] = names[0]
+		}
+		low, err := t.floors(ctx, part)
+		if err != nil {
+			return nil, err
+		}
+		type look struct {
+			n             int64
+			open, between bool
+		}
+		looks, err := query(ctx, t, func(l *look) []any { return []any{&l.n, &l.open, &l.between} },
+			sqlKnownLanes, texts(part), ints(low), texts(next))
+		if err != nil {
+			return nil, err
+		}
+		for i, l := range looks {
+			if l.open && !(first && i == 0) {
+				lanes = append(lanes, part[i])
+			}
+			if l.between {
+				more, err := query(ctx, t, value[batch.ServiceID], sqlLanesBetween, int64(q.Limit), string(part[i]), string(next[i]))
+				if err != nil {
+					return nil, err
+				}
+				lanes = append(lanes, more...)
+			}
+			if len(lanes) >= q.Limit {
+				return lanes[:q.Limit], nil
+			}
+		}
+	}
+	more, err := query(ctx, t, value[batch.ServiceID], sqlLanesAfter, int64(q.Limit-len(lanes)), string(last))
+	return append(lanes, more...), err
 }
 
 // lock takes the lanes that no other claim holds. Of the rest it returns those that

@@ -40,6 +40,8 @@ type Store struct {
 	watched atomic.Pointer[time.Time]      // when to look at the schema's version again
 	hidden  atomic.Pointer[hidden]         // the last that was found
 	noLocks atomic.Bool                    // pg_locks is kept from this role
+	sawOpen atomic.Bool                    // the last scan found lanes
+	careful atomic.Int64                   // until when scans look at remembered lanes one by one, in microseconds
 	fresh   freshness
 	listed  *listed
 

@@ -12,6 +12,9 @@ const (
 	// sqlNowBrisk also bounds how long the transaction waits for a row: see [session.recordKnown].
 	sqlNowBrisk = `SELECT ` + clock + ` FROM set_config('lock_timeout', '50ms', true) s WHERE s <> ''`
 
+	// sqlTimeout bounds how long each statement of the transaction takes from now on.
+	sqlTimeout = `SELECT set_config('statement_timeout', $1::text, true)`
+
 	// A beginning is one message to the server. What it sets ends with the transaction. A
 	// statement that costs milliseconds gains nothing from being compiled. While the
 	// statistics still say that a table is all but empty, its rows would be gone through
@@ -223,7 +226,26 @@ const (
 	// These two find closed lanes, too.
 	sqlAllLanesFirst = lanesFirst + lanesNext + ` LIMIT $1::bigint`
 	sqlAllLanesAfter = lanesAfter + lanesNext + ` LIMIT $1::bigint`
-	lanesFirst       = `WITH RECURSIVE lanes (w, a) AS (
+	// sqlLanesBetween finds them between two lanes.
+	sqlLanesBetween = `WITH RECURSIVE lanes (w, a) AS (
+		SELECT (SELECT min(w.service_id) FROM {waiting_batches} w WHERE w.service_id > $2::text AND w.service_id < $3::text),
+			(SELECT min(a.service_id) FROM {attempted_batches} a WHERE a.service_id > $2::text AND a.service_id < $3::text)
+		UNION ALL
+		SELECT CASE WHEN l.w <= l.a OR l.a IS NULL
+				THEN (SELECT min(w.service_id) FROM {waiting_batches} w WHERE w.service_id > l.w AND w.service_id < $3::text) ELSE l.w END,
+			CASE WHEN l.a <= l.w OR l.w IS NULL
+				THEN (SELECT min(a.service_id) FROM {attempted_batches} a WHERE a.service_id > l.a AND a.service_id < $3::text) ELSE l.a END
+		FROM lanes l WHERE least(l.w, l.a) IS NOT NULL)
+	SELECT u.s FROM (SELECT least(l.w, l.a) AS s FROM lanes l) u WHERE u.s IS NOT NULL AND ` + notClosed + ` LIMIT $1::bigint`
+	// sqlKnownLanes says of lanes whether they have open batches from their floors on, and
+	// whether there may be lanes between each and the next. It passes over no lane's dead rows.
+	sqlKnownLanes = `SELECT u.n, ` + notClosed + ` AND coalesce(
+			(SELECT true FROM {waiting_batches} w WHERE w.service_id = u.s AND w.created_at >= u.low LIMIT 1),
+			(SELECT true FROM {attempted_batches} a WHERE a.service_id = u.s AND a.created_at >= u.low LIMIT 1), false),
+		coalesce((SELECT true FROM {waiting_batches} w WHERE w.service_id > u.s AND w.service_id < u.next LIMIT 1),
+			(SELECT true FROM {attempted_batches} a WHERE a.service_id > u.s AND a.service_id < u.next LIMIT 1), false)
+	FROM unnest($1::text[], $2::bigint[], $3::text[]) WITH ORDINALITY AS u (s, low, next, n) ORDER BY u.n`
+	lanesFirst = `WITH RECURSIVE lanes (w, a) AS (
 		SELECT (SELECT min(w.service_id) FROM {waiting_batches} w), (SELECT min(a.service_id) FROM {attempted_batches} a)`
 	lanesAfter = `WITH RECURSIVE lanes (w, a) AS (
 		SELECT (SELECT min(w.service_id) FROM {waiting_batches} w WHERE w.service_id > $2::text),
