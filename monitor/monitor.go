@@ -53,7 +53,7 @@ type Options struct {
 	Vanished func(key batch.Key, now batch.Reported)
 }
 
-// Monitor polls. Nudge and DueIn may be called at any time.
+// Monitor polls. DueIn may be called at any time.
 type Monitor struct {
 	store   PendingBatchStore
 	reader  BatchStatusReader
@@ -91,9 +91,6 @@ func New(s PendingBatchStore, r BatchStatusReader, u BatchUpdater, o Options) *M
 	})
 	return m
 }
-
-// Nudge makes the monitor look now.
-func (m *Monitor) Nudge() { m.DueIn(0) }
 
 // poke makes a loop look at where it stands, or whether there is a hand for it.
 // Nothing is asked for it.

@@ -280,18 +280,18 @@ func TestDueInWakesEarly(t *testing.T) {
 	})
 }
 
-func TestANudgeMakesItLookNow(t *testing.T) {
+func TestDueInZeroMakesItLookNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		m, stop := w.start(t, nil)
 		settle(300 * time.Millisecond)
 		w.add("s", "a", 0)
-		m.Nudge()
+		m.DueIn(0)
 		settle(10 * time.Millisecond)
 		assert.Equal(t, []string{"a is committed"}, w.found())
 		n := len(w.selected())
 		for range 1000 {
-			m.Nudge()
+			m.DueIn(0)
 			time.Sleep(10 * time.Microsecond)
 		}
 		settle(0)

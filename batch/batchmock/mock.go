@@ -41,31 +41,7 @@ func (m *MockObserver) Observe(ctx context.Context, e batch.Event) {
 }
 
 // Observe indicates an expected call of Observe.
-func (mr *MockObserverMockRecorder) Observe(ctx, e any) *MockObserverObserveCall {
+func (mr *MockObserverMockRecorder) Observe(ctx, e any) *gomock.Call {
 	mr.mock.ctrl.T.Helper()
-	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Observe", reflect.TypeOf((*MockObserver)(nil).Observe), ctx, e)
-	return &MockObserverObserveCall{Call: call}
-}
-
-// MockObserverObserveCall wrap *gomock.Call
-type MockObserverObserveCall struct {
-	*gomock.Call
-}
-
-// Return rewrite *gomock.Call.Return
-func (c *MockObserverObserveCall) Return() *MockObserverObserveCall {
-	c.Call = c.Call.Return()
-	return c
-}
-
-// Do rewrite *gomock.Call.Do
-func (c *MockObserverObserveCall) Do(f func(context.Context, batch.Event)) *MockObserverObserveCall {
-	c.Call = c.Call.Do(f)
-	return c
-}
-
-// DoAndReturn rewrite *gomock.Call.DoAndReturn
-func (c *MockObserverObserveCall) DoAndReturn(f func(context.Context, batch.Event)) *MockObserverObserveCall {
-	c.Call = c.Call.DoAndReturn(f)
-	return c
+	return mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Observe", reflect.TypeOf((*MockObserver)(nil).Observe), ctx, e)
 }

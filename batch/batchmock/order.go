@@ -44,33 +44,9 @@ func (m *MockBuilder) Build(ctx context.Context, party batch.ServiceID, orders [
 }
 
 // Build indicates an expected call of Build.
-func (mr *MockBuilderMockRecorder) Build(ctx, party, orders any) *MockBuilderBuildCall {
+func (mr *MockBuilderMockRecorder) Build(ctx, party, orders any) *gomock.Call {
 	mr.mock.ctrl.T.Helper()
-	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Build", reflect.TypeOf((*MockBuilder)(nil).Build), ctx, party, orders)
-	return &MockBuilderBuildCall{Call: call}
-}
-
-// MockBuilderBuildCall wrap *gomock.Call
-type MockBuilderBuildCall struct {
-	*gomock.Call
-}
-
-// Return rewrite *gomock.Call.Return
-func (c *MockBuilderBuildCall) Return(arg0 batch.Batch, arg1 error) *MockBuilderBuildCall {
-	c.Call = c.Call.Return(arg0, arg1)
-	return c
-}
-
-// Do rewrite *gomock.Call.Do
-func (c *MockBuilderBuildCall) Do(f func(context.Context, batch.ServiceID, []batch.Order) (batch.Batch, error)) *MockBuilderBuildCall {
-	c.Call = c.Call.Do(f)
-	return c
-}
-
-// DoAndReturn rewrite *gomock.Call.DoAndReturn
-func (c *MockBuilderBuildCall) DoAndReturn(f func(context.Context, batch.ServiceID, []batch.Order) (batch.Batch, error)) *MockBuilderBuildCall {
-	c.Call = c.Call.DoAndReturn(f)
-	return c
+	return mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Build", reflect.TypeOf((*MockBuilder)(nil).Build), ctx, party, orders)
 }
 
 // MockRoundBuilder is a mock of RoundBuilder interface.
@@ -107,33 +83,9 @@ func (m *MockRoundBuilder) Build(ctx context.Context, party batch.ServiceID, ord
 }
 
 // Build indicates an expected call of Build.
-func (mr *MockRoundBuilderMockRecorder) Build(ctx, party, orders any) *MockRoundBuilderBuildCall {
+func (mr *MockRoundBuilderMockRecorder) Build(ctx, party, orders any) *gomock.Call {
 	mr.mock.ctrl.T.Helper()
-	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Build", reflect.TypeOf((*MockRoundBuilder)(nil).Build), ctx, party, orders)
-	return &MockRoundBuilderBuildCall{Call: call}
-}
-
-// MockRoundBuilderBuildCall wrap *gomock.Call
-type MockRoundBuilderBuildCall struct {
-	*gomock.Call
-}
-
-// Return rewrite *gomock.Call.Return
-func (c *MockRoundBuilderBuildCall) Return(arg0 batch.Batch, arg1 error) *MockRoundBuilderBuildCall {
-	c.Call = c.Call.Return(arg0, arg1)
-	return c
-}
-
-// Do rewrite *gomock.Call.Do
-func (c *MockRoundBuilderBuildCall) Do(f func(context.Context, batch.ServiceID, []batch.Order) (batch.Batch, error)) *MockRoundBuilderBuildCall {
-	c.Call = c.Call.Do(f)
-	return c
-}
-
-// DoAndReturn rewrite *gomock.Call.DoAndReturn
-func (c *MockRoundBuilderBuildCall) DoAndReturn(f func(context.Context, batch.ServiceID, []batch.Order) (batch.Batch, error)) *MockRoundBuilderBuildCall {
-	c.Call = c.Call.DoAndReturn(f)
-	return c
+	return mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Build", reflect.TypeOf((*MockRoundBuilder)(nil).Build), ctx, party, orders)
 }
 
 // BuildRound mocks base method.
@@ -146,31 +98,7 @@ func (m *MockRoundBuilder) BuildRound(ctx context.Context, party batch.ServiceID
 }
 
 // BuildRound indicates an expected call of BuildRound.
-func (mr *MockRoundBuilderMockRecorder) BuildRound(ctx, party, orders, round any) *MockRoundBuilderBuildRoundCall {
+func (mr *MockRoundBuilderMockRecorder) BuildRound(ctx, party, orders, round any) *gomock.Call {
 	mr.mock.ctrl.T.Helper()
-	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "BuildRound", reflect.TypeOf((*MockRoundBuilder)(nil).BuildRound), ctx, party, orders, round)
-	return &MockRoundBuilderBuildRoundCall{Call: call}
-}
-
-// MockRoundBuilderBuildRoundCall wrap *gomock.Call
-type MockRoundBuilderBuildRoundCall struct {
-	*gomock.Call
-}
-
-// Return rewrite *gomock.Call.Return
-func (c *MockRoundBuilderBuildRoundCall) Return(arg0 batch.Batch, arg1 error) *MockRoundBuilderBuildRoundCall {
-	c.Call = c.Call.Return(arg0, arg1)
-	return c
-}
-
-// Do rewrite *gomock.Call.Do
-func (c *MockRoundBuilderBuildRoundCall) Do(f func(context.Context, batch.ServiceID, []batch.Order, int64) (batch.Batch, error)) *MockRoundBuilderBuildRoundCall {
-	c.Call = c.Call.Do(f)
-	return c
-}
-
-// DoAndReturn rewrite *gomock.Call.DoAndReturn
-func (c *MockRoundBuilderBuildRoundCall) DoAndReturn(f func(context.Context, batch.ServiceID, []batch.Order, int64) (batch.Batch, error)) *MockRoundBuilderBuildRoundCall {
-	c.Call = c.Call.DoAndReturn(f)
-	return c
+	return mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "BuildRound", reflect.TypeOf((*MockRoundBuilder)(nil).BuildRound), ctx, party, orders, round)
 }

@@ -43,31 +43,7 @@ func (m *MockListSubmitter) SubmitList(ctx context.Context, list []batch.Attempt
 }
 
 // SubmitList indicates an expected call of SubmitList.
-func (mr *MockListSubmitterMockRecorder) SubmitList(ctx, list any) *MockListSubmitterSubmitListCall {
+func (mr *MockListSubmitterMockRecorder) SubmitList(ctx, list any) *gomock.Call {
 	mr.mock.ctrl.T.Helper()
-	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "SubmitList", reflect.TypeOf((*MockListSubmitter)(nil).SubmitList), ctx, list)
-	return &MockListSubmitterSubmitListCall{Call: call}
-}
-
-// MockListSubmitterSubmitListCall wrap *gomock.Call
-type MockListSubmitterSubmitListCall struct {
-	*gomock.Call
-}
-
-// Return rewrite *gomock.Call.Return
-func (c *MockListSubmitterSubmitListCall) Return(arg0 error) *MockListSubmitterSubmitListCall {
-	c.Call = c.Call.Return(arg0)
-	return c
-}
-
-// Do rewrite *gomock.Call.Do
-func (c *MockListSubmitterSubmitListCall) Do(f func(context.Context, []batch.Attempt) error) *MockListSubmitterSubmitListCall {
-	c.Call = c.Call.Do(f)
-	return c
-}
-
-// DoAndReturn rewrite *gomock.Call.DoAndReturn
-func (c *MockListSubmitterSubmitListCall) DoAndReturn(f func(context.Context, []batch.Attempt) error) *MockListSubmitterSubmitListCall {
-	c.Call = c.Call.DoAndReturn(f)
-	return c
+	return mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "SubmitList", reflect.TypeOf((*MockListSubmitter)(nil).SubmitList), ctx, list)
 }

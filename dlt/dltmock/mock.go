@@ -45,33 +45,9 @@ func (m *MockLedger) BatchStatuses(ctx context.Context, service batch.ServiceID,
 }
 
 // BatchStatuses indicates an expected call of BatchStatuses.
-func (mr *MockLedgerMockRecorder) BatchStatuses(ctx, service, attempts any) *MockLedgerBatchStatusesCall {
+func (mr *MockLedgerMockRecorder) BatchStatuses(ctx, service, attempts any) *gomock.Call {
 	mr.mock.ctrl.T.Helper()
-	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "BatchStatuses", reflect.TypeOf((*MockLedger)(nil).BatchStatuses), ctx, service, attempts)
-	return &MockLedgerBatchStatusesCall{Call: call}
-}
-
-// MockLedgerBatchStatusesCall wrap *gomock.Call
-type MockLedgerBatchStatusesCall struct {
-	*gomock.Call
-}
-
-// Return rewrite *gomock.Call.Return
-func (c *MockLedgerBatchStatusesCall) Return(arg0 []batch.Status, arg1 error) *MockLedgerBatchStatusesCall {
-	c.Call = c.Call.Return(arg0, arg1)
-	return c
-}
-
-// Do rewrite *gomock.Call.Do
-func (c *MockLedgerBatchStatusesCall) Do(f func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error)) *MockLedgerBatchStatusesCall {
-	c.Call = c.Call.Do(f)
-	return c
-}
-
-// DoAndReturn rewrite *gomock.Call.DoAndReturn
-func (c *MockLedgerBatchStatusesCall) DoAndReturn(f func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error)) *MockLedgerBatchStatusesCall {
-	c.Call = c.Call.DoAndReturn(f)
-	return c
+	return mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "BatchStatuses", reflect.TypeOf((*MockLedger)(nil).BatchStatuses), ctx, service, attempts)
 }
 
 // Submit mocks base method.
@@ -83,33 +59,9 @@ func (m *MockLedger) Submit(ctx context.Context, a batch.Attempt) error {
 }
 
 // Submit indicates an expected call of Submit.
-func (mr *MockLedgerMockRecorder) Submit(ctx, a any) *MockLedgerSubmitCall {
+func (mr *MockLedgerMockRecorder) Submit(ctx, a any) *gomock.Call {
 	mr.mock.ctrl.T.Helper()
-	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Submit", reflect.TypeOf((*MockLedger)(nil).Submit), ctx, a)
-	return &MockLedgerSubmitCall{Call: call}
-}
-
-// MockLedgerSubmitCall wrap *gomock.Call
-type MockLedgerSubmitCall struct {
-	*gomock.Call
-}
-
-// Return rewrite *gomock.Call.Return
-func (c *MockLedgerSubmitCall) Return(arg0 error) *MockLedgerSubmitCall {
-	c.Call = c.Call.Return(arg0)
-	return c
-}
-
-// Do rewrite *gomock.Call.Do
-func (c *MockLedgerSubmitCall) Do(f func(context.Context, batch.Attempt) error) *MockLedgerSubmitCall {
-	c.Call = c.Call.Do(f)
-	return c
-}
-
-// DoAndReturn rewrite *gomock.Call.DoAndReturn
-func (c *MockLedgerSubmitCall) DoAndReturn(f func(context.Context, batch.Attempt) error) *MockLedgerSubmitCall {
-	c.Call = c.Call.DoAndReturn(f)
-	return c
+	return mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Submit", reflect.TypeOf((*MockLedger)(nil).Submit), ctx, a)
 }
 
 // Traits mocks base method.
@@ -121,33 +73,86 @@ func (m *MockLedger) Traits(service batch.ServiceID) dlt.Traits {
 }
 
 // Traits indicates an expected call of Traits.
-func (mr *MockLedgerMockRecorder) Traits(service any) *MockLedgerTraitsCall {
+func (mr *MockLedgerMockRecorder) Traits(service any) *gomock.Call {
 	mr.mock.ctrl.T.Helper()
-	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Traits", reflect.TypeOf((*MockLedger)(nil).Traits), service)
-	return &MockLedgerTraitsCall{Call: call}
+	return mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Traits", reflect.TypeOf((*MockLedger)(nil).Traits), service)
 }
 
-// MockLedgerTraitsCall wrap *gomock.Call
-type MockLedgerTraitsCall struct {
-	*gomock.Call
+// MockSubmitter is a mock of Submitter interface.
+type MockSubmitter struct {
+	ctrl     *gomock.Controller
+	recorder *MockSubmitterMockRecorder
+	isgomock struct{}
 }
 
-// Return rewrite *gomock.Call.Return
-func (c *MockLedgerTraitsCall) Return(arg0 dlt.Traits) *MockLedgerTraitsCall {
-	c.Call = c.Call.Return(arg0)
-	return c
+// MockSubmitterMockRecorder is the mock recorder for MockSubmitter.
+type MockSubmitterMockRecorder struct {
+	mock *MockSubmitter
 }
 
-// Do rewrite *gomock.Call.Do
-func (c *MockLedgerTraitsCall) Do(f func(batch.ServiceID) dlt.Traits) *MockLedgerTraitsCall {
-	c.Call = c.Call.Do(f)
-	return c
+// NewMockSubmitter creates a new mock instance.
+func NewMockSubmitter(ctrl *gomock.Controller) *MockSubmitter {
+	mock := &MockSubmitter{ctrl: ctrl}
+	mock.recorder = &MockSubmitterMockRecorder{mock}
+	return mock
 }
 
-// DoAndReturn rewrite *gomock.Call.DoAndReturn
-func (c *MockLedgerTraitsCall) DoAndReturn(f func(batch.ServiceID) dlt.Traits) *MockLedgerTraitsCall {
-	c.Call = c.Call.DoAndReturn(f)
-	return c
+// EXPECT returns an object that allows the caller to indicate expected use.
+func (m *MockSubmitter) EXPECT() *MockSubmitterMockRecorder {
+	return m.recorder
+}
+
+// Submit mocks base method.
+func (m *MockSubmitter) Submit(ctx context.Context, a batch.Attempt) error {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "Submit", ctx, a)
+	ret0, _ := ret[0].(error)
+	return ret0
+}
+
+// Submit indicates an expected call of Submit.
+func (mr *MockSubmitterMockRecorder) Submit(ctx, a any) *gomock.Call {
+	mr.mock.ctrl.T.Helper()
+	return mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Submit", reflect.TypeOf((*MockSubmitter)(nil).Submit), ctx, a)
+}
+
+// MockBatchStatusReader is a mock of BatchStatusReader interface.
+type MockBatchStatusReader struct {
+	ctrl     *gomock.Controller
+	recorder *MockBatchStatusReaderMockRecorder
+	isgomock struct{}
+}
+
+// MockBatchStatusReaderMockRecorder is the mock recorder for MockBatchStatusReader.
+type MockBatchStatusReaderMockRecorder struct {
+	mock *MockBatchStatusReader
+}
+
+// NewMockBatchStatusReader creates a new mock instance.
+func NewMockBatchStatusReader(ctrl *gomock.Controller) *MockBatchStatusReader {
+	mock := &MockBatchStatusReader{ctrl: ctrl}
+	mock.recorder = &MockBatchStatusReaderMockRecorder{mock}
+	return mock
+}
+
+// EXPECT returns an object that allows the caller to indicate expected use.
+func (m *MockBatchStatusReader) EXPECT() *MockBatchStatusReaderMockRecorder {
+	return m.recorder
+}
+
+// BatchStatuses mocks base method.
+func (m *MockBatchStatusReader) BatchStatuses(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "BatchStatuses", ctx, service, attempts)
+	ret0, _ := ret[0].([]batch.Status)
+	ret1, _ := ret[1].(error)
+	return ret0, ret1
+}
+
+// BatchStatuses indicates an expected call of BatchStatuses.
+func (mr *MockBatchStatusReaderMockRecorder) BatchStatuses(ctx, service, attempts any) *gomock.Call {
+	mr.mock.ctrl.T.Helper()
+	return mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "BatchStatuses", reflect.TypeOf((*MockBatchStatusReader)(nil).BatchStatuses), ctx, service, attempts)
 }
 
 // MockResolver is a mock of Resolver interface.
@@ -184,33 +189,9 @@ func (m *MockResolver) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, 
 }
 
 // Resolve indicates an expected call of Resolve.
-func (mr *MockResolverMockRecorder) Resolve(ctx, d any) *MockResolverResolveCall {
+func (mr *MockResolverMockRecorder) Resolve(ctx, d any) *gomock.Call {
 	mr.mock.ctrl.T.Helper()
-	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Resolve", reflect.TypeOf((*MockResolver)(nil).Resolve), ctx, d)
-	return &MockResolverResolveCall{Call: call}
-}
-
-// MockResolverResolveCall wrap *gomock.Call
-type MockResolverResolveCall struct {
-	*gomock.Call
-}
-
-// Return rewrite *gomock.Call.Return
-func (c *MockResolverResolveCall) Return(arg0 dlt.Evidence, arg1 error) *MockResolverResolveCall {
-	c.Call = c.Call.Return(arg0, arg1)
-	return c
-}
-
-// Do rewrite *gomock.Call.Do
-func (c *MockResolverResolveCall) Do(f func(context.Context, dlt.Doubt) (dlt.Evidence, error)) *MockResolverResolveCall {
-	c.Call = c.Call.Do(f)
-	return c
-}
-
-// DoAndReturn rewrite *gomock.Call.DoAndReturn
-func (c *MockResolverResolveCall) DoAndReturn(f func(context.Context, dlt.Doubt) (dlt.Evidence, error)) *MockResolverResolveCall {
-	c.Call = c.Call.DoAndReturn(f)
-	return c
+	return mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Resolve", reflect.TypeOf((*MockResolver)(nil).Resolve), ctx, d)
 }
 
 // MockChecker is a mock of Checker interface.
@@ -246,31 +227,7 @@ func (m *MockChecker) Check(b batch.Batch) error {
 }
 
 // Check indicates an expected call of Check.
-func (mr *MockCheckerMockRecorder) Check(b any) *MockCheckerCheckCall {
+func (mr *MockCheckerMockRecorder) Check(b any) *gomock.Call {
 	mr.mock.ctrl.T.Helper()
-	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Check", reflect.TypeOf((*MockChecker)(nil).Check), b)
-	return &MockCheckerCheckCall{Call: call}
-}
-
-// MockCheckerCheckCall wrap *gomock.Call
-type MockCheckerCheckCall struct {
-	*gomock.Call
-}
-
-// Return rewrite *gomock.Call.Return
-func (c *MockCheckerCheckCall) Return(arg0 error) *MockCheckerCheckCall {
-	c.Call = c.Call.Return(arg0)
-	return c
-}
-
-// Do rewrite *gomock.Call.Do
-func (c *MockCheckerCheckCall) Do(f func(batch.Batch) error) *MockCheckerCheckCall {
-	c.Call = c.Call.Do(f)
-	return c
-}
-
-// DoAndReturn rewrite *gomock.Call.DoAndReturn
-func (c *MockCheckerCheckCall) DoAndReturn(f func(batch.Batch) error) *MockCheckerCheckCall {
-	c.Call = c.Call.DoAndReturn(f)
-	return c
+	return mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Check", reflect.TypeOf((*MockChecker)(nil).Check), b)
 }

@@ -44,31 +44,7 @@ func (m *MockPreparer) Prepare(ctx context.Context, b batch.Batch) ([]byte, erro
 }
 
 // Prepare indicates an expected call of Prepare.
-func (mr *MockPreparerMockRecorder) Prepare(ctx, b any) *MockPreparerPrepareCall {
+func (mr *MockPreparerMockRecorder) Prepare(ctx, b any) *gomock.Call {
 	mr.mock.ctrl.T.Helper()
-	call := mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Prepare", reflect.TypeOf((*MockPreparer)(nil).Prepare), ctx, b)
-	return &MockPreparerPrepareCall{Call: call}
-}
-
-// MockPreparerPrepareCall wrap *gomock.Call
-type MockPreparerPrepareCall struct {
-	*gomock.Call
-}
-
-// Return rewrite *gomock.Call.Return
-func (c *MockPreparerPrepareCall) Return(arg0 []byte, arg1 error) *MockPreparerPrepareCall {
-	c.Call = c.Call.Return(arg0, arg1)
-	return c
-}
-
-// Do rewrite *gomock.Call.Do
-func (c *MockPreparerPrepareCall) Do(f func(context.Context, batch.Batch) ([]byte, error)) *MockPreparerPrepareCall {
-	c.Call = c.Call.Do(f)
-	return c
-}
-
-// DoAndReturn rewrite *gomock.Call.DoAndReturn
-func (c *MockPreparerPrepareCall) DoAndReturn(f func(context.Context, batch.Batch) ([]byte, error)) *MockPreparerPrepareCall {
-	c.Call = c.Call.DoAndReturn(f)
-	return c
+	return mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Prepare", reflect.TypeOf((*MockPreparer)(nil).Prepare), ctx, b)
 }

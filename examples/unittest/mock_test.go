@@ -19,18 +19,14 @@ import (
 	"github.com/dltbatch/dltbatch/store/storemock"
 )
 
-// TestDatabaseDown prescribes one answer of the store: a generated mock is the
-// shortest way to a failure that a fake does not have.
+// TestDatabaseDown prescribes what the service is answered: a generated mock is the
+// shortest way to a failure that a fake does not have. The service needs Add and Get,
+// so that the mock of a small interface does, without a Runner or a ledger.
 func TestDatabaseDown(t *testing.T) {
-	ctrl := gomock.NewController(t)
-	st := storemock.NewMockStore(ctrl)
-	st.EXPECT().Add(gomock.Any(), gomock.Any()).Return(errors.New("disk full"))
-	st.EXPECT().Get(gomock.Any(), batch.Key{Service: "sea", ID: "s-1"}).Return(batch.Record{}, errors.New("disk broken"))
-	ledger := dltmock.NewMockLedger(ctrl)
-	ledger.EXPECT().Traits(gomock.Any()).Return(dlt.Traits{Name: "mock"}).AnyTimes()
-	runner, err := dltbatch.New(st, ledger, nil)
-	require.NoError(t, err)
-	service := NewShipments(runner)
+	queue := storemock.NewMockBatchStore(gomock.NewController(t))
+	queue.EXPECT().Add(gomock.Any(), gomock.Any()).Return(errors.New("disk full"))
+	queue.EXPECT().Get(gomock.Any(), batch.Key{Service: "sea", ID: "s-1"}).Return(batch.Record{}, errors.New("disk broken"))
+	service := NewShipments(queue)
 
 	code, _ := call(t, service, "POST", "/shipments", tea)
 	assert.Equal(t, http.StatusServiceUnavailable, code)
@@ -39,7 +35,7 @@ func TestDatabaseDown(t *testing.T) {
 }
 
 // TestWhatIsSent prescribes that the ledger gets exactly one attempt, of exactly
-// these bytes.
+// these bytes. The store is no mock: store/memory keeps what the Runner writes.
 func TestWhatIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mock := dltmock.NewMockLedger(gomock.NewController(t))

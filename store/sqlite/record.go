@@ -10,9 +10,6 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// MaxReceiptData is how much of a receipt's data is kept, in bytes.
-const MaxReceiptData = store.MaxReceiptData
-
 // Record is [store.Engine].Record. All outcomes of a call are one transaction.
 func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
 	if len(outcomes) == 0 {

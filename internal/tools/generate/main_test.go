@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,20 +14,27 @@ import (
 // fromTools is the root of the module, from the folder of the tools.
 const fromTools = "../.."
 
+// maxMockLines bounds the mocks, all together.
+const maxMockLines = 1000
+
 // TestGeneratedUpToDate makes everything again and compares it with the tree; and
 // whatever in the tree says that it is generated must be among it.
 func TestGeneratedUpToDate(t *testing.T) {
 	t.Chdir("..") // the commands belong to the module's own folder
 	out := t.TempDir()
 	require.NoError(t, generate(fromTools, out))
-	made := map[string]bool{}
+	made, lines := map[string]bool{}, 0
 	walk(t, out, func(path, text string) {
 		made[path] = true
+		if slices.ContainsFunc(mocks, func(m mock) bool { return m.file == path }) {
+			lines += strings.Count(text, "\n")
+		}
 		have, err := os.ReadFile(filepath.Join(fromTools, path))
 		require.NoError(t, err)
 		require.Equal(t, text, string(have), "%s is not what its source says: run make generate", path)
 	})
 	require.GreaterOrEqual(t, len(made), len(protos)+len(mocks))
+	require.LessOrEqual(t, lines, maxMockLines, "lines of mocks: leave out what no user mocks")
 	walk(t, fromTools, func(path, text string) {
 		if first, _, _ := strings.Cut(text, "\n"); strings.HasSuffix(path, ".go") && strings.HasPrefix(first, "// Code generated") {
 			require.True(t, made[path], "nothing makes %s", path)

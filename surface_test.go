@@ -1,0 +1,211 @@
+package dltbatch_test
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/doc"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// listing holds a line for each exported identifier of the public packages.
+const listing = "testdata/surface.txt"
+
+var writeSurface = flag.Bool("surface.write", false, "write "+listing+" anew")
+
+// The exported surface changes on purpose only: a change of it is a change of the listing, too.
+func TestSurface(t *testing.T) {
+	have, err := surface(os.DirFS("."))
+	require.NoError(t, err)
+	require.Greater(t, len(have), 500, "identifiers that were found: is a folder left out?")
+	text := strings.Join(have, "\n") + "\n"
+	if *writeSurface {
+		require.NoError(t, os.WriteFile(listing, []byte(text), 0o600))
+	}
+	listed, err := os.ReadFile(listing)
+	require.NoError(t, err)
+	const anew = "To write it anew: go test . -run TestSurface -surface.write"
+	if all := changes(strings.Fields(string(listed)), have); len(all) > 0 {
+		t.Errorf("%s does not list what the packages export:\n\n%s\n\nIs each change on purpose, and does a user need it? %s", listing, strings.Join(all, "\n"), anew)
+	} else if string(listed) != text {
+		t.Errorf("%s has every line, but not each once and in order. %s", listing, anew)
+	}
+}
+
+// Each way to change the exported surface is seen, and no other change of the code is.
+func TestSurfaceSeesChanges(t *testing.T) {
+	tree := fstest.MapFS{"go.mod": {}, "a.go": {Data: []byte("package dltbatch\n\ntype Runner struct{}\n")}}
+	before, err := surface(tree)
+	require.NoError(t, err)
+	require.Equal(t, []string{"dltbatch.Runner"}, before)
+	for _, c := range []struct {
+		file, code string
+		want       []string
+	}{
+		{"b.go", "package dltbatch; func (r *Runner) Run() {}", []string{"new: dltbatch.Runner.Run"}},
+		{"b.go", "package dltbatch; func New() *Runner { return nil }", []string{"new: dltbatch.New"}},
+		{"b.go", "package dltbatch; type Alias = Runner", []string{"new: dltbatch.Alias"}},
+		{"store/a.go", "package store; var A, B, c = 1, 2, 3", []string{"new: store.A", "new: store.B"}},
+		{"store/a.go", "package store; type T int; const ( X T = iota; Y; z )", []string{"new: store.T", "new: store.X", "new: store.Y"}},
+		{"store/a.go", "package store; type t int; const X t = 1", []string{"new: store.X"}},
+		{"store/memory/a.go", "package memory; type S[T any] struct{ F int }; func (s S[T]) Do() {}; func (S[T]) do() {}", []string{"new: store/memory.S", "new: store/memory.S.Do"}},
+		{"store/a.go", "package store; type t struct{}; func (t) Do() {}; type T struct { t }", []string{"new: store.T", "new: store.T.Do"}},
+		{"dlt/a.go", "package dlt; type I interface { error; sql.Result; Do(); do() }", []string{"new: dlt.I", "new: dlt.I.Do", "new: dlt.I.Result", "new: dlt.I.error"}},
+		{"dlt/a.go", "//go:build plan9\n\npackage dlt; func Do() {}", []string{"new: dlt.Do"}},
+		{"a.go", "package dltbatch; type runner struct{}", []string{"gone: dltbatch.Runner"}},
+		{"a.go", "package dltbatch; type RunnerOf struct{}", []string{"gone: dltbatch.Runner", "new: dltbatch.RunnerOf"}},
+		{"b.go", "package dltbatch; type runner struct{ Field int }; func (runner) Run() {}; func do() {}", nil},
+		{"b_test.go", "package dltbatch_test; func Do() {}", nil},
+		{"internal/a.go", "package internal; func Do() {}", nil},
+		{"dlt/internal/wire/a.go", "package wire; func Do() {}", nil},
+		{"store/testdata/a.go", "package broken; func Do() {}", nil},
+		{".cache/a.go", "package cache; func Do() {}", nil},
+		{"cmd/tool/a.go", "package main; func Do() {}", nil},
+		{"examples/a/b/a.go", "package b; func Do() {}", nil},
+	} {
+		changed := fstest.MapFS{"go.mod": tree["go.mod"], "a.go": tree["a.go"]}
+		changed[c.file] = &fstest.MapFile{Data: []byte(c.code)}
+		after, err := surface(changed)
+		require.NoError(t, err, c.code)
+		assert.Equal(t, c.want, changes(before, after), c.code)
+	}
+	tree["other/go.mod"], tree["other/a.go"] = &fstest.MapFile{}, &fstest.MapFile{Data: []byte("package other; func Do() {}")}
+	after, err := surface(tree)
+	require.NoError(t, err)
+	assert.Equal(t, before, after, "another module")
+}
+
+// changes names the lines that are in one listing and not in the other, in order.
+func changes(listed, have []string) (all []string) {
+	for _, name := range listed {
+		if !slices.Contains(have, name) {
+			all = append(all, "gone: "+name)
+		}
+	}
+	for _, name := range have {
+		if !slices.Contains(listed, name) {
+			all = append(all, "new: "+name)
+		}
+	}
+	return all
+}
+
+// surface lists, in order, the exported identifiers of the public packages below fsys: names
+// of the package, methods of its types, and the interfaces that an interface embeds. Fields
+// are not listed. Files of all platforms are read, and nothing is built.
+func surface(fsys fs.FS) ([]string, error) {
+	var all []string
+	err := fs.WalkDir(fsys, ".", func(dir string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		base := path.Base(dir)
+		if base == "internal" || base == "testdata" || dir == "examples" || dir != "." && strings.HasPrefix(base, ".") {
+			return fs.SkipDir
+		}
+		if _, err := fs.Stat(fsys, path.Join(dir, "go.mod")); err == nil && dir != "." {
+			return fs.SkipDir // another module
+		}
+		names, err := exported(fsys, dir)
+		pkg := dir
+		if dir == "." {
+			pkg = path.Base(module)
+		}
+		for _, name := range names {
+			all = append(all, pkg+"."+name)
+		}
+		return err
+	})
+	slices.Sort(all)
+	return slices.Compact(all), err
+}
+
+// exported lists what the package in dir exports; nothing where it is a command or has no Go.
+func exported(fsys fs.FS, dir string) (names []string, err error) {
+	sources, err := fs.Glob(fsys, path.Join(dir, "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	fset := token.NewFileSet()
+	var files []*ast.File
+	for _, source := range sources {
+		if strings.HasSuffix(source, "_test.go") {
+			continue
+		}
+		text, err := fs.ReadFile(fsys, source)
+		if err != nil {
+			return nil, err
+		}
+		file, err := parser.ParseFile(fset, source, text, 0)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, file)
+	}
+	if len(files) == 0 || files[0].Name.Name == "main" {
+		return nil, nil
+	}
+	pkg, err := doc.NewFromFiles(fset, files, path.Join(module, dir))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	values := func(all []*doc.Value) {
+		for _, v := range all {
+			names = append(names, slices.DeleteFunc(slices.Clone(v.Names), func(name string) bool { return !ast.IsExported(name) })...)
+		}
+	}
+	funcs := func(prefix string, all []*doc.Func) {
+		for _, f := range all {
+			names = append(names, prefix+f.Name)
+		}
+	}
+	values(pkg.Consts)
+	values(pkg.Vars)
+	funcs("", pkg.Funcs)
+	for _, typ := range pkg.Types {
+		names = append(names, typ.Name)
+		values(typ.Consts)
+		values(typ.Vars)
+		funcs("", typ.Funcs)
+		funcs(typ.Name+".", typ.Methods)
+		for _, name := range required(typ) {
+			names = append(names, typ.Name+"."+name)
+		}
+	}
+	return names, nil
+}
+
+// required lists the methods of an interface, and what it embeds; nothing of other types.
+func required(typ *doc.Type) (names []string) {
+	for _, spec := range typ.Decl.Specs {
+		spec, ok := spec.(*ast.TypeSpec)
+		if !ok || spec.Name.Name != typ.Name {
+			continue
+		}
+		if face, ok := spec.Type.(*ast.InterfaceType); ok {
+			for _, method := range face.Methods.List {
+				for _, name := range method.Names {
+					names = append(names, name.Name)
+				}
+				switch embedded := method.Type.(type) {
+				case *ast.Ident:
+					names = append(names, embedded.Name)
+				case *ast.SelectorExpr:
+					names = append(names, embedded.Sel.Name)
+				}
+			}
+		}
+	}
+	return names
+}
