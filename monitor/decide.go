@@ -270,7 +270,7 @@ func (d *decider) noTrace() Verdict {
 	if age < t.Grace {
 		return d.wait(t.Grace - age)
 	}
-	if d.mayResend() && f.ResendLeft >= d.r.TTL+t.LateArrival {
+	if d.mayResend() && (store.Resend{LateArrival: t.LateArrival}).Allows(f.ResendLeft, d.r.TTL) {
 		if f.Resends > 0 && f.PostedAgo < t.ResendQuiet && !d.forgotten() {
 			return d.stuckOr("not found, and a second resend must wait")
 		}

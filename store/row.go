@@ -112,7 +112,7 @@ func (r Row) Ready(now time.Time) bool {
 // it takes effect twice: no attempt is unresolved, or a resend stays harmless for
 // as long as its POST may take to arrive (docs/design.md#how-a-claim-works).
 func (r Row) Resendable(now time.Time, ttl time.Duration, rule Resend) bool {
-	return r.DoubtAttempt == 0 || !now.Add(ttl).Add(rule.LateArrival).After(r.ResendUntil)
+	return r.DoubtAttempt == 0 || rule.Allows(r.ResendUntil.Sub(now), ttl)
 }
 
 // Claim counts an attempt before anything is sent. The caller has checked Ready

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -169,5 +170,27 @@ func TestRecordOfARow(t *testing.T) {
 		}, rec, name)
 		assert.Equal(t, r.State == batch.Submitting, !rec.ClaimExpires.IsZero(), name)
 		assert.Equal(t, r.Final(), rec.Final(), name)
+	}
+}
+
+// Times at the ends of what a duration holds do not wrap round.
+func TestResendAllows(t *testing.T) {
+	const never, forever = time.Duration(math.MinInt64), time.Duration(math.MaxInt64)
+	for _, c := range []struct {
+		late, left, ttl time.Duration
+		want            bool
+	}{
+		{0, time.Minute, time.Minute, true},
+		{0, time.Minute - 1, time.Minute, false},
+		{time.Minute, 2 * time.Minute, time.Minute, true},
+		{time.Minute, 2*time.Minute - 1, time.Minute, false},
+		{time.Minute, -time.Hour, time.Minute, false},
+		{forever, forever, time.Minute, false},
+		{forever, never, time.Minute, false},
+		{time.Minute, never, time.Minute, false},
+		{0, never, forever, false},
+		{0, forever, forever, true},
+	} {
+		require.Equal(t, c.want, store.Resend{LateArrival: c.late}.Allows(c.left, c.ttl), "%+v", c)
 	}
 }

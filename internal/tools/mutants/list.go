@@ -114,11 +114,11 @@ var list = []mutant{
 	},
 	{
 		name: "resend_until ignored", file: "store/row.go", pkg: "store/memory", test: "TestStore/claim/what_cannot_be_resent_goes_back_in_doubt",
-		old: "return r.DoubtAttempt == 0 || !now.Add(ttl).Add(rule.LateArrival).After(r.ResendUntil)", new: "return true",
+		old: "return r.DoubtAttempt == 0 || rule.Allows(r.ResendUntil.Sub(now), ttl)", new: "return true",
 	},
 	{
 		name: "doubt resent at once", file: "monitor/decide.go", pkg: "internal/sim", test: "TestDecisions", args: sim("300"),
-		old: "if d.mayResend() && f.ResendLeft >= d.r.TTL+t.LateArrival {", new: "if d.mayResend() {",
+		old: "if d.mayResend() && (store.Resend{LateArrival: t.LateArrival}).Allows(f.ResendLeft, d.r.TTL) {", new: "if d.mayResend() {",
 	},
 	{
 		name: "a doubt counts as a failure", file: "submitter/judge.go", pkg: "internal/sim", test: "TestDecisions", args: sim("300"),

@@ -87,4 +87,34 @@ var heldList = []mutant{
 		old: "			q.scan(ctx)\n",
 		new: "			q.scan(ctx)\n			q.scanned(ctx, <-q.place.ended)\n",
 	},
+	{
+		name: "held: a scan does not look between the lanes that are remembered", file: "store/postgres/lanes.go", pkg: "internal/integration", test: "TestScansFindTheSameLanesWhateverIsRemembered",
+		old: "			if l.between {\n",
+		new: "			if l.between && first {\n",
+	},
+	{
+		name: "held: a scan does not look behind the last lane that is remembered", file: "store/postgres/lanes.go", pkg: "internal/integration", test: "TestScansFindTheSameLanesWhateverIsRemembered",
+		old: "int64(q.Limit-len(lanes)), string(last))",
+		new: "int64(0), string(last))",
+	},
+	{
+		name: "held: a scan begins with the lane that it is to begin after", file: "store/postgres/lanes.go", pkg: "internal/integration", test: "TestScansFindTheSameLanesWhateverIsRemembered",
+		old: "l.open && !(first && i == 0)",
+		new: "l.open && (i >= 0 || first)",
+	},
+	{
+		name: "held: what is claimed only counts as nothing open", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestScansFindTheSameLanesWhateverIsRemembered",
+		old: "(SELECT true FROM {attempted_batches} a WHERE a.service_id = u.s AND a.created_at >= u.low LIMIT 1), false),",
+		new: "false),",
+	},
+	{
+		name: "held: a scan that takes long fails", file: "store/postgres/lanes.go", pkg: "internal/integration", test: "TestAScanThatTakesLongLooksAtRememberedLanes",
+		old: "sqlState(err) != queryCanceled",
+		new: "sqlState(err) != \"\" || queryCanceled != \"\"",
+	},
+	{
+		name: "held: scans pass over all that is dead", file: "store/postgres/lanes.go", pkg: "internal/integration", test: "TestCallsUnderAHeldSnapshot",
+		old: "		if known == 0 {\n",
+		new: "		if known >= 0 {\n",
+	},
 }

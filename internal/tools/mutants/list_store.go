@@ -104,14 +104,14 @@ var storeList = []mutant{
 		new: "r.DoubtSince, r.Resends = now, 0",
 	},
 	{
-		name: "a resend may arrive after it stopped being harmless: LateArrival", file: "store/row.go", pkg: "store/memory", test: "TestStore/claim/what_cannot_be_resent_goes_back_in_doubt",
-		old: "now.Add(ttl).Add(rule.LateArrival)",
-		new: "now.Add(ttl)",
+		name: "a resend may arrive after it stopped being harmless: LateArrival", file: "store/claim.go", pkg: "store/memory", test: "TestStore/claim/what_cannot_be_resent_goes_back_in_doubt",
+		old: "left-r.LateArrival >= ttl",
+		new: "left >= ttl",
 	},
 	{
-		name: "a resend may leave after it stopped being harmless: TTL", file: "store/row.go", pkg: "store/memory", test: "TestStore/claim/what_cannot_be_resent_goes_back_in_doubt",
-		old: "now.Add(ttl).Add(rule.LateArrival)",
-		new: "now.Add(rule.LateArrival)",
+		name: "a resend may leave after it stopped being harmless: TTL", file: "store/claim.go", pkg: "store/memory", test: "TestStore/claim/what_cannot_be_resent_goes_back_in_doubt",
+		old: " && left-r.LateArrival >= ttl",
+		new: "",
 	},
 	{
 		name: "doubt since moves", file: "store/row.go", pkg: "store/memory", test: "TestStore/pending/ages_and_times_left",
