@@ -8,19 +8,19 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// aheadReach is how many batches behind one Ahead looks at.
+// aheadReach is the number of later batches that one Ahead looks at.
 const aheadReach = 100
 
-// Lister is what [Ahead] needs of a store.
+// Lister is the part of a store that [Ahead] needs.
 type Lister interface {
 	Get(ctx context.Context, key batch.Key) (batch.Record, error)
 	List(ctx context.Context, q ListQuery) ([]batch.Record, Cursor, error)
 }
 
-// Ahead returns the first batch behind key in its lane that is in one of the states; ""
-// where there is none among the next hundred. Where the ledger keeps the order of
-// submission key comes after it if it is posted, or executed, only now: after one that is
-// Committed, Pending or Valid certainly, and perhaps after one that is Submitting.
+// Ahead returns the first batch behind key in its lane that is in one of the states; "" where
+// there is none among the next hundred. On a ledger that keeps the order of submission, a POST
+// or execution of key that happens only now comes after that batch: certainly where the batch
+// is Committed, Pending or Valid, perhaps where it is Submitting.
 func Ahead(ctx context.Context, s Lister, key batch.Key, in ...batch.State) (batch.ID, error) {
 	rec, err := s.Get(ctx, key)
 	if err != nil {

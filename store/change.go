@@ -7,10 +7,10 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Twins says which batches of one Add are not stored, because one before them in the
-// call has the same service, DataChangeID and payload; all are false where the error
-// is nil and nothing of the kind occurs. With another payload the error is
-// [batch.ErrConflict]. A driver still compares the ids of those with what it holds.
+// Twins reports for each batch of one Add whether Add leaves it out, because an earlier batch
+// of the call has the same service, DataChangeID and payload. With another payload the error
+// is [batch.ErrConflict]. A driver still compares the ids of these batches with its stored
+// ids.
 func Twins(batches []batch.Batch) ([]bool, error) {
 	twins := make([]bool, len(batches))
 	first := map[changeKey]int{}
@@ -38,8 +38,8 @@ type changeKey struct {
 	change  string
 }
 
-// ChangeConflict is the [batch.ErrConflict] of a batch whose DataChangeID is another
-// payload's.
+// ChangeConflict is the [batch.ErrConflict] of a batch whose DataChangeID belongs to another
+// payload.
 func ChangeConflict(key batch.Key, change string) error {
 	return fmt.Errorf("%w: batch %s: DataChangeID %q was given to another payload", batch.ErrConflict, key, batch.Excerpt(change, 64))
 }

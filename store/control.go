@@ -8,22 +8,23 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Steering is what an operator does to a lane, or to everything.
+// Steering is an operator's change to a lane, or to everything.
 type Steering struct {
 	Scope batch.Scope
 	// Action is ActionPause, ActionResume, ActionSetPolicy or ActionRelease; the last two
 	// are about one service.
 	Action batch.Action
-	Policy batch.Policy // with ActionSetPolicy; the default takes back what was set
+	Policy batch.Policy // with ActionSetPolicy; the default removes the policy that was set
 	By     batch.By
-	// Seen is the version of the control that the operator saw, 0 where nothing was ever
-	// set. A pause does not look at it: it ends nothing that somebody else said, it is asked
-	// for in a hurry, and whoever lost a race for it would have to win the next one while
-	// batches go on leaving.
+	// Seen is the version of the control that the operator saw, 0 where nothing was ever set.
+	// A pause does not check it: a pause undoes nothing that somebody else did, and an
+	// operator needs it in a hurry; an operator who lost a race for it would have to win the
+	// next race while batches go on leaving.
 	Seen int64
 }
 
-// Validate reports whether it can be done at all. The error is a [*batch.InputError].
+// Validate reports whether the steering makes sense at all. The error is a
+// [*batch.InputError].
 func (s Steering) Validate() error {
 	if err := s.By.Validate(); err != nil {
 		return err
@@ -46,10 +47,10 @@ func (s Steering) Validate() error {
 	return &batch.InputError{Field: "Steering.Action", Value: batch.Excerpt(string(s.Action), 64), Want: "pause, resume, set_policy or release"}
 }
 
-// Apply is what the steering makes of a control, and what is written into the
-// history. changed is false where nothing is to be done: what is paused is not paused
-// again, and who paused it first stays. The error is a [*batch.MovedOnError] where the
-// control is not at the version that was seen; then nothing is to be done. s is valid.
+// Apply returns the control after the steering, and the act for the history. changed is false
+// where there is nothing to do: a paused lane is not paused again, and its first pauser stays
+// recorded. The error is a [*batch.MovedOnError] where the control is not at the version that
+// was seen; then there is nothing to do, either. s is valid.
 func (s Steering) Apply(c batch.Control, now time.Time) (next batch.Control, act batch.Act, changed bool, err error) {
 	if c.Scope = s.Scope; s.Action != batch.ActionPause && s.Seen != c.Version {
 		return c, batch.Act{}, false, &batch.MovedOnError{Seen: s.Seen, Control: c}
@@ -78,19 +79,19 @@ func (s Steering) Apply(c batch.Control, now time.Time) (next batch.Control, act
 	return next, act, changed, nil
 }
 
-// raised is the version of a control after a change. Code of schema version 1 forgets a
-// control that says nothing, which would begin again at 1: so it is the time, unless the
-// clock has stepped back.
+// raised is the version of a control after a change. Code of schema version 1 drops a control
+// that has nothing set, and its version would begin again at 1. So the version is the time,
+// unless the clock has stepped back.
 func raised(c batch.Control, now time.Time) int64 { return max(c.Version+1, now.UnixMicro()) }
 
-// fit is by with a reason that any database takes.
+// fit returns by with a reason that any database takes.
 func fit(by batch.By) batch.By {
 	by.Reason = batch.Excerpt(by.Reason, batch.MaxErrorText)
 	return by
 }
 
-// BatchAct is what the history keeps of what an operator did to a batch, which was
-// was and is next. asked holds who asked for what.
+// BatchAct is the history's entry for an operator's act on a batch, whose row changes from was
+// to next. asked holds the action and its author.
 func BatchAct(asked batch.Act, key batch.Key, was, next Row, now time.Time) batch.Act {
 	return batch.Act{
 		Action: asked.Action, By: fit(asked.By), At: now, Scope: batch.Only(key.Service), Batch: key.ID,
@@ -98,16 +99,16 @@ func BatchAct(asked batch.Act, key batch.Key, was, next Row, now time.Time) batc
 	}
 }
 
-// KeepAct is a history, oldest first, with a behind it: of all the newest
+// KeepAct returns the history kept, oldest first, with a appended, cut to the newest
 // [batch.MaxActs]. kept is not changed.
 func KeepAct(kept []batch.Act, a batch.Act) []batch.Act {
 	kept = append(slices.Clone(kept), a)
 	return kept[max(0, len(kept)-batch.MaxActs):]
 }
 
-// Ended reports whether the outcome is the end of a batch that a policy is about: it
-// became final as Invalid or Rejected, by what the ledger said or as its budget was
-// used up. Operators do not come by here.
+// Ended reports whether the outcome made the batch final as Invalid or Rejected, by the
+// ledger's word or because the budget is used up: policies are about these batches. Acts of
+// operators do not pass through here.
 func (a Applied) Ended() bool {
 	return a.Result == Written && a.Row.Final() && (a.Row.State == batch.Invalid || a.Row.State == batch.Rejected)
 }
@@ -115,11 +116,11 @@ func (a Applied) Ended() bool {
 // Governs reports whether the outcome concerns the lane's control: see [Applied.Enforce].
 func (a Applied) Governs() bool { return a.Ended() || (a.Result == Written && a.Halt != "") }
 
-// Enforce halts the lane where [Applied].Halt says so, and carries out the lane's policy,
-// which is by where none is set, about a batch whose end was just found out. c is the lane's
-// control as it is, read and locked in the transaction that writes the row. The caller
-// writes back, in that transaction, the row, and the control where that changed. It does
-// nothing where not [Applied.Governs].
+// Enforce halts the lane where [Applied].Halt says so, and carries out the lane's policy about
+// a batch that just ended; where the lane has none, by is the policy. c is the lane's present
+// control, read and locked in the transaction that writes the row. The caller writes back, in
+// that transaction, the row, and the control if it changed. Enforce does nothing where
+// [Applied.Governs] is false.
 func (a Applied) Enforce(c batch.Control, by batch.Policy, now time.Time) (Applied, batch.Control) {
 	if !a.Governs() {
 		return a, c
@@ -129,7 +130,7 @@ func (a Applied) Enforce(c batch.Control, by batch.Policy, now time.Time) (Appli
 	}
 	if a.Halt != "" || (a.Ended() && by == batch.PolicyHalt) {
 		a.Halted = true
-		if c.HaltedAt.IsZero() { // else who was first stays
+		if c.HaltedAt.IsZero() { // else the first halt stays
 			c.Scope, c.HaltedAt, c.HaltedBy, c.HaltReason = batch.Only(a.Key.Service), now, a.Key.ID, a.Halt
 			c.Version = raised(c, now)
 		}
@@ -156,11 +157,11 @@ type ControlsQuery struct {
 	// ("" is a service like any other).
 	After batch.ServiceID
 	Start bool
-	// Limit is how many at most. Defaults to 100, at most 1,000.
+	// Limit is the largest number of controls. Defaults to 100, at most 1,000.
 	Limit int
 }
 
-// Bounded is the query with its default, and no more than its bound.
+// Bounded returns the query with its default and within its bound.
 func (q ControlsQuery) Bounded() ControlsQuery {
 	if q.Limit <= 0 {
 		q.Limit = 100
@@ -169,7 +170,7 @@ func (q ControlsQuery) Bounded() ControlsQuery {
 	return q
 }
 
-// Look is a batch and what is round it, as it was at one moment.
+// Look is a batch and its surroundings, all of one moment.
 type Look struct {
 	At        time.Time // the database's clock
 	Ref       Ref
@@ -177,10 +178,10 @@ type Look struct {
 	Record    batch.Record
 	Budget    batch.Budget
 	Footprint batch.Footprint
-	// Lane is what a claim would see of the lane then: all its batches that were ever
-	// attempted and are open, and the first of those that wait, as [InOrder] returns them,
-	// perhaps without their receipts. Nil where the batch is final.
+	// Lane is the lane as a claim would see it then: all open batches that were ever
+	// attempted, and the first of the waiting batches, as [InOrder] returns them, perhaps
+	// without their receipts. Nil where the batch is final.
 	Lane []LaneRow
-	// Everything and Service are what holds all lanes, and this one.
+	// Everything and Service are the controls of all lanes, and of this lane.
 	Everything, Service batch.Control
 }

@@ -67,7 +67,7 @@ func TestSteer(t *testing.T) {
 	assert.Len(t, act.Reason, batch.MaxErrorText)
 }
 
-// All but a pause is done to the version that was seen.
+// Every action except a pause applies only to the version that was seen.
 func TestSteerIsFenced(t *testing.T) {
 	lane, now := batch.Only("s"), start.Add(time.Hour)
 	c := batch.Control{Scope: lane, PausedAt: start, PausedBy: ann, Policy: batch.PolicyHalt, HaltedAt: start, HaltedBy: "bad", Version: 7}
@@ -91,7 +91,7 @@ func TestSteerIsFenced(t *testing.T) {
 	}
 }
 
-// Every outcome in every standing, under every policy: only what a finding ends as
+// Every outcome in every standing, under every policy: only a finding that ends a batch as
 // Invalid or Rejected has a consequence.
 func TestEnforce(t *testing.T) {
 	now := start.Add(time.Second)

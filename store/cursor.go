@@ -9,17 +9,17 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Cursor is a place in a list. It is opaque to those who list.
+// Cursor is a place in a list, opaque to callers.
 type Cursor string
 
-// CursorAfter is the place in a list after an order key. Every driver understands it.
+// CursorAfter returns the place in a list behind an order key. Every driver understands it.
 func CursorAfter(created time.Time, id string) Cursor {
 	text := strconv.FormatInt(created.UnixMicro(), 10) + " " + id
 	return Cursor(base64.RawURLEncoding.EncodeToString([]byte(text)))
 }
 
-// ParseCursor returns the order key in a cursor, in microseconds since 1970 and an
-// id, or a [*batch.InputError].
+// ParseCursor returns a cursor's order key, in microseconds since 1970 and an id, or a
+// [*batch.InputError].
 func ParseCursor(c Cursor) (at int64, id string, err error) {
 	text, err := base64.RawURLEncoding.DecodeString(string(c))
 	if err == nil {

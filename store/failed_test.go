@@ -9,8 +9,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// An attempt that the ledger says failed, of which nobody had recorded that it was posted,
-// was posted all the same: where others may have followed it, that it goes again is told.
+// The ledger reports an attempt as failed, though nobody had recorded its POST: it was posted
+// all the same. Since others may have followed it, the next claim has Again set.
 func TestALateFailureWasPosted(t *testing.T) {
 	now := time.Now()
 	row := NewRow().Claim(now, time.Minute, Resend{})

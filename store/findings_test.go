@@ -17,9 +17,9 @@ var findings = []store.Finding{
 	store.IsPending, store.IsValid, store.IsInvalid, store.IsCommitted, store.Settled, store.NoTrace, store.NotCommitted, store.Undecidable,
 }
 
-// byMonitor says where a monitor's findings lead, from everywhere. p pending,
-// v valid, i invalid, c committed, d delayed, u unknown, r rejected, s submitting;
-// - bad, f fenced, h held. The columns are those findings that a monitor has.
+// byMonitor shows the state after each finding of a monitor, from everywhere. p pending, v
+// valid, i invalid, c committed, d delayed, u unknown, r rejected, s submitting; - bad, f
+// fenced, h held. The columns are a monitor's findings.
 const byMonitor = `
                   failed refused pending valid invalid committed settled notrace notcommitted undecidable
 queued            -      -       -       -     -       c         -       -       -            -
@@ -152,7 +152,7 @@ func TestFailed(t *testing.T) {
 	assert.Zero(t, must(t, accepted, submitted(accepted, store.Accepted), start).Failures, "acceptance ends the row of failures")
 }
 
-// A verdict about a later attempt says nothing of the one that is in doubt.
+// A verdict about a later attempt says nothing about the attempt that is in doubt.
 func TestInvalidOfALaterAttempt(t *testing.T) {
 	r := standings(t)["pending again"]
 	o := monitored(r, store.IsInvalid)
@@ -170,8 +170,8 @@ func TestInvalidOfALaterAttempt(t *testing.T) {
 	assert.Equal(t, o.Error, last.Error)
 }
 
-// A verdict that names another attempt does not end the one in hand, whatever the row is.
-// It does where the POSTs since that attempt are known to have had no effect.
+// A verdict that names another attempt does not end the present one, in any row. It does where
+// the POSTs since that attempt are known to have had no effect.
 func TestInvalidOfAnotherAttempt(t *testing.T) {
 	written := 0
 	for name, r := range standings(t) {
@@ -193,7 +193,7 @@ func TestInvalidOfAnotherAttempt(t *testing.T) {
 	assert.Equal(t, 1, written, "attempt 2 was refused at the door, and the verdict about attempt 1 ends the doubt")
 }
 
-// Who has shown an attempt as being under way is kept for that attempt alone.
+// The endpoint that reported an attempt as under way is kept for that attempt alone.
 func TestShown(t *testing.T) {
 	r := standings(t)["pending again"]
 	ref, none := store.Ref{}, batch.Budget{}

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// InOrder returns the rows of a lane in the order in which a claim shows them, of which at
-// most window are among those that wait. rows are as [PlanLane] has them.
+// InOrder returns the rows of a lane in the order in which a claim shows them, with at most
+// window waiting rows. rows are as in [PlanLane].
 func InOrder(rows []LaneRow, window int) []LaneRow {
 	order := inOrder(rows, func([]LaneRow) int { return window })
 	shown := make([]LaneRow, len(order))
@@ -16,13 +16,14 @@ func InOrder(rows []LaneRow, window int) []LaneRow {
 	return shown
 }
 
-// inOrder returns the places of the rows in the order in which they are shown. What was
-// attempted stands before what waits: it is under way, and what waits became visible
-// later, or must not hold it up. But what was attempted and waits again keeps its place
-// by its order key: it comes behind whatever waits and has an earlier one. That may be
-// under an earlier order key because it was added earlier, and another strategy let this
-// one go first; or because it became visible late. Where there may be more that waits in
-// front of it than was read, of which wanted says how much that is, it is not shown.
+// inOrder returns the places of the rows in the order in which a claim shows them. Attempted
+// rows stand before waiting rows: they are under way, and a waiting row became visible later,
+// or must not hold them up. An attempted row that waits again keeps the place of its order
+// key: it stands behind every waiting row with an earlier key. Such a waiting row exists
+// because another strategy let the attempted row go first, or because the waiting row became
+// visible late. wanted returns how many waiting rows were asked for; where more waiting rows
+// than were read may stand in front of an attempted row that waits again, that row is not
+// shown.
 func inOrder(rows []LaneRow, wanted func(attempted []LaneRow) int) []int {
 	order := make([]int, 0, len(rows))
 	var attempted []LaneRow

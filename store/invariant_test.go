@@ -12,8 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// life is one batch under random findings, and beside it what a ledger would know:
-// which attempts may yet take effect.
+// life is one batch under random findings, and beside it the knowledge of a ledger: the
+// attempts that may yet take effect.
 type life struct {
 	t     *testing.T
 	r     *rand.Rand
@@ -143,7 +143,7 @@ func (l *life) operate() {
 	l.say("%s", what)
 }
 
-// whole checks what must hold of any row.
+// whole checks the invariants of every row.
 func (l *life) whole(before store.Row) {
 	r := l.row
 	l.require(r.Version == before.Version || r.Version == before.Version+1, "the version goes from %d to %d", before.Version, r.Version)

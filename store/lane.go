@@ -10,28 +10,29 @@ import (
 // LaneRow is one open batch of a lane as a driver loads it for a claim.
 type LaneRow struct {
 	Ref
-	Created   time.Time // with the id, its order key
+	Created   time.Time // together with the id, its order key
 	Row       Row
 	Budget    batch.Budget
 	Footprint batch.Footprint
 }
 
-// Plan is what a claim does to one lane.
+// Plan is the effect of a claim on one lane.
 type Plan struct {
-	// Changed rows are written back as they are here, and as PlanLane leaves them in its rows.
+	// Changed rows are to be written back in this state; PlanLane changes its argument
+	// likewise.
 	Changed []LaneRow
 	Runs    []ClaimedRun
 	Claims  int  // batches in Runs
 	More    bool // the limit cut the lane short
-	// NextReady is how long until the first waiting batch becomes ready; 0 where none does.
+	// NextReady is the time until the first waiting batch becomes ready; 0 where none waits
+	// so.
 	NextReady time.Duration
 }
 
-// PlanLane decides what a claim takes from a lane. rows are all its batches ever
-// attempted and not final ([Row.Attempted]), and the first q.Window that wait, or so many
-// as [Wanted] says, each of the two by their order keys; choose is shown them as [InOrder]
-// returns them. It is the whole of a claim's decision as a pure function, so that every
-// driver means the same.
+// PlanLane decides which batches a claim takes from a lane. rows are all its open batches that
+// were ever attempted ([Row.Attempted]), and the first waiting batches, q.Window or as many as
+// [Wanted] returns, both sorted by order key. choose sees them as [InOrder] returns them. This
+// is a claim's whole decision as a pure function, so that all drivers decide the same.
 func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQuery, limit int, choose Choose) Plan {
 	var p Plan
 	var rule Resend
@@ -59,7 +60,7 @@ func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQue
 		claimed := ClaimedRun{Service: service}
 		for _, pos := range run {
 			if pos < 0 || pos >= len(order) || taken[pos] || !lane.Batches[pos].Ready {
-				break // a run is posted in order: what follows a bad position stays, too
+				break // a run is posted in order: the rest after a bad position stays, too
 			}
 			if p.Claims >= room {
 				break // and there is no more before something of the lane is final
@@ -78,7 +79,7 @@ func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQue
 			r.Row.Version += int64(q.Salt)
 			r.Row.ClaimedBy = q.Instance
 			if claim.Budget.EveryTry {
-				r.Row.Spent++ // before the try, so that one which a crash cuts off counts, too
+				r.Row.Spent++ // before the try: a try that a crash cuts off counts, too
 			}
 			claim.Version, claim.Attempt, claim.Spent = r.Row.Version, r.Row.Attempt, r.Row.Spent
 			was := r.Row
@@ -95,10 +96,11 @@ func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQue
 	return p
 }
 
-// Wanted is how many batches that wait a claim has to read of a lane beside attempted, which
-// are all of it that were attempted ([Row.Attempted]), in order: q.Window, or fewer where
-// q.Wants says so. [PlanLane] does the same with so many as with q.Window. Where something
-// that was attempted waits again it is one at least, which shows what it stands behind.
+// Wanted returns how many waiting batches of a lane a claim has to read beside attempted,
+// which are all its attempted batches ([Row.Attempted]) in order: q.Window, or fewer where
+// q.Wants says so. [PlanLane] decides the same from so many as from q.Window. Where an
+// attempted batch waits again the result is at least 1, so that its place among the waiting is
+// known.
 func Wanted(service batch.ServiceID, attempted []LaneRow, now time.Time, q ClaimQuery) int {
 	if q.Wants == nil {
 		return q.Window
@@ -121,7 +123,7 @@ func Wanted(service batch.ServiceID, attempted []LaneRow, now time.Time, q Claim
 	return max(least, min(q.Wants(lane), q.Window))
 }
 
-// lost reports whether a row could be claimed, but not be posted any more.
+// lost reports whether a row is ready to be claimed, but may not be posted any more.
 func (r *LaneRow) lost(now time.Time, ttl time.Duration, rule Resend) bool {
 	return r.Row.Ready(now) && !r.Row.Resendable(now, ttl, rule)
 }
@@ -132,7 +134,7 @@ func (r *LaneRow) show(now time.Time) batch.Waiting {
 	}
 }
 
-// room is how many more batches of a lane may be under way.
+// room returns how many more batches of a lane may be under way.
 func room(rows []LaneRow, q ClaimQuery, service batch.ServiceID) int {
 	if q.MaxInFlight == nil {
 		return len(rows)

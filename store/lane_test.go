@@ -73,8 +73,8 @@ func TestPlanLaneClaims(t *testing.T) {
 	assert.Equal(t, store.NewRow().Claim(start, ttl, hour), p.Changed[1].Row)
 }
 
-// What was sent before and may have been taken is claimed again; what never was, or was
-// requeued by a person since, is not.
+// Again is set for a batch that was sent and may have been taken; it is not set for a batch
+// that was never sent, or that a person has requeued since.
 func TestPlanLaneSaysWhatIsSentAgain(t *testing.T) {
 	row := store.Row{State: batch.Delayed, Version: 3, Attempt: 1}
 	sent, requeued := row, row
@@ -111,8 +111,8 @@ func TestPlanLaneLimit(t *testing.T) {
 	}
 }
 
-// What may be under way at once bounds a lane, and is no reason to come back at once:
-// there is more when something of it is final.
+// MaxInFlight bounds a lane, and a lane at its bound is not a reason to come back at once: it
+// goes on when one of its batches is final.
 func TestPlanLaneInFlight(t *testing.T) {
 	states := []batch.State{batch.Submitting, batch.Pending, batch.Valid, batch.Invalid, batch.Delayed, batch.Unknown}
 	in := make([]store.LaneRow, 0, 10)
@@ -136,7 +136,7 @@ func TestPlanLaneInFlight(t *testing.T) {
 		{4, 9, nil, false},
 		{5, 9, []string{"a"}, false},
 		{7, 9, []string{"a", "bc"}, false},
-		{6, 2, []string{"a", "b"}, false}, // of both limits the one that the ledger sets
+		{6, 2, []string{"a", "b"}, false}, // of both limits the ledger's counts
 		{7, 2, []string{"a", "b"}, true},
 		{8, 9, []string{"a", "bcd"}, false},
 		{0, 9, []string{"a", "bcd"}, false},
@@ -154,8 +154,8 @@ func TestPlanLaneInFlight(t *testing.T) {
 	}
 }
 
-// What is not ready is not claimed, whatever the strategy says, and nothing of
-// its run after it.
+// A batch that is not ready is not claimed, whichever the strategy picks, and neither is the
+// rest of its run.
 func TestPlanLaneBadAnswers(t *testing.T) {
 	for name, r := range standings(t) {
 		if r.Ready(start.Add(time.Second)) {
@@ -182,7 +182,7 @@ func TestPlanLaneBadAnswers(t *testing.T) {
 	}
 }
 
-// What can no longer be sent again goes back to the monitor instead.
+// A batch that can no longer be sent again goes back to the monitor instead.
 func TestPlanLaneReturns(t *testing.T) {
 	r := standings(t)["unknown"]
 	last := r.ResendUntil.Add(-ttl - hour.LateArrival)
@@ -227,7 +227,8 @@ func TestPlanLaneNextReady(t *testing.T) {
 	assert.Zero(t, store.PlanLane("s", in, start.Add(time.Hour), laneQuery(hour), 9, answer()).NextReady)
 }
 
-// What is asked is what PlanLane will show: what cannot be sent again any more is in doubt.
+// Wants sees the lane that PlanLane will show: a batch that cannot be sent again any more is
+// in doubt.
 func TestWanted(t *testing.T) {
 	q := laneQuery(store.Resend{})
 	assert.Equal(t, 9, store.Wanted("s", nil, start, q), "nobody says")
@@ -257,8 +258,9 @@ func laneQueryWants(q store.ClaimQuery, rule store.Resend) store.ClaimQuery {
 	return q
 }
 
-// What waits again keeps its place by its order key, what is under way stands in front of
-// what waits, and nothing is shown in front of which there may be more than was read.
+// A batch that waits again keeps its place by its order key, batches under way stand in front
+// of waiting batches, and no batch is shown where more waiting batches than were read may
+// stand in front of it.
 func TestInOrder(t *testing.T) {
 	under, again, waits := store.Row{State: batch.Pending, Attempt: 1}, store.Row{State: batch.Delayed, Attempt: 1}, store.NewRow()
 	back, lost, end := again, again, again
@@ -272,24 +274,24 @@ func TestInOrder(t *testing.T) {
 	}{
 		{"www", 9, "123"},
 		{"wwu", 9, "312"}, // let go first, or these became visible late
-		{"wwd", 9, "123"}, // and now it waits as they do
+		{"wwd", 9, "123"}, // and now it waits like them
 		{"wwq", 9, "123"},
 		{"wwl", 9, "123"},
 		{"wwe", 9, "123"},
 		{"dww", 9, "123"},
 		{"wdw", 9, "123"},
 		{"udw", 9, "123"},
-		{"duw", 9, "123"}, // what waits again stays in front of what left behind it
-		{"wdu", 9, "123"}, // and what waits in front of that, too
+		{"duw", 9, "123"}, // the batch that waits again stays in front of a later batch under way
+		{"wdu", 9, "123"}, // and the waiting batch in front of that, too
 		{"wud", 9, "213"},
 		{"wudwdw", 9, "213456"},
-		{"wwd", 2, "12"}, // there may be more of what waits in front of it
+		{"wwd", 2, "12"}, // more waiting batches may stand in front of it
 		{"wwd", 1, "1"},
 		{"wwud", 1, "31"},
 		{"wdwd", 1, "1"},
 		{"wwdu", 2, "124"},
 		{"dw", 1, "12"},
-		{"wd", 2, "12"}, // there is no more
+		{"wd", 2, "12"}, // there are no more waiting batches
 		{"du", 0, "12"},
 	} {
 		var in []store.LaneRow

@@ -7,8 +7,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// CheckSeen returns a [*batch.InputError] for a record that nobody can have seen: every
-// stored batch has a version from 1 on.
+// CheckSeen returns a [*batch.InputError] for a record that nobody can have seen: every stored
+// batch has a version of 1 or more.
 func CheckSeen(seen batch.Record) error {
 	if seen.Version < 1 {
 		return &batch.InputError{Key: seen.Key, Field: "Record.Version", Value: fmt.Sprint(seen.Version), Want: "the version of the record that was seen, 1 or more"}
@@ -16,9 +16,9 @@ func CheckSeen(seen batch.Record) error {
 	return nil
 }
 
-// Unmoved is the fence of what operators do to a batch: a [*batch.MovedOnError] where now
-// is not at the version that was seen, or is another batch of that id, which was added
-// after retention had removed the one that was seen.
+// Unmoved is the fence of operators' acts on a batch: a [*batch.MovedOnError] where now is not
+// at the version that was seen, or is another batch under that id, added after retention had
+// removed the seen batch.
 func Unmoved(seen, now batch.Record) error {
 	another := !seen.CreatedAt.IsZero() && !seen.CreatedAt.Equal(now.CreatedAt)
 	if now.Version != seen.Version || another {
@@ -43,15 +43,16 @@ func (r Row) Cancel(now time.Time, reason string) (Row, error) {
 
 // Requeue says how a batch goes back into its lane.
 type Requeue struct {
-	// Quiet is how long after its last POST it may be claimed: the ledger's ResendQuiet.
+	// Quiet is the least time between the last POST and the next claim: the ledger's
+	// ResendQuiet.
 	Quiet time.Duration
-	// AtEnd puts it behind everything that is in the lane: it gets a new order key, as
-	// one that is added now. Otherwise it takes its old place.
+	// AtEnd puts the batch behind the whole lane: it gets a new order key, as if it were added
+	// now. Otherwise it takes its old place.
 	AtEnd bool
 }
 
-// Requeue is [Operator].Requeue. Attempts and spent budget stay as they were, and so
-// does the place, unless it goes to the end: then the caller gives it a new order key.
+// Requeue is [Operator].Requeue. Attempts and spent budget stay as they were, and so does the
+// place, unless q.AtEnd is set: then the caller gives the batch a new order key.
 func (r Row) Requeue(now time.Time, q Requeue) (Row, error) {
 	if !batch.Allowed(r.State, batch.Queued, batch.ByOperator) || !r.Final() {
 		return r, fmt.Errorf("%w: cannot requeue from %s", batch.ErrNotAllowed, r.State)

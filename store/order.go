@@ -10,13 +10,13 @@ import (
 )
 
 // OrderRow is the part of a stored order that changes. Its methods are the rules of
-// [OrderEngine] as pure functions, so that every driver means the same: they return
-// the row as it becomes, and false, with the row as it was, where it has moved on.
-// now is always the database's clock.
+// [OrderEngine] as pure functions, so that all drivers behave the same: they return the next
+// row and true, or the same row and false where it has moved on. now is always the database's
+// clock.
 type OrderRow struct {
 	State   batch.OrderState
 	Version int64
-	// Batch that the order is part of, or was last, and its place there.
+	// Batch holds the order now, or held it last; Place is its place there.
 	Batch   batch.ID
 	Place   int
 	Batches int
@@ -46,13 +46,13 @@ func (r OrderRow) Dequeue(now, deadline time.Time, version int64, b batch.ID, pl
 	return r, true
 }
 
-// DequeuedFrom reports whether the order, as it was at version, was made part of the
-// batch, whatever became of it there: the call that did so is being repeated.
+// DequeuedFrom reports whether the order, at version, was made part of the batch, even if it
+// left that batch since: a repeated call finds its own work done.
 func (r OrderRow) DequeuedFrom(version int64, b batch.ID) bool {
 	return r.Batch == b && r.Version > version
 }
 
-// Settle writes what becomes of an order of a batch that is final.
+// Settle applies a verdict to an order of a batch that is final.
 func (r OrderRow) Settle(now time.Time, b batch.ID, v OrderVerdict) (OrderRow, bool) {
 	if r.State != batch.OrderDequeued || r.Batch != b || r.Version != v.Version {
 		return r, false
@@ -102,7 +102,7 @@ func (r OrderRow) become(now time.Time, v OrderVerdict) OrderRow {
 	return r
 }
 
-// Record is what the application sees of the order.
+// Record is the application's view of the order.
 func (r OrderRow) Record(o batch.Order, created time.Time) batch.OrderRecord {
 	return batch.OrderRecord{
 		ID: o.ID, Party: o.Party, Key: o.Key, Priority: o.Priority, Urgent: o.Urgent, Deadline: o.Deadline,
@@ -111,8 +111,8 @@ func (r OrderRow) Record(o batch.Order, created time.Time) batch.OrderRecord {
 	}
 }
 
-// SettleOrders marks the row of a batch whose orders are settled. It reports false
-// where the batch is not final, has moved on or is marked already.
+// SettleOrders marks the row of a batch whose orders are settled. It returns false where the
+// batch is not final, has moved on or is marked already.
 func (r Row) SettleOrders(version int64) (Row, bool) {
 	if !r.Final() || r.Version != version || r.OrdersSettled {
 		return r, false
@@ -122,8 +122,8 @@ func (r Row) SettleOrders(version int64) (Row, bool) {
 	return r, true
 }
 
-// CheckOrders validates the orders of one AddOrders and says which of them are not
-// stored, because one before them in the call has the same id, or the same party and
+// CheckOrders validates the orders of one AddOrders and reports for each whether AddOrders
+// leaves it out, because an earlier order of the call has the same id, or the same party and
 // Key, and the same payload. With another payload the error is [batch.ErrConflict].
 func CheckOrders(orders []batch.Order) (twins []bool, err error) {
 	type named struct {
@@ -160,24 +160,25 @@ func CheckOrders(orders []batch.Order) (twins []bool, err error) {
 	return twins, nil
 }
 
-// OrderConflict is the [batch.ErrConflict] of an order whose id is another's.
+// OrderConflict is the [batch.ErrConflict] of an order whose id another order has.
 func OrderConflict(id batch.OrderID) error {
 	return fmt.Errorf("%w: order %q", batch.ErrConflict, batch.Excerpt(string(id), 64))
 }
 
-// OrderKeyConflict is the [batch.ErrConflict] of an order whose Key is another payload's.
+// OrderKeyConflict is the [batch.ErrConflict] of an order whose Key belongs to another
+// payload.
 func OrderKeyConflict(o batch.Order) error {
 	return fmt.Errorf("%w: order %q: Key %q was given to another payload", batch.ErrConflict, batch.Excerpt(string(o.ID), 64), batch.Excerpt(o.Key, 64))
 }
 
-// PrepareConflict is the [batch.ErrConflict] of a batch that is stored, and not as the
+// PrepareConflict is the [batch.ErrConflict] of a batch that is stored already, but not as the
 // batch of these orders.
 func PrepareConflict(key batch.Key) error {
 	return fmt.Errorf("%w: batch %s is stored, and not with these orders", batch.ErrConflict, key)
 }
 
-// WrongParty is the [*batch.InputError] of an order that cannot be part of a batch,
-// because it is another party's.
+// WrongParty is the [*batch.InputError] of an order that cannot be part of a batch, because it
+// belongs to another party.
 func WrongParty(key batch.Key, party batch.ServiceID) error {
 	return &batch.InputError{Key: key, Field: "Orders", Value: batch.Excerpt(string(party), 64), Want: "orders whose Party is the batch's Service"}
 }
@@ -197,8 +198,8 @@ func CheckRefs(key batch.Key, orders []OrderRef) error {
 	return nil
 }
 
-// CheckVerdicts returns a [*batch.InputError] where one order is named twice, a group is
-// no printable text or longer than [batch.MaxIDLen], or a state is not among allowed.
+// CheckVerdicts returns a [*batch.InputError] where an order comes twice, a group is not
+// printable text or longer than [batch.MaxIDLen], or a state is not among allowed.
 func CheckVerdicts(verdicts []OrderVerdict, allowed ...batch.OrderState) error {
 	seen := make(map[batch.OrderID]bool, len(verdicts))
 	for _, v := range verdicts {
@@ -223,9 +224,8 @@ func CheckSettlement(s Settlement) error {
 	return CheckVerdicts(s.Orders, batch.OrderConfirmed, batch.OrderFailed, batch.OrderQuarantined, batch.OrderQueued)
 }
 
-// Agrees returns a [*batch.InputError] where the settlement says otherwise than the
-// state of the batch, which is final: its orders are Confirmed where it is Committed,
-// and nowhere else.
+// Agrees returns a [*batch.InputError] where the settlement contradicts the state of the
+// batch, which is final: the orders of a Committed batch are Confirmed, and no others.
 func (s Settlement) Agrees(state batch.State) error {
 	for _, v := range s.Orders {
 		if (v.State == batch.OrderConfirmed) != (state == batch.Committed) {
@@ -235,7 +235,7 @@ func (s Settlement) Agrees(state batch.State) error {
 	return nil
 }
 
-// Cut says how many of the first orders of a queue, of these sizes, are one batch.
+// Cut returns how many orders at the front of a queue, of these sizes, make one batch.
 func (q NextQuery) Cut(sizes []int) int {
 	n, total := 0, 0
 	for n < len(sizes) && n < max(1, q.Max) {
@@ -248,7 +248,7 @@ func (q NextQuery) Cut(sizes []int) int {
 	return n
 }
 
-// Bounded is the query with its limit's default, and no more than its bound.
+// Bounded returns the query with its limit's default and within its bound.
 func (q ListOrdersQuery) Bounded() ListOrdersQuery {
 	if q.Limit <= 0 {
 		q.Limit = 100

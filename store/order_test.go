@@ -24,7 +24,7 @@ func orderRows() map[batch.OrderState]store.OrderRow {
 	return rows
 }
 
-// Every move of an order, from every state: what is not named leaves the row as it was.
+// Every move of an order, from every state: a move that is not named leaves the row as it was.
 func TestOrderMoves(t *testing.T) {
 	deadline := start.Add(time.Minute)
 	verdict := func(s batch.OrderState) store.OrderVerdict {

@@ -7,16 +7,16 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Finding is what was found out about an attempt.
+// Finding is the fact that a submitter or monitor found out about an attempt.
 type Finding uint8
 
-// What a submitter finds.
+// Findings of a submitter.
 const (
 	// Accepted: the ledger took the batch for processing.
 	Accepted Finding = iota + 1
 	// Doubtful: the attempt ended and its outcome is not known.
 	Doubtful
-	// Unposted: nothing was sent; the batch goes back to where it was claimed from.
+	// Unposted: nothing was sent; the batch goes back to the state that it was claimed from.
 	Unposted
 	// Failed: the attempt certainly had no effect and may be repeated after Delay.
 	// A monitor finds it too, when the ledger says so.
@@ -26,7 +26,7 @@ const (
 	Refused
 )
 
-// What a monitor finds.
+// Findings of a monitor.
 const (
 	// IsPending, IsValid, IsInvalid, IsCommitted: the ledger's word.
 	IsPending Finding = iota + Refused + 1
@@ -60,12 +60,11 @@ func (f Finding) String() string {
 // Outcome is a finding about one attempt, to be recorded.
 type Outcome struct {
 	Ref
-	// Version that the row had before the ledger was asked.
+	// Version of the row before the ledger was asked.
 	Version int64
-	// Was is the row at Version as the store handed it out, without its receipts and with
-	// what was prepared by then, so that a store need not read what it has told already;
-	// nil where that is not known, or something was prepared since. A store may do
-	// without it. It must not be changed.
+	// Was is the row at Version as the store handed it out, without its receipts and with the
+	// bytes prepared by then, so that a store need not read the row again; nil where it is not
+	// known, or bytes were prepared since. A store may do without it. It must not be changed.
 	Was *Row
 	// Budget of the batch, where it is known; no store reads it.
 	Budget  batch.Budget
@@ -73,43 +72,44 @@ type Outcome struct {
 	By      batch.Actor
 	// Attempt that the answer names; 0 where the ledger speaks of the batch as a whole.
 	Attempt int
-	// Back is where an Unposted batch was claimed from.
+	// Back is the state from which an Unposted batch was claimed.
 	Back batch.State
 	// Spend counts the attempt against the budget.
 	Spend bool
-	// Refund gives back what the claim spent (Budget.EveryTry), for what was not posted.
+	// Refund gives back the budget that the claim spent (Budget.EveryTry): nothing was posted.
 	Refund bool
-	// Last says that there is no other attempt: once the doubt is resolved the batch
-	// is Rejected, with Error.
+	// Last says that there is no further attempt: once the doubt is resolved the batch is
+	// Rejected, with Error.
 	Last bool
-	// RolledBack, with a NotCommitted, says that the ledger had executed the attempt and took
-	// it back: [Row].Rollbacks counts it.
+	// RolledBack, with a NotCommitted, says that the ledger executed the attempt and took it
+	// back: [Row].Rollbacks counts it.
 	RolledBack bool
-	// Halt, with a NotCommitted, is why nothing may leave the lane any more, at most
-	// [batch.MaxErrorText] bytes; "" leaves the lane as it is. The count of rollbacks
-	// begins anew.
+	// Halt, with a NotCommitted, is the reason why nothing may leave the lane any more, at
+	// most [batch.MaxErrorText] bytes; "" leaves the lane as it is. With a Halt the count of
+	// rollbacks begins anew.
 	Halt string
 	// Delay until a Failed batch may be claimed again.
 	Delay time.Duration
-	// Check is when the monitor asks (again).
+	// Check is the time until the monitor asks (again).
 	Check time.Duration
 	// Settle is how long an IsInvalid may still become Committed.
 	Settle time.Duration
 	// Error says why, for Doubtful, Failed, Refused, IsInvalid and Undecidable.
 	Error *batch.SubmissionError
-	// Endpoint, with an IsPending, is which one has shown the attempt as being under way,
-	// where that is worth keeping; at most [MaxEndpointLen] bytes.
+	// Endpoint, with an IsPending, is the endpoint that reported the attempt as under way,
+	// where it is worth keeping; at most [MaxEndpointLen] bytes.
 	Endpoint string
 	// Receipts of an IsInvalid or IsCommitted.
 	Receipts []batch.Receipt
-	// Policy counts where the lane has none and this is the batch's end: see [Applied.Enforce].
+	// Policy applies where the lane has none and this outcome ends the batch: see
+	// [Applied.Enforce].
 	Policy batch.Policy
-	// Report is what is kept of the attempt, nil where nothing is: so with an attempt
-	// that was simply accepted. Its At is the store's to fill in.
+	// Report is kept of the attempt; nil keeps nothing, as for an attempt that was simply
+	// accepted. The store fills in its At.
 	Report *batch.Report
 }
 
-// Result says what became of an outcome.
+// Result is the way in which an outcome was handled.
 type Result uint8
 
 // The results.
@@ -118,8 +118,8 @@ const (
 	Written Result = iota + 1
 	// Fenced: the row's version has moved on; nothing was written.
 	Fenced
-	// Held: a commit is known, but a live claim may still be posting: record it again
-	// once that claim has ended.
+	// Held: a commit is known, but a live claim may still be posting: record it again once
+	// that claim has ended.
 	Held
 	// Gone: there is no such batch.
 	Gone
@@ -127,27 +127,27 @@ const (
 	Bad
 )
 
-// Applied is what became of one outcome.
+// Applied is the effect of one outcome.
 type Applied struct {
 	Ref
 	Result Result
 	From   batch.State // the state before
 	Row    Row         // the row as it is now; zero when Gone
-	// Breach says that a batch which was final was committed after all.
+	// Breach says that a final batch was committed after all.
 	Breach bool
-	// Halt is [Outcome].Halt of what was written.
+	// Halt is [Outcome].Halt, where it was written.
 	Halt string
-	// Halted says that by the policy, or by Halt, nothing leaves the lane any more.
+	// Halted says that the policy, or Halt, now keeps everything in the lane.
 	Halted bool
 	Err    error // for Bad
 }
 
-// Apply returns the row as the outcome makes it, and what to report. The caller
-// writes the row back if, and only if, the result is Written and the row differs.
+// Apply returns the row after the outcome, and the result to report. The caller writes the row
+// back if, and only if, the result is Written and the row differs.
 //
-// Every outcome is fenced by its version, but a commit, which is a fact whoever
-// hears of it: it is applied to whatever the row is now, open or final, unless a
-// live claim may still be posting (docs/design.md#promise-5-fencing).
+// The version fences every outcome except a commit, which is a fact, no matter who reports it.
+// A commit applies to the row in any state, open or final, unless a live claim may still be
+// posting (docs/design.md#promise-5-fencing).
 func (r Row) Apply(o Outcome, now time.Time) (Row, Applied) {
 	res := Applied{Ref: o.Ref, From: r.State, Row: r, Result: Written}
 	fail := func(result Result, err error) (Row, Applied) {
@@ -186,7 +186,7 @@ func (r Row) Apply(o Outcome, now time.Time) (Row, Applied) {
 	return next, res
 }
 
-// found is the row after the finding, its version and budget untouched.
+// found returns the row after the finding, with version and budget untouched.
 func (r Row) found(o Outcome, now time.Time) (Row, error) {
 	switch o.Finding {
 	case Accepted, IsPending:
@@ -204,7 +204,7 @@ func (r Row) found(o Outcome, now time.Time) (Row, error) {
 		r.State = o.Back
 		r.ClaimExpires = time.Time{}
 	case Failed:
-		if r.Refused { // there is no other attempt, whatever became of this one
+		if r.Refused { // there is no further attempt, however this one ended
 			o.Error = r.Error
 			r.refuse(now, o)
 			break
@@ -248,9 +248,9 @@ func (r Row) found(o Outcome, now time.Time) (Row, error) {
 		r.final(batch.Invalid, now)
 	case IsCommitted:
 		if r.LastPost = r.posted(); o.By == batch.BySubmitter && r.Live(now) {
-			r.LastPost = now // its POST has ended, which its claim has not
+			r.LastPost = now // its POST has ended, though its claim has not
 		}
-		r.Error, r.Receipts = nil, o.Receipts // an earlier verdict's would be false now
+		r.Error, r.Receipts = nil, o.Receipts // the values of an earlier verdict are false now
 		r.final(batch.Committed, now)
 	case NoTrace:
 		if r.Refused {
@@ -287,8 +287,7 @@ func (r *Row) accept(now time.Time, o Outcome) {
 	}
 }
 
-// refuse ends the batch, or leaves it in doubt where an earlier attempt may yet
-// take effect.
+// refuse ends the batch, or leaves it in doubt where an earlier attempt may still take effect.
 func (r *Row) refuse(now time.Time, o Outcome) {
 	r.resolveOwn()
 	if r.DoubtAttempt != 0 {
@@ -300,7 +299,7 @@ func (r *Row) refuse(now time.Time, o Outcome) {
 	r.final(batch.Rejected, now)
 }
 
-// doubt leaves the attempt open and makes it the monitor's at once.
+// doubt leaves the attempt's outcome open and gives the row to the monitor at once.
 func (r *Row) doubt(now time.Time, o Outcome) {
 	over := now
 	if p := r.posted(); o.By == batch.ByMonitor && !p.IsZero() {
@@ -317,8 +316,8 @@ func (r *Row) doubt(now time.Time, o Outcome) {
 	r.Refused = r.Refused || o.Last
 }
 
-// pending is the row of a batch that the ledger has. That it still has it changes no more
-// than who has shown it.
+// pending marks the batch as known to the ledger. A repeated answer changes only the endpoint
+// that gave it and the next check.
 func (r *Row) pending(now time.Time, o Outcome) {
 	if r.State != batch.Pending {
 		r.accept(now, o)
@@ -330,8 +329,8 @@ func (r *Row) pending(now time.Time, o Outcome) {
 	}
 }
 
-// notCommitted makes the batch claimable again, or ends it where there is to be no other
-// attempt: the doubt is resolved.
+// notCommitted resolves the doubt: the batch becomes claimable again, or ends where there is
+// no further attempt.
 func (r *Row) notCommitted(now time.Time, o Outcome) {
 	if o.RolledBack {
 		r.Rollbacks++
@@ -351,7 +350,7 @@ func (r *Row) notCommitted(now time.Time, o Outcome) {
 	r.lost(now)
 }
 
-// lost makes the batch claimable again after it was not found.
+// lost makes the batch claimable again after the ledger did not know it.
 func (r *Row) lost(now time.Time) {
 	r.LastPost = r.posted()
 	r.State = batch.Unknown
@@ -360,8 +359,8 @@ func (r *Row) lost(now time.Time) {
 	r.Decision = ""
 }
 
-// resolveOwn ends the doubt about the current attempt, which had no effect. An
-// earlier one stays open.
+// resolveOwn ends the doubt about the current attempt, which had no effect. An earlier attempt
+// stays in doubt.
 func (r *Row) resolveOwn() {
 	if r.DoubtAttempt == r.Attempt {
 		r.clearDoubt()

@@ -70,7 +70,7 @@ func TestFailedAfterRefusalIsNotClaimableAgain(t *testing.T) {
 	assert.Equal(t, "no", next.Error.Message)
 }
 
-// What the monitor hears about a batch in doubt does not start the wait anew.
+// A monitor's answer about a batch in doubt does not start the wait anew.
 func TestDoubtByTheMonitorKeepsItsAge(t *testing.T) {
 	r := refusedInDoubt(t)
 	since := r.ClaimExpires
@@ -98,7 +98,7 @@ func TestDecisionIsClearedWhereTheBatchGoesOn(t *testing.T) {
 	}
 }
 
-// A commit is held while anybody else's live claim may be posting, whoever heard of it.
+// A commit is held while another's live claim may be posting, no matter who reports it.
 func TestCommitIsHeldByAnothersLiveClaim(t *testing.T) {
 	r := store.NewRow().Claim(start, ttl, hour)
 	late := submitted(r, store.IsCommitted)
@@ -131,8 +131,8 @@ func TestReceiptsOfAVerdictThatWasTakenBack(t *testing.T) {
 	}
 }
 
-// An error is of the attempt that failed: the next that is accepted has none. Only a
-// refusal, which waits for a doubt to be resolved, stays.
+// An error belongs to the attempt that failed: the next attempt that is accepted has none.
+// Only a refusal, which waits for a doubt to be resolved, stays.
 func TestAcceptanceClearsTheError(t *testing.T) {
 	for _, accepted := range []func(store.Row) store.Outcome{
 		func(r store.Row) store.Outcome { return submitted(r, store.Accepted) },

@@ -7,16 +7,17 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// MaxPrepared is how much is kept of what a client prepared, in bytes; dlt.MaxPrepared
-// is the same.
+// MaxPrepared is how many bytes of a client's preparation are kept at most; dlt.MaxPrepared is
+// the same.
 const MaxPrepared = 1024
 
-// Prepared is what a client must know before the first POST of a batch (dlt.Preparer).
+// Prepared holds bytes that a client must know before the first POST of a batch
+// (dlt.Preparer).
 type Prepared struct {
 	Ref
 	// Version of the claim.
 	Version int64
-	// Bytes are 1 to [MaxPrepared]: a client that prepared none has nothing kept.
+	// Bytes are 1 to [MaxPrepared]: a client that prepared no bytes keeps nothing.
 	Bytes []byte
 }
 
@@ -40,11 +41,11 @@ func ValidatePrepared(kept []Prepared) error {
 	return nil
 }
 
-// KeepPrepared returns the row with b kept, for the claim that raised it to version and
-// of which nothing is recorded yet; its expiry changes nothing, as with [Row.Apply]. What
-// is kept already stays: it was true before the first POST, and b may not be. ok is false
-// where the row has moved on. The version is not raised: the claim's outcome carries it,
-// and so does what the monitor finds out.
+// KeepPrepared returns the row with b kept, for the claim that raised it to version and has no
+// recorded outcome yet; the claim's expiry changes nothing, as in [Row.Apply]. Bytes that are
+// kept already stay: they were true before the first POST, and b may not be. ok is false where
+// the row has moved on. The version is not raised: the outcomes of the claim and of the
+// monitor carry it.
 func (r Row) KeepPrepared(version int64, b []byte) (next Row, ok bool) {
 	if r.State != batch.Submitting || r.Version != version {
 		return r, false

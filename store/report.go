@@ -7,9 +7,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Reported is what is kept of the attempt that the outcome is about, where anything
-// is: the outcome has a report, and was applied just now. A commit that was known
-// already is not told again.
+// Reported returns the report to keep of the outcome's attempt. It returns false where the
+// outcome has no report or was not applied just now: a repeated commit is not reported again.
 func (o Outcome) Reported(a Applied, now time.Time) (batch.Report, bool) {
 	if o.Report == nil || a.Result != Written || a.From == batch.Committed {
 		return batch.Report{}, false
@@ -19,8 +18,8 @@ func (o Outcome) Reported(a Applied, now time.Time) (batch.Report, bool) {
 	return r.Fit(), true
 }
 
-// KeepReport is the reports of a batch, oldest first, with r behind them: the first
-// stays, and of the others the newest, [batch.MaxReports] in all. kept is not changed.
+// KeepReport returns the reports of a batch, oldest first, with r appended: the first stays,
+// and of the others the newest, [batch.MaxReports] in all. kept is not changed.
 func KeepReport(kept []batch.Report, r batch.Report) []batch.Report {
 	kept = append(slices.Clone(kept), r)
 	if over := len(kept) - batch.MaxReports; over > 0 {

@@ -8,57 +8,58 @@ import (
 )
 
 // Row is the part of a stored batch that changes. Its methods are the rules of
-// docs/design.md#states-of-a-batch as pure functions: they return the row as it becomes. now is
-// always the database's clock.
+// docs/design.md#states-of-a-batch as pure functions: they return the next row. now is always
+// the database's clock.
 type Row struct {
 	State   batch.State
 	Version int64
 	Attempt int
 	Spent   int
-	// Failures counts certain failures in a row; acceptance ends the row.
+	// Failures counts certain failures in a row; acceptance and doubt reset it.
 	Failures int
 
 	ClaimExpires time.Time
 	NotBefore    time.Time
 	NextCheck    time.Time // when the monitor asks next
-	AskedAt      time.Time // when it asked last
+	AskedAt      time.Time // when the monitor asked last
 	LastPost     time.Time
 	SettlesAt    time.Time
 	FinalAt      time.Time // zero while the row is open
 
-	// DoubtAttempt is the first attempt whose outcome is not known, 0 if there is none.
-	// Every attempt is unresolved from its claim on, so that a crash needs no writing.
+	// DoubtAttempt is the first attempt whose outcome is not known, 0 if there is none. Every
+	// attempt is unresolved from its claim on, so that a crash needs no write.
 	DoubtAttempt int
 	DoubtSince   time.Time
 	ResendUntil  time.Time
-	// Resends counts the POSTs since then that may have been taken, its own excluded.
+	// Resends counts the later POSTs that may have been taken, that attempt's own excluded.
 	Resends int
 
 	Refused  bool // Error is a refusal that waits for the doubt to be resolved
 	Requeued bool
-	// AtEnd says that the row, which was attempted, was put back at the end of its lane
-	// and has not been claimed since: it waits like one that never was.
+	// AtEnd says that an attempted row was put back at the end of its lane and has not been
+	// claimed since: it waits like a row that was never claimed.
 	AtEnd bool
-	// Quarantined says that a policy set the batch aside. Only a row that is final as
-	// Invalid or Rejected has it.
+	// Quarantined says that a policy set the batch aside. Only rows that are final as Invalid
+	// or Rejected have it.
 	Quarantined bool
-	// ClaimedBy names the instance of the last claim, at most [batch.MaxInstanceLen]
-	// bytes; it ends with the row's being final.
+	// ClaimedBy names the instance of the last claim, at most [batch.MaxInstanceLen] bytes; it
+	// is cleared when the row becomes final.
 	ClaimedBy string
-	// ClaimTTL is how long the last claim was given; 0 where that is not known. It is
-	// whole microseconds, and ends with the row's being final.
+	// ClaimTTL is the duration of the last claim, truncated to microseconds; 0 where that is
+	// not known. It is cleared when the row becomes final.
 	ClaimTTL time.Duration
-	// FirstClaimed is when the batch was first claimed since it was added or requeued;
-	// zero where it was not, or where that is not known. It ends with the row's being final.
+	// FirstClaimed is the time of the first claim since the batch was added or requeued; zero
+	// where there was none, or where that is not known. It is cleared when the row becomes
+	// final.
 	FirstClaimed time.Time
 	// Rollbacks counts executions in a row that the ledger took back.
 	Rollbacks int
-	// SeenAttempt is the attempt that an endpoint of the ledger has shown as being under
-	// way; it counts only while it equals Attempt. 0 is none.
+	// SeenAttempt is the attempt that an endpoint of the ledger reported as under way; it
+	// counts only while it equals Attempt. 0 is none.
 	SeenAttempt int
-	// SeenEndpoint is which endpoint that was, at most [MaxEndpointLen] bytes.
+	// SeenEndpoint is that endpoint, at most [MaxEndpointLen] bytes.
 	SeenEndpoint string
-	// OrdersSettled says that what the batch was made of goes its own ways: see
+	// OrdersSettled says that the batch's orders may join other batches: see
 	// [OrderEngine].SettleOrders. Only a final row has it.
 	OrdersSettled bool
 
@@ -66,8 +67,8 @@ type Row struct {
 	Decision string
 	Receipts []batch.Receipt
 
-	// Prepared is what [Row.KeepPrepared] kept, nil for none. It stays through all
-	// attempts and ends with the row's being final. It must not be changed.
+	// Prepared are the bytes that [Row.KeepPrepared] kept, nil for none. They stay through all
+	// attempts until the row becomes final. They must not be changed.
 	Prepared []byte
 }
 
@@ -77,7 +78,7 @@ const MaxEndpointLen = 200
 // NewRow is the row of a batch that was just added.
 func NewRow() Row { return Row{State: batch.Queued, Version: 1} }
 
-// Final reports whether the outcome is settled.
+// Final reports whether the batch's state is final.
 func (r Row) Final() bool { return !r.FinalAt.IsZero() }
 
 // Live reports whether a submitter may be posting the batch.
@@ -99,8 +100,8 @@ func (r Row) Monitored(now time.Time) bool {
 }
 
 // Attempted reports whether the batch was ever claimed: while it is under way it counts as
-// earlier in its lane than any that became visible after that. One that was put at the
-// end does not, until it is claimed again.
+// earlier in its lane than any batch that became visible after that. A batch that was put at
+// the end does not, until it is claimed again.
 func (r Row) Attempted() bool { return r.Attempt > 0 && !r.AtEnd }
 
 // Ready reports whether the row may be claimed now.
@@ -108,15 +109,15 @@ func (r Row) Ready(now time.Time) bool {
 	return r.State.Claimable() && !r.NotBefore.After(now)
 }
 
-// Resendable reports whether a claim taken now can be posted without a chance that
-// it takes effect twice: no attempt is unresolved, or a resend stays harmless for
-// as long as its POST may take to arrive (docs/design.md#how-a-claim-works).
+// Resendable reports whether a claim taken now can be posted without a chance to take effect
+// twice: no attempt is unresolved, or a resend stays harmless for as long as its POST may take
+// to arrive (docs/design.md#how-a-claim-works).
 func (r Row) Resendable(now time.Time, ttl time.Duration, rule Resend) bool {
 	return r.DoubtAttempt == 0 || rule.Allows(r.ResendUntil.Sub(now), ttl)
 }
 
-// Claim counts an attempt before anything is sent. The caller has checked Ready
-// and Resendable.
+// Claim counts an attempt before anything is sent. The caller has checked Ready and
+// Resendable.
 func (r Row) Claim(now time.Time, ttl time.Duration, rule Resend) Row {
 	r.State = batch.Submitting
 	r.Version++
@@ -137,7 +138,7 @@ func (r Row) Claim(now time.Time, ttl time.Duration, rule Resend) Row {
 	return r
 }
 
-// Return hands a row that can no longer be sent again back to the monitor, as in doubt.
+// Return gives a row that may no longer be resent back to the monitor, as in doubt.
 func (r Row) Return(now time.Time) Row {
 	r.State = batch.Submitting
 	r.Version++
@@ -149,7 +150,7 @@ func (r Row) Return(now time.Time) Row {
 	return r
 }
 
-// Leased is the row while one monitor asks about it. A lease of 0 is none.
+// Leased returns the row while one monitor asks about it. A lease of 0 changes nothing.
 func (r Row) Leased(now time.Time, lease time.Duration) Row {
 	if lease != 0 {
 		r.AskedAt, r.NextCheck = now, now.Add(lease)
@@ -157,7 +158,7 @@ func (r Row) Leased(now time.Time, lease time.Duration) Row {
 	return r
 }
 
-// posted is when the last POST that may have had an effect ended, at the latest.
+// posted is the latest time at which the last POST that may have had an effect ended.
 func (r Row) posted() time.Time {
 	if r.State == batch.Submitting {
 		return r.ClaimExpires
@@ -165,14 +166,14 @@ func (r Row) posted() time.Time {
 	return r.LastPost
 }
 
-// Settles reports whether a verdict against the batch that names an attempt, or none
-// (0), is about the last attempt that may have been taken. A verdict about an earlier one
-// says nothing of what became of the last.
+// Settles reports whether a verdict against the batch, naming an attempt or none (0), is about
+// the last attempt that may have been taken. A verdict about an earlier attempt says nothing
+// about the last.
 func (f InFlight) Settles(named int) bool {
 	return named == 0 || named == f.Attempt || (named == f.DoubtAttempt && f.Resends == 0)
 }
 
-// age is how long ago the batch was first claimed, or last posted where that is not known.
+// age is the time since the batch was first claimed, or last posted where that is not known.
 func (r Row) age(now time.Time) time.Duration {
 	if r.FirstClaimed.IsZero() {
 		return now.Sub(r.posted())
@@ -180,8 +181,8 @@ func (r Row) age(now time.Time) time.Duration {
 	return now.Sub(r.FirstClaimed)
 }
 
-// seen is the endpoint that has shown the attempt in hand as being under way. What was
-// kept of an earlier attempt says nothing of this one.
+// seen is the endpoint that reported the present attempt as under way. An endpoint kept for an
+// earlier attempt does not count.
 func (r Row) seen() string {
 	if r.SeenAttempt != r.Attempt {
 		return ""
@@ -189,7 +190,7 @@ func (r Row) seen() string {
 	return r.SeenEndpoint
 }
 
-// InFlight is what the monitor sees of the row.
+// InFlight is the monitor's view of the row.
 func (r Row) InFlight(ref Ref, budget batch.Budget, now time.Time) InFlight {
 	return InFlight{
 		Ref: ref, Version: r.Version, State: r.State, Attempt: r.Attempt, Spent: r.Spent, Budget: budget,
@@ -202,7 +203,8 @@ func (r Row) InFlight(ref Ref, budget batch.Budget, now time.Time) InFlight {
 	}
 }
 
-// Record is what the application sees of the row. The caller fills in what is not in it.
+// Record is the application's view of the row. The caller fills in the fields that a row
+// lacks.
 func (r Row) Record(key batch.Key) batch.Record {
 	rec := batch.Record{
 		Key: key, State: r.State, Version: r.Version, Attempt: r.Attempt, Spent: r.Spent,

@@ -2,16 +2,16 @@ package store
 
 import "github.com/dltbatch/dltbatch/batch"
 
-// How much is kept of what a ledger says, in bytes.
+// Bounds of the text and data kept from a ledger, in bytes.
 const (
 	MaxReceiptData = 64 << 10
-	// maxKind bounds an error's kind; the known ones are shorter.
+	// maxKind bounds an error's kind; the known kinds are shorter.
 	maxKind = 32
 )
 
-// Sanitised returns the outcome with all texts from outside fit for any database:
-// valid UTF-8, no control characters, bounded. It shares no text and no data with o.
-// Every driver records what it returns.
+// Sanitised returns the outcome with all texts from outside made fit for any database: valid
+// UTF-8, no control characters, bounded. It shares no text and no data with o. Every driver
+// records the sanitised outcome.
 func (o Outcome) Sanitised() Outcome {
 	o.Error = sanitised(o.Error)
 	o.Halt = batch.Excerpt(o.Halt, batch.MaxErrorText)
@@ -35,7 +35,7 @@ func (o Outcome) Sanitised() Outcome {
 	return o
 }
 
-// sanitised is a copy of e that any database takes; nil of nil.
+// sanitised returns a copy of e that any database takes; nil for nil.
 func sanitised(e *batch.SubmissionError) *batch.SubmissionError {
 	if e == nil {
 		return nil

@@ -8,9 +8,9 @@ type Served struct {
 	Ledger  string
 }
 
-// Serving returns which ledger serves a service for which none was recorded: the
-// database's, where the service has batches that were attempted before this was recorded
-// of each service, and else the one that is wanted.
+// Serving returns the ledger that serves a service without a recorded one. It is the
+// database's ledger where the service has batches attempted before ledgers were recorded per
+// service, and else the wanted ledger.
 func Serving(wanted, databases string, attempted bool) string {
 	if attempted && databases != "" {
 		return databases
@@ -18,6 +18,6 @@ func Serving(wanted, databases string, attempted bool) string {
 	return wanted
 }
 
-// ServedReach is how many of a service's first batches are looked at to find one that was
-// attempted, so that the cost does not grow with what waits.
+// ServedReach is how many first batches of a service are searched for an attempted one, so
+// that the cost does not grow with the waiting batches.
 const ServedReach = 500

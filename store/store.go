@@ -7,8 +7,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Store is what a driver implements. All methods may be called concurrently, from
-// any number of processes on one database.
+// Store is the interface that a driver implements. All methods may be called concurrently,
+// from any number of processes on one database.
 type Store interface {
 	BatchStore
 	Engine
@@ -20,64 +20,62 @@ type Store interface {
 
 // BatchStore is the application's half.
 type BatchStore interface {
-	// Add stores all batches of the call, or none, in the order of the slice. nil
-	// promises that they are durable. Adds of a service that do not overlap keep
-	// their order. A batch whose id is stored with the same service and payload is
-	// left as it is and counts as stored; with another service or payload the error
-	// is [batch.ErrConflict]. A DataChangeID that is not "" is the caller's own key,
-	// unique in its service for as long as the batch is stored: a batch whose key is
-	// stored, or is an earlier one's of the call, counts as stored where the payload is
-	// the same, whatever its id, and the one that is stored stays; with another payload
-	// the error is [batch.ErrConflict], too. Two Adds of one id or one key wait for each
-	// other, and if the first is not stored the second is. An invalid batch gives a [*batch.InputError]. Any other
-	// error leaves open whether the call was stored: add again, it is harmless.
-	// The slice is not kept. A store knows no ledger: whether that can read a batch is
-	// looked at by a Runner's Add and AddTx.
+	// Add stores all batches of the call, or none, in the order of the slice. nil promises
+	// that they are durable. Adds of a service that do not overlap keep their order. A batch
+	// whose id is stored with the same service and payload counts as stored, and the stored
+	// batch stays as it is; with another service or payload the error is [batch.ErrConflict].
+	// A DataChangeID other than "" is the caller's own key, unique in its service for as long
+	// as the batch is stored. Where a stored batch, or an earlier batch of the call, has the
+	// same key and the same payload, this batch counts as stored, even under another id, and
+	// the earlier batch stays; with another payload the error is [batch.ErrConflict], too. Two
+	// Adds of one id or one key wait for each other; if the first fails, the second is stored.
+	// An invalid batch gives a [*batch.InputError]. Any other error leaves open whether the
+	// call was stored: add again, it is harmless. Add does not keep the slice. A store knows
+	// no ledger: a Runner's Add and AddTx check whether the ledger can read a batch.
 	Add(ctx context.Context, batches ...batch.Batch) error
 	// Get returns the record of a batch, open or final, or [batch.ErrNotFound].
 	Get(ctx context.Context, key batch.Key) (batch.Record, error)
-	// List returns records in the order of (CreatedAt, ID) and the cursor to go on
-	// with, "" at the end. It is for people and tools, not for hot paths.
+	// List returns records in the order of (CreatedAt, ID) and the cursor for the next call,
+	// "" at the end. It is for people and tools, not for hot paths.
 	List(ctx context.Context, q ListQuery) ([]batch.Record, Cursor, error)
-	// Finals returns the records of those of keys that are final, and those of keys that
-	// are not stored at all; the others are open. In any order, each key once, however
-	// often it is named. It is what all waiting for outcomes in a process is asked with:
-	// its cost grows with len(keys), not with the backlog and not with history. A driver
-	// asks for [MaxKeys] in one statement, so that more of them are not one moment's.
+	// Finals returns the records of all keys whose batches are final, and separately the keys
+	// that are not stored; the other batches are open. The order is any; each key comes once,
+	// even if keys repeats it. All waiting for outcomes in a process uses this method: its
+	// cost grows with len(keys), not with the backlog and not with history. A driver asks for
+	// [MaxKeys] in one statement, so more keys than that are not read at one moment.
 	Finals(ctx context.Context, keys []batch.Key) (final []batch.Record, missing []batch.Key, err error)
-	// Counts counts what is open, by lane, in byte order of services after q.After. What
-	// was ever attempted is counted exactly, by state; what waits, up to q.Cap in each
-	// lane. Its cost grows with the lanes returned, with what is in flight in them and
-	// with Cap, and never with the backlog or with history. Fewer lanes than q.Limit are
-	// all there are; one that became empty meanwhile may be among them.
+	// Counts counts open batches by lane, in byte order of services after q.After. It counts
+	// attempted batches exactly, by state, and waiting batches up to q.Cap in each lane. Its
+	// cost grows with the lanes returned, with the batches in flight in them and with Cap,
+	// never with the backlog or with history. Fewer lanes than q.Limit mean that there are no
+	// more; a lane that became empty meanwhile may be among them.
 	Counts(ctx context.Context, q CountsQuery) ([]LaneCounts, error)
-	// Prune removes final batches, final orders, the ids that the [Journal] wrote down and
-	// what operators did to lanes: the oldest of each kind, and up to q.Limit of each. It
-	// returns how many of each, beside an error too; [Pruned.More] says whether to call
-	// again. It never touches what is open, what is in quarantine, nor a batch whose orders
-	// are not settled. With a batch go its history and its attempts. Of orders it keeps no
-	// tombstones.
+	// Prune removes final batches, final orders, the ids in the [Journal] and the acts of
+	// operators on lanes: the oldest of each kind, at most q.Limit of each. It returns the
+	// number of each, beside an error too; [Pruned.More] says whether to call again. It never
+	// touches an open batch, a batch in quarantine, nor a batch whose orders are not settled.
+	// The history and the attempts of a batch go with it. Prune keeps no tombstones of orders.
 	Prune(ctx context.Context, q PruneQuery) (Pruned, error)
 }
 
-// MaxKeys is how many keys a driver asks its database for in one statement.
+// MaxKeys is the number of keys that a driver asks its database for in one statement.
 const MaxKeys = 500
 
-// WitnessReach is how many batches before one Witnesses looks at.
+// WitnessReach is the number of earlier batches that one Witnesses looks at.
 const WitnessReach = 500
 
 // ListQuery selects records; zero fields select all.
 type ListQuery struct {
 	Service *batch.ServiceID
 	States  []batch.State
-	// Open selects what is not final, whatever its state.
+	// Open selects batches that are not final, in any state.
 	Open bool
-	// Quarantined selects what a policy set aside. The cost grows with those.
+	// Quarantined selects batches that a policy set aside. The cost grows with their number.
 	Quarantined bool
-	// OlderThan and NewerThan bound the age, which is since CreatedAt on the database's
-	// clock: at least the one, and less than the other. 0 is no bound.
+	// OlderThan and NewerThan bound the age, counted from CreatedAt on the database's clock:
+	// at least OlderThan, and less than NewerThan. 0 is no bound.
 	OlderThan, NewerThan time.Duration
-	// Limit is how many records at most. Defaults to 100, at most 1,000.
+	// Limit is the largest number of records. Defaults to 100, at most 1,000.
 	Limit int
 	// After goes on from an earlier call's cursor.
 	After Cursor
@@ -93,11 +91,12 @@ type CountsQuery struct {
 	Start bool
 	// Limit is how many lanes at most. Defaults to 100, at most 1,000.
 	Limit int
-	// Cap is how far what waits is counted in each lane. Defaults to 1,000, at most 100,000.
+	// Cap bounds the count of waiting batches in each lane. Defaults to 1,000, at most
+	// 100,000.
 	Cap int
 }
 
-// Bounded is the query with its defaults, and no more than its bounds.
+// Bounded returns the query with its defaults and within its bounds.
 func (q CountsQuery) Bounded() CountsQuery {
 	if q.Limit <= 0 {
 		q.Limit = 100
@@ -109,104 +108,102 @@ func (q CountsQuery) Bounded() CountsQuery {
 	return q
 }
 
-// LaneCounts is what is open in one lane.
+// LaneCounts are the open batches of one lane.
 type LaneCounts struct {
 	Service batch.ServiceID `json:"service"`
-	// Attempted is how many open batches were ever claimed, by state; a state without
-	// any is not in it.
+	// Attempted counts the open batches that were ever claimed, by state; a state without
+	// batches is not in it.
 	Attempted map[batch.State]int `json:"attempted"`
-	// Waiting is how many were not, or were put at the end since; where it is the Cap of
-	// the query, at least so many.
+	// Waiting counts the open batches that were never claimed, or were put at the end since.
+	// Where it equals the query's Cap there may be more.
 	Waiting int `json:"waiting"`
 }
 
-// Engine is the half that the loops use. Methods do not retry: the loops do.
-// Slices that are passed in are not kept; those returned belong to the caller.
+// Engine is the half that the loops use. Methods do not retry: the loops do. Methods do not
+// keep the slices passed in; returned slices belong to the caller.
 type Engine interface {
-	// Lanes lists services that have open batches and are neither paused nor halted, in
-	// byte order after q.After: what the queuer's rotating scan reads. It locks nothing.
+	// Lanes lists services that have open batches and are neither paused nor halted, in byte
+	// order after q.After: the queuer's rotating scan reads them. It locks nothing.
 	Lanes(ctx context.Context, q LanesQuery) ([]batch.ServiceID, error)
-	// Claim looks at the lanes named, asks choose what to take from each, and marks it
-	// Submitting in one transaction. Lanes that another claim holds are skipped and
-	// named in Claimed.Locked. Those that are paused or halted are left out as if they
-	// were empty, and choose is not asked about them: one that was closed before the
-	// call is closed to it, and so is one that was halted in the transaction which made
-	// a batch final that choose is not shown.
+	// Claim shows each named lane to choose, and marks the chosen batches Submitting, in one
+	// transaction. It skips lanes that another claim holds, and names them in Claimed.Locked.
+	// It treats a lane that is paused or halted as empty, and does not ask choose about it.
+	// This covers a lane that was paused or halted before the call, and a lane that was halted
+	// by the transaction which made a batch final, if choose no longer sees that batch.
 	//
-	// After an error Claimed.Runs are claims that were made if the call was committed all the
-	// same, which is not known: the answer to its COMMIT was lost, say. Without any, nothing
-	// was claimed. Nobody may post them, nobody else can know of them, and those that were
-	// made would stand until they expire. So they are put back, each by an outcome Unposted
-	// at its Version: that is written where the claim was made and still stands, and fenced
-	// where it was not made, since no other has its version ([ClaimQuery].Salt).
+	// After an error it may be unknown whether the transaction was committed: the answer to
+	// its COMMIT was lost, say. Claimed.Runs are then the claims that it may have made;
+	// without Runs it made none. Nobody may post these batches, and nobody else knows of the
+	// claims, which would stand until they expire. So the caller puts each back by an outcome
+	// Unposted at its Version: a claim that was made and still stands is undone; a claim that
+	// was not made is fenced, since no other claim has its version ([ClaimQuery].Salt).
 	Claim(ctx context.Context, q ClaimQuery, choose Choose) (Claimed, error)
-	// Payloads returns the payloads of claimed batches in the order of refs, of those
-	// that did not come with the claim; nil where there is no such batch.
+	// Payloads returns payloads of claimed batches in the order of refs: of the batches whose
+	// payloads did not come with the claim. A payload is nil where there is no such batch.
 	Payloads(ctx context.Context, refs []Ref) ([][]byte, error)
-	// KeepPrepared keeps what clients prepared, each by compare-and-set on its version,
-	// which it does not raise: [Row.KeepPrepared] is the rule. true says that something is
-	// kept, now or since earlier; false that the row has moved on, so that nothing may be
-	// posted. Bytes that are none, or more than [MaxPrepared], give a [*batch.InputError],
-	// and nothing of the call is written. After any other error nothing may be posted
-	// either; calling again is harmless.
+	// KeepPrepared keeps the bytes that clients prepared, each by compare-and-set on the
+	// version, which it does not raise: [Row.KeepPrepared] is the rule. true says that bytes
+	// are kept, by this call or an earlier one; false says that the row has moved on, so that
+	// nothing may be posted. No bytes, or more than [MaxPrepared], give a [*batch.InputError],
+	// and the call writes nothing. After any other error nothing may be posted either; calling
+	// again is harmless.
 	KeepPrepared(ctx context.Context, kept []Prepared) ([]bool, error)
-	// Record applies what became of attempts, in groups, each by compare-and-set on
-	// its version. One that is fenced or bad fails alone, in its place in the result.
-	// In the same transaction it carries out the lane's policy about what it makes final
-	// as Invalid or Rejected ([Applied.Enforce]), and keeps the reports of attempts
-	// ([Outcome.Reported]). Outcomes without either cost no statement more.
-	// An error means that nothing is known to be applied: call again with the same
-	// outcomes, which is harmless.
+	// Record applies outcomes of attempts, in groups, each by compare-and-set on its version.
+	// An outcome that is fenced or bad fails alone, in its place in the result. In the same
+	// transaction Record carries out the lane's policy about batches that it makes final as
+	// Invalid or Rejected ([Applied.Enforce]), and keeps the reports of attempts
+	// ([Outcome.Reported]). Outcomes without either cost no further statement. After an error
+	// nothing is known to be applied: call again with the same outcomes, which is harmless.
 	Record(ctx context.Context, outcomes []Outcome) ([]Applied, error)
 	// Pending selects due rows that the monitor owns (Pending, Valid, unsettled Invalid,
-	// Submitting with an expired claim), least recently asked first, then in order, and
-	// leases them by moving their next check forward, without raising versions. After an
-	// error the rows returned may be leased all the same, so that nobody else gets them before
-	// the lease ends; to ask about them is harmless, leased or not.
+	// Submitting with an expired claim): the row asked about longest ago first, then by order
+	// key. It leases them by moving their next check forward, without raising versions. After
+	// an error the returned rows may be leased all the same, and nobody else gets them before
+	// the lease ends; to ask the ledger about them is harmless, leased or not.
 	Pending(ctx context.Context, q PendingQuery) ([]InFlight, error)
-	// Witnesses returns ids of batches that are earlier than ref in its lane, latest first,
-	// up to limit: those that had become final as Committed or Invalid before ref's first
-	// unresolved attempt was claimed (Row.DoubtSince). What the ledger decided on them it
-	// decided before anything of ref was posted. None where ref is not open, has no
-	// unresolved attempt or is not stored. It looks at the [WitnessReach] batches before
-	// ref, so that its cost does not grow with history.
+	// Witnesses returns ids of batches that are earlier than ref in its lane, latest first, up
+	// to limit: batches that became final as Committed or Invalid before ref's first
+	// unresolved attempt was claimed (Row.DoubtSince). The ledger decided on them before
+	// anything of ref was posted. It returns none where ref is not open, has no unresolved
+	// attempt or is not stored. It looks at the [WitnessReach] batches before ref, so that its
+	// cost does not grow with history.
 	Witnesses(ctx context.Context, ref Ref, limit int) ([]batch.ID, error)
 	// Checked says when to ask next about rows that stay as they are.
 	Checked(ctx context.Context, due []Due) error
-	// Ledger records the ledger's name if none is recorded, and returns the one that is.
+	// Ledger records the ledger's name if none is recorded, and returns the recorded name.
 	Ledger(ctx context.Context, name string) (string, error)
-	// Serve records for each of services which ledger serves it, where none is recorded, and
-	// returns the names that are, in the order of services: [Serving] is the rule. A name
-	// that is "" is not recorded: it only looks, and "" comes back where none is.
+	// Serve records for each service the ledger that serves it, unless one is recorded, and
+	// returns the recorded names in the order of services: [Serving] is the rule. A name ""
+	// records nothing and only looks; the result is "" where no name is recorded.
 	Serve(ctx context.Context, services []Served) ([]string, error)
-	// KeepTraits keeps, under the name of a ledger, a text about what is relied on of it:
-	// where nothing is kept yet, or where seen is. It returns the text that is kept then, ""
-	// where there is none; so who gets another than its own passes that as seen to replace
-	// it. traits that are "" are not kept: it only looks. After an error it is open whether
-	// traits are kept; calling again is harmless.
+	// KeepTraits keeps a text about the traits that dltbatch relies on, under the ledger's
+	// name, where no text is kept yet or the kept text equals seen. It returns the text that
+	// is kept then, "" for none. A caller that gets another text than its own passes that as
+	// seen to replace it. With traits "" the call keeps nothing and only looks. After an error
+	// it is open whether traits are kept; calling again is harmless.
 	KeepTraits(ctx context.Context, name, traits, seen string) (string, error)
 }
 
-// Operator is what a person may do to a stored batch. Each method takes the record that
-// the person saw, and acts upon that: where the batch is at another version by now, nothing
-// is done, and the error is a [*batch.MovedOnError] with the record as it is now. Without
-// that, a decision about one attempt might be carried out upon the next, which the person
-// never saw. Of the record Key and Version count, and CreatedAt where it is set, which
-// tells a batch that retention removed from one that was added again: who has no more than
-// a key and a version may pass those. The version covers all that a decision rests on; that the monitor asks about the
-// batch in the meantime does not raise it.
+// Operator is what a person may do to a stored batch. Each method takes the record that the
+// person saw. Where the batch has another version by now, the method does nothing, and the
+// error is a [*batch.MovedOnError] with the present record. Otherwise a decision about one
+// attempt might hit the next attempt, which the person never saw. Of the record Key and
+// Version count; and CreatedAt where it is set, since it distinguishes a removed batch from a
+// batch added again under its id. A caller that has only key and version may pass those. The
+// version covers everything that a decision rests on; the monitor's questions about the batch
+// do not raise it.
 //
-// What was done is in the history, by the same transaction. Each returns
-// [batch.ErrNotFound], [batch.ErrMovedOn], [batch.ErrNotAllowed] where the state table has
-// no such move, [batch.ErrInDoubt], or a [*batch.InputError] where by names nobody or
-// seen has no version. After any other error it is open whether it was done; calling again
-// with the same record is harmless, and says ErrMovedOn where it was.
+// The same transaction writes the act into the history. Each method returns
+// [batch.ErrNotFound], [batch.ErrMovedOn], [batch.ErrNotAllowed] where the state table has no
+// such move, [batch.ErrInDoubt], or a [*batch.InputError] where by names nobody or seen has no
+// version. After any other error it is open whether the act was done; calling again with the
+// same record is harmless, and gives ErrMovedOn where it was done.
 type Operator interface {
-	// Cancel moves a Queued or Delayed batch to Rejected. Never while a doubt is open.
+	// Cancel moves a Queued or Delayed batch to Rejected, but never while a doubt is open.
 	Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error)
-	// Requeue moves an Invalid or Rejected batch back into its lane, in its old place or
-	// at the end: then its CreatedAt is that of a batch which is added now. It ends a
-	// quarantine, and does not release the lane.
+	// Requeue moves an Invalid or Rejected batch back into its lane, in its old place or at
+	// the end; at the end its CreatedAt is the present time, as if it were added now. It ends
+	// a quarantine, and does not release the lane.
 	Requeue(ctx context.Context, seen batch.Record, q Requeue, by batch.By) (batch.Record, error)
 	// Decide ends a doubt: to Committed, Unknown (declared not committed, so that it is
 	// sent again) or Rejected. The claim must have expired; a Pending or Valid batch must
@@ -216,18 +213,18 @@ type Operator interface {
 	Acquit(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error)
 }
 
-// Controls are what holds lanes. They are durable, whether a lane has batches or not,
-// and for all instances: every claim reads them.
+// Controls hold lanes (pause, halt, policy). They are durable, whether a lane has batches or
+// not, and count for all instances: every claim reads them.
 type Controls interface {
-	// Steer changes a control, and writes that into its history by the same transaction;
-	// [Steering.Apply] is the rule. It returns the control as it is now, and whether
-	// anything changed. No Claim that begins after it has returned misses it. Services
-	// that are paused one by one stay so when everything is resumed. Where the control
-	// is not at [Steering].Seen any more nothing is done, and the error is a
-	// [*batch.MovedOnError] with the control as it is now; a pause is always done. A steering
-	// that makes no sense gives a [*batch.InputError].
+	// Steer changes a control, and writes that into its history in the same transaction;
+	// [Steering.Apply] is the rule. It returns the present control, and whether anything
+	// changed. A Claim that begins after Steer has returned sees the change. Services that
+	// were paused one by one stay paused when everything is resumed. Where the control is not
+	// at [Steering].Seen any more, Steer does nothing and the error is a [*batch.MovedOnError]
+	// with the present control; a pause is always done. A steering that makes no sense gives a
+	// [*batch.InputError].
 	Steer(ctx context.Context, s Steering) (now batch.Control, changed bool, err error)
-	// Control returns one control; where nothing was ever said it has only its scope.
+	// Control returns one control; a control that was never set has only its scope.
 	Control(ctx context.Context, scope batch.Scope) (batch.Control, error)
 	// ControlsOf lists the controls of services that are [batch.Control.Set], in byte
 	// order of services after q.After.
@@ -236,46 +233,44 @@ type Controls interface {
 
 // Inspector is for people who ask why. It changes nothing.
 type Inspector interface {
-	// History returns what operators did to a batch, oldest first, or [batch.ErrNotFound].
-	// The newest [batch.MaxActs] are kept.
+	// History returns the acts of operators on a batch, oldest first, or [batch.ErrNotFound].
+	// The store keeps the newest [batch.MaxActs].
 	History(ctx context.Context, key batch.Key) ([]batch.Act, error)
-	// LaneHistory returns what operators did to a lane, or to everything, oldest first.
-	// The newest [batch.MaxActs] are kept, and none for longer than batches.
+	// LaneHistory returns the acts of operators on a lane, or on everything, oldest first. The
+	// store keeps the newest [batch.MaxActs], and none for longer than batches.
 	LaneHistory(ctx context.Context, scope batch.Scope) ([]batch.Act, error)
 	// Attempts returns the reports of a batch's attempts, oldest first ([KeepReport]), or
 	// [batch.ErrNotFound].
 	Attempts(ctx context.Context, key batch.Key) ([]batch.Report, error)
-	// Look returns a batch and what a claim would see of its lane, of those that wait the
-	// first window (at least 1), all as it was at one moment; or [batch.ErrNotFound]. It
-	// locks nothing.
+	// Look returns a batch and its lane as a claim would see it, with the first window (at
+	// least 1) of its waiting batches, all of one moment; or [batch.ErrNotFound]. It locks
+	// nothing.
 	Look(ctx context.Context, key batch.Key, window int) (Look, error)
 }
 
-// Journal keeps what clients saw of their ledgers' streams of events. It has the
-// methods of dlt.Journal, so that every [Store] is one. All methods may be called
-// concurrently, from any number of processes; none retries, and none keeps a slice.
-// An empty name, one longer than [batch.MaxIDLen] bytes or one that is no printable
-// text gives a [*batch.InputError]. [Store].Prune removes old ids, and shortens the
-// span by what it took.
+// Journal keeps the ids that clients saw in their ledgers' streams of events. It has the
+// methods of dlt.Journal, so every [Store] is one. All methods may be called concurrently,
+// from any number of processes; none retries, and none keeps a slice. A name that is empty,
+// longer than [batch.MaxIDLen] bytes or not printable text gives a [*batch.InputError].
+// [Store].Prune removes old ids, and shortens the span accordingly.
 type Journal interface {
-	// LeaseStream makes holder the stream's only writer for ttl, which must be positive,
-	// on the database's clock, or renews that. held is false while another has it.
-	// Each change of holder, and each lease after an expired one, even by the same
-	// holder, has a higher epoch; a renewal has the same. The span covered does not end
-	// with a lease: the next writer says Restart when it must.
+	// LeaseStream makes holder the stream's only writer for ttl, which must be positive, on
+	// the database's clock, or renews that lease. held is false while another holder has it.
+	// Each change of holder, and each lease after an expired one, even by the same holder,
+	// gets a higher epoch; a renewal keeps the epoch. The covered span does not end with a
+	// lease: the next writer sets Restart when it must.
 	LeaseStream(ctx context.Context, stream, holder string, ttl time.Duration) (epoch int64, held bool, err error)
-	// AppendStream writes an entry, all of it or nothing. held is false, and nothing is
-	// written, where the epoch's lease is over. An id that is in the log already is
-	// left as it is.
+	// AppendStream writes an entry, all of it or nothing. Where the epoch's lease is over it
+	// writes nothing and held is false. An id that is in the log already stays as it is.
 	AppendStream(ctx context.Context, e batch.StreamEntry) (held bool, err error)
-	// FindStream says which of ids are in the log, each once and in any order, and what
-	// span it covers. What it says of the span was true when it looked for every one of
-	// ids. It asks for [MaxKeys] in one statement.
+	// FindStream returns the ids that are in the log, each once and in any order, and the span
+	// that the log covers. The span was true at each look for ids; FindStream looks for
+	// [MaxKeys] in one statement.
 	FindStream(ctx context.Context, stream string, ids []string) (batch.StreamFound, error)
 }
 
-// Ref names a stored batch. Row is the store's own number for it, opaque to
-// everybody else; 0 where it is not known.
+// Ref names a stored batch. Row is the store's own number for it, opaque to callers; 0 where
+// it is not known.
 type Ref struct {
 	Key batch.Key
 	Row int64
@@ -284,15 +279,15 @@ type Ref struct {
 // PendingQuery asks for due rows.
 type PendingQuery struct {
 	Limit int           // at most; must be positive
-	Lease time.Duration // until when nobody else gets them; 0 only looks, and writes nothing
-	// Services selects, where it is not nil, the rows of these services that the monitor
-	// owns, due or not, leased or not; a live claim is never the monitor's. For what a
-	// ledger says by itself. The cost grows with what is in flight in them.
+	Lease time.Duration // for so long nobody else gets them; 0 only looks, and writes nothing
+	// Services, where it is not nil, selects the rows of these services that the monitor owns,
+	// due or not, leased or not; a live claim is never the monitor's. It serves events that a
+	// ledger sends by itself. The cost grows with the batches in flight in these services.
 	Services []batch.ServiceID
 }
 
-// InFlight is a row that the monitor asks the ledger about. Ages and times left are
-// durations on the database's clock.
+// InFlight is a row that the monitor asks the ledger about. Ages and times left are durations
+// on the database's clock.
 type InFlight struct {
 	Ref
 	Version int64
@@ -300,17 +295,17 @@ type InFlight struct {
 	Attempt int
 	Spent   int
 	Budget  batch.Budget
-	// PostedAgo is since the last POST that may have had an effect ended; of an attempt
-	// in doubt, since its claim expired, which is later.
+	// PostedAgo is the time since the last POST that may have had an effect ended; for an
+	// attempt in doubt, the time since its claim expired, which is later.
 	PostedAgo time.Duration
-	// Age is since the batch was first claimed, since it was added or requeued; PostedAgo where
-	// that is not known.
+	// Age is the time since the first claim after the batch was added or requeued; PostedAgo
+	// where that is not known.
 	Age time.Duration
-	// Rollbacks is how many executions in a row the ledger took back.
+	// Rollbacks counts executions in a row that the ledger took back.
 	Rollbacks int
-	// Resends is how many POSTs followed the first unresolved attempt.
+	// Resends counts the POSTs after the first unresolved attempt.
 	Resends int
-	// ResendLeft is for how long a resend stays harmless; negative when it no longer is.
+	// ResendLeft is how long a resend stays harmless; negative when it no longer is.
 	ResendLeft time.Duration
 	// SettleLeft is how long an Invalid may still become Committed.
 	SettleLeft time.Duration
@@ -318,22 +313,21 @@ type InFlight struct {
 	DoubtAttempt int
 	DoubtAgo     time.Duration
 	Failures     int // certain failures in a row; a doubt ends the row
-	// Ended says that the last POST is known to have ended: the doubt was recorded.
-	// Otherwise the claim has expired on the database's clock, and its request may
-	// still be under way if that clock jumped.
+	// Ended says that the last POST certainly ended: the doubt was recorded. Otherwise the
+	// claim has expired on the database's clock, and its request may still be under way if
+	// that clock jumped.
 	Ended bool
-	// ClaimTTL is how long the last claim was given, by whoever claimed; 0 where that is
-	// not known, as of a claim by code from before it was kept.
+	// ClaimTTL is the duration of the last claim, as its claimer set it; 0 where that is not
+	// known: code from before this field made the claim.
 	ClaimTTL time.Duration
-	// Seen is the endpoint that has shown this attempt as being under way, since a resend
-	// of it was posted; "" for none.
+	// Seen is the endpoint that reported this very attempt as under way; "" for none.
 	Seen      string
 	Refused   bool   // an error is kept that becomes final once the doubt is resolved
 	Requeued  bool   // verdicts from before the requeue may still be reported
 	Undecided bool   // already reported as needing a decision
-	Prepared  []byte // what KeepPrepared kept, nil for none
+	Prepared  []byte // bytes that KeepPrepared kept, nil for none
 	Was       *Row   // for the outcome: [Outcome].Was
-	// CheckIn is how long until it is due (again): Lease, where there is one.
+	// CheckIn is the time until the row is due (again): Lease, where there is one.
 	CheckIn time.Duration
 }
 

@@ -10,14 +10,14 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Stream is what a store keeps of one stream beside its ids. Its methods are the
-// rules of [Journal] as pure functions, so that every driver means the same: they
-// return the stream as it becomes. now is always the database's clock. The zero
-// value is a stream that nobody has leased.
+// Stream is the state that a store keeps of one stream beside its ids. Its methods are the
+// rules of [Journal] as pure functions, so that all drivers behave the same: they return the
+// next stream. now is always the database's clock. The zero value is a stream that nobody has
+// leased.
 type Stream struct {
 	Holder string
 	Epoch  int64
-	// LeaseExpires is until when the holder may write.
+	// LeaseExpires is the time until which the holder may write.
 	LeaseExpires time.Time
 	// Since and Until are the span without a gap; zero where there is none.
 	Since, Until time.Time
@@ -37,9 +37,9 @@ func (s Stream) Lease(now time.Time, holder string, ttl time.Duration) (Stream, 
 	return s, true
 }
 
-// Append is [Journal].AppendStream, but for the ids. An Until that the clock has not
-// reached was written before the clock stepped back; nobody can tell any more what
-// lies between, and the span begins anew.
+// Append is [Journal].AppendStream without the ids. An Until ahead of the clock was written
+// before the clock stepped back; the time between cannot be known any more, so the span begins
+// anew.
 func (s Stream) Append(now time.Time, e batch.StreamEntry) (Stream, bool) {
 	if s.Epoch != e.Epoch || !s.LeaseExpires.After(now) {
 		return s, false
@@ -58,8 +58,8 @@ func (s Stream) Append(now time.Time, e batch.StreamEntry) (Stream, bool) {
 	return s, true
 }
 
-// Pruned is the stream after ids were removed that were written until then. What was
-// written later told of what happened later, too, at the earliest.
+// Pruned returns the stream after the ids written before until were removed. An id is written
+// after its event, so the ids of all events since until are still there.
 func (s Stream) Pruned(until time.Time) Stream {
 	if !s.Since.IsZero() && s.Since.Before(until) {
 		s.Since = until
@@ -67,7 +67,7 @@ func (s Stream) Pruned(until time.Time) Stream {
 	return s
 }
 
-// And is what two looks at one stream have in common, of which o was the later.
+// And returns the common part of two looks at one stream, where o is the later look.
 func (s Stream) And(o Stream) Stream {
 	if s.Since.IsZero() || o.Since.IsZero() {
 		o.Since = time.Time{}
@@ -82,7 +82,7 @@ func (s Stream) And(o Stream) Stream {
 	return o
 }
 
-// Found is what [Journal].FindStream returns, but for the ids.
+// Found is the result of [Journal].FindStream without the ids.
 func (s Stream) Found(now time.Time) batch.StreamFound {
 	f := batch.StreamFound{Cursor: s.Cursor}
 	if s.Since.IsZero() || s.Until.Before(s.Since) || s.Until.After(now) {
@@ -127,10 +127,10 @@ func CheckEntry(e batch.StreamEntry) error {
 	return nil
 }
 
-// CheckStream returns a [*batch.InputError] for what is no name of a stream.
+// CheckStream returns a [*batch.InputError] for a string that cannot name a stream.
 func CheckStream(stream string) error { return checkName("Stream", stream) }
 
-// StreamIDs are those of ids that a log can have, each once.
+// StreamIDs returns the ids that a log can hold, each once.
 func StreamIDs(ids []string) []string {
 	once := make([]string, 0, len(ids))
 	seen := make(map[string]bool, len(ids))

@@ -11,7 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Two looks at a stream agree on no more than both said.
+// Two looks at a stream agree on the common part of their spans only.
 func TestStreamAnd(t *testing.T) {
 	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
 	span := func(since, until int) store.Stream { return store.Stream{Since: at(since), Until: at(until)} }

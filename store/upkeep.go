@@ -2,20 +2,20 @@ package store
 
 import "context"
 
-// Upkeeper is what a store implements beside [Store] where it has to be looked after while
-// it is used. A store that wraps another hides it, unless it has the method, too.
+// Upkeeper is an optional interface of a [Store] that needs care while it is used. A store
+// that wraps another hides the method, unless it has the method, too.
 type Upkeeper interface {
-	// Upkeep looks at the store itself, not at what is stored, and puts in order what it can
-	// without keeping others waiting. It returns what the store's operator has to know of,
-	// as it is by then; nothing while all is well. Every Runner calls it once a second while
-	// it runs, so it may be called concurrently, by several processes on one database.
+	// Upkeep looks at the store itself, not at its batches, and repairs it where that makes
+	// nobody wait. It returns the conditions that the store's operator must know about at
+	// present; nothing while all is well. Every Runner calls it once a second while it runs,
+	// so it may be called concurrently, by several processes on one database.
 	Upkeep(ctx context.Context) ([]Warning, error)
 }
 
-// Warning is something about a store that is not wrong yet, and gets worse by itself.
+// Warning is a condition of a store that is not wrong yet, and gets worse by itself.
 type Warning struct {
-	// Name says what it is about. It is the same in every call for as long as that stands.
+	// Name identifies the condition. It is the same in every call for as long as that lasts.
 	Name string
-	// Err says how it is now, with figures, and what ends it.
+	// Err describes the present state, with figures, and the cure.
 	Err error
 }

@@ -1,5 +1,5 @@
-// Package await lets any number of callers wait for outcomes with one question to
-// the store in an interval.
+// Package await lets any number of callers wait for outcomes, with one question to the store
+// in each interval.
 package await
 
 import (
@@ -13,38 +13,38 @@ import (
 
 // Options of waiters; all must be set.
 type Options[K comparable, R any] struct {
-	Interval time.Duration // between two questions about everything that is waited for
+	Interval time.Duration // between two questions about all keys
 	Linger   time.Duration // how long a question at once waits for others to come with it
 	Timeout  time.Duration // of a question
-	// Finals returns those of keys that are final, and those that are not stored.
+	// Finals returns the records of keys that are final, and the keys that are not stored.
 	Finals func(ctx context.Context, keys []K) (final []R, missing []K, err error)
 	Key    func(R) K
 }
 
-// Waiters are those who wait. Somebody reads for them as long as there are any. All
-// methods may be called concurrently.
+// Waiters are the callers that wait. A reader runs while there are any. All methods may be
+// called concurrently.
 type Waiters[K comparable, R any] struct {
 	o Options[K, R]
 
 	mu     sync.Mutex
 	m      map[K]map[chan answer[R]]struct{}
-	reader *reader[K] // nil: nobody reads
+	reader *reader[K] // nil: no reader runs
 }
 
 // reader reads for the waiters.
 type reader[K comparable] struct {
 	stop  context.CancelFunc
-	wake  chan struct{}  // to read at once about fresh
+	wake  chan struct{}  // makes the reader ask about fresh at once
 	fresh map[K]struct{} // under the waiters' lock
 }
 
-// answer is what a waiter gets.
+// answer is the result for a waiter.
 type answer[R any] struct {
 	rec R
 	err error
 }
 
-// New returns waiters of whom there are none yet.
+// New returns Waiters without a waiter.
 func New[K comparable, R any](o Options[K, R]) *Waiters[K, R] {
 	return &Waiters[K, R]{o: o, m: map[K]map[chan answer[R]]struct{}{}}
 }
@@ -63,7 +63,8 @@ func (w *Waiters[K, R]) Wait(ctx context.Context, key K) (R, error) {
 	}
 }
 
-// Final says that this process saw keys become final: who waits is told at once.
+// Final reports that this process saw keys become final: the reader asks the store about them
+// at once.
 func (w *Waiters[K, R]) Final(keys ...K) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -74,8 +75,8 @@ func (w *Waiters[K, R]) Final(keys ...K) {
 	}
 }
 
-// read asks which of the keys that are waited for are final, until ctx is done: all
-// of them in every interval, and soon those that are fresh.
+// read asks which of the waiters' keys are final, until ctx is done: all keys in every
+// interval, and fresh keys soon.
 func (w *Waiters[K, R]) read(ctx context.Context, now *reader[K]) {
 	tick := time.NewTicker(w.o.Interval)
 	defer tick.Stop()
@@ -87,7 +88,7 @@ func (w *Waiters[K, R]) read(ctx context.Context, now *reader[K]) {
 		case <-tick.C:
 			all = true
 		case <-now.wake:
-			if !loop.Sleep(ctx, w.o.Linger) { // others come with it
+			if !loop.Sleep(ctx, w.o.Linger) { // others join the question
 				return
 			}
 		}
@@ -124,7 +125,7 @@ func (w *Waiters[K, R]) finals(ctx context.Context, keys []K) (final []R, missin
 	return final, missing, err
 }
 
-// join waits for a key; the first who waits lets somebody read.
+// join registers a waiter for a key; the first waiter starts the reader.
 func (w *Waiters[K, R]) join(key K) chan answer[R] {
 	c := make(chan answer[R], 1)
 	w.mu.Lock()
@@ -142,7 +143,7 @@ func (w *Waiters[K, R]) join(key K) chan answer[R] {
 	return c
 }
 
-// leave waits no longer; after the last nobody reads.
+// leave removes a waiter; the last one stops the reader.
 func (w *Waiters[K, R]) leave(key K, c chan answer[R]) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -165,7 +166,7 @@ func (r *reader[K]) ask(key K) {
 	}
 }
 
-// asked returns the keys to be read about now.
+// asked returns the keys to ask about now.
 func (w *Waiters[K, R]) asked(r *reader[K], all bool) []K {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -189,7 +190,7 @@ func (w *Waiters[K, R]) tell(key K, a answer[R]) {
 	for c := range w.m[key] {
 		select {
 		case c <- a:
-		default: // it has one, and is about to leave
+		default: // it has an answer, and is about to leave
 		}
 	}
 }

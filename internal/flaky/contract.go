@@ -11,8 +11,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Contract holds a SQL store, whose statements f makes fail, to what Claim and Pending
-// promise after an error.
+// Contract checks that a SQL store keeps the promises of Claim and Pending after an error. f
+// makes the store's statements fail.
 func Contract(t *testing.T, s store.Store, f *Faults) {
 	claim := func(service batch.ServiceID, salt uint32) ([]store.ClaimedRun, error) {
 		got, err := s.Claim(t.Context(), store.ClaimQuery{
@@ -57,7 +57,7 @@ func Contract(t *testing.T, s store.Store, f *Faults) {
 		assert.Equal(t, batch.Queued, get("s").State)
 		assert.Zero(t, get("s").Attempt)
 		assert.Equal(t, store.Fenced, back(lost))
-		runs, err = claim("s", 2000) // by whoever it is, in the same instant for all it knows
+		runs, err = claim("s", 2000) // by any process, perhaps in the same instant
 		require.NoError(t, err)
 		assert.Equal(t, store.Fenced, back(lost), "the claim that was made is another")
 		assert.Equal(t, batch.Submitting, get("s").State)

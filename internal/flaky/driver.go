@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Open opens a database of which statements fail, COMMIT and ROLLBACK included. A
-// connection on which one failed goes on being used, as far as database/sql knows: what a
-// transaction was left in is the store's to end.
+// Open opens a database whose statements fail, COMMIT and ROLLBACK included. database/sql goes
+// on using a connection on which a statement failed: the store must end the transaction that
+// is left open.
 func (f *Faults) Open(name, dsn string) (*sql.DB, error) {
 	db, err := sql.Open(name, dsn)
 	if err != nil {
@@ -33,7 +33,7 @@ type connector struct {
 	f     *Faults
 	d     driver.Driver
 	dsn   string
-	inner driver.Connector // nil where the driver has none
+	inner driver.Connector // nil where the driver has no connector
 }
 
 func (c *connector) Driver() driver.Driver { return c.d }
@@ -52,13 +52,13 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return &conn{inner, c.f}, nil
 }
 
-// verb is how a statement is counted.
+// verb is the name under which a statement is counted.
 func verb(query string) string {
 	word, _, _ := strings.Cut(strings.TrimSpace(query), " ")
 	return strings.ToUpper(word)
 }
 
-// conn hands everything on, and makes statements fail.
+// conn passes everything on, and makes statements fail.
 type conn struct {
 	driver.Conn
 	f *Faults
@@ -98,7 +98,7 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 	return rows(c.f, verb(query), func() (driver.Rows, error) { return q.QueryContext(ctx, query, args) })
 }
 
-// rows is call of a query. What it changes it has changed once its rows are read.
+// rows is call for a query. The query has made its changes once its rows are read.
 func rows(f *Faults, name string, do func() (driver.Rows, error)) (driver.Rows, error) {
 	r, err := half(f, name, do)
 	if err == nil || r == nil {
@@ -149,7 +149,7 @@ func (c *conn) CheckNamedValue(v *driver.NamedValue) error {
 	return driver.ErrSkip
 }
 
-// AutoCommit is what package sqlite asks a connection whose transaction failed.
+// AutoCommit answers package sqlite, which asks a connection whose transaction failed.
 func (c *conn) AutoCommit() bool {
 	a, ok := c.Conn.(interface{ AutoCommit() bool })
 	return ok && a.AutoCommit()
@@ -175,8 +175,8 @@ type tx struct {
 	f *Faults
 }
 
-// Commit commits, or not, and loses the answer, or not. What was not committed is undone,
-// as the end of its connection would do it.
+// Commit commits, or not, and loses the answer, or not. It rolls an uncommitted transaction
+// back, as the end of its connection would.
 func (t *tx) Commit() error {
 	before, after := t.f.draw("COMMIT")
 	if before {

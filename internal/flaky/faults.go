@@ -1,7 +1,7 @@
-// Package flaky makes what a store does fail at random: one call in so many, half of
-// those before they are carried out, half after, when only the answer is lost. [Store]
-// and [Orders] do so to a store's calls, [Faults.Open] to the statements of a SQL driver,
-// COMMIT included. It is for tests.
+// Package flaky makes calls of a store fail at random: one call in so many, half of the
+// failures before the call is carried out, half after, when only the answer is lost. [Store]
+// and [Orders] fail a store's calls, [Faults.Open] the statements of a SQL driver, COMMIT
+// included. It is for tests.
 package flaky
 
 import (
@@ -11,14 +11,14 @@ import (
 	"sync"
 )
 
-// Errors of what was made to fail. Both look to a caller as a lost connection does: neither
-// says whether the call was carried out.
+// The errors of failed calls. Both look to a caller like a lost connection: neither says
+// whether the call was carried out.
 var (
 	ErrBefore = errors.New("flaky: the connection was lost")
 	ErrAfter  = errors.New("flaky: the connection was lost, with the answer")
 )
 
-// Faults draws what fails. Its methods may be called concurrently.
+// Faults draws the calls that fail. Its methods may be called concurrently.
 type Faults struct {
 	seed  uint64
 	every int
@@ -26,9 +26,9 @@ type Faults struct {
 	mu     sync.Mutex
 	rng    *rand.Rand
 	calm   bool
-	next   map[string]bool // what fails next, whatever is drawn: true where it is carried out
+	next   map[string]bool // calls that fail next in any case: true where they are carried out
 	calls  int
-	before map[string]int // by what failed
+	before map[string]int // failures by name
 	after  map[string]int
 }
 
@@ -40,8 +40,8 @@ func New(seed uint64, every int) *Faults {
 	}
 }
 
-// Next makes the next call of a name fail, a statement's first word say, whether it is calm or
-// not: after it was carried out, or before.
+// Next makes the next call of a name fail, a statement's first word say, even while it is
+// calm: after the call was carried out, or before.
 func (f *Faults) Next(name string, after bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -55,7 +55,7 @@ func (f *Faults) Calm(calm bool) {
 	f.calm = calm
 }
 
-// Calls is how many calls came while it was not calm, and how many of those failed before
+// Calls returns how many calls came while it was not calm, and how many of them failed before
 // they were carried out, and after.
 func (f *Faults) Calls() (all, before, after int) {
 	f.mu.Lock()
@@ -69,14 +69,14 @@ func (f *Faults) Calls() (all, before, after int) {
 	return f.calls, before, after
 }
 
-// Lost is how many calls of that name were carried out without an answer.
+// Lost returns how many calls of that name were carried out without an answer.
 func (f *Faults) Lost(name string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.after[name]
 }
 
-// String says what was made to fail, for a test's log.
+// String lists the failures, for a test's log.
 func (f *Faults) String() string {
 	all, before, after := f.Calls()
 	f.mu.Lock()
@@ -84,7 +84,7 @@ func (f *Faults) String() string {
 	return fmt.Sprintf("seed %d: of %d calls %d failed before they were carried out %v, %d after %v", f.seed, all, before, f.before, after, f.after)
 }
 
-// draw decides about one call. At most one of the two is true.
+// draw decides about one call. At most one of the results is true.
 func (f *Faults) draw(name string) (before, after bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -117,7 +117,8 @@ func call[T any](f *Faults, name string, do func() (T, error)) (T, error) {
 	return v, err
 }
 
-// half is call of what says, with the error of a lost answer, what it may have done.
+// half is call for a function that returns a result beside the error of a lost answer: the
+// work that it may have done.
 func half[T any](f *Faults, name string, do func() (T, error)) (T, error) {
 	before, after := f.draw(name)
 	if before {
@@ -131,7 +132,7 @@ func half[T any](f *Faults, name string, do func() (T, error)) (T, error) {
 	return v, err
 }
 
-// done is call of what returns nothing but an error.
+// done is call for a function that returns only an error.
 func done(f *Faults, name string, do func() error) error {
 	_, err := call(f, name, func() (struct{}, error) { return struct{}{}, do() })
 	return err

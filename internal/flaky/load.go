@@ -18,16 +18,16 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Load is what a Runner on a failing store has to do: batches are added to each lane, one
-// every Pause or so, for a while. The ledger executes whatever it is sent, twice as well.
+// Load is the work of a Runner on a failing store: batches are added to each lane, one every
+// Pause or so, for a while. The ledger executes every batch that it gets, even twice.
 type Load struct {
 	Lanes int
 	Pause time.Duration
 	For   time.Duration
 }
 
-// Latencies are how long batches took from the end of their Add to the end of an Await, in
-// ascending order.
+// Latencies are the times from the end of a batch's Add to the end of an Await, in ascending
+// order.
 type Latencies []time.Duration
 
 // At is a quantile, 0.99 say.
@@ -38,7 +38,7 @@ func (l Latencies) String() string {
 	return fmt.Sprintf("%d batches: p50 %s, p99 %s, worst %s", len(l), l.At(0.5).Round(time.Millisecond), l.At(0.99).Round(time.Millisecond), l.At(1).Round(time.Millisecond))
 }
 
-// retry is a caller who hears that something failed, and does it again.
+// retry is a caller that repeats a failed call.
 func retry(t testing.TB, do func() error) {
 	for {
 		err := do()
@@ -53,8 +53,8 @@ func retry(t testing.TB, do func() error) {
 	}
 }
 
-// Run delivers the load with one Runner, with faults from its start to its end, and holds
-// the ledger's log against the order of the Adds: all final, once, in order.
+// Run delivers the load with one Runner, with faults from its start to its end, and compares
+// the ledger's log with the order of the Adds: all final, once, in order.
 func (l Load) Run(t testing.TB, s store.Store, f *Faults, o *dltbatch.Options) Latencies {
 	t.Helper()
 	ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 20 * time.Millisecond, Latency: 2 * time.Millisecond})
@@ -63,7 +63,7 @@ func (l Load) Run(t testing.TB, s store.Store, f *Faults, o *dltbatch.Options) L
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
-	for !r.Health().Running { // its first look at the store is not to fail: nobody repeats it
+	for !r.Health().Running { // its first look at the store must not fail: nobody retries it
 		time.Sleep(time.Millisecond)
 	}
 	f.Calm(false)

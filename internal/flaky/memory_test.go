@@ -12,7 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// calls is the latency on a memory store of which one call in every fails; 0 is none.
+// calls measures the latency on a memory store where one call in every fails; with every 0
+// none fails.
 func calls(t *testing.T, seed uint64, every int, l flaky.Load) (took flaky.Latencies, f *flaky.Faults) {
 	synctest.Test(t, func(t *testing.T) {
 		f = flaky.New(seed, max(1, every))
@@ -25,8 +26,9 @@ func calls(t *testing.T, seed uint64, every int, l flaky.Load) (took flaky.Laten
 	return took, f
 }
 
-// A failed call is tried again by itself, briefly: where one call in ten of the store fails,
-// half of them with their answers lost, the p99 of a batch is at most a second more.
+// The library retries a failed call by itself, after a short wait: where one call in ten of
+// the store fails, half of them with their answers lost, the p99 of a batch is at most a
+// second more.
 func TestOneCallInTenFails(t *testing.T) {
 	load := flaky.Load{Lanes: 10, Pause: time.Second, For: 2 * time.Minute}
 	calm, _ := calls(t, 1, 0, load)

@@ -7,7 +7,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Orders is a store of orders whose calls fail. ListOrders it leaves alone.
+// Orders is a store of orders whose calls fail. ListOrders never fails.
 type Orders struct {
 	store.Orders
 	F *Faults

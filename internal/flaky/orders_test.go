@@ -21,14 +21,15 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// builder makes a batch whose id says of what.
+// builder makes a batch whose id names its orders.
 type builder struct{}
 
 func (builder) Build(_ context.Context, party batch.ServiceID, orders []batch.Order) (batch.Batch, error) {
 	return batch.Batch{ID: batch.ID("b-" + string(orders[0].ID)), Service: party, Payload: []byte("x")}, nil
 }
 
-// orders is the latency of orders where one call in every fails; 0 is none.
+// orders measures the latency of orders where one call in every fails; with every 0 none
+// fails.
 func orders(t *testing.T, seed uint64, every int) (took flaky.Latencies, f *flaky.Faults) {
 	synctest.Test(t, func(t *testing.T) {
 		f = flaky.New(seed, max(1, every))
@@ -92,7 +93,7 @@ func orders(t *testing.T, seed uint64, every int) (took flaky.Latencies, f *flak
 	return took, f
 }
 
-// The loops of auto-batching try again by themselves, too.
+// The loops of auto-batching retry by themselves, too.
 func TestOneCallInTenFailsOrders(t *testing.T) {
 	calm, _ := orders(t, 1, 0)
 	t.Logf("no faults: %s", calm)

@@ -36,8 +36,8 @@ func TestContractSQLite(t *testing.T) {
 	flaky.Contract(t, openSQLite(t, f), f)
 }
 
-// One statement in ten fails. It is real time: all is final, once and in order; how long it
-// took is printed.
+// One statement in ten fails, in real time: all is final, once and in order; the latency is
+// printed.
 func TestOneStatementInTenFailsSQLite(t *testing.T) {
 	load := flaky.Load{Lanes: 8, Pause: 200 * time.Millisecond, For: 4 * time.Second}
 	calm := flaky.New(1, 1<<30)
@@ -46,9 +46,9 @@ func TestOneStatementInTenFailsSQLite(t *testing.T) {
 	t.Logf("one in ten: %s\n%s", load.Run(t, openSQLite(t, f), f, nil), f)
 }
 
-// A transaction that began, of which nobody heard, is ended: else it would keep all others
-// from writing for ever. So it is where the ROLLBACK fails, too, and the connection is given up
-// with statements that others had prepared on it.
+// A transaction whose BEGIN lost its answer is ended: otherwise it would keep all others from
+// writing for ever. This holds even where the ROLLBACK fails, too, and the connection is given
+// up with statements that others had prepared on it.
 func TestABeginWithoutAnAnswer(t *testing.T) {
 	for _, rollback := range []bool{false, true} {
 		f := flaky.New(1, 10)

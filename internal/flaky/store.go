@@ -8,9 +8,9 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Store is a store whose calls fail. What operators and people do ([store.Operator],
-// [store.Controls], [store.Inspector]), and reading ([store.BatchStore].Get, List, Counts)
-// it leaves alone: nothing there is repeated by the library.
+// Store is a store whose calls fail. The acts of operators and people ([store.Operator],
+// [store.Controls], [store.Inspector]) and reads ([store.BatchStore].Get, List, Counts) never
+// fail: the library does not retry them.
 type Store struct {
 	store.Store
 	F *Faults
@@ -40,8 +40,8 @@ func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceI
 	return call(s.F, "Lanes", func() ([]batch.ServiceID, error) { return s.Store.Lanes(ctx, q) })
 }
 
-// Claim is [store.Engine].Claim. Where its answer is lost it says, as a store must, what it
-// may have claimed.
+// Claim is [store.Engine].Claim. Where its answer is lost it returns, as a store must, the
+// claims that it may have made.
 func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 	return half(s.F, "Claim", func() (store.Claimed, error) { return s.Store.Claim(ctx, q, choose) })
 }
@@ -61,8 +61,8 @@ func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.A
 	return call(s.F, "Record", func() ([]store.Applied, error) { return s.Store.Record(ctx, outcomes) })
 }
 
-// Pending is [store.Engine].Pending. Where its answer is lost it says, as a store must,
-// what it may have leased.
+// Pending is [store.Engine].Pending. Where its answer is lost it returns, as a store must, the
+// rows that it may have leased.
 func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
 	return half(s.F, "Pending", func() ([]store.InFlight, error) { return s.Store.Pending(ctx, q) })
 }

@@ -15,26 +15,26 @@ import (
 // Patience is how long goroutines get to end after the last test.
 const Patience = 5 * time.Second
 
-// Check runs the tests of m, then stops what they share, and returns the exit code:
-// that of the tests, or 1 where they passed and goroutines that they started are
-// still there. It writes their stacks to standard error.
+// Check runs the tests of m, then calls stop to end shared resources, and returns the exit
+// code: the tests' code, or 1 where they passed and goroutines that they started are still
+// there. It writes the stacks of these goroutines to standard error.
 //
 //	func TestMain(m *testing.M) { os.Exit(leak.Check(m)) }
 func Check(m *testing.M, stop ...func()) int {
 	before := goroutines()
 	code := run(m, stop)
 	if code != 0 {
-		return code // a failed test may well leave something behind
+		return code // a failed test may well leave a goroutine behind
 	}
 	return report(os.Stderr, before, Patience)
 }
 
-// CheckBubbles is Check, on one processor, for tests that run most of their time in bubbles
-// of testing/synctest, built with -race. In Go 1.26 all timers of a bubble share one context
-// of the race detector. Two threads that receive from timers of one bubble at once use it at
-// once (runtime/time.go, unlockAndRun), and the process dies within the race detector:
-// "CHECK failed: tsan_rtl.cpp", or a segmentation fault. The simulations saw that once
-// in ten runs, or in five minutes. The race detector does not need two processors to find a race.
+// CheckBubbles is Check, on one processor, for tests that run most of their time in bubbles of
+// testing/synctest, built with -race. In Go 1.26 all timers of a bubble share one context of
+// the race detector. Two threads that receive from timers of one bubble at once use that
+// context at once (runtime/time.go, unlockAndRun), and the process dies within the race
+// detector: "CHECK failed: tsan_rtl.cpp", or a segmentation fault. The simulations saw that
+// once in ten runs, or in five minutes. The race detector finds races on one processor, too.
 func CheckBubbles(m *testing.M, stop ...func()) int {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	return Check(m, stop...)
@@ -47,7 +47,7 @@ func run(m *testing.M, stop []func()) int {
 	return m.Run()
 }
 
-// report waits until nothing is left beside what was there before.
+// report waits until no new goroutine is left.
 func report(w io.Writer, before map[string]string, patience time.Duration) int {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -63,8 +63,8 @@ func report(w io.Writer, before map[string]string, patience time.Duration) int {
 	}
 }
 
-// leaks returns the stacks that are new, without those of the runtime and of the
-// testing package itself.
+// leaks returns the stacks that are new, except stacks of the runtime and of the testing
+// package itself.
 func leaks(before, after map[string]string) (out []string) {
 	for id, stack := range after {
 		if _, old := before[id]; !old && !ours(stack) {
@@ -76,7 +76,7 @@ func leaks(before, after map[string]string) (out []string) {
 
 func ours(stack string) bool {
 	for _, f := range [...]string{
-		"leak.goroutines(",   // the one that asks
+		"leak.goroutines(",   // the goroutine that calls this
 		"testing.(*M).",      // alarms
 		"os/signal.",         // started once and for all by fuzzing
 		"runtime.ReadTrace(", // -trace

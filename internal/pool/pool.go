@@ -1,5 +1,5 @@
-// Package pool bounds how many requests are under way, and keeps those that hang
-// from taking the place of the others.
+// Package pool bounds the requests under way, and keeps hanging requests from taking the place
+// of the others.
 package pool
 
 import (
@@ -7,29 +7,29 @@ import (
 	"time"
 )
 
-// Pool hands out a bounded number of hands. A key is slow from when a request of it
-// takes longer than slowAfter, or runs into its time limit, until one ends within
-// its limit: slow keys share a quarter of the pool, and a request that turns slow
-// gives its place to others (up to as many again), so that a few that hang cannot
-// hold up the rest. A ledger that is slow and answers is not punished for it.
+// Pool hands out a bounded number of hands. A key becomes slow when one of its requests takes
+// longer than slowAfter, or runs into its time limit, and stays slow until a request of it
+// ends within its limit. Slow keys share a quarter of the pool. A request that turns slow
+// gives its place to others (up to as many again), so that a few hanging requests cannot hold
+// up the rest. A ledger that is slow and answers is not punished for it.
 type Pool struct {
 	size      int
 	slowAfter time.Duration
-	freed     func() // called without a lock whenever a place becomes free
+	freed     func() // called without a lock each time a place becomes free
 
 	mu         sync.Mutex
 	brisk      int // requests under way that are not slow
-	slow       int // requests under way that are
+	slow       int // requests under way that are slow
 	slowKeys   map[string]struct{}
-	posted     int // since the window began
+	posted     int // batches posted since the window began
 	postedPrev int // in the window before
 	windowAt   time.Time
 }
 
-// maxSlowKeys bounds the memory of who was slow; past it the set starts over.
+// maxSlowKeys bounds the memory of slow keys; past it the set starts over.
 const maxSlowKeys = 10_000
 
-// New returns a pool of size hands. freed is called whenever a hand becomes free.
+// New returns a pool of size hands. It calls freed each time a hand becomes free.
 func New(size int, slowAfter time.Duration, freed func()) *Pool {
 	return &Pool{size: size, slowAfter: slowAfter, freed: freed, slowKeys: map[string]struct{}{}}
 }
@@ -45,7 +45,7 @@ type Hand struct {
 	timer *time.Timer
 }
 
-// Acquire takes a hand for key, or reports that there is none for it now.
+// Acquire takes a hand for key; false means that no hand is free for it now.
 func (p *Pool) Acquire(key string) (*Hand, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -90,7 +90,7 @@ func (p *Pool) Busy() int {
 	return p.brisk + p.slow
 }
 
-// Posted says that so many were posted with this hand.
+// Posted reports that n were posted with this hand.
 func (h *Hand) Posted(n int) {
 	p := h.p
 	p.mu.Lock()
@@ -140,7 +140,7 @@ func (p *Pool) mark(key string) {
 	p.slowKeys[key] = struct{}{}
 }
 
-// Unused gives the hand back when no request was made: it says nothing of the key.
+// Unused gives the hand back when no request was made: this says nothing about the key.
 func (h *Hand) Unused() {
 	h.end(func(*Pool) {})
 	h.p.freed()
@@ -152,8 +152,8 @@ func (h *Hand) Release(hung bool) {
 	h.p.freed()
 }
 
-// Pass is Release by one who looks by himself for what to do with the place, and tells
-// whom it concerns if there is nothing.
+// Pass is Release without calling freed: the caller looks for work for the place itself, and
+// reports the free place if it finds none.
 func (h *Hand) Pass(hung bool) {
 	h.end(func(p *Pool) {
 		if hung {

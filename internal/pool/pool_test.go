@@ -130,7 +130,7 @@ func TestARequestThatTurnsSlowGivesItsPlaceUp(t *testing.T) {
 		assert.Equal(t, 4, p.Free())
 		assert.Equal(t, 0, p.Busy())
 		refusedAfter := acquire(t, p, "hangs0")
-		refused(t, p, "other0") // they were found to hang, too
+		refused(t, p, "other0") // they hung, too
 		refusedAfter.Release(false)
 	})
 }

@@ -8,28 +8,28 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Claim is what one transaction that claims needs to know, and reports. It is made before the
+// Claim holds the facts that one claiming transaction needs and reports. It is made before the
 // transaction's BEGIN and used by one goroutine, in this order, as often as the transaction
 // locks lanes:
 //
 //	c := lanes.Claim(time.Now()) // before BEGIN
 //	... lock lanes; of each the turn and the clock; the ids and the start of the server
 //	if c.Look(look, time.Now()) {
-//		c.Locks(... who holds ROW EXCLUSIVE on the table of what waits, of pg_locks)
+//		c.Locks(... holders of ROW EXCLUSIVE on the table of waiting rows, from pg_locks)
 //	}
 //	ranges := c.Ranges(service, turn, clock) // of each lane
 //	... read both windows of the lanes, in these ranges only
-//	c.Saw(service, window) // of each lane of which both were read
+//	c.Saw(service, window) // of each lane whose windows were both read
 //
-// Nothing is to be done after a COMMIT or a ROLLBACK. What is not reported is not learned, and
-// does no harm. A transaction that is begun again gets a Claim of its own.
+// Nothing is to be done after a COMMIT or a ROLLBACK. A missing report only leaves something
+// unlearned, and does no harm. A transaction that is begun again gets a Claim of its own.
 type Claim struct {
 	m       *Lanes
 	now     time.Time
-	epoch   int64 // in which it has looked; 0: it has not
+	epoch   int64 // the epoch of its look; 0: it has not looked
 	closed  int64 // the generation that was closed before this began; 0: none
 	asked   int64 // the generation for which locks are looked at; 0: none
-	later   bool  // that look comes after another one for this generation
+	later   bool  // that look follows another look for this generation
 	wholes  int   // lanes that it reads from their beginnings though it need not
 	visited map[batch.ServiceID]visit
 }
@@ -40,7 +40,7 @@ type visit struct {
 	whole              bool
 }
 
-// Claim begins a claim. It must be called before BEGIN is sent. now is of the process's
+// Claim begins a claim. It must be called before BEGIN is sent. now is on the process's
 // monotonic clock, as [time.Now] returns it, here and below.
 func (m *Lanes) Claim(now time.Time) *Claim {
 	m.mu.Lock()
@@ -53,19 +53,19 @@ func (m *Lanes) Claim(now time.Time) *Claim {
 	return c
 }
 
-// Look is what a statement of the claim's transaction found out about the server.
+// Look is a reading of the server's state by a statement of the claim's transaction.
 type Look struct {
-	// Started is pg_postmaster_start_time() as a number; it is compared with others only. Where
-	// commits are asynchronous it must also be another one after a recovery from a crash, as
-	// the sum with pg_stat_get_bgwriter_stat_reset_time() is.
+	// Started is pg_postmaster_start_time() as a number, used only for comparison. Where
+	// commits are asynchronous it must also change after a recovery from a crash, as the sum
+	// with pg_stat_get_bgwriter_stat_reset_time() does.
 	Started int64
 	Xid     uint64 // txid_current(): 64 bits, which never begin anew
 	Xmin    uint64 // txid_snapshot_xmin(txid_current_snapshot()), likewise
 }
 
-// Look reports what was found out about the server. Where it returns true the claim should ask
-// for the locks now, and report them to [Claim.Locks]; it need not. That is at most once in 20 ms
-// a process, and only where ids do not move.
+// Look reports a reading of the server. Where it returns true the claim should read the locks
+// now, and report them to [Claim.Locks]; it need not. A process gets true at most once in 20
+// ms, and only where ids do not move.
 func (c *Claim) Look(found Look, now time.Time) bool {
 	c.m.mu.Lock()
 	defer c.m.mu.Unlock()
@@ -99,7 +99,7 @@ func (c *Claim) Look(found Look, now time.Time) bool {
 }
 
 // Locks reports the virtual transactions that hold a granted RowExclusiveLock on the table of
-// what waits, as pg_locks named them after Look had returned true.
+// waiting rows, as pg_locks named them after Look had returned true.
 func (c *Claim) Locks(held []string) {
 	c.m.mu.Lock()
 	defer c.m.mu.Unlock()
@@ -121,16 +121,16 @@ func (c *Claim) Locks(held []string) {
 	}
 }
 
-// Ranges returns which order keys of a lane are to be read, by both statements, in ascending
-// order; the last range has no end. turn is the lane's, which was read with its lock; clock is
-// the database's in microseconds, read in this transaction before the windows. The caller does
-// not change what it gets.
+// Ranges returns the order keys of a lane that both statements are to read, in ascending
+// order; the last range has no end. turn is the lane's, read with its lock; clock is the
+// database's in microseconds, read in this transaction before the windows. The caller does not
+// change the slice.
 func (c *Claim) Ranges(service batch.ServiceID, turn, clock int64) []Range {
 	c.m.mu.Lock()
 	defer c.m.mu.Unlock()
 	m := c.m
 	if c.epoch != m.epoch {
-		return whole // it has not looked, or at another server
+		return whole // it has not looked, or it looked at another server
 	}
 	l := m.use(service, turn, c.now)
 	if clock < bottom(l.ranges) {
@@ -147,18 +147,18 @@ func (c *Claim) Ranges(service batch.ServiceID, turn, clock int64) []Range {
 	return ranges
 }
 
-// Window is what a claim saw of a lane, in the ranges that it was to read. [Claim.Saw] may
-// sort the slices, and keeps neither.
+// Window holds the rows of a lane that a claim saw, in the ranges that it was to read.
+// [Claim.Saw] may sort the slices, and keeps neither.
 type Window struct {
-	Attempted []int64 // the order keys of all that was attempted and is open
-	Waiting   []int64 // of what waits: of the first Limit rows, ties included, and maybe of more
+	Attempted []int64 // the order keys of all rows that were attempted and are open
+	Waiting   []int64 // of waiting rows: of the first Limit, ties included, and maybe of more
 	Limit     int
 	// Open says that both statements were sent, and that neither left rows out because the lane
 	// is paused or halted.
 	Open bool
 }
 
-// upto is the key up to which the window shows all that is open.
+// upto is the key up to which the window shows all open rows.
 func (w *Window) upto() int64 {
 	switch {
 	case w.Limit <= 0:
@@ -170,9 +170,9 @@ func (w *Window) upto() int64 {
 	return w.Waiting[w.Limit-1]
 }
 
-// Saw reports a window; a lane that Ranges was not asked for is passed over. It returns true
-// where the lane was read from its beginning for once, and has an open row that the ranges would
-// have hidden: somebody wrote to the tables by other means than this library, or this is a fault.
+// Saw reports a window; a lane that Ranges was not asked for is ignored. It returns true where
+// this claim read the lane from its beginning and found an open row that the ranges would have
+// hidden: somebody wrote to the tables without this library, or the library has a fault.
 func (c *Claim) Saw(service batch.ServiceID, w Window) (hidden bool) {
 	c.m.mu.Lock()
 	defer c.m.mu.Unlock()

@@ -24,7 +24,7 @@ type rig struct {
 
 func newRig() *rig { return &rig{Lanes: NewLanes(100), now: time.Unix(1, 0), xid: 10} }
 
-// look is a claim that has looked; xmin 0 is that nothing else runs.
+// look returns a claim that has looked; with xmin 0 nothing else runs.
 func (r *rig) look(xmin uint64) (c *Claim, ask bool) {
 	c = r.Claim(r.now)
 	r.xid++
@@ -35,7 +35,7 @@ func (r *rig) look(xmin uint64) (c *Claim, ask bool) {
 	return c, ask
 }
 
-// see looks, and reports a window of a lane; it returns what was read.
+// see looks, and reports a window of a lane; it returns the ranges to read.
 func (r *rig) see(service batch.ServiceID, clock int64, w Window) []Range {
 	c, _ := r.look(0)
 	ranges := c.Ranges(service, r.turn, clock)
@@ -47,7 +47,7 @@ func waiting(keys ...int64) Window { return Window{Waiting: keys, Limit: len(key
 
 func from(key int64) []Range { return []Range{{key, math.MaxInt64}} }
 
-// until is see again and again, until what was reported before has become a position.
+// until calls see until the reported window has become a position.
 func (r *rig) until(service batch.ServiceID, clock int64, w Window) []Range {
 	for range 4 {
 		r.see(service, clock, w)
@@ -79,7 +79,7 @@ func TestSealedByID(t *testing.T) {
 	require.Nil(t, r.sealing)
 }
 
-// A position does not go back with what happens to be visible.
+// A position does not go back with the rows that happen to be visible.
 func TestBound(t *testing.T) {
 	r := newRig()
 	require.Equal(t, from(9), r.until("s", 100, waiting(9)))
@@ -90,7 +90,7 @@ func TestBound(t *testing.T) {
 	require.Equal(t, from(9), r.see("s", 100, waiting()), "what was known of additions is still true")
 }
 
-// A batch that is stuck, and what passes it.
+// A batch that is stuck, and batches that pass it.
 func TestStuck(t *testing.T) {
 	const s = apart
 	r := newRig()
@@ -108,7 +108,7 @@ func TestStuck(t *testing.T) {
 	require.Equal(t, from(96*s), r.until("s", 100*s, waiting()))
 }
 
-// What retention has removed keeps no new key up.
+// After retention removed the last batch, no key keeps new keys up.
 func TestClockStepsBack(t *testing.T) {
 	r := newRig()
 	require.Equal(t, from(50), r.until("s", 100, waiting(50)))
@@ -214,7 +214,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// Claims of one process run side by side: with -race, and for what may be read at once.
+// Claims of one process run side by side: a test for -race, and for reads at the same time.
 func TestConcurrent(t *testing.T) {
 	m := NewLanes(4)
 	var xid atomic.Uint64

@@ -56,7 +56,7 @@ func (g *generation) clone() *generation {
 	return &n
 }
 
-// state writes all that decides what may come, and nothing that only counts on.
+// state holds all that decides the next moves, and no mere counters.
 type state []byte
 
 func (s *state) n(values ...int64) {
@@ -162,7 +162,7 @@ type explorer struct {
 	seen  map[uint64]struct{}
 	path  []move
 	wrong string
-	most  int // states; where there are more it stops
+	most  int // states; past it the exploration stops
 	moved int // positions, in the end
 }
 
@@ -210,7 +210,7 @@ func (e *explorer) String() string {
 	return s
 }
 
-// wander takes one way at random. Some adders take long, and what is rare comes rarely.
+// wander takes one way at random. Some adders take long, and rare moves are rare.
 func wander(s setting, seed uint64, steps int) *explorer {
 	r := rand.New(rand.NewPCG(seed, 0))
 	w, e := newWorld(&s), &explorer{}

@@ -9,16 +9,16 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// generation is candidates that are sealed together.
+// generation is a set of candidates that are sealed together.
 type generation struct {
 	id         int64
 	candidates map[batch.ServiceID]int64
 	closed     time.Time
 	xid        uint64              // a transaction id that was given out after it was closed; 0: none yet
-	noted      time.Time           // when that was
-	asked      bool                // for holders
-	looked     bool                // holders were read
-	since      time.Time           // when they were first
+	noted      time.Time           // when the id was given out
+	asked      bool                // a claim was asked to read the holders
+	looked     bool                // the holders were read
+	since      time.Time           // when they were read first
 	holders    map[string]struct{} // virtual transactions that hold it up
 }
 
@@ -29,11 +29,11 @@ func (g *generation) add(lane batch.ServiceID, key int64, limit int) {
 	}
 }
 
-// sealedBy reports whether all transactions that may have missed a candidate have ended,
-// where all below xmin have.
+// sealedBy reports whether all transactions that may have missed a candidate have ended, given
+// that all ids below xmin have.
 func (g *generation) sealedBy(xmin uint64) bool { return g.xid != 0 && xmin > g.xid }
 
-// hold takes the first look at who holds the lock.
+// hold takes the first look at the holders of the lock.
 func (g *generation) hold(held []string, now time.Time) {
 	g.looked, g.since, g.holders = true, now, make(map[string]struct{}, len(held))
 	for _, v := range held {
@@ -41,7 +41,7 @@ func (g *generation) hold(held []string, now time.Time) {
 	}
 }
 
-// release takes a later look: of those who hold it up, who holds the lock no more has ended.
+// release takes a later look: a holder that no longer holds the lock has ended.
 func (g *generation) release(held []string) {
 	left := make(map[string]struct{})
 	for _, v := range held {
@@ -52,10 +52,10 @@ func (g *generation) release(held []string) {
 	g.holders = left
 }
 
-// released reports whether nobody is left who held the lock.
+// released reports whether all holders of the lock have ended.
 func (g *generation) released() bool { return g.looked && len(g.holders) == 0 }
 
-// nameless reports whether this is a prepared transaction that has lost the name it had.
+// nameless reports whether virtual names a prepared transaction that has lost its old name.
 func nameless(virtual string) bool { return strings.HasPrefix(virtual, "-1/") }
 
 // some returns a few of the holders.

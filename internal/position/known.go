@@ -8,14 +8,14 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Floor is a key below which nothing of a lane is open, while its turn is Turn and the clock
-// is at Clock or later. Where nothing is known of the lane, From is the least key.
+// Floor is a key below which no row of a lane is open, while the lane's turn is Turn and the
+// clock is at Clock or later. Where the lane is unknown, From is the least key.
 type Floor struct{ From, Turn, Clock int64 }
 
-// Floors returns what is known of lanes, and when the server was started for which it is
-// true. Who reads a lane without its lock starts there, once it has seen that all three are
-// so still, in the statement that reads, or in one before it: what is put below it after
-// that may be missed.
+// Floors returns the floors of lanes, and the start of the server for which they hold. A
+// reader without the lane's lock starts at the floor, once it has seen that turn, clock and
+// server still match, in the reading statement or in an earlier one. It may miss a row that is
+// put below the floor after that.
 func (m *Lanes) Floors(lanes []batch.ServiceID) (floors []Floor, started int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

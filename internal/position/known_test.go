@@ -10,7 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// A floor is where the first range of a lane begins, and comes with all that it depends on.
+// A floor is the beginning of a lane's first range, and comes with all that it depends on.
 func TestFloors(t *testing.T) {
 	m := NewLanes(10)
 	floors, started := m.Floors([]batch.ServiceID{"a"})

@@ -13,51 +13,51 @@ import (
 const (
 	// patience is how long a generation waits for transaction ids before locks are looked at.
 	patience = 100 * time.Millisecond
-	// lookEvery is how often locks are looked at, at most.
+	// lookEvery is the least time between two looks at locks.
 	lookEvery = 20 * time.Millisecond
-	// wholeEvery is how often a lane is read from its beginning.
+	// wholeEvery is the time between two reads of a lane from its beginning.
 	wholeEvery = 5 * time.Minute
-	// wholeShare is among how many lanes of a claim one is read so.
+	// wholeShare: of so many lanes of a claim, one may be read from its beginning.
 	wholeShare = 50
 )
 
-// Lanes is what one process remembers of the lanes of one database. Its methods, and those of
-// different [Claim] values, may be called concurrently.
+// Lanes is the memory that one process has of the lanes of one database. Its methods, and
+// methods of different [Claim] values, may be called concurrently.
 type Lanes struct {
 	limit int // of lanes
 
 	mu      sync.Mutex
 	epoch   int64 // raised when all is forgotten
-	started int64 // when the server was, in whatever unit; 0: not known yet
-	// Those used last are in young. When it holds half of the limit it becomes old, and what
-	// was in old is dropped.
+	started int64 // the server's start, in the caller's unit; 0: not known yet
+	// young holds the lanes used last. When it holds half of the limit it becomes old, and the
+	// lanes in old are dropped.
 	young, old map[batch.ServiceID]*lane
 
-	made    int64       // generations
+	made    int64       // generations made so far
 	open    *generation // collects candidates
 	sealing *generation // is closed and not sealed yet; nil: none
-	byLock  bool        // the last one that was sealed was so by lock
+	byLock  bool        // the last generation that was sealed was sealed by lock
 	next    time.Time   // when locks may be looked at again
 	stall   Stall
-	looked  time.Time // when a claim looked last
+	looked  time.Time // the time of the last look
 }
 
-// lane is what is remembered of one lane.
+// lane is the memory of one lane.
 type lane struct {
 	turn   int64
-	bound  int64     // no row below it becomes visible but by another turn; the least key: not known
+	bound  int64     // no row below it becomes visible without another turn; the least key: not known
 	ranges []Range   // all rows that are open, or will be, have their keys in these
 	whole  time.Time // when it is to be read from its beginning
 }
 
-// NewLanes returns the memory of at most so many lanes, at least two.
+// NewLanes returns a memory of at most limit lanes, at least two.
 func NewLanes(limit int) *Lanes {
 	m := &Lanes{limit: max(2, limit)}
 	m.forget(0)
 	return m
 }
 
-// forget begins anew with a server that was started then.
+// forget begins anew with the server that was started at started.
 func (m *Lanes) forget(started int64) {
 	m.epoch++
 	m.started = started
@@ -82,7 +82,7 @@ func (m *Lanes) close(now time.Time) {
 	m.begin()
 }
 
-// seal makes bounds of the candidates that were closed.
+// seal makes the candidates of the closed generation bounds.
 func (m *Lanes) seal(byLock bool) {
 	for service, key := range m.sealing.candidates {
 		if l := m.find(service); l != nil {
@@ -92,7 +92,7 @@ func (m *Lanes) seal(byLock bool) {
 	m.sealing, m.byLock, m.stall = nil, byLock, Stall{}
 }
 
-// find returns what is remembered of a lane, or nil.
+// find returns the memory of a lane, or nil.
 func (m *Lanes) find(service batch.ServiceID) *lane {
 	if l := m.young[service]; l != nil {
 		return l
@@ -100,7 +100,7 @@ func (m *Lanes) find(service batch.ServiceID) *lane {
 	return m.old[service]
 }
 
-// use returns what is remembered of a lane that is claimed from.
+// use returns the memory of a lane that a claim visits, made if there is none.
 func (m *Lanes) use(service batch.ServiceID, turn int64, now time.Time) *lane {
 	l := m.find(service)
 	if l == nil {
@@ -118,27 +118,27 @@ func (m *Lanes) use(service batch.ServiceID, turn int64, now time.Time) *lane {
 	return l
 }
 
-// spread is a part of wholeEvery, another one for each lane, so that not all lanes that were
-// seen together are read from their beginnings together.
+// spread is a part of wholeEvery, different for each lane, so that lanes first seen together
+// are not read from their beginnings together.
 func spread(service batch.ServiceID) time.Duration {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(service))
 	return wholeEvery / 1024 * time.Duration(h.Sum32()%1024)
 }
 
-// Stall says what holds up the bounds. While it lasts positions stay where they are, and
-// claims walk all that has become final since: they are right, and slow.
+// Stall says why the bounds do not move. While it lasts positions stay, and claims walk all
+// rows that became final since: correct, but slow.
 type Stall struct {
-	For time.Duration // how long neither ids nor locks have moved, as a claim last saw it; 0: they do
-	// Holders are some of the virtual transactions, by their names in pg_locks, that have added
-	// here and are still open; none where nobody may look at locks.
+	For time.Duration // how long neither ids nor locks have moved, as a claim last saw it; 0: they move
+	// Holders are some of the virtual transactions, by their names in pg_locks, that added
+	// rows here and are still open; empty where the user may not read locks.
 	Holders []string
 }
 
-// fresh is how long what a claim saw counts as what is so at present.
+// fresh is how long a claim's look counts as the present state.
 const fresh = 10 * time.Second
 
-// Stall returns what holds up the bounds at present: nothing where no claim has looked of late.
+// Stall returns the present stall; the zero Stall where no claim has looked of late.
 func (m *Lanes) Stall(now time.Time) Stall {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -25,8 +25,8 @@ const (
 func two(steps string) []string   { return []string{steps, steps} }
 func three(steps string) []string { return []string{steps, steps, steps} }
 
-// after is a beginning: each adder does so many steps, one after another. Before each but the
-// first reads the clock, that has moved by so much.
+// after is a beginning: each adder makes so many steps, one adder after another. Before each
+// adder except the first reads the clock, the clock has moved by so much.
 func after(by int8, steps ...int) (first []move) {
 	for i, n := range steps {
 		for step := range n {
@@ -49,7 +49,7 @@ func claimed() []move {
 // locked is the first claimer in the second lane, which it has locked.
 var locked = []move{{beginClaim, 0, 1}, {claimStep, 0, 0}}
 
-// worlds are gone through from end to end. No batch is ever hidden in any of them.
+// worlds are explored completely. No batch is ever hidden in any of them.
 var worlds = []setting{
 	{name: "ids", adders: two(readCommitted), claimers: []int{0}, claims: 3, clock: 2, seal: 'x'},
 	{name: "locks", adders: two(readCommitted), claimers: []int{0}, claims: 3, clock: 2, seal: 'l'},
@@ -89,8 +89,8 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// The same worlds from their beginnings, some more of everything, and what is too large for
-// every day.
+// The same worlds from their beginnings, with some more of everything, and worlds too large
+// for every day.
 func TestModelLarge(t *testing.T) {
 	if !*large {
 		t.Log("-position.large goes through larger worlds")
@@ -116,7 +116,7 @@ func TestModelLarge(t *testing.T) {
 	}
 }
 
-// A world with much of everything, in which nobody looks at all that may happen.
+// A world with much of everything; the test tries a few of its ways.
 func TestModelAtRandom(t *testing.T) {
 	wide := setting{
 		adders: slices.Repeat([]string{readCommitted, readCommitted, "begin snap clock prepare end"}, 8),
@@ -141,7 +141,7 @@ func TestModelAtRandom(t *testing.T) {
 	}
 }
 
-// What callers must not do hides a batch, and the model shows how: it is known to be able to
+// A caller that breaks the rules hides a batch, and the model shows how: so the model can
 // fail.
 func TestModelFinds(t *testing.T) {
 	old, statement := "snap clock begin end", "snap xid clock end"

@@ -4,7 +4,7 @@ import (
 	"fmt"
 )
 
-// move is one thing that may happen next. What i and j are depends on it.
+// move is one thing that may happen next. The meaning of i and j depends on kind.
 type move struct {
 	kind moveKind
 	i, j int8
@@ -16,7 +16,7 @@ const (
 	addStep    moveKind = iota // of adder i; where it reads the clock, that has moved by j
 	abort                      // of adder i
 	beginClaim                 // of claimer i, in lane j
-	claimStep                  // of claimer i; j is what it chooses, or by how much the clock has moved
+	claimStep                  // of claimer i; j is its choice, or by how much the clock has moved
 	finish                     // the batch of adder i is final, or cancelled
 	prune                      // it is removed, when the clock has moved by j
 	requeue                    // the batch of adder i: a transaction begins
@@ -42,7 +42,7 @@ func (w *world) moves(to []move) []move {
 			to = append(to, move{kind, int8(i), int8(j)})
 		}
 	}
-	clock := func(ok bool, kind moveKind, i int) { // which is seen only where somebody reads it
+	clock := func(ok bool, kind moveKind, i int) { // the clock shows only where somebody reads it
 		for by := int64(0); ok && w.clock+by <= w.setting.clock; by++ {
 			can(true, kind, i, int(by))
 		}
@@ -104,8 +104,8 @@ func (w *world) moves(to []move) []move {
 	return to
 }
 
-// lone reports whether each process has one claimer. Then nothing can happen between the
-// beginning of a claim and its first statement that could matter.
+// lone reports whether each process has one claimer. Then nothing that matters can happen
+// between the beginning of a claim and its first statement.
 func (w *world) lone() bool { return len(w.memories) == len(w.claimers) }
 
 // any reports whether a lane was ever added to.
@@ -197,7 +197,7 @@ func (w *world) tick(by int8) {
 	}
 }
 
-// claim does the next step of a claimer. What a statement finds is reported in the next step:
+// claim makes the next step of a claimer. It reports a statement's findings in the next step:
 // until then anything may happen.
 func (w *world) claim(c *claimer, m move) {
 	l := &w.laneOf[c.lane]

@@ -6,21 +6,21 @@ import (
 	"slices"
 )
 
-// Range is the order keys from From to To, in microseconds as they are stored; both belong to it.
+// Range is the order keys from From to To, both included, in microseconds as they are stored.
 type Range struct{ From, To int64 }
 
-// whole is what a claim reads of a lane of which nothing is known.
+// whole is the range that a claim reads of an unknown lane.
 var whole = []Range{{math.MinInt64, math.MaxInt64}}
 
 const (
-	// apart is how far, in microseconds, two open rows must be from each other for the keys
-	// between them to be left out: a range more costs a claim a descent in each index.
+	// apart is the distance in microseconds above which the keys between two open rows are
+	// left out: each further range costs a claim one descent in each index.
 	apart = 1_000_000
-	// most is how many ranges a lane has at most.
+	// most is the largest number of ranges of a lane.
 	most = 8
 )
 
-// bottom is the key from which on all of a lane is read.
+// bottom is the key from which on a claim reads the whole lane.
 func bottom(ranges []Range) int64 { return ranges[len(ranges)-1].From }
 
 // covered reports whether the ranges hold a key.
@@ -28,7 +28,7 @@ func covered(ranges []Range, key int64) bool {
 	return slices.ContainsFunc(ranges, func(r Range) bool { return r.From <= key && key <= r.To })
 }
 
-// cover returns ranges that hold all keys from start on, and all of those in keys, which it
+// cover returns ranges that hold all keys from start on, and every key in keys, which it
 // sorts. It leaves out the widest gaps.
 func cover(keys []int64, start int64) []Range {
 	slices.Sort(keys)

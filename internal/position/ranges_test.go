@@ -37,7 +37,7 @@ func TestCover(t *testing.T) {
 	assert.Equal(t, Range{0, many[13]}, ranges[0], "the widest gaps are left out")
 }
 
-// Whatever the keys are: all of them are in the ranges, and all from the start on.
+// For any keys: the ranges hold all of them, and all keys from the start on.
 func TestCoverHoldsAll(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {

@@ -10,11 +10,11 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// setting says what happens in a world, and how often at most.
+// setting is the moves that are possible in a world, and how often at most.
 type setting struct {
 	name     string
 	adders   []string // the steps of each, see [world.add]
-	lane     []int    // that each adds to; nil: the first
+	lane     []int    // of each adder; nil: the first
 	lanes    int      // how many there are; 0 is 1
 	claimers []int    // the process of each
 	claims   int      // in all
@@ -32,10 +32,10 @@ type setting struct {
 	restarts int      // of the server
 	crashes  int      // that the server recovers from without a new start time
 	lost     int      // connections of claims
-	failover int      // to a server that has not got what came last
+	failover int      // to a server that lacks the last changes
 	prunes   int      // of batches that are final, by retention
-	age      int64    // in ticks, since they were
-	first    []move   // what has happened before
+	age      int64    // in ticks since they became final
+	first    []move   // moves made before
 	wholes   bool     // lanes are read from their beginnings now and then
 
 	xmax     bool  // claims note pg_snapshot_xmax instead of an id
@@ -43,17 +43,17 @@ type setting struct {
 	bareTurn bool  // requeues do not raise the turn
 	oneWord  bool  // a lane counts as open where one of both statements saw it so
 	ahead    int64 // ticks that the clock of claims is ahead of the one of additions
-	async    bool  // what came last is lost, and the server says nothing of it
+	async    bool  // the last changes are lost, and the server does not show it
 }
 
 type place uint8
 
 const (
 	unseen place = iota // not committed
-	waits               // in the table of what waits
-	tried               // in the table of what was attempted
+	waits               // in the table of waiting rows
+	tried               // in the table of attempted rows
 	final               // in neither
-	gone                // it is forgotten: rolled back, or pruned
+	gone                // rolled back, or pruned
 )
 
 // adder adds one batch.
@@ -76,7 +76,7 @@ func (a *adder) running() bool { return a.xid != 0 && a.at == unseen }
 // open reports whether its batch is visible and not final.
 func (a *adder) open() bool { return a.at == waits || a.at == tried }
 
-// claimer is a goroutine that claims, and what its transaction has read.
+// claimer is a goroutine that claims, with the rows that its transaction has read.
 type claimer struct {
 	pc, lane, process int8
 	dead              bool // its transaction is gone, and it has not noticed
@@ -92,7 +92,7 @@ type claimer struct {
 	c                 *Claim
 }
 
-// The steps of a claimer: what it does next.
+// The steps of a claimer: its next action.
 const (
 	idle int8 = iota
 	locking
@@ -103,18 +103,18 @@ const (
 )
 
 type laneState struct {
-	lock   int8 // 0: free; 1+i: the claimer; -1-i: the operator who requeues the batch of adder i
+	lock   int8 // 0: free; 1+i: the claimer; -1-i: the operator that requeues the batch of adder i
 	turn   int64
 	closed bool
 }
 
-// world is a database, the processes that use it, and what each remembers.
+// world is a database, with its processes and the memory of each.
 type world struct {
 	*setting
 	steps     [][]string
 	clock     int64
 	xid       uint64 // the next
-	latest    uint64 // that has ended
+	latest    uint64 // the highest that has ended
 	started   int64
 	did       int // steps, for the time that a process sees
 	backs     int8
@@ -131,7 +131,7 @@ type world struct {
 	laneOf    []laneState
 	claimers  []claimer
 	memories  []*Lanes
-	said      string // what went wrong
+	said      string // the fault that was found
 }
 
 func newWorld(s *setting) *world {
@@ -159,7 +159,7 @@ func (w *world) service(lane int8) batch.ServiceID { return batch.ServiceID('a' 
 
 func (w *world) now() time.Time { return time.Unix(1_000_000+int64(w.did), 0) }
 
-// still is a time at which nothing is due but what is asked for at once.
+// still is a time that does not pass: nothing becomes due by waiting.
 var still = time.Unix(1_000_000, 0)
 
 // add does the next step of an adder.
@@ -175,7 +175,7 @@ func (w *world) add(i int8) {
 		a.locks = true
 	case "xid":
 		a.xid = w.take()
-	case "snap": // the statement's snapshot
+	case "snap": // takes the statement's snapshot
 		a.last = 0
 		for j := range w.adders {
 			if o := &w.adders[j]; o.lane == a.lane && (o.open() || o.at == final) {
@@ -191,7 +191,7 @@ func (w *world) add(i int8) {
 	case "end":
 		a.at, a.locks = waits, false
 		w.latest = max(w.latest, a.xid)
-	case "quit": // it was about something else
+	case "quit": // it did not add after all
 		w.undo(int(i))
 	default:
 		panic(step)
@@ -209,7 +209,7 @@ func (w *world) undo(i int) {
 	w.latest = max(w.latest, a.xid)
 }
 
-// name is what pg_locks calls an adder.
+// name is the adder's name in pg_locks.
 func (w *world) name(i int) string {
 	if w.adders[i].renamed {
 		return fmt.Sprintf("-1/%d", i)
@@ -262,8 +262,8 @@ func (w *world) restart() {
 	}
 }
 
-// read is a window of a table, in what ranges the claimer reads. What it does not find there
-// and is open goes wrong.
+// read is a window of a table, in the ranges that the claimer reads. An open row outside of
+// the ranges is a fault.
 func (w *world) read(c *claimer, table place) (keys []int64, open bool) {
 	if w.laneOf[c.lane].closed {
 		return nil, false
@@ -288,8 +288,8 @@ func (w *world) read(c *claimer, table place) (keys []int64, open bool) {
 	return keys, true
 }
 
-// check holds what each process remembers against the database: all that is open, or may yet
-// become visible, has its key in the ranges.
+// check compares the memory of each process with the database: the ranges hold the key of
+// every batch that is open, or may yet become visible.
 func (w *world) check() string {
 	if w.said != "" {
 		return w.said

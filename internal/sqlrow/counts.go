@@ -7,16 +7,16 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Count is one number of a lane: of its attempted batches in a state, or, where State
-// is 0, of those that wait.
+// Count is one number of a lane: the count of its attempted batches in a state, or, where
+// State is 0, of its waiting batches.
 type Count struct {
 	Service string `db:"service_id"`
 	State   int64  `db:"state"`
 	N       int64  `db:"n"`
 }
 
-// Counts puts the numbers of lanes together, in the order of lanes. Empty ones are
-// kept where keep says so.
+// Counts combines the numbers of lanes, in the order of lanes. It keeps lanes without batches
+// where keep is true.
 func Counts(lanes []batch.ServiceID, found []Count, keep bool) []store.LaneCounts {
 	at := make(map[string]int, len(lanes))
 	counts := make([]store.LaneCounts, len(lanes))

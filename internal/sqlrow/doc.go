@@ -1,4 +1,3 @@
-// Package sqlrow is what the SQL drivers of package store have in common: how a
-// [store.Row] and what belongs to it is written into columns. It knows no SQL and
-// no database.
+// Package sqlrow is the common part of the SQL drivers of package store: the form in which a
+// [store.Row] and its parts are written into columns. It knows no SQL and no database.
 package sqlrow

@@ -33,12 +33,13 @@ func EncodeFootprint(f batch.Footprint) []byte {
 
 var errFootprint = errors.New("broken footprint")
 
-// DecodeFootprint reads what [EncodeFootprint] wrote; nil is a footprint that declares nothing.
+// DecodeFootprint reads the bytes of [EncodeFootprint]; nil is a footprint that declares
+// nothing.
 func DecodeFootprint(b []byte) (f batch.Footprint, err error) {
 	if len(b) == 0 {
 		return f, nil
 	}
-	text := string(b) // one copy, which all the prefixes share
+	text := string(b) // one copy, shared by all the prefixes
 	reads, at := binary.Uvarint(b)
 	if at <= 0 || reads > batch.MaxFootprint {
 		return f, fmt.Errorf("%w: number of reads", errFootprint)

@@ -6,14 +6,14 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Wanted is what one call asks for, each once.
+// Wanted is the set of keys that one call asks for.
 type Wanted struct {
 	left map[batch.Key]bool
-	// Never are keys that no store takes, and no database may be asked for.
+	// Never are keys that no store takes, and that must not be sent to a database.
 	Never []batch.Key
 }
 
-// Want sorts the keys of a call. IDs are those that can be stored, each once.
+// Want sorts the keys of a call. ids are the ids that can be stored, each once.
 func Want(keys []batch.Key) (ids []batch.ID, w Wanted) {
 	w.left = make(map[batch.Key]bool, len(keys))
 	seen := make(map[batch.ID]bool, len(keys))
@@ -33,14 +33,14 @@ func Want(keys []batch.Key) (ids []batch.ID, w Wanted) {
 	return ids, w
 }
 
-// Take reports whether the key is one of those asked for, and takes it off the list.
+// Take reports whether the call asked for the key, and takes the key off the list.
 func (w Wanted) Take(k batch.Key) bool {
 	had := w.left[k]
 	delete(w.left, k)
 	return had
 }
 
-// Missing are those that were not taken.
+// Missing returns the keys that were not taken.
 func (w Wanted) Missing() []batch.Key {
 	for k := range w.left {
 		w.Never = append(w.Never, k)
@@ -48,8 +48,8 @@ func (w Wanted) Missing() []batch.Key {
 	return w.Never
 }
 
-// Services are those that can be stored, each once. The others have no batches, and no
-// database may be asked for them.
+// Services returns the services that can be stored, each once. The others have no batches, and
+// must not be sent to a database.
 func Services(services []batch.ServiceID) []batch.ServiceID {
 	once := make([]batch.ServiceID, 0, len(services))
 	seen := make(map[batch.ServiceID]bool, len(services))

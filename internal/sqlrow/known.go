@@ -5,9 +5,9 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Advances reports whether a row that stays open, and had no receipts, differs only in
-// its state, its version, which is one more, and the times of its claim, its next check
-// and its last POST: so does what a ledger accepts, and goes on executing.
+// Advances reports whether a row that stays open, and had no receipts, differs only in its
+// state, its version, which is one higher, and the times of its claim, its next check and its
+// last POST: a row changes so when the ledger accepts the batch and goes on executing it.
 func Advances(was, next *store.Row) bool {
 	return same(was, next) && !next.Final() && next.NotBefore.Equal(was.NotBefore) && next.DoubtAttempt == was.DoubtAttempt &&
 		next.DoubtSince.Equal(was.DoubtSince) && next.ResendUntil.Equal(was.ResendUntil) && next.Resends == was.Resends &&
@@ -16,9 +16,9 @@ func Advances(was, next *store.Row) bool {
 		next.SeenAttempt == was.SeenAttempt && next.SeenEndpoint == was.SeenEndpoint
 }
 
-// Finishes reports whether a row that had no receipts was committed, and all that is
-// kept of it differs only in its state, its version, which is one more, and the times of its
-// last POST and its end.
+// Finishes reports whether a row that had no receipts was committed, and the kept columns
+// differ only in the state, the version, which is one higher, and the times of the last POST
+// and of the end.
 func Finishes(was, next *store.Row) bool {
 	return same(was, next) && !was.Final() && next.Final() && next.State == batch.Committed
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// ControlCols is a control as its table has it.
+// ControlCols is a row of the table of controls.
 type ControlCols struct {
 	Everything   bool   `db:"everything"`
 	Service      string `db:"service_id"`
@@ -20,17 +20,17 @@ type ControlCols struct {
 	Version      int64  `db:"version"`
 }
 
-// Dest is where the columns go, in their order.
+// Dest takes the columns, in their order.
 func (c *ControlCols) Dest() []any {
 	return []any{&c.Everything, &c.Service, &c.PausedAt, &c.PausedBy, &c.PausedReason, &c.Policy, &c.HaltedAt, &c.HaltedBy, &c.HaltReason, &c.Version}
 }
 
-// Control is what the columns say.
+// Control returns the control in the columns.
 func (c *ControlCols) Control() batch.Control {
 	reason := c.HaltReason
 	if c.HaltedAt == 0 || c.HaltedAt > c.Version {
 		// Code of schema version 1 has released the lane since, or halted it: it leaves both
-		// columns as they are, while who writes them writes a version that is not before the halt.
+		// columns as they are, while later code writes a version that is not before the halt.
 		reason = ""
 	}
 	return batch.Control{
@@ -51,8 +51,8 @@ func ControlArgs(c batch.Control) []any {
 	}
 }
 
-// ControlOf is the one of a scope among those found; where there is none it has only
-// its scope.
+// ControlOf returns the control of a scope among found; without one it returns a control with
+// only its scope.
 func ControlOf(found []ControlCols, scope batch.Scope) batch.Control {
 	for i := range found {
 		if found[i].Everything == scope.All && found[i].Service == string(scope.Service) {
@@ -62,7 +62,7 @@ func ControlOf(found []ControlCols, scope batch.Scope) batch.Control {
 	return batch.Control{Scope: scope}
 }
 
-// ActCols is an act as a table has it: what it does not have stays zero.
+// ActCols is an act as a table has it: columns that a table lacks stay zero.
 type ActCols struct {
 	Action string `db:"action"`
 	Actor  string `db:"actor"`
@@ -75,27 +75,27 @@ type ActCols struct {
 	Policy int64  `db:"policy"`
 }
 
-// BatchDest is where the columns go of an act upon a batch, in their order.
+// BatchDest takes the columns of an act on a batch, in their order.
 func (c *ActCols) BatchDest() []any {
 	return []any{&c.Action, &c.Actor, &c.Reason, &c.At, &c.From, &c.To, &c.AtEnd}
 }
 
-// LaneDest is where those of an act upon a lane go.
+// LaneDest takes the columns of an act on a lane, in their order.
 func (c *ActCols) LaneDest() []any {
 	return []any{&c.Action, &c.Actor, &c.Reason, &c.At, &c.Batch, &c.Policy}
 }
 
-// BatchActArgs are the values of an act upon a batch in the order of the columns.
+// BatchActArgs are the values of an act on a batch in the order of the columns.
 func BatchActArgs(a batch.Act) []any {
 	return []any{string(a.Action), a.Actor, a.Reason, ToMicro(a.At), int64(a.From), int64(a.To), a.AtEnd}
 }
 
-// LaneActArgs are those of an act upon a lane.
+// LaneActArgs are the values of an act on a lane in the order of the columns.
 func LaneActArgs(a batch.Act) []any {
 	return []any{string(a.Action), a.Actor, a.Reason, ToMicro(a.At), string(a.Batch), int64(a.Policy)}
 }
 
-// BatchActs is what the columns say of a batch.
+// BatchActs returns the acts on a batch in the columns.
 func BatchActs(found []ActCols, key batch.Key) []batch.Act {
 	acts := acts(found, batch.Only(key.Service))
 	for i := range acts {
@@ -104,7 +104,7 @@ func BatchActs(found []ActCols, key batch.Key) []batch.Act {
 	return acts
 }
 
-// LaneActs is what they say of a lane.
+// LaneActs returns the acts on a lane in the columns.
 func LaneActs(found []ActCols, scope batch.Scope) []batch.Act { return acts(found, scope) }
 
 func acts(found []ActCols, scope batch.Scope) []batch.Act {
@@ -119,7 +119,7 @@ func acts(found []ActCols, scope batch.Scope) []batch.Act {
 	return acts
 }
 
-// ReportCols is a report as its table has it.
+// ReportCols is a row of the table of reports.
 type ReportCols struct {
 	Attempt    int64  `db:"attempt"`
 	At         int64  `db:"at"`
@@ -132,12 +132,12 @@ type ReportCols struct {
 	Instance   string `db:"instance"`
 }
 
-// Dest is where the columns go, in their order.
+// Dest takes the columns, in their order.
 func (c *ReportCols) Dest() []any {
 	return []any{&c.Attempt, &c.At, &c.Kind, &c.StatusCode, &c.Code, &c.Endpoint, &c.Took, &c.Text, &c.Instance}
 }
 
-// ReportColsOf is a report, which fits, in columns.
+// ReportColsOf returns the columns of a report that fits.
 func ReportColsOf(r batch.Report) ReportCols {
 	return ReportCols{
 		Attempt: int64(r.Attempt), At: ToMicro(r.At), Kind: string(r.Kind), StatusCode: int64(r.StatusCode), Code: int64(r.Code),
@@ -145,7 +145,7 @@ func ReportColsOf(r batch.Report) ReportCols {
 	}
 }
 
-// Reports is what the columns say.
+// Reports returns the reports in the columns.
 func Reports(found []ReportCols) []batch.Report {
 	reports := make([]batch.Report, len(found))
 	for i, c := range found {
@@ -157,10 +157,10 @@ func Reports(found []ReportCols) []batch.Report {
 	return reports
 }
 
-// How old positions of a list may be, given the newest: what is further back is removed.
+// How old positions of a list may be, given the newest: positions further back are removed.
 
 // OldActs is the last position of acts that are not kept.
 func OldActs(newest int64) int64 { return newest - batch.MaxActs }
 
-// OldReports is the same of reports, of which the first, at 1, is always kept.
+// OldReports is the same for reports; the first, at position 1, is always kept.
 func OldReports(newest int64) int64 { return newest - (batch.MaxReports - 1) }

@@ -9,8 +9,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// OrderCols is a stored order as the tables have it: what a statement does not read
-// stays zero.
+// OrderCols is a stored order as the tables have it: columns that a statement does not read
+// stay zero.
 type OrderCols struct {
 	Seq       int64  `db:"seq"`
 	ID        string `db:"order_id"`
@@ -33,7 +33,7 @@ type OrderCols struct {
 	Message string         `db:"error_message"`
 }
 
-// Dest is where the columns go, in their order, up to those of final orders.
+// Dest takes the columns, in their order, up to the columns of final orders.
 func (c *OrderCols) Dest() []any {
 	return []any{
 		&c.Seq, &c.ID, &c.Party, &c.CreatedAt, &c.Key, &c.Priority, &c.Urgent, &c.Deadline,
@@ -41,10 +41,10 @@ func (c *OrderCols) Dest() []any {
 	}
 }
 
-// RecordDest is where all columns go.
+// RecordDest takes all columns.
 func (c *OrderCols) RecordDest() []any { return append(c.Dest(), &c.FinalAt, &c.Error, &c.Message) }
 
-// Order is what never changes, without its payload.
+// Order returns the constant part of the order, without its payload.
 func (c *OrderCols) Order() batch.Order {
 	return batch.Order{
 		ID: batch.OrderID(c.ID), Party: batch.ServiceID(c.Party), Key: c.Key, Priority: c.Priority, Urgent: c.Urgent,
@@ -52,7 +52,7 @@ func (c *OrderCols) Order() batch.Order {
 	}
 }
 
-// Row is what does.
+// Row returns the part that changes.
 func (c *OrderCols) Row() store.OrderRow {
 	r := store.OrderRow{
 		State: batch.OrderState(c.State), Version: c.Version, Batch: batch.ID(c.Batch), Place: c.Place, Batches: c.Batches,
@@ -64,17 +64,17 @@ func (c *OrderCols) Row() store.OrderRow {
 	return r
 }
 
-// Ref names the order as it is.
+// Ref names the order at its present version.
 func (c *OrderCols) Ref() store.OrderRef {
 	return store.OrderRef{ID: batch.OrderID(c.ID), Version: c.Version}
 }
 
-// Record is what the application sees.
+// Record is the application's view.
 func (c *OrderCols) Record() batch.OrderRecord {
 	return c.Row().Record(c.Order(), FromMicro(c.CreatedAt))
 }
 
-// SortFront puts the front of a queue in order, and cuts it to what is one batch.
+// SortFront sorts the front of a queue, and cuts it to one batch.
 func SortFront(front []FrontCols, q store.NextQuery) (seqs []int64) {
 	slices.SortFunc(front, func(a, b FrontCols) int { return a.before(&b.OrderCols) })
 	sizes := make([]int, len(front))
@@ -95,7 +95,8 @@ func (c *OrderCols) before(o *OrderCols) int {
 	return cmp.Or(cmp.Compare(o.Priority, c.Priority), cmp.Compare(c.CreatedAt, o.CreatedAt), cmp.Compare(c.ID, o.ID))
 }
 
-// FirstGroup are the numbers of the orders of the first split group, given those of all.
+// FirstGroup returns the numbers of the orders of the first split group; split are the orders
+// of all groups.
 func FirstGroup(split []OrderCols) (seqs []int64) {
 	if len(split) == 0 {
 		return nil
@@ -115,7 +116,7 @@ type QueuedCols struct {
 	Payload []byte `db:"payload"`
 }
 
-// Queued is these orders in the order of their queue.
+// Queued returns these orders in the order of their queue.
 func Queued(rows []QueuedCols) []store.QueuedOrder {
 	slices.SortFunc(rows, func(a, b QueuedCols) int { return a.before(&b.OrderCols) })
 	found := make([]store.QueuedOrder, len(rows))
@@ -126,7 +127,7 @@ func Queued(rows []QueuedCols) []store.QueuedOrder {
 	return found
 }
 
-// WantOrders sorts the ids of a call: those that can be stored, each once.
+// WantOrders sorts the ids of a call: it returns the ids that can be stored, each once.
 func WantOrders(ids []batch.OrderID) ([]batch.ID, Wanted) {
 	keys := make([]batch.Key, len(ids))
 	for i, id := range ids {
@@ -135,7 +136,7 @@ func WantOrders(ids []batch.OrderID) ([]batch.ID, Wanted) {
 	return Want(keys)
 }
 
-// MissingOrders are those of w that were not taken.
+// MissingOrders returns the ids in w that were not taken.
 func MissingOrders(w Wanted) (missing []batch.OrderID) {
 	for _, k := range w.Missing() {
 		missing = append(missing, batch.OrderID(k.ID))
@@ -143,8 +144,8 @@ func MissingOrders(w Wanted) (missing []batch.OrderID) {
 	return missing
 }
 
-// CanStore reports whether a database can be asked for these names; no store has
-// others.
+// CanStore reports whether a database can be asked for these names; stores hold no other
+// names.
 func CanStore(service batch.ServiceID, ids ...string) bool {
 	for _, id := range append(ids, "x") {
 		if (batch.Key{Service: service, ID: batch.ID(id)}).Validate() != nil {

@@ -79,7 +79,7 @@ func TestCounts(t *testing.T) {
 	assert.Equal(t, want[:2], sqlrow.Counts(lanes, found, false))
 }
 
-// What databases hold was computed so: it cannot change.
+// The hashes in databases were computed so: it cannot change.
 func TestIDHash(t *testing.T) {
 	assert.Equal(t, "ba7816bf8f01cfea414140de5dae2223", fmt.Sprintf("%x", sqlrow.IDHash("abc")))
 	err := sqlrow.HashConflict(batch.Key{Service: "s", ID: "a"}, "b")
@@ -87,8 +87,8 @@ func TestIDHash(t *testing.T) {
 	assert.ErrorContains(t, err, "batch s/a: its id has the hash of batch b")
 }
 
-// Code of schema version 1 pauses and halts and leaves the version as it is: what somebody
-// saw before that is not what there is.
+// Code of schema version 1 pauses and halts and leaves the version as it is: a control that
+// was seen before that is out of date.
 func TestControlOfOldCode(t *testing.T) {
 	seen := sqlrow.ControlCols{PausedAt: 5, Version: 5}
 	require.Equal(t, int64(5), seen.Control().Version)
@@ -98,7 +98,7 @@ func TestControlOfOldCode(t *testing.T) {
 	assert.Equal(t, int64(9), (&sqlrow.ControlCols{PausedAt: 5, HaltedAt: 6, Version: 9}).Control().Version)
 }
 
-// That code leaves the reason as it is, too: what it halted or released since has none.
+// That code leaves the reason as it is, too: its own halts and releases have none.
 func TestHaltReasonOfOldCode(t *testing.T) {
 	for name, c := range map[string]struct {
 		cols sqlrow.ControlCols

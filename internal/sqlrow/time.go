@@ -26,8 +26,9 @@ func FromMicro(us int64) time.Time {
 	return time.UnixMicro(us).UTC()
 }
 
-// ClaimTTL is what the columns claim_ttl, in microseconds, and ttl_attempt say: code of
-// schema version 1 claims without writing them, so that they count for their attempt only.
+// ClaimTTL returns the value of the columns claim_ttl, in microseconds, and ttl_attempt: code
+// of schema version 1 claims without writing them, so they count only for the attempt in
+// ttl_attempt.
 func ClaimTTL(us, of, attempt int64) time.Duration {
 	if of != attempt {
 		return 0
@@ -38,13 +39,13 @@ func ClaimTTL(us, of, attempt int64) time.Duration {
 // NeverDue is later than any clock.
 const NeverDue = math.MaxInt64
 
-// DueAt is when the monitor asks about a row: at its next check, and never before
-// the end of its claim. It is [NeverDue] for a row that is not the monitor's.
+// DueAt is when the monitor asks about a row: at its next check, and never before the end of
+// its claim. It is [NeverDue] for a row that is not the monitor's.
 func DueAt(r store.Row) int64 {
 	switch {
 	case r.State == batch.Submitting:
 		return max(ToMicro(r.NextCheck), ToMicro(r.ClaimExpires))
-	case r.Monitored(r.NextCheck): // by its state, whenever
+	case r.Monitored(r.NextCheck): // by its state, at any time
 		return ToMicro(r.NextCheck)
 	}
 	return NeverDue

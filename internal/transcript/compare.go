@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Comparer compares answers. The zero value holds all texts and numbers of a body
-// to be part of its shape, but for ids and addresses of hosts.
+// Comparer compares answers. The zero value compares all texts and numbers of a body, except
+// ids and addresses of hosts.
 type Comparer struct {
 	// Free are keys of JSON objects whose value may be any of the same JSON type:
 	// times, nonces, payloads.
@@ -30,10 +30,10 @@ func plain(s string) string {
 	return host.ReplaceAllString(s, "$1://HOST")
 }
 
-// Differences says how an answer differs from that of the record: in its status,
-// its content type, or its body. A JSON body has the same keys, the same types,
-// as many elements, and the same texts and numbers. What the record cut off, or
-// does not say, is not compared. Nil means no difference.
+// Differences lists the differences of an answer from the recorded answer: in status, content
+// type, or body. JSON bodies are equal if they have the same keys, the same types, as many
+// elements, and the same texts and numbers. It does not compare parts that the record cut off
+// or does not name. Nil means no difference.
 func (c Comparer) Differences(record, got Answer) []string {
 	var out []string
 	if record.Status != 0 && record.Status != got.Status {

@@ -32,8 +32,8 @@ var (
 	frameEnd = regexp.MustCompile(`^\s*(\d+\.\d+) raw read: (.*)$`)
 )
 
-// Parse reads a record. A line that is none of the known ones is a Note. The error
-// names the first line that begins like part of an exchange and is none.
+// Parse reads a record. A line of no known form is a Note. The error names the first line that
+// begins like part of an exchange but is not.
 func Parse(text string) ([]Entry, error) {
 	p := parser{lines: strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")}
 	for p.at < len(p.lines) {
@@ -67,7 +67,7 @@ func (p *parser) add(line int, e Entry) {
 	p.entries = append(p.entries, e)
 }
 
-// single reads what is told in one line.
+// single reads an entry of one line.
 func (p *parser) single(line string) {
 	at := p.at
 	p.at++
@@ -86,7 +86,7 @@ func (p *parser) single(line string) {
 	if m := polled.FindStringSubmatch(line); m != nil {
 		e := &Exchange{Request: Request{Method: m[1], Target: m[2], Size: -1}}
 		e.Answer.Body = m[3]
-		e.Answer.Status, _ = strconv.Atoi(m[4])            // 0 where there is none
+		e.Answer.Status, _ = strconv.Atoi(m[4])            // 0 where the line has no status
 		e.Answer.After, _ = time.ParseDuration("0" + m[5]) // likewise
 		p.add(at, Entry{Exchange: e})
 		return
@@ -202,7 +202,7 @@ func (p *parser) answer(e *Exchange) error {
 	return nil
 }
 
-// cut takes the mark off a text that the record does not have to its end.
+// cut removes the mark from a text that the record has only in part.
 func cut(s string) (string, bool) {
 	at := cutMark.FindStringIndex(s)
 	if at == nil {
@@ -211,7 +211,7 @@ func cut(s string) (string, bool) {
 	return s[:at[0]], true
 }
 
-// headerMap reads what fmt prints of a map: values may hold blanks, names none.
+// headerMap reads a map as fmt prints it: values may hold blanks, names do not.
 func headerMap(s string) http.Header {
 	h := http.Header{}
 	last := ""

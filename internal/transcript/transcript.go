@@ -1,9 +1,9 @@
-// Package transcript reads records of what real nodes answered, and compares an
-// answer in such a record with the answer of another server.
+// Package transcript reads records of the answers of real nodes, and compares an answer in
+// such a record with the answer of another server.
 //
-// A record is text. It holds one exchange after another, remarks between them, and
-// what somebody saw who watched a batch or a websocket. [Parse] knows the two ways
-// in which the records of this project were written:
+// A record is text. It holds one exchange after another, remarks between them, and the
+// observations of somebody who watched a batch or a websocket. [Parse] knows the two ways in
+// which the records of this project were written:
 //
 //	> POST /batches  content-type="application/octet-stream" [960 bytes]
 //	< 202 (104ms)  Content-Type: application/json; charset=utf-8
@@ -32,25 +32,25 @@ type Entry struct {
 	Frame    *Frame
 }
 
-// Exchange is a request and what became of it.
+// Exchange is a request and its answer.
 type Exchange struct {
 	Label   string // in brackets behind the path; or else the remark right before the exchange
 	Request Request
 	Answer  Answer
-	Failure string // why there was no answer; then Answer holds nothing but After
+	Failure string // why there was no answer; then Answer holds only After
 }
 
-// Request is what was asked. A record of a poll may name no method and no target.
+// Request is a recorded request. A record of a poll may name no method and no target.
 type Request struct {
 	Method, Target string
 	Cut            bool        // Target is only the beginning
-	Header         http.Header // without Authorization, of which records hold a remark in Authorization
+	Header         http.Header // without Authorization, which is a remark in the field Authorization
 	Authorization  string
 	Size           int    // of the body, in bytes; -1 where the record does not say
 	Body           string // as far as the record has it: JSON, or hex digits
 }
 
-// Answer is what came back.
+// Answer is a recorded or received answer.
 type Answer struct {
 	Status int // 0 where the record does not say
 	After  time.Duration
@@ -59,14 +59,14 @@ type Answer struct {
 	Cut    bool // Body is only the beginning
 }
 
-// Seen is a status that somebody saw who watched a batch.
+// Seen is a status that an observer of a batch saw.
 type Seen struct {
 	After  time.Duration
 	ID     string // the beginning of the batch's id
 	Status string
 }
 
-// Frame is one message on a websocket, or what its reader met in place of one.
+// Frame is one message on a websocket, or the reader's error in place of one.
 type Frame struct {
 	At   time.Duration
 	Sent bool // by the client
@@ -86,8 +86,7 @@ func Exchanges(entries []Entry) []*Exchange {
 	return out
 }
 
-// Read returns the answer that an HTTP response is. It reads the body to its end
-// and closes it.
+// Read returns an HTTP response as an Answer. It reads the body to its end and closes it.
 func Read(res *http.Response) (Answer, error) {
 	body, err := io.ReadAll(res.Body)
 	if closing := res.Body.Close(); err == nil {

@@ -29,7 +29,7 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 	return nil
 }
 
-// fresh is those of entries that are not stored. s.mu is held.
+// fresh returns the entries that are not stored yet. s.mu is held.
 func (s *Store) fresh(entries []*entry) ([]*entry, error) {
 	fresh := entries[:0]
 	for _, e := range entries {
@@ -90,7 +90,7 @@ func prepare(batches []batch.Batch) ([]*entry, error) {
 	return entries, nil
 }
 
-// known reports whether the batch is stored, or was and is pruned. s.mu is held.
+// known reports whether the batch is stored, or was stored and is pruned. s.mu is held.
 func (s *Store) known(e *entry) (bool, error) {
 	is, ok := s.tombs[e.key.ID]
 	if old := s.byID[e.key.ID]; old != nil {
@@ -102,7 +102,8 @@ func (s *Store) known(e *entry) (bool, error) {
 	return ok, nil
 }
 
-// insert stores a new entry at the end of its lane, whatever the clock does. s.mu is held.
+// insert stores a new entry at the end of its lane, even if the clock stepped back. s.mu is
+// held.
 func (s *Store) insert(e *entry, now time.Time) {
 	s.place(e, s.lane(e.key.Service).next(now))
 }

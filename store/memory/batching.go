@@ -210,7 +210,7 @@ func (s *Store) settle(st store.Settlement) bool {
 	return true
 }
 
-// verdicts is what becomes of all of these orders, or false. s.mu is held.
+// verdicts returns the next rows of all of these orders, or false. s.mu is held.
 func (s *Store) verdicts(vs []store.OrderVerdict, f func(*order, store.OrderVerdict) (store.OrderRow, bool)) ([]store.OrderRow, bool) {
 	rows := make([]store.OrderRow, len(vs))
 	for i, v := range vs {

@@ -9,8 +9,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Claim is [store.Engine].Claim. No lane is ever locked here. If choose panics,
-// nothing is claimed.
+// Claim is [store.Engine].Claim. No lane is ever locked here. If choose panics, nothing is
+// claimed.
 func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 	if err := ctx.Err(); err != nil {
 		return store.Claimed{}, err
@@ -51,8 +51,8 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 	return claimed, nil
 }
 
-// window is what a claim sees of a lane: what was attempted, and the first of what
-// waits, as many as wanted says. s.mu is held.
+// window is a claim's view of a lane: the attempted rows, and the first waiting rows, as many
+// as wanted returns. s.mu is held.
 func (s *Store) window(service batch.ServiceID, wanted func(attempted []store.LaneRow) int) (rows []store.LaneRow) {
 	l := s.lanes[service]
 	if l == nil {
@@ -69,7 +69,7 @@ func (s *Store) window(service batch.ServiceID, wanted func(attempted []store.La
 	return rows
 }
 
-// sooner is the smaller of two durations of which 0 means none.
+// sooner is the shorter of two waiting times; 0 means none.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || (b != 0 && b < a) {
 		return b

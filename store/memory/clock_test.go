@@ -14,9 +14,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// A database clock that steps forward while a request is under way lets no second one
-// out: the claim only looks expired, and what may still be posted is waited for on the
-// monitor's own clock.
+// A database clock that steps forward while a request is under way lets no second request out:
+// the claim only looks expired, and the monitor waits for the first request on its own clock.
 func TestClockThatStepsForward(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := ledgermem.New(&ledgermem.Options{Fault: func(a batch.Attempt) ledgermem.Fault {

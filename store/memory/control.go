@@ -31,15 +31,15 @@ func (s *Store) Steer(ctx context.Context, st store.Steering) (now batch.Control
 	return next, changed, nil
 }
 
-// control is that of a scope, set or not. s.mu is held.
+// control returns the control of a scope, set or not. s.mu is held.
 func (s *Store) control(scope batch.Scope) batch.Control {
 	c := s.controls[scope]
 	c.Scope = scope
 	return c
 }
 
-// setControl keeps a control that says nothing, too, for its version, unless it never said
-// anything. s.mu is held.
+// setControl keeps a control with nothing set, too, for its version, unless it was never set.
+// s.mu is held.
 func (s *Store) setControl(scope batch.Scope, c batch.Control) {
 	if c.Set() || c.Version > 0 {
 		s.controls[scope] = c
@@ -87,7 +87,8 @@ func (s *Store) ControlsOf(ctx context.Context, q store.ControlsQuery) ([]batch.
 	return slices.Clip(found[:min(len(found), q.Limit)]), nil
 }
 
-// pruneSteered forgets what operators did to lanes up to until, up to limit acts. s.mu is held.
+// pruneSteered forgets up to limit acts of operators on lanes, done at until or before. s.mu
+// is held.
 func (s *Store) pruneSteered(until time.Time, limit int) (removed int) {
 	for scope := range maps.Clone(s.steered) {
 		s.steered[scope] = slices.DeleteFunc(s.steered[scope], func(a batch.Act) bool {

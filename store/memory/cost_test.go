@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// serial takes the first of a lane where it may.
+// serial takes the first batch of a lane where it is ready.
 func serial(l batch.Lane) []batch.Run {
 	if len(l.Batches) > 0 && l.Batches[0].Ready {
 		return []batch.Run{{0}}
@@ -50,8 +50,8 @@ func one(t testing.TB, s *Store) {
 	}
 }
 
-// What is done and what waits is not looked at: it is in none of the structures
-// that a claim or a check goes through (docs/design.md#promise-9-cost).
+// A claim or a check does not look at final and waiting batches: they are in none of the
+// structures that it goes through (docs/design.md#promise-9-cost).
 func TestFinishedAndWaitingAreOutOfTheWay(t *testing.T) {
 	s := filled(t, 3000)
 	for range 2000 {
@@ -87,7 +87,7 @@ func TestPrunedLanesAreForgotten(t *testing.T) {
 	assert.Empty(t, s.order.sorted)
 }
 
-// The cost of a batch must be the same whatever waits, and whatever is finished.
+// The cost of a batch must be the same with any number of waiting and of finished batches.
 func BenchmarkOne(b *testing.B) {
 	for _, backlog := range []int{10_000, 300_000} {
 		b.Run(fmt.Sprintf("backlog=%d", backlog), func(b *testing.B) {

@@ -9,8 +9,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// entry is one stored batch: what never changes, and its row. Transactions are not
-// kept, since no method of the contract reads them.
+// entry is one stored batch: its constant part, and its row. Transactions are not kept, since
+// no method of the contract reads them.
 type entry struct {
 	number       int64
 	key          batch.Key
@@ -21,7 +21,7 @@ type entry struct {
 	footprint    batch.Footprint
 	budget       batch.Budget
 	dataChangeID string
-	twin         bool // of another in the call that adds it; not stored
+	twin         bool // of an earlier batch of its call; not stored
 
 	row     store.Row
 	acts    []batch.Act
@@ -38,15 +38,14 @@ func (e *entry) change() changeKey { return changeKey{e.key.Service, e.dataChang
 
 func (e *entry) ref() store.Ref { return store.Ref{Key: e.key, Row: e.number} }
 
-// record is what the application sees; it shares nothing with the entry.
+// record is the application's view; it shares nothing with the entry.
 func (e *entry) record() batch.Record {
 	r := cloneRow(e.row).Record(e.key)
 	r.Budget, r.DataChangeID, r.CreatedAt = e.budget, e.dataChangeID, e.created
 	return r
 }
 
-// waiting reports whether the entry is among the queued ones of its lane that were
-// never attempted.
+// waiting reports whether the row is open and counts as never attempted.
 func waiting(r store.Row) bool { return !r.Final() && !r.Attempted() }
 
 // prunable reports whether Prune may remove the entry once it is old enough.
@@ -55,8 +54,8 @@ func prunable(r store.Row) bool { return r.Final() && !r.Quarantined }
 // inFlight reports whether the monitor owns the row, or will once a claim is over.
 func inFlight(r store.Row) bool { return !r.Final() && !r.State.Claimable() }
 
-// find returns the entry of a key, nil if there is none. An id under another
-// service is not it. s.mu is held.
+// find returns the entry of a key, or nil. An id under another service does not match. s.mu is
+// held.
 func (s *Store) find(key batch.Key) *entry {
 	if e := s.byID[key.ID]; e != nil && e.key == key {
 		return e
@@ -87,7 +86,7 @@ func (s *Store) put(e *entry, next store.Row) {
 	}
 }
 
-// micros cuts the row's times to what the databases keep.
+// micros truncates the row's times to the databases' resolution.
 func micros(r store.Row) store.Row {
 	for _, t := range [...]*time.Time{
 		&r.ClaimExpires, &r.NotBefore, &r.NextCheck, &r.AskedAt, &r.LastPost, &r.SettlesAt, &r.FinalAt, &r.DoubtSince, &r.ResendUntil,
@@ -98,7 +97,7 @@ func micros(r store.Row) store.Row {
 	return r
 }
 
-// cloneRow copies what a row points to.
+// cloneRow copies the row and everything that it points to.
 func cloneRow(r store.Row) store.Row {
 	if r.Error != nil {
 		e := *r.Error

@@ -14,7 +14,7 @@ type stream struct {
 	ids map[string]bool
 }
 
-// logged is an id as it was written down.
+// logged is an id in the order of writing.
 type logged struct {
 	stream *stream
 	id     string
@@ -96,8 +96,7 @@ func (s *Store) FindStream(ctx context.Context, name string, ids []string) (batc
 	return found, nil
 }
 
-// pruneLog forgets the ids that were written until then, in the order in which they
-// were, up to the limit. s.mu is held.
+// pruneLog forgets up to limit ids written at until or before, oldest first. s.mu is held.
 func (s *Store) pruneLog(until time.Time, limit int) (n int) {
 	for n < min(limit, len(s.log)) && !s.log[n].at.After(until) {
 		l := s.log[n]
@@ -106,6 +105,6 @@ func (s *Store) pruneLog(until time.Time, limit int) (n int) {
 		n++
 	}
 	clear(s.log[:n])
-	s.log = s.log[n:] // what stays is copied when it has to grow, not by every call
+	s.log = s.log[n:] // the rest is copied when it has to grow, not by every call
 	return n
 }

@@ -12,13 +12,14 @@ import (
 type lane struct {
 	service   batch.ServiceID
 	last      time.Time    // the order key given out last
-	all       list[*entry] // whatever became of them
+	all       list[*entry] // all its batches, open and final
 	queued    list[*entry] // open and never attempted
-	attempted list[*entry] // open and attempted, wherever they stand
+	attempted list[*entry] // open and attempted
 	listed    bool         // known to the laneOrder
 }
 
-// next is the order key of what comes to the end of the lane now, whatever the clock does.
+// next is the order key for a batch that goes to the end of the lane now, even if the clock
+// stepped back.
 func (l *lane) next(now time.Time) time.Time {
 	if behind := l.last.Add(time.Microsecond); behind.After(now) {
 		now = behind
@@ -82,7 +83,7 @@ func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceI
 	return s.openLanes(q, func(service batch.ServiceID) bool { return !s.closed(service) }), nil
 }
 
-// openLanes lists lanes that have open batches, those that are wanted. s.mu is held.
+// openLanes lists lanes that have open batches and are wanted. s.mu is held.
 func (s *Store) openLanes(q store.LanesQuery, wanted func(batch.ServiceID) bool) (found []batch.ServiceID) {
 	passed := 0
 	for _, l := range s.order.from(q.After, q.Start) {

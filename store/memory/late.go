@@ -7,10 +7,10 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// AddLate is Add in two parts, as a transaction of a database adds that commits much
-// later: for tests. Order keys are given out now; nothing of the call can be seen, nor is it
-// known to other calls, before show is called, whose error is Add's. show may be called
-// once, or never, which is a rollback.
+// AddLate is Add in two parts, like an Add in a database transaction that commits much later:
+// for tests. It gives out the order keys now; nobody sees the batches, and other calls do not
+// know them, before the call of show, whose error is Add's. Call show once, or never, which is
+// a rollback.
 func (s *Store) AddLate(ctx context.Context, batches ...batch.Batch) (show func() error, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -2,8 +2,8 @@ package memory
 
 import "sort"
 
-// list is an ordered list that is cheap to change at both ends, which is where
-// queues change: inserting and removing move the shorter side.
+// list is an ordered list that is cheap to change at both ends, where queues change: inserting
+// and removing move the shorter side.
 type list[T comparable] struct {
 	before func(a, b T) bool
 	items  []T // items[:head] are zero

@@ -11,7 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// The list is a sorted slice, however it moves its entries about.
+// The list is a sorted slice, in whichever way it moves its entries.
 func TestListIsASortedSlice(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for seed := range uint64(20) {

@@ -7,19 +7,19 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// queue is what a names keeps in order.
+// queue is an element of names.
 type queue interface {
 	name() batch.ServiceID
 	empty() bool
-	list(bool) // says whether it is in one
+	list(bool) // sets whether it is in a names
 }
 
-// names keeps queues in byte order. New ones are merged in when somebody reads, and
-// empty ones are dropped at the same time, so that neither costs a pass over all each.
+// names keeps queues in byte order. A reader merges new queues in, and drops empty queues at
+// the same time, so that adding or emptying a queue costs no pass over all queues.
 type names[T queue] struct {
 	sorted []T
 	fresh  []T
-	stale  bool // a reader met many that are empty
+	stale  bool // a reader met many empty queues
 }
 
 func (o *names[T]) add(q T) {
@@ -27,7 +27,7 @@ func (o *names[T]) add(q T) {
 	o.fresh = append(o.fresh, q)
 }
 
-// from is all after a name, or from the first on; some may be empty.
+// from returns all queues after a name, or all; some may be empty.
 func (o *names[T]) from(after batch.ServiceID, start bool) []T {
 	o.merge()
 	if start {

@@ -33,7 +33,7 @@ func (s *Store) Acquit(ctx context.Context, seen batch.Record, by batch.By) (bat
 		func(r store.Row, _ time.Time) (store.Row, error) { return r.Acquit() })
 }
 
-// operate does what f says to a batch that is as it was seen; act says who asked for it and for what.
+// operate applies f to a batch that is still as it was seen; act holds the act and its author.
 func (s *Store) operate(ctx context.Context, seen batch.Record, act batch.Act, f func(store.Row, time.Time) (store.Row, error)) (batch.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return batch.Record{}, err
@@ -69,7 +69,7 @@ func (s *Store) operate(ctx context.Context, seen batch.Record, act batch.Act, f
 
 // move gives a final entry a new order key at the end of its lane. s.mu is held.
 func (s *Store) move(e *entry, now time.Time) {
-	if prunable(e.row) { // which is ordered by it, too
+	if prunable(e.row) { // that list is ordered by the order key, too
 		s.final.remove(e)
 		defer s.final.insert(e)
 	}

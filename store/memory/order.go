@@ -8,7 +8,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// order is one stored order: what never changes, and its row.
+// order is one stored order: its constant part, and its row.
 type order struct {
 	batch.Order
 	party   *party
@@ -18,7 +18,7 @@ type order struct {
 	row store.OrderRow
 }
 
-// record is what the application sees; it shares nothing with the order.
+// record is the application's view; it shares nothing with the order.
 func (o *order) record() batch.OrderRecord {
 	r := o.row.Record(o.Order, o.created)
 	if r.Error != nil {
@@ -32,11 +32,11 @@ func (o *order) record() batch.OrderRecord {
 type party struct {
 	service batch.ServiceID
 	last    time.Time // the order key given out last
-	stored  int       // whatever became of them
+	stored  int       // its orders, open and final
 	queue   list[*order]
 	byAge   list[*order] // the queue, by age
-	split   list[*order] // those of the queue that have a group
-	batch   *entry       // whose orders are not settled, nil if there is none
+	split   list[*order] // queued orders that have a group
+	batch   *entry       // its batch with unsettled orders, or nil
 	listed  bool
 }
 
@@ -52,15 +52,15 @@ type orderKey struct {
 
 func (o *order) name() orderKey { return orderKey{o.Party, o.Key} }
 
-// orders is all of them, and what their loops read.
+// orders holds all orders, and the indexes that their loops read.
 type orders struct {
 	byID      map[batch.OrderID]*order
-	byKey     map[orderKey]*order // those that have one
+	byKey     map[orderKey]*order // orders that have a key
 	parties   map[batch.ServiceID]*party
 	queues    names[*party]
-	all       list[*order] // by order key: what ListOrders reads
-	deadlines list[*order] // queued ones that have one, by it
-	final     list[*order] // by the time it became final: what Prune reads
+	all       list[*order] // by order key; ListOrders reads it
+	deadlines list[*order] // queued orders that have a deadline, by deadline
+	final     list[*order] // by the time they became final; Prune reads it
 	unsettled map[*entry][]*order
 }
 
@@ -84,7 +84,7 @@ func (os *orders) party(service batch.ServiceID) *party {
 	return p
 }
 
-// insert stores a new order behind all others of its party, whatever the clock does.
+// insert stores a new order behind all others of its party, even if the clock stepped back.
 func (os *orders) insert(o *order, now time.Time) {
 	o.party = os.party(o.Party)
 	o.created = now
@@ -154,7 +154,7 @@ func (os *orders) remove(o *order) {
 	}
 }
 
-// at is the order of a ref, if it is stored.
+// at returns the order of a ref, or nil.
 func (os *orders) at(ref store.OrderRef) *order { return os.byID[ref.ID] }
 
 func byAge(a, b *order) bool {

@@ -113,7 +113,7 @@ func selectsOrder(q store.ListOrdersQuery, o *order) bool {
 		(q.Batch == "" || q.Batch == o.row.Batch)
 }
 
-// pruneOrders forgets orders that became final until then. s.mu is held.
+// pruneOrders forgets up to limit orders that became final at until or before. s.mu is held.
 func (s *Store) pruneOrders(until time.Time, limit int) (removed int) {
 	for removed < limit && s.orders.final.len() > 0 {
 		o := s.orders.final.at(0)

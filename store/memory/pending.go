@@ -9,8 +9,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Pending is [store.Engine].Pending. It looks at what is in flight, and at nothing
-// that waits or is final.
+// Pending is [store.Engine].Pending. It looks only at batches in flight, not at waiting or
+// final ones.
 func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -28,7 +28,7 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 			}
 		}
 	}
-	// A total order, so that the map's own does not show.
+	// A total order, so that the map's random order does not show.
 	sort.Slice(due, func(i, j int) bool {
 		a, b := due[i], due[j]
 		if !a.row.AskedAt.Equal(b.row.AskedAt) {
@@ -45,7 +45,7 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 	return rows, nil
 }
 
-// owned is what the monitor owns of these services. s.mu is held.
+// owned returns the entries of these services that the monitor owns. s.mu is held.
 func (s *Store) owned(services []batch.ServiceID, now time.Time) (found []*entry) {
 	seen := make(map[batch.ServiceID]bool, len(services))
 	for _, service := range services {
@@ -63,8 +63,8 @@ func (s *Store) owned(services []batch.ServiceID, now time.Time) (found []*entry
 	return found
 }
 
-// Checked is [store.Engine].Checked. A row that is not the monitor's any more has
-// moved on, and is left alone.
+// Checked is [store.Engine].Checked. It leaves a row alone that the monitor no longer owns:
+// the row has moved on.
 func (s *Store) Checked(ctx context.Context, due []store.Due) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -80,7 +80,7 @@ func selects(q store.ListQuery, e *entry) bool {
 		(!q.Quarantined || e.row.Quarantined)
 }
 
-// parseCursor returns an entry that has the cursor's place, nil for the beginning.
+// parseCursor returns an entry at the cursor's place, nil for the beginning.
 func parseCursor(c store.Cursor) (*entry, error) {
 	if c == "" {
 		return nil, nil //nolint:nilnil // as the comment says

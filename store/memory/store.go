@@ -1,7 +1,6 @@
-// Package memory is a store that keeps everything in the process: for tests,
-// simulations and programs that can afford to lose what they hold. It means the
-// same as the database drivers in everything but durability, and passes the same
-// suite (store/storetest).
+// Package memory is a store that keeps everything in the process: for tests, simulations and
+// programs that can afford to lose its contents. It behaves like the database drivers in
+// everything except durability, and passes the same suite (store/storetest).
 package memory
 
 import (
@@ -19,30 +18,30 @@ var (
 	_ store.Orders = (*Store)(nil)
 )
 
-// Store is a [store.Store] in memory. All methods may be called concurrently; they
-// exclude one another and never wait for anything else. A method whose context is
-// already done returns its error and changes nothing.
+// Store is a [store.Store] in memory. All methods may be called concurrently; they exclude one
+// another and never wait for anything else. A method whose context is already done returns the
+// context's error and changes nothing.
 //
-// Its clock is [time.Now], so that it runs on the bubble's time under
-// testing/synctest. The same calls at the same times give the same results.
+// Its clock is [time.Now], so that it runs on the bubble's time under testing/synctest. The
+// same calls at the same times give the same results.
 type Store struct {
 	mu     sync.Mutex
 	offset time.Duration // of the store's clock: see StepClock
 
 	rows     int64 // the last entry's number
 	byID     map[batch.ID]*entry
-	byChange map[changeKey]*entry // those that have one
+	byChange map[changeKey]*entry // batches that have a DataChangeID
 	lanes    map[batch.ServiceID]*lane
 	order    names[*lane]
-	all      list[*entry] // by order key: what List reads
-	final    list[*entry] // by the time it became final, but for what is in quarantine: what Prune reads
+	all      list[*entry] // by order key; List reads it
+	final    list[*entry] // by the time they became final, without quarantine; Prune reads it
 	inFlight map[batch.ID]*entry
 	tombs    map[batch.ID]tombstone
 	ledger   string
-	served   map[batch.ServiceID]string // by which ledger
+	served   map[batch.ServiceID]string // the ledger that serves each
 	traits   map[string]string          // by the ledger's name
 
-	controls map[batch.Scope]batch.Control // those that are set
+	controls map[batch.Scope]batch.Control // controls that are set
 	steered  map[batch.Scope][]batch.Act
 
 	streams map[string]*stream
@@ -51,7 +50,7 @@ type Store struct {
 	orders orders
 }
 
-// tombstone is what Prune keeps of a batch.
+// tombstone is the remainder of a batch after Prune.
 type tombstone struct {
 	service batch.ServiceID
 	hash    [sha256.Size]byte
@@ -76,8 +75,8 @@ func New() *Store {
 	}
 }
 
-// StepClock moves the store's clock by d, forwards or back, as that of a database may jump:
-// for tests. The clock of the process, which is [time.Now], stays as it is.
+// StepClock moves the store's clock by d, forwards or back, as a database's clock may jump:
+// for tests. The process's clock, [time.Now], stays as it is.
 func (s *Store) StepClock(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +134,8 @@ func (s *Store) KeepTraits(ctx context.Context, name, traits, seen string) (stri
 	return s.traits[name], nil
 }
 
-// wasAttempted reports whether one of a service's first batches ever was. s.mu is held.
+// wasAttempted reports whether one of a service's first batches was ever attempted. s.mu is
+// held.
 func (s *Store) wasAttempted(service batch.ServiceID) bool {
 	l := s.lanes[service]
 	if l == nil {

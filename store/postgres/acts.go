@@ -21,8 +21,8 @@ func (t *session) keepLaneAct(ctx context.Context, a batch.Act) error {
 	return t.keepAct(ctx, sqlInsertLaneAct, sqlTrimLaneActs, []any{a.Scope.All, string(a.Scope.Service)}, sqlrow.LaneActArgs(a))
 }
 
-// keepAct adds to a list of acts: insert returns the new position, and trim removes the
-// positions up to one.
+// keepAct adds to a list of acts: insert returns the new position, and trim removes old
+// positions up to a given one.
 func (t *session) keepAct(ctx context.Context, insert, trim string, of, act []any) error {
 	newest, _, err := get[int64](ctx, t, insert, append(slices.Clip(of), act...)...)
 	if err != nil || sqlrow.OldActs(newest) <= 0 {
@@ -41,8 +41,8 @@ func (s *Store) History(ctx context.Context, key batch.Key) ([]batch.Act, error)
 	return sqlrow.BatchActs(found, key), nil
 }
 
-// inspect returns what a statement finds of a batch. The error wraps batch.ErrNotFound
-// where there is none.
+// inspect returns the rows that a statement finds about a batch. The error wraps
+// batch.ErrNotFound where there is no such batch.
 func inspect[T any](ctx context.Context, s *Store, op string, key batch.Key, dest func(*T) []any, statement string) (found []T, err error) {
 	err = s.tx(ctx, op, func(ctx context.Context, t *session) error {
 		seqs, err := t.seqs(ctx, 1, func(int) store.Ref { return store.Ref{Key: key} })
@@ -75,7 +75,7 @@ func (s *Store) LaneHistory(ctx context.Context, scope batch.Scope) (acts []batc
 	return acts, nil
 }
 
-// pruneLaneActs removes what operators did to lanes long ago.
+// pruneLaneActs removes old acts of operators on lanes.
 func (t *session) pruneLaneActs(ctx context.Context, q store.PruneQuery, now int64, limit int) (int, error) {
 	n, err := t.exec(ctx, sqlPruneLaneActs, now-int64(q.OlderThan/time.Microsecond), int64(limit))
 	return int(n), err

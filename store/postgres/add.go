@@ -32,7 +32,7 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 	return add(false)
 }
 
-// addition is a batch that was checked before the database is asked for anything.
+// addition is a batch that passed the checks before the first statement.
 type addition struct {
 	*batch.Batch
 	hash      [sha256.Size]byte // of the payload
@@ -40,7 +40,7 @@ type addition struct {
 	footprint []byte
 	at        int64 // the order key
 	seq       int64
-	twin      bool // of an earlier one of the call; not stored
+	twin      bool // of an earlier batch of the call; not stored
 }
 
 func prepareAdd(batches []batch.Batch) ([]addition, error) {
@@ -62,17 +62,17 @@ func prepareAdd(batches []batch.Batch) ([]addition, error) {
 	return in, nil
 }
 
-// add adds what is not known. If fresh is set all of them are taken to be new, and one
-// that is known is an error of the state uniqueViolation, which ends the transaction.
-// Up to the last insert plans are generic, and custom again after it.
+// add adds the batches that are not known. If fresh is set it takes all for new, and a known
+// batch gives an error of the state uniqueViolation, which ends the transaction. Plans are
+// generic up to the last insert, and custom again after it.
 func (t *session) add(ctx context.Context, in []addition, fresh bool) error {
 	seqs, err := t.order(ctx, in)
 	if err != nil {
 		return err
 	}
 	// In the order of callers' keys and then of ids' hashes, so that two calls with the same
-	// ones wait for each other in one direction only. A caller that tries again may have
-	// made new ids.
+	// batches wait for each other in one direction only. A caller that retries may have made
+	// new ids.
 	sorted := make([]*addition, 0, len(in))
 	var twins []*addition
 	for i := range in {
@@ -121,8 +121,8 @@ func (t *session) addAll(ctx context.Context, in, twins []*addition, fresh bool)
 	return t.insertTransactions(ctx, in, added)
 }
 
-// order gives each batch its order key, max(clock, the lane's last + 1 us), 1 us
-// apart within the call, and returns as many numbers.
+// order gives each batch its order key, max(clock, the lane's last + 1 us), 1 us apart within
+// the call, and returns one number for each.
 func (t *session) order(ctx context.Context, in []addition) (seqs []int64, err error) {
 	last := map[batch.ServiceID]int64{}
 	var lanes []batch.ServiceID
@@ -136,7 +136,7 @@ func (t *session) order(ctx context.Context, in []addition) (seqs []int64, err e
 	if err != nil {
 		return nil, err
 	}
-	latest := now - 1 // that this call gave out, in whatever lane
+	latest := now - 1 // the latest key that this call gave out, in any lane
 	for i := range in {
 		latest = max(latest, last[in[i].Service]) + 1
 		in[i].at = latest
@@ -145,12 +145,12 @@ func (t *session) order(ctx context.Context, in []addition) (seqs []int64, err e
 	return seqs, nil
 }
 
-// seqBlock is how many numbers a sequence is increased by.
+// seqBlock is how many numbers one step of a sequence takes.
 const seqBlock = 1000
 
-// before reads what an addition of n needs to know: the clock, n numbers, and into last
-// the last order key of each of these lanes or parties, where that may be ahead of the
-// clock. more is what else the statement wants.
+// before reads the facts for an addition of n: the clock, n numbers, and into last the last
+// order key of each of these lanes or parties, where that may be ahead of the clock. more are
+// further arguments of the statement.
 func (t *session) before(ctx context.Context, statement string, lanes []batch.ServiceID, n int, last map[batch.ServiceID]int64, more ...any) (now int64, seqs []int64, err error) {
 	type fact struct {
 		kind    int
@@ -179,12 +179,12 @@ func (t *session) before(ctx context.Context, statement string, lanes []batch.Se
 }
 
 type knownCols struct {
-	n           int64 // a number of a batch, or its place in what was asked for
+	n           int64 // a batch's number, or its place in the question
 	id, service string
 	hash        []byte
 }
 
-// same compares what was found by the hash of an id.
+// same compares a batch, found by the hash of its id, with a.
 func (k *knownCols) same(a *addition) error {
 	switch {
 	case k.id != string(a.ID):
@@ -197,7 +197,7 @@ func (k *knownCols) same(a *addition) error {
 
 func (k *knownCols) dest() []any { return []any{&k.n, &k.id, &k.service, &k.hash} }
 
-// compareKnown compares those that were not added with what is stored.
+// compareKnown compares the batches that were not added with the stored batches.
 func (t *session) compareKnown(ctx context.Context, in []*addition, added map[int64]bool) error {
 	var ask []*addition
 	for _, a := range in {
@@ -239,7 +239,7 @@ type changeKey struct {
 	change  string
 }
 
-// knownChanges are the hashes of the payloads that these batches' keys were given to.
+// knownChanges are the hashes of the payloads to which these batches' keys were given.
 func (t *session) knownChanges(ctx context.Context, in []*addition) (map[changeKey][]byte, error) {
 	var ask []*addition
 	for _, a := range in {
@@ -267,8 +267,8 @@ func (t *session) knownChanges(ctx context.Context, in []*addition) (map[changeK
 	return known, nil
 }
 
-// unqueue removes those that retention has removed before: of these nothing is kept
-// but their tombstones.
+// unqueue removes added batches that retention had removed before: only their tombstones are
+// kept.
 func (t *session) unqueue(ctx context.Context, in []*addition) error {
 	if there, _, err := get[bool](ctx, t, sqlAnyBuried, customPlans); err != nil || !there {
 		return err

@@ -8,23 +8,22 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// AddTx is Add in the application's own transaction, which must be one of this
-// database: the batches are stored when it commits, and are gone when it is rolled
-// back. It does not know what the ledger can read: dltbatch.Runner.AddTx checks that
-// first. After an error nothing of this call is part of the transaction, which may
-// go on. It is not repeated here, as Add is: a serialization failure (SQLSTATE 40001), or
-// the deadlock (40P01) of two transactions that add the same ids or data change ids
-// crosswise, is the application's to repeat, with the whole of its transaction.
+// AddTx is Add in the application's own transaction, which must be in this database: the
+// batches are stored when it commits, and gone when it is rolled back. It does not know which
+// batches the ledger can read: dltbatch.Runner.AddTx checks that first. After an error nothing
+// of this call is part of the transaction, which may go on. AddTx does not retry, as Add does:
+// on a serialization failure (SQLSTATE 40001), or a deadlock (40P01) of two transactions that
+// add the same ids or data change ids crosswise, the application repeats its whole
+// transaction.
 //
-// However long the transaction stays open, it holds up nobody but those who add the
-// same ids. Its batches take their place in the lane by when they were added, but
-// behind what has been claimed before they became visible. A transaction above READ
-// COMMITTED gets an [*IsolationError]: see Options.AllowSnapshotTx. Wake the runner
-// after the commit.
+// However long the transaction stays open, it holds up only callers that add the same ids. Its
+// batches take their place in the lane by the time when they were added, but behind batches
+// that were claimed before they became visible. A transaction above READ COMMITTED gets an
+// [*IsolationError]: see Options.AllowSnapshotTx. Wake the runner after the commit.
 //
 // With synchronous standbys, a commit whose context ends while it waits for them can be
-// reported as a success (lib/pq does), and a failover undoes it: if the context is done
-// after the commit, take it as not known, and add again.
+// reported as a success (lib/pq does), and a failover undoes it: if the context is done after
+// the commit, take it as not known, and add again.
 func (s *Store) AddTx(ctx context.Context, tx *sql.Tx, batches ...batch.Batch) error {
 	const op = "add in a transaction"
 	in, err := prepareAdd(batches)
@@ -34,8 +33,8 @@ func (s *Store) AddTx(ctx context.Context, tx *sql.Tx, batches ...batch.Batch) e
 	return s.inTx(ctx, op, tx, true, func(t *session) error { return t.add(ctx, in, false) })
 }
 
-// inTx runs do in the application's own transaction; what it did before an error is undone.
-// adds says that do gives out order keys, as [Store.adding] does.
+// inTx runs do in the application's own transaction; after an error it undoes the work of do.
+// adds says that do gives out order keys, as in [Store.adding].
 func (s *Store) inTx(ctx context.Context, op string, tx *sql.Tx, adds bool, do func(t *session) error) error {
 	t := &session{tx, s}
 	found, err := query(ctx, t, func(v *txSettings) []any { return []any{&v.isolation, &v.plans} }, sqlTxSettings)
@@ -49,7 +48,7 @@ func (s *Store) inTx(ctx context.Context, op string, tx *sql.Tx, adds bool, do f
 	if err := s.check(ctx, t); err != nil {
 		return wrap(op, err)
 	}
-	// What is set behind a savepoint is undone with it, or below.
+	// The settings made behind a savepoint are undone with it, or below.
 	begin := "SAVEPOINT dltbatch_add; SET LOCAL plan_cache_mode = force_custom_plan"
 	if adds {
 		begin += "; " + s.sql(takeNumber)

@@ -9,8 +9,8 @@ import (
 	"github.com/dltbatch/dltbatch/internal/sqlrow"
 )
 
-// Arrays are sent as PostgreSQL's text for them, which every driver passes on as it
-// is and every protocol takes; a statement says of which type they are.
+// Arrays are sent as PostgreSQL's text for them, which every driver passes on unchanged and
+// every protocol takes; a statement names their type.
 
 func intArray(n int, at func(i int) int64) string {
 	b := append(make([]byte, 0, 2+n*8), '{')
@@ -74,7 +74,7 @@ func nullTextArray(n int, at func(i int) (string, bool)) string {
 
 var arrayEscapes = strings.NewReplacer(`"`, `\"`, `\`, `\\`)
 
-// hashArray is of the type uuid[].
+// hashArray is a text of the type uuid[].
 func hashArray(n int, at func(i int) [16]byte) string {
 	b := append(make([]byte, 0, 2+n*33), '{')
 	for i := range n {
@@ -87,7 +87,8 @@ func hashArray(n int, at func(i int) [16]byte) string {
 	return string(append(b, '}'))
 }
 
-// idHash is what batches are looked up by, as a uuid. What is found is compared by its id.
+// idHash is the key by which batches are looked up, as a uuid. A found batch is compared by
+// its id.
 func idHash(id batch.ID) string {
 	hash := sqlrow.IDHash(id)
 	return hex.EncodeToString(hash[:])

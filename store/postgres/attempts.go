@@ -9,15 +9,14 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// kept is a report that is to be kept.
+// kept is a report to be kept.
 type kept struct {
 	seq int64
-	n   int64 // of the batch's in this call
+	n   int64 // counts the batch's reports in this call
 	sqlrow.ReportCols
 }
 
-// report keeps what there is to be kept of the attempts that outcomes are about, whose
-// rows are locked.
+// report keeps the outcomes' reports of attempts. The rows are locked.
 func (t *session) report(ctx context.Context, outcomes []store.Outcome, applied []store.Applied) error {
 	var list []kept
 	var now time.Time

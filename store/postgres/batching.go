@@ -13,8 +13,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// PrepareBatch is [store.OrderEngine].PrepareBatch. A party's batches, and those of
-// one id, wait for each other at unique indexes, before any order is locked.
+// PrepareBatch is [store.OrderEngine].PrepareBatch. Batches of one party, and batches of one
+// id, wait for each other at unique indexes, before any order is locked.
 func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []store.OrderRef) (bool, error) {
 	const op = "prepare a batch"
 	in, err := prepareAdd([]batch.Batch{b})
@@ -33,7 +33,7 @@ func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []store.Or
 			return err
 		}
 		id := func(i int) batch.OrderID { return refs[i].ID }
-		if seqs[0] != in[0].seq { // or 0, where it is buried or its DataChangeID is another's
+		if seqs[0] != in[0].seq { // or 0, where it is buried or its DataChangeID belongs to another batch
 			return t.prepared(ctx, b, refs)
 		}
 		n, err := t.exec(ctx, sqlInsertUnsettled, in[0].seq, string(b.Service))
@@ -69,7 +69,7 @@ func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []store.Or
 	}))
 }
 
-// prepared is nil where the batch, which is stored, was made of these orders.
+// prepared returns nil where the stored batch was made of these orders.
 func (t *session) prepared(ctx context.Context, b batch.Batch, refs []store.OrderRef) error {
 	orders, err := t.ordersOf(ctx, (*sqlrow.OrderCols).RecordDest, sqlOrderRows, len(refs), func(i int) batch.OrderID { return refs[i].ID })
 	if err != nil {
@@ -95,7 +95,7 @@ func sameParty(b batch.Batch, orders []*sqlrow.OrderCols) error {
 	return nil
 }
 
-// done is what a call reports that was not to be done in part.
+// done is the result of a call that must not be done in part: a fence gives false.
 func done(err error) (bool, error) {
 	if errors.Is(err, errFenced) {
 		return false, nil
@@ -103,8 +103,8 @@ func done(err error) (bool, error) {
 	return err == nil, err
 }
 
-// lockOrders locks and reads the open orders of n ids, in the order of these; nil where
-// there is none.
+// lockOrders locks and reads the open orders of n ids, in the order of the ids; nil for an id
+// without one.
 func (t *session) lockOrders(ctx context.Context, n int, id func(i int) batch.OrderID) ([]*sqlrow.OrderCols, error) {
 	return t.ordersOf(ctx, (*sqlrow.OrderCols).Dest, sqlLockOrders, n, id)
 }
@@ -131,14 +131,14 @@ func (t *session) ordersOf(ctx context.Context, dest func(*sqlrow.OrderCols) []a
 	return list, nil
 }
 
-// orderChange is an open order and its row as it becomes.
+// orderChange is an open order and its next row.
 type orderChange struct {
 	*sqlrow.OrderCols
 	next store.OrderRow
 }
 
-// saveOrders writes rows, by compare-and-set on the versions that were read, to the
-// tables they belong in. If another transaction was faster the error is errMoved.
+// saveOrders writes rows, by compare-and-set on the versions that were read, to the tables
+// they belong in. If another transaction was faster the error is errMoved.
 func (t *session) saveOrders(ctx context.Context, changed []orderChange) error {
 	slices.SortFunc(changed, func(a, b orderChange) int { return cmp.Compare(a.Seq, b.Seq) })
 	var open, final orderChanges
@@ -225,8 +225,8 @@ func (s *Store) SplitOrders(ctx context.Context, vs []store.OrderVerdict) (bool,
 	return done(err)
 }
 
-// judge writes verdicts about open orders, each or, where all is set, all or none: then
-// the error is errFenced.
+// judge writes verdicts about open orders, each alone or, where all is set, all or none: then
+// a fence gives errFenced.
 func (s *Store) judge(ctx context.Context, op string, vs []store.OrderVerdict, all bool,
 	rule func(store.OrderRow, time.Time, store.OrderVerdict) (store.OrderRow, bool), allowed ...batch.OrderState,
 ) (did []bool, err error) {
@@ -264,8 +264,8 @@ func (s *Store) judge(ctx context.Context, op string, vs []store.OrderVerdict, a
 	return did, nil
 }
 
-// ExpireOrders is [store.OrderEngine].ExpireOrders. Orders that another call holds are
-// left for the next one.
+// ExpireOrders is [store.OrderEngine].ExpireOrders. It leaves orders that another call holds
+// to the next call.
 func (s *Store) ExpireOrders(ctx context.Context, limit int) (n int, err error) {
 	err = s.tx(ctx, "expire orders", func(ctx context.Context, t *session) error {
 		now, err := t.now(ctx)

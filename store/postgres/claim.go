@@ -13,7 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// freshLanesError says that lanes have to be made before they can be locked.
+// freshLanesError names lanes that need a row before they can be locked.
 type freshLanesError []batch.ServiceID
 
 func (f freshLanesError) Error() string {
@@ -21,8 +21,8 @@ func (f freshLanesError) Error() string {
 }
 
 // Claim is [store.Engine].Claim: one transaction (docs/design.md#how-a-claim-works). If choose
-// panics, nothing is claimed. If another transaction gets in its way choose is asked
-// again, and its earlier answer forgotten.
+// panics, nothing is claimed. After a conflict with another transaction Claim asks choose
+// again, and drops its earlier answer.
 func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 	const op = "claim"
 	if unknown := s.listed.without(q.Lanes); len(unknown) > 0 {
@@ -35,7 +35,7 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 		var fresh freshLanesError
 		var from *starts
 		err := s.txBefore(ctx, op, beginKept, func() { from = s.starts() }, func(ctx context.Context, t *session) (err error) {
-			// Lanes that appear while this goes on are found by the next claim.
+			// The next claim finds lanes that appear during this one.
 			claimed, fresh, err = t.claim(ctx, q, choose, from, try > 1)
 			if err == nil && len(fresh) > 0 {
 				return fresh
@@ -97,8 +97,8 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 				}
 				break
 			}
-			// What waits is read of no more lanes than the limit lets through, or, where
-			// there was less of it than wanted, of not many more.
+			// Waiting rows are read only of lanes that the limit lets through; where a round
+			// finds fewer rows than wanted, the next round reads a few more lanes.
 			n := reach(windows, max(left, budget))
 			if err := t.waiting(ctx, sqlWaiting, windows[:n]); err != nil {
 				return out, nil, err
@@ -146,9 +146,9 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 	return out, nil, t.save(ctx, changed)
 }
 
-// together is how many lanes are locked, and looked up, at once: not many more than the
-// limit lets through. Where that is known of each before what waits is read, there may be
-// some more of them.
+// together is how many lanes are locked, and looked up, at once: not many more than the limit
+// lets through. Where the wanted rows of each lane are known before its waiting rows are read,
+// it may be some more.
 func together(q store.ClaimQuery, left int) int {
 	n := left / q.Window
 	if q.Wants != nil {
@@ -195,23 +195,23 @@ func except(lanes, others []batch.ServiceID) []batch.ServiceID {
 	})
 }
 
-// window is what a claim sees of a lane, in order. It is read by two statements: nothing
-// moves from what was attempted to what waits, or back, but by a claim, which would hold
-// the lane.
+// window is a claim's view of a lane, in order. Two statements read it, and no row moves
+// between attempted and waiting meanwhile: only a claim moves one, and needs the lane's lock
+// for that.
 type window struct {
 	service batch.ServiceID
 	rows    []*stored
 	lane    []store.LaneRow // the same
-	atEnd   []*stored       // attempted once, and put among those that wait
-	want    int             // of these
+	atEnd   []*stored       // attempted once, then put at the end of the waiting rows
+	want    int             // waiting rows
 	ranges  []position.Range
-	closed  bool // as the first of the two saw it: nothing of it is shown
+	closed  bool // the first statement found it closed: nothing of it is shown
 
-	attemptedKeys, waitingKeys []int64 // as the two found them, closed or not
+	attemptedKeys, waitingKeys []int64 // as the two statements found them, closed or not
 }
 
-// attempted reads what was attempted of lanes that are locked, and returns the windows of
-// all in order, of which the others show nothing. wanted says how many rows each wants that wait.
+// attempted reads the attempted rows of locked lanes, and returns the windows of all lanes in
+// order; windows of other lanes are empty. wanted says how many waiting rows each lane wants.
 func (t *session) attempted(ctx context.Context, statement string, locked []heldLane, all []batch.ServiceID,
 	wanted func(batch.ServiceID, []store.LaneRow) int,
 ) ([]*window, error) {
@@ -265,7 +265,7 @@ func (t *session) attempted(ctx context.Context, statement string, locked []held
 	return windows, nil
 }
 
-// waiting adds the first of what waits, as many as each window wants.
+// waiting adds the first waiting rows, as many as each window wants.
 func (t *session) waiting(ctx context.Context, statement string, windows []*window) error {
 	lanes := make(map[batch.ServiceID]*window, len(windows))
 	var ask []*window
@@ -306,8 +306,8 @@ func (t *session) waiting(ctx context.Context, statement string, windows []*wind
 	return nil
 }
 
-// rangeArrays are the arguments of what reads windows: a lane is named once for each of its
-// ranges.
+// rangeArrays are the arguments of the statements that read windows: they name a lane once for
+// each of its ranges.
 func rangeArrays(windows []*window) (names, low, high, want any) {
 	type part struct {
 		*window
@@ -334,7 +334,7 @@ func inOrder(rows []*stored) {
 	}
 }
 
-// show appends rows to what a strategy is shown.
+// show appends rows to the lane that a strategy sees.
 func (w *window) show(rows []*stored) error {
 	w.lane = slices.Grow(w.lane, len(rows))
 	for _, s := range rows {
@@ -347,7 +347,7 @@ func (w *window) show(rows []*stored) error {
 	return nil
 }
 
-// taken reports whether a row is claimed for the first time, and sqlTake writes it.
+// taken reports whether a row is claimed for the first time, so that sqlTake writes it.
 func (s *stored) taken(now time.Time, q store.ClaimQuery) bool {
 	w, n, expires := s.was, s.now, now.Add(q.TTL)
 	return placeOf(w) == inWaiting && s.place != "" && n.State == batch.Submitting && n.Version == w.Version+1+int64(q.Salt) && n.Attempt == 1 &&
@@ -357,7 +357,7 @@ func (s *stored) taken(now time.Time, q store.ClaimQuery) bool {
 		n.ClaimTTL == q.TTL.Truncate(time.Microsecond) && n.FirstClaimed.Equal(now) && n.Rollbacks == 0 && n.SeenAttempt == 0 && n.SeenEndpoint == ""
 }
 
-// take writes rows that were taken, and adds their payloads to others.
+// take writes rows that were taken, and adds their payloads to payloads.
 func (t *session) take(ctx context.Context, payloads map[int64][]byte, rows []*stored, now time.Time, q store.ClaimQuery,
 ) (map[int64][]byte, error) {
 	if len(rows) == 0 {
@@ -389,7 +389,7 @@ func (t *session) take(ctx context.Context, payloads map[int64][]byte, rows []*s
 	return payloads, nil
 }
 
-// sooner is the shorter of two times to wait; 0 is none.
+// sooner is the shorter of two waiting times; 0 means none.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || (b > 0 && b < a) {
 		return b

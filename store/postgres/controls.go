@@ -41,20 +41,20 @@ func (s *Store) Steer(ctx context.Context, st store.Steering) (next batch.Contro
 	return next, changed, nil
 }
 
-// lockControl reads a control that nobody else changes before the transaction ends.
+// lockControl reads a control and locks it until the transaction ends.
 func (t *session) lockControl(ctx context.Context, scope batch.Scope) (batch.Control, error) {
 	if _, err := t.exec(ctx, sqlNewControl, scope.All, string(scope.Service)); err != nil {
 		return batch.Control{}, err
 	}
 	found, err := query(ctx, t, (*sqlrow.ControlCols).Dest, sqlLockControl, scope.All, string(scope.Service))
-	if err == nil && len(found) == 0 { // it was there, and is removed by now
+	if err == nil && len(found) == 0 { // it was there, and has been removed since
 		err = fmt.Errorf("%w: the control of %s", errMoved, scope)
 	}
 	return sqlrow.ControlOf(found, scope), err
 }
 
-// setControl writes a control that is locked. One that says nothing is kept, too, for its
-// version, unless it never said anything.
+// setControl writes a locked control. A control with nothing set is kept for its version, too,
+// unless it was never set.
 func (t *session) setControl(ctx context.Context, c batch.Control) (err error) {
 	if c.Set() || c.Version > 0 {
 		_, err = t.exec(ctx, sqlSetControl, sqlrow.ControlArgs(c)...)
@@ -64,8 +64,8 @@ func (t *session) setControl(ctx context.Context, c batch.Control) (err error) {
 	return err
 }
 
-// enforce carries out the lanes' policies about batches that have ended badly, and halts:
-// the rows are locked and not saved yet. Whatever else was recorded costs nothing here.
+// enforce carries out halts, and the lanes' policies about batches that ended badly: the rows
+// are locked and not saved yet. Other outcomes cost nothing here.
 func (t *session) enforce(ctx context.Context, outcomes []store.Outcome, applied []store.Applied, found map[int64]*stored, now time.Time) error {
 	var ended []batch.ServiceID
 	for i := range applied {
@@ -99,7 +99,7 @@ func (t *session) enforce(ctx context.Context, outcomes []store.Outcome, applied
 		}
 		applied[i] = a
 	}
-	for i := range applied { // what was fenced reports the row as it is now
+	for i := range applied { // a fenced outcome reports the present row
 		if s := found[applied[i].Ref.Row]; s != nil && applied[i].Row.Version == s.now.Version {
 			applied[i].Row.Quarantined = s.now.Quarantined
 		}

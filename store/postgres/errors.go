@@ -8,15 +8,15 @@ import (
 
 // Errors about the schema.
 var (
-	// ErrNotMigrated means that the schema does not have the tables of this version:
-	// call [Store.Migrate] first.
+	// ErrNotMigrated means that the schema lacks the tables of this version: call
+	// [Store.Migrate] first.
 	ErrNotMigrated = errors.New("dltbatch: the database is not migrated: call Migrate")
-	// ErrNewerSchema means that a version of this package more than one schema version
-	// further on has migrated the schema: use that one. See [Store.Migrate].
+	// ErrNewerSchema means that a package more than one schema version further on has migrated
+	// the schema: use that package. See [Store.Migrate].
 	ErrNewerSchema = errors.New("dltbatch: the database was migrated by a newer version")
 )
 
-// SettingError says which setting of the database does not keep the promises of a store.
+// SettingError names a setting of the database that does not keep the promises of a store.
 type SettingError struct {
 	Setting string
 	Have    string
@@ -28,8 +28,8 @@ func (e *SettingError) Error() string {
 	return fmt.Sprintf("dltbatch: postgres: %s is %s, want %s", e.Setting, e.Have, e.Want)
 }
 
-// IsolationError refuses an application's transaction that may not see the end of a
-// lane. Begin it with READ COMMITTED, or see Options.AllowSnapshotTx.
+// IsolationError refuses an application's transaction that may not see the end of a lane.
+// Begin it with READ COMMITTED, or see Options.AllowSnapshotTx.
 type IsolationError struct {
 	Level string // of the transaction, as PostgreSQL calls it
 }
@@ -39,13 +39,13 @@ func (e *IsolationError) Error() string {
 	return "dltbatch: postgres: the transaction is " + e.Level + ", want read committed"
 }
 
-// errMoved means that a row is not as it was read: the transaction is begun again.
+// errMoved means that a row has changed since it was read: the transaction is begun again.
 var errMoved = errors.New("another transaction was faster")
 
-// errFenced rolls back what is not to be done, and never leaves this package.
+// errFenced rolls back a call that must not be done, and never leaves this package.
 var errFenced = errors.New("fenced")
 
-// wrap says which operation failed.
+// wrap adds the operation that failed.
 func wrap(op string, err error) error {
 	if err == nil {
 		return nil
@@ -53,7 +53,7 @@ func wrap(op string, err error) error {
 	return fmt.Errorf("postgres: %s: %w", op, err)
 }
 
-// sqlState is the five characters that PostgreSQL classifies an error by, or "".
+// sqlState is PostgreSQL's five-character class of an error, or "".
 func sqlState(err error) string {
 	var s interface{ SQLState() string }
 	if errors.As(err, &s) {
@@ -92,7 +92,7 @@ func again(err error) bool {
 	return false
 }
 
-// lost reports whether a connection was gone before anything was done with it.
+// lost reports whether a connection was gone before any statement ran on it.
 func lost(err error) bool {
 	switch sqlState(err) {
 	case adminShutdown, crashShutdown, idleTimeout:

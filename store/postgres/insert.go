@@ -9,26 +9,26 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// freshness tells whether batches that are added are likely to be ones that were never
-// added before. Then the quick way is taken, which is undone as a whole where one was:
-// that costs twice the time, dead rows, and a line in the server's log.
+// freshness says whether batches that are added are likely to be new. Then Add goes the quick
+// way, and undoes it as a whole where a batch is known: that costs twice the time, dead rows,
+// and a line in the server's log.
 type freshness struct{ doubts atomic.Int32 }
 
-// doubtful is how many additions are made the careful way after one that met a known
-// batch. Who adds such ones all the time has no use for the quick way.
+// doubtful is how many additions go the careful way after an addition that met a known batch.
+// A caller that keeps adding known batches gains nothing from the quick way.
 const doubtful = 1000
 
 func (f *freshness) expected() bool { return f.doubts.Load() <= 0 || f.doubts.Add(-1) < 0 }
 func (f *freshness) known()         { f.doubts.Store(doubtful) }
 
-// What one statement inserts at most. More in one does not make it faster, and holds
-// more in memory here and there.
+// The largest insert of one statement. A larger one is not faster, and holds more in memory on
+// both sides.
 const (
 	chunkRows  = 1000
 	chunkBytes = 2 << 20
 )
 
-// chunk is how many of the first go into one statement.
+// chunk is how many of the first batches go into one statement.
 func chunk(in []*addition) int {
 	size := 0
 	for i, a := range in {
@@ -40,7 +40,7 @@ func chunk(in []*addition) int {
 	return len(in)
 }
 
-// insert puts into added the numbers of those whose id was not known; if added is nil
+// insert puts into added the numbers of the batches whose id was not known; if added is nil
 // all are new.
 func (t *session) insert(ctx context.Context, in []*addition, added map[int64]bool) error {
 	size := 0
@@ -81,7 +81,8 @@ func (t *session) insert(ctx context.Context, in []*addition, added map[int64]bo
 	return err
 }
 
-// insertTransactions is for those that were added; if added is nil all were.
+// insertTransactions inserts the transactions of the batches in added; if added is nil, of
+// all.
 func (t *session) insertTransactions(ctx context.Context, in []*addition, added map[int64]bool) error {
 	var seqs, positions []int64
 	var list []batch.Transaction

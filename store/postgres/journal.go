@@ -28,9 +28,9 @@ func (c *streamCols) stream() store.Stream {
 	}
 }
 
-// changeStream locks a stream, asks the rule, and writes the stream back where it says
-// so. The clock is read when the lock is held: a lease may have ended while it was
-// waited for.
+// changeStream locks a stream, applies the rule, and writes the stream back where the rule
+// returns true. It reads the clock under the lock: a lease may have ended during the wait for
+// it.
 func (t *session) changeStream(ctx context.Context, name string, create bool, rule func(store.Stream, time.Time) (store.Stream, bool)) (
 	next store.Stream, now int64, held bool, err error,
 ) {
@@ -92,15 +92,15 @@ func (s *Store) AppendStream(ctx context.Context, e batch.StreamEntry) (held boo
 	return held && err == nil, err
 }
 
-// streamRow is what sqlFindStream finds: the span, or an id.
+// streamRow is a row of sqlFindStream: the span, or an id.
 type streamRow struct {
 	id                bool
 	text              string
 	since, until, now int64
 }
 
-// FindStream is [store.Journal].FindStream. The span and the ids are read in one
-// statement, since an entry or a Prune may come between two.
+// FindStream is [store.Journal].FindStream. One statement reads the span and the ids, since an
+// entry or a Prune may come between two statements.
 func (s *Store) FindStream(ctx context.Context, stream string, ids []string) (found batch.StreamFound, err error) {
 	const op = "look into a stream"
 	if err := store.CheckStream(stream); err != nil {
@@ -140,8 +140,7 @@ func (s *Store) FindStream(ctx context.Context, stream string, ids []string) (fo
 	return found, nil
 }
 
-// chunks are ids by the number that goes into one statement; one of none where there
-// are none.
+// chunks splits ids into statements of MaxKeys; no ids give one empty chunk.
 func chunks(ids []string) [][]string {
 	if len(ids) == 0 {
 		return [][]string{{}}
@@ -149,8 +148,8 @@ func chunks(ids []string) [][]string {
 	return slices.Collect(slices.Chunk(ids, store.MaxKeys))
 }
 
-// pruneStreams removes old ids, and what the streams' spans say of them. The streams
-// are locked first, as AppendStream does, and in one order.
+// pruneStreams removes old ids, and shortens the streams' spans. It locks the streams first,
+// as AppendStream does, and in one order.
 func (s *Store) pruneStreams(ctx context.Context, q store.PruneQuery) (removed int, err error) {
 	type old struct {
 		stream, id string

@@ -113,8 +113,8 @@ func (t *session) knownLanes(ctx context.Context, q store.LanesQuery) (lanes []b
 	return append(lanes, more...), err
 }
 
-// lock takes the lanes that no other claim holds. Of the rest it returns those that
-// are held, and those that have batches and were never claimed from.
+// lock takes the lanes that no other claim holds. It also returns the lanes that are held, and
+// the lanes that have batches and were never claimed from.
 func (t *session) lock(ctx context.Context, lanes []batch.ServiceID, from *starts) (got []heldLane, locked, fresh []batch.ServiceID, now int64, err error) {
 	statement := sqlLockLanes
 	if from.c != nil {
@@ -141,8 +141,8 @@ func (t *session) lock(ctx context.Context, lanes []batch.ServiceID, from *start
 	return got, locked, fresh, now, err
 }
 
-// standing tells lanes that have a row to lock from those that have batches only. Closed
-// ones are neither.
+// standing separates lanes that have a row to lock from lanes that have only batches. Closed
+// lanes are neither.
 func (t *session) standing(ctx context.Context, lanes []batch.ServiceID) (there, fresh []batch.ServiceID, err error) {
 	if len(lanes) == 0 {
 		return nil, nil, nil
@@ -163,7 +163,7 @@ func (t *session) standing(ctx context.Context, lanes []batch.ServiceID) (there,
 	return there, fresh, err
 }
 
-// enlist makes the rows that claims lock, of those lanes that have something to claim, in a
+// enlist makes the rows that claims lock, for lanes that have something to claim, in a
 // transaction of its own, so that no other claim waits for this one.
 func (s *Store) enlist(ctx context.Context, op string, lanes []batch.ServiceID) error {
 	return s.txAs(ctx, op, beginKept, func(ctx context.Context, t *session) error {

@@ -34,8 +34,8 @@ func (s *Store) Get(ctx context.Context, key batch.Key) (rec batch.Record, err e
 	return rec, err
 }
 
-// List is [store.BatchStore].List. Without a service it reads through what the
-// other conditions leave out: it is for people and tools.
+// List is [store.BatchStore].List. Without a service it also reads the records that the other
+// conditions exclude: it is for people and tools.
 func (s *Store) List(ctx context.Context, q store.ListQuery) (found []batch.Record, next store.Cursor, err error) {
 	if q.Limit <= 0 {
 		q.Limit = listDefault
@@ -46,7 +46,7 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) (found []batch.Reco
 	}
 	err = s.tx(ctx, "list", func(ctx context.Context, t *session) (err error) {
 		var now int64
-		if q.OlderThan > 0 || q.NewerThan > 0 { // a value, which an index can be asked for; a clock could not
+		if q.OlderThan > 0 || q.NewerThan > 0 { // a value, which an index can search for; the clock function cannot be
 			if now, err = t.now(ctx); err != nil {
 				return err
 			}
@@ -75,9 +75,9 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) (found []batch.Reco
 	return found, next, nil
 }
 
-// listSQL puts the statement together; it asks for one record more than the limit. now
-// is the database's clock in microseconds, where ages are asked for; low is an order key
-// below which nothing of the lane is open.
+// listSQL builds the statement, which asks for one record more than the limit. now is the
+// database's clock in microseconds, where the query has ages; low is an order key below which
+// nothing of the lane is open.
 func listSQL(q store.ListQuery, now, low int64) (string, []any, error) {
 	var args []any
 	arg := func(v any) string {
@@ -91,7 +91,7 @@ func listSQL(q store.ListQuery, now, low int64) (string, []any, error) {
 	where := []string{"TRUE"}
 	if q.Quarantined {
 		from, b = listQuarantined, "b"
-		if q.Open { // what is set aside is final
+		if q.Open { // a batch in quarantine is final
 			where = append(where, "FALSE")
 		}
 	}
@@ -132,7 +132,7 @@ func onlyOpen(states []batch.State) bool {
 	return len(states) > 0
 }
 
-// records reads what colsRecord says.
+// records reads the columns of colsRecord.
 func (t *session) records(ctx context.Context, text string, args ...any) ([]batch.Record, error) {
 	return t.recordsAs(ctx, func(s *stored) []any { return append(storedDest(s), &s.final, &s.quarantined) }, text, args...)
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// listed remembers which lanes have a row to lock, so that a claim can make those that are
-// missing before it begins: one that comes upon them is all in vain, and begins again. It
-// does where this does not know better.
+// listed remembers which lanes have a row to lock, so that a claim can make missing rows
+// before it begins: a claim that finds a row missing has worked in vain, and begins again.
+// That still happens where listed does not know the lane.
 type listed struct {
 	mu    sync.Mutex
 	seed  maphash.Seed
@@ -18,8 +18,8 @@ type listed struct {
 
 func newListed() *listed { return &listed{seed: maphash.MakeSeed(), lanes: map[uint64]struct{}{}} }
 
-// maxListed bounds the memory of it; of the lanes past that nothing is remembered, and
-// nothing is made beforehand.
+// maxListed bounds this memory; for further lanes nothing is remembered, and no row is made
+// beforehand.
 const maxListed = 1 << 16
 
 // without returns the lanes that are not known to have a row.
@@ -37,7 +37,7 @@ func (l *listed) without(lanes []batch.ServiceID) (unknown []batch.ServiceID) {
 	return unknown
 }
 
-// add takes note of lanes that have one.
+// add remembers lanes that have a row.
 func (l *listed) add(lanes []batch.ServiceID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,9 +8,9 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// load locks the rows of these batches, open or final, and reads them with their
-// receipts. Those that are not stored are left out. It returns the clock, read after
-// the locks were got, in microseconds.
+// load locks the rows of these batches, open or final, and reads them with their receipts. It
+// leaves out batches that are not stored. It returns the clock, read under the locks, in
+// microseconds.
 func (t *session) load(ctx context.Context, seqs []int64) (found map[int64]*stored, now int64, err error) {
 	found = make(map[int64]*stored, len(seqs))
 	missing := seqs
@@ -64,7 +64,7 @@ func without(seqs []int64, found map[int64]*stored) (missing []int64) {
 	return missing
 }
 
-// keys are the names of batches that a statement finds.
+// keys are the names of the batches that a statement finds.
 func (t *session) keys(ctx context.Context, statement string, args ...any) ([]store.Ref, error) {
 	rows, err := query(ctx, t, func(c *batchCols) []any { return []any{&c.seq, &c.headerSignature, &c.serviceID} }, statement, args...)
 	if err != nil {
@@ -77,8 +77,8 @@ func (t *session) keys(ctx context.Context, statement string, args ...any) ([]st
 	return refs, nil
 }
 
-// seqs are the numbers of batches, looked up where a ref has none; 0 where there is
-// no such batch.
+// seqs are the numbers of batches, looked up where a ref has no number; 0 where there is no
+// such batch.
 func (t *session) seqs(ctx context.Context, n int, ref func(i int) store.Ref) ([]int64, error) {
 	seqs := make([]int64, n)
 	var ask []batch.ID
@@ -107,8 +107,8 @@ func (t *session) seqs(ctx context.Context, n int, ref func(i int) store.Ref) ([
 	return seqs, nil
 }
 
-// loadOne is load for the batch of a key. The error wraps batch.ErrNotFound if there
-// is none.
+// loadOne is load for the batch of a key. The error wraps batch.ErrNotFound if there is no
+// such batch.
 func (t *session) loadOne(ctx context.Context, key batch.Key) (*stored, int64, error) {
 	seqs, err := t.seqs(ctx, 1, func(int) store.Ref { return store.Ref{Key: key} })
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// beginLook is of a transaction whose statements all see one moment.
+// beginLook begins a transaction whose statements all see one moment.
 const beginLook = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL jit = off"
 
 // Look is [store.Inspector].Look.

@@ -17,23 +17,23 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// MigrationsTable is where goose notes which migrations were made, in the store's
-// schema and behind its prefix. It is not goose's usual one, so that the application
-// may use goose for its own tables.
+// MigrationsTable is goose's table of the migrations that were made, in the store's schema and
+// with its prefix. It is not goose's usual table, so that the application may use goose for
+// its own tables.
 const MigrationsTable = "dltbatch_migrations"
 
-// schemaVersion is the number of the last migration, and oldestVersion is of the first that
-// this code works on. Between the two is what has to wait for the last process with code
-// from before.
+// schemaVersion is the number of the last migration, oldestVersion the number of the first
+// migration on which this code works. The step between the two waits until the last process
+// with older code is gone.
 const (
 	schemaVersion = 3
 	oldestVersion = 2
 )
 
-// Migrations returns the SQL files of these options, in goose's format, for other
-// migration tools. The schema has to exist before. Who makes them another way also
-// notes their versions in [MigrationsTable], and keeps what [Store.FinishMigration]
-// says about the last one.
+// Migrations returns the SQL files of these options, in goose's format, for other migration
+// tools. The schema must exist before. A user of another tool also enters their versions in
+// [MigrationsTable], and respects the condition of [Store.FinishMigration] on the last
+// migration.
 func Migrations(o *Options) (fs.FS, error) {
 	var opts Options
 	if o != nil {
@@ -77,40 +77,39 @@ func (n names) migrations() (fs.FS, error) {
 // migrateFor is how long Migrate tries while others migrate the same schema.
 const migrateFor = 30 * time.Second
 
-// Migrate makes the schema and the tables, or brings old ones up to date. It may be
-// called by any number of processes at once, and again when there is nothing to do.
+// Migrate makes the schema and the tables, or brings old tables up to date. Any number of
+// processes may call it at once, and again when there is nothing to do.
 //
-// The rule for rolling deploys: code of schema version n works on versions n and n+1,
-// because a migration only adds, and what it replaces goes with the one after it. So
-// migrate first, with the new code; then replace the processes one by one, old and
-// new side by side, those that restart in between included; and only then deploy
-// what has version n+2. On a version further on every call gives [ErrNewerSchema], and
-// Migrate by older code leaves a newer schema as it is. Older code does not do what it
-// does not know of: where a version brings something that holds lanes, as pauses and
-// halts do, it holds them once the last of the old processes is gone.
+// The rule for rolling deploys: code of schema version n works on versions n and n+1, because
+// a migration only adds, and the migration after it removes the replaced parts. So migrate
+// first, with the new code; then replace the processes one by one, old and new side by side,
+// including restarts in between; and only then deploy code with version n+2. On a version
+// further on every call gives [ErrNewerSchema], and Migrate by older code leaves a newer
+// schema as it is. Older code ignores features that it does not know: where a version brings
+// something that holds lanes, as pauses and halts do, it holds them once the last old process
+// is gone.
 //
-// A database that had tables before is left one step short, at version 2: call
+// A database that had tables before stays one step behind, at version 2: call
 // [Store.FinishMigration] once the last process with code of version 1 is gone.
 func (s *Store) Migrate(ctx context.Context) error {
 	return s.migrateTo(ctx, oldestVersion, false)
 }
 
-// FinishMigration is Migrate, and the step that wants the last process with code of
-// schema version 1 to be gone: from there on such code fails when it adds, claims or
-// requeues, loudly and with nothing lost. Until it is made every claim passes over what
-// was finished in front of the open batches of its lanes and the database was not able to
-// clean up yet; after it claims begin where the open work does, in running processes
-// within a minute. It waits a second at a time for transactions that use the tables, and
-// for half a minute in all; the error of one that stays open longer has the state 55P03.
-// A new database needs no such call, and none needs it twice.
+// FinishMigration is Migrate, and the step that needs the last process with code of schema
+// version 1 to be gone: after it such code fails when it adds, claims or requeues, loudly and
+// with nothing lost. Before it every claim walks over finished rows that the database could
+// not clean up yet, in front of the open batches of its lanes; after it claims begin where the
+// open work does, in running processes within a minute. It waits a second at a time for
+// transactions that use the tables, half a minute in all; if a transaction stays open longer
+// the error has the state 55P03. A new database needs no such call, and none needs it twice.
 func (s *Store) FinishMigration(ctx context.Context) error {
 	return s.migrateTo(ctx, schemaVersion, false)
 }
 
-// MigrateTo is Migrate up, or down, to a version. Version 0 removes the tables with
-// everything in them. It gives [ErrNewerSchema] where a newer version of this package
-// made tables that this one does not know how to take back. On the way down no other
-// process may run, and on the way up to version 3 see [Store.FinishMigration].
+// MigrateTo is Migrate up, or down, to a version. Version 0 removes the tables with everything
+// in them. It gives [ErrNewerSchema] where a newer version of this package made tables that
+// this version cannot remove. On the way down no other process may run; on the way up to
+// version 3 see [Store.FinishMigration].
 func (s *Store) MigrateTo(ctx context.Context, version int64) error {
 	return s.migrateTo(ctx, version, true)
 }
@@ -133,7 +132,7 @@ func (s *Store) migrateTo(ctx context.Context, version int64, down bool) error {
 	return wrap(op, err)
 }
 
-// migrate raises what is wanted where it finds no tables: no old process can use them.
+// migrate raises the wanted version where it finds no tables: then there is no old process.
 func (s *Store) migrate(ctx context.Context, want *int64, down bool) error {
 	have, err := s.version(ctx)
 	if have == 0 && *want == oldestVersion && !down {
@@ -168,7 +167,7 @@ func (s *Store) migrate(ctx context.Context, want *int64, down bool) error {
 	return err
 }
 
-// version makes the schema if there is none, and returns the last migration.
+// version makes a missing schema, and returns the last migration.
 func (s *Store) version(ctx context.Context) (have int64, err error) {
 	c, err := s.begin(ctx, beginSQL)
 	if err != nil {
@@ -176,7 +175,7 @@ func (s *Store) version(ctx context.Context) (have int64, err error) {
 	}
 	defer func() { _ = c.Close() }()
 	t := &session{c, s}
-	// CREATE SCHEMA IF NOT EXISTS wants the right to create one, even if it exists.
+	// CREATE SCHEMA IF NOT EXISTS needs the right to create a schema, even if it exists.
 	found, _, err := get[bool](ctx, t, `SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1::text)`, s.names.schema)
 	if err == nil && !found {
 		_, err = t.exec(ctx, `CREATE SCHEMA IF NOT EXISTS "`+s.names.schema+`"`)
@@ -193,7 +192,7 @@ func (s *Store) version(ctx context.Context) (have int64, err error) {
 	return have, err
 }
 
-// version returns the last migration that was made; 0 if there was none.
+// version returns the last migration that was made; 0 if there is none.
 func (t *session) version(ctx context.Context) (int64, error) {
 	found, _, err := get[bool](ctx, t, `SELECT to_regclass('{`+MigrationsTable+`}') IS NOT NULL`)
 	if err != nil || !found {
@@ -203,7 +202,7 @@ func (t *session) version(ctx context.Context) (int64, error) {
 	return have, err
 }
 
-// raced reports whether somebody else was making the same tables.
+// raced reports whether another process was making the same tables.
 func raced(err error) bool {
 	switch sqlState(err) {
 	case "42P06", "42P07", "42710", "42701", "23505", // schema, table, object, column exist; a row of the catalogue
@@ -218,8 +217,7 @@ func (s *Store) gooseStore() (database.Store, error) {
 	return database.NewStoreFromQuerier(s.names.table(MigrationsTable), gooseQuerier{s.names})
 }
 
-// gooseQuerier speaks to the table of migrations by its quoted name, which goose's
-// own does not.
+// gooseQuerier names the table of migrations by its quoted name, which goose's own does not.
 type gooseQuerier struct{ names }
 
 func (gooseQuerier) CreateTable(table string) string {

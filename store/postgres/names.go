@@ -7,16 +7,16 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// DefaultSchema is where the tables are if Options.Schema is "".
+// DefaultSchema holds the tables if Options.Schema is "".
 const DefaultSchema = "dltbatch"
 
-// maxPrefix leaves room for the longest name, transaction_receipts_pkey, in the 63
-// bytes that PostgreSQL keeps of one.
+// maxPrefix leaves room for the longest name, transaction_receipts_pkey, in PostgreSQL's 63
+// bytes.
 const maxPrefix = 30
 
 var identifier = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 
-// names turns the names in this package's statements into those in the database.
+// names turns the names in this package's statements into the database's names.
 type names struct{ schema, prefix string }
 
 func newNames(o Options) (names, error) {

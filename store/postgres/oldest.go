@@ -7,28 +7,28 @@ import (
 	"time"
 )
 
-// oldest is where Prune begins to look for what is old, of one kind. In front of that, in
-// the index by age, is what was removed before; while somebody holds a snapshot it stays
-// there, dead, and a look from the beginning passes over all of it.
+// oldest remembers where Prune begins to look for old rows, of one kind. In front of that, in
+// the index by age, are the rows removed before; while somebody holds a snapshot they stay
+// there, dead, and a look from the beginning walks over all of them.
 //
-// What lies in front of it all the same waits for the next look at everything: what was left
-// out while it was in quarantine, or not settled, or locked, and what a clock that stepped
-// back gave an earlier time.
+// Rows in front of it that are still there wait for the next look at everything: rows that
+// were in quarantine, not settled or locked, and rows with an earlier time from a clock that
+// stepped back.
 type oldest struct {
 	mu      sync.Mutex
-	at      int64     // the time of what was removed last
+	at      int64     // the time of the row removed last
 	removed int       // by this store
-	all     time.Time // when everything was looked at last
+	all     time.Time // the time of the last look at everything
 }
 
 const (
-	// fewRemoved is how many dead entries in front are none to speak of.
+	// fewRemoved is how many dead entries in front cost too little to matter.
 	fewRemoved = 2000
-	// lookAtAll is how often everything is looked at where there may be more of them.
+	// lookAtAll is the time between two looks at everything where there may be more of them.
 	lookAtAll = 5 * time.Minute
 )
 
-// from is where the next look for what is as old as until begins.
+// from is the time from which the next look for rows as old as until begins.
 func (o *oldest) from(until int64, now time.Time) int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -39,8 +39,8 @@ func (o *oldest) from(until int64, now time.Time) int64 {
 	return o.at
 }
 
-// forgetOldest makes the next looks begin at the beginning: a transaction that removes was
-// rolled back, perhaps, and so what it had found is still there.
+// forgetOldest makes the next looks begin at the beginning: a transaction that removes may
+// have been rolled back, and then the rows that it had found are still there.
 func (s *Store) forgetOldest() {
 	for _, o := range [...]*oldest{&s.oldBatches, &s.oldOrders} {
 		o.mu.Lock()
@@ -49,7 +49,7 @@ func (s *Store) forgetOldest() {
 	}
 }
 
-// found takes note of what a look has found.
+// found records the rows that a look has found.
 func (o *oldest) found(old []aged) {
 	if len(old) == 0 {
 		return
@@ -60,10 +60,10 @@ func (o *oldest) found(old []aged) {
 	o.at = old[len(old)-1].at
 }
 
-// aged is something that can be removed, and when it came to be so.
+// aged is a row that can be removed, and the time from which its age counts.
 type aged struct{ seq, at int64 }
 
-// old finds, oldest first, what is as old as until.
+// old finds rows as old as until, oldest first.
 func (t *session) old(ctx context.Context, o *oldest, statement string, until int64, limit int) (seqs []int64, err error) {
 	from := o.from(until, time.Now())
 	rows, err := query(ctx, t, func(a *aged) []any { return []any{&a.seq, &a.at} }, statement, until, int64(limit), from)

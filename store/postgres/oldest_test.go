@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Few are looked for from the beginning, so that nothing is passed over; many from where the
-// last ones were, but for now and then, and for a clock that steps back.
+// A look for few rows begins at the beginning, so that it misses none; a look for many begins
+// at the last removed row, except now and then, and after a clock stepped back.
 func TestOldest(t *testing.T) {
 	var o oldest
 	now := time.Now()

@@ -1,15 +1,15 @@
 package postgres
 
-// The statements about what operators do; what queries.go says of its own is true of these.
+// The statements about operators' acts; the comment in queries.go applies to these, too.
 const (
-	// notClosed is of the lane u.s. OFFSET 0 keeps the planner from a join: the controls
-	// of each lane are looked up.
+	// notClosed is a condition on the lane u.s. OFFSET 0 keeps the planner from a join: the
+	// controls of each lane are looked up.
 	notClosed = `NOT EXISTS (SELECT 1 FROM {controls} c WHERE c.everything = true AND c.service_id = '' AND ` + isClosed + ` OFFSET 0)
 	AND NOT EXISTS (SELECT 1 FROM {controls} c WHERE c.everything = false AND c.service_id = u.s AND ` + isClosed + ` OFFSET 0)`
 	isClosed = `(c.paused_at <> 0 OR c.halted_at <> 0)`
 
-	// sqlTurn has claims forget where they begin in a lane, and keeps them from it until the
-	// transaction has ended. A lane that was never claimed from has no row yet.
+	// sqlTurn makes claims forget where they begin in a lane, and keeps them from the lane
+	// until the transaction has ended. A lane that was never claimed from has no row yet.
 	sqlTurn = `INSERT INTO {services} AS s (service_id, turn) VALUES ($1::text, 1)
 	ON CONFLICT (service_id) DO UPDATE SET turn = s.turn + 1`
 
@@ -20,17 +20,17 @@ const (
 	AND (c.service_id <> $1::text OR $2::boolean) AND (c.policy <> 0 OR ` + isClosed + `) ORDER BY c.service_id LIMIT $3::bigint`
 	sqlControlsOf = `SELECT ` + colsControl + ` FROM unnest($1::text[]) AS u (s)
 	CROSS JOIN LATERAL (SELECT * FROM {controls} r WHERE r.everything = false AND r.service_id = u.s OFFSET 0) c`
-	// A control is changed while it is locked, so there must be one; one that says
-	// nothing is removed by the same transaction.
+	// A control is changed under its lock, so a row must exist; a row with nothing set is
+	// removed by the same transaction.
 	sqlNewControl = `INSERT INTO {controls} (everything, service_id, paused_at, paused_by, paused_reason, policy, halted_at, halted_by,
 	halt_reason, version) VALUES ($1::boolean, $2::text, 0, '', '', 0, 0, '', '', 0) ON CONFLICT DO NOTHING`
 	sqlLockControl = sqlControl + ` FOR UPDATE`
 	sqlSetControl  = `UPDATE {controls} SET paused_at = $3::bigint, paused_by = $4::text, paused_reason = $5::text, policy = $6::bigint,
 	halted_at = $7::bigint, halted_by = $8::text, halt_reason = $9::text, version = $10::bigint WHERE everything = $1::boolean AND service_id = $2::text`
 	sqlDeleteControl = `DELETE FROM {controls} WHERE everything = $1::boolean AND service_id = $2::text`
-	// Who was first stays, even if the two did not see each other; after a release that
-	// was not seen, either, the lane is halted anew. In one order, so that no two calls
-	// wait for each other.
+	// The first halt stays, even if two calls did not see each other; after a release that
+	// neither saw the lane is halted anew. In one order, so that no two calls wait for each
+	// other.
 	sqlHalt = `INSERT INTO {controls} AS c (everything, service_id, paused_at, paused_by, paused_reason, policy, halted_at, halted_by,
 		halt_reason, version)
 	SELECT false, u.s, 0, '', '', 0, u.at, u.id, u.reason, u.at FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[])
@@ -57,14 +57,14 @@ const (
 	sqlPruneBatchActs = `DELETE FROM {batch_acts} WHERE ctid = ANY (ARRAY (SELECT r.ctid FROM unnest($1::bigint[]) AS u (seq)
 	CROSS JOIN LATERAL (SELECT x.ctid FROM {batch_acts} x WHERE x.batch_seq = u.seq OFFSET 0) r))`
 
-	// $2 counts on within the call, for what it says of one batch.
+	// $2 counts a batch's reports within the call.
 	sqlInsertAttempts = `INSERT INTO {attempts} (batch_seq, position, attempt, at, kind, status_code, code, endpoint, took, answer, instance)
 	SELECT u.seq, u.n + (SELECT coalesce(max(x.position), 0) FROM {attempts} x WHERE x.batch_seq = u.seq), u.attempt, u.at, u.kind,
 		u.status_code, u.code, u.endpoint, u.took, u.answer, u.instance
 	FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bigint[], $7::bigint[], $8::text[], $9::bigint[],
 		$10::text[], $11::text[]) AS u (seq, n, attempt, at, kind, status_code, code, endpoint, took, answer, instance)
 	RETURNING batch_seq, position`
-	// The first stays.
+	// The first report stays.
 	sqlTrimAttempts = `DELETE FROM {attempts} WHERE ctid = ANY (ARRAY (SELECT r.ctid FROM unnest($1::bigint[], $2::bigint[]) AS u (seq, old)
 	CROSS JOIN LATERAL (SELECT x.ctid FROM {attempts} x WHERE x.batch_seq = u.seq AND x.position BETWEEN 2 AND u.old OFFSET 0) r))`
 	sqlAttempts = `SELECT attempt, at, kind, status_code, code, endpoint, took, answer, instance FROM {attempts}
@@ -74,7 +74,7 @@ const (
 
 	sqlMoveToEnd = `UPDATE {batches} SET created_at = $2::bigint WHERE seq = $1::bigint`
 
-	// sqlLook is sqlGet with all there is.
+	// sqlLook is sqlGet with all columns.
 	sqlLook = `SELECT ` + colsBatch + `, ` + colsAny + `, a.prepared, coalesce(a.claimed_by, ''), coalesce(a.at_end, false),
 	` + colsAnyClaim + `,
 	coalesce(f.final_at, 0), coalesce(f.quarantined, false), coalesce(f.orders_settled, false), b.footprint, ` + clock + `

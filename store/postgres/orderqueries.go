@@ -1,6 +1,6 @@
 package postgres
 
-// The statements about orders; what queries.go says of its own is true of these.
+// The statements about orders; the comment in queries.go applies to these, too.
 const (
 	// sqlBeforeOrders is sqlBeforeAdd for orders.
 	sqlBeforeOrders = clockOnce + `
@@ -21,7 +21,7 @@ const (
 		batches, split_group)
 		SELECT seq, party, priority, created_at, deadline, urgent, size, 1, $12::bigint, '', 0, 0, '' FROM added)
 	SELECT seq FROM added`
-	// The lock is for what it writes, as sqlKnown's.
+	// The lock causes a write, as in sqlKnown.
 	sqlKnownOrders = `SELECT o.order_id, o.party, o.payload_hash FROM unnest($1::text[]) AS u (id)
 	JOIN {orders} o ON o.order_id = u.id FOR KEY SHARE OF o`
 	sqlKnownOrderKeys = `SELECT o.party, o.idempotency_key, o.payload_hash FROM unnest($1::text[], $2::text[]) AS u (p, k)
@@ -45,7 +45,7 @@ const (
 	sqlSplitOrders = `SELECT ` + colsOrder + `, ` + colsOpenOrder + ` FROM (SELECT * FROM {open_orders} x WHERE x.state = 1
 		AND x.split_group <> '' AND x.party = $1::text AND (x.deadline = 0 OR x.deadline > $2::bigint) OFFSET 0) q
 	CROSS JOIN LATERAL (SELECT * FROM {orders} r WHERE r.seq = q.seq OFFSET 0) o`
-	// With ties, because those are broken by an id that the queue does not have.
+	// With ties, because an id breaks them, and the queue does not have it.
 	sqlNextOrders = `SELECT q.seq, q.size, q.priority, q.created_at, o.order_id FROM (SELECT * FROM {open_orders} x
 		WHERE x.state = 1 AND x.party = $1::text AND (x.deadline = 0 OR x.deadline > $2::bigint)
 		ORDER BY x.priority DESC, x.created_at FETCH FIRST ($3::bigint) ROWS WITH TIES) q
@@ -54,8 +54,8 @@ const (
 	CROSS JOIN LATERAL (SELECT * FROM {open_orders} x WHERE x.seq = u.seq OFFSET 0) q
 	CROSS JOIN LATERAL (SELECT * FROM {orders} r WHERE r.seq = u.seq OFFSET 0) o WHERE q.state = 1`
 
-	// Like lanes, it jumps from party to party. OFFSET 0 keeps the planner from a join,
-	// for which it would want all parties first.
+	// Like lanes, it jumps from party to party. OFFSET 0 keeps the planner from a join, for
+	// which it would read all parties first.
 	sqlPartiesFirst = `WITH RECURSIVE parties (party) AS (
 		SELECT (SELECT min(x.party) FROM {open_orders} x WHERE x.state = 1)` + partiesNext
 	sqlPartiesAfter = `WITH RECURSIVE parties (party) AS (
@@ -95,13 +95,13 @@ const (
 		WHERE x.state = 1 AND x.deadline <> 0 AND x.deadline <= $1::bigint ORDER BY x.deadline LIMIT $2::bigint FOR UPDATE SKIP LOCKED) q
 	CROSS JOIN LATERAL (SELECT * FROM {orders} r WHERE r.seq = q.seq OFFSET 0) o`
 
-	// An order is in one of two tables, which is read in one statement.
+	// An order is in one of two tables; one statement reads both.
 	colsOrderRecord = colsOrder + `, coalesce(q.state, f.state), coalesce(q.version, f.version), coalesce(q.batch, f.batch),
 	coalesce(q.place, f.place), coalesce(q.batches, f.batches), coalesce(q.split_group, f.split_group), coalesce(f.final_at, 0),
 	f.error, coalesce(f.error_message, '')`
 	joinOrderRows = ` LEFT JOIN {open_orders} q ON q.seq = o.seq LEFT JOIN {final_orders} f ON f.seq = o.seq`
 	listOrders    = `SELECT ` + colsOrderRecord + ` FROM {orders} o` + joinOrderRows + ` WHERE `
-	// listBatchOrders finds what is, or was last, part of a batch, $1.
+	// listBatchOrders finds the orders that are, or were last, part of batch $1.
 	listBatchOrders = `SELECT ` + colsOrderRecord + ` FROM (SELECT seq FROM {open_orders} WHERE batch <> '' AND batch = $1::text
 		UNION ALL SELECT seq FROM {final_orders} WHERE batch <> '' AND batch = $1::text) d
 	JOIN {orders} o ON o.seq = d.seq` + joinOrderRows + ` WHERE `

@@ -19,7 +19,7 @@ func (s *Store) FinalOrders(ctx context.Context, ids []batch.OrderID) ([]batch.O
 	var final []batch.OrderRecord
 	var missing []batch.OrderID
 	err := s.tx(ctx, "find final orders", func(ctx context.Context, t *session) error {
-		ask, want := sqlrow.WantOrders(ids) // anew each time: what is taken is gone from it
+		ask, want := sqlrow.WantOrders(ids) // anew each time: a found record is taken out of want
 		final = nil
 		for some := range slices.Chunk(ask, store.MaxKeys) {
 			found, err := query(ctx, t, (*sqlrow.OrderCols).RecordDest, sqlOrderRows, texts(some))
@@ -41,8 +41,8 @@ func (s *Store) FinalOrders(ctx context.Context, ids []batch.OrderID) ([]batch.O
 	return final, missing, nil
 }
 
-// ListOrders is [store.OrderStore].ListOrders. Without a party or a batch it reads
-// through what the states leave out: it is for people and tools.
+// ListOrders is [store.OrderStore].ListOrders. Without a party or a batch it also reads the
+// records that the states exclude: it is for people and tools.
 func (s *Store) ListOrders(ctx context.Context, q store.ListOrdersQuery) (found []batch.OrderRecord, next store.Cursor, err error) {
 	const op = "list orders"
 	q = q.Bounded()
@@ -71,7 +71,7 @@ func (s *Store) ListOrders(ctx context.Context, q store.ListOrdersQuery) (found 
 	return found, next, nil
 }
 
-// listOrdersSQL puts the statement together; it asks for one record more than the limit.
+// listOrdersSQL builds the statement, which asks for one record more than the limit.
 func listOrdersSQL(q store.ListOrdersQuery) (string, []any, error) {
 	var args []any
 	arg := func(v any) string {
@@ -112,9 +112,9 @@ func (s *Store) AddOrders(ctx context.Context, orders ...batch.Order) error {
 	return s.tx(ctx, op, func(ctx context.Context, t *session) error { return t.addOrders(ctx, in) })
 }
 
-// AddOrdersTx is AddOrders in the application's own transaction. What [Store.AddTx]
-// says of batches and lanes is true of orders and parties; a transaction above READ
-// COMMITTED gets an [*IsolationError].
+// AddOrdersTx is AddOrders in the application's own transaction. [Store.AddTx]'s rules for
+// batches and lanes hold for orders and parties; a transaction above READ COMMITTED gets an
+// [*IsolationError].
 func (s *Store) AddOrdersTx(ctx context.Context, tx *sql.Tx, orders ...batch.Order) error {
 	const op = "add orders in a transaction"
 	in, err := prepareOrders(orders)
@@ -124,13 +124,13 @@ func (s *Store) AddOrdersTx(ctx context.Context, tx *sql.Tx, orders ...batch.Ord
 	return s.inTx(ctx, op, tx, false, func(t *session) error { return t.addOrders(ctx, in) })
 }
 
-// newOrder is an order that was checked before the database is asked for anything.
+// newOrder is an order that passed the checks before the first statement.
 type newOrder struct {
 	*batch.Order
 	hash [sha256.Size]byte
 	at   int64 // the order key
 	seq  int64
-	twin bool // of an earlier one of the call; not stored
+	twin bool // of an earlier order of the call; not stored
 }
 
 func prepareOrders(orders []batch.Order) ([]newOrder, error) {
@@ -176,7 +176,7 @@ func (t *session) addOrders(ctx context.Context, in []newOrder) error {
 	return t.compareOrders(ctx, ask)
 }
 
-// chunkOrders is how many of the first go into one statement.
+// chunkOrders is how many of the first orders go into one statement.
 func chunkOrders(in []*newOrder) int {
 	size := 0
 	for i, o := range in {
@@ -188,7 +188,7 @@ func chunkOrders(in []*newOrder) int {
 	return len(in)
 }
 
-// placeOrders gives each its order key and its number, as order does for batches.
+// placeOrders gives each order its order key and its number, as order does for batches.
 func (t *session) placeOrders(ctx context.Context, in []newOrder) error {
 	last := map[batch.ServiceID]int64{}
 	var parties []batch.ServiceID
@@ -211,7 +211,7 @@ func (t *session) placeOrders(ctx context.Context, in []newOrder) error {
 	return nil
 }
 
-// insertOrders puts into added the numbers of those that were not known.
+// insertOrders puts into added the numbers of the orders that were not known.
 func (t *session) insertOrders(ctx context.Context, in []*newOrder, added map[int64]bool) error {
 	var bytes []byte
 	at := make([]int64, len(in))
@@ -238,7 +238,7 @@ func (t *session) insertOrders(ctx context.Context, in []*newOrder, added map[in
 	return err
 }
 
-// compareOrders compares those that were not added with what is stored.
+// compareOrders compares the orders that were not added with the stored orders.
 func (t *session) compareOrders(ctx context.Context, ask []*newOrder) error {
 	if len(ask) == 0 {
 		return nil

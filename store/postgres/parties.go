@@ -50,7 +50,7 @@ func (s *Store) NextOrders(ctx context.Context, party batch.ServiceID, q store.N
 			return err
 		}
 		rows, err := query(ctx, t, func(c *sqlrow.QueuedCols) []any { return append(c.Dest(), &c.Payload) }, sqlQueued, ints(seqs))
-		next = sqlrow.Queued(rows) // those that have moved on since are not among them
+		next = sqlrow.Queued(rows) // without the orders that have moved on since
 		return err
 	})
 	if err != nil {

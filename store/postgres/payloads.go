@@ -40,7 +40,7 @@ func (s *Store) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error
 				continue
 			}
 			payloads[i] = p.payload
-			if used[seq] { // asked for twice: bytes of its own each time
+			if used[seq] { // a repeated ref gets bytes of its own
 				payloads[i] = append([]byte(nil), p.payload...)
 			}
 			used[seq] = true

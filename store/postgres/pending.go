@@ -54,7 +54,7 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) (found []stor
 		for i := range rows {
 			r, now := &rows[i], sqlrow.FromMicro(rows[i].clock)
 			r.unpack()
-			if r.now.Monitored(now) { // as due_at says; the rule has the last word
+			if r.now.Monitored(now) { // due_at says so already; the rule has the last word
 				found = append(found, r.now.InFlight(r.ref(), r.budget(), now))
 			}
 		}
@@ -66,8 +66,7 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) (found []stor
 	return found, err
 }
 
-// Checked is [store.Engine].Checked. A row that is not the monitor's any more is
-// left alone.
+// Checked is [store.Engine].Checked. It leaves a row alone that the monitor no longer owns.
 func (s *Store) Checked(ctx context.Context, due []store.Due) error {
 	if len(due) == 0 {
 		return nil

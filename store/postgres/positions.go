@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// maxPositions bounds the memory of what is known of lanes.
+	// maxPositions bounds the number of lanes remembered.
 	maxPositions = 1 << 17
 	// migrationEvery is how often a process looks whether the migration is finished.
 	migrationEvery = 10 * time.Second
 )
 
-// remember turns the memory of where lanes begin on or off: code that does not do its part
-// must not be able to write. And where commits are asynchronous a crash may take back that
-// something was final, and the server goes on with the start time that it had.
+// remember turns the memory of where lanes begin on or off. It is off while older code, which
+// breaks the memory's rules, may still write. It is also off where commits are asynchronous: a
+// crash may take back that a row was final, and the server keeps its start time.
 func (s *Store) remember(version int64) {
 	switch {
 	case version < schemaVersion || s.o.AllowAsynchronousCommit:
@@ -37,7 +37,7 @@ func (s *Store) watchDue() bool {
 	return next == nil || !time.Now().Before(*next)
 }
 
-// watchMigration looks now and then whether the migration was finished meanwhile.
+// watchMigration looks now and then whether the migration is finished.
 func (t *session) watchMigration(ctx context.Context) error {
 	if !t.s.watchDue() {
 		return nil
@@ -51,7 +51,7 @@ func (t *session) watchMigration(ctx context.Context) error {
 	return err
 }
 
-// heldLane is a lane whose lock a claim has, and which order keys of it the claim reads.
+// heldLane is a lane locked by a claim, with the order keys that the claim reads.
 type heldLane struct {
 	service batch.ServiceID
 	ranges  []position.Range
@@ -68,7 +68,7 @@ func services(held []heldLane) []batch.ServiceID {
 // wholeLane is all order keys.
 var wholeLane = []position.Range{{From: math.MinInt64, To: math.MaxInt64}}
 
-// starts is what one try of a claim does about where lanes begin. It is made before the
+// starts is the memory of where lanes begin, for one try of a claim. It is made before the
 // transaction begins.
 type starts struct {
 	s *Store
@@ -82,8 +82,9 @@ func (s *Store) starts() *starts {
 	return &starts{s: s}
 }
 
-// lockedRow is what the statements that lock lanes find: a lane, the clock and the lane's turn;
-// or, where xmin is not 0, the server's start and the transaction's own number in their places.
+// lockedRow is a row of the statements that lock lanes: a lane, the clock and the lane's turn;
+// or, where xmin is not 0, the server's start and the transaction's own number in their
+// places.
 type lockedRow struct {
 	service           batch.ServiceID
 	clock, turn, xmin int64
@@ -91,7 +92,7 @@ type lockedRow struct {
 
 func (r *lockedRow) dest() []any { return []any{&r.service, &r.clock, &r.turn, &r.xmin} }
 
-// whoAdds takes the row that is no lane from the others, and reports it.
+// whoAdds takes the row that is not a lane out of rows, and reports it.
 func (t *session) whoAdds(ctx context.Context, from *starts, rows []lockedRow) ([]lockedRow, error) {
 	at := slices.IndexFunc(rows, func(r lockedRow) bool { return r.xmin != 0 })
 	if at < 0 {
@@ -109,7 +110,7 @@ func (t *session) whoAdds(ctx context.Context, from *starts, rows []lockedRow) (
 	return rows, nil
 }
 
-// readFrom is where the lanes that were locked are read from.
+// readFrom returns where to read each locked lane from.
 func readFrom(from *starts, rows []lockedRow) []heldLane {
 	held := make([]heldLane, len(rows))
 	for i, r := range rows {
@@ -121,8 +122,8 @@ func readFrom(from *starts, rows []lockedRow) []heldLane {
 	return held
 }
 
-// lookAtLocks reads who may be adding. A server that shows everything shows the oldest
-// transaction that is under way, too: one that does not may hide who adds.
+// lookAtLocks reads who may be adding. A server that shows all locks also shows the oldest
+// running transaction; a server that does not show it may hide adders, too.
 func (t *session) lookAtLocks(ctx context.Context, from *starts, xmin int64) error {
 	type adders struct {
 		names string
@@ -143,7 +144,7 @@ func (t *session) lookAtLocks(ctx context.Context, from *starts, xmin int64) err
 	return nil
 }
 
-// saw reports what was read of a lane; asked says that what waits was.
+// saw reports the rows that were read of a lane; asked says that its waiting rows were read.
 func (f *starts) saw(w *window, asked bool) {
 	if f.c == nil {
 		return
@@ -154,8 +155,9 @@ func (f *starts) saw(w *window, asked bool) {
 	}
 }
 
-// floors are the order keys below which nothing of these lanes is open, as far as is known: for
-// who reads a lane without its lock. What is put back below one after this may be missed.
+// floors are the order keys below which nothing of these lanes is open, as far as is known:
+// for a reader without the lane's lock. It may miss a row that is put below its floor after
+// this.
 func (t *session) floors(ctx context.Context, lanes []batch.ServiceID) (floors []int64, err error) {
 	floors = make([]int64, len(lanes))
 	for i := range floors {

@@ -10,21 +10,21 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Options of a store. nil and the zero value are good ones.
+// Options of a store. nil and the zero value are good choices.
 type Options struct {
-	// Schema that holds the tables. Migrate creates it if there is none. Lower-case
-	// letters, digits and underscores. Defaults to "dltbatch".
+	// Schema that holds the tables. Migrate creates a missing schema. Lower-case letters,
+	// digits and underscores. Defaults to "dltbatch".
 	Schema string
 	// Prefix of the tables' names, at most 30 bytes, as Schema. Defaults to none.
 	Prefix string
-	// AllowAsynchronousCommit accepts synchronous_commit = off, under which a crash of
-	// the server may take back what was promised (see the package comment). Such a store does
-	// not remember where the open work of lanes begins, since that may have been taken back,
-	// too; set it alike in all processes on a schema. Defaults to false.
+	// AllowAsynchronousCommit accepts synchronous_commit = off, under which a crash of the
+	// server may take back a promise (see the package comment). Such a store does not remember
+	// where the open work of lanes begins, since the crash may take that back, too; set it
+	// alike in all processes on a schema. Defaults to false.
 	AllowAsynchronousCommit bool
-	// AllowSnapshotTx lets AddTx and AddOrdersTx take transactions above READ COMMITTED. Those may not
-	// see what others have added since they began: then their batches are not behind
-	// it in the lane. Defaults to false.
+	// AllowSnapshotTx lets AddTx and AddOrdersTx take transactions above READ COMMITTED. Such
+	// a transaction may not see batches that others have added since it began: then its own
+	// batches do not stand behind these in the lane. Defaults to false.
 	AllowSnapshotTx bool
 }
 
@@ -34,19 +34,19 @@ type Store struct {
 	db      *sql.DB
 	o       Options
 	names   names
-	queries sync.Map                       // of a statement of this package: what is sent
-	checked atomic.Bool                    // the settings and the schema's version do
+	queries sync.Map                       // from a statement of this package to the text that is sent
+	checked atomic.Bool                    // the settings and the schema's version are good
 	lanes   atomic.Pointer[position.Lanes] // where they begin; nil: at their front
-	watched atomic.Pointer[time.Time]      // when to look at the schema's version again
-	hidden  atomic.Pointer[hidden]         // the last that was found
-	noLocks atomic.Bool                    // pg_locks is kept from this role
+	watched atomic.Pointer[time.Time]      // the time of the next look at the schema's version
+	hidden  atomic.Pointer[hidden]         // the last hidden batch that a claim found
+	noLocks atomic.Bool                    // this role may not read pg_locks
 	sawOpen atomic.Bool                    // the last scan found lanes
 	careful atomic.Int64                   // until when scans look at remembered lanes one by one, in microseconds
 	fresh   freshness
 	listed  *listed
 
 	monitored                     underWay
-	oldBatches, oldOrders, oldIDs oldest // what Prune removes
+	oldBatches, oldOrders, oldIDs oldest // where Prune begins to look
 }
 
 var (
@@ -54,9 +54,8 @@ var (
 	_ store.Orders = (*Store)(nil)
 )
 
-// New returns a store in db, which stays the caller's to close. It checks the
-// options and asks the database nothing: what does not do there is the error of the
-// first call. See [Store.Migrate].
+// New returns a store in db, which the caller closes. It checks the options and sends nothing
+// to the database: an unfit database gives an error of the first call. See [Store.Migrate].
 func New(db *sql.DB, o *Options) (*Store, error) {
 	var opts Options
 	if o != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// KeepPrepared is [store.Engine].KeepPrepared. All of a call are one transaction.
+// KeepPrepared is [store.Engine].KeepPrepared. Each call is one transaction.
 func (s *Store) KeepPrepared(ctx context.Context, kept []store.Prepared) (did []bool, err error) {
 	const op = "keep what was prepared"
 	if err := store.ValidatePrepared(kept); err != nil {
@@ -30,7 +30,7 @@ func (t *session) keepPrepared(ctx context.Context, kept []store.Prepared) ([]bo
 	if err != nil {
 		return nil, err
 	}
-	// The lock is written, so that what is kept already is as durable as what is kept now.
+	// The lock is a write, so that bytes kept earlier are as durable as bytes kept now.
 	rows, err := query(ctx, t, lockedDest, sqlAttemptedRows, ints(known(seqs)))
 	if err != nil {
 		return nil, err

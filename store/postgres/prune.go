@@ -11,8 +11,8 @@ import (
 // pruneChunk is how many batches are removed in one transaction.
 const pruneChunk = 500
 
-// Prune is [store.BatchStore].Prune. It removes in small transactions: what an
-// error or a cancel leaves is removed by the next call, and counted now.
+// Prune is [store.BatchStore].Prune. It removes in small transactions: after an error or a
+// cancel it returns the number removed so far, and the next call removes the rest.
 func (s *Store) Prune(ctx context.Context, q store.PruneQuery) (p store.Pruned, err error) {
 	q = q.Bounded()
 	if p.Batches, err = s.pruneAll(ctx, q, (*session).pruneBatches); err != nil {
@@ -28,7 +28,7 @@ func (s *Store) Prune(ctx context.Context, q store.PruneQuery) (p store.Pruned, 
 	return p, err
 }
 
-// removal removes up to limit of what was final by then.
+// removal removes up to limit rows that are old enough at now.
 type removal func(t *session, ctx context.Context, q store.PruneQuery, now int64, limit int) (int, error)
 
 func (s *Store) pruneAll(ctx context.Context, q store.PruneQuery, remove removal) (pruned int, err error) {
@@ -69,7 +69,7 @@ func (t *session) pruneBatches(ctx context.Context, q store.PruneQuery, now int6
 		sqlPruneOutcomes, sqlPruneBatches)
 }
 
-// bury keeps tombstones of those batches whose services want one.
+// bury keeps tombstones of the batches whose services want them.
 func (t *session) bury(ctx context.Context, seqs []int64, wanted func(batch.ServiceID) bool, now int64) error {
 	type numbered struct {
 		seq     int64
@@ -100,7 +100,7 @@ func (t *session) pruneOrders(ctx context.Context, q store.PruneQuery, now int64
 	return len(seqs), t.remove(ctx, seqs, sqlPruneFinalOrders, sqlPruneOrders)
 }
 
-// remove runs statements that remove what numbers stand for.
+// remove runs statements that remove rows by their numbers.
 func (t *session) remove(ctx context.Context, seqs []int64, statements ...string) error {
 	for _, statement := range statements {
 		if _, err := t.exec(ctx, statement, ints(seqs)); err != nil {

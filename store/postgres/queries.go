@@ -1,10 +1,10 @@
 package postgres
 
-// All statements are here, but those of migrations, and List's, which is put
-// together from its query. {name} is a table. A test asks the planner about each and
-// fails on a scan of a table that grows.
+// All statements are here, except those for migrations, and List's, which is built from its
+// query. {name} is a table. A test asks the planner about each statement and fails on a scan
+// of a table that grows.
 //
-// clock_timestamp is not qualified, so that tests can put one of their own before it.
+// clock_timestamp is not qualified, so that tests can put a function of their own before it.
 const (
 	serverStart = `(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint`
 	clock       = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
@@ -15,58 +15,57 @@ const (
 	// sqlTimeout bounds how long each statement of the transaction takes from now on.
 	sqlTimeout = `SELECT set_config('statement_timeout', $1::text, true)`
 
-	// A beginning is one message to the server. What it sets ends with the transaction. A
+	// A beginning is one message to the server. Its settings end with the transaction. A
 	// statement that costs milliseconds gains nothing from being compiled. While the
-	// statistics still say that a table is all but empty, its rows would be gone through
-	// for each of those to be written: no statement here is meant to read a table from end
-	// to end.
-	// And where array_nulls is off, NULL in an array is a text.
+	// statistics still say that a table is almost empty, the server would scan it for each row
+	// to be written: no statement here is meant to read a table from end to end. And where
+	// array_nulls is off, NULL in an array is a text.
 	beginAny = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL enable_seqscan = off; SET LOCAL jit = off; " +
 		"SET LOCAL array_nulls = on; "
 	// beginSQL makes plans anew each time, for the reason in the package comment.
 	beginSQL = beginAny + "SET LOCAL plan_cache_mode = " + customPlans
 	// beginKept is for the few transactions that deliver batches, whose plans the server may
-	// keep: to plan is half of what a claim or a record of some batches costs it. A plan
-	// may have been made when all was empty, so each of their statements has but one that
-	// is allowed here: a table is reached inside of LATERAL with OFFSET 0, by what its index
-	// begins with, or by its ctid, and then with no other column joined that an index has.
-	// What is not written so comes after [session.planAnew]. What such a plan is made of must
-	// be allowed: a database or a role may have been told otherwise, and where no plan is
-	// allowed the one is taken that costs the least while the table is empty.
+	// keep: planning is half of the server's cost of a claim or a record of some batches. A
+	// kept plan may date from when the tables were empty, so each of their statements allows
+	// only one plan here: it reaches a table inside of LATERAL with OFFSET 0, by the first
+	// columns of its index, or by its ctid, and then joins no other column that an index has.
+	// Other statements come after [session.planAnew]. The steps of such a plan must be
+	// enabled: a database or a role may have disabled them, and where no plan is allowed the
+	// server takes the plan that costs least while the table is empty.
 	beginKept = beginAny + "SET LOCAL enable_nestloop = on; SET LOCAL enable_indexscan = on; SET LOCAL enable_tidscan = on; " +
 		"SET LOCAL enable_bitmapscan = off; SET LOCAL plan_cache_mode = " + genericPlans
 
-	// beginAdd is of a transaction that gives out order keys. It has a lock that others can see
-	// and a number before it reads the clock and the ends of lanes, in a statement that sees
-	// all which was committed before: a lane's key that somebody saw before is below those
-	// that it gives out. See package position.
+	// beginAdd begins a transaction that gives out order keys. It takes a lock that others can
+	// see and a transaction id before it reads the clock and the ends of lanes, in a statement
+	// that sees everything committed before: the keys that it gives out are above any key of
+	// the lane that somebody saw before. See package position.
 	beginAdd   = beginSQL + "; " + takeNumber
 	takeNumber = "LOCK TABLE {waiting_batches} IN ROW EXCLUSIVE MODE; SELECT txid_current()"
-	writtenBy  = "3" // the schema version that this code was made for
+	writtenBy  = "3" // the schema version of this code
 
-	// plan_cache_mode is one of three words, and safe to be sent back as it is.
+	// plan_cache_mode is one of three words, and safe to be sent back unchanged.
 	sqlTxSettings = `SELECT current_setting('transaction_isolation'), current_setting('plan_cache_mode')`
 	sqlSettings   = `SELECT current_setting('server_encoding'), current_setting('synchronous_commit')`
 
-	// sqlBeforeAdd reads all that an Add needs to know: the clock, the last order key of
-	// each lane, and numbers for the batches. While no order key is ahead of the clock,
-	// which all may be only for a moment, no lane's is, and none is looked up. It also
-	// sets plan_cache_mode for what follows.
+	// sqlBeforeAdd reads the facts for an Add: the clock, the last order key of each lane, and
+	// numbers for the batches. While no order key at all is ahead of the clock, which is
+	// almost always, no lane's key is, and none is looked up. It also sets plan_cache_mode for
+	// the next statements.
 	sqlBeforeAdd = clockOnce + `
 	SELECT 0 AS kind, set_config('plan_cache_mode', $3::text, true) AS service_id, t.now AS n FROM t
 	UNION ALL SELECT 1, u.s, coalesce((SELECT max(b.created_at) FROM {batches} b WHERE b.service_id = u.s), 0)
 		FROM unnest($1::text[]) AS u (s)
 		WHERE (SELECT min(b.created_at) FROM {batches} b WHERE b.created_at >= (SELECT t.now FROM t)) IS NOT NULL
 	UNION ALL SELECT 2, '', nextval('{batch_seq}') FROM generate_series(1, $2::bigint)`
-	// All bytes come in one value: the hash, then the footprint, then the payload of
-	// each batch. Arrays of bytes are slow with every driver. It is the last, because what
-	// came after it would have drivers copy it into a larger buffer.
+	// All bytes come in one value: the hash, then the footprint, then the payload of each
+	// batch. Arrays of bytes are slow with every driver. It is the last argument, because
+	// drivers would copy it into a larger buffer for an argument after it.
 	sqlInsertBatches = `WITH added AS (` + insertBatches + ` ON CONFLICT DO NOTHING RETURNING seq, service_id, created_at),
 	queued AS (INSERT INTO {waiting_batches} (seq, service_id, created_at, version, requeued, written_by)
 		SELECT seq, service_id, created_at, $14::bigint, false, ` + writtenBy + ` FROM added)
 	SELECT seq FROM added`
-	// sqlInsertNew is for batches that are most likely not known: one that is ends the
-	// transaction. It saves a search of each unique index, and to go back to each row.
+	// sqlInsertNew is for batches that are most likely not known: a known batch ends the
+	// transaction. It saves a search of each unique index, and a second visit to each row.
 	sqlInsertNew = `WITH queued AS (INSERT INTO {waiting_batches} (seq, service_id, created_at, version, requeued, written_by)
 		SELECT u.seq, u.service_id, u.created_at, $14::bigint, false, ` + writtenBy + `
 		FROM unnest($1::bigint[], $3::text[], $4::bigint[]) AS u (seq, service_id, created_at))
@@ -80,23 +79,23 @@ const (
 	FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::boolean[], $8::bigint[],
 		$9::boolean[], $10::integer[], $11::integer[], $12::integer[], $13::uuid[])
 		AS u (seq, id, service_id, created_at, change, signer, trace, attempts, every_try, at, footprint, payload, id_hash)`
-	// For the statements above and the one below there is no other plan than the generic
-	// one. It is made once, and does not copy the bytes.
+	// The statements above and the statement below have no other plan than the generic plan.
+	// The server makes it once, and does not copy the bytes.
 	genericPlans          = "force_generic_plan"
 	customPlans           = "force_custom_plan"
 	sqlCustomPlans        = `SET LOCAL plan_cache_mode = ` + customPlans
 	sqlPlanAnew           = sqlCustomPlans + `; SET LOCAL enable_bitmapscan TO DEFAULT`
 	sqlInsertTransactions = `INSERT INTO {transactions} (batch_seq, position, header_signature, family_name, family_version, signer_public_key)
 	SELECT * FROM unnest($1::bigint[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::text[])`
-	// The lock is for what it writes: a commit waits for synchronous standbys only if
-	// there was something to write, and what is known may not have reached them yet.
+	// The lock causes a write: a commit waits for synchronous standbys only after a write, and
+	// a known batch may not have reached them yet.
 	sqlKnown = `SELECT u.n, b.header_signature, b.service_id, b.payload_hash
 	FROM unnest($1::uuid[]) WITH ORDINALITY AS u (id_hash, n) JOIN {batches} b ON b.id_hash = u.id_hash FOR KEY SHARE OF b`
 	sqlKnownChanges = `SELECT b.service_id, b.data_change_id, b.payload_hash FROM unnest($1::text[], $2::text[]) AS u (s, c)
 	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.service_id = u.s AND r.data_change_id = u.c
 		AND r.data_change_id <> '' OFFSET 0) b`
-	// These come after the insert in statements of their own, so that they see what
-	// Prune has removed before that. The first sets plan_cache_mode, as sqlBeforeAdd does.
+	// These come after the insert in statements of their own, so that they see the rows that
+	// Prune removed before that. The first sets plan_cache_mode, as sqlBeforeAdd does.
 	sqlAnyBuried = `SELECT EXISTS (SELECT 1 FROM {tombstones}) FROM set_config('plan_cache_mode', $1::text, true)`
 	sqlBuried    = `SELECT b.seq, p.header_signature, p.service_id, p.payload_hash FROM {batches} b
 	JOIN {tombstones} p ON p.id_hash = b.id_hash WHERE b.seq = ANY ($1::bigint[])`
@@ -111,10 +110,10 @@ const (
 	colsOutcome = `f.state, f.version, f.attempt, f.spent, f.failures, f.asked_at, f.last_post, f.settles_at, f.final_at,
 	f.requeued, f.submission_error, f.submission_error_message, f.receipts, f.orders_settled, f.quarantined`
 
-	// Rows are locked in one order, so that no two calls wait for each other. What a plan
-	// might gain from an index that has this order, or from a join the other way round, it
-	// believes while the statistics say that there is next to nothing: so they say, too, where
-	// all but a few rows are dead and cannot be removed.
+	// Rows are locked in one order, so that no two calls wait for each other. The planner must
+	// not use an index with this order, or turn the join round: that looks cheap while the
+	// statistics say that the table is almost empty, and they also say so where most rows are
+	// dead and cannot be removed.
 	sqlAttemptedRows = `SELECT ` + colsBatch + `, ` + colsRow + `, ` + clock + ` FROM {attempted_batches} a
 	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = a.seq OFFSET 0) b
 	WHERE a.seq = ANY ($1::bigint[]) ORDER BY a.seq + 0 FOR UPDATE OF a`
@@ -137,7 +136,8 @@ const (
 	FROM unnest($1::bigint[], $2::integer[], $3::text[], $4::boolean[], $5::text[], $6::integer[], $8::integer[])
 		AS u (seq, position, id, valid, message, at, size)`
 
-	// changedRows is what attemptedArgs sends, from $1 on; $2 is the version that was read.
+	// changedRows are the values of attemptedArgs, from $1 on; $2 is the version that was
+	// read.
 	changedRows = `unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
 		$9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[],
 		$17::bigint[], $18::boolean[], $19::boolean[], $20::text[], $21::text[], $22::text[], $23::integer[], $24::bigint[],
@@ -161,12 +161,12 @@ const (
 		first_claimed = u.first_claimed, rollbacks = u.rollbacks, seen_attempt = u.seen_attempt, seen_endpoint = u.seen_endpoint
 	FROM (SELECT u.*, r.ctid AS place FROM ` + changedRows + ` CROSS JOIN LATERAL (SELECT x.ctid FROM {attempted_batches} x
 		WHERE x.seq = u.seq AND x.version = u.was OFFSET 0) r) u WHERE a.ctid = u.place AND a.version = u.was`
-	// These two write rows that nobody has read since they were told of, nor locked: a
-	// row that has moved on is passed over. In the order of their numbers, so that no two
-	// calls wait for each other. Receipts are where the caller cannot see them. The version
-	// is named twice: releases of PostgreSQL from before the end of 2025 go on with a row
-	// that somebody was just changing, although it is in another place by then
-	// (pgsql-hackers, September 2025, "missing EvalPlanQual recheck for TID scans").
+	// These two write rows that nobody has read or locked since the store handed them out:
+	// they skip a row that has moved on. In the order of their numbers, so that no two calls
+	// wait for each other. Receipts are where the caller cannot see them. The version is named
+	// twice: releases of PostgreSQL from before the end of 2025 go on with a row that another
+	// transaction was just changing, although it is in another place by then (pgsql-hackers,
+	// September 2025, "missing EvalPlanQual recheck for TID scans").
 	sqlAdvance = `UPDATE {attempted_batches} a SET state = u.state, version = u.was + 1, claim_expires = u.claim_expires,
 		next_check = u.next_check, last_post = u.last_post, due_at = u.due_at
 	FROM (SELECT u.*, r.ctid AS place FROM unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[],
@@ -184,10 +184,10 @@ const (
 		submission_error, submission_error_message, receipts)
 	SELECT seq, $4::smallint, version + 1, attempt, spent, failures, asked_at, last_post, settles_at, $5::bigint, requeued, NULL, '', 0
 	FROM gone RETURNING seq, asked_at`
-	// sqlTake moves what is claimed for the first time. The place in the table is where the
-	// row was just read; should another one be there by now, its number tells, with + 0 so
-	// that no plan looks for it in the index, where it is the last column. The payloads
-	// come with it, which saves a transaction that loads them.
+	// sqlTake moves rows that are claimed for the first time. The place in the table is where
+	// the row was just read; the number detects another row in that place, with + 0 so that no
+	// plan looks for the number in the index, where it is the last column. The payloads come
+	// with it, which saves a transaction that loads them.
 	sqlTake = `WITH gone AS (DELETE FROM {waiting_batches} w
 		USING unnest($1::tid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) AS u (place, seq, was, spent, resend_until)
 		WHERE w.ctid = u.place AND w.seq + 0 = u.seq AND w.version = u.was
@@ -198,7 +198,7 @@ const (
 			$10::bigint, 1, $8::bigint, 0, 0, '', ` + writtenBy + ` FROM gone RETURNING seq)
 	SELECT t.seq, b.serialized_batch FROM taken t
 	LEFT JOIN LATERAL (SELECT r.serialized_batch FROM {batches} r WHERE r.seq = t.seq OFFSET 0) b ON true`
-	// sqlKeepPrepared alone writes the column, of rows that are locked; it goes with the row.
+	// Only sqlKeepPrepared writes this column, of locked rows; it goes with the row.
 	sqlKeepPrepared = `UPDATE {attempted_batches} a SET prepared = substring($3::bytea FROM u.at FOR u.size)
 	FROM unnest($1::bigint[], $2::bigint[], $4::integer[], $5::integer[]) AS u (seq, was, at, size)
 	WHERE a.seq = u.seq AND a.version = u.was`
@@ -219,8 +219,8 @@ const (
 	sqlDeleteOutcomes = `DELETE FROM {outcomes} f USING unnest($1::bigint[], $2::bigint[]) AS u (seq, was)
 	WHERE f.seq = u.seq AND f.version = u.was`
 
-	// Lanes jumps from service to service in both tables, as one merges two lists: a
-	// lookup for each that is passed, however long they are.
+	// Lanes jumps from service to service in both tables, like a merge of two lists: one
+	// lookup for each service, however long its lane is.
 	sqlLanesFirst = lanesFirst + lanesNext + ` AND ` + notClosed + ` LIMIT $1::bigint`
 	sqlLanesAfter = lanesAfter + lanesNext + ` AND ` + notClosed + ` LIMIT $1::bigint`
 	// These two find closed lanes, too.
@@ -259,20 +259,20 @@ const (
 		FROM lanes l WHERE least(l.w, l.a) IS NOT NULL)
 	SELECT u.s FROM (SELECT least(l.w, l.a) AS s FROM lanes l) u WHERE u.s IS NOT NULL`
 
-	// One statement, so that what is claimed meanwhile counts once.
+	// One statement, so that a batch claimed meanwhile counts once.
 	sqlCounts = `SELECT u.s, a.state::bigint, count(*) FROM unnest($1::text[], $3::bigint[]) AS u (s, low)
 	CROSS JOIN LATERAL (SELECT r.state FROM {attempted_batches} r WHERE r.service_id = u.s AND r.created_at >= u.low AND NOT r.at_end OFFSET 0) a GROUP BY 1, 2
 	UNION ALL SELECT u.s, 0, w.n FROM unnest($1::text[], $3::bigint[]) AS u (s, low) CROSS JOIN LATERAL (SELECT count(*) AS n FROM
 		(SELECT 1 FROM (SELECT 1 FROM {attempted_batches} r WHERE r.service_id = u.s AND r.created_at >= u.low AND r.at_end
 			UNION ALL SELECT 1 FROM {waiting_batches} r WHERE r.service_id = u.s AND r.created_at >= u.low) e LIMIT $2::bigint) c) w`
 
-	// These are sent outside of a transaction, with whatever plan the driver has kept:
-	// EXISTS reads one row, however that is found.
+	// These are sent outside of a transaction, with any plan that the driver has kept: EXISTS
+	// reads one row, however it is found.
 	sqlAnyOpen = `SELECT EXISTS (SELECT 1 FROM {waiting_batches}) OR EXISTS (SELECT 1 FROM {attempted_batches})`
-	// A server that was started at another time may give out lower numbers than the one before.
+	// A server that was started at another time may give out lower numbers than before.
 	sqlAnyAttempted = `SELECT ` + serverStart + ` <> $2::bigint OR EXISTS (SELECT 1 FROM {attempted_batches} a WHERE a.made_by >= $1::bigint)`
-	// One statement sees what is open, and which transactions may have made what it does not
-	// see. There is always a row, for these.
+	// One statement sees the open rows, and the transactions that may have made rows which it
+	// does not see. It always returns a row, to hold these.
 	sqlUnderWay = `SELECT coalesce(x.seq, 0), coalesce(x.made_by, 0), txid_snapshot_xmin(s.s), txid_snapshot_xmax(s.s),
 		` + serverStart + `
 	FROM (SELECT txid_current_snapshot() AS s OFFSET 0) s LEFT JOIN (
@@ -281,40 +281,39 @@ const (
 			CROSS JOIN LATERAL (SELECT * FROM {attempted_batches} y WHERE y.seq = u.seq AND y.made_by + 0 < $1::bigint OFFSET 0) r) x ON true`
 
 	sqlLockLanes = `SELECT s.service_id, ` + clock + `, 0, 0` + lockLanes
-	// sqlLockAndLook also says who may still be adding, in one more row: see package position.
-	// Its own number is taken after the transaction began, and its snapshot before.
+	// sqlLockAndLook also returns who may still be adding, in one more row: see package
+	// position. It takes its own number after the transaction began, and its snapshot before.
 	sqlLockAndLook = `WITH l AS (SELECT s.service_id, ` + clock + ` AS at, s.turn` + lockLanes + `)
 	SELECT l.service_id, l.at, l.turn, 0 FROM l
 	UNION ALL SELECT '', ` + serverStart + `, txid_current(), txid_snapshot_xmin(txid_current_snapshot())`
 	lockLanes = ` FROM {services} s WHERE s.service_id = ANY ($1::text[])
 	FOR NO KEY UPDATE SKIP LOCKED`
-	// sqlFloors finds which of the lanes are as they were when the order keys became known.
+	// sqlFloors finds the lanes that have not changed since their order keys became known.
 	sqlFloors = `SELECT u.n, u.low FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY AS u (s, low, turn, clock, n)
 	CROSS JOIN LATERAL (SELECT r.turn FROM {services} r WHERE r.service_id = u.s OFFSET 0) l
 	WHERE l.turn = u.turn AND u.clock <= ` + clock + ` AND ` + serverStart + ` = $5::bigint`
-	// sqlAdders finds who holds the lock that beginAdd takes, and whether a transaction shows
-	// that is known to be under way, by the last 32 bits of its number.
+	// sqlAdders finds the holders of the lock that beginAdd takes, and whether pg_locks shows
+	// a transaction that certainly runs, by the last 32 bits of its number.
 	sqlAdders = `SELECT coalesce(string_agg(l.virtualtransaction, ' ') FILTER (WHERE l.locktype = 'relation' AND l.mode = 'RowExclusiveLock'
 		AND l.relation = '{waiting_batches}'::regclass AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())), ''),
 		coalesce(bool_or(l.locktype = 'transactionid' AND l.transactionid::text = $1::text), false)
 	FROM pg_locks l WHERE l.granted`
-	// Whether a lane that has a row is open, too, nobody asks: it may take long to see.
+	// Of a lane that has a row nobody asks whether it is open, too: that may take long to see.
 	sqlLanesThere = `SELECT u.s, u.there, CASE WHEN u.there THEN false ELSE ` + isOpen + ` END
 	FROM ` + lanesThere + ` WHERE ` + notClosed
 	lanesThere = `(SELECT u.s, coalesce((SELECT true FROM {services} s WHERE s.service_id = u.s LIMIT 1), false) AS there
 		FROM unnest($1::text[]) AS u (s) OFFSET 0) u`
-	// Not EXISTS, of which the planner may make a hash of the whole table.
+	// Not EXISTS, which the planner may turn into a hash of the whole table.
 	isOpen = `coalesce((SELECT true FROM {waiting_batches} w WHERE w.service_id = u.s LIMIT 1),
 			(SELECT true FROM {attempted_batches} a WHERE a.service_id = u.s LIMIT 1), false)`
 	// In one order, so that no two calls wait for each other.
 	sqlNewLanes = `INSERT INTO {services} (service_id) SELECT u.s FROM ` + lanesThere + `
 	WHERE ` + notClosed + ` AND CASE WHEN u.there THEN false ELSE ` + isOpen + ` END ORDER BY u.s COLLATE "C" ON CONFLICT DO NOTHING`
-	// OFFSET 0 and LATERAL keep the planner from turning the join round: without
-	// statistics it believes that a hundred lanes are half of the table. Closed lanes have
-	// nothing to show. Who is halted between the two statements still shows to the first
-	// the batch that halted it.
-	// Rows of closed lanes come with a mark: that there are none is then true of any lane.
-	// A lane may come with several ranges of order keys.
+	// OFFSET 0 and LATERAL keep the planner from turning the join round: without statistics it
+	// believes that a hundred lanes are half of the table. Closed lanes show no rows. A lane
+	// that is halted between the two statements still shows, in the first, the batch that
+	// halted it. Rows of closed lanes come with a mark: so a lane that shows no rows is empty,
+	// open or closed. A lane may come with several ranges of order keys.
 	sqlAttempted    = attemptedOf + isClosedLane + attemptedIn
 	sqlWaiting      = waitingOf + isClosedLane + waitingIn
 	windowAttempted = attemptedOf + `false` + attemptedIn
@@ -324,7 +323,7 @@ const (
 	attemptedIn     = ` AS closed FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS u (s, low, high) OFFSET 0) u
 	CROSS JOIN LATERAL (SELECT * FROM {attempted_batches} r WHERE r.service_id = u.s AND r.created_at >= u.low AND r.created_at <= u.high OFFSET 0) a
 	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = a.seq OFFSET 0) b`
-	// With ties, because those are broken by an id that the queue does not have.
+	// With ties, because an id breaks them, and the queue does not have it.
 	waitingOf = `SELECT ` + colsBatch + `, b.footprint, u.closed, w.version, w.requeued, w.place::text FROM (SELECT u.*, `
 	waitingIn = ` AS closed FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) AS u (s, low, high, n) OFFSET 0) u
 	CROSS JOIN LATERAL (SELECT q.seq, q.version, q.requeued, q.ctid AS place FROM {waiting_batches} q WHERE q.service_id = u.s
@@ -334,13 +333,13 @@ const (
 	sqlPayloads = `SELECT b.seq, b.header_signature, b.service_id, b.serialized_batch FROM {batches} b
 	WHERE b.seq = ANY ($1::bigint[])`
 
-	// What is due is found among what is under way: see [underWay]. Of more than can be taken
-	// some are left to who comes at the same time.
+	// Due rows are found among the rows under way: see [underWay]. Where more rows are due
+	// than it can take it leaves some to callers that come at the same time.
 	sqlDue = clockOnce + `, due AS MATERIALIZED (` + dueRows + ` FOR UPDATE OF a SKIP LOCKED)
 	UPDATE {attempted_batches} a SET asked_at = due.now, next_check = due.now + $4::bigint, due_at = due.now + $4::bigint` + leasedRows
-	// sqlOwned is like it, for the lanes named: what is due at whatever time, and is no
-	// live claim ($3 is Submitting). The numbers come first, so that each lane is looked
-	// up in its index.
+	// sqlOwned is like it, for the named lanes: rows that are due at any time, and are not
+	// live claims ($3 is Submitting). The numbers come first, so that each lane is looked up
+	// in its index.
 	sqlOwned = clockOnce + `, due AS MATERIALIZED (` + ownedRows + ` FOR UPDATE OF a SKIP LOCKED)
 	UPDATE {attempted_batches} a SET asked_at = due.now, next_check = due.now + $5::bigint, due_at = due.now + $5::bigint` + leasedRows
 	// These two lease nothing.
@@ -389,7 +388,8 @@ const (
 
 	sqlServed = `SELECT service_id, ledger FROM {served} WHERE service_id = ANY ($1::text[])`
 	sqlServe  = `INSERT INTO {served} (service_id, ledger) SELECT * FROM unnest($1::text[], $2::text[]) ON CONFLICT DO NOTHING`
-	// sqlAttemptedServices finds those of which one of the first batches ever was attempted.
+	// sqlAttemptedServices finds services with an attempted batch, open or among their first
+	// batches.
 	sqlAttemptedServices = `SELECT u.s FROM unnest($1::text[]) AS u (s)
 	WHERE EXISTS (SELECT 1 FROM {attempted_batches} a WHERE a.service_id = u.s OFFSET 0)
 	OR EXISTS (SELECT 1 FROM (SELECT b.seq FROM {batches} b WHERE b.service_id = u.s ORDER BY b.created_at LIMIT $2::bigint) b
@@ -418,8 +418,8 @@ const (
 	sqlDeleteStreamIDs = `DELETE FROM {stream_ids} WHERE ctid = ANY (ARRAY (SELECT r.ctid FROM unnest($1::text[], $2::text[]) AS u (stream, id)
 	CROSS JOIN LATERAL (SELECT x.ctid FROM {stream_ids} x WHERE x.stream = u.stream AND x.id = u.id AND x.at <= $3::bigint OFFSET 0) r))`
 
-	// A batch is in one of three tables; which one is read in one statement, since it
-	// may move in between.
+	// A batch is in one of three tables; one statement reads all of them, since the batch may
+	// move in between.
 	colsRecord = `SELECT ` + colsBatch + `, ` + colsAny + `, NULL::bytea, coalesce(a.claimed_by, ''), false, ` + colsAnyClaim + `, coalesce(f.final_at, 0),
 	coalesce(f.quarantined, false)`
 	colsAny = `coalesce(a.state, f.state, 1), coalesce(a.version, f.version, w.version), coalesce(a.attempt, f.attempt, 0),
@@ -439,20 +439,20 @@ const (
 		AND r.seq = b.seq OFFSET 0) w ON true`
 	listAll = colsRecord + ` FROM {batches} b` + joinRows + ` WHERE `
 	sqlGet  = listAll + `b.id_hash = $1::uuid`
-	// listOpen is for open batches: they are found through their own tables, however
-	// long the history is.
+	// listOpen is for open batches: they are found through their own tables, however long the
+	// history is.
 	listOpen = colsRecord + ` FROM (
 		SELECT seq, service_id, created_at FROM {waiting_batches} UNION ALL
 		SELECT seq, service_id, created_at FROM {attempted_batches}) o
 	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = o.seq OFFSET 0) b` + joinRows + ` WHERE `
 
-	// listQuarantined is for what a policy set aside: that is found through its own index.
+	// listQuarantined is for batches in quarantine: they are found through their own index.
 	listQuarantined = colsRecord + ` FROM {outcomes} f CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = f.seq OFFSET 0) b
 	LEFT JOIN LATERAL (SELECT * FROM {attempted_batches} r WHERE r.seq = f.seq OFFSET 0) a ON true
 	LEFT JOIN LATERAL (SELECT * FROM {waiting_batches} r WHERE r.service_id = b.service_id AND r.created_at = b.created_at
 		AND r.seq = b.seq OFFSET 0) w ON true WHERE f.quarantined AND `
 
-	// Of an open batch it finds the key only, and all else is zero.
+	// Of an open batch it finds only the key, and all else is zero.
 	sqlFinals = `SELECT ` + colsBatch + `, coalesce(f.state, 0), coalesce(f.version, 0), coalesce(f.attempt, 0), coalesce(f.spent, 0),
 	coalesce(f.failures, 0), coalesce(f.asked_at, 0), coalesce(f.last_post, 0), coalesce(f.settles_at, 0), coalesce(f.final_at, 0),
 	coalesce(f.requeued, false), f.submission_error, coalesce(f.submission_error_message, ''), coalesce(f.receipts, 0),
@@ -460,7 +460,7 @@ const (
 	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.id_hash = u.id_hash OFFSET 0) b
 	LEFT JOIN LATERAL (SELECT * FROM {outcomes} r WHERE r.seq = b.seq OFFSET 0) f ON true`
 
-	// OFFSET 0 keeps the planner from joining: what is in flight is looked up.
+	// OFFSET 0 keeps the planner from joining: batches in flight are looked up.
 	sqlPrunable = `SELECT f.seq, f.final_at FROM {outcomes} f WHERE f.final_at <= $1::bigint AND f.final_at >= $3::bigint AND NOT f.quarantined
 	AND NOT EXISTS (SELECT 1 FROM {unsettled_batches} u WHERE u.batch_seq = f.seq OFFSET 0)
 	ORDER BY f.final_at LIMIT $2::bigint FOR UPDATE OF f SKIP LOCKED`

@@ -11,16 +11,16 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Record is [store.Engine].Record. The outcomes of a call are one transaction. Where
-// the database refuses what one of them holds, they are written in halves, until
-// that one is alone and Bad. What is known is written kind by kind, and each kind in the
-// order of its numbers: where that has to wait for a row, all are read first, which
-// takes them in one order, as everybody else does.
+// Record is [store.Engine].Record. The outcomes of a call are one transaction. Where the
+// database refuses a value of an outcome, they are written in halves, until that outcome is
+// alone and Bad. Known rows are written kind by kind, and each kind in the order of its
+// numbers; where such a write has to wait for a row, the call starts again and reads all rows
+// first, in one order, as every caller does.
 func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
 	if len(outcomes) == 0 {
 		return nil, nil
 	}
-	clean := outcomes // most come without any text
+	clean := outcomes // most outcomes have no text
 	for i, o := range outcomes {
 		if o.Error == nil && o.Report == nil && o.Receipts == nil && o.Endpoint == "" && o.Halt == "" {
 			continue
@@ -68,14 +68,14 @@ func (s *Store) recordParts(ctx context.Context, outcomes []store.Outcome) (appl
 	return applied, nil
 }
 
-// refused reports whether the database does not take what it was given: its classes
-// of data exceptions, violated constraints and exceeded limits.
+// refused reports whether the database refused its input: the classes of data exceptions,
+// violated constraints and exceeded limits.
 func refused(err error) bool {
 	state := sqlState(err)
 	return strings.HasPrefix(state, "22") || strings.HasPrefix(state, "23") || strings.HasPrefix(state, "54")
 }
 
-// record writes what it can without reading first, and the rest after.
+// record writes outcomes without reading first where it can, and then the rest.
 func (t *session) record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
 	applied := make([]store.Applied, len(outcomes))
 	rest, err := t.recordKnown(ctx, outcomes, applied)
@@ -99,7 +99,7 @@ func (t *session) record(ctx context.Context, outcomes []store.Outcome) ([]store
 	return applied, t.report(ctx, outcomes, applied)
 }
 
-// recordRead reads the rows, locks them, and writes what becomes of them.
+// recordRead reads the rows, locks them, and writes the rows after the outcomes.
 func (t *session) recordRead(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
 	if err := t.planAnew(ctx); err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func (t *session) recordRead(ctx context.Context, outcomes []store.Outcome) ([]s
 	return applied, nil
 }
 
-// known leaves the zeros out, and what occurs twice.
+// known drops zeros and repeated numbers.
 func known(seqs []int64) []int64 {
 	once := make([]int64, 0, len(seqs))
 	seen := make(map[int64]struct{}, len(seqs))
@@ -152,8 +152,8 @@ func known(seqs []int64) []int64 {
 	return once
 }
 
-// loadAgain looks for batches that were removed and added again since the outcome's
-// ref was handed out. A commit is a fact about the id, whichever row it has.
+// loadAgain looks for batches that were removed and added again since the outcome's ref was
+// handed out. A commit is a fact about the id, in any row.
 func (t *session) loadAgain(ctx context.Context, outcomes []store.Outcome, seqs []int64, found map[int64]*stored) error {
 	var at []int
 	for i, o := range outcomes {

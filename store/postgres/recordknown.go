@@ -11,7 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// knownRow is an outcome about a row that the caller has not forgotten.
+// knownRow is an outcome that comes with its row.
 type knownRow struct {
 	at   int // in the call
 	seq  int64
@@ -19,14 +19,13 @@ type knownRow struct {
 	next *store.Row // in the answer
 }
 
-// recordKnown writes outcomes that come with the row they are about, and returns the
-// places of those that have to be read first. A row that has moved on since is one
-// of them: what is written is compare-and-set on the version, here as everywhere. The
-// clock is read before the rows are locked; nobody can tell, since a row that changes
-// meanwhile is not written. From here on the transaction waits for others' for a short
-// time only, because it may hold what they wait for.
+// recordKnown writes outcomes that come with their rows, and returns the places of the
+// outcomes whose rows must be read first. A row that has moved on since is among them: every
+// write is compare-and-set on the version. The clock is read before the rows are locked; this
+// makes no difference, since a row that changes meanwhile is not written. From here on the
+// transaction waits only briefly for locks, because it may hold locks that others wait for.
 func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, applied []store.Applied) (rest []int, err error) {
-	named := make(map[batch.Key]int, len(outcomes)) // one that is named twice is read first
+	named := make(map[batch.Key]int, len(outcomes)) // a batch named twice is read first
 	asks := false
 	for i := range outcomes {
 		named[outcomes[i].Key]++

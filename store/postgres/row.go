@@ -9,7 +9,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// batchCols is what never changes of a batch, as the rules need it.
+// batchCols are the columns of a batch that never change, as the rules need them.
 type batchCols struct {
 	seq              int64
 	headerSignature  string
@@ -21,7 +21,7 @@ type batchCols struct {
 	encodedFootprint []byte // only where a claim reads it
 }
 
-// dest is where colsBatch goes.
+// dest takes the columns of colsBatch.
 func (c *batchCols) dest() []any {
 	return []any{&c.seq, &c.headerSignature, &c.serviceID, &c.createdAt, &c.dataChangeID, &c.budgetAttempts, &c.budgetEveryTry}
 }
@@ -36,7 +36,7 @@ func (c *batchCols) budget() batch.Budget {
 	return batch.Budget{Attempts: c.budgetAttempts, EveryTry: c.budgetEveryTry}
 }
 
-// rowCols is a store.Row: what a table does not have stays zero.
+// rowCols is a store.Row: columns that a table lacks stay zero.
 type rowCols struct {
 	state, version, attempt, spent, failures                                int64
 	claimExpires, notBefore, nextCheck, askedAt, lastPost, settlesAt, final int64
@@ -52,7 +52,7 @@ type rowCols struct {
 	seenEndpoint                                                            string
 }
 
-// dest is where colsRow goes.
+// dest takes the columns of colsRow.
 func (c *rowCols) dest() []any {
 	return []any{
 		&c.state, &c.version, &c.attempt, &c.spent, &c.failures, &c.claimExpires, &c.notBefore, &c.nextCheck, &c.askedAt,
@@ -62,7 +62,7 @@ func (c *rowCols) dest() []any {
 	}
 }
 
-// outcomeDest is where colsOutcome goes.
+// outcomeDest takes the columns of colsOutcome.
 func (c *rowCols) outcomeDest() []any {
 	return []any{
 		&c.state, &c.version, &c.attempt, &c.spent, &c.failures, &c.askedAt, &c.lastPost, &c.settlesAt, &c.final,
@@ -91,7 +91,7 @@ func (c *rowCols) row() store.Row {
 	return r
 }
 
-// place is the table that a batch's row is in.
+// place is the table that holds a batch's row.
 type place uint8
 
 const (
@@ -104,41 +104,41 @@ func placeOf(r store.Row) place {
 	switch {
 	case r.Final():
 		return inOutcomes
-	case r.Attempt > 0: // at the end of its lane, too: a waiting row has no room for what is known of it
+	case r.Attempt > 0: // at the end of its lane, too: a waiting row has no columns for an attempt
 		return inAttempted
 	}
 	return inWaiting
 }
 
-// stored is a batch as it was loaded, and its row as it is now.
+// stored is a loaded batch, and its present row.
 type stored struct {
 	batchCols
 	rowCols
-	clock    int64  // where the statement read it
+	clock    int64  // as the statement read it
 	askedWas int64  // before a lease
-	place    string // in waiting_batches, where a claim read it
-	closed   bool   // its lane was, where a claim read it
+	place    string // ctid in waiting_batches, where a claim read it
+	closed   bool   // its lane was closed, where a claim read it
 
 	now        store.Row
-	was        store.Row // as the database has it; its receipts are loaded
+	was        store.Row // as in the database; its receipts are loaded
 	inDatabase int       // how many transaction_receipts there are
 }
 
-// unpack makes the row of the columns.
+// unpack makes the row from the columns.
 func (s *stored) unpack() {
 	s.was = s.row()
 	s.now, s.inDatabase = s.was, s.rowCols.receipts
 }
 
-// unpackWaiting makes the row of a batch that was never attempted, of which the
-// table has two columns.
+// unpackWaiting makes the row of a batch that was never attempted; the table has two columns
+// for it.
 func (s *stored) unpackWaiting() {
 	s.was = store.NewRow()
 	s.was.Version, s.was.Requeued = s.version, s.requeued
 	s.now = s.was
 }
 
-// checkWaiting makes sure that those two columns are all there is.
+// checkWaiting makes sure that these two columns suffice for the row.
 func checkWaiting(r store.Row) error {
 	r.Error, r.Receipts = nil, nil // not comparable; requeuing clears them
 	want := store.NewRow()

@@ -10,9 +10,9 @@ import (
 	"github.com/dltbatch/dltbatch/internal/sqlrow"
 )
 
-// save writes all rows that are not as the database has them, each by
-// compare-and-set on the version that was read, to the tables they belong in. If
-// another transaction was faster the error is errMoved.
+// save writes all rows that differ from the database's, each by compare-and-set on the version
+// that was read, to the tables they belong in. If another transaction was faster the error is
+// errMoved.
 func (t *session) save(ctx context.Context, all []*stored) error {
 	var changed []*stored
 	for _, s := range all {
@@ -178,7 +178,7 @@ func outcomeArgs(list []*stored) []any {
 	}
 }
 
-// saveReceipts replaces those that are not as the database has them.
+// saveReceipts replaces the receipts that differ from the database's.
 func (t *session) saveReceipts(ctx context.Context, changed []*stored) error {
 	var remove, seqs []int64
 	var list []batch.Receipt
@@ -220,7 +220,7 @@ func (t *session) saveReceipts(ctx context.Context, changed []*stored) error {
 	return err
 }
 
-// notNil keeps no bytes from being sent as NULL.
+// notNil returns empty bytes for nil, which would be sent as NULL.
 func notNil(b []byte) []byte {
 	if b == nil {
 		return []byte{}

@@ -57,7 +57,7 @@ func (s *Store) KeepTraits(ctx context.Context, name, traits, seen string) (kept
 		if _, err := t.exec(ctx, sqlKeepTraits, name, traits, seen); err != nil {
 			return err
 		}
-		kept, _, err = get[string](ctx, t, sqlTraits, name) // somebody else may have been faster
+		kept, _, err = get[string](ctx, t, sqlTraits, name) // another call may have been faster
 		return err
 	})
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *Store) KeepTraits(ctx context.Context, name, traits, seen string) (kept
 	return kept, nil
 }
 
-// served returns what is recorded.
+// served returns the recorded names.
 func (t *session) served(ctx context.Context, services []store.Served) (map[string]string, error) {
 	type row struct{ service, ledger string }
 	rows, err := query(ctx, t, func(r *row) []any { return []any{&r.service, &r.ledger} }, sqlServed,
@@ -81,8 +81,8 @@ func (t *session) served(ctx context.Context, services []store.Served) (map[stri
 	return known, nil
 }
 
-// serve records who serves services for which nothing was recorded a moment ago, and
-// returns what is. They are in one order, so that no two calls wait for each other.
+// serve records the ledgers of services that had none a moment ago, and returns the recorded
+// names. It records in one order, so that no two calls wait for each other.
 func (t *session) serve(ctx context.Context, services []store.Served) (map[string]string, error) {
 	database, _, err := get[string](ctx, t, sqlLedger)
 	if err != nil {
@@ -110,7 +110,7 @@ func (t *session) serve(ctx context.Context, services []store.Served) (map[strin
 		textArray(len(record), func(i int) string { return record[i].Ledger })); err != nil {
 		return nil, err
 	}
-	recorded, err := t.served(ctx, record) // somebody else may have been faster
+	recorded, err := t.served(ctx, record) // another call may have been faster
 	maps.Copy(names, recorded)
 	return names, err
 }

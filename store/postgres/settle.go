@@ -44,7 +44,7 @@ func (s *Store) SettleableBatches(ctx context.Context, limit int) (found []store
 	return found, nil
 }
 
-// SettleOrders is [store.OrderEngine].SettleOrders. All of a call are one transaction.
+// SettleOrders is [store.OrderEngine].SettleOrders. Each call is one transaction.
 func (s *Store) SettleOrders(ctx context.Context, settled []store.Settlement) (did []bool, err error) {
 	const op = "settle orders"
 	for _, st := range settled {
@@ -65,7 +65,7 @@ func (s *Store) SettleOrders(ctx context.Context, settled []store.Settlement) (d
 	return did, nil
 }
 
-// settle writes those settlements that apply, and says in did which.
+// settle writes the settlements that apply, and marks them in did.
 func (t *session) settle(ctx context.Context, settled []store.Settlement, did []bool) error {
 	seqs := make([]int64, len(settled))
 	var ask []store.Ref
@@ -85,7 +85,7 @@ func (t *session) settle(ctx context.Context, settled []store.Settlement, did []
 	for i, st := range settled {
 		seqs[i] = byKey[st.Batch]
 	}
-	// The rows of the batches are locked before those of their orders, each in one order.
+	// The rows of the batches are locked before the rows of their orders, each in one order.
 	batches, us, err := t.load(ctx, known(seqs))
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func (t *session) settle(ctx context.Context, settled []store.Settlement, did []
 	return err
 }
 
-// verdicts is what becomes of all orders of a batch, or false.
+// verdicts returns the changes to all orders of a batch, or false.
 func verdicts(st store.Settlement, orders map[batch.OrderID]*sqlrow.OrderCols, now time.Time) ([]orderChange, bool) {
 	if len(orders) != len(st.Orders) {
 		return nil, false

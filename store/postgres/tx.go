@@ -11,7 +11,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 )
 
-// conn is what *sql.Conn and *sql.Tx have in common.
+// conn is the common part of *sql.Conn and *sql.Tx.
 type conn interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
@@ -31,17 +31,17 @@ func (t *session) exec(ctx context.Context, statement string, args ...any) (int6
 	return res.RowsAffected()
 }
 
-// query returns what a statement finds. dest says where the columns of one row go.
+// query returns the rows of a statement. dest says where the columns of one row go.
 func query[T any](ctx context.Context, t *session, dest func(*T) []any, statement string, args ...any) ([]T, error) {
 	return queryText(ctx, t, 0, dest, t.s.sql(statement), args...)
 }
 
-// queryMany is query of about n rows.
+// queryMany is query with about n rows expected.
 func queryMany[T any](ctx context.Context, t *session, n int, dest func(*T) []any, statement string, args ...any) ([]T, error) {
 	return queryText(ctx, t, n, dest, t.s.sql(statement), args...)
 }
 
-// queryText is query with a statement that was filled in already.
+// queryText is query with a statement whose names are already filled in.
 func queryText[T any](ctx context.Context, t *session, n int, dest func(*T) []any, text string, args ...any) (found []T, err error) {
 	rows, err := t.QueryContext(ctx, text, args...)
 	if err != nil {
@@ -88,10 +88,10 @@ func (t *session) now(ctx context.Context) (int64, error) {
 	return us, nil
 }
 
-// How often a transaction that another one got in the way of is begun again.
+// How often a transaction is begun again after a conflict with another transaction.
 const retries = 8
 
-// tx runs do in a transaction, again if others got in its way, and commits.
+// tx runs do in a transaction and commits; after a conflict with others it starts again.
 func (s *Store) tx(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
 	return s.txAs(ctx, op, beginSQL, do)
 }
@@ -101,7 +101,7 @@ func (s *Store) txAs(ctx context.Context, op, begin string, do func(ctx context.
 	return s.txBefore(ctx, op, begin, func() {}, do)
 }
 
-// txBefore is txAs with something to do before each time that it begins.
+// txBefore is txAs, and calls before ahead of each BEGIN.
 func (s *Store) txBefore(ctx context.Context, op, begin string, before func(), do func(ctx context.Context, t *session) error) error {
 	var b backoff.BackOff
 	for {
@@ -128,8 +128,8 @@ func (s *Store) txBefore(ctx context.Context, op, begin string, before func(), d
 	}
 }
 
-// nothing reports that a statement without arguments says false, in one round trip: an idle instance
-// asks once a second. Where it cannot tell, a transaction will.
+// nothing reports whether a statement without arguments gives false, in one round trip: an
+// idle instance asks once a second. On an error it returns false, and a transaction finds out.
 func (s *Store) nothing(ctx context.Context, text string) bool {
 	if !s.checked.Load() {
 		return false
@@ -163,27 +163,27 @@ func (s *Store) once(ctx context.Context, begin string, do func(ctx context.Cont
 		return &commitError{err}
 	}
 	done = true
-	// A commit that was cancelled while it waited for a synchronous standby is done on
-	// this server, and a success to PostgreSQL and to lib/pq. A failover would undo it.
+	// A commit that was cancelled while it waited for a synchronous standby is done on this
+	// server, and a success to PostgreSQL and to lib/pq. A failover would undo it.
 	if err := ctx.Err(); err != nil {
 		return &commitError{err}
 	}
 	return nil
 }
 
-// commitError is of a transaction that may be committed all the same.
+// commitError is the error of a transaction that may be committed all the same.
 type commitError struct{ err error }
 
 func (e *commitError) Error() string { return "commit: " + e.err.Error() }
 func (e *commitError) Unwrap() error { return e.err }
 
-// maybe reports whether what ended with err may be committed all the same.
+// maybe reports whether a transaction that ended with err may be committed all the same.
 func maybe(err error) bool {
 	_, is := errors.AsType[*commitError](err)
 	return is
 }
 
-// planAnew is for what follows in a transaction of [beginKept].
+// planAnew makes plans anew for the following statements in a transaction of [beginKept].
 func (t *session) planAnew(ctx context.Context) error {
 	if _, err := t.exec(ctx, sqlPlanAnew); err != nil {
 		return fmt.Errorf("set plan_cache_mode: %w", err)
@@ -191,8 +191,8 @@ func (t *session) planAnew(ctx context.Context) error {
 	return nil
 }
 
-// begin returns a connection in a transaction. As database/sql does, it tries
-// another one when the server has closed the pool's: after a restart, say.
+// begin returns a connection in a transaction. As database/sql does, it tries another
+// connection when the server has closed the pool's: after a restart, say.
 func (s *Store) begin(ctx context.Context, begin string) (*sql.Conn, error) {
 	for tries := s.db.Stats().Idle + 2; ; tries-- {
 		c, err := s.db.Conn(ctx)
@@ -213,17 +213,17 @@ func (s *Store) begin(ctx context.Context, begin string) (*sql.Conn, error) {
 // rollbackFor is how long a rollback may take before the connection is given up.
 const rollbackFor = 5 * time.Second
 
-// rollback ends the transaction whatever happened. A connection that may still be
-// in one does not go back to the pool.
+// rollback ends the transaction, with a context of its own. A connection that may still be in
+// a transaction does not go back to the pool.
 func rollback(ctx context.Context, c *sql.Conn) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackFor)
 	defer cancel()
 	if _, err := c.ExecContext(ctx, "ROLLBACK"); err != nil {
-		_ = c.Raw(func(any) error { return driver.ErrBadConn }) // which closes it, and is its error
+		_ = c.Raw(func(any) error { return driver.ErrBadConn }) // this closes the connection, and Raw returns this error
 	}
 }
 
-// check asks the database once whether it keeps what a store promises.
+// check asks the database once whether its settings and schema keep a store's promises.
 func (s *Store) check(ctx context.Context, t *session) error {
 	if s.checked.Load() {
 		return nil
@@ -257,9 +257,8 @@ func (s *Store) newer(have int64) error {
 	return fmt.Errorf("%w: schema %q is at version %d, this is %d", ErrNewerSchema, s.names.schema, have, schemaVersion)
 }
 
-// explain wraps an error, with the context's where that is the reason: not every
-// driver says so. Where tables are missing that were there before, the next
-// call looks again, and says so.
+// explain wraps an error, together with the context's error where that is the cause: not every
+// driver says so. After an error about a missing table, the next call checks the schema again.
 func (s *Store) explain(ctx context.Context, op string, err error) error {
 	if c := ctx.Err(); err != nil && c != nil && !errors.Is(err, c) {
 		return fmt.Errorf("postgres: %s: %w: %w", op, c, err)

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is slow is known one by one, and what may have been made since is looked for from
-// where the oldest transaction began.
+// Slow rows are known one by one, and newer rows are looked for from where the oldest
+// transaction began.
 func TestUnderWay(t *testing.T) {
 	var u underWay
 	const patience = lookAtAll
@@ -28,7 +28,7 @@ func TestUnderWay(t *testing.T) {
 	_, _, due := u.due(now.Add(lookAgain-1), patience)
 	require.False(t, due)
 
-	// A transaction that writes somewhere for long holds it up for no longer than it must.
+	// A transaction that writes elsewhere for long holds it up for no longer than it must.
 	from, _ = look(sight{rows: []claimed{{7, 30}, {8, 10}}, oldest: 20, later: 50})
 	require.EqualValues(t, 20, from)
 	now = now.Add(settledAfter)
@@ -48,7 +48,7 @@ func TestUnderWay(t *testing.T) {
 	require.EqualValues(t, 100+mostSlow, from)
 	require.Len(t, slow, mostSlow)
 
-	// What a claim made that took longer is behind what is exact, and found from there.
+	// A row of a claim that took longer is above exact, and found from there.
 	now = u.all.Add(lookAtAll)
 	require.False(t, u.late(now, lookAtAll+1))
 	require.True(t, u.late(now, lookAtAll))
@@ -85,14 +85,14 @@ func TestUnderWay(t *testing.T) {
 	require.EqualValues(t, 300, from, "at once")
 	require.Equal(t, []int64{3}, slow)
 
-	// It is seen as well where the first look at it is one at all.
+	// A new server is seen, too, where its first look finds rows.
 	u = underWay{started: 2}
 	from, slow = look(sight{rows: []claimed{{4, 30}}, oldest: 40, started: 3})
 	require.EqualValues(t, 40, from)
 	require.Equal(t, []int64{4}, slow)
 }
 
-// A quick look is enough where nothing is slow, and where it looks from what is exact, or did
+// A quick look is enough where no row is slow, and from is exact, or was compared with exact
 // not long ago: a claim may have been made by a transaction that took long.
 func TestAQuickLookIsNotEnoughForEver(t *testing.T) {
 	var u underWay
@@ -110,7 +110,7 @@ func TestAQuickLookIsNotEnoughForEver(t *testing.T) {
 	require.EqualValues(t, 1, started)
 	require.EqualValues(t, 1<<20, from)
 
-	// Somebody writes elsewhere, for long.
+	// A transaction writes elsewhere, for long.
 	exact := now.Add(settledAfter)
 	u.saw(1<<20, sight{oldest: 1 << 20, later: 1<<20 + 50, started: 1}, exact)
 	u.saw(1<<20, sight{oldest: 1 << 20, later: 1<<20 + 90, started: 1}, exact.Add(settledAfter))

@@ -11,21 +11,22 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// ErrSlowClaims is a [store.Warning]: claims pass over what was finished and the server was
-// not able to clean up, and more of it the longer this lasts; what they claim is right. Either
-// the migration is not finished ([Store.FinishMigration]), or a transaction that added batches
-// stays open, or one that writes anything does and the server does not show who adds (pg_locks).
+// ErrSlowClaims is a [store.Warning]: claims walk over finished rows that the server was not
+// able to clean up, and the number grows while this lasts; their results are right. Either the
+// migration is not finished ([Store.FinishMigration]), or a transaction that added batches
+// stays open, or a transaction that writes anything stays open and the server does not show
+// who adds (pg_locks).
 var ErrSlowClaims = errors.New("dltbatch: claims pass over what is finished")
 
-// ErrHiddenBatch is a [store.Warning], for an hour: a claim that looked at all of a lane, as
-// one does every few minutes, found an open batch where there was none and none could come.
-// Somebody has written to the tables by other means than this package, or restored a part of them.
+// ErrHiddenBatch is a [store.Warning], kept for an hour: a claim that read a whole lane, as
+// one does every few minutes, found an open batch where none was and none could come. Somebody
+// has written to the tables without this package, or restored a part of them.
 var ErrHiddenBatch = errors.New("dltbatch: an open batch stood before the open work of its lane")
 
 const (
-	// slowAfter is for how long nothing has moved where claims are called slow.
+	// slowAfter is how long nothing moves before claims are called slow.
 	slowAfter = 10 * time.Second
-	// hiddenFor is for how long a batch is told of that a claim found hidden.
+	// hiddenFor is how long Upkeep reports a hidden batch.
 	hiddenFor = time.Hour
 )
 
@@ -37,8 +38,8 @@ type hidden struct {
 
 var _ store.Upkeeper = (*Store)(nil)
 
-// Upkeep is [store.Upkeeper].Upkeep. It asks the database whether a migration that is not
-// finished is so still, and makes the look of [underWay] that takes long.
+// Upkeep is [store.Upkeeper].Upkeep. It asks the database whether an unfinished migration is
+// finished by now, and makes the slow look of [underWay].
 func (s *Store) Upkeep(ctx context.Context) (warnings []store.Warning, err error) {
 	if s.checked.Load() && s.lanes.Load() == nil && !s.o.AllowAsynchronousCommit && s.watchDue() {
 		if err := s.tx(ctx, "look at the migration", func(ctx context.Context, t *session) error { return t.watchMigration(ctx) }); err != nil {

@@ -21,8 +21,8 @@ func (t *session) keepLaneAct(ctx context.Context, a batch.Act) error {
 	return t.keep(ctx, sqlInsertLaneAct, args, sqlTrimLaneActs, scope, sqlrow.OldActs)
 }
 
-// keep adds to a list with a bound: insert returns the new position, and trim removes
-// the positions up to one.
+// keep adds to a bounded list: insert returns the new position, and trim removes old positions
+// up to a given one.
 func (t *session) keep(ctx context.Context, insert string, args []any, trim string, of []any, old func(newest int64) int64) error {
 	var newest int64
 	if err := t.get(ctx, &newest, insert, args...); err != nil {
@@ -47,8 +47,8 @@ func (s *Store) History(ctx context.Context, key batch.Key) ([]batch.Act, error)
 	return sqlrow.BatchActs(found, key), nil
 }
 
-// inspect runs do with the number of a batch. The error wraps batch.ErrNotFound where
-// there is none.
+// inspect runs do with the number of a batch. The error wraps batch.ErrNotFound where there is
+// no such batch.
 func (s *Store) inspect(ctx context.Context, op string, key batch.Key, do func(ctx context.Context, t *session, seq int64) error) error {
 	return s.read(ctx, op, func(ctx context.Context, t *session) error {
 		var seq int64
@@ -78,7 +78,7 @@ func (s *Store) LaneHistory(ctx context.Context, scope batch.Scope) ([]batch.Act
 	return sqlrow.LaneActs(found, scope), nil
 }
 
-// pruneLaneActs removes what operators did to lanes long ago.
+// pruneLaneActs removes old acts of operators on lanes.
 func (s *Store) pruneLaneActs(ctx context.Context, q store.PruneQuery) (removed int, err error) {
 	for removed < q.Limit {
 		want, n := min(pruneChunk, q.Limit-removed), 0

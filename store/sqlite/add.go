@@ -28,14 +28,13 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 	})
 }
 
-// AddTx is Add in the application's own transaction, which must be one of this
-// database: the batches are stored when it commits, and are gone when it is rolled
-// back. It does not know what the ledger can read: dltbatch.Runner.AddTx checks that
-// first. After an error nothing of this call is part of the transaction, which may
-// go on. A transaction that began by reading and finds that another has written
-// since gets SQLite's "database is locked": begin with BEGIN IMMEDIATE
-// (_txlock=immediate, as sqliteopen does). Every other writer waits until tx ends.
-// Wake the runner after the commit.
+// AddTx is Add in the application's own transaction, which must be in this database: the
+// batches are stored when it commits, and gone when it is rolled back. It does not know which
+// batches the ledger can read: dltbatch.Runner.AddTx checks that first. After an error nothing
+// of this call is part of the transaction, which may go on. A transaction that began by
+// reading and finds that another transaction has written since gets SQLite's "database is
+// locked": begin with BEGIN IMMEDIATE (_txlock=immediate, as sqliteopen does). Every other
+// writer waits until tx ends. Wake the runner after the commit.
 func (s *Store) AddTx(ctx context.Context, tx *sql.Tx, batches ...batch.Batch) error {
 	const op = "add in a transaction"
 	in, err := prepareAdd(batches)
@@ -48,7 +47,7 @@ func (s *Store) AddTx(ctx context.Context, tx *sql.Tx, batches ...batch.Batch) e
 	})
 }
 
-// inTx runs do in the application's own transaction; what it did before an error is undone.
+// inTx runs do in the application's own transaction; after an error it undoes the work of do.
 func (s *Store) inTx(ctx context.Context, op string, tx *sql.Tx, do func(free context.Context, t *session) error) error {
 	if _, err := tx.ExecContext(ctx, "SAVEPOINT dltbatch_add"); err != nil {
 		return wrap(op, err)
@@ -68,12 +67,12 @@ func (s *Store) inTx(ctx context.Context, op string, tx *sql.Tx, do func(free co
 	return wrap(op, err)
 }
 
-// addition is a batch that was checked before the database is asked for anything.
+// addition is a batch that passed the checks before the first statement.
 type addition struct {
 	*batch.Batch
 	hash   [sha256.Size]byte
 	idHash []byte
-	twin   bool // of an earlier one of the call; not stored
+	twin   bool // of an earlier batch of the call; not stored
 }
 
 func prepareAdd(batches []batch.Batch) ([]addition, error) {
@@ -96,14 +95,14 @@ func prepareAdd(batches []batch.Batch) ([]addition, error) {
 	return in, nil
 }
 
-// add stores the batches, and returns how many of them were not. stopped is asked
-// before each: a call may be long.
+// add stores the batches, and returns how many were new. It asks stopped before each: a call
+// may be long.
 func (t *session) add(ctx context.Context, in []addition, stopped func() error) (int64, error) {
 	now, err := t.now(ctx)
 	if err != nil {
 		return 0, err
 	}
-	var seq, latest int64 // the number and the order key that were given out last, in whatever lane
+	var seq, latest int64 // the number and the order key given out last, in any lane
 	if err := t.get(ctx, &seq, sqlLastSeq); err != nil {
 		return 0, err
 	}
@@ -164,7 +163,7 @@ func (t *session) add(ctx context.Context, in []addition, stopped func() error) 
 	return seq - first + 1, err
 }
 
-// laneLasts reads the last order key of every lane of a call; 0 where there is none.
+// laneLasts reads the last order key of every lane of a call; 0 for a lane without batches.
 func (t *session) laneLasts(ctx context.Context, in []addition) (map[batch.ServiceID]int64, error) {
 	last := map[batch.ServiceID]int64{}
 	for _, b := range in {
@@ -177,7 +176,7 @@ func (t *session) laneLasts(ctx context.Context, in []addition) (map[batch.Servi
 	return last, t.lasts(ctx, last, sqlLaneLasts, string(names))
 }
 
-// lasts puts into last what a statement finds, by service or party.
+// lasts puts the keys that a statement finds into last, by service or party.
 func (t *session) lasts(ctx context.Context, last map[batch.ServiceID]int64, query, names string) error {
 	var lanes []struct {
 		ServiceID string `db:"service_id"`
@@ -192,7 +191,7 @@ func (t *session) lasts(ctx context.Context, last map[batch.ServiceID]int64, que
 	return nil
 }
 
-// addParts stores what has a table of its own.
+// addParts stores the parts of a batch that have tables of their own.
 func (t *session) addParts(ctx context.Context, seq int64, b addition) error {
 	if _, err := t.exec(ctx, sqlInsertPayload, seq, b.Payload); err != nil {
 		return err
@@ -205,10 +204,10 @@ func (t *session) addParts(ctx context.Context, seq int64, b addition) error {
 	return nil
 }
 
-// orderKey is the next order key of a lane whose last one is given: after it, so
-// that a clock that stepped back does not put a batch before one that was there.
-// SQLite's clock has milliseconds, so within one of them the keys count on from
-// whichever was given out last: then their order is that of adding across lanes, too.
+// orderKey is the next order key of a lane, after its last key, so that a clock that stepped
+// back does not put a batch before an earlier batch. SQLite's clock has milliseconds, so
+// within a millisecond the keys count on from the key given out last in any lane: then they
+// are in the order of adding across lanes, too.
 func orderKey(now, lane, latest int64) int64 {
 	if now <= latest && latest < now+clockStep {
 		now = latest + 1
@@ -219,8 +218,8 @@ func orderKey(now, lane, latest int64) int64 {
 // clockStep is the resolution of the database's clock in microseconds.
 const clockStep = 1000
 
-// known compares a batch with the one that a statement finds by its id or by the hash of
-// it, if there is one.
+// known compares a batch with the stored batch that a statement finds by its id or by the hash
+// of it, if any.
 func (t *session) known(ctx context.Context, query string, by any, b addition) (bool, error) {
 	var found struct {
 		HeaderSignature string `db:"header_signature"`
@@ -239,8 +238,8 @@ func (t *session) known(ctx context.Context, query string, by any, b addition) (
 	return true, nil
 }
 
-// compareKnown compares a batch with those of its id and of its DataChangeID, and reports
-// whether there are any.
+// compareKnown compares a batch with the stored batches of its id and of its DataChangeID, and
+// reports whether there are any.
 func (t *session) compareKnown(ctx context.Context, b addition) (bool, error) {
 	known, err := t.known(ctx, sqlSame, b.idHash, b)
 	if err != nil || b.DataChangeID == "" {
@@ -258,7 +257,7 @@ func (t *session) compareKnown(ctx context.Context, b addition) (bool, error) {
 	return true, nil
 }
 
-// idHash is what a batch is looked up by.
+// idHash is the key by which batches are looked up.
 func idHash(id batch.ID) []byte {
 	h := sqlrow.IDHash(id)
 	return h[:]

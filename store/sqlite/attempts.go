@@ -9,7 +9,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// report keeps what there is to be kept of the attempt that an outcome is about.
+// report keeps the outcome's report of its attempt, if any.
 func (t *session) report(ctx context.Context, o store.Outcome, a store.Applied, now time.Time) error {
 	r, ok := o.Reported(a, now)
 	if !ok {

@@ -79,7 +79,7 @@ func errFencedIf(is bool) error {
 	return nil
 }
 
-// done is what a call reports that was not to be done in part.
+// done is the result of a call that must not be done in part: a fence gives false.
 func done(err error) (bool, error) {
 	if errors.Is(err, errFenced) {
 		return false, nil
@@ -87,7 +87,7 @@ func done(err error) (bool, error) {
 	return err == nil, err
 }
 
-// ordersOf reads the orders of n ids, in their order; nil where there is none.
+// ordersOf reads the orders of n ids, in the order of the ids; nil for an id without one.
 func (t *session) ordersOf(ctx context.Context, query string, n int, id func(i int) batch.OrderID) ([]*sqlrow.OrderCols, error) {
 	var ids []batch.ID
 	for i := range n {
@@ -110,7 +110,7 @@ func (t *session) ordersOf(ctx context.Context, query string, n int, id func(i i
 	return list, nil
 }
 
-// saveOrder writes the row of an open order as it becomes, to the table it belongs in.
+// saveOrder writes next as the row of an open order, to the table it belongs in.
 func (t *session) saveOrder(ctx context.Context, o *sqlrow.OrderCols, next store.OrderRow) error {
 	args := append(make([]any, 0, 10), int64(next.State), next.Version, string(next.Batch), int64(next.Place), int64(next.Batches), next.Group, o.Seq)
 	var n int64
@@ -157,7 +157,7 @@ func (s *Store) SettleableBatches(ctx context.Context, limit int) (found []store
 	return found, nil
 }
 
-// SettleOrders is [store.OrderEngine].SettleOrders. All of a call are one transaction.
+// SettleOrders is [store.OrderEngine].SettleOrders. Each call is one transaction.
 func (s *Store) SettleOrders(ctx context.Context, settled []store.Settlement) ([]bool, error) {
 	const op = "settle orders"
 	for _, st := range settled {
@@ -249,8 +249,8 @@ func (s *Store) SplitOrders(ctx context.Context, vs []store.OrderVerdict) (bool,
 	return done(err)
 }
 
-// judge writes verdicts about open orders, each or, where all is set, all or none: then
-// the error is errFenced.
+// judge writes verdicts about open orders, each alone or, where all is set, all or none: then
+// a fence gives errFenced.
 func (s *Store) judge(ctx context.Context, op string, vs []store.OrderVerdict, all bool,
 	rule func(store.OrderRow, time.Time, store.OrderVerdict) (store.OrderRow, bool), allowed ...batch.OrderState,
 ) ([]bool, error) {
@@ -293,8 +293,7 @@ func (s *Store) judge(ctx context.Context, op string, vs []store.OrderVerdict, a
 	return did, nil
 }
 
-// ExpireOrders is [store.OrderEngine].ExpireOrders. While nothing has expired it only
-// reads.
+// ExpireOrders is [store.OrderEngine].ExpireOrders. While nothing has expired it only reads.
 func (s *Store) ExpireOrders(ctx context.Context, limit int) (n int, err error) {
 	const op = "expire orders"
 	var some bool

@@ -5,15 +5,16 @@ import (
 	"sync"
 )
 
-// writing is the connection that a writer has, and what it has prepared there.
+// writing is a writer's connection, with its prepared statements.
 type writing struct {
 	*session
 	conn *sql.Conn
 	left int // how many times it was left to another
 }
 
-// mostLeft is how many times in a row a connection is left to another writer. Only one
-// that goes back to the pool learns that this was closed, or that it is too old.
+// mostLeft is how many times in a row a connection is left to another writer. Only a
+// connection that goes back to the pool learns that the pool was closed, or that it is too
+// old.
 const mostLeft = 100
 
 // close gives the connection back to the pool; nothing can be lost by now.
@@ -22,12 +23,12 @@ func (w *writing) close() {
 	_ = w.conn.Close()
 }
 
-// baton is the connection that a writer leaves to the next one, if one waits. Another
-// one would not do as well: SQLite forgets all the pages that a connection has read once
-// another one writes, and statements are prepared on one.
+// baton is the connection that a writer leaves to the next writer, if one waits. Another
+// connection would be worse: SQLite drops all pages that a connection has read once another
+// connection writes, and statements are prepared on one connection.
 type baton struct {
 	mu      sync.Mutex
-	waiting int // for their turn to write
+	waiting int // writers that wait for their turn
 	kept    *writing
 }
 
@@ -38,7 +39,7 @@ func (b *baton) wait() {
 	b.waiting++
 }
 
-// take is for one whose turn it is; nil where nothing was left to it.
+// take gives a writer whose turn it is the connection left to it, or nil.
 func (b *baton) take() *writing {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -48,7 +49,7 @@ func (b *baton) take() *writing {
 	return w
 }
 
-// forgo is for one that waits no more: what was left to nobody else goes back.
+// forgo is for a writer that waits no more: a connection that nobody else waits for goes back.
 func (b *baton) forgo() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -53,7 +53,7 @@ func TestWritersShareAConnection(t *testing.T) {
 	assert.Zero(t, s.db.Stats().InUse)
 }
 
-// What failed, or panicked, is left to nobody, and what it did is undone.
+// A writer that failed, or panicked, leaves its connection to nobody, and its work is undone.
 func TestFailedWriterLeavesNothing(t *testing.T) {
 	for name, fail := range map[string]func() error{
 		"error": func() error { return errors.New("no") },
@@ -96,7 +96,7 @@ func TestFailedWriterLeavesNothing(t *testing.T) {
 	}
 }
 
-// A connection that was left to one who does not wait any more goes back to the pool.
+// A connection that was left to a writer that waits no more goes back to the pool.
 func TestWriterForgoesItsTurn(t *testing.T) {
 	s, _, _ := fresh(t)
 	w, err := s.turn(t.Context())
@@ -114,8 +114,8 @@ func TestWriterForgoesItsTurn(t *testing.T) {
 	require.NoError(t, s.Add(t.Context(), newBatch("a", 2)))
 }
 
-// Where no connection is free, writers that follow each other without a pause do not
-// keep the last one from those that wait for it.
+// Where no connection is free, writers that follow each other without a pause do not keep the
+// last connection from callers that wait for it.
 func TestLastConnectionIsShared(t *testing.T) {
 	for name, conns := range map[string]int{"the only one": 1, "the others are held": 3} {
 		t.Run(name, func(t *testing.T) {
@@ -156,7 +156,7 @@ func TestWritersEndWithThePool(t *testing.T) {
 			for i := 0; i < 20*mostLeft && err == nil; i++ {
 				err = s.write(t.Context(), "test", func(context.Context, *session) error { return nil })
 				if i == 0 && ready.Add(1) == writers {
-					_ = s.db.Close() // others are writing, and the last of them says more
+					_ = s.db.Close() // the other writers get the error that the test reads
 				}
 			}
 			ended <- err
@@ -167,7 +167,8 @@ func TestWritersEndWithThePool(t *testing.T) {
 	}
 }
 
-// A migration has a connection of its own to wait for: it keeps none from itself.
+// Migrate takes a connection from the pool: it first gives back the connection that was left
+// to it.
 func TestMigrateGivesBackWhatWasLeft(t *testing.T) {
 	s, _, _ := fresh(t)
 	s.db.SetMaxOpenConns(1)

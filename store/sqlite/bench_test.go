@@ -13,8 +13,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-// The benchmarks measure what docs/design.md#promise-9-cost is about: that the cost
-// of a round follows what is ready, not what waits and not what is over.
+// The benchmarks measure docs/design.md#promise-9-cost: the cost of a round follows the ready
+// batches, not the waiting or finished ones.
 
 const (
 	benchLanes = 1000
@@ -93,7 +93,7 @@ func BenchmarkRound(b *testing.B) {
 			s := benchStore(b)
 			s.fill(b, c.waiting, false)
 			s.fill(b, c.over, true)
-			if c.over > 0 { // behind the history, as many as there are in the first case
+			if c.over > 0 { // behind the history, as many as in the first case
 				for g := range 20 {
 					s.benchAdd(b, 2_000_000+g*benchGroup)
 				}

@@ -22,7 +22,7 @@ func TestCancelled(t *testing.T) {
 		assert.ErrorIs(t, call(), context.Canceled, name)
 	}
 	require.NoError(t, s.Add(t.Context(), newBatch("a", 1)))
-	// While another writes, a call goes when its context does, not when the other ends.
+	// While another writes, a call returns when its context ends, not when the other ends.
 	s.writer <- struct{}{}
 	ctx, cancel = context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
@@ -52,8 +52,8 @@ func TestCancelledInTheMiddle(t *testing.T) {
 	assert.Empty(t, found)
 }
 
-// While another process writes, a call goes when its context does, although SQLite
-// goes on waiting; and what that wait gets is given back.
+// While another process writes, a call returns when its context ends, although SQLite goes on
+// waiting; and the connection that waits is given back.
 func TestCancelledWhileAnotherProcessWrites(t *testing.T) {
 	s, _, path := fresh(t) // waits 20 s for a writer
 	other, err := sqliteopen.Open(path)

@@ -5,13 +5,13 @@ import (
 	"fmt"
 )
 
-// cells are the values of one row, which are taken one after the other in the order
-// of the statement's columns. That costs a third of what scanning into the fields of a
-// struct by their names does: the statements of every round read their rows like this.
+// cells are the values of one row, taken one after the other in the order of the statement's
+// columns. That costs a third of scanning into the fields of a struct by their names: the
+// statements of every round read their rows like this.
 type cells struct {
 	vals, dest []any // dest are pointers to vals
 	at         int
-	err        error // the first value that was not of the type asked for
+	err        error // the first value of a wrong type
 }
 
 func newCells(columns int) *cells {
@@ -75,7 +75,7 @@ func (c *cells) textOrNull() (text string, null bool) {
 	return "", false
 }
 
-// blob is nil for NULL, and for an empty one.
+// blob is nil for NULL, and for an empty blob.
 func (c *cells) blob() []byte {
 	switch v := c.next().(type) {
 	case nil:
@@ -99,7 +99,7 @@ func (t *session) each(ctx context.Context, read func(c *cells), query string, a
 	if err != nil {
 		return err
 	}
-	defer func() { _ = rows.Close() }() // what matters is in rows.Err
+	defer func() { _ = rows.Close() }() // rows.Err has the error that matters
 	columns, err := rows.Columns()
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func (t *session) each(ctx context.Context, read func(c *cells), query string, a
 	return rows.Err()
 }
 
-// one is each for at most one row, and reports whether there was one.
+// one is each for at most one row, and reports whether there was a row.
 func (t *session) one(ctx context.Context, read func(c *cells), query string, args ...any) (found bool, err error) {
 	err = t.each(ctx, func(c *cells) { found = true; read(c) }, query, args...)
 	return found, err

@@ -56,8 +56,8 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 		if err != nil {
 			return out, err
 		}
-		// What waits is read of no more lanes than the limit lets through, or, where there
-		// was less of it than wanted, of not many more.
+		// Waiting rows are read only of lanes that the limit lets through; where a round finds
+		// fewer rows than wanted, the next round reads a few more lanes.
 		for budget := left; len(windows) > 0 && left > 0; budget *= 4 {
 			n := reach(windows, max(left, budget))
 			if err := t.waiting(ctx, sqlWaiting, claimRow, windows[:n]); err != nil {
@@ -113,8 +113,8 @@ func reach(windows []window, rows int) int {
 	return len(windows)
 }
 
-// saveClaims writes what a plan changed of these rows, which it left in lane. It touches
-// no receipts: they were not loaded.
+// saveClaims writes the rows that a plan changed; the plan left them in lane. It touches no
+// receipts: they were not loaded.
 func (t *session) saveClaims(ctx context.Context, rows []*claimable, lane []store.LaneRow) error {
 	for i, c := range rows {
 		r := lane[i]
@@ -147,7 +147,7 @@ func claimArgs(c *claimable, r store.Row) []any {
 	}
 }
 
-// sooner is the shorter of two times to wait; 0 is none.
+// sooner is the shorter of two waiting times; 0 means none.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || (b > 0 && b < a) {
 		return b
@@ -155,16 +155,16 @@ func sooner(a, b time.Duration) time.Duration {
 	return a
 }
 
-// A claim brings about so many bytes of payloads: others wait to write, so that more is
-// left to Payloads.
+// A claim returns about so many bytes of payloads: others wait to write, so the rest is left
+// to Payloads.
 const claimedBytes = 1 << 20
 
-// errEnough ends the reading of rows that are not wanted any more.
+// errEnough ends the reading of rows that are not needed any more.
 var errEnough = errors.New("enough")
 
-// claimedPayloads reads the payloads of what was claimed, or the first of them. This
-// connection has just claimed, and often added, these batches: another would begin by
-// reading the pages again.
+// claimedPayloads reads the payloads of the claimed batches, or the first of them. This
+// connection has just claimed, and often added, these batches: another connection would first
+// read the pages again.
 func (t *session) claimedPayloads(ctx context.Context, runs []store.ClaimedRun) (map[int64][]byte, error) {
 	var seqs []int64
 	for _, r := range runs {
@@ -210,8 +210,8 @@ func (s *Store) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error
 				return err
 			}
 		}
-		// A number may have been used again since: the key has to fit, too. And one that
-		// is asked for twice is answered twice, with bytes of its own each time.
+		// A number may have been used again since: the key must match, too. A ref that comes
+		// twice is answered twice, with bytes of its own each time.
 		bySeq := make(map[int64][]payload, len(seqs))
 		err := t.each(ctx, func(c *cells) {
 			seq := c.int64()

@@ -12,8 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// A claim brings payloads, but does not keep others from writing while it reads many
-// large ones: those it leaves to Payloads.
+// A claim brings payloads, but does not keep others from writing while it reads many large
+// ones: it leaves them to Payloads.
 func TestClaimBringsSomeBytes(t *testing.T) {
 	for _, c := range []struct{ n, size, brought int }{
 		{100, 10, 100}, {52, claimedBytes/50 + 1, 50}, {4, claimedBytes / 2, 2}, {4, 8 * claimedBytes, 1},

@@ -45,8 +45,8 @@ var drivers = func() *clockDriver {
 	return d
 }()
 
-// What a power loss would take is nothing that these tests look at, and waiting for the
-// disk at each of their thousands of commits would take minutes: hence NORMAL.
+// These tests do not look at the losses of a power failure, and waiting for the disk at each
+// of their thousands of commits would take minutes: hence NORMAL.
 const testSettings = "_journal_mode=WAL&_busy_timeout=20000&_synchronous=NORMAL&_foreign_keys=on&_txlock=immediate&_stmt_cache_size=64"
 
 // openClock opens a database file whose clock is c.
@@ -92,7 +92,7 @@ func migrated(t testing.TB) []byte {
 		s, err := New(db, &Options{AllowNormal: true})
 		require.NoError(t, err)
 		require.NoError(t, s.Migrate(t.Context()))
-		require.NoError(t, db.Close()) // which brings the write-ahead log into the file
+		require.NoError(t, db.Close()) // this brings the write-ahead log into the file
 		template.bytes, err = os.ReadFile(path)
 		require.NoError(t, err)
 	})

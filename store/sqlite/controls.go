@@ -45,8 +45,8 @@ func (t *session) control(ctx context.Context, scope batch.Scope) (batch.Control
 	return sqlrow.ControlOf(found, scope), err
 }
 
-// setControl writes a control. One that says nothing is kept, too, for its version, unless
-// it never said anything.
+// setControl writes a control. A control with nothing set is kept for its version, too, unless
+// it was never set.
 func (t *session) setControl(ctx context.Context, c batch.Control) (err error) {
 	if c.Set() || c.Version > 0 {
 		_, err = t.exec(ctx, sqlSetControl, sqlrow.ControlArgs(c)...)
@@ -56,8 +56,8 @@ func (t *session) setControl(ctx context.Context, c batch.Control) (err error) {
 	return err
 }
 
-// enforce carries out the lane's policy where a batch has ended badly, and halts. Whatever else
-// was recorded costs nothing here.
+// enforce carries out halts, and the lane's policy where a batch ended badly. Other outcomes
+// cost nothing here.
 func (t *session) enforce(ctx context.Context, a store.Applied, by batch.Policy, now time.Time) (store.Applied, error) {
 	if !a.Governs() {
 		return a, nil

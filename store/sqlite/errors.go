@@ -7,12 +7,12 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// ErrNotMigrated means that the database does not have the tables of this version:
-// call [Store.Migrate] first.
+// ErrNotMigrated means that the database lacks the tables of this version: call
+// [Store.Migrate] first.
 var ErrNotMigrated = errors.New("dltbatch: the database is not migrated: call Migrate")
 
-// SettingError says which setting of a connection does not keep the promises of a
-// store, and what to put into the data source name.
+// SettingError names a setting of a connection that does not keep the promises of a store, and
+// the parameter for the data source name that does.
 type SettingError struct {
 	Setting string // the pragma
 	Have    string
@@ -25,10 +25,10 @@ func (e *SettingError) Error() string {
 	return fmt.Sprintf("dltbatch: sqlite: %s is %s, want %s: put %s into the data source name", e.Setting, e.Have, e.Want, e.DSN)
 }
 
-// errFenced rolls back what is not to be done, and never leaves this package.
+// errFenced rolls back a call that must not be done, and never leaves this package.
 var errFenced = errors.New("fenced")
 
-// wrap says which operation failed.
+// wrap adds the operation that failed.
 func wrap(op string, err error) error {
 	if err == nil {
 		return nil

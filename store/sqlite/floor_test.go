@@ -10,9 +10,9 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-// BenchmarkAddFloor is what a straight-line program does to store as much: one
-// table with a unique id, one with payloads, two prepared statements. Add is
-// measured against it, in one run.
+// BenchmarkAddFloor measures a straight-line program that stores as much: one table with a
+// unique id, one with payloads, two prepared statements. Add is measured against it, in one
+// run.
 func BenchmarkAddFloor(b *testing.B) {
 	db, err := sqliteopen.Open(filepath.Join(b.TempDir(), "q.db"))
 	require.NoError(b, err)

@@ -10,8 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Two ids of one hash are two ids: the second is refused aloud, and never taken for the
-// first, even where both have the same payload.
+// Two ids of one hash are two ids: the second is refused with an error, and never taken for
+// the first, even where both have the same payload.
 func TestTwoIDsOfOneHash(t *testing.T) {
 	s, _, _ := fresh(t)
 	ctx := t.Context()
@@ -62,7 +62,7 @@ func TestTwoIDsOfOneHash(t *testing.T) {
 	assert.Equal(t, first.Key(), rows[0].Key)
 }
 
-// The database itself holds an id once, whoever writes to it.
+// The database itself holds an id once, even if other code writes to it.
 func TestIDIsHeldOnce(t *testing.T) {
 	s, _, _ := fresh(t)
 	b := newBatch("a", 1)
@@ -72,8 +72,8 @@ func TestIDIsHeldOnce(t *testing.T) {
 	require.ErrorContains(t, err, "UNIQUE constraint failed: batches.id_hash")
 }
 
-// Promise 1: what is not stored, and is not known either, is not acknowledged, even where
-// somebody has told the database to count from the beginning again.
+// Promise 1: Add does not acknowledge a batch that is neither stored nor known, even where
+// somebody made the database count from the beginning again.
 func TestAddWithATakenNumber(t *testing.T) {
 	s, _, _ := fresh(t)
 	first, second := newBatch("a", 1), newBatch("a", 2)

@@ -28,7 +28,8 @@ func (c streamCols) stream() store.Stream {
 	}
 }
 
-// changeStream reads a stream, asks the rule, and writes the stream back where it says so.
+// changeStream reads a stream, applies the rule, and writes the stream back where the rule
+// returns true.
 func (t *session) changeStream(ctx context.Context, name string, rule func(store.Stream, time.Time) (store.Stream, bool)) (
 	next store.Stream, now time.Time, held bool, err error,
 ) {
@@ -93,8 +94,8 @@ func (s *Store) AppendStream(ctx context.Context, e batch.StreamEntry) (held boo
 	return held && err == nil, err
 }
 
-// FindStream is [store.Journal].FindStream. The span and the ids are read in one
-// statement, since a Prune may come between two.
+// FindStream is [store.Journal].FindStream. One statement reads the span and the ids, since a
+// Prune may come between two statements.
 func (s *Store) FindStream(ctx context.Context, stream string, ids []string) (found batch.StreamFound, err error) {
 	const op = "look into a stream"
 	if err := store.CheckStream(stream); err != nil {
@@ -144,8 +145,7 @@ func (s *Store) FindStream(ctx context.Context, stream string, ids []string) (fo
 	return found, nil
 }
 
-// chunks are ids by the number that goes into one statement; one of none where there
-// are none.
+// chunks splits ids into statements of MaxKeys; no ids give one empty chunk.
 func chunks(ids []string) [][]string {
 	if len(ids) == 0 {
 		return [][]string{{}}
@@ -153,7 +153,7 @@ func chunks(ids []string) [][]string {
 	return slices.Collect(slices.Chunk(ids, store.MaxKeys))
 }
 
-// pruneStreams removes old ids, and what the streams' spans say of them.
+// pruneStreams removes old ids, and shortens the streams' spans.
 func (s *Store) pruneStreams(ctx context.Context, q store.PruneQuery) (removed int, err error) {
 	for removed < q.Limit {
 		want, n := min(pruneChunk, q.Limit-removed), 0

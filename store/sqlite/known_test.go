@@ -10,8 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// A lease raises no version. What is recorded by somebody whose lease has ended since
-// tells of the row as it is, not as he knew it.
+// A lease raises no version. An outcome recorded after its lease has ended applies to the
+// present row, not to the row of the lease.
 func TestKnownRowLeasedAgain(t *testing.T) {
 	for _, finding := range []store.Finding{store.IsValid, store.IsCommitted} {
 		t.Run(finding.String(), func(t *testing.T) {

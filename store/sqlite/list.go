@@ -33,8 +33,8 @@ func (s *Store) Get(ctx context.Context, key batch.Key) (rec batch.Record, err e
 	return rec, err
 }
 
-// List is [store.BatchStore].List. Without a service it reads through what the
-// other conditions leave out: it is for people and tools.
+// List is [store.BatchStore].List. Without a service it also reads the records that the other
+// conditions exclude: it is for people and tools.
 func (s *Store) List(ctx context.Context, q store.ListQuery) (found []batch.Record, next store.Cursor, err error) {
 	if q.Limit <= 0 {
 		q.Limit = listDefault
@@ -67,8 +67,8 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) (found []batch.Reco
 	return found, next, nil
 }
 
-// listSQL puts the statement together; it asks for one record more than the limit. now
-// is the database's clock in microseconds, where ages are asked for.
+// listSQL builds the statement, which asks for one record more than the limit. now is the
+// database's clock in microseconds, where the query has ages.
 func listSQL(q store.ListQuery, now int64) (string, []any, error) {
 	// Open batches are found through their own table, however long the history is.
 	from, b := listAll, "b"
@@ -78,7 +78,7 @@ func listSQL(q store.ListQuery, now int64) (string, []any, error) {
 	where, args := []string{"TRUE"}, []any{}
 	if q.Quarantined {
 		from, b = listQuarantined, "b"
-		if q.Open { // what is set aside is final
+		if q.Open { // a batch in quarantine is final
 			where = append(where, "FALSE")
 		}
 	}

@@ -14,18 +14,18 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// DefaultLogWarning is Options.LogWarning where that is 0: 1 GiB.
+// DefaultLogWarning stands for an Options.LogWarning of 0: 1 GiB.
 const DefaultLogWarning = 1 << 30
 
-// logKept is how large the log may stay on the disk with nothing to hold it there. It is
-// written over again and again, which costs less than to make it anew.
+// logKept is how large the log may stay on the disk while nobody holds it. SQLite overwrites
+// it again and again, which costs less than a new file.
 const logKept = 64 << 20
 
-// logTail is how many frames of the log may be missing from the database when it is cut off:
-// others wait to write while those are copied.
+// logTail is how many frames of the log may still be missing from the database when it is cut
+// off: writers wait while those frames are copied.
 const logTail = 1000
 
-// leastLogWarning is less than what is in the log when all is well.
+// leastLogWarning is below every healthy size of the log.
 const leastLogWarning = 1 << 20
 
 func (o *Options) logWarning() (int64, error) {
@@ -38,7 +38,7 @@ func (o *Options) logWarning() (int64, error) {
 	return o.LogWarning, nil
 }
 
-// logPath is where SQLite has a database's log; "" for one in memory.
+// logPath is the path of a database's log; "" for a database in memory.
 func logPath(db *sql.DB) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), settingsTimeout)
 	defer cancel()
@@ -52,10 +52,10 @@ func logPath(db *sql.DB) (string, error) {
 	return file + "-wal", nil
 }
 
-// LogError says that the write-ahead log is larger than Options.LogWarning. SQLite begins
-// the log anew only once nobody reads what it replaces: so it grows while any transaction
-// that has read stays open, whatever connection and process that is of, and what was written
-// meanwhile is in there. It shrinks within seconds of the end of that transaction.
+// LogError says that the write-ahead log is larger than Options.LogWarning. SQLite begins the
+// log anew only once nobody reads the pages that it replaces: so it grows by every write while
+// any transaction that has read stays open, on any connection and in any process. It shrinks
+// within seconds of the end of that transaction.
 type LogError struct {
 	Path  string // of the log
 	Size  int64  // in bytes
@@ -68,9 +68,9 @@ func (e *LogError) Error() string {
 		e.Path, e.Size, e.Limit)
 }
 
-// Upkeep is [store.Upkeeper].Upkeep. It cuts the log off where that has grown large and is
+// Upkeep is [store.Upkeeper].Upkeep. It cuts the log off where the log has grown large and is
 // not needed any more, and warns with a [*LogError] while it is larger than
-// Options.LogWarning. While it is small that is one look at the size of a file.
+// Options.LogWarning. While the log is small Upkeep only looks at the size of a file.
 func (s *Store) Upkeep(ctx context.Context) ([]store.Warning, error) {
 	const op = "look after the log"
 	size, err := s.logSize()
@@ -91,7 +91,7 @@ func (s *Store) Upkeep(ctx context.Context) ([]store.Warning, error) {
 	return []store.Warning{{Name: "sqlite log", Err: &LogError{Path: s.log, Size: size, Limit: s.logWarning}}}, nil
 }
 
-// logKept is less than what is warned of.
+// logKept is less than the size that causes a warning.
 func (s *Store) logKept() int64 {
 	if s.logWarning < 0 {
 		return logKept
@@ -99,7 +99,7 @@ func (s *Store) logKept() int64 {
 	return min(logKept, s.logWarning/2)
 }
 
-// logSize is the size of the log on the disk; 0 where there is none.
+// logSize is the size of the log on the disk; 0 where there is no log.
 func (s *Store) logSize() (int64, error) {
 	if s.log == "" {
 		return 0, nil // in memory
@@ -114,8 +114,8 @@ func (s *Store) logSize() (int64, error) {
 	return info.Size(), nil
 }
 
-// cutLog makes the log's file empty, if nobody reads from it. First what is in it is copied
-// to the database beside those who write: only the rest is copied while they wait.
+// cutLog empties the log's file, if nobody reads from it. First it copies the log to the
+// database beside running writers: they wait only while it copies the rest.
 func (s *Store) cutLog(ctx context.Context) error {
 	var copied bool
 	err := s.read(ctx, "copy the log", func(ctx context.Context, t *session) (err error) {
@@ -135,21 +135,22 @@ func (s *Store) cutLog(ctx context.Context) error {
 	if err := w.get(ctx, &timeout, "PRAGMA busy_timeout"); err != nil {
 		return err
 	}
-	// It would wait for readers with the lock that all other processes write under.
+	// With a timeout it would wait for readers under the lock for which all other processes
+	// wait.
 	free := context.WithoutCancel(ctx)
 	if _, err = w.conn.ExecContext(free, "PRAGMA busy_timeout = 0"); err == nil {
 		_, err = w.checkpoint(free, "TRUNCATE")
 	}
 	if _, kept := w.conn.ExecContext(free, fmt.Sprintf("PRAGMA busy_timeout = %d", timeout)); kept != nil {
-		_ = w.conn.Raw(func(any) error { return driver.ErrBadConn }) // nobody gets it any more
+		_ = w.conn.Raw(func(any) error { return driver.ErrBadConn }) // the pool drops this connection
 		err = errors.Join(err, kept)
 	}
 	good = err == nil
 	return err
 }
 
-// checkpoint copies what it can from the log, and reports whether that is almost all. Beside
-// another's it does nothing.
+// checkpoint copies frames from the log, and reports whether almost all are copied. While
+// another checkpoint runs it does nothing.
 func (t *session) checkpoint(ctx context.Context, mode string) (bool, error) {
 	var r struct {
 		Busy bool `db:"busy"`

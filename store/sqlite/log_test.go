@@ -18,7 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// holdReader begins a transaction on a connection of its own that has read, as a report or a
+// holdReader begins a transaction that has read, on a connection of its own, as a report or a
 // backup does; release ends it.
 func holdReader(t testing.TB, path string) (release func()) {
 	t.Helper()
@@ -43,7 +43,7 @@ func warned(t testing.TB) (*Store, string) {
 	return s, path
 }
 
-// large is a batch that alone makes the log larger by half of what is warned of.
+// large is a batch that alone grows the log by half of the limit.
 func large(n int) batch.Batch {
 	b := newBatch("large", n)
 	b.Payload = make([]byte, 1<<19)
@@ -57,8 +57,8 @@ func logBytes(t testing.TB, path string) int64 {
 	return info.Size()
 }
 
-// While a reader stays the log grows, and that is said; when it has gone the log becomes
-// small again on the disk, that is no longer said, and nothing is lost.
+// While a reader stays the log grows, and Upkeep warns; when the reader has gone the log
+// becomes small again on the disk, the warning ends, and nothing is lost.
 func TestTheLogShrinksWhenTheReaderHasGone(t *testing.T) {
 	s, path := warned(t)
 	ctx := t.Context()
@@ -67,7 +67,7 @@ func TestTheLogShrinksWhenTheReaderHasGone(t *testing.T) {
 		require.NoError(t, err)
 		return warnings
 	}
-	for round := range 2 { // what was said is over, and may begin again
+	for round := range 2 { // the warning is over, and may begin again
 		release := holdReader(t, path)
 		defer release()
 		assert.Empty(t, look())
@@ -96,7 +96,7 @@ func TestTheLogShrinksWhenTheReaderHasGone(t *testing.T) {
 			assert.Len(t, got[0], 1<<19)
 		}
 	}
-	// No connection keeps what was set for a moment.
+	// No connection keeps the setting of a moment.
 	var conns []*sql.Conn
 	for range 4 {
 		c, err := s.db.DB.Conn(ctx)
@@ -124,8 +124,8 @@ func TestASmallLogIsLeftAlone(t *testing.T) {
 	assert.Equal(t, size, logBytes(t, path))
 }
 
-// Where a reader came after all was copied, the file cannot be cut off: nobody waits for that
-// reader, and least of all with the lock that others write under.
+// Where a reader came after all was copied, the file cannot be cut off: nothing waits for that
+// reader, least of all under the lock that other writers need.
 func TestCuttingTheLogWaitsForNobody(t *testing.T) {
 	s, path := warned(t)
 	ctx := t.Context()
@@ -154,7 +154,7 @@ func TestCuttingTheLogWaitsForNobody(t *testing.T) {
 	assert.Less(t, logBytes(t, path), int64(1<<19))
 }
 
-// An application's transaction holds the lock that the log is cut off under: that is for
+// An application's transaction holds the lock under which the log is cut off: that is done
 // another time.
 func TestCuttingTheLogBesideAWriter(t *testing.T) {
 	s, path := warned(t)
@@ -219,7 +219,7 @@ func TestNoLogInMemory(t *testing.T) {
 	assert.Empty(t, warnings)
 }
 
-// A Runner tells of a large log once, and of nothing when it is small again.
+// A Runner reports a large log once, and nothing when it is small again.
 func TestARunnerTellsOfALargeLog(t *testing.T) {
 	s, path := warned(t)
 	told := make(chan error, 100)

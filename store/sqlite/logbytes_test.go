@@ -18,14 +18,14 @@ import (
 
 const (
 	heldLanes   = 400
-	heldGroup   = 50 // what a Runner's calls have at 1,500 batches a second
+	heldGroup   = 50 // the size of a Runner's calls at 1,500 batches a second
 	heldPayload = 1500
 )
 
-// held is a store beside a reader that stays: nothing leaves its log, so what each call
-// writes can be counted there. It has a history, whose indexes have many pages.
+// held is a store beside a reader that stays: nothing leaves its log, so the bytes that each
+// call writes can be counted there. It has a history, whose indexes have many pages.
 type held struct {
-	adds, takes *Store // as of two processes: neither has in memory what the other wrote
+	adds, takes *Store // as in two processes: neither has the other's pages in memory
 	path        string
 	n           int              // batches so far
 	bytes       map[string]int64 // by operation
@@ -50,8 +50,8 @@ func hold(t testing.TB, history int, o *sqliteopen.Options) *held {
 	return &held{adds: adds, takes: takes, path: path, bytes: map[string]int64{}, reads: map[string][]int64{}}
 }
 
-// onOne is a store with one connection. It does not wait for the disk, which is not what is
-// counted here.
+// onOne is a store with one connection. It does not wait for the disk, which is not counted
+// here.
 func onOne(t testing.TB, path string, o *sqliteopen.Options) *Store {
 	t.Helper()
 	db, err := sqliteopen.OpenWith(path, o)
@@ -65,7 +65,7 @@ func onOne(t testing.TB, path string, o *sqliteopen.Options) *Store {
 	return s
 }
 
-// count adds up what a call wrote to the log, and what this process read.
+// count adds up the bytes that a call wrote to the log, and that this process read.
 func (h *held) count(t testing.TB, op string, call func() error) {
 	t.Helper()
 	size, read := logBytes(t, h.path), readBytes(t)
@@ -113,7 +113,7 @@ func (h *held) round(t testing.TB) {
 	h.count(t, "committed", record)
 }
 
-// prune removes as many of the history.
+// prune removes as many batches of the history.
 func (h *held) prune(t testing.TB) {
 	t.Helper()
 	h.count(t, "prune", func() error {
@@ -149,9 +149,9 @@ func readBytes(t testing.TB) int64 {
 	return n
 }
 
-// While a reader stays, each operation makes the log larger by so much for a batch of 1,500
-// bytes in the groups that a Runner makes, and no more; and what each reads does not grow
-// with the log.
+// While a reader stays, each operation grows the log by so much for a batch of 1,500 bytes in
+// the groups that a Runner makes, and no more; and the bytes that each operation reads do not
+// grow with the log.
 func TestLogBytesWhileAReaderStays(t *testing.T) {
 	const rounds = 40
 	for page, most := range map[int]map[string]int64{
@@ -181,8 +181,8 @@ func total(all []int64) (n int64) {
 	return n
 }
 
-// What a batch makes the log larger by while a reader stays, with a long history, by the size
-// of pages.
+// BenchmarkLogWhileAReaderStays measures how much a batch grows the log while a reader stays,
+// with a long history, by page size.
 func BenchmarkLogWhileAReaderStays(b *testing.B) {
 	for _, page := range []int{1024, 2048, 4096} {
 		b.Run(fmt.Sprint("pages of ", page), func(b *testing.B) {

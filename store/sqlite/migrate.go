@@ -17,15 +17,15 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// MigrationsTable is where goose notes which migrations were made. It is not
-// goose's usual one, so that the application may use goose for its own tables.
+// MigrationsTable is goose's table of the migrations that were made. It is not goose's usual
+// table, so that the application may use goose for its own tables.
 const MigrationsTable = "dltbatch_migrations"
 
 // schemaVersion is the number of the last migration.
 const schemaVersion = 2
 
-// Migrations returns the SQL files, in goose's format, for other migration tools.
-// Who makes them another way also notes their versions in [MigrationsTable].
+// Migrations returns the SQL files, in goose's format, for other migration tools. A user of
+// another tool also enters their versions in [MigrationsTable].
 func Migrations() fs.FS {
 	sub, err := fs.Sub(migrations, "migrations")
 	if err != nil {
@@ -37,8 +37,8 @@ func Migrations() fs.FS {
 // migrateFor is how long Migrate tries while others migrate the same database.
 const migrateFor = 30 * time.Second
 
-// Migrate makes the tables, or brings old ones up to date. It may be called by any
-// number of processes at once, and again when there is nothing to do.
+// Migrate makes the tables, or brings old tables up to date. Any number of processes may call
+// it at once, and again when there is nothing to do.
 func (s *Store) Migrate(ctx context.Context) error {
 	w, err := s.enter(ctx)
 	if err != nil {
@@ -50,8 +50,8 @@ func (s *Store) Migrate(ctx context.Context) error {
 	}
 	b := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(10*time.Millisecond), backoff.WithMaxInterval(time.Second), backoff.WithMaxElapsedTime(migrateFor))
-	// Who loses the race finds a table that exists or a database that is locked. Which
-	// error that is depends on the driver; that the tables are there in the end does not.
+	// The loser of a race finds a table that exists or a database that is locked. The error
+	// depends on the driver; but in the end the tables are there.
 	err = backoff.Retry(func() error {
 		v, err := s.version(ctx)
 		if err != nil || v >= schemaVersion {
@@ -82,7 +82,7 @@ type queryer interface {
 	database.DBTxConn
 }
 
-// version returns the last migration that was made; 0 if there was none.
+// version returns the last migration that was made; 0 for no migration.
 func version(ctx context.Context, conn queryer) (int64, error) {
 	var found bool
 	const table = `SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '` + MigrationsTable + `')`

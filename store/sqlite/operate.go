@@ -34,7 +34,8 @@ func (s *Store) Acquit(ctx context.Context, seen batch.Record, by batch.By) (bat
 		func(r store.Row, _ time.Time) (store.Row, error) { return r.Acquit() })
 }
 
-// operate does what rule says to a batch that is as it was seen; asked says who asked for it and for what.
+// operate applies rule to a batch that is still as it was seen; asked holds the act and its
+// author.
 func (s *Store) operate(ctx context.Context, seen batch.Record, asked batch.Act, rule func(store.Row, time.Time) (store.Row, error)) (rec batch.Record, err error) {
 	op := string(asked.Action)
 	if err := asked.Validate(); err != nil {
@@ -80,7 +81,7 @@ func (s *Store) operate(ctx context.Context, seen batch.Record, asked batch.Act,
 	return rec, nil
 }
 
-// moveToEnd gives a batch a new place, behind everything that is in its lane.
+// moveToEnd gives a batch a new place behind its whole lane.
 func (t *session) moveToEnd(ctx context.Context, b *stored, now time.Time) error {
 	service := b.key().Service
 	last := map[batch.ServiceID]int64{}

@@ -1,9 +1,9 @@
 package sqlite
 
-// The statements about what operators do; what queries.go says of its own is true of these.
+// The statements about operators' acts; the comment in queries.go applies to these, too.
 const (
 	isClosed = `(c.paused_at <> 0 OR c.halted_at <> 0)`
-	// notClosed is of the lane j.value.
+	// notClosed is a condition on the lane j.value.
 	notClosed = notAllClosed + ` AND NOT EXISTS (SELECT 1 FROM controls c WHERE c.everything = 0 AND c.service_id = j.value
 		AND ` + isClosed + `)`
 	notAllClosed = `NOT EXISTS (SELECT 1 FROM controls c WHERE c.everything = 1 AND c.service_id = '' AND ` + isClosed + `)`

@@ -1,6 +1,6 @@
 package sqlite
 
-// The statements about orders; what queries.go says of its own is true of these.
+// The statements about orders; the comment in queries.go applies to these, too.
 const (
 	sqlAnyOrderLast = `SELECT coalesce(max(created_at), 0) FROM orders
 	WHERE seq = (SELECT max(seq) FROM orders)`
@@ -27,7 +27,7 @@ const (
 	ORDER BY q.priority DESC, q.created_at LIMIT ?`
 	sqlQueued = `SELECT ` + colsOrder + `, ` + colsOpenOrder + `, p.payload FROM json_each(?) j
 	CROSS JOIN open_orders q ON q.seq = j.value CROSS JOIN orders o ON o.seq = q.seq CROSS JOIN order_payloads p ON p.seq = q.seq
-	WHERE +q.state = 1` // the sign keeps SQLite from an index of it
+	WHERE +q.state = 1` // the sign keeps SQLite from an index on state
 	// Like lanes, it jumps from party to party.
 	sqlPartiesFirst = `WITH RECURSIVE parties (party) AS (SELECT min(party) FROM open_orders WHERE state = 1` + partiesNext
 	sqlPartiesAfter = `WITH RECURSIVE parties (party) AS (SELECT min(party) FROM open_orders WHERE state = 1 AND party > ?` + partiesNext
@@ -46,7 +46,7 @@ const (
 	sqlInsertUnsettled = `INSERT INTO unsettled_batches (batch_seq, party) SELECT seq, service_id FROM batches
 	WHERE id_hash = ? AND header_signature = ? ON CONFLICT DO NOTHING`
 	sqlDeleteUnsettled = `DELETE FROM unsettled_batches WHERE batch_seq = ?`
-	// What is in flight is put in order here, and not read along the index of an age.
+	// Batches in flight are sorted here, and not read along the index by age.
 	sqlSettleable = `SELECT ` + colsBatch + `, ` + colsFinal + ` FROM (SELECT u.batch_seq, b.created_at FROM unsettled_batches u
 		CROSS JOIN outcomes f ON f.seq = u.batch_seq CROSS JOIN batches b ON b.seq = u.batch_seq
 		ORDER BY b.created_at, b.header_signature LIMIT ?) d
@@ -63,14 +63,15 @@ const (
 	sqlExpired = `SELECT ` + colsOrder + `, ` + colsOpenOrder + ` FROM open_orders q CROSS JOIN orders o ON o.seq = q.seq
 	WHERE q.state = 1 AND q.deadline <> 0 AND q.deadline <= ? ORDER BY q.deadline LIMIT ?`
 
-	// An order is in one of two tables, which is read in one statement.
+	// An order is in one of two tables; one statement reads both.
 	colsOrderRecord = colsOrder + `, coalesce(q.state, f.state) AS state, coalesce(q.version, f.version) AS version,
 	coalesce(q.batch, f.batch) AS batch, coalesce(q.place, f.place) AS place, coalesce(q.batches, f.batches) AS batches,
 	coalesce(q.split_group, f.split_group) AS split_group, coalesce(f.final_at, 0) AS final_at, f.error,
 	coalesce(f.error_message, '') AS error_message`
 	joinOrderRows = ` LEFT JOIN open_orders q ON q.seq = o.seq LEFT JOIN final_orders f ON f.seq = o.seq`
 	listOrders    = `SELECT ` + colsOrderRecord + ` FROM orders o` + joinOrderRows + ` WHERE `
-	// listBatchOrders finds what is, or was last, part of a batch; ? is the batch, twice.
+	// listBatchOrders finds the orders that are, or were last, part of a batch; ? is the
+	// batch, twice.
 	listBatchOrders = `SELECT ` + colsOrderRecord + ` FROM (SELECT seq FROM open_orders WHERE batch <> '' AND batch = ?
 		UNION ALL SELECT seq FROM final_orders WHERE batch <> '' AND batch = ?) d
 	CROSS JOIN orders o ON o.seq = d.seq` + joinOrderRows + ` WHERE `

@@ -78,7 +78,7 @@ func (t *session) addOrders(ctx context.Context, orders []batch.Order, twins []b
 	return nil
 }
 
-// addOrder stores an order that is not known, and reports whether it was.
+// addOrder stores an order that is not known, and reports whether it did.
 func (t *session) addOrder(ctx context.Context, o batch.Order, hash [sha256.Size]byte, at int64) (bool, error) {
 	var seq int64
 	deadline := sqlrow.ToMicro(o.Deadline)
@@ -98,7 +98,7 @@ func (t *session) addOrder(ctx context.Context, o batch.Order, hash [sha256.Size
 	return true, err
 }
 
-// compareOrder compares an order with those of its id and of its key, if there are any.
+// compareOrder compares an order with the stored orders of its id and of its key, if any.
 func (t *session) compareOrder(ctx context.Context, o batch.Order, hash [sha256.Size]byte) error {
 	var same bool
 	switch err := t.get(ctx, &same, sqlSameOrder, string(o.Party), hash[:], string(o.ID)); {
@@ -153,8 +153,8 @@ func (t *session) orders(ctx context.Context, query string, ids []batch.ID) (fou
 	return found, t.sel(ctx, &found, query, string(list))
 }
 
-// ListOrders is [store.OrderStore].ListOrders. Without a party or a batch it reads
-// through what the states leave out: it is for people and tools.
+// ListOrders is [store.OrderStore].ListOrders. Without a party or a batch it also reads the
+// records that the states exclude: it is for people and tools.
 func (s *Store) ListOrders(ctx context.Context, q store.ListOrdersQuery) (found []batch.OrderRecord, next store.Cursor, err error) {
 	q = q.Bounded()
 	query, args, err := listOrdersSQL(q)
@@ -176,7 +176,7 @@ func (s *Store) ListOrders(ctx context.Context, q store.ListOrdersQuery) (found 
 	return found, next, nil
 }
 
-// listOrdersSQL puts the statement together; it asks for one record more than the limit.
+// listOrdersSQL builds the statement, which asks for one record more than the limit.
 func listOrdersSQL(q store.ListOrdersQuery) (string, []any, error) {
 	from, where, args := listOrders, []string{"TRUE"}, []any{}
 	if q.Batch != "" {

@@ -68,7 +68,7 @@ func (s *Store) NextOrders(ctx context.Context, party batch.ServiceID, q store.N
 		if err := t.sel(ctx, &rows, sqlQueued, jsonInts(seqs)); err != nil {
 			return err
 		}
-		next = sqlrow.Queued(rows) // those that have moved on since are not among them
+		next = sqlrow.Queued(rows) // without the orders that have moved on since
 		return nil
 	})
 	if err != nil {

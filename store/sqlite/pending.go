@@ -59,7 +59,7 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 	return found, err
 }
 
-// inFlight reads what a query selects; lease, unless it is nil, writes the row.
+// inFlight reads the rows that a query selects; lease, unless it is nil, writes each row.
 func (t *session) inFlight(ctx context.Context, q store.PendingQuery, now time.Time, lease func(seq int64, leased store.Row) error) ([]store.InFlight, error) {
 	rows, err := t.due(ctx, q, now)
 	if err != nil {
@@ -83,7 +83,7 @@ func (t *session) inFlight(ctx context.Context, q store.PendingQuery, now time.T
 	return found, nil
 }
 
-// due reads what a query selects, in its order.
+// due reads the rows that a query selects, in its order.
 func (t *session) due(ctx context.Context, q store.PendingQuery, now time.Time) (rows []*stored, err error) {
 	read := func(c *cells) {
 		s := &stored{batchCols: batchOf(c)}
@@ -102,8 +102,7 @@ func (t *session) due(ctx context.Context, q store.PendingQuery, now time.Time) 
 	return rows, err
 }
 
-// Checked is [store.Engine].Checked. A row that is not the monitor's any more is
-// left alone.
+// Checked is [store.Engine].Checked. It leaves a row alone that the monitor no longer owns.
 func (s *Store) Checked(ctx context.Context, due []store.Due) error {
 	if len(due) == 0 {
 		return nil

@@ -58,7 +58,7 @@ func statements(t *testing.T) map[string]string {
 	return found
 }
 
-// plan is what the planner says it would do, a line each.
+// plan returns the planner's plan, a line for each step.
 func plan(t *testing.T, s *Store, query string, args ...any) []string {
 	t.Helper()
 	if n := strings.Count(query, "?"); len(args) == 0 {
@@ -80,7 +80,7 @@ func plan(t *testing.T, s *Store, query string, args ...any) []string {
 	return lines
 }
 
-// scanned is what may be read from its beginning to its end, and why.
+// scanned lists the tables that may be read from end to end, with the reason.
 var scanned = map[string]string{
 	"SCAN CONSTANT ROW":                  "one row",
 	"SCAN j VIRTUAL TABLE INDEX 1:":      "the numbers of one call",
@@ -110,7 +110,7 @@ func badPlan(lines []string) (bad []string) {
 	return bad
 }
 
-// No statement of the engine reads through what grows with the backlog or with
+// No statement of the engine reads through rows whose number grows with the backlog or with
 // history (docs/design.md#promise-9-cost).
 func TestNoStatementScans(t *testing.T) {
 	s, _, _ := fresh(t)
@@ -125,8 +125,8 @@ func TestNoStatementScans(t *testing.T) {
 	}
 }
 
-// The planner chooses by what the tables hold, so it is asked again when they hold
-// something and it knows how much (ANALYZE is the application's to run or not).
+// The planner chooses by the contents of the tables, so it is asked again when they hold rows
+// and it knows how many (ANALYZE is the application's to run or not).
 func TestNoStatementScansAfterAnalyze(t *testing.T) {
 	s, _, _ := fresh(t)
 	var in []batch.Batch
@@ -165,8 +165,8 @@ func TestNoStatementScansAfterAnalyze(t *testing.T) {
 	}
 }
 
-// A claim reads what was attempted through its own index, not past what waits, and
-// the front of what waits in the order of its index.
+// A claim reads attempted rows through their own index, not past waiting rows, and the front
+// of the waiting rows in the order of its index.
 func TestClaimPlans(t *testing.T) {
 	s, _, _ := fresh(t)
 	attempted, waiting := strings.Join(plan(t, s, sqlAttempted), "\n"), strings.Join(plan(t, s, sqlWaiting), "\n")
@@ -208,7 +208,7 @@ func TestListPlans(t *testing.T) {
 	}
 }
 
-// What looks back or asks for lanes follows their index, and no further than it must.
+// Witnesses and Lanes follow their index, and no further than they must.
 func TestLanePlans(t *testing.T) {
 	s, _, _ := fresh(t)
 	assert.Contains(t, strings.Join(plan(t, s, sqlWitnesses), "\n"), "USING INDEX batches_lane (service_id=? AND created_at<?)")
@@ -217,7 +217,7 @@ func TestLanePlans(t *testing.T) {
 	assert.Contains(t, strings.Join(plan(t, s, sqlFinals), "\n"), "USING INDEX batches_id (id_hash=?)")
 }
 
-// The loops of auto-batching read what is ready, in the order of its index.
+// The loops of auto-batching read ready orders, in the order of their index.
 func TestOrderPlans(t *testing.T) {
 	s, _, _ := fresh(t)
 	for name, c := range map[string]struct{ query, want string }{
@@ -233,13 +233,13 @@ func TestOrderPlans(t *testing.T) {
 	} {
 		lines := strings.Join(plan(t, s, c.query), "\n")
 		assert.Contains(t, lines, c.want, name)
-		if name != "batch" { // which is put in its order
+		if name != "batch" { // this one is sorted
 			assert.NotContains(t, lines, "TEMP B-TREE", name)
 		}
 	}
 }
 
-// What operators do follows an index, and no further than it must.
+// The statements about operators' acts follow an index, and no further than they must.
 func TestOperatorPlans(t *testing.T) {
 	s, _, _ := fresh(t)
 	quarantined, _, err := listSQL(store.ListQuery{Quarantined: true}, 0)
@@ -260,7 +260,7 @@ func TestOperatorPlans(t *testing.T) {
 	} {
 		lines := strings.Join(plan(t, s, c.query), "\n")
 		assert.Contains(t, lines, c.want, name)
-		if name != "what is set aside" { // which is put in its order
+		if name != "what is set aside" { // this one is sorted
 			assert.NotContains(t, lines, "TEMP B-TREE", name)
 		}
 	}
@@ -277,7 +277,7 @@ func TestPartiesStopAtTheirLimit(t *testing.T) {
 	var found []string
 	require.NoError(t, s.db.SelectContext(ctx, &found, endless+tail, 3))
 	assert.Equal(t, []string{"p", "pp", "ppp"}, found)
-	for _, statement := range []string{sqlLanesFirst, sqlAllLanesFirst} { // and those of Lanes and Counts
+	for _, statement := range []string{sqlLanesFirst, sqlAllLanesFirst} { // and the recursions of Lanes and Counts
 		_, tail, ok := strings.Cut(statement, "IS NOT NULL)")
 		require.True(t, ok)
 		var found []string

@@ -7,7 +7,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// KeepPrepared is [store.Engine].KeepPrepared. All of a call are one transaction.
+// KeepPrepared is [store.Engine].KeepPrepared. Each call is one transaction.
 func (s *Store) KeepPrepared(ctx context.Context, kept []store.Prepared) (did []bool, err error) {
 	const op = "keep what was prepared"
 	if err := store.ValidatePrepared(kept); err != nil {

@@ -8,12 +8,12 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// pruneChunk is how many batches are removed in one transaction: writers wait no
-// longer than that takes.
+// pruneChunk is how many batches one transaction removes: writers wait no longer than this
+// takes.
 const pruneChunk = 100
 
-// Prune is [store.BatchStore].Prune. It removes in small transactions: what an
-// error or a cancel leaves is removed by the next call, and counted now.
+// Prune is [store.BatchStore].Prune. It removes in small transactions: after an error or a
+// cancel it returns the number removed so far, and the next call removes the rest.
 func (s *Store) Prune(ctx context.Context, q store.PruneQuery) (p store.Pruned, err error) {
 	q = q.Bounded()
 	p.Batches, err = s.pruneAll(ctx, q, sqlPrunable, func(ctx context.Context, t *session, seq, now int64) error {
@@ -35,7 +35,7 @@ func (s *Store) Prune(ctx context.Context, q store.PruneQuery) (p store.Pruned, 
 	return p, err
 }
 
-// removal removes what a number stands for.
+// removal removes the rows of one number.
 type removal func(ctx context.Context, t *session, seq, now int64) error
 
 func (s *Store) pruneAll(ctx context.Context, q store.PruneQuery, prunable string, remove removal) (pruned int, err error) {

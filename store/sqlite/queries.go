@@ -1,9 +1,9 @@
 package sqlite
 
-// All statements are here, but List's, which is put together from its query. A test
-// asks the planner about each and fails on a scan of a table that grows.
+// All statements are here, except List's, which is built from its query. A test asks the
+// planner about each statement and fails on a scan of a table that grows.
 const (
-	// sqlNow is the database's clock in microseconds; it has milliseconds.
+	// sqlNow is the database's clock in microseconds; its resolution is milliseconds.
 	sqlNow = `SELECT CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000`
 
 	sqlLastSeq   = `SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'batches'`
@@ -39,8 +39,8 @@ const (
 	sqlReceipts = `SELECT transaction_id, result_valid, error_message, error_data FROM transaction_receipts
 	WHERE batch_seq = ? ORDER BY position`
 
-	// CROSS JOIN keeps SQLite from turning the join round: the lanes come first. Closed
-	// ones have nothing to show.
+	// CROSS JOIN keeps SQLite from turning the join round: the lanes come first. Closed lanes
+	// show no rows.
 	sqlAttempted    = `SELECT ` + colsClaim + fromAttempted + ` WHERE ` + notClosed
 	sqlWaiting      = `SELECT ` + colsClaim + fromWaiting + ` WHERE ` + notClosed
 	windowAttempted = `SELECT ` + colsBatch + `, b.footprint, ` + colsOpen + fromAttempted
@@ -51,8 +51,8 @@ const (
 	CROSS JOIN open_batches o ON o.seq IN (SELECT w.seq FROM open_batches w WHERE w.service_id = j.value
 		AND (w.attempt = 0 OR w.at_end = 1) ORDER BY w.created_at LIMIT ?)
 	CROSS JOIN batches b ON b.seq = o.seq`
-	// colsClaim is the part of a row that a claim reads of all. The last says whether it
-	// would find the rest of one that waits as it was added.
+	// colsClaim are the columns that a claim reads of every row. The last column says that a
+	// waiting row is as it was added, so that the other columns need not be read.
 	colsClaim = `b.seq, b.header_signature, b.service_id, b.created_at, b.budget_attempts, b.budget_every_try, b.footprint,
 	o.state, o.version, o.attempt, o.requeued, o.attempt = 0 AND o.spent = 0 AND o.failures = 0 AND o.claim_expires = 0
 	AND o.not_before = 0 AND o.next_check = 0 AND o.asked_at = 0 AND o.last_post = 0 AND o.settles_at = 0 AND o.doubt_attempt = 0
@@ -69,7 +69,7 @@ const (
 	sqlAdvance = `UPDATE open_batches SET state = ?, version = ?, claim_expires = ?, next_check = ?, last_post = ?, due_at = ?
 	WHERE seq = ? AND version = ? AND asked_at = ? AND receipts = 0`
 	sqlDeleteKnown = `DELETE FROM open_batches WHERE seq = ? AND version = ? AND asked_at = ? AND receipts = 0`
-	// sqlClaim writes all that a claim changes.
+	// sqlClaim writes all columns that a claim changes.
 	sqlClaim = `UPDATE open_batches SET state = ?, version = ?, attempt = ?, spent = ?, claim_expires = ?, next_check = ?,
 	doubt_attempt = ?, doubt_since = ?, resend_until = ?, resends = ?, due_at = ?, claimed_by = ?, at_end = 0,
 	claim_ttl = ?, ttl_attempt = ?, first_claimed = ?
@@ -79,7 +79,7 @@ const (
 	submission_error_message, decision, receipts, due_at, claimed_by, at_end, claim_ttl, ttl_attempt, first_claimed, rollbacks,
 	seen_attempt, seen_endpoint, seq, service_id, created_at)
 	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	// sqlKeepPrepared alone writes the column; it goes with the row.
+	// Only sqlKeepPrepared writes this column; it goes with the row.
 	sqlKeepPrepared = `UPDATE open_batches SET prepared = ? WHERE seq = ? AND version = ?`
 	sqlDeleteOpen   = `DELETE FROM open_batches WHERE seq = ? AND version = ?`
 	sqlInsertFinal  = `INSERT INTO outcomes (seq, state, version, attempt, spent, failures, asked_at, last_post, settles_at,
@@ -95,7 +95,7 @@ const (
 
 	sqlClaimedPayloads = `SELECT p.seq, p.serialized_batch FROM json_each(?) j CROSS JOIN batch_payloads p ON p.seq = j.value`
 
-	// Lanes jumps from service to service: one lookup for each, however long they are.
+	// Lanes jumps from service to service: one lookup for each, however long its lane is.
 	sqlLanesFirst = `WITH RECURSIVE lanes (value) AS (SELECT CASE WHEN ` + notAllClosed + `
 		THEN (SELECT min(service_id) FROM open_batches) END` + lanesNext + ` AND ` + notClosed + ` LIMIT ?`
 	sqlLanesAfter = `WITH RECURSIVE lanes (value) AS (SELECT CASE WHEN ` + notAllClosed + `
@@ -109,7 +109,7 @@ const (
 		WHERE lanes.value IS NOT NULL)
 	SELECT j.value FROM lanes j WHERE j.value IS NOT NULL`
 
-	// One statement, so that what is claimed meanwhile counts once.
+	// One statement, so that a batch claimed meanwhile counts once.
 	sqlCounts = `SELECT j.value AS service_id, o.state, count(*) AS n FROM json_each(?) j
 	CROSS JOIN open_batches o ON o.service_id = j.value AND o.attempt > 0 AND o.at_end = 0 GROUP BY 1, 2
 	UNION ALL SELECT j.value, 0, (SELECT count(*) FROM (SELECT 1 FROM open_batches w
@@ -121,7 +121,8 @@ const (
 		ORDER BY asked_at, created_at, seq LIMIT ?) d
 	CROSS JOIN open_batches o ON o.seq = d.seq CROSS JOIN batches b ON b.seq = d.seq
 	ORDER BY o.asked_at, o.created_at, b.header_signature`
-	// sqlOwned is like it, for the lanes named: what is due at whatever time, and is no live claim.
+	// sqlOwned is like it, for the named lanes: rows that are due at any time, and are not
+	// live claims.
 	sqlOwned = `SELECT ` + colsBatch + `, ` + colsOpen + ` FROM (SELECT r.seq FROM json_each(?) j
 		CROSS JOIN open_batches r ON r.service_id = j.value AND r.attempt > 0 AND r.at_end = 0
 		WHERE r.due_at IS NOT NULL AND (r.state <> ? OR r.claim_expires <= ?)
@@ -137,7 +138,8 @@ const (
 
 	sqlServed = `SELECT ledger FROM served WHERE service_id = ?`
 	sqlServe  = `INSERT INTO served (service_id, ledger) VALUES (?, ?)`
-	// sqlAttemptedService is whether one of a service's first batches ever was attempted.
+	// sqlAttemptedService says whether a service has an attempted batch, open or among its
+	// first batches.
 	sqlAttemptedService = `SELECT EXISTS (SELECT 1 FROM open_batches o WHERE o.service_id = ? AND o.attempt > 0 AND o.at_end = 0)
 	OR EXISTS (SELECT 1 FROM (SELECT seq FROM batches WHERE service_id = ? ORDER BY created_at LIMIT ?) d
 		CROSS JOIN outcomes f ON f.seq = d.seq WHERE f.attempt > 0)`
@@ -160,8 +162,8 @@ const (
 	sqlDeleteStreamID = `DELETE FROM stream_ids WHERE stream = ? AND id = ?`
 	sqlRaiseSince     = `UPDATE streams SET since = ? WHERE stream = ? AND since BETWEEN 1 AND ?`
 
-	// A batch is in one of the two tables; which one is read in one statement, since
-	// it may move in between.
+	// A batch is in one of the two tables; one statement reads both, since the batch may move
+	// in between.
 	colsRecord = `SELECT ` + colsBatch + `,
 	coalesce(o.state, f.state) AS state, coalesce(o.version, f.version) AS version,
 	coalesce(o.attempt, f.attempt) AS attempt, coalesce(o.spent, f.spent) AS spent,
@@ -178,13 +180,13 @@ const (
 	LEFT JOIN outcomes f ON f.seq = b.seq WHERE `
 	listOpen = colsRecord + ` FROM open_batches o CROSS JOIN batches b ON b.seq = o.seq
 	LEFT JOIN outcomes f ON f.seq = b.seq WHERE `
-	// listQuarantined is for what a policy set aside: that is found through its own index.
+	// listQuarantined is for batches in quarantine: they are found through their own index.
 	listQuarantined = colsRecord + ` FROM outcomes f CROSS JOIN batches b ON b.seq = f.seq
 	LEFT JOIN open_batches o ON o.seq = f.seq WHERE f.quarantined = 1 AND `
 	sqlGet = listAll + `b.id_hash = ? AND b.header_signature = ?`
 
-	// Of an open batch it finds the key only, and all else is zero. It is asked for hashes
-	// in hexadecimal digits: what it finds has yet to be compared with the ids.
+	// Of an open batch it finds only the key, and all else is zero. Its arguments are hashes
+	// in hexadecimal digits: the caller compares the found batches with the ids.
 	sqlFinals = `SELECT ` + colsBatch + `, coalesce(f.state, 0) AS state, coalesce(f.version, 0) AS version,
 	coalesce(f.attempt, 0) AS attempt, coalesce(f.spent, 0) AS spent, coalesce(f.failures, 0) AS failures,
 	coalesce(f.asked_at, 0) AS asked_at, coalesce(f.last_post, 0) AS last_post, coalesce(f.settles_at, 0) AS settles_at,

@@ -51,7 +51,7 @@ func (t *session) record(ctx context.Context, outcomes []store.Outcome) ([]store
 	return applied, nil
 }
 
-// recordRead records those of these places, and reads their rows first.
+// recordRead records the outcomes at these places, and reads their rows first.
 func (t *session) recordRead(ctx context.Context, outcomes []store.Outcome, applied []store.Applied, rest []int, now time.Time) error {
 	seqs := make([]int64, 0, len(rest))
 	for _, i := range rest {
@@ -77,7 +77,7 @@ func (t *session) recordOne(ctx context.Context, o store.Outcome, loaded map[int
 		var err error
 		s, err = t.load(ctx, o.Ref)
 		if errors.Is(err, batch.ErrNotFound) && o.Finding == store.IsCommitted {
-			// It was removed and added again. A commit is a fact about the id, whichever row it has.
+			// It was removed and added again. A commit is a fact about the id, in any row.
 			s, err = t.load(ctx, store.Ref{Key: o.Key})
 		}
 		switch {

@@ -10,13 +10,12 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// recordKnown writes outcomes that come with the row they are about, where what they
-// change is what almost all of them change, and returns the places of those that have to
-// be read first. A row that has moved on since is one of them: what is written is
-// compare-and-set on the version, here as everywhere, and on what a lease changes without
-// raising it.
+// recordKnown writes outcomes that come with their rows and make a usual change, and returns
+// the places of the outcomes whose rows must be read first. A row that has moved on since is
+// among them: every write is compare-and-set on the version, and on asked_at, which a lease
+// changes without raising the version.
 func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, applied []store.Applied, now time.Time) (rest []int, err error) {
-	named := make(map[batch.Key]int, len(outcomes)) // one that is named twice is read first
+	named := make(map[batch.Key]int, len(outcomes)) // a batch named twice is read first
 	for i := range outcomes {
 		named[outcomes[i].Key]++
 	}
@@ -36,8 +35,8 @@ func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, app
 	return rest, nil
 }
 
-// saveKnown writes what becomes of a row, unless it is not what it was any more, or this
-// has to be written another way.
+// saveKnown writes the next row. It returns false where the row has changed since, or the
+// change needs another statement.
 func (t *session) saveKnown(ctx context.Context, seq int64, was, next *store.Row) (bool, error) {
 	switch {
 	case sqlrow.Advances(was, next):

@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// batchCols is what never changes of a batch, as the rules need it.
+// batchCols are the columns of a batch that never change, as the rules need them.
 type batchCols struct {
 	Seq             int64  `db:"seq"`
 	HeaderSignature string `db:"header_signature"`
@@ -33,8 +33,8 @@ func (c batchCols) budget() batch.Budget {
 	return batch.Budget{Attempts: c.BudgetAttempts, EveryTry: c.BudgetEveryTry}
 }
 
-// rowCols is a store.Row, of open_batches or of outcomes: what a table does not
-// have stays zero.
+// rowCols is a store.Row, of open_batches or of outcomes: columns that a table lacks stay
+// zero.
 type rowCols struct {
 	State        int            `db:"state"`
 	Version      int64          `db:"version"`
@@ -91,7 +91,7 @@ func (c rowCols) row() store.Row {
 	return r
 }
 
-// stored is a batch as it was loaded, and its row as it is now.
+// stored is a loaded batch, and its present row.
 type stored struct {
 	batchCols
 	now      store.Row
@@ -159,8 +159,8 @@ func (s *stored) record() batch.Record {
 	return r
 }
 
-// load reads the row of a batch, open or final, with its receipts. A ref without
-// Row is looked up by its id. The error wraps batch.ErrNotFound if there is none.
+// load reads the row of a batch, open or final, with its receipts. It looks up a ref without
+// Row by its id. The error wraps batch.ErrNotFound if there is no such batch.
 func (t *session) load(ctx context.Context, ref store.Ref) (*stored, error) {
 	if ref.Row == 0 {
 		switch err := t.get(ctx, &ref.Row, sqlSeqByID, idHash(ref.Key.ID), string(ref.Key.ID)); {
@@ -184,7 +184,7 @@ func (t *session) load(ctx context.Context, ref store.Ref) (*stored, error) {
 	return s, t.loadReceipts(ctx, s)
 }
 
-// loadOpen reads the open rows of these numbers at once. Others are left out.
+// loadOpen reads the open rows of these numbers at once. It leaves out other rows.
 func (t *session) loadOpen(ctx context.Context, seqs []int64) (map[int64]*stored, error) {
 	if len(seqs) == 0 {
 		return map[int64]*stored{}, nil
@@ -237,7 +237,7 @@ func (t *session) loadReceipts(ctx context.Context, s *stored) error {
 	return nil
 }
 
-// save writes the row as it becomes, to the table it belongs in, and s.now with it.
+// save writes next as the row, to the table it belongs in, and sets s.now.
 func (t *session) save(ctx context.Context, s *stored, next store.Row) error {
 	prev := s.now
 	if err := t.saveReceipts(ctx, s, next); err != nil {
@@ -313,8 +313,8 @@ func errorArgs(e *batch.SubmissionError) (kind any, message string) {
 	return string(e.Kind), e.Message
 }
 
-// dueAt is NULL for a row that is not the monitor's, so that the index of what is
-// due holds no others; and never before the end of a claim.
+// dueAt is NULL for a row that is not the monitor's, so that the index of due rows holds no
+// others; and never before the end of a claim.
 func dueAt(r store.Row) any {
 	if at := sqlrow.DueAt(r); at != sqlrow.NeverDue {
 		return at

@@ -43,7 +43,7 @@ func (s *Store) Serve(ctx context.Context, services []store.Served) ([]string, e
 	return names, nil
 }
 
-// served reads what is recorded.
+// served reads the recorded name.
 func (t *session) served(ctx context.Context, want store.Served, name *string) (known bool, err error) {
 	err = t.get(ctx, name, sqlServed, string(want.Service))
 	if noRows(err) {
@@ -52,7 +52,7 @@ func (t *session) served(ctx context.Context, want store.Served, name *string) (
 	return err == nil, err
 }
 
-// serve records who serves a service, where nothing is recorded.
+// serve records the ledger of a service, where none is recorded.
 func (t *session) serve(ctx context.Context, want store.Served, database string, name *string) error {
 	if known, err := t.served(ctx, want, name); err != nil || known {
 		return err

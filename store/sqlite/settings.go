@@ -11,10 +11,10 @@ import (
 // settingsTimeout bounds how long New waits for connections of the pool.
 const settingsTimeout = 10 * time.Second
 
-// checkSettings looks at two connections where the pool has more than one: a
-// pragma that was executed on one of them would say nothing about the others.
+// checkSettings looks at two connections where the pool has more than one: a pragma that was
+// executed on only one of them would not show on the other.
 func checkSettings(db *sql.DB, o Options) error {
-	// New takes no context: this is as local as opening a file, but for a pool that is used up.
+	// New takes no context: this is as local as opening a file, unless the pool is used up.
 	ctx, cancel := context.WithTimeout(context.Background(), settingsTimeout)
 	defer cancel()
 	single := db.Stats().MaxOpenConnections == 1
@@ -27,7 +27,7 @@ func checkSettings(db *sql.DB, o Options) error {
 		if err != nil {
 			return wrap("connect", err)
 		}
-		defer func() { _ = conn.Close() }() // held until all are looked at, so that they are different ones
+		defer func() { _ = conn.Close() }() // held until all are looked at, so that they are different connections
 		if err := checkConn(ctx, conn, single, o); err != nil {
 			return err
 		}

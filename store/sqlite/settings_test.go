@@ -11,10 +11,10 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-// New says what is wrong with a connection, and what to put where.
+// New names the wrong setting of a connection, and its cure.
 func TestNewChecksSettings(t *testing.T) {
 	for name, c := range map[string]struct {
-		dsn  string // one that begins with "?" is behind a file
+		dsn  string // with a file in front where it begins with "?"
 		max  int
 		o    *Options
 		want *SettingError // nil: New succeeds
@@ -56,7 +56,7 @@ func TestNewChecksSettings(t *testing.T) {
 	}
 }
 
-// A pragma that was executed on one connection says nothing about the next.
+// A pragma that was executed on one connection does not show on the next.
 func TestNewLooksAtMoreThanOneConnection(t *testing.T) {
 	db, err := sql.Open("sqlite3", "file:"+filepath.Join(t.TempDir(), "q.db")+"?_journal_mode=WAL")
 	require.NoError(t, err)

@@ -8,13 +8,13 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Options of a store. nil and the zero value are good ones.
+// Options of a store. nil and the zero value are good choices.
 type Options struct {
-	// AllowNormal accepts synchronous = NORMAL, under which a power loss may take
-	// back what was promised (see the package comment). Defaults to false.
+	// AllowNormal accepts synchronous = NORMAL, under which a power loss may take back a
+	// promise (see the package comment). Defaults to false.
 	AllowNormal bool
-	// LogWarning is how many bytes the write-ahead log may have on the disk before a Runner
-	// tells of it, with an event and in Health, as a [*LogError]: see the package comment.
+	// LogWarning is the size in bytes of the write-ahead log on the disk from which a Runner
+	// reports it, with an event and in Health, as a [*LogError]: see the package comment.
 	// Defaults to [DefaultLogWarning], 1 GiB; at least 1 MiB; negative is never. It costs one
 	// look at the size of a file each second.
 	LogWarning int64
@@ -24,8 +24,8 @@ type Options struct {
 // number of stores and processes on one database file.
 type Store struct {
 	db *sqlx.DB
-	// writer holds one value while a transaction of this store writes: waiting here
-	// honours contexts and is fair, which SQLite's busy handler is not.
+	// writer holds one value while a transaction of this store writes: waiting here honours
+	// contexts and is fair, unlike SQLite's busy handler.
 	writer chan struct{}
 	baton  baton
 
@@ -39,10 +39,10 @@ var (
 	_ store.Upkeeper = (*Store)(nil)
 )
 
-// New returns a store in db, which stays the caller's to close. It reads the
-// settings of db's connections and changes nothing: a [*SettingError] says which
-// one does not do, a [*batch.InputError] which option. A nil error promises nothing about
-// tables: see [Store.Migrate].
+// New returns a store in db, which the caller closes. It reads the settings of db's
+// connections and changes nothing: a [*SettingError] names an unfit setting, a
+// [*batch.InputError] a bad option. A nil error promises nothing about tables: see
+// [Store.Migrate].
 func New(db *sql.DB, o *Options) (*Store, error) {
 	if o == nil {
 		o = &Options{}

@@ -22,7 +22,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-// calls is every method once, each with something to do.
+// calls has every method once, each with something to do.
 func calls(t *testing.T, s *Store) map[string]func() error {
 	return callsWith(t.Context(), s)
 }
@@ -201,7 +201,7 @@ func TestTwoStoresRaceForClaims(t *testing.T) {
 	assert.Empty(t, n)
 }
 
-// AddTx is part of the application's transaction, and alone in failing.
+// AddTx is part of the application's transaction, and fails alone.
 func TestAddTx(t *testing.T) {
 	s, _, _ := fresh(t)
 	ctx := t.Context()
@@ -310,9 +310,9 @@ func TestNumberOfAnotherBatch(t *testing.T) {
 	assert.Equal(t, batch.Committed, rec.State)
 }
 
-// A row is due only when it is the monitor's: others would take the places of those
-// that are, up to the limit. After a clock stepped back, a claim may end later than
-// its row was to be asked about.
+// A row is due only when it is the monitor's: other rows would take the places of the
+// monitor's rows, up to the limit. After a clock stepped back, a claim may end later than the
+// row's next check.
 func TestDueAt(t *testing.T) {
 	at := time.Unix(1000, 0)
 	for _, c := range []struct {
@@ -350,7 +350,7 @@ func TestFootprintRoundTrip(t *testing.T) {
 	assert.Nil(t, sqlrow.EncodeFootprint(batch.Footprint{}))
 }
 
-// What SQLite refused is not lost on the way to the caller.
+// The caller sees SQLite's error.
 func TestErrorsKeepTheirCause(t *testing.T) {
 	s, _, path := fresh(t)
 	require.NoError(t, os.Chmod(path, 0o600))

@@ -12,10 +12,9 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// session is one connection, in a transaction or not, and the statements that were
-// prepared on it. Statements run with the context that they are handed; in loops
-// that is one without a Done channel, because the driver starts a goroutine for
-// every statement that can be interrupted.
+// session is one connection, in a transaction or not, with its prepared statements. Statements
+// run with the context that they get; in loops this context has no Done channel, because the
+// driver starts a goroutine for every statement that can be interrupted.
 type session struct {
 	conn  sqlx.PreparerContext
 	stmts map[string]*sqlx.Stmt
@@ -27,7 +26,7 @@ func newSession(conn sqlx.PreparerContext) *session {
 
 func (t *session) close() {
 	for _, s := range t.stmts {
-		_ = s.Close() // it has nothing left to say
+		_ = s.Close() // its error does not matter
 	}
 	clear(t.stmts)
 }
@@ -56,7 +55,7 @@ func (t *session) exec(ctx context.Context, query string, args ...any) (int64, e
 	return res.RowsAffected()
 }
 
-// get reads one row; sql.ErrNoRows if there is none.
+// get reads one row; without a row the error is sql.ErrNoRows.
 func (t *session) get(ctx context.Context, dest any, query string, args ...any) error {
 	s, err := t.stmt(ctx, query)
 	if err != nil {
@@ -82,9 +81,9 @@ func (t *session) now(ctx context.Context) (time.Time, error) {
 	return sqlrow.FromMicro(us), nil
 }
 
-// write runs do in a transaction that holds the database's write lock from its
-// beginning, so that what do reads cannot change before it writes. A panic of do
-// passes through after the rollback.
+// write runs do in a transaction that holds the database's write lock from its beginning, so
+// that rows which do reads cannot change before it writes. A panic of do passes through after
+// the rollback.
 func (s *Store) write(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
 	w, err := s.turn(ctx)
 	if err != nil {
@@ -119,8 +118,8 @@ func (s *Store) write(ctx context.Context, op string, do func(ctx context.Contex
 	}
 }
 
-// enter waits until no other writes, and returns the connection of the one before if
-// that has left it.
+// enter waits until no other writes, and returns the connection that the previous writer left,
+// or nil.
 func (s *Store) enter(ctx context.Context) (*writing, error) {
 	s.baton.wait()
 	select {
@@ -132,7 +131,8 @@ func (s *Store) enter(ctx context.Context) (*writing, error) {
 	}
 }
 
-// turn is enter with another connection where none was left. The turn ends with leave.
+// turn is enter, and takes a connection from the pool where none was left. The turn ends with
+// leave.
 func (s *Store) turn(ctx context.Context) (*writing, error) {
 	if w, err := s.enter(ctx); w != nil || err != nil {
 		return w, err
@@ -145,8 +145,9 @@ func (s *Store) turn(ctx context.Context) (*writing, error) {
 	return &writing{session: newSession(conn), conn: conn}, nil
 }
 
-// leave ends a turn. Only what is known to be in order is left to another; and where
-// all connections are in use, readers and the application may wait for this one, too.
+// leave ends a turn. It leaves only a connection in good order to another writer; where all
+// connections are in use it leaves none, since readers and the application may wait for it,
+// too.
 func (s *Store) leave(w *writing, good bool) {
 	if !good || s.full() || !s.baton.pass(w) {
 		w.close()
@@ -181,27 +182,27 @@ func transact(ctx context.Context, w *writing, do func(ctx context.Context, t *s
 	return nil
 }
 
-// commitError is of a transaction that may be committed all the same.
+// commitError is the error of a transaction that may be committed all the same.
 type commitError struct{ err error }
 
 func (e *commitError) Error() string { return "commit: " + e.err.Error() }
 func (e *commitError) Unwrap() error { return e.err }
 
-// maybe reports whether what ended with err may be committed all the same.
+// maybe reports whether a transaction that ended with err may be committed all the same.
 func maybe(err error) bool {
 	_, is := errors.AsType[*commitError](err)
 	return is
 }
 
-// undo ends the transaction whatever happened. The statements go first: SQLite keeps a
-// connection that is closed before them, with its transaction and its lock.
+// undo ends the transaction. The statements go first: SQLite keeps a connection that is closed
+// before them, with its transaction and its lock.
 func (w *writing) undo(ctx context.Context) {
 	w.session.close()
 	rollback(ctx, w.conn)
 }
 
-// rollback ends the transaction whatever happened. A connection that may still be
-// in one does not go back to the pool.
+// rollback ends the transaction. A connection that may still be in a transaction does not go
+// back to the pool.
 func rollback(ctx context.Context, conn *sql.Conn) {
 	if _, err := conn.ExecContext(ctx, "ROLLBACK"); err == nil {
 		return
@@ -226,7 +227,7 @@ func (s *Store) read(ctx context.Context, op string, do func(ctx context.Context
 	return explain(ctx, op, conn, do(ctx, t))
 }
 
-// snapshot is read with all that do reads as it was at one moment.
+// snapshot is read where do sees one moment.
 func (s *Store) snapshot(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
@@ -242,8 +243,8 @@ func (s *Store) snapshot(ctx context.Context, op string, do func(ctx context.Con
 	return explain(ctx, op, conn, do(ctx, t))
 }
 
-// explain wraps an error, and adds ErrNotMigrated where that is the reason. It asks
-// the connection that failed: there may be no other.
+// explain wraps an error, and adds ErrNotMigrated where that is the cause. It asks the
+// connection that failed: there may be no other.
 func explain(ctx context.Context, op string, conn queryer, err error) error {
 	if err == nil || ctx.Err() != nil || expected(err) {
 		return wrap(op, err)

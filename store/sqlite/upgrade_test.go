@@ -14,8 +14,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// A database of version 1 with open batches becomes one of this version while statements
-// of that version, which name its columns alone, go on beside those of this one.
+// A database of version 1 with open batches is migrated to this version while statements of
+// version 1, which name only its columns, go on beside this version's.
 func TestUpgradeUnderLoad(t *testing.T) {
 	ctx := t.Context()
 	s, err := New(openClock(t, t.TempDir()+"/q.db", &clock{}), &Options{AllowNormal: true})
@@ -40,7 +40,8 @@ func TestUpgradeUnderLoad(t *testing.T) {
 		exec(`INSERT INTO batch_payloads (seq, serialized_batch) SELECT max(seq), x'01' FROM batches`)
 		exec(`INSERT INTO open_batches (seq, service_id, created_at, state, version) SELECT seq, service_id, created_at, 1, 1 FROM batches
 			WHERE header_signature = ?`, id)
-		// A claim by old code of all that waits, and its acceptance; the last is claimed again.
+		// A claim by old code of all waiting batches, and its acceptance; the last is claimed
+		// again.
 		exec(`UPDATE open_batches SET state = 2, version = version + 1, attempt = attempt + 1, claim_expires = 1, next_check = 1, due_at = 1,
 			doubt_attempt = 1, doubt_since = 1, claimed_by = 'old' WHERE state = 1 AND service_id = 'old'`)
 		exec(`UPDATE open_batches SET state = 3, version = version + 1, claim_expires = 0 WHERE state = 2 AND service_id = 'old'`)
@@ -81,7 +82,8 @@ func TestUpgradeUnderLoad(t *testing.T) {
 			require.Equal(t, state, r.State, "%s%d", prefix, i)
 		}
 	}
-	// Old code claims what new code had claimed: the length of that claim is not this one's.
+	// Old code claims a batch that new code had claimed: the duration of that claim does not
+	// count for this claim.
 	require.NoError(t, s.Add(ctx, batch.Batch{Service: "new", ID: "again", Payload: []byte("p")}))
 	_, err = s.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"new"}, Limit: 1, Window: 1, TTL: time.Minute},
 		func(batch.Lane) []batch.Run { return []batch.Run{{0}} })

@@ -11,19 +11,19 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// window is what a claim sees of a lane, in order: what was attempted, and then the first
-// of what waits.
+// window is a claim's view of a lane, in order: the attempted rows, and then the first waiting
+// rows.
 type window struct {
 	service batch.ServiceID
 	rows    []*claimable
-	want    int // of those that wait
+	want    int // waiting rows wanted
 }
 
 // claimable is stored with its footprint.
 type claimable struct {
 	stored
 	footprint batch.Footprint
-	part      bool // more is to be read of it
+	part      bool // only colsClaim is read yet
 }
 
 // wholeRow reads colsBatch, the footprint and colsOpen.
@@ -33,8 +33,8 @@ func wholeRow(c *cells) *claimable {
 	return r
 }
 
-// claimRow reads colsClaim. That is all that matters of a row that cannot be claimed,
-// and all that there is of one that is as it was added.
+// claimRow reads colsClaim. Nothing else matters of a row that cannot be claimed, and nothing
+// else exists of a row that is as it was added.
 func claimRow(c *cells) *claimable {
 	r := &claimable{stored: stored{batchCols: batchCols{
 		Seq: c.int64(), HeaderSignature: c.text(), ServiceID: c.text(), CreatedAt: c.int64(), BudgetAttempts: c.int(), BudgetEveryTry: c.bool(),
@@ -45,8 +45,8 @@ func claimRow(c *cells) *claimable {
 	return r
 }
 
-// attempted reads what was attempted of lanes, and returns the windows of all in order.
-// wanted says how many rows each wants that wait.
+// attempted reads the attempted rows of lanes, and returns the windows of all in order. wanted
+// says how many waiting rows each lane wants.
 func (t *session) attempted(ctx context.Context, query string, read func(*cells) *claimable, services []batch.ServiceID,
 	wanted func(batch.ServiceID, []store.LaneRow) int,
 ) ([]window, error) {
@@ -62,8 +62,8 @@ func (t *session) attempted(ctx context.Context, query string, read func(*cells)
 	return windows, nil
 }
 
-// waiting adds the first of what waits, as many as each window wants. Those that want as
-// many are asked for together.
+// waiting adds the first waiting rows, as many as each window wants. One statement serves all
+// windows that want the same number.
 func (t *session) waiting(ctx context.Context, query string, read func(*cells) *claimable, windows []window) error {
 	ask := map[int][]batch.ServiceID{}
 	for _, w := range windows {
@@ -110,7 +110,7 @@ func (t *session) claimables(ctx context.Context, query string, read func(*cells
 	return found, t.readRest(ctx, parts)
 }
 
-// readRest reads what more there is of rows.
+// readRest reads the other columns of rows.
 func (t *session) readRest(ctx context.Context, parts map[int64]*claimable) error {
 	if len(parts) == 0 {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// A claim reads little of most rows. What it claims says the same as what it reads whole:
-// the row as it was, whatever had happened to it.
+// A claim reads few columns of most rows. Its claims hold the same values as a read of the
+// whole row, with any history of the row.
 func TestClaimReadsWhatMatters(t *testing.T) {
 	s, _, _ := fresh(t)
 	added, failed := newBatch("a", 1), newBatch("b", 2)

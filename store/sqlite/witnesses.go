@@ -26,8 +26,8 @@ func (s *Store) Witnesses(ctx context.Context, ref store.Ref, limit int) (found 
 		if err != nil {
 			return err
 		}
-		// What the first statement found stays true: a witness was final before that time
-		// or it was not.
+		// The first statement's finding stays true: a witness was final before that time or it
+		// was not.
 		return t.sel(ctx, &found, sqlWitnesses, string(ref.Key.Service), doubt.CreatedAt, store.WitnessReach,
 			int64(batch.Committed), int64(batch.Invalid), doubt.DoubtSince, max(limit, 0))
 	})

@@ -177,7 +177,7 @@ func addOrder(f *fixture) {
 	for i := range want[1:] {
 		require.True(f, f.rows[want[i]].created.Before(f.rows[want[i+1]].created))
 	}
-	f.take(want[:5]...) // what is claimed follows the same order
+	f.take(want[:5]...) // the order of claiming is the same
 	got := f.claim(store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 100, Window: 100, TTL: f.u(1.5)}, everyReady)
 	assert.Equal(f, want[5:], claimedIDs(got))
 }
@@ -252,7 +252,7 @@ func addRace(f *fixture) {
 		for i := range errs {
 			wg.Go(func() {
 				b := bt("s", id)
-				b.Payload = []byte{byte(i / 4)} // four say this and four say that
+				b.Payload = []byte{byte(i / 4)} // four batches have one payload, and four another
 				errs[i] = f.st.Add(context.WithoutCancel(f.ctx), b)
 			})
 		}

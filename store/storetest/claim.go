@@ -69,7 +69,8 @@ func claimWindow(f *fixture) {
 	f.each(f.submitted, store.Accepted, is[1])
 	f.each(f.submitted, store.Failed, is[3])
 	f.each(f.submitted, store.Unposted, is[7]) // queued again, but attempted
-	// What is under way in front; what waits again in its place, if that is within the window.
+	// Batches under way come first; a batch that waits again takes its place, if that is
+	// within the window.
 	for n, want := range [][]batch.ID{
 		{is[1], is[0], is[5]},
 		{is[1], is[0], is[2], is[5]},
@@ -94,8 +95,8 @@ func claimWindow(f *fixture) {
 	assert.Equal(f, []batch.ID{is[5], is[0]}, laneIDs(f.view("s", 1)), "final ones are gone")
 }
 
-// Each lane is shown as much of what waits as it wants behind what was attempted of it,
-// and no lane is passed over because of what another wants and does not have.
+// Each lane is shown as many waiting batches behind its attempted batches as it wants, and no
+// lane is skipped because another lane wants batches that it does not have.
 func claimWants(f *fixture) {
 	for _, s := range []batch.ServiceID{"v", "w", "x", "y", "z"} {
 		f.add(many(s, string(s), map[batch.ServiceID]int{"v": 1, "w": 1, "x": 6, "y": 6, "z": 6}[s])...)
@@ -109,10 +110,10 @@ func claimWants(f *fixture) {
 		Lanes: []batch.ServiceID{"v", "x", "none", "w", "y", "z"}, Limit: 6, Window: 5, TTL: f.u(1.5), Resend: resend(f.u(1000.5), 0),
 		Wants: func(attempted batch.Lane) int { return 3 - len(attempted.Batches) },
 	}
-	choose := func(l batch.Lane) []batch.Run { // all that is ready of the first three
+	choose := func(l batch.Lane) []batch.Run { // all ready batches of the first three
 		return everyReady(batch.Lane{Batches: l.Batches[:min(3, len(l.Batches))]})
 	}
-	got := f.claim(q, choose) // compared with the model, as is what was shown
+	got := f.claim(q, choose) // the claim and the lanes shown are compared with the model
 	assert.Equal(f, []batch.ID{"v00001", "x00005", "x00004", "w00001", "y00004", "z00005"}, claimedIDs(got))
 	assert.Equal(f, []batch.ServiceID{"z"}, got.Left, "the limit cut it short; y waits for one that failed")
 	got = f.claim(q, choose)
@@ -151,8 +152,8 @@ func claimLimit(f *fixture) {
 	assert.Empty(f, f.claim(q, everyReady).Runs)
 }
 
-// A lane that is at the ledger's bound is not left over: nobody would come by but in
-// vain. Another lane has its own, and what is final makes room.
+// A lane that is at its bound of batches in flight is not Left: to come again would be in
+// vain. Another lane has its own bound, and a final batch makes room.
 func claimInFlight(f *fixture) {
 	for _, s := range []batch.ServiceID{"x", "y", "z"} {
 		f.add(many(s, string(s), 4)...)
@@ -303,7 +304,7 @@ func claimNoRule(f *fixture) {
 func claimPanic(f *fixture) {
 	f.add(bt("s", "a"), bt("t", "b"))
 	func() {
-		defer func() { _ = recover() }() // a store may pass it on or make an error of it
+		defer func() { _ = recover() }() // a store may pass the panic on or return an error
 		_, err := f.st.Claim(f.ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"s", "t"}, Limit: 9, Window: 9, TTL: f.u(1.5)},
 			func(l batch.Lane) []batch.Run {
 				if l.Service == "t" {
@@ -318,7 +319,7 @@ func claimPanic(f *fixture) {
 	f.take("a", "b")
 }
 
-// payloadsOf checks the payloads that came with a claim: where there is one, it is its batch's.
+// payloadsOf checks the payloads that came with a claim: each is the payload of its batch.
 func (f *fixture) payloadsOf(claimed store.Claimed) {
 	f.Helper()
 	for _, r := range claimed.Runs {
@@ -345,7 +346,7 @@ func claimPayloads(f *fixture) {
 	other := store.Ref{Key: cs[0].Key, Row: cs[1].Row}
 	got, err = f.st.Payloads(f.ctx, []store.Ref{other, {Key: batch.Key{Service: "t", ID: "a"}, Row: cs[1].Row}})
 	require.NoError(f, err)
-	for i, p := range got { // a store that numbers its rows looks at the key, too
+	for i, p := range got { // a store that numbers its rows also checks the key
 		assert.NotEqual(f, bt("", "a").Payload, p, "%d: the payload of another key", i)
 	}
 

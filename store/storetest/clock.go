@@ -33,7 +33,7 @@ func clockOrder(f *fixture) {
 	assert.Equal(f, want, claimedIDs(got))
 }
 
-// A batch that is requeued takes its old place, before what was added after it.
+// A requeued batch takes its old place, before batches that were added after it.
 func clockFinal(f *fixture) {
 	f.add(bt("s", "first"))
 	require.NoError(f, f.cancel("first", ""))

@@ -12,8 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// like returns got with those times and durations taken from want that are the
-// same but for the clocks' difference, so that what remains can be compared whole.
+// like returns got with the times and durations of want where they are the same except for the
+// clocks' difference, so that the two values can be compared whole.
 func like[T any](f *fixture, want, got T) T {
 	w, g := reflect.ValueOf(&want).Elem(), reflect.ValueOf(&got).Elem()
 	for i := range w.NumField() {
@@ -26,7 +26,7 @@ func like[T any](f *fixture, want, got T) T {
 			if f.nearly(v, g.Field(i).Interface().(time.Duration)) {
 				g.Field(i).Set(w.Field(i))
 			}
-		case []batch.Receipt: // none and nil are the same
+		case []batch.Receipt: // empty and nil are the same
 			if rs := g.Field(i).Interface().([]batch.Receipt); sameReceipts(v, rs) {
 				g.Field(i).Set(w.Field(i))
 			}
@@ -56,8 +56,8 @@ func (f *fixture) sameRecord(s *shadow, got batch.Record) {
 	require.Equal(f, want, like(f, want, got), "record of %s", s.b.Key())
 }
 
-// sameRow compares what changes of a batch. What is prepared is compared as bytes: none
-// and nil are the same.
+// sameRow compares the part of a batch that changes. It compares Prepared as bytes: empty and
+// nil are the same.
 func (f *fixture) sameRow(want, got store.Row) {
 	f.Helper()
 	if len(want.Prepared) == 0 && len(got.Prepared) == 0 {
@@ -112,7 +112,7 @@ func (f *fixture) sameLanes(want, got []batch.Lane) {
 	}
 }
 
-// sameWaiting takes prefixes as a set, however often and in what order they are kept.
+// sameWaiting compares prefixes as a set: their number and order do not count.
 func sameWaiting(a, b batch.Waiting) bool {
 	return a.ID == b.ID && a.State == b.State && a.Attempt == b.Attempt && a.Ready == b.Ready &&
 		samePrefixes(a.Footprint.Reads, b.Footprint.Reads) && samePrefixes(a.Footprint.Writes, b.Footprint.Writes)
@@ -147,12 +147,12 @@ func (f *fixture) sameClaimed(want, got store.Claimed) {
 		"next ready in %s, want %s", got.NextReady, want.NextReady)
 }
 
-// sameWas compares what a store hands out for the outcome. It may hand out nothing.
+// sameWas compares the row that a store hands out for the outcome. It may hand out none.
 func (f *fixture) sameWas(want, got *store.Row) {
 	f.Helper()
 	if got != nil {
 		g := like(f, *want, *got)
-		g.Receipts, g.AskedAt, g.NextCheck = want.Receipts, want.AskedAt, want.NextCheck // not part of it
+		g.Receipts, g.AskedAt, g.NextCheck = want.Receipts, want.AskedAt, want.NextCheck // not part of Was
 		require.Equal(f, *want, g)
 	}
 }
@@ -164,7 +164,7 @@ func (f *fixture) sameInFlight(want, got []store.InFlight) {
 		g := like(f, w, got[i])
 		f.sameWas(w.Was, g.Was)
 		g.Row, g.Was = w.Row, w.Was
-		// Of a time that is not set the age means nothing.
+		// Without a time the age means nothing.
 		if s := f.rows[w.Key.ID]; s.row.ResendUntil.IsZero() {
 			g.ResendLeft = w.ResendLeft
 		}

@@ -34,7 +34,7 @@ func (f *fixture) open() []batch.ServiceID {
 	return lanes
 }
 
-// leaves claims what it can from these lanes.
+// leaves claims all that it can from these lanes.
 func (f *fixture) leaves(services ...batch.ServiceID) store.Claimed {
 	f.Helper()
 	return f.claim(store.ClaimQuery{Lanes: services, Limit: 9, Window: 9, TTL: f.u(1.5), Resend: resend(f.u(1000.5), 0), Instance: "one"}, everyReady)
@@ -110,7 +110,7 @@ func controlFollowed(f *fixture) {
 	assert.Empty(f, f.leaves("s").Runs)
 }
 
-// controlMany: scans and claims of few lanes get to those that are open.
+// controlMany: scans and claims of few lanes reach the open lanes among many closed ones.
 func controlMany(f *fixture) {
 	var all, closed, lanes []batch.ServiceID
 	for i := range 60 {

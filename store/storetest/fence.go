@@ -8,7 +8,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// What a person does is done to what the person saw, or not at all.
+// An operation applies to the record that the person saw, or not at all.
 func fenceTests() []test {
 	return []test{
 		{name: "a decision about one attempt is none about the next", run: fenceDecide},
@@ -22,13 +22,13 @@ func fenceTests() []test {
 	}
 }
 
-// see is what a person who looks at a batch sees of it.
+// see returns a batch's record as a person sees it.
 func (f *fixture) see(id batch.ID) batch.Record {
 	f.Helper()
 	return f.get(id)
 }
 
-// movedOn checks that an operation was refused, with the record as it is now.
+// movedOn checks that an operation was refused, with the present record.
 func (f *fixture) movedOn(err error, now batch.Record) {
 	f.Helper()
 	require.ErrorIs(f, err, batch.ErrMovedOn)
@@ -43,7 +43,7 @@ func fenceDecide(f *fixture) {
 	f.add(bt("s", "a"))
 	f.take("a")
 	f.each(f.submitted, store.Doubtful, "a")
-	first := f.see("a") // and looks at the ledger, where it is not
+	first := f.see("a") // and looks at the ledger, which does not have it
 	f.each(f.monitored, store.NoTrace, "a")
 	f.take("a")
 	f.each(f.submitted, store.Doubtful, "a")
@@ -55,12 +55,12 @@ func fenceDecide(f *fixture) {
 	}
 	assert.Empty(f, f.history("a"))
 	require.NoError(f, f.decide("a", batch.Unknown, "looked again"))
-	_, err := f.st.Decide(f.ctx, second, batch.Committed, by("another person")) // who saw the same
+	_, err := f.st.Decide(f.ctx, second, batch.Committed, by("another person")) // who saw the same record
 	f.movedOn(err, f.get("a"))
 }
 
-// fenceAll: from every standing, whether the operation would be allowed there or not, an
-// older version and one that is not reached yet are refused alike.
+// fenceAll: in every standing, whether the operation would be allowed there or not, an older
+// version and a future version are refused alike.
 func fenceAll(f *fixture) {
 	for name, id := range f.oneOfEach() {
 		now := f.get(id)
@@ -86,8 +86,8 @@ func fenceAll(f *fixture) {
 	}
 }
 
-// fenceLook: that a monitor asks about a batch, and reports again what is known of it, is
-// no reason to look again.
+// fenceLook: a monitor's questions about a batch (Pending, Checked) do not outdate the record
+// that a person saw.
 func fenceLook(f *fixture) {
 	f.add(bt("s", "a"))
 	f.take("a")
@@ -131,7 +131,7 @@ func fenceNone(f *fixture) {
 	f.get("a")
 }
 
-// seeControl is what a person who looks at a control sees of it.
+// seeControl returns a control as a person sees it.
 func (f *fixture) seeControl(scope batch.Scope) batch.Control {
 	f.Helper()
 	f.sameControl(scope)
@@ -140,8 +140,8 @@ func (f *fixture) seeControl(scope batch.Scope) batch.Control {
 	return c
 }
 
-// steerMoved does something to a control that was seen, and checks that it is refused, with
-// the control as it is now.
+// steerMoved steers a control that was seen at an older version, and checks that this is
+// refused, with the present control.
 func (f *fixture) steerMoved(seen batch.Control, action batch.Action) {
 	f.Helper()
 	_, changed, err := f.st.Steer(f.ctx, store.Steering{
@@ -220,7 +220,7 @@ func fenceControlRace(f *fixture) {
 		c, err := f.st.Control(f.ctx, seen.Scope)
 		require.NoError(f, err)
 		require.False(f, c.Closed())
-		// The model is told: it was resumed once.
+		// The model follows: it was resumed once.
 		st.Seen = f.control(seen.Scope).Version
 		want, act, _, err := st.Apply(f.control(seen.Scope), f.now())
 		require.NoError(f, err)

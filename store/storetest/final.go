@@ -100,7 +100,7 @@ func finalReceipts(f *fixture) {
 	}
 	for id, o := range map[batch.ID]store.Outcome{
 		"a": f.monitored("a", store.IsCommitted),
-		"b": {Ref: store.Ref{Key: f.monitored("b", store.IsCommitted).Key}, By: batch.ByMonitor, Finding: store.IsCommitted}, // told of; nobody has read the row
+		"b": {Ref: store.Ref{Key: f.monitored("b", store.IsCommitted).Key}, By: batch.ByMonitor, Finding: store.IsCommitted}, // reported by an event; nobody has read the row
 		"c": f.submitted("c", store.IsCommitted),                                                                             // acceptance and commit in one
 	} {
 		o.Receipts = want(id)

@@ -12,16 +12,16 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// fixture is one test's store and, beside it, the model of what must be in it.
+// fixture is one test's store and, beside it, the model of its contents.
 type fixture struct {
 	*testing.T
 	h   Harness
 	st  store.Store
 	ctx context.Context
 
-	// unit is what tests reckon in. Durations are odd parts of it and the clock moves
-	// by whole ones, so that the two clocks, which differ by a little, never differ
-	// about what is over.
+	// unit is the tests' unit of time. Durations are odd parts of it and the clock moves by
+	// whole units, so that the two clocks, which differ by a little, never differ about
+	// whether a duration is over.
 	unit   time.Duration
 	offset time.Duration // how far the store's clock was moved
 
@@ -41,8 +41,8 @@ type shadow struct {
 	row     store.Row
 	acts    []batch.Act
 	reports []batch.Report
-	was     *store.Row // as the store told it last
-	told    int        // how often it was handed back
+	was     *store.Row // as the store handed it out last
+	told    int        // how often it was passed back
 }
 
 // now is the store's clock, nearly.
@@ -71,7 +71,7 @@ func (f *fixture) step(d time.Duration) {
 	}
 }
 
-// near reports whether two times are the same but for the clocks' difference.
+// near reports whether two times are the same except for the clocks' difference.
 func (f *fixture) near(a, b time.Time) bool {
 	if a.IsZero() || b.IsZero() {
 		return a.IsZero() && b.IsZero()
@@ -137,7 +137,7 @@ func laneIDs(l batch.Lane) []batch.ID {
 	return is
 }
 
-// everyReady takes all that is ready, in one run.
+// everyReady takes all ready batches, in one run.
 func everyReady(l batch.Lane) []batch.Run {
 	var run batch.Run
 	for i, b := range l.Batches {
@@ -150,7 +150,7 @@ func everyReady(l batch.Lane) []batch.Run {
 
 func nothing(batch.Lane) []batch.Run { return nil }
 
-// the takes what is named, in one run.
+// the takes the named batches, in one run.
 func the(want ...batch.ID) store.Choose {
 	wanted := make(map[batch.ID]bool, len(want))
 	for _, id := range want {
@@ -191,8 +191,8 @@ func (f *fixture) absent(bs ...batch.Batch) {
 	}
 }
 
-// view returns a lane as a claim sees it, and changes nothing: everything that is
-// ready must be resendable.
+// view returns a lane as a claim sees it, and changes nothing: every ready batch must be
+// resendable.
 func (f *fixture) view(service batch.ServiceID, window int) batch.Lane {
 	f.Helper()
 	var seen batch.Lane

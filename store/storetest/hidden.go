@@ -13,7 +13,7 @@ import (
 )
 
 // A store may remember where the open work of a lane starts, so that it need not look at
-// what is finished. These tests go through everything that puts work before such a place.
+// finished work. These tests go through everything that puts work before such a place.
 
 // late adds batches that nobody sees before show is called.
 func (f *fixture) late(bs ...batch.Batch) (show func()) {
@@ -59,8 +59,8 @@ func (f *fixture) goThrough(bs ...batch.Batch) {
 	}
 }
 
-// remember lets a store come to know all of these lanes that it ever does, by claims that
-// take nothing, and by the time that passes between them.
+// remember lets a store learn all that it can remember of these lanes, by claims that take
+// nothing, and by the time that passes between them.
 func (f *fixture) remember(lanes ...batch.ServiceID) {
 	f.Helper()
 	for range 5 {
@@ -71,7 +71,7 @@ func (f *fixture) remember(lanes ...batch.ServiceID) {
 	}
 }
 
-// later lets some time pass that is the process's, too.
+// later lets some time pass on the process's clock, too.
 func (f *fixture) later() {
 	select {
 	case <-time.After(25 * time.Millisecond):
@@ -125,8 +125,9 @@ func lateInPlace(f *fixture) {
 	f.drains("t", "late 2")
 }
 
-// A clock that steps back gives out keys before those of claims and Adds that were
-// visible: in a lane that has any behind its last, in one that has none wherever.
+// After a step back the clock gives out keys before keys that were visible already: in a lane
+// with batches they still come behind its last key, in a lane without batches they may come
+// anywhere.
 func lateStep(f *fixture) {
 	f.goThrough(bt("s", "a"))
 	f.remember("s", "t")
@@ -145,7 +146,7 @@ func lateStep(f *fixture) {
 	f.drains("t", "late 2", "e")
 }
 
-// A lane that is closed shows nothing, and that it is empty must not be believed.
+// A closed lane shows nothing, and a store must not take it for empty.
 func lateClosed(f *fixture) {
 	f.goThrough(bt("s", "a"), bt("t", "b"))
 	f.remember("s", "t")
@@ -167,7 +168,7 @@ func lateClosed(f *fixture) {
 	f.drains("t", "e", "late 2", "h")
 }
 
-// What a claim has seen is true, whether or not its own writes are.
+// The rows that a claim saw are real, even where its own writes are rolled back.
 func lateRolledBack(f *fixture) {
 	rolledBack := func() {
 		f.Helper()
@@ -257,8 +258,8 @@ func lateAtEnd(f *fixture) {
 	f.drains("s", late...)
 }
 
-// lateRace: whatever was added is claimed, each adder's own in its order, though
-// some of it becomes visible late, and two claim at once.
+// lateRace: every added batch is claimed, each adder's batches in their order, though some
+// become visible late, and two claim at once.
 func lateRace(f *fixture) {
 	const adders, each = 3, 12
 	lanes := []batch.ServiceID{"s", "t"}

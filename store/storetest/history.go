@@ -52,7 +52,7 @@ func historyBatch(f *fixture) {
 	}
 	assert.True(f, got[1].At.After(got[0].At))
 	assert.Empty(f, f.history("b"))
-	f.sameControl(batch.Only("s")) // and nothing in that of its lane
+	f.sameControl(batch.Only("s")) // and nothing in its lane's history
 }
 
 func historyLane(f *fixture) {
@@ -135,7 +135,7 @@ func historyAge(f *fixture) {
 	f.pass(2)
 	f.setPolicy("s", batch.PolicyHalt)
 	f.prune(f.u(1.5), false)
-	f.sameControl(batch.Only("s")) // what it did stays
+	f.sameControl(batch.Only("s")) // the acts on the lane stay
 	f.sameControl(batch.Everything())
 	got, err := f.st.LaneHistory(f.ctx, batch.Only("s"))
 	require.NoError(f, err)

@@ -25,7 +25,7 @@ func idempotencyTests() []test {
 	}
 }
 
-// ch is a batch with a key, whose payload is told.
+// ch is a batch with the given key and payload.
 func ch(service batch.ServiceID, id batch.ID, change, payload string) batch.Batch {
 	return batch.Batch{Service: service, ID: id, DataChangeID: change, Payload: []byte(payload)}
 }
@@ -79,7 +79,8 @@ func changeTwice(f *fixture) {
 	assert.Equal(f, []batch.ID{"b", "z", "c"}, f.list(store.ListQuery{}), "the first one is stored")
 	f.changeConflict(ch("s", "d", "new", "p"), ch("s", "e", "new", "q"))
 	f.absent(ch("s", "d", "new", "p"), ch("s", "e", "new", "q"))
-	// One that is not stored for its key is still compared with what its id says.
+	// A batch that is not stored because of its key is still compared with the batch of its
+	// id.
 	require.ErrorIs(f, f.st.Add(f.ctx, ch("s", "d", "new", "p"), ch("s", "z", "new", "p")), batch.ErrConflict)
 	f.absent(ch("s", "d", "new", "p"))
 }
@@ -111,7 +112,7 @@ func changeRace(f *fixture) {
 		errs := make([]error, 8)
 		for i := range errs {
 			wg.Go(func() {
-				// Four say this and four say that, each under an id of its own.
+				// Four have one payload, and four another, each under an id of its own.
 				errs[i] = f.st.Add(f.ctx, ch("s", batch.ID(fmt.Sprint(round, "/", 9-i)), fmt.Sprint("key", round), fmt.Sprint(i/4)))
 			})
 		}

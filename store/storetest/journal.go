@@ -173,7 +173,7 @@ func journalUncovered(f *fixture) {
 	assert.Equal(f, batch.StreamFound{}, f.find("events", "a"))
 	epoch := f.lease("events", "me", 90.5)
 	assert.Equal(f, batch.StreamFound{}, f.find("events", "a"))
-	f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch, Age: f.u(3)}) // a first one is a restart
+	f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch, Age: f.u(3)}) // a first entry is a restart
 	f.covers(f.find("events", "a"), 3, 3)
 }
 
@@ -187,7 +187,7 @@ func journalSpan(f *fixture) {
 	f.covers(say(1, false), 1, 1)
 	f.pass(4)
 	f.covers(say(2, false), 5, 2)
-	f.covers(say(4, false), 5, 2) // it had told more before
+	f.covers(say(4, false), 5, 2) // an earlier entry covered more
 	f.covers(say(9, false), 5, 2)
 	f.covers(say(1, false), 5, 1)
 	f.pass(2)
@@ -317,7 +317,7 @@ func journalPrune(f *fixture) {
 	f.covers(found, 2, 0)
 	found = f.find("others", "new")
 	assert.Equal(f, []string{"new"}, found.IDs)
-	f.covers(found, 6, 0) // nothing of it was taken
+	f.covers(found, 6, 0) // nothing was removed from it
 	f.pass(3)
 	_, err = f.st.Prune(f.ctx, store.PruneQuery{OlderThan: f.u(1)})
 	require.NoError(f, err)

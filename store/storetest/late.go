@@ -44,8 +44,8 @@ func lateCommit(f *fixture) {
 	f.add(bt("s", "c"))
 }
 
-// The lane is "a", claimed while "late" was not visible. Its order key is smaller
-// than that of "b", and it must not come before "a", which may be at the ledger.
+// The lane is "a", claimed while "late" was not visible. The order key of "late" is smaller
+// than the key of "b", but "late" must not come before "a", which may be at the ledger.
 func lateBehind(f *fixture) {
 	show := f.late(bt("s", "late"))
 	f.tick()
@@ -58,8 +58,8 @@ func lateBehind(f *fixture) {
 	}
 }
 
-// lateOneWriter checks the declaration: if another write got through while the
-// transaction is open, something could become visible late.
+// lateOneWriter checks the declaration: if another write got through while the transaction is
+// open, a batch could become visible late.
 func lateOneWriter(f *fixture) {
 	commit, _, err := f.h.AddTx(f.ctx, bt("s", "a"))
 	require.NoError(f, err)

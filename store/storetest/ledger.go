@@ -46,7 +46,7 @@ func ledgerRace(f *fixture) {
 	assert.Contains(f, names[0], "ledger ")
 }
 
-// serve records, and returns what is.
+// serve records, and returns the recorded names.
 func (f *fixture) serve(services ...store.Served) []string {
 	f.Helper()
 	names, err := f.st.Serve(f.ctx, services)
@@ -117,7 +117,7 @@ func servedPruned(f *fixture) {
 	assert.Equal(f, []string{"one"}, f.serve(store.Served{Service: "s", Ledger: "two"}))
 }
 
-// keepTraits keeps, and returns what is kept.
+// keepTraits keeps, and returns the text that is kept.
 func (f *fixture) keepTraits(name, traits, seen string) string {
 	f.Helper()
 	kept, err := f.st.KeepTraits(f.ctx, name, traits, seen)
@@ -143,7 +143,7 @@ func traitsKept(f *fixture) {
 	assert.Equal(f, other, f.keepTraits("one", "", ""))
 }
 
-// What several replace at once was seen by one of them, whose text is what all get.
+// Where several callers replace one text at once, one succeeds, and all get its text.
 func traitsRace(f *fixture) {
 	for _, seen := range []string{"", "before"} {
 		name := "ledger " + seen

@@ -95,7 +95,7 @@ func lookNothing(f *fixture) {
 	f.each(f.monitored, store.NoTrace, "a")
 	f.pass(4)
 	before := f.get("a")
-	f.look("a", 9) // a claim would hand it back to the monitor
+	f.look("a", 9) // a claim would give it back to the monitor
 	assert.Equal(f, before, f.get("a"))
 	assert.Empty(f, f.pending(9, f.u(0.5)))
 }

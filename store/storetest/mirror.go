@@ -52,7 +52,7 @@ func (f *fixture) added(now time.Time, bs ...batch.Batch) {
 	}
 }
 
-// changed is what the model holds of a batch's DataChangeID.
+// changed is the model's batch with b's DataChangeID, or nil.
 func (f *fixture) changed(b batch.Batch) *shadow {
 	for _, s := range f.rows {
 		if b.DataChangeID != "" && s.b.DataChangeID == b.DataChangeID && s.b.Service == b.Service {
@@ -62,7 +62,7 @@ func (f *fixture) changed(b batch.Batch) *shadow {
 	return nil
 }
 
-// inOrder returns what the model holds and keep selects, by order key.
+// inOrder returns the model's batches that keep selects, by order key.
 func (f *fixture) inOrder(keep func(*shadow) bool) []*shadow {
 	var found []*shadow
 	for _, s := range f.rows {
@@ -76,7 +76,7 @@ func (f *fixture) inOrder(keep func(*shadow) bool) []*shadow {
 	return found
 }
 
-// window is what a claim must read of a lane.
+// window returns the rows that a claim must read of a lane.
 func (f *fixture) window(service batch.ServiceID, n int) []store.LaneRow {
 	var attempted, queued []store.LaneRow
 	for _, s := range f.inOrder(func(s *shadow) bool { return s.b.Service == service && !s.row.Final() }) {
@@ -192,14 +192,14 @@ func (f *fixture) submitted(id batch.ID, finding store.Finding) store.Outcome {
 	}
 }
 
-// monitored is one by the monitor, about the batch as a whole.
+// monitored is an outcome by the monitor, about the batch as a whole.
 func (f *fixture) monitored(id batch.ID, finding store.Finding) store.Outcome {
 	o := f.submitted(id, finding)
 	o.By, o.Attempt = batch.ByMonitor, 0
 	return o
 }
 
-// record records, and compares what became of each outcome.
+// record records, and compares the result of each outcome.
 func (f *fixture) record(outcomes ...store.Outcome) []store.Applied {
 	f.Helper()
 	now := f.now()
@@ -216,7 +216,7 @@ func (f *fixture) record(outcomes ...store.Outcome) []store.Applied {
 	return got
 }
 
-// apply is what becomes of a batch, and of its lane, by an outcome.
+// apply applies an outcome to a batch and its lane in the model.
 func (f *fixture) apply(s *shadow, o store.Outcome, now time.Time) store.Applied {
 	_, a := s.row.Apply(o, now)
 	if a.Result != store.Written {
@@ -251,13 +251,13 @@ func (f *fixture) each(by func(batch.ID, store.Finding) store.Outcome, finding s
 	f.written(os...)
 }
 
-// pending asks for what is due, and compares.
+// pending asks for due rows, and compares.
 func (f *fixture) pending(limit int, lease time.Duration) []store.InFlight {
 	f.Helper()
 	return f.asked(store.PendingQuery{Limit: limit, Lease: lease})
 }
 
-// pendingOf asks for what the monitor owns of these services, and compares.
+// pendingOf asks for the rows of these services that the monitor owns, and compares.
 func (f *fixture) pendingOf(limit int, lease time.Duration, services ...batch.ServiceID) []store.InFlight {
 	f.Helper()
 	return f.asked(store.PendingQuery{Limit: limit, Lease: lease, Services: append([]batch.ServiceID{}, services...)})
@@ -290,7 +290,7 @@ func (f *fixture) asked(q store.PendingQuery) []store.InFlight {
 	return got
 }
 
-// checked says when to ask next.
+// checked sets the time of the next question.
 func (f *fixture) checked(in time.Duration, about ...batch.ID) {
 	f.Helper()
 	now := f.now()

@@ -9,7 +9,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// by is who does it in this suite, and why.
+// by is the author of acts in this suite, with a reason.
 func by(reason string) batch.By { return batch.By{Actor: "somebody", Reason: reason} }
 
 func (f *fixture) cancel(id batch.ID, reason string) error {
@@ -30,7 +30,7 @@ func (f *fixture) requeueTo(id batch.ID, q store.Requeue) error {
 	err := f.operate(id, batch.Act{Action: batch.ActionRequeue, By: by("once more"), AtEnd: q.AtEnd},
 		func(seen batch.Record) (batch.Record, error) { return f.st.Requeue(f.ctx, seen, q, by("once more")) },
 		func(r store.Row, now time.Time) (store.Row, error) { return r.Requeue(now, q) })
-	f.rows[id].ref.Row = 0 // the store may have given it another
+	f.rows[id].ref.Row = 0 // the store may have given it another number
 	return err
 }
 
@@ -48,7 +48,7 @@ func (f *fixture) acquit(id batch.ID) error {
 		func(r store.Row, _ time.Time) (store.Row, error) { return r.Acquit() })
 }
 
-// operate does what a person asks for, and compares. The error is the store's.
+// operate carries out a person's act, and compares. The error is the store's.
 func (f *fixture) operate(
 	id batch.ID, asked batch.Act, do func(batch.Record) (batch.Record, error), rule func(store.Row, time.Time) (store.Row, error),
 ) error {
@@ -56,7 +56,7 @@ func (f *fixture) operate(
 	s := f.rows[id]
 	now := f.now()
 	next, want := rule(s.row, now)
-	// The Record of a person who has nothing but the key and a version.
+	// The record of a person who has only the key and a version.
 	rec, err := do(batch.Record{Key: s.b.Key(), Version: s.row.Version})
 	f.sameError(want, err)
 	if err == nil {
@@ -136,8 +136,8 @@ func (f *fixture) closed(service batch.ServiceID) bool {
 	return f.control(batch.Everything()).Closed() || f.control(batch.Only(service)).Closed()
 }
 
-// likeControl compares a control. Its version is another wherever it was changed, and 0
-// where it never was.
+// likeControl compares a control. Its version differs after each change, and is 0 before the
+// first.
 func (f *fixture) likeControl(want, got batch.Control) {
 	f.Helper()
 	seen := seenVersion{model: want.Version, version: got.Version}
@@ -165,7 +165,7 @@ func (f *fixture) sameControl(scope batch.Scope) {
 	f.sameActs(f.steered[scope], acts)
 }
 
-// history returns what was done to a batch, compared with the model.
+// history returns the acts on a batch, compared with the model.
 func (f *fixture) history(id batch.ID) []batch.Act {
 	f.Helper()
 	s := f.rows[id]

@@ -101,7 +101,7 @@ func (h history) adds() {
 		if h.chance(30) {
 			b.DataChangeID = "change of " + string(id)
 			if alias := batch.ID("again " + string(id)); h.chance(30) && h.rows[alias] == nil {
-				b.ID = alias // the same payload under another id, as a caller makes it who tries again
+				b.ID = alias // the same payload under another id, as from a caller that retries
 				if old, ok := h.tombs[alias]; ok {
 					b.Service = old.Service
 				}
@@ -131,7 +131,7 @@ func (h history) claims() {
 		q.MaxInFlight = func(batch.ServiceID) int { return most }
 	}
 	salt := h.r.Uint64()
-	h.claim(q, func(l batch.Lane) []batch.Run { // the same whenever it is asked
+	h.claim(q, func(l batch.Lane) []batch.Run { // the same at every call
 		r := rand.New(rand.NewPCG(salt, uint64(len(l.Service))))
 		var runs []batch.Run
 		for range r.IntN(3) {
@@ -173,7 +173,8 @@ func (h history) records() {
 	}
 }
 
-// outcome is one that could come in from somewhere, mostly by who could say it.
+// outcome is an outcome that could come in from somewhere, mostly by an actor that may report
+// it.
 func (h history) outcome(id batch.ID) store.Outcome {
 	row := h.rows[id].row
 	o := h.monitored(id, store.IsPending+store.Finding(h.r.IntN(8)))
@@ -221,7 +222,7 @@ func (h history) operates() {
 	for _, id := range h.some(1) {
 		switch h.r.IntN(4) {
 		case 0:
-			_ = h.cancel(id, "reason") // compared with the rule, whatever it says
+			_ = h.cancel(id, "reason") // compared with the rule, even where it is refused
 		case 1:
 			_ = h.requeueTo(id, store.Requeue{Quiet: h.u(0.25), AtEnd: h.chance(50)})
 		case 2:
@@ -253,7 +254,7 @@ func (h history) steers() {
 
 func (h history) prunes() { h.prune(h.u(0.75), h.chance(50)) }
 
-// prune removes all that is old enough, from both.
+// prune removes everything that is old enough, from both.
 func (f *fixture) prune(older time.Duration, tombstones bool) int {
 	f.Helper()
 	until := f.now().Add(-older)
@@ -276,7 +277,7 @@ func (f *fixture) prune(older time.Duration, tombstones bool) int {
 	return p.Batches
 }
 
-// everything compares all that can be asked of the store.
+// everything compares all answers of the store.
 func (h history) everything() {
 	for id := range h.rows {
 		h.get(id)

@@ -11,8 +11,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(leak.Check(m)) }
 
-// A store whose clock nobody can move passes the suite, too. It waits in bubbles: in real
-// time these tests take ten minutes one by one, and a busy machine is late for some.
+// A store whose clock cannot be moved passes the suite, too. It waits in bubbles: in real time
+// these tests take ten minutes one by one, and a busy machine is late for some.
 func TestWithoutAClock(t *testing.T) {
 	storetest.Run(t, func(*testing.T) storetest.Harness {
 		s := memory.New()

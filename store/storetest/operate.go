@@ -26,8 +26,8 @@ func operateTests() []test {
 	}
 }
 
-// allBut checks that an operation is allowed from some standings only, and is
-// refused from the others with the errors named.
+// allBut checks that an operation is allowed from some standings only, and is refused from the
+// others with the named errors.
 func (f *fixture) allBut(do func(batch.ID) error, allowed []string, inDoubt []string) {
 	f.Helper()
 	want := map[string]error{}
@@ -74,7 +74,7 @@ func operateAcquit(f *fixture) {
 
 func operateDecide(f *fixture) {
 	f.allBut(func(id batch.ID) error { return f.decide(id, batch.Unknown, "looked it up") },
-		[]string{ // by the time that all stand where they are, all claims but the last have expired
+		[]string{ // by the time that all stand there, all claims except the last have expired
 			"submitting and expired", "in doubt", "needing a decision", "refused, an earlier attempt in doubt",
 			"submitting", "submitting again, an earlier attempt in doubt",
 		},
@@ -90,7 +90,7 @@ func operateCancelled(f *fixture) {
 	assert.Equal(f, []batch.ID{"b00003", "b00001"}, laneIDs(f.view("s", 9)))
 	require.NoError(f, f.requeue("b00002", f.u(9)))
 	assert.Equal(f, []batch.ID{"b00003", "b00002", "b00001"}, laneIDs(f.view("s", 9)))
-	f.take("b00002") // it was never posted, so that there is nothing to be quiet about
+	f.take("b00002") // it was never posted, so there is no quiet time to wait for
 }
 
 func operateOldPlace(f *fixture) {

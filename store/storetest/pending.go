@@ -88,8 +88,8 @@ func pendingLease(f *fixture) {
 	f.written(f.monitored("a", store.IsValid))
 }
 
-// Without a lease nothing is written, so that looking costs no write, and keeps
-// nobody else from asking.
+// Without a lease nothing is written, so that looking costs no write, and keeps no other
+// caller from asking.
 func pendingLooked(f *fixture) {
 	f.add(bt("s", "a"), bt("t", "b"))
 	f.take("a", "b")

@@ -113,8 +113,8 @@ func placeTwice(f *fixture) {
 }
 
 // placeBack: a strategy may let a batch go before others that it does not conflict with.
-// Another that takes over, or is at work beside it, is shown it where it was added, unless
-// it is under way.
+// Another strategy that takes over, or works beside it, sees the batch in its place by order
+// key, unless it is under way.
 func placeBack(f *fixture) {
 	front := func(want batch.ID) {
 		f.Helper()

@@ -26,8 +26,8 @@ func policyTests() []test {
 	}
 }
 
-// policyRolledBack: what the ledger executes and takes back, again and again, halts its
-// lane with the reason, though the batch is not final, and whatever the policy is.
+// policyRolledBack: a batch that the ledger executes and takes back, again and again, halts
+// its lane with the reason, though the batch is not final, and under any policy.
 func policyRolledBack(f *fixture) {
 	const reason = "its nodes disagree"
 	f.add(bt("s", "a"), bt("s", "b"), bt("t", "c"))
@@ -188,7 +188,7 @@ func policyLate(f *fixture) {
 	f.sameControl(batch.Only("s"))
 }
 
-// serially takes what is first, once nothing is before it.
+// serially takes the first batch of a lane where it is ready.
 func serially(l batch.Lane) []batch.Run {
 	if len(l.Batches) > 0 && l.Batches[0].Ready {
 		return []batch.Run{{0}}
@@ -196,8 +196,8 @@ func serially(l batch.Lane) []batch.Run {
 	return nil
 }
 
-// policyRace: claims go on while the end of a batch is recorded. None finds the lane
-// without the batch and without its halt.
+// policyRace: claims go on while the end of a batch is recorded. No claim finds the lane with
+// neither the batch nor its halt.
 func policyRace(f *fixture) {
 	for round := range 25 {
 		service := batch.ServiceID(fmt.Sprint("s", round))
@@ -209,7 +209,7 @@ func policyRace(f *fixture) {
 		var recorded atomic.Bool
 		claims := func() error {
 			for last := false; !last; {
-				last = recorded.Load() // one more after that
+				last = recorded.Load() // one more claim after that
 				got, err := f.st.Claim(f.ctx, store.ClaimQuery{Lanes: []batch.ServiceID{service}, Limit: 1, Window: 2, TTL: f.u(1.5)}, serially)
 				if err != nil {
 					return err

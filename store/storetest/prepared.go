@@ -27,13 +27,13 @@ func preparedTests() []test {
 	}
 }
 
-// prepared is something to be kept for the batch's present version.
+// prepared is a text to keep for the batch's present version.
 func (f *fixture) prepared(id batch.ID, text string) store.Prepared {
 	s := f.rows[id]
 	return store.Prepared{Ref: s.ref, Version: s.row.Version, Bytes: []byte(text)}
 }
 
-// keep keeps, and compares what became of each.
+// keep keeps, and compares each result.
 func (f *fixture) keep(kept ...store.Prepared) []bool {
 	f.Helper()
 	got, err := f.st.KeepPrepared(f.ctx, kept)
@@ -80,7 +80,7 @@ func preparedKept(f *fixture) {
 		c := f.take("a", "other")
 		assert.Equal(f, "kept", string(c[0].Prepared))
 		assert.Nil(f, c[1].Prepared)
-		c[0].Prepared[0] = 'X' // it belongs to whoever got it
+		c[0].Prepared[0] = 'X' // it belongs to the claim's caller
 	}
 	f.each(f.submitted, store.Unposted, "a", "other")
 	again()
@@ -90,7 +90,7 @@ func preparedKept(f *fixture) {
 	f.each(f.submitted, store.Doubtful, "a", "other")
 	f.each(f.monitored, store.NoTrace, "a", "other")
 	again()
-	f.pass(2) // nobody says what became of it
+	f.pass(2) // nobody records an outcome
 	due := f.pending(9, f.u(0.5))
 	assert.Equal(f, []batch.ID{"a", "other"}, inFlightIDs(due))
 	assert.Equal(f, "kept", string(due[0].Prepared))
@@ -278,7 +278,7 @@ func preparedRace(f *fixture) {
 	}
 }
 
-// What was not in time is not kept, and what was kept does not fence the outcome.
+// Bytes that come too late are not kept, and bytes that were kept do not fence the outcome.
 func preparedOrRecorded(f *fixture) {
 	for round := range 20 {
 		lane := bt(batch.ServiceID(fmt.Sprint("lane", round)), batch.ID(fmt.Sprint("id", round)))

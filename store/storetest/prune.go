@@ -46,7 +46,7 @@ func pruneLimit(f *fixture) {
 	is := ids(bs)
 	f.take(is...)
 	f.each(f.submitted, store.Accepted, is...)
-	for i := 599; i > 590; i-- { // the last become final first
+	for i := 599; i > 590; i-- { // the last batches become final first
 		f.tick()
 		f.each(f.monitored, store.IsCommitted, is[i])
 	}
@@ -73,7 +73,7 @@ func pruneLimit(f *fixture) {
 	assert.Empty(f, rs)
 }
 
-// committed makes batches final and some time pass.
+// committed makes batches final and lets some time pass.
 func (f *fixture) committed(bs ...batch.Batch) {
 	f.Helper()
 	f.add(bs...)
@@ -120,7 +120,7 @@ func pruneTombstones(f *fixture) {
 	assert.Equal(f, []batch.ID{"f0", "f1", "f2"}, recordIDs(rs), "what has a tombstone stays gone")
 }
 
-// pruneMore is about more of one kind than a call removes, and less of all others.
+// pruneMore is about one kind with more rows than a call removes, and all others with fewer.
 func pruneMore(f *fixture) {
 	q := store.PruneQuery{Limit: 3}
 	all := func(one store.Pruned) {
@@ -198,8 +198,8 @@ func pruneGone(f *fixture) {
 	f.get("a")
 }
 
-// A commit is a fact about the id: whoever knows the batch by the row that it had before it
-// was removed records it of the row that it has now, alone or beside others.
+// A commit is a fact about the id: a caller that knows the batch by its row from before the
+// removal records the commit on its present row, alone or beside others.
 func pruneAgain(f *fixture) {
 	for i, others := range [][]batch.ID{nil, {"x", "y"}} {
 		id := batch.ID(fmt.Sprint("again", i))

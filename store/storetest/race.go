@@ -14,8 +14,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// What several processes do at once to the same batches. The model is not told:
-// these tests say what must have come out, whoever was first.
+// Several processes change the same batches at once. The model does not follow: these tests
+// check the result, in whichever order the calls ran.
 func raceTests() []test {
 	return []test{
 		{name: "of outcomes with one version, one is written", run: raceRecord},
@@ -26,7 +26,7 @@ func raceTests() []test {
 	}
 }
 
-// patience is how long a test waits for what a broken store never comes to.
+// patience is how long a test waits for a result that a broken store never gives.
 const patience = time.Minute
 
 // atOnce runs all and returns their errors.
@@ -137,16 +137,16 @@ func raceOperate(f *fixture) {
 	}
 }
 
-// raceSteer: of several who pause a lane at once one does, and the control and the history
-// name the same; whoever sets something else meanwhile loses nothing of it.
+// raceSteer: of several callers that pause a lane at once one succeeds, and the control and
+// the history both name it; a caller that sets something else meanwhile loses nothing of it.
 func raceSteer(f *fixture) {
 	for round := range 10 {
 		scope := batch.Only(batch.ServiceID(fmt.Sprint("lane", round)))
-		if round%2 == 0 { // with and without a control that is there before
+		if round%2 == 0 { // with and without an existing control
 			f.setPolicy(scope.Service, batch.PolicyQuarantine)
 		}
 		var mu sync.Mutex
-		var changed []string // who
+		var changed []string // the callers that changed it
 		pause := func(actor string) func() error {
 			return func() error {
 				_, is, err := f.st.Steer(f.ctx, store.Steering{Scope: scope, Action: batch.ActionPause, By: batch.By{Actor: actor}})

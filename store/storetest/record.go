@@ -32,8 +32,8 @@ func recordTests() []test {
 	return tests
 }
 
-// recordEvery records every finding, by whom it may come and by whom it may not,
-// and compares what becomes of it with the pure rule; then all of it once more.
+// recordEvery records every finding, by actors that may report it and by actors that may not,
+// and compares the result with the pure rule; then all of it once more.
 func recordEvery(f *fixture, s standing) {
 	variants := []func(*store.Outcome){
 		func(*store.Outcome) {},
@@ -205,7 +205,7 @@ func recordAlone(f *fixture) {
 	f.take("b00001", "b00002", "b00003")
 	stale := f.submitted("b00002", store.Accepted)
 	stale.Version--
-	bad := f.submitted("b00003", store.IsInvalid) // not a submitter's to say
+	bad := f.submitted("b00003", store.IsInvalid) // a submitter may not report this
 	got := f.record(
 		store.Outcome{Ref: store.Ref{Key: batch.Key{Service: "s", ID: "none"}}, Version: 2, By: batch.ByMonitor, Finding: store.IsCommitted},
 		stale, f.submitted("b00001", store.Accepted), bad,
@@ -250,7 +250,7 @@ func recordAtOnce(f *fixture) {
 		assert.Equal(f, batch.Committed, r.State)
 		assert.False(f, r.LastPost.After(r.FinalAt), "the claim's end is nothing that has happened")
 	}
-	f.each(f.monitored, store.IsCommitted, "b00001") // which changes nothing
+	f.each(f.monitored, store.IsCommitted, "b00001") // this changes nothing
 }
 
 func recordLarge(f *fixture) {
@@ -281,7 +281,7 @@ func recordCopies(f *fixture) {
 	f.get("a")
 }
 
-// recordReceipts: a verdict's receipts go with it, whether the next has fewer or more.
+// recordReceipts: a verdict's receipts go with it, whether the next verdict has fewer or more.
 func recordReceipts(f *fixture) {
 	receipts := func(n int, valid bool) (rs []batch.Receipt) {
 		for i := range n {

@@ -17,21 +17,21 @@ func rowTests() []test {
 	}
 }
 
-// rowWalk takes one batch through everything that writes a row, and looks at all of it
-// after each step.
+// rowWalk takes one batch through everything that writes a row, and looks at all of it after
+// each step.
 type rowWalk struct {
 	*fixture
 	known bool            // outcomes come with the row that the store handed out
 	set   map[string]bool // fields that were not zero when a store was asked
 }
 
-// rowFields has each field of a row be other than zero, and the fields that last through
+// rowFields lets each field of a row be other than zero, and the fields that last through
 // attempts be so at each step: a statement that forgets a column shows.
 func rowFields(f *fixture, known bool) {
 	w := rowWalk{f, known, map[string]bool{}}
 	a, z := bt("s", "a"), bt("s", "z")
 	a.Budget = batch.Budget{Attempts: 99, EveryTry: true}
-	f.add(a, z) // z shows what is written to another row than was meant
+	f.add(a, z) // z shows a write to the wrong row
 	f.take("z")
 	w.look()
 
@@ -122,7 +122,7 @@ func (w rowWalk) look() {
 	}
 }
 
-// lasts takes a step from and to a row of which these fields are not zero.
+// lasts takes a step that these fields survive: they are not zero before it and after it.
 func (w rowWalk) lasts(step func()) {
 	w.Helper()
 	full := func() {
@@ -155,7 +155,7 @@ func (w rowWalk) submitter(finding store.Finding, change func(*store.Outcome)) {
 	w.record(w.submitted("a", finding), change)
 }
 
-// monitor asks what it owns, which hands out the row, and records.
+// monitor asks for its rows, which hands out the row, and records.
 func (w rowWalk) monitor(finding store.Finding, change func(*store.Outcome)) {
 	w.Helper()
 	w.pendingOf(9, 0, "s")
@@ -176,7 +176,7 @@ func (w rowWalk) record(o store.Outcome, change func(*store.Outcome)) {
 	w.look()
 }
 
-// rolledBack has an attempt be executed, and taken back.
+// rolledBack records that the ledger executed an attempt and took it back.
 func (w rowWalk) rolledBack(endpoint, halt string) {
 	w.Helper()
 	w.claim(resend(w.u(1000.5), 0))

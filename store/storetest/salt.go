@@ -8,8 +8,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Who does not know whether a claim was made puts it back: that changes a claim which was
-// made, and no other of the same batch, since each has a version of its own.
+// A caller that does not know whether a claim was made puts it back: that changes a claim
+// which was made, and no other claim of the same batch, since each has a version of its own.
 func claimSalt(f *fixture) {
 	b := bt("s", "a")
 	b.Budget = batch.Budget{Attempts: 2, EveryTry: true}

@@ -7,14 +7,15 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// standing is where a batch can stand, and how it gets there from Queued.
+// standing is a state of a batch, with all that matters to the rules, and the way there from
+// Queued.
 type standing struct {
 	name  string
 	reach func(f *fixture, is []batch.ID)
 }
 
-// standings lists all that differ to the rules. The last step is never a passing
-// of time alone where the standing depends on none.
+// standings lists all states that differ to the rules. The last step is not a passing of time
+// alone, except where the standing depends on time.
 func standings() []standing {
 	var (
 		submitting = func(f *fixture, is []batch.ID) { f.take(is...) }
@@ -124,7 +125,7 @@ func standings() []standing {
 	}
 }
 
-// ends has a claimed batch refused under a policy of the one who records it.
+// ends has a claimed batch refused, under the policy of the outcome.
 func (f *fixture) ends(id batch.ID, policy batch.Policy) store.Applied {
 	f.Helper()
 	o := f.submitted(id, store.Refused)
@@ -132,7 +133,8 @@ func (f *fixture) ends(id batch.ID, policy batch.Policy) store.Applied {
 	return f.written(o)[0]
 }
 
-// one batch in every standing, each in a lane of its own, named for it.
+// oneOfEach has one batch in every standing, each in a lane of its own, named after the
+// standing.
 func (f *fixture) oneOfEach() map[string]batch.ID {
 	f.Helper()
 	named := map[string]batch.ID{}

@@ -1,6 +1,6 @@
-// Package storetest is the conformance suite of package store: what every store
-// promises, one file a promise. All drivers of this module run it, the one in
-// memory first, and so should any other:
+// Package storetest is the conformance suite of package store: the promises of every store,
+// one file a promise. All drivers of this module run it, the memory store first, and so should
+// any other driver:
 //
 //	func TestStore(t *testing.T) {
 //		storetest.Run(t, func(t *testing.T) storetest.Harness {
@@ -9,9 +9,9 @@
 //		})
 //	}
 //
-// The suite drives the store and, beside it, a model made of the pure rules
-// ([store.Row], [store.PlanLane]), and compares the two after every call. What a
-// store cannot do is declared in its [Harness]; nothing is left out silently.
+// The suite drives the store and, beside it, a model made of the pure rules ([store.Row],
+// [store.PlanLane]), and compares the two after every call. The [Harness] declares the
+// abilities that a store lacks; the suite skips nothing silently.
 package storetest
 
 import (
@@ -26,21 +26,23 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Harness is a new and empty store, and what a test needs beside it. A func that
-// is nil has its absence declared by the bool that follows it.
+// Harness is a new and empty store, with the functions that a test needs beside it. Where a
+// func is nil, the bool after it must declare that.
 type Harness struct {
 	Store store.Store
 
-	// Reopen closes the store (as a crash would, if it can) and opens what it left behind.
+	// Reopen closes the store (as a crash would, if it can) and opens the data that it left
+	// behind.
 	Reopen func(t *testing.T) store.Store
 	// Volatile declares that nothing survives.
 	Volatile bool
 
-	// StepClock moves the clock that the store decides by, forwards or back. Otherwise
-	// that clock runs as this process's does.
+	// StepClock moves the clock by which the store decides, forwards or back. Otherwise that
+	// clock runs like this process's clock.
 	StepClock func(d time.Duration)
-	// NoClock declares that the clock cannot be moved: tests then wait in real time, as
-	// many of them at once as the flag -parallel allows, and those that step it back are skipped. Open is called concurrently.
+	// NoClock declares that the clock cannot be moved: tests then wait in real time, as many
+	// of them at once as the flag -parallel allows, and tests that step it back are skipped.
+	// Open is called concurrently.
 	NoClock bool
 	// Bubble runs each test in a bubble of testing/synctest, in which waiting takes no time:
 	// for a store that waits for nothing outside of the process. Open is called in there.
@@ -53,15 +55,15 @@ type Harness struct {
 	// AddLate adds batches that nobody sees before show is called, though they have their
 	// order keys: for stores without such transactions that offer it to tests. Optional.
 	AddLate func(ctx context.Context, batches ...batch.Batch) (show func() error, err error)
-	// OneWriter declares that an open AddTx holds up all other writers, so that
-	// nothing becomes visible late. The suite checks that this is so.
+	// OneWriter declares that an open AddTx holds up all other writers, so that nothing
+	// becomes visible late. The suite checks this.
 	OneWriter bool
 }
 
-// late reports whether something can become visible after what was added later.
+// late reports whether a batch can become visible after a batch that was added later.
 func (h Harness) late() bool { return h.AddLate != nil || !h.NoTx && !h.OneWriter }
 
-// Run runs the suite. open is called once a test.
+// Run runs the suite. It calls open once for each test.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
 	t.Helper()
 	s := suite{open: open}
@@ -131,7 +133,8 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 type test struct {
 	name string
 	run  func(f *fixture)
-	// not tells from what a harness declares that the promise is none of its store's.
+	// not reports, from the harness's declarations, that the promise does not apply to its
+	// store.
 	not func(Harness) bool
 }
 

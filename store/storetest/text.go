@@ -37,19 +37,19 @@ func hostile() map[string]string {
 	}
 }
 
-// clean checks what is kept of a text.
+// clean checks the kept form of a text.
 func (f *fixture) clean(name, given, kept string) {
 	f.Helper()
 	assert.True(f, utf8.ValidString(kept), name)
 	assert.LessOrEqual(f, len(kept), batch.MaxErrorText, name)
-	// Not Equal: of a text of a megabyte nobody wants to see the difference.
+	// Not Equal: nobody wants to see the difference of texts of a megabyte.
 	assert.True(f, kept == batch.Excerpt(given, batch.MaxErrorText), "%s: kept is %q", name, batch.Excerpt(kept, 100)) //nolint:testifylint // see above
 }
 
 func textHostile(f *fixture) {
 	for name, text := range hostile() {
 		id := batch.ID(name)
-		f.add(bt(batch.ServiceID(name), id)) // a lane each, since the model is not told of these outcomes
+		f.add(bt(batch.ServiceID(name), id)) // a lane each, since the model does not see these outcomes
 		f.take(id)
 		f.each(f.submitted, store.Accepted, id)
 		o := f.monitored(id, store.IsInvalid)

@@ -20,7 +20,7 @@ func witnessTests() []test {
 	}
 }
 
-// witnesses asks, by number and without, and compares with the model.
+// witnesses asks, with the row's number and without, and compares with the model.
 func (f *fixture) witnesses(id batch.ID, limit int) []batch.ID {
 	f.Helper()
 	s := f.rows[id]
@@ -44,7 +44,7 @@ func (f *fixture) witnesses(id batch.ID, limit int) []batch.ID {
 	return want
 }
 
-// lane makes one whose batches ended as told.
+// witnessLane makes a lane whose batches ended in a known way.
 func witnessLane(f *fixture, s batch.ServiceID) {
 	p := batch.ID(s)
 	f.add(bt(s, p+"9"), bt(s, p+"8"), bt(s, p+"7"), bt(s, p+"6"), bt(s, p+"5"), bt(s, p+"4"))

@@ -1,5 +1,5 @@
-// Package sqliteopen opens SQLite databases with mattn's driver, with the settings
-// that package sqlite asks for. It needs cgo; package sqlite does not.
+// Package sqliteopen opens SQLite databases with mattn's driver, with the settings that
+// package sqlite requires. It needs cgo; package sqlite does not.
 package sqliteopen
 
 import (
@@ -17,27 +17,27 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// maxConns is how many connections a database file gets: one writes at a time, the
-// others read beside it.
+// maxConns is how many connections a database file gets: one writes at a time, the others read
+// beside it.
 const maxConns = 4
 
-// DefaultPageSize is Options.PageSize where that is 0.
+// DefaultPageSize stands for an Options.PageSize of 0.
 const DefaultPageSize = 2048
 
-// copyAfter is from how many bytes in the log on a commit copies them to the database. It is
-// SQLite's default, 1000 pages, with its own size of pages, 4096.
+// copyAfter is the size of the log in bytes from which a commit copies it to the database. It
+// is SQLite's default, 1000 pages, with SQLite's own page size, 4096.
 const copyAfter = 1000 * 4096
 
-// Options of a database file. nil and the zero value are good ones.
+// Options of a database file. nil and the zero value are good choices.
 type Options struct {
-	// PageSize is of the pages of a database that is made, in bytes: a power of two from 512
-	// to 65536. Defaults to [DefaultPageSize]. A file that is there keeps its own.
+	// PageSize is the page size of a new database, in bytes: a power of two from 512 to 65536.
+	// Defaults to [DefaultPageSize]. An existing file keeps its own.
 	//
-	// SQLite writes whole pages to its log, and each batch changes two that hardly another of
-	// its group changes: one in the index of ids, and one in that of its lane's order. So a
-	// batch of 1.5 KB writes 15 KB to the log with pages of 4096 bytes, SQLite's own default,
-	// 10 KB with 2048, for 1.07 of the CPU time that SQLite takes, and 7 KB with 1024, for
-	// 1.3 of it. Payloads of many kilobytes are quicker in larger pages.
+	// SQLite writes whole pages to its log, and each batch changes two pages that hardly any
+	// other batch of its group changes: in the index of ids, and in the index of its lane's
+	// order. So a batch of 1.5 KB writes 15 KB to the log with pages of 4096 bytes, SQLite's
+	// own default, 10 KB with 2048, for 1.07 of the CPU time that SQLite takes, and 7 KB with
+	// 1024, for 1.3 of it. Payloads of many kilobytes are quicker in larger pages.
 	PageSize int
 }
 
@@ -45,19 +45,18 @@ type Options struct {
 // when that is closed.
 const Memory = ":memory:"
 
-// Open opens the database file at path, a path and not a URI, and makes it if it is
-// not there, with the permissions of the process's umask. Its connections use the
-// write-ahead log, wait 5 s for a writer, wait for the disk at each commit
-// (synchronous = FULL), enforce foreign keys and begin transactions with the write
-// lock (BEGIN IMMEDIATE), so that an AddTx never finds that another has written
-// since it began. A path that cannot be opened is an error here, not later. A file that it
-// makes has pages of [DefaultPageSize] bytes.
+// Open opens the database file at path, a path and not a URI. It makes a missing file, with
+// the permissions of the process's umask and pages of [DefaultPageSize] bytes. Its connections
+// use the write-ahead log, wait 5 s for a writer, wait for the disk at each commit
+// (synchronous = FULL), enforce foreign keys and begin transactions with the write lock (BEGIN
+// IMMEDIATE), so that an AddTx never finds that another transaction has written since it
+// began. A path that cannot be opened is an error here, not later.
 //
-// The file must be on a disk of this machine: SQLite's write-ahead log does not
-// work on network file systems.
+// The file must be on a disk of this machine: SQLite's write-ahead log does not work on
+// network file systems.
 func Open(path string) (*sql.DB, error) { return OpenWith(path, nil) }
 
-// OpenWith is Open with options. A bad one gives a [*batch.InputError].
+// OpenWith is Open with options. A bad option gives a [*batch.InputError].
 func OpenWith(path string, o *Options) (*sql.DB, error) {
 	size := DefaultPageSize
 	if o != nil && o.PageSize != 0 {
@@ -79,13 +78,14 @@ func OpenWith(path string, o *Options) (*sql.DB, error) {
 		db.SetMaxIdleConns(maxConns) // opening one and setting it up costs more than keeping it
 	}
 	if err := db.Ping(); err != nil {
-		_ = db.Close() // the error that matters is the one before
+		_ = db.Close() // the earlier error is returned
 		return nil, fmt.Errorf("sqliteopen: open %q: %w", path, err)
 	}
 	return db, nil
 }
 
-// connector makes connections as sql.Open would, and sets what a data source name cannot.
+// connector makes connections as sql.Open would, and makes settings that a data source name
+// cannot hold.
 type connector struct {
 	driver sqlite3.SQLiteDriver
 	dsn    string
@@ -95,8 +95,8 @@ func (c *connector) Connect(context.Context) (driver.Conn, error) { return c.dri
 
 func (c *connector) Driver() driver.Driver { return &c.driver }
 
-// settings sets a connection up. The size of pages comes before the log, with which the file
-// begins to be there.
+// settings sets a connection up. The page size comes before the log, because the log creates
+// the file.
 func settings(pageSize int) func(*sqlite3.SQLiteConn) error {
 	pragmas := fmt.Sprintf("PRAGMA page_size = %d; PRAGMA wal_autocheckpoint = %d", pageSize, copyAfter/pageSize)
 	return func(conn *sqlite3.SQLiteConn) error {

@@ -13,7 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-// Whatever a file is called, Open opens that file, with settings that New accepts.
+// Open opens a file of any name, with settings that New accepts.
 func TestOpen(t *testing.T) {
 	for _, name := range []string{"q.db", "with space.db", "what?.db", "100%25#1.db", "a&b=c;d.db", "ünï.db", sqliteopen.Memory} {
 		t.Run(name, func(t *testing.T) {
@@ -48,8 +48,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// A file that is made has pages of the size that is asked for, and keeps it, however it is
-// opened later; what commits copy from the log is the same number of bytes.
+// A new file has pages of the requested size, and keeps it, however it is opened later;
+// commits copy the log from the same number of bytes on.
 func TestPageSize(t *testing.T) {
 	for asked, want := range map[int]int{0: sqliteopen.DefaultPageSize, 512: 512, 1024: 1024, 4096: 4096, 65536: 65536} {
 		path := filepath.Join(t.TempDir(), "q.db")
@@ -88,7 +88,7 @@ func TestOpenRelative(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// What cannot be opened is an error of Open.
+// A file that cannot be opened is an error of Open.
 func TestOpenFails(t *testing.T) {
 	text := filepath.Join(t.TempDir(), "text")
 	require.NoError(t, os.WriteFile(text, []byte("this is no database, whatever it is called, and never was one"), 0o600))
