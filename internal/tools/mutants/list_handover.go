@@ -49,11 +49,11 @@ var handOverList = []mutant{
 	},
 	{
 		name: "an acceptance that may not be repeated for long waits for the ledger", file: "engine.go", pkg: ".", test: "TestAnAcceptanceThatACrashWouldMakeADoubtIsWrittenAtOnce",
-		old: "return claimed.ResendUntil.Sub(claimed.ClaimExpires) >= asked+", new: "return claimed.ResendUntil.After(claimed.DoubtSince) || 0 > asked+",
+		old: "return e.r.resend(service)", new: "return claimed.ResendUntil.After(claimed.DoubtSince) || e.r.resend(service)",
 	},
 	{
 		name: "an acceptance that may not be repeated at all waits for the ledger", file: "engine.go", pkg: ".", test: "TestAnAcceptanceThatACrashWouldMakeADoubtIsWrittenAtOnce",
-		old: "return claimed.ResendUntil.Sub(claimed.ClaimExpires) >= asked+", new: "return claimed.ResendUntil.Equal(claimed.DoubtSince) || asked < ",
+		old: "return e.r.resend(service)", new: "return claimed.ResendUntil.Equal(claimed.DoubtSince) || e.r.resend(service)",
 	},
 	{
 		name: "a verdict before the acceptance is recorded counts", file: "monitor/mine.go", pkg: "monitor", test: "TestMindsSoon",

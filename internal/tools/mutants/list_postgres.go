@@ -139,7 +139,7 @@ var postgresList = []mutant{
 	},
 	{
 		name: "the scan keeps its cursor", file: "queuer/scan.go", pkg: "queuer", test: "TestTheScanRotatesOverAllLanes",
-		old: "	place.start = len(lanes) < q.o.ScanLanes\n",
+		old: "	place.start = len(s.lanes) < q.o.ScanLanes\n",
 		new: "	place.start = false\n",
 	},
 	{
