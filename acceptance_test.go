@@ -18,8 +18,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// An acceptance whose commit is known by the time of the first question is not written by
-// itself; one that is not waits no longer than for that, even if nobody answers.
+// If the commit is known at the first status query, the acceptance needs no write of its own.
+// Otherwise its write waits no longer than for that query, even if nobody answers.
 func TestAQuickCommitIsWrittenWithItsAcceptance(t *testing.T) {
 	harmless := &ledgermem.Options{Traits: &dlt.Traits{Name: "test", ResendHarmlessFor: dlt.Forever}}
 	synctest.Test(t, func(t *testing.T) {
@@ -50,8 +50,8 @@ func TestAQuickCommitIsWrittenWithItsAcceptance(t *testing.T) {
 	}
 }
 
-// Where the ledger tells of its commits, one that is told of is one write with the
-// acceptance, whichever of the two comes first.
+// If the ledger sends an event of a commit, one write records it together with the acceptance,
+// whichever of the two comes first.
 func TestACommitThatIsToldIsWrittenWithItsAcceptance(t *testing.T) {
 	for _, early := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestACommitThatIsToldIsWrittenWithItsAcceptance(t *testing.T) {
 			}}), early: early, told: make(chan batch.ID, 10)}
 			r := newRunner(t, unsalted{memory.New()}, l, nil)
 			stop := running(t, r)
-			first := one("s", "first") // with which the stream is opened, and tells
+			first := one("s", "first") // it opens the stream, and is reported
 			require.NoError(t, r.Add(t.Context(), first))
 			await(t, r, first)
 			time.Sleep(time.Second)
@@ -74,7 +74,7 @@ func TestACommitThatIsToldIsWrittenWithItsAcceptance(t *testing.T) {
 	}
 }
 
-// unsalted is a store whose rows count in their versions how often they were written.
+// unsalted is a store whose rows count their writes in their versions.
 type unsalted struct{ store.Store }
 
 func (s unsalted) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
@@ -82,8 +82,8 @@ func (s unsalted) Claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 	return s.Store.Claim(ctx, q, choose)
 }
 
-// teller is a ledger that tells of each commit, 2 ms after it has answered the POST or as
-// long before that. It answers no question with what it has told.
+// teller is a ledger that sends an event of each commit, 2 ms after it has answered the POST
+// or as long before. It leaves reported batches out of its answers.
 type teller struct {
 	*ledgermem.Ledger
 	early bool
@@ -117,7 +117,7 @@ func (l *teller) Events(ctx context.Context, _ []batch.ServiceID, tell func(dlt.
 	}
 }
 
-// Where a lane goes on once all of a run is acknowledged, acceptances wait for nothing.
+// If a lane goes on once a whole run is acknowledged, acceptances wait for nothing.
 func TestARunIsAcknowledgedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunner(t, memory.New(), &slow{Ledger: ledgermem.New(&ledgermem.Options{Traits: &dlt.Traits{
@@ -135,8 +135,8 @@ func TestARunIsAcknowledgedAtOnce(t *testing.T) {
 	})
 }
 
-// Where a batch may not be sent again for long enough, a crash shall leave no more in
-// doubt than it must: an acceptance is written at once.
+// If a batch may not be sent again for long enough, a crash must leave as little as possible
+// in doubt: an acceptance is written at once.
 func TestAnAcceptanceThatACrashWouldMakeADoubtIsWrittenAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		harmless time.Duration
@@ -162,19 +162,19 @@ func TestAnAcceptanceThatACrashWouldMakeADoubtIsWrittenAtOnce(t *testing.T) {
 	}
 }
 
-// shortest is how long a resend has to be harmless for an acceptance to be held: for two
-// claims, for what arrives late after either, and until the monitor asks.
+// shortest is how long a resend must be harmless so that an acceptance is held: for two
+// claims, for late arrivals after either, and until the monitor asks.
 const shortest = 2*time.Minute + 3*time.Second
 
-// forgiving is a ledger where a resend is harmless for a time.
+// forgiving is a ledger whose resends are harmless for a time.
 func forgiving(harmless time.Duration) *ledgermem.Ledger {
 	traits := ledgermem.Unforgiving(time.Second)
 	traits.ResendHarmlessFor, traits.Resolves = harmless, false
 	return ledgermem.New(&ledgermem.Options{Traits: &traits})
 }
 
-// So long is enough: what the ledger lost of a process that died with its acceptance is
-// sent again, and no person has to decide.
+// That long is enough: if a process died with an acceptance and the ledger lost the batch, it
+// is sent again, and no person has to decide.
 func TestACrashWithAnAcceptanceIsNoDecision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, ledger := memory.New(), forgetful{forgiving(shortest)}
@@ -197,7 +197,7 @@ func TestACrashWithAnAcceptanceIsNoDecision(t *testing.T) {
 	})
 }
 
-// forgetful is a ledger that loses what it accepts at first.
+// forgetful is a ledger that loses the first attempts that it accepts.
 type forgetful struct{ *ledgermem.Ledger }
 
 func (l forgetful) Submit(ctx context.Context, a batch.Attempt) error {
@@ -207,7 +207,7 @@ func (l forgetful) Submit(ctx context.Context, a batch.Attempt) error {
 	return l.Ledger.Submit(ctx, a)
 }
 
-// dumb is a store for a process that dies before it has recorded anything.
+// dumb is the store of a process that dies before it has recorded anything.
 type dumb struct{ *memory.Store }
 
 func (dumb) Record(context.Context, []store.Outcome) ([]store.Applied, error) { return nil, errStore }

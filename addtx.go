@@ -11,18 +11,18 @@ import (
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
-// txAdder is a store that adds in the application's own transaction.
+// txAdder is a store that can add batches in the application's own transaction.
 type txAdder interface {
 	AddTx(ctx context.Context, tx *sql.Tx, batches ...batch.Batch) error
 }
 
-// AddTx is Add in the application's own transaction: it checks batches locally, as the
-// ledger would, and adds them by the store's AddTx, whose documentation says what holds
-// for the transaction. Call Wake after the commit. After an error nothing of this call is
-// part of the transaction. A store without such a method gives [errors.ErrUnsupported].
+// AddTx is Add in the application's own transaction. It checks batches locally, as the ledger
+// would, and calls the store's AddTx, whose documentation states the rules for the
+// transaction. Call Wake after the commit. After an error nothing of this call is part of the
+// transaction. A store without an AddTx gives [errors.ErrUnsupported].
 //
-// The AddTx of a store knows no ledger: a batch that the ledger cannot read is stored, and
-// then stands at the head of its lane until a person cancels it.
+// The AddTx of a store knows no ledger. If you call it directly, it stores even a batch that
+// the ledger cannot read, and such a batch blocks its lane until a person cancels it.
 func (r *Runner) AddTx(ctx context.Context, tx *sql.Tx, batches ...batch.Batch) error {
 	s, ok := r.store.(txAdder)
 	if !ok {
@@ -34,9 +34,9 @@ func (r *Runner) AddTx(ctx context.Context, tx *sql.Tx, batches ...batch.Batch) 
 	return s.AddTx(ctx, tx, batches...)
 }
 
-// Check is the local check of Add and AddTx: it returns a [*batch.InputError] for a batch
-// that the ledger would refuse or choke on, and nil where its traits say that it has no
-// check. It stores and sends nothing.
+// Check is the local check of Add and AddTx. It returns a [*batch.InputError] for a batch that
+// the ledger would refuse or fail to process. It returns nil where the ledger's traits declare
+// no check. It stores and sends nothing.
 func (r *Runner) Check(b batch.Batch) error {
 	c, ok := r.ledger.Ledger.(dlt.Checker)
 	if !ok || !r.ledger.Traits(b.Service).Checks {

@@ -20,7 +20,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-// inTx runs do in a transaction of its own, and commits it whatever do returns.
+// inTx runs do in its own transaction, and commits it also after an error of do.
 func inTx(t *testing.T, db *sql.DB, do func(tx *sql.Tx) error) error {
 	tx, err := db.BeginTx(t.Context(), nil)
 	require.NoError(t, err)

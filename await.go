@@ -10,12 +10,12 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Await returns the record of a batch once it is final, from any process, whether
-// or not Run runs in this one. Invalid and Rejected are records, not errors. It
-// returns [batch.ErrNotFound], the store's error, or ctx's.
+// Await returns the record of a batch once it is final. It works in any process, whether or
+// not Run runs there. Invalid and Rejected are records, not errors. Await returns
+// [batch.ErrNotFound], the store's error, or ctx's error.
 //
-// Any number of Awaits may wait: together they ask the store once in a
-// Options.PollInterval, and at once about what this process sees become final.
+// Any number of Awaits may wait. Together they ask the store once in an Options.PollInterval,
+// and at once about each batch that this process sees become final.
 func (r *Runner) Await(ctx context.Context, key batch.Key) (batch.Record, error) {
 	rec, err := r.waiters.Wait(ctx, key)
 	if err != nil {
@@ -24,8 +24,8 @@ func (r *Runner) Await(ctx context.Context, key batch.Key) (batch.Record, error)
 	return rec, nil
 }
 
-// Idle returns nil once everything that is stored is final: for tests and jobs. A
-// batch that needs a decision keeps it waiting.
+// Idle returns nil once every stored batch is final, for tests and jobs. A batch that needs a
+// decision keeps Idle waiting.
 func (r *Runner) Idle(ctx context.Context) error {
 	final := make(chan struct{}, 1)
 	r.idlers.wait(final, true)
@@ -55,7 +55,8 @@ type idlers struct {
 	m  map[chan struct{}]struct{}
 }
 
-// wait tells c, or no longer, of anything that becomes final.
+// wait registers c (or removes it, if on is false) for a signal whenever a batch becomes
+// final.
 func (i *idlers) wait(c chan struct{}, on bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -80,7 +81,7 @@ func (i *idlers) tell() {
 	}
 }
 
-// final says that this process saw a batch become final.
+// final wakes the waiters for a batch that this process saw become final.
 func (r *Runner) final(key batch.Key) {
 	r.waiters.Final(key)
 	r.idlers.tell()

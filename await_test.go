@@ -19,7 +19,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// counted counts how often a store is asked what is final.
+// counted counts the queries for final batches.
 type counted struct {
 	store.Store
 	finals atomic.Int64
@@ -30,7 +30,7 @@ func (c *counted) Finals(ctx context.Context, keys []batch.Key) ([]batch.Record,
 	return c.Store.Finals(ctx, keys)
 }
 
-// Here nothing runs: another process delivers.
+// Nothing runs here: another process delivers.
 func TestAllAwaitsShareOneQueryInAnInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 1000
@@ -62,13 +62,14 @@ func TestAllAwaitsShareOneQueryInAnInterval(t *testing.T) {
 	})
 }
 
-// What this process sees become final is told at once, not a poll interval later.
+// When this process sees a batch become final, Await returns at once, not a poll interval
+// later.
 func TestAwaitIsToldAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 5 * time.Millisecond})
 		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{PollInterval: 10 * time.Second})
 		stop := running(t, r)
-		for i := range 20 { // each the only one who waits: whoever reads comes and goes
+		for i := range 20 { // each is the only waiter: the reader starts and stops
 			b := one("s", batch.ID(fmt.Sprint(i)))
 			begin := time.Now()
 			require.NoError(t, r.Add(t.Context(), b))
@@ -79,7 +80,7 @@ func TestAwaitIsToldAtOnce(t *testing.T) {
 	})
 }
 
-// between is a store in which a batch becomes final while somebody reads that it is not.
+// between is a store in which a batch becomes final during a read that does not see it yet.
 type between struct {
 	store.Store
 	meanwhile func()
@@ -94,8 +95,8 @@ func (b *between) Finals(ctx context.Context, keys []batch.Key) ([]batch.Record,
 	return final, missing, err
 }
 
-// What becomes final between an Await's first look and its end is not missed, nor is
-// what was final before: neither waits for the next poll.
+// Await misses no batch that becomes final between its first look and its end, or was final
+// before: neither waits for the next poll.
 func TestAwaitMissesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 5 * time.Second})
@@ -115,7 +116,7 @@ func TestAwaitMissesNothing(t *testing.T) {
 			for !committed() {
 				time.Sleep(time.Millisecond)
 			}
-			time.Sleep(time.Millisecond) // it is told of, too
+			time.Sleep(time.Millisecond) // wait until this is reported, too
 		}
 		var told time.Time
 		inner := st.meanwhile

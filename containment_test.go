@@ -44,7 +44,7 @@ func (l *logged) logger(level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: level}))
 }
 
-// panicky is a ledger that panics in one method as long as it is told to.
+// panicky is a ledger that panics in one method until it is told to stop.
 type panicky struct {
 	*ledgermem.Ledger
 	in     string
@@ -79,8 +79,8 @@ func (p *panicky) Resolve(ctx context.Context, a dlt.Doubt) (dlt.Evidence, error
 	return p.Ledger.Resolve(ctx, a)
 }
 
-// A ledger that panics is contained, logged with where it did, and asked again: once
-// it stops the batches end final, each executed once, in order.
+// A panic of a ledger is contained, logged with its stack, and the call repeated. Once the
+// panics stop the batches end final, each executed once, in order.
 func TestALedgerThatPanicsIsContained(t *testing.T) {
 	for _, method := range []string{"Traits", "Submit", "Submit, after it was taken", "BatchStatuses", "Resolve"} {
 		t.Run(method, func(t *testing.T) {
@@ -121,8 +121,8 @@ func TestALedgerThatPanicsIsContained(t *testing.T) {
 	}
 }
 
-// A panic in Traits when Run starts is an error: nothing is recorded of a ledger that
-// did not say its name.
+// A panic in Traits at the start of Run is an error: without the ledger's name nothing is
+// recorded.
 func TestALedgerThatPanicsAtTheStartNamesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
@@ -141,7 +141,7 @@ func TestALedgerThatPanicsAtTheStartNamesNothing(t *testing.T) {
 	})
 }
 
-// An observer that panics keeps nobody from anything.
+// A panic of an observer hinders nobody.
 func TestAnObserverThatPanicsIsContained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &logged{}
@@ -216,7 +216,7 @@ func TestAStrategyThatPanicsHoldsItsLaneOnly(t *testing.T) {
 	}
 }
 
-// No log line, at any level and whatever goes wrong, holds a payload.
+// No log line holds a payload, at any level and after any failure.
 func TestTheLogHoldsNoPayload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &logged{}

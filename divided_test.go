@@ -16,8 +16,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// divided is a ledger of circuits whose nodes come to different states: it executes
-// what it gets, shows it as Valid, and takes it back. One that is whole commits.
+// divided is a ledger of circuits whose nodes have different states: it executes a batch,
+// shows it as Valid, and takes it back. A whole circuit commits.
 type divided struct {
 	mu    sync.Mutex
 	posts map[batch.ID][]time.Time
@@ -73,8 +73,8 @@ func (l *divided) mend(s batch.ServiceID) {
 	l.whole[s] = true
 }
 
-// TestADividedCircuitIsHalted: after three executions that were taken back nothing leaves
-// the lane any more, by any instance, and everybody is told why; until it is released.
+// TestADividedCircuitIsHalted: after three executions that were taken back nothing leaves the
+// lane any more, from any instance, and everybody gets the reason; until the lane is released.
 func TestADividedCircuitIsHalted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := &divided{posts: map[batch.ID][]time.Time{}, whole: map[batch.ServiceID]bool{"other": true}}
@@ -145,7 +145,7 @@ func TestADividedCircuitIsHalted(t *testing.T) {
 	})
 }
 
-// TestAnExecutionThatNobodyCanTellOf: a person hears of it within five minutes.
+// TestAnExecutionThatNobodyCanTellOf: a person is asked within five minutes.
 func TestAnExecutionThatNobodyCanTellOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := &divided{posts: map[batch.ID][]time.Time{}, blind: true}

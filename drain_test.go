@@ -55,8 +55,8 @@ func (eager) Select(l batch.Lane) []batch.Run {
 	return []batch.Run{run}
 }
 
-// What was claimed and not posted when the stop came is put back, spending nothing,
-// and another instance posts it at once.
+// Batches that were claimed and not posted when the stop came are put back without spending
+// anything, and another instance posts them at once.
 func TestAStopPutsBackWhatWasNotPosted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
@@ -104,7 +104,7 @@ func TestAStopPutsBackWhatWasNotPosted(t *testing.T) {
 	})
 }
 
-// A stop ends within Drain, whatever the ledger and the store do.
+// A stop ends within Drain, even if the ledger and the store hang.
 func TestAStopEndsWithinDrain(t *testing.T) {
 	for name, hang := range map[string]bool{"ledger hangs": false, "store hangs, too": true} {
 		t.Run(name, func(t *testing.T) {
@@ -143,14 +143,14 @@ func (s *stuck) Record(ctx context.Context, o []store.Outcome) ([]store.Applied,
 	return s.Store.Record(ctx, o)
 }
 
-// Run that is stopped before it began returns nil, too.
+// A Run that is stopped before it began returns nil, too.
 func TestAStopBeforeTheStart(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.NoError(t, newRunner(t, memory.New(), ledgermem.New(nil), nil).Run(ctx))
 }
 
-// deaf is a ledger that does not heed its context.
+// deaf is a ledger that ignores its context.
 type deaf struct{ *ledgermem.Ledger }
 
 func (d deaf) Submit(context.Context, batch.Attempt) error {
@@ -158,7 +158,7 @@ func (d deaf) Submit(context.Context, batch.Attempt) error {
 	return nil
 }
 
-// A stop is not held up by a ledger's client that does not heed its context: it says so.
+// A ledger's client that ignores its context does not hold up a stop: Run returns an error.
 func TestAStopDoesNotWaitForADeafLedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunner(t, memory.New(), deaf{ledgermem.New(nil)}, nil)
@@ -168,12 +168,12 @@ func TestAStopDoesNotWaitForADeafLedger(t *testing.T) {
 		begin := time.Now()
 		require.ErrorIs(t, stop(), dltbatch.ErrDrain)
 		assert.LessOrEqual(t, time.Since(begin), 31*time.Second)
-		time.Sleep(2 * time.Hour) // until what was left behind has ended
+		time.Sleep(2 * time.Hour) // until the goroutines left behind have ended
 	})
 }
 
-// A question that is under way is waited for at a stop, also while the store fails, and its
-// answer written down.
+// A stop waits for a status query in flight, even while the store fails, and its answer is
+// recorded.
 func TestAStopWaitsForWhatTheMonitorAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &pendingless{Store: memory.New()}
@@ -181,7 +181,7 @@ func TestAStopWaitsForWhatTheMonitorAsked(t *testing.T) {
 		stop := running(t, r)
 		b := one("s", "a")
 		require.NoError(t, r.Add(t.Context(), b))
-		time.Sleep(500 * time.Millisecond) // the question is under way
+		time.Sleep(500 * time.Millisecond) // the query is in flight
 		st.fails.Store(true)
 		time.Sleep(time.Second) // and the monitor tries in vain
 		require.NoError(t, stop())
@@ -191,7 +191,7 @@ func TestAStopWaitsForWhatTheMonitorAsked(t *testing.T) {
 	})
 }
 
-// pendingless is a store that does not say what is pending.
+// pendingless is a store whose Pending can fail.
 type pendingless struct {
 	*memory.Store
 	fails atomic.Bool
@@ -204,7 +204,7 @@ func (s *pendingless) Pending(ctx context.Context, q store.PendingQuery) ([]stor
 	return s.Store.Pending(ctx, q)
 }
 
-// sluggish answers after a while, whatever its context says.
+// sluggish answers after a while and ignores its context.
 type sluggish struct{ *ledgermem.Ledger }
 
 func (l *sluggish) BatchStatuses(_ context.Context, s batch.ServiceID, as []batch.Attempt) ([]batch.Status, error) {

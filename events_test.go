@@ -31,8 +31,8 @@ func (a *asked) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a.RoundTripper.RoundTrip(r)
 }
 
-// A hundred times the socket of a real node's events is cut, and no verdict is
-// missed; nor is the node asked more often than events may make it be asked.
+// The socket of a real node's events is cut a hundred times, and no verdict is missed; nor is
+// the node asked more often than events can cause.
 func TestEventsWhoseSocketIsDroppedAHundredTimes(t *testing.T) {
 	const lanes, each, drops = 10, 12, 100
 	node := sawtoothtest.Start(t, &sawtoothtest.Options{BlockInterval: 200 * time.Millisecond})
@@ -41,7 +41,7 @@ func TestEventsWhoseSocketIsDroppedAHundredTimes(t *testing.T) {
 	count := &asked{RoundTripper: transport}
 	ledger, err := sawtooth.New(node.URL(), &sawtooth.Options{Client: &http.Client{Transport: count}})
 	require.NoError(t, err)
-	// With the long interval, a verdict that no event tells of takes much too long.
+	// With the long interval, a verdict without an event takes much too long.
 	r := newRunner(t, memory.New(), ledger, &dltbatch.Options{PollInterval: 2 * time.Second})
 	key, err := sawtooth.GeneratePrivateKey()
 	require.NoError(t, err)
@@ -79,7 +79,7 @@ func TestEventsWhoseSocketIsDroppedAHundredTimes(t *testing.T) {
 	assert.Equal(t, drops, <-dropped)
 	all := time.Since(begin)
 	require.NoError(t, stop())
-	const perBatch = 9 // doubling from 10 ms to 2 s, where nothing tells
+	const perBatch = 9 // doubling from 10 ms to 2 s, without events
 	assert.LessOrEqual(t, count.n.Load(), int64(all/(10*time.Millisecond))+perBatch*lanes*each)
 	t.Logf("%d batches in %s, %d questions", len(batches), took, count.n.Load())
 }

@@ -13,10 +13,9 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Explain says why a batch is not moving and what would move it: from any process,
-// whether or not Run runs in this one. It reads and changes nothing, and what it says
-// was true at one moment. It goes by this Runner's strategy. It returns
-// [batch.ErrNotFound] or the store's error.
+// Explain returns why a batch does not move and how it would. It works in any process, whether
+// or not Run runs there. It reads and changes nothing; its answer was true at one moment, and
+// assumes this Runner's strategy. Explain returns [batch.ErrNotFound] or the store's error.
 func (r *Runner) Explain(ctx context.Context, key batch.Key) (batch.Explanation, error) {
 	q := r.claimQuery()
 	look, err := r.store.Look(ctx, key, q.Window)
@@ -52,7 +51,7 @@ func (r *Runner) serves(ctx context.Context, s batch.ServiceID) (unserved, err e
 	return otherLedger(by[0], traits.Name), nil
 }
 
-// claimQuery is what this Runner's claims ask for, without lanes and limit.
+// claimQuery is the query of this Runner's claims, without lanes and limit.
 func (r *Runner) claimQuery() store.ClaimQuery {
 	return store.ClaimQuery{
 		Window: max(1, r.o.Strategy.Window()), TTL: r.o.ClaimTTL, Resend: r.resend, MaxInFlight: r.maxInFlight,
@@ -65,7 +64,8 @@ func (r *Runner) resend(s batch.ServiceID) store.Resend {
 	return store.Resend{HarmlessFor: t.ResendHarmlessFor, LateArrival: t.LateArrival}
 }
 
-// buries says that a service's batches leave tombstones: sending one again would harm.
+// buries reports that a service's batches leave tombstones, because a second submission would
+// harm.
 func (r *Runner) buries(s batch.ServiceID) bool {
 	return r.ledger.Traits(s).ResendHarmlessFor != dlt.Forever
 }
@@ -74,7 +74,7 @@ func (r *Runner) maxInFlight(s batch.ServiceID) int { return r.ledger.Traits(s).
 
 func (r *Runner) keepsOrder(s batch.ServiceID) bool { return r.ledger.Traits(s).KeepsOrder }
 
-// explain is [Runner.Explain] of what the store was seen to be.
+// explain is [Runner.Explain] for one look at the store.
 func explain(l store.Look, q store.ClaimQuery, choose store.Choose) batch.Explanation {
 	x := explainer{l: l, q: q, choose: choose, now: l.At}
 	x.e = batch.Explanation{
@@ -124,7 +124,7 @@ func (x *explainer) state() {
 	}
 }
 
-// claimable is about what waits to be claimed.
+// claimable explains a batch that waits to be claimed.
 func (x *explainer) claimable() {
 	switch {
 	case !x.l.Everything.PausedAt.IsZero():
@@ -154,7 +154,7 @@ func (x *explainer) rule() store.Resend {
 	return x.q.Resend(x.e.Service)
 }
 
-// ready is about what could leave now, as far as it is concerned itself.
+// ready explains a batch that could leave now if its lane lets it.
 func (x *explainer) ready() {
 	q := x.q
 	if x.taken(x.l.Lane, q) {
@@ -171,7 +171,7 @@ func (x *explainer) ready() {
 		x.behind(batch.CauseBehind, x.first(), "")
 		return
 	}
-	// If it leaves once what it conflicts with is gone, the first of those is in its way.
+	// If the batch leaves once its conflicts are gone, the first conflicting batch blocks it.
 	conflicts := func(r store.LaneRow) bool { return r.Footprint.Conflicts(x.l.Footprint) }
 	apart := slices.Concat(slices.DeleteFunc(slices.Clone(x.l.Lane[:me]), conflicts), x.l.Lane[me:])
 	if x.taken(apart, q) && len(apart) < len(x.l.Lane) {
@@ -191,7 +191,7 @@ func (x *explainer) behind(cause batch.Cause, blocker batch.Key, address string)
 	x.e.Blocker, x.e.Address = blocker, address
 }
 
-// taken reports whether a claim that saw these rows would take the batch.
+// taken reports whether a claim that sees these rows would take the batch.
 func (x *explainer) taken(rows []store.LaneRow, q store.ClaimQuery) bool {
 	plan := store.PlanLane(x.e.Service, slices.Clone(rows), x.now, q, len(rows), x.choose)
 	for _, run := range plan.Runs {
@@ -208,7 +208,7 @@ func (x *explainer) at(rows []store.LaneRow) int {
 	return slices.IndexFunc(rows, func(r store.LaneRow) bool { return r.Key == x.e.Key })
 }
 
-// inFlight is the first of its lane that is under way.
+// inFlight returns the first batch of the lane that is in flight.
 func (x *explainer) inFlight() batch.Key {
 	for _, r := range x.l.Lane {
 		if !r.Row.State.Claimable() {
@@ -218,8 +218,8 @@ func (x *explainer) inFlight() batch.Key {
 	return batch.Key{}
 }
 
-// first is what a lane without conflicts waits for: what is under way, or else what
-// stands at its front; the zero Key where that is the batch itself.
+// first returns the batch for which a lane without conflicts waits: the first in flight, or
+// else the front of the lane. It returns the zero Key where the front is the batch itself.
 func (x *explainer) first() batch.Key {
 	if k := x.inFlight(); k != (batch.Key{}) {
 		return k
@@ -230,8 +230,8 @@ func (x *explainer) first() batch.Key {
 	return batch.Key{}
 }
 
-// meet is an address at which two footprints conflict, the longer of the two that are
-// prefixes of one another; "" where one of them declares nothing.
+// meet returns an address at which two footprints conflict: the longer of two prefixes, one of
+// which begins with the other. It returns "" where a footprint declares nothing.
 func meet(f, g batch.Footprint) string {
 	for _, pair := range [...][2][]string{{f.Writes, g.Writes}, {f.Writes, g.Reads}, {f.Reads, g.Writes}} {
 		for _, a := range pair[0] {
@@ -248,7 +248,7 @@ func meet(f, g batch.Footprint) string {
 	return ""
 }
 
-// sentence is an explanation in words.
+// sentence puts an explanation into words.
 func sentence(e batch.Explanation) string {
 	s := e.State.String() + ": " + reason(e)
 	if e.LastError != nil {

@@ -20,8 +20,8 @@ import (
 
 var somebody = batch.By{Actor: "ada", Reason: "to see"}
 
-// maze is a lane whose rooms are moved by hand, one random step at a time, so that
-// every state that can be reached is.
+// maze is a lane whose parts are moved by hand, one random step at a time, so that it reaches
+// every reachable state.
 type maze struct {
 	t      *testing.T
 	r      *rand.Rand
@@ -84,7 +84,7 @@ func (m *maze) record(o store.Outcome) {
 	require.NoError(m.t, err)
 }
 
-// posted records what became of the last claim of a batch.
+// posted records the result of the last claim of a batch.
 func (m *maze) posted(key batch.Key, f store.Finding) {
 	c := m.claims[key]
 	o := store.Outcome{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: f, Attempt: c.Attempt, Back: c.From, Check: time.Second, Delay: 5 * time.Second}
@@ -94,7 +94,7 @@ func (m *maze) posted(key batch.Key, f store.Finding) {
 	m.record(o)
 }
 
-// found records what the monitor found out about a batch, if it owns it.
+// found records the monitor's finding about a batch, if the monitor owns it.
 func (m *maze) found(key batch.Key, f store.Finding) {
 	rows, err := m.st.Pending(m.t.Context(), store.PendingQuery{Limit: 100, Lease: time.Second, Services: []batch.ServiceID{mazeLane}})
 	require.NoError(m.t, err)
@@ -123,7 +123,7 @@ func (m *maze) steer(s store.Steering) {
 	require.NoError(m.t, err)
 }
 
-// step does anything at all.
+// step does a random thing.
 func (m *maze) step() {
 	key := m.keys[m.r.IntN(len(m.keys))]
 	ctx := m.t.Context()
@@ -150,8 +150,8 @@ func (m *maze) step() {
 	}
 }
 
-// follow does what Explain says until the batch has moved. The lane is not deep, so
-// that it needs few steps.
+// follow obeys Explain until the batch has moved. The lane is not deep, so few steps are
+// enough.
 func (m *maze) follow(key batch.Key, causes map[batch.Cause]int) {
 	before := m.get(key)
 	var path []batch.Explanation
@@ -187,7 +187,7 @@ func (m *maze) check(e batch.Explanation) {
 	}
 }
 
-// obey does what an explanation says, as whoever it names would.
+// obey does the remedy of an explanation, in the role that it names.
 func (m *maze) obey(e batch.Explanation, causes map[batch.Cause]int) {
 	ctx := m.t.Context()
 	switch e.Remedy {
@@ -210,7 +210,7 @@ func (m *maze) obey(e batch.Explanation, causes map[batch.Cause]int) {
 	}
 }
 
-// wait does what the owner of a batch does sooner or later.
+// wait does the next work of the batch's owner.
 func (m *maze) wait(e batch.Explanation) {
 	switch e.Cause {
 	case batch.CauseReady:
@@ -235,7 +235,7 @@ func (m *maze) wait(e batch.Explanation) {
 	}
 }
 
-// Every open batch that can be met has a cause, and doing what Explain says moves it.
+// Every reachable open batch has a cause, and obeying Explain moves it.
 func TestExplainMovesWhateverStands(t *testing.T) {
 	causes := map[batch.Cause]int{}
 	for seed := range uint64(400) {

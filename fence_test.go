@@ -15,8 +15,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// silent is a ledger that executes what it gets, twice if it gets it twice, and answers no
-// question: a person has to look at what it executed.
+// silent is a ledger that executes every batch that it gets, even twice, and answers no status
+// query: a person has to look at its executions.
 type silent struct{ *ledgermem.Ledger }
 
 func (silent) BatchStatuses(_ context.Context, _ batch.ServiceID, attempts []batch.Attempt) (all []batch.Status, _ error) {
@@ -27,9 +27,8 @@ func (silent) BatchStatuses(_ context.Context, _ batch.ServiceID, attempts []bat
 }
 
 // Two people see the same doubt, and that the ledger has not executed the batch. One of them
-// decides so, and the batch is sent again: it is executed, and the answer is lost. What
-// the other one decides now was looked up for the first attempt, and must not send the
-// batch a third time.
+// decides so, and the batch is sent again: it is executed, and the answer is lost. The other's
+// decision is about the first attempt, and must not send the batch a third time.
 func TestADecisionIsAboutTheAttemptThatWasSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		traits := ledgermem.Unforgiving(time.Second)
@@ -79,7 +78,7 @@ func TestADecisionIsAboutTheAttemptThatWasSeen(t *testing.T) {
 	})
 }
 
-// All that is done to a batch is done to the record that was seen.
+// Every act upon a batch applies to the record that was seen.
 func TestWhatHasMovedOnIsLeftAsItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunner(t, memory.New(), ledgermem.New(nil), nil)
@@ -118,8 +117,8 @@ func TestWhatHasMovedOnIsLeftAsItIs(t *testing.T) {
 	})
 }
 
-// A lane is halted by one batch, looked into and released, and halted by the next: who
-// looked into the first has not seen that.
+// A batch halts a lane, a person looks into it and releases the lane, and the next batch halts
+// it. A person who looked only into the first has not seen the second.
 func TestAReleaseIsOfTheHaltThatWasSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger, _ := refuse("bad", "worse")

@@ -14,8 +14,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// checkService refuses a service that its ledger cannot serve under these options. Its
-// traits are asked for here, not through the guard, so that a panic is a reason, too.
+// checkService refuses a service that its ledger cannot serve under these options. It asks for
+// the traits directly, not through the guard, so that a panic is a reason to refuse, too.
 func checkService(l dlt.Ledger, s batch.ServiceID, o Options) (dlt.Traits, error) {
 	var traits dlt.Traits
 	if err := loop.Contain(func() error { traits = l.Traits(s); return nil }); err != nil {
@@ -33,7 +33,8 @@ func checkService(l dlt.Ledger, s batch.ServiceID, o Options) (dlt.Traits, error
 	return traits, checkRetention(traits, o)
 }
 
-// checkOrder refuses a strategy that relies on what the ledger does not do.
+// checkOrder refuses a strategy that relies on the order of submission if the ledger does not
+// keep it.
 func checkOrder(traits dlt.Traits, s queuer.Strategy) error {
 	if queuer.ReliesOnOrder(s) && !traits.KeepsOrder {
 		return optionError("Strategy", fmt.Sprintf("%T", s),
@@ -42,7 +43,7 @@ func checkOrder(traits dlt.Traits, s queuer.Strategy) error {
 	return nil
 }
 
-// checkRetention refuses to forget what may still be sent again.
+// checkRetention refuses to forget a batch that may still be sent again.
 func checkRetention(traits dlt.Traits, o Options) error {
 	if h := traits.ResendHarmlessFor; o.Retention > 0 && h != dlt.Forever && o.Retention <= h {
 		return optionError("Retention", o.Retention, fmt.Sprintf("more than the ResendHarmlessFor of the ledger %q (%s)", traits.Name, h))
@@ -50,22 +51,22 @@ func checkRetention(traits dlt.Traits, o Options) error {
 	return nil
 }
 
-// gate decides of each service, when one Run first comes upon it, whether it is served.
-// One that is not is held, and told of once; the others go on.
+// gate decides for each service, when a Run first meets it, whether this Run serves it. A
+// service that is not served is held, and reported once; the other services go on.
 type gate struct {
 	ledger dlt.Ledger
 	store  store.Engine
 	o      Options
-	news   func(batch.ServiceID, error) // a service is held, or, without an error, no longer
-	differ func(error)                  // other traits than these are recorded
+	news   func(batch.ServiceID, error) // called when a service is held, or, with a nil error, no longer held
+	differ func(error)                  // called when the recorded traits are other ones
 
 	mu     sync.Mutex
 	judged map[batch.ServiceID]error // nil where it is served
-	kept   map[string]bool           // the names of which the traits are recorded
+	kept   map[string]bool           // names whose traits are recorded
 }
 
-// maxJudged is how many services are remembered; past it those that are served are asked
-// about again.
+// maxJudged is how many services the gate remembers. Past it, the gate forgets the served ones
+// and judges them again.
 const maxJudged = 100_000
 
 func newGate(r *Runner) *gate {
@@ -76,8 +77,8 @@ func newGate(r *Runner) *gate {
 	}
 }
 
-// judge makes sure that each of services is judged. An error is the store's: then some are
-// not, and nothing may be done about any.
+// judge makes sure that every given service is judged. An error is the store's: some services
+// are then not judged, and the caller must do nothing about any of them.
 func (g *gate) judge(ctx context.Context, services []batch.ServiceID) error {
 	var fresh []store.Served
 	verdicts, traits := map[batch.ServiceID]error{}, map[batch.ServiceID]dlt.Traits{}
@@ -131,14 +132,14 @@ func (g *gate) judge(ctx context.Context, services []batch.ServiceID) error {
 	return nil
 }
 
-// panicked reports whether a service was not judged for good: the ledger's next answer may
-// be one.
+// panicked reports whether a panic left a service without a lasting verdict: the ledger's next
+// answer may give one.
 func panicked(err error) bool {
 	var p *loop.PanicError
 	return errors.As(err, &p)
 }
 
-// otherLedger says that a service belongs to another ledger than the one that would serve it.
+// otherLedger returns an error if the service belongs to another ledger than the wanted one.
 func otherLedger(recorded, wanted string) error {
 	if recorded == "" || recorded == wanted {
 		return nil
@@ -146,21 +147,21 @@ func otherLedger(recorded, wanted string) error {
 	return fmt.Errorf("%w: the service is served by %q, this is %q", ErrOtherLedger, recorded, wanted)
 }
 
-// verdict is nil for a service that is served. It was judged.
+// verdict returns nil for a served service. judge must have judged the service before.
 func (g *gate) verdict(s batch.ServiceID) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.judged[s]
 }
 
-// gatedStore is the store as the rooms use it that claim and ask: it shows them nothing of
-// services that are not served.
+// gatedStore is the store as queuer and monitor use it: it hides the services that are not
+// served.
 type gatedStore struct {
 	watchedStore
 	gate *gate
 }
 
-// Claim takes nothing from lanes that are held.
+// Claim takes nothing from held lanes.
 func (s gatedStore) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 	if err := s.gate.judge(ctx, q.Lanes); err != nil {
 		return store.Claimed{}, err
@@ -172,8 +173,8 @@ func (s gatedStore) Claim(ctx context.Context, q store.ClaimQuery, choose store.
 	return s.watchedStore.Claim(ctx, q, choose)
 }
 
-// Pending leaves out what another ledger knows of: the answers of this one say nothing
-// about it. Of a service that is held for another reason what is under way is followed.
+// Pending leaves out batches that another ledger serves: this ledger's answers mean nothing
+// for them. If a service is held for another reason, its batches in flight are still followed.
 func (s gatedStore) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
 	rows, err := s.watchedStore.Pending(ctx, q)
 	if err != nil || len(rows) == 0 {

@@ -17,7 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// differing is a ledger whose traits are those of change for each service.
+// differing is a ledger whose traits change sets for each service.
 func differing(l dlt.Ledger, change func(s batch.ServiceID, t *dlt.Traits)) dlt.Ledger {
 	return dlt.Wrap(l, dlt.Hooks{Traits: func(s batch.ServiceID, next func(batch.ServiceID) dlt.Traits) dlt.Traits {
 		t := next(s)
@@ -26,8 +26,8 @@ func differing(l dlt.Ledger, change func(s batch.ServiceID, t *dlt.Traits)) dlt.
 	}})
 }
 
-// A ledger may take a resend of one service for harmless for ever, and execute one of
-// another: what it executes leaves a tombstone, whatever the others do.
+// A ledger may declare resends of one service harmless for ever, and execute those of another
+// twice: the latter's batches leave tombstones, in spite of the former.
 func TestTombstonesGoByService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := ledgermem.New(nil) // executes duplicates
@@ -117,7 +117,7 @@ func TestAServiceThatCannotBeServedIsHeld(t *testing.T) {
 	}
 }
 
-// What another ledger has under way is neither asked about nor settled by this one.
+// The batches in flight of another ledger are neither asked about nor settled by this one.
 func TestAnotherLedgersBatchIsNotAskedAbout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// trick is what somebody between the client and the node does to a request.
+// trick is a change that a proxy between the client and the node makes to a request.
 type trick string
 
 const (
@@ -31,8 +31,8 @@ const (
 	misspeaks  trick = "another word"
 )
 
-// gossip stands before a node and tells everybody what it was told in confidence: it
-// puts the Authorization header into every answer of its own.
+// gossip is a proxy before a node that reveals secrets: it puts the Authorization header into
+// every answer of its own.
 type gossip struct {
 	node  http.Handler
 	addr  string
@@ -40,7 +40,7 @@ type gossip struct {
 	ended chan struct{}
 
 	mu    sync.Mutex
-	plans map[string][]trick // by what is asked
+	plans map[string][]trick // by kind of request
 	did   map[string]int
 }
 
@@ -64,16 +64,16 @@ func (g *gossip) up(t *testing.T) {
 	g.http, g.ended = server, ended
 	go func() {
 		defer close(ended)
-		_ = server.Serve(l) // until it is closed
+		_ = server.Serve(l) // returns when it is closed
 	}()
 }
 
 func (g *gossip) down() {
-	_ = g.http.Close() // what is open ends with it
+	_ = g.http.Close() // open connections end with it
 	<-g.ended
 }
 
-// done reports whether every trick was played that both ledgers have.
+// done reports whether every trick common to both ledgers was played.
 func (g *gossip) done() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -146,7 +146,7 @@ func (g *gossip) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// bend puts what was told where a status' word belongs.
+// bend puts the secret in place of a status' word.
 func bend(w http.ResponseWriter, answer *httptest.ResponseRecorder, told string) {
 	text := answer.Body.String()
 	for _, word := range []string{"Unknown", "Pending", "Valid", "Invalid", "Committed"} {

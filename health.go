@@ -13,15 +13,15 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Condition is how something is that a Runner needs.
+// Condition is the state of a part that a Runner needs.
 type Condition uint8
 
 // The conditions.
 const (
-	// ConditionIdle: nothing is known. It was not needed yet, or not for so long that an
-	// old failure says nothing any more.
+	// ConditionIdle: nothing is known. The part was not used yet, or not for so long that an
+	// old failure means nothing any more.
 	ConditionIdle Condition = iota
-	// ConditionOK: what was tried last succeeded.
+	// ConditionOK: the last call succeeded.
 	ConditionOK
 	// ConditionFailing: nothing has succeeded since FailingSince.
 	ConditionFailing
@@ -45,7 +45,7 @@ func (c Condition) MarshalText() ([]byte, error) {
 	return []byte(conditionNames[c]), nil
 }
 
-// UnmarshalText reads what MarshalText writes. The error is a [*batch.InputError].
+// UnmarshalText reads the output of MarshalText. The error is a [*batch.InputError].
 func (c *Condition) UnmarshalText(text []byte) error {
 	i := slices.Index(conditionNames[:], string(text))
 	if i < 0 {
@@ -55,63 +55,64 @@ func (c *Condition) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// PartHealth is how one part is. Times are this process's.
+// PartHealth is the health of one part. Times are this process's.
 type PartHealth struct {
 	Condition Condition `json:"condition"`
-	// LastSuccess is zero where there was none since Run began.
+	// LastSuccess is zero where no call succeeded since Run began.
 	LastSuccess time.Time `json:"last_success,omitzero"`
-	// FailingSince is when what failed first was begun, after the last success; zero where
-	// the part does not fail. It and what follows are cleared by the next success, and
-	// where nothing has been tried for [HealthMemory].
+	// FailingSince is when the first call began that failed after the last success; zero where
+	// the part does not fail. The next success clears it and the two fields below. So does a
+	// pause of [HealthMemory] without calls.
 	FailingSince time.Time `json:"failing_since,omitzero"`
-	Failures     int       `json:"failures,omitzero"` // since then
-	Err          error     `json:"-"`                 // the last of them; in JSON its text, as error
+	Failures     int       `json:"failures,omitzero"` // failed calls since then
+	Err          error     `json:"-"`                 // of the last failure; in JSON its text, as error
 }
 
-// HealthMemory is for how long a failure counts after which nothing was tried: longer than
-// any loop pauses by itself.
+// HealthMemory is how long a failure counts if no call follows it. It is longer than any pause
+// of a loop.
 const HealthMemory = 5 * time.Minute
 
 // Health is how a Runner is doing: data for readiness probes and for people.
 //
-// A Runner that has nothing to do stays as it is: it looks at the store every
-// Options.ScanInterval and PollInterval, which is what Store goes by then, while nothing is
-// asked of the ledger. One statement that fails makes a part ConditionFailing until the next
-// succeeds: who is not to be bothered by that looks at how long ago FailingSince is.
+// An idle Runner looks at the store every Options.ScanInterval and PollInterval, which keeps
+// Store current; it asks the ledger nothing. One failed call makes a part ConditionFailing
+// until the next success. To ignore short failures, look at the age of FailingSince.
 type Health struct {
 	Running bool `json:"running"`
-	// Paused says that nothing is posted at present: the ledger is busy, not reached,
-	// or refuses this client. PausedServices names single services.
+	// Paused means that nothing is posted at present: the ledger is busy, unreachable, or
+	// refuses this client. PausedServices names single services.
 	Paused         bool              `json:"paused"`
 	PausedServices []batch.ServiceID `json:"paused_services,omitempty"`
-	// HaltedServices are those whose lanes this Runner has halted because the ledger took back
-	// what it had executed, again and again ([batch.Control].HaltReason says it), until
-	// something of theirs is accepted again.
+	// HaltedServices are the services whose lanes this Runner halted because the ledger
+	// executed a batch and took it back, again and again (see [batch.Control].HaltReason). A
+	// service leaves the list once the ledger accepts something of it again.
 	HaltedServices []batch.ServiceID `json:"halted_services,omitempty"`
-	// HeldServices names those that are not served: their ledger cannot do what the options
-	// need, or they belong to another. Explain of a batch and batch.EventLaneHeld say why.
+	// HeldServices are the services that are not served: their ledger cannot do what the
+	// options need, or they belong to another ledger. Explain of a batch and
+	// batch.EventLaneHeld give the reason.
 	HeldServices []batch.ServiceID `json:"held_services,omitempty"`
-	// Store is the database, as all loops see it: whatever succeeds there clears it.
+	// Store is the database, as all loops see it: any successful call clears a failure.
 	Store PartHealth `json:"store"`
-	// Ledger is what is sent to it and asked of it. That it refuses a batch or is busy is an
-	// answer; that it is not reached, refuses this client or gives no answer is none.
+	// Ledger covers submissions and status queries. Busy, or a refusal of a batch, counts as
+	// an answer. An unreachable ledger, a refusal of this client and no answer count as
+	// failures.
 	Ledger PartHealth `json:"ledger"`
-	// Streams is what the ledger tells by itself, where it does: failing while any stream is
-	// lost. Then what it would have told is polled, more slowly. LostStreams names the
-	// services of those, "" for the stream of a whole ledger.
+	// Streams covers the ledger's own events, where it has them. It fails while any stream is
+	// lost; batches are then polled, more slowly. LostStreams names the services of lost
+	// streams, "" for the stream of a whole ledger.
 	Streams     PartHealth        `json:"streams"`
 	LostStreams []batch.ServiceID `json:"lost_streams,omitempty"`
-	// Loops are this Runner's, by name. "queuer", "monitor", "recorder", "keeper" and
-	// "retention" fail where the store does; "submitter" and "statuses", where the ledger
-	// does: with what is sent to it, and with what it is asked.
+	// Loops are this Runner's loops, by name. "queuer", "monitor", "recorder", "keeper" and
+	// "retention" fail with the store. "submitter" fails with submissions to the ledger,
+	// "statuses" with queries to it.
 	Loops map[string]PartHealth `json:"loops,omitempty"`
-	// Warnings are what the store says of itself that is not wrong yet and gets worse by
-	// itself, as it was when it was last looked at, which is once a second: that SQLite's
-	// log has grown larger than its option allows, say. Each is an EventTrouble when it
-	// begins; here it stands until it is over.
+	// Warnings are the store's own warnings about something that is not wrong yet but gets
+	// worse by itself: for example that SQLite's log is larger than its option allows. They
+	// are refreshed once a second. Each warning is an EventTrouble when it begins, and stands
+	// here until it is over.
 	Warnings []error `json:"-"` // in JSON their texts, as warnings
-	// Trouble is the last unexpected failure, at TroubleAt, of whatever it was; nil where
-	// there was none for [HealthMemory].
+	// Trouble is the last unexpected failure of any kind, and TroubleAt its time. It is nil if
+	// there was no failure for [HealthMemory].
 	Trouble   error     `json:"-"` // in JSON its text, as trouble
 	TroubleAt time.Time `json:"trouble_at,omitzero"`
 }
@@ -119,7 +120,7 @@ type Health struct {
 // Health returns how this Runner is doing. It does no I/O.
 func (r *Runner) Health() Health { return r.health.look(time.Now()) }
 
-// MarshalJSON writes errors as their texts, and leaves out what does not apply.
+// MarshalJSON writes errors as their texts, and leaves out fields that do not apply.
 func (h Health) MarshalJSON() ([]byte, error) {
 	type plain Health
 	return json.Marshal(struct {
@@ -129,7 +130,7 @@ func (h Health) MarshalJSON() ([]byte, error) {
 	}{plain(h), errorTexts(h.Warnings), errorText(h.Trouble)})
 }
 
-// UnmarshalJSON reads what MarshalJSON writes. Of errors it has the texts only.
+// UnmarshalJSON reads the output of MarshalJSON. Errors come back as texts only.
 func (h *Health) UnmarshalJSON(data []byte) error {
 	type plain Health
 	v := struct {
@@ -145,7 +146,7 @@ func (h *Health) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// MarshalJSON writes the error as its text, and leaves out what does not apply.
+// MarshalJSON writes the error as its text, and leaves out fields that do not apply.
 func (p PartHealth) MarshalJSON() ([]byte, error) {
 	type plain PartHealth
 	return json.Marshal(struct {
@@ -154,7 +155,7 @@ func (p PartHealth) MarshalJSON() ([]byte, error) {
 	}{plain(p), errorText(p.Err)})
 }
 
-// UnmarshalJSON reads what MarshalJSON writes. Of the error it has the text only.
+// UnmarshalJSON reads the output of MarshalJSON. The error comes back as a text only.
 func (p *PartHealth) UnmarshalJSON(data []byte) error {
 	type plain PartHealth
 	v := struct {
@@ -187,10 +188,10 @@ func textError(text string) error {
 	return errors.New(text)
 }
 
-// health is what a Runner's Health is made of.
+// health collects the data for a Runner's Health.
 type health struct {
 	mu        sync.Mutex
-	vitals    *vitals // of the Run that runs
+	vitals    *vitals // of the present Run
 	paused    bool
 	services  map[batch.ServiceID]struct{}
 	halted    map[batch.ServiceID]struct{}
@@ -218,7 +219,7 @@ func (h *health) troubled(err error) {
 	h.trouble, h.troubleAt = err, time.Now()
 }
 
-// hold says that a service is not served by the Run that runs, or is by now.
+// hold notes whether the present Run refuses to serve a service.
 func (h *health) hold(s batch.ServiceID, held bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -261,7 +262,7 @@ func (h *health) halt(s batch.ServiceID, halted bool) {
 	}
 }
 
-// look is the health as it is now.
+// look returns the present health.
 func (h *health) look(now time.Time) Health {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -20,10 +20,10 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// outage is what a store or a ledger is like at the moment.
+// outage is the present state of a store or a ledger.
 type outage struct {
 	mu   sync.Mutex
-	down error         // what every call answers; nil for none
+	down error         // error of every call; nil for none
 	hold chan struct{} // closed when calls that hang go on; nil for none
 }
 
@@ -53,7 +53,7 @@ func (o *outage) met(ctx context.Context) error {
 	return down
 }
 
-// shaky is a store of which nothing can be had during an outage.
+// shaky is a store that fails during an outage.
 type shaky struct {
 	store.Store
 	*outage
@@ -100,7 +100,7 @@ var errDown = errors.New("connection refused")
 func until(t *testing.T, r *dltbatch.Runner, d time.Duration, want func(dltbatch.Health) bool) (dltbatch.Health, time.Duration) {
 	t.Helper()
 	for begin := time.Now(); ; time.Sleep(500 * time.Millisecond) {
-		synctest.Wait() // what happens at this moment has happened
+		synctest.Wait() // until everything of this moment has happened
 		h := r.Health()
 		if want(h) {
 			return h, time.Since(begin)
@@ -109,8 +109,8 @@ func until(t *testing.T, r *dltbatch.Runner, d time.Duration, want func(dltbatch
 	}
 }
 
-// An idle Runner knows that its database is there; a dead one shows within seconds, whether
-// it refuses or is silent, and clears itself when it is back.
+// An idle Runner knows that its database is there. An outage shows within seconds, whether the
+// database refuses or is silent, and clears itself when it is back.
 func TestHealthSeesTheDatabase(t *testing.T) {
 	for name, hangs := range map[string]bool{"it refuses": false, "it is silent": true} {
 		for _, lasts := range []time.Duration{5 * time.Second, time.Hour} {
@@ -191,7 +191,8 @@ func (l unreached) BatchStatuses(ctx context.Context, s batch.ServiceID, as []ba
 	return l.Ledger.BatchStatuses(ctx, s, as)
 }
 
-// A dead ledger is told from a dead database, and clears itself with the next answer.
+// Health distinguishes a dead ledger from a dead database, and clears itself with the next
+// answer.
 func TestHealthTellsADeadLedger(t *testing.T) {
 	for name, c := range map[string]struct {
 		err   error
@@ -240,8 +241,7 @@ func TestHealthTellsADeadLedger(t *testing.T) {
 	}
 }
 
-// That a ledger refuses a batch, or is busy, is an answer. A failure after which nothing is
-// tried any more is forgotten.
+// A refusal of a batch, or busy, is an answer. A failure is forgotten if no calls follow it.
 func TestHealthForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := unreached{ledgermem.New(nil), &outage{}}
@@ -299,8 +299,8 @@ func (l telling) Events(ctx context.Context, services []batch.ServiceID, yield f
 	}
 }
 
-// A stream of events that is lost is neither the store nor the ledger, nor the unknown
-// outcome of anything. It clears itself when it tells again, and when nobody follows it.
+// A lost stream of events is not a failure of the store or the ledger, nor a doubt about any
+// batch. It clears itself with the next event, and when nobody follows it.
 func TestHealthTellsALostStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger, seen := telling{ledgermem.New(nil), &outage{}, make(chan struct{})}, &events{}

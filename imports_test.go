@@ -13,10 +13,10 @@ import (
 
 const module = "github.com/dltbatch/dltbatch"
 
-// house says what each part may import of this module (docs/design.md#packages). A part
-// that is not named may import anything.
+// house lists the packages of this module that each part may import (docs/design.md#packages).
+// A part without an entry may import anything.
 var house = []struct {
-	part string // a package, or a folder with all below it where it ends in "/"
+	part string // a package, or a folder with everything below it if it ends in "/"
 	may  []string
 }{
 	{"batch", nil},
@@ -29,7 +29,7 @@ var house = []struct {
 	{"dlt/memory", []string{"batch", "dlt"}},
 	{"dlt/internal/wire", []string{"dlt"}},
 	{"dlt/sawtooth", []string{"batch", "dlt", "dlt/internal/wire", "dlt/sawtooth/internal/"}},
-	{"dlt/splinter", []string{"batch", "dlt", "dlt/internal/wire", "dlt/sawtooth"}}, // whose formats it shares
+	{"dlt/splinter", []string{"batch", "dlt", "dlt/internal/wire", "dlt/sawtooth"}}, // shares its formats
 	{"dlt/canton", []string{"batch", "dlt", "dlt/internal/wire"}},
 	{"batch/autobatch", []string{"batch", "store", "dlt", "internal/loop", "internal/await"}},
 	{"queuer", []string{"batch", "store", "dlt", "internal/"}},
@@ -73,7 +73,7 @@ func inPart(pkg, part string) bool {
 	return pkg == part
 }
 
-// The rooms of the house import only what is below them, and never each other.
+// The rooms of the house import only lower ones, and never each other.
 func TestHouse(t *testing.T) {
 	packages := list(t, "./...")
 	for _, room := range house {
@@ -100,8 +100,8 @@ func TestHouse(t *testing.T) {
 	}
 }
 
-// The ground floor is the standard library alone, and cgo, testing and drivers
-// reach only those who ask for them.
+// The ground floor imports only the standard library; cgo, testing and drivers reach only
+// their own users.
 func TestWhatImportersGet(t *testing.T) {
 	standard := map[string]bool{}
 	for _, p := range list(t, "-deps", "./...") {

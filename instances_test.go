@@ -20,7 +20,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// weighed is a database that takes its time, and counts what it is asked.
+// weighed is a slow database that counts its calls.
 type weighed struct {
 	store.Store
 	claims, scans, lanes *atomic.Int64
@@ -45,8 +45,8 @@ func (c weighed) Record(ctx context.Context, o []store.Outcome) ([]store.Applied
 	return c.Store.Record(ctx, o)
 }
 
-// Three instances on one database do not run at the same lanes: together they claim about
-// twice as often as one does, at most, for the same work, and look at twice the lanes.
+// Three instances on one database do not all run at the same lanes. For the same work they
+// together claim at most about twice as often as one instance, and look at twice the lanes.
 func TestThreeInstancesAreNoHerd(t *testing.T) {
 	const lanes, deep = 2000, 4
 	traits := ledgermem.Unforgiving(0)
@@ -64,7 +64,7 @@ func TestThreeInstancesAreNoHerd(t *testing.T) {
 			runners = append(runners, r)
 		}
 		time.Sleep(time.Second)
-		for from := range lanes / 500 { // lanes are added to by one instance, as by an application's process
+		for from := range lanes / 500 { // one instance adds to the lanes, like an application's process
 			var group []batch.Batch
 			for k := range deep {
 				for i := range 500 {
@@ -82,7 +82,7 @@ func TestThreeInstancesAreNoHerd(t *testing.T) {
 		b, together := work(t, 3)
 		t.Logf("one: %d claims, %d scans, %d lanes looked at, %s", a.claims.Load(), a.scans.Load(), a.lanes.Load(), alone)
 		t.Logf("three: %d claims, %d scans, %d lanes looked at, %s", b.claims.Load(), b.scans.Load(), b.lanes.Load(), together)
-		// Scheduling has a say: on one processor it is at times a twentieth more than twice.
+		// Scheduling varies: on one processor it is at times a twentieth more than twice.
 		assert.LessOrEqual(t, b.claims.Load(), 2*a.claims.Load()+a.claims.Load()/4, "claims")
 		assert.LessOrEqual(t, b.lanes.Load(), 2*a.lanes.Load(), "lanes that claims look at")
 		assert.LessOrEqual(t, b.scans.Load(), 3*a.scans.Load()+3, "scans")
@@ -90,15 +90,15 @@ func TestThreeInstancesAreNoHerd(t *testing.T) {
 	})
 }
 
-// mute is a ledger that answers no question of this instance's.
+// mute is a ledger that answers no status query of this instance.
 type mute struct{ *ledgermem.Ledger }
 
 func (mute) BatchStatuses(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error) {
 	return nil, errors.New("no answer")
 }
 
-// An instance that does not hear what becomes of its batches does not keep what is added
-// to their lanes for long: another one hears, and tells nobody.
+// An instance that does not hear of its batches' outcomes does not delay new batches of their
+// lanes for long: another instance hears of them, and does not notify this one.
 func TestALaneThatAnotherInstanceSetsFreeIsLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, l, seen := memory.New(), ledgermem.New(nil), &events{}
@@ -121,7 +121,7 @@ func TestALaneThatAnotherInstanceSetsFreeIsLookedAt(t *testing.T) {
 	})
 }
 
-// outpaced is a store to which another instance has always written a refusal before.
+// outpaced is a store to which another instance has always written a refusal first.
 type outpaced struct{ store.Store }
 
 func (s outpaced) Record(ctx context.Context, o []store.Outcome) ([]store.Applied, error) {
@@ -136,8 +136,8 @@ func (s outpaced) Record(ctx context.Context, o []store.Outcome) ([]store.Applie
 	return s.Store.Record(ctx, o)
 }
 
-// Whoever was faster has told his own instance only: that the own outcome changed nothing
-// says that the lane may go on.
+// The faster instance has notified only itself. When the slower one's outcome changes nothing,
+// it learns from this that the lane may go on.
 func TestALaneWhoseBatchAnotherInstanceDecidedIsLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := outpaced{memory.New()}

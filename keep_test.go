@@ -19,7 +19,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// preparing is a ledger with something to be known before the first POST.
+// preparing is a ledger that has to prepare before the first POST.
 type preparing struct {
 	*ledgermem.Ledger
 	st *keeping
@@ -42,7 +42,7 @@ func (p preparing) Submit(ctx context.Context, a batch.Attempt) error {
 	return p.Ledger.Submit(ctx, a)
 }
 
-// keeping is a store that takes its time to keep what was prepared.
+// keeping is a store that is slow to keep prepared data.
 type keeping struct {
 	*memory.Store
 	mu     sync.Mutex
@@ -62,7 +62,7 @@ func (k *keeping) KeepPrepared(ctx context.Context, p []store.Prepared) ([]bool,
 	return did, err
 }
 
-// What was prepared for many first POSTs is kept in few writes, each before its POST.
+// The prepared data of many first POSTs is kept in few writes, each before its POSTs.
 func TestFirstPostsShareAWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 500

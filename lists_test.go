@@ -16,7 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// With a ledger that takes lists a run is few requests; a bad one in it is found.
+// With a ledger that accepts lists a run needs few requests; a bad batch in it is found.
 func TestPipelinedGoesInLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		traits := ledgermem.Unforgiving(time.Second)

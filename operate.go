@@ -8,38 +8,36 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// What operators do works from any process, whether or not Run runs in this one: it is
-// written to the database, and every claim of every instance reads it there. Each asks
-// who does it, and is kept in the history by the same transaction.
+// Operators may act from any process, whether or not Run runs in it: the act is written to the
+// database, and every claim of every instance reads it there. Each method wants to know who
+// acts, and records this in the history in the same transaction.
 //
-// What is done to a batch is done to the record that the operator saw: from Get, a list,
-// or a [batch.MovedOnError]. Where the batch is at another version by now, nothing is done,
-// and the error is a [*batch.MovedOnError] with the record as it is now, to be looked at
-// and decided upon anew. Of the record Key and Version count, and CreatedAt where it is
-// set: a key and a version are enough.
+// An act upon a batch applies to the record that the operator saw: from Get, a list, or a
+// [batch.MovedOnError]. If the batch has another version by now, nothing is done. The error is
+// then a [*batch.MovedOnError] with the present record, so that the operator can decide anew.
+// Only Key and Version of the record count, and CreatedAt where it is set.
 //
 // All return [batch.ErrNotFound], [batch.ErrMovedOn], [batch.ErrNotAllowed] where the state
-// does not admit it, [batch.ErrInDoubt], a [*batch.InputError], or the store's error: then
-// it is open whether it was done. Calling again with the same record is harmless, and gives
-// ErrMovedOn where it was.
+// does not admit the act, [batch.ErrInDoubt], a [*batch.InputError], or the store's error.
+// After the store's error the act may have been done or not. A second call with the same
+// record is harmless, and gives ErrMovedOn if the first one took effect.
 
-// Cancel makes a batch that has not left Rejected: one that is Queued or Delayed, and
-// of which no attempt is in doubt (else [batch.ErrInDoubt]). Whatever is being
-// submitted at that moment is not touched.
+// Cancel makes a batch Rejected that is not on its way: Queued or Delayed, with no attempt in
+// doubt (else [batch.ErrInDoubt]). It does not touch a batch that is being submitted.
 func (r *Runner) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
 	rec, err := r.store.Cancel(ctx, seen, by)
 	return r.operated(ctx, rec, err, batch.Act{Action: batch.ActionCancel, By: by}, seen.Key)
 }
 
-// Requeue puts an Invalid or Rejected batch back into its old place in its lane. It
-// leaves again once the ledger's ResendQuiet has passed since its last POST. A lane
-// that it halted stays halted.
+// Requeue puts an Invalid or Rejected batch back into its old place in its lane. The batch
+// leaves again once the ledger's ResendQuiet has passed since its last POST. If the batch
+// halted its lane, the lane stays halted.
 func (r *Runner) Requeue(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
 	return r.requeue(ctx, seen, false, by)
 }
 
-// RequeueAtEnd is Requeue behind everything that is in the lane: its CreatedAt becomes
-// that of a batch which is added now.
+// RequeueAtEnd is Requeue to the end of the lane: CreatedAt becomes the present time, as for a
+// new batch.
 func (r *Runner) RequeueAtEnd(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
 	return r.requeue(ctx, seen, true, by)
 }
@@ -50,12 +48,12 @@ func (r *Runner) requeue(ctx context.Context, seen batch.Record, atEnd bool, by 
 	return r.operated(ctx, rec, err, batch.Act{Action: batch.ActionRequeue, By: by, AtEnd: atEnd}, seen.Key)
 }
 
-// Decide ends a doubt: to Committed, to Unknown (declared not committed, so that it is
-// sent again) or to Rejected. It is for a batch that needs a decision (EventDecision,
-// [Runner.Explain]); its claim must have expired, else the error is [batch.ErrInDoubt].
-// What was looked up is true of the attempt that seen shows: a later one is another doubt,
-// about which nobody has decided, and gives [batch.ErrMovedOn].
-// Who decides wrongly breaks the promise "at most once in effect", or loses the batch.
+// Decide ends a doubt: it makes the batch Committed, Unknown (declared not committed, so that
+// it is sent again) or Rejected. It is for a batch that needs a decision (EventDecision,
+// [Runner.Explain]). The batch's claim must have expired, else the error is
+// [batch.ErrInDoubt]. The decision is about the attempt that seen shows: a later attempt is
+// another doubt and gives [batch.ErrMovedOn]. A wrong decision breaks the promise "at most
+// once in effect", or loses the batch.
 func (r *Runner) Decide(ctx context.Context, seen batch.Record, to batch.State, by batch.By) (batch.Record, error) {
 	rec, err := r.store.Decide(ctx, seen, to, by)
 	return r.operated(ctx, rec, err, batch.Act{Action: batch.ActionDecide, By: by}, seen.Key)
@@ -67,7 +65,7 @@ func (r *Runner) Acquit(ctx context.Context, seen batch.Record, by batch.By) (ba
 	return r.operated(ctx, rec, err, batch.Act{Action: batch.ActionAcquit, By: by}, seen.Key)
 }
 
-// operated tells what was done to a batch, and wakes whom it concerns.
+// operated reports an operator's act and wakes the waiters and the lane that it concerns.
 func (r *Runner) operated(ctx context.Context, rec batch.Record, err error, act batch.Act, key batch.Key) (batch.Record, error) {
 	if err != nil {
 		return rec, fmt.Errorf("%s %s: %w", act.Action, key, err)
@@ -81,35 +79,34 @@ func (r *Runner) operated(ctx context.Context, rec batch.Record, err error, act 
 	return rec, nil
 }
 
-// Pause lets nothing leave a lane, or any: from the next claim of any instance on. What
-// is being submitted is not stopped, and what is under way is followed. It takes a scope
-// and no control that was seen, unlike what follows: a pause ends nothing that somebody
-// else said, and is asked for in a hurry.
+// Pause lets nothing leave a lane, or any lane, from the next claim of any instance on. It
+// does not stop a submission in progress, and batches in flight are still followed. Unlike the
+// methods below it takes a scope, not a control that was seen: a pause undoes nobody's act,
+// and people need it in a hurry.
 func (r *Runner) Pause(ctx context.Context, scope batch.Scope, by batch.By) (batch.Control, error) {
 	return r.steer(ctx, store.Steering{Scope: scope, Action: batch.ActionPause, By: by})
 }
 
-// Resume ends the pause that the operator saw ([Runner.Control], [batch.Explanation]); the
-// scans of all instances find what waits, at once or within a ScanInterval. Services that
-// were paused one by one stay so when everything is resumed.
+// Resume ends the pause that the operator saw ([Runner.Control], [batch.Explanation]). The
+// scans of all instances find the waiting batches, at once or within a ScanInterval. Services
+// that were paused one by one stay paused when everything is resumed.
 //
-// Of the control that was seen, Scope and Version count. Where it is at another version by
-// now, nothing is done, and the error is a [*batch.MovedOnError] with the control as it is
-// now: the pause may be another one, for another reason. So it is with SetPolicy and
-// Release.
+// Only Scope and Version of the seen control count. If the control has another version by now,
+// nothing is done, and the error is a [*batch.MovedOnError] with the present control: the
+// pause may be a new one, for another reason. SetPolicy and Release do the same.
 func (r *Runner) Resume(ctx context.Context, seen batch.Control, by batch.By) (batch.Control, error) {
 	return r.steer(ctx, store.Steering{Scope: seen.Scope, Action: batch.ActionResume, Seen: seen.Version, By: by})
 }
 
-// SetPolicy says what becomes of the lane of a control that was seen, when one of its
-// batches ends Invalid or Rejected. It goes before Options.Policy; [batch.PolicyDefault]
-// takes it back. Of a lane about which nothing was ever said, Control returns a control, too.
+// SetPolicy decides how a lane goes on when one of its batches ends Invalid or Rejected. It
+// takes precedence over Options.Policy; [batch.PolicyDefault] removes it. seen comes from
+// Control, which returns a control also for a lane that was never steered.
 func (r *Runner) SetPolicy(ctx context.Context, seen batch.Control, p batch.Policy, by batch.By) (batch.Control, error) {
 	return r.steer(ctx, store.Steering{Scope: seen.Scope, Action: batch.ActionSetPolicy, Policy: p, Seen: seen.Version, By: by})
 }
 
-// Release ends the halt of a lane ([batch.PolicyHalt]) that the operator saw. One by
-// another batch gives [batch.ErrMovedOn].
+// Release ends the halt of a lane ([batch.PolicyHalt]) that the operator saw. If another batch
+// halts the lane by now, the error is [batch.ErrMovedOn].
 func (r *Runner) Release(ctx context.Context, seen batch.Control, by batch.By) (batch.Control, error) {
 	return r.steer(ctx, store.Steering{Scope: seen.Scope, Action: batch.ActionRelease, Seen: seen.Version, By: by})
 }
@@ -126,13 +123,13 @@ func (r *Runner) steer(ctx context.Context, s store.Steering) (batch.Control, er
 		act := batch.Act{Action: s.Action, By: s.By, Scope: s.Scope, Policy: s.Policy}
 		r.observe(ctx, batch.Event{Kind: batch.EventOperated, Key: batch.Key{Service: s.Scope.Service}, Act: act})
 	}
-	if !s.Scope.All { // what was paused with everything is found by the next scans
+	if !s.Scope.All { // the next scans find the services that were paused with everything
 		r.Wake(s.Scope.Service)
 	}
 	return c, nil
 }
 
-// Control returns what holds a lane, or everything, beside its batches.
+// Control returns the pause, halt and policy of a lane, or of everything.
 func (r *Runner) Control(ctx context.Context, scope batch.Scope) (batch.Control, error) {
 	c, err := r.store.Control(ctx, scope)
 	if err != nil {
@@ -141,8 +138,8 @@ func (r *Runner) Control(ctx context.Context, scope batch.Scope) (batch.Control,
 	return c, nil
 }
 
-// History returns what operators did to a batch, oldest first, the newest
-// [batch.MaxActs] of it.
+// History returns the acts of operators upon a batch, oldest first: the newest
+// [batch.MaxActs].
 func (r *Runner) History(ctx context.Context, key batch.Key) ([]batch.Act, error) {
 	acts, err := r.store.History(ctx, key)
 	if err != nil {
@@ -151,8 +148,8 @@ func (r *Runner) History(ctx context.Context, key batch.Key) ([]batch.Act, error
 	return acts, nil
 }
 
-// LaneHistory returns what operators did to a lane, or to everything, oldest first, the
-// newest [batch.MaxActs] of it.
+// LaneHistory returns the acts of operators upon a lane, or upon everything, oldest first: the
+// newest [batch.MaxActs].
 func (r *Runner) LaneHistory(ctx context.Context, scope batch.Scope) ([]batch.Act, error) {
 	acts, err := r.store.LaneHistory(ctx, scope)
 	if err != nil {
@@ -161,8 +158,8 @@ func (r *Runner) LaneHistory(ctx context.Context, scope batch.Scope) ([]batch.Ac
 	return acts, nil
 }
 
-// Attempts returns what is kept of a batch's attempts, oldest first: of those that did
-// not simply end well, the first and the newest, [batch.MaxReports] in all.
+// Attempts returns the stored reports of a batch's attempts, oldest first: the first and the
+// newest, [batch.MaxReports] in all. An attempt that simply ended well leaves none.
 func (r *Runner) Attempts(ctx context.Context, key batch.Key) ([]batch.Report, error) {
 	reports, err := r.store.Attempts(ctx, key)
 	if err != nil {

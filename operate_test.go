@@ -18,7 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// refuse is a ledger that refuses what has one of ids until it is told otherwise.
+// refuse returns a ledger that refuses the batches ids until relent is called.
 func refuse(ids ...batch.ID) (l *ledgermem.Ledger, relent func()) {
 	var off atomic.Bool
 	l = ledgermem.New(&ledgermem.Options{Fault: func(a batch.Attempt) ledgermem.Fault {
@@ -30,7 +30,7 @@ func refuse(ids ...batch.ID) (l *ledgermem.Ledger, relent func()) {
 	return l, func() { off.Store(true) }
 }
 
-// see is a person's look at a batch.
+// see returns the record that a person would see.
 func see(t *testing.T, r *dltbatch.Runner, b batch.Batch) batch.Record {
 	t.Helper()
 	rec, err := r.Get(t.Context(), b.Key())
@@ -38,7 +38,7 @@ func see(t *testing.T, r *dltbatch.Runner, b batch.Batch) batch.Record {
 	return rec
 }
 
-// A pause is said in one process and holds in all; so is its end.
+// A pause in one process holds in all; so does its end.
 func TestPauseHoldsInTheWholeCluster(t *testing.T) {
 	for _, scope := range []batch.Scope{batch.Everything(), batch.Only("s")} {
 		synctest.Test(t, func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestHaltAndRelease(t *testing.T) {
 	})
 }
 
-// What was set for a lane goes before the Runner's own policy.
+// A lane's own policy takes precedence over the Runner's.
 func TestQuarantine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, seen := memory.New(), &events{}
@@ -169,7 +169,7 @@ func TestCancelDecideAndTheEnd(t *testing.T) {
 	})
 }
 
-// What is tried again, how often and how soon, is a service's own.
+// Each service has its own retries, with their number and pauses.
 func TestRetryPolicyOfAService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := ledgermem.New(&ledgermem.Options{Fault: func(a batch.Attempt) ledgermem.Fault {
@@ -237,7 +237,7 @@ func TestNothingIsKeptOfWhatSimplyWorked(t *testing.T) {
 	})
 }
 
-// Lanes that are paused or halted take nothing from the others: neither rounds nor time.
+// Paused or halted lanes take neither rounds nor time from the others.
 func TestClosedLanesSlowNobody(t *testing.T) {
 	took := func(closed int) (d time.Duration) {
 		synctest.Test(t, func(t *testing.T) {

@@ -16,78 +16,78 @@ type Options struct {
 
 	// RequestTimeout bounds each request to the ledger. Defaults to 15 s.
 	RequestTimeout time.Duration
-	// ClaimTTL is how long an instance may take to post what it claimed, after which
-	// others ask about it. Longer than RequestTimeout and a margin of a third of it
-	// (100 ms to 5 s). Defaults to 60 s.
+	// ClaimTTL is how long an instance may take to post the batches that it claimed. After it,
+	// other instances ask the ledger about them. It must be longer than RequestTimeout plus a
+	// margin of a third of it (at least 100 ms, at most 5 s). Defaults to 60 s.
 	ClaimTTL time.Duration
-	// PollInterval is the longest time between two questions about a batch that is
-	// under way. Defaults to 1 s.
+	// PollInterval is the longest time between two status queries about a batch in flight.
+	// Defaults to 1 s.
 	PollInterval time.Duration
-	// FirstPoll is the time from acceptance to the first question; it doubles up to
+	// FirstPoll is the time from acceptance to the first status query. It doubles up to
 	// PollInterval. Defaults to 10 ms.
 	FirstPoll time.Duration
-	// ScanInterval is how often up to 5,000 lanes are looked at that nothing hinted
-	// at. Where that takes long it is done less often, so that it has a twentieth of the time;
-	// a minute passes in between at most, or ScanInterval where that is longer. Defaults to 1 s.
+	// ScanInterval is how often the Runner scans up to 5,000 lanes that no hint named. If a
+	// scan takes long the pauses grow, so that scans take a twentieth of the time; a pause is
+	// never longer than a minute, or than ScanInterval if that is longer. Defaults to 1 s.
 	ScanInterval time.Duration
 
-	// RetryDelay is how long a batch waits after a failure that certainly had no
-	// effect; it doubles up to MaxRetryDelay, with jitter. Defaults to 1 s.
+	// RetryDelay is how long a batch waits after a failure that certainly had no effect. It
+	// doubles up to MaxRetryDelay, with jitter. Defaults to 1 s.
 	RetryDelay time.Duration
-	// MaxRetryDelay defaults to 15 s.
+	// MaxRetryDelay limits RetryDelay. Defaults to 15 s.
 	MaxRetryDelay time.Duration
-	// QuickRetries is how often a busy or unreachable ledger is tried again within
-	// one claim. Defaults to 3; negative is none.
+	// QuickRetries is how often a busy or unreachable ledger is tried again within one claim.
+	// Defaults to 3; negative means never.
 	QuickRetries int
 	// QuickRetryPause is the pause before the first quick retry; it doubles. Defaults to 250 ms.
 	QuickRetryPause time.Duration
 
-	// Budget limits the attempts of batches that have none of their own
-	// ([batch.Budget]): what uses it up is Rejected, with its reason, once nothing is in
-	// doubt. Defaults to unlimited. Budget.EveryTry counts busy and unreachable ledgers,
-	// too: an outage may then use up what waits.
+	// Budget limits the attempts of batches without a budget of their own ([batch.Budget]). A
+	// batch that uses it up is Rejected, with the reason, once no attempt is in doubt.
+	// Defaults to unlimited. With Budget.EveryTry, attempts at a busy or unreachable ledger
+	// count too: an outage may then use up the budgets of all waiting batches.
 	Budget batch.Budget
-	// Retry says for a service what is to be other than in the options above. It must be
-	// pure and quick, and may be called concurrently. Defaults to none.
+	// Retry returns the settings of a service that differ from the options above. It must be
+	// pure and quick, and may be called concurrently. Defaults to no differences.
 	Retry func(batch.ServiceID) RetryPolicy
-	// Policy is what becomes of a lane for which none was set (Runner.SetPolicy), when one
-	// of its batches ends Invalid or Rejected. Defaults to [batch.PolicyContinue].
+	// Policy decides how a lane without its own policy (Runner.SetPolicy) goes on when one of
+	// its batches ends Invalid or Rejected. Defaults to [batch.PolicyContinue].
 	Policy batch.Policy
-	// Instance names this process where it is said whose claim or attempt something is:
-	// printable text of at most [batch.MaxInstanceLen] bytes. Defaults to the host's name,
-	// the process's number and a random word.
+	// Instance names this process in its claims and attempts: printable text of at most
+	// [batch.MaxInstanceLen] bytes. Defaults to the host's name, the process's number and a
+	// random word.
 	Instance string
 
-	// Pool is how many batches are posted at once, at most. Defaults to 64.
+	// Pool is the largest number of POSTs in flight at once. Defaults to 64.
 	Pool int
-	// ClaimLimit is how many batches one claim takes at most. Defaults to 500.
+	// ClaimLimit is the largest number of batches in one claim. Defaults to 500.
 	ClaimLimit int
-	// StatusConnections is how many status requests are under way at once, at most.
-	// Defaults to 8.
+	// StatusConnections is the largest number of status requests in flight at once. Defaults
+	// to 8.
 	StatusConnections int
-	// Streams is how many streams of the ledger's events are open at once, at most, where
-	// it has any. What has none is polled. Defaults to 256; negative is none.
+	// Streams is the largest number of event streams open at once, where the ledger has
+	// events. Batches of services without a stream are polled. Defaults to 256; negative means
+	// no streams.
 	Streams int
 	// Linger is how long a grouped write waits to fill. Defaults to 2 ms.
 	Linger time.Duration
-	// GroupSize is how many outcomes one write holds at most. Defaults to 500.
+	// GroupSize is the largest number of outcomes in one write. Defaults to 500.
 	GroupSize int
 	// Drain is how long a stop may take. At least RequestTimeout. Defaults to 30 s.
 	Drain time.Duration
 
-	// Retention is how long final batches are kept; negative is for ever. It must be
-	// longer than the ledger's ResendHarmlessFor, unless that is for ever too.
-	// Defaults to 30 days.
+	// Retention is how long final batches are kept; negative means for ever. It must be longer
+	// than the ledger's ResendHarmlessFor, unless that is for ever too. Defaults to 30 days.
 	Retention time.Duration
-	// StuckAfter is how long a batch may stay unanswered before it is reported as
-	// needing a decision. Defaults to 1 h.
+	// StuckAfter is how long the ledger may leave a batch undecided before the Runner reports
+	// that it needs a decision. Defaults to 1 h.
 	StuckAfter time.Duration
-	// ResendAtRiskOfExecutingTwice decides beforehand that a batch in doubt, which the
-	// ledger neither knows nor gives evidence about, is sent again. It breaks the
-	// promise "at most once in effect" on ledgers that execute duplicates.
+	// ResendAtRiskOfExecutingTwice decides beforehand that a batch in doubt is sent again if
+	// the ledger neither knows it nor gives evidence about it. This breaks the promise "at
+	// most once in effect" on ledgers that execute duplicates.
 	ResendAtRiskOfExecutingTwice bool
 
-	// Observer is told of every event. Defaults to none.
+	// Observer receives every event. Defaults to none.
 	Observer batch.Observer
 	// Logger is silent by default.
 	Logger *slog.Logger

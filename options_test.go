@@ -13,14 +13,13 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// blind is a strategy that wants to see nothing.
+// blind is a strategy that selects nothing, with a given window.
 type blind struct{ window int }
 
 func (b blind) Window() int                 { return b.window }
 func (blind) Select(batch.Lane) []batch.Run { return nil }
 
-// TestNewChecksItsOptions is every check of New. A check across fields names both
-// values.
+// TestNewChecksItsOptions has every check of New. A check across fields names both values.
 func TestNewChecksItsOptions(t *testing.T) {
 	type options = dltbatch.Options
 	const s, ms = time.Second, time.Millisecond
@@ -95,7 +94,7 @@ func TestNewWantsAStoreAndALedger(t *testing.T) {
 	assert.Contains(t, err.Error(), "ledger")
 }
 
-// The caller's options are not changed, nor looked at again.
+// The caller's options are not changed, nor read again.
 func TestNewCopiesItsOptions(t *testing.T) {
 	o := dltbatch.Options{}
 	_, err := dltbatch.New(memory.New(), ledgermem.New(nil), &o)

@@ -24,7 +24,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-// onFile is a SQLite store of a test's own.
+// onFile is a SQLite store for one test.
 func onFile(t *testing.T) store.Store {
 	db, err := sqliteopen.Open(filepath.Join(t.TempDir(), "queue.db"))
 	require.NoError(t, err)
@@ -35,11 +35,11 @@ func onFile(t *testing.T) store.Store {
 	return st
 }
 
-// purses are accounts of a test, by what is in them.
+// purses are a test's accounts, with their balances.
 type purses map[string]int64
 
-// transfer moves money from one purse to another, or does nothing where there is not
-// enough: so its fate depends on what went before it.
+// transfer moves money from one purse to another, or does nothing if there is not enough: so
+// its result depends on the transfers before it.
 type transfer struct {
 	from, to string
 	amount   int64
@@ -70,9 +70,9 @@ func intkey(payload []byte, address, nonce string) sawtooth.Transaction {
 	}
 }
 
-// On a node that loses answers, is busy, and executes what does not conflict in any
-// order, transfers among a few purses end as if they had been made one by one: every
-// purse holds the same, and the same ones were refused.
+// A node loses answers, is busy, and executes batches without conflicts in any order.
+// Transfers among a few purses still end as if they had been made one by one: every purse has
+// the same balance, and the same transfers were refused.
 func TestParallelOnSawtooth(t *testing.T) {
 	for name, open := range map[string]func(*testing.T) store.Store{
 		"memory": func(*testing.T) store.Store { return memory.New() },
@@ -143,7 +143,7 @@ func TestParallelOnSawtooth(t *testing.T) {
 	}
 }
 
-// A ledger without a footprint of its own takes what the application declares.
+// For a ledger without its own footprints the application's declarations count.
 func TestParallelOnSQLite(t *testing.T) {
 	const lanes, each = 3, 25
 	faults := ledgermem.Faults{Seed: 3, Busy: 0.03, LostReply: 0.03, MaxLatency: 20 * time.Millisecond}

@@ -33,7 +33,7 @@ func lane(t *testing.T, r *dltbatch.Runner, s batch.ServiceID, n int) (ids []bat
 	return ids
 }
 
-// posts are the batches in the order in which their POSTs started.
+// posts returns the batches in the order in which their POSTs started.
 func posts(l *ledgermem.Ledger) (ids []batch.ID) {
 	for _, e := range l.Journal() {
 		if e.Kind == ledgermem.PostStart {
@@ -50,7 +50,8 @@ func idle(t *testing.T, r *dltbatch.Runner) {
 	require.NoError(t, r.Idle(ctx))
 }
 
-// underWay returns how many batches were accepted and not executed at once, at most.
+// underWay returns the largest number of batches that were accepted and not executed at one
+// time.
 func underWay(l *ledgermem.Ledger) (most int) {
 	n := 0
 	for _, e := range l.Journal() {
@@ -81,7 +82,7 @@ func TestPipelinedDoesNotWaitForCommits(t *testing.T) {
 	})
 }
 
-// What the ledger bounds is bounded, whatever the strategy would like.
+// The ledger's bound holds, even if the strategy would send more.
 func TestPipelinedHeedsMaxInFlightPerService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		traits := ledgermem.Unforgiving(time.Second)
@@ -97,8 +98,8 @@ func TestPipelinedHeedsMaxInFlightPerService(t *testing.T) {
 	})
 }
 
-// A failure in a run stops it: what comes after is put back, spends nothing, and
-// overtakes nothing.
+// A failure in a run stops it: the later batches are put back, spend nothing, and overtake
+// nothing.
 func TestPipelinedStopsAtAFailure(t *testing.T) {
 	for name, fault := range map[string]ledgermem.FaultKind{
 		"busy": ledgermem.Busy, "unavailable": ledgermem.Unavailable, "misconfigured": ledgermem.Misconfigured,
@@ -133,7 +134,8 @@ func TestPipelinedStopsAtAFailure(t *testing.T) {
 	}
 }
 
-// One that is refused for good, or decided against, is out of the way, as with any strategy.
+// A batch that is refused for good, or decided against, is out of the way, as with any
+// strategy.
 func TestPipelinedGoesOnAfterARefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 3 * time.Second})
@@ -153,7 +155,7 @@ func TestPipelinedGoesOnAfterARefusal(t *testing.T) {
 	})
 }
 
-// gated is a ledger that counts the POSTs of a service that are under way.
+// gated is a ledger that counts the POSTs of a service in flight.
 type gated struct {
 	*ledgermem.Ledger
 	mu    sync.Mutex
@@ -173,13 +175,13 @@ func (g *gated) Submit(ctx context.Context, a batch.Attempt) error {
 	return err
 }
 
-// watched is a store that holds every claim against what is unacknowledged: nothing of
-// a lane may be claimed while anything of it is Submitting.
+// watched is a store that checks every claim: nothing of a lane may be claimed while a batch
+// of it is Submitting.
 type watched struct {
 	store.Store
 	t      *testing.T
 	claims int
-	vain   int // lanes that were left alone because of that
+	vain   int // number of lanes left alone because of that
 	mu     sync.Mutex
 }
 
@@ -199,8 +201,9 @@ func (w *watched) Claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 	})
 }
 
-// Two instances take turns with the runs of a lane, each stopped for a while: nothing of it leaves while a run of
-// it is unacknowledged, whoever has it, though each looks for work all the time.
+// Two instances take turns with the runs of a lane, each stopped for a while. Nothing of the
+// lane leaves while either has an unacknowledged run of it, though each looks for work all the
+// time.
 func TestTwoPipelinedInstancesNeverShareALane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := ledgermem.New(&ledgermem.Options{Latency: 300 * time.Millisecond, CommitAfter: time.Second})
@@ -210,7 +213,7 @@ func TestTwoPipelinedInstancesNeverShareALane(t *testing.T) {
 		var runners [2]*dltbatch.Runner
 		for i := range runners {
 			runners[i] = newRunner(t, st, ledger, &dltbatch.Options{
-				Strategy: queuer.Pipelined(8), Observer: seen[i], ScanInterval: 50 * time.Millisecond, Pool: 2, // less than there are lanes
+				Strategy: queuer.Pipelined(8), Observer: seen[i], ScanInterval: 50 * time.Millisecond, Pool: 2, // fewer than lanes
 			})
 		}
 		order := map[batch.ServiceID][]batch.ID{}
@@ -223,7 +226,7 @@ func TestTwoPipelinedInstancesNeverShareALane(t *testing.T) {
 			}
 		}
 		stops := [2]func() error{running(t, runners[0]), running(t, runners[1])}
-		time.Sleep(5 * time.Second) // about a third of it
+		time.Sleep(5 * time.Second) // about a third of the time
 		require.NoError(t, stops[0]())
 		time.Sleep(5 * time.Second)
 		stops[0] = running(t, runners[0])
@@ -249,15 +252,15 @@ func TestTwoPipelinedInstancesNeverShareALane(t *testing.T) {
 	})
 }
 
-// naming is a ledger that can say that an attempt it had accepted had no effect.
+// naming is a ledger that can report that an accepted attempt had no effect.
 func naming(o ledgermem.Options) *ledgermem.Ledger {
 	traits := ledgermem.Unforgiving(time.Second)
 	o.Traits, o.NameAttempts = &traits, true
 	return ledgermem.New(&o)
 }
 
-// What the ledger loses alone is sent again only when all that left after it is
-// decided, and that it comes behind them is reported.
+// A batch that the ledger loses alone is sent again only when all later ones are decided, and
+// its late place is reported.
 func TestPipelinedReportsWhatIsSentAgainBehindOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := naming(ledgermem.Options{CommitAfter: 3 * time.Second, Latency: 200 * time.Millisecond, Fault: func(a batch.Attempt) ledgermem.Fault {
@@ -279,8 +282,8 @@ func TestPipelinedReportsWhatIsSentAgainBehindOthers(t *testing.T) {
 	})
 }
 
-// What is lost together, in a restart of the ledger, goes again in its order, and there
-// is nothing to report.
+// Batches that are lost together, in a restart of the ledger, go again in their order, and
+// there is nothing to report.
 func TestPipelinedSendsAgainInOrderWhatWasLostTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 20 * time.Second})
@@ -299,8 +302,8 @@ func TestPipelinedSendsAgainInOrderWhatWasLostTogether(t *testing.T) {
 	})
 }
 
-// An Invalid that is executed after all, when others had left after it, is reported; and
-// nothing more leaves before it is settled.
+// If an Invalid batch is executed after all, behind later ones, this is reported; and nothing
+// more leaves before it is settled.
 func TestPipelinedReportsAnInvalidThatCommitsBehindOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		traits := dlt.Traits{

@@ -31,8 +31,7 @@ func (m *moody) Submit(ctx context.Context, a batch.Attempt) error {
 	return m.err
 }
 
-// newMoody returns a ledger that takes nothing for d, and whose pressure is the
-// endpoint's.
+// newMoody returns a ledger that accepts nothing for d, and whose pressure is the endpoint's.
 func newMoody(err error, d time.Duration) *moody {
 	traits := ledgermem.Unforgiving(time.Second)
 	traits.PressureScope = dlt.ScopeEndpoint
@@ -70,8 +69,8 @@ func fill(t *testing.T, r *dltbatch.Runner, lanes int, budget batch.Budget) map[
 	return order
 }
 
-// Promise 10: a misconfiguration burns no backlog. It is reported, probed once a
-// back-off, and everything goes on once it is mended.
+// Promise 10: a misconfiguration burns no backlog. It is reported, probed once a back-off, and
+// everything goes on once it is corrected.
 func TestAMisconfigurationBurnsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := newMoody(&dlt.Error{Op: "submit", Kind: dlt.ErrMisconfigured, StatusCode: 401}, 20*time.Minute)
@@ -112,7 +111,7 @@ func TestAMisconfigurationBurnsNothing(t *testing.T) {
 
 func ptr[T any](v T) *T { return &v }
 
-// busy is a ledger that says when to come back.
+// busy is a ledger that sends RetryAfter.
 type busy struct {
 	*ledgermem.Ledger
 	until time.Time
@@ -127,7 +126,7 @@ func (b *busy) Submit(ctx context.Context, a batch.Attempt) error {
 	return b.Ledger.Submit(ctx, a)
 }
 
-// A busy ledger that says how long is left alone for that long.
+// A busy ledger is left alone for its RetryAfter.
 func TestRetryAfterIsHonoured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		traits := ledgermem.Unforgiving(time.Second)
@@ -151,8 +150,8 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 	})
 }
 
-// A thousand lanes and a ledger that is not reached for ten minutes: everything ends
-// final soon after it is back, once and in order.
+// A thousand lanes have a ledger that is not reached for ten minutes. All batches end final
+// soon after it is back, once and in order.
 func TestAThousandLanesOutliveAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := newMoody(&dlt.Error{Op: "submit", Kind: dlt.ErrUnavailable}, 10*time.Minute)

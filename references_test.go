@@ -70,7 +70,8 @@ var (
 	unslug    = regexp.MustCompile(`[^\w\- ]`)
 )
 
-// references returns the references in fsys that lead nowhere, and how many it followed.
+// references returns the references in fsys that lead nowhere, and the number of references
+// followed.
 func references(fsys fs.FS) (broken []string, followed int, err error) {
 	headings := map[string][]string{} // of pages, as GitHub names them in links
 	of := func(page string) []string {
@@ -117,7 +118,7 @@ func references(fsys fs.FS) (broken []string, followed int, err error) {
 			if path.Ext(name) == ".md" && strings.Contains(line, "](") {
 				for _, m := range linked.FindAllStringSubmatch(line, -1) {
 					switch page, slug, _ := strings.Cut(m[1], "#"); {
-					case strings.Contains(page, ":"): // somewhere in the world
+					case strings.Contains(page, ":"): // another site
 					case page == "":
 						follow(name, slug)
 					default:
@@ -128,7 +129,7 @@ func references(fsys fs.FS) (broken []string, followed int, err error) {
 			}
 			if !strings.Contains(line, "docs/") && !strings.Contains(line, "romise ") && !strings.Contains(line, "esign ") &&
 				!strings.Contains(line, "ledgers/") && !strings.Contains(line, "spec/") {
-				continue // the patterns below take their time
+				continue // the patterns below are slow
 			}
 			for _, m := range cited.FindAllStringSubmatch(line, -1) {
 				follow(m[1], strings.TrimPrefix(m[2], "#"))
@@ -148,7 +149,7 @@ func references(fsys fs.FS) (broken []string, followed int, err error) {
 	return broken, followed, err
 }
 
-// prose is the lines of a page without its blocks of code.
+// prose returns the lines of a page without its blocks of code.
 func prose(page string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		code := false

@@ -12,14 +12,14 @@ import (
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
-// ErrOtherTraits comes with a [batch.EventTrouble]: who served under the ledger's name
-// before relied on something else. The error shows both as JSON; the new ones are recorded
-// and hold for this process. Settings that differ between instances do that, and so does a
-// change of them.
+// ErrOtherTraits comes with a [batch.EventTrouble]: an earlier process under the ledger's name
+// relied on other traits. The error shows both sets as JSON. The new ones are recorded and
+// hold for this process. The cause is a change of settings, or settings that differ between
+// instances.
 var ErrOtherTraits = errors.New("dltbatch: the ledger's traits are not those that are recorded")
 
-// relied is what is recorded, as JSON, of what a process relies on when it serves a
-// ledger. Traits may differ by service: they are those of Service.
+// relied is the record, as JSON, of the traits that a process relies on when it serves a
+// ledger. Traits may differ by service: the record has the traits of Service.
 type relied struct {
 	Service               batch.ServiceID `json:"service"`
 	ResendHarmlessFor     string          `json:"resend_harmless_for"`
@@ -32,7 +32,7 @@ type relied struct {
 	ClaimTTL              string          `json:"claim_ttl"`
 }
 
-// reliedOn is the JSON of what is relied on.
+// reliedOn returns the JSON of relied.
 func reliedOn(s batch.ServiceID, t dlt.Traits, claimTTL time.Duration) (string, error) {
 	harmless := t.ResendHarmlessFor.String()
 	if t.ResendHarmlessFor == dlt.Forever {
@@ -45,9 +45,9 @@ func reliedOn(s batch.ServiceID, t dlt.Traits, claimTTL time.Duration) (string, 
 	return string(text), err
 }
 
-// keepTraits records what is relied on of the ledger that serves s, once for each name of
-// one Run. That something else was recorded is told before it is replaced: who dies in
-// between leaves it to the next.
+// keepTraits records the traits of the ledger that serves s, once per ledger name and Run. It
+// reports a difference before it replaces the old record: if the process dies in between, the
+// next process reports it.
 func (g *gate) keepTraits(ctx context.Context, s batch.ServiceID, t dlt.Traits) (err error) {
 	g.mu.Lock()
 	known := g.kept[t.Name]
@@ -80,8 +80,9 @@ func (g *gate) keepTraits(ctx context.Context, s batch.ServiceID, t dlt.Traits) 
 	}
 }
 
-// ofRecorded is what is relied on of the service whose traits are recorded, so that a ledger
-// whose traits differ by service does not differ from itself; "" where it is another's.
+// ofRecorded returns the present traits of the service whose traits are recorded, so that a
+// ledger whose traits differ by service does not differ from itself. It returns "" where that
+// service belongs to another ledger.
 func (g *gate) ofRecorded(kept, name string) (own string) {
 	var r relied
 	if err := json.Unmarshal([]byte(kept), &r); err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// recordedTraits is what st has recorded under the name of a ledger.
+// recordedTraits returns the traits that st has recorded under a ledger's name.
 func recordedTraits(t *testing.T, st store.Store, name string) (fields map[string]any) {
 	text, err := st.KeepTraits(t.Context(), name, "", "")
 	require.NoError(t, err)
@@ -26,7 +26,7 @@ func recordedTraits(t *testing.T, st store.Store, name string) (fields map[strin
 	return fields
 }
 
-// runFor runs a Runner on st, and returns the troubles of which it told, and its health.
+// runFor runs a Runner on st, and returns the troubles that it reported, and its health.
 func runFor(t *testing.T, st store.Store, l dlt.Ledger, o dltbatch.Options) ([]batch.Event, dltbatch.Health) {
 	seen := &events{}
 	o.Observer = seen
@@ -38,8 +38,8 @@ func runFor(t *testing.T, st store.Store, l dlt.Ledger, o dltbatch.Options) ([]b
 	return seen.of(batch.EventTrouble), h
 }
 
-// Under the name of each route stands what is relied on of it; an instance that relies on
-// something else is told so, once, and what it relies on replaces that.
+// The traits are recorded under the name of each route. An instance with other traits reports
+// that once, and its traits replace the recorded ones.
 func TestTraitsAreRecordedByRoute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
@@ -89,8 +89,8 @@ func TestTraitsAreRecordedByRoute(t *testing.T) {
 	})
 }
 
-// A ledger whose traits differ by service does not differ from itself, whichever of its
-// services is seen first; how long claims last is part of what is relied on.
+// A ledger whose traits differ by service does not differ from itself, no matter which of its
+// services is seen first. The duration of claims is recorded, too.
 func TestTraitsThatDifferByServiceAreComparedByService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()

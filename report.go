@@ -16,7 +16,8 @@ import (
 // Observe does nothing.
 func (nobody) Observe(context.Context, batch.Event) {}
 
-// observe tells the caller's observer and the log. A panic in the observer is contained.
+// observe passes an event to the caller's observer and to the log. It contains a panic in the
+// observer.
 func (r *Runner) observe(ctx context.Context, e batch.Event) {
 	e.At = time.Now()
 	if err := loop.Contain(func() error { r.o.Observer.Observe(ctx, e); return nil }); err != nil {
@@ -47,7 +48,7 @@ func (r *Runner) observe(ctx context.Context, e batch.Event) {
 	}
 }
 
-// stack returns where a panic was, if err is one.
+// stack returns the stack of a panic, if err is one.
 func stack(err error) []slog.Attr {
 	var p *loop.PanicError
 	if !errors.As(err, &p) {
@@ -65,7 +66,7 @@ func (r *Runner) trouble(where string, err error) {
 	r.observe(context.Background(), batch.Event{Kind: batch.EventTrouble, Err: &troubleError{where, err}})
 }
 
-// troubleError says in which room something failed.
+// troubleError names the part in which something failed.
 type troubleError struct {
 	where string
 	err   error
@@ -79,8 +80,8 @@ func (r *Runner) laneHeld(s batch.ServiceID, err error) {
 	r.observe(context.Background(), batch.Event{Kind: batch.EventLaneHeld, Key: batch.Key{Service: s}, Err: err})
 }
 
-// unserved is laneHeld of what this Run does not serve at all; without an error, that it
-// does by now.
+// unserved is laneHeld for a service that this Run does not serve at all. A nil error means
+// that the Run serves it by now.
 func (r *Runner) unserved(s batch.ServiceID, err error) {
 	r.health.hold(s, err != nil)
 	if err != nil {
@@ -98,15 +99,16 @@ func (r *Runner) resumed(s batch.ServiceID, all bool) {
 	r.observe(context.Background(), batch.Event{Kind: batch.EventResumed, Key: batch.Key{Service: s}})
 }
 
-// guard contains panics in the caller's ledger where nobody else would, and reports
-// those that would come to nobody's notice.
+// guard contains panics in the caller's ledger where no other code would, and reports panics
+// that nobody would notice.
 type guard struct {
 	dlt.Ledger
 	r      *Runner
 	traits *sync.Once // Traits is called too often to report each panic
 }
 
-// Traits returns the ledger's traits. A panic means the most careful ledger there is.
+// Traits returns the ledger's traits. After a panic it returns the most careful traits
+// possible.
 func (g guard) Traits(s batch.ServiceID) (t dlt.Traits) {
 	if err := loop.Contain(func() error { t = g.Ledger.Traits(s); return nil }); err != nil {
 		g.traits.Do(func() { g.r.trouble("ledger", err) })
@@ -115,7 +117,7 @@ func (g guard) Traits(s batch.ServiceID) (t dlt.Traits) {
 	return t
 }
 
-// Submit makes one attempt. A panic is doubt.
+// Submit makes one attempt. A panic counts as doubt.
 func (g guard) Submit(ctx context.Context, a batch.Attempt) (err error) {
 	panicked := loop.Contain(func() error { err = g.Ledger.Submit(ctx, a); return nil })
 	if panicked != nil {
@@ -125,13 +127,13 @@ func (g guard) Submit(ctx context.Context, a batch.Attempt) (err error) {
 	return err
 }
 
-// listGuard does for lists what guard does for single batches.
+// listGuard is guard for lists of batches.
 type listGuard struct {
 	dlt.ListSubmitter
 	r *Runner
 }
 
-// SubmitList makes one attempt of each. A panic is doubt about all.
+// SubmitList makes one attempt of each batch. A panic counts as doubt about all.
 func (g listGuard) SubmitList(ctx context.Context, list []batch.Attempt) (err error) {
 	panicked := loop.Contain(func() error { err = g.ListSubmitter.SubmitList(ctx, list); return nil })
 	if panicked != nil {

@@ -20,8 +20,8 @@ import (
 
 var retentionTime = flag.Duration("retention.time", 2*time.Hour, "virtual time of TestRetentionKeepsUp, more than 65 minutes")
 
-// What is final is removed when its time has come, and not before; what is open
-// stays; and a batch that was removed is not sent again.
+// A final batch is removed when its time has come, and not before; an open batch stays; and a
+// removed batch is not sent again.
 func TestRetention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := ledgermem.New(&ledgermem.Options{Fault: func(a batch.Attempt) ledgermem.Fault {
@@ -74,14 +74,13 @@ func TestRetentionOutlastsTheWindow(t *testing.T) {
 	require.ErrorContains(t, err, "168h0m0s")
 }
 
-// TestRetentionKeepsUp: what is removed keeps pace with what becomes final, of whatever
-// kind, however much of it and however little of the others: without that a hundred
-// thousand are overdue after the first two hours.
+// TestRetentionKeepsUp: removal keeps pace with new final batches and orders, in any mixture
+// of kinds. Otherwise a hundred thousand are overdue after the first two hours.
 func TestRetentionKeepsUp(t *testing.T) {
 	const (
 		retention = time.Hour
 		slack     = 5 * time.Minute
-		every     = 6 * time.Second // of what a load makes at once
+		every     = 6 * time.Second // between two additions of a load
 	)
 	for name, load := range map[string]func(ctx context.Context, t *testing.T, r *dltbatch.Runner, st *memory.Store, i int){
 		"1,500 orders and 10 batches a minute": func(ctx context.Context, t *testing.T, r *dltbatch.Runner, st *memory.Store, i int) {
@@ -90,7 +89,7 @@ func TestRetentionKeepsUp(t *testing.T) {
 				orders[k] = batch.Order{ID: batch.OrderID(fmt.Sprintf("o%05d-%03d", i, k)), Party: "p", Payload: []byte("x"), Deadline: time.Now()}
 			}
 			require.NoError(t, st.AddOrders(ctx, orders...))
-			n, err := st.ExpireOrders(ctx, 500) // what is overdue is final
+			n, err := st.ExpireOrders(ctx, 500) // overdue orders are final
 			require.NoError(t, err)
 			require.Equal(t, len(orders), n)
 			require.NoError(t, r.Add(ctx, batch.Batch{ID: batch.ID(fmt.Sprintf("b%05d", i)), Service: "s", Payload: []byte("x")}))
@@ -124,7 +123,7 @@ func TestRetentionKeepsUp(t *testing.T) {
 				synctest.Wait()
 				cancel()
 				require.NoError(t, <-done)
-				// What may still be there is younger than this.
+				// Only younger ones may still be there.
 				overdue, err := st.Prune(t.Context(), store.PruneQuery{OlderThan: retention + slack, Limit: 100_000_000})
 				require.NoError(t, err)
 				require.Zero(t, overdue, "older than Retention and 5 minutes")

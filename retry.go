@@ -10,26 +10,27 @@ import (
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
-// RetryPolicy is what Options.Retry says of a service. Fields that are zero, or make no
-// sense, mean what the Options say.
+// RetryPolicy is the answer of Options.Retry for a service. For fields that are zero or make
+// no sense the Options count.
 type RetryPolicy struct {
-	// Budget counts for batches that have none of their own.
+	// Budget is for batches without a budget of their own.
 	Budget batch.Budget
-	// Delay after the first failure that certainly had no effect; it doubles up to
-	// MaxDelay, with jitter.
+	// Delay follows the first failure that certainly had no effect. It doubles up to MaxDelay,
+	// with jitter.
 	Delay, MaxDelay time.Duration
-	// QuickRetries within one claim; negative is none. QuickRetryPause is the pause before
-	// the first of them. Those that do not fit into the claim are not made.
+	// QuickRetries is the number of retries within one claim; negative means none.
+	// QuickRetryPause is the pause before the first. Retries that do not fit into the claim
+	// are not made.
 	QuickRetries    int
 	QuickRetryPause time.Duration
 }
 
-// retry is the policy of a service, with nothing left to default.
+// retry returns the complete policy of a service, with all defaults filled in.
 func (o Options) retry(s batch.ServiceID) RetryPolicy {
 	var p RetryPolicy
 	if o.Retry != nil {
 		if loop.Contain(func() error { p = o.Retry(s); return nil }) != nil {
-			p = RetryPolicy{} // it panicked: as if it had said nothing
+			p = RetryPolicy{} // it panicked: use the defaults
 		}
 	}
 	orDefault(&p.Budget, o.Budget)
@@ -50,7 +51,7 @@ func (o Options) quick(s batch.ServiceID) (retries int, pause time.Duration) {
 	return p.QuickRetries, p.QuickRetryPause
 }
 
-// retryDelay is how long a batch waits after its n-th certain failure in a row.
+// retryDelay returns how long a batch waits after its n-th certain failure in a row.
 func (o Options) retryDelay(s batch.ServiceID, n int) time.Duration {
 	p := o.retry(s)
 	d := p.Delay
@@ -60,7 +61,7 @@ func (o Options) retryDelay(s batch.ServiceID, n int) time.Duration {
 	return jitter(min(d, p.MaxDelay))
 }
 
-// instanceName is unlike that of any other process.
+// instanceName returns a name that no other process has.
 func instanceName() string {
 	host, err := os.Hostname()
 	if err != nil {

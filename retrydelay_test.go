@@ -17,7 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// turnsAway is a ledger that takes nothing.
+// turnsAway is a ledger that accepts nothing.
 type turnsAway struct {
 	*ledgermem.Ledger
 

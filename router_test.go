@@ -16,7 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// named is a ledger of a name, with what goes wrong.
+// named returns a ledger with a name and faults.
 func named(name string, change func(t *dlt.Traits), fault func(batch.Attempt) ledgermem.Fault) *ledgermem.Ledger {
 	traits := ledgermem.Unforgiving(time.Second)
 	traits.Name = name
@@ -26,7 +26,7 @@ func named(name string, change func(t *dlt.Traits), fault func(batch.Attempt) le
 	return ledgermem.New(&ledgermem.Options{Traits: &traits, Fault: fault})
 }
 
-// prefixed serves the services that begin so.
+// prefixed returns a route for the services with a prefix.
 func prefixed(l dlt.Ledger, prefix string) dlt.Route {
 	return dlt.Route{Ledger: l, Serves: func(s batch.ServiceID) bool { return strings.HasPrefix(string(s), prefix) }}
 }
@@ -37,8 +37,8 @@ func newRouter(t *testing.T, routes ...dlt.Route) *dlt.Router {
 	return r
 }
 
-// A route that is full, or not there, holds up none of another's, whether pressure is a
-// service's or a whole ledger's, and though nothing was sent to the other before.
+// A route that is full, or not there, holds up no batch of another route, for pressure by
+// service and by ledger, even before anything was sent to the other route.
 func TestARouteThatIsDownHoldsUpNoOther(t *testing.T) {
 	for name, scope := range map[string]dlt.Scope{"by service": dlt.ScopeService, "as a whole": dlt.ScopeEndpoint} {
 		t.Run(name, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestARouteThatIsDownHoldsUpNoOther(t *testing.T) {
 				r := newRunner(t, memory.New(), newRouter(t, prefixed(down, "d"), prefixed(up, "u")), nil)
 				stop := running(t, r)
 				require.NoError(t, r.Add(t.Context(), one("d1", "d")))
-				time.Sleep(10 * time.Minute) // as long pauses as there are
+				time.Sleep(10 * time.Minute) // as long as the longest pause
 				for _, id := range []batch.ID{"a", "b", "c"} {
 					at := time.Now()
 					require.NoError(t, r.Add(t.Context(), one("u1", id)))
@@ -63,8 +63,8 @@ func TestARouteThatIsDownHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-// A database of one ledger goes on with a Router in which that ledger serves what it
-// served; a route is added for what is new; what is known stays with who served it.
+// A database of one ledger goes on with a Router in which that ledger serves its old services.
+// A new route serves new services; known services stay with their route.
 func TestRoutesOfAnOlderDatabase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
@@ -86,7 +86,7 @@ func TestRoutesOfAnOlderDatabase(t *testing.T) {
 		assert.Equal(t, []batch.ID{"a1", "a2"}, old.Log("a"))
 		assert.Equal(t, []batch.ID{"n1"}, added.Log("new"))
 
-		// Another route for what is known is refused for that, before anything is sent.
+		// Another route for a known service is refused, before anything is sent.
 		require.NoError(t, st.Add(t.Context(), one("a", "a3"), one("b", "b2")))
 		r := newRunner(t, st, newRouter(t, prefixed(old, "b"), prefixed(added, "a")), nil)
 		stop := running(t, r)
@@ -96,7 +96,7 @@ func TestRoutesOfAnOlderDatabase(t *testing.T) {
 		assert.Empty(t, added.Log("a"))
 		assert.Equal(t, []batch.ID{"b1", "b2"}, old.Log("b"))
 
-		// The plain ledger serves its own, and none of the others'.
+		// The plain ledger serves its own services, and none of the others'.
 		require.NoError(t, st.Add(t.Context(), one("new", "n2")))
 		run(old, time.Minute)
 		assert.Equal(t, []batch.ID{"a1", "a2", "a3"}, old.Log("a"))
@@ -105,7 +105,7 @@ func TestRoutesOfAnOlderDatabase(t *testing.T) {
 	})
 }
 
-// What no route serves is refused when it is added, and held where it is stored all the same.
+// A batch without a route is refused when it is added, and held if it is stored all the same.
 func TestNoRoute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()

@@ -21,14 +21,14 @@ var (
 	// ErrOtherLedger: the database belongs to another ledger. Use another database,
 	// or schema, for this one.
 	ErrOtherLedger = errors.New("dltbatch: the database belongs to another ledger")
-	// ErrDrain: a stop took longer than Options.Drain, because a ledger client or the
-	// store does not heed its context. Goroutines of it are left behind. Nothing is
-	// lost: what was not recorded is asked about by the next start.
+	// ErrDrain: a stop took longer than Options.Drain, because a ledger client or the store
+	// ignores its context. Its goroutines are left behind. Nothing is lost: the next start
+	// asks the ledger about every attempt without a recorded outcome.
 	ErrDrain = errors.New("dltbatch: not at rest")
 )
 
-// Runner delivers what is stored. Its methods may be called concurrently, and any
-// number of Runners, in any number of processes, may share a database.
+// Runner delivers the batches in a store. Its methods may be called concurrently. Any number
+// of Runners, in any number of processes, may share a database.
 type Runner struct {
 	store  store.Store
 	ledger guard
@@ -41,10 +41,11 @@ type Runner struct {
 	health  health
 }
 
-// New joins a store and a ledger. It starts nothing and does no I/O. nil options
-// are good ones; bad ones give a [*batch.InputError] that names both values at odds, as
-// does a strategy that relies on the order of submission, [queuer.Pipelined] say, with a
-// ledger whose traits for the service "" do not say that it keeps it.
+// New joins a store and a ledger. It starts nothing and does no I/O. nil options mean the
+// defaults. Bad options give a [*batch.InputError]; if two values contradict each other it
+// names both. A strategy that relies on the order of submission, such as [queuer.Pipelined],
+// is refused too if the ledger's traits for the service "" do not declare that the ledger
+// keeps this order.
 func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 	if s == nil {
 		return nil, optionError("store", nil, "a store")
@@ -75,14 +76,15 @@ func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 	return r, nil
 }
 
-// Run claims, posts and follows batches until ctx is done. Then it takes no more,
-// lets the requests under way end, records what became of them, puts back what it
-// had claimed and not sent, and returns nil, within Options.Drain. One code path
-// serves a first start, a restart and a takeover from an instance that died.
+// Run claims, posts and follows batches until ctx is done. Then it claims nothing more, waits
+// for the requests in flight, records their outcomes, puts back the batches that it claimed
+// and did not send, and returns nil, all within Options.Drain. The same code serves a first
+// start, a restart and a takeover from an instance that died.
 //
-// It returns [ErrRunning] while an earlier Run has not returned, [ErrOtherLedger],
-// the store's error if the first look at the database fails, or [ErrDrain]. Else
-// failures of the store, the ledger or the caller's code are reported and retried.
+// It returns [ErrRunning] while an earlier Run has not returned, [ErrOtherLedger], an error
+// about the ledger's traits, the store's error if the first look at the database fails, or
+// [ErrDrain]. It reports and retries all other failures of the store, the ledger and the
+// caller's code.
 func (r *Runner) Run(ctx context.Context) error {
 	if !r.running.CompareAndSwap(false, true) {
 		return ErrRunning
@@ -100,9 +102,9 @@ func (r *Runner) Run(ctx context.Context) error {
 	return e.run(ctx)
 }
 
-// checkLedger records the ledger's name on the first start and refuses another's.
+// checkLedger records the ledger's name on the first start and refuses any other name later.
 func (r *Runner) checkLedger(ctx context.Context) error {
-	// Not through the guard: a name that a panic left out must not be recorded for good.
+	// Not through the guard: its substitute name after a panic must not be recorded for good.
 	var traits dlt.Traits
 	if err := loop.Contain(func() error { traits = r.ledger.Ledger.Traits(""); return nil }); err != nil {
 		return fmt.Errorf("run: the ledger's traits: %w", err)
@@ -123,9 +125,9 @@ func (r *Runner) checkLedger(ctx context.Context) error {
 	return nil
 }
 
-// Add checks batches locally, as the ledger would (dlt.Checker), and stores all of
-// them or none, in order; see [store.BatchStore]. When it returns nil they are
-// durable and will be delivered, by this process or another. Run need not run.
+// Add checks batches locally, as the ledger would (dlt.Checker), and stores all of them or
+// none, in order; see [store.BatchStore]. When it returns nil the batches are durable, and
+// this process or another delivers them. Run need not run.
 func (r *Runner) Add(ctx context.Context, batches ...batch.Batch) error {
 	if err := r.checkAll(batches); err != nil {
 		return fmt.Errorf("add: %w", err)
@@ -146,16 +148,16 @@ func (r *Runner) Add(ctx context.Context, batches ...batch.Batch) error {
 		e.monitor.Follow(b.Service) // see Wake
 	}
 	if e != nil {
-		e.queuer.Added(services...) // together, so that they are claimed from together
+		e.queuer.Added(services...) // in one call, so that one claim covers them all
 	}
 	return nil
 }
 
-// Wake says that a service may have something to send: after an AddTx was
-// committed, say. Without it the batch is found by the next scans.
+// Wake announces that a service may have a batch to send, for example after the commit of an
+// AddTx. Without it the next scans find the batch.
 func (r *Runner) Wake(service batch.ServiceID) {
 	if e := r.engine.Load(); e != nil {
-		e.monitor.Follow(service) // before its first POST, so that nothing told about that is missed
+		e.monitor.Follow(service) // before the first POST, so that no event about it is missed
 		e.queuer.Hint(service)
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// events is an observer that keeps what it is told.
+// events is an observer that keeps all events.
 type events struct {
 	mu  sync.Mutex
 	all []batch.Event
@@ -138,8 +138,7 @@ func TestRunRefusesAnotherLedgersDatabase(t *testing.T) {
 	})
 }
 
-// A ledger that is wrapped in a struct loses its methods, and its traits still say that it
-// has them.
+// A ledger wrapped in a struct loses its methods, but its traits still declare them.
 func TestNewRefusesALedgerThatCannotWhatItSays(t *testing.T) {
 	for trait, c := range map[string]struct {
 		traits dlt.Traits
@@ -210,7 +209,7 @@ func (c checking) Traits(s batch.ServiceID) dlt.Traits {
 	return t
 }
 
-// The local check refuses a whole call: nothing of it is stored, and nobody told.
+// The local check refuses a whole call: nothing of it is stored, and nobody is notified.
 func TestAddStoresNothingThatTheLocalCheckRefuses(t *testing.T) {
 	for name, bad := range map[string]func() error{
 		"refuses": func() error { return &batch.InputError{Field: "Payload", Want: "better"} },

@@ -36,7 +36,7 @@ const (
 	secretName = "zqxjvkwpyhgb" // in every payload
 )
 
-// secrets is what must not show, by what it is called here.
+// secrets returns the texts that must not appear, by name.
 func secrets(t testing.TB, extra ...string) map[string][][]byte {
 	t.Helper()
 	key, err := hex.DecodeString(secretKey)
@@ -52,7 +52,7 @@ func secrets(t testing.TB, extra ...string) map[string][][]byte {
 	return all
 }
 
-// forms are the ways in which bytes get into a text.
+// forms returns the forms that bytes take in a text.
 func forms(secret []byte) []string {
 	quoted := strconv.Quote(string(secret))
 	out := []string{
@@ -61,7 +61,7 @@ func forms(secret []byte) []string {
 		strings.Trim(fmt.Sprintf("%d", secret), "[]"), // %v of []byte, too
 	}
 	for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-		for offset, skip := range []int{0, 2, 3} { // the characters that depend on its neighbours are left out
+		for offset, skip := range []int{0, 2, 3} { // leave out the characters that depend on neighbours
 			text := enc.EncodeToString(append(make([]byte, offset), secret...))[skip:]
 			if (offset+len(secret))%3 != 0 {
 				text = text[:len(text)-1]
@@ -72,7 +72,7 @@ func forms(secret []byte) []string {
 	return out
 }
 
-// found names the secrets that show in a text, with where.
+// found returns the secrets that appear in a text, by name, with their places.
 func found(text string, secrets map[string][][]byte) map[string]string {
 	where := map[string]string{}
 	for name, parts := range secrets {
@@ -87,12 +87,12 @@ func found(text string, secrets map[string][][]byte) map[string]string {
 	return where
 }
 
-// confided is a client whose every error is told, since the engine tells only the
-// first of several in a row.
+// confided is a client whose errors are all printed, since the engine reports only the first
+// of several in a row.
 type confided struct {
 	ledger dlt.Ledger
 	out    *logged
-	slip   func(a batch.Attempt) error // a leak on purpose, in what Submit returns; nil is none
+	slip   func(a batch.Attempt) error // a leak on purpose, in Submit's error; nil means none
 }
 
 func confide(client dlt.Ledger) *confided {
@@ -132,7 +132,7 @@ func confide(client dlt.Ledger) *confided {
 	return c
 }
 
-// confidant is a ledger behind a gossip, and what makes batches for it.
+// confidant is a ledger behind a gossip, with a source of batches for it.
 type confidant struct {
 	gossip *gossip
 	ledger *confided
@@ -141,7 +141,7 @@ type confidant struct {
 	build  func(t *testing.T, i int) batch.Batch
 }
 
-// bad says which batches are invalid.
+// bad reports which batches are invalid.
 func bad(i int) bool { return i%3 == 2 }
 
 func newSplinterConfidant(t *testing.T) *confidant {
@@ -166,7 +166,7 @@ func newSplinterConfidant(t *testing.T) *confidant {
 	c.build = func(t *testing.T, i int) batch.Batch {
 		payload, address := splintertest.Inc(secretName, 1)
 		if bad(i) {
-			payload = []byte(secretName) // of one word: "a payload of 1 words"
+			payload = []byte(secretName) // one word: "a payload of 1 words"
 		}
 		b, err := sawtooth.Build(key, network.Service(0), sawtooth.Transaction{
 			FamilyName: splintertest.Family, FamilyVersion: splintertest.FamilyVersion, Nonce: strconv.Itoa(i),
@@ -192,7 +192,7 @@ func newSawtoothConfidant(t *testing.T) *confidant {
 	c.build = func(t *testing.T, i int) batch.Batch {
 		payload, address := sawtoothtest.Set(secretName+strconv.Itoa(i), 1)
 		if bad(i) {
-			payload = append([]byte{0xff}, payload...) // no CBOR
+			payload = append([]byte{0xff}, payload...) // not CBOR
 		}
 		b, err := sawtooth.Build(key, "s", sawtooth.Transaction{
 			FamilyName: "intkey", FamilyVersion: "1.0", Nonce: strconv.Itoa(i),
@@ -204,8 +204,8 @@ func newSawtoothConfidant(t *testing.T) *confidant {
 	return c
 }
 
-// tell prints an error and all that it wraps, down to the cause of a [dlt.Error]. What
-// that wraps is net/http's own, for errors.As, and as net/http says it.
+// tell prints an error and all errors that it wraps, down to the cause of a [dlt.Error]. Below
+// that are net/http's own errors, for errors.As, with net/http's texts.
 func tell(out *logged, err error) {
 	if err == nil {
 		return
@@ -223,8 +223,8 @@ func tell(out *logged, err error) {
 	}
 }
 
-// run delivers batches until every trick was played, and returns all that was logged,
-// observed and recorded.
+// run delivers batches until every trick was played, and returns everything logged, observed
+// and recorded.
 func (c *confidant) run(t *testing.T) string {
 	out := c.ledger.out
 	handler := &slog.HandlerOptions{Level: slog.LevelDebug, AddSource: true}
@@ -312,8 +312,8 @@ func cylinderSignature(t *testing.T) string {
 	return token[strings.LastIndexByte(token, '.')+1:]
 }
 
-// No token, no private key and no payload shows in what is logged, observed,
-// recorded or returned, whatever the other side does, and repeats.
+// No token, no private key and no payload appears in logs, events, records or returned errors,
+// even if the other side repeats them.
 func TestSecretsDoNotShow(t *testing.T) {
 	t.Run("splinter", func(t *testing.T) {
 		t.Parallel()
@@ -325,7 +325,7 @@ func TestSecretsDoNotShow(t *testing.T) {
 	})
 }
 
-// What the test above looks for would be found, wherever it got out.
+// The test above would find each of its secrets in any place where it leaked.
 func TestSecretsWouldShow(t *testing.T) {
 	for name, leak := range map[string]struct {
 		secret string

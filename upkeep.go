@@ -9,11 +9,11 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// upkeepEvery is how often a store is looked after that wants to be.
+// upkeepEvery is the pause between two Upkeep calls to a store.
 const upkeepEvery = time.Second
 
-// upkeep looks after the store until ctx is done, and reports each of its warnings once,
-// for as long as it stands.
+// upkeep calls the store's Upkeep until ctx is done, and reports each warning once, for as
+// long as it stands.
 func (e *engine) upkeep(ctx context.Context, s store.Upkeeper) {
 	for loop.Sleep(ctx, upkeepEvery) {
 		var warnings []store.Warning
@@ -24,7 +24,7 @@ func (e *engine) upkeep(ctx context.Context, s store.Upkeeper) {
 			return err
 		})
 		if err != nil {
-			return // it stops
+			return // Run stops
 		}
 		for _, w := range e.r.health.warned(warnings) {
 			e.r.trouble("store", w.Err)
@@ -32,7 +32,7 @@ func (e *engine) upkeep(ctx context.Context, s store.Upkeeper) {
 	}
 }
 
-// warned takes the place of what the store warned of before, and returns what is new in it.
+// warned replaces the store's earlier warnings, and returns the warnings that are new.
 func (h *health) warned(all []store.Warning) (fresh []store.Warning) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// warning is a store that says of itself what a test wants.
+// warning is a store whose warnings a test sets.
 type warning struct {
 	store.Store
 	mu       sync.Mutex
@@ -42,8 +42,8 @@ func (w *warning) Upkeep(context.Context) ([]store.Warning, error) {
 
 var errLarge, errLarger, errOld = errors.New("large"), errors.New("larger"), errors.New("old")
 
-// What the store warns of is told once while it stands, and again when it comes back; how it
-// is now is in Health, and is gone from there when it is over.
+// A warning of the store is reported once while it stands, and again when it comes back.
+// Health has its present state, and no longer has it when it is over.
 func TestWarningsOfTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -88,7 +88,7 @@ func TestWarningsOfTheStore(t *testing.T) {
 				assert.Equal(t, w.Err, got[i], step.says)
 			}
 		}
-		// What fails is reported, and tried again.
+		// A failure is reported, and the call repeated.
 		s.set(errDown)
 		time.Sleep(3 * time.Second)
 		mu.Lock()

@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// vitals is how the calls of one Run went: of its store, of its ledger, and of each loop.
+// vitals records how the calls of one Run went: to its store, to its ledger, and of each loop.
 type vitals struct {
 	mu            sync.Mutex
 	store, ledger part
@@ -26,7 +26,7 @@ func newVitals() *vitals {
 	return v
 }
 
-// look fills in what is known of the parts.
+// look fills in the health of the parts.
 func (v *vitals) look(now time.Time, h *Health) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -44,7 +44,8 @@ func (v *vitals) look(now time.Time, h *Health) {
 	slices.Sort(h.LostStreams)
 }
 
-// worse is two parts as one: it fails since the one has failed that does so for longer.
+// worse merges two parts into one: it takes the condition of the part that has failed for
+// longer.
 func worse(a, b PartHealth) PartHealth {
 	last := a.LastSuccess
 	if b.LastSuccess.After(last) {
@@ -58,20 +59,20 @@ func worse(a, b PartHealth) PartHealth {
 	return a
 }
 
-// silence is for how long calls may be under way without an answer to any of them before
-// that counts as a failure: a database that is frozen refuses nothing.
+// silence is how long calls may be in flight without any answer before that counts as a
+// failure. A frozen database refuses nothing, so no error would show it.
 const silence = 3 * time.Second
 
 var errSilent = errors.New("no answer")
 
-// part is how the calls of something went.
+// part records how the calls of one part went.
 type part struct {
-	patient bool      // its calls may take as long as their own time limits
-	under   int       // calls under way
-	since   time.Time // when the first of those began, or the last answer came, if later
+	patient bool      // its calls may take as long as their own timeouts
+	under   int       // calls in flight
+	since   time.Time // when the first of these calls began, or the last answer came, if later
 	success time.Time
-	failing time.Time // when the first call that failed after that was begun
-	failed  time.Time // when the last one ended
+	failing time.Time // when the first failed call since the last success began
+	failed  time.Time // when the last failed call ended
 	n       int
 	err     error
 }
@@ -82,7 +83,8 @@ func (p *part) begin(now time.Time) {
 	}
 }
 
-// end takes note of how a call went that began then. One that was broken off tells nothing.
+// end records the result of a call that started at began. A call that was broken off counts as
+// nothing.
 func (p *part) end(began, now time.Time, err error, brokenOff bool) {
 	p.under--
 	switch {
@@ -114,7 +116,7 @@ func (p *part) look(now time.Time) PartHealth {
 	return h
 }
 
-// call takes note of a call of the store or of the ledger by a loop.
+// call runs f, a loop's call to the store or to the ledger, and records how it went.
 func (v *vitals) call(ctx context.Context, whole *part, loop string, f func() error) {
 	began := time.Now()
 	v.mu.Lock()
@@ -140,14 +142,14 @@ func (v *vitals) call(ctx context.Context, whole *part, loop string, f func() er
 
 var errPanicked = errors.New("panic")
 
-// watchedStore is the store as one loop uses it.
+// watchedStore is the store as one loop uses it: it records how each call went.
 type watchedStore struct {
 	store.Store
 	v    *vitals
 	loop string
 }
 
-// watch calls the store. That what it was given makes no sense, or is not there, is an answer.
+// watch calls the store. Invalid input and not found count as answers, not as failures.
 func watch[T any](ctx context.Context, w watchedStore, f func() (T, error)) (got T, err error) {
 	w.v.call(ctx, &w.v.store, w.loop, func() error {
 		got, err = f()

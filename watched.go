@@ -11,13 +11,14 @@ import (
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
-// watchedLedger is the ledger as a loop uses it.
+// watchedLedger is the ledger as a loop uses it: it records how each call went.
 type watchedLedger struct {
 	dlt.Ledger
 	v *vitals
 }
 
-// asked takes note of what the ledger said. That it refuses a batch or is busy is an answer.
+// asked runs a call to the ledger and records how it went. A refusal of a batch, or busy,
+// counts as an answer.
 func (v *vitals) asked(ctx context.Context, loop string, f func() error) (err error) {
 	v.call(ctx, &v.ledger, loop, func() error {
 		err = f()
@@ -77,12 +78,12 @@ func (w watchedResolver) Resolve(ctx context.Context, d dlt.Doubt) (e dlt.Eviden
 	return e, err
 }
 
-// stream is one stream of events, through all its connections.
+// stream is one stream of events, across all its connections.
 type stream struct {
-	done <-chan struct{} // when nobody follows it any more
-	told time.Time       // the last event
-	lost time.Time       // zero while it tells, and before it first did or failed
-	n    int             // connections lost since it told
+	done <-chan struct{} // closed when nobody follows the stream any more
+	told time.Time       // time of the last event
+	lost time.Time       // zero while events come, and before the first event or failure
+	n    int             // connections lost since the last event
 	err  error
 }
 
@@ -102,8 +103,8 @@ type watchedEvents struct {
 	v *vitals
 }
 
-// Events is one connection. What it ends with is that a stream is lost: of the outcome of
-// any batch it says nothing.
+// Events is one connection. Its error always means that the stream is lost: it means nothing
+// for the outcome of any batch.
 func (w watchedEvents) Events(ctx context.Context, services []batch.ServiceID, yield func(dlt.Event) error) error {
 	st := w.v.stream(ctx, services)
 	err := loop.Contain(func() error {
@@ -120,10 +121,10 @@ func (w watchedEvents) Events(ctx context.Context, services []batch.ServiceID, y
 	return err
 }
 
-// stream is the one that a connection belongs to. Connections of one stream have one
-// context, which is done when nobody follows it any more.
+// stream returns the stream of a connection. Connections of one stream share a context, which
+// is done when nobody follows the stream any more.
 func (v *vitals) stream(ctx context.Context, services []batch.ServiceID) *stream {
-	var key batch.ServiceID // of a whole ledger
+	var key batch.ServiceID // "" for the stream of a whole ledger
 	if len(services) > 0 {
 		key = services[0]
 	}
@@ -160,8 +161,8 @@ func (v *vitals) lost(st *stream, err error) {
 	st.err = err
 }
 
-// streamLost is what a connection ended with, as what it is. Clients say of whatever
-// they cannot tell that its outcome is not known, which is said of submissions.
+// streamLost turns a connection's error into ErrStreamLost. Clients report any error that they
+// cannot classify as doubt, which makes sense for submissions only.
 func streamLost(err error) error {
 	if err == nil {
 		return dlt.ErrStreamLost

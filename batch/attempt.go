@@ -5,12 +5,12 @@ type Attempt struct {
 	Key
 	// Number counts the claims of the batch, from 1. It only grows.
 	Number int
-	// Payload is nil where only the status is asked for. It must not be changed or
-	// kept after the call it was handed to.
+	// Payload is nil for a status query. It must not be changed, nor kept after the call that
+	// received it.
 	Payload []byte
-	// Prepared is what the client's dlt.Preparer returned for this batch before its
-	// first POST, byte for byte: with a submission and with a status query. It is nil
-	// where the client is none, and where nothing was kept. It must not be changed or
-	// kept after the call it was handed to.
+	// Prepared is the answer of the client's dlt.Preparer for this batch before the first
+	// POST, byte for byte, in submissions and in status queries. It is nil where the client is
+	// no Preparer, and where no answer was kept. It must not be changed, nor kept after the
+	// call that received it.
 	Prepared []byte
 }

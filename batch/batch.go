@@ -5,18 +5,18 @@ import (
 	"errors"
 )
 
-// MaxPayload is the largest payload that is stored, in bytes. Ledgers set lower
-// bounds of their own, which their local check knows.
+// MaxPayload is the largest payload that can be stored, in bytes. Ledgers have lower limits of
+// their own, which their local check knows.
 const MaxPayload = 64 << 20
 
-// Batch is what a ledger accepts or refuses as a whole. It does not change once
-// it is stored.
+// Batch is the unit that a ledger accepts or refuses as a whole. It does not change once it is
+// stored.
 type Batch struct {
 	ID      ID
 	Service ServiceID
 
-	// Payload is what is sent: on Sawtooth and Splinter the serialized Batch
-	// message, byte for byte as it was signed.
+	// Payload holds the bytes to send: on Sawtooth and Splinter the serialized Batch message,
+	// byte for byte as it was signed.
 	Payload []byte
 
 	// Transactions, in order. They may be left out; then they are not stored.
@@ -28,10 +28,11 @@ type Batch struct {
 	SignerPublicKey string
 	Trace           bool
 
-	// Footprint is the state that the batch reads and writes. Empty conflicts with everything.
+	// Footprint is the state that the batch reads and writes. An empty one conflicts with
+	// everything.
 	Footprint Footprint
 
-	// Budget limits the attempts. The zero value is unlimited.
+	// Budget limits the attempts. The zero value means unlimited.
 	Budget Budget
 }
 
@@ -46,11 +47,12 @@ type Transaction struct {
 // Key returns the name of the batch in a store.
 func (b Batch) Key() Key { return Key{Service: b.Service, ID: b.ID} }
 
-// Hash is what two batches of one id are compared by: the SHA-256 of the payload.
+// Hash returns the SHA-256 of the payload. Two batches of one id are the same if their hashes
+// are.
 func (b Batch) Hash() [sha256.Size]byte { return sha256.Sum256(b.Payload) }
 
-// Validate reports whether the batch can be stored: what any ledger needs, not
-// what a particular one refuses (its dlt.Checker knows that). The error is an [*InputError].
+// Validate reports whether the batch can be stored. It checks the needs of every ledger, not
+// the rules of a particular one (its dlt.Checker knows those). The error is an [*InputError].
 func (b Batch) Validate() error {
 	err := b.validate()
 	var in *InputError
@@ -101,14 +103,13 @@ func (b Batch) validate() error {
 	return b.Footprint.validate()
 }
 
-// Budget limits how often a batch is tried. Both rules spend nothing on a
-// misconfiguration or on a claim that was never posted.
+// Budget limits how often a batch is tried. A misconfiguration, or a claim without a POST,
+// never spends anything.
 type Budget struct {
-	// Attempts that may be spent; 0 is unlimited.
+	// Attempts is how many attempts may be spent; 0 means unlimited.
 	Attempts int `json:"attempts,omitzero"`
-	// EveryTry spends one for each attempt that was posted, doubtful and busy ones
-	// included (docs/design.md#budgets). Otherwise only definite failures of this batch itself
-	// spend.
+	// EveryTry makes every attempt with a POST spend one, doubtful and busy ones included
+	// (docs/design.md#budgets). Otherwise only definite failures of this batch itself spend.
 	EveryTry bool `json:"every_try,omitzero"`
 }
 

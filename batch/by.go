@@ -5,12 +5,13 @@ import "time"
 // MaxActorLen is the longest name of an actor, in bytes.
 const MaxActorLen = 256
 
-// By says who did something to what is stored, and why. It is kept in the history.
+// By names the person or tool that changed stored data, and the reason. It is kept in the
+// history.
 type By struct {
 	// Actor is a person or a tool: printable text of 1 to [MaxActorLen] bytes.
 	Actor string `json:"actor"`
-	// Reason may be empty. Of any text the first [MaxErrorText] bytes are kept, made
-	// printable: a person in a hurry is not refused for a character.
+	// Reason may be empty. The first [MaxErrorText] bytes are kept, made printable: no
+	// character makes a reason invalid, because people may be in a hurry.
 	Reason string `json:"reason,omitzero"`
 }
 
@@ -43,21 +44,21 @@ const (
 	ActionRelease Action = "release"
 )
 
-// MaxActs is how many acts are kept of each batch and of each [Scope]: the newest.
+// MaxActs is how many acts are kept for each batch and for each [Scope]: the newest.
 const MaxActs = 100
 
-// Act is one entry of the history: what an operator did and what changed by it. What
-// changed nothing is not in it.
+// Act is one entry of the history: an operator's act, and the change. An act that changed
+// nothing has no entry.
 type Act struct {
 	By
 	Action Action    `json:"action"`
-	At     time.Time `json:"at"` // the database's
-	// Scope is whom it concerned; of an act upon a batch its service.
+	At     time.Time `json:"at"` // the database's clock
+	// Scope is the service or everything; for an act upon a batch, its service.
 	Scope Scope `json:"scope"`
-	// Batch is the batch that was acted upon; with ActionRelease the one that had halted
-	// the lane. Else "".
+	// Batch is the batch of the act. With ActionRelease it is the batch that had halted the
+	// lane. Else "".
 	Batch ID `json:"batch,omitzero"`
-	// From and To are the states of the batch before and after; 0 for acts upon lanes.
+	// From and To are the states of the batch before and after; 0 in acts upon lanes.
 	From   State  `json:"from,omitzero"`
 	To     State  `json:"to,omitzero"`
 	AtEnd  bool   `json:"at_end,omitzero"` // ActionRequeue: to the end of the lane

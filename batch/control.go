@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// Scope is what a control is about: one service, or everything.
+// Scope is the range of a control: one service, or everything.
 type Scope struct {
 	All     bool      `json:"all"`     // everything; then Service is ""
 	Service ServiceID `json:"service"` // "" is a service like any other
 }
 
-// Everything is the scope of all services, those to come included.
+// Everything returns the scope of all services, future ones included.
 func Everything() Scope { return Scope{All: true} }
 
-// Only is the scope of one service.
+// Only returns the scope of one service.
 func Only(service ServiceID) Scope { return Scope{Service: service} }
 
 // Validate reports whether controls of the scope can be stored. The error is an [*InputError].
@@ -33,20 +33,22 @@ func (s Scope) String() string {
 	return fmt.Sprintf("service %q", Excerpt(string(s.Service), MaxServiceLen))
 }
 
-// Policy is what becomes of a lane when one of its batches ends Invalid or Rejected,
-// and no operator made it so. The values are stored.
+// Policy decides how a lane goes on when one of its batches ends Invalid or Rejected without
+// an operator's act. The values are stored.
 type Policy uint8
 
 // The policies.
 const (
-	// PolicyDefault: nothing is said; the policy of the Runner that records the end counts.
+	// PolicyDefault: the lane has no policy of its own; the policy of the Runner that records
+	// the end counts.
 	PolicyDefault Policy = iota
 	// PolicyContinue: the lane goes on.
 	PolicyContinue
-	// PolicyHalt: nothing leaves the lane until it is released. What is on its way is followed.
+	// PolicyHalt: nothing leaves the lane until an operator releases it. Batches in flight are
+	// followed.
 	PolicyHalt
-	// PolicyQuarantine: the lane goes on, and the batch is set aside: it can be listed,
-	// and is kept until somebody requeues or acquits it.
+	// PolicyQuarantine: the lane goes on, and the batch is set aside: it can be listed, and is
+	// kept until an operator requeues or acquits it.
 	PolicyQuarantine
 )
 
@@ -65,30 +67,30 @@ func (p Policy) String() string {
 	return policyNames[p]
 }
 
-// Control is what holds a lane, or everything, beside its batches: what operators
-// said, and what a policy did. Times are the database's.
+// Control holds back a lane, or everything, apart from its batches: by operators' acts and by
+// a policy. Times are the database's.
 type Control struct {
 	Scope
-	// PausedAt is zero where nobody paused it; PausedBy is who did.
+	// PausedAt is zero where nobody paused the scope; PausedBy names the person who did.
 	PausedAt time.Time `json:"paused_at,omitzero"`
 	PausedBy By        `json:"paused_by,omitzero"`
-	// Policy is that which was set for the lane; of everything always the default.
+	// Policy is the lane's own policy; always the default for everything.
 	Policy Policy `json:"policy"`
 	// HaltedAt is when the batch HaltedBy halted the lane, by [PolicyHalt] or because the
-	// ledger took back what it had executed of it; zero where it is not halted.
+	// ledger executed this batch and took it back. It is zero where the lane is not halted.
 	HaltedAt time.Time `json:"halted_at,omitzero"`
 	HaltedBy ID        `json:"halted_by,omitzero"`
-	// HaltReason says why in words, at most [MaxErrorText] bytes; empty where the policy
-	// alone is the reason.
+	// HaltReason gives the reason in words, at most [MaxErrorText] bytes. It is empty where
+	// the policy alone is the reason.
 	HaltReason string `json:"halt_reason,omitzero"`
-	// Version is raised by every change, also by a halt, to the time in microseconds at
-	// least, and stays when the control says nothing any more. It is 0 where nothing was ever
-	// set. What an operator ends or sets is that of the version that the operator saw.
+	// Version grows with every change, halts included, at least to the present time in
+	// microseconds. It stays when nothing is set any more. It is 0 where nothing was ever set.
+	// An operator's Resume, SetPolicy or Release applies to the version that the operator saw.
 	Version int64 `json:"version"`
 }
 
-// Closed reports whether nothing may leave by this control: paused or halted.
+// Closed reports whether the control lets nothing leave: paused or halted.
 func (c Control) Closed() bool { return !c.PausedAt.IsZero() || !c.HaltedAt.IsZero() }
 
-// Set reports whether there is anything to be known of the control.
+// Set reports whether the control has an effect: a pause, a halt or a policy.
 func (c Control) Set() bool { return c.Closed() || c.Policy != PolicyDefault }

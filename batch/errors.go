@@ -5,40 +5,39 @@ import (
 	"fmt"
 )
 
-// Errors about what the caller handed in. Nothing was stored.
+// Errors about the caller's input. Nothing was stored.
 var (
 	// ErrInvalidInput is wrapped by every [*InputError]. Correct the field it names.
 	ErrInvalidInput = errors.New("dltbatch: invalid input")
-	// ErrConflict means that the id (or the idempotency key) is known with other
-	// bytes. The same id with the same bytes is no error.
+	// ErrConflict means that the id (or the idempotency key) is known with other bytes. The
+	// same id with the same bytes is not an error.
 	ErrConflict = errors.New("dltbatch: the id is known with other content")
 )
 
 // Errors about a batch that is stored.
 var (
-	// ErrNotFound means that no batch of this key is stored: it was never added,
-	// its transaction was rolled back, or retention removed it.
+	// ErrNotFound means that no batch with this key is stored: it was never added, its
+	// transaction was rolled back, or retention removed it.
 	ErrNotFound = errors.New("dltbatch: no such batch")
-	// ErrInDoubt means that an attempt may still take effect, so that the batch
-	// can be neither cancelled nor given up. Ask again later, or decide it.
+	// ErrInDoubt means that an attempt may still take effect, so that the batch can be neither
+	// cancelled nor given up. Ask again later, or use Decide.
 	ErrInDoubt = errors.New("dltbatch: an attempt is in doubt")
-	// ErrNotAllowed means that the state table has no such move from where the
-	// batch is now.
+	// ErrNotAllowed means that the state table has no such move from the batch's present
+	// state.
 	ErrNotAllowed = errors.New("dltbatch: move not allowed")
-	// ErrMovedOn is wrapped by every [*MovedOnError]. Look at what is there now, and
-	// decide about that.
+	// ErrMovedOn is wrapped by every [*MovedOnError]. Look at the present state, and decide
+	// about that.
 	ErrMovedOn = errors.New("dltbatch: moved on since it was seen")
 )
 
-// MovedOnError means that a batch, or a control, is not as the operator saw it any more:
-// its version is another. Nothing was done. It wraps [ErrMovedOn].
+// MovedOnError means that a batch, or a control, has changed since the operator saw it: it has
+// another version. Nothing was done. It wraps [ErrMovedOn].
 type MovedOnError struct {
 	// Seen is the version that the operator saw.
 	Seen int64 `json:"seen"`
-	// Now is the batch as it is now; the zero Record where it is a control that moved on.
+	// Now is the present batch; the zero Record where a control moved on.
 	Now Record `json:"now,omitzero"`
-	// Control is the control as it is now; the zero Control where it is a batch that
-	// moved on.
+	// Control is the present control; the zero Control where a batch moved on.
 	Control Control `json:"control,omitzero"`
 }
 
@@ -58,8 +57,8 @@ func (e *MovedOnError) Error() string {
 // Unwrap returns [ErrMovedOn].
 func (e *MovedOnError) Unwrap() error { return ErrMovedOn }
 
-// InputError says which field of the caller's input is wrong, what it held and
-// what was expected. It wraps [ErrInvalidInput], and Err where there is a cause.
+// InputError names the field of the caller's input that is wrong, its value and the expected
+// value. It wraps [ErrInvalidInput], and Err where there is a cause.
 type InputError struct {
 	Key   Key    // of the batch at fault, where it is known
 	Field string // as the struct or the document names it

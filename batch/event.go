@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// EventKind says what an [Event] is about.
+// EventKind is the kind of an [Event].
 type EventKind string
 
 // The kinds of events.
 const (
-	// EventAdded: stored by this process, in state Queued.
+	// EventAdded: this process stored the batch, in state Queued.
 	EventAdded EventKind = "added"
 	// EventClaimed: an attempt is counted; the batch is about to be posted.
 	EventClaimed EventKind = "claimed"
@@ -20,46 +20,48 @@ const (
 	EventState EventKind = "state"
 	// EventFinal: the outcome is final.
 	EventFinal EventKind = "final"
-	// EventInDoubt: an attempt ended without its outcome being known.
+	// EventInDoubt: an attempt ended, and its outcome is not known.
 	EventInDoubt EventKind = "in_doubt"
 	// EventDecision: the batch cannot go on by itself; Err says why.
 	EventDecision EventKind = "needs_decision"
-	// EventOrderBreach: a batch that was final was committed after all; others may have
-	// gone ahead. Where the strategy relies on the ledger's keeping the order of
-	// submission also one that the ledger had accepted and lost, and that is sent again,
-	// or had decided against and executes after all: Err names one that went ahead, or may have.
+	// EventOrderBreach: a batch that was final was committed after all; later batches may have
+	// gone ahead. Where the strategy relies on the ledger to keep the order of submission,
+	// there are two more cases: the ledger lost a batch that it had accepted, and the batch is
+	// sent again; or the ledger executes a batch that it had decided against. Err then names a
+	// batch that went ahead, or may have.
 	EventOrderBreach EventKind = "order_breach"
 	// EventVanished: the ledger no longer has a batch that it had committed (a fork).
 	// The batch stays Committed; Err says what the ledger says now.
 	EventVanished EventKind = "vanished"
-	// EventPaused and EventResumed: nothing is posted in the scope of Service (or at all) for a while.
+	// EventPaused and EventResumed: nothing is posted for Service (or at all) for a while.
 	EventPaused  EventKind = "paused"
 	EventResumed EventKind = "resumed"
-	// EventHalted: nothing leaves a lane until it is released. A batch ended Invalid or
-	// Rejected, by [PolicyHalt]; or the ledger took back what it had executed of it, several
-	// times in a row, and Err says so. Key is that batch.
+	// EventHalted: nothing leaves a lane until an operator releases it. Key is a batch that
+	// ended Invalid or Rejected, by [PolicyHalt]; or a batch that the ledger executed and took
+	// back, several times in a row, as Err says.
 	EventHalted EventKind = "halted"
 	// EventQuarantined: the batch was set aside, by [PolicyQuarantine].
 	EventQuarantined EventKind = "quarantined"
-	// EventOperated: an operator changed something through this process; Act says what.
+	// EventOperated: an operator changed something through this process; Act is the change.
 	EventOperated EventKind = "operated"
-	// EventLaneHeld: a strategy gave a bad answer or panicked; its lane stays where it is.
+	// EventLaneHeld: a strategy gave a bad answer or panicked, or the ledger cannot serve the
+	// service (Err says why). The lane stays where it is.
 	EventLaneHeld EventKind = "lane_held"
-	// EventTrouble: a loop failed unexpectedly and starts again after a pause. Or nothing
-	// pauses, and Err says that the ledger's traits are other ones than those recorded
-	// (dltbatch.ErrOtherTraits), or what the store warns of (dltbatch.Health.Warnings).
+	// EventTrouble: a loop failed unexpectedly and starts again after a pause. Two kinds of
+	// trouble pause nothing: the ledger's traits differ from the recorded ones (Err is
+	// dltbatch.ErrOtherTraits), or the store warns (dltbatch.Health.Warnings).
 	EventTrouble EventKind = "trouble"
 )
 
-// Event is something that happened, told after it was written.
+// Event reports something that happened, after it was written.
 type Event struct {
 	Kind    EventKind `json:"kind"`
-	Key     Key       `json:"key,omitzero"` // Key.ID is "" for what concerns a service or the whole
+	Key     Key       `json:"key,omitzero"` // Key.ID is "" in events about a service or the whole
 	State   State     `json:"state,omitzero"`
 	Attempt int       `json:"attempt,omitzero"`
 	At      time.Time `json:"at"` // this process's clock
 	Err     error     `json:"-"`  // in JSON its text, as error
-	// Act is what was done, with EventOperated.
+	// Act is the operator's act, with EventOperated.
 	Act Act `json:"act,omitzero"`
 }
 
@@ -76,7 +78,7 @@ func (e Event) MarshalJSON() ([]byte, error) {
 	return json.Marshal(v)
 }
 
-// UnmarshalJSON reads what MarshalJSON writes. Of the error it has the text only.
+// UnmarshalJSON reads the output of MarshalJSON. The error comes back as a text only.
 func (e *Event) UnmarshalJSON(data []byte) error {
 	type plain Event
 	v := struct {
@@ -92,15 +94,15 @@ func (e *Event) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Observer is told of every event, synchronously and after the write. It is
-// never skipped while the process lives; after a crash the store is the truth.
-// Observe is called from several goroutines at once, must be quick and must not
-// call the Runner's blocking methods. A panic in it is contained and logged.
+// Observer receives every event, synchronously and after the write. No event is skipped while
+// the process lives; after a crash the store is the truth. Observe is called from several
+// goroutines at once, must be quick and must not call the Runner's blocking methods. A panic
+// in it is contained and logged.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
 
-// ObserverFunc is an [Observer] that is a func.
+// ObserverFunc makes an [Observer] of a func.
 type ObserverFunc func(ctx context.Context, e Event)
 
 // Observe calls f.

@@ -2,111 +2,114 @@ package batch
 
 import "time"
 
-// Cause is why a batch stands where it stands.
+// Cause is the reason why a batch does not move.
 type Cause string
 
-// The causes of an open batch's standing where it stands, and the two of a final one.
+// The causes. CauseFinal and CauseQuarantined are for final batches, the others for open ones.
 const (
-	// CauseReady: nothing holds it. The next round of any running instance takes it.
+	// CauseReady: nothing holds the batch. The next round of any running instance takes it.
 	CauseReady Cause = "ready"
-	// CausePaused: an operator paused its lane or everything; Control says who and why.
+	// CausePaused: an operator paused its lane or everything; Control names the person and the
+	// reason.
 	CausePaused Cause = "paused"
-	// CauseHalted: nothing leaves until the lane is released. A batch of it ended Invalid or
-	// Rejected, by [PolicyHalt], or [Control].HaltReason says why. Blocker is that batch.
+	// CauseHalted: nothing leaves until an operator releases the lane. Blocker is the batch
+	// that halted it: it ended Invalid or Rejected, by [PolicyHalt], or [Control].HaltReason
+	// gives another reason.
 	CauseHalted Cause = "halted"
-	// CauseDelayed: it waits for its not-before time, after a failure or a requeue.
+	// CauseDelayed: the batch waits for its not-before time, after a failure or a requeue.
 	CauseDelayed Cause = "delayed"
-	// CauseBehind: an earlier batch of its lane has to be final first. Blocker is the
-	// one, Address an address where they meet, where that is why.
+	// CauseBehind: an earlier batch of its lane has to be final first. Blocker is that batch.
+	// If the two conflict, Address is an address at which they do.
 	CauseBehind Cause = "behind"
-	// CauseInFlight: as much of its lane is under way as its ledger takes, or will be with
-	// what leaves before it. Blocker is the first of those.
+	// CauseInFlight: the ledger takes no more of this lane, because of the batches in flight
+	// and the batches that leave first. Blocker is the first in flight.
 	CauseInFlight Cause = "in_flight"
-	// CauseHeld: its lane is as it should be, and the strategy takes nothing from it or
+	// CauseHeld: nothing is wrong with its lane, but the strategy takes nothing from it or
 	// gives a bad answer.
 	CauseHeld Cause = "held"
-	// CauseUnserved: the ledger of the Runner that was asked does not serve its service;
-	// Decision says why.
+	// CauseUnserved: the ledger of the Runner that answers does not serve the batch's service;
+	// Decision gives the reason.
 	CauseUnserved Cause = "unserved"
 	// CauseClaimed: the instance ClaimedBy makes an attempt.
 	CauseClaimed Cause = "claimed"
 	// CauseInDoubt: an attempt's outcome is not known. The ledger is asked about it
 	// before anything is sent again.
 	CauseInDoubt Cause = "in_doubt"
-	// CauseDecision: nothing more can be found out; Decision says why.
+	// CauseDecision: nothing more can be found out; Decision gives the reason.
 	CauseDecision Cause = "decision"
-	// CauseLedger: it was accepted, and the ledger has not decided on it yet.
+	// CauseLedger: the ledger accepted the batch, and has not decided on it yet.
 	CauseLedger Cause = "ledger"
-	// CauseSettling: the ledger decided against it and may still commit it.
+	// CauseSettling: the ledger decided against the batch and may still commit it.
 	CauseSettling Cause = "settling"
-	// CauseFinal: it is final, and nothing moves it.
+	// CauseFinal: the batch is final, and nothing moves it.
 	CauseFinal Cause = "final"
-	// CauseQuarantined: it is final and was set aside by [PolicyQuarantine].
+	// CauseQuarantined: the batch is final, and [PolicyQuarantine] set it aside.
 	CauseQuarantined Cause = "quarantined"
 )
 
-// Remedy is what would move a batch.
+// Remedy is the action that would move a batch.
 type Remedy string
 
 // The remedies.
 const (
-	// RemedyWait: it moves by itself, where an instance runs; Next says when, where that
-	// is known.
+	// RemedyWait: the batch moves by itself if an instance runs. Next is when, if that is
+	// known.
 	RemedyWait Remedy = "wait"
 	// RemedyResume: resume Control's scope.
 	RemedyResume Remedy = "resume"
-	// RemedyRelease: release its lane.
+	// RemedyRelease: release the batch's lane.
 	RemedyRelease Remedy = "release"
-	// RemedyBlocker: Blocker has to be final first; ask about that one.
+	// RemedyBlocker: Blocker has to be final first; explain Blocker next.
 	RemedyBlocker Remedy = "blocker"
-	// RemedyDecide: decide what became of it.
+	// RemedyDecide: a person decides the doubt.
 	RemedyDecide Remedy = "decide"
-	// RemedyStrategy: the strategy of the Runner has to be mended.
+	// RemedyStrategy: the Runner's strategy must be corrected.
 	RemedyStrategy Remedy = "strategy"
 	// RemedyLedger: the Runner needs another ledger, or other options.
 	RemedyLedger Remedy = "ledger"
-	// RemedyRequeue: nothing is owed; requeue sends it again.
+	// RemedyRequeue: nothing has to be done; a requeue would send the batch again.
 	RemedyRequeue Remedy = "requeue"
-	// RemedyNone: it is committed.
+	// RemedyNone: the batch is committed.
 	RemedyNone Remedy = "none"
 )
 
-// Explanation says why a batch is not moving, and what would move it: what was true
-// at one moment.
+// Explanation is why a batch does not move, and how it would. It was true at one moment.
 type Explanation struct {
 	Key
-	// Version of the batch that was looked at: what the remedy is about.
+	// Version is the version of the explained batch; the remedy applies to it.
 	Version int64     `json:"version"`
 	At      time.Time `json:"at"` // the database's clock
 	State   State     `json:"state"`
-	// Owner is who moves it on; 0 where it is final.
+	// Owner is the actor that moves the batch on; 0 where the batch is final.
 	Owner Actor `json:"owner"`
 	Cause Cause `json:"cause"`
-	// Blocker is the batch that is in the way; the zero Key where none is.
+	// Blocker is the batch that is in the way; the zero Key where there is none.
 	Blocker Key `json:"blocker,omitzero"`
-	// Address is one at which the two meet, in the ledger's notation; "" where they are
-	// in order for another reason.
+	// Address is an address at which the two batches conflict, in the ledger's notation; ""
+	// where the batch waits for another reason.
 	Address string `json:"address,omitzero"`
 	// Control is the pause or the halt, with CausePaused and CauseHalted.
 	Control Control `json:"control,omitzero"`
-	// ClaimedBy is the instance that claimed it last, ClaimLeft for how long yet.
+	// ClaimedBy is the instance that claimed the batch last; ClaimLeft is the rest of its
+	// claim.
 	ClaimedBy string        `json:"claimed_by,omitzero"`
 	ClaimLeft time.Duration `json:"claim_left_ns,omitzero"`
-	// LastError is what the last attempt that failed said.
+	// LastError is the error of the last attempt that failed.
 	LastError *SubmissionError `json:"last_error,omitzero"`
-	// Decision is why a person is needed; "" where none is. With CauseUnserved it is what
-	// is wrong with the ledger or the options.
+	// Decision is why a person is needed; "" where nobody is. With CauseUnserved it is the
+	// fault of the ledger or the options.
 	Decision string `json:"decision,omitzero"`
-	// Attempts so far.
+	// Attempts is the number of attempts so far.
 	Attempts int `json:"attempts"`
-	// Next is in how long the owner may move it, 0 where now or where it is not known.
+	// Next is the time until the owner may move the batch; 0 where it may now, or where the
+	// time is not known.
 	Next time.Duration `json:"next_ns,omitzero"`
-	// Remedy is what would move it.
+	// Remedy is the action that would move the batch.
 	Remedy Remedy `json:"remedy"`
-	// Text says all this in a sentence or two, for people.
+	// Text is the whole explanation in a sentence or two, for people.
 	Text string `json:"text"`
 }
 
-// Seen is what an operator acts upon who does what the explanation says: where the batch
-// has moved on since, nothing is done.
+// Seen returns a record for the operator's act that follows the explanation. If the batch has
+// moved on since, the act does nothing.
 func (e Explanation) Seen() Record { return Record{Key: e.Key, Version: e.Version} }

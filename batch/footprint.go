@@ -7,16 +7,15 @@ import (
 	"strings"
 )
 
-// MaxFootprint is the largest number of prefixes that a footprint holds, reads and writes together.
+// MaxFootprint is the largest number of prefixes in a footprint, reads and writes together.
 const MaxFootprint = 100_000
 
-// Footprint is the state that a batch declares to read and to write, as address
-// prefixes. One that is empty declares nothing and so conflicts with everything.
+// Footprint is the state that a batch declares to read and to write, as address prefixes. An
+// empty footprint declares nothing and so conflicts with everything.
 //
-// What has to go before it by name is an entry, too: a batch writes the
-// [TransactionMark] of each transaction it carries, and reads those of the
-// transactions that must be there before its own. So one rule covers both, in
-// every store, and a footprint without marks means what it always did.
+// Dependencies by name are entries, too: a batch writes the [TransactionMark] of each of its
+// transactions, and reads the marks of the transactions that must come first. So one rule
+// covers both, in every store, and a footprint without marks keeps its meaning.
 type Footprint struct {
 	Reads  []string
 	Writes []string
@@ -25,10 +24,10 @@ type Footprint struct {
 // Empty reports whether nothing is declared.
 func (f Footprint) Empty() bool { return len(f.Reads) == 0 && len(f.Writes) == 0 }
 
-// Conflicts reports whether the order of f and g matters: an address that one
-// writes and one that the other reads or writes are prefixes of one another
-// (docs/ledgers/sawtooth.md#addresses-and-conflicts). Two reads never conflict. For one among
-// many there is [Footprints].
+// Conflicts reports whether the order of f and g matters: an address that one writes and an
+// address that the other reads or writes are prefixes of one another
+// (docs/ledgers/sawtooth.md#addresses-and-conflicts). Two reads never conflict. To test one
+// footprint against many, use [Footprints].
 func (f Footprint) Conflicts(g Footprint) bool {
 	if f.Empty() || g.Empty() {
 		return true
@@ -47,13 +46,14 @@ func overlap(a, b []string) bool {
 	return false
 }
 
-// Compact returns a footprint that conflicts with the same others and has as few
-// entries as possible, sorted: what a shorter prefix covers says nothing more, nor
-// does a read of what the batch writes anyway. f is not changed.
+// Compact returns a footprint with the same conflicts and as few entries as possible, sorted.
+// It drops entries that a shorter prefix covers, and reads of state that the batch writes
+// anyway. It does not change f.
 func (f Footprint) Compact() Footprint {
 	writes, reads := shortest(f.Writes), shortest(f.Reads)
 	reads = slices.DeleteFunc(reads, func(r string) bool {
-		// No write is a prefix of another, so only the last one before r can be one of r.
+		// No write is a prefix of another, so only the last write before r can be a prefix of
+		// r.
 		i, same := slices.BinarySearch(writes, r)
 		return same || i > 0 && strings.HasPrefix(r, writes[i-1])
 	})
@@ -63,14 +63,14 @@ func (f Footprint) Compact() Footprint {
 	return Footprint{Reads: reads, Writes: writes}
 }
 
-// shortest returns a sorted copy without what another entry is a prefix of.
+// shortest returns a sorted copy without the entries that begin with another entry.
 func shortest(in []string) []string {
 	if len(in) == 0 {
 		return nil
 	}
 	out := slices.Sorted(slices.Values(in))
 	kept := out[:1]
-	for _, s := range out[1:] { // all that begins with an entry comes right after it
+	for _, s := range out[1:] { // entries that begin with an entry come right after it
 		if !strings.HasPrefix(s, kept[len(kept)-1]) {
 			kept = append(kept, s)
 		}
@@ -78,18 +78,18 @@ func shortest(in []string) []string {
 	return slices.Clip(kept)
 }
 
-const transactionMark = "tx:" // no address of any ledger of this module begins so
+const transactionMark = "tx:" // no address of any ledger of this module begins like this
 
-// TransactionMark is the entry of a footprint that stands for a transaction: written
-// by the batch that carries it, read by those that depend on it. All marks are of
-// the same length. Two ids of one mark, one pair in 2^64, would only wait for each
-// other in vain.
+// TransactionMark returns the footprint entry of a transaction: the batch that carries it
+// writes the entry, the batches that depend on it read it. All marks have the same length. Two
+// ids share a mark once in 2^64 pairs; their batches would only wait for each other
+// needlessly.
 func TransactionMark(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return transactionMark + hex.EncodeToString(sum[:8])
 }
 
-// IsTransactionMark tells a [TransactionMark] from an address.
+// IsTransactionMark reports whether an entry is a [TransactionMark] and not an address.
 func IsTransactionMark(entry string) bool { return strings.HasPrefix(entry, transactionMark) }
 
 func (f Footprint) validate() error {

@@ -2,20 +2,20 @@ package batch
 
 import "slices"
 
-// Footprints is a growing set of footprints that tells of each new one whether it
-// conflicts with any before it, in time that grows with the new one's size and not
-// with the set's. The zero value is an empty set. It is not safe for concurrent use.
+// Footprints is a growing set of footprints. Add reports whether a new footprint conflicts
+// with an earlier one, in time that grows with the new footprint's size and not with the
+// set's. The zero value is an empty set. It is not safe for concurrent use.
 //
-// It is a radix tree over all entries. A node knows who read and wrote exactly
-// there, and who did so there or below. An entry conflicts with what stands at a
-// node on its way, and with all that is below its end.
+// The set is a radix tree over all entries. A node knows who read and wrote exactly there, and
+// who did so there or below. An entry conflicts with the entries at the nodes on its way, and
+// with all entries below its end.
 type Footprints struct {
 	nodes  []node // nodes[0] is the root: the prefix "", the whole state
 	leaves []leaf
-	last   owner // given to a footprint
+	last   owner // the newest owner given to a footprint
 }
 
-// owner stands for whose an entry is: nobody's, one's (from 1), or several's.
+// owner is the owner of an entry: nobody, one footprint (from 1), or several.
 type owner int32
 
 const (
@@ -23,7 +23,7 @@ const (
 	several owner = -1
 )
 
-// with returns the owner of what was o's and is now who's, too.
+// with returns the owner after who has joined o.
 func (o owner) with(who owner) owner {
 	if o == nobody || o == who {
 		return who
@@ -31,42 +31,41 @@ func (o owner) with(who owner) owner {
 	return several
 }
 
-// other reports whether anybody but who owns it.
+// other reports whether o includes an owner other than who.
 func (o owner) other(who owner) bool { return o != nobody && o != who }
 
-// node is where entries part, or where one ends that others go on from. Nodes and
-// leaves lie in two slices and name each other by number, so that a tree of thousands
-// is a handful of allocations, and a step down is one place in memory.
+// node is where entries part, or where an entry ends that others continue. Nodes and leaves
+// lie in two slices and refer to each other by index. So a tree of thousands is a handful of
+// allocations, and a step down touches one place in memory.
 type node struct {
-	kids    [16]link // by the hex digit that follows
-	odd     link     // the first of those by any other byte
+	kids    [16]link // by the next hex digit
+	odd     link     // the first child by any other byte
 	nextOdd link     // its sibling
 	end     int32    // key[:end] leads here
-	key     string   // an entry that leads here or further
+	key     string   // an entry that begins with the node's prefix
 
 	read, written   owner // exactly here
 	reads, writings owner // here or below
 }
 
-// leaf is the end of an entry that none goes on from. Most entries are.
+// leaf is the end of an entry that no other entry continues. Most entries end in leaves.
 type leaf struct {
 	key           string
 	nextOdd       link
 	read, written owner
 }
 
-// link leads to nodes[link] where it is positive, to leaves[^link] where it is
-// negative, and nowhere where it is 0.
+// link refers to nodes[link] if it is positive, to leaves[^link] if it is negative, and to
+// nothing if it is 0.
 type link int32
 
-// Add adds f and reports whether it conflicts with a footprint that was there before.
+// Add adds f and reports whether it conflicts with an earlier footprint of the set.
 func (x *Footprints) Add(f Footprint) (conflicts bool) {
 	x.last++
 	return x.add(f, x.last)
 }
 
-// keptEntries is how many entries a set that is empty has room for at most: about
-// 8 MB.
+// keptEntries is the largest number of entries for which an empty set keeps room: about 8 MB.
 const keptEntries = 1 << 16
 
 // Reset empties the set, and keeps its memory unless that is out of proportion.
@@ -74,18 +73,18 @@ func (x *Footprints) Reset() {
 	if cap(x.leaves) > keptEntries || cap(x.nodes) > keptEntries {
 		*x = Footprints{}
 	}
-	clear(x.nodes) // lets the entries go
+	clear(x.nodes) // so that the entries can be collected
 	clear(x.leaves)
 	x.nodes, x.leaves, x.last = x.nodes[:0], x.leaves[:0], 0
 }
 
-// add adds f as who's and reports whether it conflicts with anybody else's. It
-// must not be mixed with Add, which makes up owners of its own.
+// add adds f for the owner who and reports whether it conflicts with another owner's
+// footprint. It must not be mixed with Add, which invents owners itself.
 func (x *Footprints) add(f Footprint, who owner) (conflicts bool) {
 	if len(x.nodes) == 0 {
 		x.nodes = append(x.nodes, node{})
 	}
-	if f.Empty() { // writing everything is what conflicts with everything
+	if f.Empty() { // an empty footprint counts as writing everything
 		return x.insert("", true, who)
 	}
 	for _, p := range f.Writes {
@@ -97,22 +96,22 @@ func (x *Footprints) add(f Footprint, who owner) (conflicts bool) {
 	return conflicts
 }
 
-// insert adds one entry and reports whether it meets anybody else's.
+// insert adds one entry and reports whether it meets another owner's entry.
 func (x *Footprints) insert(p string, write bool, who owner) (meets bool) {
-	// No more is made than one of each, so that what is pointed to stays in its place.
+	// At most one node and one leaf are added, so the pointers below stay valid.
 	x.nodes, x.leaves = slices.Grow(x.nodes, 1), slices.Grow(x.leaves, 1)
 	n := &x.nodes[0]
 	for {
 		meets = meets || n.written.other(who) || write && n.read.other(who)
 		if n.written == several {
-			return true // as does whatever comes here or below from now on
+			return true // so does every later entry here or below
 		}
 		if int(n.end) == len(p) {
 			break
 		}
 		n.note(write, who)
-		// Its first byte is the same. Most ways part byte by byte, and then the key,
-		// which lies somewhere else in memory, need not be looked at.
+		// The first byte is the same. Most entries part byte by byte, and then the key, which
+		// lies somewhere else in memory, need not be read.
 		switch at := x.at(n, p[n.end]); {
 		case *at == 0:
 			l := leaf{key: p}
@@ -147,7 +146,7 @@ func (x *Footprints) insert(p string, write bool, who owner) (meets bool) {
 	return meets
 }
 
-// note says that who reads or writes here or below.
+// note records that who reads or writes here or below.
 func (n *node) note(write bool, who owner) {
 	if write {
 		n.writings = n.writings.with(who)
@@ -164,7 +163,7 @@ func (l *leaf) set(write bool, who owner) {
 	}
 }
 
-// partNode puts a node before the one at a place, where p[:end] ends or goes another way.
+// partNode inserts a node above a node, where p[:end] ends or takes another way.
 func (x *Footprints) partNode(at *link, p string, end int) *node {
 	k := &x.nodes[*at]
 	x.nodes = append(x.nodes, node{key: p, end: int32(end), nextOdd: k.nextOdd, reads: k.reads, writings: k.writings})
@@ -175,7 +174,7 @@ func (x *Footprints) partNode(at *link, p string, end int) *node {
 	return mid
 }
 
-// partLeaf does so before a leaf. One that ends there becomes the node.
+// partLeaf inserts a node above a leaf. A leaf that ends there becomes the node.
 func (x *Footprints) partLeaf(at *link, p string, end int) *node {
 	l := &x.leaves[^*at]
 	x.nodes = append(x.nodes, node{key: p, end: int32(end), nextOdd: l.nextOdd, reads: l.read, writings: l.written})
@@ -189,9 +188,9 @@ func (x *Footprints) partLeaf(at *link, p string, end int) *node {
 	return mid
 }
 
-// digit is the value of a hex digit, and 16 for any other byte. Addresses are hex
-// throughout, so their children are found at once; and as their digits are random,
-// nothing here branches on which one it is.
+// digit returns the value of a hex digit, and 16 for any other byte. Addresses are hex
+// throughout, so their children are found at once. Their digits are random, so this code does
+// not branch on the digit.
 func digit(c byte) int {
 	set := uint64(0x3ff) << '0'
 	if c >= 64 {
@@ -203,7 +202,7 @@ func digit(c byte) int {
 	return int(c&15 + c>>6*9)
 }
 
-// at returns the place of n's child by its first byte, or where it is to be put.
+// at returns the place of n's child for the byte c, or the place for a new one.
 func (x *Footprints) at(n *node, c byte) *link {
 	if d := digit(c); d < 16 {
 		return &n.kids[d]
@@ -219,7 +218,7 @@ func (x *Footprints) at(n *node, c byte) *link {
 	return place
 }
 
-// odd returns the key of a child, and where its sibling is.
+// odd returns the key of a child, and the place of its sibling.
 func (x *Footprints) odd(l link) (key string, next *link) {
 	if l < 0 {
 		return x.leaves[^l].key, &x.leaves[^l].nextOdd
@@ -227,7 +226,7 @@ func (x *Footprints) odd(l link) (key string, next *link) {
 	return x.nodes[l].key, &x.nodes[l].nextOdd
 }
 
-// common returns how far a and b are the same, up to end; they are up to from.
+// common returns how far a and b agree, up to end. They are known to agree up to from.
 func common(a, b string, from, end int) int {
 	for end = min(end, len(a)); from < end && a[from] == b[from]; {
 		from++

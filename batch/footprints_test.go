@@ -14,8 +14,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// randomPrefix returns short words of few letters, so that they are often the same
-// or prefixes of one another; some are no hex digits.
+// randomPrefix returns short words of few letters, so that they are often the same or prefixes
+// of one another; some are not hex digits.
 func randomPrefix(r *rand.Rand) string {
 	const letters = "0aZ~\xff"
 	b := make([]byte, r.IntN(6))
@@ -35,7 +35,7 @@ func randomFootprint(r *rand.Rand) (f batch.Footprint) {
 	return f
 }
 
-// The tree says what comparing all pairs says.
+// The tree agrees with a comparison of all pairs.
 func TestFootprintsAgreeWithConflicts(t *testing.T) {
 	var x batch.Footprints // one for all rounds: Reset forgets everything
 	conflicts := 0
@@ -89,7 +89,7 @@ func TestCompact(t *testing.T) {
 	}
 }
 
-// A compact footprint conflicts with what the long one does, and with nothing else.
+// A compact footprint has the conflicts of the long one, and no others.
 func TestCompactKeepsConflicts(t *testing.T) {
 	for seed := range uint64(20_000) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -166,7 +166,7 @@ func TestLaneCheckAgreesWithAllPairs(t *testing.T) {
 	assert.Greater(t, bad, 1000)
 }
 
-// A set that held much lets go of the memory; one of a usual size keeps it.
+// A set that held a lot releases its memory; a set of a usual size keeps it.
 func TestFootprintsLetGo(t *testing.T) {
 	var x batch.Footprints
 	few := fp("ab", "cd", "ef")

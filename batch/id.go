@@ -6,20 +6,19 @@ import (
 	"unicode/utf8"
 )
 
-// The longest names that are accepted, in bytes. Real batch ids have 128.
+// The longest accepted names, in bytes. Real batch ids have 128.
 const (
 	MaxIDLen      = 256
 	MaxServiceLen = 256
 )
 
-// ID names a batch on its ledger: on Sawtooth and Splinter the header signature,
-// 128 lower-case hex digits; elsewhere the caller's own id. An ID is unique in a
-// store, whatever its service.
+// ID names a batch on its ledger: on Sawtooth and Splinter the header signature, 128
+// lower-case hex digits; elsewhere the caller's own id. An ID is unique in a store, across
+// services.
 type ID string
 
-// ServiceID is the partition that keeps order. On Splinter it is
-// "circuit::service"; on Sawtooth "" or any name the application chooses; on
-// Canton the party.
+// ServiceID is the partition within which order is kept. On Splinter it is "circuit::service";
+// on Sawtooth "" or any name the application chooses; on Canton the party.
 type ServiceID string
 
 // Key names a batch in a store.
@@ -47,8 +46,8 @@ func (k Key) Validate() error {
 	return checkText("Service", string(k.Service), MaxServiceLen)
 }
 
-// checkText refuses what databases and logs disagree about: bytes that are no
-// UTF-8, NUL and other control characters.
+// checkText refuses bytes that databases and logs treat differently: invalid UTF-8, NUL and
+// other control characters.
 func checkText(field, s string, maxLen int) error {
 	switch {
 	case len(s) > maxLen:

@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// Lane is what a strategy sees of one service: all batches that were ever
-// attempted and are not final, and the first that wait, in order. One that is under way
-// counts as earlier than any that became visible after it; one that waits again stands
-// where it was added, unless that is behind more than the strategy sees.
+// Lane is a strategy's view of one service: all batches that were attempted and are not final,
+// and the first waiting ones, in order. A batch in flight counts as earlier than any batch
+// that became visible after it. A batch that waits again stands where it was added, unless
+// that place is farther back than the strategy sees.
 type Lane struct {
 	Service ServiceID
 	Batches []Waiting
-	// KeepsOrder says that the strategy declared to rely on its ledger's keeping the
-	// order of submission, and that the ledger does so for this service: what was
-	// accepted, Pending or Valid, does not hold up what comes after it.
+	// KeepsOrder means that the strategy relies on the ledger to keep the order of submission,
+	// and that the ledger does so for this service. Then an accepted batch, Pending or Valid,
+	// does not hold up the batches after it.
 	KeepsOrder bool
 }
 
@@ -22,26 +22,26 @@ type Lane struct {
 type Waiting struct {
 	ID      ID
 	State   State
-	Attempt int  // claims so far
+	Attempt int  // number of claims so far
 	Ready   bool // Queued, Delayed or Unknown, and its not-before time has passed
 	// Footprint is empty where the store does not know it.
 	Footprint Footprint
 }
 
-// Run is the positions of one lane's batches that are posted one after the other;
-// it stops at its first failure.
+// Run holds the positions of one lane's batches that are posted one after the other. It stops
+// at its first failure.
 type Run []int
 
-// Check reports the first thing in a strategy's answer that would break the order
-// of the lane: a position that is not ready, is named twice or is out of order, or
-// one that passes an earlier open batch it conflicts with and that is not an
-// earlier position of the same run (docs/design.md#how-a-claim-works). Where the lane's
-// ledger keeps the order of submission an earlier batch that was accepted may be
-// passed, and none may be sent again behind a later one that is under way.
+// Check reports the first position in a strategy's answer that would break the order of the
+// lane. A position must be ready, named once and in order. It must not pass an earlier open
+// batch that it conflicts with, unless that batch is earlier in the same run
+// (docs/design.md#how-a-claim-works). If the lane's ledger keeps the order of submission, a
+// position may pass an accepted batch, but a batch may not be sent again behind a later one in
+// flight.
 func (l Lane) Check(runs []Run) error { return l.CheckIn(new(Footprints), runs) }
 
-// CheckIn is Check in a set that is used for nothing else meanwhile, and left
-// empty: for one who checks often.
+// CheckIn is Check with a scratch set, for frequent callers. Nothing else may use the set
+// meanwhile; CheckIn leaves it empty.
 func (l Lane) CheckIn(scratch *Footprints, runs []Run) error {
 	taken := make([]int, len(l.Batches)) // 1 + the run that took it
 	for r, run := range runs {
@@ -63,11 +63,11 @@ func (l Lane) CheckIn(scratch *Footprints, runs []Run) error {
 	return l.checkOrder(scratch, runs, taken)
 }
 
-// checkOrder looks for what passes a conflict. All of one run count as one, so that
-// they may stand behind each other. It costs what reading the footprints does: a
-// lane of many batches is checked inside the claiming transaction.
+// checkOrder looks for a position that passes a conflicting batch. All positions of one run
+// count as one, so that they may follow each other. It costs no more than reading the
+// footprints: a lane of many batches is checked inside the claiming transaction.
 func (l Lane) checkOrder(before *Footprints, runs []Run, taken []int) error {
-	end := 0 // behind the last position that is taken
+	end := 0 // after the last position that is taken
 	for p, r := range taken {
 		if r != 0 {
 			end = p + 1
@@ -98,17 +98,17 @@ func (l Lane) checkOrder(before *Footprints, runs []Run, taken []int) error {
 	return nil
 }
 
-// inTheWay reports whether a batch holds up what it conflicts with wherever it stands: it
-// is under way, and what was let go first by another strategy may stand behind.
+// inTheWay reports whether a batch holds up conflicting batches wherever it stands. A batch in
+// flight does: another strategy may have sent it ahead of its place.
 func (l Lane) inTheWay(b Waiting) bool { return !b.State.Claimable() && !l.passable(b) }
 
-// passable reports whether what comes after an open batch need not wait for it.
+// passable reports whether later batches need not wait for an open batch.
 func (l Lane) passable(b Waiting) bool {
 	return l.KeepsOrder && (b.State == Pending || b.State == Valid)
 }
 
-// checkBehind looks for what would be sent again behind a later one that is under way
-// and may yet turn out to be lost, too. Then both go again, in their order.
+// checkBehind looks for a batch that would be sent again behind a later, conflicting one in
+// flight. The ledger may have lost the later one, too; then both go again, in their order.
 func (l Lane) checkBehind(later *Footprints, taken []int) error {
 	const picked, under = owner(1), owner(2)
 	later.Reset()
@@ -125,7 +125,7 @@ func (l Lane) checkBehind(later *Footprints, taken []int) error {
 	return nil
 }
 
-// passes names the first batch that position p passes and must not.
+// passes names the first batch that position p must not pass.
 func (l Lane) passes(p int, taken []int) error {
 	for q, b := range l.Batches {
 		earlier := q < p && taken[q] != taken[p] && !l.passable(b)

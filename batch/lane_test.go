@@ -27,7 +27,7 @@ func waiting(states string, footprints ...batch.Footprint) batch.Lane {
 			w.State = batch.Valid
 		case 'i':
 			w.State = batch.Invalid
-		case 'r': // a driver that calls ready what cannot be
+		case 'r': // a driver that calls a batch ready that cannot be
 			w.State, w.Ready = batch.Valid, true
 		}
 		if len(footprints) > 0 {
@@ -38,7 +38,7 @@ func waiting(states string, footprints ...batch.Footprint) batch.Lane {
 	return l
 }
 
-// kept is a lane whose ledger keeps the order of submission.
+// kept returns a lane whose ledger keeps the order of submission.
 func kept(l batch.Lane) batch.Lane {
 	l.KeepsOrder = true
 	return l

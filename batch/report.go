@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// How much is kept of attempts.
+// Limits of stored reports.
 const (
 	// MaxReports is how many reports are kept of a batch: the first, and the newest.
 	MaxReports = 20
@@ -15,23 +15,22 @@ const (
 	MaxInstanceLen = 64
 )
 
-// Report is what is kept of an attempt that did not simply end well: of each that
-// failed, and of those that were accepted after one that did. It never holds a payload
-// or a secret.
+// Report is the stored result of an attempt that did not simply end well: of each failed
+// attempt, and of each accepted one after a failed one. It never holds a payload or a secret.
 type Report struct {
-	Attempt int       `json:"attempt"` // its number
+	Attempt int       `json:"attempt"` // the attempt's number
 	At      time.Time `json:"at"`      // when it was recorded, on the database's clock
-	// Kind is how it ended; "" is accepted.
+	// Kind is the error; "" means accepted.
 	Kind       ErrorKind     `json:"kind,omitzero"`
 	StatusCode int           `json:"status_code,omitzero"` // HTTP status; 0 where there was no response
 	Code       int           `json:"code,omitzero"`        // the ledger's own code; 0 where there was none
 	Endpoint   string        `json:"endpoint,omitzero"`    // without credentials and query
 	Took       time.Duration `json:"took_ns,omitzero"`     // of the last request, on the instance's clock; 0 where none was made
 	Text       string        `json:"text,omitzero"`        // an excerpt of the answer
-	Instance   string        `json:"instance,omitzero"`    // that made it, or asked about it
+	Instance   string        `json:"instance,omitzero"`    // that made the attempt, or asked about it
 }
 
-// Fit is the report with texts that any database takes: valid UTF-8, no control
+// Fit returns the report with texts that any database accepts: valid UTF-8, no control
 // characters, bounded, and an endpoint without credentials and query.
 func (r Report) Fit() Report {
 	const maxKind = 32
@@ -44,8 +43,8 @@ func (r Report) Fit() Report {
 	return r
 }
 
-// bareEndpoint cuts off what may hold a secret. It does not parse: what is no URL may
-// hold one as well.
+// bareEndpoint cuts off parts that may hold a secret. It does not parse the URL: text that is
+// no URL may hold a secret as well.
 func bareEndpoint(s string) string {
 	if i := strings.IndexAny(s, "?#"); i >= 0 {
 		s = s[:i]

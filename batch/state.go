@@ -2,34 +2,35 @@ package batch
 
 import "fmt"
 
-// State is where a stored batch stands. The values are stored: they never change their meaning.
+// State is the state of a stored batch. The values are stored: they never change their
+// meaning.
 type State uint8
 
-// The nine states. The package comment draws them and says who moves each on.
+// The nine states. The package comment draws them and names the part that moves each on.
 const (
 	// Queued waits; the queuer claims it when the strategy admits it.
 	Queued State = iota + 1
-	// Submitting has an attempt that is counted and not known to have ended. The
-	// submitter owns it until the claim expires, then the monitor.
+	// Submitting has an attempt that is counted and is not known to have ended. The submitter
+	// owns it until the claim expires, then the monitor.
 	Submitting
 	// Pending was accepted by the ledger; the monitor follows it.
 	Pending
-	// Valid was executed and not committed; it still holds its lane.
+	// Valid was executed by the ledger and not committed; it still holds its lane.
 	Valid
-	// Delayed is certain to have had no effect in its last attempt; the queuer
-	// claims it at its not-before time.
+	// Delayed had certainly no effect in its last attempt; the queuer claims it at its
+	// not-before time.
 	Delayed
-	// Unknown was asked for and not found, and is shown or declared safe to send again.
+	// Unknown was not found on the ledger, and is proved or declared safe to send again.
 	Unknown
 	// Committed is final.
 	Committed
 	// Invalid was decided against by the ledger. It is final once settled.
 	Invalid
-	// Rejected is final: refused at the door, cancelled, or its budget is used up.
+	// Rejected is final: refused at once, cancelled, or out of budget.
 	Rejected
 )
 
-// States lists all of them, in the order of their values.
+// States returns all states, in the order of their values.
 func States() []State {
 	return []State{Queued, Submitting, Pending, Valid, Delayed, Unknown, Committed, Invalid, Rejected}
 }
@@ -53,20 +54,20 @@ func (s State) Known() bool { return s >= Queued && s <= Rejected }
 // Claimable reports whether the queuer may claim a batch in this state.
 func (s State) Claimable() bool { return s == Queued || s == Delayed || s == Unknown }
 
-// InFlight reports whether the ledger has, or may have, the batch and its outcome is open.
+// InFlight reports whether the ledger has, or may have, the batch, and its outcome is open.
 func (s State) InFlight() bool {
 	return s == Submitting || s == Pending || s == Valid
 }
 
-// Pair is the way the documents of docs/glossary.md write a state down: whether the batch is
+// Pair is a state in the notation of the documents of docs/glossary.md: whether the batch is
 // submitted, and its status on the ledger ("" for none).
 type Pair struct {
 	Submitted bool
 	Status    string
 }
 
-// Pair returns the pair of s (docs/glossary.md#one-round-serial-queuer; docs/design.md#decisions
-// says where it differs).
+// Pair returns the pair of s (docs/glossary.md#one-round-serial-queuer;
+// docs/design.md#decisions lists the differences).
 func (s State) Pair() Pair {
 	switch s {
 	case Queued:

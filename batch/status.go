@@ -2,23 +2,23 @@ package batch
 
 import "fmt"
 
-// Reported is what a ledger says of a batch. Its bare "unknown" is not the state
-// [Unknown]: it may mean many things, and the monitor finds out which.
+// Reported is a ledger's answer about a batch. Its bare "unknown" is not the state [Unknown]:
+// it may mean many things, and the monitor finds out which.
 type Reported uint8
 
-// What ledgers say.
+// The answers.
 const (
-	// ReportedUnknown: the ledger has no trace of the batch that it can see.
+	// ReportedUnknown: the ledger sees no trace of the batch.
 	ReportedUnknown Reported = iota + 1
-	// ReportedPending: received, outcome open.
+	// ReportedPending: the ledger has the batch, and its outcome is open.
 	ReportedPending
-	// ReportedValid: executed, not committed.
+	// ReportedValid: the ledger executed the batch, and has not committed it.
 	ReportedValid
-	// ReportedInvalid: decided against.
+	// ReportedInvalid: the ledger decided against the batch.
 	ReportedInvalid
-	// ReportedCommitted: part of the ledger.
+	// ReportedCommitted: the batch is part of the ledger.
 	ReportedCommitted
-	// ReportedFailed: the attempt definitely had no effect and may be tried again.
+	// ReportedFailed: the attempt definitely had no effect and may be repeated.
 	ReportedFailed
 )
 
@@ -39,15 +39,16 @@ func (r Reported) String() string {
 type Status struct {
 	ID       ID
 	Reported Reported
-	// Attempt the answer is about; 0 where the ledger speaks of the batch as a whole.
+	// Attempt is the attempt that the answer is about; 0 where the ledger means the batch as a
+	// whole.
 	Attempt int
-	// Receipts of the transactions that failed, where the ledger names them.
+	// Receipts are the results of the failed transactions, where the ledger names them.
 	Receipts []Receipt
-	// Message says why, for ReportedInvalid and ReportedFailed.
+	// Message is the reason, for ReportedInvalid and ReportedFailed.
 	Message string
-	// Endpoint names the node that gave this answer itself, where it is also the node that
-	// Submit goes to at present; "" where it is not, or not known. At most 200 bytes. Nodes
-	// may have a memory each of their own: what one has shown says nothing of another.
+	// Endpoint names the node that gave this answer itself, if Submit uses the same node at
+	// present; "" if not, or if not known. At most 200 bytes. Each node may have a memory of
+	// its own, so the answer of one means nothing for another.
 	Endpoint string
 }
 

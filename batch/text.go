@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// Excerpt makes text from outside fit to be logged and stored: valid UTF-8, no
-// NUL and no other control character (each becomes U+FFFD), and at most limit bytes.
+// Excerpt makes outside text fit to be logged and stored: valid UTF-8, no control characters
+// except newline and tab (each other one becomes U+FFFD), and at most limit bytes.
 func Excerpt(s string, limit int) string {
 	if len(s) > limit+4 { // keep one more rune, so that the cut below is on a boundary
 		s = s[:limit+4]

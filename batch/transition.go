@@ -2,7 +2,7 @@ package batch
 
 import "fmt"
 
-// Actor is who moves a batch from state to state.
+// Actor is the part, or the person, that moves a batch from state to state.
 type Actor uint8
 
 // The actors.
@@ -32,9 +32,9 @@ type Transition struct {
 	Why      string
 }
 
-// Transitions returns the whole table. A move that is not in it is refused by
-// every store with [ErrNotAllowed]. A move to Committed is allowed from anywhere,
-// since a commit is a fact whoever hears of it.
+// Transitions returns the whole table. Every store refuses any other move with
+// [ErrNotAllowed]. A move to Committed is allowed from any state: a commit is a fact, no
+// matter which part hears of it.
 func Transitions() []Transition {
 	return []Transition{
 		{Queued, Submitting, ByQueuer, "claimed"},
@@ -109,7 +109,7 @@ var allowed = func() (t [Rejected + 1][Rejected + 1]uint8) {
 	return t
 }()
 
-// Allowed reports whether by may move a batch from one state to another.
+// Allowed reports whether by may move a batch from one state to the other.
 func Allowed(from, to State, by Actor) bool {
 	return from.Known() && to.Known() && by <= ByOperator && allowed[from][to]&(1<<by) != 0
 }

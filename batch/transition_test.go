@@ -9,8 +9,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// moves is the table of docs/design.md#states-of-a-batch, written down a second time: who may move
-// a batch from where to where. Nobody may do anything else.
+// moves is the table of docs/design.md#states-of-a-batch, written a second time: the moves
+// that each actor may make. All others are forbidden.
 var moves = map[batch.Actor]map[batch.State][]batch.State{
 	batch.ByQueuer: {
 		batch.Queued: {batch.Submitting}, batch.Delayed: {batch.Submitting}, batch.Unknown: {batch.Submitting},
@@ -94,7 +94,7 @@ func TestTransitionsLeadToAnEnd(t *testing.T) {
 	}
 }
 
-// Only a claim makes an attempt, and only from where a batch may be claimed.
+// Only a claim makes an attempt, and only from a claimable state.
 func TestTransitionsIntoSubmitting(t *testing.T) {
 	for _, from := range batch.States() {
 		assert.Equal(t, from.Claimable(), batch.Allowed(from, batch.Submitting, batch.ByQueuer), from)

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// States, policies and their like are stored as numbers, and written as words in JSON and
-// any other text: a number would mean nothing to whoever reads it, and something else to
-// whoever has another version. A word is exactly what String says.
+// States, policies and the like are stored as numbers, and written as words in JSON and any
+// other text. A number would mean nothing to a reader, and something else to another version.
+// A word is exactly the text of String.
 
-// text is the word of a value; "" for the zero value of those that have no word for it.
+// text returns the word of a value; "" for a zero value that has no word.
 func text[T ~uint8](field string, v T, words []string, name func() string) ([]byte, error) {
 	if int(v) >= len(words) {
 		return nil, &InputError{Field: field, Value: name(), Want: oneOf(words)}
@@ -17,7 +17,7 @@ func text[T ~uint8](field string, v T, words []string, name func() string) ([]by
 	return []byte(words[v]), nil
 }
 
-// fromText is the value of a word.
+// fromText sets v to the value of a word.
 func fromText[T ~uint8](field string, v *T, words []string, word []byte) error {
 	i := slices.Index(words, string(word))
 	if i < 0 {
@@ -35,7 +35,7 @@ func oneOf(words []string) string {
 // no state. The error is an [*InputError].
 func (s State) MarshalText() ([]byte, error) { return text("State", s, stateNames[:], s.String) }
 
-// UnmarshalText reads what MarshalText writes. The error is an [*InputError].
+// UnmarshalText reads the output of MarshalText. The error is an [*InputError].
 func (s *State) UnmarshalText(word []byte) error {
 	return fromText("State", s, stateNames[:], word)
 }
@@ -46,7 +46,7 @@ func (s OrderState) MarshalText() ([]byte, error) {
 	return text("OrderState", s, orderStateNames[:], s.String)
 }
 
-// UnmarshalText reads what MarshalText writes. The error is an [*InputError].
+// UnmarshalText reads the output of MarshalText. The error is an [*InputError].
 func (s *OrderState) UnmarshalText(word []byte) error {
 	return fromText("OrderState", s, orderStateNames[:], word)
 }
@@ -54,7 +54,7 @@ func (s *OrderState) UnmarshalText(word []byte) error {
 // MarshalText returns the policy in lower case. The error is an [*InputError].
 func (p Policy) MarshalText() ([]byte, error) { return text("Policy", p, policyNames[:], p.String) }
 
-// UnmarshalText reads what MarshalText writes. The error is an [*InputError].
+// UnmarshalText reads the output of MarshalText. The error is an [*InputError].
 func (p *Policy) UnmarshalText(word []byte) error {
 	return fromText("Policy", p, policyNames[:], word)
 }
@@ -63,7 +63,7 @@ func (p *Policy) UnmarshalText(word []byte) error {
 // [*InputError].
 func (a Actor) MarshalText() ([]byte, error) { return text("Actor", a, actorNames[:], a.String) }
 
-// UnmarshalText reads what MarshalText writes. The error is an [*InputError].
+// UnmarshalText reads the output of MarshalText. The error is an [*InputError].
 func (a *Actor) UnmarshalText(word []byte) error {
 	return fromText("Actor", a, actorNames[:], word)
 }
@@ -74,7 +74,7 @@ func (r Reported) MarshalText() ([]byte, error) {
 	return text("Reported", r, reportedNames[:], r.String)
 }
 
-// UnmarshalText reads what MarshalText writes. The error is an [*InputError].
+// UnmarshalText reads the output of MarshalText. The error is an [*InputError].
 func (r *Reported) UnmarshalText(word []byte) error {
 	return fromText("Reported", r, reportedNames[:], word)
 }

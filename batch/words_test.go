@@ -20,12 +20,12 @@ type word interface {
 	fmt.Stringer
 }
 
-// wordy is one type of those.
+// wordy is one type of such values.
 type wordy struct {
 	name  string
 	value func(n uint8) word
 	read  func(text []byte) (word, error)
-	words []string // of the values in their order; "" where the zero value is none
+	words []string // words of the values in order; "" if the zero value has none
 }
 
 func wordyOf[T ~uint8, P interface {
@@ -36,7 +36,7 @@ func wordyOf[T ~uint8, P interface {
 		name: name, words: words,
 		value: func(n uint8) word { return as(T(n)) },
 		read: func(text []byte) (word, error) {
-			v := T(200) // what is not read stays as it was
+			v := T(200) // an unreadable word leaves it as it was
 			err := P(&v).UnmarshalText(text)
 			return as(v), err
 		},
@@ -56,7 +56,7 @@ func wordies() []wordy {
 	}
 }
 
-// All values there can be go into text and JSON and come back, and no others.
+// All valid values become text and JSON and come back, and no others do.
 func TestWords(t *testing.T) {
 	for _, w := range wordies() {
 		for n := range 256 {
@@ -97,7 +97,7 @@ func TestWords(t *testing.T) {
 	require.Error(t, json.Unmarshal([]byte(`{"State": 3}`), &v), "no numbers")
 }
 
-// Whatever is read is written again as it was.
+// A word that is read is written again unchanged.
 func FuzzWords(f *testing.F) {
 	for _, w := range wordies() {
 		for _, text := range w.words {
@@ -119,7 +119,7 @@ func FuzzWords(f *testing.F) {
 	})
 }
 
-// written is how a value reads in JSON; it must come back as it was.
+// written compares a value's JSON; it must come back unchanged.
 func written[T any](t *testing.T, v T, want string) {
 	t.Helper()
 	text, err := json.Marshal(v)
@@ -130,7 +130,7 @@ func written[T any](t *testing.T, v T, want string) {
 	assert.Equal(t, v, back)
 }
 
-// What an HTTP handler or a log makes of them is for people.
+// The JSON of an HTTP handler or a log is for people.
 func TestRecordsInJSON(t *testing.T) {
 	at := time.Date(2030, 1, 2, 3, 4, 5, 6000, time.UTC)
 	key := batch.Key{Service: "c::s", ID: "b1"}

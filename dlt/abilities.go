@@ -6,18 +6,18 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Ability is something that not every client can do. Its trait says that it can, and its
-// interface is how it is asked to; a client that says so and is none cannot be used.
+// Ability is something that only some clients can do. A trait declares it, and an interface
+// provides it. A client that declares an ability without its interface is refused.
 type Ability struct {
 	Trait     string // the field of [Traits], such as "Resolves"
 	Interface string // such as "dlt.Resolver"
-	Says      bool   // the traits say that the client can
+	Says      bool   // the traits declare it
 	Has       bool   // the client implements the interface
 }
 
-// Abilities lists all abilities there are, each with what t says of it and whether l has
-// its method. A method that t denies is never called: the client can do it for another
-// service, or an option of the client switches it off.
+// Abilities lists all abilities: for each, whether t declares it and whether l has its method.
+// A method that t denies is never called: the client may have it for another service, or an
+// option may switch it off.
 func Abilities(l Ledger, t Traits) []Ability {
 	_, resolves := l.(Resolver)
 	_, streams := l.(EventSource)
@@ -33,9 +33,9 @@ func Abilities(l Ledger, t Traits) []Ability {
 	}
 }
 
-// CheckAbilities returns a [*batch.InputError], which names the trait and the interface,
-// where t says that l can do something for which l has no method: as it is with a client
-// that is wrapped in a struct of another type. [Wrap] keeps the methods.
+// CheckAbilities returns a [*batch.InputError] if t declares an ability for which l has no
+// method. It names the trait and the interface. The usual cause is a client wrapped in a
+// struct of another type; [Wrap] keeps the methods.
 func CheckAbilities(l Ledger, t Traits) error {
 	for _, a := range Abilities(l, t) {
 		if a.Says && !a.Has {

@@ -1,6 +1,6 @@
-// Package dlt is the contract between dltbatch and a ledger: what a client
-// promises about submitting batches and about telling what became of them.
+// Package dlt is the contract between dltbatch and a ledger: the promises of a client about
+// submitting batches and about reporting their outcomes.
 //
-// Clients for Sawtooth and others live in the folders below; the public suite
-// dlt/dlttest checks any client against this contract.
+// Clients for Sawtooth and others live in the folders below. The public suite dlt/dlttest
+// checks any client against this contract.
 package dlt

@@ -8,40 +8,41 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// How an attempt can fail. Everything that is none of the first four is doubt.
+// The ways in which an attempt can fail. Any error that wraps none of the first four is doubt.
 var (
-	// ErrRejected: this batch is refused for good.
+	// ErrRejected: the ledger refuses this batch for good.
 	ErrRejected = errors.New("dltbatch: batch refused by the ledger")
-	// ErrBusy: certainly not taken, try later.
+	// ErrBusy: certainly not accepted, try later.
 	ErrBusy = errors.New("dltbatch: ledger busy")
-	// ErrUnavailable: certainly not taken, the ledger was not reached.
+	// ErrUnavailable: certainly not accepted, the ledger was not reached.
 	ErrUnavailable = errors.New("dltbatch: ledger unavailable")
-	// ErrMisconfigured: certainly not taken, and no other batch would be. A person has to act.
+	// ErrMisconfigured: certainly not accepted, nor would any other batch be. A person has to
+	// act.
 	ErrMisconfigured = errors.New("dltbatch: ledger refuses this client")
 	// ErrDoubt: the outcome is not known.
 	ErrDoubt = errors.New("dltbatch: outcome not known")
 )
 
-// ErrStreamLost says that a stream of events has ended, or could not be opened. It is about no
-// batch: what the stream would have told is polled.
+// ErrStreamLost means that a stream of events has ended, or could not be opened. It means
+// nothing for any batch: the batches are polled instead.
 var ErrStreamLost = errors.New("dltbatch: stream of events lost")
 
-// Error is what clients return. errors.Is finds its kind and its cause.
+// Error is the error type of clients. errors.Is finds its kind and its cause.
 type Error struct {
 	Op         string // "submit", "batch statuses", ...
 	StatusCode int    // HTTP status; 0 where there was no response
 	Code       int    // the ledger's own code; 0 where there was none
 	Message    string // bounded and printable; never a payload or a token
 	RetryAfter time.Duration
-	// Endpoint that was asked, without credentials; "" where that is not known.
+	// Endpoint is the endpoint of the request, without credentials; "" if it is not known.
 	Endpoint string
-	Kind     error // one of the five; nil is ErrDoubt
+	Kind     error // one of the five above; nil means ErrDoubt
 	Err      error // the cause, may be nil
 }
 
 // Error implements error.
 func (e *Error) Error() string {
-	if e == nil { // a client's slip must not bring the process down
+	if e == nil { // a client's mistake must not crash the process
 		return ErrDoubt.Error()
 	}
 	s := e.Op + ": " + e.kind().Error()
@@ -75,9 +76,9 @@ func (e *Error) Unwrap() []error {
 	return []error{e.kind(), e.Err}
 }
 
-// Kind classifies the error of a Submit: the first of the four certain kinds that
-// it wraps, else doubt. An error that wraps two of them, or one beside
-// [ErrDoubt], is doubt too: one doubtful try makes the attempt doubtful.
+// Kind classifies the error of a Submit: the one of the four certain kinds that it wraps, else
+// doubt. An error that wraps two of them, or one beside [ErrDoubt], is doubt too: one doubtful
+// try makes the attempt doubtful.
 func Kind(err error) batch.ErrorKind {
 	if err == nil {
 		return ""
@@ -106,7 +107,7 @@ func Kind(err error) batch.ErrorKind {
 	return kind
 }
 
-// At notes the endpoint in an [*Error] that names none yet, and returns err.
+// At sets the endpoint of an [*Error] that has none yet, and returns err.
 func At(endpoint string, err error) error {
 	if e, ok := errors.AsType[*Error](err); ok && e != nil && e.Endpoint == "" {
 		e.Endpoint = endpoint

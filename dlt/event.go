@@ -6,28 +6,29 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Event is what a ledger tells by itself.
+// Event is news that a ledger sends by itself.
 type Event struct {
-	// Service that it concerns. Where Traits.GroupsByService is false, every service; but
-	// the batches of Statuses are recorded under this name.
+	// Service is the service of the event. If Traits.GroupsByService is false the event
+	// concerns every service, and the batches of Statuses are recorded under this name.
 	Service batch.ServiceID
-	// Live says that the stream has just been opened, or opened again: from here on it
-	// tells everything, and what came before may have been missed.
+	// Live means that the stream was just opened, or opened again: from here on it is
+	// complete, but earlier events may be missing.
 	Live bool
-	// Statuses are verdicts, taken as if they had been asked for. Without any, the
-	// event says only: something has changed, ask now.
+	// Statuses are verdicts, and count like answers to a status query. An event without any
+	// only means: something has changed, ask now.
 	Statuses []batch.Status
 }
 
-// EventSource is a client that is told by its ledger (docs/glossary.md#dlt-polling-monitor, the
-// event monitor). A client whose Traits say Streams implements it. Polling goes on beside it,
-// more slowly: an event that never comes costs time and nothing else.
+// EventSource is a client whose ledger sends events (docs/glossary.md#dlt-polling-monitor, the
+// event monitor). A client whose Traits declare Streams implements it. Polling goes on beside
+// it, more slowly: an event that never comes costs time and nothing else.
 type EventSource interface {
-	// Events opens one stream and hands on what it tells, an event with Live first,
-	// until ctx is done (nil), yield fails (its error), or the stream breaks (any
-	// other error). It does not reconnect: the caller does, with a pause. services has
-	// one element where Traits.GroupsByService is set, and else names at least one of those
-	// that the stream is to tell of, all of one Traits.Name. It may be called concurrently
-	// for different services. Statuses that were yielded are not kept or changed.
+	// Events opens one stream and passes its events to yield, an event with Live first. It
+	// returns nil when ctx is done, yield's error when yield fails, and any other error when
+	// the stream breaks. It does not reconnect: the caller does, after a pause. If
+	// Traits.GroupsByService is set, services has one element. Else it has at least one of the
+	// services whose events are wanted, all with one Traits.Name. Events may be called
+	// concurrently for different services. It must not keep or change Statuses that it has
+	// yielded.
 	Events(ctx context.Context, services []batch.ServiceID, yield func(Event) error) error
 }

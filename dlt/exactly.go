@@ -1,6 +1,6 @@
 package dlt
 
-// What a wrapped ledger implements beside [Ledger].
+// The interfaces that a wrapped ledger implements beside [Ledger].
 const (
 	resolves = 1 << iota
 	streams
@@ -9,8 +9,8 @@ const (
 	lists
 )
 
-// exactly returns w with the methods of those that has names. Go has no shorter way to a
-// value whose method set is found out at run time.
+// exactly returns w with the methods of exactly the interfaces in has. Go has no shorter way
+// to a value whose method set is known at run time only.
 //
 //nolint:gocyclo // one case for each of 32 sets, and nothing in any of them
 func exactly(has int, w wrapped, r Resolver, e EventSource, c Checker, p Preparer, l ListSubmitter) Ledger {

@@ -10,31 +10,32 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Route is a ledger and which services it serves.
+// Route is a ledger and the services that it serves.
 type Route struct {
-	// Ledger whose Traits give all its services one Name, which no other route has.
+	// Ledger serves the route. Its Traits give all its services one Name, which no other route
+	// has.
 	Ledger Ledger
-	// Serves says whether it serves a service. It is pure and quick, and its answer for a
-	// service never changes: what served it once is kept in the database, and another
-	// route's batches are never sent. nil is all that no earlier route serves.
+	// Serves reports whether the route serves a service. It is pure and quick, and its answer
+	// for a service never changes: the database records the route of a service, and another
+	// route's batches are never sent. nil serves all services that no earlier route serves.
 	Serves func(batch.ServiceID) bool
 }
 
-// Router is a [Ledger] made of several, each of which serves some services: many circuits
-// on many nodes, say. Each goes on under its own name, with its own traits and abilities,
-// so that pressure, pauses and streams of one are none of another's. All methods may be
-// called concurrently.
+// Router is a [Ledger] made of several ledgers with their own services: for example many
+// circuits on many nodes. Each ledger keeps its own name, traits and abilities, so that
+// pressure, pauses and lost streams of one do not affect the others. All methods may be called
+// concurrently.
 //
-// A service that no route serves is refused by Check, and so by a Runner's Add; what is
-// stored for it all the same is held. The database records the name of the route that
-// serves the service "", or of the first where none does: a database of one ledger goes on
-// with a Router in which that ledger is the first route and serves all that it served.
+// Check, and so a Runner's Add, refuses a service that no route serves; if a batch of such a
+// service is stored all the same, it is held. The database records the name of the route that
+// serves the service "", or of the first route if none does. So a database of one ledger goes
+// on with a Router in which that ledger is the first route and serves all its old services.
 // Routes may be added later, for services that were never sent anything.
 type Router struct{ routes []Route }
 
-// NewRouter returns a Router that asks routes in their order. It does no I/O. Routes
-// without a ledger or a name, or with another's name, and ledgers whose traits say more than
-// they have methods for give a [*batch.InputError].
+// NewRouter returns a Router that asks routes in their order. It does no I/O. It returns a
+// [*batch.InputError] for a route without a ledger or a name, for a name that two routes
+// share, and for a ledger whose traits declare more than it has methods for.
 func NewRouter(routes ...Route) (*Router, error) {
 	if len(routes) == 0 {
 		return nil, &batch.InputError{Field: "routes", Want: "at least one"}
@@ -57,7 +58,7 @@ func NewRouter(routes ...Route) (*Router, error) {
 	return &Router{slices.Clone(routes)}, nil
 }
 
-// route returns the ledger that serves a service, nil where none does.
+// route returns the ledger that serves a service, nil if none does.
 func (r *Router) route(s batch.ServiceID) Ledger {
 	for _, route := range r.routes {
 		if route.Serves == nil || route.Serves(s) {
@@ -67,19 +68,20 @@ func (r *Router) route(s batch.ServiceID) Ledger {
 	return nil
 }
 
-// errNoRoute is what nothing was sent for.
+// errNoRoute is the error for a service without a route: nothing was sent.
 func errNoRoute(op string, s batch.ServiceID) error {
 	return &Error{Op: op, Kind: ErrMisconfigured, Message: fmt.Sprintf("no route serves the service %q", batch.Excerpt(string(s), 64))}
 }
 
-// errCannot is a ledger that says for a service what it has no method for.
+// errCannot is the error for a ledger whose traits declare an ability that it has no method
+// for.
 func errCannot(op string, l Ledger) error {
 	return &Error{Op: op, Kind: ErrMisconfigured, Message: fmt.Sprintf("%T cannot do what its traits say", l)}
 }
 
-// Traits returns those of the route, with Checks, which is the Router's. Of a service that
-// none serves they have no name; but of the service "" those of a ledger to which nothing is
-// sent, with the name of the first route, and KeepsOrder where one of them says so.
+// Traits returns the traits of the service's route, but with the Router's own Checks. If no
+// route serves the service they have no name. For the service "" without a route they have the
+// name of the first route, and KeepsOrder if any route has it; nothing is sent under them.
 func (r *Router) Traits(s batch.ServiceID) Traits {
 	var t Traits
 	if l := r.route(s); l != nil {
@@ -94,7 +96,8 @@ func (r *Router) Traits(s batch.ServiceID) Traits {
 	return t
 }
 
-// Check refuses a batch of a service that no route serves, and what the route's ledger does.
+// Check refuses a batch of a service that no route serves, and a batch that the route's ledger
+// refuses.
 func (r *Router) Check(b batch.Batch) error {
 	l := r.route(b.Service)
 	if l == nil {
@@ -106,7 +109,7 @@ func (r *Router) Check(b batch.Batch) error {
 	return nil
 }
 
-// Submit hands the attempt to its route.
+// Submit passes the attempt to its route.
 func (r *Router) Submit(ctx context.Context, a batch.Attempt) error {
 	l := r.route(a.Service)
 	if l == nil {
@@ -115,7 +118,7 @@ func (r *Router) Submit(ctx context.Context, a batch.Attempt) error {
 	return l.Submit(ctx, a)
 }
 
-// SubmitList hands a list of one service to its route.
+// SubmitList passes a list of one service to its route.
 func (r *Router) SubmitList(ctx context.Context, list []batch.Attempt) error {
 	service := list[0].Service
 	for _, a := range list {
@@ -160,15 +163,15 @@ func (r *Router) Resolve(ctx context.Context, d Doubt) (Evidence, error) {
 	return s.Resolve(ctx, d)
 }
 
-// BatchStatuses asks each route about what it serves, one after the other, in parts that
-// its traits allow. What could be had comes beside the errors.
+// BatchStatuses asks each route about its own attempts, one after the other, in parts that the
+// route's traits allow. It returns the answers that came together with the errors.
 func (r *Router) BatchStatuses(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
 	if l := r.route(service); l != nil && !slices.ContainsFunc(attempts, func(a batch.Attempt) bool { return a.Service != service }) {
 		return l.BatchStatuses(ctx, service, attempts)
 	}
 	type part struct {
 		ledger  Ledger
-		service batch.ServiceID // "" where the ledger does not group by it
+		service batch.ServiceID // "" if the ledger does not group by service
 		grouped bool
 	}
 	var order []part
@@ -206,9 +209,9 @@ func (r *Router) BatchStatuses(ctx context.Context, service batch.ServiceID, att
 	return all, errors.Join(errs...)
 }
 
-// Events opens the streams of the routes that serve services, one each, and ends with the
-// first of them that does. It is live once all are; what one tells before is left out, as
-// before any Live it may be missed.
+// Events opens one stream for each route of the given services, and ends when the first of
+// them ends. It is live once all are; it drops earlier events, since events before Live may be
+// missing anyway.
 func (r *Router) Events(ctx context.Context, services []batch.ServiceID, yield func(Event) error) error {
 	var order []Ledger
 	of := map[Ledger][]batch.ServiceID{}

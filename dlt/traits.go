@@ -8,10 +8,10 @@ import (
 // Forever is the ResendHarmlessFor of a ledger that never executes a batch twice.
 const Forever = time.Duration(math.MaxInt64)
 
-// DefaultMaxIDs is the MaxIDsPerQuery of traits that have none.
+// DefaultMaxIDs is the MaxIDsPerQuery of traits where that is 0.
 const DefaultMaxIDs = 50
 
-// Scope says whom back-pressure slows.
+// Scope is the range that back-pressure slows.
 type Scope uint8
 
 // The scopes.
@@ -20,61 +20,62 @@ const (
 	ScopeService               // the one service
 )
 
-// Traits is what can be relied on. What Traits denies is never called, and a client whose
-// traits say more than it has methods for is refused ([CheckAbilities]).
+// Traits are the properties that the engine relies on. A method that Traits denies is never
+// called. A client whose traits declare more than it has methods for is refused
+// ([CheckAbilities]).
 type Traits struct {
-	// Name of the ledger. It is recorded in the database by Run, which refuses another's.
+	// Name of the ledger. Run records it in the database, and refuses another ledger's.
 	Name string
-	// ResendHarmlessFor is how long after the first attempt the same batch may be
-	// sent again without taking effect twice: 0 never, [Forever] always.
+	// ResendHarmlessFor is how long after the first attempt the same batch may be sent again
+	// without taking effect twice: 0 means never, [Forever] means always.
 	ResendHarmlessFor time.Duration
-	// LateArrival is how long after its connection ended a POST may still take effect.
+	// LateArrival is how long a POST may still take effect after its connection ended.
 	LateArrival time.Duration
-	// Grace is how long after a submission "no trace" still means nothing.
+	// Grace is how long after a submission the answer "no trace" still means nothing.
 	Grace time.Duration
 	// ResendQuiet must have passed since the last POST before a second resend, or a requeue.
 	ResendQuiet time.Duration
-	// Settle is how long an Invalid may still become Committed.
+	// Settle is how long an Invalid batch may still become Committed.
 	Settle time.Duration
-	// MaxIDsPerQuery bounds one BatchStatuses call; 0 is [DefaultMaxIDs].
+	// MaxIDsPerQuery bounds one BatchStatuses call; 0 means [DefaultMaxIDs].
 	MaxIDsPerQuery int
-	// MaxInFlightPerService bounds what is under way of one service, what is being
-	// submitted or in doubt included, for strategies that have several under way (the
-	// serial one has one). It holds across all processes on a store. 0 is unlimited.
+	// MaxInFlightPerService bounds the batches in flight of one service; batches in submission
+	// or in doubt count. It is for strategies with several in flight (the serial one has one).
+	// It holds across all processes on a store. 0 means unlimited.
 	MaxInFlightPerService int
-	// KeepsOrder says that what the ledger accepts of a service takes effect, where it
-	// does at all, as if in the order in which it was accepted, as long as each Submit
-	// waits for the one before it to return nil. One that it decides against, rolls back
-	// or forgets after all may fall behind: that is found out, and reported. On Splinter
-	// order is kept only while nothing is rolled back, which a timeout or a crash of one of
-	// a circuit's nodes does, and while its node does not lose its queue. Strategies that let a
-	// batch leave before the one ahead of it is final rely on it.
+	// KeepsOrder means that the accepted batches of a service take effect, if they do, as if
+	// in the order of acceptance, provided that each Submit waits until the one before it has
+	// returned nil. A batch that the ledger later decides against, rolls back or forgets may
+	// fall behind; the engine finds and reports that. Splinter keeps order only while its node
+	// keeps its queue and nothing is rolled back; a timeout or a crash of one of a circuit's
+	// nodes causes a rollback. Strategies that let a batch leave before the one ahead of it is
+	// final rely on KeepsOrder.
 	KeepsOrder bool
-	// MaxList is how many batches of a service one request may carry, at most; more than 1
-	// says that the client is a [ListSubmitter]. Lists are made of the runs of a strategy.
+	// MaxList is the largest number of batches of a service in one request. More than 1 means
+	// that the client is a [ListSubmitter]. Lists are made of the runs of a strategy.
 	MaxList int
-	// MaxListBytes bounds the payloads of such a list together; 0 is unlimited.
+	// MaxListBytes bounds the sum of the payloads of such a list; 0 means unlimited.
 	MaxListBytes int
-	// GroupsByService says that one BatchStatuses call serves one service only.
+	// GroupsByService means that one BatchStatuses call serves one service only.
 	GroupsByService bool
-	// PressureScope says whom ErrBusy slows.
+	// PressureScope is the range that ErrBusy slows.
 	PressureScope Scope
-	// Stale is how long a batch may be Pending or Valid before a [Resolver] is asked
-	// whether it was dropped; 0 is never.
+	// Stale is how long a batch may be Pending or Valid before a [Resolver] is asked whether
+	// the ledger dropped it; 0 means never.
 	Stale time.Duration
-	// Vanish is how long a Committed may still disappear, on a ledger that forks; 0 is never.
-	// Whether a ledger forks is up to its consensus: Sawtooth's PBFT and Raft do not, and
-	// its developer mode does from the second validator on.
+	// Vanish is how long a Committed batch may still disappear, on a ledger that forks; 0
+	// means never. Whether a ledger forks depends on its consensus: Sawtooth's PBFT and Raft
+	// do not, its developer mode does with two or more validators.
 	Vanish time.Duration
-	// Resolves says that the client is a [Resolver].
+	// Resolves means that the client is a [Resolver].
 	Resolves bool
-	// Streams says that the client is an [EventSource].
+	// Streams means that the client is an [EventSource].
 	Streams bool
-	// Checks says that the client is a [Checker].
+	// Checks means that the client is a [Checker].
 	Checks bool
-	// Prepares says that the client is a [Preparer].
+	// Prepares means that the client is a [Preparer].
 	Prepares bool
-	// Routed says that the client stands for several ledgers, each with a Name of its own,
-	// and that what slows one is none of another's. A [Router] sets it.
+	// Routed means that the client stands for several ledgers, each with its own Name, and
+	// that pressure on one does not affect the others. A [Router] sets it.
 	Routed bool
 }

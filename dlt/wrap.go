@@ -6,10 +6,10 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Hooks are called instead of the methods of a wrapped [Ledger]; one that is nil leaves
-// its method as it is. next is the method of the inner ledger: a hook may call it, before
-// or after whatever it does, once, never, or with something else. A hook whose method the
-// inner ledger does not have is never called.
+// Hooks are called instead of the methods of a wrapped [Ledger]. A nil hook leaves its method
+// as it is. next is the method of the inner ledger: a hook may call it at any point, once,
+// never, or with other arguments. A hook whose method the inner ledger does not have is never
+// called.
 type Hooks struct {
 	Traits        func(service batch.ServiceID, next func(batch.ServiceID) Traits) Traits
 	Submit        func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) error) error
@@ -23,10 +23,10 @@ type Hooks struct {
 	Prepare func(ctx context.Context, b batch.Batch, next func(context.Context, batch.Batch) ([]byte, error)) ([]byte, error)
 }
 
-// Wrap returns l with its methods replaced where h has a hook. What it returns implements
-// exactly those of [Resolver], [EventSource], [Checker], [Preparer] and [ListSubmitter]
-// that l does, so that nothing is lost and nothing is promised: a struct that embeds a
-// Ledger has none of them. It is for faults and observations, in tests and elsewhere.
+// Wrap returns l with its methods replaced where h has a hook. Its result implements exactly
+// the interfaces of [Resolver], [EventSource], [Checker], [Preparer] and [ListSubmitter] that
+// l implements; a struct that embeds a Ledger would lose them all. Wrap is for faults and
+// observations, in tests and elsewhere.
 func Wrap(l Ledger, h Hooks) Ledger {
 	w := wrapped{l, h}
 	has := 0

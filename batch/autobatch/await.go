@@ -8,13 +8,13 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Await returns the record of an order once it is Confirmed, Failed or Quarantined,
-// from any process, whether or not Run runs in this one. None of these is an error. It
-// returns [batch.ErrNotFound] for an id that is not stored (an order that was added
-// with another's Key is that other one), the store's error, or ctx's.
+// Await returns the record of an order once it is Confirmed, Failed or Quarantined; none of
+// these is an error. It works in any process, whether or not Run runs there. It returns
+// [batch.ErrNotFound] for an id that is not stored, the store's error, or ctx's error. An
+// order that was added with the Key of another order is that other order, and has its id.
 //
-// Any number of Awaits may wait: together they ask the store once in an
-// Options.MonitorInterval, and at once about what this process settles.
+// Any number of Awaits may wait. Together they ask the store once in an
+// Options.MonitorInterval, and at once about orders that this process settles.
 func (e *Engine) Await(ctx context.Context, id batch.OrderID) (batch.OrderRecord, error) {
 	rec, err := e.waiters.Wait(ctx, id)
 	if err != nil {
@@ -23,7 +23,7 @@ func (e *Engine) Await(ctx context.Context, id batch.OrderID) (batch.OrderRecord
 	return rec, nil
 }
 
-// settled says that this process made orders what the verdicts say.
+// settled wakes the waiters of orders that became final in this process.
 func (e *Engine) settled(verdicts []store.OrderVerdict) {
 	final := make([]batch.OrderID, 0, len(verdicts))
 	for _, v := range verdicts {

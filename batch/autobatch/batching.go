@@ -14,7 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// partiesPage is how many idle parties one question returns at most.
+// partiesPage is the largest number of idle parties in one answer of the store.
 const partiesPage = 500
 
 // batching starts one new batch for each idle party in each cycle (docs/glossary.md#auto-batch).
@@ -26,14 +26,14 @@ func (e *Engine) batching(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// Under load the looks take no more than half of the time.
+		// Under load the looks take at most half of the time.
 		if !rest(ctx, e.look, next, start, max(e.o.Linger, 2*time.Since(start))) {
 			return nil
 		}
 	}
 }
 
-// cycle looks at all idle parties once, and says when to look again at the latest.
+// cycle looks at all idle parties once, and returns the longest time until the next look.
 func (e *Engine) cycle(ctx context.Context) (time.Duration, error) {
 	next := e.o.BatchInterval
 	begin := time.Now()
@@ -41,7 +41,7 @@ func (e *Engine) cycle(ctx context.Context) (time.Duration, error) {
 	for {
 		loads, err := e.loads(ctx, q)
 		if ctx.Err() != nil {
-			return next, nil //nolint:nilerr // whoever stops it need not hear that it stopped
+			return next, nil //nolint:nilerr // a stop is no error
 		}
 		if err != nil {
 			return 0, fmt.Errorf("autobatch: parties: %w", err)
@@ -69,18 +69,18 @@ func (e *Engine) loads(ctx context.Context, q store.PartiesQuery) ([]store.Party
 	return e.orders.Parties(ctx, q)
 }
 
-// pace is what this Engine keeps in mind of a party.
+// pace is this Engine's memory of a party.
 type pace struct {
-	busy   bool // it is being worked on
-	again  bool // something came meanwhile
-	probe  bool // it holds a probe
-	inLine bool // for one
+	busy   bool // a worker has it
+	again  bool // new orders came meanwhile
+	probe  bool // it is a probe
+	inLine bool // it waits to be a probe
 	failed *backoff.ExponentialBackOff
-	until  time.Time // it is left alone
-	seen   time.Time // it last had something to do
+	until  time.Time // left alone until then
+	seen   time.Time // the last time it had orders
 }
 
-// forget drops parties that had nothing to do in the cycle that began then.
+// forget drops parties without orders since begin, when the cycle began.
 func (e *Engine) forget(begin time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -92,7 +92,7 @@ func (e *Engine) forget(begin time.Time) {
 	}
 }
 
-// leaveLine takes a party out of the line for a probe. e.mu is held.
+// leaveLine removes a party from the line for probes. The caller holds e.mu.
 func (e *Engine) leaveLine(party batch.ServiceID, p *pace) {
 	if p.inLine {
 		p.inLine = false
@@ -100,7 +100,7 @@ func (e *Engine) leaveLine(party batch.ServiceID, p *pace) {
 	}
 }
 
-// pause leaves a party alone for a while.
+// pause leaves a party alone for d.
 func (e *Engine) pause(party batch.ServiceID, d time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -114,7 +114,7 @@ func (e *Engine) pause(party batch.ServiceID, d time.Duration) {
 	}
 }
 
-// take makes a party busy, or says when to try again.
+// take makes a party busy, or returns the time until the next try.
 func (e *Engine) take(party batch.ServiceID) time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -138,8 +138,8 @@ func (e *Engine) take(party batch.ServiceID) time.Duration {
 	return 0
 }
 
-// mayProbe lets parties that failed before have a share of the workers, not all, since
-// their Builders may hang again; those that wait longest first. e.mu is held.
+// mayProbe limits parties that failed before to a share of the workers, since their Builders
+// may hang again. The party that waits longest goes first. The caller holds e.mu.
 func (e *Engine) mayProbe(party batch.ServiceID, p *pace) bool {
 	if !p.inLine {
 		p.inLine = true
@@ -155,7 +155,7 @@ func (e *Engine) mayProbe(party batch.ServiceID, p *pace) bool {
 	return true
 }
 
-// release ends that; after a failure the party is left alone, longer each time.
+// release ends take. After a failure the party is left alone, longer each time.
 func (e *Engine) release(party batch.ServiceID, failed bool) {
 	e.mu.Lock()
 	p := e.parties[party]
@@ -170,7 +170,7 @@ func (e *Engine) release(party batch.ServiceID, failed bool) {
 		fallthrough
 	case failed:
 		p.until = time.Now().Add(p.failed.NextBackOff())
-	case time.Until(p.until) > 0: // paused meanwhile
+	case time.Until(p.until) > 0: // paused in between
 		p.failed = nil
 	default:
 		delete(e.parties, party)
@@ -181,7 +181,7 @@ func (e *Engine) release(party batch.ServiceID, failed bool) {
 	}
 }
 
-// start works on a party in a goroutine of its own, or says when to try again.
+// start works on a party in a goroutine of its own, or returns the time until the next try.
 func (e *Engine) start(ctx context.Context, party batch.ServiceID) time.Duration {
 	if wait := e.take(party); wait > 0 {
 		return wait
@@ -204,7 +204,7 @@ func (e *Engine) start(ctx context.Context, party batch.ServiceID) time.Duration
 	return 0
 }
 
-// next makes the party's next batch.
+// next makes and stores the party's next batch.
 func (e *Engine) next(ctx context.Context, party batch.ServiceID) error {
 	orders, err := e.nextOrders(ctx, party)
 	if err != nil || len(orders) == 0 {
@@ -224,7 +224,7 @@ func (e *Engine) next(ctx context.Context, party batch.ServiceID) error {
 		ok, err = e.orders.PrepareBatch(ctx, b, refs(orders))
 		return err
 	})
-	if ok || err != nil { // after an error it may well be stored
+	if ok || err != nil { // after an error the batch may well be stored
 		e.o.Wake(party)
 	}
 	if err != nil {
@@ -237,7 +237,7 @@ func (e *Engine) next(ctx context.Context, party batch.ServiceID) error {
 		}
 		e.tell(Event{Kind: EventPrepared, Party: party, Batch: b.ID, Orders: vs})
 	}
-	return nil // else somebody else was faster
+	return nil // else another instance was faster
 }
 
 func (e *Engine) nextOrders(ctx context.Context, party batch.ServiceID) ([]store.QueuedOrder, error) {
@@ -254,9 +254,9 @@ func (e *Engine) nextOrders(ctx context.Context, party batch.ServiceID) ([]store
 	return orders, nil
 }
 
-// build asks the Builder. refused says that no batch can be made of these orders; a
-// batch that cannot be stored does not: there the Builder is at fault, and dividing
-// would quarantine everything.
+// build calls the Builder. refused means that no batch can be made of these orders. A batch
+// that cannot be stored is no refusal: the Builder is at fault, and dividing would quarantine
+// every order.
 func (e *Engine) build(ctx context.Context, party batch.ServiceID, orders []store.QueuedOrder) (b batch.Batch, refused bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, e.o.BuildTimeout)
 	defer cancel()
@@ -292,13 +292,13 @@ func (e *Engine) build(ctx context.Context, party batch.ServiceID, orders []stor
 	return b, false, nil
 }
 
-// builderError says that the Builder returned what is no batch.
+// builderError means that the Builder returned no valid batch.
 type builderError struct{ err error }
 
 func (e *builderError) Error() string { return "the builder returned no batch: " + e.err.Error() }
 func (e *builderError) Unwrap() error { return e.err }
 
-// refuse writes what becomes of orders that the Builder refused.
+// refuse writes the new states of orders that the Builder refused.
 func (e *Engine) refuse(ctx context.Context, party batch.ServiceID, orders []store.QueuedOrder, cause error) error {
 	ctx, cancel := e.begun(ctx)
 	defer cancel()

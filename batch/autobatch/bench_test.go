@@ -57,7 +57,7 @@ func load(t testing.TB, parties, rate int, d time.Duration) []time.Duration {
 	begin, n := time.Now(), int(d.Seconds()*float64(rate))
 	for i := range n {
 		if wait := time.Until(begin.Add(time.Duration(i) * time.Second / time.Duration(rate))); wait > 0 {
-			time.Sleep(wait) // the rate is what is measured, not a wait for something
+			time.Sleep(wait) // the rate is measured; this waits for nothing
 		}
 		o := order(batch.ServiceID(fmt.Sprint("p", i%parties)), i)
 		start := time.Now()
@@ -78,7 +78,7 @@ func load(t testing.TB, parties, rate int, d time.Duration) []time.Duration {
 	return took
 }
 
-// TestThroughput: 100 transfers in a submission are at least 50 times as many as one.
+// TestThroughput: 100 transfers per submission are at least 50 times as fast as one.
 func TestThroughput(t *testing.T) {
 	var one, many float64
 	synctest.Test(t, func(t *testing.T) { one = 50 / transfer(t, 1, 50).Seconds() })
@@ -87,7 +87,7 @@ func TestThroughput(t *testing.T) {
 	assert.GreaterOrEqual(t, many/one, 50.0)
 }
 
-// TestLatency: with the default intervals of a second, nobody waits for one of them.
+// TestLatency: with the default intervals of a second, no order waits for one of them.
 func TestLatency(t *testing.T) {
 	for name, c := range map[string]struct {
 		rate int
@@ -104,7 +104,7 @@ func TestLatency(t *testing.T) {
 	}
 }
 
-// BenchmarkTransfers is transfers a second of one party, with 50 ms a submission.
+// BenchmarkTransfers measures one party's transfers a second, with 50 ms a submission.
 func BenchmarkTransfers(b *testing.B) {
 	for _, size := range []int{1, 100} {
 		b.Run(fmt.Sprint("size=", size), func(b *testing.B) {
@@ -117,7 +117,7 @@ func BenchmarkTransfers(b *testing.B) {
 	}
 }
 
-// BenchmarkLatency is what an order pays from Add to Await, 50 ms of it the submission.
+// BenchmarkLatency measures an order's time from Add to Await, 50 ms of it the submission.
 func BenchmarkLatency(b *testing.B) {
 	for _, c := range []struct{ parties, rate int }{{1, 5}, {1, 600}, {20, 2000}} {
 		b.Run(fmt.Sprintf("parties=%d,rate=%d", c.parties, c.rate), func(b *testing.B) {

@@ -10,8 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// due says how long what waits at an idle party waits on: 0 or less is no longer.
-// Count, bytes and age count, whichever comes first.
+// due returns how long the orders of an idle party wait on: 0 or less means not at all. The
+// first limit reached counts: number, bytes or age.
 func (o Options) due(l store.PartyLoad) time.Duration {
 	if l.Urgent || l.Split || l.Orders >= o.MaxSize || (o.MaxBytes > 0 && l.Bytes >= o.MaxBytes) {
 		return 0
@@ -19,12 +19,11 @@ func (o Options) due(l store.PartyLoad) time.Duration {
 	return o.FlushAge - l.Oldest
 }
 
-// settle says what becomes of the orders of a batch. It is false where nothing can be
-// said yet: the batch is not final, or an attempt of it is in doubt, so that it may
-// still be executed.
+// settle returns the new states of a batch's orders. It returns false while these are open:
+// the batch is not final, or an attempt of it is in doubt and may still be executed.
 //
-// A refusal halves; it is never concluded which order is at fault, not even where
-// the ledger names it or the other half was fine (docs/design.md#auto-batching).
+// A refusal halves the orders. settle never concludes which order is at fault, not even if the
+// ledger names it or the other half was fine (docs/design.md#auto-batching).
 func settle(b store.OrderBatch) (store.Settlement, bool) {
 	s := store.Settlement{Batch: b.Record.Key, Version: b.Record.Version}
 	all := func(state batch.OrderState, group string, err *batch.SubmissionError) (store.Settlement, bool) {
@@ -55,14 +54,14 @@ func settle(b store.OrderBatch) (store.Settlement, bool) {
 	return s, false
 }
 
-// refused reports whether the ledger will not have this batch, whenever it comes.
+// refused reports whether the ledger will never accept this batch.
 func refused(rec batch.Record) bool {
 	return rec.State == batch.Invalid ||
 		(rec.State == batch.Rejected && rec.Error != nil &&
 			(rec.Error.Kind == batch.KindRejected || rec.Error.Kind == batch.KindInvalid))
 }
 
-// transient reports whether a batch was given up for a reason that is not its own.
+// transient reports whether a batch was given up for a reason outside the batch.
 func transient(err *batch.SubmissionError) bool {
 	if err == nil {
 		return false
@@ -74,10 +73,10 @@ func transient(err *batch.SubmissionError) bool {
 	return false
 }
 
-// halves puts orders into two groups, the earlier ones into the first. The groups of
-// what was not one yet are named after seed, which must be theirs alone; a group's
-// halves after the group. So no two groups of a store have one name, and those of
-// one refusal sort as their orders do.
+// halves splits orders into two groups, the earlier orders into the first. The halves of a
+// group are named after it. Orders without a group get names from seed, which must be unique
+// to them. So no two groups of a store share a name, and the groups of one refusal sort like
+// their orders.
 func halves(orders []store.OrderRef, group, seed string) []store.OrderVerdict {
 	if group == "" {
 		sum := sha256.Sum256([]byte(seed))
@@ -94,8 +93,8 @@ func halves(orders []store.OrderRef, group, seed string) []store.OrderVerdict {
 	return out
 }
 
-// refuse says what becomes of orders of which a Builder says that no batch can be
-// made: the same as after a ledger's refusal.
+// refuse says how to go on with orders that the Builder refused: as after a ledger's refusal.
+// alone is an order to quarantine, split are the halves of several.
 func refuse(orders []store.QueuedOrder, err error) (alone, split []store.OrderVerdict) {
 	if len(orders) == 1 {
 		return []store.OrderVerdict{{
@@ -104,7 +103,7 @@ func refuse(orders []store.QueuedOrder, err error) (alone, split []store.OrderVe
 			Error:    &batch.SubmissionError{Kind: batch.KindRejected, Message: batch.Excerpt(err.Error(), batch.MaxErrorText)},
 		}}, nil
 	}
-	// There is no batch whose id could name the groups. An order is at one version once.
+	// No batch exists whose id could name the groups. An order has each version only once.
 	seed := fmt.Sprintf("order %d of %s", orders[0].Version, orders[0].ID)
 	return nil, halves(refs(orders), orders[0].Group, seed)
 }
@@ -117,8 +116,8 @@ func refs(orders []store.QueuedOrder) []store.OrderRef {
 	return out
 }
 
-// round tells batches of the same orders apart: 0 before the first, and higher
-// whenever they were part of another one since, or were split.
+// round distinguishes batches of the same orders: it is 0 before the first, and grows whenever
+// the orders were part of another batch or were split.
 func round(orders []store.QueuedOrder) (n int64) {
 	for _, o := range orders {
 		n += o.Version - 1

@@ -50,8 +50,8 @@ func batchOf(n int, group string, state batch.State, kind batch.ErrorKind) store
 	return b
 }
 
-// What becomes of the orders of every batch that can be: by inference nothing, on
-// doubt nothing.
+// The new states of the orders of every possible batch: nothing is inferred, and a doubt
+// changes nothing.
 func TestSettle(t *testing.T) {
 	type want struct {
 		state batch.OrderState

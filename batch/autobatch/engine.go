@@ -21,38 +21,38 @@ var (
 	// ErrRunning: this Engine's Run has not returned yet.
 	ErrRunning = errors.New("autobatch: already running")
 	// ErrDrain: a stop took longer than Options.Drain, because the Builder or the store
-	// does not heed its context. Goroutines of it are left behind. Nothing is lost.
+	// ignores its context. Its goroutines are left behind. Nothing is lost.
 	ErrDrain = errors.New("autobatch: not at rest")
 )
 
-// Engine makes batches of orders, and reads from batches what becomes of orders. Its
-// methods may be called concurrently, and any number of Engines, in any number of
-// processes, may share a database.
+// Engine makes batches of orders, and settles orders by the outcomes of their batches. Its
+// methods may be called concurrently. Any number of Engines, in any number of processes, may
+// share a database.
 type Engine struct {
 	orders  store.Orders
 	builder batch.Builder
 	o       Options
 
 	running atomic.Bool
-	look    chan struct{} // for idle parties
-	read    chan struct{} // verdicts
-	slots   chan struct{} // one for each party that is worked on
+	look    chan struct{} // wakes the search for idle parties
+	read    chan struct{} // wakes the reading of verdicts
+	slots   chan struct{} // one for each party in work
 	builds  sync.WaitGroup
 	waiters *await.Waiters[batch.OrderID, batch.OrderRecord]
 
 	mu      sync.Mutex
 	parties map[batch.ServiceID]*pace
-	line    []batch.ServiceID // of parties that failed before, and wait to be tried again
-	probes  int               // how many of these are being tried
+	line    []batch.ServiceID // parties that failed before, and wait for a new try
+	probes  int               // number of these in work
 }
 
 var _ batch.Observer = (*Engine)(nil)
 
-// New joins a store of orders and the application's Builder, which is called from
-// several goroutines at once, for one party from one at a time in this process; one
-// that is a [batch.RoundBuilder] is called as such. It
-// starts nothing and does no I/O. nil options are good ones; bad ones give a
-// [*batch.InputError] that names both values at odds.
+// New joins a store of orders and the application's Builder. Several goroutines call the
+// Builder at once, but in this process never two for the same party. If the Builder is a
+// [batch.RoundBuilder], its BuildRound is called. New starts nothing and does no I/O. nil
+// options mean the defaults. Bad options give a [*batch.InputError]; if two values contradict
+// each other it names both.
 func New(s store.Orders, b batch.Builder, o *Options) (*Engine, error) {
 	if s == nil {
 		return nil, optionError("store", nil, "a store")
@@ -76,13 +76,13 @@ func New(s store.Orders, b batch.Builder, o *Options) (*Engine, error) {
 	}, nil
 }
 
-// Run makes batches and settles orders until ctx is done. Then it starts nothing
-// more, lets the writes under way end, and returns nil, within Options.Drain. One
-// code path serves a first start, a restart and a takeover.
+// Run makes batches and settles orders until ctx is done. Then it starts nothing new, waits
+// for the writes in progress, and returns nil, within Options.Drain. The same code serves a
+// first start, a restart and a takeover.
 //
-// It returns [ErrRunning] while an earlier Run has not returned, or [ErrDrain].
-// Failures of the store are reported and tried again by themselves, briefly; those of the
-// Builder after Options.RecoveryInterval, which doubles. Switched off, it only waits.
+// It returns [ErrRunning] while an earlier Run has not returned, or [ErrDrain]. Failures of
+// the store are reported and retried soon; failures of the Builder after
+// Options.RecoveryInterval, which doubles. With Options.Disabled, Run only waits.
 func (e *Engine) Run(ctx context.Context) error {
 	if !e.running.CompareAndSwap(false, true) {
 		return ErrRunning
@@ -113,10 +113,10 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 }
 
-// Add checks orders and stores all of them or none, in order, and wakes the loop. When
-// it returns nil they are durable and each will end Confirmed, Failed or Quarantined,
-// by this process or another; Run need not run. Errors are those of
-// [store.OrderStore].AddOrders, and [ErrDisabled].
+// Add checks orders and stores all of them or none, in order, and wakes the loop. When it
+// returns nil the orders are durable, and this process or another will make each Confirmed,
+// Failed or Quarantined; Run need not run. The errors are [ErrDisabled] and the errors of
+// [store.OrderStore].AddOrders.
 func (e *Engine) Add(ctx context.Context, orders ...batch.Order) error {
 	if e.o.Disabled {
 		return ErrDisabled
@@ -133,14 +133,13 @@ func (e *Engine) Add(ctx context.Context, orders ...batch.Order) error {
 	return nil
 }
 
-// Wake says that orders may wait: after they were stored in the application's own
+// Wake announces that orders may wait, because the application stored them in its own
 // transaction. Without it they are found within Options.BatchInterval.
 func (e *Engine) Wake() { wake(e.look) }
 
-// Observe is [batch.Observer]: it takes an EventFinal of a Runner for a hint that there
-// is a verdict to be read. Give it to the Runner as its Observer, or hand events on
-// from another one; without it verdicts are read every Options.MonitorInterval. It
-// never blocks.
+// Observe is [batch.Observer]: it takes a Runner's EventFinal as a hint to read verdicts. Make
+// the Engine the Runner's Observer, or pass events on from your own Observer. Without these
+// hints verdicts are read every Options.MonitorInterval. Observe never blocks.
 func (e *Engine) Observe(_ context.Context, ev batch.Event) {
 	if ev.Kind == batch.EventFinal || ev.Kind == batch.EventOrderBreach {
 		wake(e.read)
@@ -154,8 +153,8 @@ func wake(c chan struct{}) {
 	}
 }
 
-// rest waits for a wake or for d, and at least until gap after start, so that wakes
-// that come together are one. It reports false when ctx is done first.
+// rest waits for a wake or for d, and at least until gap after start, so that wakes that come
+// together count as one. It returns false if ctx is done first.
 func rest(ctx context.Context, c chan struct{}, d time.Duration, start time.Time, gap time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -171,8 +170,8 @@ func rest(ctx context.Context, c chan struct{}, d time.Duration, start time.Time
 	return ctx.Err() == nil
 }
 
-// retry makes a call of the store until it succeeds or ctx is done, and reports what fails.
-// What the store says about what it was given is no such failure.
+// retry calls the store until it succeeds or ctx is done, and reports failures. An error about
+// the input ends it at once.
 func (e *Engine) retry(ctx context.Context, party batch.ServiceID, f func() error) error {
 	return loop.Retry(ctx, func(err error) { e.trouble(party, err) }, func() error {
 		err := f()
@@ -183,7 +182,7 @@ func (e *Engine) retry(ctx context.Context, party batch.ServiceID, f func() erro
 	})
 }
 
-// begun is the context of a write, which a stop does not interrupt.
+// begun returns the context of a write, which a stop does not interrupt.
 func (e *Engine) begun(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), e.o.StoreTimeout)
 }

@@ -41,7 +41,7 @@ func TestDisabled(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		require.ErrorIs(t, e.Add(ctx, order("p", 1)), autobatch.ErrDisabled)
-		require.NoError(t, st.AddOrders(ctx, order("p", 1))) // another instance's
+		require.NoError(t, st.AddOrders(ctx, order("p", 1))) // another instance adds it
 		e.Wake()
 		require.NoError(t, e.Run(ctx), "it only waits")
 		require.ErrorIs(t, ctx.Err(), context.DeadlineExceeded)
@@ -49,13 +49,13 @@ func TestDisabled(t *testing.T) {
 	})
 }
 
-// counting counts calls, and fails while it is told to.
+// counting counts calls, and fails on demand.
 type counting struct {
 	*memory.Store
 	calls  atomic.Int64
 	finals atomic.Int64
 	down   atomic.Bool
-	bad    func(store.Settlement) bool // a settlement that the database cannot take
+	bad    func(store.Settlement) bool // a settlement that the database refuses
 }
 
 func (c *counting) call() error {
@@ -101,7 +101,7 @@ func (c *counting) SettleOrders(ctx context.Context, settled []store.Settlement)
 	return c.Store.SettleOrders(ctx, settled)
 }
 
-// Each loop tries again by itself, 10 ms to 5 s apart; when the database is back they go on.
+// Each loop tries again by itself, after 10 ms to 5 s; when the database is back they go on.
 func TestBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &counting{Store: memory.New()}
@@ -126,7 +126,7 @@ func TestBackoff(t *testing.T) {
 	})
 }
 
-// Any number of Awaits are one query in an interval.
+// Any number of Awaits make one query in an interval.
 func TestAwaitsShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &counting{Store: memory.New()}
@@ -149,8 +149,8 @@ func TestAwaitsShare(t *testing.T) {
 	})
 }
 
-// A party whose Builder fails, panics, hangs or returns no batch holds up nobody, and
-// loses nothing: it goes on when the Builder works again.
+// A party whose Builder fails, panics, hangs or returns no batch holds up no other, and loses
+// nothing: it goes on when the Builder works again.
 func TestBuildersFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mended atomic.Bool
@@ -209,7 +209,7 @@ func TestBuildersFail(t *testing.T) {
 	})
 }
 
-// A settlement that the database does not take delays no other.
+// A settlement that the database refuses delays no other.
 func TestABrokenSettlement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &counting{Store: memory.New(), bad: func(s store.Settlement) bool { return s.Batch.Service == "bad" }}
@@ -225,7 +225,7 @@ func TestABrokenSettlement(t *testing.T) {
 		open, _, err := st.List(ctx, store.ListQuery{Open: true})
 		require.NoError(t, err)
 		require.Len(t, open, 3)
-		for _, b := range open { // a person's no is the quickest verdict
+		for _, b := range open { // a person's cancellation is the quickest verdict
 			_, err := st.Cancel(ctx, b, batch.By{Actor: "test", Reason: "no longer wanted"})
 			require.NoError(t, err)
 		}
@@ -245,7 +245,7 @@ func TestABrokenSettlement(t *testing.T) {
 	})
 }
 
-// A stop ends within Drain, even where the Builder does not heed its context.
+// A stop ends within Drain, even if the Builder ignores its context.
 func TestDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
@@ -265,7 +265,7 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// What the ledger's check refuses is not stored: it would hold its party up for good.
+// A batch that the ledger's check refuses is not stored: it would block its party for good.
 func TestABatchThatFailsItsCheckIsNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()

@@ -16,7 +16,7 @@ const (
 	EnvDBType           = "AUTO_BATCH_DB_TYPE"           // in-memory (default), psql or sqlite
 	EnvMaxSize          = "AUTO_BATCH_MAX_SIZE"          // orders
 	EnvMaxBytes         = "AUTO_BATCH_MAX_BYTES"         // bytes; -1 is unlimited
-	EnvFlushAge         = "AUTO_BATCH_FLUSH_AGE"         // this and the others below as Go writes durations: 500ms, 1m
+	EnvFlushAge         = "AUTO_BATCH_FLUSH_AGE"         // this and the durations below as in Go: 500ms, 1m
 	EnvBatchInterval    = "AUTO_BATCH_BATCH_INTERVAL"    //
 	EnvMonitorInterval  = "AUTO_BATCH_MONITOR_INTERVAL"  //
 	EnvRetryInterval    = "AUTO_BATCH_RETRY_INTERVAL"    //
@@ -24,11 +24,11 @@ const (
 	EnvMaxAttempts      = "AUTO_BATCH_MAX_ATTEMPTS"      // attempts; -1 is unlimited
 )
 
-// FromEnv reads options from variables, as docs/glossary.md#auto-batch configures a wallet;
-// getenv is os.Getenv, say. This package never calls it. What is not set, or empty, has its
-// default; without AUTO_BATCH_SWITCH=true the options are Disabled. The error joins one
-// [*batch.InputError] for each variable that cannot be read, or says which two do not go
-// together.
+// FromEnv reads options from variables, as docs/glossary.md#auto-batch configures a wallet.
+// getenv is os.Getenv, for example; this package never calls os.Getenv itself. A variable that
+// is not set, or empty, means its default. Without AUTO_BATCH_SWITCH=true the options are
+// Disabled. The error joins one [*batch.InputError] for each variable that cannot be read, or
+// names two options that contradict each other.
 func FromEnv(getenv func(string) string) (Options, error) {
 	var o Options
 	var errs []error
@@ -83,7 +83,7 @@ func FromEnv(getenv func(string) string) (Options, error) {
 		EnvBatchInterval: &o.BatchInterval, EnvMonitorInterval: &o.MonitorInterval,
 		EnvRetryInterval: &o.RetryInterval, EnvRecoveryInterval: &o.RecoveryInterval,
 	} {
-		duration(name, into, time.Millisecond) // 0 would mean the default, which nobody who writes it means
+		duration(name, into, time.Millisecond) // 0 would mean the default, which surprises people who write 0
 	}
 	if len(errs) > 0 {
 		return Options{}, fmt.Errorf("autobatch: environment: %w", errors.Join(errs...))

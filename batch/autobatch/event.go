@@ -10,39 +10,39 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// EventKind says what an [Event] is about.
+// EventKind is the kind of an [Event].
 type EventKind string
 
 // The kinds of events.
 const (
 	// EventPrepared: Orders became part of Batch.
 	EventPrepared EventKind = "prepared"
-	// EventSettled: Batch is final, and Orders have become what their verdicts say.
+	// EventSettled: Batch is final, and Orders have the states of their verdicts.
 	EventSettled EventKind = "settled"
-	// EventRefused: the Builder made no batch of Orders, and they have become what their
-	// verdicts say: two groups, or one that is Quarantined.
+	// EventRefused: the Builder made no batch of Orders, and they have the states of their
+	// verdicts: two groups, or one Quarantined order.
 	EventRefused EventKind = "refused"
 	// EventExpired: the deadlines of Count orders have passed.
 	EventExpired EventKind = "expired"
-	// EventHeld: nothing becomes of the orders of Batch, although the store calls it final.
+	// EventHeld: the store calls Batch final, but its orders cannot be settled.
 	EventHeld EventKind = "held"
-	// EventTrouble: something failed and is tried again after a pause; of the party, or
-	// of all of them where that is "".
+	// EventTrouble: something failed and is tried again after a pause, for one party, or for
+	// all if Party is "".
 	EventTrouble EventKind = "trouble"
 )
 
-// Event is something that this Engine did, told after it was written. After a crash
-// the store is the truth.
+// Event reports something that this Engine did, after it was written. After a crash the store
+// is the truth.
 type Event struct {
 	Kind   EventKind
 	Party  batch.ServiceID
 	Batch  batch.ID
-	Count  int                  // of orders
-	Orders []store.OrderVerdict // of EventPrepared with State Dequeued; must not be changed
+	Count  int                  // number of orders
+	Orders []store.OrderVerdict // in EventPrepared with State Dequeued; must not be changed
 	Err    error
 }
 
-// tell tells the observer and the log. A panic in the observer is contained.
+// tell passes an event to the observer and to the log. It contains a panic in the observer.
 func (e *Engine) tell(ev Event) {
 	if ev.Orders != nil {
 		ev.Count = len(ev.Orders)

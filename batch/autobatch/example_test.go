@@ -14,8 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// An Engine beside a Runner, on one store. Each tells the other when there is
-// something to do; neither needs to.
+// An Engine beside a Runner, on one store. Each gives the other hints; neither needs them.
 func Example() {
 	st := memory.New() // a database, so that nothing is lost with the process
 	build := func(_ context.Context, party batch.ServiceID, orders []batch.Order) (batch.Batch, error) {
@@ -23,7 +22,7 @@ func Example() {
 		for _, o := range orders {
 			ids, lines = append(ids, string(o.ID)), append(lines, string(o.Payload))
 		}
-		// dlt/sawtooth and dlt/canton have Builders for theirs.
+		// dlt/sawtooth and dlt/canton have Builders for their ledgers.
 		return batch.Batch{ID: batch.ID(strings.Join(ids, "+")), Service: party, Payload: []byte(strings.Join(lines, "\n"))}, nil
 	}
 	var runner *dltbatch.Runner

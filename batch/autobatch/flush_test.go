@@ -14,7 +14,7 @@ import (
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 )
 
-// sizes are how many orders each batch on the ledger has, in order.
+// sizes returns the number of orders of each batch on the ledger, in order.
 func (r *rig) sizes(party batch.ServiceID) (n []int) {
 	for _, id := range r.books.Log(party) {
 		n = append(n, strings.Count(r.books.contents[id], `"`)/2)
@@ -49,7 +49,7 @@ func TestFlush(t *testing.T) {
 		assert.Equal(t, []int{1, 3, 2}, r.sizes("p"))
 		r.end()
 	})
-	synctest.Test(t, func(t *testing.T) { // by default nobody waits, and the next fills while one is under way
+	synctest.Test(t, func(t *testing.T) { // by default no order waits, and the next batch fills while one is in flight
 		r := newRig(t, builder{}, nil, &ledgermem.Options{CommitAfter: 2 * time.Second})
 		for i := range 20 {
 			require.NoError(t, r.engine.Add(t.Context(), order("p", i)))
@@ -61,7 +61,7 @@ func TestFlush(t *testing.T) {
 	})
 }
 
-// What MaxBytes takes leaves at once; the rest waits for company.
+// Orders that fill MaxBytes leave at once; the rest waits for more.
 func TestFlushByBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, builder{}, &autobatch.Options{MaxBytes: 4 * len(pay), FlushAge: 10 * time.Second}, &ledgermem.Options{CommitAfter: 2 * time.Second})
@@ -83,8 +83,8 @@ func TestFlushByBytes(t *testing.T) {
 	})
 }
 
-// An urgent order waits for no company, but for the batch of its party that is under
-// way; its place among others is its priority's.
+// An urgent order does not wait for others, except for a batch of its party in flight; its
+// place in the order follows its priority.
 func TestUrgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, builder{}, &autobatch.Options{MaxSize: 3, FlushAge: time.Hour}, &ledgermem.Options{CommitAfter: 10 * time.Second})
@@ -107,9 +107,9 @@ func TestUrgent(t *testing.T) {
 	})
 }
 
-// An order whose deadline passes before it is part of a batch fails, and is never
-// sent: while another batch of its party is under way, while it waits for company, and
-// where it had passed before it came. Once part of a batch it has no deadline.
+// An order whose deadline passes before it is part of a batch fails, and is never sent: while
+// another batch of its party is in flight, while it waits for others, and if the deadline had
+// passed before it came. Once part of a batch it has no deadline.
 func TestDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, builder{}, &autobatch.Options{FlushAge: 30 * time.Second}, &ledgermem.Options{CommitAfter: 20 * time.Second})
@@ -119,7 +119,7 @@ func TestDeadline(t *testing.T) {
 			o.Deadline = start.Add(d)
 			return o
 		}
-		first := within("busy", 0, time.Second) // it is under way by then
+		first := within("busy", 0, time.Second) // it is in flight by then
 		first.Urgent = true
 		require.NoError(t, r.engine.Add(t.Context(), first))
 		time.Sleep(100 * time.Millisecond)

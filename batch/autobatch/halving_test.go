@@ -20,7 +20,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// rig is a Runner and an Engine that hint at one another, as an application joins them.
+// rig is a Runner and an Engine that hint at each other, as in an application.
 type rig struct {
 	st     *memory.Store
 	books  *books
@@ -56,8 +56,8 @@ func (r *rig) end() {
 	r.done.Wait()
 }
 
-// TestHalving: k bad orders of n cost at most 2k(log2(n/k)+1) more submissions, and
-// none where k is 0; each of them is quarantined, and no other is.
+// TestHalving: k bad orders of n cost at most 2k(log2(n/k)+1) more submissions, and none if k
+// is 0. Each bad order is quarantined, and no other is.
 func TestHalving(t *testing.T) {
 	const n = 256
 	for _, how := range []string{invalid, refuse, unbuildable} {

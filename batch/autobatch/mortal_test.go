@@ -9,9 +9,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// mortal is the store as one life of one instance has it. At its last call it dies,
-// before the call did anything or after: nobody hears of the answer, and nothing that
-// it does later reaches the store.
+// mortal is the store in one life of one instance. At its last call it dies, before or after
+// the call takes effect: the caller gets no answer, and later calls do not reach the store.
 type mortal struct {
 	*watched
 	last  uint64 // 0: immortal

@@ -9,7 +9,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
-// DB is the kind of database that keeps the orders (docs/glossary.md#auto-batch).
+// DB is the kind of database that holds the orders (docs/glossary.md#auto-batch).
 type DB string
 
 // The kinds of databases. docs/glossary.md#auto-batch has the first two.
@@ -22,67 +22,68 @@ const (
 // Options of an [Engine]. The zero value of every field means its default.
 type Options struct {
 	// Disabled is the switch of docs/glossary.md#auto-batch, turned off: Run starts no loops,
-	// and Add takes nothing. Awaits still work. Defaults to false; with [FromEnv] to true.
+	// and Add accepts nothing. Awaits still work. Defaults to false; with [FromEnv] to true.
 	Disabled bool
-	// DB is for the application, which opens the store: nothing here looks at it.
-	// Defaults to DBMemory.
+	// DB is for the application, which opens the store: this package never reads it. Defaults
+	// to DBMemory.
 	DB DB
 
-	// MaxSize is how many orders a batch is made of, at most. Defaults to 100.
+	// MaxSize is the largest number of orders in a batch. Defaults to 100.
 	MaxSize int
-	// MaxBytes is how many bytes of payload its orders have, at most; one order
-	// alone may have more. Defaults to 1 MiB; negative is unlimited.
+	// MaxBytes is the largest sum of the payloads of a batch's orders, in bytes; a single
+	// order may have more. Defaults to 1 MiB; negative means unlimited.
 	MaxBytes int
-	// FlushAge is how long the first order at an idle party waits for company, unless
-	// MaxSize or MaxBytes are reached, or one is urgent. While a batch of the party is
-	// under way the next one fills whatever this is. An order whose Deadline passes
-	// meanwhile fails. Defaults to 0: it waits for nobody.
+	// FlushAge is how long the first order of an idle party waits for more orders, unless
+	// MaxSize or MaxBytes is reached, or an order is urgent. While a batch of the party is in
+	// flight the next one fills, for any FlushAge. An order whose Deadline passes meanwhile
+	// fails. Defaults to 0: no waiting.
 	FlushAge time.Duration
 
-	// MaxAttempts is the budget of a batch: every attempt that was posted spends one
-	// (batch.Budget.EveryTry). When it is used up and none is in doubt, the orders go
-	// back to wait for another batch. It is for batches whose Builder set no budget.
-	// Defaults to 5; negative is unlimited.
+	// MaxAttempts is the budget of a batch whose Builder set none: every attempt with a POST
+	// spends one (batch.Budget.EveryTry). When the budget is used up and no attempt is in
+	// doubt, the orders go back and wait for another batch. Defaults to 5; negative means
+	// unlimited.
 	MaxAttempts int
 
-	// BatchInterval is how often the loop looks for idle parties, and for deadlines
-	// that have passed, where nothing wakes it earlier. Defaults to 1 s.
+	// BatchInterval is how often the loop looks for idle parties, and for passed deadlines,
+	// unless it is woken earlier. Defaults to 1 s.
 	BatchInterval time.Duration
-	// MonitorInterval is how often verdicts are read from the database where nothing
-	// hints at one ([Engine.Observe]), and how often all Awaits together are. How
-	// often the ledger is asked is the Runner's Options.PollInterval. Defaults to 1 s.
+	// MonitorInterval is how often verdicts are read from the database without a hint
+	// ([Engine.Observe]), and how often all Awaits together read it. The Runner's
+	// Options.PollInterval is how often the ledger is asked. Defaults to 1 s.
 	MonitorInterval time.Duration
-	// RetryInterval is how long this Engine leaves a party alone after a batch of it
-	// used its budget up. Before that, a failed batch is tried again after the Runner's
-	// Options.RetryDelay: give it this value, and it is the retryInterval of
+	// RetryInterval is how long this Engine leaves a party alone after a batch of it used up
+	// its budget. Before that, a failed batch is tried again after the Runner's
+	// Options.RetryDelay; set that to the same value to get the retryInterval of
 	// docs/glossary.md#auto-batch. Defaults to 1 s.
 	RetryInterval time.Duration
-	// RecoveryInterval is how long a party waits after its Builder or the store failed;
-	// it doubles up to 60 s. Defaults to 1 s.
+	// RecoveryInterval is how long a party waits after its Builder or the store failed. It
+	// doubles up to 60 s. Defaults to 1 s.
 	RecoveryInterval time.Duration
 
-	// Workers is how many parties' batches are built at once, at most. Defaults to 16.
+	// Workers is the largest number of parties whose batches are built at once. Defaults to
+	// 16.
 	Workers int
 	// BuildTimeout bounds each call of the Builder. Defaults to 15 s.
 	BuildTimeout time.Duration
 	// StoreTimeout bounds each call of the store. Defaults to 15 s.
 	StoreTimeout time.Duration
-	// Linger is the least time between two looks for idle parties, so that orders
-	// which come together leave together. Defaults to 2 ms.
+	// Linger is the shortest time between two looks for idle parties, so that orders that come
+	// together leave together. Defaults to 2 ms.
 	Linger time.Duration
 	// Drain is how long a stop may take. At least BuildTimeout and StoreTimeout.
 	// Defaults to 30 s.
 	Drain time.Duration
 
-	// Check is the local check of what the Builder made, before it is stored: that of a
-	// ledger's client, or a Runner's. What it refuses is as if the Builder had returned no batch: it is
-	// reported, and the party's orders wait. Without it a batch that the ledger cannot
-	// read is stored, and holds its party up until a person cancels it. Defaults to none.
+	// Check checks a new batch before it is stored. Use the local check of a ledger's client,
+	// or Runner.Check. A batch that it refuses counts as if the Builder had returned no batch:
+	// it is reported, and the party's orders wait. Without Check, a batch that the ledger
+	// cannot read is stored, and blocks its party until a person cancels it. Defaults to none.
 	Check func(batch.Batch) error
-	// Wake is told of every party that has a new batch: a Runner's Wake. Without it the
-	// Runner finds the batch in its next scan. It must not block. Defaults to none.
+	// Wake is called for every party with a new batch. Use Runner.Wake: without it the Runner
+	// finds the batch in its next scan. It must not block. Defaults to none.
 	Wake func(party batch.ServiceID)
-	// Observer is told of every [Event]. Defaults to none.
+	// Observer receives every [Event]. Defaults to none.
 	Observer func(Event)
 	// Logger is silent by default.
 	Logger *slog.Logger
@@ -129,7 +130,7 @@ func (o *Options) withDefaults() Options {
 	return c
 }
 
-// budget is that of a batch whose Builder set none.
+// budget returns the budget of a batch whose Builder set none.
 func (o Options) budget() batch.Budget {
 	return batch.Budget{Attempts: max(0, o.MaxAttempts), EveryTry: true}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// moments notes when the Builder is called for a party.
+// moments records when the Builder is called for a party.
 type moments struct {
 	builder
 	fail func(party batch.ServiceID) error
@@ -49,7 +49,7 @@ func (m *moments) of(party batch.ServiceID) []time.Time {
 }
 
 // A batch that has used up its budget gives its orders back. The party then rests for
-// RetryInterval: the ledger that could not be reached just now is not asked again at once.
+// RetryInterval: the ledger that could not be reached is not asked again at once.
 func TestAPartyRestsAfterABudgetIsUsedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, b := memory.New(), &moments{}
@@ -82,7 +82,7 @@ func TestAPartyRestsAfterABudgetIsUsedUp(t *testing.T) {
 	})
 }
 
-// crowd is a store whose oldest batches that want to be settled are in doubt for ever.
+// crowd is a store whose oldest settleable batches are in doubt for ever.
 type crowd struct {
 	*memory.Store
 	held int
@@ -101,7 +101,7 @@ func (c crowd) SettleableBatches(ctx context.Context, limit int) ([]store.OrderB
 	return append(all, more...)[:min(limit, len(all)+len(more))], err
 }
 
-// Batches that cannot be settled yet, however many, do not hide the younger ones.
+// Batches that cannot be settled yet, in any number, do not hide younger ones.
 func TestHeldBatchesHideNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := crowd{Store: memory.New(), held: 1000}

@@ -10,14 +10,14 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// How much one call settles, and how many deadlines it ends.
+// The largest number of batches that one call settles, and of deadlines that it ends.
 const (
 	settlePage = 100
 	expirePage = 500
 )
 
-// settling reads verdicts from the database, whoever recorded them there, and writes
-// what becomes of the orders.
+// settling reads verdicts from the database, where any instance may have recorded them, and
+// writes the new states of the orders.
 func (e *Engine) settling(ctx context.Context) error {
 	held := map[batch.ID]int64{}
 	for {
@@ -25,7 +25,7 @@ func (e *Engine) settling(ctx context.Context) error {
 		var more bool
 		err := e.retry(ctx, "", func() (err error) { more, err = e.settleSome(ctx, held); return err })
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // whoever stops it need not hear that it stopped
+			return nil //nolint:nilerr // a stop is no error
 		}
 		if err != nil {
 			return err
@@ -36,10 +36,10 @@ func (e *Engine) settling(ctx context.Context) error {
 	}
 }
 
-// settleSome settles the oldest batches, and says whether there may be more. held are
-// those that were seen and cannot be settled, by version.
+// settleSome settles the oldest batches, and reports whether there may be more. held are
+// batches that were seen and cannot be settled, by version.
 func (e *Engine) settleSome(ctx context.Context, held map[batch.ID]int64) (more bool, err error) {
-	limit := settlePage + len(held) // those that are held must not hide the others
+	limit := settlePage + len(held) // held batches must not hide the others
 	batches, err := e.settleable(ctx, limit)
 	if err != nil {
 		return false, fmt.Errorf("autobatch: settleable batches: %w", err)
@@ -74,8 +74,8 @@ func (e *Engine) settleable(ctx context.Context, limit int) ([]store.OrderBatch,
 	return e.orders.SettleableBatches(ctx, limit)
 }
 
-// settleAll writes settlements together; if that fails, one by one, so that what one
-// of them does to the store delays no other. It returns how many were written.
+// settleAll writes settlements together. If that fails it writes them one by one, so that one
+// bad settlement does not delay the others. It returns the number of written settlements.
 func (e *Engine) settleAll(ctx context.Context, settled []store.Settlement) (int, error) {
 	if len(settled) == 0 {
 		return 0, nil
@@ -87,7 +87,7 @@ func (e *Engine) settleAll(ctx context.Context, settled []store.Settlement) (int
 	passed := 0
 	for _, s := range settled {
 		if ctx.Err() != nil {
-			return n, nil //nolint:nilerr // whoever stops it need not hear that it stopped
+			return n, nil //nolint:nilerr // a stop is no error
 		}
 		one, err := e.settleOnce(ctx, []store.Settlement{s})
 		n += one
@@ -98,7 +98,7 @@ func (e *Engine) settleAll(ctx context.Context, settled []store.Settlement) (int
 		e.trouble(s.Batch.Service, err)
 	}
 	if passed > 0 {
-		return n, nil // the others are read again
+		return n, nil // the others will be read again
 	}
 	return n, err
 }
@@ -108,7 +108,7 @@ func (e *Engine) settleOnce(ctx context.Context, settled []store.Settlement) (n 
 	defer cancel()
 	done, err := e.orders.SettleOrders(ctx, settled)
 	if err != nil {
-		for _, s := range settled { // they may be settled all the same: who waits looks again
+		for _, s := range settled { // they may be settled all the same, so waiters look again
 			e.settled(s.Orders)
 		}
 		wake(e.look)
@@ -116,7 +116,7 @@ func (e *Engine) settleOnce(ctx context.Context, settled []store.Settlement) (n 
 	}
 	for i, s := range settled {
 		if i >= len(done) || !done[i] {
-			continue // it has moved on, and is read again
+			continue // it has moved on, and will be read again
 		}
 		n++
 		if s.Orders[0].State == batch.OrderQueued && s.Orders[0].Group == s.Orders[len(s.Orders)-1].Group {
@@ -131,13 +131,13 @@ func (e *Engine) settleOnce(ctx context.Context, settled []store.Settlement) (n 
 	return n, nil
 }
 
-// expiring ends orders whose deadline passed before they were part of a batch.
+// expiring fails orders whose deadline passed before they were part of a batch.
 func (e *Engine) expiring(ctx context.Context) error {
 	for {
 		var n int
 		err := e.retry(ctx, "", func() (err error) { n, err = e.expire(ctx); return err })
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // whoever stops it need not hear that it stopped
+			return nil //nolint:nilerr // a stop is no error
 		}
 		if err != nil {
 			return fmt.Errorf("autobatch: expire orders: %w", err)

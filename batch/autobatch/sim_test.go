@@ -20,7 +20,7 @@ import (
 
 var seeds = flag.Int("autobatch.seeds", 20, "seeds of the simulation")
 
-// kinds are the ledgers that the seeds are divided among.
+// kinds are the ledgers of the seeds.
 var kinds = []struct {
 	traits dlt.Traits
 	ignore bool
@@ -39,10 +39,10 @@ var kinds = []struct {
 	}},
 }
 
-// TestSimulation: two engines and two Runners on one store, which die at any call of
-// it, a ledger that loses, doubles, delays and is away for so long that budgets are
-// used up, orders that poison their batches, Builders that fail. Every order ends
-// exactly once as what the ledger's books say.
+// TestSimulation: two engines and two Runners on one store die at any call of it. The ledger
+// loses, doubles, delays, and is away for so long that budgets are used up. Some orders poison
+// their batches, and Builders fail. Every order ends exactly once, in the state that the
+// ledger's books show.
 func TestSimulation(t *testing.T) {
 	tally := map[string]int{}
 	for n := uint64(1); n <= uint64(*seeds); n++ {
@@ -92,8 +92,8 @@ func simulate(t *testing.T, seed uint64) map[string]int {
 				return ledgermem.Fault{Kind: []ledgermem.FaultKind{ledgermem.Busy, ledgermem.Unavailable}[seed%2]}
 			}
 			f := faults.Fault(a)
-			f.InvalidFirst = f.InvalidFirst && restarted.Load() // else it would stay invalid, of a good order
-			if strings.HasPrefix(string(a.Payload), refuse) {   // dlt/memory refuses at the door only
+			f.InvalidFirst = f.InvalidFirst && restarted.Load() // else a good order would stay invalid
+			if strings.HasPrefix(string(a.Payload), refuse) {   // dlt/memory refuses on submission only
 				switch f.Kind {
 				case ledgermem.LostReply, ledgermem.Late, ledgermem.HangTaken:
 					f.Kind = ledgermem.LostRequest
@@ -139,8 +139,8 @@ func simulate(t *testing.T, seed uint64) map[string]int {
 	return w.tally
 }
 
-// TestDeathAtEveryStep dies at each call of the store in turn, before and after it,
-// with orders to divide and one that is put back.
+// TestDeathAtEveryStep dies at each call of the store in turn, before and after it, with
+// orders to divide and one to put back.
 func TestDeathAtEveryStep(t *testing.T) {
 	for last := uint64(1); last <= 60; last++ {
 		for _, after := range []bool{false, true} {

@@ -31,14 +31,14 @@ type world struct {
 	calm  atomic.Bool // nothing goes wrong any more
 	o     autobatch.Options
 	all   context.Context
-	front *autobatch.Engine // adds and awaits, and does not run
+	front *autobatch.Engine // it adds and awaits, and does not run
 	lives sync.WaitGroup
 	added map[batch.ServiceID][]batch.Order
 
 	mu    sync.Mutex
 	now   []*autobatch.Engine // of each instance
 	deal  int
-	tally map[string]int // what happened
+	tally map[string]int // number of events by kind
 }
 
 // count keeps the tally.
@@ -75,7 +75,7 @@ func newWorld(t *testing.T, seed uint64, o autobatch.Options, lo ledgermem.Optio
 	return w, stop
 }
 
-// trip is what goes wrong with a Builder.
+// trip makes a Builder fail at times.
 func (w *world) trip([]batch.Order) error {
 	if w.calm.Load() {
 		return nil
@@ -94,8 +94,7 @@ func (w *world) trip([]batch.Order) error {
 	return nil
 }
 
-// live is one life of an instance. last is the call of the store at which it dies, 0
-// for none.
+// live is one life of an instance. last is the call of the store at which it dies, 0 for none.
 func (w *world) live(i int, d time.Duration, last uint64, after bool) {
 	ctx, cancel := context.WithTimeout(w.all, d)
 	defer cancel()
@@ -161,8 +160,8 @@ func (w *world) add(i int, o batch.Order) {
 	w.added[o.Party] = append(w.added[o.Party], o)
 }
 
-// operate is what a person does about batches that need a decision: a ledger that
-// executes no duplicate may get them once more.
+// operate plays the person for batches that need a decision: a ledger that executes no
+// duplicate may get them once more.
 func (w *world) operate() {
 	for {
 		select {
@@ -182,7 +181,7 @@ func (w *world) operate() {
 	}
 }
 
-// check waits until everything is final, and holds the books against it.
+// check waits until everything is final, and compares the orders with the books.
 func (w *world) check() {
 	t := w.t
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour)
@@ -195,7 +194,7 @@ func (w *world) check() {
 			records[o.ID] = rec
 		}
 	}
-	time.Sleep(90 * time.Second) // whatever is late comes now
+	time.Sleep(90 * time.Second) // late submissions arrive now
 	for party, orders := range w.added {
 		executed := w.books.executed(party)
 		times, place := map[batch.OrderID]int{}, map[batch.OrderID]int{}
@@ -235,7 +234,7 @@ func (w *world) check() {
 	}
 }
 
-// stuck is what is not at rest.
+// stuck returns the things that are not at rest.
 func (w *world) stuck(party batch.ServiceID) (say string) {
 	open, _, _ := w.st.List(context.Background(), store.ListQuery{Open: true, Service: &party})
 	for _, rec := range open {

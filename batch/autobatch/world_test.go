@@ -17,17 +17,17 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// What the payload of an order does.
+// The effect of an order's payload.
 const (
 	pay         = "pay"
-	refuse      = "reject"  // its batch is refused at the door
-	invalid     = "invalid" // its batch is decided against
+	refuse      = "reject"  // its batch is refused on submission
+	invalid     = "invalid" // the ledger decides against its batch
 	unbuildable = "unbuildable"
 )
 
 // builder makes batches whose payload names their orders, as dlt/memory reads it.
 type builder struct {
-	trip func(orders []batch.Order) error // what goes wrong, may be nil
+	trip func(orders []batch.Order) error // a failure; may be nil
 }
 
 func (b builder) Build(ctx context.Context, party batch.ServiceID, orders []batch.Order) (batch.Batch, error) {
@@ -58,15 +58,14 @@ func (b builder) BuildRound(_ context.Context, party batch.ServiceID, orders []b
 	return batch.Batch{ID: batch.ID(hex.EncodeToString(sum[:16])), Service: party, Payload: append([]byte(verb+" "), list...)}, nil
 }
 
-// books is a ledger that keeps the payloads of what was posted, and holds every POST
-// against the store.
+// books is a ledger that records the posted payloads, and checks every POST against the store.
 type books struct {
 	*ledgermem.Ledger
 	store *memory.Store
 
 	mu       sync.Mutex
 	contents map[batch.ID]string
-	posts    map[batch.ID]map[int]bool // attempts of a batch that were posted
+	posts    map[batch.ID]map[int]bool // posted attempts of a batch
 	wrong    []error
 }
 
@@ -109,15 +108,15 @@ func (b *books) Submit(ctx context.Context, a batch.Attempt) error {
 	return err
 }
 
-// submissions is how many batches were posted.
+// submissions returns the number of batches posted.
 func (b *books) submissions() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.posts)
 }
 
-// executed returns the orders of a party that were executed, in order; one that was
-// executed twice is in it twice.
+// executed returns the executed orders of a party, in order; an order that was executed twice
+// appears twice.
 func (b *books) executed(party batch.ServiceID) (ids []batch.OrderID) {
 	log := b.Log(party)
 	b.mu.Lock()
@@ -139,7 +138,7 @@ func (b *books) check() error {
 	return errors.Join(b.wrong...)
 }
 
-// watched is a store that sees which batches of a party have unsettled orders.
+// watched is a store that sees the batches with unsettled orders of a party.
 type watched struct {
 	*memory.Store
 	books *books

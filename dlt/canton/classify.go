@@ -8,24 +8,24 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
-// meaning is what a failure says of a command, whether it comes with the answer to
-// a POST or with a completion.
+// meaning is the meaning of a failure for a command, both in the answer to a POST and in a
+// completion.
 type meaning uint8
 
 const (
-	// unclear: it may have happened.
+	// unclear: it may have taken effect.
 	unclear meaning = iota
 	// duplicate: an earlier attempt was accepted; the command has taken effect.
 	duplicate
-	// inFlight: this attempt was not taken, because an earlier one is under way.
+	// inFlight: this attempt was not accepted, because an earlier one is in flight.
 	inFlight
 	// transient: this attempt had no effect, and the same command may succeed later.
 	transient
-	// refused: this attempt had no effect, and none of the same command will.
+	// refused: this attempt had no effect, and no other of the same command will.
 	refused
-	// setup: this attempt had no effect, for a reason that is not the command's.
+	// setup: this attempt had no effect, for a reason outside the command.
 	setup
-	// internal: nobody but an operator of the participant can say.
+	// internal: only an operator of the participant can find out.
 	internal
 )
 
@@ -51,8 +51,8 @@ const (
 	catUnsupported            = 14
 )
 
-// meaning looks at the id first, since a category is often too wide, then at the
-// category, and at the gRPC code where a redacted or old error has neither.
+// meaning looks at the id first, since a category is often too wide, then at the category, and
+// at the gRPC code if a redacted or old error has neither.
 func (f failure) meaning() meaning {
 	switch f.id {
 	case "DUPLICATE_COMMAND":
@@ -62,9 +62,9 @@ func (f failure) meaning() meaning {
 	case "UNKNOWN_CONTRACT_SYNCHRONIZER": // the documentation says: submit again
 		return transient
 	case "NOT_CONNECTED_TO_ANY_SYNCHRONIZER", // an operator has to connect it
-		"INVALID_DEDUPLICATION_PERIOD", "PARTICIPANT_PRUNED_DATA_ACCESSED": // of Options, which go with every command
+		"INVALID_DEDUPLICATION_PERIOD", "PARTICIPANT_PRUNED_DATA_ACCESSED": // in Options, sent with every command
 		return setup
-	case "JSON_API_MAXIMUM_LIST_ELEMENTS_NUMBER_REACHED": // says nothing of a command
+	case "JSON_API_MAXIMUM_LIST_ELEMENTS_NUMBER_REACHED": // means nothing for a command
 		return internal
 	}
 	category := f.category
@@ -94,24 +94,24 @@ func (f failure) meaning() meaning {
 
 const grpcResourceExhausted = 8
 
-// categoryOf is by gRPC code. INVALID_ARGUMENT (3) is of two categories that mean
-// the same to us; CANCELLED, UNKNOWN and DATA_LOSS are of none.
+// categoryOf maps gRPC codes. INVALID_ARGUMENT (3) has two categories with the same meaning
+// here; CANCELLED, UNKNOWN and DATA_LOSS have none.
 var categoryOf = map[int]int{
 	14: catTransientServerFailure, 10: catContention, 4: catDeadlineUnknown, 13: catInternal,
 	3: catInvalidIndependent, 16: catCredentials, 7: catPermission, 9: catInvalidState,
 	6: catResourceExists, 5: catResourceMissing, 11: catSeekAfterEnd, 12: catUnsupported,
 }
 
-// submitKind says what the answer to a submission means, nil for accepted. HTTP 400
-// and 409 are ambiguous: where there is an error object, that decides alone.
+// submitKind returns the meaning of an answer to a submission, nil for accepted. HTTP 400 and
+// 409 are ambiguous: if there is an error object, it alone decides.
 func submitKind(status int, e envelope) error {
 	if status == http.StatusOK {
-		return nil // whatever the body is
+		return nil // for any body
 	}
 	if e.known && (status < 200 || status > 299) {
 		switch e.meaning() {
 		case duplicate:
-			return nil // the command has taken effect: its completion says so
+			return nil // the command has taken effect, as its completion shows
 		case transient:
 			return dlt.ErrBusy
 		case refused:
@@ -119,7 +119,7 @@ func submitKind(status int, e envelope) error {
 		case setup:
 			return dlt.ErrMisconfigured
 		}
-		// In flight, too: what becomes of the command hangs on the attempt that is.
+		// inFlight, too: the command's outcome depends on the attempt in flight.
 		return dlt.ErrDoubt
 	}
 	switch {
@@ -128,22 +128,22 @@ func submitKind(status int, e envelope) error {
 	case status == http.StatusRequestEntityTooLarge:
 		return dlt.ErrRejected // a single command cannot be split
 	case status == http.StatusBadRequest && e.plain:
-		return dlt.ErrRejected // the body could not be decoded, and what varies in it is the payload
+		return dlt.ErrRejected // the body could not be decoded, and only the payload varies in it
 	case status == http.StatusBadRequest, isRefusal(status), wire.IsRedirect(status):
 		return dlt.ErrMisconfigured // a proxy's
 	}
-	// A plain 503 is a request timeout, after which the command goes on all the same.
+	// A plain 503 is a request timeout; the command goes on all the same.
 	return dlt.ErrDoubt
 }
 
-// readKind says what an answer means that is not the one to a question.
+// readKind returns the meaning of an answer that is not the expected one to a query.
 func readKind(status int, e envelope) error {
 	if e.known {
 		switch e.meaning() {
 		case transient:
 			return dlt.ErrBusy
 		case refused, setup:
-			return dlt.ErrMisconfigured // asking again changes nothing
+			return dlt.ErrMisconfigured // repeating it changes nothing
 		}
 		return dlt.ErrDoubt
 	}
@@ -156,8 +156,8 @@ func readKind(status int, e envelope) error {
 	return dlt.ErrDoubt
 }
 
-// isRefusal reports the statuses that say, before any work is done, that this
-// client may not, or that this is not the place.
+// isRefusal reports whether a status means, before any work is done, that this client has no
+// permission, or that the URL is wrong.
 func isRefusal(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
@@ -167,17 +167,17 @@ func isRefusal(status int) bool {
 	return false
 }
 
-// reported says what a completion's failure means for its attempt; 0 for what only
-// an operator knows.
+// reported returns the meaning of a completion's failure for its attempt; 0 if only an
+// operator can find out.
 func (m meaning) reported() batch.Reported {
 	switch m {
 	case duplicate:
 		return batch.ReportedCommitted
-	case transient, setup: // a set-up that is wrong must not burn the batch
+	case transient, setup: // a wrong set-up must not burn the batch
 		return batch.ReportedFailed
 	case refused:
 		return batch.ReportedInvalid
-	case unclear, inFlight: // no trace that says anything; the same command again tells
+	case unclear, inFlight: // no trace of any meaning; the same command again will show
 		return batch.ReportedUnknown
 	}
 	return 0

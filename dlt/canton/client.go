@@ -17,16 +17,16 @@ var (
 	_ dlt.EventSource = (*Client)(nil)
 )
 
-// Client submits commands to one participant and reads from its completions what
-// became of them. It never retries a submission, follows no redirect and starts no
-// goroutine that outlives a call. All methods may be called concurrently.
+// Client submits commands to one participant and reads their outcomes from its completions. It
+// never retries a submission, follows no redirect and starts no goroutine that outlives a
+// call. All methods may be called concurrently.
 //
-// Deduplication, offsets and completions belong to the participant: all attempts of
-// a batch go through clients of the same one.
+// Deduplication, offsets and completions belong to the participant: all attempts of a batch
+// must go through clients of the same participant.
 type Client struct {
 	traits dlt.Traits
 	http   *http.Client
-	direct bool // http's transport is net/http's own, whose hooks can be relied on
+	direct bool // http's transport is net/http's own and calls the trace hooks
 	at     endpoint
 
 	user     string
@@ -43,9 +43,9 @@ type Client struct {
 	traces    traces
 }
 
-// New returns a client of the participant whose JSON Ledger API is at the base URL,
-// such as http://localhost:7575. It connects to nothing. nil options are the
-// defaults. The error is a [*batch.InputError].
+// New returns a client of the participant whose JSON Ledger API is at the base URL, such as
+// http://localhost:7575. It connects to nothing. nil options mean the defaults. The error is a
+// [*batch.InputError].
 func New(url string, o *Options) (*Client, error) {
 	c, err := o.withDefaults()
 	if err != nil {
@@ -64,8 +64,8 @@ func New(url string, o *Options) (*Client, error) {
 	out := &Client{
 		traits: dlt.Traits{
 			Name: c.Name,
-			// The same command does not take effect twice within the period, whatever its
-			// submission id (docs/ledgers/canton.md#deduplication).
+			// The same command does not take effect twice within the period, even with
+			// different submission ids (docs/ledgers/canton.md#deduplication).
 			ResendHarmlessFor: c.DeduplicationPeriod,
 			LateArrival:       c.LateArrival,
 			Grace:             c.Grace,
@@ -90,9 +90,9 @@ func New(url string, o *Options) (*Client, error) {
 	return out, nil
 }
 
-// Traits implements [dlt.Ledger]. They are the same for every service.
+// Traits implements [dlt.Ledger]. It returns the same traits for every service.
 func (c *Client) Traits(batch.ServiceID) dlt.Traits { return c.traits }
 
-// CloseIdleConnections closes the connections that no request is using. The client
-// can be used afterwards.
+// CloseIdleConnections closes the connections that no request uses. The client can be used
+// afterwards.
 func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }

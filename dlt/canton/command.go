@@ -13,15 +13,15 @@ import (
 )
 
 // The fields of a submission that a payload may have (docs/ledgers/canton.md#submissions). The
-// others are the client's: the participant ignores what it does not know, so that a
-// slip would show only as a field that is missing.
+// client sets the others. The participant ignores unknown fields, so a misspelt name would
+// appear only as a missing field.
 var payloadFields = map[string]bool{
 	"commands": true, "readAs": true, "workflowId": true, "disclosedContracts": true, "synchronizerId": true,
 	"minLedgerTimeAbs": true, "minLedgerTimeRel": true,
 	"packageIdSelectionPreference": true, "prefetchContractKeys": true, "tapsMaxPasses": true,
 }
 
-// The variants of a command, and what each must have.
+// The variants of a command, and the fields that each must have.
 var variants = map[string][]string{
 	"CreateCommand":            {"templateId", "createArguments"},
 	"ExerciseCommand":          {"templateId", "contractId", "choice", "choiceArgument"},
@@ -29,9 +29,9 @@ var variants = map[string][]string{
 	"ExerciseByKeyCommand":     {"templateId", "contractKey", "choice", "choiceArgument"},
 }
 
-// Check implements [dlt.Checker]: the id is a command id, the service a party, and
-// the payload an object with a list of commands and nothing that the client adds
-// itself. It does not know the templates.
+// Check implements [dlt.Checker]: the id must be a command id, the service a party, and the
+// payload an object with a list of commands and without the fields that the client adds
+// itself. Check does not know the templates.
 func (c *Client) Check(b batch.Batch) error {
 	if err := b.Validate(); err != nil {
 		return err
@@ -46,11 +46,11 @@ func (c *Client) Check(b batch.Batch) error {
 	return err
 }
 
-// maxAdded is more than what the client adds to a payload: four names and two numbers.
+// maxAdded is more than the client adds to a payload: four names and two numbers.
 const maxAdded = 2048
 
-// parsePayload returns the fields of a payload. The error is a [*batch.InputError]
-// that shows nothing of it but the names of fields.
+// parsePayload returns the fields of a payload. The error is a [*batch.InputError] that shows
+// only names of fields.
 func parsePayload(key batch.Key, payload []byte) (map[string]json.RawMessage, error) {
 	refuse := func(field, value, want string) (map[string]json.RawMessage, error) {
 		return nil, &batch.InputError{Key: key, Field: field, Value: value, Want: want}
@@ -94,8 +94,8 @@ func parsePayload(key batch.Key, payload []byte) (map[string]json.RawMessage, er
 	return fields, nil
 }
 
-// submission is what is posted for an attempt: the payload, and what makes it this
-// attempt of this command. The bytes are the client's own.
+// submission returns the body for an attempt: the payload, plus the fields that identify this
+// attempt of this command. The caller owns the bytes.
 func (c *Client) submission(a batch.Attempt) ([]byte, error) {
 	fields, err := parsePayload(a.Key, a.Payload)
 	if err != nil {

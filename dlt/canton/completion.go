@@ -14,14 +14,15 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// element is one of a list or stream of completions (docs/ledgers/canton.md#completions).
+// element is one element of a list or stream of completions
+// (docs/ledgers/canton.md#completions).
 type element struct {
 	offset     int64 // 0 where it has none
 	completion *completion
-	failure    *failure // of a stream, which is over then
+	failure    *failure // of a stream, which is then over
 }
 
-// completion is what became of one submission.
+// completion is the outcome of one submission.
 type completion struct {
 	CommandID    string   `json:"commandId"`
 	SubmissionID string   `json:"submissionId"`
@@ -45,8 +46,8 @@ type detail struct {
 
 const errorInfoURL = "type.googleapis.com/google.rpc.ErrorInfo"
 
-// parseElement reads one element, or the error object that ends a stream. A word
-// that it does not know is an error.
+// parseElement reads one element, or the error object that ends a stream. An unknown word is
+// an error.
 func parseElement(b []byte) (element, error) {
 	if f, is := parseFailure(b); is {
 		return element{failure: &f}, nil
@@ -90,8 +91,8 @@ func parseElement(b []byte) (element, error) {
 	return element{}, nil
 }
 
-// decodeElements reads a list as it comes and hands on each element. It goes on
-// after one that cannot be used by itself, and returns how many there were.
+// decodeElements reads a list as it comes and passes on each element. It goes on after an
+// unusable element, and returns the number of elements.
 func decodeElements(r io.Reader, each func(element)) (n int, err error) {
 	d := json.NewDecoder(r)
 	t, err := d.Token()
@@ -126,7 +127,7 @@ func decodeElements(r io.Reader, each func(element)) (n int, err error) {
 	return n, first
 }
 
-// unexpectedEOF makes of an end in the middle what it is.
+// unexpectedEOF turns an EOF in the middle of an answer into io.ErrUnexpectedEOF.
 func unexpectedEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -134,16 +135,16 @@ func unexpectedEOF(err error) error {
 	return err
 }
 
-// messageForm is Canton's own expression for taking a rejection's message apart. Its
-// form is no promise, so that it counts only where there are no details.
+// messageForm is Canton's own expression for splitting a rejection's message. Its form is no
+// promise, so it counts only if there are no details.
 var messageForm = regexp.MustCompile(`(?s)^([A-Z_]+)\((\d+),(.+?)\): (.*)$`)
 
-// failure says what is wrong with a completion whose status is not 0.
+// failure returns the failure of a completion whose status is not 0.
 func (c *completion) failure() failure {
 	f := failure{grpc: c.Status.Code, message: c.Status.Message}
 	if m := messageForm.FindStringSubmatch(c.Status.Message); m != nil {
 		f.id, f.message = m[1], m[4]
-		f.category, _ = strconv.Atoi(m[2]) // 0 is not said
+		f.category, _ = strconv.Atoi(m[2]) // 0 if it is not given
 	}
 	for _, d := range c.Status.Details {
 		if d.TypeURL != errorInfoURL {
@@ -159,14 +160,14 @@ func (c *completion) failure() failure {
 	return f
 }
 
-// errorInfo is google.rpc.ErrorInfo, the form of an error that is for machines.
+// errorInfo is google.rpc.ErrorInfo, the machine-readable form of an error.
 type errorInfo struct {
 	Reason   string            `json:"reason"`
 	Domain   string            `json:"domain"`
 	Metadata map[string]string `json:"metadata"`
 }
 
-// errorInfo reads the bytes, and what was decoded from them where there are none.
+// errorInfo reads the bytes, or their decoded form if there are none.
 func (d detail) errorInfo() (errorInfo, bool) {
 	if b, err := base64.StdEncoding.DecodeString(d.Value); err == nil && len(b) > 0 {
 		if info, err := parseErrorInfo(b); err == nil {
@@ -209,7 +210,7 @@ func parseErrorInfo(b []byte) (errorInfo, error) {
 	return info, err
 }
 
-// eachField hands on the fields of a message that are bytes.
+// eachField passes the bytes fields of a message to f.
 func eachField(b []byte, f func(protowire.Number, []byte) error) error {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)
@@ -236,13 +237,13 @@ func eachField(b []byte, f func(protowire.Number, []byte) error) error {
 	return nil
 }
 
-// concerns reports whether the completion is of a command of this user and party:
-// the same id of others is another change (docs/ledgers/canton.md#deduplication).
+// concerns reports whether the completion is of a command of this user and party: the same id
+// of another user or party is another change (docs/ledgers/canton.md#deduplication).
 func (c *completion) concerns(user, party string) bool {
 	if user != "" && c.UserID != "" && c.UserID != user {
 		return false
 	}
-	for _, p := range c.ActAs { // a set: one party, however often
+	for _, p := range c.ActAs { // a set: one party, perhaps repeated
 		if p != party {
 			return false
 		}
@@ -250,10 +251,10 @@ func (c *completion) concerns(user, party string) bool {
 	return true
 }
 
-// verdict is what a completion says.
+// verdict is the meaning of a completion.
 type verdict struct {
-	attempt  int            // 0 where it is not this client's
-	reported batch.Reported // 0 where only an operator knows
+	attempt  int            // 0 if it is not this client's
+	reported batch.Reported // 0 if only an operator can find out
 	message  string
 }
 
@@ -272,7 +273,7 @@ func (c *completion) verdict() verdict {
 	m := f.meaning()
 	v.reported = m.reported()
 	if m == duplicate {
-		v.attempt = 0 // an earlier one than the one that was refused
+		v.attempt = 0 // an earlier attempt than the refused one
 	}
 	return v
 }

@@ -14,22 +14,22 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
-// failure is what a participant says is wrong, in an HTTP answer, a frame of a
-// stream or a completion (docs/ledgers/canton.md#errors).
+// failure is a participant's error, in an HTTP answer, a frame of a stream or a completion
+// (docs/ledgers/canton.md#errors).
 type failure struct {
-	id       string // such as DUPLICATE_COMMAND; "" and "NA" where it is not said
-	category int    // 0 where it is not said; -1 for legacy errors
-	grpc     int    // 0 where it is not said
+	id       string // such as DUPLICATE_COMMAND; "" or "NA" if not given
+	category int    // 0 if not given; -1 for legacy errors
+	grpc     int    // 0 if not given
 	message  string
-	retry    time.Duration // 0 where it is not said
+	retry    time.Duration // 0 if not given
 	context  map[string]string
 }
 
-// envelope is the body of an answer that is an error.
+// envelope is the body of an error answer.
 type envelope struct {
 	failure
 	known bool // it is the participant's error object
-	plain bool // text/plain, as the participant writes about a body it cannot decode
+	plain bool // text/plain, the participant's answer to a body that it cannot decode
 }
 
 type envelopeJSON struct {
@@ -41,8 +41,8 @@ type envelopeJSON struct {
 	Retry    *string        `json:"retryInfo"`
 }
 
-// readEnvelope never fails: an answer that cannot be read in time says nothing.
-// cancel is that of the request.
+// readEnvelope never fails: an answer that cannot be read in time means nothing. cancel
+// cancels the request.
 func readEnvelope(h http.Header, body io.Reader, cancel context.CancelFunc) envelope {
 	b, _ := wire.ReadLittle(body, cancel)
 	return parseEnvelope(h.Get("Content-Type"), b)
@@ -52,14 +52,14 @@ func parseEnvelope(contentType string, b []byte) envelope {
 	media, _, _ := mime.ParseMediaType(contentType)
 	f, known := parseFailure(b)
 	if !known {
-		// Its text is not shown: about a body that cannot be decoded it may quote that.
+		// Its text is not shown: it may quote the body that could not be decoded.
 		return envelope{plain: media == "text/plain"}
 	}
 	return envelope{failure: f, known: true}
 }
 
-// parseFailure reads an error object. It is one where it has an id, and a category
-// or a gRPC code.
+// parseFailure reads an error object. An error object has an id, and a category or a gRPC
+// code.
 func parseFailure(b []byte) (failure, bool) {
 	var doc envelopeJSON
 	if json.Unmarshal(b, &doc) != nil || doc.Code == nil || (doc.Category == nil && doc.GRPC == nil) {
@@ -83,7 +83,7 @@ func parseFailure(b []byte) (failure, bool) {
 	return f, true
 }
 
-// text is what the failure is shown as.
+// text returns the failure as it is shown.
 func (f failure) text() string {
 	if f.id == "" {
 		return f.message
@@ -94,11 +94,11 @@ func (f failure) text() string {
 	return f.id + ": " + f.message
 }
 
-// maxRetryAfter bounds what a server can make us wait.
+// maxRetryAfter bounds the wait that a server can ask for.
 const maxRetryAfter = time.Hour
 
-// parseScalaDuration reads what a Scala duration prints as, "1 second" or "500
-// milliseconds". It is 0 for anything else, and an hour at most.
+// parseScalaDuration reads a printed Scala duration, "1 second" or "500 milliseconds". It
+// returns 0 for anything else, and an hour at most.
 func parseScalaDuration(s string) time.Duration {
 	number, unit, ok := strings.Cut(strings.TrimSpace(s), " ")
 	if !ok {
@@ -133,7 +133,7 @@ func parseScalaDuration(s string) time.Duration {
 	return min(time.Duration(n)*d, maxRetryAfter)
 }
 
-// retryAfter reads the header of the name as proxies send it: seconds. It is 0 where there
+// retryAfter reads the Retry-After header as proxies send it: seconds. It returns 0 if there
 // is none that makes sense.
 func retryAfter(h http.Header) time.Duration {
 	n, err := strconv.ParseUint(strings.TrimSpace(h.Get("Retry-After")), 10, 32)

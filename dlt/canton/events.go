@@ -13,32 +13,32 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// subprotocol is what a participant always answers, so that it has to be offered
-// (docs/ledgers/canton.md#completions). The token goes into the header, which wins.
+// subprotocol is always in a participant's answer, so the client has to offer it
+// (docs/ledgers/canton.md#completions). The token goes into the header, which takes
+// precedence.
 const subprotocol = "daml.ws.auth"
 
-// settleDown is how long a participant has to refuse a stream that it has opened: an
+// settleDown is the time that a participant gets to refuse a stream that it has opened: an
 // error comes as the first frame.
 const settleDown = 50 * time.Millisecond
 
-// Events implements [dlt.EventSource]: it opens the WebSocket stream of completions
-// of one service, a party, from the ledger's present end on. It yields a commit or
-// rejection of this client's batches with its status, and what is not clear without.
-// A stream that says nothing for Options.StreamSilence is broken. Errors are
-// [*dlt.Error]s or those of yield.
+// Events implements [dlt.EventSource]: it opens the WebSocket stream of completions of one
+// service, a party, from the ledger's present end on. It yields a commit or rejection of this
+// client's batches with its status, and an unclear outcome without. A stream without a frame
+// for Options.StreamSilence is broken. Errors are [*dlt.Error]s or yield's.
 func (c *Client) Events(ctx context.Context, services []batch.ServiceID, yield func(dlt.Event) error) error {
 	if len(services) != 1 {
 		return &dlt.Error{Op: opEvents, Kind: dlt.ErrMisconfigured, Message: "a stream is of one service"}
 	}
 	err := c.stream(ctx, services[0], yield)
 	if ctx.Err() != nil {
-		return nil //nolint:nilerr // the end that was asked for
+		return nil //nolint:nilerr // the caller ended it
 	}
 	return err
 }
 
 func (c *Client) stream(ctx context.Context, service batch.ServiceID, yield func(dlt.Event) error) error {
-	// Before the stream is opened: what completes from here on is told by it.
+	// Before the stream is opened: the stream has all completions from here on.
 	end, err := c.ledgerEnd(ctx, opEvents)
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func (c *Client) stream(ctx context.Context, service batch.ServiceID, yield func
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.CloseNow() }() // it may have ended by itself
+	defer func() { _ = conn.CloseNow() }() // it may have ended already
 	conn.SetReadLimit(c.maxReply)
 	request, err := json.Marshal(c.completionRequest(service, end))
 	if err != nil {
@@ -97,7 +97,8 @@ type frame struct {
 	err  error
 }
 
-// readFrames hands on frames until one is an error or ctx is done. Pings are answered meanwhile.
+// readFrames passes on frames until one is an error or ctx is done. Meanwhile pings are
+// answered.
 func readFrames(ctx context.Context, conn *websocket.Conn, frames chan<- frame) {
 	for {
 		_, text, err := conn.Read(ctx)
@@ -160,7 +161,7 @@ func (c *Client) follow(ctx context.Context, service batch.ServiceID, frames <-c
 	}
 }
 
-// tell yields what a completion says, if it is of one of this client's batches.
+// tell yields the outcome of a completion, if it is of one of this client's batches.
 func (c *Client) tell(service batch.ServiceID, e element, yield func(dlt.Event) error) error {
 	x := e.completion
 	if x == nil || attemptOf(x.CommandID, x.SubmissionID) == 0 || !x.concerns(c.user, string(service)) {

@@ -10,17 +10,17 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
-// maxText bounds what others wrote, in bytes, wherever it becomes part of an error.
+// maxText bounds foreign text wherever it becomes part of an error, in bytes.
 const maxText = 512
 
-// reply is a response, and what must not be shown of it.
+// reply is a response, and the secret to hide when it is shown.
 type reply struct {
 	*http.Response
 	secret secret
 }
 
-// exchange sends one request. A response of any status is no error; an error is a
-// [*dlt.Error] of the kind that is certain.
+// exchange sends one request. A response of any status is no error. An error is a [*dlt.Error]
+// of the certain kind, or doubt.
 func (c *Client) exchange(req *http.Request, op string) (reply, error) {
 	if err := req.Context().Err(); err != nil {
 		return reply{}, &dlt.Error{Op: op, Kind: dlt.ErrUnavailable, Err: err}
@@ -29,7 +29,7 @@ func (c *Client) exchange(req *http.Request, op string) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	// What is compressed on the way cannot be bounded before it is read.
+	// A compressed answer cannot be bounded before it is read.
 	req.Header["Accept-Encoding"] = []string{"identity"}
 	ctx, unsent := wire.Trace(req.Context(), c.direct)
 	resp, err := c.http.Do(req.WithContext(ctx)) //nolint:bodyclose // the caller drains it
@@ -46,7 +46,7 @@ func (c *Client) authorize(ctx context.Context, h http.Header, op string) (secre
 	}
 	token, err := c.token(ctx)
 	if err != nil {
-		// Nothing was sent. The text may hold what the source was told, and is not shown.
+		// Nothing was sent. The text may hold the source's secrets, and is not shown.
 		return "", &dlt.Error{Op: op, Kind: dlt.ErrUnavailable, Err: &wire.ShownError{Text: "the token source failed", Err: err}}
 	}
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
@@ -58,10 +58,10 @@ func (c *Client) authorize(ctx context.Context, h http.Header, op string) (secre
 	return secret(token), nil
 }
 
-// secret is the token that a request went out with.
+// secret is the token of a request.
 type secret string
 
-// show makes text from outside fit to be shown.
+// show makes outside text fit to be shown.
 func (s secret) show(text string) string {
 	if s != "" {
 		text = strings.ReplaceAll(text, string(s), "[redacted]")
@@ -69,7 +69,7 @@ func (s secret) show(text string) string {
 	return batch.Excerpt(text, maxText)
 }
 
-// cause strips what may be secret from an error's text, and bounds it.
+// cause removes possible secrets from an error's text, and bounds it.
 func (s secret) cause(err error) error {
 	return wire.Shown(err, s.show)
 }

@@ -24,7 +24,7 @@ func consistsOf(s, others string, limit int) bool {
 	})
 }
 
-// isCommandID reports a LedgerString that leaves room for the number of an attempt
+// isCommandID reports whether s is a LedgerString with room for the number of an attempt
 // (docs/ledgers/canton.md#submissions).
 func isCommandID(s string) bool { return consistsOf(s, "_:-#/ .", maxID) }
 
@@ -37,8 +37,8 @@ func submissionID(id batch.ID, number int) string {
 	return string(id) + "#" + strconv.Itoa(number)
 }
 
-// attemptOf returns the number of the attempt that a submission id of the command
-// names, and 0 for a submission that is not this client's.
+// attemptOf returns the attempt's number in a submission id of the command, and 0 for a
+// submission that is not this client's.
 func attemptOf(commandID, submission string) int {
 	digits, ok := strings.CutPrefix(submission, commandID+"#")
 	if !ok {

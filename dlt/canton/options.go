@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// The defaults of [Options], which say where each comes from.
+// The defaults of [Options], whose comments give the reasons.
 const (
 	DefaultName                = "canton"
 	DefaultDeduplicationPeriod = 7 * 24 * time.Hour
@@ -28,83 +28,84 @@ const (
 
 // Options are the options of [New]. The zero value of each field is its default.
 type Options struct {
-	// Name of the network, by which a database knows its ledger. Defaults to "canton".
+	// Name of the network; a database knows its ledger by it. Defaults to "canton".
 	Name string
 
-	// UserID is the Ledger API user. It is part of the change id, so that it must not
-	// change while batches are open. May be "" only where the token names the user
-	// (docs/ledgers/canton.md#submissions, docs/ledgers/canton.md#authorization). Defaults to "".
+	// UserID is the Ledger API user. It is part of the change id, so it must not change while
+	// batches are open. It may be "" only if the token names the user
+	// (docs/ledgers/canton.md#submissions, docs/ledgers/canton.md#authorization). Defaults to
+	// "".
 	UserID string
 
-	// Token is asked for a bearer token before every request; "" sends none. It may be
-	// called concurrently and should keep a token until shortly before it expires. Its
-	// tokens and its errors never show. Defaults to no token.
+	// Token returns a bearer token, and is called before every request; "" sends none. It may
+	// be called concurrently and should keep a token until shortly before it expires. Its
+	// tokens and its errors are never shown. Defaults to no token.
 	Token func(ctx context.Context) (string, error)
 
-	// Client sends the requests; use it for proxies and client certificates. It is
-	// copied: redirects are never followed and cookies not kept, whatever it says. Its
-	// timeout, if any, counts beside the context's, and ends streams too. Defaults to a
-	// client of its own with a bound of 5 s on dialling and on the TLS handshake, and
-	// no proxy.
+	// Client sends the requests; use it for proxies and client certificates. The client works
+	// on a copy that never follows redirects and keeps no cookies. Its timeout, if any, counts
+	// beside the context's, and ends streams too. Defaults to a client with a bound of 5 s on
+	// dialling and on the TLS handshake, and no proxy.
 	Client *http.Client
-	// TLSConfig is that of the default client; not allowed beside Client. Defaults to
-	// the system's roots.
+	// TLSConfig is for the default client; not allowed beside Client. Defaults to the system's
+	// roots.
 	TLSConfig *tls.Config
 
-	// DeduplicationPeriod is how long the participant keeps a command from taking
-	// effect twice; it goes out with every submission and is Traits.ResendHarmlessFor.
-	// At least 1 s and longer than LateArrival; a participant refuses more than its
-	// max-deduplication-duration, which the client reports as a misconfiguration.
-	// Defaults to 7 days, the participant's own default (docs/ledgers/canton.md#deduplication).
+	// DeduplicationPeriod is how long the participant keeps a command from taking effect
+	// twice. It goes out with every submission and is Traits.ResendHarmlessFor. It must be at
+	// least 1 s and longer than LateArrival. A participant refuses more than its
+	// max-deduplication-duration, which the client reports as a misconfiguration. Defaults to
+	// 7 days, the participant's own default (docs/ledgers/canton.md#deduplication).
 	DeduplicationPeriod time.Duration
-	// LateArrival is how long after its connection ended a POST may still pass the
-	// participant's deduplication: its request timeout, 20 s, and a margin
+	// LateArrival is how long a POST may still pass the participant's deduplication after its
+	// connection ended: its request timeout, 20 s, and a margin
 	// (docs/ledgers/canton.md#errors). Defaults to 30 s.
 	LateArrival time.Duration
-	// Grace is how long after a submission a missing completion means nothing. What is
-	// sent again while it still runs is answered SUBMISSION_ALREADY_IN_FLIGHT and does
-	// no harm. Defaults to 30 s.
+	// Grace is how long after a submission a missing completion means nothing. A command that
+	// is sent again while it still runs is answered SUBMISSION_ALREADY_IN_FLIGHT and does no
+	// harm. Defaults to 30 s.
 	Grace time.Duration
 
-	// DecidedWithin is how long after it passed deduplication a submission has its
+	// DecidedWithin is the time after deduplication within which a submission has its
 	// completion, or never takes effect: the synchronizer's ledger time tolerance, its
-	// confirmation and mediator timeouts (60 s, 30 s and 30 s by default), and how far the
-	// participant may lag behind. It follows from settings that the client cannot see and
-	// is no promise of Canton's (docs/ledgers/canton.md#after-a-crash), so that nothing is assumed:
-	// without it a batch that was refused at the door, used its budget up, or is out of its
-	// deduplication period, while an attempt is in doubt and the last one has no
-	// completion, needs a person's decision ([Client.Resolve]). Auto-batching with a budget
-	// should set it. Defaults to 0, no such evidence.
+	// confirmation and mediator timeouts (60 s, 30 s and 30 s by default), and the largest lag
+	// of the participant. It depends on settings that the client cannot see and is no promise
+	// of Canton's (docs/ledgers/canton.md#after-a-crash), so there is no default. Without it a
+	// batch needs a person's decision if it was refused on submission, used up its budget, or
+	// is past its deduplication period, while an attempt is in doubt and the last one has no
+	// completion ([Client.Resolve]). Set it for auto-batching with a budget. Defaults to 0, no
+	// such evidence.
 	DecidedWithin time.Duration
 
-	// LookBack is from how far before the ledger's end completions are read for a
-	// batch without batch.Attempt.Prepared, in offsets of the whole participant. What
-	// completed before is not found. Defaults to 10,000.
+	// LookBack is how far before the ledger's end the client starts to read completions for a
+	// batch without batch.Attempt.Prepared, in offsets of the whole participant. It does not
+	// find earlier completions. Defaults to 10,000.
 	LookBack int64
-	// IdleWait is how long the participant waits for more completions before it
-	// answers: a participant that takes longer to read the next one seems to have none.
-	// For evidence it waits 20 times as long. At least 1 ms. Defaults to 250 ms.
+	// IdleWait is how long the participant waits for more completions before it answers: if it
+	// takes longer to read the next one, it seems to have none. For evidence it waits 20 times
+	// as long. At least 1 ms. Defaults to 250 ms.
 	IdleWait time.Duration
 	// PageLimit is the participant's http-list-max-elements-limit, or less
-	// (docs/ledgers/canton.md#completions). The client halves it where the participant's is
+	// (docs/ledgers/canton.md#completions). The client halves it if the participant's is
 	// smaller. Defaults to 200.
 	PageLimit int
 
-	// PollOnly makes it open no WebSocket streams: Traits.Streams is false. Defaults to
-	// false.
+	// PollOnly makes the client open no WebSocket streams: Traits.Streams is false. Defaults
+	// to false.
 	PollOnly bool
-	// StreamSilence is after how long without a frame a stream counts as broken; a
+	// StreamSilence is how long a stream may have no frame before it counts as broken; a
 	// participant sends a checkpoint a minute on an idle one. Defaults to 150 s.
 	StreamSilence time.Duration
 
-	// MaxBody is the largest request in bytes, the command and what the client adds to
-	// it. Defaults to 10 MiB (docs/ledgers/canton.md#limits).
+	// MaxBody is the largest request in bytes: the command and the client's own fields.
+	// Defaults to 10 MiB (docs/ledgers/canton.md#limits).
 	MaxBody int
-	// MaxResponse bounds what is read of one answer or frame, in bytes. Defaults to 10 MiB.
+	// MaxResponse bounds the part of an answer or frame that is read, in bytes. Defaults to 10
+	// MiB.
 	MaxResponse int64
 }
 
-// withDefaults returns a copy that has no zero values left.
+// withDefaults returns a copy with every default filled in.
 func (o *Options) withDefaults() (Options, error) {
 	var c Options
 	if o != nil {
@@ -159,7 +160,7 @@ func (o *Options) withDefaults() (Options, error) {
 	return c, c.check()
 }
 
-// check looks at options that have their defaults.
+// check refuses bad options; the defaults are filled in already.
 func (o *Options) check() error {
 	switch {
 	case o.DeduplicationPeriod < time.Second || o.DeduplicationPeriod <= o.LateArrival:
@@ -179,7 +180,7 @@ func (o *Options) check() error {
 	return nil
 }
 
-// httpClient makes the client that requests are sent with.
+// httpClient makes the client for all requests.
 func (o *Options) httpClient() *http.Client {
 	var c http.Client
 	if o.Client != nil {
@@ -192,20 +193,20 @@ func (o *Options) httpClient() *http.Client {
 			MaxIdleConns:        256,
 			MaxIdleConnsPerHost: 64,
 			// Less than the 60 s after which the participant's HTTP server closes a silent
-			// connection: a command that is posted into a closing one is in doubt for no reason.
+			// connection: a command that is posted into a closing one is needlessly in doubt.
 			IdleConnTimeout: 30 * time.Second,
 		}
 	}
 	c.Jar = nil
-	// A redirect that is followed is a second POST that nobody counted.
+	// To follow a redirect is a second POST that nobody counted.
 	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &c
 }
 
-// endpoint is where a participant's resources are.
+// endpoint holds the URLs of a participant's resources.
 type endpoint struct{ submit, completions, ledgerEnd, pruned string }
 
-// parseEndpoint never shows a URL that it refuses, for it may hold a password.
+// parseEndpoint never shows a URL that it refuses: the URL may hold a password.
 func parseEndpoint(s string) (endpoint, error) {
 	refuse := func(want string) (endpoint, error) {
 		return endpoint{}, &batch.InputError{Field: "url", Want: want}

@@ -15,20 +15,20 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// OrderCommands is what one order becomes.
+// OrderCommands is the result of the application's func for one order.
 type OrderCommands struct {
-	// Commands in the order in which they are to take effect, at least one, each a JSON
+	// Commands in the order in which they are to take effect, at least one. Each is a JSON
 	// object as in a payload: {"ExerciseCommand": {...}}.
 	Commands []json.RawMessage
-	// DisclosedContracts that they need. One that several orders need goes out once.
+	// DisclosedContracts that the commands need. A contract that several orders need goes out
+	// once.
 	DisclosedContracts []json.RawMessage
 }
 
 // OrderBuilder is a [batch.RoundBuilder] for Canton: the application turns each order of a
-// party into commands, and it makes one submission of them. All of them happen or
-// none. The same orders, in the same order and round, give the same bytes and the
-// same command id. Its methods may be called concurrently where the application's
-// func may.
+// party into commands, and the OrderBuilder makes one submission of them. All of them take
+// effect, or none. The same orders, in the same order and round, give the same bytes and the
+// same command id. Its methods may be called concurrently if the application's func may.
 type OrderBuilder struct {
 	commands func(ctx context.Context, o batch.Order) (OrderCommands, error)
 	o        OrderBuilderOptions
@@ -39,18 +39,18 @@ var _ batch.RoundBuilder = (*OrderBuilder)(nil)
 // OrderBuilderOptions are the options of [NewOrderBuilder]. The zero value of each
 // field is its default.
 type OrderBuilderOptions struct {
-	// Fields go into every submission beside the commands: workflowId, readAs,
-	// synchronizerId and what else a payload may have. Defaults to none.
+	// Fields go into every submission beside the commands: workflowId, readAs, synchronizerId
+	// and the other fields of a payload. Defaults to none.
 	Fields map[string]json.RawMessage
-	// MaxBody is that of the client's Options. Orders that make a larger submission are
+	// MaxBody is the MaxBody of the client's Options. Orders that make a larger submission are
 	// divided. Defaults to [DefaultMaxBody].
 	MaxBody int
 }
 
-// NewOrderBuilder makes a builder. commands makes the commands of one order, the same
-// each time. An error of it that wraps [batch.ErrInvalidInput] says that nothing can
-// be made of this order; after any other it is asked again later. nil options are the
-// defaults. The error is a [*batch.InputError].
+// NewOrderBuilder makes a builder. commands makes the commands of one order, the same each
+// time. If its error wraps [batch.ErrInvalidInput], nothing can be made of this order; after
+// any other error it is called again later. nil options mean the defaults. The error is a
+// [*batch.InputError].
 func NewOrderBuilder(commands func(ctx context.Context, o batch.Order) (OrderCommands, error), o *OrderBuilderOptions) (*OrderBuilder, error) {
 	if commands == nil {
 		return nil, &batch.InputError{Field: "commands", Want: "a func"}
@@ -79,8 +79,8 @@ func (b *OrderBuilder) Build(ctx context.Context, party batch.ServiceID, orders 
 	return b.BuildRound(ctx, party, orders, 0)
 }
 
-// BuildRound implements [batch.RoundBuilder]. Another round gives another command id to
-// the same orders: a batch that came to nothing is not the next one.
+// BuildRound implements [batch.RoundBuilder]. Another round gives the same orders another
+// command id, because a batch that came to nothing is not the next one.
 func (b *OrderBuilder) BuildRound(ctx context.Context, party batch.ServiceID, orders []batch.Order, round int64) (batch.Batch, error) {
 	var commands, disclosed []json.RawMessage
 	seen := map[string]bool{}
@@ -110,7 +110,7 @@ func (b *OrderBuilder) BuildRound(ctx context.Context, party batch.ServiceID, or
 	var payload bytes.Buffer
 	enc := json.NewEncoder(&payload)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(fields); err != nil { // the names in order, so that the bytes are the same
+	if err := enc.Encode(fields); err != nil { // sorted names, so that the bytes are the same
 		return batch.Batch{}, fmt.Errorf("canton: encode orders: %w", err)
 	}
 	out := batch.Batch{ID: orderCommandID(party, orders, round), Service: party, Payload: bytes.TrimSpace(payload.Bytes())}

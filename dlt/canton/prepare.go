@@ -12,8 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
-// prepared is what is stored before the first POST: the ledger's end, after which
-// the completions of all attempts lie (docs/ledgers/canton.md#deduplication).
+// prepared is stored before the first POST: the ledger's end, after which the completions of
+// all attempts come (docs/ledgers/canton.md#deduplication).
 type prepared struct {
 	Offset *int64 `json:"offset"`
 }
@@ -25,7 +25,7 @@ func (c *Client) Prepare(ctx context.Context, b batch.Batch) ([]byte, error) {
 		var e *dlt.Error
 		if errors.As(err, &e) && (e.Kind == nil || errors.Is(e.Kind, dlt.ErrDoubt)) {
 			sure := *e
-			sure.Kind = dlt.ErrUnavailable // a question has no effect that could be in doubt
+			sure.Kind = dlt.ErrUnavailable // a query has no effect that could be in doubt
 			return nil, &sure
 		}
 		return nil, err
@@ -37,7 +37,7 @@ func (c *Client) Prepare(ctx context.Context, b batch.Batch) ([]byte, error) {
 	return out, nil
 }
 
-// parsePrepared reads what Prepare made.
+// parsePrepared reads the result of Prepare.
 func parsePrepared(b []byte) (int64, error) {
 	var p prepared
 	if err := json.Unmarshal(b, &p); err != nil {
@@ -49,7 +49,7 @@ func parsePrepared(b []byte) (int64, error) {
 	return *p.Offset, nil
 }
 
-// ledgerEnd asks for the offset of the last thing that the participant knows.
+// ledgerEnd asks for the participant's last offset.
 func (c *Client) ledgerEnd(ctx context.Context, op string) (int64, error) {
 	var doc struct {
 		Offset *int64 `json:"offset"`
@@ -63,7 +63,7 @@ func (c *Client) ledgerEnd(ctx context.Context, op string) (int64, error) {
 	return *doc.Offset, nil
 }
 
-// prunedUpTo asks for the last offset of which nothing can be read any more.
+// prunedUpTo asks for the last offset that was pruned: nothing up to it can be read any more.
 func (c *Client) prunedUpTo(ctx context.Context, op string) (int64, error) {
 	var doc struct {
 		Pruned *int64 `json:"participantPrunedUpToInclusive"`

@@ -10,24 +10,24 @@ import (
 
 var _ dlt.Resolver = (*Client)(nil)
 
-// evidenceWaits is how many times Options.IdleWait passes without a completion before
-// their absence is evidence: a busy participant may be slow to read the first one.
+// evidenceWaits is how many times Options.IdleWait must pass without a completion before that
+// is evidence: a busy participant may be slow to read the first one.
 const evidenceWaits = 20
 
-// Resolve implements [dlt.Resolver], from the batch's completions since before its
-// first attempt. A success is Committed. No success is NotCommitted in two cases:
+// Resolve implements [dlt.Resolver]. It reads the batch's completions since before its first
+// attempt. A success is Committed. No success is NotCommitted in two cases:
 //
-// The last attempt has a completion that rejects it. A completion is of a submission that
-// was taken while no other of the same command was in flight
-// (docs/ledgers/canton.md#deduplication), and those before it had arrived by then or never will:
-// what became of them is among the completions, and it is no success.
+// First, the last attempt has a completion that rejects it. A participant accepts a submission
+// only while no other of the same command is in flight (docs/ledgers/canton.md#deduplication),
+// and the earlier attempts had arrived by then or never will. So their outcomes are among the
+// completions, and none is a success.
 //
-// Or Options.LateArrival and Options.DecidedWithin have passed since the last POST ended;
-// it is InFlight before. A submission that was refused at the door proves nothing about
-// those before it.
+// Second, Options.LateArrival and Options.DecidedWithin have passed since the last POST ended;
+// before that it is InFlight. A submission that was refused directly proves nothing about
+// earlier ones.
 //
-// It cannot tell where neither holds, where completions were pruned, or where it does not
-// know from which offset to read. The error is a [*dlt.Error], or several joined.
+// The result is CannotTell if neither holds, if completions were pruned, or if the offset to
+// read from is not known. The error is a [*dlt.Error], or several joined.
 func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
 	questions, errs := c.questions(d.Service, []batch.Attempt{d.Attempt})
 	q := questions[string(d.ID)]
@@ -56,7 +56,7 @@ func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error)
 	return dlt.NotCommitted, nil
 }
 
-// certain reports a rejection: the attempt had no effect.
+// certain reports whether the verdict is a rejection: the attempt had no effect.
 func (v verdict) certain() bool {
 	return v.reported == batch.ReportedFailed || v.reported == batch.ReportedInvalid
 }

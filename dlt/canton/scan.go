@@ -16,10 +16,10 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
-// maxPages bounds what one call reads; the next one goes on from there.
+// maxPages bounds the pages of one call; the next call goes on from there.
 const maxPages = 50
 
-// What a participant says about an offset, and about a list that is too long.
+// A participant's answers about an offset, and about a list that is too long.
 var (
 	errPruned   = errors.New("the offset was pruned")
 	errAfterEnd = errors.New("the offset is behind the ledger's end")
@@ -31,15 +31,15 @@ type scan struct {
 	c         *Client
 	party     batch.ServiceID
 	questions map[string]*question
-	idle      time.Duration // after which there is no more
-	after     int64         // all up to it was read
-	complete  bool          // there was no more
+	idle      time.Duration // after this time there are no more
+	after     int64         // everything up to it was read
+	complete  bool          // there were no more
 }
 
 func (s *scan) run(ctx context.Context) error {
 	s.complete = false
-	// What is asked about is often all that there is: a short first page comes at once,
-	// where a longer one would wait for more.
+	// Often only the wanted completions exist: a short first page comes at once, where a
+	// longer one would wait for more.
 	limit := min(int64(len(s.questions)), s.c.pageLimit.Load())
 	for range maxPages {
 		n, err := s.page(ctx, limit)
@@ -63,7 +63,7 @@ func (s *scan) run(ctx context.Context) error {
 	return nil
 }
 
-// done reports whether there is nothing left to find.
+// done reports whether all batches are committed, so that nothing is left to find.
 func (s *scan) done() bool {
 	for _, q := range s.questions {
 		if !q.committed {
@@ -73,7 +73,7 @@ func (s *scan) done() bool {
 	return true
 }
 
-// halve makes pages smaller than limit, if they are not already.
+// halve makes pages smaller than limit, unless they are already.
 func (c *Client) halve(limit int64) bool {
 	if limit <= 1 {
 		return false
@@ -84,7 +84,7 @@ func (c *Client) halve(limit int64) bool {
 	return true
 }
 
-// page reads one, and returns how many elements it had.
+// page reads one page, and returns its number of elements.
 func (s *scan) page(ctx context.Context, limit int64) (int, error) {
 	c := s.c
 	body, err := json.Marshal(c.completionRequest(s.party, s.after))
@@ -98,7 +98,7 @@ func (s *scan) page(ctx context.Context, limit int64) (int, error) {
 	if err != nil {
 		return 0, &dlt.Error{Op: opStatuses, Kind: dlt.ErrMisconfigured, Err: secret("").cause(err)}
 	}
-	// A question may be sent twice, over a connection that had just been closed.
+	// A query may be sent twice, after a connection that was closing.
 	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	resp, err := c.exchange(req, opStatuses)
 	if err != nil {
@@ -136,7 +136,7 @@ func (s *scan) page(ctx context.Context, limit int64) (int, error) {
 	return n, nil
 }
 
-// completionRequest is the same for a list and for a stream.
+// completionRequest returns the request for a list or for a stream, which are the same.
 func (c *Client) completionRequest(party batch.ServiceID, after int64) any {
 	return struct {
 		UserID  string            `json:"userId,omitempty"`
@@ -145,7 +145,7 @@ func (c *Client) completionRequest(party batch.ServiceID, after int64) any {
 	}{c.user, []batch.ServiceID{party}, after}
 }
 
-// take looks at one element.
+// take records one element.
 func (s *scan) take(e element) {
 	if e.completion == nil {
 		return

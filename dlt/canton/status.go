@@ -11,36 +11,35 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// maxIDs is how many batches one call asks about. Completions are read by party, so
-// that it costs nothing on the wire.
+// maxIDs is the largest number of batches in one call. Completions are read by party, so a
+// large number costs nothing on the wire.
 const maxIDs = 200
 
-// question is what is to be found out about one batch.
+// question is a query about one batch.
 type question struct {
 	key     batch.Key
-	number  int   // the attempt that is asked about; 0 is any
-	from    int64 // completions after it are wanted
-	guessed bool  // from is no more than a guess
+	number  int   // the attempt in question; 0 means any
+	from    int64 // completions after it are needed
+	guessed bool  // from is only a guess
 	bounded bool  // there may have been completions before from
 	lost    bool  // completions after from were pruned
 
 	committed bool
-	attempt   int // that was committed; 0 where it is not known
+	attempt   int // the committed attempt; 0 if it is not known
 	duplicate bool
 	last      verdict
 }
 
-// BatchStatuses implements [dlt.BatchStatusReader]. It reads the completions of the
-// service, a party, from the lowest offset that the attempts were prepared with, or
-// from where it read last. Without batch.Attempt.Prepared it reads from
-// Options.LookBack before the ledger's end, and the Message of an unknown says so.
+// BatchStatuses implements [dlt.BatchStatusReader]. It reads the completions of the service, a
+// party, from the lowest offset that the attempts were prepared with, or from the end of its
+// last read. Without batch.Attempt.Prepared it reads from Options.LookBack before the ledger's
+// end, and the Message of an unknown mentions that.
 //
-// A success of any attempt is Committed; a rejection counts for the attempt that it
-// names, and for later questions about the same one: Failed where the same command
-// may be tried again, Invalid where not. No completion, or one that leaves the
-// outcome open, is Unknown. What only an operator can know, or what was pruned, has
-// no answer but an error. Errors are [*dlt.Error]s, joined; the answers beside one
-// are good.
+// A success of any attempt is Committed. A rejection counts for the attempt that it names, and
+// for later queries about the same one: Failed if the same command may be tried again, else
+// Invalid. No completion, or one that leaves the outcome open, is Unknown. If the completions
+// were pruned, or only an operator can find out, there is no answer but an error. Errors are
+// [*dlt.Error]s, joined; the answers beside an error are good.
 func (c *Client) BatchStatuses(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
 	questions, errs := c.questions(service, attempts)
 	if len(questions) == 0 {
@@ -63,8 +62,8 @@ func (c *Client) BatchStatuses(ctx context.Context, service batch.ServiceID, att
 	return out, errors.Join(errs...)
 }
 
-// questions are one a batch. An id that cannot be a command's has none: it was
-// never sent.
+// questions returns one question for each batch. An id that cannot be a command's has none: it
+// was never sent.
 func (c *Client) questions(service batch.ServiceID, attempts []batch.Attempt) (map[string]*question, []error) {
 	var errs []error
 	out := make(map[string]*question, len(attempts))
@@ -95,8 +94,8 @@ func (c *Client) questions(service batch.ServiceID, attempts []batch.Attempt) (m
 	return out, errs
 }
 
-// read reads the completions that the questions want. reached is the last offset
-// up to which all was read; complete says that there was no more for the idle time.
+// read reads the completions that the questions need. Everything up to the offset reached was
+// read. complete means that no more came for the idle time.
 func (c *Client) read(ctx context.Context, service batch.ServiceID, questions map[string]*question, idle time.Duration) (reached int64, complete bool, err error) {
 	if err := c.lookBackFrom(ctx, questions); err != nil {
 		return 0, false, err
@@ -122,16 +121,16 @@ func (c *Client) read(ctx context.Context, service batch.ServiceID, questions ma
 		err = s.run(ctx)
 	}
 	if errors.Is(err, errAfterEnd) {
-		// The participant was put back to an earlier state: what was read is worth nothing.
+		// The participant was put back to an earlier state: nothing that was read counts.
 		for _, q := range questions {
 			c.traces.forget(q.key)
 		}
-		return -1, false, err // so that nothing of it is remembered again
+		return -1, false, err // so that no call remembers it again
 	}
 	return s.after, s.complete, err
 }
 
-// lookBackFrom gives those questions a beginning that have none.
+// lookBackFrom sets from in the questions that have none.
 func (c *Client) lookBackFrom(ctx context.Context, questions map[string]*question) error {
 	from := int64(-1)
 	for _, q := range questions {
@@ -150,7 +149,8 @@ func (c *Client) lookBackFrom(ctx context.Context, questions map[string]*questio
 	return nil
 }
 
-// answer judges what was found, and remembers it. The zero Status is no answer.
+// answer judges the completions that were found, and remembers them. The zero Status means no
+// answer.
 func (c *Client) answer(q *question, reached int64, complete bool) (batch.Status, error) {
 	s := batch.Status{ID: q.key.ID}
 	if q.committed || q.duplicate {
@@ -159,7 +159,7 @@ func (c *Client) answer(q *question, reached int64, complete bool) (batch.Status
 		return s, nil
 	}
 	judged := q.last.attempt != 0 && q.last.attempt >= q.number
-	// What cannot be judged is read again: it may have been a slip on the way.
+	// Completions that cannot be judged are read again: a transmission error is possible.
 	if q.from >= 0 && reached >= q.from && !q.lost && !(judged && q.last.reported == 0) {
 		c.traces.update(q.key, func(t *trace) {
 			if t.read && t.after >= reached && (q.bounded || !t.bounded) {
@@ -173,7 +173,7 @@ func (c *Client) answer(q *question, reached int64, complete bool) (batch.Status
 	}
 	switch {
 	case !complete:
-		return batch.Status{}, nil // there may be more: it is asked again
+		return batch.Status{}, nil // there may be more: ask again
 	case q.lost:
 		return batch.Status{}, &dlt.Error{Op: opStatuses, Message: fmt.Sprintf(
 			"completions up to offset %d were pruned, and those of batch %s may have been among them", q.from, batch.Excerpt(q.key.String(), 80))}

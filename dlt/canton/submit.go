@@ -20,13 +20,13 @@ const (
 	opEvents   = "events"
 )
 
-// Submit implements [dlt.Submitter]. The command id is the batch's id, the party its
-// service, and the submission id names the attempt.
+// Submit implements [dlt.Submitter]. The command id is the batch's id, the party its service,
+// and the submission id names the attempt.
 //
-// nil means HTTP 200, the participant has interpreted the commands and goes on with
-// them; or DUPLICATE_COMMAND, an earlier attempt has taken effect, which the next
-// BatchStatuses says. SUBMISSION_ALREADY_IN_FLIGHT is doubt: what becomes of the
-// batch hangs on the earlier attempt. The error is a [*dlt.Error].
+// nil means HTTP 200: the participant has interpreted the commands and goes on with them. It
+// also means DUPLICATE_COMMAND: an earlier attempt has taken effect, as the next BatchStatuses
+// reports. SUBMISSION_ALREADY_IN_FLIGHT is doubt: the batch's outcome depends on the earlier
+// attempt. The error is a [*dlt.Error].
 func (c *Client) Submit(ctx context.Context, a batch.Attempt) (err error) {
 	defer func() { err = dlt.At(c.at.submit, err) }()
 	body, err := c.submission(a)
@@ -56,7 +56,7 @@ func (c *Client) Submit(ctx context.Context, a batch.Attempt) (err error) {
 	return refusal(opSubmit, resp, e, kind)
 }
 
-// refusal is a [*dlt.Error] of a response.
+// refusal makes a [*dlt.Error] of a response.
 func refusal(op string, resp reply, e envelope, kind error) error {
 	err := &dlt.Error{
 		Op: op, StatusCode: resp.StatusCode, Code: max(e.grpc, 0), Message: resp.secret.show(e.text()), Kind: kind,
@@ -67,7 +67,7 @@ func refusal(op string, resp reply, e envelope, kind error) error {
 	return err
 }
 
-// newPost makes a request without GetBody: net/http must have no way of sending it again.
+// newPost makes a request without GetBody: net/http must be unable to send it again.
 func newPost(ctx context.Context, target string, body []byte) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, nil)
 	if err != nil {

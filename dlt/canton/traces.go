@@ -9,21 +9,22 @@ import (
 // maxTraces bounds each of the two halves of the memory.
 const maxTraces = 50_000
 
-// trace is what this process has read about a batch. It saves reading again, and
-// nothing hangs on it: what is forgotten is read from where the batch began.
+// trace is everything that this process has read about a batch. It saves reading again;
+// nothing else depends on it. After it is forgotten the client reads from the batch's
+// beginning.
 type trace struct {
 	read bool
-	// after is the offset up to which all completions of the batch were looked at.
+	// after is the offset up to which all completions of the batch were read.
 	after int64
-	// bounded says that it was not read from before its first attempt.
+	// bounded means that reading did not start before the first attempt.
 	bounded bool
-	// duplicate says that a submission was refused as a duplicate of an accepted one.
+	// duplicate means that a submission was refused as a duplicate of an accepted one.
 	duplicate bool
 	// last is the last completion that was no success, of the highest attempt.
 	last verdict
 }
 
-// traces holds those of the last 50,000 to 100,000 batches that are under way.
+// traces holds the traces of the last 50,000 to 100,000 batches in flight.
 type traces struct {
 	mu       sync.Mutex
 	new, old map[batch.Key]trace
@@ -38,7 +39,7 @@ func (t *traces) get(k batch.Key) trace {
 	return t.old[k]
 }
 
-// update changes one under the lock.
+// update changes one trace under the lock.
 func (t *traces) update(k batch.Key, f func(*trace)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

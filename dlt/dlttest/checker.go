@@ -58,7 +58,7 @@ func checkerChecks() []Check {
 	}
 }
 
-// checked contains a panic, which is a failure.
+// checked calls Check; a panic in it is a failure.
 func (e *exam) checked(c dlt.Checker, b batch.Batch) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -68,7 +68,7 @@ func (e *exam) checked(c dlt.Checker, b batch.Batch) (err error) {
 	return c.Check(b)
 }
 
-// garbage is batches as bugs make them: a good one cut, bent and stuffed.
+// garbage returns batches as bugs make them: a good one cut, bent and stuffed.
 func (e *exam) garbage() []batch.Batch {
 	rng := rand.New(rand.NewPCG(1, 2))
 	noise := func(n int) []byte {

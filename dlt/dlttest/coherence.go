@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// harnessChecks hold the harness itself to its word, since a check is worth what
-// its harness is.
+// harnessChecks check the harness itself, since no check is better than its harness.
 func harnessChecks() []Check {
 	return []Check{{
 		Name:    "Harness",

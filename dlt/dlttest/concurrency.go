@@ -9,7 +9,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// hands is how many goroutines use the client at once.
+// hands is the number of goroutines that use the client at once.
 const hands = 16
 
 func concurrencyChecks() []Check {
@@ -26,7 +26,7 @@ func concurrent(e *exam) {
 	for i := range bs {
 		bs[i] = e.batchOf(e.Services[i%2])
 	}
-	// A failure is told once all have ended: FailNow belongs to the check's own goroutine.
+	// Failures are reported once all have ended: FailNow belongs to the check's own goroutine.
 	failures := make(chan error, 3*hands)
 	var wg sync.WaitGroup
 	for _, b := range bs {

@@ -94,8 +94,8 @@ func submitHangs(e *exam, bound func(context.Context) (context.Context, context.
 	e.posted(b, 0, 1)
 }
 
-// prompt requires that call returns within Prompt of the end of ctx, with an error
-// that says so or is a *dlt.Error.
+// prompt requires that call returns within Prompt of the end of ctx, with the context's error
+// or a *dlt.Error.
 func (e *exam) prompt(ctx context.Context, call func() error) error {
 	e.Helper()
 	returned := make(chan error, 1)

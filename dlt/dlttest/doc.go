@@ -1,6 +1,6 @@
-// Package dlttest is the suite that every ledger client passes: dltbatch's own,
-// and yours. It calls the client as the engine does and holds what comes back
-// against the contract in package dlt, whatever the ledger behind it is.
+// Package dlttest is the suite that every ledger client must pass: dltbatch's own, and yours.
+// It calls the client as the engine does, and checks its answers against the contract in
+// package dlt, for any ledger.
 //
 //	func TestConformance(t *testing.T) {
 //		dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness {
@@ -12,11 +12,11 @@
 //		})
 //	}
 //
-// The backend is what tells a good client from a lucky one: it goes wrong on
-// demand ([Harness.Set]) and counts what it was sent ([Harness.Posts]). What it
-// cannot do is declared in [Harness.Lacks], with the reason, and shows in the log.
+// The backend distinguishes a good client from a lucky one: it goes wrong on demand
+// ([Harness.Set]) and counts the submissions that reach it ([Harness.Posts]). Faults that it
+// cannot make are declared in [Harness.Lacks], with the reason, and appear in the log.
 //
-// The suite uses timers only where the contract speaks of time, so that a client
-// and a backend without sockets can be checked in the virtual time of
-// testing/synctest: take the [Checks] one by one.
+// The suite uses timers only where the contract mentions time. So a client and a backend
+// without sockets can be checked in the virtual time of testing/synctest: run the [Checks] one
+// by one.
 package dlttest

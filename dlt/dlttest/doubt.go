@@ -6,8 +6,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// doubtChecks are about attempts whose outcome is not known, which must be called
-// doubtful: what is wrongly called certain is sent again and executed twice.
+// doubtChecks are about attempts whose outcome is not known. A client must report them as
+// doubt: an attempt that is wrongly called certain is sent again and executed twice.
 func doubtChecks() []Check {
 	return []Check{
 		{
@@ -56,7 +56,7 @@ func doubtChecks() []Check {
 				var lost []batch.Batch
 				for range 5 {
 					e.Set(None)
-					e.committed() // leaves a connection behind, where there are connections
+					e.committed() // so that an old connection exists, if the client has connections
 					e.Set(LostReply)
 					b := e.batch()
 					e.kind(e.submit(b), batch.KindDoubt)
@@ -72,7 +72,7 @@ func doubtChecks() []Check {
 	}
 }
 
-// doubtful submits under a fault that does not take the batch.
+// doubtful submits under a fault that does not accept the batch.
 func (e *exam) doubtful(f Fault) {
 	e.Helper()
 	e.Set(f)

@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// maxErrorText is the longest text of an error, in bytes: several bounded parts.
+// maxErrorText is the largest length of an error's text, in bytes: several bounded parts.
 const maxErrorText = 4096
 
 func errorChecks() []Check {
@@ -27,7 +27,7 @@ func errorChecks() []Check {
 				b := e.batch()
 				secret := e.content(e.made)
 				require.Contains(e, string(b.Payload), secret)
-				if f == Hang { // whose error may be the context's own
+				if f == Hang { // its error may be the context's own
 					ctx, cancel := context.WithTimeout(e.Context(), hangFor)
 					defer cancel()
 					e.fitToShow(e.prompt(ctx, func() error { return e.Ledger.Submit(ctx, attempt(b)) }), secret)
@@ -55,7 +55,7 @@ func (e *exam) fitToShow(err error, secret string) {
 	}), "control characters: %q", text)
 }
 
-// kinds are all that a Submit can end with.
+// kinds returns all kinds of a Submit's error.
 func kinds() []batch.ErrorKind {
 	return []batch.ErrorKind{batch.KindRejected, batch.KindBusy, batch.KindUnavailable, batch.KindMisconfigured, batch.KindDoubt}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// eventChecks are about what a ledger tells by itself. An event that never comes costs
-// time only; a stream that is dead and does not say so costs it for ever.
+// eventChecks are about a ledger's own events. An event that never comes costs time only; a
+// stream that is dead without an error costs it for ever.
 func eventChecks() []Check {
 	source := func(name, promise string, needs Fault, run func(e *exam, s dlt.EventSource)) Check {
 		return Check{Name: "Events/" + name, Promise: promise, run: func(e *exam) {
@@ -40,7 +40,7 @@ func eventChecks() []Check {
 		source("commit", "soon after a commit there is an event: its status, or the word to ask now", None,
 			func(e *exam, s dlt.EventSource) {
 				st := e.open(s, e.streamed(0))
-				for range 3 { // the first might be told by an event about the past
+				for range 3 { // an event about the past might reveal the first
 					st.tells(e.accepted(e.Services[0]))
 				}
 				assert.NoError(e, st.end())
@@ -105,14 +105,14 @@ func eventChecks() []Check {
 
 const leakRounds = 20
 
-// streamLeak opens and ends streams. One goroutine a stream would show.
+// streamLeak opens and ends streams. One leaked goroutine per stream would show.
 func streamLeak(e *exam, s dlt.EventSource) {
 	enough := errors.New("enough")
 	round := func() {
 		assert.NoError(e, e.open(s, e.streamed(0)).end())
 		assert.ErrorIs(e, s.Events(e.Context(), e.streamed(0), func(dlt.Event) error { return enough }), enough)
 	}
-	round() // what is kept for good is there now
+	round() // goroutines that stay for good exist from here on
 	before := runtime.NumGoroutine()
 	for range leakRounds {
 		round()
@@ -125,7 +125,7 @@ func streamLeak(e *exam, s dlt.EventSource) {
 	})
 }
 
-// streamed is what the engine asks one stream for.
+// streamed returns the services that the engine passes to one stream.
 func (e *exam) streamed(service int) []batch.ServiceID {
 	if e.traits.GroupsByService {
 		return e.Services[service : service+1 : service+1]
@@ -133,7 +133,7 @@ func (e *exam) streamed(service int) []batch.ServiceID {
 	return slices.Clone(e.Services)
 }
 
-// stream is one call of Events at work.
+// stream is one call of Events in progress.
 type stream struct {
 	e      *exam
 	events chan dlt.Event
@@ -157,7 +157,7 @@ func (e *exam) start(ctx context.Context, cancel context.CancelFunc, s dlt.Event
 	return st
 }
 
-// open starts a stream and requires that it says so first.
+// open starts a stream and requires a Live event first.
 func (e *exam) open(s dlt.EventSource, services []batch.ServiceID) *stream {
 	e.Helper()
 	ctx, cancel := context.WithCancel(e.Context())
@@ -175,8 +175,8 @@ func (e *exam) open(s dlt.EventSource, services []batch.ServiceID) *stream {
 	return st
 }
 
-// tells requires that whoever asks about b only when there is an event learns in time
-// that it is committed.
+// tells requires that a caller who asks about b only after events learns in time that b is
+// committed.
 func (st *stream) tells(b batch.Batch) {
 	st.e.Helper()
 	bound := time.NewTimer(st.e.Commit + st.e.Prompt)
@@ -204,8 +204,8 @@ func (st *stream) tells(b batch.Batch) {
 	}
 }
 
-// asks asks about b as the monitor does after an event: at once, and a few times more
-// since some ledgers tell of a commit just before they know of it.
+// asks asks about b as the monitor does after an event: at once, and a few times more, since
+// some ledgers report a commit just before their status queries know it.
 func (st *stream) asks(b batch.Batch) bool {
 	st.e.Helper()
 	for pause := time.Millisecond; pause < 20*time.Millisecond; pause *= 2 {
@@ -218,7 +218,7 @@ func (st *stream) asks(b batch.Batch) bool {
 	return false
 }
 
-// end ends the stream's context and returns what Events returned, soon.
+// end ends the stream's context and returns the error of Events, which must come soon.
 func (st *stream) end() error {
 	st.e.Helper()
 	st.cancel()

@@ -11,7 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// exam is one check at work.
+// exam is one check in progress.
 type exam struct {
 	TB
 	*Harness
@@ -21,7 +21,7 @@ type exam struct {
 	known  []batch.ID // of Services[0], decided before the last batch was made
 }
 
-// batch makes a new one for Services[0].
+// batch makes a new batch for Services[0].
 func (e *exam) batch() batch.Batch { return e.batchOf(e.Services[0]) }
 
 func (e *exam) batchOf(s batch.ServiceID) batch.Batch {
@@ -33,21 +33,21 @@ func (e *exam) batchOf(s batch.ServiceID) batch.Batch {
 	return b
 }
 
-// content is what the n-th batch holds, and no text but its payload should.
+// content is the content of the n-th batch. It must appear in the payload only.
 func (e *exam) content(n int) string { return fmt.Sprintf("secret%06dcontent", n) }
 
 func attempt(b batch.Batch) batch.Attempt {
 	return batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload}
 }
 
-// submit makes the first attempt of b within a bound that is far off.
+// submit makes the first attempt of b, with a distant deadline.
 func (e *exam) submit(b batch.Batch) error {
 	ctx, cancel := context.WithTimeout(e.Context(), e.Commit+e.Prompt)
 	defer cancel()
 	return e.Ledger.Submit(ctx, attempt(b))
 }
 
-// accepted makes a batch and requires that it is accepted.
+// accepted makes a batch, submits it and requires that it is accepted.
 func (e *exam) accepted(s batch.ServiceID) batch.Batch {
 	e.Helper()
 	b := e.batchOf(s)
@@ -75,7 +75,7 @@ func (e *exam) ask(bs ...batch.Batch) ([]batch.Status, error) {
 	return e.Ledger.BatchStatuses(ctx, bs[0].Service, attempts)
 }
 
-// told asks until every batch has an answer or fails, and returns them by id.
+// told asks once, requires that there is no error, and returns the answers by id.
 func (e *exam) told(bs ...batch.Batch) map[batch.ID]batch.Status {
 	e.Helper()
 	statuses, err := e.ask(bs...)
@@ -83,8 +83,8 @@ func (e *exam) told(bs ...batch.Batch) map[batch.ID]batch.Status {
 	return e.byID(statuses, bs...)
 }
 
-// byID requires that the answers are about what was asked, use known words, and do
-// not contradict one another.
+// byID requires that every answer is about a batch in asked, uses a known word, and
+// contradicts no other answer.
 func (e *exam) byID(statuses []batch.Status, asked ...batch.Batch) map[batch.ID]batch.Status {
 	e.Helper()
 	want := map[batch.ID]bool{}
@@ -117,8 +117,8 @@ func (e *exam) becomes(b batch.Batch, want batch.Reported) batch.Status {
 	return last
 }
 
-// notTaken requires that b, whose attempt certainly or as it happens had no
-// effect, is not known, even after a later batch went all the way.
+// notTaken requires that b is unknown, even after a later batch has been committed. The
+// attempt of b must have had no effect.
 func (e *exam) notTaken(b batch.Batch) {
 	e.Helper()
 	e.committed()
@@ -155,7 +155,7 @@ func (e *exam) within(bound time.Duration, f func() error) {
 	}
 }
 
-// kind requires a *dlt.Error of exactly this kind.
+// kind requires a *dlt.Error of one of the wanted kinds.
 func (e *exam) kind(err error, want ...batch.ErrorKind) *dlt.Error {
 	e.Helper()
 	require.Error(e, err)
@@ -165,7 +165,7 @@ func (e *exam) kind(err error, want ...batch.ErrorKind) *dlt.Error {
 	return typed
 }
 
-// posted requires that the backend got so many submissions of b.
+// posted requires that the backend got atLeast to atMost submissions of b.
 func (e *exam) posted(b batch.Batch, atLeast, atMost int) {
 	e.Helper()
 	n := e.Posts(b.ID)

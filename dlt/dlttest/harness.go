@@ -7,79 +7,81 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// Harness is a client and the backend it talks to. Each check gets one of its own.
-// The funcs may be called concurrently, but for Set.
+// Harness is a client and its backend. Each check gets a harness of its own. The funcs may be
+// called concurrently, except Set.
 type Harness struct {
-	// Ledger is the client. What its traits say that it can do beside (dlt.Resolver,
-	// dlt.EventSource, dlt.Checker, dlt.Preparer, dlt.ListSubmitter) is checked too.
+	// Ledger is the client. The suite also checks the abilities that its traits declare
+	// (dlt.Resolver, dlt.EventSource, dlt.Checker, dlt.Preparer, dlt.ListSubmitter).
 	Ledger dlt.Ledger
 
-	// Batch makes a batch that was never there before and that the backend commits.
-	// Its payload holds content as it is: letters and digits, up to 20 bytes. It is
-	// called after Set, so that [Decided] and [Refused] may be a matter of the batch.
+	// Batch makes a new batch that the backend commits. Its payload contains content
+	// unchanged: letters and digits, up to 20 bytes. Batch is called after Set, so that
+	// [Decided] and [Refused] may depend on the batch.
 	Batch func(service batch.ServiceID, content string) batch.Batch
 
-	// Set makes the backend behave as the fault says from now on, whoever asks;
-	// [None] ends it. It is never called with what the backend Lacks.
+	// Set makes the backend behave as the fault says from now on, for every client; [None]
+	// ends that. It is never called with a fault that the backend Lacks.
 	Set func(f Fault)
 
-	// Posts is how many submissions of the batch reached the backend, taken or not.
+	// Posts returns how many submissions of the batch reached the backend, accepted or not.
 	Posts func(id batch.ID) int
 
-	// LargestQuery is how many ids one status query held at most. Nil where the
-	// client's queries hold one each, or cannot be counted: [QuerySize] is lacking then.
+	// LargestQuery returns the largest number of ids in one status query so far. It is nil if
+	// the client's queries have one id each, or cannot be counted: then [QuerySize] is
+	// lacking.
 	LargestQuery func() int
 
-	// Lacks is what the backend, or the ledger that it stands for, cannot do, and why.
+	// Lacks lists the faults that the backend, or its ledger, cannot make, with the reasons.
 	Lacks map[Fault]string
 
-	// Off is what the client has a method for and its traits deny for a service, by the
-	// trait ("Streams"), and why: an option switches it off, say. Otherwise such a method
-	// is one whose trait was forgotten, and which is never called.
+	// Off lists abilities for which the client has a method but its traits deny it, by trait
+	// ("Streams"), with the reasons: an option switches it off, for example. Any other such
+	// method counts as a forgotten trait: the method would never be called.
 	Off map[string]string
 
-	// Services are two the client can serve. Defaults to "one" and "two".
+	// Services are two services of the client. Defaults to "one" and "two".
 	Services []batch.ServiceID
-	// RetryAfter is what the backend sends when it is [Busy]. Defaults to nothing.
+	// RetryAfter is the RetryAfter of a [Busy] backend. Defaults to nothing.
 	RetryAfter time.Duration
-	// Commit is the longest from acceptance to the answer that a batch is committed.
+	// Commit is the longest time from acceptance to the answer that a batch is committed.
 	// Defaults to 10 s.
 	Commit time.Duration
-	// Prompt is the longest that a call may last after its context is done. Defaults to 2 s.
+	// Prompt is the longest time that a call may last after its context is done. Defaults to 2
+	// s.
 	Prompt time.Duration
 }
 
-// Fault is what a backend does wrong, or the one thing that it may be unable to do.
+// Fault is something that a backend does wrong, or [QuerySize], which it may be unable to do.
 type Fault string
 
 // Faults of submissions.
 const (
 	None Fault = "" // all is well
-	// Busy: not taken, try later.
+	// Busy: not accepted, try later.
 	Busy Fault = "busy"
 	// Refused: this batch is refused for good.
 	Refused Fault = "refused"
 	// Unreachable: nobody listens.
 	Unreachable Fault = "unreachable"
-	// Misconfigured: this client is refused, whatever it sends.
+	// Misconfigured: every submission of this client is refused.
 	Misconfigured Fault = "misconfigured"
-	// LostRequest: the connection ends before the batch is taken. Where there is a
-	// choice, close it here and reset it in LostReply: clients see two errors.
+	// LostRequest: the connection ends before the batch is accepted. If you can choose, close
+	// the connection here and reset it in LostReply: clients see two different errors.
 	LostRequest Fault = "lost request"
-	// LostReply: the batch is taken, and the connection ends before the answer.
+	// LostReply: the batch is accepted, and the connection ends before the answer.
 	LostReply Fault = "lost reply"
-	// Hang: no answer until the client leaves. Taken or not, as the backend likes.
+	// Hang: no answer until the client leaves. The backend may accept the batch or not.
 	Hang Fault = "hang"
-	// Unheard: an answer that no document of the ledger knows. Not taken.
+	// Unheard: an answer that no document of the ledger knows. Not accepted.
 	Unheard Fault = "unheard answer"
-	// Redirect: the client is asked to send the batch elsewhere, where it would be
-	// taken and counted.
+	// Redirect: the client is asked to send the batch to another address, where it would be
+	// accepted and counted.
 	Redirect Fault = "redirect"
 	// Decided: the batch is accepted, and then decided against.
 	Decided Fault = "decided against"
 )
 
-// Faults of status queries. What was committed before stays so.
+// Faults of status queries. Batches that were committed before stay committed.
 const (
 	// StatusUnreachable: nobody listens.
 	StatusUnreachable Fault = "status unreachable"
@@ -91,22 +93,22 @@ const (
 	StatusGarbage Fault = "status garbage"
 	// StatusWord: a word that no document of the ledger knows, about one of the ids.
 	StatusWord Fault = "status word"
-	// StatusMissing: an answer in which one of the ids is missing.
+	// StatusMissing: an answer that misses one of the ids.
 	StatusMissing Fault = "status missing"
-	// StatusStranger: an answer in which an id is committed that nobody asked about.
+	// StatusStranger: an answer with a committed id that was not in the query.
 	StatusStranger Fault = "status stranger"
 	// StatusShuffled: the answers stand in another order than the ids.
 	StatusShuffled Fault = "status shuffled"
 )
 
-// StreamCut ends the streams of events that are open, without a goodbye. Only backends
-// of clients that stream are asked for it.
+// StreamCut ends the open event streams, without a goodbye. Only backends of clients that
+// stream get it.
 const StreamCut Fault = "stream cut"
 
 // QuerySize is lacking where Harness.LargestQuery is nil.
 const QuerySize Fault = "query size"
 
-// Faults lists all of them but [None].
+// Faults returns all faults except [None].
 func Faults() []Fault {
 	return []Fault{
 		Busy, Refused, Unreachable, Misconfigured, LostRequest, LostReply, Hang, Unheard, Redirect, Decided,

@@ -10,8 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// lists returns the client as one that sends lists, nil where its traits say that it is
-// none, which is logged.
+// lists returns the client as a ListSubmitter. If its traits declare no lists, it logs that
+// and returns nil.
 func (e *exam) lists() dlt.ListSubmitter {
 	e.Helper()
 	if e.traits.MaxList < 2 {
@@ -23,7 +23,7 @@ func (e *exam) lists() dlt.ListSubmitter {
 	return l
 }
 
-// list makes so many batches of Services[0], no more than a list may hold.
+// list makes n batches of Services[0], or as many as a list may hold.
 func (e *exam) list(n int) (bs []batch.Batch) {
 	for range min(n, e.traits.MaxList) {
 		bs = append(bs, e.batch())
@@ -31,7 +31,7 @@ func (e *exam) list(n int) (bs []batch.Batch) {
 	return bs
 }
 
-// submitList makes the first attempt of all within a bound that is far off.
+// submitList makes the first attempt of all, with a distant deadline.
 func (e *exam) submitList(l dlt.ListSubmitter, bs []batch.Batch) error {
 	ctx, cancel := context.WithTimeout(e.Context(), e.Commit+e.Prompt)
 	defer cancel()

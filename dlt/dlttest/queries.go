@@ -7,7 +7,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// queryChecks are about how many batches, and whose, one question is about.
+// queryChecks are about the number of batches in one query, and their services.
 func queryChecks() []Check {
 	return []Check{
 		{
@@ -24,7 +24,7 @@ func queryChecks() []Check {
 			needs:   QuerySize,
 			run: func(e *exam) {
 				bs := e.many(e.maxIDs() + 1)
-				statuses, err := e.ask(bs...) // more than are ever passed: in parts, or an error
+				statuses, err := e.ask(bs...) // more than the engine ever passes: in parts, or an error
 				if told := e.byID(statuses, bs...); err == nil {
 					assert.Len(e, told, len(bs), "answers are missing, and there is no error")
 				}
@@ -40,7 +40,7 @@ func queryChecks() []Check {
 				e.becomes(b, batch.ReportedCommitted)
 				require.Equal(e, e.traits.GroupsByService, e.Ledger.Traits(e.Services[1]).GroupsByService)
 				if e.traits.GroupsByService {
-					return // each was asked about alone, above
+					return // the check above asked about each alone
 				}
 				told := e.told(a, b)
 				assert.Equal(e, batch.ReportedCommitted, told[a.ID].Reported)
@@ -52,12 +52,12 @@ func queryChecks() []Check {
 
 func (e *exam) maxIDs() int {
 	if e.traits.MaxIDsPerQuery == 0 {
-		return 50 // what 0 means
+		return 50 // the meaning of 0
 	}
 	return e.traits.MaxIDsPerQuery
 }
 
-// many makes batches, and sends the first and the last of them.
+// many makes batches, and submits the first and the last of them.
 func (e *exam) many(n int) []batch.Batch {
 	e.Helper()
 	bs := make([]batch.Batch, n)
@@ -73,8 +73,8 @@ func (e *exam) many(n int) []batch.Batch {
 	return bs
 }
 
-// answered asks about all, and returns the answers with those added that the
-// client may leave out: batches that were never sent.
+// answered asks about all, and returns the answers. It adds answers that the client may leave
+// out, for batches that were never sent.
 func (e *exam) answered(bs []batch.Batch) map[batch.ID]batch.Status {
 	e.Helper()
 	told := e.told(bs...)

@@ -6,7 +6,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// refusalChecks are about the four kinds that are certain.
+// refusalChecks are about the four certain kinds.
 func refusalChecks() []Check {
 	refusal := func(name string, f Fault, want batch.ErrorKind) Check {
 		return Check{

@@ -87,14 +87,14 @@ func (e *exam) resolve(r dlt.Resolver, b batch.Batch) (dlt.Evidence, error) {
 	return r.Resolve(ctx, e.doubt(b))
 }
 
-// doubt is what the engine would say of b.
+// doubt returns the Doubt that the engine would pass for b.
 func (e *exam) doubt(b batch.Batch) dlt.Doubt {
 	since := time.Since(e.latest)
 	return dlt.Doubt{Attempt: attempt(b), Since: since, Ended: since, Witnesses: e.known}
 }
 
-// proves asks from LateArrival on until the evidence is as wanted; the contrary must
-// never be said on the way, nor afterwards.
+// proves calls Resolve from LateArrival on until it returns want. contrary must never come,
+// before or after.
 func (e *exam) proves(r dlt.Resolver, b batch.Batch, want, contrary dlt.Evidence) {
 	e.Helper()
 	late := time.NewTimer(e.traits.LateArrival)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TB is what the suite needs of a *testing.T.
+// TB is the part of *testing.T that the suite needs.
 type TB interface {
 	Helper()
 	Cleanup(func())
@@ -20,12 +20,12 @@ type TB interface {
 type Check struct {
 	Name    string
 	Promise string
-	needs   Fault // what the backend must be able to do; None is nothing
+	needs   Fault // the backend must be able to make it; None needs nothing
 	run     func(e *exam)
 }
 
-// Run checks the client of a harness that is the check's own. A harness that lacks
-// what the check needs has to say why; that is logged.
+// Run checks the client of h, a harness for this check alone. If the harness lacks the needed
+// fault, its reason is logged.
 func (c Check) Run(t TB, h *Harness) {
 	t.Helper()
 	if h == nil || h.Ledger == nil || h.Batch == nil || h.Set == nil || h.Posts == nil {
@@ -40,7 +40,7 @@ func (c Check) Run(t TB, h *Harness) {
 	c.run(e)
 }
 
-// lacks reports whether the backend cannot do what a check needs. That is logged.
+// lacks reports whether the backend cannot make the fault that a check needs, and logs it.
 func (e *exam) lacks(f Fault) bool {
 	e.Helper()
 	why, lacking := e.Lacks[f]
@@ -55,8 +55,8 @@ func (e *exam) lacks(f Fault) bool {
 	return true
 }
 
-// Run runs all checks as subtests, each with a harness that open makes for it.
-// open registers what has to be cleaned up with t.
+// Run runs all checks as subtests, each with a new harness from open. open registers its
+// cleanup with t.
 func Run(t *testing.T, open func(t TB) *Harness) {
 	t.Helper()
 	for _, c := range Checks() {
@@ -64,8 +64,8 @@ func Run(t *testing.T, open func(t TB) *Harness) {
 	}
 }
 
-// Checks lists the suite, for those who want to run it in an order, or a bubble of
-// testing/synctest, of their own.
+// Checks returns the suite, for callers who want their own order, or a bubble of
+// testing/synctest for each check.
 func Checks() []Check {
 	var all []Check
 	for _, group := range [...][]Check{

@@ -6,8 +6,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// statusFaultChecks are about answers that are lost, unreadable or odd. Whatever
-// is told beside an error is used, so it must be right.
+// statusFaultChecks are about answers that are lost, unreadable or odd. The engine uses
+// answers that come with an error, so they must be right.
 func statusFaultChecks() []Check {
 	return []Check{
 		{
@@ -57,13 +57,13 @@ func statusFaultChecks() []Check {
 	}
 }
 
-// statusFails asks about three committed batches under a fault: there must be an
-// error, and at most so many answers beside it, all of them right.
+// statusFails asks about three committed batches under a fault. It requires an error, and
+// beside it at most atMost answers, all right.
 func statusFails(e *exam, f Fault, atMost int) {
 	bs := []batch.Batch{e.committed(), e.committed(), e.committed()}
 	e.Set(f)
 	statuses, err := e.ask(bs...)
-	// Any kind will do: a question has no effect that could be in doubt.
+	// Any kind will do: a query has no effect that could be in doubt.
 	e.kind(err, batch.KindDoubt, batch.KindBusy, batch.KindUnavailable, batch.KindMisconfigured)
 	assert.LessOrEqual(e, len(e.rightAbout(statuses, bs)), atMost)
 	e.Set(None)
@@ -72,7 +72,7 @@ func statusFails(e *exam, f Fault, atMost int) {
 	}
 }
 
-// rightAbout requires that every answer is about one of these, which are committed.
+// rightAbout requires that every answer is about one of the committed batches and is right.
 func (e *exam) rightAbout(statuses []batch.Status, committed []batch.Batch) map[batch.ID]batch.Status {
 	e.Helper()
 	told := e.byID(statuses, committed...)

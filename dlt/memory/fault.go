@@ -8,7 +8,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// FaultKind says what goes wrong with an attempt.
+// FaultKind is the kind of a [Fault].
 type FaultKind uint8
 
 // The kinds of faults. The zero value is none.
@@ -16,33 +16,34 @@ const (
 	None          FaultKind = iota
 	Busy                    // refused for now
 	Unavailable             // not reached
-	Misconfigured           // refused, and so would any other be
+	Misconfigured           // refused, as any other batch would be
 	Rejected                // refused for good
-	LostRequest             // the connection is lost before the ledger got it
-	LostReply               // the connection is lost after the ledger took it
-	Late                    // the connection is lost, and the ledger gets it after Delay
-	Hang                    // no answer until the caller gives up; never taken
-	HangTaken               // taken, and no answer until the caller gives up
+	LostRequest             // the connection ends before the ledger gets it
+	LostReply               // the connection ends after the ledger accepted it
+	Late                    // the connection ends, and the ledger gets it after Delay
+	Hang                    // no answer until the caller gives up; never accepted
+	HangTaken               // accepted, but no answer until the caller gives up
 )
 
-// Fault is what goes wrong with one attempt.
+// Fault changes the course of one attempt.
 type Fault struct {
 	Kind    FaultKind
 	Latency time.Duration // before anything else
 	Delay   time.Duration // of Late and InvalidFirst
-	// InvalidFirst makes it Invalid at first, and Committed after Delay.
+	// InvalidFirst makes the batch Invalid at first, and Committed after Delay.
 	InvalidFirst bool
 	// FailFirst makes the ledger report that the attempt had no effect (see Options.NameAttempts).
 	FailFirst bool
-	// Against has this attempt decided against, while a later one of the same batch may commit.
+	// Against makes the ledger decide against this attempt, while a later one of the batch may
+	// commit.
 	Against bool
 
-	again bool // it is being executed for the second time
+	again bool // it is in its second execution
 }
 
-// Faults makes faults by seed: what happens to an attempt depends on the seed, the
-// batch and the attempt's number alone, not on the order of calls. Rates are from
-// 0 to 1 and are tried in the order of the fields.
+// Faults makes faults by seed: the fault of an attempt depends only on the seed, the batch and
+// the attempt's number, not on the order of calls. Rates are from 0 to 1 and are tried in the
+// order of the fields.
 type Faults struct {
 	Seed uint64
 
@@ -50,7 +51,7 @@ type Faults struct {
 
 	MaxLatency time.Duration // of any attempt, from 0
 	MaxDelay   time.Duration // of Late and InvalidFirst, from 0
-	// Until is the number of attempts of a batch that faults may hit. Defaults to no bound.
+	// Until is the last attempt of a batch that faults may hit. Defaults to no bound.
 	Until int
 }
 
@@ -80,7 +81,8 @@ func (f Faults) Fault(a batch.Attempt) Fault {
 	return out
 }
 
-// draw is a sequence of numbers from 0 to 1 that depends on what it was made from alone.
+// draw is a sequence of numbers from 0 to 1 that depends only on the seed, the batch and the
+// attempt's number.
 type draw uint64
 
 func newDraw(seed uint64, a batch.Attempt) *draw {

@@ -8,7 +8,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// EntryKind says what an [Entry] is about.
+// EntryKind is the kind of an [Entry].
 type EntryKind uint8
 
 // The kinds of entries.
@@ -21,15 +21,15 @@ const (
 	Restarted
 )
 
-// Entry is something that happened at the ledger.
+// Entry is an event at the ledger.
 type Entry struct {
 	Kind     EntryKind
 	At       time.Time
 	Key      batch.Key
 	Attempt  int
-	Reported batch.Reported // of Answered
-	Err      error          // of PostEnd
-	List     int            // of PostStart and PostEnd: how many came in one request; 0 is one
+	Reported batch.Reported // in Answered
+	Err      error          // in PostEnd
+	List     int            // in PostStart and PostEnd: number of batches in the request; 0 means one
 }
 
 func (l *Ledger) note(e Entry) {
@@ -48,8 +48,8 @@ func (l *Ledger) Journal() []Entry {
 	return slices.Clone(l.journal)
 }
 
-// Log returns what a service committed, in order. A batch that was executed twice
-// is in it twice.
+// Log returns the committed batches of a service, in order. A batch that was executed twice
+// appears twice.
 func (l *Ledger) Log(s batch.ServiceID) []batch.ID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,10 +57,9 @@ func (l *Ledger) Log(s batch.ServiceID) []batch.ID {
 	return slices.Clone(l.log[s])
 }
 
-// Check returns the first breach of what dltbatch promises that the journal shows:
-// a batch committed twice, a lane out of the order given (batches of it that were
-// never committed are passed over), two POSTs of one batch at a time, or a POST
-// after the answer that the batch is committed.
+// Check returns the first breach of dltbatch's promises in the journal: a batch committed
+// twice, a lane out of the given order (batches of it that were never committed are skipped),
+// two POSTs of one batch at a time, or a POST after the answer that the batch is committed.
 func (l *Ledger) Check(order map[batch.ServiceID][]batch.ID) error {
 	journal := l.Journal()
 	under, done := map[batch.ID]bool{}, map[batch.ID]bool{}

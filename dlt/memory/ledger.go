@@ -15,39 +15,40 @@ import (
 
 // Options of a [Ledger]. The zero value of every field means its default.
 type Options struct {
-	// Traits that the ledger declares. Defaults to those of a ledger that executes
-	// duplicates and can give evidence: [Unforgiving].
+	// Traits of the ledger. Defaults to [Unforgiving]: it executes duplicates and can give
+	// evidence.
 	Traits *dlt.Traits
 	// Latency of every request. Defaults to none.
 	Latency time.Duration
 	// CommitAfter is the time from arrival to execution. Defaults to none.
 	CommitAfter time.Duration
-	// IgnoreDuplicates makes it a ledger as Sawtooth is: what is committed never
-	// executes again, and the same batch again is ignored for CacheTime after its last try.
+	// IgnoreDuplicates makes the ledger work like Sawtooth: it never executes a committed
+	// batch again, and ignores the same batch for CacheTime after its last try.
 	IgnoreDuplicates bool
-	// CacheTime defaults to 1200 s.
+	// CacheTime is for IgnoreDuplicates. Defaults to 1200 s.
 	CacheTime time.Duration
-	// DeduplicateFor makes it a ledger as Canton is: it executes no duplicate for so
-	// long after the first. Defaults to 0, not at all.
+	// DeduplicateFor makes the ledger work like Canton: it executes no duplicate for this long
+	// after the first. Defaults to 0, not at all.
 	DeduplicateFor time.Duration
-	// NameAttempts makes its answers name the attempt they are about, the last one
-	// that it knows. Only then can [Fault].FailFirst say that an attempt had no effect.
+	// NameAttempts makes each answer name the last attempt that the ledger knows of the batch.
+	// Only then can [Fault].FailFirst report that an attempt had no effect.
 	NameAttempts bool
-	// Endpoint is what its answers name as the node that gave them. Defaults to none.
+	// Endpoint is the node that answers name. Defaults to none.
 	Endpoint string
-	// EarlierVerdicts, with NameAttempts, makes it tell what it decided against the
-	// attempt before while the next one is on its way, rather than Pending, as Canton does.
+	// EarlierVerdicts, with NameAttempts, makes the ledger answer with its decision against
+	// the attempt before, rather than with Pending, while the next attempt is on its way.
+	// Canton does so.
 	EarlierVerdicts bool
-	// History makes it forget as Scabbard does: of each service it answers only about
-	// so many batches that it saw first last, whatever became of them, and after a
-	// restart about none from before. Defaults to 0: it remembers all that it committed.
+	// History makes the ledger forget as Scabbard does: for each service it answers only about
+	// the History batches that it saw first last, in any state, and after a restart about none
+	// from before. Defaults to 0: it remembers all committed batches.
 	History int
-	// Fault decides what goes wrong with an attempt. Defaults to nothing.
+	// Fault decides the fault of an attempt. Defaults to none.
 	Fault func(a batch.Attempt) Fault
 }
 
-// Unforgiving is the traits of a ledger that executes duplicates, takes requests
-// up to lateArrival after their connection ended, and resolves from its log.
+// Unforgiving returns the traits of a ledger that executes duplicates, accepts requests up to
+// lateArrival after their connection ended, and resolves from its log.
 func Unforgiving(lateArrival time.Duration) dlt.Traits {
 	return dlt.Traits{
 		Name: "memory", LateArrival: lateArrival, Grace: lateArrival, Settle: 0, KeepsOrder: true,
@@ -55,36 +56,36 @@ func Unforgiving(lateArrival time.Duration) dlt.Traits {
 	}
 }
 
-// Ledger is the ledger. All methods may be called concurrently.
+// Ledger is a [dlt.Ledger] in memory. All methods may be called concurrently.
 type Ledger struct {
 	o      Options
 	traits dlt.Traits
 
 	mu       sync.Mutex
-	arrivals []arrival // taken and not executed, by the time of their execution
+	arrivals []arrival // accepted and not executed, by the time of their execution
 	batches  map[batch.ID]*known
-	log      map[batch.ServiceID][]batch.ID // what was executed and committed, in order
+	log      map[batch.ServiceID][]batch.ID // executed and committed, in order
 	history  map[batch.ServiceID][]batch.ID // remembered, by first sight; with Options.History
 	journal  []Entry
 }
 
 // arrival is a request on its way through the ledger.
 type arrival struct {
-	at      time.Time // reaches the ledger
-	execute time.Time // is executed
+	at      time.Time // when it reaches the ledger
+	execute time.Time // when it is executed
 	a       batch.Attempt
 	fault   Fault
 	seen    bool // it is in the history, or was
 }
 
-// known is what the ledger remembers of a batch.
+// known is the ledger's memory of a batch.
 type known struct {
 	reported  batch.Reported // 0 when forgotten
 	message   string
 	attempt   int
 	tried     time.Time // last try, for IgnoreDuplicates
 	cached    bool
-	committed time.Time // when the request arrived that was first committed; zero if none was
+	committed time.Time // arrival of the request that was committed first; zero before any commit
 }
 
 // New returns an empty ledger.
@@ -103,17 +104,17 @@ func New(o *Options) *Ledger {
 	return l
 }
 
-// Traits returns the same for every service.
+// Traits returns the same traits for every service.
 func (l *Ledger) Traits(batch.ServiceID) dlt.Traits { return l.traits }
 
-// errLost is the cause of the doubts that faults make.
+// errLost is the cause of the doubts of faults.
 var errLost = errors.New("connection lost")
 
 func fail(kind error, message string) error {
 	return &dlt.Error{Op: "submit", Kind: kind, Message: message}
 }
 
-// Submit makes one attempt, and whatever Fault says goes wrong with it.
+// Submit makes one attempt, with the fault that Options.Fault gives.
 func (l *Ledger) Submit(ctx context.Context, a batch.Attempt) error {
 	var f Fault
 	if l.o.Fault != nil {
@@ -133,7 +134,7 @@ func (l *Ledger) submit(ctx context.Context, list []batch.Attempt, faults []Faul
 		}
 	}
 	if err := sleep(ctx, l.o.Latency+f.Latency); err != nil && f.Kind != LostReply {
-		return fmt.Errorf("submit: %w", err) // before anything was taken
+		return fmt.Errorf("submit: %w", err) // before the ledger accepted anything
 	}
 	switch f.Kind {
 	case Busy:
@@ -169,9 +170,9 @@ func (l *Ledger) submit(ctx context.Context, list []batch.Attempt, faults []Faul
 	return nil
 }
 
-// SubmitList makes one attempt of each, as whole as Sawtooth takes a list: what goes
-// wrong on the way, by the Fault of the first, goes wrong for all, and one that is
-// refused at the door has the list refused. It is for those whose traits have a MaxList.
+// SubmitList makes one attempt of each batch. Like Sawtooth it accepts a list as a whole: the
+// Fault of the first hits all of them, and one refused batch refuses the list. It is for
+// ledgers whose traits have a MaxList.
 func (l *Ledger) SubmitList(ctx context.Context, list []batch.Attempt) error {
 	faults := make([]Fault, len(list))
 	for i, a := range list {
@@ -198,13 +199,13 @@ func (l *Ledger) take(a batch.Attempt, f Fault, d time.Duration) {
 		if c := x.execute.Compare(y.execute); c != 0 {
 			return c
 		}
-		return -1 // after those of the same time
+		return -1 // after the others of the same time
 	})
 	l.arrivals = slices.Insert(l.arrivals, i, n)
 	l.settle(time.Now())
 }
 
-// settle executes what is due.
+// settle executes the arrivals that are due.
 func (l *Ledger) settle(now time.Time) {
 	l.see(now)
 	for len(l.arrivals) > 0 && !l.arrivals[0].execute.After(now) {
@@ -214,7 +215,7 @@ func (l *Ledger) settle(now time.Time) {
 	}
 }
 
-// see puts what has arrived into the history.
+// see puts arrived requests into the history.
 func (l *Ledger) see(now time.Time) {
 	if l.o.History == 0 {
 		return
@@ -239,7 +240,7 @@ func (l *Ledger) see(now time.Time) {
 	}
 }
 
-// remembers reports whether it still answers about a batch.
+// remembers reports whether the ledger still answers about a batch.
 func (l *Ledger) remembers(key batch.Key) bool {
 	return l.o.History == 0 || slices.Contains(l.history[key.Service], key.ID)
 }
@@ -275,7 +276,7 @@ func (l *Ledger) execute(n arrival) {
 		k.reported, k.message = batch.ReportedInvalid, "decided against"
 		e.Kind = Invalid
 		l.journal = append(l.journal, e)
-		if n.fault.InvalidFirst { // executed again at the next block, and then it commits
+		if n.fault.InvalidFirst { // the next block executes it again, and then it commits
 			n.fault.again = true
 			n.execute = n.execute.Add(n.fault.Delay)
 			l.arrivals = append(l.arrivals, n)
@@ -317,12 +318,12 @@ func (l *Ledger) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts 
 		l.journal = append(l.journal, Entry{Kind: Answered, Key: a.Key, Attempt: a.Number, At: now, Reported: st.Reported})
 		out = append(out, st)
 	}
-	// Matched by id, so any order will do; this one is not the order asked in.
+	// Answers are matched by id, so any order will do; this one is not the query's.
 	slices.Reverse(out)
 	return out, nil
 }
 
-// Resolve looks into the log, which survives restarts.
+// Resolve reads the log, which survives restarts.
 func (l *Ledger) Resolve(ctx context.Context, a dlt.Doubt) (dlt.Evidence, error) {
 	if err := sleep(ctx, l.o.Latency); err != nil {
 		return dlt.CannotTell, fmt.Errorf("resolve: %w", err)
@@ -343,7 +344,9 @@ func (l *Ledger) Resolve(ctx context.Context, a dlt.Doubt) (dlt.Evidence, error)
 	return dlt.NotCommitted, nil
 }
 
-// Restart forgets everything but what is committed, and what is still on the wire.
+// Restart loses the accepted requests that are not executed, and all statuses except committed
+// ones under IgnoreDuplicates. Requests still on the wire arrive, and Resolve still knows
+// commits.
 func (l *Ledger) Restart() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,11 +8,10 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
 )
 
-// Build signs the transactions and a batch of them, all with the one key, in the
-// order given. The service names the lane that keeps order; any name, "" included.
-// What it returns passes [Check], but for its size: how large a batch may be is up to
-// the ledger that it is for, and that ledger's client checks it. The error is a
-// [*batch.InputError], or what the signer returned.
+// Build signs the transactions and a batch of them with one key, in the order given. The
+// service names the lane that keeps order; any name, also "". The batch passes [Check], except
+// perhaps for its size: each ledger has its own limit, which that ledger's client checks. The
+// error is a [*batch.InputError], or the signer's error.
 func Build(s Signer, service batch.ServiceID, txs ...Transaction) (batch.Batch, error) {
 	signed := make([]SignedTransaction, len(txs))
 	for i, t := range txs {
@@ -21,7 +20,7 @@ func Build(s Signer, service batch.ServiceID, txs ...Transaction) (batch.Batch, 
 			return batch.Batch{}, fmt.Errorf("transaction %d: %w", i, err)
 		}
 	}
-	// Every signature has just been made by, or checked against, this key.
+	// This key just made, or checked, every signature.
 	return build(s, service, signed, BatchOptions{}, false)
 }
 
@@ -31,10 +30,9 @@ type BatchOptions struct {
 	Trace bool
 }
 
-// NewBatch makes a batch of transactions that are signed already, perhaps by
-// others; each must name s as its batcher. What it returns passes [Check], but for
-// its size, as with [Build]. nil options are the defaults. The error is a
-// [*batch.InputError], or what the signer returned.
+// NewBatch makes a batch of signed transactions, which others may have signed; each must name
+// s as its batcher. The batch passes [Check], except perhaps for its size, as with [Build].
+// nil options mean the defaults. The error is a [*batch.InputError], or the signer's error.
 func NewBatch(s Signer, service batch.ServiceID, txs []SignedTransaction, o *BatchOptions) (batch.Batch, error) {
 	if o == nil {
 		o = &BatchOptions{}

@@ -18,16 +18,16 @@ import (
 // bytes. A request must be smaller (docs/ledgers/sawtooth.md#requests-and-limits).
 const DefaultMaxBody = 10 << 20
 
-// Check reports the first thing in b that a node with the default size limit would
-// refuse, or would accept and never finish: undecodable headers and public keys
-// (503 after 300 s), malformed addresses and dependencies inside the batch (pending
-// or unknown for ever), signatures, digests, ids, sizes (refused); and fields of b
-// that say something else than its payload. The error is a [*batch.InputError]
-// (docs/ledgers/sawtooth.md#messages and the headings after it). Check is
-// pure, safe on any bytes, and verifies every signature, about 0.1 ms each.
+// Check reports the first thing in b that a node with the default size limit would refuse, or
+// would accept and never finish: undecodable headers and public keys (503 after 300 s),
+// malformed addresses and dependencies inside the batch (pending or unknown for ever),
+// signatures, digests, ids, sizes (refused). It also reports fields of b that contradict its
+// payload. The error is a [*batch.InputError] (docs/ledgers/sawtooth.md#messages and the
+// headings after it). Check is pure, safe on any bytes, and verifies every signature, about
+// 0.1 ms each.
 func Check(b batch.Batch) error { return check(b, DefaultMaxBody, true) }
 
-// CheckSize is [Check] for a node that takes bodies of less than maxBody bytes.
+// CheckSize is [Check] for a node that accepts bodies of less than maxBody bytes.
 func CheckSize(b batch.Batch, maxBody int) error { return check(b, maxBody, true) }
 
 func check(b batch.Batch, maxBody int, signatures bool) error {
@@ -141,7 +141,7 @@ func checkDependencies(at string, h *pb.TransactionHeader, ids map[string]struct
 		if !isID(dep) {
 			return &batch.InputError{Field: field, Value: batch.Excerpt(dep, 136), Want: wantDependency}
 		}
-		// The node waits for it as if it were in another batch, for ever
+		// The node would wait for ever, as if the transaction were in another batch
 		// (docs/ledgers/sawtooth.md#dependencies).
 		if _, own := ids[dep]; own {
 			return &batch.InputError{Field: field, Value: dep, Want: "no transaction of the same batch, whose order is implied"}
@@ -150,8 +150,8 @@ func checkDependencies(at string, h *pb.TransactionHeader, ids map[string]struct
 	return nil
 }
 
-// checkFields compares what the caller set beside the payload with the payload:
-// the footprint decides what may overtake, so a wrong one would break the order.
+// checkFields compares the caller's fields with the payload: the footprint decides which
+// batches may overtake, so a wrong one would break the order.
 func (d decoded) checkFields(b batch.Batch) error {
 	if got, want := b.SignerPublicKey, d.header.GetSignerPublicKey(); got != "" && got != want {
 		return &batch.InputError{Field: "SignerPublicKey", Value: batch.Excerpt(got, 80), Want: want + " as in the payload, or empty"}
@@ -195,7 +195,7 @@ func sameSet(a, b []string) bool {
 	return slices.Equal(sortedSet(slices.Clone(a)), b)
 }
 
-// within puts the place in the payload before the field of an InputError.
+// within prefixes the field of an InputError with its place in the payload.
 func within(at string, err error) error {
 	if in, ok := errors.AsType[*batch.InputError](err); ok {
 		in.Field = at + in.Field

@@ -1,7 +1,7 @@
-// Package sawtooth builds, checks, submits and follows batches of Hyperledger
-// Sawtooth, through the REST API of a node.
+// Package sawtooth builds, checks, submits and follows batches of Hyperledger Sawtooth,
+// through the REST API of a node.
 //
-// Build and sign. A [Signer] is a [PrivateKey] or one of your own, such as an HSM:
+// Build and sign. A [Signer] is a [PrivateKey] or your own type, for example for an HSM:
 //
 //	key, err := sawtooth.ParsePrivateKey(hexKey)
 //	b, err := sawtooth.Build(key, "", sawtooth.Transaction{
@@ -9,29 +9,28 @@
 //		Inputs: []string{addr}, Outputs: []string{addr}, Payload: payload,
 //	})
 //
-// Batches that somebody else signed come in through [Parse] and [SplitBatchList],
-// byte for byte as they are: signatures cover the bytes.
+// [Parse] and [SplitBatchList] read batches that others signed, and keep them byte for byte:
+// signatures cover the bytes.
 //
-// Check. [Check] refuses, before anything is stored or sent, what a node would
-// refuse or, worse, accept and never finish: a wrong signature, a dependency inside
-// the same batch, an address in upper case.
+// Check. [Check] refuses, before anything is stored or sent, a batch that a node would refuse
+// or, worse, accept and never finish: a wrong signature, a dependency inside the same batch,
+// an address in upper case.
 //
 //	err := sawtooth.Check(b) // a *batch.InputError that names the field
 //
-// Submit and follow. [Client] is a [dlt.Ledger], a [dlt.Checker], a [dlt.Resolver] and
-// a [dlt.EventSource]; the engine calls it, and it can be used by itself:
+// Submit and follow. [Client] is a [dlt.Ledger], a [dlt.Checker], a [dlt.Resolver] and a
+// [dlt.EventSource]. The engine calls it, and you can use it directly:
 //
 //	c, err := sawtooth.New("http://localhost:8008", nil)
 //	err = c.Submit(ctx, batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload})
 //	st, err := c.BatchStatuses(ctx, "", []batch.Attempt{{Key: b.Key()}})
 //
-// Accepted (HTTP 202) is not durable, INVALID may still become COMMITTED, and
-// UNKNOWN means many things: [Client.Traits] tells the engine how long to wait for
-// what. A batch never takes effect twice on Sawtooth, whatever is sent how often. So
-// one in doubt is simply sent again; [Client.Resolve] is for those that must not be,
-// and tells for certain that one can no longer be committed. [Client.Events] listens
-// to the node's blocks, each of which says "ask now" and nothing else.
+// Accepted (HTTP 202) is not durable, INVALID may still become COMMITTED, and UNKNOWN means
+// many things: [Client.Traits] gives the engine the times to wait. A batch never takes effect
+// twice on Sawtooth, however often it is sent. So a batch in doubt is simply sent again.
+// [Client.Resolve] is for batches that must not be sent again, and proves that one can no
+// longer be committed. [Client.Events] listens to the node's blocks, each of which means "ask
+// now" and nothing else.
 //
-// The facts about nodes that all of this rests on are in docs/ledgers/sawtooth.md, each with
-// how it is known.
+// The facts about nodes behind all this are in docs/ledgers/sawtooth.md, each with its source.
 package sawtooth

@@ -6,9 +6,9 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
 )
 
-// Headers are signed and so must come out the same for ever. The protobuf library
-// promises no such thing between its versions; these few lines do: fields in
-// number order, defaults omitted.
+// Headers are signed, so the same header must give the same bytes for ever. The protobuf
+// library does not promise that across its versions; these few lines do: fields in number
+// order, defaults omitted.
 
 func encodeBatchHeader(h *pb.BatchHeader) []byte {
 	b := appendString(nil, 1, h.GetSignerPublicKey())
@@ -74,10 +74,10 @@ func appendStrings(b []byte, num protowire.Number, vs []string) []byte {
 	return b
 }
 
-// listHeader is what comes before a serialized Batch to make it a BatchList of one.
+// listHeader returns the bytes before a serialized Batch that make it a BatchList of one.
 func listHeader(payload int) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.BytesType), uint64(payload))
 }
 
-// listSize is the length of the BatchList that a payload is sent as.
+// listSize returns the length of a payload's BatchList.
 func listSize(payload int) int { return protowire.SizeTag(1) + protowire.SizeBytes(payload) }

@@ -14,15 +14,15 @@ import (
 // envelope is a node's error body: {"error": {"code": 30, "message": ..., "title": ...}}.
 // Only the code is stable (docs/ledgers/sawtooth.md#submitting).
 type envelope struct {
-	// isJSON tells a node's answer, even one that was cut off, from the plain text or
-	// HTML of what stands before it.
+	// isJSON is true for a node's answer, even if it was cut off, and false for the plain text
+	// or HTML of a proxy before it.
 	isJSON  bool
 	code    int // 0 where there is none
 	message string
 }
 
-// readEnvelope never fails: an answer that cannot be read in time has no code.
-// cancel is that of the request.
+// readEnvelope never fails: an answer that cannot be read in time has no code. cancel cancels
+// the request.
 func readEnvelope(h http.Header, body io.Reader, cancel context.CancelFunc) envelope {
 	b, _ := wire.ReadLittle(body, cancel)
 	return parseEnvelope(h.Get("Content-Type"), b)
@@ -38,7 +38,7 @@ func parseEnvelope(contentType string, b []byte) envelope {
 			Message string `json:"message"`
 		} `json:"error"`
 	}
-	// A document that is not the node's, however well formed, has no code.
+	// A well-formed document that is not the node's has no code.
 	if json.Unmarshal(b, &doc) == nil {
 		e.code, e.message = doc.Error.Code, doc.Error.Message
 	}

@@ -22,19 +22,17 @@ const opEvents = "events"
 // handshake bounds the opening of a stream at one node, which has little to do for it.
 const handshake = 15 * time.Second
 
-// nowhere is an address that no family uses. Whoever subscribes to it is told of all
-// blocks, and of no changes of state, which are not needed and may be large
-// (docs/ledgers/sawtooth.md#events).
+// nowhere is an address that no family uses. A subscriber to it gets all blocks, but no state
+// changes, which are not needed and may be large (docs/ledgers/sawtooth.md#events).
 var nowhere = strings.Repeat("f", addressLen)
 
-// Events implements [dlt.EventSource]: it subscribes to the blocks of the node that
-// is submitted to, or of the first after it that can be reached. Blocks do not tell
-// which batches they hold, so every event says "ask now" and carries no status; those
-// that come while yield is busy are told as one. Where the chain of blocks has a
-// gap, or a fork took its place, the event has Live set, since something was
-// missed. Events that a node stops sending while its websocket lives are not missed
-// here: polling goes on. services do not matter. Errors, but yield's, are
-// [*dlt.Error]s (docs/ledgers/sawtooth.md#events).
+// Events implements [dlt.EventSource]. It subscribes to the blocks of the node for
+// submissions, or of the first node after it that can be reached. Blocks do not name their
+// batches, so every event means "ask now" and carries no status; blocks that come while yield
+// is busy give one event. If the chain of blocks has a gap, or a fork took its place, the
+// event has Live set, since something was missed. Events does not notice a node that stops
+// sending events while its websocket lives: polling goes on. It ignores services. Errors are
+// [*dlt.Error]s, except yield's (docs/ledgers/sawtooth.md#events).
 func (c *Client) Events(ctx context.Context, _ []batch.ServiceID, yield func(dlt.Event) error) error {
 	conn, err := c.subscribe(ctx)
 	if ctx.Err() != nil {
@@ -50,14 +48,14 @@ func (c *Client) Events(ctx context.Context, _ []batch.ServiceID, yield func(dlt
 		conn: conn, alive: c.alive,
 		live: make(chan struct{}, 1), changed: make(chan struct{}, 1), broken: make(chan error, 2),
 	}
-	// It goes on a little after ctx, to say goodbye.
+	// It outlives ctx a little, to say goodbye.
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer func() {
 		s.leave(inner)
 		cancel()
-		_ = conn.CloseNow() // it may have ended by itself
+		_ = conn.CloseNow() // it may have ended already
 	}()
 	wg.Go(func() { s.broken <- s.read(inner) })
 	wg.Go(func() { s.broken <- s.ping(inner) })
@@ -70,8 +68,8 @@ func (c *Client) Events(ctx context.Context, _ []batch.ServiceID, yield func(dlt
 	return nil
 }
 
-// subscribe opens a websocket to the first node that can be reached and says
-// "subscribe", which is never acknowledged.
+// subscribe opens a websocket to the first reachable node and sends "subscribe", which nodes
+// never acknowledge.
 func (c *Client) subscribe(ctx context.Context) (*websocket.Conn, error) {
 	first := int(c.preferred.Load())
 	var errs []error
@@ -114,24 +112,24 @@ func (c *Client) dial(ctx context.Context, target string) (*websocket.Conn, erro
 	case resp.StatusCode == http.StatusSwitchingProtocols || resp.Body == nil:
 		return nil, &dlt.Error{Op: opEvents, StatusCode: resp.StatusCode, Kind: dlt.ErrDoubt, Err: c.cause(err)}
 	}
-	body, _ := io.ReadAll(resp.Body) // a kilobyte of it, and all in memory
+	body, _ := io.ReadAll(resp.Body) // a kilobyte at most, in memory
 	e := parseEnvelope(resp.Header.Get("Content-Type"), body)
 	return nil, c.refusal(opEvents, resp, e, classifyStatuses(resp.StatusCode, e.code, resp.Header, time.Now()))
 }
 
-// stream is one subscription at work. What is read is only noted, so that a slow
-// yield never keeps pongs from being read.
+// stream is one subscription in progress. Messages are only noted when they are read, so that
+// a slow yield never keeps pongs from being read.
 type stream struct {
 	conn  *websocket.Conn
 	alive time.Duration
 
 	opened  sync.Once
-	live    chan struct{} // the subscription stands, or something was missed
+	live    chan struct{} // the subscription works, or something was missed
 	changed chan struct{} // there is a new block
-	broken  chan error    // what ended the stream
+	broken  chan error    // the error that ended the stream
 }
 
-// streamError marks what did not come from yield.
+// streamError marks an error that did not come from yield.
 type streamError struct{ err error }
 
 func (e *streamError) Error() string { return e.err.Error() }
@@ -140,14 +138,14 @@ func (e *streamError) Unwrap() error { return e.err }
 func note(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
-	default: // it is noted already
+	default: // noted already
 	}
 }
 
-// open notes that the subscription stands: the first block or the first pong says so.
+// open notes that the subscription works, at the first block or the first pong.
 func (s *stream) open() { s.opened.Do(func() { note(s.live) }) }
 
-// tell hands on what was noted, until ctx is done or the stream is over.
+// tell passes the notes to yield, until ctx is done or the stream is over.
 func (s *stream) tell(ctx context.Context, yield func(dlt.Event) error) error {
 	changed := (chan struct{})(nil) // Live comes first
 	for {
@@ -159,7 +157,7 @@ func (s *stream) tell(ctx context.Context, yield func(dlt.Event) error) error {
 			if ctx.Err() == nil {
 				return &streamError{err}
 			}
-			return nil // whatever went with it
+			return nil // also if the stream broke at the same time
 		case <-s.live:
 			e.Live = true
 			changed = s.changed
@@ -171,17 +169,17 @@ func (s *stream) tell(ctx context.Context, yield func(dlt.Event) error) error {
 	}
 }
 
-// leave says goodbye: an older node that goes on telling a peer who is gone may stop
-// telling all the others (docs/ledgers/sawtooth.md#events).
+// leave says goodbye: an older node that goes on sending to a client that is gone may stop
+// sending to all others (docs/ledgers/sawtooth.md#events).
 func (s *stream) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second/2)
 	defer cancel()
 	_ = s.conn.Write(ctx, websocket.MessageText, []byte(`{"action":"unsubscribe"}`)) // the socket may be dead
 }
 
-// ping keeps the stream alive, and ends it when no answer comes in time. A node
-// answers the first ping after it has dealt with what was said before, so that the
-// answer does for the acknowledgement that a subscription does not get.
+// ping keeps the stream alive, and ends it when no answer comes in time. A node answers the
+// first ping after it has processed the earlier messages, so this answer acknowledges the
+// subscription, which nothing else does.
 func (s *stream) ping(ctx context.Context) error {
 	tick := time.NewTicker(s.alive)
 	defer tick.Stop()
@@ -203,7 +201,7 @@ func (s *stream) ping(ctx context.Context) error {
 	}
 }
 
-// read notes what the node says until the socket ends.
+// read notes the node's messages until the socket ends.
 func (s *stream) read(ctx context.Context) error {
 	var chain blockChain
 	for {
@@ -219,7 +217,7 @@ func (s *stream) read(ctx context.Context) error {
 			return err
 		}
 		if f.warning {
-			continue // what is missed meanwhile shows in the next block
+			continue // the next block shows any block missed here
 		}
 		switch chain.add(f) {
 		case firstBlock:
@@ -234,14 +232,14 @@ func (s *stream) read(ctx context.Context) error {
 	}
 }
 
-// message is what a node says: a block, or a warning.
+// message is a node's message: a block, or a warning.
 type message struct {
 	id, previous string
 	warning      bool
 }
 
-// decodeMessage reads a message (docs/ledgers/sawtooth.md#events). fork_detected is not looked
-// at: it compares numbers as text.
+// decodeMessage reads a message (docs/ledgers/sawtooth.md#events). It ignores fork_detected,
+// which compares numbers as text.
 func decodeMessage(text []byte) (message, error) {
 	var doc struct {
 		BlockID  string `json:"block_id"`
@@ -263,16 +261,16 @@ func decodeMessage(text []byte) (message, error) {
 	return message{id: doc.BlockID, previous: doc.Previous}, nil
 }
 
-// blockChain is the last block that was told.
+// blockChain is the last block that was reported.
 type blockChain struct{ last string }
 
-// link says how a block follows the last one.
+// link is how a block follows the last one.
 type link uint8
 
 const (
 	firstBlock link = iota
 	nextBlock
-	sameBlock // told twice
+	sameBlock // reported twice
 	gap       // blocks between are missing, or a fork has begun
 )
 

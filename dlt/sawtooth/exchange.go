@@ -12,17 +12,17 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
-// maxText bounds what others wrote, in bytes, wherever it becomes part of an error.
+// maxText bounds foreign text wherever it becomes part of an error, in bytes.
 const maxText = 256
 
-// errNotTried marks a request that was over before it began, which says nothing of the node.
+// errNotTried marks a request that was over before it began, which means nothing for the node.
 var errNotTried = errors.New("sawtooth: not tried")
 
-// exchange sends one request. A response of any status is no error; an error is a
-// [*dlt.Error] of the kind that is certain.
+// exchange sends one request. A response of any status is no error. An error is a [*dlt.Error]
+// of the certain kind, or doubt.
 func (c *Client) exchange(req *http.Request, op string) (*http.Response, error) {
 	maps.Copy(req.Header, c.header)
-	// What is compressed on the way cannot be bounded before it is read.
+	// A compressed answer cannot be bounded before it is read.
 	req.Header["Accept-Encoding"] = []string{"identity"}
 	if err := req.Context().Err(); err != nil {
 		return nil, &dlt.Error{Op: op, Kind: dlt.ErrUnavailable, Err: &wire.ShownError{Text: err.Error(), Err: errors.Join(errNotTried, err)}}
@@ -35,21 +35,21 @@ func (c *Client) exchange(req *http.Request, op string) (*http.Response, error) 
 	return nil, &dlt.Error{Op: op, Kind: wire.Kind(err, unsent()), Err: c.cause(err)}
 }
 
-// cause strips what may be secret from an error's text, and bounds it.
+// cause removes possible secrets from an error's text, and bounds it.
 func (c *Client) cause(err error) error {
 	return wire.Shown(err, c.show)
 }
 
-// show makes text from outside fit to be shown.
+// show makes outside text fit to be shown.
 func (c *Client) show(text string) string {
 	return batch.Excerpt(c.secrets.Replace(text), maxText)
 }
 
-// redactor replaces the values of the caller's header wherever somebody echoes them.
+// redactor replaces the values of the caller's header wherever a text echoes them.
 func redactor(h http.Header) *strings.Replacer {
 	var pairs []string
 	add := func(s string) {
-		if s = strings.TrimSpace(s); len(s) >= 4 { // less is no secret and may be anywhere
+		if s = strings.TrimSpace(s); len(s) >= 4 { // shorter values are no secrets and may be anywhere
 			pairs = append(pairs, s, "[redacted]")
 		}
 	}
@@ -64,7 +64,7 @@ func redactor(h http.Header) *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// refusal is a [*dlt.Error] of a response.
+// refusal makes a [*dlt.Error] of a response.
 func (c *Client) refusal(op string, resp *http.Response, e envelope, v verdict) error {
 	return &dlt.Error{
 		Op: op, StatusCode: resp.StatusCode, Code: e.code, Message: c.show(e.message),
@@ -77,7 +77,7 @@ func newPost(ctx context.Context, target, contentType string) (*http.Request, er
 	if err != nil {
 		return nil, err
 	}
-	// Byte for byte: a parameter behind it is refused (docs/ledgers/sawtooth.md#submitting,
+	// Byte for byte: a node refuses a parameter after it (docs/ledgers/sawtooth.md#submitting,
 	// docs/ledgers/sawtooth.md#asking-for-statuses).
 	req.Header["Content-Type"] = []string{contentType}
 	return req, nil

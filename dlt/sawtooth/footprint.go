@@ -6,28 +6,28 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Declared is what one transaction's header declares.
+// Declared is the declaration in one transaction's header.
 type Declared struct {
-	ID           string // of the transaction; "" if nothing will depend on it
+	ID           string // the transaction's; "" if nothing will depend on it
 	Inputs       []string
 	Outputs      []string
 	Dependencies []string // ids of transactions of other batches
 }
 
-// Footprint is what a batch of these transactions declares, for strategies that let
-// batches overtake each other (docs/ledgers/sawtooth.md#addresses-and-conflicts,
-// docs/ledgers/sawtooth.md#dependencies), in as few entries as say the same. A dependency is a
-// read of the other transaction's mark, so a batch waits for the one it names where that comes
-// before it in their lane; one that names a later one holds it up, as any other conflict does.
+// Footprint returns the footprint of a batch of these transactions, in as few entries as
+// possible, for strategies that let batches overtake each other
+// (docs/ledgers/sawtooth.md#addresses-and-conflicts, docs/ledgers/sawtooth.md#dependencies). A
+// dependency is a read of the other transaction's mark. So a batch waits for an earlier batch
+// of its lane that it depends on; a dependency on a later batch holds the later one up, as any
+// other conflict does.
 //
-// The footprint is empty, and so conflicts with everything, where addresses do not
-// tell: none at all is declared, one is malformed, one lies in or covers the
-// namespace of settings or identities, which decide how and whether everything else
-// is executed, or there are more than [batch.MaxFootprint].
+// The footprint is empty, and so conflicts with everything, where addresses prove nothing:
+// none is declared, one is malformed, one lies in or covers the namespace of settings or
+// identities, which control the execution of everything else, or there are more than
+// [batch.MaxFootprint].
 //
-// A Sawtooth validator keeps a transaction to what it declares. Scabbard does not
-// look (docs/ledgers/splinter.md#order), so that there a footprint is no more than the signer's
-// word.
+// A Sawtooth validator keeps a transaction to its declaration. Scabbard does not check it
+// (docs/ledgers/splinter.md#order), so there a footprint is only the signer's word.
 func Footprint(txs ...Declared) batch.Footprint {
 	var f batch.Footprint
 	reads, writes := 0, 0
@@ -66,7 +66,7 @@ const (
 	identityNamespace = "00001d"
 )
 
-// plain reports whether these are addresses of ordinary state.
+// plain reports whether all addresses are of ordinary state.
 func plain(addresses []string) bool {
 	for _, a := range addresses {
 		if !isAddress(a) {

@@ -12,21 +12,21 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
-// The codes of a node that has no such thing in its chain
+// The codes of a node whose chain does not have the batch or the transaction
 // (docs/ledgers/sawtooth.md#receipts-and-lookups).
 const (
 	codeNoBatch       = 71
 	codeNoTransaction = 72
 )
 
-// found is what a lookup tells of a batch or a transaction in the chain.
+// found is the result of a lookup of a batch or a transaction in the chain.
 type found struct {
-	is           bool     // in this node's chain
-	transactions []string // of a batch
+	is           bool     // it is in this node's chain
+	transactions []string // of the batch
 }
 
-// lookup asks one node for a batch or a transaction by its id: 200 is in its chain,
-// 404 with the node's own code is not, and anything else is an error.
+// lookup asks one node for a batch or a transaction by its id. 200 means that it is in the
+// node's chain, 404 with the node's own code that it is not. Anything else is an error.
 func (c *Client) lookup(ctx context.Context, op, target, id string, absent int) (found, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -53,8 +53,8 @@ func (c *Client) lookup(ctx context.Context, op, target, id string, absent int) 
 	return f, nil
 }
 
-// decodeFound takes a page for an answer only when it is about id: what stands
-// before a node may answer 200 to anything.
+// decodeFound accepts an answer only if it is about id: a proxy before a node may answer 200
+// to anything.
 func decodeFound(r io.Reader, id string) (found, error) {
 	var doc struct {
 		Data struct {

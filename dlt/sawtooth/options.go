@@ -14,7 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// The defaults of [Options], which say where each comes from.
+// The defaults of [Options], whose comments give the reasons.
 const (
 	DefaultName        = "sawtooth"
 	DefaultGrace       = 60 * time.Second
@@ -27,84 +27,82 @@ const (
 
 // Options are the options of [New]. The zero value of each field is its default.
 type Options struct {
-	// Name of the network, by which a database knows its ledger. Defaults to "sawtooth".
+	// Name of the network; a database knows its ledger by it. Defaults to "sawtooth".
 	Name string
 
-	// Fallbacks are the base URLs of further nodes of the same network, which are
-	// submitted to when the ones before cannot be reached. At most 63.
+	// Fallbacks are the base URLs of further nodes of the same network. The client submits to
+	// one when the nodes before it cannot be reached. At most 63.
 	Fallbacks []string
 
-	// Client sends the requests; use it for proxies, client certificates and tokens
-	// that change. It is copied: redirects are never followed and cookies not kept,
-	// whatever it says. Its timeout, if any, counts beside the context's. Defaults to
-	// a client of its own with a bound of 5 s on dialling and on the TLS handshake,
-	// and no proxy.
+	// Client sends the requests; use it for proxies, client certificates and tokens that
+	// change. The client works on a copy that never follows redirects and keeps no cookies.
+	// Its timeout, if any, counts beside the context's. Defaults to a client with a bound of 5
+	// s on dialling and on the TLS handshake, and no proxy.
 	Client *http.Client
-	// TLSConfig is that of the default client; not allowed beside Client. Defaults
-	// to the system's roots.
+	// TLSConfig is for the default client; not allowed beside Client. Defaults to the system's
+	// roots.
 	TLSConfig *tls.Config
-	// Header is sent with every request, for proxies that want authorization. Its
-	// values never show in errors. Defaults to none.
+	// Header is sent with every request, for proxies that want authorization. Its values never
+	// appear in errors. Defaults to none.
 	Header http.Header
 
 	// Grace is how long after a submission UNKNOWN still means nothing: at least
 	// 30 s and a block interval (docs/ledgers/sawtooth.md#statuses). Defaults to 60 s.
 	Grace time.Duration
-	// ResendQuiet is how long a node ignores the same batch after the last time it
-	// was sent, and a margin (docs/ledgers/sawtooth.md#the-same-bytes-again). Defaults to 1260 s.
+	// ResendQuiet is how long a node ignores the same batch after its last submission, plus a
+	// margin (docs/ledgers/sawtooth.md#the-same-bytes-again). Defaults to 1260 s.
 	ResendQuiet time.Duration
 	// Settle is how long an INVALID may still become COMMITTED: a few block
 	// intervals (docs/ledgers/sawtooth.md#statuses). Defaults to 30 s.
 	Settle time.Duration
 
-	// Vanish is how long a COMMITTED may still disappear: a few block intervals where
-	// the consensus forks, such as PoET, or the developer mode with more than one
-	// validator (two of them, of Sawtooth 1.2.6, made two blocks of one number). Such a
-	// batch is in the pool again without a PENDING notice (docs/ledgers/sawtooth.md#statuses).
-	// The engine does not rewind a batch that it has recorded as committed. Defaults to 0, which
-	// is right for PBFT, for Raft, and for one validator of the developer mode.
+	// Vanish is how long a COMMITTED batch may still disappear: a few block intervals where
+	// the consensus forks, such as PoET, or the developer mode with several validators (two
+	// validators of Sawtooth 1.2.6 made two blocks of one number). Such a batch is in the pool
+	// again without a PENDING notice (docs/ledgers/sawtooth.md#statuses). The engine does not
+	// rewind a batch that it has recorded as committed. Defaults to 0, which is right for
+	// PBFT, for Raft, and for the developer mode with one validator.
 	Vanish time.Duration
 
-	// SingleValidator says that the network has one validator, which is behind the URL; a
-	// second one of the developer mode is reason enough to say false, and to set Vanish.
-	// Then, and only then, batches that conflict take effect in the order in which they
-	// were submitted, and Traits.KeepsOrder is true, which queuer.Pipelined wants:
-	// validators gossip batches one by one, and whichever publishes the next block goes by
-	// its own order of arrival (docs/ledgers/sawtooth.md#order). A batch that is parked for a
-	// dependency falls behind (docs/ledgers/sawtooth.md#dependencies): depend on batches of the
-	// same service only. Not allowed beside Fallbacks. Defaults to false.
+	// SingleValidator declares that the network has one validator, behind the URL. With a
+	// second validator of the developer mode, leave it false and set Vanish. Only with one
+	// validator do conflicting batches take effect in the order of submission; then
+	// Traits.KeepsOrder is true, which queuer.Pipelined needs. Several validators gossip
+	// batches one by one, and the publisher of the next block uses its own order of arrival
+	// (docs/ledgers/sawtooth.md#order). A batch that is parked for a dependency falls behind
+	// (docs/ledgers/sawtooth.md#dependencies): depend on batches of the same service only. Not
+	// allowed beside Fallbacks. Defaults to false.
 	SingleValidator bool
 
-	// MaxList is how many batches of a service go into one POST, at most, where a strategy
-	// lets several leave in one run; 1 is one at a time. Nodes have no bound
-	// (docs/ledgers/sawtooth.md#submitting), but all of a list is checked while others wait.
+	// MaxList is the largest number of batches of a service in one POST, where a strategy lets
+	// several leave in one run; 1 means one at a time. Nodes have no bound
+	// (docs/ledgers/sawtooth.md#submitting), but they check a whole list while others wait.
 	// Defaults to [DefaultMaxList].
 	MaxList int
 
-	// NoEvents keeps the client from subscribing to the node's events, so that it is
-	// asked only: for proxies that let no websocket through. Traits.Streams is false then.
+	// NoEvents keeps the client from subscribing to the node's events, so that it only polls:
+	// for proxies that let no websocket through. Traits.Streams is then false.
 	NoEvents bool
-	// KeepAlive is the time between two pings on the websocket, whose answer must come
-	// within the same time; nodes never ping (docs/ledgers/sawtooth.md#events). Defaults to 15 s.
+	// KeepAlive is the time between two pings on the websocket. The answer must come within
+	// the same time; nodes never ping (docs/ledgers/sawtooth.md#events). Defaults to 15 s.
 	KeepAlive time.Duration
 
 	// Receipts fetches the receipts of committed transactions and fills in
-	// [batch.Status].Receipts: what a processor said (Data) is the receipt as the node
-	// tells it, a JSON document with data, events and state_changes
-	// (docs/ledgers/sawtooth.md#receipts-and-lookups), or nothing where it is longer than 64
-	// KiB. It costs two more requests for each batch, once, between the commit and its being
-	// known, on the five threads that serve all clients of the node; and the room to store them.
-	// A batch whose receipts cannot be had within 5 s then is committed without. Defaults to
-	// none. INVALID comes with the processor's message and data anyhow.
+	// [batch.Status].Receipts. Data is then the node's receipt, a JSON document with data,
+	// events and state_changes (docs/ledgers/sawtooth.md#receipts-and-lookups), or nothing if
+	// it is longer than 64 KiB. This costs space, and two more requests for each batch, once,
+	// before its commit is reported, on the five threads that serve all clients of the node.
+	// If the receipts do not come within 5 s, the commit is reported without them. Defaults to
+	// false. INVALID has the processor's message and data anyway.
 	Receipts bool
 
 	// MaxBody is the node's client_max_size in bytes. Defaults to [DefaultMaxBody].
 	MaxBody int
-	// MaxResponse bounds what is read of one answer, in bytes. Defaults to 10 MiB.
+	// MaxResponse bounds the part of an answer that is read, in bytes. Defaults to 10 MiB.
 	MaxResponse int64
 }
 
-// withDefaults returns a copy that has no zero values left.
+// withDefaults returns a copy with every default filled in.
 func (o *Options) withDefaults() (Options, error) {
 	var c Options
 	if o != nil {
@@ -162,8 +160,8 @@ func (o *Options) withDefaults() (Options, error) {
 	return c, checkHeader(c.Header)
 }
 
-// checkHeader refuses at the start what would fail with every request, and what
-// the protocol fixes. The error never shows a value.
+// checkHeader refuses, at the start, headers that would fail with every request, and headers
+// that the protocol fixes. The error never shows a value.
 func checkHeader(h http.Header) error {
 	for name, values := range h {
 		switch http.CanonicalHeaderKey(name) {
@@ -184,7 +182,7 @@ func checkHeader(h http.Header) error {
 	return nil
 }
 
-// httpClient makes the client that requests are sent with.
+// httpClient makes the client for all requests.
 func (o *Options) httpClient() *http.Client {
 	var c http.Client
 	if o.Client != nil {
@@ -197,13 +195,13 @@ func (o *Options) httpClient() *http.Client {
 			ForceAttemptHTTP2:   true,
 			MaxIdleConns:        256,
 			MaxIdleConnsPerHost: 64,
-			// Less than the 75 s after which a node closes a silent connection: a
-			// batch that is posted into a closing one is in doubt for no reason.
+			// Less than the 75 s after which a node closes a silent connection: a batch that
+			// is posted into a closing one is needlessly in doubt.
 			IdleConnTimeout: 60 * time.Second,
 		}
 	}
 	c.Jar = nil
-	// A redirect that is followed is a second POST that nobody counted.
+	// To follow a redirect is a second POST that nobody counted.
 	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &c
 }
@@ -211,7 +209,7 @@ func (o *Options) httpClient() *http.Client {
 // endpoint is one node.
 type endpoint struct{ name, batches, statuses, transactions, receipts, subscriptions string }
 
-// parseEndpoint never shows a URL that it refuses, for it may hold a password.
+// parseEndpoint never shows a URL that it refuses: the URL may hold a password.
 func parseEndpoint(field, s string) (endpoint, error) {
 	refuse := func(want string) (endpoint, error) {
 		return endpoint{}, &batch.InputError{Field: field, Want: want}
@@ -235,7 +233,7 @@ func parseEndpoint(field, s string) (endpoint, error) {
 	}, nil
 }
 
-// endpointName is the URL, or its digest where it is too long to be kept.
+// endpointName returns the URL, or its digest if it is too long to be kept.
 func endpointName(u *url.URL) string {
 	if name := u.String(); len(name) <= maxEndpointName {
 		return name

@@ -14,11 +14,11 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
 )
 
-// OrderBuilder is a [batch.RoundBuilder] for Sawtooth and Splinter: the application turns
-// each order into transactions, and it makes one signed batch of them. The same
-// orders, in the same order and round, give the same bytes and the same id, where
-// the signer's signatures are deterministic as those of [PrivateKey] are. Its methods
-// may be called concurrently where the signer's and the application's func may.
+// OrderBuilder is a [batch.RoundBuilder] for Sawtooth and Splinter: the application turns each
+// order into transactions, and the OrderBuilder makes one signed batch of them. The same
+// orders, in the same order and round, give the same bytes and the same id, if the signer's
+// signatures are deterministic (those of [PrivateKey] are). Its methods may be called
+// concurrently if the signer's methods and the application's func may.
 type OrderBuilder struct {
 	signer       Signer
 	transactions func(ctx context.Context, o batch.Order) ([]Transaction, error)
@@ -30,18 +30,17 @@ var _ batch.RoundBuilder = (*OrderBuilder)(nil)
 // OrderBuilderOptions are the options of [NewOrderBuilder]. The zero value of each
 // field is its default.
 type OrderBuilderOptions struct {
-	// MaxBody is what the node takes in a request: orders that make a batch of as many
-	// bytes, or more, are divided. It is that of the client's options; for Splinter set
-	// it to that client's, whose default is larger. Defaults to [DefaultMaxBody].
+	// MaxBody is the size of request that the node accepts: orders whose batch would have this
+	// many bytes, or more, are divided. Set it to MaxBody of the client's options, also for
+	// Splinter, whose default is larger. Defaults to [DefaultMaxBody].
 	MaxBody int
 }
 
 // NewOrderBuilder makes a builder that signs with s, as long as the process lives.
-// transactions makes the transactions of one order, at least one, in the order in
-// which they are to be executed, the same each time. It leaves out the Nonce, or
-// sets one that becomes part of the real one. An error of it that wraps
-// [batch.ErrInvalidInput] says that nothing can be made of this order; after any
-// other it is asked again later. nil options are the defaults. The error is a
+// transactions makes the transactions of one order, at least one, in the order of execution,
+// and the same each time. It leaves out the Nonce, or sets one that becomes part of the real
+// one. If its error wraps [batch.ErrInvalidInput], nothing can be made of this order; after
+// any other error it is called again later. nil options mean the defaults. The error is a
 // [*batch.InputError].
 func NewOrderBuilder(s Signer, transactions func(ctx context.Context, o batch.Order) ([]Transaction, error), o *OrderBuilderOptions) (*OrderBuilder, error) {
 	switch {
@@ -68,14 +67,14 @@ func (b *OrderBuilder) Build(ctx context.Context, party batch.ServiceID, orders 
 	return b.BuildRound(ctx, party, orders, 0)
 }
 
-// BuildRound implements [batch.RoundBuilder]. Another round gives other ids to the same
-// orders: a batch that came to nothing is not the next one. A signer that fails is
-// never an order's fault: it wraps [dlt.ErrMisconfigured] or what the signer returned.
+// BuildRound implements [batch.RoundBuilder]. Another round gives the same orders other ids,
+// because a batch that came to nothing is not the next one. A signer's failure is never an
+// order's fault: the error wraps [dlt.ErrMisconfigured] or the signer's error.
 func (b *OrderBuilder) BuildRound(ctx context.Context, party batch.ServiceID, orders []batch.Order, round int64) (batch.Batch, error) {
 	var signed []SignedTransaction
 	seed := orderSeed(party, orders, round)
 	for _, o := range orders {
-		if err := ctx.Err(); err != nil { // a remote signer takes its time
+		if err := ctx.Err(); err != nil { // a remote signer may be slow
 			return batch.Batch{}, fmt.Errorf("sawtooth: build: %w", err)
 		}
 		txs, err := b.transactions(ctx, o)
@@ -116,8 +115,8 @@ func (b *OrderBuilder) BuildRound(ctx context.Context, party batch.ServiceID, or
 	return out, nil
 }
 
-// signerFailed keeps a signer's failure from being taken for the orders': what is
-// wrong with its signatures is wrong with those of all orders.
+// signerFailed keeps a signer's failure from counting against the orders: bad signatures would
+// hit the batches of all orders.
 func signerFailed(err error) error {
 	if errors.Is(err, batch.ErrInvalidInput) {
 		return &dlt.Error{Op: "build", Kind: dlt.ErrMisconfigured, Message: batch.Excerpt(err.Error(), batch.MaxErrorText)}
@@ -125,10 +124,10 @@ func signerFailed(err error) error {
 	return fmt.Errorf("sawtooth: build: %w", err)
 }
 
-// orderSeed is what the nonces of a batch's transactions are made from. It depends on
-// all orders of the batch, so that no transaction is part of two batches: a node
-// attributes an invalid one to the batch that had it first, and leaves the other
-// pending for ever (docs/ledgers/sawtooth.md#pending-for-ever, P6).
+// orderSeed returns the seed for the nonces of a batch's transactions. It depends on all
+// orders of the batch, so that no transaction is part of two batches: a node attributes an
+// invalid transaction to the first batch that had it, and leaves the other pending for ever
+// (docs/ledgers/sawtooth.md#pending-for-ever, P6).
 func orderSeed(party batch.ServiceID, orders []batch.Order, round int64) []byte {
 	h := sha256.New()
 	add(h, "dltbatch orders")
@@ -149,7 +148,7 @@ func orderNonce(seed []byte, id batch.OrderID, i int, own string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// add keeps neighbours apart by their lengths.
+// add separates neighbours by their lengths.
 func add(h hash.Hash, s string) {
 	h.Write(binary.AppendUvarint(nil, uint64(len(s))))
 	h.Write([]byte(s))

@@ -11,10 +11,9 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
 )
 
-// Parse reads a serialized Batch message that somebody signed. The payload of the
-// result is the given slice, which must not change afterwards: its bytes are what
-// was signed. Parse only reads; [Check] tells whether a node would take it. The
-// error is a [*batch.InputError].
+// Parse reads a serialized and signed Batch message. The payload of the result is the given
+// slice, which must not change afterwards: the signature covers its bytes. Parse only reads;
+// [Check] reports whether a node would accept the batch. The error is a [*batch.InputError].
 func Parse(payload []byte, service batch.ServiceID) (batch.Batch, error) {
 	d, err := decode(payload)
 	if err != nil {
@@ -35,10 +34,9 @@ func Parse(payload []byte, service batch.ServiceID) (batch.Batch, error) {
 	}, nil
 }
 
-// SplitBatchList reads a serialized BatchList, such as the files that the sawtooth
-// command line tools write, into its batches. Their payloads are parts of list,
-// byte for byte, which must not change afterwards. The error is a
-// [*batch.InputError]; a list of no batches is one, too.
+// SplitBatchList splits a serialized BatchList, such as the files of the sawtooth command line
+// tools, into its batches. Their payloads are parts of list, byte for byte; list must not
+// change afterwards. The error is a [*batch.InputError], also for a list without batches.
 func SplitBatchList(list []byte, service batch.ServiceID) ([]batch.Batch, error) {
 	var out []batch.Batch
 	refuse := func(err error) error {
@@ -50,7 +48,7 @@ func SplitBatchList(list []byte, service batch.ServiceID) ([]batch.Batch, error)
 			return nil, refuse(protowire.ParseError(n))
 		}
 		rest = rest[n:]
-		if num != 1 || typ != protowire.BytesType { // as protobuf does with what it does not know
+		if num != 1 || typ != protowire.BytesType { // protobuf skips unknown fields, too
 			if n = protowire.ConsumeFieldValue(num, typ, rest); n < 0 {
 				return nil, refuse(protowire.ParseError(n))
 			}
@@ -113,7 +111,7 @@ func unmarshal(field, message string, b []byte, m proto.Message) error {
 	return nil
 }
 
-// minTransaction is less than any real transaction has: its id alone is 128 bytes.
+// minTransaction is less than the size of any real transaction: its id alone has 128 bytes.
 const minTransaction = 128
 
 // countTransactions protects the decoder: two bytes of payload make an empty
@@ -145,7 +143,7 @@ func (d decoded) transactions() []batch.Transaction {
 	return out
 }
 
-// footprint is what the whole batch declares.
+// footprint returns the footprint of the whole batch.
 func (d decoded) footprint() batch.Footprint {
 	txs := make([]Declared, len(d.txHeaders))
 	for i, h := range d.txHeaders {
@@ -156,7 +154,7 @@ func (d decoded) footprint() batch.Footprint {
 	return Footprint(txs...)
 }
 
-// sortedSet sorts s and drops what is there twice. It changes s.
+// sortedSet sorts s and drops repeated elements. It changes s.
 func sortedSet(s []string) []string {
 	slices.Sort(s)
 	return slices.Compact(s)

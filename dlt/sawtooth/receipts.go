@@ -19,17 +19,17 @@ import (
 
 const (
 	opReceipts = "receipts"
-	// receiptHands is how many batches' receipts are fetched at once: fewer than the
-	// node has threads.
+	// receiptHands is how many batches' receipts are fetched at once: fewer than the node's
+	// threads.
 	receiptHands = 3
-	// receiptPatience is how long a verdict that is known may wait for its receipts.
+	// receiptPatience is how long a known verdict may wait for its receipts.
 	receiptPatience = 5 * time.Second
-	// maxReceipt is how long one may be, in bytes, to be kept.
+	// maxReceipt is the largest receipt that is kept, in bytes.
 	maxReceipt = 64 << 10
 )
 
-// addReceipts fills in the receipts of what is committed. What cannot be had is left
-// out: the verdict does not hang on it.
+// addReceipts fills in the receipts of committed batches. Receipts that cannot be had are left
+// out: the verdict does not depend on them.
 func (c *Client) addReceipts(ctx context.Context, statuses []batch.Status) {
 	ctx, cancel := context.WithTimeout(ctx, receiptPatience)
 	defer cancel()
@@ -48,7 +48,7 @@ func (c *Client) addReceipts(ctx context.Context, statuses []batch.Status) {
 	wg.Wait()
 }
 
-// receiptsOf asks the nodes, the one that is submitted to first, until one has the batch.
+// receiptsOf asks the nodes until one has the batch, first the node for submissions.
 func (c *Client) receiptsOf(ctx context.Context, id batch.ID) ([]batch.Receipt, error) {
 	first := int(c.preferred.Load())
 	var errs []error
@@ -63,8 +63,8 @@ func (c *Client) receiptsOf(ctx context.Context, id batch.ID) ([]batch.Receipt, 
 	return nil, errors.Join(errs...)
 }
 
-// fetchReceipts asks for the receipts of one batch alone: one that is missing fails
-// the whole request (404/80).
+// fetchReceipts asks for the receipts of one batch only: one missing receipt fails the whole
+// request (404/80).
 func (c *Client) fetchReceipts(ctx context.Context, e endpoint, transactions []string) ([]batch.Receipt, error) {
 	body, err := json.Marshal(transactions)
 	if err != nil {
@@ -111,7 +111,7 @@ func decodeReceipts(r io.Reader, transactions []string) ([]batch.Receipt, error)
 		}
 		at := slices.Index(transactions, head.ID)
 		if at < 0 || out[at].Valid {
-			continue // of others, or twice
+			continue // another's, or repeated
 		}
 		out[at] = batch.Receipt{TransactionID: batch.Excerpt(head.ID, batch.MaxIDLen), Valid: true}
 		var compact bytes.Buffer

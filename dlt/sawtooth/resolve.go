@@ -11,26 +11,26 @@ import (
 
 const opResolve = "resolve"
 
-// maxLookups is how many transactions of a batch are looked for at a time: a proof that
-// comes sooner is not worth a node's threads, since in the end time tells.
+// maxLookups is how many transactions of a batch are looked up in one call. An earlier proof
+// is not worth more of a node's threads, since time brings one anyway.
 const maxLookups = 16
 
-// Resolve implements [dlt.Resolver]. The engine asks it only about a batch in doubt
-// that is not to be sent again, since it was refused or its budget is used up: any
-// other is sent again, which is harmless.
+// Resolve implements [dlt.Resolver]. The engine calls it only for a batch in doubt that must
+// not be sent again, because it was refused or its budget is used up. Any other is sent again,
+// which is harmless.
 //
-// Committed is what stands in the chain of a node. NotCommitted is said of a batch
-// that all nodes know nothing of, when it can no longer arrive or be remembered:
-// Options.ResendQuiet after the last POST ended (parked batches, and requests that
-// wait in a node's queues, are forgotten only then), and Options.Vanish more where
-// commits may vanish; or at once where a transaction of it is in the chain through
-// another batch, since transactions are unique in a chain
-// (docs/ledgers/sawtooth.md#the-same-bytes-again). INVALID is NotCommitted after Options.Settle
-// and the same time. Before that all of them are InFlight, and PENDING is for ever. With an
-// error it is CannotTell; a node that cannot be asked may know better.
+// Committed means that the batch is in a node's chain. NotCommitted means that no node knows
+// the batch, and it can no longer arrive or be remembered: Options.ResendQuiet after the last
+// POST ended (only then nodes forget parked batches and requests in their queues), plus
+// Options.Vanish where commits may vanish. NotCommitted comes at once if a transaction of the
+// batch is in the chain through another batch, since transactions are unique in a chain
+// (docs/ledgers/sawtooth.md#the-same-bytes-again). INVALID is NotCommitted after
+// Options.Settle and the same time. Before that all of these are InFlight, and PENDING always
+// is. With an error the result is CannotTell; a node that cannot be asked may know better.
 //
-// The facts are in docs/ledgers/sawtooth.md#statuses, docs/ledgers/sawtooth.md#the-same-bytes-again
-// and docs/ledgers/sawtooth.md#receipts-and-lookups.
+// The facts are in docs/ledgers/sawtooth.md#statuses,
+// docs/ledgers/sawtooth.md#the-same-bytes-again and
+// docs/ledgers/sawtooth.md#receipts-and-lookups.
 func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
 	if !isID(string(d.ID)) {
 		return dlt.CannotTell, &dlt.Error{Op: opResolve, Kind: dlt.ErrMisconfigured, Message: "the id is none of Sawtooth's"}
@@ -39,7 +39,7 @@ func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error)
 	switch {
 	case word == batch.ReportedCommitted:
 		return dlt.Committed, nil
-	case err != nil: // who was not reached may know better
+	case err != nil: // a node that was not reached may know better
 		return dlt.CannotTell, err
 	case word == batch.ReportedPending:
 		return dlt.InFlight, nil
@@ -59,13 +59,13 @@ func committedOr(is bool, err error) (dlt.Evidence, error) {
 	return dlt.CannotTell, err
 }
 
-// unknown is about a batch that no node knows.
+// unknown resolves a batch that no node knows.
 func (c *Client) unknown(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
 	if d.Ended > c.traits.ResendQuiet+c.traits.Vanish {
 		return dlt.NotCommitted, nil
 	}
 	if c.traits.Vanish > 0 {
-		return dlt.InFlight, nil // the other batch may vanish and this one take its place
+		return dlt.InFlight, nil // the other batch may vanish, and this one may take its place
 	}
 	decoded, err := decode(d.Payload)
 	if err != nil {
@@ -87,9 +87,9 @@ func (c *Client) unknown(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error)
 	return dlt.InFlight, nil
 }
 
-// throughAnother reports whether a transaction stands in the chain of a node that
-// has not the batch: the same node is asked for the batch after the transaction, or
-// a commit between the two questions would look like another batch's.
+// throughAnother reports whether a transaction is in the chain of a node that does not have
+// the batch. It asks the same node for the transaction first and then for the batch: in the
+// other order, a commit in between would look like another batch's.
 func (c *Client) throughAnother(ctx context.Context, id batch.ID, tx string) (is, other bool, err error) {
 	for _, e := range c.endpoints {
 		f, err := c.lookup(ctx, opResolve, e.transactions, tx, codeNoTransaction)
@@ -108,8 +108,8 @@ func (c *Client) throughAnother(ctx context.Context, id batch.ID, tx string) (is
 	return false, other, nil
 }
 
-// everyWord asks all nodes at once, each for its chain and then for its memory, and
-// returns the strongest word. The error is nil only when all have answered.
+// everyWord asks all nodes at once, each for its chain and then for its memory, and returns
+// the strongest answer. The error is nil only if all nodes have answered.
 func (c *Client) everyWord(ctx context.Context, id batch.ID) (batch.Reported, error) {
 	words, errs := make([]batch.Reported, len(c.endpoints)), make([]error, len(c.endpoints))
 	var wg sync.WaitGroup
@@ -126,7 +126,7 @@ func (c *Client) everyWord(ctx context.Context, id batch.ID) (batch.Reported, er
 	return best, errors.Join(errs...)
 }
 
-// word is 0 beside an error.
+// word returns one node's answer; 0 with an error.
 func (c *Client) word(ctx context.Context, endpoint int, id batch.ID) (batch.Reported, error) {
 	f, err := c.lookup(ctx, opResolve, c.endpoints[endpoint].batches, string(id), codeNoBatch)
 	switch {

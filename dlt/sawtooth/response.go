@@ -8,24 +8,24 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
-// verdict is what a response means for the attempt.
+// verdict is the meaning of a response for the attempt.
 type verdict struct {
 	kind       error // nil: accepted
 	retryAfter time.Duration
 }
 
-// classify says what the response to POST /batches means, for a list of one batch
-// (docs/ledgers/sawtooth.md#submitting). What it does not know is doubt.
+// classify returns the meaning of a response to POST /batches, for a list of one batch
+// (docs/ledgers/sawtooth.md#submitting). An unknown response is doubt.
 func classify(status, code int, h http.Header, isJSON bool, now time.Time) verdict {
 	switch {
 	case status == http.StatusAccepted:
-		return verdict{} // whatever the body is: the node has the batch
+		return verdict{} // for any body: the node has the batch
 	case status == http.StatusTooManyRequests:
-		// The pool is full (31), or a proxy limits the rate; neither took anything.
+		// The pool is full (31), or a proxy limits the rate; neither accepted anything.
 		return verdict{kind: dlt.ErrBusy, retryAfter: wire.RetryAfter(h, now)}
 	case status == http.StatusRequestTimeout && code == 19:
-		// The REST process could not hand it to the validator. A 408 of anybody else
-		// only says that somebody waited long enough.
+		// The REST process could not pass it to the validator. Any other 408 only means that a
+		// proxy waited long enough.
 		return verdict{kind: dlt.ErrBusy, retryAfter: wire.RetryAfter(h, now)}
 	case status == http.StatusRequestEntityTooLarge:
 		return verdict{kind: dlt.ErrRejected} // a single batch cannot be split
@@ -34,8 +34,8 @@ func classify(status, code int, h http.Header, isJSON bool, now time.Time) verdi
 	case isRefusal(status), wire.IsRedirect(status):
 		return verdict{kind: dlt.ErrMisconfigured}
 	default:
-		// 5xx, with 17 above all, may still execute; 303 says "done, look there";
-		// another 2xx or 4xx is not the node's.
+		// 5xx, above all with 17, may still execute; 303 means "done, look there"; another 2xx
+		// or 4xx is not the node's.
 		return verdict{kind: dlt.ErrDoubt}
 	}
 }
@@ -45,11 +45,11 @@ func badRequest(code int, isJSON bool) error {
 	case 30: // signature, structure or permission
 		return dlt.ErrRejected
 	case 34, 35:
-		// Empty, or no BatchList. That would be a bug of this client, which frames
-		// them all alike; but it is about these bytes, and another batch may well be
-		// taken, so that it must not stop the others.
+		// Empty, or no BatchList. That would be a bug of this client, which frames all batches
+		// alike. But it is about these bytes, and the node may well accept another batch, so
+		// it must not stop the others.
 		return dlt.ErrRejected
-	case 42: // content type: a proxy changes it
+	case 42: // content type: a proxy has changed it
 		return dlt.ErrMisconfigured
 	case 0:
 		if !isJSON { // request line or headers too long, or a proxy's refusal
@@ -59,8 +59,8 @@ func badRequest(code int, isJSON bool) error {
 	return dlt.ErrDoubt
 }
 
-// isRefusal reports the statuses that say, before any work is done, that this
-// client may not, or that this is not the place.
+// isRefusal reports whether a status means, before any work is done, that this client has no
+// permission, or that the URL is wrong.
 func isRefusal(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
@@ -70,7 +70,7 @@ func isRefusal(status int) bool {
 	return false
 }
 
-// classifyStatuses says what a response to POST /batch_statuses means that is not 200.
+// classifyStatuses returns the meaning of a response to POST /batch_statuses other than 200.
 func classifyStatuses(status, code int, h http.Header, now time.Time) verdict {
 	switch {
 	case status == http.StatusTooManyRequests || status == http.StatusRequestTimeout:
@@ -78,7 +78,7 @@ func classifyStatuses(status, code int, h http.Header, now time.Time) verdict {
 	case isRefusal(status), wire.IsRedirect(status):
 		return verdict{kind: dlt.ErrMisconfigured}
 	case status == http.StatusBadRequest && (code == 43 || code == 46 || code == 60 || code == 66):
-		return verdict{kind: dlt.ErrMisconfigured} // our request is wrong: asking again changes nothing
+		return verdict{kind: dlt.ErrMisconfigured} // our request is wrong: repeating it changes nothing
 	default:
 		return verdict{kind: dlt.ErrDoubt}
 	}

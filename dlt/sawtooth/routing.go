@@ -11,8 +11,8 @@ const (
 	maxMemory    = 50_000 // ids in each of the two halves
 )
 
-// memory knows where batches were sent, as a mask of endpoints. It holds the last
-// 50,000 to 100,000 ids; what it forgot is asked of every endpoint.
+// memory records where batches were sent, as a mask of endpoints. It holds the last 50,000 to
+// 100,000 ids; the client asks every endpoint about an id that is not in it.
 type memory struct {
 	mu       sync.Mutex
 	new, old map[batch.ID]uint64
@@ -28,7 +28,7 @@ func (m *memory) add(id batch.ID, endpoint uint32) {
 	m.new[id] = mask
 }
 
-// mask is 0 where nothing is known.
+// mask returns 0 for an id that it does not know.
 func (m *memory) mask(id batch.ID) uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -12,9 +12,9 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Signer signs the headers of transactions and batches. [PrivateKey] is one;
-// another may ask an HSM or a remote service. Build and its relatives call it from
-// the caller's goroutine only, and check what it returns.
+// Signer signs the headers of transactions and batches. [PrivateKey] is a Signer; another may
+// ask an HSM or a remote service. Build and the like call it from the caller's goroutine only,
+// and check its results.
 type Signer interface {
 	// PublicKey returns the compressed secp256k1 public key, 66 lower-case hex
 	// digits. It is always the same.
@@ -41,8 +41,8 @@ func GeneratePrivateKey() (*PrivateKey, error) {
 	return newPrivateKey(key), nil
 }
 
-// ParsePrivateKey reads a key of 64 hex digits, as `sawtooth keygen` writes them
-// (without the newline). The error is a [*batch.InputError] that never shows the key.
+// ParsePrivateKey reads a key of 64 hex digits, the output of `sawtooth keygen` (without the
+// newline). The error is a [*batch.InputError] that never shows the key.
 func ParsePrivateKey(s string) (*PrivateKey, error) {
 	b, err := hex.DecodeString(s)
 	if err != nil { // the cause would show a byte of the key
@@ -51,8 +51,8 @@ func ParsePrivateKey(s string) (*PrivateKey, error) {
 	return NewPrivateKey(b)
 }
 
-// NewPrivateKey makes a key of its 32 bytes, which it does not keep. The error is
-// a [*batch.InputError].
+// NewPrivateKey makes a key of its 32 bytes. It does not keep the slice. The error is a
+// [*batch.InputError].
 func NewPrivateKey(b []byte) (*PrivateKey, error) {
 	var d secp256k1.ModNScalar
 	if len(b) != secp256k1.PrivKeyBytesLen {
@@ -71,8 +71,8 @@ func newPrivateKey(key *secp256k1.PrivateKey) *PrivateKey {
 // PublicKey implements [Signer].
 func (k *PrivateKey) PublicKey() string { return k.public }
 
-// Sign implements [Signer]. Its nonces are those of RFC 6979, so that the same
-// message has the same signature every time; it never fails.
+// Sign implements [Signer]. It uses the nonces of RFC 6979, so the same message always gets
+// the same signature. It never fails.
 func (k *PrivateKey) Sign(message []byte) (string, error) {
 	hash := sha256.Sum256(message)
 	sig := ecdsa.Sign(k.key, hash[:])

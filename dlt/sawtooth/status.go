@@ -18,15 +18,16 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
-// maxIDs is how many ids one request asks about (docs/ledgers/sawtooth.md#asking-for-statuses).
+// maxIDs is the largest number of ids in one request
+// (docs/ledgers/sawtooth.md#asking-for-statuses).
 const maxIDs = 50
 
 const opStatuses = "batch statuses"
 
-// BatchStatuses implements [dlt.BatchStatusReader]. The service does not matter. An
-// id that is not 128 lower-case hex digits is never asked about and has no answer:
-// it would fail the whole request. Errors are [*dlt.Error]s, several joined where
-// several nodes were asked; the answers beside one are good.
+// BatchStatuses implements [dlt.BatchStatusReader]. It ignores the service. An id that is not
+// 128 lower-case hex digits is never sent and has no answer: it would fail the whole request.
+// Errors are [*dlt.Error]s, joined if several nodes were asked; the answers beside an error
+// are good.
 func (c *Client) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
 	out, err := c.statuses(ctx, askable(attempts))
 	if c.receipts {
@@ -47,7 +48,7 @@ func (c *Client) statuses(ctx context.Context, ids []batch.ID) ([]batch.Status, 
 		}
 		groups[mask] = append(groups[mask], id)
 	}
-	// At once: a node that hangs must not keep the others' answers back.
+	// At once: a node that hangs must not hold back the others' answers.
 	var (
 		wg   sync.WaitGroup
 		mu   sync.Mutex
@@ -71,7 +72,7 @@ func (c *Client) statuses(ctx context.Context, ids []batch.ID) ([]batch.Status, 
 	return out, errors.Join(errs...)
 }
 
-// askable returns the ids that can be asked about, none twice.
+// askable returns the ids that a node accepts, without repetitions.
 func askable(attempts []batch.Attempt) []batch.ID {
 	ids := make([]batch.ID, 0, len(attempts))
 	seen := make(map[batch.ID]struct{}, len(attempts))
@@ -86,8 +87,8 @@ func askable(attempts []batch.Attempt) []batch.ID {
 
 func (c *Client) everywhere() uint64 { return ^uint64(0) >> (maxEndpoints - len(c.endpoints)) }
 
-// askRouted asks the endpoints of the mask, where the batches were sent, and the
-// others only when none of those can be reached: nodes gossip, so they may know.
+// askRouted asks the endpoints of the mask, which got the batches. It asks the others only if
+// none of these can be reached: nodes gossip, so they may know.
 func (c *Client) askRouted(ctx context.Context, mask uint64, ids []batch.ID) ([]batch.Status, error) {
 	out, unreachable, err := c.askAll(ctx, mask, ids)
 	if rest := c.everywhere() &^ mask; unreachable && rest != 0 {
@@ -100,9 +101,9 @@ func (c *Client) askRouted(ctx context.Context, mask uint64, ids []batch.ID) ([]
 	return out, err
 }
 
-// askAll asks every endpoint of the mask and takes the strongest answer about each
-// batch. The error is nil when every id has one. unreachable says that no endpoint
-// of the mask could be reached.
+// askAll asks every endpoint of the mask and takes the strongest answer about each batch. The
+// error is nil if every id has an answer. unreachable means that no endpoint of the mask could
+// be reached.
 func (c *Client) askAll(ctx context.Context, mask uint64, ids []batch.ID) (out []batch.Status, unreachable bool, err error) {
 	type reply struct {
 		statuses []batch.Status
@@ -120,12 +121,12 @@ func (c *Client) askAll(ctx context.Context, mask uint64, ids []batch.ID) (out [
 
 	best := make(map[batch.ID]batch.Status, len(ids))
 	var errs []error
-	open, down := false, 0 // open: a node that may know better has not answered
+	open, down := false, 0 // open: a node that did not answer may know better
 	for i := range c.endpoints {
 		r := replies[i]
 		for _, s := range r.statuses {
 			if s.Endpoint != to {
-				s.Endpoint = "" // not the one that is submitted to
+				s.Endpoint = "" // not the endpoint for submissions
 			}
 			old, ok := best[s.ID]
 			if more := strength(s.Reported) - strength(old.Reported); !ok || more > 0 || (more == 0 && s.Endpoint != "") {
@@ -154,15 +155,15 @@ func (c *Client) askAll(ctx context.Context, mask uint64, ids []batch.ID) (out [
 	return out, down == bits.OnesCount64(mask), errors.Join(errs...)
 }
 
-// strength orders what nodes say: each has a memory of its own, and the one that
-// knows more is right. Only a commit is in the chain that they share.
+// strength orders the answers of nodes. Each node has its own memory, and the node that knows
+// more is right. Only commits are in the shared chain.
 func strength(r batch.Reported) int {
 	return slices.Index([]batch.Reported{
 		batch.ReportedUnknown, batch.ReportedPending, batch.ReportedInvalid, batch.ReportedCommitted,
 	}, r)
 }
 
-// ask asks one endpoint, in chunks. It stops at the first that fails.
+// ask asks one endpoint, in chunks. It stops at the first failure.
 func (c *Client) ask(ctx context.Context, endpoint int, ids []batch.ID) ([]batch.Status, error) {
 	var out []batch.Status
 	for chunk := range slices.Chunk(ids, maxIDs) {
@@ -180,8 +181,8 @@ func (c *Client) ask(ctx context.Context, endpoint int, ids []batch.ID) ([]batch
 	return out, nil
 }
 
-// askChunk never asks the node to wait: that would occupy one of the five threads
-// that serve every client of the validator (docs/ledgers/sawtooth.md#asking-for-statuses).
+// askChunk never asks the node to wait: waiting would occupy one of the five threads that
+// serve all clients of the validator (docs/ledgers/sawtooth.md#asking-for-statuses).
 func (c *Client) askChunk(ctx context.Context, target string, ids []batch.ID) ([]batch.Status, error) {
 	body, err := json.Marshal(ids)
 	if err != nil {
@@ -195,7 +196,7 @@ func (c *Client) askChunk(ctx context.Context, target string, ids []batch.ID) ([
 	}
 	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	req.Body, _ = open()
-	req.GetBody = open // a question may be sent twice, over a connection that had just been closed
+	req.GetBody = open // a query may be sent twice, after a connection that was closing
 	req.ContentLength = int64(len(body))
 	resp, err := c.exchange(req, opStatuses) //nolint:bodyclose // drain closes it
 	if err != nil {

@@ -23,8 +23,8 @@ type statusJSON struct {
 	} `json:"invalid_transactions"`
 }
 
-// decodeStatuses reads the answer as it comes, matches it by id and returns at
-// most one status an id. What was complete before an error is returned beside it.
+// decodeStatuses reads the answer in any order, matches it by id and returns at most one
+// status per id. It returns complete answers from before an error together with the error.
 func decodeStatuses(r io.Reader, ids []batch.ID) ([]batch.Status, error) {
 	d := &statusDecoder{json: json.NewDecoder(r), open: make(map[batch.ID]struct{}, len(ids))}
 	for _, id := range ids {
@@ -39,10 +39,10 @@ func decodeStatuses(r io.Reader, ids []batch.ID) ([]batch.Status, error) {
 
 type statusDecoder struct {
 	json  *json.Decoder
-	open  map[batch.ID]struct{} // asked about and not answered
+	open  map[batch.ID]struct{} // asked and not answered
 	out   []batch.Status
-	data  bool  // there was a list
-	first error // of an element that is unusable by itself
+	data  bool  // the answer has a list
+	first error // the first error in a single element
 }
 
 func (d *statusDecoder) document() error {
@@ -75,7 +75,7 @@ func (d *statusDecoder) list() error {
 	for d.json.More() {
 		var e statusJSON
 		err := d.json.Decode(&e)
-		if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // well-formed JSON, so that the next element can be read
+		if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // well-formed: the next element can be read
 			d.note(err)
 			continue
 		}
@@ -108,13 +108,13 @@ func (d *statusDecoder) element(e statusJSON) {
 	}
 	seen := make(map[string]struct{}, len(e.Invalid))
 	for _, t := range e.Invalid {
-		if _, twice := seen[t.ID]; twice { // the block was executed again (docs/ledgers/sawtooth.md#asking-for-statuses)
+		if _, twice := seen[t.ID]; twice { // executed again (docs/ledgers/sawtooth.md#asking-for-statuses)
 			continue
 		}
 		seen[t.ID] = struct{}{}
 		data, err := base64.StdEncoding.DecodeString(t.ExtendedData)
 		if err != nil {
-			data = nil // the verdict does not hang on the processor's extra bytes
+			data = nil // the verdict does not depend on the processor's extra data
 		}
 		s.Receipts = append(s.Receipts, batch.Receipt{
 			TransactionID: batch.Excerpt(t.ID, batch.MaxIDLen),
@@ -129,8 +129,8 @@ func (d *statusDecoder) element(e statusJSON) {
 	d.out = append(d.out, s)
 }
 
-// word shows a status word that is not known. A long one is none, and is not cut: the
-// rest of somebody's token could not be told any more.
+// word formats an unknown status word. It gives only the length of a long word: a cut one
+// could be a part of a token that the redactor no longer recognizes.
 func word(s string) string {
 	if len(s) > 64 {
 		return fmt.Sprintf("of %d bytes", len(s))
@@ -155,7 +155,7 @@ func (d *statusDecoder) delim(want json.Delim) error {
 	return nil
 }
 
-// unexpectedEOF makes of an end in the middle what it is.
+// unexpectedEOF turns an EOF in the middle of an answer into io.ErrUnexpectedEOF.
 func unexpectedEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

@@ -13,16 +13,17 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
-// Submit implements [dlt.Submitter]. nil means HTTP 202: the node has the batch in
-// memory, no more. The error is a [*dlt.Error]. Where the node could not be reached,
-// the next Submit goes to the next fallback; this one ends.
+// Submit implements [dlt.Submitter]. nil means HTTP 202: the node has the batch in memory, no
+// more. The error is a [*dlt.Error]. If the node could not be reached, this Submit fails and
+// the next one goes to the next fallback.
 func (c *Client) Submit(ctx context.Context, a batch.Attempt) error {
 	return c.submitTo(ctx, []batch.Attempt{a})
 }
 
-// SubmitList implements [dlt.ListSubmitter]: one POST of a BatchList, which a node takes
-// as a whole or not at all; it does not say which of the batches it refuses it for
-// (docs/ledgers/sawtooth.md#submitting). The order in it is kept (docs/ledgers/sawtooth.md#order).
+// SubmitList implements [dlt.ListSubmitter]: it makes one POST of a BatchList, which a node
+// accepts as a whole or not at all. A refusal does not name the batch at fault
+// (docs/ledgers/sawtooth.md#submitting). The node keeps the order of the list
+// (docs/ledgers/sawtooth.md#order).
 func (c *Client) SubmitList(ctx context.Context, list []batch.Attempt) error {
 	if len(list) == 0 {
 		return nil
@@ -66,7 +67,7 @@ func (c *Client) submit(ctx context.Context, e endpoint, list []batch.Attempt) e
 		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrMisconfigured, Err: c.cause(err)}
 	}
 	defer body.release()
-	// There is no GetBody: net/http must have no way of sending it again.
+	// No GetBody: net/http must be unable to send it again.
 	req.Body, req.ContentLength = body, int64(size)
 	resp, err := c.exchange(req, opSubmit) //nolint:bodyclose // drain closes it
 	if err != nil {
@@ -84,12 +85,12 @@ func (c *Client) submit(ctx context.Context, e endpoint, list []batch.Attempt) e
 	return c.refusal(opSubmit, resp, env, v)
 }
 
-// frame reads serialized Batches as a BatchList, without a copy of them. net/http may
-// go on reading a body after the response is there; release ends that, since the
-// payloads belong to the caller again when Submit returns.
+// frame reads serialized Batches as a BatchList, without copying them. net/http may go on
+// reading a body after the response came. release ends that, since the payloads belong to the
+// caller again when Submit returns.
 type frame struct {
 	mu       sync.Mutex
-	parts    [][]byte // what is left: what comes before a payload, the payload, and so on
+	parts    [][]byte // the unread rest: the header of a payload, the payload, and so on
 	released bool
 }
 
@@ -115,7 +116,7 @@ func (f *frame) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// Close implements [io.Closer]. Submit releases what is left.
+// Close implements [io.Closer]. It does nothing: Submit releases the rest.
 func (f *frame) Close() error { return nil }
 
 func (f *frame) release() {

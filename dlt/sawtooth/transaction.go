@@ -10,43 +10,43 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
 )
 
-// Transaction is an operation that is not signed yet.
+// Transaction is an unsigned operation.
 type Transaction struct {
-	// FamilyName and FamilyVersion choose the transaction processor. Neither may be
-	// empty: nobody would serve it, and it would be pending for ever.
+	// FamilyName and FamilyVersion choose the transaction processor. Neither may be empty: no
+	// processor would serve the transaction, and it would be pending for ever.
 	FamilyName    string
 	FamilyVersion string
 
-	// Inputs are the addresses, or prefixes of addresses, that may be read, Outputs
-	// those that may be written: lower-case hex of even length up to 70; "" is the
-	// whole state. To be written and read, an address is listed in both.
+	// Inputs are the addresses, or prefixes of addresses, that may be read; Outputs may be
+	// written. They are lower-case hex of even length up to 70; "" is the whole state. List an
+	// address in both to read and write it.
 	Inputs  []string
 	Outputs []string
 
-	// Dependencies are ids of transactions of other batches that must be committed
-	// before. The order inside one batch is implicit and must not be listed: such a
-	// batch is accepted and never executed (docs/ledgers/sawtooth.md#dependencies).
+	// Dependencies are ids of transactions of other batches that must be committed before. The
+	// order inside one batch is implicit and must not be listed: such a batch is accepted and
+	// never executed (docs/ledgers/sawtooth.md#dependencies).
 	Dependencies []string
 
-	// Nonce tells transactions apart that are otherwise the same; with the same one
-	// they have the same id, and only one of them is ever executed. crypto/rand.Text
-	// makes a good one.
+	// Nonce distinguishes transactions that are otherwise the same. With the same nonce they
+	// have the same id, and only one of them is ever executed. crypto/rand.Text makes a good
+	// one.
 	Nonce string
 
 	// Payload is for the transaction processor. It may be empty.
 	Payload []byte
 }
 
-// SignedTransaction is a transaction as it goes into a batch.
+// SignedTransaction is a transaction in the form that a batch holds.
 type SignedTransaction struct {
 	ID      string // the signature of Header, 128 lower-case hex digits
 	Header  []byte // the serialized TransactionHeader, exactly as it was signed
 	Payload []byte
 }
 
-// Sign makes the transaction's header and signs it. Only the owner of the public
-// key batcher can put it into a batch; "" is the signer itself. The payload is not
-// copied. The error is a [*batch.InputError], or what the signer returned.
+// Sign makes the transaction's header and signs it. Only the owner of the public key batcher
+// can put it into a batch; "" means the signer itself. Sign does not copy the payload. The
+// error is a [*batch.InputError], or the signer's error.
 func (t Transaction) Sign(s Signer, batcher string) (SignedTransaction, error) {
 	if err := t.validate(); err != nil {
 		return SignedTransaction{}, err
@@ -79,7 +79,7 @@ func (t Transaction) Sign(s Signer, batcher string) (SignedTransaction, error) {
 	return SignedTransaction{ID: id, Header: header, Payload: t.Payload}, nil
 }
 
-// sign checks what a foreign signer returns: many an HSM makes high-S signatures.
+// sign checks the result of a foreign signer: many HSMs make high-S signatures.
 func sign(s Signer, header []byte) (string, error) {
 	sig, err := s.Sign(header)
 	if err != nil {

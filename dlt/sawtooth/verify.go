@@ -16,9 +16,9 @@ const (
 	addressLen   = 70
 )
 
-// Verify reports whether signature is publicKey's over message, in the one form
-// that a node takes: low S, lower-case hex, a compressed key
-// (docs/ledgers/sawtooth.md#signatures). The error is a [*batch.InputError].
+// Verify returns nil if signature is publicKey's over message, in the one form that a node
+// accepts: low S, lower-case hex, a compressed key (docs/ledgers/sawtooth.md#signatures).
+// Otherwise the error is a [*batch.InputError].
 func Verify(publicKey string, message []byte, signature string) error {
 	key, err := parsePublicKey(publicKey)
 	if err != nil {
@@ -57,8 +57,8 @@ func verify(key *secp256k1.PublicKey, message []byte, signature string) error {
 	if r.SetByteSlice(raw[:32]) || s.SetByteSlice(raw[32:]) || r.IsZero() || s.IsZero() {
 		return refuse("r and s from 1 to the order of secp256k1")
 	}
-	// The other half is as good a signature to mathematics, and refused by
-	// libsecp256k1, which both ledgers verify with.
+	// The other half is mathematically as good, but libsecp256k1, with which both ledgers
+	// verify, refuses it.
 	if s.IsOverHalfOrder() {
 		return refuse("low S")
 	}
@@ -79,7 +79,7 @@ func isHex(s string) bool {
 	return true
 }
 
-// isID reports whether s can be asked for: the status endpoint demands [0-9a-f]{128}.
+// isID reports whether a node can be asked about s: the status endpoint demands [0-9a-f]{128}.
 func isID(s string) bool { return len(s) == idLen && isHex(s) }
 
 // isAddress reports whether s may be an input or an output

@@ -7,8 +7,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// absent remembers since when nodes say that they do not run a service: one that is
-// starting is unavailable, one that never comes is a misconfiguration
+// absent remembers since when nodes answer that they do not run a service. A service that is
+// starting is unavailable; a service that never comes is a misconfiguration
 // (docs/ledgers/splinter.md#submitting).
 type absent struct {
 	patience time.Duration
@@ -17,7 +17,7 @@ type absent struct {
 	since map[string]time.Time
 }
 
-// kind says what a 404 means now.
+// kind returns the present meaning of a 404.
 func (a *absent) kind(p place, now time.Time) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -22,12 +22,11 @@ func isID(s string) bool {
 	return true
 }
 
-// Check implements [dlt.Checker]. It refuses what a node would refuse, answer with an
-// ambiguous 500, or choke on for 300 s: everything that [sawtooth.Check] refuses (no
-// transactions, malformed signatures and headers, addresses that are not hex), a
-// service that is not "circuit::service", and families, and versions of them, that no
-// handler serves (Options.Families). The error is a
-// [*batch.InputError].
+// Check implements [dlt.Checker]. It refuses a batch that a node would refuse, answer with an
+// ambiguous 500, or stall on for 300 s: every batch that [sawtooth.Check] refuses (no
+// transactions, malformed signatures and headers, addresses that are not hex), a service that
+// is not "circuit::service", and families, and versions of them, that no handler serves
+// (Options.Families). The error is a [*batch.InputError].
 func (c *Client) Check(b batch.Batch) error {
 	if err := sawtooth.CheckSize(b, c.o.MaxBody); err != nil {
 		return err

@@ -6,9 +6,9 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// agrees reports that a service's circuit has another scabbard service, which must come to
-// the same state before anything is committed. It is asked of the node once, since the
-// services of a circuit never change. The error is a [*dlt.Error].
+// agrees reports whether a service's circuit has another scabbard service, which must reach
+// the same state before anything is committed. It asks the node once, since the services of a
+// circuit never change. The error is a [*dlt.Error].
 func (c *Client) agrees(ctx context.Context, p place) (bool, error) {
 	key := p.node + " " + p.circuit
 	if many, known := c.circuits.Load(key); known {

@@ -16,16 +16,16 @@ var (
 	_ dlt.EventSource = (*Client)(nil)
 )
 
-// Client submits batches to scabbard services and asks them what became of those. It
-// never retries, follows no redirect and starts no goroutine that outlives a call.
-// All methods may be called concurrently.
+// Client submits batches to scabbard services and asks them about the outcomes. It never
+// retries, follows no redirect and starts no goroutine that outlives a call. All methods may
+// be called concurrently.
 type Client struct {
 	o      Options
 	traits dlt.Traits
 	http   *http.Client
-	direct bool // http's transport is net/http's own, whose hooks can be relied on
+	direct bool // http's transport is net/http's own and calls the trace hooks
 	tokens tokens
-	holder string // of the leases of streams
+	holder string // in the leases of streams
 
 	base   string
 	nodes  sync.Map // base URL -> *url.URL, or error
@@ -35,17 +35,16 @@ type Client struct {
 	logged idSet
 
 	lookedUp seldom
-	writers  sync.Map // batch.ServiceID -> struct{}: who writes its log in this process
+	writers  sync.Map // batch.ServiceID -> struct{}: its log is being written by this process
 	holds    holds
 
 	gates    sync.Map // node -> *gate
-	senders  sync.Map // batch.ServiceID -> *http.Client: at nodes that are suspected
+	senders  sync.Map // batch.ServiceID -> *http.Client: at suspected nodes
 	circuits sync.Map // node and circuit -> bool: whether it has several services
 }
 
-// New returns a client of the node at the base URL, such as http://localhost:8080.
-// It connects to nothing. nil options are the defaults. The error is a
-// [*batch.InputError].
+// New returns a client of the node at the base URL, such as http://localhost:8080. It connects
+// to nothing. nil options mean the defaults. The error is a [*batch.InputError].
 func New(url string, o *Options) (*Client, error) {
 	c, err := o.withDefaults()
 	if err != nil {
@@ -62,17 +61,16 @@ func New(url string, o *Options) (*Client, error) {
 			// The same bytes again execute again (docs/ledgers/splinter.md#the-same-bytes-again).
 			ResendHarmlessFor: 0,
 			LateArrival:       c.LateArrival,
-			// The history is written before the 202: Unknown at once says as much as
-			// Unknown later, and LateArrival has passed when it matters.
+			// The history is written before the 202: Unknown at once means as much as Unknown
+			// later, and LateArrival has passed when it matters.
 			Grace:                 0,
 			MaxIDsPerQuery:        maxIDs,
 			MaxInFlightPerService: c.MaxInFlightPerService,
-			// One queue for a service, one batch of it at a time; each POST is awaited, and
-			// all go to one node. Only what is rolled back falls behind.
+			// A service has one queue and executes one batch at a time; each POST is awaited,
+			// and all go to one node. Only rolled-back batches fall behind.
 			KeepsOrder:      true,
 			GroupsByService: true,
-			// The queue that a 429 speaks of is the service's
-			// (docs/ledgers/splinter.md#back-pressure).
+			// A 429 is about the service's queue (docs/ledgers/splinter.md#back-pressure).
 			PressureScope: dlt.ScopeService,
 			Stale:         2 * c.CoordinatorTimeout,
 			Resolves:      true,
@@ -85,11 +83,11 @@ func New(url string, o *Options) (*Client, error) {
 	}, nil
 }
 
-// Traits implements [dlt.Ledger]. They are the same for every service.
+// Traits implements [dlt.Ledger]. It returns the same traits for every service.
 func (c *Client) Traits(batch.ServiceID) dlt.Traits { return c.traits }
 
-// CloseIdleConnections closes the connections that no request is using. The client
-// can be used afterwards.
+// CloseIdleConnections closes the connections that no request uses. The client can be used
+// afterwards.
 func (c *Client) CloseIdleConnections() {
 	c.http.CloseIdleConnections()
 	c.senders.Range(func(_, apart any) bool {

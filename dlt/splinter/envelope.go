@@ -12,17 +12,16 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
-// envelope is a node's error body: {"code": "400", "message": ...}, without a code
-// where the version guard or the service lookup answers
-// (docs/ledgers/splinter.md#submitting). A 429 has an empty body.
+// envelope is a node's error body: {"code": "400", "message": ...}. The version guard and the
+// service lookup send no code (docs/ledgers/splinter.md#submitting). A 429 has an empty body.
 type envelope struct {
 	isJSON  bool
 	code    int // 0 where there is none
 	message string
 }
 
-// readEnvelope never fails: an answer that cannot be read in time has no code.
-// cancel is that of the request.
+// readEnvelope never fails: an answer that cannot be read in time has no code. cancel cancels
+// the request.
 func readEnvelope(h http.Header, body io.Reader, cancel context.CancelFunc) envelope {
 	b, _ := wire.ReadLittle(body, cancel)
 	return parseEnvelope(h.Get("Content-Type"), b)
@@ -36,7 +35,7 @@ func parseEnvelope(contentType string, b []byte) envelope {
 		Code    json.RawMessage `json:"code"`
 		Message string          `json:"message"`
 	}
-	// A document that is not the node's, however well formed, has no code.
+	// A well-formed document that is not the node's has no code.
 	if json.Unmarshal(b, &doc) == nil {
 		e.message = doc.Message
 		e.code, _ = strconv.Atoi(string(bytes.Trim(doc.Code, `"`)))

@@ -18,15 +18,13 @@ import (
 
 const opEvents = "events"
 
-// Events implements [dlt.EventSource], for exactly one service. It subscribes
-// from now on, or with Options.Replay to everything: what is replayed then are ids that
-// were committed, and says nothing about those that are missing
-// (docs/ledgers/splinter.md#events).
-// Committed are batches that this process submitted and whose transactions are told;
-// for all others an event says only that something has changed.
+// Events implements [dlt.EventSource], for exactly one service. It subscribes to events from
+// now on, or with Options.Replay to all. Replayed ids were committed, but a missing id means
+// nothing (docs/ledgers/splinter.md#events). A status Committed comes for batches that this
+// process submitted; for all others an event only means that something has changed.
 //
-// Where Options.Journal is set, and no other process writes the service's log, it
-// does so. The error is a [*dlt.Error].
+// If Options.Journal is set, and no other process writes the service's log, Events writes it.
+// The error is a [*dlt.Error].
 func (c *Client) Events(ctx context.Context, services []batch.ServiceID, yield func(dlt.Event) error) error {
 	if len(services) != 1 {
 		return &dlt.Error{Op: opEvents, Kind: dlt.ErrMisconfigured, Err: &batch.InputError{
@@ -42,7 +40,7 @@ func (c *Client) Events(ctx context.Context, services []batch.ServiceID, yield f
 	}
 	from := "" // everything
 	if !c.o.Replay {
-		from = strings.Repeat("f", idLen) // ids that are greater than the greatest
+		from = strings.Repeat("f", idLen) // greater than any id, so that nothing is replayed
 	}
 	conn, err := c.subscribeAt(ctx, p, from)
 	if err != nil {
@@ -69,8 +67,8 @@ func (c *Client) Events(ctx context.Context, services []batch.ServiceID, yield f
 // handshake bounds the opening of a stream.
 const handshake = 15 * time.Second
 
-// subscribeAt opens the websocket. The server registers the subscriber before it
-// answers: from then on everything is told, after a replay of what has ids greater than from.
+// subscribeAt opens the websocket. The server registers the subscriber before it answers: from
+// then on it sends everything, after a replay of the receipts with ids greater than from.
 func (c *Client) subscribeAt(ctx context.Context, p place, from string) (*websocket.Conn, error) {
 	h := http.Header{}
 	if err := c.prepare(ctx, h, opEvents, p); err != nil {
@@ -111,17 +109,17 @@ type received struct {
 	err  error
 }
 
-// subscription is one stream at work. Only run's goroutine uses it.
+// subscription is one stream in progress. Only run's goroutine uses it.
 type subscription struct {
 	client  *Client
 	service batch.ServiceID
 	yield   func(dlt.Event) error
 	conn    *websocket.Conn
 	begun   time.Time
-	log     *logWriter // nil: only told
+	log     *logWriter // nil: events are only passed on
 
 	probe    prober
-	roots    *roots         // nil: not followed
+	roots    *roots         // nil: roots are not followed
 	statuses []batch.Status // to be yielded
 	hint     bool           // something else has changed
 	hinted   time.Time
@@ -191,7 +189,7 @@ func (s *subscription) run(ctx context.Context) error {
 	}
 }
 
-// root asks for the hash of the service's state; "" is no answer.
+// root asks for the hash of the service's state; "" means no answer.
 func (s *subscription) root(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, prompt)
 	defer cancel()
@@ -206,7 +204,7 @@ func (s *subscription) root(ctx context.Context) string {
 	return root
 }
 
-// ended is the error of a stream that broke; nil where it was the caller who ended it.
+// ended returns the error of a broken stream; nil if the caller ended it.
 func (s *subscription) ended(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return &dlt.Error{Op: opEvents, Kind: dlt.ErrUnavailable, Err: s.client.cause(err)}
@@ -214,8 +212,8 @@ func (s *subscription) ended(ctx context.Context, err error) error {
 	return nil
 }
 
-// read hands frames on until the stream ends. The library answers the server's pings
-// as long as somebody reads.
+// read passes frames on until the stream ends. The library answers the server's pings only
+// while a Read is in progress.
 func (s *subscription) read(ctx context.Context, frames chan<- received) {
 	for {
 		_, text, err := s.conn.Read(ctx)
@@ -230,7 +228,7 @@ func (s *subscription) read(ctx context.Context, frames chan<- received) {
 	}
 }
 
-// takeAll takes a frame and those that have come meanwhile, up to a bound.
+// takeAll takes a frame and the frames that have come meanwhile, up to a bound.
 func (s *subscription) takeAll(f received, more <-chan received) error {
 	for range cap(more) {
 		if err := s.take(f); err != nil {
@@ -254,13 +252,13 @@ func (s *subscription) take(f received) error {
 	}
 	id, err := parseEvent(f.text)
 	if err != nil {
-		return err // something was told that nobody understands: a gap
+		return err // an unreadable event is a gap
 	}
 	s.probe.disturbed()
 	if s.roots != nil {
 		s.roots.disturbed()
 	}
-	if s.log != nil && isID(id) { // no transaction that passes Check has another
+	if s.log != nil && isID(id) { // no transaction that passes Check has any other id
 		s.log.add(id)
 	}
 	if known := s.client.sent.batch(s.service, id); known == "" {
@@ -271,8 +269,8 @@ func (s *subscription) take(f received) error {
 	return nil
 }
 
-// hintEvery is the time between events that say only that something has changed: a
-// replay is full of transactions of long ago.
+// hintEvery is the time between events that only mean that something has changed: a replay is
+// full of old transactions.
 const hintEvery = 100 * time.Millisecond
 
 func (s *subscription) tell() error {
@@ -290,7 +288,7 @@ func (s *subscription) tell() error {
 	return nil
 }
 
-// send sends the probe that is due.
+// send sends the probe, if one is due.
 func (s *subscription) send(ctx context.Context, waiting bool) error {
 	text, err := s.probe.next(time.Now(), waiting)
 	if err != nil || text == "" {
@@ -301,8 +299,8 @@ func (s *subscription) send(ctx context.Context, waiting bool) error {
 	return s.conn.Write(ctx, websocket.MessageText, []byte(text))
 }
 
-// eventJSON is a frame, one a transaction (docs/ledgers/splinter.md#events). What
-// it changed is of no interest.
+// eventJSON is a frame, one per transaction (docs/ledgers/splinter.md#events). The client does
+// not need the changes.
 type eventJSON struct {
 	ID string `json:"id"`
 }

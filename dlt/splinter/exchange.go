@@ -11,20 +11,20 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
-// maxText bounds what others wrote, in bytes, wherever it becomes part of an error.
+// maxText bounds foreign text wherever it becomes part of an error, in bytes.
 const maxText = 256
 
-// protocolHeader says what scabbard's REST API is spoken, which is 1 and not the 2
-// of the node's (docs/ledgers/splinter.md#services-tokens-and-connections).
+// protocolHeader is the header with the version of scabbard's REST API, which is 1 and not the
+// node's 2 (docs/ledgers/splinter.md#services-tokens-and-connections).
 const protocolHeader = "Splinterprotocolversion"
 
-// exchange sends one request to a node. A response of any status is no error; an
-// error is a [*dlt.Error] of the kind that is certain.
+// exchange sends one request to a node. A response of any status is no error. An error is a
+// [*dlt.Error] of the certain kind, or doubt.
 func (c *Client) exchange(req *http.Request, op string, p place) (*http.Response, error) {
 	if err := c.prepare(req.Context(), req.Header, op, p); err != nil {
 		return nil, err
 	}
-	// What is compressed on the way cannot be bounded before it is read.
+	// A compressed answer cannot be bounded before it is read.
 	req.Header["Accept-Encoding"] = []string{"identity"}
 	leave, after, err := c.gate(p.node).enter(req.Context(), p.id)
 	if err != nil {
@@ -53,7 +53,7 @@ func (c *Client) prepare(ctx context.Context, h http.Header, op string, p place)
 		if errors.Is(err, dlt.ErrMisconfigured) || errors.Is(err, batch.ErrInvalidInput) {
 			kind = dlt.ErrMisconfigured
 		}
-		// Not wrapped: a kind that it wraps is about the token, not about the batch.
+		// Not wrapped: its kind would be about the token, not about the batch.
 		return &dlt.Error{Op: op, Kind: kind, Message: c.show("no token: " + err.Error())}
 	}
 	if token != "" {
@@ -62,27 +62,27 @@ func (c *Client) prepare(ctx context.Context, h http.Header, op string, p place)
 	return nil
 }
 
-// answered takes from an answer what it says of node and service.
+// answered notes the meaning of an answer for node and service.
 func (c *Client) answered(p place, status int, sent http.Header) {
 	if status == http.StatusUnauthorized {
-		c.tokens.drop(p.node, sent.Get("Authorization")) // asked for again by the next request; this one ends
+		c.tokens.drop(p.node, sent.Get("Authorization")) // this request fails, and the next one gets a new token
 	}
 	if status != http.StatusNotFound && status < http.StatusInternalServerError {
 		c.absent.clear(p)
 	}
 }
 
-// cause strips what may be secret from an error's text, and bounds it.
+// cause removes possible secrets from an error's text, and bounds it.
 func (c *Client) cause(err error) error {
 	return wire.Shown(err, c.show)
 }
 
-// show makes text from outside fit to be shown.
+// show makes outside text fit to be shown.
 func (c *Client) show(text string) string {
 	return batch.Excerpt(c.tokens.redact(text), maxText)
 }
 
-// refusal is a [*dlt.Error] of a response.
+// refusal makes a [*dlt.Error] of a response.
 func (c *Client) refusal(op string, status int, e envelope, v verdict) error {
 	return &dlt.Error{
 		Op: op, StatusCode: status, Code: e.code, Message: c.show(e.message), RetryAfter: v.retryAfter, Kind: v.kind,

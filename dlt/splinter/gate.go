@@ -13,41 +13,41 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// The threads that answer for a node are as many as its cores. A connection belongs to one
-// of them; and one that serves a request about a service which is stalled (by a batch that
-// nobody executes, for 300 s) answers nobody until that is over, whether its client has
-// left or not. So of each service one request is open at a time, a service that keeps its
-// node's threads is left alone until its stall is over, and no batch is posted on a
-// connection that may belong to such a thread. Who keeps them is who began to wait first.
+// A node has as many answering threads as cores, and a connection belongs to one of them. A
+// thread that serves a request about a stalled service (one with a batch that nobody executes,
+// for 300 s) answers nothing else until the stall is over, even if its client has left. So the
+// client has one open request per service, leaves a service alone that holds threads until its
+// stall is over, and posts no batch on a connection that may belong to such a thread. The
+// service whose request began to wait first is the one that holds them.
 const (
-	// slow is how long a request may be open before its node is suspected.
+	// slow is how long a request may be open before the client suspects its node.
 	slow = time.Second
 	// stall is how long a batch that nobody executes holds its service (libscabbard 0.6.14,
 	// EXECUTION_TIMEOUT), and a little more.
 	stall = 310 * time.Second
-	// look is how long a connection may take to show that somebody serves it.
+	// look is how long a connection may take to show that a thread serves it.
 	look = 2 * time.Second
-	// looks is how many connections are tried before a POST.
+	// looks is the number of connections to try before a POST.
 	looks = 4
 )
 
-// gate is what is open at a node. All methods may be called concurrently.
+// gate tracks the open requests to a node. All methods may be called concurrently.
 type gate struct {
 	mu       sync.Mutex
 	services map[batch.ServiceID]*passage
-	count    int       // of requests
+	count    int       // number of requests
 	suspect  time.Time // until then
 }
 
-// passage is the requests about one service.
+// passage tracks the requests about one service.
 type passage struct {
-	turn     chan struct{} // held by the one that is open
-	open     time.Time     // since when it is; zero is none
-	number   int           // of that one
-	answered time.Time     // the last time
+	turn     chan struct{} // held by the open request
+	open     time.Time     // when it began; zero if there is none
+	number   int           // of the open request
+	answered time.Time     // last time
 	rests    time.Time     // until then
-	rest     time.Duration // the last one, doubled when the next request hangs, too
-	holds    bool          // threads, until rests
+	rest     time.Duration // last one, doubled if the next request hangs, too
+	holds    bool          // it holds threads, until rests
 }
 
 func (g *gate) passage(s batch.ServiceID) *passage {
@@ -62,9 +62,9 @@ func (g *gate) passage(s batch.ServiceID) *passage {
 	return p
 }
 
-// enter waits for the service's turn. leave takes whether the node answered, and whether it
-// was this side that ended the request. An error says that nothing was sent, and may be
-// sent after so long.
+// enter waits for the service's turn. The caller passes to leave whether the node answered,
+// and whether this side ended the request. An error means that nothing was sent; it may be
+// sent after the given time.
 func (g *gate) enter(ctx context.Context, s batch.ServiceID) (leave func(answered, gaveUp bool), after time.Duration, err error) {
 	g.mu.Lock()
 	p := g.passage(s)
@@ -91,7 +91,7 @@ func (g *gate) enter(ctx context.Context, s batch.ServiceID) (leave func(answere
 	}, 0, nil
 }
 
-// left ends a passage. The lock is held.
+// left ends a passage. The caller holds the lock.
 func (g *gate) left(s batch.ServiceID, p *passage, answered, gaveUp bool, now time.Time) {
 	start := p.open
 	p.open = time.Time{}
@@ -106,25 +106,26 @@ func (g *gate) left(s batch.ServiceID, p *passage, answered, gaveUp bool, now ti
 	g.suspect = now.Add(stall)
 	held, alive := g.others(s, p.number, start, now)
 	switch {
-	case held: // another connection may lead to another thread
+	case held: // another connection may reach another thread
 		p.rest = 0
 	case alive:
 		p.rest, p.holds = 0, true
 		p.rests = start.Add(stall)
-	default: // nobody else is there to be harmed, or nobody answers
+	default: // no other service is there to be harmed, or none gets answers
 		p.rest = min(max(2*p.rest, 5*time.Second), time.Minute)
 		p.rests = now.Add(p.rest)
 	}
 }
 
-// gaveUp reports that this side ended the request, because nobody answered it in time.
+// gaveUp reports whether this side ended the request, because no answer came in time.
 func gaveUp(ctx context.Context, err error) bool {
 	var timeout net.Error
 	return err != nil && (ctx.Err() != nil || (errors.As(err, &timeout) && timeout.Timeout()))
 }
 
-// others reports whether another service holds threads of the node, or has been waiting
-// longer and so may; and whether another one was answered meanwhile: the node is alive.
+// others returns two facts. held: another service holds threads of the node, or has been
+// waiting longer and so may hold them. alive: another service was answered meanwhile, so the
+// node is alive.
 func (g *gate) others(s batch.ServiceID, number int, start, now time.Time) (held, alive bool) {
 	for id, p := range g.services {
 		if id != s {
@@ -135,7 +136,7 @@ func (g *gate) others(s batch.ServiceID, number int, start, now time.Time) (held
 	return held, alive
 }
 
-// suspected reports whether connections may lead to threads that answer nobody.
+// suspected reports whether connections may belong to threads that answer nothing.
 func (g *gate) suspected(now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -163,9 +164,9 @@ func passing(op string, after time.Duration, err error) error {
 	return &dlt.Error{Op: op, Kind: dlt.ErrUnavailable, RetryAfter: after, Err: err}
 }
 
-// sender returns the client that sends what concerns a service. At a node that is suspected
-// a service has connections of its own, so that one which has just answered is there for
-// the next request, whatever others do.
+// sender returns the HTTP client for a service. At a suspected node each service has its own
+// connections, so that a connection that has just answered is free for the service's next
+// request.
 func (c *Client) sender(p place) *http.Client {
 	shared, own := c.http.Transport.(*http.Transport)
 	if !own || !c.gate(p.node).suspected(time.Now()) {

@@ -10,28 +10,28 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// A log goes on over a gap where the state is the same after it. A batch that is posted to a
-// node which has just started, and is committed before the stream is open again, changes the
-// state: nothing would be proved of all that was in doubt from before. So new batches of a
-// service whose stream broke are held back until its log is being written again. No proof
-// rests on this: it only keeps a state the same that nobody else has changed.
+// A log goes on over a gap if the state is the same after it. If a batch is posted to a node
+// that has just started, and is committed before the stream is open again, the state changes:
+// then older doubts cannot be settled. So new batches of a service whose stream broke are held
+// back until its log is being written again. No proof depends on this: it only avoids changes
+// of the state by this client.
 const (
-	// holdFor is how long a node that answers is waited for: its stream is tried again within
-	// 36 s, and the log decides within 15 s whether it goes on.
+	// holdFor is how long to wait at a node that answers: its stream is tried again within 36
+	// s, and the log decides within 15 s whether it goes on.
 	holdFor = time.Minute
-	// holdPause is when a batch that was held back is tried again.
+	// holdPause is the pause before a batch that was held back is tried again.
 	holdPause = time.Second
 )
 
-// holds knows the services whose streams broke. All methods may be called concurrently.
+// holds records the services whose streams broke. All methods may be called concurrently.
 type holds struct {
 	mu       sync.Mutex
 	services map[batch.ServiceID]hold
 }
 
 type hold struct {
-	broke    time.Time // when the stream did
-	answered time.Time // since when the node has answered again; zero is not yet
+	broke    time.Time // when the stream broke
+	answered time.Time // when the node first answered again; zero if not yet
 }
 
 func (h *holds) begin(s batch.ServiceID, now time.Time) {
@@ -43,7 +43,7 @@ func (h *holds) begin(s batch.ServiceID, now time.Time) {
 	h.services[s] = hold{broke: now}
 }
 
-// broke is when a service's stream did; false where nothing is held back.
+// broke returns when a service's stream broke; false if nothing is held back.
 func (h *holds) broke(s batch.ServiceID) (time.Time, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -51,7 +51,7 @@ func (h *holds) broke(s batch.ServiceID) (time.Time, bool) {
 	return of.broke, held
 }
 
-// end ends the hold of that break, and not that of a later one.
+// end ends the hold of that break, but not of a later one.
 func (h *holds) end(s batch.ServiceID, broke time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -60,7 +60,7 @@ func (h *holds) end(s batch.ServiceID, broke time.Time) {
 	}
 }
 
-// heard takes whether the node has answered, and reports whether the service is still held.
+// heard notes whether the node has answered, and reports whether the service is still held.
 func (h *holds) heard(s batch.ServiceID, answered bool, now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -80,13 +80,13 @@ func (h *holds) heard(s batch.ServiceID, answered bool, now time.Time) bool {
 	return true
 }
 
-// mayGoOn reports whether a log has an end to go on from, and nobody has written it since the
-// stream broke, so long ago.
+// mayGoOn reports whether a log has an end to go on from, and has had no entry since the
+// stream broke. broke is how long ago that was.
 func mayGoOn(found batch.StreamFound, broke time.Duration) bool {
 	return found.Covered && found.Cursor != "" && found.Until >= broke
 }
 
-// holdBack refuses a batch for now where the log of its service may go on.
+// holdBack refuses a batch for now if the log of its service may go on.
 func (c *Client) holdBack(ctx context.Context, p place, id batch.ID) error {
 	broke, held := c.holds.broke(p.id)
 	if !held || !isID(string(id)) {

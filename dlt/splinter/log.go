@@ -7,43 +7,43 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// streamName is what the journal knows a service's events by.
+// streamName returns the journal's name for a service's events.
 func streamName(service batch.ServiceID) string { return "scabbard " + string(service) }
 
 const (
 	maxEntry  = 500    // ids in one entry
-	maxUnsaid = 50_000 // ids that wait for a journal that fails
+	maxUnsaid = 50_000 // ids that wait while the journal fails
 )
 
-// logWriter writes what a stream tells into the journal, while it has the lease.
-// Errors of the journal are not the stream's: what was not written is tried again,
-// and the span does not grow meanwhile.
+// logWriter writes a stream's events into the journal, while it has the lease. Errors of the
+// journal do not end the stream: an entry that fails is tried again, and the span does not
+// grow meanwhile.
 type logWriter struct {
 	client  *Client
 	service batch.ServiceID
 	stream  string
 
-	epoch   int64 // 0: without the lease
+	epoch   int64 // 0: no lease
 	renew   time.Time
 	ids     []string  // received and not written
-	covered time.Time // everything from the span's begin to here has been received
-	fresh   bool      // the next entry begins a span, at covered
-	written time.Time // covered, of the last entry
+	covered time.Time // everything from the span's start to here was received
+	fresh   bool      // the next entry starts a span, at covered
+	written time.Time // covered in the last entry
 	retry   time.Time // not before, after an error
 
-	roots *roots    // nil: not followed
-	after string    // the root that the log ended with, while that may go on; "" is not
+	roots *roots    // nil: roots are not followed
+	after string    // root at the end of the log, while that may go on; else ""
 	begun time.Time // when the stream was opened
 }
 
-// bound is for one write: an entry is dated by the database, and is dated too late
-// by what the writing takes. So it takes less than the margin of the evidence.
+// bound limits one write. The database dates an entry, too late by the duration of the write.
+// So the write takes less than the margin of the evidence.
 func (l *logWriter) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, l.client.o.Margin/2)
 }
 
-// open begins a span at the time that the stream was opened, unless the one before it may
-// go on: that shows when the state's root is known.
+// open starts a span at the time that the stream was opened, unless the span before it may go
+// on: the state's root will show that.
 func (l *logWriter) open(ctx context.Context, begun time.Time) {
 	l.lease(ctx)
 	l.begin(begun)
@@ -61,14 +61,14 @@ func (l *logWriter) open(ctx context.Context, begun time.Time) {
 
 func (l *logWriter) begin(at time.Time) { l.ids, l.covered, l.fresh, l.after = nil, at, true, "" }
 
-// goesOn decides whether the span of the last entry goes on: where nothing was told since
-// the stream was opened, and the state is the one that the log ended with. It reports
-// whether that is decided.
+// goesOn decides whether the span of the last entry goes on: if no event came since the stream
+// was opened, and the state is the same as at the end of the log. It reports whether that is
+// decided.
 func (l *logWriter) goesOn(settled time.Time) bool {
 	switch {
 	case l.after == "":
 	case len(l.ids) > 0 || time.Since(l.begun) > silence*max(l.client.o.ProbeInterval, time.Second):
-		l.after = "" // too late: a span of its own begins where the stream did
+		l.after = "" // too late: a new span starts where the stream did
 	case l.roots.known == "":
 		return false
 	default:
@@ -87,30 +87,30 @@ func (l *logWriter) lease(ctx context.Context) {
 	defer cancel()
 	epoch, held, err := l.client.o.Journal.LeaseStream(bounded, l.stream, l.client.holder, ttl)
 	switch {
-	case err != nil: // an entry of an epoch that is over is refused
+	case err != nil: // an entry of an expired epoch is refused
 	case !held:
 		l.epoch = 0
 	case epoch != l.epoch:
-		// Somebody else may have written in between. What was received without the lease
-		// was not kept: the span begins now.
+		// Another process may have written in between. Events without the lease were not kept:
+		// the span starts now.
 		l.epoch = epoch
 		l.begin(time.Now())
 	}
 }
 
-// add takes the id of a transaction that was committed.
+// add notes the id of a committed transaction.
 func (l *logWriter) add(id string) {
 	switch {
 	case l.epoch == 0:
 	case len(l.ids) >= maxUnsaid: // the journal fails: what is dropped here is a gap
 		l.begin(time.Now())
-	case l.client.logged.has(l.service, id): // a replay
+	case l.client.logged.has(l.service, id): // replayed
 	default:
 		l.ids = append(l.ids, id)
 	}
 }
 
-// work renews the lease and writes what is to be written.
+// work renews the lease and writes entries that are due.
 func (l *logWriter) work(ctx context.Context, p *prober) {
 	now := time.Now()
 	if now.After(l.renew) {
@@ -129,8 +129,8 @@ func (l *logWriter) work(ctx context.Context, p *prober) {
 	}
 }
 
-// write appends one entry. The span grows only with the last of those that are due:
-// before that, ids which belong to it are still here.
+// write appends one entry. The span grows only with the last entry due: before that, ids of
+// the span are still here.
 func (l *logWriter) write(ctx context.Context) bool {
 	e := batch.StreamEntry{Stream: l.stream, Epoch: l.epoch, IDs: l.ids[:min(len(l.ids), maxEntry)], Restart: l.fresh}
 	at := l.covered
@@ -145,8 +145,8 @@ func (l *logWriter) write(ctx context.Context) bool {
 	}
 	e.Age = time.Since(at)
 	if !e.Restart {
-		// A machine that slept has a monotonic clock that stood still, and must not
-		// claim to have listened. The begin of a span is safe when it is too young.
+		// The monotonic clock of a machine stands still while it sleeps, and must not claim
+		// that it listened. A span is safe if its start is too late.
 		e.Age = max(e.Age, time.Now().Round(0).Sub(at.Round(0)))
 	}
 	bounded, cancel := l.bound(ctx)
@@ -166,7 +166,7 @@ func (l *logWriter) write(ctx context.Context) bool {
 	return true
 }
 
-// close writes what is left when the stream has ended.
+// close writes the rest when the stream has ended.
 func (l *logWriter) close(ctx context.Context) {
 	for l.epoch != 0 && len(l.ids) > 0 {
 		if !l.write(ctx) {

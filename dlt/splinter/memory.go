@@ -7,8 +7,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// maxMemory is how many ids are kept in each of two halves: what is forgotten costs a
-// question, never a wrong answer.
+// maxMemory is the number of ids in each of two halves. A forgotten id costs a query, never a
+// wrong answer.
 const maxMemory = 50_000
 
 // halves is a map that forgets its oldest half when it is full. Not for concurrent use.
@@ -34,7 +34,7 @@ func (h *halves[K, V]) remove(k K) {
 	delete(h.old, k)
 }
 
-// sent knows which batch of this process a transaction belongs to.
+// sent records the batch of each transaction that this process sent.
 type sent struct {
 	mu  sync.Mutex
 	ids halves[sentKey, batch.ID]
@@ -51,14 +51,14 @@ func (s *sent) add(k batch.Key, transactions []string) {
 	for _, t := range transactions {
 		key := sentKey{k.Service, t}
 		if other, known := s.ids.get(key); known && other != k.ID {
-			s.ids.put(key, "") // in two batches: its event does not say which was committed
+			s.ids.put(key, "") // in two batches: its event does not name the committed one
 			continue
 		}
 		s.ids.put(key, k.ID)
 	}
 }
 
-// batch returns "" where nothing is certain.
+// batch returns "" if nothing is certain.
 func (s *sent) batch(service batch.ServiceID, transaction string) batch.ID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,13 +66,13 @@ func (s *sent) batch(service batch.ServiceID, transaction string) batch.ID {
 	return id
 }
 
-// validSince knows since when batches are Valid in every answer that this process got.
+// validSince records since when batches are Valid in every answer to this process.
 type validSince struct {
 	mu    sync.Mutex
 	since halves[batch.Key, time.Time]
 }
 
-// note takes what was answered at a time.
+// note records the answers of a time.
 func (v *validSince) note(service batch.ServiceID, statuses []batch.Status, now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -86,7 +86,7 @@ func (v *validSince) note(service batch.ServiceID, statuses []batch.Status, now 
 	}
 }
 
-// age is how long ago it was first answered; 0 where it was not.
+// age returns how long ago Valid was first answered; 0 if it was not.
 func (v *validSince) age(service batch.ServiceID, id batch.ID, now time.Time) time.Duration {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -97,7 +97,7 @@ func (v *validSince) age(service batch.ServiceID, id batch.ID, now time.Time) ti
 	return now.Sub(at)
 }
 
-// idSet is ids that need not be handled again.
+// idSet is a set of ids that are done.
 type idSet struct {
 	mu  sync.Mutex
 	ids halves[sentKey, struct{}]
@@ -118,13 +118,13 @@ func (s *idSet) add(service batch.ServiceID, ids []string) {
 	}
 }
 
-// seldom knows when something was last done about a batch.
+// seldom records when something was last done about a batch.
 type seldom struct {
 	mu   sync.Mutex
 	last halves[batch.Key, time.Time]
 }
 
-// due reports whether it is time again, and if so takes it for done.
+// due reports whether it is time again, and then records it as done.
 func (s *seldom) due(k batch.Key, every time.Duration, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

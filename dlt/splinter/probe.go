@@ -7,41 +7,41 @@ import (
 	"time"
 )
 
-// prober proves that a stream has told everything up to some time. A scabbard node
-// echoes text (docs/ledgers/splinter.md#events), but the history is still being
-// replayed, and live events wait behind it, when it echoes the first one. So probes
-// come in pairs: the second is sent when the first is back. Where no event came in
-// between, nothing was waiting to be sent when the node echoed the second; everything
-// that was published before the first was sent has been received.
+// prober proves that a stream was complete up to some time. A scabbard node echoes text
+// (docs/ledgers/splinter.md#events). But when it echoes the first probe it may still be
+// replaying the history, with live events waiting behind. So probes come in pairs: the second
+// is sent when the first is back. If no event comes in between, nothing was waiting when the
+// node echoed the second: every event published before the first probe was sent has been
+// received.
 type prober struct {
 	every   time.Duration
 	name    string
 	count   int
-	due     time.Time // of the next pair
-	text    string    // of the probe under way, "" is none
+	due     time.Time // when the next pair is due
+	text    string    // of the probe in flight; "" if none
 	sent    time.Time
-	first   time.Time // when the first of a pair was sent; zero while that is under way
+	first   time.Time // when the first of a pair was sent; zero while it is in flight
 	quiet   bool      // no event since the first came back
 	hurried int       // probes since the pair was due
-	settled time.Time // everything before this was received; zero is nothing yet
-	shown   int       // the probe that showed it, the first of a pair: they are counted from 1
+	settled time.Time // everything before this was received; zero if nothing yet
+	shown   int       // number of the probe that proved it, the first of a pair; the first probe is 1
 }
 
 func newProber(every time.Duration) prober {
 	return prober{every: every, name: rand.Text()}
 }
 
-// silence is how many intervals a probe may be under way before the stream is dead.
+// silence is how many intervals a probe may be in flight before the stream counts as dead.
 const silence = 3
 
-// hurry bounds the probes of one interval: between the events of a busy service
-// there is room for a pair, in a replay there is none.
+// hurry bounds the probes of one interval: between the events of a busy service there is time
+// for a pair, in a replay there is none.
 const hurry = 16
 
 var errSilent = errors.New("splinter: the node does not echo: the stream is dead")
 
-// next returns the text of the probe that is due, or "". waiting says that frames
-// have come which were not looked at yet.
+// next returns the text of the probe that is due, or "". waiting means that frames have come
+// which were not read yet.
 func (p *prober) next(now time.Time, waiting bool) (string, error) {
 	if p.text != "" {
 		if !waiting && now.Sub(p.sent) > max(silence*p.every, time.Second) {
@@ -57,7 +57,7 @@ func (p *prober) next(now time.Time, waiting bool) (string, error) {
 	return p.text, nil
 }
 
-// soon makes a pair due at once where none is under way.
+// soon makes a pair due at once if none is in flight.
 func (p *prober) soon(now time.Time) {
 	if p.first.IsZero() && p.text == "" {
 		p.due = now
@@ -83,7 +83,7 @@ func (p *prober) echoed(text []byte, now time.Time) bool {
 		p.pause(now)
 		return true
 	}
-	p.first, p.quiet = p.sent, true // this one is the first of a pair, perhaps of a new one
+	p.first, p.quiet = p.sent, true // this probe is the first of a pair, perhaps of a new one
 	p.due = now
 	return true
 }

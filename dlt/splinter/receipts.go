@@ -13,30 +13,29 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// receipts is what a node's durable receipts say of a batch.
+// receipts is the finding of a search in a node's durable receipts of a batch.
 type receipts uint8
 
 const (
-	receiptsUnknown receipts = iota // nobody asked, or the answer leaves it open
-	receiptsThere                   // of one of its transactions, and so of all
-	receiptsMissing                 // of all of its transactions
+	receiptsUnknown receipts = iota // not asked, or the answer leaves it open
+	receiptsThere                   // one of its transactions has a receipt, and so all have
+	receiptsMissing                 // none of its transactions has one
 )
 
-// page is how many receipts a node reads at a time for a replay, and so how many of those
-// after a cursor are certain to be told.
+// page is how many receipts a node reads at a time for a replay. It is also how many receipts
+// after a cursor it certainly replays.
 const page = 64
 
-// A node keeps a receipt of every transaction that it committed, for ever, and replays
-// them to a subscriber: those whose id is greater than the cursor, the oldest first, 64 of
-// them. Then it goes on at the id of the last one, whatever that is (libscabbard 0.6.14,
-// state/mod.rs; sawtooth-lib 0.7.3, list_receipts_since.rs). So a cursor just below an id
-// asks for the receipt with that id: where fewer than 64 are told, they are all that there
-// are with this id or a greater one. Where 64 are told and it is not among them, no cursor
-// ever shows it, whether it is there or not.
+// A node keeps a receipt of every committed transaction for ever, and replays receipts to a
+// subscriber: those with an id greater than the cursor, the oldest first, 64 of them. Then it
+// goes on at the id of the last one, wherever that is (libscabbard 0.6.14, state/mod.rs;
+// sawtooth-lib 0.7.3, list_receipts_since.rs). So a cursor just below an id asks for the
+// receipt with that id. If fewer than 64 come, they are all the receipts with this id or a
+// greater one. If 64 come without this id, no cursor ever shows it, whether it exists or not.
 
-// cursors are the places from which to ask, the greatest first. own is the one just below
-// the id. Those above it find out, at a small cost to the node, whether there are too many
-// receipts; those below it, whether the node replays anything at all.
+// cursors returns the places from which to ask, the greatest first. own is just below the id.
+// The cursors above it show, at a small cost to the node, whether there are too many receipts;
+// the cursors below it show whether the node replays anything at all.
 func cursors(id string) (list []string, own string) {
 	at, ok := new(big.Int).SetString(id, 16)
 	if !ok || at.Sign() == 0 {
@@ -57,27 +56,27 @@ func cursors(id string) (list []string, own string) {
 
 func cursor(at *big.Int) string { return fmt.Sprintf("%0*x", idLen, at) }
 
-// told is one replay: what came after a cursor, and whether its end was seen.
+// told is one replay: the receipts after a cursor, and whether its end was seen.
 type told struct {
 	cursor string
-	ids    []string // without those that came twice
+	ids    []string // without repeated ids
 	ended  bool
 }
 
-// inquiry gathers replays until they settle whether the receipts of a batch are there.
+// inquiry collects replays until they settle whether the receipts of a batch exist.
 type inquiry struct {
-	ids     []string // of its transactions
+	ids     []string // of the batch's transactions
 	own     string   // the cursor just below the greatest
 	seen    bool     // the node has replayed something
-	missing bool     // nothing but a node that replays is wanting
+	missing bool     // only the proof that the node replays is missing
 }
 
-// take reads one replay, those with greater cursors being taken. done says that no more
+// take reads one replay; the replays with greater cursors come first. done means that no more
 // are needed. It is pure.
 func (q *inquiry) take(r told) (found receipts, done bool) {
 	for _, id := range r.ids {
 		switch {
-		case id <= r.cursor: // this store is not one that selects by id: nothing it says is understood
+		case id <= r.cursor: // this store does not select by id: its replay means nothing
 			return receiptsUnknown, true
 		case slices.Contains(q.ids, id):
 			return receiptsThere, true
@@ -92,7 +91,7 @@ func (q *inquiry) take(r told) (found receipts, done bool) {
 		q.missing = !full
 		done = full
 	case full:
-		// Above the own cursor: too many, further down there are more.
+		// Above the own cursor: too many, and more below.
 		done = r.cursor > q.own
 	}
 	if q.missing && q.seen {
@@ -101,8 +100,8 @@ func (q *inquiry) take(r told) (found receipts, done bool) {
 	return receiptsUnknown, done
 }
 
-// receiptsOf asks a node whether it has the receipts of some transactions, which are all
-// of one batch: they are written together. Errors are [*dlt.Error]s.
+// receiptsOf asks a node whether it has the receipts of some transactions, all of one batch:
+// the node writes them together. Errors are [*dlt.Error]s.
 func (c *Client) receiptsOf(ctx context.Context, p place, ids []string) (receipts, error) {
 	if len(ids) == 0 {
 		return receiptsUnknown, nil
@@ -121,8 +120,8 @@ func (c *Client) receiptsOf(ctx context.Context, p place, ids []string) (receipt
 	return receiptsUnknown, nil
 }
 
-// replay subscribes at a cursor and reads what the node replays. The node echoes text
-// behind that; a pair of echoes with nothing in between is the end.
+// replay subscribes at a cursor and reads the node's replay. The node echoes text after it:
+// two echoes with nothing in between mark its end.
 func (c *Client) replay(ctx context.Context, p place, from string) (told, error) {
 	r := told{cursor: from}
 	conn, err := c.subscribeAt(ctx, p, from)

@@ -12,18 +12,18 @@ import (
 
 const opResolve = "resolve"
 
-// prompt is the longest that a question may take. An answer that took longer comes
-// from a node that was stalled or frozen until just now, and a POST from before may
-// be waiting in it beside the question: ask again.
+// prompt is the longest time for a query. A slower answer comes from a node that was stalled
+// or frozen until just now, and an earlier POST may be waiting in it beside the query: ask
+// again.
 const prompt = 2 * time.Second
 
-// Resolve implements [dlt.Resolver]. It asks the node once, about the batch and its
-// witnesses, and then the journal of the service's events. A batch that is in that
-// was committed; NotCommitted needs one of the proofs that judge names. Only where these
-// leave it open does it ask for the node's receipts, and last Options.Evidence. The error
-// is a [*dlt.Error], the journal's, or that of Options.Evidence.
+// Resolve implements [dlt.Resolver]. It asks the node once, about the batch and its witnesses,
+// and then the journal of the service's events. A batch in the journal was committed;
+// NotCommitted needs one of the proofs that judge names. Only if these leave it open does
+// Resolve ask for the node's receipts, and last Options.Evidence. The error is a [*dlt.Error],
+// the journal's, or Options.Evidence's.
 //
-// docs/splinter-evidence.md says what each proof rests on.
+// docs/splinter-evidence.md gives the reasons behind each proof.
 func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
 	start := time.Now()
 	p, err := c.place(d.Service)
@@ -31,7 +31,7 @@ func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error)
 		return dlt.CannotTell, &dlt.Error{Op: opResolve, Kind: dlt.ErrMisconfigured, Err: err}
 	}
 	if !isID(string(d.ID)) {
-		return dlt.CannotTell, nil // no question about it would have an answer
+		return dlt.CannotTell, nil // no query about it would get an answer
 	}
 	ids := []batch.ID{d.ID}
 	for _, w := range d.Witnesses {
@@ -62,12 +62,12 @@ func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error)
 		}
 		k.log, k.logged = found, len(transactionIDs(d.Payload)) > 0
 	}
-	// Since d was put together at least so much has passed, which only makes its spans longer.
+	// At least this time has passed since d was made, which only makes its spans longer.
 	k.elapsed = time.Since(start)
 	if found := k.judge(); found != dlt.CannotTell || k.own.Reported == 0 {
 		return found, nil
 	}
-	// What is read from here on is read after the node's answer, and is durable.
+	// Everything read below is read after the node's answer, and is durable.
 	if err := c.lookUp(ctx, p, d, &k); err != nil {
 		return dlt.CannotTell, err
 	}
@@ -81,9 +81,9 @@ func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error)
 	return k.judge(), nil
 }
 
-// lookUp asks for the node's receipts, about one batch once in a while: an answer that left
-// it open will do so again. An error says that the node could not be asked. Where it refuses
-// to answer, nothing is known.
+// lookUp asks for the node's receipts, seldom about one batch: an answer that left it open
+// will do so again. An error means that the node could not be asked. If the node refuses to
+// answer, nothing is known.
 func (c *Client) lookUp(ctx context.Context, p place, d dlt.Doubt, k *knowledge) (err error) {
 	if !c.lookedUp.due(d.Key, min(lookUpEvery, c.o.LateArrival), time.Now()) {
 		return nil
@@ -103,7 +103,7 @@ func (c *Client) lookUp(ctx context.Context, p place, d dlt.Doubt, k *knowledge)
 	return err
 }
 
-// lookUpEvery is the time between two questions about the receipts of one batch.
+// lookUpEvery is the time between two queries for the receipts of one batch.
 const lookUpEvery = time.Minute
 
 func (c *Client) rules() rules {
@@ -118,28 +118,28 @@ type rules struct {
 	fresh                      time.Duration // a log that is no older is being written
 }
 
-// knowledge is all that is known of a doubt.
+// knowledge is everything known about a doubt.
 type knowledge struct {
 	rules
 	doubt     dlt.Doubt
 	own       answer
 	witnesses []answer
-	validFor  time.Duration // how long every answer to this process has been Valid
+	validFor  time.Duration // how long every answer to this process was Valid
 	log       batch.StreamFound
-	logged    bool          // there is a log, and the batch has transactions to look for
-	elapsed   time.Duration // since Resolve was called, until node and journal had answered
+	logged    bool          // there is a log, and transactions to look for
+	elapsed   time.Duration // from the call of Resolve until node and journal had answered
 	receipts  receipts
-	agrees    bool         // another service must come to the same state
-	applied   dlt.Evidence // what Options.Evidence says
+	agrees    bool         // another service must reach the same state
+	applied   dlt.Evidence // result of Options.Evidence
 }
 
-// judge says what follows. It is pure.
+// judge draws the conclusion. It is pure.
 func (k *knowledge) judge() dlt.Evidence {
 	d := k.doubt
-	// A batch is committed as a whole, or not at all (scabbard's state/mod.rs executes
-	// it in a schedule of its own, where one invalid transaction fails all): any of its
-	// transactions is proof. It stands above whatever the node says, for a second copy
-	// may have made it Pending or Invalid (docs/ledgers/splinter.md#the-same-bytes-again).
+	// A batch is committed as a whole, or not at all (scabbard's state/mod.rs executes it in
+	// its own schedule, where one invalid transaction fails all): any of its transactions is
+	// proof. This proof beats the node's answer, because a second copy may have made the batch
+	// Pending or Invalid (docs/ledgers/splinter.md#the-same-bytes-again).
 	if k.logged && len(k.log.IDs) > 0 || k.receipts == receiptsThere {
 		return dlt.Committed
 	}
@@ -147,7 +147,7 @@ func (k *knowledge) judge() dlt.Evidence {
 	case batch.ReportedCommitted:
 		return dlt.Committed
 	case batch.ReportedPending:
-		// Queued, or dropped without a word: nothing tells which.
+		// Queued, or silently dropped: nothing shows which.
 		return dlt.InFlight
 	case batch.ReportedValid:
 		if k.validFor < k.stale || d.Ended < k.stale {
@@ -168,32 +168,32 @@ func (k *knowledge) judge() dlt.Evidence {
 		if k.elapsed > prompt {
 			return dlt.InFlight
 		}
-		// The place of a batch in the history is that of its first sight, which another POST
-		// of it does not refresh. One that an earlier attempt brought there may have been
-		// evicted before the witness, whatever became of the last attempt.
+		// The place of a batch in the history is its first sight, which another POST of it
+		// does not refresh. A batch that an earlier attempt brought there may have been
+		// evicted before the witness, with any outcome of the last attempt.
 		if d.Number == 1 && k.witnessed() {
 			return dlt.NotCommitted
 		}
-		// Else evicted, or the node restarted. Evicted while it was queued (version 1
-		// has no bound but our own), it may be executed yet: LateArrival must cover that
+		// Else evicted, or the node restarted. If it was evicted while it was queued (version
+		// 1 has no bound except ours), it may be executed yet: LateArrival must cover that
 		// queue, and the log below must reach beyond.
 	case batch.ReportedInvalid:
-		// One POST, one execution, and that had no effect. After a second POST this may
-		// be about the copy, with the original committed
+		// One POST, one execution, which had no effect. After a second POST this may be about
+		// the copy, while the original is committed
 		// (docs/ledgers/splinter.md#the-same-bytes-again) or another copy queued.
 		if d.Number == 1 {
 			return dlt.NotCommitted
 		}
 	case batch.ReportedValid:
-		// Its two-phase commit was over when it had been Valid for so long. The log must
-		// have been complete at that time.
+		// Its two-phase commit was over after that time as Valid. The log must have been
+		// complete then.
 		if k.log.Until+k.margin > k.validFor-k.stale {
 			absent = false
 		}
 	}
-	// A node writes a batch's effect first and its receipts then: one that died in between
-	// has the one without the other. It has not told its peers, then, which will therefore
-	// refuse the batch when it comes again. Where it has none, nobody refuses it.
+	// A node writes a batch's effect first and its receipts then. If it dies in between it has
+	// only the effect, and has not reported it to its peers, which will therefore refuse the
+	// batch when it comes again. A node without peers has nobody to refuse it.
 	if !absent && k.awaits() {
 		return dlt.InFlight
 	}
@@ -203,14 +203,14 @@ func (k *knowledge) judge() dlt.Evidence {
 	return k.applied
 }
 
-// witnessed reports that the node still knows a batch which it saw before the first
-// unresolved attempt. It forgets the first seen first, restarts included, and marks a
-// batch before it queues or forwards it (docs/ledgers/splinter.md#submitting,
-// docs/ledgers/splinter.md#statuses): so it has never seen this one.
+// witnessed reports whether the node still knows a batch that it saw before the first
+// unresolved attempt. A node forgets batches in the order of first sight, restarts included,
+// and marks a batch before it queues or forwards it (docs/ledgers/splinter.md#submitting,
+// docs/ledgers/splinter.md#statuses). So it has never seen this batch, which it does not know.
 //
-// A witness that was resubmitted after a restart would be seen later than that; so
-// where the answers carry times, all of the node's own clock, its first sight must
-// be as old as the doubt, which has grown older until the node answered.
+// A witness that was resubmitted after a restart would be seen later. So if the answers carry
+// times, all of the node's own clock, its first sight must be as old as the doubt, which has
+// grown older until the node answered.
 func (k *knowledge) witnessed() bool {
 	for _, w := range k.witnesses {
 		if w.Reported == batch.ReportedUnknown || w.Reported == 0 {
@@ -223,18 +223,17 @@ func (k *knowledge) witnessed() bool {
 	return false
 }
 
-// absent reports that none of the transactions was committed: they are not in a log
-// without a gap that begins before the first unresolved attempt, and ends after
-// the last could have taken effect. Ages are taken by several clocks' rates and a
-// moment after one another, and an entry is dated by when the database wrote it: the
-// margin, which bounds the writing too, is for that.
+// absent reports that none of the transactions was committed: they are not in a log without a
+// gap that begins before the first unresolved attempt, and ends after the last could have
+// taken effect. The ages come from several clocks, taken a moment after one another, and the
+// database dates an entry when it writes it. The margin covers all this.
 func (k *knowledge) absent() bool {
 	return k.logged && k.log.Covered &&
 		k.log.Since >= k.doubt.Since+k.elapsed+k.margin &&
 		k.log.Until+k.margin <= k.doubt.Ended-k.lateArrival
 }
 
-// awaits reports that the log is being written and will soon reach far enough: at the end
+// awaits reports whether the log is being written and will soon reach far enough: at the end
 // of LateArrival it is still a few seconds behind.
 func (k *knowledge) awaits() bool {
 	begun := k.log.Since - k.margin - k.elapsed

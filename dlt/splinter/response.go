@@ -8,21 +8,21 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
-// verdict is what a response means for the attempt.
+// verdict is the meaning of a response for the attempt.
 type verdict struct {
 	kind       error // nil: accepted
 	retryAfter time.Duration
 }
 
-// classify says what the response to POST batches means, for a list of one batch
-// (docs/ledgers/splinter.md#submitting). What it does not know is doubt. absent
-// is what a 404 means.
+// classify returns the meaning of a response to POST batches, for a list of one batch
+// (docs/ledgers/splinter.md#submitting). An unknown response is doubt. absent is the meaning
+// of a 404.
 func classify(status int, e envelope, h http.Header, absent error, now time.Time) verdict {
 	switch {
 	case status == http.StatusAccepted:
-		return verdict{} // whatever the body is: the node has the batch
+		return verdict{} // for any body: the node has the batch
 	case status == http.StatusTooManyRequests:
-		// The coordinator's queue is full; tested before anything is queued.
+		// The coordinator's queue is full; the node tests this before it queues anything.
 		return verdict{kind: dlt.ErrBusy, retryAfter: wire.RetryAfter(h, now)}
 	case status == http.StatusNotFound:
 		return verdict{kind: absent}
@@ -31,18 +31,18 @@ func classify(status int, e envelope, h http.Header, absent error, now time.Time
 	case status == http.StatusBadRequest && e.isJSON && e.code == http.StatusBadRequest:
 		return verdict{kind: dlt.ErrRejected} // body or verification, all or nothing
 	case status == http.StatusBadRequest:
-		return verdict{kind: dlt.ErrMisconfigured} // version guard, or somebody in between
+		return verdict{kind: dlt.ErrMisconfigured} // version guard, or a proxy
 	case isRefusal(status), wire.IsRedirect(status):
 		return verdict{kind: dlt.ErrMisconfigured}
 	default:
-		// A 500 mixes what is wrong with the batch with what may be queued already; a
+		// A 500 covers both a bad batch and a batch that may be queued already; a
 		// 408, 502 or 504 says that somebody waited long enough.
 		return verdict{kind: dlt.ErrDoubt}
 	}
 }
 
-// isRefusal reports the statuses that say, before any work is done, that this
-// client may not, or that this is not the place.
+// isRefusal reports whether a status means, before any work is done, that this client has no
+// permission, or that the URL is wrong.
 func isRefusal(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed,
@@ -52,7 +52,7 @@ func isRefusal(status int) bool {
 	return false
 }
 
-// classifyStatuses says what a response to GET batch_statuses means that is not 200.
+// classifyStatuses returns the meaning of a response to GET batch_statuses other than 200.
 func classifyStatuses(status int, h http.Header, absent error, now time.Time) verdict {
 	switch {
 	case status == http.StatusTooManyRequests || status == http.StatusRequestTimeout:
@@ -61,7 +61,7 @@ func classifyStatuses(status int, h http.Header, absent error, now time.Time) ve
 	case status == http.StatusNotFound:
 		return verdict{kind: absent}
 	case status == http.StatusBadRequest, isRefusal(status), wire.IsRedirect(status):
-		return verdict{kind: dlt.ErrMisconfigured} // asking again changes nothing
+		return verdict{kind: dlt.ErrMisconfigured} // repeating it changes nothing
 	default:
 		return verdict{kind: dlt.ErrDoubt}
 	}

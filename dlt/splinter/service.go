@@ -11,8 +11,8 @@ import (
 // name is a service id in its parts (docs/ledgers/splinter.md#services-tokens-and-connections).
 type name struct{ circuit, service string }
 
-// parseService reads "circuit::service": five letters or digits, a hyphen and five
-// more, and four.
+// parseService reads "circuit::service". The circuit is five letters or digits, a hyphen and
+// five more; the service is four.
 func parseService(s batch.ServiceID) (name, error) {
 	circuit, service, found := strings.Cut(string(s), "::")
 	left, right, hyphen := strings.Cut(circuit, "-")
@@ -37,7 +37,7 @@ func alnum(s string, n int) bool {
 	return true
 }
 
-// parseNode never shows a URL that it refuses, for it may hold a password.
+// parseNode never shows a URL that it refuses: the URL may hold a password.
 func parseNode(field, s string) (*url.URL, error) {
 	refuse := func(want string) (*url.URL, error) { return nil, &batch.InputError{Field: field, Want: want} }
 	u, err := url.Parse(s)
@@ -66,7 +66,7 @@ type place struct {
 	root *url.URL
 
 	circuit string
-	admin   *url.URL // what the node knows of the circuit
+	admin   *url.URL // the node's record of the circuit
 }
 
 func (c *Client) place(service batch.ServiceID) (place, error) {

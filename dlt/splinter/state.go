@@ -16,8 +16,8 @@ import (
 
 const opState = "state"
 
-// State reads what a service has committed, at the node that its batches are sent to. What
-// is executed and not committed does not show. Methods may be called concurrently. Errors
+// State reads the committed state of a service, at the node that gets its batches. It does not
+// show changes that are executed and not committed. Methods may be called concurrently. Errors
 // are [*dlt.Error]s.
 type State struct {
 	client *Client
@@ -30,7 +30,7 @@ func (c *Client) State(service batch.ServiceID) (State, error) {
 	return State{client: c, place: p}, err
 }
 
-// Get returns the value at an address of 70 hex digits, and false where there is none.
+// Get returns the value at an address of 70 hex digits, and false if there is none.
 func (s State) Get(ctx context.Context, address string) (value []byte, found bool, err error) {
 	if !isAddress(address) || len(address) != 70 {
 		return nil, false, &dlt.Error{Op: opState, Kind: dlt.ErrMisconfigured, Err: &batch.InputError{
@@ -46,14 +46,14 @@ func (s State) Get(ctx context.Context, address string) (value []byte, found boo
 	return value, err == nil, err
 }
 
-// Entry is what is kept at an address.
+// Entry is the value at an address.
 type Entry struct {
 	Address string
 	Value   []byte
 }
 
-// List returns what is kept at the addresses that begin with a prefix, which is not empty:
-// the node reads all of it before it answers.
+// List returns the entries at the addresses that begin with a prefix. The prefix must not be
+// empty: the node reads all entries before it answers.
 func (s State) List(ctx context.Context, prefix string) ([]Entry, error) {
 	if prefix == "" || !isAddress(prefix) {
 		return nil, &dlt.Error{Op: opState, Kind: dlt.ErrMisconfigured, Err: &batch.InputError{
@@ -80,8 +80,8 @@ func (s State) List(ctx context.Context, prefix string) ([]Entry, error) {
 	return out, nil
 }
 
-// Root returns the hash of all that is kept. Services of a circuit whose roots go on being
-// different will never commit again.
+// Root returns the hash of the whole state. Services of a circuit whose roots stay different
+// will never commit again.
 func (s State) Root(ctx context.Context) (string, error) {
 	var root string
 	if _, err := s.client.get(ctx, s.place, s.place.root.JoinPath("state_root"), &root, ""); err != nil {
@@ -97,7 +97,7 @@ func isAddress(s string) bool {
 	return len(s) <= 70 && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// bytesOf reads bytes as a node writes them, an array of numbers.
+// bytesOf reads a node's notation of bytes, an array of numbers.
 func bytesOf(numbers []int) ([]byte, error) {
 	out := make([]byte, len(numbers))
 	for i, n := range numbers {
@@ -109,8 +109,8 @@ func bytesOf(numbers []int) ([]byte, error) {
 	return out, nil
 }
 
-// get reads a JSON document. A 404 is no error where its message is the one given: any
-// other may be a service that is starting.
+// get reads a JSON document. A 404 is no error if its message is none: any other message may
+// mean that the service is starting.
 func (c *Client) get(ctx context.Context, p place, target *url.URL, into any, none string) (status int, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -12,15 +12,15 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
-// maxIDs is how many ids one request asks about: they stand in its line, and servers
-// and proxies in between take 8 KiB of that.
+// maxIDs is the largest number of ids in one request: they are in its request line, of which
+// servers and proxies accept 8 KiB.
 const maxIDs = 50
 
 const opStatuses = "batch statuses"
 
-// BatchStatuses implements [dlt.BatchStatusReader]. An id that is not 128 lower-case
-// hex digits is never asked about and has no answer. Errors are [*dlt.Error]s; the
-// answers beside one are good.
+// BatchStatuses implements [dlt.BatchStatusReader]. An id that is not 128 lower-case hex
+// digits is never sent and has no answer. Errors are [*dlt.Error]s; the answers beside an
+// error are good.
 func (c *Client) BatchStatuses(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
 	var (
 		ids  = make([]batch.ID, 0, len(attempts))
@@ -49,8 +49,8 @@ func (c *Client) BatchStatuses(ctx context.Context, service batch.ServiceID, att
 	return out, nil
 }
 
-// ask puts one question. It never asks the node to wait: that would occupy one of
-// the threads that serve everybody (docs/ledgers/splinter.md#asking-for-statuses).
+// ask sends one query. It never asks the node to wait: waiting would occupy one of the threads
+// that serve all clients (docs/ledgers/splinter.md#asking-for-statuses).
 func (c *Client) ask(ctx context.Context, p place, ids []batch.ID) ([]answer, error) {
 	var list strings.Builder
 	for i, id := range ids {
@@ -63,7 +63,7 @@ func (c *Client) ask(ctx context.Context, p place, ids []batch.ID) ([]answer, er
 	target.RawQuery = "ids=" + list.String() // hex digits and commas: nothing to escape
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if c.gate(p.node).suspected(time.Now()) { // the next one may have a better connection
+	if c.gate(p.node).suspected(time.Now()) { // the next query may have a better connection
 		ctx, cancel = context.WithTimeout(ctx, look)
 		defer cancel()
 	}

@@ -11,11 +11,11 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// answer is what a node says of one batch.
+// answer is a node's answer about one batch.
 type answer struct {
 	batch.Status
-	// first is when the service first saw the batch, on the node's clock, and now for
-	// one that it does not know. Zero where the answer has no time.
+	// first is when the service first saw the batch, on the node's clock; for a batch that it
+	// does not know, the present time. Zero if the answer has no time.
 	first time.Time
 }
 
@@ -24,8 +24,8 @@ type statusJSON struct {
 	ID     string `json:"id"`
 	Status struct {
 		Type string `json:"statusType"`
-		// Missing for Unknown and Pending before 0.6.13. Its form must not stand in the
-		// way of the word, so that it is decoded by itself.
+		// Missing for Unknown and Pending before 0.6.13. It is decoded separately, so that its
+		// form cannot spoil the status.
 		Message json.RawMessage `json:"message"`
 	} `json:"status"`
 	Timestamp struct {
@@ -40,8 +40,8 @@ type messageJSON struct {
 	Data          []int  `json:"error_data"` // byte by byte
 }
 
-// decodeStatuses reads the answer as it comes, matches it by id and returns at most
-// one a id. What was complete before an error is returned beside it.
+// decodeStatuses reads the answer in any order, matches it by id and returns at most one per
+// id. It returns complete answers from before an error together with the error.
 func decodeStatuses(r io.Reader, ids []batch.ID) ([]answer, error) {
 	d := &statusDecoder{json: json.NewDecoder(r), open: make(map[batch.ID]struct{}, len(ids))}
 	for _, id := range ids {
@@ -53,9 +53,9 @@ func decodeStatuses(r io.Reader, ids []batch.ID) ([]answer, error) {
 
 type statusDecoder struct {
 	json  *json.Decoder
-	open  map[batch.ID]struct{} // asked about and not answered
+	open  map[batch.ID]struct{} // asked and not answered
 	out   []answer
-	first error // of an element that is unusable by itself
+	first error // the first error in a single element
 }
 
 func (d *statusDecoder) list() error {
@@ -65,7 +65,7 @@ func (d *statusDecoder) list() error {
 	for d.json.More() {
 		var e statusJSON
 		err := d.json.Decode(&e)
-		if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // well-formed JSON, so that the next element can be read
+		if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // well-formed: the next element can be read
 			d.note(err)
 			continue
 		}
@@ -106,13 +106,13 @@ func (d *statusDecoder) element(e statusJSON) {
 	d.out = append(d.out, a)
 }
 
-// receipts takes the transactions of an invalid batch. A node lists all of them, and says
-// of the innocent ones only that their batch is invalid (0.6.14; data is empty for all,
-// older nodes give some to the one that failed). The message is the first cause.
+// receipts reads the transactions of an invalid batch. A node lists all of them; for the
+// innocent ones the message is only that their batch is invalid (0.6.14; data is empty for
+// all, older nodes give some for the failed one). The message of the batch is the first cause.
 func (a *answer) receipts(message json.RawMessage) {
 	var list []messageJSON
 	if json.Unmarshal(message, &list) != nil {
-		return // the verdict does not hang on it
+		return // the verdict does not depend on it
 	}
 	innocent := "containing batch (" + string(a.ID) + ") is invalid"
 	why, sure := "", 0
@@ -140,8 +140,8 @@ func (a *answer) receipts(message json.RawMessage) {
 	a.Message = batch.Excerpt(why, maxText)
 }
 
-// word shows a status word that is not known. A long one is none, and is not cut: the
-// rest of somebody's token could not be told any more.
+// word formats an unknown status word. It gives only the length of a long word: a cut one
+// could be a part of a token that the redactor no longer recognizes.
 func word(s string) string {
 	if len(s) > 64 {
 		return fmt.Sprintf("of %d bytes", len(s))
@@ -166,7 +166,7 @@ func (d *statusDecoder) delim(want json.Delim) error {
 	return nil
 }
 
-// unexpectedEOF makes of an end in the middle what it is.
+// unexpectedEOF turns an EOF in the middle of an answer into io.ErrUnexpectedEOF.
 func unexpectedEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

@@ -17,11 +17,11 @@ import (
 
 const opSubmit = "submit"
 
-// Submit implements [dlt.Submitter]. It posts the one batch; several in a list are
-// not taken as a whole (docs/ledgers/splinter.md#submitting). nil means HTTP 202: the
-// node has the batch in memory, no more. The error is a [*dlt.Error].
+// Submit implements [dlt.Submitter]. It posts one batch; a node does not accept a list as a
+// whole (docs/ledgers/splinter.md#submitting). nil means HTTP 202: the node has the batch in
+// memory, no more. The error is a [*dlt.Error].
 func (c *Client) Submit(ctx context.Context, a batch.Attempt) (err error) {
-	if len(a.Payload) == 0 { // an empty body is answered 202
+	if len(a.Payload) == 0 { // a node answers 202 to an empty body
 		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrRejected, Message: "the batch has no payload"}
 	}
 	p, err := c.place(a.Service)
@@ -44,7 +44,7 @@ func (c *Client) Submit(ctx context.Context, a batch.Attempt) (err error) {
 	req.Header["Content-Type"] = []string{"application/octet-stream"}
 	body := &frame{head: listHeader(len(a.Payload)), payload: a.Payload}
 	defer body.release()
-	// There is no GetBody: net/http must have no way of sending it again.
+	// No GetBody: net/http must be unable to send it again.
 	req.Body, req.ContentLength = body, int64(len(body.head)+len(a.Payload))
 	// Before the POST, since its events may come before its answer.
 	c.sent.add(a.Key, transactionIDs(a.Payload))
@@ -61,9 +61,9 @@ func (c *Client) Submit(ctx context.Context, a batch.Attempt) (err error) {
 	return c.refusal(opSubmit, resp.StatusCode, e, v)
 }
 
-// lookBefore asks a node that is suspected for a status before a POST: net/http sends the
-// POST on the connection that just answered. A POST that nobody reads is in doubt, and may
-// be executed minutes later.
+// lookBefore asks a suspected node for a status before a POST: net/http sends the POST on the
+// connection that just answered. A POST that no thread reads is in doubt, and may be executed
+// minutes later.
 func (c *Client) lookBefore(ctx context.Context, p place, id batch.ID) error {
 	if !isID(string(id)) {
 		return nil
@@ -80,7 +80,7 @@ func (c *Client) lookBefore(ctx context.Context, p place, id batch.ID) error {
 	return &dlt.Error{Op: opSubmit, Kind: dlt.ErrUnavailable, Message: c.show("no connection to the node answers: " + err.Error())}
 }
 
-// absence says what a 404 means, and is asked for no other status.
+// absence returns the meaning of a 404, and nil for any other status.
 func (c *Client) absence(p place, status int) error {
 	if status != http.StatusNotFound {
 		return nil
@@ -88,12 +88,13 @@ func (c *Client) absence(p place, status int) error {
 	return c.absent.kind(p, time.Now())
 }
 
-// listHeader is what comes before a serialized Batch to make it a BatchList of one.
+// listHeader returns the bytes before a serialized Batch that make it a BatchList of one.
 func listHeader(payload int) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.BytesType), uint64(payload))
 }
 
-// transactionIDs reads the ids of a serialized Batch's transactions, as far as it is one.
+// transactionIDs returns the ids of a serialized Batch's transactions, as far as the payload
+// is one.
 func transactionIDs(payload []byte) (ids []string) {
 	fields(payload, 3, func(tx []byte) {
 		fields(tx, 2, func(id []byte) {
@@ -105,7 +106,7 @@ func transactionIDs(payload []byte) (ids []string) {
 	return ids
 }
 
-// fields calls f with every field of the number that is bytes.
+// fields calls f with every bytes field of the number.
 func fields(b []byte, number protowire.Number, f func([]byte)) {
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)
@@ -124,9 +125,9 @@ func fields(b []byte, number protowire.Number, f func([]byte)) {
 	}
 }
 
-// frame reads a serialized Batch as the BatchList of one, without a copy of it.
-// net/http may go on reading a body after the response is there; release ends
-// that, since the payload belongs to the caller again when Submit returns.
+// frame reads a serialized Batch as a BatchList of one, without copying it. net/http may go on
+// reading a body after the response came. release ends that, since the payload belongs to the
+// caller again when Submit returns.
 type frame struct {
 	mu            sync.Mutex
 	head, payload []byte

@@ -20,17 +20,17 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 )
 
-// TokenSource returns the token for a node, given by its base URL: what stands behind
-// "Bearer " in the Authorization header, such as "OAuth2:abc" or "Cylinder:..."
-// (docs/ledgers/splinter.md#services-tokens-and-connections). It is asked once, and again by the
-// first request after the node refused it (401). It may be called concurrently for different
-// nodes. An error means that nothing is sent: [dlt.ErrMisconfigured] or [batch.ErrInvalidInput]
-// where a person has to act, any other where later may be better.
+// TokenSource returns the token for a node, given by its base URL: the text after "Bearer " in
+// the Authorization header, such as "OAuth2:abc" or "Cylinder:..."
+// (docs/ledgers/splinter.md#services-tokens-and-connections). It is called once, and again by
+// the first request after the node refused the token (401). It may be called concurrently for
+// different nodes. After an error nothing is sent: return [dlt.ErrMisconfigured] or
+// [batch.ErrInvalidInput] if a person has to act, any other error if a later try may help.
 type TokenSource func(ctx context.Context, node string) (string, error)
 
 const bearer = "Bearer "
 
-// OAuth2Token is a token that never changes.
+// OAuth2Token returns a token that never changes.
 func OAuth2Token(token string) TokenSource {
 	return func(context.Context, string) (string, error) {
 		if token == "" {
@@ -40,8 +40,8 @@ func OAuth2Token(token string) TokenSource {
 	}
 }
 
-// CylinderToken signs a Cylinder JWT with the key. It names the key and no more, and
-// never expires: who sees it may do what the key may.
+// CylinderToken signs a Cylinder JWT with the key. The token names the key and nothing else,
+// and never expires: a person who sees it may do everything that the key may.
 func CylinderToken(s sawtooth.Signer) TokenSource {
 	return func(context.Context, string) (string, error) {
 		jwt, err := cylinderJWT(s)
@@ -52,7 +52,7 @@ func CylinderToken(s sawtooth.Signer) TokenSource {
 	}
 }
 
-// cylinderJWT has standard base64 with padding in all three parts.
+// cylinderJWT uses standard base64 with padding in all three parts.
 func cylinderJWT(s sawtooth.Signer) (string, error) {
 	claims, err := json.Marshal(struct {
 		Issuer string `json:"iss"`
@@ -76,8 +76,8 @@ func cylinderJWT(s sawtooth.Signer) (string, error) {
 	return message + "." + b64(raw), nil
 }
 
-// BiomeToken logs in at the node with a user's name and hashed password, which its
-// tokens need every 90 minutes. nil client is a default one.
+// BiomeToken logs in at the node with a user's name and hashed password, again every 90
+// minutes, when the node's tokens expire. A nil client means a default one.
 func BiomeToken(client *http.Client, username, hashedPassword string) TokenSource {
 	o := &Options{Client: client}
 	hc, _ := o.httpClient()
@@ -116,7 +116,7 @@ func biomeLogin(ctx context.Context, hc *http.Client, node, username, hashedPass
 	var doc struct {
 		Token string `json:"token"`
 	}
-	if json.Unmarshal(text, &doc) != nil || doc.Token == "" { // the text may hold a token: it is not shown
+	if json.Unmarshal(text, &doc) != nil || doc.Token == "" { // not shown: the text may hold a token
 		return "", &dlt.Error{Op: op, StatusCode: resp.StatusCode, Kind: dlt.ErrUnavailable, Message: "an answer without a token"}
 	}
 	if !strings.HasPrefix(doc.Token, "Biome:") {
@@ -125,7 +125,7 @@ func biomeLogin(ctx context.Context, hc *http.Client, node, username, hashedPass
 	return doc.Token, nil
 }
 
-// tokens are those of the nodes, and what must not show.
+// tokens holds the nodes' tokens, and the secrets that must not be shown.
 type tokens struct {
 	source TokenSource
 	fixed  []string // secrets of Options.Header
@@ -135,8 +135,8 @@ type tokens struct {
 }
 
 type nodeToken struct {
-	turn        chan struct{} // holds one while somebody asks the source
-	now, before string        // guarded by tokens.mu; before may still be echoed by somebody
+	turn        chan struct{} // holds one while a request calls the source
+	now, before string        // guarded by tokens.mu; a node may still echo before
 }
 
 func (t *tokens) of(node string) *nodeToken {
@@ -164,7 +164,7 @@ func (t *tokens) get(ctx context.Context, node string) (string, error) {
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-	if token := t.known(n); token != "" { // somebody else has asked meanwhile
+	if token := t.known(n); token != "" { // another request got it meanwhile
 		return token, nil
 	}
 	token, err := t.source(ctx, node)
@@ -188,7 +188,7 @@ func (t *tokens) known(n *nodeToken) string {
 	return n.now
 }
 
-// drop forgets the token of a request that was refused, unless it has been replaced.
+// drop forgets the token of a refused request, unless it was replaced.
 func (t *tokens) drop(node, authorization string) {
 	if t.source == nil {
 		return
@@ -201,7 +201,7 @@ func (t *tokens) drop(node, authorization string) {
 	}
 }
 
-// redact replaces what must not show wherever somebody echoes it.
+// redact replaces secrets wherever a text echoes them.
 func (t *tokens) redact(text string) string {
 	secrets := slices.Clone(t.fixed)
 	t.mu.Lock()
@@ -217,7 +217,7 @@ func (t *tokens) redact(text string) string {
 	return text
 }
 
-// secretsOf are the values of the caller's header.
+// secretsOf returns the values of the caller's header.
 func secretsOf(h http.Header) (out []string) {
 	for _, values := range h {
 		for _, v := range values {
@@ -227,11 +227,11 @@ func secretsOf(h http.Header) (out []string) {
 	return out
 }
 
-// parts is a secret, and what stands behind its scheme.
+// parts returns a secret, and the part after its scheme.
 func parts(secret, separator string) (out []string) {
 	_, credential, _ := strings.Cut(secret, separator)
 	for _, s := range [...]string{strings.TrimSpace(secret), strings.TrimSpace(credential)} {
-		if len(s) >= 4 { // less is no secret and may be anywhere
+		if len(s) >= 4 { // shorter values are no secrets and may be anywhere
 			out = append(out, s)
 		}
 	}

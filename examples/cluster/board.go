@@ -7,24 +7,24 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// board counts what the workers say. It is for show: what a worker had no time to say
-// before it was killed is not in it, and the proof does not come from here.
+// board counts the workers' notes. It is only for show: it misses the notes that a worker
+// could not write before it was killed, and the proof does not use it.
 type board struct {
 	mu      sync.Mutex
 	workers []tally
 	held    map[batch.ID]hold
 	orphans map[batch.ID]bool // held by a worker that was killed
-	final   map[batch.ID]bool // each counts for the first who says so: all may hear of it from the node
+	final   map[batch.ID]bool // a batch counts for its first reporter: all may hear of it
 	notices []string
 }
 
-// hold is who has a batch in its hands, from its claim to its outcome.
+// hold is the worker that has a batch, from its claim to its outcome.
 type hold struct {
 	worker   int
-	accepted bool // the worker has said so
+	accepted bool // the worker has reported it
 }
 
-// tally is one worker, through all its lives.
+// tally counts for one worker, through all its lives.
 type tally struct {
 	pid                                     int
 	alive                                   bool
@@ -36,14 +36,14 @@ func newBoard(c config) *board {
 	return &board{workers: make([]tally, c.workers), held: map[batch.ID]hold{}, orphans: map[batch.ID]bool{}, final: map[batch.ID]bool{}}
 }
 
-// hear takes note of what worker i says.
+// hear records a note of worker i.
 func (b *board) hear(i int, n note) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w := &b.workers[i]
 	switch n.Kind {
 	case batch.EventClaimed, batch.EventState, batch.EventInDoubt, batch.EventFinal:
-		if b.orphans[n.ID] { // the first to deal with what a dead one left
+		if b.orphans[n.ID] { // the first to continue a dead worker's batch
 			delete(b.orphans, n.ID)
 			w.takeovers++
 			b.held[n.ID] = hold{i, b.held[n.ID].accepted}
@@ -78,8 +78,8 @@ func (b *board) started(i, pid int) {
 	b.workers[i].pid, b.workers[i].alive = pid, true
 }
 
-// killed makes orphans of everything that the worker held, and returns how many, and
-// of how many it has not said that they were accepted.
+// killed makes orphans of all batches of the worker. It returns their number, and how many of
+// them the worker had not reported as accepted.
 func (b *board) killed(i int) (orphans, open int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -97,9 +97,9 @@ func (b *board) killed(i int) (orphans, open int) {
 	return orphans, open
 }
 
-// victim returns the living worker whose death hurts most, or -1: what is on its way
-// to the node is in doubt when it dies, the rest is only without anybody who asks.
-// Nobody dies a second time before the others have died once.
+// victim returns the living worker whose death hurts most, or -1. When a worker dies its
+// requests on the way to the node are in doubt; its other batches only need a new worker. No
+// worker dies a second time before all others have died once.
 func (b *board) victim() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -122,7 +122,7 @@ func (b *board) victim() int {
 	return best
 }
 
-// look returns the tallies, and what was noticed since the last look.
+// look returns the tallies, and the notices since the last look.
 func (b *board) look() (workers []tally, notices []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
 )
 
-// builder signs batches for the lanes in turn. The first of a lane sets a counter and
-// the others add to it, so that one out of order or one too many would show.
+// builder signs batches for the lanes in turn. The first batch of a lane sets a counter and
+// the others add to it, so that a missing order or a duplicate would show.
 type builder struct {
 	key   sawtooth.Signer
 	lanes int
@@ -25,7 +25,7 @@ func newBuilder(lanes int) (*builder, error) {
 	return &builder{key: key, lanes: lanes}, nil
 }
 
-// next builds the next n.
+// next builds n more.
 func (b *builder) next(n int) ([]batch.Batch, error) {
 	from := len(b.built)
 	for i := from; i < from+n; i++ {

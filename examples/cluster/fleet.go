@@ -19,11 +19,10 @@ type process struct {
 	stdin  io.WriteCloser
 	stderr bytes.Buffer
 	ended  chan struct{}
-	err    error // how it ended, once it has
+	err    error // the error with which it ended
 }
 
-// start starts a worker. Everything that it says goes to hear, and hear is done with
-// it before the process counts as ended.
+// start starts a worker. All its notes go to hear, before the process counts as ended.
 func start(j job, hear func(note)) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -63,12 +62,12 @@ func (p *process) pid() int { return p.cmd.Process.Pid }
 
 // kill is kill -9.
 func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // it may have ended by itself
+	_ = p.cmd.Process.Kill() // it may have ended already
 	<-p.ended
 	_ = p.stdin.Close()
 }
 
-// stop lets the worker finish what it has begun.
+// stop lets the worker finish its work.
 func (p *process) stop() error {
 	_ = p.stdin.Close()
 	timer := time.NewTimer(10 * time.Second)
@@ -85,7 +84,7 @@ func (p *process) stop() error {
 	}
 }
 
-// failed says how a worker ended that should not have.
+// failed returns the error of a worker that ended by itself.
 func (p *process) failed() error {
 	return fmt.Errorf("worker %d ended by itself: %w\n%s", p.pid(), errors.Join(p.err), bytes.TrimSpace(p.stderr.Bytes()))
 }

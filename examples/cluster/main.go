@@ -68,11 +68,11 @@ func isTerminal(f *os.File) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// Times are scaled down together, so that a minute's worth of deaths fits into
-// seconds: what matters is which is longer than which.
+// Times are scaled down together, so that the deaths of a minute fit into seconds: only their
+// order matters.
 const (
 	blockInterval = 200 * time.Millisecond
-	cacheTime     = 2 * time.Second       // how long the node ignores what it has seen
+	cacheTime     = 2 * time.Second       // how long the node ignores known batches
 	latency       = 60 * time.Millisecond // of a request, at most
 	addEvery      = 100 * time.Millisecond
 	addSteps      = 100 // so adding takes ten seconds; with few batches less
@@ -98,15 +98,15 @@ func run(ctx context.Context, c config, out io.Writer, live bool) (err error) {
 		return err
 	}
 	defer func() {
-		if where == "yours" { // the other one is gone in a moment
+		if where == "yours" { // the other one is removed in a moment
 			err = errors.Join(err, drop(context.WithoutCancel(ctx)))
 		}
 	}()
-	// The node is in this process, so that its journal is at hand; workers reach it
-	// over a socket like any other.
+	// The node is in this process, so that its journal is at hand. Workers reach it over a
+	// socket, like any other node.
 	node, err := sawtoothtest.Listen(&sawtoothtest.Options{
 		BlockInterval: blockInterval, CacheTime: cacheTime,
-		Faults: &sawtoothtest.Faults{Latency: 1, MaxLatency: latency}, // so that death finds requests on their way
+		Faults: &sawtoothtest.Faults{Latency: 1, MaxLatency: latency}, // so that deaths hit requests on their way
 	})
 	if err != nil {
 		return err
@@ -127,7 +127,7 @@ func run(ctx context.Context, c config, out io.Writer, live bool) (err error) {
 	return s.run(ctx, runner)
 }
 
-// open is what every process does: a Runner over the database and the node.
+// open is the part common to all processes: a Runner over the database and the node.
 func (j job) open() (runner *dltbatch.Runner, done func(), err error) {
 	db, err := sql.Open("postgres", j.DSN)
 	if err != nil {
@@ -137,17 +137,17 @@ func (j job) open() (runner *dltbatch.Runner, done func(), err error) {
 	db.SetMaxIdleConns(16)
 	st, err := postgres.New(db, &postgres.Options{Schema: j.Schema})
 	if err == nil {
-		err = st.Migrate(context.Background()) // any number of processes may do so at once
+		err = st.Migrate(context.Background()) // any number of processes may do this at once
 	}
 	if err != nil {
 		db.Close()
 		return nil, nil, err
 	}
-	// Real nodes want the defaults: these are for one with a block every 200 ms.
+	// Keep the defaults for real nodes: these values are for a node with a block every 200 ms.
 	ledger, err := sawtooth.New(j.URL, &sawtooth.Options{Grace: time.Second, ResendQuiet: cacheTime + time.Second, Settle: time.Second})
 	if err == nil {
 		runner, err = dltbatch.New(st, ledger, &dltbatch.Options{
-			// A claim of a dead worker expires after two seconds; by default after sixty.
+			// A dead worker's claim expires after two seconds; by default after sixty.
 			RequestTimeout: time.Second, ClaimTTL: 2 * time.Second,
 			FirstPoll: 50 * time.Millisecond, PollInterval: 200 * time.Millisecond, ScanInterval: 250 * time.Millisecond,
 			RetryDelay: 250 * time.Millisecond, Drain: 3 * time.Second, Observer: j.observer,

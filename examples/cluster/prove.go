@@ -13,7 +13,7 @@ import (
 // slack is how late the node may learn that a killed worker's connection has ended.
 const slack = 50 * time.Millisecond
 
-// prove reads the node's own journal, not what the workers say.
+// prove reads the node's own journal, not the workers' notes.
 func prove(out io.Writer, journal []sawtoothtest.Entry, added []batch.Batch, kills int, took time.Duration) error {
 	lane, order := map[batch.ID]string{}, map[string][]batch.ID{}
 	for _, b := range added {

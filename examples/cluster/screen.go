@@ -11,11 +11,11 @@ import (
 type screen struct {
 	out   io.Writer
 	live  bool
-	lines int       // of the table that stands there
+	lines int       // of the table on the screen
 	last  time.Time // when it was shown
 }
 
-// state is everything that is shown.
+// state is the data of the table.
 type state struct {
 	elapsed                 time.Duration
 	added, committed, total int
@@ -55,7 +55,7 @@ func (s state) line() string {
 	return b.String() + "\n"
 }
 
-// say prints what stays, above the table.
+// say prints a lasting line above the table.
 func (s *screen) say(at time.Duration, format string, args ...any) {
 	s.clear()
 	fmt.Fprintf(s.out, "%5.1f s  %s\n", at.Seconds(), fmt.Sprintf(format, args...))
@@ -78,7 +78,7 @@ func (s *screen) refresh(now state) {
 	s.last = time.Now()
 }
 
-// end leaves the table standing.
+// end leaves the table on the screen.
 func (s *screen) end(now state) {
 	s.clear()
 	fmt.Fprint(s.out, "\n"+now.table())

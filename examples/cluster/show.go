@@ -10,7 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
 )
 
-// show is the parent: it adds, kills, starts again, and shows.
+// show is the parent: it adds, kills, restarts, and shows.
 type show struct {
 	c       config
 	j       job
@@ -29,7 +29,7 @@ func (s *show) run(ctx context.Context, runner *dltbatch.Runner) error {
 	defer func() {
 		for _, p := range s.workers {
 			if p != nil {
-				p.kill() // whoever is left
+				p.kill() // the workers that are left
 			}
 		}
 	}()
@@ -47,7 +47,7 @@ func (s *show) run(ctx context.Context, runner *dltbatch.Runner) error {
 	s.begun = time.Now()
 	added, ended := make(chan int), make(chan error, 1)
 	go func() { ended <- feed(ctx, runner, build, s.c.batches, added) }()
-	defer func() { // on the way out with an error, the feeder still says so
+	defer func() { // after an error, too, the feeder reports its end
 		cancel()
 		<-ended
 	}()
@@ -78,7 +78,7 @@ func (s *show) run(ctx context.Context, runner *dltbatch.Runner) error {
 	}
 }
 
-// feed adds everything, a little at a time, and waits until all of it is final.
+// feed adds all batches, a few at a time, and waits until all are final.
 func feed(ctx context.Context, runner *dltbatch.Runner, build *builder, total int, added chan<- int) error {
 	tick := time.NewTicker(addEvery)
 	defer tick.Stop()
@@ -119,7 +119,7 @@ func (s *show) start(i int) error {
 	return nil
 }
 
-// look kills whom it is time to kill, brings back the dead, and shows how things are.
+// look kills a worker if it is time, restarts dead ones, and shows the state.
 func (s *show) look() error {
 	for i, p := range s.workers {
 		if p == nil {
@@ -162,7 +162,7 @@ func (s *show) now() state {
 	return state{elapsed: at, added: s.added, total: s.c.batches, committed: len(s.node.Chain()), workers: workers}
 }
 
-// stop lets the workers end as a deployment would.
+// stop ends the workers as a deployment would.
 func (s *show) stop() (err error) {
 	for i, p := range s.workers {
 		if p != nil {

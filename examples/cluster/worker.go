@@ -10,11 +10,11 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// workerCommand is the argument by which this program is a worker.
+// workerCommand is the argument that makes this program a worker.
 const workerCommand = "worker"
 
-// job is what a worker is told, as a line on its standard input: a command line would
-// show the password in the data source name to everybody.
+// job is a worker's input, a line on its standard input: a command line would show the
+// password in the data source name to everybody.
 type job struct {
 	DSN      string `json:"dsn"`
 	Schema   string `json:"schema"`
@@ -22,7 +22,7 @@ type job struct {
 	observer batch.Observer
 }
 
-// note is what a worker says about a batch, as a line on its standard output.
+// note is a worker's report about a batch, a line on its standard output.
 type note struct {
 	Kind  batch.EventKind `json:"kind"`
 	ID    batch.ID        `json:"id"`
@@ -30,8 +30,8 @@ type note struct {
 	Error string          `json:"error,omitempty"`
 }
 
-// work is the whole of a worker: a Runner on the shared database, which runs until
-// its standard input is at an end. What it says is for show.
+// work is a whole worker: a Runner on the shared database, which runs until its standard input
+// ends. Its notes are only for show.
 func work(in io.Reader, out io.Writer) error {
 	var j job
 	lines := bufio.NewReader(in)
@@ -51,7 +51,7 @@ func work(in io.Reader, out io.Writer) error {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		_ = say.Encode(n) // if nobody listens any more, the input is at its end, too
+		_ = say.Encode(n) // if nobody reads it, the input ends, too
 	})
 	runner, done, err := j.open()
 	if err != nil {
@@ -62,7 +62,7 @@ func work(in io.Reader, out io.Writer) error {
 	defer stop()
 	go func() {
 		defer stop()
-		_, _ = io.Copy(io.Discard, lines) // the end of a parent that died is an end like any other
+		_, _ = io.Copy(io.Discard, lines) // it ends also if the parent dies
 	}()
 	return runner.Run(ctx)
 }

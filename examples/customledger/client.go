@@ -16,7 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// Client is a dlt.Ledger for the notary: this file is all that a ledger needs.
+// Client is a dlt.Ledger for the notary. A ledger needs no more than this file.
 type Client struct {
 	base string
 	http http.Client
@@ -26,13 +26,13 @@ type Client struct {
 func NewClient(base string) *Client {
 	return &Client{base: base, http: http.Client{
 		Transport: &http.Transport{MaxIdleConnsPerHost: 64},
-		// A redirect that is followed would be a second POST that nobody counted.
+		// To follow a redirect would be a second POST that nobody counted.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
-// Traits says that the notary writes an id once, whatever is sent how often. What it does not
-// know a quarter of a second after the connection ended will not arrive any more.
+// Traits declares that the notary writes an id once, however often it is sent. An entry that
+// it does not know a quarter of a second after the connection ended will not arrive any more.
 func (c *Client) Traits(batch.ServiceID) dlt.Traits {
 	const late = 250 * time.Millisecond
 	return dlt.Traits{Name: "notary", ResendHarmlessFor: dlt.Forever, LateArrival: late, Grace: late, MaxIDsPerQuery: 20, Resolves: true}
@@ -41,7 +41,7 @@ func (c *Client) Traits(batch.ServiceID) dlt.Traits {
 // Submit is one POST.
 func (c *Client) Submit(ctx context.Context, a batch.Attempt) error {
 	query := url.Values{"lane": {string(a.Service)}, "id": {string(a.ID)}}
-	// A clone of the payload, since net/http may read on after the answer.
+	// A clone of the payload: net/http may go on reading after the answer.
 	resp, err := c.do(ctx, "submit", http.MethodPost, query, bytes.NewReader(bytes.Clone(a.Payload)))
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func (c *Client) Submit(ctx context.Context, a batch.Attempt) error {
 	if resp.StatusCode == http.StatusAccepted {
 		return nil
 	}
-	wait, _ := time.ParseDuration(resp.Header.Get("Retry-After") + "s") // 0 where there is none
+	wait, _ := time.ParseDuration(resp.Header.Get("Retry-After") + "s") // 0 without the header
 	return &dlt.Error{Op: "submit", StatusCode: resp.StatusCode, RetryAfter: wait, Kind: map[int]error{
 		http.StatusUnprocessableEntity: dlt.ErrRejected, http.StatusTooManyRequests: dlt.ErrBusy,
 		http.StatusUnauthorized: dlt.ErrMisconfigured, http.StatusForbidden: dlt.ErrMisconfigured,
@@ -62,7 +62,7 @@ func (c *Client) do(ctx context.Context, op, method string, query url.Values, bo
 	if err != nil {
 		return nil, &dlt.Error{Op: op, Kind: dlt.ErrMisconfigured, Err: err}
 	}
-	req.GetBody = nil // net/http must have no way of sending it again
+	req.GetBody = nil // net/http must be unable to send it again
 	resp, err := c.http.Do(req)
 	if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" { // never connected, so certainly not sent
 		return nil, &dlt.Error{Op: op, Kind: dlt.ErrUnavailable, Err: err}

@@ -1,6 +1,6 @@
-// Customledger shows how a ledger that dltbatch does not know is connected: the
-// client is client.go, and passes the suite dlt/dlttest. The ledger is a made-up
-// notary, served by this program; it is closed for a second in the middle.
+// Customledger shows how to connect a ledger that dltbatch does not know: the client is
+// client.go, and passes the suite dlt/dlttest. The ledger is a made-up notary, which this
+// program serves; it is closed for a second in the middle.
 //
 //	go run ./examples/customledger
 package main
@@ -35,7 +35,7 @@ func run(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = office.Shut() }() // nothing is left to be told
+	defer func() { _ = office.Shut() }() // its error does not matter any more
 	t.say("a notary at %s\n", office.URL())
 
 	client := NewClient(office.URL())
@@ -55,7 +55,7 @@ func run(ctx context.Context, w io.Writer) error {
 	for i, text := range []string{"a house is sold", "void: signed by nobody", "a boat is sold", "", "a field is let", "a debt is paid"} {
 		b := batch.Batch{ID: batch.ID(fmt.Sprintf("deed-%d", i+1)), Service: batch.ServiceID([]string{"alice", "bob"}[i%2]), Payload: []byte(text)}
 		if text == "" {
-			b.Payload = make([]byte, maxText+1) // more than the notary takes
+			b.Payload = make([]byte, maxText+1) // more than the notary accepts
 		}
 		all = append(all, b)
 	}
@@ -107,7 +107,7 @@ func run(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
-// teller prints what happens.
+// teller prints the events.
 type teller struct {
 	mu sync.Mutex
 	w  io.Writer

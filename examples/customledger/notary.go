@@ -13,13 +13,14 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Notary is the made-up ledger: it writes texts into books, one a lane.
+// Notary is the made-up ledger: it writes texts into books, one per lane.
 //
-//	POST /entries?lane=L&id=ID   202 taken; 422 for a text that is empty or too long
+//	POST /entries?lane=L&id=ID   202 accepted; 422 for a text that is empty or too long
 //	GET  /entries?id=A&id=B      [{"id": "A", "state": "written"}, ...]; the states are
-//	                             none, waiting, written, and void for a text that begins so
+//	                             none, waiting, written, and void for a text that begins
+//	                             with "void"
 //
-// An id is written once, whatever is sent how often.
+// An id is written once, however often it is sent.
 type Notary struct {
 	writeAfter time.Duration
 
@@ -30,7 +31,7 @@ type Notary struct {
 
 type entry struct {
 	text string
-	at   time.Time // from here on it is written, or void
+	at   time.Time // it is written, or void, from then on
 }
 
 func (e *entry) void() bool { return strings.HasPrefix(e.text, "void") }
@@ -54,7 +55,7 @@ func (n *Notary) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		n.take(batch.ServiceID(r.FormValue("lane")), batch.ID(r.FormValue("id")), string(text))
 		w.WriteHeader(http.StatusAccepted)
 	default:
-		_ = json.NewEncoder(w).Encode(n.states(r.URL.Query()["id"])) // whoever asked may have left
+		_ = json.NewEncoder(w).Encode(n.states(r.URL.Query()["id"])) // the client may have left
 	}
 }
 
@@ -95,7 +96,7 @@ func (n *Notary) states(ids []string) []state {
 	return out
 }
 
-// Book returns what is written in a lane, in order.
+// Book returns the written texts of a lane, in order.
 func (n *Notary) Book(lane batch.ServiceID) (texts []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -107,7 +108,7 @@ func (n *Notary) Book(lane batch.ServiceID) (texts []string) {
 	return texts
 }
 
-// Office is where a handler can be reached; it opens and shuts at one address.
+// Office serves a handler; it opens and shuts at one address.
 type Office struct {
 	handler http.Handler
 	addr    string
@@ -115,16 +116,16 @@ type Office struct {
 	served  chan error
 }
 
-// NewOffice opens at a free port.
+// NewOffice opens an office at a free port.
 func NewOffice(h http.Handler) (*Office, error) {
 	o := &Office{handler: h, addr: "127.0.0.1:0"}
 	return o, o.Open()
 }
 
-// URL returns where it is.
+// URL returns the office's address.
 func (o *Office) URL() string { return "http://" + o.addr }
 
-// Open opens it, if it is shut.
+// Open opens the office, if it is shut.
 func (o *Office) Open() error {
 	if o.server != nil {
 		return nil
@@ -139,7 +140,7 @@ func (o *Office) Open() error {
 	return nil
 }
 
-// Shut cuts all connections; then nobody listens.
+// Shut cuts all connections and stops listening.
 func (o *Office) Shut() error {
 	if o.server == nil {
 		return nil

@@ -9,8 +9,8 @@ import (
 
 var _ dlt.Resolver = (*Client)(nil)
 
-// Resolve makes the Client a dlt.Resolver, which it need not be: it gives evidence
-// of attempts in doubt. After LateArrival, "none" is for good.
+// Resolve makes the Client a dlt.Resolver, which is optional: it gives evidence about attempts
+// in doubt. After LateArrival the answer "none" is final.
 func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
 	statuses, err := c.ask(ctx, []batch.Attempt{d.Attempt})
 	if err != nil || len(statuses) == 0 {

@@ -21,7 +21,7 @@ import (
 type call struct {
 	order
 	want   int  // the answer to one of its requests; the others get 200
-	times  int  // it is sent, all at once
+	times  int  // number of requests, all at once
 	misuse bool // another order with the same key follows
 }
 
@@ -30,7 +30,7 @@ func calls(n int) []call {
 	for i := range out {
 		c := call{order: order{ID: newKey(), Customer: fmt.Sprintf("customer-%d", i%7), Item: "apple", Quantity: int64(1 + i%9)}, want: http.StatusCreated, times: 1}
 		switch i % 10 {
-		case 3, 7: // more than there is: the transaction is rolled back
+		case 3, 7: // more than the stock: the transaction is rolled back
 			c.Item, c.Quantity, c.want = "quince", 50, http.StatusConflict
 		case 4, 8: // a client that does not wait for the answer before it tries again
 			c.times = 3
@@ -42,8 +42,7 @@ func calls(n int) []call {
 	return out
 }
 
-// demonstrate sends orders and holds the application's table, the store and the node
-// against one another.
+// demonstrate sends orders and compares the application's table, the store and the node.
 func demonstrate(ctx context.Context, out io.Writer, s *shop, node *sawtoothtest.Node, url string, n int) error {
 	begin := time.Now()
 	orders := calls(n)
@@ -91,7 +90,7 @@ func demonstrate(ctx context.Context, out io.Writer, s *shop, node *sawtoothtest
 
 func (c call) placed() bool { return c.want == http.StatusCreated }
 
-// send sends the requests of a call and looks at the answers.
+// send sends the requests of a call and checks the answers.
 func (c call) send(ctx context.Context, url string) error {
 	got, want := make([]int, c.times), make([]int, c.times)
 	requests, posting := errgroup.WithContext(ctx)
@@ -102,7 +101,7 @@ func (c call) send(ctx context.Context, url string) error {
 	if err := requests.Wait(); err != nil {
 		return err
 	}
-	want[c.times-1] = c.want // the one that was first to take effect, whichever it is
+	want[c.times-1] = c.want // the answer to the request that took effect first
 	if slices.Sort(got); !slices.Equal(got, want) {
 		return fmt.Errorf("order %s was answered %v, want %v", c.ID, got, want)
 	}
@@ -148,7 +147,7 @@ func (s *shop) compare(ctx context.Context, out io.Writer, node *sawtoothtest.No
 	if err != nil {
 		return err
 	}
-	var sent []batch.ID // by any POST, taken or not
+	var sent []batch.ID // in any POST, accepted or not
 	for _, e := range node.Journal() {
 		if e.Kind == sawtoothtest.PostStart {
 			sent = append(sent, e.Batches...)

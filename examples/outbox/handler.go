@@ -31,8 +31,8 @@ var (
 	errOtherOrder = errors.New("this Idempotency-Key belongs to another order")
 )
 
-// place is the point of this program: the order, the stock and the batch change
-// together, or not at all. It reports whether the order is a new one.
+// place is the point of this program: the order, the stock and the batch change together, or
+// not at all. It reports whether the order is new.
 func (s *shop) place(ctx context.Context, o order, b batch.Batch) (created bool, err error) {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -44,11 +44,11 @@ func (s *shop) place(ctx context.Context, o order, b batch.Batch) (created bool,
 		ON CONFLICT (id) DO NOTHING`, o.ID, o.Customer, o.Item, o.Quantity, string(b.ID))
 	if n, err := affected(r, err); err != nil {
 		return false, err
-	} else if n == 0 { // it came before, and its batch with it
+	} else if n == 0 { // the order came before, with its batch
 		return false, sameOrder(ctx, tx, o, b)
 	}
-	// Not the store's AddTx, which knows no ledger: a batch that the node cannot read would
-	// be stored with the order, and never end.
+	// Not the store's AddTx, which knows no ledger: it would store a batch that the node
+	// cannot read together with the order, and that batch would never end.
 	if err := s.runner.AddTx(ctx, tx, b); err != nil {
 		return false, err
 	}
@@ -56,17 +56,17 @@ func (s *shop) place(ctx context.Context, o order, b batch.Batch) (created bool,
 	if n, err := affected(r, err); err != nil {
 		return false, err
 	} else if n == 0 {
-		return false, errOutOfStock // the order and its batch have never existed
+		return false, errOutOfStock // the order and its batch never existed
 	}
 	if err := tx.Commit(); err != nil {
 		return false, err
 	}
-	s.runner.Wake(b.Service) // without it, or from another process, the batch is found a moment later
+	s.runner.Wake(b.Service) // without it, or in another process, the batch is found a moment later
 	return true, nil
 }
 
-// sameOrder compares a repeated order with the one that is there, by its batch: the
-// same order always has the same one.
+// sameOrder compares a repeated order with the stored one by their batches: the same order
+// always has the same batch.
 func sameOrder(ctx context.Context, tx *sql.Tx, o order, b batch.Batch) error {
 	var known string
 	err := tx.QueryRowContext(ctx, `SELECT batch FROM orders WHERE id = $1`, o.ID).Scan(&known)
@@ -83,9 +83,9 @@ func affected(r sql.Result, err error) (int64, error) {
 	return r.RowsAffected()
 }
 
-// sign makes the batch of an order. It is the same one whenever it is made, because
-// signatures are deterministic and the nonce is the client's key. Put the transactions
-// of your own family here: these are those of the simulated node.
+// sign makes the batch of an order. It makes the same batch each time, because signatures are
+// deterministic and the nonce is the client's key. Replace the simulated node's transactions
+// with those of your own family.
 func (s *shop) sign(o order) (batch.Batch, error) {
 	payload, address := sawtoothtest.Set(o.Item+"/"+o.ID, o.Quantity)
 	b, err := sawtooth.Build(s.key, batch.ServiceID(o.Customer), sawtooth.Transaction{
@@ -129,7 +129,7 @@ func (s *shop) postOrder(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// getOrder tells an order and what has become of its batch.
+// getOrder returns an order and the state of its batch.
 func (s *shop) getOrder(w http.ResponseWriter, r *http.Request) {
 	o, key := order{ID: r.PathValue("id")}, batch.Key{}
 	err := s.db.QueryRowContext(r.Context(), `SELECT customer, item, quantity, batch FROM orders WHERE id = $1`, o.ID).

@@ -1,7 +1,7 @@
-// Outbox shows how a service changes its own tables and sends a batch in one
-// transaction, so that both happen or neither: handler.go is the page to read. The
-// program starts everything that it needs, sends orders to its own server, some of
-// which fail on purpose and some of which come twice, and counts what became of them.
+// Outbox shows how a service changes its own tables and sends a batch in one transaction, so
+// that both happen or neither: read handler.go. The program starts everything that it needs,
+// and sends orders to its own server. Some fail on purpose and some come twice. At the end it
+// counts the outcomes.
 //
 //	go run ./examples/outbox
 //	go run ./examples/outbox -dsn postgres://user:password@host/database    (in a schema of its own, dropped at the end)
@@ -39,7 +39,7 @@ import (
 type config struct {
 	dsn, listen, url, key string
 	orders                int
-	kept                  bool // the tables are: -dsn and -listen
+	kept                  bool // keep the tables: -dsn and -listen
 }
 
 func main() {
@@ -54,7 +54,7 @@ func main() {
 	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait for the cleaning up
 	err := run(ctx, c, os.Stdout)
 	switch {
-	case c.listen != "" && ctx.Err() != nil && err == nil: // that is how serving ends
+	case c.listen != "" && ctx.Err() != nil && err == nil: // serving ends like this
 	case ctx.Err() != nil:
 		fmt.Fprintln(os.Stderr, "\noutbox: interrupted:", err)
 		os.Exit(130)
@@ -83,8 +83,7 @@ func run(ctx context.Context, c config, out io.Writer) (err error) {
 	})
 }
 
-// start starts everything there is, and ends it when do returns. node is nil where
-// there is a real one.
+// start starts all parts, and ends them when do returns. node is nil if there is a real one.
 func start(ctx context.Context, c config, out io.Writer, do func(ctx context.Context, s *shop, node *sawtoothtest.Node, url string) error) (err error) {
 	dsn, schema, done, err := database(ctx, c)
 	if err != nil {
@@ -114,7 +113,7 @@ func start(ctx context.Context, c config, out io.Writer, do func(ctx context.Con
 			return err
 		}
 		defer node.Close()
-		c.url, ledgerOptions.Grace = node.URL(), 2*time.Second // real nodes want the default, 60 s
+		c.url, ledgerOptions.Grace = node.URL(), 2*time.Second // keep the default, 60 s, for real nodes
 	}
 	ledger, err := sawtooth.New(c.url, &ledgerOptions)
 	if err != nil {
@@ -140,8 +139,8 @@ func start(ctx context.Context, c config, out io.Writer, do func(ctx context.Con
 	return s.serve(ctx, listener, func(ctx context.Context) error { return do(ctx, s, node, url) })
 }
 
-// serve runs the HTTP server and the Runner until do returns. They are of one process
-// here; they need not be.
+// serve runs the HTTP server and the Runner until do returns. They are in one process here,
+// but need not be.
 func (s *shop) serve(ctx context.Context, listener net.Listener, do func(ctx context.Context) error) error {
 	server := &http.Server{Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -161,7 +160,7 @@ func (s *shop) serve(ctx context.Context, listener net.Listener, do func(ctx con
 		err = errors.Join(err, <-did)
 		ended <- nil
 	}
-	// No new orders; then the Runner finishes what it has begun.
+	// No new orders; then the Runner finishes its work.
 	bound, cancelBound := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancelBound()
 	err = errors.Join(err, server.Shutdown(bound))
@@ -174,8 +173,8 @@ func (s *shop) serve(ctx context.Context, listener net.Listener, do func(ctx con
 	return err
 }
 
-// database returns where the tables go. The application's and those of the library
-// are in one database, because a transaction is.
+// database returns the place of the tables. The application's tables and the library's are in
+// one database, because a transaction cannot span two.
 func database(ctx context.Context, c config) (dsn, schema string, done func() error, err error) {
 	if c.kept {
 		dsn, err = throwaway.Within(c.dsn, keptSchema)
@@ -194,14 +193,14 @@ func database(ctx context.Context, c config) (dsn, schema string, done func() er
 	}
 	return dsn, schema, func() error {
 		defer stop()
-		if err := drop(context.WithoutCancel(ctx)); err != nil && ctx.Err() == nil { // Ctrl-C on a terminal has ended a throwaway server
+		if err := drop(context.WithoutCancel(ctx)); err != nil && ctx.Err() == nil { // Ctrl-C may have ended a throwaway server
 			return err
 		}
 		return nil
 	}, nil
 }
 
-// keptSchema is where tables stay.
+// keptSchema is the schema of tables that are kept.
 const keptSchema = "outbox"
 
 func signer(path string) (sawtooth.Signer, error) {

@@ -11,8 +11,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
 )
 
-// build signs one counter's steps for each service: the first sets it, the others
-// add to it, so that a batch out of order would show.
+// build signs one counter's steps for each service: the first batch sets the counter, the
+// others add to it, so that a batch out of order would show.
 func build(c config, intkey bool) ([]batch.Batch, error) {
 	key, err := sawtooth.GeneratePrivateKey()
 	if err != nil {
@@ -51,8 +51,8 @@ func step(name string, first, intkey bool) (payload []byte, address string) {
 	return sawtoothtest.Inc(name, 1)
 }
 
-// intkeyPayload is the CBOR map that Sawtooth's intkey processor reads. Strings are
-// shorter than 24 bytes and the value is below 24 here, so that each has one head byte.
+// intkeyPayload returns the CBOR map for Sawtooth's intkey processor. Here strings are shorter
+// than 24 bytes and the value is below 24, so that each has one head byte.
 func intkeyPayload(verb, name string, value byte) []byte {
 	text := func(b []byte, s string) []byte { return append(append(b, 0x60|byte(len(s))), s...) }
 	b := text(text([]byte{0xA3}, "Verb"), verb)
@@ -60,7 +60,7 @@ func intkeyPayload(verb, name string, value byte) []byte {
 	return append(text(b, "Value"), value)
 }
 
-// intkeyAddress is where Sawtooth's intkey processor keeps a name.
+// intkeyAddress returns the address at which Sawtooth's intkey processor stores a name.
 func intkeyAddress(name string) string {
 	family, key := sha512.Sum512([]byte("intkey")), sha512.Sum512([]byte(name))
 	hash := hex.EncodeToString(key[:])

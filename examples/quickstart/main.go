@@ -1,6 +1,6 @@
-// Quickstart shows the whole road: a thousand signed batches of twenty services go
-// from a SQLite file to a Sawtooth node, in order, while the node is restarted in
-// the middle. Nothing has to be installed: the node is a simulated one on loopback.
+// Quickstart shows the whole way: a thousand signed batches of twenty services go from a
+// SQLite file to a Sawtooth node, in order, while the node is restarted in the middle. You
+// need not install anything: the node is a simulated one on loopback.
 //
 //	go run ./examples/quickstart
 //	go run ./examples/quickstart -store memory    (needs no C compiler)
@@ -64,8 +64,8 @@ func run(ctx context.Context, c config) error {
 	progress := newProgress()
 	runnerOptions := dltbatch.Options{Observer: progress}
 	if url == "" {
-		// The simulated node commits every 100 ms, so two seconds without a trace mean
-		// that a batch is gone. Real nodes want the defaults: 60 s and more.
+		// The simulated node commits every 100 ms, so two seconds without a trace mean that a
+		// batch is lost. Keep the defaults, 60 s and more, for real nodes.
 		node, err = sawtoothtest.Listen(&sawtoothtest.Options{BlockInterval: 100 * time.Millisecond})
 		if err != nil {
 			return err
@@ -170,7 +170,7 @@ func openStore(ctx context.Context, c config) (st store.Store, where string, don
 	return sq, path, closeAll, nil
 }
 
-// prove reads the node's own journal, not what the Runner says.
+// prove reads the node's own journal, not the Runner's records.
 func prove(node *sawtoothtest.Node, batches []batch.Batch) error {
 	if node == nil {
 		return nil

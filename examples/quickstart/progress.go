@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// progress observes the Runner and shows it.
+// progress observes the Runner and shows its progress.
 type progress struct {
 	mu      sync.Mutex
 	start   time.Time

@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// delivery is a run of the Runner, and of its successor.
+// delivery runs the Runner, and its successor.
 type delivery struct {
 	network  *splintertest.Network
 	store    store.Store
@@ -36,7 +36,7 @@ func (d *delivery) run(ctx context.Context, batches []batch.Batch) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = end() }() // the second time it says the same
+	defer func() { _ = end() }() // a second call returns the same
 	if err := runner.Add(ctx, batches...); err != nil {
 		return err
 	}
@@ -78,8 +78,8 @@ func (d *delivery) run(ctx context.Context, batches []batch.Batch) error {
 	}
 }
 
-// begin makes a Runner with a client of its own, as a process does when it starts,
-// and runs it until the func that it returns is called.
+// begin makes a Runner with its own client, like a new process, and runs it until the returned
+// func is called.
 func (d *delivery) begin(ctx context.Context, fail context.CancelCauseFunc) (r *dltbatch.Runner, end func() error, err error) {
 	ledger, err := connect(d.network, d.key, d.store)
 	if err != nil {
@@ -87,7 +87,7 @@ func (d *delivery) begin(ctx context.Context, fail context.CancelCauseFunc) (r *
 	}
 	r, err = dltbatch.New(d.store, ledger, &dltbatch.Options{
 		Observer: d.progress, PollInterval: pollInterval, StuckAfter: stuckAfter,
-		// A claim is waited for before anybody decides.
+		// A person's decision must wait until the claim has expired.
 		RequestTimeout: time.Second, ClaimTTL: 3 * time.Second,
 	})
 	if err != nil {

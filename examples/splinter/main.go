@@ -1,15 +1,15 @@
-// Splinter shows the whole road on a ledger that executes what it is sent as often as
-// it is sent: six hundred signed batches of three scabbard services go from a SQLite
-// file to two Splinter nodes, in order and each once, while POSTs and answers are
-// lost, proposals are rolled back, a node is restarted, and the Runner is. Nothing has
-// to be installed: the nodes are simulated ones on loopback.
+// Splinter shows the whole way on a ledger that executes a batch every time that it gets it:
+// six hundred signed batches of three scabbard services go from a SQLite file to two Splinter
+// nodes, in order and each once. Meanwhile POSTs and answers are lost, proposals are rolled
+// back, and a node and the Runner are restarted. You need not install anything: the nodes are
+// simulated ones on loopback.
 //
 //	go run ./examples/splinter
 //	go run ./examples/splinter -store memory    (needs no C compiler)
 //	go run ./examples/splinter -db queue.db     (keeps the file, whose batches only these nodes knew)
 //
-// There is no -url as in quickstart: real nodes want a circuit and a Sabre contract,
-// and have no journal that proves anything.
+// Unlike quickstart it has no -url: real nodes need a circuit and a Sabre contract, and have
+// no journal for a proof.
 package main
 
 import (
@@ -30,10 +30,10 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-// Scabbard's times, scaled down with the simulated nodes': what is right for real
-// ones is the default, which stands behind each.
+// Scabbard's times, scaled down with the simulated nodes'. Use the defaults for real nodes;
+// they are in the comments.
 const (
-	commitInterval     = 10 * time.Millisecond  // of the nodes; real ones make a few a second
+	commitInterval     = 10 * time.Millisecond  // the nodes' interval; real nodes make a few commits a second
 	lateArrival        = 600 * time.Millisecond // 660 s
 	coordinatorTimeout = 250 * time.Millisecond // 30 s
 	margin             = 100 * time.Millisecond // 10 s

@@ -12,8 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// questions counts what the nodes are asked. A question about a batch in doubt is
-// about its witnesses, too, which stand behind it.
+// questions counts the status queries to the nodes. A query about a batch in doubt also has
+// its witnesses, after it.
 type questions struct {
 	mu    sync.Mutex
 	count int
@@ -22,7 +22,7 @@ type questions struct {
 
 func newQuestions() *questions { return &questions{about: map[batch.ID]bool{}} }
 
-// note is called by the nodes for every request; nothing else happens to it.
+// note is called by the nodes for every request. It makes no faults.
 func (q *questions) note(p splintertest.Point) splintertest.Fault {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -33,14 +33,14 @@ func (q *questions) note(p splintertest.Point) splintertest.Fault {
 	return splintertest.Fault{}
 }
 
-// saved says what the events have saved, of n batches.
+// saved reports how many queries the events saved, of n batches.
 func (q *questions) saved(n int) string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return fmt.Sprintf("events told of %d batches; the nodes were asked about the other %d, %d times", n-len(q.about), len(q.about), q.count)
 }
 
-// listen starts two nodes that want to know who asks.
+// listen starts two nodes that require a token.
 func listen(asked *questions) (*splintertest.Network, error) {
 	return splintertest.Listen(&splintertest.Options{
 		Circuits: circuits, CommitInterval: commitInterval, Faults: faults(asked),
@@ -55,8 +55,7 @@ func connect(network *splintertest.Network, key sawtooth.Signer, journal store.J
 	return splinter.New(network.URL(0), &splinter.Options{
 		Node:  func(s batch.ServiceID) string { return network.URL(network.NodeOf(s)) },
 		Token: splinter.CylinderToken(key),
-		// What the nodes' events say was committed is kept beside the queue: without it
-		// little can be proved.
+		// Events of commits are stored beside the queue: without them little can be proved.
 		Journal:     journal,
 		LateArrival: lateArrival, CoordinatorTimeout: coordinatorTimeout,
 		Margin: margin, ProbeInterval: probeInterval, StreamLease: streamLease,

@@ -11,9 +11,9 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// person decides what no proof was found for, by looking at the ledger itself: at
-// what was executed, which no REST API tells. In a program of one's own this is an
-// operator, who is told by batch.EventDecision or reads Record.Decision.
+// person decides a doubt without proof, by looking at the ledger itself: at the executions,
+// which no REST API shows. In your program this is an operator, alerted by batch.EventDecision
+// or by Record.Decision.
 type person struct {
 	network  *splintertest.Network
 	store    store.Store
@@ -33,11 +33,11 @@ func (p *person) work(ctx context.Context) error {
 	}
 }
 
-// decide looks at the ledger and says what it saw. The claim may have a while to go.
+// decide looks at the ledger and decides. The claim may have a while to go.
 func (p *person) decide(ctx context.Context, e batch.Event) error {
 	for {
-		// First the record, then the ledger: what is seen there is true of this attempt, and
-		// the decision is about no later one.
+		// First the record, then the ledger: so the finding is about this attempt, and the
+		// decision about no later one.
 		seen, err := p.store.Get(ctx, e.Key)
 		if err != nil {
 			return err
@@ -49,8 +49,8 @@ func (p *person) decide(ctx context.Context, e batch.Event) error {
 		_, err = p.store.Decide(ctx, seen, to, batch.By{Actor: "a person", Reason: "looked at the ledger"})
 		switch {
 		case errors.Is(err, batch.ErrInDoubt): // its claim has not expired
-		case errors.Is(err, batch.ErrMovedOn): // it is looked at again, as it is now
-		case errors.Is(err, batch.ErrNotAllowed): // it goes on by itself: the proof came meanwhile
+		case errors.Is(err, batch.ErrMovedOn): // look again, at its present state
+		case errors.Is(err, batch.ErrNotAllowed): // it goes on by itself: proof came meanwhile
 			return nil
 		case err != nil:
 			return err

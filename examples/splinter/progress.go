@@ -11,7 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// progress observes the Runner and shows it.
+// progress observes the Runner and shows its progress.
 type progress struct {
 	out   io.Writer
 	calls chan batch.Event // for the person
@@ -22,8 +22,8 @@ type progress struct {
 	claimed  map[batch.ID]bool
 	final    map[batch.ID]bool
 	doubtful map[batch.ID]bool // in doubt now
-	lost     int               // attempts whose answer was lost, or that the node forgot
-	adopted  int               // of these: found out to be on the ledger, or on their way
+	lost     int               // attempts whose answer was lost, or whose batch the node forgot
+	adopted  int               // of these: found on the ledger, or on their way
 	resent   int               // proved to have had no effect
 	asked    int
 }
@@ -49,12 +49,12 @@ func (p *progress) Observe(_ context.Context, e batch.Event) {
 	case e.Kind == batch.EventDecision:
 		select {
 		case p.calls <- e:
-		default: // it still stands in its Record.Decision
+		default: // Record.Decision has it, too
 		}
 	case e.Kind == batch.EventFinal:
 		p.final[id] = true
 		p.settle(id)
-	case e.Kind == batch.EventState && e.State == batch.Unknown: // this ledger needs proof for it
+	case e.Kind == batch.EventState && e.State == batch.Unknown: // on this ledger that needs proof
 		p.resent++
 		delete(p.doubtful, id)
 	case e.Kind == batch.EventState && (e.State == batch.Pending || e.State == batch.Valid):
@@ -62,7 +62,7 @@ func (p *progress) Observe(_ context.Context, e batch.Event) {
 	}
 }
 
-// settle ends a doubt with the news that the batch is there.
+// settle ends a doubt because the batch is there.
 func (p *progress) settle(id batch.ID) {
 	if p.doubtful[id] {
 		p.adopted++
@@ -70,7 +70,7 @@ func (p *progress) settle(id batch.ID) {
 	}
 }
 
-// decided takes what a person found.
+// decided records a person's decision.
 func (p *progress) decided(k batch.Key, to batch.State) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

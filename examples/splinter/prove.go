@@ -7,7 +7,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
 )
 
-// prove reads the nodes' own journal, not what the Runner says.
+// prove reads the nodes' own journal, not the Runner's records.
 func prove(network *splintertest.Network, batches []batch.Batch) error {
 	order := map[batch.ServiceID][]batch.ID{}
 	for _, b := range batches {
@@ -30,7 +30,7 @@ func prove(network *splintertest.Network, batches []batch.Batch) error {
 	return nil
 }
 
-// rolledBack counts the proposals that another one crossed.
+// rolledBack counts the proposals that were rolled back because another one crossed them.
 func rolledBack(network *splintertest.Network) (n int) {
 	for _, e := range network.Journal() {
 		if e.Kind == splintertest.Executed && e.Word == "Rejected" {

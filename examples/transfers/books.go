@@ -13,8 +13,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
 )
 
-// prove holds what the orders' records say, and what was asked for, against the
-// participant's journal and books, which no worker writes.
+// prove compares the orders' records, and the transfers, with the participant's journal and
+// books, which no worker writes.
 func prove(out io.Writer, all []transfer, records map[batch.OrderID]batch.OrderRecord, journal []cantontest.Entry, books map[string]int64) error {
 	l := read(journal)
 	printBooks(out, books)
@@ -78,11 +78,11 @@ func prove(out io.Writer, all []transfer, records map[batch.OrderID]batch.OrderR
 	return nil
 }
 
-// ledger is what a journal says.
+// ledger is the summary of a journal.
 type ledger struct {
-	posts, commands int            // POSTs, and how many different commands
-	refused         int            // submissions
-	executed        map[string]int // by note: how many times
+	posts, commands int            // POSTs, and distinct commands in them
+	refused         int            // refused submissions
+	executed        map[string]int // number of executions, by note
 	refusedAlone    map[string]int
 }
 
@@ -109,7 +109,7 @@ func read(journal []cantontest.Entry) ledger {
 	return l
 }
 
-// printBooks prints the balances, five in a row.
+// printBooks prints the balances, five per line.
 func printBooks(out io.Writer, books map[string]int64) {
 	fmt.Fprintf(out, "\nThe participant's books, where everybody began with %d:\n", openingBalance)
 	for row := range slices.Chunk(slices.Sorted(maps.Keys(books)), 5) {
@@ -120,7 +120,7 @@ func printBooks(out io.Writer, books map[string]int64) {
 	}
 }
 
-// short is a party's name without its fingerprint.
+// short returns a party's name without its fingerprint.
 func short(party string) string {
 	name, _, _ := strings.Cut(party, "::")
 	return name

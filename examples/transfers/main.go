@@ -1,14 +1,14 @@
-// Transfers shows auto-batching: ten thousand transfers of fifty parties, one in a
-// thousand of them poisonous, go into a SQLite file as they come, and reach a
-// simulated Canton participant many at a time, while the process that sends them is
-// killed with kill -9 and started again. The participant's own books prove that
-// every good transfer took effect exactly once. Nothing has to be installed.
+// Transfers shows auto-batching: ten thousand transfers of fifty parties, one in a thousand of
+// them poisonous, go into a SQLite file as they come. They reach a simulated Canton
+// participant many at a time, while the process that sends them is killed with kill -9 and
+// started again. The participant's own books prove that every good transfer took effect
+// exactly once. You need not install anything.
 //
 //	go run ./examples/transfers
 //	go run ./examples/transfers -store memory       (needs no C compiler; there it is the participant that crashes)
 //	go run ./examples/transfers -db transfers.db    (keeps the file, to look into)
 //
-// Its exit status is not 0 where the books do not agree.
+// Its exit status is not 0 if the books do not agree.
 package main
 
 import (
@@ -68,7 +68,7 @@ func isTerminal(f *os.File) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// onTheWire is how long a submission takes to the participant.
+// onTheWire is the time that a submission needs to reach the participant.
 const onTheWire = 100 * time.Millisecond
 
 func run(ctx context.Context, c config, out io.Writer, live bool) error {
@@ -78,8 +78,8 @@ func run(ctx context.Context, c config, out io.Writer, live bool) error {
 	case c.store == memoryStore && c.db != "":
 		return errors.New("-db is for -store sqlite")
 	}
-	// The participant is in this process, so that its books are at hand; the worker
-	// reaches it over a socket like any other.
+	// The participant is in this process, so that its books are at hand. The worker reaches it
+	// over a socket, like any other participant.
 	participant, err := cantontest.Listen(&cantontest.Options{
 		CompleteAfter: c.takes, Balance: openingBalance,
 		Fault: func(at cantontest.Point) (f cantontest.Fault) {
@@ -127,7 +127,7 @@ func run(ctx context.Context, c config, out io.Writer, live bool) error {
 	return prove(out, all, records, participant.Journal(), participant.Books())
 }
 
-// file is where the orders are: "" for memory.
+// file returns the path of the orders: "" for memory.
 func file(c config) (path string, clean func(), err error) {
 	clean = func() {}
 	switch {

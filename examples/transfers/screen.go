@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// screen shows one line: refreshed in place on a terminal, otherwise one a second.
+// screen shows one line: refreshed in place on a terminal, otherwise a new one each second.
 type screen struct {
 	out  io.Writer
 	live bool
 	last time.Time // when it was shown
 }
 
-// state is what the line says.
+// state is the data of the line.
 type state struct {
 	elapsed                         time.Duration
 	added, confirmed, others, total int
@@ -28,7 +28,7 @@ func (s state) line() string {
 		s.elapsed.Seconds(), strings.Repeat("#", full), strings.Repeat(".", width-full), s.added, s.confirmed, s.others, s.submissions)
 }
 
-// say prints what stays.
+// say prints a lasting line.
 func (s *screen) say(at time.Duration, format string, args ...any) {
 	s.clear()
 	fmt.Fprintf(s.out, "%5.1f s  %s\n", at.Seconds(), fmt.Sprintf(format, args...))
@@ -46,7 +46,7 @@ func (s *screen) refresh(now state) {
 	s.last = time.Now()
 }
 
-// end leaves the line standing.
+// end leaves the line on the screen.
 func (s *screen) end(now state) {
 	s.clear()
 	fmt.Fprintln(s.out, now.line())

@@ -24,22 +24,22 @@ const (
 	memoryStore = "memory"
 )
 
-// job is what a process needs to know.
+// job is the input of a process.
 type job struct {
 	Store string `json:"store"`
 	DB    string `json:"db"`
 	URL   string `json:"url"`
 }
 
-// service is what an application has: an Engine, which makes batches of orders, and
-// beside it a Runner, which delivers them, on one store.
+// service is the application's part: an Engine, which makes batches of orders, and a Runner,
+// which delivers them, on one store.
 type service struct {
 	engine *autobatch.Engine
 	runner *dltbatch.Runner
 	close  func()
 }
 
-// commands is all that an application writes: what an order is on its ledger.
+// commands is the only func that an application must write: it turns an order into commands.
 func commands(_ context.Context, o batch.Order) (canton.OrderCommands, error) {
 	var t cantontest.Transfer
 	if err := json.Unmarshal(o.Payload, &t); err != nil {
@@ -48,19 +48,20 @@ func commands(_ context.Context, o batch.Order) (canton.OrderCommands, error) {
 	return canton.OrderCommands{Commands: []json.RawMessage{t.Command()}}, nil
 }
 
-// open starts nothing: a process that only adds and awaits need not run it.
+// open starts nothing: a process that only adds and awaits need not call run.
 func open(ctx context.Context, j job) (*service, error) {
 	st, closeStore, err := j.openStore(ctx)
 	if err != nil {
 		return nil, err
 	}
 	s := &service{close: closeStore}
-	// Real participants want the defaults: these are for one that is a few times faster.
+	// Keep the defaults for real participants: these values are for one that is a few times
+	// faster.
 	ledger, err := canton.New(j.URL, &canton.Options{
 		UserID: "transfers", LateArrival: time.Second, Grace: time.Second, IdleWait: 50 * time.Millisecond,
-		// It has no default: without it a person has to decide about a batch that is refused
-		// at the door while an earlier attempt of it was lost, since nothing proves what
-		// became of that one.
+		// It has no default. Without it a batch that is refused on submission while an earlier
+		// attempt of it was lost needs a person's decision, since nothing proves the outcome
+		// of that attempt.
 		DecidedWithin: 2 * time.Second,
 	})
 	if err != nil {
@@ -72,16 +73,16 @@ func open(ctx context.Context, j job) (*service, error) {
 	if err == nil {
 		s.engine, err = autobatch.New(st, builder, &autobatch.Options{
 			BatchInterval: 100 * time.Millisecond, MonitorInterval: 250 * time.Millisecond,
-			Check: ledger.Check, // of what the builder makes, before it is stored
+			Check: ledger.Check, // checks a new batch before it is stored
 			Wake:  func(party batch.ServiceID) { s.runner.Wake(party) },
 		})
 	}
 	if err == nil {
 		s.runner, err = dltbatch.New(st, ledger, &dltbatch.Options{
-			// A claim of a dead worker expires after three seconds; by default after sixty.
+			// A dead worker's claim expires after three seconds; by default after sixty.
 			RequestTimeout: 2 * time.Second, ClaimTTL: 3 * time.Second, Drain: 5 * time.Second,
 			FirstPoll: 50 * time.Millisecond, PollInterval: 500 * time.Millisecond, ScanInterval: 250 * time.Millisecond,
-			Observer: s.engine, // it hears at once what has become of a batch
+			Observer: s.engine, // so that it hears of a batch's outcome at once
 		})
 	}
 	if err != nil {
@@ -99,7 +100,7 @@ func (s *service) run(ctx context.Context) error {
 	var errs [2]error
 	for i, run := range [...]func(context.Context) error{s.runner.Run, s.engine.Run} {
 		both.Go(func() {
-			defer stop() // neither is of use without the other
+			defer stop() // neither is useful without the other
 			errs[i] = run(ctx)
 		})
 	}
@@ -107,7 +108,7 @@ func (s *service) run(ctx context.Context) error {
 	return errors.Join(errs[:]...)
 }
 
-// openStore opens what keeps orders and batches.
+// openStore opens the store of orders and batches.
 func (j job) openStore(ctx context.Context) (st interface {
 	store.Store
 	store.Orders

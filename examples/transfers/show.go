@@ -14,16 +14,15 @@ const (
 	addEvery     = 100 * time.Millisecond
 	lookEvery    = 100 * time.Millisecond
 	restartAfter = time.Second
-	patience     = 5 * time.Minute // far more than it takes
+	patience     = 5 * time.Minute // far more than needed
 )
 
-// show is the customers, who add transfers and await what becomes of them, and
-// whoever kills the worker.
+// show plays the customers, who add transfers and await their outcomes, and kills the worker.
 type show struct {
 	c           config
 	all         []transfer
 	participant *cantontest.Participant
-	service     *service // adds and awaits; in memory it is the worker's, too
+	service     *service // adds and awaits; in memory it is also the worker's
 	worker      worker
 	screen      *screen
 
@@ -32,14 +31,14 @@ type show struct {
 	records map[batch.OrderID]batch.OrderRecord
 }
 
-// news is one of three: orders were added, or one has an outcome, or it is all over.
+// news is one of three: orders were added, or an order has an outcome, or the run has ended.
 type news struct {
 	added int
 	rec   batch.OrderRecord
 	err   error
 }
 
-// run returns what became of every order.
+// run returns the outcomes of all orders.
 func (s *show) run(ctx context.Context) (_ map[batch.OrderID]batch.OrderRecord, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.c.over+patience)
 	var customers sync.WaitGroup
@@ -94,7 +93,7 @@ func (s *show) run(ctx context.Context) (_ map[batch.OrderID]batch.OrderRecord, 
 	return s.records, nil
 }
 
-// open is the first transfer that has no outcome.
+// open returns the first transfer without an outcome.
 func (s *show) open() batch.OrderID {
 	for _, t := range s.all {
 		if _, final := s.records[t.id]; !final {
@@ -104,7 +103,7 @@ func (s *show) open() batch.OrderID {
 	return ""
 }
 
-// feed adds everything, a little at a time, and for each transfer lets somebody wait.
+// feed adds all transfers, a few at a time, and starts a goroutine that waits for each.
 func (s *show) feed(ctx context.Context, customers *sync.WaitGroup, all chan<- news) {
 	tell := func(n news) {
 		select {
@@ -153,14 +152,15 @@ func (s *show) start(how string) (<-chan error, error) {
 	return ended, err
 }
 
-// ripe says that it is time: in the middle, with as much in flight as can be had.
+// ripe reports whether to kill now: in the middle, with as many submissions in flight as
+// possible.
 func (s *show) ripe() bool {
 	n := len(s.records)
 	return 2*n >= len(s.all) && (4*n >= 3*len(s.all) || 3*inFlight(s.participant.Journal()) >= s.c.parties)
 }
 
-// crash kills the worker, and reports whether it is to be started again; or the
-// participant loses what is in flight.
+// crash kills the worker, and reports whether to start it again. In memory the participant
+// loses its submissions in flight instead.
 func (s *show) crash() (dead bool) {
 	at, flying := time.Since(s.begun), inFlight(s.participant.Journal())
 	if p, ok := s.worker.(*process); ok {
@@ -173,7 +173,7 @@ func (s *show) crash() (dead bool) {
 	return false
 }
 
-// inFlight is how many submissions are on the wire, or have no completion yet.
+// inFlight returns how many submissions are on the wire, or have no completion yet.
 func inFlight(journal []cantontest.Entry) int {
 	open := map[string]bool{}
 	for _, e := range journal {

@@ -9,18 +9,18 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
 )
 
-// openingBalance is what each party has at the beginning.
+// openingBalance is the balance of each party at the beginning.
 const openingBalance = 1_000_000
 
-// transfer is what somebody asked for.
+// transfer is a customer's request.
 type transfer struct {
 	id   batch.OrderID
 	from batch.ServiceID
 	cantontest.Transfer
 }
 
-// order is the transfer as it is added. Its id is the caller's, so that adding it
-// again, after a call of which nobody knows how it ended, is harmless.
+// order returns the transfer as an order. Its id is the caller's. So it is harmless to add it
+// again after a call with an unknown result.
 func (t transfer) order() (batch.Order, error) {
 	payload, err := json.Marshal(t.Transfer)
 	return batch.Order{ID: t.id, Party: t.from, Payload: payload}, err
@@ -28,9 +28,9 @@ func (t transfer) order() (batch.Order, error) {
 
 func party(i int) string { return fmt.Sprintf("party-%02d::1220", i) }
 
-// draw draws the transfers, the same each time. Nobody can see which are poisonous
-// but the participant, which refuses a submission that has one of them: half of
-// them at once, half after it was accepted.
+// draw draws the transfers, the same each time. Only the participant recognizes a poisonous
+// one. It refuses a submission that has one: half of them at once, half after it accepted the
+// submission.
 func draw(c config) []transfer {
 	rng := rand.New(rand.NewPCG(uint64(c.transfers), uint64(c.parties)))
 	all := make([]transfer, c.transfers)

@@ -14,16 +14,16 @@ import (
 	"time"
 )
 
-// worker is who sends. It says on ended how it did, if it does by itself.
+// worker sends the transfers. If it ends by itself, it sends its error on ended.
 type worker interface {
 	start() (ended <-chan error, err error)
 	stop() error
 }
 
-// workerCommand is the argument by which this program is a worker.
+// workerCommand is the argument that makes this program a worker.
 const workerCommand = "worker"
 
-// work is the whole of a worker process: the service, until its standard input is at an end.
+// work is a whole worker process: it runs the service until its standard input ends.
 func work(in io.Reader) error {
 	lines := bufio.NewReader(in)
 	line, err := lines.ReadBytes('\n')
@@ -43,18 +43,18 @@ func work(in io.Reader) error {
 	defer s.close()
 	go func() {
 		defer stop()
-		_, _ = io.Copy(io.Discard, lines) // the end of a parent that died is an end like any other
+		_, _ = io.Copy(io.Discard, lines) // it ends also if the parent dies
 	}()
 	return s.run(ctx)
 }
 
-// process is a worker of its own process.
+// process is a worker in its own process.
 type process struct {
 	job    job
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
 	stderr bytes.Buffer
-	ended  chan error // closed after how it ended
+	ended  chan error // gets the error with which it ended, and is closed
 }
 
 func (p *process) start() (<-chan error, error) {
@@ -95,13 +95,13 @@ func (p *process) pid() int { return p.cmd.Process.Pid }
 
 // kill is kill -9.
 func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // it may have ended by itself
+	_ = p.cmd.Process.Kill() // it may have ended already
 	for range p.ended {
 	}
 	_ = p.stdin.Close()
 }
 
-// stop lets the worker finish what it has begun.
+// stop lets the worker finish its work.
 func (p *process) stop() error {
 	if p.cmd == nil {
 		return nil

@@ -1,10 +1,10 @@
-// Unittest is a small service that writes shipments to a ledger, and shows how such
-// a service is tested: against fakes, in virtual time, where a ledger that is down
-// for an hour takes a millisecond. The tests are the point of it:
+// Unittest is a small service that writes shipments to a ledger, and shows how to test such a
+// service: against fakes, in virtual time, where a ledger that is down for an hour takes a
+// millisecond. The tests are the point of it:
 //
 //	go test -v ./examples/unittest
 //
-// Run as a program it shows the same in real time, with the same fakes:
+// As a program it shows the same in real time, with the same fakes:
 //
 //	go run ./examples/unittest
 package main
@@ -40,7 +40,7 @@ const outage = 2 * time.Second
 
 func run(ctx context.Context, w io.Writer) error {
 	start := time.Now()
-	traits := ledger.Unforgiving(200 * time.Millisecond) // it would execute a duplicate
+	traits := ledger.Unforgiving(200 * time.Millisecond) // it executes duplicates
 	fake := ledger.New(&ledger.Options{Traits: &traits, CommitAfter: 100 * time.Millisecond, Fault: func(a batch.Attempt) ledger.Fault {
 		switch {
 		case time.Since(start) < outage:

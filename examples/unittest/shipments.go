@@ -9,13 +9,13 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Queue is what the service needs of dltbatch. *dltbatch.Runner is one.
+// Queue is the part of dltbatch that the service needs. *dltbatch.Runner is a Queue.
 type Queue interface {
 	Add(ctx context.Context, batches ...batch.Batch) error
 	Get(ctx context.Context, key batch.Key) (batch.Record, error)
 }
 
-// Shipments writes shipments to a ledger, those of one carrier in order:
+// Shipments writes shipments to a ledger, the shipments of one carrier in order:
 //
 //	POST /shipments                 {"carrier": "sea", "id": "s-1", "goods": "tea"}
 //	GET  /shipments/{carrier}/{id}  {"state": "confirmed"}
@@ -35,7 +35,7 @@ func NewShipments(q Queue) *Shipments {
 // ServeHTTP implements [http.Handler].
 func (s *Shipments) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
-// Shipment is what goes onto the ledger.
+// Shipment is the payload for the ledger.
 type Shipment struct {
 	Carrier string `json:"carrier"`
 	ID      string `json:"id"`
@@ -43,11 +43,11 @@ type Shipment struct {
 }
 
 func (s Shipment) batch() (batch.Batch, error) {
-	payload, err := json.Marshal(s) // signed, on a ledger that wants signatures
+	payload, err := json.Marshal(s) // signed, on a ledger that needs signatures
 	return batch.Batch{ID: batch.ID(s.ID), Service: batch.ServiceID(s.Carrier), Payload: payload}, err
 }
 
-// post answers 202 once the shipment is stored: from then on it is delivered.
+// post answers 202 once the shipment is stored: from then on its delivery is certain.
 func (s *Shipments) post(w http.ResponseWriter, r *http.Request) {
 	var shipment Shipment
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16)).Decode(&shipment); err != nil {
@@ -66,12 +66,12 @@ func (s *Shipments) post(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, batch.ErrConflict):
 		http.Error(w, "another shipment has this id", http.StatusConflict)
 	default:
-		// It may have been stored; sending the same again is harmless.
+		// It may have been stored; the client can safely send it again.
 		http.Error(w, "try again", http.StatusServiceUnavailable)
 	}
 }
 
-// Answer is what GET tells about a shipment.
+// Answer is the answer of GET about a shipment.
 type Answer struct {
 	State string `json:"state"` // waiting, confirmed, refused, or stuck: a person has to decide
 	Why   string `json:"why,omitempty"`
@@ -87,7 +87,7 @@ func (s *Shipments) get(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "try again", http.StatusServiceUnavailable)
 	default:
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(answer(rec)) // whoever asked may have left
+		_ = json.NewEncoder(w).Encode(answer(rec)) // the client may have left
 	}
 }
 

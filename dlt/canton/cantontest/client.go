@@ -9,18 +9,18 @@ import (
 	"syscall"
 )
 
-// Client returns a client that reaches the participant without sockets, whatever the
-// host of the URL: for tests in a testing/synctest bubble, where the participant's
-// time is the bubble's if it was made there ([NewParticipant]). There are no
-// WebSockets (canton.Options.PollOnly), and Stop and Restart cut nothing.
+// Client returns a client that reaches the participant without sockets, for any host in the
+// URL. It is for tests in a testing/synctest bubble: a participant made there
+// ([NewParticipant]) uses the bubble's time. There are no WebSockets
+// (canton.Options.PollOnly), and Stop and Restart cut nothing.
 func (p *Participant) Client() *http.Client {
 	return &http.Client{Transport: inProcess{p}}
 }
 
 type inProcess struct{ p *Participant }
 
-// RoundTrip implements [http.RoundTripper]. It does not wait for a request whose
-// context is done.
+// RoundTrip implements [http.RoundTripper]. It does not wait for a request whose context is
+// done.
 func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	if trace := httptrace.ContextClientTrace(r.Context()); trace != nil {
 		if trace.GetConn != nil {
@@ -51,12 +51,12 @@ func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// recording is an answer as it is written.
+// recording collects an answer while it is written.
 type recording struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
-	cut    bool // the connection was, before the end
+	cut    bool // the connection was cut before the end
 }
 
 func (r *recording) Header() http.Header { return r.header }
@@ -87,7 +87,7 @@ func (r *recording) response(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// broken is what comes after the last byte of a connection that was cut.
+// broken follows the last byte of a connection that was cut.
 type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }

@@ -14,7 +14,7 @@ type completionsJSON struct {
 	Begin   int64    `json:"beginExclusive"`
 }
 
-// reader goes through the completions of a user and parties.
+// reader reads the completions of a user and parties.
 type reader struct {
 	p       *Participant
 	user    string
@@ -23,7 +23,7 @@ type reader struct {
 	since   int // completions since the last checkpoint
 }
 
-// open checks a request for completions. The lock is not held.
+// open checks a request for completions. The caller does not hold the lock.
 func (p *Participant) open(r *http.Request, doc completionsJSON) (*reader, *answer) {
 	refuse := func(x refusal) (*reader, *answer) {
 		a := x.answer()
@@ -49,8 +49,8 @@ func (p *Participant) open(r *http.Request, doc completionsJSON) (*reader, *answ
 	return &reader{p: p, user: user, parties: doc.Parties, after: doc.Begin}, nil
 }
 
-// next returns what is new, at most limit elements (0 is no limit), and a channel
-// that is closed when there may be more, with when that is due at the latest.
+// next returns new elements, at most limit of them (0 means no limit), and a channel that is
+// closed when there may be more. due is the latest time for that.
 func (r *reader) next(limit int) (out []any, changed chan struct{}, due time.Time) {
 	p := r.p
 	p.mu.Lock()
@@ -91,8 +91,8 @@ func checkpoint(offset int64) any {
 	}})
 }
 
-// completions serves the list: until there are limit elements, or nothing new came
-// for the idle time.
+// completions serves the list: until there are limit elements, or nothing new comes for the
+// idle time.
 func (p *Participant) completions(w http.ResponseWriter, r *http.Request) {
 	var doc completionsJSON
 	refused := p.body(r, &doc)
@@ -118,7 +118,7 @@ func (p *Participant) list(r *http.Request, from *reader, slow time.Duration) an
 	query := r.URL.Query()
 	limit, bounded := p.o.ListLimit+1, false
 	if n, err := strconv.Atoi(query.Get("limit")); err == nil && n > 0 && n <= p.o.ListLimit {
-		limit, bounded = n, true // one over the participant's own is ignored
+		limit, bounded = n, true // a limit above the participant's own is ignored
 	}
 	idle := p.o.ListWait
 	if ms, err := strconv.Atoi(query.Get("stream_idle_timeout_ms")); err == nil && ms >= 0 {
@@ -148,8 +148,8 @@ func (p *Participant) list(r *http.Request, from *reader, slow time.Duration) an
 	return jsonAnswer(http.StatusOK, out)
 }
 
-// wait returns when there may be something new. It reports false when idle fires, or
-// nobody waits any more.
+// wait returns when there may be something new. It returns false when idle fires, or the
+// client has left.
 func (p *Participant) wait(r *http.Request, changed <-chan struct{}, due time.Time, idle <-chan time.Time) bool {
 	var soon <-chan time.Time
 	if !due.IsZero() {

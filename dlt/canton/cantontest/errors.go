@@ -37,8 +37,8 @@ func categories() map[int]category {
 	}
 }
 
-// Errors returns the ids that the participant knows, with their categories: those of
-// docs/ledgers/canton.md, and one for each category that has none there.
+// Errors returns the ids that the participant knows, with their categories: the ids of
+// docs/ledgers/canton.md, and one for each category without an id there.
 func Errors() map[string]int {
 	return map[string]int{
 		"SERVICE_NOT_RUNNING": 1, "NODE_IS_PASSIVE_REPLICA": 1, "SYNC_SERVICE_PASSIVE_REPLICA": 1,
@@ -60,7 +60,7 @@ func Errors() map[string]int {
 	}
 }
 
-// refusal is an error before it is written down.
+// refusal is an error before it is encoded.
 type refusal struct {
 	id      string
 	cause   string
@@ -82,7 +82,7 @@ func (r refusal) metadata() map[string]string {
 	return m
 }
 
-// answer is what goes back, before faults are done to it.
+// answer is an answer before faults change it.
 type answer struct {
 	status      int
 	contentType string
@@ -92,7 +92,7 @@ type answer struct {
 func jsonAnswer(status int, v any) answer {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // maps, slices, strings and numbers only
+		panic(err) // cannot happen: maps, slices, strings and numbers
 	}
 	return answer{status, "application/json", b}
 }
@@ -105,9 +105,9 @@ func pageAnswer(status int) answer {
 	return answer{status, "text/html", fmt.Appendf(nil, "<html><h1>%d %s</h1></html>\n", status, http.StatusText(status))}
 }
 
-// answer is the error object of 1.5.
+// answer returns the error object of 1.5.
 func (r refusal) answer() answer {
-	if r.id == "JSON_API_MAXIMUM_LIST_ELEMENTS_NUMBER_REACHED" { // category 2, whatever its status says
+	if r.id == "JSON_API_MAXIMUM_LIST_ELEMENTS_NUMBER_REACHED" { // category 2, for any status
 		return jsonAnswer(http.StatusRequestEntityTooLarge, r.object(2))
 	}
 	return jsonAnswer(categories()[r.category()].http, r.object(r.category()))
@@ -133,8 +133,8 @@ func (r refusal) object(number int) map[string]any {
 	return out
 }
 
-// status is that of a completion: the message has Canton's form, and the details are
-// protobuf, decoded too where that is wanted.
+// status returns the status of a completion: the message has Canton's form, and the details
+// are protobuf, plus their decoded form unless old is set.
 func (r refusal) status(old bool) map[string]any {
 	c := categories()[r.category()]
 	info := errorInfo(r.id, "com.digitalasset.canton", r.metadata())

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Operation is what a request asks for.
+// Operation is the kind of a request.
 type Operation string
 
-// The operations that suffer faults.
+// The operations that can have faults.
 const (
 	OpSubmit      Operation = "submit"
 	OpCompletions Operation = "completions"
@@ -17,7 +17,7 @@ const (
 	OpPruned      Operation = "pruned"
 )
 
-// Point is where a fault can happen.
+// Point is a place where a fault can happen.
 type Point struct {
 	Operation    Operation
 	CommandID    string // of OpSubmit
@@ -25,7 +25,7 @@ type Point struct {
 	Try          int    // n-th submission of CommandID, or n-th request of the operation, from 1
 }
 
-// Answer is what becomes of the answer.
+// Answer is a change to the answer.
 type Answer uint8
 
 // The answers.
@@ -34,42 +34,42 @@ const (
 	AnswerNever            // no answer until the client leaves
 	AnswerClosed           // the connection is closed
 	AnswerReset            // the connection is reset
-	AnswerTimeout          // a plain 503, as when the request timeout is over
+	AnswerTimeout          // a plain 503, as after the request timeout
 	AnswerError            // the error object of Fault.Error
-	AnswerPage             // a page of HTML with Fault.Status, as a proxy sends it
-	AnswerTruncated        // it ends in the middle
+	AnswerPage             // a page of HTML with Fault.Status, like a proxy's
+	AnswerTruncated        // the answer ends in the middle
 )
 
-// Fault is what happens to one request. The zero value is none.
+// Fault changes the course of one request. The zero value means no fault.
 type Fault struct {
-	Delay  time.Duration // before the request is looked at
+	Delay  time.Duration // before the request is read
 	Answer Answer
-	Error  string // of AnswerError: one of [Errors]
-	Status int    // of AnswerPage; 0 is 200
-	// SlowRead is how long it takes to read the first completion of a list, while the
-	// idle time runs.
+	Error  string // for AnswerError: one of [Errors]
+	Status int    // for AnswerPage; 0 means 200
+	// SlowRead is how long it takes to read the first completion of a list, while the idle
+	// time runs.
 	SlowRead time.Duration
-	// Taken says that the submission is taken although the answer is not a proper one.
+	// Taken makes the participant accept the submission although the answer is a faulty one.
 	Taken bool
-	// Late is how long after that it is taken.
+	// Late is how long after the answer it accepts the submission.
 	Late time.Duration
 
-	// Reject makes the completion of a submission that is taken a rejection: one of [Errors].
+	// Reject makes the completion of an accepted submission a rejection: one of [Errors].
 	Reject string
-	// Lose makes it disappear without a completion: the participant forgets it.
+	// Lose makes the submission disappear without a completion: the participant forgets it.
 	Lose bool
-	// CompleteAfter is in place of Options.CompleteAfter.
+	// CompleteAfter replaces Options.CompleteAfter.
 	CompleteAfter time.Duration
 }
 
-// SetFault is asked from now on in place of Options.Fault. nil is no faults.
+// SetFault replaces Options.Fault from now on. nil means no faults.
 func (p *Participant) SetFault(f func(Point) Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.fault = f
 }
 
-// draw asks what happens to a request. The lock is held.
+// draw returns the fault for a request. The caller holds the lock.
 func (p *Participant) draw(at Point) Fault {
 	key := string(at.Operation) + "/" + at.CommandID
 	p.tries[key]++
@@ -80,7 +80,7 @@ func (p *Participant) draw(at Point) Fault {
 	return p.fault(at)
 }
 
-// replace returns what is answered in place of a.
+// replace returns the answer that replaces a.
 func (f Fault) replace(a answer) answer {
 	switch f.Answer {
 	case AnswerTimeout:

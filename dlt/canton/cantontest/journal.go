@@ -8,22 +8,22 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// EntryKind says what an [Entry] is about.
+// EntryKind is the kind of an [Entry].
 type EntryKind string
 
 // The kinds of entries.
 const (
 	Posted    EntryKind = "posted"    // a submission reached the participant
-	Taken     EntryKind = "taken"     // and is in flight
-	Refused   EntryKind = "refused"   // or was answered with Error
+	Taken     EntryKind = "taken"     // it was accepted, and is in flight
+	Refused   EntryKind = "refused"   // it was answered with Error
 	Executed  EntryKind = "executed"  // it took effect, at Offset
-	Rejected  EntryKind = "rejected"  // its completion says Error, at Offset
+	Rejected  EntryKind = "rejected"  // its completion has Error, at Offset
 	Forgotten EntryKind = "forgotten" // it will never complete
 	Restarted EntryKind = "restarted"
 	Pruned    EntryKind = "pruned" // up to Offset
 )
 
-// Entry is something that happened at the participant.
+// Entry is an event at the participant.
 type Entry struct {
 	Kind         EntryKind
 	At           time.Time
@@ -33,11 +33,11 @@ type Entry struct {
 	SubmissionID string
 	Offset       int64
 	Error        string
-	// Transfers of the submission, where they could be read. Must not be changed.
+	// Transfers of the submission, if they could be read. Must not be changed.
 	Transfers []Transfer
 }
 
-// note adds an entry. The lock is held.
+// note adds an entry. The caller holds the lock.
 func (p *Participant) note(e Entry) {
 	e.At = time.Now()
 	p.journal = append(p.journal, e)
@@ -51,7 +51,7 @@ func (p *Participant) Journal() []Entry {
 	return slices.Clone(p.journal)
 }
 
-// Count returns how many entries of a kind there are of a command.
+// Count returns the number of entries of a kind about a command.
 func (p *Participant) Count(kind EntryKind, commandID string) int {
 	n := 0
 	for _, e := range p.Journal() {
@@ -62,9 +62,9 @@ func (p *Participant) Count(kind EntryKind, commandID string) int {
 	return n
 }
 
-// Check returns the first breach of what dltbatch promises that the journal shows: a
-// submission that was taken twice, a command that took effect twice, or a party
-// whose commands did not in the order given (those that never did are passed over).
+// Check returns the first breach of dltbatch's promises in the journal: a submission that was
+// accepted twice, a command that took effect twice, or a party whose commands took effect in
+// another order than the given one (commands that never did are skipped).
 func (p *Participant) Check(order map[batch.ServiceID][]batch.ID) error {
 	place := map[batch.Key]int{}
 	for service, ids := range order {

@@ -5,23 +5,22 @@ import (
 	"time"
 )
 
-// Options of a participant. Nil, or any zero field, means the default. Canton's own
-// times are scaled down together where a test cannot wait that long: what matters to
-// a client is which is longer than which.
+// Options of a participant. Nil, or any zero field, means the default. If a test cannot wait
+// for Canton's own times, scale them down together: only their order matters to a client.
 type Options struct {
 	// Addr is the host:port to listen on. Defaults to "127.0.0.1:0", any free port.
 	Addr string
-	// PathPrefix stands before /v2, as a participant's path-prefix. Defaults to "".
+	// PathPrefix comes before /v2, like a participant's path-prefix. Defaults to "".
 	PathPrefix string
 
 	// CompleteAfter is the time from acceptance to the completion. Defaults to 10 ms.
 	CompleteAfter time.Duration
-	// OffsetStep is how far each completion moves the ledger's end: others use the
-	// participant too. Defaults to 1.
+	// OffsetStep is how far each completion moves the ledger's end: real participants have
+	// other users. Defaults to 1.
 	OffsetStep int64
 
-	// MaxDeduplication is max-deduplication-duration; more is refused, and what is left
-	// out is this. Defaults to 7 days (docs/ledgers/canton.md#deduplication).
+	// MaxDeduplication is max-deduplication-duration. A longer period is refused; a missing
+	// period means this one. Defaults to 7 days (docs/ledgers/canton.md#deduplication).
 	MaxDeduplication time.Duration
 	// DuplicateCompletes answers a duplicate with 200 and a completion of
 	// DUPLICATE_COMMAND, rather than with the error. Defaults to false.
@@ -30,33 +29,33 @@ type Options struct {
 	// ListLimit is http-list-max-elements-limit. Defaults to 200
 	// (docs/ledgers/canton.md#completions).
 	ListLimit int
-	// ListWait is http-list-wait-time, where a request says nothing else. Defaults to 500 ms.
+	// ListWait is http-list-wait-time, for requests without their own. Defaults to 500 ms.
 	ListWait time.Duration
-	// CheckpointEvery puts a checkpoint behind every so many completions of an answer
-	// or stream; they count for the limit. Defaults to 0, none.
+	// CheckpointEvery adds a checkpoint after every so many completions of an answer or
+	// stream; checkpoints count for the limit. Defaults to 0, none.
 	CheckpointEvery int
-	// IdleCheckpoint is after how long an idle stream gets a checkpoint. Defaults to 1 min.
+	// IdleCheckpoint is how long a stream must be idle to get a checkpoint. Defaults to 1 min.
 	IdleCheckpoint time.Duration
 	// OldDetails leaves valueDecoded out of the details of a rejection, as 3.3 does.
 	OldDetails bool
 
-	// MaxBody is the body length from which on the answer is a plain 413. Defaults to 10 MiB.
+	// MaxBody is the shortest body length that gets a plain 413. Defaults to 10 MiB.
 	MaxBody int64
-	// Users by token. Nil takes everybody, who then has to name a user in the body
+	// Users by token. Nil accepts everybody; the body must then name a user
 	// (docs/ledgers/canton.md#authorization).
 	Users map[string]User
 	// Balance of every party at the beginning. Defaults to 1,000,000.
 	Balance int64
 
-	// Fault, where it is set, is asked what happens to each request. It is called under
-	// the participant's lock and must not call it. See [Participant.SetFault].
+	// Fault, if set, returns the fault of each request. It is called under the participant's
+	// lock and must not call it. See [Participant.SetFault].
 	Fault func(Point) Fault
 }
 
-// User is who a token stands for.
+// User is the owner of a token.
 type User struct {
 	ID     string
-	ActAs  []string // parties it may submit for and read of
+	ActAs  []string // parties that it may submit for and read
 	ReadAs []string // parties it may read of
 	// Expired tokens are refused with 401.
 	Expired bool

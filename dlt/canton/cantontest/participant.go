@@ -19,7 +19,7 @@ type Participant struct {
 	closed chan struct{}
 
 	mu      sync.Mutex
-	end     int64 // the ledger's
+	end     int64 // the ledger's end
 	pruned  int64
 	log     []record // by offset
 	done    map[changeID][]acceptance
@@ -33,7 +33,7 @@ type Participant struct {
 	changed chan struct{} // closed with every record
 }
 
-// changeID is what submissions are deduplicated by: user, set of parties, command
+// changeID identifies a change for deduplication: user, set of parties, command
 // (docs/ledgers/canton.md#deduplication).
 type changeID struct{ user, parties, command string }
 
@@ -51,9 +51,9 @@ type submission struct {
 	actAs      []string
 	transfers  []Transfer
 	period     period
-	due        time.Time // completes, or arrives
+	due        time.Time // it completes, or arrives
 	fault      Fault
-	duplicates *acceptance // it completes as a duplicate of that
+	duplicates *acceptance // the submission completes as a duplicate of this
 }
 
 // period is a deduplication period: a duration, or an offset (exclusive).
@@ -71,7 +71,8 @@ type record struct {
 	doc    map[string]any
 }
 
-// NewParticipant returns one that does not listen. [Start] and [Listen] do.
+// NewParticipant returns a participant that does not listen. [Start] and [Listen] return one
+// that does.
 func NewParticipant(o *Options) (*Participant, error) {
 	c, err := o.withDefaults()
 	if err != nil {
@@ -84,8 +85,8 @@ func NewParticipant(o *Options) (*Participant, error) {
 	}, nil
 }
 
-// settle does what is due: arrivals from the wire and completions, in the order of
-// their times. The lock is held.
+// settle does everything that is due: arrivals from the wire and completions, in the order of
+// their times. The caller holds the lock.
 func (p *Participant) settle(now time.Time) {
 	for {
 		wire := len(p.late) > 0 && !p.late[0].due.After(now)
@@ -94,7 +95,7 @@ func (p *Participant) settle(now time.Time) {
 		case wire && (!complete || p.late[0].due.Before(p.flying[0].due)):
 			s := p.late[0]
 			p.late = p.late[1:]
-			p.take(s, s.due) // whatever it says, nobody hears it
+			p.take(s, s.due) // nobody hears the answer
 		case complete:
 			s := p.flying[0]
 			p.flying = p.flying[1:]
@@ -105,7 +106,7 @@ func (p *Participant) settle(now time.Time) {
 	}
 }
 
-// next returns when something is due.
+// next returns the time at which something is due.
 func (p *Participant) next() (time.Time, bool) {
 	var at time.Time
 	for _, list := range [...][]*submission{p.flying, p.late} {
@@ -121,12 +122,13 @@ func insert(list []*submission, s *submission) []*submission {
 		if x.due.After(y.due) {
 			return 1
 		}
-		return -1 // after those of the same time
+		return -1 // after the others of the same time
 	})
 	return slices.Insert(list, i, s)
 }
 
-// take makes a submission in flight, or says why not (docs/ledgers/canton.md#deduplication).
+// take puts a submission in flight, or returns the refusal
+// (docs/ledgers/canton.md#deduplication).
 func (p *Participant) take(s *submission, now time.Time) *refusal {
 	for _, f := range p.flying {
 		if f.change == s.change {
@@ -218,7 +220,7 @@ func (p *Participant) complete(s *submission, now time.Time) {
 	p.wake()
 }
 
-// execute moves the money, all of it or none.
+// execute moves the money, all or nothing.
 func (p *Participant) execute(s *submission) *refusal {
 	changes := map[string]int64{}
 	from := s.actAs[0]
@@ -255,7 +257,7 @@ func (p *Participant) balance(party string) int64 {
 	return p.o.Balance
 }
 
-// Balance returns what a party has.
+// Balance returns the balance of a party.
 func (p *Participant) Balance(party string) int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -279,7 +281,7 @@ func (p *Participant) End() int64 {
 	return p.end
 }
 
-// Advance moves the ledger's end by n offsets that nobody here hears of.
+// Advance moves the ledger's end by n offsets without entries.
 func (p *Participant) Advance(n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -288,8 +290,8 @@ func (p *Participant) Advance(n int64) {
 	p.wake()
 }
 
-// Prune forgets the completions up to an offset, which is at most the ledger's end.
-// Deduplication goes on.
+// Prune forgets the completions up to an offset, at most the ledger's end. Deduplication goes
+// on.
 func (p *Participant) Prune(upTo int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -299,7 +301,7 @@ func (p *Participant) Prune(upTo int64) {
 	p.note(Entry{Kind: Pruned, Offset: p.pruned})
 }
 
-// Restart cuts all connections. What is in flight goes on, and completions stay.
+// Restart cuts all connections. Submissions in flight go on, and completions stay.
 func (p *Participant) Restart() {
 	p.mu.Lock()
 	p.settle(time.Now())
@@ -308,7 +310,7 @@ func (p *Participant) Restart() {
 	p.cut()
 }
 
-// Crash is a Restart that forgets what is in flight: it never completes.
+// Crash is a Restart that forgets the submissions in flight: they never complete.
 func (p *Participant) Crash() {
 	p.mu.Lock()
 	p.settle(time.Now())
@@ -321,13 +323,13 @@ func (p *Participant) Crash() {
 	p.cut()
 }
 
-// wake tells everybody who waits that there is something new. The lock is held.
+// wake wakes all waiters for something new. The caller holds the lock.
 func (p *Participant) wake() {
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
 
-// partySet is the set of parties in one text.
+// partySet returns the set of parties as one text.
 func partySet(actAs []string) string {
 	set := slices.Compact(slices.Sorted(slices.Values(actAs)))
 	return strings.Join(set, ",")

@@ -7,29 +7,28 @@ import (
 	"strconv"
 )
 
-// The template and choice of the one contract that the participant has: a book of
-// balances, of which everybody moves their own.
+// The template and choice of the participant's one contract: a book of balances, in which each
+// party moves its own.
 const (
 	BookTemplate = "#dltbatch-book:Book:Book"
 	BookContract = "00b00c"
 	BookChoice   = "Transfer"
 )
 
-// Transfer moves an amount from the party that acts to another.
+// Transfer moves an amount from the acting party to another.
 type Transfer struct {
 	To     string `json:"to"`
 	Amount int64  `json:"amount,string"`
 	Note   string `json:"note,omitempty"`
-	// Spends names a contract that the transfer archives. A submission that spends what
-	// is spent is refused in interpretation, before anybody looks for duplicates, as it
-	// is with commands that consume their inputs (docs/ledgers/canton.md#deduplication).
-	// Defaults to none.
+	// Spends names a contract that the transfer archives. A submission that spends an archived
+	// contract is refused in interpretation, before deduplication, as are real commands that
+	// consume their inputs (docs/ledgers/canton.md#deduplication). Defaults to none.
 	Spends string `json:"spends,omitempty"`
 	// Poison makes the whole submission fail. Defaults to none.
 	Poison Poison `json:"poison,omitempty"`
 }
 
-// Poison is how a transfer fails, and its submission with it.
+// Poison is how a transfer fails, together with its submission.
 type Poison string
 
 // The poisons.
@@ -47,8 +46,8 @@ func (t Transfer) Command() json.RawMessage {
 	}})
 }
 
-// Payload returns the payload of a batch of transfers, one command each: all of them
-// happen or none.
+// Payload returns the payload of a batch of transfers, one command each. All of them take
+// effect, or none.
 func Payload(transfers ...Transfer) []byte {
 	commands := make([]json.RawMessage, len(transfers))
 	for i, t := range transfers {
@@ -60,13 +59,13 @@ func Payload(transfers ...Transfer) []byte {
 func encode(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // strings and numbers only
+		panic(err) // cannot happen: strings and numbers
 	}
 	return b
 }
 
-// submitJSON is JsCommands as far as the participant looks at it
-// (docs/ledgers/canton.md#submissions). What it does not know it ignores.
+// submitJSON is the part of JsCommands that the participant reads
+// (docs/ledgers/canton.md#submissions). It ignores unknown fields.
 type submitJSON struct {
 	CommandID     *string          `json:"commandId"`
 	ActAs         []string         `json:"actAs"`
@@ -81,7 +80,7 @@ type submitJSON struct {
 // maxAmount keeps sums from overflowing.
 const maxAmount = 1_000_000_000_000
 
-// transfers reads the commands. The error is what interpretation says.
+// transfers reads the commands. The error is the error of interpretation.
 func (s submitJSON) transfers() ([]Transfer, error) {
 	var out []Transfer
 	for _, command := range s.Commands {

@@ -57,7 +57,7 @@ func (p *Participant) pause(r *http.Request, d time.Duration) bool {
 	return false
 }
 
-// body reads a JSON body. nil means that it was answered.
+// body reads a JSON body. It returns the answer if the body is bad, else nil.
 func (p *Participant) body(r *http.Request, into any) *answer {
 	b, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, p.o.MaxBody))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
@@ -79,7 +79,7 @@ func missing(field string) *answer {
 	return &a
 }
 
-// who finds the user of a request, and whether it may act, or read, for the parties
+// who returns the user of a request, and checks that it may act, or read, for the parties
 // (docs/ledgers/canton.md#authorization).
 func (p *Participant) who(r *http.Request, bodyUser string, parties []string, act bool) (string, *answer) {
 	refuse := func(x refusal) (string, *answer) {
@@ -203,8 +203,8 @@ func (p *Participant) submit(w http.ResponseWriter, r *http.Request) {
 	p.send(w, r, a, f)
 }
 
-// interpret is what happens to a submission before it is taken
-// (docs/ledgers/canton.md#submissions); err says why there are no transfers.
+// interpret checks a submission before it is accepted (docs/ledgers/canton.md#submissions).
+// err is the error of reading its transfers.
 func (p *Participant) interpret(doc submitJSON, transfers []Transfer, err error, user string, f Fault) (*submission, *refusal) {
 	switch {
 	case *doc.CommandID == "" || len(doc.ActAs) == 0 || len(doc.Commands) == 0:

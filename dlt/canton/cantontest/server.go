@@ -14,7 +14,7 @@ import (
 	"github.com/coder/websocket"
 )
 
-// TB is what [Start] needs of a testing.TB.
+// TB is the part of testing.TB that [Start] needs.
 type TB interface {
 	Helper()
 	Cleanup(func())
@@ -33,7 +33,7 @@ func Start(t TB, o *Options) *Participant {
 	return p
 }
 
-// Listen returns a participant that listens on Options.Addr. The caller closes it.
+// Listen returns a participant that listens on Options.Addr. The caller must close it.
 func Listen(o *Options) (*Participant, error) {
 	p, err := NewParticipant(o)
 	if err != nil {
@@ -45,10 +45,10 @@ func Listen(o *Options) (*Participant, error) {
 	return p, nil
 }
 
-// front is the listening side. Its locks are never held while the participant's is.
+// front is the listening side. No goroutine holds its locks and the participant's together.
 type front struct {
 	mu       sync.Mutex
-	addr     string // with its port, once it has listened
+	addr     string // with its port, after the first listen
 	listener net.Listener
 	server   *http.Server
 	served   chan struct{} // closed when Serve has returned
@@ -57,14 +57,14 @@ type front struct {
 	conns   map[net.Conn]struct{}
 	sockets map[*websocket.Conn]struct{}
 	down    bool           // no new sockets
-	busy    sync.WaitGroup // sockets that are being served
+	busy    sync.WaitGroup // sockets in use
 }
 
 func newFront() front {
 	return front{conns: map[net.Conn]struct{}{}, sockets: map[*websocket.Conn]struct{}{}}
 }
 
-// URL returns the base URL, "http://127.0.0.1:41234"; "" for one that never listened.
+// URL returns the base URL, "http://127.0.0.1:41234"; "" before the first listen.
 func (p *Participant) URL() string {
 	p.front.mu.Lock()
 	defer p.front.mu.Unlock()
@@ -104,13 +104,13 @@ func (p *Participant) Resume() error {
 	f.server, f.served = server, served
 	go func() {
 		defer close(served)
-		_ = server.Serve(l) // it returns when the server is closed
+		_ = server.Serve(l) // returns when the server is closed
 	}()
 	return nil
 }
 
-// Stop refuses connections from now on and cuts the open ones. What was taken
-// completes all the same.
+// Stop refuses connections from now on and cuts the open ones. Accepted submissions complete
+// all the same.
 func (p *Participant) Stop() {
 	f := &p.front
 	f.mu.Lock()
@@ -118,7 +118,7 @@ func (p *Participant) Stop() {
 	if f.listener == nil {
 		return
 	}
-	_ = f.server.Close() // Serve closes the listener too; the first error decides nothing
+	_ = f.server.Close() // Serve closes the listener, too; the second error does not matter
 	<-f.served
 	f.connMu.Lock()
 	f.down = true
@@ -128,7 +128,7 @@ func (p *Participant) Stop() {
 	f.listener, f.server = nil, nil
 }
 
-// Close stops the participant for good and ends the requests that hang. It may be called twice.
+// Close stops the participant for good and ends hanging requests. It may be called twice.
 func (p *Participant) Close() {
 	p.once.Do(func() { close(p.closed) })
 	p.Stop()
@@ -140,11 +140,11 @@ func (p *Participant) DropStreams() {
 	open := slices.Collect(maps.Keys(p.front.sockets))
 	p.front.connMu.Unlock()
 	for _, c := range open {
-		_ = c.CloseNow() // it may have ended by itself
+		_ = c.CloseNow() // it may have ended already
 	}
 }
 
-// Streams returns how many are open.
+// Streams returns the number of open streams.
 func (p *Participant) Streams() int {
 	p.front.connMu.Lock()
 	defer p.front.connMu.Unlock()
@@ -172,7 +172,7 @@ func (p *Participant) cut() {
 	p.DropStreams()
 }
 
-// abort closes a connection with a reset rather than a goodbye.
+// abort closes a connection with a reset.
 func abort(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok {
 		_ = t.SetLinger(0)
@@ -193,7 +193,7 @@ func reset(w http.ResponseWriter) {
 	abort(c)
 }
 
-// send writes the answer, or what the fault makes of it.
+// send writes the answer, changed by the fault.
 func (p *Participant) send(w http.ResponseWriter, r *http.Request, a answer, f Fault) {
 	a = f.replace(a)
 	switch f.Answer {

@@ -9,9 +9,8 @@ import (
 	"github.com/coder/websocket"
 )
 
-// stream serves the WebSocket: one request, and then completions for as long as the
-// client stays (docs/ledgers/canton.md#completions). An error is one frame, after which nothing
-// more comes.
+// stream serves the WebSocket: one request, and then completions until the client leaves
+// (docs/ledgers/canton.md#completions). An error is one frame, and the last.
 func (p *Participant) stream(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	p.settle(time.Now())
@@ -29,7 +28,7 @@ func (p *Participant) stream(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Sec-WebSocket-Protocol", "daml.ws.auth")
 	conn, err := websocket.Accept(w, r, nil)
 	if err != nil {
-		return // it was answered
+		return // already answered
 	}
 	p.front.connMu.Lock()
 	if p.front.down {
@@ -40,7 +39,7 @@ func (p *Participant) stream(w http.ResponseWriter, r *http.Request) {
 	p.front.sockets[conn] = struct{}{}
 	p.front.busy.Add(1)
 	p.front.connMu.Unlock()
-	// The request's context means nothing once its connection was taken over.
+	// The request's context has no meaning once its connection is taken over.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
 	gone := make(chan struct{})
 	first := make(chan []byte, 1)
@@ -65,7 +64,7 @@ func (p *Participant) stream(w http.ResponseWriter, r *http.Request) {
 	case <-p.closed:
 	}
 	cancel()
-	_ = conn.CloseNow() // it may have ended by itself
+	_ = conn.CloseNow() // it may have ended already
 	<-gone
 	p.front.connMu.Lock()
 	delete(p.front.sockets, conn)
@@ -79,7 +78,7 @@ func (p *Participant) tell(r *http.Request, conn *websocket.Conn, request []byte
 		if !ok {
 			var err error
 			if b, err = json.Marshal(v); err != nil {
-				panic(err) // maps, slices, strings and numbers only
+				panic(err) // cannot happen: maps, slices, strings and numbers
 			}
 		}
 		return conn.Write(r.Context(), websocket.MessageText, b) == nil

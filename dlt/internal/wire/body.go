@@ -8,23 +8,24 @@ import (
 )
 
 const (
-	// MaxLittle bounds what is read of a body where the status says (nearly) all, in bytes.
+	// MaxLittle bounds the read part of a body whose status says (nearly) everything, in
+	// bytes.
 	MaxLittle = 64 << 10
-	// patience is how long that may take once the status is known.
+	// patience bounds that read, once the status is known.
 	patience = 2 * time.Second
 )
 
-// ReadLittle reads a body that is no longer than MaxLittle, or so much of it. cancel is
-// that of the request. What was read before an error still counts.
+// ReadLittle reads at most MaxLittle bytes of a body. cancel cancels the request. Bytes that
+// came before an error still count.
 func ReadLittle(body io.Reader, cancel context.CancelFunc) ([]byte, error) {
 	timer := time.AfterFunc(patience, cancel)
 	defer timer.Stop()
 	return io.ReadAll(io.LimitReader(body, MaxLittle))
 }
 
-// Drain reads the little that is left, so that the connection can be used again.
-// cancel is that of the request: a body that does not end must not hold up a caller
-// who is answered already.
+// Drain reads the rest of a short body, so that the connection can be used again. cancel
+// cancels the request: a body without end must not hold up a caller who has the answer
+// already.
 func Drain(body io.ReadCloser, cancel context.CancelFunc) {
 	timer := time.AfterFunc(patience, cancel)
 	defer timer.Stop()
@@ -32,7 +33,7 @@ func Drain(body io.ReadCloser, cancel context.CancelFunc) {
 	_ = body.Close()
 }
 
-// Bounded fails, rather than ending, when there is more than Left bytes.
+// Bounded reads at most Left bytes, and fails, rather than ending, if there are more.
 type Bounded struct {
 	R    io.Reader
 	Left int64

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// IsRedirect reports the redirects that ask to send the same elsewhere, so that
-// nothing was done here. They are not followed.
+// IsRedirect reports whether a status asks the client to send the same request elsewhere, so
+// that nothing was done here. Clients do not follow redirects.
 func IsRedirect(status int) bool {
 	switch status {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
@@ -17,11 +17,11 @@ func IsRedirect(status int) bool {
 	return false
 }
 
-// MaxRetryAfter bounds what a server can make us wait.
+// MaxRetryAfter bounds the wait that a server can ask for.
 const MaxRetryAfter = time.Hour
 
-// RetryAfter reads the header of the name: seconds, or a date. It is 0 where there
-// is none that makes sense.
+// RetryAfter reads the Retry-After header: seconds, or a date. It returns 0 for a missing or
+// senseless header.
 func RetryAfter(h http.Header, now time.Time) time.Duration {
 	v := strings.TrimSpace(h.Get("Retry-After"))
 	if v == "" {

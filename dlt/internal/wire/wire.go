@@ -1,6 +1,5 @@
-// Package wire is what the clients of ledgers that speak HTTP do alike: what is certain
-// after a request that got no answer, what is shown of its error, and how much is read of
-// an answer.
+// Package wire is the common part of the clients of HTTP ledgers: the certainty after a
+// request without an answer, the text of its error, and bounded reads of answers.
 package wire
 
 import (
@@ -19,9 +18,9 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// Trace returns a context for one request, and a func that says after it whether it
-// is certain that nothing was sent. direct says that the transport has hooks: one of the
-// caller's that has none proves nothing by their silence.
+// Trace returns a context for one request, and a func that reports, after the request, whether
+// certainly nothing was sent. direct means that the transport calls the trace hooks; the
+// silence of a caller's transport without hooks proves nothing.
 func Trace(ctx context.Context, direct bool) (context.Context, func() bool) {
 	var asked, got atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
@@ -31,14 +30,14 @@ func Trace(ctx context.Context, direct bool) (context.Context, func() bool) {
 	return ctx, func() bool { return !got.Load() && (asked.Load() || direct) }
 }
 
-// Kind says what is certain after an error without a response: nothing was sent where
-// there never was a connection, and anything may have happened where there was one.
+// Kind classifies an error without a response: nothing was sent if there never was a
+// connection; anything may have happened if there was one.
 func Kind(err error, unsent bool) error {
 	switch {
 	case !unsent:
 		return dlt.ErrDoubt
 	case isTLS(err):
-		return dlt.ErrMisconfigured // it is the same for the next batch, until a person acts
+		return dlt.ErrMisconfigured // the next batch fails, too, until a person acts
 	default:
 		return dlt.ErrUnavailable
 	}
@@ -56,10 +55,10 @@ func isTLS(err error) bool {
 	)
 	return errors.As(err, &verification) || errors.As(err, &record) || errors.Is(err, http.ErrSchemeMismatch) ||
 		errors.As(err, &authority) || errors.As(err, &host) || errors.As(err, &invalid) || errors.As(err, &roots) ||
-		(errors.As(err, &op) && op.Op == "remote error") // how crypto/tls marks an alert of the other side
+		(errors.As(err, &op) && op.Op == "remote error") // crypto/tls marks the other side's alerts so
 }
 
-// ShownError is an error whose text is fit to be shown.
+// ShownError is an error whose text may be shown.
 type ShownError struct {
 	Text string
 	Err  error
@@ -67,11 +66,11 @@ type ShownError struct {
 
 func (e *ShownError) Error() string { return e.Text }
 
-// Unwrap returns the error whose text is not shown.
+// Unwrap returns the error with the hidden text.
 func (e *ShownError) Unwrap() error { return e.Err }
 
-// Shown strips what may be secret from the URLs in an error's text; show does the rest,
-// and bounds it.
+// Shown removes possible secrets from the URLs in an error's text. show removes all others,
+// and bounds the text.
 func Shown(err error, show func(string) string) error {
 	text := err.Error()
 	var u *url.Error

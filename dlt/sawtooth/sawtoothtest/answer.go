@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// The REST API's own codes (docs/ledgers/sawtooth.md#error-codes); the only thing about an error
-// that is stable.
+// The REST API's own codes (docs/ledgers/sawtooth.md#error-codes). Nothing else about an error
+// is stable.
 const (
 	codeUnknownError       = 10
 	codeNotReady           = 15
@@ -106,7 +106,7 @@ func lookUp(code int) apiError {
 	return apiError{500, "Unknown", "Code " + strconv.Itoa(code) + "."}
 }
 
-// answer is what goes back, before faults are done to it.
+// answer is an answer before faults change it.
 type answer struct {
 	status      int
 	contentType string
@@ -126,31 +126,31 @@ func textAnswer(status int, text string) answer {
 	return answer{status: status, contentType: "text/plain; charset=utf-8", body: []byte(text)}
 }
 
-// htmlAnswer is what the HTTP server says by itself, before or instead of the REST API.
+// htmlAnswer is an answer of the HTTP server itself, before or instead of the REST API.
 func htmlAnswer(status int, text string) answer {
 	return answer{status: status, contentType: "text/html; charset=utf-8", body: []byte(text)}
 }
 
-// plain500 is what a handler that raises answers: a page, not the envelope.
+// plain500 is the answer of a handler that raises: a page, not the envelope.
 func plain500() answer {
 	return htmlAnswer(http.StatusInternalServerError, "<html><head><title>500 Internal Server Error</title></head>"+
 		"<body><h1>500 Internal Server Error</h1>Server got itself in trouble</body></html>")
 }
 
-// invalidID names the id that is none.
+// invalidID is the error for a malformed id, which it names.
 func invalidID(id string) answer {
 	e := lookUp(codeInvalidID)
 	return jsonAnswer(e.status, map[string]any{"error": map[string]any{"code": codeInvalidID, "title": e.title, "message": e.message + id}})
 }
 
-// proxyAnswer is a page of whatever stands in front of the node (docs/ledgers/sawtooth.md#proxies).
+// proxyAnswer is a page of a proxy before the node (docs/ledgers/sawtooth.md#proxies).
 func proxyAnswer(status int) answer {
 	page := fmt.Sprintf("<html><head><title>%d %s</title></head><body><h1>%s</h1></body></html>\n",
 		status, http.StatusText(status), http.StatusText(status))
 	return answer{status: status, contentType: "text/html", body: []byte(page)}
 }
 
-// replace returns what is answered in place of a.
+// replace returns the answer that replaces a.
 func (f Fault) replace(a answer) answer {
 	switch {
 	case f.Answer == AnswerError && f.Code != 0:
@@ -164,15 +164,15 @@ func (f Fault) replace(a answer) answer {
 	return a
 }
 
-// pretty writes JSON as the REST API does: indented by two, keys sorted (maps
-// sort themselves), nothing but ASCII, no newline at the end.
+// pretty writes JSON like the REST API: indented by two, keys sorted (maps sort themselves),
+// only ASCII, no newline at the end.
 func pretty(v any) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	if err := enc.Encode(v); err != nil {
-		// Only maps, slices, strings and numbers come here.
+		// Cannot happen: maps, slices, strings and numbers.
 		panic(err)
 	}
 	out := bytes.TrimSuffix(b.Bytes(), []byte("\n"))

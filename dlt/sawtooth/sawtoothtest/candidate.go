@@ -8,31 +8,31 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// execution is a batch that ran through.
+// execution is a batch that was executed without a failure.
 type execution struct {
 	batch   *submitted
 	writes  [][]write // by transaction
 	changes []Change
 }
 
-// candidate is one block in the making.
+// candidate is a block in the making.
 type candidate struct {
 	v      *validator
 	now    time.Time
-	txs    map[string]fate // of everything that was taken into the schedule
+	txs    map[string]fate // of all scheduled transactions
 	state  map[string]string
 	done   []*execution
 	failed []failure
 }
 
-// failure is a batch that was executed and failed, and what was said about it.
+// failure is a batch that was executed and failed, with the processor's messages.
 type failure struct {
 	batch *submitted
 	runs  int
 	bad   []invalidTx
 }
 
-// fate is what became of a scheduled transaction.
+// fate is the result of a scheduled transaction.
 type fate uint8
 
 const (
@@ -40,8 +40,8 @@ const (
 	failed
 )
 
-// makeBlock executes what the pool holds, in its order, and commits what ran
-// through as one block.
+// makeBlock executes the batches in the pool, in its order, and commits the successful ones as
+// one block.
 func (v *validator) makeBlock(now time.Time) {
 	if v.halt(now) {
 		return
@@ -88,8 +88,8 @@ func (v *validator) makeBlock(now time.Time) {
 	}
 }
 
-// overtake moves batches ahead of others that they do not conflict with, by
-// inputs and outputs or by dependencies.
+// overtake moves batches ahead of others with which they do not conflict, by inputs and
+// outputs or by dependencies.
 func (v *validator) overtake() {
 	f := v.o.Faults
 	if f == nil || f.Overtake == 0 {
@@ -120,15 +120,15 @@ func depends(b, a *submitted) bool {
 	return false
 }
 
-// take puts one batch through the gates of the candidate and the scheduler, and
-// reports whether it stays in the pool.
+// take runs one batch through the checks of the candidate and the scheduler, and reports
+// whether it stays in the pool.
 func (c *candidate) take(p *pooled) (stays bool) {
 	b := p.batch
 	if _, done := c.v.chain.batches[b.id]; done {
 		return false
 	}
-	// docs/ledgers/sawtooth.md#pending-for-ever, P2: a transaction that is in the chain, or in
-	// this block, by another batch.
+	// docs/ledgers/sawtooth.md#pending-for-ever, P2: a transaction is in the chain, or in this
+	// block, through another batch.
 	for _, tx := range b.txs {
 		if c.has(tx.id) {
 			c.v.drop(c.now, b, "P2: transaction is in another batch")
@@ -173,8 +173,8 @@ func (c *candidate) has(tx string) bool {
 	return ok
 }
 
-// dependenciesPresent is the third gate of docs/ledgers/sawtooth.md#dependencies; a transaction
-// may name one before it in the same batch here.
+// dependenciesPresent is the third check of docs/ledgers/sawtooth.md#dependencies. Here a
+// transaction may name an earlier one of the same batch.
 func (c *candidate) dependenciesPresent(b *submitted) bool {
 	own := map[string]struct{}{}
 	for _, tx := range b.txs {
@@ -188,13 +188,13 @@ func (c *candidate) dependenciesPresent(b *submitted) bool {
 	return true
 }
 
-// again executes what failed since the last block once more, before it is forgotten:
-// a node was seen to list the failed transaction of such a batch three times, once
-// when it failed and twice more when the next block was there.
+// again executes the batches that failed since the last block once more, before they are
+// forgotten. A real node listed the failed transaction of such a batch three times: once when
+// it failed and twice more at the next block.
 func (c *candidate) again() {
 	for _, f := range c.v.failed {
 		if _, anew := c.txs[f.bad[0].id]; anew {
-			continue // it came again, and this block has executed it
+			continue // it came again, and this block executed it
 		}
 		for range 2 {
 			f.runs++
@@ -204,7 +204,7 @@ func (c *candidate) again() {
 	c.v.failed = nil
 }
 
-// invalid tells that a batch failed, transaction by transaction.
+// invalid records a failed batch, transaction by transaction.
 func (c *candidate) invalid(f failure) {
 	c.v.journal.add(Entry{Time: c.now, Kind: Executed, Batches: []batch.ID{f.batch.id}, Try: f.runs, Word: Invalid})
 	for _, bad := range f.bad {
@@ -244,9 +244,8 @@ func (c *candidate) execute(p *pooled) (stays bool) {
 	return false
 }
 
-// run executes a batch. All its transactions that fail are named; but once one has
-// failed, a transaction that has to wait for an earlier one of the batch is not
-// executed any more.
+// run executes a batch. It names all failed transactions. But once one has failed, it does not
+// execute a transaction that must wait for an earlier one of the batch.
 func (c *candidate) run(b *submitted) (*execution, []invalidTx) {
 	e := &execution{batch: b, writes: make([][]write, len(b.txs))}
 	own := map[string]string{}

@@ -22,7 +22,7 @@ type Change struct {
 	Block       int   // number of the block; 0 is the genesis block
 }
 
-// chain is what survives a restart.
+// chain is the part of a validator that survives a restart.
 type chain struct {
 	blocks  []block // the first is the genesis block, number 0
 	batches map[batch.ID]*committed
@@ -30,13 +30,13 @@ type chain struct {
 	state   map[string]string
 	history map[string][]Change
 
-	receipts map[string]*committedTx // of everything that ever was committed (docs/ledgers/sawtooth.md#receipts-and-lookups)
+	receipts map[string]*committedTx // of every batch ever committed (docs/ledgers/sawtooth.md#receipts-and-lookups)
 	forks    int
 
-	notices   []notice // that subscribers were told, from the first on
+	notices   []notice // all notices to subscribers so far
 	announced string   // number of the last block among them
 	deaf      bool     // no block is announced
-	broken    *block   // the head when the fan-out to the subscribers died; nil while it lives
+	broken    *block   // the head when the events to the subscribers died; nil while they live
 }
 
 type block struct {
@@ -76,7 +76,7 @@ func (c *chain) head() string {
 	return c.blocks[len(c.blocks)-1].id
 }
 
-// commit appends a block. Neither its batches nor their transactions may be there already.
+// commit appends a block. The chain must not have any of its batches or transactions yet.
 func (c *chain) commit(at time.Time, done []*execution) int {
 	b := block{num: len(c.blocks), previous: c.head(), at: at}
 	h := sha512.New()
@@ -103,8 +103,8 @@ func (c *chain) commit(at time.Time, done []*execution) int {
 	return b.num
 }
 
-// txAccess is the state as one transaction sees it: what it may read and write
-// is fixed by its inputs and outputs (docs/ledgers/sawtooth.md#addresses-and-conflicts).
+// txAccess is the state as one transaction sees it: its inputs and outputs limit its reads and
+// writes (docs/ledgers/sawtooth.md#addresses-and-conflicts).
 type txAccess struct {
 	base            func(address string) string
 	inputs, outputs []string
@@ -140,9 +140,8 @@ func covered(prefixes []string, address string) bool {
 	return false
 }
 
-// wellFormed is the rule for inputs and outputs: lower-case hex, even length, at
-// most 70. Nothing tells a client when it is broken (docs/ledgers/sawtooth.md#pending-for-ever,
-// P3).
+// wellFormed is the rule for inputs and outputs: lower-case hex, even length, at most 70. A
+// client gets no sign of a breach (docs/ledgers/sawtooth.md#pending-for-ever, P3).
 func wellFormed(prefixes []string) bool {
 	for _, p := range prefixes {
 		if len(p)%2 != 0 || len(p) > 70 || strings.Trim(p, "0123456789abcdef") != "" {

@@ -9,27 +9,27 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Expect is what a test knows and a node does not.
+// Expect is the knowledge of a test that a node does not have.
 type Expect struct {
-	// Lane tells the lane of a batch. Nil means that all are in the lane "".
+	// Lane returns the lane of a batch. Nil means that all are in the lane "".
 	Lane func(batch.ID) string
-	// Order lists, by lane, every batch that must be committed, in that order, and no
-	// other. Nil checks no order.
+	// Order lists, by lane, all batches that must be committed, in that order, and no others.
+	// Nil checks no order.
 	Order map[string][]batch.ID
-	// Slack is how long a POST may begin before the end of the one before it, or after
-	// a COMMITTED answer, without being a fault: an answer takes its time to be
-	// read, and a node learns late that a client has left. Defaults to 0.
+	// Slack is a tolerance: a POST may begin this long before the end of the previous POST, or
+	// after a COMMITTED answer. A client needs time to read an answer, and a node learns late
+	// that a client has left. Defaults to 0.
 	Slack time.Duration
 }
 
-// Check reads a journal and returns everything that is wrong with it, joined, or nil:
+// Check returns all faults in a journal, joined, or nil:
 //
-//   - a batch that was committed twice, without a fork between
-//   - a lane whose committed batches are not those of Order, in that order
+//   - a batch that was committed twice, without a fork in between
+//   - a lane whose committed batches differ from Order, or from its order
 //   - two POSTs of one id at the same time
 //   - a POST of an id that began after a status query about it had been answered COMMITTED
 //
-// Executions that failed do not count: a node repeats those by itself
+// Failed executions do not count: a node repeats them by itself
 // (docs/ledgers/sawtooth.md#statuses).
 func Check(journal []Entry, e Expect) error {
 	var errs []error
@@ -160,7 +160,7 @@ func checkPosts(journal []Entry, slack time.Duration) (errs []error) {
 	return errs
 }
 
-// short is enough of an id to find it.
+// short returns enough of an id to find it.
 func short(id batch.ID) string {
 	if len(id) > 12 {
 		return string(id[:12]) + "..."

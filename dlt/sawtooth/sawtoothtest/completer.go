@@ -7,9 +7,9 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// completer remembers what was accepted, so that the same bytes are ignored when
-// they come again (docs/ledgers/sawtooth.md#the-same-bytes-again), and parks what depends on
-// something nobody has seen (docs/ledgers/sawtooth.md#dependencies).
+// completer remembers accepted batches, so that the same bytes are ignored when they come
+// again (docs/ledgers/sawtooth.md#the-same-bytes-again). It parks batches with unknown
+// dependencies (docs/ledgers/sawtooth.md#dependencies).
 type completer struct {
 	chain    *chain
 	parkTime time.Duration
@@ -32,15 +32,15 @@ func newCompleter(now time.Time, c *chain, o *Options) *completer {
 	}
 }
 
-// known reports whether the batch was accepted lately, and renews that: each try
-// makes the node remember it for another CacheTime.
+// known reports whether the batch was accepted recently, and renews that: each try makes the
+// node remember it for another CacheTime.
 func (c *completer) known(now time.Time, id batch.ID) bool {
 	_, ok := c.cache.get(now, string(id))
 	return ok
 }
 
-// add returns the batches that can go on: this one unless it is parked, and the
-// parked ones that waited for it.
+// add returns the batches that can go on: this one unless it is parked, and the parked ones
+// that waited for it.
 func (c *completer) add(now time.Time, b *submitted) (ready []*submitted) {
 	c.parked = slices.DeleteFunc(c.parked, func(p *parkedBatch) bool { return now.Sub(p.touched) >= c.parkTime })
 	if !c.complete(now, b) {
@@ -68,9 +68,9 @@ func (c *completer) add(now time.Time, b *submitted) (ready []*submitted) {
 	return ready
 }
 
-// complete reports whether every dependency was seen or is committed. A
-// transaction of the same batch was not seen yet, so a dependency on it is never
-// satisfied (docs/ledgers/sawtooth.md#dependencies).
+// complete reports whether every dependency was seen or is committed. A transaction of the
+// same batch was not seen yet, so a dependency on it is never satisfied
+// (docs/ledgers/sawtooth.md#dependencies).
 func (c *completer) complete(now time.Time, b *submitted) bool {
 	for _, tx := range b.txs {
 		for _, d := range tx.header.GetDependencies() {

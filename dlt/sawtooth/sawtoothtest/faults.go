@@ -9,87 +9,87 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Faults to inject. Rates are probabilities from 0 to 1. What hits a request is
-// drawn from (Seed, the first batch id, the n-th such request of that id), not
-// from a stream: the same seed gives the same faults whatever else goes on.
+// Faults to inject. Rates are probabilities from 0 to 1. The fault of a request is drawn from
+// (Seed, the first batch id, the n-th such request of that id), not from a stream: the same
+// seed gives the same faults, no matter what else goes on.
 type Faults struct {
 	Seed uint64
 
-	// What a POST of batches suffers, one at most; their sum is at most 1.
-	Hang        float64 // no answer until the client leaves; taken or not, half each
-	ResetBefore float64 // connection reset, not taken
-	ResetAfter  float64 // connection reset, taken
-	ErrorBefore float64 // 500, 502, 503 or 504, not taken
-	ErrorAfter  float64 // 500, 502, 503 or 504, taken
-	Late        float64 // reset or 503/17, and taken up to LateBy afterwards
-	Truncated   float64 // taken; the answer ends in the middle
-	NonJSON     float64 // taken; 202 with a page that is no JSON
-	Busy        float64 // 429/31, not taken
-	SendFailed  float64 // 408/19, not taken
-	Kill        float64 // the validator dies while the POST waits, which is answered 503/18, and is started again after KillFor
+	// Faults of a POST of batches, one at most; their sum is at most 1.
+	Hang        float64 // no answer until the client leaves; accepted or not, half each
+	ResetBefore float64 // connection reset, not accepted
+	ResetAfter  float64 // connection reset, accepted
+	ErrorBefore float64 // 500, 502, 503 or 504, not accepted
+	ErrorAfter  float64 // 500, 502, 503 or 504, accepted
+	Late        float64 // reset or 503/17, and accepted up to LateBy afterwards
+	Truncated   float64 // accepted; the answer ends in the middle
+	NonJSON     float64 // accepted; 202 with a page that is not JSON
+	Busy        float64 // 429/31, not accepted
+	SendFailed  float64 // 408/19, not accepted
+	Kill        float64 // the validator dies while the POST waits, which gets 503/18, and starts again after KillFor
 
-	// What a status query suffers, one at most; their sum is at most 1.
+	// Faults of a status query, one at most; their sum is at most 1.
 	StatusHang, StatusReset, StatusError, StatusTruncated, StatusNonJSON float64
 
-	// Latency delays any request by up to MaxLatency before it is looked at; so
-	// requests overtake one another. It comes on top of the others.
+	// Latency delays any request by up to MaxLatency before the node reads it, so that
+	// requests overtake one another. It comes in addition to the others.
 	Latency float64
-	// MaxLatency defaults to 50 ms.
+	// MaxLatency is for Latency. Defaults to 50 ms.
 	MaxLatency time.Duration
-	// LateBy defaults to 200 ms.
+	// LateBy is for Late. Defaults to 200 ms.
 	LateBy time.Duration
-	// KillFor defaults to 200 ms.
+	// KillFor is for Kill. Defaults to 200 ms.
 	KillFor time.Duration
 
-	// What a block suffers, drawn from (Seed, its id).
+	// Faults of a block, drawn from (Seed, its id).
 
-	// Fork is the probability that another validator's block of the same number, without
-	// a batch, takes the block's place right away, as between two validators of the
-	// developer mode. Its batches wait in the pool again ([Node.Fork]).
+	// Fork is the probability that an empty block of another validator, with the same number,
+	// replaces the block at once, as with two validators of the developer mode. Its batches
+	// wait in the pool again ([Node.Fork]).
 	Fork float64
-	// DeadPeer is the probability that a dead peer ends the event stream for everybody
-	// when the block is told ([Node.BreakEvents]).
+	// DeadPeer is the probability that a dead peer ends the event stream for all subscribers
+	// when the block is reported ([Node.BreakEvents]).
 	DeadPeer float64
 
-	// Overtake is the probability, place by place, that a batch is executed ahead of
-	// one before it in the pool that it does not conflict with (docs/ledgers/sawtooth.md#order).
+	// Overtake is the probability, place by place, that a batch is executed ahead of the one
+	// before it in the pool, if they do not conflict (docs/ledgers/sawtooth.md#order).
 	Overtake float64
 
-	// What an accepted batch suffers. See [BatchFault].
+	// Faults of an accepted batch. See [BatchFault].
 	Lose, LatePending, FalseInvalid, Reexecute float64
-	// LatePendingBy defaults to 500 ms.
+	// LatePendingBy is for LatePending. Defaults to 500 ms.
 	LatePendingBy time.Duration
 
-	// MaxPerBatch ends the faults of requests for an id after its first so many
-	// requests of one kind. Defaults to 0, no bound.
+	// MaxPerBatch ends the faults of requests for an id after this many requests of one kind.
+	// Defaults to 0, no bound.
 	MaxPerBatch int
 
-	// Request, where it is set, is asked first; anything but the zero Fault is what
-	// happens. It is called under the node's lock and must not call the node.
+	// Request, if set, is called first; any result except the zero Fault is the fault. It is
+	// called under the node's lock and must not call the node.
 	Request func(Point) Fault
-	// Batch likewise, for what happens after acceptance: try says how often the
-	// batch was accepted.
+	// Batch does the same for faults after acceptance. try is how often the batch was
+	// accepted.
 	Batch func(id batch.ID, try int) BatchFault
 }
 
-// Operation is what a request asks for.
+// Operation is the kind of a request.
 type Operation string
 
-// The operations that suffer faults.
+// The operations that can have faults.
 const (
 	OpSubmit   Operation = "submit"
 	OpStatuses Operation = "statuses"
 	OpLookup   Operation = "lookup" // batches, transactions, receipts, blocks, state: by Request only
 )
 
-// Point is where a fault can happen.
+// Point is a place where a fault can happen.
 type Point struct {
 	Operation Operation
-	Batches   []batch.ID // or the ids that are asked for
+	Batches   []batch.ID // or the requested ids
 	Try       int        // n-th such request of Batches[0], from 1
 }
 
-// Answer is what becomes of the answer.
+// Answer is a change to the answer.
 type Answer uint8
 
 // The answers.
@@ -102,7 +102,8 @@ const (
 	AnswerNonJSON
 )
 
-// Taken says whether batches reach the validator although the answer is AnswerNever, AnswerReset or AnswerError.
+// Taken is whether batches reach the validator although the answer is AnswerNever, AnswerReset
+// or AnswerError.
 type Taken uint8
 
 // The ways.
@@ -112,28 +113,28 @@ const (
 	TakenLate // After the answer, or the end of the connection
 )
 
-// Fault is what happens to one request. The zero value is none.
+// Fault changes the course of one request. The zero value means no fault.
 type Fault struct {
-	Delay  time.Duration // before the request is looked at; a client that leaves meanwhile has sent nothing
+	Delay  time.Duration // before the node reads the request; a client that leaves meanwhile has sent nothing
 	Answer Answer
-	Status int // of AnswerError
-	Code   int // the node's own code; 0 answers a page that is no JSON, as a proxy does
+	Status int // for AnswerError
+	Code   int // the node's own code; 0 gives a page that is not JSON, like a proxy's
 	Taken  Taken
 	After  time.Duration
-	Kill   time.Duration // OpSubmit: kills the validator, for so long; all else but TakenFirst is ignored
+	Kill   time.Duration // OpSubmit: kills the validator for this long; ignores all else except TakenFirst
 }
 
-// BatchFault is what happens to a batch once it was accepted.
+// BatchFault is a fault of an accepted batch.
 type BatchFault struct {
-	// Lose forgets the batch: accepted, never heard of again. Only a restart makes
-	// the node take it anew before CacheTime.
+	// Lose forgets the batch: it is accepted and disappears. Before CacheTime only a restart
+	// makes the node accept it anew.
 	Lose bool
-	// PublishDelay is added to Options.PublishDelay, for this batch and so for all behind it.
+	// PublishDelay is added to Options.PublishDelay for this batch, and so for all behind it.
 	PublishDelay time.Duration
 	// FalseInvalid reports the batch INVALID once and executes it again
 	// Options.ReexecuteAfter later, as if the head had changed (docs/ledgers/sawtooth.md#statuses).
 	FalseInvalid bool
-	// Reexecute keeps the batch in the pool whenever it is INVALID.
+	// Reexecute keeps the batch in the pool when it is INVALID.
 	Reexecute bool
 }
 
@@ -171,7 +172,7 @@ func (f *Faults) statusRates() []float64 {
 	return []float64{f.StatusHang, f.StatusReset, f.StatusError, f.StatusTruncated, f.StatusNonJSON}
 }
 
-// request draws what happens to one request. f may be nil.
+// request draws the fault of one request. f may be nil.
 func (f *Faults) request(p Point) Fault {
 	if f == nil {
 		return Fault{}
@@ -246,7 +247,8 @@ func (f *Faults) submit(x *Fault, d draw) {
 	}
 }
 
-// error picks one of the ambiguous answers of docs/ledgers/sawtooth.md#submitting, and a proxy's.
+// error picks one of the ambiguous answers of docs/ledgers/sawtooth.md#submitting, or a
+// proxy's.
 func (f *Fault) error(d draw) {
 	all := [...]Fault{
 		{Status: http.StatusInternalServerError, Code: codeUnknownError},
@@ -261,7 +263,7 @@ func (f *Fault) error(d draw) {
 	f.Answer, f.Status, f.Code = AnswerError, pick.Status, pick.Code
 }
 
-// batch draws what happens to a batch after its try-th acceptance. f may be nil.
+// batch draws the fault of a batch after its try-th acceptance. f may be nil.
 func (f *Faults) batch(id batch.ID, try int) BatchFault {
 	if f == nil {
 		return BatchFault{}
@@ -282,7 +284,7 @@ func (f *Faults) batch(id batch.ID, try int) BatchFault {
 	return x
 }
 
-// block draws what happens to a block. f may be nil.
+// block draws the faults of a block. f may be nil.
 func (f *Faults) block(id string) (fork, deadPeer bool) {
 	if f == nil {
 		return false, false
@@ -302,7 +304,7 @@ func pick(rates []float64, u float64) int {
 	return -1
 }
 
-// draw is a source of numbers that depend on nothing but what it names.
+// draw is a source of numbers that depend only on its fields.
 type draw struct {
 	seed uint64
 	id   batch.ID

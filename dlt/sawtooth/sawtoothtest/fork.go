@@ -8,11 +8,11 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Fork switches to another fork: the last k blocks (all but the genesis block, at
-// most) give way to k+1 blocks without a batch. Their batches, which it returns,
-// are not committed any more and wait in the pool without a PENDING notice, so that
-// they are UNKNOWN until a block takes them again (docs/ledgers/sawtooth.md#statuses). Receipts
-// stay (docs/ledgers/sawtooth.md#receipts-and-lookups).
+// Fork switches to another fork: k+1 empty blocks replace the last k blocks (at most all
+// except the genesis block). It returns the batches of the lost blocks. They are not committed
+// any more and wait in the pool without a PENDING notice, so that they are UNKNOWN until a
+// block takes them again (docs/ledgers/sawtooth.md#statuses). Receipts stay
+// (docs/ledgers/sawtooth.md#receipts-and-lookups).
 func (n *Node) Fork(k int) []batch.ID {
 	var gone []batch.ID
 	n.locked(func(now time.Time) {
@@ -22,7 +22,7 @@ func (n *Node) Fork(k int) []batch.ID {
 	return gone
 }
 
-// fork has the last k blocks give way to as many others and some more, all without a batch.
+// fork replaces the last k blocks by as many empty ones and some more.
 func (v *validator) fork(now time.Time, k, more int) []batch.ID {
 	k = max(0, min(k, len(v.chain.blocks)-1))
 	back := v.chain.rewind(k)
@@ -46,7 +46,7 @@ func (v *validator) fork(now time.Time, k, more int) []batch.ID {
 	return gone
 }
 
-// rewind takes off the last k blocks and returns their batches, the earliest first.
+// rewind removes the last k blocks and returns their batches, the earliest first.
 func (c *chain) rewind(k int) (back []*submitted) {
 	keep := len(c.blocks) - k
 	for _, b := range c.blocks[keep:] {

@@ -7,7 +7,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Value returns the number that a name has in the committed state.
+// Value returns the number of a name in the committed state.
 func (n *Node) Value(name string) (value int64, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -16,7 +16,7 @@ func (n *Node) Value(name string) (value int64, ok bool) {
 	return value, err == nil
 }
 
-// History returns what was done to a name, in the order of execution.
+// History returns the changes of a name, in the order of execution.
 func (n *Node) History(name string) []Change {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -24,8 +24,8 @@ func (n *Node) History(name string) []Change {
 	return slices.Clone(n.v.chain.history[name])
 }
 
-// Status returns the word that a status query would be answered, without
-// renewing anything and without an entry in the journal.
+// Status returns the word that a status query would get, without renewing anything and without
+// an entry in the journal.
 func (n *Node) Status(id batch.ID) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -47,7 +47,7 @@ func (n *Node) Chain() []batch.ID {
 	return out
 }
 
-// PoolLen returns how many batches are in the pending pool.
+// PoolLen returns the number of batches in the pending pool.
 func (n *Node) PoolLen() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()

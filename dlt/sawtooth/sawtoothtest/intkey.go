@@ -8,15 +8,14 @@ import (
 	"strings"
 )
 
-// IntKey is the family that a node executes by default: named integers. Its
-// addresses are those of Sawtooth's example family of that name; its payloads
-// are text, "set name 3", "inc name 3" or "dec name 3", where the name has no
-// blank and the number is not negative. A state entry holds the number in
-// decimal digits.
+// IntKey is the family that a node executes by default: named integers. Its addresses are
+// those of Sawtooth's example family with the same name. Its payloads are text, "set name 3",
+// "inc name 3" or "dec name 3", where the name has no blank and the number is not negative. A
+// state entry holds the number in decimal digits.
 //
-// An inc or dec of a name that was never set, a dec below zero, an inc beyond
-// 63 bits, a payload that cannot be read, and an access that inputs and outputs
-// do not cover make the transaction, and so its batch, INVALID.
+// A transaction, and so its batch, is INVALID in these cases: an inc or dec of a name that was
+// never set, a dec below zero, an inc beyond 63 bits, an unreadable payload, and an access
+// outside its inputs and outputs.
 var IntKey = Family{Name: "intkey", Version: "1.0"}
 
 // Set returns the payload that sets a name, and the address to declare as output.
@@ -36,7 +35,7 @@ func Dec(name string, by int64) (payload []byte, address string) {
 	return op("dec", name, by)
 }
 
-// Address returns where the state of a name is kept: 70 hex digits.
+// Address returns the address of a name's state: 70 hex digits.
 func Address(name string) string {
 	family := sha512.Sum512([]byte(IntKey.Name))
 	sum := sha512.Sum512([]byte(name))
@@ -47,7 +46,7 @@ func op(verb, name string, n int64) ([]byte, string) {
 	return []byte(verb + " " + name + " " + strconv.FormatInt(n, 10)), Address(name)
 }
 
-// refusal is what a processor says about an invalid transaction.
+// refusal is a processor's error for an invalid transaction.
 type refusal struct {
 	message string
 	data    []byte
@@ -59,13 +58,13 @@ func refuse(data, format string, args ...any) error {
 	return &refusal{message: fmt.Sprintf(format, args...), data: []byte(data)}
 }
 
-// access is what a transaction may touch. A missing value is "".
+// access limits a transaction to its addresses. A missing value is "".
 type access interface {
 	get(address string) (string, error)
 	set(address, value string) error
 }
 
-// apply runs one payload and returns what it did.
+// apply runs one payload and returns its change.
 func apply(payload []byte, s access) (Change, error) {
 	parts := strings.Split(string(payload), " ")
 	if len(parts) != 3 || parts[1] == "" {

@@ -7,39 +7,39 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Kind says what a journal entry tells about.
+// Kind is the kind of a journal entry.
 type Kind string
 
 // The kinds of entries. The first three belong to a request, the others to the validator.
 const (
 	PostStart      Kind = "post start"      // a POST /batches came in
 	PostEnd        Kind = "post end"        // its answer is about to be written, or its connection ended
-	StatusAnswered Kind = "status answered" // a status answer is about to be written whole; one that repeats the last about this id is not noted
-	Accepted       Kind = "accepted"        // taken; reported UNKNOWN until it is published
-	Ignored        Kind = "ignored"         // answered like any other and without effect (docs/ledgers/sawtooth.md#the-same-bytes-again)
+	StatusAnswered Kind = "status answered" // a status answer is about to be written whole; not noted if it repeats the last one about this id
+	Accepted       Kind = "accepted"        // accepted; reported UNKNOWN until it is published
+	Ignored        Kind = "ignored"         // answered like any other, without effect (docs/ledgers/sawtooth.md#the-same-bytes-again)
 	Parked         Kind = "parked"          // waits for a dependency (docs/ledgers/sawtooth.md#dependencies)
 	Published      Kind = "published"       // in the pool, PENDING
 	Executed       Kind = "executed"        // ran; Word is COMMITTED or INVALID
 	BatchInvalid   Kind = "invalid"         // reported INVALID from here on
 	BlockCommitted Kind = "block"           // one block, Batches in the order of execution
-	Dropped        Kind = "dropped"         // gone without a word to anybody (docs/ledgers/sawtooth.md#pending-for-ever); Word is why
-	Halted         Kind = "halted"          // no processor serves Batches[0]: no blocks, and no POST is let in; Word is why
+	Dropped        Kind = "dropped"         // silently gone (docs/ledgers/sawtooth.md#pending-for-ever); Word is the reason
+	Halted         Kind = "halted"          // no processor serves Batches[0]: no blocks, and no POST is accepted; Word is the reason
 	Killed         Kind = "killed"          // the validator; the REST API lives on
 	Restarted      Kind = "restart"         // the validator and the REST API were killed
 	Started        Kind = "started"         // the validator is up again
-	Forked         Kind = "fork"            // Batches are not committed any more; Block is the number of the last block that stayed
+	Forked         Kind = "fork"            // Batches are not committed any more; Block is the number of the last block that stays
 )
 
 // Entry is one line of the journal.
 type Entry struct {
 	Time    time.Time
 	Kind    Kind
-	Batches []batch.ID // all that the request or block names
+	Batches []batch.ID // all batches of the request or block
 	Request int        // pairs PostStart with PostEnd; 0 elsewhere
 	Try     int        // PostStart: n-th POST of Batches[0]. Accepted, Executed: n-th time
-	Status  int        // PostEnd: the HTTP status; 0 where nothing was answered
+	Status  int        // PostEnd: the HTTP status; 0 without an answer
 	Word    string     // StatusAnswered: the status. Executed, Dropped, Ignored: see Kind
-	Block   int        // BlockCommitted: its number, from 1 on
+	Block   int        // BlockCommitted: its number, from 1
 }
 
 // journal is append-only. The node's lock guards it.
@@ -47,7 +47,7 @@ type journal struct {
 	off      bool
 	entries  []Entry
 	requests int
-	told     map[batch.ID]string // the last status that was answered
+	told     map[batch.ID]string // the last status answered
 }
 
 func (j *journal) add(e Entry) {
@@ -56,8 +56,8 @@ func (j *journal) add(e Entry) {
 	}
 }
 
-// startPost notes a POST when it comes in; its ids are filled in by named, when
-// the body was read. So the entry stands where the POST began.
+// startPost notes a POST when it comes in, so that the entry's place is the POST's beginning.
+// named adds the ids when the body was read.
 func (j *journal) startPost(now time.Time) (request, at int) {
 	j.requests++
 	j.add(Entry{Time: now, Kind: PostStart, Request: j.requests})
@@ -77,8 +77,8 @@ func (j *journal) answered(now time.Time, id batch.ID, word string) {
 	}
 }
 
-// Journal returns everything that happened so far, in order. Its slices are
-// shared: do not change them.
+// Journal returns everything that happened so far, in order. Its slices are shared: do not
+// change them.
 func (n *Node) Journal() []Entry {
 	n.mu.Lock()
 	defer n.mu.Unlock()

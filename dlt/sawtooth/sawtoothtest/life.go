@@ -8,17 +8,17 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// ticket is something that a request has the validator do.
+// ticket is a task of the validator for a request.
 type ticket struct {
 	run       func(now time.Time)
-	publisher bool // it wants the publisher's lock, as every POST of batches does
-	aside     bool // other threads than the client threads do it
+	publisher bool // it needs the publisher's lock, like every POST of batches
+	aside     bool // threads other than the client threads run it
 	ran       bool
 	lost      bool // the validator was killed before it ran
 }
 
-// hand gives the validator something to do. A validator that is down gets it when
-// it is up again: the REST API keeps it until then, and never takes it back.
+// hand gives the validator a task. A validator that is down gets it when it is up again: the
+// REST API keeps it until then, and never takes it back.
 func (v *validator) hand(now time.Time, t *ticket) {
 	switch {
 	case v.down:
@@ -40,7 +40,7 @@ func (v *validator) do(now time.Time, t *ticket) {
 	t.ran = true
 }
 
-// kill ends the validator. What it was doing is lost; what it is sent from here on waits.
+// kill ends the validator. It loses its work; later requests wait.
 func (v *validator) kill(now time.Time) {
 	for _, t := range slices.Concat(v.backlog, v.held) {
 		t.lost = true
@@ -52,7 +52,7 @@ func (v *validator) kill(now time.Time) {
 	v.down, v.startAt = true, time.Time{}
 }
 
-// begin is the end of a start.
+// begin ends a start: the validator is up.
 func (v *validator) begin(now time.Time) {
 	v.down, v.startAt = false, time.Time{}
 	v.journal.add(Entry{Time: now, Kind: Started})
@@ -63,12 +63,11 @@ func (v *validator) begin(now time.Time) {
 	}
 }
 
-// KillValidator is a kill -9 of the validator; the REST API lives on. Of what the
-// validator knew only the chain is left: its pool, its memory of which batches it
-// has seen, the statuses and the pool's limit are gone. Requests that it had are
-// answered 503/18 at once. Requests from here on are answered 503/17 after
-// Options.RESTTimeout, and are done all the same when the validator is up again
-// ([Node.StartValidator]), POSTs of batches, too. Subscribers are warned.
+// KillValidator is a kill -9 of the validator; the REST API lives on. The validator keeps only
+// the chain: it loses its pool, its memory of known batches, the statuses and the pool's
+// limit. Its requests are answered 503/18 at once. Later requests are answered 503/17 after
+// Options.RESTTimeout, and are executed all the same when the validator is up again
+// ([Node.StartValidator]), POSTs of batches included. Subscribers are warned.
 func (n *Node) KillValidator() {
 	n.locked(func(now time.Time) {
 		if n.v.down && n.v.startAt.IsZero() {
@@ -81,8 +80,8 @@ func (n *Node) KillValidator() {
 	})
 }
 
-// StartValidator starts a validator that was killed. It is up after
-// Options.StartTime; requests wait for it until then.
+// StartValidator starts a killed validator. It is up after Options.StartTime; requests wait
+// for it until then.
 func (n *Node) StartValidator() {
 	n.locked(func(now time.Time) {
 		if !n.v.down || !n.v.startAt.IsZero() {
@@ -95,9 +94,9 @@ func (n *Node) StartValidator() {
 	})
 }
 
-// Restart is a crash and a start of the whole node, the validator and the REST API:
-// only the chain is left, and what has not arrived yet. Open connections are cut.
-// It listens all the time; the validator answers after Options.StartTime.
+// Restart is a crash and a start of the whole node, the validator and the REST API. Only the
+// chain is left, and requests that have not arrived yet. Open connections are cut. The node
+// listens all the time; the validator answers after Options.StartTime.
 func (n *Node) Restart() {
 	n.locked(func(now time.Time) {
 		n.v.journal.add(Entry{Time: now, Kind: Restarted})
@@ -112,8 +111,8 @@ func (n *Node) Restart() {
 	n.cut()
 }
 
-// Genesis gives a node that has no chain yet ([Options.NoGenesis]) its first block.
-// What waits in its pool goes on.
+// Genesis gives a node without a chain ([Options.NoGenesis]) its first block. The batches in
+// its pool go on.
 func (n *Node) Genesis() {
 	n.locked(func(now time.Time) {
 		n.v.noGenesis = false
@@ -122,8 +121,8 @@ func (n *Node) Genesis() {
 	})
 }
 
-// AddFamily starts a transaction processor: from here on the family is executed. A
-// node that was halted for want of it goes on at once.
+// AddFamily starts a transaction processor: from here on the family is executed. If the node
+// was halted because it had no such processor, it goes on at once.
 func (n *Node) AddFamily(f Family) {
 	n.locked(func(now time.Time) {
 		n.v.o.Families = append(slices.Clone(n.v.o.Families), f)
@@ -132,8 +131,8 @@ func (n *Node) AddFamily(f Family) {
 	})
 }
 
-// RemoveFamily ends a transaction processor: the next batch of the family halts the
-// node, as one of a family that was never served does ([Options.Families]).
+// RemoveFamily ends a transaction processor: the next batch of the family halts the node, like
+// a batch of a family that was never served ([Options.Families]).
 func (n *Node) RemoveFamily(f Family) {
 	n.locked(func(time.Time) {
 		n.v.o.Families = slices.DeleteFunc(slices.Clone(n.v.o.Families), func(x Family) bool { return x == f })
@@ -144,8 +143,7 @@ func (v *validator) serves(name, version string) bool {
 	return slices.Contains(v.o.Families, Family{Name: name, Version: version})
 }
 
-// unserved returns the first of what the next block would execute that no processor
-// serves.
+// unserved returns the first batch of the next block that no processor serves.
 func (v *validator) unserved(now time.Time) (*submitted, Family) {
 	n := 0
 	for _, p := range v.pool {
@@ -165,8 +163,8 @@ func (v *validator) unserved(now time.Time) (*submitted, Family) {
 	return nil, Family{}
 }
 
-// halt reports whether the next block waits for a processor that is not there. The
-// publisher holds its lock meanwhile, and every POST wants that.
+// halt reports whether the next block waits for a missing processor. The publisher holds its
+// lock meanwhile, and every POST needs that lock.
 func (v *validator) halt(now time.Time) bool {
 	b, f := v.unserved(now)
 	if b == nil {
@@ -177,7 +175,7 @@ func (v *validator) halt(now time.Time) bool {
 	return true
 }
 
-// goOn ends a halt where everything is served now, and lets in the POSTs that waited.
+// goOn ends a halt if all batches are served now, and lets in the waiting POSTs.
 func (v *validator) goOn(now time.Time) {
 	if !v.halted {
 		return

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// link is the "link" of an answer: the query of the request with some of its
-// values replaced, sorted and not escaped (docs/ledgers/sawtooth.md#submitting). A value of ""
-// leaves the bare key.
+// link returns the "link" of an answer: the query of the request with some values replaced,
+// sorted and not escaped (docs/ledgers/sawtooth.md#submitting). A value of "" leaves the bare
+// key.
 func link(r *http.Request, path string, changes map[string]string) string {
 	query := map[string]string{}
 	for key, values := range r.URL.Query() {
@@ -38,7 +38,7 @@ func link(r *http.Request, path string, changes map[string]string) string {
 	return u
 }
 
-// forwarded returns what a proxy says about the original request.
+// forwarded returns a proxy's header value about the original request.
 func forwarded(r *http.Request, key string) string {
 	for _, part := range strings.FieldsFunc(r.Header.Get("Forwarded"), func(c rune) bool { return strings.ContainsRune(",; \t", c) }) {
 		if k, v, ok := strings.Cut(part, "="); ok && strings.EqualFold(k, key) {

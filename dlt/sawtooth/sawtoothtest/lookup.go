@@ -12,8 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// lookup answers what is read from the chain. It takes a client thread like
-// everything else.
+// lookup answers a query to the chain. It takes a client thread like any other request.
 func (n *Node) lookup(w http.ResponseWriter, r *http.Request, ids []string, read func() answer) {
 	named := make([]batch.ID, len(ids))
 	for i, id := range ids {
@@ -27,7 +26,7 @@ func (n *Node) lookup(w http.ResponseWriter, r *http.Request, ids []string, read
 	n.ticketed(w, r, epoch, fault, &ticket{}, read)
 }
 
-// ticketed answers what the validator reads, or that it does not.
+// ticketed answers with the validator's result, or with the error if there is none.
 func (n *Node) ticketed(w http.ResponseWriter, r *http.Request, epoch int, fault Fault, t *ticket, read func() answer) {
 	var a answer
 	t.run = func(time.Time) { a = read() }
@@ -41,7 +40,7 @@ func (n *Node) ticketed(w http.ResponseWriter, r *http.Request, epoch int, fault
 	n.send(w, r, a, fault)
 }
 
-// batchByID is authoritative for "in this validator's chain or not"
+// batchByID is the authoritative answer whether this validator's chain has a batch
 // (docs/ledgers/sawtooth.md#receipts-and-lookups).
 func (n *Node) batchByID(w http.ResponseWriter, r *http.Request, id string) {
 	if !validID(id) {
@@ -91,8 +90,8 @@ func (n *Node) stateAt(w http.ResponseWriter, r *http.Request, address string) {
 	})
 }
 
-// blocks answers a page of blocks, the newest first: "limit" of them, 100 where that
-// is missing, from the block "start" on, a number in hex.
+// blocks answers a page of blocks, the newest first: "limit" of them (100 by default), from
+// the block "start" on, a number in hex.
 func (n *Node) blocks(w http.ResponseWriter, r *http.Request) {
 	paging := map[string]any{"limit": nil, "start": nil}
 	limit := 100
@@ -141,8 +140,8 @@ func (n *Node) blocks(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// receipts answers for all ids or for none: one without a receipt is 404/80. A fork
-// takes none away (docs/ledgers/sawtooth.md#receipts-and-lookups).
+// receipts answers for all ids or for none: one missing receipt gives 404/80. A fork removes
+// no receipt (docs/ledgers/sawtooth.md#receipts-and-lookups).
 func (n *Node) receipts(w http.ResponseWriter, r *http.Request) {
 	ids, early := n.readIDs(r, idQuery{codeReceiptContentType, codeReceiptBody, codeReceiptIDMissing})
 	if early != nil {
@@ -174,8 +173,8 @@ func (n *Node) receipts(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// status is the liveness probe. Other threads answer it, so it works while the
-// client threads are held, and not while the validator is down.
+// status is the liveness probe. Other threads answer it, so it works while the client threads
+// are held, but not while the validator is down.
 func (n *Node) status(w http.ResponseWriter, r *http.Request) {
 	var epoch int
 	n.locked(func(time.Time) { epoch = n.v.epoch })
@@ -230,7 +229,7 @@ func txJSON(tx submittedTx) map[string]any {
 	}
 }
 
-// list makes an empty list [] rather than null.
+// list makes an empty list [] and not null.
 func list(s []string) []string {
 	if s == nil {
 		return []string{}

@@ -8,11 +8,11 @@ import (
 	"syscall"
 )
 
-// memoryAddr is what a node without a socket says its address is.
+// memoryAddr is the address of a node without a socket.
 const memoryAddr = "sawtooth.test"
 
-// memory is a listener whose connections are pipes. Unlike sockets they block in
-// a way that testing/synctest knows about, so its clock goes on.
+// memory is a listener whose connections are pipes. Unlike sockets they block in a way that
+// testing/synctest recognizes, so its clock goes on.
 type memory struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -57,8 +57,8 @@ func (m *memory) dial(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-// Client returns a client that reaches the node, whatever Options.InMemory says,
-// and keeps no idle connections. It follows no redirects, there are none.
+// Client returns a client that reaches the node, with or without Options.InMemory, and keeps
+// no idle connections. It follows no redirects; there are none.
 func (n *Node) Client() *http.Client {
 	t := &http.Transport{DisableKeepAlives: true}
 	if n.o.InMemory {
@@ -75,7 +75,7 @@ func (n *Node) Client() *http.Client {
 	return &http.Client{Transport: t}
 }
 
-// refusedError is what dialling says while the node is stopped.
+// refusedError is the error of dialling a stopped node.
 func refusedError() error {
 	return &net.OpError{Op: "dial", Net: "memory", Addr: memoryAddress{}, Err: syscall.ECONNREFUSED}
 }

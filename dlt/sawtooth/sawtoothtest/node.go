@@ -11,19 +11,18 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Node is a Sawtooth validator with its REST API. It is an [http.Handler] and
-// may be served by whatever server one likes; [Start] and [Listen] bring their
-// own. All methods may be called concurrently.
+// Node is a Sawtooth validator with its REST API. It is an [http.Handler] for any server;
+// [Start] and [Listen] bring their own. All methods may be called concurrently.
 type Node struct {
 	o Options
 
 	mu      sync.Mutex
 	v       *validator
-	changed chan struct{} // closed, and replaced, whenever a request changed something
+	changed chan struct{} // closed, and replaced, after every change by a request
 	tries   map[Operation]map[batch.ID]int
 	seq     int
 
-	closed chan struct{} // requests that hang end when it is closed
+	closed chan struct{} // ends hanging requests when it is closed
 	once   sync.Once
 	front  front
 }
@@ -54,28 +53,28 @@ func newNode(o *Options) (*Node, error) {
 	return n, nil
 }
 
-// locked runs f under the lock, on a validator that is up to date. A hook of the
-// user's may panic or end its goroutine in there; that must not hold the lock for ever.
+// locked runs f under the lock, on an up-to-date validator. A user's hook may panic or end its
+// goroutine in there; that must not hold the lock for ever.
 func (n *Node) locked(f func(now time.Time)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	f(n.now())
 }
 
-// now brings the validator up to date. The lock is held.
+// now brings the validator up to date. The caller holds the lock.
 func (n *Node) now() time.Time {
 	now := time.Now()
 	n.v.advance(now)
 	return now
 }
 
-// wake tells the requests that wait that something changed. The lock is held.
+// wake wakes the waiting requests after a change. The caller holds the lock.
 func (n *Node) wake() {
 	close(n.changed)
 	n.changed = make(chan struct{})
 }
 
-// The ways a request ends without an answer of the validator.
+// The reasons for a request without an answer of the validator.
 var (
 	errTimedOut  = errors.New("sawtoothtest: no reply in time")
 	errGone      = errors.New("sawtoothtest: the client has left")
@@ -84,7 +83,7 @@ var (
 	errDisconnected = errors.New("sawtoothtest: the validator has gone")
 )
 
-// await blocks until ready, which is asked under the lock, says so.
+// await blocks until ready returns true. ready is called under the lock.
 func (n *Node) await(ctx context.Context, epoch int, deadline time.Time, ready func() bool) error {
 	for {
 		var err error
@@ -123,8 +122,8 @@ func (n *Node) await(ctx context.Context, epoch int, deadline time.Time, ready f
 	}
 }
 
-// call has the validator do what the ticket says. Where that has to wait, it may
-// happen after call has given up, and after the client has left.
+// call makes the validator run the ticket. If that has to wait, it may happen after call has
+// given up, and after the client has left.
 func (n *Node) call(ctx context.Context, epoch int, deadline time.Time, t *ticket) error {
 	restarted := false
 	n.locked(func(now time.Time) {
@@ -145,8 +144,8 @@ func (n *Node) call(ctx context.Context, epoch int, deadline time.Time, t *ticke
 	return nil
 }
 
-// unanswered returns the answer to a request that ended with an error of call, or
-// false where there is none to give: the client has left, or the node was restarted.
+// unanswered returns the answer to a request that ended with an error of call. It returns
+// false if there is none: the client has left, or the node was restarted.
 func unanswered(err error) (answer, bool) {
 	switch {
 	case errors.Is(err, errTimedOut):
@@ -181,7 +180,7 @@ func (n *Node) hang(ctx context.Context) {
 	}
 }
 
-// try counts the requests of an id and draws what happens to this one.
+// try counts the requests of an id and draws the fault of this one.
 func (n *Node) try(op Operation, ids []batch.ID) (int, Fault) {
 	try := 0
 	if len(ids) > 0 {
@@ -191,7 +190,7 @@ func (n *Node) try(op Operation, ids []batch.ID) (int, Fault) {
 	return try, n.o.Faults.request(Point{Operation: op, Batches: ids, Try: try})
 }
 
-// admit begins a request that reads: in which life of the node, and what happens to it.
+// admit begins a read request: it returns the present life of the node, and the fault.
 func (n *Node) admit(op Operation, ids []batch.ID) (epoch int, f Fault) {
 	n.locked(func(time.Time) {
 		epoch = n.v.epoch
@@ -210,8 +209,8 @@ func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	n.route(w, r)
 }
 
-// tooLong names what is beyond the limit of the HTTP parser: 8190 bytes for the
-// target of the request and for each header.
+// tooLong names the part that exceeds the limit of the HTTP parser: 8190 bytes for the target
+// of the request and for each header.
 func tooLong(r *http.Request) string {
 	const limit = 8190
 	if len(r.RequestURI) > limit {
@@ -230,7 +229,7 @@ func tooLong(r *http.Request) string {
 	return ""
 }
 
-// send writes an answer, with a fault done to it.
+// send writes an answer, changed by a fault.
 func (n *Node) send(w http.ResponseWriter, r *http.Request, a answer, f Fault) {
 	a = f.replace(a)
 	switch f.Answer {
@@ -247,6 +246,6 @@ func (n *Node) send(w http.ResponseWriter, r *http.Request, a answer, f Fault) {
 	}
 	w.Header().Set("Content-Type", a.contentType)
 	w.WriteHeader(a.status)
-	// The client may have left; then nobody is there to be told.
+	// The client may have left.
 	_, _ = w.Write(a.body)
 }

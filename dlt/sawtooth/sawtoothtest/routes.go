@@ -12,7 +12,7 @@ func (n *Node) route(w http.ResponseWriter, r *http.Request) {
 	if i := strings.LastIndexByte(dir, '/'); i > 0 {
 		dir, name = dir[:i], dir[i+1:]
 		if name == "" {
-			dir = "" // a slash at the end is another path
+			dir = "" // a slash at the end makes another path
 		}
 	}
 	byName := func(h func(http.ResponseWriter, *http.Request, string)) http.HandlerFunc {

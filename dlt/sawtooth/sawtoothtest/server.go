@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TB is what [Start] needs of a testing.TB.
+// TB is the part of testing.TB that [Start] needs.
 type TB interface {
 	Helper()
 	Cleanup(func())
@@ -29,7 +29,7 @@ func Start(t TB, o *Options) *Node {
 	return n
 }
 
-// Listen returns a node that listens on Options.Addr. The caller closes it.
+// Listen returns a node that listens on Options.Addr. The caller must close it.
 func Listen(o *Options) (*Node, error) {
 	n, err := newNode(o)
 	if err != nil {
@@ -41,10 +41,10 @@ func Listen(o *Options) (*Node, error) {
 	return n, nil
 }
 
-// front is the listening side. Its lock is never held while the node's is.
+// front is the listening side. No goroutine holds its lock and the node's together.
 type front struct {
 	mu       sync.Mutex
-	addr     string // with its port, once it has listened
+	addr     string // with its port, after the first listen
 	listener net.Listener
 	server   *http.Server
 	served   chan struct{} // closed when Serve has returned
@@ -53,7 +53,7 @@ type front struct {
 	sockets  map[*socket]struct{}
 }
 
-// URL returns the base URL, "http://127.0.0.1:41234"; "" for a node that never listened.
+// URL returns the base URL, "http://127.0.0.1:41234"; "" before the first listen.
 func (n *Node) URL() string {
 	n.front.mu.Lock()
 	defer n.front.mu.Unlock()
@@ -86,7 +86,7 @@ func (n *Node) Resume() error {
 	f.server, f.served = server, served
 	go func() {
 		defer close(served)
-		// It returns when the server is closed.
+		// Serve returns when the server is closed.
 		_ = server.Serve(l)
 	}()
 	return nil
@@ -103,10 +103,9 @@ func (n *Node) listen() (net.Listener, error) {
 	return net.Listen("tcp", addr)
 }
 
-// Stop is a kill -9 of the REST API: it refuses connections from now on and cuts the
-// open ones. The validator behind goes on, and what was accepted is committed. What
-// the REST API kept for a validator that is down is gone. Stop returns when the port
-// is free.
+// Stop is a kill -9 of the REST API: it refuses connections from now on and cuts the open
+// ones. The validator goes on, and accepted batches are committed. The REST API loses its
+// requests for a validator that is down. Stop returns when the port is free.
 func (n *Node) Stop() {
 	n.locked(func(time.Time) {
 		n.v.outbox = nil
@@ -118,20 +117,20 @@ func (n *Node) Stop() {
 	if f.listener == nil {
 		return
 	}
-	// Serve closes the listener too; the first error decides nothing.
+	// Serve closes the listener, too; the second error does not matter.
 	_ = f.server.Close()
 	<-f.served
 	n.cut()
 	f.listener, f.server = nil, nil
 }
 
-// Close stops the node for good and ends the requests that hang. It may be called twice.
+// Close stops the node for good and ends hanging requests. It may be called twice.
 func (n *Node) Close() {
 	n.once.Do(func() { close(n.closed) })
 	n.Stop()
 }
 
-// track keeps the open connections, so that they can be cut.
+// track records the open connections, so that they can be cut.
 func (n *Node) track(c net.Conn, s http.ConnState) {
 	n.front.connMu.Lock()
 	defer n.front.connMu.Unlock()
@@ -156,7 +155,7 @@ func (n *Node) cut() {
 	n.DropSockets()
 }
 
-// abort closes a connection with a reset rather than a goodbye.
+// abort closes a connection with a reset.
 func abort(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok {
 		_ = t.SetLinger(0)

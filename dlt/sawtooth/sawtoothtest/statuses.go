@@ -12,8 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// idQuery is how a list of ids is asked for: by GET with a query, or by POST
-// with a JSON array. The codes differ between statuses and receipts.
+// idQuery is the form of a query with ids: a GET with a query, or a POST with a JSON array.
+// The codes differ between statuses and receipts.
 type idQuery struct{ contentType, body, missing int }
 
 func (n *Node) readIDs(r *http.Request, q idQuery) ([]string, *answer) {
@@ -124,7 +124,7 @@ type statusWord struct {
 	invalid []invalidTx
 }
 
-// ask reads the statuses, waiting first where the query says so
+// ask reads the statuses. It waits first if the query wants that
 // (docs/ledgers/sawtooth.md#asking-for-statuses).
 func (n *Node) ask(r *http.Request, epoch int, ids []batch.ID) ([]statusWord, error) {
 	deadline := time.Now().Add(n.o.RESTTimeout)
@@ -146,7 +146,7 @@ func (n *Node) ask(r *http.Request, epoch int, ids []batch.ID) ([]statusWord, er
 	if err != nil {
 		return nil, err
 	}
-	// A wait that ends with the REST timeout loses the race: there is no answer.
+	// If a wait ends together with the REST timeout, the timeout wins: there is no answer.
 	err = n.await(r.Context(), epoch, deadline, func() bool {
 		now := time.Now()
 		if wt.lost {
@@ -176,7 +176,7 @@ func (n *Node) waitTime(value string) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// invalidJSON leaves out what is empty (docs/ledgers/sawtooth.md#asking-for-statuses).
+// invalidJSON leaves out empty fields (docs/ledgers/sawtooth.md#asking-for-statuses).
 func invalidJSON(txs []invalidTx) []any {
 	out := make([]any, 0, len(txs))
 	for _, tx := range txs {

@@ -13,19 +13,18 @@ import (
 	"github.com/coder/websocket"
 )
 
-// OpSubscribe is the upgrade of GET /subscriptions, by Faults.Request only.
+// OpSubscribe is the upgrade of GET /subscriptions; only Faults.Request gives it faults.
 const OpSubscribe Operation = "subscribe"
 
-// notice is what the REST API tells all that have subscribed: a block, or a warning.
+// notice is a message of the REST API to all subscribers: a block, or a warning.
 type notice struct {
 	block   block
 	fork    bool   // fork_detected, which is a guess (docs/ledgers/sawtooth.md#events)
 	warning string // instead of a block
 }
 
-// announce puts a block that has become the head before the subscribers. Block
-// numbers are compared as text, so that 10 after 9 is taken for a fork
-// (docs/ledgers/sawtooth.md#events).
+// announce reports a new head to the subscribers. Block numbers are compared as text, so that
+// 10 after 9 counts as a fork (docs/ledgers/sawtooth.md#events).
 func (c *chain) announce(b block) {
 	if c.deaf || c.broken != nil {
 		return
@@ -35,8 +34,8 @@ func (c *chain) announce(b block) {
 	c.announced = num
 }
 
-// LoseEvents has the REST API lose the validator as far as events go: whoever has
-// subscribed is warned, and of the blocks until [Node.FindEvents] nobody is ever told.
+// LoseEvents makes the REST API lose the validator's events: subscribers are warned, and the
+// blocks until [Node.FindEvents] are never reported.
 func (n *Node) LoseEvents() {
 	n.locked(func(time.Time) {
 		n.v.chain.lose()
@@ -44,7 +43,7 @@ func (n *Node) LoseEvents() {
 	})
 }
 
-// lose warns the subscribers, and tells them of no further block.
+// lose warns the subscribers, and reports no further block.
 func (c *chain) lose() {
 	c.deaf = true
 	if c.broken == nil {
@@ -52,11 +51,10 @@ func (c *chain) lose() {
 	}
 }
 
-// BreakEvents has a dead peer end the event stream for everybody, as was seen on a
-// node: nobody is told of a block any more, and nobody of this. Connections stay
-// open and answer pings. Who subscribes from here on gets one block, the head of
-// this moment, and then nothing. A restart of the REST API mends it ([Node.Stop]
-// and [Node.Resume], or [Node.Restart]).
+// BreakEvents makes a dead peer end the event stream for all subscribers, as a real node did:
+// no block is reported any more, and neither is this failure. Connections stay open and answer
+// pings. A new subscriber gets one block, the head of this moment, and then nothing. A restart
+// of the REST API repairs it ([Node.Stop] and [Node.Resume], or [Node.Restart]).
 func (n *Node) BreakEvents() {
 	n.locked(func(time.Time) { n.v.chain.breakEvents() })
 }
@@ -68,7 +66,7 @@ func (c *chain) breakEvents() {
 	}
 }
 
-// FindEvents ends a [Node.LoseEvents]. What came between is not told again.
+// FindEvents ends a [Node.LoseEvents]. Blocks from in between are never reported.
 func (n *Node) FindEvents() {
 	n.locked(func(time.Time) { n.v.chain.deaf = false })
 }
@@ -79,11 +77,11 @@ func (n *Node) DropSockets() {
 	open := slices.Collect(maps.Keys(n.front.sockets))
 	n.front.connMu.Unlock()
 	for _, s := range open {
-		_ = s.conn.CloseNow() // it may have ended by itself
+		_ = s.conn.CloseNow() // it may have ended already
 	}
 }
 
-// Sockets returns how many websockets are open.
+// Sockets returns the number of open websockets.
 func (n *Node) Sockets() int {
 	n.front.connMu.Lock()
 	defer n.front.connMu.Unlock()
@@ -94,15 +92,15 @@ func (n *Node) Sockets() int {
 type socket struct {
 	n    *Node
 	conn *websocket.Conn
-	// Address prefixes of each subscription: a second one is added, and tells
-	// everything once more (docs/ledgers/sawtooth.md#events).
+	// Address prefixes of each subscription. A second subscription is added, and all messages
+	// then come once more (docs/ledgers/sawtooth.md#events).
 	subscriptions [][]string
-	greet         [][]string // of those, what was not told the head yet
-	next          int        // of chain.notices
+	greet         [][]string // subscriptions that have not got the head yet
+	next          int        // index in chain.notices
 }
 
-// subscribe serves the websocket (docs/ledgers/sawtooth.md#events). It never pings, acknowledges
-// nothing, and replays nothing.
+// subscribe serves the websocket (docs/ledgers/sawtooth.md#events). It never pings,
+// acknowledges nothing, and replays nothing.
 func (n *Node) subscribe(w http.ResponseWriter, r *http.Request) {
 	_, fault := n.admit(OpSubscribe, nil)
 	if !n.pause(r.Context(), fault.Delay) {
@@ -121,14 +119,14 @@ func (n *Node) subscribe(w http.ResponseWriter, r *http.Request) {
 	}
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // the API checks no origin
 	if err != nil {
-		return // it was answered
+		return // already answered
 	}
 	conn.SetReadLimit(n.o.MaxBody)
 	s := &socket{n: n, conn: conn}
 	n.front.connMu.Lock()
 	n.front.sockets[s] = struct{}{}
 	n.front.connMu.Unlock()
-	// The request's context means nothing once its connection was taken over.
+	// The request's context has no meaning once its connection is taken over.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
 	messages := make(chan []byte)
 	read := make(chan struct{})
@@ -138,14 +136,14 @@ func (n *Node) subscribe(w http.ResponseWriter, r *http.Request) {
 	}()
 	s.serve(ctx, messages)
 	cancel()
-	_ = conn.CloseNow() // it may have ended by itself
+	_ = conn.CloseNow() // it may have ended already
 	<-read
 	n.front.connMu.Lock()
 	delete(n.front.sockets, s)
 	n.front.connMu.Unlock()
 }
 
-// read passes on what the client says, until the socket ends. Pings are answered meanwhile.
+// read passes on the client's messages, until the socket ends. Meanwhile pings are answered.
 func (s *socket) read(ctx context.Context, messages chan<- []byte) {
 	defer close(messages)
 	for {
@@ -164,7 +162,7 @@ func (s *socket) read(ctx context.Context, messages chan<- []byte) {
 	}
 }
 
-// serve tells what is new, and does what the client asks for.
+// serve sends news, and handles the client's messages.
 func (s *socket) serve(ctx context.Context, messages <-chan []byte) {
 	for {
 		var out []map[string]any
@@ -200,7 +198,7 @@ func (s *socket) write(ctx context.Context, out []map[string]any) bool {
 	for _, m := range out {
 		text, err := json.Marshal(m)
 		if err != nil {
-			panic(err) // only maps, slices, strings and booleans come here
+			panic(err) // cannot happen: maps, slices, strings and booleans
 		}
 		if s.conn.Write(ctx, websocket.MessageText, text) != nil {
 			return false
@@ -209,8 +207,8 @@ func (s *socket) write(ctx context.Context, out []map[string]any) bool {
 	return true
 }
 
-// tell returns the messages that are due, each once for every subscription. The
-// node's lock is held.
+// tell returns the messages that are due, each once for every subscription. The caller holds
+// the node's lock.
 func (s *socket) tell() (out []map[string]any) {
 	c := s.n.v.chain
 	if !s.n.v.down && !s.n.v.noGenesis {
@@ -240,7 +238,7 @@ func (s *socket) tell() (out []map[string]any) {
 	return out
 }
 
-// event is a block as subscribers see it: the last change of each address.
+// event returns a block as subscribers see it: the last change of each address.
 func (c *chain) event(b block, prefixes []string) map[string]any {
 	last := map[string]string{}
 	for _, x := range b.batches {
@@ -261,7 +259,7 @@ func (c *chain) event(b block, prefixes []string) map[string]any {
 	}
 }
 
-// handle does what one message asks for, and reports whether the socket goes on.
+// handle handles one message, and reports whether the socket goes on.
 func (s *socket) handle(ctx context.Context, text []byte) bool {
 	var doc any
 	if err := json.Unmarshal(text, &doc); err != nil {
@@ -283,7 +281,7 @@ func (s *socket) handle(ctx context.Context, text []byte) bool {
 	alive := true
 	s.n.locked(func(time.Time) {
 		c := s.n.v.chain
-		out = s.tell() // to those that were there before
+		out = s.tell() // to the subscriptions from before
 		switch m["action"] {
 		case "subscribe":
 			s.subscriptions, s.greet = append(s.subscriptions, prefixes), append(s.greet, prefixes)

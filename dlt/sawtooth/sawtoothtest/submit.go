@@ -20,7 +20,7 @@ type post struct {
 	n       *Node
 	w       http.ResponseWriter
 	r       *http.Request
-	request int // of the journal
+	request int // in the journal
 	at      int
 	epoch   int
 	began   time.Time
@@ -54,7 +54,7 @@ func (n *Node) submit(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !n.pause(r.Context(), p.fault.Delay) {
-		p.fault.Answer = AnswerReset // nobody is there
+		p.fault.Answer = AnswerReset // no client is left
 		p.end(0)
 		reset(w)
 		return
@@ -67,7 +67,7 @@ func (n *Node) submit(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// read gets the list out of the request, or the answer to what is not one
+// read decodes the list of the request, or returns the answer to a malformed request
 // (docs/ledgers/sawtooth.md#submitting).
 func (p *post) read() (*pb.BatchList, *answer) {
 	early := func(a answer) (*pb.BatchList, *answer) { return nil, &a }
@@ -92,9 +92,9 @@ func (p *post) read() (*pb.BatchList, *answer) {
 	return list, nil
 }
 
-// readList reads a BatchList as the REST API does: it stops, content, at the first
-// tag that is 0 or ends a group, and skips what it does not know. So text such as
-// "hello world" and a body of zeros are lists without a batch.
+// readList reads a BatchList like the REST API: it stops, without an error, at the first tag
+// that is 0 or ends a group, and skips unknown fields. So text such as "hello world" and a
+// body of zeros are lists without a batch.
 func readList(body []byte) (*pb.BatchList, bool) {
 	list := &pb.BatchList{}
 	for len(body) > 0 {
@@ -126,7 +126,7 @@ func readList(body []byte) (*pb.BatchList, bool) {
 	return list, true
 }
 
-// body reads a request's body; one that is not smaller than the limit is 413, as text.
+// body reads a request's body. A body that is not smaller than the limit gets a 413, as text.
 func (n *Node) body(r *http.Request) ([]byte, *answer) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, n.o.MaxBody))
 	if err != nil {
@@ -136,13 +136,13 @@ func (n *Node) body(r *http.Request) ([]byte, *answer) {
 	if int64(len(body)) < n.o.MaxBody {
 		return body, nil
 	}
-	// The server lingers over what is still coming, so that the client gets to read the answer.
+	// The server reads on for a while, so that the client gets to read the answer.
 	_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, 8*n.o.MaxBody))
 	a := textAnswer(http.StatusRequestEntityTooLarge, "413: Request Entity Too Large")
 	return nil, &a
 }
 
-// take passes the list to the validator and answers what it says.
+// take passes the list to the validator and writes the answer.
 func (p *post) take(list *pb.BatchList) {
 	bs, err := decode(list)
 	if err == nil {
@@ -162,7 +162,7 @@ func (p *post) take(list *pb.BatchList) {
 	case errors.Is(err, errFull):
 		p.answer(codeAnswer(codeQueueFull))
 	case errors.Is(err, errNoReply):
-		// Nobody will reply: the REST API waits for its whole timeout.
+		// No reply comes: the REST API waits for its whole timeout.
 		if !p.n.pause(p.r.Context(), time.Until(p.began.Add(p.fault.Delay+p.n.o.RESTTimeout))) {
 			p.end(0)
 			reset(p.w)
@@ -182,8 +182,8 @@ func (p *post) take(list *pb.BatchList) {
 
 var errFull = errors.New("sawtoothtest: pool is full")
 
-// pipeline is the validator's, in its order: permissions, back pressure,
-// signatures, structure, completer. Nothing is kept unless all pass.
+// pipeline runs the validator's checks in its order: permissions, back pressure, signatures,
+// structure, completer. Nothing is kept unless all pass.
 func (p *post) pipeline(bs []*submitted) error {
 	n := p.n
 	if !permitted(bs, n.o.Permitted) {
@@ -194,7 +194,7 @@ func (p *post) pipeline(bs []*submitted) error {
 	if full {
 		return errFull
 	}
-	// The validator goes on with this where it has to wait, whatever becomes of the client.
+	// The validator goes on with this if it has to wait, even if the client leaves.
 	answer := verify(bs, n.o.SkipVerify)
 	err := n.call(p.r.Context(), p.epoch, time.Now().Add(n.o.RESTTimeout), &ticket{publisher: true, run: func(now time.Time) {
 		switch {
@@ -210,7 +210,7 @@ func (p *post) pipeline(bs []*submitted) error {
 	return answer
 }
 
-// fail answers with the fault; the batches are taken before it, after it, or never.
+// fail answers with the fault. The batches are accepted before it, after it, or never.
 func (p *post) fail(list *pb.BatchList) {
 	n := p.n
 	if p.fault.Taken != NotTaken {
@@ -233,8 +233,8 @@ func (p *post) fail(list *pb.BatchList) {
 	p.answer(answer{})
 }
 
-// kill has the validator die while the POST waits for it; half of them, by the draw,
-// were taken before, which nobody remembers.
+// kill makes the validator die while the POST waits for it. By the draw, half of the POSTs are
+// accepted before, and then forgotten.
 func (p *post) kill(list *pb.BatchList) {
 	n := p.n
 	if bs, err := decode(list); err == nil && p.fault.Taken == TakenFirst && permitted(bs, n.o.Permitted) && verify(bs, n.o.SkipVerify) == nil {
@@ -251,14 +251,14 @@ func (p *post) kill(list *pb.BatchList) {
 	p.answer(codeAnswer(codeDisconnected))
 }
 
-// late has a list reach the validator at some time to come. The lock is held.
+// late makes a list reach the validator at a later time. The caller holds the lock.
 func (n *Node) late(at time.Time, bs []*submitted) {
 	n.seq++
 	heap.Push(&n.v.late, lateArrival{at: at, seq: n.seq, run: func(now time.Time) { n.v.hand(now, n.take(bs)) }})
 	n.wake()
 }
 
-// take is the ticket that accepts a verified list for which nobody waits.
+// take returns the ticket that accepts a verified list without a waiting client.
 func (n *Node) take(bs []*submitted) *ticket {
 	return &ticket{publisher: true, run: func(now time.Time) {
 		if !n.v.full() {
@@ -267,8 +267,8 @@ func (n *Node) take(bs []*submitted) *ticket {
 	}}
 }
 
-// answer journals the end of the POST, then writes: a client that has read the
-// answer finds it in the journal.
+// answer first journals the end of the POST and then writes: a client that has read the answer
+// finds it in the journal.
 func (p *post) answer(a answer) {
 	status := p.fault.replace(a).status
 	if p.fault.Answer == AnswerReset {

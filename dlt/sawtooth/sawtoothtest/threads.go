@@ -2,17 +2,17 @@ package sawtoothtest
 
 import "time"
 
-// The validator answers clients on a few threads. A status query that waits
-// holds one until its wait is over, even when the REST API has given up on it;
-// with all of them held everybody stalls, submits too
-// (docs/ledgers/sawtooth.md#asking-for-statuses).
+// The validator answers clients on a few threads. A status query that waits holds one until
+// its wait is over, even when the REST API has given up on it. When all are held all clients
+// stall, submissions too (docs/ledgers/sawtooth.md#asking-for-statuses).
 
 // busy reports whether a request has to queue.
 func (v *validator) busy() bool {
 	return len(v.waits) >= v.o.ClientThreads || len(v.backlog) > 0
 }
 
-// freeThreads ends the waits that have nothing pending and runs the requests that queued for a thread.
+// freeThreads ends the waits without a pending batch and runs the requests that queue for a
+// thread.
 func (v *validator) freeThreads(now time.Time) {
 	v.endWaits(func(w *wait) bool { return !v.anyPending(now, w) })
 	for len(v.backlog) > 0 && len(v.waits) < v.o.ClientThreads {
@@ -22,7 +22,7 @@ func (v *validator) freeThreads(now time.Time) {
 	}
 }
 
-// expireWaits ends the waits whose time is up, and reports whether there were any.
+// expireWaits ends the waits that have timed out, and reports whether there were any.
 func (v *validator) expireWaits(now time.Time) bool {
 	return v.endWaits(func(w *wait) bool { return !w.until.After(now) })
 }
@@ -41,7 +41,7 @@ func (v *validator) endWaits(over func(*wait) bool) (some bool) {
 	return some
 }
 
-// anyPending is what a wait waits for: an UNKNOWN id does not count.
+// anyPending reports whether a wait must go on: an UNKNOWN id does not count.
 func (v *validator) anyPending(now time.Time, w *wait) bool {
 	for _, id := range w.ids {
 		if v.tracker.peek(now, id) == Pending {

@@ -2,9 +2,9 @@ package sawtoothtest
 
 import "time"
 
-// timedCache forgets entries that were not looked at for the keep time. A lazy
-// one does so only while another entry is added, and no more often than every
-// so often: the keep time is a lower bound (docs/ledgers/sawtooth.md#the-same-bytes-again).
+// timedCache forgets entries that were not read for the keep time. A lazy one does so only
+// while an entry is added, and at most once per every: the keep time is a lower bound
+// (docs/ledgers/sawtooth.md#the-same-bytes-again).
 type timedCache[V any] struct {
 	keep    time.Duration
 	every   time.Duration

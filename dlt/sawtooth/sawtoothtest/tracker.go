@@ -15,7 +15,7 @@ const (
 	Unknown   = "UNKNOWN"
 )
 
-// invalidTx is what a processor said about a transaction that it refused.
+// invalidTx is a transaction that a processor refused, with its message.
 type invalidTx struct {
 	id      string
 	message string
@@ -28,7 +28,7 @@ type tracker struct {
 	keep     time.Duration
 	invalid  *timedCache[[]invalidTx]
 	pending  map[batch.ID]struct{}
-	info     map[batch.ID]time.Time // since when its transactions are known
+	info     map[batch.ID]time.Time // when its transactions became known
 	infoPurg time.Time
 	byTx     map[string][]batch.ID // in the order of the notices
 }
@@ -45,8 +45,8 @@ func newTracker(now time.Time, c *chain, keep time.Duration) *tracker {
 	}
 }
 
-// status asks the chain first, then the memory of what was invalid, then of what
-// is pending. Asking about an invalid one renews it (docs/ledgers/sawtooth.md#statuses).
+// status looks in the chain first, then among the invalid batches, then among the pending
+// ones. A query about an invalid batch renews it (docs/ledgers/sawtooth.md#statuses).
 func (t *tracker) status(now time.Time, id batch.ID) (string, []invalidTx) {
 	if _, ok := t.chain.batches[id]; ok {
 		return Committed, nil
@@ -79,7 +79,7 @@ func (t *tracker) notePending(now time.Time, b *submitted) {
 	t.learn(now, b)
 }
 
-// learn notes which transactions a batch has.
+// learn notes the transactions of a batch.
 func (t *tracker) learn(now time.Time, b *submitted) {
 	t.purge(now)
 	if _, known := t.info[b.id]; !known {
@@ -92,10 +92,10 @@ func (t *tracker) learn(now time.Time, b *submitted) {
 	t.info[b.id] = now
 }
 
-// noteInvalid finds the batch by the transaction, the first one only
-// (docs/ledgers/sawtooth.md#pending-for-ever, P6), and only while it remembers which
-// transactions it has (docs/ledgers/sawtooth.md#pending-for-ever, P4). It returns the batch that
-// is INVALID now, or "".
+// noteInvalid finds the batch of the transaction, the first one only
+// (docs/ledgers/sawtooth.md#pending-for-ever, P6), and only while it remembers the batch's
+// transactions (docs/ledgers/sawtooth.md#pending-for-ever, P4). It returns the batch that is
+// now INVALID, or "".
 func (t *tracker) noteInvalid(now time.Time, tx invalidTx) batch.ID {
 	for _, id := range t.byTx[tx.id] {
 		since, ok := t.info[id]

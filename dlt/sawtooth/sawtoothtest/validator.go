@@ -8,9 +8,9 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// validator is the state machine behind the REST API. It has no goroutine and no
-// clock: advance is told the time and does what was due, in the order of its
-// times. The node's lock guards it.
+// validator is the state machine behind the REST API. It has no goroutine and no clock:
+// advance gets the time and does everything that was due, in the order of its times. The
+// node's lock guards it.
 type validator struct {
 	o       *Options
 	start   time.Time
@@ -27,19 +27,19 @@ type validator struct {
 	failed    []failure // since the last block; a block executes them once more
 	blockAt   time.Time // when the next block is made, while the pool is live
 	limit     poolLimit
-	accepted  map[batch.ID]int // how often, for faults; not the node's own memory
+	accepted  map[batch.ID]int // how often, for faults; the real node has no such memory
 
 	noGenesis bool      // the chain has no block yet
-	halted    bool      // a block waits for a processor that is not there
+	halted    bool      // a block waits for a missing processor
 	down      bool      // killed, or starting
-	startAt   time.Time // when it is up again; zero while nobody starts it
+	startAt   time.Time // when it is up again; zero if nobody starts it
 
-	late    lateQueue // what reaches the validator after its connection ended
-	outbox  []*ticket // what the REST API keeps for a validator that is down
+	late    lateQueue // POSTs that arrive after their connection ended
+	outbox  []*ticket // requests that the REST API keeps for a validator that is down
 	waits   []*wait   // status queries that hold a client thread
 	backlog []*ticket // requests without a client thread
-	held    []*ticket // POSTs that want the publisher's lock while it is halted
-	epoch   int       // of restarts of the whole node
+	held    []*ticket // POSTs that wait for the publisher's lock while it is halted
+	epoch   int       // restarts of the whole node
 }
 
 // incoming is one batch on its way to the publisher thread.
@@ -63,7 +63,7 @@ type untold struct {
 	at time.Time
 }
 
-// wait is a status query that waits. It ends when nothing it asks for is pending.
+// wait is a waiting status query. It ends when none of its batches is pending.
 type wait struct {
 	ids   []batch.ID
 	until time.Time
@@ -77,7 +77,7 @@ func newValidator(now time.Time, o *Options) *validator {
 	return v
 }
 
-// forget is what a crash does: all but the chain, and what is still on its way, is gone.
+// forget is the effect of a crash: only the chain, and requests on their way, are left.
 func (v *validator) forget(now time.Time) {
 	v.completer = newCompleter(now, v.chain, v.o)
 	v.tracker = newTracker(now, v.chain, v.o.InvalidTime)
@@ -88,7 +88,7 @@ func (v *validator) forget(now time.Time) {
 	v.halted = false
 }
 
-// advance does all that was due until now.
+// advance does everything that was due until now.
 func (v *validator) advance(now time.Time) {
 	for {
 		at, ok := v.next()
@@ -104,7 +104,7 @@ func (v *validator) advance(now time.Time) {
 	}
 }
 
-// next returns when something is due next.
+// next returns the time of the next thing due.
 func (v *validator) next() (at time.Time, ok bool) {
 	sooner := func(t time.Time) {
 		if !ok || t.Before(at) {
@@ -137,14 +137,14 @@ func (v *validator) live() bool {
 	return len(v.pool) > 0 && !v.noGenesis && !v.halted && !v.down
 }
 
-// arm sets the time of the next block: they come on a grid from the start on.
+// arm sets the time of the next block: blocks come on a grid from the start on.
 func (v *validator) arm(now time.Time) {
 	n := int64(now.Sub(v.start)/v.o.BlockInterval) + 1
 	v.blockAt = v.start.Add(time.Duration(n) * v.o.BlockInterval)
 }
 
-// step does one thing that is due now. What arrives comes before what is
-// published, and that before a block.
+// step does one thing that is due now. Arrivals come before publications, and these before a
+// block.
 func (v *validator) step(now time.Time) {
 	switch {
 	case len(v.late) > 0 && !v.late[0].at.After(now):
@@ -168,10 +168,11 @@ func (v *validator) step(now time.Time) {
 	}
 }
 
-// full is the back pressure rule, tested once per POST (docs/ledgers/sawtooth.md#back-pressure).
+// full is the back-pressure rule, tested once per POST
+// (docs/ledgers/sawtooth.md#back-pressure).
 func (v *validator) full() bool { return len(v.pool) >= v.limit.get() }
 
-// accept takes a verified list. Each batch lives or dies on its own from here on.
+// accept accepts a verified list. From here on its batches are independent.
 func (v *validator) accept(now time.Time, bs []*submitted) {
 	for _, b := range bs {
 		if v.completer.known(now, b.id) {
@@ -196,7 +197,7 @@ func (v *validator) enqueue(now time.Time, b *submitted) {
 		v.drop(now, b, "lost by a fault")
 		return
 	}
-	// The publisher is one thread: what comes later is published later.
+	// The publisher is one thread: a later batch is published later.
 	at := now.Add(v.o.PublishDelay + f.PublishDelay)
 	if n := len(v.incoming); n > 0 && v.incoming[n-1].at.After(at) {
 		at = v.incoming[n-1].at
@@ -208,7 +209,7 @@ func (v *validator) enqueue(now time.Time, b *submitted) {
 	v.incoming = append(v.incoming, incoming{batch: b, fault: f, at: at})
 }
 
-// publish is the publisher thread taking a batch: from here on it is PENDING.
+// publish is the publisher thread's work on a batch: from here on it is PENDING.
 func (v *validator) publish(now time.Time, b *submitted, f BatchFault) {
 	if _, done := v.chain.batches[b.id]; done {
 		v.journal.add(Entry{Time: now, Kind: Ignored, Batches: []batch.ID{b.id}, Word: "committed"})
@@ -234,12 +235,12 @@ func (v *validator) publish(now time.Time, b *submitted, f BatchFault) {
 	v.tracker.notePending(now, b)
 }
 
-// underLoad is how many batches in the pool make a node a busy one.
+// underLoad is the number of batches in the pool from which a node counts as busy.
 const underLoad = 10
 
-// lateNotice says how much later than it is in the pool a batch is PENDING. A node
-// under load was seen to answer UNKNOWN for up to 933 ms in 3 cases of 20, with a
-// block a second, and an idle one in none of 20.
+// lateNotice returns how much later than its entry into the pool a batch is PENDING. A real
+// node under load, with a block a second, answered UNKNOWN for up to 933 ms in 3 cases of 20;
+// an idle one did so in none of 20.
 func (v *validator) lateNotice(b *submitted) time.Duration {
 	if len(v.pool) < underLoad {
 		return 0
@@ -254,7 +255,7 @@ func (v *validator) lateNotice(b *submitted) time.Duration {
 	return d.upTo("how long", v.o.BlockInterval)
 }
 
-// waiting reports whether a batch is in the pool and nothing has become of it yet.
+// waiting reports whether a batch is in the pool and has no outcome yet.
 func (v *validator) waiting(id batch.ID) bool {
 	_, there := v.inPool[id]
 	_, bad := v.tracker.invalid.entries[string(id)]
@@ -265,10 +266,10 @@ func (v *validator) drop(now time.Time, b *submitted, why string) {
 	v.journal.add(Entry{Time: now, Kind: Dropped, Batches: []batch.ID{b.id}, Word: why})
 }
 
-// poolLimit is ten times the average number of batches a block took, over all
-// samples since the start. A block is a sample when it took, or left, more than
-// the average, and when it took a single batch: with one batch a block a node's
-// limit was seen to shrink from 300 to 10 and to stay there until it was restarted.
+// poolLimit is ten times the average number of batches per block, over all samples since the
+// start. A block is a sample when it took, or left, more than the average, and when it took a
+// single batch: with one batch a block a real node's limit shrank from 300 to 10 and stayed
+// there until a restart.
 type poolLimit struct {
 	fixed, sum, samples int
 }
@@ -289,7 +290,7 @@ func (l *poolLimit) update(length, consumed int) {
 	}
 }
 
-// lateArrival is a POST that reaches the validator when its connection has ended.
+// lateArrival is a POST that reaches the validator after its connection has ended.
 type lateArrival struct {
 	at  time.Time
 	seq int

@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	// errNoReply: a handler of the validator raised, and nobody answers
+	// errNoReply: a handler of the validator raised, and no reply comes
 	// (docs/ledgers/sawtooth.md#submitting).
 	errNoReply = errors.New("sawtoothtest: the validator does not reply")
 	// errRefused: the list is refused with 30.
@@ -39,8 +39,8 @@ type submittedTx struct {
 	header *pb.TransactionHeader
 }
 
-// decode reads the inner headers. Bytes that cannot be read raise in the
-// permission handler, before back pressure is looked at.
+// decode reads the inner headers. For unreadable bytes the permission handler raises, before
+// the back-pressure test.
 func decode(list *pb.BatchList) ([]*submitted, error) {
 	out := make([]*submitted, 0, len(list.GetBatches()))
 	for _, raw := range list.GetBatches() {
@@ -78,7 +78,7 @@ func permitted(bs []*submitted, may func(string) bool) bool {
 }
 
 // verify checks all signatures, then the structure of all batches
-// (docs/ledgers/sawtooth.md#messages, docs/ledgers/sawtooth.md#signatures). The first that fails
+// (docs/ledgers/sawtooth.md#messages, docs/ledgers/sawtooth.md#signatures). The first failure
 // decides for the whole list.
 func verify(bs []*submitted, skipSignatures bool) error {
 	if !skipSignatures {
@@ -140,8 +140,9 @@ func verifySignature(keyHex, signature string, message []byte) error {
 	return nil
 }
 
-// lenientHex reads upper case, and blanks between bytes, as Sawtooth's verifier
-// does: such an id is accepted and can never be asked for (docs/ledgers/sawtooth.md#signatures).
+// lenientHex reads upper case, and blanks between bytes, like Sawtooth's verifier: a batch
+// with such an id is accepted, and no query can ask for it
+// (docs/ledgers/sawtooth.md#signatures).
 func lenientHex(s string) ([]byte, error) {
 	if strings.ContainsAny(s, " \t\n\r\v\f") {
 		for part := range strings.FieldsSeq(s) {

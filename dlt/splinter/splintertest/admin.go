@@ -5,10 +5,10 @@ import (
 	"strconv"
 )
 
-// OpCircuit asks who the services of a circuit are. It is to be authorized only.
+// OpCircuit is the query for a circuit's services. It only needs authorization.
 const OpCircuit Operation = "circuit"
 
-// circuit serves GET /admin/circuits/{circuit}: who its services are.
+// circuit serves GET /admin/circuits/{circuit}: its services.
 func (v *node) circuit(w http.ResponseWriter, r *http.Request) {
 	if !v.authorized(r.Header.Get("Authorization"), OpCircuit) {
 		v.send(w, r, refusal(http.StatusUnauthorized, "Client is not authorized"), Fault{})

@@ -7,19 +7,19 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// How a commit ends.
+// The ends of a commit.
 type outcome uint8
 
 const (
 	recorded   outcome = iota
-	unrecorded         // the effect is there, the receipts are not: one of them was there already
-	crashed            // the effect is there, the receipts are not: the node died in between
+	unrecorded         // an effect without receipts: one of them existed already
+	crashed            // an effect without receipts: the node died in between
 )
 
-// commit does what scabbard 0.6.14 does when a proposal is accepted, in its order: the
-// state and its root, then the receipts, then the events, then the history. These are
-// writes of their own, so that a crash after the first leaves an effect without receipts,
-// and so do receipts that cannot be written. The lock is held.
+// commit does the work of scabbard 0.6.14 when a proposal is accepted, in its order: the state
+// and its root, then the receipts, then the events, then the history. These are separate
+// writes. So a crash after the first leaves an effect without receipts, and so do receipts
+// that cannot be written. The caller holds the lock.
 func (n *Network) commit(s *service, b *submitted) outcome {
 	x := execute(s.state, b)
 	s.state = x.next
@@ -48,8 +48,8 @@ func (n *Network) commit(s *service, b *submitted) outcome {
 	return recorded
 }
 
-// insert writes receipts, all or none. A transaction has one on a node, whichever service
-// it is of: the table's key is the transaction's id alone.
+// insert writes receipts, all or none. A node has one receipt per transaction, across its
+// services: the table's key is the transaction's id alone.
 func (v *node) insert(receipts []receipt) bool {
 	fresh := map[string]bool{}
 	for _, r := range receipts {
@@ -82,9 +82,8 @@ func (n *Network) compare(c *circuit) {
 	n.note(e)
 }
 
-// Divided reports whether the states of a circuit's services differ, and since when.
-// From then on every batch of it is rolled back whose effect differs, too. The service
-// names its circuit.
+// Divided reports whether the states of a circuit's services differ, and since when. From then
+// on every batch with different effects is rolled back, too. The service names its circuit.
 func (n *Network) Divided(name batch.ServiceID) (since time.Time, divided bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

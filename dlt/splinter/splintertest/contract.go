@@ -9,41 +9,41 @@ import (
 	"strings"
 )
 
-// Family of the transactions that are executed, and its version.
+// Family of the executed transactions, and its version.
 const (
 	Family        = "sabre"
 	FamilyVersion = "0.5"
 )
 
-// Address is where a name is kept, as inputs and outputs name it.
+// Address returns the address of a name, for inputs and outputs.
 func Address(name string) string {
 	sum := sha512.Sum512([]byte(name))
 	return "1cf126" + hex.EncodeToString(sum[:])[:64]
 }
 
-// Set makes a payload that gives a name a value, and the name's address. It may be
-// executed again without a trace in the state; the journal shows it.
+// Set returns a payload that gives a name a value, and the name's address. A second execution
+// leaves no trace in the state; the journal shows it.
 func Set(name string, value int64) (payload []byte, address string) { return word("set", name, value) }
 
-// Inc makes a payload that adds to a name: executed twice it adds twice.
+// Inc returns a payload that adds to a name: executed twice it adds twice.
 func Inc(name string, by int64) (payload []byte, address string) { return word("inc", name, by) }
 
-// Create makes a payload that gives a new name a value: executed again it is invalid.
-// It stands for Sabre's own creation of a registry.
+// Create returns a payload that gives a new name a value: a second execution is invalid. It
+// stands for Sabre's own creation of a registry.
 func Create(name string, value int64) (payload []byte, address string) {
 	return word("create", name, value)
 }
 
-// Fail makes a payload that is always invalid.
+// Fail returns a payload that is always invalid.
 func Fail(name string) (payload []byte, address string) { return word("fail", name, 0) }
 
-// Trap makes a payload whose contract ends with a code that is none: no answer comes, and
-// the service stalls as for a family that nobody serves.
+// Trap returns a payload whose contract ends with an undefined code: no answer comes, and the
+// service stalls as for an unserved family.
 func Trap(name string) (payload []byte, address string) { return word(wordTrap, name, 0) }
 
-// NoWasm makes a payload for a contract that is no program: it ends the thread that
-// executes, so that it and everything later stalls the service, and stays Pending, until
-// the node restarts.
+// NoWasm returns a payload for a contract that is no program. It ends the executor's thread,
+// so that this batch and all later ones stall the service, and stay Pending, until the node
+// restarts.
 func NoWasm(name string) (payload []byte, address string) { return word(wordNoWasm, name, 0) }
 
 const (
@@ -63,11 +63,11 @@ func (t transaction) word() string {
 // state is named integers. It is never changed in place.
 type state = map[string]int64
 
-// execution is what a batch comes to on a state: all of it or nothing.
+// execution is the result of a batch on a state: all of it or nothing.
 type execution struct {
 	next     state
 	receipts []receipt
-	failed   int // the transaction, with err
+	failed   int // index of the transaction with err
 	err      error
 }
 
@@ -83,7 +83,7 @@ func execute(before state, b *submitted) execution {
 	return x
 }
 
-// value is how a number is kept in the state.
+// value is the form of a number in the state.
 func value(n int64) []byte { return strconv.AppendInt(nil, n, 10) }
 
 // said is an error in the node's own words.
@@ -91,7 +91,7 @@ type said string
 
 func (s said) Error() string { return string(s) }
 
-// apply executes one payload on a state, and returns the name that it changed.
+// apply executes one payload on a state, and returns the changed name.
 func apply(s state, payload []byte) (name string, err error) {
 	words := strings.Fields(string(payload))
 	if len(words) != 3 {
@@ -109,7 +109,7 @@ func apply(s state, payload []byte) (name string, err error) {
 	case "inc":
 		s[name] = old + by
 	case "create":
-		if there { // the words of Sabre 0.8 for a registry
+		if there { // Sabre 0.8's words about a registry
 			return "", said("Contract Registry already exists: " + name)
 		}
 		s[name] = by

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// CrashPoint is a moment of two-phase commit at which a node may be killed.
+// CrashPoint is a moment of two-phase commit at which a test can kill a node.
 type CrashPoint uint8
 
-// The moments, and what they leave behind where there are several services.
+// The moments, and their effects where there are several services.
 const (
 	CrashNever     CrashPoint = iota
 	CrashProposed             // the coordinator, with a proposal open: its peers wait, and the next one is rolled back after its timeout
-	CrashState                // the coordinator, between its state and its receipts: the circuit is divided, and no receipt tells
-	CrashCommitted            // the coordinator, before it tells its peers: the circuit is divided
+	CrashState                // the coordinator, between its state and its receipts: the circuit is divided, and no receipt shows it
+	CrashCommitted            // the coordinator, before it notifies its peers: the circuit is divided
 	CrashPeer                 // the last service, between its check and its commit: the circuit is divided
-	CrashPeerState            // another than the coordinator, between its state and its receipts: it has the effect, and no receipt
+	CrashPeerState            // another service, between its state and its receipts: it has the effect, but no receipt
 )
 
-// crash kills the node of s, if a batch is to be the death of it at this point, and lets
-// it start again after Faults.Down. The lock is held.
+// crash kills the node of s, if a batch has a crash at this point, and starts it again after
+// Faults.Down. The caller holds the lock.
 func (n *Network) crash(b *submitted, at CrashPoint, s *service) bool {
 	if b.fault.Crash != at || at == CrashNever {
 		return false
@@ -36,13 +36,13 @@ func (n *Network) crash(b *submitted, at CrashPoint, s *service) bool {
 		}
 		n.Stop(i)
 		n.pause(down)
-		_ = n.Start(i) // or the network is closed
+		_ = n.Start(i) // fails if the network is closed
 	})
 	return true
 }
 
-// forget is the end of a process: histories, queues and what it waits for are gone; what
-// was written stays. The lock is held.
+// forget is the end of a process: histories, queues and pending proposals are lost; written
+// data stays. The caller holds the lock.
 func (n *Network) forget(v *node, down bool) {
 	for _, s := range n.services {
 		if s.node != v {
@@ -63,8 +63,8 @@ func (n *Network) forget(v *node, down bool) {
 	n.wake()
 }
 
-// Restart is a kill -9 and a start of a node at once: histories and queues are gone, what
-// was committed stays. Open connections are cut; it listens all the time.
+// Restart is a kill -9 and an immediate start of a node: histories and queues are lost,
+// commits stay. Open connections are cut; the node listens all the time.
 func (n *Network) Restart(node int) {
 	n.mu.Lock()
 	n.forget(n.nodes[node], false)
@@ -72,8 +72,8 @@ func (n *Network) Restart(node int) {
 	n.nodes[node].cut()
 }
 
-// Kill is a kill -9 of a node, which refuses connections until [Network.Start]. What its
-// services were in the middle of stays as it is; see [CrashPoint] for what that means.
+// Kill is a kill -9 of a node, which refuses connections until [Network.Start]. Unfinished
+// work of its services stays as it is; [CrashPoint] lists the effects.
 func (n *Network) Kill(node int) {
 	n.mu.Lock()
 	if n.nodes[node].up {
@@ -99,8 +99,8 @@ func (n *Network) Start(node int) error {
 	return n.Resume(node)
 }
 
-// Shutdown ends a node as an operator does, with a goodbye to its subscribers (1001), and
-// lets it be down until [Network.Start]. It waits for none of its batches.
+// Shutdown ends a node like an operator, with a goodbye to its subscribers (1001). It is down
+// until [Network.Start]. It waits for none of its batches.
 func (n *Network) Shutdown(node int) {
 	n.mu.Lock()
 	for _, s := range n.services {
@@ -111,7 +111,7 @@ func (n *Network) Shutdown(node int) {
 		}
 	}
 	n.mu.Unlock()
-	timer := time.NewTimer(5 * time.Second) // who does not read is not waited for
+	timer := time.NewTimer(5 * time.Second) // subscribers that do not read are not awaited
 	defer timer.Stop()
 	if n.await(context.Background(), timer.C, func() bool { return !n.streaming(node) }) == nil {
 		n.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 )
 
-// What verification ends with.
+// The errors of verification.
 var (
 	errBody   = errors.New("splintertest: invalid body")       // 400
 	errNone   = errors.New("splintertest: no valid batches")   // 400
@@ -36,15 +36,15 @@ type transaction struct {
 	id, family, version, batcher, signer, digest string
 	header, payload                              []byte
 	addresses                                    []string
-	broken                                       bool // its header cannot be decoded
+	broken                                       bool // the header cannot be decoded
 }
 
-// schema is what the fields of a message are: t for text, b for bytes, n for a number, by
-// their numbers; a blank is a field that nobody knows.
+// schema is the kinds of a message's fields, by their numbers: t for text, b for bytes, n for
+// a number; a blank is an unknown field.
 type schema string
 
-// The messages. A field of another kind than its own, or text that is no UTF-8, makes the
-// whole message undecodable, as rust-protobuf has it.
+// The messages. A field of the wrong kind, or text that is not UTF-8, makes the whole message
+// undecodable, as in rust-protobuf.
 const (
 	listSchema              schema = " b"
 	batchSchema             schema = " btbn"
@@ -53,7 +53,7 @@ const (
 	transactionHeaderSchema schema = " ttttttt tt"
 )
 
-// walk calls f for every field that is known and has bytes, and skips the others.
+// walk calls f for every known field with bytes, and skips the others.
 func walk(b []byte, known schema, f func(num protowire.Number, value []byte) error) error {
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)
@@ -177,7 +177,7 @@ func decodeTransaction(raw []byte) (transaction, error) {
 	return t, nil
 }
 
-// verify checks all batches; the first that fails decides for the whole list.
+// verify checks all batches; the first failure decides for the whole list.
 func verify(bs []*submitted) error {
 	for _, b := range bs {
 		if err := b.verify(); err != nil {
@@ -219,7 +219,7 @@ func (b *submitted) verify() error {
 	return nil
 }
 
-// verifySignature tells what is malformed (500) from what does not match (400).
+// verifySignature distinguishes a malformed signature (500) from a wrong one (400).
 func verifySignature(key string, message []byte, signature string) error {
 	raw, err := hex.DecodeString(signature)
 	if err != nil || len(raw) != 64 {

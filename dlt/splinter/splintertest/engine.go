@@ -7,7 +7,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// coordinator returns who queues what comes in at s.
+// coordinator returns the service that queues the batches posted to s.
 func (s *service) coordinator() *service {
 	if s.Version == 1 {
 		return s
@@ -15,7 +15,7 @@ func (s *service) coordinator() *service {
 	return s.services[0]
 }
 
-// take marks a batch in the history and queues it where it is proposed. The lock is held.
+// take marks a batch in the history and queues it at its proposer. The caller holds the lock.
 func (n *Network) take(s *service, b *submitted, late bool) {
 	b.fault = n.o.Faults.batch(b.id, n.tries[OpSubmit][b.id])
 	n.evicted(s, s.seen.add(b))
@@ -36,7 +36,7 @@ func (n *Network) take(s *service, b *submitted, late bool) {
 		n.enqueue(s, b)
 		return
 	}
-	// The coordinator's history hears of it when it is executed, not before.
+	// The batch enters the coordinator's history when it is executed, not before.
 	n.send(s, func() {
 		if c.node.up {
 			n.enqueue(c, b)
@@ -54,7 +54,7 @@ func (n *Network) enqueue(c *service, b *submitted) {
 	n.wake()
 }
 
-// dequeue takes what is proposed next. The lock is held.
+// dequeue takes the next batch to propose. The caller holds the lock.
 func (n *Network) dequeue(c *service) *submitted {
 	b := c.queue[0]
 	c.queue = c.queue[1:]
@@ -64,8 +64,8 @@ func (n *Network) dequeue(c *service) *submitted {
 	return b
 }
 
-// tell stops the circuit from taking batches, or ends that: at the coordinator at once,
-// at its peers by a message.
+// tell makes the circuit refuse batches, or ends that: at the coordinator at once, at its
+// peers by a message.
 func (n *Network) tell(c *service, stop bool) {
 	c.stop = stop
 	for _, s := range c.services {
@@ -76,8 +76,8 @@ func (n *Network) tell(c *service, stop bool) {
 	}
 }
 
-// send delivers a message of one service to another, in order. The lock is held, also
-// while it is delivered.
+// send delivers a message from one service to another, in order. The caller holds the lock,
+// and it is held during the delivery.
 func (n *Network) send(from *service, deliver func()) {
 	if n.o.Hop == 0 {
 		deliver()
@@ -87,13 +87,13 @@ func (n *Network) send(from *service, deliver func()) {
 	n.wake()
 }
 
-// message is under way between two services.
+// message is on its way between two services.
 type message struct {
 	due     time.Time
 	deliver func()
 }
 
-// post delivers what a service sends, until the network is closed.
+// post delivers the messages of a service, until the network is closed.
 func (n *Network) post(s *service) {
 	for n.await(context.Background(), nil, func() bool { return len(s.outbox) > 0 }) == nil {
 		m := s.outbox[0]
@@ -115,7 +115,7 @@ func (n *Network) evicted(s *service, ids []batch.ID) {
 	}
 }
 
-// run proposes what is queued at s, one at a time, until the network is closed.
+// run proposes the batches queued at s, one at a time, until the network is closed.
 func (n *Network) run(s *service) {
 	for n.await(context.Background(), nil, func() bool { return len(s.queue) > 0 && s.node.up }) == nil {
 		if n.o.Poll == 0 || (n.rest(s.node.life, n.o.Poll) && len(s.queue) > 0) {
@@ -126,7 +126,7 @@ func (n *Network) run(s *service) {
 	}
 }
 
-// rest gives the lock back for a while. It reports whether life has not ended.
+// rest releases the lock for a while. It reports whether life has not ended.
 func (n *Network) rest(life <-chan struct{}, d time.Duration) bool {
 	n.wake()
 	n.mu.Unlock()

@@ -9,52 +9,52 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Faults to inject. Rates are probabilities from 0 to 1. What hits a request is drawn
-// from (Seed, the first batch id, the n-th such request of that id), not from a
-// stream: the same seed gives the same faults whatever else goes on.
+// Faults to inject. Rates are probabilities from 0 to 1. The fault of a request is drawn from
+// (Seed, the first batch id, the n-th such request of that id), not from a stream: the same
+// seed gives the same faults, no matter what else goes on.
 type Faults struct {
 	Seed uint64
 
-	// What a POST suffers, one at most; their sum is at most 1.
-	Hang        float64 // no answer until the client leaves; taken or not, half each
-	ResetBefore float64 // connection reset, not taken
-	ResetAfter  float64 // connection reset, taken
-	ErrorBefore float64 // 500, 502 or 504, not taken
-	ErrorAfter  float64 // 500, 502 or 504, taken
-	Late        float64 // reset, and taken up to LateBy afterwards
-	Busy        float64 // 429, not taken
+	// Faults of a POST, one at most; their sum is at most 1.
+	Hang        float64 // no answer until the client leaves; accepted or not, half each
+	ResetBefore float64 // connection reset, not accepted
+	ResetAfter  float64 // connection reset, accepted
+	ErrorBefore float64 // 500, 502 or 504, not accepted
+	ErrorAfter  float64 // 500, 502 or 504, accepted
+	Late        float64 // reset, and accepted up to LateBy afterwards
+	Busy        float64 // 429, not accepted
 
-	// What a status query suffers, one at most; their sum is at most 1.
+	// Faults of a status query, one at most; their sum is at most 1.
 	StatusHang, StatusReset, StatusError, StatusTruncated float64
 
-	// Latency delays any request by up to MaxLatency before it is looked at.
+	// Latency delays any request by up to MaxLatency before the node reads it.
 	Latency float64
-	// MaxLatency defaults to 50 ms.
+	// MaxLatency is for Latency. Defaults to 50 ms.
 	MaxLatency time.Duration
-	// LateBy defaults to 200 ms.
+	// LateBy is for Late. Defaults to 200 ms.
 	LateBy time.Duration
 
-	// What a batch suffers once it was accepted. See [BatchFault]. Crash kills a node at
-	// one of the five moments, each as likely.
+	// Faults of an accepted batch. See [BatchFault]. Crash kills a node at one of the five
+	// moments, all equally likely.
 	Lose, Reject, Evict, Crash float64
 
-	// Down is how long a node is down that was killed. Defaults to none: it starts at once.
+	// Down is how long a killed node is down. Defaults to none: it starts at once.
 	Down time.Duration
 
-	// LoseResume keeps the message that ends the 429s from the coordinator's peers.
+	// LoseResume loses the message that ends the 429s of the coordinator's peers.
 	LoseResume bool
-	// MaxPerBatch ends the faults of an id after its first so many requests of one
-	// kind. Defaults to 0, no bound.
+	// MaxPerBatch ends the faults of an id after this many requests of one kind. Defaults to
+	// 0, no bound.
 	MaxPerBatch int
 
-	// Request, where it is set, is asked first; anything but the zero Fault is what
-	// happens. It is called under the network's lock and must not call the network.
+	// Request, if set, is called first; any result except the zero Fault is the fault. It is
+	// called under the network's lock and must not call the network.
 	Request func(Point) Fault
-	// Batch likewise, for what happens after acceptance: try counts the POSTs of the batch.
+	// Batch does the same for faults after acceptance. try counts the POSTs of the batch.
 	Batch func(id batch.ID, try int) BatchFault
 }
 
-// Operation is what a request asks for.
+// Operation is the kind of a request.
 type Operation string
 
 // The operations.
@@ -62,18 +62,18 @@ const (
 	OpSubmit   Operation = "submit"
 	OpStatuses Operation = "statuses"
 	OpEvents   Operation = "events" // by Request only
-	OpState    Operation = "state"  // to be authorized only
+	OpState    Operation = "state"  // only needs authorization
 )
 
-// Point is where a fault can happen.
+// Point is a place where a fault can happen.
 type Point struct {
 	Operation Operation
 	Service   batch.ServiceID
-	Batches   []batch.ID // or the ids that are asked for
+	Batches   []batch.ID // or the requested ids
 	Try       int        // n-th such request of Batches[0], from 1
 }
 
-// Answer is what becomes of the answer.
+// Answer is a change to the answer.
 type Answer uint8
 
 // The answers.
@@ -82,10 +82,11 @@ const (
 	AnswerNever            // no answer until the client leaves
 	AnswerReset            // the connection is reset
 	AnswerError            // Status and Body
-	AnswerTruncated        // it ends in the middle
+	AnswerTruncated        // the answer ends in the middle
 )
 
-// Taken says whether a batch is queued although the answer is AnswerNever, AnswerReset or AnswerError.
+// Taken is whether a batch is queued although the answer is AnswerNever, AnswerReset or
+// AnswerError.
 type Taken uint8
 
 // The ways.
@@ -95,21 +96,21 @@ const (
 	TakenLate // After the answer, or the end of the connection
 )
 
-// Fault is what happens to one request. The zero value is none.
+// Fault changes the course of one request. The zero value means no fault.
 type Fault struct {
-	Delay  time.Duration // before the request is looked at; a client that leaves meanwhile has sent nothing
+	Delay  time.Duration // before the node reads the request; a client that leaves meanwhile has sent nothing
 	Answer Answer
-	Status int    // of AnswerError
-	Body   string // of AnswerError
+	Status int    // for AnswerError
+	Body   string // for AnswerError
 	Taken  Taken
 	After  time.Duration
 }
 
-// BatchFault is what happens to a batch once it was accepted.
+// BatchFault is a fault of an accepted batch.
 type BatchFault struct {
-	Lose   bool // it is Pending for ever: the message to the coordinator was lost
-	Reject bool // its proposal is rolled back: it is Valid for ever
-	Evict  bool // the service forgets it and all before it at once; it goes its way
+	Lose   bool // Pending for ever: the message to the coordinator was lost
+	Reject bool // the proposal is rolled back: Valid for ever
+	Evict  bool // the service at once forgets it and all earlier batches; it is still executed
 	Crash  CrashPoint
 }
 
@@ -154,7 +155,7 @@ func (f *Faults) seed() uint64 {
 	return f.Seed
 }
 
-// request draws what happens to one request. f may be nil.
+// request draws the fault of one request. f may be nil.
 func (f *Faults) request(p Point) Fault {
 	if f == nil {
 		return Fault{}
@@ -219,7 +220,7 @@ func (f *Fault) error(d draw) {
 	f.Answer, f.Status = AnswerError, all[int(d.float("which")*float64(len(all)))]
 }
 
-// batch draws what happens to a batch after its try-th POST. f may be nil.
+// batch draws the fault of a batch after its try-th POST. f may be nil.
 func (f *Faults) batch(id batch.ID, try int) BatchFault {
 	if f == nil {
 		return BatchFault{}
@@ -250,7 +251,7 @@ func pick(rates []float64, u float64) int {
 	return -1
 }
 
-// draw is a source of numbers that depend on nothing but what it names.
+// draw is a source of numbers that depend only on its fields.
 type draw struct {
 	seed uint64
 	id   batch.ID

@@ -16,28 +16,28 @@ const (
 	wordCommitted = "Committed"
 )
 
-// known is what a service remembers of a batch.
+// known is a service's memory of a batch.
 type known struct {
 	word    string
 	first   time.Time // neither a resubmission nor another status changes it
 	txs     []string
-	failed  string // the transaction
+	failed  string // id of the failed transaction
 	message string
 }
 
-// history is the last batches that a service saw, in the order of their first sight.
+// history holds the last batches that a service saw, in the order of their first sight.
 type history struct {
 	limit   int
 	entries map[batch.ID]*known
 	order   []batch.ID
-	gone    map[batch.ID]bool // made to be forgotten: what happens to them later is not noted any more
+	gone    map[batch.ID]bool // evicted by a test: their later executions are not noted
 }
 
 func newHistory(limit int) history {
 	return history{limit: limit, entries: map[batch.ID]*known{}, gone: map[batch.ID]bool{}}
 }
 
-// add notes a batch as Pending. It returns what that pushed out.
+// add notes a batch as Pending. It returns the batches that this pushed out.
 func (h *history) add(b *submitted) (out []batch.ID) {
 	delete(h.gone, b.id)
 	if k, ok := h.entries[b.id]; ok {
@@ -52,9 +52,9 @@ func (h *history) add(b *submitted) (out []batch.ID) {
 	return out
 }
 
-// evict forgets a batch and all that was seen before it: nothing is ever forgotten
-// out of turn. It returns them. What they come to later is not noted any more, as if a
-// hundred others followed.
+// evict forgets a batch and all batches seen before it: nothing is ever forgotten out of turn.
+// It returns them. Their later executions are not noted any more, as if a hundred other
+// batches followed.
 func (h *history) evict(id batch.ID) (out []batch.ID) {
 	out = h.drop(slices.Index(h.order, id))
 	for _, x := range out {
@@ -73,7 +73,7 @@ func (h *history) drop(last int) (out []batch.ID) {
 	return out
 }
 
-// set says how an execution ended; one that is not known, or no longer, takes a slot.
+// set notes the result of an execution. A batch that is not known, or no longer, takes a slot.
 func (h *history) set(b *submitted, word string) (out []batch.ID) {
 	if h.gone[b.id] {
 		return nil
@@ -85,8 +85,8 @@ func (h *history) set(b *submitted, word string) (out []batch.ID) {
 	return out
 }
 
-// commit says that what is Valid was committed. Anything else stays as it is: one that was
-// posted again meanwhile is Pending, and one that was forgotten is not known again.
+// commit makes a Valid batch Committed. Anything else stays as it is: a batch that was posted
+// again meanwhile is Pending, and a forgotten batch stays unknown.
 func (h *history) commit(id batch.ID) {
 	if k, ok := h.entries[id]; ok && k.word == wordValid {
 		k.word = wordCommitted

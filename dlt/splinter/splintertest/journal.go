@@ -8,18 +8,18 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Kind says what a journal entry tells about.
+// Kind is the kind of a journal entry.
 type Kind string
 
 // The kinds of entries.
 const (
 	PostStart      Kind = "post start"      // a POST of batches came in
 	PostEnd        Kind = "post end"        // its answer is about to be written, or its connection ended
-	StatusAnswered Kind = "status answered" // a status answer is about to be written; one that repeats the last about this id is not noted
-	Accepted       Kind = "accepted"        // marked Pending in the history of the service; Word is late where its client had left
+	StatusAnswered Kind = "status answered" // a status answer is about to be written; not noted if it repeats the last one about this id
+	Accepted       Kind = "accepted"        // marked Pending in the history of the service; Word is late if its client had left
 	Executed       Kind = "executed"        // proposed by the service. Word is Committed, Invalid, Rejected (rolled back), Again (a second effect) or Unrecorded (an effect, and the coordinator died)
-	Applied        Kind = "applied"         // its effect is in the state of the service; Word says where there is no receipt of it
-	Dropped        Kind = "dropped"         // gone without a word; Word is why
+	Applied        Kind = "applied"         // its effect is in the state of the service; Word is set if it has no receipt
+	Dropped        Kind = "dropped"         // silently gone; Word is the reason
 	Evicted        Kind = "evicted"         // pushed out of the history of the service
 	Stalled        Kind = "stalled"         // a poison batch holds the service, for Options.PoisonStall
 	Held           Kind = "held"            // a request about the stalled service holds a worker of its node
@@ -33,15 +33,15 @@ const (
 type Entry struct {
 	Time    time.Time
 	Kind    Kind
-	Service batch.ServiceID // circuit::service, where it happened
+	Service batch.ServiceID // circuit::service of the event
 	Batches []batch.ID
 	Request int    // pairs PostStart with PostEnd; 0 elsewhere
 	Try     int    // PostStart: n-th POST of Batches[0] at the service. Executed: n-th time
-	Status  int    // PostEnd: the HTTP status; 0 where nothing was answered
+	Status  int    // PostEnd: the HTTP status; 0 without an answer
 	Word    string // StatusAnswered: the status. Executed, Dropped: see Kind
 }
 
-// note adds an entry. The lock is held.
+// note adds an entry. The caller holds the lock.
 func (n *Network) note(e Entry) {
 	e.Time = time.Now()
 	n.journal = append(n.journal, e)
@@ -55,9 +55,9 @@ func (n *Network) Journal() []Entry {
 	return slices.Clone(n.journal)
 }
 
-// Executions returns the batches of a circuit that had an effect, in order: one that
-// was executed twice is in it twice. The service names its circuit. No other service of
-// it has an effect that its coordinator has not; see [Network.Applied].
+// Executions returns the batches of a circuit that had an effect, in order: a batch that was
+// executed twice appears twice. The service names its circuit. Its services have no effect
+// that the coordinator does not have; see [Network.Applied].
 func (n *Network) Executions(service batch.ServiceID) []batch.ID {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -68,8 +68,8 @@ func (n *Network) Executions(service batch.ServiceID) []batch.ID {
 	return slices.Clone(s.services[0].applied)
 }
 
-// Applied returns the batches that had an effect at one service, in order. Where a circuit
-// is divided its services differ in it.
+// Applied returns the batches that had an effect at one service, in order. It differs between
+// the services of a divided circuit.
 func (n *Network) Applied(service batch.ServiceID) []batch.ID {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -80,7 +80,7 @@ func (n *Network) Applied(service batch.ServiceID) []batch.ID {
 	return slices.Clone(s.applied)
 }
 
-// Posts returns how many POSTs of a batch came in, at whatever service.
+// Posts returns the number of POSTs of a batch, at all services.
 func (n *Network) Posts(id batch.ID) (count int) {
 	for _, e := range n.Journal() {
 		if e.Kind == PostStart && slices.Contains(e.Batches, id) {
@@ -90,9 +90,9 @@ func (n *Network) Posts(id batch.ID) (count int) {
 	return count
 }
 
-// Check returns the first breach of what dltbatch promises: a batch that had its
-// effect twice, or one of a service that had it before one that stands before it in
-// the order given. Batches that had none are passed over.
+// Check returns the first breach of dltbatch's promises: a batch that took effect twice, or
+// before an earlier batch of its service in the given order. Batches without an effect are
+// skipped.
 func (n *Network) Check(order map[batch.ServiceID][]batch.ID) error {
 	for service, want := range order {
 		place, seen, last := map[batch.ID]int{}, map[batch.ID]bool{}, 0
@@ -104,7 +104,7 @@ func (n *Network) Check(order map[batch.ServiceID][]batch.ID) error {
 			switch {
 			case seen[id]:
 				return fmt.Errorf("splintertest: %s/%.12s executed twice", service, id)
-			case p == 0: // of another service of the circuit
+			case p == 0: // another service of the circuit
 			case p < last:
 				return fmt.Errorf("splintertest: %s/%.12s executed after %.12s", service, id, want[last-1])
 			default:

@@ -13,52 +13,51 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Network is nodes and the circuits between them. All methods may be called
-// concurrently.
+// Network holds nodes and the circuits between them. All methods may be called concurrently.
 type Network struct {
 	o        Options
 	nodes    []*node
 	services []*service
 
 	mu      sync.Mutex
-	changed chan struct{} // closed, and replaced, whenever something changed
+	changed chan struct{} // closed, and replaced, after every change
 	journal []Entry
 	posts   int
 	tries   map[Operation]map[batch.ID]int
 	told    map[batch.ID]string
-	tokens  map[string]bool // of Biome
+	tokens  map[string]bool // Biome's
 
 	closed chan struct{}
 	once   sync.Once
 	work   sync.WaitGroup
 }
 
-// circuit is what its services share.
+// circuit is the part that its services share.
 type circuit struct {
 	Circuit
 	services  []*service // by id: the first is the coordinator
-	proposals int        // under way
-	divided   time.Time  // since when their states differ, or zero
+	proposals int        // in progress
+	divided   time.Time  // when their states began to differ, or zero
 }
 
-// service is one of a circuit, on its node.
+// service is one service of a circuit, on its node.
 type service struct {
 	*circuit
 	id   string
 	node *node
 
-	// In memory: gone when the node dies.
+	// In memory: lost when the node dies.
 	seen    history
 	queue   []*submitted
 	outbox  []message
-	stop    bool     // answers 429
+	stop    bool     // it answers 429
 	stalled bool     // a poison batch holds its locks
-	dead    bool     // nobody executes any more
-	awaits  batch.ID // a proposal that it checked, and whose end it has not heard
+	dead    bool     // the executor's thread is gone
+	awaits  batch.ID // a proposal that it checked and whose end has not come
 
 	// In the database.
 	state    state
-	applied  []batch.ID // what had its effect here
+	applied  []batch.ID // batches with an effect here
 	receipts []receipt
 
 	streams map[*stream]struct{}
@@ -95,7 +94,7 @@ func newNetwork(o *Options) (*Network, error) {
 	return n, nil
 }
 
-// find returns the service of that name, or nil.
+// find returns the service with that name, or nil.
 func (n *Network) find(name batch.ServiceID) *service {
 	for _, s := range n.services {
 		if s.name() == name {
@@ -105,10 +104,10 @@ func (n *Network) find(name batch.ServiceID) *service {
 	return nil
 }
 
-// Service returns the i-th service of the first circuit as clients name it.
+// Service returns the name of the i-th service of the first circuit.
 func (n *Network) Service(i int) batch.ServiceID { return n.services[i].name() }
 
-// Services returns all services as clients name them, circuit by circuit.
+// Services returns the names of all services, circuit by circuit.
 func (n *Network) Services() []batch.ServiceID {
 	out := make([]batch.ServiceID, len(n.services))
 	for i, s := range n.services {
@@ -128,7 +127,7 @@ func (n *Network) NodeOf(name batch.ServiceID) int {
 // Handler serves the REST API of one node.
 func (n *Network) Handler(node int) http.Handler { return n.nodes[node] }
 
-// wake tells those who wait that something changed. The lock is held.
+// wake wakes the waiters after a change. The caller holds the lock.
 func (n *Network) wake() {
 	close(n.changed)
 	n.changed = make(chan struct{})
@@ -141,7 +140,7 @@ func (n *Network) spawn(f func()) bool {
 	return n.spawnHeld(f)
 }
 
-// spawnHeld is spawn with the lock held.
+// spawnHeld is spawn for a caller that holds the lock.
 func (n *Network) spawnHeld(f func()) bool {
 	if ended(n.closed) {
 		return false
@@ -150,10 +149,10 @@ func (n *Network) spawnHeld(f func()) bool {
 	return true
 }
 
-// errGone ends what waits when the network is closed or the client has left.
+// errGone ends a wait when the network is closed or the client has left.
 var errGone = errors.New("splintertest: gone")
 
-// await blocks until ready, which is asked under the lock, says so. It returns with
+// await blocks until ready returns true. ready is called under the lock. await returns with
 // the lock held, unless there is an error.
 func (n *Network) await(ctx context.Context, until <-chan time.Time, ready func() bool) error {
 	for {
@@ -180,7 +179,7 @@ func (n *Network) await(ctx context.Context, until <-chan time.Time, ready func(
 	}
 }
 
-// pause waits, and reports whether nobody ended it.
+// pause waits, and reports whether it was not ended early.
 func (n *Network) pause(d time.Duration, ends ...<-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -197,7 +196,8 @@ func (n *Network) pause(d time.Duration, ends ...<-chan struct{}) bool {
 	return false
 }
 
-// Evict makes a service forget a batch, and all before it, as a hundred others would.
+// Evict makes a service forget a batch, and all earlier ones, as a hundred other batches
+// would.
 func (n *Network) Evict(name batch.ServiceID, id batch.ID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -206,7 +206,7 @@ func (n *Network) Evict(name batch.ServiceID, id batch.ID) {
 	}
 }
 
-// Status returns the word that a status query at the service would be answered.
+// Status returns the word that a status query at the service would get.
 func (n *Network) Status(name batch.ServiceID, id batch.ID) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -216,7 +216,7 @@ func (n *Network) Status(name batch.ServiceID, id batch.ID) string {
 	return ""
 }
 
-// QueueLen returns how many batches wait at a service.
+// QueueLen returns the number of batches that wait at a service.
 func (n *Network) QueueLen(name batch.ServiceID) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -226,8 +226,8 @@ func (n *Network) QueueLen(name batch.ServiceID) int {
 	return 0
 }
 
-// State returns the numbers that a service has committed, by name. Services of one
-// circuit differ in it while a commit is under way, and for good where it is divided.
+// State returns the committed numbers of a service, by name. Services of one circuit differ
+// during a commit, and for good if the circuit is divided.
 func (n *Network) State(name batch.ServiceID) map[string]int64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -237,7 +237,7 @@ func (n *Network) State(name batch.ServiceID) map[string]int64 {
 	return nil
 }
 
-// Transactions returns the ids of the transactions that a service has receipts of.
+// Transactions returns the ids of the transactions whose receipts a service has.
 func (n *Network) Transactions(name batch.ServiceID) (out []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -8,60 +8,59 @@ import (
 	"time"
 )
 
-// Circuit is some services that share one state.
+// Circuit is a group of services that share one state.
 type Circuit struct {
 	// ID is five letters or digits, a hyphen and five more.
 	ID string
-	// Version of scabbard: 1, where every service proposes its own batches, or 2,
-	// where that with the lowest id proposes all. Defaults to 2.
+	// Version of scabbard: 1, in which every service proposes its own batches, or 2, in which
+	// the service with the lowest id proposes all. Defaults to 2.
 	Version int
 	// Services are ids of four letters or digits; the i-th runs on node i modulo the
 	// number of nodes. Defaults to a000 and a001.
 	Services []string
 }
 
-// Options of a network. Nil, or any zero field, means the default. Scabbard's own
-// times are scaled down where a test cannot wait that long: what matters to a client
-// is which is longer than which. [Real] has them as they are.
+// Options of a network. Nil, or any zero field, means the default. If a test cannot wait for
+// Scabbard's own times, scale them down: only their order matters to a client. [Real] has the
+// real ones.
 type Options struct {
-	// Addrs are what the nodes listen on; fixed ports serve tests that come back at the
-	// same address. Defaults to two times "127.0.0.1:0".
+	// Addrs are the addresses on which the nodes listen; fixed ports let tests come back to
+	// the same address. Defaults to two times "127.0.0.1:0".
 	Addrs []string
-	// Listen opens them. Defaults to TCP; a test in virtual time brings listeners that
-	// use no sockets.
+	// Listen opens a listener. Defaults to TCP; a test in virtual time brings listeners
+	// without sockets.
 	Listen func(addr string) (net.Listener, error)
-	// Circuits defaults to two of version 2, aaaaa-bbbbb and ccccc-ddddd.
+	// Circuits of the network. Defaults to two of version 2, aaaaa-bbbbb and ccccc-ddddd.
 	Circuits []Circuit
 
-	// CommitInterval is how long one proposal takes: batches of a queue commit one by
-	// one. The peers check it after half of it. Defaults to 5 ms; a real node needs 0.5 s.
+	// CommitInterval is how long one proposal takes: the batches of a queue commit one by one.
+	// The peers check a proposal after half of it. Defaults to 5 ms; a real node needs 0.5 s.
 	CommitInterval time.Duration
-	// Poll is how long the coordinator takes to look at its queue again: so long is every
-	// batch at least Pending. Defaults to none; a real node needs 0.02 to 0.2 s.
+	// Poll is the time until the coordinator looks at its queue again: every batch is Pending
+	// for at least this time. Defaults to none; a real node needs 0.02 to 0.2 s.
 	Poll time.Duration
-	// ApplyDelay is how long the peers commit after the coordinator. Defaults to none:
-	// then they commit at once, and only [Faults] kill a node in between. A real node needs
-	// 0.1 s.
+	// ApplyDelay is how long after the coordinator the peers commit. Defaults to none: then
+	// they commit at once, and only [Faults] kill a node in between. A real node needs 0.1 s.
 	ApplyDelay time.Duration
-	// CoordinatorTimeout is how long a proposal waits for the peers before it is rolled
-	// back. Defaults to 30 s.
+	// CoordinatorTimeout is how long a proposal waits for the peers before a rollback.
+	// Defaults to 30 s.
 	CoordinatorTimeout time.Duration
-	// Hop is how long a message of one service to another takes that carries a batch, or
-	// the word to take no more of them. Defaults to none.
+	// Hop is the delay of a message between services that carries a batch, or stops the
+	// sending of batches. Defaults to none.
 	Hop time.Duration
-	// Workers is how many requests a node serves at once, and how many of them may wait
-	// for a stalled service until it answers nothing at all: real nodes have as many as
-	// cores. Defaults to 2.
+	// Workers is how many requests a node serves at once. It is also how many requests may
+	// wait for a stalled service until the node answers nothing at all. Real nodes have as
+	// many as cores. Defaults to 2.
 	Workers int
-	// PoisonStall is how long a batch that nobody serves holds submits and statuses of
-	// its service. Defaults to 300 s.
+	// PoisonStall is how long an unserved batch holds submissions and statuses of its service.
+	// Defaults to 300 s.
 	PoisonStall time.Duration
 	// HistorySize is how many batches a service remembers. Defaults to 100.
 	HistorySize int
-	// QueueStop and QueueResume are the lengths of the coordinator's queue from which
-	// on, and below which again, version 2 answers as usual. Default to 30 and 15.
+	// QueueStop and QueueResume are lengths of the coordinator's queue in version 2: 429
+	// starts at the first, and ends below the second. Default to 30 and 15.
 	QueueStop, QueueResume int
-	// WaitDefault is what a `wait` without a number means. Defaults to 300 s.
+	// WaitDefault is the meaning of a `wait` without a number. Defaults to 300 s.
 	WaitDefault time.Duration
 	// KeepAlive is how long a silent connection lives. Defaults to 5 s.
 	KeepAlive time.Duration
@@ -71,24 +70,24 @@ type Options struct {
 	// subscriber, in which events are lost. Defaults to none.
 	SubscribeGap time.Duration
 
-	// Old makes it a node before 0.6.13: no message of Unknown and Pending, 408 at the
+	// Old makes the nodes older than 0.6.13: no message with Unknown and Pending, 408 at the
 	// end of a wait. Defaults to false.
 	Old bool
 	// Families that have a handler; all others are poison. Defaults to sabre.
 	Families []string
-	// Authorize says whether the value of an Authorization header may do this. Defaults
-	// to everybody.
+	// Authorize reports whether the value of an Authorization header permits the operation.
+	// Defaults to always.
 	Authorize func(header string, op Operation) bool
-	// Users that can log in with Biome: names and hashed passwords. Their tokens are
-	// good beside those of Authorize. Defaults to none.
+	// Users that can log in with Biome: names and hashed passwords. Their tokens are valid
+	// beside those of Authorize. Defaults to none.
 	Users map[string]string
 
 	// Faults to inject. Defaults to none.
 	Faults *Faults
 }
 
-// Real returns the times of the nodes that were measured, Splinter 0.6.14 on two cores,
-// for tests in virtual time.
+// Real returns the measured times of real nodes, Splinter 0.6.14 on two cores, for tests in
+// virtual time.
 func Real() *Options {
 	return &Options{
 		Poll: 50 * time.Millisecond, CommitInterval: 450 * time.Millisecond, ApplyDelay: 100 * time.Millisecond,

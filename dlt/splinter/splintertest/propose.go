@@ -8,15 +8,15 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// What a batch comes to, as [Entry] says.
+// Results of a batch in an [Entry].
 const (
 	wordRejected   = "Rejected"
 	wordAgain      = "Again"
 	wordUnrecorded = "Unrecorded"
 )
 
-// propose executes a batch and brings it through two-phase commit. The lock is held,
-// except while it rests.
+// propose executes a batch and runs two-phase commit. The caller holds the lock; propose
+// releases it while it rests.
 func (n *Network) propose(s *service, b *submitted) {
 	life := s.node.life
 	if s.dead || b.poison(&n.o) {
@@ -25,14 +25,14 @@ func (n *Network) propose(s *service, b *submitted) {
 	}
 	s.runs[b.id]++
 	x := execute(s.state, b)
-	if x.err != nil { // and nobody else is told
+	if x.err != nil { // the peers are not notified
 		n.invalid(s, b, x)
 		n.executed(s, b, wordInvalid)
 		n.rest(life, n.o.CommitInterval)
 		return
 	}
 	n.evicted(s, s.seen.set(b, wordValid))
-	if b.fault.Reject || s.proposals > 0 { // a stale hash, where two nodes propose at once
+	if b.fault.Reject || s.proposals > 0 { // a stale hash, when two nodes propose at once
 		for _, p := range s.services {
 			n.evicted(p, p.seen.set(b, wordValid))
 		}
@@ -45,8 +45,8 @@ func (n *Network) propose(s *service, b *submitted) {
 	s.proposals--
 }
 
-// coordinate asks the others of the circuit, and commits or rolls back. Life is that of
-// the node that proposes.
+// coordinate asks the other services of the circuit, and commits or rolls back. life is the
+// life of the proposing node.
 func (n *Network) coordinate(s *service, b *submitted, next state, life <-chan struct{}) {
 	begun, c := time.Now(), s.services[0]
 	if !n.rest(life, n.o.CommitInterval/2) {
@@ -71,23 +71,23 @@ func (n *Network) coordinate(s *service, b *submitted, next state, life <-chan s
 	n.decide(s, c, b, begun)
 }
 
-// How the others answer.
+// The answers of the other services.
 type verdict uint8
 
 const (
 	verified verdict = iota
-	mismatch         // a state of its own: rolled back at once
+	mismatch         // a different state: rolled back at once
 	silent           // no answer: rolled back after the coordinator's timeout
 )
 
-// ask lets every other service of the circuit execute a proposal.
+// ask makes every other service of the circuit execute a proposal.
 func (n *Network) ask(s *service, b *submitted, next state) verdict {
 	out := verified
 	for _, p := range s.services {
 		if p == s {
 			continue
 		}
-		if !p.node.up || p.dead || p.awaits != "" { // the end of an earlier one, which it never hears
+		if !p.node.up || p.dead || p.awaits != "" { // awaits: the end of an earlier proposal, which never comes
 			out = max(out, silent)
 			continue
 		}
@@ -106,8 +106,8 @@ func (n *Network) ask(s *service, b *submitted, next state) verdict {
 	return out
 }
 
-// decide is the end of two-phase commit: the coordinator commits, then the others do.
-// A crash of either in between leaves states that differ, and nothing repairs that.
+// decide is the end of two-phase commit: the coordinator commits, then the others do. A crash
+// of either in between leaves different states for good.
 func (n *Network) decide(s, c *service, b *submitted, begun time.Time) {
 	life := c.node.life
 	c.awaits = ""
@@ -117,8 +117,8 @@ func (n *Network) decide(s, c *service, b *submitted, begun time.Time) {
 		n.compare(s.circuit)
 		return
 	case unrecorded:
-		// The coordinator fails before it tells its peers anything, waits for them all the
-		// same, and rolls them back after its timeout.
+		// The coordinator fails before it notifies its peers, still waits for them, and rolls
+		// them back after its timeout.
 		n.executed(s, b, wordAgain)
 		n.compare(s.circuit)
 		if n.rest(life, n.o.CoordinatorTimeout-time.Since(begun)) {
@@ -129,7 +129,7 @@ func (n *Network) decide(s, c *service, b *submitted, begun time.Time) {
 	n.executed(s, b, wordCommitted)
 	n.crash(b, CrashPeer, s.services[len(s.services)-1])
 	if n.crash(b, CrashCommitted, c) || (n.o.ApplyDelay > 0 && !n.rest(life, n.o.ApplyDelay)) {
-		n.compare(s.circuit) // nobody tells the others
+		n.compare(s.circuit) // the others are not notified
 		return
 	}
 	for _, p := range s.services {
@@ -143,14 +143,16 @@ func (n *Network) decide(s, c *service, b *submitted, begun time.Time) {
 	n.compare(s.circuit)
 }
 
-// rollback ends a proposal without an effect. What a service remembers stays Valid.
+// rollback ends a proposal without an effect. The batch stays Valid in the services'
+// histories.
 func (n *Network) rollback(c *circuit) {
 	for _, p := range c.services {
 		p.awaits = ""
 	}
 }
 
-// stall is what a batch does that no handler answers: it holds what requests need.
+// stall is the effect of a batch that no handler answers: it holds the locks that requests
+// need.
 func (n *Network) stall(s *service, b *submitted, life <-chan struct{}) {
 	s.stalled = true
 	n.note(Entry{Kind: Stalled, Service: s.name(), Batches: []batch.ID{b.id}})
@@ -181,16 +183,16 @@ func (n *Network) dropped(s *service, b *submitted, why string) {
 	n.note(Entry{Kind: Dropped, Service: s.name(), Batches: []batch.ID{b.id}, Word: why})
 }
 
-// poison reports whether nobody answers when a batch is executed.
+// poison reports whether the batch's execution gets no answer.
 func (b *submitted) poison(o *Options) bool {
 	return len(b.txs) == 0 || b.breaks() || slices.ContainsFunc(b.txs, func(t transaction) bool {
-		// Sabre 0.8 has a handler for these versions alone.
+		// Sabre 0.8 has a handler for these versions only.
 		served := t.family != Family || slices.Contains([]string{"0.5", "0.6", "1"}, t.version)
 		return !served || !slices.Contains(o.Families, t.family) || t.word() == wordTrap
 	})
 }
 
-// breaks reports whether it ends the executor's thread, too.
+// breaks reports whether the batch also ends the executor's thread.
 func (b *submitted) breaks() bool {
 	return slices.ContainsFunc(b.txs, func(t transaction) bool { return t.word() == wordNoWasm })
 }

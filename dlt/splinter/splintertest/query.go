@@ -2,8 +2,8 @@ package splintertest
 
 import "strings"
 
-// parseQuery reads a query as serde_urlencoded does: of a name that comes twice the last
-// counts, a plus is a blank, and an escape that is none stays as it is.
+// parseQuery reads a query like serde_urlencoded: the last of repeated names counts, a plus is
+// a blank, and an invalid escape stays as it is.
 func parseQuery(raw string) map[string]string {
 	out := map[string]string{}
 	for pair := range strings.SplitSeq(raw, "&") {

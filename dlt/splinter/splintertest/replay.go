@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// receipt is what is kept of a committed transaction, in the order of the commits.
+// receipt is the record of a committed transaction, in the order of the commits.
 type receipt struct {
 	id      string
 	changes map[string][]byte
@@ -24,7 +24,7 @@ func (r receipt) event() []byte {
 	return b
 }
 
-// numbers is how bytes look in JSON here.
+// numbers is the JSON form of bytes here.
 func numbers(b []byte) []int {
 	out := make([]int, len(b))
 	for i, c := range b {
@@ -35,11 +35,11 @@ func numbers(b []byte) []int {
 
 const pageSize = 64
 
-// cursor is where the replay of the history is. A page is the first 64, in the order of
-// their commits, of the receipts whose id is lexicographically greater than the last id of
-// the page before: not those that came later. The replay ends with a page that is empty,
-// so that what a page brought may come again, and much is never sent. Whoever subscribes
-// with last_seen_event begins with that id; without it the first page has no bound.
+// cursor is the position of the replay of the history. A page is the first 64, in the order of
+// their commits, of the receipts whose id is lexicographically greater than the last id of the
+// page before: these are not the later commits. The replay ends with an empty page. So pages
+// may repeat receipts, and many are never sent. A subscription with last_seen_event starts at
+// that id; without it the first page has no bound.
 type cursor struct {
 	after   string
 	bounded bool // by after
@@ -47,7 +47,7 @@ type cursor struct {
 	page    []receipt
 }
 
-// load reads the next page. The lock is held.
+// load reads the next page. The caller holds the lock.
 func (c *cursor) load(all []receipt) {
 	for _, r := range all {
 		if (!c.bounded || r.id > c.after) && len(c.page) < pageSize {
@@ -59,8 +59,8 @@ func (c *cursor) load(all []receipt) {
 	}
 }
 
-// register reads the first page, and adds the subscriber after that. What is committed in
-// between is not told, unless a later page has it.
+// register reads the first page, and adds the subscriber after that. Commits in between are
+// not sent, unless a later page has them.
 func (v *node) register(s *service, x *stream) {
 	if v.o.SubscribeGap > 0 {
 		v.pause(v.o.SubscribeGap)
@@ -70,8 +70,8 @@ func (v *node) register(s *service, x *stream) {
 	v.mu.Unlock()
 }
 
-// replay sends page after page; each is read when the one before was sent. What is
-// committed meanwhile waits behind it.
+// replay sends page after page. It reads each page when the one before was sent; commits
+// meanwhile wait behind it.
 func (v *node) replay(s *service, x *stream, c *cursor) error {
 	for !c.ended {
 		page := slices.Clone(c.page)
@@ -108,7 +108,7 @@ func (n *Network) CutStreams(i int) {
 	}
 }
 
-// Streams returns how many subscribers a service has. The service is as clients name it.
+// Streams returns the number of subscribers of the i-th service.
 func (n *Network) Streams(i int) (count int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -32,7 +32,7 @@ func newNode(n *Network) *node {
 	return v
 }
 
-// maxURI is the longest target of a request that the Rust http crate takes.
+// maxURI is the longest request target that the Rust http crate accepts.
 const maxURI = 65534
 
 // ServeHTTP implements [http.Handler].
@@ -43,7 +43,7 @@ func (v *node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
-	if r.Method == http.MethodHead || path.Clean(r.URL.Path) != r.URL.Path { // what the mux would serve, or redirect
+	if r.Method == http.MethodHead || path.Clean(r.URL.Path) != r.URL.Path { // the mux would serve or redirect it
 		v.send(w, r, refusal(http.StatusNotFound, "endpoint not found").bare(), Fault{})
 		return
 	}
@@ -55,7 +55,7 @@ type answer struct {
 	status      int
 	contentType string
 	body        []byte
-	early       bool // no endpoint has seen the request
+	early       bool // no endpoint saw the request
 }
 
 func (a answer) bare() answer { a.early = true; return a }
@@ -77,7 +77,7 @@ func serverError() answer {
 	return refusal(http.StatusInternalServerError, "The server encountered an error")
 }
 
-// guarded does what comes before the handlers: auth, version guard, service lookup.
+// guarded runs the steps before the handlers: auth, version guard, service lookup.
 func (v *node) guarded(op Operation, h func(http.ResponseWriter, *http.Request, *service)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !v.authorized(r.Header.Get("Authorization"), op) {
@@ -153,14 +153,14 @@ func (v *node) login(w http.ResponseWriter, r *http.Request) {
 	}), Fault{})
 }
 
-// Expire makes every token that was given out by a login invalid.
+// Expire invalidates every token that a login returned.
 func (n *Network) Expire() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	clear(n.tokens)
 }
 
-// send writes an answer, with a fault done to it.
+// send writes an answer, changed by a fault.
 func (v *node) send(w http.ResponseWriter, r *http.Request, a answer, f Fault) {
 	switch f.Answer {
 	case AnswerNever:
@@ -183,10 +183,10 @@ func (v *node) send(w http.ResponseWriter, r *http.Request, a answer, f Fault) {
 		w.Header().Set("Access-Control-Allow-Credentials", "true")
 	}
 	w.WriteHeader(a.status)
-	_, _ = w.Write(a.body) // the client may have left; then nobody is there to be told
+	_, _ = w.Write(a.body) // the client may have left
 }
 
-// answer is the one that AnswerError wants.
+// answer returns the answer for AnswerError.
 func (f *Fault) answer() answer {
 	switch {
 	case f.Body != "":

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TB is what [Start] needs of a testing.TB.
+// TB is the part of testing.TB that [Start] needs.
 type TB interface {
 	Helper()
 	Cleanup(func())
@@ -30,7 +30,7 @@ func Start(t TB, o *Options) *Network {
 	return n
 }
 
-// Listen returns a network whose nodes listen on Options.Addrs. The caller closes it.
+// Listen returns a network whose nodes listen on Options.Addrs. The caller must close it.
 func Listen(o *Options) (*Network, error) {
 	n, err := newNetwork(o)
 	if err != nil {
@@ -62,7 +62,7 @@ type node struct {
 	receipts    map[string]bool // one table for all services
 
 	front    sync.Mutex
-	addr     string // with its port, once it has listened
+	addr     string // with its port, after the first listen
 	listener net.Listener
 	server   *http.Server
 	served   chan struct{} // closed when Serve has returned
@@ -102,19 +102,19 @@ func (n *Network) Resume(i int) error {
 	v.listener, v.addr = l, l.Addr().String()
 	server := &http.Server{
 		Handler: v, ReadHeaderTimeout: time.Minute, IdleTimeout: n.o.KeepAlive, ConnState: v.track, ConnContext: v.assign,
-		MaxHeaderBytes: 8 << 20, // a long query has an answer of its own
+		MaxHeaderBytes: 8 << 20, // a long query gets its own answer
 	}
 	served := make(chan struct{})
 	v.server, v.served = server, served
 	go func() {
 		defer close(served)
-		_ = server.Serve(l) // it returns when the server is closed
+		_ = server.Serve(l) // returns when the server is closed
 	}()
 	return nil
 }
 
-// Stop makes a node refuse connections from now on and cuts the open ones. What runs
-// behind it goes on. Stop returns when the port is free.
+// Stop makes a node refuse connections from now on and cuts the open ones. The services behind
+// it go on. Stop returns when the port is free.
 func (n *Network) Stop(i int) {
 	v := n.nodes[i]
 	v.front.Lock()
@@ -122,13 +122,13 @@ func (n *Network) Stop(i int) {
 	if v.listener == nil {
 		return
 	}
-	_ = v.server.Close() // Serve closes the listener too; the first error decides nothing
+	_ = v.server.Close() // Serve closes the listener, too; the second error does not matter
 	<-v.served
 	v.cut()
 	v.listener, v.server = nil, nil
 }
 
-// Close stops all nodes for good and ends the requests that hang. It may be called twice.
+// Close stops all nodes for good and ends hanging requests. It may be called twice.
 func (n *Network) Close() {
 	n.once.Do(func() {
 		n.mu.Lock()
@@ -141,14 +141,14 @@ func (n *Network) Close() {
 	n.work.Wait()
 }
 
-// track keeps the open connections, so that they can be cut.
+// track records the open connections, so that they can be cut.
 func (v *node) track(c net.Conn, s http.ConnState) {
 	v.connMu.Lock()
 	defer v.connMu.Unlock()
 	switch s {
 	case http.StateNew:
 		v.conns[c] = struct{}{}
-	case http.StateClosed: // a hijacked one is cut with the others
+	case http.StateClosed: // a hijacked connection is cut with the others
 		delete(v.conns, c)
 	}
 }
@@ -166,7 +166,7 @@ func (v *node) cut() {
 	}
 }
 
-// abort closes a connection with a reset rather than a goodbye.
+// abort closes a connection with a reset.
 func abort(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok {
 		_ = t.SetLinger(0)

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// reading answers a question about the state, which waits for the locks of the service.
+// reading answers a query for the state, which waits for the locks of the service.
 func (v *node) reading(w http.ResponseWriter, r *http.Request, s *service, f func(state) answer) {
 	done, ok := v.work(r)
 	if !ok {
@@ -27,7 +27,7 @@ func (v *node) reading(w http.ResponseWriter, r *http.Request, s *service, f fun
 	}
 }
 
-// stateAt serves GET state/{address}: the bytes that are kept there.
+// stateAt serves GET state/{address}: the bytes at that address.
 func (v *node) stateAt(w http.ResponseWriter, r *http.Request, s *service) {
 	v.reading(w, r, s, func(values state) answer {
 		if _, err := hex.DecodeString(r.PathValue("address")); err != nil {
@@ -42,7 +42,7 @@ func (v *node) stateAt(w http.ResponseWriter, r *http.Request, s *service) {
 	})
 }
 
-// stateEntries serves GET state, where a prefix of the addresses may be given.
+// stateEntries serves GET state, with an optional prefix of the addresses.
 func (v *node) stateEntries(w http.ResponseWriter, r *http.Request, s *service) {
 	prefix := parseQuery(r.URL.RawQuery)["prefix"]
 	v.reading(w, r, s, func(values state) answer {
@@ -56,7 +56,7 @@ func (v *node) stateEntries(w http.ResponseWriter, r *http.Request, s *service) 
 	})
 }
 
-// stateRoot serves GET state_root: what two services compare before they commit.
+// stateRoot serves GET state_root: the hash that two services compare before they commit.
 func (v *node) stateRoot(w http.ResponseWriter, r *http.Request, s *service) {
 	v.reading(w, r, s, func(values state) answer {
 		sum := sha256.New()

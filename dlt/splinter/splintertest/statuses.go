@@ -51,9 +51,8 @@ func (v *node) statuses(w http.ResponseWriter, r *http.Request, s *service) {
 	v.send(w, r, a, f)
 }
 
-// statusesAfter waits until everything is Invalid or Committed, or the time is over; for
-// what is neither by then it says what it was in the beginning. The wait holds the
-// worker, not the locks.
+// statusesAfter waits until all batches are Invalid or Committed, or the time is over. For the
+// others it returns their status from the beginning. The wait holds the worker, not the locks.
 func (v *node) statusesAfter(s *service, set map[batch.ID]struct{}, wait time.Duration) (answer, bool) {
 	if !v.unlocked(s) {
 		return answer{}, false
@@ -86,7 +85,8 @@ func (v *node) statusesAfter(s *service, set map[batch.ID]struct{}, wait time.Du
 	return last.answer(s), true
 }
 
-// wait reads the parameter: absent or false is none, a number seconds, anything else 300.
+// wait reads the parameter: absent or false means none, a number is seconds, anything else
+// 300.
 func (v *node) wait(there bool, text string) (time.Duration, bool) {
 	if !there || text == "false" {
 		return 0, true
@@ -95,7 +95,7 @@ func (v *node) wait(there bool, text string) (time.Duration, bool) {
 	switch {
 	case err != nil:
 		return v.o.WaitDefault, true
-	case n > math.MaxInt64/2: // a time that overflows
+	case n > math.MaxInt64/2: // such a time would overflow
 		return 0, false
 	}
 	return time.Duration(min(n, uint64(math.MaxInt64/time.Second))) * time.Second, true
@@ -112,7 +112,7 @@ func (v *node) admit(op Operation, s *service, ids []batch.ID) Fault {
 	return v.o.Faults.request(Point{Operation: op, Service: s.name(), Batches: slices.Clone(ids), Try: v.tries[op][first]})
 }
 
-// info is what is said of one batch.
+// info is the answer about one batch.
 type info struct {
 	id batch.ID
 	known
@@ -126,9 +126,9 @@ func (l infos) final() bool {
 	return !slices.ContainsFunc(l, func(i info) bool { return !i.final() })
 }
 
-// look reads the history. The lock is held.
+// look reads the history. The caller holds the lock.
 func (v *node) look(s *service, set map[batch.ID]struct{}) (out infos) {
-	for id := range set { // a map's order is as arbitrary as theirs
+	for id := range set { // a map's order is as arbitrary as the real one
 		k := known{word: wordUnknown, first: time.Now()}
 		if there := s.seen.entries[id]; there != nil {
 			k = *there
@@ -138,7 +138,7 @@ func (v *node) look(s *service, set map[batch.ID]struct{}) (out infos) {
 	return out
 }
 
-// answer makes the array. The lock is held.
+// answer makes the array. The caller holds the lock.
 func (l infos) answer(s *service) answer {
 	v := s.node
 	out := make([]any, 0, len(l))
@@ -167,7 +167,7 @@ func (i info) messages() []any {
 	for _, tx := range i.txs {
 		m := map[string]any{"transaction_id": tx}
 		if i.word == wordInvalid {
-			// Nothing is ever in error_data.
+			// error_data is always empty.
 			m["error_message"], m["error_data"] = fmt.Sprintf("containing batch (%s) is invalid", i.id), []int{}
 			if tx == i.failed {
 				m["error_message"] = i.message

@@ -23,20 +23,20 @@ const (
 	framePong   = 0xa
 )
 
-// stream is one subscriber's connection. The frames are made here, rather than by a
-// library, so that it has scabbard's habits: it answers a ping with a ping.
+// stream is one subscriber's connection. It makes its frames itself, without a library, to
+// have scabbard's habits: it answers a ping with a ping.
 type stream struct {
 	conn net.Conn
 	mu   sync.Mutex // of writes to conn
 
 	leave  chan struct{} // closed when the service stops
 	once   sync.Once
-	queued chan struct{} // has room for one: something is in events
+	queued chan struct{} // has room for one: events is not empty
 	lock   sync.Mutex
 	events [][]byte // published and not written
 }
 
-// end lets the service say goodbye.
+// end makes the service say goodbye.
 func (s *stream) end() { s.once.Do(func() { close(s.leave) }) }
 
 func (s *stream) write(op byte, payload []byte) error {
@@ -90,7 +90,7 @@ func readFrame(r *bufio.Reader) (op byte, payload []byte, err error) {
 	return head[0] & 0x0f, payload, err
 }
 
-// publish queues an event for the subscribers of a service. The lock is held.
+// publish queues an event for the subscribers of a service. The caller holds the lock.
 func (n *Network) publish(s *service, r receipt) {
 	for x := range s.streams {
 		x.add(r.event())
@@ -107,7 +107,7 @@ func (s *stream) add(events ...[]byte) {
 	}
 }
 
-// flush writes what is queued, in order.
+// flush writes the queued events, in order.
 func (s *stream) flush() error {
 	for {
 		s.lock.Lock()
@@ -186,9 +186,9 @@ func (v *node) subscribe(w http.ResponseWriter, r *http.Request, s *service) {
 	}
 }
 
-// serve is the actor of one connection, until it ends.
+// serve handles one connection, until it ends.
 func (v *node) serve(s *service, x *stream, r *bufio.Reader, history *cursor) {
-	// What the client says is looked at when the history was sent.
+	// The client's messages are read after the history was sent.
 	err := v.replay(s, x, history)
 	left := make(chan struct{})
 	if !v.spawn(func() {
@@ -220,7 +220,7 @@ func (v *node) serve(s *service, x *stream, r *bufio.Reader, history *cursor) {
 	<-left
 }
 
-// listen answers what the client says.
+// listen answers the client's messages.
 func (s *stream) listen(r *bufio.Reader) {
 	for {
 		op, payload, err := readFrame(r)

@@ -11,12 +11,12 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// submit serves POST batches: read, wait for the connection's worker, parse, back
-// pressure, verify, then mark and queue one by one.
+// submit serves POST batches: read, wait for the connection's worker, parse, back pressure,
+// verify, then mark and queue the batches one by one.
 func (v *node) submit(w http.ResponseWriter, r *http.Request, s *service) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		panic(http.ErrAbortHandler) // the client left before it was done
+		panic(http.ErrAbortHandler) // the client left too early
 	}
 	list, parseErr := decodeList(body)
 	var ids []batch.ID
@@ -82,8 +82,8 @@ func (v *node) endPost(s *service, ids []batch.ID, request, status int) {
 
 func (v *node) delay(r *http.Request, d time.Duration) bool { return v.pause(d, r.Context().Done()) }
 
-// take202 is the handler itself. It waits for the locks of the service: a client that
-// leaves meanwhile does not end it. Without a status the node died.
+// take202 is the handler itself. It waits for the locks of the service, even if the client
+// leaves meanwhile. An answer without a status means that the node died.
 func (v *node) take202(client context.Context, s *service, list []*submitted, parseErr error) answer {
 	if parseErr != nil {
 		return refusal(http.StatusBadRequest, "Invalid body: not a valid list of batches")

@@ -7,10 +7,10 @@ import (
 )
 
 // worker is one of the threads that serve a node's requests. A connection belongs to one
-// for as long as it lives, and a handler that waits holds it: a node with two of them
+// worker all its life, and a waiting handler holds the worker. So a node with two workers
 // leaves every second connection without an answer while one request waits for a stalled
-// service. What its clients sent meanwhile is served when it is free, also when they have
-// left.
+// service. Requests that clients send meanwhile are served when the worker is free, even if
+// the clients have left.
 type worker struct {
 	busy    bool
 	waiting []*ticket
@@ -28,7 +28,7 @@ func newWorkers(n int) []*worker {
 
 type workerKey struct{}
 
-// assign gives a connection its worker: one after the other.
+// assign gives a connection its worker, in turn.
 func (v *node) assign(ctx context.Context, _ net.Conn) context.Context {
 	return context.WithValue(ctx, workerKey{}, v.nextWorker())
 }
@@ -40,8 +40,8 @@ func (v *node) nextWorker() int {
 	return v.connections % v.o.Workers
 }
 
-// work waits until the worker of a request is free and returns how to give it back; ok is
-// false where the node dies first. The order in which the waiting are served is any.
+// work waits until the worker of a request is free and returns the func that releases it. ok
+// is false if the node dies first. Waiting requests are served in any order.
 func (v *node) work(r *http.Request) (done func(), ok bool) {
 	i, known := r.Context().Value(workerKey{}).(int)
 	if !known { // another server serves the node's handler
@@ -99,8 +99,8 @@ func ended(life <-chan struct{}) bool {
 	}
 }
 
-// unlocked waits until no batch holds the locks of a service. It returns with the lock
-// held, unless the node died or the network is closed.
+// unlocked waits until no batch holds the locks of a service. It returns with the lock held,
+// unless the node died or the network is closed.
 func (v *node) unlocked(s *service) bool {
 	v.mu.Lock()
 	life := v.life

@@ -1,4 +1,4 @@
-// Package throwaway gives examples a PostgreSQL that is gone when they end.
+// Package throwaway gives examples a PostgreSQL server that is removed when they end.
 package throwaway
 
 import (
@@ -17,13 +17,13 @@ import (
 	"github.com/dltbatch/dltbatch/internal/pgtest"
 )
 
-// Postgres finds PostgreSQL on this machine, or installs it (Debian's packages, as
-// root), and starts a server of its own on a free port of the loopback, as another
-// user where this one is root. stop ends the server and removes its files. The server
-// ends with this process, too, however that ends.
+// Postgres finds PostgreSQL on this machine, or installs it (Debian's packages, as root). It
+// starts its own server on a free port of the loopback, as another user if this one is root.
+// stop ends the server and removes its files. The server also ends with this process, however
+// the process ends.
 func Postgres() (dsn string, stop func(), err error) {
 	var t life
-	// Nobody pulls this machine's plug, and what the server holds is gone in a moment.
+	// A power cut does not matter: the server's data is removed in a moment.
 	c := pgtest.NewCluster(&t, "fsync=off", "full_page_writes=off")
 	if t.err != nil {
 		return "", nil, t.err
@@ -31,7 +31,7 @@ func Postgres() (dsn string, stop func(), err error) {
 	return c.DSN(""), t.end, nil
 }
 
-// life is as much of a test as pgtest needs.
+// life is the part of a test that pgtest needs.
 type life struct {
 	testing.TB
 	err  error
@@ -50,8 +50,8 @@ func (l *life) end() {
 	}
 }
 
-// Schema makes a new schema. dsn is the same as before, with the schema as the one
-// that names without one are looked up in; drop removes it with all that is in it.
+// Schema makes a new schema. within is dsn with the schema as search path; drop removes the
+// schema with everything in it.
 func Schema(ctx context.Context, dsn, prefix string) (within, name string, drop func(context.Context) error, err error) {
 	name = prefix + "_" + strings.ToLower(rand.Text()[:10])
 	if within, err = Within(dsn, name); err != nil {
@@ -63,8 +63,8 @@ func Schema(ctx context.Context, dsn, prefix string) (within, name string, drop 
 	return within, name, func(ctx context.Context) error { return execute(ctx, dsn, `DROP SCHEMA "`+name+`" CASCADE`) }, nil
 }
 
-// Within returns the data source name with a search_path. It may be a URL, or words
-// of the form name=value, as lib/pq has it.
+// Within returns the data source name with a search_path. It may be a URL, or lib/pq's words
+// of the form name=value.
 func Within(dsn, schema string) (string, error) {
 	if !strings.Contains(dsn, "://") {
 		return dsn + " search_path=" + schema, nil
