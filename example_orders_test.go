@@ -157,12 +157,12 @@ func TestSnippetPayTogether(t *testing.T) {
 	require.Empty(t, missing, "it is stored")
 }
 
-// The README's table of variables says what they default to.
+// The table of variables in docs/orders.md has their defaults.
 func TestReadmeVariables(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
+	page, err := os.ReadFile("docs/orders.md")
 	require.NoError(t, err)
 	rows := map[string]string{}
-	for line := range strings.Lines(string(readme)) {
+	for line := range strings.Lines(string(page)) {
 		if cells := strings.Split(line, "|"); len(cells) > 4 && strings.Contains(cells[1], "AUTO_BATCH_") {
 			rows[strings.Trim(cells[1], " `")] = strings.Trim(cells[3], " `")
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -178,15 +179,23 @@ func Example() {
 	// <nil>
 }
 
-// Every Go snippet of the README is code that is compiled here, to the letter.
+// Every Go snippet of the README and of docs/ is code that is compiled here, to the letter.
 func TestReadmeSnippets(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
+	pages, err := filepath.Glob("docs/*.md")
 	require.NoError(t, err)
+	ledgers, err := filepath.Glob("docs/ledgers/*.md")
+	require.NoError(t, err)
+	var text []byte
+	for _, page := range slices.Concat([]string{"README.md"}, pages, ledgers) {
+		read, err := os.ReadFile(page)
+		require.NoError(t, err)
+		text = append(text, read...)
+	}
 	var code []byte
 	for _, file := range []string{"example_test.go", "example_orders_test.go", "example_operate_test.go"} {
-		text, err := os.ReadFile(file)
+		read, err := os.ReadFile(file)
 		require.NoError(t, err)
-		code = append(code, text...)
+		code = append(code, read...)
 	}
 	flat := func(s string) string {
 		var lines []string
@@ -195,8 +204,8 @@ func TestReadmeSnippets(t *testing.T) {
 		}
 		return strings.Join(lines, "\n")
 	}
-	blocks := strings.Split(string(readme), "```go\n")[1:]
-	require.NotEmpty(t, blocks)
+	blocks := strings.Split(string(text), "```go\n")[1:]
+	require.GreaterOrEqual(t, len(blocks), 12)
 	for _, b := range blocks {
 		snippet, _, _ := strings.Cut(b, "```")
 		require.Contains(t, flat(string(code)), strings.TrimSpace(flat(snippet)))
