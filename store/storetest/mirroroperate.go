@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -147,7 +148,9 @@ func (f *fixture) likeControl(want, got batch.Control) {
 	for _, s := range f.versions[want.Scope] {
 		require.Equal(f, s.model == seen.model, s.version == seen.version, "version %d, after %d", seen.version, s.version)
 	}
-	f.versions[want.Scope] = append(f.versions[want.Scope], seen)
+	if !slices.Contains(f.versions[want.Scope], seen) {
+		f.versions[want.Scope] = append(f.versions[want.Scope], seen)
+	}
 }
 
 // seenVersion is a version that a control had, and the model's at that time.

@@ -1,9 +1,8 @@
 package storetest
 
 import (
-	"reflect"
+	"fmt"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -17,170 +16,391 @@ func rowTests() []test {
 	}
 }
 
-// rowWalk takes one batch through everything that writes a row, and looks at all of it after
-// each step.
+// rowWalk takes batches through everything that writes a row, and reads the row in every
+// way after each step.
 type rowWalk struct {
 	*fixture
-	known bool            // outcomes come with the row that the store handed out
-	set   map[string]bool // fields that were not zero when a store was asked
+	id    batch.ID // the batch in hand
+	rules *rowRules
+	known bool  // outcomes come with the row that the store handed out
+	told  int64 // the version of that row
+	shown cells
 }
 
-// rowFields lets each field of a row be other than zero, and the fields that last through
-// attempts be so at each step: a statement that forgets a column shows.
+// rowFields shows each field of a row other than zero, and shows it change, on each way by
+// which the rules allow it. So a statement that forgets a column fails, and so does a field
+// of store.Row which no step of the walk sets yet.
 func rowFields(f *fixture, known bool) {
-	w := rowWalk{f, known, map[string]bool{}}
-	a, z := bt("s", "a"), bt("s", "z")
-	a.Budget = batch.Budget{Attempts: 99, EveryTry: true}
-	f.add(a, z) // z shows a write to the wrong row
+	w := &rowWalk{fixture: f, rules: newRowRules(f), known: known, shown: cells{}}
+	f.add(bt("z", "z")) // a write to another row than was meant shows here
 	f.take("z")
-	w.look()
+	w.attempts()
+	w.ends()
+	w.commits()
+	w.rules.complete(w.shown, known)
+}
 
-	w.claim(resend(f.u(1000.5), 0))
-	require.Equal(f, []bool{true}, f.keep(f.prepared("a", "prepared")))
-	w.look()
+// attempts is everything that a batch can go through before its end.
+func (w *rowWalk) attempts() {
+	w.begin("attempts")
+	w.cancelled()
+	w.requeued(byRequeue)
+	w.claim(byFirstClaim)
+	w.submitter(store.Failed, nil)
+	w.pass(3)
+	w.claim(byLaterClaim)
+	w.pass(3) // nothing is recorded before the claim is over
+	w.monitor(store.Undecidable, because)
+	w.pass(1)
+	w.step(byPendingOf, func() { w.pendingOf(9, w.u(0.75), w.lane()) })
+	w.monitor(store.Undecidable, because)
+	w.monitor(store.Doubtful, nil)
+	w.monitor(store.IsPending, seenBy("node 1"))
+	w.monitor(store.IsPending, seenBy("node 2"))
+	w.monitor(store.IsPending, spends)
+	w.monitor(store.NotCommitted, rolledBack)
+
+	w.claim(byLaterClaim)
+	w.submitter(store.Doubtful, because)
+	w.monitor(store.NoTrace, nil)
+	w.claim(byLaterClaim)
+	w.pass(1)
 	w.submitter(store.Accepted, nil)
-	f.pass(1)
-	f.pending(9, f.u(0.5))
-	w.look()
-	w.monitor(store.IsPending, func(o *store.Outcome) { o.Endpoint = "node 1" })
-	w.monitor(store.NotCommitted, func(o *store.Outcome) { o.RolledBack = true })
-
-	w.lasts(func() { w.claim(resend(f.u(1000.5), 0)) })
-	w.lasts(func() { w.submitter(store.Doubtful, nil) })
-	w.lasts(func() { w.monitor(store.NoTrace, nil) })
-	w.lasts(func() { w.claim(resend(f.u(2.5), 0)) })
-	w.lasts(func() { w.submitter(store.Accepted, nil) })
-	w.lasts(func() { w.monitor(store.Failed, because) })
-	f.pass(3)
-	w.lasts(func() {
-		f.claim(store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 9, Window: 9, TTL: f.u(1.5), Resend: resend(f.u(1000.5), 0)}, everyReady)
-		require.Equal(f, batch.Submitting, f.rows["a"].row.State, "it goes back to the monitor")
-		w.look()
-	})
-	w.lasts(func() { w.monitor(store.IsPending, func(o *store.Outcome) { o.Endpoint = "node 2" }) })
-	w.lasts(func() {
-		w.monitor(store.IsInvalid, func(o *store.Outcome) {
-			because(o)
-			o.Receipts = []batch.Receipt{{TransactionID: "t", Message: "no"}}
-		})
-	})
-	w.lasts(func() { w.monitor(store.IsPending, nil) })
-	w.lasts(func() { w.monitor(store.IsValid, nil) })
-	w.lasts(func() { w.monitor(store.Undecidable, because) })
-	w.lasts(func() {
-		f.checked(f.u(0.5), "a", "z")
-		w.look()
-	})
-	w.lasts(func() {
-		require.NoError(f, f.decide("a", batch.Unknown, "a person knows"))
-		w.look()
-	})
-	w.lasts(func() { w.claim(resend(f.u(1000.5), 0)) })
-	w.lasts(func() { w.submitter(store.Unposted, func(o *store.Outcome) { o.Back, o.Refund = batch.Unknown, true }) })
-	w.lasts(func() { w.claim(resend(f.u(1000.5), 0)) })
-	w.lasts(func() { w.submitter(store.Doubtful, nil) })
-	w.lasts(func() { w.monitor(store.NoTrace, nil) })
-	w.lasts(func() { w.claim(resend(f.u(1000.5), 0)) })
-	w.lasts(func() { w.submitter(store.Refused, because) })
-	w.monitor(store.NotCommitted, func(o *store.Outcome) { o.Policy = batch.PolicyQuarantine })
-	require.True(f, f.rows["a"].row.Quarantined)
-
-	require.NoError(f, f.requeueTo("a", store.Requeue{AtEnd: true}))
-	w.look()
-	w.rolledBack("node 3", "")
-	w.rolledBack("", "")
-	require.Equal(f, 2, f.rows["a"].row.Rollbacks)
-	w.rolledBack("node 4", "the nodes disagree")
-	require.Zero(f, f.rows["a"].row.Rollbacks, "the lane is halted, and the count begins anew")
-	f.release("s")
-	w.rolledBack("node 5", "")
-	w.claim(resend(f.u(1000.5), 0))
+	w.monitor(store.IsPending, seenBy("node 2"))
+	w.monitor(store.NoTrace, nil)
+	w.claim(byLaterClaim)
+	w.pass(1)
 	w.submitter(store.Accepted, nil)
+	w.monitor(store.NoTrace, nil)
+	w.claim(byLaterClaim)
+	w.submitter(store.Unposted, nil)
+	w.claim(byLaterClaim)
+	w.submitter(store.Doubtful, last)
+	w.monitor(store.Undecidable, because)
+	w.keepPrepared()
+	w.monitor(store.Undecidable, because)
+	w.monitor(store.Undecidable, because)
+	w.decided(batch.Unknown)
+	w.claim(byLaterClaim)
+	w.submitter(store.Unposted, nil)
+	w.claim(byLaterClaim)
+	w.submitter(store.Doubtful, nil)
+	w.monitor(store.NoTrace, nil)
+	w.claim(byLaterClaim)
+	w.submitter(store.Unposted, nil)
+	w.claim(byLaterClaim)
+	w.submitter(store.Doubtful, nil)
+	w.monitor(store.NoTrace, nil)
+	w.claimBy(byLaterClaim, 2.5)
+	w.submitter(store.Failed, because)
+	w.pass(3)
+	w.claim(byHandBack)
+	w.monitor(store.IsInvalid, nil)
+	w.monitor(store.Undecidable, because)
+	w.monitor(store.Undecidable, because)
+	w.monitor(store.IsPending, nil)
+	w.monitor(store.IsInvalid, invalid)
+	w.monitor(store.Undecidable, because)
+	w.monitor(store.IsPending, nil)
+	w.monitor(store.IsInvalid, nil)
+	w.monitor(store.IsPending, nil)
+	w.monitor(store.Undecidable, because)
+	w.monitor(store.IsValid, nil)
+	w.monitor(store.NotCommitted, func(o *store.Outcome) { o.Halt = "why" })
+	w.release(w.lane())
+	w.claim(byLaterClaim)
+	w.submitter(store.Accepted, nil)
+	w.monitor(store.NotCommitted, rolledBack)
+	w.claim(byLaterClaim)
+	w.submitter(store.Failed, because)
+	w.cancelled()
+}
+
+// ends is everything that can be requeued, and commits that are told later.
+func (w *rowWalk) ends() {
+	w.begin("ends")
+	w.claim(byFirstClaim)
+	w.refused()
+	w.acquitted()
+	w.requeued(byRequeueLast)
+	w.claim(byLaterClaim)
+	w.settled()
+	w.acquitted()
+	w.requeued(byRequeue)
+	w.claim(byLaterClaim)
+	w.refused()
+	w.requeued(byRequeue)
+	w.claim(byLaterClaim)
+	w.settled()
+	w.requeued(byRequeueLast)
+	w.cancelled()
+	w.requeued(byRequeue)
+	w.claim(byLaterClaim)
+	w.refused()
+	w.monitor(store.IsCommitted, receipts)
+
+	w.begin("settled")
+	w.claim(byFirstClaim)
+	w.settled()
+	w.requeued(byRequeueLast)
+	w.monitor(store.IsCommitted, nil) // while it waits
+
+	w.begin("late")
+	w.claim(byFirstClaim)
+	w.settled()
 	w.monitor(store.IsCommitted, nil)
+}
 
-	for field := range reflect.TypeFor[store.Row]().Fields() {
-		// Only a store that keeps orders, too, settles them; its own suite has that.
-		if field.Name != "OrdersSettled" {
-			assert.True(f, w.set[field.Name], "%s was zero all along: let a step set it", field.Name)
-		}
-	}
+// commits is the ends of rows that have much to clear and much to carry.
+func (w *rowWalk) commits() {
+	w.begin("live")
+	w.claim(byFirstClaim)
+	w.submitter(store.IsCommitted, nil)
+	w.veteran("expired", nil)
+	w.pass(3)
+	w.monitor(store.IsCommitted, nil)
+	w.veteran("undecided", nil)
+	w.submitter(store.Doubtful, last)
+	w.monitor(store.Undecidable, because)
+	w.monitor(store.IsCommitted, nil)
+	w.veteran("refused", because)
+	w.submitter(store.Doubtful, last)
+	w.monitor(store.IsCommitted, invalid)
+	w.veteran("to be decided", because)
+	w.pass(3)
+	w.decided(batch.Unknown)
+	w.claim(byLaterClaim)
+	w.submitter(store.Doubtful, func(o *store.Outcome) {
+		last(o)
+		because(o)
+	})
+	w.decided(batch.Committed)
+	w.veteran("decided", because)
+	w.pass(3)
+	w.monitor(store.Undecidable, because)
+	w.decided(batch.Rejected)
+	w.veteran("invalid", nil)
+	w.pass(3)
+	w.monitor(store.IsInvalid, func(o *store.Outcome) {
+		invalid(o)
+		o.Settle = 0
+	})
+
+	w.accepted("with receipts")
+	w.monitor(store.IsCommitted, receipts)
+	w.accepted("with a cost")
+	w.monitor(store.IsCommitted, spends)
+	w.accepted("not settled")
+	w.monitor(store.IsInvalid, nil)
+	w.monitor(store.IsCommitted, nil)
+	w.accepted("with a verdict")
+	w.monitor(store.IsInvalid, receipts)
+	w.monitor(store.IsCommitted, nil)
+	w.doubtful("with an error")
+	w.monitor(store.IsCommitted, nil)
+	w.doubtful("and without")
+	w.monitor(store.IsPending, nil)
+}
+
+func (w *rowWalk) accepted(id batch.ID) {
+	w.Helper()
+	w.begin(id)
+	w.claim(byFirstClaim)
+	w.submitter(store.Accepted, nil)
+}
+
+func (w *rowWalk) doubtful(id batch.ID) {
+	w.Helper()
+	w.begin(id)
+	w.claim(byFirstClaim)
+	w.submitter(store.Doubtful, because)
+}
+
+// veteran is a batch with a live claim, whose row has everything that such a row can have.
+func (w *rowWalk) veteran(id batch.ID, failure func(*store.Outcome)) {
+	w.Helper()
+	w.begin(id)
+	w.cancelled()
+	w.requeued(byRequeue)
+	w.claim(byFirstClaim)
+	w.submitter(store.Accepted, nil)
+	w.monitor(store.IsPending, seenBy("node 3"))
+	w.monitor(store.NotCommitted, rolledBack)
+	w.claim(byLaterClaim)
+	w.submitter(store.Doubtful, nil)
+	w.monitor(store.NoTrace, nil)
+	w.claim(byLaterClaim)
+	w.submitter(store.Failed, failure)
+	w.pass(3)
+	w.claim(byLaterClaim)
+	w.keepPrepared()
+	w.pass(1)
+}
+
+// refused has the ledger refuse the batch, after an attempt that failed.
+func (w *rowWalk) refused() {
+	w.Helper()
+	w.submitter(store.Failed, func(o *store.Outcome) {
+		because(o)
+		o.Delay = w.u(0.5)
+	})
+	w.pass(1)
+	w.claim(byLaterClaim)
+	w.submitter(store.Refused, func(o *store.Outcome) {
+		because(o)
+		o.Policy = batch.PolicyQuarantine
+	})
+}
+
+// settled has the ledger decide against the batch.
+func (w *rowWalk) settled() {
+	w.Helper()
+	w.submitter(store.Accepted, nil)
+	w.monitor(store.IsInvalid, func(o *store.Outcome) {
+		invalid(o)
+		o.Settle = w.u(0.5)
+	})
+	w.pass(1)
+	w.monitor(store.Settled, func(o *store.Outcome) { o.Policy = batch.PolicyQuarantine })
+}
+
+func (w *rowWalk) keepPrepared() {
+	w.Helper()
+	w.step(byKeep, func() { require.Equal(w, []bool{true}, w.keep(w.prepared(w.id, "prepared"))) })
+	w.told = 0 // the row has changed since
 }
 
 func because(o *store.Outcome) {
 	o.Error = &batch.SubmissionError{Kind: batch.KindInvalid, Message: "why"}
 }
 
-// look compares the whole rows of the lane.
-func (w rowWalk) look() {
-	w.Helper()
-	w.fixture.look("a", 9)
-	w.fixture.look("z", 9)
-	for field, value := range reflect.ValueOf(w.rows["a"].row).Fields() {
-		if !value.IsZero() {
-			w.set[field.Name] = true
-		}
-	}
+func invalid(o *store.Outcome) {
+	because(o)
+	receipts(o)
 }
 
-// lasts takes a step that these fields survive: they are not zero before it and after it.
-func (w rowWalk) lasts(step func()) {
+func receipts(o *store.Outcome) {
+	o.Receipts = []batch.Receipt{{TransactionID: "t", Message: "no"}}
+}
+
+func spends(o *store.Outcome) { o.Spend = true }
+
+func rolledBack(o *store.Outcome) { o.RolledBack = true }
+
+func last(o *store.Outcome) { o.Last = true }
+
+func seenBy(endpoint string) func(*store.Outcome) {
+	return func(o *store.Outcome) { o.Endpoint = endpoint }
+}
+
+// begin takes another batch in hand.
+func (w *rowWalk) begin(id batch.ID) {
 	w.Helper()
-	full := func() {
-		w.Helper()
-		r := w.rows["a"].row
-		assert.NotZero(w, r.Rollbacks)
-		assert.NotZero(w, r.SeenAttempt)
-		assert.NotEmpty(w, r.SeenEndpoint)
-		assert.NotZero(w, r.ClaimTTL)
-		assert.NotZero(w, r.FirstClaimed)
-		assert.NotZero(w, r.Prepared)
-		assert.NotZero(w, r.Spent)
-	}
-	full()
+	b := bt(batch.ServiceID(id), id)
+	b.Budget = batch.Budget{Attempts: 99, EveryTry: true}
+	w.add(b)
+	w.id = id
+}
+
+// lane has only the batch in hand.
+func (w *rowWalk) lane() batch.ServiceID { return batch.ServiceID(w.id) }
+
+// step writes the row, and compares everything that can be read of it.
+func (w *rowWalk) step(way string, step func()) {
+	w.Helper()
+	before := w.rows[w.id].row
 	step()
-	full()
+	w.shown.add(w.fixture, way, before, w.rows[w.id].row)
+	w.compare()
 }
 
-func (w rowWalk) claim(rule func(batch.ServiceID) store.Resend) {
+func (w *rowWalk) compare() {
 	w.Helper()
-	got := w.fixture.claim(store.ClaimQuery{
-		Lanes: []batch.ServiceID{"s"}, Limit: 9, Window: 9, TTL: w.u(1.5), Resend: rule, Instance: "host",
-	}, the("a"))
-	require.Equal(w, []batch.ID{"a"}, claimedIDs(got))
-	w.look()
+	w.look(w.id, 9)
+	w.look("z", 9)
+	w.get(w.id)
+	w.finals(w.rows[w.id].b.Key(), w.rows["z"].b.Key())
+	w.list(store.ListQuery{Service: new(w.lane())})
 }
 
-func (w rowWalk) submitter(finding store.Finding, change func(*store.Outcome)) {
+func (w *rowWalk) cancelled() {
 	w.Helper()
-	w.record(w.submitted("a", finding), change)
+	w.step(byCancel, func() { require.NoError(w, w.cancel(w.id, "not wanted")) })
 }
 
-// monitor asks for its rows, which hands out the row, and records.
-func (w rowWalk) monitor(finding store.Finding, change func(*store.Outcome)) {
+func (w *rowWalk) requeued(way string) {
 	w.Helper()
-	w.pendingOf(9, 0, "s")
-	w.pendingOf(9, w.u(0.5), "s")
-	w.look()
-	w.record(w.monitored("a", finding), change)
+	w.step(way, func() { require.NoError(w, w.requeueTo(w.id, store.Requeue{AtEnd: way == byRequeueLast})) })
 }
 
-func (w rowWalk) record(o store.Outcome, change func(*store.Outcome)) {
+func (w *rowWalk) decided(to batch.State) {
+	w.Helper()
+	way := byDecideEnd
+	if to == batch.Unknown {
+		way = byDecide
+	}
+	w.step(way, func() { require.NoError(w, w.decide(w.id, to, "a person knows")) })
+}
+
+func (w *rowWalk) acquitted() {
+	w.Helper()
+	w.step(byAcquit, func() { require.NoError(w, w.acquit(w.id)) })
+}
+
+func (w *rowWalk) claim(way string) {
+	w.Helper()
+	w.claimBy(way, 1000.5)
+}
+
+// claimBy claims with another instance and TTL than the claim before.
+func (w *rowWalk) claimBy(way string, harmless float64) {
+	w.Helper()
+	n := w.rows[w.id].row.Attempt % 2
+	w.step(way, func() {
+		got := w.fixture.claim(store.ClaimQuery{
+			Lanes: []batch.ServiceID{w.lane()}, Limit: 9, Window: 9, TTL: w.u(1.5 + float64(n)), Resend: resend(w.u(harmless), 0), Instance: fmt.Sprint("host ", n),
+		}, the(w.id))
+		require.Equal(w, way != byHandBack, len(claimedIDs(got)) == 1)
+	})
+	w.told = w.rows[w.id].row.Version
+}
+
+func (w *rowWalk) submitter(finding store.Finding, change func(*store.Outcome)) {
+	w.Helper()
+	w.outcome(w.submitted(w.id, finding), change)
+}
+
+// monitor asks about the batch, so that the store hands out the row, and records.
+func (w *rowWalk) monitor(finding store.Finding, change func(*store.Outcome)) {
+	w.Helper()
+	if w.rows[w.id].row.Monitored(w.now()) {
+		w.step(byChecked, func() { w.checked(0, w.id, "z") })
+		w.step(byPending, func() { w.pending(9, w.u(0.5)) })
+		w.pendingOf(9, 0, w.lane())
+		w.step(byPendingOf, func() { w.pendingOf(9, w.u(0.75), w.lane()) })
+		w.told = w.rows[w.id].row.Version
+	}
+	w.outcome(w.monitored(w.id, finding), change)
+}
+
+func (w *rowWalk) outcome(o store.Outcome, change func(*store.Outcome)) {
 	w.Helper()
 	if o.Was = nil; w.known {
-		o.Was = w.rows["a"].was
+		o.Was = w.rows[w.id].was
 	}
 	if change != nil {
 		change(&o)
 	}
+	before := w.rows[w.id].row
 	w.written(o)
-	w.look()
-}
-
-// rolledBack records that the ledger executed an attempt and took it back.
-func (w rowWalk) rolledBack(endpoint, halt string) {
-	w.Helper()
-	w.claim(resend(w.u(1000.5), 0))
-	w.submitter(store.Accepted, nil)
-	w.monitor(store.IsPending, func(o *store.Outcome) { o.Endpoint = endpoint })
-	w.monitor(store.NotCommitted, func(o *store.Outcome) { o.RolledBack, o.Halt = true, halt })
+	after := w.rows[w.id].row
+	switch way, and, more := w.rules.byKnown(before, after); {
+	case !w.known || w.told != before.Version || way == "" || len(more) > 1 || trouble(before, after, more...):
+		w.shown.add(w.fixture, byReading(before, after), before, after)
+	case len(more) == 1:
+		w.shown.change(and, more[0], after)
+	default:
+		w.shown.add(w.fixture, way, before, after)
+	}
+	w.compare()
 }

@@ -84,6 +84,26 @@ var storesList = []mutant{
 		old: "rollbacks = u.rollbacks, ", new: "",
 	},
 	{
+		name: "row: a new field that no step of the suite sets", file: "store/row.go", pkg: "store/memory", test: "TestStore/row/.*",
+		old: "\tRollbacks int\n", new: "\tRollbacks int\n\tExtra     int\n",
+	},
+	{
+		name: "row: a known row advances, and forgets another endpoint", file: "internal/sqlrow/known.go", pkg: "store/sqlite", test: "TestStore/row/.*",
+		old: "next.SeenAttempt == was.SeenAttempt && next.SeenEndpoint == was.SeenEndpoint", new: "next.SeenAttempt == was.SeenAttempt",
+	},
+	{
+		name: "row: a known row advances, and keeps its error", file: "internal/sqlrow/known.go", pkg: "store/sqlite", test: "TestStore/row/.*",
+		old: "was.Error == nil && ", new: "",
+	},
+	{
+		name: "row: PostgreSQL forgets what a plain commit has spent", file: "internal/sqlrow/known.go", pkg: "internal/integration", test: "TestStore/pgx$/row/.*",
+		old: "next.Spent == was.Spent && ", new: "",
+	},
+	{
+		name: "row: PostgreSQL forgets at the first claim that a batch was requeued", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestStore/pq$/row/.*",
+		old: "$8::bigint, resend_until, 0, false, requeued,", new: "$8::bigint, resend_until, 0, false, false,",
+	},
+	{
 		name: "upgrade: the reason of a halt that old code has released, and halted anew, is believed", file: "internal/sqlrow/operator.go", pkg: "internal/sqlrow", test: "TestHaltReasonOfOldCode",
 		old: "c.HaltedAt == 0 || c.HaltedAt > c.Version", new: "c.HaltedAt == 0",
 	},

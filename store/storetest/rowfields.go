@@ -1,0 +1,408 @@
+package storetest
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// The ways by which a store writes a row. A store that is handed the row with an outcome
+// need not read the row first. Such stores have short ways for plain steps and for plain
+// commits, as a batch without trouble has them. The store must see that a step is not
+// plain: here by one field more, which the short way would leave as it was.
+const (
+	byFirstClaim  = "first claim"
+	byLaterClaim  = "later claim"
+	byHandBack    = "claim that hands back"
+	byKeep        = "KeepPrepared"
+	byPending     = "Pending"
+	byPendingOf   = "Pending of lanes"
+	byChecked     = "Checked"
+	byRecord      = "Record"
+	byEnd         = "Record of an end"
+	byLateCommit  = "Record of a commit after the end"
+	byStep        = "Record of a plain step on a known row"
+	byCommit      = "Record of a plain commit on a known row"
+	byStepAnd     = "Record of a plain step and one field more on a known row"
+	byCommitAnd   = "Record of a plain commit and one field more on a known row"
+	byCancel      = "Cancel"
+	byRequeue     = "Requeue"
+	byRequeueLast = "Requeue at the end"
+	byDecide      = "Decide that it is unknown"
+	byDecideEnd   = "Decide an end"
+	byAcquit      = "Acquit"
+)
+
+// rowNever has the cells that no walk can show, because the row of no batch is so.
+var rowNever = []struct {
+	why, seen    string
+	ways, fields []string
+}{
+	{
+		"nothing was tried yet", isSet, []string{byFirstClaim},
+		[]string{"AskedAt", "Error", "Failures", "LastPost", "NotBefore", "Prepared", "Resends", "Rollbacks", "SeenAttempt", "SeenEndpoint"},
+	},
+	{"nothing was tried yet", changes, []string{byFirstClaim}, []string{"Resends"}},
+	{"nothing was tried yet", clears, []string{byFirstClaim}, []string{"AtEnd"}},
+	{
+		"a batch that waits needs no decision, and was not refused", isSet,
+		[]string{byFirstClaim, byLaterClaim, byHandBack}, []string{"Decision", "Refused"},
+	},
+	{
+		"they come with a verdict, and go when it is taken back", isSet,
+		[]string{byFirstClaim, byLaterClaim, byHandBack, byKeep, byCancel, byDecide, byDecideEnd}, []string{"Receipts", "SettlesAt"},
+	},
+	{
+		"only a batch that waits stands at the end", isSet,
+		[]string{byHandBack, byKeep, byPending, byPendingOf, byChecked, byRecord, byStep, byDecide}, []string{"AtEnd"},
+	},
+	{"only a batch that waits stands at the end", clears, []string{byCommit, byDecideEnd}, []string{"AtEnd"}},
+	{"an attempt in doubt was posted", changes, []string{byHandBack}, []string{"LastPost"}},
+	{"only a store of orders settles them (store/ordertest)", isSet, []string{byLateCommit, byAcquit}, []string{"OrdersSettled"}},
+	{"SettlesAt changes, too", changes, []string{byStepAnd}, []string{"Receipts"}},
+	{"SettlesAt changes, too", clears, []string{byStepAnd}, []string{"Receipts"}},
+	{"they change together", clears, []string{byStepAnd}, []string{"DoubtAttempt", "DoubtSince", "ResendUntil"}},
+	{"NotBefore changes, too", changes, []string{byStepAnd}, []string{"Failures", "Rollbacks"}},
+	{"NotBefore changes, too", clears, []string{byStepAnd}, []string{"Rollbacks"}},
+}
+
+// cell is an observation of one field on one way.
+type cell struct{ way, field, seen string }
+
+const (
+	isSet   = "came back other than zero"
+	changes = "changed to other than zero"
+	clears  = "changed to zero"
+)
+
+type cells map[cell]bool
+
+func (c cells) add(f *fixture, way string, before, after store.Row) {
+	for field, value := range reflect.ValueOf(after).Fields() {
+		if !value.IsZero() {
+			c[cell{way, field.Name, isSet}] = true
+		}
+	}
+	for _, field := range changed(f, before, after) {
+		c.change(way, field, after)
+	}
+}
+
+func (c cells) change(way, field string, after store.Row) {
+	seen := changes
+	if reflect.ValueOf(after).FieldByName(field).IsZero() {
+		seen = clears
+	}
+	c[cell{way, field, seen}] = true
+}
+
+// changed names the fields that differ. Times that the suite takes for equal do not.
+func changed(f *fixture, before, after store.Row) (names []string) {
+	b, a := reflect.ValueOf(before), reflect.ValueOf(like(f, before, after))
+	for i := range a.NumField() {
+		if !reflect.DeepEqual(b.Field(i).Interface(), a.Field(i).Interface()) {
+			names = append(names, a.Type().Field(i).Name)
+		}
+	}
+	return names
+}
+
+// rowRules finds the cells that the rules allow. It applies the rules to rows with every
+// field set, although few batches have such rows, and to rows with almost none.
+type rowRules struct {
+	*fixture
+	at           time.Time
+	can          cells
+	step, commit []string // the fields that a plain step and a plain commit change
+}
+
+func newRowRules(f *fixture) *rowRules {
+	r := &rowRules{fixture: f, at: f.now(), can: cells{}, step: []string{"State", "Version", "ClaimExpires", "NextCheck", "LastPost"}}
+	row := r.row(true, batch.Submitting)
+	row.Error, row.Receipts = nil, nil
+	r.commit = changed(f, row, r.applied(row, store.Outcome{By: batch.ByMonitor, Finding: store.IsCommitted}))
+	for _, full := range []bool{true, false} {
+		r.claims(full)
+		r.outcomes(full)
+		r.asks(full)
+		r.acts(full)
+	}
+	return r
+}
+
+// row is an open row. A full one has no field that only a final row has.
+func (r *rowRules) row(full bool, s batch.State) store.Row {
+	r.Helper()
+	if !full {
+		return store.Row{State: s, Version: 1, Attempt: 1}
+	}
+	row := filled[store.Row](r)
+	row.State, row.FinalAt, row.Quarantined, row.OrdersSettled = s, time.Time{}, false, false
+	return row
+}
+
+// ended is a final row. A full one has every field that the end of a batch does not clear.
+func (r *rowRules) ended(full bool) store.Row {
+	r.Helper()
+	row, o := r.row(full, batch.Pending), store.Outcome{}
+	if full {
+		o = filled[store.Outcome](r)
+	}
+	o.Version, o.By, o.Finding, o.Attempt, o.Settle = row.Version, batch.ByMonitor, store.IsInvalid, 0, 0
+	row = r.applied(row, o)
+	row.Quarantined, row.OrdersSettled = true, full
+	return row
+}
+
+func (r *rowRules) applied(row store.Row, o store.Outcome) store.Row {
+	r.Helper()
+	next, a := row.Apply(o, r.at)
+	require.Equal(r, store.Written, a.Result, "%s: %v", o.Finding, a.Err)
+	return next
+}
+
+func (r *rowRules) brings(way string, before, after store.Row) {
+	r.can.add(r.fixture, way, before, after)
+}
+
+func (r *rowRules) claims(full bool) {
+	r.Helper()
+	for _, way := range []string{byFirstClaim, byLaterClaim, byHandBack} {
+		row := r.row(full, batch.Unknown)
+		row.ResendUntil = r.at.Add(r.u(1000))
+		switch way {
+		case byFirstClaim:
+			row.State, row.Attempt = batch.Queued, 0
+		case byHandBack:
+			row.DoubtAttempt, row.ResendUntil = 1, r.at.Add(-r.u(1000))
+		}
+		lane := []store.LaneRow{{Row: row, Budget: batch.Budget{EveryTry: true}}}
+		q := store.ClaimQuery{TTL: r.u(1.5), Instance: "host", Resend: resend(r.u(1000.5), 0)}
+		require.Len(r, store.PlanLane("s", lane, r.at, q, 1, everyReady).Changed, 1)
+		r.brings(way, row, lane[0].Row)
+	}
+}
+
+// outcomes applies each finding to many rows: with every field of the outcome set, with
+// each field alone, and with none.
+func (r *rowRules) outcomes(full bool) {
+	r.Helper()
+	news := reflect.ValueOf(filled[store.Outcome](r))
+	for _, s := range []batch.State{batch.Queued, batch.Submitting, batch.Pending, batch.Invalid} {
+		for kind := range 8 {
+			row := r.row(full, s)
+			if kind&1 != 0 {
+				row.DoubtAttempt = row.Attempt
+			}
+			if kind&2 != 0 {
+				row.Refused = !row.Refused
+			}
+			if kind&4 != 0 {
+				row.Error, row.Receipts = nil, nil
+			}
+			for finding := store.Accepted; finding <= store.Undecidable; finding++ {
+				for only := -1; only <= news.NumField(); only++ {
+					o := store.Outcome{Version: row.Version, By: batch.ByMonitor, Finding: finding, Attempt: row.Attempt, Back: batch.Unknown}
+					if finding <= store.Refused {
+						o.By = batch.BySubmitter
+					}
+					for i := range news.NumField() {
+						if v := reflect.ValueOf(&o).Elem().Field(i); v.IsZero() && (only < 0 || only == i) {
+							v.Set(news.Field(i))
+						}
+					}
+					if _, a := row.Apply(o, r.at); a.Result == store.Written {
+						a, _ = a.Enforce(batch.Control{}, batch.PolicyQuarantine, r.at)
+						r.outcome(row, a.Row)
+					}
+				}
+			}
+		}
+	}
+	late := r.ended(full)
+	o := store.Outcome{By: batch.ByMonitor, Finding: store.IsCommitted}
+	r.brings(byLateCommit, late, r.applied(late, o))
+	o.Receipts = filled[store.Outcome](r).Receipts
+	r.brings(byLateCommit, late, r.applied(late, o))
+}
+
+func (r *rowRules) outcome(before, after store.Row) {
+	r.brings(byReading(before, after), before, after)
+	way, and, more := r.byKnown(before, after)
+	if way != "" && len(more) == 0 && !trouble(before, after) {
+		r.brings(way, before, after)
+	}
+	for _, field := range more { // rowNever says which of them never changes alone
+		r.can.change(and, field, after)
+	}
+}
+
+// byReading is the way of an outcome for a store that reads the row first.
+func byReading(before, after store.Row) string {
+	switch {
+	case before.Final():
+		return byLateCommit
+	case after.Final():
+		return byEnd
+	}
+	return byRecord
+}
+
+// byKnown is the short way that an outcome looks like, if any, and the way with one field
+// more. The fields in more changed, and a plain outcome changes none of them.
+func (r *rowRules) byKnown(before, after store.Row) (way, and string, more []string) {
+	var plain []string
+	switch {
+	case before.Final(), after.Final() && after.State != batch.Committed:
+		return "", "", nil
+	case after.Final():
+		way, and, plain = byCommit, byCommitAnd, r.commit
+	default:
+		way, and, plain = byStep, byStepAnd, r.step
+	}
+	for _, field := range changed(r.fixture, before, after) {
+		if !slices.Contains(plain, field) {
+			more = append(more, field)
+		}
+	}
+	return way, and, more
+}
+
+// trouble reports whether there is an error or a receipt, which no plain row has. Where one
+// of the two is the field that changes, the row is plain all the same.
+func trouble(before, after store.Row, more ...string) bool {
+	either := func(field string, there bool) bool { return there && !slices.Equal(more, []string{field}) }
+	return either("Error", before.Error != nil || after.Error != nil) || either("Receipts", len(before.Receipts)+len(after.Receipts) > 0)
+}
+
+// asks adds what the monitor and the submitter write without an outcome.
+func (r *rowRules) asks(full bool) {
+	r.Helper()
+	for _, s := range []batch.State{batch.Submitting, batch.Pending, batch.Valid, batch.Invalid} {
+		row := r.row(full, s)
+		r.brings(byPending, row, row.Leased(r.at, r.u(2)))
+		r.brings(byPendingOf, row, row.Leased(r.at, r.u(2)))
+		next := row
+		next.NextCheck = r.at.Add(r.u(2))
+		r.brings(byChecked, row, next)
+		if next, ok := row.KeepPrepared(row.Version, []byte("prepared")); ok {
+			r.brings(byKeep, row, next)
+		}
+	}
+}
+
+// acts adds what operators write.
+func (r *rowRules) acts(full bool) {
+	r.Helper()
+	act := func(way string, before store.Row) func(store.Row, error) store.Row {
+		return func(after store.Row, err error) store.Row {
+			r.Helper()
+			require.NoError(r, err, way)
+			r.brings(way, before, after)
+			return after
+		}
+	}
+	for _, s := range []batch.State{batch.Submitting, batch.Pending} {
+		row := r.row(full, s)
+		row.Decision = "needs a decision"
+		act(byDecide, row)(row.Decide(r.at, batch.Unknown, "why"))
+		act(byDecideEnd, row)(row.Decide(r.at, batch.Rejected, "why"))
+		act(byDecideEnd, row)(row.Decide(r.at, batch.Committed, "why"))
+	}
+	row := r.row(full, batch.Submitting)
+	row.Refused, row.DoubtAttempt = false, row.Attempt
+	row = r.applied(row, store.Outcome{Version: row.Version, By: batch.BySubmitter, Finding: store.Failed, Delay: r.u(1)})
+	act(byCancel, row)(row.Cancel(r.at, "why"))
+	row = r.ended(full)
+	act(byAcquit, row)(row.Acquit())
+	row.OrdersSettled = false
+	act(byRequeue, row)(row.Requeue(r.at, store.Requeue{Quiet: r.u(1)}))
+	row = act(byRequeueLast, row)(row.Requeue(r.at, store.Requeue{Quiet: r.u(1), AtEnd: true}))
+	act(byCancel, row)(row.Cancel(r.at, "why"))
+}
+
+// complete fails for each cell that the rules allow and the walk has not shown, unless
+// rowNever has it. It also fails where rowNever has more cells than it needs.
+func (r *rowRules) complete(shown cells, known bool) {
+	r.Helper()
+	never := cells{}
+	for _, n := range rowNever {
+		for _, way := range n.ways {
+			for _, field := range n.fields {
+				c := cell{way, field, n.seen}
+				never[c] = true
+				assert.True(r, r.can[c] && !shown[c], "rowNever needs no %v (%s)", c, n.why)
+			}
+		}
+	}
+	elsewhere := []string{byStep, byCommit, byStepAnd, byCommitAnd} // the other walk has these
+	if known {
+		elsewhere = []string{byRecord, byEnd}
+	}
+	missing := map[string][]string{}
+	for c := range r.can {
+		if !shown[c] && !never[c] && !slices.Contains(elsewhere, c.way) {
+			what := c.way + ": it never " + c.seen + ": "
+			missing[what] = append(missing[what], c.field)
+		}
+	}
+	for _, what := range slices.Sorted(maps.Keys(missing)) {
+		assert.Fail(r, what+strings.Join(slices.Sorted(slices.Values(missing[what])), ", "),
+			"let a step of the walk in row.go do it, or say in rowNever why none can")
+	}
+}
+
+// filled is a value without a zero field.
+func filled[T any](r *rowRules) (v T) {
+	r.Helper()
+	n := 0
+	r.fill(reflect.ValueOf(&v).Elem(), reflect.TypeFor[T]().Name(), &n)
+	return v
+}
+
+// fill makes v, which is the nth value, other than zero, and other than the values before
+// it where its type allows that.
+func (r *rowRules) fill(v reflect.Value, name string, n *int) {
+	r.Helper()
+	*n++
+	switch at := v.Addr().Interface().(type) {
+	case *time.Time:
+		*at = r.at.Add(-r.u(float64(*n)))
+		return
+	case *time.Duration:
+		*at = r.u(float64(*n))
+		return
+	case **store.Row: // Outcome.Was is no part of what an outcome says
+		return
+	}
+	switch {
+	case v.CanInt():
+		v.SetInt(int64(*n))
+	case v.CanUint():
+		v.SetUint(uint64(*n))
+	case v.Kind() == reflect.Bool:
+		v.SetBool(true)
+	case v.Kind() == reflect.String:
+		v.SetString(name)
+	case v.Kind() == reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		r.fill(v.Elem(), name, n)
+	case v.Kind() == reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		r.fill(v.Index(0), name, n)
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			r.fill(v.Field(i), name+"."+v.Type().Field(i).Name, n)
+		}
+	default:
+		require.FailNow(r, "let fill make a "+v.Type().String()+" that is not zero, for "+name)
+	}
+}
