@@ -387,7 +387,7 @@ func (e *engine) accepted(o store.Outcome, took time.Duration) {
 func (e *engine) outlivesCrash(service batch.ServiceID, claimed *store.Row) bool {
 	t := e.r.ledger.Traits(service)
 	asked := max(t.LateArrival, t.Grace) + e.r.o.PollInterval
-	return e.r.resend(service).Allows(claimed.ResendUntil.Sub(claimed.ClaimExpires)-asked, e.r.o.ClaimTTL)
+	return e.r.resend(service).Allows(claimed.ResendUntil.Sub(claimed.ClaimExpires), asked+e.r.o.ClaimTTL)
 }
 
 // put records an outcome, with what this Runner says of all.

@@ -79,7 +79,7 @@ func (q *Queuer) scanned(ctx context.Context, s scanned) {
 	now, place := time.Now(), &q.place
 	place.under = false
 	if s.err != nil {
-		place.due = now.Add(place.pause.NextBackOff())
+		place.due = now.Add(max(place.pause.NextBackOff(), min(scanShare*s.took, longestPause)))
 		if ctx.Err() == nil {
 			q.o.Trouble(fmt.Errorf("scan lanes: %w", s.err))
 		}

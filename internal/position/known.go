@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
 )
@@ -27,6 +28,22 @@ func (m *Lanes) Floors(lanes []batch.ServiceID) (floors []Floor, started int64) 
 		}
 	}
 	return floors, m.started
+}
+
+// ScanFloors returns Floors for a scan for lanes with open rows. A lane that no claim has read
+// from its beginning for a while begins there: a claim finds a hidden row in a lane that it
+// reads, and a scan finds it in a lane that nobody claims from.
+func (m *Lanes) ScanFloors(lanes []batch.ServiceID, now time.Time) (floors []Floor, started int64) {
+	floors, started = m.Floors(lanes)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i, s := range lanes {
+		if l := m.find(s); l != nil && !now.Before(l.whole) && !now.Before(l.scanned) {
+			l.scanned = now.Add(wholeEvery)
+			floors[i].From = math.MinInt64
+		}
+	}
+	return floors, started
 }
 
 // Len returns of how many lanes something is remembered, or a few more.

@@ -25,4 +25,27 @@ func TestFloors(t *testing.T) {
 	require.EqualValues(t, 7, started)
 }
 
+// A scan reads a lane from its beginning where claims have not done so for a while, and then
+// not again for as long.
+func TestScanFloors(t *testing.T) {
+	m, now := NewLanes(10), time.Now()
+	c := m.Claim(now)
+	c.Look(Look{Started: 7, Xid: 1, Xmin: 1}, now)
+	c.Ranges("a", 3, 1000)
+	l := m.lanes()["a"]
+	l.ranges = []Range{{100, math.MaxInt64}}
+	from := func(now time.Time) int64 {
+		floors, _ := m.ScanFloors([]batch.ServiceID{"b", "a"}, now)
+		require.EqualValues(t, math.MinInt64, floors[0].From)
+		return floors[1].From
+	}
+	require.EqualValues(t, 100, from(l.whole.Add(-1)))
+	at := l.whole
+	require.EqualValues(t, math.MinInt64, from(at))
+	require.EqualValues(t, 100, from(at.Add(wholeEvery-1)))
+	require.EqualValues(t, math.MinInt64, from(at.Add(wholeEvery)))
+	l.whole = at.Add(3 * wholeEvery) // a claim has read it
+	require.EqualValues(t, 100, from(at.Add(2*wholeEvery)))
+}
+
 func (m *Lanes) lanes() map[batch.ServiceID]*lane { return m.young }

@@ -48,6 +48,8 @@ type lane struct {
 	bound  int64     // no row below it becomes visible without another turn; the least key: not known
 	ranges []Range   // all rows that are open, or will be, have their keys in these
 	whole  time.Time // when it is to be read from its beginning
+	// scanned is when a scan may read it from its beginning again, if no claim has.
+	scanned time.Time
 }
 
 // NewLanes returns a memory of at most limit lanes, at least two.

@@ -28,7 +28,8 @@ func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) (lanes []batch.Se
 	}
 	defer func() { s.sawOpen.Store(err == nil && len(lanes) > 0) }()
 	known := 0
-	if m := s.lanes.Load(); m != nil {
+	m := s.lanes.Load()
+	if m != nil {
 		known = m.Len()
 	}
 	if known > fewKnown && time.Now().After(time.UnixMicro(s.careful.Load())) {
@@ -48,7 +49,7 @@ func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) (lanes []batch.Se
 		if known == 0 {
 			lanes, err = t.allLanes(ctx, q)
 		} else {
-			lanes, err = t.knownLanes(ctx, q)
+			lanes, err = t.knownLanes(ctx, q, m.Names())
 		}
 		return err
 	})
@@ -63,8 +64,7 @@ func (t *session) allLanes(ctx context.Context, q store.LanesQuery) ([]batch.Ser
 }
 
 // knownLanes looks at the remembered lanes one by one, and between them for others.
-func (t *session) knownLanes(ctx context.Context, q store.LanesQuery) (lanes []batch.ServiceID, err error) {
-	names := t.s.lanes.Load().Names()
+func (t *session) knownLanes(ctx context.Context, q store.LanesQuery, names []batch.ServiceID) (lanes []batch.ServiceID, err error) {
 	if at, found := slices.BinarySearch(names, q.After); !q.Start {
 		if !found {
 			names = slices.Insert(names, at, q.After)
@@ -80,7 +80,7 @@ func (t *session) knownLanes(ctx context.Context, q store.LanesQuery) (lanes []b
 		if names = names[len(part):]; len(names) > 0 {
 			next[len(next)-1] = names[0]
 		}
-		low, err := t.floors(ctx, part)
+		low, err := t.scanFloors(ctx, part)
 		if err != nil {
 			return nil, err
 		}

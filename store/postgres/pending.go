@@ -19,7 +19,7 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) (found []stor
 		var statement string
 		var args []any
 		if q.Services == nil {
-			if err := t.lookUnderWay(ctx, lookAtAll+besideFirst); err != nil {
+			if err := t.lookUnderWay(ctx, false); err != nil {
 				return err
 			}
 			from, slow := s.monitored.where()

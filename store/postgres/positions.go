@@ -159,6 +159,19 @@ func (f *starts) saw(w *window, asked bool) {
 // for a reader without the lane's lock. It may miss a row that is put below its floor after
 // this.
 func (t *session) floors(ctx context.Context, lanes []batch.ServiceID) (floors []int64, err error) {
+	return t.floorsOf(ctx, lanes, (*position.Lanes).Floors)
+}
+
+// scanFloors are floors for a scan: see [position.Lanes.ScanFloors].
+func (t *session) scanFloors(ctx context.Context, lanes []batch.ServiceID) (floors []int64, err error) {
+	return t.floorsOf(ctx, lanes, func(m *position.Lanes, lanes []batch.ServiceID) ([]position.Floor, int64) {
+		return m.ScanFloors(lanes, time.Now())
+	})
+}
+
+func (t *session) floorsOf(ctx context.Context, lanes []batch.ServiceID,
+	of func(*position.Lanes, []batch.ServiceID) ([]position.Floor, int64),
+) (floors []int64, err error) {
 	floors = make([]int64, len(lanes))
 	for i := range floors {
 		floors[i] = math.MinInt64
@@ -167,7 +180,7 @@ func (t *session) floors(ctx context.Context, lanes []batch.ServiceID) (floors [
 	if m == nil {
 		return floors, nil
 	}
-	known, started := m.Floors(lanes)
+	known, started := of(m, lanes)
 	if !slices.ContainsFunc(known, func(f position.Floor) bool { return f.From != math.MinInt64 }) {
 		return floors, nil
 	}

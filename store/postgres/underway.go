@@ -19,19 +19,29 @@ import (
 // comes from the oldest running transaction. But a long transaction that writes elsewhere
 // would stop from. So a number that was the next number more than settledAfter ago also serves
 // as from. A claim that takes longer to commit makes rows that this misses: they are above
-// exact. The next look from exact finds them, at most about lookAtAll later. That look walks
-// over all rows that became final since the long transaction began, which may take seconds; so
-// Upkeep makes it, and Pending only where nobody calls Upkeep.
+// exact. The next look from exact finds them, at most about lookAtAll later.
+//
+// A server that recovers from a crash may give numbers out again, or lose a commit that was
+// asynchronous; and a person may restore rows. A look from the beginning finds such rows,
+// every lookWhole, and with asynchronous commits every lookAtAll.
+//
+// Both looks may take seconds. So Upkeep makes them, and Pending only where nobody calls Upkeep.
 type underWay struct {
 	mu      sync.Mutex
 	from    int64
 	exact   int64   // every open row below it is in slow, however long a transaction runs
 	slow    []int64 // rows, by their numbers
 	started int64   // the server's start; another server may give out lower numbers
-	looking bool    // a look is under way, and ends with saw or failed
+	later   int64   // the highest next number that a look saw
+	looks   int64   // looks that were begun; only the last one counts
+	looking bool    // the last one is under way, and ends with saw or failed
+	began   time.Time
 	next    time.Time
 	all     time.Time // the time of the last look from exact
-	tried   time.Time // when a look from exact last began because of its age
+	whole   time.Time // the time of the last look from the beginning
+	tried   time.Time // when a look from either last began because of its age
+	pause   time.Duration
+	upkeep  time.Time // the last call of Upkeep
 
 	mark, settled int64 // transaction numbers: the next number at since, and at an earlier time
 	since         time.Time
@@ -40,15 +50,28 @@ type underWay struct {
 const (
 	// lookAgain is how often from is moved.
 	lookAgain = 500 * time.Millisecond
-	// allAgain is the wait before another look from exact after one has failed.
-	allAgain = time.Minute
-	// besideFirst is how long Pending leaves the look from exact to Upkeep.
-	besideFirst = time.Minute
+	// lookWhole is how often somebody looks from the beginning.
+	lookWhole = 30 * time.Minute
+	// firstPause is the wait before a long look is made again, after it has failed. The wait
+	// doubles with each failure, up to lookWhole.
+	firstPause = time.Minute
+	// upkeepFor is how long Pending counts on Upkeep after a call of it.
+	upkeepFor = time.Minute
+	// lookFor is how long others wait for a look to end. What it sees later does not count.
+	lookFor = 20 * time.Second
 	// settledAfter is the time after which every claim is taken to have ended.
 	settledAfter = 5 * time.Second
 	// mostSlow is how many rows are known one by one.
 	mostSlow = 1000
 )
+
+// look is a look that somebody makes: from a number on, and at rows by their numbers.
+type look struct {
+	from  int64
+	slow  []int64
+	n     int64
+	began time.Time
+}
 
 // where returns where to look.
 func (u *underWay) where() (from int64, slow []int64) {
@@ -57,41 +80,60 @@ func (u *underWay) where() (from int64, slow []int64) {
 	return u.from, u.slow
 }
 
-// late reports that a look from exact, which takes long, is due.
-func (u *underWay) late(now time.Time, patience time.Duration) bool {
+// late returns where a long look begins, if one is due. Only Upkeep calls it.
+func (u *underWay) late(now time.Time, lost bool) (late bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.isLate(now, patience)
+	u.upkeep = now
+	_, late = u.long(now, lost)
+	return late && !u.busy(now)
 }
 
-func (u *underWay) isLate(now time.Time, patience time.Duration) bool {
-	return u.exact < u.from && now.Sub(u.all) >= patience && now.Sub(u.tried) >= allAgain
-}
+func (u *underWay) busy(now time.Time) bool { return u.looking && now.Sub(u.began) < lookFor }
 
-// due returns where to look in order to move from, if it is time to. A caller that gets true
-// calls saw or failed; until then no other caller gets true.
-func (u *underWay) due(now time.Time, patience time.Duration) (from int64, slow []int64, due bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
+// long returns where a long look begins, if one is due. lost says that commits may be lost.
+func (u *underWay) long(now time.Time, lost bool) (from int64, due bool) {
 	switch {
-	case u.looking:
-		return 0, nil, false
-	case u.isLate(now, patience):
-		u.tried, from = now, u.exact
+	case u.started == 0 || now.Sub(u.tried) < u.pause:
+		return 0, false
+	case now.Sub(u.whole) >= lookWhole || lost && now.Sub(u.whole) >= lookAtAll:
+		return 0, true
+	case u.exact < u.from && now.Sub(u.all) >= lookAtAll:
+		return u.exact, true
+	}
+	return 0, false
+}
+
+// due returns a look to make in order to move from, if it is time to. A caller that gets true
+// calls saw or failed; until then, or for lookFor, no other caller gets true.
+func (u *underWay) due(now time.Time, lost, upkeep bool) (l look, due bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.busy(now) {
+		return l, false
+	}
+	from, late := u.long(now, lost)
+	switch {
+	case late && (upkeep || now.Sub(u.upkeep) >= upkeepFor):
+		u.tried = now
+		u.pause = min(max(firstPause, 2*u.pause), lookWhole)
 	case now.Before(u.next):
-		return 0, nil, false
+		return l, false
 	default:
 		from = u.from
 	}
-	u.looking, u.next = true, now.Add(lookAgain)
-	return from, u.slow, true
+	u.looks++
+	u.looking, u.began, u.next = true, now, now.Add(lookAgain)
+	return look{from, u.slow, u.looks, now}, true
 }
 
 // failed records that a look saw nothing.
-func (u *underWay) failed() {
+func (u *underWay) failed(l look) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.looking = false
+	if l.n == u.looks {
+		u.looking = false
+	}
 }
 
 // claimed is an open row and the number of the transaction that made it. A look returns all
@@ -106,32 +148,39 @@ type sight struct {
 	started       int64
 }
 
-// saw records the result of a look that began at from.
-func (u *underWay) saw(from int64, s sight, now time.Time) {
+// saw records the result of a look.
+func (u *underWay) saw(l look, s sight) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if l.n != u.looks {
+		return // it took too long, and others looked meanwhile
+	}
 	u.looking = false
-	if s.started != u.started {
+	if s.started != u.started || s.later < u.later { // another server, or one that recovered from a crash
 		u.started = s.started
 		u.from, u.exact, u.slow, u.settled, u.mark = 0, 0, nil, 0, 0
 		u.since, u.tried = time.Time{}, time.Time{}
-		if from != 0 {
-			u.next = time.Time{} // so that the next look at everything comes at once
+		if l.from != 0 {
+			u.next = time.Time{} // so that the next look, from the beginning, comes at once
 		}
 	}
-	if u.from < from {
+	u.later = s.later
+	if u.from < l.from {
 		return
 	}
-	if now.Sub(u.since) >= settledAfter {
-		u.settled, u.mark, u.since = u.mark, s.later, now
+	if l.began.Sub(u.since) >= settledAfter {
+		u.settled, u.mark, u.since = u.mark, s.later, l.began
 	}
 	to := max(s.oldest, u.settled)
 	slices.SortFunc(s.rows, func(a, b claimed) int { return cmp.Compare(a.made, b.made) })
 	if len(s.rows) > mostSlow {
 		to = min(to, s.rows[mostSlow].made)
 	}
-	if from <= u.exact {
-		u.exact, u.all = min(s.oldest, to), now
+	if l.from == 0 {
+		u.whole = l.began
+	}
+	if l.from <= u.exact {
+		u.exact, u.all, u.pause = min(s.oldest, to), l.began, 0
 	} else if to < u.from {
 		return
 	}
@@ -143,18 +192,17 @@ func (u *underWay) saw(from int64, s sight, now time.Time) {
 	}
 }
 
-// lookUnderWay now and then looks for the place of the monitor's rows, and after patience from
-// exact on.
-func (t *session) lookUnderWay(ctx context.Context, patience time.Duration) error {
-	from, slow, due := t.s.monitored.due(time.Now(), patience)
+// lookUnderWay now and then looks for the place of the monitor's rows.
+func (t *session) lookUnderWay(ctx context.Context, upkeep bool) error {
+	l, due := t.s.monitored.due(time.Now(), t.s.o.AllowAsynchronousCommit, upkeep)
 	if !due {
 		return nil
 	}
 	var s sight
 	found, err := query(ctx, t, func(c *claimed) []any { return []any{&c.seq, &c.made, &s.oldest, &s.later, &s.started} },
-		sqlUnderWay, from, ints(slow), int64(mostSlow+1))
+		sqlUnderWay, l.from, ints(l.slow), int64(mostSlow+1))
 	if err != nil {
-		t.s.monitored.failed()
+		t.s.monitored.failed(l)
 		return err
 	}
 	for _, c := range found {
@@ -162,22 +210,23 @@ func (t *session) lookUnderWay(ctx context.Context, patience time.Duration) erro
 			s.rows = append(s.rows, c)
 		}
 	}
-	t.s.monitored.saw(from, s, time.Now())
+	t.s.monitored.saw(l, s)
 	return nil
 }
 
 // front returns where a quick look for rows begins, on which server, and whether it is enough:
-// no row is known to be slow, and none can be in front of it, or could not a while ago.
-func (u *underWay) front(now time.Time) (from, started int64, enough bool) {
+// no row is known to be slow, and no long look is overdue.
+func (u *underWay) front(now time.Time, lost bool) (from, started int64, enough bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.from, u.started, u.started != 0 && len(u.slow) == 0 && (u.exact >= u.from || now.Sub(u.all) < lookAtAll+besideFirst)
+	_, overdue := u.long(now.Add(-upkeepFor), lost)
+	return u.from, u.started, u.started != 0 && len(u.slow) == 0 && !overdue
 }
 
 // nothingUnderWay reports that no row is under way, in one round trip, which some drivers
 // grant only to a statement without arguments. Its text changes when from moves: drivers that
 // prepare it do so twice a second at most.
 func (s *Store) nothingUnderWay(ctx context.Context) bool {
-	from, started, enough := s.monitored.front(time.Now())
+	from, started, enough := s.monitored.front(time.Now(), s.o.AllowAsynchronousCommit)
 	return enough && s.nothing(ctx, strings.NewReplacer("$1", strconv.FormatInt(from, 10), "$2", strconv.FormatInt(started, 10)).Replace(s.sql(sqlAnyAttempted)))
 }

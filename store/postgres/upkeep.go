@@ -46,9 +46,9 @@ func (s *Store) Upkeep(ctx context.Context) (warnings []store.Warning, err error
 			return nil, err
 		}
 	}
-	if s.monitored.late(time.Now(), lookAtAll) {
-		if err := s.tx(ctx, "look for what is under way", func(ctx context.Context, t *session) error {
-			return t.lookUnderWay(ctx, lookAtAll)
+	if s.monitored.late(time.Now(), s.o.AllowAsynchronousCommit) {
+		if err := s.tx(ctx, "look for rows under way", func(ctx context.Context, t *session) error {
+			return t.lookUnderWay(ctx, true)
 		}); err != nil {
 			return nil, err
 		}

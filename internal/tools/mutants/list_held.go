@@ -29,23 +29,23 @@ var heldList = []mutant{
 	},
 	{
 		name: "held: a quick look at what is under way is enough for ever", file: "store/postgres/underway.go", pkg: "store/postgres", test: "TestAQuickLookIsNotEnoughForEver",
-		old: "(u.exact >= u.from || now.Sub(u.all) < lookAtAll+besideFirst)",
-		new: "(u.exact >= u.from || true)",
+		old: "len(u.slow) == 0 && !overdue",
+		new: "len(u.slow) == 0 && (!overdue || true)",
 	},
 	{
-		name: "held: another server's numbers are taken for this one's", file: "store/postgres/underway.go", pkg: "store/postgres", test: "TestUnderWay",
+		name: "held: another server's numbers are taken for this one's", file: "store/postgres/underway.go", pkg: "store/postgres", test: "TestUnderWayOfAnotherServer",
 		old: "u.from, u.exact, u.slow, u.settled, u.mark = 0, 0, nil, 0, 0",
 		new: "u.slow = nil",
 	},
 	{
 		name: "held: what may become visible late is taken to be seen", file: "store/postgres/underway.go", pkg: "store/postgres", test: "TestUnderWay",
-		old: "u.exact, u.all = min(s.oldest, to), now",
-		new: "u.exact, u.all = to, now",
+		old: "u.exact, u.all, u.pause = min(s.oldest, to)",
+		new: "u.exact, u.all, u.pause = to",
 	},
 	{
 		name: "held: nobody looks for what became visible late", file: "store/postgres/underway.go", pkg: "store/postgres", test: "TestUnderWay",
-		old: "u.tried, from = now, u.exact",
-		new: "u.tried, from = now, u.from",
+		old: "		return u.exact, true\n",
+		new: "		return u.from, true\n",
 	},
 	{
 		name: "held: another server with nothing under way is not noticed", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestAnotherServerIsNoticedByAQuickLook",
@@ -116,5 +116,25 @@ var heldList = []mutant{
 		name: "held: scans pass over all that is dead", file: "store/postgres/lanes.go", pkg: "internal/integration", test: "TestCallsUnderAHeldSnapshot",
 		old: "		if known == 0 {\n",
 		new: "		if known >= 0 {\n",
+	},
+	{
+		name: "held: a server that recovered from a crash is taken to go on", file: "store/postgres/underway.go", pkg: "store/postgres", test: "TestUnderWayOfAnotherServer",
+		old: "s.started != u.started || s.later < u.later",
+		new: "s.started != u.started",
+	},
+	{
+		name: "held: nobody looks from the beginning", file: "store/postgres/underway.go", pkg: "store/postgres", test: "TestUnderWay",
+		old: "now.Sub(u.whole) >= lookWhole || lost",
+		new: "lost",
+	},
+	{
+		name: "held: a look that hangs holds up all others", file: "store/postgres/underway.go", pkg: "store/postgres", test: "TestALookThatHangs",
+		old: "u.looking && now.Sub(u.began) < lookFor",
+		new: "u.looking",
+	},
+	{
+		name: "held: no scan finds a hidden row in a lane that nobody claims from", file: "internal/position/known.go", pkg: "internal/position", test: "TestScanFloors",
+		old: "			l.scanned = now.Add(wholeEvery)\n			floors[i].From = math.MinInt64\n",
+		new: "			l.scanned = now.Add(wholeEvery)\n",
 	},
 }
