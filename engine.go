@@ -18,7 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch/submitter"
 )
 
-// engine is one Run: the rooms and what joins them.
+// engine is one Run: the rooms and their connections.
 type engine struct {
 	r         *Runner
 	queuer    *queuer.Queuer
@@ -28,7 +28,7 @@ type engine struct {
 	keeper    *keeper.Keeper
 	vitals    *vitals
 	gate      *gate
-	order     *order // nil where the strategy does not rely on the ledger's
+	order     *order // nil where the strategy does not rely on the ledger's order
 }
 
 // scanLanes is how many lanes one scan reads at most (docs/design.md#how-a-claim-works).
@@ -78,7 +78,8 @@ func newEngine(r *Runner) *engine {
 	})
 	e.queuer = queuer.New(gatedStore{e.store("queuer"), e.gate}, e.submitter, queuer.Options{
 		Strategy: o.Strategy, TTL: o.ClaimTTL, Margin: o.margin(), ScanInterval: o.ScanInterval,
-		// No batch that this engine asks about from memory is given to another before that.
+		// A batch that this engine asks about from memory is given to no other process before
+		// PollInterval.
 		Busy:      min(o.ScanInterval, o.PollInterval),
 		ScanLanes: scanLanes, Lanes: o.ClaimLimit,
 		Resend: r.resend, MaxInFlight: r.maxInFlight, KeepsOrder: r.keepsOrder, Budget: o.budget, Instance: o.Instance,
@@ -113,12 +114,12 @@ func newEngine(r *Runner) *engine {
 	return e
 }
 
-// store is the store as a loop uses it.
+// store returns the store for one loop.
 func (e *engine) store(loop string) watchedStore { return watchedStore{e.r.store, e.vitals, loop} }
 
 // run blocks until ctx is done and everything has come to rest.
 func (e *engine) run(ctx context.Context) error {
-	// Recording outlives ctx: what was begun is written down, within a bound.
+	// Recording outlives ctx: the outcomes of started work are recorded, within a bound.
 	recording, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	recorded := make(chan struct{})
@@ -167,7 +168,7 @@ func (e *engine) run(ctx context.Context) error {
 	case <-rest:
 		return nil
 	case <-bound.C:
-		stop() // what is not written yet is found out by the next start
+		stop() // the next start finds out the outcomes that are not written yet
 	}
 	bound.Reset(restTime)
 	select {
@@ -178,23 +179,22 @@ func (e *engine) run(ctx context.Context) error {
 	}
 }
 
-// keep runs a room until ctx is done. What fails there is tried again there; a panic starts
-// it anew.
+// keep runs a room until ctx is done. A room retries its own failures; a panic starts it anew.
 func (e *engine) keep(ctx context.Context, room string, run func(context.Context)) {
 	loop.Run(ctx, func(ctx context.Context) error { run(ctx); return nil }, func(err error) { e.r.trouble(room, err) })
 }
 
-// restTime is what those get who heed their context, once it is done.
+// restTime is the time that loops get to end after their context is done.
 const restTime = 500 * time.Millisecond
 
-// How retention goes about it: in chunks, with pauses, so that nobody waits for it.
+// Retention prunes in chunks, with pauses, so that nobody waits for it.
 const (
 	pruneChunk = 500
 	prunePause = 100 * time.Millisecond // while there is more
 	pruneEvery = time.Minute
 )
 
-// retain removes what was final long ago, until ctx is done.
+// retain removes batches that were final long ago, until ctx is done.
 func (e *engine) retain(ctx context.Context) {
 	q := store.PruneQuery{OlderThan: e.r.o.Retention, Limit: pruneChunk, Tombstone: e.r.buries}
 	for pause := prunePause; loop.Sleep(ctx, pause); {
@@ -219,18 +219,18 @@ func (e *engine) prune(ctx context.Context, q store.PruneQuery) (store.Pruned, e
 	return e.store("retention").Prune(ctx, q)
 }
 
-// recorded is told of every group of outcomes that the store has answered about. First
-// it wakes whom they concern, all at once, so that lanes that can go on together do.
+// recorded is called with every group of outcomes that the store has answered about. It wakes
+// the lanes concerned first, all at once, so that lanes that can go on together do.
 func (e *engine) recorded(group []recorder.Written) {
 	var free []batch.ServiceID
 	for _, w := range group {
-		if e.order.acknowledged(w.Outcome) { // a run's last: its lane may go on
+		if e.order.acknowledged(w.Outcome) { // a run's last batch: its lane may go on
 			free = append(free, w.Key.Service)
 		}
 	}
 	for _, w := range group {
 		switch {
-		case !applied(w): // whoever was faster has told his own process only
+		case !applied(w): // another process was faster, and has notified only its own queuer
 			e.queuer.Over(w.Key.Service)
 		case w.Applied.Row.Final() && !e.order.out(w.Key.Service):
 			free = append(free, w.Key.Service)
@@ -245,7 +245,7 @@ func (e *engine) recorded(group []recorder.Written) {
 // applied reports whether the row is as the outcome says.
 func applied(w recorder.Written) bool { return w.Applied.Result == store.Written }
 
-// tell is what recorded does for one outcome.
+// tell does recorded's work for one outcome.
 func (e *engine) tell(w recorder.Written) {
 	ctx := context.Background()
 	key, row := w.Key, w.Applied.Row
@@ -270,10 +270,10 @@ func (e *engine) tell(w recorder.Written) {
 		e.r.health.halt(key.Service, false)
 	}
 	if row.State == batch.Committed && w.Applied.From == batch.Committed && !w.Again {
-		e.r.final(key) // somebody else recorded it, and tells of it
+		e.r.final(key) // somebody else recorded it, and reports it
 		return
 	}
-	if w.By == batch.BySubmitter && w.Finding == store.IsCommitted && w.Applied.From == batch.Submitting { // two in one: see accepted
+	if w.By == batch.BySubmitter && w.Finding == store.IsCommitted && w.Applied.From == batch.Submitting { // two outcomes in one: see accepted
 		e.r.observe(ctx, batch.Event{Kind: batch.EventState, Key: key, State: batch.Pending, Attempt: row.Attempt})
 	}
 	breach := e.overtaken(w.Outcome, w.Applied)
@@ -295,7 +295,7 @@ func (e *engine) tell(w recorder.Written) {
 		e.monitor.DueIn(w.Check)
 	}
 	if w.Finding == store.IsPending && w.Applied.From == batch.Pending {
-		return // nothing happened; it was seen, and by whom is kept
+		return // no state changed; the row keeps which node has shown the batch
 	}
 	e.r.observe(ctx, event)
 	if w.Applied.Halted && applied(w) {
@@ -312,7 +312,7 @@ func (e *engine) tell(w recorder.Written) {
 	}
 }
 
-// eventOf is what the observer is told of an outcome that was written.
+// eventOf returns the observer's event for an outcome that was written.
 func eventOf(w recorder.Written, breach error) batch.Event {
 	row := w.Applied.Row
 	event := batch.Event{Kind: batch.EventState, Key: w.Key, State: row.State, Attempt: row.Attempt, Err: asError(row.Error)}
@@ -338,12 +338,12 @@ func asError(e *batch.SubmissionError) error {
 	return e
 }
 
-// updater is where the monitor puts what it found.
+// updater takes the monitor's outcomes.
 type updater struct{ e *engine }
 
 func (u updater) Put(all []store.Outcome) { u.e.recorder.PutAll(u.completed(all)) }
 
-// Told is Put of commits that the ledger told of by itself.
+// Told is Put for commits that the ledger reported by an event.
 func (u updater) Told(all []store.Outcome) { u.e.recorder.Told(u.completed(all)) }
 
 func (u updater) completed(all []store.Outcome) []store.Outcome {
@@ -353,23 +353,23 @@ func (u updater) completed(all []store.Outcome) []store.Outcome {
 	return all
 }
 
-// Free lets go of what waits for the monitor's answer.
+// Free lets go of acceptances that wait for the monitor's answer.
 func (u updater) Free(keys []batch.Key) { u.e.recorder.Free(keys) }
 
-// holdPolls is for how many times FirstPoll an acceptance waits at most for the answer
-// to the first question about it.
+// holdPolls is how many times FirstPoll an acceptance waits at most for the answer to the
+// first question about it.
 const holdPolls = 10
 
-// maxToldHold is how long an acceptance may wait for what the ledger tells by itself, and
-// nobody asks for.
+// maxToldHold is how long an acceptance may wait for an event, without a question to the
+// ledger.
 const maxToldHold = time.Second
 
-// accepted records that the ledger has taken a batch. Where the monitor asks about it
-// soon, or the ledger tells of its commits by itself, that waits for the answer, so that a
-// quick commit and the acceptance are one write: until the batch is final its lane does not
-// go on anyhow. It does where the ledger keeps the order, once all of a run is
-// acknowledged. Where sending a batch again would execute it again, nothing is left
-// unwritten that a crash would make a doubt of.
+// accepted records that the ledger has taken a batch. If the monitor asks about it soon, or
+// the ledger reports its commits by events, the acceptance waits for the answer, so that a
+// quick commit and the acceptance are one write: a lane does not go on before the batch is
+// final anyhow. It does not wait where the strategy relies on the ledger's order: there the
+// lane goes on once a run is acknowledged. Nor does it wait where a crash would leave a doubt,
+// because sending the batch again could execute it twice.
 func (e *engine) accepted(o store.Outcome, took time.Duration) {
 	o.Check = e.monitor.Minds(e.monitor.FirstCheck(o.Key, took))
 	quick := e.order == nil && o.Was != nil && e.outlivesCrash(o.Key.Service, o.Was)
@@ -382,21 +382,21 @@ func (e *engine) accepted(o store.Outcome, took time.Duration) {
 	e.put(o)
 }
 
-// outlivesCrash reports whether a claimed batch of which nothing else is written can still
-// be sent again when its claim has ended, and the monitor has asked and found no trace.
+// outlivesCrash reports whether a claimed batch, with nothing written after the claim, can
+// still be sent again once its claim has ended, and the monitor has asked and found no trace.
 func (e *engine) outlivesCrash(service batch.ServiceID, claimed *store.Row) bool {
 	t := e.r.ledger.Traits(service)
 	asked := max(t.LateArrival, t.Grace) + e.r.o.PollInterval
 	return e.r.resend(service).Allows(claimed.ResendUntil.Sub(claimed.ClaimExpires), asked+e.r.o.ClaimTTL)
 }
 
-// put records an outcome, with what this Runner says of all.
+// put records an outcome, completed by this Runner.
 func (e *engine) put(o store.Outcome) {
 	e.complete(&o)
 	e.recorder.Put(o)
 }
 
-// complete adds what this Runner says of every outcome.
+// complete adds this Runner's policy and instance to an outcome.
 func (e *engine) complete(o *store.Outcome) {
 	o.Policy = e.r.o.Policy
 	if o.Report != nil {

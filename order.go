@@ -10,17 +10,17 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// order is what an engine keeps whose strategy relies on the ledger's keeping the
-// order of submission. The nil pointer is that of any other.
+// order is the memory of an engine whose strategy relies on a ledger that keeps the order of
+// submission. For other strategies the pointer is nil.
 type order struct {
 	mu sync.Mutex
-	// tails are the last batches of the runs that are out, by lane: nothing of a lane
-	// leaves before all of its run is acknowledged, and looking sooner would be in vain.
-	// It is a hint like any other: a lane whose tail is never heard of is found by a scan.
+	// tails are the last batches of the runs that are out, by lane: nothing of a lane leaves
+	// before its whole run is acknowledged, and an earlier look would be in vain. It is a hint
+	// like any other: a scan finds a lane whose tail gets no outcome.
 	tails map[batch.ServiceID]batch.ID
 }
 
-// claimed is told of the claims of a run, in order.
+// claimed is called with the claims of a run, in order.
 func (o *order) claimed(key batch.Key) {
 	if o == nil {
 		return
@@ -55,23 +55,23 @@ func (o *order) out(service batch.ServiceID) bool {
 	return is
 }
 
-// claimed reports a batch that the ledger had accepted and lost, and that is sent again
-// behind others, before it is sent.
+// claimed reports a batch that the ledger had accepted and lost, and that is sent again behind
+// others, before it is sent.
 func (e *engine) claimed(c store.Claim) {
 	e.order.claimed(c.Key)
 	if e.order == nil || !c.Again {
 		return
 	}
-	// What is Submitting is of its own run, and behind it. What is Unknown may have been
-	// executed: the ledger forgets in a restart what it has told of, too.
+	// A Submitting batch belongs to the same run, and comes behind. An Unknown batch may have
+	// been executed: in a restart a ledger forgets even batches that it has reported.
 	if err := e.behind(c.Key, "sent again", batch.Committed, batch.Pending, batch.Valid, batch.Unknown); err != nil {
 		e.r.breach(c.Key, batch.Submitting, c.Attempt, err)
 	}
 }
 
-// overtaken says what is amiss where the ledger executes a batch that it had decided
-// against, or that was taken for lost: what had left after it may have gone ahead.
-// It is nil for all that keeps its place.
+// overtaken returns an error if the ledger executes a batch that it had decided against, or
+// that was taken for lost, and batches that left after it may have gone ahead. It is nil for a
+// batch that keeps its place.
 func (e *engine) overtaken(o store.Outcome, a store.Applied) error {
 	if e.order == nil || o.By != batch.ByMonitor {
 		return nil
@@ -85,9 +85,9 @@ func (e *engine) overtaken(o store.Outcome, a store.Applied) error {
 		batch.Committed, batch.Pending, batch.Valid, batch.Submitting)
 }
 
-// behind says which other batch, in one of the states, a batch follows that should follow
-// it, if there is one. It asks the store, which few batches need. Without an answer there
-// may be one.
+// behind names another batch, in one of the states, that a batch follows although it should
+// come first; nil if no batch does. It asks the store, so it is called for few batches.
+// Without an answer it returns an error, since there may be one.
 func (e *engine) behind(key batch.Key, why string, in ...batch.State) error {
 	ctx, cancel := context.WithTimeout(context.Background(), e.r.o.ClaimTTL/4)
 	defer cancel()

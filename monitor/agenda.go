@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// agenda is when something is known to be due, in slots: what falls due close
-// together is asked together, and there are never many slots.
+// agenda holds the times at which rows will be due, in slots: rows that fall due close
+// together are asked about together, and there are never many slots.
 type agenda struct {
 	start time.Time
 	grain time.Duration // of a slot
@@ -22,7 +22,7 @@ func newAgenda(longest time.Duration) agenda {
 
 func (a *agenda) at(slot int64) time.Time { return a.start.Add(time.Duration(slot) * a.grain) }
 
-// add notes a time, rounded up. It reports whether nothing else is due before.
+// add notes a time, rounded up. It reports whether the time is new, and before all others.
 func (a *agenda) add(at time.Time) (first bool) {
 	slot := int64((at.Sub(a.start) + a.grain - 1) / a.grain)
 	i, known := slices.BinarySearch(a.slots, slot)
@@ -32,7 +32,7 @@ func (a *agenda) add(at time.Time) (first bool) {
 	return i == 0 && !known
 }
 
-// next returns the first time noted; zero for none.
+// next returns the first noted time; zero for none.
 func (a *agenda) next() time.Time {
 	if len(a.slots) == 0 {
 		return time.Time{}

@@ -12,18 +12,18 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// group is what one request asks about.
+// group is the rows that one request asks about.
 type group struct {
-	key     string // whom a hanging request holds up
+	key     string // a hanging request holds up only requests with the same key
 	service batch.ServiceID
 	traits  dlt.Traits
 	rows    []store.InFlight
-	read    time.Time // not before: the ages in rows are of then, or a little later
-	told    bool      // an event was the reason: nothing was leased, or until the next poll
+	read    time.Time // before the rows were read: their ages are of then, or a little later
+	told    bool      // an event was the reason: the rows have no lease, or one until the next poll
 }
 
-// group divides rows by service where the ledger wants it, else by ledger, and
-// into requests of at most MaxIDsPerQuery. Order is kept.
+// group divides rows by service where the ledger wants it, else by ledger, and into requests
+// of at most MaxIDsPerQuery. It keeps their order.
 func (m *Monitor) group(rows []store.InFlight) []*group {
 	var groups []*group
 	open := map[string]*group{}
@@ -45,8 +45,8 @@ func (m *Monitor) group(rows []store.InFlight) []*group {
 	return groups
 }
 
-// ask makes one status request and acts on its answers. It reports whether the
-// request ran into its time limit.
+// ask makes one status request and acts on its answers. It reports whether the request ran
+// into its time limit.
 func (m *Monitor) ask(ctx context.Context, g *group) (hung bool) {
 	byID, err := m.statuses(ctx, g)
 	m.heard(ctx, g, byID, err)
@@ -69,7 +69,7 @@ func (m *Monitor) ask(ctx context.Context, g *group) (hung bool) {
 			due = append(due, store.Due{Ref: f.Ref, In: noHandPause})
 		case v.Outcome != nil:
 			found = append(found, *v.Outcome)
-		case g.told && f.CheckIn > m.o.Rules.PollInterval/2 && v.Next >= m.o.Rules.PollInterval: // it was asked about, and is due in time
+		case g.told && f.CheckIn > m.o.Rules.PollInterval/2 && v.Next >= m.o.Rules.PollInterval: // just asked about, and due again in time
 		default:
 			due = append(due, store.Due{Ref: f.Ref, In: v.Next})
 		}
@@ -82,11 +82,11 @@ func (m *Monitor) ask(ctx context.Context, g *group) (hung bool) {
 	return hangs(err)
 }
 
-// heard takes note of how a status request went.
+// heard records how a status request went, and reports trouble.
 func (m *Monitor) heard(ctx context.Context, g *group, byID map[batch.ID]*batch.Status, err error) {
 	if len(byID) > 0 && dlt.Kind(err) == batch.KindDoubt {
 		if ctx.Err() == nil {
-			m.o.Trouble(g.service, fmt.Errorf("batch statuses: %w", err)) // a part is missing, and asked again
+			m.o.Trouble(g.service, fmt.Errorf("batch statuses: %w", err)) // a part is missing, and will be asked about again
 		}
 	} else if ctx.Err() == nil && m.answered(g.key, err) {
 		m.o.Trouble(g.service, fmt.Errorf("batch statuses: %w", err))
@@ -96,8 +96,8 @@ func (m *Monitor) heard(ctx context.Context, g *group, byID map[batch.ID]*batch.
 // hangs reports whether a request ran into its time limit.
 func hangs(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
 
-// statuses makes one request about a group. What was answered is there, by id, even
-// where there is an error.
+// statuses makes one request about a group. It returns the answers by id, even beside an
+// error.
 func (m *Monitor) statuses(ctx context.Context, g *group) (map[batch.ID]*batch.Status, error) {
 	attempts := make([]batch.Attempt, len(g.rows))
 	for i, f := range g.rows {
@@ -121,8 +121,8 @@ func (m *Monitor) request(ctx context.Context, f func(context.Context) error) er
 	return loop.Contain(func() error { return f(ctx) })
 }
 
-// resolve asks for evidence beside everything else, since it may take long, and
-// reports whether a hand was free for it.
+// resolve asks for evidence with another hand, since that may take long, and reports whether a
+// hand was free.
 func (m *Monitor) resolve(ctx context.Context, g *group, f store.InFlight, k Known) bool {
 	hand, ok := m.pool.Acquire(g.key + "\x00resolve")
 	if !ok {
@@ -136,8 +136,8 @@ func (m *Monitor) resolve(ctx context.Context, g *group, f store.InFlight, k Kno
 	return true
 }
 
-// evidence asks for evidence about a row and acts on it. It reports whether the request
-// ran into its time limit. An error is no evidence: it is asked again.
+// evidence asks for evidence about a row and acts on it. It reports whether the request ran
+// into its time limit. An error is no evidence: the row is asked about again.
 func (m *Monitor) evidence(ctx context.Context, g *group, f store.InFlight, k Known) (hung bool) {
 	var found dlt.Evidence
 	err := m.request(ctx, func(ctx context.Context) (err error) {
@@ -166,11 +166,11 @@ func (m *Monitor) evidence(ctx context.Context, g *group, f store.InFlight, k Kn
 	return hangs(err)
 }
 
-// witnesses is how many earlier batches of the lane a resolver is told of. A ledger
-// that still knows none of so many has forgotten the others, too.
+// witnesses is how many earlier batches of the lane a resolver gets. A ledger that knows none
+// of so many has forgotten the others, too.
 const witnesses = 10
 
-// doubt is what is known here about an attempt that is to be resolved.
+// doubt collects the known facts about an attempt that is to be resolved.
 func (m *Monitor) doubt(ctx context.Context, f store.InFlight, read time.Time) (dlt.Doubt, error) {
 	d := dlt.Doubt{Attempt: batch.Attempt{Key: f.Key, Number: f.Attempt, Prepared: f.Prepared}, Ended: f.PostedAgo}
 	failed := func(err error) { m.o.Trouble(f.Key.Service, err) }
@@ -188,9 +188,9 @@ func (m *Monitor) doubt(ctx context.Context, f store.InFlight, read time.Time) (
 	if err != nil {
 		return d, err
 	}
-	// Since the row was read a slow status request may have passed. A doubt that seems
-	// younger than it is would be proved by a log that began after it; an end that seems
-	// nearer proves nothing.
+	// A slow status request may have passed since the row was read. If Since were too short, a
+	// log that began only after the doubt would count as proof; if Ended is too short, nothing
+	// is proved.
 	d.Since = f.DoubtAgo + time.Since(read)
 	return d, nil
 }

@@ -59,7 +59,7 @@ func TestTheFirstSightIsKeptWhileItIsAskedAbout(t *testing.T) {
 	})
 }
 
-// A stop gives back what is leased: the next process asks at once, not after the lease.
+// A stop gives leased rows back: the next process asks at once, not after the lease.
 func TestAStopLeavesNoRowLeased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -113,8 +113,8 @@ func TestEvidenceIsLookedForWithFewConnections(t *testing.T) {
 	}
 }
 
-// What the evidence could not tell is looked into again: it may be found later, while a
-// person has not decided yet.
+// If the evidence does not tell, it is looked for again: it may be found later, while a person
+// has not decided yet.
 func TestEvidenceIsLookedForAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

@@ -9,46 +9,46 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Rules are what [Decide] goes by, beside the ledger's traits.
+// Rules are the settings of [Decide], beside the ledger's traits.
 type Rules struct {
 	TTL          time.Duration // of this process's claims: how long a resend takes at most to leave
 	FirstPoll    time.Duration // from acceptance to the first query
 	PollInterval time.Duration // between queries, at most
 	StuckAfter   time.Duration // after which an open batch needs a decision
-	// Delay returns how long a batch of the service waits after its n-th certain failure
-	// in a row.
+	// Delay returns how long a batch of the service waits after its n-th certain failure in a
+	// row.
 	Delay func(s batch.ServiceID, n int) time.Duration
-	// Budget counts for batches that have none of their own; nil is unlimited.
+	// Budget counts for batches without a budget of their own; nil is unlimited.
 	Budget func(batch.ServiceID) batch.Budget
-	// AssumeNotCommitted decides a CannotTell beforehand: the batch is sent again,
-	// at the risk that it takes effect twice.
+	// AssumeNotCommitted decides a CannotTell beforehand: the batch is sent again, at the risk
+	// that it takes effect twice.
 	AssumeNotCommitted bool
-	// Told says that the ledger tells by itself what it decides: asking what is under
-	// way is only for what it fails to tell.
+	// Told says that the ledger streams its decisions: questions about batches under way serve
+	// only to find decisions that the stream missed.
 	Told bool
 }
 
-// Known is what was found out about a row.
+// Known is the monitor's knowledge about a row.
 type Known struct {
-	// Status is the ledger's answer; nil where there was none.
+	// Status is the ledger's answer; nil if there was none.
 	Status *batch.Status
 	// Evidence of the resolver, where it was asked.
 	Evidence *dlt.Evidence
-	// Seen is how long this process has known the row as it is, with its claim over, on
-	// its own clock.
+	// Seen is how long this process has known the row as it is, with its claim over, on its
+	// own clock.
 	Seen time.Duration
 }
 
-// Verdict is what to do with a row: record an outcome, ask the resolver, or ask
-// the ledger again after Next.
+// Verdict says what to do with a row: record an outcome, ask the resolver, or ask the ledger
+// again after Next.
 type Verdict struct {
 	Outcome *store.Outcome
 	Resolve bool
 	Next    time.Duration
 }
 
-// Decide says what a row and what is known about it come to. It is the table of
-// docs/design.md#doubt. Anything but a clear answer waits.
+// Decide turns a row and the knowledge about it into a verdict. It is the table of
+// docs/design.md#doubt. Without a clear answer the row waits.
 func Decide(f store.InFlight, k Known, t dlt.Traits, r Rules) Verdict {
 	v := decide(f, k, t, r)
 	if o := v.Outcome; o != nil && o.Error != nil {
@@ -122,9 +122,9 @@ func (d *decider) wait(at time.Duration) Verdict {
 	return Verdict{Next: min(max(at, d.r.FirstPoll), d.r.PollInterval)}
 }
 
-// stuckOr waits, and past the deadline says once that a person is needed. Of a batch that
-// the ledger lost or took back, and that was posted again, the age counts from its first
-// attempt: else each POST would make it young again. Each has its time, though.
+// stuckOr waits, and past the deadline says once that a person is needed. If the ledger lost
+// or took back the batch, and it was posted again, its age counts from the first attempt: else
+// each POST would make it young again. Each attempt still has its time, Grace or Stale.
 func (d *decider) stuckOr(cause string) Verdict {
 	again := d.f.Resends+d.f.Rollbacks > 0 && d.f.PostedAgo > max(d.t.Grace, d.t.Stale)
 	switch {
@@ -163,8 +163,8 @@ func (d *decider) inState(s batch.State, finding store.Finding) Verdict {
 	return v
 }
 
-// shownBy is the endpoint that shows this attempt as being under way, where that is
-// worth a write: "" where the next resend need not wait anyhow, and where one is kept.
+// shownBy returns the endpoint that shows this attempt as under way, if that is worth a write:
+// it is "" if the next resend need not wait anyhow, or if an endpoint is kept already.
 func shownBy(f store.InFlight, st *batch.Status, t dlt.Traits) string {
 	if f.Resends == 0 || t.ResendQuiet == 0 || f.Seen != "" {
 		return ""
@@ -172,10 +172,10 @@ func shownBy(f store.InFlight, st *batch.Status, t dlt.Traits) string {
 	return st.Endpoint
 }
 
-// forgotten reports whether the node that a resend goes to has shown this attempt as being
-// under way, and now has no trace of it. What remembered the bytes is gone then, and a
-// resend is not ignored; docs/resend.md has the proof. Another node's word, or one about
-// an earlier attempt, shows nothing of the kind.
+// forgotten reports whether the node that a resend goes to has shown this attempt as under
+// way, and now has no trace of it. The node's memory of the bytes is gone then, and it does
+// not ignore a resend; docs/resend.md has the proof. The word of another node, or about an
+// earlier attempt, does not show that.
 func (d *decider) forgotten() bool {
 	st := d.k.Status
 	return d.f.Seen != "" && st.Reported == batch.ReportedUnknown && st.Endpoint == d.f.Seen
@@ -194,9 +194,9 @@ func (d *decider) invalid() Verdict {
 		// on its way (docs/ledgers/splinter.md#the-same-bytes-again: it is executed again).
 		return d.wait(d.late())
 	case d.earlierOnly() && d.f.Refused && d.k.Status.Attempt > d.f.DoubtAttempt:
-		return d.noTrace() // that is recorded
+		return d.noTrace() // that verdict is recorded already
 	case !d.f.Settles(d.k.Status.Attempt):
-		return d.noTrace() // of this attempt: the ledger speaks of another
+		return d.noTrace() // no trace of this attempt: the ledger speaks of another
 	}
 	v := d.found(store.IsInvalid)
 	v.Outcome.Settle = d.t.Settle
@@ -213,25 +213,25 @@ func invalidMessage(st *batch.Status) string {
 	return batch.Excerpt(text, batch.MaxErrorText)
 }
 
-// failed is the ledger's word that an attempt had no effect. It counts for the
-// attempt that it names only.
+// failed handles the ledger's word that an attempt had no effect. That counts only for the
+// attempt that the ledger names.
 func (d *decider) failed() Verdict {
 	st := d.k.Status
 	if st.Attempt != 0 && st.Attempt < d.f.Attempt {
-		return d.noTrace() // of this attempt: the ledger speaks of an earlier one
+		return d.noTrace() // no trace of this attempt: the ledger speaks of an earlier one
 	}
 	if d.f.State == batch.Invalid || st.Attempt > d.f.Attempt {
 		return d.stuckOr("the ledger speaks of another attempt")
 	}
 	if d.earlierOnly() && (d.f.Refused || (d.f.Ended && d.f.Failures > 0)) {
-		return d.noTrace() // that is recorded
+		return d.noTrace() // that failure is recorded already
 	}
 	v := d.found(store.Failed)
 	v.Outcome.Spend = true
 	v.Outcome.Delay = d.r.Delay(d.f.Key.Service, d.f.Failures+1)
 	v.Outcome.Error = &batch.SubmissionError{Kind: batch.KindFailed, Message: batch.Excerpt(st.Message, batch.MaxErrorText)}
 	if d.f.Budget.EveryTry {
-		v.Outcome.Spend = false // spent when it was accepted
+		v.Outcome.Spend = false // spent at the claim
 	}
 	spent := d.f.Spent
 	if v.Outcome.Spend {
@@ -253,15 +253,14 @@ func (d *decider) exhausted() *batch.SubmissionError {
 	return &batch.SubmissionError{Kind: batch.KindExhausted, Message: fmt.Sprintf("budget of %d attempts used up", d.f.Budget.Attempts)}
 }
 
-// noTrace is the hard case: a ledger that knows nothing of the batch may yet get
-// it, or may have forgotten it. It is sent again only where that is declared
-// harmless or proved to be.
+// noTrace is the hard case: a ledger that does not know the batch may yet get it, or may have
+// forgotten it. The batch is sent again only where that is declared harmless or proved to be.
 func (d *decider) noTrace() Verdict {
 	f, t := d.f, d.t
 	if f.State == batch.Invalid {
 		return d.settle()
 	}
-	// The database's clock may have jumped: this process waits on its own.
+	// The database's clock may have jumped: this process waits by its own clock, too.
 	age := min(f.PostedAgo, d.k.Seen)
 	late := t.LateArrival - age
 	if late > 0 {
@@ -276,7 +275,7 @@ func (d *decider) noTrace() Verdict {
 		}
 		return d.found(store.NoTrace)
 	}
-	if !f.Ended { // where a duplicate would be executed, no clock but this process's own is trusted
+	if !f.Ended { // where a duplicate would be executed, trust only this process's clock
 		if late := d.late(); late > 0 {
 			return d.wait(late)
 		}
@@ -295,14 +294,14 @@ func (d *decider) settle() Verdict {
 	return d.found(store.Settled)
 }
 
-// late is how long the last attempt may yet take effect, where nobody knows how it ended.
+// late is how long the last attempt may yet take effect, if nobody knows how it ended.
 func (d *decider) late() time.Duration { return d.t.LateArrival - d.ended() }
 
 func (d *decider) ended() time.Duration { return ended(d.f, d.k, d.r) }
 
-// ended is how long ago the last POST ended, at least. The database's clock may have
-// jumped, so that this process's own counts, too; and where nobody knows how the claim
-// ended, its request may go on for as long as it was given, by whoever claimed.
+// ended returns how long ago the last POST ended, at least. The database's clock may have
+// jumped, so this process's own clock counts, too. If nobody knows how the claim ended, its
+// request may have run for the whole TTL that its claimer gave it.
 func ended(f store.InFlight, k Known, r Rules) time.Duration {
 	seen := k.Seen
 	if !f.Ended {
@@ -315,7 +314,7 @@ func ended(f store.InFlight, k Known, r Rules) time.Duration {
 	return min(f.PostedAgo, seen)
 }
 
-// mayResend reports whether there is to be another attempt at all.
+// mayResend reports whether another attempt is allowed at all.
 func (d *decider) mayResend() bool {
 	return !d.f.Refused && !d.f.Budget.Exhausted(d.f.Spent)
 }
@@ -328,8 +327,8 @@ func (d *decider) evidence() Verdict {
 		return d.notCommitted()
 	case dlt.InFlight:
 		if d.k.Seen <= d.r.StuckAfter {
-			// A resolver waits by this process's own clock, as everybody does: after a
-			// restart it says so of a doubt of any age, and settles it a little later.
+			// A resolver waits by this process's own clock: after a restart it says in flight
+			// about a doubt of any age, and settles it a little later.
 			return Verdict{Next: d.next()}
 		}
 		return d.stuckOr("the ledger goes on saying in flight")
@@ -344,10 +343,10 @@ func (d *decider) evidence() Verdict {
 	return d.cannotTell("not found, and the evidence does not tell")
 }
 
-// evidenceTime is how long a resolver that cannot tell of an executed batch is asked
-// again, beyond Stale, before that counts as all that it will ever know: a process that has
-// just started takes Stale to see for itself that nothing moves, and a log is written a little
-// later than what is in it.
+// evidenceTime is how long beyond Stale a resolver that cannot tell is asked again about an
+// executed batch; after that its answer counts as final. A process that has just started takes
+// Stale to see for itself that nothing moves, and a log is written a little later than its
+// events happen.
 const evidenceTime = time.Minute
 
 func (d *decider) cannotTell(cause string) Verdict {
@@ -357,7 +356,7 @@ func (d *decider) cannotTell(cause string) Verdict {
 	return d.undecidable(cause)
 }
 
-// maxRollbacks is after how many executions in a row that were taken back a lane is
+// maxRollbacks is the number of executions in a row that were taken back at which a lane is
 // halted: each took the ledger longer than Traits.Stale, and the next would, too.
 const maxRollbacks = 3
 

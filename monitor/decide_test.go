@@ -34,7 +34,7 @@ func evidence(e dlt.Evidence) *dlt.Evidence { return &e }
 
 func said(word batch.Reported) *batch.Status { return &batch.Status{ID: "b", Reported: word} }
 
-// What a verdict comes to, in a word.
+// verdictWord describes a verdict in a word.
 func verdictWord(v monitor.Verdict) string {
 	switch {
 	case v.Outcome != nil && v.Resolve:
@@ -47,12 +47,12 @@ func verdictWord(v monitor.Verdict) string {
 	return "wait"
 }
 
-// unknownWord is none that a client may pass on.
+// unknownWord is a word that no client may pass on.
 const unknownWord = batch.Reported(99)
 
-// TestDecideEveryWordInEveryState is the plain half of docs/design.md#states-of-a-batch: what the
-// ledger says of a batch, whose time of grace is over, in each state that the
-// monitor owns. The ledger declares nothing harmless and gives no evidence.
+// TestDecideEveryWordInEveryState is the plain half of docs/design.md#states-of-a-batch: the
+// ledger's word about a batch, whose time of grace is over, in each state that the monitor
+// owns. The ledger declares nothing harmless and gives no evidence.
 func TestDecideEveryWordInEveryState(t *testing.T) {
 	words := []batch.Reported{
 		0, batch.ReportedUnknown, batch.ReportedPending, batch.ReportedValid, batch.ReportedInvalid,
@@ -223,8 +223,8 @@ func TestDecideNoTrace(t *testing.T) {
 	}
 }
 
-// What a node shows of an attempt is kept once, where it may matter: after a resend, on a
-// ledger whose nodes ignore one that they remember.
+// The node that shows an attempt is kept once, where it may matter: after a resend, on a
+// ledger whose nodes ignore a resend that they remember.
 func TestDecideKeepsWhoHasShownAResend(t *testing.T) {
 	pending := batch.Status{ID: "b", Reported: batch.ReportedPending, Endpoint: "node"}
 	for name, c := range map[string]struct {
@@ -292,8 +292,8 @@ func TestDecideRollbacks(t *testing.T) {
 	}
 }
 
-// A batch that was executed, and of which nothing more can be found out, waits for a
-// person within minutes, not after StuckAfter.
+// A batch that was executed, with no hope of more evidence, waits for a person within minutes,
+// not after StuckAfter.
 func TestDecideAnExecutionThatNobodyCanTellOf(t *testing.T) {
 	tr := ledgerTraits
 	tr.Resolves, tr.Stale = true, time.Minute
@@ -379,8 +379,8 @@ func TestDecideInvalid(t *testing.T) {
 	assert.Equal(t, 40*time.Millisecond, v.Next)
 }
 
-// An INVALID that names no attempt may be about an earlier one, while the last is
-// still on its way: scabbard's is that of the last execution.
+// An INVALID that names no attempt may be about an earlier attempt, while the last is still on
+// its way: scabbard's is about the last execution.
 func TestDecideInvalidOfAnEarlierAttempt(t *testing.T) {
 	st := &batch.Status{ID: "b", Reported: batch.ReportedInvalid}
 	f := store.InFlight{Version: 8, State: batch.Submitting, Attempt: 2, DoubtAttempt: 2, Ended: true}
@@ -405,7 +405,7 @@ func TestDecideInvalidOfAnEarlierAttempt(t *testing.T) {
 	assert.Equal(t, "is invalid", verdictWord(decide()), "the last was taken")
 }
 
-// An INVALID that names another attempt says of the one in hand what "unknown" says:
+// An INVALID that names another attempt says as much about the present one as "unknown":
 // nothing. It ends a doubt about the attempt that it names, where nothing was taken since.
 func TestDecideInvalidThatNamesAnotherAttempt(t *testing.T) {
 	ever := func(f *store.InFlight) { f.ResendLeft = dlt.Forever }
@@ -481,8 +481,8 @@ func TestDecideFailed(t *testing.T) {
 	}
 }
 
-// An attempt that was refused in doubt (its budget is used up, say) is resolved when
-// the ledger says that it failed; what it says of a later one resolves no earlier one.
+// An attempt that was refused in doubt (its budget is used up, say) is resolved when the
+// ledger says that it failed; its word about a later attempt resolves no earlier one.
 func TestDecideFailedResolvesItsOwnDoubt(t *testing.T) {
 	f := store.InFlight{State: batch.Submitting, Attempt: 3, DoubtAttempt: 3, Refused: true, Ended: true, PostedAgo: time.Minute}
 	k := monitor.Known{Status: &batch.Status{Reported: batch.ReportedFailed, Attempt: 3}, Seen: time.Minute}
@@ -494,8 +494,8 @@ func TestDecideFailedResolvesItsOwnDoubt(t *testing.T) {
 	assert.Equal(t, "resolve", verdictWord(monitor.Decide(f, k, tr, rules)))
 }
 
-// A failure of an earlier attempt says of the one in hand what "unknown" says, so that an
-// attempt which was lost on its way is not left to a person.
+// A failure of an earlier attempt says as much about the present one as "unknown", so that an
+// attempt that was lost on its way is not left to a person.
 func TestDecideFailedThatNamesAnEarlierAttempt(t *testing.T) {
 	f := store.InFlight{State: batch.Submitting, Attempt: 3, DoubtAttempt: 3, Resends: 1, Ended: true, PostedAgo: time.Minute}
 	k := monitor.Known{Status: &batch.Status{Reported: batch.ReportedFailed, Attempt: 2}, Seen: time.Minute}

@@ -13,8 +13,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// TestDecideEverything walks the product of everything that Decide looks at and holds
-// each verdict against the promises and against the row's own rules.
+// TestDecideEverything walks the product of all inputs of Decide and holds each verdict
+// against the promises and against the row's own rules.
 func TestDecideEverything(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	ages := []time.Duration{
@@ -95,8 +95,8 @@ func TestDecideEverything(t *testing.T) {
 	assert.Greater(t, count, 100_000)
 }
 
-// TestDecideEverythingAboutWhatWasShown does so for what a node has shown of an attempt:
-// only the word of the same node about the same attempt ends the long wait early.
+// TestDecideEverythingAboutWhatWasShown does the same for attempts that a node has shown: only
+// the word of the same node about the same attempt ends the long wait early.
 func TestDecideEverythingAboutWhatWasShown(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	early := 0

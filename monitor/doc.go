@@ -1,4 +1,4 @@
-// Package monitor follows what was submitted until its outcome is known
-// (docs/glossary.md#dlt-polling-monitor), and finds out about attempts in doubt before anything
-// is sent again. What a ledger's answer means is decided by a pure function, [Decide].
+// Package monitor follows submitted batches until their outcomes are known
+// (docs/glossary.md#dlt-polling-monitor), and settles attempts in doubt before anything is
+// sent again. A pure function, [Decide], decides the meaning of a ledger's answer.
 package monitor

@@ -15,9 +15,8 @@ import (
 	"github.com/dltbatch/dltbatch/monitor"
 )
 
-// In doubt: before LateArrival has passed on this process's own clock, from its first
-// sight of the claim's end, nothing follows from not being found, whatever age the
-// database's clock says.
+// In doubt: before LateArrival has passed on this process's own clock, from its first sight of
+// the claim's end, nothing follows from not being found, with any age by the database's clock.
 func TestLateArrivalIsWaitedOnTheOwnClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -43,7 +42,7 @@ func TestLateArrivalIsWaitedOnTheOwnClock(t *testing.T) {
 	})
 }
 
-// What was accepted is aged by this process's own clock as well: a database whose clock has
+// Accepted batches are aged by this process's own clock as well: a database whose clock has
 // jumped says that everything was posted long ago.
 func TestAJumpOfTheDatabasesClockAgesNothing(t *testing.T) {
 	for _, state := range []batch.State{batch.Pending, batch.Valid, batch.Invalid} {
@@ -187,8 +186,8 @@ func (f resolverFunc) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, e
 	return f(ctx, d)
 }
 
-// A status request may take long, and the doubt gets older meanwhile: a resolver that
-// is told of a younger one would take a log that began after it for proof.
+// A status request may take long, and the doubt gets older meanwhile: a resolver that takes
+// the doubt for younger would take a log that began after it for proof.
 func TestADoubtIsNeverToldYoungerThanItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

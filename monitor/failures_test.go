@@ -10,8 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Rows whose lease may have been written, and nobody knows, are asked about at once: nobody
-// else gets them before that ends.
+// Rows whose lease may have been written are asked about at once: no other process gets them
+// before that lease ends.
 func TestWhatMayBeLeasedIsAskedAbout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -32,8 +32,8 @@ func TestWhatMayBeLeasedIsAskedAbout(t *testing.T) {
 	})
 }
 
-// Where the next check cannot be written that is tried again by itself, and the row does not
-// wait for the end of its lease.
+// A write of the next check that fails is retried by itself, and the row does not wait for the
+// end of its lease.
 func TestNextChecksAreSetAllTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

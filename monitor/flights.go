@@ -10,36 +10,36 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// flight is a batch that this process posted, while its ledger tells by itself: what it
-// takes to ask about it without a look into the store first. It is only ever good for
-// hearing of a commit, which is a fact whatever the row is by now; whatever else the
-// ledger says is left to those who read the row before they ask.
+// flight is a batch that this process posted, while its ledger streams events: enough to ask
+// about it without a look into the store first. A flight serves only to learn of a commit,
+// which is a fact in any state of the row. Every other answer needs a look at the row before
+// the question.
 type flight struct {
 	ref      store.Ref
 	version  int64
 	state    batch.State // Pending or Valid
 	attempt  int
 	prepared []byte
-	was      *store.Row // at version, for whoever writes the next
+	was      *store.Row // at version, for the next write
 	began    time.Time  // its POST, or a little before
-	stored   bool       // as accepted: before that nobody may ask
-	missed   bool       // what was told may have been about it: ask once more
+	stored   bool       // its acceptance is recorded; before that nobody may ask
+	missed   bool       // an event may have been about it: ask once more
 	told     bool       // its commit is known, and being recorded
 	check    time.Time
 }
 
 const (
-	// maxFlights bounds the memory of all flights. What has none is polled.
+	// maxFlights bounds the memory of all flights. Batches without a flight are polled.
 	maxFlights = 10_000
-	// flightTime is how long events are followed by a question about a batch; after that
-	// it is polled only. It also ends flights that never were stored as accepted.
+	// flightTime is how long events cause questions about a batch; after that it is only
+	// polled. It also ends flights whose acceptance was never recorded.
 	flightTime = 5 * time.Minute
 )
 
-// FirstCheck is when to ask first about a batch that was just accepted, by a request that
-// took so long. Where the ledger tells by itself there is no hurry: once Stored has said
-// so, every event asks about the batch too, and soon where something was told since its
-// POST began, which may have been about it.
+// FirstCheck returns the time to the first question about a batch that was just accepted, by a
+// request that took so long. Where the ledger streams events there is no hurry: once Stored
+// was called for the batch, every event causes a question about it too. If an event came since
+// its POST began, it may have been about the batch, and the question comes soon.
 func (m *Monitor) FirstCheck(key batch.Key, took time.Duration) time.Duration {
 	if m.o.Events == nil {
 		return m.o.Rules.FirstPoll
@@ -64,9 +64,9 @@ func (m *Monitor) FirstCheck(key batch.Key, took time.Duration) time.Duration {
 	return m.o.Rules.PollInterval
 }
 
-// Stored says how the row of a batch stands, now that an outcome is written, or that it
-// is not as whoever posted it believes: then row is nil. check is when it is asked
-// about, if it is Pending.
+// Stored reports the row of a batch after an outcome was written; row is nil if the row
+// differs from what its poster believes. check is the time to the next question, if it is
+// Pending.
 func (m *Monitor) Stored(ref store.Ref, row *store.Row, check time.Duration) {
 	if m.o.Events == nil {
 		return
@@ -85,7 +85,7 @@ func (m *Monitor) Stored(ref store.Ref, row *store.Row, check time.Duration) {
 		m.land(st, ref.Key)
 	default:
 		f.ref, f.version, f.state, f.attempt, f.prepared = ref, row.Version, row.State, row.Attempt, row.Prepared
-		kept := *row // a pointer kept would have every caller's row allocated
+		kept := *row // keeping the pointer would make every caller's row escape to the heap
 		f.was = &kept
 		f.check = time.Now().Add(check)
 		f.missed = !st.heard.Before(f.began)
@@ -95,8 +95,8 @@ func (m *Monitor) Stored(ref store.Ref, row *store.Row, check time.Duration) {
 	}
 }
 
-// adopt makes a flight of a row that goes on as it was, and is asked about again after
-// next: one of before the stream was live, say. What was missed is asked about soon.
+// adopt makes a flight of a row whose state has not changed, and that is asked about again
+// after next: a row from before the stream was live, say. With missed, it is asked about soon.
 func (m *Monitor) adopt(group string, row store.InFlight, next time.Duration, missed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -126,9 +126,9 @@ func (m *Monitor) land(st *stream, key batch.Key) {
 	}
 }
 
-// followed is what to ask about in a group: all its flights, or those that may have
-// been missed. In the order of their POSTs, as a ledger commits them, more or less: what
-// it has just committed is then in one answer, and in one write. m.mu is held.
+// followed returns the flights of a group to ask about: all of them, or only flights with
+// missed set. They are in the order of their POSTs, which is roughly the order of commits:
+// commits of the same moment are then in one answer, and in one write. m.mu is held.
 func (m *Monitor) followed(st *stream) (rows []store.InFlight) {
 	now := time.Now()
 	var asked []*flight
@@ -146,7 +146,7 @@ func (m *Monitor) followed(st *stream) (rows []store.InFlight) {
 		row := store.InFlight{
 			Ref: f.ref, Version: f.version, State: f.state, Attempt: f.attempt, Prepared: f.prepared, Ended: true, Was: f.was,
 		}
-		if f.was != nil && f.was.Resends > 0 { // what its poll may have to keep: see shownBy
+		if f.was != nil && f.was.Resends > 0 { // its poll may have to keep Seen: see shownBy
 			row.Resends, row.Seen = f.was.Resends, f.was.InFlight(f.ref, batch.Budget{}, now).Seen
 		}
 		rows = append(rows, row)
@@ -154,9 +154,9 @@ func (m *Monitor) followed(st *stream) (rows []store.InFlight) {
 	return rows
 }
 
-// askFlights makes one status request about flights. A commit is recorded, what goes on
-// as it was puts the next poll off, what is unclear waits for it, and any other word is
-// for who reads the rows first.
+// askFlights makes one status request about flights. It records a commit. An unchanged state
+// puts the next poll off, and an unknown batch waits for the poll. Any other answer calls
+// look, which reads the rows first.
 func (m *Monitor) askFlights(ctx context.Context, g *group) (hung bool) {
 	byID, err := m.statuses(ctx, g)
 	m.heard(ctx, g, byID, err)
@@ -189,8 +189,8 @@ func (m *Monitor) askFlights(ctx context.Context, g *group) (hung bool) {
 	return hangs(err)
 }
 
-// commits notes that a flight's commit is about to be recorded, and reports whether
-// nobody noted that before.
+// commits notes that a flight's commit is about to be recorded, and reports whether this is
+// the first note.
 func (m *Monitor) commits(group string, key batch.Key) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -208,9 +208,9 @@ func (m *Monitor) commits(group string, key batch.Key) bool {
 	return true
 }
 
-// putOff reports whether the next poll about a flight is to be put off, since the ledger
-// was just asked. It is not before long, so that this happens twice in a poll interval
-// at most, nor while the poll has to look at how old the batch is.
+// putOff reports whether to put the next poll about a flight off, since the ledger was just
+// asked. It does so only if that poll is near, so at most twice in a poll interval, and not
+// while the poll has to look at the age of the batch.
 func (m *Monitor) putOff(g *group, key batch.Key) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -230,7 +230,7 @@ func (m *Monitor) putOff(g *group, key batch.Key) bool {
 	return true
 }
 
-// look asks about all that is under way in a group, after a look into the store.
+// look asks about all batches under way in a group, after a look into the store.
 func (m *Monitor) look(group string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

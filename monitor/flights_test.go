@@ -15,7 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// told runs a monitor whose ledger tells by itself, long after its stream was opened.
+// told runs a monitor whose ledger streams events, long after its stream was opened.
 func told(t *testing.T, answer func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error), f func(w *world, m *monitor.Monitor, events *wires)) {
 	synctest.Test(t, func(t *testing.T) {
 		w, events := newWorld(), &wires{}
@@ -28,8 +28,8 @@ func told(t *testing.T, answer func(context.Context, batch.ServiceID, []batch.At
 	})
 }
 
-// What is asked because of an event is about what this process posted, and the store
-// need not be read for it.
+// A question because of an event is about batches that this process posted, and needs no read
+// of the store.
 func TestAFlightIsAskedAboutWithoutTheStore(t *testing.T) {
 	told(t, nil, func(w *world, m *monitor.Monitor, events *wires) {
 		w.accepted(m, "s", "a")
@@ -46,14 +46,14 @@ func TestAFlightIsAskedAboutWithoutTheStore(t *testing.T) {
 	})
 }
 
-// Nothing may be asked while a claim is live: an answer of before the POST would count.
+// Nothing may be asked while a claim is live: an answer from before the POST would count.
 func TestWhatIsNotStoredAsAcceptedIsNotAskedAbout(t *testing.T) {
 	told(t, nil, func(w *world, m *monitor.Monitor, events *wires) {
 		m.FirstCheck(key("s", "a"), 0)
 		events.tell(t, "", dlt.Event{})
 		settle(time.Second)
 		assert.Empty(t, w.asked("a"))
-		m.Stored(store.Ref{Key: key("s", "a")}, nil, 0) // somebody else has it now
+		m.Stored(store.Ref{Key: key("s", "a")}, nil, 0) // another process has it now
 		w.stored(m, "s", "a")
 		events.tell(t, "", dlt.Event{})
 		settle(time.Second)
@@ -77,8 +77,8 @@ func TestACommitIsRecordedOnce(t *testing.T) {
 	})
 }
 
-// A ledger commits in the order of the POSTs, more or less. What it has just committed
-// is in one answer then, and so in one write, however many more are under way.
+// A ledger commits roughly in the order of the POSTs. Its newest commits are then in one
+// answer, and so in one write, however many more are under way.
 func TestFlightsAreAskedAboutInTheOrderOfTheirPosts(t *testing.T) {
 	told(t, nil, func(w *world, m *monitor.Monitor, events *wires) {
 		w.mu.Lock()
@@ -100,7 +100,7 @@ func TestFlightsAreAskedAboutInTheOrderOfTheirPosts(t *testing.T) {
 	})
 }
 
-// Anything but a commit is for those who read the row before they ask.
+// Any answer except a commit makes the monitor read the row before it asks.
 func TestAnotherWordIsLookedInto(t *testing.T) {
 	for said, finding := range map[batch.Reported]string{
 		batch.ReportedInvalid: "a is invalid", batch.ReportedValid: "a is valid", batch.ReportedFailed: "a failed",
@@ -120,7 +120,7 @@ func TestAnotherWordIsLookedInto(t *testing.T) {
 	}
 }
 
-// What a node shows of a resend is kept, though its blocks put the polls off.
+// The node that shows a resend is kept, though its blocks put the polls off.
 func TestWhoHasShownAResendIsKept(t *testing.T) {
 	pending := func(_ context.Context, _ batch.ServiceID, as []batch.Attempt) ([]batch.Status, error) {
 		return []batch.Status{{ID: as[0].ID, Reported: batch.ReportedPending, Endpoint: "node"}}, nil
@@ -161,7 +161,7 @@ func TestWhatIsUnclearIsLeftToThePoll(t *testing.T) {
 	})
 }
 
-// A poll that has to look at how old a batch is comes, however much is told.
+// A poll that has to look at the age of a batch comes, however many events there are.
 func TestPollsAreNotPutOffForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, events := newWorld(), &wires{}
@@ -182,7 +182,7 @@ func TestPollsAreNotPutOffForEver(t *testing.T) {
 	})
 }
 
-// What was accepted before the stream was live is asked about like the rest from its
+// A batch that was accepted before the stream was live is asked about like the rest from its
 // next poll on.
 func TestARowFromBeforeTheStreamIsAdopted(t *testing.T) {
 	told(t, saying(batch.ReportedPending), func(w *world, m *monitor.Monitor, events *wires) {
@@ -198,9 +198,9 @@ func TestARowFromBeforeTheStreamIsAdopted(t *testing.T) {
 	})
 }
 
-// Of all that is told before a POST begins nothing is about its batch, however soon
-// after that it is accepted: a question would be one too many, and the next event's
-// would have to wait for its pause.
+// An event before a POST begins is not about its batch, however soon after that it is
+// accepted: a question would be one too many, and the next event's would have to wait for its
+// pause.
 func TestWhatWasToldBeforeThePostIsNoReasonToAsk(t *testing.T) {
 	told(t, nil, func(w *world, m *monitor.Monitor, events *wires) {
 		events.tell(t, "", dlt.Event{})
@@ -221,8 +221,8 @@ func TestWhatWasToldBeforeThePostIsNoReasonToAsk(t *testing.T) {
 	})
 }
 
-// A ledger may begin to tell while an acceptance is being written: what it told of the
-// batch was nothing yet.
+// A stream may become live while an acceptance is being written: it had no event about the
+// batch yet.
 func TestAStreamThatComesAliveWhileTheAcceptanceIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, events := newWorld(), &wires{slow: time.Second}
@@ -245,7 +245,7 @@ func TestAStreamThatComesAliveWhileTheAcceptanceIsWritten(t *testing.T) {
 	})
 }
 
-// It is followed then, however late the first question would be without a stream.
+// The batch is followed then, however late the first question would be without a stream.
 func TestAStreamThatComesAliveIsFollowedWhateverFirstPollIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, events := newWorld(), &wires{slow: time.Second}

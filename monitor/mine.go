@@ -10,36 +10,36 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// mine is a batch that this process has posted, that the ledger has accepted, and
-// whose acceptance is recorded with a first check one PollInterval later: until then
-// it is asked about from memory, and costs the store nothing. Whatever becomes of this
-// process, the store knows the batch, and gives it to whoever asks after that.
+// mine is a batch that this process has posted, that the ledger has accepted, and whose
+// acceptance is recorded with a first check one PollInterval later. Until then it is asked
+// about from memory, and costs the store nothing. If this process dies, the store still knows
+// the batch, and any process asks about it after that.
 type mine struct {
 	f    store.InFlight
 	read time.Time // the ages in f are of then
-	at   time.Time // to be asked about
+	at   time.Time // when to ask about it
 	soon bool      // its acceptance is not recorded yet: f is the row as it was claimed
 }
 
-// maxMine bounds what is kept in memory; the rest waits for its check.
+// maxMine bounds how many batches are kept in memory; the others wait for their check.
 const maxMine = 10_000
 
-// Minds returns the first check that is to be recorded of a batch which is about to
-// be minded, rather than check.
+// Minds returns the first check to record, in place of check, for a batch that Mind will be
+// called for.
 func (m *Monitor) Minds(check time.Duration) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if check > m.o.Rules.PollInterval/4 || len(m.mine) >= maxMine {
-		return check // soon enough, by the clock or because the ledger tells
+		return check // soon enough, by the clock or because the ledger streams events
 	}
 	return m.o.Rules.PollInterval
 }
 
-// Mind asks about a batch that was just recorded as accepted, from memory and as often
-// as it must until its first check, which is a PollInterval from now. It returns false
-// for one that waits for that. Where the ledger tells by itself the events are followed
-// by questions; one that it began to tell while the acceptance was being written was
-// not asked about then, and is soon.
+// Mind asks about a batch that was just recorded as accepted, from memory and as often as
+// needed, until its first check, a PollInterval from now. It returns false if the batch is
+// left to that check. If a live stream reports about its group, Mind makes it a flight and
+// returns false: that flight is asked about soon, since the stream may have begun while the
+// acceptance was written.
 func (m *Monitor) Mind(f store.InFlight) bool {
 	if m.o.Events != nil {
 		if group := groupKey(m.o.Traits(f.Key.Service), f.Key.Service); m.tells(group) {
@@ -60,10 +60,9 @@ func (m *Monitor) Mind(f store.InFlight) bool {
 	return true
 }
 
-// MindSoon asks once about a batch that the ledger has just accepted, before that is
-// recorded: was is the row as it was claimed. If it is committed, the outcome is put;
-// whatever else comes of it, the updater is told to go on without (Free). It returns
-// false for one that is not asked about.
+// MindSoon asks once about a batch that the ledger has just accepted, before the acceptance is
+// recorded: was is the row as it was claimed. If the batch is committed, the outcome is put;
+// if not, the updater's Free is called. MindSoon returns false if it will not ask.
 func (m *Monitor) MindSoon(ref store.Ref, was *store.Row) bool {
 	s := ref.Key.Service
 	if m.o.Rules.FirstPoll > m.o.Rules.PollInterval/4 || m.o.Events != nil && m.tells(groupKey(m.o.Traits(s), s)) {
@@ -104,7 +103,7 @@ func (m *Monitor) again(b *mine, after time.Duration) {
 	m.mindLocked(b)
 }
 
-// mindAll asks about what is minded, until ctx is done.
+// mindAll asks about minded batches until ctx is done.
 func (m *Monitor) mindAll(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -119,7 +118,7 @@ func (m *Monitor) mindAll(ctx context.Context) {
 		now := time.Now()
 		var due []*mine
 		m.mu.Lock()
-		// What falls due close together is asked together.
+		// Batches that fall due close together are asked about together.
 		for len(m.mine) > 0 && (!m.mine[0].at.After(now) || len(due) > 0 && m.mine[0].at.Sub(now) < minPause) {
 			due = append(due, heap.Pop(&m.mine).(*mine))
 		}
@@ -132,7 +131,7 @@ func (m *Monitor) mindAll(ctx context.Context) {
 	}
 }
 
-// askMine gives the requests about what is due to free hands.
+// askMine gives the requests about due batches to free hands.
 func (m *Monitor) askMine(ctx context.Context, due []*mine, now time.Time) {
 	if len(due) == 0 {
 		return
@@ -141,7 +140,7 @@ func (m *Monitor) askMine(ctx context.Context, due []*mine, now time.Time) {
 	of := make(map[batch.Key]*mine, len(due))
 	for _, b := range due {
 		if was := of[b.f.Key]; was == nil || was.soon {
-			of[b.f.Key] = b // of two, which a late question makes, the one that is recorded
+			of[b.f.Key] = b // a late question makes two entries of a batch: take the recorded one
 		}
 	}
 	for _, b := range due {
@@ -180,7 +179,7 @@ func (m *Monitor) askMine(ctx context.Context, due []*mine, now time.Time) {
 			for _, f := range g.rows {
 				st := byID[f.Key.ID]
 				if of[f.Key].soon && (st == nil || st.Reported != batch.ReportedCommitted) {
-					free = append(free, f.Key) // it is decided about by its row as it will be
+					free = append(free, f.Key) // its row will be decided about once the acceptance is recorded
 					continue
 				}
 				switch v := Decide(f, Known{Status: st, Seen: now.Sub(of[f.Key].read)}, g.traits, m.o.Rules); {
@@ -199,7 +198,7 @@ func (m *Monitor) askMine(ctx context.Context, due []*mine, now time.Time) {
 	}
 }
 
-// aged is the row after a while.
+// aged returns the row as it is after d.
 func aged(f store.InFlight, d time.Duration) store.InFlight {
 	f.PostedAgo += d
 	f.Age += d
@@ -210,7 +209,7 @@ func aged(f store.InFlight, d time.Duration) store.InFlight {
 	return f
 }
 
-// minded is a heap of what is to be asked about next.
+// minded is a heap of batches by when to ask next.
 type minded []*mine
 
 func (h minded) Len() int           { return len(h) }

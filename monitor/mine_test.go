@@ -22,7 +22,7 @@ func accepted(id batch.ID) store.InFlight {
 	}
 }
 
-// What this process posted is asked about from memory until the store's check is due.
+// Batches that this process posted are asked about from memory until the store's check is due.
 func TestMindsWithoutTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -50,8 +50,8 @@ func TestMindsWithoutTheStore(t *testing.T) {
 	})
 }
 
-// What falls due close together is asked together; ages go on; and a verdict is of the
-// version that was posted.
+// Batches that fall due close together are asked about together; ages go on; and a verdict is
+// for the version that was posted.
 func TestMindsTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -97,8 +97,8 @@ func TestMindsThroughFailures(t *testing.T) {
 	})
 }
 
-// A first poll that is hardly sooner than the others is left to the store, and so is a
-// ledger that tells by itself.
+// A first poll that is hardly sooner than the others is left to the store, and so is a ledger
+// that streams events.
 func TestMindsNothingInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -119,8 +119,8 @@ func TestMindsNothingInVain(t *testing.T) {
 	})
 }
 
-// What was just accepted is asked about once before that is recorded: together with the
-// others, and for nothing but a commit.
+// A batch that was just accepted is asked about once before the acceptance is recorded:
+// together with the others, and for nothing but a commit.
 func TestMindsSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -169,7 +169,7 @@ func TestMindsSoon(t *testing.T) {
 	})
 }
 
-// Where nothing can be asked, nothing waits for it.
+// If the ledger cannot be asked, the acceptance does not wait.
 func TestMindsSoonOrNotAtAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

@@ -13,7 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// PendingBatchStore tells which batches to ask about (docs/glossary.md#dlt-polling-monitor).
+// PendingBatchStore selects the batches to ask about (docs/glossary.md#dlt-polling-monitor).
 type PendingBatchStore interface {
 	Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error)
 	Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error)
@@ -24,16 +24,16 @@ type PendingBatchStore interface {
 // BatchStatusReader is the ledger's half (docs/glossary.md#dlt-polling-monitor).
 type BatchStatusReader = dlt.BatchStatusReader
 
-// BatchUpdater takes what was found out (docs/glossary.md#dlt-polling-monitor). It may wait, but
-// not for the monitor.
+// BatchUpdater takes outcomes (docs/glossary.md#dlt-polling-monitor). It may block, but not on
+// the monitor.
 type BatchUpdater interface {
 	// Put takes outcomes that became known together, and may keep the slice.
 	Put(all []store.Outcome)
-	// Told is Put of commits that the ledger told of by itself, maybe before it has answered
-	// their POSTs.
+	// Told is Put for commits that the ledger reported by an event, maybe before it has
+	// answered their POSTs.
 	Told(all []store.Outcome)
-	// Free is told of batches that MindSoon was called for, and that the ledger does
-	// not call committed yet, or that it could not be asked about.
+	// Free is called with batches that MindSoon was called for, and that the ledger does not
+	// call committed yet or could not be asked about.
 	Free(keys []batch.Key)
 }
 
@@ -47,9 +47,9 @@ type Options struct {
 	Resolver       dlt.Resolver    // nil where no traits say Resolves
 	Events         dlt.EventSource // nil where no traits say Streams
 	Streams        int             // of events, open at once
-	// Trouble is told of requests that failed.
+	// Trouble is called for requests that failed.
 	Trouble func(service batch.ServiceID, err error)
-	// Vanished is told of a commit that the ledger no longer knows as one.
+	// Vanished is called for a commit that the ledger no longer reports as committed.
 	Vanished func(key batch.Key, now batch.Reported)
 }
 
@@ -67,12 +67,12 @@ type Monitor struct {
 	mu    sync.Mutex
 	due   agenda
 	sight sightings
-	quiet map[string]*quiet // whom not to ask for now, by group
+	quiet map[string]*quiet // groups not to ask about for now
 
 	streams  map[string]*stream // by group
 	unopened []*stream
-	flying   int       // flights of all of them
-	askAt    time.Time // when to ask because of an event; zero: nobody told
+	flying   int       // flights of all streams
+	askAt    time.Time // when to ask because of an event; zero: no event
 	asked    time.Time // last because of an event
 	watched  []committed
 
@@ -92,8 +92,8 @@ func New(s PendingBatchStore, r BatchStatusReader, u BatchUpdater, o Options) *M
 	return m
 }
 
-// poke makes a loop look at where it stands, or whether there is a hand for it.
-// Nothing is asked for it.
+// poke makes a loop look at its times again, or for a free hand. It causes no question by
+// itself.
 func poke(wake chan<- struct{}) {
 	select {
 	case wake <- struct{}{}:
@@ -101,7 +101,7 @@ func poke(wake chan<- struct{}) {
 	}
 }
 
-// DueIn says that something will be due after d, PollInterval at most.
+// DueIn says that a row will be due after d, PollInterval at most.
 func (m *Monitor) DueIn(d time.Duration) {
 	at := time.Now().Add(min(d, m.o.Rules.PollInterval))
 	m.mu.Lock()
@@ -112,11 +112,12 @@ func (m *Monitor) DueIn(d time.Duration) {
 	}
 }
 
-// minPause keeps rounds apart, so that what falls due close together is asked together.
+// minPause keeps rounds apart, so that rows that fall due close together are asked about
+// together.
 const minPause = 2 * time.Millisecond
 
-// Run asks until ctx is done; then it waits for the requests under way, which it cuts off.
-// Where the store fails, it is asked again by itself, briefly.
+// Run asks until ctx is done; then it cuts off the requests under way and waits for them to
+// end. Where the store fails, Run retries only that call, after a short backoff.
 func (m *Monitor) Run(ctx context.Context) {
 	last := time.Time{}
 	timer := time.NewTimer(0)
@@ -158,7 +159,7 @@ func (m *Monitor) Run(ctx context.Context) {
 	}
 }
 
-// round asks about everything that is due.
+// round asks about all rows that are due.
 func (m *Monitor) round(ctx context.Context) {
 	m.mu.Lock()
 	m.due.pass(time.Now())
@@ -176,17 +177,17 @@ func (m *Monitor) round(ctx context.Context) {
 	}
 }
 
-// reason is why rows are asked about, and where they come from.
+// reason says why rows are asked about, and from where they come.
 type reason uint8
 
 const (
 	polled reason = iota // they were due
-	looked               // of an event: what the store had under way
-	flown                // of an event: flights
+	looked               // an event; the rows are the store's batches under way
+	flown                // an event; the rows are flights
 )
 
-// dispatch gives the requests about rows, for which the store was asked then, to free
-// hands.
+// dispatch gives the requests about rows to free hands. then is when the store was asked for
+// rows.
 func (m *Monitor) dispatch(ctx context.Context, rows []store.InFlight, then time.Time, why reason) {
 	wake := m.event
 	if why == polled {
@@ -194,7 +195,7 @@ func (m *Monitor) dispatch(ctx context.Context, rows []store.InFlight, then time
 	}
 	var put []store.Due
 	later := func(g *group, d time.Duration) {
-		if why != flown { // those are polled anyway
+		if why != flown { // flights are polled anyway
 			put = append(put, dueIn(g.rows, d)...)
 		}
 	}
@@ -222,12 +223,12 @@ func (m *Monitor) dispatch(ctx context.Context, rows []store.InFlight, then time
 	m.check(ctx, put)
 }
 
-// noHandPause is how long rows wait whose group has used up its share of the hands.
+// noHandPause is how long rows wait if their group has used up its share of the hands.
 const noHandPause = 100 * time.Millisecond
 
-// pending selects what is due, or whatever is under way in services. Where the store fails
-// it is asked again; an error is that ctx is done. What may have been leased by a call that
-// failed is asked about at once: nobody else does before the lease ends.
+// pending selects due rows or, if q names services, all their rows under way. It retries if
+// the store fails; an error means that ctx is done. A call that failed may have leased the
+// rows it returns. They are asked about at once: nobody else asks before the lease ends.
 func (m *Monitor) pending(ctx context.Context, q store.PendingQuery) (rows []store.InFlight, err error) {
 	q.Limit = m.o.Batches
 	failed := func(err error) { m.o.Trouble("", fmt.Errorf("select pending batches: %w", err)) }
@@ -243,8 +244,8 @@ func (m *Monitor) pending(ctx context.Context, q store.PendingQuery) (rows []sto
 	return rows, err
 }
 
-// start runs f beside the others. A panic in it is contained; the leases of its
-// rows end, and they are asked about again.
+// start runs f in a goroutine. It contains a panic; the leases of f's rows then end, and they
+// are asked about again.
 func (m *Monitor) start(service batch.ServiceID, f func()) {
 	m.asking.Go(func() {
 		if err := loop.Contain(func() error { f(); return nil }); err != nil {
@@ -253,8 +254,8 @@ func (m *Monitor) start(service batch.ServiceID, f func()) {
 	})
 }
 
-// hand waits for a place, but not on behalf of a group that hangs: it waits for
-// its own share elsewhere, and delays nobody.
+// hand waits for a free hand. It does not wait for a group whose hanging requests hold its
+// whole share while other hands are free: that would delay the other groups.
 func (m *Monitor) hand(ctx context.Context, key string, wake <-chan struct{}) (*pool.Hand, bool) {
 	for {
 		hand, ok := m.pool.Acquire(key)
@@ -285,9 +286,9 @@ func (m *Monitor) Forget(id batch.ID, version int64) {
 	delete(m.sight.old, sighting{id, version})
 }
 
-// check sets when to ask next. A stop does not keep it from that: the rows would
-// be left alone until their leases end. They are due at once then. What fails is tried
-// again for as long as a request may last; then the leases end, and the rows are asked about.
+// check sets when to ask next. After a stop it does so, too, with the rows due at once: else
+// they would be left alone until their leases end. It retries for as long as a request may
+// last; if it still fails, the leases end, and the rows are asked about.
 func (m *Monitor) check(ctx context.Context, due []store.Due) {
 	if len(due) == 0 {
 		return

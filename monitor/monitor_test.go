@@ -89,7 +89,7 @@ func TestAnswersAreMatchedByID(t *testing.T) {
 				{ID: "d", Reported: batch.ReportedCommitted},
 				{ID: "stranger", Reported: batch.ReportedCommitted},
 				{ID: "a", Reported: batch.ReportedInvalid},
-			}, errLedger // b and c could not be had
+			}, errLedger // no answer about b and c
 		}
 		for _, id := range []batch.ID{"a", "b", "c", "d"} {
 			w.add("s", id, 0)
@@ -193,7 +193,8 @@ func TestATroubleOfOneGroupTouchesNoOther(t *testing.T) {
 	}
 }
 
-// A hanging group delays no other, and one of many that hang not much.
+// A hanging group delays no other group, and many hanging groups delay a healthy one only a
+// little.
 func TestHangingGroupsDelayNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -236,7 +237,7 @@ func TestAnIdleMonitorAsksOncePerPollInterval(t *testing.T) {
 	})
 }
 
-// One that stays pending is asked about less and less often, down to the interval.
+// A batch that stays pending is asked about less and less often, down to the interval.
 func TestAPendingBatchIsAskedAboutLessAndLess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -258,7 +259,7 @@ func TestAPendingBatchIsAskedAboutLessAndLess(t *testing.T) {
 	})
 }
 
-// What is said to become due is asked about then, each of several.
+// After each of several DueIn, the monitor asks at its time.
 func TestDueInWakesEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -300,7 +301,7 @@ func TestDueInZeroMakesItLookNow(t *testing.T) {
 	})
 }
 
-// A question to the store that fails is asked again by itself, with pauses.
+// A failed call of the store is retried by itself, with pauses.
 func TestAnErrorOfTheStoreIsOutlived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

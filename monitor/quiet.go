@@ -16,7 +16,7 @@ type quiet struct {
 	pause *backoff.ExponentialBackOff
 }
 
-// quietFor returns for how long a group is to be left alone.
+// quietFor returns for how long a group is still left alone.
 func (m *Monitor) quietFor(key string) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -26,9 +26,9 @@ func (m *Monitor) quietFor(key string) time.Duration {
 	return 0
 }
 
-// answered notes how a status request of a group went, and reports whether it is
-// the first that failed since one did not. The pause after a failure doubles, and is
-// at least what the ledger asks for.
+// answered notes how a status request of a group went, and reports whether it is the first
+// failure since a success. The pause after a failure doubles, and is at least the ledger's
+// RetryAfter, up to maxRetryAfter.
 func (m *Monitor) answered(key string, err error) (first bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -51,5 +51,5 @@ func (m *Monitor) answered(key string, err error) (first bool) {
 	return first
 }
 
-// maxRetryAfter bounds what a ledger may ask for before it is asked again.
+// maxRetryAfter bounds the pause that a ledger may ask for.
 const maxRetryAfter = 5 * time.Minute

@@ -6,8 +6,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// sightings remembers when claims were first seen to be over. It forgets what was
-// not asked about for a while, a generation at a time.
+// sightings remembers when claims were first seen to be over. It forgets sightings that nobody
+// asked about for a while, a generation at a time.
 type sightings struct {
 	keep     time.Duration
 	now, old map[sighting]time.Time

@@ -11,29 +11,29 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// stream is what a ledger tells by itself about one group: a service, or all of a
-// ledger (the event monitor of docs/glossary.md#dlt-polling-monitor). Polling goes on as the floor.
+// stream is the ledger's event stream about one group: a service, or a whole ledger (the event
+// monitor of docs/glossary.md#dlt-polling-monitor). Polling goes on beside it, as the floor.
 type stream struct {
 	key      string
 	one      bool                          // the group is one service
-	service  batch.ServiceID               // that one
-	first    batch.ServiceID               // for which it was opened
+	service  batch.ServiceID               // if one: that service
+	first    batch.ServiceID               // the service it was opened for
 	services map[batch.ServiceID]time.Time // followed, and when last
 	cancel   context.CancelFunc
 	used     time.Time // last followed
 	idle     time.Duration
 	live     bool
-	names    bool      // it has told of commits by their ids
+	names    bool      // it has reported commits by their ids
 	heard    time.Time // when it last gave a reason to ask
 	flights  map[batch.Key]*flight
-	ask      bool // something has changed: ask about the flights
-	look     bool // something may have been missed: ask about all that is under way
+	ask      bool // an event came: ask about the flights
+	look     bool // an event may have been missed: ask about all batches under way
 }
 
 const (
-	// streamIdle is how long a stream stays open that nothing is followed by, beside the
-	// ledger's LateArrival: what is in doubt waits so long, and the log of the stream that
-	// settles it must reach as far.
+	// streamIdle, plus the ledger's LateArrival, is how long a stream stays open after its
+	// last Follow: a doubt waits for LateArrival, and the log of the stream that settles it
+	// must reach as far.
 	streamIdle = 5 * time.Minute
 	// askPause is the least time between two asks that events trigger.
 	askPause = 10 * time.Millisecond
@@ -43,7 +43,7 @@ const (
 	minReconnect, maxReconnect = 100 * time.Millisecond, 30 * time.Second
 )
 
-// groupKey names the group that a service's batches are asked about in.
+// groupKey names the group in which a service's batches are asked about.
 func groupKey(t dlt.Traits, s batch.ServiceID) string {
 	if t.GroupsByService {
 		return t.Name + "\x00" + string(s)
@@ -51,9 +51,8 @@ func groupKey(t dlt.Traits, s batch.ServiceID) string {
 	return t.Name
 }
 
-// Follow says that a batch of the service is, or will soon be, posted by this process:
-// what the ledger tells about it is wanted. Past Options.Streams open streams a
-// service is only polled.
+// Follow says that this process posts, or will soon post, a batch of the service: its events
+// are wanted. Once Options.Streams streams are open, further services are only polled.
 func (m *Monitor) Follow(s batch.ServiceID) {
 	if m.o.Events == nil {
 		return
@@ -86,7 +85,8 @@ func (m *Monitor) Follow(s batch.ServiceID) {
 	st.services[s] = now
 }
 
-// askSoon asks, after wait and not at once where that was done just now. m.mu is held.
+// askSoon schedules a question after wait, and at least askPause after the last one. m.mu is
+// held.
 func (m *Monitor) askSoon(wait time.Duration) {
 	at := time.Now().Add(wait)
 	if limit := m.asked.Add(askPause); at.Before(limit) {
@@ -98,7 +98,7 @@ func (m *Monitor) askSoon(wait time.Duration) {
 	}
 }
 
-// tells reports whether a live stream tells about the group.
+// tells reports whether a live stream reports about the group.
 func (m *Monitor) tells(key string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -106,7 +106,7 @@ func (m *Monitor) tells(key string) bool {
 	return st != nil && st.live
 }
 
-// Names reports whether a live stream tells of the service's commits by their ids.
+// Names reports whether a live stream reports the service's commits by their ids.
 func (m *Monitor) Names(s batch.ServiceID) bool {
 	if m.o.Events == nil {
 		return false
@@ -117,7 +117,7 @@ func (m *Monitor) Names(s batch.ServiceID) bool {
 	return st != nil && st.live && st.names
 }
 
-// openStreams opens what is followed, and closes what is not any more.
+// openStreams opens new streams, and closes streams that nobody follows any more.
 func (m *Monitor) openStreams(ctx context.Context) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -136,7 +136,7 @@ func (m *Monitor) openStreams(ctx context.Context) {
 	}
 }
 
-// closeStreams ends all streams. They are followed again with the next claims.
+// closeStreams ends all streams. The next claims follow them again.
 func (m *Monitor) closeStreams() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -182,8 +182,8 @@ func (m *Monitor) listen(ctx context.Context, st *stream) {
 	}
 }
 
-// tell acts on an event. A commit is a fact and recorded as it stands, whatever the
-// row is by now (docs/design.md#promise-5-fencing); anything else is a reason to ask.
+// tell acts on an event. A commit is a fact and recorded as it is, in any state of the row
+// (docs/design.md#promise-5-fencing); anything else is a reason to ask.
 func (m *Monitor) tell(st *stream, e dlt.Event) {
 	ask := e.Live || len(e.Statuses) == 0
 	var found []store.Outcome
@@ -207,7 +207,8 @@ func (m *Monitor) tell(st *stream, e dlt.Event) {
 	}
 }
 
-// committed is the outcome of a commit that was told, with what is known of the row.
+// committed returns the outcome of a commit that an event reported, with the row if it is
+// known.
 func (m *Monitor) committed(st *stream, service batch.ServiceID, s batch.Status) store.Outcome {
 	o := store.Outcome{
 		Ref: store.Ref{Key: batch.Key{Service: service, ID: s.ID}}, By: batch.ByMonitor,
@@ -221,10 +222,10 @@ func (m *Monitor) committed(st *stream, service batch.ServiceID, s batch.Status)
 	return o
 }
 
-// answerEvents asks because of events until ctx is done. It does so beside the polling,
-// which would hold it up.
+// answerEvents asks because of events until ctx is done. It runs beside the polling, which
+// would hold it up.
 func (m *Monitor) answerEvents(ctx context.Context) {
-	defer poke(m.event) // for whoever goes on with it
+	defer poke(m.event) // for the next answerEvents
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for ctx.Err() == nil {
@@ -248,8 +249,8 @@ func (m *Monitor) answerEvents(ctx context.Context) {
 	}
 }
 
-// told asks because of events: about the flights, of which all that it takes is known,
-// and about all that is under way where more may have happened than was told.
+// told asks because of events: about the flights, which need no look into the store, and about
+// all batches under way in groups where more may have happened than the events say.
 func (m *Monitor) told(ctx context.Context) {
 	var services []batch.ServiceID
 	var flights []store.InFlight
@@ -275,7 +276,7 @@ func (m *Monitor) told(ctx context.Context) {
 		asked := time.Now()
 		q := store.PendingQuery{Services: services[:n]}
 		rows, err := m.pending(ctx, q)
-		if len(rows) >= m.o.Batches { // it may be that there are more: then they take turns
+		if len(rows) >= m.o.Batches { // there may be more: then they take turns
 			q.Lease = m.o.Rules.PollInterval
 			rows, err = m.pending(ctx, q)
 		}

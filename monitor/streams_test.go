@@ -21,7 +21,7 @@ import (
 // wires are the streams that a ledger has open.
 type wires struct {
 	mu     sync.Mutex
-	open   map[batch.ServiceID]chan dlt.Event // closed to break one
+	open   map[batch.ServiceID]chan dlt.Event // close one to break it
 	opened int
 	refuse bool
 	slow   time.Duration // until a stream is live
@@ -74,8 +74,8 @@ func (w *wires) tell(t *testing.T, s batch.ServiceID, e dlt.Event) {
 	c <- e
 }
 
-// at is the service for which a stream was opened: "" is that of a whole ledger, for which
-// any is named, by which a router finds its route. w.mu is held.
+// at returns the service for which a stream was opened. "" stands for a whole ledger, whose
+// stream is opened for any one service, by which a router finds its route. w.mu is held.
 func (w *wires) at(s batch.ServiceID) batch.ServiceID {
 	if s == "" && len(w.open) == 1 {
 		for s = range w.open {
@@ -146,8 +146,8 @@ func TestAnEventWithoutAVerdictIsAReasonToAsk(t *testing.T) {
 	}
 }
 
-// A ledger may tell while the acceptance is being written: then nothing can be asked
-// about yet, and what was told must not be forgotten.
+// An event may come while the acceptance is being written: then nothing can be asked about
+// yet, and the event must not be forgotten.
 func TestAnEventWhileTheAcceptanceIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, events := newWorld(), &wires{}
@@ -198,8 +198,8 @@ func TestAsksThatEventsTriggerAreRateLimited(t *testing.T) {
 	})
 }
 
-// Asking because of an event costs the store no write but twice in a poll interval, and
-// the polls are put off by it.
+// Questions because of events cost the store a write at most twice in a poll interval, and
+// they put the polls off.
 func TestAskingBecauseOfAnEventWritesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, events := newWorld(), &wires{}
@@ -334,7 +334,7 @@ func TestStreamsAreBoundedAndClosedWhenIdle(t *testing.T) {
 	})
 }
 
-// What is in doubt is settled by the log of a stream that reaches beyond LateArrival.
+// A doubt is settled by the log of a stream that reaches beyond LateArrival.
 func TestAStreamOutlastsLateArrival(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, events := newWorld(), &wires{}

@@ -11,19 +11,18 @@ import (
 )
 
 // committed is a commit that may yet vanish: a ledger that forks takes it back
-// (docs/ledgers/sawtooth.md#statuses). It is told of and nothing else: the batch
-// stays Committed, since what followed it has left already.
+// (docs/ledgers/sawtooth.md#statuses). The monitor reports that and does nothing else: the
+// batch stays Committed, since later batches have left already.
 type committed struct {
 	key   batch.Key
 	until time.Time
 }
 
-// maxWatched bounds what is watched at once; past it the oldest are let go.
+// maxWatched bounds how many commits are watched at once; past it the oldest are dropped.
 const maxWatched = 10_000
 
-// Watch asks about a batch that this process recorded as Committed until the
-// ledger's Traits.Vanish has passed. It is kept in memory: what was committed before
-// a restart is not watched after it.
+// Watch asks about a batch that this process recorded as Committed until the ledger's
+// Traits.Vanish has passed. The list is in memory: a restart ends all watching.
 func (m *Monitor) Watch(key batch.Key) {
 	vanish := m.o.Traits(key.Service).Vanish
 	if vanish <= 0 {
@@ -37,7 +36,7 @@ func (m *Monitor) Watch(key batch.Key) {
 	m.watched = append(m.watched, committed{key, time.Now().Add(vanish)})
 }
 
-// watch asks about what was committed, ten times while it may vanish.
+// watch asks about recent commits, ten times while each may vanish.
 func (m *Monitor) watch(ctx context.Context) {
 	for {
 		m.mu.Lock()

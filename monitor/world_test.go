@@ -17,7 +17,7 @@ import (
 
 const timeout = 10 * time.Second
 
-// row is one that the monitor asks about.
+// row is a row that the monitor asks about.
 type row struct {
 	store.InFlight
 	due    time.Time
@@ -76,7 +76,7 @@ func (w *world) add(service batch.ServiceID, id batch.ID, d time.Duration, chang
 
 func key(service batch.ServiceID, id batch.ID) batch.Key { return batch.Key{Service: service, ID: id} }
 
-// accepted puts a row into the store as a Runner does that posted the batch.
+// accepted puts a row into the store like the Runner that posted the batch.
 func (w *world) accepted(m *monitor.Monitor, service batch.ServiceID, id batch.ID) {
 	w.add(service, id, m.FirstCheck(key(service, id), 0))
 	w.stored(m, service, id)

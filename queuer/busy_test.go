@@ -20,8 +20,8 @@ func oneOfEach(q store.ClaimQuery, _ store.Choose) (c store.Claimed, _ error) {
 	return c, nil
 }
 
-// While a batch of a lane is under way, a look at what is added to it would be in vain: it
-// comes when that is over, and not much later where nobody says so.
+// While a batch of a lane is under way, a look at batches added to it would be in vain: the
+// look comes when that batch is over, and not much later if nobody reports the end.
 func TestALaneWithABatchUnderWayIsLeftAlone(t *testing.T) {
 	for name, over := range map[string]func(*queuer.Queuer){
 		"final":     func(q *queuer.Queuer) { q.Hint("a") },
@@ -49,7 +49,7 @@ func TestALaneWithABatchUnderWayIsLeftAlone(t *testing.T) {
 	}
 }
 
-// A scan that comes upon such a lane does not look at it, either.
+// A scan that finds such a lane does not look at it, either.
 func TestAScanLeavesALaneWithABatchUnderWayAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{lanes: []batch.ServiceID{"a"}, claim: oneOfEach}
@@ -66,7 +66,7 @@ func TestAScanLeavesALaneWithABatchUnderWayAlone(t *testing.T) {
 	})
 }
 
-// Where more of a lane may be under way, what is added is looked at.
+// Where a lane may have more batches under way, the queuer looks at added batches.
 func TestALaneThatTakesMoreIsLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{claim: oneOfEach}
@@ -97,8 +97,8 @@ func TestALaneWhoseBatchIsQuickIsLookedAt(t *testing.T) {
 	})
 }
 
-// What is kept of a lane that was left alone does not outlive the next scan, and it is no
-// news of it then that something is over.
+// The note about a lane that was left alone does not outlive the next scan; after that, the
+// end of its batch is no news.
 func TestLanesThatWereLeftAloneAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{claim: oneOfEach}

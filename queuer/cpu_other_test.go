@@ -6,5 +6,5 @@ import "time"
 
 var began = time.Now()
 
-// threadTime is the time here: how much of it a thread had is not known.
+// threadTime is wall time here: the CPU time of a thread is not known.
 func threadTime() time.Duration { return time.Since(began) }

@@ -38,8 +38,8 @@ func onStore(w *world, st *memory.Store, resend store.Resend) {
 	}
 }
 
-// Promise 7 where a lane has much that may leave at once: it goes behind the others
-// that the same claim had no room for.
+// Promise 7 for a lane with many batches that may leave at once: it goes behind the lanes that
+// the same claim had no room for.
 func TestADeepLaneTakesTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
@@ -69,9 +69,9 @@ func TestADeepLaneTakesTurns(t *testing.T) {
 	})
 }
 
-// A lane of many open batches is not read each time that one of them is final, or one
-// is added: it rests for as long as its reading is worth. What hints after a rest is
-// not kept waiting, nor is a lane of few.
+// A lane of many open batches is not read each time that a batch of it is final or added: it
+// rests for as long as its reading is worth. A hint after a rest is not kept waiting, nor is a
+// lane of few batches.
 func TestADeepLaneRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
@@ -107,7 +107,7 @@ func TestADeepLaneRests(t *testing.T) {
 	})
 }
 
-// liar changes its mind when it is told to.
+// liar changes its answers when lie is set.
 type liar struct {
 	mu  sync.Mutex
 	lie func(batch.Lane) []batch.Run // nil: honest
@@ -124,8 +124,8 @@ func (l *liar) Select(lane batch.Lane) []batch.Run {
 	return l.lie(lane)
 }
 
-// Whatever a strategy answers, nothing leaves that may not: its lane is held, whole
-// and unchanged, other lanes go on, and so does this one when the strategy is well again.
+// With any answer of a strategy, nothing leaves that may not: its lane is held, whole and
+// unchanged, other lanes go on, and so does this lane when the strategy is well again.
 func TestALyingStrategyHoldsItsLane(t *testing.T) {
 	for name, lie := range map[string]func(batch.Lane) []batch.Run{
 		"passes a conflict": func(batch.Lane) []batch.Run { return []batch.Run{{1}} },

@@ -15,11 +15,12 @@ import (
 	"github.com/dltbatch/dltbatch/queuer"
 )
 
-// state is what a ledger stores, by address.
+// state is a ledger's contents, by address.
 type state map[string]string
 
-// program is a batch that does as it declared: it reads all it may, and writes what
-// comes of it everywhere it may. Some refuse what they read, and then write nothing.
+// program is a batch that does as it declared: it reads every address that it may read, and
+// writes the result to every address that it may write. Some programs refuse their input, and
+// then write nothing.
 type program struct {
 	id        string
 	footprint batch.Footprint
@@ -56,13 +57,13 @@ func (p program) run(s state) bool {
 	}
 	for _, a := range addresses() {
 		if under(p.footprint.Writes, a) {
-			s[a] = fmt.Sprintf("%s:%x", p.id, uint16(sum)) // depends on all that was read, and on who was last
+			s[a] = fmt.Sprintf("%s:%x", p.id, uint16(sum)) // depends on all reads, and on the last writer
 		}
 	}
 	return true
 }
 
-// fate is which batches a ledger found valid.
+// fate says which batches a ledger found valid.
 type fate map[string]bool
 
 // oneByOne is strictly serial execution.
@@ -74,8 +75,8 @@ func oneByOne(ps []program) (state, fate) {
 	return s, f
 }
 
-// anyOrder lets a strategy feed a ledger that executes what it has accepted in any
-// order it likes, whenever it likes. Some POSTs fail, and are tried again later.
+// anyOrder lets a strategy feed a ledger that executes accepted batches in any order and at
+// any time. Some POSTs fail, and are tried again later.
 func anyOrder(t *testing.T, r *rand.Rand, choose func(batch.Lane) []batch.Run, ps []program) (state, fate) {
 	t.Helper()
 	s, f := state{}, fate{}
@@ -105,7 +106,7 @@ func anyOrder(t *testing.T, r *rand.Rand, choose func(batch.Lane) []batch.Run, p
 		case batch.Delayed:
 			open[i].Ready = true
 		}
-		// As a store shows them: what was attempted, and then what was not.
+		// As a store shows them: attempted batches, then waiting ones.
 		slices.SortStableFunc(open, func(a, b batch.Waiting) int { return min(b.Attempt, 1) - min(a.Attempt, 1) })
 		if split := slices.IndexFunc(open, func(b batch.Waiting) bool { return b.Attempt == 0 }); split > 0 {
 			slices.SortFunc(open[:split], func(a, b batch.Waiting) int { return strings.Compare(string(a.ID), string(b.ID)) })
@@ -153,7 +154,7 @@ func TestParallelEndsAsSerialExecution(t *testing.T) {
 	assert.Greater(t, shared, workloads/4, "workloads whose order matters")
 }
 
-// The model tells a strategy that lets conflicts pass: the test above can fail.
+// The model catches a strategy that lets conflicts pass: the test above can fail.
 func TestModelLedgerTellsOrderApart(t *testing.T) {
 	all := func(l batch.Lane) (runs []batch.Run) {
 		for p, b := range l.Batches {

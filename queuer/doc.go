@@ -1,9 +1,9 @@
-// Package queuer decides which batches leave next. A [Strategy] is a pure function
-// over one lane; the [Queuer] goes round the lanes that have something to do, lets
-// the store claim what the strategy picks, and hands it to the submitter.
+// Package queuer decides which batches leave next. A [Strategy] is a pure function over one
+// lane. The [Queuer] goes round the lanes that may have work, lets the store claim the batches
+// that the strategy picks, and hands them to the submitter.
 //
-// [Serial] sends one batch of a lane at a time. [Parallel] sends all that nothing
-// before them conflicts with; how much that gains depends on how narrowly batches
-// declare what they touch, which [Lint] reports. A strategy of one's own is held to
-// the lane's order by [Choose] whatever it answers, and tested by package queuertest.
+// [Serial] sends one batch of a lane at a time. [Parallel] sends every batch that no earlier
+// batch conflicts with; its gain depends on how narrowly batches declare the state they touch,
+// which [Lint] reports. [Choose] holds every strategy to the lane's order, even if its answer
+// breaks the order. Package queuertest tests your own strategy.
 package queuer

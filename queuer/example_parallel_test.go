@@ -7,8 +7,8 @@ import (
 	"github.com/dltbatch/dltbatch/queuer"
 )
 
-// transferred declares what a transfer touches, on a ledger of one's own: before it is
-// added. A separator ends the names, so that none is a prefix of another.
+// transferred declares the addresses of a transfer, on your own ledger, before the batch is
+// added. A separator ends the names, so that no name is a prefix of another.
 func transferred(id batch.ID, from, to string) batch.Batch {
 	return batch.Batch{
 		ID: id, Service: "bank", Payload: []byte("transfer " + from + " " + to),
@@ -19,7 +19,7 @@ func transferred(id batch.ID, from, to string) batch.Batch {
 	}
 }
 
-// What leaves at once, and what waits for whom.
+// Some batches leave at once, and others wait for them.
 func ExampleParallel() {
 	lane := batch.Lane{Service: "bank"}
 	for _, b := range []batch.Batch{

@@ -11,21 +11,21 @@ import (
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
-// failures are what went wrong with a claim.
+// failures are the errors of a claim and its parts.
 type failures struct {
-	err     error             // the last
-	alone   []batch.ServiceID // lanes that wait, each for itself
-	untried []batch.ServiceID // lanes of which no claim was made any more
+	err     error             // the last error
+	alone   []batch.ServiceID // lanes that wait, each on its own
+	untried []batch.ServiceID // lanes that were not tried
 	strikes int               // claims of one lane that failed in a row
 }
 
-// maxStrikes is from how many lanes in a row that fail alone on it is the store that
-// fails, not they.
+// maxStrikes is the number of lanes that fail alone, in a row, from which on the store is at
+// fault and not the lanes.
 const maxStrikes = 3
 
-// claimParts claims from lanes together and, where that fails, from their halves, until
-// a lane that the store cannot read is alone, and keeps only itself waiting. It returns how
-// many runs were taken, and uses up room.
+// claimParts claims from lanes together and, where that fails, from their halves, until a lane
+// that the store cannot read is alone and keeps only itself waiting. It returns how many runs
+// were taken, and subtracts their batches from room.
 func (q *Queuer) claimParts(ctx context.Context, lanes []batch.ServiceID, room *int, f *failures) (runs int) {
 	if f.strikes >= maxStrikes || *room <= 0 {
 		f.untried = append(f.untried, lanes...)
@@ -56,9 +56,9 @@ func (q *Queuer) claimParts(ctx context.Context, lanes []batch.ServiceID, room *
 	return 0
 }
 
-// pauses are who is left alone for a while because the store failed.
+// pauses holds the pauses after failures of the store: for the store, and for single lanes.
 type pauses struct {
-	all   pause // the store itself does
+	all   pause // the store itself fails
 	lanes map[batch.ServiceID]*pause
 }
 
@@ -72,7 +72,7 @@ func newPauses() pauses {
 	return pauses{all: pause{next: loop.Brief()}, lanes: map[batch.ServiceID]*pause{}}
 }
 
-// left is for how long a lane is left alone.
+// left returns for how long a lane is still left alone.
 func (p *pauses) left(s batch.ServiceID, now time.Time) time.Duration {
 	if l := p.lanes[s]; l != nil {
 		return max(0, l.until.Sub(now))
@@ -80,12 +80,12 @@ func (p *pauses) left(s batch.ServiceID, now time.Time) time.Duration {
 	return 0
 }
 
-// heldFrom is the pause of a lane from which on its failures are its own: those of a
-// store that fails now and then are over before.
+// heldFrom is the pause from which on a lane's failures are reported as the lane's own: a
+// store that fails only now and then recovers before.
 const heldFrom = time.Second
 
-// learn takes note of how a claim from lanes went: whoever failed waits, longer each time,
-// and a success ends that.
+// learn records how a claim from lanes went: a lane that failed waits, longer each time; a
+// success ends that.
 func (q *Queuer) learn(lanes []batch.ServiceID, f failures) {
 	now := time.Now()
 	if f.err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Lanes that are named are claimed from while scans fail, and a scan that fails is made
-// again soon, however often others failed before.
+// Named lanes are claimed from while scans fail, and a scan that fails is made again soon,
+// however often others failed before.
 func TestNamedLanesGoOnWhileScansFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{}
@@ -92,8 +92,8 @@ func TestAScanThatFailsIsMadeAgainSoon(t *testing.T) {
 	})
 }
 
-// A claim whose answer was lost may have been made: all that it names is put back, and none
-// of it is posted, since only its version can tell.
+// A claim whose answer was lost may have been made: all its batches are put back, and none is
+// posted, since only the version shows whether it was claimed.
 func TestWhatMayBeClaimedIsPutBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -128,8 +128,8 @@ func TestWhatMayBeClaimedIsPutBack(t *testing.T) {
 	})
 }
 
-// While the store fails altogether it is asked little, however many lanes there are; when
-// it is back all of them are claimed from within seconds.
+// While the store fails altogether it is asked little, however many lanes there are; when it
+// is back all of them are claimed from within seconds.
 func TestAStoreThatIsDownIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{list: func(store.LanesQuery) ([]batch.ServiceID, error) { return nil, nil }}
@@ -160,8 +160,8 @@ func TestAStoreThatIsDownIsLeftAlone(t *testing.T) {
 	})
 }
 
-// Claims that were made, and whose payloads cannot be loaded, are not made again at once:
-// putting them back names their lanes, and so it would go on for ever.
+// Claims whose payloads cannot be loaded are not made again at once: putting them back names
+// their lanes, and so it would go on for ever.
 func TestPayloadsThatCannotBeLoadedPauseTheLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{payloads: func([]store.Ref) ([][]byte, error) { return nil, errStore }}

@@ -6,13 +6,12 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// flights are claims under way beside each other, of different lanes: while the
-// database works on one, the answer to another is on its way, and the submitter's
-// hands do not wait for either.
+// flights are claims under way at the same time, on different lanes: while the database works
+// on one, the answer to another is on its way, and the submitter's hands wait for neither.
 type flights struct {
 	n      int                      // under way
-	room   int                      // that they may use
-	lanes  map[batch.ServiceID]bool // theirs; true where a lane was named again meanwhile
+	room   int                      // that the claims under way may use
+	lanes  map[batch.ServiceID]bool // of the claims under way; true where a lane was named again meanwhile
 	landed chan landing
 }
 
@@ -20,12 +19,13 @@ type flights struct {
 type landing struct {
 	lanes []batch.ServiceID
 	room  int
-	found bool // by a scan
+	found bool // the lanes were found by a scan
 	runs  int
 	failures
 }
 
-// maxFlights is how many claims are under way at most. More are smaller, and cost more.
+// maxFlights is how many claims are under way at most. With more claims each is smaller, and
+// all together cost more.
 const maxFlights = 2
 
 func newFlights() flights {
@@ -34,8 +34,8 @@ func newFlights() flights {
 
 func (f *flights) full() bool { return f.n == maxFlights }
 
-// has reports whether a lane is part of a claim that is under way, after which it is
-// looked at again.
+// has reports whether a lane is part of a claim under way. If it is, the queuer looks at the
+// lane again after the claim.
 func (f *flights) has(s batch.ServiceID) bool {
 	_, has := f.lanes[s]
 	if has {
@@ -44,7 +44,7 @@ func (f *flights) has(s batch.ServiceID) bool {
 	return has
 }
 
-// fly claims from lanes, beside what is under way.
+// fly starts a claim from lanes, beside the claims under way.
 func (q *Queuer) fly(ctx context.Context, lanes []batch.ServiceID, room int, found bool) {
 	l := landing{lanes: lanes, found: found, room: min(room, q.o.Lanes, len(lanes)*max(1, q.o.Strategy.Window()))}
 	q.flights.n++
@@ -59,7 +59,7 @@ func (q *Queuer) fly(ctx context.Context, lanes []batch.ServiceID, room int, fou
 	}()
 }
 
-// land takes note of the end of a claim.
+// land records the end of a claim.
 func (q *Queuer) land(l landing) {
 	q.flights.n--
 	q.flights.room -= l.room
@@ -77,7 +77,7 @@ func (q *Queuer) land(l landing) {
 	}
 }
 
-// landAll waits for what is under way.
+// landAll waits for the scan and the claims under way.
 func (q *Queuer) landAll(ctx context.Context) {
 	if q.place.under {
 		q.scanned(ctx, <-q.place.ended)

@@ -10,11 +10,11 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// errPayloads is of a claim that was made, and put back.
+// errPayloads marks a claim that was made, and put back because its payloads did not load.
 var errPayloads = errors.New("load payloads")
 
-// handOver gives what was claimed to the submitter, and loads the payloads that did not
-// come with it. Where they cannot be loaded the claims are put back.
+// handOver gives the claimed runs to the submitter, and loads the payloads that did not come
+// with the claim. If they cannot be loaded, it puts the claims back.
 func (q *Queuer) handOver(ctx context.Context, claimed store.Claimed, until time.Time) error {
 	var refs []store.Ref
 	for _, r := range claimed.Runs {
@@ -35,7 +35,7 @@ func (q *Queuer) handOver(ctx context.Context, claimed store.Claimed, until time
 		mine := payloads[:len(r.Batches)]
 		payloads = payloads[len(r.Batches):]
 		for i, c := range r.Batches {
-			if mine[i] == nil { // it went away, or was never whole: only its own lane waits
+			if mine[i] == nil { // the payload is gone, or was never complete: only its own lane waits
 				q.o.Held(r.Service, fmt.Errorf("payload of %s: %w", c.Key, batch.ErrNotFound))
 			}
 		}
@@ -44,15 +44,14 @@ func (q *Queuer) handOver(ctx context.Context, claimed store.Claimed, until time
 	return nil
 }
 
-// putBack gives back what is not posted.
+// putBack returns the batches of runs that will not be posted.
 func (q *Queuer) putBack(runs []store.ClaimedRun) {
 	for _, r := range runs {
 		q.sub.Return(r.Batches)
 	}
 }
 
-// merge returns the payloads of what was claimed, in order: those that came with it, and
-// those that were loaded.
+// merge returns the payloads of the claimed batches, in order: from the claim, or from loaded.
 func merge(claimed store.Claimed, loaded [][]byte) [][]byte {
 	if len(claimed.Payloads) == 0 {
 		return loaded

@@ -13,7 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Promise 4 begins here: until is reckoned from before the claim.
+// Promise 4 begins here: until is computed from a time before the claim.
 func TestUntilIsReckonedFromBeforeTheClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{}
@@ -47,7 +47,7 @@ func TestUntilIsReckonedFromBeforeTheClaim(t *testing.T) {
 	})
 }
 
-// Claims whose payloads cannot be had are put back.
+// Claims whose payloads cannot be loaded are put back.
 func TestPayloadErrorsPutClaimsBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		payloads func([]store.Ref) ([][]byte, error)
@@ -116,8 +116,8 @@ func TestAMissingPayloadHoldsItsOwnLaneOnly(t *testing.T) {
 	})
 }
 
-// Payloads that came with a claim are not loaded again, the others are, and each goes
-// with its own batch. One that is gone is gone, whoever says so.
+// Payloads that came with a claim are not loaded again, the others are, and each goes with its
+// own batch. A missing payload is missing in both cases.
 func TestOnlyPayloadsThatDidNotComeAreLoaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var loaded []batch.ID
@@ -153,7 +153,7 @@ func TestOnlyPayloadsThatDidNotComeAreLoaded(t *testing.T) {
 	})
 }
 
-// Where all came, nothing is asked for.
+// If all payloads came with the claim, none is loaded.
 func TestNothingIsLoadedWhereAllPayloadsCame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{payloads: func([]store.Ref) ([][]byte, error) { return nil, errStore }}
@@ -237,7 +237,7 @@ func TestClosedServicesWait(t *testing.T) {
 	})
 }
 
-// A stop begins no claim, and does not cut those short that are under way.
+// A stop begins no claim, and does not cut short the claims under way.
 func TestAStopLetsTheClaimsUnderWayEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{}
@@ -277,8 +277,8 @@ func TestABadStrategyIsReported(t *testing.T) {
 	})
 }
 
-// Claims go on beside each other, of different lanes and within the room there is. A
-// lane that is named during its claim is looked at after it.
+// Claims go on beside each other, on different lanes and within the room. A lane that is named
+// during its claim is looked at after it.
 func TestClaimsBesideEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{}
@@ -307,7 +307,7 @@ func TestClaimsBesideEachOther(t *testing.T) {
 	})
 }
 
-// What happens to a lane during its claim is looked at after it, and not beside it.
+// Hints to a lane during its claim cause a look after it, and not beside it.
 func TestALaneIsClaimedFromOnceAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{}
@@ -327,9 +327,9 @@ func TestALaneIsClaimedFromOnceAtATime(t *testing.T) {
 	})
 }
 
-// While what a scan came upon waits for its turn, there is no other scan: it would name
-// what other instances work on, and what waits already. As soon as it has had it, all
-// other lanes have theirs.
+// While lanes that a scan found wait for their turn, there is no other scan: it would find
+// lanes that other instances work on, and lanes that wait already. As soon as they have had
+// it, all other lanes have theirs.
 func TestAScanWaitsForWhatTheLastOneCameUpon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full := true

@@ -7,19 +7,18 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// hints are the lanes that may have something to do: at once, in the order in
-// which they were named, or at a later time. Those that a scan came upon are apart: most
-// of them have nothing to do, and must not hold up those that somebody named. A lane
-// is in it once.
+// hints are the lanes that may have work: at once, in the order in which they were named, or
+// at a later time. Lanes that a scan found are kept apart: most of them have no work, and must
+// not hold up named lanes. Each lane is in hints once.
 type hints struct {
 	ready []batch.ServiceID
-	found []*wait // those with another index than inFound have left
-	finds int     // those that have not
+	found []*wait // a place with another index than inFound has left
+	finds int     // places in found that have not left
 	later waiting
 	due   map[batch.ServiceID]*wait
 }
 
-// wait is a lane's place: in later, or where a negative index says.
+// wait is a lane's place: its index in later or, if negative, inReady or inFound.
 type wait struct {
 	service batch.ServiceID
 	at      time.Time
@@ -33,15 +32,15 @@ const (
 
 func newHints() *hints { return &hints{due: map[batch.ServiceID]*wait{}} }
 
-// add names a lane for at; a time that is not after now is at once. The earlier
-// of two times wins.
+// add names a lane for the time at; a time that is not after now means at once. The earlier of
+// two times wins.
 func (h *hints) add(s batch.ServiceID, at, now time.Time) {
 	w := h.due[s]
 	switch {
 	case w != nil && w.index == inFound && !at.After(now):
 		h.finds--
 		h.ripen(w)
-	case w != nil && (w.index < 0 || !w.at.After(at)): // it is named for as soon
+	case w != nil && (w.index < 0 || !w.at.After(at)): // it is named for an equal or earlier time
 	case !at.After(now):
 		h.ripen(h.now(s, w))
 	case w != nil:
@@ -54,7 +53,7 @@ func (h *hints) add(s batch.ServiceID, at, now time.Time) {
 	}
 }
 
-// find names a lane that a scan came upon.
+// find adds a lane that a scan found.
 func (h *hints) find(s batch.ServiceID) {
 	if w := h.due[s]; w == nil || w.index >= 0 {
 		w = h.now(s, w)
@@ -64,7 +63,7 @@ func (h *hints) find(s batch.ServiceID) {
 	}
 }
 
-// now returns the place of a lane that has none, or one in later, which it leaves.
+// now returns a place for a lane that has none, or takes the lane's place out of later.
 func (h *hints) now(s batch.ServiceID, w *wait) *wait {
 	if w == nil {
 		w = &wait{service: s}
@@ -95,11 +94,11 @@ func (h *hints) take(n int, now time.Time) []batch.ServiceID {
 	return out
 }
 
-// takeFound returns up to n lanes that a scan came upon, in order.
+// takeFound returns up to n lanes that a scan found, in order.
 func (h *hints) takeFound(n int) (out []batch.ServiceID) {
 	for len(h.found) > 0 && len(out) < n {
 		if w := h.found[0]; w.index == inFound {
-			w.index = inReady // and so it cannot be taken again
+			w.index = inReady // so that it cannot be taken again
 			h.finds--
 			delete(h.due, w.service)
 			out = append(out, w.service)

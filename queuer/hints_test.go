@@ -29,7 +29,7 @@ func TestHintsKeepTheirOrderAndAreThereOnce(t *testing.T) {
 	assert.False(t, ok)
 }
 
-// A lane that a scan came upon stands behind all that are named, and is there once.
+// A lane that a scan found stands behind all named lanes, and is there once.
 func TestFoundLanesStandBehindNamedOnes(t *testing.T) {
 	now := time.Unix(1000, 0)
 	h := newHints()

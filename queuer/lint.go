@@ -11,14 +11,14 @@ import (
 
 // LintOptions are the options of [Lint].
 type LintOptions struct {
-	// Address is the length of an address of a single thing. Defaults to 70, that of
+	// Address is the length of an address of a single thing. Defaults to 70, the length in
 	// Sawtooth and Splinter.
 	Address int
-	// Namespace is the length up to which a prefix is the whole of an application's
-	// state. Defaults to 6, as there.
+	// Namespace is the length up to which a prefix covers an application's whole state.
+	// Defaults to 6, as in Sawtooth and Splinter.
 	Namespace int
-	// Queued is how many waiting batches of a lane are looked at, as [Parallel] does.
-	// Defaults to [DefaultQueued].
+	// Queued is how many waiting batches of a lane Lint looks at, as in [Parallel]. Defaults
+	// to [DefaultQueued].
 	Queued int
 }
 
@@ -26,20 +26,21 @@ type LintOptions struct {
 type Report struct {
 	Batches int
 	Lanes   int
-	// Rounds is how often one has to wait for the ledger until all are final, where
-	// all that may leave leaves and is final before the next: with [Parallel], and
-	// one by one. Lanes do not wait for each other, so it is that of the longest.
+	// Rounds is how many times the workload waits for the ledger until all batches are final,
+	// if all batches that may leave do so and are final before the next round: with
+	// [Parallel]. SerialRounds is the same one by one. Lanes do not wait for each other, so
+	// the longest lane counts.
 	Rounds, SerialRounds int
 
 	Unknown    int // batches that declare nothing, and so wait for everything
 	Namespaces int // others that declare a whole namespace, or the whole state
-	Wide       int // others that declare a part of one, more than single addresses
+	Wide       int // others that declare a part of a namespace, wider than single addresses
 	Narrow     int // the rest
 	// Dependent batches wait for another's transaction by name.
 	Dependent int
 
-	// Shared are the entries that most batches declare and some write, most first, up
-	// to 5: while one that writes is open, none of the others may leave.
+	// Shared are the entries that most batches declare and at least one writes, most first, up
+	// to 5: while a batch that writes the entry is open, none of the others may leave.
 	Shared []Shared
 
 	address, namespace int // see LintOptions
@@ -50,7 +51,7 @@ type Shared struct {
 	Service batch.ServiceID
 	Prefix  string
 	Batches int // that read or write it
-	Writers int // of these
+	Writers int // that write it
 }
 
 type entry struct {
@@ -61,13 +62,12 @@ type entry struct {
 // tally counts an entry.
 type tally struct {
 	Shared
-	declared, wrote int // the last batch that was counted, from 1
+	declared, wrote int // the number of the last batch that was counted, from 1
 }
 
-// Lint reports how wide the state is that these batches declare, and how much of
-// them a strategy that looks at conflicts lets leave at once. batches are in the
-// order of their lanes. It takes as long as deciding about each round does. nil
-// options are the defaults.
+// Lint reports how wide the state is that these batches declare, and how many of them leave at
+// once with [Parallel]. batches are in the order of their lanes. Lint takes as long as the
+// decisions of all rounds. nil options are the defaults.
 func Lint(batches []batch.Batch, o *LintOptions) Report {
 	if o == nil {
 		o = &LintOptions{}
@@ -113,7 +113,7 @@ func emptied(s *Parallel, lane []batch.Waiting) (rounds int) {
 	return rounds
 }
 
-// width counts a batch by the widest that it declares.
+// width counts a batch by the widest prefix that it declares.
 func (r *Report) width(f batch.Footprint) {
 	shortest, known := r.address, false
 	for _, list := range [...][]string{f.Reads, f.Writes} {
@@ -167,7 +167,7 @@ func (r *Report) share(all map[entry]*tally, b batch.Batch, i int) {
 	}
 }
 
-// String tells what the numbers mean and what to do about them.
+// String explains the numbers and says how to improve them.
 func (r Report) String() string {
 	var s strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&s, format+"\n", args...) }

@@ -5,23 +5,23 @@ import "github.com/dltbatch/dltbatch/batch"
 // DefaultQueued is how many waiting batches of a lane [Parallel] looks at.
 const DefaultQueued = 1000
 
-// Parallel lets everything of a lane leave that no earlier open batch conflicts
-// with (docs/ledgers/sawtooth.md#addresses-and-conflicts: an output of one and an input or
-// output of the other are prefixes of one another), and that depends on none by
-// name. The next of what conflicts leaves only when the one before is final, as
-// with [Serial]; a batch that must wait holds up what conflicts with it in turn,
-// so nothing is overtaken for ever. A batch without a footprint conflicts with
-// everything.
+// Parallel lets every batch of a lane leave that conflicts with no earlier open batch
+// (docs/ledgers/sawtooth.md#addresses-and-conflicts: an output of one and an input or output
+// of the other are prefixes of one another), and depends on no batch by name. Of batches that
+// conflict, the next leaves only when the one before is final, as with [Serial]. A batch that
+// must wait holds up the later batches that conflict with it, so no batch is overtaken for
+// ever. A batch without a footprint conflicts with every batch.
 //
-// It is right where a ledger keeps batches to what they declare, as Sawtooth does.
-// Scabbard does not compare what a transaction touches with what it declares
-// (docs/ledgers/splinter.md#order): there Serial is the safe choice.
+// Parallel is right where a ledger confines batches to the state that they declare, as
+// Sawtooth does. Scabbard does not compare a transaction's accesses with its declaration
+// (docs/ledgers/splinter.md#order): use Serial there.
 //
-// The zero value is ready. It must not be copied after its first use, and may be
-// used by several goroutines and for several Runners at once.
+// The zero value is ready. A Parallel must not be copied after its first use, and may be used
+// by several goroutines and for several Runners at once.
 type Parallel struct {
-	// Queued is how many waiting batches of a lane are looked at. More find more that
-	// may leave, and make every claim read more. Defaults to [DefaultQueued].
+	// Queued is how many waiting batches of a lane Parallel looks at. A larger number finds
+	// more batches that may leave, and makes every claim read more. Defaults to
+	// [DefaultQueued].
 	Queued int
 
 	sets scratch
@@ -35,13 +35,13 @@ func (s *Parallel) Window() int {
 	return s.Queued
 }
 
-// Select picks every ready batch that nothing before it conflicts with, each as a
-// run of its own. Its time grows with the number of entries in the footprints.
+// Select picks every ready batch that conflicts with nothing before it, each as a run of its
+// own. Its time grows with the number of entries in the footprints.
 func (s *Parallel) Select(lane batch.Lane) []batch.Run {
 	before := s.sets.take()
 	defer s.sets.put(before)
-	// What is under way is in the way wherever it stands: a batch that an operator
-	// sends again has its old place, and others may have gone ahead since.
+	// A batch under way blocks wherever it stands: a batch that an operator sends again has
+	// its old place, and others may have gone ahead since.
 	for _, b := range lane.Batches {
 		if !b.State.Claimable() {
 			before.Add(b.Footprint)

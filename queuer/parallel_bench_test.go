@@ -23,8 +23,8 @@ func hexAddress(r *rand.Rand) string {
 	return string(b)
 }
 
-// wide makes a window of 1,000 open batches of 4 addresses each. Their strings lie
-// about as a store's do.
+// wide makes a window of 1,000 open batches of 4 addresses each. Their strings lie about as a
+// store's do.
 func wide(address func(r *rand.Rand, i int) string) batch.Lane {
 	r := rand.New(rand.NewPCG(1, 2))
 	lane := batch.Lane{Service: "s", Batches: make([]batch.Waiting, 1000)}
@@ -58,9 +58,9 @@ var windows = []struct {
 	}},
 }
 
-// BenchmarkParallel decides over 1,000 open batches of 4 addresses each: at most
-// 500 us at p99 and 64 allocations. The times are of the processor, not of the wall:
-// what others do beside it is not its own.
+// BenchmarkParallel decides over 1,000 open batches of 4 addresses each: at most 500 us at p99
+// and 64 allocations. The times are CPU times, not wall times: the work of other processes
+// does not count.
 func BenchmarkParallel(b *testing.B) {
 	for _, w := range windows {
 		lane := w.lane()

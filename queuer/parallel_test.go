@@ -33,7 +33,7 @@ func laneOf(fs ...batch.Footprint) batch.Lane {
 	return l
 }
 
-// rounds lets a strategy empty a lane; what leaves is final before it is asked again.
+// rounds lets a strategy empty a lane; batches that leave are final before the next call.
 func rounds(t *testing.T, s queuer.Strategy, l batch.Lane) (out [][]batch.ID) {
 	t.Helper()
 	for len(l.Batches) > 0 {
@@ -126,7 +126,7 @@ func nested(r *rand.Rand, n int) (out []string) {
 	return out
 }
 
-// The strategy says what comparing all pairs says, in any state of the lane.
+// In any state of the lane, the strategy agrees with a comparison of all pairs.
 func TestParallelAgreesWithAllPairs(t *testing.T) {
 	s := &queuer.Parallel{}
 	picked := 0

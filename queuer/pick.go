@@ -6,12 +6,11 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// passes is how many claims of lanes that somebody named go before one of those that a
-// scan came upon: where there is always another that is named, these have their turns all
-// the same.
+// passes is how many claims of named lanes go before one claim of lanes that a scan found, so
+// that found lanes have their turns even when there is always another named lane.
 const passes = 4
 
-// pick takes lanes for one claim: of those that a scan came upon, or that are named.
+// pick takes lanes for one claim: lanes that a scan found, or named lanes.
 func (q *Queuer) pick(most int, found bool) []batch.ServiceID {
 	if found {
 		return q.take(q.some.of(most), q.hints.takeFound)
@@ -19,8 +18,8 @@ func (q *Queuer) pick(most int, found bool) []batch.ServiceID {
 	return q.take(most, func(n int) []batch.ServiceID { return q.hints.take(n, time.Now()) })
 }
 
-// take returns lanes whose service is not closed, and that do not rest; the others
-// come back when they may. from is one of two methods of hints.
+// take returns lanes whose service is open and that do not rest; the others come back when
+// they may. from is a method of hints: take or takeFound.
 func (q *Queuer) take(n int, from func(n int) []batch.ServiceID) (lanes []batch.ServiceID) {
 	for len(lanes) < n {
 		q.mu.Lock()

@@ -2,32 +2,32 @@ package queuer
 
 import "github.com/dltbatch/dltbatch/batch"
 
-// Pipelined keeps up to so many batches of a lane under way, for ledgers that keep the
-// order of submission (dlt.Traits.KeepsOrder): Pipelined(32), say. The batches of a
-// run are posted one after the other, each once the one before is accepted, and
-// nothing waits for a commit. Whatever fails stops its run, what follows in it goes
-// back, and nothing overtakes it: nothing of a lane leaves while the outcome of one
-// attempt of it is not known, nor while one that failed, was lost or was decided
-// against and may yet be committed stands before it.
+// Pipelined keeps up to so many batches of a lane under way, for ledgers that keep the order
+// of submission (dlt.Traits.KeepsOrder): Pipelined(32), say. The batches of a run are posted
+// one after the other, each once the one before is accepted, and none waits for a commit. A
+// failed batch stops its run: the rest of the run goes back, and nothing overtakes the failed
+// batch. Nothing of a lane leaves while the answer to an attempt is not known, and no batch
+// overtakes an earlier batch that failed, was lost, or was decided against and may yet be
+// committed.
 //
-// What has been accepted is beyond recall. If an earlier batch turns out invalid, those
-// after it go on, as they would with [Serial]. If the ledger loses one after all, it is
-// sent again only once all that had left with it is decided or lost, too, so that what
-// was lost together goes again in order; that it comes behind others which were
-// committed is reported as [batch.EventOrderBreach], as is one that the ledger said was
-// invalid and executes after all. On Splinter a batch that is rolled back, by a timeout or a
-// crash of one of the circuit's nodes, is such a one. Where that must not be, use [Serial].
+// An accepted batch cannot be called back. If it turns out invalid, the batches after it go
+// on, as they would with [Serial]. If the ledger loses it after all, it is sent again only
+// once all batches that left with it are decided or lost, too, so that batches lost together
+// go again in order. If it then comes behind committed batches, that is reported as
+// [batch.EventOrderBreach]. So is a batch that the ledger called invalid and executes after
+// all; on Splinter a batch that is rolled back, by a timeout or a crash of one of the
+// circuit's nodes, is such a batch. Where such breaches are unacceptable, use [Serial].
 //
-// Run refuses it on a ledger that does not keep order. A lane of which the ledger does
-// not (several may share a Runner) is served as by [Serial].
+// Run refuses Pipelined on a ledger that does not keep order. If several ledgers share a
+// Runner, a lane of a ledger that does not keep order is served as by [Serial].
 type Pipelined int
 
-// OrderReliant is a [Strategy] that may let batches leave before those ahead of them
-// are final, and relies on the ledger's keeping the order of submission for that.
+// OrderReliant is a [Strategy] that may let batches leave before the batches ahead of them are
+// final, and relies for that on a ledger that keeps the order of submission.
 type OrderReliant interface {
 	Strategy
-	// ReliesOnOrder reports whether it does. The lanes that it is shown say whether the
-	// ledger does its part (batch.Lane.KeepsOrder).
+	// ReliesOnOrder reports whether the strategy does so. The lanes it sees say whether their
+	// ledger keeps the order (batch.Lane.KeepsOrder).
 	ReliesOnOrder() bool
 }
 
@@ -43,8 +43,8 @@ func (n Pipelined) Window() int { return int(n) }
 // ReliesOnOrder returns true.
 func (Pipelined) ReliesOnOrder() bool { return true }
 
-// Select picks, as one run, what follows all that was accepted, up to the first that is
-// not ready.
+// Select picks one run: the batches behind the accepted ones, up to the first that is not
+// ready.
 func (n Pipelined) Select(lane batch.Lane) []batch.Run {
 	if !lane.KeepsOrder {
 		return Serial{}.Select(lane)
@@ -60,7 +60,8 @@ func (n Pipelined) Select(lane batch.Lane) []batch.Run {
 	return []batch.Run{run}
 }
 
-// Wants returns how many more may be under way, if what was accepted lets them.
+// Wants returns how many more batches may be under way, and 0 if none may leave behind the
+// accepted ones.
 func (n Pipelined) Wants(attempted batch.Lane) int {
 	if !attempted.KeepsOrder {
 		return Serial{}.Wants(attempted)
@@ -71,16 +72,16 @@ func (n Pipelined) Wants(attempted batch.Lane) int {
 	return 0
 }
 
-// inFront returns how many batches at the front of a lane are accepted, and whether others
-// may leave behind them.
+// inFront returns how many batches at the front of a lane are accepted, and whether other
+// batches may leave behind them.
 func inFront(lane batch.Lane) (accepted int, ok bool) {
 	for p, b := range lane.Batches {
 		switch {
 		case b.State.Claimable():
 		case b.State != batch.Pending && b.State != batch.Valid:
-			return accepted, false // unacknowledged, or invalid and perhaps committed yet
+			return accepted, false // no answer yet, or invalid and perhaps committed later
 		case p > accepted:
-			return accepted, false // one that must go again stands before it
+			return accepted, false // a batch that must go again stands before it
 		default:
 			accepted++
 		}
@@ -88,8 +89,8 @@ func inFront(lane batch.Lane) (accepted int, ok bool) {
 	return accepted, true
 }
 
-// span returns the positions that may leave: of all that follow what was accepted those
-// that are ready, up to the first that is not.
+// span returns the positions that may leave: behind the accepted batches, up to the first that
+// is not ready.
 func (n Pipelined) span(lane batch.Lane) (from, end int) {
 	accepted, ok := inFront(lane)
 	if !ok {
@@ -97,7 +98,7 @@ func (n Pipelined) span(lane batch.Lane) (from, end int) {
 	}
 	for end = accepted; end < len(lane.Batches) && end < int(n) && lane.Batches[end].Ready; end++ {
 		if accepted > 0 && lane.Batches[end].State == batch.Unknown {
-			break // lost, as those before it may yet turn out to be
+			break // lost; the batches before it may yet turn out to be lost, too
 		}
 	}
 	return accepted, end

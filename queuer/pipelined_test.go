@@ -44,17 +44,17 @@ func TestPipelinedSelect(t *testing.T) {
 		"vpqqq":    {2, 3},
 		"vvpqqq":   {3},
 		"ppppqq":   nil,
-		"pppppqq":  nil, // more than four, by another's count
+		"pppppqq":  nil, // more than four, by another process's bound
 		"nqq":      nil,
 		"qnq":      {0},
-		"pnq":      nil, // nothing overtakes what failed
-		"pun":      nil, // what was lost waits for those before it: they may be lost, too
+		"pnq":      nil, // nothing overtakes a failed batch
+		"pun":      nil, // the lost batch waits for the pending one: it may be lost, too
 		"sqq":      nil, // unacknowledged
 		"psqq":     nil,
 		"qs":       nil,
 		"iqq":      nil, // may be committed yet
 		"piq":      nil,
-		"upq":      nil, // it is beyond recall, and what was lost waits for it
+		"upq":      nil, // the pending batch cannot be called back, and the lost one waits for it
 		"upu":      nil,
 		"unpq":     nil,
 		"pupq":     nil,
@@ -86,7 +86,7 @@ type reliant struct{ strategy }
 
 func (reliant) ReliesOnOrder() bool { return true }
 
-// What passes what was accepted is good only if both say so, the strategy and the ledger.
+// A batch may pass accepted ones only if both the strategy and the ledger say so.
 func TestChooseLetsPassWhatWasAccepted(t *testing.T) {
 	second := strategy(func(batch.Lane) []batch.Run { return []batch.Run{{1}} })
 	lane := standing("pq")
@@ -151,8 +151,8 @@ func TestChooseContainsTheLedger(t *testing.T) {
 	require.Len(t, told, 1)
 }
 
-// What a strategy is not shown because it does not want it would not have changed what
-// leaves, wherever it stands among what was attempted.
+// The waiting batches that a strategy does not want to see would not have changed its answer,
+// wherever they stand among the attempted ones.
 func TestWantsIsEnough(t *testing.T) {
 	var lanes []string
 	for letters, most := range map[string]int{"qdunspviw": 3, "dupw": 5} { // w waits, and was never attempted
@@ -214,7 +214,7 @@ func TestWantsNoMoreThanItCanTake(t *testing.T) {
 	wants := queuer.Wants(queuer.Pipelined(4), func(s batch.ServiceID) bool { return s != "other" })
 	for attempted, want := range map[string]int{
 		"": 4, "p": 3, "pp": 2, "pppp": 0, "ppppp": 0, "s": 0, "ps": 0, "i": 0, "up": 0,
-		// What waits may stand in front of what waits again.
+		// A waiting batch may stand in front of an attempted one that waits again.
 		"d": 4, "dd": 4, "pd": 3, "pn": 3, "n": 4, "pu": 3, "uu": 4,
 	} {
 		assert.Equal(t, want, wants(standing(attempted)), attempted)

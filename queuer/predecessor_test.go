@@ -13,10 +13,10 @@ import (
 	"github.com/dltbatch/dltbatch/queuer"
 )
 
-// predecessorTree is the validator's own, by which its parallel scheduler decides
-// what a transaction waits for (docs/ledgers/sawtooth.md#addresses-and-conflicts): per address a
-// set of readers and one latest writer. The tree itself is left out: addresses
-// above and below are found by looking at all of them.
+// predecessorTree is the validator's own, by which its parallel scheduler decides which
+// transactions a transaction waits for (docs/ledgers/sawtooth.md#addresses-and-conflicts): per
+// address a set of readers and one latest writer. The tree itself is left out: addresses above
+// and below are found by looking at all of them.
 type predecessorTree map[string]*treeNode
 
 type treeNode struct {
@@ -57,7 +57,7 @@ func (t predecessorTree) writePredecessors(a string, into map[int]bool) {
 	}
 }
 
-// add returns what transaction i waits for, and records it.
+// add returns the transactions that transaction i waits for, and records it.
 func (t predecessorTree) add(i int, f batch.Footprint) map[int]bool {
 	before := map[int]bool{}
 	for _, a := range f.Reads {
@@ -82,8 +82,8 @@ func (t predecessorTree) add(i int, f batch.Footprint) map[int]bool {
 	return before
 }
 
-// What may leave at once is what a validator's scheduler would run at once, whatever
-// part of the lane is final: transitively, both rules order the same pairs.
+// The batches that may leave at once are the ones that a validator's scheduler would run at
+// once, whichever part of the lane is final: transitively, both rules order the same pairs.
 func TestParallelAgreesWithPredecessorTree(t *testing.T) {
 	s := &queuer.Parallel{}
 	ordered, free := 0, 0
@@ -103,7 +103,7 @@ func TestParallelAgreesWithPredecessorTree(t *testing.T) {
 				maps.Copy(after[i], after[p])
 			}
 		}
-		// Pairs: the one left alone with the other waits for it or does not.
+		// Pairs: of two batches left in the lane, the second waits for the first or does not.
 		closure := make([]map[int]bool, n)
 		for i := range fs {
 			closure[i] = map[int]bool{}
@@ -117,7 +117,7 @@ func TestParallelAgreesWithPredecessorTree(t *testing.T) {
 			ordered += len(closure[i])
 			free += i - len(closure[i])
 		}
-		// And the whole lane: those leave first that wait for none.
+		// And the whole lane: a batch leaves first if it waits for none.
 		var want []batch.Run
 		for i := range fs {
 			if len(after[i]) == 0 {

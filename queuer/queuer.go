@@ -13,24 +13,24 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Store is what the queuer needs of a store.
+// Store is the part of a store that the queuer needs.
 type Store interface {
 	Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error)
 	Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error)
 	Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error)
 }
 
-// Submitter is what the queuer needs of a submitter.
+// Submitter is the part of a submitter that the queuer needs.
 type Submitter interface {
-	// Room returns how many batches can be taken now and, where that is 0, after
-	// what time to ask again (0: when woken).
+	// Room returns how many batches can be taken now. If that is 0, again is the time after
+	// which to ask again (0: when woken).
 	Room() (n int, again time.Duration)
-	// Closed returns for how long nothing of a service may be sent; 0 if it may.
+	// Closed returns for how long no batch of a service may be sent; 0 if sending is allowed.
 	Closed(service batch.ServiceID) time.Duration
-	// Post takes a run over. Its requests must have ended at until. A payload that is
-	// nil could not be found; the run stops there.
+	// Post takes a run over. Its requests must have ended at until. A nil payload was not
+	// found; the run stops there.
 	Post(run store.ClaimedRun, payloads [][]byte, until time.Time)
-	// Return takes claims over that will not be posted.
+	// Return takes over claims that will not be posted.
 	Return(claims []store.Claim)
 }
 
@@ -40,23 +40,24 @@ type Options struct {
 	TTL          time.Duration // of a claim
 	Margin       time.Duration // a claim's requests end this long before the claim does
 	ScanInterval time.Duration
-	// Busy is how long a lane is left alone at most for a batch of it that is under way,
-	// where nothing else of it may leave; 0: none is.
+	// Busy is how long a lane with a batch under way is left alone at most, where no other
+	// batch of the lane may leave; with 0 the lane is not left alone.
 	Busy        time.Duration
 	ScanLanes   int // lanes that one scan reads at most
 	Lanes       int // lanes that one claim looks at
 	Resend      func(batch.ServiceID) store.Resend
-	MaxInFlight func(batch.ServiceID) int // of a lane under way at once; 0 is no bound
+	MaxInFlight func(batch.ServiceID) int // batches of a lane under way at once; 0 means no bound
 	Budget      func(batch.ServiceID) batch.Budget
-	Instance    string // names who claims
-	// KeepsOrder says whether a lane's ledger keeps the order of submission; nil: none does.
+	Instance    string // names the claiming process
+	// KeepsOrder says whether a lane's ledger keeps the order of submission; nil: no ledger
+	// does.
 	KeepsOrder func(batch.ServiceID) bool
-	// Held is told of what keeps a lane where it is: a strategy's bad answer or panic, a
-	// payload that is gone, or that the store fails over it again and again.
+	// Held is called when a lane cannot go on: for a strategy's bad answer or panic, a lost
+	// payload, or a lane over which the store fails again and again.
 	Held func(batch.ServiceID, error)
-	// Claimed is told of every claim after it is committed.
+	// Claimed is called for every claim after it is committed.
 	Claimed func(store.Claim)
-	// Trouble is told of what the store failed to do, which is tried again.
+	// Trouble is called for each failure of the store; the queuer retries.
 	Trouble func(error)
 }
 
@@ -74,13 +75,13 @@ type Queuer struct {
 	place   scan          // Run's own; kept from one Run to the next
 	flights flights       // Run's own
 	some    some          // Run's own
-	passed  int           // Run's own: claims since the last of what a scan came upon
+	passed  int           // Run's own: claims since the last claim of lanes that a scan found
 	pauses  pauses        // Run's own
 
 	mu      sync.Mutex
 	hints   *hints
 	resting resting
-	busy    busy // empty where more of a lane may be under way
+	busy    busy // empty where a lane may have several batches under way
 }
 
 // New returns a queuer; Run makes it work.
@@ -100,8 +101,8 @@ func New(s Store, sub Submitter, o Options) *Queuer {
 	}
 }
 
-// Hint says that lanes may have something to do now, and that nothing of them is known to
-// be in the way. Correctness never depends on it.
+// Hint says that lanes may have work now, and that nothing under way is known to block them.
+// Correctness never depends on it.
 func (q *Queuer) Hint(lanes ...batch.ServiceID) {
 	if len(lanes) > 0 {
 		q.mu.Lock()
@@ -114,7 +115,7 @@ func (q *Queuer) Hint(lanes ...batch.ServiceID) {
 	}
 }
 
-// HintIn is Hint of a lane that may have something to do after d.
+// HintIn is Hint for a lane that may have work after d.
 func (q *Queuer) HintIn(s batch.ServiceID, d time.Duration) {
 	now := time.Now()
 	q.mu.Lock()
@@ -132,8 +133,8 @@ func (q *Queuer) Wake() {
 	}
 }
 
-// Run claims and hands over until ctx is done. Where the store fails, a scan or a claim is
-// tried again by itself, briefly, and nothing else waits for that.
+// Run claims and hands over until ctx is done. Where the store fails, Run retries only that
+// scan or claim, after a short backoff; nothing else waits for it.
 func (q *Queuer) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -157,8 +158,8 @@ func (q *Queuer) Run(ctx context.Context) {
 	}
 }
 
-// round claims from the lanes that are named, as many as the submitter has room
-// for, and returns when to look again.
+// round claims from the named lanes, as much as the submitter has room for, and returns after
+// what time to look again.
 func (q *Queuer) round(ctx context.Context) (again time.Duration) {
 	for ctx.Err() == nil {
 		if wait := time.Until(q.pauses.all.until); wait > 0 {
@@ -166,7 +167,7 @@ func (q *Queuer) round(ctx context.Context) (again time.Duration) {
 		}
 		room, wait := q.sub.Room()
 		if room -= q.flights.room; room <= 0 || q.flights.full() || q.flights.n > 0 && room < q.o.Lanes/8 {
-			return orLong(wait) // what lands wakes it, too
+			return orLong(wait) // a claim that lands wakes it, too
 		}
 		most := min(q.o.Lanes, room)
 		found := q.passed >= passes
@@ -186,7 +187,7 @@ func (q *Queuer) round(ctx context.Context) (again time.Duration) {
 	return q.next()
 }
 
-// next returns when the next lane is due.
+// next returns after what time the next lane is due.
 func (q *Queuer) next() time.Duration {
 	q.mu.Lock()
 	at, ok := q.hints.next(time.Now())
@@ -220,21 +221,22 @@ func (q *Queuer) hintAll(lanes []batch.ServiceID, d time.Duration) {
 	}
 }
 
-// lockedPause is how long a lane that another instance was choosing from is left alone.
+// lockedPause is how long the queuer leaves a lane alone that another instance had locked.
 const lockedPause = 5 * time.Millisecond
 
-// claim takes from the lanes and hands over. until is reckoned from before the
-// claim, on this process's monotonic clock, so that no request outlives its claim
-// whatever the database's clock does. It returns what it took; after an error that is nothing,
-// or is being put back.
+// claim claims from the lanes and hands over. It computes until from a time before the claim,
+// on this process's monotonic clock, so that no request outlives its claim, even if the
+// database's clock jumps. claim returns the runs it took; after an error these are being put
+// back, if there are any.
 func (q *Queuer) claim(ctx context.Context, lanes []batch.ServiceID, room int) (took []store.ClaimedRun, err error) {
 	began := time.Now()
 	until := began.Add(q.o.TTL - q.o.Margin)
-	// A stop does not cut a claim short: what it took would be unknown, and wait for its expiry.
+	// A stop does not cut a claim short: its batches would be unknown, and wait for its
+	// expiry.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), q.o.TTL/4)
 	defer cancel()
-	var waiting []batch.ServiceID // lanes with a batch whose time has not come
-	var read []batch.Lane         // what was shown of deep lanes
+	var waiting []batch.ServiceID // lanes with a batch that is not ready yet
+	var read []batch.Lane         // deep lanes, as the strategy saw them
 	claimed, err := q.store.Claim(ctx, store.ClaimQuery{
 		Lanes: lanes, Limit: room, Window: max(1, q.o.Strategy.Window()), TTL: q.o.TTL,
 		Resend: q.o.Resend, MaxInFlight: q.o.MaxInFlight, Budget: q.o.Budget, Instance: q.o.Instance,
@@ -249,8 +251,9 @@ func (q *Queuer) claim(ctx context.Context, lanes []batch.ServiceID, room int) (
 		return q.choose(lane)
 	})
 	if err != nil {
-		// What may be claimed all the same nobody else can know of, and nobody posts it: it
-		// is put back by version, which says whether it was claimed.
+		// The claim may be committed all the same. No other process knows of its batches, and
+		// nobody posts them. So they are put back by version, which shows whether they were
+		// claimed.
 		q.putBack(claimed.Runs)
 		return nil, fmt.Errorf("claim: %w", err)
 	}
@@ -259,7 +262,7 @@ func (q *Queuer) claim(ctx context.Context, lanes []batch.ServiceID, room int) (
 		q.resting.after(lane, time.Now())
 	}
 	if q.serial {
-		for _, r := range claimed.Runs { // before one of them can be over
+		for _, r := range claimed.Runs { // before one of the batches can be over
 			q.busy[r.Service] = began.Add(q.o.Busy)
 		}
 	}
@@ -272,10 +275,10 @@ func (q *Queuer) claim(ctx context.Context, lanes []batch.ServiceID, room int) (
 	return claimed.Runs, q.handOver(ctx, claimed, until)
 }
 
-// takeTurns returns the lanes that the limit left out, and behind them those that it
-// cut short: a lane of much that may leave at once would use up every claim. Of a
-// strategy that posts a lane's batches in one run what is cut short is no use to look
-// at before that has ended.
+// takeTurns returns first the lanes that the limit left out, then the lanes that it cut short:
+// else a lane with many ready batches would use up every claim. cutToo is false for a strategy
+// that posts a lane's batches in one run: a look at a lane that was cut short is useless until
+// that run has ended.
 func takeTurns(c store.Claimed, cutToo bool) []batch.ServiceID {
 	served := make(map[batch.ServiceID]bool, len(c.Runs))
 	for _, r := range c.Runs {
@@ -292,9 +295,9 @@ func takeTurns(c store.Claimed, cutToo bool) []batch.ServiceID {
 	return turns
 }
 
-// pace is how long n lanes that wait are left alone at least: NextReady is that of the
-// first of them, and looking at all again for each would cost more than the scans
-// do, whose rate this is.
+// pace returns for how long n waiting lanes are left alone at least. NextReady is the time of
+// the first lane only. To look at all n again for each would cost more than the scans do, so
+// pace uses the rate of the scans.
 func (q *Queuer) pace(n int) time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()

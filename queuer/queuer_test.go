@@ -22,8 +22,8 @@ const (
 	scan   = 10 * time.Second
 )
 
-// Promise 6: what nobody hinted at is found, however many lanes there are, at the
-// latest after as many scans as it takes to read them all.
+// Promise 6: a lane without a hint is found, however many lanes there are, at the latest after
+// as many scans as it takes to read them all.
 func TestTheScanRotatesOverAllLanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{lanes: append([]batch.ServiceID{""}, services(7)...)} // ScanLanes is 3
@@ -40,7 +40,7 @@ func TestTheScanRotatesOverAllLanes(t *testing.T) {
 	})
 }
 
-// A scan that takes long has a twentieth of the time, and is made once a minute at least.
+// A slow scan has a twentieth of the time, and is made once a minute at least.
 func TestAScanThatTakesLongIsMadeLessOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -164,7 +164,7 @@ func TestAHintIsFollowedAtOnce(t *testing.T) {
 	})
 }
 
-// What a scan comes upon, most of it in vain, does not hold up a lane that is named.
+// Lanes that a scan found, most of them in vain, do not hold up a named lane.
 func TestANamedLaneDoesNotWaitForAScan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{lanes: services(2000)}
@@ -185,7 +185,7 @@ func TestANamedLaneDoesNotWaitForAScan(t *testing.T) {
 	})
 }
 
-// A hinted lane that another instance was choosing from keeps its hint.
+// A hinted lane that another instance had locked keeps its hint.
 func TestALockedLaneKeepsItsHint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{}
@@ -221,8 +221,8 @@ func TestALaneThatWasLeftGoesOn(t *testing.T) {
 	})
 }
 
-// NextReady is when a batch of the lanes becomes ready: they are looked at again
-// then, and not only when a scan comes by.
+// NextReady is when a batch of the lanes becomes ready: the queuer looks at them again then,
+// and not only at the next scan.
 func TestNextReadyIsLookedAtInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{lanes: services(30), list: func(store.LanesQuery) ([]batch.ServiceID, error) { return nil, nil }}
@@ -249,8 +249,8 @@ func TestNextReadyIsLookedAtInTime(t *testing.T) {
 	})
 }
 
-// Promise 9: waiting lanes are not looked at over and over because one of them
-// becomes ready every few milliseconds.
+// Promise 9: waiting lanes are not looked at over and over because one of them becomes ready
+// every few milliseconds.
 func TestManyWaitingLanesCostNoMoreThanAScan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{lanes: services(100)}
@@ -294,8 +294,8 @@ func TestAnErrorOfTheStoreKeepsTheLanes(t *testing.T) {
 	})
 }
 
-// However many lanes are named all the time, those that nobody names have their turns: of
-// one that another process adds to, say.
+// Lanes without a hint have their turns, however many lanes are named all the time: a lane
+// that another process adds to, say.
 func TestAScanHasItsTurnsAmongLanesThatAreNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		busy := services(40)

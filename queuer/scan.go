@@ -12,13 +12,13 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// scan is the rotating scan's place.
+// scan is the position and state of the rotating scan.
 type scan struct {
 	after batch.ServiceID
 	start bool
 	due   time.Time
-	pause *backoff.ExponentialBackOff // after one that failed
-	under bool                        // one is under way
+	pause *backoff.ExponentialBackOff // after a scan that failed
+	under bool                        // a scan is under way
 	ended chan scanned                // capacity one
 }
 
@@ -29,7 +29,7 @@ type scanned struct {
 	err   error
 }
 
-// wait returns how long nothing is to be done.
+// wait returns for how long there is nothing to do.
 func (s *scan) wait() time.Duration {
 	if s.under {
 		return orLong(0) // its end wakes the queuer
@@ -37,9 +37,9 @@ func (s *scan) wait() time.Duration {
 	return time.Until(s.due)
 }
 
-// scanDue reports whether to scan. While most of what the last one came upon waits for its
-// turn it would only be found again, or others that wait longer: where several instances
-// are busy at one database, each of them would read all lanes for the others' work.
+// scanDue reports whether to scan now. While most of the lanes that the last scan found still
+// wait for their turn, a scan would find only the same lanes, or others that wait longer. With
+// several busy instances at one database, each would read all lanes for the others' work.
 func (q *Queuer) scanDue(now time.Time) bool {
 	if q.place.under || now.Before(q.place.due) {
 		return false
@@ -53,8 +53,8 @@ func (q *Queuer) scanDue(now time.Time) bool {
 	return true
 }
 
-// scan reads the next lanes that have open batches, beside the claims: where the database
-// holds many dead rows a scan takes seconds, and claims do not wait for it.
+// scan reads the next lanes that have open batches, beside the claims: if the database holds
+// many dead rows, a scan takes seconds, and claims do not wait for it.
 func (q *Queuer) scan(ctx context.Context) {
 	query := store.LanesQuery{After: q.place.after, Start: q.place.start, Limit: q.o.ScanLanes}
 	q.place.under = true
@@ -72,9 +72,9 @@ func (q *Queuer) scan(ctx context.Context) {
 	}()
 }
 
-// scanned names the lanes that a scan read. A lane that no hint names is found here, at the
-// latest after as many scans as it takes to read all lanes. A scan that failed is made again
-// soon, from the same place.
+// scanned adds the lanes that a scan read. A lane without a hint is found here, at the latest
+// after as many scans as it takes to read all lanes. A scan that failed is made again soon,
+// from the same place.
 func (q *Queuer) scanned(ctx context.Context, s scanned) {
 	now, place := time.Now(), &q.place
 	place.under = false
@@ -100,17 +100,16 @@ func (q *Queuer) scanned(ctx context.Context, s scanned) {
 	place.due = now.Add(max(q.o.ScanInterval, min(scanShare*s.took, longestPause)))
 }
 
-// A scan that takes long costs the database so much that it would hold up those who claim:
-// where much is dead and cannot be removed yet, say. So it has no more than one part in
-// scanShare of the time, but is made after longestPause.
+// A slow scan costs the database so much that it would hold up claims: where many dead rows
+// cannot be removed yet, say. So scans have at most one part in scanShare of the time, but the
+// next starts after longestPause at the latest.
 const (
 	scanShare    = 20
 	longestPause = time.Minute
 )
 
-// some is how many of the lanes that a scan came upon are claimed from together. While
-// hardly any of them has something to do they are few, so that a lane that is named
-// meanwhile does not wait long for its turn.
+// some is how many of the lanes that a scan found go into one claim. While hardly any of them
+// has work the number is small, so that a lane that is named meanwhile does not wait long.
 type some struct{ n int }
 
 const fewLanes = 16

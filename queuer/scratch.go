@@ -6,9 +6,9 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// scratch lends sets of footprints, so that deciding allocates its answer and little
-// else. It is no sync.Pool: after each garbage collection a set would grow anew, while
-// the claiming transaction waits. There are as many as were ever needed at once.
+// scratch lends sets of footprints, so that deciding allocates its answer and little else. It
+// is no sync.Pool: after each garbage collection a set would grow anew, while the claiming
+// transaction waits. It keeps as many sets as were ever needed at once.
 type scratch struct {
 	mu   sync.Mutex
 	free []*batch.Footprints
@@ -26,7 +26,7 @@ func (s *scratch) take() *batch.Footprints {
 	return new(batch.Footprints)
 }
 
-// put takes one back.
+// put takes a set back.
 func (s *scratch) put(x *batch.Footprints) {
 	x.Reset()
 	s.mu.Lock()

@@ -9,24 +9,25 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Strategy picks what may leave a lane. Both methods are pure, quick and may be
-// called concurrently; Select runs inside the claiming transaction and must not
-// call the store.
+// Strategy picks the batches that may leave a lane. Both methods are pure and quick, and may
+// be called concurrently. Select runs inside the claiming transaction and must not call the
+// store.
 type Strategy interface {
-	// Window is how many queued batches of a lane Select wants to see, at least 1.
+	// Window returns how many queued batches of a lane Select wants to see, at least 1.
 	Window() int
-	// Select returns the runs that may leave now, as positions in the lane. An answer
-	// that would break the lane's order holds the lane and is reported.
+	// Select returns the runs that may leave now, as positions in the lane. An answer that
+	// would break the lane's order holds the lane and is reported.
 	Select(lane batch.Lane) []batch.Run
 }
 
-// Sparing is a [Strategy] that can tell beforehand how much of what waits it has a use
-// for, so that no more than that is read.
+// Sparing is a [Strategy] that knows beforehand how many waiting batches it can use, so that
+// the store reads no more than that.
 type Sparing interface {
 	Strategy
-	// Wants is how many batches that wait Select can make use of beside those of a lane that
-	// were attempted, which it is shown: Select picks the same whether it sees so many or
-	// more, up to Window. They may come in front of what was attempted and waits again.
+	// Wants returns how many waiting batches Select can use beside the lane's attempted
+	// batches, which Select always sees. Select picks the same whether it sees this many or
+	// more, up to Window. A waiting batch may stand before an attempted batch that waits
+	// again.
 	Wants(attempted batch.Lane) int
 }
 
@@ -38,7 +39,7 @@ type Serial struct{}
 // Window returns 1.
 func (Serial) Window() int { return 1 }
 
-// Select picks the front of a lane of which nothing is under way.
+// Select picks the front of a lane that has nothing under way.
 func (Serial) Select(lane batch.Lane) []batch.Run {
 	if !idle(lane) || len(lane.Batches) == 0 || !lane.Batches[0].Ready {
 		return nil
@@ -46,7 +47,7 @@ func (Serial) Select(lane batch.Lane) []batch.Run {
 	return []batch.Run{{0}}
 }
 
-// idle reports whether nothing of a lane is under way.
+// idle reports whether a lane has nothing under way.
 func idle(lane batch.Lane) bool {
 	for _, b := range lane.Batches {
 		if !b.State.Claimable() {
@@ -56,16 +57,16 @@ func idle(lane batch.Lane) bool {
 	return true
 }
 
-// Wants returns 1 for a lane of which nothing is under way.
+// Wants returns 1 for a lane that has nothing under way, else 0.
 func (Serial) Wants(attempted batch.Lane) int {
 	if !idle(attempted) {
 		return 0
 	}
-	return 1 // it may stand before what waits again
+	return 1 // it may stand before an attempted batch that waits again
 }
 
-// Wants wraps a strategy that is [Sparing] for a store, as [Choose] does; nil for others.
-// One that panics is shown all.
+// Wants wraps the Wants method of a [Sparing] strategy for a store, as [Choose] wraps Select.
+// It returns nil for other strategies. If the method panics, the store reads the whole window.
 func Wants(s Strategy, keepsOrder func(batch.ServiceID) bool) func(batch.Lane) int {
 	sparing, ok := s.(Sparing)
 	if !ok {
@@ -84,18 +85,18 @@ func Wants(s Strategy, keepsOrder func(batch.ServiceID) bool) func(batch.Lane) i
 	}
 }
 
-// Choose wraps a strategy for a store: an answer that fails [batch.Lane.Check], and
-// a panic, pick nothing and are reported. keepsOrder is dlt.Traits.KeepsOrder of a
-// service's ledger; nil is that none does.
+// Choose wraps a strategy for a store. An answer that fails [batch.Lane.Check], or a panic,
+// picks nothing and is reported. keepsOrder is dlt.Traits.KeepsOrder of a service's ledger;
+// nil means that no ledger keeps order.
 func Choose(s Strategy, keepsOrder func(batch.ServiceID) bool, report func(batch.ServiceID, error)) store.Choose {
 	keeps := keeping(s, keepsOrder)
 	sets := new(scratch)
-	show := clone // what is checked, and what the store goes by, is not a strategy's to change
+	show := clone // the strategy must not change the lane that Choose checks and the store uses
 	switch own := s.(type) {
 	case Serial:
 		show = as
 	case *Parallel:
-		show, sets = as, &own.sets // the memory that it has just used, while it is at hand
+		show, sets = as, &own.sets // the memory that Select has just used, while it is in the CPU's cache
 	}
 	return func(lane batch.Lane) (runs []batch.Run) {
 		before := sets.take()
@@ -113,8 +114,8 @@ func Choose(s Strategy, keepsOrder func(batch.ServiceID) bool, report func(batch
 	}
 }
 
-// keeping reports of a service whether its ledger keeps order, for a strategy that relies
-// on that.
+// keeping returns a function that reports whether a service's ledger keeps order; it is always
+// false for a strategy that does not rely on order.
 func keeping(s Strategy, keepsOrder func(batch.ServiceID) bool) func(batch.ServiceID) bool {
 	reliant := ReliesOnOrder(s)
 	return func(service batch.ServiceID) bool {
@@ -122,7 +123,7 @@ func keeping(s Strategy, keepsOrder func(batch.ServiceID) bool) func(batch.Servi
 	}
 }
 
-// as shows a lane to the strategies of this package, which change nothing of it.
+// as shows a lane to the strategies of this package, which do not change it.
 func as(lane batch.Lane) batch.Lane { return lane }
 
 // clone returns a lane that shares no memory with the given one.

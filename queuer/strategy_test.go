@@ -13,8 +13,8 @@ import (
 	"github.com/dltbatch/dltbatch/queuer"
 )
 
-// verdicts is docs/glossary.md#one-round-serial-queuer with docs/design.md#decisions: what a
-// state at the front of its lane means for it and for all that come after it.
+// verdicts is docs/glossary.md#one-round-serial-queuer with docs/design.md#decisions: the
+// meaning of a state at the front of a lane, for that batch and for all batches behind it.
 var verdicts = map[batch.State]struct {
 	leaves bool // when it is ready
 	why    string
@@ -46,8 +46,8 @@ func TestSerialOverOneBatch(t *testing.T) {
 	assert.Nil(t, queuer.Serial{}.Select(batch.Lane{}), "an empty lane")
 }
 
-// TestSerialOverThreeBatches is promise 2: of a lane only the front leaves, and only
-// while nothing of the lane is under way, wherever that stands.
+// TestSerialOverThreeBatches is promise 2: only the front of a lane leaves, and only while no
+// batch of the lane is under way, at any place.
 func TestSerialOverThreeBatches(t *testing.T) {
 	type waiting struct {
 		state batch.State

@@ -16,15 +16,15 @@ import (
 
 var errStore = errors.New("database down")
 
-// call is one claim that was asked for.
+// call is one call of Claim.
 type call struct {
 	at    time.Duration // since the start
 	lanes []batch.ServiceID
 	limit int
 }
 
-// world is a store and a submitter that do as they are told, and keep a journal.
-// Funcs that are nil do the obvious.
+// world is a store and a submitter that answer by its funcs, and keep a journal. Funcs that
+// are nil do the obvious.
 type world struct {
 	begin time.Time
 	lanes []batch.ServiceID // with open batches, in order

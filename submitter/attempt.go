@@ -14,10 +14,10 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// attempt makes the tries of one attempt. Only what the ledger certainly did not
-// take is tried again, soon and a few times; the first doubt ends it. posted is
-// false where nothing was sent at all; an error beside that is why nothing could be,
-// and is never doubt. took is how long the last request did. Several claims make one request.
+// attempt makes the tries of one attempt; several claims make one request. It retries only a
+// batch that the ledger certainly did not take, soon and a few times; the first doubt ends it.
+// posted is false if nothing was sent at all; an error beside that says why, and is never
+// doubt. took is the duration of the last request.
 func (s *Submitter) attempt(ctx context.Context, claims []store.Claim, payloads [][]byte, until time.Time) (posted bool, took time.Duration, err error) {
 	first := claims[0]
 	retries, every := s.o.Retry(first.Key.Service)
@@ -35,7 +35,7 @@ func (s *Submitter) attempt(ctx context.Context, claims []store.Claim, payloads 
 			prepared, said, err = s.prepare(ctx, first, payloads[0], until)
 			stopped := ctx.Err() != nil
 			if stopped || !said || (err == nil && !s.timeLeft(until)) {
-				g.leave(probe, unsure, 0, time.Now()) // nothing was learnt about the ledger
+				g.leave(probe, unsure, 0, time.Now()) // no news about the ledger
 				if stopped {
 					err = nil // it was cut off, or came too late
 				}
@@ -63,8 +63,8 @@ func (s *Submitter) attempt(ctx context.Context, claims []store.Claim, payloads 
 	}
 }
 
-// once makes one request, bounded by the request timeout and by the claim. A stop
-// of the Runner does not cut it off: it would leave a doubt where an answer is near.
+// once makes one request, bounded by the request timeout and by the claim. A stop of the
+// Runner does not cut it off: that would leave a doubt where an answer is near.
 func (s *Submitter) once(ctx context.Context, claims []store.Claim, payloads [][]byte, prepared []byte, until time.Time) error {
 	ctx, cancel := s.bounded(context.WithoutCancel(ctx), until)
 	defer cancel()
@@ -76,7 +76,7 @@ func (s *Submitter) once(ctx context.Context, claims []store.Claim, payloads [][
 		} else {
 			err = s.o.Lists.SubmitList(ctx, listed(claims, payloads))
 		}
-		if err != nil { // an error value is the client's code, too: what it says is read here
+		if err != nil { // its methods are the client's code, too, and so are called in here
 			_, _, _ = dlt.Kind(err), err.Error(), retryAfter(err)
 		}
 		return nil
@@ -87,7 +87,7 @@ func (s *Submitter) once(ctx context.Context, claims []store.Claim, payloads [][
 	return err
 }
 
-// bounded is ctx until the request timeout or the claim is over.
+// bounded returns ctx with the request timeout or the claim's end as its deadline.
 func (s *Submitter) bounded(ctx context.Context, until time.Time) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, min(s.o.RequestTimeout, wall.Until(until)))
 }

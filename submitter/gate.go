@@ -9,12 +9,12 @@ import (
 	"github.com/cenkalti/backoff/v4"
 )
 
-// gate holds back everything in one scope (an endpoint or a service) after the
-// ledger said "busy", could not be reached, or refused this client. When its time
-// has come one request is let through as a probe; its success opens the gate.
+// gate holds back all requests in one scope (an endpoint or a service) after the ledger said
+// "busy", could not be reached, or refused this client. When its time has come it lets one
+// request through as a probe; the probe's success opens the gate.
 type gate struct {
 	mu       sync.Mutex
-	openAt   time.Time // nothing before; zero while the gate is open
+	openAt   time.Time // no request before; zero while the gate is open
 	probing  bool      // a probe is under way
 	pause    *backoff.ExponentialBackOff
 	pauseMis *backoff.ExponentialBackOff // after a misconfiguration
@@ -22,9 +22,9 @@ type gate struct {
 	under    int                         // requests under way
 	size     int
 
-	told    bool  // that it is closed
-	telling bool  // somebody is about to
-	why     error // it closed
+	told    bool  // reported as closed
+	telling bool  // a goroutine is about to report
+	why     error // the error that closed it
 }
 
 func newGate(size int) *gate {
@@ -35,7 +35,7 @@ func newGate(size int) *gate {
 	}
 }
 
-// closed returns for how long nothing may be sent; 0 if something may.
+// closed returns for how long no request may be sent; 0 if one may.
 func (g *gate) closed(now time.Time) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -48,8 +48,8 @@ func (g *gate) closed(now time.Time) time.Duration {
 	return max(0, g.openAt.Sub(now))
 }
 
-// probePause is how soon to look again while a probe is under way, or as many
-// requests as a ledger under pressure is to get.
+// probePause is how soon to look again while a probe is under way, or while a ledger under
+// pressure has all the requests that it may have.
 const probePause = 20 * time.Millisecond
 
 // room returns how many requests may start now.
@@ -62,7 +62,7 @@ func (g *gate) room(now time.Time) int {
 func (g *gate) roomLocked(now time.Time) int {
 	switch {
 	case g.openAt.IsZero() && g.limit == g.size:
-		return g.size // no pressure: the pool bounds what is under way, and knows what of it hangs
+		return g.size // no pressure: the pool bounds the requests under way, and knows which hang
 	case g.openAt.IsZero():
 		return g.limit - g.under
 	case g.probing || g.openAt.After(now):
@@ -71,8 +71,8 @@ func (g *gate) roomLocked(now time.Time) int {
 	return 1
 }
 
-// enter starts a request, or reports that it must not be sent now. probe says that
-// it is the one that finds out whether the gate can be opened.
+// enter starts a request, or reports that it must not be sent now. With probe, this request
+// finds out whether the gate can be opened.
 func (g *gate) enter(now time.Time) (probe, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

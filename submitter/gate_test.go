@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pass enters a gate that has to let it.
+// pass enters a gate that must let the request through.
 func pass(t *testing.T, g *gate, now time.Time) (probe bool) {
 	t.Helper()
 	probe, ok := g.enter(now)
@@ -69,7 +69,7 @@ func TestTheGateHonoursRetryAfter(t *testing.T) {
 	assert.Equal(t, 1, g.room(now.Add(time.Minute)))
 }
 
-// What was sent before the gate closed is no probe, whenever it comes back.
+// A request that was sent before the gate closed is no probe, whenever it comes back.
 func TestOnlyTheProbeSpeaksForAClosedGate(t *testing.T) {
 	for _, res := range []result{pressed, barred, unsure} {
 		now := time.Unix(1000, 0)

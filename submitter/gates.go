@@ -7,15 +7,15 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// scope is whom back-pressure slows: a service, or all of a ledger.
+// scope is the part that back-pressure slows: a service, or a whole ledger.
 type scope struct {
 	ledger  string
 	service batch.ServiceID
 	all     bool
 }
 
-// maxGates is how many scopes are remembered at least; past it those that are open
-// are forgotten.
+// maxGates is how many scopes are remembered at least. Past it, services whose gate is open
+// and has no request under way are forgotten.
 const maxGates = 10_000
 
 func (s *Submitter) scopeOf(service batch.ServiceID) scope {
@@ -37,7 +37,7 @@ func (s *Submitter) gate(sc scope) *gate {
 					delete(s.gates, k)
 				}
 			}
-			s.maxGates = max(maxGates, 2*len(s.gates)) // so that a pass pays for many
+			s.maxGates = max(maxGates, 2*len(s.gates)) // so that one pass serves many new gates
 		}
 		g = newGate(s.o.Pool)
 		s.gates[sc] = g
@@ -68,8 +68,8 @@ func (s *Submitter) leave(g *gate, probe bool, service batch.ServiceID, err erro
 	}
 }
 
-// tell says how the gate stands, if that is news, and until it is none: of a close
-// and an opening at about the same time the later one is told last.
+// tell reports how the gate stands, if that is news, and goes on until nothing is news: of a
+// close and an opening at about the same time it reports the later one last.
 func (s *Submitter) tell(g *gate, sc scope, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -77,7 +77,7 @@ func (s *Submitter) tell(g *gate, sc scope, err error) {
 		g.why = err
 	}
 	if g.telling {
-		return // whoever tells comes by here again
+		return // the goroutine that reports checks again
 	}
 	for g.told == g.openAt.IsZero() {
 		g.telling, g.told = true, !g.told

@@ -9,7 +9,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Rules are what [Judge] goes by.
+// Rules are the settings of [Judge].
 type Rules struct {
 	FirstCheck time.Duration // from acceptance to the first status query
 	// Delay returns how long a batch of the service waits after its n-th certain failure
@@ -17,11 +17,11 @@ type Rules struct {
 	Delay func(s batch.ServiceID, n int) time.Duration
 }
 
-// Judge turns the result of an attempt into what is recorded. It is pure but for
-// the jitter of Delay. Whatever is not certain is doubt.
+// Judge turns the result of an attempt into the outcome to record. It is pure except for the
+// jitter of Delay. Every result that is not certain is doubt.
 func Judge(c store.Claim, err error, r Rules) store.Outcome { return judge(c, err, r, true) }
 
-// judge is Judge also of what failed before anything was posted, which spends no try.
+// judge is Judge, also for a failure before anything was posted, which spends no try.
 func judge(c store.Claim, err error, r Rules, posted bool) store.Outcome {
 	o := store.Outcome{Ref: c.Ref, Version: c.Version, Was: c.Was, Budget: c.Budget, By: batch.BySubmitter, Attempt: c.Attempt, Check: r.FirstCheck}
 	o.Refund = !posted && c.Budget.EveryTry

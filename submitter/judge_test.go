@@ -18,7 +18,7 @@ import (
 
 func kindOf(kind error) error { return &dlt.Error{Op: "submit", Kind: kind, Message: "m"} }
 
-// TestJudge is what every result of an attempt comes to, under every budget.
+// TestJudge checks every result of an attempt under every budget.
 func TestJudge(t *testing.T) {
 	const unlimited, definite, everyTry = 0, 1, 2 // budgets; the limited ones have one attempt left
 	type verdict struct {

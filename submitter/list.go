@@ -6,8 +6,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// lot returns how many batches of a run, from i on, go into one request. What has to be
-// prepared, and what has no payload, goes alone.
+// lot returns how many batches of a run, from i on, go into one request. Batches that must be
+// prepared go one by one, and a list ends before a batch without a payload.
 func (s *Submitter) lot(r run, i int) (n int) {
 	t := s.ledger.Traits(r.Service)
 	if s.o.Lists == nil || t.Prepares {
@@ -23,10 +23,10 @@ func (s *Submitter) lot(r run, i int) (n int) {
 	return n
 }
 
-// tellable returns of how many of n batches that were sent in one request its result is
-// recorded: a success and a doubt are each one's, while a ledger that certainly took none
-// says no more about the second than about those that were not sent, which are put back
-// as they were. A list that was refused says nothing about any; its batches go one by one.
+// tellable returns for how many of n batches, sent in one request, its result is recorded.
+// Success and doubt hold for each batch. If the ledger certainly took none, only the first
+// counts as failed: the others are put back like batches that were not sent. A list that was
+// refused says nothing about any batch; its batches go one by one.
 func tellable(n int, err error) int {
 	switch dlt.Kind(err) {
 	case batch.KindBusy, batch.KindUnavailable, batch.KindMisconfigured, batch.KindRejected:
@@ -35,7 +35,7 @@ func tellable(n int, err error) int {
 	return n
 }
 
-// listed are the attempts of one request.
+// listed returns the attempts of one request.
 func listed(claims []store.Claim, payloads [][]byte) []batch.Attempt {
 	list := make([]batch.Attempt, len(claims))
 	for i, c := range claims {

@@ -46,7 +46,7 @@ func joined(ids []batch.ID) string {
 	return s.String()
 }
 
-// listing starts a submitter of a ledger that takes lists of up to most.
+// listing starts a submitter of a ledger that takes lists of up to most batches.
 func listing(t *testing.T, most int, single func(context.Context, batch.Attempt) error, answers func(ids []batch.ID) error, change func(*submitter.Options, *dlt.Traits)) *rig {
 	l := &lister{answers: answers}
 	l.r = start(t, single, func(o *submitter.Options, tr *dlt.Traits) {
@@ -60,7 +60,7 @@ func listing(t *testing.T, most int, single func(context.Context, batch.Attempt)
 
 func all([]batch.ID) error { return nil }
 
-// requests returns the requests of single batches, by id.
+// singles returns the requests of single batches, by id.
 func (r *rig) singles() (out string) {
 	for _, q := range r.seen() {
 		out += string(q.id)
@@ -115,7 +115,7 @@ type nothingToPrepare struct{}
 
 func (nothingToPrepare) Prepare(context.Context, batch.Batch) ([]byte, error) { return nil, nil }
 
-// refusing refuses every list that has one of the ids in it.
+// refusing refuses every list that contains one of the ids.
 func refusing(bad ...batch.ID) func([]batch.ID) error {
 	return func(ids []batch.ID) error {
 		for _, id := range bad {
@@ -144,8 +144,8 @@ func TestARefusedListGoesOneByOne(t *testing.T) {
 	})
 }
 
-// It may be refused for what none of them is alone: its length, say. What follows goes
-// in lists again.
+// A list may be refused although none of its batches is bad: for its length, say. The batches
+// behind it go in lists again.
 func TestAListThatIsRefusedForNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := listing(t, 3, fine, refusing("b"), nil)
@@ -157,7 +157,7 @@ func TestAListThatIsRefusedForNone(t *testing.T) {
 	})
 }
 
-// Doubt about a list is doubt about each of its batches, and about none that came after.
+// Doubt about a list is doubt about each of its batches, and about no later batch.
 func TestDoubtAboutAListIsDoubtAboutEach(t *testing.T) {
 	for name, answer := range map[string]func([]batch.ID) error{
 		"doubt":    func([]batch.ID) error { return &dlt.Error{Op: "submit"} },
@@ -178,8 +178,8 @@ func TestDoubtAboutAListIsDoubtAboutEach(t *testing.T) {
 	}
 }
 
-// What certainly took none of a list is tried again as it is, and then is the failure of
-// the first, as if it had been sent alone; the others spend nothing.
+// If the ledger certainly took no batch of a list, the list is tried again as it is. Then it
+// is the failure of the first batch, as if that had been sent alone; the others spend nothing.
 func TestAListThatIsNotTaken(t *testing.T) {
 	for name, c := range map[string]struct {
 		err   error
@@ -200,8 +200,8 @@ func TestAListThatIsNotTaken(t *testing.T) {
 	}
 }
 
-// Attempts are counted for each batch of a list: with every try spent, a doubt spends
-// one of each.
+// Attempts are counted for each batch of a list: with every try spent, a doubt spends one of
+// each.
 func TestEachBatchOfAListSpendsItsTry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := listing(t, 3, fine, func([]batch.ID) error { return &dlt.Error{Op: "submit"} }, nil)
@@ -224,7 +224,7 @@ func TestEachBatchOfAListSpendsItsTry(t *testing.T) {
 	})
 }
 
-// What has no payload is not part of a list, and ends the run where it stands.
+// A batch without a payload is not part of a list, and ends the run where it stands.
 func TestAListEndsBeforeAMissingPayload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := listing(t, 9, fine, all, nil)

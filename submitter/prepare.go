@@ -13,14 +13,14 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// prepare asks the ledger for what must be known before the first POST, and keeps it.
-// The batch may be posted only where said is true and there is no error. said is
-// false where the error, or that there is none, is not the ledger's word: the row has
-// moved on, the store failed, or the client did. The error is never doubt: nothing was
-// sent that could take effect. A stop cuts it off.
+// prepare asks the ledger for the bytes that must be known before the first POST, and keeps
+// them. The batch may be posted only if said is true and there is no error. said is false
+// where the result is not the ledger's word: the row has moved on, the store failed, or the
+// client did. The error is never doubt: no request that could take effect was sent. A stop
+// cuts off the ledger's answer, but not the write.
 func (s *Submitter) prepare(ctx context.Context, c store.Claim, payload []byte, until time.Time) (kept []byte, said bool, err error) {
 	kept, said, err = s.askToPrepare(ctx, c, payload, until)
-	if err != nil || len(kept) == 0 { // nothing to be known is nothing to be kept
+	if err != nil || len(kept) == 0 { // no bytes need no keeping
 		return nil, said, err
 	}
 	if len(kept) > dlt.MaxPrepared {
@@ -64,8 +64,8 @@ func (s *Submitter) askToPrepare(ctx context.Context, c store.Claim, payload []b
 	return out, true, err
 }
 
-// certain is err where that is of one of the four certain kinds; anything else is an
-// unavailable ledger. It reads what an error value says, which is the client's code.
+// certain returns err if its kind is one of the four certain kinds, else an error that says
+// the ledger is unavailable. It calls err's methods, which are the client's code.
 func certain(err error) error {
 	kind, text, after := dlt.Kind(err), err.Error(), retryAfter(err)
 	if kind != batch.KindDoubt {
@@ -77,8 +77,8 @@ func certain(err error) error {
 	}
 }
 
-// saying is an error of which only what it says is left, and whether time was up: its
-// kind would speak of a POST.
+// saying is an error reduced to its text and whether it was a timeout: its kind would speak of
+// a POST.
 type saying struct {
 	text string
 	late bool
@@ -86,5 +86,5 @@ type saying struct {
 
 func (s *saying) Error() string { return s.text }
 
-// Is tells errors.Is.
+// Is implements errors.Is.
 func (s *saying) Is(target error) bool { return s.late && target == context.DeadlineExceeded }

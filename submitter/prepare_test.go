@@ -18,7 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch/submitter"
 )
 
-// preparer is what a test makes of Prepare and of the store behind it.
+// preparer is the test's Prepare, and the store behind it.
 type preparer struct {
 	prepare func(ctx context.Context, b batch.Batch) ([]byte, error)
 	keep    func(ctx context.Context, p store.Prepared) (bool, error)
@@ -189,8 +189,8 @@ func TestPrepareFails(t *testing.T) {
 	}
 }
 
-// A try that was not posted costs those nothing, either, of whom only definite
-// failures do; a refusal is one.
+// A try that was not posted costs no try under a budget of definite failures, either. A
+// refusal is a definite failure.
 func TestPrepareRefusesAndSpends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &preparer{prepare: func(context.Context, batch.Batch) ([]byte, error) { return nil, dlt.ErrRejected }}
@@ -225,7 +225,7 @@ func TestPrepareAgainAfterBusy(t *testing.T) {
 	})
 }
 
-// Preparing takes of the claim's time: what is left must do for a whole request.
+// Preparing takes some of the claim's time: the rest must do for a whole request.
 func TestPrepareIsWithinTheClaim(t *testing.T) {
 	for name, c := range map[string]struct {
 		takes, until time.Duration
@@ -275,7 +275,7 @@ func TestAStopCutsPrepareOff(t *testing.T) {
 	})
 }
 
-// Where there is nothing to be known there is nothing to be kept.
+// Without bytes there is nothing to keep.
 func TestPreparedNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &preparer{prepare: func(context.Context, batch.Batch) ([]byte, error) { return []byte{}, nil }}
@@ -288,7 +288,7 @@ func TestPreparedNothing(t *testing.T) {
 	})
 }
 
-// What the traits of a service deny is never called, though there is a method for others.
+// If a service's traits deny Prepares, Prepare is never called, even if the method exists.
 func TestWhatIsDeniedIsNotPrepared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &preparer{}

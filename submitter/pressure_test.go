@@ -17,7 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch/submitter"
 )
 
-// What the ledger says closes the gate; one probe a pause finds out when it is over.
+// The ledger's answer closes the gate; one probe a pause finds out when it is over.
 func TestTheGate(t *testing.T) {
 	for name, c := range map[string]struct {
 		err       error
@@ -97,7 +97,7 @@ func TestManyBusyAnswersCloseTheGateOnce(t *testing.T) {
 	})
 }
 
-// Whoever is slow to hear that the gate closed hears last that it opened.
+// An observer that is slow to handle the closing of the gate is called last with its opening.
 func TestPausedAndResumedAreToldInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var events []string
@@ -190,7 +190,7 @@ func TestRoomIsWhatHandsCanPost(t *testing.T) {
 	})
 }
 
-// One hand posts all of a run: room is for as many batches, not runs.
+// One hand posts all batches of a run: room counts batches, not runs.
 func TestRoomCountsBatchesOfRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, taking(time.Millisecond), func(o *submitter.Options, _ *dlt.Traits) { o.ClaimLimit = 100 })
@@ -211,7 +211,7 @@ func TestRoomCountsBatchesOfRuns(t *testing.T) {
 	})
 }
 
-// What is taken and waits for a hand takes room.
+// Runs that wait for a hand take room.
 func TestQueuedRunsTakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, taking(500*time.Millisecond), nil)
@@ -254,7 +254,7 @@ func TestServicesThatHangAreClosed(t *testing.T) {
 		assert.Zero(t, r.Closed("good"))
 		n, _ := r.Room()
 		assert.Equal(t, 8, n)
-		r.post(far, "h2", "y2") // a claim that slipped through does not stand in the way
+		r.post(far, "h2", "y2") // a claim that slipped through does not block others
 		r.post(far, "good", "g")
 		synctest.Wait()
 		assert.Contains(t, r.found(), "g accepted")

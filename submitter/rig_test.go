@@ -14,7 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch/submitter"
 )
 
-// ledger answers as it is told.
+// ledger answers with submit.
 type ledger struct {
 	dlt.Ledger
 	traits dlt.Traits
@@ -41,7 +41,7 @@ type event struct {
 	all     bool
 }
 
-// rig is a submitter that runs, and what it did.
+// rig is a submitter that runs, and a record of its work.
 type rig struct {
 	*submitter.Submitter
 	ledger *ledger

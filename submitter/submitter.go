@@ -14,30 +14,30 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Options of a submitter; all must be set but Lists, Preparer and, without one, Keep.
+// Options of a submitter; all must be set except Lists, Preparer and, without Preparer, Keep.
 type Options struct {
 	Pool           int           // requests at once
 	RequestTimeout time.Duration // of one request
-	// Retry says how often a service is tried again within a claim, and the pause before
-	// the first time, which doubles.
+	// Retry says how many times a service is tried again within a claim, and the first pause,
+	// which then doubles.
 	Retry      func(batch.ServiceID) (retries int, pause time.Duration)
 	ClaimLimit int // batches taken and not yet posted, at most
 	Rules      Rules
 	// Lists sends several batches of a run in one request, as many as the ledger's traits
 	// allow. It is the ledger, or nil.
 	Lists dlt.ListSubmitter
-	// Preparer is asked before the first POST of a batch of which nothing is kept, where
-	// the ledger's traits say Prepares.
+	// Preparer is asked before the first POST of a batch that has no kept bytes, where the
+	// ledger's traits say Prepares.
 	Preparer dlt.Preparer
-	// Keep stores what it returned. Nothing is posted unless it says true.
+	// Keep stores the bytes from Preparer. Nothing is posted unless Keep returns true.
 	Keep func(context.Context, store.Prepared) (bool, error)
-	// Record takes what became of an attempt, and how long its last request took; 0 where
-	// there was none. It may wait, but not for the submitter.
+	// Record takes the outcome of an attempt, and the duration of its last request; 0 if there
+	// was none. It may block, but not on the submitter.
 	Record func(o store.Outcome, took time.Duration)
 	// Ready is called whenever there may be room again.
 	Ready func()
-	// Paused and Resumed are told when a scope is closed and opened. The service is
-	// "" and all true where the scope is the whole endpoint.
+	// Paused and Resumed are called when a scope is closed and opened. The service is "" and
+	// all is true where the scope is the whole endpoint.
 	Paused  func(service batch.ServiceID, all bool, err error)
 	Resumed func(service batch.ServiceID, all bool)
 }
@@ -52,17 +52,17 @@ type Submitter struct {
 	mu     sync.Mutex
 	queue  []run // taken and not yet given to a hand
 	queued int   // batches in queue
-	// held are those of them that wait for hands which others of their service have,
-	// that hang. They keep no other service from being claimed.
+	// held counts, by service, queued batches whose service has all its hands in requests that
+	// hang. They keep no other service from being claimed.
 	held     map[batch.ServiceID]int
 	heldAll  int
 	stop     bool // no more is posted
 	gates    map[scope]*gate
-	whole    []*gate // those of gates whose scope is a whole ledger
+	whole    []*gate // gates whose scope is a whole ledger
 	maxGates int
 }
 
-// run is a claimed run with what is needed to post it.
+// run is a claimed run with everything needed to post it.
 type run struct {
 	store.ClaimedRun
 	payloads [][]byte
@@ -86,10 +86,10 @@ func (s *Submitter) nudge() {
 	}
 }
 
-// Room returns how many batches can be taken: the free hands, or what the pool
-// posted in the last 100 ms, whichever is more, and never more than fit through
-// the gate of a ledger that is under pressure. Where that is 0, again is when it
-// may change by itself.
+// Room returns how many batches can be taken: the free hands or the number that the pool
+// posted in the last 100 ms, whichever is more, less the queued batches, and never more than
+// fit through the gate of a ledger under pressure. If that is 0, again is when it may change
+// by itself.
 func (s *Submitter) Room() (n int, again time.Duration) {
 	now := time.Now()
 	n = min(max(s.pool.Free(), s.pool.Recent(now)), s.o.ClaimLimit)
@@ -98,12 +98,13 @@ func (s *Submitter) Room() (n int, again time.Duration) {
 		s.mu.Unlock()
 		return 0, 0
 	}
-	queued := max(0, s.queued-s.heldAll) // a run that waited may have left since they were counted
+	queued := max(0, s.queued-s.heldAll) // a run that waited may have left since held was counted
 	whole := s.whole
 	s.mu.Unlock()
 	n -= queued
-	// With one ledger its gate bounds everything; with several a closed one must not stop
-	// the others, though nothing was sent to them yet, and Closed tells lane by lane.
+	// With one ledger its gate bounds everything. With several, a closed gate must not stop
+	// the other ledgers, even if nothing was sent to them yet; there Closed decides lane by
+	// lane.
 	if len(whole) == 1 && !s.ledger.Traits("").Routed {
 		if g := whole[0]; g.closed(now) > 0 {
 			return 0, g.closed(now)
@@ -114,7 +115,7 @@ func (s *Submitter) Room() (n int, again time.Duration) {
 	return max(0, n), 0
 }
 
-// Closed returns for how long nothing of a service may be sent.
+// Closed returns for how long no batch of a service may be sent.
 func (s *Submitter) Closed(service batch.ServiceID) time.Duration {
 	sc := s.scopeOf(service)
 	s.mu.Lock()
@@ -126,7 +127,7 @@ func (s *Submitter) Closed(service batch.ServiceID) time.Duration {
 		}
 	}
 	if held > 0 || s.hangs(service) {
-		return 100 * time.Millisecond // one of those that hang
+		return 100 * time.Millisecond // its own requests hang
 	}
 	return 0
 }
@@ -136,8 +137,8 @@ func (s *Submitter) hangs(service batch.ServiceID) bool {
 	return !s.pool.Room(string(service)) && s.pool.Free() > 0
 }
 
-// Post takes a run over. It does not wait for it to be sent. After a stop the run is
-// put back. A batch whose payload is nil fails without being sent.
+// Post takes a run over. It does not wait until the run is sent. After a stop the run is put
+// back. A batch whose payload is nil fails without being sent.
 func (s *Submitter) Post(r store.ClaimedRun, payloads [][]byte, until time.Time) {
 	s.mu.Lock()
 	if s.stop {
@@ -151,16 +152,16 @@ func (s *Submitter) Post(r store.ClaimedRun, payloads [][]byte, until time.Time)
 	s.nudge()
 }
 
-// Return puts claims back that will not be posted.
+// Return puts back claims that will not be posted.
 func (s *Submitter) Return(claims []store.Claim) {
 	for _, c := range claims {
 		s.o.Record(Unposted(c), 0)
 	}
 }
 
-// Run posts what it is given until ctx is done; then it puts back what no hand has
-// taken yet, waits for the requests under way, each of which ends within the
-// request timeout, and returns.
+// Run posts the runs it is given until ctx is done. Then it puts back the runs that no hand
+// has taken yet, waits for the requests under way, which end within the request timeout, and
+// returns.
 func (s *Submitter) Run(ctx context.Context) {
 	var hands sync.WaitGroup
 	stopping := context.AfterFunc(ctx, s.nudge)
@@ -176,7 +177,7 @@ func (s *Submitter) Run(ctx context.Context) {
 	hands.Wait()
 }
 
-// drain puts back what waits for a hand, and everything that comes later.
+// drain puts back the runs that wait for a hand, and all later runs.
 func (s *Submitter) drain() {
 	s.mu.Lock()
 	queue := s.queue
@@ -189,8 +190,8 @@ func (s *Submitter) drain() {
 	}
 }
 
-// dispatch gives runs to free hands, in order; a run whose service has used up
-// its share is passed over.
+// dispatch gives runs to free hands, in order; it passes over a run whose service has used up
+// its share.
 func (s *Submitter) dispatch(ctx context.Context, hands *sync.WaitGroup) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,8 +215,8 @@ func (s *Submitter) dispatch(ctx context.Context, hands *sync.WaitGroup) {
 	s.queue = rest
 }
 
-// work posts a run, and then whatever waits for a hand: a goroutine that is at it has
-// the stack that a request needs.
+// work posts a run, and then runs that wait for a hand: a goroutine that has posted already
+// has the stack that a request needs.
 func (s *Submitter) work(ctx context.Context, r run, hand *pool.Hand) {
 	for ok := true; ok; {
 		used, hung := s.post(ctx, r, hand)
@@ -234,7 +235,7 @@ func (s *Submitter) work(ctx context.Context, r run, hand *pool.Hand) {
 func (s *Submitter) next(ctx context.Context) (run, *pool.Hand, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if ctx.Err() != nil { // it stops: what waits is put back
+	if ctx.Err() != nil { // it stops: the waiting runs are put back
 		return run{}, nil, false
 	}
 	for i, r := range s.queue {
@@ -251,11 +252,11 @@ func (s *Submitter) next(ctx context.Context) (run, *pool.Hand, bool) {
 	return run{}, nil, false
 }
 
-// post sends the batches of a run, one after the other or several in one request, until
-// something fails; the rest is put back. It reports whether anything was sent, and
-// whether the last request ran into its time limit.
+// post sends the batches of a run, one after the other or several in one request, until one
+// fails; the rest is put back. It reports whether anything was sent, and whether the last
+// request ran into its time limit.
 func (s *Submitter) post(ctx context.Context, r run, hand *pool.Hand) (used, hung bool) {
-	alone := 0 // up to here one by one, since the list of them was refused
+	alone := 0 // batches up to here go one by one, since their list was refused
 	for i := 0; i < len(r.Batches); {
 		if ctx.Err() != nil || !s.timeLeft(r.until) {
 			s.Return(r.Batches[i:])
@@ -267,7 +268,7 @@ func (s *Submitter) post(ctx context.Context, r run, hand *pool.Hand) (used, hun
 			return used, hung
 		}
 		if s.prepares(r.Service) && r.Batches[i].Prepared == nil {
-			r.Batches[i].Was = nil // of which what is prepared becomes a part
+			r.Batches[i].Was = nil // the prepared bytes will be part of the row, and Was does not have them
 		}
 		n := 1
 		if i >= alone {
@@ -303,8 +304,8 @@ func (s *Submitter) post(ctx context.Context, r run, hand *pool.Hand) (used, hun
 // errNoPayload is a certain failure that spends nothing: a person has to look.
 var errNoPayload = &dlt.Error{Op: "load payload", Kind: dlt.ErrMisconfigured, Err: batch.ErrNotFound}
 
-// timeLeft reports whether a whole request still fits before until, on a machine that may
-// have been suspended since that was reckoned.
+// timeLeft reports whether a whole request still fits before until, even if the machine was
+// suspended since until was computed.
 func (s *Submitter) timeLeft(until time.Time) bool {
 	return wall.Until(until) >= s.o.RequestTimeout
 }

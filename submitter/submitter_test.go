@@ -68,8 +68,8 @@ func TestARunStopsAtItsFirstFailure(t *testing.T) {
 	}
 }
 
-// Quick retries follow only what was certainly not taken, and the first doubt ends
-// the attempt.
+// Quick retries follow only if the batch was certainly not taken; the first doubt ends the
+// attempt.
 func TestQuickRetries(t *testing.T) {
 	for name, c := range map[string]struct {
 		answers []error
@@ -173,7 +173,7 @@ func TestNoRequestStartsTooLate(t *testing.T) {
 	}
 }
 
-// Promise 4, second half: what hangs is cut off, and no request outlives its claim.
+// Promise 4, second half: a hanging request is cut off, and no request outlives its claim.
 func TestARequestThatHangsIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, taking(time.Hour), nil)
@@ -188,7 +188,7 @@ func TestARequestThatHangsIsCutOff(t *testing.T) {
 	})
 }
 
-// A panic in the ledger's client is doubt, and nobody else's business.
+// A panic in the ledger's client is doubt, and affects nothing else.
 func TestAPanicInTheLedgerIsDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, func(_ context.Context, a batch.Attempt) error {
@@ -232,7 +232,7 @@ func TestABatchWithoutItsPayloadFailsUnsent(t *testing.T) {
 	})
 }
 
-// A stop puts back what no hand has taken and lets the requests under way end.
+// A stop puts back the runs that no hand has taken and lets the requests under way end.
 func TestAStopDrains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, taking(5*time.Second), func(o *submitter.Options, _ *dlt.Traits) { o.Pool = 1 })

@@ -14,9 +14,9 @@ import (
 	"github.com/dltbatch/dltbatch/submitter"
 )
 
-// A machine that was suspended after a claim wakes when that has long expired, which its
-// monotonic clock does not show: nothing is posted. These run on the real clocks, since
-// times in a bubble have no monotonic reading; nothing in them waits for as long as it says.
+// A machine that was suspended after a claim wakes long after the claim's expiry, which its
+// monotonic clock does not show: nothing is posted. These tests run on the real clocks, since
+// times in a bubble have no monotonic reading; none waits for as long as it says.
 func TestNothingIsPostedAfterTheMachineSlept(t *testing.T) {
 	run := func(ids ...batch.ID) (r store.ClaimedRun, payloads [][]byte) {
 		r.Service = "s"

@@ -1,4 +1,4 @@
-// Package keeper stores what clients prepared before their first POSTs, in groups.
+// Package keeper stores the bytes that clients prepare before their first POSTs, in groups.
 package keeper
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Store is what the keeper writes to.
+// Store is the part of a store that the keeper writes to.
 type Store interface {
 	KeepPrepared(ctx context.Context, kept []store.Prepared) ([]bool, error)
 }
@@ -23,15 +23,15 @@ type Options struct {
 	Timeout time.Duration // of a group, however often it is written
 }
 
-// ErrStopped is of a Keep that came too late.
+// ErrStopped is the error of a Keep that came too late.
 var ErrStopped = errors.New("keeper: stopped")
 
-// writers is how many groups are written at once: a row that somebody has locked holds
-// up those of its group, not everybody.
+// writers is how many groups are written at once: a row that somebody has locked holds up only
+// the rows of its group.
 const writers = 4
 
-// Keeper groups what is to be kept: what comes while all writers are busy shares the
-// next write, and nothing waits for company.
+// Keeper groups requests: requests that come while all writers are busy share the next write,
+// and no request waits for company.
 type Keeper struct {
 	store Store
 	o     Options
@@ -42,7 +42,7 @@ type Keeper struct {
 type request struct {
 	p      store.Prepared
 	gone   <-chan struct{} // nobody waits for the answer any more
-	answer chan<- answer   // has room for one
+	answer chan<- answer   // has room for one answer
 }
 
 type answer struct {
@@ -55,9 +55,9 @@ func New(s Store, o Options) *Keeper {
 	return &Keeper{store: s, o: o, in: make(chan request, 4*o.Max), ended: make(chan struct{})}
 }
 
-// Keep stores p while Run runs, with others' or alone. true says that it is stored, as
-// [store.Engine].KeepPrepared does; after an error that is not known. It returns when ctx
-// is done. It may be called concurrently.
+// Keep stores p while Run runs, alone or with others. true says that p is stored, as
+// [store.Engine].KeepPrepared does; after an error that is not known. Keep returns when ctx is
+// done. It may be called concurrently.
 func (k *Keeper) Keep(ctx context.Context, p store.Prepared) (bool, error) {
 	if err := p.Validate(); err != nil {
 		return false, err // before it spoils a group
@@ -85,7 +85,7 @@ func (k *Keeper) Keep(ctx context.Context, p store.Prepared) (bool, error) {
 	}
 }
 
-// Run writes until ctx is done, which cuts off what is under way. It is called once.
+// Run writes until ctx is done, which cuts off the writes under way. It is called once.
 func (k *Keeper) Run(ctx context.Context) {
 	defer close(k.ended)
 	var all sync.WaitGroup
@@ -104,7 +104,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	all.Wait()
 }
 
-// gather takes along what is there already.
+// gather adds the requests that are there already.
 func (k *Keeper) gather(r request) []request {
 	group := []request{r}
 	for len(group) < k.o.Max {
@@ -118,9 +118,9 @@ func (k *Keeper) gather(r request) []request {
 	return group
 }
 
-// write keeps a group. Where that fails, each of it is tried by itself, so that what is wrong
-// with one row does not hold up the others, and again for an eighth of the time that all may
-// take: whoever waits has a claim that goes by meanwhile.
+// write keeps a group. If that fails, it writes each request by itself, so that one bad row
+// does not hold up the others, and retries for an eighth of the group's time in all: meanwhile
+// the callers' claims run out.
 func (k *Keeper) write(ctx context.Context, group []request) {
 	ctx, cancel := context.WithTimeout(ctx, k.o.Timeout)
 	defer cancel()
@@ -152,8 +152,7 @@ func (k *Keeper) write(ctx context.Context, group []request) {
 	}
 }
 
-// keep makes one call of the store. did has an element for each of the group where there
-// is no error.
+// keep makes one call of the store. Without an error, did has an element for each request.
 func (k *Keeper) keep(ctx context.Context, group []request) (did []bool, err error) {
 	kept := make([]store.Prepared, len(group))
 	for i, r := range group {

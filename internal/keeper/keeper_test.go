@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { os.Exit(leak.Check(m)) }
 
 var errTest = errors.New("database down")
 
-// fake is a store that takes 10 ms, and says what it is told to.
+// fake is a store that takes 10 ms, and answers with answer.
 type fake struct {
 	answer func(ids []string) ([]bool, error)
 
@@ -80,7 +80,7 @@ type said struct {
 	err error
 }
 
-// all keeps n at once, and returns what each was told.
+// all keeps n requests at once, and returns the answer to each.
 func all(ctx context.Context, k *keeper.Keeper, n int) map[string]said {
 	out := map[string]said{}
 	var mu sync.Mutex
@@ -127,7 +127,7 @@ func TestManyShareAWrite(t *testing.T) {
 	})
 }
 
-// Each is told about its own row.
+// Each caller gets the answer about its own row.
 func TestWhatHasMovedOn(t *testing.T) {
 	f := &fake{answer: func(ids []string) (did []bool, err error) {
 		for _, id := range ids {
@@ -142,7 +142,8 @@ func TestWhatHasMovedOn(t *testing.T) {
 	})
 }
 
-// A write that fails is told to nobody as done, and to as few as can be had soon.
+// No caller of a failed write is told that it was done, and as few callers as possible get an
+// error.
 func TestAWriteThatFails(t *testing.T) {
 	for name, answer := range map[string]func(ids []string) ([]bool, error){
 		"an error": func(ids []string) ([]bool, error) {
@@ -208,7 +209,7 @@ func TestAWriteThatHangs(t *testing.T) {
 	})
 }
 
-// Who has gone is not written for.
+// A request whose caller has gone is not written.
 func TestWhoHasGone(t *testing.T) {
 	f := &fake{}
 	run(t, f, func(t *testing.T, k *keeper.Keeper, _ func()) {

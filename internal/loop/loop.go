@@ -17,9 +17,9 @@ const (
 	MaxPause = time.Minute
 )
 
-// Run calls f until it returns nil or ctx is done. After an error or a panic it
-// tells trouble and starts f again after a pause of 1 s doubling to 60 s, with
-// jitter; a run of f that lasted longer than the longest pause starts over at 1 s.
+// Run calls f until it returns nil or ctx is done. After an error or a panic it calls trouble
+// and starts f again after a pause of 1 s doubling to 60 s, with jitter; a run of f that
+// lasted longer than the longest pause starts over at 1 s.
 func Run(ctx context.Context, f func(context.Context) error, trouble func(error)) {
 	pause := Backoff(MinPause, MaxPause)
 	for {
@@ -49,19 +49,19 @@ func Backoff(lo, hi time.Duration) *backoff.ExponentialBackOff {
 	)
 }
 
-// Brief returns the pauses of what is tried again by itself, a call to the store say: from
-// 10 ms to 5 s, each half as long again as the one before, with jitter. Most failures are over
-// at once, and ten in a row within a second or so; and when the store is back after a long time
-// nobody waits much longer.
+// Brief returns the pauses of a single retried action, a call to the store say: from 10 ms to
+// 5 s, each half as long again as the one before, with jitter. Most failures are over at once,
+// and ten in a row within a second or so; and when the store is back after a long time nobody
+// waits much longer.
 func Brief() *backoff.ExponentialBackOff {
 	b := Backoff(10*time.Millisecond, 5*time.Second)
 	b.Multiplier = 1.5
 	return b
 }
 
-// Retry calls f until it succeeds, with [Brief] pauses, and tells trouble of every failure.
-// A panic is one. It returns nil, or f's last error where ctx was done before, or where that
-// says by [Final] that another try is of no use.
+// Retry calls f until it succeeds, with [Brief] pauses, and calls trouble for every failure
+// that it retries. A panic is a failure. It returns nil, f's last error if ctx was done before
+// f succeeded, or the error that f marked by [Final].
 func Retry(ctx context.Context, trouble func(error), f func() error) error {
 	pause := Brief()
 	for {
@@ -91,7 +91,7 @@ type PanicError struct {
 	Stack []byte
 }
 
-// Error implements error; the stack is left to whoever logs it.
+// Error implements error; it leaves the stack to the caller that logs it.
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
 // Contain calls f and returns a panic in it as a [*PanicError].

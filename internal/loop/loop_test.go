@@ -87,7 +87,7 @@ func TestRunEnds(t *testing.T) {
 	})
 }
 
-// A panic is contained: told as an error, with its stack, and the loop starts again.
+// A panic is contained: reported as an error, with its stack, and the loop starts again.
 func TestPanicsAreContained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		runs := 0
@@ -134,8 +134,8 @@ func TestBackoffNeverEnds(t *testing.T) {
 	})
 }
 
-// What fails is tried again by itself, soon and then every five seconds or so, for as long
-// as it must; every failure is told, and a panic is one.
+// A failed action is retried by itself, soon and then every five seconds or so, for as long as
+// it must; every failure is reported, and a panic is a failure.
 func TestRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var at []time.Duration

@@ -14,8 +14,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// A commit that the store holds back, because a live claim may still be posting, is
-// written as soon as the claim's own outcome is, and not at the next regular try.
+// A commit that the store holds back, because a live claim may still be posting, is written as
+// soon as the claim's own outcome is, and not at the next regular try.
 func TestAWaitingCommitIsTriedAgainWhenItsClaimEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ended atomic.Bool
@@ -63,7 +63,7 @@ func TestAFailedWriteIsGivenUpInTheEnd(t *testing.T) {
 		synctest.Wait()
 		assert.Len(t, f.calls(), tries, "nothing is left to be written")
 		assert.Empty(t, r.written())
-		r.stop() // where something is left it would wait for that
+		r.stop() // if anything were left, it would wait for that
 		<-r.ended
 	})
 }

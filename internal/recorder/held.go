@@ -10,17 +10,17 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// held are acceptances that are not written yet, since the ledger is just being asked
-// whether it has committed them, or is about to tell: then both are one write. And it is
-// commits that were told of before the POST was answered.
+// held holds acceptances that are not written yet, because the ledger is just being asked
+// about the commit, or is about to report it: then both are one write. It also holds commits
+// that an event reported before the POST was answered.
 type held struct {
 	mu     sync.Mutex
 	of     map[batch.Key]*waits
-	off    map[batch.Key]struct{} // whose commit the store has put off until their claim ends
+	off    map[batch.Key]struct{} // batches whose commit the store has put off until their claim ends
 	spare  []*waits
-	n      int           // of the last one
-	first  time.Time     // when one may be due first; zero: none is held
-	sooner chan struct{} // has one when first may have come closer
+	n      int           // number of the last one held
+	first  time.Time     // when one may be due first; zero: nothing is held
+	sooner chan struct{} // has an element when first may have come closer
 }
 
 type waits struct {
@@ -30,15 +30,15 @@ type waits struct {
 }
 
 const (
-	// maxSpare bounds the memory that is kept for the next.
+	// maxSpare bounds the memory that is kept for later entries.
 	maxSpare = 1024
-	// maxHeld bounds what is held: a ledger may tell of all that it has ever committed, and
-	// has to wait then until some of it is written.
+	// maxHeld bounds the number of held outcomes: a ledger may report all its commits ever,
+	// and must then wait until some are written.
 	maxHeld = 4096
 )
 
-// add holds an acceptance, or returns what is to be written at once: it, or the commit
-// that was there before it.
+// add holds an acceptance, or returns the outcome to write at once: the acceptance, or its
+// commit that was there before it.
 func (h *held) add(o store.Outcome, until time.Time) (now store.Outcome, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -52,9 +52,10 @@ func (h *held) add(o store.Outcome, until time.Time) (now store.Outcome, ok bool
 	return o, false
 }
 
-// putOff is told what was written, and which commits of it wait for a live claim to end:
-// the ledger does not tell of them again, so no acceptance of theirs is held. It joins
-// those with what is held already, and reports whether there was any.
+// putOff takes the outcomes that were written, and the commits that wait for a live claim to
+// end. The ledger does not report those again, so from now on no acceptance of theirs is held.
+// putOff joins waiting commits with acceptances that are held already, and reports whether it
+// joined any.
 func (h *held) putOff(written, waiting []item) (joined bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -73,8 +74,8 @@ func (h *held) putOff(written, waiting []item) (joined bool) {
 	return joined
 }
 
-// early holds those of which nothing is held yet, nor known of their rows, and returns the
-// others.
+// early holds commits of batches that have no held outcome and no known row, and returns the
+// other commits.
 func (h *held) early(commits []store.Outcome, until time.Time) (rest []store.Outcome) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -120,14 +121,14 @@ func (h *held) put(o store.Outcome, until time.Time) {
 	}
 }
 
-// firstDue is when something may fall due first; zero: nothing does.
+// firstDue is when an outcome may fall due first; zero: none does.
 func (h *held) firstDue() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.first
 }
 
-// remove is of one that is held; h.mu is.
+// remove takes a held outcome out; h.mu is held.
 func (h *held) remove(w *waits) store.Outcome {
 	o := w.o
 	delete(h.of, o.Key)
@@ -137,7 +138,7 @@ func (h *held) remove(w *waits) store.Outcome {
 	return o
 }
 
-// take removes and returns what is held of these batches.
+// take removes and returns the held outcomes of these batches.
 func (h *held) take(keys []batch.Key) (taken []store.Outcome) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -149,7 +150,7 @@ func (h *held) take(keys []batch.Key) (taken []store.Outcome) {
 	return taken
 }
 
-// takeIf removes and returns, in the order it came, what is held and meant.
+// takeIf removes and returns, in the order they came, the held outcomes that meant picks.
 func (h *held) takeIf(meant func(*waits) bool) (taken []store.Outcome) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -171,8 +172,8 @@ func (h *held) takeAll(meant func(*waits) bool) (taken []store.Outcome) {
 	return taken
 }
 
-// due removes and returns what is held for too long, and says when to look again; zero:
-// nothing is held.
+// due removes and returns outcomes that were held for too long, and says when to look again;
+// zero: nothing is held.
 func (h *held) due(now time.Time) (taken []store.Outcome, next time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -187,8 +188,7 @@ func (h *held) due(now time.Time) (taken []store.Outcome, next time.Time) {
 	return taken, h.first
 }
 
-// join makes one outcome of a commit and of the acceptance that is held of the same
-// batch.
+// join makes one outcome of each commit and the held acceptance of the same batch.
 func (h *held) join(all []store.Outcome) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -205,8 +205,8 @@ func (h *held) join(all []store.Outcome) {
 	}
 }
 
-// join is the acceptance, as the commit of the same batch: the submitter's, which knows
-// the claim's version.
+// join returns the acceptance, turned into the commit of the same batch: the submitter's
+// outcome knows the claim's version.
 func join(accepted, committed store.Outcome) store.Outcome {
 	accepted.Finding, accepted.Receipts = store.IsCommitted, committed.Receipts
 	return accepted

@@ -35,7 +35,7 @@ func holding(t *testing.T) (r *rig, f *fake, wrote func() []store.Outcome) {
 	}
 }
 
-// posted is what a submitter says of a batch that was taken.
+// posted is the submitter's outcome of a batch that was taken.
 func posted(id string) store.Outcome {
 	o := outcome(id)
 	o.By, o.Attempt, o.Spend, o.Policy = batch.BySubmitter, 2, true, batch.PolicyHalt
@@ -74,7 +74,7 @@ func TestACommitAndItsAcceptanceAreOneWrite(t *testing.T) {
 	})
 }
 
-// What is held is written when nothing is to be waited for, and in the end anyhow.
+// A held outcome is written when there is nothing left to wait for, and in the end anyhow.
 func TestWhatIsHeldIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, f, wrote := holding(t)
@@ -92,7 +92,7 @@ func TestWhatIsHeldIsWritten(t *testing.T) {
 		assert.Equal(t, hold, f.when()[1].Sub(begin))
 		assert.Equal(t, 30*time.Millisecond+hold, f.when()[2].Sub(begin))
 		assert.Equal(t, posted("b"), (wrote())[0])
-		r.Hold(posted("d")) // and again, after there was none
+		r.Hold(posted("d")) // and again, after nothing was held
 		time.Sleep(hold)
 		synctest.Wait()
 		assert.Len(t, f.calls(), 4)
@@ -100,8 +100,8 @@ func TestWhatIsHeldIsWritten(t *testing.T) {
 	})
 }
 
-// A commit that the ledger tells of before it has answered the POST is one write with
-// the acceptance that follows.
+// A commit that the ledger reports before it has answered the POST is one write with the
+// acceptance that follows.
 func TestACommitThatOvertakesItsAcceptanceIsOneWriteWithIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, f, wrote := holding(t)
@@ -126,7 +126,8 @@ func TestACommitThatOvertakesItsAcceptanceIsOneWriteWithIt(t *testing.T) {
 	})
 }
 
-// Nothing that the ledger told of waits for what may never come, whatever else is held.
+// A reported commit does not wait for an answer that may never come, with or without other
+// held outcomes.
 func TestACommitThatWasToldIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, f, wrote := holding(t)
@@ -158,7 +159,7 @@ func TestACommitThatWasToldIsWritten(t *testing.T) {
 	})
 }
 
-// Where nothing is held, nothing is kept back.
+// Without Hold, reported commits are written at once.
 func TestWithoutHoldWhatIsToldIsWrittenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}

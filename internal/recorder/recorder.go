@@ -1,4 +1,4 @@
-// Package recorder writes what was found out about attempts to the store, in groups.
+// Package recorder writes the outcomes of attempts to the store, in groups.
 package recorder
 
 import (
@@ -12,46 +12,45 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Store is what the recorder writes to.
+// Store is the part of a store that the recorder writes to.
 type Store interface {
 	Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error)
 }
 
 // Options of a recorder; all must be set.
 type Options struct {
-	// Linger is how long outcomes wait for others to be written with: those that nobody
-	// waits for, and all while much is written (see [Recorder]).
+	// Linger is how long outcomes wait for others to share a write: outcomes that nobody waits
+	// for, and all outcomes while much is written (see [Recorder]).
 	Linger time.Duration
 	Max    int // outcomes in a group
-	// Timeout bounds one write; one that hangs fails.
+	// Timeout bounds one write; a write that hangs fails.
 	Timeout time.Duration
-	// Retry is how long a write that fails is tried again. What is given up is not
-	// lost: its claim or its lease expires, and the monitor asks the ledger.
+	// Retry is how long a failed write is retried. An outcome that is given up is not lost:
+	// its claim or its lease expires, and the monitor asks the ledger.
 	Retry time.Duration
-	// Hold is how long an acceptance waits at most for what the ledger says next; 0: nothing
-	// is held.
+	// Hold is how long an acceptance waits at most for the ledger's next word; 0: nothing is
+	// held.
 	Hold time.Duration
-	// Done is told of every group after the store has answered about it. It must not
-	// keep the slice.
+	// Done is called with every group after the store has answered about it. It must not keep
+	// the slice.
 	Done func([]Written)
-	// Trouble is told of failed writes.
+	// Trouble is called for failed writes.
 	Trouble func(error)
 }
 
-// Written is an outcome and what the store said of it.
+// Written is an outcome and the store's answer about it.
 type Written struct {
 	store.Outcome
 	Applied store.Applied
-	// Again says that a write before failed and may have been applied all the same.
+	// Again says that an earlier write failed and may have been applied all the same.
 	Again bool
 }
 
 // Recorder groups outcomes. Put and PutAll may be called concurrently while Run runs.
 //
-// What comes while a write is under way goes into the next one together. On top of
-// that an Accepted lingers, since nobody waits for it, and so does everything
-// between writes of many outcomes: there it costs little and saves much. Anything
-// else is written at once.
+// Outcomes that come while a write is under way share the next write. Beyond that an Accepted
+// lingers, since nobody waits for it, and so does every outcome between writes of many
+// outcomes: there it costs little and saves much. All other outcomes are written at once.
 type Recorder struct {
 	store Store
 	o     Options
@@ -59,15 +58,15 @@ type Recorder struct {
 	ended chan struct{} // closed when Run returns
 	held  held
 
-	busyUntil time.Time // Run's own: the linger after a write of many
-	room      []item    // Run's own, as what follows: memory for the next group
+	busyUntil time.Time // Run's own: until when all linger, after a write of many
+	room      []item    // Run's own, like the next two: memory for the next group
 	outcomes  []store.Outcome
 	done      []Written
 }
 
 type item struct {
 	o       store.Outcome
-	rest    []store.Outcome // that came with it; nil once they are items of their own
+	rest    []store.Outcome // outcomes that came with it; nil once they are items of their own
 	retried bool
 	until   time.Time // when it is given up; zero before the first failure
 }
@@ -80,8 +79,8 @@ func New(s Store, o Options) *Recorder {
 	}
 }
 
-// Put hands an outcome over. It waits while the recorder is far behind, but not for
-// one whose Run has returned: then the outcome is given up.
+// Put hands an outcome over. It waits while the recorder is far behind. Once Run has returned,
+// Put does not wait, and the outcome is given up.
 func (r *Recorder) Put(o store.Outcome) {
 	if early, ok := r.held.takeEarly(o.Key); ok {
 		r.putAll([]store.Outcome{o, early})
@@ -93,16 +92,17 @@ func (r *Recorder) Put(o store.Outcome) {
 	}
 }
 
-// PutAll is Put of several that became known together: they are written together, but
-// for those over Max, and told of as one group. It keeps the slice. A commit whose
-// acceptance is held is written with it as one.
+// PutAll is Put for several outcomes that became known together: up to Max of them are written
+// together, and passed to Done as one group. It keeps the slice. A commit whose acceptance is
+// held becomes one write with it.
 func (r *Recorder) PutAll(all []store.Outcome) {
 	r.held.join(all)
 	r.putAll(all)
 }
 
-// Told is PutAll of commits that the ledger told of by itself, which may be before it has
-// answered the POST: a batch of which nothing is known here yet waits a moment for that.
+// Told is PutAll for commits that the ledger reported by an event, maybe before it has
+// answered the POST: a commit of a batch without a held acceptance or a known row waits
+// earlyFor for the acceptance.
 func (r *Recorder) Told(all []store.Outcome) {
 	if r.o.Hold > 0 {
 		r.held.join(all)
@@ -114,16 +114,17 @@ func (r *Recorder) Told(all []store.Outcome) {
 // earlyFor is how long a commit waits for the answer to the POST that it overtook.
 const earlyFor = 20 * time.Millisecond
 
-// Hold is Put of an acceptance while the ledger is asked about the batch, or is about to
-// tell: it is written with the commit, if that is what comes of it, and else when Free
-// says so, or after Options.Hold. It waits for nothing where the store waits for it.
+// Hold is Put for an acceptance while the ledger is asked about the batch, or is about to
+// report it. If the commit comes in time, both are one write. Else the acceptance is written
+// when Free is called, or after Options.Hold. If the store has put the batch's commit off, it
+// is written at once.
 func (r *Recorder) Hold(o store.Outcome) {
 	if o, now := r.held.add(o, time.Now().Add(r.o.Hold)); now {
 		r.putAll([]store.Outcome{o})
 	}
 }
 
-// Free writes what is held of these batches.
+// Free writes the held outcomes of these batches.
 func (r *Recorder) Free(keys []batch.Key) { r.putAll(r.held.take(keys)) }
 
 func (r *Recorder) putAll(all []store.Outcome) {
@@ -136,14 +137,14 @@ func (r *Recorder) putAll(all []store.Outcome) {
 	}
 }
 
-// Close lets Run end once everything that was Put is written. No Put may follow.
+// Close lets Run end once every outcome is written. No Put may follow.
 func (r *Recorder) Close() { close(r.in) }
 
 // heldPause is how long a known commit waits for a live claim to end.
 const heldPause = 250 * time.Millisecond
 
-// Run writes until Close, or until ctx is done, which gives up what is left. It is
-// called once.
+// Run writes until Close, or until ctx is done, which gives up the outcomes that are left. It
+// is called once.
 func (r *Recorder) Run(ctx context.Context) {
 	defer close(r.ended)
 	in := r.in
@@ -158,7 +159,7 @@ func (r *Recorder) Run(ctx context.Context) {
 		select {
 		case it, ok := <-in:
 			if open = ok; !ok {
-				in = nil // nothing more comes; only retries are left, and what is held
+				in = nil // no more comes; only retries and held outcomes are left
 				it.rest = r.held.takeIf(func(*waits) bool { return true })
 				group = appendAll(nil, it)[1:]
 				break
@@ -171,7 +172,7 @@ func (r *Recorder) Run(ctx context.Context) {
 			}
 			continue
 		case <-sweep.C:
-			now := time.Now() // it may have fired long ago, while a write was under way
+			now := time.Now() // the timer may have fired long ago, while a write was under way
 			late, next := r.held.due(now)
 			if !next.IsZero() {
 				sweep.Reset(next.Sub(now))
@@ -211,8 +212,8 @@ func (r *Recorder) Run(ctx context.Context) {
 	}
 }
 
-// freed reports whether a group ended a claim that a known commit waits for: a
-// ledger may tell of a commit before the answer to the POST is written down.
+// freed reports whether a group ended a claim that a known commit waits for: a ledger may
+// report a commit before the answer to the POST is recorded.
 func freed(waiting, group []item) bool {
 	for _, w := range waiting {
 		for _, it := range group {
@@ -224,15 +225,16 @@ func freed(waiting, group []item) bool {
 	return false
 }
 
-// many is from how many outcomes on a write is worth waiting for: what a transaction
-// costs by itself is the smaller part of it then.
+// many is the number of outcomes from which on a write is worth waiting for: a transaction's
+// fixed cost is then the smaller part.
 const many = 16
 
-// lingers reports whether nobody waits for the outcome to be written: the ledger is
-// not asked about the batch before Check.
+// lingers reports whether nobody waits for the outcome to be written: the ledger is not asked
+// about the batch before Check.
 func (it item) lingers() bool { return it.o.Finding == store.Accepted }
 
-// gather fills the group with what has come meanwhile, and for as long as it may linger.
+// gather fills the group with outcomes that came meanwhile, or come while the group may
+// linger.
 func (r *Recorder) gather(group []item) []item {
 	now := time.Now()
 	until, busy := now.Add(r.o.Linger), r.busyUntil.After(now)
@@ -252,7 +254,7 @@ func (r *Recorder) gather(group []item) []item {
 	return group
 }
 
-// appendAll appends an item and what came with it.
+// appendAll appends an item and the outcomes that came with it.
 func appendAll(group []item, it item) []item {
 	rest := it.rest
 	it.rest = nil
@@ -263,8 +265,7 @@ func appendAll(group []item, it item) []item {
 	return group
 }
 
-// next returns an outcome that is there, or comes before a wait ends; ok is false for
-// none.
+// next returns an item that is there, or comes before a wait ends; ok is false for none.
 func (r *Recorder) next(wait bool, end <-chan time.Time) (it item, ok bool) {
 	select {
 	case it, ok = <-r.in:
@@ -280,10 +281,10 @@ func (r *Recorder) next(wait bool, end <-chan time.Time) (it item, ok bool) {
 	return it, ok
 }
 
-// write records items, in groups of at most Max. One that fails is split, so that a
-// bad row does not hold up the others: into halves the first time, since in an
-// outage every row fails and splitting on would only add to it, and down to single
-// rows when it comes again.
+// write records items, in groups of at most Max. It splits a group that fails, so that a bad
+// row does not hold up the others. The first time it splits into halves only, since in an
+// outage every row fails and more splits would add to the load; when the group comes again,
+// down to single rows.
 func (r *Recorder) write(ctx context.Context, items []item) (failed, held []item) {
 	for group := range slices.Chunk(items, max(1, r.o.Max)) {
 		splits := 1
@@ -304,7 +305,7 @@ func (r *Recorder) split(ctx context.Context, group []item, splits int) (failed,
 	r.outcomes = outcomes
 	applied, err := r.record(ctx, outcomes)
 	if err != nil {
-		for i := range group { // it may have been committed all the same: the halves, too, come again
+		for i := range group { // it may have been committed all the same: then the halves are repeats, too
 			group[i].retried = true
 		}
 		if len(group) == 1 || splits == 0 {
@@ -322,7 +323,7 @@ func (r *Recorder) split(ctx context.Context, group []item, splits int) (failed,
 			continue
 		}
 		if a.Result == store.Fenced && group[i].retried && a.Row.Version == outcomes[i].Version+1 {
-			// The write before failed after it was committed: this is its own doing.
+			// The write before was committed and then failed: it raised the version itself.
 			a.Result = store.Written
 		}
 		done = append(done, Written{outcomes[i], a, group[i].retried})
@@ -345,7 +346,7 @@ func (r *Recorder) record(ctx context.Context, outcomes []store.Outcome) (applie
 	return applied, err
 }
 
-// failed marks items for another try and gives up those that are too old.
+// failed marks items for another try and gives up items that are too old.
 func (r *Recorder) failed(group []item, err error) []item {
 	r.o.Trouble(fmt.Errorf("record %d outcomes: %w", len(group), err))
 	now := time.Now()

@@ -42,8 +42,8 @@ func TestGroupsFillUntilTheLingerOrTheMaximum(t *testing.T) {
 	})
 }
 
-// What was found out together is written and told of together, or a lane might go on
-// before all is known of what it waits for.
+// Outcomes that are found together are written together and passed to Done together, or a lane
+// might go on before everything is known that it waits for.
 func TestWhatIsKnownTogetherIsWrittenTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}
@@ -229,7 +229,7 @@ func TestNoWriteIsLargerThanAGroup(t *testing.T) {
 	})
 }
 
-// A commit that was heard of while a live claim may still be posting waits for it.
+// A known commit waits while a live claim may still be posting.
 func TestHeldIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
@@ -286,7 +286,7 @@ func TestALostCommitReplyIsRecognised(t *testing.T) {
 			for i := range o {
 				applied[i].Result = store.Fenced
 				applied[i].Row.Version = o[i].Version + 1
-				if o[i].Key.ID == "other" { // somebody else moved it on
+				if o[i].Key.ID == "other" { // another process moved it on
 					applied[i].Row.Version++
 				}
 			}
@@ -322,7 +322,7 @@ func TestGoneAndBadAreToldAndNotTriedAgain(t *testing.T) {
 	})
 }
 
-// A store that panics or answers too little is one that failed.
+// A store that panics or answers too little counts as failed.
 func TestALyingStoreIsContained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
@@ -345,7 +345,7 @@ func TestALyingStoreIsContained(t *testing.T) {
 	})
 }
 
-// Run ends soon after ctx is done, however the store does.
+// Run ends soon after ctx is done, in any state of the store.
 func TestRunEndsWithItsContext(t *testing.T) {
 	for name, answer := range map[string]func(context.Context, []store.Outcome) ([]store.Applied, error){
 		"store fails": func(context.Context, []store.Outcome) ([]store.Applied, error) { return nil, errTest },
@@ -377,7 +377,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// Put waits while the recorder is far behind, but not for one that has ended.
+// Put waits while the recorder is far behind, but not once Run has returned.
 func TestPutDoesNotWaitForARecorderThatEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{answer: func(ctx context.Context, _ []store.Outcome) ([]store.Applied, error) {

@@ -16,7 +16,7 @@ import (
 
 var errTest = errors.New("database down")
 
-// fake is a store that is told what to answer.
+// fake is a store with answers made by the test.
 type fake struct {
 	answer func(ctx context.Context, o []store.Outcome) ([]store.Applied, error)
 
@@ -68,7 +68,7 @@ func ids(outcomes []store.Outcome) (out []string) {
 	return out
 }
 
-// rig is a recorder that runs, and what it told.
+// rig is a recorder that runs, and a record of its calls.
 type rig struct {
 	*recorder.Recorder
 	stop  context.CancelFunc
@@ -127,7 +127,7 @@ func (r *rig) verdict(ids ...string) {
 	}
 }
 
-// told returns what Done and Trouble were told so far.
+// told returns the calls of Done and Trouble so far.
 func (r *rig) told() (done []string, results map[string]store.Result, trouble []error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// claimed answers as a store where every batch has a live claim until its submitter has
-// said something. Writes take as long.
+// claimed answers like a store in which every batch has a live claim until its submitter's
+// outcome. Each write lasts for takes.
 func claimed(takes time.Duration) *fake {
 	over := map[batch.Key]bool{}
 	return &fake{answer: func(_ context.Context, all []store.Outcome) ([]store.Applied, error) {
@@ -33,7 +33,7 @@ func claimed(takes time.Duration) *fake {
 	}}
 }
 
-// The ledger tells of a commit once: an acceptance that comes after the store has put the
+// The ledger reports a commit once: an acceptance that comes after the store has put the
 // commit off, or meanwhile, waits for nothing more.
 func TestAnAcceptanceDoesNotWaitForACommitThatWaitsForIt(t *testing.T) {
 	for _, after := range []time.Duration{30 * time.Millisecond, 20500 * time.Microsecond} {
@@ -57,7 +57,7 @@ func TestAnAcceptanceDoesNotWaitForACommitThatWaitsForIt(t *testing.T) {
 	}
 }
 
-// A ledger may tell of all that it has ever committed, faster than the store can write.
+// A ledger may report all its commits ever, faster than the store can write.
 func TestWhatIsToldIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := claimed(time.Hour)
@@ -77,7 +77,7 @@ func TestWhatIsToldIsBounded(t *testing.T) {
 	})
 }
 
-// What falls due while a write is under way is one write.
+// Outcomes that fall due while a write is under way are one write.
 func TestWhatIsDueIsWrittenTogetherAfterASlowWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := claimed(time.Second)

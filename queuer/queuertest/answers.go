@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// window: it is asked for at every claim, and none may want to see nothing.
+// window tests Window, which is asked for at every claim and must never be 0.
 func (s suite) window(t *testing.T) {
 	st := s.make()
 	w := st.Window()
@@ -23,10 +23,10 @@ func (s suite) window(t *testing.T) {
 	assert.Empty(t, st.Select(batch.Lane{Service: "s"}), "of a lane without batches")
 }
 
-// checkAnswer is what an answer must be: positions of the lane, claimable and ready,
-// ascending, none twice, and nothing that passes an open batch it conflicts with, but
-// for what was accepted where the ledger keeps the order. It is written down here a
-// second time, apart from [batch.Lane.Check], and slowly.
+// checkAnswer fails unless an answer is valid: positions of the lane, claimable and ready,
+// ascending, none twice. No batch passes an open batch it conflicts with, except an accepted
+// batch where the ledger keeps the order. The rule is written down here a second time, apart
+// from [batch.Lane.Check], and slowly.
 func checkAnswer(t *testing.T, l batch.Lane, runs []batch.Run) {
 	t.Helper()
 	if bad := fault(l, runs); bad != "" {
@@ -35,9 +35,9 @@ func checkAnswer(t *testing.T, l batch.Lane, runs []batch.Run) {
 	require.NoError(t, l.Check(runs))
 }
 
-// fault is what is wrong with an answer, "" if nothing is.
+// fault says why an answer is invalid, "" if it is valid.
 func fault(l batch.Lane, runs []batch.Run) string {
-	run := map[int]int{} // which took a position
+	run := map[int]int{} // position to the run that took it
 	for i, ps := range runs {
 		last := -1
 		for _, p := range ps {
@@ -88,7 +88,7 @@ func (s suite) unchanged(t *testing.T) {
 		before := clone(l)
 		runs := st.Select(l)
 		require.Equal(t, before, l, "the lane belongs to the caller")
-		for _, run := range runs { // and the answer, too
+		for _, run := range runs { // the answer is the caller's, too
 			for i := range run {
 				run[i] = -7
 			}
@@ -97,8 +97,8 @@ func (s suite) unchanged(t *testing.T) {
 	})
 }
 
-// pure: the answer depends on the lane alone, not on what was asked before, by whom
-// or at the same time. A claim whose transaction is cut off asks again.
+// pure: the answer depends on the lane alone, not on earlier or concurrent calls or on their
+// caller. A claim whose transaction is cut off asks again.
 func (s suite) pure(t *testing.T) {
 	const askers = 4
 	st := s.make()
@@ -108,7 +108,7 @@ func (s suite) pure(t *testing.T) {
 		wg.Go(func() {
 			own := st
 			if k == 0 {
-				own = s.make() // one that was never asked before
+				own = s.make() // a strategy that was never asked before
 			}
 			answers[k] = make([][]batch.Run, s.rounds)
 			for i := range s.rounds {
@@ -130,7 +130,7 @@ func (s suite) pure(t *testing.T) {
 	}
 }
 
-// sameRuns compares what leaves; empty runs mean nothing.
+// sameRuns compares two answers without their empty runs.
 func sameRuns(a, b []batch.Run) bool {
 	return assert.ObjectsAreEqual(without(a), without(b))
 }

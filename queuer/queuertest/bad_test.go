@@ -32,7 +32,7 @@ func (b broken) Window() int {
 }
 func (b broken) Select(l batch.Lane) []batch.Run { return b.sel(l) }
 
-// right is what a correct strategy picks.
+// right returns the answer of a correct strategy.
 func right(l batch.Lane) []batch.Run { return (&queuer.Parallel{}).Select(l) }
 
 // hands makes runs of the positions that pass.
@@ -47,8 +47,8 @@ func hands(l batch.Lane, pass func(p int, b batch.Waiting) bool) (out []batch.Ru
 
 func ready(_ int, b batch.Waiting) bool { return b.Ready && b.State.Claimable() }
 
-// brokenStrategies, and the test of the suite that must tell. Each is made anew for
-// every test.
+// brokenStrategies maps each broken strategy to the test of the suite that must catch it. Each
+// is made anew for every test.
 func brokenStrategies() map[string]struct {
 	test string
 	make func() queuer.Strategy
@@ -101,8 +101,8 @@ type relying struct{ broken }
 
 func (relying) ReliesOnOrder() bool { return true }
 
-// reliant sends what the right one does of a lane without those that pass says may be
-// passed, which nothing may.
+// reliant hides batches that pass picks, which nothing may pass, from a correct strategy, and
+// returns its answer.
 func reliant(pass func(batch.Waiting) bool) func() queuer.Strategy {
 	return func() queuer.Strategy {
 		return relying{broken{window: 9, sel: func(l batch.Lane) []batch.Run {
@@ -124,7 +124,7 @@ func reliant(pass func(batch.Waiting) bool) func() queuer.Strategy {
 	}
 }
 
-// tooLate sends what was lost as soon as it can, whatever left after it.
+// tooLate sends a lost batch as soon as it can, even behind batches that left after it.
 func tooLate(l batch.Lane) []batch.Run {
 	if l.KeepsOrder && len(l.Batches) > 0 && ready(0, l.Batches[0]) {
 		return []batch.Run{{0}}
@@ -132,13 +132,14 @@ func tooLate(l batch.Lane) []batch.Run {
 	return queuer.Pipelined(9).Select(l)
 }
 
-// blindly takes every ledger for one that keeps the order.
+// blindly takes every ledger for one with KeepsOrder.
 func blindly(l batch.Lane) []batch.Run {
 	l.KeepsOrder = true
 	return queuer.Pipelined(9).Select(l)
 }
 
-// forgetful compares with what leaves and what is under way, not with what has to stay.
+// forgetful compares with the batches that leave and are under way, not with those left
+// behind.
 func forgetful(l batch.Lane) (out []batch.Run) {
 	var before batch.Footprints
 	for p, b := range l.Batches {
@@ -210,7 +211,7 @@ func lastFirst(l batch.Lane) []batch.Run {
 	return runs[max(0, len(runs)-1):]
 }
 
-// remembers serves whom it has just served a little less.
+// remembers favours a lane a little less if it has just served it.
 func remembers() queuer.Strategy {
 	var mu sync.Mutex
 	var last batch.ServiceID
@@ -225,7 +226,7 @@ func remembers() queuer.Strategy {
 	}}
 }
 
-// The suite tells each broken strategy, in the test that is about it.
+// The suite catches each broken strategy, in the test that is about it.
 func TestSuiteTells(t *testing.T) {
 	if *bad != "" {
 		queuertest.Run(t, brokenStrategies()[*bad].make, &queuertest.Options{Rounds: 300})

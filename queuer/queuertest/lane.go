@@ -9,8 +9,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// prefix returns a short address of few digits, so that many are the same or
-// prefixes of one another.
+// prefix returns a short address of few digits, so that many are equal or prefixes of one
+// another.
 func prefix(r *rand.Rand) string {
 	b := make([]byte, 2*r.IntN(4))
 	for i := range b {
@@ -24,7 +24,7 @@ func footprint(r *rand.Rand) (f batch.Footprint) {
 	switch k := r.IntN(20); {
 	case k == 0:
 		return f
-	case k < 12: // one of few addresses that are apart
+	case k < 12: // one of a few addresses that do not overlap
 		return batch.Footprint{Writes: []string{fmt.Sprintf("aa%02x", r.IntN(12))}}
 	}
 	for range r.IntN(3) {
@@ -36,7 +36,7 @@ func footprint(r *rand.Rand) (f batch.Footprint) {
 	return f
 }
 
-// lane makes a lane as a store shows it: what was attempted, and then what was not.
+// lane makes a lane as a store shows it: attempted batches, then waiting ones.
 func (s suite) lane(r *rand.Rand, window int) batch.Lane {
 	attempted, waiting := r.IntN(6), r.IntN(min(window, 12)+1)
 	l := batch.Lane{Service: "s", Batches: make([]batch.Waiting, attempted+waiting), KeepsOrder: s.reliant && r.IntN(2) == 0}
@@ -52,7 +52,7 @@ func (s suite) lane(r *rand.Rand, window int) batch.Lane {
 	return l
 }
 
-// clone is a lane that shares nothing with l.
+// clone returns a lane that shares no memory with l.
 func clone(l batch.Lane) batch.Lane {
 	l.Batches = slices.Clone(l.Batches)
 	for i := range l.Batches {

@@ -12,9 +12,9 @@ import (
 	"github.com/dltbatch/dltbatch/queuer"
 )
 
-// slowest is how many ticks a batch takes at most from when it may be claimed to
-// when it is final, its failures included: each of up to maxFailures attempts that
-// have no effect waits, and then the ledger takes its time.
+// slowest is how many ticks a batch takes at most from claimable to final, its failures
+// included: each of up to maxFailures attempts that have no effect waits, and then the ledger
+// takes its time.
 const (
 	slowest     = (maxFailures + 1) * (maxWait + 1)
 	maxFailures = 2
@@ -33,16 +33,15 @@ type item struct {
 	claimed  int // the tick of its last claim
 }
 
-// service plays one lane against a ledger: what is posted is accepted, fails
-// without effect, or ends in doubt; what is accepted becomes final after a while, or
-// is lost, in any order.
+// service plays one lane against a ledger. A posted batch is accepted, fails without effect,
+// or ends in doubt. An accepted batch becomes final after a while, or is lost, in any order.
 type service struct {
 	t     *testing.T
 	name  batch.ServiceID
 	st    queuer.Strategy
 	rng   *rand.Rand
 	now   int
-	next  int     // seq of the next one
+	next  int     // seq of the next batch
 	open  []*item // by seq
 	trace []string
 	keeps bool // the ledger keeps the order of submission, for a strategy that relies on it
@@ -61,7 +60,7 @@ func (s *service) add(f batch.Footprint) *item {
 	return b
 }
 
-// show is what a store shows of the lane, and whose it is.
+// show returns the lane as a store shows it, and the items behind its positions.
 func (s *service) show() (l batch.Lane, items []*item) {
 	waiting := 0
 	for _, attempted := range []bool{true, false} {
@@ -83,7 +82,7 @@ func (s *service) show() (l batch.Lane, items []*item) {
 	return l, items
 }
 
-// claim asks the strategy, holds it to what it owes, and posts up to limit batches.
+// claim asks the strategy, checks the answer, and posts up to limit batches.
 func (s *service) claim(limit int) (posted int) {
 	l, items := s.show()
 	runs := s.st.Select(l)
@@ -126,7 +125,7 @@ func (s *service) post(b *item) bool {
 	}
 	b.due = s.now + 1 + s.rng.IntN(maxWait-1)
 	switch k {
-	case 0: // no effect, and not before a while
+	case 0: // no effect, and not claimable for a while
 		b.State, b.ready = batch.Delayed, b.due
 		b.failures++
 		return false
@@ -138,7 +137,7 @@ func (s *service) post(b *item) bool {
 	return true
 }
 
-// tick lets time pass: the ledger decides what is due.
+// tick lets time pass: the ledger decides the batches that are due.
 func (s *service) tick() {
 	s.now++
 	for _, b := range slices.Clone(s.open) {
@@ -152,7 +151,7 @@ func (s *service) tick() {
 		case batch.Submitting: // the doubt is resolved: it never arrived
 			b.State, b.ready = batch.Unknown, s.now
 		case batch.Pending:
-			if b.failures < maxFailures && s.rng.IntN(20) == 0 { // it was accepted, and is gone
+			if b.failures < maxFailures && s.rng.IntN(20) == 0 { // it was accepted, and is lost
 				b.State, b.ready = batch.Unknown, s.now
 				b.failures++
 				s.note("lost", b)
@@ -174,14 +173,14 @@ func (s *service) String() string {
 	return fmt.Sprintf("tick %d; the last that happened: %q\n%s", s.now, s.trace[max(0, len(s.trace)-12):], describe(l, nil))
 }
 
-// games is for how many of its rounds a test plays whole lanes to their end.
+// games plays whole lanes to their end, in a tenth of the suite's rounds.
 func (s suite) games(t *testing.T, test func(t *testing.T, r *rand.Rand)) {
 	t.Helper()
 	s.rounds = max(1, s.rounds/10)
 	s.each(t, test)
 }
 
-// finish plays until all is final; nothing comes any more.
+// finish plays until all batches are final; no more are added.
 func (s *service) finish() {
 	for len(s.open) > 0 {
 		s.claim(1 << 30)
@@ -189,8 +188,8 @@ func (s *service) finish() {
 	}
 }
 
-// order: whatever the ledger answers and when, what conflicts is posted one after
-// the other, in the order it was added in.
+// order: conflicting batches are posted one after the other, in the order they were added in,
+// with any answers of the ledger at any time.
 func (s suite) order(t *testing.T) {
 	st := s.make()
 	s.games(t, func(t *testing.T, r *rand.Rand) {
@@ -206,9 +205,9 @@ func (s suite) order(t *testing.T) {
 	})
 }
 
-// starves: a batch is final in a time that depends on what was there before it, not
-// on what keeps coming after it. Those that come conflict with nothing, or with
-// the one that waits for many.
+// starves: how soon a batch is final depends on the batches before it, not on the batches that
+// keep coming after it. New batches conflict with nothing, or with the batch that waits for
+// many.
 func (s suite) starves(t *testing.T) {
 	st := s.make()
 	s.games(t, func(t *testing.T, r *rand.Rand) {
@@ -219,15 +218,15 @@ func (s suite) starves(t *testing.T) {
 		sv.add([]batch.Footprint{{}, {Writes: []string{"aa"}}, {Reads: []string{"aa"}}}[r.IntN(3)]) // waits for all of them
 		for i := range 8 * slowest {
 			sv.add(batch.Footprint{Writes: []string{[]string{"bb", "aa"}[r.IntN(2)] + fmt.Sprintf("%06x", i)}})
-			sv.claim(1) // no faster than they come
+			sv.claim(1) // no faster than new batches come
 			sv.tick()
 		}
 		sv.finish()
 	})
 }
 
-// fair: a lane goes its way whatever other lanes the strategy is asked about, and one
-// that is full to the brim is no reason to leave a free one.
+// fair: a lane's answers do not depend on the other lanes that the strategy is asked about,
+// and a full lane does not keep a free lane from leaving.
 func (s suite) fair(t *testing.T) {
 	const lanes = 4
 	st := s.make()

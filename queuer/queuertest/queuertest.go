@@ -1,15 +1,14 @@
-// Package queuertest is the conformance suite of [queuer.Strategy]: what a strategy
-// owes to its lanes, whatever it prefers. The strategies of this module pass it, and
-// so should any other:
+// Package queuertest is the conformance suite of [queuer.Strategy]: the rules that every
+// strategy must keep. The strategies of this module pass it, and so should any other:
 //
 //	func TestStrategy(t *testing.T) {
 //		queuertest.Run(t, func() queuer.Strategy { return mystrategy.New() }, nil)
 //	}
 //
-// The suite makes random lanes of random conflicts, plays a ledger that answers late,
-// in any order, and not always kindly, and looks at every answer of the strategy. To one
-// that relies on the order of submission ([queuer.OrderReliant]) the ledger keeps it. A
-// failure names its seed; with that in [Options] the same is played again.
+// The suite makes random lanes with random conflicts, plays a ledger that answers late, in any
+// order, and not always kindly, and checks every answer of the strategy. For a strategy that
+// relies on the order of submission ([queuer.OrderReliant]) the ledger keeps the order. A
+// failure names its seed; with that in [Options] the suite plays the same again.
 package queuertest
 
 import (
@@ -22,7 +21,7 @@ import (
 
 // Options are the options of [Run].
 type Options struct {
-	// Seed makes the suite play what it played before. Defaults to one drawn for this run.
+	// Seed makes the suite repeat an earlier run. Defaults to one drawn for this run.
 	Seed uint64
 	// Rounds is how many random lanes a test plays. Defaults to 300.
 	Rounds int
@@ -33,13 +32,13 @@ type suite struct {
 	make   func() queuer.Strategy
 	seed   uint64
 	rounds int
-	// reliant strategies are shown lanes of ledgers that keep the order of submission,
-	// and others too.
+	// reliant strategies see lanes of ledgers that keep the order of submission, and of
+	// others.
 	reliant bool
 }
 
-// Run runs the suite. newStrategy is called for every test and once before, and its result is used by
-// several goroutines at once. nil options are the defaults.
+// Run runs the suite. It calls newStrategy once before the tests and at least once in each;
+// several goroutines use each result at once. nil options are the defaults.
 func Run(t *testing.T, newStrategy func() queuer.Strategy, o *Options) {
 	t.Helper()
 	s := suite{make: newStrategy, seed: uint64(time.Now().UnixNano()), rounds: 300}

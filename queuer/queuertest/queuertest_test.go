@@ -30,7 +30,7 @@ func TestPipelined(t *testing.T) {
 	}
 }
 
-// A strategy may send what conflicts in one run, too: it is posted in order, and
+// A strategy may send conflicting batches in one run, too: the run is posted in order, and
 // stops at its first failure.
 func TestRuns(t *testing.T) {
 	queuertest.Run(t, func() queuer.Strategy {
