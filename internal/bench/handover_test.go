@@ -38,8 +38,8 @@ func openPostgres(b testing.TB) store.Store {
 	return st
 }
 
-// hand is a ledger whose commits and posts are known to the microsecond, and what is
-// to be sent to it.
+// hand is a ledger whose commits and posts are known to the microsecond, and the batches to
+// send to it.
 type hand struct {
 	node    node
 	client  client
@@ -83,9 +83,9 @@ func splinterHand(b testing.TB, n, rate int) hand {
 	return hand{x, ledger, batches, ledger.CloseIdleConnections}
 }
 
-// BenchmarkHandOver measures a lane's hand-over: from the ledger's commit to the
-// POST of the lane's next batch, over 100 lanes of which all commit at one rate, with
-// the ledger's events and with polling alone. The ledger is a process of its own.
+// BenchmarkHandOver measures a lane's hand-over: from the ledger's commit to the POST of the
+// lane's next batch, over 100 lanes that all commit at one rate, with the ledger's events and
+// with polling alone. The ledger is a process of its own.
 func BenchmarkHandOver(b *testing.B) {
 	for _, l := range []struct {
 		name string

@@ -14,7 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// client is all that both ledgers' clients are.
+// client is the interface of both ledgers' clients.
 type client interface {
 	dlt.Ledger
 	dlt.Checker
@@ -24,20 +24,20 @@ type client interface {
 
 // steps are the stations of a batch on its way through our process.
 type steps struct {
-	asked    time.Time // the status request whose answer was Committed; zero: an event said so
+	asked    time.Time // the status request whose answer was Committed; zero: an event reported it
 	told     time.Time // that answer, or that event
 	recorded time.Time
 	claimed  time.Time // this batch
 	sent     time.Time // handed to the client
 }
 
-// tap is a ledger's client, and an Observer, that notes when what happened.
+// tap is a ledger's client, and an Observer, that notes the time of each step.
 type tap struct {
 	client
 
 	mu        sync.Mutex
 	of        map[batch.ID]*steps
-	events    []time.Time // that said "ask now"
+	events    []time.Time // events that say "ask now"
 	questions int         // status requests
 	asked     int         // ids in them
 }
@@ -100,7 +100,7 @@ func (t *tap) Observe(_ context.Context, e batch.Event) {
 	}
 }
 
-// hop is one leg of a hand-over.
+// hop is one part of a hand-over.
 type hop string
 
 const (
@@ -116,7 +116,7 @@ const (
 
 var hops = []hop{hopEvent, hopAsk, hopAnswer, hopRecord, hopClaim, hopLoad, hopPost, hopAll}
 
-// measured is how long each hop took, each time.
+// measured holds the times of each hop.
 type measured map[hop][]time.Duration
 
 // handOvers divides each hand-over of a journal into its hops.
@@ -165,7 +165,7 @@ func (t *tap) add(took measured, at time.Time, before, next *steps, posted time.
 	took[hopAll] = append(took[hopAll], posted.Sub(at))
 }
 
-// report makes metrics of it: the hand-over as p50-ms and p99-ms, and its hops.
+// report makes metrics of the times: the hand-over as p50-ms and p99-ms, and its hops.
 func (m measured) report(b *testing.B) {
 	require.NotEmpty(b, m[hopAll])
 	line := ""
@@ -186,7 +186,7 @@ func (m measured) report(b *testing.B) {
 	b.Logf("ms, p50/p99:%s", line)
 }
 
-// Traits leaves lists out: what is measured is one batch after another.
+// Traits leaves lists out: the benchmark measures one batch after another.
 func (t *tap) Traits(s batch.ServiceID) dlt.Traits {
 	x := t.client.Traits(s)
 	x.MaxList = 0

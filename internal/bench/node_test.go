@@ -17,7 +17,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// moment is when batches were committed, or came in, by the ledger's own account.
+// moment is the time at which batches were committed, or came in, from the ledger's own
+// journal.
 type moment struct {
 	At        int64 // in nanoseconds since 1970
 	Committed bool

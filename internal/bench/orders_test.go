@@ -22,7 +22,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// orderStores are what keeps orders; all stores do.
+// orderStores are the stores that keep orders; all stores do.
 var orderStores = []struct {
 	name string
 	open func(testing.TB) store.Store
@@ -32,8 +32,8 @@ var orderStores = []struct {
 	{"postgres", openPostgres},
 }
 
-// wallet is an Engine and a Runner with their default options, before a participant
-// that takes 50 ms for a submission and next to nothing for all else.
+// wallet is an Engine and a Runner with their default options, before a participant that
+// takes 50 ms for a submission and almost no time for other requests.
 type wallet struct {
 	participant *cantontest.Participant
 	engine      *autobatch.Engine
@@ -100,9 +100,9 @@ func (w *wallet) confirmed(ctx context.Context, b testing.TB, o batch.Order) {
 	}
 }
 
-// BenchmarkOrders is how many transfers of one party a second are confirmed, one in a
-// submission and up to a hundred, from Add to the last of them. How many there are
-// does not hang on b.N.
+// BenchmarkOrders measures how many transfers of one party a second are confirmed, one in a
+// submission and up to a hundred, from Add to the last of them. Their number does not depend
+// on b.N.
 func BenchmarkOrders(b *testing.B) {
 	for _, st := range orderStores {
 		rates := map[int]float64{}
@@ -128,9 +128,9 @@ func BenchmarkOrders(b *testing.B) {
 	}
 }
 
-// BenchmarkOrderLatency is what an order pays from its Add to the POST that it leaves
-// with, and to its outcome, 50 ms of it the submission: 5 a second of one party, and
-// 200 a second of four. Each is added alone, as by a handler of requests.
+// BenchmarkOrderLatency measures an order's time from its Add to the POST that it leaves
+// with, and to its outcome, 50 ms of it the submission: 5 a second of one party, and 200 a
+// second of four. Each order is added alone, as by a handler of requests.
 func BenchmarkOrderLatency(b *testing.B) {
 	const lasts = 6 * time.Second
 	for _, st := range orderStores {
@@ -156,7 +156,7 @@ func BenchmarkOrderLatency(b *testing.B) {
 					all.Go(func() {
 						if assert.NoError(b, w.engine.Add(ctx, o)) {
 							w.confirmed(ctx, b, o)
-							confirmed[i] = time.Since(due(i)) // whoever is late himself is not excused
+							confirmed[i] = time.Since(due(i)) // the adder's own delay counts, too
 						}
 					})
 				}

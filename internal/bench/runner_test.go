@@ -46,8 +46,8 @@ func signed(b testing.TB, n, services int) []batch.Batch {
 	return out
 }
 
-// BenchmarkRunner sends b.N batches from Add to their outcome, with default
-// options but the node's own pace.
+// BenchmarkRunner sends b.N batches from Add to their outcome, with default options and the
+// node's own pace.
 func BenchmarkRunner(b *testing.B) {
 	for _, st := range []struct {
 		name string

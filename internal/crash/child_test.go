@@ -26,7 +26,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite"
 )
 
-// window is a stretch of the child's work in which it is killed.
+// window is a stretch of the child's work in which the parent lets it die.
 type window string
 
 const (
@@ -40,33 +40,33 @@ const (
 
 var windows = []window{inAdd, claimed, inPost, replied, inRecord}
 
-// job is what the parent tells a child, as JSON in its environment.
+// job is a child's configuration, as JSON in its environment.
 type job struct {
 	DB      string
 	URL     string
 	Kind    string // of the ledger: "sawtooth", "sawtooth lists", "splinter" or "unforgiving"
-	Batches string // a file of those to add, in order
+	Batches string // a file of the batches to add, in order
 
-	Parallel  bool // by that strategy, not one by one
-	Pipelined int  // by that one, unless it is 0
-	From      int  // the first that is not acknowledged
-	Group     int  // how many are added in one call
-	Add       int  // how many calls add some
+	Parallel  bool // with queuer.Parallel, not one by one
+	Pipelined int  // with queuer.Pipelined, unless it is 0
+	From      int  // the first batch that is not acknowledged
+	Group     int  // batches added in one call
+	Add       int  // calls that add some
 	Kill      window
-	Nth       int64  // it is killed the n-th time it gets there
-	Flaky     uint64 // one statement in ten fails, by this seed; none where it is 0
+	Nth       int64  // the child dies the n-th time it reaches the window
+	Flaky     uint64 // one statement in ten fails, by this seed; 0: none
 }
 
 const jobVariable = "DLTBATCH_CRASH_JOB"
 
-// Small times, so that a claim of a dead child expires soon.
+// Times are short, so that a claim of a dead child expires soon.
 const (
 	requestTimeout = 250 * time.Millisecond
 	claimTTL       = 500 * time.Millisecond
 	stuckAfter     = 30 * time.Second
 )
 
-// killer ends the process, as kill -9 does, when a window was reached often enough.
+// killer ends the process, as kill -9 does, once it has reached a window often enough.
 type killer struct {
 	job   job
 	count atomic.Int64
@@ -82,7 +82,7 @@ func (k *killer) reach(w window) {
 	}
 }
 
-// inPhase marks that the store is at work, so that the database's hook knows for what.
+// inPhase marks the store's call, so that the database's hook knows the window.
 func (k *killer) inPhase(w window, f func() error) error {
 	k.phase.Store(w)
 	defer k.phase.Store(nowhere)
@@ -125,7 +125,7 @@ func (s killerStore) Record(ctx context.Context, outcomes []store.Outcome) (appl
 	return applied, err
 }
 
-// killing makes a ledger die while a request is on the wire, and right after the reply.
+// killing makes the process die while a request is on the wire, and right after the reply.
 func killing(k *killer) dlt.Hooks {
 	traced := func(ctx context.Context) context.Context {
 		return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
@@ -153,7 +153,7 @@ func child(text string) error {
 	if err := json.Unmarshal([]byte(text), &k.job); err != nil {
 		return err
 	}
-	k.fails = flaky.New(k.job.Flaky+uint64(k.job.From), 10) // calm, and so as if it were not there
+	k.fails = flaky.New(k.job.Flaky+uint64(k.job.From), 10) // calm, so it has no effect yet
 	db, err := k.openDB()
 	if err != nil {
 		return err
@@ -200,7 +200,7 @@ func child(text string) error {
 	ended := make(chan error, 1)
 	go func() { ended <- runner.Run(running) }()
 
-	for k.job.Flaky != 0 && !runner.Health().Running && len(ended) == 0 { // its first look at the store is not repeated
+	for k.job.Flaky != 0 && !runner.Health().Running && len(ended) == 0 { // the Runner does not repeat its first look at the store
 		time.Sleep(time.Millisecond)
 	}
 	k.fails.Calm(k.job.Flaky == 0)

@@ -106,8 +106,8 @@ type suite struct {
 	added []batch.Batch // acknowledged, in order
 }
 
-// run kills children until every window has had its share, and lets a last one finish.
-// What is beside them works on the same file all the time.
+// run kills children until every window has had its share, and lets the last one finish.
+// beside works on the same file all the time.
 func run(t *testing.T, j job, batches []batch.Batch, kills int, beside ...func(context.Context, *sqlite.Store)) suite {
 	t.Logf("seed %d", *crashSeed)
 	rng := rand.New(rand.NewPCG(*crashSeed, 4))
@@ -115,7 +115,7 @@ func run(t *testing.T, j job, batches []batch.Batch, kills int, beside ...func(c
 	j.Group = max(1, j.Group)
 	j.DB, j.Batches = filepath.Join(dir, "queue.db"), filepath.Join(dir, "batches.json")
 	require.NoError(t, writeBatches(j.Batches, batches))
-	// The tables are there before the first kill: what is tested is the queue, not goose.
+	// The tables are there before the first kill: the test is about the queue, not goose.
 	db, err := sqliteopen.Open(j.DB)
 	require.NoError(t, err)
 	st, err := sqlite.New(db, nil)
@@ -151,7 +151,7 @@ func run(t *testing.T, j job, batches []batch.Batch, kills int, beside ...func(c
 		}
 		require.LessOrEqual(t, j.From+8*j.Group, len(batches), "more batches are needed: %v", killed)
 	}
-	j.Kill, j.Add = nowhere, len(batches) // the rest, in peace
+	j.Kill, j.Add = nowhere, len(batches) // the rest, without a kill
 	acked, at := start(t, j)
 	require.Equal(t, nowhere, at)
 	require.Equal(t, len(batches), acked)
@@ -164,8 +164,8 @@ func run(t *testing.T, j job, batches []batch.Batch, kills int, beside ...func(c
 	return suite{j.DB, batches}
 }
 
-// start runs one child to its end and returns how many batches are acknowledged by
-// now, and in which window it was killed.
+// start runs one child to its end and returns the number of acknowledged batches so far, and
+// the window in which the child was killed.
 func start(t *testing.T, j job) (acked int, at window) {
 	text, err := json.Marshal(j)
 	require.NoError(t, err)
@@ -197,7 +197,7 @@ func start(t *testing.T, j job) (acked int, at window) {
 	return acked, at
 }
 
-// checkRecords holds the store against the ledger: everything is Committed.
+// checkRecords compares the store with the ledger: everything is Committed.
 func (s suite) checkRecords(t *testing.T) {
 	db, err := sqliteopen.Open(s.db)
 	require.NoError(t, err)

@@ -16,9 +16,9 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite"
 )
 
-// TestKillTrouble has all of it at once: children are killed, one statement in ten of
-// theirs fails, and their node is restarted twice while a batch is under way, again and
-// again. Everything acknowledged is executed, in order, once.
+// TestKillTrouble has all faults at once: children are killed, one in ten of their statements
+// fails, and their node is restarted twice while a batch is under way, again and again. Every
+// acknowledged batch is executed, in order, once.
 func TestKillTrouble(t *testing.T) {
 	t.Parallel()
 	node := sawtoothtest.Start(t, &sawtoothtest.Options{
@@ -29,7 +29,7 @@ func TestKillTrouble(t *testing.T) {
 	batches, want := counting(t, 5*few*5, lanes, "")
 	twice := 0
 	restarts := func(ctx context.Context, st *sqlite.Store) {
-		for rest := time.Duration(0); twice < 4*few; { // not for ever: what is lost takes a second
+		for rest := time.Duration(0); twice < 4*few; { // not for ever: a lost batch takes a second
 			select {
 			case <-ctx.Done():
 				return
@@ -63,7 +63,7 @@ func TestKillTrouble(t *testing.T) {
 	suite.checkRecords(t)
 }
 
-// underWay is a batch that the ledger has taken, as far as the store knows.
+// underWay returns a batch that the ledger has taken, as far as the store knows.
 func underWay(ctx context.Context, st *sqlite.Store) (batch.Key, bool) {
 	open, _, err := st.List(ctx, store.ListQuery{Open: true, Limit: 100})
 	i := slices.IndexFunc(open, func(r batch.Record) bool { return r.State == batch.Pending })
@@ -73,7 +73,7 @@ func underWay(ctx context.Context, st *sqlite.Store) (batch.Key, bool) {
 	return open[i].Key, true
 }
 
-// again does what failed by the test's doing once more, as a caller does who heard of it.
+// again repeats a call that the test made fail, as a caller does on an error.
 func again(do func() error) error {
 	for {
 		err := do()

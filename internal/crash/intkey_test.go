@@ -11,8 +11,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
 )
 
-// counting is n batches that set names and count them up, in turns. Each name is a
-// service, unless one is given for all of them.
+// counting is n batches that set names and count them up, in turns. Each name is a service,
+// unless service names one for all of them.
 func counting(t *testing.T, n, names int, service batch.ServiceID) ([]batch.Batch, sawtoothtest.Expect) {
 	key, err := sawtooth.GeneratePrivateKey()
 	require.NoError(t, err)
@@ -36,8 +36,8 @@ func counting(t *testing.T, n, names int, service batch.ServiceID) ([]batch.Batc
 		batches[i], nameOf[b.ID] = b, name
 		order[name] = append(order[name], b.ID)
 	}
-	// A dead client's connection is noticed later than its death, on a busy machine by
-	// much of the time after which another sends again.
+	// The node notices the end of a dead client's connection later than its death, on a busy
+	// machine by much of the time after which another child sends again.
 	return batches, sawtoothtest.Expect{
 		Lane: func(id batch.ID) string { return nameOf[id] }, Order: order, Slack: claimTTL / 2,
 	}

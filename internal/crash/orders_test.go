@@ -25,8 +25,8 @@ func openOrders(connect func(driver, dsn string) (*sql.DB, error), driver, dsn s
 	return sqlite.New(db, nil)
 }
 
-// TestKillOrders kills workers that make batches of orders for a Canton participant,
-// two at a time on one file. Without evidence a person decides what is in doubt.
+// TestKillOrders kills workers that make batches of orders for a Canton participant, two at a
+// time on one file. Without evidence a person decides doubts.
 func TestKillOrders(t *testing.T) {
 	t.Parallel()
 	decided := map[string]time.Duration{"evidence": 400 * time.Millisecond, "a person": 0}

@@ -11,9 +11,9 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
 )
 
-// TestKillParallel kills children that let all of one lane leave that conflicts with
-// nothing before it. What belongs to one name is executed in its order, once; names are
-// executed in any order: the node lets what it may overtake.
+// TestKillParallel kills children that let every batch of one lane leave at once that
+// conflicts with no batch before it. The batches of one name are executed in their order,
+// once; names are executed in any order: the node lets a batch overtake others where it may.
 func TestKillParallel(t *testing.T) {
 	t.Parallel()
 	node := sawtoothtest.Start(t, &sawtoothtest.Options{
@@ -33,7 +33,7 @@ func TestKillParallel(t *testing.T) {
 		added = append(added, b.ID)
 	}
 	if len(added) < 100 {
-		return // few may happen to come in order
+		return // a few batches may happen to come in order
 	}
 	assert.NotEqual(t, added, node.Chain(), "the lane was executed in another order than it was added in")
 }

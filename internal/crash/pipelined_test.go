@@ -10,9 +10,9 @@ import (
 )
 
 // TestKillPipelined kills children that let a lane's batches follow each other without
-// waiting for commits, one a POST and in lists. Whatever a death leaves of a run, its
-// lane is executed in order, each batch once. The node tells no false Invalid: what is
-// committed after one comes behind others by that strategy's own promise.
+// waiting for commits, one a POST and in lists. However much of a run a death leaves, its
+// lane is executed in order, each batch once. The node answers no false Invalid: a batch that
+// is committed after such an answer comes behind others, by that strategy's own promise.
 func TestKillPipelined(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sawtooth", "sawtooth lists"} {

@@ -18,14 +18,13 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite"
 )
 
-// scabbardLate is longer than anything takes that the network below does late, busy
-// machines included.
+// scabbardLate is longer than any delay in the network below, on busy machines, too.
 const scabbardLate = 500 * time.Millisecond
 
-// TestKillSplinter kills children that submit to scabbard services, which execute
-// every duplicate and forget: by themselves, and when their node restarts. A child that
-// is killed leaves a gap in the log of events, so that some batches need a decision; a
-// person takes it, who looks at what the network executed.
+// TestKillSplinter kills children that submit to scabbard services, which execute every
+// duplicate and forget: by themselves, and when their node restarts. A killed child leaves a
+// gap in the log of events, so some batches need a decision. A person decides, who looks at
+// the batches that the network executed.
 func TestKillSplinter(t *testing.T) {
 	t.Parallel()
 	o := splintertest.Options{
@@ -35,7 +34,7 @@ func TestKillSplinter(t *testing.T) {
 			Busy: 0.03, StatusReset: 0.02, Reject: 0.04, Evict: 0.2, MaxPerBatch: 4,
 		},
 	}
-	for i := range 2 * lanes { // one lane each: what is in doubt holds up its lane
+	for i := range 2 * lanes { // one lane each: a doubt holds up its lane
 		o.Circuits = append(o.Circuits, splintertest.Circuit{
 			ID: fmt.Sprintf("aaaa%d-bbbbb", i), Version: 1 + i%2, Services: []string{"a000"},
 		})
@@ -83,11 +82,11 @@ func TestKillSplinter(t *testing.T) {
 	suite.checkRecords(t)
 }
 
-// decide settles what needs a decision, by what the network executed.
+// decide decides batches that need it, by the batches that the network executed.
 func decide(ctx context.Context, t *testing.T, network *splintertest.Network, st *sqlite.Store) (n int) {
 	open, _, err := st.List(ctx, store.ListQuery{Open: true, Limit: 1000})
 	if err != nil {
-		return 0 // the children have the file; it looks again
+		return 0 // the children have the file; decide looks again
 	}
 	for _, rec := range open {
 		if rec.Decision == "" || network.QueueLen(rec.Service) > 0 {

@@ -17,7 +17,7 @@ import (
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 )
 
-// lateArrival of the unforgiving ledger: how long after its connection ended a
+// lateArrival of the unforgiving ledger: the time after the end of its connection in which a
 // request may still be executed, and is, now and then.
 const lateArrival = 150 * time.Millisecond
 

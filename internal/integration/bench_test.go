@@ -14,7 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// benchStore is without a clock of its own, which costs.
+// benchStore has no clock of its own, because that would cost time.
 func benchStore(b *testing.B, d driver) (*postgres.Store, *space) {
 	b.Helper()
 	s := newSpace(b, d)
@@ -132,7 +132,7 @@ func benchRound(b testing.TB, st *postgres.Store, lanes int, parts map[string]ti
 	})
 }
 
-// front takes the first of a lane.
+// front takes the first batch of a lane.
 func front(l batch.Lane) []batch.Run {
 	if len(l.Batches) == 0 || !l.Batches[0].Ready {
 		return nil

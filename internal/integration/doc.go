@@ -1,4 +1,4 @@
-// Package integration tests what needs more than the library depends on: the
-// PostgreSQL store with two drivers and through PgBouncer. It is a module of its own,
-// so that what it needs never reaches those who import the library.
+// Package integration holds the tests with more dependencies than the library: the PostgreSQL
+// store with two drivers and through PgBouncer. It is a module of its own, so that users of
+// the library never get its dependencies.
 package integration

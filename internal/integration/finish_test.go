@@ -25,9 +25,9 @@ VALUES (nextval('{batch_seq}'), substring(encode(sha256(convert_to($2::text, 'UT
 RETURNING seq, service_id, created_at)
 INSERT INTO {waiting_batches} (seq, service_id, created_at, version, requeued) SELECT seq, service_id, created_at, 1, false FROM b`
 
-// Code of version 1 reads the clock before anything shows that it is adding, and puts
-// batches back without a word. It may do both until somebody says that it is gone; it is
-// waited for, and from then on it fails and changes nothing.
+// Code of version 1 reads the clock before anything shows that it is adding, and silently
+// puts batches back. It may do both until FinishMigration. FinishMigration waits for it, and
+// from then on old code fails and changes nothing.
 func TestFinishMigration(t *testing.T) {
 	for _, d := range []driver{pgx, libpq, pqBounced} {
 		t.Run(d.name, func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestFinishMigration(t *testing.T) {
 			require.Equal(t, 2, s.version())
 			done := make(chan error, 1)
 			go func() { done <- st.FinishMigration(t.Context()) }()
-			// Who adds meanwhile waits behind it for a second at most, and it tries again.
+			// An Add waits behind it for a second at most, and FinishMigration tries again.
 			require.NoError(t, st.Add(t.Context(), one("c", "meanwhile")))
 			require.NoError(t, tx.Commit())
 			require.NoError(t, <-done)

@@ -24,7 +24,7 @@ func flakyStore(t *testing.T, d driver, f *flaky.Faults) *postgres.Store {
 	return st
 }
 
-// What Claim and Pending promise after an error.
+// The test checks the promises of Claim and Pending after an error.
 func TestContractOfErrors(t *testing.T) {
 	for _, d := range []driver{pgx, libpq} {
 		t.Run(d.name, func(t *testing.T) {
@@ -34,8 +34,8 @@ func TestContractOfErrors(t *testing.T) {
 	}
 }
 
-// One statement in ten fails. It is real time: all is final, once and in order; how long it
-// took is printed.
+// One statement in ten fails. The test runs in real time: all batches become final, once and
+// in order; the log shows how long that took.
 func TestOneStatementInTenFails(t *testing.T) {
 	load := flaky.Load{Lanes: 8, Pause: 200 * time.Millisecond, For: 4 * time.Second}
 	for _, d := range []driver{pgx, libpq} {

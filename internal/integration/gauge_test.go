@@ -15,8 +15,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// gauge counts the buffers of tables and indexes that a call of a store reads, on a
-// server on which nothing else happens: no autovacuum, and one connection for the store.
+// gauge counts the buffers of tables and indexes that a call of a store reads, on an
+// otherwise idle server: no autovacuum, and one connection for the store.
 type gauge struct {
 	t     testing.TB
 	db    *sql.DB // the store's
@@ -38,8 +38,8 @@ func newGauge(t testing.TB) *gauge {
 	return g
 }
 
-// buffers is how many the store's connection has found or read so far. The server counts
-// when a connection becomes idle, at once where that is asked for (since PostgreSQL 15).
+// buffers is the number of buffers that the store's connection has found or read so far. The
+// server counts when a connection becomes idle, or at once on request (since PostgreSQL 15).
 func (g *gauge) buffers() (n int64) {
 	g.t.Helper()
 	_, err := g.db.ExecContext(g.t.Context(), `SELECT pg_stat_force_next_flush()`)
@@ -49,7 +49,7 @@ func (g *gauge) buffers() (n int64) {
 	return n
 }
 
-// of is what one call reads.
+// of returns the buffers that one call reads.
 func (g *gauge) of(call func()) int64 {
 	g.t.Helper()
 	before := g.buffers()
@@ -57,14 +57,14 @@ func (g *gauge) of(call func()) int64 {
 	return g.buffers() - before
 }
 
-// vacuum removes what no snapshot can see.
+// vacuum removes the rows that no snapshot can see.
 func (g *gauge) vacuum() {
 	g.t.Helper()
 	_, err := g.admin.ExecContext(g.t.Context(), `VACUUM ANALYZE`)
 	require.NoError(g.t, err)
 }
 
-// hold opens a snapshot in a transaction that only sits there.
+// hold opens a snapshot in a transaction that stays open.
 func (g *gauge) hold() (end func()) {
 	g.t.Helper()
 	tx, err := g.admin.BeginTx(g.t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
@@ -80,7 +80,7 @@ type traveller struct {
 	ctx   context.Context
 	lanes []batch.ServiceID
 	added int
-	keys  []batch.Key // of those that were finished last
+	keys  []batch.Key // of the batches that were finished last
 }
 
 func (v *traveller) add(n int) {
@@ -93,7 +93,7 @@ func (v *traveller) add(n int) {
 	require.NoError(v.t, v.st.Add(v.ctx, bs...))
 }
 
-// claim takes n, in the order of their lanes.
+// claim claims n batches, in the order of their lanes.
 func (v *traveller) claim(n int) (claims []store.Claim) {
 	v.t.Helper()
 	got, err := v.st.Claim(v.ctx, store.ClaimQuery{Lanes: v.lanes, Limit: n, Window: n, TTL: time.Minute}, func(l batch.Lane) []batch.Run {
@@ -133,7 +133,7 @@ func (v *traveller) record(claims []store.Claim, by batch.Actor, finding store.F
 	}
 }
 
-// pass sends n batches through, all the way, and then prunes them.
+// pass sends n batches all the way, and then prunes them.
 func (v *traveller) pass(n int) {
 	v.t.Helper()
 	group := 100 * len(v.lanes)

@@ -15,12 +15,11 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// gate keeps sessions of one name waiting wherever they read the clock, which a claim
-// does in the statement that locks its lanes: its snapshot is taken by then, and the
-// locks are not.
+// gate keeps sessions of one name waiting when they read the clock. A claim reads it in the
+// statement that locks its lanes: by then it has its snapshot, and not yet the locks.
 type gate struct {
 	s    *space
-	name string // of those sessions
+	name string // of the sessions that wait
 	key  int64
 }
 
@@ -36,7 +35,7 @@ func newGate(s *space) *gate {
 	return g
 }
 
-// store is one whose sessions have to pass.
+// store returns a store whose sessions wait at the gate.
 func (g *gate) store() *postgres.Store {
 	db := openDSN(g.s.t, g.s.d.sql, with(g.s.dsn, "application_name="+g.name))
 	st, err := postgres.New(db, &postgres.Options{Schema: g.s.schema})
@@ -64,8 +63,8 @@ func (g *gate) waiting() bool {
 	return n == 1
 }
 
-// What another claim took, and what was committed, while a claim was on its way to the
-// lane's lock is seen once it has that: else a batch passes one that is being sent.
+// A claim that waits for a lane's lock sees another claim's batches and committed batches
+// once it has the lock: else a batch passes another that is being sent.
 func TestClaimSeesWhatCameBeforeItsLock(t *testing.T) {
 	s := newSpace(t, pgx)
 	st, db := s.store()
@@ -107,8 +106,8 @@ func TestClaimSeesWhatCameBeforeItsLock(t *testing.T) {
 	assert.Empty(t, a.claimed.Runs, "one of the lane is being sent")
 }
 
-// An application's transaction that is open, with the first batch of a lane in it,
-// holds up neither other Adds to the lane nor their claim.
+// An application's open transaction, with the first batch of a lane in it, delays neither
+// other Adds to the lane nor their claim.
 func TestOpenAddTxHoldsUpNoClaim(t *testing.T) {
 	for _, d := range []driver{pgx, libpq} {
 		t.Run(d.name, func(t *testing.T) {
@@ -129,7 +128,7 @@ func TestOpenAddTxHoldsUpNoClaim(t *testing.T) {
 	}
 }
 
-// A claim expires after its TTL on the database's clock, whatever the worker's says.
+// A claim expires after its TTL on the database's clock, not on the worker's.
 func TestClaimsExpireOnTheDatabasesClock(t *testing.T) {
 	for _, ahead := range []time.Duration{time.Hour, -time.Hour} {
 		t.Run(ahead.String(), func(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// Five seconds without PostgreSQL are seen while they last by a Runner that has nothing to
-// do, and over when they are over.
+// A Runner that has nothing to do notices five seconds without PostgreSQL while they last,
+// and their end.
 func TestHealthWithoutPostgreSQL(t *testing.T) {
 	cluster := pgtest.NewCluster(t)
 	db, err := sql.Open(pgx.sql, cluster.DSN(""))

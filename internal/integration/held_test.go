@@ -13,8 +13,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// What goes through while a snapshot is held leaves this many dead rows behind in each
-// lane: as many as 8 minutes of 2,000 batches/s over 400 lanes.
+// Traffic under a held snapshot leaves this many dead rows behind in each lane: as many as 8
+// minutes of 2,000 batches/s over 400 lanes.
 const (
 	heldLanes   = 4
 	heldPerLane = 2400
@@ -92,7 +92,7 @@ func (v *traveller) calls() (names []string, buffers map[string]int64) {
 		require.NoError(v.t, err)
 		require.Zero(v.t, p.Batches)
 	})
-	for range 4 { // all that is left
+	for range 4 { // the remaining batches
 		rest = v.claim(2 * n)
 		v.record(rest, batch.BySubmitter, store.Accepted)
 		v.record(rest, batch.ByMonitor, store.IsCommitted)
@@ -101,8 +101,8 @@ func (v *traveller) calls() (names []string, buffers map[string]int64) {
 	return names, buffers
 }
 
-// least is what calls cost at the least, of several turns: the first reads more, of the
-// catalogs' and of pages that it cleans.
+// least is the lowest cost of each call, of several turns: the first turn reads more, of the
+// catalogs and of pages that it cleans.
 func (v *traveller) least() (names []string, least map[string]int64) {
 	v.t.Helper()
 	for range 3 {
@@ -117,8 +117,8 @@ func (v *traveller) least() (names []string, least map[string]int64) {
 	return names, least
 }
 
-// Whatever else the database is used for: a snapshot that is held, so that nothing can be
-// cleaned, leaves each call at no more than twice the buffers that it reads without.
+// While a snapshot is held, so that no cleaning is possible, each call reads at most twice
+// the buffers that it reads without.
 func TestCallsUnderAHeldSnapshot(t *testing.T) {
 	v := &traveller{gauge: newGauge(t), ctx: t.Context()}
 	for i := range heldLanes {
@@ -144,12 +144,13 @@ func TestCallsUnderAHeldSnapshot(t *testing.T) {
 	t.Logf("buffers of a call, without and with a held snapshot:\n%s", &table)
 }
 
-// heldMore is what a call may read beside: its rows are on pages of their own then.
+// heldMore is the number of extra buffers that a call may read: its rows are on pages of
+// their own then.
 const heldMore = 40
 
 // growing are calls that walk dead rows: see docs/performance.md. A scan for lanes does so
-// after one that found none. A List without a lane reads all open rows, and one of a lane
-// passes over the rows that retention has removed in front.
+// after a scan that found none. A List without a lane reads all open rows, and a List of a
+// lane passes over the rows that retention has removed in front.
 var growing = map[string]bool{
 	"Lanes, nothing open": true, "Counts": true, "List, open": true, "List of a lane": true,
 }

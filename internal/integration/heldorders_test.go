@@ -11,7 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// ordering sends orders of one party through a store, in batches of so many.
+// ordering sends orders of one party through a store, in batches of one size.
 type ordering struct {
 	*traveller
 	each    int
@@ -19,7 +19,7 @@ type ordering struct {
 	batches int
 }
 
-// turn brings a batch's orders to their end, and says what its calls read.
+// turn brings a batch's orders to their end, and returns the buffers that its calls read.
 func (o *ordering) turn() (buffers map[string]int64) {
 	o.t.Helper()
 	const party = "party"
@@ -73,8 +73,9 @@ func (o *ordering) turn() (buffers map[string]int64) {
 	return buffers
 }
 
-// Orders remember no position: each look at a party walks what was finished of it since the
-// snapshot was taken. What that costs stays in proportion, and only where parties are looked at.
+// Orders remember no position: each look at a party walks the party's orders that were finished
+// since the snapshot was taken. This cost stays in proportion, and only calls that look at parties
+// have it.
 func TestOrdersUnderAHeldSnapshot(t *testing.T) {
 	o := &ordering{traveller: &traveller{gauge: newGauge(t), ctx: t.Context(), lanes: []batch.ServiceID{"party"}}, each: 50}
 	for range 4 {
@@ -98,6 +99,6 @@ func TestOrdersUnderAHeldSnapshot(t *testing.T) {
 	}
 }
 
-// deadOrder is how many buffers a call reads at most for each order of the party that is dead;
-// the others read none.
+// deadOrder is the number of buffers that a call reads at most for each dead order of the
+// party; the other calls read none.
 var deadOrder = map[string]int64{"Parties": 1, "NextOrders": 1}

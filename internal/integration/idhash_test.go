@@ -13,9 +13,9 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// A batch is looked up by a hash of its id. Where that of two ids is the same, neither is
-// taken for the other, and the second is refused at once, whether the first is stored
-// or was. No two such ids are known, so the database is told of one.
+// The store looks a batch up by a hash of its id. If two ids have the same hash, it never
+// takes one for the other, and it refuses the second at once, whether the first is stored or
+// was. No two such ids are known, so the test writes such a hash into the database.
 func TestHashOfAnotherID(t *testing.T) {
 	for _, d := range []driver{pgx, libpq} {
 		t.Run(d.name, func(t *testing.T) {
@@ -24,7 +24,7 @@ func TestHashOfAnotherID(t *testing.T) {
 			stored, other := one("s", "stored"), one("s", "other")
 			other.Payload = stored.Payload // so that they differ by their ids alone
 			refused := func() {
-				for i := range 3 { // the first takes the batch for new
+				for i := range 3 { // the first call takes the batch for new
 					err := st.Add(t.Context(), one("s", fmt.Sprint("new", i)), other)
 					require.ErrorIs(t, err, batch.ErrConflict)
 					assert.ErrorContains(t, err, "batch "+other.Key().String()+": its id has the hash of batch "+string(stored.ID))

@@ -24,7 +24,7 @@ import (
 
 var idleFor = flag.Duration("idle.time", 5*time.Second, "how long an idle Runner is watched")
 
-// traffic is what was sent to a server.
+// traffic is the messages sent to a server.
 type traffic struct {
 	mu sync.Mutex
 	counts
@@ -101,8 +101,8 @@ func (t *traffic) see(kind byte, body []byte) {
 			switch word {
 			case "":
 			case "--":
-				// The driver's ping of a connection that was idle for a second, which it is
-				// where a busy machine is late.
+				// This is the driver's ping of a connection that was idle for a second, which
+				// happens on a busy machine.
 				t.trips--
 			case "BEGIN", "SET", "COMMIT", "ROLLBACK":
 				t.frames++
@@ -110,15 +110,15 @@ func (t *traffic) see(kind byte, body []byte) {
 				t.work++
 			}
 		}
-	case 'S': // the end of what was sent together
+	case 'S': // the end of messages sent together
 		t.trips++
 	case 'E': // execute
 		t.work++
 	}
 }
 
-// An idle Runner leaves the database alone: it asks for lanes, and for batches that
-// somebody else left under way.
+// An idle Runner leaves the database alone: it asks for lanes, and for batches that another
+// process left under way.
 func TestIdleRunnerIsQuiet(t *testing.T) {
 	for _, d := range []driver{pgx, libpq} {
 		t.Run(d.name, func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestIdleRunnerIsQuiet(t *testing.T) {
 			go func() { done <- r.Run(ctx) }()
 			require.NoError(t, r.Add(ctx, one("s", "a")))
 			require.NoError(t, r.Idle(ctx))
-			wait := time.NewTimer(time.Second) // what the batch was about has passed
+			wait := time.NewTimer(time.Second) // the batch's own work has passed
 			<-wait.C
 			before, from := seen.now(), time.Now()
 			wait.Reset(*idleFor)

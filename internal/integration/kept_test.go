@@ -17,8 +17,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// keptOnly watches connections: in a transaction whose plans the server keeps no statement
-// that names a table is sent but those that TestKeptPlans looks at.
+// keptOnly watches connections: in a transaction whose plans the server keeps, it allows only
+// statements that TestKeptPlans looks at, and statements that name no table.
 type keptOnly struct {
 	t     testing.TB
 	kept  map[string]bool // by text, with {name} for a table

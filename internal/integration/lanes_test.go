@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// A scan finds the same lanes whatever the store remembers of them: of none, of some, or of all.
+// A scan finds the same lanes if the store remembers none, some, or all of them.
 func TestScansFindTheSameLanesWhateverIsRemembered(t *testing.T) {
 	s := usedSpace(t, pgx)
 	remembers, _ := s.store()
@@ -50,8 +50,8 @@ func TestScansFindTheSameLanesWhateverIsRemembered(t *testing.T) {
 		for range 10 {
 			l := lane(rng.IntN(40))
 			switch add(l); rng.IntN(4) {
-			case 0: // stays, and nobody may remember the lane
-			case 1: // stays in a lane that is remembered
+			case 0: // stays, so the store must not remember the lane
+			case 1: // stays in a remembered lane
 				finish(l)
 				add(l)
 			case 2: // stays in flight
@@ -86,7 +86,8 @@ func TestScansFindTheSameLanesWhateverIsRemembered(t *testing.T) {
 	}
 }
 
-// Where many lanes are remembered a scan reads all of them together, unless that takes long.
+// If the store remembers many lanes, a scan reads all of them together, unless that takes
+// long.
 func TestAScanThatTakesLongLooksAtRememberedLanes(t *testing.T) {
 	s := usedSpace(t, pgx)
 	st, _ := s.store()

@@ -16,7 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// ends counts the transactions that ended in one way or the other.
+// ends counts transactions by their end.
 type ends struct {
 	mu   sync.Mutex
 	seen map[string]int
@@ -35,7 +35,7 @@ func (e *ends) TraceQueryStart(ctx context.Context, _ *driverpgx.Conn, q driverp
 // TraceQueryEnd does nothing.
 func (*ends) TraceQueryEnd(context.Context, *driverpgx.Conn, driverpgx.TraceQueryEndData) {}
 
-// since returns what was counted, and begins anew.
+// since returns the counts, and begins anew.
 func (e *ends) since() map[string]int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -44,8 +44,8 @@ func (e *ends) since() map[string]int {
 	return seen
 }
 
-// A claim does not begin in vain where a lane is new: its row is made before. Where that
-// is known to be there, there is nothing to make, and where it has gone it is made after all.
+// A claim does not begin in vain for a new lane: the store makes the lane's row before. If it
+// knows that the row is there, it makes nothing; if the row has gone, it makes it again.
 func TestAClaimFromNewLanesDoesNotBeginTwice(t *testing.T) {
 	s := newSpace(t, pgx)
 	s.store()

@@ -23,7 +23,7 @@ func one(service string, id any) batch.Batch {
 	return batch.Batch{Service: batch.ServiceID(service), ID: batch.ID(fmt.Sprint(id)), Payload: fmt.Appendf(nil, "payload of %v", id)}
 }
 
-// lane is all that waits in a lane, in order.
+// lane returns all waiting batches of a lane, in order.
 func lane(t testing.TB, st *postgres.Store, service batch.ServiceID) (ids []batch.ID) {
 	t.Helper()
 	got, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{service}, Limit: 1, Window: 100_000, TTL: time.Minute},
@@ -45,9 +45,9 @@ type added struct {
 	committed  bool
 }
 
-// 64 writers add to one lane, some in transactions that stay open, some of which are
-// rolled back. Others keep theirs open all the time: nobody waits for them. In the
-// end the lane holds what was committed, and Adds that did not overlap in their order.
+// 64 writers add to one lane, some in transactions that stay open, some of which are rolled
+// back. Other transactions stay open all the time: no writer waits for them. In the end the
+// lane holds the committed batches, and Adds that did not overlap are in order.
 func TestManyWritersOfOneLane(t *testing.T) {
 	const writers, each, open = 64, 12, 8
 	for _, d := range []driver{pgx, libpq} {
@@ -155,7 +155,7 @@ func compareOrder(t *testing.T, all []added, place map[batch.ID]int) {
 	require.Positive(t, pairs, "no two calls followed one another: this tests nothing")
 }
 
-// An Add of an id that an open transaction has added waits for that one alone.
+// An Add of an id that an open transaction has added waits for that transaction alone.
 func TestSameIDWaits(t *testing.T) {
 	for _, d := range []driver{pgx, libpq} {
 		t.Run(d.name, func(t *testing.T) {
@@ -180,7 +180,7 @@ func TestSameIDWaits(t *testing.T) {
 	}
 }
 
-// A lane that another claim holds is skipped at once, named, and not waited for.
+// A claim skips at once a lane that another claim holds, names it, and does not wait for it.
 func TestHeldLanesAreNamed(t *testing.T) {
 	s := newSpace(t, pgx)
 	st, db := s.store()
@@ -206,8 +206,8 @@ func TestHeldLanesAreNamed(t *testing.T) {
 	assert.Len(t, got.Runs, 2)
 }
 
-// A lane that another claim holds is not left as well: it is to be left alone for a
-// while, however early the limit is reached.
+// A claim does not also list a held lane as left: the queuer must leave the lane alone for a
+// while, however early the claim reaches its limit.
 func TestHeldLanesAreNotLeft(t *testing.T) {
 	s := newSpace(t, pgx)
 	st, db := s.store()
@@ -227,7 +227,7 @@ func TestHeldLanesAreNotLeft(t *testing.T) {
 	assert.Equal(t, []batch.ServiceID{"c"}, got.Left)
 }
 
-// While choose is being asked the lane is held: no other claim sees it.
+// The claim holds the lane while it calls choose: no other claim sees the lane.
 func TestChooseHoldsTheLane(t *testing.T) {
 	s := newSpace(t, pgx)
 	st, _ := s.store()

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(pgtest.Main(m, pool.close)) }
 
-// A driver of database/sql, and how it is told apart.
+// driver is a driver of database/sql, and its names.
 type driver struct {
 	name    string // in test names
 	sql     string // in database/sql
@@ -40,9 +40,9 @@ var (
 
 var schemas atomic.Int64
 
-// space is a schema of one test, with a clock of its own: a function clock_timestamp
-// that is found before PostgreSQL's. Behind PgBouncer it is a database of one test,
-// since PgBouncer does not pass a search_path on.
+// space is a schema of one test, with a clock of its own: a function clock_timestamp that is
+// found before PostgreSQL's. Behind PgBouncer it is a database of one test, since PgBouncer
+// does not pass a search_path on.
 type space struct {
 	t      testing.TB
 	d      driver
@@ -52,7 +52,7 @@ type space struct {
 	base   string // without the driver's own parameters
 }
 
-// newSpace is one that no other test has used; it is gone with the test.
+// newSpace makes a space that no other test has used; it is gone with the test.
 func newSpace(t testing.TB, d driver) *space {
 	t.Helper()
 	s := makeSpace(t, d)
@@ -119,8 +119,8 @@ func with(dsn, params string) string {
 	return dsn + "?" + params
 }
 
-// spaces that a test has left as it found them, by the way they are reached. Making
-// one takes longer than most tests.
+// spacePool holds spaces that a test has left as it found them, by driver and way of
+// connecting. Making a space takes longer than most tests.
 type spacePool struct {
 	mu   sync.Mutex
 	idle map[bool][]*space
@@ -156,8 +156,8 @@ func (p *spacePool) close() {
 	}
 }
 
-// usedSpace is a migrated space that another test may have used before: its tables
-// are empty and its clock is right.
+// usedSpace is a migrated space that another test may have used before: its tables are empty
+// and its clock is right.
 func usedSpace(t testing.TB, d driver) *space {
 	t.Helper()
 	s := pool.take(t, d)
@@ -172,7 +172,7 @@ func usedSpace(t testing.TB, d driver) *space {
 	return s
 }
 
-// tables are those of the store, but for the record of its migrations.
+// tables returns the tables of the store, without the record of its migrations.
 func (s *space) tables() string {
 	s.t.Helper()
 	var list string

@@ -21,7 +21,7 @@ func TestMigrateAtOnce(t *testing.T) {
 	for _, d := range []driver{pgx, libpq, pqBounced, pgxBounced} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
-			o := &postgres.Options{Schema: s.schema + "_new"} // which nobody has made
+			o := &postgres.Options{Schema: s.schema + "_new"} // a schema that does not exist yet
 			if !d.bouncer {
 				t.Cleanup(func() { s.exec(`DROP SCHEMA ` + o.Schema + ` CASCADE`) })
 			}
@@ -59,7 +59,7 @@ func TestMigrateAtOnce(t *testing.T) {
 	}
 }
 
-// Without tables, or with those of another version, every method says so.
+// Without tables, or with tables of another version, every method returns that error.
 func TestNotMigrated(t *testing.T) {
 	for _, d := range []driver{pgx, libpq} {
 		t.Run(d.name, func(t *testing.T) {
@@ -90,7 +90,8 @@ func TestNotMigrated(t *testing.T) {
 			require.NoError(t, err)
 			every(postgres.ErrNewerSchema)
 			require.ErrorIs(t, st.Migrate(t.Context()), postgres.ErrNewerSchema)
-			// The version after this one is served, and left as it is: a rolling deploy.
+			// The store serves the version after this one, and leaves it as it is: a rolling
+			// deploy.
 			s.exec(`UPDATE ` + table + ` SET version_id = 4 WHERE version_id = 99`)
 			st, err = postgres.New(db, &postgres.Options{Schema: s.schema})
 			require.NoError(t, err)
@@ -100,7 +101,7 @@ func TestNotMigrated(t *testing.T) {
 			s.exec(`UPDATE ` + table + ` SET version_id = 99 WHERE version_id = 4`)
 			s.exec(`DELETE FROM ` + table + ` WHERE version_id = 99`)
 			require.NoError(t, st.Add(t.Context(), one("a", "new")))
-			// Tables that go while it runs are noticed, too.
+			// The store notices, too, when tables go while it runs.
 			s.exec(`ALTER TABLE ` + s.schema + `.batches RENAME TO elsewhere`)
 			require.ErrorIs(t, st.Add(t.Context(), one("a", 2)), postgres.ErrNotMigrated)
 		})
@@ -179,8 +180,8 @@ func calls(t *testing.T, st *postgres.Store) map[string]func() error {
 	}
 }
 
-// Names that SQL keeps for itself, and prefixes, are only names. Two stores in one
-// schema do not see each other.
+// Reserved words of SQL, and prefixes, are only names. Two stores in one schema do not see
+// each other.
 func TestNames(t *testing.T) {
 	s := newSpace(t, libpq)
 	t.Cleanup(func() { s.exec(`DROP SCHEMA IF EXISTS "select" CASCADE`) })

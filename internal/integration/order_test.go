@@ -15,10 +15,10 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Whoever writes waits for a row in the order of their numbers, and does not keep others
-// waiting meanwhile for one that comes later: two instances that hear the same about the
-// same batches would stand in each other's way until PostgreSQL notices, a second later.
-// What is written without being read first comes in kinds, each a statement of its own.
+// Writers wait for rows in the order of the rows' numbers, and do not keep others waiting
+// meanwhile for a later row: else two instances with the same news about the same batches
+// would block each other until PostgreSQL notices, a second later. Writes without an earlier
+// read come in kinds, each a statement of its own.
 func TestRecordWaitsInOneOrder(t *testing.T) {
 	for name, second := range map[string]store.Finding{"known and read": store.Refused, "known in two ways": store.IsCommitted} {
 		t.Run(name, func(t *testing.T) {
@@ -52,7 +52,8 @@ func TestRecordWaitsInOneOrder(t *testing.T) {
 				}
 				done <- err
 			}()
-			// It waits for the first, for longer than others' transactions take, and the second is free.
+			// It waits for the first row, for longer than others' transactions take, and the
+			// second row is free.
 			require.Eventually(t, func() bool {
 				var waits, free int
 				require.NoError(t, s.admin.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'
@@ -70,10 +71,10 @@ func TestRecordWaitsInOneOrder(t *testing.T) {
 	}
 }
 
-// A row that was found by its version, and is then written by its place without being
-// locked in between, is written only while it has that version: releases of PostgreSQL
-// from before the end of 2025 do not look again at the place of a row that somebody was
-// just changing, and go on with the changed one.
+// A statement that finds a row by its version, and then writes it by its place without a lock
+// in between, writes it only while the row has that version: releases of PostgreSQL from
+// before the end of 2025 do not look again at the place of a row that another transaction was
+// just changing, and go on with the changed row.
 func TestWhatIsWrittenByItsPlaceNamesItsVersion(t *testing.T) {
 	byPlace := regexp.MustCompile(`(\w+)\.ctid = u\.place`)
 	seen := 0

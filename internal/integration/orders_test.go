@@ -64,7 +64,7 @@ func refsOf(orders []store.QueuedOrder) (refs []store.OrderRef) {
 	return refs
 }
 
-// A transaction that may not see the end of a party's queue is refused, unless the
+// The store refuses a transaction that may not see the end of a party's queue, unless the
 // options allow it.
 func TestAddOrdersTxWantsReadCommitted(t *testing.T) {
 	for _, d := range []driver{pgx, libpq} {
@@ -91,7 +91,7 @@ func TestAddOrdersTxWantsReadCommitted(t *testing.T) {
 	}
 }
 
-// What an error leaves of an application's transaction is all that was there before.
+// An error leaves an application's transaction as it was before the call.
 func TestAddOrdersTxGoesOn(t *testing.T) {
 	for _, d := range []driver{pgx, libpq} {
 		t.Run(d.name, func(t *testing.T) {
@@ -146,8 +146,8 @@ func TestOrderTiesBreakByID(t *testing.T) {
 	assert.Equal(t, []batch.OrderID{"a", "b", "c", "d"}, got)
 }
 
-// A second batch of a party waits for the transaction that settles the first, and is
-// not turned away by what is about to be gone.
+// A second batch of a party waits for the transaction that settles the first. Rows of the
+// first batch that are about to go do not turn it away.
 func TestPrepareWaitsForSettling(t *testing.T) {
 	s := newSpace(t, pgx)
 	st, _ := s.store()

@@ -65,7 +65,7 @@ func constants(t testing.TB) map[string]string {
 	return found
 }
 
-// source is where a file of the source is to be read: of a mutant, elsewhere.
+// source returns the path of a source file: a mutant's is elsewhere.
 func source(t testing.TB, path string) string {
 	overlay := os.Getenv("DLTBATCH_TEST_OVERLAY")
 	if overlay == "" {
@@ -141,7 +141,7 @@ func (s *space) fill(waiting, attempted, final int) {
 	}
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT false, 'paused' || i, 1, 'me', '', 0, 0, '' FROM generate_series(1, %d) i`, table("controls"), waiting+attempted))
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT false, 'paused' || i, 1, 'pause', 'me', '', i, '', 0 FROM generate_series(1, %d) i`, table("lane_acts"), waiting+attempted))
-	// Orders: some that wait, fewer that are in flight, and what is finished.
+	// Orders: some that wait, fewer in flight, and finished ones.
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT i, md5('o' || i), 'lane' || lpad((i %% 1000)::text, 4, '0'), 1000000 + i, CASE WHEN i %% 3 = 0 THEN 'key' || i ELSE '' END,
 		i %% 4, false, CASE WHEN i %% 5 = 0 THEN 9000000000000000 ELSE 0 END, '\x00', decode(repeat('00', 100), 'hex') FROM generate_series(1, %d) i`, table("orders"), waiting+attempted+final))
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT seq, party, priority, created_at, deadline, urgent, 100, 1, 1, '', 0, 0, '' FROM %s WHERE seq <= %d`,
@@ -167,26 +167,25 @@ func plan(t *testing.T, db *sql.DB, statement string) string {
 	return strings.Join(lines, "\n")
 }
 
-// mayRead is what reads a table from its beginning to its end on purpose.
+// mayRead names the statements that read a table from its beginning to its end on purpose.
 var mayRead = map[string]string{
-	"sqlDue":          "attempted_batches", // where all that was claimed lately is due
+	"sqlDue":          "attempted_batches", // where all recently claimed batches are due
 	"sqlLookDue":      "attempted_batches",
 	"sqlAnyOpen":      "waiting_batches attempted_batches", // EXISTS reads one row
 	"sqlAnyAttempted": "attempted_batches",
 	"sqlAnyBuried":    "tombstones", // EXISTS reads the first row
 	"sqlLedger":       "ledger",
 	"sqlAdders":       "pg_database", // of the server
-	// As large as what is in flight.
+	// The table is as large as the work in flight.
 	"sqlSettleable":      "unsettled_batches",
 	"sqlDeleteUnsettled": "unsettled_batches",
-	// Of a few streams, a prune names most.
+	// There are few streams, and a prune names most of them.
 	"sqlLockStreams": "streams",
 	"sqlRaiseSince":  "streams",
 }
 
-// No statement of the store reads through what grows with the backlog or with
-// history (docs/design.md#promise-9-cost), whether or not the planner's statistics are
-// up to date.
+// No statement of the store reads through data that grows with the backlog or with history
+// (docs/design.md#promise-9-cost), with or without fresh statistics of the planner.
 func TestNoStatementScans(t *testing.T) {
 	s := filled(t, 100_000, 20_000, 100_000)
 	for _, statistics := range []string{"none", "fresh"} {
@@ -221,7 +220,8 @@ func TestNoStatementScans(t *testing.T) {
 	}
 }
 
-// What looks back or asks for lanes follows their index, and no further than it must.
+// Statements that look back or ask for lanes follow their index, and no further than they
+// must.
 func TestLanePlans(t *testing.T) {
 	s := filled(t, 1000, 20_000, 100_000)
 	all := statements(t)
@@ -251,8 +251,8 @@ func TestLanePlans(t *testing.T) {
 	}
 }
 
-// The loops of auto-batching follow the indexes of what waits, what may expire and what
-// is in flight, and go no further than they must.
+// The loops of auto-batching follow the indexes of waiting orders, of claims that may expire
+// and of orders in flight, and go no further than they must.
 func TestOrderPlans(t *testing.T) {
 	s := filled(t, 60_000, 10_000, 100_000)
 	all := statements(t)
@@ -286,8 +286,8 @@ func TestOrderPlans(t *testing.T) {
 	}
 }
 
-// Parties stops at its limit: it looks up as many parties as it returns and passes
-// over, however many there are.
+// Parties stops at its limit: it looks up only as many parties as it returns and passes over,
+// however many there are.
 func TestPartiesReadsWhatItReturns(t *testing.T) {
 	s := filled(t, 60_000, 10_000, 1000)
 	s.exec(`ANALYZE`)
@@ -296,18 +296,20 @@ func TestPartiesReadsWhatItReturns(t *testing.T) {
 	got := plan(t, s.admin, "(ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) "+text)
 	at := regexp.MustCompile(`CTE Scan on parties p.*\(actual rows=(\d+)`).FindStringSubmatch(got)
 	require.NotNil(t, at, got)
-	// lane0000 has no batch and lane0001 to lane0500 do: three that do not are found after these.
+	// lane0000 has no batch and lane0001 to lane0500 do: three lanes without a batch come
+	// after these.
 	assert.Equal(t, "3", at[1], got)
 	removed := regexp.MustCompile(`Rows Removed by Filter: (\d+)`).FindStringSubmatch(got)
 	require.NotNil(t, removed, got)
 	assert.Equal(t, "500", removed[1], got)
 }
 
-// keptStatements are those that store/postgres sends with plans that the server keeps: see keptOnly.
+// keptStatements are the statements that store/postgres sends with plans that the server keeps: see
+// keptOnly.
 var keptStatements = []string{"sqlLockLanes", "sqlLockAndLook", "sqlAdders", "sqlLanesThere", "sqlNewLanes", "sqlAttempted", "sqlWaiting", "sqlTake", "sqlSeqs",
 	"sqlPayloads", "sqlNowBrisk", "sqlAdvance", "sqlFinish"}
 
-// A plan that was made when all was empty, and is kept, does not read through what grows
+// A kept plan that was made when all tables were empty does not read through tables that grow
 // after that: it reaches every table by a condition on an index, or on a place.
 func TestKeptPlans(t *testing.T) {
 	s := newSpace(t, pgx)
@@ -321,7 +323,7 @@ func TestKeptPlans(t *testing.T) {
 	}
 	_, settings, _ := strings.Cut(constants(t)["beginKept"], "; ")
 	require.Contains(t, settings, "generic")
-	// Who has set these for a whole database or role says nothing about the store.
+	// A database or role may switch these off: the plans below must not depend on that.
 	for _, method := range []string{"nestloop", "indexscan", "tidscan"} {
 		exec("SET enable_" + method + " = off")
 	}
@@ -360,7 +362,7 @@ func TestKeptPlans(t *testing.T) {
 				switch {
 				case strings.HasPrefix(n.Type, "Index"):
 					assert.NotEmpty(t, n.IndexCond, "%s, statistics: %s\n%s", name, statistics, encoded)
-					// What an index begins with, not a later column of it.
+					// The first column of an index, not a later one.
 					first := map[string]string{
 						"attempted_batches_pkey": "(seq = ", "batches_pkey": "(seq = ", "attempted_batches_lane": "(service_id = ", "batches_id": "(id_hash = ",
 						"waiting_batches_pkey": "(service_id = ", "services_pkey": "(service_id = ", "controls_pkey": "((everything = ",
@@ -368,7 +370,7 @@ func TestKeptPlans(t *testing.T) {
 					}[n.Index]
 					require.NotEmpty(t, first, n.Index)
 					assert.True(t, strings.HasPrefix(strings.TrimLeft(n.IndexCond, "("), strings.TrimLeft(first, "(")), "%s, statistics: %s\n%s", name, statistics, encoded)
-				case strings.HasSuffix(n.Type, "Sort"): // of what came with the call, not of a lane
+				case strings.HasSuffix(n.Type, "Sort"): // of the call's values, not of a lane
 					assert.Equal(t, "sqlNewLanes", name, "statistics: %s\n%s", statistics, encoded)
 				case strings.Contains(n.Type, "Scan"):
 					assert.Contains(t, []string{"Function Scan", "CTE Scan", "Subquery Scan", "Tid Scan"}, n.Type, "%s, statistics: %s\n%s", name, statistics, encoded)
@@ -379,7 +381,7 @@ func TestKeptPlans(t *testing.T) {
 	}
 }
 
-// node is one of a plan, as EXPLAIN has it.
+// node is a node of a plan, in EXPLAIN's form.
 type node struct {
 	Type      string `json:"Node Type"`
 	Index     string `json:"Index Name"`

@@ -21,8 +21,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// A host may keep from a role who holds locks, all of them or those of others. What an Add
-// that is slow has begun is seen all the same.
+// A host may hide locks from a role: all of them, or those of other roles. The store still
+// sees that a slow Add has begun.
 func TestWhereLocksAreHidden(t *testing.T) {
 	for name, view := range map[string]string{
 		"all": `CREATE FUNCTION %s.hide() RETURNS boolean LANGUAGE plpgsql AS 'BEGIN RAISE insufficient_privilege; END';
@@ -57,8 +57,8 @@ func TestWhereLocksAreHidden(t *testing.T) {
 	}
 }
 
-// The transaction of somebody else, in another database of the server, holds up all ids. The
-// locks tell that nobody adds, and claims begin where the open work does.
+// A foreign transaction, in another database of the server, holds up all transaction ids. The
+// locks show that no Add is under way, and claims begin at the open work.
 func TestAWriterElsewhereHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	v := &traveller{gauge: newGauge(t), ctx: t.Context(), lanes: []batch.ServiceID{"s"}}
@@ -86,7 +86,7 @@ func TestAWriterElsewhereHoldsNothingUp(t *testing.T) {
 	assert.Less(t, least, int64(100), "of a lane with 1,500 dead rows")
 }
 
-// Of a lane that another claim holds nobody looks whether it has anything.
+// If another claim holds a lane, the store does not look for work in it.
 func TestAHeldLaneIsNotRead(t *testing.T) {
 	t.Parallel()
 	v := &traveller{gauge: newGauge(t), ctx: t.Context(), lanes: []batch.ServiceID{"s"}}
@@ -108,7 +108,7 @@ func TestAHeldLaneIsNotRead(t *testing.T) {
 	assert.Less(t, buffers, int64(100), "of a lane with 1,500 dead rows")
 }
 
-// With asynchronous commits what was final may be open again after a crash, from which the
+// With asynchronous commits a final batch may be open again after a crash, from which the
 // server recovers without another start.
 func TestAsynchronousCommitsAreNotBelieved(t *testing.T) {
 	t.Parallel()
@@ -124,7 +124,7 @@ func TestAsynchronousCommitsAreNotBelieved(t *testing.T) {
 	assert.Equal(t, batch.ID("first"), next(t, st, "s"))
 }
 
-// switched is a pool of connections to a server that may be another one each time.
+// switched is a pool of connections to a server that may be another server each time.
 func switched(t *testing.T, c *pgtest.Cluster) (*sql.DB, func(*pgtest.Cluster)) {
 	var addr atomic.Value
 	addr.Store(c.Addr())
@@ -143,8 +143,8 @@ func switched(t *testing.T, c *pgtest.Cluster) (*sql.DB, func(*pgtest.Cluster)) 
 	return db, func(c *pgtest.Cluster) { addr.Store(c.Addr()) }
 }
 
-// A standby takes over that has missed the last commits: what they had finished is open
-// again there, before all that was remembered of the lane.
+// A standby that has missed the last commits takes over: the batches that they finished are
+// open again there, before the store's remembered position of the lane.
 func TestAnotherServerIsReadFromTheBeginning(t *testing.T) {
 	t.Parallel()
 	c := pgtest.NewCluster(t, "fsync=off")

@@ -15,8 +15,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// newLateGate keeps sessions of one name waiting once they have read the clock to give out an
-// order key by it: what others add meanwhile has later ones, and is visible sooner.
+// newLateGate keeps sessions of one name waiting once they have read the clock for an order
+// key: batches that others add meanwhile have later keys, and are visible sooner.
 func newLateGate(s *space) *gate {
 	g := &gate{s: s, name: "slow_" + s.schema, key: schemas.Add(1)}
 	s.exec(fmt.Sprintf(`CREATE OR REPLACE FUNCTION %s.clock_timestamp() RETURNS timestamptz VOLATILE LANGUAGE plpgsql AS '
@@ -31,8 +31,8 @@ func newLateGate(s *space) *gate {
 	return g
 }
 
-// learn lets a store come to know as much as it ever does of where a lane's open work starts:
-// for so long something of it is added, claimed and finished.
+// learn lets a store learn as much as possible about the start of a lane's open work: for
+// long enough, batches are added, claimed and finished.
 func learn(t testing.TB, st *postgres.Store, lane string, name string) {
 	t.Helper()
 	for n, end := 0, time.Now().Add(600*time.Millisecond); time.Now().Before(end); n++ {
@@ -46,7 +46,7 @@ func learn(t testing.TB, st *postgres.Store, lane string, name string) {
 	}
 }
 
-// next claims the first of a lane.
+// next claims the first batch of a lane.
 func next(t testing.TB, st *postgres.Store, lane batch.ServiceID) batch.ID {
 	t.Helper()
 	got, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{lane}, Limit: 1, Window: 9, TTL: time.Minute}, front)
@@ -57,8 +57,9 @@ func next(t testing.TB, st *postgres.Store, lane batch.ServiceID) batch.ID {
 	return got.Runs[0].Batches[0].Key.ID
 }
 
-// Whoever gives out an order key, and is slow to store it, is waited for, wherever that is
-// done: what becomes visible long after later ones is claimed in its place.
+// The store's remembered start of a lane waits for every call that gives out an order key and
+// is slow to store it: a batch that becomes visible long after later batches is claimed in
+// its place.
 func TestSlowAddersAreSeen(t *testing.T) {
 	late := one("s", "late")
 	canceled := func(t *testing.T, st *postgres.Store) batch.Record {
@@ -132,7 +133,7 @@ func TestSlowAddersAreSeen(t *testing.T) {
 	}
 }
 
-// What another process puts back into its place is claimed before all that came after it,
+// A batch that another process puts back into its place is claimed before all later batches,
 // whether or not it was ever attempted.
 func TestRequeueByAnotherProcess(t *testing.T) {
 	for _, d := range []driver{pgx, libpq} {
@@ -163,8 +164,8 @@ func TestRequeueByAnotherProcess(t *testing.T) {
 	}
 }
 
-// A batch goes back to its place in a lane that nobody has claimed from so far, and somebody
-// begins to while that is on its way.
+// A batch goes back to its place in a lane without any claim so far, and a first claim begins
+// while that is on its way.
 func TestRequeueIntoALaneThatIsNew(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, pgx)
@@ -204,12 +205,12 @@ func TestRequeueIntoALaneThatIsNew(t *testing.T) {
 	<-learned
 	got, err := st.Get(t.Context(), old.Key())
 	require.NoError(t, err)
-	if got.State == batch.Queued { // else it was claimed meanwhile
+	if got.State == batch.Queued { // else another claim took it meanwhile
 		assert.Equal(t, old.ID, next(t, st, "s"))
 	}
 }
 
-// A lane that is paused shows nothing, and is not taken for one that is empty.
+// A paused lane shows nothing, and the store does not take it for an empty lane.
 func TestAPausedLaneKeepsItsPlace(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, pgx)
@@ -236,8 +237,9 @@ func TestAPausedLaneKeepsItsPlace(t *testing.T) {
 	assert.Equal(t, batch.ID("first"), next(t, st, "s"))
 }
 
-// A transaction that has added and stays open is waited for. That claims become slower
-// meanwhile is told, and who does it, until it has ended.
+// The remembered start of a lane waits for a transaction that has added and stays open. The
+// store reports that claims become slower meanwhile, and the transaction that causes it,
+// until it has ended.
 func TestALongAddIsTold(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, pgx)
@@ -271,8 +273,9 @@ func TestALongAddIsTold(t *testing.T) {
 	}
 }
 
-// While code of version 1 may add, nothing is remembered: it reads the clock before anybody can
-// know of it. That this is so is told, and it ends by itself once the migration is finished.
+// While code of version 1 may add, the store remembers nothing: old code reads the clock
+// before the store can know of its Add. The store reports this, and the report ends by itself
+// once the migration is finished.
 func TestNothingIsRememberedBesideOldCode(t *testing.T) {
 	for _, d := range []driver{pgx, libpq} {
 		t.Run(d.name, func(t *testing.T) {

@@ -81,7 +81,7 @@ func TestUpdatesAreHOT(t *testing.T) {
 	st, db := s.store()
 	require.NoError(t, st.Add(t.Context(), benchBatches(lanes, lanes)...))
 	benchRound(t, st, lanes, map[string]time.Duration{})
-	require.NoError(t, db.Close()) // which hands its counts in
+	require.NoError(t, db.Close()) // which reports its counts
 	var all, hot int
 	require.Eventually(t, func() bool {
 		row := s.admin.QueryRow(`SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE schemaname = $1 AND relname = 'attempted_batches'`, s.schema)
@@ -91,8 +91,8 @@ func TestUpdatesAreHOT(t *testing.T) {
 	assert.GreaterOrEqual(t, hot, all*95/100)
 }
 
-// The end of a lane counts also where the clock has not gone on since, and where it is
-// behind: whatever other lanes' ends are.
+// The end of a lane counts also if the clock has not gone on since, and if it is behind. The
+// ends of other lanes do not matter.
 func TestOrderKeysAreAheadOfTheClock(t *testing.T) {
 	s := newSpace(t, pgx)
 	s.exec(`CREATE OR REPLACE FUNCTION ` + s.schema + `.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS 'SELECT to_timestamp(1000) + (SELECT ahead FROM ` + s.schema + `.clock)'`)
@@ -122,7 +122,7 @@ func TestOrderKeysAreAheadOfTheClock(t *testing.T) {
 	assert.Equal(t, []int64{-1_000_000}, keys("third"))
 }
 
-// However many are added, no two have one number.
+// No two batches have one number, however many are added.
 func TestNumbersAreNotShared(t *testing.T) {
 	s := newSpace(t, pgx)
 	st, _ := s.store()
@@ -134,7 +134,7 @@ func TestNumbersAreNotShared(t *testing.T) {
 		require.NoError(t, st.Add(t.Context(), bs...))
 	}
 	assert.Len(t, lane(t, st, "s"), 1+1500+1000+1+2001)
-	// None was rolled back and done again.
+	// No transaction was rolled back and repeated.
 	var again int
 	require.NoError(t, s.admin.QueryRow(`SELECT count(*) FROM `+s.schema+`.batches b WHERE b.seq % 1000 = 1`).Scan(&again))
 	assert.Equal(t, 1+2+1+1+3, again)

@@ -12,8 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/queuer"
 )
 
-// Two Runners on one schema, as two instances have them, deliver everything once and
-// in order to a ledger that would execute a batch as often as it is sent.
+// Two Runners on one schema, as two instances have them, deliver everything once and in order
+// to a ledger that would execute a batch as often as it is sent.
 func TestTwoRunners(t *testing.T) {
 	for _, d := range []driver{pgx, libpq, pgxSimple, pqBounced} {
 		t.Run(d.name, func(t *testing.T) {

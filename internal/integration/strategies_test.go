@@ -15,7 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch/queuer"
 )
 
-// deliver has two Runners deliver batches, added in turns through the one and the other.
+// deliver lets two Runners deliver batches, added in turns through the one and the other.
 func deliver(t *testing.T, d driver, ledger *memory.Ledger, strategy queuer.Strategy, batches []batch.Batch) {
 	s := newSpace(t, d)
 	s.exec(`DROP FUNCTION ` + s.schema + `.clock_timestamp()`)
@@ -45,8 +45,8 @@ func deliver(t *testing.T, d driver, ledger *memory.Ledger, strategy queuer.Stra
 	}
 }
 
-// Two instances whose lanes are pipelined deliver each in order, each batch once, and
-// with several of a lane under way.
+// Two instances whose lanes are pipelined deliver each lane in order, each batch once, and
+// with several batches of a lane under way.
 func TestTwoRunnersPipelined(t *testing.T) {
 	for _, d := range []driver{pgx, libpq} {
 		t.Run(d.name, func(t *testing.T) {
@@ -77,8 +77,8 @@ func TestTwoRunnersPipelined(t *testing.T) {
 	}
 }
 
-// Two instances let what conflicts with nothing before it leave at once. What writes
-// the same address is executed in the order in which it was added, each batch once.
+// Two instances let every batch leave at once that conflicts with no batch before it. Batches
+// that write the same address are executed in the order in which they were added, each once.
 func TestTwoRunnersParallel(t *testing.T) {
 	for _, d := range []driver{pgx, libpq} {
 		t.Run(d.name, func(t *testing.T) {

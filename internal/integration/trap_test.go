@@ -13,18 +13,18 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// An idle instance on empty, vacuumed tables must not be left with plans for tables
-// of no rows: the next burst would read through all of it with every call
-// (524 batches a second instead of 27,000).
+// An idle instance on empty, vacuumed tables must not keep plans for tables of no rows: each
+// call of the next burst would read through the whole table (524 batches a second instead of
+// 27,000).
 func TestIdleInstanceIsNotTrapped(t *testing.T) {
 	const rows = 50_000
 	for _, d := range []driver{pgx, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
 			st, db := s.store()
-			db.SetMaxOpenConns(1) // whose plans these are
+			db.SetMaxOpenConns(1) // so that all plans are on one connection
 			s.exec(`VACUUM ANALYZE`)
-			reads := func() (n int) { // of rows, by whoever has ended
+			reads := func() (n int) { // of rows, by connections that have ended
 				row := s.admin.QueryRow(`SELECT sum(n) FROM (SELECT seq_tup_read AS n FROM pg_stat_user_tables WHERE schemaname = $1 AND relname <> 'clock'
 					UNION ALL SELECT idx_tup_read FROM pg_stat_user_indexes WHERE schemaname = $1) t`, s.schema)
 				require.NoError(t, row.Scan(&n))
@@ -44,7 +44,7 @@ func TestIdleInstanceIsNotTrapped(t *testing.T) {
 					for _, c := range r.Batches {
 						refs = append(refs, c.Ref)
 						o := store.Outcome{Ref: c.Ref, Version: c.Version, Finding: store.IsCommitted, By: batch.BySubmitter}
-						if len(refs)%2 == 0 { // what is known is not read first
+						if len(refs)%2 == 0 { // the store does not first read what it knows
 							o.Was, o.Report = c.Was, &batch.Report{Attempt: c.Attempt}
 							known = append(known, o)
 							continue
@@ -70,7 +70,7 @@ func TestIdleInstanceIsNotTrapped(t *testing.T) {
 				require.Zero(t, round())
 			}
 			s.fill(rows, 0, rows)
-			before := -1 // a session hands its counts in once a second at most: so do those that filled it
+			before := -1 // a session reports its counts once a second at most: so do the sessions that filled it
 			require.Eventually(t, func() bool {
 				was := before
 				before = reads()
@@ -79,7 +79,7 @@ func TestIdleInstanceIsNotTrapped(t *testing.T) {
 			for range 3 {
 				require.Equal(t, 20, round())
 			}
-			require.NoError(t, db.Close()) // which hands its counts in
+			require.NoError(t, db.Close()) // which reports its counts
 			last := -1
 			require.Eventually(t, func() bool {
 				var open int
@@ -131,7 +131,8 @@ func TestAddTxLeavesTheTransactionAsItWas(t *testing.T) {
 	}
 }
 
-// A transaction that may not see the end of a lane is refused, unless the options allow it.
+// AddTx refuses a transaction that may not see the end of a lane, unless the options allow
+// it.
 func TestAddTxWantsReadCommitted(t *testing.T) {
 	s := newSpace(t, pgx)
 	st, db := s.store()
@@ -152,7 +153,7 @@ func TestAddTxWantsReadCommitted(t *testing.T) {
 	}
 	tx, err := db.Begin()
 	require.NoError(t, err)
-	_, err = tx.Exec("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED") // which is READ COMMITTED here
+	_, err = tx.Exec("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED") // it is READ COMMITTED here
 	require.NoError(t, err)
 	require.NoError(t, st.AddTx(t.Context(), tx, batch.Batch{Service: "s", ID: "u", Payload: []byte("x")}))
 	require.NoError(t, tx.Rollback())

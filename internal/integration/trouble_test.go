@@ -19,7 +19,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// An outcome that the database does not take fails alone.
+// An outcome that the database refuses fails alone.
 func TestRefusedOutcomeFailsAlone(t *testing.T) {
 	for _, d := range []driver{pgx, libpq} {
 		t.Run(d.name, func(t *testing.T) {
@@ -65,8 +65,8 @@ func TestRefusedOutcomeFailsAlone(t *testing.T) {
 	}
 }
 
-// Connections that the server has ended are replaced, and a call that one of them
-// was in the middle of is undone.
+// The store replaces connections that the server has ended. A call on such a connection is
+// undone.
 func TestConnectionsThatDie(t *testing.T) {
 	for _, d := range []driver{pgx, libpq} {
 		t.Run(d.name, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestConnectionsThatDie(t *testing.T) {
 				require.NoError(t, err)
 			}
 			var conns []*sql.Conn
-			for range 6 { // idle ones, more than are tried by chance
+			for range 6 { // idle connections, more than are tried by chance
 				c, err := db.Conn(t.Context())
 				require.NoError(t, err)
 				conns = append(conns, c)
@@ -105,7 +105,7 @@ func TestConnectionsThatDie(t *testing.T) {
 	}
 }
 
-// What the server would lose in a crash is not promised.
+// The store does not promise commits that the server would lose in a crash.
 func TestAsynchronousCommitIsRefused(t *testing.T) {
 	s := newSpace(t, pgx)
 	s.store()
@@ -153,19 +153,20 @@ func TestOppositeOrders(t *testing.T) {
 	wg.Wait()
 	require.NoError(t, errors.Join(errs...))
 	require.Len(t, lane(t, st, "s"), rounds*each)
-	require.NoError(t, db.Close()) // which hands its counts in
+	require.NoError(t, db.Close()) // which reports its counts
 	require.Eventually(t, func() bool { return s.sessions() == 0 }, 10*time.Second, 20*time.Millisecond)
 	assert.Equal(t, before, deadlocks())
 }
 
-// sessions are those of the store that are still open.
+// sessions is the number of the store's sessions that are still open.
 func (s *space) sessions() (n int) {
 	s.t.Helper()
 	require.NoError(s.t, s.admin.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE application_name = $1`, s.schema).Scan(&n))
 	return n
 }
 
-// A call that is chosen to end a deadlock is repeated, and its caller notices nothing.
+// The store repeats a call that the server chose to end a deadlock, and the caller notices
+// nothing.
 func TestDeadlockIsRepeated(t *testing.T) {
 	for _, d := range []driver{pgx, libpq} {
 		t.Run(d.name, func(t *testing.T) {
@@ -187,7 +188,7 @@ func TestDeadlockIsRepeated(t *testing.T) {
 				_, err = tx.Exec(`SELECT 1 FROM `+s.schema+`.attempted_batches WHERE seq = $1 FOR UPDATE`, row)
 				require.NoError(t, err)
 			}
-			_, err = tx.Exec(`SET LOCAL deadlock_timeout = '1h'`) // the other notices first
+			_, err = tx.Exec(`SET LOCAL deadlock_timeout = '1h'`) // the other session notices first
 			require.NoError(t, err)
 			lock(max(first, last))
 			done := make(chan error, 1)
@@ -205,7 +206,7 @@ func TestDeadlockIsRepeated(t *testing.T) {
 				require.NoError(t, s.admin.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1`, "%"+s.schema+"%").Scan(&n))
 				return n == 1
 			}, 10*time.Second, 5*time.Millisecond)
-			lock(min(first, last)) // granted once the store's transaction is ended
+			lock(min(first, last)) // granted once the store's transaction has ended
 			require.NoError(t, tx.Commit())
 			require.NoError(t, <-done)
 		})
@@ -248,7 +249,7 @@ func TestLargeValues(t *testing.T) {
 	}
 }
 
-// A deadlock is repeated by every call that locks several rows, not by Record only.
+// Every call that locks several rows repeats itself after a deadlock, not only Record.
 func TestDeadlockIsRepeatedByEveryCall(t *testing.T) {
 	calls := map[string]func(ctx context.Context, st *postgres.Store, refs []store.Ref) error{
 		"checked": func(ctx context.Context, st *postgres.Store, refs []store.Ref) error {
@@ -280,7 +281,7 @@ func TestDeadlockIsRepeatedByEveryCall(t *testing.T) {
 					_, err = tx.Exec(`SELECT 1 FROM `+s.schema+`.attempted_batches WHERE seq = $1 FOR UPDATE`, row)
 					require.NoError(t, err)
 				}
-				_, err = tx.Exec(`SET LOCAL deadlock_timeout = '1h'`) // the other notices first
+				_, err = tx.Exec(`SET LOCAL deadlock_timeout = '1h'`) // the other session notices first
 				require.NoError(t, err)
 				lock(max(refs[0].Row, refs[1].Row))
 				done := make(chan error, 1)
@@ -290,7 +291,7 @@ func TestDeadlockIsRepeatedByEveryCall(t *testing.T) {
 					require.NoError(t, s.admin.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1`, "%"+s.schema+"%").Scan(&n))
 					return n == 1
 				}, 10*time.Second, 5*time.Millisecond)
-				lock(min(refs[0].Row, refs[1].Row)) // granted once the store's transaction is ended
+				lock(min(refs[0].Row, refs[1].Row)) // granted once the store's transaction has ended
 				require.NoError(t, tx.Commit())
 				require.NoError(t, <-done)
 			})

@@ -21,8 +21,8 @@ type follower struct {
 	n  int
 }
 
-// goOn brings some batches to their ends, and asks what is due, for long enough that what is
-// under way is looked at several times.
+// goOn brings some batches to their ends, and asks about due batches, for long enough that
+// each batch under way is looked at several times.
 func (f *follower) goOn() {
 	f.t.Helper()
 	for end := time.Now().Add(1300 * time.Millisecond); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
@@ -62,8 +62,8 @@ func record(t *testing.T, st *postgres.Store, c store.Claim, finding store.Findi
 	require.Equal(t, store.Written, applied[0].Result)
 }
 
-// What has been under way for long is asked about when it is due, whatever went through
-// since, and so is what a transaction has claimed that commits late.
+// The monitor asks about a batch that has been under way for long when it is due, however
+// many batches went through since. The same holds for a batch whose claim commits late.
 func TestPendingFindsWhatIsSlowAndWhatIsLate(t *testing.T) {
 	s := usedSpace(t, pgx)
 	st, _ := s.store()
@@ -92,8 +92,8 @@ func TestPendingFindsWhatIsSlowAndWhatIsLate(t *testing.T) {
 	require.ElementsMatch(t, []batch.ID{"slow", "late"}, f.pending(), "and again")
 }
 
-// What another process has put back into its place is counted and listed by one that knows
-// where the lane's open work began.
+// A process that knows where the lane's open work began counts and lists a batch that another
+// process has put back into its place.
 func TestWhatIsPutBackIsCounted(t *testing.T) {
 	s := usedSpace(t, pgx)
 	st, _ := s.store()
@@ -114,8 +114,8 @@ func TestWhatIsPutBackIsCounted(t *testing.T) {
 	require.Len(t, found, 1)
 }
 
-// A server that was restored, or took over, may give out lower numbers of transactions than
-// those that a process knows of: its rows are found all the same.
+// A server that was restored, or took over, may give out lower transaction numbers than a
+// process knows of: the process still finds its rows.
 func TestAnotherServerIsNoticedByAQuickLook(t *testing.T) {
 	t.Parallel()
 	c := pgtest.NewCluster(t, "fsync=off", "synchronous_commit=on")
@@ -144,12 +144,13 @@ func TestAnotherServerIsNoticedByAQuickLook(t *testing.T) {
 	require.Eventually(t, func() bool { return len(f.pending()) == 1 }, 30*time.Second, 50*time.Millisecond)
 }
 
-// A Prune that is rolled back finds the same again at once, though others were removed before.
+// A Prune that is rolled back finds the same rows again at once, even if others were removed
+// before.
 func TestAPruneThatIsRolledBackFindsItAgain(t *testing.T) {
 	s := newSpace(t, pgx)
 	st, db := s.store()
 	v := &traveller{gauge: &gauge{t: t, db: db, st: st}, ctx: t.Context(), lanes: []batch.ServiceID{"a", "b", "c", "d"}}
-	v.pass(2400) // enough for the next look not to begin at the beginning
+	v.pass(2400) // enough that the next look does not begin at the beginning
 	v.add(400)
 	claims := v.claim(400)
 	v.record(claims, batch.BySubmitter, store.Accepted)

@@ -18,8 +18,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// old is a process with the code of schema version 1, as far as its statements go: they
-// name the columns of that version alone.
+// old is a process with the code of schema version 1, as far as its statements go: they name
+// the columns of that version alone.
 type old struct {
 	t  *testing.T
 	db *sql.DB
@@ -36,7 +36,7 @@ func (o *old) run(statement string, args ...any) int64 {
 	return n
 }
 
-// try begins again where somebody got in the way, as the code of all versions does.
+// try begins again if another transaction got in the way, as the code of all versions does.
 func (o *old) try(statement string, args ...any) (n int64, err error) {
 	for range 9 {
 		var res sql.Result
@@ -59,7 +59,7 @@ func (o *old) add(service, id string) {
 	o.run(`INSERT INTO {services} (service_id) VALUES ($1::text) ON CONFLICT DO NOTHING`, service)
 }
 
-// claim takes the first of a lane of which nothing is under way.
+// claim takes the first batch of a lane that has none under way.
 func (o *old) claim(service string, ttl time.Duration) bool {
 	n := o.run(`WITH lane AS (SELECT s.service_id FROM {services} s WHERE s.service_id = $1::text FOR NO KEY UPDATE SKIP LOCKED),
 	gone AS (DELETE FROM {waiting_batches} w WHERE (w.service_id, w.created_at, w.seq) = (SELECT q.service_id, q.created_at, q.seq
@@ -75,7 +75,7 @@ func (o *old) claim(service string, ttl time.Duration) bool {
 	return n == 1
 }
 
-// accept and finish record about what this process has claimed.
+// accept and finish record outcomes of batches that this process has claimed.
 func (o *old) accept(service string) {
 	o.run(`UPDATE {attempted_batches} SET state = 3, version = version + 1, claim_expires = 0, next_check = `+oldNow+` + 3600000000,
 		due_at = `+oldNow+` + 3600000000, last_post = `+oldNow+` WHERE service_id = $1::text AND state = 2 AND claimed_by = 'old'`, service)
@@ -89,7 +89,7 @@ func (o *old) finish(service string) {
 	SELECT seq, 7, version + 1, attempt, spent, failures, asked_at, last_post, settles_at, `+oldNow+`, requeued, NULL, '', 0 FROM gone`, service)
 }
 
-// onlyFront picks the first of a lane of which nothing is under way.
+// onlyFront picks the first batch of a lane that has none under way.
 func onlyFront(l batch.Lane) []batch.Run {
 	for _, b := range l.Batches {
 		if !b.State.Claimable() {
@@ -102,7 +102,7 @@ func onlyFront(l batch.Lane) []batch.Run {
 	return []batch.Run{{0}}
 }
 
-// deliverAll claims what it can of lanes, and records it as committed.
+// deliverAll claims as many batches of lanes as it can, and records them as committed.
 func deliverAll(ctx context.Context, st *postgres.Store, ttl time.Duration, lanes ...batch.ServiceID) (int, error) {
 	c, err := st.Claim(ctx, store.ClaimQuery{Lanes: lanes, Limit: 100, Window: 1, TTL: ttl, Instance: "new"}, onlyFront)
 	if err != nil {
@@ -125,9 +125,9 @@ func deliverAll(ctx context.Context, st *postgres.Store, ttl time.Duration, lane
 	return len(done), err
 }
 
-// A database of version 1, with rows in all of its tables, becomes one of this version
-// while processes of both add, claim and record. Nothing is lost, and what the old ones
-// leave stale is not believed.
+// A database of version 1, with rows in all of its tables, becomes a database of this version
+// while processes of both add, claim and record. No batch is lost, and the store does not
+// believe stale values that old processes leave.
 func TestUpgradeUnderLoad(t *testing.T) {
 	for _, d := range []driver{pgx, libpq} {
 		t.Run(d.name, func(t *testing.T) {
@@ -234,7 +234,7 @@ func TestUpgradeUnderLoad(t *testing.T) {
 			}
 			for deadline := time.Now().Add(30 * time.Second); olds.Load() < 20 || news.Load() < 20; time.Sleep(10 * time.Millisecond) {
 				if time.Now().After(deadline) {
-					break // a busy machine: less is as good
+					break // a busy machine: fewer are as good
 				}
 			}
 			stop.Store(true)
@@ -261,7 +261,8 @@ func TestUpgradeUnderLoad(t *testing.T) {
 			assert.Equal(t, batch.ID("bad"), c.HaltedBy)
 			assert.Empty(t, c.HaltReason)
 
-			// What old code has left is followed, and its claims are of unknown length.
+			// The monitor follows the batches that old code has left, and their claims have
+			// an unknown length.
 			found, err := st.Pending(ctx, store.PendingQuery{Limit: 9, Lease: time.Minute, Services: []batch.ServiceID{"pending", "expired"}})
 			require.NoError(t, err)
 			require.Len(t, found, 2)
@@ -275,7 +276,8 @@ func TestUpgradeUnderLoad(t *testing.T) {
 			was := got.Runs[0].Batches[0].Was
 			assert.Equal(t, 7*time.Second, was.ClaimTTL)
 			assert.False(t, was.FirstClaimed.IsZero())
-			// An old process claims it once more: the length of the claim before is not that of this one.
+			// An old process claims the batch once more: the length of the claim before does not apply to this
+			// claim.
 			o.run(`UPDATE {attempted_batches} SET attempt = attempt + 1, version = version + 1, claim_expires = ` + oldNow + ` - 1 WHERE service_id = 'delayed'`)
 			found, err = st.Pending(ctx, store.PendingQuery{Limit: 9, Lease: time.Minute, Services: []batch.ServiceID{"delayed"}})
 			require.NoError(t, err)

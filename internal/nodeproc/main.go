@@ -1,8 +1,8 @@
-// Command nodeproc runs a simulated ledger as a process of its own, so that
-// benchmarks do not measure the ledger together with its client: a Sawtooth node, or
-// a Scabbard node with circuits of one service each. It prints its base URL as one
-// line and ends when its standard input is closed: a parent that dies takes it along.
-// With -journal it then prints, a line each, when what came in and was committed.
+// Command nodeproc runs a simulated ledger as a process of its own, so that benchmarks do not
+// measure the ledger together with its client: a Sawtooth node, or a Scabbard node with
+// circuits of one service each. It prints its base URL as one line and ends when its standard
+// input is closed, so it dies with its parent. With -journal it then prints, a line each, the
+// time at which batches came in and were committed.
 package main
 
 import (
@@ -23,15 +23,15 @@ func main() {
 	}
 }
 
-// moment is a line of the journal: batches were committed, or came in, at At, in
-// nanoseconds since 1970 by the clock that all processes of the machine share.
+// moment is a line of the journal: batches were committed, or came in, at At, in nanoseconds
+// since 1970 by the clock that all processes of the machine share.
 type moment struct {
 	At        int64      `json:"at"` // Unix time in nanoseconds
 	Committed bool       `json:"committed"`
 	Batches   []batch.ID `json:"batches"`
 }
 
-// ledger is what runs here.
+// ledger is the simulated node that runs here.
 type ledger interface {
 	url() string
 	moments() []moment
@@ -51,7 +51,7 @@ type settings struct {
 	journal  bool
 }
 
-// run serves until in is at its end.
+// run serves until in ends.
 func run(args []string, in io.Reader, out, errs io.Writer) error {
 	var s settings
 	flags := flag.NewFlagSet("nodeproc", flag.ContinueOnError)

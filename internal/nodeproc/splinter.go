@@ -9,7 +9,8 @@ import (
 type splinterNode struct{ *splintertest.Network }
 
 func listenSplinter(s settings) (ledger, error) {
-	// A circuit for each service, since services of one wait for each other.
+	// Each service has a circuit of its own, because services of one circuit wait for each
+	// other.
 	circuits := make([]splintertest.Circuit, s.circuits)
 	for i := range circuits {
 		circuits[i] = splintertest.Circuit{ID: fmt.Sprintf("aaaaa-%05d", i), Services: []string{"a000"}}

@@ -13,7 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// check holds the participant's books against what became of the orders.
+// check compares the participant's books with the outcomes of the orders.
 func (w *World) check(producers []*producer) {
 	t := w.t
 	w.broken()
@@ -45,7 +45,7 @@ func (w *World) check(producers []*producer) {
 	assert.Empty(t, open)
 }
 
-const initial = 1_000_000 // what everybody has at the beginning
+const initial = 1_000_000 // every party's balance at the beginning
 
 func (w *World) stored() map[batch.OrderID]batch.OrderRecord {
 	out := map[batch.OrderID]batch.OrderRecord{}
@@ -61,7 +61,7 @@ func (w *World) stored() map[batch.OrderID]batch.OrderRecord {
 	}
 }
 
-// checkOrder holds one order against what its payee has.
+// checkOrder compares one order with its payee's balance.
 func (w *World) checkOrder(o batch.Order, rec batch.OrderRecord, balance int64) {
 	t := w.t
 	paid := int64(0)
@@ -91,8 +91,8 @@ func (w *World) checkOrder(o batch.Order, rec batch.OrderRecord, balance int64) 
 	}
 }
 
-// checkPlaces finds orders that took effect before one that was added earlier, of
-// those that were part of one batch only.
+// checkPlaces finds orders that took effect before an order that was added earlier. It looks
+// only at orders that were part of one batch only.
 func (w *World) checkPlaces(p *producer, stored map[batch.OrderID]batch.OrderRecord) {
 	place := map[string]int{}
 	for _, e := range w.ledger.Journal() {
@@ -111,8 +111,8 @@ func (w *World) checkPlaces(p *producer, stored map[batch.OrderID]batch.OrderRec
 	}
 }
 
-// checkOneAtATime finds a command that was posted, or took effect, after a later one of
-// its party had been posted.
+// checkOneAtATime finds a command that was posted, or took effect, after the first POST of a
+// later command of its party.
 func (w *World) checkOneAtATime() {
 	over, now := map[string]bool{}, map[string]string{}
 	for _, e := range w.ledger.Journal() {
@@ -126,7 +126,7 @@ func (w *World) checkOneAtATime() {
 	}
 }
 
-// report says what the run consisted of.
+// report logs the figures of the run.
 func (w *World) report(producers []*producer, killing, all time.Duration) {
 	kills, orders, again := 0, 0, 0
 	for _, x := range slices.Concat(windows(), []Window{anywhere}) {

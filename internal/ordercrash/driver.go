@@ -6,7 +6,7 @@ import (
 	"database/sql/driver"
 )
 
-// connect opens a database of which every statement is a step.
+// connect opens a database on which every statement is a step.
 func (k *killer) connect(name, dsn string) (*sql.DB, error) {
 	db, err := sql.Open(name, dsn)
 	if err != nil {
@@ -29,7 +29,7 @@ type connector struct {
 	k     *killer
 	d     driver.Driver
 	dsn   string
-	inner driver.Connector // nil where the driver has none
+	inner driver.Connector // nil if the driver has none
 }
 
 func (c *connector) Driver() driver.Driver { return c.d }
@@ -126,7 +126,8 @@ func (c *conn) CheckNamedValue(v *driver.NamedValue) error {
 	return driver.ErrSkip
 }
 
-// AutoCommit is what package sqlite asks a connection whose transaction failed.
+// AutoCommit implements the method that package sqlite calls on a connection whose
+// transaction failed.
 func (c *conn) AutoCommit() bool {
 	a, ok := c.Conn.(interface{ AutoCommit() bool })
 	return ok && a.AutoCommit()

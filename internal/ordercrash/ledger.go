@@ -16,15 +16,15 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// posted is a command as it was posted first.
+// posted is a command at its first POST.
 type posted struct {
 	party    batch.ServiceID
 	commands string   // the bytes
-	to       []string // whom it pays
+	to       []string // the payees
 	attempts map[int]bool
 }
 
-// submission is what the parent reads of a POST.
+// submission is the part of a POST that the parent reads.
 type submission struct {
 	CommandID    string            `json:"commandId"`
 	SubmissionID string            `json:"submissionId"`
@@ -32,8 +32,8 @@ type submission struct {
 	Commands     json.RawMessage   `json:"commands"`
 }
 
-// serve hands requests on to the participant. It holds every submission against the
-// database, and drops those that come later than the ledger says they can: on a busy
+// serve hands requests on to the participant. It checks every submission against the
+// database, and drops a submission that comes later than the client's limit allows: on a busy
 // machine a request of a dead worker may be read seconds after it was written.
 func (w *World) serve(rw http.ResponseWriter, r *http.Request) {
 	if r.Method+" "+r.URL.Path != "POST /v2/commands/async/submit" {
@@ -61,9 +61,9 @@ func (w *World) serve(rw http.ResponseWriter, r *http.Request) {
 	w.ledger.ServeHTTP(rw, r)
 }
 
-// inspect finds what is wrong with a submission at the time that it is made: its batch
-// is stored and its attempt counted and spent, and no other batch of the party is under
-// way. Its bytes are those of the attempts before.
+// inspect checks a submission at the time of its POST: its batch is stored and its attempt
+// counted and spent, no other batch of the party is under way, and its bytes are the same as
+// in the attempts before. It reports a violation.
 func (w *World) inspect(r *http.Request, s submission) {
 	key := batch.Key{Service: s.ActAs[0], ID: batch.ID(s.CommandID)}
 	number, err := strconv.Atoi(strings.TrimPrefix(s.SubmissionID, s.CommandID+"#"))
@@ -84,7 +84,7 @@ func (w *World) inspect(r *http.Request, s submission) {
 	}
 	rec, err := w.st.Get(r.Context(), key)
 	switch {
-	case r.Context().Err() != nil: // its sender is dead
+	case r.Context().Err() != nil: // the sender is dead
 		return
 	case err != nil:
 		w.fail("attempt %d of %s is posted: %w", number, key, err)
@@ -102,7 +102,8 @@ func (w *World) inspect(r *http.Request, s submission) {
 		if o.Batch == key.ID {
 			continue
 		}
-		// A dead worker's request may be read when the batch is final, and the next one is made.
+		// The parent may read a dead worker's request when the batch is final and the next
+		// batch exists.
 		if rec, err = w.st.Get(r.Context(), key); err == nil && !rec.Final() {
 			w.fail("attempt %d of %s is posted, and order %s is part of %s", number, key, o.ID, o.Batch)
 		}
@@ -124,9 +125,9 @@ func recipients(commands json.RawMessage) (to []string) {
 	return to
 }
 
-// trouble is what the participant does to the first submissions of a command, by seed.
-// What is late comes within half of what the client declares, and what is decided late
-// is so within half of Decided.
+// trouble is the participant's fault for the first submissions of a command, by seed. A late
+// fault comes within half of the time that the client declares, and a late decision within
+// half of Decided.
 func (w *World) trouble(p cantontest.Point) cantontest.Fault {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%d|%s|%s|%d", w.o.Seed, p.Operation, p.CommandID, p.Try)

@@ -10,8 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// person decides what needs a decision, by what the participant did. The participant
-// prunes meanwhile, so that what is asked about late is not found.
+// person decides batches that need a decision, by the participant's books. The participant
+// prunes meanwhile, so that a late question finds nothing.
 func (w *World) person(ctx context.Context) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -26,7 +26,7 @@ func (w *World) person(ctx context.Context) {
 		}
 		open, _, err := w.st.List(ctx, store.ListQuery{Open: true, Limit: 100})
 		if err != nil {
-			continue // the workers have the database; it looks again
+			continue // the workers have the database; person looks again
 		}
 		for _, rec := range open {
 			if rec.Decision == "" {
@@ -49,7 +49,7 @@ func (w *World) person(ctx context.Context) {
 	}
 }
 
-// look says what became of a command, unless some of it is still under way.
+// look returns the outcome of a command; sure is false while some of it is still under way.
 func (w *World) look(id batch.ID) (to batch.State, sure bool) {
 	to, flying := batch.Unknown, 0
 	for _, e := range w.ledger.Journal() {

@@ -20,17 +20,17 @@ type process struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
 	ended chan struct{}
-	// Set before ended is closed.
-	killed Window // that it was killed in
+	// killed, err and tail are complete before ended is closed.
+	killed Window // the window of the kill
 	err    error
-	tail   tail // of its standard error
+	tail   tail // of the worker's standard error
 }
 
-// patience is how long a worker may take to start, or to stop.
+// patience is the time that a worker may take to start, or to stop.
 const patience = 60 * time.Second
 
-// spawn starts a worker and waits until it listens, or is dead already. The kernel
-// kills it when this process dies.
+// spawn starts a worker and waits until it listens, or is dead already. The kernel kills the
+// worker when this process dies.
 func spawn(j job) (*process, error) {
 	text, err := json.Marshal(j)
 	if err != nil {
@@ -73,7 +73,7 @@ func spawn(j job) (*process, error) {
 	defer timer.Stop()
 	select {
 	case p.url = <-listens:
-	case <-p.ended: // it may have been quick to die
+	case <-p.ended: // the worker may have died quickly
 	case <-timer.C:
 		p.kill()
 		return nil, fmt.Errorf("a worker says nothing: %s", &p.tail)
@@ -83,11 +83,11 @@ func spawn(j job) (*process, error) {
 
 // kill is kill -9.
 func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // it may have ended
+	_ = p.cmd.Process.Kill() // the worker may have ended
 	<-p.ended
 }
 
-// stop lets it end by itself.
+// stop lets the worker end by itself.
 func (p *process) stop() error {
 	_ = p.stdin.Close()
 	timer := time.NewTimer(patience)
@@ -95,7 +95,7 @@ func (p *process) stop() error {
 	select {
 	case <-p.ended:
 	case <-timer.C:
-		_ = p.cmd.Process.Signal(syscall.SIGQUIT) // it prints where it hangs
+		_ = p.cmd.Process.Signal(syscall.SIGQUIT) // the worker prints where it hangs
 		<-p.ended
 	}
 	if p.err != nil {
@@ -104,7 +104,7 @@ func (p *process) stop() error {
 	return nil
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the last bytes written to it.
 type tail struct {
 	mu   sync.Mutex
 	text []byte

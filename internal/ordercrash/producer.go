@@ -18,17 +18,17 @@ import (
 const (
 	parties = 6
 	addFor  = 3 * time.Second
-	backlog = 40 // open orders, from which on nobody adds
+	backlog = 40 // open orders; from this number on nothing is added
 )
 
-// producer adds the orders of a party, in order, each until it was acknowledged.
+// producer adds the orders of a party, in order, and repeats each until it is acknowledged.
 type producer struct {
 	w      *World
 	party  batch.ServiceID
 	rng    *rand.Rand
 	client *http.Client
-	orders []batch.Order // that were acknowledged
-	again  int           // calls that were not
+	orders []batch.Order // acknowledged orders
+	again  int           // calls that were not acknowledged
 }
 
 func (w *World) newProducer(i int) *producer {
@@ -56,7 +56,7 @@ func (p *producer) run(ctx context.Context) {
 		for range 1 + p.rng.IntN(5) {
 			orders = append(orders, p.order(len(p.orders)+len(orders)))
 		}
-		for p.rng.IntN(50) == 0 || !p.add(orders) { // now and then once more, although it was acknowledged
+		for p.rng.IntN(50) == 0 || !p.add(orders) { // now and then once more, although the first call was acknowledged
 			p.again++
 			if p.w.over() {
 				return
@@ -78,11 +78,11 @@ func (w *World) over() bool {
 	return len(w.errs) > 0
 }
 
-// payee is who gets what an order pays, and nobody else pays them: their balance says
-// how often it was.
+// payee is the party that an order pays, and no other order pays it: its balance says how
+// often the order was paid.
 func payee(id batch.OrderID) string { return "To-" + string(id) }
 
-// order makes the n-th of the party. Ids have nothing to do with the order.
+// order makes the party's n-th order. Ids do not follow the order of adding.
 func (p *producer) order(n int) batch.Order {
 	o := batch.Order{ID: batch.OrderID(fmt.Sprintf("%x-%s-%d", p.rng.Uint32(), p.party[:6], n)), Party: p.party, Urgent: p.rng.IntN(8) == 0}
 	t := cantontest.Transfer{To: payee(o.ID), Amount: 1, Note: string(o.ID)}
@@ -110,7 +110,8 @@ func good(o batch.Order) bool {
 	return json.Unmarshal(o.Payload, &t) == nil && t.Poison == ""
 }
 
-// add adds orders through a worker, or directly, and reports whether that was acknowledged.
+// add adds orders through a worker, or directly, and reports whether the call was
+// acknowledged.
 func (p *producer) add(orders []batch.Order) bool {
 	at := p.rng.IntN(3)
 	if at == 2 {
@@ -130,7 +131,7 @@ func (p *producer) add(orders []batch.Order) bool {
 	}
 	resp, err := p.client.Post(worker.url, "application/json", bytes.NewReader(body))
 	if err != nil {
-		return false // it is dead
+		return false // the worker is dead
 	}
 	defer func() { _ = resp.Body.Close() }()
 	said, err := io.ReadAll(resp.Body)

@@ -7,7 +7,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Store is what a worker works on.
+// Store is the store of a worker.
 type Store interface {
 	store.Store
 	store.Orders
@@ -28,7 +28,8 @@ func (s killerStore) PrepareBatch(ctx context.Context, b batch.Batch, orders []s
 	return within(ctx, s.k, prepare, func(ctx context.Context) (bool, error) { return s.Store.PrepareBatch(ctx, b, orders) })
 }
 
-// Claim is called again and again, mostly in vain: only what was claimed counts after it.
+// Claim runs again and again, mostly in vain: the windows after it count only successful
+// claims.
 func (s killerStore) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 	c, err := s.Store.Claim(context.WithValue(ctx, phase{}, claim), q, choose)
 	if err == nil && len(c.Runs) > 0 {

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// Window is a stretch of a worker's work in which it is killed.
+// Window is a stretch of a worker's work in which the suite kills it.
 type Window string
 
 // The windows that are no call of the store.
@@ -21,8 +21,8 @@ const (
 	nowhere  Window = ""
 )
 
-// op is a call of the store. A worker is killed inside it, before one of its
-// statements or around its commit, or when it is done and nobody has heard of it.
+// op is a call of the store. A worker is killed inside the call, before one of its statements
+// or around its commit, or after the call, when no other goroutine knows of it.
 type op string
 
 const (
@@ -38,7 +38,7 @@ const (
 func (o op) inside() Window { return Window("inside: " + string(o)) }
 func (o op) after() Window  { return Window("after: " + string(o)) }
 
-// windows are all of them but anywhere.
+// windows returns all windows except anywhere.
 func windows() []Window {
 	out := []Window{posting, accepted, asked}
 	for _, o := range [...]op{add, prepare, claim, keep, record, settle, halve} {
@@ -48,7 +48,8 @@ func windows() []Window {
 	return out
 }
 
-// killer ends the process, as kill -9 does, when a window was reached often enough.
+// killer ends the process, as kill -9 does, once the worker has reached a window often
+// enough.
 type killer struct {
 	window Window
 	nth    int64
@@ -63,7 +64,7 @@ func (k *killer) reach(w Window) {
 	}
 }
 
-// phase is the context's key of the call of the store that statements belong to.
+// phase is the context's key of the store's call that statements belong to.
 type phase struct{}
 
 // within runs a call of the store.
@@ -75,7 +76,7 @@ func within[T any](ctx context.Context, k *killer, o op, f func(context.Context)
 	return out, err
 }
 
-// step is reached before and after a statement, and around a commit.
+// step runs before and after a statement, and around a commit.
 func (k *killer) step(ctx context.Context) {
 	if o, ok := ctx.Value(phase{}).(op); ok {
 		k.reach(o.inside())

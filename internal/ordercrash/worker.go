@@ -21,16 +21,16 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
 )
 
-// Variable is the environment variable by which a test binary is a worker: its
-// TestMain calls [Work] where that is set.
+// Variable is the environment variable that makes a test binary a worker: the binary's
+// TestMain calls [Work] if it is set.
 const Variable = "DLTBATCH_ORDERCRASH_JOB"
 
-// job is what the parent tells a worker, as JSON in its environment.
+// job is a worker's configuration, as JSON in its environment.
 type job struct {
 	URL         string // of the participant
 	Driver, DSN string
 	Decided     time.Duration
-	Hints       bool // Runner and Engine tell one another
+	Hints       bool // Runner and Engine give each other hints
 	Kill        Window
 	Nth         int64
 }
@@ -38,7 +38,7 @@ type job struct {
 // Open opens a worker's store. connect is sql.Open.
 type Open func(connect func(driver, dsn string) (*sql.DB, error), driver, dsn string) (Store, error)
 
-// Small times, so that what a worker leaves behind is soon another's.
+// Times are short, so that another worker soon takes over a dead worker's batches.
 const (
 	requestTimeout = 400 * time.Millisecond
 	claimTTL       = 800 * time.Millisecond
@@ -51,7 +51,7 @@ const (
 
 const deadlineHeader = "X-Deadline" // of a submission's context, in nanoseconds
 
-// stamped tells the parent until when a request counts, whatever holds it up on the way.
+// stamped sends the parent the deadline of a request, however late the request arrives.
 type stamped struct{ http.RoundTripper }
 
 func (s stamped) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -62,8 +62,8 @@ func (s stamped) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.RoundTripper.RoundTrip(r)
 }
 
-// killerLedger dies while a request is on the wire, and when it has heard something
-// and nobody else has.
+// killerLedger kills the process while a request is on the wire, and after an answer that no
+// other process has seen.
 type killerLedger struct {
 	*canton.Client
 	k *killer
@@ -103,8 +103,8 @@ func transfer(_ context.Context, o batch.Order) (canton.OrderCommands, error) {
 	return canton.OrderCommands{Commands: doc.Commands}, nil
 }
 
-// Work is the main of a worker: an application with a Runner and an Engine, which adds
-// what it is sent. It prints where it listens, and ends when its standard input does.
+// Work is the main of a worker: an application with a Runner and an Engine, which adds the
+// orders that the parent sends. It prints its address, and ends when its standard input does.
 func Work(text string, open Open) error {
 	var j job
 	if err := json.Unmarshal([]byte(text), &j); err != nil {

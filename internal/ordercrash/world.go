@@ -19,19 +19,19 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Options say what a run is.
+// Options describe a run.
 type Options struct {
-	Drivers []string // of the workers, one after the other
+	Drivers []string // of the workers, in turn
 	DSN     string
 	Store   Store // the parent's own, on the same database
 	Kills   int   // in each window
 	Seed    uint64
-	// Decided is canton.Options.DecidedWithin. Without it a person decides what the
-	// client cannot, and the participant prunes now and then.
+	// Decided is canton.Options.DecidedWithin. If it is 0, a person decides batches that the
+	// client cannot decide, and the participant prunes now and then.
 	Decided time.Duration
 }
 
-// World is everything that a run consists of.
+// World is all parts of a run.
 type World struct {
 	t      testing.TB
 	o      Options
@@ -46,8 +46,8 @@ type World struct {
 	slots   [2]*process
 	births  int
 	killed  map[Window]int
-	vain    int                                 // lives in a row that did not reach their window
-	finals  map[batch.OrderID]batch.OrderRecord // as they were seen first
+	vain    int                                 // worker lives in a row that did not reach their window
+	finals  map[batch.OrderID]batch.OrderRecord // as the first look saw them
 	open    map[batch.OrderID]bool
 	decided int
 }
@@ -60,11 +60,11 @@ func (w *World) fail(format string, args ...any) {
 	}
 }
 
-// restFor is how long everything may take to become final once nobody is killed any more.
+// restFor is the time that all orders may take to become final after the last kill.
 const restFor = 3 * time.Minute
 
-// Run kills workers until every window has had its share, lets the last ones finish,
-// and holds the books against the orders.
+// Run kills workers until every window has had its share, lets the last workers finish, and
+// compares the books with the orders.
 func Run(t testing.TB, o Options) {
 	t.Helper()
 	t.Logf("seed %d", o.Seed)
@@ -78,7 +78,7 @@ func Run(t testing.TB, o Options) {
 	server := httptest.NewServer(http.HandlerFunc(w.serve))
 	w.url = server.URL
 	defer func() {
-		w.ledger.Close() // ends what hangs
+		w.ledger.Close() // ends requests that hang
 		server.CloseClientConnections()
 		server.Close()
 	}()
@@ -109,7 +109,7 @@ func Run(t testing.TB, o Options) {
 	}
 	lives.Wait()
 	w.broken()
-	for i := range w.slots { // from here on in peace
+	for i := range w.slots { // from here on no worker is killed
 		require.NoError(t, w.start(i, nowhere, 0))
 	}
 	enough()
@@ -143,7 +143,7 @@ func (w *World) start(i int, kill Window, nth int64) error {
 	return nil
 }
 
-// live lets one worker after the other be killed in a slot.
+// live kills one worker after the other in a slot.
 func (w *World) live(i int, rng *rand.Rand) {
 	for {
 		kill, nth := w.next(rng)
@@ -156,7 +156,7 @@ func (w *World) live(i int, rng *rand.Rand) {
 		}
 		p := w.slots[i]
 		w.mu.Lock()
-		slow := 1 + w.vain/4 // a busy machine needs longer to get anywhere
+		slow := 1 + w.vain/4 // a busy machine needs longer to reach a window
 		w.mu.Unlock()
 		timer := time.NewTimer(time.Duration(slow*(1000+rng.IntN(1500))) * time.Millisecond)
 		select {
@@ -182,7 +182,7 @@ func (w *World) live(i int, rng *rand.Rand) {
 	}
 }
 
-// next picks a window that has not had its share, and how often it is reached.
+// next picks a window that has not had its share, and the number of times to reach it.
 func (w *World) next(rng *rand.Rand) (Window, int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -196,14 +196,14 @@ func (w *World) next(rng *rand.Rand) (Window, int64) {
 	x := left[rng.IntN(len(left))]
 	switch x {
 	case claim.inside():
-		return x, 1 + rng.Int64N(20) // most of them are in vain
+		return x, 1 + rng.Int64N(20) // most of these lives are in vain
 	case halve.inside(), halve.after():
 		return x, 1 + rng.Int64N(2)
 	}
 	return x, 1 + rng.Int64N(6)
 }
 
-// broken ends the run where something went wrong.
+// broken ends the run if something went wrong.
 func (w *World) broken() {
 	w.t.Helper()
 	w.mu.Lock()
@@ -211,7 +211,7 @@ func (w *World) broken() {
 	require.NoError(w.t, errors.Join(w.errs...))
 }
 
-// watch reads orders as their application would: what is final once is final for good.
+// watch reads orders as their application would: a final order stays final.
 func (w *World) watch(ctx context.Context) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -229,7 +229,7 @@ func (w *World) watch(ctx context.Context) {
 		w.mu.Unlock()
 		final, missing, err := w.st.FinalOrders(ctx, ids)
 		if err != nil {
-			continue // the workers have the database; it looks again
+			continue // the workers have the database; watch looks again
 		}
 		for _, id := range missing {
 			w.fail("order %s was acknowledged, and is lost", id)
@@ -271,7 +271,7 @@ func (w *World) rest() {
 	}
 }
 
-// stuck is what is not at rest.
+// stuck lists the orders that are not final.
 func (w *World) stuck() (say string) {
 	open, _, err := w.st.List(context.Background(), store.ListQuery{Open: true, Limit: 20})
 	say = fmt.Sprint(err)

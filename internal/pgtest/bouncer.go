@@ -19,8 +19,8 @@ func (s *servers) startBouncer() (string, error) {
 	return s.behind, err
 }
 
-// In transaction mode, with fewer connections to the server than tests have to it, so
-// that transactions of one client do land on different ones.
+// PgBouncer runs in transaction mode, with fewer connections to the server than tests have to
+// it, so that transactions of one client do land on different ones.
 const bouncerConfig = `[databases]
 * = host=%s port=%s user=%s
 [pgbouncer]

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// Cluster is a server of one test, which may be crashed, followed by a standby, and
-// replaced by it. Unlike the shared one it keeps the defaults about durability: fsync
-// and synchronous_commit are on. Its methods are called by one goroutine at a time.
+// Cluster is a server of one test. The test may crash it, let a standby follow it, and
+// replace it by the standby. Unlike the shared server it keeps the defaults about durability:
+// fsync and synchronous_commit are on. One goroutine at a time calls its methods.
 type Cluster struct {
 	who      identity
 	bin      string
@@ -23,8 +23,8 @@ type Cluster struct {
 	crashed  bool
 }
 
-// NewCluster makes and starts one. settings are "name=value". It is gone at the end of
-// the test.
+// NewCluster makes and starts a Cluster. settings are "name=value". The end of the test
+// removes it.
 func NewCluster(t testing.TB, settings ...string) *Cluster {
 	t.Helper()
 	c, err := newCluster("pgcluster", settings)
@@ -35,9 +35,9 @@ func NewCluster(t testing.TB, settings ...string) *Cluster {
 	return c
 }
 
-// Standby makes a server that follows this one, and starts it. It is gone at the end
-// of the test. addr is another address under which this one can be reached, a proxy's;
-// "" is its own. Nothing waits for the standby until synchronous_standby_names says so.
+// Standby makes a server that follows this one, and starts it. The end of the test removes
+// it. addr is another address of this server, a proxy's; "" is its own. No commit waits for
+// the standby until synchronous_standby_names says so.
 func (c *Cluster) Standby(t testing.TB, addr string) *Cluster {
 	t.Helper()
 	s, err := newCluster("pgstandby", c.settings)
@@ -70,7 +70,8 @@ func (c *Cluster) begin(t testing.TB, err error) {
 	t.Cleanup(c.stop)
 }
 
-// open starts it, unless making it failed with err. What cannot start is removed.
+// open starts the server, unless making it failed with err. It removes a server that cannot
+// start.
 func (c *Cluster) open(err error) error {
 	for try := 1; err == nil; try++ { // the port may be taken between the look and the start
 		if c.port, err = freePort(); err != nil {
@@ -89,9 +90,9 @@ func (c *Cluster) open(err error) error {
 	return err
 }
 
-// Serve is [NewCluster] for programs that are no tests: it returns the data source
-// name, a URL, of a superuser, and what stops the server and removes it. A server
-// that [Variable] names is used as it is, and not stopped.
+// Serve is [NewCluster] for programs that are no tests: it returns the data source name, a
+// URL, of a superuser, and a function that stops the server and removes it. If [Variable]
+// names a server, Serve uses that server as it is, and does not stop it.
 func Serve(settings ...string) (dsn string, stop func(), err error) {
 	if dsn = os.Getenv(Variable); dsn != "" {
 		return dsn, func() {}, nil
@@ -133,11 +134,11 @@ func (c *Cluster) command(name string, args ...string) error {
 	return nil
 }
 
-// Addr is where it listens, also after a restart.
+// Addr is the server's address. It stays the same after a restart.
 func (c *Cluster) Addr() string { return net.JoinHostPort("127.0.0.1", c.port) }
 
-// DSN is the data source name, a URL, of a superuser. addr is another address under
-// which it can be reached, a proxy's; "" is its own.
+// DSN is the data source name, a URL, of a superuser. addr is another address of the server,
+// a proxy's; "" is its own.
 func (c *Cluster) DSN(addr string) string {
 	if addr == "" {
 		addr = c.Addr()
@@ -145,15 +146,15 @@ func (c *Cluster) DSN(addr string) string {
 	return "postgres://postgres@" + addr + "/postgres?sslmode=disable"
 }
 
-// Restart is what pg_ctl restart -m immediate does: every process of the server ends
-// at once, and the next start has a crash to recover from.
+// Restart does the same as pg_ctl restart -m immediate: every process of the server ends at
+// once, and the next start has a crash to recover from.
 func (c *Cluster) Restart() error {
 	c.p.kill()
 	return c.start()
 }
 
-// Crash kills the first process of the server without a warning; the others notice
-// and end, too. It is not started again before Restart.
+// Crash kills the first process of the server without a warning; the others notice and end,
+// too. The server stays down until Restart.
 func (c *Cluster) Crash() error {
 	if err := c.p.cmd.Process.Signal(syscall.SIGKILL); err != nil {
 		return fmt.Errorf("kill postgres: %w", err)
@@ -163,13 +164,13 @@ func (c *Cluster) Crash() error {
 	return nil
 }
 
-// Promote makes a standby take writes. It returns when it does.
+// Promote makes a standby take writes. It returns once the standby does.
 func (c *Cluster) Promote() error {
 	return c.command("pg_ctl", "promote", "-D", c.data(), "--wait")
 }
 
-// stop ends the server and removes its folder. One that was killed has left shared
-// memory behind, which its next start takes away.
+// stop ends the server and removes its folder. A killed server has left shared memory behind,
+// which its next start takes away.
 func (c *Cluster) stop() {
 	if c.crashed && c.start() != nil {
 		_ = os.RemoveAll(c.dir)

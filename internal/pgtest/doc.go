@@ -1,8 +1,8 @@
-// Package pgtest runs a PostgreSQL of its own for tests, and a PgBouncer before it:
-// one of each for a test binary, in a temporary folder, on a free port of the
-// loopback. What is not installed is installed (Debian's packages, as root). A
-// database that cannot be had is a failure, never a skip.
+// Package pgtest runs a PostgreSQL of its own for tests, and a PgBouncer before it: one of
+// each for a test binary, in a temporary folder, on a free port of the loopback. It installs
+// missing programs (Debian's packages, as root). A missing database is a failure, never a
+// skip.
 //
-// Tests call [Main] from TestMain, so that both are stopped at the end. They die with
-// the test binary however it ends, because the kernel kills them then.
+// Tests call [Main] from TestMain, so that both are stopped at the end. They die with the
+// test binary however it ends, because the kernel kills them then.
 package pgtest

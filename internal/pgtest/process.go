@@ -15,13 +15,13 @@ import (
 	"time"
 )
 
-// How long a server may take to start, and to stop before it is killed.
+// The time that a server may take to start, and to stop before it is killed.
 const (
 	startFor = time.Minute
 	stopFor  = 20 * time.Second
 )
 
-// identity is whom servers run as: both refuse to run as root.
+// identity is the user that servers run as: both refuse to run as root.
 type identity struct{ credential *syscall.Credential }
 
 func unprivileged() (identity, error) {
@@ -52,8 +52,8 @@ func (i identity) become(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: i.credential}
 }
 
-// tempDir is not the test's own, because the server outlives the test that was first,
-// and because others may not look into that.
+// tempDir is not the test's own folder, because the server outlives the first test, and
+// because other users may not look into that folder.
 func (i identity) tempDir(name string) (string, error) {
 	dir, err := os.MkdirTemp("", "dltbatch-"+name+"-")
 	if err != nil || i.credential == nil {
@@ -94,7 +94,7 @@ func (i identity) run(dir, ready, name string, args ...string) (*process, error)
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // how it ended is in its output
+			_ = cmd.Wait() // the server's output says how it ended
 		}
 		close(p.ended)
 	}()
@@ -120,8 +120,8 @@ func (i identity) run(dir, ready, name string, args ...string) (*process, error)
 	}
 }
 
-// follow reads what the server says until it ends. said gets "" once it is ready, or
-// all that it said if it never is.
+// follow reads the server's output until it ends. said gets "" once the server is ready, or
+// the whole output if it never is.
 func follow(out io.ReadCloser, ready string, said chan<- string) {
 	defer func() { _ = out.Close() }() // the server has ended
 	var all strings.Builder
@@ -142,7 +142,7 @@ func follow(out io.ReadCloser, ready string, said chan<- string) {
 }
 
 func (p *process) kill() {
-	_ = p.cmd.Process.Signal(syscall.SIGQUIT) // it may have ended by itself
+	_ = p.cmd.Process.Signal(syscall.SIGQUIT) // the server may have ended by itself
 	timer := time.NewTimer(stopFor)
 	defer timer.Stop()
 	select {
@@ -156,5 +156,5 @@ func (p *process) kill() {
 // stop ends the server and removes its folder.
 func (p *process) stop() {
 	p.kill()
-	_ = os.RemoveAll(p.dir) // it is in the folder for temporary files
+	_ = os.RemoveAll(p.dir) // the folder is in the one for temporary files
 }

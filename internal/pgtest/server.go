@@ -15,24 +15,24 @@ import (
 	"github.com/dltbatch/dltbatch/internal/leak"
 )
 
-// Variable names a running server to be used instead: its data source name, as a URL,
-// of a superuser. Tests make and remove schemas and databases in it.
+// Variable is the environment variable that names a running server to use instead: its data
+// source name, as a URL, of a superuser. Tests make and remove schemas and databases in it.
 const Variable = "DLTBATCH_TEST_POSTGRES"
 
-// servers is what one test binary runs.
+// servers are the servers of one test binary.
 type servers struct {
 	mu       sync.Mutex
 	postgres *process
 	bouncer  *process
 	dsn      string
 	behind   string // the data source name through the bouncer
-	err      error  // why the first start failed: it is not tried again
+	err      error  // why the first start failed: there is no second try
 }
 
 var shared servers
 
-// Main runs the tests of a package, stops what they started, the servers last, and
-// returns the exit code, which is 1 where goroutines are left.
+// Main runs the tests of a package, stops what they started, the servers last, and returns
+// the exit code, which is 1 if goroutines are left.
 func Main(m *testing.M, stop ...func()) int {
 	return leak.Check(m, append([]func(){shared.stop}, stop...)...)
 }
@@ -101,7 +101,8 @@ func startPostgres() (*process, string, error) {
 	if err := initdb(who, bin, data); err != nil {
 		return nil, "", discard(dir, err)
 	}
-	// The port may be taken between the look and the start: then another one is tried.
+	// Another process may take the port between the look and the start: then Start tries
+	// another port.
 	for try := 1; ; try++ {
 		port, err := freePort()
 		if err != nil {
@@ -110,9 +111,9 @@ func startPostgres() (*process, string, error) {
 		p, err := who.run(dir, "ready to accept connections", filepath.Join(bin, "postgres"), "-D", data,
 			"-c", "listen_addresses=127.0.0.1", "-c", "port="+port, "-c", "unix_socket_directories="+dir,
 			"-c", "max_connections=300", "-c", "shared_buffers=128MB", "-c", "lc_messages=C", "-c", "log_destination=stderr",
-			"-c", "logging_collector=off", // what is lost in a crash of the machine is of no use to a test:
+			"-c", "logging_collector=off", // no test needs its data after a crash of the machine:
 			"-c", "fsync=off", "-c", "full_page_writes=off",
-			"-c", "array_nulls=off") // which a database may have, and which no test may notice
+			"-c", "array_nulls=off") // a database may have this, and no test may notice
 		if err == nil {
 			return p, "postgres://postgres@127.0.0.1:" + port + "/postgres?sslmode=disable", nil
 		}
@@ -122,8 +123,8 @@ func startPostgres() (*process, string, error) {
 	}
 }
 
-// initdb makes a cluster whose default collation is not that of bytes, so that a
-// column which forgets to ask for bytes is noticed.
+// initdb makes a cluster whose default collation does not compare bytes, so that tests notice
+// a column that forgets to ask for bytes.
 func initdb(who identity, bin, data string) error {
 	args := []string{"-D", data, "-U", "postgres", "--auth=trust", "--no-sync", "--encoding=UTF8"}
 	var errs []string

@@ -57,7 +57,8 @@ func simulate(t *testing.T, n uint64, l *lanes) (w *world) {
 	return w
 }
 
-// restart makes the ledger forget all but what is committed, and what is on its way.
+// restart makes the ledger forget everything except committed batches and requests on the
+// wire.
 func (w *world) restart() {
 	w.note("ledger restarts")
 	w.ledger.Restart()
@@ -66,7 +67,7 @@ func (w *world) restart() {
 	}
 }
 
-// TestDecisions holds promises 1 to 6, 8 and 10 against every seed.
+// TestDecisions checks promises 1 to 6, 8 and 10 with every seed.
 func TestDecisions(t *testing.T) {
 	decided, sent := decisions(t, *seeds, func(uint64) *lanes { return serialLanes() })
 	t.Cleanup(func() {
@@ -74,27 +75,28 @@ func TestDecisions(t *testing.T) {
 	})
 }
 
-// TestParallelDecisions does so where all that conflicts with nothing before it leaves
-// at once: what conflicts never overtakes, and nothing waits for what it does not conflict with.
+// TestParallelDecisions does the same where every batch leaves at once that conflicts with no batch
+// before it: conflicting batches never overtake each other, and no batch waits for a batch that it
+// does not conflict with.
 func TestParallelDecisions(t *testing.T) {
 	decisions(t, (*seeds+3)/4, parallelLanes)
 }
 
-// TestPipelinedDecisions does so where several batches of a lane are under way, on
-// ledgers that keep the order of submission, with duplicates and without: nothing
-// overtakes but what the ledger had lost or decided against, and that is told of.
+// TestPipelinedDecisions does the same where several batches of a lane are under way, on
+// ledgers that keep the order of submission, with duplicates and without: a batch overtakes
+// only batches that the ledger had lost or decided against, and each such case is reported.
 func TestPipelinedDecisions(t *testing.T) {
 	decisions(t, (*seeds+1)/2, pipelinedLanes)
 }
 
-// TestMixedDecisions does so where every other claim is by Serial: it takes the first of a
-// lane, whatever another strategy had let go before that and has come back.
+// TestMixedDecisions does the same where every other claim is by Serial: it takes the first
+// batch of a lane, even if another strategy had let it go before and it has come back.
 func TestMixedDecisions(t *testing.T) {
 	decisions(t, (*seeds+3)/4, mixedLanes)
 }
 
-// decisions runs seeds, on all processors; the numbers are those of scabbard, and
-// complete when the test's parts have ended.
+// decisions runs seeds, on all processors. The numbers are those of scabbard, and complete
+// when the test's parts have ended.
 func decisions(t *testing.T, seeds int, rule func(seed uint64) *lanes) (decided, sent *atomic.Int64) {
 	decided, sent = new(atomic.Int64), new(atomic.Int64)
 	if *seed != 0 {
@@ -104,7 +106,7 @@ func decisions(t *testing.T, seeds int, rule func(seed uint64) *lanes) (decided,
 		return decided, sent
 	}
 	start := time.Now()
-	signed() // outside of anybody's bubble
+	signed() // outside of every synctest bubble
 	shards := uint64(runtime.GOMAXPROCS(0))
 	for shard := range shards {
 		t.Run(fmt.Sprint("shard=", shard), func(t *testing.T) {
@@ -129,7 +131,7 @@ func decisions(t *testing.T, seeds int, rule func(seed uint64) *lanes) (decided,
 	return decided, sent
 }
 
-// TestSameSeedSameTrace: a failing seed can be run again.
+// TestSameSeedSameTrace: one can run a failing seed again.
 func TestSameSeedSameTrace(t *testing.T) {
 	for n := uint64(1); n <= 8; n++ {
 		for _, rule := range []func(uint64) *lanes{func(uint64) *lanes { return serialLanes() }, parallelLanes, pipelinedLanes} {

@@ -20,10 +20,10 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// A node dies between its check of a batch and its commit. From then on the services of
-// that circuit differ, and every batch of it that depends on the difference is rolled back,
-// for good. The lane is halted after three executions that were rolled back, and says why;
-// a circuit beside it goes on.
+// A node dies between its check of a batch and its commit. From then on the services of that
+// circuit differ, and every batch of the circuit that depends on the difference is rolled
+// back, for good. The library halts the lane after three executions that were rolled back,
+// and reports why; a circuit beside it goes on.
 func TestADividedCircuitIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wire := &pipes{}
@@ -83,7 +83,7 @@ func TestADividedCircuitIsReported(t *testing.T) {
 			require.NoError(t, runner.Add(t.Context(), b))
 			return b.ID
 		}
-		// until waits for something, and then for what may come of it.
+		// until waits for a condition, and then for its effects.
 		until := func(so func() bool) {
 			for range 36 {
 				if so() {

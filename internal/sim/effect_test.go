@@ -13,9 +13,9 @@ import (
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 )
 
-// effect executes batches one after the other, each as wide as it may: it reads all
-// that it declares, and writes what comes of it, and its own name, to all it declares.
-// What declares nothing reads and writes everything.
+// effect executes batches one after the other, each as wide as it may: a batch reads all
+// addresses that it declares, and writes the result, and its own name, to all of them. A
+// batch that declares nothing reads and writes everything.
 func effect(log []batch.ID, declared map[batch.ID]batch.Footprint) map[string]string {
 	state := map[string]string{}
 	for _, id := range log {
@@ -49,9 +49,9 @@ func effect(log []batch.ID, declared map[batch.ID]batch.Footprint) map[string]st
 	return state
 }
 
-// checkEffect: whatever order a ledger executed what it was given in, the state is
-// that of executing everything one by one, in the order in which it was added. It
-// returns of how many lanes the order was another.
+// checkEffect: in any order of execution, the ledger's state is the same as after executing
+// all batches one by one, in the order in which they were added. It returns the number of
+// lanes with another order.
 func (l *lanes) checkEffect(t *testing.T, ledger *ledgermem.Ledger, order map[batch.ServiceID][]batch.ID) (differ int) {
 	for service, ids := range order {
 		log := ledger.Log(service)

@@ -45,7 +45,7 @@ func TestEvidence(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		never  bool    // states never return
-		hidden bool    // nor do receipts prove that something is missing
+		hidden bool    // receipts do not prove either that something is missing
 		reads  bool    // there is a reader of the state
 		least  float64 // of the doubts, settled
 	}{
@@ -76,7 +76,8 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
-// looks is an application that knows what its batches leave behind: each a name of its own.
+// looks is an application that knows the traces of its batches: each writes a name of its
+// own.
 func looks(names *sync.Map) func(context.Context, splinter.State, dlt.Doubt) (dlt.Evidence, error) {
 	return func(ctx context.Context, s splinter.State, d dlt.Doubt) (dlt.Evidence, error) {
 		address, known := names.Load(d.ID)
@@ -97,19 +98,19 @@ func looks(names *sync.Map) func(context.Context, splinter.State, dlt.Doubt) (dl
 type evidenceSize struct {
 	circuits, width    int
 	kills, late, every time.Duration
-	hidden             bool // nobody may know who the services of a circuit are
+	hidden             bool // the services of a circuit cannot be looked up
 }
 
-// evidenceFigures are what came of it. Doubts are attempts that evidence was looked for, on
-// circuits that were not divided.
+// evidenceFigures are the results. Doubts are attempts that the client looked for evidence
+// of, on circuits that were not divided.
 type evidenceFigures struct {
 	Kills, Circuits, Divided, Batches, Committed int
 	Doubts, Settled, SettledCommitted            int
 	OnDivided                                    int // doubts
-	Halted                                       int // of the divided circuits, and said to be
+	Halted                                       int // divided circuits that are reported as halted
 }
 
-// witness notes what evidence was found.
+// witness notes the evidence that was found.
 type witness struct {
 	*splinter.Client
 	mu    sync.Mutex
@@ -140,7 +141,7 @@ func (z evidenceSize) run(t *testing.T, seed uint64, o splinter.Options, names *
 	nodes.Authorize = func(_ string, op splintertest.Operation) bool { return !z.hidden || op != splintertest.OpCircuit }
 	var lanes []batch.ServiceID
 	for i := range z.circuits {
-		// a000 coordinates; it is on the one node or on the other.
+		// a000 coordinates; it is on either node.
 		c := splintertest.Circuit{ID: fmt.Sprintf("aaaaa-%05d", i), Services: []string{"a000", "a001"}}
 		if i%2 == 1 {
 			slices.Reverse(c.Services)
@@ -246,8 +247,8 @@ func (z evidenceSize) run(t *testing.T, seed uint64, o splinter.Options, names *
 	return f
 }
 
-// add adds batches of a lane while there are not many open, at times of its own: else all
-// circuits would be in the same step of their commits when a node is killed.
+// add adds batches of a lane while only few are open, at times of its own: else all circuits
+// would be in the same step of their commits when a node is killed.
 func (z evidenceSize) add(t *testing.T, r *dltbatch.Runner, st *memory.Store, key *sawtooth.PrivateKey,
 	lane batch.ServiceID, end time.Time, names *sync.Map, seed uint64,
 ) (n int) {

@@ -18,7 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// apart is batches of one lane that share nothing.
+// apart is batches of one lane that share no address.
 func apart(service batch.ServiceID, n int) []batch.Batch {
 	bs := make([]batch.Batch, n)
 	for i := range bs {
@@ -28,8 +28,8 @@ func apart(service batch.ServiceID, n int) []batch.Batch {
 	return bs
 }
 
-// TestParallelFairness is promise 7 where a lane has thousands that may all leave: another
-// lane waits for what was claimed before it, whenever it comes.
+// TestParallelFairness is promise 7 where a lane has thousands of batches that may all leave:
+// another lane waits only for batches that were claimed before it, at any time.
 func TestParallelFairness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const latency = 10 * time.Millisecond
@@ -65,8 +65,8 @@ func TestParallelFairness(t *testing.T) {
 	})
 }
 
-// TestAParallelLaneHangs is the other half: what was claimed of a lane while it was
-// quick takes nobody's place when it hangs.
+// TestAParallelLaneHangs is the other half: batches that were claimed from a quick lane take
+// no other lane's place when the lane hangs.
 func TestAParallelLaneHangs(t *testing.T) {
 	for name, scope := range scopes {
 		t.Run(name, func(t *testing.T) {
@@ -104,7 +104,7 @@ func parallelLaneHangs(t *testing.T, scope dlt.Scope) {
 		require.Equal(t, batch.Committed, rec.State)
 		most := 200 * time.Millisecond
 		if i == 0 {
-			most = 2 * time.Second // it is not known at once that it hangs
+			most = 2 * time.Second // the Runner does not know at once that the lane hangs
 		}
 		require.Less(t, time.Since(start), most, "%d", i)
 		time.Sleep(3 * time.Second)

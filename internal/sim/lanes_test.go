@@ -9,23 +9,22 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// lanes is what leaves by which rule in a world, and what its batches declare.
+// lanes is a world's strategy, and the footprints of its batches.
 type lanes struct {
 	strategy queuer.Strategy
-	also     queuer.Strategy // of every other claim; nil: there is one strategy
-	most     int             // of a lane in flight; 0 is no bound
-	all      bool            // nothing that may leave is ever beyond what the strategy sees
+	also     queuer.Strategy // strategy of every other claim; nil: there is one strategy
+	most     int             // batches of a lane in flight; 0 is no bound
+	all      bool            // the strategy sees every batch that may leave
 	declared map[batch.ID]batch.Footprint
 	rng      *rand.Rand
 	list     int  // batches that one request carries at most
 	keeps    bool // the ledger keeps the order of submission, and the strategy relies on it
 }
 
-// serialLanes are of batches that declare nothing.
+// serialLanes have batches that declare nothing.
 func serialLanes() *lanes { return &lanes{strategy: queuer.Serial{}} }
 
-// parallelLanes are of batches that declare this and that, seen through windows of
-// many sizes.
+// parallelLanes have batches with mixed footprints, seen through windows of many sizes.
 func parallelLanes(seed uint64) *lanes {
 	l := &lanes{declared: map[batch.ID]batch.Footprint{}, rng: rand.New(rand.NewPCG(seed, 9))}
 	p := &queuer.Parallel{}
@@ -36,21 +35,22 @@ func parallelLanes(seed uint64) *lanes {
 	return l
 }
 
-// mixedLanes are of two strategies at work at once, as in a rolling deploy that changes it.
+// mixedLanes have two strategies at work at once, as in a rolling deploy that changes the
+// strategy.
 func mixedLanes(seed uint64) *lanes {
 	l := parallelLanes(seed)
 	l.also = queuer.Serial{}
 	return l
 }
 
-// pipelinedLanes are of batches that declare nothing, several of which are under way.
+// pipelinedLanes have batches that declare nothing, several of them under way.
 func pipelinedLanes(seed uint64) *lanes {
 	r := rand.New(rand.NewPCG(seed, 11))
 	return &lanes{strategy: queuer.Pipelined(1 + r.IntN(7)), most: r.IntN(2) * r.IntN(5), list: r.IntN(5), keeps: true}
 }
 
-// declare makes up what a batch declares: mostly addresses of few, some prefixes of
-// others, now and then nothing.
+// declare makes up a batch's footprint: mostly addresses out of a few, some of them prefixes
+// of others, now and then nothing.
 func (l *lanes) declare(b *batch.Batch) {
 	if l.declared == nil {
 		return
@@ -79,8 +79,8 @@ func (l *lanes) conflict(a, b batch.ID) bool {
 	return l.declared == nil || l.declared[a].Conflicts(l.declared[b])
 }
 
-// checkClaim holds a claim against what is open: all of the lane that it conflicts
-// with and that came before is final, and nothing of that is under way.
+// checkClaim checks a claim against the open batches: every earlier batch of the lane that
+// conflicts with it is final, and no conflicting batch is under way.
 func (w *world) checkClaim(c store.Claim) {
 	if w.lanes.declared == nil || w.moved[c.Key.ID] {
 		return
@@ -101,8 +101,8 @@ func (w *world) checkClaim(c store.Claim) {
 	}
 }
 
-// checkFront holds what Serial claims against what is open: all that came before is final,
-// and nothing is under way.
+// checkFront checks a claim of Serial against the open batches: every earlier batch is final,
+// and no batch is under way.
 func (w *world) checkFront(c store.Claim) {
 	order := w.acked[c.Key.Service]
 	for _, id := range order {
@@ -120,8 +120,8 @@ func (w *world) checkFront(c store.Claim) {
 	}
 }
 
-// overtaken returns a batch of the log that was to come after another, and "" if there
-// is none.
+// overtaken returns a batch of the log that belongs after another batch, and "" if there is
+// none.
 func (w *world) overtaken(service batch.ServiceID, log []batch.ID, other batch.ID) batch.ID {
 	for _, id := range log {
 		if w.before(service, other, id) && !w.moved[id] && w.lanes.conflict(id, other) {
@@ -131,8 +131,8 @@ func (w *world) overtaken(service batch.ServiceID, log []batch.ID, other batch.I
 	return ""
 }
 
-// held reports whether a batch waits for a person, or for one that does: with Serial,
-// any of its lane.
+// held reports whether a batch waits for a person, or for a batch that does: with Serial, any
+// batch of its lane.
 func (w *world) held(service batch.ServiceID, id batch.ID, seen map[batch.ID]bool) bool {
 	for _, other := range w.acked[service] {
 		if seen[other] || other == id || w.lanes.all && !w.lanes.conflict(id, other) {
@@ -143,7 +143,7 @@ func (w *world) held(service batch.ServiceID, id batch.ID, seen map[batch.ID]boo
 			continue
 		}
 		seen[other] = true
-		before := !w.before(service, id, other) || w.moved[id] // requeued to the end it waits for later ones, too
+		before := !w.before(service, id, other) || w.moved[id] // a batch that was requeued to the end waits for later ones, too
 		if rec.Decision != "" || w.lanes.all && before && w.held(service, other, seen) {
 			return true
 		}

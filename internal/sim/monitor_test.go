@@ -10,7 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// monitor asks about what is due, again and again.
+// monitor asks about due batches, again and again.
 func (k *worker) monitor() {
 	w := k.w
 	if w.faulty || !k.rest() {
@@ -24,19 +24,19 @@ func (k *worker) monitor() {
 	}
 	for _, f := range rows {
 		most := requestTimeout / 4
-		if w.kind.scabbard { // a resolver is asked after a status request, which may take its time
+		if w.kind.scabbard { // the monitor asks a resolver after a status request, which may take its time
 			most = requestTimeout
 		}
 		k.later(w.between(0, most), func() { k.ask(f, read) })
 	}
 }
 
-// ask asks about a row, whose ages are those of when it was read.
+// ask asks about a row, whose ages are from the time of the read.
 func (k *worker) ask(f store.InFlight, read time.Time) {
 	w := k.w
 	known := monitor.Known{Seen: k.seenFor(f)}
 	a := batch.Attempt{Key: f.Key, Number: f.Attempt}
-	if !w.chance(0.1) { // else the query fails, or leaves this one out
+	if !w.chance(0.1) { // else the query fails, or leaves this batch out
 		statuses, err := k.asks().BatchStatuses(context.Background(), f.Key.Service, []batch.Attempt{a})
 		if err != nil && !w.kind.scabbard {
 			w.fail("statuses: %w", err)
@@ -65,7 +65,8 @@ func (k *worker) ask(f store.InFlight, read time.Time) {
 		known.Evidence = &e
 		v = monitor.Decide(f, known, w.kind.traits, rules)
 	}
-	// The answer takes a while to come back; what is recorded is fenced by what was read before.
+	// The answer takes a while to come back; the version that was read before fences the
+	// outcome.
 	k.later(w.between(0, requestTimeout/2), func() {
 		if v.Outcome != nil {
 			k.record(*v.Outcome)
@@ -77,7 +78,7 @@ func (k *worker) ask(f store.InFlight, read time.Time) {
 	})
 }
 
-// asks is whom it asks what became of batches.
+// asks is the client that answers status queries.
 func (k *worker) asks() dlt.BatchStatusReader {
 	if k.w.kind.scabbard {
 		return k.client
@@ -92,8 +93,8 @@ func (k *worker) resolve(f store.InFlight, d dlt.Doubt) (dlt.Evidence, error) {
 	return k.w.ledger.(dlt.Resolver).Resolve(context.Background(), d)
 }
 
-// hear remembers that the ledger said a batch is committed. A ledger that executes
-// duplicates may have a POST on its way by then, so that only new ones count.
+// hear remembers the ledger's answer that a batch is committed. A ledger that executes
+// duplicates may have a POST on its way by then, so only new POSTs count.
 func (w *world) hear(id batch.ID, committed bool) {
 	w.told[id] = w.told[id] || committed
 }

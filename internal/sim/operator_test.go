@@ -12,9 +12,9 @@ import (
 
 var person = batch.By{Actor: "person", Reason: "as the seed says"}
 
-// operate is what a person does now and then, whatever else happens at that moment:
-// requeue what is final and not committed, cancel what waits, pause and resume, say
-// what becomes of lanes, and release them.
+// operate is a person who acts now and then, at any moment. The person requeues a final batch
+// that is not committed, cancels a waiting batch, pauses and resumes, sets the policy of
+// lanes, and releases them.
 func (w *world) operate() {
 	if !w.faulty {
 		return
@@ -55,7 +55,8 @@ func (w *world) operate() {
 	w.later(func() { w.act(rec, do) })
 }
 
-// later does what a person does who has looked and thinks about it, while there are faults.
+// later runs the action of a person who has looked and thinks about it, while there are
+// faults.
 func (w *world) later(do func()) {
 	w.after(w.between(time.Second, 10*time.Second), func() {
 		if w.faulty {
@@ -64,8 +65,8 @@ func (w *world) later(do func()) {
 	})
 }
 
-// act does what a person decided about a batch that was seen. Where it has moved on,
-// nothing may come of it.
+// act runs a person's decision about a batch that the person saw. If the batch has moved on,
+// the action must have no effect.
 func (w *world) act(seen batch.Record, do func() (batch.Record, error)) {
 	before, err := w.store.Get(context.Background(), seen.Key)
 	if err != nil {
@@ -97,7 +98,7 @@ func (w *world) services() (all []batch.ServiceID) {
 	return all
 }
 
-// steer changes what holds a lane, or all.
+// steer changes a control of a lane, or of all lanes.
 func (w *world) steer(service batch.ServiceID) {
 	scope := batch.Only(service)
 	if w.rng.IntN(4) == 0 {
@@ -127,8 +128,8 @@ func (w *world) doSteer(s store.Steering) {
 	w.steerSeen(s)
 }
 
-// steerSeen does something to a control that was seen. Where it has moved on, nothing may
-// come of it.
+// steerSeen acts on a control that a person saw. If the control has moved on, the action must
+// have no effect.
 func (w *world) steerSeen(s store.Steering) {
 	before := w.control(s.Scope)
 	c, changed, err := w.store.Steer(context.Background(), s)
@@ -143,7 +144,7 @@ func (w *world) steerSeen(s store.Steering) {
 	}
 }
 
-// openAll lets everything go on, so that the world can come to rest.
+// openAll resumes and releases everything, so that the world can come to rest.
 func (w *world) openAll() {
 	w.doSteer(store.Steering{Scope: batch.Everything(), Action: batch.ActionResume})
 	for _, s := range w.services() {
@@ -161,7 +162,7 @@ func (w *world) control(scope batch.Scope) batch.Control {
 	return c
 }
 
-// closed says of each lane whether it is closed now.
+// closed reports for each lane whether it is closed now.
 func (w *world) closed() func(batch.ServiceID) bool {
 	all := w.control(batch.Everything()).Closed()
 	lanes := map[batch.ServiceID]bool{}
@@ -171,7 +172,7 @@ func (w *world) closed() func(batch.ServiceID) bool {
 	return func(s batch.ServiceID) bool { return all || lanes[s] }
 }
 
-// checkPolicy holds what recording made final against its lane's policy.
+// checkPolicy compares a final outcome with its lane's policy.
 func (w *world) checkPolicy(o store.Outcome, a store.Applied) {
 	if !a.Ended() || a.From == a.Row.State && o.Finding != store.Settled {
 		return
@@ -185,7 +186,7 @@ func (w *world) checkPolicy(o store.Outcome, a store.Applied) {
 	}
 }
 
-// allowOneMore takes a try out of a batch's budget, which is the person's.
+// allowOneMore leaves one POST of a batch out of its budget: a person ordered it.
 func (w *world) allowOneMore(id batch.ID) {
 	s := w.sent[id]
 	s.posts = min(s.posts, max(0, s.budget.Attempts-1))

@@ -13,10 +13,10 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// checkRun holds a run against what is open in its lane, where the strategy relies on
-// the ledger's order: everything before it is final or accepted, nothing else of the
-// lane is unacknowledged, nothing that was to come after it is under way, and no more
-// than may be. What goes again behind others is told of, as the Runner does.
+// checkRun checks a run against the open batches of its lane, if the strategy relies on the
+// ledger's order: every earlier batch is final or accepted, no other batch of the lane is
+// unacknowledged, no later batch is under way, and no more batches than allowed. Like the
+// Runner, it reports a batch that goes again behind others.
 func (w *world) checkRun(run store.ClaimedRun) {
 	if !w.lanes.keeps {
 		return
@@ -62,7 +62,7 @@ func (w *world) checkRun(run store.ClaimedRun) {
 	}
 }
 
-// heardOf is told of what was recorded: what the ledger executes after all may come
+// heardOf gets each recorded outcome: a batch that the ledger executes after all may come
 // behind others.
 func (w *world) heardOf(o store.Outcome, a store.Applied) {
 	if !w.lanes.keeps || a.Result != store.Written || o.By != batch.ByMonitor {
@@ -78,7 +78,7 @@ func (w *world) heardOf(o store.Outcome, a store.Applied) {
 	}
 }
 
-// tellOf tells of a batch that others are ahead of; from then on its place is its own.
+// tellOf reports a batch that others are ahead of; from then on its place does not count.
 func (w *world) tellOf(key batch.Key, in ...batch.State) {
 	ahead, err := store.Ahead(context.Background(), w.store, key, in...)
 	if err != nil {
@@ -90,9 +90,9 @@ func (w *world) tellOf(key batch.Key, in ...batch.State) {
 	}
 }
 
-// checkKept: a ledger that keeps order executed each lane in the order in which it was
-// added, but for what was told of, and what it decided against at first and nobody heard
-// of; and whatever is wrong beside the order.
+// checkKept: a ledger that keeps order executed each lane in the order in which it was added.
+// Exceptions are reported batches, and batches that it decided against at first unnoticed. It
+// also checks everything beside the order.
 func checkKept(t *testing.T, ledger *ledgermem.Ledger, order map[batch.ServiceID][]batch.ID, told, heard map[batch.ID]bool) {
 	executed := map[batch.ServiceID][]batch.ID{}
 	silent := decidedTwice(ledger, heard)
@@ -112,8 +112,8 @@ func checkKept(t *testing.T, ledger *ledgermem.Ledger, order map[batch.ServiceID
 	require.NoError(t, ledger.Check(executed))
 }
 
-// decidedTwice returns what the ledger decided against at first, but for what somebody
-// has heard that of.
+// decidedTwice returns the batches that the ledger decided against at first, without those
+// whose decision was heard.
 func decidedTwice(ledger *ledgermem.Ledger, heard map[batch.ID]bool) map[batch.ID]bool {
 	silent := map[batch.ID]bool{}
 	for _, e := range ledger.Journal() {

@@ -19,17 +19,17 @@ func (w *world) client() *splinter.Client {
 	return c
 }
 
-// frame is what a stream carries: the id of a transaction, or the echo of a probe.
+// frame is a message of a stream: the id of a transaction, or the echo of a probe.
 type frame struct {
 	tx   string
 	echo time.Time // when the probe was sent
 }
 
-// wire is a stream from a service to a reader: what is sent comes in order, after a
-// while, and not at all once it is cut.
+// wire is a stream from a service to a reader: frames come in order, after a while, and not
+// at all once it is cut.
 type wire struct {
 	w     *world
-	last  time.Time // until when frames are on their way
+	last  time.Time // end of the last frame's time on the wire
 	inbox []frame
 	cut   bool
 }
@@ -47,8 +47,8 @@ func (x *wire) send(f frame) {
 	})
 }
 
-// open registers a stream, and may replay first, in pages that go by the order of ids
-// and not of commits (docs/ledgers/splinter.md#events).
+// open registers a stream, and may replay first, in pages that follow the order of ids and
+// not of commits (docs/ledgers/splinter.md#events).
 func (s *scabbard) open(service batch.ServiceID) *wire {
 	r, x := s.room(service), &wire{w: s.w}
 	const page = 4
@@ -69,8 +69,8 @@ func (s *scabbard) open(service batch.ServiceID) *wire {
 	return x
 }
 
-// reader follows one service for a worker, as splinter.Client.Events does: it tells
-// of what the worker posted, and writes the journal while it has the lease.
+// reader follows one service for a worker, as splinter.Client.Events does: it reports commits
+// of the worker's own batches, and writes the journal while it has the lease.
 type reader struct {
 	k       *worker
 	service batch.ServiceID
@@ -80,11 +80,11 @@ type reader struct {
 	epoch   int64
 	renew   time.Time
 	ids     []string
-	covered time.Time // everything from the span's begin to here was received
+	covered time.Time // all events from the span's begin to here were received
 	fresh   bool
 	written time.Time
 	probing time.Time // the probe under way; zero: none
-	due     time.Time // of the next
+	due     time.Time // of the next probe
 	writing bool
 }
 
@@ -103,7 +103,7 @@ func (k *worker) read() {
 	}
 }
 
-// drop ends the stream: what was received and not written is forgotten.
+// drop ends the stream: the reader forgets events that it received and did not write.
 func (r *reader) drop() {
 	if r.wire != nil {
 		r.wire.cut = true
@@ -113,8 +113,8 @@ func (r *reader) drop() {
 	r.wire = nil
 }
 
-// later steps after d. There are many steps: a worker that could die in each of them
-// would never hear of anything.
+// later steps after d. There are many steps: a worker that could die in each of them would
+// never receive anything.
 func (r *reader) later(d time.Duration) {
 	k, life := r.k, r.k.life
 	if k.w.chance(0.002) {
@@ -210,14 +210,14 @@ func (r *reader) write() {
 	r.writing = true
 	w.after(w.between(0, scabbardMargin/2), func() {
 		r.writing = false
-		if k.life != life || w.chance(0.02) { // it died, or the store did not get it
+		if k.life != life || w.chance(0.02) { // the worker died, or the store did not get it
 			return
 		}
 		held, err := w.store.AppendStream(context.Background(), e)
 		switch {
 		case err != nil:
 			w.fail("append: %w", err)
-		case w.chance(0.02) || r.wire != wire || r.epoch != e.Epoch: // nobody hears of it
+		case w.chance(0.02) || r.wire != wire || r.epoch != e.Epoch: // the answer is lost
 		case !held:
 			r.epoch, r.ids = 0, nil
 			r.renew = time.Now().Add(readerLease / 3)

@@ -26,11 +26,12 @@ import (
 
 var runnerSeeds = flag.Int("sim.runner.seeds", 40, "seeds of layer two, divided among the ledgers")
 
-// shaky is a store of which one call in ten fails, by seed: before it did anything, or after.
+// shaky is a store that fails one call in ten, by seed: before the call does anything, or
+// after.
 type shaky struct {
 	*flaky.Store
 	mu   sync.Mutex
-	lost map[batch.ID]bool // of which an outcome was written, and nobody heard of it
+	lost map[batch.ID]bool // batches whose outcome was written, and the answer lost
 }
 
 func newShaky(t *testing.T, seed uint64) *shaky {
@@ -52,7 +53,7 @@ func (s *shaky) Record(ctx context.Context, o []store.Outcome) ([]store.Applied,
 	return a, err
 }
 
-// add is a caller who adds again what failed.
+// add is a caller who repeats a failed Add.
 func (s *shaky) add(t *testing.T, r *dltbatch.Runner, b batch.Batch) {
 	for {
 		err := r.Add(t.Context(), b)
@@ -66,8 +67,8 @@ func (s *shaky) add(t *testing.T, r *dltbatch.Runner, b batch.Batch) {
 	}
 }
 
-// TestRunner runs two Runners on one store, stops and restarts them, and holds the
-// ledger's journal and the records against what was added.
+// TestRunner runs two Runners on one store, stops and restarts them, and compares the
+// ledger's journal and the records with the added batches.
 func TestRunner(t *testing.T) {
 	for n := uint64(1); n <= uint64(*runnerSeeds); n++ {
 		if !t.Run(fmt.Sprintf("seed=%d", n), func(t *testing.T) {
@@ -84,9 +85,9 @@ func TestRunner(t *testing.T) {
 	}
 }
 
-// TestParallelRunner does so where all that conflicts with nothing before it leaves at
-// once, and the ledger executes what is on its way in any order: it ends in the state
-// of executing everything one by one.
+// TestParallelRunner does the same where every batch leaves at once that conflicts with no
+// batch before it, and the ledger executes batches on their way in any order: the final state
+// is the same as after executing all batches one by one.
 func TestParallelRunner(t *testing.T) {
 	differ := 0
 	seeds := uint64(*runnerSeeds+3) / 4
@@ -101,9 +102,9 @@ func TestParallelRunner(t *testing.T) {
 	require.Greater(t, differ, int(seeds)/4, "lanes executed in another order than they were added in")
 }
 
-// TestPipelinedRunner does so where several batches of a lane are under way, on ledgers
-// that keep the order of submission. Some of what is lost in the ledger's restart goes
-// again behind what was not; nothing else does, and all that does is told of.
+// TestPipelinedRunner does the same where several batches of a lane are under way, on ledgers
+// that keep the order of submission. Some batches that the ledger lost in its restart go
+// again behind others that it kept; no other batch does, and each such case is reported.
 func TestPipelinedRunner(t *testing.T) {
 	for n := uint64(1); n <= uint64(*runnerSeeds+1)/2; n++ {
 		if !t.Run(fmt.Sprintf("seed=%d", n), func(t *testing.T) {
@@ -114,7 +115,7 @@ func TestPipelinedRunner(t *testing.T) {
 	}
 }
 
-// runnerSeed returns how many lanes were executed in another order than they were
+// runnerSeed returns the number of lanes that were executed in another order than they were
 // added in.
 func runnerSeed(t *testing.T, seed uint64, l *lanes) (differ int) {
 	rng := rand.New(rand.NewPCG(seed, 2))
@@ -133,8 +134,8 @@ func runnerSeed(t *testing.T, seed uint64, l *lanes) (differ int) {
 	})
 	st := newShaky(t, seed)
 	var mu sync.Mutex
-	told := map[batch.ID]bool{}  // of which it was told that they come behind others
-	heard := map[batch.ID]bool{} // that they were decided against
+	told := map[batch.ID]bool{}  // batches reported to come behind others
+	heard := map[batch.ID]bool{} // batches reported as decided against
 	observer := batch.ObserverFunc(func(_ context.Context, e batch.Event) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -176,7 +177,7 @@ func runnerSeed(t *testing.T, seed uint64, l *lanes) (differ int) {
 	}
 	runFor(runners[1], 15*time.Second)
 	ledger.Restart()
-	if seed%2 == 0 { // and once more, while what it forgot is under way again
+	if seed%2 == 0 { // and once more, while batches that it forgot are under way again
 		runFor(runners[1], time.Duration(rng.IntN(8000))*time.Millisecond)
 		ledger.Restart()
 		t.Log("the node restarted twice")
@@ -189,7 +190,7 @@ func runnerSeed(t *testing.T, seed uint64, l *lanes) (differ int) {
 	require.NoError(t, runners[1].Idle(ctx), "promise 6")
 	if l.keeps {
 		mu.Lock()
-		for id := range st.lost { // whoever writes it again cannot know what it was before
+		for id := range st.lost { // the process that writes it again cannot know the state before
 			heard[id] = false
 		}
 		checkKept(t, ledger, order, told, heard)
@@ -219,13 +220,13 @@ func runnerSeed(t *testing.T, seed uint64, l *lanes) (differ int) {
 	return differ
 }
 
-// TestFairness is promise 7, for every strategy: a thousand batches in one lane delay
-// another by at most one round. A round is what one claim takes, and no more than
-// what there were hands for.
+// TestFairness is promise 7, for every strategy: a thousand batches in one lane delay another
+// lane by at most one round. A round is the batches of one claim, and at most as many as
+// there are posting goroutines.
 func TestFairness(t *testing.T) {
 	for name, c := range map[string]struct {
 		strategy queuer.Strategy
-		apart    bool // nothing of the lane of many conflicts
+		apart    bool // no batches of the long lane conflict
 	}{
 		"serial":                  {queuer.Serial{}, true},
 		"pipelined":               {queuer.Pipelined(10), true},
@@ -243,7 +244,7 @@ func fairness(t *testing.T, strategy queuer.Strategy, apart bool) {
 	const hands = 8
 	ledger := ledgermem.New(&ledgermem.Options{CommitAfter: time.Second, Latency: 10 * time.Millisecond})
 	var mu sync.Mutex
-	var rounds []batch.ServiceID // whose batches were claimed, each service once a round
+	var rounds []batch.ServiceID // services of the claimed batches, each service once a round
 	last := map[batch.ServiceID]time.Time{}
 	observer := batch.ObserverFunc(func(_ context.Context, e batch.Event) {
 		mu.Lock()
@@ -269,7 +270,7 @@ func fairness(t *testing.T, strategy queuer.Strategy, apart bool) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
-	time.Sleep(5 * time.Second) // the lane of many is well under way
+	time.Sleep(5 * time.Second) // the long lane is well under way
 	for i := range 20 {
 		one := batch.Batch{ID: batch.ID(fmt.Sprint("one", i)), Service: batch.ServiceID(fmt.Sprint("one", i)), Payload: []byte("x")}
 		mu.Lock()

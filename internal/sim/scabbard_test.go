@@ -23,9 +23,9 @@ import (
 
 // Scabbard's times in layer one.
 const (
-	scabbardQueued = 1500 * time.Millisecond // from the queue's head to its execution, at most
+	scabbardQueued = 1500 * time.Millisecond // from the queue's head to the execution, at most
 	scabbardCommit = time.Second             // of two-phase commit, at most
-	scabbardWire   = 3 * time.Second         // a request arrives at most so long after its connection ended
+	scabbardWire   = 3 * time.Second         // a request arrives at most this long after its connection ended
 	scabbardMargin = 500 * time.Millisecond
 	scabbardStuck  = 10 * time.Minute
 )
@@ -46,18 +46,18 @@ func scabbardOptions(w *world) *splinter.Options {
 	return o
 }
 
-// scabbard is services that keep what they know in memory (docs/ledgers/splinter.md#statuses,
-// docs/ledgers/splinter.md#the-same-bytes-again), in steps of the world's scheduler. Log is the
-// truth, which nobody is told.
+// scabbard is services that keep their knowledge in memory
+// (docs/ledgers/splinter.md#statuses, docs/ledgers/splinter.md#the-same-bytes-again), in
+// steps of the world's scheduler. Log is the truth, which no worker sees.
 type scabbard struct {
 	w       *world
 	history int
 	stamps  bool          // answers have times
-	busy    time.Duration // others take a place about once in half of it
-	cuts    float64       // of streams, a step
-	replay  bool          // streams begin with what was committed, or a part of it
+	busy    time.Duration // others take a place about once in half of this time
+	cuts    float64       // probability that a stream is cut, for each step
+	replay  bool          // streams begin with the committed batches, or a part of them
 	rooms   map[batch.ServiceID]*room
-	fickle  map[batch.ID]bool // executed once, and invalid then
+	fickle  map[batch.ID]bool // executed once, and then invalid
 	foreign int
 }
 
@@ -122,7 +122,7 @@ func (s *scabbard) services() []batch.ServiceID {
 	return out
 }
 
-// mark puts a batch into the history, or back to a word where it is there.
+// mark puts a batch into the history, or sets its word back if it is there.
 func (s *scabbard) mark(r *room, id batch.ID, word string) {
 	if !s.set(r, id, word) {
 		r.known = append(r.known, &sight{id, time.Now(), word})
@@ -140,7 +140,7 @@ func (s *scabbard) set(r *room, id batch.ID, word string) bool {
 	return false
 }
 
-// Submit queues whatever comes, as often as it comes
+// Submit queues every batch, as often as it comes
 // (docs/ledgers/splinter.md#the-same-bytes-again).
 func (s *scabbard) Submit(_ context.Context, a batch.Attempt) error {
 	r := s.room(a.Service)
@@ -152,7 +152,7 @@ func (s *scabbard) Submit(_ context.Context, a batch.Attempt) error {
 	return nil
 }
 
-// next executes what is first in the queue; one at a time (docs/ledgers/splinter.md#order).
+// next executes the first batch of the queue; one at a time (docs/ledgers/splinter.md#order).
 func (s *scabbard) next(r *room) {
 	if r.busy = len(r.queue) > 0; !r.busy {
 		return
@@ -184,7 +184,7 @@ func (s *scabbard) next(r *room) {
 	})
 }
 
-// decide is the end of two-phase commit: what is rolled back stays Valid
+// decide is the end of two-phase commit: a batch that is rolled back stays Valid
 // (docs/ledgers/splinter.md#statuses).
 func (s *scabbard) decide(r *room, a batch.Attempt) {
 	if s.w.chance(0.06) {
@@ -222,9 +222,9 @@ func (s *scabbard) queued(key batch.Key) bool {
 	return slices.ContainsFunc(s.room(key.Service).queue, func(a batch.Attempt) bool { return a.ID == key.ID })
 }
 
-// RoundTrip answers questions, in the goroutine of who asks.
+// RoundTrip answers questions, in the caller's goroutine.
 func (s *scabbard) RoundTrip(req *http.Request) (*http.Response, error) {
-	if strings.HasSuffix(req.URL.Path, "/ws/subscribe") { // its receipts tell nothing
+	if strings.HasSuffix(req.URL.Path, "/ws/subscribe") { // its receipts prove nothing
 		return &http.Response{
 			StatusCode: http.StatusInternalServerError, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{},
 			Body: http.NoBody, Request: req,
@@ -290,13 +290,13 @@ const (
 
 // signedSet is batches that are made once and serve every seed.
 type signedSet struct {
-	batches  []batch.Batch // whose services are any
+	batches  []batch.Batch // their services do not matter
 	txs      map[batch.ID]string
 	byTx     map[string]batch.ID
 	flavours map[batch.ID]int
 }
 
-// signed makes enough for one world; every fourth is not sound.
+// signed makes enough batches for one world; every fourth is not sound.
 var signed = sync.OnceValue(func() signedSet {
 	set := signedSet{txs: map[batch.ID]string{}, byTx: map[string]batch.ID{}, flavours: map[batch.ID]int{}}
 	key, err := sawtooth.ParsePrivateKey("2f1e7b7a130d7ba9da0068b3bb0ba1d79e7e77110302c9f746c3c2a63fe40088")
@@ -345,7 +345,7 @@ func (k *worker) resolveScabbard(d dlt.Doubt, ref store.Ref) (dlt.Evidence, erro
 	}
 	e, err := k.client.Resolve(context.Background(), d)
 	if _, known := errors.AsType[*dlt.Error](err); known {
-		return dlt.InFlight, nil // asked again
+		return dlt.InFlight, nil // the monitor asks again
 	}
 	if k.found[d.ID] != e {
 		w.note("worker %d resolves %s, attempt %d: %s", k.name, d.Key, d.Number, e)
@@ -360,7 +360,8 @@ func (k *worker) resolveScabbard(d dlt.Doubt, ref store.Ref) (dlt.Evidence, erro
 	return e, err
 }
 
-// decide says what became of a batch that was seen, unless it has moved on.
+// decide records a person's decision about a batch that the person saw, unless it has moved
+// on.
 func (w *world) decide(seen batch.Record, to batch.State) {
 	_, err := w.store.Decide(context.Background(), seen, to, batch.By{Actor: "test", Reason: "looked at the ledger"})
 	w.note("person decides that %s is %s, for %q: %v", seen.Key, to, seen.Decision, err)
@@ -373,7 +374,7 @@ func (w *world) decide(seen batch.Record, to batch.State) {
 	}
 }
 
-// person decides what needs it, late, and after a look at the ledger itself.
+// person decides batches that need it, late, and after a look at the ledger itself.
 func (w *world) person() {
 	s := w.ledger.(*scabbard)
 	done := w.adding == 0 && !w.faulty
@@ -390,7 +391,7 @@ func (w *world) person() {
 			w.decide(rec, to)
 			continue
 		}
-		// What was seen is true of this attempt. Another person may be quicker.
+		// The observation is true of this attempt. Another person may be quicker.
 		w.after(w.between(time.Second, 3*time.Minute), func() { w.decide(rec, to) })
 	}
 	if !done {

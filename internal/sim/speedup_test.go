@@ -23,8 +23,8 @@ import (
 
 var curve = flag.Bool("sim.curve", false, "measure the speed-up of Parallel at every conflict rate, not at its ends only")
 
-// contended is n signed batches of one lane, of which so many of a hundred set a name
-// that they share, spread evenly; each of the others sets one of its own.
+// contended is n signed batches of one lane. percent of them set one common name, spread
+// evenly; each of the others sets a name of its own.
 func contended(t *testing.T, n, percent int) []batch.Batch {
 	key, err := sawtooth.GeneratePrivateKey()
 	require.NoError(t, err)
@@ -44,7 +44,7 @@ func contended(t *testing.T, n, percent int) []batch.Batch {
 	return bs
 }
 
-// reads counts what claims read, and how many there were.
+// reads counts the rows that claims read, and the claims.
 type reads struct {
 	store.Store
 	claims, batches int
@@ -58,9 +58,8 @@ func (r *reads) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 	})
 }
 
-// emptied returns how long it takes, in virtual time, until one busy lane is empty: on
-// a simulated node, 0 to 40 ms away, that makes a block a second, with default options
-// but for the strategy.
+// emptied returns the virtual time until one busy lane is empty: on a simulated node, 0 to 40
+// ms away, that makes a block a second, with default options except the strategy.
 func emptied(t *testing.T, s queuer.Strategy, bs []batch.Batch) (took time.Duration, read reads) {
 	synctest.Test(t, func(t *testing.T) {
 		n, err := sawtoothtest.Listen(&sawtoothtest.Options{
@@ -88,8 +87,8 @@ func emptied(t *testing.T, s queuer.Strategy, bs []batch.Batch) (took time.Durat
 	return took, read
 }
 
-// TestSpeedUp: where nothing conflicts one busy lane is at least 50 times as fast as
-// one by one, and where everything does, no more than a hundredth slower.
+// TestSpeedUp: if no batches conflict, one busy lane is at least 50 times as fast as one by
+// one; if all do, it is at most a hundredth slower.
 func TestSpeedUp(t *testing.T) {
 	n, rates := 200, []int{0, 100}
 	if *curve {

@@ -75,8 +75,8 @@ func (p *pipes) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	return nil, &net.OpError{Op: "dial", Err: errors.Join(errors.New("nobody listens any more"), ctx.Err())}
 }
 
-// buffered carries what is written at one end to the other, as a socket does: who
-// writes does not wait for who reads.
+// buffered carries the bytes written at one end to the other, as a socket does: the writer
+// does not wait for the reader.
 func buffered(from, to net.Conn) {
 	chunks := make(chan []byte, 1000)
 	go func() {
@@ -97,7 +97,7 @@ func buffered(from, to net.Conn) {
 			}
 		}
 		_ = to.Close()
-		for range chunks { // so that who reads comes to its end
+		for range chunks { // so that the reader comes to its end
 		}
 	}()
 }
@@ -203,7 +203,7 @@ func splinterSeed(t *testing.T, seed uint64) {
 	if seed%3 == 0 {
 		network.Restart(0)
 	}
-	if seed%6 == 0 { // and once more, while what it forgot is under way again
+	if seed%6 == 0 { // and once more, while batches that it forgot are under way again
 		runFor(runners[1], time.Duration(rng.IntN(8000))*time.Millisecond)
 		network.Restart(0)
 		t.Log("the node restarted twice")
@@ -240,7 +240,7 @@ func splinterSeed(t *testing.T, seed uint64) {
 	t.Logf("a person decided %d times", decided)
 }
 
-// decide is a person who looks at the ledger itself, long after anything was sent.
+// decide is a person who looks at the ledger itself, long after the last POST.
 func decide(ctx context.Context, t *testing.T, network *splintertest.Network, st store.Store) (n int) {
 	for {
 		select {

@@ -19,10 +19,10 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
 )
 
-// TestStallOfAnotherCircuit: a batch that nobody executes holds one circuit of a node with
+// TestStallOfAnotherCircuit: a batch that no family executes holds one circuit of a node with
 // two threads for 300 s, and its client goes on asking about it. The other circuits of the
-// node are delayed by one request at most, and none of their batches comes into doubt
-// whose POST began after that was known.
+// node are delayed by one request at most. Once the stall is known, no batch comes into doubt
+// whose POST begins later.
 func TestStallOfAnotherCircuit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { stallSeed(t, 1) })
 }
@@ -97,7 +97,7 @@ func stallSeed(t *testing.T, seed uint64) {
 				a := make1(lane, payload, address)
 				mu.Unlock()
 				start := time.Now()
-				for time.Now().Before(end) { // as the engine: what was certainly not sent goes again
+				for time.Now().Before(end) { // like the engine: a batch that was certainly not sent goes again
 					_, err := within(func(ctx context.Context) error { return c.Submit(ctx, a) })
 					if dlt.Kind(err) == batch.KindDoubt {
 						mu.Lock()

@@ -15,8 +15,8 @@ import (
 	"github.com/dltbatch/dltbatch/submitter"
 )
 
-// worker is one instance: a queuer, a submitter and a monitor in steps. Its life
-// ends with a crash; everything it would have done later is dropped.
+// worker is one instance: a queuer, a submitter and a monitor in steps. Its life ends with a
+// crash; its later steps are dropped.
 type worker struct {
 	w    *world
 	name int
@@ -46,7 +46,7 @@ var (
 	}
 )
 
-// later does something in this life of the worker, unless it crashes or stops first.
+// later runs a step in this life of the worker, unless the worker crashes or stops first.
 func (k *worker) later(d time.Duration, do func()) {
 	life := k.life
 	k.w.after(d, func() {
@@ -95,8 +95,8 @@ func (k *worker) rest() bool {
 	return k.w.adding == 0
 }
 
-// pace is the time to the next round. Without faults little happens, and long waits
-// are gone through in long steps.
+// pace is the time to the next round. Without faults little happens, and long steps pass the
+// long waits.
 func (w *world) pace(least time.Duration) time.Duration {
 	if w.faulty {
 		return w.between(least, time.Second)
@@ -118,7 +118,7 @@ func (k *worker) queue() {
 		return
 	}
 	if w.chance(0.3) {
-		lanes = w.services() // as hints do, which know nothing of pauses
+		lanes = w.services() // as with hints, which know nothing of pauses
 	}
 	strategy, choose, check := w.lanes.strategy, w.choose, w.checkClaim
 	if w.lanes.also != nil && w.chance(0.5) {
@@ -156,8 +156,8 @@ func (k *worker) queue() {
 	}
 }
 
-// unsure is a claim that was made, and the worker does not hear of it: what it names is put
-// back by version. Some of it is left to its end, as by a worker that dies.
+// unsure is a claim that was made without the worker knowing: the worker puts its batches
+// back by version. It leaves some of them to their end, as a worker that dies does.
 func (k *worker) unsure(claimed store.Claimed) {
 	for _, run := range claimed.Runs {
 		k.w.note("worker %d: reply to the claim of lane %q lost", k.name, run.Service)
@@ -167,8 +167,8 @@ func (k *worker) unsure(claimed store.Claimed) {
 	}
 }
 
-// undone is a claim whose transaction was rolled back without a word: what it names is put
-// back by version, too, and whoever claims the batch meanwhile must not notice.
+// undone is a claim whose transaction was silently rolled back: the worker puts its batches
+// back by version, too, and a worker that claims the batch meanwhile must not notice.
 func (k *worker) undone() {
 	q := store.ClaimQuery{TTL: ttl, Salt: k.w.rng.Uint32()}
 	for _, rec := range k.w.open() {
@@ -191,9 +191,9 @@ func (k *worker) back(claims []store.Claim) {
 	}
 }
 
-// post checks the clock and starts the first request of a run, in one step: a process
-// that is frozen in between is the one hole the documentation names. The others follow
-// one by one, and a failure puts back what is left.
+// post checks the clock and starts the first request of a run, in one step: a process that is
+// frozen in between is the one hole that the documentation names. The others follow one by
+// one, and a failure puts back the rest.
 func (k *worker) post(run []store.Claim, until time.Time) {
 	w, c := k.w, run[0]
 	if time.Until(until) < requestTimeout || w.chance(0.02) { // or a drain
@@ -209,7 +209,7 @@ func (k *worker) post(run []store.Claim, until time.Time) {
 	if w.posting[c.Key.ID]++; w.posting[c.Key.ID] > 1 {
 		w.fail("promise 4: two POSTs of %s at a time", c.Key)
 	}
-	if w.told[c.Key.ID] && w.kind.dedup == 0 { // else it may forget, and a resend is harmless
+	if w.told[c.Key.ID] && w.kind.dedup == 0 { // else the ledger may forget, and a resend is harmless
 		w.fail("%s is posted after the ledger said it is committed", c.Key)
 	}
 	if deadline.After(until) {
@@ -221,7 +221,8 @@ func (k *worker) post(run []store.Claim, until time.Time) {
 	a := batch.Attempt{Key: c.Key, Number: c.Attempt, Payload: payloads[0]}
 	travel := w.between(0, requestTimeout/3)
 	reply := func(err error, at time.Duration) {
-		// The connection ends even if the worker is dead by then; a worker that lives hears of it.
+		// The connection ends even if the worker is dead by then; a living worker gets the
+		// result.
 		w.after(at, func() {
 			w.posting[c.Key.ID]--
 			w.ended(c.Key.ID, err)
@@ -269,7 +270,7 @@ func (k *worker) post(run []store.Claim, until time.Time) {
 	}
 }
 
-// mayPost holds a POST against what is known of those before it.
+// mayPost checks a POST against the results of the POSTs before it.
 func (w *world) mayPost(c store.Claim) {
 	s, t := w.sent[c.Key.ID], w.kind.traits
 	s.posts++
@@ -299,7 +300,7 @@ func (w *world) ended(id batch.ID, err error) {
 	}
 }
 
-// arrive is the moment at which the ledger gets a request.
+// arrive is the moment when the ledger gets a request.
 func (w *world) arrive(a batch.Attempt) error {
 	if w.inTx {
 		w.fail("promise 8: a transaction is open while the network is used")

@@ -19,18 +19,18 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// kind is one of the ledgers that the seeds are divided among.
+// kind is one of the ledgers that share the seeds.
 type kind struct {
 	name   string
 	traits dlt.Traits
 	ignore bool // it never executes a duplicate
 	dedup  time.Duration
-	late   time.Duration // after which a request arrives at most; LateArrival where it is 0
+	late   time.Duration // a request arrives at most this late; 0 is LateArrival
 
 	scabbard bool // see scabbardKind
 }
 
-// ledger is what the scheduler does with one, and what the checks look into.
+// ledger is the part of a ledger that the scheduler and the checks use.
 type ledger interface {
 	Submit(ctx context.Context, a batch.Attempt) error
 	Log(service batch.ServiceID) []batch.ID
@@ -52,10 +52,10 @@ var kinds = []kind{
 	}, dedup: window},
 }
 
-// window is short, so that its end is reached often.
+// window is short, so that the time often passes its end.
 const window = 30 * time.Second
 
-// What the workers go by; small, so that much happens in little virtual time.
+// The workers' times; short, so that much happens in little virtual time.
 const (
 	ttl            = 12 * time.Second
 	requestTimeout = 3 * time.Second
@@ -66,7 +66,7 @@ const (
 type world struct {
 	t      testing.TB
 	rng    *rand.Rand
-	late   *rand.Rand // which Adds are late: of its own, so that all else of a seed is as it was
+	late   *rand.Rand // chooses late Adds: of its own, so that the rest of a seed stays as it was
 	kind   kind
 	store  *memory.Store
 	ledger ledger
@@ -86,20 +86,20 @@ type world struct {
 	posting map[batch.ID]int  // POSTs under way
 	told    map[batch.ID]bool
 	sent    map[batch.ID]*sent
-	moved   map[batch.ID]bool // by an operator: its place in the order is its own
+	moved   map[batch.ID]bool // by an operator: its place in the order does not count
 	decided int               // times that a person decided
 	still   bool              // nothing moves any more
-	heard   map[batch.ID]bool // that it was decided against
+	heard   map[batch.ID]bool // reported as decided against
 	failure error
 }
 
-// sent is what was posted of a batch, as the wire saw it.
+// sent counts the POSTs of a batch, as the wire saw them.
 type sent struct {
 	budget  batch.Budget
-	posts   int       // misconfigured ones excepted
-	unsure  int       // those in a row that may have been taken, since evidence or a requeue
-	lastEnd time.Time // of the last of these
-	inside  bool      // the ledger has got one since it started, whether or not it remembers
+	posts   int       // without misconfigured ones
+	unsure  int       // POSTs in a row that may have been taken, since evidence or a requeue
+	lastEnd time.Time // of the last unsure POST
+	inside  bool      // the ledger has got a POST since it started, even if it has forgotten it
 }
 
 type event struct {
@@ -157,7 +157,7 @@ func (w *world) memory() *ledgermem.Ledger {
 		Traits: &k.traits, IgnoreDuplicates: k.ignore, DeduplicateFor: k.dedup, NameAttempts: k.dedup > 0, EarlierVerdicts: k.dedup > 0, Endpoint: "node",
 		CommitAfter: commit,
 		Fault: func(a batch.Attempt) ledgermem.Fault {
-			// What goes wrong on the wire is the scheduler's; this is what the ledger does.
+			// The scheduler makes the faults on the wire; these are the faults of the ledger.
 			return ledgermem.Fault{
 				InvalidFirst: k.ignore && w.chance(0.05),
 				Delay:        w.between(0, k.traits.Settle/2),
@@ -248,11 +248,11 @@ func (w *world) populate() {
 	}
 }
 
-// span is when an Add began, and when it was over and what it added visible.
+// span is the time from an Add's begin until it was over and its batches visible.
 type span struct{ began, ended int }
 
-// before reports whether one batch of a lane was to come before another: Adds that
-// overlap have no order.
+// before reports whether one batch of a lane belongs before another: Adds that overlap have
+// no order.
 func (w *world) before(service batch.ServiceID, a, b batch.ID) bool {
 	if w.spans[a] == w.spans[b] { // one call
 		return slices.Index(w.acked[service], a) < slices.Index(w.acked[service], b)
@@ -265,7 +265,7 @@ func (w *world) add(call []batch.Batch) {
 		w.fail("add: %w", err)
 		return
 	}
-	if w.chance(0.1) { // the caller did not hear of it and adds again
+	if w.chance(0.1) { // the caller did not get the answer and adds again
 		if err := w.store.Add(context.Background(), call...); err != nil {
 			w.fail("add again: %w", err)
 		}
@@ -274,8 +274,8 @@ func (w *world) add(call []batch.Batch) {
 	w.added(call, span{w.adds, w.adds})
 }
 
-// addLate adds what becomes visible long after much that is added later: the order keys
-// are those of now.
+// addLate adds batches that become visible long after many later batches: the order keys are
+// those of now.
 func (w *world) addLate(call []batch.Batch) {
 	show, err := w.store.AddLate(context.Background(), call...)
 	if err != nil {
@@ -306,7 +306,7 @@ func (w *world) added(call []batch.Batch, at span) {
 	}
 }
 
-// check holds the ledger's log against the order of the Adds.
+// check compares the ledger's log with the order of the Adds.
 func (w *world) check() {
 	l := w.lanes
 	var silent map[batch.ID]bool
@@ -321,7 +321,7 @@ func (w *world) check() {
 				w.fail("promise 3: %s executed twice", id)
 			case !slices.Contains(order, id):
 				w.fail("%s was never added", id)
-			case w.moved[id], silent[id], l.keeps && !w.still: // what is told of may be told later
+			case w.moved[id], silent[id], l.keeps && !w.still: // a report may still come
 			default:
 				if later := w.overtaken(service, log[:i], id); later != "" {
 					w.fail("promise 2: %s executed after %s", id, later)
@@ -331,7 +331,7 @@ func (w *world) check() {
 	}
 }
 
-// checkRest is what must hold when nothing moves any more: promises 1, 6 and 10.
+// checkRest checks what must hold at rest: promises 1, 6 and 10.
 func (w *world) checkRest() {
 	for service, order := range w.acked {
 		log := w.ledger.Log(service)
@@ -356,12 +356,13 @@ func (w *world) checkRest() {
 	}
 }
 
-// behindDecision reports whether a batch of the lane that it waits for waits for a person.
+// behindDecision reports whether the batch waits for a batch of its lane that waits for a
+// person.
 func (w *world) behindDecision(service batch.ServiceID, id batch.ID) bool {
 	return w.held(service, id, map[batch.ID]bool{id: true})
 }
 
-// open returns what is not final.
+// open returns the batches that are not final.
 func (w *world) open() []batch.Record {
 	open, _, err := w.store.List(context.Background(), store.ListQuery{Open: true, Limit: 1000})
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// instant takes every batch, and has committed it when it is asked. It makes nothing
-// but its answers, one slice a query.
+// instant takes every batch, and reports it as committed at the first question. It allocates
+// only its answers, one slice a query.
 type instant struct{}
 
 func (instant) Traits(batch.ServiceID) dlt.Traits {
@@ -33,9 +33,9 @@ func (instant) BatchStatuses(_ context.Context, _ batch.ServiceID, as []batch.At
 	return out, nil
 }
 
-// A batch costs so many allocations in this process, from Add to its commit: exact
-// figures of a run on the memory store, without a ledger's client, with a little
-// room for groups of other sizes. What costs more has to say why.
+// A batch costs so many allocations in this process, from Add to its commit: exact figures of
+// a run on the memory store, without a ledger's client, with a little room for groups of
+// other sizes. A change that costs more has to say why.
 func TestAllocationsOfARun(t *testing.T) {
 	budget := map[string]float64{"add": 5.4, "claim": 12.0, "post": 10.4, "record": 1.5, "poll": 1.7, "rest": 0.2}
 	const n, lanes = 5_000, 500

@@ -28,7 +28,7 @@ const (
 	roleJob    = "job"    // reads a job, and writes a result
 )
 
-// asChild does what a child does, and says whether this process is one.
+// asChild does a child's work, and reports whether this process is a child.
 func asChild() bool {
 	var err error
 	switch os.Getenv(role) {
@@ -142,7 +142,7 @@ func startLedger(ctx context.Context) (*ledgerProcess, error) {
 	return &ledgerProcess{strings.TrimSpace(line), cmd.Process.Pid, end}, nil
 }
 
-// inChild does a job in a process of its own.
+// inChild runs a job in a process of its own.
 func inChild(ctx context.Context, j job) (r result, err error) {
 	cmd, err := child(ctx, roleJob)
 	if err != nil {

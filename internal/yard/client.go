@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// client talks to the fake ledger. All contenders use it, so that they differ in
-// nothing but what they do between the requests.
+// client talks to the fake ledger. All contenders use it, so that they differ only in their
+// work between the requests.
 type client struct {
 	base string
 	http *http.Client
@@ -64,7 +64,8 @@ func (c *client) statuses(ctx context.Context, ids []string) ([]answer, error) {
 	return out, json.NewDecoder(resp.Body).Decode(&out)
 }
 
-// reset makes the fake ledger forget, and says what it saw. From then on it makes blocks.
+// reset makes the fake ledger forget, and returns its tally. From then on the ledger makes
+// blocks of that length.
 func (c *client) reset(ctx context.Context, block time.Duration) (t tally, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+"/reset?block="+url.QueryEscape(block.String()), http.NoBody)
 	if err != nil {

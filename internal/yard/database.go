@@ -18,7 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-// poolSize is how many connections a pool has, as the examples set it.
+// poolSize is the number of connections of a pool, as in the examples.
 const poolSize = 16
 
 // database is where a contender keeps its batches.
@@ -26,12 +26,13 @@ type database struct {
 	j     job
 	wire  *wire
 	admin *pgxdriver.Conn // nil for SQLite; not counted
-	lsn   string          // of the write-ahead log at the start
+	lsn   string          // position in the write-ahead log at the start
 }
 
 func (j job) onSQLite() bool { return j.Store == sqliteFull || j.Store == sqliteNormal }
 
-// openDatabase connects, and removes what earlier processes left, unless it shall be used.
+// openDatabase connects, and removes the schemas of earlier processes, unless the job uses
+// them.
 func openDatabase(ctx context.Context, j job) (*database, error) {
 	d := &database{j: j, wire: &wire{}}
 	if j.onSQLite() || j.Store == inMemory {
@@ -67,7 +68,8 @@ func (d *database) exec(ctx context.Context, statements ...string) error {
 	return nil
 }
 
-// settle leaves what was prepared as it is after a while: vacuumed, and on the disk.
+// settle brings prepared tables into the state that they reach after a while: vacuumed, and
+// on the disk.
 func (d *database) settle(ctx context.Context) error {
 	if d.admin == nil {
 		return nil
@@ -101,7 +103,7 @@ func (d *database) stop(ctx context.Context, m *meter, r *result, n int) error {
 	return err
 }
 
-// config is that of pgx, with what is sent counted.
+// config is pgx's configuration, with a wire that counts.
 func (d *database) config() (*pgxdriver.ConnConfig, error) {
 	c, err := pgxdriver.ParseConfig(d.j.DSN)
 	if err != nil {
@@ -111,7 +113,7 @@ func (d *database) config() (*pgxdriver.ConnConfig, error) {
 	return c, nil
 }
 
-// pool is what a user would give to a store.
+// pool is the pool that a user would give to a store.
 func (d *database) pool() (*sql.DB, error) {
 	switch d.j.Store {
 	case pgx:
@@ -132,7 +134,7 @@ func (d *database) pool() (*sql.DB, error) {
 	}
 }
 
-// store opens the library's store in the database. The first one makes its tables.
+// store opens the library's store in the database. If migrate is set, it makes the tables.
 func (d *database) store(ctx context.Context, migrate bool) (_ store.Store, shut func(), err error) {
 	switch {
 	case d.j.onSQLite():
@@ -181,7 +183,7 @@ func (d *database) sqliteStore(ctx context.Context, migrate bool) (_ store.Store
 	return st, shut, err
 }
 
-// removeSQLite removes a database file and what belongs to it.
+// removeSQLite removes a database file, its log and its shared memory.
 func removeSQLite(path string) error {
 	for _, suffix := range []string{"", "-wal", "-shm"} {
 		if err := os.Remove(path + suffix); err != nil && !os.IsNotExist(err) {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// figures are what the entries of a mode have reached.
+// figures are the results of the entries of a mode.
 type figures struct {
 	Mode    string     `json:"mode"`
 	Title   string     `json:"title"`
@@ -17,8 +17,8 @@ type figures struct {
 	Entries []measured `json:"entries"`
 }
 
-// measured is what an entry has reached: its rate in each round, and the median of
-// each of its figures.
+// measured is the result of an entry: its rate in each round, and the median of each of its
+// figures.
 type measured struct {
 	Label  string    `json:"label"`
 	Rates  []float64 `json:"rates"`
@@ -35,8 +35,8 @@ func (e *measured) add(r result) {
 	}
 }
 
-// ratioTo is the median of the ratios of the rounds, since what disturbs a round
-// disturbs all who take part in it.
+// ratioTo is the median of the ratios of the rounds, because a disturbance in a round hits
+// all entries of that round.
 func (e *measured) ratioTo(base *measured) float64 {
 	var ratios []float64
 	for i, r := range e.Rates {
@@ -47,7 +47,7 @@ func (e *measured) ratioTo(base *measured) float64 {
 	return median(ratios, func(x float64) float64 { return x })
 }
 
-// entry is the one of that label; nil where there is none.
+// entry returns the entry with that label, or nil.
 func (f *figures) entry(label string) *measured {
 	for i := range f.Entries {
 		if f.Entries[i].Label == label {
@@ -57,7 +57,7 @@ func (f *figures) entry(label string) *measured {
 	return nil
 }
 
-// aboutMachine says on what figures were taken.
+// aboutMachine describes the machine and the server that the figures were taken on.
 func aboutMachine(server string) string {
 	cpu := ""
 	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {

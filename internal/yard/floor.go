@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// The floor is what the machine can do: the same durable steps without any library
-// and without any of its promises but the order of a lane, if asked for. All steps
-// overlap, and each that writes moves many rows at once. What goes wrong ends it.
+// The floor shows what the machine can do: the same durable steps without any library and
+// without its promises, except the order of a lane, if the job asks for it. All steps
+// overlap, and each writing step moves many rows at once. Any error ends the floor.
 const (
 	floorRows    = 500                  // in a statement, at most
-	floorLinger  = 2 * time.Millisecond // until a statement leaves that is not full
+	floorLinger  = 2 * time.Millisecond // until a statement leaves although it is not full
 	floorWorkers = 32
 	floorPollers = 2
 	floorAsk     = 100 // ids in a query
@@ -28,8 +28,8 @@ type row struct {
 	payload  []byte
 }
 
-// floorTables is where the floor keeps its rows. Each of its funcs is used by one
-// goroutine; they run at the same time.
+// floorTables holds the floor's rows. One goroutine uses each of its funcs; the goroutines
+// run at the same time.
 type floorTables struct {
 	add       func(rows []row)
 	claim     func(after int64) []*row // the next ones, with payloads
@@ -40,7 +40,7 @@ type floorTables struct {
 }
 
 func runFloor(ctx context.Context, j job, w *work, m *meter, r *result) error {
-	ctx = context.WithoutCancel(ctx) // what can be cancelled costs something for each request and statement
+	ctx = context.WithoutCancel(ctx) // a context that can be cancelled costs something for each request and statement
 	d, err := openDatabase(ctx, j)
 	if err != nil {
 		return err
@@ -98,7 +98,8 @@ func floorRun(ctx context.Context, j job, w *work, c *client, t *floorTables) {
 		}
 	}()
 
-	// One channel for all workers, or one each where a lane keeps to its worker.
+	// All workers share one channel; where a lane keeps to its worker, each worker has its
+	// own.
 	workers := max(j.Workers, floorWorkers)
 	toPost := []chan *row{make(chan *row, 2*floorRows)}
 	for j.Ordered && len(toPost) < workers {
@@ -172,7 +173,7 @@ func floorRun(ctx context.Context, j job, w *work, c *client, t *floorTables) {
 	}
 }
 
-// ask asks until all of them are committed.
+// ask asks until all batches are committed.
 func ask(ctx context.Context, w *work, c *client, rows []*row, final chan<- *row) {
 	for len(rows) > 0 {
 		ids := make([]string, len(rows))
@@ -199,8 +200,8 @@ func ask(ctx context.Context, w *work, c *client, rows []*row, final chan<- *row
 	}
 }
 
-// grouped passes on what comes in, up to size at once. The first of a group waits for
-// others no longer than the linger.
+// grouped passes incoming rows on, up to size at once. The first of a group waits for others
+// no longer than the linger.
 func grouped(in <-chan *row, size int) <-chan []*row {
 	out := make(chan []*row)
 	go func() {
@@ -214,7 +215,7 @@ func grouped(in <-chan *row, size int) <-chan []*row {
 			for len(group) < size {
 				var x *row
 				ok := true
-				select { // what is there is taken without a look at the time
+				select { // rows that are there are taken without a look at the time
 				case x, ok = <-in:
 				default:
 					select {

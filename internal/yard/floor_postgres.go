@@ -9,8 +9,9 @@ import (
 	pgxdriver "github.com/jackc/pgx/v5"
 )
 
-// What never changes is apart from what does, which is narrow and leaves room in its
-// pages for the next versions of its rows. The states are found by a number that grows.
+// One table holds the columns that never change. The other holds the columns that do: it is
+// narrow and leaves room in its pages for the next versions of its rows. The floor finds the
+// states by a number that grows.
 var floorSchema = []string{
 	`CREATE SCHEMA floor`,
 	`CREATE TABLE floor.payloads (seq bigint PRIMARY KEY, payload bytea NOT NULL)`,
@@ -35,7 +36,7 @@ func floorPostgres(ctx context.Context, d *database) (*floorTables, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.j.Idle > 0 { // or plans made for empty tables are kept
+	if d.j.Idle > 0 { // or the server keeps plans made for empty tables
 		config.RuntimeParams["plan_cache_mode"] = "force_custom_plan"
 	}
 	var conns [4]*pgxdriver.Conn
@@ -93,7 +94,7 @@ func floorClaimed(ctx context.Context, c *pgxdriver.Conn, after int64) []*row {
 	defer rows.Close()
 	claimed := make([]*row, 0, floorRows)
 	for rows.Next() {
-		v := rows.RawValues() // what is posted comes from the database, not from memory
+		v := rows.RawValues() // the POST's bytes come from the database, not from memory
 		claimed = append(claimed, &row{int64(binary.BigEndian.Uint64(v[0])), string(v[1]), string(v[2]), bytes.Clone(v[3])})
 	}
 	must(rows.Err())

@@ -2,8 +2,8 @@ package main
 
 import "fmt"
 
-// goal is what shall be reached: a ratio of the rates of two entries in one run, a value of
-// one, or the ratio of a value of one to that of the other.
+// goal is a figure to reach: a ratio of the rates of two entries in one run, a value of one
+// entry, or the ratio of a value of one entry to the same value of the other.
 type goal struct {
 	measure     string
 	mode        string
@@ -13,7 +13,7 @@ type goal struct {
 	unit        string
 }
 
-// goals are those that this program measures.
+// goals are the goals that this program measures.
 func goals() []goal {
 	all := []goal{
 		{measure: "PostgreSQL with pgx, Serial over 10,000 lanes, of the floor", mode: "pgx", entry: ours, base: floor, least: 0.75},
@@ -51,7 +51,7 @@ func goals() []goal {
 // verdict is a line of the table of goals.
 type verdict struct{ measure, want, got string }
 
-// reached are the goals of what was measured.
+// reached returns a verdict for each goal whose entries were measured.
 func (p page) reached() (out []verdict) {
 	for _, g := range goals() {
 		for _, f := range p.Modes {

@@ -12,11 +12,11 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// What else the database is used for while a contender works at a steady rate.
+// Other uses of the database while a contender works at a steady rate.
 const (
 	nothingElse = ""
-	snapshot    = "snapshot"  // a transaction that only sits there, and has a snapshot
-	elsewhere   = "elsewhere" // one that has written, in another database of the server
+	snapshot    = "snapshot"  // a transaction that stays open and has a snapshot
+	elsewhere   = "elsewhere" // a transaction that has written, in another database of the server
 	noVacuum    = "no vacuum" // autovacuum is switched off for all tables
 	bloated     = "bloated"   // before: the same traffic under a held snapshot
 )
@@ -24,25 +24,25 @@ const (
 const (
 	heldGroups = 50             // Adds a second
 	heldKept   = time.Minute    // retention, so that the disk suffices
-	heldWarm   = 4              // for a quarter of the time it warms up
+	heldWarm   = 4              // the warm-up takes a quarter of the time
 	spare      = int64(2 << 30) // bytes that stay free
 )
 
-// bytesHeld is what a batch leaves on the disk while nothing can be cleaned, beside its
-// payload: rows, their dead versions, and index entries.
+// bytesHeld is the size that a batch leaves on the disk while no cleaning is possible, beside
+// its payload: rows, their dead versions, and index entries.
 const bytesHeld = 2500
 
-// steady sends batches at a steady pace: for a while to warm up, and then while the
-// database is used for something else. What is measured is of those that were added then.
+// steady sends batches at a steady pace: first for a warm-up, and then while the database has
+// another use. Only batches added in the second part count.
 type steady struct {
 	*database
 	w    *work
 	j    job
 	add  func(ctx context.Context, bs []batch.Batch) error
-	left func() int64 // that are not final
+	left func() int64 // batches that are not final
 }
 
-// numbers of batches: of a run, and of its first part.
+// steadyN returns the number of batches of a run, and of its warm-up.
 func (j job) steadyN() (all, warm int) {
 	warm = int(j.Pace * j.Hold.Seconds() / heldWarm)
 	return warm + int(j.Pace*j.Hold.Seconds()), warm
@@ -72,7 +72,7 @@ func (s *steady) run(ctx context.Context, m *meter, r *result) error {
 	})
 }
 
-// send adds batches at the pace. It catches up where an Add took long.
+// send adds batches at the pace. It catches up if an Add took long.
 func (s *steady) send(ctx context.Context, from, to int) error {
 	began := time.Now()
 	group := int(s.j.Pace / heldGroups)
@@ -93,7 +93,7 @@ func (s *steady) send(ctx context.Context, from, to int) error {
 	return nil
 }
 
-// during does something while the database is used for something else, too.
+// during runs do while the database has the other use, too.
 func (s *steady) during(ctx context.Context, what string, do func() error) (err error) {
 	end, err := s.beside(ctx, what)
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *steady) during(ctx context.Context, what string, do func() error) (err 
 	return do()
 }
 
-// beside begins what else the database is used for.
+// beside begins the other use of the database.
 func (s *steady) beside(ctx context.Context, what string) (end func() error, err error) {
 	switch what {
 	case nothingElse:
@@ -149,7 +149,8 @@ func (s *steady) openAs(ctx context.Context, config *pgxdriver.ConnConfig, state
 	return func() error { return c.Close(context.WithoutCancel(ctx)) }, nil
 }
 
-// room refuses a run that might fill the disk of the server, where that is this machine.
+// room refuses a run that might fill the disk of the server, if the server is on this
+// machine.
 func (s *steady) room(ctx context.Context, n int) error {
 	var dir string
 	if err := s.admin.QueryRow(ctx, `SELECT current_setting('data_directory')`).Scan(&dir); err != nil {
@@ -157,7 +158,7 @@ func (s *steady) room(ctx context.Context, n int) error {
 	}
 	var fs syscall.Statfs_t
 	if s.j.PostgresPID == 0 || syscall.Statfs(dir, &fs) != nil {
-		return nil // it is somewhere else
+		return nil // the server is on another machine
 	}
 	free, want := int64(fs.Bavail)*fs.Bsize, int64(n)*int64(s.j.Size+bytesHeld)+spare
 	if free < want {

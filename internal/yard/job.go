@@ -11,11 +11,11 @@ const (
 	ours  = "ours"
 	floor = "floor"
 	river = "river"
-	posts = "posts" // nothing but the POSTs
-	load  = "load"  // adds what shall wait, and delivers nothing
+	posts = "posts" // only the POSTs
+	load  = "load"  // adds batches that wait, and delivers none
 )
 
-// The databases, and what speaks to them.
+// The databases and their drivers.
 const (
 	pgx          = "pgx"
 	pq           = "pq"
@@ -24,7 +24,7 @@ const (
 	inMemory     = "memory"
 )
 
-// job is what one process runs.
+// job is the work of one process.
 type job struct {
 	Contender string
 	Store     string // pgx, pq, sqlite-full or sqlite-normal
@@ -32,44 +32,45 @@ type job struct {
 	Lanes     int
 	Together  int // batches of a lane that are added one after the other; 0 is one
 	Size      int // bytes of a payload
-	Workers   int // that post at once, where that can be said; 0 is the contender's own default
+	Workers   int // goroutines that post at once, if the contender lets one set it; 0 is its own default
 
-	Pipelined int           // ours: how many of a lane at once; 0 is Serial
+	Pipelined int           // ours: batches of a lane under way at once; 0 is Serial
 	List      int           // ours: batches in a POST, at most; 0 is one
-	Events    bool          // ours: hears of commits, beside asking
-	Instances int           // ours: that share the database
+	Events    bool          // ours: gets events of commits, beside asking
+	Instances int           // ours: instances that share the database
 	Ordered   bool          // floor: batches of a lane one after the other
 	Tuned     bool          // river: fetches as often as it can
-	Stages    bool          // ours: counts the allocations of each stage, which takes its time
+	Stages    bool          // ours: counts the allocations of each stage, which takes time
 	Idle      time.Duration // on a vacuumed table, before the first batch is added
-	Pace      float64       // batches a second that are added; 0 is as many as can be
-	Block     time.Duration // of the ledger, which commits at the end of each; 0 is at once
-	Waiting   int           // batches that wait in the database already: none is added, and N of them are awaited
+	Pace      float64       // batches added a second; 0 is as many as possible
+	Block     time.Duration // of the ledger, which commits at the end of each block; 0 is at once
+	Waiting   int           // batches that wait in the database already: the job adds none, and awaits N of them
 
-	// At a steady Pace, for so long, and what else the database is used for meanwhile.
+	// Hold is the length of the measured part at a steady Pace, and Beside the other use of
+	// the database meanwhile.
 	Hold     time.Duration
 	Beside   string
-	Parallel bool // ours: nothing conflicts
+	Parallel bool // ours: no batches conflict
 
 	Seed           uint64
 	GOGC           int    // 0 is the contender's own
 	DSN            string // of PostgreSQL
 	Dir            string // for files of SQLite
-	Ledger         string // URL of the fake one
+	Ledger         string // URL of the fake ledger
 	LedgerPID      int
 	PostgresPID    int
 	Profile, Trace string // files for profiles of the process
 }
 
-// result is what came of a job.
+// result holds the figures of a job.
 type result struct {
 	Seconds    float64              `json:"seconds"`
 	Rate       float64              `json:"rate"` // batches a second
-	P50        float64              `json:"p50"`  // ms from being added to being final
+	P50        float64              `json:"p50"`  // ms from Add until final
 	P99        float64              `json:"p99"`
-	Hand50     float64              `json:"hand50"` // ms from the ledger's commit to the POST of the lane's next
+	Hand50     float64              `json:"hand50"` // ms from the ledger's commit to the POST of the lane's next batch
 	Hand99     float64              `json:"hand99"`
-	Next50     float64              `json:"next50"` // ms from the record of the commit to the POST of the lane's next
+	Next50     float64              `json:"next50"` // ms from the record of the commit to the POST of the lane's next batch
 	Next99     float64              `json:"next99"`
 	CPU        shares               `json:"cpu"`        // cores
 	Statements float64              `json:"statements"` // for each batch, as all below
@@ -80,11 +81,11 @@ type result struct {
 	Allocs     float64              `json:"allocs"`
 	AllocBytes float64              `json:"allocBytes"`
 	PeakRSS    float64              `json:"peakRSS"`  // MiB
-	Stages     [len(stages)]float64 `json:"stages"`   // allocations; where they are told apart
+	Stages     [len(stages)]float64 `json:"stages"`   // allocations by stage; if the job counts them
 	FirstRSS   float64              `json:"firstRSS"` // MiB, after the first fifth; ours only
 }
 
-// work is what a batch costs the three processes together, in microseconds of CPU. On a
+// work is the CPU that a batch costs the three processes together, in microseconds. On a
 // machine that others use, too, it says more than the rate.
 func (r result) work() float64 {
 	if r.Rate == 0 {
@@ -93,7 +94,7 @@ func (r result) work() float64 {
 	return (r.CPU.Client + r.CPU.Postgres + r.CPU.Ledger) / r.Rate * 1e6
 }
 
-// fields are all of its figures.
+// fields returns all figures.
 func (r *result) fields() []*float64 {
 	all := []*float64{
 		&r.Seconds, &r.Rate, &r.P50, &r.P99, &r.Hand50, &r.Hand99, &r.Next50, &r.Next99,
@@ -106,7 +107,7 @@ func (r *result) fields() []*float64 {
 	return all
 }
 
-// run does a job in this process.
+// run runs a job in this process.
 func run(ctx context.Context, j job) (r result, err error) {
 	c := newClient(j.Ledger, 4)
 	defer c.close()
@@ -116,7 +117,7 @@ func run(ctx context.Context, j job) (r result, err error) {
 	m := &meter{postgres: j.PostgresPID, ledger: j.LedgerPID}
 	n := j.N
 	if j.Waiting > 0 {
-		n = 0 // they wait in the database already
+		n = 0 // the batches wait in the database already
 	}
 	var w *work
 	if j.Hold > 0 {
@@ -155,7 +156,7 @@ func run(ctx context.Context, j job) (r result, err error) {
 	}
 	if j.Hold > 0 {
 		_, warm := j.steadyN()
-		w.moments = w.moments[warm:] // of lanes nothing is asked
+		w.moments = w.moments[warm:] // a steady run measures no hand-over of lanes
 		w.lanes = len(w.moments)
 	}
 	r.Posts, r.Asks = float64(t.Posts)/float64(t.Batches), float64(t.Asks)/float64(t.Batches)

@@ -14,40 +14,40 @@ import (
 	"time"
 )
 
-// tally is what the fake ledger has seen since it was reset.
+// tally counts the requests and batches of the fake ledger since its reset.
 type tally struct {
 	Posts    int64 `json:"posts"`
 	Asks     int64 `json:"asks"`
-	Batches  int64 `json:"batches"`  // different ones
-	Twice    int64 `json:"twice"`    // that came again
-	Breaches int64 `json:"breaches"` // that came before an earlier one of their lane
+	Batches  int64 `json:"batches"`  // different batches
+	Twice    int64 `json:"twice"`    // batches that came again
+	Breaches int64 `json:"breaches"` // batches that came out of turn in their lane
 }
 
-// answer is what the fake ledger says of one batch.
+// answer is the fake ledger's answer about one batch.
 type answer struct {
 	ID     string `json:"id"`
 	Status string `json:"status"`
 }
 
-// The words of the fake ledger.
+// The statuses of the fake ledger.
 const (
 	wordUnknown   = "UNKNOWN"
 	wordPending   = "PENDING"
 	wordCommitted = "COMMITTED"
 )
 
-// part is a part of what the fake ledger keeps, under a lock of its own.
+// part is a part of the fake ledger's batches and lanes, under a lock of its own.
 type part struct {
 	mu       sync.Mutex
 	accepted map[string]time.Time // by id
 	next     map[uint32]uint32    // by lane: the place that is due in it
 }
 
-// fakeLedger takes batches, or lists of them, and commits each at once, or at the end of
-// the block that it came in. It keeps no order, but counts what came out of it.
+// fakeLedger takes batches, or lists of them, and commits each at once, or at the end of its
+// block. It enforces no order, but counts batches that come out of turn.
 type fakeLedger struct {
 	parts [64]part
-	block atomic.Int64 // how long one is; 0: there are none
+	block atomic.Int64 // length of a block; 0: there are none
 	open  openBlock
 
 	posts, asks, batches, twice, breaches atomic.Int64
@@ -65,9 +65,9 @@ func newFakeLedger() *fakeLedger {
 //
 //	POST /batches        one batch
 //	POST /lists          several, each after its length in four bytes
-//	GET  /statuses?ids=  what became of them, by comma
-//	GET  /events         the id and lane of each as it is committed
-//	POST /reset?block=   forgets everything, says what it was, and makes blocks of that length
+//	GET  /statuses?ids=  the batches' statuses; ids by comma
+//	GET  /events         the id and lane of each batch as it is committed
+//	POST /reset?block=   forgets everything, returns its tally, and makes blocks of that length
 func (l *fakeLedger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.Method + " " + r.URL.Path {
 	case "POST /batches":
@@ -114,7 +114,7 @@ func (l *fakeLedger) serveBatches(w http.ResponseWriter, r *http.Request, list b
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusAccepted)
-	_, _ = io.WriteString(w, `{"link":"/statuses?ids=`+id+`"}`) // a client that left is no harm
+	_, _ = io.WriteString(w, `{"link":"/statuses?ids=`+id+`"}`) // a client that left does no harm
 }
 
 func (l *fakeLedger) take(payload []byte) (id string, err error) {
@@ -151,7 +151,7 @@ func (l *fakeLedger) take(payload []byte) (id string, err error) {
 	return id, nil
 }
 
-// openBlock is what the next block will have in it.
+// openBlock holds the batches of the next block.
 type openBlock struct {
 	mu      sync.Mutex
 	batches []inBlock
@@ -162,7 +162,7 @@ type inBlock struct {
 	lane uint32
 }
 
-// add puts a batch into the block that is open now; at its end all of it is told of.
+// add puts a batch into the open block; at the block's end the streams get all its batches.
 func (o *openBlock) add(id string, lane uint32, block time.Duration, to *streams) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -208,7 +208,7 @@ func (l *fakeLedger) serveStatuses(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, out)
 }
 
-// part is that of an id, whose first digits are random.
+// part returns the part of an id. The id's first digits are random.
 func (l *fakeLedger) part(id string) *part {
 	n := uint32(0)
 	for i := range min(8, len(id)) {
@@ -228,7 +228,7 @@ func (l *fakeLedger) reset() tally {
 	return tally{l.posts.Swap(0), l.asks.Swap(0), l.batches.Swap(0), l.twice.Swap(0), l.breaches.Swap(0)}
 }
 
-// appendAll is io.ReadAll into a slice that may be there already.
+// appendAll is io.ReadAll into a slice that the caller may pass in.
 func appendAll(b []byte, r io.Reader) ([]byte, error) {
 	for {
 		if len(b) == cap(b) {
@@ -254,5 +254,5 @@ func writeJSON(w http.ResponseWriter, code int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(code)
-	_, _ = w.Write(body) // a client that left is no harm
+	_, _ = w.Write(body) // a client that left does no harm
 }

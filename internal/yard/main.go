@@ -61,7 +61,7 @@ type options struct {
 	profile, docs          string
 }
 
-// page is what the page says so far.
+// page loads the page's figures so far.
 func (o options) page() (page, error) {
 	if o.docs == "" {
 		return page{}, nil
@@ -80,7 +80,7 @@ func (o options) remake() error {
 
 // chosen are the modes to run, as the flags change them.
 func (o options) chosen() ([]mode, error) {
-	// How long it goes on is said beside the figures.
+	// The flags -hold and -pace are allowed: the page shows them beside the figures.
 	if o.docs != "" && (o.only != "" || o.n+o.lanes+o.size+o.gogc > 0 || o.idle > 0) {
 		return nil, fmt.Errorf("-docs %s: want no flag beside it that changes what is measured", o.docs)
 	}
@@ -134,7 +134,7 @@ func (o options) change(entries []entry) (out []entry) {
 	return out
 }
 
-// set is what a flag says, or else what is there, or else the default.
+// set sets v to the flag; without a flag it keeps v, and sets the default if v is 0.
 func set(v *int, flag, def int) {
 	if flag > 0 {
 		*v = flag

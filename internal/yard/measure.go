@@ -13,13 +13,13 @@ import (
 	"github.com/dltbatch/dltbatch/internal/pgtest"
 )
 
-// measure runs the chosen modes and prints what comes of each.
+// measure runs the chosen modes and prints the figures of each.
 func measure(ctx context.Context, o options, out io.Writer) (err error) {
 	chosen, err := o.chosen()
 	if err != nil {
 		return err
 	}
-	// Durable, as a user's is; with default settings but for what it listens to.
+	// The server is durable, as a user's is, and has default settings except its address.
 	dsn, stop, err := pgtest.Serve("shared_buffers=128MB")
 	if err != nil {
 		return err
@@ -74,8 +74,8 @@ func measure(ctx context.Context, o options, out io.Writer) (err error) {
 	return nil
 }
 
-// aboutServer finds the first process of the server, where it is on this machine, and
-// says how durable it is.
+// aboutServer finds the first process of the server, if the server is on this machine, and
+// describes its durability.
 func aboutServer(ctx context.Context, dsn string) (pid int, about string, err error) {
 	c, err := pgxdriver.Connect(ctx, dsn)
 	if err != nil {
@@ -104,7 +104,7 @@ type yard struct {
 	seed   uint64
 }
 
-// mode runs the entries of a mode in turns. Who begins changes from round to round.
+// mode runs the entries of a mode in turns. The first entry changes from round to round.
 func (y *yard) mode(ctx context.Context, m mode) (figures, error) {
 	f := figures{Mode: m.name, Title: m.title}
 	for _, e := range m.entries {
@@ -139,7 +139,7 @@ func (y *yard) entry(ctx context.Context, m mode, i, round int, f figures) (r re
 	j.Seed = y.seed + uint64(time.Now().UnixNano())
 	if e.half {
 		full := f.Entries[0].Median.Rate
-		if full == 0 { // it has not had its turn yet
+		if full == 0 { // the first entry has not had its turn yet
 			if r, err = y.entry(ctx, m, 0, round, f); err != nil {
 				return r, err
 			}

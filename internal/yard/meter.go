@@ -13,9 +13,9 @@ import (
 // ticks of /proc/*/stat in a second.
 const ticks = 100
 
-// meter measures what the processes of a run cost, from start to stop.
+// meter measures the cost of a run's processes, from start to stop.
 type meter struct {
-	postgres int // the first process of the server; 0 where it is not on this machine
+	postgres int // the first process of the server; 0 if it is not on this machine
 	ledger   int
 
 	at     time.Time
@@ -23,7 +23,7 @@ type meter struct {
 	memory runtime.MemStats
 }
 
-// shares are seconds of CPU, or cores where they are divided by time.
+// shares are seconds of CPU, or cores once they are divided by time.
 type shares struct {
 	Client   float64 `json:"client"`
 	Postgres float64 `json:"postgres"`
@@ -40,7 +40,7 @@ func (m *meter) start() error {
 	return err
 }
 
-// stop sets what a run has cost for each of its n batches.
+// stop sets a run's cost for each of its n batches.
 func (m *meter) stop(r *result, n int) error {
 	r.Seconds = time.Since(m.at).Seconds()
 	now, err := m.used()
@@ -60,7 +60,7 @@ func (m *meter) stop(r *result, n int) error {
 	return err
 }
 
-// used is what the processes have used since each began.
+// used returns the CPU that the processes have used since each began.
 func (m *meter) used() (shares, error) {
 	var s shares
 	own, err := stat(os.Getpid())
@@ -87,7 +87,7 @@ func (m *meter) used() (shares, error) {
 // process is a line of /proc/*/stat.
 type process struct {
 	parent         int
-	self, children float64 // seconds of CPU; children are those that have ended
+	self, children float64 // seconds of CPU; children counts ended children only
 }
 
 func stat(pid int) (process, error) {
@@ -109,7 +109,7 @@ func stat(pid int) (process, error) {
 	return process{n[1], float64(n[11]+n[12]) / ticks, float64(n[13]+n[14]) / ticks}, nil
 }
 
-// family is what a process and its children have used, dead or alive.
+// family returns the CPU that a process and its children have used, dead or alive.
 func family(pid int) (float64, error) {
 	head, err := stat(pid)
 	if err != nil {
@@ -125,14 +125,14 @@ func family(pid int) (float64, error) {
 		if err != nil {
 			continue
 		}
-		if p, err := stat(child); err == nil && p.parent == pid { // it may have ended since
+		if p, err := stat(child); err == nil && p.parent == pid { // the child may have ended since
 			sum += p.self
 		}
 	}
 	return sum, nil
 }
 
-// machine is what all of its cores have done.
+// machine returns the CPU that all cores have used.
 func machine() (float64, error) {
 	b, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -144,7 +144,7 @@ func machine() (float64, error) {
 		return 0, fmt.Errorf("/proc/stat: %q", line)
 	}
 	sum := 0
-	for _, i := range []int{1, 2, 3, 6, 7, 8} { // all but idle and waiting for a disk
+	for _, i := range []int{1, 2, 3, 6, 7, 8} { // all except idle and waiting for a disk
 		n, err := strconv.Atoi(f[i])
 		if err != nil {
 			return 0, err

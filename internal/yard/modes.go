@@ -2,34 +2,34 @@ package main
 
 import "time"
 
-// mode is a question, answered by entries that take turns. The first one is what the
-// others are compared with.
+// mode is a question; entries that take turns answer it. The others are compared with the
+// first entry.
 type mode struct {
 	name    string
 	title   string
 	entries []entry
 }
 
-// entry is one way to do it.
+// entry is one way to run the mode's work.
 type entry struct {
 	label string
 	job   job
-	// half: at half of the rate that the first entry has reached.
+	// half runs the entry at half of the rate that the first entry reached.
 	half bool
 }
 
-// Sizes of what is measured unless a mode or a flag says otherwise.
+// Sizes of a job unless a mode or a flag says otherwise.
 const (
 	defaultN     = 20_000
 	defaultLanes = 10_000
 	defaultSize  = 1536
 )
 
-// pipelined is the label of ours over 100 lanes with several of a lane under way. What
-// has no other label is Serial over 10,000.
+// pipelined is the label of ours over 100 lanes with several batches of a lane under way. The
+// label "ours" alone is Serial over 10,000 lanes.
 const pipelined = "ours, Pipelined over 100 lanes"
 
-// Of a steady run, unless flags say otherwise.
+// Settings of a steady run, unless flags say otherwise.
 const (
 	defaultPace = 2000
 	defaultHold = 2 * time.Minute
@@ -42,7 +42,7 @@ const (
 	with    = "with"
 )
 
-// held is a job at a steady pace, with something beside it and without.
+// held is a job at a steady pace, with the other use of the database and without.
 func held(name, title, beside string, j job) mode {
 	j.Pace, j.Hold = defaultPace, defaultHold
 	b := j
@@ -71,7 +71,7 @@ func modes() []mode {
 			{label: "ours, after idling", job: job{Contender: ours, Store: pgx, Idle: time.Minute}},
 			{label: "ours with lib/pq, warm", job: job{Contender: ours, Store: pq}},
 			{label: "ours with lib/pq, after idling", job: job{Contender: ours, Store: pq, Idle: time.Minute}},
-			// What the machine itself has lost by idling.
+			// These show how much the machine itself loses by idling.
 			{label: "POSTs alone", job: job{Contender: posts}},
 			{label: "POSTs alone, after idling", job: job{Contender: posts, Idle: time.Minute}},
 		}},

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// percentile of durations, which it sorts; 0 where there are none.
+// percentile sorts durations and returns the one at p percent; 0 if there are none.
 func percentile(d []time.Duration, p int) time.Duration {
 	if len(d) == 0 {
 		return 0
@@ -17,7 +17,7 @@ func percentile(d []time.Duration, p int) time.Duration {
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// median of values: between the two in the middle where their number is even; 0 where
+// median returns the median of values: between the middle two if their number is even; 0 if
 // there are none.
 func median[T any](of []T, value func(T) float64) float64 {
 	v := make([]float64, len(of))

@@ -14,7 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch/queuer"
 )
 
-// addGroup is how many batches one call adds, of every contender.
+// addGroup is the number of batches that one call adds, for every contender.
 const addGroup = 500
 
 // fake is the client of the fake ledger, as a user would write one.
@@ -23,13 +23,13 @@ type fake struct {
 	w *work
 }
 
-// Traits implements dlt.Ledger. The fake ledger commits what it accepts at once, and so
-// in that order.
+// Traits implements dlt.Ledger. The fake ledger commits batches at once, and so in the order
+// of acceptance.
 func (*fake) Traits(batch.ServiceID) dlt.Traits {
 	return dlt.Traits{Name: "yard", ResendHarmlessFor: dlt.Forever, MaxIDsPerQuery: 100, KeepsOrder: true}
 }
 
-// Submit implements dlt.Submitter. What goes wrong is doubt.
+// Submit implements dlt.Submitter. Every error is a doubt.
 func (f *fake) Submit(ctx context.Context, a batch.Attempt) error {
 	m := f.w.moment(a.ID)
 	if m != nil {
@@ -69,12 +69,12 @@ func (f *fake) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts []
 	return out, nil
 }
 
-// finals counts what became final, and says when that is all.
+// finals counts final batches, and closes all when none is left.
 type finals struct {
 	w    *work
 	left atomic.Int64
 	bad  atomic.Int64  // final, but not committed
-	few  int64         // how many are left after the first fifth
+	few  int64         // the value of left after the first fifth
 	some chan struct{} // closed then
 	all  chan struct{}
 }
@@ -148,7 +148,7 @@ func runOurs(ctx context.Context, j job, w *work, m *meter, r *result) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	start := func() error { return d.start(ctx, m) }
-	if j.Waiting > 0 { // all of the work is there: the start belongs to it
+	if j.Waiting > 0 { // all work is in the database: the start belongs to the measured time
 		if err := start(); err != nil {
 			return err
 		}
@@ -226,7 +226,7 @@ func runOurs(ctx context.Context, j job, w *work, m *meter, r *result) error {
 	return nil
 }
 
-// warmUp is how long a contender runs idle before there is work.
+// warmUp is the time that a contender runs idle before its work begins.
 const warmUp = 300 * time.Millisecond
 
 // runLoad adds batches of lanes that wait for a later process.
@@ -254,7 +254,7 @@ func runLoad(ctx context.Context, j job) error {
 	return d.settle(ctx)
 }
 
-// add adds what is in the lanes of one of several adders, in groups, at the job's pace.
+// add adds the batches of one of several adders' lanes, in groups, at the job's pace.
 func (w *work) add(ctx context.Context, j job, which, of int, add func(context.Context, ...batch.Batch) error) error {
 	size := addGroup
 	if j.Pace > 0 {

@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// What stands between these lines of a page is made from its figures; all else is
-// written by hand, and kept.
+// The yard makes the text between these lines of a page from its figures, and keeps the rest,
+// which people write.
 const (
 	pageBegin = "<!-- figures: made by make bench, as is all up to the end of them -->"
 	pageEnd   = "<!-- end of the figures -->"
 )
 
-// page is what was measured last of each mode. It is kept beside the page, so that one
-// mode can be measured anew without the others.
+// page holds the latest figures of each mode. Its file is beside the page, so that the yard
+// can measure one mode anew without the others.
 type page struct {
 	Modes []figures `json:"modes"`
 }
@@ -39,7 +39,7 @@ func loadPage(path string) (p page, err error) {
 	return p, json.Unmarshal(text, &p)
 }
 
-// put replaces what a mode had, and keeps the order of the modes.
+// put replaces the figures of a mode, and keeps the order of the modes.
 func (p *page) put(f figures) {
 	p.Modes = slices.DeleteFunc(p.Modes, func(old figures) bool { return old.Mode == f.Mode })
 	p.Modes = append(p.Modes, f)
@@ -49,7 +49,7 @@ func (p *page) put(f figures) {
 	})
 }
 
-// save writes the figures, the plot, and the page's part that is made from them.
+// save writes the figures, the plot, and the page's generated part.
 func (p page) save(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -83,7 +83,7 @@ func replacePart(all, part string) (string, error) {
 	return before + pageBegin + "\n" + part + pageEnd + after, nil
 }
 
-// markdown is the part of a page that is made.
+// markdown returns the page's generated part.
 func (p page) markdown(plot string) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "\n![Batches a second](%s)\n", plot)

@@ -22,7 +22,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// What is committed after a stream is open is told on it.
+// An open stream carries every commit.
 func TestTheFakeLedgerTells(t *testing.T) {
 	s := httptest.NewServer(newFakeLedger())
 	defer s.Close()
@@ -35,7 +35,7 @@ func TestTheFakeLedgerTells(t *testing.T) {
 		if e.Live {
 			go func() {
 				for _, b := range w.batches {
-					_ = c.post(ctx, "/batches", b.Payload) // what is missing fails the test
+					_ = c.post(ctx, "/batches", b.Payload) // a failed POST fails the test later
 				}
 			}()
 		}
@@ -53,7 +53,7 @@ func TestTheFakeLedgerTells(t *testing.T) {
 	}
 }
 
-// message is one of PostgreSQL's protocol; the first has no letter.
+// message is a message of PostgreSQL's protocol; the first has no letter.
 func message(letter string, body int) []byte {
 	b := binary.BigEndian.AppendUint32([]byte(letter), uint32(4+body))
 	return append(b, make([]byte, body)...)
@@ -145,7 +145,7 @@ func TestWaits(t *testing.T) {
 	require.Equal(t, []time.Duration{14, 3, 39}, whole)
 	require.Equal(t, []time.Duration{30}, accepted)
 	require.Equal(t, []time.Duration{25}, final)
-	w.moments[2].added = 20 // its lane was free before: it waited for nobody
+	w.moments[2].added = 20 // its lane was free before: it did not wait
 	_, accepted, final = w.waits()
 	require.Empty(t, accepted)
 	require.Empty(t, final)
@@ -267,7 +267,7 @@ func TestFlagsThatFitNothingAreRefused(t *testing.T) {
 	require.Equal(t, 100, chosen[1].entries[0].job.Lanes)
 }
 
-// What goals ask of is measured.
+// Every entry that a goal names exists.
 func TestGoalsNameEntries(t *testing.T) {
 	for _, g := range goals() {
 		found := 0
@@ -286,7 +286,7 @@ func TestGoalsNameEntries(t *testing.T) {
 	}
 }
 
-// With blocks a batch is pending until the end of the one that it came in, and told of then.
+// With blocks a batch is pending until the end of its block, and its event comes then.
 func TestBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLedger()

@@ -17,8 +17,8 @@ const (
 	plotHead   = 34 // above each group
 )
 
-// svg is a bar for the rate of each entry, and a thin line from its slowest to its
-// fastest round, in groups by mode. Modes that say little by their rate are left out.
+// svg draws a bar for the rate of each entry, and a thin line from its slowest to its fastest
+// round, in groups by mode. It leaves out modes whose rates say little.
 func (p page) svg() string {
 	var shown []figures
 	most := 1.0
@@ -55,7 +55,7 @@ func (p page) svg() string {
 	return s.String()
 }
 
-// color tells contenders apart.
+// color is the color of a contender.
 func color(label string) string {
 	switch {
 	case strings.HasPrefix(label, floor), strings.HasPrefix(label, "POSTs"):

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// runPosts makes the same POSTs as the floor, and nothing else.
+// runPosts makes only the POSTs of the floor.
 func runPosts(ctx context.Context, j job, w *work, m *meter, r *result) error {
 	c := newClient(j.Ledger, 1024)
 	defer c.close()

@@ -17,7 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// River's own default, and what serves it best here.
+// River's own default, and its best setting here.
 const (
 	riverWorkers      = 100
 	riverTunedWorkers = 200
@@ -126,7 +126,7 @@ func runRiver(ctx context.Context, j job, w *work, m *meter, r *result) error {
 			if e.Kind != riverqueue.EventKindJobCompleted {
 				return fmt.Errorf("job %d: %s", e.Job.ID, e.Kind)
 			}
-			w.moments[done].added, w.moments[done].final = 0, max(1, int64(time.Since(e.Job.CreatedAt))) // whichever of them it is
+			w.moments[done].added, w.moments[done].final = 0, max(1, int64(time.Since(e.Job.CreatedAt))) // of any batch: which one does not matter
 			done++
 			completed.Add(1)
 		case err := <-failed:

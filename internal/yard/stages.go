@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// stages are the parts of a batch's way, and the func or package that each of their
-// goroutines is in. The stores' and the drivers' allocations are in them; those of
-// net/http are told apart, and what fits nowhere is the rest.
+// stages are the stages of a batch, and the func or package that each stage's goroutines run
+// in. A store's and a driver's allocations count for the stage that calls them. Those of
+// net/http have a stage of their own, and "rest" gets allocations that match no stage.
 var stages = [...]struct{ name, frame string }{
 	{"add", "dltbatch.(*Runner).Add"},
 	{"claim", "dltbatch/queuer."},
@@ -21,12 +21,12 @@ var stages = [...]struct{ name, frame string }{
 	{"rest", ""},
 }
 
-// stacks are what was allocated where.
+// stacks counts allocations by stack.
 type stacks map[[32]uintptr]int64
 
-// allocated is what was allocated since runtime.MemProfileRate became 1.
+// allocated returns the allocations since runtime.MemProfileRate became 1.
 func allocated() stacks {
-	for range 3 { // what the last collections have not seen yet is not told
+	for range 3 { // the profile lags behind: it lacks allocations since the last collections
 		runtime.GC()
 	}
 	records := make([]runtime.MemProfileRecord, 10_000)
@@ -41,13 +41,13 @@ func allocated() stacks {
 	return all
 }
 
-// usage is what the stages have allocated, for each batch, and where.
+// usage is the stages' allocations for each batch, and their places.
 type usage struct {
 	stages [len(stages)]float64
 	places [len(stages)]map[string]float64
 }
 
-// since is what was allocated after others were, for each of n batches.
+// since returns the allocations since before, for each of n batches.
 func (s stacks) since(before stacks, n int) (u usage) {
 	for stack, objects := range s {
 		if objects -= before[stack]; objects == 0 {
@@ -63,7 +63,7 @@ func (s stacks) since(before stacks, n int) (u usage) {
 	return u
 }
 
-// stageOf is the stage whose goroutine has this stack.
+// stageOf returns the stage whose goroutine has this stack.
 func stageOf(stack [32]uintptr) (stage int, where string) {
 	n := slices.Index(stack[:], 0)
 	if n < 0 {
@@ -75,7 +75,7 @@ func stageOf(stack [32]uintptr) (stage int, where string) {
 		if where == "" && !strings.HasPrefix(f.Function, "runtime.") {
 			where = fmt.Sprintf("%s:%d", f.Function, f.Line)
 		}
-		for i, s := range stages { // the outermost counts: it is whose goroutine it is
+		for i, s := range stages { // the outermost frame counts: it names the goroutine
 			if s.frame == "" || !strings.Contains(f.Function, s.frame) {
 				continue
 			}
@@ -90,7 +90,7 @@ func stageOf(stack [32]uintptr) (stage int, where string) {
 	}
 }
 
-// largest lists where a stage allocated most.
+// largest lists the places where a stage allocated most.
 func (u usage) largest(stage int) string {
 	type place struct {
 		where   string

@@ -16,7 +16,7 @@ import (
 )
 
 // Each call of a store costs so many allocations a batch, in groups of 500 from as many
-// lanes. The driver's own are in them.
+// lanes. The figures include the driver's own.
 func TestAllocationsOfStores(t *testing.T) {
 	const lanes = addGroup
 	const warm, counted = 3, 5
@@ -24,8 +24,8 @@ func TestAllocationsOfStores(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, drop()) }()
 	// Reading a row costs one allocation for each number above 255. Two of them came with
-	// schema version 2: when the batch was first claimed, and the claim's own period. Where the
-	// lane of each begins costs another one.
+	// schema version 2: the time of the batch's first claim, and the claim's own period. The
+	// begin of each row's lane costs another.
 	postgres := map[string]float64{"add": 1.7, "claim": 27.9, "payloads": 8.4, "accepted": 14.9, "pending": 16.6, "committed": 15.9}
 	for _, s := range []struct {
 		store  string
@@ -61,7 +61,7 @@ func TestAllocationsOfStores(t *testing.T) {
 	}
 }
 
-// storeRound takes batches through a store and says what each call allocated.
+// storeRound takes batches through a store and returns the allocations of each call.
 func storeRound(ctx context.Context, t *testing.T, st store.Store, w *work) map[string]float64 {
 	allocs := map[string]float64{}
 	part := func(name string, do func() error) {

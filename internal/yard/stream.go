@@ -14,15 +14,15 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// streams tells listeners what was committed.
+// streams sends commits to listeners.
 type streams struct {
 	mu        sync.Mutex
 	listeners []*listener
 }
 
 type listener struct {
-	committed []byte        // ids and lanes, a line each, that it was not told yet
-	more      chan struct{} // holds one
+	committed []byte        // ids and lanes, a line each, that the listener has not got yet
+	more      chan struct{} // holds one signal
 }
 
 // lineLen is an id, a blank, a lane and the end of a line.
@@ -40,8 +40,8 @@ func (s *streams) tell(id string, lane uint32) {
 	}
 }
 
-// ServeHTTP sends the id and the lane of each batch that is committed, until the
-// client leaves. Once the head of the answer is there, none is missed.
+// ServeHTTP sends the id and the lane of each batch that is committed, until the client
+// leaves. Once the client has the head of the answer, it misses none.
 func (s *streams) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l := &listener{more: make(chan struct{}, 1)}
 	s.mu.Lock()
@@ -74,7 +74,7 @@ func (s *streams) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// told is a client that hears of commits.
+// told is a client that gets events of commits.
 type told struct{ *fake }
 
 // Traits implements dlt.Ledger.

@@ -20,12 +20,12 @@ func (f *figures) text() string {
 	return s.String()
 }
 
-// column is one of a table: of the median of a value.
+// column is a column of a table: the median of a value.
 type column struct {
 	name  string
 	form  string
 	value func(result) float64
-	modes []string // in which it says something; nil is all
+	modes []string // modes in which the column says something; nil is all
 }
 
 func columns() []column {
@@ -59,11 +59,11 @@ func columns() []column {
 	}...)
 }
 
-// lines are a head and a line for each entry. What does not apply is left empty, and
-// a column that applies nowhere is left out.
+// lines returns a head and a line for each entry. A value that does not apply is empty, and a
+// column that applies nowhere is left out.
 func (f *figures) lines() [][]string {
 	out := make([][]string, 1+len(f.Entries))
-	counted := f.Mode == "stages" // which takes so much time that rates say nothing
+	counted := f.Mode == "stages" // counting takes so much time that rates say nothing
 	out[0] = []string{""}
 	for i, e := range f.Entries {
 		out[1+i] = []string{e.Label}

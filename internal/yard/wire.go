@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-// wire counts what clients send to PostgreSQL, whatever their driver.
+// wire counts the statements and round trips that clients send to PostgreSQL, with any
+// driver.
 type wire struct {
 	statements atomic.Int64 // executed, BEGIN and COMMIT included
-	trips      atomic.Int64 // after which a client waits for the answer
+	trips      atomic.Int64 // messages after which a client waits for the answer
 }
 
 func (w *wire) reset() {
@@ -19,7 +20,7 @@ func (w *wire) reset() {
 	w.trips.Store(0)
 }
 
-// Dial, DialTimeout and DialContext are what drivers ask for.
+// Dial, DialTimeout and DialContext are the methods that drivers ask for.
 func (w *wire) Dial(network, addr string) (net.Conn, error) {
 	return w.DialContext(context.Background(), network, addr)
 }

@@ -17,27 +17,27 @@ const (
 	leastSize = idLen + 8
 )
 
-// work is what one process has to deliver. The lanes take turns, with so many batches
-// together. A batch's index is in the last digits of its id: the first are random, as a
-// signature's are.
+// work is the batches that one process has to deliver. The lanes take turns, with together
+// batches at a time. A batch's index is in the last digits of its id; the first digits are
+// random, as a signature's are.
 type work struct {
 	begin    time.Time
 	lanes    int
 	together int
 	size     int
 	random   *rand.ChaCha8
-	apart    bool          // no two conflict
-	batches  []batch.Batch // none where they are made one by one
+	apart    bool          // no two batches conflict
+	batches  []batch.Batch // none if they are made one by one
 	moments  []moments
 }
 
-// lane is that of batch i, and its place in it.
+// lane returns the lane of batch i, and its place in the lane.
 func (w *work) lane(i int) (lane, place int) {
 	turn := i / w.together
 	return turn % w.lanes, turn/w.lanes*w.together + i%w.together
 }
 
-// next is the one after batch i in its lane.
+// next returns the batch after batch i in its lane.
 func (w *work) next(i int) int {
 	if i++; i%w.together == 0 {
 		i += (w.lanes - 1) * w.together
@@ -59,7 +59,7 @@ func newWork(seed uint64, n, lanes, together, size int) *work {
 	return w
 }
 
-// newSteadyWork is the work of as many batches, each of which is made when it is added.
+// newSteadyWork is the work of n batches, and each is made when it is added.
 func newSteadyWork(seed uint64, n, lanes, together, size int) *work {
 	w := &work{begin: time.Now(), lanes: lanes, together: max(1, together), size: size, moments: make([]moments, n)}
 	var key [32]byte
@@ -68,7 +68,7 @@ func newSteadyWork(seed uint64, n, lanes, together, size int) *work {
 	return w
 }
 
-// batch makes batch i in p. It is called by one goroutine at a time.
+// batch makes batch i in p. One goroutine at a time calls it.
 func (w *work) batch(i int, p []byte) batch.Batch {
 	_, _ = w.random.Read(p) // never fails
 	var id [idLen / 2]byte
@@ -87,7 +87,7 @@ func (w *work) batch(i int, p []byte) batch.Batch {
 
 func laneName(i int) batch.ServiceID { return batch.ServiceID(fmt.Sprintf("lane-%06d", i)) }
 
-// index finds a batch of the work by its id; -1 is none of it.
+// index finds a batch of the work by its id; -1 if the work has no such batch.
 func (w *work) index(id string) int {
 	if len(id) != idLen {
 		return -1
@@ -99,7 +99,7 @@ func (w *work) index(id string) int {
 	return int(i)
 }
 
-// moment is where the moments of a batch are kept; nil where it is none of the work.
+// moment returns the moments of a batch; nil if the work has no such batch.
 func (w *work) moment(id batch.ID) *moments {
 	i := w.index(string(id))
 	if i < 0 {
@@ -110,9 +110,9 @@ func (w *work) moment(id batch.ID) *moments {
 
 func (w *work) now() int64 { return int64(time.Since(w.begin)) }
 
-// waits are how long batches took from being added to being final, and lanes from one
-// batch to the next: from its acceptance by the ledger, which commits at once, and from
-// the moment it was recorded as final.
+// waits returns the times that batches took from Add until final, and lanes from one batch to
+// the next: from the ledger's acceptance (which is its commit), and from the record of the
+// final state.
 func (w *work) waits() (whole, fromAccepted, fromFinal []time.Duration) {
 	for i, m := range w.moments {
 		if m.final > 0 {
@@ -120,7 +120,8 @@ func (w *work) waits() (whole, fromAccepted, fromFinal []time.Duration) {
 		}
 		if next := w.next(i); next < len(w.moments) && w.moments[next].posted > 0 {
 			posted := w.moments[next].posted
-			// One that was already there when the lane became free, or else it waited for work.
+			// Count the next batch only if it was there when the lane became free; else the
+			// lane waited for work.
 			free := max(m.final, w.moments[next].added)
 			if m.accepted > 0 && w.moments[next].added <= m.accepted {
 				fromAccepted = append(fromAccepted, time.Duration(max(0, posted-m.accepted)))

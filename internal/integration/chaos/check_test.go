@@ -17,7 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// check holds the ledger, the store and the workers' audits against what was acknowledged.
+// check compares the ledger, the store and the workers' audits with the acknowledged batches.
 func (w *world) check(st *postgres.Store, acked []addition) {
 	var r report
 	require.NoError(w.t, w.control("GET", "/report", &r))
@@ -49,8 +49,8 @@ func (w *world) check(st *postgres.Store, acked []addition) {
 		a["claim"], a["write"], a["fenced"], a["decision"], a["trouble"], len(r.Late))
 }
 
-// checkExecuted finds what was executed twice, or without having been added, or not
-// although it should have been, or before what was acknowledged before it was added.
+// checkExecuted finds batches that were executed twice, or without an Add, or not although
+// they should have been, or before a batch that was acknowledged before their Add.
 func checkExecuted(executed []execution, acked []addition, want map[batch.ID]batch.State) (errs []error) {
 	type place struct {
 		lane     batch.ServiceID
@@ -64,7 +64,7 @@ func checkExecuted(executed []execution, acked []addition, want map[batch.ID]bat
 		}
 	}
 	seen := map[batch.ID]bool{}
-	latest := map[batch.ServiceID]place{} // of those executed, the one whose Add began last
+	latest := map[batch.ServiceID]place{} // the executed batch whose Add began last
 	inCall := map[*addition]int{}
 	for _, e := range executed {
 		p, ok := places[e.ID]
@@ -100,7 +100,7 @@ func checkExecuted(executed []execution, acked []addition, want map[batch.ID]bat
 	return errs
 }
 
-// checkRecords holds the store against what should have become of everything.
+// checkRecords compares the store with the expected state of every batch.
 func (w *world) checkRecords(st *postgres.Store, want map[batch.ID]batch.State) {
 	var after store.Cursor
 	n, slowest, which := 0, time.Duration(0), ""
@@ -129,7 +129,7 @@ func (w *world) checkRecords(st *postgres.Store, want map[batch.ID]batch.State) 
 	w.t.Logf("nothing was first in its lane for longer than %s (%s)", slowest.Round(time.Millisecond), which)
 }
 
-// checkLate finds POSTs that outlived their claims although nobody froze the sender.
+// checkLate finds POSTs that outlived their claims although the sender was not frozen.
 func (w *world) checkLate(all []late) {
 	for _, l := range all {
 		frozen := false
@@ -140,9 +140,9 @@ func (w *world) checkLate(all []late) {
 	}
 }
 
-// checkAudit reads what the workers wrote down. A version of a batch is made by one
-// claim or write, and a write that is not a fact was made to the very version that its
-// worker had: so none was accepted from a worker whose claim had gone to another.
+// checkAudit reads the workers' audits. One claim or write makes a version of a batch, and a
+// write that is not a fact was made to the very version that its worker had: so the store
+// accepted none from a worker whose claim had gone to another.
 func (w *world) checkAudit() map[string]int {
 	files, err := filepath.Glob(filepath.Join(w.dir, "*.audit"))
 	require.NoError(w.t, err)

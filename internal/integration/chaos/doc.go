@@ -1,9 +1,9 @@
-// Package chaos holds the suite, which is tests only, in which everything around the
-// queue fails at once, by seed: workers that are processes of their own, with stores
-// on one PostgreSQL, submit to a ledger in another process, while workers are killed
-// and frozen, one in ten of their statements fails, the database crashes and recovers, the
-// ledger forgets what it may forget, once or twice in a row, and connections are cut, slowed
-// down, and swallow what they are given. Then
-// the ledger's journal is held against what was acknowledged. Another test loses the
-// database for good, and goes on with its synchronous standby.
+// Package chaos holds a suite, which is tests only, in which everything around the queue
+// fails at once, by seed. Workers are processes of their own, with stores on one PostgreSQL,
+// and submit to a ledger in another process. Meanwhile the suite kills and freezes workers,
+// fails one in ten of their statements, crashes the database and lets it recover, makes the
+// ledger forget as much as it may forget, once or twice in a row, and makes connections
+// break, slow down, and swallow their bytes. Then it compares the ledger's journal with the
+// acknowledged batches. Another test loses the database for good, and goes on with its
+// synchronous standby.
 package chaos

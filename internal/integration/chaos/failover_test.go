@@ -9,9 +9,9 @@ import (
 )
 
 // TestFailover loses the database's machine for good and goes on with its synchronous
-// standby. Before that nothing gets through between the two for a while, so that the
-// database has committed what the standby never learns of: of that nobody may have been
-// told, and nothing may have been sent.
+// standby. Before that no bytes pass between the two for a while, so that the database has
+// committed batches that the standby never gets: no caller may have got an acknowledgement of
+// these, and no POST may have sent them.
 func TestFailover(t *testing.T) {
 	w := newWorld(t, unforgiving, 2)
 	between := newProxy(t, w.cluster.Addr())
@@ -20,7 +20,7 @@ func TestFailover(t *testing.T) {
 	time.Sleep(2 * time.Second)
 
 	between.swallow()
-	time.Sleep(addFor + claimTTL) // longer than anybody waits for a commit
+	time.Sleep(addFor + claimTTL) // longer than any call waits for a commit
 	require.NoError(t, w.cluster.Crash())
 	lost := time.Now()
 	between.cut(true)

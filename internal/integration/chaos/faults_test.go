@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// fault is a kind of fault. It has an object, which suffers no other in the meantime.
+// fault is a kind of fault. It has an object, which suffers no other fault in the meantime.
 type fault struct {
 	name   string
 	object func(f *faults) string
 	do     func(f *faults, object string, d draw) error
 }
 
-// draw is what chance has decided for a fault: numbers from 0 to 1.
+// draw is the random part of a fault: numbers from 0 to 1.
 type draw [2]float64
 
 func (d draw) between(i int, least, most time.Duration) time.Duration {
 	return least + time.Duration(d[i]*float64(most-least))
 }
 
-// faults deals them out: in a deck each kind occurs once, and the deck is shuffled
-// again when it is at its end.
+// faults deals them out: each kind occurs once in a deck, and the deck is shuffled again at
+// its end.
 type faults struct {
 	w   *world
 	rng *rand.Rand
@@ -72,7 +72,8 @@ var kinds = []fault{
 		return f.w.control("POST", fmt.Sprintf("/restart?down=%d", d.between(0, 0, 700*time.Millisecond).Milliseconds()), nil)
 	}},
 	{"ledger restarted twice", only("ledger"), func(f *faults, _ string, d draw) error {
-		// The second time while what the first made it forget is under way again.
+		// The second restart comes while batches that the first made it forget are under way
+		// again.
 		for i := range d {
 			time.Sleep(d.between(i, 0, 900*time.Millisecond))
 			if err := f.w.control("POST", "/restart?down=100", nil); err != nil {
@@ -152,12 +153,12 @@ func (w *world) deal(seed uint64, n int, d time.Duration) (*faults, error) {
 	var deck []int
 	for i := 0; i < n && f.err() == nil; i++ {
 		<-tick.C
-		if len(deck) < len(kinds) { // what could not be dealt stays on top
+		if len(deck) < len(kinds) { // faults that could not be dealt stay on top
 			deck = append(deck, f.rng.Perm(len(kinds))...)
 		}
 		at := f.next(deck)
 		for ; at < 0; at = f.next(deck) {
-			time.Sleep(20 * time.Millisecond) // everything suffers already
+			time.Sleep(20 * time.Millisecond) // every object suffers already
 		}
 		deck = append(deck[:at], deck[at+1:]...)
 	}

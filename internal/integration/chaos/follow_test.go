@@ -15,9 +15,10 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// A commit that waits for a synchronous standby and is cancelled is done on this server,
-// and PostgreSQL calls it a success, with a warning. It must not be one of ours, nor may
-// a call that finds it there, and has nothing to write itself, say that it is stored.
+// A commit that waits for a synchronous standby and is cancelled is done on this server, and
+// PostgreSQL calls it a success, with a warning. The store must not count it as a success.
+// Nor may a call that finds the batch there, and has nothing to write itself, report it as
+// stored.
 func TestCommitThatNobodyFollows(t *testing.T) {
 	for _, name := range drivers {
 		t.Run(name, func(t *testing.T) {
@@ -40,14 +41,14 @@ func TestCommitThatNobodyFollows(t *testing.T) {
 				defer cancel()
 				return do(ctx)
 			}
-			for range 2 { // what the second finds is there, and on this server alone
+			for range 2 { // the second call finds the batch there, on this server alone
 				err := soon(func(ctx context.Context) error {
 					return st.Add(ctx, batch.Batch{ID: "new", Service: "s", Payload: []byte("p")})
 				})
 				assert.ErrorIs(t, err, context.DeadlineExceeded)
 			}
 			for range 2 {
-				held := true // by the claim before, until the server has heard that it was given up
+				held := true // by the claim before, until the server knows that it was given up
 				var err error
 				for held {
 					require.NoError(t, t.Context().Err())
@@ -66,7 +67,7 @@ func TestCommitThatNobodyFollows(t *testing.T) {
 	}
 }
 
-// waits names the standbys that commits wait for.
+// waits sets the standbys that commits wait for.
 func waits(t *testing.T, db *sql.DB, names string) {
 	t.Helper()
 	_, err := db.Exec(`ALTER SYSTEM SET synchronous_standby_names = '` + names + `'`)
@@ -79,8 +80,8 @@ func waits(t *testing.T, db *sql.DB, names string) {
 	}, 10*time.Second, 10*time.Millisecond)
 }
 
-// stands waits until commits do wait, for ever: that is up to the server's checkpointer,
-// which reads its settings when it comes to it.
+// stands waits until commits do wait, for ever: the server's checkpointer decides when,
+// because it reads its settings late.
 func stands(t *testing.T, db *sql.DB) {
 	t.Helper()
 	require.Eventually(t, func() bool {

@@ -7,12 +7,14 @@ import (
 	"time"
 )
 
-// holds is how many times something keeps the server from cleaning up while there are faults.
+// holds is the number of times that a transaction keeps the server from cleaning up while
+// there are faults.
 const holds = 4
 
-// hold does so for half of the time, until ctx ends, and returns for how long: a transaction
-// that has a snapshot and merely sits there, and, in turns, one that has written in another
-// database. Where the server is restarted it begins again.
+// hold keeps the server from cleaning up for half of the time, until ctx ends, and returns
+// for how long: with a transaction that has a snapshot and stays open, and, in turns, a
+// transaction that has written in another database. If the server is restarted it begins
+// again.
 func (w *world) hold(ctx context.Context, d time.Duration) (held time.Duration) {
 	each := d / (2 * holds)
 	for i := 0; ctx.Err() == nil; i++ {
@@ -29,7 +31,7 @@ func (w *world) hold(ctx context.Context, d time.Duration) (held time.Duration) 
 	return held
 }
 
-// sit leaves a transaction open until ctx ends, or the server.
+// sit leaves a transaction open until ctx or the server ends.
 func (w *world) sit(ctx context.Context, elsewhere bool) {
 	dsn, statement := w.cluster.DSN(""), "SELECT count(*) FROM pg_class"
 	if elsewhere {
@@ -49,7 +51,7 @@ func (w *world) sit(ctx context.Context, elsewhere bool) {
 	defer db.Close()
 	tx, err := db.BeginTx(context.WithoutCancel(ctx), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
 	if err != nil {
-		return // it is being restarted
+		return // the server is being restarted
 	}
 	defer func() { _ = tx.Rollback() }()
 	for err == nil && ctx.Err() == nil {

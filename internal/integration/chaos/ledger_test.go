@@ -22,21 +22,21 @@ import (
 // The ledgers.
 const (
 	sawtoothNode = "sawtooth"
-	unforgiving  = "unforgiving" // executes what it is sent as often as it is sent
+	unforgiving  = "unforgiving" // executes a batch as often as it is sent
 )
 
-// lateArrival of the unforgiving ledger. A machine that does ten things at once takes
-// some time to hand on what was sent.
+// lateArrival of the unforgiving ledger. A machine that does ten things at once takes some
+// time to hand on a request.
 const lateArrival = 800 * time.Millisecond
 
-// report is what the ledger has seen, all of it.
+// report is everything that the ledger has seen.
 type report struct {
-	Executed []execution // what was committed, in order
-	Invalid  []batch.ID  // decided against
+	Executed []execution // committed batches, in order
+	Invalid  []batch.ID  // batches decided against
 	Late     []late
 	Posts    int
 	Restarts int
-	Breach   string // what the ledger itself finds wrong
+	Breach   string // the ledger's own finding
 }
 
 type execution struct {
@@ -44,8 +44,8 @@ type execution struct {
 	ID      batch.ID
 }
 
-// late is a POST that came later than its sender's claim and LateArrival allow, which
-// takes a sender that was frozen just before it wrote. It is the one hole that
+// late is a POST that came later than its sender's claim and LateArrival allow. This happens only
+// if the sender was frozen just before it wrote. It is the one hole that
 // docs/design.md#promise-3-at-most-once names, so the ledger does not take it; the parent checks
 // that the sender was frozen.
 type late struct {
@@ -62,8 +62,8 @@ type backend interface {
 	url() string
 }
 
-// serveLedger is the main of the ledger's process: it prints where the ledger is and
-// where it is controlled, and serves until its standard input ends.
+// serveLedger is the main of the ledger's process: it prints the ledger's address and its
+// control address, and serves until its standard input ends.
 func serveLedger(j job, in io.Reader, out io.Writer) error {
 	var b backend
 	var err error
@@ -98,7 +98,7 @@ func serveLedger(j job, in io.Reader, out io.Writer) error {
 	return err
 }
 
-// node is a Sawtooth validator. Its chain is what is durable.
+// node is a Sawtooth validator. Only its chain is durable.
 type node struct{ *sawtoothtest.Node }
 
 func newNode(seed uint64) (backend, error) {
@@ -181,7 +181,7 @@ func (w *wire) listen() error {
 	return nil
 }
 
-// restart forgets what was accepted and not executed, and every status.
+// restart forgets batches that were accepted and not executed, and every status.
 func (w *wire) restart(down time.Duration) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -303,7 +303,7 @@ func (l *wireLedger) Submit(ctx context.Context, a batch.Attempt) error {
 		"service": {string(a.Service)}, "id": {string(a.ID)}, "attempt": {strconv.Itoa(a.Number)},
 		"worker": {l.worker}, "deadline": {strconv.FormatInt(deadline.UnixNano(), 10)},
 	}
-	// A body that cannot be read twice is never sent again by net/http itself.
+	// net/http itself never resends a request whose body cannot be read twice.
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, l.url+"/submit?"+q.Encode(), io.NopCloser(bytes.NewReader(a.Payload)))
 	if err != nil {
 		return err

@@ -41,8 +41,8 @@ func newDatabase(t *testing.T, name string) string {
 	return at.String()
 }
 
-// TestKillOrders kills workers that make batches of orders for a Canton participant,
-// two at a time, with either driver. Without evidence a person decides what is in doubt.
+// TestKillOrders kills workers that make batches of orders for a Canton participant, two at a
+// time, with either driver. Without evidence a person decides doubts.
 func TestKillOrders(t *testing.T) {
 	decided := map[string]time.Duration{"evidence": 400 * time.Millisecond, "a person": 0}
 	if *orderKills < 2 { // the other way round with SQLite

@@ -22,7 +22,7 @@ type process struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
 	ended chan struct{}
-	err   error // how it ended
+	err   error // its result
 	tail  tail  // of its standard error
 }
 
@@ -80,11 +80,11 @@ func (p *process) signal(s syscall.Signal) error { return p.cmd.Process.Signal(s
 
 // kill is kill -9.
 func (p *process) kill() {
-	_ = p.signal(syscall.SIGKILL) // it may have ended
+	_ = p.signal(syscall.SIGKILL) // the child may have ended
 	<-p.ended
 }
 
-// stop lets it end by itself.
+// stop lets the child end by itself.
 func (p *process) stop() error {
 	_ = p.stdin.Close()
 	timer := time.NewTimer(20 * time.Second)
@@ -92,7 +92,7 @@ func (p *process) stop() error {
 	select {
 	case <-p.ended:
 	case <-timer.C:
-		_ = p.signal(syscall.SIGQUIT) // it prints where it hangs
+		_ = p.signal(syscall.SIGQUIT) // the child prints where it hangs
 		<-p.ended
 		return fmt.Errorf("%s does not end: %s", p.name, &p.tail)
 	}
@@ -102,7 +102,7 @@ func (p *process) stop() error {
 	return nil
 }
 
-// died says whether it ended although nobody asked it to.
+// died reports whether the child ended on its own.
 func (p *process) died() error {
 	select {
 	case <-p.ended:
@@ -112,7 +112,7 @@ func (p *process) died() error {
 	}
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the last bytes written to it.
 type tail struct {
 	mu   sync.Mutex
 	text []byte

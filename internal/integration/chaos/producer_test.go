@@ -21,13 +21,13 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// What is added. In some lanes two add at the same time, and then only Adds that do
-// not overlap have an order.
+// Sizes of the producers. In some lanes two producers add at the same time; there only Adds
+// that do not overlap have an order.
 const (
 	lanes      = 14
 	sharedFrom = 11 // lanes from here on
 	addPause   = 350 * time.Millisecond
-	backlog    = 250 // open batches, from which on nobody adds
+	backlog    = 250 // open batches; from this number on nothing is added
 )
 
 // addition is an Add, from before its first try until it was acknowledged.
@@ -36,7 +36,7 @@ type addition struct {
 	from, to time.Time
 }
 
-// producer adds through the workers and remembers what was acknowledged.
+// producer adds through the workers and remembers the acknowledged Adds.
 type producer struct {
 	w      *world
 	signer sawtooth.Signer
@@ -72,7 +72,7 @@ func newProducer(w *world) *producer {
 	return p
 }
 
-// end lets what was begun be acknowledged, and adds nothing more.
+// end waits until every Add that has begun is acknowledged, and adds nothing more.
 func (p *producer) end() []addition {
 	p.stop()
 	p.wg.Wait()
@@ -133,7 +133,7 @@ func (p *producer) failed(err error) {
 }
 
 // repeat adds the same bytes through one worker after the other until one of them has
-// acknowledged it. After the end of the faults that may not take long.
+// acknowledged them. After the end of the faults that may not take long.
 func (p *producer) repeat(ctx context.Context, batches []batch.Batch, rng *rand.Rand) error {
 	body, err := json.Marshal(batches)
 	if err != nil {
@@ -175,13 +175,13 @@ func (p *producer) post(url string, body []byte) (said []byte, err error) {
 	return said, err
 }
 
-// What a payload for the unforgiving ledger begins with says what becomes of it.
+// The first word of a payload for the unforgiving ledger decides its outcome.
 const (
 	invalidWord = "invalid"
 	rejectWord  = "reject"
 )
 
-// batch makes the n-th of a lane. Ids have nothing to do with the order.
+// batch makes the n-th of a lane. Ids do not follow the order of adding.
 func (p *producer) batch(lane batch.ServiceID, n int, rng *rand.Rand) (batch.Batch, error) {
 	if p.w.kind == sawtoothNode {
 		payload, address := sawtoothtest.Set(string(lane), int64(n))

@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// proxy stands between a worker and what it talks to, and misbehaves when told to.
+// proxy stands between a worker and its peer, and misbehaves on command.
 //
-// What a client gave up waiting for is never handed on later: a ledger's LateArrival
-// says how late that may be, and here nothing may be later.
+// It never hands on late the bytes that a client gave up waiting for: a ledger's LateArrival
+// says how late these may be, and here nothing may be later.
 type proxy struct {
 	listener net.Listener
 
@@ -20,7 +20,7 @@ type proxy struct {
 	target string
 	refuse bool
 	delay  time.Duration // each way
-	hole   chan struct{} // not nil while nothing gets through; closed at its end
+	hole   chan struct{} // not nil while no bytes get through; closed at its end
 	links  map[*link]struct{}
 	wg     sync.WaitGroup
 }
@@ -107,7 +107,7 @@ func (p *proxy) all() []*link {
 	return links
 }
 
-// point sends what is connected from now on elsewhere, and cuts what is connected.
+// point sends connections from now on to another target, and cuts the present ones.
 func (p *proxy) point(target string) {
 	p.mu.Lock()
 	p.target = target
@@ -121,7 +121,7 @@ func (p *proxy) slow(d time.Duration) {
 	p.delay = d
 }
 
-// swallow lets nothing through until open, and keeps it.
+// swallow lets no bytes through until open, and keeps them.
 func (p *proxy) swallow() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -139,8 +139,7 @@ func (p *proxy) open() {
 	}
 }
 
-// mute makes the connections there are silent, until they are given up; new ones are
-// as they should be.
+// mute makes the present connections silent, until they are given up; new connections work.
 func (p *proxy) mute() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -151,8 +150,8 @@ func (p *proxy) mute() {
 	}
 }
 
-// found resets the connections that were made silent, as keep-alive probes would after
-// two minutes: lib/pq waits for an answer even when its context has ended.
+// found resets the connections that were made silent, as keep-alive probes would after two
+// minutes: lib/pq waits for an answer even when its context has ended.
 func (p *proxy) found() {
 	p.mu.Lock()
 	links := p.all()
@@ -179,14 +178,14 @@ func (p *proxy) latency() time.Duration {
 	return p.delay
 }
 
-// chunk is what was read, and when it is handed on.
+// chunk is a read's bytes, and the time to hand them on.
 type chunk struct {
 	data []byte
 	at   time.Time
 }
 
-// pump hands on what from says. When the client leaves, what is still on its way is
-// gone; when the server leaves, it is handed on before.
+// pump hands on from's bytes. When the client leaves, bytes on their way are lost; when the
+// server leaves, they are handed on before.
 func (l *link) pump(from, to net.Conn, fromClient bool) {
 	chunks := make(chan chunk, 4096)
 	left := make(chan struct{}) // closed when the client has left
@@ -219,7 +218,7 @@ func (l *link) pump(from, to net.Conn, fromClient bool) {
 			break
 		}
 	}
-	l.through(nil) // nor does an end get through
+	l.through(nil) // an end does not get through either
 }
 
 // until waits for a time, unless the client leaves.
@@ -239,11 +238,11 @@ func (l *link) until(at time.Time, left <-chan struct{}) bool {
 	return false
 }
 
-// forgotten is how long a connection that says nothing any more is kept, unless its
-// client leaves it before. The server cannot tell until then.
+// forgotten is the time that a silent connection is kept, unless its client leaves it before.
+// The server does not notice until then.
 const forgotten = 4 * time.Second
 
-// through waits until something gets through, unless the client leaves.
+// through waits until bytes get through, unless the client leaves.
 func (l *link) through(left <-chan struct{}) bool {
 	for {
 		select {
@@ -289,7 +288,7 @@ func (l *link) close() {
 	})
 }
 
-// abort closes a connection with a reset rather than a goodbye.
+// abort closes a connection with a reset, not a goodbye.
 func abort(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok {
 		_ = t.SetLinger(0)

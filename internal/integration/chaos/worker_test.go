@@ -20,7 +20,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// job is what the parent tells a child, as JSON in its environment.
+// job is a child's configuration, as JSON in its environment.
 type job struct {
 	Role   string // "worker" or "ledger"
 	Name   string
@@ -34,7 +34,7 @@ type job struct {
 
 const jobVariable = "DLTBATCH_CHAOS_JOB"
 
-// Small times, so that what a worker leaves behind is soon another's.
+// Times are short, so that another worker soon takes over a dead worker's batches.
 const (
 	requestTimeout = 600 * time.Millisecond
 	claimTTL       = 2 * time.Second
@@ -52,8 +52,9 @@ func child(text string) error {
 	return work(j, os.Stdin, os.Stdout)
 }
 
-// work is the main of a worker's process: an application with a Runner, which adds
-// what it is sent. It prints where it listens, and ends when its standard input does.
+// work is the main of a worker's process: an application with a Runner, which adds the
+// batches that the parent sends. It prints its address, and ends when its standard input
+// does.
 func work(j job, in io.Reader, out io.Writer) error {
 	file, err := os.OpenFile(j.Audit, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -108,8 +109,8 @@ func work(j job, in io.Reader, out io.Writer) error {
 	return <-ended
 }
 
-// keepRunning does what whoever supervises a service does: the database may be away
-// when it starts.
+// keepRunning does the work of a service's supervisor: the database may be away when the
+// Runner starts.
 func keepRunning(ctx context.Context, r *dltbatch.Runner) error {
 	for {
 		try, cancel := context.WithCancel(ctx)
@@ -155,11 +156,11 @@ type entry struct {
 	ID      batch.ID `json:",omitempty"`
 	Was     int64    `json:",omitempty"` // the version that an outcome carried
 	Version int64    `json:",omitempty"` // that the row has now
-	Fact    bool     `json:",omitempty"` // a commit, which is applied whatever the version
+	Fact    bool     `json:",omitempty"` // a commit, which is applied with any version
 	Text    string   `json:",omitempty"`
 }
 
-// auditor writes down what the store accepted, before anybody else is told.
+// auditor writes down every change that the store accepted, before the Runner knows of it.
 type auditor struct {
 	mu   sync.Mutex
 	file *os.File
@@ -197,7 +198,7 @@ func (a *auditor) Observe(_ context.Context, e batch.Event) {
 	}
 }
 
-// auditedStore is a store whose claims and writes are written down.
+// auditedStore is a store that writes down its claims and writes.
 type auditedStore struct {
 	*postgres.Store
 	audit *auditor
@@ -224,14 +225,15 @@ func (s auditedStore) Record(ctx context.Context, outcomes []store.Outcome) ([]s
 		o := outcomes[i]
 		fact := o.Finding == store.IsCommitted
 		switch {
-		case a.Result == store.Written && fact && a.From == batch.Committed: // it was known, nothing was written
+		case a.Result == store.Written && fact && a.From == batch.Committed: // the commit was known, nothing was written
 		case a.Result == store.Written:
 			lines = append(lines, entry{Op: "write", ID: o.Key.ID, Was: o.Version, Version: a.Row.Version, Fact: fact, Text: o.Finding.String()})
 		case a.Result == store.Fenced:
 			lines = append(lines, entry{Op: "fenced", ID: o.Key.ID, Was: o.Version, Version: a.Row.Version, Text: o.Finding.String()})
 		case a.Result == store.Gone && o.Finding == store.Unposted:
-			// A claim whose COMMIT had no answer is put back. The batch, of whose Add nobody
-			// was told, may have been lost with the database's machine; it was not sent.
+			// The Runner puts back a claim whose COMMIT had no answer. The batch, whose Add
+			// was not acknowledged, may have been lost with the database's machine; it was
+			// not sent.
 		case a.Result == store.Bad || a.Result == store.Gone:
 			lines = append(lines, entry{Op: "bad", ID: o.Key.ID, Text: fmt.Sprint(o.Finding, ": ", a.Err)})
 		}

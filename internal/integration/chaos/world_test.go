@@ -19,7 +19,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// world is everything that a test runs.
+// world is all parts of a test.
 type world struct {
 	t       testing.TB
 	kind    string // of the ledger
@@ -35,14 +35,14 @@ type world struct {
 
 type span struct{ from, to time.Time }
 
-// slot is a place for a worker, which is replaced when it is killed.
+// slot is a place for a worker. A new worker replaces a killed one.
 type slot struct {
 	number   int
 	database *proxy
 	node     *proxy
 
 	mu     sync.Mutex
-	born   int // how many were started here
+	born   int // workers started in this slot
 	worker *process
 }
 
@@ -109,12 +109,12 @@ func (w *world) storeAt(c *pgtest.Cluster) *postgres.Store {
 	return st
 }
 
-// control asks the ledger's process for something, not through a proxy.
+// control sends a request to the ledger's process, not through a proxy.
 func (w *world) control(method, path string, answer any) error {
 	return ask(method, w.ledger.said[1]+path, answer)
 }
 
-// ask asks a child for something.
+// ask sends a request to a child.
 func ask(method, url string, answer any) error {
 	req, err := http.NewRequestWithContext(context.Background(), method, url, nil)
 	if err != nil {
@@ -134,10 +134,10 @@ func ask(method, url string, answer any) error {
 	return json.NewDecoder(resp.Body).Decode(answer)
 }
 
-// restFor is how long everything may take to become final once faults have stopped.
+// restFor is the time that all batches may take to become final once faults have stopped.
 const restFor = 90 * time.Second
 
-// rest waits until everything is final, and stops the workers.
+// rest waits until all batches are final, and stops the workers.
 func (w *world) rest(st *postgres.Store) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), restFor)

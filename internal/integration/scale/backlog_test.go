@@ -16,12 +16,12 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// mostRatio is how much slower a long backlog or history should make a round. More is
-// pointed out, but is no failure: where a long backlog is larger than the memory there
-// is for it, it is the machine that is measured.
+// mostRatio is how much slower a long backlog or history should make a round. The benchmark
+// points out more, but does not fail: a backlog that is larger than the memory measures the
+// machine.
 const mostRatio = 1.5
 
-// roundLanes is how many lanes, and batches, a round is about.
+// roundLanes is the number of lanes, and batches, of a round.
 const roundLanes = 500
 
 // place is a schema with some backlog and some history.
@@ -47,13 +47,13 @@ func BenchmarkBacklog(b *testing.B) {
 		p.st, p.took = newStore(b, db, p.name), map[string][]time.Duration{}
 		fill(b, db, p.name, flags.lanes, p.waiting, p.final)
 	}
-	// As long after loading as it takes to read every lane once, all is measured where
-	// it would be in production: in memory, as far as there is some.
+	// The warm-up reads every lane once after loading. Then the data is as in production: in
+	// memory, as far as it fits.
 	warm := flags.lanes / roundLanes
 	for range b.N {
 		for round := range warm + flags.rounds {
 			for i := range places {
-				p := places[(i+round)%len(places)] // nobody is always first
+				p := places[(i+round)%len(places)] // no place is always first
 				quiet()
 				p.round(b, round)
 			}
@@ -64,7 +64,7 @@ func BenchmarkBacklog(b *testing.B) {
 			}
 		}
 	}
-	var table strings.Builder // benchmarks cut off what is logged after some lines
+	var table strings.Builder // benchmarks cut off the log after some lines
 	for _, part := range []string{"claim", "payloads", "accepted", "committed", "lanes", "lane", "add", "round"} {
 		short := median(places[0].took[part])
 		for _, p := range places {
@@ -157,7 +157,7 @@ func look(ctx context.Context, b *testing.B, st *postgres.Store, lane batch.Serv
 	require.LessOrEqual(b, seen, 1)
 }
 
-// front takes the first of a lane.
+// front takes the first batch of a lane.
 func front(l batch.Lane) []batch.Run {
 	if len(l.Batches) == 0 || !l.Batches[0].Ready {
 		return nil

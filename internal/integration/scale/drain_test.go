@@ -58,11 +58,11 @@ func BenchmarkDrain(b *testing.B) {
 	}
 }
 
-// drain returns how long a Runner takes for all that waits in a schema.
+// drain returns the time that a Runner takes for all waiting batches of a schema.
 func drain(b *testing.B, db *sql.DB, schema string, lanes int) time.Duration {
 	st := newStore(b, db, schema)
 	fill(b, db, schema, lanes, flags.drain, 0)
-	exec(b, db, `TRUNCATE %s.services`, schema) // nothing was ever claimed from them
+	exec(b, db, `TRUNCATE %s.services`, schema) // as if no batch was ever claimed from them
 	exec(b, db, `SELECT pg_stat_statements_reset()`)
 	quiet()
 	r, err := dltbatch.New(st, fast(), nil)
@@ -86,7 +86,7 @@ func drain(b *testing.B, db *sql.DB, schema string, lanes int) time.Duration {
 	return took
 }
 
-// costliest names the statements that the server spent most on.
+// costliest names the statements that took most of the server's time.
 func costliest(b *testing.B, db *sql.DB, schema string) string {
 	rows, err := db.Query(`SELECT calls, (total_exec_time + total_plan_time)::bigint, total_plan_time::bigint, regexp_replace(query, '\s+', ' ', 'g')
 		FROM pg_stat_statements WHERE query LIKE $1 ORDER BY 2 DESC LIMIT 12`, "%"+schema+"%")
@@ -98,7 +98,7 @@ func costliest(b *testing.B, db *sql.DB, schema string) string {
 		var query string
 		require.NoError(b, rows.Scan(&calls, &total, &plan, &query))
 		query = strings.NewReplacer(`"`+schema+`".`, "", schema+".", "").Replace(query)
-		if len(query) > 120 { // what they begin with is much the same
+		if len(query) > 120 { // they begin much alike
 			query = query[:25] + " ... " + query[len(query)-90:]
 		}
 		fmt.Fprintf(&all, "\n%7d calls %7d ms (%d of it planning)  %s", calls, total, plan, query)
@@ -107,5 +107,5 @@ func costliest(b *testing.B, db *sql.DB, schema string) string {
 	return all.String()
 }
 
-// quiet leaves no garbage of one measurement to the next.
+// quiet collects the garbage before the next measurement.
 func quiet() { runtime.GC() }

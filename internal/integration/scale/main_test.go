@@ -41,8 +41,8 @@ func TestMain(m *testing.M) {
 	os.Exit(pgtest.Main(m))
 }
 
-// newCluster is a server with autovacuum and enough memory, and without what a crash
-// of the machine would need: that costs all of what is compared the same.
+// newCluster is a server with autovacuum and enough memory, and without protection against a
+// crash of the machine: that would cost all contenders the same.
 func newCluster(b *testing.B, settings ...string) *sql.DB {
 	b.Helper()
 	c := pgtest.NewCluster(b, slices.Concat([]string{
@@ -75,9 +75,9 @@ func exec(b *testing.B, db *sql.DB, format string, args ...any) {
 	require.NoError(b, err, format)
 }
 
-// fill stores batches as if they were added, one lane after the other: lanes of the
-// same length that wait, and others that were committed in the last hour. Payloads
-// are tiny; ids are as random as signatures.
+// fill stores batches as if they were added, one lane after the other: lanes of the same
+// length that wait, and others that were committed in the last hour. Payloads are tiny; ids
+// are as random as signatures.
 func fill(b *testing.B, db *sql.DB, schema string, lanes, waiting, final int) {
 	b.Helper()
 	start := time.Now()
@@ -109,7 +109,7 @@ func megabytes(b *testing.B, db *sql.DB, schema string) (n int) {
 	return n
 }
 
-// median of what was measured.
+// median of durations.
 func median(all []time.Duration) time.Duration {
 	sorted := slices.Sorted(slices.Values(all))
 	return sorted[len(sorted)/2]

@@ -18,8 +18,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// What the last quarter of a soak may have more of than its second one. What is small
-// varies by as much as autovacuum lets pile up before it comes.
+// The allowed growth of a soak's last quarter over its second one. Small tables vary by as
+// much as autovacuum lets pile up before it comes.
 const (
 	mostGrowth = 1.5
 	slackBytes = 2 << 20
@@ -29,9 +29,9 @@ const (
 // sample is a table's state at one time.
 type sample struct{ bytes, dead int64 }
 
-// Under a steady load, with autovacuum and with retention, which removes as much as is
-// added, no table grows, and none gathers dead rows. All tables count: what is final
-// is kept for a tenth of the time only.
+// Under a steady load, with autovacuum and with retention, which removes as much as is added,
+// no table grows, and none gathers dead rows. All tables count: final batches are kept for a
+// tenth of the time only.
 func BenchmarkSteady(b *testing.B) {
 	const quarters, lanes, perSecond = 4, 1000, 20
 	keep := flags.soak / 10
@@ -111,7 +111,7 @@ func load(ctx context.Context, r *dltbatch.Runner, lanes, n int, every time.Dura
 	}
 }
 
-// sizes are those of all tables with their indexes.
+// sizes returns the sizes of all tables with their indexes.
 func sizes(b *testing.B, db *sql.DB) map[string]sample {
 	rows, err := db.Query(`SELECT relname, pg_total_relation_size(relid), n_dead_tup FROM pg_stat_user_tables WHERE schemaname = 'steady'`)
 	require.NoError(b, err)

@@ -1,12 +1,11 @@
-// Compare runs the benchmarks of packages as they are and as they were at another
-// revision, in turns, and prints what benchstat says of the two. The other tree is a
-// git worktree in a temporary folder; this one is used as it stands, changes that were
-// not committed included.
+// Compare runs the benchmarks of packages in this tree and at another revision, in turns, and
+// prints benchstat's comparison of the two. The other tree is a git worktree in a temporary
+// folder. This tree is used as it stands, with changes that were not committed.
 //
 //	go run -C internal/tools ./compare -base main [folder ...]
 //
-// Folders are packages, from the root; none is all in the root's module that have
-// benchmarks. One that the base does not have is left out.
+// Folders are packages, from the root; without folders, all packages of the root's module
+// that have benchmarks. A package that the base does not have is left out.
 package main
 
 import (
@@ -72,7 +71,7 @@ func (c *comparison) run(ctx context.Context, folders []string) (err error) {
 		return err
 	}
 	defer func() {
-		// Also when ctx is done: git would remember the folder.
+		// The removal runs even when ctx is done: git would remember the folder.
 		_, e := command(context.WithoutCancel(ctx), c.root, "git", "worktree", "remove", "--force", tree)
 		err = errors.Join(err, e)
 	}()
@@ -99,7 +98,7 @@ func (c *comparison) run(ctx context.Context, folders []string) (err error) {
 	}
 	for round := range c.rounds {
 		for i, folder := range folders {
-			for k := range sides { // who begins changes
+			for k := range sides { // the first side changes
 				s := sides[(k+round)%2]
 				fmt.Fprintf(c.out, "%d/%d %s %s\n", round+1, c.rounds, folder, s.name)
 				if err := s.measure(ctx, folder, s.binaries[i], c.bench, c.time); err != nil {
@@ -142,7 +141,7 @@ func (s *side) measure(ctx context.Context, folder, binary, bench, time string) 
 	return errors.Join(err, f.Close())
 }
 
-// command returns what a program wrote to its standard output.
+// command returns a program's standard output.
 func command(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
@@ -162,7 +161,7 @@ func withBenchmarks(root string) (folders []string, err error) {
 			return err
 		}
 		if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil && path != root || strings.HasPrefix(d.Name(), ".") && path != root {
-			return fs.SkipDir // a module of its own, or none of Go's business
+			return fs.SkipDir // a module of its own, or not Go's
 		}
 		found, err := hasBenchmark(path)
 		if err != nil || !found {

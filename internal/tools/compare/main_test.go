@@ -22,8 +22,8 @@ func BenchmarkMake(b *testing.B) {
 }
 `
 
-// A change that allocates twice as often is seen beside its base, and the repository is
-// left as it was.
+// The comparison shows a change that allocates twice as often beside its base, and leaves the
+// repository as it was.
 func TestCompare(t *testing.T) {
 	root := t.TempDir()
 	git := func(args ...string) string {

@@ -17,7 +17,7 @@ var protos = []string{
 	"dlt/sawtooth/internal/pb/sawtooth.proto",
 }
 
-// mock is a file of mocks: of all interfaces of one source file but those left out.
+// mock is a file of mocks: of all interfaces of one source file except those in leftOut.
 type mock struct {
 	source, file string // from the root of the module
 	pkg          string
@@ -25,7 +25,7 @@ type mock struct {
 }
 
 // mocks are of the small interfaces whose single answers a test prescribes. The whole store
-// has none: a test takes store/memory.
+// has no mock: a test uses store/memory.
 var mocks = []mock{
 	{source: "dlt/ledger.go", file: "dlt/dltmock/mock.go", pkg: "dltmock"},
 	{source: "dlt/list.go", file: "dlt/dltmock/list.go", pkg: "dltmock"},
@@ -50,10 +50,10 @@ func main() {
 	}
 }
 
-// generate reads sources below root and writes what is made of them below out.
+// generate reads sources below root and writes the generated code below out.
 func generate(root, out string) error {
 	for _, p := range protos {
-		// protogen writes beside what it reads.
+		// protogen writes its output beside its input.
 		text, err := os.ReadFile(filepath.Join(root, p))
 		if err != nil {
 			return err

@@ -17,8 +17,8 @@ const fromTools = "../.."
 // maxMockLines bounds the mocks, all together.
 const maxMockLines = 1000
 
-// TestGeneratedUpToDate makes everything again and compares it with the tree; and
-// whatever in the tree says that it is generated must be among it.
+// TestGeneratedUpToDate generates everything again and compares it with the tree. Every file
+// of the tree that says it is generated must be among the output.
 func TestGeneratedUpToDate(t *testing.T) {
 	t.Chdir("..") // the commands belong to the module's own folder
 	out := t.TempDir()

@@ -17,8 +17,8 @@ import (
 	"strings"
 )
 
-// checker finds out which mutants would build. It reads each package once and what that
-// imports as the compiler wrote it: building each mutant takes minutes.
+// checker finds mutants that would not build. It reads each package once and takes its
+// imports from the compiler's output, because building each mutant takes minutes.
 type checker struct {
 	root     string
 	files    *token.FileSet
@@ -26,13 +26,13 @@ type checker struct {
 	imports  types.Importer
 }
 
-// sources is a package as it is.
+// sources is a package without mutants.
 type sources struct {
 	path  string
 	files map[string]*ast.File // by their paths
 }
 
-// listed is what go list tells of a package.
+// listed is the part of go list's output about a package.
 type listed struct {
 	Dir, ImportPath, Export string
 	GoFiles                 []string
@@ -66,7 +66,7 @@ func newChecker(root string, all []mutant) (*checker, error) {
 	return c, nil
 }
 
-// list reads packages of a module, and where what they import was compiled to.
+// list reads packages of a module, and the places of their compiled imports.
 func (c *checker) list(home string, names []string, exports map[string]string) error {
 	cmd := command(home, append([]string{"list", "-export", "-deps", "-json=Dir,ImportPath,Export,GoFiles,DepOnly"}, names...)...)
 	cmd.Stderr = os.Stderr
@@ -102,8 +102,8 @@ func (c *checker) list(home string, names []string, exports map[string]string) e
 	}
 }
 
-// check reports whether a mutant applies, and would build. What is no Go, and tests, need
-// only apply.
+// check reports whether a mutant applies, and would build. Mutants of tests, and of files
+// that are not Go, need only apply.
 func (c *checker) check(m mutant) error {
 	text, err := m.apply(c.root)
 	if err != nil || !goSource(m.file) {

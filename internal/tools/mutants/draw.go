@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// drawn says which folders statements are drawn from, and what must notice when one of
-// them is broken: packages with a pattern of their tests, tried in turn.
+// drawn names the folders that statements are drawn from, and the tests that must notice a
+// broken statement: packages with a pattern of their tests, tried in turn.
 var drawn = []struct {
 	dir   string
 	tests [][2]string
@@ -40,11 +40,11 @@ var drawn = []struct {
 	{"dlt/internal/wire", [][2]string{{"dlt/internal/wire", "Test.*"}, {"dlt/sawtooth", "Test.*"}, {"dlt/splinter", "Test.*"}, {"dlt/canton", "Test.*"}}},
 }
 
-// statement is one that can be broken, and by what it is replaced then.
+// statement is a statement that the program can break, and its replacement.
 type statement struct {
 	dir, file  string
 	line       int
-	start, end int // of what is replaced, in the file
+	start, end int // of the replaced text, in the file
 	new        string
 }
 
@@ -72,8 +72,8 @@ func draw(root string, seed uint64, n int) ([]statement, error) {
 	return all[:min(n, len(all))], nil
 }
 
-// statements returns those of a file: a condition is turned round, and what has an effect
-// is left out.
+// statements returns a file's statements that can be broken: it negates a condition, and
+// removes a statement that has an effect.
 func statements(root, dir, path string) (all []statement, err error) {
 	src, err := os.ReadFile(path)
 	if err != nil {
@@ -120,8 +120,8 @@ func statements(root, dir, path string) (all []statement, err error) {
 	return all, nil
 }
 
-// try breaks the statement and reports how it ended: "caught", "survived", or why it is
-// no way of breaking the code.
+// try breaks the statement and returns its result: "caught", "survived", or the reason why it
+// does not break the code.
 func (s statement) try(root, tmp string) (string, error) {
 	src, err := os.ReadFile(filepath.Join(root, s.file))
 	if err != nil {
@@ -148,8 +148,8 @@ func (s statement) try(root, tmp string) (string, error) {
 	return "survived", nil
 }
 
-// drawAll breaks n statements one after the other. Survivors are for a person to look at:
-// some change nothing that anybody could notice.
+// drawAll breaks n statements one after the other. A person looks at survivors: some change
+// nothing that a test could notice.
 func drawAll(root string, seed uint64, n int) error {
 	root, err := filepath.Abs(root)
 	if err != nil {

@@ -1,10 +1,10 @@
 package main
 
-// sim is the arguments for enough seeds of layer one to catch what it names.
+// sim returns the arguments for enough seeds of layer one to catch the mutant.
 func sim(n string) []string { return []string{"-sim.seeds=" + n} }
 
-// list is every way of breaking the code that a test is known to catch. Each names
-// the promise or rule of docs/design.md that it breaks.
+// list is every way of breaking the code that a test is known to catch. Each names the
+// promise or rule of docs/design.md that it breaks.
 var list = []mutant{
 	// Order (promise 2).
 	{
@@ -196,7 +196,7 @@ var list = []mutant{
 		name: "a request that hangs keeps its place", file: "internal/pool/pool.go", pkg: "internal/pool", test: "Test.*",
 		old: "if h.done || h.slow || p.slow >= p.size {", new: "if p.size > 0 {",
 	},
-	// What an adversarial review broke, and the simulation now catches.
+	// Mutants of an adversarial review, which the simulation now catches.
 	{
 		name: "Grace ignored (simulated)", file: "monitor/decide.go", pkg: "internal/sim", test: "TestDecisions", args: sim("600"),
 		old: "if age < t.Grace {", new: "if age < 0 {",

@@ -1,7 +1,7 @@
 package main
 
-// evidenceList is the ways of breaking what Splinter's client says of its batches after a
-// crash of their node, and of what it sends to a node that is stalled.
+// evidenceList breaks the answers of Splinter's client about its batches after a crash of
+// their node, and its requests to a node that is stalled.
 var evidenceList = []mutant{
 	{
 		name: "splinter: any version of a family is good", file: "dlt/splinter/options.go", pkg: "dlt/splinter", test: "TestCheck",

@@ -1,7 +1,7 @@
 package main
 
-// handOverList is the ways of making a lane wait longer than it must for its next
-// batch, and of asking or writing more often than that takes.
+// handOverList makes a lane wait longer than it must for its next batch, or makes the engine
+// ask or write more often than necessary.
 var handOverList = []mutant{
 	{
 		name: "a stop does not wait for what the monitor asked", file: "monitor/monitor.go", pkg: ".", test: "TestAStopWaitsForWhatTheMonitorAsked",

@@ -1,7 +1,7 @@
 package main
 
-// heldList is the ways of walking what is dead while a snapshot is held, and of hiding what
-// becomes visible late.
+// heldList makes calls walk dead rows while a snapshot is held, and hides rows that become
+// visible late.
 var heldList = []mutant{
 	{
 		name: "held: a lane's open work starts behind what was finished last", file: "store/memory/claim.go", pkg: "internal/sim", test: "TestDecisions$",

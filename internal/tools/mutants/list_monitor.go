@@ -1,7 +1,7 @@
 package main
 
-// monitorList is the ways of breaking what is made of a ledger's answers that the
-// decisions' own tests, the simulations and runs on simulated nodes are known to catch.
+// monitorList breaks the decisions about a ledger's answers, where the decisions' own tests,
+// the simulations and runs on simulated nodes are known to catch it.
 var monitorList = []mutant{
 	{
 		name: "answers: receipts of a commit that was asked for are dropped", file: "monitor/decide.go", pkg: "dlt/sawtooth", test: "TestReceiptsAreKept",

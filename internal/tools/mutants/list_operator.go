@@ -1,7 +1,7 @@
 package main
 
-// operatorList is the ways of breaking what operators may do, and what policies do,
-// that the conformance suite and the rules' own tests are known to catch.
+// operatorList breaks the actions of operators and the effects of policies, where the
+// conformance suite and the rules' own tests are known to catch it.
 var operatorList = []mutant{
 	{
 		name: "operator: a claim does not heed a pause", file: "store/memory/claim.go", pkg: "store/memory", test: "TestStore/control/nothing_leaves_a_paused_lane",

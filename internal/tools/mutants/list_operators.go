@@ -1,6 +1,6 @@
 package main
 
-// operatorsList is the ways of breaking the fence of what operators do.
+// operatorsList breaks the fence of operators' actions.
 var operatorsList = []mutant{
 	{
 		name: "fence: a decision about what was seen is done to what is there now", file: "store/memory/operate.go", pkg: ".", test: "TestADecisionIsAboutTheAttemptThatWasSeen",

@@ -1,6 +1,6 @@
 package main
 
-// ordersList is the ways of breaking auto-batching, and what Canton's client does for it.
+// ordersList breaks auto-batching, and the part of Canton's client that serves it.
 var ordersList = []mutant{
 	{
 		name: "orders: released on doubt, the budget being used up", file: "monitor/decide.go", pkg: "dlt/canton/cantontest", test: "TestNothingIsReleasedInDoubt",

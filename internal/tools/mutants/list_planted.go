@@ -1,6 +1,6 @@
 package main
 
-// plantedList is bugs that somebody planted, and that no test saw then.
+// plantedList is bugs that somebody planted, and that no test noticed then.
 var plantedList = []mutant{
 	// The monitor and its streams.
 	{
@@ -92,7 +92,7 @@ var plantedList = []mutant{
 		name: "sqlite: the receipts of the verdict before stay", file: "store/sqlite/row.go", pkg: "store/sqlite", test: "TestStore/record",
 		old: "if _, err := t.exec(ctx, sqlDeleteReceipts, s.Seq); err != nil {", new: "if _, err := t.exec(ctx, sqlDeleteReceipts, -s.Seq); err != nil {",
 	},
-	// Statements that were drawn, and whose loss no test saw.
+	// Drawn statements whose loss no test noticed.
 	{
 		name: "the pause after a failure never grows", file: "retry.go", pkg: ".", test: "TestRetryDelayDoubles",
 		old: "\t\td *= 2\n", new: "",

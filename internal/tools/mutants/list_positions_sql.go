@@ -1,7 +1,7 @@
 package main
 
-// positionsSQLList is the ways of breaking what statements do for package position: who gives
-// out order keys shows it first, and a claim reads what it relies on.
+// positionsSQLList breaks the statements of package position: a transaction that gives out
+// order keys shows this first, and a claim reads the values that it relies on.
 var positionsSQLList = []mutant{
 	{
 		name: "positions, SQL: an Add has no number before it reads the clock", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestSlowAddersAreSeen/Add/pgx",

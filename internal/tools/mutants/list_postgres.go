@@ -1,7 +1,7 @@
 package main
 
-// postgresList is the ways of breaking the PostgreSQL store, and what finds its lanes,
-// that tests with a real server are known to catch (docs/design.md#how-a-claim-works).
+// postgresList breaks the PostgreSQL store, and its way of finding lanes, where tests with a
+// real server are known to catch it (docs/design.md#how-a-claim-works).
 var postgresList = []mutant{
 	{
 		name: "postgres: choosing without the lane's lock", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestChooseHoldsTheLane",

@@ -1,6 +1,6 @@
 package main
 
-// resilienceList breaks what outlives a store whose statements fail.
+// resilienceList breaks the parts that outlive a store whose statements fail.
 var resilienceList = []mutant{
 	{
 		name: "a claim whose answer was lost stands until it expires", file: "queuer/queuer.go", pkg: "queuer", test: "TestWhatMayBeClaimedIsPutBack",

@@ -1,7 +1,7 @@
 package main
 
-// sawtoothsimList is about Sawtooth's simulated node, which is only worth as much as it
-// does what nodes do, and about the size of batches.
+// sawtoothsimList is about Sawtooth's simulated node, which is useful only as far as it
+// behaves as real nodes do, and about the size of batches.
 var sawtoothsimList = []mutant{
 	{
 		name: "sawtoothsim: a family that nobody serves halts nothing", file: "dlt/sawtooth/sawtoothtest/life.go", pkg: "dlt/sawtooth/sawtoothtest", test: "TestUnservedFamilyHaltsTheNode",

@@ -1,7 +1,7 @@
 package main
 
-// splinterList is the ways of breaking what is done for ledgers that forget, that
-// execute duplicates, and that tell by themselves (docs/ledgers/splinter.md).
+// splinterList breaks the code for ledgers that forget, that execute duplicates, and that
+// send events (docs/ledgers/splinter.md).
 var splinterList = []mutant{
 	{
 		name: "splinter: sent again on Unknown", file: "dlt/splinter/resolve.go", pkg: "internal/sim", test: "TestDecisions", args: sim("400"),

@@ -2,8 +2,8 @@ package main
 
 const splinterSim = "dlt/splinter/splintertest"
 
-// splinterSimList is the ways of making the network of Splinter nodes kinder than real
-// ones that its own tests are known to catch.
+// splinterSimList makes the network of Splinter nodes kinder than real ones, where its own
+// tests are known to catch it.
 var splinterSimList = []mutant{
 	{
 		name: "splintertest: replay ends at a short page", file: splinterSim + "/replay.go", pkg: splinterSim, test: "TestReplay",

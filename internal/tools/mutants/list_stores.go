@@ -1,7 +1,7 @@
 package main
 
-// storesList is the ways of breaking what the stores keep, in which order they show it, and
-// which clocks count.
+// storesList breaks the stores' data, the order in which the stores show it, and the choice
+// of the clock.
 var storesList = []mutant{
 	{
 		name: "suspended: by the monotonic clock alone", file: "internal/wall/wall.go", pkg: "submitter", test: "TestNothingIsPostedAfterTheMachineSlept",

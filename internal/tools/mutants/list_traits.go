@@ -1,6 +1,6 @@
 package main
 
-// traitsList is about retention, what ledgers can do, and several of them on one store.
+// traitsList is about retention, the traits of ledgers, and several ledgers on one store.
 var traitsList = []mutant{
 	{
 		name: "retention: ids of streams are not counted", file: "store/prune.go", pkg: ".", test: "TestRetentionKeepsUp/100_ids.*",

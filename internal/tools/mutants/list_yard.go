@@ -1,7 +1,7 @@
 package main
 
-// yardList is the ways of breaking what guards against growing slow, and what tells a
-// figure from an error.
+// yardList breaks the guards against growing slow, and the checks that separate a figure from
+// an error.
 var yardList = []mutant{
 	{
 		name: "yard: an allocation more for each batch", file: "runner.go", pkg: "internal/yard", test: "TestAllocationsOfARun",

@@ -20,10 +20,10 @@ import (
 type mutant struct {
 	name     string
 	file     string // from the root of the module
-	old, new string // old occurs once, but for at
+	old, new string // old occurs once, except for at
 	at       int    // where old is, if it was drawn
 	more     string // put at the file's end
-	pkg      string // whose test must fail, from the root; it may be of a module of its own
+	pkg      string // the package of the test that must fail, from the root; it may be of another module
 	test     string // a -run pattern
 	args     []string
 }
@@ -99,12 +99,12 @@ func run(root, only string, check, texts bool) error {
 	return nil
 }
 
-// every is all mutants that are kept.
+// every returns all mutants of the lists.
 func every() []mutant {
 	return slices.Concat(list, storeList, operatorList, operatorsList, postgresList, splinterList, evidenceList, handOverList, pipelinedList, autobatchList, ordersList, yardList, plantedList, monitorList, traitsList, storesList, resilienceList, sawtoothsimList, splinterSimList, positionList, heldList, positionsSQLList, walList)
 }
 
-// apply returns the file as the mutant makes it.
+// apply returns the file with the mutant.
 func (m mutant) apply(root string) (string, error) {
 	src, err := os.ReadFile(filepath.Join(root, m.file))
 	if err != nil {
@@ -142,7 +142,7 @@ func (m mutant) try(root, tmp string, sound map[string]error) error {
 		return err
 	}
 	build := []string{"build", "-o", os.DevNull, "-overlay", overlay, "./" + folder}
-	if home == root { // whose tests are built so
+	if home == root { // the root's tests are built so
 		build = []string{"build", "-race", "-o", os.DevNull, "-overlay", overlay, "./" + folder}
 	}
 	if out, err := command(home, build...).CombinedOutput(); err != nil {
@@ -168,7 +168,7 @@ func (m mutant) try(root, tmp string, sound map[string]error) error {
 		return sound[key]
 	}
 	test := command(dir, append([]string{"test", "-timeout", "5m", "-overlay", overlay}, args...)...)
-	test.Env = append(test.Environ(), "DLTBATCH_TEST_OVERLAY="+overlay) // for what a test reads of the source
+	test.Env = append(test.Environ(), "DLTBATCH_TEST_OVERLAY="+overlay) // for tests that read the source
 	out, err := test.CombinedOutput()
 	switch {
 	case err == nil:
@@ -191,8 +191,8 @@ func module(root, pkg string) (dir, path string, err error) {
 	return dir, filepath.ToSlash(path), err
 }
 
-// source returns the folder of the package that a file belongs to: its own, or, of what
-// is embedded, one above it.
+// source returns the folder of the package that a file belongs to: its own folder, or, for an
+// embedded file, a folder above it.
 func source(root, file string) string {
 	dir := filepath.Dir(file)
 	for dir != "." {

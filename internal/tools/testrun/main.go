@@ -1,6 +1,6 @@
-// Testrun runs go test (in the folder after -C) with the arguments it is given, and prints a line for each
-// package with its seconds. It fails when a test fails, when one is skipped, and
-// when none ran: a test that is left out silently protects nobody.
+// Testrun runs go test (in the folder after -C) with its arguments, and prints a line for each
+// package with its seconds. It fails when a test fails, when one is skipped, and when none ran: a
+// test that is left out silently protects nobody.
 package main
 
 import (
@@ -56,7 +56,7 @@ func fatal(err error) {
 	os.Exit(1)
 }
 
-// report prints what matters of the events and counts top-level tests and subtests.
+// report prints the important events and counts top-level tests and subtests.
 func report(r *bufio.Reader) (passed, failed, skipped int) {
 	outputs := map[string][]string{} // by package and test, kept until the test ends well
 	var took []event                 // whole tests
@@ -100,8 +100,8 @@ func report(r *bufio.Reader) (passed, failed, skipped int) {
 	}
 }
 
-// printUnended prints what the tests of pkg printed that have neither passed nor failed:
-// a panic ends the process, and no event says which test it ended.
+// printUnended prints the output of the tests of pkg that have neither passed nor failed: a
+// panic ends the process, and no event says which test it ended.
 func printUnended(pkg string, outputs map[string][]string) {
 	for key, out := range outputs {
 		p, test, _ := strings.Cut(key, "\x00")
@@ -113,7 +113,7 @@ func printUnended(pkg string, outputs map[string][]string) {
 	}
 }
 
-// printSlowest prints what takes most of the time that make test may have.
+// printSlowest prints the slowest tests: they take most of make test's time.
 func printSlowest(took []event) {
 	slices.SortFunc(took, func(a, b event) int { return cmp.Compare(b.Elapsed, a.Elapsed) })
 	for _, e := range took[:min(len(took), 12)] {
