@@ -135,6 +135,6 @@ var heldList = []mutant{
 	{
 		name: "held: no scan finds a hidden row in a lane that nobody claims from", file: "internal/position/known.go", pkg: "internal/position", test: "TestScanFloors",
 		old: "			l.scanned = now.Add(wholeEvery)\n			floors[i].From = math.MinInt64\n",
-		new: "			l.scanned = now.Add(wholeEvery)\n",
+		new: "			l.scanned = now.Add(wholeEvery)\n			floors[i].From = max(floors[i].From, math.MinInt64)\n",
 	},
 }
