@@ -21,7 +21,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-func TestMain(m *testing.M) { os.Exit(leak.Check(m)) }
+func TestMain(m *testing.M) { os.Exit(leak.CheckBubbles(m)) }
 
 var errTest = errors.New("database down")
 

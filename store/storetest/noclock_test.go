@@ -9,7 +9,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/storetest"
 )
 
-func TestMain(m *testing.M) { os.Exit(leak.Check(m)) }
+func TestMain(m *testing.M) { os.Exit(leak.CheckBubbles(m)) }
 
 // A store whose clock cannot be moved passes the suite, too. It waits in bubbles: in real time
 // these tests take ten minutes one by one, and a busy machine is late for some.
