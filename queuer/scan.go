@@ -78,8 +78,9 @@ func (q *Queuer) scan(ctx context.Context) {
 func (q *Queuer) scanned(ctx context.Context, s scanned) {
 	now, place := time.Now(), &q.place
 	place.under = false
+	share := min(scanShare*s.took, longestPause)
 	if s.err != nil {
-		place.due = now.Add(max(place.pause.NextBackOff(), min(scanShare*s.took, longestPause)))
+		place.due = now.Add(max(place.pause.NextBackOff(), share))
 		if ctx.Err() == nil {
 			q.o.Trouble(fmt.Errorf("scan lanes: %w", s.err))
 		}
@@ -97,7 +98,7 @@ func (q *Queuer) scanned(ctx context.Context, s scanned) {
 	if len(s.lanes) > 0 {
 		place.after = s.lanes[len(s.lanes)-1]
 	}
-	place.due = now.Add(max(q.o.ScanInterval, min(scanShare*s.took, longestPause)))
+	place.due = now.Add(max(q.o.ScanInterval, share))
 }
 
 // A slow scan costs the database so much that it would hold up claims: where many dead rows

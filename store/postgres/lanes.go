@@ -32,7 +32,7 @@ func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) (lanes []batch.Se
 	if m != nil {
 		known = m.Len()
 	}
-	if known > fewKnown && time.Now().After(time.UnixMicro(s.careful.Load())) {
+	if known > fewKnown && !s.isCareful(time.Now()) {
 		err = s.tx(ctx, "list lanes", func(ctx context.Context, t *session) error {
 			if _, err := query(ctx, t, value[string], sqlTimeout, quickScan); err != nil {
 				return err
@@ -43,7 +43,8 @@ func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) (lanes []batch.Se
 		if sqlState(err) != queryCanceled || ctx.Err() != nil {
 			return lanes, err
 		}
-		s.careful.Store(time.Now().Add(carefulFor).UnixMicro())
+		until := time.Now().Add(carefulFor)
+		s.careful.Store(&until)
 	}
 	err = s.tx(ctx, "list lanes", func(ctx context.Context, t *session) error {
 		if known == 0 {
@@ -54,6 +55,12 @@ func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) (lanes []batch.Se
 		return err
 	})
 	return lanes, err
+}
+
+// isCareful reports whether a scan took long of late.
+func (s *Store) isCareful(now time.Time) bool {
+	until := s.careful.Load()
+	return until != nil && now.Before(*until)
 }
 
 func (t *session) allLanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
@@ -84,16 +91,13 @@ func (t *session) knownLanes(ctx context.Context, q store.LanesQuery, names []ba
 		if err != nil {
 			return nil, err
 		}
-		type look struct {
-			n             int64
-			open, between bool
-		}
-		looks, err := query(ctx, t, func(l *look) []any { return []any{&l.n, &l.open, &l.between} },
+		type known struct{ open, between bool }
+		all, err := query(ctx, t, func(k *known) []any { return []any{&k.open, &k.between} },
 			sqlKnownLanes, texts(part), ints(low), texts(next))
 		if err != nil {
 			return nil, err
 		}
-		for i, l := range looks {
+		for i, l := range all {
 			if l.open && !(first && i == 0) {
 				lanes = append(lanes, part[i])
 			}

@@ -41,7 +41,7 @@ type Store struct {
 	hidden  atomic.Pointer[hidden]         // the last hidden batch that a claim found
 	noLocks atomic.Bool                    // this role may not read pg_locks
 	sawOpen atomic.Bool                    // the last scan found lanes
-	careful atomic.Int64                   // until when scans look at remembered lanes one by one, in microseconds
+	careful atomic.Pointer[time.Time]      // until when scans look at remembered lanes one by one
 	fresh   freshness
 	listed  *listed
 

@@ -227,19 +227,10 @@ const (
 	sqlAllLanesFirst = lanesFirst + lanesNext + ` LIMIT $1::bigint`
 	sqlAllLanesAfter = lanesAfter + lanesNext + ` LIMIT $1::bigint`
 	// sqlLanesBetween finds them between two lanes.
-	sqlLanesBetween = `WITH RECURSIVE lanes (w, a) AS (
-		SELECT (SELECT min(w.service_id) FROM {waiting_batches} w WHERE w.service_id > $2::text AND w.service_id < $3::text),
-			(SELECT min(a.service_id) FROM {attempted_batches} a WHERE a.service_id > $2::text AND a.service_id < $3::text)
-		UNION ALL
-		SELECT CASE WHEN l.w <= l.a OR l.a IS NULL
-				THEN (SELECT min(w.service_id) FROM {waiting_batches} w WHERE w.service_id > l.w AND w.service_id < $3::text) ELSE l.w END,
-			CASE WHEN l.a <= l.w OR l.w IS NULL
-				THEN (SELECT min(a.service_id) FROM {attempted_batches} a WHERE a.service_id > l.a AND a.service_id < $3::text) ELSE l.a END
-		FROM lanes l WHERE least(l.w, l.a) IS NOT NULL)
-	SELECT u.s FROM (SELECT least(l.w, l.a) AS s FROM lanes l) u WHERE u.s IS NOT NULL AND ` + notClosed + ` LIMIT $1::bigint`
+	sqlLanesBetween = lanesBetween + lanesStep + lanesBelow + lanesStepA + lanesBelow + lanesFound + ` AND ` + notClosed + ` LIMIT $1::bigint`
 	// sqlKnownLanes says of lanes whether they have open batches from their floors on, and
 	// whether there may be lanes between each and the next. It passes over no lane's dead rows.
-	sqlKnownLanes = `SELECT u.n, ` + notClosed + ` AND coalesce(
+	sqlKnownLanes = `SELECT ` + notClosed + ` AND coalesce(
 			(SELECT true FROM {waiting_batches} w WHERE w.service_id = u.s AND w.created_at >= u.low LIMIT 1),
 			(SELECT true FROM {attempted_batches} a WHERE a.service_id = u.s AND a.created_at >= u.low LIMIT 1), false),
 		coalesce((SELECT true FROM {waiting_batches} w WHERE w.service_id > u.s AND w.service_id < u.next LIMIT 1),
@@ -250,12 +241,19 @@ const (
 	lanesAfter = `WITH RECURSIVE lanes (w, a) AS (
 		SELECT (SELECT min(w.service_id) FROM {waiting_batches} w WHERE w.service_id > $2::text),
 			(SELECT min(a.service_id) FROM {attempted_batches} a WHERE a.service_id > $2::text)`
-	lanesNext = `
+	lanesBetween = `WITH RECURSIVE lanes (w, a) AS (
+		SELECT (SELECT min(w.service_id) FROM {waiting_batches} w WHERE w.service_id > $2::text` + lanesBelow + `),
+			(SELECT min(a.service_id) FROM {attempted_batches} a WHERE a.service_id > $2::text` + lanesBelow + `)`
+	lanesBelow = ` AND service_id < $3::text`
+	lanesNext  = lanesStep + lanesStepA + lanesFound
+	lanesStep  = `
 		UNION ALL
 		SELECT CASE WHEN l.w <= l.a OR l.a IS NULL
-				THEN (SELECT min(w.service_id) FROM {waiting_batches} w WHERE w.service_id > l.w) ELSE l.w END,
+				THEN (SELECT min(w.service_id) FROM {waiting_batches} w WHERE w.service_id > l.w`
+	lanesStepA = `) ELSE l.w END,
 			CASE WHEN l.a <= l.w OR l.w IS NULL
-				THEN (SELECT min(a.service_id) FROM {attempted_batches} a WHERE a.service_id > l.a) ELSE l.a END
+				THEN (SELECT min(a.service_id) FROM {attempted_batches} a WHERE a.service_id > l.a`
+	lanesFound = `) ELSE l.a END
 		FROM lanes l WHERE least(l.w, l.a) IS NOT NULL)
 	SELECT u.s FROM (SELECT least(l.w, l.a) AS s FROM lanes l) u WHERE u.s IS NOT NULL`
 

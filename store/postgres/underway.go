@@ -80,12 +80,13 @@ func (u *underWay) where() (from int64, slow []int64) {
 	return u.from, u.slow
 }
 
-// late returns where a long look begins, if one is due. Only Upkeep calls it.
-func (u *underWay) late(now time.Time, lost bool) (late bool) {
+// late reports whether a long look is due, and that Upkeep is called. lost says that commits
+// may be lost.
+func (u *underWay) late(now time.Time, lost bool) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.upkeep = now
-	_, late = u.long(now, lost)
+	_, late := u.long(now, lost)
 	return late && !u.busy(now)
 }
 

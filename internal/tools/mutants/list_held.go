@@ -79,8 +79,8 @@ var heldList = []mutant{
 	},
 	{
 		name: "held: a scan that takes long is made again at once", file: "queuer/scan.go", pkg: "queuer", test: "TestAScanThatTakesLongIsMadeLessOften",
-		old: "max(q.o.ScanInterval, min(scanShare*s.took, longestPause))",
-		new: "q.o.ScanInterval + 0*s.took",
+		old: "max(q.o.ScanInterval, share)",
+		new: "q.o.ScanInterval + 0*share",
 	},
 	{
 		name: "held: claims wait for a scan", file: "queuer/queuer.go", pkg: "queuer", test: "TestNamedLanesGoOnWhileAScanLasts",

@@ -44,7 +44,7 @@ var resilienceList = []mutant{
 	},
 	{
 		name: "named lanes wait for a scan that fails", file: "queuer/scan.go", pkg: "queuer", test: "TestNamedLanesGoOnWhileScansFail",
-		old: "\t\tplace.due = now.Add(max(place.pause.NextBackOff(), min(scanShare*s.took, longestPause)))\n", new: "\t\tplace.due = now.Add(max(place.pause.NextBackOff(), min(scanShare*s.took, longestPause)))\n\t\ttime.Sleep(time.Until(place.due))\n",
+		old: "\t\tplace.due = now.Add(max(place.pause.NextBackOff(), share))\n", new: "\t\tplace.due = now.Add(max(place.pause.NextBackOff(), share))\n\t\ttime.Sleep(time.Until(place.due))\n",
 	},
 	{
 		name: "a scan's success does not reset the pause", file: "queuer/scan.go", pkg: "queuer", test: "TestAScanThatFailsIsMadeAgainSoon",
