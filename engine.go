@@ -85,10 +85,12 @@ func newEngine(r *Runner) *engine {
 		Resend: r.resend, MaxInFlight: r.maxInFlight, KeepsOrder: r.keepsOrder, Budget: o.budget, Instance: o.Instance,
 		Held:    func(s batch.ServiceID, err error) { r.laneHeld(s, err) },
 		Trouble: func(err error) { r.trouble("queuer", err) },
-		Claimed: func(c store.Claim) {
-			e.monitor.Follow(c.Key.Service)
-			e.claimed(c)
-			r.observe(context.Background(), batch.Event{Kind: batch.EventClaimed, Key: c.Key, State: batch.Submitting, Attempt: c.Attempt})
+		Claimed: func(run store.ClaimedRun) {
+			e.monitor.Follow(run.Service)
+			e.claimed(run)
+			for _, c := range run.Batches {
+				r.observe(context.Background(), batch.Event{Kind: batch.EventClaimed, Key: c.Key, State: batch.Submitting, Attempt: c.Attempt})
+			}
 		},
 	})
 	var resolver dlt.Resolver

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -20,14 +21,11 @@ type order struct {
 	tails map[batch.ServiceID]batch.ID
 }
 
-// claimed is called with the claims of a run, in order.
-func (o *order) claimed(key batch.Key) {
-	if o == nil {
-		return
-	}
+// claimed remembers a run's last batch.
+func (o *order) claimed(run store.ClaimedRun) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.tails[key.Service] = key.ID
+	o.tails[run.Service] = run.Batches[len(run.Batches)-1].Key.ID
 }
 
 // acknowledged reports whether a run has ended with this outcome.
@@ -55,18 +53,33 @@ func (o *order) out(service batch.ServiceID) bool {
 	return is
 }
 
-// claimed reports a batch that the ledger had accepted and lost, and that is sent again behind
-// others, before it is sent.
-func (e *engine) claimed(c store.Claim) {
-	e.order.claimed(c.Key)
-	if e.order == nil || !c.Again {
+// claimed reports the batches of a run that the ledger had accepted and lost, and that are sent
+// again behind others, before they are sent.
+func (e *engine) claimed(run store.ClaimedRun) {
+	if e.order == nil {
 		return
 	}
-	// A Submitting batch belongs to the same run, and comes behind. An Unknown batch may have
-	// been executed: in a restart a ledger forgets even batches that it has reported.
-	if err := e.behind(c.Key, "sent again", batch.Committed, batch.Pending, batch.Valid, batch.Unknown); err != nil {
-		e.r.breach(c.Key, batch.Submitting, c.Attempt, err)
+	e.order.claimed(run)
+	forgets := e.r.ledger.Traits(run.Service).ResendHarmlessFor != dlt.Forever
+	for i, c := range run.Batches {
+		if !c.Again {
+			continue
+		}
+		if err := e.sentBehind(run, i, forgets); err != nil {
+			e.r.breach(c.Key, batch.Submitting, c.Attempt, err)
+		}
 	}
+}
+
+// sentBehind returns an error if the i-th batch of a run is sent again behind a batch of its
+// lane that may have been executed. An Unknown batch may have been: in a restart some ledgers
+// forget even batches that they have reported. So may a batch of the same run, where it is in
+// doubt and the ledger forgets.
+func (e *engine) sentBehind(run store.ClaimedRun, i int, forgets bool) error {
+	if in := run.InDoubtAfter(i); forgets && in != "" {
+		return fmt.Errorf("sent again, perhaps behind %s, which is in doubt and was to come after it", in)
+	}
+	return e.behind(run.Batches[i].Key, "sent again", batch.Committed, batch.Pending, batch.Valid, batch.Unknown)
 }
 
 // overtaken returns an error if the ledger executes a batch that it had decided against, or

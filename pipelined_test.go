@@ -302,6 +302,49 @@ func TestPipelinedSendsAgainInOrderWhatWasLostTogether(t *testing.T) {
 	})
 }
 
+// A ledger that forgets what it has executed may lose one batch and execute the next: both have
+// no trace then, and go again in one run. The first one's place is not certain, and is reported.
+func TestPipelinedReportsWhatGoesAgainWithABatchInDoubt(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		harmless time.Duration
+		breaches int
+	}{
+		{name: "a ledger that forgets", harmless: time.Hour, breaches: 1},
+		{name: "a ledger that remembers its commits", harmless: dlt.Forever},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ledger := ledgermem.New(&ledgermem.Options{
+					Traits: &dlt.Traits{
+						Name: "window", KeepsOrder: true, ResendHarmlessFor: c.harmless, Grace: time.Second, MaxIDsPerQuery: 50,
+					},
+					DeduplicateFor: time.Hour, Latency: 2 * time.Second, CommitAfter: 2 * time.Second,
+				})
+				seen := &events{}
+				r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Strategy: queuer.Pipelined(4), Observer: seen, FirstPoll: 20 * time.Second, PollInterval: 20 * time.Second})
+				lane(t, r, "s", 2)
+				stop := running(t, r)
+				time.Sleep(3 * time.Second)
+				ledger.Restart() // loses the first
+				time.Sleep(4 * time.Second)
+				require.Equal(t, []batch.ID{"01"}, ledger.Log("s"))
+				ledger.Restart() // forgets that it executed the second
+				idle(t, r)
+				require.Equal(t, []batch.ID{"01", "00"}, ledger.Log("s"))
+				require.Equal(t, []batch.ID{"00", "01", "00", "01"}, posts(ledger))
+				breach := seen.of(batch.EventOrderBreach)
+				require.Len(t, breach, c.breaches)
+				if c.breaches > 0 {
+					assert.Equal(t, batch.ID("00"), breach[0].Key.ID)
+					assert.ErrorContains(t, breach[0].Err, "perhaps behind 01")
+				}
+				require.NoError(t, stop())
+			})
+		})
+	}
+}
+
 // If an Invalid batch is executed after all, behind later ones, this is reported; and nothing
 // more leaves before it is settled.
 func TestPipelinedReportsAnInvalidThatCommitsBehindOthers(t *testing.T) {

@@ -87,7 +87,7 @@ func TestALaneWhoseBatchIsQuickIsLookedAt(t *testing.T) {
 		w := &world{claim: once(store.Claimed{Runs: []store.ClaimedRun{run("a", "1")}})}
 		var q *queuer.Queuer
 		q, stop := w.start(t, func(o *queuer.Options) {
-			o.Claimed = func(store.Claim) { q.Hint("a") }
+			o.Claimed = func(store.ClaimedRun) { q.Hint("a") }
 		})
 		q.Hint("a")
 		time.Sleep(time.Second)

@@ -18,8 +18,8 @@ var errPayloads = errors.New("load payloads")
 func (q *Queuer) handOver(ctx context.Context, claimed store.Claimed, until time.Time) error {
 	var refs []store.Ref
 	for _, r := range claimed.Runs {
+		q.o.Claimed(r)
 		for _, c := range r.Batches {
-			q.o.Claimed(c)
 			if _, has := claimed.Payloads[c.Row]; !has {
 				refs = append(refs, c.Ref)
 			}

@@ -55,8 +55,9 @@ type Options struct {
 	// Held is called when a lane cannot go on: for a strategy's bad answer or panic, a lost
 	// payload, or a lane over which the store fails again and again.
 	Held func(batch.ServiceID, error)
-	// Claimed is called for every claim after it is committed.
-	Claimed func(store.Claim)
+	// Claimed is called for every claimed run, after the claim is committed and before anything
+	// is posted.
+	Claimed func(store.ClaimedRun)
 	// Trouble is called for each failure of the store; the queuer retries.
 	Trouble func(error)
 }

@@ -162,10 +162,10 @@ func (w *world) start(t *testing.T, change func(*queuer.Options)) (*queuer.Queue
 			defer w.mu.Unlock()
 			w.trouble = append(w.trouble, err)
 		},
-		Claimed: func(store.Claim) {
+		Claimed: func(r store.ClaimedRun) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			w.claims++
+			w.claims += len(r.Batches)
 		},
 	}
 	if change != nil {

@@ -94,6 +94,18 @@ type ClaimedRun struct {
 	Batches []Claim
 }
 
+// InDoubtAfter returns the first batch behind the i-th of the run whose earlier attempt is
+// unresolved, and "" if there is none. A ledger that forgets its commits may have executed that
+// attempt and say no trace, so the i-th may come behind it.
+func (r ClaimedRun) InDoubtAfter(i int) batch.ID {
+	for _, c := range r.Batches[i+1:] {
+		if c.Doubt {
+			return c.Key.ID
+		}
+	}
+	return ""
+}
+
 // Claim is the right to make one attempt.
 type Claim struct {
 	Ref

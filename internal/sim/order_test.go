@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
@@ -55,10 +56,16 @@ func (w *world) checkRun(run store.ClaimedRun) {
 	if most := w.lanes.strategy.(queuer.Pipelined); under > int(most) {
 		w.fail("%d of lane %q are under way, with %d at most", under, run.Service, most)
 	}
-	for _, c := range run.Batches {
-		if c.Again {
-			w.tellOf(c.Key, batch.Committed, batch.Pending, batch.Valid, batch.Unknown)
+	for i, c := range run.Batches {
+		if !c.Again {
+			continue
 		}
+		if in := run.InDoubtAfter(i); in != "" && w.kind.traits.ResendHarmlessFor != dlt.Forever {
+			w.note("breach: %s is perhaps behind %s", c.Key, in)
+			w.moved[c.Key.ID] = true
+			continue
+		}
+		w.tellOf(c.Key, batch.Committed, batch.Pending, batch.Valid, batch.Unknown)
 	}
 }
 

@@ -68,7 +68,11 @@ var pipelinedList = []mutant{
 	},
 	{
 		name: "pipelined: a resend behind others is not told of", file: "order.go", pkg: ".", test: "TestPipelinedReportsWhatIsSentAgainBehindOthers",
-		old: "if e.order == nil || !c.Again {", new: "if e.order != nil || !c.Again {",
+		old: "if !c.Again {", new: "if c.Again {",
+	},
+	{
+		name: "pipelined: what goes again with a batch in doubt is not told of", file: "store/claim.go", pkg: ".", test: "TestPipelinedReportsWhatGoesAgainWithABatchInDoubt",
+		old: "if c.Doubt {\n\t\t\treturn c.Key.ID", new: "if c.Doubt && i < 0 {\n\t\t\treturn c.Key.ID",
 	},
 	{
 		name: "pipelined: an Invalid that commits behind others is not told of", file: "order.go", pkg: ".", test: "TestPipelinedReportsAnInvalidThatCommitsBehindOthers",
