@@ -3,7 +3,6 @@ package dltbatch
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
@@ -11,55 +10,12 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// order is the memory of an engine whose strategy relies on a ledger that keeps the order of
-// submission. For other strategies the pointer is nil.
-type order struct {
-	mu sync.Mutex
-	// tails are the last batches of the runs that are out, by lane: nothing of a lane leaves
-	// before its whole run is acknowledged, and an earlier look would be in vain. It is a hint
-	// like any other: a scan finds a lane whose tail gets no outcome.
-	tails map[batch.ServiceID]batch.ID
-}
-
-// claimed remembers a run's last batch.
-func (o *order) claimed(run store.ClaimedRun) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.tails[run.Service] = run.Batches[len(run.Batches)-1].Key.ID
-}
-
-// acknowledged reports whether a run has ended with this outcome.
-func (o *order) acknowledged(out store.Outcome) bool {
-	if o == nil || out.By != batch.BySubmitter {
-		return false
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.tails[out.Key.Service] != out.Key.ID {
-		return false
-	}
-	delete(o.tails, out.Key.Service)
-	return true
-}
-
-// out reports whether a run of the lane is out.
-func (o *order) out(service batch.ServiceID) bool {
-	if o == nil {
-		return false
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	_, is := o.tails[service]
-	return is
-}
-
-// claimed reports the batches of a run that the ledger had accepted and lost, and that are sent
+// reportSentBehind reports the batches of a run that the ledger had accepted and lost, and that are sent
 // again behind others, before they are sent.
-func (e *engine) claimed(run store.ClaimedRun) {
-	if e.order == nil {
+func (e *engine) reportSentBehind(run store.ClaimedRun) {
+	if !e.reliant {
 		return
 	}
-	e.order.claimed(run)
 	forgets := e.r.ledger.Traits(run.Service).ResendHarmlessFor != dlt.Forever
 	for i, c := range run.Batches {
 		if !c.Again {
@@ -86,7 +42,7 @@ func (e *engine) sentBehind(run store.ClaimedRun, i int, forgets bool) error {
 // that was taken for lost, and batches that left after it may have gone ahead. It is nil for a
 // batch that keeps its place.
 func (e *engine) overtaken(o store.Outcome, a store.Applied) error {
-	if e.order == nil || o.By != batch.ByMonitor {
+	if !e.reliant || o.By != batch.ByMonitor {
 		return nil
 	}
 	to := a.Row.State

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/inhand"
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -29,7 +30,7 @@ func (m *Monitor) group(rows []store.InFlight) []*group {
 	open := map[string]*group{}
 	for _, f := range rows {
 		t := m.o.Traits(f.Key.Service)
-		key := groupKey(t, f.Key.Service)
+		key := inhand.Group(t, f.Key.Service)
 		most := t.MaxIDsPerQuery
 		if most <= 0 {
 			most = dlt.DefaultMaxIDs
@@ -53,13 +54,13 @@ func (m *Monitor) ask(ctx context.Context, g *group) (hung bool) {
 	var due []store.Due
 	var found []store.Outcome
 	rules := m.o.Rules
-	rules.Told = m.tells(g.key)
+	rules.Told = m.table.Live(g.key)
 	var unclear func() // looks for evidence with the hand that asked, where no other is free
 	for _, f := range g.rows {
-		k := Known{Status: byID[f.Key.ID], Seen: m.seenFor(f)}
+		k := Known{Status: byID[f.Key.ID], Seen: m.table.Since(f)}
 		v := Decide(f, k, g.traits, rules)
 		if rules.Told && v.Outcome == nil && !v.Resolve && (f.State == batch.Pending || f.State == batch.Valid) {
-			m.adopt(g.key, f, v.Next, false)
+			m.follow(g.key, f, v.Next)
 		}
 		switch {
 		case v.Resolve && m.resolve(ctx, g, f, k):
@@ -74,12 +75,75 @@ func (m *Monitor) ask(ctx context.Context, g *group) (hung bool) {
 			due = append(due, store.Due{Ref: f.Ref, In: v.Next})
 		}
 	}
-	m.updater.Put(found)
+	m.table.Put(found)
 	m.check(ctx, due)
 	if unclear != nil {
 		unclear()
 	}
 	return hangs(err)
+}
+
+// askFromMemory asks about rows that the table has in hand. A row whose answer must be looked
+// into needs a lease, and is left to the store's check.
+func (m *Monitor) askFromMemory(ctx context.Context, all []inhand.Question) {
+	rows := make([]store.InFlight, len(all))
+	of := make(map[batch.Key]inhand.Question, len(all))
+	for i, q := range all {
+		rows[i], of[q.Row.Key] = q.Row, q
+	}
+	for _, g := range m.group(rows) {
+		if wait := m.quietFor(g.key); wait > 0 {
+			m.same(ctx, g.rows, wait)
+			continue
+		}
+		hand, ok := m.pool.Acquire(g.key)
+		if !ok {
+			m.same(ctx, g.rows, 2*minPause)
+			continue
+		}
+		m.start(g.service, func() {
+			hung := true // unless it comes back
+			defer func() { hand.Release(hung) }()
+			hung = m.askHeld(ctx, g, of)
+		})
+	}
+}
+
+func (m *Monitor) askHeld(ctx context.Context, g *group, of map[batch.Key]inhand.Question) (hung bool) {
+	byID, err := m.statuses(ctx, g)
+	m.heard(ctx, g, byID, err)
+	rules := m.o.Rules
+	rules.Told = m.table.Live(g.key)
+	var found []store.Outcome
+	var same []batch.Key
+	var next []time.Duration
+	for _, f := range g.rows {
+		q, st := of[f.Key], byID[f.Key.ID]
+		wait := m.o.Rules.PollInterval
+		if !q.Unwritten || st != nil && st.Reported == batch.ReportedCommitted {
+			v := Decide(f, Known{Status: st, Seen: q.Seen}, g.traits, rules)
+			if v.Outcome != nil {
+				found = append(found, *v.Outcome)
+				continue
+			}
+			if !v.Resolve {
+				wait = v.Next
+			}
+		}
+		same, next = append(same, f.Key), append(next, wait)
+	}
+	m.table.Put(found)
+	m.check(ctx, m.table.Same(same, next))
+	return hangs(err)
+}
+
+// same leaves rows of the table as they are, and asks about them after wait.
+func (m *Monitor) same(ctx context.Context, rows []store.InFlight, wait time.Duration) {
+	keys, next := make([]batch.Key, len(rows)), make([]time.Duration, len(rows))
+	for i, f := range rows {
+		keys[i], next[i] = f.Key, wait
+	}
+	m.check(ctx, m.table.Same(keys, next))
 }
 
 // heard records how a status request went, and reports trouble.
@@ -159,7 +223,7 @@ func (m *Monitor) evidence(ctx context.Context, g *group, f store.InFlight, k Kn
 	}
 	v := Decide(f, k, g.traits, m.o.Rules)
 	if v.Outcome != nil {
-		m.updater.Put([]store.Outcome{*v.Outcome})
+		m.table.Put([]store.Outcome{*v.Outcome})
 	} else {
 		m.check(ctx, []store.Due{{Ref: f.Ref, In: v.Next}})
 	}

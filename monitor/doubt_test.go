@@ -13,6 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/monitor"
+	"github.com/dltbatch/dltbatch/store"
 )
 
 // In doubt: before LateArrival has passed on this process's own clock, from its first sight of
@@ -81,7 +82,7 @@ func TestTheFirstSightIsOfAVersion(t *testing.T) {
 			}
 		}
 		w.add("s", "a", 0, old(3))
-		m, stop := w.start(t, nil)
+		_, stop := w.start(t, nil)
 		settle(grace + poll)
 		require.Len(t, w.found(), 1)
 		w.add("s", "a", 0, old(5))
@@ -89,7 +90,7 @@ func TestTheFirstSightIsOfAVersion(t *testing.T) {
 		require.Len(t, w.found(), 1)
 		settle(2 * poll)
 		require.Len(t, w.found(), 2)
-		m.Forget("a", 5)
+		w.wrote(store.Outcome{Ref: store.Ref{Key: key("s", "a")}, Version: 5, By: batch.ByMonitor}, store.Row{State: batch.Unknown, Version: 6})
 		w.add("s", "a", 0, old(5))
 		settle(grace - time.Second)
 		require.Len(t, w.found(), 2, "forgotten")

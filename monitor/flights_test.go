@@ -11,6 +11,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/inhand"
 	"github.com/dltbatch/dltbatch/monitor"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -32,7 +33,7 @@ func told(t *testing.T, answer func(context.Context, batch.ServiceID, []batch.At
 // of the store.
 func TestAFlightIsAskedAboutWithoutTheStore(t *testing.T) {
 	told(t, nil, func(w *world, m *monitor.Monitor, events *wires) {
-		w.accepted(m, "s", "a")
+		w.accepted("s", "a")
 		w.add("s", "another's", time.Hour)
 		reads := len(w.selected())
 		at := w.now()
@@ -49,12 +50,11 @@ func TestAFlightIsAskedAboutWithoutTheStore(t *testing.T) {
 // Nothing may be asked while a claim is live: an answer from before the POST would count.
 func TestWhatIsNotStoredAsAcceptedIsNotAskedAbout(t *testing.T) {
 	told(t, nil, func(w *world, m *monitor.Monitor, events *wires) {
-		m.FirstCheck(key("s", "a"), 0)
+		w.answered("s", "a", 0)
 		events.tell(t, "", dlt.Event{})
 		settle(time.Second)
 		assert.Empty(t, w.asked("a"))
-		m.Stored(store.Ref{Key: key("s", "a")}, nil, 0) // another process has it now
-		w.stored(m, "s", "a")
+		w.table.Written([]inhand.Recorded{{Outcome: store.Outcome{Ref: store.Ref{Key: key("s", "a")}, Version: 2}, Applied: store.Applied{Result: store.Fenced}}}) // another process has it now
 		events.tell(t, "", dlt.Event{})
 		settle(time.Second)
 		assert.Empty(t, w.asked("a"))
@@ -63,13 +63,13 @@ func TestWhatIsNotStoredAsAcceptedIsNotAskedAbout(t *testing.T) {
 
 func TestACommitIsRecordedOnce(t *testing.T) {
 	told(t, nil, func(w *world, m *monitor.Monitor, events *wires) {
-		w.accepted(m, "s", "a")
+		w.accepted("s", "a")
 		for range 5 {
 			events.tell(t, "", dlt.Event{})
 			settle(20 * time.Millisecond)
 		}
 		assert.Len(t, w.asked("a"), 1, "while it is being recorded")
-		m.Stored(store.Ref{Key: key("s", "a")}, &store.Row{State: batch.Committed, Version: 4}, 0)
+		w.stored("s", "a", func(r *store.Row) { r.State, r.Version = batch.Committed, 4 })
 		events.tell(t, "", dlt.Event{})
 		settle(time.Second)
 		assert.Len(t, w.asked("a"), 1, "and after")
@@ -86,11 +86,11 @@ func TestFlightsAreAskedAboutInTheOrderOfTheirPosts(t *testing.T) {
 		w.mu.Unlock()
 		rows := map[batch.ID]int64{"first": 4, "second": 2, "third": 3, "fourth": 1}
 		for _, id := range []batch.ID{"first", "second", "third", "fourth"} {
-			m.FirstCheck(key("s", id), 0)
+			w.answered("s", id, 0, func(o *store.Outcome) { o.Row = rows[id] })
 			settle(time.Millisecond)
 		}
-		for id, n := range rows {
-			m.Stored(store.Ref{Key: key("s", id), Row: n}, &store.Row{State: batch.Pending, Version: 3, Attempt: 1}, poll)
+		for id := range rows {
+			w.stored("s", id)
 		}
 		events.tell(t, "", dlt.Event{})
 		settle(20 * time.Millisecond)
@@ -100,22 +100,19 @@ func TestFlightsAreAskedAboutInTheOrderOfTheirPosts(t *testing.T) {
 	})
 }
 
-// Any answer except a commit makes the monitor read the row before it asks.
-func TestAnotherWordIsLookedInto(t *testing.T) {
+// Any answer about a row in hand is decided about at once, for the version in hand.
+func TestAnotherWordIsDecidedAbout(t *testing.T) {
 	for said, finding := range map[batch.Reported]string{
 		batch.ReportedInvalid: "a is invalid", batch.ReportedValid: "a is valid", batch.ReportedFailed: "a failed",
 	} {
 		told(t, saying(said), func(w *world, m *monitor.Monitor, events *wires) {
-			w.accepted(m, "s", "a")
-			w.mu.Lock()
-			w.rows[0].Version = 9 // it has moved on
-			w.mu.Unlock()
+			w.accepted("s", "a")
 			reads := len(w.selected())
 			events.tell(t, "", dlt.Event{})
 			settle(30 * time.Millisecond)
 			require.Equal(t, []string{finding}, w.found())
-			assert.Equal(t, int64(9), w.outcomes[0].Version, "as it was read")
-			assert.Len(t, w.selected(), reads+1)
+			assert.Equal(t, int64(3), w.outcomes[0].Version)
+			assert.Len(t, w.selected(), reads)
 		})
 	}
 }
@@ -129,15 +126,16 @@ func TestWhoHasShownAResendIsKept(t *testing.T) {
 		w.mu.Lock()
 		w.traits.ResendQuiet = quiet
 		w.mu.Unlock()
-		w.add("s", "a", m.FirstCheck(key("s", "a"), 0), func(r *row) { r.Attempt, r.Resends = 2, 1 })
-		m.Stored(store.Ref{Key: key("s", "a")}, &store.Row{State: batch.Pending, Version: 3, Attempt: 2, Resends: 1}, poll)
+		w.add("s", "a", w.answered("s", "a", 0), func(r *row) { r.Attempt, r.Resends = 2, 1 })
+		resent := func(r *store.Row) { r.Attempt, r.Resends = 2, 1 }
+		w.stored("s", "a", resent)
 		for range 2 {
 			events.tell(t, "", dlt.Event{})
 			settle(20 * time.Millisecond)
 		}
 		require.Equal(t, []string{"a is pending"}, w.found())
 		assert.Equal(t, "node", w.outcomes[0].Endpoint)
-		m.Stored(store.Ref{Key: key("s", "a")}, &store.Row{State: batch.Pending, Version: 4, Attempt: 2, Resends: 1, SeenAttempt: 2, SeenEndpoint: "node"}, poll)
+		w.stored("s", "a", resent, func(r *store.Row) { r.Version, r.SeenAttempt, r.SeenEndpoint = 4, 2, "node" })
 		reads := len(w.selected())
 		events.tell(t, "", dlt.Event{})
 		settle(20 * time.Millisecond)
@@ -148,7 +146,10 @@ func TestWhoHasShownAResendIsKept(t *testing.T) {
 
 func TestWhatIsUnclearIsLeftToThePoll(t *testing.T) {
 	told(t, saying(batch.ReportedUnknown), func(w *world, m *monitor.Monitor, events *wires) {
-		w.accepted(m, "s", "a")
+		w.mu.Lock()
+		w.traits.Grace = time.Hour
+		w.mu.Unlock()
+		w.accepted("s", "a")
 		writes := w.written()
 		for range 5 {
 			events.tell(t, "", dlt.Event{})
@@ -172,7 +173,7 @@ func TestPollsAreNotPutOffForEver(t *testing.T) {
 		})
 		m.Follow("s")
 		settle(time.Second)
-		w.accepted(m, "s", "a")
+		w.accepted("s", "a")
 		for range 65 {
 			events.tell(t, "", dlt.Event{})
 			settle(poll / 5)
@@ -205,17 +206,17 @@ func TestWhatWasToldBeforeThePostIsNoReasonToAsk(t *testing.T) {
 	told(t, nil, func(w *world, m *monitor.Monitor, events *wires) {
 		events.tell(t, "", dlt.Event{})
 		settle(3 * time.Millisecond)
-		m.FirstCheck(key("s", "a"), 2*time.Millisecond)
+		w.answered("s", "a", 2*time.Millisecond)
 		w.add("s", "a", poll)
-		w.stored(m, "s", "a")
+		w.stored("s", "a")
 		settle(20 * time.Millisecond)
 		assert.Empty(t, w.asked("a"))
 		events.tell(t, "", dlt.Event{})
 		settle(3 * time.Millisecond)
 		assert.Len(t, w.asked("a"), 1)
-		m.FirstCheck(key("s", "b"), 4*time.Millisecond)
+		w.answered("s", "b", 4*time.Millisecond)
 		w.add("s", "b", poll)
-		w.stored(m, "s", "b")
+		w.stored("s", "b")
 		settle(20 * time.Millisecond)
 		assert.Len(t, w.asked("b"), 1, "that one came while it was posted")
 	})
@@ -230,12 +231,11 @@ func TestAStreamThatComesAliveWhileTheAcceptanceIsWritten(t *testing.T) {
 		m, stop := w.start(t, withEvents(events))
 		m.Follow("s")
 		settle(time.Second - time.Millisecond)
-		require.Equal(t, poll, m.Minds(m.FirstCheck(key("s", "a"), time.Millisecond)), "it will be minded")
+		require.Equal(t, poll, w.answered("s", "a", time.Millisecond), "it is asked about from memory")
 		settle(5 * time.Millisecond)
 		w.add("s", "a", poll)
 		at := w.now()
-		w.stored(m, "s", "a")
-		assert.False(t, m.Mind(accepted("a")))
+		w.stored("s", "a")
 		settle(2 * first)
 		if assert.Len(t, w.asked("a"), 1) {
 			assert.LessOrEqual(t, w.asked("a")[0]-at, first)
@@ -257,11 +257,10 @@ func TestAStreamThatComesAliveIsFollowedWhateverFirstPollIs(t *testing.T) {
 		})
 		m.Follow("s")
 		settle(time.Second - time.Millisecond)
-		require.Equal(t, poll, m.FirstCheck(key("s", "a"), time.Millisecond), "nothing is told yet")
+		require.Equal(t, poll, w.answered("s", "a", time.Millisecond), "nothing is told yet")
 		settle(5 * time.Millisecond)
 		w.add("s", "a", poll)
-		w.stored(m, "s", "a")
-		assert.False(t, m.Mind(accepted("a")))
+		w.stored("s", "a")
 		at := w.now()
 		events.tell(t, "", dlt.Event{})
 		settle(2 * first)

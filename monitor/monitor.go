@@ -8,6 +8,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/inhand"
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/internal/pool"
 	"github.com/dltbatch/dltbatch/store"
@@ -24,18 +25,13 @@ type PendingBatchStore interface {
 // BatchStatusReader is the ledger's half (docs/glossary.md#dlt-polling-monitor).
 type BatchStatusReader = dlt.BatchStatusReader
 
-// BatchUpdater takes outcomes (docs/glossary.md#dlt-polling-monitor). It may block, but not on
-// the monitor.
+// BatchUpdater takes outcomes that became known together (docs/glossary.md#dlt-polling-monitor).
+// It may keep the slice. It may block, but not on the monitor.
 type BatchUpdater interface {
-	// Put takes outcomes that became known together, and may keep the slice.
 	Put(all []store.Outcome)
-	// Told is Put for commits that the ledger reported by an event, maybe before it has
-	// answered their POSTs.
-	Told(all []store.Outcome)
-	// Free is called with batches that MindSoon was called for, and that the ledger does not
-	// call committed yet or could not be asked about.
-	Free(keys []batch.Key)
 }
+
+var _ BatchUpdater = (*inhand.Table)(nil)
 
 // Options of a monitor; all but Resolver must be set.
 type Options struct {
@@ -55,36 +51,29 @@ type Options struct {
 
 // Monitor polls. DueIn may be called at any time.
 type Monitor struct {
-	store   PendingBatchStore
-	reader  BatchStatusReader
-	updater BatchUpdater
-	o       Options
-	pool    *pool.Pool
-	wake    chan struct{}  // of Run
-	event   chan struct{}  // of answerEvents
-	asking  sync.WaitGroup // requests under way; they outlast a Run that ends with an error
+	store  PendingBatchStore
+	reader BatchStatusReader
+	table  *inhand.Table
+	o      Options
+	pool   *pool.Pool
+	wake   chan struct{}  // of Run
+	event  chan struct{}  // of answerEvents
+	asking sync.WaitGroup // requests under way; they outlast a Run that ends with an error
 
 	mu    sync.Mutex
 	due   agenda
-	sight sightings
 	quiet map[string]*quiet // groups not to ask about for now
 
 	streams  map[string]*stream // by group
 	unopened []*stream
-	flying   int       // flights of all streams
-	askAt    time.Time // when to ask because of an event; zero: no event
-	asked    time.Time // last because of an event
-	watched  []committed
-
-	mine minded
-	mind chan struct{} // wakes mindAll
+	lookAt   time.Time // when to look at rows because of an event; zero: no event
+	looked   time.Time // last because of an event
 }
 
 // New returns a monitor; Run makes it work.
-func New(s PendingBatchStore, r BatchStatusReader, u BatchUpdater, o Options) *Monitor {
-	m := &Monitor{store: s, reader: r, updater: u, o: o, wake: make(chan struct{}, 1), event: make(chan struct{}, 1), mind: make(chan struct{}, 1), quiet: map[string]*quiet{}, streams: map[string]*stream{}}
+func New(s PendingBatchStore, r BatchStatusReader, t *inhand.Table, o Options) *Monitor {
+	m := &Monitor{store: s, reader: r, table: t, o: o, wake: make(chan struct{}, 1), event: make(chan struct{}, 1), quiet: map[string]*quiet{}, streams: map[string]*stream{}}
 	m.due = newAgenda(o.Rules.PollInterval)
-	m.sight.keep = max(10*time.Minute, 4*o.Rules.TTL)
 	m.pool = pool.New(o.Connections, min(time.Second, o.RequestTimeout/4), func() {
 		poke(m.wake)
 		poke(m.event)
@@ -130,7 +119,7 @@ func (m *Monitor) Run(ctx context.Context) {
 	m.asking.Go(func() {
 		loop.Run(watching, func(ctx context.Context) error { m.answerEvents(ctx); return nil }, func(err error) { m.o.Trouble("", err) })
 	})
-	m.asking.Go(func() { m.mindAll(watching) })
+	m.asking.Go(func() { m.table.Run(watching, func(all []inhand.Question) { m.askFromMemory(watching, all) }) })
 	for {
 		m.openStreams(ctx)
 		now := time.Now()
@@ -170,54 +159,32 @@ func (m *Monitor) round(ctx context.Context) {
 		if err != nil {
 			return // it stops
 		}
-		m.dispatch(ctx, rows, asked, polled)
+		m.dispatch(ctx, rows, asked, m.wake)
 		if len(rows) < m.o.Batches {
 			return
 		}
 	}
 }
 
-// reason says why rows are asked about, and from where they come.
-type reason uint8
-
-const (
-	polled reason = iota // they were due
-	looked               // an event; the rows are the store's batches under way
-	flown                // an event; the rows are flights
-)
-
 // dispatch gives the requests about rows to free hands. then is when the store was asked for
-// rows.
-func (m *Monitor) dispatch(ctx context.Context, rows []store.InFlight, then time.Time, why reason) {
-	wake := m.event
-	if why == polled {
-		wake = m.wake
-	}
+// rows; free has an element when a hand may be free.
+func (m *Monitor) dispatch(ctx context.Context, rows []store.InFlight, then time.Time, free <-chan struct{}) {
 	var put []store.Due
-	later := func(g *group, d time.Duration) {
-		if why != flown { // flights are polled anyway
-			put = append(put, dueIn(g.rows, d)...)
-		}
-	}
 	for _, g := range m.group(rows) {
-		g.read, g.told = then, why == looked
+		g.read, g.told = then, free == m.event
 		if wait := m.quietFor(g.key); wait > 0 {
-			later(g, wait)
+			put = append(put, dueIn(g.rows, wait)...)
 			continue
 		}
-		hand, ok := m.hand(ctx, g.key, wake)
+		hand, ok := m.hand(ctx, g.key, free)
 		if !ok {
-			later(g, noHandPause)
+			put = append(put, dueIn(g.rows, noHandPause)...)
 			continue
 		}
 		m.start(g.service, func() {
 			hung := true // unless it comes back
 			defer func() { hand.Release(hung) }()
-			if why == flown {
-				hung = m.askFlights(ctx, g)
-			} else {
-				hung = m.ask(ctx, g)
-			}
+			hung = m.ask(ctx, g)
 		})
 	}
 	m.check(ctx, put)
@@ -268,22 +235,6 @@ func (m *Monitor) hand(ctx context.Context, key string, wake <-chan struct{}) (*
 		case <-wake:
 		}
 	}
-}
-
-// seenFor returns how long this process has known a row as it is, on its own monotonic clock.
-func (m *Monitor) seenFor(f store.InFlight) time.Duration {
-	now := time.Now()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return now.Sub(m.sight.first(sighting{f.Key.ID, f.Version}, now))
-}
-
-// Forget drops the first sight of a version that has moved on.
-func (m *Monitor) Forget(id batch.ID, version int64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.sight.now, sighting{id, version})
-	delete(m.sight.old, sighting{id, version})
 }
 
 // check sets when to ask next. After a stop it does so, too, with the rows due at once: else

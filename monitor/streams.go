@@ -7,6 +7,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/inhand"
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -23,11 +24,7 @@ type stream struct {
 	used     time.Time // last followed
 	idle     time.Duration
 	live     bool
-	names    bool      // it has reported commits by their ids
-	heard    time.Time // when it last gave a reason to ask
-	flights  map[batch.Key]*flight
-	ask      bool // an event came: ask about the flights
-	look     bool // an event may have been missed: ask about all batches under way
+	look     bool // an event may have been missed: look at all batches under way
 }
 
 const (
@@ -43,14 +40,6 @@ const (
 	minReconnect, maxReconnect = 100 * time.Millisecond, 30 * time.Second
 )
 
-// groupKey names the group in which a service's batches are asked about.
-func groupKey(t dlt.Traits, s batch.ServiceID) string {
-	if t.GroupsByService {
-		return t.Name + "\x00" + string(s)
-	}
-	return t.Name
-}
-
 // Follow says that this process posts, or will soon post, a batch of the service: its events
 // are wanted. Once Options.Streams streams are open, further services are only polled.
 func (m *Monitor) Follow(s batch.ServiceID) {
@@ -61,7 +50,7 @@ func (m *Monitor) Follow(s batch.ServiceID) {
 	if !t.Streams {
 		return
 	}
-	key, now := groupKey(t, s), time.Now()
+	key, now := inhand.Group(t, s), time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	st := m.streams[key]
@@ -70,8 +59,7 @@ func (m *Monitor) Follow(s batch.ServiceID) {
 			return
 		}
 		st = &stream{
-			key: key, services: map[batch.ServiceID]time.Time{}, flights: map[batch.Key]*flight{},
-			idle: streamIdle + t.LateArrival,
+			key: key, services: map[batch.ServiceID]time.Time{}, idle: streamIdle + t.LateArrival,
 		}
 		if t.GroupsByService {
 			st.one, st.service = true, s
@@ -85,36 +73,15 @@ func (m *Monitor) Follow(s batch.ServiceID) {
 	st.services[s] = now
 }
 
-// askSoon schedules a question after wait, and at least askPause after the last one. m.mu is
-// held.
-func (m *Monitor) askSoon(wait time.Duration) {
-	at := time.Now().Add(wait)
-	if limit := m.asked.Add(askPause); at.Before(limit) {
-		at = limit
-	}
-	if m.askAt.IsZero() || at.Before(m.askAt) {
-		m.askAt = at
-		poke(m.event)
-	}
-}
-
-// tells reports whether a live stream reports about the group.
-func (m *Monitor) tells(key string) bool {
+// follow lets events cause questions about a row, if this process follows its service.
+func (m *Monitor) follow(group string, row store.InFlight, next time.Duration) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	st := m.streams[key]
-	return st != nil && st.live
-}
-
-// Names reports whether a live stream reports the service's commits by their ids.
-func (m *Monitor) Names(s batch.ServiceID) bool {
-	if m.o.Events == nil {
-		return false
+	st := m.streams[group]
+	mine := st != nil && !st.services[row.Key.Service].IsZero()
+	m.mu.Unlock()
+	if mine {
+		m.table.Follow(row, next)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	st := m.streams[groupKey(m.o.Traits(s), s)]
-	return st != nil && st.live && st.names
 }
 
 // openStreams opens new streams, and closes streams that nobody follows any more.
@@ -130,8 +97,8 @@ func (m *Monitor) openStreams(ctx context.Context) {
 	for key, st := range m.streams {
 		if time.Since(st.used) > st.idle {
 			st.cancel()
-			m.flying -= len(st.flights)
 			delete(m.streams, key)
+			m.table.Close(key)
 		}
 	}
 }
@@ -145,8 +112,11 @@ func (m *Monitor) closeStreams() {
 			st.cancel()
 		}
 	}
+	for key := range m.streams {
+		m.table.Close(key)
+	}
 	clear(m.streams)
-	m.unopened, m.flying = nil, 0
+	m.unopened = nil
 }
 
 // listen keeps a stream open until ctx is done.
@@ -163,10 +133,8 @@ func (m *Monitor) listen(ctx context.Context, st *stream) {
 		if ctx.Err() != nil {
 			return
 		}
-		m.mu.Lock()
-		lived := st.live
-		st.live = false
-		m.mu.Unlock()
+		lived := m.table.Live(st.key)
+		m.table.Stream(st.key, false)
 		if lived {
 			pause.Reset()
 			silent = false
@@ -185,41 +153,41 @@ func (m *Monitor) listen(ctx context.Context, st *stream) {
 // tell acts on an event. A commit is a fact and recorded as it is, in any state of the row
 // (docs/design.md#promise-5-fencing); anything else is a reason to ask.
 func (m *Monitor) tell(st *stream, e dlt.Event) {
-	ask := e.Live || len(e.Statuses) == 0
+	look := e.Live
 	var found []store.Outcome
 	for _, s := range e.Statuses {
 		if s.Reported != batch.ReportedCommitted {
-			ask = true
+			look = true
 			continue
 		}
-		found = append(found, m.committed(st, e.Service, s))
+		found = append(found, store.Outcome{
+			Ref: store.Ref{Key: batch.Key{Service: e.Service, ID: s.ID}}, By: batch.ByMonitor,
+			Finding: store.IsCommitted, Attempt: s.Attempt, Receipts: s.Receipts,
+		})
 	}
-	if len(found) > 0 {
-		m.updater.Told(found)
+	m.table.Stream(st.key, true)
+	m.table.Told(found)
+	if !look && len(found) > 0 {
+		return
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	st.live, st.names = true, st.names || len(found) > 0
-	if ask {
-		st.heard, st.ask = time.Now(), true
-		st.look = st.look || e.Live || len(e.Statuses) > 0
-		m.askSoon(0)
+	m.table.Heard(st.key, !look)
+	if look {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		st.look = true
+		m.lookSoon()
 	}
 }
 
-// committed returns the outcome of a commit that an event reported, with the row if it is
-// known.
-func (m *Monitor) committed(st *stream, service batch.ServiceID, s batch.Status) store.Outcome {
-	o := store.Outcome{
-		Ref: store.Ref{Key: batch.Key{Service: service, ID: s.ID}}, By: batch.ByMonitor,
-		Finding: store.IsCommitted, Attempt: s.Attempt, Receipts: s.Receipts,
+// lookSoon schedules a look at rows, at least askPause after the last. m.mu is held.
+func (m *Monitor) lookSoon() {
+	if m.lookAt.IsZero() {
+		m.lookAt = time.Now()
+		if limit := m.looked.Add(askPause); m.lookAt.Before(limit) {
+			m.lookAt = limit
+		}
+		poke(m.event)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if f := st.flights[o.Key]; f != nil && f.stored {
-		o.Ref, o.Version, o.Was, f.told = f.ref, f.version, f.was, true
-	}
-	return o
 }
 
 // answerEvents asks because of events until ctx is done. It runs beside the polling, which
@@ -230,7 +198,7 @@ func (m *Monitor) answerEvents(ctx context.Context) {
 	defer timer.Stop()
 	for ctx.Err() == nil {
 		m.mu.Lock()
-		at := m.askAt
+		at := m.lookAt
 		m.mu.Unlock()
 		switch wait := time.Until(at); {
 		case at.IsZero():
@@ -238,7 +206,7 @@ func (m *Monitor) answerEvents(ctx context.Context) {
 		case wait > 0:
 			timer.Reset(wait)
 		default:
-			m.told(ctx)
+			m.look(ctx)
 			continue
 		}
 		select {
@@ -249,28 +217,25 @@ func (m *Monitor) answerEvents(ctx context.Context) {
 	}
 }
 
-// told asks because of events: about the flights, which need no look into the store, and about
-// all batches under way in groups where more may have happened than the events say.
-func (m *Monitor) told(ctx context.Context) {
+// look asks about all batches under way in groups where more may have happened than the events
+// say, after a read of the store.
+func (m *Monitor) look(ctx context.Context) {
 	var services []batch.ServiceID
-	var flights []store.InFlight
 	m.mu.Lock()
-	m.asked, m.askAt = time.Now(), time.Time{}
+	m.looked, m.lookAt = time.Now(), time.Time{}
 	for _, st := range m.streams {
-		if st.look {
-			for s, at := range st.services {
-				services = append(services, s)
-				if time.Since(at) > streamIdle {
-					delete(st.services, s)
-				}
-			}
-		} else {
-			flights = append(flights, m.followed(st)...)
+		if !st.look {
+			continue
 		}
-		st.look, st.ask = false, false
+		st.look = false
+		for s, at := range st.services {
+			services = append(services, s)
+			if time.Since(at) > streamIdle {
+				delete(st.services, s)
+			}
+		}
 	}
 	m.mu.Unlock()
-	m.dispatch(ctx, flights, time.Time{}, flown)
 	for len(services) > 0 && ctx.Err() == nil {
 		n := min(len(services), askServices)
 		asked := time.Now()
@@ -283,7 +248,7 @@ func (m *Monitor) told(ctx context.Context) {
 		if err != nil {
 			return // it stops
 		}
-		m.dispatch(ctx, rows, asked, looked)
+		m.dispatch(ctx, rows, asked, m.event)
 		services = services[n:]
 	}
 }

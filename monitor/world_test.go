@@ -11,6 +11,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/inhand"
 	"github.com/dltbatch/dltbatch/monitor"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -32,7 +33,7 @@ type query struct {
 	attempts []int
 }
 
-// world is a store, a ledger and an updater. A row whose outcome was put is gone.
+// world is a store, a ledger and a recorder. A row whose outcome was put is gone.
 type world struct {
 	begin   time.Time
 	traits  dlt.Traits
@@ -47,14 +48,17 @@ type world struct {
 	selects  []time.Duration
 	writes   int // leases and times set
 	queries  []query
-	outcomes []store.Outcome
-	freed    []batch.Key
+	outcomes []store.Outcome // but for acceptances
+	accepts  map[batch.Key]store.Outcome
 	putAt    map[batch.ID]time.Duration
 	troubles []error
+
+	table   *inhand.Table
+	mayWait bool // acceptances wait for the ledger's next word
 }
 
 func newWorld() *world {
-	return &world{begin: time.Now(), traits: dlt.Traits{Name: "l"}, putAt: map[batch.ID]time.Duration{}}
+	return &world{begin: time.Now(), traits: dlt.Traits{Name: "l"}, putAt: map[batch.ID]time.Duration{}, accepts: map[batch.Key]store.Outcome{}}
 }
 
 func (w *world) now() time.Duration { return time.Since(w.begin) }
@@ -76,15 +80,41 @@ func (w *world) add(service batch.ServiceID, id batch.ID, d time.Duration, chang
 
 func key(service batch.ServiceID, id batch.ID) batch.Key { return batch.Key{Service: service, ID: id} }
 
+// answered says that the ledger has just accepted a batch, and returns the time to its check.
+func (w *world) answered(service batch.ServiceID, id batch.ID, took time.Duration, change ...func(*store.Outcome)) time.Duration {
+	was := store.NewRow().Claim(time.Now(), time.Minute, store.Resend{})
+	o := store.Outcome{Ref: store.Ref{Key: key(service, id), Row: 7}, Version: was.Version, Was: &was, Attempt: 1, By: batch.BySubmitter, Finding: store.Accepted}
+	for _, c := range change {
+		c(&o)
+	}
+	w.table.Answered(o, took)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.accepts[o.Key].Check
+}
+
 // accepted puts a row into the store like the Runner that posted the batch.
-func (w *world) accepted(m *monitor.Monitor, service batch.ServiceID, id batch.ID) {
-	w.add(service, id, m.FirstCheck(key(service, id), 0))
-	w.stored(m, service, id)
+func (w *world) accepted(service batch.ServiceID, id batch.ID) {
+	w.add(service, id, w.answered(service, id, 0))
+	w.stored(service, id)
 }
 
 // stored says that an acceptance is written.
-func (w *world) stored(m *monitor.Monitor, service batch.ServiceID, id batch.ID) {
-	m.Stored(store.Ref{Key: key(service, id)}, &store.Row{State: batch.Pending, Version: 3, Attempt: 1}, poll)
+func (w *world) stored(service batch.ServiceID, id batch.ID, change ...func(*store.Row)) {
+	w.mu.Lock()
+	o := w.accepts[key(service, id)]
+	w.mu.Unlock()
+	o.Key = key(service, id)
+	row := store.Row{State: batch.Pending, Version: 3, Attempt: 1, DoubtAttempt: 1, LastPost: time.Now()}
+	for _, c := range change {
+		c(&row)
+	}
+	w.wrote(o, row)
+}
+
+// wrote says that the store has written an outcome.
+func (w *world) wrote(o store.Outcome, row store.Row) {
+	w.table.Written([]inhand.Recorded{{Outcome: o, Applied: store.Applied{Ref: o.Ref, Result: store.Written, Row: row}}})
 }
 
 func (w *world) Pending(ctx context.Context, q store.PendingQuery) (out []store.InFlight, err error) {
@@ -144,18 +174,14 @@ func (w *world) Put(all []store.Outcome) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, o := range all {
+		if o.Finding == store.Accepted {
+			w.accepts[o.Key] = o
+			continue
+		}
 		w.outcomes = append(w.outcomes, o)
 		w.putAt[o.Key.ID] = w.now()
 		w.rows = slices.DeleteFunc(w.rows, func(r *row) bool { return r.Key == o.Key })
 	}
-}
-
-func (w *world) Told(all []store.Outcome) { w.Put(all) }
-
-func (w *world) Free(keys []batch.Key) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.freed = append(w.freed, keys...)
 }
 
 func (w *world) BatchStatuses(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
@@ -208,7 +234,16 @@ func (w *world) start(t *testing.T, change func(*monitor.Options)) (*monitor.Mon
 	if change != nil {
 		change(&o)
 	}
-	m := monitor.New(w, w, w, o)
+	var m *monitor.Monitor
+	w.table = inhand.New(inhand.Options{
+		Rules: inhand.Rules{FirstPoll: o.Rules.FirstPoll, PollInterval: o.Rules.PollInterval, Hold: time.Second, StuckAfter: o.Rules.StuckAfter},
+		TTL:   o.Rules.TTL, Traits: o.Traits, Events: o.Events != nil,
+		MayWait: func(store.Outcome) bool { return w.mayWait },
+		Write:   w.Put, WriteOne: func(o store.Outcome) { w.Put([]store.Outcome{o}) },
+		Due:  func(d time.Duration) { m.DueIn(d) },
+		Free: func(...batch.ServiceID) {}, Over: func(batch.ServiceID) {}, Later: func(batch.ServiceID, time.Duration) {},
+	})
+	m = monitor.New(w, w, w.table, o)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/inhand"
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -28,22 +29,13 @@ type Options struct {
 	// Retry is how long a failed write is retried. An outcome that is given up is not lost:
 	// its claim or its lease expires, and the monitor asks the ledger.
 	Retry time.Duration
-	// Hold is how long an acceptance waits at most for the ledger's next word; 0: nothing is
-	// held.
-	Hold time.Duration
 	// Done is called with every group after the store has answered about it. It must not keep
 	// the slice.
-	Done func([]Written)
+	Done func([]inhand.Recorded)
+	// Lost is called with outcomes that were given up. It must not keep the slice.
+	Lost func([]store.Outcome)
 	// Trouble is called for failed writes.
 	Trouble func(error)
-}
-
-// Written is an outcome and the store's answer about it.
-type Written struct {
-	store.Outcome
-	Applied store.Applied
-	// Again says that an earlier write failed and may have been applied all the same.
-	Again bool
 }
 
 // Recorder groups outcomes. Put and PutAll may be called concurrently while Run runs.
@@ -56,12 +48,11 @@ type Recorder struct {
 	o     Options
 	in    chan item
 	ended chan struct{} // closed when Run returns
-	held  held
 
 	busyUntil time.Time // Run's own: until when all linger, after a write of many
 	room      []item    // Run's own, like the next two: memory for the next group
 	outcomes  []store.Outcome
-	done      []Written
+	done      []inhand.Recorded
 }
 
 type item struct {
@@ -73,19 +64,12 @@ type item struct {
 
 // New returns a recorder; Run makes it work.
 func New(s Store, o Options) *Recorder {
-	return &Recorder{
-		store: s, o: o, in: make(chan item, 4*o.Max), ended: make(chan struct{}),
-		held: held{of: map[batch.Key]*waits{}, off: map[batch.Key]struct{}{}, sooner: make(chan struct{}, 1)},
-	}
+	return &Recorder{store: s, o: o, in: make(chan item, 4*o.Max), ended: make(chan struct{})}
 }
 
 // Put hands an outcome over. It waits while the recorder is far behind. Once Run has returned,
 // Put does not wait, and the outcome is given up.
 func (r *Recorder) Put(o store.Outcome) {
-	if early, ok := r.held.takeEarly(o.Key); ok {
-		r.putAll([]store.Outcome{o, early})
-		return
-	}
 	select {
 	case r.in <- item{o: o}:
 	case <-r.ended:
@@ -93,41 +77,8 @@ func (r *Recorder) Put(o store.Outcome) {
 }
 
 // PutAll is Put for several outcomes that became known together: up to Max of them are written
-// together, and passed to Done as one group. It keeps the slice. A commit whose acceptance is
-// held becomes one write with it.
+// together, and passed to Done as one group. It keeps the slice.
 func (r *Recorder) PutAll(all []store.Outcome) {
-	r.held.join(all)
-	r.putAll(all)
-}
-
-// Told is PutAll for commits that the ledger reported by an event, maybe before it has
-// answered the POST: a commit of a batch without a held acceptance or a known row waits
-// earlyFor for the acceptance.
-func (r *Recorder) Told(all []store.Outcome) {
-	if r.o.Hold > 0 {
-		r.held.join(all)
-		all = r.held.early(all, time.Now().Add(min(earlyFor, r.o.Hold)))
-	}
-	r.putAll(all)
-}
-
-// earlyFor is how long a commit waits for the answer to the POST that it overtook.
-const earlyFor = 20 * time.Millisecond
-
-// Hold is Put for an acceptance while the ledger is asked about the batch, or is about to
-// report it. If the commit comes in time, both are one write. Else the acceptance is written
-// when Free is called, or after Options.Hold. If the store has put the batch's commit off, it
-// is written at once.
-func (r *Recorder) Hold(o store.Outcome) {
-	if o, now := r.held.add(o, time.Now().Add(r.o.Hold)); now {
-		r.putAll([]store.Outcome{o})
-	}
-}
-
-// Free writes the held outcomes of these batches.
-func (r *Recorder) Free(keys []batch.Key) { r.putAll(r.held.take(keys)) }
-
-func (r *Recorder) putAll(all []store.Outcome) {
 	if len(all) == 0 {
 		return
 	}
@@ -152,41 +103,22 @@ func (r *Recorder) Run(ctx context.Context) {
 	var again []item // failed or held, to be written again
 	var retry <-chan time.Time
 	open := true
-	sweep := time.NewTimer(time.Hour)
-	defer sweep.Stop()
 	for open || (len(again) > 0 && ctx.Err() == nil) {
 		var group []item
 		select {
 		case it, ok := <-in:
 			if open = ok; !ok {
-				in = nil // no more comes; only retries and held outcomes are left
-				it.rest = r.held.takeIf(func(*waits) bool { return true })
-				group = appendAll(nil, it)[1:]
-				break
+				in = nil // no more comes; only retries are left
+				continue
 			}
 			group = r.gather(appendAll(r.room[:0], it))
 			r.room = group
-		case <-r.held.sooner:
-			if at := r.held.firstDue(); !at.IsZero() {
-				sweep.Reset(time.Until(at))
-			}
-			continue
-		case <-sweep.C:
-			now := time.Now() // the timer may have fired long ago, while a write was under way
-			late, next := r.held.due(now)
-			if !next.IsZero() {
-				sweep.Reset(next.Sub(now))
-			}
-			for _, o := range late {
-				group = append(group, item{o: o})
-			}
 		case <-retry:
 			group, again, retry = again, nil, nil
 		case <-ctx.Done():
 			return
 		}
 		failed, held := r.write(ctx, group)
-		joined := r.held.putOff(group, held)
 		r.busyUntil = time.Time{}
 		if len(group) >= min(many, r.o.Max) {
 			r.busyUntil = time.Now().Add(r.o.Linger)
@@ -200,7 +132,7 @@ func (r *Recorder) Run(ctx context.Context) {
 		again = append(again, failed...)
 		again = append(again, held...)
 		switch {
-		case len(failed) == 0 && (joined || freed(again, group)):
+		case len(failed) == 0 && freed(again, group):
 			retry = time.After(0)
 		case len(again) > 0 && retry == nil:
 			wait := heldPause
@@ -326,7 +258,7 @@ func (r *Recorder) split(ctx context.Context, group []item, splits int) (failed,
 			// The write before was committed and then failed: it raised the version itself.
 			a.Result = store.Written
 		}
-		done = append(done, Written{outcomes[i], a, group[i].retried})
+		done = append(done, inhand.Recorded{Outcome: outcomes[i], Applied: a, Again: group[i].retried})
 	}
 	r.done = done
 	r.o.Done(done)
@@ -351,13 +283,19 @@ func (r *Recorder) failed(group []item, err error) []item {
 	r.o.Trouble(fmt.Errorf("record %d outcomes: %w", len(group), err))
 	now := time.Now()
 	keep := make([]item, 0, len(group))
+	var lost []store.Outcome
 	for _, it := range group {
 		if it.until.IsZero() {
 			it.until = now.Add(r.o.Retry)
 		}
 		if now.Before(it.until) {
 			keep = append(keep, it)
+		} else {
+			lost = append(lost, it.o)
 		}
+	}
+	if len(lost) > 0 {
+		r.o.Lost(lost)
 	}
 	return keep
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/inhand"
 	"github.com/dltbatch/dltbatch/internal/recorder"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -79,13 +80,14 @@ type rig struct {
 	results map[string]store.Result
 	doneAt  map[string]time.Time
 	trouble []error
+	lost    []string
 }
 
 func start(t *testing.T, f *fake, change func(*recorder.Options)) *rig {
 	r := &rig{ended: make(chan struct{}), results: map[string]store.Result{}, doneAt: map[string]time.Time{}}
 	o := recorder.Options{
 		Linger: 2 * time.Millisecond, Max: 4, Timeout: time.Minute, Retry: time.Minute,
-		Done: func(group []recorder.Written) {
+		Done: func(group []inhand.Recorded) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			for _, w := range group {
@@ -93,6 +95,11 @@ func start(t *testing.T, f *fake, change func(*recorder.Options)) *rig {
 				r.done = append(r.done, id)
 				r.results[id], r.doneAt[id] = w.Applied.Result, time.Now()
 			}
+		},
+		Lost: func(all []store.Outcome) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.lost = append(r.lost, ids(all)...)
 		},
 		Trouble: func(err error) {
 			r.mu.Lock()

@@ -1,0 +1,431 @@
+// Package inhand is the table of what this process has in hand: everything that it knows, beyond
+// the database, about the batches that it has claimed or follows. There is one entry for each
+// batch. The queuer, the submitter, the monitor and the recorder report events to the table and
+// carry out what it answers; none of them calls another. Nothing in the table is needed for a
+// promise: after a crash the database knows enough.
+package inhand
+
+import (
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Phase says where a batch stands, as far as this process knows.
+type Phase uint8
+
+// The phases.
+const (
+	// None: this process does not follow the batch.
+	None Phase = iota
+	// Claimed: this process has claimed the batch, and no attempt has ended yet.
+	Claimed
+	// Accepted: the ledger has accepted the batch, and the acceptance is not written yet. It
+	// waits for the ledger's next word, so that acceptance and commit are one write.
+	Accepted
+	// Writing: an outcome is being written that is not the commit.
+	Writing
+	// Open: the store says Pending or Valid, and this process asks about the batch from memory.
+	Open
+	// Committing: the commit is known and is being written.
+	Committing
+	// Watched: the store says Committed, and the ledger may yet take that back.
+	Watched
+)
+
+// Entry is everything this process knows about one batch.
+type Entry struct {
+	Phase Phase
+	// Row is the row to ask about: in phase Accepted as it was claimed, in phase Open as it was
+	// written or read.
+	Row  store.InFlight
+	Read time.Time // when the ages in Row were true
+	// Began is the beginning of the last POST, or a little earlier.
+	Began time.Time
+	// Live says that, when the batch was accepted, a stream reported events about its group.
+	Live bool
+	// Unwritten is the outcome that is written at Due: in phase Accepted the acceptance, in
+	// other phases a commit that an event reported early. Without one, Due is zero.
+	Unwritten store.Outcome
+	Due       time.Time
+	// Ask is the time of the next question. Zero: the next event, or the store's check, causes
+	// it.
+	Ask time.Time
+	// Check is when the row is due in the store.
+	Check time.Time
+	// Until ends phase Watched.
+	Until time.Time
+}
+
+// Rules are the settings of [Entry.Step].
+type Rules struct {
+	FirstPoll    time.Duration // from acceptance to the first question
+	PollInterval time.Duration // after which any process asks
+	// Hold is how long an acceptance waits at most; with 0 none waits.
+	Hold time.Duration
+	// StuckAfter is the age at which a poll must look at a batch.
+	StuckAfter time.Duration
+}
+
+// Facts are about the ledger and the table at the moment of an event.
+type Facts struct {
+	Live  bool      // a stream reports events about the batch's group
+	Names bool      // that stream names commits by their ids
+	Heard time.Time // when the stream last gave a reason to ask
+	Full  bool      // the table follows as many batches as it may
+	// Crowded: as many outcomes wait as may.
+	Crowded bool
+	// Stale and Vanish are the ledger's traits.
+	Stale, Vanish time.Duration
+}
+
+// Kind is the kind of an [Event].
+type Kind uint8
+
+// The kinds of events.
+const (
+	// IsClaimed: this process has claimed the batch.
+	IsClaimed Kind = iota
+	// Answered: an attempt has ended with an Outcome, after a request that took Took.
+	Answered
+	// Told: an event of the ledger reported the commit Outcome.
+	Told
+	// Found: a question gave an Outcome.
+	Found
+	// Same: a question gave nothing to write; the next is to come after Next.
+	Same
+	// Seen: the row was read from the store, and is due again after Next.
+	Seen
+	// IsDue: the time Entry.Due has come.
+	IsDue
+	// Written: the store has answered about Outcome with Applied.
+	Written
+	// Lost: Outcome could not be written, and was given up.
+	Lost
+)
+
+// Event is something that happened to a batch.
+type Event struct {
+	Kind    Kind
+	Outcome store.Outcome
+	Applied store.Applied
+	Row     store.InFlight // of Seen
+	Took    time.Duration  // of Answered
+	// MayWait, of Answered, says that the acceptance may wait for the ledger's next word: a
+	// crash meanwhile would cost time, and leave no doubt.
+	MayWait bool
+	Next    time.Duration // of Same and Seen
+}
+
+// Effects are the consequences of an event.
+type Effects struct {
+	write  [2]store.Outcome
+	writes int
+	// DueIn is the time until the store's row is due; Notes says that it is set.
+	DueIn time.Duration
+	Notes bool
+	// PutOff: the store's check is put off by a PollInterval, since the ledger was just asked.
+	PutOff bool
+}
+
+// Write returns the outcomes to write, in this order.
+func (f *Effects) Write() []store.Outcome { return f.write[:f.writes] }
+
+func (f *Effects) add(o store.Outcome) {
+	f.write[f.writes] = o
+	f.writes++
+}
+
+func (f *Effects) due(d time.Duration) { f.DueIn, f.Notes = d, true }
+
+const (
+	// earlyFor is how long a commit waits for the answer to the POST that it overtook.
+	earlyFor = 20 * time.Millisecond
+	// maxToldHold is how long an acceptance may wait for an event without a question.
+	maxToldHold = time.Second
+	// followFor is how long events cause questions about a batch; after that only the store's
+	// checks do.
+	followFor = 5 * time.Minute
+)
+
+// polls reports whether the first question comes so soon that it is worth asking from memory.
+func (r Rules) polls() bool { return r.FirstPoll <= r.PollInterval/4 }
+
+// Step returns the entry after an event, and the effects. It is pure.
+func (e Entry) Step(ev *Event, now time.Time, f Facts, r Rules) (Entry, Effects) {
+	var out Effects
+	switch ev.Kind {
+	case IsClaimed:
+		e.claimed(&out)
+	case Answered:
+		e.answered(ev, now, f, r, &out)
+	case Told:
+		e.told(ev.Outcome, now, f, r, &out)
+	case Found:
+		e.found(ev.Outcome, &out)
+	case Same:
+		e.same(ev.Next, now, f, r, &out)
+	case Seen:
+		e.seen(ev, now, f)
+	case IsDue:
+		e.flush(&out)
+	case Written:
+		e.written(ev, now, f, r, &out)
+	case Lost:
+		e.forget(&out) // the store's check finds out
+	}
+	return e, out
+}
+
+// claimed begins anew. A commit that was reported early stays.
+func (e *Entry) claimed(out *Effects) {
+	if e.Phase == Accepted {
+		e.flush(out) // its claim has ended long ago, by the store's clock
+	}
+	*e = Entry{Phase: Claimed, Unwritten: e.Unwritten, Due: e.Due}
+}
+
+// answered takes the result of an attempt. An acceptance waits where the answer to the next
+// question, or an event, comes soon: then a quick commit and the acceptance are one write.
+func (e *Entry) answered(ev *Event, now time.Time, f Facts, r Rules, out *Effects) {
+	o := ev.Outcome
+	early := e.takeEarly()
+	e.writes(out)
+	if o.Finding != store.Accepted {
+		if out.add(o); early != nil {
+			out.add(*early)
+			e.Phase = Committing
+		}
+		return
+	}
+	if early != nil {
+		out.add(join(o, *early))
+		e.Phase = Committing
+		return
+	}
+	e.Began, e.Live = now.Add(-ev.Took), f.Live
+	asks := r.polls() && !f.Live && !f.Full
+	switch {
+	case asks, f.Live && (!f.Full || f.Heard.Before(e.Began)):
+		o.Check = r.PollInterval
+	default:
+		o.Check = r.FirstPoll
+	}
+	tells := f.Names && r.Hold <= maxToldHold
+	if e.Phase == Committing || !ev.MayWait || r.Hold <= 0 || f.Crowded || !asks && (!tells || f.Full) {
+		out.add(o)
+		return
+	}
+	e.Phase, e.Unwritten, e.Due = Accepted, o, now.Add(r.Hold)
+	e.Row, e.Read = store.InFlight{Ref: o.Ref}, now
+	if was := o.Was; was != nil {
+		e.Row.Version, e.Row.State, e.Row.Attempt, e.Row.Prepared = was.Version, was.State, was.Attempt, was.Prepared
+	}
+	if asks {
+		e.Ask = now.Add(r.FirstPoll)
+	}
+}
+
+// told takes a commit that an event reported. The ledger reports it once. If the POST is not
+// answered yet, or the answer is being written, the commit waits a moment for that.
+func (e *Entry) told(o store.Outcome, now time.Time, f Facts, r Rules, out *Effects) {
+	switch e.Phase {
+	case Accepted, Open:
+		e.commit(o, out)
+	case None, Claimed, Writing:
+		switch {
+		case !e.Due.IsZero(): // it waits already
+		case r.Hold <= 0 || f.Crowded:
+			e.commit(o, out)
+		default:
+			e.Unwritten, e.Due = o, now.Add(min(earlyFor, r.Hold))
+		}
+	}
+}
+
+// found takes the outcome of a question. A commit becomes one write with a waiting acceptance;
+// after any other outcome the acceptance has waited in vain.
+func (e *Entry) found(o store.Outcome, out *Effects) {
+	if o.Finding == store.IsCommitted {
+		e.commit(o, out)
+		return
+	}
+	e.writes(out)
+	out.add(o)
+}
+
+// writes begins to write an outcome that is not the commit, after the acceptance, if that still
+// waits.
+func (e *Entry) writes(out *Effects) {
+	if e.Phase == Accepted {
+		e.flush(out)
+	}
+	if e.Phase != Committing {
+		e.Phase, e.Ask = Writing, time.Time{}
+	}
+}
+
+// commit writes a commit, by the version that is known.
+func (e *Entry) commit(o store.Outcome, out *Effects) {
+	switch {
+	case e.Phase == Accepted:
+		o = join(e.Unwritten, o)
+		e.Unwritten, e.Due = store.Outcome{}, time.Time{}
+	case e.Phase == Open && o.Was == nil:
+		o.Ref, o.Version, o.Was = e.Row.Ref, e.Row.Version, e.Row.Was
+	}
+	out.add(o)
+	e.Phase, e.Ask = Committing, time.Time{}
+}
+
+// join returns the acceptance, turned into the commit of the same batch: the submitter's outcome
+// knows the claim's version.
+func join(accepted, committed store.Outcome) store.Outcome {
+	accepted.Finding, accepted.Receipts = store.IsCommitted, committed.Receipts
+	return accepted
+}
+
+// takeEarly takes the commit that was reported early.
+func (e *Entry) takeEarly() *store.Outcome {
+	if e.Phase == Accepted || e.Due.IsZero() {
+		return nil
+	}
+	o := e.Unwritten
+	e.Unwritten, e.Due = store.Outcome{}, time.Time{}
+	return &o
+}
+
+// same takes a question's answer that leaves the row as it is.
+func (e *Entry) same(next time.Duration, now time.Time, f Facts, r Rules, out *Effects) {
+	switch {
+	case e.Phase == Accepted:
+		e.flush(out)
+	case e.Phase != Open:
+	case f.Live:
+		e.Ask = time.Time{}
+		// A write for each question would cost more than the poll that it saves. And a poll
+		// comes in time to look at the age of the batch.
+		patience := r.StuckAfter
+		if f.Stale > 0 {
+			patience = min(patience, f.Stale)
+		}
+		if e.Check.Sub(now) <= r.PollInterval/2 && now.Sub(e.Began)+2*r.PollInterval <= patience {
+			e.Check = now.Add(r.PollInterval)
+			out.PutOff = true
+		}
+	default:
+		e.Ask = now.Add(next)
+		if !e.Ask.Before(e.Check) { // the store's check comes first
+			out.due(max(0, e.Check.Sub(now)))
+			*e = Entry{}
+		}
+	}
+}
+
+// seen takes a row from the store. It is followed only where events cause questions about it:
+// without a stream the store's checks are enough.
+func (e *Entry) seen(ev *Event, now time.Time, f Facts) {
+	switch e.Phase {
+	case None:
+		if !f.Live || f.Full {
+			return
+		}
+		e.Phase, e.Began = Open, now.Add(-ev.Row.PostedAgo)
+	case Open:
+	default:
+		return
+	}
+	e.Row, e.Read, e.Check, e.Ask = ev.Row, now, now.Add(ev.Next), time.Time{}
+}
+
+// flush writes the unwritten outcome.
+func (e *Entry) flush(out *Effects) {
+	if e.Due.IsZero() {
+		return
+	}
+	out.add(e.Unwritten)
+	e.Unwritten, e.Due, e.Ask = store.Outcome{}, time.Time{}, time.Time{}
+	if e.Phase == Accepted {
+		e.Phase = Writing
+	} else {
+		e.Phase = Committing
+	}
+}
+
+// forget writes what is unwritten, and follows the batch no longer.
+func (e *Entry) forget(out *Effects) {
+	e.flush(out)
+	*e = Entry{}
+}
+
+// written takes the store's answer about an outcome.
+func (e *Entry) written(ev *Event, now time.Time, f Facts, r Rules, out *Effects) {
+	row, o := ev.Applied.Row, ev.Outcome
+	if e.Phase == Accepted { // the store has answered about another outcome
+		e.flush(out)
+	}
+	switch {
+	case ev.Applied.Result != store.Written:
+		e.forget(out)
+	case row.State == batch.Committed && f.Vanish > 0:
+		*e = Entry{Phase: Watched, Until: now.Add(f.Vanish)}
+	case row.Final(), row.State.Claimable():
+		if row.Final() {
+			e.Unwritten, e.Due = store.Outcome{}, time.Time{} // the store knows
+		}
+		e.forget(out)
+	case row.State == batch.Pending || row.State == batch.Valid:
+		e.opened(ev, now, f, r, out)
+	default: // in doubt, or Invalid and not settled
+		e.forget(out)
+		out.due(o.Check)
+	}
+}
+
+// opened follows a batch that the store says is Pending or Valid. An event that came since its
+// POST began may have been about it: then one question follows soon. So it does where the
+// stream went live after the acceptance.
+func (e *Entry) opened(ev *Event, now time.Time, f Facts, r Rules, out *Effects) {
+	o := ev.Outcome
+	f.Full = f.Full && e.Phase != Open
+	row := ev.Applied.Row.InFlight(ev.Applied.Ref, o.Budget, ev.Applied.Row.LastPost)
+	early := e.takeEarly()
+	fresh := o.Finding == store.Accepted
+	switch {
+	case early != nil:
+		early.Ref, early.Version, early.Was = row.Ref, row.Version, row.Was
+		out.add(*early)
+		e.Phase = Committing
+	case e.Phase == Committing: // the commit is being written
+		out.due(o.Check)
+	case f.Live && !f.Full:
+		if e.Began.IsZero() {
+			e.Began = now.Add(-row.PostedAgo)
+		}
+		missed := !f.Heard.Before(e.Began) || fresh && !e.Live
+		e.Phase, e.Row, e.Read, e.Check, e.Ask = Open, row, now, now.Add(o.Check), time.Time{}
+		if missed {
+			e.Ask = now.Add(r.FirstPoll)
+		}
+		out.due(o.Check)
+	case !f.Live && fresh && r.polls() && !f.Full && o.Check >= r.PollInterval:
+		e.Phase, e.Row, e.Read, e.Check = Open, row, now, now.Add(r.PollInterval)
+		e.Ask = now.Add(r.FirstPoll)
+	default:
+		*e = Entry{}
+		out.due(o.Check)
+	}
+}
+
+// Aged returns the row with its ages as they are now.
+func (e *Entry) Aged(now time.Time) store.InFlight {
+	f, d := e.Row, now.Sub(e.Read)
+	f.PostedAgo += d
+	f.Age += d
+	f.DoubtAgo += d
+	f.ResendLeft -= d
+	f.SettleLeft -= d
+	f.CheckIn -= d
+	return f
+}

@@ -1,0 +1,165 @@
+package inhand_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/inhand"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+const (
+	first = 10 * time.Millisecond
+	poll  = time.Second
+	hold  = 50 * time.Millisecond
+)
+
+var rules = inhand.Rules{FirstPoll: first, PollInterval: poll, Hold: hold, StuckAfter: time.Hour}
+
+// rig is a table that runs, and a record of its effects, each with its time.
+type rig struct {
+	*inhand.Table
+	traits dlt.Traits
+	begin  time.Time
+	stop   func()
+
+	mu       sync.Mutex
+	writes   []string // "time: finding id, finding id"
+	outcomes []store.Outcome
+	asks     []string // "time: id, id"
+	lanes    []string
+	dues     []time.Duration
+}
+
+func (r *rig) note(list *[]string, format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	*list = append(*list, fmt.Sprintf("%s: ", time.Since(r.begin).Round(time.Millisecond))+fmt.Sprintf(format, args...))
+}
+
+func (r *rig) took(list *[]string) []string {
+	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	got := *list
+	*list = nil
+	return got
+}
+
+// start runs a table in the test's bubble.
+func start(t *testing.T, change func(*inhand.Options)) *rig {
+	r := &rig{begin: time.Now(), traits: dlt.Traits{Name: "l"}}
+	write := func(all []store.Outcome) {
+		text := ""
+		for i, o := range all {
+			if i > 0 {
+				text += ", "
+			}
+			text += fmt.Sprint(o.Finding, " ", o.Key.ID)
+		}
+		r.note(&r.writes, "%s", text)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.outcomes = append(r.outcomes, all...)
+	}
+	o := inhand.Options{
+		Rules: rules, TTL: time.Minute, Events: true,
+		Traits:   func(batch.ServiceID) dlt.Traits { return r.traits },
+		MayWait:  func(store.Outcome) bool { return true },
+		Write:    write,
+		WriteOne: func(o store.Outcome) { write([]store.Outcome{o}) },
+		Due: func(d time.Duration) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.dues = append(r.dues, d)
+		},
+		Free: func(lanes ...batch.ServiceID) {
+			if len(lanes) > 0 {
+				r.note(&r.lanes, "free %s", lanes)
+			}
+		},
+		Over:  func(s batch.ServiceID) { r.note(&r.lanes, "over %s", s) },
+		Later: func(s batch.ServiceID, d time.Duration) { r.note(&r.lanes, "%s in %s", s, d) },
+	}
+	if change != nil {
+		change(&o)
+	}
+	r.Table = inhand.New(o)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.Run(ctx, func(all []inhand.Question) {
+			text := ""
+			for i, q := range all {
+				if i > 0 {
+					text += ", "
+				}
+				text += string(q.Row.Key.ID)
+			}
+			r.note(&r.asks, "%s", text)
+		})
+	}()
+	r.stop = func() {
+		cancel()
+		<-done
+	}
+	return r
+}
+
+func key(id string) batch.Key { return batch.Key{Service: "s", ID: batch.ID(id)} }
+
+// claimed claims batches in one run.
+func (r *rig) claimed(ids ...string) {
+	run := store.ClaimedRun{Service: "s"}
+	for _, id := range ids {
+		run.Batches = append(run.Batches, store.Claim{Ref: store.Ref{Key: key(id)}, Version: 2})
+	}
+	r.Claimed(run)
+}
+
+// posted is the submitter's outcome of a batch that was accepted.
+func posted(id string) store.Outcome {
+	was := store.NewRow().Claim(time.Now(), time.Minute, store.Resend{})
+	return store.Outcome{
+		Ref: store.Ref{Key: key(id), Row: 7}, Version: was.Version, Was: &was, Attempt: 1, By: batch.BySubmitter, Finding: store.Accepted,
+	}
+}
+
+// commit is the commit of a batch as an event reports it.
+func commit(id string) store.Outcome {
+	return store.Outcome{
+		Ref: store.Ref{Key: key(id)}, Finding: store.IsCommitted, By: batch.ByMonitor,
+		Receipts: []batch.Receipt{{TransactionID: "t", Valid: true}},
+	}
+}
+
+func found(id string, f store.Finding) store.Outcome {
+	return store.Outcome{Ref: store.Ref{Key: key(id)}, Version: 3, Finding: f, By: batch.ByMonitor}
+}
+
+// wrote says that the store has written an outcome.
+func (r *rig) wrote(o store.Outcome, s batch.State, version int64) {
+	row := store.Row{State: s, Version: version, Attempt: 1, LastPost: time.Now()}
+	if s == batch.Committed {
+		row.FinalAt = time.Now()
+	}
+	r.Written([]inhand.Recorded{{Outcome: o, Applied: store.Applied{Ref: o.Ref, Result: store.Written, Row: row}}})
+}
+
+// open follows a batch from its claim to Pending.
+func (r *rig) open(id string) {
+	r.claimed(id)
+	o := posted(id)
+	r.Answered(o, 0)
+	r.Same([]batch.Key{o.Key}, []time.Duration{0})
+	o.Check = poll
+	r.wrote(o, batch.Pending, 3)
+	r.took(&r.writes)
+}

@@ -1,0 +1,191 @@
+package inhand_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/inhand"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+var phases = map[inhand.Phase]string{
+	inhand.None: "none", inhand.Claimed: "claimed", inhand.Accepted: "accepted", inhand.Writing: "writing",
+	inhand.Open: "open", inhand.Committing: "committing", inhand.Watched: "watched",
+}
+
+var now = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// in returns an entry in a phase.
+func in(p inhand.Phase) inhand.Entry {
+	e := inhand.Entry{Phase: p}
+	switch p {
+	case inhand.Accepted:
+		e.Unwritten, e.Due = posted("a"), now.Add(hold)
+	case inhand.Open:
+		e.Row = store.InFlight{Ref: store.Ref{Key: key("a"), Row: 7}, Version: 3, State: batch.Pending, Attempt: 1}
+		e.Read, e.Began, e.Check = now, now, now.Add(poll)
+	case inhand.Watched:
+		e.Until = now.Add(time.Minute)
+	}
+	return e
+}
+
+// early returns an entry in a phase, with a commit that was reported early.
+func early(p inhand.Phase) inhand.Entry {
+	e := in(p)
+	e.Unwritten, e.Due = commit("a"), now.Add(hold)
+	return e
+}
+
+func answered(f store.Finding) inhand.Event {
+	o := posted("a")
+	o.Finding = f
+	return inhand.Event{Kind: inhand.Answered, Outcome: o, MayWait: true, Took: time.Millisecond}
+}
+
+func written(o store.Outcome, s batch.State) inhand.Event {
+	o.Check = poll
+	row := store.Row{State: s, Version: 3, Attempt: 1, LastPost: now}
+	if s == batch.Committed {
+		row.FinalAt = now
+	}
+	return inhand.Event{Kind: inhand.Written, Outcome: o, Applied: store.Applied{
+		Ref: store.Ref{Key: key("a"), Row: 7}, Result: store.Written, Row: row,
+	}}
+}
+
+var events = map[string]inhand.Event{
+	"claimed":              {Kind: inhand.IsClaimed},
+	"accepted":             answered(store.Accepted),
+	"in doubt":             answered(store.Doubtful),
+	"told":                 {Kind: inhand.Told, Outcome: commit("a")},
+	"found commit":         {Kind: inhand.Found, Outcome: found("a", store.IsCommitted)},
+	"found pending":        {Kind: inhand.Found, Outcome: found("a", store.IsPending)},
+	"same":                 {Kind: inhand.Same, Next: first},
+	"same for long":        {Kind: inhand.Same, Next: 2 * poll},
+	"seen":                 {Kind: inhand.Seen, Row: store.InFlight{Ref: store.Ref{Key: key("a")}, Version: 9}, Next: poll},
+	"due":                  {Kind: inhand.IsDue},
+	"written pending":      written(posted("a"), batch.Pending),
+	"written doubt":        written(answered(store.Doubtful).Outcome, batch.Submitting),
+	"written queued":       written(found("a", store.NotCommitted), batch.Queued),
+	"written committed":    written(commit("a"), batch.Committed),
+	"written elsewhere":    {Kind: inhand.Written, Outcome: posted("a"), Applied: store.Applied{Result: store.Fenced}},
+	"could not be written": {Kind: inhand.Lost, Outcome: posted("a")},
+}
+
+// Every phase meets every event. A cell says the phase after it, the outcomes to write, and
+// when the ledger is asked. Without a stream of events; the table of a live stream is below.
+func TestEveryPhaseWithEveryEvent(t *testing.T) {
+	table := `
+		event                | none                | claimed             | accepted                       | writing             | open                    | committing            | watched
+		claimed              | claimed             | claimed             | claimed; accepted              | claimed             | claimed                 | claimed               | claimed
+		accepted             | accepted; ask       | accepted; ask       | accepted; accepted; ask        | accepted; ask       | accepted; ask           | committing; accepted  | accepted; ask
+		in doubt             | writing; doubtful   | writing; doubtful   | writing; accepted, doubtful    | writing; doubtful   | writing; doubtful       | committing; doubtful  | writing; doubtful
+		told                 | none; waits         | claimed; waits      | committing; is committed       | writing; waits      | committing; is committed | committing           | watched
+		found commit         | committing; is committed | committing; is committed | committing; is committed | committing; is committed | committing; is committed | committing; is committed | committing; is committed
+		found pending        | writing; is pending | writing; is pending | writing; accepted, is pending  | writing; is pending | writing; is pending     | committing; is pending | writing; is pending
+		same                 | none                | claimed             | writing; accepted              | writing             | open; ask               | committing            | watched
+		same for long        | none                | claimed             | writing; accepted              | writing             | none; due               | committing            | watched
+		seen                 | none                | claimed             | accepted; waits                | writing             | open                    | committing            | watched
+		due                  | none                | claimed             | writing; accepted              | writing             | open                    | committing            | watched
+		written pending      | open; ask           | open; ask           | open; accepted; ask            | open; ask           | open; ask               | committing; due       | open; ask
+		written doubt        | none; due           | none; due           | none; accepted; due            | none; due           | none; due               | none; due             | none; due
+		written queued       | none                | none                | none; accepted                 | none                | none                    | none                  | none
+		written committed    | none                | none                | none; accepted                 | none                | none                    | none                  | none
+		written elsewhere    | none                | none                | none; accepted                 | none                | none                    | none                  | none
+		could not be written | none                | none                | none; accepted                 | none                | none                    | none                  | none`
+	check(t, table, inhand.Facts{}, in)
+}
+
+// A commit that an event reported before the acceptance was written is written with it, or
+// after it, and in the end by itself.
+func TestACommitThatIsToldEarly(t *testing.T) {
+	table := `
+		event                | none                            | claimed                         | writing
+		claimed              | claimed; waits                  | claimed; waits                  | claimed; waits
+		accepted             | committing; is committed        | committing; is committed        | committing; is committed
+		in doubt             | committing; doubtful, is committed | committing; doubtful, is committed | committing; doubtful, is committed
+		told                 | none; waits                     | claimed; waits                  | writing; waits
+		found commit         | committing; is committed; waits | committing; is committed; waits | committing; is committed; waits
+		due                  | committing; is committed        | committing; is committed        | committing; is committed
+		written pending      | committing; is committed        | committing; is committed        | committing; is committed
+		written doubt        | none; is committed; due         | none; is committed; due         | none; is committed; due
+		written committed    | none                            | none                            | none
+		written elsewhere    | none; is committed              | none; is committed              | none; is committed
+		could not be written | none; is committed              | none; is committed              | none; is committed`
+	check(t, table, inhand.Facts{}, early)
+}
+
+// Where a stream reports events, they cause the questions.
+func TestPhasesWithALiveStream(t *testing.T) {
+	table := `
+		event           | none                | claimed             | accepted                    | open
+		accepted        | writing; accepted   | writing; accepted   | writing; accepted, accepted | writing; accepted
+		same            | none                | claimed             | writing; accepted           | open
+		seen            | open                | claimed             | accepted; waits             | open
+		written pending | open; ask; due      | open; ask; due      | open; accepted; ask; due    | open; ask; due`
+	check(t, table, inhand.Facts{Live: true, Heard: now.Add(-time.Hour)}, in)
+	names := inhand.Facts{Live: true, Names: true, Heard: now.Add(-time.Hour)}
+	check(t, `
+		event           | claimed
+		accepted        | accepted; waits`, names, in)
+}
+
+// check holds Step against a table.
+func check(t *testing.T, table string, f inhand.Facts, start func(inhand.Phase) inhand.Entry) {
+	t.Helper()
+	var heads []string
+	for i, line := range strings.Split(strings.TrimSpace(table), "\n") {
+		var cells []string
+		for _, c := range strings.Split(line, "|") {
+			cells = append(cells, strings.TrimSpace(c))
+		}
+		if i == 0 {
+			heads = cells
+			continue
+		}
+		ev, known := events[cells[0]]
+		if !assert.True(t, known, cells[0]) {
+			continue
+		}
+		for j, want := range cells[1:] {
+			var e inhand.Entry
+			for p, name := range phases {
+				if name == heads[j+1] {
+					e = start(p)
+				}
+			}
+			before := e
+			after, out := e.Step(&ev, now, f, rules)
+			assert.Equal(t, want, cell(after, out), "%s, %s", cells[0], heads[j+1])
+			assert.Equal(t, before, e, "it is pure")
+		}
+	}
+}
+
+// cell returns the words of the tables above.
+func cell(e inhand.Entry, out inhand.Effects) string {
+	words := []string{phases[e.Phase]}
+	var writes []string
+	for _, o := range out.Write() {
+		writes = append(writes, fmt.Sprint(o.Finding))
+	}
+	if len(writes) > 0 {
+		words = append(words, strings.Join(writes, ", "))
+	}
+	switch {
+	case !e.Ask.IsZero():
+		words = append(words, "ask")
+	case !e.Due.IsZero():
+		words = append(words, "waits")
+	}
+	if out.Notes {
+		words = append(words, "due")
+	}
+	return strings.Join(words, "; ")
+}

@@ -1,0 +1,458 @@
+package inhand
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Options of a table; all must be set except Events. The functions are called without a lock,
+// and may block, but not on the table.
+type Options struct {
+	Rules
+	TTL    time.Duration // of this process's claims
+	Traits func(batch.ServiceID) dlt.Traits
+	// Events says that the ledger streams events.
+	Events bool
+	// Runs says that nothing of a lane leaves before its whole run has been answered, as where
+	// the strategy relies on the ledger's order.
+	Runs bool
+	// MayWait says whether an acceptance may wait for the ledger's next word.
+	MayWait func(store.Outcome) bool
+	// Write writes outcomes that became known together, and may keep the slice. WriteOne is
+	// Write for one.
+	Write    func([]store.Outcome)
+	WriteOne func(store.Outcome)
+	// Due says that a row will be due in the store after d.
+	Due func(d time.Duration)
+	// Free says that lanes may go on, Over that this process has nothing under way in a lane,
+	// and Later that a lane has work after d.
+	Free  func(...batch.ServiceID)
+	Over  func(batch.ServiceID)
+	Later func(batch.ServiceID, time.Duration)
+}
+
+// Table holds the entries. All methods may be called concurrently.
+type Table struct {
+	o    Options
+	keep time.Duration // entries that nobody mentioned for so long are forgotten
+	wake chan struct{} // capacity one: the next time may have come closer
+
+	mu      sync.Mutex
+	batches map[batch.Key]*slot
+	times   schedule
+	groups  map[string]*group
+	runs    map[batch.ServiceID]batch.ID // the last batches of the runs that are out
+	follows int                          // entries in the phases Accepted and Open
+	watches int                          // entries in the phase Watched
+	waits   int                          // entries with an unwritten outcome
+	asked   time.Time                    // when events last caused a question
+	swept   time.Time
+	spare   []*slot
+}
+
+// slot is the table's place for one batch.
+type slot struct {
+	Entry
+	key     batch.Key
+	version int64     // the newest that this process knows
+	since   time.Time // when the row was first seen at that version, with its claim over
+	used    time.Time
+	group   *group // in phase Open, where the ledger streams events
+	place   int    // in group.open
+	at      time.Time
+	index   int       // in the schedule; -1: nothing is scheduled
+	asked   time.Time // the last question
+}
+
+const (
+	// maxFollowed bounds the entries that are asked about from memory; other batches wait for
+	// their check in the store.
+	maxFollowed = 10_000
+	// maxWaiting bounds the outcomes that wait: a ledger may report all its commits ever, and
+	// then waits until some are written.
+	maxWaiting = 4096
+	// maxWatched bounds the commits that are watched.
+	maxWatched = 10_000
+	// maxSpare bounds the memory that is kept for later entries.
+	maxSpare = 1024
+	// grain is the time within which questions that fall due close together are one.
+	grain = 2 * time.Millisecond
+	// askPause is the least time between two questions that events cause.
+	askPause = 10 * time.Millisecond
+)
+
+// New returns an empty table.
+func New(o Options) *Table {
+	return &Table{
+		o: o, keep: max(10*time.Minute, 4*o.TTL), wake: make(chan struct{}, 1), swept: time.Now(),
+		batches: map[batch.Key]*slot{}, groups: map[string]*group{}, runs: map[batch.ServiceID]batch.ID{},
+	}
+}
+
+// Claimed says that this process has claimed a run, and is about to post it.
+func (t *Table) Claimed(run store.ClaimedRun) {
+	now := time.Now()
+	var late []store.Outcome
+	t.mu.Lock()
+	for _, c := range run.Batches {
+		s := t.slot(c.Key, now)
+		s.version, s.since = c.Version, time.Time{}
+		out := t.step(s, &Event{Kind: IsClaimed}, now)
+		late = append(late, out.Write()...)
+	}
+	if t.o.Runs {
+		t.runs[run.Service] = run.Batches[len(run.Batches)-1].Key.ID
+	}
+	t.mu.Unlock()
+	t.write(late)
+}
+
+// Answered says that an attempt has ended with an outcome, after a request that took so long.
+func (t *Table) Answered(o store.Outcome, took time.Duration) {
+	now := time.Now()
+	ev := Event{Kind: Answered, Outcome: o, Took: took, MayWait: o.Finding == store.Accepted && t.o.MayWait(o)}
+	t.mu.Lock()
+	out := t.step(t.slot(o.Key, now), &ev, now)
+	t.mu.Unlock()
+	switch all := out.Write(); len(all) {
+	case 0:
+	case 1:
+		t.o.WriteOne(all[0])
+	default:
+		t.o.Write(append([]store.Outcome(nil), all...))
+	}
+}
+
+// Put takes outcomes that questions gave, and that became known together. It may keep the
+// slice.
+func (t *Table) Put(all []store.Outcome) { t.take(all, Found) }
+
+// Told takes commits that the ledger reported by an event, maybe before it has answered their
+// POSTs.
+func (t *Table) Told(all []store.Outcome) { t.take(all, Told) }
+
+func (t *Table) take(all []store.Outcome, kind Kind) {
+	if len(all) == 0 {
+		return
+	}
+	now := time.Now()
+	found := make([]store.Outcome, 0, len(all))
+	t.mu.Lock()
+	for i := range all {
+		s := t.slot(all[i].Key, now)
+		if g := t.groupOf(s.key.Service); g != nil && kind == Told {
+			g.names = true
+		}
+		out := t.step(s, &Event{Kind: kind, Outcome: all[i]}, now)
+		found = append(found, out.Write()...)
+	}
+	t.mu.Unlock()
+	t.write(found)
+}
+
+// Same says that a question from memory gave nothing to write about some rows, which are to be
+// asked about again after next. It returns the rows whose check in the store is put off.
+func (t *Table) Same(keys []batch.Key, next []time.Duration) (due []store.Due) {
+	now := time.Now()
+	var waited []store.Outcome
+	soonest := time.Duration(-1)
+	t.mu.Lock()
+	for i, key := range keys {
+		s := t.batches[key]
+		if s == nil {
+			continue
+		}
+		ref := s.Row.Ref
+		out := t.step(s, &Event{Kind: Same, Next: next[i]}, now)
+		waited = append(waited, out.Write()...)
+		if out.PutOff {
+			due = append(due, store.Due{Ref: ref, In: t.o.PollInterval})
+		}
+		if out.Notes && (soonest < 0 || out.DueIn < soonest) {
+			soonest = out.DueIn
+		}
+	}
+	t.mu.Unlock()
+	t.write(waited)
+	if soonest >= 0 {
+		t.o.Due(soonest)
+	}
+	return due
+}
+
+// Since returns for how long this process has known a row as it is, with its claim over, on its
+// own monotonic clock.
+func (t *Table) Since(row store.InFlight) time.Duration {
+	now := time.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.slot(row.Key, now)
+	if s.since.IsZero() || s.version != row.Version {
+		s.version, s.since = row.Version, now
+	}
+	return now.Sub(s.since)
+}
+
+// Follow says that a row was read from the store, belongs to a lane that this process posts to,
+// stays as it is, and is due again after next.
+func (t *Table) Follow(row store.InFlight, next time.Duration) {
+	now := time.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.step(t.slot(row.Key, now), &Event{Kind: Seen, Row: row, Next: next}, now)
+}
+
+// Recorded is an outcome and the store's answer about it.
+type Recorded struct {
+	store.Outcome
+	Applied store.Applied
+	// Again says that an earlier write failed and may have been applied all the same.
+	Again bool
+}
+
+// Written says that the store has answered about a group of outcomes. It wakes the lanes
+// concerned all at once, so that lanes that can go on together do.
+func (t *Table) Written(group []Recorded) {
+	now := time.Now()
+	var free []batch.ServiceID
+	var early []store.Outcome
+	var over []batch.ServiceID
+	soonest := time.Duration(-1)
+	t.mu.Lock()
+	for i := range group {
+		if t.answered(group[i].Outcome) { // a run's last batch: its lane may go on
+			free = append(free, group[i].Key.Service)
+		}
+	}
+	for i := range group {
+		w := &group[i]
+		_, out := t.runs[w.Key.Service]
+		switch {
+		case w.Applied.Result != store.Written: // another process was faster, and has notified only its own queuer
+			over = append(over, w.Key.Service)
+		case w.Applied.Row.Final() && !out:
+			free = append(free, w.Key.Service)
+		}
+		eff := t.writtenOne(w, now)
+		early = append(early, eff.Write()...)
+		if eff.Notes && (soonest < 0 || eff.DueIn < soonest) {
+			soonest = eff.DueIn
+		}
+	}
+	t.mu.Unlock()
+	for _, s := range over {
+		t.o.Over(s)
+	}
+	t.o.Free(free...)
+	for i := range group {
+		if w := &group[i]; w.Applied.Result == store.Written && w.Applied.Row.State.Claimable() {
+			t.o.Later(w.Key.Service, w.Delay)
+		}
+	}
+	if soonest >= 0 {
+		t.o.Due(soonest)
+	}
+	t.write(early)
+}
+
+// writtenOne is Written for one outcome. What the store says about an older version than this
+// process knows says nothing about the batch's present entry.
+func (t *Table) writtenOne(w *Recorded, now time.Time) (out Effects) {
+	s := t.slot(w.Key, now)
+	version := w.Applied.Row.Version
+	if w.Applied.Result != store.Written {
+		version = w.Version
+	}
+	if version != 0 && version < s.version {
+		return out
+	}
+	if w.Applied.Result == store.Written {
+		s.version, s.since = version, time.Time{}
+	}
+	return t.step(s, &Event{Kind: Written, Outcome: w.Outcome, Applied: w.Applied}, now)
+}
+
+// Lost says that outcomes could not be written and were given up. Nothing is lost by that: the
+// claims or leases of their batches end, and any process asks the ledger.
+func (t *Table) Lost(all []store.Outcome) {
+	now := time.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range all {
+		if s := t.batches[all[i].Key]; s != nil {
+			t.step(s, &Event{Kind: Lost, Outcome: all[i]}, now)
+		}
+	}
+}
+
+// answered reports whether a run has ended with this outcome. t.mu is held.
+func (t *Table) answered(o store.Outcome) bool {
+	if o.By != batch.BySubmitter || t.runs[o.Key.Service] != o.Key.ID || !t.o.Runs {
+		return false
+	}
+	delete(t.runs, o.Key.Service)
+	return true
+}
+
+// Watched returns the commits that the ledger may yet take back.
+func (t *Table) Watched() (keys []batch.Key) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.watches == 0 {
+		return nil
+	}
+	now := time.Now()
+	for key, s := range t.batches {
+		if s.Phase != Watched {
+			continue
+		}
+		keys = append(keys, key)
+		if !now.Before(s.Until) {
+			t.set(s, Entry{}, now) // it is asked about for the last time
+		}
+	}
+	return keys
+}
+
+// Unwatch ends the watch of commits: the ledger has taken them back.
+func (t *Table) Unwatch(keys []batch.Key) {
+	now := time.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, key := range keys {
+		if s := t.batches[key]; s != nil && s.Phase == Watched {
+			t.set(s, Entry{}, now)
+		}
+	}
+}
+
+// Flush writes everything that waits. It is called when no more events come.
+func (t *Table) Flush() {
+	t.mu.Lock()
+	now := time.Now()
+	var all []store.Outcome
+	for _, s := range t.times.drain() {
+		if !s.Due.IsZero() {
+			out := t.step(s, &Event{Kind: IsDue}, now)
+			all = append(all, out.Write()...)
+		}
+	}
+	t.mu.Unlock()
+	t.write(all)
+}
+
+func (t *Table) write(all []store.Outcome) {
+	if len(all) > 0 {
+		t.o.Write(all)
+	}
+}
+
+// slot returns the place of a batch. t.mu is held.
+func (t *Table) slot(key batch.Key, now time.Time) *slot {
+	s := t.batches[key]
+	if s == nil {
+		if last := len(t.spare) - 1; last >= 0 {
+			s, t.spare = t.spare[last], t.spare[:last]
+		} else {
+			s = new(slot)
+		}
+		*s = slot{key: key, index: -1}
+		t.batches[key] = s
+	}
+	s.used = now
+	return s
+}
+
+// step lets an event happen. t.mu is held.
+func (t *Table) step(s *slot, ev *Event, now time.Time) Effects {
+	e, out := s.Step(ev, now, t.facts(s), t.o.Rules)
+	t.set(s, e, now)
+	return out
+}
+
+func (e *Entry) followed() bool { return e.Phase == Accepted || e.Phase == Open }
+
+// set gives a slot another entry. t.mu is held.
+func (t *Table) set(s *slot, e Entry, now time.Time) {
+	if e.Phase == Watched && s.Phase != Watched && t.watches >= maxWatched {
+		e = Entry{}
+	}
+	t.count(&s.Entry, -1)
+	t.count(&e, 1)
+	s.Entry = e
+	t.join(s)
+	t.plan(s)
+	if e.Phase == None && e.Due.IsZero() && s.since.IsZero() {
+		t.drop(s)
+	}
+}
+
+func (t *Table) count(e *Entry, n int) {
+	if e.followed() {
+		t.follows += n
+	}
+	if e.Phase == Watched {
+		t.watches += n
+	}
+	if !e.Due.IsZero() {
+		t.waits += n
+	}
+}
+
+// drop forgets a batch altogether.
+func (t *Table) drop(s *slot) {
+	delete(t.batches, s.key)
+	if len(t.spare) < maxSpare {
+		t.spare = append(t.spare, s)
+	}
+}
+
+// sweep forgets entries that nobody mentioned for a while: outcomes were given up, or other
+// processes ended the batches. t.mu is held.
+func (t *Table) sweep(now time.Time) {
+	if now.Sub(t.swept) < t.keep {
+		return
+	}
+	t.swept = now
+	for _, s := range t.batches {
+		if s.Phase != Watched && now.Sub(s.used) > t.keep {
+			s.since = time.Time{}
+			t.set(s, Entry{}, now)
+		}
+	}
+}
+
+// Question is a row to ask the ledger about, from memory.
+type Question struct {
+	Row store.InFlight
+	// Seen is how long this process has known the row as it is.
+	Seen time.Duration
+	// Unwritten: the acceptance is not written yet, and only a commit counts.
+	Unwritten bool
+}
+
+// Run keeps the table's times until ctx is done: it writes what has waited long enough, and
+// calls ask with the questions that are due. ask must not block.
+func (t *Table) Run(ctx context.Context, ask func([]Question)) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-t.wake:
+		}
+		questions, waited, next := t.due(time.Now())
+		timer.Reset(next)
+		if len(questions) > 0 {
+			ask(questions)
+		}
+		t.write(waited)
+	}
+}

@@ -1,0 +1,244 @@
+package inhand_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/inhand"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// A quick commit and its acceptance are one write: the submitter's, at the version of its claim.
+func TestACommitAndItsAcceptanceAreOneWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, nil)
+		r.claimed("a")
+		want := posted("a")
+		r.Answered(want, time.Millisecond)
+		assert.Empty(t, r.took(&r.writes))
+		time.Sleep(first)
+		assert.Equal(t, []string{"10ms: a"}, r.took(&r.asks))
+		r.Put([]store.Outcome{found("x", store.IsPending), commit("a")})
+		assert.Equal(t, []string{"10ms: is pending x, is committed a"}, r.took(&r.writes))
+		want.Finding, want.Receipts, want.Check = store.IsCommitted, commit("a").Receipts, poll
+		assert.Equal(t, want, r.outcomes[1])
+		time.Sleep(10 * poll)
+		assert.Empty(t, r.took(&r.asks), "while it is being written")
+		r.wrote(want, batch.Committed, 3)
+		time.Sleep(10 * poll)
+		assert.Empty(t, r.took(&r.asks))
+		assert.Empty(t, r.took(&r.writes))
+		r.stop()
+	})
+}
+
+// An acceptance is written when there is nothing left to wait for, and in the end anyhow.
+func TestAnAcceptanceThatWaitsIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, nil)
+		for _, id := range []string{"a", "b"} {
+			r.Answered(posted(id), 0)
+			time.Sleep(5 * time.Millisecond)
+		}
+		time.Sleep(10 * time.Millisecond)
+		assert.Equal(t, []string{"10ms: a", "15ms: b"}, r.took(&r.asks))
+		r.Same([]batch.Key{key("b"), key("none")}, []time.Duration{0, 0})
+		assert.Equal(t, []string{"20ms: accepted b"}, r.took(&r.writes))
+		time.Sleep(time.Second)
+		assert.Equal(t, []string{"50ms: accepted a"}, r.took(&r.writes))
+		r.Answered(posted("c"), 0)
+		r.Answered(posted("d"), 0)
+		r.Told([]store.Outcome{commit("e")})
+		r.Flush()
+		assert.Len(t, r.took(&r.writes), 1, "all together")
+		assert.Len(t, r.outcomes, 5)
+		r.stop()
+	})
+}
+
+// A commit that the ledger reports before it has answered the POST is one write with the
+// acceptance that follows, or follows another answer, or is written by itself.
+func TestACommitThatOvertakesItsAcceptance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, nil)
+		r.claimed("a", "b", "c")
+		r.Told([]store.Outcome{commit("a"), commit("b"), commit("c"), commit("c"), commit("another's")})
+		time.Sleep(5 * time.Millisecond)
+		r.Answered(posted("a"), 0)
+		doubt := posted("b")
+		doubt.Finding = store.Doubtful
+		r.Answered(doubt, 0)
+		assert.Equal(t, []string{"5ms: is committed a", "5ms: doubtful b, is committed b"}, r.took(&r.writes))
+		time.Sleep(time.Second)
+		writes := r.took(&r.writes)
+		assert.Len(t, writes, 1)
+		assert.Contains(t, writes[0], "20ms: ")
+		assert.Contains(t, writes[0], "is committed c")
+		assert.Contains(t, writes[0], "is committed another's")
+		r.Answered(posted("c"), 0)
+		assert.Equal(t, []string{"1.005s: accepted c"}, r.took(&r.writes), "its commit is being written: it waits for nothing")
+		r.stop()
+	})
+}
+
+// Without a time to wait, commits that are reported are written at once.
+func TestWithoutHoldNothingWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(o *inhand.Options) { o.Hold = 0 })
+		r.Told([]store.Outcome{commit("a")})
+		r.Answered(posted("b"), 0)
+		assert.Equal(t, []string{"0s: is committed a", "0s: accepted b"}, r.took(&r.writes))
+		r.stop()
+	})
+}
+
+// A ledger may report all its commits ever, and many batches may be accepted at once: what
+// waits and what is asked about from memory is bounded.
+func TestWhatIsInHandIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, nil)
+		for i := range 5000 {
+			r.Told([]store.Outcome{commit(fmt.Sprint("told", i))})
+		}
+		assert.Len(t, r.took(&r.writes), 5000-4096, "the others are written at once")
+		time.Sleep(time.Second)
+		r.took(&r.writes)
+		for i := range 12_000 {
+			id := fmt.Sprint(i)
+			o := posted(id)
+			r.Answered(o, 0)
+			r.Same([]batch.Key{o.Key}, []time.Duration{0})
+			o.Check = poll
+			r.wrote(o, batch.Pending, 3)
+		}
+		last := r.outcomes[len(r.outcomes)-1]
+		assert.Equal(t, first, last.Check, "it is left to the store")
+		time.Sleep(poll / 2)
+		asked := 0
+		for _, a := range r.took(&r.asks) {
+			asked += 1 + strings.Count(a, ",")
+		}
+		assert.Equal(t, 10_000, asked)
+		r.stop()
+	})
+}
+
+// What the store says about an older version, or another process's, does not end the entry of a
+// newer claim.
+func TestALateAnswerOfTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, nil)
+		r.claimed("a") // version 2
+		old := posted("a")
+		old.Version = 1
+		r.Written([]inhand.Recorded{{Outcome: old, Applied: store.Applied{Ref: old.Ref, Result: store.Fenced, Row: store.Row{Version: 2}}}})
+		r.Told([]store.Outcome{commit("a")})
+		r.Answered(posted("a"), 0)
+		assert.Equal(t, []string{"0s: is committed a"}, r.took(&r.writes), "the entry is there still")
+		r.stop()
+	})
+}
+
+// Lanes go on when their batch is final, or when their run has been answered.
+func TestLanesThatMayGoOn(t *testing.T) {
+	for _, runs := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			r := start(t, func(o *inhand.Options) { o.Runs = runs })
+			r.claimed("a", "b")
+			a, b := posted("a"), posted("b")
+			r.wrote(a, batch.Committed, 3)
+			r.wrote(b, batch.Pending, 3)
+			failed := posted("c")
+			failed.Delay = time.Second
+			r.wrote(failed, batch.Delayed, 3)
+			r.Written([]inhand.Recorded{{Outcome: a, Applied: store.Applied{Result: store.Fenced}}})
+			want := []string{"0s: free [s]", "0s: s in 1s", "0s: over s"}
+			require.Equal(t, want, r.took(&r.lanes), "runs: %v", runs)
+			r.stop()
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(o *inhand.Options) { o.Runs = true })
+		r.claimed("a", "b")
+		r.wrote(posted("a"), batch.Committed, 3)
+		require.Empty(t, r.took(&r.lanes), "the run is out")
+		r.wrote(posted("b"), batch.Pending, 3)
+		require.Equal(t, []string{"0s: free [s]"}, r.took(&r.lanes))
+		r.stop()
+	})
+}
+
+// An event that names no batch causes one question about everything open in its group, at most
+// a hundred times a second, in the order of the POSTs.
+func TestAnEventAsksAboutWhatIsOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, nil)
+		r.Stream("l", true)
+		for _, id := range []string{"c", "a", "b"} {
+			r.open(id)
+			time.Sleep(20 * time.Millisecond)
+		}
+		r.took(&r.asks)
+		r.Heard("l", true)
+		assert.Len(t, r.took(&r.asks), 1)
+		for range 100 {
+			r.Heard("l", true)
+			time.Sleep(time.Millisecond)
+		}
+		asks := r.took(&r.asks)
+		assert.InDelta(t, 10, len(asks), 1)
+		assert.Contains(t, asks[0], ": c, a, b")
+		r.Heard("l", false)
+		r.Heard("another", true)
+		time.Sleep(time.Second)
+		assert.LessOrEqual(t, len(r.took(&r.asks)), 1, "only heard")
+		r.Close("l")
+		r.Heard("l", true)
+		time.Sleep(time.Second)
+		assert.Empty(t, r.took(&r.asks))
+		r.stop()
+	})
+}
+
+// Commits are watched while the ledger may take them back.
+func TestCommitsAreWatched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, nil)
+		r.traits.Vanish = time.Minute
+		for _, id := range []string{"a", "b"} {
+			r.wrote(commit(id), batch.Committed, 3)
+		}
+		assert.ElementsMatch(t, []batch.Key{key("a"), key("b")}, r.Watched())
+		r.Unwatch([]batch.Key{key("a")})
+		assert.Equal(t, []batch.Key{key("b")}, r.Watched())
+		time.Sleep(time.Minute)
+		assert.Equal(t, []batch.Key{key("b")}, r.Watched(), "for the last time")
+		assert.Empty(t, r.Watched())
+		r.stop()
+	})
+}
+
+// The age of a sighting is of a version, on this process's clock, and is forgotten in the end.
+func TestSightings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, nil)
+		row := store.InFlight{Ref: store.Ref{Key: key("a")}, Version: 3}
+		assert.Zero(t, r.Since(row))
+		time.Sleep(5 * time.Minute)
+		assert.Equal(t, 5*time.Minute, r.Since(row))
+		row.Version = 4
+		assert.Zero(t, r.Since(row))
+		time.Sleep(9 * time.Minute)
+		assert.Equal(t, 9*time.Minute, r.Since(row), "it was mentioned")
+		time.Sleep(3 * time.Hour)
+		assert.Zero(t, r.Since(row), "forgotten")
+		r.stop()
+	})
+}

@@ -1,0 +1,88 @@
+package dltbatch
+
+import (
+	"context"
+	"errors"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/inhand"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// notify informs the Runner and its observer about an outcome that the store has answered
+// about.
+func (e *engine) notify(w inhand.Recorded) {
+	ctx := context.Background()
+	key, row := w.Key, w.Applied.Row
+	switch w.Applied.Result {
+	case store.Bad:
+		e.r.trouble("store", w.Applied.Err)
+		return
+	case store.Gone, store.Fenced:
+		e.r.o.Logger.DebugContext(ctx, "late outcome changed nothing", attrs(key, w.Finding.String())...)
+		return
+	}
+	if row.State == batch.Committed {
+		e.r.health.halt(key.Service, false)
+	}
+	if row.State == batch.Committed && w.Applied.From == batch.Committed && !w.Again {
+		e.r.final(key) // somebody else recorded it, and reports it
+		return
+	}
+	if w.By == batch.BySubmitter && w.Finding == store.IsCommitted && w.Applied.From == batch.Submitting { // two outcomes in one
+		e.r.observe(ctx, batch.Event{Kind: batch.EventState, Key: key, State: batch.Pending, Attempt: row.Attempt})
+	}
+	breach := e.overtaken(w.Outcome, w.Applied)
+	event := eventOf(w, breach)
+	if breach != nil && row.State != batch.Committed {
+		e.r.breach(key, row.State, row.Attempt, breach)
+	}
+	switch {
+	case row.Final():
+		e.r.final(key)
+	case w.Finding == store.Accepted:
+		e.r.health.halt(key.Service, false) // somebody released it
+	}
+	if w.Finding == store.IsPending && w.Applied.From == batch.Pending {
+		return // no state changed; the row keeps which node has shown the batch
+	}
+	e.r.observe(ctx, event)
+	if w.Applied.Halted && w.Applied.Result == store.Written {
+		event.Kind = batch.EventHalted
+		if w.Applied.Halt != "" {
+			event.Err = errors.New(w.Applied.Halt)
+			e.r.health.halt(key.Service, true)
+		}
+		e.r.observe(ctx, event)
+	}
+	if row.Quarantined && event.Kind == batch.EventFinal {
+		event.Kind = batch.EventQuarantined
+		e.r.observe(ctx, event)
+	}
+}
+
+// eventOf returns the observer's event for an outcome that was written.
+func eventOf(w inhand.Recorded, breach error) batch.Event {
+	row := w.Applied.Row
+	event := batch.Event{Kind: batch.EventState, Key: w.Key, State: row.State, Attempt: row.Attempt, Err: asError(row.Error)}
+	switch {
+	case w.Applied.Breach:
+		event.Kind = batch.EventOrderBreach
+	case breach != nil && row.State == batch.Committed:
+		event.Kind, event.Err = batch.EventOrderBreach, breach
+	case row.Final():
+		event.Kind = batch.EventFinal
+	case w.Finding == store.Doubtful || (row.State == batch.Submitting && w.Finding != store.Undecidable):
+		event.Kind = batch.EventInDoubt
+	case w.Finding == store.Undecidable:
+		event.Kind, event.Err = batch.EventDecision, errors.New(row.Decision)
+	}
+	return event
+}
+
+func asError(e *batch.SubmissionError) error {
+	if e == nil {
+		return nil
+	}
+	return e
+}

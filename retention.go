@@ -1,0 +1,42 @@
+package dltbatch
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Retention prunes in chunks, with pauses, so that nobody waits for it.
+const (
+	pruneChunk = 500
+	prunePause = 100 * time.Millisecond // while there is more
+	pruneEvery = time.Minute
+)
+
+// retain removes batches that were final long ago, until ctx is done.
+func (e *engine) retain(ctx context.Context) {
+	q := store.PruneQuery{OlderThan: e.r.o.Retention, Limit: pruneChunk, Tombstone: e.r.buries}
+	for pause := prunePause; loop.Sleep(ctx, pause); {
+		var pruned store.Pruned
+		err := loop.Retry(ctx, func(err error) { e.r.trouble("retention", fmt.Errorf("prune: %w", err)) }, func() (err error) {
+			pruned, err = e.prune(ctx, q)
+			return err
+		})
+		if err != nil {
+			return // it stops
+		}
+		pause = pruneEvery
+		if pruned.More(q) {
+			pause = prunePause
+		}
+	}
+}
+
+func (e *engine) prune(ctx context.Context, q store.PruneQuery) (store.Pruned, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.r.o.ClaimTTL/4)
+	defer cancel()
+	return e.store("retention").Prune(ctx, q)
+}
