@@ -40,7 +40,8 @@ var house = []struct {
 	{"internal/loop", nil},
 	{"internal/await", []string{"batch", "internal/loop"}},
 	{"internal/keeper", []string{"store", "internal/loop"}},
-	{"internal/recorder", []string{"batch", "store", "internal/loop"}},
+	{"internal/inhand", []string{"batch", "store", "dlt"}},
+	{"internal/recorder", []string{"batch", "store", "internal/loop", "internal/inhand"}},
 }
 
 type listed struct {

@@ -91,14 +91,12 @@ var list = []mutant{
 
 	// At most once in effect (promise 3).
 	{
-		name: "what is minded gets no older", file: "monitor/mine.go", pkg: "monitor", test: "TestMindsWithoutTheStore",
-		old: "	f.PostedAgo += d\n",
-		new: "",
+		name: "what is minded gets no older", file: "internal/inhand/entry.go", pkg: "monitor", test: "TestAsksWithoutTheStore",
+		old: "\tf.PostedAgo += d\n", new: "",
 	},
 	{
-		name: "what is minded is the store's to give as well", file: "monitor/mine.go", pkg: "monitor", test: "TestMindsWithoutTheStore",
-		old: "	return m.o.Rules.PollInterval\n",
-		new: "	return check\n",
+		name: "what is minded is the store's to give as well", file: "internal/inhand/entry.go", pkg: "monitor", test: "TestAsksWithoutTheStore",
+		old: "\tcase asks, f.Live &&", new: "\tcase f.Live &&",
 	},
 	{
 		name: "Grace ignored", file: "monitor/decide.go", pkg: "monitor", test: "TestDecide.*",

@@ -8,56 +8,84 @@ var handOverList = []mutant{
 		old: "\tdefer m.asking.Wait()\n", new: "",
 	},
 	{
-		name: "a quick commit is a write of its own", file: "internal/recorder/held.go", pkg: "internal/recorder", test: "TestACommitAndItsAcceptanceAreOneWrite",
-		old: "if w := h.of[all[i].Key]; w != nil && w.o.Finding == store.Accepted {", new: "if w := h.of[all[i].Key]; w != nil && w.n < 0 {",
+		name: "in hand: a late answer of the store ends a newer claim", file: "internal/inhand/table.go", pkg: "internal/inhand", test: "TestALateAnswerOfTheStore",
+		old: "version != 0 && version < s.version", new: "version < 0",
 	},
 	{
-		name: "a commit that was told is a write of its own", file: "engine.go", pkg: ".", test: "TestACommitThatIsToldIsWrittenWithItsAcceptance",
-		old: "if quick && (names || ", new: "if quick && (!names && names || ",
+		name: "in hand: an early commit is lost with its row", file: "internal/inhand/entry.go", pkg: "internal/inhand", test: "TestACommitThatIsToldEarly",
+		old: "func (e *Entry) forget(out *Effects) {\n\te.flush(out)\n", new: "func (e *Entry) forget(out *Effects) {\n",
 	},
 	{
-		name: "a commit does not wait for the answer to its POST", file: "internal/recorder/held.go", pkg: ".", test: "TestACommitThatIsToldIsWrittenWithItsAcceptance",
-		old: "o.By == batch.ByMonitor && o.Was == nil", new: "false",
+		name: "in hand: an acceptance is lost when the batch is claimed again", file: "internal/inhand/entry.go", pkg: "internal/inhand", test: "TestEveryPhaseWithEveryEvent",
+		old: "\t\te.flush(out) // its claim has ended long ago", new: "\t\te.takeEarly() // its claim has ended long ago",
 	},
 	{
-		name: "a commit waits for ever for the answer to a POST", file: "internal/recorder/held.go", pkg: "internal/recorder", test: "TestACommitThatWasToldIsWritten",
-		old: "if h.first.IsZero() || until.Before(h.first) {", new: "if h.first.IsZero() {",
+		name: "in hand: what could not be written is followed on", file: "internal/inhand/entry.go", pkg: "internal/inhand", test: "TestEveryPhaseWithEveryEvent",
+		old: "\t\te.forget(&out) // the store's check finds out", new: "\t\te.flush(&out) // the store's check finds out",
 	},
 	{
-		name: "a commit waits for the acceptance of what was not accepted", file: "internal/recorder/recorder.go", pkg: "internal/recorder", test: "TestACommitThatWasToldIsWritten",
-		old: "ok := r.held.takeEarly(o.Key); ok {", new: "ok := r.held.takeEarly(o.Key); ok && o.Finding == store.Accepted {",
+		name: "in hand: the questions from memory are without bound", file: "internal/inhand/group.go", pkg: "internal/inhand", test: "TestWhatIsInHandIsBounded",
+		old: "Full: t.follows >= maxFollowed", new: "Full: t.follows < 0",
 	},
 	{
-		name: "an acceptance is held although the store waits for it", file: "internal/recorder/held.go", pkg: "internal/recorder", test: "TestAnAcceptanceDoesNotWaitForACommitThatWaitsForIt",
-		old: "off || len(h.of) >= maxHeld", new: "off && len(h.of) >= maxHeld",
+		name: "in hand: nobody writes what waits at a stop", file: "internal/inhand/schedule.go", pkg: "internal/inhand", test: "TestAnAcceptanceThatWaitsIsWritten",
+		old: "all := slices.Clone(h)", new: "all := slices.Clone(h)[:0]",
 	},
 	{
-		name: "what is told is held without bound", file: "internal/recorder/held.go", pkg: "internal/recorder", test: "TestWhatIsToldIsBounded",
-		old: " && len(h.of) < maxHeld {", new: " {",
+		name: "in hand: a run's lane goes on before its end", file: "internal/inhand/table.go", pkg: "internal/inhand", test: "TestLanesThatMayGoOn",
+		old: "case w.Applied.Row.Final() && !out:", new: "case w.Applied.Row.Final():",
 	},
 	{
-		name: "an acceptance waits for ever", file: "internal/recorder/recorder.go", pkg: "internal/recorder", test: "TestWhatIsHeldIsWritten",
-		old: "if at := r.held.firstDue(); !at.IsZero() {", new: "if at := r.held.firstDue(); at.Year() < 0 {",
+		name: "a quick commit is a write of its own", file: "internal/inhand/entry.go", pkg: "internal/inhand", test: "TestACommitAndItsAcceptanceAreOneWrite",
+		old: "\tcase e.Phase == Accepted:\n\t\to = join(e.Unwritten, o)\n", new: "\tcase e.Phase == Accepted:\n\t\tout.add(e.Unwritten)\n",
 	},
 	{
-		name: "an acceptance that is not committed at once waits on", file: "monitor/mine.go", pkg: "monitor", test: "TestMindsSoon",
-		old: "\t\t\tm.updater.Free(free)\n", new: "",
+		name: "a commit that was told is a write of its own", file: "internal/inhand/entry.go", pkg: ".", test: "TestACommitThatIsToldIsWrittenWithItsAcceptance",
+		old: "tells := f.Names && ", new: "tells := f.Names && !f.Live && ",
+	},
+	{
+		name: "a commit does not wait for the answer to its POST", file: "internal/inhand/entry.go", pkg: ".", test: "TestACommitThatIsToldIsWrittenWithItsAcceptance",
+		old: "case r.Hold <= 0 || f.Crowded:", new: "default:\n\t\t\te.commit(o, out)\n\t\tcase r.Hold < -1:",
+	},
+	{
+		name: "a commit waits for ever for the answer to a POST", file: "internal/inhand/entry.go", pkg: "internal/inhand", test: "TestACommitThatOvertakesItsAcceptance",
+		old: "now.Add(min(earlyFor, r.Hold))", new: "now.Add(24*time.Hour)",
+	},
+	{
+		name: "a commit waits for the acceptance of what was not accepted", file: "internal/inhand/entry.go", pkg: "internal/inhand", test: "TestACommitThatOvertakesItsAcceptance",
+		old: "if out.add(o); early != nil {", new: "if out.add(o); early != nil && o.Version < 0 {",
+	},
+	{
+		name: "an acceptance is held although the store waits for it", file: "internal/inhand/entry.go", pkg: "internal/inhand", test: "TestACommitThatOvertakesItsAcceptance",
+		old: "if e.Phase == Committing || !ev.MayWait", new: "if !ev.MayWait",
+	},
+	{
+		name: "what is told is held without bound", file: "internal/inhand/entry.go", pkg: "internal/inhand", test: "TestWhatIsInHandIsBounded",
+		old: "r.Hold <= 0 || f.Crowded:", new: "r.Hold <= 0:",
+	},
+	{
+		name: "an acceptance waits for ever", file: "internal/inhand/entry.go", pkg: "internal/inhand", test: "TestAnAcceptanceThatWaitsIsWritten",
+		old: "e.Due = Accepted, o, now.Add(r.Hold)", new: "e.Due = Accepted, o, now.Add(24*time.Hour)",
+	},
+	{
+		name: "an acceptance that is not committed at once waits on", file: "internal/inhand/entry.go", pkg: "monitor", test: "TestAsksBeforeTheAcceptanceIsWritten",
+		old: "\tcase e.Phase == Accepted:\n\t\te.flush(out)\n", new: "\tcase e.Phase == Accepted:\n",
 	},
 	{
 		name: "a run's acceptances wait for the ledger", file: "engine.go", pkg: ".", test: "TestARunIsAcknowledgedAtOnce",
-		old: "quick := e.order == nil && o.Was != nil && e", new: "quick := o.Was != nil && e",
+		old: "\tif e.reliant {\n\t\thold = 0", new: "\tif !e.reliant {\n\t\thold = 0",
 	},
 	{
 		name: "an acceptance that may not be repeated for long waits for the ledger", file: "engine.go", pkg: ".", test: "TestAnAcceptanceThatACrashWouldMakeADoubtIsWrittenAtOnce",
-		old: "return e.r.resend(service)", new: "return claimed.ResendUntil.After(claimed.DoubtSince) || e.r.resend(service)",
+		old: "return e.r.resend(o.Key.Service)", new: "return o.Was.ResendUntil.After(o.Was.DoubtSince) || e.r.resend(o.Key.Service)",
 	},
 	{
 		name: "an acceptance that may not be repeated at all waits for the ledger", file: "engine.go", pkg: ".", test: "TestAnAcceptanceThatACrashWouldMakeADoubtIsWrittenAtOnce",
-		old: "return e.r.resend(service)", new: "return claimed.ResendUntil.Equal(claimed.DoubtSince) || e.r.resend(service)",
+		old: "return e.r.resend(o.Key.Service)", new: "return o.Was.ResendUntil.Equal(o.Was.DoubtSince) || e.r.resend(o.Key.Service)",
 	},
 	{
-		name: "a verdict before the acceptance is recorded counts", file: "monitor/mine.go", pkg: "monitor", test: "TestMindsSoon",
-		old: "(st == nil || st.Reported != batch.ReportedCommitted)", new: "st == nil",
+		name: "a verdict before the acceptance is recorded counts", file: "monitor/ask.go", pkg: "monitor", test: "TestAsksBeforeTheAcceptanceIsWritten",
+		old: "!q.Unwritten || st != nil && st.Reported == batch.ReportedCommitted", new: "!q.Unwritten || st != nil",
 	},
 	{
 		name: "a claim's end is taken for its POST's", file: "store/outcome.go", pkg: "store", test: "TestCommitIsHeldByAnothersLiveClaim",
@@ -72,24 +100,24 @@ var handOverList = []mutant{
 		old: "r.next(wait || busy, linger.C)", new: "r.next(wait, linger.C)",
 	},
 	{
-		name: "asked about while the claim is live", file: "monitor/flights.go", pkg: "monitor", test: "TestWhatIsNotStoredAsAcceptedIsNotAskedAbout",
-		old: "case f.stored && !f.told && (st.ask", new: "case !f.told && (st.ask",
+		name: "asked about while the claim is live", file: "internal/inhand/group.go", pkg: "monitor", test: "TestWhatIsNotStoredAsAcceptedIsNotAskedAbout",
+		old: "case s.Phase == Open && s.group == nil:", new: "case (s.Phase == Open || s.Phase == Writing) && s.group == nil:",
 	},
 	{
-		name: "a verdict of a flight that is no commit is dropped", file: "monitor/flights.go", pkg: "monitor", test: "TestAnotherWordIsLookedInto",
-		old: "\t\t\tother = true\n", new: "\t\t\tother = false\n",
+		name: "a verdict of a flight that is no commit is dropped", file: "monitor/ask.go", pkg: "monitor", test: "TestAnotherWordIsDecidedAbout",
+		old: "\t\t\tif v.Outcome != nil {\n\t\t\t\tfound", new: "\t\t\tif v.Outcome != nil && (v.Outcome.Finding == store.IsCommitted || !rules.Told) {\n\t\t\t\tfound",
 	},
 	{
-		name: "events put polls off for ever", file: "monitor/flights.go", pkg: "monitor", test: "TestPollsAreNotPutOffForEver",
-		old: "|| now.Sub(f.began)+2*poll > patience", new: "|| patience == 0",
+		name: "events put polls off for ever", file: "internal/inhand/entry.go", pkg: "monitor", test: "TestPollsAreNotPutOffForEver",
+		old: " && now.Sub(e.Began)+2*r.PollInterval <= patience {", new: " && patience > 0 {",
 	},
 	{
-		name: "what a stream missed before it was live is left to the poll", file: "monitor/mine.go", pkg: "monitor", test: "TestAStreamThatComesAliveWhileTheAcceptanceIsWritten",
-		old: "m.adopt(group, f, m.o.Rules.PollInterval, true)", new: "_ = group",
+		name: "what a stream missed before it was live is left to the poll", file: "internal/inhand/entry.go", pkg: "monitor", test: "TestAStreamThatComesAliveWhileTheAcceptanceIsWritten",
+		old: "!f.Heard.Before(e.Began) || fresh && !e.Live", new: "!f.Heard.Before(e.Began.Add(2*time.Millisecond+ev.Took)) && e.Live",
 	},
 	{
-		name: "what was told before a POST is a reason to ask after it", file: "monitor/flights.go", pkg: "monitor", test: "TestWhatWasToldBeforeThePostIsNoReasonToAsk",
-		old: "time.Now().Add(-took)", new: "time.Now().Add(-100*time.Millisecond)",
+		name: "what was told before a POST is a reason to ask after it", file: "internal/inhand/entry.go", pkg: "monitor", test: "TestWhatWasToldBeforeThePostIsNoReasonToAsk",
+		old: "now.Add(-ev.Took)", new: "now.Add(-100*time.Millisecond)",
 	},
 	{
 		name: "a scan goes before what is named", file: "queuer/scan.go", pkg: "queuer", test: "TestANamedLaneDoesNotWaitForAScan",
@@ -132,8 +160,8 @@ var handOverList = []mutant{
 		old: "min(o.ScanInterval, o.PollInterval)", new: "o.ScanInterval",
 	},
 	{
-		name: "nobody says that a batch under way was fenced", file: "engine.go", pkg: ".", test: "TestALaneWhoseBatchAnotherInstanceDecidedIsLookedAt",
-		old: "e.queuer.Over(w.Key.Service)", new: "e.queuer.Over(w.Key.Service[:0])",
+		name: "nobody says that a batch under way was fenced", file: "internal/inhand/table.go", pkg: ".", test: "TestALaneWhoseBatchAnotherInstanceDecidedIsLookedAt",
+		old: "\t\tt.o.Over(s)\n", new: "\t\tt.o.Over(s[:0])\n",
 	},
 	{
 		name: "a lane whose batch was quick is left alone", file: "queuer/queuer.go", pkg: "queuer", test: "TestALaneWhoseBatchIsQuickIsLookedAt",

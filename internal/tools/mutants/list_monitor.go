@@ -64,9 +64,8 @@ var monitorList = []mutant{
 		new: "if to == \"\" {",
 	},
 	{
-		name: "shown: an event's question does not look", file: "monitor/flights.go", pkg: "monitor", test: "TestWhoHasShownAResendIsKept",
-		old: ` && shownBy(f, st, g.traits) == ""`,
-		new: "",
+		name: "shown: an event's question does not look", file: "monitor/decide.go", pkg: "monitor", test: "TestWhoHasShownAResendIsKept",
+		old: "\t\tseen = shownBy(d.f, d.k.Status, d.t)\n", new: "\t\tseen = \"\"\n",
 	},
 	{
 		name: "shown: written with every answer", file: "monitor/decide.go", pkg: "monitor", test: "TestDecideKeepsWhoHasShownAResend",
@@ -104,9 +103,8 @@ var monitorList = []mutant{
 		new: "applied[i].Ended()",
 	},
 	{
-		name: "divided: nobody is told why", file: "engine.go", pkg: ".", test: "TestADividedCircuitIsHalted",
-		old: "event.Err = errors.New(w.Applied.Halt)",
-		new: "_ = errors.New",
+		name: "divided: nobody is told why", file: "notify.go", pkg: ".", test: "TestADividedCircuitIsHalted",
+		old: "event.Err = errors.New(w.Applied.Halt)", new: "_ = errors.New",
 	},
 	{
 		name: "divided: an execution that nobody can tell of waits for StuckAfter", file: "monitor/decide.go", pkg: ".", test: "TestAnExecutionThatNobodyCanTellOf",

@@ -90,7 +90,7 @@ var ordersList = []mutant{
 		old: "answer{err == nil && did[i], err}", new: "answer{err == nil && did[i/len(group)], err}",
 	},
 	{
-		name: "what was told while an acceptance was written is forgotten", file: "monitor/flights.go", pkg: "monitor", test: "TestAnEventWhileTheAcceptanceIsWritten",
-		old: "f.missed = !st.heard.Before(f.began)", new: "",
+		name: "what was told while an acceptance was written is forgotten", file: "internal/inhand/entry.go", pkg: "monitor", test: "TestAnEventWhileTheAcceptanceIsWritten",
+		old: "missed := !f.Heard.Before(e.Began) || ", new: "missed := ",
 	},
 }

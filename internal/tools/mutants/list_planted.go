@@ -8,8 +8,8 @@ var plantedList = []mutant{
 		old: "m.DueIn(0) // what it would have told", new: "// what it would have told",
 	},
 	{
-		name: "the second generation of first sights is lost", file: "monitor/sightings.go", pkg: "monitor", test: "TestTheFirstSightIsKeptWhileItIsAskedAbout",
-		old: "s.now, s.old, s.since = map[sighting]time.Time{}, s.now, now", new: "s.now, s.old, s.since = map[sighting]time.Time{}, nil, now",
+		name: "the second generation of first sights is lost", file: "internal/inhand/table.go", pkg: "internal/inhand", test: "TestSightings",
+		old: "s.Phase != Watched && now.Sub(s.used) > t.keep", new: "s.Phase != Watched",
 	},
 	{
 		name: "a stop leaves rows leased", file: "monitor/monitor.go", pkg: "monitor", test: "TestAStopLeavesNoRowLeased",
@@ -26,7 +26,7 @@ var plantedList = []mutant{
 	// The recorder.
 	{
 		name: "a waiting commit is not tried again when its claim ends", file: "internal/recorder/recorder.go", pkg: "internal/recorder", test: "TestAWaitingCommitIsTriedAgainWhenItsClaimEnds",
-		old: "(joined || freed(again, group)):", new: "(joined || freed(nil, group)):",
+		old: "freed(again, group):", new: "freed(nil, group):",
 	},
 	{
 		name: "failed writes are never given up", file: "internal/recorder/recorder.go", pkg: "internal/recorder", test: "TestAFailedWriteIsGivenUpInTheEnd",

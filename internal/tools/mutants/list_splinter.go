@@ -94,8 +94,8 @@ var splinterList = []mutant{
 		old: "\t\t\theld = append(held, group[i])\n", new: "",
 	},
 	{
-		name: "asks that events trigger are not limited", file: "monitor/streams.go", pkg: "monitor", test: "TestAsksThatEventsTriggerAreRateLimited",
-		old: "limit := m.asked.Add(askPause)", new: "limit := m.asked",
+		name: "asks that events trigger are not limited", file: "internal/inhand/group.go", pkg: "monitor", test: "TestAsksThatEventsTriggerAreRateLimited",
+		old: "g.askAt = t.asked.Add(askPause)", new: "g.askAt = t.asked",
 	},
 	{
 		name: "a doubt is told as young as when its row was read", file: "monitor/ask.go", pkg: "monitor", test: "TestADoubtIsNeverToldYoungerThanItIs",
@@ -111,11 +111,11 @@ var splinterList = []mutant{
 	},
 	{
 		name: "a stream counts as live after its end", file: "monitor/streams.go", pkg: "monitor", test: "TestAStreamThatEndedSlowsNothing",
-		old: "\t\tst.live = false\n", new: "",
+		old: "\t\tm.table.Stream(st.key, false)\n", new: "",
 	},
 	{
 		name: "what was missed is not asked for when a stream is live again", file: "monitor/streams.go", pkg: "monitor", test: "TestABrokenStreamIsOpenedAgainAndAskedAfter",
-		old: "ask := e.Live || len(e.Statuses) == 0", new: "ask := !e.Live && len(e.Statuses) == 0",
+		old: "\tlook := e.Live\n", new: "\tlook := false\n",
 	},
 	{
 		name: "Await reads before it registers", file: "internal/await/await.go", pkg: ".", test: "TestAwaitMissesNothing",
