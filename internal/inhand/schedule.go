@@ -45,6 +45,7 @@ func (t *Table) due(now time.Time) (questions []Question, waited []store.Outcome
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.sweep(now)
+	waited, t.left = t.left, nil
 	for len(t.times) > 0 {
 		s := t.times[0]
 		if wait := s.at.Sub(now); wait > 0 && (len(questions) == 0 || wait >= grain) {

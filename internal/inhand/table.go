@@ -50,6 +50,7 @@ type Table struct {
 	follows int                          // entries in the phases Accepted and Open
 	watches int                          // entries in the phase Watched
 	waits   int                          // entries with an unwritten outcome
+	left    []store.Outcome              // for Run to write
 	asked   time.Time                    // when events last caused a question
 	swept   time.Time
 	spare   []*slot
@@ -192,7 +193,10 @@ func (t *Table) Since(row store.InFlight) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.slot(row.Key, now)
-	if s.since.IsZero() || s.version != row.Version {
+	switch {
+	case row.Version < s.version:
+		return 0 // the row has moved on since it was read
+	case s.since.IsZero() || s.version != row.Version:
 		s.version, s.since = row.Version, now
 	}
 	return now.Sub(s.since)
@@ -216,11 +220,10 @@ type Recorded struct {
 }
 
 // Written says that the store has answered about a group of outcomes. It wakes the lanes
-// concerned all at once, so that lanes that can go on together do.
+// concerned all at once, so that lanes that can go on together do. It writes nothing itself.
 func (t *Table) Written(group []Recorded) {
 	now := time.Now()
 	var free []batch.ServiceID
-	var early []store.Outcome
 	var over []batch.ServiceID
 	soonest := time.Duration(-1)
 	t.mu.Lock()
@@ -239,7 +242,7 @@ func (t *Table) Written(group []Recorded) {
 			free = append(free, w.Key.Service)
 		}
 		eff := t.writtenOne(w, now)
-		early = append(early, eff.Write()...)
+		t.leave(eff)
 		if eff.Notes && (soonest < 0 || eff.DueIn < soonest) {
 			soonest = eff.DueIn
 		}
@@ -257,7 +260,6 @@ func (t *Table) Written(group []Recorded) {
 	if soonest >= 0 {
 		t.o.Due(soonest)
 	}
-	t.write(early)
 }
 
 // writtenOne is Written for one outcome. What the store says about an older version than this
@@ -278,15 +280,25 @@ func (t *Table) writtenOne(w *Recorded, now time.Time) (out Effects) {
 }
 
 // Lost says that outcomes could not be written and were given up. Nothing is lost by that: the
-// claims or leases of their batches end, and any process asks the ledger.
+// claims or leases of their batches end, and any process asks the ledger. Lost writes nothing
+// itself.
 func (t *Table) Lost(all []store.Outcome) {
 	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i := range all {
-		if s := t.batches[all[i].Key]; s != nil {
-			t.step(s, &Event{Kind: Lost, Outcome: all[i]}, now)
+		if s := t.batches[all[i].Key]; s != nil && (all[i].Version == 0 || all[i].Version >= s.version) {
+			t.leave(t.step(s, &Event{Kind: Lost, Outcome: all[i]}, now))
 		}
+	}
+}
+
+// leave leaves outcomes for Run to write: the caller is the recorder, which would wait for
+// itself. t.mu is held.
+func (t *Table) leave(out Effects) {
+	if out.writes > 0 {
+		t.left = append(t.left, out.Write()...)
+		t.poke()
 	}
 }
 
@@ -335,7 +347,8 @@ func (t *Table) Unwatch(keys []batch.Key) {
 func (t *Table) Flush() {
 	t.mu.Lock()
 	now := time.Now()
-	var all []store.Outcome
+	all := t.left
+	t.left = nil
 	for _, s := range t.times.drain() {
 		if !s.Due.IsZero() {
 			out := t.step(s, &Event{Kind: IsDue}, now)

@@ -146,6 +146,33 @@ func TestALateAnswerOfTheStore(t *testing.T) {
 	})
 }
 
+// The recorder reports what it has written, and would wait for itself if the table wrote then.
+func TestNothingIsWrittenByTheRecordersOwnCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		block := make(chan struct{})
+		wrote := 0
+		r := start(t, func(o *inhand.Options) {
+			o.Write = func(all []store.Outcome) {
+				<-block
+				wrote += len(all)
+			}
+		})
+		r.Answered(posted("a"), 0)
+		r.claimed("b", "c")
+		doubt := posted("b")
+		doubt.Finding = store.Doubtful
+		r.Answered(doubt, 0)
+		r.Told([]store.Outcome{commit("b"), commit("c")})
+		r.wrote(posted("a"), batch.Pending, 3)
+		r.wrote(doubt, batch.Pending, 3)
+		r.Lost([]store.Outcome{posted("c")})
+		close(block)
+		synctest.Wait()
+		assert.Equal(t, 3, wrote, "Run writes it")
+		r.stop()
+	})
+}
+
 // Lanes go on when their batch is final, or when their run has been answered.
 func TestLanesThatMayGoOn(t *testing.T) {
 	for _, runs := range []bool{false, true} {

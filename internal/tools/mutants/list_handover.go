@@ -8,6 +8,10 @@ var handOverList = []mutant{
 		old: "\tdefer m.asking.Wait()\n", new: "",
 	},
 	{
+		name: "in hand: the recorder waits for itself", file: "internal/inhand/table.go", pkg: "internal/inhand", test: "TestNothingIsWrittenByTheRecordersOwnCall",
+		old: "t.left = append(t.left, out.Write()...)", new: "t.write(append(t.left, out.Write()...))",
+	},
+	{
 		name: "in hand: a late answer of the store ends a newer claim", file: "internal/inhand/table.go", pkg: "internal/inhand", test: "TestALateAnswerOfTheStore",
 		old: "version != 0 && version < s.version", new: "version < 0",
 	},
