@@ -143,7 +143,7 @@ func TestAsksBeforeTheAcceptanceIsWritten(t *testing.T) {
 		w.stored("s", "b")
 		w.mayWait = true
 		w.answered("s", "none", 0)
-		assert.Len(t, w.accepts, 1, "the others wait")
+		assert.Len(t, w.acceptances(), 1, "the others wait")
 		settle(first)
 		assert.Len(t, w.queries, 1)
 		assert.Equal(t, first, w.asked("a")[0]-begin)
@@ -156,7 +156,7 @@ func TestAsksBeforeTheAcceptanceIsWritten(t *testing.T) {
 			}
 		}
 		for _, id := range []batch.ID{"pending", "invalid", "none"} {
-			assert.Contains(t, w.accepts, key("s", id), "it is written")
+			assert.Contains(t, w.acceptances(), id, "it is written")
 		}
 		settle(20 * first)
 		assert.Len(t, w.asked("pending"), 1, "the rest is for who reads the row")
@@ -175,20 +175,20 @@ func TestAnAcceptanceDoesNotWaitInVain(t *testing.T) {
 		_, stop := w.start(t, nil)
 		settle(poll / 2)
 		w.answered("s", "a", 0)
-		assert.Empty(t, w.accepts)
+		assert.Empty(t, w.acceptances())
 		settle(first)
-		assert.Contains(t, w.accepts, key("s", "a"), "the request failed")
+		assert.Contains(t, w.acceptances(), batch.ID("a"), "the request failed")
 		w.answered("s", "b", 0)
 		settle(first)
 		assert.Len(t, w.queries, 1)
-		assert.Contains(t, w.accepts, key("s", "b"), "the ledger is left alone for now")
+		assert.Contains(t, w.acceptances(), batch.ID("b"), "the ledger is left alone for now")
 		stop()
 
 		w = newWorld()
 		w.mayWait = true
 		_, stop = w.start(t, func(o *monitor.Options) { o.Rules.FirstPoll = poll / 2 })
 		w.answered("s", "a", 0)
-		assert.Contains(t, w.accepts, key("s", "a"), "the first question is hardly sooner than the others")
+		assert.Contains(t, w.acceptances(), batch.ID("a"), "the first question is hardly sooner than the others")
 		stop()
 	})
 }

@@ -93,6 +93,16 @@ func (w *world) answered(service batch.ServiceID, id batch.ID, took time.Duratio
 	return w.accepts[o.Key].Check
 }
 
+// acceptances returns the ids of the acceptances that are written.
+func (w *world) acceptances() (ids []batch.ID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for key := range w.accepts {
+		ids = append(ids, key.ID)
+	}
+	return ids
+}
+
 // accepted puts a row into the store like the Runner that posted the batch.
 func (w *world) accepted(service batch.ServiceID, id batch.ID) {
 	w.add(service, id, w.answered(service, id, 0))

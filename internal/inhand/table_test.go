@@ -136,12 +136,14 @@ func TestALateAnswerOfTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
 		r.claimed("a") // version 2
+		r.Told([]store.Outcome{commit("a")})
+		time.Sleep(30 * time.Millisecond)
+		assert.Equal(t, []string{"20ms: is committed a"}, r.took(&r.writes))
 		old := posted("a")
 		old.Version = 1
 		r.Written([]inhand.Recorded{{Outcome: old, Applied: store.Applied{Ref: old.Ref, Result: store.Fenced, Row: store.Row{Version: 2}}}})
-		r.Told([]store.Outcome{commit("a")})
 		r.Answered(posted("a"), 0)
-		assert.Equal(t, []string{"0s: is committed a"}, r.took(&r.writes), "the entry is there still")
+		assert.Equal(t, []string{"30ms: accepted a"}, r.took(&r.writes), "its commit is being written, so it waits for nothing")
 		r.stop()
 	})
 }
