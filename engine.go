@@ -192,7 +192,7 @@ func (e *engine) tableOptions() inhand.Options {
 	}
 	_, events := e.r.ledger.Ledger.(dlt.EventSource)
 	return inhand.Options{
-		Rules:  inhand.Rules{FirstPoll: o.FirstPoll, PollInterval: o.PollInterval, Hold: hold, StuckAfter: o.StuckAfter},
+		Rules:  inhand.Rules{FirstPoll: o.FirstPoll, PollInterval: o.PollInterval, Hold: hold},
 		TTL:    o.ClaimTTL,
 		Traits: e.r.ledger.Traits, Events: events, Runs: e.reliant, MayWait: e.outlivesCrash,
 		Write: func(all []store.Outcome) {

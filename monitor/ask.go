@@ -115,24 +115,25 @@ func (m *Monitor) askHeld(ctx context.Context, g *group, of map[batch.Key]inhand
 	rules := m.o.Rules
 	rules.Told = m.table.Live(g.key)
 	var found []store.Outcome
-	var same []batch.Key
+	var same, left []batch.Key
 	var next []time.Duration
 	for _, f := range g.rows {
 		q, st := of[f.Key], byID[f.Key.ID]
-		wait := m.o.Rules.PollInterval
-		if !q.Unwritten || st != nil && st.Reported == batch.ReportedCommitted {
-			v := Decide(f, Known{Status: st, Seen: q.Seen}, g.traits, rules)
-			if v.Outcome != nil {
-				found = append(found, *v.Outcome)
-				continue
-			}
-			if !v.Resolve {
-				wait = v.Next
-			}
+		if q.Unwritten && (st == nil || st.Reported != batch.ReportedCommitted) {
+			left = append(left, f.Key) // its row is decided about once the acceptance is written
+			continue
 		}
-		same, next = append(same, f.Key), append(next, wait)
+		switch v := Decide(f, Known{Status: st, Seen: q.Seen}, g.traits, rules); {
+		case v.Outcome != nil:
+			found = append(found, *v.Outcome)
+		case v.Resolve: // which takes a lease
+			left = append(left, f.Key)
+		default:
+			same, next = append(same, f.Key), append(next, v.Next)
+		}
 	}
 	m.table.Put(found)
+	m.table.Leave(left)
 	m.check(ctx, m.table.Same(same, next))
 	return hangs(err)
 }

@@ -246,7 +246,7 @@ func (w *world) start(t *testing.T, change func(*monitor.Options)) (*monitor.Mon
 	}
 	var m *monitor.Monitor
 	w.table = inhand.New(inhand.Options{
-		Rules: inhand.Rules{FirstPoll: o.Rules.FirstPoll, PollInterval: o.Rules.PollInterval, Hold: time.Second, StuckAfter: o.Rules.StuckAfter},
+		Rules: inhand.Rules{FirstPoll: o.Rules.FirstPoll, PollInterval: o.Rules.PollInterval, Hold: time.Second},
 		TTL:   o.Rules.TTL, Traits: o.Traits, Events: o.Events != nil,
 		MayWait: func(store.Outcome) bool { return w.mayWait },
 		Write:   w.Put, WriteOne: func(o store.Outcome) { w.Put([]store.Outcome{o}) },

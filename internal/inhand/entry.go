@@ -64,8 +64,6 @@ type Rules struct {
 	PollInterval time.Duration // after which any process asks
 	// Hold is how long an acceptance waits at most; with 0 none waits.
 	Hold time.Duration
-	// StuckAfter is the age at which a poll must look at a batch.
-	StuckAfter time.Duration
 }
 
 // Facts are about the ledger and the table at the moment of an event.
@@ -76,8 +74,8 @@ type Facts struct {
 	Full  bool      // the table follows as many batches as it may
 	// Crowded: as many outcomes wait as may.
 	Crowded bool
-	// Stale and Vanish are the ledger's traits.
-	Stale, Vanish time.Duration
+	// Vanish is the ledger's trait.
+	Vanish time.Duration
 }
 
 // Kind is the kind of an [Event].
@@ -95,6 +93,8 @@ const (
 	Found
 	// Same: a question gave nothing to write; the next is to come after Next.
 	Same
+	// Left: a question gave an answer that needs a look with a lease: the store's check makes it.
+	Left
 	// Seen: the row was read from the store, and is due again after Next.
 	Seen
 	// IsDue: the time Entry.Due has come.
@@ -166,6 +166,8 @@ func (e Entry) Step(ev *Event, now time.Time, f Facts, r Rules) (Entry, Effects)
 		e.found(ev.Outcome, &out)
 	case Same:
 		e.same(ev.Next, now, f, r, &out)
+	case Left:
+		e.left(now, &out)
 	case Seen:
 		e.seen(ev, now, f)
 	case IsDue:
@@ -304,22 +306,27 @@ func (e *Entry) same(next time.Duration, now time.Time, f Facts, r Rules, out *E
 	case e.Phase != Open:
 	case f.Live:
 		e.Ask = time.Time{}
-		// A write for each question would cost more than the poll that it saves. And a poll
-		// comes in time to look at the age of the batch.
-		patience := r.StuckAfter
-		if f.Stale > 0 {
-			patience = min(patience, f.Stale)
-		}
-		if e.Check.Sub(now) <= r.PollInterval/2 && now.Sub(e.Began)+2*r.PollInterval <= patience {
+		// A write for each question would cost more than the poll that it saves.
+		if e.Check.Sub(now) <= r.PollInterval/2 {
 			e.Check = now.Add(r.PollInterval)
 			out.PutOff = true
 		}
 	default:
 		e.Ask = now.Add(next)
 		if !e.Ask.Before(e.Check) { // the store's check comes first
-			out.due(max(0, e.Check.Sub(now)))
-			*e = Entry{}
+			e.left(now, out)
 		}
+	}
+}
+
+// left leaves a row to the store's check.
+func (e *Entry) left(now time.Time, out *Effects) {
+	switch e.Phase {
+	case Accepted:
+		e.flush(out)
+	case Open:
+		out.due(max(0, e.Check.Sub(now)))
+		*e = Entry{}
 	}
 }
 

@@ -68,8 +68,8 @@ func (t *Table) Heard(name string, ask bool) {
 	if g.heard = now; !ask || !g.askAt.IsZero() {
 		return
 	}
-	if g.askAt = now; now.Sub(t.asked) < askPause {
-		g.askAt = t.asked.Add(askPause)
+	if g.askAt = now; now.Sub(t.lastAsk) < askPause {
+		g.askAt = t.lastAsk.Add(askPause)
 	}
 	t.poke()
 }
@@ -93,7 +93,7 @@ func (t *Table) groupOf(s batch.ServiceID) *group {
 // facts returns what a step must know beside the entry. t.mu is held.
 func (t *Table) facts(s *slot) Facts {
 	traits := t.o.Traits(s.key.Service)
-	f := Facts{Full: t.follows >= maxFollowed, Crowded: t.waits >= maxWaiting, Stale: traits.Stale, Vanish: traits.Vanish}
+	f := Facts{Full: t.follows >= maxFollowed, Crowded: t.waits >= maxWaiting, Vanish: traits.Vanish}
 	if !t.o.Events || len(t.groups) == 0 {
 		return f
 	}

@@ -20,7 +20,7 @@ const (
 	hold  = 50 * time.Millisecond
 )
 
-var rules = inhand.Rules{FirstPoll: first, PollInterval: poll, Hold: hold, StuckAfter: time.Hour}
+var rules = inhand.Rules{FirstPoll: first, PollInterval: poll, Hold: hold}
 
 // rig is a table that runs, and a record of its effects, each with its time.
 type rig struct {

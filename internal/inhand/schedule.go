@@ -91,7 +91,7 @@ func (t *Table) askGroups(now time.Time) (questions []Question) {
 		if g.askAt.IsZero() || g.askAt.After(now) {
 			continue
 		}
-		g.askAt, t.asked = time.Time{}, now
+		g.askAt, t.lastAsk = time.Time{}, now
 		open := slices.Clone(g.open)
 		slices.SortFunc(open, func(a, b *slot) int { return cmp.Or(a.Began.Compare(b.Began), cmp.Compare(a.Row.Row, b.Row.Row)) })
 		for _, s := range open {

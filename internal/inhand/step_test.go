@@ -66,6 +66,7 @@ var events = map[string]inhand.Event{
 	"told":                 {Kind: inhand.Told, Outcome: commit("a")},
 	"found commit":         {Kind: inhand.Found, Outcome: found("a", store.IsCommitted)},
 	"found pending":        {Kind: inhand.Found, Outcome: found("a", store.IsPending)},
+	"left":                 {Kind: inhand.Left},
 	"same":                 {Kind: inhand.Same, Next: first},
 	"same for long":        {Kind: inhand.Same, Next: 2 * poll},
 	"seen":                 {Kind: inhand.Seen, Row: store.InFlight{Ref: store.Ref{Key: key("a")}, Version: 9}, Next: poll},
@@ -91,6 +92,7 @@ func TestEveryPhaseWithEveryEvent(t *testing.T) {
 		found pending        | writing; is pending | writing; is pending | writing; accepted, is pending  | writing; is pending | writing; is pending     | committing; is pending | writing; is pending
 		same                 | none                | claimed             | writing; accepted              | writing             | open; ask               | committing            | watched
 		same for long        | none                | claimed             | writing; accepted              | writing             | none; due               | committing            | watched
+		left                 | none                | claimed             | writing; accepted              | writing             | none; due               | committing            | watched
 		seen                 | none                | claimed             | accepted; waits                | writing             | open                    | committing            | watched
 		due                  | none                | claimed             | writing; accepted              | writing             | open                    | committing            | watched
 		written pending      | open; ask           | open; ask           | open; accepted; ask            | open; ask           | open; ask               | committing; due       | open; ask
@@ -127,6 +129,7 @@ func TestPhasesWithALiveStream(t *testing.T) {
 		event           | none                | claimed             | accepted                    | open
 		accepted        | writing; accepted   | writing; accepted   | writing; accepted, accepted | writing; accepted
 		same            | none                | claimed             | writing; accepted           | open
+		left            | none                | claimed             | writing; accepted           | none; due
 		seen            | open                | claimed             | accepted; waits             | open
 		written pending | open; ask; due      | open; ask; due      | open; accepted; ask; due    | open; ask; due`
 	check(t, table, inhand.Facts{Live: true, Heard: now.Add(-time.Hour)}, in)

@@ -51,7 +51,7 @@ type Table struct {
 	watches int                          // entries in the phase Watched
 	waits   int                          // entries with an unwritten outcome
 	left    []store.Outcome              // for Run to write
-	asked   time.Time                    // when events last caused a question
+	lastAsk time.Time                    // when events last caused a question
 	swept   time.Time
 	spare   []*slot
 }
@@ -159,6 +159,13 @@ func (t *Table) take(all []store.Outcome, kind Kind) {
 // Same says that a question from memory gave nothing to write about some rows, which are to be
 // asked about again after next. It returns the rows whose check in the store is put off.
 func (t *Table) Same(keys []batch.Key, next []time.Duration) (due []store.Due) {
+	return t.asked(keys, func(i int) Event { return Event{Kind: Same, Next: next[i]} })
+}
+
+// Leave says that questions from memory gave answers that need a look with a lease.
+func (t *Table) Leave(keys []batch.Key) { t.asked(keys, func(int) Event { return Event{Kind: Left} }) }
+
+func (t *Table) asked(keys []batch.Key, what func(i int) Event) (due []store.Due) {
 	now := time.Now()
 	var waited []store.Outcome
 	soonest := time.Duration(-1)
@@ -169,7 +176,8 @@ func (t *Table) Same(keys []batch.Key, next []time.Duration) (due []store.Due) {
 			continue
 		}
 		ref := s.Row.Ref
-		out := t.step(s, &Event{Kind: Same, Next: next[i]}, now)
+		ev := what(i)
+		out := t.step(s, &ev, now)
 		waited = append(waited, out.Write()...)
 		if out.PutOff {
 			due = append(due, store.Due{Ref: ref, In: t.o.PollInterval})

@@ -73,7 +73,7 @@ var handOverList = []mutant{
 	},
 	{
 		name: "an acceptance that is not committed at once waits on", file: "internal/inhand/entry.go", pkg: "monitor", test: "TestAsksBeforeTheAcceptanceIsWritten",
-		old: "\tcase e.Phase == Accepted:\n\t\te.flush(out)\n", new: "\tcase e.Phase == Accepted:\n",
+		old: "\tcase Accepted:\n\t\te.flush(out)\n", new: "\tcase Accepted:\n",
 	},
 	{
 		name: "a run's acceptances wait for the ledger", file: "engine.go", pkg: ".", test: "TestARunIsAcknowledgedAtOnce",
@@ -89,7 +89,7 @@ var handOverList = []mutant{
 	},
 	{
 		name: "a verdict before the acceptance is recorded counts", file: "monitor/ask.go", pkg: "monitor", test: "TestAsksBeforeTheAcceptanceIsWritten",
-		old: "!q.Unwritten || st != nil && st.Reported == batch.ReportedCommitted", new: "!q.Unwritten || st != nil",
+		old: "q.Unwritten && (st == nil || st.Reported != batch.ReportedCommitted)", new: "q.Unwritten && st == nil",
 	},
 	{
 		name: "a claim's end is taken for its POST's", file: "store/outcome.go", pkg: "store", test: "TestCommitIsHeldByAnothersLiveClaim",
@@ -109,11 +109,11 @@ var handOverList = []mutant{
 	},
 	{
 		name: "a verdict of a flight that is no commit is dropped", file: "monitor/ask.go", pkg: "monitor", test: "TestAnotherWordIsDecidedAbout",
-		old: "\t\t\tif v.Outcome != nil {\n\t\t\t\tfound", new: "\t\t\tif v.Outcome != nil && (v.Outcome.Finding == store.IsCommitted || !rules.Told) {\n\t\t\t\tfound",
+		old: "\t\tcase v.Outcome != nil:\n\t\t\tfound = append(found, *v.Outcome)\n\t\tcase v.Resolve: // which", new: "\t\tcase v.Outcome != nil && v.Outcome.Finding == store.IsCommitted:\n\t\t\tfound = append(found, *v.Outcome)\n\t\tcase v.Resolve: // which",
 	},
 	{
-		name: "events put polls off for ever", file: "internal/inhand/entry.go", pkg: "monitor", test: "TestPollsAreNotPutOffForEver",
-		old: " && now.Sub(e.Began)+2*r.PollInterval <= patience {", new: " && patience > 0 {",
+		name: "events put polls off for ever", file: "monitor/ask.go", pkg: "monitor", test: "TestEventsDoNotPutOffEvidence",
+		old: "\t\tcase v.Resolve: // which takes a lease\n\t\t\tleft = append(left, f.Key)\n", new: "",
 	},
 	{
 		name: "what a stream missed before it was live is left to the poll", file: "internal/inhand/entry.go", pkg: "monitor", test: "TestAStreamThatComesAliveWhileTheAcceptanceIsWritten",

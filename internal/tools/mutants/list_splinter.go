@@ -95,7 +95,7 @@ var splinterList = []mutant{
 	},
 	{
 		name: "asks that events trigger are not limited", file: "internal/inhand/group.go", pkg: "monitor", test: "TestAsksThatEventsTriggerAreRateLimited",
-		old: "g.askAt = t.asked.Add(askPause)", new: "g.askAt = t.asked",
+		old: "g.askAt = t.lastAsk.Add(askPause)", new: "g.askAt = t.lastAsk",
 	},
 	{
 		name: "a doubt is told as young as when its row was read", file: "monitor/ask.go", pkg: "monitor", test: "TestADoubtIsNeverToldYoungerThanItIs",
