@@ -49,7 +49,7 @@ var handOverList = []mutant{
 	},
 	{
 		name: "a commit does not wait for the answer to its POST", file: "internal/inhand/entry.go", pkg: ".", test: "TestACommitThatIsToldIsWrittenWithItsAcceptance",
-		old: "case r.Hold <= 0 || f.Crowded:", new: "default:\n\t\t\te.commit(o, out)\n\t\tcase r.Hold < -1:",
+		old: "case r.Hold <= 0 || f.Crowded:", new: "case r.Hold <= 0 || f.Crowded || o.Was == nil:",
 	},
 	{
 		name: "a commit waits for ever for the answer to a POST", file: "internal/inhand/entry.go", pkg: "internal/inhand", test: "TestACommitThatOvertakesItsAcceptance",
@@ -102,10 +102,6 @@ var handOverList = []mutant{
 	{
 		name: "a busy recorder writes one by one", file: "internal/recorder/recorder.go", pkg: "internal/recorder", test: "TestVerdictsLingerAfterAWriteOfMany",
 		old: "r.next(wait || busy, linger.C)", new: "r.next(wait, linger.C)",
-	},
-	{
-		name: "asked about while the claim is live", file: "internal/inhand/group.go", pkg: "monitor", test: "TestWhatIsNotStoredAsAcceptedIsNotAskedAbout",
-		old: "case s.Phase == Open && s.group == nil:", new: "case (s.Phase == Open || s.Phase == Writing) && s.group == nil:",
 	},
 	{
 		name: "a verdict of a flight that is no commit is dropped", file: "monitor/ask.go", pkg: "monitor", test: "TestAnotherWordIsDecidedAbout",
