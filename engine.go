@@ -159,7 +159,6 @@ func (e *engine) run(ctx context.Context) error {
 		rooms.Wait()
 		kept()
 		keepers.Wait()
-		e.table.Flush()
 		e.recorder.Close()
 		<-recorded
 	}()

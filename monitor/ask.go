@@ -83,8 +83,7 @@ func (m *Monitor) ask(ctx context.Context, g *group) (hung bool) {
 	return hangs(err)
 }
 
-// askFromMemory asks about rows that the table has in hand. A row whose answer must be looked
-// into needs a lease, and is left to the store's check.
+// askFromMemory asks about rows that the table has in hand.
 func (m *Monitor) askFromMemory(ctx context.Context, all []inhand.Question) {
 	rows := make([]store.InFlight, len(all))
 	of := make(map[batch.Key]inhand.Question, len(all))
@@ -93,12 +92,12 @@ func (m *Monitor) askFromMemory(ctx context.Context, all []inhand.Question) {
 	}
 	for _, g := range m.group(rows) {
 		if wait := m.quietFor(g.key); wait > 0 {
-			m.same(ctx, g.rows, wait)
+			m.unasked(g.rows, wait)
 			continue
 		}
 		hand, ok := m.pool.Acquire(g.key)
 		if !ok {
-			m.same(ctx, g.rows, 2*minPause)
+			m.unasked(g.rows, 2*minPause)
 			continue
 		}
 		m.start(g.service, func() {
@@ -109,42 +108,47 @@ func (m *Monitor) askFromMemory(ctx context.Context, all []inhand.Question) {
 	}
 }
 
+// askHeld makes one request about rows in hand. A row whose answer must be looked into needs a
+// lease, and is left to the store's check.
 func (m *Monitor) askHeld(ctx context.Context, g *group, of map[batch.Key]inhand.Question) (hung bool) {
 	byID, err := m.statuses(ctx, g)
 	m.heard(ctx, g, byID, err)
 	rules := m.o.Rules
 	rules.Told = m.table.Live(g.key)
 	var found []store.Outcome
-	var same, left []batch.Key
-	var next []time.Duration
+	answers := make([]inhand.Answer, 0, len(g.rows))
 	for _, f := range g.rows {
 		q, st := of[f.Key], byID[f.Key.ID]
 		if q.Unwritten && (st == nil || st.Reported != batch.ReportedCommitted) {
-			left = append(left, f.Key) // its row is decided about once the acceptance is written
+			answers = append(answers, inhand.Answer{Key: f.Key, Kind: inhand.Waited}) // its row is decided about once the acceptance is written
 			continue
 		}
 		switch v := Decide(f, Known{Status: st, Seen: q.Seen}, g.traits, rules); {
 		case v.Outcome != nil:
 			found = append(found, *v.Outcome)
-		case v.Resolve: // which takes a lease
-			left = append(left, f.Key)
+		case v.Resolve:
+			answers = append(answers, inhand.Answer{Key: f.Key, Kind: inhand.Left})
 		default:
-			same, next = append(same, f.Key), append(next, v.Next)
+			answers = append(answers, inhand.Answer{Key: f.Key, Kind: inhand.Same, Next: v.Next, Said: names(st, f.State)})
 		}
 	}
 	m.table.Put(found)
-	m.table.Leave(left)
-	m.check(ctx, m.table.Same(same, next))
+	m.check(ctx, m.table.Asked(answers))
 	return hangs(err)
 }
 
-// same leaves rows of the table as they are, and asks about them after wait.
-func (m *Monitor) same(ctx context.Context, rows []store.InFlight, wait time.Duration) {
-	keys, next := make([]batch.Key, len(rows)), make([]time.Duration, len(rows))
+// names reports whether the ledger says that a batch is in this very state.
+func names(st *batch.Status, s batch.State) bool {
+	return st != nil && (st.Reported == batch.ReportedPending && s == batch.Pending || st.Reported == batch.ReportedValid && s == batch.Valid)
+}
+
+// unasked makes questions about rows in hand come again after wait.
+func (m *Monitor) unasked(rows []store.InFlight, wait time.Duration) {
+	answers := make([]inhand.Answer, len(rows))
 	for i, f := range rows {
-		keys[i], next[i] = f.Key, wait
+		answers[i] = inhand.Answer{Key: f.Key, Kind: inhand.Unasked, Next: wait}
 	}
-	m.check(ctx, m.table.Same(keys, next))
+	m.table.Asked(answers)
 }
 
 // heard records how a status request went, and reports trouble.

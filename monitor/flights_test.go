@@ -185,19 +185,21 @@ func TestPollsAreNotPutOffForEver(t *testing.T) {
 
 // A poll that has to look for evidence comes, however many events there are.
 func TestEventsDoNotPutOffEvidence(t *testing.T) {
-	told(t, saying(batch.ReportedValid), func(w *world, m *monitor.Monitor, events *wires) {
-		w.mu.Lock()
-		w.traits.Resolves, w.traits.Stale = true, 3*poll
-		w.mu.Unlock()
-		w.resolve = func(context.Context, batch.Attempt) (dlt.Evidence, error) { return dlt.NotCommitted, nil }
-		w.add("s", "a", w.answered("s", "a", 0), func(r *row) { r.State = batch.Valid })
-		w.stored("s", "a", func(r *store.Row) { r.State = batch.Valid })
-		for range 60 {
-			events.tell(t, "", dlt.Event{})
-			settle(poll / 5)
-		}
-		assert.Contains(t, w.found(), "a not committed")
-	})
+	for _, said := range []batch.Reported{batch.ReportedValid, batch.ReportedUnknown} {
+		told(t, saying(said), func(w *world, m *monitor.Monitor, events *wires) {
+			w.mu.Lock()
+			w.traits.Resolves, w.traits.Stale, w.traits.Grace = true, 3*poll, 10*time.Millisecond
+			w.mu.Unlock()
+			w.resolve = func(context.Context, batch.Attempt) (dlt.Evidence, error) { return dlt.NotCommitted, nil }
+			w.add("s", "a", w.answered("s", "a", 0), func(r *row) { r.State = batch.Valid })
+			w.stored("s", "a", func(r *store.Row) { r.State, r.ResendUntil = batch.Valid, time.Now() })
+			for range 60 {
+				events.tell(t, "", dlt.Event{})
+				settle(poll / 5)
+			}
+			assert.Contains(t, w.found(), "a not committed", said)
+		})
+	}
 }
 
 // A batch that was accepted before the stream was live is asked about like the rest from its

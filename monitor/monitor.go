@@ -159,7 +159,7 @@ func (m *Monitor) round(ctx context.Context) {
 		if err != nil {
 			return // it stops
 		}
-		m.dispatch(ctx, rows, asked, m.wake)
+		m.dispatch(ctx, rows, asked, m.wake, false)
 		if len(rows) < m.o.Batches {
 			return
 		}
@@ -167,11 +167,11 @@ func (m *Monitor) round(ctx context.Context) {
 }
 
 // dispatch gives the requests about rows to free hands. then is when the store was asked for
-// rows; free has an element when a hand may be free.
-func (m *Monitor) dispatch(ctx context.Context, rows []store.InFlight, then time.Time, free <-chan struct{}) {
+// rows; free has an element when a hand may be free. told says that an event is the reason.
+func (m *Monitor) dispatch(ctx context.Context, rows []store.InFlight, then time.Time, free <-chan struct{}, told bool) {
 	var put []store.Due
 	for _, g := range m.group(rows) {
-		g.read, g.told = then, free == m.event
+		g.read, g.told = then, told
 		if wait := m.quietFor(g.key); wait > 0 {
 			put = append(put, dueIn(g.rows, wait)...)
 			continue

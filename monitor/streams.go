@@ -23,7 +23,6 @@ type stream struct {
 	cancel   context.CancelFunc
 	used     time.Time // last followed
 	idle     time.Duration
-	live     bool
 	look     bool // an event may have been missed: look at all batches under way
 }
 
@@ -32,8 +31,8 @@ const (
 	// last Follow: a doubt waits for LateArrival, and the log of the stream that settles it
 	// must reach as far.
 	streamIdle = 5 * time.Minute
-	// askPause is the least time between two asks that events trigger.
-	askPause = 10 * time.Millisecond
+	// lookPause is the least time between two looks that events trigger.
+	lookPause = 10 * time.Millisecond
 	// askServices is how many services one selection for an ask names.
 	askServices = 250
 	// Reconnecting starts soon, since a broken stream is only slower, never wrong.
@@ -165,7 +164,11 @@ func (m *Monitor) tell(st *stream, e dlt.Event) {
 			Finding: store.IsCommitted, Attempt: s.Attempt, Receipts: s.Receipts,
 		})
 	}
-	m.table.Stream(st.key, true)
+	m.mu.Lock()
+	if m.streams[st.key] == st { // else it was closed meanwhile
+		m.table.Stream(st.key, true)
+	}
+	m.mu.Unlock()
 	m.table.Told(found)
 	if !look && len(found) > 0 {
 		return
@@ -179,11 +182,11 @@ func (m *Monitor) tell(st *stream, e dlt.Event) {
 	}
 }
 
-// lookSoon schedules a look at rows, at least askPause after the last. m.mu is held.
+// lookSoon schedules a look at rows, at least lookPause after the last. m.mu is held.
 func (m *Monitor) lookSoon() {
 	if m.lookAt.IsZero() {
 		m.lookAt = time.Now()
-		if limit := m.looked.Add(askPause); m.lookAt.Before(limit) {
+		if limit := m.looked.Add(lookPause); m.lookAt.Before(limit) {
 			m.lookAt = limit
 		}
 		poke(m.event)
@@ -248,7 +251,7 @@ func (m *Monitor) look(ctx context.Context) {
 		if err != nil {
 			return // it stops
 		}
-		m.dispatch(ctx, rows, asked, m.event)
+		m.dispatch(ctx, rows, asked, m.event, true)
 		services = services[n:]
 	}
 }

@@ -3,6 +3,7 @@ package monitor
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -24,13 +25,15 @@ func (m *Monitor) watch(ctx context.Context) {
 // watchOnce asks about all of them, and returns the time to the next look.
 func (m *Monitor) watchOnce(ctx context.Context) time.Duration {
 	var rows []store.InFlight
+	pause := time.Duration(math.MaxInt64)
 	for _, key := range m.table.Watched() {
 		rows = append(rows, store.InFlight{Ref: store.Ref{Key: key}})
+		pause = min(pause, m.o.Traits(key.Service).Vanish/10)
 	}
-	pause := m.o.Rules.PollInterval
-	if len(rows) > 0 {
-		pause = max(pause, m.o.Traits(rows[0].Key.Service).Vanish/10)
+	if len(rows) == 0 {
+		pause = 0
 	}
+	pause = max(pause, m.o.Rules.PollInterval)
 	var gone []batch.Key
 	for _, g := range m.group(rows) {
 		statuses, err := m.statuses(ctx, g)

@@ -1,11 +1,12 @@
 // Package inhand is the table of what this process has in hand: everything that it knows, beyond
 // the database, about the batches that it has claimed or follows. There is one entry for each
-// batch. The queuer, the submitter, the monitor and the recorder report events to the table and
-// carry out what it answers; none of them calls another. Nothing in the table is needed for a
-// promise: after a crash the database knows enough.
+// batch. The queuer, the submitter, the monitor and the recorder report events to the table, and
+// its effects are carried out by them. Nothing in the table is needed for a promise: after a
+// crash the database knows enough.
 package inhand
 
 import (
+	"math"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -28,7 +29,8 @@ const (
 	Writing
 	// Open: the store says Pending or Valid, and this process asks about the batch from memory.
 	Open
-	// Committing: the commit is known and is being written.
+	// Committing: the commit is known, and is being written or waits in the recorder for the end
+	// of a live claim.
 	Committing
 	// Watched: the store says Committed, and the ledger may yet take that back.
 	Watched
@@ -91,10 +93,15 @@ const (
 	Told
 	// Found: a question gave an Outcome.
 	Found
-	// Same: a question gave nothing to write; the next is to come after Next.
+	// Same: the ledger's answer leaves the row as it is; the next question is to come after Next.
+	// With Said the ledger has named the very state that the row is in.
 	Same
-	// Left: a question gave an answer that needs a look with a lease: the store's check makes it.
+	// Unasked: a question could not be asked, and is to come again after Next.
+	Unasked
+	// Left: the answer needs a look at the row with a lease: the store's check makes it.
 	Left
+	// Waited: a question about an acceptance that is not written found no commit.
+	Waited
 	// Seen: the row was read from the store, and is due again after Next.
 	Seen
 	// IsDue: the time Entry.Due has come.
@@ -115,7 +122,8 @@ type Event struct {
 	// MayWait, of Answered, says that the acceptance may wait for the ledger's next word: a
 	// crash meanwhile would cost time, and leave no doubt.
 	MayWait bool
-	Next    time.Duration // of Same and Seen
+	Next    time.Duration // of Same, Unasked and Seen
+	Said    bool          // of Same
 }
 
 // Effects are the consequences of an event.
@@ -165,9 +173,15 @@ func (e Entry) Step(ev *Event, now time.Time, f Facts, r Rules) (Entry, Effects)
 	case Found:
 		e.found(ev.Outcome, &out)
 	case Same:
-		e.same(ev.Next, now, f, r, &out)
+		e.same(ev, now, f, r, &out)
+	case Unasked:
+		e.unasked(ev.Next, now, f, &out)
 	case Left:
 		e.left(now, &out)
+	case Waited:
+		if e.Phase == Accepted {
+			e.flush(&out)
+		}
 	case Seen:
 		e.seen(ev, now, f)
 	case IsDue:
@@ -298,33 +312,47 @@ func (e *Entry) takeEarly() *store.Outcome {
 	return &o
 }
 
-// same takes a question's answer that leaves the row as it is.
-func (e *Entry) same(next time.Duration, now time.Time, f Facts, r Rules, out *Effects) {
+// same takes an answer that leaves the row as it is. With a live stream the next event causes the
+// next question. The store's check is put off if the ledger has just confirmed the row's state,
+// and only if the check is near: a write for each question would cost more than the poll that it
+// saves.
+func (e *Entry) same(ev *Event, now time.Time, f Facts, r Rules, out *Effects) {
+	switch {
+	case e.Phase != Open:
+	case f.Live:
+		e.Ask = time.Time{}
+		if ev.Said && e.Check.Sub(now) <= r.PollInterval/2 {
+			e.Check = now.Add(r.PollInterval)
+			out.PutOff = true
+		}
+	default:
+		e.again(ev.Next, now, out)
+	}
+}
+
+// unasked makes a question come again.
+func (e *Entry) unasked(next time.Duration, now time.Time, f Facts, out *Effects) {
 	switch {
 	case e.Phase == Accepted:
 		e.flush(out)
 	case e.Phase != Open:
 	case f.Live:
-		e.Ask = time.Time{}
-		// A write for each question would cost more than the poll that it saves.
-		if e.Check.Sub(now) <= r.PollInterval/2 {
-			e.Check = now.Add(r.PollInterval)
-			out.PutOff = true
-		}
-	default:
 		e.Ask = now.Add(next)
-		if !e.Ask.Before(e.Check) { // the store's check comes first
-			e.left(now, out)
-		}
+	default:
+		e.again(next, now, out)
+	}
+}
+
+// again asks after next, unless the store's check comes first.
+func (e *Entry) again(next time.Duration, now time.Time, out *Effects) {
+	if e.Ask = now.Add(next); !e.Ask.Before(e.Check) {
+		e.left(now, out)
 	}
 }
 
 // left leaves a row to the store's check.
 func (e *Entry) left(now time.Time, out *Effects) {
-	switch e.Phase {
-	case Accepted:
-		e.flush(out)
-	case Open:
+	if e.Phase == Open {
 		out.due(max(0, e.Check.Sub(now)))
 		*e = Entry{}
 	}
@@ -378,7 +406,7 @@ func (e *Entry) written(ev *Event, now time.Time, f Facts, r Rules, out *Effects
 	case row.State == batch.Committed && f.Vanish > 0:
 		*e = Entry{Phase: Watched, Until: now.Add(f.Vanish)}
 	case row.Final(), row.State.Claimable():
-		if row.Final() {
+		if row.State == batch.Committed {
 			e.Unwritten, e.Due = store.Outcome{}, time.Time{} // the store knows
 		}
 		e.forget(out)
@@ -394,11 +422,16 @@ func (e *Entry) written(ev *Event, now time.Time, f Facts, r Rules, out *Effects
 // POST began may have been about it: then one question follows soon. So it does where the
 // stream went live after the acceptance.
 func (e *Entry) opened(ev *Event, now time.Time, f Facts, r Rules, out *Effects) {
-	o := ev.Outcome
-	f.Full = f.Full && e.Phase != Open
+	o, fresh := ev.Outcome, ev.Outcome.Finding == store.Accepted
 	row := ev.Applied.Row.InFlight(ev.Applied.Ref, o.Budget, ev.Applied.Row.LastPost)
+	known := fresh
+	if old := e.Aged(now); !fresh && (old.State == batch.Pending || old.State == batch.Valid) {
+		// The monitor's outcome knows neither budget nor ages.
+		row.Budget, row.PostedAgo, row.Age, row.DoubtAgo = old.Budget, old.PostedAgo, old.Age, old.DoubtAgo
+		row.ResendLeft, row.SettleLeft = old.ResendLeft, old.SettleLeft
+		known = true
+	}
 	early := e.takeEarly()
-	fresh := o.Finding == store.Accepted
 	switch {
 	case early != nil:
 		early.Ref, early.Version, early.Was = row.Ref, row.Version, row.Was
@@ -406,17 +439,14 @@ func (e *Entry) opened(ev *Event, now time.Time, f Facts, r Rules, out *Effects)
 		e.Phase = Committing
 	case e.Phase == Committing: // the commit is being written
 		out.due(o.Check)
-	case f.Live && !f.Full:
-		if e.Began.IsZero() {
-			e.Began = now.Add(-row.PostedAgo)
-		}
+	case f.Live && known && (!f.Full || o.Check >= r.PollInterval):
 		missed := !f.Heard.Before(e.Began) || fresh && !e.Live
 		e.Phase, e.Row, e.Read, e.Check, e.Ask = Open, row, now, now.Add(o.Check), time.Time{}
 		if missed {
 			e.Ask = now.Add(r.FirstPoll)
 		}
 		out.due(o.Check)
-	case !f.Live && fresh && r.polls() && !f.Full && o.Check >= r.PollInterval:
+	case !f.Live && fresh && r.polls() && o.Check >= r.PollInterval:
 		e.Phase, e.Row, e.Read, e.Check = Open, row, now, now.Add(r.PollInterval)
 		e.Ask = now.Add(r.FirstPoll)
 	default:
@@ -431,8 +461,8 @@ func (e *Entry) Aged(now time.Time) store.InFlight {
 	f.PostedAgo += d
 	f.Age += d
 	f.DoubtAgo += d
-	f.ResendLeft -= d
-	f.SettleLeft -= d
+	f.ResendLeft = max(f.ResendLeft, math.MinInt64+d) - d // a row without a doubt has the least of all
+	f.SettleLeft = max(f.SettleLeft, math.MinInt64+d) - d
 	f.CheckIn -= d
 	return f
 }

@@ -82,22 +82,26 @@ func (t *Table) Live(name string) bool {
 	return g != nil && g.live
 }
 
-// groupOf returns the group of a service; nil for none. t.mu is held.
-func (t *Table) groupOf(s batch.ServiceID) *group {
-	if !t.o.Events || len(t.groups) == 0 {
-		return nil
-	}
-	return t.groups[Group(t.o.Traits(s), s)]
+// about is what an entry's steps must know about its service.
+type about struct {
+	group  string // "" where the ledger streams no events
+	vanish time.Duration
 }
 
-// facts returns what a step must know beside the entry. t.mu is held.
-func (t *Table) facts(s *slot) Facts {
-	traits := t.o.Traits(s.key.Service)
-	f := Facts{Full: t.follows >= maxFollowed, Crowded: t.waits >= maxWaiting, Vanish: traits.Vanish}
-	if !t.o.Events || len(t.groups) == 0 {
-		return f
+// about asks the client, and so is called without a lock.
+func (t *Table) about(s batch.ServiceID) about {
+	traits := t.o.Traits(s)
+	a := about{vanish: traits.Vanish}
+	if t.o.Events {
+		a.group = Group(traits, s)
 	}
-	if g := t.groups[Group(traits, s.key.Service)]; g != nil {
+	return a
+}
+
+// facts returns the facts for a step. t.mu is held.
+func (t *Table) facts(s *slot) Facts {
+	f := Facts{Full: t.follows >= maxFollowed, Crowded: t.waits >= maxWaiting || !t.running, Vanish: s.about.vanish}
+	if g := t.groups[s.about.group]; g != nil {
 		f.Live, f.Names, f.Heard = g.live, g.live && g.names, g.heard
 	}
 	return f
@@ -108,7 +112,7 @@ func (t *Table) facts(s *slot) Facts {
 func (t *Table) join(s *slot) {
 	switch {
 	case s.Phase == Open && s.group == nil:
-		if g := t.groupOf(s.key.Service); g != nil {
+		if g := t.groups[s.about.group]; g != nil {
 			s.group, s.place = g, len(g.open)
 			g.open = append(g.open, s)
 		}

@@ -106,6 +106,7 @@ func start(t *testing.T, change func(*inhand.Options)) *rig {
 			r.note(&r.asks, "%s", text)
 		})
 	}()
+	synctest.Wait()
 	r.stop = func() {
 		cancel()
 		<-done
@@ -158,7 +159,7 @@ func (r *rig) open(id string) {
 	r.claimed(id)
 	o := posted(id)
 	r.Answered(o, 0)
-	r.Same([]batch.Key{o.Key}, []time.Duration{0})
+	r.Asked([]inhand.Answer{{Key: o.Key, Kind: inhand.Waited}})
 	o.Check = poll
 	r.wrote(o, batch.Pending, 3)
 	r.took(&r.writes)

@@ -44,7 +44,6 @@ func (t *Table) poke() {
 func (t *Table) due(now time.Time) (questions []Question, waited []store.Outcome, next time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.sweep(now)
 	waited, t.left = t.left, nil
 	for len(t.times) > 0 {
 		s := t.times[0]
@@ -66,6 +65,7 @@ func (t *Table) due(now time.Time) (questions []Question, waited []store.Outcome
 		t.set(s, e, now)
 	}
 	questions = append(questions, t.askGroups(now)...)
+	t.sweep(now)
 	next = t.keep // for the sweep
 	if len(t.times) > 0 {
 		next = t.times[0].at.Sub(now)
@@ -97,7 +97,7 @@ func (t *Table) askGroups(now time.Time) (questions []Question) {
 		for _, s := range open {
 			e := s.Entry
 			if e.Ask = (time.Time{}); now.Sub(e.Began) > followFor {
-				e = Entry{}
+				e = Entry{} // nothing waits in phase Open
 			} else if !s.asked.Equal(now) {
 				questions = append(questions, t.question(s, now))
 			}

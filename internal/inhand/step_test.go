@@ -28,7 +28,7 @@ func in(p inhand.Phase) inhand.Entry {
 		e.Unwritten, e.Due = posted("a"), now.Add(hold)
 	case inhand.Open:
 		e.Row = store.InFlight{Ref: store.Ref{Key: key("a"), Row: 7}, Version: 3, State: batch.Pending, Attempt: 1}
-		e.Read, e.Began, e.Check = now, now, now.Add(poll)
+		e.Read, e.Began, e.Check = now, now, now.Add(poll/2)
 	case inhand.Watched:
 		e.Until = now.Add(time.Minute)
 	}
@@ -67,6 +67,10 @@ var events = map[string]inhand.Event{
 	"found commit":         {Kind: inhand.Found, Outcome: found("a", store.IsCommitted)},
 	"found pending":        {Kind: inhand.Found, Outcome: found("a", store.IsPending)},
 	"left":                 {Kind: inhand.Left},
+	"waited":               {Kind: inhand.Waited},
+	"unasked":              {Kind: inhand.Unasked, Next: first},
+	"said":                 {Kind: inhand.Same, Next: poll, Said: true},
+	"written valid":        written(found("a", store.IsValid), batch.Valid),
 	"same":                 {Kind: inhand.Same, Next: first},
 	"same for long":        {Kind: inhand.Same, Next: 2 * poll},
 	"seen":                 {Kind: inhand.Seen, Row: store.InFlight{Ref: store.Ref{Key: key("a")}, Version: 9}, Next: poll},
@@ -90,12 +94,15 @@ func TestEveryPhaseWithEveryEvent(t *testing.T) {
 		told                 | none; waits         | claimed; waits      | committing; is committed       | writing; waits      | committing; is committed | committing           | watched
 		found commit         | committing; is committed | committing; is committed | committing; is committed | committing; is committed | committing; is committed | committing; is committed | committing; is committed
 		found pending        | writing; is pending | writing; is pending | writing; accepted, is pending  | writing; is pending | writing; is pending     | committing; is pending | writing; is pending
-		same                 | none                | claimed             | writing; accepted              | writing             | open; ask               | committing            | watched
-		same for long        | none                | claimed             | writing; accepted              | writing             | none; due               | committing            | watched
-		left                 | none                | claimed             | writing; accepted              | writing             | none; due               | committing            | watched
+		same                 | none                | claimed             | accepted; waits                | writing             | open; ask               | committing            | watched
+		same for long        | none                | claimed             | accepted; waits                | writing             | none; due               | committing            | watched
+		unasked              | none                | claimed             | writing; accepted              | writing             | open; ask               | committing            | watched
+		left                 | none                | claimed             | accepted; waits                | writing             | none; due               | committing            | watched
+		waited               | none                | claimed             | writing; accepted              | writing             | open                    | committing            | watched
 		seen                 | none                | claimed             | accepted; waits                | writing             | open                    | committing            | watched
 		due                  | none                | claimed             | writing; accepted              | writing             | open                    | committing            | watched
 		written pending      | open; ask           | open; ask           | open; accepted; ask            | open; ask           | open; ask               | committing; due       | open; ask
+		written valid        | none; due           | none; due           | none; accepted; due            | none; due           | none; due               | committing; due       | none; due
 		written doubt        | none; due           | none; due           | none; accepted; due            | none; due           | none; due               | none; due             | none; due
 		written queued       | none                | none                | none; accepted                 | none                | none                    | none                  | none
 		written committed    | none                | none                | none; accepted                 | none                | none                    | none                  | none
@@ -128,8 +135,11 @@ func TestPhasesWithALiveStream(t *testing.T) {
 	table := `
 		event           | none                | claimed             | accepted                    | open
 		accepted        | writing; accepted   | writing; accepted   | writing; accepted, accepted | writing; accepted
-		same            | none                | claimed             | writing; accepted           | open
-		left            | none                | claimed             | writing; accepted           | none; due
+		same            | none                | claimed             | accepted; waits             | open
+		said            | none                | claimed             | accepted; waits             | open; put off
+		unasked         | none                | claimed             | writing; accepted           | open; ask
+		left            | none                | claimed             | accepted; waits             | none; due
+		written valid   | none; due           | none; due           | none; accepted; due         | open; due
 		seen            | open                | claimed             | accepted; waits             | open
 		written pending | open; ask; due      | open; ask; due      | open; accepted; ask; due    | open; ask; due`
 	check(t, table, inhand.Facts{Live: true, Heard: now.Add(-time.Hour)}, in)
@@ -189,6 +199,9 @@ func cell(e inhand.Entry, out inhand.Effects) string {
 	}
 	if out.Notes {
 		words = append(words, "due")
+	}
+	if out.PutOff {
+		words = append(words, "put off")
 	}
 	return strings.Join(words, "; ")
 }

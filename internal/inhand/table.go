@@ -11,7 +11,7 @@ import (
 )
 
 // Options of a table; all must be set except Events. The functions are called without a lock,
-// and may block, but not on the table.
+// and may block, but not on the table; Written and Lost call neither Write nor WriteOne.
 type Options struct {
 	Rules
 	TTL    time.Duration // of this process's claims
@@ -52,6 +52,8 @@ type Table struct {
 	waits   int                          // entries with an unwritten outcome
 	left    []store.Outcome              // for Run to write
 	lastAsk time.Time                    // when events last caused a question
+	sights  sightings
+	running bool // Run keeps the times; else nothing waits
 	swept   time.Time
 	spare   []*slot
 }
@@ -60,8 +62,9 @@ type Table struct {
 type slot struct {
 	Entry
 	key     batch.Key
-	version int64     // the newest that this process knows
-	since   time.Time // when the row was first seen at that version, with its claim over
+	about   about
+	version int64 // the newest that this process has claimed or written
+	claim   int64 // of this process's last claim
 	used    time.Time
 	group   *group // in phase Open, where the ledger streams events
 	place   int    // in group.open
@@ -89,20 +92,21 @@ const (
 
 // New returns an empty table.
 func New(o Options) *Table {
+	keep := max(10*time.Minute, 4*o.TTL)
 	return &Table{
-		o: o, keep: max(10*time.Minute, 4*o.TTL), wake: make(chan struct{}, 1), swept: time.Now(),
+		o: o, keep: keep, sights: sightings{keep: keep}, wake: make(chan struct{}, 1), swept: time.Now(),
 		batches: map[batch.Key]*slot{}, groups: map[string]*group{}, runs: map[batch.ServiceID]batch.ID{},
 	}
 }
 
 // Claimed says that this process has claimed a run, and is about to post it.
 func (t *Table) Claimed(run store.ClaimedRun) {
-	now := time.Now()
+	now, about := time.Now(), t.about(run.Service)
 	var late []store.Outcome
 	t.mu.Lock()
 	for _, c := range run.Batches {
-		s := t.slot(c.Key, now)
-		s.version, s.since = c.Version, time.Time{}
+		s := t.slot(c.Key, about, now)
+		s.version, s.claim = c.Version, c.Version
 		out := t.step(s, &Event{Kind: IsClaimed}, now)
 		late = append(late, out.Write()...)
 	}
@@ -115,10 +119,10 @@ func (t *Table) Claimed(run store.ClaimedRun) {
 
 // Answered says that an attempt has ended with an outcome, after a request that took so long.
 func (t *Table) Answered(o store.Outcome, took time.Duration) {
-	now := time.Now()
+	now, about := time.Now(), t.about(o.Key.Service)
 	ev := Event{Kind: Answered, Outcome: o, Took: took, MayWait: o.Finding == store.Accepted && t.o.MayWait(o)}
 	t.mu.Lock()
-	out := t.step(t.slot(o.Key, now), &ev, now)
+	out := t.step(t.slot(o.Key, about, now), &ev, now)
 	t.mu.Unlock()
 	switch all := out.Write(); len(all) {
 	case 0:
@@ -142,12 +146,20 @@ func (t *Table) take(all []store.Outcome, kind Kind) {
 		return
 	}
 	now := time.Now()
+	abouts := make([]about, len(all))
+	for i := range all {
+		abouts[i] = t.about(all[i].Key.Service)
+	}
 	found := make([]store.Outcome, 0, len(all))
 	t.mu.Lock()
 	for i := range all {
-		s := t.slot(all[i].Key, now)
-		if g := t.groupOf(s.key.Service); g != nil && kind == Told {
+		s := t.slot(all[i].Key, abouts[i], now)
+		if g := t.groups[s.about.group]; g != nil && kind == Told {
 			g.names = true
+		}
+		if v := all[i].Version; v != 0 && v < s.version { // its row has moved on: the store will say so
+			found = append(found, all[i])
+			continue
 		}
 		out := t.step(s, &Event{Kind: kind, Outcome: all[i]}, now)
 		found = append(found, out.Write()...)
@@ -156,28 +168,28 @@ func (t *Table) take(all []store.Outcome, kind Kind) {
 	t.write(found)
 }
 
-// Same says that a question from memory gave nothing to write about some rows, which are to be
-// asked about again after next. It returns the rows whose check in the store is put off.
-func (t *Table) Same(keys []batch.Key, next []time.Duration) (due []store.Due) {
-	return t.asked(keys, func(i int) Event { return Event{Kind: Same, Next: next[i]} })
+// Answer is the result of a question that gave no outcome: Same, Unasked, Left or Waited.
+type Answer struct {
+	Key  batch.Key
+	Kind Kind
+	Next time.Duration
+	Said bool
 }
 
-// Leave says that questions from memory gave answers that need a look with a lease.
-func (t *Table) Leave(keys []batch.Key) { t.asked(keys, func(int) Event { return Event{Kind: Left} }) }
-
-func (t *Table) asked(keys []batch.Key, what func(i int) Event) (due []store.Due) {
+// Asked takes the answers to questions from memory that gave no outcome. It returns the rows
+// whose check in the store is put off.
+func (t *Table) Asked(all []Answer) (due []store.Due) {
 	now := time.Now()
 	var waited []store.Outcome
 	soonest := time.Duration(-1)
 	t.mu.Lock()
-	for i, key := range keys {
-		s := t.batches[key]
+	for _, a := range all {
+		s := t.batches[a.Key]
 		if s == nil {
 			continue
 		}
 		ref := s.Row.Ref
-		ev := what(i)
-		out := t.step(s, &ev, now)
+		out := t.step(s, &Event{Kind: a.Kind, Next: a.Next, Said: a.Said}, now)
 		waited = append(waited, out.Write()...)
 		if out.PutOff {
 			due = append(due, store.Due{Ref: ref, In: t.o.PollInterval})
@@ -200,23 +212,16 @@ func (t *Table) Since(row store.InFlight) time.Duration {
 	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := t.slot(row.Key, now)
-	switch {
-	case row.Version < s.version:
-		return 0 // the row has moved on since it was read
-	case s.since.IsZero() || s.version != row.Version:
-		s.version, s.since = row.Version, now
-	}
-	return now.Sub(s.since)
+	return now.Sub(t.sights.first(sighting{row.Key, row.Version}, now))
 }
 
 // Follow says that a row was read from the store, belongs to a lane that this process posts to,
 // stays as it is, and is due again after next.
 func (t *Table) Follow(row store.InFlight, next time.Duration) {
-	now := time.Now()
+	now, about := time.Now(), t.about(row.Key.Service)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.step(t.slot(row.Key, now), &Event{Kind: Seen, Row: row, Next: next}, now)
+	t.step(t.slot(row.Key, about, now), &Event{Kind: Seen, Row: row, Next: next}, now)
 }
 
 // Recorded is an outcome and the store's answer about it.
@@ -234,9 +239,13 @@ func (t *Table) Written(group []Recorded) {
 	var free []batch.ServiceID
 	var over []batch.ServiceID
 	soonest := time.Duration(-1)
+	abouts := make([]about, len(group))
+	for i := range group {
+		abouts[i] = t.about(group[i].Key.Service)
+	}
 	t.mu.Lock()
 	for i := range group {
-		if t.answered(group[i].Outcome) { // a run's last batch: its lane may go on
+		if t.runEnded(group[i].Outcome) { // a run's last batch: its lane may go on
 			free = append(free, group[i].Key.Service)
 		}
 	}
@@ -249,7 +258,7 @@ func (t *Table) Written(group []Recorded) {
 		case w.Applied.Row.Final() && !out:
 			free = append(free, w.Key.Service)
 		}
-		eff := t.writtenOne(w, now)
+		eff := t.writtenOne(w, abouts[i], now)
 		t.leave(eff)
 		if eff.Notes && (soonest < 0 || eff.DueIn < soonest) {
 			soonest = eff.DueIn
@@ -270,21 +279,29 @@ func (t *Table) Written(group []Recorded) {
 	}
 }
 
-// writtenOne is Written for one outcome. What the store says about an older version than this
-// process knows says nothing about the batch's present entry.
-func (t *Table) writtenOne(w *Recorded, now time.Time) (out Effects) {
-	s := t.slot(w.Key, now)
+// writtenOne is Written for one outcome. t.mu is held.
+func (t *Table) writtenOne(w *Recorded, about about, now time.Time) (out Effects) {
+	s := t.slot(w.Key, about, now)
 	version := w.Applied.Row.Version
 	if w.Applied.Result != store.Written {
 		version = w.Version
 	}
-	if version != 0 && version < s.version {
+	if w.By == batch.ByMonitor {
+		t.sights.forget(sighting{w.Key, w.Version})
+	}
+	if s.late(version) {
 		return out
 	}
 	if w.Applied.Result == store.Written {
-		s.version, s.since = version, time.Time{}
+		s.version = version
 	}
 	return t.step(s, &Event{Kind: Written, Outcome: w.Outcome, Applied: w.Applied}, now)
+}
+
+// late reports whether news about a version is older than the entry. While an outcome is being
+// written, only a newer claim makes news late: any other answer ends the writing.
+func (s *slot) late(version int64) bool {
+	return version != 0 && version < s.version && (s.Phase != Writing || version < s.claim)
 }
 
 // Lost says that outcomes could not be written and were given up. Nothing is lost by that: the
@@ -295,7 +312,7 @@ func (t *Table) Lost(all []store.Outcome) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i := range all {
-		if s := t.batches[all[i].Key]; s != nil && (all[i].Version == 0 || all[i].Version >= s.version) {
+		if s := t.batches[all[i].Key]; s != nil && !s.late(all[i].Version) {
 			t.leave(t.step(s, &Event{Kind: Lost, Outcome: all[i]}, now))
 		}
 	}
@@ -310,8 +327,8 @@ func (t *Table) leave(out Effects) {
 	}
 }
 
-// answered reports whether a run has ended with this outcome. t.mu is held.
-func (t *Table) answered(o store.Outcome) bool {
+// runEnded reports whether a run has ended with this outcome. t.mu is held.
+func (t *Table) runEnded(o store.Outcome) bool {
 	if o.By != batch.BySubmitter || t.runs[o.Key.Service] != o.Key.ID || !t.o.Runs {
 		return false
 	}
@@ -351,8 +368,8 @@ func (t *Table) Unwatch(keys []batch.Key) {
 	}
 }
 
-// Flush writes everything that waits. It is called when no more events come.
-func (t *Table) Flush() {
+// flush writes everything that waits.
+func (t *Table) flush() {
 	t.mu.Lock()
 	now := time.Now()
 	all := t.left
@@ -374,7 +391,7 @@ func (t *Table) write(all []store.Outcome) {
 }
 
 // slot returns the place of a batch. t.mu is held.
-func (t *Table) slot(key batch.Key, now time.Time) *slot {
+func (t *Table) slot(key batch.Key, about about, now time.Time) *slot {
 	s := t.batches[key]
 	if s == nil {
 		if last := len(t.spare) - 1; last >= 0 {
@@ -382,7 +399,7 @@ func (t *Table) slot(key batch.Key, now time.Time) *slot {
 		} else {
 			s = new(slot)
 		}
-		*s = slot{key: key, index: -1}
+		*s = slot{key: key, about: about, index: -1}
 		t.batches[key] = s
 	}
 	s.used = now
@@ -408,7 +425,7 @@ func (t *Table) set(s *slot, e Entry, now time.Time) {
 	s.Entry = e
 	t.join(s)
 	t.plan(s)
-	if e.Phase == None && e.Due.IsZero() && s.since.IsZero() {
+	if e.Phase == None && e.Due.IsZero() {
 		t.drop(s)
 	}
 }
@@ -442,8 +459,7 @@ func (t *Table) sweep(now time.Time) {
 	t.swept = now
 	for _, s := range t.batches {
 		if s.Phase != Watched && now.Sub(s.used) > t.keep {
-			s.since = time.Time{}
-			t.set(s, Entry{}, now)
+			t.leave(t.step(s, &Event{Kind: Lost}, now))
 		}
 	}
 }
@@ -458,8 +474,12 @@ type Question struct {
 }
 
 // Run keeps the table's times until ctx is done: it writes what has waited long enough, and
-// calls ask with the questions that are due. ask must not block.
+// calls ask with the questions that are due. ask must not block. While Run does not run, nothing
+// waits, and at its end it writes what has waited.
 func (t *Table) Run(ctx context.Context, ask func([]Question)) {
+	t.run(true)
+	defer t.flush()
+	defer t.run(false)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -476,4 +496,10 @@ func (t *Table) Run(ctx context.Context, ask func([]Question)) {
 		}
 		t.write(waited)
 	}
+}
+
+func (t *Table) run(running bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.running = running
 }

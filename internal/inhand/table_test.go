@@ -49,17 +49,19 @@ func TestAnAcceptanceThatWaitsIsWritten(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 		assert.Equal(t, []string{"10ms: a", "15ms: b"}, r.took(&r.asks))
-		r.Same([]batch.Key{key("b"), key("none")}, []time.Duration{0, 0})
+		r.Asked([]inhand.Answer{{Key: key("b"), Kind: inhand.Waited}, {Key: key("none"), Kind: inhand.Waited}})
 		assert.Equal(t, []string{"20ms: accepted b"}, r.took(&r.writes))
 		time.Sleep(time.Second)
 		assert.Equal(t, []string{"50ms: accepted a"}, r.took(&r.writes))
 		r.Answered(posted("c"), 0)
 		r.Answered(posted("d"), 0)
 		r.Told([]store.Outcome{commit("e")})
-		r.Flush()
+		r.stop()
 		assert.Len(t, r.took(&r.writes), 1, "all together")
 		assert.Len(t, r.outcomes, 5)
-		r.stop()
+		r.Answered(posted("late"), 0)
+		r.Told([]store.Outcome{commit("later")})
+		assert.Len(t, r.took(&r.writes), 2, "nothing waits for a table that does not run")
 	})
 }
 
@@ -114,8 +116,8 @@ func TestWhatIsInHandIsBounded(t *testing.T) {
 			id := fmt.Sprint(i)
 			o := posted(id)
 			r.Answered(o, 0)
-			r.Same([]batch.Key{o.Key}, []time.Duration{0})
-			o.Check = poll
+			r.Asked([]inhand.Answer{{Key: o.Key, Kind: inhand.Waited}})
+			o.Check = r.outcomes[len(r.outcomes)-1].Check
 			r.wrote(o, batch.Pending, 3)
 		}
 		last := r.outcomes[len(r.outcomes)-1]
@@ -173,6 +175,61 @@ func TestNothingIsWrittenByTheRecordersOwnCall(t *testing.T) {
 		assert.Equal(t, 3, wrote, "Run writes it")
 		r.stop()
 	})
+}
+
+// A verdict against a batch is written while an event reports its commit: the commit is a fact.
+func TestACommitThatIsToldWhileTheBatchIsRejected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, nil)
+		r.claimed("a")
+		o := posted("a")
+		o.Finding = store.Refused
+		r.Answered(o, 0)
+		r.Told([]store.Outcome{commit("a")})
+		row := store.Row{State: batch.Rejected, Version: 3, Attempt: 1, FinalAt: time.Now()}
+		r.Written([]inhand.Recorded{{Outcome: o, Applied: store.Applied{Ref: o.Ref, Result: store.Written, Row: row}}})
+		assert.Equal(t, []string{"0s: refused a", "0s: is committed a"}, r.took(&r.writes))
+		r.stop()
+	})
+}
+
+// Two questions may give the same outcome: that the second is fenced changes nothing.
+func TestASecondAnswerIsFenced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, nil)
+		r.Stream("l", true)
+		r.open("a")
+		one, two := found("a", store.IsValid), found("a", store.IsValid)
+		r.Put([]store.Outcome{one})
+		r.wrote(one, batch.Valid, 4)
+		r.Put([]store.Outcome{two})
+		r.Written([]inhand.Recorded{{Outcome: two, Applied: store.Applied{Ref: two.Ref, Result: store.Fenced, Row: store.Row{Version: 4}}}})
+		r.took(&r.asks)
+		time.Sleep(time.Second)
+		r.Heard("l", true)
+		assert.Len(t, r.took(&r.asks), 1, "it is followed still")
+		r.stop()
+	})
+}
+
+// A monitor's outcome knows neither the budget nor the ages: they are kept.
+func TestARowKeepsItsBudgetAndAges(t *testing.T) {
+	row := store.InFlight{
+		Ref: store.Ref{Key: key("a")}, Version: 3, State: batch.Pending, Attempt: 1, Budget: batch.Budget{Attempts: 1, EveryTry: true},
+		PostedAgo: time.Hour, Age: 2 * time.Hour, DoubtAgo: time.Hour, ResendLeft: -time.Minute,
+	}
+	live := inhand.Facts{Live: true}
+	e, _ := inhand.Entry{}.Step(&inhand.Event{Kind: inhand.Seen, Row: row, Next: poll}, now, live, rules)
+	e, _ = e.Step(&inhand.Event{Kind: inhand.Found, Outcome: found("a", store.IsValid)}, now, live, rules)
+	later := now.Add(time.Second)
+	ev := written(found("a", store.IsValid), batch.Valid)
+	e, _ = e.Step(&ev, later, live, rules)
+	got := e.Aged(later)
+	assert.Equal(t, inhand.Open, e.Phase)
+	assert.Equal(t, row.Budget, got.Budget)
+	assert.Equal(t, batch.Valid, got.State)
+	assert.Equal(t, []time.Duration{time.Hour + time.Second, 2*time.Hour + time.Second, time.Hour + time.Second, -time.Minute - time.Second},
+		[]time.Duration{got.PostedAgo, got.Age, got.DoubtAgo, got.ResendLeft})
 }
 
 // Lanes go on when their batch is final, or when their run has been answered.
@@ -266,7 +323,10 @@ func TestSightings(t *testing.T) {
 		assert.Zero(t, r.Since(row))
 		time.Sleep(9 * time.Minute)
 		assert.Equal(t, 9*time.Minute, r.Since(row), "it was mentioned")
-		time.Sleep(3 * time.Hour)
+		for range 2 {
+			time.Sleep(11 * time.Minute)
+			r.Since(store.InFlight{Ref: store.Ref{Key: key("b")}})
+		}
 		assert.Zero(t, r.Since(row), "forgotten")
 		r.stop()
 	})

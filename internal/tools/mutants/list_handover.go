@@ -12,6 +12,26 @@ var handOverList = []mutant{
 		old: "t.left = append(t.left, out.Write()...)", new: "_ = out.Write()",
 	},
 	{
+		name: "in hand: a commit that is told while a verdict against it is written is lost", file: "internal/inhand/entry.go", pkg: "internal/inhand", test: "TestACommitThatIsToldWhileTheBatchIsRejected",
+		old: "\t\tif row.State == batch.Committed {\n\t\t\te.Unwritten", new: "\t\tif row.Final() {\n\t\t\te.Unwritten",
+	},
+	{
+		name: "in hand: a row from memory has no budget", file: "internal/inhand/entry.go", pkg: "internal/inhand", test: "TestARowKeepsItsBudgetAndAges",
+		old: "row.Budget, row.PostedAgo, row.Age, row.DoubtAgo = old.Budget,", new: "row.PostedAgo, row.PostedAgo, row.Age, row.DoubtAgo = 0,",
+	},
+	{
+		name: "in hand: a row that was written gets younger", file: "internal/inhand/entry.go", pkg: "internal/inhand", test: "TestARowKeepsItsBudgetAndAges",
+		old: "\t\trow.ResendLeft, row.SettleLeft = old.ResendLeft, old.SettleLeft\n", new: "",
+	},
+	{
+		name: "in hand: something waits for a table that does not run", file: "internal/inhand/group.go", pkg: "internal/inhand", test: "TestAnAcceptanceThatWaitsIsWritten",
+		old: " || !t.running", new: "",
+	},
+	{
+		name: "in hand: a second fenced outcome ends the questions", file: "internal/inhand/table.go", pkg: "internal/inhand", test: "TestASecondAnswerIsFenced",
+		old: "v != 0 && v < s.version {", new: "v < 0 {",
+	},
+	{
 		name: "in hand: a late answer of the store ends a newer claim", file: "internal/inhand/table.go", pkg: "internal/inhand", test: "TestALateAnswerOfTheStore",
 		old: "version != 0 && version < s.version", new: "version < 0",
 	},
@@ -73,7 +93,7 @@ var handOverList = []mutant{
 	},
 	{
 		name: "an acceptance that is not committed at once waits on", file: "internal/inhand/entry.go", pkg: "monitor", test: "TestAsksBeforeTheAcceptanceIsWritten",
-		old: "\tcase Accepted:\n\t\te.flush(out)\n", new: "\tcase Accepted:\n",
+		old: "\tcase Waited:\n\t\tif e.Phase == Accepted {", new: "\tcase Waited:\n\t\tif e.Phase == Accepted && now.Before(e.Due.Add(-time.Hour)) {",
 	},
 	{
 		name: "a run's acceptances wait for the ledger", file: "engine.go", pkg: ".", test: "TestARunIsAcknowledgedAtOnce",
@@ -105,11 +125,11 @@ var handOverList = []mutant{
 	},
 	{
 		name: "a verdict of a flight that is no commit is dropped", file: "monitor/ask.go", pkg: "monitor", test: "TestAnotherWordIsDecidedAbout",
-		old: "\t\tcase v.Outcome != nil:\n\t\t\tfound = append(found, *v.Outcome)\n\t\tcase v.Resolve: // which", new: "\t\tcase v.Outcome != nil && v.Outcome.Finding == store.IsCommitted:\n\t\t\tfound = append(found, *v.Outcome)\n\t\tcase v.Resolve: // which",
+		old: "\t\t\tfound = append(found, *v.Outcome)\n\t\tcase v.Resolve:\n\t\t\tanswers", new: "\t\t\tif v.Outcome.Finding == store.IsCommitted {\n\t\t\t\tfound = append(found, *v.Outcome)\n\t\t\t}\n\t\tcase v.Resolve:\n\t\t\tanswers",
 	},
 	{
-		name: "events put polls off for ever", file: "monitor/ask.go", pkg: "monitor", test: "TestEventsDoNotPutOffEvidence",
-		old: "\t\tcase v.Resolve: // which takes a lease\n\t\t\tleft = append(left, f.Key)\n", new: "",
+		name: "events put polls off for ever", file: "internal/inhand/entry.go", pkg: "monitor", test: "TestEventsDoNotPutOffEvidence",
+		old: "if ev.Said && e.Check.Sub(now)", new: "if e.Check.Sub(now)",
 	},
 	{
 		name: "what a stream missed before it was live is left to the poll", file: "internal/inhand/entry.go", pkg: "monitor", test: "TestAStreamThatComesAliveWhileTheAcceptanceIsWritten",

@@ -8,8 +8,8 @@ var plantedList = []mutant{
 		old: "m.DueIn(0) // what it would have told", new: "// what it would have told",
 	},
 	{
-		name: "the second generation of first sights is lost", file: "internal/inhand/table.go", pkg: "internal/inhand", test: "TestSightings",
-		old: "s.Phase != Watched && now.Sub(s.used) > t.keep", new: "s.Phase != Watched",
+		name: "the second generation of first sights is lost", file: "internal/inhand/sightings.go", pkg: "monitor", test: "TestTheFirstSightIsKeptWhileItIsAskedAbout",
+		old: "s.now, s.old, s.since = map[sighting]time.Time{}, s.now, now", new: "s.now, s.old, s.since = map[sighting]time.Time{}, nil, now",
 	},
 	{
 		name: "a stop leaves rows leased", file: "monitor/monitor.go", pkg: "monitor", test: "TestAStopLeavesNoRowLeased",
