@@ -32,6 +32,10 @@ var handOverList = []mutant{
 		old: "v != 0 && v < s.version {", new: "v < 0 {",
 	},
 	{
+		name: "in hand: a question without an answer puts the poll off", file: "internal/inhand/entry.go", pkg: "internal/inhand", test: "TestPhasesWithALiveStream",
+		old: "if ev.Said && e.Check.Sub(now)", new: "if e.Check.Sub(now)",
+	},
+	{
 		name: "in hand: a late answer of the store ends a newer claim", file: "internal/inhand/table.go", pkg: "internal/inhand", test: "TestALateAnswerOfTheStore",
 		old: "version != 0 && version < s.version", new: "version < 0",
 	},
@@ -128,8 +132,8 @@ var handOverList = []mutant{
 		old: "\t\t\tfound = append(found, *v.Outcome)\n\t\tcase v.Resolve:\n\t\t\tanswers", new: "\t\t\tif v.Outcome.Finding == store.IsCommitted {\n\t\t\t\tfound = append(found, *v.Outcome)\n\t\t\t}\n\t\tcase v.Resolve:\n\t\t\tanswers",
 	},
 	{
-		name: "events put polls off for ever", file: "internal/inhand/entry.go", pkg: "monitor", test: "TestEventsDoNotPutOffEvidence",
-		old: "if ev.Said && e.Check.Sub(now)", new: "if e.Check.Sub(now)",
+		name: "events put polls off for ever", file: "monitor/ask.go", pkg: "monitor", test: "TestEventsDoNotPutOffEvidence",
+		old: "Kind: inhand.Left})", new: "Kind: inhand.Same, Said: true})",
 	},
 	{
 		name: "what a stream missed before it was live is left to the poll", file: "internal/inhand/entry.go", pkg: "monitor", test: "TestAStreamThatComesAliveWhileTheAcceptanceIsWritten",
