@@ -86,8 +86,8 @@ func (e *entry) find(now time.Time) {
 // free ends the rest of a lane of which a run was out, and names the lane. Requests of that rest
 // were for its end.
 func (e *entry) free(at, now time.Time) {
-	if e.reason == out && e.until.After(now) {
-		e.request, e.until = none, time.Time{}
+	if e.reason == out {
+		e.request, e.reason, e.until = none, 0, time.Time{}
 	}
 	e.name(at, now)
 }

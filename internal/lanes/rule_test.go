@@ -83,7 +83,7 @@ func TestEvents(t *testing.T) {
 		{"out, named for 20s", func(l *Table) { rests(l); l.Name(in(20*time.Second), s) },
 			"20s   9s    9s    0s    5s    0s    9s    20s   20s   9s    soon  20s   30s"},
 		{"out is over", func(l *Table) { l.Out(s, "", in(0)); l.Name(in(0), s) },
-			"0s    0s    0s    0s    0s    0s    0s    -     0s    0s    soon  2s    30s"},
+			"0s    0s    0s    0s    5s    0s    0s    -     0s    0s    soon  2s    30s"},
 		{"read, named", func(l *Table) { l.Rest(s, in(9*time.Second)); l.Name(in(0), s) },
 			"9s    9s    9s    9s    9s    9s    9s    9s    9s    9s    soon  2s    30s"},
 		{"failed", func(l *Table) { claim(l); l.Failed(s) },

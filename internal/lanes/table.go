@@ -19,7 +19,7 @@ type Table struct {
 	lanes  map[batch.ServiceID]*lane
 	queues [named + 1]queue // by request; nothing stands in the one of none
 	turns  uint64
-	passed int // claims since the last claim of found lanes
+	passed int // claims of named lanes since found lanes had their turn
 	looks  int // found lanes that a claim looks at now
 }
 
@@ -49,10 +49,11 @@ func (t *Table) Free(at time.Time, lanes ...batch.ServiceID) {
 	t.each(lanes, func(l *lane, now time.Time) { l.free(at, now) })
 }
 
-// Over is Free for a lane that rests because a run of it is out; other lanes are not named.
+// Over is Free for a lane that rests because a run of it is out, or that has rested so and is not
+// forgotten yet. Other lanes are not named.
 func (t *Table) Over(s batch.ServiceID) {
 	t.each([]batch.ServiceID{s}, func(l *lane, now time.Time) {
-		if l.reason == out && l.until.After(now) {
+		if l.reason == out {
 			l.free(now, now)
 		}
 	})
@@ -84,7 +85,7 @@ func (t *Table) Take(n int) (lanes []batch.ServiceID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	first, second := named, found
-	if t.passed++; t.passed > passes {
+	if t.passed >= passes {
 		first, second = found, named
 	}
 	if lanes = t.take(first, n); len(lanes) == 0 {
@@ -105,10 +106,12 @@ func (t *Table) take(in request, n int) (lanes []batch.ServiceID) {
 		l := (*q)[0]
 		if l.request, l.claimed, l.byScan = none, true, in == found; l.byScan {
 			t.looks++
-			t.passed = 0
 		}
 		t.place(l)
 		lanes = append(lanes, l.service)
+	}
+	if t.passed++; in == found || len(lanes) == 0 {
+		t.passed = 0 // found lanes had their turn, or no others were before them
 	}
 	return lanes
 }
