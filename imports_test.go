@@ -39,6 +39,7 @@ var house = []struct {
 	{"internal/pool", nil},
 	{"internal/loop", nil},
 	{"internal/await", []string{"batch", "internal/loop"}},
+	{"internal/lanes", []string{"batch", "internal/loop"}},
 	{"internal/keeper", []string{"store", "internal/loop"}},
 	{"internal/inhand", []string{"batch", "store", "dlt"}},
 	{"internal/recorder", []string{"batch", "store", "internal/loop", "internal/inhand"}},

@@ -17,8 +17,10 @@ var errPayloads = errors.New("load payloads")
 // with the claim. If they cannot be loaded, it puts the claims back.
 func (q *Queuer) handOver(ctx context.Context, claimed store.Claimed, until time.Time) error {
 	var refs []store.Ref
+	n := 0
 	for _, r := range claimed.Runs {
 		q.o.Claimed(r)
+		n += len(r.Batches)
 		for _, c := range r.Batches {
 			if _, has := claimed.Payloads[c.Row]; !has {
 				refs = append(refs, c.Ref)
@@ -30,16 +32,20 @@ func (q *Queuer) handOver(ctx context.Context, claimed store.Claimed, until time
 		q.putBack(claimed.Runs)
 		return fmt.Errorf("%w: %w", errPayloads, err)
 	}
-	payloads := merge(claimed, loaded)
+	payloads := make([][]byte, 0, n) // of all runs
 	for _, r := range claimed.Runs {
-		mine := payloads[:len(r.Batches)]
-		payloads = payloads[len(r.Batches):]
-		for i, c := range r.Batches {
-			if mine[i] == nil { // the payload is gone, or was never complete: only its own lane waits
+		from := len(payloads)
+		for _, c := range r.Batches {
+			payload, has := claimed.Payloads[c.Row]
+			if !has {
+				payload, loaded = loaded[0], loaded[1:]
+			}
+			if payload == nil { // it is gone, or was never complete: only its own lane waits
 				q.o.Held(r.Service, fmt.Errorf("payload of %s: %w", c.Key, batch.ErrNotFound))
 			}
+			payloads = append(payloads, payload)
 		}
-		q.sub.Post(r, mine, until)
+		q.sub.Post(r, payloads[from:], until)
 	}
 	return nil
 }
@@ -49,24 +55,6 @@ func (q *Queuer) putBack(runs []store.ClaimedRun) {
 	for _, r := range runs {
 		q.sub.Return(r.Batches)
 	}
-}
-
-// merge returns the payloads of the claimed batches, in order: from the claim, or from loaded.
-func merge(claimed store.Claimed, loaded [][]byte) [][]byte {
-	if len(claimed.Payloads) == 0 {
-		return loaded
-	}
-	all := make([][]byte, 0, len(claimed.Payloads)+len(loaded))
-	for _, r := range claimed.Runs {
-		for _, c := range r.Batches {
-			payload, has := claimed.Payloads[c.Row]
-			if !has {
-				payload, loaded = loaded[0], loaded[1:]
-			}
-			all = append(all, payload)
-		}
-	}
-	return all
 }
 
 // load returns payloads in the order of refs.

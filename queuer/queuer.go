@@ -1,14 +1,15 @@
 package queuer
 
 import (
+	"cmp"
 	"context"
-	"fmt"
-	"math/rand/v2"
 	"slices"
-	"sync"
 	"time"
 
+	"github.com/cenkalti/backoff/v4"
+
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/lanes"
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -62,27 +63,28 @@ type Options struct {
 	Trouble func(error)
 }
 
-// Queuer goes round the lanes. Hint, HintIn and Wake may be called at any time.
+// Queuer goes round the lanes: it scans for lanes, takes from its table the lanes that are worth a
+// look, claims from them, hands the runs over, and notes in the table what it learned. Hint,
+// HintIn, Added, Over and Wake may be called at any time.
 type Queuer struct {
 	store  Store
 	sub    Submitter
 	o      Options
 	choose store.Choose
 	wants  func(batch.Lane) int
-	serial bool // one batch of a lane is under way at once
-	// reliant strategies have at most one run of a lane out: see [OrderReliant].
-	reliant bool
-	wake    chan struct{} // capacity one: a wake-up that is due
-	place   scan          // Run's own; kept from one Run to the next
-	flights flights       // Run's own
-	some    some          // Run's own
-	passed  int           // Run's own: claims since the last claim of lanes that a scan found
-	pauses  pauses        // Run's own
+	// single says that no other batch of a lane leaves while a run of it is out: see [Serial]
+	// and [OrderReliant].
+	single bool
+	wake   chan struct{} // capacity one: a wake-up that is due
+	lanes  *lanes.Table
+	landed chan flight
 
-	mu      sync.Mutex
-	hints   *hints
-	resting resting
-	busy    busy // empty where a lane may have several batches under way
+	// Run's own; kept from one Run to the next.
+	place   scan
+	flights int                         // claims under way
+	room    int                         // that these may use
+	down    time.Time                   // the store fails, and is left alone until then
+	pauses  *backoff.ExponentialBackOff // of the store's failures in a row
 }
 
 // New returns a queuer; Run makes it work.
@@ -90,15 +92,11 @@ func New(s Store, sub Submitter, o Options) *Queuer {
 	_, serial := o.Strategy.(Serial)
 	return &Queuer{
 		store: s, sub: sub, o: o,
-		choose: Choose(o.Strategy, o.KeepsOrder, o.Held), reliant: ReliesOnOrder(o.Strategy),
-		wants: Wants(o.Strategy, o.KeepsOrder), serial: serial,
-		wake:  make(chan struct{}, 1),
-		place: scan{start: true, due: time.Now(), pause: loop.Brief(), ended: make(chan scanned, 1)},
-		hints: newHints(),
-
-		resting: resting{}, busy: busy{},
-		flights: newFlights(),
-		pauses:  newPauses(),
+		choose: Choose(o.Strategy, o.KeepsOrder, o.Held), wants: Wants(o.Strategy, o.KeepsOrder),
+		single: serial || ReliesOnOrder(o.Strategy),
+		wake:   make(chan struct{}, 1), lanes: lanes.New(max(1, o.Lanes/2)), landed: make(chan flight, maxFlights),
+		place:  scan{start: true, due: time.Now(), pause: loop.Brief(), ended: make(chan scanned, 1)},
+		pauses: loop.Brief(),
 	}
 }
 
@@ -106,23 +104,27 @@ func New(s Store, sub Submitter, o Options) *Queuer {
 // Correctness never depends on it.
 func (q *Queuer) Hint(lanes ...batch.ServiceID) {
 	if len(lanes) > 0 {
-		q.mu.Lock()
-		for _, s := range lanes {
-			delete(q.busy, s)
-		}
-		q.mu.Unlock()
-		q.hintAll(lanes, 0)
+		q.lanes.Free(time.Now(), lanes...)
 		q.Wake()
 	}
 }
 
 // HintIn is Hint for a lane that may have work after d.
 func (q *Queuer) HintIn(s batch.ServiceID, d time.Duration) {
-	now := time.Now()
-	q.mu.Lock()
-	delete(q.busy, s)
-	q.hints.add(s, now.Add(d), now)
-	q.mu.Unlock()
+	q.lanes.Free(time.Now().Add(d), s)
+	q.Wake()
+}
+
+// Added says that batches were added to lanes. While a run of a lane is out and nothing may leave
+// beside it, the queuer looks at the lane only when that run is over.
+func (q *Queuer) Added(lanes ...batch.ServiceID) {
+	q.lanes.Name(time.Now(), lanes...)
+	q.Wake()
+}
+
+// Over says that a lane has nothing under way any more, as far as this process knows.
+func (q *Queuer) Over(s batch.ServiceID) {
+	q.lanes.Over(s)
 	q.Wake()
 }
 
@@ -139,168 +141,58 @@ func (q *Queuer) Wake() {
 func (q *Queuer) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	defer q.landAll(ctx)
+	defer func() {
+		if q.place.under {
+			q.scanned(ctx, <-q.place.ended)
+		}
+		for q.flights > 0 {
+			q.land(<-q.landed)
+		}
+	}()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-q.wake:
 		case <-timer.C:
-		case l := <-q.flights.landed:
-			q.land(l)
+		case f := <-q.landed:
+			q.land(f)
 		case s := <-q.place.ended:
 			q.scanned(ctx, s)
 		}
-		if q.scanDue(time.Now()) {
+		if q.scanIn() <= 0 {
 			q.scan(ctx)
 		}
 		again := q.round(ctx)
-		timer.Reset(max(0, min(again, q.place.wait())))
+		timer.Reset(max(0, min(again, q.scanIn())))
 	}
 }
 
-// round claims from the named lanes, as much as the submitter has room for, and returns after
-// what time to look again.
+// round begins claims of the lanes that are worth a look, as many as the submitter has room for,
+// and returns after what time to look again.
 func (q *Queuer) round(ctx context.Context) (again time.Duration) {
 	for ctx.Err() == nil {
-		if wait := time.Until(q.pauses.all.until); wait > 0 {
+		if wait := time.Until(q.down); wait > 0 {
 			return wait
 		}
 		room, wait := q.sub.Room()
-		if room -= q.flights.room; room <= 0 || q.flights.full() || q.flights.n > 0 && room < q.o.Lanes/8 {
-			return orLong(wait) // a claim that lands wakes it, too
+		if room -= q.room; room <= 0 || q.flights == maxFlights || q.flights > 0 && room < q.o.Lanes/8 {
+			return cmp.Or(wait, time.Hour) // a claim that lands wakes it, too
 		}
-		most := min(q.o.Lanes, room)
-		found := q.passed >= passes
-		lanes := q.pick(most, found)
+		lanes := q.lanes.Take(min(q.o.Lanes, room))
 		if len(lanes) == 0 {
-			found = !found
-			lanes = q.pick(most, found)
+			break
 		}
-		if q.passed++; found {
-			q.passed = 0
-		}
-		if len(lanes) == 0 {
-			return q.next()
-		}
-		q.fly(ctx, lanes, room, found)
-	}
-	return q.next()
-}
-
-// next returns after what time the next lane is due.
-func (q *Queuer) next() time.Duration {
-	q.mu.Lock()
-	at, ok := q.hints.next(time.Now())
-	q.mu.Unlock()
-	if !ok {
-		return orLong(0)
-	}
-	return time.Until(at)
-}
-
-func orLong(d time.Duration) time.Duration {
-	if d <= 0 {
-		return time.Hour
-	}
-	return d
-}
-
-func (q *Queuer) rests(s batch.ServiceID) time.Duration {
-	now := time.Now()
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return max(q.resting.left(s, now), q.busy.left(s, now), q.pauses.left(s, now))
-}
-
-func (q *Queuer) hintAll(lanes []batch.ServiceID, d time.Duration) {
-	now := time.Now()
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, s := range lanes {
-		q.hints.add(s, now.Add(d), now)
-	}
-}
-
-// lockedPause is how long the queuer leaves a lane alone that another instance had locked.
-const lockedPause = 5 * time.Millisecond
-
-// claim claims from the lanes and hands over. It computes until from a time before the claim,
-// on this process's monotonic clock, so that no request outlives its claim, even if the
-// database's clock jumps. claim returns the runs it took; after an error these are being put
-// back, if there are any.
-func (q *Queuer) claim(ctx context.Context, lanes []batch.ServiceID, room int) (took []store.ClaimedRun, err error) {
-	began := time.Now()
-	until := began.Add(q.o.TTL - q.o.Margin)
-	// A stop does not cut a claim short: its batches would be unknown, and wait for its
-	// expiry.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), q.o.TTL/4)
-	defer cancel()
-	var waiting []batch.ServiceID // lanes with a batch that is not ready yet
-	var read []batch.Lane         // deep lanes, as the strategy saw them
-	claimed, err := q.store.Claim(ctx, store.ClaimQuery{
-		Lanes: lanes, Limit: room, Window: max(1, q.o.Strategy.Window()), TTL: q.o.TTL,
-		Resend: q.o.Resend, MaxInFlight: q.o.MaxInFlight, Budget: q.o.Budget, Instance: q.o.Instance,
-		Wants: q.wants, Salt: rand.Uint32(),
-	}, func(lane batch.Lane) []batch.Run {
-		if len(lane.Batches) >= restFrom {
-			read = append(read, lane)
-		}
-		if slices.ContainsFunc(lane.Batches, func(b batch.Waiting) bool { return b.State.Claimable() && !b.Ready }) {
-			waiting = append(waiting, lane.Service)
-		}
-		return q.choose(lane)
-	})
-	if err != nil {
-		// The claim may be committed all the same. No other process knows of its batches, and
-		// nobody posts them. So they are put back by version, which shows whether they were
-		// claimed.
-		q.putBack(claimed.Runs)
-		return nil, fmt.Errorf("claim: %w", err)
-	}
-	q.mu.Lock()
-	for _, lane := range read {
-		q.resting.after(lane, time.Now())
-	}
-	if q.serial {
-		for _, r := range claimed.Runs { // before one of the batches can be over
-			q.busy[r.Service] = began.Add(q.o.Busy)
-		}
-	}
-	q.mu.Unlock()
-	q.hintAll(claimed.Locked, lockedPause)
-	q.hintAll(takeTurns(claimed, !q.reliant), 0)
-	if claimed.NextReady > 0 {
-		q.hintAll(waiting, max(claimed.NextReady, q.pace(len(waiting))))
-	}
-	return claimed.Runs, q.handOver(ctx, claimed, until)
-}
-
-// takeTurns returns first the lanes that the limit left out, then the lanes that it cut short:
-// else a lane with many ready batches would use up every claim. cutToo is false for a strategy
-// that posts a lane's batches in one run: a look at a lane that was cut short is useless until
-// that run has ended.
-func takeTurns(c store.Claimed, cutToo bool) []batch.ServiceID {
-	served := make(map[batch.ServiceID]bool, len(c.Runs))
-	for _, r := range c.Runs {
-		served[r.Service] = true
-	}
-	turns := make([]batch.ServiceID, 0, len(c.Left))
-	for _, cut := range [...]bool{false, true} {
-		for _, s := range c.Left {
-			if served[s] == cut && (cutToo || !cut) {
-				turns = append(turns, s)
+		open := slices.DeleteFunc(lanes, func(s batch.ServiceID) bool {
+			wait := q.sub.Closed(s)
+			if wait > 0 {
+				q.lanes.Back(time.Now().Add(wait), s)
 			}
+			return wait > 0
+		})
+		if len(open) > 0 {
+			q.fly(ctx, open, room)
 		}
 	}
-	return turns
-}
-
-// pace returns for how long n waiting lanes are left alone at least. NextReady is the time of
-// the first lane only. To look at all n again for each would cost more than the scans do, so
-// pace uses the rate of the scans.
-func (q *Queuer) pace(n int) time.Duration {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.o.ScanInterval * time.Duration(n+len(q.hints.due)) / time.Duration(max(1, q.o.ScanLanes))
+	return q.lanes.Next()
 }

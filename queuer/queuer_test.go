@@ -173,7 +173,7 @@ func TestANamedLaneDoesNotWaitForAScan(t *testing.T) {
 			return store.Claimed{}, nil
 		}
 		q, stop := w.start(t, func(o *queuer.Options) { o.ScanLanes = 5000 })
-		time.Sleep(time.Second)
+		time.Sleep(507 * time.Millisecond) // in the middle of a claim
 		at := w.now()
 		q.Hint("named")
 		time.Sleep(5 * time.Second)

@@ -29,28 +29,15 @@ type scanned struct {
 	err   error
 }
 
-// wait returns for how long there is nothing to do.
-func (s *scan) wait() time.Duration {
-	if s.under {
-		return orLong(0) // its end wakes the queuer
+// scanIn returns after what time the next scan is due. While most of the lanes that the last scan
+// found still wait for their turn, a scan would find only the same lanes, or others that wait
+// longer; and several busy instances at one database would each read all lanes for the others'
+// work. This takes 0.9 of the CPU of a batch, over 10,000 lanes (258 us instead of 288).
+func (q *Queuer) scanIn() time.Duration {
+	if found, _ := q.lanes.Waiting(); q.place.under || found > q.o.ScanLanes/2 {
+		return time.Hour // the scan's end wakes the queuer, or a claim of these lanes
 	}
-	return time.Until(s.due)
-}
-
-// scanDue reports whether to scan now. While most of the lanes that the last scan found still
-// wait for their turn, a scan would find only the same lanes, or others that wait longer. With
-// several busy instances at one database, each would read all lanes for the others' work.
-func (q *Queuer) scanDue(now time.Time) bool {
-	if q.place.under || now.Before(q.place.due) {
-		return false
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.hints.finds > q.o.ScanLanes/2 {
-		q.place.due = now.Add(q.o.ScanInterval / 8)
-		return false
-	}
-	return true
+	return time.Until(q.place.due)
 }
 
 // scan reads the next lanes that have open batches, beside the claims: if the database holds
@@ -87,13 +74,7 @@ func (q *Queuer) scanned(ctx context.Context, s scanned) {
 		return
 	}
 	place.pause.Reset()
-	q.mu.Lock()
-	for _, s := range s.lanes {
-		q.hints.find(s)
-	}
-	q.resting.sweep(now)
-	q.busy.sweep(now)
-	q.mu.Unlock()
+	q.lanes.Find(s.lanes)
 	place.start = len(s.lanes) < q.o.ScanLanes
 	if len(s.lanes) > 0 {
 		place.after = s.lanes[len(s.lanes)-1]
@@ -108,25 +89,3 @@ const (
 	scanShare    = 20
 	longestPause = time.Minute
 )
-
-// some is how many of the lanes that a scan found go into one claim. While hardly any of them
-// has work the number is small, so that a lane that is named meanwhile does not wait long.
-type some struct{ n int }
-
-const fewLanes = 16
-
-func (s *some) of(most int) int {
-	if s.n == 0 {
-		s.n = most
-	}
-	return min(most, s.n)
-}
-
-// learn takes in how many runs a claim from so many lanes gave.
-func (s *some) learn(lanes, runs int) {
-	if runs < lanes/4 {
-		s.n = max(fewLanes, s.n/2)
-	} else {
-		s.n = min(2*s.n, 1<<20)
-	}
-}

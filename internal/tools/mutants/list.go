@@ -55,14 +55,14 @@ var list = []mutant{
 		new: "case false:",
 	},
 	{
-		name: "a deep lane is read at every hint", file: "queuer/queuer.go", pkg: "queuer", test: "TestADeepLaneRests",
-		old: "if len(lane.Batches) >= restFrom {",
-		new: "if false {",
+		name: "a deep lane is read at every hint", file: "queuer/claim.go", pkg: "queuer", test: "TestADeepLaneRests",
+		old: "\t\tq.lanes.Rest(l.service, now.Add(time.Duration(l.read)*restPerBatch))\n",
+		new: "",
 	},
 	{
-		name: "a deep lane rests though nothing was read", file: "queuer/resting.go", pkg: "queuer", test: "TestADeepLaneRests",
-		old: "return max(0, r[s].Sub(now))",
-		new: "if !r[s].IsZero() && r[s].Before(now) {\n\t\tr.after(batch.Lane{Service: s, Batches: make([]batch.Waiting, 1000)}, now)\n\t}\n\treturn max(0, r[s].Sub(now))",
+		name: "a deep lane rests though nothing was read", file: "internal/lanes/rule.go", pkg: "queuer", test: "TestADeepLaneRests",
+		old: "\tif at.Before(now) {\n",
+		new: "\tif e.reason == read && e.until.Before(now) {\n\t\te.until = now.Add(time.Millisecond)\n\t}\n\tif at.Before(now) {\n",
 	},
 	{
 		name: "the lane moves on while one is unsettled", file: "queuer/strategy.go", pkg: "queuer", test: "TestSerial.*",

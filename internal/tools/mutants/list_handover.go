@@ -145,38 +145,38 @@ var handOverList = []mutant{
 	},
 	{
 		name: "a scan goes before what is named", file: "queuer/scan.go", pkg: "queuer", test: "TestANamedLaneDoesNotWaitForAScan",
-		old: "q.hints.find(s)", new: "q.hints.add(s, now, now)",
+		old: "q.lanes.Find(s.lanes)", new: "q.lanes.Name(now, s.lanes...)",
 	},
 	{
 		name: "scans go on whatever waits", file: "queuer/scan.go", pkg: "queuer", test: "TestAScanWaitsForWhatTheLastOneCameUpon",
-		old: "if q.hints.finds > q.o.ScanLanes/2 {", new: "if q.hints.finds < 0 {",
+		old: "found > q.o.ScanLanes/2 {", new: "found < 0 {",
 	},
 	{
-		name: "what was named after a scan counts as waiting for its turn", file: "queuer/hints.go", pkg: "queuer", test: "TestFoundLanesStandBehindNamedOnes",
-		old: "\t\th.finds--\n\t\th.ripen(w)\n", new: "\t\th.ripen(w)\n",
+		name: "what was named after a scan counts as waiting for its turn", file: "internal/lanes/rule.go", pkg: "internal/lanes", test: "TestFoundLanesStandBehindNamedOnes",
+		old: "e.request == found && at.Equal(now) || ", new: "",
 	},
 	{
-		name: "what was claimed from is looked at again at once", file: "queuer/queuer.go", pkg: ".", test: "TestThreeInstancesAreNoHerd",
-		old: "q.hintAll(takeTurns(claimed, !q.reliant), 0)", new: "q.hintAll(lanes, lockedPause)",
+		name: "what was claimed from is looked at again at once", file: "queuer/claim.go", pkg: ".", test: "TestThreeInstancesAreNoHerd",
+		old: "\tq.learn(claimed, looks, began) // before", new: "\tq.learn(claimed, looks, began)\n\tq.lanes.Free(time.Now().Add(lockedPause), lanes...) // before",
 	},
 	{
 		name: "whoever only looks takes the lease", file: "store/row.go", pkg: "store/memory", test: "TestStore/pending/only_looked_at",
 		old: "if lease != 0 {", new: "if lease >= 0 {",
 	},
 	{
-		name: "lanes that nobody names wait for all that somebody does", file: "queuer/queuer.go", pkg: "queuer", test: "TestAScanHasItsTurnsAmongLanesThatAreNamed",
-		old: "found := q.passed >= passes", new: "found := false && q.passed >= passes",
+		name: "lanes that nobody names wait for all that somebody does", file: "internal/lanes/table.go", pkg: "queuer", test: "TestAScanHasItsTurnsAmongLanesThatAreNamed",
+		old: "t.passed >= passes {", new: "t.passed >= passes && false {",
 	},
 	{
-		name: "a lane with a batch under way is looked at whenever something is added", file: "queuer/queuer.go", pkg: "queuer", test: "TestALaneWithABatchUnderWayIsLeftAlone",
-		old: "max(q.resting.left(s, now), q.busy.left(s, now), q.pauses.left(s, now))", new: "max(q.resting.left(s, now), q.pauses.left(s, now))",
+		name: "a lane with a batch under way is looked at whenever something is added", file: "internal/lanes/rule.go", pkg: "queuer", test: "TestALaneWithABatchUnderWayIsLeftAlone",
+		old: "case e.until.After(e.at):", new: "case e.until.After(e.at) && e.reason != out:",
 	},
 	{
-		name: "a lane whose batch was fenced is left alone", file: "queuer/busy.go", pkg: "queuer", test: "TestALaneWithABatchUnderWayIsLeftAlone",
-		old: "\tif was {\n", new: "\tif was && s == \"\" {\n",
+		name: "a lane whose batch was fenced is left alone", file: "queuer/queuer.go", pkg: "queuer", test: "TestALaneWithABatchUnderWayIsLeftAlone",
+		old: "\tq.lanes.Over(s)\n", new: "",
 	},
 	{
-		name: "a lane of which nothing is heard is left alone for ever", file: "queuer/queuer.go", pkg: "queuer", test: "TestALaneWithABatchUnderWayIsLeftAlone",
+		name: "a lane of which nothing is heard is left alone for ever", file: "queuer/claim.go", pkg: "queuer", test: "TestALaneWithABatchUnderWayIsLeftAlone",
 		old: "began.Add(q.o.Busy)", new: "began.Add(100*q.o.Busy)",
 	},
 	{
@@ -188,15 +188,15 @@ var handOverList = []mutant{
 		old: "\t\tt.o.Over(s)\n", new: "\t\tt.o.Over(s[:0])\n",
 	},
 	{
-		name: "a lane whose batch was quick is left alone", file: "queuer/queuer.go", pkg: "queuer", test: "TestALaneWhoseBatchIsQuickIsLookedAt",
-		old: "q.busy[r.Service] = began.Add(q.o.Busy)", new: "defer func() { q.mu.Lock(); q.busy[r.Service] = began.Add(q.o.Busy); q.mu.Unlock() }()",
+		name: "a lane whose batch was quick is left alone", file: "queuer/claim.go", pkg: "queuer", test: "TestALaneWhoseBatchIsQuickIsLookedAt",
+		old: "\tq.learn(claimed, looks, began) // before", new: "\tdefer q.learn(claimed, looks, began) // before",
 	},
 	{
-		name: "lanes that were left alone are kept for ever", file: "queuer/scan.go", pkg: "queuer", test: "TestLanesThatWereLeftAloneAreForgotten",
-		old: "\tq.busy.sweep(now)\n", new: "",
+		name: "lanes that were left alone are kept for ever", file: "internal/lanes/table.go", pkg: "queuer", test: "TestLanesThatWereLeftAloneAreForgotten",
+		old: "if l.idle(now) {", new: "if l.idle(now) && false {",
 	},
 	{
 		name: "a lane that takes more is left alone", file: "queuer/queuer.go", pkg: "queuer", test: "TestALaneThatTakesMoreIsLookedAt",
-		old: "\tif q.serial {\n", new: "\tif q.serial || !q.reliant {\n",
+		old: "single: serial || ReliesOnOrder(o.Strategy),", new: "single: serial || true,",
 	},
 }

@@ -128,14 +128,14 @@ var postgresList = []mutant{
 		new: "CREATE INDEX {.attempted_batches_lane} ON {attempted_batches} (service_id, created_at, due_at);",
 	},
 	{
-		name: "a lane is claimed from twice at once", file: "queuer/flights.go", pkg: "queuer", test: "TestALaneIsClaimedFromOnceAtATime",
-		old: "	if has {\n\t\tf.lanes[s] = true\n\t}\n\treturn has\n",
-		new: "	return false && has\n",
+		name: "a lane is claimed from twice at once", file: "internal/lanes/rule.go", pkg: "queuer", test: "TestALaneIsClaimedFromOnceAtATime",
+		old: "case e.claimed || e.request == none:",
+		new: "case e.request == none:",
 	},
 	{
-		name: "what is named during its claim is forgotten", file: "queuer/flights.go", pkg: "queuer", test: "TestALaneIsClaimedFromOnceAtATime",
-		old: "	q.hintAll(again, 0)\n",
-		new: "	_ = again\n",
+		name: "what is named during its claim is forgotten", file: "internal/lanes/table.go", pkg: "queuer", test: "TestALaneIsClaimedFromOnceAtATime",
+		old: "	l.claimed, l.byScan = false, false\n",
+		new: "	l.claimed, l.byScan, l.request = false, false, none\n",
 	},
 	{
 		name: "the scan keeps its cursor", file: "queuer/scan.go", pkg: "queuer", test: "TestTheScanRotatesOverAllLanes",
@@ -143,8 +143,8 @@ var postgresList = []mutant{
 		new: "	place.start = false\n",
 	},
 	{
-		name: "a hint is consumed by a locked lane", file: "queuer/queuer.go", pkg: "queuer", test: "TestALockedLaneKeepsItsHint",
-		old: "	q.hintAll(claimed.Locked, lockedPause)\n",
+		name: "a hint is consumed by a locked lane", file: "queuer/claim.go", pkg: "queuer", test: "TestALockedLaneKeepsItsHint",
+		old: "	q.lanes.Name(now.Add(lockedPause), claimed.Locked...)\n",
 		new: "",
 	},
 }

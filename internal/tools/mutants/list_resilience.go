@@ -3,11 +3,11 @@ package main
 // resilienceList breaks the parts that outlive a store whose statements fail.
 var resilienceList = []mutant{
 	{
-		name: "a claim whose answer was lost stands until it expires", file: "queuer/queuer.go", pkg: "queuer", test: "TestWhatMayBeClaimedIsPutBack",
-		old: "\t\tq.putBack(claimed.Runs)\n\t\treturn nil, fmt.Errorf(\"claim: %w\", err)", new: "\t\treturn nil, fmt.Errorf(\"claim: %w\", err)",
+		name: "a claim whose answer was lost stands until it expires", file: "queuer/claim.go", pkg: "queuer", test: "TestWhatMayBeClaimedIsPutBack",
+		old: "\t\tq.putBack(claimed.Runs)\n\t\treturn 0, fmt.Errorf(\"claim: %w\", err)", new: "\t\treturn 0, fmt.Errorf(\"claim: %w\", err)",
 	},
 	{
-		name: "every claim raises the version by one", file: "queuer/queuer.go", pkg: "queuer", test: "TestWhatMayBeClaimedIsPutBack",
+		name: "every claim raises the version by one", file: "queuer/claim.go", pkg: "queuer", test: "TestWhatMayBeClaimedIsPutBack",
 		old: "Salt: rand.Uint32(),", new: "Salt: rand.Uint32() & 0,",
 	},
 	{
@@ -19,8 +19,8 @@ var resilienceList = []mutant{
 		old: "\t\t\tr.Row.Version += int64(q.Salt)\n", new: "",
 	},
 	{
-		name: "a claim that may have been made is posted", file: "queuer/queuer.go", pkg: "internal/flaky", test: "TestOneCallInTenFails",
-		old: "\t\tq.putBack(claimed.Runs)\n\t\treturn nil, fmt.Errorf(\"claim: %w\", err)", new: "\t\tq.putBack(claimed.Runs)\n\t\t_ = q.handOver(ctx, claimed, until)\n\t\treturn nil, fmt.Errorf(\"claim: %w\", err)",
+		name: "a claim that may have been made is posted", file: "queuer/claim.go", pkg: "internal/flaky", test: "TestOneCallInTenFails",
+		old: "\t\tq.putBack(claimed.Runs)\n\t\treturn 0, fmt.Errorf(\"claim: %w\", err)", new: "\t\tq.putBack(claimed.Runs)\n\t\t_ = q.handOver(ctx, claimed, until)\n\t\treturn 0, fmt.Errorf(\"claim: %w\", err)",
 	},
 	{
 		name: "nobody tells that a batch goes again whose attempt failed late", file: "store/outcome.go", pkg: "store", test: "TestALateFailureWasPosted",
@@ -51,8 +51,8 @@ var resilienceList = []mutant{
 		old: "\tplace.pause.Reset()\n", new: "",
 	},
 	{
-		name: "a store that is down is asked at once again", file: "queuer/failures.go", pkg: "queuer", test: "TestAStoreThatIsDownIsLeftAlone",
-		old: "\t\tq.pauses.all.until = now.Add(q.pauses.all.next.NextBackOff())\n", new: "",
+		name: "a store that is down is asked at once again", file: "queuer/claim.go", pkg: "queuer", test: "TestAStoreThatIsDownIsLeftAlone",
+		old: "\t\tq.down = time.Now().Add(q.pauses.NextBackOff())\n", new: "",
 	},
 	{
 		name: "what failed is tried again a minute later", file: "internal/loop/loop.go", pkg: "internal/flaky", test: "TestOneCallInTenFails",

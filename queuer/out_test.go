@@ -1,6 +1,7 @@
 package queuer_test
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,7 +22,8 @@ func oneOfEach(q store.ClaimQuery, _ store.Choose) (c store.Claimed, _ error) {
 }
 
 // While a batch of a lane is under way, a look at batches added to it would be in vain: the
-// look comes when that batch is over, and not much later if nobody reports the end.
+// look comes when that batch is over, and not much later if nobody reports the end. So it is with
+// a run of a strategy that relies on the ledger's order.
 func TestALaneWithABatchUnderWayIsLeftAlone(t *testing.T) {
 	for name, over := range map[string]func(*queuer.Queuer){
 		"final":     func(q *queuer.Queuer) { q.Hint("a") },
@@ -29,24 +31,41 @@ func TestALaneWithABatchUnderWayIsLeftAlone(t *testing.T) {
 		"fenced":    func(q *queuer.Queuer) { q.Over("a") },
 		"not heard": func(*queuer.Queuer) { time.Sleep(scan - 3*time.Second) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := &world{claim: oneOfEach}
-				q, stop := w.start(t, nil)
-				q.Hint("a")
-				for range 3 {
-					time.Sleep(time.Second)
-					q.Added("a", "b")
-				}
-				over(q)
-				at := w.now()
-				synctest.Wait()
-				assert.Equal(t, []time.Duration{0, at}, w.asked("a"))
-				assert.Equal(t, []time.Duration{time.Second}, w.asked("b"), "which is no reason to leave another alone")
-				stop()
+		for _, strategy := range []queuer.Strategy{queuer.Serial{}, queuer.Pipelined(4)} {
+			t.Run(fmt.Sprintf("%s/%T", name, strategy), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := &world{claim: oneOfEach}
+					q, stop := w.start(t, func(o *queuer.Options) { o.Strategy = strategy })
+					q.Hint("a")
+					for range 3 {
+						time.Sleep(time.Second)
+						q.Added("a", "b")
+					}
+					over(q)
+					at := w.now()
+					synctest.Wait()
+					assert.Equal(t, []time.Duration{0, at}, w.asked("a"))
+					assert.Equal(t, []time.Duration{time.Second}, w.asked("b"), "which is no reason to leave another alone")
+					stop()
+				})
 			})
-		})
+		}
 	}
+}
+
+// A lane whose run is out is not looked at for the batches that the run's claim cut off.
+func TestALaneThatWasCutShortWaitsForItsRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{claim: once(store.Claimed{Runs: []store.ClaimedRun{run("a", "1", "2")}, Left: []batch.ServiceID{"a"}})}
+		q, stop := w.start(t, func(o *queuer.Options) { o.Strategy = queuer.Pipelined(4) })
+		q.Hint("a")
+		time.Sleep(time.Second)
+		q.Hint("a")
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		assert.Equal(t, []time.Duration{0, time.Second}, w.asked("a"))
+		stop()
+	})
 }
 
 // A scan that finds such a lane does not look at it, either.

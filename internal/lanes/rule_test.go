@@ -1,0 +1,144 @@
+package lanes
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// The rule, for each request with each rest, at a time before and after the end of the rest.
+func TestDue(t *testing.T) {
+	now := time.Unix(1000, 0)
+	early, late := now.Add(-time.Second), now.Add(time.Second)
+	for name, c := range map[string]struct {
+		entry entry
+		at    time.Time
+		in    request
+	}{
+		"nobody asks":                           {entry{}, time.Time{}, none},
+		"nobody asks, after a rest":             {entry{reason: out, until: early}, time.Time{}, none},
+		"named":                                 {entry{request: named, at: now}, now, named},
+		"named for later":                       {entry{request: named, at: late}, late, named},
+		"found":                                 {entry{request: found, at: now}, now, found},
+		"named, and a claim looks at it":        {entry{request: named, at: now, claimed: true}, time.Time{}, none},
+		"found, and a claim looks at it":        {entry{request: found, at: now, claimed: true}, time.Time{}, none},
+		"named while out":                       {entry{request: named, at: now, reason: out, until: late}, late, named},
+		"named for the end of its rest":         {entry{request: named, at: late, reason: out, until: late}, late, named},
+		"named for a time after its rest":       {entry{request: named, at: late, reason: read, until: now}, late, named},
+		"named after its window was read":       {entry{request: named, at: now, reason: read, until: late}, late, named},
+		"named after a failure":                 {entry{request: named, at: now, reason: failed, until: late}, late, named},
+		"named after its rest":                  {entry{request: named, at: now, reason: failed, until: early}, now, named},
+		"found while out":                       {entry{request: found, at: now, reason: out, until: late}, late, named},
+		"found after its rest":                  {entry{request: found, at: now, reason: out, until: early}, now, found},
+		"named while out, and a claim looks":    {entry{request: named, at: now, claimed: true, reason: out, until: late}, time.Time{}, none},
+		"named, its run not acknowledged":       {entry{request: named, at: now, reason: out, until: late, tail: "b"}, late, named},
+		"named, its run never acknowledged":     {entry{request: named, at: now, reason: out, until: early, tail: "b"}, now, named},
+		"named, its run not acknowledged, free": {entry{request: named, at: now, tail: "b"}, now, named},
+	} {
+		at, in := c.entry.due()
+		assert.Equal(t, c.in, in, name)
+		assert.Equal(t, c.at, at, name)
+	}
+}
+
+// Every kind of entry with every event.
+func TestEvents(t *testing.T) {
+	const s = "s"
+	in := func(d time.Duration) time.Time { return time.Now().Add(d) }
+	claim := func(l *Table) { l.Name(in(0), s); l.Take(1) }
+	rests := func(l *Table) { l.Out(s, "", in(9*time.Second)) }
+	kinds := []struct {
+		name string
+		make func(*Table)
+		want string // from when on the lane is worth a look, after each of the events
+	}{
+		{"unknown", func(*Table) {},
+			"-     0s    5s    0s    5s    -     found -     -     5s    soon  -     -"},
+		{"found", func(l *Table) { l.Find([]batch.ServiceID{s}) },
+			"found 0s    found 0s    found found found -     found found soon  2s    30s"},
+		{"named", func(l *Table) { l.Name(in(0), s) },
+			"0s    0s    0s    0s    0s    0s    0s    -     0s    0s    soon  2s    30s"},
+		{"named for 3s", func(l *Table) { l.Name(in(3*time.Second), s) },
+			"3s    0s    3s    0s    3s    3s    found 3s    3s    3s    soon  3s    30s"},
+		{"claimed", claim,
+			"-     -     -     -     -     -     -     -     -     5s    soon  -     -"},
+		{"claimed, found", func(l *Table) { claim(l); l.Find([]batch.ServiceID{s}) },
+			"-     -     -     -     -     -     -     -     found found soon  -     -"},
+		{"claimed, named", func(l *Table) { claim(l); l.Name(in(0), s) },
+			"-     -     -     -     -     -     -     -     0s    0s    soon  -     -"},
+		{"claimed, out", func(l *Table) { claim(l); rests(l) },
+			"-     -     -     -     -     -     -     -     -     9s    soon  -     -"},
+		{"out", rests,
+			"-     9s    9s    0s    5s    0s    9s    -     -     9s    soon  -     -"},
+		{"out, found", func(l *Table) { rests(l); l.Find([]batch.ServiceID{s}) },
+			"9s    9s    9s    0s    5s    0s    9s    9s    9s    9s    soon  2s    30s"},
+		{"out, named", func(l *Table) { rests(l); l.Name(in(0), s) },
+			"9s    9s    9s    0s    5s    0s    9s    9s    9s    9s    soon  2s    30s"},
+		{"out, named for 20s", func(l *Table) { rests(l); l.Name(in(20*time.Second), s) },
+			"20s   9s    9s    0s    5s    0s    9s    20s   20s   9s    soon  20s   30s"},
+		{"out is over", func(l *Table) { l.Out(s, "", in(0)); l.Name(in(0), s) },
+			"0s    0s    0s    0s    5s    0s    0s    -     0s    0s    soon  2s    30s"},
+		{"read, named", func(l *Table) { l.Rest(s, in(9*time.Second)); l.Name(in(0), s) },
+			"9s    9s    9s    9s    9s    9s    9s    9s    9s    9s    soon  2s    30s"},
+		{"failed", func(l *Table) { claim(l); l.Failed(s) },
+			"soon  soon  soon  soon  soon  soon  soon  soon  soon  soon  soon  2s    30s"},
+	}
+	events := []struct {
+		name string
+		do   func(*Table)
+	}{
+		{"nothing", func(*Table) {}},
+		{"named", func(l *Table) { l.Name(in(0), s) }},
+		{"named for 5s", func(l *Table) { l.Name(in(5*time.Second), s) }},
+		{"freed", func(l *Table) { l.Free(in(0), s) }},
+		{"freed for 5s", func(l *Table) { l.Free(in(5*time.Second), s) }},
+		{"over", func(l *Table) { l.Over(s) }},
+		{"found", func(l *Table) { l.Find([]batch.ServiceID{s}) }},
+		{"taken", func(l *Table) { l.Take(1) }},
+		{"done", func(l *Table) { l.Done(s) }},
+		{"back for 5s", func(l *Table) { l.Back(in(5*time.Second), s) }},
+		{"failed", func(l *Table) { l.Failed(s) }},
+		{"read", func(l *Table) { l.Rest(s, in(2*time.Second)) }},
+		{"out", func(l *Table) { l.Out(s, "", in(30*time.Second)) }},
+	}
+	for _, k := range kinds {
+		wants := strings.Fields(k.want)
+		require.Len(t, wants, len(events), k.name)
+		for i, e := range events {
+			t.Run(k.name+"/"+e.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					l := New(10)
+					k.make(l)
+					e.do(l)
+					assert.Equal(t, wants[i], worth(l, s))
+				})
+			})
+		}
+	}
+}
+
+// worth says when a lane is worth a look: "-" is never, "found" now and in the queue of found
+// lanes, and a pause after a failure is "soon".
+func worth(t *Table, s batch.ServiceID) string {
+	l := t.lanes[s]
+	if l == nil {
+		return "-"
+	}
+	at, in := l.due()
+	d := time.Until(at)
+	switch {
+	case in == none:
+		return "-"
+	case in == found:
+		return "found"
+	case d > 0 && d < time.Second:
+		return "soon"
+	}
+	return d.String()
+}

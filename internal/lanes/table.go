@@ -1,0 +1,240 @@
+package lanes
+
+import (
+	"container/heap"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/loop"
+)
+
+// Table remembers lanes. All methods may be called concurrently.
+type Table struct {
+	few int
+
+	mu     sync.Mutex
+	lanes  map[batch.ServiceID]*lane
+	queues [named + 1]queue // by request; nothing stands in the one of none
+	turns  uint64
+	passed int // claims of named lanes since found lanes had their turn
+	looks  int // found lanes that a claim looks at now
+}
+
+// lane is an entry and its place in a queue.
+type lane struct {
+	entry
+	service batch.ServiceID
+	pauses  *backoff.ExponentialBackOff // of failures in a row; nil after a success
+	byScan  bool                        // the claim under way has it from the queue of found lanes
+
+	in    request
+	when  time.Time // it is worth a look
+	turn  uint64    // decides between equal times
+	index int
+}
+
+// New returns an empty table. A claim has at most few lanes that a scan found.
+func New(few int) *Table { return &Table{few: few, lanes: map[batch.ServiceID]*lane{}} }
+
+// Name says that lanes may have work at a time. A lane that rests goes on resting.
+func (t *Table) Name(at time.Time, lanes ...batch.ServiceID) {
+	t.each(lanes, func(l *lane, now time.Time) { l.name(at, now) })
+}
+
+// Free is Name for lanes of which nothing is out any more, as far as this process knows.
+func (t *Table) Free(at time.Time, lanes ...batch.ServiceID) {
+	t.each(lanes, func(l *lane, now time.Time) { l.free(at, now) })
+}
+
+// Over is Free for a lane that rests because a run of it is out, or that has rested so and is not
+// forgotten yet. Other lanes are not named.
+func (t *Table) Over(s batch.ServiceID) {
+	t.each([]batch.ServiceID{s}, func(l *lane, now time.Time) {
+		if l.reason == out {
+			l.free(now, now)
+		}
+	})
+}
+
+// Find adds lanes that a scan found, and forgets the entries that say nothing any more.
+func (t *Table) Find(lanes []batch.ServiceID) {
+	t.each(lanes, func(l *lane, now time.Time) { l.find(now) })
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	for s, l := range t.lanes {
+		if l.idle(now) {
+			delete(t.lanes, s)
+		}
+	}
+}
+
+// passes is how many claims of named lanes go before one of found lanes. Without it a found lane
+// is never looked at while others are named all the time
+// (TestAScanHasItsTurnsAmongLanesThatAreNamed).
+const passes = 4
+
+// Take begins a claim of lanes that are worth a look now, in their order: up to n named lanes,
+// or, in their turn, found lanes. There is one claim of found lanes at a time, so that a lane
+// that is named meanwhile finds a claim free (TestANamedLaneDoesNotWaitForAScan). Each lane's
+// claim ends by Done, Failed or Back.
+func (t *Table) Take(n int) (lanes []batch.ServiceID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	first, second := named, found
+	if t.passed >= passes {
+		first, second = found, named
+	}
+	if lanes = t.take(first, n); len(lanes) == 0 {
+		lanes = t.take(second, n)
+	}
+	return lanes
+}
+
+func (t *Table) take(in request, n int) (lanes []batch.ServiceID) {
+	if in == found {
+		if t.looks > 0 {
+			return nil
+		}
+		n = min(n, t.few)
+	}
+	now := time.Now()
+	for q := &t.queues[in]; len(lanes) < n && len(*q) > 0 && !(*q)[0].when.After(now); {
+		l := (*q)[0]
+		if l.request, l.claimed, l.byScan = none, true, in == found; l.byScan {
+			t.looks++
+		}
+		t.place(l)
+		lanes = append(lanes, l.service)
+	}
+	if t.passed++; in == found || len(lanes) == 0 {
+		t.passed = 0 // found lanes had their turn, or no others were before them
+	}
+	return lanes
+}
+
+// Done ends a claim of lanes that went well.
+func (t *Table) Done(lanes ...batch.ServiceID) {
+	t.each(lanes, func(l *lane, _ time.Time) {
+		t.end(l)
+		l.pauses = nil
+	})
+}
+
+// Back ends a claim of lanes that nobody has looked at, and names them for a time.
+func (t *Table) Back(at time.Time, lanes ...batch.ServiceID) {
+	t.each(lanes, func(l *lane, now time.Time) {
+		t.end(l)
+		l.name(at, now)
+	})
+}
+
+// Failed ends a claim of one lane over which the store failed. The lane is named, and rests for
+// the time that Failed returns: longer after each failure in a row.
+func (t *Table) Failed(s batch.ServiceID) (wait time.Duration) {
+	t.each([]batch.ServiceID{s}, func(l *lane, now time.Time) {
+		t.end(l)
+		if l.pauses == nil {
+			l.pauses = loop.Brief()
+		}
+		wait = l.pauses.NextBackOff()
+		l.reason, l.until = failed, now.Add(wait)
+		l.name(now, now)
+	})
+	return wait
+}
+
+func (t *Table) end(l *lane) {
+	if l.byScan {
+		t.looks--
+	}
+	l.claimed, l.byScan = false, false
+}
+
+// Rest leaves a lane alone until a time, because a claim has just read a long window of it.
+func (t *Table) Rest(s batch.ServiceID, until time.Time) {
+	t.each([]batch.ServiceID{s}, func(l *lane, _ time.Time) { l.reason, l.until = read, until })
+}
+
+// Out says that a run of a lane is out, and nothing of the lane leaves beside it. The lane is
+// left alone until Free, but not after until. tail is the run's last batch where the lane goes on
+// once that is acknowledged, else "".
+func (t *Table) Out(s batch.ServiceID, tail batch.ID, until time.Time) {
+	t.each([]batch.ServiceID{s}, func(l *lane, _ time.Time) { l.tail, l.reason, l.until = tail, out, until })
+}
+
+// Acknowledged reports whether a batch is the tail of the lane's run. If so, the run is out no
+// longer, and the caller calls Free.
+func (t *Table) Acknowledged(s batch.ServiceID, id batch.ID) (is bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l := t.lanes[s]
+	if l == nil || id == "" || l.tail != id {
+		return false
+	}
+	l.tail = ""
+	return true
+}
+
+// IsOut reports whether a run of the lane is out whose tail is not acknowledged.
+func (t *Table) IsOut(s batch.ServiceID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l := t.lanes[s]
+	return l != nil && l.tail != ""
+}
+
+// Waiting returns how many lanes that a scan found wait for their turn, and how many lanes wait
+// for a look altogether, now or later.
+func (t *Table) Waiting() (byScan, all int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.queues[found]), len(t.queues[found]) + len(t.queues[named])
+}
+
+// Next returns after what time Take has a lane, an hour at most.
+func (t *Table) Next() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	wait := time.Hour
+	for in, q := range t.queues {
+		if len(q) > 0 && (request(in) == named || t.looks == 0) {
+			wait = min(wait, time.Until(q[0].when))
+		}
+	}
+	return wait
+}
+
+// each changes lanes and moves them to where the rule wants them.
+func (t *Table) each(lanes []batch.ServiceID, change func(l *lane, now time.Time)) {
+	now := time.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range lanes {
+		l := t.lanes[s]
+		if l == nil {
+			l = &lane{service: s}
+			t.lanes[s] = l
+		}
+		change(l, now)
+		t.place(l)
+	}
+}
+
+// place moves a lane to the queue of its rule; a lane that needs no move keeps its turn.
+func (t *Table) place(l *lane) {
+	at, in := l.due()
+	if in == l.in && at.Equal(l.when) {
+		return
+	}
+	if l.in != none {
+		heap.Remove(&t.queues[l.in], l.index)
+	}
+	t.turns++
+	if l.in, l.when, l.turn = in, at, t.turns; in != none {
+		heap.Push(&t.queues[in], l)
+	}
+}

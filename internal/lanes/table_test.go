@@ -1,0 +1,319 @@
+package lanes
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+type ids = []batch.ServiceID
+
+// taken takes up to n lanes and ends their claim.
+func taken(t *Table, n int) ids {
+	lanes := t.Take(n)
+	t.Done(lanes...)
+	return lanes
+}
+
+func TestLanesKeepTheirOrderAndAreThereOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New(10)
+		l.Name(time.Now(), "c", "a", "c", "b", "a", "")
+		assert.Zero(t, l.Next(), "at once")
+		assert.Equal(t, ids{"c", "a"}, taken(l, 2))
+		l.Name(time.Now(), "c") // taken, and named again: behind the others
+		assert.Equal(t, ids{"b", "", "c"}, taken(l, 10))
+		assert.Empty(t, taken(l, 10))
+		assert.Equal(t, time.Hour, l.Next())
+	})
+}
+
+// A lane that a scan found stands behind all named lanes, and is there once.
+func TestFoundLanesStandBehindNamedOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New(10)
+		l.Name(time.Now().Add(time.Hour), "later")
+		l.Name(time.Now(), "named")
+		l.Find(ids{"a", "later", "b", "named", "c", "a"})
+		l.Name(time.Now().Add(time.Hour), "b")
+		l.Name(time.Now(), "c")
+		found, all := l.Waiting()
+		assert.Equal(t, 3, found)
+		assert.Equal(t, 5, all)
+		assert.Equal(t, ids{"named", "c"}, taken(l, 9))
+		assert.Zero(t, l.Next())
+		assert.Equal(t, ids{"a"}, taken(l, 1))
+		l.Find(ids{"c"})
+		assert.Equal(t, ids{"later", "b", "c"}, taken(l, 9))
+		assert.Empty(t, taken(l, 9))
+		time.Sleep(2 * time.Hour)
+		assert.Empty(t, taken(l, 9), "once, and not again for the time that had been named")
+		l.Find(nil)
+		assert.Empty(t, l.lanes, "forgotten")
+		l.Find(ids{"a"})
+		l.Name(time.Now(), "a")
+		assert.Equal(t, ids{"a"}, taken(l, 9))
+		assert.Equal(t, time.Hour, l.Next())
+		found, all = l.Waiting()
+		assert.Zero(t, found)
+		assert.Zero(t, all)
+	})
+}
+
+// There is one claim of found lanes at a time, of a few lanes, so that there is always room for
+// lanes that are named.
+func TestFoundLanesLeaveRoomForNamedOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New(2)
+		l.Find(ids{"a", "b", "c"})
+		assert.Equal(t, ids{"a", "b"}, l.Take(9))
+		assert.Empty(t, l.Take(9), "while that claim is under way")
+		assert.Equal(t, time.Hour, l.Next())
+		l.Name(time.Now(), "named")
+		assert.Zero(t, l.Next())
+		assert.Equal(t, ids{"named"}, l.Take(9))
+		l.Done("named")
+		l.Done("a")
+		assert.Empty(t, l.Take(9), "b is still looked at")
+		l.Back(time.Now().Add(time.Minute), "b")
+		assert.Zero(t, l.Next())
+		assert.Equal(t, ids{"c"}, l.Take(9))
+		l.Failed("c")
+		l.Find(ids{"d"})
+		assert.Equal(t, ids{"d"}, l.Take(9))
+	})
+}
+
+// Found lanes have one turn in five, even where there is always another named lane.
+func TestFoundLanesHaveTheirTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New(1)
+		l.Find(ids{"f1", "f2", "f3"})
+		var got ids
+		for range 12 {
+			l.Name(time.Now(), "n")
+			got = append(got, taken(l, 1)...)
+		}
+		assert.Equal(t, ids{"n", "n", "n", "n", "f1", "n", "n", "n", "n", "f2", "n", "n"}, got)
+	})
+}
+
+func TestLanesForLaterAreTakenInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, begin := New(10), time.Now()
+		l.Name(begin.Add(3*time.Second), "3")
+		l.Name(begin.Add(time.Second), "1")
+		l.Name(begin.Add(2*time.Second), "2")
+		assert.Equal(t, time.Second, l.Next())
+		time.Sleep(time.Second - 1)
+		assert.Empty(t, taken(l, 10))
+		time.Sleep(1)
+		assert.Equal(t, ids{"1"}, taken(l, 10))
+		l.Name(time.Now(), "now")
+		time.Sleep(time.Minute)
+		assert.Equal(t, ids{"now", "2", "3"}, taken(l, 10))
+	})
+}
+
+func TestTheEarlierOfTwoTimesCounts(t *testing.T) {
+	for name, c := range map[string]struct{ first, second, want time.Duration }{
+		"later, then sooner":  {5 * time.Second, time.Second, time.Second},
+		"sooner, then later":  {time.Second, 5 * time.Second, time.Second},
+		"later, then at once": {5 * time.Second, 0, 0},
+		"at once, then later": {0, 5 * time.Second, 0},
+		"past, then later":    {-time.Second, time.Second, 0},
+		"twice the same":      {time.Second, time.Second, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, begin := New(10), time.Now()
+				l.Name(begin.Add(c.first), "s")
+				l.Name(begin.Add(c.second), "s")
+				assert.Equal(t, c.want, l.Next())
+				if c.want > 0 {
+					time.Sleep(c.want - 1)
+					assert.Empty(t, taken(l, 10))
+					time.Sleep(1)
+				}
+				assert.Equal(t, ids{"s"}, taken(l, 10))
+				time.Sleep(time.Hour)
+				assert.Empty(t, taken(l, 10), "once, not again at the other time")
+				l.Find(nil)
+				assert.Empty(t, l.lanes)
+			})
+		})
+	}
+}
+
+// A lane that fails rests longer each time; a success ends that.
+func TestPausesGrowUntilASuccess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New(10)
+		fail := func() time.Duration {
+			l.Name(time.Now(), "s")
+			time.Sleep(l.Next())
+			require.Equal(t, ids{"s"}, l.Take(1))
+			return l.Failed("s")
+		}
+		first, last := fail(), time.Duration(0)
+		for range 30 {
+			last = fail()
+		}
+		assert.Less(t, first, 20*time.Millisecond)
+		assert.Greater(t, last, 3*time.Second)
+		assert.Equal(t, last, l.Next(), "and is named for the end of its rest")
+		time.Sleep(last)
+		l.Back(time.Now(), l.Take(1)...)
+		assert.Greater(t, fail(), 3*time.Second, "it was not tried")
+		time.Sleep(l.Next())
+		assert.Equal(t, ids{"s"}, taken(l, 1))
+		assert.Less(t, fail(), 20*time.Millisecond)
+	})
+}
+
+// A lane whose run is out until its last batch is acknowledged.
+func TestALaneIsOutUntilItsRunIsAcknowledged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New(10)
+		assert.False(t, l.IsOut("s"))
+		assert.False(t, l.Acknowledged("s", ""))
+		l.Name(time.Now(), "s")
+		l.Take(1)
+		l.Out("s", "last", time.Now().Add(time.Second))
+		l.Done("s")
+		l.Name(time.Now(), "s")
+		assert.True(t, l.IsOut("s"))
+		assert.Empty(t, l.Take(1))
+		assert.False(t, l.Acknowledged("s", "first"))
+		assert.False(t, l.Acknowledged("other", "last"))
+		assert.Empty(t, l.Take(1))
+		assert.True(t, l.Acknowledged("s", "last"))
+		assert.False(t, l.Acknowledged("s", "last"), "once")
+		assert.False(t, l.IsOut("s"))
+		l.Free(time.Now(), "s")
+		assert.Equal(t, ids{"s"}, taken(l, 1))
+
+		l.Out("s", "lost", time.Now().Add(time.Second))
+		l.Name(time.Now(), "s")
+		time.Sleep(time.Second)
+		assert.Equal(t, ids{"s"}, taken(l, 1), "it is looked at after a while, whatever became of its last batch")
+		l.Find(nil)
+		assert.True(t, l.IsOut("s"), "which is not forgotten")
+		assert.True(t, l.Acknowledged("s", "lost"))
+		l.Find(nil)
+		assert.Empty(t, l.lanes)
+	})
+}
+
+// After any events, each lane stands where the rule wants it, and lanes are taken in the order
+// of their times.
+func TestTheTableFollowsTheRule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(1, 1))
+		l, claimed := New(3), map[batch.ServiceID]bool{}
+		end := func(s batch.ServiceID) {
+			delete(claimed, s)
+			switch rng.IntN(4) {
+			case 0:
+				l.Failed(s)
+			case 1:
+				l.Back(time.Now().Add(time.Second), s)
+			case 2:
+				l.Rest(s, time.Now().Add(time.Second))
+				l.Done(s)
+			default:
+				l.Out(s, "", time.Now().Add(time.Second))
+				l.Done(s)
+			}
+		}
+		took, wasFound := 0, 0
+		for range 10_000 {
+			s := batch.ServiceID(fmt.Sprint(rng.IntN(40)))
+			at := time.Now().Add(time.Duration(rng.IntN(2000)-500) * time.Millisecond)
+			switch rng.IntN(6) {
+			case 0, 1:
+				l.Name(at, s)
+			case 2:
+				l.Free(at, s)
+			case 3:
+				l.Find(ids{s})
+			case 4:
+				for s := range claimed {
+					end(s)
+				}
+			default:
+				n := 1 + rng.IntN(4)
+				names, finds := ripe(l, named), ripe(l, found)
+				if l.looks > 0 {
+					finds = nil
+				}
+				got := l.Take(n)
+				took += len(got)
+				if len(got) > 0 && len(finds) > 0 && got[0] == finds[0] {
+					require.Equal(t, finds[:min(n, 3, len(finds))], got)
+					wasFound++
+				} else if len(names) > 0 || len(finds) > 0 {
+					require.Equal(t, names[:min(n, len(names))], got)
+					require.NotEmpty(t, got)
+				}
+				for _, s := range got {
+					require.False(t, claimed[s], "two claims of a lane at once")
+					claimed[s] = true
+				}
+			}
+			check(t, l)
+			time.Sleep(time.Duration(rng.IntN(50)) * time.Millisecond)
+		}
+		assert.Greater(t, took, 1000)
+		assert.Greater(t, wasFound, 100)
+	})
+}
+
+// ripe returns the lanes of a queue that are worth a look now, in their order.
+func ripe(t *Table, in request) (lanes ids) {
+	all := slices.Clone(t.queues[in])
+	slices.SortFunc(all, func(a, b *lane) int { return cmp.Or(a.when.Compare(b.when), cmp.Compare(a.turn, b.turn)) })
+	for _, l := range all {
+		if !l.when.After(time.Now()) {
+			lanes = append(lanes, l.service)
+		}
+	}
+	return lanes
+}
+
+// check compares the queues with the rule, and with what the table says of them.
+func check(t *testing.T, table *Table) {
+	t.Helper()
+	in, looks, next := [named + 1]int{}, 0, time.Hour
+	for _, l := range table.lanes {
+		when, request := l.due()
+		in[request]++
+		if request != l.in || !when.Equal(l.when) || request != none && table.queues[request][l.index] != l {
+			require.Fail(t, "out of place", "%+v", l)
+		}
+		if l.byScan {
+			looks++
+		}
+	}
+	for _, l := range table.lanes {
+		if l.in == named || l.in == found && looks == 0 {
+			next = min(next, time.Until(l.when))
+		}
+	}
+	require.Equal(t, looks, table.looks)
+	require.Equal(t, next, table.Next())
+	byScan, all := table.Waiting()
+	require.Equal(t, in[found], byScan)
+	require.Equal(t, in[found]+in[named], all)
+	require.Len(t, table.queues[found], byScan)
+	require.Len(t, table.queues[named], all-byScan)
+}

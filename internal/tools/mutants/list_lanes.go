@@ -1,0 +1,65 @@
+package main
+
+// lanesList breaks the rule that says when a lane is worth a look.
+var lanesList = []mutant{
+	{
+		name: "lanes: what was just read is read again", file: "internal/lanes/rule.go", pkg: "queuer", test: "TestADeepLaneRests",
+		old: "case e.until.After(e.at):", new: "case e.until.After(e.at) && e.reason != read:",
+	},
+	{
+		name: "lanes: a lane that fails does not rest", file: "internal/lanes/rule.go", pkg: "internal/lanes", test: "TestDue",
+		old: "case e.until.After(e.at):", new: "case e.until.After(e.at) && e.reason != failed:",
+	},
+	{
+		name: "lanes: whoever names a lane ends its rest after a failure", file: "internal/lanes/rule.go", pkg: "internal/lanes", test: "TestEvents",
+		old: "if e.reason == out {", new: "if e.reason != 0 {",
+	},
+	{
+		name: "lanes: a lane goes on resting when its run is over", file: "internal/lanes/rule.go", pkg: "queuer", test: "TestALaneWithABatchUnderWayIsLeftAlone",
+		old: "e.request, e.reason, e.until = none, 0, time.Time{}", new: "e.request = none",
+	},
+	{
+		name: "lanes: requests of a rest stand for now", file: "internal/lanes/rule.go", pkg: "internal/lanes", test: "TestEvents",
+		old: "e.request, e.reason, e.until = none, 0, time.Time{}", new: "e.reason, e.until = 0, time.Time{}",
+	},
+	{
+		name: "lanes: a found lane that rests counts as waiting for its turn", file: "internal/lanes/rule.go", pkg: "internal/lanes", test: "TestDue",
+		old: "return e.until, named", new: "return e.until, e.request",
+	},
+	{
+		name: "lanes: a lane named for later is looked at now", file: "internal/lanes/rule.go", pkg: "queuer", test: "TestAHintIsFollowedAtOnce",
+		old: "return e.at, e.request\n", new: "return time.Time{}, e.request\n",
+	},
+	{
+		name: "lanes: the later of two times counts", file: "internal/lanes/rule.go", pkg: "internal/lanes", test: "TestTheEarlierOfTwoTimesCounts",
+		old: "at.Before(e.at) {", new: "at.After(e.at) {",
+	},
+	{
+		name: "lanes: a scan puts named lanes behind all that it finds", file: "internal/lanes/rule.go", pkg: "internal/lanes", test: "TestFoundLanesStandBehindNamedOnes",
+		old: "e.request == named && e.at.After(now) {", new: "e.request == named {",
+	},
+	{
+		name: "lanes: found lanes take all claims", file: "internal/lanes/table.go", pkg: "queuer", test: "TestANamedLaneDoesNotWaitForAScan",
+		old: "if t.looks > 0 {\n", new: "if t.looks < 0 {\n",
+	},
+	{
+		name: "lanes: found lanes take all room", file: "internal/lanes/table.go", pkg: "queuer", test: "TestANamedLaneDoesNotWaitForAScan",
+		old: "n = min(n, t.few)", new: "n = max(n, t.few)",
+	},
+	{
+		name: "lanes: a run that is not acknowledged is forgotten", file: "internal/lanes/rule.go", pkg: "internal/lanes", test: "TestALaneIsOutUntilItsRunIsAcknowledged",
+		old: " && e.tail == \"\"", new: "",
+	},
+	{
+		name: "lanes: any batch of a run acknowledges it", file: "internal/lanes/table.go", pkg: "internal/lanes", test: "TestALaneIsOutUntilItsRunIsAcknowledged",
+		old: "id == \"\" || l.tail != id", new: "id == \"\" || l.tail == \"\"",
+	},
+	{
+		name: "lanes: a failure is forgotten where nobody looked", file: "internal/lanes/table.go", pkg: "internal/lanes", test: "TestPausesGrowUntilASuccess",
+		old: "\t\tl.name(at, now)\n\t})\n}\n\n// Failed", new: "\t\tl.pauses = nil\n\t\tl.name(at, now)\n\t})\n}\n\n// Failed",
+	},
+	{
+		name: "lanes: a lane that was cut short goes before lanes that were left out", file: "queuer/claim.go", pkg: "queuer", test: "TestADeepLaneTakesTurns",
+		old: "\tq.lanes.Name(now, claimed.Left...)", new: "\tfor _, r := range claimed.Runs {\n\t\tq.lanes.Rest(r.Service, now.Add(-time.Hour))\n\t\tq.lanes.Name(now.Add(-time.Hour), r.Service)\n\t}\n\tq.lanes.Name(now, claimed.Left...)",
+	},
+}

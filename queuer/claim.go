@@ -1,0 +1,187 @@
+package queuer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// flight is a claim from lanes, with its parts.
+type flight struct {
+	room    int               // that it may use
+	left    int               // of it
+	err     error             // the last failure
+	strikes int               // claims of one lane that failed in a row
+	held    []batch.ServiceID // lanes whose failures are their own
+}
+
+// maxFlights is how many claims are under way at once, on different lanes: while the database
+// works on one, the answer to the other is on its way. Serial over 100 lanes (mode order) then
+// posts a lane's next batch after 0.8 of the time, at 1.1 times the CPU. The second claim waits
+// for room of an eighth of a claim, which takes 0.83 of the statements for each batch with
+// Pipelined(32).
+const maxFlights = 2
+
+// maxStrikes is the number of lanes that fail alone, in a row, from which on the store is at
+// fault and not the lanes: TestAStoreThatIsDownIsLeftAlone counts the claims.
+const maxStrikes = 3
+
+// heldFrom is the pause from which on a lane's failures are reported as the lane's own: a
+// store that fails only now and then recovers before.
+const heldFrom = time.Second
+
+// fly starts a claim from lanes, beside the claims under way.
+func (q *Queuer) fly(ctx context.Context, lanes []batch.ServiceID, room int) {
+	f := flight{room: min(room, q.o.Lanes, len(lanes)*max(1, q.o.Strategy.Window()))}
+	f.left = f.room
+	q.flights++
+	q.room += f.room
+	go func() {
+		q.claimParts(ctx, lanes, &f)
+		q.landed <- f
+	}()
+}
+
+// land records the end of a claim.
+func (q *Queuer) land(f flight) {
+	q.flights--
+	q.room -= f.room
+	if f.err != nil {
+		q.o.Trouble(f.err)
+	}
+	for _, s := range f.held {
+		q.o.Held(s, f.err)
+	}
+	if f.strikes >= maxStrikes {
+		q.down = time.Now().Add(q.pauses.NextBackOff())
+	} else {
+		q.pauses.Reset()
+	}
+}
+
+// claimParts claims from lanes together and, where that fails, from their halves, until a lane
+// that the store cannot read is alone and keeps only itself waiting.
+func (q *Queuer) claimParts(ctx context.Context, lanes []batch.ServiceID, f *flight) {
+	if f.strikes >= maxStrikes || f.left <= 0 {
+		q.lanes.Back(time.Now(), lanes...)
+		return
+	}
+	err := loop.Contain(func() error {
+		took, err := q.claim(ctx, lanes, f.left)
+		f.left -= took
+		return err
+	})
+	if err == nil {
+		f.strikes = 0
+		q.lanes.Done(lanes...)
+		return
+	}
+	f.err = err
+	if len(lanes) > 1 && !errors.Is(err, errPayloads) {
+		half := len(lanes) / 2
+		q.claimParts(ctx, lanes[:half], f)
+		q.claimParts(ctx, lanes[half:], f)
+		return
+	}
+	f.strikes++
+	for _, s := range lanes {
+		if q.lanes.Failed(s) >= heldFrom {
+			f.held = append(f.held, s)
+		}
+	}
+}
+
+// claim claims from the lanes and hands over. It computes until from a time before the claim,
+// on this process's monotonic clock, so that no request outlives its claim, even if the
+// database's clock jumps. claim returns how many batches it took; after an error these are
+// being put back, if there are any.
+func (q *Queuer) claim(ctx context.Context, lanes []batch.ServiceID, room int) (took int, err error) {
+	began := time.Now()
+	until := began.Add(q.o.TTL - q.o.Margin)
+	// A stop does not cut a claim short: its batches would be unknown, and wait for its
+	// expiry.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), q.o.TTL/4)
+	defer cancel()
+	looks := make([]look, 0, len(lanes))
+	claimed, err := q.store.Claim(ctx, store.ClaimQuery{
+		Lanes: lanes, Limit: room, Window: max(1, q.o.Strategy.Window()), TTL: q.o.TTL,
+		Resend: q.o.Resend, MaxInFlight: q.o.MaxInFlight, Budget: q.o.Budget, Instance: q.o.Instance,
+		Wants: q.wants, Salt: rand.Uint32(),
+	}, func(lane batch.Lane) []batch.Run {
+		waits := slices.ContainsFunc(lane.Batches, func(b batch.Waiting) bool { return b.State.Claimable() && !b.Ready })
+		looks = append(looks, look{lane.Service, len(lane.Batches), waits})
+		return q.choose(lane)
+	})
+	if err != nil {
+		// The claim may be committed all the same. No other process knows of its batches, and
+		// nobody posts them. So they are put back by version, which shows whether they were
+		// claimed.
+		q.putBack(claimed.Runs)
+		return 0, fmt.Errorf("claim: %w", err)
+	}
+	q.learn(claimed, looks, began) // before one of the batches can be over
+	if err := q.handOver(ctx, claimed, until); err != nil {
+		return 0, err
+	}
+	for _, r := range claimed.Runs {
+		took += len(r.Batches)
+	}
+	return took, nil
+}
+
+// look is what a claim has seen of a lane.
+type look struct {
+	service batch.ServiceID
+	read    int  // open batches
+	waits   bool // for a batch that is not ready yet
+}
+
+// restPerBatch is how long a lane rests for each open batch that a claim has read: a lane of a
+// thousand is read a hundred times a second at most. Without it 930 batches were read for each
+// that left, because each batch that is final, is added, or is cut off by a limit names the lane.
+const restPerBatch = 10 * time.Microsecond
+
+// lockedPause is how long a lane waits that another instance had locked: about half of the time
+// that a claim takes (docs/performance.md#what-was-not-reached-and-why). Without it the queuer
+// would spin until the other claim ends.
+const lockedPause = 5 * time.Millisecond
+
+// learn notes in the table what a claim has found out about its lanes.
+func (q *Queuer) learn(claimed store.Claimed, looks []look, began time.Time) {
+	now := time.Now()
+	var waiting []batch.ServiceID
+	for _, l := range looks {
+		q.lanes.Rest(l.service, now.Add(time.Duration(l.read)*restPerBatch))
+		if l.waits {
+			waiting = append(waiting, l.service)
+		}
+	}
+	if q.single {
+		for _, r := range claimed.Runs {
+			// This takes 0.86 of the CPU at half of the full rate over 100 lanes, and 0.67 of
+			// the time to the next POST (docs/performance.md).
+			q.lanes.Out(r.Service, "", began.Add(q.o.Busy))
+		}
+	}
+	q.lanes.Name(now.Add(lockedPause), claimed.Locked...)
+	q.lanes.Name(now, claimed.Left...) // a lane that was cut short rests, and so stands behind the others
+	if claimed.NextReady > 0 {
+		q.lanes.Name(now.Add(max(claimed.NextReady, q.pace(len(waiting)))), waiting...)
+	}
+}
+
+// pace returns for how long n waiting lanes are left alone at least. NextReady is the time of
+// the first lane only, so pace lets all n be looked at again as often as the scans read: of a
+// hundred lanes 7,600 looks a minute, 6,000,000 at each NextReady
+// (TestManyWaitingLanesCostNoMoreThanAScan).
+func (q *Queuer) pace(n int) time.Duration {
+	_, others := q.lanes.Waiting()
+	return q.o.ScanInterval * time.Duration(n+others) / time.Duration(max(1, q.o.ScanLanes))
+}
