@@ -12,7 +12,8 @@ import (
 )
 
 // A ledger for the tests of a service. It executes every batch that it gets, so a batch that is
-// sent twice is twice in its log. Here the answer about b1 is lost, and the ledger decides against b2.
+// sent twice is twice in its log. Here the answer about b1 is lost, and the ledger decides
+// against b2.
 func Example() {
 	traits := memory.Unforgiving(20 * time.Millisecond)
 	ledger := memory.New(&memory.Options{Traits: &traits, Fault: func(a batch.Attempt) memory.Fault {
