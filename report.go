@@ -48,6 +48,15 @@ func (r *Runner) observe(ctx context.Context, e batch.Event) {
 	}
 }
 
+// report is observe for an event that no caller's context belongs to: the work of a Run.
+func (r *Runner) report(e batch.Event) {
+	if f := r.reporter.Load(); f != nil {
+		(*f)(e)
+		return
+	}
+	r.observe(context.Background(), e) // a client panicked while no Run runs
+}
+
 // stack returns the stack of a panic, if err is one.
 func stack(err error) []slog.Attr {
 	var p *loop.PanicError
@@ -63,7 +72,7 @@ func attrs(key batch.Key, finding string) []any {
 
 func (r *Runner) trouble(where string, err error) {
 	r.health.troubled(err)
-	r.observe(context.Background(), batch.Event{Kind: batch.EventTrouble, Err: &troubleError{where, err}})
+	r.report(batch.Event{Kind: batch.EventTrouble, Err: &troubleError{where, err}})
 }
 
 // troubleError names the part in which something failed.
@@ -77,7 +86,7 @@ func (e *troubleError) Unwrap() error { return e.err }
 
 func (r *Runner) laneHeld(s batch.ServiceID, err error) {
 	r.health.troubled(err)
-	r.observe(context.Background(), batch.Event{Kind: batch.EventLaneHeld, Key: batch.Key{Service: s}, Err: err})
+	r.report(batch.Event{Kind: batch.EventLaneHeld, Key: batch.Key{Service: s}, Err: err})
 }
 
 // unserved is laneHeld for a service that this Run does not serve at all. A nil error means
@@ -91,12 +100,12 @@ func (r *Runner) unserved(s batch.ServiceID, err error) {
 
 func (r *Runner) paused(s batch.ServiceID, all bool, err error) {
 	r.health.pause(s, all, true)
-	r.observe(context.Background(), batch.Event{Kind: batch.EventPaused, Key: batch.Key{Service: s}, Err: err})
+	r.report(batch.Event{Kind: batch.EventPaused, Key: batch.Key{Service: s}, Err: err})
 }
 
 func (r *Runner) resumed(s batch.ServiceID, all bool) {
 	r.health.pause(s, all, false)
-	r.observe(context.Background(), batch.Event{Kind: batch.EventResumed, Key: batch.Key{Service: s}})
+	r.report(batch.Event{Kind: batch.EventResumed, Key: batch.Key{Service: s}})
 }
 
 // guard contains panics in the caller's ledger where no other code would, and reports panics

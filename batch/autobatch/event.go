@@ -42,12 +42,12 @@ type Event struct {
 	Err    error
 }
 
-// tell passes an event to the observer and to the log. It contains a panic in the observer.
-func (e *Engine) tell(ev Event) {
+// report passes an event to the observer and, with the values of ctx, to the log. It contains a
+// panic in the observer.
+func (e *Engine) report(ctx context.Context, ev Event) {
 	if ev.Orders != nil {
 		ev.Count = len(ev.Orders)
 	}
-	ctx := context.Background()
 	if err := loop.Contain(func() error { e.o.Observer(ev); return nil }); err != nil {
 		e.o.Logger.ErrorContext(ctx, "observer panicked", slog.Any("error", err))
 	}
@@ -68,6 +68,6 @@ func (e *Engine) tell(ev Event) {
 	e.o.Logger.LogAttrs(ctx, level, "auto-batch "+string(ev.Kind), as...)
 }
 
-func (e *Engine) trouble(party batch.ServiceID, err error) {
-	e.tell(Event{Kind: EventTrouble, Party: party, Err: err})
+func (e *Engine) trouble(ctx context.Context, party batch.ServiceID, err error) {
+	e.report(ctx, Event{Kind: EventTrouble, Party: party, Err: err})
 }
