@@ -1,8 +1,10 @@
 package dltbatch
 
 import (
+	"crypto/rand"
 	"fmt"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -238,4 +240,12 @@ func optionError(field string, value any, want string) error {
 	return fmt.Errorf("options: %w", &batch.InputError{Field: "Options." + field, Value: fmt.Sprint(value), Want: want})
 }
 
-type nobody struct{}
+// instanceName returns a name that no other process has.
+func instanceName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "host"
+	}
+	const room = 32 // for the number and the word
+	return fmt.Sprintf("%s-%d-%s", batch.Excerpt(host, batch.MaxInstanceLen-room), os.Getpid(), rand.Text()[:8])
+}
