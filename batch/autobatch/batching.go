@@ -235,7 +235,7 @@ func (e *Engine) next(ctx context.Context, party batch.ServiceID) error {
 		for i, ref := range refs(orders) {
 			vs[i] = store.OrderVerdict{OrderRef: ref, State: batch.OrderDequeued, Group: orders[i].Group}
 		}
-		e.report(ctx, Event{Kind: EventPrepared, Party: party, Batch: b.ID, Orders: vs})
+		e.report(ctx, OrderEvent{Kind: EventPrepared, Party: party, Batch: b.ID, Orders: vs})
 	}
 	return nil // else another instance was faster
 }
@@ -319,7 +319,7 @@ func (e *Engine) refuse(ctx context.Context, party batch.ServiceID, orders []sto
 	}
 	if ok {
 		verdicts := slices.Concat(alone, split)
-		e.report(ctx, Event{Kind: EventRefused, Party: party, Orders: verdicts, Err: cause})
+		e.report(ctx, OrderEvent{Kind: EventRefused, Party: party, Orders: verdicts, Err: cause})
 		e.settled(verdicts)
 	}
 	wake(e.look) // there is more

@@ -83,8 +83,8 @@ type Options struct {
 	// Wake is called for every party with a new batch. Use Runner.Wake: without it the Runner
 	// finds the batch in its next scan. It must not block. Defaults to none.
 	Wake func(party batch.ServiceID)
-	// Observer receives every [Event]. Defaults to none.
-	Observer func(Event)
+	// Observer receives every [OrderEvent]. Defaults to none.
+	Observer func(OrderEvent)
 	// Logger is silent by default.
 	Logger *slog.Logger
 }
@@ -122,7 +122,7 @@ func (o *Options) withDefaults() Options {
 		c.Check = func(batch.Batch) error { return nil }
 	}
 	if c.Observer == nil {
-		c.Observer = func(Event) {}
+		c.Observer = func(OrderEvent) {}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
