@@ -45,7 +45,7 @@ type Options struct {
 	// themselves, to a minute at most, or to ScanInterval if that is longer.
 	ScanInterval time.Duration
 
-	// Retries: what is tried again, how often, and what happens to a lane in the end.
+	// Retries: how often the Runner tries again, and how a lane goes on after a failure.
 
 	// RetryDelay is how long a batch waits after a failure that certainly had no effect. It
 	// doubles up to MaxRetryDelay, with jitter. Defaults to 1 s. The lane waits too, so a longer
@@ -103,7 +103,7 @@ type Options struct {
 	// disk a longer one makes fewer commits, and delays by as much what it writes.
 	Linger time.Duration
 
-	// Operation: names, stops, what is kept and what is reported.
+	// Operation: names, stops, retention and reports.
 
 	// Instance names this process in its claims and attempts: printable text of at most
 	// [batch.MaxInstanceLen] bytes. Defaults to the host's name, the process's number and a
