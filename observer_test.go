@@ -143,8 +143,32 @@ func (failingPrune) Prune(context.Context, store.PruneQuery) (store.Pruned, erro
 	return store.Pruned{}, errors.New("no")
 }
 
-// All other events have the values of Run's context, and that context is not done even during
-// the stop.
+// slowRefusal is a ledger that refuses this client after a second.
+type slowRefusal struct{ *ledgermem.Ledger }
+
+func (slowRefusal) Submit(context.Context, batch.Attempt) error {
+	time.Sleep(time.Second)
+	return dlt.ErrMisconfigured
+}
+
+// An event during the stop has a context that is not done.
+func TestObserverGetsAContextThatLasts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seen := &tenants{}
+		r := newRunner(t, memory.New(), slowRefusal{ledgermem.New(nil)}, &dltbatch.Options{Observer: seen})
+		require.NoError(t, r.Add(t.Context(), one("s", "b")))
+		ctx, stop := context.WithCancel(from(t.Context(), "run"))
+		ended := make(chan error, 1)
+		go func() { ended <- r.Run(ctx) }()
+		time.Sleep(time.Second / 2)
+		stop()
+		require.NoError(t, <-ended)
+		assert.Equal(t, map[any]int{"run": 1}, seen.seen(batch.EventPaused))
+		assert.Zero(t, seen.done)
+	})
+}
+
+// All other events have the values of Run's context.
 func TestObserverGetsTheValuesOfRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := &tenants{}
@@ -164,6 +188,5 @@ func TestObserverGetsTheValuesOfRun(t *testing.T) {
 			assert.Positive(t, got["run"], kind)
 			assert.Len(t, got, 1, kind)
 		}
-		assert.Zero(t, seen.done)
 	})
 }
