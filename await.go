@@ -70,7 +70,7 @@ func (i *idlers) wait(c chan struct{}, on bool) {
 	i.m[c] = struct{}{}
 }
 
-func (i *idlers) tell() {
+func (i *idlers) notify() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for c := range i.m {
@@ -84,5 +84,5 @@ func (i *idlers) tell() {
 // final wakes the waiters for a batch that this process saw become final.
 func (r *Runner) final(key batch.Key) {
 	r.waiters.Final(key)
-	r.idlers.tell()
+	r.idlers.notify()
 }

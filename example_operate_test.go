@@ -29,7 +29,8 @@ func unstick(ctx context.Context, runner *dltbatch.Runner, key batch.Key) error 
 	return err
 }
 
-func Example_operate() {
+// A lane is paused, and a person finds out why its batch does not leave.
+func ExampleRunner_Explain() {
 	ctx := context.Background()
 	runner, err := dltbatch.New(memory.New(), ledgermem.New(nil), nil)
 	if err != nil {
@@ -54,4 +55,47 @@ func Example_operate() {
 	// Output:
 	// queued: everything was paused by bob (upgrade of the node); resume it
 	// queued: nothing holds it; the next round of a running instance takes it
+}
+
+// A POST was lost, the ledger executes duplicates, and nothing proves whether it got the batch:
+// the Runner asks for a decision instead of sending the batch again.
+func ExampleRunner_Decide() {
+	traits := ledgermem.Unforgiving(0)
+	traits.Resolves = false // this ledger has no log to look into
+	ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, Fault: func(a batch.Attempt) (f ledgermem.Fault) {
+		if a.Number == 1 {
+			f.Kind = ledgermem.LostRequest
+		}
+		return f
+	}})
+	undecided := make(chan batch.Key, 1)
+	runner, err := dltbatch.New(memory.New(), ledger, &dltbatch.Options{
+		Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
+			if e.Kind == batch.EventDecision {
+				undecided <- e.Key
+			}
+		}),
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- runner.Run(ctx) }()
+	b := batch.Batch{Service: "shipments", ID: "b1", Payload: []byte("x")}
+	if err := runner.Add(ctx, b); err != nil {
+		fmt.Println(err)
+	}
+	if err := unstick(ctx, runner, <-undecided); err != nil {
+		fmt.Println(err)
+	}
+	rec, err := runner.Await(ctx, b.Key())
+	fmt.Println(rec.State, "by attempt", rec.Attempt, err)
+	stop()
+	fmt.Println(<-ended)
+	// Output:
+	// submitting: a person has to decide: doubt: not found, and this ledger gives no evidence (last error: doubt: submit: dltbatch: outcome not known: connection lost)
+	// committed by attempt 2 <nil>
+	// <nil>
 }

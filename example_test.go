@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
 	"github.com/dltbatch/dltbatch/dlt/splinter"
@@ -177,6 +179,54 @@ func Example() {
 	// Output:
 	// committed
 	// <nil>
+}
+
+// The application's own row and the batch are in one transaction: both are stored, or neither.
+func ExampleRunner_AddTx() {
+	ctx := context.Background()
+	db, err := sqliteopen.Open(sqliteopen.Memory) // a file, or PostgreSQL, outside of an example
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer db.Close()
+	st, err := sqlite.New(db, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := st.Migrate(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	if _, err := db.ExecContext(ctx, `CREATE TABLE pallets (id TEXT PRIMARY KEY)`); err != nil {
+		fmt.Println(err)
+		return
+	}
+	runner, err := dltbatch.New(st, ledgermem.New(nil), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, id := range []batch.ID{"p1", "p1"} { // the second time the row is there: the batch must not be
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		if _, err = tx.ExecContext(ctx, `INSERT INTO pallets VALUES (?)`, id); err == nil {
+			err = together(ctx, tx, runner, batch.Batch{Service: "pallets", ID: id, Payload: []byte("stored")})
+		}
+		if err != nil {
+			fmt.Println("nothing is stored:", errors.Join(err, tx.Rollback()))
+			continue
+		}
+		rec, err := runner.Get(ctx, batch.Key{Service: "pallets", ID: id})
+		fmt.Println(rec.Key, rec.State, err)
+	}
+	// Output:
+	// pallets/p1 queued <nil>
+	// nothing is stored: UNIQUE constraint failed: pallets.id
 }
 
 func transferred(id batch.ID, from, to string) batch.Batch {

@@ -97,12 +97,12 @@ func (g *gate) judge(ctx context.Context, services []batch.ServiceID) error {
 		}
 	}
 	g.mu.Unlock()
-	for some := range slices.Chunk(fresh, store.MaxKeys) {
-		by, err := g.store.Serve(ctx, some)
+	for chunk := range slices.Chunk(fresh, store.MaxKeys) {
+		by, err := g.store.Serve(ctx, chunk)
 		if err != nil {
-			return fmt.Errorf("who serves %d services: %w", len(some), err)
+			return fmt.Errorf("who serves %d services: %w", len(chunk), err)
 		}
-		for i, s := range some {
+		for i, s := range chunk {
 			if verdicts[s.Service] = otherLedger(by[i], s.Ledger); verdicts[s.Service] != nil {
 				continue
 			}

@@ -1,47 +1,66 @@
 package dltbatch
 
 import (
+	"crypto/rand"
 	"fmt"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/queuer"
 )
 
-// Options of a [Runner]. The zero value of every field means its default.
+// Options of a [Runner]. The zero value of every field means its default, and the defaults suit
+// most services: begin with nil. New refuses values that contradict each other.
 type Options struct {
-	// Strategy decides what may leave a lane. Defaults to [queuer.Serial].
-	Strategy queuer.Strategy
+	// Delivery: what leaves when, and how soon the outcome is known.
 
-	// RequestTimeout bounds each request to the ledger. Defaults to 15 s.
+	// Strategy decides which batches of a lane may be under way together. Defaults to
+	// [queuer.Serial]: one at a time, which is right for every ledger. [queuer.Pipelined] and
+	// [queuer.Parallel] are quicker where a lane has many batches. The first needs a ledger that
+	// keeps the order of submission, the second needs true footprints.
+	Strategy queuer.Strategy
+	// RequestTimeout bounds each request to the ledger. Defaults to 15 s. A longer time suits a
+	// ledger that answers slowly: a POST that is cut off is a doubt, and its lane waits until the
+	// doubt is settled. A shorter time finds a ledger that hangs sooner.
 	RequestTimeout time.Duration
 	// ClaimTTL is how long an instance may take to post the batches that it claimed. After it,
 	// other instances ask the ledger about them. It must be longer than RequestTimeout plus a
-	// margin of a third of it (at least 100 ms, at most 5 s). Defaults to 60 s.
+	// margin of a third of it (at least 100 ms, at most 5 s). Defaults to 60 s. With a shorter
+	// time the lanes of an instance that died go on sooner. But less is claimed at once, and fewer
+	// quick retries fit into a claim.
 	ClaimTTL time.Duration
-	// PollInterval is the longest time between two status queries about a batch in flight.
-	// Defaults to 1 s.
-	PollInterval time.Duration
-	// FirstPoll is the time from acceptance to the first status query. It doubles up to
-	// PollInterval. Defaults to 10 ms.
+	// FirstPoll is the time from acceptance to the first status query about a batch. The pause
+	// doubles up to PollInterval. Defaults to 10 ms. A longer time suits a ledger that commits in
+	// blocks of seconds: it saves queries that find nothing, and a quick commit is seen later.
 	FirstPoll time.Duration
-	// ScanInterval is how often the Runner scans up to 5,000 lanes that no hint named. If a
-	// scan takes long the pauses grow, so that scans take a twentieth of the time; a pause is
-	// never longer than a minute, or than ScanInterval if that is longer. Defaults to 1 s.
+	// PollInterval is the longest time between two status queries about a batch, and between two
+	// looks of Await at the database. Defaults to 1 s. A shorter one sees slow commits, and what
+	// other processes have done, sooner; it costs requests to the ledger and reads of the database.
+	PollInterval time.Duration
+	// ScanInterval is how often the Runner looks for lanes that no hint named, such as the Adds of
+	// other processes: up to 5,000 lanes each time. Defaults to 1 s. A shorter one finds them
+	// sooner, and costs reads of the database. If a scan takes long, the pauses grow by
+	// themselves, to a minute at most, or to ScanInterval if that is longer.
 	ScanInterval time.Duration
 
+	// Retries: how often the Runner tries again, and how a lane goes on after a failure.
+
 	// RetryDelay is how long a batch waits after a failure that certainly had no effect. It
-	// doubles up to MaxRetryDelay, with jitter. Defaults to 1 s.
+	// doubles up to MaxRetryDelay, with jitter. Defaults to 1 s. The lane waits too, so a longer
+	// delay spares a ledger that is often busy, and slows the lane.
 	RetryDelay time.Duration
-	// MaxRetryDelay limits RetryDelay. Defaults to 15 s.
+	// MaxRetryDelay limits RetryDelay. Defaults to 15 s. After a long outage a lane goes on
+	// within this time.
 	MaxRetryDelay time.Duration
-	// QuickRetries is how often a busy or unreachable ledger is tried again within one claim.
-	// Defaults to 3; negative means never.
+	// QuickRetries is how often a busy or unreachable ledger is tried again at once, within one
+	// claim. Defaults to 3; negative means never. They hide short failures from the lane without
+	// a write. Each takes one of the Pool's places while it waits.
 	QuickRetries int
 	// QuickRetryPause is the pause before the first quick retry; it doubles. Defaults to 250 ms.
+	// The first must fit into ClaimTTL beside a request; a later one that does not is not made.
 	QuickRetryPause time.Duration
-
 	// Budget limits the attempts of batches without a budget of their own ([batch.Budget]). A
 	// batch that uses it up is Rejected, with the reason, once no attempt is in doubt.
 	// Defaults to unlimited. With Budget.EveryTry, attempts at a busy or unreachable ledger
@@ -51,45 +70,62 @@ type Options struct {
 	// pure and quick, and may be called concurrently. Defaults to no differences.
 	Retry func(batch.ServiceID) RetryPolicy
 	// Policy decides how a lane without its own policy (Runner.SetPolicy) goes on when one of
-	// its batches ends Invalid or Rejected. Defaults to [batch.PolicyContinue].
+	// its batches ends Invalid or Rejected. Defaults to [batch.PolicyContinue]. Choose
+	// [batch.PolicyHalt] where later batches make no sense without the earlier: then a person
+	// has to release the lane.
 	Policy batch.Policy
-	// Instance names this process in its claims and attempts: printable text of at most
-	// [batch.MaxInstanceLen] bytes. Defaults to the host's name, the process's number and a
-	// random word.
-	Instance string
-
-	// Pool is the largest number of POSTs in flight at once. Defaults to 64.
-	Pool int
-	// ClaimLimit is the largest number of batches in one claim. Defaults to 500.
-	ClaimLimit int
-	// StatusConnections is the largest number of status requests in flight at once. Defaults
-	// to 8.
-	StatusConnections int
-	// Streams is the largest number of event streams open at once, where the ledger has
-	// events. Batches of services without a stream are polled. Defaults to 256; negative means
-	// no streams.
-	Streams int
-	// Linger is how long a grouped write waits to fill. Defaults to 2 ms.
-	Linger time.Duration
-	// GroupSize is the largest number of outcomes in one write. Defaults to 500.
-	GroupSize int
-	// Drain is how long a stop may take. At least RequestTimeout. Defaults to 30 s.
-	Drain time.Duration
-
-	// Retention is how long final batches are kept; negative means for ever. It must be longer
-	// than the ledger's ResendHarmlessFor, unless that is for ever too. Defaults to 30 days.
-	Retention time.Duration
-	// StuckAfter is how long the ledger may leave a batch undecided before the Runner reports
-	// that it needs a decision. Defaults to 1 h.
-	StuckAfter time.Duration
 	// ResendAtRiskOfExecutingTwice decides beforehand that a batch in doubt is sent again if
-	// the ledger neither knows it nor gives evidence about it. This breaks the promise "at
-	// most once in effect" on ledgers that execute duplicates.
+	// the ledger neither knows it nor gives evidence about it. No person is needed then. It
+	// breaks the promise "at most once in effect" on ledgers that execute duplicates.
 	ResendAtRiskOfExecutingTwice bool
 
+	// Limits: how much of the ledger, the database and this process is used at once.
+
+	// Pool is the largest number of POSTs in flight at once. Defaults to 64. Raise it for many
+	// lanes and a ledger far away, until the ledger answers "busy": the Runner then lowers the
+	// number by itself for a while. Each POST in flight holds its payload and a connection.
+	Pool int
+	// StatusConnections is the largest number of status requests in flight at once. Defaults
+	// to 8. Raise it where answers take long and commits are noticed late; the ledger has more
+	// to do then.
+	StatusConnections int
+	// Streams is the largest number of event streams open at once, where the ledger has
+	// events. Defaults to 256; negative means no streams. Batches of services without a stream
+	// are polled, which is slower and costs more requests. Each stream holds a connection.
+	Streams int
+	// ClaimLimit is the largest number of batches in one claim. Defaults to 500. A larger one
+	// claims more lanes in one transaction, which lasts longer.
+	ClaimLimit int
+	// GroupSize is the largest number of outcomes in one write. Defaults to 500. A smaller one
+	// makes shorter transactions, and more of them.
+	GroupSize int
+	// Linger is how long the write of an acceptance waits for others. Defaults to 2 ms. On a slow
+	// disk a longer one makes fewer commits, and delays by as much what it writes.
+	Linger time.Duration
+
+	// Operation: names, stops, retention and reports.
+
+	// Instance names this process in its claims and attempts: printable text of at most
+	// [batch.MaxInstanceLen] bytes. Defaults to the host's name, the process's number and a
+	// random word. Set it where hosts have names that say nothing, to a name that no other
+	// process has.
+	Instance string
+	// Drain is how long a stop may take. At least RequestTimeout. Defaults to 30 s. Give the
+	// process as long before it is killed; a kill loses nothing, but leaves claims that expire
+	// and doubts that have to be settled.
+	Drain time.Duration
+	// Retention is how long final batches are kept; negative means for ever. It must be longer
+	// than the ledger's ResendHarmlessFor, unless that is for ever too. Defaults to 30 days. A
+	// shorter one saves disk; a batch that is removed cannot be listed or requeued any more.
+	Retention time.Duration
+	// StuckAfter is how long the ledger may leave a batch undecided before the Runner reports
+	// that it needs a decision. Defaults to 1 h. A shorter one calls a person sooner, also where
+	// the ledger would have answered a little later.
+	StuckAfter time.Duration
 	// Observer receives every event. Defaults to none.
 	Observer batch.Observer
-	// Logger is silent by default.
+	// Logger gets every event, too: at level Warn if a person may have to act, else at Debug.
+	// Defaults to silence.
 	Logger *slog.Logger
 }
 
@@ -204,4 +240,12 @@ func optionError(field string, value any, want string) error {
 	return fmt.Errorf("options: %w", &batch.InputError{Field: "Options." + field, Value: fmt.Sprint(value), Want: want})
 }
 
-type nobody struct{}
+// instanceName returns a name that no other process has.
+func instanceName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "host"
+	}
+	const room = 32 // for the number and the word
+	return fmt.Sprintf("%s-%d-%s", batch.Excerpt(host, batch.MaxInstanceLen-room), os.Getpid(), rand.Text()[:8])
+}

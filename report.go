@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
+
+// nobody is the Observer of a Runner without one.
+type nobody struct{}
 
 // Observe does nothing.
 func (nobody) Observe(context.Context, batch.Event) {}
@@ -48,6 +48,15 @@ func (r *Runner) observe(ctx context.Context, e batch.Event) {
 	}
 }
 
+// report is observe for an event that no caller's context belongs to: the work of a Run.
+func (r *Runner) report(e batch.Event) {
+	if f := r.reporter.Load(); f != nil {
+		(*f)(e)
+		return
+	}
+	r.observe(context.Background(), e) // a client panicked while no Run runs
+}
+
 // stack returns the stack of a panic, if err is one.
 func stack(err error) []slog.Attr {
 	var p *loop.PanicError
@@ -63,7 +72,7 @@ func attrs(key batch.Key, finding string) []any {
 
 func (r *Runner) trouble(where string, err error) {
 	r.health.troubled(err)
-	r.observe(context.Background(), batch.Event{Kind: batch.EventTrouble, Err: &troubleError{where, err}})
+	r.report(batch.Event{Kind: batch.EventTrouble, Err: &troubleError{where, err}})
 }
 
 // troubleError names the part in which something failed.
@@ -77,7 +86,7 @@ func (e *troubleError) Unwrap() error { return e.err }
 
 func (r *Runner) laneHeld(s batch.ServiceID, err error) {
 	r.health.troubled(err)
-	r.observe(context.Background(), batch.Event{Kind: batch.EventLaneHeld, Key: batch.Key{Service: s}, Err: err})
+	r.report(batch.Event{Kind: batch.EventLaneHeld, Key: batch.Key{Service: s}, Err: err})
 }
 
 // unserved is laneHeld for a service that this Run does not serve at all. A nil error means
@@ -91,58 +100,10 @@ func (r *Runner) unserved(s batch.ServiceID, err error) {
 
 func (r *Runner) paused(s batch.ServiceID, all bool, err error) {
 	r.health.pause(s, all, true)
-	r.observe(context.Background(), batch.Event{Kind: batch.EventPaused, Key: batch.Key{Service: s}, Err: err})
+	r.report(batch.Event{Kind: batch.EventPaused, Key: batch.Key{Service: s}, Err: err})
 }
 
 func (r *Runner) resumed(s batch.ServiceID, all bool) {
 	r.health.pause(s, all, false)
-	r.observe(context.Background(), batch.Event{Kind: batch.EventResumed, Key: batch.Key{Service: s}})
-}
-
-// guard contains panics in the caller's ledger where no other code would, and reports panics
-// that nobody would notice.
-type guard struct {
-	dlt.Ledger
-	r      *Runner
-	traits *sync.Once // Traits is called too often to report each panic
-}
-
-// Traits returns the ledger's traits. After a panic it returns the most careful traits
-// possible.
-func (g guard) Traits(s batch.ServiceID) (t dlt.Traits) {
-	if err := loop.Contain(func() error { t = g.Ledger.Traits(s); return nil }); err != nil {
-		g.traits.Do(func() { g.r.trouble("ledger", err) })
-		return dlt.Traits{Name: "unknown", LateArrival: dlt.Forever / 4, Grace: dlt.Forever / 4}
-	}
-	return t
-}
-
-// Submit makes one attempt. A panic counts as doubt.
-func (g guard) Submit(ctx context.Context, a batch.Attempt) (err error) {
-	panicked := loop.Contain(func() error { err = g.Ledger.Submit(ctx, a); return nil })
-	if panicked != nil {
-		g.r.trouble("ledger", panicked)
-		return &dlt.Error{Op: "submit", Kind: dlt.ErrDoubt, Err: panicked}
-	}
-	return err
-}
-
-// listGuard is guard for lists of batches.
-type listGuard struct {
-	dlt.ListSubmitter
-	r *Runner
-}
-
-// SubmitList makes one attempt of each batch. A panic counts as doubt about all.
-func (g listGuard) SubmitList(ctx context.Context, list []batch.Attempt) (err error) {
-	panicked := loop.Contain(func() error { err = g.ListSubmitter.SubmitList(ctx, list); return nil })
-	if panicked != nil {
-		g.r.trouble("ledger", panicked)
-		return &dlt.Error{Op: "submit", Kind: dlt.ErrDoubt, Err: panicked}
-	}
-	return err
-}
-
-func jitter(d time.Duration) time.Duration {
-	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
+	r.report(batch.Event{Kind: batch.EventResumed, Key: batch.Key{Service: s}})
 }

@@ -1,9 +1,7 @@
 package dltbatch
 
 import (
-	"crypto/rand"
-	"fmt"
-	"os"
+	"math/rand/v2"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -61,12 +59,7 @@ func (o Options) retryDelay(s batch.ServiceID, n int) time.Duration {
 	return jitter(min(d, p.MaxDelay))
 }
 
-// instanceName returns a name that no other process has.
-func instanceName() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "host"
-	}
-	const room = 32 // for the number and the word
-	return fmt.Sprintf("%s-%d-%s", batch.Excerpt(host, batch.MaxInstanceLen-room), os.Getpid(), rand.Text()[:8])
+// jitter spreads retries that began together.
+func jitter(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
 }

@@ -40,7 +40,7 @@ func newRouter(t *testing.T, routes ...dlt.Route) *dlt.Router {
 // A route that is full, or not there, holds up no batch of another route, for pressure by
 // service and by ledger, even before anything was sent to the other route.
 func TestARouteThatIsDownHoldsUpNoOther(t *testing.T) {
-	for name, scope := range map[string]dlt.Scope{"by service": dlt.ScopeService, "as a whole": dlt.ScopeEndpoint} {
+	for name, scope := range map[string]dlt.PressureScope{"by service": dlt.ScopeService, "as a whole": dlt.ScopeEndpoint} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				down := named("down", func(t *dlt.Traits) { t.PressureScope, t.GroupsByService = dlt.ScopeEndpoint, false },

@@ -34,11 +34,12 @@ type Runner struct {
 	ledger guard
 	o      Options
 
-	running atomic.Bool
-	engine  atomic.Pointer[engine] // while Run runs
-	waiters *await.Waiters[batch.Key, batch.Record]
-	idlers  idlers
-	health  health
+	running  atomic.Bool
+	engine   atomic.Pointer[engine]            // while Run runs
+	reporter atomic.Pointer[func(batch.Event)] // while Run runs: observe with its context's values
+	waiters  *await.Waiters[batch.Key, batch.Record]
+	idlers   idlers
+	health   health
 }
 
 // New joins a store and a ledger. It starts nothing and does no I/O. nil options mean the
@@ -90,6 +91,10 @@ func (r *Runner) Run(ctx context.Context) error {
 		return ErrRunning
 	}
 	defer r.running.Store(false)
+	values := context.WithoutCancel(ctx) // an event after the stop is observed like any other
+	reporter := func(e batch.Event) { r.observe(values, e) }
+	r.reporter.Store(&reporter)
+	defer r.reporter.Store(nil)
 	if err := r.checkLedger(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil // stopped before it began

@@ -8,6 +8,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -19,7 +20,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// listing holds a line for each exported identifier of the public packages.
+// listing holds a line for each exported identifier of the public packages, below the reason
+// why it is exported: "# " and a text. Names with the same reason are together.
 const listing = "testdata/surface.txt"
 
 var writeSurface = flag.Bool("surface.write", false, "write "+listing+" anew")
@@ -29,18 +31,97 @@ func TestSurface(t *testing.T) {
 	have, err := surface(os.DirFS("."))
 	require.NoError(t, err)
 	require.Greater(t, len(have), 500, "identifiers that were found: is a folder left out?")
-	text := strings.Join(have, "\n") + "\n"
-	if *writeSurface {
-		require.NoError(t, os.WriteFile(listing, []byte(text), 0o600))
-	}
-	listed, err := os.ReadFile(listing)
+	text, err := os.ReadFile(listing)
 	require.NoError(t, err)
+	if *writeSurface {
+		text = []byte(format(place(grouped(string(text)), have)))
+		require.NoError(t, os.WriteFile(listing, text, 0o600))
+	}
+	groups := grouped(string(text))
 	const anew = "To write it anew: go test . -run TestSurface -surface.write"
-	if all := changes(strings.Fields(string(listed)), have); len(all) > 0 {
+	if all := changes(namesOf(groups), have); len(all) > 0 {
 		t.Errorf("%s does not list what the packages export:\n\n%s\n\nIs each change on purpose, and does a user need it? %s", listing, strings.Join(all, "\n"), anew)
-	} else if string(listed) != text {
+	} else if format(place(groups, have)) != string(text) {
 		t.Errorf("%s has every line, but not each once and in order. %s", listing, anew)
 	}
+	if all := groups[""]; len(all) > 0 {
+		t.Errorf("%s does not say why these are exported. Move each below the reason that it has, or a new one:\n\n%s", listing, strings.Join(all, "\n"))
+	}
+}
+
+// A new name stands without a reason until somebody gives one. A new method has its type's.
+func TestSurfaceAsksForReasons(t *testing.T) {
+	const text = "# to store\nstore.New\nstore.T\nstore.T.Do\n\n# to send\ndlt.Gone\ndlt.Send\n"
+	groups := grouped(text)
+	require.Equal(t, map[string][]string{"to store": {"store.New", "store.T", "store.T.Do"}, "to send": {"dlt.Gone", "dlt.Send"}}, groups)
+	placed := place(groups, []string{"dlt.Receive", "dlt.Receive.Do", "dlt.Send", "store.New", "store.T", "store.T.Be", "store.T.Do", "store/t.T"})
+	assert.Equal(t, map[string][]string{
+		"": {"dlt.Receive", "dlt.Receive.Do", "store/t.T"}, "to send": {"dlt.Send"}, "to store": {"store.New", "store.T", "store.T.Be", "store.T.Do"},
+	}, placed)
+	assert.Equal(t, "# to send\ndlt.Send\n\n# to store\nstore.New\nstore.T\nstore.T.Be\nstore.T.Do\n\n# \ndlt.Receive\ndlt.Receive.Do\nstore/t.T\n", format(placed))
+	assert.Equal(t, placed, grouped(format(placed)))
+	assert.Equal(t, map[string][]string{"": {"a.A", "a.B"}}, grouped("a.B\na.A\n"), "names before the first reason")
+	assert.NotContains(t, place(groups, []string{"dlt.Send"}), "to store", "a reason of no name")
+}
+
+// grouped reads a listing: names by their reason.
+func grouped(text string) map[string][]string {
+	groups, why := map[string][]string{}, ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if reason, ok := strings.CutPrefix(line, "#"); ok {
+			why = strings.TrimSpace(reason)
+		} else if line != "" {
+			groups[why] = append(groups[why], line)
+		}
+	}
+	for _, names := range groups {
+		slices.Sort(names)
+	}
+	return groups
+}
+
+// format writes a listing, groups by their first name, and last the names without a reason.
+func format(groups map[string][]string) string {
+	reasons := slices.SortedFunc(maps.Keys(groups), func(a, b string) int {
+		if a == "" || b == "" {
+			return strings.Compare(b, a)
+		}
+		return strings.Compare(groups[a][0], groups[b][0])
+	})
+	var parts []string
+	for _, why := range reasons {
+		parts = append(parts, "# "+why+"\n"+strings.Join(groups[why], "\n")+"\n")
+	}
+	return strings.Join(parts, "\n")
+}
+
+// namesOf returns all names of a listing.
+func namesOf(groups map[string][]string) (all []string) {
+	for _, names := range groups {
+		all = append(all, names...)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// place groups the names that there are as groups says, and a new method with its type.
+func place(groups map[string][]string, have []string) map[string][]string {
+	why := map[string]string{}
+	for reason, names := range groups {
+		for _, name := range names {
+			why[name] = reason
+		}
+	}
+	placed := map[string][]string{}
+	for _, name := range have {
+		reason, known := why[name]
+		if typ := name[:strings.LastIndex(name, ".")]; !known {
+			reason = why[typ] // "" for a type, which has only its package before the dot
+		}
+		placed[reason] = append(placed[reason], name)
+	}
+	return placed
 }
 
 // Each way to change the exported surface is seen, and no other change of the code is.

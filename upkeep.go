@@ -31,20 +31,3 @@ func (e *engine) upkeep(ctx context.Context, s store.Upkeeper) {
 		}
 	}
 }
-
-// warned replaces the store's earlier warnings, and returns the warnings that are new.
-func (h *health) warned(all []store.Warning) (fresh []store.Warning) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	known := make(map[string]bool, len(h.warnings))
-	for _, w := range h.warnings {
-		known[w.Name] = true
-	}
-	for _, w := range all {
-		if !known[w.Name] {
-			fresh = append(fresh, w)
-		}
-	}
-	h.warnings = all
-	return fresh
-}

@@ -80,19 +80,19 @@ func (w watchedResolver) Resolve(ctx context.Context, d dlt.Doubt) (e dlt.Eviden
 
 // stream is one stream of events, across all its connections.
 type stream struct {
-	done <-chan struct{} // closed when nobody follows the stream any more
-	told time.Time       // time of the last event
-	lost time.Time       // zero while events come, and before the first event or failure
-	n    int             // connections lost since the last event
-	err  error
+	done     <-chan struct{} // closed when nobody follows the stream any more
+	received time.Time       // time of the last event
+	lost     time.Time       // zero while events come, and before the first event or failure
+	n        int             // connections lost since the last event
+	err      error
 }
 
 func (s *stream) look() PartHealth {
-	h := PartHealth{LastSuccess: s.told}
+	h := PartHealth{LastSuccess: s.received}
 	switch {
 	case !s.lost.IsZero():
 		h.Condition, h.FailingSince, h.Failures, h.Err = ConditionFailing, s.lost, s.n, s.err
-	case !s.told.IsZero():
+	case !s.received.IsZero():
 		h.Condition = ConditionOK
 	}
 	return h
@@ -109,7 +109,7 @@ func (w watchedEvents) Events(ctx context.Context, services []batch.ServiceID, y
 	st := w.v.stream(ctx, services)
 	err := loop.Contain(func() error {
 		return w.EventSource.Events(ctx, services, func(e dlt.Event) error {
-			w.v.told(st)
+			w.v.received(st)
 			return yield(e)
 		})
 	})
@@ -145,10 +145,10 @@ func (v *vitals) stream(ctx context.Context, services []batch.ServiceID) *stream
 	return st
 }
 
-func (v *vitals) told(st *stream) {
+func (v *vitals) received(st *stream) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	st.told = time.Now()
+	st.received = time.Now()
 	st.lost, st.n, st.err = time.Time{}, 0, nil
 }
 

@@ -98,6 +98,10 @@ func (e *Event) UnmarshalJSON(data []byte) error {
 // the process lives; after a crash the store is the truth. Observe is called from several
 // goroutines at once, must be quick and must not call the Runner's blocking methods. A panic
 // in it is contained and logged.
+//
+// ctx has the values of the context of Add, or of the operator's call, for the events of that
+// call. For all other events it has the values of Run's context, but not its end. So a trace or
+// a tenant in the context reaches the Observer.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }

@@ -58,34 +58,3 @@ func (s State) Claimable() bool { return s == Queued || s == Delayed || s == Unk
 func (s State) InFlight() bool {
 	return s == Submitting || s == Pending || s == Valid
 }
-
-// Pair is a state in the notation of the documents of docs/glossary.md: whether the batch is
-// submitted, and its status on the ledger ("" for none).
-type Pair struct {
-	Submitted bool
-	Status    string
-}
-
-// Pair returns the pair of s (docs/glossary.md#one-round-serial-queuer;
-// docs/design.md#decisions lists the differences).
-func (s State) Pair() Pair {
-	switch s {
-	case Queued:
-		return Pair{false, ""}
-	case Submitting, Rejected:
-		return Pair{true, ""}
-	case Pending:
-		return Pair{true, "Pending"}
-	case Valid:
-		return Pair{true, "Valid"}
-	case Delayed:
-		return Pair{false, "Delayed"}
-	case Unknown:
-		return Pair{false, "Unknown"}
-	case Committed:
-		return Pair{true, "Committed"}
-	case Invalid:
-		return Pair{true, "Invalid"}
-	}
-	return Pair{}
-}

@@ -13,25 +13,23 @@ func TestStates(t *testing.T) {
 		state               batch.State
 		value               uint8 // stored: it never changes
 		name                string
-		pair                batch.Pair
 		claimable, inFlight bool
 	}{
-		{batch.Queued, 1, "queued", batch.Pair{}, true, false},
-		{batch.Submitting, 2, "submitting", batch.Pair{Submitted: true}, false, true},
-		{batch.Pending, 3, "pending", batch.Pair{Submitted: true, Status: "Pending"}, false, true},
-		{batch.Valid, 4, "valid", batch.Pair{Submitted: true, Status: "Valid"}, false, true},
-		{batch.Delayed, 5, "delayed", batch.Pair{Status: "Delayed"}, true, false},
-		{batch.Unknown, 6, "unknown", batch.Pair{Status: "Unknown"}, true, false},
-		{batch.Committed, 7, "committed", batch.Pair{Submitted: true, Status: "Committed"}, false, false},
-		{batch.Invalid, 8, "invalid", batch.Pair{Submitted: true, Status: "Invalid"}, false, false},
-		{batch.Rejected, 9, "rejected", batch.Pair{Submitted: true}, false, false},
+		{batch.Queued, 1, "queued", true, false},
+		{batch.Submitting, 2, "submitting", false, true},
+		{batch.Pending, 3, "pending", false, true},
+		{batch.Valid, 4, "valid", false, true},
+		{batch.Delayed, 5, "delayed", true, false},
+		{batch.Unknown, 6, "unknown", true, false},
+		{batch.Committed, 7, "committed", false, false},
+		{batch.Invalid, 8, "invalid", false, false},
+		{batch.Rejected, 9, "rejected", false, false},
 	}
 	all := make([]batch.State, len(want))
 	for i, w := range want {
 		all[i] = w.state
 		assert.Equal(t, w.value, uint8(w.state))
 		assert.Equal(t, w.name, w.state.String())
-		assert.Equal(t, w.pair, w.state.Pair(), w.name)
 		assert.Equal(t, w.claimable, w.state.Claimable(), w.name)
 		assert.Equal(t, w.inFlight, w.state.InFlight(), w.name)
 		assert.True(t, w.state.Known(), w.name)
@@ -41,7 +39,6 @@ func TestStates(t *testing.T) {
 		assert.False(t, s.Known())
 		assert.False(t, s.Claimable())
 		assert.False(t, s.InFlight())
-		assert.Equal(t, batch.Pair{}, s.Pair())
 	}
 	assert.Equal(t, "state(0)", batch.State(0).String())
 	assert.Equal(t, "state(10)", batch.State(10).String())

@@ -24,12 +24,13 @@ type Submitter interface {
 	// processing. errors.Is distinguishes the failures:
 	//
 	//	ErrRejected       this batch is refused for good
-	//	ErrBusy           certainly not accepted, try later (RetryAfter may say when)
+	//	ErrBusy           certainly not accepted, try later ([Error].RetryAfter may say when)
 	//	ErrUnavailable    certainly not accepted: connection refused, no route
 	//	ErrMisconfigured  certainly not accepted, nor would any other batch be
 	//
 	// Any other error, also after ctx is done, is doubt: the attempt may have taken effect or
-	// may yet do so. Submit returns soon after ctx is done and must not keep a.Payload.
+	// may yet do so. The bare error is enough; an [*Error] adds facts such as RetryAfter and the
+	// endpoint. Submit returns soon after ctx is done and must not keep a.Payload.
 	Submit(ctx context.Context, a batch.Attempt) error
 }
 

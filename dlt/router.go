@@ -198,8 +198,8 @@ func (r *Router) BatchStatuses(ctx context.Context, service batch.ServiceID, att
 		if most <= 0 {
 			most = DefaultMaxIDs
 		}
-		for some := range slices.Chunk(parts[p], most) {
-			found, err := p.ledger.BatchStatuses(ctx, some[0].Service, some)
+		for chunk := range slices.Chunk(parts[p], most) {
+			found, err := p.ledger.BatchStatuses(ctx, chunk[0].Service, chunk)
 			all = append(all, found...)
 			if err != nil {
 				errs = append(errs, err)

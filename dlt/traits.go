@@ -11,13 +11,13 @@ const Forever = time.Duration(math.MaxInt64)
 // DefaultMaxIDs is the MaxIDsPerQuery of traits where that is 0.
 const DefaultMaxIDs = 50
 
-// Scope is the range that back-pressure slows.
-type Scope uint8
+// PressureScope is the range that back-pressure slows.
+type PressureScope uint8
 
 // The scopes.
 const (
-	ScopeEndpoint Scope = iota // everything that is sent to this ledger
-	ScopeService               // the one service
+	ScopeEndpoint PressureScope = iota // everything that is sent to this ledger
+	ScopeService                       // the one service
 )
 
 // Traits are the properties that the engine relies on. A method that Traits denies is never
@@ -59,7 +59,7 @@ type Traits struct {
 	// GroupsByService means that one BatchStatuses call serves one service only.
 	GroupsByService bool
 	// PressureScope is the range that ErrBusy slows.
-	PressureScope Scope
+	PressureScope PressureScope
 	// Stale is how long a batch may be Pending or Valid before a [Resolver] is asked whether
 	// the ledger dropped it; 0 means never.
 	Stale time.Duration

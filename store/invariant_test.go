@@ -62,7 +62,7 @@ func (l *life) step() {
 
 func (l *life) claim() {
 	if !l.row.Resendable(l.now, ttl, hour) {
-		l.row = l.row.Return(l.now)
+		l.row = l.row.BackToMonitor(l.now)
 		l.say("return")
 		return
 	}

@@ -42,7 +42,7 @@ func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQue
 	for i := range rows {
 		r := &rows[i]
 		if r.lost(now, q.TTL, rule) {
-			r.Row = r.Row.Return(now)
+			r.Row = r.Row.backToMonitor(now)
 			p.Changed = append(p.Changed, *r)
 		}
 		if wait := r.Row.NotBefore.Sub(now); r.Row.State.Claimable() && wait > 0 && (p.NextReady == 0 || wait < p.NextReady) {
@@ -113,7 +113,7 @@ func Wanted(service batch.ServiceID, attempted []LaneRow, now time.Time, q Claim
 	least := 0
 	for i, r := range attempted {
 		if r.lost(now, q.TTL, rule) {
-			r.Row = r.Row.Return(now)
+			r.Row = r.Row.backToMonitor(now)
 		}
 		lane.Batches[i] = r.show(now)
 		if r.Row.State.Claimable() {
@@ -125,12 +125,12 @@ func Wanted(service batch.ServiceID, attempted []LaneRow, now time.Time, q Claim
 
 // lost reports whether a row is ready to be claimed, but may not be posted any more.
 func (r *LaneRow) lost(now time.Time, ttl time.Duration, rule Resend) bool {
-	return r.Row.Ready(now) && !r.Row.Resendable(now, ttl, rule)
+	return r.Row.ready(now) && !r.Row.Resendable(now, ttl, rule)
 }
 
 func (r *LaneRow) show(now time.Time) batch.Waiting {
 	return batch.Waiting{
-		ID: r.Key.ID, State: r.Row.State, Attempt: r.Row.Attempt, Ready: r.Row.Ready(now), Footprint: r.Footprint,
+		ID: r.Key.ID, State: r.Row.State, Attempt: r.Row.Attempt, Ready: r.Row.ready(now), Footprint: r.Footprint,
 	}
 }
 

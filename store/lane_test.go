@@ -201,7 +201,7 @@ func TestPlanLaneReturns(t *testing.T) {
 		require.Len(t, p.Changed, 1)
 		if late {
 			assert.Empty(t, p.Runs)
-			assert.Equal(t, r.Return(now), p.Changed[0].Row)
+			assert.Equal(t, r.BackToMonitor(now), p.Changed[0].Row)
 		} else {
 			assert.Equal(t, []string{"a"}, planned(p))
 		}

@@ -104,8 +104,8 @@ func (r Row) Monitored(now time.Time) bool {
 // the end does not, until it is claimed again.
 func (r Row) Attempted() bool { return r.Attempt > 0 && !r.AtEnd }
 
-// Ready reports whether the row may be claimed now.
-func (r Row) Ready(now time.Time) bool {
+// ready reports whether the row may be claimed now.
+func (r Row) ready(now time.Time) bool {
 	return r.State.Claimable() && !r.NotBefore.After(now)
 }
 
@@ -116,8 +116,8 @@ func (r Row) Resendable(now time.Time, ttl time.Duration, rule Resend) bool {
 	return r.DoubtAttempt == 0 || rule.Allows(r.ResendUntil.Sub(now), ttl)
 }
 
-// Claim counts an attempt before anything is sent. The caller has checked Ready and
-// Resendable.
+// Claim counts an attempt before anything is sent. The caller has checked that the row is due
+// and Resendable.
 func (r Row) Claim(now time.Time, ttl time.Duration, rule Resend) Row {
 	r.State = batch.Submitting
 	r.Version++
@@ -138,8 +138,8 @@ func (r Row) Claim(now time.Time, ttl time.Duration, rule Resend) Row {
 	return r
 }
 
-// Return gives a row that may no longer be resent back to the monitor, as in doubt.
-func (r Row) Return(now time.Time) Row {
+// backToMonitor makes a row that may no longer be resent the monitor's again, as in doubt.
+func (r Row) backToMonitor(now time.Time) Row {
 	r.State = batch.Submitting
 	r.Version++
 	if r.LastPost.IsZero() {

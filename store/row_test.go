@@ -121,7 +121,7 @@ func TestReturn(t *testing.T) {
 	for _, name := range []string{"unknown", "delayed again"} {
 		r := standings(t)[name]
 		now := start.Add(5 * time.Hour)
-		back := r.Return(now)
+		back := r.BackToMonitor(now)
 		assert.Equal(t, batch.Submitting, back.State, name)
 		assert.Equal(t, r.Version+1, back.Version, name)
 		assert.Equal(t, r.Attempt, back.Attempt, "%s: nothing was tried", name)
@@ -130,7 +130,7 @@ func TestReturn(t *testing.T) {
 		assert.True(t, back.Monitored(now), name)
 		assert.Equal(t, 5*time.Hour, back.InFlight(store.Ref{}, batch.Budget{}, now).PostedAgo, name)
 	}
-	assert.Equal(t, start, store.Row{State: batch.Unknown}.Return(start).ClaimExpires, "nothing is known of its last POST")
+	assert.Equal(t, start, store.Row{State: batch.Unknown}.BackToMonitor(start).ClaimExpires, "nothing is known of its last POST")
 }
 
 func TestLeased(t *testing.T) {

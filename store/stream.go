@@ -44,15 +44,15 @@ func (s Stream) Append(now time.Time, e batch.StreamEntry) (Stream, bool) {
 	if s.Epoch != e.Epoch || !s.LeaseExpires.After(now) {
 		return s, false
 	}
-	told := now.Add(-e.Age)
-	if first := time.UnixMicro(1).UTC(); told.Before(first) {
-		told = first
+	reported := now.Add(-e.Age)
+	if first := time.UnixMicro(1).UTC(); reported.Before(first) {
+		reported = first
 	}
 	switch {
 	case e.Restart || s.Since.IsZero() || s.Until.After(now):
-		s.Since, s.Until = told, told
-	case told.After(s.Until):
-		s.Until = told
+		s.Since, s.Until = reported, reported
+	case reported.After(s.Until):
+		s.Until = reported
 	}
 	s.Cursor = e.Cursor
 	return s, true

@@ -125,7 +125,7 @@ func TestPausedAndResumedAreToldInOrder(t *testing.T) {
 
 // Back-pressure slows the endpoint or the service, as the traits say.
 func TestPressureSlowsItsScope(t *testing.T) {
-	for scope, others := range map[dlt.Scope]bool{dlt.ScopeEndpoint: false, dlt.ScopeService: true} {
+	for scope, others := range map[dlt.PressureScope]bool{dlt.ScopeEndpoint: false, dlt.ScopeService: true} {
 		t.Run(fmt.Sprint(scope), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := start(t, func(_ context.Context, a batch.Attempt) error {

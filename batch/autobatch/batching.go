@@ -197,7 +197,7 @@ func (e *Engine) start(ctx context.Context, party batch.ServiceID) time.Duration
 		<-e.slots
 		stopped := err != nil && ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded))
 		if err != nil && !stopped {
-			e.trouble(party, err)
+			e.trouble(ctx, party, err)
 		}
 		e.release(party, err != nil)
 	})
@@ -235,7 +235,7 @@ func (e *Engine) next(ctx context.Context, party batch.ServiceID) error {
 		for i, ref := range refs(orders) {
 			vs[i] = store.OrderVerdict{OrderRef: ref, State: batch.OrderDequeued, Group: orders[i].Group}
 		}
-		e.tell(Event{Kind: EventPrepared, Party: party, Batch: b.ID, Orders: vs})
+		e.report(ctx, OrderEvent{Kind: EventPrepared, Party: party, Batch: b.ID, Orders: vs})
 	}
 	return nil // else another instance was faster
 }
@@ -319,7 +319,7 @@ func (e *Engine) refuse(ctx context.Context, party batch.ServiceID, orders []sto
 	}
 	if ok {
 		verdicts := slices.Concat(alone, split)
-		e.tell(Event{Kind: EventRefused, Party: party, Orders: verdicts, Err: cause})
+		e.report(ctx, OrderEvent{Kind: EventRefused, Party: party, Orders: verdicts, Err: cause})
 		e.settled(verdicts)
 	}
 	wake(e.look) // there is more

@@ -94,7 +94,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 	var loops sync.WaitGroup
 	for _, f := range [...]func(context.Context) error{e.batching, e.settling, e.expiring} {
-		loops.Go(func() { loop.Run(ctx, f, func(err error) { e.trouble("", err) }) })
+		loops.Go(func() { loop.Run(ctx, f, func(err error) { e.trouble(ctx, "", err) }) })
 	}
 	<-ctx.Done()
 	rest := make(chan struct{})
@@ -173,7 +173,7 @@ func rest(ctx context.Context, c chan struct{}, d time.Duration, start time.Time
 // retry calls the store until it succeeds or ctx is done, and reports failures. An error about
 // the input ends it at once.
 func (e *Engine) retry(ctx context.Context, party batch.ServiceID, f func() error) error {
-	return loop.Retry(ctx, func(err error) { e.trouble(party, err) }, func() error {
+	return loop.Retry(ctx, func(err error) { e.trouble(ctx, party, err) }, func() error {
 		err := f()
 		if errors.Is(err, batch.ErrInvalidInput) || errors.Is(err, batch.ErrConflict) {
 			return loop.Final(err)

@@ -177,7 +177,7 @@ func TestBuildersFail(t *testing.T) {
 		}
 		var told sync.Map
 		r := newRig(t, batch.BuilderFunc(trip), &autobatch.Options{
-			Workers: 4, BuildTimeout: 10 * time.Second, Observer: func(ev autobatch.Event) {
+			Workers: 4, BuildTimeout: 10 * time.Second, Observer: func(ev autobatch.OrderEvent) {
 				if ev.Kind == autobatch.EventTrouble {
 					told.Store(ev.Party, ev.Err)
 				}
@@ -280,7 +280,7 @@ func TestABatchThatFailsItsCheckIsNotStored(t *testing.T) {
 				}
 				return nil
 			},
-			Observer: func(e autobatch.Event) {
+			Observer: func(e autobatch.OrderEvent) {
 				if e.Err != nil {
 					mu.Lock()
 					defer mu.Unlock()

@@ -10,31 +10,31 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// EventKind is the kind of an [Event].
-type EventKind string
+// OrderEventKind is the kind of an [OrderEvent].
+type OrderEventKind string
 
 // The kinds of events.
 const (
 	// EventPrepared: Orders became part of Batch.
-	EventPrepared EventKind = "prepared"
+	EventPrepared OrderEventKind = "prepared"
 	// EventSettled: Batch is final, and Orders have the states of their verdicts.
-	EventSettled EventKind = "settled"
+	EventSettled OrderEventKind = "settled"
 	// EventRefused: the Builder made no batch of Orders, and they have the states of their
 	// verdicts: two groups, or one Quarantined order.
-	EventRefused EventKind = "refused"
+	EventRefused OrderEventKind = "refused"
 	// EventExpired: the deadlines of Count orders have passed.
-	EventExpired EventKind = "expired"
+	EventExpired OrderEventKind = "expired"
 	// EventHeld: the store calls Batch final, but its orders cannot be settled.
-	EventHeld EventKind = "held"
+	EventHeld OrderEventKind = "held"
 	// EventTrouble: something failed and is tried again after a pause, for one party, or for
 	// all if Party is "".
-	EventTrouble EventKind = "trouble"
+	EventTrouble OrderEventKind = "trouble"
 )
 
-// Event reports something that this Engine did, after it was written. After a crash the store
+// OrderEvent reports something that this Engine did, after it was written. After a crash the store
 // is the truth.
-type Event struct {
-	Kind   EventKind
+type OrderEvent struct {
+	Kind   OrderEventKind
 	Party  batch.ServiceID
 	Batch  batch.ID
 	Count  int                  // number of orders
@@ -42,12 +42,12 @@ type Event struct {
 	Err    error
 }
 
-// tell passes an event to the observer and to the log. It contains a panic in the observer.
-func (e *Engine) tell(ev Event) {
+// report passes an event to the observer and, with the values of ctx, to the log. It contains a
+// panic in the observer.
+func (e *Engine) report(ctx context.Context, ev OrderEvent) {
 	if ev.Orders != nil {
 		ev.Count = len(ev.Orders)
 	}
-	ctx := context.Background()
 	if err := loop.Contain(func() error { e.o.Observer(ev); return nil }); err != nil {
 		e.o.Logger.ErrorContext(ctx, "observer panicked", slog.Any("error", err))
 	}
@@ -68,6 +68,6 @@ func (e *Engine) tell(ev Event) {
 	e.o.Logger.LogAttrs(ctx, level, "auto-batch "+string(ev.Kind), as...)
 }
 
-func (e *Engine) trouble(party batch.ServiceID, err error) {
-	e.tell(Event{Kind: EventTrouble, Party: party, Err: err})
+func (e *Engine) trouble(ctx context.Context, party batch.ServiceID, err error) {
+	e.report(ctx, OrderEvent{Kind: EventTrouble, Party: party, Err: err})
 }

@@ -28,30 +28,42 @@ type Options struct {
 	// to DBMemory.
 	DB DB
 
-	// MaxSize is the largest number of orders in a batch. Defaults to 100.
+	// Delivery: how large a batch gets, and how soon it leaves.
+
+	// MaxSize is the largest number of orders in a batch. Defaults to 100. More orders make fewer
+	// submissions. But a refused batch takes longer to be halved down to its bad order, and its
+	// good orders wait for that.
 	MaxSize int
 	// MaxBytes is the largest sum of the payloads of a batch's orders, in bytes; a single
-	// order may have more. Defaults to 1 MiB; negative means unlimited.
+	// order may have more. Defaults to 1 MiB; negative means unlimited. Keep it below what the
+	// ledger accepts, with the Builder's own bytes.
 	MaxBytes int
 	// FlushAge is how long the first order of an idle party waits for more orders, unless
 	// MaxSize or MaxBytes is reached, or an order is urgent. While a batch of the party is in
 	// flight the next one fills, for any FlushAge. An order whose Deadline passes meanwhile
-	// fails. Defaults to 0: no waiting.
+	// fails. Defaults to 0: no waiting. A longer time makes fewer and larger batches, and every
+	// first order late.
 	FlushAge time.Duration
+	// BatchInterval is how often the loop looks for idle parties, and for passed deadlines,
+	// unless it is woken earlier. Defaults to 1 s. A shorter one finds the orders of other
+	// processes sooner, and costs reads of the database.
+	BatchInterval time.Duration
+	// MonitorInterval is how often verdicts are read from the database without a hint
+	// ([Engine.Observe]), and how often all Awaits together read it. The Runner's
+	// Options.PollInterval is how often the ledger is asked. Defaults to 1 s. A shorter one
+	// costs reads of the database. It matters where the Runner is in another process.
+	MonitorInterval time.Duration
+	// Linger is the shortest time between two looks for idle parties, so that orders that come
+	// together leave together. Defaults to 2 ms.
+	Linger time.Duration
+
+	// Retries.
 
 	// MaxAttempts is the budget of a batch whose Builder set none: every attempt with a POST
 	// spends one (batch.Budget.EveryTry). When the budget is used up and no attempt is in
 	// doubt, the orders go back and wait for another batch. Defaults to 5; negative means
 	// unlimited.
 	MaxAttempts int
-
-	// BatchInterval is how often the loop looks for idle parties, and for passed deadlines,
-	// unless it is woken earlier. Defaults to 1 s.
-	BatchInterval time.Duration
-	// MonitorInterval is how often verdicts are read from the database without a hint
-	// ([Engine.Observe]), and how often all Awaits together read it. The Runner's
-	// Options.PollInterval is how often the ledger is asked. Defaults to 1 s.
-	MonitorInterval time.Duration
 	// RetryInterval is how long this Engine leaves a party alone after a batch of it used up
 	// its budget. Before that, a failed batch is tried again after the Runner's
 	// Options.RetryDelay; set that to the same value to get the retryInterval of
@@ -61,19 +73,19 @@ type Options struct {
 	// doubles up to 60 s. Defaults to 1 s.
 	RecoveryInterval time.Duration
 
+	// Limits.
+
 	// Workers is the largest number of parties whose batches are built at once. Defaults to
-	// 16.
+	// 16. Raise it for a Builder that waits, for a key service for example.
 	Workers int
-	// BuildTimeout bounds each call of the Builder. Defaults to 15 s.
+	// BuildTimeout bounds each call of the Builder. Defaults to 15 s. The party of a call that is
+	// cut off waits for RecoveryInterval.
 	BuildTimeout time.Duration
-	// StoreTimeout bounds each call of the store. Defaults to 15 s.
+	// StoreTimeout bounds each call of the store. Defaults to 15 s. A shorter one finds a
+	// database that hangs sooner, and cuts off long writes.
 	StoreTimeout time.Duration
-	// Linger is the shortest time between two looks for idle parties, so that orders that come
-	// together leave together. Defaults to 2 ms.
-	Linger time.Duration
-	// Drain is how long a stop may take. At least BuildTimeout and StoreTimeout.
-	// Defaults to 30 s.
-	Drain time.Duration
+
+	// Operation: the Runner beside it, stops and reports.
 
 	// Check checks a new batch before it is stored. Use the local check of a ledger's client,
 	// or Runner.Check. A batch that it refuses counts as if the Builder had returned no batch:
@@ -83,8 +95,11 @@ type Options struct {
 	// Wake is called for every party with a new batch. Use Runner.Wake: without it the Runner
 	// finds the batch in its next scan. It must not block. Defaults to none.
 	Wake func(party batch.ServiceID)
-	// Observer receives every [Event]. Defaults to none.
-	Observer func(Event)
+	// Drain is how long a stop may take. At least BuildTimeout and StoreTimeout.
+	// Defaults to 30 s. Give the process as long before it is killed.
+	Drain time.Duration
+	// Observer receives every [OrderEvent]. Defaults to none.
+	Observer func(OrderEvent)
 	// Logger is silent by default.
 	Logger *slog.Logger
 }
@@ -122,7 +137,7 @@ func (o *Options) withDefaults() Options {
 		c.Check = func(batch.Batch) error { return nil }
 	}
 	if c.Observer == nil {
-		c.Observer = func(Event) {}
+		c.Observer = func(OrderEvent) {}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

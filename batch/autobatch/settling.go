@@ -56,7 +56,7 @@ func (e *Engine) settleSome(ctx context.Context, held map[batch.ID]int64) (more 
 		}
 		if v, known := held[key.ID]; !known || v != b.Record.Version {
 			held[key.ID] = b.Record.Version
-			e.tell(Event{Kind: EventHeld, Party: key.Service, Batch: key.ID, Count: len(b.Orders), Err: fmt.Errorf("it is %s, and not certain to stay so", b.Record.State)})
+			e.report(ctx, OrderEvent{Kind: EventHeld, Party: key.Service, Batch: key.ID, Count: len(b.Orders), Err: fmt.Errorf("it is %s, and not certain to stay so", b.Record.State)})
 		}
 	}
 	for id := range held {
@@ -95,7 +95,7 @@ func (e *Engine) settleAll(ctx context.Context, settled []store.Settlement) (int
 			passed++
 			continue
 		}
-		e.trouble(s.Batch.Service, err)
+		e.trouble(ctx, s.Batch.Service, err)
 	}
 	if passed > 0 {
 		return n, nil // the others will be read again
@@ -122,7 +122,7 @@ func (e *Engine) settleOnce(ctx context.Context, settled []store.Settlement) (n 
 		if s.Orders[0].State == batch.OrderQueued && s.Orders[0].Group == s.Orders[len(s.Orders)-1].Group {
 			e.pause(s.Batch.Service, e.o.RetryInterval) // its budget was used up
 		}
-		e.tell(Event{Kind: EventSettled, Party: s.Batch.Service, Batch: s.Batch.ID, Orders: s.Orders})
+		e.report(ctx, OrderEvent{Kind: EventSettled, Party: s.Batch.Service, Batch: s.Batch.ID, Orders: s.Orders})
 		e.settled(s.Orders)
 	}
 	if n > 0 {
@@ -143,7 +143,7 @@ func (e *Engine) expiring(ctx context.Context) error {
 			return fmt.Errorf("autobatch: expire orders: %w", err)
 		}
 		if n > 0 {
-			e.tell(Event{Kind: EventExpired, Count: n})
+			e.report(ctx, OrderEvent{Kind: EventExpired, Count: n})
 		}
 		if n < expirePage && !loop.Sleep(ctx, e.o.BatchInterval) {
 			return nil

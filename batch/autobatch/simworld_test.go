@@ -42,7 +42,7 @@ type world struct {
 }
 
 // count keeps the tally.
-func (w *world) count(ev autobatch.Event) {
+func (w *world) count(ev autobatch.OrderEvent) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch ev.Kind {
@@ -98,7 +98,7 @@ func (w *world) trip([]batch.Order) error {
 func (w *world) live(i int, d time.Duration, last uint64, after bool) {
 	ctx, cancel := context.WithTimeout(w.all, d)
 	defer cancel()
-	m := &mortal{watched: w.st, last: last, after: after, kill: cancel, died: func() { w.count(autobatch.Event{Kind: "died"}) }}
+	m := &mortal{watched: w.st, last: last, after: after, kill: cancel, died: func() { w.count(autobatch.OrderEvent{Kind: "died"}) }}
 	var runner *dltbatch.Runner
 	o := w.o
 	if i == 0 {

@@ -14,7 +14,7 @@ func acceptanceChecks() []Check {
 			run: func(e *exam) {
 				b := e.committed()
 				e.posted(b, 1, 1)
-				again := e.told(b)
+				again := e.answers(b)
 				assert.Equal(e, batch.ReportedCommitted, again[b.ID].Reported, "committed, and then not")
 			},
 		},

@@ -50,8 +50,11 @@ func (c *client) Traits(s batch.ServiceID) dlt.Traits {
 func (c *client) Submit(ctx context.Context, a batch.Attempt) error {
 	fail := func(kind, cause error) *dlt.Error {
 		e := &dlt.Error{Op: "submit", Kind: kind, Err: cause}
-		if c.bug == "shows payloads" {
+		switch c.bug {
+		case "shows payloads":
 			e.Message = string(a.Payload)
+		case "nameless":
+			e.Op = ""
 		}
 		return e
 	}

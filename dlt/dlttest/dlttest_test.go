@@ -38,6 +38,41 @@ func TestGood(t *testing.T) {
 	dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness { return open(t, "") })
 }
 
+// TestSentinels runs it on a client that keeps every promise with bare sentinels as errors.
+func TestSentinels(t *testing.T) {
+	bare := func(err error) error {
+		return map[batch.ErrorKind]error{
+			batch.KindRejected: dlt.ErrRejected, batch.KindBusy: dlt.ErrBusy, batch.KindUnavailable: dlt.ErrUnavailable,
+			batch.KindMisconfigured: dlt.ErrMisconfigured, batch.KindDoubt: dlt.ErrDoubt,
+		}[dlt.Kind(err)]
+	}
+	for _, c := range dlttest.Checks() {
+		t.Run(c.Name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := open(t, "")
+				h.RetryAfter = 0 // only a *dlt.Error has it
+				h.Ledger = dlt.Wrap(h.Ledger, dlt.Hooks{
+					Submit: func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) error) error {
+						return bare(next(ctx, a))
+					},
+					SubmitList: func(ctx context.Context, list []batch.Attempt, next func(context.Context, []batch.Attempt) error) error {
+						return bare(next(ctx, list))
+					},
+					BatchStatuses: func(ctx context.Context, s batch.ServiceID, attempts []batch.Attempt, next func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error)) ([]batch.Status, error) {
+						statuses, err := next(ctx, s, attempts)
+						return statuses, bare(err)
+					},
+					Resolve: func(ctx context.Context, d dlt.Doubt, next func(context.Context, dlt.Doubt) (dlt.Evidence, error)) (dlt.Evidence, error) {
+						found, err := next(ctx, d)
+						return found, bare(err)
+					},
+				})
+				c.Run(t, h)
+			})
+		})
+	}
+}
+
 // TestGoodRoutes runs it on two of them behind a Router, which tells of both.
 func TestGoodRoutes(t *testing.T) {
 	for _, c := range dlttest.Checks() {
@@ -67,7 +102,8 @@ var bugs = map[string][]string{
 	"resends when busy":           {"Refusal/busy"},
 	"everything is doubt":         {"Refusal/busy", "Refusal/refused", "Refusal/unreachable", "Refusal/misconfigured"},
 	"everything is rejected":      {"Refusal/misconfigured", "Doubt/lost reply", "Doubt/lost request", "Doubt/unheard answer", "Doubt/redirect"},
-	"untyped":                     {"Refusal/unreachable", "Doubt/lost reply", "Errors/unreachable", "Errors/lost request"},
+	"untyped":                     {"Refusal/unreachable"},
+	"nameless":                    {"Errors/unreachable", "Errors/refused", "Errors/lost request"},
 	"errors are unknown":          {"Refusal/unreachable statuses", "Statuses/garbage", "Context/statuses"},
 	"errors are empty answers":    {"Refusal/unreachable statuses", "Statuses/lost"},
 	"resends":                     {"Doubt/lost reply", "Doubt/many lost replies", "Doubt/lost request"},

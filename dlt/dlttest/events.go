@@ -209,7 +209,7 @@ func (st *stream) tells(b batch.Batch) {
 func (st *stream) asks(b batch.Batch) bool {
 	st.e.Helper()
 	for pause := time.Millisecond; pause < 20*time.Millisecond; pause *= 2 {
-		if st.e.told(b)[b.ID].Reported == batch.ReportedCommitted {
+		if st.e.answers(b)[b.ID].Reported == batch.ReportedCommitted {
 			return true
 		}
 		next := time.NewTimer(pause)

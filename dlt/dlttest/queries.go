@@ -25,8 +25,8 @@ func queryChecks() []Check {
 			run: func(e *exam) {
 				bs := e.many(e.maxIDs() + 1)
 				statuses, err := e.ask(bs...) // more than the engine ever passes: in parts, or an error
-				if told := e.byID(statuses, bs...); err == nil {
-					assert.Len(e, told, len(bs), "answers are missing, and there is no error")
+				if answers := e.byID(statuses, bs...); err == nil {
+					assert.Len(e, answers, len(bs), "answers are missing, and there is no error")
 				}
 				assert.LessOrEqual(e, e.LargestQuery(), e.maxIDs(), "ids in one query")
 			},
@@ -42,9 +42,9 @@ func queryChecks() []Check {
 				if e.traits.GroupsByService {
 					return // the check above asked about each alone
 				}
-				told := e.told(a, b)
-				assert.Equal(e, batch.ReportedCommitted, told[a.ID].Reported)
-				assert.Equal(e, batch.ReportedCommitted, told[b.ID].Reported)
+				answers := e.answers(a, b)
+				assert.Equal(e, batch.ReportedCommitted, answers[a.ID].Reported)
+				assert.Equal(e, batch.ReportedCommitted, answers[b.ID].Reported)
 			},
 		},
 	}
@@ -77,17 +77,17 @@ func (e *exam) many(n int) []batch.Batch {
 // out, for batches that were never sent.
 func (e *exam) answered(bs []batch.Batch) map[batch.ID]batch.Status {
 	e.Helper()
-	told := e.told(bs...)
+	answers := e.answers(bs...)
 	for i, b := range bs {
-		s, ok := told[b.ID]
+		s, ok := answers[b.ID]
 		switch sent := i == 0 || i == len(bs)-1; {
 		case sent:
 			assert.Equal(e, batch.ReportedCommitted, s.Reported, "%s", b.Key())
 		case !ok:
-			told[b.ID] = batch.Status{ID: b.ID, Reported: batch.ReportedUnknown}
+			answers[b.ID] = batch.Status{ID: b.ID, Reported: batch.ReportedUnknown}
 		default:
 			assert.Equal(e, batch.ReportedUnknown, s.Reported, "%s was never sent", b.Key())
 		}
 	}
-	return told
+	return answers
 }

@@ -1,9 +1,13 @@
 package dlttest
 
 import (
+	"errors"
+	"time"
+
 	"github.com/stretchr/testify/assert"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
 )
 
 // refusalChecks are about the four certain kinds.
@@ -41,9 +45,14 @@ func refusalChecks() []Check {
 func refused(e *exam, f Fault, want batch.ErrorKind) {
 	e.Set(f)
 	b := e.batch()
-	err := e.kind(e.submit(b), want)
+	err := e.submit(b)
+	e.kind(err, want)
 	if f == Busy {
-		assert.Equal(e, e.RetryAfter, err.RetryAfter, "when to try again")
+		var after time.Duration
+		if typed, ok := errors.AsType[*dlt.Error](err); ok {
+			after = typed.RetryAfter
+		}
+		assert.Equal(e, e.RetryAfter, after, "when to try again")
 	}
 	e.Set(None)
 	e.notTaken(b)

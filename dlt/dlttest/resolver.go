@@ -31,7 +31,7 @@ func resolverChecks() []Check {
 			func(e *exam, r dlt.Resolver) {
 				b := e.accepted(e.Services[0])
 				e.proves(r, b, dlt.Committed, dlt.NotCommitted)
-				assert.Equal(e, batch.ReportedCommitted, e.told(b)[b.ID].Reported)
+				assert.Equal(e, batch.ReportedCommitted, e.answers(b)[b.ID].Reported)
 			}),
 		resolver("lost reply", "a batch whose reply was lost is never called not committed, and in the end committed", LostReply,
 			func(e *exam, r dlt.Resolver) {

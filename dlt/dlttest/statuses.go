@@ -14,7 +14,7 @@ func statusChecks() []Check {
 			Promise: "a batch that was never sent is unknown or has no answer",
 			run: func(e *exam) {
 				b := e.batch()
-				s, ok := e.told(b)[b.ID]
+				s, ok := e.answers(b)[b.ID]
 				assert.True(e, !ok || s.Reported == batch.ReportedUnknown, "%s was never sent, and is %s", b.Key(), s.Reported)
 			},
 		},
@@ -24,10 +24,10 @@ func statusChecks() []Check {
 			run: func(e *exam) {
 				a, b, never := e.committed(), e.committed(), e.batch()
 				for _, asked := range [][]batch.Batch{{a, never, b}, {never, b, a}, {b, a, never}} {
-					told := e.told(asked...)
-					assert.Equal(e, batch.ReportedCommitted, told[a.ID].Reported)
-					assert.Equal(e, batch.ReportedCommitted, told[b.ID].Reported)
-					s, ok := told[never.ID]
+					answers := e.answers(asked...)
+					assert.Equal(e, batch.ReportedCommitted, answers[a.ID].Reported)
+					assert.Equal(e, batch.ReportedCommitted, answers[b.ID].Reported)
+					s, ok := answers[never.ID]
 					assert.True(e, !ok || s.Reported == batch.ReportedUnknown, "%s was never sent, and is %s", never.Key(), s.Reported)
 				}
 			},
@@ -41,9 +41,9 @@ func statusChecks() []Check {
 				e.Set(Decided)
 				bad := e.accepted(e.Services[0])
 				e.becomes(bad, batch.ReportedInvalid)
-				told := e.told(bad, good)
-				assert.Equal(e, batch.ReportedCommitted, told[good.ID].Reported)
-				assert.Equal(e, batch.ReportedInvalid, told[bad.ID].Reported)
+				answers := e.answers(bad, good)
+				assert.Equal(e, batch.ReportedCommitted, answers[good.ID].Reported)
+				assert.Equal(e, batch.ReportedInvalid, answers[bad.ID].Reported)
 			},
 		},
 		{
@@ -53,10 +53,10 @@ func statusChecks() []Check {
 			run: func(e *exam) {
 				a, b, never := e.committed(), e.committed(), e.batch()
 				e.Set(StatusShuffled)
-				told := e.told(a, b, never)
-				assert.Equal(e, batch.ReportedCommitted, told[a.ID].Reported)
-				assert.Equal(e, batch.ReportedCommitted, told[b.ID].Reported)
-				assert.NotEqual(e, batch.ReportedCommitted, told[never.ID].Reported)
+				answers := e.answers(a, b, never)
+				assert.Equal(e, batch.ReportedCommitted, answers[a.ID].Reported)
+				assert.Equal(e, batch.ReportedCommitted, answers[b.ID].Reported)
+				assert.NotEqual(e, batch.ReportedCommitted, answers[never.ID].Reported)
 			},
 		},
 		{
@@ -64,10 +64,10 @@ func statusChecks() []Check {
 			Promise: "an id that is asked about twice does no harm",
 			run: func(e *exam) {
 				a, b := e.committed(), e.committed()
-				told := e.told(a, b, a, a)
-				require.Len(e, told, 2)
-				assert.Equal(e, batch.ReportedCommitted, told[a.ID].Reported)
-				assert.Equal(e, batch.ReportedCommitted, told[b.ID].Reported)
+				answers := e.answers(a, b, a, a)
+				require.Len(e, answers, 2)
+				assert.Equal(e, batch.ReportedCommitted, answers[a.ID].Reported)
+				assert.Equal(e, batch.ReportedCommitted, answers[b.ID].Reported)
 			},
 		},
 		{
@@ -75,7 +75,7 @@ func statusChecks() []Check {
 			Promise: "an answer names no attempt but one that was made, or none",
 			run: func(e *exam) {
 				b := e.committed()
-				s := e.told(b)[b.ID]
+				s := e.answers(b)[b.ID]
 				assert.True(e, s.Attempt == 0 || s.Attempt == 1, "attempt %d", s.Attempt)
 			},
 		},

@@ -36,10 +36,10 @@ func statusFaultChecks() []Check {
 				bs := []batch.Batch{e.committed(), e.committed(), e.committed()}
 				e.Set(StatusMissing)
 				statuses, _ := e.ask(bs...) // an error beside it is allowed
-				told := e.rightAbout(statuses, bs)
-				assert.Less(e, len(told), len(bs), "one was missing")
+				answers := e.rightAbout(statuses, bs)
+				assert.Less(e, len(answers), len(bs), "one was missing")
 				e.Set(None)
-				assert.Len(e, e.told(bs...), len(bs))
+				assert.Len(e, e.answers(bs...), len(bs))
 			},
 		},
 		{
@@ -50,8 +50,8 @@ func statusFaultChecks() []Check {
 				bs := []batch.Batch{e.committed(), e.committed()}
 				e.Set(StatusStranger)
 				statuses, err := e.ask(bs...)
-				told := e.rightAbout(statuses, bs)
-				assert.True(e, err != nil || len(told) == len(bs), "answers are missing, and there is no error")
+				answers := e.rightAbout(statuses, bs)
+				assert.True(e, err != nil || len(answers) == len(bs), "answers are missing, and there is no error")
 			},
 		},
 	}
@@ -75,9 +75,9 @@ func statusFails(e *exam, f Fault, atMost int) {
 // rightAbout requires that every answer is about one of the committed batches and is right.
 func (e *exam) rightAbout(statuses []batch.Status, committed []batch.Batch) map[batch.ID]batch.Status {
 	e.Helper()
-	told := e.byID(statuses, committed...)
-	for id, s := range told {
+	answers := e.byID(statuses, committed...)
+	for id, s := range answers {
 		assert.Equal(e, batch.ReportedCommitted, s.Reported, "%s is committed", id)
 	}
-	return told
+	return answers
 }

@@ -174,7 +174,7 @@ func (s *subscription) run(ctx context.Context) error {
 			}
 		case <-tick.C:
 		}
-		if err := s.tell(); err != nil {
+		if err := s.deliver(); err != nil {
 			return err
 		}
 		if s.roots != nil {
@@ -273,7 +273,7 @@ func (s *subscription) take(f received) error {
 // full of old transactions.
 const hintEvery = 100 * time.Millisecond
 
-func (s *subscription) tell() error {
+func (s *subscription) deliver() error {
 	if len(s.statuses) > 0 {
 		statuses := s.statuses
 		s.statuses = nil // the receiver may keep it

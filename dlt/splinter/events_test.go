@@ -17,18 +17,18 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// told is a stream at work.
-type told struct {
+// listener is a stream at work.
+type listener struct {
 	t      testing.TB
 	events chan dlt.Event
 	err    chan error
 	cancel context.CancelFunc
 }
 
-func listen(t testing.TB, c *splinter.Client, s batch.ServiceID) *told {
+func listen(t testing.TB, c *splinter.Client, s batch.ServiceID) *listener {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	l := &told{t: t, events: make(chan dlt.Event, 1000), err: make(chan error, 1), cancel: cancel}
+	l := &listener{t: t, events: make(chan dlt.Event, 1000), err: make(chan error, 1), cancel: cancel}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -39,7 +39,7 @@ func listen(t testing.TB, c *splinter.Client, s batch.ServiceID) *told {
 }
 
 // next is the next event that the func takes; the others are dropped.
-func (l *told) next(want string, is func(dlt.Event) bool) dlt.Event {
+func (l *listener) next(want string, is func(dlt.Event) bool) dlt.Event {
 	l.t.Helper()
 	bound := time.NewTimer(5 * time.Second)
 	defer bound.Stop()
@@ -65,9 +65,9 @@ func (l *told) next(want string, is func(dlt.Event) bool) dlt.Event {
 	}
 }
 
-func (l *told) live() { l.t.Helper(); l.next("live", func(e dlt.Event) bool { return e.Live }) }
+func (l *listener) live() { l.t.Helper(); l.next("live", func(e dlt.Event) bool { return e.Live }) }
 
-func (l *told) committed(id batch.ID) {
+func (l *listener) committed(id batch.ID) {
 	l.t.Helper()
 	l.next("committed", func(e dlt.Event) bool {
 		return slices.ContainsFunc(e.Statuses, func(s batch.Status) bool { return s.ID == id && s.Reported == batch.ReportedCommitted })
@@ -76,7 +76,7 @@ func (l *told) committed(id batch.ID) {
 
 func isHint(e dlt.Event) bool { return !e.Live && len(e.Statuses) == 0 }
 
-func (l *told) ended() error {
+func (l *listener) ended() error {
 	l.t.Helper()
 	select {
 	case err := <-l.err:
@@ -170,8 +170,8 @@ func TestEventsReplayOrNot(t *testing.T) {
 			o.Replay = replay
 			l := listen(t, newClient(t, w.net.URL(0), o), w.service)
 			l.live()
-			told := every(time.Millisecond, 100*time.Millisecond, func() bool { return len(l.events) > 0 })
-			assert.Equal(t, replay, told)
+			came := every(time.Millisecond, 100*time.Millisecond, func() bool { return len(l.events) > 0 })
+			assert.Equal(t, replay, came)
 			w.committed()
 			l.next("a hint", isHint)
 		})

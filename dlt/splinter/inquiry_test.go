@@ -33,9 +33,9 @@ func (s store) replay(after string) (out []string) {
 	}
 }
 
-// tells is what a client reads of that.
-func (s store) tells(from string) told {
-	r := told{cursor: from, ended: true}
+// read is the replay as a client reads it.
+func (s store) read(from string) replayed {
+	r := replayed{cursor: from, ended: true}
 	for _, id := range s.replay(from) {
 		if !slices.Contains(r.ids, id) {
 			r.ids = append(r.ids, id)
@@ -53,7 +53,7 @@ func (s store) inquire(ids ...string) (found receipts, questions int) {
 	q := inquiry{ids: ids, own: own}
 	for _, from := range list {
 		questions++
-		if found, done := q.take(s.tells(from)); done {
+		if found, done := q.take(s.read(from)); done {
 			return found, questions
 		}
 	}
@@ -154,29 +154,29 @@ func TestNoCursorShows(t *testing.T) {
 func TestInquiryRefuses(t *testing.T) {
 	id := hexID("8")
 	_, own := cursors(id)
-	some := []string{hexID("9"), hexID("a")}
+	few := []string{hexID("9"), hexID("a")}
 	var many []string
 	for i := range page {
 		many = append(many, hexID(fmt.Sprintf("9%02x", i)))
 	}
 	for name, row := range map[string]struct {
-		told []told
-		want receipts
+		replays []replayed
+		want    receipts
 	}{
-		"all is told":                               {[]told{{own, some, true}}, receiptsMissing},
-		"it is there":                               {[]told{{own, append(slices.Clone(some), id), true}}, receiptsThere},
-		"the end did not come":                      {[]told{{own, some, false}}, receiptsUnknown},
-		"64 were told, and it may be among more":    {[]told{{own, many, false}}, receiptsUnknown},
-		"64 were told above it":                     {[]told{{hexID("81"), many, false}, {own, some, true}}, receiptsUnknown},
-		"a store that selects by time":              {[]told{{own, []string{hexID("1"), hexID("9")}, true}}, receiptsUnknown},
-		"one that begins with what was asked for":   {[]told{{own, []string{own}, true}}, receiptsUnknown},
-		"a node that replays nothing":               {[]told{{own, nil, true}, {hexID("0"), nil, true}}, receiptsUnknown},
-		"one that replays something at other times": {[]told{{own, nil, true}, {hexID("0"), []string{hexID("1")}, true}}, receiptsMissing},
+		"all is told":                               {[]replayed{{own, few, true}}, receiptsMissing},
+		"it is there":                               {[]replayed{{own, append(slices.Clone(few), id), true}}, receiptsThere},
+		"the end did not come":                      {[]replayed{{own, few, false}}, receiptsUnknown},
+		"64 were told, and it may be among more":    {[]replayed{{own, many, false}}, receiptsUnknown},
+		"64 were told above it":                     {[]replayed{{hexID("81"), many, false}, {own, few, true}}, receiptsUnknown},
+		"a store that selects by time":              {[]replayed{{own, []string{hexID("1"), hexID("9")}, true}}, receiptsUnknown},
+		"one that begins with what was asked for":   {[]replayed{{own, []string{own}, true}}, receiptsUnknown},
+		"a node that replays nothing":               {[]replayed{{own, nil, true}, {hexID("0"), nil, true}}, receiptsUnknown},
+		"one that replays something at other times": {[]replayed{{own, nil, true}, {hexID("0"), []string{hexID("1")}, true}}, receiptsMissing},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := inquiry{ids: []string{id}, own: own}
 			found := receiptsUnknown
-			for _, r := range row.told {
+			for _, r := range row.replays {
 				var done bool
 				if found, done = q.take(r); done {
 					break

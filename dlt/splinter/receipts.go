@@ -56,8 +56,8 @@ func cursors(id string) (list []string, own string) {
 
 func cursor(at *big.Int) string { return fmt.Sprintf("%0*x", idLen, at) }
 
-// told is one replay: the receipts after a cursor, and whether its end was seen.
-type told struct {
+// replayed is one replay: the receipts after a cursor, and whether its end was seen.
+type replayed struct {
 	cursor string
 	ids    []string // without repeated ids
 	ended  bool
@@ -73,7 +73,7 @@ type inquiry struct {
 
 // take reads one replay; the replays with greater cursors come first. done means that no more
 // are needed. It is pure.
-func (q *inquiry) take(r told) (found receipts, done bool) {
+func (q *inquiry) take(r replayed) (found receipts, done bool) {
 	for _, id := range r.ids {
 		switch {
 		case id <= r.cursor: // this store does not select by id: its replay means nothing
@@ -122,15 +122,15 @@ func (c *Client) receiptsOf(ctx context.Context, p place, ids []string) (receipt
 
 // replay subscribes at a cursor and reads the node's replay. The node echoes text after it:
 // two echoes with nothing in between mark its end.
-func (c *Client) replay(ctx context.Context, p place, from string) (told, error) {
-	r := told{cursor: from}
+func (c *Client) replay(ctx context.Context, p place, from string) (replayed, error) {
+	r := replayed{cursor: from}
 	conn, err := c.subscribeAt(ctx, p, from)
 	if err != nil {
 		return r, err
 	}
 	defer func() { _ = conn.CloseNow() }()
 	probe := newProber(time.Nanosecond)
-	fail := func(err error) (told, error) {
+	fail := func(err error) (replayed, error) {
 		return r, &dlt.Error{Op: opResolve, Kind: dlt.ErrUnavailable, Err: c.cause(err)}
 	}
 	for len(r.ids) < page {

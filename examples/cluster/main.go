@@ -1,10 +1,11 @@
 // Cluster shows several instances on one PostgreSQL: worker processes share the
 // batches of a hundred lanes, are killed with kill -9 in the middle of it and started
 // again, and the simulated Sawtooth node's journal proves that every batch was
-// committed exactly once and in the order of its lane. Nothing has to be installed:
-// PostgreSQL is found or installed, and a throwaway server started.
+// committed exactly once and in the order of its lane. It starts a
+// throwaway server of the PostgreSQL that is installed on this machine.
 //
 //	go run ./examples/cluster
+//	go run ./examples/cluster -install              (installs PostgreSQL if it is missing)
 //	go run ./examples/cluster -workers 5 -kills 12
 //	go run ./examples/cluster -dsn postgres://user:password@host/database   (in a schema of its own, dropped at the end)
 //
@@ -26,14 +27,23 @@ import (
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
-	"github.com/dltbatch/dltbatch/examples/cluster/throwaway"
+	"github.com/dltbatch/dltbatch/examples/internal/throwaway"
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
 type config struct {
 	dsn                            string
 	batches, lanes, workers, kills int
+	install                        bool // PostgreSQL, if it is missing
 }
+
+// about is what -h prints before the flags.
+const about = `Cluster shows worker processes that share one PostgreSQL, are killed with kill -9 and started
+again. A simulated Sawtooth node's journal proves that every batch was committed exactly once
+and in the order of its lane.
+
+usage: go run ./examples/cluster [flags]
+`
 
 func main() {
 	if len(os.Args) == 2 && os.Args[1] == workerCommand {
@@ -49,6 +59,8 @@ func main() {
 	flag.IntVar(&c.lanes, "lanes", 100, "lanes: services, each with an order of its own")
 	flag.IntVar(&c.workers, "workers", 3, "worker processes")
 	flag.IntVar(&c.kills, "kills", 6, "how many times a worker is killed with kill -9")
+	flag.BoolVar(&c.install, "install", false, "install PostgreSQL (Debian's package, as root) if it is missing")
+	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), about); flag.PrintDefaults() }
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait for the cleaning up
@@ -86,7 +98,7 @@ func run(ctx context.Context, c config, out io.Writer, live bool) (err error) {
 	}
 	where := "yours"
 	if c.dsn == "" {
-		dsn, stop, err := throwaway.Postgres()
+		dsn, stop, err := throwaway.Postgres(c.install)
 		if err != nil {
 			return err
 		}

@@ -79,7 +79,7 @@ func (p *program) requireClean(t *testing.T) {
 
 // It ends with the proof and leaves nothing behind.
 func TestRun(t *testing.T) {
-	p := newProgram(t, "-batches", "240", "-lanes", "12", "-workers", "2", "-kills", "2")
+	p := newProgram(t, "-install", "-batches", "240", "-lanes", "12", "-workers", "2", "-kills", "2")
 	require.NoError(t, p.Run(), &p.out)
 	out := p.out.String()
 	t.Log(out)
@@ -104,7 +104,7 @@ func interrupt(t *testing.T, args ...string) *program {
 }
 
 // Ctrl-C ends the workers and the throwaway server, and removes its files.
-func TestInterrupt(t *testing.T) { interrupt(t, "-batches", "500") }
+func TestInterrupt(t *testing.T) { interrupt(t, "-install", "-batches", "500") }
 
 // In somebody's own database nothing is left, even after Ctrl-C.
 func TestInterruptDSN(t *testing.T) {

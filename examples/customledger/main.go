@@ -7,6 +7,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -19,7 +20,16 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
+// about is what -h prints before the flags.
+const about = `Customledger shows a client for a ledger that dltbatch does not know: a made-up notary, which
+this program serves, and closes for a second.
+
+usage: go run ./examples/customledger
+`
+
 func main() {
+	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), about); flag.PrintDefaults() }
+	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx, os.Stdout); err != nil {

@@ -1,9 +1,10 @@
 // Outbox shows how a service changes its own tables and sends a batch in one transaction, so
-// that both happen or neither: read handler.go. The program starts everything that it needs,
-// and sends orders to its own server. Some fail on purpose and some come twice. At the end it
-// counts the outcomes.
+// that both happen or neither: read handler.go. The program sends orders to its own HTTP server.
+// Some fail on purpose and some come twice. At the end it counts the outcomes. It starts a
+// throwaway server of the PostgreSQL that is installed on this machine.
 //
 //	go run ./examples/outbox
+//	go run ./examples/outbox -install           (installs PostgreSQL if it is missing)
 //	go run ./examples/outbox -dsn postgres://user:password@host/database    (in a schema of its own, dropped at the end)
 //	go run ./examples/outbox -dsn ... -listen 127.0.0.1:8080 -key key.priv [-url http://localhost:8008]
 //
@@ -32,15 +33,23 @@ import (
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
-	"github.com/dltbatch/dltbatch/examples/cluster/throwaway"
+	"github.com/dltbatch/dltbatch/examples/internal/throwaway"
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
 type config struct {
 	dsn, listen, url, key string
 	orders                int
+	install               bool // PostgreSQL, if it is missing
 	kept                  bool // keep the tables: -dsn and -listen
 }
+
+// about is what -h prints before the flags.
+const about = `Outbox shows an HTTP handler that changes its own table and adds a batch in one transaction.
+The program sends orders to its own server and counts the outcomes.
+
+usage: go run ./examples/outbox [flags]
+`
 
 func main() {
 	var c config
@@ -49,6 +58,8 @@ func main() {
 	flag.StringVar(&c.url, "url", "", "with -listen: a Sawtooth node, instead of the simulated one")
 	flag.StringVar(&c.key, "key", "", "a file with the key to sign with, as sawtooth keygen writes it (default: a new one)")
 	flag.IntVar(&c.orders, "orders", 200, "orders that the demonstration sends")
+	flag.BoolVar(&c.install, "install", false, "install PostgreSQL (Debian's package, as root) if it is missing")
+	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), about); flag.PrintDefaults() }
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait for the cleaning up
@@ -182,7 +193,7 @@ func database(ctx context.Context, c config) (dsn, schema string, done func() er
 	}
 	stop := func() {}
 	if c.dsn == "" {
-		if c.dsn, stop, err = throwaway.Postgres(); err != nil {
+		if c.dsn, stop, err = throwaway.Postgres(c.install); err != nil {
 			return "", "", nil, err
 		}
 	}

@@ -67,7 +67,7 @@ func TestProgram(t *testing.T) {
 	require.NoError(t, err)
 	defer os.RemoveAll(temp)
 	require.NoError(t, os.Chmod(temp, 0o711)) // the server is another user's
-	cmd := exec.CommandContext(t.Context(), binary, "-orders", "20")
+	cmd := exec.CommandContext(t.Context(), binary, "-orders", "20", "-install")
 	cmd.Env = append(os.Environ(), "TMPDIR="+temp)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))

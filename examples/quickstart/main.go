@@ -33,6 +33,13 @@ type config struct {
 	batches, services int
 }
 
+// about is what -h prints before the flags.
+const about = `Quickstart sends a thousand signed batches of twenty services from a SQLite file to a simulated
+Sawtooth node, in order, while the node is restarted. The node's journal proves the result.
+
+usage: go run ./examples/quickstart [flags]
+`
+
 func main() {
 	var c config
 	flag.StringVar(&c.url, "url", "", "a real node, instead of the simulated one")
@@ -40,6 +47,7 @@ func main() {
 	flag.StringVar(&c.store, "store", "sqlite", "sqlite or memory")
 	flag.IntVar(&c.batches, "n", 1000, "batches")
 	flag.IntVar(&c.services, "services", 20, "services, each a lane of its own")
+	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), about); flag.PrintDefaults() }
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

@@ -48,11 +48,20 @@ type config struct {
 	batches   int
 }
 
+// about is what -h prints before the flags.
+const about = `Splinter sends six hundred signed batches to two simulated Splinter nodes, which execute each
+batch as often as they get it. POSTs and answers are lost, a node and the Runner are restarted,
+and the nodes' journal proves that every batch was executed once.
+
+usage: go run ./examples/splinter [flags]
+`
+
 func main() {
 	var c config
 	flag.StringVar(&c.db, "db", "", "the SQLite file, kept (default: one in a temporary folder)")
 	flag.StringVar(&c.store, "store", "sqlite", "sqlite or memory")
 	flag.IntVar(&c.batches, "n", 600, "batches")
+	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), about); flag.PrintDefaults() }
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

@@ -33,6 +33,14 @@ type config struct {
 	over, takes       time.Duration
 }
 
+// about is what -h prints before the flags.
+const about = `Transfers shows auto-batching: many small transfers reach a simulated Canton participant in few
+submissions, while the worker process is killed with kill -9. The participant's books prove that
+every good transfer took effect exactly once.
+
+usage: go run ./examples/transfers [flags]
+`
+
 func main() {
 	if len(os.Args) == 2 && os.Args[1] == workerCommand {
 		if err := work(os.Stdin); err != nil {
@@ -49,6 +57,7 @@ func main() {
 	flag.IntVar(&c.poison, "poison", 1000, "one transfer in so many is poisonous; 0 is none")
 	flag.DurationVar(&c.over, "over", 8*time.Second, "how long adding them takes")
 	flag.DurationVar(&c.takes, "takes", 500*time.Millisecond, "how long the participant takes from a submission to its completion")
+	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), about); flag.PrintDefaults() }
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait for the cleaning up

@@ -105,7 +105,7 @@ func (s *show) open() batch.OrderID {
 
 // feed adds all transfers, a few at a time, and starts a goroutine that waits for each.
 func (s *show) feed(ctx context.Context, customers *sync.WaitGroup, all chan<- news) {
-	tell := func(n news) {
+	send := func(n news) {
 		select {
 		case all <- n:
 		case <-ctx.Done():
@@ -115,25 +115,25 @@ func (s *show) feed(ctx context.Context, customers *sync.WaitGroup, all chan<- n
 	defer tick.Stop()
 	steps, added := int(max(1, s.c.over/addEvery)), 0
 	for i := range steps {
-		some := s.all[added : len(s.all)*(i+1)/steps]
-		orders := make([]batch.Order, len(some))
-		for k, t := range some {
+		chunk := s.all[added : len(s.all)*(i+1)/steps]
+		orders := make([]batch.Order, len(chunk))
+		for k, t := range chunk {
 			var err error
 			if orders[k], err = t.order(); err != nil {
-				tell(news{err: err})
+				send(news{err: err})
 				return
 			}
 		}
 		if err := s.service.engine.Add(ctx, orders...); err != nil {
-			tell(news{err: err})
+			send(news{err: err})
 			return
 		}
-		added += len(some)
-		tell(news{added: len(some)})
+		added += len(chunk)
+		send(news{added: len(chunk)})
 		for _, o := range orders {
 			customers.Go(func() {
 				rec, err := s.service.engine.Await(ctx, o.ID)
-				tell(news{rec: rec, err: err})
+				send(news{rec: rec, err: err})
 			})
 		}
 		select {

@@ -11,6 +11,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -26,7 +27,16 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
+// about is what -h prints before the flags.
+const about = `Unittest shows how to test a service that writes to a ledger, with a fake ledger that is down
+for two seconds. Its tests do the same in virtual time: go test -v ./examples/unittest
+
+usage: go run ./examples/unittest
+`
+
 func main() {
+	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), about); flag.PrintDefaults() }
+	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx, os.Stdout); err != nil {

@@ -40,7 +40,7 @@ func runBouncer(dsn string) (*process, string, error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("%s is no URL: %w", Variable, err)
 	}
-	bin, err := bouncerBin()
+	bin, err := installed("pgbouncer", bouncerBin)
 	if err != nil {
 		return nil, "", err
 	}
@@ -70,17 +70,10 @@ func runBouncer(dsn string) (*process, string, error) {
 }
 
 func bouncerBin() (string, error) {
-	for try := 1; ; try++ {
-		for _, path := range []string{"pgbouncer", "/usr/sbin/pgbouncer"} {
-			if f, err := exec.LookPath(path); err == nil {
-				return f, nil
-			}
-		}
-		if try > 1 {
-			return "", fmt.Errorf("installed pgbouncer, and did not find it")
-		}
-		if err := install("pgbouncer"); err != nil {
-			return "", err
+	for _, path := range []string{"pgbouncer", "/usr/sbin/pgbouncer"} {
+		if f, err := exec.LookPath(path); err == nil {
+			return f, nil
 		}
 	}
+	return "", fmt.Errorf("pgbouncer: %w", ErrMissing)
 }

@@ -52,7 +52,7 @@ func (c *Cluster) Standby(t testing.TB, addr string) *Cluster {
 func newCluster(name string, settings []string) (*Cluster, error) {
 	c := &Cluster{settings: settings}
 	var err error
-	if c.bin, err = postgresBin(); err != nil {
+	if c.bin, err = installed("postgresql", postgresBin); err != nil {
 		return c, err
 	}
 	if c.who, err = unprivileged(); err != nil {
@@ -97,12 +97,26 @@ func Serve(settings ...string) (dsn string, stop func(), err error) {
 	if dsn = os.Getenv(Variable); dsn != "" {
 		return dsn, func() {}, nil
 	}
+	if dsn, stop, err = Throwaway(true, settings...); err != nil {
+		return "", nil, fmt.Errorf("no PostgreSQL of its own (%s names a running one): %w", Variable, err)
+	}
+	return dsn, stop, nil
+}
+
+// Throwaway is [Serve] without [Variable]. Unless install is set, it installs nothing: where
+// PostgreSQL is missing, the error is [ErrMissing].
+func Throwaway(install bool, settings ...string) (dsn string, stop func(), err error) {
+	if !install {
+		if _, err := postgresBin(); err != nil {
+			return "", nil, err
+		}
+	}
 	c, err := newCluster("pgserve", settings)
 	if err == nil {
 		err = initdb(c.who, c.bin, c.data())
 	}
 	if err = c.open(err); err != nil {
-		return "", nil, fmt.Errorf("no PostgreSQL of its own (%s names a running one): %w", Variable, err)
+		return "", nil, err
 	}
 	return c.DSN(""), c.stop, nil
 }

@@ -1,6 +1,6 @@
 // Package pgtest runs a PostgreSQL of its own for tests, and a PgBouncer before it: one of
 // each for a test binary, in a temporary folder, on a free port of the loopback. It installs
-// missing programs (Debian's packages, as root). A missing database is a failure, never a
+// missing programs (Debian's packages, as root), except for [Throwaway] without install. A missing database is a failure, never a
 // skip.
 //
 // Tests call [Main] from TestMain, so that both are stopped at the end. They die with the

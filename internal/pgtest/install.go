@@ -16,6 +16,24 @@ const (
 	clusterText = "create_main_cluster = false\n"
 )
 
+// ErrMissing means that a program is not installed.
+var ErrMissing = errors.New("not installed")
+
+// installed finds a program, and installs its Debian package where it is missing.
+func installed(name string, find func() (string, error)) (string, error) {
+	bin, err := find()
+	if !errors.Is(err, ErrMissing) {
+		return bin, err
+	}
+	if err := install(name); err != nil {
+		return "", err
+	}
+	if bin, err = find(); err != nil {
+		return "", fmt.Errorf("after its installation: %w", err)
+	}
+	return bin, nil
+}
+
 // install installs a Debian package.
 func install(name string) (err error) {
 	if os.Getuid() != 0 {

@@ -85,7 +85,7 @@ func (s *servers) stop() {
 }
 
 func startPostgres() (*process, string, error) {
-	bin, err := postgresBin()
+	bin, err := installed("postgresql", postgresBin)
 	if err != nil {
 		return nil, "", err
 	}
@@ -146,29 +146,22 @@ func initdb(who identity, bin, data string) error {
 
 // postgresBin is the folder of the newest server programs on this machine.
 func postgresBin() (string, error) {
-	for try := 1; ; try++ {
-		found, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
-		if err != nil {
-			return "", err
-		}
-		slices.SortFunc(found, func(a, b string) int { return majorOf(b) - majorOf(a) })
-		for _, f := range found {
-			if _, err := os.Stat(filepath.Join(filepath.Dir(f), "initdb")); err == nil {
-				return filepath.Dir(f), nil
-			}
-		}
-		if f, err := exec.LookPath("postgres"); err == nil {
-			if f, err = filepath.EvalSymlinks(f); err == nil {
-				return filepath.Dir(f), nil
-			}
-		}
-		if try > 1 {
-			return "", fmt.Errorf("installed postgresql, and found no server programs")
-		}
-		if err := install("postgresql"); err != nil {
-			return "", err
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
+	if err != nil {
+		return "", err
+	}
+	slices.SortFunc(found, func(a, b string) int { return majorOf(b) - majorOf(a) })
+	for _, f := range found {
+		if _, err := os.Stat(filepath.Join(filepath.Dir(f), "initdb")); err == nil {
+			return filepath.Dir(f), nil
 		}
 	}
+	if f, err := exec.LookPath("postgres"); err == nil {
+		if f, err = filepath.EvalSymlinks(f); err == nil {
+			return filepath.Dir(f), nil
+		}
+	}
+	return "", fmt.Errorf("the server programs of PostgreSQL: %w", ErrMissing)
 }
 
 // majorOf is the version in /usr/lib/postgresql/15/bin/postgres.

@@ -111,7 +111,7 @@ func (c *Claim) Locks(held []string) {
 	switch {
 	case c.later:
 		g.release(held)
-		m.stall = Stall{c.now.Sub(g.since), g.some()}
+		m.stall = Stall{c.now.Sub(g.since), g.sample()}
 	case !g.looked:
 		g.hold(held, c.now)
 	}

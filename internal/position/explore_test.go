@@ -142,7 +142,7 @@ func (s *state) memory(w *world, m *Lanes) {
 			s.b(ok)
 			s.n(key)
 		}
-		for _, h := range g.some() {
+		for _, h := range g.sample() {
 			*s = append(*s, h...)
 		}
 	}

@@ -58,8 +58,8 @@ func (g *generation) released() bool { return g.looked && len(g.holders) == 0 }
 // nameless reports whether virtual names a prepared transaction that has lost its old name.
 func nameless(virtual string) bool { return strings.HasPrefix(virtual, "-1/") }
 
-// some returns a few of the holders.
-func (g *generation) some() []string {
+// sample returns a few of the holders.
+func (g *generation) sample() []string {
 	all := slices.Sorted(maps.Keys(g.holders))
 	return all[:min(len(all), 10)]
 }

@@ -75,9 +75,9 @@ func TestAParallelLaneHangs(t *testing.T) {
 	}
 }
 
-var scopes = map[string]dlt.Scope{"service": dlt.ScopeService, "endpoint": dlt.ScopeEndpoint}
+var scopes = map[string]dlt.PressureScope{"service": dlt.ScopeService, "endpoint": dlt.ScopeEndpoint}
 
-func parallelLaneHangs(t *testing.T, scope dlt.Scope) {
+func parallelLaneHangs(t *testing.T, scope dlt.PressureScope) {
 	var hangs atomic.Bool
 	traits := ledgermem.Unforgiving(time.Second)
 	traits.PressureScope = scope

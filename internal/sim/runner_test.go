@@ -299,7 +299,7 @@ func TestHangingServices(t *testing.T) {
 	}
 }
 
-func servicesHang(t *testing.T, scope dlt.Scope) {
+func servicesHang(t *testing.T, scope dlt.PressureScope) {
 	traits := ledgermem.Unforgiving(time.Second)
 	traits.PressureScope = scope
 	ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, Fault: func(a batch.Attempt) ledgermem.Fault {

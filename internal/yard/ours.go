@@ -71,16 +71,16 @@ func (f *fake) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts []
 
 // finals counts final batches, and closes all when none is left.
 type finals struct {
-	w    *work
-	left atomic.Int64
-	bad  atomic.Int64  // final, but not committed
-	few  int64         // the value of left after the first fifth
-	some chan struct{} // closed then
-	all  chan struct{}
+	w     *work
+	left  atomic.Int64
+	bad   atomic.Int64  // final, but not committed
+	few   int64         // the value of left after the first fifth
+	fifth chan struct{} // closed then
+	all   chan struct{}
 }
 
 func newFinals(w *work, n int) *finals {
-	f := &finals{w: w, few: int64(n - n/5), some: make(chan struct{}), all: make(chan struct{})}
+	f := &finals{w: w, few: int64(n - n/5), fifth: make(chan struct{}), all: make(chan struct{})}
 	f.left.Store(int64(n))
 	return f
 }
@@ -100,7 +100,7 @@ func (f *finals) Observe(_ context.Context, e batch.Event) {
 	case 0:
 		close(f.all)
 	case f.few:
-		close(f.some)
+		close(f.fifth)
 	}
 }
 
@@ -134,7 +134,7 @@ func runOurs(ctx context.Context, j job, w *work, m *meter, r *result) error {
 		var ledger dlt.Ledger = &fake{c, w}
 		switch {
 		case j.Events:
-			ledger = &told{&fake{c, w}}
+			ledger = &withEvents{&fake{c, w}}
 		case j.List > 0:
 			ledger = &listing{&fake{c, w}, j.List}
 		}
@@ -190,16 +190,16 @@ func runOurs(ctx context.Context, j job, w *work, m *meter, r *result) error {
 			return fmt.Errorf("run ended: %w", err)
 		}
 	}
-	for some, waiting := done.some, true; waiting; {
+	for fifth, waiting := done.fifth, true; waiting; {
 		select {
 		case <-done.all:
 			waiting = false
-		case <-some:
+		case <-fifth:
 			var err error
 			if r.FirstRSS, err = status("VmHWM"); err != nil {
 				return err
 			}
-			some = nil
+			fifth = nil
 		case err := <-ended:
 			return fmt.Errorf("run ended: %w", err)
 		case <-ctx.Done():

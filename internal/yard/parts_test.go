@@ -31,7 +31,7 @@ func TestTheFakeLedgerTells(t *testing.T) {
 	w := newWork(1, 50, 2, 1, 200)
 	ctx, stop := context.WithCancel(t.Context())
 	var ids []batch.ID
-	err := (&told{&fake{c, w}}).Events(ctx, nil, func(e dlt.Event) error {
+	err := (&withEvents{&fake{c, w}}).Events(ctx, nil, func(e dlt.Event) error {
 		if e.Live {
 			go func() {
 				for _, b := range w.batches {

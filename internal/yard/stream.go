@@ -74,18 +74,18 @@ func (s *streams) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// told is a client that gets events of commits.
-type told struct{ *fake }
+// withEvents is a client that gets events of commits.
+type withEvents struct{ *fake }
 
 // Traits implements dlt.Ledger.
-func (t *told) Traits(s batch.ServiceID) dlt.Traits {
+func (t *withEvents) Traits(s batch.ServiceID) dlt.Traits {
 	traits := t.fake.Traits(s)
 	traits.Streams = true
 	return traits
 }
 
 // Events implements dlt.EventSource.
-func (t *told) Events(ctx context.Context, _ []batch.ServiceID, yield func(dlt.Event) error) error {
+func (t *withEvents) Events(ctx context.Context, _ []batch.ServiceID, yield func(dlt.Event) error) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.base+"/events", http.NoBody)
 	if err != nil {
 		return err

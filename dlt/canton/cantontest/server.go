@@ -144,13 +144,6 @@ func (p *Participant) DropStreams() {
 	}
 }
 
-// Streams returns the number of open streams.
-func (p *Participant) Streams() int {
-	p.front.connMu.Lock()
-	defer p.front.connMu.Unlock()
-	return len(p.front.sockets)
-}
-
 func (p *Participant) track(c net.Conn, s http.ConnState) {
 	p.front.connMu.Lock()
 	defer p.front.connMu.Unlock()

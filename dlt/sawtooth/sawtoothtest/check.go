@@ -131,16 +131,16 @@ func checkPosts(journal []Entry, slack time.Duration) (errs []error) {
 		open    bool
 	}
 	last := map[batch.ID]posting{}
-	told := map[batch.ID]time.Time{}
+	committed := map[batch.ID]time.Time{}
 	for _, x := range journal {
 		switch {
 		case x.Kind == StatusAnswered && x.Word == Committed:
-			if _, ok := told[x.Batches[0]]; !ok {
-				told[x.Batches[0]] = x.Time
+			if _, ok := committed[x.Batches[0]]; !ok {
+				committed[x.Batches[0]] = x.Time
 			}
 		case x.Kind == Forked:
 			for _, id := range x.Batches {
-				delete(told, id)
+				delete(committed, id)
 			}
 		case x.Kind == PostStart:
 			end, ended := ends[x.Request]
@@ -148,7 +148,7 @@ func checkPosts(journal []Entry, slack time.Duration) (errs []error) {
 				if p, ok := last[id]; ok && p.request != x.Request && (p.open || p.end.Sub(x.Time) > slack) {
 					errs = append(errs, fmt.Errorf("batch %s: POST %d began while POST %d was going on", short(id), x.Request, p.request))
 				}
-				if at, ok := told[id]; ok && x.Time.Sub(at) > slack {
+				if at, ok := committed[id]; ok && x.Time.Sub(at) > slack {
 					errs = append(errs, fmt.Errorf("batch %s: POST %d began %v after it had been answered COMMITTED", short(id), x.Request, x.Time.Sub(at)))
 				}
 				if p, ok := last[id]; !ok || !ended || end.After(p.end) {

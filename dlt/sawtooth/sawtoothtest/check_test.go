@@ -24,7 +24,7 @@ func TestCheck(t *testing.T) {
 	block := func(num int, s ...batch.ID) Entry {
 		return Entry{Time: at(num), Kind: BlockCommitted, Block: num, Batches: s}
 	}
-	told := func(ms int, id batch.ID) Entry {
+	committed := func(ms int, id batch.ID) Entry {
 		return Entry{Time: at(ms), Kind: StatusAnswered, Word: Committed, Batches: ids(id)}
 	}
 	lane := func(id batch.ID) string { return string(id[:1]) }
@@ -52,11 +52,11 @@ func TestCheck(t *testing.T) {
 		{"lists that share an id", []Entry{start(1, 1, "a1", "a2"), start(2, 2, "b1", "a2"), end(3, 1), end(4, 2)}, Expect{}, []string{"a2: POST 2 began while POST 1"}},
 		{"one that never ended", []Entry{start(1, 1, "a1"), start(500, 2, "a1"), end(501, 2, "a1")}, Expect{Slack: 400 * time.Millisecond}, []string{"POST 2 began while POST 1"}},
 		{"within the slack", []Entry{start(1, 1, "a1"), start(2, 2, "a1"), end(3, 1, "a1"), end(4, 2, "a1")}, Expect{Slack: time.Millisecond}, nil},
-		{"post after committed", []Entry{told(5, "a1"), start(6, 1, "a1"), end(7, 1, "a1")}, Expect{}, []string{"a1: POST 1 began 1ms after it had been answered COMMITTED"}},
-		{"post before committed", []Entry{start(4, 1, "a1"), told(5, "a1"), end(7, 1, "a1")}, Expect{}, nil},
-		{"post of another after committed", []Entry{told(5, "a1"), start(6, 1, "a2"), end(7, 1, "a2")}, Expect{}, nil},
-		{"post soon after committed", []Entry{told(5, "a1"), start(6, 1, "a1"), end(7, 1, "a1")}, Expect{Slack: time.Millisecond}, nil},
-		{"all of it", []Entry{block(1, "a1", "a1"), told(5, "a1"), start(6, 1, "a1")}, Expect{Order: map[string][]batch.ID{}}, []string{"again", `lane ""`, "answered COMMITTED"}},
+		{"post after committed", []Entry{committed(5, "a1"), start(6, 1, "a1"), end(7, 1, "a1")}, Expect{}, []string{"a1: POST 1 began 1ms after it had been answered COMMITTED"}},
+		{"post before committed", []Entry{start(4, 1, "a1"), committed(5, "a1"), end(7, 1, "a1")}, Expect{}, nil},
+		{"post of another after committed", []Entry{committed(5, "a1"), start(6, 1, "a2"), end(7, 1, "a2")}, Expect{}, nil},
+		{"post soon after committed", []Entry{committed(5, "a1"), start(6, 1, "a1"), end(7, 1, "a1")}, Expect{Slack: time.Millisecond}, nil},
+		{"all of it", []Entry{block(1, "a1", "a1"), committed(5, "a1"), start(6, 1, "a1")}, Expect{Order: map[string][]batch.ID{}}, []string{"again", `lane ""`, "answered COMMITTED"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := Check(c.journal, c.expect)

@@ -47,7 +47,7 @@ type journal struct {
 	off      bool
 	entries  []Entry
 	requests int
-	told     map[batch.ID]string // the last status answered
+	lastWord map[batch.ID]string // the last status answered
 }
 
 func (j *journal) add(e Entry) {
@@ -71,8 +71,8 @@ func (j *journal) named(at int, ids []batch.ID, try int) {
 }
 
 func (j *journal) answered(now time.Time, id batch.ID, word string) {
-	if !j.off && j.told[id] != word {
-		j.told[id] = word
+	if !j.off && j.lastWord[id] != word {
+		j.lastWord[id] = word
 		j.add(Entry{Time: now, Kind: StatusAnswered, Batches: []batch.ID{id}, Word: word})
 	}
 }

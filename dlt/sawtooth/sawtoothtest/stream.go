@@ -169,7 +169,7 @@ func (s *socket) serve(ctx context.Context, messages <-chan []byte) {
 		var changed chan struct{}
 		timer := time.NewTimer(time.Hour)
 		s.n.locked(func(now time.Time) {
-			out, changed = s.tell(), s.n.changed
+			out, changed = s.due(), s.n.changed
 			if at, ok := s.n.v.next(); ok {
 				timer.Reset(at.Sub(now))
 			}
@@ -207,9 +207,9 @@ func (s *socket) write(ctx context.Context, out []map[string]any) bool {
 	return true
 }
 
-// tell returns the messages that are due, each once for every subscription. The caller holds
+// due returns the messages that are due, each once for every subscription. The caller holds
 // the node's lock.
-func (s *socket) tell() (out []map[string]any) {
+func (s *socket) due() (out []map[string]any) {
 	c := s.n.v.chain
 	if !s.n.v.down && !s.n.v.noGenesis {
 		head := c.blocks[len(c.blocks)-1]
@@ -281,11 +281,11 @@ func (s *socket) handle(ctx context.Context, text []byte) bool {
 	alive := true
 	s.n.locked(func(time.Time) {
 		c := s.n.v.chain
-		out = s.tell() // to the subscriptions from before
+		out = s.due() // to the subscriptions from before
 		switch m["action"] {
 		case "subscribe":
 			s.subscriptions, s.greet = append(s.subscriptions, prefixes), append(s.greet, prefixes)
-			out = append(out, s.tell()...)
+			out = append(out, s.due()...)
 		case "unsubscribe":
 			if len(s.subscriptions) > 0 {
 				s.subscriptions = s.subscriptions[1:]

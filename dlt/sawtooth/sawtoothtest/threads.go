@@ -27,18 +27,18 @@ func (v *validator) expireWaits(now time.Time) bool {
 	return v.endWaits(func(w *wait) bool { return !w.until.After(now) })
 }
 
-func (v *validator) endWaits(over func(*wait) bool) (some bool) {
+func (v *validator) endWaits(over func(*wait) bool) (ended bool) {
 	kept := v.waits[:0]
 	for _, w := range v.waits {
 		if over(w) {
-			w.done, some = true, true
+			w.done, ended = true, true
 			continue
 		}
 		kept = append(kept, w)
 	}
 	clear(v.waits[len(kept):])
 	v.waits = kept
-	return some
+	return ended
 }
 
 // anyPending reports whether a wait must go on: an UNKNOWN id does not count.

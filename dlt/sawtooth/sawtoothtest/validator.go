@@ -18,16 +18,16 @@ type validator struct {
 	chain   *chain
 	journal *journal
 
-	completer *completer
-	tracker   *tracker
-	incoming  []incoming // accepted, not in the pool yet; in order
-	untold    []untold   // by time
-	pool      []*pooled
-	inPool    map[batch.ID]struct{}
-	failed    []failure // since the last block; a block executes them once more
-	blockAt   time.Time // when the next block is made, while the pool is live
-	limit     poolLimit
-	accepted  map[batch.ID]int // how often, for faults; the real node has no such memory
+	completer     *completer
+	tracker       *tracker
+	incoming      []incoming      // accepted, not in the pool yet; in order
+	notYetPending []notYetPending // by time
+	pool          []*pooled
+	inPool        map[batch.ID]struct{}
+	failed        []failure // since the last block; a block executes them once more
+	blockAt       time.Time // when the next block is made, while the pool is live
+	limit         poolLimit
+	accepted      map[batch.ID]int // how often, for faults; the real node has no such memory
 
 	noGenesis bool      // the chain has no block yet
 	halted    bool      // a block waits for a missing processor
@@ -57,8 +57,8 @@ type pooled struct {
 	notBefore time.Time
 }
 
-// untold is a batch in the pool that is not PENDING yet.
-type untold struct {
+// notYetPending is a batch in the pool that is not PENDING yet.
+type notYetPending struct {
 	id batch.ID
 	at time.Time
 }
@@ -72,7 +72,7 @@ type wait struct {
 }
 
 func newValidator(now time.Time, o *Options) *validator {
-	v := &validator{o: o, start: now, clock: now, chain: newChain(now), journal: &journal{off: o.NoJournal, told: map[batch.ID]string{}}, accepted: map[batch.ID]int{}, noGenesis: o.NoGenesis}
+	v := &validator{o: o, start: now, clock: now, chain: newChain(now), journal: &journal{off: o.NoJournal, lastWord: map[batch.ID]string{}}, accepted: map[batch.ID]int{}, noGenesis: o.NoGenesis}
 	v.forget(now)
 	return v
 }
@@ -81,7 +81,7 @@ func newValidator(now time.Time, o *Options) *validator {
 func (v *validator) forget(now time.Time) {
 	v.completer = newCompleter(now, v.chain, v.o)
 	v.tracker = newTracker(now, v.chain, v.o.InvalidTime)
-	v.incoming, v.untold, v.pool, v.failed = nil, nil, nil, nil
+	v.incoming, v.notYetPending, v.pool, v.failed = nil, nil, nil, nil
 	v.inPool = map[batch.ID]struct{}{}
 	v.limit = newPoolLimit(v.o.PoolLimit)
 	v.waits, v.backlog, v.held = nil, nil, nil
@@ -123,8 +123,8 @@ func (v *validator) next() (at time.Time, ok bool) {
 	if v.down && !v.startAt.IsZero() {
 		sooner(v.startAt)
 	}
-	if len(v.untold) > 0 {
-		sooner(v.untold[0].at)
+	if len(v.notYetPending) > 0 {
+		sooner(v.notYetPending[0].at)
 	}
 	if v.live() {
 		sooner(v.blockAt)
@@ -157,11 +157,11 @@ func (v *validator) step(now time.Time) {
 	case v.expireWaits(now):
 	case v.down && !v.startAt.IsZero() && !v.startAt.After(now):
 		v.begin(now)
-	case len(v.untold) > 0 && !v.untold[0].at.After(now):
-		if id := v.untold[0].id; v.waiting(id) {
+	case len(v.notYetPending) > 0 && !v.notYetPending[0].at.After(now):
+		if id := v.notYetPending[0].id; v.waiting(id) {
 			v.tracker.pending[id] = struct{}{}
 		}
-		v.untold = v.untold[1:]
+		v.notYetPending = v.notYetPending[1:]
 	default:
 		v.makeBlock(now)
 		v.arm(now)
@@ -227,9 +227,9 @@ func (v *validator) publish(now time.Time, b *submitted, f BatchFault) {
 	v.journal.add(Entry{Time: now, Kind: Published, Batches: []batch.ID{b.id}})
 	if late := v.lateNotice(b); late > 0 {
 		v.tracker.learn(now, b)
-		u := untold{id: b.id, at: now.Add(late)}
-		i, _ := slices.BinarySearchFunc(v.untold, u, func(a, b untold) int { return a.at.Compare(b.at) })
-		v.untold = slices.Insert(v.untold, i, u)
+		u := notYetPending{id: b.id, at: now.Add(late)}
+		i, _ := slices.BinarySearchFunc(v.notYetPending, u, func(a, b notYetPending) int { return a.at.Compare(b.at) })
+		v.notYetPending = slices.Insert(v.notYetPending, i, u)
 		return
 	}
 	v.tracker.notePending(now, b)

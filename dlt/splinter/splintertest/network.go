@@ -19,13 +19,13 @@ type Network struct {
 	nodes    []*node
 	services []*service
 
-	mu      sync.Mutex
-	changed chan struct{} // closed, and replaced, after every change
-	journal []Entry
-	posts   int
-	tries   map[Operation]map[batch.ID]int
-	told    map[batch.ID]string
-	tokens  map[string]bool // Biome's
+	mu       sync.Mutex
+	changed  chan struct{} // closed, and replaced, after every change
+	journal  []Entry
+	posts    int
+	tries    map[Operation]map[batch.ID]int
+	answered map[batch.ID]string
+	tokens   map[string]bool // Biome's
 
 	closed chan struct{}
 	once   sync.Once
@@ -73,8 +73,8 @@ func newNetwork(o *Options) (*Network, error) {
 	}
 	n := &Network{
 		o: c, changed: make(chan struct{}), closed: make(chan struct{}),
-		tries: map[Operation]map[batch.ID]int{OpSubmit: {}, OpStatuses: {}, OpEvents: {}},
-		told:  map[batch.ID]string{}, tokens: map[string]bool{},
+		tries:    map[Operation]map[batch.ID]int{OpSubmit: {}, OpStatuses: {}, OpEvents: {}},
+		answered: map[batch.ID]string{}, tokens: map[string]bool{},
 	}
 	for range c.Addrs {
 		n.nodes = append(n.nodes, newNode(n))

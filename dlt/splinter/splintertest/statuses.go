@@ -143,8 +143,8 @@ func (l infos) answer(s *service) answer {
 	v := s.node
 	out := make([]any, 0, len(l))
 	for _, i := range l {
-		if v.told[i.id] != i.word {
-			v.told[i.id] = i.word
+		if v.answered[i.id] != i.word {
+			v.answered[i.id] = i.word
 			v.note(Entry{Kind: StatusAnswered, Service: s.name(), Batches: []batch.ID{i.id}, Word: i.word})
 		}
 		status := map[string]any{"statusType": i.word}

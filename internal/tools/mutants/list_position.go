@@ -126,7 +126,7 @@ var positionList = []mutant{
 	},
 	{
 		name: "position: nobody hears that nothing moves", file: position + "/claim.go", pkg: position, test: "TestStall",
-		old: "m.stall = Stall{c.now.Sub(g.since), g.some()}", new: "m.stall = Stall{}",
+		old: "m.stall = Stall{c.now.Sub(g.since), g.sample()}", new: "m.stall = Stall{}",
 	},
 	{
 		name: "position: nobody hears that nothing moves where locks are hidden", file: position + "/claim.go", pkg: position, test: "TestStall",

@@ -35,7 +35,7 @@ var storeList = []mutant{
 	},
 	{
 		name: "what is wanted goes by what can be sent no more", file: "store/lane.go", pkg: "store", test: "TestWanted",
-		old: "if r.lost(now, q.TTL, rule) {\n\t\t\tr.Row = r.Row.Return(now)\n\t\t}\n\t\tlane",
+		old: "if r.lost(now, q.TTL, rule) {\n\t\t\tr.Row = r.Row.backToMonitor(now)\n\t\t}\n\t\tlane",
 		new: "_ = rule\n\t\tlane",
 	},
 	{
@@ -125,7 +125,7 @@ var storeList = []mutant{
 	},
 	{
 		name: "lane resend unchecked", file: "store/lane.go", pkg: "store/memory", test: "TestStore/claim/what_cannot_be_resent_goes_back_in_doubt",
-		old: "r.Row.Ready(now) && !r.Row.Resendable(now, ttl, rule)",
+		old: "r.Row.ready(now) && !r.Row.Resendable(now, ttl, rule)",
 		new: "false",
 	},
 	{

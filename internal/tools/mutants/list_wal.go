@@ -3,11 +3,11 @@ package main
 // walList is about SQLite's write-ahead log while a reader stays, and after.
 var walList = []mutant{
 	{
-		name: "log: what the store warns of is said every second", file: "upkeep.go", pkg: ".", test: "TestWarningsOfTheStore",
+		name: "log: what the store warns of is said every second", file: "health.go", pkg: ".", test: "TestWarningsOfTheStore",
 		old: "known[w.Name] = true", new: "known[w.Name] = false",
 	},
 	{
-		name: "log: a warning stands for ever", file: "upkeep.go", pkg: ".", test: "TestWarningsOfTheStore",
+		name: "log: a warning stands for ever", file: "health.go", pkg: ".", test: "TestWarningsOfTheStore",
 		old: "h.warnings = all", new: "h.warnings = append(h.warnings, fresh...)",
 	},
 	{

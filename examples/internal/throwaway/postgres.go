@@ -8,46 +8,33 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
-	"testing"
 
 	_ "github.com/lib/pq" // the driver "postgres"
 
 	"github.com/dltbatch/dltbatch/internal/pgtest"
 )
 
-// Postgres finds PostgreSQL on this machine, or installs it (Debian's packages, as root). It
-// starts its own server on a free port of the loopback, as another user if this one is root.
-// stop ends the server and removes its files. The server also ends with this process, however
-// the process ends.
-func Postgres() (dsn string, stop func(), err error) {
-	var t life
+// Postgres starts a PostgreSQL server of its own on a free port of the loopback, as another
+// user if this one is root. stop ends the server and removes its files. The server also ends
+// with this process, however the process ends. Where PostgreSQL is missing, install says
+// whether Postgres may install it (Debian's package, as root); otherwise the error says what
+// the person can do.
+func Postgres(install bool) (dsn string, stop func(), err error) {
 	// A power cut does not matter: the server's data is removed in a moment.
-	c := pgtest.NewCluster(&t, "fsync=off", "full_page_writes=off")
-	if t.err != nil {
-		return "", nil, t.err
-	}
-	return c.DSN(""), t.end, nil
+	dsn, stop, err = pgtest.Throwaway(install, "fsync=off", "full_page_writes=off")
+	return dsn, stop, advise(err)
 }
 
-// life is the part of a test that pgtest needs.
-type life struct {
-	testing.TB
-	err  error
-	ends []func()
-}
-
-func (*life) Helper() {}
-
-func (l *life) Cleanup(end func()) { l.ends = append(l.ends, end) }
-
-func (l *life) Fatalf(format string, args ...any) { l.err = fmt.Errorf(format, args...) }
-
-func (l *life) end() {
-	for _, end := range slices.Backward(l.ends) {
-		end()
+func advise(err error) error {
+	if !errors.Is(err, pgtest.ErrMissing) {
+		return err
 	}
+	return fmt.Errorf(`%w
+This example starts a PostgreSQL server of its own, and removes it at the end. One of these helps:
+  apt-get install postgresql   as root, on Debian and Ubuntu
+  -install                     the example runs that for you, as root
+  -dsn postgres://...          a server of your own, where the example uses a schema of its own`, err)
 }
 
 // Schema makes a new schema. within is dsn with the schema as search path; drop removes the

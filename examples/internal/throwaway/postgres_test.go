@@ -1,0 +1,23 @@
+package throwaway
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/internal/pgtest"
+)
+
+// A person without PostgreSQL reads every way to get it; other errors stay as they are.
+func TestAdvise(t *testing.T) {
+	err := advise(fmt.Errorf("the server programs: %w", pgtest.ErrMissing))
+	require.ErrorIs(t, err, pgtest.ErrMissing)
+	for _, want := range []string{"not installed", "apt-get install postgresql", "-install", "-dsn"} {
+		require.ErrorContains(t, err, want)
+	}
+	other := errors.New("disk full")
+	require.Equal(t, other, advise(other))
+	require.NoError(t, advise(nil))
+}

@@ -1,0 +1,54 @@
+package dltbatch
+
+import (
+	"context"
+	"sync"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/loop"
+)
+
+// guard contains panics in the caller's ledger where no other code would, and reports panics
+// that nobody would notice.
+type guard struct {
+	dlt.Ledger
+	r      *Runner
+	traits *sync.Once // Traits is called too often to report each panic
+}
+
+// Traits returns the ledger's traits. After a panic it returns the most careful traits
+// possible.
+func (g guard) Traits(s batch.ServiceID) (t dlt.Traits) {
+	if err := loop.Contain(func() error { t = g.Ledger.Traits(s); return nil }); err != nil {
+		g.traits.Do(func() { g.r.trouble("ledger", err) })
+		return dlt.Traits{Name: "unknown", LateArrival: dlt.Forever / 4, Grace: dlt.Forever / 4}
+	}
+	return t
+}
+
+// Submit makes one attempt. A panic counts as doubt.
+func (g guard) Submit(ctx context.Context, a batch.Attempt) (err error) {
+	panicked := loop.Contain(func() error { err = g.Ledger.Submit(ctx, a); return nil })
+	if panicked != nil {
+		g.r.trouble("ledger", panicked)
+		return &dlt.Error{Op: "submit", Kind: dlt.ErrDoubt, Err: panicked}
+	}
+	return err
+}
+
+// listGuard is guard for lists of batches.
+type listGuard struct {
+	dlt.ListSubmitter
+	r *Runner
+}
+
+// SubmitList makes one attempt of each batch. A panic counts as doubt about all.
+func (g listGuard) SubmitList(ctx context.Context, list []batch.Attempt) (err error) {
+	panicked := loop.Contain(func() error { err = g.ListSubmitter.SubmitList(ctx, list); return nil })
+	if panicked != nil {
+		g.r.trouble("ledger", panicked)
+		return &dlt.Error{Op: "submit", Kind: dlt.ErrDoubt, Err: panicked}
+	}
+	return err
+}

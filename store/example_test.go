@@ -1,0 +1,58 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// Pages of batches that wait longer than an hour, and the number of open batches in each lane.
+// Every store does this, in any process.
+func Example_listAndCounts() {
+	ctx, st := context.Background(), memory.New()
+	for _, b := range []batch.Batch{{Service: "air", ID: "a1"}, {Service: "sea", ID: "s1"}, {Service: "sea", ID: "s2"}} {
+		b.Payload = []byte("goods")
+		if err := st.Add(ctx, b); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	st.StepClock(2 * time.Hour) // only the memory store has this, for tests
+	if err := st.Add(ctx, batch.Batch{Service: "sea", ID: "s3", Payload: []byte("goods")}); err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	q := store.ListQuery{States: []batch.State{batch.Queued}, OlderThan: time.Hour, Limit: 2}
+	for {
+		page, next, err := st.List(ctx, q)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		for _, rec := range page {
+			fmt.Println(rec.Key, rec.State)
+		}
+		if next == "" {
+			break
+		}
+		q.After = next
+	}
+
+	lanes, err := st.Counts(ctx, store.CountsQuery{Start: true})
+	for _, lane := range lanes {
+		fmt.Println(lane.Service, lane.Waiting)
+	}
+	fmt.Println(err)
+	// Output:
+	// air/a1 queued
+	// sea/s1 queued
+	// sea/s2 queued
+	// air 1
+	// sea 3
+	// <nil>
+}
