@@ -85,7 +85,7 @@ func newEngine(r *Runner) *engine {
 			e.table.Claimed(run)
 			e.reportSentBehind(run)
 			for _, c := range run.Batches {
-				r.observe(context.Background(), batch.Event{Kind: batch.EventClaimed, Key: c.Key, State: batch.Submitting, Attempt: c.Attempt})
+				r.report(batch.Event{Kind: batch.EventClaimed, Key: c.Key, State: batch.Submitting, Attempt: c.Attempt})
 			}
 		},
 	})
@@ -106,7 +106,7 @@ func newEngine(r *Runner) *engine {
 		Traits: r.ledger.Traits, Resolver: resolver, Events: events, Streams: o.Streams,
 		Trouble: func(s batch.ServiceID, err error) { r.trouble("monitor", err) },
 		Vanished: func(key batch.Key, now batch.Reported) {
-			r.observe(context.Background(), batch.Event{Kind: batch.EventVanished, Key: key, State: batch.Committed, Err: fmt.Errorf("the ledger says %s", now)})
+			r.report(batch.Event{Kind: batch.EventVanished, Key: key, State: batch.Committed, Err: fmt.Errorf("the ledger says %s", now)})
 		},
 	})
 	return e

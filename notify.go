@@ -12,14 +12,13 @@ import (
 // notify informs the Runner and its observer about an outcome that the store has answered
 // about.
 func (e *engine) notify(w inhand.Recorded) {
-	ctx := context.Background()
 	key, row := w.Key, w.Applied.Row
 	switch w.Applied.Result {
 	case store.Bad:
 		e.r.trouble("store", w.Applied.Err)
 		return
 	case store.Gone, store.Fenced:
-		e.r.o.Logger.DebugContext(ctx, "late outcome changed nothing", attrs(key, w.Finding.String())...)
+		e.r.o.Logger.DebugContext(context.Background(), "late outcome changed nothing", attrs(key, w.Finding.String())...)
 		return
 	}
 	if row.State == batch.Committed {
@@ -30,7 +29,7 @@ func (e *engine) notify(w inhand.Recorded) {
 		return
 	}
 	if w.By == batch.BySubmitter && w.Finding == store.IsCommitted && w.Applied.From == batch.Submitting { // two outcomes in one
-		e.r.observe(ctx, batch.Event{Kind: batch.EventState, Key: key, State: batch.Pending, Attempt: row.Attempt})
+		e.r.report(batch.Event{Kind: batch.EventState, Key: key, State: batch.Pending, Attempt: row.Attempt})
 	}
 	breach := e.overtaken(w.Outcome, w.Applied)
 	event := eventOf(w, breach)
@@ -46,18 +45,18 @@ func (e *engine) notify(w inhand.Recorded) {
 	if w.Finding == store.IsPending && w.Applied.From == batch.Pending {
 		return // no state changed; the row keeps which node has shown the batch
 	}
-	e.r.observe(ctx, event)
+	e.r.report(event)
 	if w.Applied.Halted && w.Applied.Result == store.Written {
 		event.Kind = batch.EventHalted
 		if w.Applied.Halt != "" {
 			event.Err = errors.New(w.Applied.Halt)
 			e.r.health.halt(key.Service, true)
 		}
-		e.r.observe(ctx, event)
+		e.r.report(event)
 	}
 	if row.Quarantined && event.Kind == batch.EventFinal {
 		event.Kind = batch.EventQuarantined
-		e.r.observe(ctx, event)
+		e.r.report(event)
 	}
 }
 

@@ -75,5 +75,5 @@ func (e *engine) behind(key batch.Key, why string, in ...batch.State) error {
 }
 
 func (r *Runner) breach(key batch.Key, s batch.State, attempt int, err error) {
-	r.observe(context.Background(), batch.Event{Kind: batch.EventOrderBreach, Key: key, State: s, Attempt: attempt, Err: err})
+	r.report(batch.Event{Kind: batch.EventOrderBreach, Key: key, State: s, Attempt: attempt, Err: err})
 }
