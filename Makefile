@@ -6,6 +6,10 @@ TESTRUN := $(GO) run -C internal/tools ./testrun
 # Of what waits for PostgreSQL: what runs at once, which is built with -race, and only so.
 RACED := TestStore/pgx$$/(race|claim|record|add)$$|TestTwoRunners|TestManyWriters
 
+# The values of rows are encoded by the drivers, which have this group of their own: PgBouncer
+# passes bytes on.
+BOUNCED := TestStore/.*pgbouncer$$/row
+
 .PHONY: test lint bench bench-page compare soak fuzz mutants generate
 
 # Everything is built with -race, but for most seeds of the simulation, and
@@ -21,7 +25,7 @@ test:
 	$(GO) vet -C internal/yard ./...
 	$(GO) vet -C internal/integration -race ./...
 	$(TESTRUN) -C $(CURDIR)/internal/yard ./...
-	$(TESTRUN) -C $(CURDIR)/internal/integration -parallel 4 -timeout 14m -skip '$(RACED)' ./...
+	$(TESTRUN) -C $(CURDIR)/internal/integration -parallel 4 -timeout 14m -skip '$(RACED)|$(BOUNCED)' ./...
 	$(TESTRUN) -C $(CURDIR)/internal/integration -race -timeout 14m -run '$(RACED)' .
 	$(GO) run -C internal/tools ./mutants -check
 

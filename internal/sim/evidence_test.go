@@ -38,7 +38,7 @@ func TestEvidence(t *testing.T) {
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
-	size := evidenceSize{circuits: 4, width: 8, kills: 90 * time.Second, late: 60 * time.Second, every: 400 * time.Millisecond}
+	size := evidenceSize{circuits: 3, width: 6, kills: 90 * time.Second, late: 60 * time.Second, every: 400 * time.Millisecond}
 	if *evidenceFull {
 		size = evidenceSize{circuits: 40, width: 12, kills: 10 * time.Minute, late: splinter.DefaultLateArrival, every: 450 * time.Millisecond}
 	}
