@@ -77,7 +77,8 @@ type Options struct {
 	Drain time.Duration
 
 	// Retention is how long final batches are kept; negative means for ever. It must be longer
-	// than the ledger's ResendHarmlessFor, unless that is for ever too. Defaults to 30 days.
+	// than the ledger's ResendHarmlessFor, unless that is for ever too. Defaults to 30 days;
+	// for ever where the store is no [store.Pruner].
 	Retention time.Duration
 	// StuckAfter is how long the ledger may leave a batch undecided before the Runner reports
 	// that it needs a decision. Defaults to 1 h.
