@@ -153,7 +153,9 @@ func TestTheCoreDelivers(t *testing.T) {
 				assert.Equal(t, batch.Committed, rec.State)
 			}
 		}
-		_, err = r.Await(ctx, batch.Key{Service: "s", ID: "none"})
+		bounded, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		_, err = r.Await(bounded, batch.Key{Service: "s", ID: "none"})
 		require.ErrorIs(t, err, batch.ErrNotFound)
 		stop()
 		require.NoError(t, <-ended)

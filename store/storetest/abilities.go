@@ -48,10 +48,13 @@ func missing(absent map[string]string, needs ...string) string {
 	return ""
 }
 
-// skipping returns s with all methods: a method of an ability that s lacks skips the test that
-// calls it.
-func skipping(t *testing.T, s store.Store) store.Full {
+// skipping returns s with all methods: a method of an ability in lacks skips the test that calls
+// it.
+func skipping(t *testing.T, s store.Store, lacks map[string]string) store.Full {
 	return whole.Of(s, func(method, ability string) error {
+		if _, is := lacks[ability]; !is {
+			t.Fatalf("the store was a %s, and is none any more", ability)
+		}
 		t.Skipf("absent: the rest of this test needs %s, and the store is no %s", method, ability)
 		return store.ErrUnsupported
 	})
@@ -63,7 +66,7 @@ func (f *fixture) has(needs ...string) bool { return missing(f.lacks, needs...) 
 // reopen opens the data that the store left behind.
 func (f *fixture) reopen() {
 	f.Helper()
-	f.st = skipping(f.T, f.h.Reopen(f.T))
+	f.st = skipping(f.T, f.h.Reopen(f.T), f.lacks)
 }
 
 // stored returns the ids of all batches by order key: as List finds them, or, without a List,

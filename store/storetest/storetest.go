@@ -75,6 +75,9 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	t.Helper()
 	s := &suite{open: open}
 	t.Run("harness", func(t *testing.T) { s.harness(t) })
+	if s.declared.Store == nil { // -run has left that out
+		s.note(t)
+	}
 	for _, group := range []struct {
 		name  string
 		tests []test
@@ -162,11 +165,17 @@ type suite struct {
 	lacks    map[string]string // the interfaces that are absent, with the loss
 }
 
-// harness notes the declarations, and checks that every difference is declared.
-func (s *suite) harness(t *testing.T) {
+// note notes the declarations.
+func (s *suite) note(t *testing.T) {
 	h := s.open(t)
 	require.NotNil(t, h.Store, "Harness.Store")
 	s.declared, s.lacks = h, absent(h.Store)
+}
+
+// harness notes the declarations, and checks that every difference is declared.
+func (s *suite) harness(t *testing.T) {
+	s.note(t)
+	h := s.declared
 	for _, a := range slices.Sorted(maps.Keys(s.lacks)) {
 		t.Logf("absent: %s (without it: %s)", a, s.lacks[a])
 	}
@@ -180,7 +189,7 @@ func (s *suite) harness(t *testing.T) {
 func (s *suite) start(t *testing.T) *fixture {
 	h := s.open(t)
 	f := &fixture{
-		T: t, h: h, st: skipping(t, h.Store), lacks: s.lacks, ctx: t.Context(), unit: time.Hour,
+		T: t, h: h, st: skipping(t, h.Store, s.lacks), lacks: s.lacks, ctx: t.Context(), unit: time.Hour,
 		rows: map[batch.ID]*shadow{}, tombs: map[batch.ID]batch.Batch{},
 		controls: map[batch.Scope]batch.Control{}, steered: map[batch.Scope][]batch.Act{},
 		versions: map[batch.Scope][]seenVersion{},
