@@ -7,8 +7,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Store is the part of a store without which no batch is delivered. Whoever writes a store
-// begins here: docs/stores.md is the way, and examples/toystore goes it in one file. The other
+// Store is the part of a store without which no batch is delivered. The author of a store begins
+// here: docs/stores.md is the manual, and examples/toystore is such a store in one file. The other
 // groups of methods are optional interfaces ([Abilities] lists them, and the loss without each);
 // a store that has them all is a [Full] one. All methods may be called concurrently, from any
 // number of processes on one database. Methods do not retry: the callers do. Methods do not keep
@@ -37,9 +37,10 @@ type Store interface {
 	Lanes(ctx context.Context, q LanesQuery) ([]batch.ServiceID, error)
 	// Claim shows each named lane to choose, and marks the chosen batches Submitting, in one
 	// transaction. It skips lanes that another claim holds, and names them in Claimed.Locked.
-	// With [Controls] it treats a lane that is paused or halted as empty, and does not ask choose about it.
-	// This covers a lane that was paused or halted before the call, and a lane that was halted
-	// by the transaction which made a batch final, if choose no longer sees that batch.
+	// With [Controls] it treats a lane that is paused or halted as empty, and does not ask
+	// choose about it. This covers a lane that was paused or halted before the call, and a
+	// lane that was halted by the transaction which made a batch final, if choose no longer
+	// sees that batch.
 	//
 	// After an error it may be unknown whether the transaction was committed: the answer to
 	// its COMMIT was lost, say. Claimed.Runs are then the claims that it may have made;

@@ -77,8 +77,8 @@ func (s *Store) begin(ctx context.Context) (end func(), err error) {
 	return s.mu.Unlock, nil
 }
 
-// Add stores all batches of the call or none: first it looks at each, then it stores those that
-// are new. Adding a batch again is harmless, since callers repeat an Add whose answer was lost.
+// Add stores all batches of the call or none: first it looks at each, then it stores the new
+// ones. Adding a batch again is harmless, since callers repeat an Add whose answer was lost.
 func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 	for _, b := range batches {
 		if err := b.Validate(); err != nil {
