@@ -75,11 +75,11 @@ func TestACommitThatIsToldIsWrittenWithItsAcceptance(t *testing.T) {
 }
 
 // unsalted is a store whose rows count their writes in their versions.
-type unsalted struct{ store.Store }
+type unsalted struct{ store.Full }
 
 func (s unsalted) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 	q.Salt = 0
-	return s.Store.Claim(ctx, q, choose)
+	return s.Full.Claim(ctx, q, choose)
 }
 
 // teller is a ledger that sends an event of each commit, 2 ms after it has answered the POST

@@ -3,12 +3,12 @@ package dltbatch
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/store"
 )
 
 // txAdder is a store that can add batches in the application's own transaction.
@@ -19,14 +19,14 @@ type txAdder interface {
 // AddTx is Add in the application's own transaction. It checks batches locally, as the ledger
 // would, and calls the store's AddTx, whose documentation states the rules for the
 // transaction. Call Wake after the commit. After an error nothing of this call is part of the
-// transaction. A store without an AddTx gives [errors.ErrUnsupported].
+// transaction. A store without an AddTx gives [store.ErrUnsupported].
 //
 // The AddTx of a store knows no ledger. If you call it directly, it stores even a batch that
 // the ledger cannot read, and such a batch blocks its lane until a person cancels it.
 func (r *Runner) AddTx(ctx context.Context, tx *sql.Tx, batches ...batch.Batch) error {
-	s, ok := r.store.(txAdder)
+	s, ok := r.store.Store.(txAdder)
 	if !ok {
-		return fmt.Errorf("add in a transaction: %w by %T", errors.ErrUnsupported, r.store)
+		return fmt.Errorf("add in a transaction: %w: %T has no AddTx", store.ErrUnsupported, r.store.Store)
 	}
 	if err := r.checkAll(batches); err != nil {
 		return fmt.Errorf("add in a transaction: %w", err)

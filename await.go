@@ -25,7 +25,7 @@ func (r *Runner) Await(ctx context.Context, key batch.Key) (batch.Record, error)
 }
 
 // Idle returns nil once every stored batch is final, for tests and jobs. A batch that needs a
-// decision keeps Idle waiting.
+// decision keeps Idle waiting. A store that is no [store.Lister] gives [store.ErrUnsupported].
 func (r *Runner) Idle(ctx context.Context) error {
 	final := make(chan struct{}, 1)
 	r.idlers.wait(final, true)

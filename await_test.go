@@ -21,13 +21,13 @@ import (
 
 // counted counts the queries for final batches.
 type counted struct {
-	store.Store
+	store.Full
 	finals atomic.Int64
 }
 
 func (c *counted) Finals(ctx context.Context, keys []batch.Key) ([]batch.Record, []batch.Key, error) {
 	c.finals.Add(1)
-	return c.Store.Finals(ctx, keys)
+	return c.Full.Finals(ctx, keys)
 }
 
 // Nothing runs here: another process delivers.
@@ -37,7 +37,7 @@ func TestAllAwaitsShareOneQueryInAnInterval(t *testing.T) {
 		st := memory.New()
 		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 10 * time.Second})
 		elsewhere := newRunner(t, st, ledger, nil)
-		mine := &counted{Store: st}
+		mine := &counted{Full: st}
 		r := newRunner(t, mine, ledger, nil)
 		var wg sync.WaitGroup
 		for i := range n {
@@ -82,12 +82,12 @@ func TestAwaitIsToldAtOnce(t *testing.T) {
 
 // between is a store in which a batch becomes final during a read that does not see it yet.
 type between struct {
-	store.Store
+	store.Full
 	meanwhile func()
 }
 
 func (b *between) Finals(ctx context.Context, keys []batch.Key) ([]batch.Record, []batch.Key, error) {
-	final, missing, err := b.Store.Finals(ctx, keys)
+	final, missing, err := b.Full.Finals(ctx, keys)
 	if f := b.meanwhile; f != nil {
 		b.meanwhile = nil
 		f()
@@ -100,7 +100,7 @@ func (b *between) Finals(ctx context.Context, keys []batch.Key) ([]batch.Record,
 func TestAwaitMissesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 5 * time.Second})
-		st := &between{Store: memory.New()}
+		st := &between{Full: memory.New()}
 		r := newRunner(t, st, ledger, &dltbatch.Options{PollInterval: time.Minute})
 		stop := running(t, r)
 		time.Sleep(time.Second)

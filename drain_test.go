@@ -109,7 +109,7 @@ func TestAStopEndsWithinDrain(t *testing.T) {
 	for name, hang := range map[string]bool{"ledger hangs": false, "store hangs, too": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				st := &stuck{Store: memory.New()}
+				st := &stuck{Full: memory.New()}
 				ledger := ledgermem.New(&ledgermem.Options{Fault: func(batch.Attempt) ledgermem.Fault {
 					return ledgermem.Fault{Kind: ledgermem.Hang}
 				}})
@@ -131,7 +131,7 @@ func TestAStopEndsWithinDrain(t *testing.T) {
 
 // stuck is a store whose Record hangs.
 type stuck struct {
-	store.Store
+	store.Full
 	hang atomic.Bool
 }
 
@@ -140,7 +140,7 @@ func (s *stuck) Record(ctx context.Context, o []store.Outcome) ([]store.Applied,
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	return s.Store.Record(ctx, o)
+	return s.Full.Record(ctx, o)
 }
 
 // A Run that is stopped before it began returns nil, too.

@@ -142,7 +142,7 @@ func (e *engine) run(ctx context.Context) error {
 			e.keep(ctx, "retention", e.retain)
 		})
 	}
-	if s, ok := e.r.store.(store.Upkeeper); ok {
+	if s, ok := e.r.store.Store.(store.Upkeeper); ok {
 		rooms.Go(func() {
 			e.keep(ctx, "upkeep", func(ctx context.Context) { e.upkeep(ctx, s) })
 		})

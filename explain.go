@@ -15,7 +15,8 @@ import (
 
 // Explain returns why a batch does not move and how it would. It works in any process, whether
 // or not Run runs there. It reads and changes nothing; its answer was true at one moment, and
-// assumes this Runner's strategy. Explain returns [batch.ErrNotFound] or the store's error.
+// assumes this Runner's strategy. Explain returns [batch.ErrNotFound] or the store's error, which
+// is [store.ErrUnsupported] where the store is no [store.Inspector].
 func (r *Runner) Explain(ctx context.Context, key batch.Key) (batch.Explanation, error) {
 	q := r.claimQuery()
 	look, err := r.store.Look(ctx, key, q.Window)
@@ -40,7 +41,7 @@ func (r *Runner) Explain(ctx context.Context, key batch.Key) (batch.Explanation,
 
 // serves returns why this Runner's ledger does not serve a service; nil where it does.
 func (r *Runner) serves(ctx context.Context, s batch.ServiceID) (unserved, err error) {
-	traits, unserved := checkService(r.ledger.Ledger, s, r.o)
+	traits, unserved := checkService(r.store.Store, r.ledger.Ledger, s, r.o)
 	if unserved != nil {
 		return unserved, nil
 	}

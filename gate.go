@@ -10,13 +10,15 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/internal/whole"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// checkService refuses a service that its ledger cannot serve under these options. It asks for
+// checkService refuses a service that its ledger cannot serve under these options, or not with
+// this store. It asks for
 // the traits directly, not through the guard, so that a panic is a reason to refuse, too.
-func checkService(l dlt.Ledger, s batch.ServiceID, o Options) (dlt.Traits, error) {
+func checkService(st store.Store, l dlt.Ledger, s batch.ServiceID, o Options) (dlt.Traits, error) {
 	var traits dlt.Traits
 	if err := loop.Contain(func() error { traits = l.Traits(s); return nil }); err != nil {
 		return traits, fmt.Errorf("the ledger's traits: %w", err)
@@ -25,6 +27,9 @@ func checkService(l dlt.Ledger, s batch.ServiceID, o Options) (dlt.Traits, error
 		return traits, &batch.InputError{Field: "Traits.Name", Want: "the ledger's name"}
 	}
 	if err := dlt.CheckAbilities(l, traits); err != nil {
+		return traits, err
+	}
+	if err := checkNeeds(st, traits); err != nil {
 		return traits, err
 	}
 	if err := checkOrder(traits, o.Strategy); err != nil {
@@ -55,7 +60,7 @@ func checkRetention(traits dlt.Traits, o Options) error {
 // service that is not served is held, and reported once; the other services go on.
 type gate struct {
 	ledger dlt.Ledger
-	store  store.Engine
+	store  *whole.Store
 	o      Options
 	news   func(batch.ServiceID, error) // called when a service is held, or, with a nil error, no longer held
 	differ func(error)                  // called when the recorded traits are other ones
@@ -90,7 +95,7 @@ func (g *gate) judge(ctx context.Context, services []batch.ServiceID) error {
 		if _, twice := verdicts[s]; twice {
 			continue
 		}
-		t, err := checkService(g.ledger, s, g.o)
+		t, err := checkService(g.store.Store, g.ledger, s, g.o)
 		if verdicts[s] = err; err == nil {
 			traits[s] = t
 			fresh = append(fresh, store.Served{Service: s, Ledger: t.Name})

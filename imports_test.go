@@ -37,6 +37,7 @@ var house = []struct {
 	{"monitor", []string{"batch", "store", "dlt", "internal/"}},
 	{"internal/position", []string{"batch"}},
 	{"internal/pool", nil},
+	{"internal/whole", []string{"batch", "store"}},
 	{"internal/loop", nil},
 	{"internal/await", []string{"batch", "internal/loop"}},
 	{"internal/lanes", []string{"batch", "internal/loop"}},

@@ -22,13 +22,13 @@ import (
 
 // weighed is a slow database that counts its calls.
 type weighed struct {
-	store.Store
+	store.Full
 	claims, scans, lanes *atomic.Int64
 }
 
 func (c weighed) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 	time.Sleep(2 * time.Millisecond)
-	claimed, err := c.Store.Claim(ctx, q, choose)
+	claimed, err := c.Full.Claim(ctx, q, choose)
 	c.claims.Add(1)
 	c.lanes.Add(int64(len(q.Lanes)))
 	return claimed, err
@@ -37,12 +37,12 @@ func (c weighed) Claim(ctx context.Context, q store.ClaimQuery, choose store.Cho
 func (c weighed) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
 	time.Sleep(20 * time.Millisecond)
 	c.scans.Add(1)
-	return c.Store.Lanes(ctx, q)
+	return c.Full.Lanes(ctx, q)
 }
 
 func (c weighed) Record(ctx context.Context, o []store.Outcome) ([]store.Applied, error) {
 	time.Sleep(2 * time.Millisecond)
-	return c.Store.Record(ctx, o)
+	return c.Full.Record(ctx, o)
 }
 
 // Three instances on one database do not all run at the same lanes. For the same work they
@@ -122,18 +122,18 @@ func TestALaneThatAnotherInstanceSetsFreeIsLookedAt(t *testing.T) {
 }
 
 // outpaced is a store to which another instance has always written a refusal first.
-type outpaced struct{ store.Store }
+type outpaced struct{ store.Full }
 
 func (s outpaced) Record(ctx context.Context, o []store.Outcome) ([]store.Applied, error) {
 	for _, o := range o {
 		if o.Finding != store.Refused {
 			continue
 		}
-		if _, err := s.Store.Record(ctx, []store.Outcome{o}); err != nil {
+		if _, err := s.Full.Record(ctx, []store.Outcome{o}); err != nil {
 			return nil, err
 		}
 	}
-	return s.Store.Record(ctx, o)
+	return s.Full.Record(ctx, o)
 }
 
 // The faster instance has notified only itself. When the slower one's outcome changes nothing,

@@ -18,7 +18,8 @@ import (
 // Only Key and Version of the record count, and CreatedAt where it is set.
 //
 // All return [batch.ErrNotFound], [batch.ErrMovedOn], [batch.ErrNotAllowed] where the state
-// does not admit the act, [batch.ErrInDoubt], a [*batch.InputError], or the store's error.
+// does not admit the act, [batch.ErrInDoubt], a [*batch.InputError], or the store's error, which
+// is [store.ErrUnsupported] where the store is no [store.Operator].
 // After the store's error the act may have been done or not. A second call with the same
 // record is harmless, and gives ErrMovedOn if the first one took effect.
 

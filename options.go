@@ -115,8 +115,9 @@ type Options struct {
 	// and doubts that have to be settled.
 	Drain time.Duration
 	// Retention is how long final batches are kept; negative means for ever. It must be longer
-	// than the ledger's ResendHarmlessFor, unless that is for ever too. Defaults to 30 days. A
-	// shorter one saves disk; a batch that is removed cannot be listed or requeued any more.
+	// than the ledger's ResendHarmlessFor, unless that is for ever too. Defaults to 30 days;
+	// for ever where the store is no [store.Pruner]. A shorter one saves disk; a batch that is
+	// removed cannot be listed or requeued any more.
 	Retention time.Duration
 	// StuckAfter is how long the ledger may leave a batch undecided before the Runner reports
 	// that it needs a decision. Defaults to 1 h. A shorter one calls a person sooner, also where

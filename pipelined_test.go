@@ -178,7 +178,7 @@ func (g *gated) Submit(ctx context.Context, a batch.Attempt) error {
 // watched is a store that checks every claim: nothing of a lane may be claimed while a batch
 // of it is Submitting.
 type watched struct {
-	store.Store
+	store.Full
 	t      *testing.T
 	claims int
 	vain   int // number of lanes left alone because of that
@@ -186,7 +186,7 @@ type watched struct {
 }
 
 func (w *watched) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
-	return w.Store.Claim(ctx, q, func(l batch.Lane) []batch.Run {
+	return w.Full.Claim(ctx, q, func(l batch.Lane) []batch.Run {
 		runs := choose(l)
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -208,7 +208,7 @@ func TestTwoPipelinedInstancesNeverShareALane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := ledgermem.New(&ledgermem.Options{Latency: 300 * time.Millisecond, CommitAfter: time.Second})
 		ledger := &gated{Ledger: inner, under: map[batch.ServiceID]int{}}
-		st := &watched{Store: memory.New(), t: t}
+		st := &watched{Full: memory.New(), t: t}
 		seen := [2]*events{{}, {}}
 		var runners [2]*dltbatch.Runner
 		for i := range runners {

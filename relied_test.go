@@ -18,7 +18,7 @@ import (
 )
 
 // recordedTraits returns the traits that st has recorded under a ledger's name.
-func recordedTraits(t *testing.T, st store.Store, name string) (fields map[string]any) {
+func recordedTraits(t *testing.T, st store.Full, name string) (fields map[string]any) {
 	text, err := st.KeepTraits(t.Context(), name, "", "")
 	require.NoError(t, err)
 	require.NotEmpty(t, text, name)
@@ -27,7 +27,7 @@ func recordedTraits(t *testing.T, st store.Store, name string) (fields map[strin
 }
 
 // runFor runs a Runner on st, and returns the troubles that it reported, and its health.
-func runFor(t *testing.T, st store.Store, l dlt.Ledger, o dltbatch.Options) ([]batch.Event, dltbatch.Health) {
+func runFor(t *testing.T, st store.Full, l dlt.Ledger, o dltbatch.Options) ([]batch.Event, dltbatch.Health) {
 	seen := &events{}
 	o.Observer = seen
 	r := newRunner(t, st, l, &o)

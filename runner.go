@@ -11,6 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/await"
 	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/internal/whole"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -30,7 +31,7 @@ var (
 // Runner delivers the batches in a store. Its methods may be called concurrently. Any number
 // of Runners, in any number of processes, may share a database.
 type Runner struct {
-	store  store.Store
+	store  *whole.Store
 	ledger guard
 	o      Options
 
@@ -46,7 +47,8 @@ type Runner struct {
 // defaults. Bad options give a [*batch.InputError]; if two values contradict each other it
 // names both. A strategy that relies on the order of submission, such as [queuer.Pipelined],
 // is refused too if the ledger's traits for the service "" do not declare that the ledger
-// keeps this order.
+// keeps this order. So is a store that lacks an optional interface which the options or these
+// traits need ([store.Abilities]).
 func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 	if s == nil {
 		return nil, optionError("store", nil, "a store")
@@ -68,9 +70,15 @@ func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 	if err := checkOrder(traits, opts.Strategy); err != nil {
 		return nil, err
 	}
-	r := &Runner{store: s, o: opts}
+	if err := checkStore(s, o, opts, traits); err != nil {
+		return nil, err
+	}
+	if !is[store.Pruner](s) {
+		opts.Retention = -1
+	}
+	r := &Runner{store: wholeStore(s), o: opts}
 	r.waiters = await.New(await.Options[batch.Key, batch.Record]{
-		Interval: opts.PollInterval, Linger: opts.Linger, Timeout: opts.RequestTimeout, Finals: s.Finals,
+		Interval: opts.PollInterval, Linger: opts.Linger, Timeout: opts.RequestTimeout, Finals: r.store.Finals,
 		Key: func(rec batch.Record) batch.Key { return rec.Key },
 	})
 	r.ledger = guard{Ledger: l, r: r, traits: new(sync.Once)}
@@ -101,6 +109,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		}
 		return err
 	}
+	r.logLosses(ctx)
 	e := newEngine(r)
 	r.engine.Store(e)
 	defer r.engine.Store(nil)
@@ -131,7 +140,7 @@ func (r *Runner) checkLedger(ctx context.Context) error {
 }
 
 // Add checks batches locally, as the ledger would (dlt.Checker), and stores all of them or
-// none, in order; see [store.BatchStore]. When it returns nil the batches are durable, and
+// none, in order; see [store.Store]. When it returns nil the batches are durable, and
 // this process or another delivers them. Run need not run.
 func (r *Runner) Add(ctx context.Context, batches ...batch.Batch) error {
 	if err := r.checkAll(batches); err != nil {

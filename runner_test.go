@@ -166,7 +166,7 @@ func TestNewRefusesALedgerThatCannotWhatItSays(t *testing.T) {
 }
 
 // broken is a store that does not work.
-type broken struct{ store.Store }
+type broken struct{ store.Full }
 
 var errStore = errors.New("database down")
 

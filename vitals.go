@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/whole"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -144,7 +145,7 @@ var errPanicked = errors.New("panic")
 
 // watchedStore is the store as one loop uses it: it records how each call went.
 type watchedStore struct {
-	store.Store
+	*whole.Store
 	v    *vitals
 	loop string
 }

@@ -11,17 +11,14 @@ import (
 // aheadReach is the number of later batches that one Ahead looks at.
 const aheadReach = 100
 
-// Lister is the part of a store that [Ahead] needs.
-type Lister interface {
-	Get(ctx context.Context, key batch.Key) (batch.Record, error)
-	List(ctx context.Context, q ListQuery) ([]batch.Record, Cursor, error)
-}
-
 // Ahead returns the first batch behind key in its lane that is in one of the states; "" where
 // there is none among the next hundred. On a ledger that keeps the order of submission, a POST
 // or execution of key that happens only now comes after that batch: certainly where the batch
 // is Committed, Pending or Valid, perhaps where it is Submitting.
-func Ahead(ctx context.Context, s Lister, key batch.Key, in ...batch.State) (batch.ID, error) {
+func Ahead(ctx context.Context, s interface {
+	Get(ctx context.Context, key batch.Key) (batch.Record, error)
+	Lister
+}, key batch.Key, in ...batch.State) (batch.ID, error) {
 	rec, err := s.Get(ctx, key)
 	if err != nil {
 		return "", fmt.Errorf("what is ahead of %s: %w", key, err)

@@ -46,7 +46,7 @@ type ClaimQuery struct {
 	// Salt is added to the version that each claim of this call writes: a number drawn at
 	// random for each call, so that no other claim of a batch, by any process, has the same
 	// version. A caller that does not learn whether a claim was committed puts it back by its
-	// version (see [Engine].Claim). 0 is for callers that wait for the claim to expire
+	// version (see [Store].Claim). 0 is for callers that wait for the claim to expire
 	// instead.
 	Salt uint32
 	// Resend returns the lane's declaration, asked once for each lane; nil means that no
@@ -84,7 +84,7 @@ type Claimed struct {
 	// time becomes ready; 0 where none waits so.
 	NextReady time.Duration
 	// Payloads are the payloads that came with the claim, by [Ref].Row; nil where the payload
-	// is gone. The caller does not ask [Engine].Payloads for these.
+	// is gone. The caller does not ask [Store].Payloads for these.
 	Payloads map[int64][]byte
 }
 

@@ -23,13 +23,13 @@ type OrderStore interface {
 	// order. Where a stored order, or an earlier order of the call, has the same id, or the
 	// same party and key, and the same party and payload, the order counts as stored and the
 	// earlier one stays; with another party or payload the error is [batch.ErrConflict]. The
-	// store remembers ids and keys until [BatchStore].Prune removes the order, once it has
+	// store remembers ids and keys until [Pruner].Prune removes the order, once it has
 	// been final for long enough. An invalid order gives a [*batch.InputError]. Any other
 	// error leaves open whether the call was stored: add again, it is harmless.
 	AddOrders(ctx context.Context, orders ...batch.Order) error
 	// FinalOrders returns the records of all ids whose orders are final, and separately the
 	// ids that are not stored; the other orders are open. The order is any; each id comes
-	// once. Its cost grows with len(ids). It works as [BatchStore].Finals.
+	// once. Its cost grows with len(ids). It works as [FinalReader].Finals.
 	FinalOrders(ctx context.Context, ids []batch.OrderID) (final []batch.OrderRecord, missing []batch.OrderID, err error)
 	// ListOrders returns records in the order of (CreatedAt, ID) and the cursor for the next
 	// call, "" at the end.

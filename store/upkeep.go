@@ -2,8 +2,9 @@ package store
 
 import "context"
 
-// Upkeeper is an optional interface of a [Store] that needs care while it is used. A store
-// that wraps another hides the method, unless it has the method, too.
+// Upkeeper is an optional interface of a [Store] that needs care while it is used; a store
+// that needs none, even a [Full] one, does without it. A store that wraps another hides the
+// method, unless it has the method, too.
 type Upkeeper interface {
 	// Upkeep looks at the store itself, not at its batches, and repairs it where that makes
 	// nobody wait. It returns the conditions that the store's operator must know about at

@@ -111,7 +111,7 @@ func run(ctx context.Context, out io.Writer, c config) error {
 	return nil
 }
 
-func openStore(ctx context.Context, c config) (st store.Store, where string, done func(), err error) {
+func openStore(ctx context.Context, c config) (st store.Full, where string, done func(), err error) {
 	nothing := func() {}
 	switch c.store {
 	case "memory":

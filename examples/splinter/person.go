@@ -16,7 +16,7 @@ import (
 // or by Record.Decision.
 type person struct {
 	network  *splintertest.Network
-	store    store.Store
+	store    store.Full
 	progress *progress
 }
 

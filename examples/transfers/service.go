@@ -110,7 +110,7 @@ func (s *service) run(ctx context.Context) error {
 
 // openStore opens the store of orders and batches.
 func (j job) openStore(ctx context.Context) (st interface {
-	store.Store
+	store.Full
 	store.Orders
 }, done func(), err error,
 ) {

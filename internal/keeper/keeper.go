@@ -56,7 +56,7 @@ func New(s Store, o Options) *Keeper {
 }
 
 // Keep stores p while Run runs, alone or with others. true says that p is stored, as
-// [store.Engine].KeepPrepared does; after an error that is not known. Keep returns when ctx is
+// [store.PreparedKeeper].KeepPrepared does; after an error that is not known. Keep returns when ctx is
 // done. It may be called concurrently.
 func (k *Keeper) Keep(ctx context.Context, p store.Prepared) (bool, error) {
 	if err := p.Validate(); err != nil {

@@ -9,7 +9,7 @@ import (
 
 // Store is the store of a worker.
 type Store interface {
-	store.Store
+	store.Full
 	store.Orders
 }
 

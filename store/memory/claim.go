@@ -9,7 +9,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Claim is [store.Engine].Claim. No lane is ever locked here. If choose panics, nothing is
+// Claim is [store.Store].Claim. No lane is ever locked here. If choose panics, nothing is
 // claimed.
 func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 	if err := ctx.Err(); err != nil {
@@ -77,7 +77,7 @@ func sooner(a, b time.Duration) time.Duration {
 	return a
 }
 
-// Payloads is [store.Engine].Payloads.
+// Payloads is [store.Store].Payloads.
 func (s *Store) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -70,7 +70,7 @@ func (l *lane) name() batch.ServiceID { return l.service }
 func (l *lane) empty() bool           { return l.open() == 0 }
 func (l *lane) list(is bool)          { l.listed = is }
 
-// Lanes is [store.Engine].Lanes.
+// Lanes is [store.Store].Lanes.
 func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

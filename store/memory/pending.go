@@ -9,7 +9,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Pending is [store.Engine].Pending. It looks only at batches in flight, not at waiting or
+// Pending is [store.Store].Pending. It looks only at batches in flight, not at waiting or
 // final ones.
 func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
 	if err := ctx.Err(); err != nil {
@@ -63,7 +63,7 @@ func (s *Store) owned(services []batch.ServiceID, now time.Time) (found []*entry
 	return found
 }
 
-// Checked is [store.Engine].Checked. It leaves a row alone that the monitor no longer owns:
+// Checked is [store.Store].Checked. It leaves a row alone that the monitor no longer owns:
 // the row has moved on.
 func (s *Store) Checked(ctx context.Context, due []store.Due) error {
 	if err := ctx.Err(); err != nil {

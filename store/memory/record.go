@@ -7,7 +7,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Record is [store.Engine].Record. Outcomes are applied one after the other, in
+// Record is [store.Store].Record. Outcomes are applied one after the other, in
 // the order of the slice.
 func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
 	if err := ctx.Err(); err != nil {

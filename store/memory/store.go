@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	_ store.Store  = (*Store)(nil)
+	_ store.Full   = (*Store)(nil)
 	_ store.Orders = (*Store)(nil)
 )
 
@@ -88,7 +88,7 @@ func (s *Store) now() time.Time {
 	return time.Now().Add(s.offset).UTC().Truncate(time.Microsecond)
 }
 
-// Ledger is [store.Engine].Ledger.
+// Ledger is [store.Ledgers].Ledger.
 func (s *Store) Ledger(ctx context.Context, name string) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -101,7 +101,7 @@ func (s *Store) Ledger(ctx context.Context, name string) (string, error) {
 	return s.ledger, nil
 }
 
-// Serve is [store.Engine].Serve.
+// Serve is [store.Ledgers].Serve.
 func (s *Store) Serve(ctx context.Context, services []store.Served) ([]string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func (s *Store) Serve(ctx context.Context, services []store.Served) ([]string, e
 	return names, nil
 }
 
-// KeepTraits is [store.Engine].KeepTraits.
+// KeepTraits is [store.Ledgers].KeepTraits.
 func (s *Store) KeepTraits(ctx context.Context, name, traits, seen string) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err

@@ -21,9 +21,13 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Store is what the suite needs: orders become batches, and those become final.
+// Store has the methods that the suite needs: orders become batches, and batches become final,
+// are listed, requeued and removed.
 type Store interface {
 	store.Store
+	store.Lister
+	store.Operator
+	store.Pruner
 	store.Orders
 }
 

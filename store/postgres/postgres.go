@@ -50,7 +50,7 @@ type Store struct {
 }
 
 var (
-	_ store.Store  = (*Store)(nil)
+	_ store.Full   = (*Store)(nil)
 	_ store.Orders = (*Store)(nil)
 )
 

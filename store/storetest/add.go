@@ -141,9 +141,7 @@ func addBadInput(f *fixture) {
 	bad("Transactions.FamilyName", func(b *batch.Batch) { b.Transactions = []batch.Transaction{{ID: "t", FamilyName: "\x00"}} })
 	bad("Footprint.Reads", func(b *batch.Batch) { b.Footprint.Reads = []string{"\x00"} })
 	bad("Footprint.Writes", func(b *batch.Batch) { b.Footprint.Writes = []string{strings.Repeat("0", 300)} })
-	rs, _, err := f.st.List(f.ctx, store.ListQuery{})
-	require.NoError(f, err)
-	assert.Empty(f, rs)
+	assert.Empty(f, f.stored())
 }
 
 func addBytes(f *fixture) {
@@ -185,18 +183,7 @@ func addOrder(f *fixture) {
 func addMany(f *fixture) {
 	bs := many("s", "b", 10_000)
 	require.NoError(f, f.st.Add(f.ctx, bs...))
-	var got []batch.ID
-	for q := (store.ListQuery{Limit: 1000}); ; {
-		rs, next, err := f.st.List(f.ctx, q)
-		require.NoError(f, err)
-		got = append(got, recordIDs(rs)...)
-		require.LessOrEqual(f, len(got), len(bs))
-		if next == "" {
-			break
-		}
-		q.After = next
-	}
-	require.Equal(f, ids(bs), got)
+	require.Equal(f, ids(bs), f.stored())
 	f.absent(bt("s", "b00000"))
 	require.NoError(f, f.st.Add(f.ctx, bs...), "all of them again")
 }
@@ -265,9 +252,7 @@ func addRace(f *fixture) {
 				require.ErrorIs(f, err, batch.ErrConflict)
 			}
 		}
-		rs, _, err := f.st.List(f.ctx, store.ListQuery{})
-		require.NoError(f, err)
-		require.Len(f, rs, round+1)
+		require.Len(f, f.stored(), round+1)
 	}
 }
 

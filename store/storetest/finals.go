@@ -61,7 +61,13 @@ func finalsSorts(f *fixture) {
 	none := batch.Key{Service: "s", ID: "none"}
 	other := batch.Key{Service: "other", ID: named["committed"]}
 	final, missing := f.finals(append(f.keys(), none, other)...)
-	assert.ElementsMatch(f, []batch.ID{named["invalid"], named["committed"], named["rejected"], named["cancelled"], named["quarantined"]}, final)
+	var want []batch.ID
+	for _, name := range []string{"invalid", "committed", "rejected", "cancelled", "quarantined"} {
+		if named[name] != "" {
+			want = append(want, named[name])
+		}
+	}
+	assert.ElementsMatch(f, want, final)
 	assert.ElementsMatch(f, []batch.Key{none, other}, missing, "an id under another service is not it")
 	final, missing, err := f.justFinals()
 	require.NoError(f, err)

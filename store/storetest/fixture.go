@@ -16,8 +16,10 @@ import (
 type fixture struct {
 	*testing.T
 	h   Harness
-	st  store.Store
+	st  store.Full // with the abilities that are absent skipping the test
 	ctx context.Context
+
+	lacks map[string]string // the interfaces that are absent, with the loss
 
 	// unit is the tests' unit of time. Durations are odd parts of it and the clock moves by
 	// whole units, so that the two clocks, which differ by a little, never differ about

@@ -374,7 +374,7 @@ func journalClock(f *fixture) {
 func journalReopen(f *fixture) {
 	epoch := f.lease("events", "me", 4.5)
 	f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: []string{"a"}, Cursor: "1", Age: f.u(2)})
-	f.st = f.h.Reopen(f.T)
+	f.reopen()
 	f.notHeld("events", "another")
 	found := f.find("events", "a", "b")
 	assert.Equal(f, []string{"a"}, found.IDs)

@@ -112,7 +112,7 @@ func servedPruned(f *fixture) {
 	f.committed(bt("s", "a"))
 	require.Equal(f, 1, f.prune(0, false))
 	if f.h.Reopen != nil {
-		f.st = f.h.Reopen(f.T)
+		f.reopen()
 	}
 	assert.Equal(f, []string{"one"}, f.serve(store.Served{Service: "s", Ledger: "two"}))
 }
@@ -136,7 +136,7 @@ func traitsKept(f *fixture) {
 	assert.Equal(f, other, f.keepTraits("one", other, first), "it is replaced")
 	assert.Equal(f, other, f.keepTraits("one", "", other), "it only looked")
 	if f.h.Reopen != nil {
-		f.st = f.h.Reopen(f.T)
+		f.reopen()
 	}
 	assert.Equal(f, other, f.keepTraits("one", first, first), "somebody else has replaced it")
 	assert.Equal(f, first, f.keepTraits("two", first, other))

@@ -222,8 +222,10 @@ func (f *fixture) apply(s *shadow, o store.Outcome, now time.Time) store.Applied
 	if a.Result != store.Written {
 		return a
 	}
-	scope := batch.Only(s.b.Service)
-	a, f.controls[scope] = a.Enforce(f.control(scope), o.Policy, now)
+	if f.has(controls) {
+		scope := batch.Only(s.b.Service)
+		a, f.controls[scope] = a.Enforce(f.control(scope), o.Policy, now)
+	}
 	if r, ok := o.Reported(a, now); ok {
 		s.reports = store.KeepReport(s.reports, r)
 	}

@@ -168,10 +168,13 @@ func (f *fixture) sameControl(scope batch.Scope) {
 	f.sameActs(f.steered[scope], acts)
 }
 
-// history returns the acts on a batch, compared with the model.
+// history returns the acts on a batch, compared with the model where the store has a history.
 func (f *fixture) history(id batch.ID) []batch.Act {
 	f.Helper()
 	s := f.rows[id]
+	if !f.has(inspector) {
+		return s.acts
+	}
 	got, err := f.st.History(f.ctx, s.b.Key())
 	require.NoError(f, err)
 	f.sameActs(s.acts, got)
@@ -223,4 +226,14 @@ func (f *fixture) look(id batch.ID, window int) store.Look {
 	}
 	require.Equal(f, []batch.Scope{batch.Everything(), batch.Only(s.b.Service)}, []batch.Scope{got.Everything.Scope, got.Service.Scope})
 	return got
+}
+
+// inspected compares all that an Inspector says about a batch, where the store is one.
+func (f *fixture) inspected(id batch.ID, window int) {
+	f.Helper()
+	if f.has(inspector) {
+		f.history(id)
+		f.attempts(id)
+		f.look(id, window)
+	}
 }

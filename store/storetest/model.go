@@ -60,7 +60,9 @@ func (h history) step() {
 	case n < 35:
 		h.claims()
 	case n < 39:
-		h.keeps()
+		if h.has(preparedKeeper) {
+			h.keeps()
+		}
 	case n < 70:
 		h.records()
 	case n < 76:
@@ -70,11 +72,17 @@ func (h history) step() {
 	case n < 82:
 		h.checked(h.u(float64(h.r.IntN(3))+0.5), h.some(2)...)
 	case n < 91:
-		h.operates()
+		if h.has(operator) {
+			h.operates()
+		}
 	case n < 93:
-		h.prunes()
+		if h.has(pruner) {
+			h.prunes()
+		}
 	case n < 95:
-		h.steers()
+		if h.has(controls) {
+			h.steers()
+		}
 	case n < 98:
 		h.pass(1 + h.r.IntN(2))
 	default:
@@ -281,14 +289,14 @@ func (f *fixture) prune(older time.Duration, tombstones bool) int {
 func (h history) everything() {
 	for id := range h.rows {
 		h.get(id)
-		h.history(id)
-		h.attempts(id)
-		h.look(id, 3)
+		h.inspected(id, 3)
 	}
-	for _, service := range []batch.ServiceID{"s", "", "t"} {
-		h.sameControl(batch.Only(service))
+	if h.has(controls) {
+		for _, service := range []batch.ServiceID{"s", "", "t"} {
+			h.sameControl(batch.Only(service))
+		}
+		h.sameControl(batch.Everything())
 	}
-	h.sameControl(batch.Everything())
 	for _, b := range h.tombs {
 		h.absent(b)
 	}
@@ -296,22 +304,30 @@ func (h history) everything() {
 		h.view(s, 100)
 	}
 	all := h.inOrder(func(*shadow) bool { return true })
-	rs, next, err := h.st.List(h.ctx, store.ListQuery{Limit: 1000})
-	require.NoError(h, err)
-	require.Empty(h, next)
-	require.Len(h, rs, len(all))
-	for i, s := range all {
-		h.sameRecord(s, rs[i])
+	if h.has(lister) {
+		rs, next, err := h.st.List(h.ctx, store.ListQuery{Limit: 1000})
+		require.NoError(h, err)
+		require.Empty(h, next)
+		require.Len(h, rs, len(all))
+		for i, s := range all {
+			h.sameRecord(s, rs[i])
+		}
 	}
-	keys := h.keys()
-	for id := range h.rows {
-		h.witnesses(id, 3)
+	if h.has(witnessReader) {
+		for id := range h.rows {
+			h.witnesses(id, 3)
+		}
 	}
-	for _, b := range h.tombs {
-		keys = append(keys, b.Key())
+	if h.has(finalReader) {
+		keys := h.keys()
+		for _, b := range h.tombs {
+			keys = append(keys, b.Key())
+		}
+		h.finals(keys...)
 	}
-	h.finals(keys...)
-	h.counts(store.CountsQuery{Start: true, Cap: 3})
+	if h.has(counter) {
+		h.counts(store.CountsQuery{Start: true, Cap: 3})
+	}
 	h.pending(1000, h.u(0.5))
 	for id, s := range h.rows {
 		if other := s.b; s.row.Version > 0 {

@@ -310,10 +310,10 @@ func preparedReopen(f *fixture) {
 	f.add(bt("s", "a"))
 	f.take("a")
 	require.Equal(f, []bool{true}, f.keep(f.prepared("a", "kept")))
-	f.st = f.h.Reopen(f.T)
+	f.reopen()
 	f.pass(2)
 	assert.Equal(f, "kept", string(f.pending(1, f.u(0.5))[0].Prepared))
 	f.each(f.monitored, store.NoTrace, "a")
-	f.st = f.h.Reopen(f.T)
+	f.reopen()
 	assert.Equal(f, "kept", string(f.take("a")[0].Prepared))
 }

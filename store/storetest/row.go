@@ -10,9 +10,10 @@ import (
 )
 
 func rowTests() []test {
+	all := []string{preparedKeeper, operator, controls, inspector} // each writes fields of its own
 	return []test{
-		{name: "every field, where the caller hands back the row", run: func(f *fixture) { rowFields(f, true) }},
-		{name: "every field, where the store reads the row", run: func(f *fixture) { rowFields(f, false) }},
+		{name: "every field, where the caller hands back the row", needs: all, run: func(f *fixture) { rowFields(f, true) }},
+		{name: "every field, where the store reads the row", needs: all, run: func(f *fixture) { rowFields(f, false) }},
 	}
 }
 

@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"slices"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -12,6 +14,7 @@ import (
 type standing struct {
 	name  string
 	reach func(f *fixture, is []batch.ID)
+	needs []string // the abilities without which no batch gets there
 }
 
 // standings lists all states that differ to the rules. The last step is not a passing of time
@@ -51,77 +54,77 @@ func standings() []standing {
 		}
 	)
 	return []standing{
-		{"queued", func(*fixture, []batch.ID) {}},
-		{"submitting", submitting},
-		{"submitting and expired", func(f *fixture, is []batch.ID) {
+		{name: "queued", reach: func(*fixture, []batch.ID) {}},
+		{name: "submitting", reach: submitting},
+		{name: "submitting and expired", reach: func(f *fixture, is []batch.ID) {
 			submitting(f, is)
 			f.pass(2)
 		}},
-		{"in doubt", doubt},
-		{"needing a decision", func(f *fixture, is []batch.ID) {
+		{name: "in doubt", reach: doubt},
+		{name: "needing a decision", reach: func(f *fixture, is []batch.ID) {
 			doubt(f, is)
 			f.each(f.monitored, store.Undecidable, is...)
 		}},
-		{"pending", pending},
-		{"valid", func(f *fixture, is []batch.ID) {
+		{name: "pending", reach: pending},
+		{name: "valid", reach: func(f *fixture, is []batch.ID) {
 			pending(f, is)
 			f.each(f.monitored, store.IsValid, is...)
 		}},
-		{"delayed", func(f *fixture, is []batch.ID) {
+		{name: "delayed", reach: func(f *fixture, is []batch.ID) {
 			submitting(f, is)
 			f.each(f.submitted, store.Failed, is...)
 		}},
-		{"unknown", unknown},
-		{"submitting again, an earlier attempt in doubt", again},
-		{"pending, an earlier attempt in doubt", func(f *fixture, is []batch.ID) {
+		{name: "unknown", reach: unknown},
+		{name: "submitting again, an earlier attempt in doubt", reach: again},
+		{name: "pending, an earlier attempt in doubt", reach: func(f *fixture, is []batch.ID) {
 			again(f, is)
 			f.each(f.submitted, store.Accepted, is...)
 		}},
-		{"delayed, an earlier attempt in doubt", func(f *fixture, is []batch.ID) {
+		{name: "delayed, an earlier attempt in doubt", reach: func(f *fixture, is []batch.ID) {
 			again(f, is)
 			f.each(f.submitted, store.Failed, is...)
 		}},
-		{"refused, an earlier attempt in doubt", func(f *fixture, is []batch.ID) {
+		{name: "refused, an earlier attempt in doubt", reach: func(f *fixture, is []batch.ID) {
 			again(f, is)
 			f.each(f.submitted, store.Refused, is...)
 		}},
-		{"invalid, not settled", unsettled},
-		{"invalid, about to settle", func(f *fixture, is []batch.ID) {
+		{name: "invalid, not settled", reach: unsettled},
+		{name: "invalid, about to settle", reach: func(f *fixture, is []batch.ID) {
 			unsettled(f, is)
 			f.pass(6)
 		}},
-		{"invalid", func(f *fixture, is []batch.ID) {
+		{name: "invalid", reach: func(f *fixture, is []batch.ID) {
 			unsettled(f, is)
 			f.pass(6)
 			f.each(f.monitored, store.Settled, is...)
 		}},
-		{"committed", func(f *fixture, is []batch.ID) {
+		{name: "committed", reach: func(f *fixture, is []batch.ID) {
 			pending(f, is)
 			f.each(f.monitored, store.IsCommitted, is...)
 		}},
-		{"rejected", rejected},
-		{"cancelled", func(f *fixture, is []batch.ID) {
+		{name: "rejected", reach: rejected},
+		{name: "cancelled", reach: func(f *fixture, is []batch.ID) {
 			for _, id := range is {
 				require.NoError(f, f.cancel(id, "not wanted"))
 			}
-		}},
-		{"requeued", requeued},
-		{"requeued to the end", func(f *fixture, is []batch.ID) {
+		}, needs: []string{operator}},
+		{name: "requeued", reach: requeued, needs: []string{operator}},
+		{name: "requeued to the end", reach: func(f *fixture, is []batch.ID) {
 			rejected(f, is)
 			for _, id := range is {
 				require.NoError(f, f.requeueTo(id, store.Requeue{AtEnd: true}))
 			}
-		}},
-		{"quarantined", func(f *fixture, is []batch.ID) {
+		}, needs: []string{operator}},
+		{name: "quarantined", reach: func(f *fixture, is []batch.ID) {
 			submitting(f, is)
 			for _, id := range is {
 				f.ends(id, batch.PolicyQuarantine)
 			}
-		}},
-		{"requeued and submitting", func(f *fixture, is []batch.ID) {
+		}, needs: []string{controls}},
+		{name: "requeued and submitting", reach: func(f *fixture, is []batch.ID) {
 			requeued(f, is)
 			submitting(f, is)
-		}},
+		}, needs: []string{operator}},
 	}
 }
 
@@ -133,12 +136,17 @@ func (f *fixture) ends(id batch.ID, policy batch.Policy) store.Applied {
 	return f.written(o)[0]
 }
 
-// oneOfEach has one batch in every standing, each in a lane of its own, named after the
-// standing.
+// standings lists the states that the store's batches can reach.
+func (f *fixture) standings() []standing {
+	return slices.DeleteFunc(standings(), func(s standing) bool { return !f.has(s.needs...) })
+}
+
+// oneOfEach has one batch in every standing that the store's batches can reach, each in a lane
+// of its own, named after the standing.
 func (f *fixture) oneOfEach() map[string]batch.ID {
 	f.Helper()
 	named := map[string]batch.ID{}
-	for _, s := range standings() {
+	for _, s := range f.standings() {
 		id := batch.ID("id of " + s.name)
 		f.add(bt(batch.ServiceID(s.name), id))
 		s.reach(f, []batch.ID{id})

@@ -10,12 +10,16 @@
 //	}
 //
 // The suite drives the store and, beside it, a model made of the pure rules ([store.Row],
-// [store.PlanLane]), and compares the two after every call. The [Harness] declares the
-// abilities that a store lacks; the suite skips nothing silently.
+// [store.PlanLane]), and compares the two after every call. The [Harness] declares how the store
+// differs from others; the suite skips nothing silently. A store that has only the methods of
+// [store.Store], or some of the optional interfaces, declares [Harness].Partial: the suite logs
+// the interfaces that are absent, and does not run what needs them.
 package storetest
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,6 +34,9 @@ import (
 // func is nil, the bool after it must declare that.
 type Harness struct {
 	Store store.Store
+	// Partial declares that the store lacks optional interfaces ([store.Abilities]). Without
+	// it each must be there, so that none gets lost in silence.
+	Partial bool
 
 	// Reopen closes the store (as a crash would, if it can) and opens the data that it left
 	// behind.
@@ -66,50 +73,61 @@ func (h Harness) late() bool { return h.AddLate != nil || !h.NoTx && !h.OneWrite
 // Run runs the suite. It calls open once for each test.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
 	t.Helper()
-	s := suite{open: open}
-	t.Run("harness", func(t *testing.T) { s.declared = s.harness(t) })
+	s := &suite{open: open}
+	t.Run("harness", func(t *testing.T) { s.harness(t) })
+	if s.declared.Store == nil { // -run has left that out
+		s.note(t)
+	}
 	for _, group := range []struct {
 		name  string
 		tests []test
+		needs []string
 	}{
-		{"add", addTests()},
-		{"idempotency", idempotencyTests()},
-		{"claim", claimTests()},
-		{"late", lateTests()},
-		{"prepared", preparedTests()},
-		{"record", recordTests()},
-		{"row", rowTests()},
-		{"race", raceTests()},
-		{"model", modelTests()},
-		{"pending", pendingTests()},
-		{"witnesses", witnessTests()},
-		{"final", finalTests()},
-		{"finals", finalsTests()},
-		{"operate", operateTests()},
-		{"fence", fenceTests()},
-		{"place", placeTests()},
-		{"control", controlTests()},
-		{"policy", policyTests()},
-		{"quarantine", quarantineTests()},
-		{"history", historyTests()},
-		{"attempts", attemptsTests()},
-		{"look", lookTests()},
-		{"prune", pruneTests()},
-		{"list", listTests()},
-		{"lanes", lanesTests()},
-		{"counts", countsTests()},
-		{"ledger", ledgerTests()},
-		{"journal", journalTests()},
-		{"clock", clockTests()},
-		{"reopen", reopenTests()},
-		{"text", textTests()},
-		{"context", contextTests()},
+		{"add", addTests(), nil},
+		{"idempotency", idempotencyTests(), nil},
+		{"claim", claimTests(), nil},
+		{"late", lateTests(), nil},
+		{"prepared", preparedTests(), []string{preparedKeeper}},
+		{"record", recordTests(), nil},
+		{"row", rowTests(), nil},
+		{"race", raceTests(), nil},
+		{"model", modelTests(), nil},
+		{"pending", pendingTests(), nil},
+		{"witnesses", witnessTests(), []string{witnessReader}},
+		{"final", finalTests(), nil},
+		{"finals", finalsTests(), []string{finalReader}},
+		{"operate", operateTests(), []string{operator}},
+		{"fence", fenceTests(), []string{operator, controls}},
+		{"place", placeTests(), []string{operator}},
+		{"control", controlTests(), []string{controls}},
+		{"policy", policyTests(), []string{controls}},
+		{"quarantine", quarantineTests(), []string{controls, operator}},
+		{"history", historyTests(), []string{inspector, operator, controls}},
+		{"attempts", attemptsTests(), []string{inspector}},
+		{"look", lookTests(), []string{inspector}},
+		{"prune", pruneTests(), []string{pruner}},
+		{"list", listTests(), []string{lister}},
+		{"lanes", lanesTests(), nil},
+		{"counts", countsTests(), []string{counter}},
+		{"ledger", ledgerTests(), []string{ledgers}},
+		{"journal", journalTests(), []string{journal}},
+		{"clock", clockTests(), nil},
+		{"reopen", reopenTests(), nil},
+		{"text", textTests(), nil},
+		{"context", contextTests(), nil},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			if s.declared.NoClock {
 				t.Parallel()
 			}
+			if ability := missing(s.lacks, group.needs...); ability != "" {
+				t.Skipf("absent: %s (without it: %s)", ability, s.lacks[ability])
+			}
 			for _, test := range group.tests {
+				if ability := missing(s.lacks, test.needs...); ability != "" {
+					t.Logf("%q is not run, absent: %s", test.name, ability)
+					continue
+				}
 				if test.not != nil && test.not(s.declared) {
 					t.Logf("%q does not apply, as the harness declares", test.name)
 					continue
@@ -136,28 +154,42 @@ type test struct {
 	// not reports, from the harness's declarations, that the promise does not apply to its
 	// store.
 	not func(Harness) bool
+	// needs are the optional interfaces without which the test makes no sense, beside those of
+	// its group.
+	needs []string
 }
 
 type suite struct {
 	open     func(t *testing.T) Harness
 	declared Harness
+	lacks    map[string]string // the interfaces that are absent, with the loss
 }
 
-// harness checks that every difference is declared, and returns the declarations.
-func (s suite) harness(t *testing.T) Harness {
+// note notes the declarations.
+func (s *suite) note(t *testing.T) {
 	h := s.open(t)
 	require.NotNil(t, h.Store, "Harness.Store")
+	s.declared, s.lacks = h, absent(h.Store)
+}
+
+// harness notes the declarations, and checks that every difference is declared.
+func (s *suite) harness(t *testing.T) {
+	s.note(t)
+	h := s.declared
+	for _, a := range slices.Sorted(maps.Keys(s.lacks)) {
+		t.Logf("absent: %s (without it: %s)", a, s.lacks[a])
+	}
+	require.Equal(t, len(s.lacks) > 0, h.Partial, "either have all of store.Full or declare Partial; absent: %v", slices.Sorted(maps.Keys(s.lacks)))
 	require.Equal(t, h.Reopen == nil, h.Volatile, "either set Harness.Reopen or declare Volatile")
 	require.Equal(t, h.StepClock == nil, h.NoClock, "either set Harness.StepClock or declare NoClock")
 	require.Equal(t, h.AddTx == nil, h.NoTx, "either set Harness.AddTx or declare NoTx")
 	require.False(t, h.OneWriter && h.NoTx, "OneWriter is about transactions, and NoTx says that there are none")
-	return h
 }
 
-func (s suite) start(t *testing.T) *fixture {
+func (s *suite) start(t *testing.T) *fixture {
 	h := s.open(t)
 	f := &fixture{
-		T: t, h: h, st: h.Store, ctx: t.Context(), unit: time.Hour,
+		T: t, h: h, st: skipping(t, h.Store, s.lacks), lacks: s.lacks, ctx: t.Context(), unit: time.Hour,
 		rows: map[batch.ID]*shadow{}, tombs: map[batch.ID]batch.Batch{},
 		controls: map[batch.Scope]batch.Control{}, steered: map[batch.Scope][]batch.Act{},
 		versions: map[batch.Scope][]seenVersion{},

@@ -20,7 +20,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-func openSQLite(t *testing.T) store.Store {
+func openSQLite(t *testing.T) store.Full {
 	t.Helper()
 	db, err := sqliteopen.Open(filepath.Join(t.TempDir(), "queue.db"))
 	require.NoError(t, err)
@@ -73,8 +73,8 @@ func (w *watching) BatchStatuses(ctx context.Context, s batch.ServiceID, attempt
 // goes by what is kept.
 func TestPreparedOutlivesItsProcess(t *testing.T) {
 	for name, posted := range map[string]bool{"before its POST": false, "after its POST": true} {
-		for driver, open := range map[string]func(*testing.T) store.Store{
-			"memory": func(*testing.T) store.Store { return memory.New() }, "SQLite": openSQLite,
+		for driver, open := range map[string]func(*testing.T) store.Full{
+			"memory": func(*testing.T) store.Full { return memory.New() }, "SQLite": openSQLite,
 		} {
 			t.Run(name+", "+driver, func(t *testing.T) {
 				ctx := t.Context()

@@ -81,7 +81,7 @@ func TestEngine(t *testing.T) {
 			client, err := canton.New(p.URL(), &o)
 			require.NoError(t, err)
 			t.Cleanup(client.CloseIdleConnections)
-			st := store.Store(memory.New())
+			st := store.Full(memory.New())
 			if name == "prepared, SQLite" {
 				st = openSQLite(t)
 			}

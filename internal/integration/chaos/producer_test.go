@@ -81,7 +81,7 @@ func (p *producer) end() []addition {
 }
 
 // watch keeps the backlog from growing for as long as the faults go on.
-func (p *producer) watch(ctx context.Context, st store.Store) {
+func (p *producer) watch(ctx context.Context, st store.Full) {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {

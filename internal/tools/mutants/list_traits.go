@@ -31,6 +31,22 @@ var traitsList = []mutant{
 		old: "return s.o.Preparer != nil && s.ledger.Traits(service).Prepares", new: "return s.o.Preparer != nil",
 	},
 	{
+		name: "abilities: a store without controls is to carry out a policy", file: "abilities.go", pkg: ".", test: "TestNewRefusesAStoreThatCannot",
+		old: "case o.Policy != batch.PolicyContinue && !is[store.Controls](s):", new: "case o.Policy != batch.PolicyContinue && s == nil:",
+	},
+	{
+		name: "abilities: the bytes of a route are prepared and not kept", file: "gate.go", pkg: ".", test: "TestAServiceThatTheStoreCannotServeIsHeld",
+		old: "if err := checkNeeds(st, traits); err != nil {", new: "if err := checkNeeds(st, traits); err != nil && st == nil {",
+	},
+	{
+		name: "abilities: who waits for a batch that is not stored waits for ever", file: "abilities.go", pkg: ".", test: "TestTheCoreDelivers",
+		old: "missing = append(missing, key)", new: "missing = append(missing[:0:0], missing...)",
+	},
+	{
+		name: "abilities: a store that is not whole loses all it has", file: "internal/whole/whole.go", pkg: "store/storetest", test: "TestPartial/about_lanes/control",
+		old: "if has, ok := s.(T); ok {", new: "if has, ok := s.(T); ok && s == nil {",
+	},
+	{
 		name: "checks: AddTx checks nothing", file: "addtx.go", pkg: ".", test: "TestAddTxStoresNothingThatTheLocalCheckRefuses",
 		old: "if err := r.checkAll(batches); err != nil {", new: "if err := r.checkAll(nil); err != nil {",
 	},

@@ -1,0 +1,191 @@
+package dltbatch_test
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// core is a store without any optional interface.
+type core struct{ store.Store }
+
+// traitsOf is a ledger with other traits.
+func traitsOf(change func(*dlt.Traits)) dlt.Ledger {
+	traits := ledgermem.Unforgiving(time.Second)
+	change(&traits)
+	return ledgermem.New(&ledgermem.Options{Traits: &traits})
+}
+
+// A store without the ability that the options or the ledger need is refused before anything
+// is stored, and the error names the ability and who needs it. A store that has it is not.
+func TestNewRefusesAStoreThatCannot(t *testing.T) {
+	plain := ledgermem.New(nil)
+	prepares := prepared{traitsOf(func(tr *dlt.Traits) { tr.Prepares, tr.Resolves = true, false })}
+	router, err := dlt.NewRouter(dlt.Route{Ledger: plain})
+	require.NoError(t, err)
+	type controlled struct {
+		store.Store
+		store.Controls
+	}
+	m := memory.New()
+	for name, c := range map[string]struct {
+		st     store.Store
+		ledger dlt.Ledger
+		o      dltbatch.Options
+		want   []string
+	}{
+		"a strategy":             {core{m}, plain, dltbatch.Options{Strategy: queuer.Pipelined(2)}, []string{"store.Lister", "Options.Strategy"}},
+		"a policy to halt":       {core{m}, plain, dltbatch.Options{Policy: batch.PolicyHalt}, []string{"store.Controls", "Options.Policy"}},
+		"a policy to quarantine": {controlled{m, m}, plain, dltbatch.Options{Policy: batch.PolicyQuarantine}, []string{"store.Operator", "Options.Policy"}},
+		"retention":              {core{m}, plain, dltbatch.Options{Retention: time.Hour}, []string{"store.Pruner", "Options.Retention (1h0m0s)"}},
+		"a ledger that prepares": {core{m}, prepares, dltbatch.Options{}, []string{"store.PreparedKeeper", "dlt.Traits.Prepares"}},
+		"a router":               {core{m}, router, dltbatch.Options{}, []string{"store.Ledgers", "dlt.Traits.Routed"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := dltbatch.New(c.st, c.ledger, &c.o)
+			var in *batch.InputError
+			require.ErrorAs(t, err, &in)
+			assert.Equal(t, "Options.store", in.Field)
+			assert.Contains(t, in.Value, "dltbatch_test.")
+			for _, text := range c.want {
+				assert.ErrorContains(t, err, text)
+			}
+			_, err = dltbatch.New(m, c.ledger, &c.o)
+			require.NoError(t, err)
+		})
+	}
+	_, err = dltbatch.New(core{m}, plain, nil)
+	require.NoError(t, err, "the defaults need none")
+}
+
+// prepared is a ledger that prepares nothing, and says that it prepares.
+type prepared struct{ dlt.Ledger }
+
+func (prepared) Prepare(context.Context, batch.Batch) ([]byte, error) { return nil, nil }
+
+// Each act that a store has no method for is refused with the one sentinel, which names the
+// method and the interface.
+func TestWhatAStoreCannot(t *testing.T) {
+	st := memory.New()
+	r, err := dltbatch.New(core{st}, ledgermem.New(nil), nil)
+	require.NoError(t, err)
+	ctx, b, by := t.Context(), one("s", "a"), batch.By{Actor: "somebody"}
+	require.NoError(t, r.Add(ctx, b))
+	rec, err := r.Get(ctx, b.Key())
+	require.NoError(t, err)
+	scope := batch.Only("s")
+	for _, c := range []struct {
+		method, ability string
+		call            func() error
+	}{
+		{"Cancel", "store.Operator", func() error { _, err := r.Cancel(ctx, rec, by); return err }},
+		{"Requeue", "store.Operator", func() error { _, err := r.Requeue(ctx, rec, by); return err }},
+		{"Requeue", "store.Operator", func() error { _, err := r.RequeueAtEnd(ctx, rec, by); return err }},
+		{"Decide", "store.Operator", func() error { _, err := r.Decide(ctx, rec, batch.Rejected, by); return err }},
+		{"Acquit", "store.Operator", func() error { _, err := r.Acquit(ctx, rec, by); return err }},
+		{"Steer", "store.Controls", func() error { _, err := r.Pause(ctx, scope, by); return err }},
+		{"Steer", "store.Controls", func() error { _, err := r.Resume(ctx, batch.Control{Scope: scope}, by); return err }},
+		{"Steer", "store.Controls", func() error {
+			_, err := r.SetPolicy(ctx, batch.Control{Scope: scope}, batch.PolicyHalt, by)
+			return err
+		}},
+		{"Steer", "store.Controls", func() error { _, err := r.Release(ctx, batch.Control{Scope: scope}, by); return err }},
+		{"Control", "store.Controls", func() error { _, err := r.Control(ctx, scope); return err }},
+		{"History", "store.Inspector", func() error { _, err := r.History(ctx, b.Key()); return err }},
+		{"LaneHistory", "store.Inspector", func() error { _, err := r.LaneHistory(ctx, scope); return err }},
+		{"Attempts", "store.Inspector", func() error { _, err := r.Attempts(ctx, b.Key()); return err }},
+		{"Look", "store.Inspector", func() error { _, err := r.Explain(ctx, b.Key()); return err }},
+		{"List", "store.Lister", func() error { return r.Idle(ctx) }},
+		{"AddTx", "core", func() error { return r.AddTx(ctx, &sql.Tx{}, b) }},
+	} {
+		err := c.call()
+		require.ErrorIs(t, err, store.ErrUnsupported, c.method)
+		require.ErrorIs(t, err, errors.ErrUnsupported)
+		require.ErrorContains(t, err, c.method)
+		require.ErrorContains(t, err, c.ability)
+	}
+	now, err := st.Get(ctx, b.Key())
+	require.NoError(t, err)
+	assert.Equal(t, rec, now)
+}
+
+// A store with the core alone delivers, also through lost answers, and Await works on Get. The
+// losses are logged once.
+func TestTheCoreDelivers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := ledgermem.New(&ledgermem.Options{Fault: ledgermem.Faults{Seed: 3, Busy: 0.2, LostReply: 0.2, LostRequest: 0.2, Until: 2}.Fault})
+		st := memory.New()
+		var log bytes.Buffer
+		r, err := dltbatch.New(core{st}, ledger, &dltbatch.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- r.Run(ctx) }()
+		order := map[batch.ServiceID][]batch.ID{}
+		for _, s := range []batch.ServiceID{"s", "t"} {
+			for i := range 20 {
+				b := one(s, batch.ID(fmt.Sprint(s, i)))
+				order[s] = append(order[s], b.ID)
+				require.NoError(t, r.Add(ctx, b))
+			}
+		}
+		for s, ids := range order {
+			for _, id := range ids {
+				rec, err := r.Await(ctx, batch.Key{Service: s, ID: id})
+				require.NoError(t, err)
+				assert.Equal(t, batch.Committed, rec.State)
+			}
+		}
+		bounded, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		_, err = r.Await(bounded, batch.Key{Service: "s", ID: "none"})
+		require.ErrorIs(t, err, batch.ErrNotFound)
+		stop()
+		require.NoError(t, <-ended)
+		require.NoError(t, ledger.Check(order))
+		recorded, err := st.Ledger(t.Context(), "")
+		require.NoError(t, err)
+		assert.Empty(t, recorded, "nothing can be recorded")
+		assert.Equal(t, 1, bytes.Count(log.Bytes(), []byte("the store lacks abilities")))
+		for _, a := range store.Abilities(core{st}) {
+			assert.Contains(t, log.String(), a.Interface)
+		}
+	})
+}
+
+// A service whose ledger needs what the store lacks is held with the reason, and the others go
+// on.
+func TestAServiceThatTheStoreCannotServeIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plain := traitsOf(func(tr *dlt.Traits) { tr.Resolves = false })
+		ledger := prepared{differing(plain, func(s batch.ServiceID, tr *dlt.Traits) { tr.Prepares = s == "prepares" })}
+		var seen events
+		r := newRunner(t, core{memory.New()}, ledger, &dltbatch.Options{Observer: &seen})
+		stop := running(t, r)
+		require.NoError(t, r.Add(t.Context(), one("prepares", "a"), one("s", "b")))
+		assert.Equal(t, batch.Committed, await(t, r, one("s", "b")).State)
+		time.Sleep(time.Minute)
+		assert.Equal(t, []batch.ServiceID{"prepares"}, r.Health().HeldServices)
+		require.NoError(t, stop())
+		held := seen.of(batch.EventLaneHeld)
+		require.Len(t, held, 1)
+		require.ErrorContains(t, held[0].Err, "store.PreparedKeeper")
+	})
+}

@@ -1,0 +1,129 @@
+// Toystore shows how to write a store for a database that dltbatch does not know: the store is
+// store.go, in maps instead of a database, and it has only the methods without which no batch is
+// delivered. It passes the suite store/storetest. This program delivers batches from it to a
+// ledger in memory that executes duplicates, is busy now and then, and loses answers.
+// docs/stores.md is the manual that goes with it.
+//
+//	go run ./examples/toystore
+//	go test -v -run TestStore ./examples/toystore    (the suite, and what it does not run)
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+func main() {
+	batches := flag.Int("n", 12, "batches")
+	services := flag.Int("services", 3, "services, each a lane of its own")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Stdout, *batches, *services); err != nil {
+		fmt.Fprintln(os.Stderr, "toystore:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, w io.Writer, batches, services int) error {
+	if batches < 1 || services < 1 {
+		return errors.New("-n and -services want at least 1")
+	}
+	st := New()
+	if err := absent(w, st); err != nil {
+		return err
+	}
+
+	ledger := memory.New(&memory.Options{
+		CommitAfter: 20 * time.Millisecond,
+		Fault:       memory.Faults{Seed: 7, Busy: 0.1, LostReply: 0.1, LostRequest: 0.1, Until: 1}.Fault,
+	})
+	reporter := &reporter{w: w}
+	runner, err := dltbatch.New(st, ledger, &dltbatch.Options{Observer: reporter})
+	if err != nil {
+		return err
+	}
+	running, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- runner.Run(running) }()
+
+	fmt.Fprintf(w, "\n%d batches of %d services; the ledger is busy, or loses a request or an answer, now and then:\n\n", batches, services)
+	var all []batch.Batch
+	order := map[batch.ServiceID][]batch.ID{}
+	for i := range batches {
+		b := batch.Batch{
+			Service: batch.ServiceID(fmt.Sprintf("service-%d", i%services+1)), ID: batch.ID(fmt.Sprintf("batch-%02d", i+1)),
+			Payload: fmt.Appendf(nil, "transfer %d", i+1),
+		}
+		all = append(all, b)
+		order[b.Service] = append(order[b.Service], b.ID)
+	}
+	if err := runner.Add(ctx, all...); err != nil {
+		return err
+	}
+	states := map[batch.State]int{}
+	for _, b := range all {
+		rec, err := runner.Await(ctx, b.Key())
+		if err != nil {
+			return err
+		}
+		states[rec.State]++
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		return err
+	}
+	if err := ledger.Check(order); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\n%d of %d batches are committed, each once in effect and in the order of its lane: so says the ledger's journal\n", states[batch.Committed], batches)
+	return nil
+}
+
+// absent prints the interfaces that a store lacks, and the loss without each.
+func absent(w io.Writer, st store.Store) error {
+	fmt.Fprintf(w, "the store has the methods that deliver a batch; it does without\n\n")
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, a := range store.Abilities(st) {
+		if !a.Has {
+			fmt.Fprintf(table, "  %s\t%s\n", a.Interface, a.Loss)
+		}
+	}
+	return table.Flush()
+}
+
+// reporter prints what becomes of each batch.
+type reporter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+// Observe implements [batch.Observer].
+func (r *reporter) Observe(_ context.Context, e batch.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch e.Kind {
+	case batch.EventInDoubt:
+		fmt.Fprintf(r.w, "  %s  attempt %d  in doubt: the ledger is asked before anything is sent again (%v)\n", e.Key, e.Attempt, e.Err)
+	case batch.EventState:
+		if e.Err != nil {
+			fmt.Fprintf(r.w, "  %s  attempt %d  %s (%v)\n", e.Key, e.Attempt, e.State, e.Err)
+		}
+	case batch.EventFinal:
+		fmt.Fprintf(r.w, "  %s  attempt %d  %s\n", e.Key, e.Attempt, e.State)
+	}
+}

@@ -1,0 +1,367 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+var _ store.Store = (*Store)(nil)
+
+// Store is a [store.Store] with the methods that deliver a batch, and no others. It keeps
+// everything in maps, under one mutex: each method is a transaction for as long as it holds
+// that. In a database each would be a transaction of the database, and the maps tables with
+// indexes.
+//
+// The store decides nothing by itself. It finds rows, asks package store for the next row, and
+// writes that back. So it behaves as all other stores do, and storetest can compare it with the
+// same rules.
+type Store struct {
+	mu       sync.Mutex
+	offset   time.Duration // of the store's clock: see StepClock
+	batches  map[batch.ID]*stored
+	byChange map[change]*stored // the batches with a DataChangeID
+	lanes    map[batch.ServiceID]*lane
+}
+
+// stored is one batch: a part that never changes, and the row, which does.
+type stored struct {
+	batch.Batch
+	created time.Time // with the ID the order key, which gives the batch its place in its lane
+	row     store.Row
+}
+
+// lane is the queue of one service.
+type lane struct {
+	open []*stored // by order key; a batch leaves when it is final, so that the cost of a claim does not grow with history
+	last time.Time // the order key given out last
+}
+
+// change is a caller's own key for a batch.
+type change struct {
+	service batch.ServiceID
+	id      string
+}
+
+// New returns an empty store.
+func New() *Store {
+	return &Store{batches: map[batch.ID]*stored{}, byChange: map[change]*stored{}, lanes: map[batch.ServiceID]*lane{}}
+}
+
+// StepClock moves the store's clock, forwards or back, as a database's clock may jump. Only
+// tests need it.
+func (s *Store) StepClock(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.offset += d
+}
+
+// now is the clock by which the store decides. All processes on one database must see the same
+// clock, so it is the database's. A microsecond is what databases keep. s.mu is held.
+func (s *Store) now() time.Time { return time.Now().Add(s.offset).UTC().Truncate(time.Microsecond) }
+
+// begin starts a method: nothing is done for a caller that has gone.
+func (s *Store) begin(ctx context.Context) (end func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	return s.mu.Unlock, nil
+}
+
+// Add stores all batches of the call or none: first it looks at each, then it stores the new
+// ones. Adding a batch again is harmless, since callers repeat an Add whose answer was lost.
+func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
+	for _, b := range batches {
+		if err := b.Validate(); err != nil {
+			return err
+		}
+	}
+	twins, err := store.Twins(batches) // of an earlier batch of the call, by DataChangeID
+	if err != nil {
+		return err
+	}
+	end, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	known := map[batch.ID]batch.Batch{}
+	var fresh []batch.Batch
+	for i, b := range batches {
+		same, again := known[b.ID]
+		if old := s.batches[b.ID]; old != nil {
+			same, again = old.Batch, true
+		}
+		if again && (same.Key() != b.Key() || !bytes.Equal(same.Payload, b.Payload)) {
+			return fmt.Errorf("%w: batch %s", batch.ErrConflict, b.Key())
+		}
+		first := s.byChange[change{b.Service, b.DataChangeID}]
+		if first != nil && !bytes.Equal(first.Payload, b.Payload) {
+			return store.ChangeConflict(b.Key(), b.DataChangeID)
+		}
+		known[b.ID] = b
+		if !again && first == nil && !twins[i] {
+			fresh = append(fresh, b)
+		}
+	}
+	now := s.now()
+	for i, b := range fresh {
+		s.insert(b, now.Add(time.Duration(i)*time.Microsecond))
+	}
+	return nil
+}
+
+// insert puts a new batch at the end of its lane, even if the clock has stepped back. s.mu is
+// held.
+func (s *Store) insert(b batch.Batch, at time.Time) {
+	l := s.lanes[b.Service]
+	if l == nil {
+		l = &lane{}
+		s.lanes[b.Service] = l
+	}
+	if behind := l.last.Add(time.Microsecond); at.Before(behind) {
+		at = behind
+	}
+	// The caller may use its slices again.
+	b.Payload = bytes.Clone(b.Payload)
+	b.Footprint = batch.Footprint{Reads: slices.Clone(b.Footprint.Reads), Writes: slices.Clone(b.Footprint.Writes)}
+	e := &stored{Batch: b, created: at, row: store.NewRow()}
+	l.last, l.open = at, append(l.open, e)
+	s.batches[b.ID] = e
+	if b.DataChangeID != "" {
+		s.byChange[change{b.Service, b.DataChangeID}] = e
+	}
+}
+
+// find returns the batch of a key, or nil; an id under another service is not it. s.mu is held.
+func (s *Store) find(key batch.Key) *stored {
+	if e := s.batches[key.ID]; e != nil && e.Service == key.Service {
+		return e
+	}
+	return nil
+}
+
+// put writes a row back. s.mu is held.
+func (s *Store) put(e *stored, next store.Row) {
+	if next.Final() && !e.row.Final() {
+		l := s.lanes[e.Service]
+		l.open = slices.DeleteFunc(l.open, func(o *stored) bool { return o == e })
+	}
+	e.row = next
+}
+
+// Get returns the record of a batch.
+func (s *Store) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
+	end, err := s.begin(ctx)
+	if err != nil {
+		return batch.Record{}, err
+	}
+	defer end()
+	e := s.find(key)
+	if e == nil {
+		return batch.Record{}, fmt.Errorf("%w: %s", batch.ErrNotFound, key)
+	}
+	rec := own(e.row).Record(key)
+	rec.Budget, rec.DataChangeID, rec.CreatedAt = e.Budget, e.DataChangeID, e.created
+	return rec, nil
+}
+
+// own copies all that a row points to and a caller may change.
+func own(r store.Row) store.Row {
+	if r.Error != nil {
+		e := *r.Error
+		r.Error = &e
+	}
+	r.Receipts = slices.Clone(r.Receipts)
+	for i, c := range r.Receipts {
+		r.Receipts[i].Data = bytes.Clone(c.Data)
+	}
+	return r
+}
+
+// Lanes lists services with open batches: after a restart a Runner knows none, and hints from
+// other processes do not reach it.
+func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
+	end, err := s.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	var found []batch.ServiceID
+	for _, service := range slices.Sorted(maps.Keys(s.lanes)) {
+		if len(s.lanes[service].open) > 0 && (q.Start || service > q.After) && len(found) < q.Limit {
+			found = append(found, service)
+		}
+	}
+	return found, nil
+}
+
+// Claim gives the caller the right to post batches. It reads of each lane all batches that were
+// ever attempted and the first that wait; PlanLane decides. Nothing is written before all lanes
+// are planned: if choose panics, nothing is claimed.
+//
+// A database would lock a lane before it reads the lane, and name the lanes in Claimed.Locked
+// that others have locked. Here the mutex locks them all.
+func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
+	end, err := s.begin(ctx)
+	if err != nil {
+		return store.Claimed{}, err
+	}
+	defer end()
+	now := s.now()
+	q.Window = max(1, q.Window)
+	var claimed store.Claimed
+	var changed []store.LaneRow
+	room := q.Limit
+	for i, service := range q.Lanes {
+		if slices.Contains(q.Lanes[:i], service) {
+			continue
+		}
+		if room <= 0 {
+			claimed.Left = append(claimed.Left, service)
+			continue
+		}
+		rows := s.window(service, q, now)
+		if len(rows) == 0 {
+			continue
+		}
+		plan := store.PlanLane(service, rows, now, q, room, choose)
+		room -= plan.Claims
+		changed = append(changed, plan.Changed...)
+		claimed.Runs = append(claimed.Runs, plan.Runs...)
+		if plan.More {
+			claimed.Left = append(claimed.Left, service)
+		}
+		if wait := plan.NextReady; wait > 0 && (claimed.NextReady == 0 || wait < claimed.NextReady) {
+			claimed.NextReady = wait
+		}
+	}
+	for _, r := range changed {
+		s.put(s.batches[r.Key.ID], r.Row)
+	}
+	return claimed, nil
+}
+
+// window returns a lane as a claim reads it. s.mu is held.
+func (s *Store) window(service batch.ServiceID, q store.ClaimQuery, now time.Time) []store.LaneRow {
+	l := s.lanes[service]
+	if l == nil {
+		return nil
+	}
+	var attempted, waiting []store.LaneRow
+	for _, e := range l.open {
+		r := store.LaneRow{Ref: store.Ref{Key: e.Key()}, Created: e.created, Row: e.row, Budget: e.Budget, Footprint: e.Footprint}
+		if e.row.Attempted() {
+			attempted = append(attempted, r)
+		} else {
+			waiting = append(waiting, r)
+		}
+	}
+	n := store.Wanted(service, attempted, now, q)
+	return append(attempted, waiting[:min(n, len(waiting))]...)
+}
+
+// Payloads returns the payloads of claimed batches. They are read apart, since a claim shows
+// many batches and takes few.
+func (s *Store) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error) {
+	end, err := s.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	payloads := make([][]byte, len(refs))
+	for i, ref := range refs {
+		if e := s.find(ref.Key); e != nil {
+			payloads[i] = bytes.Clone(e.Payload)
+		}
+	}
+	return payloads, nil
+}
+
+// Record applies outcomes, each for itself. Apply refuses an outcome whose version is not the
+// row's: somebody else was faster. Since the store is no [store.Controls] and no
+// [store.Inspector], that is all.
+func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
+	end, err := s.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	now := s.now()
+	applied := make([]store.Applied, len(outcomes))
+	for i, o := range outcomes {
+		e := s.find(o.Key)
+		if e == nil {
+			applied[i] = store.Applied{Ref: o.Ref, Result: store.Gone}
+			continue
+		}
+		next, a := e.row.Apply(o.Sanitised(), now) // with texts that every database takes
+		if a.Result == store.Written {
+			s.put(e, next)
+		}
+		a.Row = own(e.row)
+		applied[i] = a
+	}
+	return applied, nil
+}
+
+// Pending gives the caller batches to ask the ledger about, and nobody else gets them for
+// q.Lease.
+func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
+	end, err := s.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	now := s.now()
+	var due []*stored
+	for service, l := range s.lanes {
+		for _, e := range l.open {
+			wanted := !e.row.NextCheck.After(now)
+			if q.Services != nil {
+				wanted = slices.Contains(q.Services, service)
+			}
+			if wanted && e.row.Monitored(now) {
+				due = append(due, e)
+			}
+		}
+	}
+	slices.SortFunc(due, func(a, b *stored) int {
+		return cmp.Or(a.row.AskedAt.Compare(b.row.AskedAt), a.created.Compare(b.created), cmp.Compare(a.ID, b.ID))
+	})
+	due = due[:min(len(due), q.Limit)]
+	rows := make([]store.InFlight, len(due))
+	for i, e := range due {
+		s.put(e, e.row.Leased(now, q.Lease))
+		rows[i] = e.row.InFlight(store.Ref{Key: e.Key()}, e.Budget, now)
+	}
+	return rows, nil
+}
+
+// Checked sets the time of the next question about batches that stay as they are. A batch that
+// has moved on meanwhile is left alone.
+func (s *Store) Checked(ctx context.Context, due []store.Due) error {
+	end, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	now := s.now()
+	for _, d := range due {
+		if e := s.find(d.Key); e != nil && e.row.Monitored(now) {
+			next := e.row
+			next.NextCheck = now.Add(d.In)
+			s.put(e, next)
+		}
+	}
+	return nil
+}
