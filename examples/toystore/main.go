@@ -26,9 +26,16 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
+const about = `Toystore delivers batches from a store in maps to a ledger in memory that is busy now and then, and
+loses answers. Its store.go shows how to write a store.
+
+usage: go run ./examples/toystore [flags]
+`
+
 func main() {
 	batches := flag.Int("n", 12, "batches")
 	services := flag.Int("services", 3, "services, each a lane of its own")
+	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), about); flag.PrintDefaults() }
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
