@@ -7,38 +7,38 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
 // keepBatchAct adds to the history of a batch whose row is locked.
 func (t *session) keepBatchAct(ctx context.Context, seq int64, a batch.Act) error {
-	return t.keepAct(ctx, sqlInsertBatchAct, sqlTrimBatchActs, []any{seq}, sqlrow.BatchActArgs(a))
+	return t.keepAct(ctx, sqlInsertBatchAct, sqlTrimBatchActs, []any{seq}, sqlstore.BatchActArgs(a))
 }
 
 // keepLaneAct adds to the history of a scope whose control is locked.
 func (t *session) keepLaneAct(ctx context.Context, a batch.Act) error {
-	return t.keepAct(ctx, sqlInsertLaneAct, sqlTrimLaneActs, []any{a.Scope.All, string(a.Scope.Service)}, sqlrow.LaneActArgs(a))
+	return t.keepAct(ctx, sqlInsertLaneAct, sqlTrimLaneActs, []any{a.Scope.All, string(a.Scope.Service)}, sqlstore.LaneActArgs(a))
 }
 
 // keepAct adds to a list of acts: insert returns the new position, and trim removes old
 // positions up to a given one.
 func (t *session) keepAct(ctx context.Context, insert, trim string, of, act []any) error {
 	newest, _, err := get[int64](ctx, t, insert, append(slices.Clip(of), act...)...)
-	if err != nil || sqlrow.OldActs(newest) <= 0 {
+	if err != nil || sqlstore.OldActs(newest) <= 0 {
 		return err
 	}
-	_, err = t.exec(ctx, trim, append(slices.Clip(of), sqlrow.OldActs(newest))...)
+	_, err = t.exec(ctx, trim, append(slices.Clip(of), sqlstore.OldActs(newest))...)
 	return err
 }
 
 // History is [store.Inspector].History.
 func (s *Store) History(ctx context.Context, key batch.Key) ([]batch.Act, error) {
-	found, err := inspect(ctx, s, "read a history", key, (*sqlrow.ActCols).BatchDest, sqlBatchActs)
+	found, err := inspect(ctx, s, "read a history", key, (*sqlstore.ActCols).BatchDest, sqlBatchActs)
 	if err != nil {
 		return nil, err
 	}
-	return sqlrow.BatchActs(found, key), nil
+	return sqlstore.BatchActs(found, key), nil
 }
 
 // inspect returns the rows that a statement finds about a batch. The error wraps
@@ -65,8 +65,8 @@ func (s *Store) LaneHistory(ctx context.Context, scope batch.Scope) (acts []batc
 		return nil, wrap(op, err)
 	}
 	err = s.tx(ctx, op, func(ctx context.Context, t *session) error {
-		found, err := query(ctx, t, (*sqlrow.ActCols).LaneDest, sqlLaneActs, scope.All, string(scope.Service))
-		acts = sqlrow.LaneActs(found, scope)
+		found, err := query(ctx, t, (*sqlstore.ActCols).LaneDest, sqlLaneActs, scope.All, string(scope.Service))
+		acts = sqlstore.LaneActs(found, scope)
 		return err
 	})
 	if err != nil {

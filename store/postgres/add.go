@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -50,7 +50,7 @@ func prepareAdd(batches []batch.Batch) ([]addition, error) {
 			return nil, err
 		}
 		b := &batches[i]
-		in[i] = addition{Batch: b, hash: b.Hash(), idHash: sqlrow.IDHash(b.ID), footprint: sqlrow.EncodeFootprint(b.Footprint)}
+		in[i] = addition{Batch: b, hash: b.Hash(), idHash: sqlstore.IDHash(b.ID), footprint: sqlstore.EncodeFootprint(b.Footprint)}
 	}
 	twins, err := store.Twins(batches)
 	if err != nil {
@@ -188,7 +188,7 @@ type knownCols struct {
 func (k *knownCols) same(a *addition) error {
 	switch {
 	case k.id != string(a.ID):
-		return sqlrow.HashConflict(a.Key(), batch.ID(k.id))
+		return sqlstore.HashConflict(a.Key(), batch.ID(k.id))
 	case k.service == string(a.Service) && string(k.hash) == string(a.hash[:]):
 		return nil
 	}

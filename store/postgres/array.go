@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
 // Arrays are sent as PostgreSQL's text for them, which every driver passes on unchanged and
@@ -90,12 +90,12 @@ func hashArray(n int, at func(i int) [16]byte) string {
 // idHash is the key by which batches are looked up, as a uuid. A found batch is compared by
 // its id.
 func idHash(id batch.ID) string {
-	hash := sqlrow.IDHash(id)
+	hash := sqlstore.IDHash(id)
 	return hex.EncodeToString(hash[:])
 }
 
 func idHashes(ids []batch.ID) string {
-	return hashArray(len(ids), func(i int) [16]byte { return sqlrow.IDHash(ids[i]) })
+	return hashArray(len(ids), func(i int) [16]byte { return sqlstore.IDHash(ids[i]) })
 }
 
 func ints(list []int64) string { return intArray(len(list), func(i int) int64 { return list[i] }) }

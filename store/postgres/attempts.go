@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -13,7 +13,7 @@ import (
 type kept struct {
 	seq int64
 	n   int64 // counts the batch's reports in this call
-	sqlrow.ReportCols
+	sqlstore.ReportCols
 }
 
 // report keeps the outcomes' reports of attempts. The rows are locked.
@@ -30,10 +30,10 @@ func (t *session) report(ctx context.Context, outcomes []store.Outcome, applied 
 			if err != nil {
 				return err
 			}
-			now = sqlrow.FromMicro(us)
+			now = sqlstore.FromMicro(us)
 			r.At = now
 		}
-		k := kept{seq: applied[i].Ref.Row, n: 1, ReportCols: sqlrow.ReportColsOf(r)}
+		k := kept{seq: applied[i].Ref.Row, n: 1, ReportCols: sqlstore.ReportColsOf(r)}
 		for _, other := range list {
 			if other.seq == k.seq {
 				k.n++
@@ -66,7 +66,7 @@ func (t *session) report(ctx context.Context, outcomes []store.Outcome, applied 
 	}
 	var seqs, old []int64
 	for _, p := range positions {
-		if last := sqlrow.OldReports(p.newest); last > 1 {
+		if last := sqlstore.OldReports(p.newest); last > 1 {
 			seqs, old = append(seqs, p.seq), append(old, last)
 		}
 	}
@@ -80,9 +80,9 @@ func (t *session) report(ctx context.Context, outcomes []store.Outcome, applied 
 
 // Attempts is [store.Inspector].Attempts.
 func (s *Store) Attempts(ctx context.Context, key batch.Key) ([]batch.Report, error) {
-	found, err := inspect(ctx, s, "read attempts", key, (*sqlrow.ReportCols).Dest, sqlAttempts)
+	found, err := inspect(ctx, s, "read attempts", key, (*sqlstore.ReportCols).Dest, sqlAttempts)
 	if err != nil {
 		return nil, err
 	}
-	return sqlrow.Reports(found), nil
+	return sqlstore.Reports(found), nil
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -59,7 +59,7 @@ func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []store.Or
 			if o == nil {
 				return errFenced
 			}
-			next, ok := o.Row().Dequeue(sqlrow.FromMicro(now), sqlrow.FromMicro(o.Deadline), refs[i].Version, b.ID, i)
+			next, ok := o.Row().Dequeue(sqlstore.FromMicro(now), sqlstore.FromMicro(o.Deadline), refs[i].Version, b.ID, i)
 			if !ok {
 				return errFenced
 			}
@@ -71,7 +71,7 @@ func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []store.Or
 
 // prepared returns nil where the stored batch was made of these orders.
 func (t *session) prepared(ctx context.Context, b batch.Batch, refs []store.OrderRef) error {
-	orders, err := t.ordersOf(ctx, (*sqlrow.OrderCols).RecordDest, sqlOrderRows, len(refs), func(i int) batch.OrderID { return refs[i].ID })
+	orders, err := t.ordersOf(ctx, (*sqlstore.OrderCols).RecordDest, sqlOrderRows, len(refs), func(i int) batch.OrderID { return refs[i].ID })
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (t *session) prepared(ctx context.Context, b batch.Batch, refs []store.Orde
 	return nil
 }
 
-func sameParty(b batch.Batch, orders []*sqlrow.OrderCols) error {
+func sameParty(b batch.Batch, orders []*sqlstore.OrderCols) error {
 	for _, o := range orders {
 		if o != nil && o.Party != string(b.Service) {
 			return store.WrongParty(b.Key(), batch.ServiceID(o.Party))
@@ -105,14 +105,14 @@ func done(err error) (bool, error) {
 
 // lockOrders locks and reads the open orders of n ids, in the order of the ids; nil for an id
 // without one.
-func (t *session) lockOrders(ctx context.Context, n int, id func(i int) batch.OrderID) ([]*sqlrow.OrderCols, error) {
-	return t.ordersOf(ctx, (*sqlrow.OrderCols).Dest, sqlLockOrders, n, id)
+func (t *session) lockOrders(ctx context.Context, n int, id func(i int) batch.OrderID) ([]*sqlstore.OrderCols, error) {
+	return t.ordersOf(ctx, (*sqlstore.OrderCols).Dest, sqlLockOrders, n, id)
 }
 
-func (t *session) ordersOf(ctx context.Context, dest func(*sqlrow.OrderCols) []any, statement string, n int, id func(i int) batch.OrderID) ([]*sqlrow.OrderCols, error) {
+func (t *session) ordersOf(ctx context.Context, dest func(*sqlstore.OrderCols) []any, statement string, n int, id func(i int) batch.OrderID) ([]*sqlstore.OrderCols, error) {
 	var ids []batch.OrderID
 	for i := range n {
-		if sqlrow.CanStore("", string(id(i))) {
+		if sqlstore.CanStore("", string(id(i))) {
 			ids = append(ids, id(i))
 		}
 	}
@@ -120,11 +120,11 @@ func (t *session) ordersOf(ctx context.Context, dest func(*sqlrow.OrderCols) []a
 	if err != nil {
 		return nil, err
 	}
-	byID := make(map[string]*sqlrow.OrderCols, len(found))
+	byID := make(map[string]*sqlstore.OrderCols, len(found))
 	for i := range found {
 		byID[found[i].ID] = &found[i]
 	}
-	list := make([]*sqlrow.OrderCols, n)
+	list := make([]*sqlstore.OrderCols, n)
 	for i := range n {
 		list[i] = byID[string(id(i))]
 	}
@@ -133,7 +133,7 @@ func (t *session) ordersOf(ctx context.Context, dest func(*sqlrow.OrderCols) []a
 
 // orderChange is an open order and its next row.
 type orderChange struct {
-	*sqlrow.OrderCols
+	*sqlstore.OrderCols
 	next store.OrderRow
 }
 
@@ -196,7 +196,7 @@ func (c orderChanges) row() []any {
 
 func (c orderChanges) end() []any {
 	return []any{
-		intArray(len(c), func(i int) int64 { return sqlrow.ToMicro(c[i].next.FinalAt) }),
+		intArray(len(c), func(i int) int64 { return sqlstore.ToMicro(c[i].next.FinalAt) }),
 		nullTextArray(len(c), func(i int) (string, bool) {
 			if e := c[i].next.Error; e != nil {
 				return string(e.Kind), true
@@ -247,7 +247,7 @@ func (s *Store) judge(ctx context.Context, op string, vs []store.OrderVerdict, a
 		for i, o := range orders {
 			var next store.OrderRow
 			if o != nil {
-				next, did[i] = rule(o.Row(), sqlrow.FromMicro(now), vs[i])
+				next, did[i] = rule(o.Row(), sqlstore.FromMicro(now), vs[i])
 			}
 			switch {
 			case did[i]:
@@ -272,13 +272,13 @@ func (s *Store) ExpireOrders(ctx context.Context, limit int) (n int, err error) 
 		if err != nil {
 			return err
 		}
-		expired, err := query(ctx, t, (*sqlrow.OrderCols).Dest, sqlExpired, now, int64(max(0, limit)))
+		expired, err := query(ctx, t, (*sqlstore.OrderCols).Dest, sqlExpired, now, int64(max(0, limit)))
 		if err != nil {
 			return err
 		}
 		var changed []orderChange
 		for i := range expired {
-			if next, ok := expired[i].Row().Expire(sqlrow.FromMicro(now), sqlrow.FromMicro(expired[i].Deadline)); ok {
+			if next, ok := expired[i].Row().Expire(sqlstore.FromMicro(now), sqlstore.FromMicro(expired[i].Deadline)); ok {
 				changed = append(changed, orderChange{&expired[i], next})
 			}
 		}

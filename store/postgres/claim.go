@@ -9,7 +9,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/position"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -77,7 +77,7 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 		t.s.listed.add(services(got))
 		t.s.listed.add(locked)
 		out.Locked = append(out.Locked, locked...)
-		now := sqlrow.FromMicro(us)
+		now := sqlstore.FromMicro(us)
 		windows, err := t.attempted(ctx, sqlAttempted, got, except(some, locked), func(s batch.ServiceID, attempted []store.LaneRow) int {
 			return store.Wanted(s, attempted, now, q)
 		})
@@ -338,11 +338,11 @@ func inOrder(rows []*stored) {
 func (w *window) show(rows []*stored) error {
 	w.lane = slices.Grow(w.lane, len(rows))
 	for _, s := range rows {
-		footprint, err := sqlrow.DecodeFootprint(s.encodedFootprint)
+		footprint, err := sqlstore.DecodeFootprint(s.encodedFootprint)
 		if err != nil {
 			return fmt.Errorf("batch %s: %w", s.key(), err)
 		}
-		w.lane = append(w.lane, store.LaneRow{Ref: s.ref(), Created: sqlrow.FromMicro(s.createdAt), Row: s.now, Budget: s.budget(), Footprint: footprint})
+		w.lane = append(w.lane, store.LaneRow{Ref: s.ref(), Created: sqlstore.FromMicro(s.createdAt), Row: s.now, Budget: s.budget(), Footprint: footprint})
 	}
 	return nil
 }
@@ -372,8 +372,8 @@ func (t *session) take(ctx context.Context, payloads map[int64][]byte, rows []*s
 	found, err := queryMany(ctx, t, len(rows), func(l *loaded) []any { return []any{&l.seq, &l.payload} }, sqlTake,
 		textArray(len(rows), func(i int) string { return rows[i].place }), c.ints(seqOf), c.ints(wasOf),
 		c.ints(func(s *stored) int64 { return int64(s.now.Spent) }),
-		c.ints(func(s *stored) int64 { return sqlrow.ToMicro(s.now.ResendUntil) }),
-		int64(batch.Submitting), sqlrow.ToMicro(now.Add(q.TTL)), sqlrow.ToMicro(now), q.Instance, q.TTL.Microseconds(), int64(q.Salt))
+		c.ints(func(s *stored) int64 { return sqlstore.ToMicro(s.now.ResendUntil) }),
+		int64(batch.Submitting), sqlstore.ToMicro(now.Add(q.TTL)), sqlstore.ToMicro(now), q.Instance, q.TTL.Microseconds(), int64(q.Salt))
 	if err == nil && len(found) != len(rows) {
 		err = fmt.Errorf("%w: %d rows claimed, want %d", errMoved, len(found), len(rows))
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -27,7 +27,7 @@ func (s *Store) Steer(ctx context.Context, st store.Steering) (next batch.Contro
 			return err
 		}
 		var act batch.Act
-		if next, act, changed, err = st.Apply(was, sqlrow.FromMicro(now)); err != nil {
+		if next, act, changed, err = st.Apply(was, sqlstore.FromMicro(now)); err != nil {
 			return err
 		}
 		if err := t.setControl(ctx, next); err != nil || !changed {
@@ -46,18 +46,18 @@ func (t *session) lockControl(ctx context.Context, scope batch.Scope) (batch.Con
 	if _, err := t.exec(ctx, sqlNewControl, scope.All, string(scope.Service)); err != nil {
 		return batch.Control{}, err
 	}
-	found, err := query(ctx, t, (*sqlrow.ControlCols).Dest, sqlLockControl, scope.All, string(scope.Service))
+	found, err := query(ctx, t, (*sqlstore.ControlCols).Dest, sqlLockControl, scope.All, string(scope.Service))
 	if err == nil && len(found) == 0 { // it was there, and has been removed since
 		err = fmt.Errorf("%w: the control of %s", errMoved, scope)
 	}
-	return sqlrow.ControlOf(found, scope), err
+	return sqlstore.ControlOf(found, scope), err
 }
 
 // setControl writes a locked control. A control with nothing set is kept for its version, too,
 // unless it was never set.
 func (t *session) setControl(ctx context.Context, c batch.Control) (err error) {
 	if c.Set() || c.Version > 0 {
-		_, err = t.exec(ctx, sqlSetControl, sqlrow.ControlArgs(c)...)
+		_, err = t.exec(ctx, sqlSetControl, sqlstore.ControlArgs(c)...)
 	} else {
 		_, err = t.exec(ctx, sqlDeleteControl, c.All, string(c.Service))
 	}
@@ -76,7 +76,7 @@ func (t *session) enforce(ctx context.Context, outcomes []store.Outcome, applied
 	if len(ended) == 0 {
 		return nil
 	}
-	rows, err := query(ctx, t, (*sqlrow.ControlCols).Dest, sqlControlsOf, texts(distinct(ended)))
+	rows, err := query(ctx, t, (*sqlstore.ControlCols).Dest, sqlControlsOf, texts(distinct(ended)))
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (t *session) enforce(ctx context.Context, outcomes []store.Outcome, applied
 	}
 	n := len(halted)
 	_, err = t.exec(ctx, sqlHalt, textArray(n, func(i int) string { return string(halted[i].Key.Service) }),
-		intArray(n, func(int) int64 { return sqlrow.ToMicro(now) }), textArray(n, func(i int) string { return string(halted[i].Key.ID) }),
+		intArray(n, func(int) int64 { return sqlstore.ToMicro(now) }), textArray(n, func(i int) string { return string(halted[i].Key.ID) }),
 		textArray(n, func(i int) string { return controls[halted[i].Key.Service].HaltReason }))
 	return err
 }
@@ -128,8 +128,8 @@ func (s *Store) Control(ctx context.Context, scope batch.Scope) (c batch.Control
 }
 
 func (t *session) control(ctx context.Context, scope batch.Scope) (batch.Control, error) {
-	found, err := query(ctx, t, (*sqlrow.ControlCols).Dest, sqlControl, scope.All, string(scope.Service))
-	return sqlrow.ControlOf(found, scope), err
+	found, err := query(ctx, t, (*sqlstore.ControlCols).Dest, sqlControl, scope.All, string(scope.Service))
+	return sqlstore.ControlOf(found, scope), err
 }
 
 // ControlsOf is [store.Controls].ControlsOf.
@@ -139,7 +139,7 @@ func (s *Store) ControlsOf(ctx context.Context, q store.ControlsQuery) (controls
 		q.After = ""
 	}
 	err = s.tx(ctx, "list controls", func(ctx context.Context, t *session) error {
-		found, err := query(ctx, t, (*sqlrow.ControlCols).Dest, sqlControls, string(q.After), q.Start, int64(q.Limit))
+		found, err := query(ctx, t, (*sqlstore.ControlCols).Dest, sqlControls, string(q.After), q.Start, int64(q.Limit))
 		controls = make([]batch.Control, len(found))
 		for i := range found {
 			controls[i] = found[i].Control()

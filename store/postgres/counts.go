@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -12,12 +12,12 @@ import (
 func (s *Store) Counts(ctx context.Context, q store.CountsQuery) ([]store.LaneCounts, error) {
 	q = q.Bounded()
 	var lanes []batch.ServiceID
-	var found []sqlrow.Count
+	var found []sqlstore.Count
 	err := s.tx(ctx, "count open batches", func(ctx context.Context, t *session) (err error) {
 		found = nil
 		switch {
 		case q.Service != nil:
-			lanes = sqlrow.Services([]batch.ServiceID{*q.Service})
+			lanes = sqlstore.Services([]batch.ServiceID{*q.Service})
 		case q.Start:
 			lanes, err = query(ctx, t, value[batch.ServiceID], sqlAllLanesFirst, int64(q.Limit))
 		default:
@@ -30,12 +30,12 @@ func (s *Store) Counts(ctx context.Context, q store.CountsQuery) ([]store.LaneCo
 		if err != nil {
 			return err
 		}
-		found, err = query(ctx, t, func(c *sqlrow.Count) []any { return []any{&c.Service, &c.State, &c.N} }, sqlCounts,
+		found, err = query(ctx, t, func(c *sqlstore.Count) []any { return []any{&c.Service, &c.State, &c.N} }, sqlCounts,
 			texts(lanes), int64(q.Cap), ints(low))
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return sqlrow.Counts(lanes, found, q.Service == nil), nil
+	return sqlstore.Counts(lanes, found, q.Service == nil), nil
 }

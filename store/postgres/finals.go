@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -14,7 +14,7 @@ func (s *Store) Finals(ctx context.Context, keys []batch.Key) ([]batch.Record, [
 	var final []batch.Record
 	var missing []batch.Key
 	err := s.tx(ctx, "find final batches", func(ctx context.Context, t *session) error {
-		ids, want := sqlrow.Want(keys) // anew each time: a found record is taken out of want
+		ids, want := sqlstore.Want(keys) // anew each time: a found record is taken out of want
 		final = nil
 		for some := range slices.Chunk(ids, store.MaxKeys) {
 			found, err := t.recordsAs(ctx, outcomeDest, s.sql(sqlFinals), idHashes(some))

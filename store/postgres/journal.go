@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -23,8 +23,8 @@ func (c *streamCols) dest() []any {
 
 func (c *streamCols) stream() store.Stream {
 	return store.Stream{
-		Holder: c.holder, Epoch: c.epoch, LeaseExpires: sqlrow.FromMicro(c.leaseExpires),
-		Since: sqlrow.FromMicro(c.since), Until: sqlrow.FromMicro(c.until_), Cursor: c.cursor,
+		Holder: c.holder, Epoch: c.epoch, LeaseExpires: sqlstore.FromMicro(c.leaseExpires),
+		Since: sqlstore.FromMicro(c.since), Until: sqlstore.FromMicro(c.until_), Cursor: c.cursor,
 	}
 }
 
@@ -46,11 +46,11 @@ func (t *session) changeStream(ctx context.Context, name string, create bool, ru
 	if now, err = t.now(ctx); err != nil {
 		return next, 0, false, err
 	}
-	if next, held = rule(was[0].stream(), sqlrow.FromMicro(now)); !held {
+	if next, held = rule(was[0].stream(), sqlstore.FromMicro(now)); !held {
 		return next, now, false, nil
 	}
-	_, err = t.exec(ctx, sqlSetStream, name, next.Holder, next.Epoch, sqlrow.ToMicro(next.LeaseExpires),
-		sqlrow.ToMicro(next.Since), sqlrow.ToMicro(next.Until), next.Cursor)
+	_, err = t.exec(ctx, sqlSetStream, name, next.Holder, next.Epoch, sqlstore.ToMicro(next.LeaseExpires),
+		sqlstore.ToMicro(next.Since), sqlstore.ToMicro(next.Until), next.Cursor)
 	return next, now, true, err
 }
 
@@ -123,14 +123,14 @@ func (s *Store) FindStream(ctx context.Context, stream string, ids []string) (fo
 					in = append(in, r.text)
 					continue
 				}
-				seen := store.Stream{Since: sqlrow.FromMicro(r.since), Until: sqlrow.FromMicro(r.until), Cursor: r.text}
+				seen := store.Stream{Since: sqlstore.FromMicro(r.since), Until: sqlstore.FromMicro(r.until), Cursor: r.text}
 				if now = r.now; i > 0 {
 					seen = span.And(seen)
 				}
 				span = seen
 			}
 		}
-		found = span.Found(sqlrow.FromMicro(now))
+		found = span.Found(sqlstore.FromMicro(now))
 		return nil
 	})
 	if err != nil {

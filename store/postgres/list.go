@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -53,7 +53,7 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) (found []batch.Reco
 		}
 		low := []int64{math.MinInt64}
 		if q.Service != nil && (q.Open || onlyOpen(q.States)) {
-			if low, err = t.floors(ctx, sqlrow.Services([]batch.ServiceID{*q.Service})); err != nil {
+			if low, err = t.floors(ctx, sqlstore.Services([]batch.ServiceID{*q.Service})); err != nil {
 				return err
 			}
 			low = append(low, math.MinInt64)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -39,8 +39,8 @@ func (t *session) look(ctx context.Context, key batch.Key, window int) (l store.
 	if err := t.loadReceipts(ctx, map[int64]*stored{b.seq: b}); err != nil {
 		return l, err
 	}
-	l.At, l.Ref, l.Row, l.Record, l.Budget = sqlrow.FromMicro(b.clock), b.ref(), b.now, b.record(), b.budget()
-	if l.Footprint, err = sqlrow.DecodeFootprint(b.encodedFootprint); err != nil {
+	l.At, l.Ref, l.Row, l.Record, l.Budget = sqlstore.FromMicro(b.clock), b.ref(), b.now, b.record(), b.budget()
+	if l.Footprint, err = sqlstore.DecodeFootprint(b.encodedFootprint); err != nil {
 		return l, fmt.Errorf("batch %s: %w", key, err)
 	}
 	if l.Everything, err = t.control(ctx, batch.Everything()); err != nil {

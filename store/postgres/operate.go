@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -49,7 +49,7 @@ func (s *Store) operate(ctx context.Context, seen batch.Record, asked batch.Act,
 		tx = s.adding
 	}
 	err = tx(ctx, op, func(ctx context.Context, t *session) error {
-		if asked.Action == batch.ActionRequeue && !asked.AtEnd && sqlrow.CanStore(key.Service) {
+		if asked.Action == batch.ActionRequeue && !asked.AtEnd && sqlstore.CanStore(key.Service) {
 			// Before the batch shows in its old place, so that no claim starts behind it.
 			if _, err := t.exec(ctx, sqlTurn, string(key.Service)); err != nil {
 				return err
@@ -62,7 +62,7 @@ func (s *Store) operate(ctx context.Context, seen batch.Record, asked batch.Act,
 		if err := store.Unmoved(seen, b.record()); err != nil {
 			return err
 		}
-		now := sqlrow.FromMicro(us)
+		now := sqlstore.FromMicro(us)
 		if b.now, err = rule(b.was, now); err != nil {
 			return err
 		}

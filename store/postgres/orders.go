@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -19,10 +19,10 @@ func (s *Store) FinalOrders(ctx context.Context, ids []batch.OrderID) ([]batch.O
 	var final []batch.OrderRecord
 	var missing []batch.OrderID
 	err := s.tx(ctx, "find final orders", func(ctx context.Context, t *session) error {
-		ask, want := sqlrow.WantOrders(ids) // anew each time: a found record is taken out of want
+		ask, want := sqlstore.WantOrders(ids) // anew each time: a found record is taken out of want
 		final = nil
 		for some := range slices.Chunk(ask, store.MaxKeys) {
-			found, err := query(ctx, t, (*sqlrow.OrderCols).RecordDest, sqlOrderRows, texts(some))
+			found, err := query(ctx, t, (*sqlstore.OrderCols).RecordDest, sqlOrderRows, texts(some))
 			if err != nil {
 				return err
 			}
@@ -32,7 +32,7 @@ func (s *Store) FinalOrders(ctx context.Context, ids []batch.OrderID) ([]batch.O
 				}
 			}
 		}
-		missing = sqlrow.MissingOrders(want)
+		missing = sqlstore.MissingOrders(want)
 		return nil
 	})
 	if err != nil {
@@ -50,12 +50,12 @@ func (s *Store) ListOrders(ctx context.Context, q store.ListOrdersQuery) (found 
 	if err != nil {
 		return nil, "", wrap(op, err)
 	}
-	if !sqlrow.CanStore("", "x"+string(q.Batch)) || (q.Party != nil && !sqlrow.CanStore(*q.Party)) {
+	if !sqlstore.CanStore("", "x"+string(q.Batch)) || (q.Party != nil && !sqlstore.CanStore(*q.Party)) {
 		return nil, "", nil
 	}
-	var rows []sqlrow.OrderCols
+	var rows []sqlstore.OrderCols
 	err = s.tx(ctx, op, func(ctx context.Context, t *session) (err error) {
-		rows, err = queryText(ctx, t, 0, (*sqlrow.OrderCols).RecordDest, s.names.fill(text), args...)
+		rows, err = queryText(ctx, t, 0, (*sqlstore.OrderCols).RecordDest, s.names.fill(text), args...)
 		return err
 	})
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *Store) ListOrders(ctx context.Context, q store.ListOrdersQuery) (found 
 	}
 	if len(rows) > q.Limit {
 		rows = rows[:q.Limit]
-		next = store.CursorAfter(sqlrow.FromMicro(rows[q.Limit-1].CreatedAt), rows[q.Limit-1].ID)
+		next = store.CursorAfter(sqlstore.FromMicro(rows[q.Limit-1].CreatedAt), rows[q.Limit-1].ID)
 	}
 	for i := range rows {
 		found = append(found, rows[i].Record())
@@ -228,7 +228,7 @@ func (t *session) insertOrders(ctx context.Context, in []*newOrder, added map[in
 		textArray(n, func(i int) string { return in[i].Key }),
 		intArray(n, func(i int) int64 { return int64(in[i].Priority) }),
 		boolArray(n, func(i int) bool { return in[i].Urgent }),
-		intArray(n, func(i int) int64 { return sqlrow.ToMicro(in[i].Deadline) }),
+		intArray(n, func(i int) int64 { return sqlstore.ToMicro(in[i].Deadline) }),
 		ints(at),
 		intArray(n, func(i int) int64 { return int64(len(in[i].Payload)) }),
 		bytes, store.NewOrderRow().Version)

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -40,7 +40,7 @@ func (s *Store) Parties(ctx context.Context, q store.PartiesQuery) (found []stor
 
 // NextOrders is [store.OrderEngine].NextOrders.
 func (s *Store) NextOrders(ctx context.Context, party batch.ServiceID, q store.NextQuery) (next []store.QueuedOrder, err error) {
-	if !sqlrow.CanStore(party) {
+	if !sqlstore.CanStore(party) {
 		return nil, nil
 	}
 	err = s.tx(ctx, "find next orders", func(ctx context.Context, t *session) error {
@@ -49,8 +49,8 @@ func (s *Store) NextOrders(ctx context.Context, party batch.ServiceID, q store.N
 		if err != nil || len(seqs) == 0 {
 			return err
 		}
-		rows, err := query(ctx, t, func(c *sqlrow.QueuedCols) []any { return append(c.Dest(), &c.Payload) }, sqlQueued, ints(seqs))
-		next = sqlrow.Queued(rows) // without the orders that have moved on since
+		rows, err := query(ctx, t, func(c *sqlstore.QueuedCols) []any { return append(c.Dest(), &c.Payload) }, sqlQueued, ints(seqs))
+		next = sqlstore.Queued(rows) // without the orders that have moved on since
 		return err
 	})
 	if err != nil {
@@ -65,18 +65,18 @@ func (t *session) next(ctx context.Context, party batch.ServiceID, q store.NextQ
 	if err != nil {
 		return nil, err
 	}
-	split, err := query(ctx, t, (*sqlrow.OrderCols).Dest, sqlSplitOrders, string(party), now)
+	split, err := query(ctx, t, (*sqlstore.OrderCols).Dest, sqlSplitOrders, string(party), now)
 	if err != nil {
 		return nil, err
 	}
 	if len(split) > 0 {
-		return sqlrow.FirstGroup(split), nil
+		return sqlstore.FirstGroup(split), nil
 	}
-	front, err := query(ctx, t, func(c *sqlrow.FrontCols) []any {
+	front, err := query(ctx, t, func(c *sqlstore.FrontCols) []any {
 		return []any{&c.Seq, &c.Size, &c.Priority, &c.CreatedAt, &c.ID}
 	}, sqlNextOrders, string(party), now, int64(max(1, q.Max)))
 	if err != nil {
 		return nil, err
 	}
-	return sqlrow.SortFront(front, q), nil
+	return sqlstore.SortFront(front, q), nil
 }

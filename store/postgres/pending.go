@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -25,7 +25,7 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) (found []stor
 			from, slow := s.monitored.where()
 			statement, args = sqlDue, []any{int64(q.Limit), from, ints(slow)}
 		} else {
-			lanes := sqlrow.Services(q.Services)
+			lanes := sqlstore.Services(q.Services)
 			low, err := t.floors(ctx, lanes)
 			if err != nil {
 				return err
@@ -52,7 +52,7 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) (found []stor
 		})
 		found = make([]store.InFlight, 0, len(rows))
 		for i := range rows {
-			r, now := &rows[i], sqlrow.FromMicro(rows[i].clock)
+			r, now := &rows[i], sqlstore.FromMicro(rows[i].clock)
 			r.unpack()
 			if r.now.Monitored(now) { // due_at says so already; the rule has the last word
 				found = append(found, r.now.InFlight(r.ref(), r.budget(), now))
@@ -88,10 +88,10 @@ func (s *Store) Checked(ctx context.Context, due []store.Due) error {
 		var set []*stored
 		for i, d := range due {
 			r := bySeq[seqs[i]]
-			if r == nil || r.key() != d.Key || !r.now.Monitored(sqlrow.FromMicro(r.clock)) {
+			if r == nil || r.key() != d.Key || !r.now.Monitored(sqlstore.FromMicro(r.clock)) {
 				continue
 			}
-			r.now.NextCheck = sqlrow.FromMicro(r.clock).Add(d.In)
+			r.now.NextCheck = sqlstore.FromMicro(r.clock).Add(d.In)
 			set = append(set, r)
 		}
 		if len(set) == 0 {
@@ -99,8 +99,8 @@ func (s *Store) Checked(ctx context.Context, due []store.Due) error {
 		}
 		c := columns(set)
 		_, err = t.exec(ctx, sqlCheck, c.ints(seqOf), c.ints(wasOf),
-			c.ints(func(s *stored) int64 { return sqlrow.ToMicro(s.now.NextCheck) }),
-			c.ints(func(s *stored) int64 { return sqlrow.DueAt(s.now) }))
+			c.ints(func(s *stored) int64 { return sqlstore.ToMicro(s.now.NextCheck) }),
+			c.ints(func(s *stored) int64 { return sqlstore.DueAt(s.now) }))
 		return err
 	})
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -115,7 +115,7 @@ func (t *session) recordRead(ctx context.Context, outcomes []store.Outcome) ([]s
 	if err := t.loadAgain(ctx, outcomes, seqs, found); err != nil {
 		return nil, err
 	}
-	now := sqlrow.FromMicro(us)
+	now := sqlstore.FromMicro(us)
 	applied := make([]store.Applied, len(outcomes))
 	for i, o := range outcomes {
 		s := found[seqs[i]]

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -73,13 +73,13 @@ func (c *rowCols) outcomeDest() []any {
 func (c *rowCols) row() store.Row {
 	r := store.Row{
 		State: batch.State(c.state), Version: c.version, Attempt: int(c.attempt), Spent: int(c.spent), Failures: int(c.failures),
-		ClaimExpires: sqlrow.FromMicro(c.claimExpires), NotBefore: sqlrow.FromMicro(c.notBefore),
-		NextCheck: sqlrow.FromMicro(c.nextCheck), AskedAt: sqlrow.FromMicro(c.askedAt), LastPost: sqlrow.FromMicro(c.lastPost),
-		SettlesAt: sqlrow.FromMicro(c.settlesAt), FinalAt: sqlrow.FromMicro(c.final), DoubtAttempt: int(c.doubtAttempt),
-		DoubtSince: sqlrow.FromMicro(c.doubtSince), ResendUntil: sqlrow.FromMicro(c.resendUntil), Resends: int(c.resends),
+		ClaimExpires: sqlstore.FromMicro(c.claimExpires), NotBefore: sqlstore.FromMicro(c.notBefore),
+		NextCheck: sqlstore.FromMicro(c.nextCheck), AskedAt: sqlstore.FromMicro(c.askedAt), LastPost: sqlstore.FromMicro(c.lastPost),
+		SettlesAt: sqlstore.FromMicro(c.settlesAt), FinalAt: sqlstore.FromMicro(c.final), DoubtAttempt: int(c.doubtAttempt),
+		DoubtSince: sqlstore.FromMicro(c.doubtSince), ResendUntil: sqlstore.FromMicro(c.resendUntil), Resends: int(c.resends),
 		Refused: c.refused, Requeued: c.requeued, OrdersSettled: c.settled, Decision: c.decision,
 		ClaimedBy: c.claimedBy, AtEnd: c.atEnd, Quarantined: c.quarantined,
-		ClaimTTL: sqlrow.ClaimTTL(c.claimTTL, c.ttlAttempt, c.attempt), FirstClaimed: sqlrow.FromMicro(c.firstClaimed),
+		ClaimTTL: sqlstore.ClaimTTL(c.claimTTL, c.ttlAttempt, c.attempt), FirstClaimed: sqlstore.FromMicro(c.firstClaimed),
 		Rollbacks: int(c.rollbacks), SeenAttempt: int(c.seenAttempt), SeenEndpoint: c.seenEndpoint,
 	}
 	if c.kind.Valid {
@@ -151,7 +151,7 @@ func checkWaiting(r store.Row) error {
 
 func (s *stored) record() batch.Record {
 	r := s.now.Record(s.key())
-	r.Budget, r.DataChangeID, r.CreatedAt = s.budget(), s.dataChangeID, sqlrow.FromMicro(s.createdAt)
+	r.Budget, r.DataChangeID, r.CreatedAt = s.budget(), s.dataChangeID, sqlstore.FromMicro(s.createdAt)
 	return r
 }
 

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -17,12 +17,12 @@ func (s *Store) SettleableBatches(ctx context.Context, limit int) (found []store
 		if err != nil || len(batches) == 0 {
 			return err
 		}
-		orders, err := query(ctx, t, (*sqlrow.OrderCols).Dest, sqlBatchOrders,
+		orders, err := query(ctx, t, (*sqlstore.OrderCols).Dest, sqlBatchOrders,
 			textArray(len(batches), func(i int) string { return string(batches[i].ID) }))
 		if err != nil {
 			return err
 		}
-		of := make(map[batch.ID][]*sqlrow.OrderCols, len(batches))
+		of := make(map[batch.ID][]*sqlstore.OrderCols, len(batches))
 		for i := range orders {
 			id := batch.ID(orders[i].Batch)
 			of[id] = append(of[id], &orders[i])
@@ -90,16 +90,16 @@ func (t *session) settle(ctx context.Context, settled []store.Settlement, did []
 	if err != nil {
 		return err
 	}
-	orders, err := query(ctx, t, (*sqlrow.OrderCols).Dest, sqlLockBatchOrders,
+	orders, err := query(ctx, t, (*sqlstore.OrderCols).Dest, sqlLockBatchOrders,
 		textArray(len(ask), func(i int) string { return string(ask[i].Key.ID) }))
 	if err != nil {
 		return err
 	}
-	of := make(map[batch.ID]map[batch.OrderID]*sqlrow.OrderCols, len(ask))
+	of := make(map[batch.ID]map[batch.OrderID]*sqlstore.OrderCols, len(ask))
 	for i := range orders {
 		o := &orders[i]
 		if of[batch.ID(o.Batch)] == nil {
-			of[batch.ID(o.Batch)] = map[batch.OrderID]*sqlrow.OrderCols{}
+			of[batch.ID(o.Batch)] = map[batch.OrderID]*sqlstore.OrderCols{}
 		}
 		of[batch.ID(o.Batch)][batch.OrderID(o.ID)] = o
 	}
@@ -118,7 +118,7 @@ func (t *session) settle(ctx context.Context, settled []store.Settlement, did []
 		if err := st.Agrees(b.now.State); err != nil {
 			return err
 		}
-		rows, ok := verdicts(st, of[st.Batch.ID], sqlrow.FromMicro(us))
+		rows, ok := verdicts(st, of[st.Batch.ID], sqlstore.FromMicro(us))
 		if !ok {
 			continue
 		}
@@ -139,7 +139,7 @@ func (t *session) settle(ctx context.Context, settled []store.Settlement, did []
 }
 
 // verdicts returns the changes to all orders of a batch, or false.
-func verdicts(st store.Settlement, orders map[batch.OrderID]*sqlrow.OrderCols, now time.Time) ([]orderChange, bool) {
+func verdicts(st store.Settlement, orders map[batch.OrderID]*sqlstore.OrderCols, now time.Time) ([]orderChange, bool) {
 	if len(orders) != len(st.Orders) {
 		return nil, false
 	}

@@ -5,20 +5,20 @@ import (
 	"fmt"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
 // keepBatchAct adds to a batch's history.
 func (t *session) keepBatchAct(ctx context.Context, seq int64, a batch.Act) error {
-	return t.keep(ctx, sqlInsertBatchAct, append([]any{seq, seq}, sqlrow.BatchActArgs(a)...), sqlTrimBatchActs, []any{seq}, sqlrow.OldActs)
+	return t.keep(ctx, sqlInsertBatchAct, append([]any{seq, seq}, sqlstore.BatchActArgs(a)...), sqlTrimBatchActs, []any{seq}, sqlstore.OldActs)
 }
 
 // keepLaneAct adds to the history of a lane, or of everything.
 func (t *session) keepLaneAct(ctx context.Context, a batch.Act) error {
 	scope := []any{a.Scope.All, string(a.Scope.Service)}
-	args := append(append(append([]any{}, scope...), scope...), sqlrow.LaneActArgs(a)...)
-	return t.keep(ctx, sqlInsertLaneAct, args, sqlTrimLaneActs, scope, sqlrow.OldActs)
+	args := append(append(append([]any{}, scope...), scope...), sqlstore.LaneActArgs(a)...)
+	return t.keep(ctx, sqlInsertLaneAct, args, sqlTrimLaneActs, scope, sqlstore.OldActs)
 }
 
 // keep adds to a bounded list: insert returns the new position, and trim removes old positions
@@ -37,14 +37,14 @@ func (t *session) keep(ctx context.Context, insert string, args []any, trim stri
 
 // History is [store.Inspector].History.
 func (s *Store) History(ctx context.Context, key batch.Key) ([]batch.Act, error) {
-	var found []sqlrow.ActCols
+	var found []sqlstore.ActCols
 	err := s.inspect(ctx, "read a history", key, func(ctx context.Context, t *session, seq int64) error {
 		return t.sel(ctx, &found, sqlBatchActs, seq)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return sqlrow.BatchActs(found, key), nil
+	return sqlstore.BatchActs(found, key), nil
 }
 
 // inspect runs do with the number of a batch. The error wraps batch.ErrNotFound where there is
@@ -68,14 +68,14 @@ func (s *Store) LaneHistory(ctx context.Context, scope batch.Scope) ([]batch.Act
 	if err := scope.Validate(); err != nil {
 		return nil, wrap(op, err)
 	}
-	var found []sqlrow.ActCols
+	var found []sqlstore.ActCols
 	err := s.read(ctx, op, func(ctx context.Context, t *session) error {
 		return t.sel(ctx, &found, sqlLaneActs, scope.All, string(scope.Service))
 	})
 	if err != nil {
 		return nil, err
 	}
-	return sqlrow.LaneActs(found, scope), nil
+	return sqlstore.LaneActs(found, scope), nil
 }
 
 // pruneLaneActs removes old acts of operators on lanes.
@@ -92,7 +92,7 @@ func (s *Store) pruneLaneActs(ctx context.Context, q store.PruneQuery) (removed 
 				Service    string `db:"service_id"`
 				Position   int64  `db:"position"`
 			}
-			if err := t.sel(ctx, &rows, sqlOldLaneActs, sqlrow.ToMicro(now.Add(-q.OlderThan)), want); err != nil {
+			if err := t.sel(ctx, &rows, sqlOldLaneActs, sqlstore.ToMicro(now.Add(-q.OlderThan)), want); err != nil {
 				return err
 			}
 			for _, r := range rows {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -49,7 +49,7 @@ func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []store.Or
 }
 
 // dequeue makes the orders part of a batch that was just added.
-func (t *session) dequeue(ctx context.Context, b batch.Batch, refs []store.OrderRef, stored []*sqlrow.OrderCols) error {
+func (t *session) dequeue(ctx context.Context, b batch.Batch, refs []store.OrderRef, stored []*sqlstore.OrderCols) error {
 	if n, err := t.exec(ctx, sqlInsertUnsettled, idHash(b.ID), string(b.ID)); err != nil || n == 0 {
 		return errors.Join(errFencedIf(n == 0), err)
 	}
@@ -61,7 +61,7 @@ func (t *session) dequeue(ctx context.Context, b batch.Batch, refs []store.Order
 		if o == nil {
 			return errFenced
 		}
-		next, ok := o.Row().Dequeue(now, sqlrow.FromMicro(o.Deadline), refs[i].Version, b.ID, i)
+		next, ok := o.Row().Dequeue(now, sqlstore.FromMicro(o.Deadline), refs[i].Version, b.ID, i)
 		if !ok {
 			return errFenced
 		}
@@ -88,10 +88,10 @@ func done(err error) (bool, error) {
 }
 
 // ordersOf reads the orders of n ids, in the order of the ids; nil for an id without one.
-func (t *session) ordersOf(ctx context.Context, query string, n int, id func(i int) batch.OrderID) ([]*sqlrow.OrderCols, error) {
+func (t *session) ordersOf(ctx context.Context, query string, n int, id func(i int) batch.OrderID) ([]*sqlstore.OrderCols, error) {
 	var ids []batch.ID
 	for i := range n {
-		if sqlrow.CanStore("", string(id(i))) {
+		if sqlstore.CanStore("", string(id(i))) {
 			ids = append(ids, batch.ID(id(i)))
 		}
 	}
@@ -99,11 +99,11 @@ func (t *session) ordersOf(ctx context.Context, query string, n int, id func(i i
 	if err != nil {
 		return nil, err
 	}
-	byID := make(map[string]*sqlrow.OrderCols, len(found))
+	byID := make(map[string]*sqlstore.OrderCols, len(found))
 	for i := range found {
 		byID[found[i].ID] = &found[i]
 	}
-	list := make([]*sqlrow.OrderCols, n)
+	list := make([]*sqlstore.OrderCols, n)
 	for i := range n {
 		list[i] = byID[string(id(i))]
 	}
@@ -111,14 +111,14 @@ func (t *session) ordersOf(ctx context.Context, query string, n int, id func(i i
 }
 
 // saveOrder writes next as the row of an open order, to the table it belongs in.
-func (t *session) saveOrder(ctx context.Context, o *sqlrow.OrderCols, next store.OrderRow) error {
+func (t *session) saveOrder(ctx context.Context, o *sqlstore.OrderCols, next store.OrderRow) error {
 	args := append(make([]any, 0, 10), int64(next.State), next.Version, string(next.Batch), int64(next.Place), int64(next.Batches), next.Group, o.Seq)
 	var n int64
 	var err error
 	if next.State.Final() {
 		if n, err = t.exec(ctx, sqlDeleteOpenOrder, o.Seq, o.Version); err == nil && n == 1 {
 			kind, message := errorArgs(next.Error)
-			n, err = t.exec(ctx, sqlInsertOrderOutcome, append(args, sqlrow.ToMicro(next.FinalAt), kind, message)...)
+			n, err = t.exec(ctx, sqlInsertOrderOutcome, append(args, sqlstore.ToMicro(next.FinalAt), kind, message)...)
 		}
 	} else {
 		n, err = t.exec(ctx, sqlUpdateOrder, append(args, o.Version)...)
@@ -137,7 +137,7 @@ func (s *Store) SettleableBatches(ctx context.Context, limit int) (found []store
 			return err
 		}
 		for _, r := range batches {
-			var orders []sqlrow.OrderCols
+			var orders []sqlstore.OrderCols
 			if err := t.sel(ctx, &orders, sqlBatchOrders, string(r.ID)); err != nil {
 				return err
 			}
@@ -203,14 +203,14 @@ func (t *session) settle(ctx context.Context, st store.Settlement, now time.Time
 	if err := st.Agrees(b.now.State); err != nil {
 		return false, err
 	}
-	var orders []sqlrow.OrderCols
+	var orders []sqlstore.OrderCols
 	if err := t.sel(ctx, &orders, sqlBatchOrders, string(st.Batch.ID)); err != nil {
 		return false, err
 	}
 	if len(orders) != len(st.Orders) {
 		return false, nil
 	}
-	byID := make(map[batch.OrderID]*sqlrow.OrderCols, len(orders))
+	byID := make(map[batch.OrderID]*sqlstore.OrderCols, len(orders))
 	for i := range orders {
 		byID[batch.OrderID(orders[i].ID)] = &orders[i]
 	}
@@ -306,13 +306,13 @@ func (s *Store) ExpireOrders(ctx context.Context, limit int) (n int, err error) 
 		if err != nil {
 			return err
 		}
-		var expired []sqlrow.OrderCols
-		if err := t.sel(ctx, &expired, sqlExpired, sqlrow.ToMicro(now), limit); err != nil {
+		var expired []sqlstore.OrderCols
+		if err := t.sel(ctx, &expired, sqlExpired, sqlstore.ToMicro(now), limit); err != nil {
 			return err
 		}
 		for i := range expired {
 			o := &expired[i]
-			if next, ok := o.Row().Expire(now, sqlrow.FromMicro(o.Deadline)); ok {
+			if next, ok := o.Row().Expire(now, sqlstore.FromMicro(o.Deadline)); ok {
 				if err := t.saveOrder(ctx, o, next); err != nil {
 					return err
 				}

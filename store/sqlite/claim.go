@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -140,9 +140,9 @@ func (t *session) saveClaims(ctx context.Context, rows []*claimable, lane []stor
 
 func claimArgs(c *claimable, r store.Row) []any {
 	return []any{
-		int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), sqlrow.ToMicro(r.ClaimExpires), sqlrow.ToMicro(r.NextCheck),
-		int64(r.DoubtAttempt), sqlrow.ToMicro(r.DoubtSince), sqlrow.ToMicro(r.ResendUntil), int64(r.Resends), dueAt(r), r.ClaimedBy,
-		r.ClaimTTL.Microseconds(), int64(r.Attempt), sqlrow.ToMicro(r.FirstClaimed),
+		int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), sqlstore.ToMicro(r.ClaimExpires), sqlstore.ToMicro(r.NextCheck),
+		int64(r.DoubtAttempt), sqlstore.ToMicro(r.DoubtSince), sqlstore.ToMicro(r.ResendUntil), int64(r.Resends), dueAt(r), r.ClaimedBy,
+		r.ClaimTTL.Microseconds(), int64(r.Attempt), sqlstore.ToMicro(r.FirstClaimed),
 		c.Seq, c.now.Version,
 	}
 }

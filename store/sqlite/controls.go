@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -40,16 +40,16 @@ func (s *Store) Steer(ctx context.Context, st store.Steering) (next batch.Contro
 }
 
 func (t *session) control(ctx context.Context, scope batch.Scope) (batch.Control, error) {
-	var found []sqlrow.ControlCols
+	var found []sqlstore.ControlCols
 	err := t.sel(ctx, &found, sqlControl, scope.All, string(scope.Service))
-	return sqlrow.ControlOf(found, scope), err
+	return sqlstore.ControlOf(found, scope), err
 }
 
 // setControl writes a control. A control with nothing set is kept for its version, too, unless
 // it was never set.
 func (t *session) setControl(ctx context.Context, c batch.Control) (err error) {
 	if c.Set() || c.Version > 0 {
-		_, err = t.exec(ctx, sqlSetControl, sqlrow.ControlArgs(c)...)
+		_, err = t.exec(ctx, sqlSetControl, sqlstore.ControlArgs(c)...)
 	} else {
 		_, err = t.exec(ctx, sqlDeleteControl, c.All, string(c.Service))
 	}
@@ -92,7 +92,7 @@ func (s *Store) ControlsOf(ctx context.Context, q store.ControlsQuery) ([]batch.
 	if q.Start {
 		q.After = ""
 	}
-	var found []sqlrow.ControlCols
+	var found []sqlstore.ControlCols
 	err := s.read(ctx, "list controls", func(ctx context.Context, t *session) error {
 		return t.sel(ctx, &found, sqlControls, string(q.After), string(q.After), q.Start, q.Limit)
 	})

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -13,11 +13,11 @@ import (
 func (s *Store) Counts(ctx context.Context, q store.CountsQuery) ([]store.LaneCounts, error) {
 	q = q.Bounded()
 	var lanes []batch.ServiceID
-	var found []sqlrow.Count
+	var found []sqlstore.Count
 	err := s.read(ctx, "count open batches", func(ctx context.Context, t *session) (err error) {
 		switch {
 		case q.Service != nil:
-			lanes = sqlrow.Services([]batch.ServiceID{*q.Service})
+			lanes = sqlstore.Services([]batch.ServiceID{*q.Service})
 		case q.Start:
 			err = t.sel(ctx, &lanes, sqlAllLanesFirst, q.Limit)
 		default:
@@ -35,5 +35,5 @@ func (s *Store) Counts(ctx context.Context, q store.CountsQuery) ([]store.LaneCo
 	if err != nil {
 		return nil, err
 	}
-	return sqlrow.Counts(lanes, found, q.Service == nil), nil
+	return sqlstore.Counts(lanes, found, q.Service == nil), nil
 }

@@ -7,13 +7,13 @@ import (
 	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
 // Finals is [store.BatchStore].Finals.
 func (s *Store) Finals(ctx context.Context, keys []batch.Key) (final []batch.Record, missing []batch.Key, err error) {
-	ids, want := sqlrow.Want(keys)
+	ids, want := sqlstore.Want(keys)
 	err = s.read(ctx, "find final batches", func(ctx context.Context, t *session) error {
 		if err := ctx.Err(); err != nil {
 			return err

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -23,8 +23,8 @@ type streamCols struct {
 
 func (c streamCols) stream() store.Stream {
 	return store.Stream{
-		Holder: c.Holder, Epoch: c.Epoch, LeaseExpires: sqlrow.FromMicro(c.LeaseExpires),
-		Since: sqlrow.FromMicro(c.Since), Until: sqlrow.FromMicro(c.Until), Cursor: c.Cursor,
+		Holder: c.Holder, Epoch: c.Epoch, LeaseExpires: sqlstore.FromMicro(c.LeaseExpires),
+		Since: sqlstore.FromMicro(c.Since), Until: sqlstore.FromMicro(c.Until), Cursor: c.Cursor,
 	}
 }
 
@@ -43,8 +43,8 @@ func (t *session) changeStream(ctx context.Context, name string, rule func(store
 	if next, held = rule(was.stream(), now); !held {
 		return next, now, false, nil
 	}
-	_, err = t.exec(ctx, sqlSetStream, name, next.Holder, next.Epoch, sqlrow.ToMicro(next.LeaseExpires),
-		sqlrow.ToMicro(next.Since), sqlrow.ToMicro(next.Until), next.Cursor)
+	_, err = t.exec(ctx, sqlSetStream, name, next.Holder, next.Epoch, sqlstore.ToMicro(next.LeaseExpires),
+		sqlstore.ToMicro(next.Since), sqlstore.ToMicro(next.Until), next.Cursor)
 	return next, now, true, err
 }
 
@@ -85,7 +85,7 @@ func (s *Store) AppendStream(ctx context.Context, e batch.StreamEntry) (held boo
 			return err
 		}
 		for _, id := range e.IDs {
-			if _, err := t.exec(ctx, sqlInsertStreamID, e.Stream, id, sqlrow.ToMicro(now)); err != nil {
+			if _, err := t.exec(ctx, sqlInsertStreamID, e.Stream, id, sqlstore.ToMicro(now)); err != nil {
 				return err
 			}
 		}
@@ -128,14 +128,14 @@ func (s *Store) FindStream(ctx context.Context, stream string, ids []string) (fo
 					in = append(in, r.Text)
 					continue
 				}
-				seen := store.Stream{Since: sqlrow.FromMicro(r.Since), Until: sqlrow.FromMicro(r.Until), Cursor: r.Text}
+				seen := store.Stream{Since: sqlstore.FromMicro(r.Since), Until: sqlstore.FromMicro(r.Until), Cursor: r.Text}
 				if now = r.Now; i > 0 {
 					seen = span.And(seen)
 				}
 				span = seen
 			}
 		}
-		found = span.Found(sqlrow.FromMicro(now))
+		found = span.Found(sqlstore.FromMicro(now))
 		return nil
 	})
 	if err != nil {
@@ -162,7 +162,7 @@ func (s *Store) pruneStreams(ctx context.Context, q store.PruneQuery) (removed i
 			if err != nil {
 				return err
 			}
-			until := sqlrow.ToMicro(now.Add(-q.OlderThan))
+			until := sqlstore.ToMicro(now.Add(-q.OlderThan))
 			var rows []struct {
 				Stream string `db:"stream"`
 				ID     string `db:"id"`

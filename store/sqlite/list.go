@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -50,7 +50,7 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) (found []batch.Reco
 				return err
 			}
 		}
-		query, args, err := listSQL(q, sqlrow.ToMicro(now))
+		query, args, err := listSQL(q, sqlstore.ToMicro(now))
 		if err != nil {
 			return err
 		}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -92,7 +92,7 @@ func (t *session) moveToEnd(ctx context.Context, b *stored, now time.Time) error
 	if err := t.lasts(ctx, last, sqlLaneLasts, string(names)); err != nil {
 		return err
 	}
-	b.CreatedAt = max(sqlrow.ToMicro(now), last[service]+1)
+	b.CreatedAt = max(sqlstore.ToMicro(now), last[service]+1)
 	_, err = t.exec(ctx, sqlMoveToEnd, b.CreatedAt, b.Seq)
 	return err
 }

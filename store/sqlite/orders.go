@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -81,7 +81,7 @@ func (t *session) addOrders(ctx context.Context, orders []batch.Order, twins []b
 // addOrder stores an order that is not known, and reports whether it did.
 func (t *session) addOrder(ctx context.Context, o batch.Order, hash [sha256.Size]byte, at int64) (bool, error) {
 	var seq int64
-	deadline := sqlrow.ToMicro(o.Deadline)
+	deadline := sqlstore.ToMicro(o.Deadline)
 	err := t.get(ctx, &seq, sqlInsertOrder, string(o.ID), string(o.Party), at, o.Key, int64(o.Priority), o.Urgent, deadline, hash[:])
 	switch {
 	case noRows(err):
@@ -120,7 +120,7 @@ func (t *session) compareOrder(ctx context.Context, o batch.Order, hash [sha256.
 
 // FinalOrders is [store.OrderStore].FinalOrders.
 func (s *Store) FinalOrders(ctx context.Context, ids []batch.OrderID) (final []batch.OrderRecord, missing []batch.OrderID, err error) {
-	ask, want := sqlrow.WantOrders(ids)
+	ask, want := sqlstore.WantOrders(ids)
 	err = s.read(ctx, "find final orders", func(ctx context.Context, t *session) error {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -141,11 +141,11 @@ func (s *Store) FinalOrders(ctx context.Context, ids []batch.OrderID) (final []b
 	if err != nil {
 		return nil, nil, err
 	}
-	return final, sqlrow.MissingOrders(want), nil
+	return final, sqlstore.MissingOrders(want), nil
 }
 
 // orders reads the orders of these ids.
-func (t *session) orders(ctx context.Context, query string, ids []batch.ID) (found []sqlrow.OrderCols, err error) {
+func (t *session) orders(ctx context.Context, query string, ids []batch.ID) (found []sqlstore.OrderCols, err error) {
 	list, err := json.Marshal(ids)
 	if err != nil {
 		return nil, err
@@ -161,14 +161,14 @@ func (s *Store) ListOrders(ctx context.Context, q store.ListOrdersQuery) (found 
 	if err != nil {
 		return nil, "", err
 	}
-	var rows []sqlrow.OrderCols
+	var rows []sqlstore.OrderCols
 	err = s.read(ctx, "list orders", func(ctx context.Context, t *session) error { return t.sel(ctx, &rows, query, args...) })
 	if err != nil {
 		return nil, "", err
 	}
 	if len(rows) > q.Limit {
 		rows = rows[:q.Limit]
-		next = store.CursorAfter(sqlrow.FromMicro(rows[q.Limit-1].CreatedAt), rows[q.Limit-1].ID)
+		next = store.CursorAfter(sqlstore.FromMicro(rows[q.Limit-1].CreatedAt), rows[q.Limit-1].ID)
 	}
 	for i := range rows {
 		found = append(found, rows[i].Record())

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -38,7 +38,7 @@ func (s *Store) Parties(ctx context.Context, q store.PartiesQuery) (found []stor
 			}
 			l := store.PartyLoad{Party: batch.ServiceID(p), Orders: load.Orders, Bytes: load.Bytes, Urgent: load.Urgent, Split: load.Split}
 			if load.Oldest != 0 {
-				l.Oldest = now.Sub(sqlrow.FromMicro(load.Oldest))
+				l.Oldest = now.Sub(sqlstore.FromMicro(load.Oldest))
 			}
 			found = append(found, l)
 		}
@@ -52,7 +52,7 @@ func (s *Store) Parties(ctx context.Context, q store.PartiesQuery) (found []stor
 
 // NextOrders is [store.OrderEngine].NextOrders.
 func (s *Store) NextOrders(ctx context.Context, party batch.ServiceID, q store.NextQuery) (next []store.QueuedOrder, err error) {
-	if !sqlrow.CanStore(party) {
+	if !sqlstore.CanStore(party) {
 		return nil, nil
 	}
 	err = s.read(ctx, "find next orders", func(ctx context.Context, t *session) error {
@@ -64,11 +64,11 @@ func (s *Store) NextOrders(ctx context.Context, party batch.ServiceID, q store.N
 		if err != nil || len(seqs) == 0 {
 			return err
 		}
-		var rows []sqlrow.QueuedCols
+		var rows []sqlstore.QueuedCols
 		if err := t.sel(ctx, &rows, sqlQueued, jsonInts(seqs)); err != nil {
 			return err
 		}
-		next = sqlrow.Queued(rows) // without the orders that have moved on since
+		next = sqlstore.Queued(rows) // without the orders that have moved on since
 		return nil
 	})
 	if err != nil {
@@ -79,16 +79,16 @@ func (s *Store) NextOrders(ctx context.Context, party batch.ServiceID, q store.N
 
 // next are the numbers of the orders of the next batch.
 func (t *session) next(ctx context.Context, party batch.ServiceID, q store.NextQuery, now time.Time) ([]int64, error) {
-	var split []sqlrow.OrderCols
-	if err := t.sel(ctx, &split, sqlSplitOrders, string(party), sqlrow.ToMicro(now)); err != nil {
+	var split []sqlstore.OrderCols
+	if err := t.sel(ctx, &split, sqlSplitOrders, string(party), sqlstore.ToMicro(now)); err != nil {
 		return nil, err
 	}
 	if len(split) > 0 {
-		return sqlrow.FirstGroup(split), nil
+		return sqlstore.FirstGroup(split), nil
 	}
-	var front []sqlrow.FrontCols
-	if err := t.sel(ctx, &front, sqlNextOrders, string(party), sqlrow.ToMicro(now), max(1, q.Max)); err != nil {
+	var front []sqlstore.FrontCols
+	if err := t.sel(ctx, &front, sqlNextOrders, string(party), sqlstore.ToMicro(now), max(1, q.Max)); err != nil {
 		return nil, err
 	}
-	return sqlrow.SortFront(front, q), nil
+	return sqlstore.SortFront(front, q), nil
 }

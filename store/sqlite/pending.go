@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -48,7 +48,7 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 			return err
 		}
 		found, err = t.inFlight(ctx, q, now, func(seq int64, leased store.Row) error {
-			_, err := t.exec(ctx, sqlLease, sqlrow.ToMicro(leased.AskedAt), sqlrow.ToMicro(leased.NextCheck), dueAt(leased), seq)
+			_, err := t.exec(ctx, sqlLease, sqlstore.ToMicro(leased.AskedAt), sqlstore.ToMicro(leased.NextCheck), dueAt(leased), seq)
 			return err
 		})
 		return err
@@ -91,14 +91,14 @@ func (t *session) due(ctx context.Context, q store.PendingQuery, now time.Time) 
 		rows = append(rows, s)
 	}
 	if q.Services == nil {
-		err = t.each(ctx, read, sqlDue, sqlrow.ToMicro(now), q.Limit)
+		err = t.each(ctx, read, sqlDue, sqlstore.ToMicro(now), q.Limit)
 		return rows, err
 	}
-	names, err := json.Marshal(sqlrow.Services(q.Services))
+	names, err := json.Marshal(sqlstore.Services(q.Services))
 	if err != nil {
 		return nil, err
 	}
-	err = t.each(ctx, read, sqlOwned, string(names), int64(batch.Submitting), sqlrow.ToMicro(now), q.Limit)
+	err = t.each(ctx, read, sqlOwned, string(names), int64(batch.Submitting), sqlstore.ToMicro(now), q.Limit)
 	return rows, err
 }
 
@@ -131,7 +131,7 @@ func (s *Store) Checked(ctx context.Context, due []store.Due) error {
 				continue
 			}
 			r.now.NextCheck = now.Add(d.In)
-			if _, err := t.exec(ctx, sqlLease, sqlrow.ToMicro(r.now.AskedAt), sqlrow.ToMicro(r.now.NextCheck), dueAt(r.now), r.Seq); err != nil {
+			if _, err := t.exec(ctx, sqlLease, sqlstore.ToMicro(r.now.AskedAt), sqlstore.ToMicro(r.now.NextCheck), dueAt(r.now), r.Seq); err != nil {
 				return err
 			}
 		}

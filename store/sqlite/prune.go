@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -60,11 +60,11 @@ func (s *Store) pruneSome(ctx context.Context, q store.PruneQuery, limit int, pr
 			return err
 		}
 		var seqs []int64
-		if err := t.sel(ctx, &seqs, prunable, sqlrow.ToMicro(now.Add(-q.OlderThan)), limit); err != nil {
+		if err := t.sel(ctx, &seqs, prunable, sqlstore.ToMicro(now.Add(-q.OlderThan)), limit); err != nil {
 			return err
 		}
 		for _, seq := range seqs {
-			if err := remove(ctx, t, seq, sqlrow.ToMicro(now)); err != nil {
+			if err := remove(ctx, t, seq, sqlstore.ToMicro(now)); err != nil {
 				return err
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -74,12 +74,12 @@ type rowCols struct {
 func (c rowCols) row() store.Row {
 	r := store.Row{
 		State: batch.State(c.State), Version: c.Version, Attempt: c.Attempt, Spent: c.Spent, Failures: c.Failures,
-		ClaimExpires: sqlrow.FromMicro(c.ClaimExpires), NotBefore: sqlrow.FromMicro(c.NotBefore), NextCheck: sqlrow.FromMicro(c.NextCheck),
-		AskedAt: sqlrow.FromMicro(c.AskedAt), LastPost: sqlrow.FromMicro(c.LastPost), SettlesAt: sqlrow.FromMicro(c.SettlesAt),
-		FinalAt: sqlrow.FromMicro(c.FinalAt), DoubtAttempt: c.DoubtAttempt, DoubtSince: sqlrow.FromMicro(c.DoubtSince),
-		ResendUntil: sqlrow.FromMicro(c.ResendUntil), Resends: c.Resends, Refused: c.Refused, Requeued: c.Requeued, Decision: c.Decision,
+		ClaimExpires: sqlstore.FromMicro(c.ClaimExpires), NotBefore: sqlstore.FromMicro(c.NotBefore), NextCheck: sqlstore.FromMicro(c.NextCheck),
+		AskedAt: sqlstore.FromMicro(c.AskedAt), LastPost: sqlstore.FromMicro(c.LastPost), SettlesAt: sqlstore.FromMicro(c.SettlesAt),
+		FinalAt: sqlstore.FromMicro(c.FinalAt), DoubtAttempt: c.DoubtAttempt, DoubtSince: sqlstore.FromMicro(c.DoubtSince),
+		ResendUntil: sqlstore.FromMicro(c.ResendUntil), Resends: c.Resends, Refused: c.Refused, Requeued: c.Requeued, Decision: c.Decision,
 		OrdersSettled: c.Settled, ClaimedBy: c.ClaimedBy, AtEnd: c.AtEnd, Quarantined: c.Quarantined,
-		ClaimTTL: sqlrow.ClaimTTL(c.ClaimTTL, c.TTLAttempt, int64(c.Attempt)), FirstClaimed: sqlrow.FromMicro(c.FirstClaimed),
+		ClaimTTL: sqlstore.ClaimTTL(c.ClaimTTL, c.TTLAttempt, int64(c.Attempt)), FirstClaimed: sqlstore.FromMicro(c.FirstClaimed),
 		Rollbacks: c.Rollbacks, SeenAttempt: c.SeenAttempt, SeenEndpoint: c.SeenEndpoint,
 	}
 	if c.Error.Valid {
@@ -146,7 +146,7 @@ func nullText(c *cells) sql.NullString {
 
 // footprintOf reads the column of a footprint.
 func footprintOf(c *cells) batch.Footprint {
-	f, err := sqlrow.DecodeFootprint(c.blob())
+	f, err := sqlstore.DecodeFootprint(c.blob())
 	if err != nil && c.err == nil {
 		c.err = err
 	}
@@ -155,7 +155,7 @@ func footprintOf(c *cells) batch.Footprint {
 
 func (s *stored) record() batch.Record {
 	r := s.now.Record(s.key())
-	r.Budget, r.DataChangeID, r.CreatedAt = s.budget(), s.DataChangeID, sqlrow.FromMicro(s.CreatedAt)
+	r.Budget, r.DataChangeID, r.CreatedAt = s.budget(), s.DataChangeID, sqlstore.FromMicro(s.CreatedAt)
 	return r
 }
 
@@ -292,17 +292,17 @@ func (t *session) saveReceipts(ctx context.Context, s *stored, next store.Row) e
 func openArgs(r store.Row, receipts int) []any {
 	kind, message := errorArgs(r.Error)
 	return append(make([]any, 0, 33),
-		int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures), sqlrow.ToMicro(r.ClaimExpires),
-		sqlrow.ToMicro(r.NotBefore), sqlrow.ToMicro(r.NextCheck), sqlrow.ToMicro(r.AskedAt), sqlrow.ToMicro(r.LastPost), sqlrow.ToMicro(r.SettlesAt),
-		int64(r.DoubtAttempt), sqlrow.ToMicro(r.DoubtSince), sqlrow.ToMicro(r.ResendUntil), int64(r.Resends), r.Refused, r.Requeued,
+		int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures), sqlstore.ToMicro(r.ClaimExpires),
+		sqlstore.ToMicro(r.NotBefore), sqlstore.ToMicro(r.NextCheck), sqlstore.ToMicro(r.AskedAt), sqlstore.ToMicro(r.LastPost), sqlstore.ToMicro(r.SettlesAt),
+		int64(r.DoubtAttempt), sqlstore.ToMicro(r.DoubtSince), sqlstore.ToMicro(r.ResendUntil), int64(r.Resends), r.Refused, r.Requeued,
 		kind, message, r.Decision, int64(receipts), dueAt(r), r.ClaimedBy, r.AtEnd,
-		r.ClaimTTL.Microseconds(), int64(r.Attempt), sqlrow.ToMicro(r.FirstClaimed), int64(r.Rollbacks), int64(r.SeenAttempt), r.SeenEndpoint)
+		r.ClaimTTL.Microseconds(), int64(r.Attempt), sqlstore.ToMicro(r.FirstClaimed), int64(r.Rollbacks), int64(r.SeenAttempt), r.SeenEndpoint)
 }
 
 func finalArgs(seq int64, r store.Row, receipts int) []any {
 	kind, message := errorArgs(r.Error)
-	return []any{seq, int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures), sqlrow.ToMicro(r.AskedAt),
-		sqlrow.ToMicro(r.LastPost), sqlrow.ToMicro(r.SettlesAt), sqlrow.ToMicro(r.FinalAt), r.Requeued, kind, message, int64(receipts), r.OrdersSettled,
+	return []any{seq, int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures), sqlstore.ToMicro(r.AskedAt),
+		sqlstore.ToMicro(r.LastPost), sqlstore.ToMicro(r.SettlesAt), sqlstore.ToMicro(r.FinalAt), r.Requeued, kind, message, int64(receipts), r.OrdersSettled,
 		r.Quarantined}
 }
 
@@ -316,7 +316,7 @@ func errorArgs(e *batch.SubmissionError) (kind any, message string) {
 // dueAt is NULL for a row that is not the monitor's, so that the index of due rows holds no
 // others; and never before the end of a claim.
 func dueAt(r store.Row) any {
-	if at := sqlrow.DueAt(r); at != sqlrow.NeverDue {
+	if at := sqlstore.DueAt(r); at != sqlstore.NeverDue {
 		return at
 	}
 	return nil

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/jmoiron/sqlx"
 )
 
@@ -78,7 +78,7 @@ func (t *session) now(ctx context.Context) (time.Time, error) {
 	if err := t.get(ctx, &us, sqlNow); err != nil {
 		return time.Time{}, fmt.Errorf("read the clock: %w", err)
 	}
-	return sqlrow.FromMicro(us), nil
+	return sqlstore.FromMicro(us), nil
 }
 
 // write runs do in a transaction that holds the database's write lock from its beginning, so

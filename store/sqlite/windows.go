@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -129,7 +129,7 @@ func (t *session) readRest(ctx context.Context, parts map[int64]*claimable) erro
 func laneRows(found []*claimable) []store.LaneRow {
 	rows := make([]store.LaneRow, len(found))
 	for i, c := range found {
-		rows[i] = store.LaneRow{Ref: c.ref(), Created: sqlrow.FromMicro(c.CreatedAt), Row: c.now, Budget: c.budget(), Footprint: c.footprint}
+		rows[i] = store.LaneRow{Ref: c.ref(), Created: sqlstore.FromMicro(c.CreatedAt), Row: c.now, Budget: c.budget(), Footprint: c.footprint}
 	}
 	return rows
 }

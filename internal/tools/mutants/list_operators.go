@@ -59,11 +59,11 @@ var operatorsList = []mutant{
 	},
 	{
 		name: "fence: the PostgreSQL store steers all the same", file: "store/postgres/controls.go", pkg: "internal/integration", test: "TestStore/pgx$/fence/a_halt_that_nobody_saw_is_not_released",
-		old: "if next, act, changed, err = st.Apply(was, sqlrow.FromMicro(now));",
-		new: "st.Seen = was.Version\n\t\tif next, act, changed, err = st.Apply(was, sqlrow.FromMicro(now));",
+		old: "if next, act, changed, err = st.Apply(was, sqlstore.FromMicro(now));",
+		new: "st.Seen = was.Version\n\t\tif next, act, changed, err = st.Apply(was, sqlstore.FromMicro(now));",
 	},
 	{
-		name: "fence: what code of schema version 1 paused has the version from before", file: "internal/sqlrow/operator.go", pkg: "internal/sqlrow", test: "TestControlOfOldCode",
+		name: "fence: what code of schema version 1 paused has the version from before", file: "internal/sqlstore/operator.go", pkg: "internal/sqlstore", test: "TestControlOfOldCode",
 		old: "max(c.Version, c.PausedAt, c.HaltedAt)",
 		new: "c.Version",
 	},
