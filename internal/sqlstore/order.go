@@ -9,126 +9,127 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// OrderCols is a stored order as the tables have it: columns that a statement does not read
-// stay zero.
-type OrderCols struct {
-	Seq       int64  `db:"seq"`
-	ID        string `db:"order_id"`
-	Party     string `db:"party"`
-	CreatedAt int64  `db:"created_at"`
-	Key       string `db:"idempotency_key"`
-	Priority  int    `db:"priority"`
-	Urgent    bool   `db:"urgent"`
-	Deadline  int64  `db:"deadline"`
+// orderCols is a stored order as the tables have it: columns that a statement does not read stay
+// zero.
+type orderCols struct {
+	seq            int64
+	id, party      string
+	createdAt      int64
+	key            string
+	priority       int
+	urgent         bool
+	deadline       int64
+	state          int
+	version        int64
+	batch          string
+	place, batches int
+	group          string
 
-	State   int    `db:"state"`
-	Version int64  `db:"version"`
-	Batch   string `db:"batch"`
-	Place   int    `db:"place"`
-	Batches int    `db:"batches"`
-	Group   string `db:"split_group"`
-
-	FinalAt int64          `db:"final_at"`
-	Error   sql.NullString `db:"error"`
-	Message string         `db:"error_message"`
+	finalAt int64 // from here on of final orders
+	kind    sql.NullString
+	message string
 }
 
-// Dest takes the columns, in their order, up to the columns of final orders.
-func (c *OrderCols) Dest() []any {
+// dest takes the columns up to those of final orders.
+func (c *orderCols) dest() []any {
 	return []any{
-		&c.Seq, &c.ID, &c.Party, &c.CreatedAt, &c.Key, &c.Priority, &c.Urgent, &c.Deadline,
-		&c.State, &c.Version, &c.Batch, &c.Place, &c.Batches, &c.Group,
+		&c.seq, &c.id, &c.party, &c.createdAt, &c.key, &c.priority, &c.urgent, &c.deadline,
+		&c.state, &c.version, &c.batch, &c.place, &c.batches, &c.group,
 	}
 }
 
-// RecordDest takes all columns.
-func (c *OrderCols) RecordDest() []any { return append(c.Dest(), &c.FinalAt, &c.Error, &c.Message) }
+// recordDest takes all columns.
+func (c *orderCols) recordDest() []any { return append(c.dest(), &c.finalAt, &c.kind, &c.message) }
 
-// Order returns the constant part of the order, without its payload.
-func (c *OrderCols) Order() batch.Order {
+// order returns the constant part of the order, without its payload.
+func (c *orderCols) order() batch.Order {
 	return batch.Order{
-		ID: batch.OrderID(c.ID), Party: batch.ServiceID(c.Party), Key: c.Key, Priority: c.Priority, Urgent: c.Urgent,
-		Deadline: FromMicro(c.Deadline),
+		ID: batch.OrderID(c.id), Party: batch.ServiceID(c.party), Key: c.key, Priority: c.priority, Urgent: c.urgent,
+		Deadline: FromMicro(c.deadline),
 	}
 }
 
-// Row returns the part that changes.
-func (c *OrderCols) Row() store.OrderRow {
+// row returns the part that changes.
+func (c *orderCols) row() store.OrderRow {
 	r := store.OrderRow{
-		State: batch.OrderState(c.State), Version: c.Version, Batch: batch.ID(c.Batch), Place: c.Place, Batches: c.Batches,
-		Group: c.Group, FinalAt: FromMicro(c.FinalAt),
+		State: batch.OrderState(c.state), Version: c.version, Batch: batch.ID(c.batch), Place: c.place, Batches: c.batches,
+		Group: c.group, FinalAt: FromMicro(c.finalAt),
 	}
-	if c.Error.Valid {
-		r.Error = &batch.SubmissionError{Kind: batch.ErrorKind(c.Error.String), Message: c.Message}
+	if c.kind.Valid {
+		r.Error = &batch.SubmissionError{Kind: batch.ErrorKind(c.kind.String), Message: c.message}
 	}
 	return r
 }
 
-// Ref names the order at its present version.
-func (c *OrderCols) Ref() store.OrderRef {
-	return store.OrderRef{ID: batch.OrderID(c.ID), Version: c.Version}
+// ref names the order at its present version.
+func (c *orderCols) ref() store.OrderRef {
+	return store.OrderRef{ID: batch.OrderID(c.id), Version: c.version}
 }
 
-// Record is the application's view.
-func (c *OrderCols) Record() batch.OrderRecord {
-	return c.Row().Record(c.Order(), FromMicro(c.CreatedAt))
+// record is the application's view.
+func (c *orderCols) record() batch.OrderRecord {
+	return c.row().Record(c.order(), FromMicro(c.createdAt))
 }
 
-// SortFront sorts the front of a queue, and cuts it to one batch.
-func SortFront(front []FrontCols, q store.NextQuery) (seqs []int64) {
-	slices.SortFunc(front, func(a, b FrontCols) int { return a.before(&b.OrderCols) })
+// sortFront sorts the front of a queue, and cuts it to one batch.
+func sortFront(front []frontCols, q store.NextQuery) (seqs []int64) {
+	slices.SortFunc(front, func(a, b frontCols) int { return a.before(&b.orderCols) })
 	sizes := make([]int, len(front))
 	for i := range front {
-		sizes[i], seqs = front[i].Size, append(seqs, front[i].Seq)
+		sizes[i], seqs = front[i].size, append(seqs, front[i].seq)
 	}
 	return seqs[:q.Cut(sizes)]
 }
 
-// FrontCols is an order in a queue, with the size of its payload.
-type FrontCols struct {
-	OrderCols
-	Size int `db:"size"`
+// frontCols is an order in a queue, with the size of its payload.
+type frontCols struct {
+	orderCols
+	size int
 }
+
+func (c *frontCols) dest() []any { return []any{&c.seq, &c.size, &c.priority, &c.createdAt, &c.id} }
 
 // before is the order of a queue.
-func (c *OrderCols) before(o *OrderCols) int {
-	return cmp.Or(cmp.Compare(o.Priority, c.Priority), cmp.Compare(c.CreatedAt, o.CreatedAt), cmp.Compare(c.ID, o.ID))
+func (c *orderCols) before(o *orderCols) int {
+	return cmp.Or(cmp.Compare(o.priority, c.priority), cmp.Compare(c.createdAt, o.createdAt), cmp.Compare(c.id, o.id))
 }
 
-// FirstGroup returns the numbers of the orders of the first split group; split are the orders
+// firstGroup returns the numbers of the orders of the first split group; split are the orders
 // of all groups.
-func FirstGroup(split []OrderCols) (seqs []int64) {
+func firstGroup(split []orderCols) (seqs []int64) {
 	if len(split) == 0 {
 		return nil
 	}
-	first := slices.MinFunc(split, func(a, b OrderCols) int { return a.before(&b) })
+	first := slices.MinFunc(split, func(a, b orderCols) int { return a.before(&b) })
 	for i := range split {
-		if split[i].Group == first.Group {
-			seqs = append(seqs, split[i].Seq)
+		if split[i].group == first.group {
+			seqs = append(seqs, split[i].seq)
 		}
 	}
 	return seqs
 }
 
-// QueuedCols is an order with its payload.
-type QueuedCols struct {
-	OrderCols
-	Payload []byte `db:"payload"`
+// queuedCols is an order with its payload.
+type queuedCols struct {
+	orderCols
+	payload []byte
 }
 
-// Queued returns these orders in the order of their queue.
-func Queued(rows []QueuedCols) []store.QueuedOrder {
-	slices.SortFunc(rows, func(a, b QueuedCols) int { return a.before(&b.OrderCols) })
+func (c *queuedCols) dest() []any { return append(c.orderCols.dest(), &c.payload) }
+
+// queued returns these orders in the order of their queue.
+func queued(rows []queuedCols) []store.QueuedOrder {
+	slices.SortFunc(rows, func(a, b queuedCols) int { return a.before(&b.orderCols) })
 	found := make([]store.QueuedOrder, len(rows))
 	for i := range rows {
-		found[i] = store.QueuedOrder{Order: rows[i].Order(), Version: rows[i].Version, Group: rows[i].Group}
-		found[i].Payload = rows[i].Payload
+		found[i] = store.QueuedOrder{Order: rows[i].order(), Version: rows[i].version, Group: rows[i].group}
+		found[i].Payload = rows[i].payload
 	}
 	return found
 }
 
-// WantOrders sorts the ids of a call: it returns the ids that can be stored, each once.
-func WantOrders(ids []batch.OrderID) ([]batch.ID, Wanted) {
+// wantOrders sorts the ids of a call: it returns the ids that can be stored, each once.
+func wantOrders(ids []batch.OrderID) ([]batch.ID, Wanted) {
 	keys := make([]batch.Key, len(ids))
 	for i, id := range ids {
 		keys[i].ID = batch.ID(id)
@@ -136,8 +137,8 @@ func WantOrders(ids []batch.OrderID) ([]batch.ID, Wanted) {
 	return Want(keys)
 }
 
-// MissingOrders returns the ids in w that were not taken.
-func MissingOrders(w Wanted) (missing []batch.OrderID) {
+// missingOrders returns the ids in w that were not taken.
+func missingOrders(w Wanted) (missing []batch.OrderID) {
 	for _, k := range w.Missing() {
 		missing = append(missing, batch.OrderID(k.ID))
 	}

@@ -67,18 +67,6 @@ func TestServices(t *testing.T) {
 	assert.Equal(t, []batch.ServiceID{"s", ""}, sqlstore.Services([]batch.ServiceID{"s", "\xff", "", "s", "\x00"}))
 }
 
-func TestCounts(t *testing.T) {
-	lanes := []batch.ServiceID{"b", "a", "empty"}
-	found := []sqlstore.Count{{Service: "a", N: 3}, {Service: "b", State: int64(batch.Pending), N: 2}, {Service: "b"}}
-	want := []store.LaneCounts{
-		{Service: "b", Attempted: map[batch.State]int{batch.Pending: 2}},
-		{Service: "a", Attempted: map[batch.State]int{}, Waiting: 3},
-		{Service: "empty", Attempted: map[batch.State]int{}},
-	}
-	assert.Equal(t, want, sqlstore.Counts(lanes, found, true))
-	assert.Equal(t, want[:2], sqlstore.Counts(lanes, found, false))
-}
-
 // The hashes in databases were computed so: it cannot change.
 func TestIDHash(t *testing.T) {
 	assert.Equal(t, "ba7816bf8f01cfea414140de5dae2223", fmt.Sprintf("%x", sqlstore.IDHash("abc")))

@@ -24,11 +24,11 @@ func (t *session) keepLaneAct(ctx context.Context, a batch.Act) error {
 // keepAct adds to a list of acts: insert returns the new position, and trim removes old
 // positions up to a given one.
 func (t *session) keepAct(ctx context.Context, insert, trim string, of, act []any) error {
-	newest, _, err := get[int64](ctx, t, insert, append(slices.Clip(of), act...)...)
+	newest, _, err := sqlstore.Get[int64](ctx, t, insert, append(slices.Clip(of), act...)...)
 	if err != nil || sqlstore.OldActs(newest) <= 0 {
 		return err
 	}
-	_, err = t.exec(ctx, trim, append(slices.Clip(of), sqlstore.OldActs(newest))...)
+	_, err = t.Exec(ctx, trim, append(slices.Clip(of), sqlstore.OldActs(newest))...)
 	return err
 }
 
@@ -45,14 +45,14 @@ func (s *Store) History(ctx context.Context, key batch.Key) ([]batch.Act, error)
 // batch.ErrNotFound where there is no such batch.
 func inspect[T any](ctx context.Context, s *Store, op string, key batch.Key, dest func(*T) []any, statement string) (found []T, err error) {
 	err = s.tx(ctx, op, func(ctx context.Context, t *session) error {
-		seqs, err := t.seqs(ctx, 1, func(int) store.Ref { return store.Ref{Key: key} })
+		seqs, err := sqlstore.Seqs(ctx, t, 1, func(int) store.Ref { return store.Ref{Key: key} })
 		if err != nil {
 			return err
 		}
 		if seqs[0] == 0 {
 			return fmt.Errorf("%w: %s", batch.ErrNotFound, key)
 		}
-		found, err = query(ctx, t, dest, statement, seqs[0])
+		found, err = sqlstore.Query(ctx, t, dest, statement, seqs[0])
 		return err
 	})
 	return found, err
@@ -65,7 +65,7 @@ func (s *Store) LaneHistory(ctx context.Context, scope batch.Scope) (acts []batc
 		return nil, wrap(op, err)
 	}
 	err = s.tx(ctx, op, func(ctx context.Context, t *session) error {
-		found, err := query(ctx, t, (*sqlstore.ActCols).LaneDest, sqlLaneActs, scope.All, string(scope.Service))
+		found, err := sqlstore.Query(ctx, t, (*sqlstore.ActCols).LaneDest, sqlLaneActs, scope.All, string(scope.Service))
 		acts = sqlstore.LaneActs(found, scope)
 		return err
 	})
@@ -77,6 +77,6 @@ func (s *Store) LaneHistory(ctx context.Context, scope batch.Scope) (acts []batc
 
 // pruneLaneActs removes old acts of operators on lanes.
 func (t *session) pruneLaneActs(ctx context.Context, q store.PruneQuery, now int64, limit int) (int, error) {
-	n, err := t.exec(ctx, sqlPruneLaneActs, now-int64(q.OlderThan/time.Microsecond), int64(limit))
+	n, err := t.Exec(ctx, sqlPruneLaneActs, now-int64(q.OlderThan/time.Microsecond), int64(limit))
 	return int(n), err
 }

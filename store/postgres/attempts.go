@@ -26,7 +26,7 @@ func (t *session) report(ctx context.Context, outcomes []store.Outcome, applied 
 			continue
 		}
 		if now.IsZero() {
-			us, err := t.now(ctx)
+			us, err := sqlstore.Now(ctx, t)
 			if err != nil {
 				return err
 			}
@@ -54,7 +54,7 @@ func (t *session) report(ctx context.Context, outcomes []store.Outcome, applied 
 		return textArray(len(list), func(i int) string { return at(&list[i]) })
 	}
 	type position struct{ seq, newest int64 }
-	positions, err := query(ctx, t, func(p *position) []any { return []any{&p.seq, &p.newest} }, sqlInsertAttempts,
+	positions, err := sqlstore.Query(ctx, t, func(p *position) []any { return []any{&p.seq, &p.newest} }, sqlInsertAttempts,
 		ints(func(k *kept) int64 { return k.seq }), ints(func(k *kept) int64 { return k.n }),
 		ints(func(k *kept) int64 { return k.Attempt }), ints(func(k *kept) int64 { return k.At }),
 		texts(func(k *kept) string { return k.Kind }), ints(func(k *kept) int64 { return k.StatusCode }),
@@ -73,7 +73,7 @@ func (t *session) report(ctx context.Context, outcomes []store.Outcome, applied 
 	if len(seqs) == 0 {
 		return nil
 	}
-	_, err = t.exec(ctx, sqlTrimAttempts, intArray(len(seqs), func(i int) int64 { return seqs[i] }),
+	_, err = t.Exec(ctx, sqlTrimAttempts, intArray(len(seqs), func(i int) int64 { return seqs[i] }),
 		intArray(len(old), func(i int) int64 { return old[i] }))
 	return err
 }

@@ -62,7 +62,7 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 		}
 	}
 	lanes, left := distinct(q.Lanes), q.Limit
-	var changed []*stored
+	var changed []*sqlstore.Stored
 	for len(lanes) > 0 && left > 0 {
 		some := lanes[:min(len(lanes), together(q, left))]
 		lanes = lanes[len(some):]
@@ -116,12 +116,12 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 				}
 				plan := store.PlanLane(w.service, w.lane, now, q, left, choose)
 				for i, s := range w.rows {
-					switch s.now = w.lane[i].Row; {
-					case s.now.Version == s.was.Version:
+					switch s.Now = w.lane[i].Row; {
+					case s.Now.Version == s.Was.Version:
 					case s.taken(now, q):
 						first = append(first, s)
 					default:
-						changed = append(changed, s)
+						changed = append(changed, &s.Stored)
 					}
 				}
 				left -= plan.Claims
@@ -143,7 +143,7 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 	if err := t.planAnew(ctx); err != nil {
 		return out, nil, err
 	}
-	return out, nil, t.save(ctx, changed)
+	return out, nil, t.Save(ctx, changed)
 }
 
 // together is how many lanes are locked, and looked up, at once: not many more than the limit
@@ -231,8 +231,8 @@ func (t *session) attempted(ctx context.Context, statement string, locked []held
 		lanes[l.service].ranges = l.ranges
 	}
 	names, low, high, _ := rangeArrays(windows)
-	open, err := query(ctx, t, func(s *stored) []any {
-		return slices.Concat(s.batchCols.dest(), []any{&s.encodedFootprint, &s.closed}, s.rowCols.dest())
+	open, err := sqlstore.Query(ctx, t, func(s *stored) []any {
+		return slices.Concat(s.BatchCols.Dest(), []any{&s.footprint, &s.closed}, s.RowCols.Dest())
 	}, statement, names, low, high)
 	if err != nil {
 		return nil, err
@@ -240,12 +240,12 @@ func (t *session) attempted(ctx context.Context, statement string, locked []held
 	for i := range open {
 		s := &open[i]
 		s.unpack()
-		w := lanes[s.key().Service]
-		w.attemptedKeys, w.closed = append(w.attemptedKeys, s.createdAt), s.closed
+		w := lanes[s.Key().Service]
+		w.attemptedKeys, w.closed = append(w.attemptedKeys, s.CreatedAt), s.closed
 		if s.closed {
 			continue
 		}
-		if s.now.Attempted() {
+		if s.Now.Attempted() {
 			w.rows = append(w.rows, s)
 		} else {
 			w.atEnd = append(w.atEnd, s)
@@ -280,8 +280,8 @@ func (t *session) waiting(ctx context.Context, statement string, windows []*wind
 		return nil
 	}
 	names, low, high, want := rangeArrays(ask)
-	queued, err := queryMany(ctx, t, min(total, 1000), func(s *stored) []any {
-		return append(s.batchCols.dest(), &s.encodedFootprint, &s.closed, &s.version, &s.requeued, &s.place)
+	queued, err := sqlstore.QueryMany(ctx, t, min(total, 1000), func(s *stored) []any {
+		return append(s.BatchCols.Dest(), &s.footprint, &s.closed, &s.Version, &s.Requeued, &s.place)
 	}, statement, names, low, high, want)
 	if err != nil {
 		return err
@@ -289,8 +289,8 @@ func (t *session) waiting(ctx context.Context, statement string, windows []*wind
 	for i := range queued {
 		s := &queued[i]
 		s.unpackWaiting()
-		w := lanes[s.key().Service]
-		if w.waitingKeys = append(w.waitingKeys, s.createdAt); s.closed {
+		w := lanes[s.Key().Service]
+		if w.waitingKeys = append(w.waitingKeys, s.CreatedAt); s.closed {
 			continue
 		}
 		w.atEnd = append(w.atEnd, s)
@@ -329,7 +329,7 @@ func rangeArrays(windows []*window) (names, low, high, want any) {
 func inOrder(rows []*stored) {
 	if len(rows) > 1 {
 		slices.SortFunc(rows, func(a, b *stored) int {
-			return cmp.Or(cmp.Compare(a.createdAt, b.createdAt), cmp.Compare(a.headerSignature, b.headerSignature))
+			return cmp.Or(cmp.Compare(a.CreatedAt, b.CreatedAt), cmp.Compare(a.HeaderSignature, b.HeaderSignature))
 		})
 	}
 }
@@ -338,18 +338,18 @@ func inOrder(rows []*stored) {
 func (w *window) show(rows []*stored) error {
 	w.lane = slices.Grow(w.lane, len(rows))
 	for _, s := range rows {
-		footprint, err := sqlstore.DecodeFootprint(s.encodedFootprint)
+		footprint, err := sqlstore.DecodeFootprint(s.footprint)
 		if err != nil {
-			return fmt.Errorf("batch %s: %w", s.key(), err)
+			return fmt.Errorf("batch %s: %w", s.Key(), err)
 		}
-		w.lane = append(w.lane, store.LaneRow{Ref: s.ref(), Created: sqlstore.FromMicro(s.createdAt), Row: s.now, Budget: s.budget(), Footprint: footprint})
+		w.lane = append(w.lane, store.LaneRow{Ref: s.Ref(), Created: sqlstore.FromMicro(s.CreatedAt), Row: s.Now, Budget: s.Budget(), Footprint: footprint})
 	}
 	return nil
 }
 
 // taken reports whether a row is claimed for the first time, so that sqlTake writes it.
 func (s *stored) taken(now time.Time, q store.ClaimQuery) bool {
-	w, n, expires := s.was, s.now, now.Add(q.TTL)
+	w, n, expires := s.Was, s.Now, now.Add(q.TTL)
 	return placeOf(w) == inWaiting && s.place != "" && n.State == batch.Submitting && n.Version == w.Version+1+int64(q.Salt) && n.Attempt == 1 &&
 		n.Failures == 0 && n.ClaimExpires.Equal(expires) && n.NextCheck.Equal(expires) && n.NotBefore.IsZero() && n.AskedAt.IsZero() &&
 		n.LastPost.IsZero() && n.SettlesAt.IsZero() && n.FinalAt.IsZero() && n.DoubtAttempt == 1 && n.DoubtSince.Equal(now) &&
@@ -363,19 +363,22 @@ func (t *session) take(ctx context.Context, payloads map[int64][]byte, rows []*s
 	if len(rows) == 0 {
 		return payloads, nil
 	}
-	slices.SortFunc(rows, func(a, b *stored) int { return cmp.Compare(a.seq, b.seq) })
-	c := columns(rows)
+	slices.SortFunc(rows, func(a, b *stored) int { return cmp.Compare(a.Seq, b.Seq) })
+	c := make(columns, len(rows))
+	for i, s := range rows {
+		c[i] = &s.Stored
+	}
 	type loaded struct {
 		seq     int64
 		payload []byte
 	}
-	found, err := queryMany(ctx, t, len(rows), func(l *loaded) []any { return []any{&l.seq, &l.payload} }, sqlTake,
+	found, err := sqlstore.QueryMany(ctx, t, len(rows), func(l *loaded) []any { return []any{&l.seq, &l.payload} }, sqlTake,
 		textArray(len(rows), func(i int) string { return rows[i].place }), c.ints(seqOf), c.ints(wasOf),
-		c.ints(func(s *stored) int64 { return int64(s.now.Spent) }),
-		c.ints(func(s *stored) int64 { return sqlstore.ToMicro(s.now.ResendUntil) }),
+		c.ints(func(s *sqlstore.Stored) int64 { return int64(s.Now.Spent) }),
+		c.ints(func(s *sqlstore.Stored) int64 { return sqlstore.ToMicro(s.Now.ResendUntil) }),
 		int64(batch.Submitting), sqlstore.ToMicro(now.Add(q.TTL)), sqlstore.ToMicro(now), q.Instance, q.TTL.Microseconds(), int64(q.Salt))
 	if err == nil && len(found) != len(rows) {
-		err = fmt.Errorf("%w: %d rows claimed, want %d", errMoved, len(found), len(rows))
+		err = fmt.Errorf("%w: %d rows claimed, want %d", sqlstore.ErrMoved, len(found), len(rows))
 	}
 	if err != nil {
 		return nil, err

@@ -22,7 +22,7 @@ func (s *Store) Steer(ctx context.Context, st store.Steering) (next batch.Contro
 		if err != nil {
 			return err
 		}
-		now, err := t.now(ctx)
+		now, err := sqlstore.Now(ctx, t)
 		if err != nil {
 			return err
 		}
@@ -43,12 +43,12 @@ func (s *Store) Steer(ctx context.Context, st store.Steering) (next batch.Contro
 
 // lockControl reads a control and locks it until the transaction ends.
 func (t *session) lockControl(ctx context.Context, scope batch.Scope) (batch.Control, error) {
-	if _, err := t.exec(ctx, sqlNewControl, scope.All, string(scope.Service)); err != nil {
+	if _, err := t.Exec(ctx, sqlNewControl, scope.All, string(scope.Service)); err != nil {
 		return batch.Control{}, err
 	}
-	found, err := query(ctx, t, (*sqlstore.ControlCols).Dest, sqlLockControl, scope.All, string(scope.Service))
+	found, err := sqlstore.Query(ctx, t, (*sqlstore.ControlCols).Dest, sqlLockControl, scope.All, string(scope.Service))
 	if err == nil && len(found) == 0 { // it was there, and has been removed since
-		err = fmt.Errorf("%w: the control of %s", errMoved, scope)
+		err = fmt.Errorf("%w: the control of %s", sqlstore.ErrMoved, scope)
 	}
 	return sqlstore.ControlOf(found, scope), err
 }
@@ -57,16 +57,16 @@ func (t *session) lockControl(ctx context.Context, scope batch.Scope) (batch.Con
 // unless it was never set.
 func (t *session) setControl(ctx context.Context, c batch.Control) (err error) {
 	if c.Set() || c.Version > 0 {
-		_, err = t.exec(ctx, sqlSetControl, sqlstore.ControlArgs(c)...)
+		_, err = t.Exec(ctx, sqlSetControl, sqlstore.ControlArgs(c)...)
 	} else {
-		_, err = t.exec(ctx, sqlDeleteControl, c.All, string(c.Service))
+		_, err = t.Exec(ctx, sqlDeleteControl, c.All, string(c.Service))
 	}
 	return err
 }
 
 // enforce carries out halts, and the lanes' policies about batches that ended badly: the rows
 // are locked and not saved yet. Other outcomes cost nothing here.
-func (t *session) enforce(ctx context.Context, outcomes []store.Outcome, applied []store.Applied, found map[int64]*stored, now time.Time) error {
+func (t *session) enforce(ctx context.Context, outcomes []store.Outcome, applied []store.Applied, found map[int64]*sqlstore.Stored, now time.Time) error {
 	var ended []batch.ServiceID
 	for i := range applied {
 		if applied[i].Governs() {
@@ -76,7 +76,7 @@ func (t *session) enforce(ctx context.Context, outcomes []store.Outcome, applied
 	if len(ended) == 0 {
 		return nil
 	}
-	rows, err := query(ctx, t, (*sqlstore.ControlCols).Dest, sqlControlsOf, texts(distinct(ended)))
+	rows, err := sqlstore.Query(ctx, t, (*sqlstore.ControlCols).Dest, sqlControlsOf, texts(distinct(ended)))
 	if err != nil {
 		return err
 	}
@@ -94,21 +94,21 @@ func (t *session) enforce(ctx context.Context, outcomes []store.Outcome, applied
 			!slices.ContainsFunc(halted, func(h store.Applied) bool { return h.Key.Service == service }) {
 			halted = append(halted, a)
 		}
-		if s := found[a.Ref.Row]; s.now.Version == a.Row.Version { // else it was committed after all
-			s.now.Quarantined = a.Row.Quarantined
+		if s := found[a.Ref.Row]; s.Now.Version == a.Row.Version { // else it was committed after all
+			s.Now.Quarantined = a.Row.Quarantined
 		}
 		applied[i] = a
 	}
 	for i := range applied { // a fenced outcome reports the present row
-		if s := found[applied[i].Ref.Row]; s != nil && applied[i].Row.Version == s.now.Version {
-			applied[i].Row.Quarantined = s.now.Quarantined
+		if s := found[applied[i].Ref.Row]; s != nil && applied[i].Row.Version == s.Now.Version {
+			applied[i].Row.Quarantined = s.Now.Quarantined
 		}
 	}
 	if len(halted) == 0 {
 		return nil
 	}
 	n := len(halted)
-	_, err = t.exec(ctx, sqlHalt, textArray(n, func(i int) string { return string(halted[i].Key.Service) }),
+	_, err = t.Exec(ctx, sqlHalt, textArray(n, func(i int) string { return string(halted[i].Key.Service) }),
 		intArray(n, func(int) int64 { return sqlstore.ToMicro(now) }), textArray(n, func(i int) string { return string(halted[i].Key.ID) }),
 		textArray(n, func(i int) string { return controls[halted[i].Key.Service].HaltReason }))
 	return err
@@ -128,7 +128,7 @@ func (s *Store) Control(ctx context.Context, scope batch.Scope) (c batch.Control
 }
 
 func (t *session) control(ctx context.Context, scope batch.Scope) (batch.Control, error) {
-	found, err := query(ctx, t, (*sqlstore.ControlCols).Dest, sqlControl, scope.All, string(scope.Service))
+	found, err := sqlstore.Query(ctx, t, (*sqlstore.ControlCols).Dest, sqlControl, scope.All, string(scope.Service))
 	return sqlstore.ControlOf(found, scope), err
 }
 
@@ -139,7 +139,7 @@ func (s *Store) ControlsOf(ctx context.Context, q store.ControlsQuery) (controls
 		q.After = ""
 	}
 	err = s.tx(ctx, "list controls", func(ctx context.Context, t *session) error {
-		found, err := query(ctx, t, (*sqlstore.ControlCols).Dest, sqlControls, string(q.After), q.Start, int64(q.Limit))
+		found, err := sqlstore.Query(ctx, t, (*sqlstore.ControlCols).Dest, sqlControls, string(q.After), q.Start, int64(q.Limit))
 		controls = make([]batch.Control, len(found))
 		for i := range found {
 			controls[i] = found[i].Control()

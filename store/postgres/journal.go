@@ -34,22 +34,22 @@ func (c *streamCols) stream() store.Stream {
 func (t *session) changeStream(ctx context.Context, name string, create bool, rule func(store.Stream, time.Time) (store.Stream, bool)) (
 	next store.Stream, now int64, held bool, err error,
 ) {
-	was, err := query(ctx, t, (*streamCols).dest, sqlStream, name)
+	was, err := sqlstore.Query(ctx, t, (*streamCols).dest, sqlStream, name)
 	if err == nil && len(was) == 0 && create {
-		if _, err = t.exec(ctx, sqlNewStream, name); err == nil {
-			was, err = query(ctx, t, (*streamCols).dest, sqlStream, name)
+		if _, err = t.Exec(ctx, sqlNewStream, name); err == nil {
+			was, err = sqlstore.Query(ctx, t, (*streamCols).dest, sqlStream, name)
 		}
 	}
 	if err != nil || len(was) == 0 {
 		return next, 0, false, err
 	}
-	if now, err = t.now(ctx); err != nil {
+	if now, err = sqlstore.Now(ctx, t); err != nil {
 		return next, 0, false, err
 	}
 	if next, held = rule(was[0].stream(), sqlstore.FromMicro(now)); !held {
 		return next, now, false, nil
 	}
-	_, err = t.exec(ctx, sqlSetStream, name, next.Holder, next.Epoch, sqlstore.ToMicro(next.LeaseExpires),
+	_, err = t.Exec(ctx, sqlSetStream, name, next.Holder, next.Epoch, sqlstore.ToMicro(next.LeaseExpires),
 		sqlstore.ToMicro(next.Since), sqlstore.ToMicro(next.Until), next.Cursor)
 	return next, now, true, err
 }
@@ -86,7 +86,7 @@ func (s *Store) AppendStream(ctx context.Context, e batch.StreamEntry) (held boo
 		if held = ok; err != nil || !ok || len(e.IDs) == 0 {
 			return err
 		}
-		_, err = t.exec(ctx, sqlInsertStreamIDs, e.Stream, texts(e.IDs), now)
+		_, err = t.Exec(ctx, sqlInsertStreamIDs, e.Stream, texts(e.IDs), now)
 		return err
 	})
 	return held && err == nil, err
@@ -112,7 +112,7 @@ func (s *Store) FindStream(ctx context.Context, stream string, ids []string) (fo
 		var span store.Stream
 		var now int64
 		for i, some := range chunks(store.StreamIDs(ids)) {
-			rows, err := query(ctx, t, func(r *streamRow) []any {
+			rows, err := sqlstore.Query(ctx, t, func(r *streamRow) []any {
 				return []any{&r.id, &r.text, &r.since, &r.until, &r.now}
 			}, sqlFindStream, stream, texts(some))
 			if err != nil {
@@ -159,13 +159,13 @@ func (s *Store) pruneStreams(ctx context.Context, q store.PruneQuery) (removed i
 		want, n := min(pruneChunk, q.Limit-removed), 0
 		err := s.tx(ctx, "prune streams", func(ctx context.Context, t *session) error {
 			n = 0
-			now, err := t.now(ctx)
+			now, err := sqlstore.Now(ctx, t)
 			if err != nil {
 				return err
 			}
 			until := now - int64(q.OlderThan/time.Microsecond)
 			from := s.oldIDs.from(until, time.Now())
-			rows, err := query(ctx, t, func(o *old) []any { return []any{&o.stream, &o.id, &o.at} }, sqlOldStreamIDs, until, int64(want), from)
+			rows, err := sqlstore.Query(ctx, t, func(o *old) []any { return []any{&o.stream, &o.id, &o.at} }, sqlOldStreamIDs, until, int64(want), from)
 			if err != nil {
 				return err
 			}
@@ -178,14 +178,14 @@ func (s *Store) pruneStreams(ctx context.Context, q store.PruneQuery) (removed i
 			}
 			slices.Sort(streams)
 			names := texts(slices.Compact(streams))
-			if _, err := query(ctx, t, value[string], sqlLockStreams, names); err != nil {
+			if _, err := sqlstore.Query(ctx, t, sqlstore.Value[string], sqlLockStreams, names); err != nil {
 				return err
 			}
-			if _, err := t.exec(ctx, sqlRaiseSince, names, until); err != nil {
+			if _, err := t.Exec(ctx, sqlRaiseSince, names, until); err != nil {
 				return err
 			}
 			n = len(rows)
-			_, err = t.exec(ctx, sqlDeleteStreamIDs, textArray(n, func(i int) string { return rows[i].stream }),
+			_, err = t.Exec(ctx, sqlDeleteStreamIDs, textArray(n, func(i int) string { return rows[i].stream }),
 				textArray(n, func(i int) string { return rows[i].id }), until)
 			return err
 		})

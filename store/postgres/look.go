@@ -25,9 +25,9 @@ func (s *Store) Look(ctx context.Context, key batch.Key, window int) (l store.Lo
 }
 
 func (t *session) look(ctx context.Context, key batch.Key, window int) (l store.Look, err error) {
-	found, err := query(ctx, t, func(s *stored) []any {
-		return append(storedDest(s), &s.final, &s.quarantined, &s.settled, &s.encodedFootprint, &s.clock)
-	}, sqlLook, idHash(key.ID), string(key.ID), string(key.Service))
+	found, err := sqlstore.Query(ctx, t, func(s *stored) []any {
+		return append(storedDest(s), &s.FinalAt, &s.Quarantined, &s.Settled, &s.footprint, &s.clock)
+	}, sqlLook, sqlstore.HashText(key.ID), string(key.ID), string(key.Service))
 	if err != nil {
 		return l, err
 	}
@@ -36,17 +36,17 @@ func (t *session) look(ctx context.Context, key batch.Key, window int) (l store.
 	}
 	b := &found[0]
 	b.unpack()
-	if err := t.loadReceipts(ctx, map[int64]*stored{b.seq: b}); err != nil {
+	if err := t.loadReceipts(ctx, map[int64]*sqlstore.Stored{b.Seq: &b.Stored}); err != nil {
 		return l, err
 	}
-	l.At, l.Ref, l.Row, l.Record, l.Budget = sqlstore.FromMicro(b.clock), b.ref(), b.now, b.record(), b.budget()
-	if l.Footprint, err = sqlstore.DecodeFootprint(b.encodedFootprint); err != nil {
+	l.At, l.Ref, l.Row, l.Record, l.Budget = sqlstore.FromMicro(b.clock), b.Ref(), b.Now, b.Record(), b.Budget()
+	if l.Footprint, err = sqlstore.DecodeFootprint(b.footprint); err != nil {
 		return l, fmt.Errorf("batch %s: %w", key, err)
 	}
 	if l.Everything, err = t.control(ctx, batch.Everything()); err != nil {
 		return l, err
 	}
-	if l.Service, err = t.control(ctx, batch.Only(key.Service)); err != nil || b.now.Final() {
+	if l.Service, err = t.control(ctx, batch.Only(key.Service)); err != nil || b.Now.Final() {
 		return l, err
 	}
 	lane := []batch.ServiceID{key.Service}

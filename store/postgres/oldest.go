@@ -5,6 +5,8 @@ import (
 	"math"
 	"sync"
 	"time"
+
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
 // oldest remembers where Prune begins to look for old rows, of one kind. In front of that, in
@@ -66,7 +68,7 @@ type aged struct{ seq, at int64 }
 // old finds rows as old as until, oldest first.
 func (t *session) old(ctx context.Context, o *oldest, statement string, until int64, limit int) (seqs []int64, err error) {
 	from := o.from(until, time.Now())
-	rows, err := query(ctx, t, func(a *aged) []any { return []any{&a.seq, &a.at} }, statement, until, int64(limit), from)
+	rows, err := sqlstore.Query(ctx, t, func(a *aged) []any { return []any{&a.seq, &a.at} }, statement, until, int64(limit), from)
 	if err != nil {
 		return nil, err
 	}

@@ -51,22 +51,22 @@ func (s *Store) operate(ctx context.Context, seen batch.Record, asked batch.Act,
 	err = tx(ctx, op, func(ctx context.Context, t *session) error {
 		if asked.Action == batch.ActionRequeue && !asked.AtEnd && sqlstore.CanStore(key.Service) {
 			// Before the batch shows in its old place, so that no claim starts behind it.
-			if _, err := t.exec(ctx, sqlTurn, string(key.Service)); err != nil {
+			if _, err := t.Exec(ctx, sqlTurn, string(key.Service)); err != nil {
 				return err
 			}
 		}
-		b, us, err := t.loadOne(ctx, key)
+		b, us, err := sqlstore.LoadOne(ctx, t, key)
 		if err != nil {
 			return err
 		}
-		if err := store.Unmoved(seen, b.record()); err != nil {
+		if err := store.Unmoved(seen, b.Record()); err != nil {
 			return err
 		}
 		now := sqlstore.FromMicro(us)
-		if b.now, err = rule(b.was, now); err != nil {
+		if b.Now, err = rule(b.Was, now); err != nil {
 			return err
 		}
-		if err := t.keepBatchAct(ctx, b.seq, store.BatchAct(asked, key, b.was, b.now, now)); err != nil {
+		if err := t.keepBatchAct(ctx, b.Seq, store.BatchAct(asked, key, b.Was, b.Now, now)); err != nil {
 			return err
 		}
 		if asked.AtEnd {
@@ -74,10 +74,10 @@ func (s *Store) operate(ctx context.Context, seen batch.Record, asked batch.Act,
 				return err
 			}
 		}
-		if err := t.save(ctx, []*stored{b}); err != nil {
+		if err := t.Save(ctx, []*sqlstore.Stored{b}); err != nil {
 			return err
 		}
-		rec = b.record()
+		rec = b.Record()
 		return nil
 	})
 	if err != nil {
@@ -87,14 +87,14 @@ func (s *Store) operate(ctx context.Context, seen batch.Record, asked batch.Act,
 }
 
 // moveToEnd gives a batch, whose row is final and locked, a new place behind its whole lane.
-func (t *session) moveToEnd(ctx context.Context, b *stored) error {
-	service := b.key().Service
+func (t *session) moveToEnd(ctx context.Context, b *sqlstore.Stored) error {
+	service := b.Key().Service
 	last := map[batch.ServiceID]int64{}
 	now, _, err := t.before(ctx, sqlBeforeAdd, []batch.ServiceID{service}, 0, last, customPlans)
 	if err != nil {
 		return err
 	}
-	b.createdAt = max(now, last[service]+1)
-	_, err = t.exec(ctx, sqlMoveToEnd, b.seq, b.createdAt)
+	b.CreatedAt = max(now, last[service]+1)
+	_, err = t.Exec(ctx, sqlMoveToEnd, b.Seq, b.CreatedAt)
 	return err
 }

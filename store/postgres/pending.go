@@ -26,7 +26,7 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) (found []stor
 			statement, args = sqlDue, []any{int64(q.Limit), from, ints(slow)}
 		} else {
 			lanes := sqlstore.Services(q.Services)
-			low, err := t.floors(ctx, lanes)
+			low, err := t.Floors(ctx, lanes)
 			if err != nil {
 				return err
 			}
@@ -40,22 +40,22 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) (found []stor
 		default:
 			statement = sqlLookOwned
 		}
-		rows, err := query(ctx, t, func(s *stored) []any {
+		rows, err := sqlstore.Query(ctx, t, func(s *stored) []any {
 			return append(storedDest(s), &s.askedWas, &s.clock)
 		}, statement, args...)
 		if err != nil {
 			return err
 		}
 		slices.SortFunc(rows, func(a, b stored) int {
-			return cmp.Or(cmp.Compare(a.askedWas, b.askedWas), cmp.Compare(a.createdAt, b.createdAt),
-				cmp.Compare(a.headerSignature, b.headerSignature))
+			return cmp.Or(cmp.Compare(a.askedWas, b.askedWas), cmp.Compare(a.CreatedAt, b.CreatedAt),
+				cmp.Compare(a.HeaderSignature, b.HeaderSignature))
 		})
 		found = make([]store.InFlight, 0, len(rows))
 		for i := range rows {
 			r, now := &rows[i], sqlstore.FromMicro(rows[i].clock)
 			r.unpack()
-			if r.now.Monitored(now) { // due_at says so already; the rule has the last word
-				found = append(found, r.now.InFlight(r.ref(), r.budget(), now))
+			if r.Now.Monitored(now) { // due_at says so already; the rule has the last word
+				found = append(found, r.Now.InFlight(r.Ref(), r.Budget(), now))
 			}
 		}
 		return nil
@@ -72,35 +72,35 @@ func (s *Store) Checked(ctx context.Context, due []store.Due) error {
 		return nil
 	}
 	return s.tx(ctx, "set next checks", func(ctx context.Context, t *session) error {
-		seqs, err := t.seqs(ctx, len(due), func(i int) store.Ref { return due[i].Ref })
+		seqs, err := sqlstore.Seqs(ctx, t, len(due), func(i int) store.Ref { return due[i].Ref })
 		if err != nil {
 			return err
 		}
-		rows, err := query(ctx, t, lockedDest, sqlAttemptedRows, ints(known(seqs)))
+		rows, err := sqlstore.Query(ctx, t, lockedDest, sqlAttemptedRows, ints(sqlstore.Known(seqs)))
 		if err != nil {
 			return err
 		}
 		bySeq := make(map[int64]*stored, len(rows))
 		for i := range rows {
 			rows[i].unpack()
-			bySeq[rows[i].seq] = &rows[i]
+			bySeq[rows[i].Seq] = &rows[i]
 		}
-		var set []*stored
+		var set []*sqlstore.Stored
 		for i, d := range due {
 			r := bySeq[seqs[i]]
-			if r == nil || r.key() != d.Key || !r.now.Monitored(sqlstore.FromMicro(r.clock)) {
+			if r == nil || r.Key() != d.Key || !r.Now.Monitored(sqlstore.FromMicro(r.clock)) {
 				continue
 			}
-			r.now.NextCheck = sqlstore.FromMicro(r.clock).Add(d.In)
-			set = append(set, r)
+			r.Now.NextCheck = sqlstore.FromMicro(r.clock).Add(d.In)
+			set = append(set, &r.Stored)
 		}
 		if len(set) == 0 {
 			return nil
 		}
 		c := columns(set)
-		_, err = t.exec(ctx, sqlCheck, c.ints(seqOf), c.ints(wasOf),
-			c.ints(func(s *stored) int64 { return sqlstore.ToMicro(s.now.NextCheck) }),
-			c.ints(func(s *stored) int64 { return sqlstore.DueAt(s.now) }))
+		_, err = t.Exec(ctx, sqlCheck, c.ints(seqOf), c.ints(wasOf),
+			c.ints(func(s *sqlstore.Stored) int64 { return sqlstore.ToMicro(s.Now.NextCheck) }),
+			c.ints(func(s *sqlstore.Stored) int64 { return sqlstore.DueAt(s.Now) }))
 		return err
 	})
 }
@@ -109,14 +109,14 @@ func (s *Store) Checked(ctx context.Context, due []store.Due) error {
 func (s *Store) Ledger(ctx context.Context, name string) (known string, err error) {
 	err = s.tx(ctx, "read the ledger's name", func(ctx context.Context, t *session) (err error) {
 		var there bool
-		known, there, err = get[string](ctx, t, sqlLedger)
+		known, there, err = sqlstore.Get[string](ctx, t, sqlLedger)
 		if err != nil || there || name == "" {
 			return err
 		}
-		if _, err := t.exec(ctx, sqlSetLedger, name); err != nil {
+		if _, err := t.Exec(ctx, sqlSetLedger, name); err != nil {
 			return err
 		}
-		known, _, err = get[string](ctx, t, sqlLedger)
+		known, _, err = sqlstore.Get[string](ctx, t, sqlLedger)
 		return err
 	})
 	if err != nil {

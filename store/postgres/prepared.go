@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -26,30 +27,30 @@ func (s *Store) KeepPrepared(ctx context.Context, kept []store.Prepared) (did []
 }
 
 func (t *session) keepPrepared(ctx context.Context, kept []store.Prepared) ([]bool, error) {
-	seqs, err := t.seqs(ctx, len(kept), func(i int) store.Ref { return kept[i].Ref })
+	seqs, err := sqlstore.Seqs(ctx, t, len(kept), func(i int) store.Ref { return kept[i].Ref })
 	if err != nil {
 		return nil, err
 	}
 	// The lock is a write, so that bytes kept earlier are as durable as bytes kept now.
-	rows, err := query(ctx, t, lockedDest, sqlAttemptedRows, ints(known(seqs)))
+	rows, err := sqlstore.Query(ctx, t, lockedDest, sqlAttemptedRows, ints(sqlstore.Known(seqs)))
 	if err != nil {
 		return nil, err
 	}
 	bySeq := make(map[int64]*stored, len(rows))
 	for i := range rows {
 		rows[i].unpack()
-		bySeq[rows[i].seq] = &rows[i]
+		bySeq[rows[i].Seq] = &rows[i]
 	}
 	did := make([]bool, len(kept))
-	var set []*stored
+	var set []*sqlstore.Stored
 	for i, p := range kept {
 		r := bySeq[seqs[i]]
-		if r == nil || r.key() != p.Key {
+		if r == nil || r.Key() != p.Key {
 			continue
 		}
-		had := r.now.Prepared != nil
-		if r.now, did[i] = r.now.KeepPrepared(p.Version, p.Bytes); did[i] && !had {
-			set = append(set, r)
+		had := r.Now.Prepared != nil
+		if r.Now, did[i] = r.Now.KeepPrepared(p.Version, p.Bytes); did[i] && !had {
+			set = append(set, &r.Stored)
 		}
 	}
 	if len(set) == 0 {
@@ -58,13 +59,13 @@ func (t *session) keepPrepared(ctx context.Context, kept []store.Prepared) ([]bo
 	var all []byte
 	at, size := make([]int64, len(set)), make([]int64, len(set))
 	for i, r := range set {
-		at[i], size[i] = int64(len(all)+1), int64(len(r.now.Prepared))
-		all = append(all, r.now.Prepared...)
+		at[i], size[i] = int64(len(all)+1), int64(len(r.Now.Prepared))
+		all = append(all, r.Now.Prepared...)
 	}
 	c := columns(set)
-	n, err := t.exec(ctx, sqlKeepPrepared, c.ints(seqOf), c.ints(wasOf), all, ints(at), ints(size))
+	n, err := t.Exec(ctx, sqlKeepPrepared, c.ints(seqOf), c.ints(wasOf), all, ints(at), ints(size))
 	if err == nil && n != int64(len(set)) {
-		err = errMoved
+		err = sqlstore.ErrMoved
 	}
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -39,7 +40,7 @@ func (s *Store) pruneAll(ctx context.Context, q store.PruneQuery, remove removal
 				s.forgetOldest() // it was rolled back
 			}
 			begun = true
-			now, err := t.now(ctx)
+			now, err := sqlstore.Now(ctx, t)
 			if err != nil {
 				return err
 			}
@@ -75,7 +76,7 @@ func (t *session) bury(ctx context.Context, seqs []int64, wanted func(batch.Serv
 		seq     int64
 		service string
 	}
-	of, err := query(ctx, t, func(n *numbered) []any { return []any{&n.seq, &n.service} }, sqlServicesOf, ints(seqs))
+	of, err := sqlstore.Query(ctx, t, func(n *numbered) []any { return []any{&n.seq, &n.service} }, sqlServicesOf, ints(seqs))
 	if err != nil {
 		return err
 	}
@@ -88,7 +89,7 @@ func (t *session) bury(ctx context.Context, seqs []int64, wanted func(batch.Serv
 	if len(buried) == 0 {
 		return nil
 	}
-	_, err = t.exec(ctx, sqlBury, ints(buried), now)
+	_, err = t.Exec(ctx, sqlBury, ints(buried), now)
 	return err
 }
 
@@ -103,7 +104,7 @@ func (t *session) pruneOrders(ctx context.Context, q store.PruneQuery, now int64
 // remove runs statements that remove rows by their numbers.
 func (t *session) remove(ctx context.Context, seqs []int64, statements ...string) error {
 	for _, statement := range statements {
-		if _, err := t.exec(ctx, statement, ints(seqs)); err != nil {
+		if _, err := t.Exec(ctx, statement, ints(seqs)); err != nil {
 			return err
 		}
 	}

@@ -1,14 +1,13 @@
 package postgres
 
+import "github.com/dltbatch/dltbatch/internal/sqlstore"
+
 // All statements are here, except those for migrations, and List's, which is built from its
 // query. {name} is a table. A test asks the planner about each statement and fails on a scan
 // of a table that grows.
-//
-// clock_timestamp is not qualified, so that tests can put a function of their own before it.
 const (
 	serverStart = `(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint`
-	clock       = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
-	sqlNow      = `SELECT ` + clock
+	clock       = sqlstore.Clock
 	// sqlNowBrisk also bounds how long the transaction waits for a row: see [session.recordKnown].
 	sqlNowBrisk = `SELECT ` + clock + ` FROM set_config('lock_timeout', '50ms', true) s WHERE s <> ''`
 
@@ -102,13 +101,12 @@ const (
 	sqlDeleteQueued = `DELETE FROM {waiting_batches} w USING {batches} b WHERE b.seq = ANY ($1::bigint[])
 	AND w.service_id = b.service_id AND w.created_at = b.created_at AND w.seq = b.seq`
 
-	colsBatch = `b.seq, b.header_signature, b.service_id, b.created_at, b.data_change_id, b.budget_attempts, b.budget_every_try`
+	colsBatch = sqlstore.ColsBatch
 	colsRow   = `a.state, a.version, a.attempt, a.spent, a.failures, a.claim_expires, a.not_before, a.next_check, a.asked_at,
 	a.last_post, a.settles_at, a.doubt_attempt, a.doubt_since, a.resend_until, a.resends, a.refused, a.requeued,
 	a.submission_error, a.submission_error_message, a.decision, a.receipts, a.prepared, a.claimed_by, a.at_end,
 	a.claim_ttl, a.ttl_attempt, a.first_claimed, a.rollbacks, a.seen_attempt, a.seen_endpoint`
-	colsOutcome = `f.state, f.version, f.attempt, f.spent, f.failures, f.asked_at, f.last_post, f.settles_at, f.final_at,
-	f.requeued, f.submission_error, f.submission_error_message, f.receipts, f.orders_settled, f.quarantined`
+	colsOutcome = sqlstore.ColsOutcome
 
 	// Rows are locked in one order, so that no two calls wait for each other. The planner must
 	// not use an index with this order, or turn the join round: that looks cheap while the
@@ -124,11 +122,8 @@ const (
 	sqlOutcomeRows = `SELECT ` + colsBatch + `, ` + colsOutcome + ` FROM {outcomes} f
 	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = f.seq OFFSET 0) b
 	WHERE f.seq = ANY ($1::bigint[]) ORDER BY f.seq + 0 FOR UPDATE OF f`
-	sqlSeqs = `SELECT b.seq, b.header_signature, b.service_id FROM {batches} b WHERE b.id_hash = ANY ($1::uuid[])`
-	sqlKeys = `SELECT b.seq, b.header_signature, b.service_id FROM {batches} b WHERE b.seq = ANY ($1::bigint[])`
+	sqlThere = `SELECT b.seq FROM {batches} b WHERE b.seq = ANY ($1::bigint[])`
 
-	sqlReceipts = `SELECT r.batch_seq, r.transaction_id, r.result_valid, r.error_message, r.error_data FROM unnest($1::bigint[]) AS u (seq)
-	CROSS JOIN LATERAL (SELECT * FROM {transaction_receipts} x WHERE x.batch_seq = u.seq OFFSET 0) r ORDER BY r.batch_seq, r.position`
 	sqlDeleteReceipts = `DELETE FROM {transaction_receipts} WHERE ctid = ANY (ARRAY (SELECT r.ctid FROM unnest($1::bigint[]) AS u (seq)
 	CROSS JOIN LATERAL (SELECT x.ctid FROM {transaction_receipts} x WHERE x.batch_seq = u.seq OFFSET 0) r))`
 	sqlInsertReceipts = `INSERT INTO {transaction_receipts} (batch_seq, position, transaction_id, result_valid, error_message, error_data)
@@ -436,7 +431,8 @@ const (
 	LEFT JOIN LATERAL (SELECT * FROM {waiting_batches} r WHERE r.service_id = b.service_id AND r.created_at = b.created_at
 		AND r.seq = b.seq OFFSET 0) w ON true`
 	listAll = colsRecord + ` FROM {batches} b` + joinRows + ` WHERE `
-	sqlGet  = listAll + `b.id_hash = $1::uuid`
+	// A batch without a row in the other two is Queued, 1.
+	stateOf = `coalesce(a.state, f.state, 1)`
 	// listOpen is for open batches: they are found through their own tables, however long the
 	// history is.
 	listOpen = colsRecord + ` FROM (
@@ -449,14 +445,6 @@ const (
 	LEFT JOIN LATERAL (SELECT * FROM {attempted_batches} r WHERE r.seq = f.seq OFFSET 0) a ON true
 	LEFT JOIN LATERAL (SELECT * FROM {waiting_batches} r WHERE r.service_id = b.service_id AND r.created_at = b.created_at
 		AND r.seq = b.seq OFFSET 0) w ON true WHERE f.quarantined AND `
-
-	// Of an open batch it finds only the key, and all else is zero.
-	sqlFinals = `SELECT ` + colsBatch + `, coalesce(f.state, 0), coalesce(f.version, 0), coalesce(f.attempt, 0), coalesce(f.spent, 0),
-	coalesce(f.failures, 0), coalesce(f.asked_at, 0), coalesce(f.last_post, 0), coalesce(f.settles_at, 0), coalesce(f.final_at, 0),
-	coalesce(f.requeued, false), f.submission_error, coalesce(f.submission_error_message, ''), coalesce(f.receipts, 0),
-	coalesce(f.orders_settled, false), coalesce(f.quarantined, false) FROM unnest($1::uuid[]) AS u (id_hash)
-	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.id_hash = u.id_hash OFFSET 0) b
-	LEFT JOIN LATERAL (SELECT * FROM {outcomes} r WHERE r.seq = b.seq OFFSET 0) f ON true`
 
 	// OFFSET 0 keeps the planner from joining: batches in flight are looked up.
 	sqlPrunable = `SELECT f.seq, f.final_at FROM {outcomes} f WHERE f.final_at <= $1::bigint AND f.final_at >= $3::bigint AND NOT f.quarantined

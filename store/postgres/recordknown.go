@@ -33,7 +33,7 @@ func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, app
 	}
 	var us int64
 	if asks {
-		if us, _, err = get[int64](ctx, t, sqlNowBrisk); err != nil {
+		if us, _, err = sqlstore.Get[int64](ctx, t, sqlNowBrisk); err != nil {
 			return nil, fmt.Errorf("read the clock: %w", err)
 		}
 	}
@@ -66,7 +66,7 @@ func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, app
 		}
 		slices.SortFunc(step.rows, func(a, b knownRow) int { return cmp.Compare(a.seq, b.seq) })
 		type done struct{ seq, asked int64 }
-		rows, err := queryMany(ctx, t, len(step.rows), func(d *done) []any { return []any{&d.seq, &d.asked} }, step.statement, step.args(step.rows)...)
+		rows, err := sqlstore.QueryMany(ctx, t, len(step.rows), func(d *done) []any { return []any{&d.seq, &d.asked} }, step.statement, step.args(step.rows)...)
 		if err != nil {
 			return nil, err
 		}

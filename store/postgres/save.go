@@ -10,39 +10,39 @@ import (
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
-// save writes all rows that differ from the database's, each by compare-and-set on the version
+// Save writes all rows that differ from the database's, each by compare-and-set on the version
 // that was read, to the tables they belong in. If another transaction was faster the error is
-// errMoved.
-func (t *session) save(ctx context.Context, all []*stored) error {
-	var changed []*stored
+// sqlstore.ErrMoved.
+func (t *session) Save(ctx context.Context, all []*sqlstore.Stored) error {
+	var changed []*sqlstore.Stored
 	for _, s := range all {
-		if s.now.Version != s.was.Version {
+		if s.Now.Version != s.Was.Version {
 			changed = append(changed, s)
 		}
 	}
-	slices.SortFunc(changed, func(a, b *stored) int { return cmp.Compare(a.seq, b.seq) })
+	slices.SortFunc(changed, func(a, b *sqlstore.Stored) int { return cmp.Compare(a.Seq, b.Seq) })
 	if err := t.saveReceipts(ctx, changed); err != nil {
 		return err
 	}
-	var update, insert, remove [inOutcomes + 1][]*stored
+	var update, insert, remove [inOutcomes + 1][]*sqlstore.Stored
 	for _, s := range changed {
-		from, to := placeOf(s.was), placeOf(s.now)
+		from, to := placeOf(s.Was), placeOf(s.Now)
 		if from == inAttempted && to == inAttempted {
 			update[to] = append(update[to], s)
 			continue
 		}
 		if to == inWaiting {
-			if err := checkWaiting(s.now); err != nil {
-				return fmt.Errorf("batch %s: %w", s.key(), err)
+			if err := checkWaiting(s.Now); err != nil {
+				return fmt.Errorf("batch %s: %w", s.Key(), err)
 			}
 		}
 		remove[from] = append(remove[from], s)
 		insert[to] = append(insert[to], s)
 	}
 	for _, step := range [...]struct {
-		rows      []*stored
+		rows      []*sqlstore.Stored
 		statement string
-		args      func([]*stored) []any
+		args      func([]*sqlstore.Stored) []any
 	}{
 		{update[inAttempted], sqlUpdateAttempted, attemptedArgs},
 		{remove[inWaiting], sqlDeleteWaiting, placeArgs},
@@ -55,35 +55,35 @@ func (t *session) save(ctx context.Context, all []*stored) error {
 		if len(step.rows) == 0 {
 			continue
 		}
-		n, err := t.exec(ctx, step.statement, step.args(step.rows)...)
+		n, err := t.Exec(ctx, step.statement, step.args(step.rows)...)
 		if err != nil {
 			return err
 		}
 		if n != int64(len(step.rows)) {
-			return fmt.Errorf("%w: %d rows written, want %d", errMoved, n, len(step.rows))
+			return fmt.Errorf("%w: %d rows written, want %d", sqlstore.ErrMoved, n, len(step.rows))
 		}
 	}
 	return nil
 }
 
 // columns turns rows into arrays, a column each.
-type columns []*stored
+type columns []*sqlstore.Stored
 
-func (c columns) ints(at func(s *stored) int64) any {
+func (c columns) ints(at func(s *sqlstore.Stored) int64) any {
 	return intArray(len(c), func(i int) int64 { return at(c[i]) })
 }
 
-func (c columns) bools(at func(s *stored) bool) any {
+func (c columns) bools(at func(s *sqlstore.Stored) bool) any {
 	return boolArray(len(c), func(i int) bool { return at(c[i]) })
 }
 
-func (c columns) texts(at func(s *stored) string) any {
+func (c columns) texts(at func(s *sqlstore.Stored) string) any {
 	return textArray(len(c), func(i int) string { return at(c[i]) })
 }
 
 func (c columns) kinds() any {
 	return nullTextArray(len(c), func(i int) (string, bool) {
-		if e := c[i].now.Error; e != nil {
+		if e := c[i].Now.Error; e != nil {
 			return string(e.Kind), true
 		}
 		return "", false
@@ -91,115 +91,112 @@ func (c columns) kinds() any {
 }
 
 func (c columns) messages() any {
-	return c.texts(func(s *stored) string {
-		if e := s.now.Error; e != nil {
+	return c.texts(func(s *sqlstore.Stored) string {
+		if e := s.Now.Error; e != nil {
 			return e.Message
 		}
 		return ""
 	})
 }
 
-func seqOf(s *stored) int64      { return s.seq }
-func wasOf(s *stored) int64      { return s.was.Version }
-func serviceOf(s *stored) string { return s.serviceID }
-func createdOf(s *stored) int64  { return s.createdAt }
-func receiptsOf(s *stored) int64 { return int64(s.inDatabase) }
-func requeuedOf(s *stored) bool  { return s.now.Requeued }
-func versionOf(s *stored) int64  { return s.now.Version }
+func seqOf(s *sqlstore.Stored) int64      { return s.Seq }
+func wasOf(s *sqlstore.Stored) int64      { return s.Was.Version }
+func serviceOf(s *sqlstore.Stored) string { return s.ServiceID }
+func createdOf(s *sqlstore.Stored) int64  { return s.CreatedAt }
+func receiptsOf(s *sqlstore.Stored) int64 { return int64(s.Had) }
+func requeuedOf(s *sqlstore.Stored) bool  { return s.Now.Requeued }
+func versionOf(s *sqlstore.Stored) int64  { return s.Now.Version }
 
-func versionArgs(list []*stored) []any {
+func versionArgs(list []*sqlstore.Stored) []any {
 	c := columns(list)
 	return []any{c.ints(seqOf), c.ints(wasOf)}
 }
 
-func placeArgs(list []*stored) []any {
+func placeArgs(list []*sqlstore.Stored) []any {
 	c := columns(list)
 	return []any{c.ints(seqOf), c.ints(wasOf), c.texts(serviceOf), c.ints(createdOf)}
 }
 
-func waitingArgs(list []*stored) []any {
+func waitingArgs(list []*sqlstore.Stored) []any {
 	c := columns(list)
 	return []any{c.ints(seqOf), c.ints(versionOf), c.bools(requeuedOf), c.texts(serviceOf), c.ints(createdOf)}
 }
 
 // attemptedArgs are in the order of changedRows.
-func attemptedArgs(list []*stored) []any {
+func attemptedArgs(list []*sqlstore.Stored) []any {
 	c := columns(list)
 	return []any{
 		c.ints(seqOf), c.ints(wasOf),
-		c.ints(func(s *stored) int64 { return int64(s.now.State) }),
+		c.ints(func(s *sqlstore.Stored) int64 { return int64(s.Now.State) }),
 		c.ints(versionOf),
-		c.ints(func(s *stored) int64 { return int64(s.now.Attempt) }),
-		c.ints(func(s *stored) int64 { return int64(s.now.Spent) }),
-		c.ints(func(s *stored) int64 { return int64(s.now.Failures) }),
-		c.ints(func(s *stored) int64 { return sqlstore.ToMicro(s.now.ClaimExpires) }),
-		c.ints(func(s *stored) int64 { return sqlstore.ToMicro(s.now.NotBefore) }),
-		c.ints(func(s *stored) int64 { return sqlstore.ToMicro(s.now.NextCheck) }),
-		c.ints(func(s *stored) int64 { return sqlstore.ToMicro(s.now.AskedAt) }),
-		c.ints(func(s *stored) int64 { return sqlstore.ToMicro(s.now.LastPost) }),
-		c.ints(func(s *stored) int64 { return sqlstore.ToMicro(s.now.SettlesAt) }),
-		c.ints(func(s *stored) int64 { return int64(s.now.DoubtAttempt) }),
-		c.ints(func(s *stored) int64 { return sqlstore.ToMicro(s.now.DoubtSince) }),
-		c.ints(func(s *stored) int64 { return sqlstore.ToMicro(s.now.ResendUntil) }),
-		c.ints(func(s *stored) int64 { return int64(s.now.Resends) }),
-		c.bools(func(s *stored) bool { return s.now.Refused }),
+		c.ints(func(s *sqlstore.Stored) int64 { return int64(s.Now.Attempt) }),
+		c.ints(func(s *sqlstore.Stored) int64 { return int64(s.Now.Spent) }),
+		c.ints(func(s *sqlstore.Stored) int64 { return int64(s.Now.Failures) }),
+		c.ints(func(s *sqlstore.Stored) int64 { return sqlstore.ToMicro(s.Now.ClaimExpires) }),
+		c.ints(func(s *sqlstore.Stored) int64 { return sqlstore.ToMicro(s.Now.NotBefore) }),
+		c.ints(func(s *sqlstore.Stored) int64 { return sqlstore.ToMicro(s.Now.NextCheck) }),
+		c.ints(func(s *sqlstore.Stored) int64 { return sqlstore.ToMicro(s.Now.AskedAt) }),
+		c.ints(func(s *sqlstore.Stored) int64 { return sqlstore.ToMicro(s.Now.LastPost) }),
+		c.ints(func(s *sqlstore.Stored) int64 { return sqlstore.ToMicro(s.Now.SettlesAt) }),
+		c.ints(func(s *sqlstore.Stored) int64 { return int64(s.Now.DoubtAttempt) }),
+		c.ints(func(s *sqlstore.Stored) int64 { return sqlstore.ToMicro(s.Now.DoubtSince) }),
+		c.ints(func(s *sqlstore.Stored) int64 { return sqlstore.ToMicro(s.Now.ResendUntil) }),
+		c.ints(func(s *sqlstore.Stored) int64 { return int64(s.Now.Resends) }),
+		c.bools(func(s *sqlstore.Stored) bool { return s.Now.Refused }),
 		c.bools(requeuedOf), c.kinds(), c.messages(),
-		c.texts(func(s *stored) string { return s.now.Decision }),
+		c.texts(func(s *sqlstore.Stored) string { return s.Now.Decision }),
 		c.ints(receiptsOf),
-		c.ints(func(s *stored) int64 { return sqlstore.DueAt(s.now) }),
+		c.ints(func(s *sqlstore.Stored) int64 { return sqlstore.DueAt(s.Now) }),
 		c.texts(serviceOf), c.ints(createdOf),
-		c.texts(func(s *stored) string { return s.now.ClaimedBy }),
-		c.bools(func(s *stored) bool { return s.now.AtEnd }),
-		c.ints(func(s *stored) int64 { return s.now.ClaimTTL.Microseconds() }),
-		c.ints(func(s *stored) int64 { return int64(s.now.Attempt) }),
-		c.ints(func(s *stored) int64 { return sqlstore.ToMicro(s.now.FirstClaimed) }),
-		c.ints(func(s *stored) int64 { return int64(s.now.Rollbacks) }),
-		c.ints(func(s *stored) int64 { return int64(s.now.SeenAttempt) }),
-		c.texts(func(s *stored) string { return s.now.SeenEndpoint }),
+		c.texts(func(s *sqlstore.Stored) string { return s.Now.ClaimedBy }),
+		c.bools(func(s *sqlstore.Stored) bool { return s.Now.AtEnd }),
+		c.ints(func(s *sqlstore.Stored) int64 { return s.Now.ClaimTTL.Microseconds() }),
+		c.ints(func(s *sqlstore.Stored) int64 { return int64(s.Now.Attempt) }),
+		c.ints(func(s *sqlstore.Stored) int64 { return sqlstore.ToMicro(s.Now.FirstClaimed) }),
+		c.ints(func(s *sqlstore.Stored) int64 { return int64(s.Now.Rollbacks) }),
+		c.ints(func(s *sqlstore.Stored) int64 { return int64(s.Now.SeenAttempt) }),
+		c.texts(func(s *sqlstore.Stored) string { return s.Now.SeenEndpoint }),
 	}
 }
 
-func outcomeArgs(list []*stored) []any {
+func outcomeArgs(list []*sqlstore.Stored) []any {
 	c := columns(list)
 	return []any{
 		c.ints(seqOf),
-		c.ints(func(s *stored) int64 { return int64(s.now.State) }),
+		c.ints(func(s *sqlstore.Stored) int64 { return int64(s.Now.State) }),
 		c.ints(versionOf),
-		c.ints(func(s *stored) int64 { return int64(s.now.Attempt) }),
-		c.ints(func(s *stored) int64 { return int64(s.now.Spent) }),
-		c.ints(func(s *stored) int64 { return int64(s.now.Failures) }),
-		c.ints(func(s *stored) int64 { return sqlstore.ToMicro(s.now.AskedAt) }),
-		c.ints(func(s *stored) int64 { return sqlstore.ToMicro(s.now.LastPost) }),
-		c.ints(func(s *stored) int64 { return sqlstore.ToMicro(s.now.SettlesAt) }),
-		c.ints(func(s *stored) int64 { return sqlstore.ToMicro(s.now.FinalAt) }),
+		c.ints(func(s *sqlstore.Stored) int64 { return int64(s.Now.Attempt) }),
+		c.ints(func(s *sqlstore.Stored) int64 { return int64(s.Now.Spent) }),
+		c.ints(func(s *sqlstore.Stored) int64 { return int64(s.Now.Failures) }),
+		c.ints(func(s *sqlstore.Stored) int64 { return sqlstore.ToMicro(s.Now.AskedAt) }),
+		c.ints(func(s *sqlstore.Stored) int64 { return sqlstore.ToMicro(s.Now.LastPost) }),
+		c.ints(func(s *sqlstore.Stored) int64 { return sqlstore.ToMicro(s.Now.SettlesAt) }),
+		c.ints(func(s *sqlstore.Stored) int64 { return sqlstore.ToMicro(s.Now.FinalAt) }),
 		c.bools(requeuedOf), c.kinds(), c.messages(), c.ints(receiptsOf),
-		c.bools(func(s *stored) bool { return s.now.OrdersSettled }),
-		c.bools(func(s *stored) bool { return s.now.Quarantined }),
+		c.bools(func(s *sqlstore.Stored) bool { return s.Now.OrdersSettled }),
+		c.bools(func(s *sqlstore.Stored) bool { return s.Now.Quarantined }),
 	}
 }
 
 // saveReceipts replaces the receipts that differ from the database's.
-func (t *session) saveReceipts(ctx context.Context, changed []*stored) error {
+func (t *session) saveReceipts(ctx context.Context, changed []*sqlstore.Stored) error {
 	var remove, seqs []int64
 	var list []batch.Receipt
 	var positions []int64
 	for _, s := range changed {
-		same := slices.EqualFunc(s.was.Receipts, s.now.Receipts, func(a, b batch.Receipt) bool {
-			return a.TransactionID == b.TransactionID && a.Valid == b.Valid && a.Message == b.Message && string(a.Data) == string(b.Data)
-		})
-		if same {
+		if sqlstore.SameReceipts(s.Was.Receipts, s.Now.Receipts) {
 			continue
 		}
-		if s.inDatabase > 0 {
-			remove = append(remove, s.seq)
+		if s.Had > 0 {
+			remove = append(remove, s.Seq)
 		}
-		for i, r := range s.now.Receipts {
-			seqs, positions, list = append(seqs, s.seq), append(positions, int64(i)), append(list, r)
+		for i, r := range s.Now.Receipts {
+			seqs, positions, list = append(seqs, s.Seq), append(positions, int64(i)), append(list, r)
 		}
-		s.inDatabase = len(s.now.Receipts)
+		s.Had = len(s.Now.Receipts)
 	}
 	if len(remove) > 0 {
-		if _, err := t.exec(ctx, sqlDeleteReceipts, ints(remove)); err != nil {
+		if _, err := t.Exec(ctx, sqlDeleteReceipts, ints(remove)); err != nil {
 			return err
 		}
 	}
@@ -212,7 +209,7 @@ func (t *session) saveReceipts(ctx context.Context, changed []*stored) error {
 		at[i], size[i] = int64(len(data)+1), int64(len(r.Data))
 		data = append(data, r.Data...)
 	}
-	_, err := t.exec(ctx, sqlInsertReceipts, ints(seqs), ints(positions),
+	_, err := t.Exec(ctx, sqlInsertReceipts, ints(seqs), ints(positions),
 		textArray(len(list), func(i int) string { return list[i].TransactionID }),
 		boolArray(len(list), func(i int) bool { return list[i].Valid }),
 		textArray(len(list), func(i int) string { return list[i].Message }),

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -50,14 +51,14 @@ func (s *Store) Serve(ctx context.Context, services []store.Served) (names []str
 // KeepTraits is [store.Engine].KeepTraits.
 func (s *Store) KeepTraits(ctx context.Context, name, traits, seen string) (kept string, err error) {
 	err = s.tx(ctx, "keep a ledger's traits", func(ctx context.Context, t *session) (err error) {
-		kept, _, err = get[string](ctx, t, sqlTraits, name)
+		kept, _, err = sqlstore.Get[string](ctx, t, sqlTraits, name)
 		if err != nil || traits == "" || kept != "" && kept != seen {
 			return err
 		}
-		if _, err := t.exec(ctx, sqlKeepTraits, name, traits, seen); err != nil {
+		if _, err := t.Exec(ctx, sqlKeepTraits, name, traits, seen); err != nil {
 			return err
 		}
-		kept, _, err = get[string](ctx, t, sqlTraits, name) // another call may have been faster
+		kept, _, err = sqlstore.Get[string](ctx, t, sqlTraits, name) // another call may have been faster
 		return err
 	})
 	if err != nil {
@@ -69,7 +70,7 @@ func (s *Store) KeepTraits(ctx context.Context, name, traits, seen string) (kept
 // served returns the recorded names.
 func (t *session) served(ctx context.Context, services []store.Served) (map[string]string, error) {
 	type row struct{ service, ledger string }
-	rows, err := query(ctx, t, func(r *row) []any { return []any{&r.service, &r.ledger} }, sqlServed,
+	rows, err := sqlstore.Query(ctx, t, func(r *row) []any { return []any{&r.service, &r.ledger} }, sqlServed,
 		textArray(len(services), func(i int) string { return string(services[i].Service) }))
 	if err != nil {
 		return nil, err
@@ -84,11 +85,11 @@ func (t *session) served(ctx context.Context, services []store.Served) (map[stri
 // serve records the ledgers of services that had none a moment ago, and returns the recorded
 // names. It records in one order, so that no two calls wait for each other.
 func (t *session) serve(ctx context.Context, services []store.Served) (map[string]string, error) {
-	database, _, err := get[string](ctx, t, sqlLedger)
+	database, _, err := sqlstore.Get[string](ctx, t, sqlLedger)
 	if err != nil {
 		return nil, err
 	}
-	attempted, err := query(ctx, t, value[string], sqlAttemptedServices,
+	attempted, err := sqlstore.Query(ctx, t, sqlstore.Value[string], sqlAttemptedServices,
 		textArray(len(services), func(i int) string { return string(services[i].Service) }), int64(store.ServedReach))
 	if err != nil {
 		return nil, err
@@ -106,7 +107,7 @@ func (t *session) serve(ctx context.Context, services []store.Served) (map[strin
 		return names, nil
 	}
 	slices.SortFunc(record, func(a, b store.Served) int { return strings.Compare(string(a.Service), string(b.Service)) })
-	if _, err := t.exec(ctx, sqlServe, textArray(len(record), func(i int) string { return string(record[i].Service) }),
+	if _, err := t.Exec(ctx, sqlServe, textArray(len(record), func(i int) string { return string(record[i].Service) }),
 		textArray(len(record), func(i int) string { return record[i].Ledger })); err != nil {
 		return nil, err
 	}

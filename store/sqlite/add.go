@@ -52,7 +52,7 @@ func (s *Store) inTx(ctx context.Context, op string, tx *sql.Tx, do func(free co
 	if _, err := tx.ExecContext(ctx, "SAVEPOINT dltbatch_add"); err != nil {
 		return wrap(op, err)
 	}
-	t := newSession(tx)
+	t := s.session(tx)
 	free := context.WithoutCancel(ctx)
 	err := do(free, t)
 	t.close()
@@ -93,6 +93,20 @@ func prepareAdd(batches []batch.Batch) ([]addition, error) {
 		in[i].twin = twin
 	}
 	return in, nil
+}
+
+// Add adds one batch.
+func (t *session) Add(ctx context.Context, b batch.Batch) (int64, error) {
+	in, err := prepareAdd([]batch.Batch{b})
+	if err != nil {
+		return 0, err
+	}
+	n, err := t.add(ctx, in, func() error { return nil })
+	if err != nil || n == 0 {
+		return 0, err
+	}
+	var seq int64
+	return seq, t.get(ctx, &seq, sqlLastSeq)
 }
 
 // add stores the batches, and returns how many were new. It asks stopped before each: a call

@@ -34,7 +34,7 @@ func (t *session) look(ctx context.Context, key batch.Key, window int) (l store.
 	b := &claimable{}
 	found, err := t.one(ctx, func(c *cells) { b = wholeRow(c) }, sqlLookOpen, seq)
 	if err == nil && !found {
-		_, err = t.one(ctx, func(c *cells) { b.batchCols, b.footprint = batchOf(c), footprintOf(c); b.finalOf(c) }, sqlLookFinal, seq)
+		_, err = t.one(ctx, func(c *cells) { b.BatchCols, b.footprint = batchOf(c), footprintOf(c); b.finalOf(c) }, sqlLookFinal, seq)
 	}
 	if err != nil {
 		return l, fmt.Errorf("batch %s: %w", key, err)
@@ -42,7 +42,7 @@ func (t *session) look(ctx context.Context, key batch.Key, window int) (l store.
 	if err := t.loadReceipts(ctx, &b.stored); err != nil {
 		return l, err
 	}
-	l.Ref, l.Row, l.Record, l.Budget, l.Footprint = b.ref(), b.now, b.record(), b.budget(), b.footprint
+	l.Ref, l.Row, l.Record, l.Budget, l.Footprint = b.Ref(), b.now, b.Record(b.now), b.Budget(), b.footprint
 	if l.Everything, err = t.control(ctx, batch.Everything()); err != nil {
 		return l, err
 	}

@@ -54,7 +54,7 @@ func (s *Store) operate(ctx context.Context, seen batch.Record, asked batch.Act,
 		if err != nil {
 			return err
 		}
-		if err := store.Unmoved(seen, b.record()); err != nil {
+		if err := store.Unmoved(seen, b.Record(b.now)); err != nil {
 			return err
 		}
 		next, err := rule(b.now, now)
@@ -72,7 +72,7 @@ func (s *Store) operate(ctx context.Context, seen batch.Record, asked batch.Act,
 		if err := t.save(ctx, b, next); err != nil {
 			return err
 		}
-		rec = b.record()
+		rec = b.Record(b.now)
 		return nil
 	})
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *Store) operate(ctx context.Context, seen batch.Record, asked batch.Act,
 
 // moveToEnd gives a batch a new place behind its whole lane.
 func (t *session) moveToEnd(ctx context.Context, b *stored, now time.Time) error {
-	service := b.key().Service
+	service := b.Key().Service
 	last := map[batch.ServiceID]int64{}
 	names, err := json.Marshal([]batch.ServiceID{service})
 	if err != nil {

@@ -72,7 +72,7 @@ func (t *session) inFlight(ctx context.Context, q store.PendingQuery, now time.T
 			continue
 		}
 		row := r.now.Leased(now, q.Lease)
-		found = append(found, row.InFlight(r.ref(), r.budget(), now))
+		found = append(found, row.InFlight(r.Ref(), r.Budget(), now))
 		if lease == nil {
 			continue
 		}
@@ -86,7 +86,7 @@ func (t *session) inFlight(ctx context.Context, q store.PendingQuery, now time.T
 // due reads the rows that a query selects, in its order.
 func (t *session) due(ctx context.Context, q store.PendingQuery, now time.Time) (rows []*stored, err error) {
 	read := func(c *cells) {
-		s := &stored{batchCols: batchOf(c)}
+		s := &stored{BatchCols: batchOf(c)}
 		s.openOf(c)
 		rows = append(rows, s)
 	}
@@ -127,7 +127,7 @@ func (s *Store) Checked(ctx context.Context, due []store.Due) error {
 		}
 		for i, d := range due {
 			r := open[seqs[i]]
-			if r == nil || r.key() != d.Key || !r.now.Monitored(now) {
+			if r == nil || r.Key() != d.Key || !r.now.Monitored(now) {
 				continue
 			}
 			r.now.NextCheck = now.Add(d.In)

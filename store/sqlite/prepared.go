@@ -43,7 +43,7 @@ func (t *session) keepPrepared(ctx context.Context, kept []store.Prepared) ([]bo
 	}
 	for i, p := range kept {
 		r := open[seqs[i]]
-		if r == nil || r.key() != p.Key {
+		if r == nil || r.Key() != p.Key {
 			continue
 		}
 		had := r.now.Prepared != nil

@@ -73,7 +73,7 @@ func (t *session) recordRead(ctx context.Context, outcomes []store.Outcome, appl
 
 func (t *session) recordOne(ctx context.Context, o store.Outcome, loaded map[int64]*stored, now time.Time) (store.Applied, error) {
 	s := loaded[o.Row]
-	if s == nil || s.key() != o.Key {
+	if s == nil || s.Key() != o.Key {
 		var err error
 		s, err = t.load(ctx, o.Ref)
 		if errors.Is(err, batch.ErrNotFound) && o.Finding == store.IsCommitted {

@@ -28,7 +28,7 @@ type claimable struct {
 
 // wholeRow reads colsBatch, the footprint and colsOpen.
 func wholeRow(c *cells) *claimable {
-	r := &claimable{stored: stored{batchCols: batchOf(c)}, footprint: footprintOf(c)}
+	r := &claimable{stored: stored{BatchCols: batchOf(c)}, footprint: footprintOf(c)}
 	r.openOf(c)
 	return r
 }
@@ -36,7 +36,7 @@ func wholeRow(c *cells) *claimable {
 // claimRow reads colsClaim. Nothing else matters of a row that cannot be claimed, and nothing
 // else exists of a row that is as it was added.
 func claimRow(c *cells) *claimable {
-	r := &claimable{stored: stored{batchCols: batchCols{
+	r := &claimable{stored: stored{BatchCols: sqlstore.BatchCols{
 		Seq: c.int64(), HeaderSignature: c.text(), ServiceID: c.text(), CreatedAt: c.int64(), BudgetAttempts: c.int(), BudgetEveryTry: c.bool(),
 	}}, footprint: footprintOf(c)}
 	r.now = store.NewRow()
@@ -129,7 +129,7 @@ func (t *session) readRest(ctx context.Context, parts map[int64]*claimable) erro
 func laneRows(found []*claimable) []store.LaneRow {
 	rows := make([]store.LaneRow, len(found))
 	for i, c := range found {
-		rows[i] = store.LaneRow{Ref: c.ref(), Created: sqlstore.FromMicro(c.CreatedAt), Row: c.now, Budget: c.budget(), Footprint: c.footprint}
+		rows[i] = store.LaneRow{Ref: c.Ref(), Created: sqlstore.FromMicro(c.CreatedAt), Row: c.now, Budget: c.Budget(), Footprint: c.footprint}
 	}
 	return rows
 }

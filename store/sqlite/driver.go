@@ -1,0 +1,75 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
+)
+
+// driver is what the shared operations need of this package.
+func (s *Store) driver() sqlstore.Driver {
+	return sqlstore.Driver{
+		Read: as(s.read), Write: as(s.write), Adding: as(s.write),
+		Wrap: wrap,
+		Queries: sqlstore.Queries{
+			State: stateOf, ListAll: listAll, ListOpen: listOpen, ListQuarantined: listQuarantined,
+			AllLanesFirst: sqlAllLanesFirst, AllLanesAfter: sqlAllLanesAfter, Counts: sqlCounts,
+			LockOrders: sqlLockOrders, LockBatchOrders: sqlstore.BatchOrders, UpdateOrders: sqlUpdateOrder, DeleteOpenOrders: sqlDeleteOpenOrder, InsertFinalOrders: sqlInsertFinalOrder, DeleteUnsettled: sqlDeleteUnsettled,
+			AnyExpired: sqlAnyExpired, Expired: sqlExpired, Settleable: sqlSettleable, PartiesFirst: sqlPartiesFirst, PartiesAfter: sqlPartiesAfter,
+			SplitOrders: sqlSplitOrders, NextOrders: sqlNextOrders, QueuedOrders: sqlQueued,
+		},
+	}
+}
+
+// as runs shared operations in transactions of this package.
+func as(run func(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error) sqlstore.Run {
+	return func(ctx context.Context, op string, do func(ctx context.Context, t sqlstore.Tx) error) error {
+		return run(ctx, op, func(ctx context.Context, t *session) error { return do(ctx, t) })
+	}
+}
+
+// Exec runs a shared statement.
+func (t *session) Exec(ctx context.Context, statement string, args ...any) (int64, error) {
+	return t.exec(ctx, t.texts.Of(statement), args...)
+}
+
+// Query is Exec for rows.
+func (t *session) Query(ctx context.Context, statement string, args ...any) (sqlstore.Rows, error) {
+	s, err := t.stmt(ctx, t.texts.Of(statement)) //nolint:sqlclosecheck // the session closes it
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.QueryContext(ctx, args...)
+	if err != nil {
+		return nil, err
+	}
+	return rows, nil
+}
+
+// Array is a list in JSON.
+func (t *session) Array(n int, at func(i int) any) any {
+	list := make([]any, n)
+	for i := range list {
+		list[i] = at(i)
+	}
+	b, _ := json.Marshal(list) //nolint:errchkjson // numbers, texts and truths always marshal
+	return string(b)
+}
+
+// ExecAll writes row by row: SQLite prepares a statement once, and looks each row up whatever the
+// planner believes.
+func (t *session) ExecAll(ctx context.Context, statement string, rows [][]any) (n int64, err error) {
+	for _, row := range rows {
+		did, err := t.Exec(ctx, statement, row...)
+		if err != nil {
+			return 0, err
+		}
+		n += did
+	}
+	return n, nil
+}
+
+// Floors are not known here: nothing finished is in the way of open batches.
+func (t *session) Floors(context.Context, []batch.ServiceID) ([]int64, error) { return nil, nil }
