@@ -9,6 +9,11 @@ type Queries struct {
 	// ColsBatch, those of an open row, final_at and quarantined. PostgreSQL has three tables for
 	// rows, SQLite two. The batch is b; open rows, found through their own tables, are o.
 	ListAll, ListOpen, ListQuarantined string
+	// Look finds the batch of the hash $1: the columns of a record with prepared and at_end, and then
+	// orders_settled, the footprint and the clock.
+	Look string
+	// Turn makes claims forget where lane $1 begins; "" where claims do not remember.
+	Turn string
 	// AllLanesFirst and AllLanesAfter jump from lane to lane; $1 is a limit, $2 the last lane.
 	AllLanesFirst, AllLanesAfter string
 	// Counts counts in the lanes $1, up to $2 waiting batches in each; $3 are floors, if any.
@@ -33,6 +38,19 @@ type Queries struct {
 	// $3 orders and more only where ids break ties, both as of $2; QueuedOrders reads the orders
 	// $1 with their payloads, which SQLite keeps in a table of their own.
 	SplitOrders, NextOrders, QueuedOrders string
+
+	// PruneBatches and PruneOrders remove everything of a number, for ExecAll: PostgreSQL looks rows
+	// of several tables up by their places. PruneLaneActs removes up to $2 rows as old as $1.
+	PruneBatches, PruneOrders []string
+	PruneLaneActs             string
+	// Bury keeps tombstones of the batches $1 as of $2; SQLite's have no hash of the id.
+	Bury string
+	// DeleteStreamIDs removes ids: rows of stream, id and the latest time.
+	DeleteStreamIDs string
+
+	// AttemptedServices finds services among $1 with an attempted batch, open or among their first
+	// $2 batches. Serve records rows of service and ledger, where none is recorded.
+	AttemptedServices, Serve string
 }
 
 // The statements that drivers share. A test of each driver asks its planner about each
@@ -86,4 +104,62 @@ const (
 	sqlBatchOrders = BatchOrders
 
 	sqlInsertUnsettled = `INSERT INTO {unsettled_batches} (batch_seq, party) VALUES ($1::bigint, $2::text) ON CONFLICT DO NOTHING`
+
+	// IsClosed is a condition on the control c.
+	IsClosed = `(c.paused_at <> 0 OR c.halted_at <> 0)`
+	// ColsControl are the columns of a control.
+	ColsControl = `c.everything, c.service_id, c.paused_at, c.paused_by, c.paused_reason, c.policy, c.halted_at, c.halted_by,
+	c.halt_reason, c.version`
+	sqlControl  = `SELECT ` + ColsControl + ` FROM {controls} c WHERE c.everything = $1::boolean AND c.service_id = $2::text`
+	sqlControls = `SELECT ` + ColsControl + ` FROM {controls} c WHERE c.everything = false AND c.service_id >= $1::text
+	AND (c.service_id <> $1::text OR $2::boolean) AND (c.policy <> 0 OR ` + IsClosed + `) ORDER BY c.service_id LIMIT $3::bigint`
+	sqlNewControl = `INSERT INTO {controls} (everything, service_id, paused_at, paused_by, paused_reason, policy, halted_at, halted_by,
+	halt_reason, version) VALUES ($1::boolean, $2::text, 0, '', '', 0, 0, '', '', 0) ON CONFLICT DO NOTHING`
+	sqlLockControl = sqlControl + ` FOR UPDATE`
+	sqlSetControl  = `UPDATE {controls} SET paused_at = $3::bigint, paused_by = $4::text, paused_reason = $5::text, policy = $6::bigint,
+	halted_at = $7::bigint, halted_by = $8::text, halt_reason = $9::text, version = $10::bigint WHERE everything = $1::boolean AND service_id = $2::text`
+	sqlDeleteControl = `DELETE FROM {controls} WHERE everything = $1::boolean AND service_id = $2::text`
+
+	sqlInsertLaneAct = `INSERT INTO {lane_acts} (everything, service_id, position, action, actor, reason, at, batch, policy)
+	SELECT $1::boolean, $2::text, (SELECT coalesce(max(x.position), 0) + 1 FROM {lane_acts} x
+		WHERE x.everything = $1::boolean AND x.service_id = $2::text),
+		$3::text, $4::text, $5::text, $6::bigint, $7::text, $8::bigint RETURNING position`
+	sqlTrimLaneActs = `DELETE FROM {lane_acts} WHERE everything = $1::boolean AND service_id = $2::text AND position <= $3::bigint`
+	sqlLaneActs     = `SELECT action, actor, reason, at, batch, policy FROM {lane_acts}
+	WHERE everything = $1::boolean AND service_id = $2::text ORDER BY position`
+
+	sqlInsertBatchAct = `INSERT INTO {batch_acts} (batch_seq, position, action, actor, reason, at, from_state, to_state, at_end)
+	SELECT $1::bigint, (SELECT coalesce(max(x.position), 0) + 1 FROM {batch_acts} x WHERE x.batch_seq = $1::bigint),
+		$2::text, $3::text, $4::text, $5::bigint, $6::bigint, $7::bigint, $8::boolean RETURNING position`
+	sqlTrimBatchActs = `DELETE FROM {batch_acts} WHERE batch_seq = $1::bigint AND position <= $2::bigint`
+	sqlBatchActs     = `SELECT action, actor, reason, at, from_state, to_state, at_end FROM {batch_acts}
+	WHERE batch_seq = $1::bigint ORDER BY position`
+	sqlAttempts = `SELECT attempt, at, kind, status_code, code, endpoint, took, answer, instance FROM {attempts}
+	WHERE batch_seq = $1::bigint ORDER BY position`
+
+	sqlMoveToEnd = `UPDATE {batches} SET created_at = $2::bigint WHERE seq = $1::bigint`
+
+	sqlServed     = `SELECT s.service_id, s.ledger FROM {served} s WHERE s.service_id = ANY ($1::text[])`
+	sqlTraits     = `SELECT traits FROM {ledgers} WHERE name = $1::text`
+	sqlKeepTraits = `INSERT INTO {ledgers} AS l (name, traits, recorded_at) VALUES ($1::text, $2::text, ` + Clock + `)
+	ON CONFLICT (name) DO UPDATE SET traits = excluded.traits, recorded_at = excluded.recorded_at WHERE l.traits = $3::text`
+	sqlLedger    = `SELECT name FROM {ledger} WHERE id = 1`
+	sqlSetLedger = `INSERT INTO {ledger} (id, name) VALUES (1, $1::text) ON CONFLICT DO NOTHING`
+
+	sqlNewStream = `INSERT INTO {streams} (stream, holder, epoch, lease_expires, since, until_, cursor)
+	VALUES ($1::text, '', 0, 0, 0, 0, '') ON CONFLICT DO NOTHING`
+	sqlStream = `SELECT s.holder, s.epoch, s.lease_expires, s.since, s.until_, s.cursor FROM {streams} s
+	WHERE s.stream = $1::text FOR UPDATE`
+	sqlSetStream = `UPDATE {streams} SET holder = $2::text, epoch = $3::bigint, lease_expires = $4::bigint, since = $5::bigint,
+	until_ = $6::bigint, cursor = $7::text WHERE stream = $1::text`
+	// SQLite takes ON for a join's without WHERE.
+	sqlInsertStreamIDs = `INSERT INTO {stream_ids} (stream, id, at) SELECT $1::text, u.id, $3::bigint FROM unnest($2::text[]) AS u (id)
+	WHERE true ON CONFLICT DO NOTHING`
+	sqlFindStream = `SELECT false AS is_id, s.cursor, s.since, s.until_, ` + Clock + ` FROM {streams} s WHERE s.stream = $1::text
+	UNION ALL SELECT true, i.id, 0, 0, 0 FROM unnest($2::text[]) AS u (id)
+	CROSS JOIN LATERAL (SELECT * FROM {stream_ids} i WHERE i.stream = $1::text AND i.id = u.id OFFSET 0) i`
+	sqlLockStreams = `SELECT s.stream FROM {streams} s WHERE s.stream = ANY ($1::text[]) ORDER BY s.stream FOR UPDATE`
+	sqlRaiseSince  = `UPDATE {streams} SET since = $2::bigint WHERE stream = ANY ($1::text[]) AND since BETWEEN 1 AND $2::bigint`
+
+	sqlServicesOf = `SELECT b.seq, b.service_id FROM {batches} b WHERE b.seq = ANY ($1::bigint[])`
 )

@@ -171,6 +171,10 @@ func (c *foundCols) recordDest() []any {
 	return append(append(c.BatchCols.Dest(), c.RowCols.Dest()...), &c.FinalAt, &c.Quarantined)
 }
 
+func (c *foundCols) lookDest() []any {
+	return append(c.recordDest(), &c.Settled, &c.footprint, &c.clock)
+}
+
 func (c *foundCols) outcomeDest() []any { return append(c.BatchCols.Dest(), c.OutcomeDest()...) }
 
 // records returns what a statement finds.

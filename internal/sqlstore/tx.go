@@ -38,6 +38,12 @@ type Tx interface {
 	Save(ctx context.Context, all []*Stored) error
 	// Add adds a batch, and returns its number, or 0 if it is known.
 	Add(ctx context.Context, b batch.Batch) (seq int64, err error)
+	// Old finds up to limit rows of a kind that are as old as until, oldest first.
+	Old(ctx context.Context, of Aging, until int64, limit int) ([]Aged, error)
+	// NextKey is an order key behind the whole lane, in a transaction of Adding.
+	NextKey(ctx context.Context, service batch.ServiceID) (int64, error)
+	// Window reads a lane as a claim sees it, with up to so many rows that wait.
+	Window(ctx context.Context, service batch.ServiceID, waiting int) ([]store.LaneRow, error)
 	// Floors are the order keys below which nothing of these lanes is open, for statements that
 	// ask for them; nil where statements do not.
 	Floors(ctx context.Context, lanes []batch.ServiceID) ([]int64, error)
@@ -50,8 +56,13 @@ type Run func(ctx context.Context, op string, do func(ctx context.Context, t Tx)
 type Driver struct {
 	// Read runs what only reads; several statements may see several moments.
 	Read Run
+	// Snapshot is Read where all statements see one moment.
+	Snapshot Run
 	// Write runs what also writes, Adding what gives out order keys.
 	Write, Adding Run
+	// Pruning runs what Prune removes at once: up to PruneChunk rows of a kind.
+	Pruning    Run
+	PruneChunk int
 	// Wrap adds the operation to an error from before a transaction.
 	Wrap func(op string, err error) error
 	Queries

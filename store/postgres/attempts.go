@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -66,7 +65,7 @@ func (t *session) report(ctx context.Context, outcomes []store.Outcome, applied 
 	}
 	var seqs, old []int64
 	for _, p := range positions {
-		if last := sqlstore.OldReports(p.newest); last > 1 {
+		if last := p.newest - sqlstore.MostReports; last > 1 {
 			seqs, old = append(seqs, p.seq), append(old, last)
 		}
 	}
@@ -76,13 +75,4 @@ func (t *session) report(ctx context.Context, outcomes []store.Outcome, applied 
 	_, err = t.Exec(ctx, sqlTrimAttempts, intArray(len(seqs), func(i int) int64 { return seqs[i] }),
 		intArray(len(old), func(i int) int64 { return old[i] }))
 	return err
-}
-
-// Attempts is [store.Inspector].Attempts.
-func (s *Store) Attempts(ctx context.Context, key batch.Key) ([]batch.Report, error) {
-	found, err := inspect(ctx, s, "read attempts", key, (*sqlstore.ReportCols).Dest, sqlAttempts)
-	if err != nil {
-		return nil, err
-	}
-	return sqlstore.Reports(found), nil
 }

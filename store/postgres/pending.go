@@ -104,23 +104,3 @@ func (s *Store) Checked(ctx context.Context, due []store.Due) error {
 		return err
 	})
 }
-
-// Ledger is [store.Engine].Ledger.
-func (s *Store) Ledger(ctx context.Context, name string) (known string, err error) {
-	err = s.tx(ctx, "read the ledger's name", func(ctx context.Context, t *session) (err error) {
-		var there bool
-		known, there, err = sqlstore.Get[string](ctx, t, sqlLedger)
-		if err != nil || there || name == "" {
-			return err
-		}
-		if _, err := t.Exec(ctx, sqlSetLedger, name); err != nil {
-			return err
-		}
-		known, _, err = sqlstore.Get[string](ctx, t, sqlLedger)
-		return err
-	})
-	if err != nil {
-		return "", err
-	}
-	return known, nil
-}

@@ -50,8 +50,8 @@ type Store struct {
 	fresh   freshness
 	listed  *listed
 
-	monitored                     underWay
-	oldBatches, oldOrders, oldIDs oldest // where Prune begins to look
+	monitored underWay
+	oldest    [sqlstore.AgingIDs + 1]oldest // where Prune begins to look
 }
 
 var (

@@ -379,37 +379,18 @@ const (
 		CROSS JOIN LATERAL (SELECT x.ctid FROM {attempted_batches} x WHERE x.seq = u.seq AND x.version = u.was OFFSET 0) r) u
 	WHERE a.ctid = u.place AND a.version = u.was`
 
-	sqlServed = `SELECT service_id, ledger FROM {served} WHERE service_id = ANY ($1::text[])`
-	sqlServe  = `INSERT INTO {served} (service_id, ledger) SELECT * FROM unnest($1::text[], $2::text[]) ON CONFLICT DO NOTHING`
+	sqlServe = `INSERT INTO {served} (service_id, ledger) SELECT * FROM unnest($1::text[], $2::text[]) ON CONFLICT DO NOTHING`
 	// sqlAttemptedServices finds services with an attempted batch, open or among their first
 	// batches.
 	sqlAttemptedServices = `SELECT u.s FROM unnest($1::text[]) AS u (s)
 	WHERE EXISTS (SELECT 1 FROM {attempted_batches} a WHERE a.service_id = u.s OFFSET 0)
 	OR EXISTS (SELECT 1 FROM (SELECT b.seq FROM {batches} b WHERE b.service_id = u.s ORDER BY b.created_at LIMIT $2::bigint) b
 		CROSS JOIN LATERAL (SELECT 1 FROM {outcomes} r WHERE r.seq = b.seq AND r.attempt > 0 OFFSET 0) f)`
-	sqlTraits     = `SELECT traits FROM {ledgers} WHERE name = $1::text`
-	sqlKeepTraits = `INSERT INTO {ledgers} AS l (name, traits, recorded_at) VALUES ($1::text, $2::text, ` + clock + `)
-	ON CONFLICT (name) DO UPDATE SET traits = excluded.traits, recorded_at = excluded.recorded_at WHERE l.traits = $3::text`
-	sqlLedger    = `SELECT name FROM {ledger} WHERE id = 1`
-	sqlSetLedger = `INSERT INTO {ledger} (id, name) VALUES (1, $1::text) ON CONFLICT DO NOTHING`
 
-	sqlNewStream = `INSERT INTO {streams} (stream, holder, epoch, lease_expires, since, until_, cursor)
-	VALUES ($1::text, '', 0, 0, 0, 0, '') ON CONFLICT DO NOTHING`
-	sqlStream = `SELECT s.holder, s.epoch, s.lease_expires, s.since, s.until_, s.cursor FROM {streams} s
-	WHERE s.stream = $1::text FOR UPDATE`
-	sqlSetStream = `UPDATE {streams} SET holder = $2::text, epoch = $3::bigint, lease_expires = $4::bigint, since = $5::bigint,
-	until_ = $6::bigint, cursor = $7::text WHERE stream = $1::text`
-	sqlInsertStreamIDs = `INSERT INTO {stream_ids} (stream, id, at) SELECT $1::text, u.id, $3::bigint FROM unnest($2::text[]) AS u (id)
-	ON CONFLICT DO NOTHING`
-	sqlFindStream = `SELECT false AS is_id, s.cursor, s.since, s.until_, ` + clock + ` FROM {streams} s WHERE s.stream = $1::text
-	UNION ALL SELECT true, i.id, 0, 0, 0 FROM unnest($2::text[]) AS u (id)
-	CROSS JOIN LATERAL (SELECT x.id FROM {stream_ids} x WHERE x.stream = $1::text AND x.id = u.id OFFSET 0) i`
 	sqlOldStreamIDs = `SELECT i.stream, i.id, i.at FROM {stream_ids} i WHERE i.at <= $1::bigint AND i.at >= $3::bigint
 	ORDER BY i.at LIMIT $2::bigint`
-	sqlLockStreams     = `SELECT s.stream FROM {streams} s WHERE s.stream = ANY ($1::text[]) ORDER BY s.stream FOR UPDATE`
-	sqlRaiseSince      = `UPDATE {streams} SET since = $2::bigint WHERE stream = ANY ($1::text[]) AND since BETWEEN 1 AND $2::bigint`
-	sqlDeleteStreamIDs = `DELETE FROM {stream_ids} WHERE ctid = ANY (ARRAY (SELECT r.ctid FROM unnest($1::text[], $2::text[]) AS u (stream, id)
-	CROSS JOIN LATERAL (SELECT x.ctid FROM {stream_ids} x WHERE x.stream = u.stream AND x.id = u.id AND x.at <= $3::bigint OFFSET 0) r))`
+	sqlDeleteStreamIDs = `DELETE FROM {stream_ids} WHERE ctid = ANY (ARRAY (SELECT r.ctid FROM unnest($1::text[], $2::text[], $3::bigint[]) AS u (stream, id, until)
+	CROSS JOIN LATERAL (SELECT x.ctid FROM {stream_ids} x WHERE x.stream = u.stream AND x.id = u.id AND x.at <= u.until OFFSET 0) r))`
 
 	// A batch is in one of three tables; one statement reads all of them, since the batch may
 	// move in between.
@@ -450,8 +431,7 @@ const (
 	sqlPrunable = `SELECT f.seq, f.final_at FROM {outcomes} f WHERE f.final_at <= $1::bigint AND f.final_at >= $3::bigint AND NOT f.quarantined
 	AND NOT EXISTS (SELECT 1 FROM {unsettled_batches} u WHERE u.batch_seq = f.seq OFFSET 0)
 	ORDER BY f.final_at LIMIT $2::bigint FOR UPDATE OF f SKIP LOCKED`
-	sqlServicesOf = `SELECT seq, service_id FROM {batches} WHERE seq = ANY ($1::bigint[])`
-	sqlBury       = `INSERT INTO {tombstones} (id_hash, header_signature, service_id, payload_hash, pruned_at)
+	sqlBury = `INSERT INTO {tombstones} (id_hash, header_signature, service_id, payload_hash, pruned_at)
 	SELECT b.id_hash, b.header_signature, b.service_id, b.payload_hash, $2::bigint FROM {batches} b WHERE b.seq = ANY ($1::bigint[])
 	ON CONFLICT DO NOTHING`
 	sqlPruneTransactions = `DELETE FROM {transactions} WHERE ctid = ANY (ARRAY (SELECT r.ctid FROM unnest($1::bigint[]) AS u (seq)

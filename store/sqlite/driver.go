@@ -6,19 +6,27 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
+	"github.com/dltbatch/dltbatch/store"
 )
 
 // driver is what the shared operations need of this package.
 func (s *Store) driver() sqlstore.Driver {
 	return sqlstore.Driver{
-		Read: as(s.read), Write: as(s.write), Adding: as(s.write),
+		Read: as(s.read), Write: as(s.write), Adding: as(s.write), Snapshot: as(s.snapshot),
+		Pruning: as(s.write), PruneChunk: 100, // other writers wait no longer than that takes
 		Wrap: wrap,
 		Queries: sqlstore.Queries{
 			State: stateOf, ListAll: listAll, ListOpen: listOpen, ListQuarantined: listQuarantined,
+			Look:          sqlLook,
 			AllLanesFirst: sqlAllLanesFirst, AllLanesAfter: sqlAllLanesAfter, Counts: sqlCounts,
 			LockOrders: sqlLockOrders, LockBatchOrders: sqlstore.BatchOrders, UpdateOrders: sqlUpdateOrder, DeleteOpenOrders: sqlDeleteOpenOrder, InsertFinalOrders: sqlInsertFinalOrder, DeleteUnsettled: sqlDeleteUnsettled,
 			AnyExpired: sqlAnyExpired, Expired: sqlExpired, Settleable: sqlSettleable, PartiesFirst: sqlPartiesFirst, PartiesAfter: sqlPartiesAfter,
 			SplitOrders: sqlSplitOrders, NextOrders: sqlNextOrders, QueuedOrders: sqlQueued,
+			// Nothing relies on ON DELETE CASCADE, which works only where foreign_keys is on.
+			PruneBatches: []string{sqlDeleteReceipts, sqlDeleteBatchActs, sqlDeleteAttempts, sqlDeleteTransactions, sqlDeletePayload, sqlDeleteFinal, sqlDeleteBatch},
+			PruneOrders:  []string{sqlDeleteOrderPayload, sqlDeleteOrderOutcome, sqlDeleteOrder}, PruneLaneActs: sqlPruneLaneActs,
+			Bury: sqlBury, DeleteStreamIDs: sqlDeleteStreamID,
+			AttemptedServices: sqlAttemptedServices, Serve: sqlServe,
 		},
 	}
 }
@@ -54,6 +62,10 @@ func (t *session) Array(n int, at func(i int) any) any {
 	for i := range list {
 		list[i] = at(i)
 	}
+	return encode(list)
+}
+
+func encode(list any) string {
 	b, _ := json.Marshal(list) //nolint:errchkjson // numbers, texts and truths always marshal
 	return string(b)
 }
@@ -73,3 +85,31 @@ func (t *session) ExecAll(ctx context.Context, statement string, rows [][]any) (
 
 // Floors are not known here: nothing finished is in the way of open batches.
 func (t *session) Floors(context.Context, []batch.ServiceID) ([]int64, error) { return nil, nil }
+
+// NextKey is an order key behind the whole lane.
+func (t *session) NextKey(ctx context.Context, service batch.ServiceID) (int64, error) {
+	now, err := sqlstore.Now(ctx, t)
+	if err != nil {
+		return 0, err
+	}
+	last := map[batch.ServiceID]int64{}
+	err = t.lasts(ctx, last, sqlLaneLasts, encode([]batch.ServiceID{service}))
+	return max(now, last[service]+1), err
+}
+
+// Window reads a lane as a claim sees it.
+func (t *session) Window(ctx context.Context, service batch.ServiceID, waiting int) ([]store.LaneRow, error) {
+	lane, err := t.attempted(ctx, windowAttempted, wholeRow, []batch.ServiceID{service},
+		func(batch.ServiceID, []store.LaneRow) int { return waiting })
+	if err != nil {
+		return nil, err
+	}
+	err = t.waiting(ctx, windowWaiting, wholeRow, lane)
+	return laneRows(lane[0].rows), err
+}
+
+// Old finds rows of a kind.
+func (t *session) Old(ctx context.Context, of sqlstore.Aging, until int64, limit int) ([]sqlstore.Aged, error) {
+	statement := [...]string{sqlstore.AgingBatches: sqlPrunable, sqlstore.AgingOrders: sqlPrunableOrders, sqlstore.AgingIDs: sqlOldStreamIDs}[of]
+	return sqlstore.Query(ctx, t, of.Dest, statement, until, int64(limit))
+}

@@ -66,7 +66,7 @@ const (
 	sqlExpired = `SELECT ` + colsOrder + `, ` + colsOpenOrder + ` FROM open_orders q CROSS JOIN orders o ON o.seq = q.seq
 	WHERE q.state = 1 AND q.deadline <> 0 AND q.deadline <= ? ORDER BY q.deadline LIMIT ?`
 
-	sqlPrunableOrders     = `SELECT seq FROM final_orders WHERE final_at <= ? ORDER BY final_at LIMIT ?`
+	sqlPrunableOrders     = `SELECT seq, final_at FROM final_orders WHERE final_at <= ? ORDER BY final_at LIMIT ?`
 	sqlDeleteOrderPayload = `DELETE FROM order_payloads WHERE seq = ?`
 	sqlDeleteOrderOutcome = `DELETE FROM final_orders WHERE seq = ?`
 	sqlDeleteOrder        = `DELETE FROM orders WHERE seq = ?`

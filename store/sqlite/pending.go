@@ -138,27 +138,3 @@ func (s *Store) Checked(ctx context.Context, due []store.Due) error {
 		return nil
 	})
 }
-
-// Ledger is [store.Engine].Ledger.
-func (s *Store) Ledger(ctx context.Context, name string) (string, error) {
-	const op = "read the ledger's name"
-	var known string
-	err := s.read(ctx, op, func(ctx context.Context, t *session) error { return t.ledger(ctx, &known) })
-	if err != nil || known != "" || name == "" {
-		return known, err
-	}
-	err = s.write(ctx, op, func(ctx context.Context, t *session) error {
-		if _, err := t.exec(ctx, sqlSetLedger, name); err != nil {
-			return err
-		}
-		return t.ledger(ctx, &known)
-	})
-	return known, err
-}
-
-func (t *session) ledger(ctx context.Context, name *string) error {
-	if err := t.get(ctx, name, sqlLedger); err != nil && !noRows(err) {
-		return err
-	}
-	return nil
-}

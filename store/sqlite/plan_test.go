@@ -269,6 +269,7 @@ func TestOrderPlans(t *testing.T) {
 // The statements about operators' acts follow an index, and no further than they must.
 func TestOperatorPlans(t *testing.T) {
 	s, _, _ := fresh(t)
+	all := statements(t)
 	quarantined := sent(t, s, func() error {
 		_, _, err := s.List(t.Context(), store.ListQuery{Quarantined: true})
 		return err
@@ -277,11 +278,11 @@ func TestOperatorPlans(t *testing.T) {
 		"a claim's controls":   {sqlWaiting, "SEARCH c USING PRIMARY KEY (everything=? AND service_id=?)"},
 		"and once more":        {sqlAttempted, "SEARCH c USING PRIMARY KEY (everything=? AND service_id=?)"},
 		"a scan's":             {sqlLanesAfter, "SEARCH c USING PRIMARY KEY (everything=? AND service_id=?)"},
-		"controls":             {sqlControls, "SEARCH c USING PRIMARY KEY (everything=? AND service_id>?)"},
-		"acts upon a lane":     {sqlLaneActs, "USING PRIMARY KEY (everything=? AND service_id=?)"},
-		"acts that are old":    {sqlOldLaneActs, "USING COVERING INDEX lane_acts_at (at<?)"},
-		"acts upon a batch":    {sqlBatchActs, "USING PRIMARY KEY (batch_seq=?)"},
-		"attempts":             {sqlAttempts, "USING PRIMARY KEY (batch_seq=?)"},
+		"controls":             {all["sqlControls"], "SEARCH c USING PRIMARY KEY (everything=? AND service_id>?)"},
+		"acts upon a lane":     {all["sqlLaneActs"], "USING PRIMARY KEY (everything=? AND service_id=?)"},
+		"acts that are old":    {sqlPruneLaneActs, "USING COVERING INDEX lane_acts_at (at<?)"},
+		"acts upon a batch":    {all["sqlBatchActs"], "USING PRIMARY KEY (batch_seq=?)"},
+		"attempts":             {all["sqlAttempts"], "USING PRIMARY KEY (batch_seq=?)"},
 		"attempts, too many":   {sqlTrimAttempts, "USING PRIMARY KEY (batch_seq=? AND position>? AND position<?)"},
 		"what is prunable":     {sqlPrunable, "USING COVERING INDEX outcomes_final (final_at<?)"},
 		"what is set aside":    {quarantined, "USING INDEX outcomes_quarantined"},

@@ -135,31 +135,16 @@ const (
 	CROSS JOIN outcomes f ON f.seq = d.seq WHERE f.state IN (?, ?) AND f.final_at < ? ORDER BY d.created_at DESC LIMIT ?`
 	sqlLease = `UPDATE open_batches SET asked_at = ?, next_check = ?, due_at = ? WHERE seq = ?`
 
-	sqlServed = `SELECT ledger FROM served WHERE service_id = ?`
-	sqlServe  = `INSERT INTO served (service_id, ledger) VALUES (?, ?)`
-	// sqlAttemptedService says whether a service has an attempted batch, open or among its
-	// first batches.
-	sqlAttemptedService = `SELECT EXISTS (SELECT 1 FROM open_batches o WHERE o.service_id = ? AND o.attempt > 0 AND o.at_end = 0)
-	OR EXISTS (SELECT 1 FROM (SELECT seq FROM batches WHERE service_id = ? ORDER BY created_at LIMIT ?) d
+	sqlServe = `INSERT INTO served (service_id, ledger) VALUES (?, ?) ON CONFLICT DO NOTHING`
+	// sqlAttemptedServices finds services with an attempted batch, open or among their first
+	// batches.
+	sqlAttemptedServices = `SELECT j.value FROM json_each(?1) j
+	WHERE EXISTS (SELECT 1 FROM open_batches o WHERE o.service_id = j.value AND o.attempt > 0 AND o.at_end = 0)
+	OR EXISTS (SELECT 1 FROM (SELECT seq FROM batches WHERE service_id = j.value ORDER BY created_at LIMIT ?2) d
 		CROSS JOIN outcomes f ON f.seq = d.seq WHERE f.attempt > 0)`
-	sqlTraits     = `SELECT traits FROM ledgers WHERE name = ?`
-	sqlKeepTraits = `INSERT INTO ledgers (name, traits, recorded_at)
-	VALUES (?, ?, CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000)
-	ON CONFLICT (name) DO UPDATE SET traits = excluded.traits, recorded_at = excluded.recorded_at WHERE traits = ?`
-	sqlLedger    = `SELECT name FROM ledger WHERE id = 1`
-	sqlSetLedger = `INSERT INTO ledger (id, name) VALUES (1, ?) ON CONFLICT DO NOTHING`
 
-	sqlStream    = `SELECT holder, epoch, lease_expires, since, until_, cursor FROM streams WHERE stream = ?`
-	sqlSetStream = `INSERT INTO streams (stream, holder, epoch, lease_expires, since, until_, cursor) VALUES (?, ?, ?, ?, ?, ?, ?)
-	ON CONFLICT (stream) DO UPDATE SET holder = excluded.holder, epoch = excluded.epoch, lease_expires = excluded.lease_expires,
-	since = excluded.since, until_ = excluded.until_, cursor = excluded.cursor`
-	sqlInsertStreamID = `INSERT INTO stream_ids (stream, id, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`
-	sqlFindStream     = `SELECT 0 AS is_id, cursor AS text, since, until_,
-		CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000 AS now FROM streams WHERE stream = ?
-	UNION ALL SELECT 1, i.id, 0, 0, 0 FROM json_each(?) j CROSS JOIN stream_ids i ON i.stream = ? AND i.id = j.value`
-	sqlOldStreamIDs   = `SELECT stream, id FROM stream_ids WHERE at <= ? ORDER BY at LIMIT ?`
-	sqlDeleteStreamID = `DELETE FROM stream_ids WHERE stream = ? AND id = ?`
-	sqlRaiseSince     = `UPDATE streams SET since = ? WHERE stream = ? AND since BETWEEN 1 AND ?`
+	sqlOldStreamIDs   = `SELECT stream, id, at FROM stream_ids WHERE at <= ? ORDER BY at LIMIT ?`
+	sqlDeleteStreamID = `DELETE FROM stream_ids WHERE stream = ? AND id = ? AND at <= ?`
 
 	// A batch is in one of the two tables; one statement reads both, since the batch may move
 	// in between.
@@ -182,11 +167,11 @@ const (
 	listQuarantined = colsRecord + ` FROM outcomes f CROSS JOIN batches b ON b.seq = f.seq
 	LEFT JOIN open_batches o ON o.seq = f.seq WHERE f.quarantined = 1 AND `
 
-	sqlPrunable = `SELECT seq FROM outcomes f WHERE final_at <= ? AND quarantined = 0
+	sqlPrunable = `SELECT seq, final_at FROM outcomes f WHERE final_at <= ? AND quarantined = 0
 	AND NOT EXISTS (SELECT 1 FROM unsettled_batches u WHERE u.batch_seq = f.seq) ORDER BY final_at LIMIT ?`
-	sqlServiceOf = `SELECT service_id FROM batches WHERE seq = ?`
-	sqlTomb      = `INSERT INTO tombstones (header_signature, service_id, payload_hash, pruned_at)
-	SELECT header_signature, service_id, payload_hash, ? FROM batches WHERE seq = ? ON CONFLICT DO NOTHING`
+	sqlBury = `INSERT INTO tombstones (header_signature, service_id, payload_hash, pruned_at)
+	SELECT b.header_signature, b.service_id, b.payload_hash, ?2 FROM json_each(?1) j CROSS JOIN batches b ON b.seq = j.value
+	WHERE true ON CONFLICT DO NOTHING`
 	sqlDeletePayload      = `DELETE FROM batch_payloads WHERE seq = ?`
 	sqlDeleteTransactions = `DELETE FROM transactions WHERE batch_seq = ?`
 	sqlDeleteBatch        = `DELETE FROM batches WHERE seq = ?`
