@@ -16,7 +16,7 @@ type BatchCols struct {
 	ServiceID       string
 	CreatedAt       int64
 	DataChangeID    string
-	BudgetAttempts  int
+	BudgetAttempts  int64
 	BudgetEveryTry  bool
 }
 
@@ -38,7 +38,7 @@ func (c *BatchCols) Ref() store.Ref { return store.Ref{Key: c.Key(), Row: c.Seq}
 
 // Budget is the batch's own.
 func (c *BatchCols) Budget() batch.Budget {
-	return batch.Budget{Attempts: c.BudgetAttempts, EveryTry: c.BudgetEveryTry}
+	return batch.Budget{Attempts: int(c.BudgetAttempts), EveryTry: c.BudgetEveryTry}
 }
 
 // Record is the application's view of the batch with this row.
@@ -57,7 +57,7 @@ type RowCols struct {
 	Refused, Requeued, Settled                                                bool
 	Kind                                                                      sql.NullString
 	Message, Decision                                                         string
-	Receipts                                                                  int // how many transaction_receipts there are
+	Receipts                                                                  int64 // how many transaction_receipts there are
 	Prepared                                                                  []byte
 	ClaimedBy                                                                 string
 	AtEnd, Quarantined                                                        bool
@@ -118,7 +118,7 @@ func ErrorCols(e *batch.SubmissionError) (kind any, message string) {
 type Stored struct {
 	BatchCols
 	Was, Now store.Row
-	Had      int // how many receipts are in the database
+	Had      int64 // how many receipts are in the database
 }
 
 // Record is the application's view.

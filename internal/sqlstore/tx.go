@@ -100,28 +100,40 @@ func Query[T any](ctx context.Context, t Tx, dest func(*T) []any, statement stri
 
 // QueryMany is Query with about n rows expected.
 func QueryMany[T any](ctx context.Context, t Tx, n int, dest func(*T) []any, statement string, args ...any) (found []T, err error) {
-	rows, err := t.Query(ctx, statement, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	var into []any
-	var one T
-	for rows.Next() {
-		if into == nil {
-			into = dest(&one)
-		}
-		var zero T
-		one = zero // a column may be NULL, and bytes must not be shared
-		if err := rows.Scan(into...); err != nil {
-			return nil, err
-		}
+	err = Each(ctx, t, dest, func(row *T) error {
 		if found == nil && n > 0 {
 			found = make([]T, 0, n)
 		}
-		found = append(found, one)
+		found = append(found, *row)
+		return nil
+	}, statement, args...)
+	if err != nil {
+		return nil, err
 	}
-	return found, rows.Err()
+	return found, nil
+}
+
+// Each reads the rows of a statement one by one, until read returns an error. The row is read's
+// only until it returns.
+func Each[T any](ctx context.Context, t Tx, dest func(*T) []any, read func(row *T) error, statement string, args ...any) (err error) {
+	rows, err := t.Query(ctx, statement, args...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	var one T
+	into := dest(&one)
+	for rows.Next() {
+		var zero T
+		one = zero // a column may be NULL, and bytes must not be shared
+		if err := rows.Scan(into...); err != nil {
+			return err
+		}
+		if err := read(&one); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
 }
 
 // Value is the dest of a statement with one column.

@@ -103,7 +103,7 @@ func seqOf(s *sqlstore.Stored) int64      { return s.Seq }
 func wasOf(s *sqlstore.Stored) int64      { return s.Was.Version }
 func serviceOf(s *sqlstore.Stored) string { return s.ServiceID }
 func createdOf(s *sqlstore.Stored) int64  { return s.CreatedAt }
-func receiptsOf(s *sqlstore.Stored) int64 { return int64(s.Had) }
+func receiptsOf(s *sqlstore.Stored) int64 { return s.Had }
 func requeuedOf(s *sqlstore.Stored) bool  { return s.Now.Requeued }
 func versionOf(s *sqlstore.Stored) int64  { return s.Now.Version }
 
@@ -193,7 +193,7 @@ func (t *session) saveReceipts(ctx context.Context, changed []*sqlstore.Stored) 
 		for i, r := range s.Now.Receipts {
 			seqs, positions, list = append(seqs, s.Seq), append(positions, int64(i)), append(list, r)
 		}
-		s.Had = len(s.Now.Receipts)
+		s.Had = int64(len(s.Now.Receipts))
 	}
 	if len(remove) > 0 {
 		if _, err := t.Exec(ctx, sqlDeleteReceipts, ints(remove)); err != nil {

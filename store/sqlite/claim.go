@@ -50,7 +50,7 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 		// Lanes are looked at together, but not many more than the limit lets through.
 		some := lanes[:min(len(lanes), max(left/q.Window, 8), 500)]
 		lanes = lanes[len(some):]
-		windows, err := t.attempted(ctx, sqlAttempted, claimRow, some, func(s batch.ServiceID, attempted []store.LaneRow) int {
+		windows, err := t.attempted(ctx, sqlAttempted, true, some, func(s batch.ServiceID, attempted []store.LaneRow) int {
 			return store.Wanted(s, attempted, now, q)
 		})
 		if err != nil {
@@ -60,7 +60,7 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 		// fewer rows than wanted, the next round reads a few more lanes.
 		for budget := left; len(windows) > 0 && left > 0; budget *= 4 {
 			n := reach(windows, max(left, budget))
-			if err := t.waiting(ctx, sqlWaiting, claimRow, windows[:n]); err != nil {
+			if err := t.waiting(ctx, sqlWaiting, true, windows[:n]); err != nil {
 				return out, err
 			}
 			for ; n > 0 && left > 0; n-- {
@@ -118,15 +118,15 @@ func reach(windows []window, rows int) int {
 func (t *session) saveClaims(ctx context.Context, rows []*claimable, lane []store.LaneRow) error {
 	for i, c := range rows {
 		r := lane[i]
-		if r.Row.Version == c.now.Version {
+		if r.Row.Version == c.Now.Version {
 			continue
 		}
 		var n int64
 		var err error
-		if r.Row.Attempt > c.now.Attempt {
+		if r.Row.Attempt > c.Now.Attempt {
 			n, err = t.exec(ctx, sqlClaim, claimArgs(c, r.Row)...)
 		} else { // it goes back to the monitor
-			n, err = t.exec(ctx, sqlUpdateOpen, append(openArgs(r.Row, c.receipts), c.Seq, c.now.Version)...)
+			n, err = t.exec(ctx, sqlUpdateOpen, append(openArgs(r.Row, c.Had), c.Seq, c.Now.Version)...)
 		}
 		if err == nil && n != 1 {
 			err = fmt.Errorf("%d rows written, want 1", n)
@@ -143,7 +143,7 @@ func claimArgs(c *claimable, r store.Row) []any {
 		int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), sqlstore.ToMicro(r.ClaimExpires), sqlstore.ToMicro(r.NextCheck),
 		int64(r.DoubtAttempt), sqlstore.ToMicro(r.DoubtSince), sqlstore.ToMicro(r.ResendUntil), int64(r.Resends), dueAt(r), r.ClaimedBy,
 		r.ClaimTTL.Microseconds(), int64(r.Attempt), sqlstore.ToMicro(r.FirstClaimed),
-		c.Seq, c.now.Version,
+		c.Seq, c.Now.Version,
 	}
 }
 
@@ -176,13 +176,13 @@ func (t *session) claimedPayloads(ctx context.Context, runs []store.ClaimedRun) 
 	if len(seqs) == 0 {
 		return found, nil
 	}
-	err := t.each(ctx, func(c *cells) {
-		seq := c.int64()
-		found[seq] = c.blob()
-		if size += len(found[seq]); size >= claimedBytes && c.err == nil {
-			c.err = errEnough
+	err := sqlstore.Each(ctx, t, func(p *payload) []any { return []any{&p.Seq, &p.bytes} }, func(p *payload) error {
+		found[p.Seq] = p.bytes
+		if size += len(p.bytes); size >= claimedBytes {
+			return errEnough
 		}
-	}, sqlClaimedPayloads, jsonInts(seqs))
+		return nil
+	}, sqlClaimedPayloads, encode(seqs))
 	if err != nil && !errors.Is(err, errEnough) {
 		return nil, fmt.Errorf("load payloads: %w", err)
 	}
@@ -190,7 +190,7 @@ func (t *session) claimedPayloads(ctx context.Context, runs []store.ClaimedRun) 
 }
 
 type payload struct {
-	key   batch.Key
+	sqlstore.BatchCols
 	bytes []byte
 }
 
@@ -201,28 +201,22 @@ func (s *Store) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error
 		return payloads, nil
 	}
 	err := s.read(ctx, "load payloads", func(ctx context.Context, t *session) error {
-		seqs := make([]int64, len(refs))
-		for i, r := range refs {
-			if seqs[i] = r.Row; r.Row != 0 {
-				continue
-			}
-			if err := t.get(ctx, &seqs[i], sqlSeqByID, idHash(r.Key.ID), string(r.Key.ID)); err != nil && !noRows(err) {
-				return err
-			}
+		seqs, err := sqlstore.Seqs(ctx, t, len(refs), func(i int) store.Ref { return refs[i] })
+		if err != nil {
+			return err
 		}
 		// A number may have been used again since: the key must match, too. A ref that comes
 		// twice is answered twice, with bytes of its own each time.
 		bySeq := make(map[int64][]payload, len(seqs))
-		err := t.each(ctx, func(c *cells) {
-			seq := c.int64()
-			p := payload{key: batch.Key{ID: batch.ID(c.text()), Service: batch.ServiceID(c.text())}, bytes: c.blob()}
-			bySeq[seq] = append(bySeq[seq], p)
-		}, sqlPayloads, jsonInts(seqs))
+		err = sqlstore.Each(ctx, t, func(p *payload) []any { return append(p.KeyDest(), &p.bytes) }, func(p *payload) error {
+			bySeq[p.Seq] = append(bySeq[p.Seq], *p)
+			return nil
+		}, sqlPayloads, encode(seqs))
 		if err != nil {
 			return err
 		}
 		for i, seq := range seqs {
-			if left := bySeq[seq]; len(left) > 0 && left[0].key == refs[i].Key {
+			if left := bySeq[seq]; len(left) > 0 && left[0].Key() == refs[i].Key {
 				payloads[i], bySeq[seq] = left[0].bytes, left[1:]
 			}
 		}

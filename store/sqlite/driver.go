@@ -99,12 +99,12 @@ func (t *session) NextKey(ctx context.Context, service batch.ServiceID) (int64, 
 
 // Window reads a lane as a claim sees it.
 func (t *session) Window(ctx context.Context, service batch.ServiceID, waiting int) ([]store.LaneRow, error) {
-	lane, err := t.attempted(ctx, windowAttempted, wholeRow, []batch.ServiceID{service},
+	lane, err := t.attempted(ctx, windowAttempted, false, []batch.ServiceID{service},
 		func(batch.ServiceID, []store.LaneRow) int { return waiting })
 	if err != nil {
 		return nil, err
 	}
-	err = t.waiting(ctx, windowWaiting, wholeRow, lane)
+	err = t.waiting(ctx, windowWaiting, false, lane)
 	return laneRows(lane[0].rows), err
 }
 

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -68,10 +67,10 @@ func (t *session) inFlight(ctx context.Context, q store.PendingQuery, now time.T
 	found := make([]store.InFlight, 0, len(rows))
 	for i := range rows {
 		r := rows[i]
-		if !r.now.Monitored(now) {
+		if !r.Now.Monitored(now) {
 			continue
 		}
-		row := r.now.Leased(now, q.Lease)
+		row := r.Now.Leased(now, q.Lease)
 		found = append(found, row.InFlight(r.Ref(), r.Budget(), now))
 		if lease == nil {
 			continue
@@ -84,21 +83,15 @@ func (t *session) inFlight(ctx context.Context, q store.PendingQuery, now time.T
 }
 
 // due reads the rows that a query selects, in its order.
-func (t *session) due(ctx context.Context, q store.PendingQuery, now time.Time) (rows []*stored, err error) {
-	read := func(c *cells) {
-		s := &stored{BatchCols: batchOf(c)}
-		s.openOf(c)
-		rows = append(rows, s)
+func (t *session) due(ctx context.Context, q store.PendingQuery, now time.Time) (rows []*sqlstore.Stored, err error) {
+	statement, args := sqlDue, []any{sqlstore.ToMicro(now), q.Limit}
+	if q.Services != nil {
+		statement, args = sqlOwned, []any{encode(sqlstore.Services(q.Services)), int64(batch.Submitting), sqlstore.ToMicro(now), q.Limit}
 	}
-	if q.Services == nil {
-		err = t.each(ctx, read, sqlDue, sqlstore.ToMicro(now), q.Limit)
-		return rows, err
-	}
-	names, err := json.Marshal(sqlstore.Services(q.Services))
-	if err != nil {
-		return nil, err
-	}
-	err = t.each(ctx, read, sqlOwned, string(names), int64(batch.Submitting), sqlstore.ToMicro(now), q.Limit)
+	err = sqlstore.Each(ctx, t, (*rowCols).openDest, func(c *rowCols) error {
+		rows = append(rows, c.stored())
+		return nil
+	}, statement, args...)
 	return rows, err
 }
 
@@ -127,11 +120,11 @@ func (s *Store) Checked(ctx context.Context, due []store.Due) error {
 		}
 		for i, d := range due {
 			r := open[seqs[i]]
-			if r == nil || r.Key() != d.Key || !r.now.Monitored(now) {
+			if r == nil || r.Key() != d.Key || !r.Now.Monitored(now) {
 				continue
 			}
-			r.now.NextCheck = now.Add(d.In)
-			if _, err := t.exec(ctx, sqlLease, sqlstore.ToMicro(r.now.AskedAt), sqlstore.ToMicro(r.now.NextCheck), dueAt(r.now), r.Seq); err != nil {
+			r.Now.NextCheck = now.Add(d.In)
+			if _, err := t.exec(ctx, sqlLease, sqlstore.ToMicro(r.Now.AskedAt), sqlstore.ToMicro(r.Now.NextCheck), dueAt(r.Now), r.Seq); err != nil {
 				return err
 			}
 		}

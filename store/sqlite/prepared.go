@@ -46,11 +46,11 @@ func (t *session) keepPrepared(ctx context.Context, kept []store.Prepared) ([]bo
 		if r == nil || r.Key() != p.Key {
 			continue
 		}
-		had := r.now.Prepared != nil
-		if r.now, did[i] = r.now.KeepPrepared(p.Version, p.Bytes); !did[i] || had {
+		had := r.Now.Prepared != nil
+		if r.Now, did[i] = r.Now.KeepPrepared(p.Version, p.Bytes); !did[i] || had {
 			continue
 		}
-		n, err := t.exec(ctx, sqlKeepPrepared, r.now.Prepared, r.Seq, r.now.Version)
+		n, err := t.exec(ctx, sqlKeepPrepared, r.Now.Prepared, r.Seq, r.Now.Version)
 		if err == nil && n != 1 {
 			err = fmt.Errorf("%d rows written, want 1", n)
 		}

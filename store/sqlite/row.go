@@ -2,8 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
-	"encoding/json"
 	"fmt"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -11,61 +9,29 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// stored is a loaded batch, and its present row.
-type stored struct {
+// rowCols is a batch as a statement of this package reads it.
+type rowCols struct {
 	sqlstore.BatchCols
-	now      store.Row
-	receipts int // how many transaction_receipts the database has
+	sqlstore.RowCols
+	footprint []byte
+	asAdded   bool // see colsClaim
 }
 
-// batchOf reads colsBatch.
-func batchOf(c *cells) sqlstore.BatchCols {
-	return sqlstore.BatchCols{
-		Seq: c.int64(), HeaderSignature: c.text(), ServiceID: c.text(), CreatedAt: c.int64(), DataChangeID: c.text(),
-		BudgetAttempts: c.int(), BudgetEveryTry: c.bool(),
-	}
-}
+// openDest takes colsBatch and colsOpen.
+func (c *rowCols) openDest() []any { return append(c.BatchCols.Dest(), c.RowCols.Dest()...) }
 
-// openOf reads colsOpen.
-func (s *stored) openOf(c *cells) {
-	cols := sqlstore.RowCols{
-		State: c.int64(), Version: c.int64(), Attempt: c.int64(), Spent: c.int64(), Failures: c.int64(), ClaimExpires: c.int64(),
-		NotBefore: c.int64(), NextCheck: c.int64(), AskedAt: c.int64(), LastPost: c.int64(), SettlesAt: c.int64(),
-		DoubtAttempt: c.int64(), DoubtSince: c.int64(), ResendUntil: c.int64(), Resends: c.int64(), Refused: c.bool(), Requeued: c.bool(),
-		Kind: nullText(c), Message: c.text(), Decision: c.text(), Receipts: c.int(), Prepared: c.blob(), ClaimedBy: c.text(),
-		AtEnd: c.bool(), ClaimTTL: c.int64(), TTLAttempt: c.int64(), FirstClaimed: c.int64(), Rollbacks: c.int64(), SeenAttempt: c.int64(),
-		SeenEndpoint: c.text(),
-	}
-	s.now, s.receipts = cols.Row(), cols.Receipts
-}
+// finalDest takes colsBatch and colsFinal.
+func (c *rowCols) finalDest() []any { return append(c.BatchCols.Dest(), c.OutcomeDest()...) }
 
-// finalOf reads colsFinal.
-func (s *stored) finalOf(c *cells) {
-	cols := sqlstore.RowCols{
-		State: c.int64(), Version: c.int64(), Attempt: c.int64(), Spent: c.int64(), Failures: c.int64(), AskedAt: c.int64(),
-		LastPost: c.int64(), SettlesAt: c.int64(), FinalAt: c.int64(), Requeued: c.bool(), Kind: nullText(c), Message: c.text(),
-		Receipts: c.int(), Settled: c.bool(), Quarantined: c.bool(),
-	}
-	s.now, s.receipts = cols.Row(), cols.Receipts
-}
-
-func nullText(c *cells) sql.NullString {
-	text, null := c.textOrNull()
-	return sql.NullString{String: text, Valid: !null}
-}
-
-// footprintOf reads the column of a footprint.
-func footprintOf(c *cells) batch.Footprint {
-	f, err := sqlstore.DecodeFootprint(c.blob())
-	if err != nil && c.err == nil {
-		c.err = err
-	}
-	return f
+func (c *rowCols) stored() *sqlstore.Stored {
+	s := &sqlstore.Stored{BatchCols: c.BatchCols, Was: c.Row(), Had: c.Receipts}
+	s.Now = s.Was
+	return s
 }
 
 // load reads the row of a batch, open or final, with its receipts. It looks up a ref without
 // Row by its id. The error wraps batch.ErrNotFound if there is no such batch.
-func (t *session) load(ctx context.Context, ref store.Ref) (*stored, error) {
+func (t *session) load(ctx context.Context, ref store.Ref) (*sqlstore.Stored, error) {
 	if ref.Row == 0 {
 		switch err := t.get(ctx, &ref.Row, sqlSeqByID, idHash(ref.Key.ID), string(ref.Key.ID)); {
 		case noRows(err):
@@ -82,22 +48,27 @@ func (t *session) load(ctx context.Context, ref store.Ref) (*stored, error) {
 }
 
 // loadRow reads the row of a number, or nil.
-func (t *session) loadRow(ctx context.Context, seq int64) (*stored, error) {
-	s := &stored{}
-	found, err := t.one(ctx, func(c *cells) { s.BatchCols = batchOf(c); s.openOf(c) }, sqlOpenRow, seq)
-	if err == nil && !found {
-		found, err = t.one(ctx, func(c *cells) { s.BatchCols = batchOf(c); s.finalOf(c) }, sqlFinalRow, seq)
+func (t *session) loadRow(ctx context.Context, seq int64) (*sqlstore.Stored, error) {
+	for _, from := range [...]struct {
+		dest      func(*rowCols) []any
+		statement string
+	}{{(*rowCols).openDest, sqlOpenRow}, {(*rowCols).finalDest, sqlFinalRow}} {
+		found, err := sqlstore.Query(ctx, t, from.dest, from.statement, seq)
+		if err != nil {
+			return nil, err
+		}
+		if len(found) > 0 {
+			s := found[0].stored()
+			return s, t.loadReceipts(ctx, s)
+		}
 	}
-	if err != nil || !found {
-		return nil, err
-	}
-	return s, t.loadReceipts(ctx, s)
+	return nil, nil //nolint:nilnil // there is none
 }
 
 // loadOpen reads the open rows of these numbers at once. It leaves out other rows.
-func (t *session) loadOpen(ctx context.Context, seqs []int64) (map[int64]*stored, error) {
+func (t *session) loadOpen(ctx context.Context, seqs []int64) (map[int64]*sqlstore.Stored, error) {
 	if len(seqs) == 0 {
-		return map[int64]*stored{}, nil
+		return map[int64]*sqlstore.Stored{}, nil
 	}
 	found, err := t.openRows(ctx, seqs)
 	for _, s := range found {
@@ -112,102 +83,21 @@ func (t *session) loadOpen(ctx context.Context, seqs []int64) (map[int64]*stored
 }
 
 // openRows is loadOpen without receipts.
-func (t *session) openRows(ctx context.Context, seqs []int64) (map[int64]*stored, error) {
-	found := make(map[int64]*stored, len(seqs))
-	return found, t.each(ctx, func(c *cells) {
-		s := &stored{BatchCols: batchOf(c)}
-		s.openOf(c)
-		found[s.Seq] = s
-	}, sqlOpenRows, jsonInts(seqs))
+func (t *session) openRows(ctx context.Context, seqs []int64) (map[int64]*sqlstore.Stored, error) {
+	found := make(map[int64]*sqlstore.Stored, len(seqs))
+	return found, sqlstore.Each(ctx, t, (*rowCols).openDest, func(c *rowCols) error {
+		found[c.Seq] = c.stored()
+		return nil
+	}, sqlOpenRows, encode(seqs))
 }
 
-func jsonInts(n []int64) string {
-	b, _ := json.Marshal(n) //nolint:errchkjson // integers always marshal
-	return string(b)
-}
-
-func (t *session) loadReceipts(ctx context.Context, s *stored) error {
-	if s.receipts == 0 {
+func (t *session) loadReceipts(ctx context.Context, s *sqlstore.Stored) error {
+	if s.Had == 0 {
 		return nil
 	}
 	found, err := sqlstore.Receipts(ctx, t, []int64{s.Seq})
-	s.now.Receipts = found[s.Seq]
+	s.Was.Receipts, s.Now.Receipts = found[s.Seq], found[s.Seq]
 	return err
-}
-
-// save writes next as the row, to the table it belongs in, and sets s.now.
-func (t *session) save(ctx context.Context, s *stored, next store.Row) error {
-	prev := s.now
-	if err := t.saveReceipts(ctx, s, next); err != nil {
-		return err
-	}
-	var n int64
-	var err error
-	switch {
-	case !prev.Final() && !next.Final():
-		n, err = t.exec(ctx, sqlUpdateOpen, append(openArgs(next, s.receipts), s.Seq, prev.Version)...)
-	case !prev.Final():
-		if n, err = t.exec(ctx, sqlDeleteOpen, s.Seq, prev.Version); err == nil && n == 1 {
-			n, err = t.exec(ctx, sqlInsertFinal, finalArgs(s.Seq, next, s.receipts)...)
-		}
-	default:
-		if n, err = t.exec(ctx, sqlDeleteFinal, s.Seq); err != nil || n != 1 {
-			break
-		}
-		if next.Final() {
-			n, err = t.exec(ctx, sqlInsertFinal, finalArgs(s.Seq, next, s.receipts)...)
-		} else {
-			n, err = t.exec(ctx, sqlInsertOpen, append(openArgs(next, s.receipts), s.Seq, s.ServiceID, s.CreatedAt)...)
-		}
-	}
-	if err == nil && n != 1 {
-		err = fmt.Errorf("batch %s: %d rows written, want 1", s.Key(), n)
-	}
-	s.now = next
-	return err
-}
-
-func (t *session) saveReceipts(ctx context.Context, s *stored, next store.Row) error {
-	if sqlstore.SameReceipts(s.now.Receipts, next.Receipts) {
-		return nil
-	}
-	if _, err := t.exec(ctx, sqlDeleteReceipts, s.Seq); err != nil {
-		return err
-	}
-	for i, r := range next.Receipts {
-		if _, err := t.exec(ctx, sqlInsertReceipt, s.Seq, i, r.TransactionID, r.Valid, r.Message, r.Data); err != nil {
-			return err
-		}
-	}
-	s.receipts = len(next.Receipts)
-	return nil
-}
-
-// openArgs are the values of a row in the order of sqlUpdateOpen and sqlInsertOpen.
-func openArgs(r store.Row, receipts int) []any {
-	kind, message := sqlstore.ErrorCols(r.Error)
-	return append(make([]any, 0, 33),
-		int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures), sqlstore.ToMicro(r.ClaimExpires),
-		sqlstore.ToMicro(r.NotBefore), sqlstore.ToMicro(r.NextCheck), sqlstore.ToMicro(r.AskedAt), sqlstore.ToMicro(r.LastPost), sqlstore.ToMicro(r.SettlesAt),
-		int64(r.DoubtAttempt), sqlstore.ToMicro(r.DoubtSince), sqlstore.ToMicro(r.ResendUntil), int64(r.Resends), r.Refused, r.Requeued,
-		kind, message, r.Decision, int64(receipts), dueAt(r), r.ClaimedBy, r.AtEnd,
-		r.ClaimTTL.Microseconds(), int64(r.Attempt), sqlstore.ToMicro(r.FirstClaimed), int64(r.Rollbacks), int64(r.SeenAttempt), r.SeenEndpoint)
-}
-
-func finalArgs(seq int64, r store.Row, receipts int) []any {
-	kind, message := sqlstore.ErrorCols(r.Error)
-	return []any{seq, int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures), sqlstore.ToMicro(r.AskedAt),
-		sqlstore.ToMicro(r.LastPost), sqlstore.ToMicro(r.SettlesAt), sqlstore.ToMicro(r.FinalAt), r.Requeued, kind, message, int64(receipts), r.OrdersSettled,
-		r.Quarantined}
-}
-
-// dueAt is NULL for a row that is not the monitor's, so that the index of due rows holds no
-// others; and never before the end of a claim.
-func dueAt(r store.Row) any {
-	if at := sqlstore.DueAt(r); at != sqlstore.NeverDue {
-		return at
-	}
-	return nil
 }
 
 // Load reads the clock, and the rows of these batches.
@@ -222,7 +112,7 @@ func (t *session) Load(ctx context.Context, seqs []int64) (found map[int64]*sqls
 			return nil, 0, err
 		}
 		if s != nil {
-			found[seq] = &sqlstore.Stored{BatchCols: s.BatchCols, Was: s.now, Now: s.now, Had: s.receipts}
+			found[seq] = s
 		}
 	}
 	return found, now, nil
@@ -234,9 +124,82 @@ func (t *session) Save(ctx context.Context, all []*sqlstore.Stored) error {
 		if s.Now.Version == s.Was.Version {
 			continue
 		}
-		if err := t.save(ctx, &stored{s.BatchCols, s.Was, s.Had}, s.Now); err != nil {
+		if err := t.save(ctx, s); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// save writes the row to the table it belongs in; from then on the database has it.
+func (t *session) save(ctx context.Context, s *sqlstore.Stored) error {
+	if err := t.saveReceipts(ctx, s); err != nil {
+		return err
+	}
+	var n int64
+	var err error
+	if prev, next := s.Was, s.Now; !prev.Final() && !next.Final() {
+		n, err = t.exec(ctx, sqlUpdateOpen, append(openArgs(next, s.Had), s.Seq, prev.Version)...)
+	} else {
+		if !prev.Final() {
+			n, err = t.exec(ctx, sqlDeleteOpen, s.Seq, prev.Version)
+		} else {
+			n, err = t.exec(ctx, sqlDeleteFinal, s.Seq)
+		}
+		switch {
+		case err != nil || n != 1:
+		case next.Final():
+			n, err = t.exec(ctx, sqlInsertFinal, finalArgs(s.Seq, next, s.Had)...)
+		default:
+			n, err = t.exec(ctx, sqlInsertOpen, append(openArgs(next, s.Had), s.Seq, s.ServiceID, s.CreatedAt)...)
+		}
+	}
+	if err == nil && n != 1 {
+		err = fmt.Errorf("batch %s: %d rows written, want 1", s.Key(), n)
+	}
+	s.Was = s.Now
+	return err
+}
+
+func (t *session) saveReceipts(ctx context.Context, s *sqlstore.Stored) error {
+	if sqlstore.SameReceipts(s.Was.Receipts, s.Now.Receipts) {
+		return nil
+	}
+	if _, err := t.exec(ctx, sqlDeleteReceipts, s.Seq); err != nil {
+		return err
+	}
+	for i, r := range s.Now.Receipts {
+		if _, err := t.exec(ctx, sqlInsertReceipt, s.Seq, i, r.TransactionID, r.Valid, r.Message, r.Data); err != nil {
+			return err
+		}
+	}
+	s.Had = int64(len(s.Now.Receipts))
+	return nil
+}
+
+// openArgs are the values of a row in the order of sqlUpdateOpen and sqlInsertOpen.
+func openArgs(r store.Row, receipts int64) []any {
+	kind, message := sqlstore.ErrorCols(r.Error)
+	return append(make([]any, 0, 33),
+		int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures), sqlstore.ToMicro(r.ClaimExpires),
+		sqlstore.ToMicro(r.NotBefore), sqlstore.ToMicro(r.NextCheck), sqlstore.ToMicro(r.AskedAt), sqlstore.ToMicro(r.LastPost), sqlstore.ToMicro(r.SettlesAt),
+		int64(r.DoubtAttempt), sqlstore.ToMicro(r.DoubtSince), sqlstore.ToMicro(r.ResendUntil), int64(r.Resends), r.Refused, r.Requeued,
+		kind, message, r.Decision, receipts, dueAt(r), r.ClaimedBy, r.AtEnd,
+		r.ClaimTTL.Microseconds(), int64(r.Attempt), sqlstore.ToMicro(r.FirstClaimed), int64(r.Rollbacks), int64(r.SeenAttempt), r.SeenEndpoint)
+}
+
+func finalArgs(seq int64, r store.Row, receipts int64) []any {
+	kind, message := sqlstore.ErrorCols(r.Error)
+	return []any{seq, int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures), sqlstore.ToMicro(r.AskedAt),
+		sqlstore.ToMicro(r.LastPost), sqlstore.ToMicro(r.SettlesAt), sqlstore.ToMicro(r.FinalAt), r.Requeued, kind, message, receipts, r.OrdersSettled,
+		r.Quarantined}
+}
+
+// dueAt is NULL for a row that is not the monitor's, so that the index of due rows holds no
+// others; and never before the end of a claim.
+func dueAt(r store.Row) any {
+	if at := sqlstore.DueAt(r); at != sqlstore.NeverDue {
+		return at
 	}
 	return nil
 }
