@@ -217,3 +217,15 @@ func seq(ctx context.Context, t Tx, key batch.Key) (int64, error) {
 }
 
 func notFound(key batch.Key) error { return fmt.Errorf("%w: %s", batch.ErrNotFound, key) }
+
+// CommitError is the error of a transaction that may be committed all the same.
+type CommitError struct{ Err error }
+
+func (e *CommitError) Error() string { return "commit: " + e.Err.Error() }
+func (e *CommitError) Unwrap() error { return e.Err }
+
+// Maybe reports whether a transaction that ended with err may be committed all the same.
+func Maybe(err error) bool {
+	_, is := errors.AsType[*CommitError](err)
+	return is
+}

@@ -43,7 +43,7 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 			return err
 		})
 		if len(fresh) == 0 {
-			if err != nil && !maybe(err) {
+			if err != nil && !sqlstore.Maybe(err) {
 				return store.Claimed{}, err
 			}
 			return claimed, err
@@ -61,7 +61,7 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 			return out, nil, err
 		}
 	}
-	lanes, left := distinct(q.Lanes), q.Limit
+	lanes, left := sqlstore.Distinct(q.Lanes), q.Limit
 	var changed []*sqlstore.Stored
 	for len(lanes) > 0 && left > 0 {
 		some := lanes[:min(len(lanes), together(q, left))]
@@ -129,7 +129,7 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 				if plan.More {
 					out.Left = append(out.Left, w.service)
 				}
-				out.NextReady = sooner(out.NextReady, plan.NextReady)
+				out.NextReady = sqlstore.Sooner(out.NextReady, plan.NextReady)
 			}
 		}
 		if out.Payloads, err = t.take(ctx, out.Payloads, first, now, q); err != nil {
@@ -166,18 +166,6 @@ func reach(windows []*window, rows int) int {
 		rows -= w.want
 	}
 	return len(windows)
-}
-
-func distinct(lanes []batch.ServiceID) []batch.ServiceID {
-	seen := make(map[batch.ServiceID]struct{}, len(lanes))
-	once := make([]batch.ServiceID, 0, len(lanes))
-	for _, s := range lanes {
-		if _, twice := seen[s]; !twice {
-			seen[s] = struct{}{}
-			once = append(once, s)
-		}
-	}
-	return once
 }
 
 // except returns the lanes that are not among others.
@@ -390,12 +378,4 @@ func (t *session) take(ctx context.Context, payloads map[int64][]byte, rows []*s
 		payloads[l.seq] = l.payload
 	}
 	return payloads, nil
-}
-
-// sooner is the shorter of two waiting times; 0 means none.
-func sooner(a, b time.Duration) time.Duration {
-	if a == 0 || (b > 0 && b < a) {
-		return b
-	}
-	return a
 }

@@ -60,7 +60,7 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) (found []stor
 		}
 		return nil
 	})
-	if err != nil && !maybe(err) {
+	if err != nil && !sqlstore.Maybe(err) {
 		return nil, err
 	}
 	return found, err

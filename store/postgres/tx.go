@@ -115,27 +115,15 @@ func (s *Store) once(ctx context.Context, begin string, do func(ctx context.Cont
 		return err
 	}
 	if _, err := c.ExecContext(ctx, "COMMIT"); err != nil {
-		return &commitError{err}
+		return &sqlstore.CommitError{Err: err}
 	}
 	done = true
 	// A commit that was cancelled while it waited for a synchronous standby is done on this
 	// server, and a success to PostgreSQL and to lib/pq. A failover would undo it.
 	if err := ctx.Err(); err != nil {
-		return &commitError{err}
+		return &sqlstore.CommitError{Err: err}
 	}
 	return nil
-}
-
-// commitError is the error of a transaction that may be committed all the same.
-type commitError struct{ err error }
-
-func (e *commitError) Error() string { return "commit: " + e.err.Error() }
-func (e *commitError) Unwrap() error { return e.err }
-
-// maybe reports whether a transaction that ended with err may be committed all the same.
-func maybe(err error) bool {
-	_, is := errors.AsType[*commitError](err)
-	return is
 }
 
 // planAnew makes plans anew for the following statements in a transaction of [beginKept].

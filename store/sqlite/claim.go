@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
@@ -33,7 +32,7 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 		}
 		return err
 	})
-	if err != nil && !maybe(err) {
+	if err != nil && !sqlstore.Maybe(err) {
 		return store.Claimed{}, err
 	}
 	return claimed, err
@@ -45,7 +44,7 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 		return out, err
 	}
 	q.Window = max(1, q.Window)
-	lanes, left := distinct(q.Lanes), q.Limit
+	lanes, left := sqlstore.Distinct(q.Lanes), q.Limit
 	for len(lanes) > 0 && left > 0 {
 		// Lanes are looked at together, but not many more than the limit lets through.
 		some := lanes[:min(len(lanes), max(left/q.Window, 8), 500)]
@@ -79,7 +78,7 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 				if plan.More {
 					out.Left = append(out.Left, w.service)
 				}
-				out.NextReady = sooner(out.NextReady, plan.NextReady)
+				out.NextReady = sqlstore.Sooner(out.NextReady, plan.NextReady)
 			}
 		}
 		for _, w := range windows {
@@ -88,18 +87,6 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 	}
 	out.Left = append(out.Left, lanes...)
 	return out, nil
-}
-
-func distinct(lanes []batch.ServiceID) []batch.ServiceID {
-	seen := make(map[batch.ServiceID]struct{}, len(lanes))
-	once := make([]batch.ServiceID, 0, len(lanes))
-	for _, s := range lanes {
-		if _, twice := seen[s]; !twice {
-			seen[s] = struct{}{}
-			once = append(once, s)
-		}
-	}
-	return once
 }
 
 // reach is how many of the windows want so many rows together, at least one.
@@ -145,14 +132,6 @@ func claimArgs(c *claimable, r store.Row) []any {
 		r.ClaimTTL.Microseconds(), int64(r.Attempt), sqlstore.ToMicro(r.FirstClaimed),
 		c.Seq, c.Now.Version,
 	}
-}
-
-// sooner is the shorter of two waiting times; 0 means none.
-func sooner(a, b time.Duration) time.Duration {
-	if a == 0 || (b > 0 && b < a) {
-		return b
-	}
-	return a
 }
 
 // A claim returns about so many bytes of payloads: others wait to write, so the rest is left

@@ -175,22 +175,10 @@ func transact(ctx context.Context, w *writing, do func(ctx context.Context, t *s
 		return err
 	}
 	if _, err := w.conn.ExecContext(free, "COMMIT"); err != nil {
-		return &commitError{err}
+		return &sqlstore.CommitError{Err: err}
 	}
 	done = true
 	return nil
-}
-
-// commitError is the error of a transaction that may be committed all the same.
-type commitError struct{ err error }
-
-func (e *commitError) Error() string { return "commit: " + e.err.Error() }
-func (e *commitError) Unwrap() error { return e.err }
-
-// maybe reports whether a transaction that ended with err may be committed all the same.
-func maybe(err error) bool {
-	_, is := errors.AsType[*commitError](err)
-	return is
 }
 
 // undo ends the transaction. The statements go first: SQLite keeps a connection that is closed

@@ -49,7 +49,7 @@ var storesList = []mutant{
 	},
 	{
 		name: "lane order: PostgreSQL has no order keys", file: "store/postgres/claim.go", pkg: "internal/integration", test: "TestStore/pgx$/place/what_comes_back_stands_where_it_was_added",
-		old: "Created: sqlstore.FromMicro(s.createdAt), ", new: "",
+		old: "Created: sqlstore.FromMicro(s.CreatedAt), ", new: "",
 	},
 	{
 		name: "lane order: SQLite has no order keys", file: "store/sqlite/windows.go", pkg: "store/sqlite", test: "TestStore/place/what_comes_back_stands_where_it_was_added",
@@ -104,11 +104,11 @@ var storesList = []mutant{
 		old: "$8::bigint, resend_until, 0, false, requeued,", new: "$8::bigint, resend_until, 0, false, false,",
 	},
 	{
-		name: "upgrade: the reason of a halt that old code has released, and halted anew, is believed", file: "internal/sqlstore/operator.go", pkg: "internal/sqlstore", test: "TestHaltReasonOfOldCode",
+		name: "upgrade: the reason of a halt that old code has released, and halted anew, is believed", file: "internal/sqlstore/controls.go", pkg: "internal/sqlstore", test: "TestHaltReasonOfOldCode",
 		old: "c.HaltedAt == 0 || c.HaltedAt > c.Version", new: "c.HaltedAt == 0",
 	},
 	{
-		name: "upgrade: the reason of a halt that old code has released is believed", file: "internal/sqlstore/operator.go", pkg: "internal/sqlstore", test: "TestHaltReasonOfOldCode",
+		name: "upgrade: the reason of a halt that old code has released is believed", file: "internal/sqlstore/controls.go", pkg: "internal/sqlstore", test: "TestHaltReasonOfOldCode",
 		old: "c.HaltedAt == 0 || c.HaltedAt > c.Version", new: "c.HaltedAt > c.Version",
 	},
 	{
