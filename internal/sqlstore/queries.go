@@ -48,6 +48,8 @@ type Queries struct {
 	// DeleteStreamIDs removes ids: rows of stream, id and the latest time.
 	DeleteStreamIDs string
 
+	// SetChecks writes when to ask next: rows of number, version, next_check and due_at.
+	SetChecks string
 	// AttemptedServices finds services among $1 with an attempted batch, open or among their first
 	// $2 batches. Serve records rows of service and ledger, where none is recorded.
 	AttemptedServices, Serve string

@@ -23,7 +23,7 @@ func (s *Store) driver() sqlstore.Driver {
 			SplitOrders: sqlSplitOrders, NextOrders: sqlNextOrders, QueuedOrders: sqlQueued,
 			PruneBatches: []string{sqlDeleteReceipts, sqlPruneBatchActs, sqlPruneAttempts, sqlPruneTransactions, sqlPruneOutcomes, sqlPruneBatches},
 			PruneOrders:  []string{sqlPruneFinalOrders, sqlPruneOrders}, PruneLaneActs: sqlPruneLaneActs, Bury: sqlBury, DeleteStreamIDs: sqlDeleteStreamIDs,
-			AttemptedServices: sqlAttemptedServices, Serve: sqlServe,
+			SetChecks: sqlCheck, AttemptedServices: sqlAttemptedServices, Serve: sqlServe,
 		},
 	}
 }

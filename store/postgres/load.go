@@ -8,14 +8,15 @@ import (
 
 // Load locks the rows of these batches, and reads the clock under the locks.
 func (t *session) Load(ctx context.Context, seqs []int64) (found map[int64]*sqlstore.Stored, now int64, err error) {
-	found = make(map[int64]*sqlstore.Stored, len(seqs))
-	missing := seqs
+	if found, now, err = t.Attempted(ctx, seqs); err != nil {
+		return nil, 0, err
+	}
+	missing := without(seqs, found)
 	for _, from := range [...]struct {
 		dest      func(*stored) []any
 		statement string
 		unpack    func(*stored)
 	}{
-		{lockedDest, sqlAttemptedRows, (*stored).unpack},
 		{waitingDest, sqlWaitingRows, (*stored).unpackWaiting},
 		{outcomeDest, sqlOutcomeRows, (*stored).unpack},
 	} {
@@ -29,7 +30,6 @@ func (t *session) Load(ctx context.Context, seqs []int64) (found map[int64]*sqls
 		for i := range rows {
 			from.unpack(&rows[i])
 			found[rows[i].Seq] = &rows[i].Stored
-			now = max(now, rows[i].clock)
 		}
 		missing = without(seqs, found)
 	}

@@ -26,7 +26,7 @@ func (s *Store) driver() sqlstore.Driver {
 			PruneBatches: []string{sqlDeleteReceipts, sqlDeleteBatchActs, sqlDeleteAttempts, sqlDeleteTransactions, sqlDeletePayload, sqlDeleteFinal, sqlDeleteBatch},
 			PruneOrders:  []string{sqlDeleteOrderPayload, sqlDeleteOrderOutcome, sqlDeleteOrder}, PruneLaneActs: sqlPruneLaneActs,
 			Bury: sqlBury, DeleteStreamIDs: sqlDeleteStreamID,
-			AttemptedServices: sqlAttemptedServices, Serve: sqlServe,
+			SetChecks: sqlSetCheck, AttemptedServices: sqlAttemptedServices, Serve: sqlServe,
 		},
 	}
 }

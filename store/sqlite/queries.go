@@ -133,7 +133,8 @@ const (
 	sqlWitnesses = `SELECT d.header_signature FROM (SELECT seq, header_signature, created_at FROM batches
 		WHERE service_id = ? AND created_at < ? ORDER BY created_at DESC LIMIT ?) d
 	CROSS JOIN outcomes f ON f.seq = d.seq WHERE f.state IN (?, ?) AND f.final_at < ? ORDER BY d.created_at DESC LIMIT ?`
-	sqlLease = `UPDATE open_batches SET asked_at = ?, next_check = ?, due_at = ? WHERE seq = ?`
+	sqlSetCheck = `UPDATE open_batches SET next_check = ?3, due_at = ?4 WHERE seq = ?1 AND version = ?2`
+	sqlLease    = `UPDATE open_batches SET asked_at = ?, next_check = ?, due_at = ? WHERE seq = ?`
 
 	sqlServe = `INSERT INTO served (service_id, ledger) VALUES (?, ?) ON CONFLICT DO NOTHING`
 	// sqlAttemptedServices finds services with an attempted batch, open or among their first
