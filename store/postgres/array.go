@@ -37,15 +37,9 @@ func boolArray(n int, at func(i int) bool) string {
 }
 
 func textArray(n int, at func(i int) string) string {
-	return nullTextArray(n, func(i int) (string, bool) { return at(i), true })
-}
-
-// nullTextArray holds NULL where at says false.
-func nullTextArray(n int, at func(i int) (string, bool)) string {
 	size := len("{}")
 	for i := range n {
-		text, _ := at(i)
-		size += len(text) + len("NULL,")
+		size += len(at(i)) + len(`"",`)
 	}
 	var b strings.Builder
 	b.Grow(size) // enough, unless there is something to escape
@@ -54,11 +48,7 @@ func nullTextArray(n int, at func(i int) (string, bool)) string {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		if text, ok := at(i); ok {
-			writeText(&b, text)
-		} else {
-			b.WriteString("NULL")
-		}
+		writeText(&b, at(i))
 	}
 	b.WriteByte('}')
 	return b.String()
