@@ -160,7 +160,7 @@ func (s *Store) Look(ctx context.Context, key batch.Key, window int) (l store.Lo
 }
 
 func (s *Store) look(ctx context.Context, t Tx, key batch.Key, window int) (l store.Look, err error) {
-	found, err := Query(ctx, t, (*foundCols).lookDest, s.d.Look, HashText(key.ID))
+	found, err := Query(ctx, t, (*foundCols).lookDest, s.d.Look, hashText(key.ID))
 	if err != nil {
 		return l, err
 	}

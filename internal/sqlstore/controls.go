@@ -48,7 +48,7 @@ func lockControl(ctx context.Context, t Tx, scope batch.Scope) (batch.Control, e
 	if err == nil && len(found) == 0 { // it was there, and has been removed since
 		err = fmt.Errorf("%w: the control of %s", ErrMoved, scope)
 	}
-	return ControlOf(found, scope), err
+	return controlOf(found, scope), err
 }
 
 // PutControl writes a control that may have no row yet.
@@ -87,7 +87,7 @@ func (s *Store) Control(ctx context.Context, scope batch.Scope) (c batch.Control
 // ControlNow reads a control.
 func ControlNow(ctx context.Context, t Tx, scope batch.Scope) (batch.Control, error) {
 	found, err := Query(ctx, t, (*ControlCols).Dest, sqlControl, scope.All, string(scope.Service))
-	return ControlOf(found, scope), err
+	return controlOf(found, scope), err
 }
 
 // ControlsOf is [store.Controls].ControlsOf.
@@ -147,9 +147,9 @@ func (c *ControlCols) Control() batch.Control {
 	}
 }
 
-// ControlOf returns the control of a scope among found; without one it returns a control with
+// controlOf returns the control of a scope among found; without one it returns a control with
 // only its scope.
-func ControlOf(found []ControlCols, scope batch.Scope) batch.Control {
+func controlOf(found []ControlCols, scope batch.Scope) batch.Control {
 	for i := range found {
 		if found[i].Everything == scope.All && found[i].Service == string(scope.Service) {
 			return found[i].Control()

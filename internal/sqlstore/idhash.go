@@ -26,11 +26,11 @@ func HashConflict(key batch.Key, other batch.ID) error {
 
 // hashes are the keys by which batches are looked up, as texts of the type uuid.
 func hashes(t Tx, ids []batch.ID) any {
-	return t.Array(len(ids), func(i int) any { return HashText(ids[i]) })
+	return t.Array(len(ids), func(i int) any { return hashText(ids[i]) })
 }
 
-// HashText is the key by which a batch is looked up, as a text of the type uuid.
-func HashText(id batch.ID) string {
+// hashText is the key by which a batch is looked up, as a text of the type uuid.
+func hashText(id batch.ID) string {
 	hash := IDHash(id)
 	return hex.EncodeToString(hash[:])
 }

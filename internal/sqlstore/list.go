@@ -21,7 +21,7 @@ const (
 // Get is [store.BatchStore].Get.
 func (s *Store) Get(ctx context.Context, key batch.Key) (rec batch.Record, err error) {
 	err = s.d.Read(ctx, "get", func(ctx context.Context, t Tx) error {
-		found, err := records(ctx, t, (*foundCols).recordDest, s.d.ListAll+`b.id_hash = $1::uuid`, HashText(key.ID))
+		found, err := records(ctx, t, (*foundCols).recordDest, s.d.ListAll+`b.id_hash = $1::uuid`, hashText(key.ID))
 		switch {
 		case err != nil:
 			return err

@@ -48,7 +48,7 @@ func (s *Store) operate(ctx context.Context, seen batch.Record, asked batch.Act,
 		run = s.d.Adding
 	}
 	err = run(ctx, op, func(ctx context.Context, t Tx) error {
-		if s.d.Turn != "" && asked.Action == batch.ActionRequeue && !asked.AtEnd && CanStore(key.Service) {
+		if s.d.Turn != "" && asked.Action == batch.ActionRequeue && !asked.AtEnd && canStore(key.Service) {
 			// Before the batch shows in its old place, so that no claim starts behind it.
 			if _, err := t.Exec(ctx, s.d.Turn, string(key.Service)); err != nil {
 				return err

@@ -145,9 +145,9 @@ func missingOrders(w Wanted) (missing []batch.OrderID) {
 	return missing
 }
 
-// CanStore reports whether a database can be asked for these names; stores hold no other
+// canStore reports whether a database can be asked for these names; stores hold no other
 // names.
-func CanStore(service batch.ServiceID, ids ...string) bool {
+func canStore(service batch.ServiceID, ids ...string) bool {
 	for _, id := range append(ids, "x") {
 		if (batch.Key{Service: service, ID: batch.ID(id)}).Validate() != nil {
 			return false

@@ -45,7 +45,7 @@ func (s *Store) ListOrders(ctx context.Context, q store.ListOrdersQuery) (found 
 	if err := checkCursor(q.After); err != nil {
 		return nil, "", s.d.Wrap(op, err)
 	}
-	if !CanStore("", "x"+string(q.Batch)) || (q.Party != nil && !CanStore(*q.Party)) {
+	if !canStore("", "x"+string(q.Batch)) || (q.Party != nil && !canStore(*q.Party)) {
 		return nil, "", nil
 	}
 	var rows []orderCols
@@ -181,7 +181,7 @@ func done(err error) (bool, error) {
 func ordersOf(ctx context.Context, t Tx, dest func(*orderCols) []any, statement string, n int, id func(i int) batch.OrderID) ([]*orderCols, error) {
 	var ids []batch.OrderID
 	for i := range n {
-		if CanStore("", string(id(i))) {
+		if canStore("", string(id(i))) {
 			ids = append(ids, id(i))
 		}
 	}
@@ -219,7 +219,7 @@ func (s *Store) saveOrders(ctx context.Context, t Tx, changed []orderChange) err
 			open = append(open, row)
 			continue
 		}
-		kind, message := ErrorCols(r.Error)
+		kind, message := errorCols(r.Error)
 		gone = append(gone, row[:2])
 		final = append(final, append(append([]any{c.seq}, row[2:]...), ToMicro(r.FinalAt), kind, message))
 	}
@@ -521,7 +521,7 @@ func (s *Store) Parties(ctx context.Context, q store.PartiesQuery) (found []stor
 
 // NextOrders is [store.OrderEngine].NextOrders.
 func (s *Store) NextOrders(ctx context.Context, party batch.ServiceID, q store.NextQuery) (next []store.QueuedOrder, err error) {
-	if !CanStore(party) {
+	if !canStore(party) {
 		return nil, nil
 	}
 	err = s.d.Read(ctx, "find next orders", func(ctx context.Context, t Tx) error {

@@ -108,7 +108,7 @@ func (c *RowCols) Row() store.Row {
 // AppendOpen appends the values of an open row in the order of its columns, without prepared,
 // which no row is written with. due is when the monitor asks, as the database has it.
 func AppendOpen(values []any, r store.Row, receipts int64, due any) []any {
-	kind, message := ErrorCols(r.Error)
+	kind, message := errorCols(r.Error)
 	return append(values,
 		int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures), ToMicro(r.ClaimExpires),
 		ToMicro(r.NotBefore), ToMicro(r.NextCheck), ToMicro(r.AskedAt), ToMicro(r.LastPost), ToMicro(r.SettlesAt),
@@ -119,13 +119,13 @@ func AppendOpen(values []any, r store.Row, receipts int64, due any) []any {
 
 // AppendOutcome appends the values of a final row in the order of ColsOutcome.
 func AppendOutcome(values []any, r store.Row, receipts int64) []any {
-	kind, message := ErrorCols(r.Error)
+	kind, message := errorCols(r.Error)
 	return append(values, int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures), ToMicro(r.AskedAt),
 		ToMicro(r.LastPost), ToMicro(r.SettlesAt), ToMicro(r.FinalAt), r.Requeued, kind, message, receipts, r.OrdersSettled, r.Quarantined)
 }
 
-// ErrorCols are the columns of an error; the first is nil for no error.
-func ErrorCols(e *batch.SubmissionError) (kind any, message string) {
+// errorCols are the columns of an error; the first is nil for no error.
+func errorCols(e *batch.SubmissionError) (kind any, message string) {
 	if e == nil {
 		return nil, ""
 	}

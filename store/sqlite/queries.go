@@ -32,7 +32,6 @@ const (
 	o.claim_ttl, o.ttl_attempt, o.first_claimed, o.rollbacks, o.seen_attempt, o.seen_endpoint`
 	colsFinal = sqlstore.ColsOutcome
 
-	sqlSeqByID  = `SELECT seq FROM batches WHERE id_hash = ? AND header_signature = ?`
 	sqlOpenRows = `SELECT ` + colsBatch + `, ` + colsOpen + ` FROM json_each(?) j
 	CROSS JOIN open_batches o ON o.seq = j.value CROSS JOIN batches b ON b.seq = o.seq`
 	sqlOpenRow  = `SELECT ` + colsBatch + `, ` + colsOpen + ` FROM open_batches o JOIN batches b ON b.seq = o.seq WHERE o.seq = ?`

@@ -32,15 +32,11 @@ func (c *rowCols) stored() *sqlstore.Stored {
 // load reads the row of a batch, open or final, with its receipts. It looks up a ref without
 // Row by its id. The error wraps batch.ErrNotFound if there is no such batch.
 func (t *session) load(ctx context.Context, ref store.Ref) (*sqlstore.Stored, error) {
-	if ref.Row == 0 {
-		switch err := t.get(ctx, &ref.Row, sqlSeqByID, idHash(ref.Key.ID), string(ref.Key.ID)); {
-		case noRows(err):
-			return nil, fmt.Errorf("%w: %s", batch.ErrNotFound, ref.Key)
-		case err != nil:
-			return nil, err
-		}
+	seqs, err := sqlstore.Seqs(ctx, t, 1, func(int) store.Ref { return ref })
+	if err != nil {
+		return nil, err
 	}
-	s, err := t.loadRow(ctx, ref.Row)
+	s, err := t.loadRow(ctx, seqs[0])
 	if err == nil && (s == nil || s.Key() != ref.Key) {
 		err = fmt.Errorf("%w: %s", batch.ErrNotFound, ref.Key)
 	}

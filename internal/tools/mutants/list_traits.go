@@ -16,7 +16,7 @@ var traitsList = []mutant{
 	},
 	{
 		name: "retention: one service decides for all tombstones", file: "internal/sqlstore/prune.go", pkg: "store/sqlite", test: "TestStore/prune/services.*",
-		old: "r.Tombstone(batch.ServiceID(b.ServiceID))", new: `r.Tombstone("")`,
+		old: "r.Tombstone(batch.ServiceID(b.ServiceID))", new: `r.Tombstone(batch.ServiceID(""))`,
 	},
 	{
 		name: "traits: what says more than it can is taken", file: "runner.go", pkg: ".", test: "TestNewRefusesALedgerThatCannotWhatItSays",
