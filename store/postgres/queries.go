@@ -2,8 +2,8 @@ package postgres
 
 import "github.com/dltbatch/dltbatch/internal/sqlstore"
 
-// All statements are here, except those for migrations, and List's, which is built from its
-// query. {name} is a table. A test asks the planner about each statement and fails on a scan
+// The statements that only this driver sends, except those for migrations; package sqlstore has
+// the others. {name} is a table. A test asks the planner about each statement and fails on a scan
 // of a table that grows.
 const (
 	serverStart = `(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint`

@@ -19,7 +19,8 @@ func (s *Store) driver() sqlstore.Driver {
 			State: stateOf, ListAll: listAll, ListOpen: listOpen, ListQuarantined: listQuarantined,
 			Look:          sqlLook,
 			AllLanesFirst: sqlAllLanesFirst, AllLanesAfter: sqlAllLanesAfter, Counts: sqlCounts,
-			LockOrders: sqlLockOrders, LockBatchOrders: sqlstore.BatchOrders, UpdateOrders: sqlUpdateOrder, DeleteOpenOrders: sqlDeleteOpenOrder, InsertFinalOrders: sqlInsertFinalOrder, DeleteUnsettled: sqlDeleteUnsettled,
+			LockOrders: sqlLockOrders, LockBatchOrders: sqlstore.BatchOrders, UpdateOrders: sqlUpdateOrder, DeleteOpenOrders: sqlDeleteOpenOrder,
+			InsertFinalOrders: sqlInsertFinalOrder, DeleteUnsettled: sqlDeleteUnsettled,
 			AnyExpired: sqlAnyExpired, Expired: sqlExpired, Settleable: sqlSettleable, PartiesFirst: sqlPartiesFirst, PartiesAfter: sqlPartiesAfter,
 			SplitOrders: sqlSplitOrders, NextOrders: sqlNextOrders, QueuedOrders: sqlQueued,
 			// Nothing relies on ON DELETE CASCADE, which works only where foreign_keys is on.

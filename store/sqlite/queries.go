@@ -2,8 +2,9 @@ package sqlite
 
 import "github.com/dltbatch/dltbatch/internal/sqlstore"
 
-// All statements are here, except List's, which is built from its query. A test asks the
-// planner about each statement and fails on a scan of a table that grows.
+// The statements that only this driver sends; package sqlstore has the others. A test asks the
+// planner about each statement, those of sqlstore included, and fails on a scan of a table that
+// grows.
 const (
 	// ownClock is the database's clock in microseconds; its resolution is milliseconds.
 	ownClock = `CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000`
