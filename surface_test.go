@@ -126,7 +126,10 @@ func place(groups map[string][]string, have []string) map[string][]string {
 
 // Each way to change the exported surface is seen, and no other change of the code is.
 func TestSurfaceSeesChanges(t *testing.T) {
-	tree := fstest.MapFS{"go.mod": {}, "a.go": {Data: []byte("package dltbatch\n\ntype Runner struct{}\n")}}
+	tree := fstest.MapFS{
+		"go.mod": {}, "a.go": {Data: []byte("package dltbatch\n\ntype Runner struct{}\n")},
+		"internal/x/x.go": {Data: []byte("package x; type T struct{}; func (*T) Do() {}; func (T) do() {}; type U struct{}; func (U) Undo() {}")},
+	}
 	before, err := surface(tree)
 	require.NoError(t, err)
 	require.Equal(t, []string{"dltbatch.Runner"}, before)
@@ -142,6 +145,8 @@ func TestSurfaceSeesChanges(t *testing.T) {
 		{"store/a.go", "package store; type t int; const X t = 1", []string{"new: store.X"}},
 		{"store/memory/a.go", "package memory; type S[T any] struct{ F int }; func (s S[T]) Do() {}; func (S[T]) do() {}", []string{"new: store/memory.S", "new: store/memory.S.Do"}},
 		{"store/a.go", "package store; type t struct{}; func (t) Do() {}; type T struct { t }", []string{"new: store.T", "new: store.T.Do"}},
+		{"store/a.go", "package store; import \"" + module + "/internal/x\"; type t = x.T; type S struct { t; n int }", []string{"new: store.S", "new: store.S.Do"}},
+		{"store/a.go", "package store; import \"" + module + "/internal/x\"; type S struct { *x.T }", []string{"new: store.S", "new: store.S.Do"}},
 		{"dlt/a.go", "package dlt; type I interface { error; sql.Result; Do(); do() }", []string{"new: dlt.I", "new: dlt.I.Do", "new: dlt.I.Result", "new: dlt.I.error"}},
 		{"dlt/a.go", "//go:build plan9\n\npackage dlt; func Do() {}", []string{"new: dlt.Do"}},
 		{"a.go", "package dltbatch; type runner struct{}", []string{"gone: dltbatch.Runner"}},
@@ -155,7 +160,7 @@ func TestSurfaceSeesChanges(t *testing.T) {
 		{"cmd/tool/a.go", "package main; func Do() {}", nil},
 		{"examples/a/b/a.go", "package b; func Do() {}", nil},
 	} {
-		changed := fstest.MapFS{"go.mod": tree["go.mod"], "a.go": tree["a.go"]}
+		changed := maps.Clone(tree)
 		changed[c.file] = &fstest.MapFile{Data: []byte(c.code)}
 		after, err := surface(changed)
 		require.NoError(t, err, c.code)
@@ -237,6 +242,9 @@ func exported(fsys fs.FS, dir string) (names []string, err error) {
 	if len(files) == 0 || files[0].Name.Name == "main" {
 		return nil, nil
 	}
+	if names, err = promoted(fsys, files); err != nil {
+		return nil, err
+	}
 	pkg, err := doc.NewFromFiles(fset, files, path.Join(module, dir))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
@@ -262,6 +270,56 @@ func exported(fsys fs.FS, dir string) (names []string, err error) {
 		funcs(typ.Name+".", typ.Methods)
 		for _, name := range required(typ) {
 			names = append(names, typ.Name+"."+name)
+		}
+	}
+	return names, nil
+}
+
+// promoted lists the methods that structs have from types of internal packages that they embed, by
+// name or by an alias.
+func promoted(fsys fs.FS, files []*ast.File) (names []string, err error) {
+	paths, aliases := map[string]string{}, map[string]ast.Expr{}
+	structs := map[string]*ast.StructType{}
+	for _, file := range files {
+		for _, i := range file.Imports {
+			if imported := strings.Trim(i.Path.Value, `"`); strings.HasPrefix(imported, module+"/internal/") {
+				paths[path.Base(imported)] = strings.TrimPrefix(imported, module+"/")
+			}
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if spec, ok := n.(*ast.TypeSpec); ok {
+				if spec.Assign.IsValid() {
+					aliases[spec.Name.Name] = spec.Type
+				}
+				if of, ok := spec.Type.(*ast.StructType); ok && spec.Name.IsExported() {
+					structs[spec.Name.Name] = of
+				}
+			}
+			return true
+		})
+	}
+	for name, of := range structs {
+		for _, field := range of.Fields.List {
+			embedded := field.Type
+			if pointer, ok := embedded.(*ast.StarExpr); ok {
+				embedded = pointer.X
+			}
+			if alias, ok := embedded.(*ast.Ident); ok {
+				embedded = aliases[alias.Name]
+			}
+			selector, ok := embedded.(*ast.SelectorExpr)
+			if !ok || len(field.Names) > 0 || paths[fmt.Sprint(selector.X)] == "" {
+				continue
+			}
+			all, err := exported(fsys, paths[fmt.Sprint(selector.X)])
+			if err != nil {
+				return nil, err
+			}
+			for _, method := range all {
+				if method, is := strings.CutPrefix(method, selector.Sel.Name+"."); is {
+					names = append(names, name+"."+method)
+				}
+			}
 		}
 	}
 	return names, nil

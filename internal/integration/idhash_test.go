@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -37,7 +37,7 @@ func TestHashOfAnotherID(t *testing.T) {
 			require.NoError(t, st.Add(t.Context(), stored))
 			_, err := st.Cancel(t.Context(), batch.Record{Key: stored.Key(), Version: 1}, batch.By{Actor: "test"})
 			require.NoError(t, err)
-			hash := sqlrow.IDHash(other.ID)
+			hash := sqlstore.IDHash(other.ID)
 			s.exec(fmt.Sprintf(`UPDATE %s.batches SET id_hash = '%x'`, s.schema, hash))
 			refused()
 			all, _, err := st.List(t.Context(), store.ListQuery{})

@@ -20,7 +20,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// statements are the constants of the store's files of queries whose names begin with "sql".
+// statements are the constants of the store's files of queries, and of those that the SQL stores
+// share, whose names begin with "sql".
 func statements(t *testing.T) map[string]string {
 	found := constants(t)
 	maps.DeleteFunc(found, func(name, _ string) bool { return !strings.HasPrefix(name, "sql") })
@@ -30,13 +31,17 @@ func statements(t *testing.T) map[string]string {
 
 func constants(t testing.TB) map[string]string {
 	exprs := map[string]ast.Expr{}
-	for _, name := range []string{"queries.go", "orderqueries.go", "operatorqueries.go"} {
-		f, err := parser.ParseFile(token.NewFileSet(), source(t, "../../store/postgres/"+name), nil, 0)
+	const folder = "../../store/postgres/"
+	for _, name := range []string{folder + "queries.go", folder + "orderqueries.go", folder + "operatorqueries.go", "../../internal/sqlstore/queries.go"} {
+		f, err := parser.ParseFile(token.NewFileSet(), source(t, name), nil, 0)
 		require.NoError(t, err)
 		ast.Inspect(f, func(n ast.Node) bool {
 			if v, ok := n.(*ast.ValueSpec); ok {
 				for i, name := range v.Names {
-					exprs[name.Name] = v.Values[i]
+					if len(v.Values) > 0 {
+						require.NotContains(t, exprs, name.Name)
+						exprs[name.Name] = v.Values[i]
+					}
 				}
 			}
 			return true
@@ -54,6 +59,8 @@ func constants(t testing.TB) map[string]string {
 		case *ast.Ident:
 			require.Contains(t, exprs, e.Name)
 			return eval(exprs[e.Name])
+		case *ast.SelectorExpr: // of sqlstore
+			return eval(e.Sel)
 		}
 		require.Failf(t, "expression", "%T", e)
 		return ""

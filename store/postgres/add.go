@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -50,7 +50,7 @@ func prepareAdd(batches []batch.Batch) ([]addition, error) {
 			return nil, err
 		}
 		b := &batches[i]
-		in[i] = addition{Batch: b, hash: b.Hash(), idHash: sqlrow.IDHash(b.ID), footprint: sqlrow.EncodeFootprint(b.Footprint)}
+		in[i] = addition{Batch: b, hash: b.Hash(), idHash: sqlstore.IDHash(b.ID), footprint: sqlstore.EncodeFootprint(b.Footprint)}
 	}
 	twins, err := store.Twins(batches)
 	if err != nil {
@@ -60,6 +60,22 @@ func prepareAdd(batches []batch.Batch) ([]addition, error) {
 		in[i].twin = twin
 	}
 	return in, nil
+}
+
+// Add adds one batch, in a transaction of adding.
+func (t *session) Add(ctx context.Context, b batch.Batch) (int64, error) {
+	in, err := prepareAdd([]batch.Batch{b})
+	if err != nil {
+		return 0, err
+	}
+	if err := t.add(ctx, in, false); err != nil {
+		return 0, err
+	}
+	seqs, err := sqlstore.Seqs(ctx, t, 1, func(int) store.Ref { return store.Ref{Key: b.Key()} })
+	if err != nil || seqs[0] != in[0].seq { // or 0, where it is buried or its DataChangeID belongs to another batch
+		return 0, err
+	}
+	return in[0].seq, nil
 }
 
 // add adds the batches that are not known. If fresh is set it takes all for new, and a known
@@ -111,7 +127,7 @@ func (t *session) addAll(ctx context.Context, in, twins []*addition, fresh bool)
 		t.s.fresh.known()
 	}
 	if known || len(twins) > 0 {
-		if _, err := t.exec(ctx, sqlCustomPlans); err != nil {
+		if _, err := t.Exec(ctx, sqlCustomPlans); err != nil {
 			return err
 		}
 		if err := t.compareKnown(ctx, slices.Concat(in, twins), added); err != nil {
@@ -157,7 +173,7 @@ func (t *session) before(ctx context.Context, statement string, lanes []batch.Se
 		service string
 		n       int64
 	}
-	facts, err := query(ctx, t, func(f *fact) []any { return []any{&f.kind, &f.service, &f.n} }, statement,
+	facts, err := sqlstore.Query(ctx, t, func(f *fact) []any { return []any{&f.kind, &f.service, &f.n} }, statement,
 		append([]any{texts(lanes), int64(n+seqBlock-1) / seqBlock}, more...)...)
 	if err != nil {
 		return 0, nil, err
@@ -188,7 +204,7 @@ type knownCols struct {
 func (k *knownCols) same(a *addition) error {
 	switch {
 	case k.id != string(a.ID):
-		return sqlrow.HashConflict(a.Key(), batch.ID(k.id))
+		return sqlstore.HashConflict(a.Key(), batch.ID(k.id))
 	case k.service == string(a.Service) && string(k.hash) == string(a.hash[:]):
 		return nil
 	}
@@ -205,7 +221,7 @@ func (t *session) compareKnown(ctx context.Context, in []*addition, added map[in
 			ask = append(ask, a)
 		}
 	}
-	rows, err := query(ctx, t, (*knownCols).dest, sqlKnown, hashArray(len(ask), func(i int) [16]byte { return ask[i].idHash }))
+	rows, err := sqlstore.Query(ctx, t, (*knownCols).dest, sqlKnown, hashArray(len(ask), func(i int) [16]byte { return ask[i].idHash }))
 	if err != nil {
 		return err
 	}
@@ -221,7 +237,7 @@ func (t *session) compareKnown(ctx context.Context, in []*addition, added map[in
 		k, hash := known[i], changes[changeKey{a.Service, a.DataChangeID}]
 		switch {
 		case k == nil && hash == nil && !a.twin:
-			return errMoved // pruned since
+			return sqlstore.ErrMoved // pruned since
 		case hash != nil && string(hash) != string(a.hash[:]):
 			return store.ChangeConflict(a.Key(), a.DataChangeID)
 		case k == nil:
@@ -254,7 +270,7 @@ func (t *session) knownChanges(ctx context.Context, in []*addition) (map[changeK
 		key  changeKey
 		hash []byte
 	}
-	rows, err := query(ctx, t, func(k *knownChange) []any { return []any{&k.key.service, &k.key.change, &k.hash} }, sqlKnownChanges,
+	rows, err := sqlstore.Query(ctx, t, func(k *knownChange) []any { return []any{&k.key.service, &k.key.change, &k.hash} }, sqlKnownChanges,
 		textArray(len(ask), func(i int) string { return string(ask[i].Service) }),
 		textArray(len(ask), func(i int) string { return ask[i].DataChangeID }))
 	if err != nil {
@@ -270,10 +286,10 @@ func (t *session) knownChanges(ctx context.Context, in []*addition) (map[changeK
 // unqueue removes added batches that retention had removed before: only their tombstones are
 // kept.
 func (t *session) unqueue(ctx context.Context, in []*addition) error {
-	if there, _, err := get[bool](ctx, t, sqlAnyBuried, customPlans); err != nil || !there {
+	if there, _, err := sqlstore.Get[bool](ctx, t, sqlAnyBuried, customPlans); err != nil || !there {
 		return err
 	}
-	buried, err := query(ctx, t, (*knownCols).dest, sqlBuried,
+	buried, err := sqlstore.Query(ctx, t, (*knownCols).dest, sqlBuried,
 		intArray(len(in), func(i int) int64 { return in[i].seq }))
 	if err != nil || len(buried) == 0 {
 		return err
@@ -290,7 +306,7 @@ func (t *session) unqueue(ctx context.Context, in []*addition) error {
 		}
 	}
 	for _, statement := range [...]string{sqlDeleteQueued, sqlPruneTransactions, sqlPruneBatches} {
-		if _, err := t.exec(ctx, statement, ints(remove)); err != nil {
+		if _, err := t.Exec(ctx, statement, ints(remove)); err != nil {
 			return err
 		}
 	}

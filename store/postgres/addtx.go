@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
 // AddTx is Add in the application's own transaction, which must be in this database: the
@@ -37,7 +38,7 @@ func (s *Store) AddTx(ctx context.Context, tx *sql.Tx, batches ...batch.Batch) e
 // adds says that do gives out order keys, as in [Store.adding].
 func (s *Store) inTx(ctx context.Context, op string, tx *sql.Tx, adds bool, do func(t *session) error) error {
 	t := &session{tx, s}
-	found, err := query(ctx, t, func(v *txSettings) []any { return []any{&v.isolation, &v.plans} }, sqlTxSettings)
+	found, err := sqlstore.Query(ctx, t, func(v *txSettings) []any { return []any{&v.isolation, &v.plans} }, sqlTxSettings)
 	if err != nil {
 		return wrap(op, err)
 	}

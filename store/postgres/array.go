@@ -1,12 +1,10 @@
 package postgres
 
 import (
+	"context"
 	"encoding/hex"
 	"strconv"
 	"strings"
-
-	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
 )
 
 // Arrays are sent as PostgreSQL's text for them, which every driver passes on unchanged and
@@ -39,15 +37,9 @@ func boolArray(n int, at func(i int) bool) string {
 }
 
 func textArray(n int, at func(i int) string) string {
-	return nullTextArray(n, func(i int) (string, bool) { return at(i), true })
-}
-
-// nullTextArray holds NULL where at says false.
-func nullTextArray(n int, at func(i int) (string, bool)) string {
 	size := len("{}")
 	for i := range n {
-		text, _ := at(i)
-		size += len(text) + len("NULL,")
+		size += len(at(i)) + len(`"",`)
 	}
 	var b strings.Builder
 	b.Grow(size) // enough, unless there is something to escape
@@ -56,23 +48,57 @@ func nullTextArray(n int, at func(i int) (string, bool)) string {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		text, ok := at(i)
-		if !ok {
-			b.WriteString("NULL")
-			continue
-		}
-		b.WriteByte('"')
-		if strings.ContainsAny(text, `"\`) {
-			text = arrayEscapes.Replace(text)
-		}
-		b.WriteString(text)
-		b.WriteByte('"')
+		writeText(&b, at(i))
 	}
 	b.WriteByte('}')
 	return b.String()
 }
 
+func writeText(b *strings.Builder, text string) {
+	b.WriteByte('"')
+	if strings.ContainsAny(text, `"\`) {
+		text = arrayEscapes.Replace(text)
+	}
+	b.WriteString(text)
+	b.WriteByte('"')
+}
+
 var arrayEscapes = strings.NewReplacer(`"`, `\"`, `\`, `\\`)
+
+// Array is an array of any type.
+func (t *session) Array(n int, at func(i int) any) any {
+	var b strings.Builder
+	b.WriteByte('{')
+	for i := range n {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		switch v := at(i).(type) {
+		case int64:
+			b.WriteString(strconv.FormatInt(v, 10))
+		case bool:
+			b.WriteString(strconv.FormatBool(v))
+		case string:
+			writeText(&b, v)
+		default:
+			b.WriteString("NULL")
+		}
+	}
+	b.WriteByte('}')
+	return b.String()
+}
+
+// ExecAll sends an array for each column.
+func (t *session) ExecAll(ctx context.Context, statement string, rows [][]any) (int64, error) {
+	if len(rows) == 0 {
+		return 0, nil
+	}
+	columns := make([]any, len(rows[0]))
+	for c := range columns {
+		columns[c] = t.Array(len(rows), func(i int) any { return rows[i][c] })
+	}
+	return t.Exec(ctx, statement, columns...)
+}
 
 // hashArray is a text of the type uuid[].
 func hashArray(n int, at func(i int) [16]byte) string {
@@ -85,17 +111,6 @@ func hashArray(n int, at func(i int) [16]byte) string {
 		b = hex.AppendEncode(b, hash[:])
 	}
 	return string(append(b, '}'))
-}
-
-// idHash is the key by which batches are looked up, as a uuid. A found batch is compared by
-// its id.
-func idHash(id batch.ID) string {
-	hash := sqlrow.IDHash(id)
-	return hex.EncodeToString(hash[:])
-}
-
-func idHashes(ids []batch.ID) string {
-	return hashArray(len(ids), func(i int) [16]byte { return sqlrow.IDHash(ids[i]) })
 }
 
 func ints(list []int64) string { return intArray(len(list), func(i int) int64 { return list[i] }) }

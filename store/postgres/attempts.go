@@ -4,8 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -13,7 +12,7 @@ import (
 type kept struct {
 	seq int64
 	n   int64 // counts the batch's reports in this call
-	sqlrow.ReportCols
+	sqlstore.ReportCols
 }
 
 // report keeps the outcomes' reports of attempts. The rows are locked.
@@ -26,14 +25,14 @@ func (t *session) report(ctx context.Context, outcomes []store.Outcome, applied 
 			continue
 		}
 		if now.IsZero() {
-			us, err := t.now(ctx)
+			us, err := sqlstore.Now(ctx, t)
 			if err != nil {
 				return err
 			}
-			now = sqlrow.FromMicro(us)
+			now = sqlstore.FromMicro(us)
 			r.At = now
 		}
-		k := kept{seq: applied[i].Ref.Row, n: 1, ReportCols: sqlrow.ReportColsOf(r)}
+		k := kept{seq: applied[i].Ref.Row, n: 1, ReportCols: sqlstore.ReportColsOf(r)}
 		for _, other := range list {
 			if other.seq == k.seq {
 				k.n++
@@ -54,7 +53,7 @@ func (t *session) report(ctx context.Context, outcomes []store.Outcome, applied 
 		return textArray(len(list), func(i int) string { return at(&list[i]) })
 	}
 	type position struct{ seq, newest int64 }
-	positions, err := query(ctx, t, func(p *position) []any { return []any{&p.seq, &p.newest} }, sqlInsertAttempts,
+	positions, err := sqlstore.Query(ctx, t, func(p *position) []any { return []any{&p.seq, &p.newest} }, sqlInsertAttempts,
 		ints(func(k *kept) int64 { return k.seq }), ints(func(k *kept) int64 { return k.n }),
 		ints(func(k *kept) int64 { return k.Attempt }), ints(func(k *kept) int64 { return k.At }),
 		texts(func(k *kept) string { return k.Kind }), ints(func(k *kept) int64 { return k.StatusCode }),
@@ -66,23 +65,14 @@ func (t *session) report(ctx context.Context, outcomes []store.Outcome, applied 
 	}
 	var seqs, old []int64
 	for _, p := range positions {
-		if last := sqlrow.OldReports(p.newest); last > 1 {
+		if last := p.newest - sqlstore.MostReports; last > 1 {
 			seqs, old = append(seqs, p.seq), append(old, last)
 		}
 	}
 	if len(seqs) == 0 {
 		return nil
 	}
-	_, err = t.exec(ctx, sqlTrimAttempts, intArray(len(seqs), func(i int) int64 { return seqs[i] }),
+	_, err = t.Exec(ctx, sqlTrimAttempts, intArray(len(seqs), func(i int) int64 { return seqs[i] }),
 		intArray(len(old), func(i int) int64 { return old[i] }))
 	return err
-}
-
-// Attempts is [store.Inspector].Attempts.
-func (s *Store) Attempts(ctx context.Context, key batch.Key) ([]batch.Report, error) {
-	found, err := inspect(ctx, s, "read attempts", key, (*sqlrow.ReportCols).Dest, sqlAttempts)
-	if err != nil {
-		return nil, err
-	}
-	return sqlrow.Reports(found), nil
 }

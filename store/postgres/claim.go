@@ -9,7 +9,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/position"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -43,7 +43,7 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 			return err
 		})
 		if len(fresh) == 0 {
-			if err != nil && !maybe(err) {
+			if err != nil && !sqlstore.Maybe(err) {
 				return store.Claimed{}, err
 			}
 			return claimed, err
@@ -61,8 +61,8 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 			return out, nil, err
 		}
 	}
-	lanes, left := distinct(q.Lanes), q.Limit
-	var changed []*stored
+	lanes, left := sqlstore.Distinct(q.Lanes), q.Limit
+	var changed []*sqlstore.Stored
 	for len(lanes) > 0 && left > 0 {
 		some := lanes[:min(len(lanes), together(q, left))]
 		lanes = lanes[len(some):]
@@ -77,7 +77,7 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 		t.s.listed.add(services(got))
 		t.s.listed.add(locked)
 		out.Locked = append(out.Locked, locked...)
-		now := sqlrow.FromMicro(us)
+		now := sqlstore.FromMicro(us)
 		windows, err := t.attempted(ctx, sqlAttempted, got, except(some, locked), func(s batch.ServiceID, attempted []store.LaneRow) int {
 			return store.Wanted(s, attempted, now, q)
 		})
@@ -116,12 +116,12 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 				}
 				plan := store.PlanLane(w.service, w.lane, now, q, left, choose)
 				for i, s := range w.rows {
-					switch s.now = w.lane[i].Row; {
-					case s.now.Version == s.was.Version:
+					switch s.Now = w.lane[i].Row; {
+					case s.Now.Version == s.Was.Version:
 					case s.taken(now, q):
 						first = append(first, s)
 					default:
-						changed = append(changed, s)
+						changed = append(changed, &s.Stored)
 					}
 				}
 				left -= plan.Claims
@@ -129,7 +129,7 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 				if plan.More {
 					out.Left = append(out.Left, w.service)
 				}
-				out.NextReady = sooner(out.NextReady, plan.NextReady)
+				out.NextReady = sqlstore.Sooner(out.NextReady, plan.NextReady)
 			}
 		}
 		if out.Payloads, err = t.take(ctx, out.Payloads, first, now, q); err != nil {
@@ -143,7 +143,7 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 	if err := t.planAnew(ctx); err != nil {
 		return out, nil, err
 	}
-	return out, nil, t.save(ctx, changed)
+	return out, nil, t.Save(ctx, changed)
 }
 
 // together is how many lanes are locked, and looked up, at once: not many more than the limit
@@ -166,18 +166,6 @@ func reach(windows []*window, rows int) int {
 		rows -= w.want
 	}
 	return len(windows)
-}
-
-func distinct(lanes []batch.ServiceID) []batch.ServiceID {
-	seen := make(map[batch.ServiceID]struct{}, len(lanes))
-	once := make([]batch.ServiceID, 0, len(lanes))
-	for _, s := range lanes {
-		if _, twice := seen[s]; !twice {
-			seen[s] = struct{}{}
-			once = append(once, s)
-		}
-	}
-	return once
 }
 
 // except returns the lanes that are not among others.
@@ -231,8 +219,8 @@ func (t *session) attempted(ctx context.Context, statement string, locked []held
 		lanes[l.service].ranges = l.ranges
 	}
 	names, low, high, _ := rangeArrays(windows)
-	open, err := query(ctx, t, func(s *stored) []any {
-		return slices.Concat(s.batchCols.dest(), []any{&s.encodedFootprint, &s.closed}, s.rowCols.dest())
+	open, err := sqlstore.Query(ctx, t, func(s *stored) []any {
+		return slices.Concat(s.BatchCols.Dest(), []any{&s.footprint, &s.closed}, s.RowCols.Dest())
 	}, statement, names, low, high)
 	if err != nil {
 		return nil, err
@@ -240,12 +228,12 @@ func (t *session) attempted(ctx context.Context, statement string, locked []held
 	for i := range open {
 		s := &open[i]
 		s.unpack()
-		w := lanes[s.key().Service]
-		w.attemptedKeys, w.closed = append(w.attemptedKeys, s.createdAt), s.closed
+		w := lanes[s.Key().Service]
+		w.attemptedKeys, w.closed = append(w.attemptedKeys, s.CreatedAt), s.closed
 		if s.closed {
 			continue
 		}
-		if s.now.Attempted() {
+		if s.Now.Attempted() {
 			w.rows = append(w.rows, s)
 		} else {
 			w.atEnd = append(w.atEnd, s)
@@ -280,8 +268,8 @@ func (t *session) waiting(ctx context.Context, statement string, windows []*wind
 		return nil
 	}
 	names, low, high, want := rangeArrays(ask)
-	queued, err := queryMany(ctx, t, min(total, 1000), func(s *stored) []any {
-		return append(s.batchCols.dest(), &s.encodedFootprint, &s.closed, &s.version, &s.requeued, &s.place)
+	queued, err := sqlstore.QueryMany(ctx, t, min(total, 1000), func(s *stored) []any {
+		return append(s.BatchCols.Dest(), &s.footprint, &s.closed, &s.Version, &s.Requeued, &s.place)
 	}, statement, names, low, high, want)
 	if err != nil {
 		return err
@@ -289,8 +277,8 @@ func (t *session) waiting(ctx context.Context, statement string, windows []*wind
 	for i := range queued {
 		s := &queued[i]
 		s.unpackWaiting()
-		w := lanes[s.key().Service]
-		if w.waitingKeys = append(w.waitingKeys, s.createdAt); s.closed {
+		w := lanes[s.Key().Service]
+		if w.waitingKeys = append(w.waitingKeys, s.CreatedAt); s.closed {
 			continue
 		}
 		w.atEnd = append(w.atEnd, s)
@@ -329,7 +317,7 @@ func rangeArrays(windows []*window) (names, low, high, want any) {
 func inOrder(rows []*stored) {
 	if len(rows) > 1 {
 		slices.SortFunc(rows, func(a, b *stored) int {
-			return cmp.Or(cmp.Compare(a.createdAt, b.createdAt), cmp.Compare(a.headerSignature, b.headerSignature))
+			return cmp.Or(cmp.Compare(a.CreatedAt, b.CreatedAt), cmp.Compare(a.HeaderSignature, b.HeaderSignature))
 		})
 	}
 }
@@ -338,18 +326,18 @@ func inOrder(rows []*stored) {
 func (w *window) show(rows []*stored) error {
 	w.lane = slices.Grow(w.lane, len(rows))
 	for _, s := range rows {
-		footprint, err := sqlrow.DecodeFootprint(s.encodedFootprint)
+		footprint, err := sqlstore.DecodeFootprint(s.footprint)
 		if err != nil {
-			return fmt.Errorf("batch %s: %w", s.key(), err)
+			return fmt.Errorf("batch %s: %w", s.Key(), err)
 		}
-		w.lane = append(w.lane, store.LaneRow{Ref: s.ref(), Created: sqlrow.FromMicro(s.createdAt), Row: s.now, Budget: s.budget(), Footprint: footprint})
+		w.lane = append(w.lane, store.LaneRow{Ref: s.Ref(), Created: sqlstore.FromMicro(s.CreatedAt), Row: s.Now, Budget: s.Budget(), Footprint: footprint})
 	}
 	return nil
 }
 
 // taken reports whether a row is claimed for the first time, so that sqlTake writes it.
 func (s *stored) taken(now time.Time, q store.ClaimQuery) bool {
-	w, n, expires := s.was, s.now, now.Add(q.TTL)
+	w, n, expires := s.Was, s.Now, now.Add(q.TTL)
 	return placeOf(w) == inWaiting && s.place != "" && n.State == batch.Submitting && n.Version == w.Version+1+int64(q.Salt) && n.Attempt == 1 &&
 		n.Failures == 0 && n.ClaimExpires.Equal(expires) && n.NextCheck.Equal(expires) && n.NotBefore.IsZero() && n.AskedAt.IsZero() &&
 		n.LastPost.IsZero() && n.SettlesAt.IsZero() && n.FinalAt.IsZero() && n.DoubtAttempt == 1 && n.DoubtSince.Equal(now) &&
@@ -363,19 +351,21 @@ func (t *session) take(ctx context.Context, payloads map[int64][]byte, rows []*s
 	if len(rows) == 0 {
 		return payloads, nil
 	}
-	slices.SortFunc(rows, func(a, b *stored) int { return cmp.Compare(a.seq, b.seq) })
-	c := columns(rows)
+	slices.SortFunc(rows, func(a, b *stored) int { return cmp.Compare(a.Seq, b.Seq) })
+	column := func(at func(s *stored) int64) string {
+		return intArray(len(rows), func(i int) int64 { return at(rows[i]) })
+	}
 	type loaded struct {
 		seq     int64
 		payload []byte
 	}
-	found, err := queryMany(ctx, t, len(rows), func(l *loaded) []any { return []any{&l.seq, &l.payload} }, sqlTake,
-		textArray(len(rows), func(i int) string { return rows[i].place }), c.ints(seqOf), c.ints(wasOf),
-		c.ints(func(s *stored) int64 { return int64(s.now.Spent) }),
-		c.ints(func(s *stored) int64 { return sqlrow.ToMicro(s.now.ResendUntil) }),
-		int64(batch.Submitting), sqlrow.ToMicro(now.Add(q.TTL)), sqlrow.ToMicro(now), q.Instance, q.TTL.Microseconds(), int64(q.Salt))
+	found, err := sqlstore.QueryMany(ctx, t, len(rows), func(l *loaded) []any { return []any{&l.seq, &l.payload} }, sqlTake,
+		textArray(len(rows), func(i int) string { return rows[i].place }), column(func(s *stored) int64 { return s.Seq }), column(func(s *stored) int64 { return s.Was.Version }),
+		column(func(s *stored) int64 { return int64(s.Now.Spent) }),
+		column(func(s *stored) int64 { return sqlstore.ToMicro(s.Now.ResendUntil) }),
+		int64(batch.Submitting), sqlstore.ToMicro(now.Add(q.TTL)), sqlstore.ToMicro(now), q.Instance, q.TTL.Microseconds(), int64(q.Salt))
 	if err == nil && len(found) != len(rows) {
-		err = fmt.Errorf("%w: %d rows claimed, want %d", errMoved, len(found), len(rows))
+		err = fmt.Errorf("%w: %d rows claimed, want %d", sqlstore.ErrMoved, len(found), len(rows))
 	}
 	if err != nil {
 		return nil, err
@@ -387,12 +377,4 @@ func (t *session) take(ctx context.Context, payloads map[int64][]byte, rows []*s
 		payloads[l.seq] = l.payload
 	}
 	return payloads, nil
-}
-
-// sooner is the shorter of two waiting times; 0 means none.
-func sooner(a, b time.Duration) time.Duration {
-	if a == 0 || (b > 0 && b < a) {
-		return b
-	}
-	return a
 }

@@ -4,6 +4,8 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
 // Errors about the schema.
@@ -38,12 +40,6 @@ type IsolationError struct {
 func (e *IsolationError) Error() string {
 	return "dltbatch: postgres: the transaction is " + e.Level + ", want read committed"
 }
-
-// errMoved means that a row has changed since it was read: the transaction is begun again.
-var errMoved = errors.New("another transaction was faster")
-
-// errFenced rolls back a call that must not be done, and never leaves this package.
-var errFenced = errors.New("fenced")
 
 // wrap adds the operation that failed.
 func wrap(op string, err error) error {
@@ -82,7 +78,7 @@ const (
 
 // again reports whether the transaction did nothing and may be begun again.
 func again(err error) bool {
-	if errors.Is(err, errMoved) {
+	if errors.Is(err, sqlstore.ErrMoved) {
 		return true
 	}
 	switch sqlState(err) {

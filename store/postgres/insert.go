@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -71,10 +72,10 @@ func (t *session) insert(ctx context.Context, in []*addition, added map[int64]bo
 		store.NewRow().Version, bytes,
 	}
 	if added == nil {
-		_, err := t.exec(ctx, sqlInsertNew, args...)
+		_, err := t.Exec(ctx, sqlInsertNew, args...)
 		return err
 	}
-	seqs, err := query(ctx, t, value[int64], sqlInsertBatches, args...)
+	seqs, err := sqlstore.Query(ctx, t, sqlstore.Value[int64], sqlInsertBatches, args...)
 	for _, seq := range seqs {
 		added[seq] = true
 	}
@@ -98,7 +99,7 @@ func (t *session) insertTransactions(ctx context.Context, in []*addition, added 
 		return nil
 	}
 	n := len(list)
-	_, err := t.exec(ctx, sqlInsertTransactions, ints(seqs), ints(positions),
+	_, err := t.Exec(ctx, sqlInsertTransactions, ints(seqs), ints(positions),
 		textArray(n, func(i int) string { return list[i].ID }),
 		textArray(n, func(i int) string { return list[i].FamilyName }),
 		textArray(n, func(i int) string { return list[i].FamilyVersion }),

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -34,7 +35,7 @@ func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) (lanes []batch.Se
 	}
 	if known > fewKnown && !s.isCareful(time.Now()) {
 		err = s.tx(ctx, "list lanes", func(ctx context.Context, t *session) error {
-			if _, err := query(ctx, t, value[string], sqlTimeout, quickScan); err != nil {
+			if _, err := sqlstore.Query(ctx, t, sqlstore.Value[string], sqlTimeout, quickScan); err != nil {
 				return err
 			}
 			lanes, err = t.allLanes(ctx, q)
@@ -65,9 +66,9 @@ func (s *Store) isCareful(now time.Time) bool {
 
 func (t *session) allLanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
 	if q.Start {
-		return query(ctx, t, value[batch.ServiceID], sqlLanesFirst, int64(q.Limit))
+		return sqlstore.Query(ctx, t, sqlstore.Value[batch.ServiceID], sqlLanesFirst, int64(q.Limit))
 	}
-	return query(ctx, t, value[batch.ServiceID], sqlLanesAfter, int64(q.Limit), string(q.After))
+	return sqlstore.Query(ctx, t, sqlstore.Value[batch.ServiceID], sqlLanesAfter, int64(q.Limit), string(q.After))
 }
 
 // knownLanes looks at the remembered lanes one by one, and between them for others.
@@ -92,7 +93,7 @@ func (t *session) knownLanes(ctx context.Context, q store.LanesQuery, names []ba
 			return nil, err
 		}
 		type known struct{ open, between bool }
-		all, err := query(ctx, t, func(k *known) []any { return []any{&k.open, &k.between} },
+		all, err := sqlstore.Query(ctx, t, func(k *known) []any { return []any{&k.open, &k.between} },
 			sqlKnownLanes, texts(part), ints(low), texts(next))
 		if err != nil {
 			return nil, err
@@ -102,7 +103,7 @@ func (t *session) knownLanes(ctx context.Context, q store.LanesQuery, names []ba
 				lanes = append(lanes, part[i])
 			}
 			if l.between {
-				more, err := query(ctx, t, value[batch.ServiceID], sqlLanesBetween, int64(q.Limit), string(part[i]), string(next[i]))
+				more, err := sqlstore.Query(ctx, t, sqlstore.Value[batch.ServiceID], sqlLanesBetween, int64(q.Limit), string(part[i]), string(next[i]))
 				if err != nil {
 					return nil, err
 				}
@@ -113,7 +114,7 @@ func (t *session) knownLanes(ctx context.Context, q store.LanesQuery, names []ba
 			}
 		}
 	}
-	more, err := query(ctx, t, value[batch.ServiceID], sqlLanesAfter, int64(q.Limit-len(lanes)), string(last))
+	more, err := sqlstore.Query(ctx, t, sqlstore.Value[batch.ServiceID], sqlLanesAfter, int64(q.Limit-len(lanes)), string(last))
 	return append(lanes, more...), err
 }
 
@@ -124,7 +125,7 @@ func (t *session) lock(ctx context.Context, lanes []batch.ServiceID, from *start
 	if from.c != nil {
 		statement = sqlLockAndLook
 	}
-	rows, err := query(ctx, t, (*lockedRow).dest, statement, texts(lanes))
+	rows, err := sqlstore.Query(ctx, t, (*lockedRow).dest, statement, texts(lanes))
 	if err != nil {
 		return nil, nil, nil, 0, err
 	}
@@ -155,7 +156,7 @@ func (t *session) standing(ctx context.Context, lanes []batch.ServiceID) (there,
 		service     batch.ServiceID
 		there, open bool
 	}
-	found, err := query(ctx, t, func(l *standing) []any { return []any{&l.service, &l.there, &l.open} }, sqlLanesThere, texts(lanes))
+	found, err := sqlstore.Query(ctx, t, func(l *standing) []any { return []any{&l.service, &l.there, &l.open} }, sqlLanesThere, texts(lanes))
 	for _, l := range found {
 		switch {
 		case l.there:
@@ -171,7 +172,7 @@ func (t *session) standing(ctx context.Context, lanes []batch.ServiceID) (there,
 // transaction of its own, so that no other claim waits for this one.
 func (s *Store) enlist(ctx context.Context, op string, lanes []batch.ServiceID) error {
 	return s.txAs(ctx, op, beginKept, func(ctx context.Context, t *session) error {
-		_, err := t.exec(ctx, sqlNewLanes, texts(lanes))
+		_, err := t.Exec(ctx, sqlNewLanes, texts(lanes))
 		return err
 	})
 }

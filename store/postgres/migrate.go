@@ -12,6 +12,8 @@ import (
 	"github.com/cenkalti/backoff/v4"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/database"
+
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
 //go:embed migrations/*.sql
@@ -176,9 +178,9 @@ func (s *Store) version(ctx context.Context) (have int64, err error) {
 	defer func() { _ = c.Close() }()
 	t := &session{c, s}
 	// CREATE SCHEMA IF NOT EXISTS needs the right to create a schema, even if it exists.
-	found, _, err := get[bool](ctx, t, `SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1::text)`, s.names.schema)
+	found, _, err := sqlstore.Get[bool](ctx, t, `SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1::text)`, s.names.schema)
 	if err == nil && !found {
-		_, err = t.exec(ctx, `CREATE SCHEMA IF NOT EXISTS "`+s.names.schema+`"`)
+		_, err = t.Exec(ctx, `CREATE SCHEMA IF NOT EXISTS "`+s.names.schema+`"`)
 	}
 	if err == nil {
 		have, err = t.version(ctx)
@@ -194,11 +196,11 @@ func (s *Store) version(ctx context.Context) (have int64, err error) {
 
 // version returns the last migration that was made; 0 if there is none.
 func (t *session) version(ctx context.Context) (int64, error) {
-	found, _, err := get[bool](ctx, t, `SELECT to_regclass('{`+MigrationsTable+`}') IS NOT NULL`)
+	found, _, err := sqlstore.Get[bool](ctx, t, `SELECT to_regclass('{`+MigrationsTable+`}') IS NOT NULL`)
 	if err != nil || !found {
 		return 0, err
 	}
-	have, _, err := get[int64](ctx, t, `SELECT coalesce(max(version_id), 0) FROM {`+MigrationsTable+`}`)
+	have, _, err := sqlstore.Get[int64](ctx, t, `SELECT coalesce(max(version_id), 0) FROM {`+MigrationsTable+`}`)
 	return have, err
 }
 

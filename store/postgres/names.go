@@ -48,12 +48,5 @@ func (n names) fill(statement string) string {
 	})
 }
 
-// sql is a statement of this package as the database gets it.
-func (s *Store) sql(statement string) string {
-	if filled, ok := s.queries.Load(statement); ok {
-		return filled.(string)
-	}
-	filled := s.names.fill(statement)
-	s.queries.Store(statement, filled)
-	return filled
-}
+// sql is a statement as the database gets it.
+func (s *Store) sql(statement string) string { return s.texts.Of(statement) }

@@ -5,6 +5,8 @@ import (
 	"math"
 	"sync"
 	"time"
+
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
 // oldest remembers where Prune begins to look for old rows, of one kind. In front of that, in
@@ -42,7 +44,8 @@ func (o *oldest) from(until int64, now time.Time) int64 {
 // forgetOldest makes the next looks begin at the beginning: a transaction that removes may
 // have been rolled back, and then the rows that it had found are still there.
 func (s *Store) forgetOldest() {
-	for _, o := range [...]*oldest{&s.oldBatches, &s.oldOrders} {
+	for i := range s.oldest {
+		o := &s.oldest[i]
 		o.mu.Lock()
 		o.all = time.Time{}
 		o.mu.Unlock()
@@ -50,29 +53,40 @@ func (s *Store) forgetOldest() {
 }
 
 // found records the rows that a look has found.
-func (o *oldest) found(old []aged) {
+func (o *oldest) found(old []sqlstore.Aged) {
 	if len(old) == 0 {
 		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.removed += len(old)
-	o.at = old[len(old)-1].at
+	o.at = old[len(old)-1].At
 }
 
-// aged is a row that can be removed, and the time from which its age counts.
-type aged struct{ seq, at int64 }
+// Old finds rows from where the last look ended.
+func (t *session) Old(ctx context.Context, of sqlstore.Aging, until int64, limit int) ([]sqlstore.Aged, error) {
+	statement := [...]string{sqlstore.AgingBatches: sqlPrunable, sqlstore.AgingOrders: sqlPrunableOrders, sqlstore.AgingIDs: sqlOldStreamIDs}[of]
+	o := &t.s.oldest[of]
+	rows, err := sqlstore.Query(ctx, t, of.Dest, statement, until, int64(limit), o.from(until, time.Now()))
+	if err == nil {
+		o.found(rows)
+	}
+	return rows, err
+}
 
-// old finds rows as old as until, oldest first.
-func (t *session) old(ctx context.Context, o *oldest, statement string, until int64, limit int) (seqs []int64, err error) {
-	from := o.from(until, time.Now())
-	rows, err := query(ctx, t, func(a *aged) []any { return []any{&a.seq, &a.at} }, statement, until, int64(limit), from)
+// pruning is tx for removals. A transaction that was rolled back has removed nothing of what it
+// had found.
+func (s *Store) pruning(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
+	begun := false
+	err := s.tx(ctx, op, func(ctx context.Context, t *session) error {
+		if begun {
+			s.forgetOldest()
+		}
+		begun = true
+		return do(ctx, t)
+	})
 	if err != nil {
-		return nil, err
+		s.forgetOldest()
 	}
-	o.found(rows)
-	for _, r := range rows {
-		seqs = append(seqs, r.seq)
-	}
-	return seqs, nil
+	return err
 }

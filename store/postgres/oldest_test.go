@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
 // A look for few rows begins at the beginning, so that it misses none; a look for many begins
@@ -15,10 +17,10 @@ func TestOldest(t *testing.T) {
 	now := time.Now()
 	const until = 10_000
 	require.Equal(t, int64(math.MinInt64), o.from(until, now))
-	o.found(make([]aged, fewRemoved-1))
+	o.found(make([]sqlstore.Aged, fewRemoved-1))
 	o.found(nil)
 	require.Equal(t, int64(math.MinInt64), o.from(until, now))
-	o.found([]aged{{1, 500}, {2, 700}})
+	o.found([]sqlstore.Aged{{Seq: 1, At: 500}, {Seq: 2, At: 700}})
 	require.Equal(t, int64(700), o.from(until, now.Add(lookAtAll-1)), "the last one's equals may be left")
 	require.Equal(t, int64(math.MinInt64), o.from(until, now.Add(lookAtAll)))
 	require.Equal(t, int64(700), o.from(until, now.Add(lookAtAll+1)))

@@ -1,5 +1,7 @@
 package postgres
 
+import "github.com/dltbatch/dltbatch/internal/sqlstore"
+
 // The statements about orders; the comment in queries.go applies to these, too.
 const (
 	// sqlBeforeOrders is sqlBeforeAdd for orders.
@@ -28,8 +30,8 @@ const (
 	CROSS JOIN LATERAL (SELECT * FROM {orders} r WHERE r.party = u.p AND r.idempotency_key = u.k
 		AND r.idempotency_key <> '' OFFSET 0) o`
 
-	colsOrder     = `o.seq, o.order_id, o.party, o.created_at, o.idempotency_key, o.priority, o.urgent, o.deadline`
-	colsOpenOrder = `q.state, q.version, q.batch, q.place, q.batches, q.split_group`
+	colsOrder     = sqlstore.ColsOrder
+	colsOpenOrder = sqlstore.ColsOpenOrder
 
 	// Rows are locked in one order, so that no two calls wait for each other.
 	sqlLockOrders = `SELECT ` + colsOrder + `, ` + colsOpenOrder + ` FROM {open_orders} q JOIN {orders} o ON o.seq = q.seq
@@ -39,9 +41,6 @@ const (
 	WHERE q.seq = ANY (ARRAY (SELECT r.seq FROM unnest($1::text[]) AS u (id)
 		CROSS JOIN LATERAL (SELECT x.seq FROM {open_orders} x WHERE x.batch = u.id AND x.batch <> '' AND x.state = 2 OFFSET 0) r))
 	ORDER BY q.seq FOR UPDATE OF q`
-	sqlBatchOrders = `SELECT ` + colsOrder + `, ` + colsOpenOrder + ` FROM unnest($1::text[]) AS u (id)
-	CROSS JOIN LATERAL (SELECT * FROM {open_orders} x WHERE x.batch = u.id AND x.batch <> '' AND x.state = 2 OFFSET 0) q
-	CROSS JOIN LATERAL (SELECT * FROM {orders} r WHERE r.seq = q.seq OFFSET 0) o ORDER BY q.batch, q.place`
 	sqlSplitOrders = `SELECT ` + colsOrder + `, ` + colsOpenOrder + ` FROM (SELECT * FROM {open_orders} x WHERE x.state = 1
 		AND x.split_group <> '' AND x.party = $1::text AND (x.deadline = 0 OR x.deadline > $2::bigint) OFFSET 0) q
 	CROSS JOIN LATERAL (SELECT * FROM {orders} r WHERE r.seq = q.seq OFFSET 0) o`
@@ -73,7 +72,6 @@ const (
 		coalesce(bool_or(c.urgent), false) AS urgent FROM (SELECT x.size, x.urgent FROM {open_orders} x
 			WHERE x.state = 1 AND x.party = i.party ORDER BY x.priority DESC, x.created_at LIMIT $2::bigint) c) l`
 
-	sqlInsertUnsettled = `INSERT INTO {unsettled_batches} (batch_seq, party) VALUES ($1::bigint, $2::text) ON CONFLICT DO NOTHING`
 	sqlDeleteUnsettled = `DELETE FROM {unsettled_batches} WHERE batch_seq = ANY ($1::bigint[])`
 	sqlSettleable      = `SELECT ` + colsBatch + `, ` + colsOutcome + ` FROM {unsettled_batches} u
 	CROSS JOIN LATERAL (SELECT * FROM {outcomes} r WHERE r.seq = u.batch_seq OFFSET 0) f
@@ -94,21 +92,6 @@ const (
 	sqlExpired = `SELECT ` + colsOrder + `, ` + colsOpenOrder + ` FROM (SELECT * FROM {open_orders} x
 		WHERE x.state = 1 AND x.deadline <> 0 AND x.deadline <= $1::bigint ORDER BY x.deadline LIMIT $2::bigint FOR UPDATE SKIP LOCKED) q
 	CROSS JOIN LATERAL (SELECT * FROM {orders} r WHERE r.seq = q.seq OFFSET 0) o`
-
-	// An order is in one of two tables; one statement reads both.
-	colsOrderRecord = colsOrder + `, coalesce(q.state, f.state), coalesce(q.version, f.version), coalesce(q.batch, f.batch),
-	coalesce(q.place, f.place), coalesce(q.batches, f.batches), coalesce(q.split_group, f.split_group), coalesce(f.final_at, 0),
-	f.error, coalesce(f.error_message, '')`
-	joinOrderRows = ` LEFT JOIN {open_orders} q ON q.seq = o.seq LEFT JOIN {final_orders} f ON f.seq = o.seq`
-	listOrders    = `SELECT ` + colsOrderRecord + ` FROM {orders} o` + joinOrderRows + ` WHERE `
-	// listBatchOrders finds the orders that are, or were last, part of batch $1.
-	listBatchOrders = `SELECT ` + colsOrderRecord + ` FROM (SELECT seq FROM {open_orders} WHERE batch <> '' AND batch = $1::text
-		UNION ALL SELECT seq FROM {final_orders} WHERE batch <> '' AND batch = $1::text) d
-	JOIN {orders} o ON o.seq = d.seq` + joinOrderRows + ` WHERE `
-	sqlOrderRows = `SELECT ` + colsOrderRecord + ` FROM unnest($1::text[]) AS u (id)
-	CROSS JOIN LATERAL (SELECT * FROM {orders} r WHERE r.order_id = u.id OFFSET 0) o
-	LEFT JOIN LATERAL (SELECT * FROM {open_orders} r WHERE r.seq = o.seq OFFSET 0) q ON true
-	LEFT JOIN LATERAL (SELECT * FROM {final_orders} r WHERE r.seq = o.seq OFFSET 0) f ON true`
 
 	sqlPrunableOrders = `SELECT seq, final_at FROM {final_orders} WHERE final_at <= $1::bigint AND final_at >= $3::bigint ORDER BY final_at LIMIT $2::bigint
 	FOR UPDATE SKIP LOCKED`

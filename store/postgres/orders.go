@@ -5,102 +5,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"database/sql"
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
-
-// FinalOrders is [store.OrderStore].FinalOrders.
-func (s *Store) FinalOrders(ctx context.Context, ids []batch.OrderID) ([]batch.OrderRecord, []batch.OrderID, error) {
-	var final []batch.OrderRecord
-	var missing []batch.OrderID
-	err := s.tx(ctx, "find final orders", func(ctx context.Context, t *session) error {
-		ask, want := sqlrow.WantOrders(ids) // anew each time: a found record is taken out of want
-		final = nil
-		for some := range slices.Chunk(ask, store.MaxKeys) {
-			found, err := query(ctx, t, (*sqlrow.OrderCols).RecordDest, sqlOrderRows, texts(some))
-			if err != nil {
-				return err
-			}
-			for i := range found {
-				if r := found[i].Record(); want.Take(batch.Key{ID: batch.ID(r.ID)}) && r.State.Final() {
-					final = append(final, r)
-				}
-			}
-		}
-		missing = sqlrow.MissingOrders(want)
-		return nil
-	})
-	if err != nil {
-		return nil, nil, err
-	}
-	return final, missing, nil
-}
-
-// ListOrders is [store.OrderStore].ListOrders. Without a party or a batch it also reads the
-// records that the states exclude: it is for people and tools.
-func (s *Store) ListOrders(ctx context.Context, q store.ListOrdersQuery) (found []batch.OrderRecord, next store.Cursor, err error) {
-	const op = "list orders"
-	q = q.Bounded()
-	text, args, err := listOrdersSQL(q)
-	if err != nil {
-		return nil, "", wrap(op, err)
-	}
-	if !sqlrow.CanStore("", "x"+string(q.Batch)) || (q.Party != nil && !sqlrow.CanStore(*q.Party)) {
-		return nil, "", nil
-	}
-	var rows []sqlrow.OrderCols
-	err = s.tx(ctx, op, func(ctx context.Context, t *session) (err error) {
-		rows, err = queryText(ctx, t, 0, (*sqlrow.OrderCols).RecordDest, s.names.fill(text), args...)
-		return err
-	})
-	if err != nil {
-		return nil, "", err
-	}
-	if len(rows) > q.Limit {
-		rows = rows[:q.Limit]
-		next = store.CursorAfter(sqlrow.FromMicro(rows[q.Limit-1].CreatedAt), rows[q.Limit-1].ID)
-	}
-	for i := range rows {
-		found = append(found, rows[i].Record())
-	}
-	return found, next, nil
-}
-
-// listOrdersSQL builds the statement, which asks for one record more than the limit.
-func listOrdersSQL(q store.ListOrdersQuery) (string, []any, error) {
-	var args []any
-	arg := func(v any) string {
-		args = append(args, v)
-		return fmt.Sprint("$", len(args))
-	}
-	from, where := listOrders, []string{"TRUE"}
-	if q.Batch != "" {
-		from = listBatchOrders
-		arg(string(q.Batch))
-	}
-	if q.Party != nil {
-		where = append(where, "o.party = "+arg(string(*q.Party))+"::text")
-	}
-	if len(q.States) > 0 {
-		states := arg(intArray(len(q.States), func(i int) int64 { return int64(q.States[i]) }))
-		where = append(where, "coalesce(q.state, f.state) = ANY ("+states+"::smallint[])")
-	}
-	if q.After != "" {
-		at, id, err := store.ParseCursor(q.After)
-		if err != nil {
-			return "", nil, err
-		}
-		where = append(where, fmt.Sprintf("(o.created_at, o.order_id) > (%s::bigint, %s::text)", arg(at), arg(id)))
-		// The same again for the index, which does not hold the id.
-		where = append(where, fmt.Sprintf("o.created_at >= %s::bigint", arg(at)))
-	}
-	return from + strings.Join(where, " AND ") + " ORDER BY o.created_at, o.order_id LIMIT " + arg(int64(q.Limit+1)) + "::bigint", args, nil
-}
 
 // AddOrders is [store.OrderStore].AddOrders.
 func (s *Store) AddOrders(ctx context.Context, orders ...batch.Order) error {
@@ -220,7 +130,7 @@ func (t *session) insertOrders(ctx context.Context, in []*newOrder, added map[in
 		bytes = append(append(bytes, o.hash[:]...), o.Payload...)
 	}
 	n := len(in)
-	seqs, err := query(ctx, t, value[int64], sqlInsertOrders,
+	seqs, err := sqlstore.Query(ctx, t, sqlstore.Value[int64], sqlInsertOrders,
 		intArray(n, func(i int) int64 { return in[i].seq }),
 		textArray(n, func(i int) string { return string(in[i].ID) }),
 		textArray(n, func(i int) string { return string(in[i].Party) }),
@@ -228,7 +138,7 @@ func (t *session) insertOrders(ctx context.Context, in []*newOrder, added map[in
 		textArray(n, func(i int) string { return in[i].Key }),
 		intArray(n, func(i int) int64 { return int64(in[i].Priority) }),
 		boolArray(n, func(i int) bool { return in[i].Urgent }),
-		intArray(n, func(i int) int64 { return sqlrow.ToMicro(in[i].Deadline) }),
+		intArray(n, func(i int) int64 { return sqlstore.ToMicro(in[i].Deadline) }),
 		ints(at),
 		intArray(n, func(i int) int64 { return int64(len(in[i].Payload)) }),
 		bytes, store.NewOrderRow().Version)
@@ -245,7 +155,7 @@ func (t *session) compareOrders(ctx context.Context, ask []*newOrder) error {
 	}
 	type known struct{ party, name, hash string }
 	read := func(k *known) []any { return []any{&k.name, &k.party, &k.hash} }
-	rows, err := query(ctx, t, read, sqlKnownOrders, textArray(len(ask), func(i int) string { return string(ask[i].ID) }))
+	rows, err := sqlstore.Query(ctx, t, read, sqlKnownOrders, textArray(len(ask), func(i int) string { return string(ask[i].ID) }))
 	if err != nil {
 		return err
 	}
@@ -253,7 +163,7 @@ func (t *session) compareOrders(ctx context.Context, ask []*newOrder) error {
 	for _, r := range rows {
 		byID[r.name] = r
 	}
-	rows, err = query(ctx, t, func(k *known) []any { return []any{&k.party, &k.name, &k.hash} }, sqlKnownOrderKeys,
+	rows, err = sqlstore.Query(ctx, t, func(k *known) []any { return []any{&k.party, &k.name, &k.hash} }, sqlKnownOrderKeys,
 		textArray(len(ask), func(i int) string { return string(ask[i].Party) }),
 		textArray(len(ask), func(i int) string { return ask[i].Key }))
 	if err != nil {
@@ -276,7 +186,7 @@ func (t *session) compareOrders(ctx context.Context, ask []*newOrder) error {
 		case ok && k.hash != string(o.hash[:]):
 			return store.OrderKeyConflict(*o.Order)
 		case !ok && !o.twin:
-			return errMoved // pruned since
+			return sqlstore.ErrMoved // pruned since
 		}
 	}
 	return nil

@@ -3,11 +3,12 @@ package postgres
 import (
 	"context"
 
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
 type payloadCols struct {
-	batchCols
+	sqlstore.BatchCols
 	payload []byte
 }
 
@@ -19,24 +20,24 @@ func (s *Store) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error
 	var payloads [][]byte
 	err := s.txAs(ctx, "load payloads", beginKept, func(ctx context.Context, t *session) error {
 		payloads = make([][]byte, len(refs))
-		seqs, err := t.seqs(ctx, len(refs), func(i int) store.Ref { return refs[i] })
+		seqs, err := sqlstore.Seqs(ctx, t, len(refs), func(i int) store.Ref { return refs[i] })
 		if err != nil {
 			return err
 		}
-		rows, err := query(ctx, t, func(p *payloadCols) []any {
-			return []any{&p.seq, &p.headerSignature, &p.serviceID, &p.payload}
+		rows, err := sqlstore.Query(ctx, t, func(p *payloadCols) []any {
+			return append(p.KeyDest(), &p.payload)
 		}, sqlPayloads, ints(seqs))
 		if err != nil {
 			return err
 		}
 		bySeq := make(map[int64]*payloadCols, len(rows))
 		for i := range rows {
-			bySeq[rows[i].seq] = &rows[i]
+			bySeq[rows[i].Seq] = &rows[i]
 		}
 		used := make(map[int64]bool, len(rows))
 		for i, seq := range seqs {
 			p := bySeq[seq]
-			if p == nil || p.key() != refs[i].Key {
+			if p == nil || p.Key() != refs[i].Key {
 				continue
 			}
 			payloads[i] = p.payload

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -25,8 +25,8 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) (found []stor
 			from, slow := s.monitored.where()
 			statement, args = sqlDue, []any{int64(q.Limit), from, ints(slow)}
 		} else {
-			lanes := sqlrow.Services(q.Services)
-			low, err := t.floors(ctx, lanes)
+			lanes := sqlstore.Services(q.Services)
+			low, err := t.Floors(ctx, lanes)
 			if err != nil {
 				return err
 			}
@@ -40,87 +40,28 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) (found []stor
 		default:
 			statement = sqlLookOwned
 		}
-		rows, err := query(ctx, t, func(s *stored) []any {
+		rows, err := sqlstore.Query(ctx, t, func(s *stored) []any {
 			return append(storedDest(s), &s.askedWas, &s.clock)
 		}, statement, args...)
 		if err != nil {
 			return err
 		}
 		slices.SortFunc(rows, func(a, b stored) int {
-			return cmp.Or(cmp.Compare(a.askedWas, b.askedWas), cmp.Compare(a.createdAt, b.createdAt),
-				cmp.Compare(a.headerSignature, b.headerSignature))
+			return cmp.Or(cmp.Compare(a.askedWas, b.askedWas), cmp.Compare(a.CreatedAt, b.CreatedAt),
+				cmp.Compare(a.HeaderSignature, b.HeaderSignature))
 		})
 		found = make([]store.InFlight, 0, len(rows))
 		for i := range rows {
-			r, now := &rows[i], sqlrow.FromMicro(rows[i].clock)
+			r, now := &rows[i], sqlstore.FromMicro(rows[i].clock)
 			r.unpack()
-			if r.now.Monitored(now) { // due_at says so already; the rule has the last word
-				found = append(found, r.now.InFlight(r.ref(), r.budget(), now))
+			if r.Now.Monitored(now) { // due_at says so already; the rule has the last word
+				found = append(found, r.Now.InFlight(r.Ref(), r.Budget(), now))
 			}
 		}
 		return nil
 	})
-	if err != nil && !maybe(err) {
+	if err != nil && !sqlstore.Maybe(err) {
 		return nil, err
 	}
 	return found, err
-}
-
-// Checked is [store.Engine].Checked. It leaves a row alone that the monitor no longer owns.
-func (s *Store) Checked(ctx context.Context, due []store.Due) error {
-	if len(due) == 0 {
-		return nil
-	}
-	return s.tx(ctx, "set next checks", func(ctx context.Context, t *session) error {
-		seqs, err := t.seqs(ctx, len(due), func(i int) store.Ref { return due[i].Ref })
-		if err != nil {
-			return err
-		}
-		rows, err := query(ctx, t, lockedDest, sqlAttemptedRows, ints(known(seqs)))
-		if err != nil {
-			return err
-		}
-		bySeq := make(map[int64]*stored, len(rows))
-		for i := range rows {
-			rows[i].unpack()
-			bySeq[rows[i].seq] = &rows[i]
-		}
-		var set []*stored
-		for i, d := range due {
-			r := bySeq[seqs[i]]
-			if r == nil || r.key() != d.Key || !r.now.Monitored(sqlrow.FromMicro(r.clock)) {
-				continue
-			}
-			r.now.NextCheck = sqlrow.FromMicro(r.clock).Add(d.In)
-			set = append(set, r)
-		}
-		if len(set) == 0 {
-			return nil
-		}
-		c := columns(set)
-		_, err = t.exec(ctx, sqlCheck, c.ints(seqOf), c.ints(wasOf),
-			c.ints(func(s *stored) int64 { return sqlrow.ToMicro(s.now.NextCheck) }),
-			c.ints(func(s *stored) int64 { return sqlrow.DueAt(s.now) }))
-		return err
-	})
-}
-
-// Ledger is [store.Engine].Ledger.
-func (s *Store) Ledger(ctx context.Context, name string) (known string, err error) {
-	err = s.tx(ctx, "read the ledger's name", func(ctx context.Context, t *session) (err error) {
-		var there bool
-		known, there, err = get[string](ctx, t, sqlLedger)
-		if err != nil || there || name == "" {
-			return err
-		}
-		if _, err := t.exec(ctx, sqlSetLedger, name); err != nil {
-			return err
-		}
-		known, _, err = get[string](ctx, t, sqlLedger)
-		return err
-	})
-	if err != nil {
-		return "", err
-	}
-	return known, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/position"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
 const (
@@ -129,12 +130,12 @@ func (t *session) lookAtLocks(ctx context.Context, from *starts, xmin int64) err
 		names string
 		all   bool
 	}
-	found, err := query(ctx, t, func(a *adders) []any { return []any{&a.names, &a.all} }, sqlAdders, fmt.Sprint(xmin%(1<<32)))
+	found, err := sqlstore.Query(ctx, t, func(a *adders) []any { return []any{&a.names, &a.all} }, sqlAdders, fmt.Sprint(xmin%(1<<32)))
 	if err != nil {
 		switch sqlState(err) {
 		case insufficientPrivilege, undefinedTable, undefinedFunction, featureNotSupported:
 			t.s.noLocks.Store(true)
-			return fmt.Errorf("%w: pg_locks: %w", errMoved, err)
+			return fmt.Errorf("%w: pg_locks: %w", sqlstore.ErrMoved, err)
 		}
 		return err
 	}
@@ -155,10 +156,10 @@ func (f *starts) saw(w *window, asked bool) {
 	}
 }
 
-// floors are the order keys below which nothing of these lanes is open, as far as is known:
+// Floors are the order keys below which nothing of these lanes is open, as far as is known:
 // for a reader without the lane's lock. It may miss a row that is put below its floor after
 // this.
-func (t *session) floors(ctx context.Context, lanes []batch.ServiceID) (floors []int64, err error) {
+func (t *session) Floors(ctx context.Context, lanes []batch.ServiceID) (floors []int64, err error) {
 	return t.floorsOf(ctx, lanes, (*position.Lanes).Floors)
 }
 
@@ -188,7 +189,7 @@ func (t *session) floorsOf(ctx context.Context, lanes []batch.ServiceID,
 		return intArray(len(known), func(i int) int64 { return of(known[i]) })
 	}
 	type floor struct{ n, from int64 }
-	found, err := query(ctx, t, func(f *floor) []any { return []any{&f.n, &f.from} }, sqlFloors, texts(lanes),
+	found, err := sqlstore.Query(ctx, t, func(f *floor) []any { return []any{&f.n, &f.from} }, sqlFloors, texts(lanes),
 		column(func(f position.Floor) int64 { return f.From }), column(func(f position.Floor) int64 { return f.Turn }),
 		column(func(f position.Floor) int64 { return f.Clock }), started)
 	for _, f := range found {

@@ -2,11 +2,11 @@ package postgres
 
 import (
 	"database/sql"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/dltbatch/dltbatch/internal/position"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -28,13 +28,18 @@ type Options struct {
 	AllowSnapshotTx bool
 }
 
+// shared has the methods of [store.BatchStore] and the others that all SQL stores have in
+// common.
+type shared = sqlstore.Store
+
 // Store is a [store.Store]. Its methods may be called concurrently, and by any
 // number of stores and processes on one schema.
 type Store struct {
+	shared
 	db      *sql.DB
 	o       Options
 	names   names
-	queries sync.Map                       // from a statement of this package to the text that is sent
+	texts   *sqlstore.Texts
 	checked atomic.Bool                    // the settings and the schema's version are good
 	lanes   atomic.Pointer[position.Lanes] // where they begin; nil: at their front
 	watched atomic.Pointer[time.Time]      // the time of the next look at the schema's version
@@ -45,8 +50,8 @@ type Store struct {
 	fresh   freshness
 	listed  *listed
 
-	monitored                     underWay
-	oldBatches, oldOrders, oldIDs oldest // where Prune begins to look
+	monitored underWay
+	oldest    [sqlstore.AgingIDs + 1]oldest // where Prune begins to look
 }
 
 var (
@@ -65,5 +70,7 @@ func New(db *sql.DB, o *Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{db: db, o: opts, names: n, listed: newListed()}, nil
+	s := &Store{db: db, o: opts, names: n, texts: sqlstore.NewTexts(n.fill), listed: newListed()}
+	s.shared = sqlstore.New(s.driver())
+	return s, nil
 }

@@ -3,71 +3,45 @@ package postgres
 import (
 	"context"
 
-	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
-// KeepPrepared is [store.Engine].KeepPrepared. Each call is one transaction.
-func (s *Store) KeepPrepared(ctx context.Context, kept []store.Prepared) (did []bool, err error) {
-	const op = "keep what was prepared"
-	if err := store.ValidatePrepared(kept); err != nil {
-		return nil, wrap(op, err)
+// Attempted locks attempted rows. The lock is a write, so that what was written earlier is as
+// durable as what is written now.
+func (t *session) Attempted(ctx context.Context, seqs []int64) (map[int64]*sqlstore.Stored, int64, error) {
+	if len(seqs) == 0 {
+		return map[int64]*sqlstore.Stored{}, 0, nil
 	}
-	if len(kept) == 0 {
-		return nil, nil
-	}
-	err = s.tx(ctx, op, func(ctx context.Context, t *session) (err error) {
-		did, err = t.keepPrepared(ctx, kept)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return did, nil
-}
-
-func (t *session) keepPrepared(ctx context.Context, kept []store.Prepared) ([]bool, error) {
-	seqs, err := t.seqs(ctx, len(kept), func(i int) store.Ref { return kept[i].Ref })
-	if err != nil {
-		return nil, err
-	}
-	// The lock is a write, so that bytes kept earlier are as durable as bytes kept now.
-	rows, err := query(ctx, t, lockedDest, sqlAttemptedRows, ints(known(seqs)))
-	if err != nil {
-		return nil, err
-	}
-	bySeq := make(map[int64]*stored, len(rows))
+	rows, err := sqlstore.Query(ctx, t, lockedDest, sqlAttemptedRows, ints(seqs))
+	found := make(map[int64]*sqlstore.Stored, len(rows))
+	var now int64
 	for i := range rows {
 		rows[i].unpack()
-		bySeq[rows[i].seq] = &rows[i]
+		found[rows[i].Seq] = &rows[i].Stored
+		now = max(now, rows[i].clock)
 	}
-	did := make([]bool, len(kept))
-	var set []*stored
-	for i, p := range kept {
-		r := bySeq[seqs[i]]
-		if r == nil || r.key() != p.Key {
-			continue
-		}
-		had := r.now.Prepared != nil
-		if r.now, did[i] = r.now.KeepPrepared(p.Version, p.Bytes); did[i] && !had {
-			set = append(set, r)
-		}
-	}
-	if len(set) == 0 {
-		return did, nil
-	}
+	return found, now, err
+}
+
+// SetPrepared sends all bytes in one value, as Add does.
+func (t *session) SetPrepared(ctx context.Context, set []*sqlstore.Stored) error {
 	var all []byte
-	at, size := make([]int64, len(set)), make([]int64, len(set))
-	for i, r := range set {
-		at[i], size[i] = int64(len(all)+1), int64(len(r.now.Prepared))
-		all = append(all, r.now.Prepared...)
+	column := func(at func(s *sqlstore.Stored) int64) string {
+		return intArray(len(set), func(i int) int64 { return at(set[i]) })
 	}
-	c := columns(set)
-	n, err := t.exec(ctx, sqlKeepPrepared, c.ints(seqOf), c.ints(wasOf), all, ints(at), ints(size))
+	for _, s := range set {
+		all = append(all, s.Now.Prepared...)
+	}
+	end := int64(1)
+	n, err := t.Exec(ctx, sqlKeepPrepared, column(func(s *sqlstore.Stored) int64 { return s.Seq }),
+		column(func(s *sqlstore.Stored) int64 { return s.Was.Version }), all,
+		column(func(s *sqlstore.Stored) int64 {
+			end += int64(len(s.Now.Prepared))
+			return end - int64(len(s.Now.Prepared))
+		}),
+		column(func(s *sqlstore.Stored) int64 { return int64(len(s.Now.Prepared)) }))
 	if err == nil && n != int64(len(set)) {
-		err = errMoved
+		err = sqlstore.ErrMoved
 	}
-	if err != nil {
-		return nil, err
-	}
-	return did, nil
+	return err
 }

@@ -1,14 +1,13 @@
 package postgres
 
-// All statements are here, except those for migrations, and List's, which is built from its
-// query. {name} is a table. A test asks the planner about each statement and fails on a scan
+import "github.com/dltbatch/dltbatch/internal/sqlstore"
+
+// The statements that only this driver sends, except those for migrations; package sqlstore has
+// the others. {name} is a table. A test asks the planner about each statement and fails on a scan
 // of a table that grows.
-//
-// clock_timestamp is not qualified, so that tests can put a function of their own before it.
 const (
 	serverStart = `(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint`
-	clock       = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
-	sqlNow      = `SELECT ` + clock
+	clock       = sqlstore.Clock
 	// sqlNowBrisk also bounds how long the transaction waits for a row: see [session.recordKnown].
 	sqlNowBrisk = `SELECT ` + clock + ` FROM set_config('lock_timeout', '50ms', true) s WHERE s <> ''`
 
@@ -102,13 +101,12 @@ const (
 	sqlDeleteQueued = `DELETE FROM {waiting_batches} w USING {batches} b WHERE b.seq = ANY ($1::bigint[])
 	AND w.service_id = b.service_id AND w.created_at = b.created_at AND w.seq = b.seq`
 
-	colsBatch = `b.seq, b.header_signature, b.service_id, b.created_at, b.data_change_id, b.budget_attempts, b.budget_every_try`
+	colsBatch = sqlstore.ColsBatch
 	colsRow   = `a.state, a.version, a.attempt, a.spent, a.failures, a.claim_expires, a.not_before, a.next_check, a.asked_at,
 	a.last_post, a.settles_at, a.doubt_attempt, a.doubt_since, a.resend_until, a.resends, a.refused, a.requeued,
 	a.submission_error, a.submission_error_message, a.decision, a.receipts, a.prepared, a.claimed_by, a.at_end,
 	a.claim_ttl, a.ttl_attempt, a.first_claimed, a.rollbacks, a.seen_attempt, a.seen_endpoint`
-	colsOutcome = `f.state, f.version, f.attempt, f.spent, f.failures, f.asked_at, f.last_post, f.settles_at, f.final_at,
-	f.requeued, f.submission_error, f.submission_error_message, f.receipts, f.orders_settled, f.quarantined`
+	colsOutcome = sqlstore.ColsOutcome
 
 	// Rows are locked in one order, so that no two calls wait for each other. The planner must
 	// not use an index with this order, or turn the join round: that looks cheap while the
@@ -124,11 +122,8 @@ const (
 	sqlOutcomeRows = `SELECT ` + colsBatch + `, ` + colsOutcome + ` FROM {outcomes} f
 	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = f.seq OFFSET 0) b
 	WHERE f.seq = ANY ($1::bigint[]) ORDER BY f.seq + 0 FOR UPDATE OF f`
-	sqlSeqs = `SELECT b.seq, b.header_signature, b.service_id FROM {batches} b WHERE b.id_hash = ANY ($1::uuid[])`
-	sqlKeys = `SELECT b.seq, b.header_signature, b.service_id FROM {batches} b WHERE b.seq = ANY ($1::bigint[])`
+	sqlThere = `SELECT b.seq FROM {batches} b WHERE b.seq = ANY ($1::bigint[])`
 
-	sqlReceipts = `SELECT r.batch_seq, r.transaction_id, r.result_valid, r.error_message, r.error_data FROM unnest($1::bigint[]) AS u (seq)
-	CROSS JOIN LATERAL (SELECT * FROM {transaction_receipts} x WHERE x.batch_seq = u.seq OFFSET 0) r ORDER BY r.batch_seq, r.position`
 	sqlDeleteReceipts = `DELETE FROM {transaction_receipts} WHERE ctid = ANY (ARRAY (SELECT r.ctid FROM unnest($1::bigint[]) AS u (seq)
 	CROSS JOIN LATERAL (SELECT x.ctid FROM {transaction_receipts} x WHERE x.batch_seq = u.seq OFFSET 0) r))`
 	sqlInsertReceipts = `INSERT INTO {transaction_receipts} (batch_seq, position, transaction_id, result_valid, error_message, error_data)
@@ -136,16 +131,16 @@ const (
 	FROM unnest($1::bigint[], $2::integer[], $3::text[], $4::boolean[], $5::text[], $6::integer[], $8::integer[])
 		AS u (seq, position, id, valid, message, at, size)`
 
-	// changedRows are the values of attemptedArgs, from $1 on; $2 is the version that was
+	// changedRows are the values of attemptedValues, from $1 on; $2 is the version that was
 	// read.
-	changedRows = `unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
+	changedRows = `unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::smallint[], $6::bigint[], $7::bigint[], $8::bigint[],
 		$9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[],
-		$17::bigint[], $18::boolean[], $19::boolean[], $20::text[], $21::text[], $22::text[], $23::integer[], $24::bigint[],
-		$25::text[], $26::bigint[], $27::text[], $28::boolean[], $29::bigint[], $30::bigint[], $31::bigint[], $32::bigint[],
+		$17::bigint[], $18::bigint[], $19::bigint[], $20::boolean[], $21::boolean[], $22::text[], $23::text[], $24::text[], $25::integer[],
+		$26::bigint[], $27::text[], $28::boolean[], $29::bigint[], $30::bigint[], $31::bigint[], $32::bigint[],
 		$33::bigint[], $34::text[])
-		AS u (seq, was, state, version, attempt, spent, failures, claim_expires, not_before, next_check, asked_at, last_post,
+		AS u (seq, was, service_id, created_at, state, version, attempt, spent, failures, claim_expires, not_before, next_check, asked_at, last_post,
 		settles_at, doubt_attempt, doubt_since, resend_until, resends, refused, requeued, submission_error,
-		submission_error_message, decision, receipts, due_at, service_id, created_at, claimed_by, at_end,
+		submission_error_message, decision, receipts, due_at, claimed_by, at_end,
 		claim_ttl, ttl_attempt, first_claimed, rollbacks, seen_attempt, seen_endpoint)`
 	colsAttempted = `seq, state, version, attempt, spent, failures, claim_expires, not_before, next_check, asked_at, last_post,
 		settles_at, doubt_attempt, doubt_since, resend_until, resends, refused, requeued, submission_error,
@@ -384,37 +379,18 @@ const (
 		CROSS JOIN LATERAL (SELECT x.ctid FROM {attempted_batches} x WHERE x.seq = u.seq AND x.version = u.was OFFSET 0) r) u
 	WHERE a.ctid = u.place AND a.version = u.was`
 
-	sqlServed = `SELECT service_id, ledger FROM {served} WHERE service_id = ANY ($1::text[])`
-	sqlServe  = `INSERT INTO {served} (service_id, ledger) SELECT * FROM unnest($1::text[], $2::text[]) ON CONFLICT DO NOTHING`
+	sqlServe = `INSERT INTO {served} (service_id, ledger) SELECT * FROM unnest($1::text[], $2::text[]) ON CONFLICT DO NOTHING`
 	// sqlAttemptedServices finds services with an attempted batch, open or among their first
 	// batches.
 	sqlAttemptedServices = `SELECT u.s FROM unnest($1::text[]) AS u (s)
 	WHERE EXISTS (SELECT 1 FROM {attempted_batches} a WHERE a.service_id = u.s OFFSET 0)
 	OR EXISTS (SELECT 1 FROM (SELECT b.seq FROM {batches} b WHERE b.service_id = u.s ORDER BY b.created_at LIMIT $2::bigint) b
 		CROSS JOIN LATERAL (SELECT 1 FROM {outcomes} r WHERE r.seq = b.seq AND r.attempt > 0 OFFSET 0) f)`
-	sqlTraits     = `SELECT traits FROM {ledgers} WHERE name = $1::text`
-	sqlKeepTraits = `INSERT INTO {ledgers} AS l (name, traits, recorded_at) VALUES ($1::text, $2::text, ` + clock + `)
-	ON CONFLICT (name) DO UPDATE SET traits = excluded.traits, recorded_at = excluded.recorded_at WHERE l.traits = $3::text`
-	sqlLedger    = `SELECT name FROM {ledger} WHERE id = 1`
-	sqlSetLedger = `INSERT INTO {ledger} (id, name) VALUES (1, $1::text) ON CONFLICT DO NOTHING`
 
-	sqlNewStream = `INSERT INTO {streams} (stream, holder, epoch, lease_expires, since, until_, cursor)
-	VALUES ($1::text, '', 0, 0, 0, 0, '') ON CONFLICT DO NOTHING`
-	sqlStream = `SELECT s.holder, s.epoch, s.lease_expires, s.since, s.until_, s.cursor FROM {streams} s
-	WHERE s.stream = $1::text FOR UPDATE`
-	sqlSetStream = `UPDATE {streams} SET holder = $2::text, epoch = $3::bigint, lease_expires = $4::bigint, since = $5::bigint,
-	until_ = $6::bigint, cursor = $7::text WHERE stream = $1::text`
-	sqlInsertStreamIDs = `INSERT INTO {stream_ids} (stream, id, at) SELECT $1::text, u.id, $3::bigint FROM unnest($2::text[]) AS u (id)
-	ON CONFLICT DO NOTHING`
-	sqlFindStream = `SELECT false AS is_id, s.cursor, s.since, s.until_, ` + clock + ` FROM {streams} s WHERE s.stream = $1::text
-	UNION ALL SELECT true, i.id, 0, 0, 0 FROM unnest($2::text[]) AS u (id)
-	CROSS JOIN LATERAL (SELECT x.id FROM {stream_ids} x WHERE x.stream = $1::text AND x.id = u.id OFFSET 0) i`
 	sqlOldStreamIDs = `SELECT i.stream, i.id, i.at FROM {stream_ids} i WHERE i.at <= $1::bigint AND i.at >= $3::bigint
 	ORDER BY i.at LIMIT $2::bigint`
-	sqlLockStreams     = `SELECT s.stream FROM {streams} s WHERE s.stream = ANY ($1::text[]) ORDER BY s.stream FOR UPDATE`
-	sqlRaiseSince      = `UPDATE {streams} SET since = $2::bigint WHERE stream = ANY ($1::text[]) AND since BETWEEN 1 AND $2::bigint`
-	sqlDeleteStreamIDs = `DELETE FROM {stream_ids} WHERE ctid = ANY (ARRAY (SELECT r.ctid FROM unnest($1::text[], $2::text[]) AS u (stream, id)
-	CROSS JOIN LATERAL (SELECT x.ctid FROM {stream_ids} x WHERE x.stream = u.stream AND x.id = u.id AND x.at <= $3::bigint OFFSET 0) r))`
+	sqlDeleteStreamIDs = `DELETE FROM {stream_ids} WHERE ctid = ANY (ARRAY (SELECT r.ctid FROM unnest($1::text[], $2::text[], $3::bigint[]) AS u (stream, id, until)
+	CROSS JOIN LATERAL (SELECT x.ctid FROM {stream_ids} x WHERE x.stream = u.stream AND x.id = u.id AND x.at <= u.until OFFSET 0) r))`
 
 	// A batch is in one of three tables; one statement reads all of them, since the batch may
 	// move in between.
@@ -436,7 +412,8 @@ const (
 	LEFT JOIN LATERAL (SELECT * FROM {waiting_batches} r WHERE r.service_id = b.service_id AND r.created_at = b.created_at
 		AND r.seq = b.seq OFFSET 0) w ON true`
 	listAll = colsRecord + ` FROM {batches} b` + joinRows + ` WHERE `
-	sqlGet  = listAll + `b.id_hash = $1::uuid`
+	// A batch without a row in the other two is Queued, 1.
+	stateOf = `coalesce(a.state, f.state, 1)`
 	// listOpen is for open batches: they are found through their own tables, however long the
 	// history is.
 	listOpen = colsRecord + ` FROM (
@@ -450,20 +427,11 @@ const (
 	LEFT JOIN LATERAL (SELECT * FROM {waiting_batches} r WHERE r.service_id = b.service_id AND r.created_at = b.created_at
 		AND r.seq = b.seq OFFSET 0) w ON true WHERE f.quarantined AND `
 
-	// Of an open batch it finds only the key, and all else is zero.
-	sqlFinals = `SELECT ` + colsBatch + `, coalesce(f.state, 0), coalesce(f.version, 0), coalesce(f.attempt, 0), coalesce(f.spent, 0),
-	coalesce(f.failures, 0), coalesce(f.asked_at, 0), coalesce(f.last_post, 0), coalesce(f.settles_at, 0), coalesce(f.final_at, 0),
-	coalesce(f.requeued, false), f.submission_error, coalesce(f.submission_error_message, ''), coalesce(f.receipts, 0),
-	coalesce(f.orders_settled, false), coalesce(f.quarantined, false) FROM unnest($1::uuid[]) AS u (id_hash)
-	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.id_hash = u.id_hash OFFSET 0) b
-	LEFT JOIN LATERAL (SELECT * FROM {outcomes} r WHERE r.seq = b.seq OFFSET 0) f ON true`
-
 	// OFFSET 0 keeps the planner from joining: batches in flight are looked up.
 	sqlPrunable = `SELECT f.seq, f.final_at FROM {outcomes} f WHERE f.final_at <= $1::bigint AND f.final_at >= $3::bigint AND NOT f.quarantined
 	AND NOT EXISTS (SELECT 1 FROM {unsettled_batches} u WHERE u.batch_seq = f.seq OFFSET 0)
 	ORDER BY f.final_at LIMIT $2::bigint FOR UPDATE OF f SKIP LOCKED`
-	sqlServicesOf = `SELECT seq, service_id FROM {batches} WHERE seq = ANY ($1::bigint[])`
-	sqlBury       = `INSERT INTO {tombstones} (id_hash, header_signature, service_id, payload_hash, pruned_at)
+	sqlBury = `INSERT INTO {tombstones} (id_hash, header_signature, service_id, payload_hash, pruned_at)
 	SELECT b.id_hash, b.header_signature, b.service_id, b.payload_hash, $2::bigint FROM {batches} b WHERE b.seq = ANY ($1::bigint[])
 	ON CONFLICT DO NOTHING`
 	sqlPruneTransactions = `DELETE FROM {transactions} WHERE ctid = ANY (ARRAY (SELECT r.ctid FROM unnest($1::bigint[]) AS u (seq)

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -45,7 +45,7 @@ func (s *Store) recordParts(ctx context.Context, outcomes []store.Outcome) (appl
 		applied, err = t.record(ctx, outcomes)
 		if state := sqlState(err); state == lockNotAvailable || state == deadlockDetected {
 			inTurn = true
-			err = fmt.Errorf("%w: %w", errMoved, err)
+			err = fmt.Errorf("%w: %w", sqlstore.ErrMoved, err)
 		}
 		return err
 	})
@@ -104,67 +104,54 @@ func (t *session) recordRead(ctx context.Context, outcomes []store.Outcome) ([]s
 	if err := t.planAnew(ctx); err != nil {
 		return nil, err
 	}
-	seqs, err := t.seqs(ctx, len(outcomes), func(i int) store.Ref { return outcomes[i].Ref })
+	seqs, err := sqlstore.Seqs(ctx, t, len(outcomes), func(i int) store.Ref { return outcomes[i].Ref })
 	if err != nil {
 		return nil, err
 	}
-	found, us, err := t.load(ctx, known(seqs))
+	found, us, err := t.Load(ctx, sqlstore.Known(seqs))
 	if err != nil {
 		return nil, err
 	}
 	if err := t.loadAgain(ctx, outcomes, seqs, found); err != nil {
 		return nil, err
 	}
-	now := sqlrow.FromMicro(us)
+	now := sqlstore.FromMicro(us)
 	applied := make([]store.Applied, len(outcomes))
 	for i, o := range outcomes {
 		s := found[seqs[i]]
-		if s == nil || s.key() != o.Key {
+		if s == nil || s.Key() != o.Key {
 			applied[i] = store.Applied{Ref: o.Ref, Result: store.Gone}
 			continue
 		}
-		o.Row = s.seq
-		s.now, applied[i] = s.now.Apply(o, now)
+		o.Row = s.Seq
+		s.Now, applied[i] = s.Now.Apply(o, now)
 	}
 	if err := t.enforce(ctx, outcomes, applied, found, now); err != nil {
 		return nil, err
 	}
-	all := make([]*stored, 0, len(found))
+	all := make([]*sqlstore.Stored, 0, len(found))
 	for _, s := range found {
 		all = append(all, s)
 	}
-	if err := t.save(ctx, all); err != nil {
+	if err := t.Save(ctx, all); err != nil {
 		return nil, err
 	}
 	return applied, nil
 }
 
-// known drops zeros and repeated numbers.
-func known(seqs []int64) []int64 {
-	once := make([]int64, 0, len(seqs))
-	seen := make(map[int64]struct{}, len(seqs))
-	for _, seq := range seqs {
-		if _, twice := seen[seq]; seq != 0 && !twice {
-			seen[seq] = struct{}{}
-			once = append(once, seq)
-		}
-	}
-	return once
-}
-
 // loadAgain looks for batches that were removed and added again since the outcome's ref was
 // handed out. A commit is a fact about the id, in any row.
-func (t *session) loadAgain(ctx context.Context, outcomes []store.Outcome, seqs []int64, found map[int64]*stored) error {
+func (t *session) loadAgain(ctx context.Context, outcomes []store.Outcome, seqs []int64, found map[int64]*sqlstore.Stored) error {
 	var at []int
 	for i, o := range outcomes {
-		if s := found[seqs[i]]; o.Finding == store.IsCommitted && o.Row != 0 && (s == nil || s.key() != o.Key) {
+		if s := found[seqs[i]]; o.Finding == store.IsCommitted && o.Row != 0 && (s == nil || s.Key() != o.Key) {
 			at = append(at, i)
 		}
 	}
 	if len(at) == 0 {
 		return nil
 	}
-	anew, err := t.seqs(ctx, len(at), func(i int) store.Ref { return store.Ref{Key: outcomes[at[i]].Key} })
+	anew, err := sqlstore.Seqs(ctx, t, len(at), func(i int) store.Ref { return store.Ref{Key: outcomes[at[i]].Key} })
 	if err != nil {
 		return err
 	}
@@ -177,7 +164,7 @@ func (t *session) loadAgain(ctx context.Context, outcomes []store.Outcome, seqs 
 	if len(load) == 0 {
 		return nil
 	}
-	more, _, err := t.load(ctx, known(load))
+	more, _, err := t.Load(ctx, sqlstore.Known(load))
 	maps.Copy(found, more)
 	return err
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -33,7 +33,7 @@ func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, app
 	}
 	var us int64
 	if asks {
-		if us, _, err = get[int64](ctx, t, sqlNowBrisk); err != nil {
+		if us, _, err = sqlstore.Get[int64](ctx, t, sqlNowBrisk); err != nil {
 			return nil, fmt.Errorf("read the clock: %w", err)
 		}
 	}
@@ -43,14 +43,14 @@ func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, app
 			rest = append(rest, i)
 			continue
 		}
-		_, applied[i] = o.Was.Apply(o, sqlrow.FromMicro(us))
+		_, applied[i] = o.Was.Apply(o, sqlstore.FromMicro(us))
 		k := knownRow{at: i, seq: o.Row, was: o.Was, next: &applied[i].Row}
 		switch {
 		case applied[i].Result != store.Written || placeOf(*k.was) != inAttempted:
 			rest = append(rest, i)
-		case sqlrow.Advances(k.was, k.next):
+		case sqlstore.Advances(k.was, k.next):
 			advance = append(advance, k)
-		case sqlrow.Finishes(k.was, k.next):
+		case sqlstore.Finishes(k.was, k.next):
 			finish = append(finish, k)
 		default:
 			rest = append(rest, i)
@@ -66,7 +66,7 @@ func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, app
 		}
 		slices.SortFunc(step.rows, func(a, b knownRow) int { return cmp.Compare(a.seq, b.seq) })
 		type done struct{ seq, asked int64 }
-		rows, err := queryMany(ctx, t, len(step.rows), func(d *done) []any { return []any{&d.seq, &d.asked} }, step.statement, step.args(step.rows)...)
+		rows, err := sqlstore.QueryMany(ctx, t, len(step.rows), func(d *done) []any { return []any{&d.seq, &d.asked} }, step.statement, step.args(step.rows)...)
 		if err != nil {
 			return nil, err
 		}
@@ -80,7 +80,7 @@ func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, app
 				rest = append(rest, k.at)
 				continue
 			}
-			k.next.AskedAt = sqlrow.FromMicro(at) // a lease raises no version
+			k.next.AskedAt = sqlstore.FromMicro(at) // a lease raises no version
 		}
 	}
 	return rest, nil
@@ -95,10 +95,10 @@ func advanceArgs(rows []knownRow) []any {
 		known64(rows, func(k *knownRow) int64 { return k.seq }),
 		known64(rows, func(k *knownRow) int64 { return k.was.Version }),
 		known64(rows, func(k *knownRow) int64 { return int64(k.next.State) }),
-		known64(rows, func(k *knownRow) int64 { return sqlrow.ToMicro(k.next.ClaimExpires) }),
-		known64(rows, func(k *knownRow) int64 { return sqlrow.ToMicro(k.next.NextCheck) }),
-		known64(rows, func(k *knownRow) int64 { return sqlrow.ToMicro(k.next.LastPost) }),
-		known64(rows, func(k *knownRow) int64 { return sqlrow.DueAt(*k.next) }),
+		known64(rows, func(k *knownRow) int64 { return sqlstore.ToMicro(k.next.ClaimExpires) }),
+		known64(rows, func(k *knownRow) int64 { return sqlstore.ToMicro(k.next.NextCheck) }),
+		known64(rows, func(k *knownRow) int64 { return sqlstore.ToMicro(k.next.LastPost) }),
+		known64(rows, func(k *knownRow) int64 { return sqlstore.DueAt(*k.next) }),
 	}
 }
 
@@ -106,7 +106,7 @@ func finishArgs(rows []knownRow) []any {
 	return []any{
 		known64(rows, func(k *knownRow) int64 { return k.seq }),
 		known64(rows, func(k *knownRow) int64 { return k.was.Version }),
-		known64(rows, func(k *knownRow) int64 { return sqlrow.ToMicro(k.next.LastPost) }),
-		int64(batch.Committed), sqlrow.ToMicro(rows[0].next.FinalAt),
+		known64(rows, func(k *knownRow) int64 { return sqlstore.ToMicro(k.next.LastPost) }),
+		int64(batch.Committed), sqlstore.ToMicro(rows[0].next.FinalAt),
 	}
 }

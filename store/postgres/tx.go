@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
 // conn is the common part of *sql.Conn and *sql.Tx.
@@ -23,7 +25,8 @@ type session struct {
 	s *Store
 }
 
-func (t *session) exec(ctx context.Context, statement string, args ...any) (int64, error) {
+// Exec sends a statement whose names are not filled in.
+func (t *session) Exec(ctx context.Context, statement string, args ...any) (int64, error) {
 	res, err := t.ExecContext(ctx, t.s.sql(statement), args...)
 	if err != nil {
 		return 0, err
@@ -31,61 +34,13 @@ func (t *session) exec(ctx context.Context, statement string, args ...any) (int6
 	return res.RowsAffected()
 }
 
-// query returns the rows of a statement. dest says where the columns of one row go.
-func query[T any](ctx context.Context, t *session, dest func(*T) []any, statement string, args ...any) ([]T, error) {
-	return queryText(ctx, t, 0, dest, t.s.sql(statement), args...)
-}
-
-// queryMany is query with about n rows expected.
-func queryMany[T any](ctx context.Context, t *session, n int, dest func(*T) []any, statement string, args ...any) ([]T, error) {
-	return queryText(ctx, t, n, dest, t.s.sql(statement), args...)
-}
-
-// queryText is query with a statement whose names are already filled in.
-func queryText[T any](ctx context.Context, t *session, n int, dest func(*T) []any, text string, args ...any) (found []T, err error) {
-	rows, err := t.QueryContext(ctx, text, args...)
+// Query is Exec for rows.
+func (t *session) Query(ctx context.Context, statement string, args ...any) (sqlstore.Rows, error) {
+	rows, err := t.QueryContext(ctx, t.s.sql(statement), args...)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	var into []any
-	var one T
-	for rows.Next() {
-		if into == nil {
-			into = dest(&one)
-		}
-		var zero T
-		one = zero // a column may be NULL, and bytes must not be shared
-		if err := rows.Scan(into...); err != nil {
-			return nil, err
-		}
-		if found == nil && n > 0 {
-			found = make([]T, 0, n)
-		}
-		found = append(found, one)
-	}
-	return found, rows.Err()
-}
-
-// value is the dest of a statement with one column.
-func value[T any](v *T) []any { return []any{v} }
-
-// get reads the one value that a statement finds.
-func get[T any](ctx context.Context, t *session, statement string, args ...any) (v T, ok bool, err error) {
-	found, err := query(ctx, t, value[T], statement, args...)
-	if err != nil || len(found) == 0 {
-		return v, false, err
-	}
-	return found[0], true, nil
-}
-
-// now reads the database's clock, in microseconds.
-func (t *session) now(ctx context.Context) (int64, error) {
-	us, _, err := get[int64](ctx, t, sqlNow)
-	if err != nil {
-		return 0, fmt.Errorf("read the clock: %w", err)
-	}
-	return us, nil
+	return rows, nil
 }
 
 // How often a transaction is begun again after a conflict with another transaction.
@@ -160,32 +115,20 @@ func (s *Store) once(ctx context.Context, begin string, do func(ctx context.Cont
 		return err
 	}
 	if _, err := c.ExecContext(ctx, "COMMIT"); err != nil {
-		return &commitError{err}
+		return &sqlstore.CommitError{Err: err}
 	}
 	done = true
 	// A commit that was cancelled while it waited for a synchronous standby is done on this
 	// server, and a success to PostgreSQL and to lib/pq. A failover would undo it.
 	if err := ctx.Err(); err != nil {
-		return &commitError{err}
+		return &sqlstore.CommitError{Err: err}
 	}
 	return nil
 }
 
-// commitError is the error of a transaction that may be committed all the same.
-type commitError struct{ err error }
-
-func (e *commitError) Error() string { return "commit: " + e.err.Error() }
-func (e *commitError) Unwrap() error { return e.err }
-
-// maybe reports whether a transaction that ended with err may be committed all the same.
-func maybe(err error) bool {
-	_, is := errors.AsType[*commitError](err)
-	return is
-}
-
 // planAnew makes plans anew for the following statements in a transaction of [beginKept].
 func (t *session) planAnew(ctx context.Context) error {
-	if _, err := t.exec(ctx, sqlPlanAnew); err != nil {
+	if _, err := t.Exec(ctx, sqlPlanAnew); err != nil {
 		return fmt.Errorf("set plan_cache_mode: %w", err)
 	}
 	return nil
@@ -229,7 +172,7 @@ func (s *Store) check(ctx context.Context, t *session) error {
 		return nil
 	}
 	type settings struct{ encoding, commit string }
-	found, err := query(ctx, t, func(v *settings) []any { return []any{&v.encoding, &v.commit} }, sqlSettings)
+	found, err := sqlstore.Query(ctx, t, func(v *settings) []any { return []any{&v.encoding, &v.commit} }, sqlSettings)
 	if err != nil {
 		return err
 	}

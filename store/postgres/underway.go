@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
 // underWay remembers where the monitor's rows are among all claimed rows. An index holds the
@@ -200,7 +202,7 @@ func (t *session) lookUnderWay(ctx context.Context, upkeep bool) error {
 		return nil
 	}
 	var s sight
-	found, err := query(ctx, t, func(c *claimed) []any { return []any{&c.seq, &c.made, &s.oldest, &s.later, &s.started} },
+	found, err := sqlstore.Query(ctx, t, func(c *claimed) []any { return []any{&c.seq, &c.made, &s.oldest, &s.later, &s.started} },
 		sqlUnderWay, l.from, ints(l.slow), int64(mostSlow+1))
 	if err != nil {
 		t.s.monitored.failed(l)

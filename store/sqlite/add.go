@@ -11,7 +11,7 @@ import (
 	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -52,7 +52,7 @@ func (s *Store) inTx(ctx context.Context, op string, tx *sql.Tx, do func(free co
 	if _, err := tx.ExecContext(ctx, "SAVEPOINT dltbatch_add"); err != nil {
 		return wrap(op, err)
 	}
-	t := newSession(tx)
+	t := s.session(tx)
 	free := context.WithoutCancel(ctx)
 	err := do(free, t)
 	t.close()
@@ -82,7 +82,7 @@ func prepareAdd(batches []batch.Batch) ([]addition, error) {
 		if err := batches[i].Validate(); err != nil {
 			return nil, err
 		}
-		hashes[i] = sqlrow.IDHash(batches[i].ID)
+		hashes[i] = sqlstore.IDHash(batches[i].ID)
 		in[i] = addition{Batch: &batches[i], hash: batches[i].Hash(), idHash: hashes[i][:]}
 	}
 	twins, err := store.Twins(batches)
@@ -93,6 +93,20 @@ func prepareAdd(batches []batch.Batch) ([]addition, error) {
 		in[i].twin = twin
 	}
 	return in, nil
+}
+
+// Add adds one batch.
+func (t *session) Add(ctx context.Context, b batch.Batch) (int64, error) {
+	in, err := prepareAdd([]batch.Batch{b})
+	if err != nil {
+		return 0, err
+	}
+	n, err := t.add(ctx, in, func() error { return nil })
+	if err != nil || n == 0 {
+		return 0, err
+	}
+	var seq int64
+	return seq, t.get(ctx, &seq, sqlLastSeq)
 }
 
 // add stores the batches, and returns how many were new. It asks stopped before each: a call
@@ -231,7 +245,7 @@ func (t *session) known(ctx context.Context, query string, by any, b addition) (
 	case err != nil:
 		return false, err
 	case found.HeaderSignature != string(b.ID):
-		return true, sqlrow.HashConflict(b.Key(), batch.ID(found.HeaderSignature))
+		return true, sqlstore.HashConflict(b.Key(), batch.ID(found.HeaderSignature))
 	case !found.Same:
 		return true, fmt.Errorf("%w: batch %s", batch.ErrConflict, b.Key())
 	}
@@ -259,12 +273,12 @@ func (t *session) compareKnown(ctx context.Context, b addition) (bool, error) {
 
 // idHash is the key by which batches are looked up.
 func idHash(id batch.ID) []byte {
-	h := sqlrow.IDHash(id)
+	h := sqlstore.IDHash(id)
 	return h[:]
 }
 
 func footprintArg(f batch.Footprint) any {
-	if b := sqlrow.EncodeFootprint(f); b != nil {
+	if b := sqlstore.EncodeFootprint(f); b != nil {
 		return b
 	}
 	return nil

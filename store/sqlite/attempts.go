@@ -4,8 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -15,19 +14,7 @@ func (t *session) report(ctx context.Context, o store.Outcome, a store.Applied, 
 	if !ok {
 		return nil
 	}
-	c := sqlrow.ReportColsOf(r)
-	args := []any{a.Ref.Row, a.Ref.Row, c.Attempt, c.At, c.Kind, c.StatusCode, c.Code, c.Endpoint, c.Took, c.Text, c.Instance}
-	return t.keep(ctx, sqlInsertAttempt, args, sqlTrimAttempts, []any{a.Ref.Row}, sqlrow.OldReports)
-}
-
-// Attempts is [store.Inspector].Attempts.
-func (s *Store) Attempts(ctx context.Context, key batch.Key) ([]batch.Report, error) {
-	var found []sqlrow.ReportCols
-	err := s.inspect(ctx, "read attempts", key, func(ctx context.Context, t *session, seq int64) error {
-		return t.sel(ctx, &found, sqlAttempts, seq)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return sqlrow.Reports(found), nil
+	c := sqlstore.ReportColsOf(r)
+	return sqlstore.Keep(ctx, t, sqlInsertAttempt, sqlTrimAttempts, sqlstore.MostReports, []any{a.Ref.Row},
+		c.Attempt, c.At, c.Kind, c.StatusCode, c.Code, c.Endpoint, c.Took, c.Text, c.Instance)
 }

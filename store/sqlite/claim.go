@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -33,7 +32,7 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 		}
 		return err
 	})
-	if err != nil && !maybe(err) {
+	if err != nil && !sqlstore.Maybe(err) {
 		return store.Claimed{}, err
 	}
 	return claimed, err
@@ -45,12 +44,12 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 		return out, err
 	}
 	q.Window = max(1, q.Window)
-	lanes, left := distinct(q.Lanes), q.Limit
+	lanes, left := sqlstore.Distinct(q.Lanes), q.Limit
 	for len(lanes) > 0 && left > 0 {
 		// Lanes are looked at together, but not many more than the limit lets through.
 		some := lanes[:min(len(lanes), max(left/q.Window, 8), 500)]
 		lanes = lanes[len(some):]
-		windows, err := t.attempted(ctx, sqlAttempted, claimRow, some, func(s batch.ServiceID, attempted []store.LaneRow) int {
+		windows, err := t.attempted(ctx, sqlAttempted, true, some, func(s batch.ServiceID, attempted []store.LaneRow) int {
 			return store.Wanted(s, attempted, now, q)
 		})
 		if err != nil {
@@ -60,7 +59,7 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 		// fewer rows than wanted, the next round reads a few more lanes.
 		for budget := left; len(windows) > 0 && left > 0; budget *= 4 {
 			n := reach(windows, max(left, budget))
-			if err := t.waiting(ctx, sqlWaiting, claimRow, windows[:n]); err != nil {
+			if err := t.waiting(ctx, sqlWaiting, true, windows[:n]); err != nil {
 				return out, err
 			}
 			for ; n > 0 && left > 0; n-- {
@@ -79,7 +78,7 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 				if plan.More {
 					out.Left = append(out.Left, w.service)
 				}
-				out.NextReady = sooner(out.NextReady, plan.NextReady)
+				out.NextReady = sqlstore.Sooner(out.NextReady, plan.NextReady)
 			}
 		}
 		for _, w := range windows {
@@ -88,18 +87,6 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 	}
 	out.Left = append(out.Left, lanes...)
 	return out, nil
-}
-
-func distinct(lanes []batch.ServiceID) []batch.ServiceID {
-	seen := make(map[batch.ServiceID]struct{}, len(lanes))
-	once := make([]batch.ServiceID, 0, len(lanes))
-	for _, s := range lanes {
-		if _, twice := seen[s]; !twice {
-			seen[s] = struct{}{}
-			once = append(once, s)
-		}
-	}
-	return once
 }
 
 // reach is how many of the windows want so many rows together, at least one.
@@ -118,15 +105,15 @@ func reach(windows []window, rows int) int {
 func (t *session) saveClaims(ctx context.Context, rows []*claimable, lane []store.LaneRow) error {
 	for i, c := range rows {
 		r := lane[i]
-		if r.Row.Version == c.now.Version {
+		if r.Row.Version == c.Now.Version {
 			continue
 		}
 		var n int64
 		var err error
-		if r.Row.Attempt > c.now.Attempt {
+		if r.Row.Attempt > c.Now.Attempt {
 			n, err = t.exec(ctx, sqlClaim, claimArgs(c, r.Row)...)
 		} else { // it goes back to the monitor
-			n, err = t.exec(ctx, sqlUpdateOpen, append(openArgs(r.Row, c.receipts), c.Seq, c.now.Version)...)
+			n, err = t.exec(ctx, sqlUpdateOpen, append(openArgs(r.Row, c.Had), c.Seq, c.Now.Version)...)
 		}
 		if err == nil && n != 1 {
 			err = fmt.Errorf("%d rows written, want 1", n)
@@ -140,19 +127,11 @@ func (t *session) saveClaims(ctx context.Context, rows []*claimable, lane []stor
 
 func claimArgs(c *claimable, r store.Row) []any {
 	return []any{
-		int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), sqlrow.ToMicro(r.ClaimExpires), sqlrow.ToMicro(r.NextCheck),
-		int64(r.DoubtAttempt), sqlrow.ToMicro(r.DoubtSince), sqlrow.ToMicro(r.ResendUntil), int64(r.Resends), dueAt(r), r.ClaimedBy,
-		r.ClaimTTL.Microseconds(), int64(r.Attempt), sqlrow.ToMicro(r.FirstClaimed),
-		c.Seq, c.now.Version,
+		int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), sqlstore.ToMicro(r.ClaimExpires), sqlstore.ToMicro(r.NextCheck),
+		int64(r.DoubtAttempt), sqlstore.ToMicro(r.DoubtSince), sqlstore.ToMicro(r.ResendUntil), int64(r.Resends), dueAt(r), r.ClaimedBy,
+		r.ClaimTTL.Microseconds(), int64(r.Attempt), sqlstore.ToMicro(r.FirstClaimed),
+		c.Seq, c.Now.Version,
 	}
-}
-
-// sooner is the shorter of two waiting times; 0 means none.
-func sooner(a, b time.Duration) time.Duration {
-	if a == 0 || (b > 0 && b < a) {
-		return b
-	}
-	return a
 }
 
 // A claim returns about so many bytes of payloads: others wait to write, so the rest is left
@@ -176,13 +155,13 @@ func (t *session) claimedPayloads(ctx context.Context, runs []store.ClaimedRun) 
 	if len(seqs) == 0 {
 		return found, nil
 	}
-	err := t.each(ctx, func(c *cells) {
-		seq := c.int64()
-		found[seq] = c.blob()
-		if size += len(found[seq]); size >= claimedBytes && c.err == nil {
-			c.err = errEnough
+	err := sqlstore.Each(ctx, t, func(p *payload) []any { return []any{&p.Seq, &p.bytes} }, func(p *payload) error {
+		found[p.Seq] = p.bytes
+		if size += len(p.bytes); size >= claimedBytes {
+			return errEnough
 		}
-	}, sqlClaimedPayloads, jsonInts(seqs))
+		return nil
+	}, sqlClaimedPayloads, encode(seqs))
 	if err != nil && !errors.Is(err, errEnough) {
 		return nil, fmt.Errorf("load payloads: %w", err)
 	}
@@ -190,7 +169,7 @@ func (t *session) claimedPayloads(ctx context.Context, runs []store.ClaimedRun) 
 }
 
 type payload struct {
-	key   batch.Key
+	sqlstore.BatchCols
 	bytes []byte
 }
 
@@ -201,28 +180,22 @@ func (s *Store) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error
 		return payloads, nil
 	}
 	err := s.read(ctx, "load payloads", func(ctx context.Context, t *session) error {
-		seqs := make([]int64, len(refs))
-		for i, r := range refs {
-			if seqs[i] = r.Row; r.Row != 0 {
-				continue
-			}
-			if err := t.get(ctx, &seqs[i], sqlSeqByID, idHash(r.Key.ID), string(r.Key.ID)); err != nil && !noRows(err) {
-				return err
-			}
+		seqs, err := sqlstore.Seqs(ctx, t, len(refs), func(i int) store.Ref { return refs[i] })
+		if err != nil {
+			return err
 		}
 		// A number may have been used again since: the key must match, too. A ref that comes
 		// twice is answered twice, with bytes of its own each time.
 		bySeq := make(map[int64][]payload, len(seqs))
-		err := t.each(ctx, func(c *cells) {
-			seq := c.int64()
-			p := payload{key: batch.Key{ID: batch.ID(c.text()), Service: batch.ServiceID(c.text())}, bytes: c.blob()}
-			bySeq[seq] = append(bySeq[seq], p)
-		}, sqlPayloads, jsonInts(seqs))
+		err = sqlstore.Each(ctx, t, func(p *payload) []any { return append(p.KeyDest(), &p.bytes) }, func(p *payload) error {
+			bySeq[p.Seq] = append(bySeq[p.Seq], *p)
+			return nil
+		}, sqlPayloads, encode(seqs))
 		if err != nil {
 			return err
 		}
 		for i, seq := range seqs {
-			if left := bySeq[seq]; len(left) > 0 && left[0].key == refs[i].Key {
+			if left := bySeq[seq]; len(left) > 0 && left[0].Key() == refs[i].Key {
 				payloads[i], bySeq[seq] = left[0].bytes, left[1:]
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
 // ErrNotMigrated means that the database lacks the tables of this version: call
@@ -25,9 +26,6 @@ func (e *SettingError) Error() string {
 	return fmt.Sprintf("dltbatch: sqlite: %s is %s, want %s: put %s into the data source name", e.Setting, e.Have, e.Want, e.DSN)
 }
 
-// errFenced rolls back a call that must not be done, and never leaves this package.
-var errFenced = errors.New("fenced")
-
 // wrap adds the operation that failed.
 func wrap(op string, err error) error {
 	if err == nil {
@@ -38,7 +36,7 @@ func wrap(op string, err error) error {
 
 // expected reports whether an error is an answer of this package rather than of the database.
 func expected(err error) bool {
-	for _, e := range []error{batch.ErrInvalidInput, batch.ErrConflict, batch.ErrNotFound, batch.ErrInDoubt, batch.ErrNotAllowed, batch.ErrMovedOn, errFenced} {
+	for _, e := range []error{batch.ErrInvalidInput, batch.ErrConflict, batch.ErrNotFound, batch.ErrInDoubt, batch.ErrNotAllowed, batch.ErrMovedOn, sqlstore.ErrFenced} {
 		if errors.Is(err, e) {
 			return true
 		}

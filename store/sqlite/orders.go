@@ -8,10 +8,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -81,7 +80,7 @@ func (t *session) addOrders(ctx context.Context, orders []batch.Order, twins []b
 // addOrder stores an order that is not known, and reports whether it did.
 func (t *session) addOrder(ctx context.Context, o batch.Order, hash [sha256.Size]byte, at int64) (bool, error) {
 	var seq int64
-	deadline := sqlrow.ToMicro(o.Deadline)
+	deadline := sqlstore.ToMicro(o.Deadline)
 	err := t.get(ctx, &seq, sqlInsertOrder, string(o.ID), string(o.Party), at, o.Key, int64(o.Priority), o.Urgent, deadline, hash[:])
 	switch {
 	case noRows(err):
@@ -116,87 +115,4 @@ func (t *session) compareOrder(ctx context.Context, o batch.Order, hash [sha256.
 		return store.OrderKeyConflict(o)
 	}
 	return nil
-}
-
-// FinalOrders is [store.OrderStore].FinalOrders.
-func (s *Store) FinalOrders(ctx context.Context, ids []batch.OrderID) (final []batch.OrderRecord, missing []batch.OrderID, err error) {
-	ask, want := sqlrow.WantOrders(ids)
-	err = s.read(ctx, "find final orders", func(ctx context.Context, t *session) error {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		for some := range slices.Chunk(ask, store.MaxKeys) {
-			found, err := t.orders(ctx, sqlOrderRows, some)
-			if err != nil {
-				return err
-			}
-			for i := range found {
-				if r := found[i].Record(); want.Take(batch.Key{ID: batch.ID(r.ID)}) && r.State.Final() {
-					final = append(final, r)
-				}
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, nil, err
-	}
-	return final, sqlrow.MissingOrders(want), nil
-}
-
-// orders reads the orders of these ids.
-func (t *session) orders(ctx context.Context, query string, ids []batch.ID) (found []sqlrow.OrderCols, err error) {
-	list, err := json.Marshal(ids)
-	if err != nil {
-		return nil, err
-	}
-	return found, t.sel(ctx, &found, query, string(list))
-}
-
-// ListOrders is [store.OrderStore].ListOrders. Without a party or a batch it also reads the
-// records that the states exclude: it is for people and tools.
-func (s *Store) ListOrders(ctx context.Context, q store.ListOrdersQuery) (found []batch.OrderRecord, next store.Cursor, err error) {
-	q = q.Bounded()
-	query, args, err := listOrdersSQL(q)
-	if err != nil {
-		return nil, "", err
-	}
-	var rows []sqlrow.OrderCols
-	err = s.read(ctx, "list orders", func(ctx context.Context, t *session) error { return t.sel(ctx, &rows, query, args...) })
-	if err != nil {
-		return nil, "", err
-	}
-	if len(rows) > q.Limit {
-		rows = rows[:q.Limit]
-		next = store.CursorAfter(sqlrow.FromMicro(rows[q.Limit-1].CreatedAt), rows[q.Limit-1].ID)
-	}
-	for i := range rows {
-		found = append(found, rows[i].Record())
-	}
-	return found, next, nil
-}
-
-// listOrdersSQL builds the statement, which asks for one record more than the limit.
-func listOrdersSQL(q store.ListOrdersQuery) (string, []any, error) {
-	from, where, args := listOrders, []string{"TRUE"}, []any{}
-	if q.Batch != "" {
-		from, args = listBatchOrders, []any{string(q.Batch), string(q.Batch)}
-	}
-	if q.Party != nil {
-		where, args = append(where, "o.party = ?"), append(args, string(*q.Party))
-	}
-	if len(q.States) > 0 {
-		where = append(where, "coalesce(q.state, f.state) IN (?"+strings.Repeat(", ?", len(q.States)-1)+")")
-		for _, st := range q.States {
-			args = append(args, int64(st))
-		}
-	}
-	if q.After != "" {
-		at, id, err := store.ParseCursor(q.After)
-		if err != nil {
-			return "", nil, err
-		}
-		where, args = append(where, "(o.created_at, o.order_id) > (?, ?)"), append(args, at, id)
-	}
-	return from + strings.Join(where, " AND ") + " ORDER BY o.created_at, o.order_id LIMIT ?", append(args, q.Limit+1), nil
 }

@@ -2,11 +2,10 @@ package sqlite
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -48,12 +47,12 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 			return err
 		}
 		found, err = t.inFlight(ctx, q, now, func(seq int64, leased store.Row) error {
-			_, err := t.exec(ctx, sqlLease, sqlrow.ToMicro(leased.AskedAt), sqlrow.ToMicro(leased.NextCheck), dueAt(leased), seq)
+			_, err := t.exec(ctx, sqlLease, sqlstore.ToMicro(leased.AskedAt), sqlstore.ToMicro(leased.NextCheck), dueAt(leased), seq)
 			return err
 		})
 		return err
 	})
-	if err != nil && !maybe(err) {
+	if err != nil && !sqlstore.Maybe(err) {
 		return nil, err
 	}
 	return found, err
@@ -68,11 +67,11 @@ func (t *session) inFlight(ctx context.Context, q store.PendingQuery, now time.T
 	found := make([]store.InFlight, 0, len(rows))
 	for i := range rows {
 		r := rows[i]
-		if !r.now.Monitored(now) {
+		if !r.Now.Monitored(now) {
 			continue
 		}
-		row := r.now.Leased(now, q.Lease)
-		found = append(found, row.InFlight(r.ref(), r.budget(), now))
+		row := r.Now.Leased(now, q.Lease)
+		found = append(found, row.InFlight(r.Ref(), r.Budget(), now))
 		if lease == nil {
 			continue
 		}
@@ -84,81 +83,14 @@ func (t *session) inFlight(ctx context.Context, q store.PendingQuery, now time.T
 }
 
 // due reads the rows that a query selects, in its order.
-func (t *session) due(ctx context.Context, q store.PendingQuery, now time.Time) (rows []*stored, err error) {
-	read := func(c *cells) {
-		s := &stored{batchCols: batchOf(c)}
-		s.openOf(c)
-		rows = append(rows, s)
+func (t *session) due(ctx context.Context, q store.PendingQuery, now time.Time) (rows []*sqlstore.Stored, err error) {
+	statement, args := sqlDue, []any{sqlstore.ToMicro(now), q.Limit}
+	if q.Services != nil {
+		statement, args = sqlOwned, []any{encode(sqlstore.Services(q.Services)), int64(batch.Submitting), sqlstore.ToMicro(now), q.Limit}
 	}
-	if q.Services == nil {
-		err = t.each(ctx, read, sqlDue, sqlrow.ToMicro(now), q.Limit)
-		return rows, err
-	}
-	names, err := json.Marshal(sqlrow.Services(q.Services))
-	if err != nil {
-		return nil, err
-	}
-	err = t.each(ctx, read, sqlOwned, string(names), int64(batch.Submitting), sqlrow.ToMicro(now), q.Limit)
+	err = sqlstore.Each(ctx, t, (*rowCols).openDest, func(c *rowCols) error {
+		rows = append(rows, c.stored())
+		return nil
+	}, statement, args...)
 	return rows, err
-}
-
-// Checked is [store.Engine].Checked. It leaves a row alone that the monitor no longer owns.
-func (s *Store) Checked(ctx context.Context, due []store.Due) error {
-	if len(due) == 0 {
-		return nil
-	}
-	return s.write(ctx, "set next checks", func(ctx context.Context, t *session) error {
-		now, err := t.now(ctx)
-		if err != nil {
-			return err
-		}
-		seqs := make([]int64, len(due))
-		for i, d := range due {
-			if seqs[i] = d.Row; d.Row != 0 {
-				continue
-			}
-			if err := t.get(ctx, &seqs[i], sqlSeqByID, idHash(d.Key.ID), string(d.Key.ID)); err != nil && !noRows(err) {
-				return err
-			}
-		}
-		open, err := t.loadOpen(ctx, seqs)
-		if err != nil {
-			return err
-		}
-		for i, d := range due {
-			r := open[seqs[i]]
-			if r == nil || r.key() != d.Key || !r.now.Monitored(now) {
-				continue
-			}
-			r.now.NextCheck = now.Add(d.In)
-			if _, err := t.exec(ctx, sqlLease, sqlrow.ToMicro(r.now.AskedAt), sqlrow.ToMicro(r.now.NextCheck), dueAt(r.now), r.Seq); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// Ledger is [store.Engine].Ledger.
-func (s *Store) Ledger(ctx context.Context, name string) (string, error) {
-	const op = "read the ledger's name"
-	var known string
-	err := s.read(ctx, op, func(ctx context.Context, t *session) error { return t.ledger(ctx, &known) })
-	if err != nil || known != "" || name == "" {
-		return known, err
-	}
-	err = s.write(ctx, op, func(ctx context.Context, t *session) error {
-		if _, err := t.exec(ctx, sqlSetLedger, name); err != nil {
-			return err
-		}
-		return t.ledger(ctx, &known)
-	})
-	return known, err
-}
-
-func (t *session) ledger(ctx context.Context, name *string) error {
-	if err := t.get(ctx, name, sqlLedger); err != nil && !noRows(err) {
-		return err
-	}
-	return nil
 }

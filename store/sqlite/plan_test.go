@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,19 +15,24 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// statements reads the constants of the files of queries whose names begin with "sql".
+// statements reads the constants of the files of queries whose names begin with "sql", shared
+// ones as this package sends them.
 func statements(t *testing.T) map[string]string {
 	exprs := map[string]ast.Expr{}
-	for _, name := range []string{"queries.go", "orderqueries.go", "operatorqueries.go"} {
+	for _, name := range []string{"queries.go", "orderqueries.go", "operatorqueries.go", "../../internal/sqlstore/queries.go"} {
 		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
 		require.NoError(t, err)
 		ast.Inspect(f, func(n ast.Node) bool {
 			if v, ok := n.(*ast.ValueSpec); ok {
 				for i, name := range v.Names {
-					exprs[name.Name] = v.Values[i]
+					if len(v.Values) > 0 {
+						require.NotContains(t, exprs, name.Name)
+						exprs[name.Name] = v.Values[i]
+					}
 				}
 			}
 			return true
@@ -44,6 +50,8 @@ func statements(t *testing.T) map[string]string {
 		case *ast.Ident:
 			require.Contains(t, exprs, e.Name)
 			return eval(exprs[e.Name])
+		case *ast.SelectorExpr: // of sqlstore
+			return eval(e.Sel)
 		}
 		require.Failf(t, "expression", "%T", e)
 		return ""
@@ -51,7 +59,7 @@ func statements(t *testing.T) map[string]string {
 	found := map[string]string{}
 	for name, e := range exprs {
 		if strings.HasPrefix(name, "sql") {
-			found[name] = eval(e)
+			found[name] = rebind(eval(e))
 		}
 	}
 	require.Equal(t, sqlDue, found["sqlDue"], "the reader of queries.go")
@@ -59,12 +67,17 @@ func statements(t *testing.T) map[string]string {
 }
 
 // plan returns the planner's plan, a line for each step.
-func plan(t *testing.T, s *Store, query string, args ...any) []string {
+func plan(t *testing.T, s *Store, query string) []string {
 	t.Helper()
-	if n := strings.Count(query, "?"); len(args) == 0 {
-		for range n {
-			args = append(args, 1)
-		}
+	n := len(regexp.MustCompile(`\?(\D|$)`).FindAllString(query, -1))
+	for _, m := range regexp.MustCompile(`\?(\d+)`).FindAllStringSubmatch(query, -1) {
+		number, err := strconv.Atoi(m[1])
+		require.NoError(t, err)
+		n = max(n, number)
+	}
+	args := make([]any, n)
+	for i := range args {
+		args[i] = 1
 	}
 	rows, err := s.db.Queryx("EXPLAIN QUERY PLAN "+query, args...)
 	require.NoError(t, err, query)
@@ -80,6 +93,17 @@ func plan(t *testing.T, s *Store, query string, args ...any) []string {
 	return lines
 }
 
+// sent returns the last statement that do sends.
+func sent(t *testing.T, s *Store, do func() error) (last string) {
+	t.Helper()
+	s.texts = sqlstore.NewTexts(func(statement string) string {
+		last = rebind(statement)
+		return last
+	})
+	require.NoError(t, do())
+	return last
+}
+
 // scanned lists the tables that may be read from end to end, with the reason.
 var scanned = map[string]string{
 	"SCAN CONSTANT ROW":                  "one row",
@@ -91,6 +115,8 @@ var scanned = map[string]string{
 	"SCAN tombstones":                    "EXISTS reads its first row only",
 	"SCAN ledger":                        "at most one row",
 	"SCAN parties":                       "the parties that were found so far, and those that have a batch",
+	"SCAN idle":                          "the parties that were found, at most Limit",
+	"SCAN loads":                         "the same",
 	"SCAN u":                             "the batches of orders that are not settled: what is in flight",
 }
 
@@ -192,9 +218,10 @@ func TestListPlans(t *testing.T) {
 		"an open lane":     {Service: &service, Open: true, After: after},
 	} {
 		t.Run(name, func(t *testing.T) {
-			query, args, err := listSQL(q, 1000)
-			require.NoError(t, err)
-			lines := plan(t, s, query, args...)
+			lines := plan(t, s, sent(t, s, func() error {
+				_, _, err := s.List(t.Context(), q)
+				return err
+			}))
 			for _, l := range lines {
 				if strings.HasPrefix(l, "SCAN") {
 					assert.Contains(t, l, "USING INDEX batches_created", "in order, up to the limit")
@@ -214,7 +241,7 @@ func TestLanePlans(t *testing.T) {
 	assert.Contains(t, strings.Join(plan(t, s, sqlWitnesses), "\n"), "USING INDEX batches_lane (service_id=? AND created_at<?)")
 	assert.NotContains(t, strings.Join(plan(t, s, sqlWitnesses), "\n"), "TEMP B-TREE")
 	assert.Contains(t, strings.Join(plan(t, s, sqlOwned), "\n"), "USING INDEX open_batches_attempted (service_id=?)")
-	assert.Contains(t, strings.Join(plan(t, s, sqlFinals), "\n"), "USING INDEX batches_id (id_hash=?)")
+	assert.Contains(t, strings.Join(plan(t, s, statements(t)["sqlFinals"]), "\n"), "USING INDEX batches_id (id_hash=?)")
 }
 
 // The loops of auto-batching read ready orders, in the order of their index.
@@ -222,10 +249,10 @@ func TestOrderPlans(t *testing.T) {
 	s, _, _ := fresh(t)
 	for name, c := range map[string]struct{ query, want string }{
 		"next":     {sqlNextOrders, "USING INDEX open_orders_queue (party=?)"},
-		"load":     {sqlPartyLoad, "USING INDEX open_orders_queue (party=?)"},
-		"oldest":   {sqlPartyLoad, "USING COVERING INDEX open_orders_age (party=?)"},
+		"load":     {sqlPartiesAfter, "USING INDEX open_orders_queue (party=?)"},
+		"oldest":   {sqlPartiesAfter, "USING COVERING INDEX open_orders_age (party=?)"},
 		"split":    {sqlSplitOrders, "USING INDEX open_orders_split (party=?)"},
-		"batch":    {sqlBatchOrders, "USING INDEX open_orders_batch (batch=?)"},
+		"batch":    {rebind(sqlstore.BatchOrders), "USING INDEX open_orders_batch (batch=?)"},
 		"expired":  {sqlExpired, "USING INDEX open_orders_deadline (deadline<?)"},
 		"expires":  {sqlAnyExpired, "USING COVERING INDEX open_orders_deadline (deadline<?)"},
 		"parties":  {sqlPartiesAfter, "USING COVERING INDEX open_orders_"},
@@ -242,17 +269,20 @@ func TestOrderPlans(t *testing.T) {
 // The statements about operators' acts follow an index, and no further than they must.
 func TestOperatorPlans(t *testing.T) {
 	s, _, _ := fresh(t)
-	quarantined, _, err := listSQL(store.ListQuery{Quarantined: true}, 0)
-	require.NoError(t, err)
+	all := statements(t)
+	quarantined := sent(t, s, func() error {
+		_, _, err := s.List(t.Context(), store.ListQuery{Quarantined: true})
+		return err
+	})
 	for name, c := range map[string]struct{ query, want string }{
 		"a claim's controls":   {sqlWaiting, "SEARCH c USING PRIMARY KEY (everything=? AND service_id=?)"},
 		"and once more":        {sqlAttempted, "SEARCH c USING PRIMARY KEY (everything=? AND service_id=?)"},
 		"a scan's":             {sqlLanesAfter, "SEARCH c USING PRIMARY KEY (everything=? AND service_id=?)"},
-		"controls":             {sqlControls, "SEARCH c USING PRIMARY KEY (everything=? AND service_id>?)"},
-		"acts upon a lane":     {sqlLaneActs, "USING PRIMARY KEY (everything=? AND service_id=?)"},
-		"acts that are old":    {sqlOldLaneActs, "USING COVERING INDEX lane_acts_at (at<?)"},
-		"acts upon a batch":    {sqlBatchActs, "USING PRIMARY KEY (batch_seq=?)"},
-		"attempts":             {sqlAttempts, "USING PRIMARY KEY (batch_seq=?)"},
+		"controls":             {all["sqlControls"], "SEARCH c USING PRIMARY KEY (everything=? AND service_id>?)"},
+		"acts upon a lane":     {all["sqlLaneActs"], "USING PRIMARY KEY (everything=? AND service_id=?)"},
+		"acts that are old":    {sqlPruneLaneActs, "USING COVERING INDEX lane_acts_at (at<?)"},
+		"acts upon a batch":    {all["sqlBatchActs"], "USING PRIMARY KEY (batch_seq=?)"},
+		"attempts":             {all["sqlAttempts"], "USING PRIMARY KEY (batch_seq=?)"},
 		"attempts, too many":   {sqlTrimAttempts, "USING PRIMARY KEY (batch_seq=? AND position>? AND position<?)"},
 		"what is prunable":     {sqlPrunable, "USING COVERING INDEX outcomes_final (final_at<?)"},
 		"what is set aside":    {quarantined, "USING INDEX outcomes_quarantined"},
@@ -275,7 +305,7 @@ func TestPartiesStopAtTheirLimit(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	var found []string
-	require.NoError(t, s.db.SelectContext(ctx, &found, endless+tail, 3))
+	require.NoError(t, s.db.SelectContext(ctx, &found, "SELECT party FROM ("+endless+tail+")", 3, 10))
 	assert.Equal(t, []string{"p", "pp", "ppp"}, found)
 	for _, statement := range []string{sqlLanesFirst, sqlAllLanesFirst} { // and the recursions of Lanes and Counts
 		_, tail, ok := strings.Cut(statement, "IS NOT NULL)")
@@ -294,9 +324,10 @@ func TestListOrdersPlans(t *testing.T) {
 	for name, q := range map[string]store.ListOrdersQuery{
 		"all": {}, "all, going on": {After: after}, "a party": {Party: &party}, "a party, going on": {Party: &party, After: after}, "a batch": {Batch: "b"},
 	} {
-		query, args, err := listOrdersSQL(q.Bounded())
-		require.NoError(t, err)
-		for _, l := range plan(t, s, query, args...) {
+		for _, l := range plan(t, s, sent(t, s, func() error {
+			_, _, err := s.ListOrders(t.Context(), q)
+			return err
+		})) {
 			if strings.HasPrefix(l, "SCAN") && l != "SCAN d" {
 				assert.Contains(t, l, "USING INDEX orders_created", "%s: in order, up to the limit", name)
 			}

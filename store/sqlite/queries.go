@@ -1,10 +1,13 @@
 package sqlite
 
-// All statements are here, except List's, which is built from its query. A test asks the
-// planner about each statement and fails on a scan of a table that grows.
+import "github.com/dltbatch/dltbatch/internal/sqlstore"
+
+// The statements that only this driver sends; package sqlstore has the others. A test asks the
+// planner about each statement, those of sqlstore included, and fails on a scan of a table that
+// grows.
 const (
-	// sqlNow is the database's clock in microseconds; its resolution is milliseconds.
-	sqlNow = `SELECT CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000`
+	// ownClock is the database's clock in microseconds; its resolution is milliseconds.
+	ownClock = `CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000`
 
 	sqlLastSeq   = `SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'batches'`
 	sqlAnyLast   = `SELECT coalesce(max(created_at), 0) FROM batches WHERE seq = ?`
@@ -23,21 +26,17 @@ const (
 	sqlAnyTomb    = `SELECT EXISTS (SELECT 1 FROM tombstones)`
 	sqlSameTomb   = `SELECT header_signature, service_id = ? AND payload_hash = ? AS same FROM tombstones WHERE header_signature = ?`
 
-	colsBatch = `b.seq, b.header_signature, b.service_id, b.created_at, b.data_change_id, b.budget_attempts, b.budget_every_try`
+	colsBatch = sqlstore.ColsBatch
 	colsOpen  = `o.state, o.version, o.attempt, o.spent, o.failures, o.claim_expires, o.not_before, o.next_check, o.asked_at,
 	o.last_post, o.settles_at, o.doubt_attempt, o.doubt_since, o.resend_until, o.resends, o.refused, o.requeued,
 	o.submission_error, o.submission_error_message, o.decision, o.receipts, o.prepared, o.claimed_by, o.at_end,
 	o.claim_ttl, o.ttl_attempt, o.first_claimed, o.rollbacks, o.seen_attempt, o.seen_endpoint`
-	colsFinal = `f.state, f.version, f.attempt, f.spent, f.failures, f.asked_at, f.last_post, f.settles_at, f.final_at,
-	f.requeued, f.submission_error, f.submission_error_message, f.receipts, f.orders_settled, f.quarantined`
+	colsFinal = sqlstore.ColsOutcome
 
-	sqlSeqByID  = `SELECT seq FROM batches WHERE id_hash = ? AND header_signature = ?`
 	sqlOpenRows = `SELECT ` + colsBatch + `, ` + colsOpen + ` FROM json_each(?) j
 	CROSS JOIN open_batches o ON o.seq = j.value CROSS JOIN batches b ON b.seq = o.seq`
 	sqlOpenRow  = `SELECT ` + colsBatch + `, ` + colsOpen + ` FROM open_batches o JOIN batches b ON b.seq = o.seq WHERE o.seq = ?`
 	sqlFinalRow = `SELECT ` + colsBatch + `, ` + colsFinal + ` FROM outcomes f JOIN batches b ON b.seq = f.seq WHERE f.seq = ?`
-	sqlReceipts = `SELECT transaction_id, result_valid, error_message, error_data FROM transaction_receipts
-	WHERE batch_seq = ? ORDER BY position`
 
 	// CROSS JOIN keeps SQLite from turning the join round: the lanes come first. Closed lanes
 	// show no rows.
@@ -102,7 +101,7 @@ const (
 		THEN (SELECT min(service_id) FROM open_batches WHERE service_id > ?) END` + lanesNext + ` AND ` + notClosed + ` LIMIT ?`
 	// These two find closed lanes, too.
 	sqlAllLanesFirst = `WITH RECURSIVE lanes (value) AS (SELECT min(service_id) FROM open_batches` + lanesNext + ` LIMIT ?`
-	sqlAllLanesAfter = `WITH RECURSIVE lanes (value) AS (SELECT min(service_id) FROM open_batches WHERE service_id > ?` + lanesNext + ` LIMIT ?`
+	sqlAllLanesAfter = `WITH RECURSIVE lanes (value) AS (SELECT min(service_id) FROM open_batches WHERE service_id > ?2` + lanesNext + ` LIMIT ?1`
 	lanesNext        = `
 		UNION ALL
 		SELECT (SELECT min(o.service_id) FROM open_batches o WHERE o.service_id > lanes.value) FROM lanes
@@ -110,13 +109,13 @@ const (
 	SELECT j.value FROM lanes j WHERE j.value IS NOT NULL`
 
 	// One statement, so that a batch claimed meanwhile counts once.
-	sqlCounts = `SELECT j.value AS service_id, o.state, count(*) AS n FROM json_each(?) j
+	sqlCounts = `SELECT j.value, o.state, count(*) FROM json_each(?1) j
 	CROSS JOIN open_batches o ON o.service_id = j.value AND o.attempt > 0 AND o.at_end = 0 GROUP BY 1, 2
 	UNION ALL SELECT j.value, 0, (SELECT count(*) FROM (SELECT 1 FROM open_batches w
-		WHERE w.service_id = j.value AND (w.attempt = 0 OR w.at_end = 1) LIMIT ?) d) FROM json_each(?) j`
+		WHERE w.service_id = j.value AND (w.attempt = 0 OR w.at_end = 1) LIMIT ?2) d) FROM json_each(?1) j`
 
 	sqlAnyDue = `SELECT EXISTS (SELECT 1 FROM open_batches
-	WHERE due_at <= CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000)`
+	WHERE due_at <= ` + ownClock + `)`
 	sqlDue = `SELECT ` + colsBatch + `, ` + colsOpen + ` FROM (SELECT seq FROM open_batches WHERE due_at <= ?
 		ORDER BY asked_at, created_at, seq LIMIT ?) d
 	CROSS JOIN open_batches o ON o.seq = d.seq CROSS JOIN batches b ON b.seq = d.seq
@@ -134,48 +133,33 @@ const (
 	sqlWitnesses = `SELECT d.header_signature FROM (SELECT seq, header_signature, created_at FROM batches
 		WHERE service_id = ? AND created_at < ? ORDER BY created_at DESC LIMIT ?) d
 	CROSS JOIN outcomes f ON f.seq = d.seq WHERE f.state IN (?, ?) AND f.final_at < ? ORDER BY d.created_at DESC LIMIT ?`
-	sqlLease = `UPDATE open_batches SET asked_at = ?, next_check = ?, due_at = ? WHERE seq = ?`
+	sqlSetCheck = `UPDATE open_batches SET next_check = ?3, due_at = ?4 WHERE seq = ?1 AND version = ?2`
+	sqlLease    = `UPDATE open_batches SET asked_at = ?, next_check = ?, due_at = ? WHERE seq = ?`
 
-	sqlServed = `SELECT ledger FROM served WHERE service_id = ?`
-	sqlServe  = `INSERT INTO served (service_id, ledger) VALUES (?, ?)`
-	// sqlAttemptedService says whether a service has an attempted batch, open or among its
-	// first batches.
-	sqlAttemptedService = `SELECT EXISTS (SELECT 1 FROM open_batches o WHERE o.service_id = ? AND o.attempt > 0 AND o.at_end = 0)
-	OR EXISTS (SELECT 1 FROM (SELECT seq FROM batches WHERE service_id = ? ORDER BY created_at LIMIT ?) d
+	sqlServe = `INSERT INTO served (service_id, ledger) VALUES (?, ?) ON CONFLICT DO NOTHING`
+	// sqlAttemptedServices finds services with an attempted batch, open or among their first
+	// batches.
+	sqlAttemptedServices = `SELECT j.value FROM json_each(?1) j
+	WHERE EXISTS (SELECT 1 FROM open_batches o WHERE o.service_id = j.value AND o.attempt > 0 AND o.at_end = 0)
+	OR EXISTS (SELECT 1 FROM (SELECT seq FROM batches WHERE service_id = j.value ORDER BY created_at LIMIT ?2) d
 		CROSS JOIN outcomes f ON f.seq = d.seq WHERE f.attempt > 0)`
-	sqlTraits     = `SELECT traits FROM ledgers WHERE name = ?`
-	sqlKeepTraits = `INSERT INTO ledgers (name, traits, recorded_at)
-	VALUES (?, ?, CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000)
-	ON CONFLICT (name) DO UPDATE SET traits = excluded.traits, recorded_at = excluded.recorded_at WHERE traits = ?`
-	sqlLedger    = `SELECT name FROM ledger WHERE id = 1`
-	sqlSetLedger = `INSERT INTO ledger (id, name) VALUES (1, ?) ON CONFLICT DO NOTHING`
 
-	sqlStream    = `SELECT holder, epoch, lease_expires, since, until_, cursor FROM streams WHERE stream = ?`
-	sqlSetStream = `INSERT INTO streams (stream, holder, epoch, lease_expires, since, until_, cursor) VALUES (?, ?, ?, ?, ?, ?, ?)
-	ON CONFLICT (stream) DO UPDATE SET holder = excluded.holder, epoch = excluded.epoch, lease_expires = excluded.lease_expires,
-	since = excluded.since, until_ = excluded.until_, cursor = excluded.cursor`
-	sqlInsertStreamID = `INSERT INTO stream_ids (stream, id, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`
-	sqlFindStream     = `SELECT 0 AS is_id, cursor AS text, since, until_,
-		CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000 AS now FROM streams WHERE stream = ?
-	UNION ALL SELECT 1, i.id, 0, 0, 0 FROM json_each(?) j CROSS JOIN stream_ids i ON i.stream = ? AND i.id = j.value`
-	sqlOldStreamIDs   = `SELECT stream, id FROM stream_ids WHERE at <= ? ORDER BY at LIMIT ?`
-	sqlDeleteStreamID = `DELETE FROM stream_ids WHERE stream = ? AND id = ?`
-	sqlRaiseSince     = `UPDATE streams SET since = ? WHERE stream = ? AND since BETWEEN 1 AND ?`
+	sqlOldStreamIDs   = `SELECT stream, id, at FROM stream_ids WHERE at <= ? ORDER BY at LIMIT ?`
+	sqlDeleteStreamID = `DELETE FROM stream_ids WHERE stream = ? AND id = ? AND at <= ?`
 
 	// A batch is in one of the two tables; one statement reads both, since the batch may move
 	// in between.
-	colsRecord = `SELECT ` + colsBatch + `,
-	coalesce(o.state, f.state) AS state, coalesce(o.version, f.version) AS version,
-	coalesce(o.attempt, f.attempt) AS attempt, coalesce(o.spent, f.spent) AS spent,
-	coalesce(o.failures, f.failures) AS failures, coalesce(o.claim_expires, 0) AS claim_expires,
-	coalesce(o.not_before, 0) AS not_before,coalesce(o.next_check, 0) AS next_check, coalesce(o.asked_at, f.asked_at) AS asked_at,
-	coalesce(o.last_post, f.last_post) AS last_post, coalesce(o.settles_at, f.settles_at) AS settles_at,
-	coalesce(o.doubt_attempt, 0) AS doubt_attempt, coalesce(o.doubt_since, 0) AS doubt_since,
-	coalesce(o.resend_until, 0) AS resend_until, coalesce(o.resends, 0) AS resends, coalesce(o.refused, 0) AS refused,
-	coalesce(o.requeued, f.requeued) AS requeued, coalesce(o.submission_error, f.submission_error) AS submission_error,
-	coalesce(o.submission_error_message, f.submission_error_message) AS submission_error_message,
-	coalesce(o.decision, '') AS decision, coalesce(o.receipts, f.receipts) AS receipts, coalesce(f.final_at, 0) AS final_at,
-	coalesce(o.claimed_by, '') AS claimed_by, coalesce(f.quarantined, 0) AS quarantined`
+	colsRecord = `SELECT ` + colsBatch + `, ` + colsAny + `, NULL, coalesce(o.claimed_by, ''), 0, ` + colsAnyClaim + `, coalesce(f.final_at, 0),
+	coalesce(f.quarantined, 0)`
+	stateOf = `coalesce(o.state, f.state)`
+	colsAny = stateOf + `, coalesce(o.version, f.version), coalesce(o.attempt, f.attempt), coalesce(o.spent, f.spent),
+	coalesce(o.failures, f.failures), coalesce(o.claim_expires, 0), coalesce(o.not_before, 0), coalesce(o.next_check, 0),
+	coalesce(o.asked_at, f.asked_at), coalesce(o.last_post, f.last_post), coalesce(o.settles_at, f.settles_at),
+	coalesce(o.doubt_attempt, 0), coalesce(o.doubt_since, 0), coalesce(o.resend_until, 0), coalesce(o.resends, 0),
+	coalesce(o.refused, 0), coalesce(o.requeued, f.requeued), coalesce(o.submission_error, f.submission_error),
+	coalesce(o.submission_error_message, f.submission_error_message), coalesce(o.decision, ''), coalesce(o.receipts, f.receipts)`
+	colsAnyClaim = `coalesce(o.claim_ttl, 0), coalesce(o.ttl_attempt, 0), coalesce(o.first_claimed, 0), coalesce(o.rollbacks, 0),
+	coalesce(o.seen_attempt, 0), coalesce(o.seen_endpoint, '')`
 	listAll = colsRecord + ` FROM batches b LEFT JOIN open_batches o ON o.seq = b.seq
 	LEFT JOIN outcomes f ON f.seq = b.seq WHERE `
 	listOpen = colsRecord + ` FROM open_batches o CROSS JOIN batches b ON b.seq = o.seq
@@ -183,23 +167,12 @@ const (
 	// listQuarantined is for batches in quarantine: they are found through their own index.
 	listQuarantined = colsRecord + ` FROM outcomes f CROSS JOIN batches b ON b.seq = f.seq
 	LEFT JOIN open_batches o ON o.seq = f.seq WHERE f.quarantined = 1 AND `
-	sqlGet = listAll + `b.id_hash = ? AND b.header_signature = ?`
 
-	// Of an open batch it finds only the key, and all else is zero. Its arguments are hashes
-	// in hexadecimal digits: the caller compares the found batches with the ids.
-	sqlFinals = `SELECT ` + colsBatch + `, coalesce(f.state, 0) AS state, coalesce(f.version, 0) AS version,
-	coalesce(f.attempt, 0) AS attempt, coalesce(f.spent, 0) AS spent, coalesce(f.failures, 0) AS failures,
-	coalesce(f.asked_at, 0) AS asked_at, coalesce(f.last_post, 0) AS last_post, coalesce(f.settles_at, 0) AS settles_at,
-	coalesce(f.final_at, 0) AS final_at, coalesce(f.requeued, 0) AS requeued, f.submission_error,
-	coalesce(f.submission_error_message, '') AS submission_error_message, coalesce(f.receipts, 0) AS receipts,
-	coalesce(f.quarantined, 0) AS quarantined
-	FROM json_each(?) j CROSS JOIN batches b ON b.id_hash = unhex(j.value) LEFT JOIN outcomes f ON f.seq = b.seq`
-
-	sqlPrunable = `SELECT seq FROM outcomes f WHERE final_at <= ? AND quarantined = 0
+	sqlPrunable = `SELECT seq, final_at FROM outcomes f WHERE final_at <= ? AND quarantined = 0
 	AND NOT EXISTS (SELECT 1 FROM unsettled_batches u WHERE u.batch_seq = f.seq) ORDER BY final_at LIMIT ?`
-	sqlServiceOf = `SELECT service_id FROM batches WHERE seq = ?`
-	sqlTomb      = `INSERT INTO tombstones (header_signature, service_id, payload_hash, pruned_at)
-	SELECT header_signature, service_id, payload_hash, ? FROM batches WHERE seq = ? ON CONFLICT DO NOTHING`
+	sqlBury = `INSERT INTO tombstones (header_signature, service_id, payload_hash, pruned_at)
+	SELECT b.header_signature, b.service_id, b.payload_hash, ?2 FROM json_each(?1) j CROSS JOIN batches b ON b.seq = j.value
+	WHERE true ON CONFLICT DO NOTHING`
 	sqlDeletePayload      = `DELETE FROM batch_payloads WHERE seq = ?`
 	sqlDeleteTransactions = `DELETE FROM transactions WHERE batch_seq = ?`
 	sqlDeleteBatch        = `DELETE FROM batches WHERE seq = ?`

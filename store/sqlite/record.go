@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -71,9 +72,9 @@ func (t *session) recordRead(ctx context.Context, outcomes []store.Outcome, appl
 	return nil
 }
 
-func (t *session) recordOne(ctx context.Context, o store.Outcome, loaded map[int64]*stored, now time.Time) (store.Applied, error) {
+func (t *session) recordOne(ctx context.Context, o store.Outcome, loaded map[int64]*sqlstore.Stored, now time.Time) (store.Applied, error) {
 	s := loaded[o.Row]
-	if s == nil || s.key() != o.Key {
+	if s == nil || s.Key() != o.Key {
 		var err error
 		s, err = t.load(ctx, o.Ref)
 		if errors.Is(err, batch.ErrNotFound) && o.Finding == store.IsCommitted {
@@ -93,13 +94,14 @@ func (t *session) recordOne(ctx context.Context, o store.Outcome, loaded map[int
 		}
 	}
 	o.Row = s.Seq
-	next, res := s.now.Apply(o, now)
-	if res.Result == store.Written && next.Version != s.now.Version {
+	next, res := s.Now.Apply(o, now)
+	if res.Result == store.Written && next.Version != s.Now.Version {
 		var err error
 		if res, err = t.enforce(ctx, res, o.Policy, now); err != nil {
 			return store.Applied{}, err
 		}
-		if err := t.save(ctx, s, res.Row); err != nil {
+		s.Now = res.Row
+		if err := t.save(ctx, s); err != nil {
 			return store.Applied{}, err
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -39,12 +39,12 @@ func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, app
 // change needs another statement.
 func (t *session) saveKnown(ctx context.Context, seq int64, was, next *store.Row) (bool, error) {
 	switch {
-	case sqlrow.Advances(was, next):
-		n, err := t.exec(ctx, sqlAdvance, int64(next.State), next.Version, sqlrow.ToMicro(next.ClaimExpires), sqlrow.ToMicro(next.NextCheck),
-			sqlrow.ToMicro(next.LastPost), dueAt(*next), seq, was.Version, sqlrow.ToMicro(was.AskedAt))
+	case sqlstore.Advances(was, next):
+		n, err := t.exec(ctx, sqlAdvance, int64(next.State), next.Version, sqlstore.ToMicro(next.ClaimExpires), sqlstore.ToMicro(next.NextCheck),
+			sqlstore.ToMicro(next.LastPost), dueAt(*next), seq, was.Version, sqlstore.ToMicro(was.AskedAt))
 		return n == 1, err
-	case sqlrow.Finishes(was, next):
-		n, err := t.exec(ctx, sqlDeleteKnown, seq, was.Version, sqlrow.ToMicro(was.AskedAt))
+	case sqlstore.Finishes(was, next):
+		n, err := t.exec(ctx, sqlDeleteKnown, seq, was.Version, sqlstore.ToMicro(was.AskedAt))
 		if err != nil || n != 1 {
 			return false, err
 		}

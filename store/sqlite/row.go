@@ -2,192 +2,69 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
-	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// batchCols are the columns of a batch that never change, as the rules need them.
-type batchCols struct {
-	Seq             int64  `db:"seq"`
-	HeaderSignature string `db:"header_signature"`
-	ServiceID       string `db:"service_id"`
-	CreatedAt       int64  `db:"created_at"`
-	DataChangeID    string `db:"data_change_id"`
-	BudgetAttempts  int    `db:"budget_attempts"`
-	BudgetEveryTry  bool   `db:"budget_every_try"`
-}
-
-func (c batchCols) key() batch.Key {
-	return batch.Key{Service: batch.ServiceID(c.ServiceID), ID: batch.ID(c.HeaderSignature)}
-}
-
-func (c batchCols) ref() store.Ref { return store.Ref{Key: c.key(), Row: c.Seq} }
-
-func (c batchCols) budget() batch.Budget {
-	return batch.Budget{Attempts: c.BudgetAttempts, EveryTry: c.BudgetEveryTry}
-}
-
-// rowCols is a store.Row, of open_batches or of outcomes: columns that a table lacks stay
-// zero.
+// rowCols is a batch as a statement of this package reads it.
 type rowCols struct {
-	State        int            `db:"state"`
-	Version      int64          `db:"version"`
-	Attempt      int            `db:"attempt"`
-	Spent        int            `db:"spent"`
-	Failures     int            `db:"failures"`
-	ClaimExpires int64          `db:"claim_expires"`
-	NotBefore    int64          `db:"not_before"`
-	NextCheck    int64          `db:"next_check"`
-	AskedAt      int64          `db:"asked_at"`
-	LastPost     int64          `db:"last_post"`
-	SettlesAt    int64          `db:"settles_at"`
-	FinalAt      int64          `db:"final_at"`
-	DoubtAttempt int            `db:"doubt_attempt"`
-	DoubtSince   int64          `db:"doubt_since"`
-	ResendUntil  int64          `db:"resend_until"`
-	Resends      int            `db:"resends"`
-	Refused      bool           `db:"refused"`
-	Requeued     bool           `db:"requeued"`
-	Error        sql.NullString `db:"submission_error"`
-	ErrorMessage string         `db:"submission_error_message"`
-	Decision     string         `db:"decision"`
-	Receipts     int            `db:"receipts"`
-	Settled      bool           `db:"orders_settled"`
-	Prepared     []byte         `db:"prepared"`
-	ClaimedBy    string         `db:"claimed_by"`
-	AtEnd        bool           `db:"at_end"`
-	Quarantined  bool           `db:"quarantined"`
-	ClaimTTL     int64          `db:"claim_ttl"`
-	TTLAttempt   int64          `db:"ttl_attempt"`
-	FirstClaimed int64          `db:"first_claimed"`
-	Rollbacks    int            `db:"rollbacks"`
-	SeenAttempt  int            `db:"seen_attempt"`
-	SeenEndpoint string         `db:"seen_endpoint"`
+	sqlstore.BatchCols
+	sqlstore.RowCols
+	footprint []byte
+	asAdded   bool // see colsClaim
 }
 
-func (c rowCols) row() store.Row {
-	r := store.Row{
-		State: batch.State(c.State), Version: c.Version, Attempt: c.Attempt, Spent: c.Spent, Failures: c.Failures,
-		ClaimExpires: sqlrow.FromMicro(c.ClaimExpires), NotBefore: sqlrow.FromMicro(c.NotBefore), NextCheck: sqlrow.FromMicro(c.NextCheck),
-		AskedAt: sqlrow.FromMicro(c.AskedAt), LastPost: sqlrow.FromMicro(c.LastPost), SettlesAt: sqlrow.FromMicro(c.SettlesAt),
-		FinalAt: sqlrow.FromMicro(c.FinalAt), DoubtAttempt: c.DoubtAttempt, DoubtSince: sqlrow.FromMicro(c.DoubtSince),
-		ResendUntil: sqlrow.FromMicro(c.ResendUntil), Resends: c.Resends, Refused: c.Refused, Requeued: c.Requeued, Decision: c.Decision,
-		OrdersSettled: c.Settled, ClaimedBy: c.ClaimedBy, AtEnd: c.AtEnd, Quarantined: c.Quarantined,
-		ClaimTTL: sqlrow.ClaimTTL(c.ClaimTTL, c.TTLAttempt, int64(c.Attempt)), FirstClaimed: sqlrow.FromMicro(c.FirstClaimed),
-		Rollbacks: c.Rollbacks, SeenAttempt: c.SeenAttempt, SeenEndpoint: c.SeenEndpoint,
-	}
-	if c.Error.Valid {
-		r.Error = &batch.SubmissionError{Kind: batch.ErrorKind(c.Error.String), Message: c.ErrorMessage}
-	}
-	if len(c.Prepared) > 0 {
-		r.Prepared = c.Prepared
-	}
-	return r
-}
+// openDest takes colsBatch and colsOpen.
+func (c *rowCols) openDest() []any { return append(c.BatchCols.Dest(), c.RowCols.Dest()...) }
 
-// stored is a loaded batch, and its present row.
-type stored struct {
-	batchCols
-	now      store.Row
-	receipts int // how many transaction_receipts the database has
-}
+// finalDest takes colsBatch and colsFinal.
+func (c *rowCols) finalDest() []any { return append(c.BatchCols.Dest(), c.OutcomeDest()...) }
 
-// storedCols is stored as a statement names its columns.
-type storedCols struct {
-	batchCols
-	rowCols
-}
-
-func (c *storedCols) stored() *stored {
-	return &stored{batchCols: c.batchCols, now: c.row(), receipts: c.Receipts}
-}
-
-// batchOf reads colsBatch.
-func batchOf(c *cells) batchCols {
-	return batchCols{
-		Seq: c.int64(), HeaderSignature: c.text(), ServiceID: c.text(), CreatedAt: c.int64(), DataChangeID: c.text(),
-		BudgetAttempts: c.int(), BudgetEveryTry: c.bool(),
-	}
-}
-
-// openOf reads colsOpen.
-func (s *stored) openOf(c *cells) {
-	cols := rowCols{
-		State: c.int(), Version: c.int64(), Attempt: c.int(), Spent: c.int(), Failures: c.int(), ClaimExpires: c.int64(),
-		NotBefore: c.int64(), NextCheck: c.int64(), AskedAt: c.int64(), LastPost: c.int64(), SettlesAt: c.int64(),
-		DoubtAttempt: c.int(), DoubtSince: c.int64(), ResendUntil: c.int64(), Resends: c.int(), Refused: c.bool(), Requeued: c.bool(),
-		Error: nullText(c), ErrorMessage: c.text(), Decision: c.text(), Receipts: c.int(), Prepared: c.blob(), ClaimedBy: c.text(),
-		AtEnd: c.bool(), ClaimTTL: c.int64(), TTLAttempt: c.int64(), FirstClaimed: c.int64(), Rollbacks: c.int(), SeenAttempt: c.int(),
-		SeenEndpoint: c.text(),
-	}
-	s.now, s.receipts = cols.row(), cols.Receipts
-}
-
-// finalOf reads colsFinal.
-func (s *stored) finalOf(c *cells) {
-	cols := rowCols{
-		State: c.int(), Version: c.int64(), Attempt: c.int(), Spent: c.int(), Failures: c.int(), AskedAt: c.int64(),
-		LastPost: c.int64(), SettlesAt: c.int64(), FinalAt: c.int64(), Requeued: c.bool(), Error: nullText(c), ErrorMessage: c.text(),
-		Receipts: c.int(), Settled: c.bool(), Quarantined: c.bool(),
-	}
-	s.now, s.receipts = cols.row(), cols.Receipts
-}
-
-func nullText(c *cells) sql.NullString {
-	text, null := c.textOrNull()
-	return sql.NullString{String: text, Valid: !null}
-}
-
-// footprintOf reads the column of a footprint.
-func footprintOf(c *cells) batch.Footprint {
-	f, err := sqlrow.DecodeFootprint(c.blob())
-	if err != nil && c.err == nil {
-		c.err = err
-	}
-	return f
-}
-
-func (s *stored) record() batch.Record {
-	r := s.now.Record(s.key())
-	r.Budget, r.DataChangeID, r.CreatedAt = s.budget(), s.DataChangeID, sqlrow.FromMicro(s.CreatedAt)
-	return r
+func (c *rowCols) stored() *sqlstore.Stored {
+	s := &sqlstore.Stored{BatchCols: c.BatchCols, Was: c.Row(), Had: c.Receipts}
+	s.Now = s.Was
+	return s
 }
 
 // load reads the row of a batch, open or final, with its receipts. It looks up a ref without
 // Row by its id. The error wraps batch.ErrNotFound if there is no such batch.
-func (t *session) load(ctx context.Context, ref store.Ref) (*stored, error) {
-	if ref.Row == 0 {
-		switch err := t.get(ctx, &ref.Row, sqlSeqByID, idHash(ref.Key.ID), string(ref.Key.ID)); {
-		case noRows(err):
-			return nil, fmt.Errorf("%w: %s", batch.ErrNotFound, ref.Key)
-		case err != nil:
+func (t *session) load(ctx context.Context, ref store.Ref) (*sqlstore.Stored, error) {
+	seqs, err := sqlstore.Seqs(ctx, t, 1, func(int) store.Ref { return ref })
+	if err != nil {
+		return nil, err
+	}
+	s, err := t.loadRow(ctx, seqs[0])
+	if err == nil && (s == nil || s.Key() != ref.Key) {
+		err = fmt.Errorf("%w: %s", batch.ErrNotFound, ref.Key)
+	}
+	return s, err
+}
+
+// loadRow reads the row of a number, or nil.
+func (t *session) loadRow(ctx context.Context, seq int64) (*sqlstore.Stored, error) {
+	for _, from := range [...]struct {
+		dest      func(*rowCols) []any
+		statement string
+	}{{(*rowCols).openDest, sqlOpenRow}, {(*rowCols).finalDest, sqlFinalRow}} {
+		found, err := sqlstore.Query(ctx, t, from.dest, from.statement, seq)
+		if err != nil {
 			return nil, err
 		}
+		if len(found) > 0 {
+			s := found[0].stored()
+			return s, t.loadReceipts(ctx, s)
+		}
 	}
-	s := &stored{}
-	found, err := t.one(ctx, func(c *cells) { s.batchCols = batchOf(c); s.openOf(c) }, sqlOpenRow, ref.Row)
-	if err == nil && !found {
-		found, err = t.one(ctx, func(c *cells) { s.batchCols = batchOf(c); s.finalOf(c) }, sqlFinalRow, ref.Row)
-	}
-	switch {
-	case err != nil:
-		return nil, err
-	case !found || s.key() != ref.Key:
-		return nil, fmt.Errorf("%w: %s", batch.ErrNotFound, ref.Key)
-	}
-	return s, t.loadReceipts(ctx, s)
+	return nil, nil //nolint:nilnil // there is none
 }
 
 // loadOpen reads the open rows of these numbers at once. It leaves out other rows.
-func (t *session) loadOpen(ctx context.Context, seqs []int64) (map[int64]*stored, error) {
+func (t *session) loadOpen(ctx context.Context, seqs []int64) (map[int64]*sqlstore.Stored, error) {
 	if len(seqs) == 0 {
-		return map[int64]*stored{}, nil
+		return map[int64]*sqlstore.Stored{}, nil
 	}
 	found, err := t.openRows(ctx, seqs)
 	for _, s := range found {
@@ -202,121 +79,113 @@ func (t *session) loadOpen(ctx context.Context, seqs []int64) (map[int64]*stored
 }
 
 // openRows is loadOpen without receipts.
-func (t *session) openRows(ctx context.Context, seqs []int64) (map[int64]*stored, error) {
-	found := make(map[int64]*stored, len(seqs))
-	return found, t.each(ctx, func(c *cells) {
-		s := &stored{batchCols: batchOf(c)}
-		s.openOf(c)
-		found[s.Seq] = s
-	}, sqlOpenRows, jsonInts(seqs))
+func (t *session) openRows(ctx context.Context, seqs []int64) (map[int64]*sqlstore.Stored, error) {
+	found := make(map[int64]*sqlstore.Stored, len(seqs))
+	return found, sqlstore.Each(ctx, t, (*rowCols).openDest, func(c *rowCols) error {
+		found[c.Seq] = c.stored()
+		return nil
+	}, sqlOpenRows, encode(seqs))
 }
 
-func jsonInts(n []int64) string {
-	b, _ := json.Marshal(n) //nolint:errchkjson // integers always marshal
-	return string(b)
-}
-
-type receiptCols struct {
-	TransactionID string `db:"transaction_id"`
-	Valid         bool   `db:"result_valid"`
-	Message       string `db:"error_message"`
-	Data          []byte `db:"error_data"`
-}
-
-func (t *session) loadReceipts(ctx context.Context, s *stored) error {
-	if s.receipts == 0 {
+func (t *session) loadReceipts(ctx context.Context, s *sqlstore.Stored) error {
+	if s.Had == 0 {
 		return nil
 	}
-	var rows []receiptCols
-	if err := t.sel(ctx, &rows, sqlReceipts, s.Seq); err != nil {
-		return err
+	found, err := sqlstore.Receipts(ctx, t, []int64{s.Seq})
+	s.Was.Receipts, s.Now.Receipts = found[s.Seq], found[s.Seq]
+	return err
+}
+
+// Load reads the clock, and the rows of these batches.
+func (t *session) Load(ctx context.Context, seqs []int64) (found map[int64]*sqlstore.Stored, now int64, err error) {
+	if now, err = sqlstore.Now(ctx, t); err != nil {
+		return nil, 0, err
 	}
-	for _, r := range rows {
-		s.now.Receipts = append(s.now.Receipts, batch.Receipt(r))
+	found = make(map[int64]*sqlstore.Stored, len(seqs))
+	for _, seq := range seqs {
+		s, err := t.loadRow(ctx, seq)
+		if err != nil {
+			return nil, 0, err
+		}
+		if s != nil {
+			found[seq] = s
+		}
+	}
+	return found, now, nil
+}
+
+// Save writes rows one by one.
+func (t *session) Save(ctx context.Context, all []*sqlstore.Stored) error {
+	for _, s := range all {
+		if s.Now.Version == s.Was.Version {
+			continue
+		}
+		if err := t.save(ctx, s); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// save writes next as the row, to the table it belongs in, and sets s.now.
-func (t *session) save(ctx context.Context, s *stored, next store.Row) error {
-	prev := s.now
-	if err := t.saveReceipts(ctx, s, next); err != nil {
+// save writes the row to the table it belongs in; from then on the database has it.
+func (t *session) save(ctx context.Context, s *sqlstore.Stored) error {
+	if err := t.saveReceipts(ctx, s); err != nil {
 		return err
 	}
 	var n int64
 	var err error
-	switch {
-	case !prev.Final() && !next.Final():
-		n, err = t.exec(ctx, sqlUpdateOpen, append(openArgs(next, s.receipts), s.Seq, prev.Version)...)
-	case !prev.Final():
-		if n, err = t.exec(ctx, sqlDeleteOpen, s.Seq, prev.Version); err == nil && n == 1 {
-			n, err = t.exec(ctx, sqlInsertFinal, finalArgs(s.Seq, next, s.receipts)...)
-		}
-	default:
-		if n, err = t.exec(ctx, sqlDeleteFinal, s.Seq); err != nil || n != 1 {
-			break
-		}
-		if next.Final() {
-			n, err = t.exec(ctx, sqlInsertFinal, finalArgs(s.Seq, next, s.receipts)...)
+	if prev, next := s.Was, s.Now; !prev.Final() && !next.Final() {
+		n, err = t.exec(ctx, sqlUpdateOpen, append(openArgs(next, s.Had), s.Seq, prev.Version)...)
+	} else {
+		if !prev.Final() {
+			n, err = t.exec(ctx, sqlDeleteOpen, s.Seq, prev.Version)
 		} else {
-			n, err = t.exec(ctx, sqlInsertOpen, append(openArgs(next, s.receipts), s.Seq, s.ServiceID, s.CreatedAt)...)
+			n, err = t.exec(ctx, sqlDeleteFinal, s.Seq)
+		}
+		switch {
+		case err != nil || n != 1:
+		case next.Final():
+			n, err = t.exec(ctx, sqlInsertFinal, finalArgs(s.Seq, next, s.Had)...)
+		default:
+			n, err = t.exec(ctx, sqlInsertOpen, append(openArgs(next, s.Had), s.Seq, s.ServiceID, s.CreatedAt)...)
 		}
 	}
 	if err == nil && n != 1 {
-		err = fmt.Errorf("batch %s: %d rows written, want 1", s.key(), n)
+		err = fmt.Errorf("batch %s: %d rows written, want 1", s.Key(), n)
 	}
-	s.now = next
+	s.Was = s.Now
 	return err
 }
 
-func (t *session) saveReceipts(ctx context.Context, s *stored, next store.Row) error {
-	same := slices.EqualFunc(s.now.Receipts, next.Receipts, func(a, b batch.Receipt) bool {
-		return a.TransactionID == b.TransactionID && a.Valid == b.Valid && a.Message == b.Message && string(a.Data) == string(b.Data)
-	})
-	if same {
+func (t *session) saveReceipts(ctx context.Context, s *sqlstore.Stored) error {
+	if sqlstore.SameReceipts(s.Was.Receipts, s.Now.Receipts) {
 		return nil
 	}
 	if _, err := t.exec(ctx, sqlDeleteReceipts, s.Seq); err != nil {
 		return err
 	}
-	for i, r := range next.Receipts {
+	for i, r := range s.Now.Receipts {
 		if _, err := t.exec(ctx, sqlInsertReceipt, s.Seq, i, r.TransactionID, r.Valid, r.Message, r.Data); err != nil {
 			return err
 		}
 	}
-	s.receipts = len(next.Receipts)
+	s.Had = int64(len(s.Now.Receipts))
 	return nil
 }
 
 // openArgs are the values of a row in the order of sqlUpdateOpen and sqlInsertOpen.
-func openArgs(r store.Row, receipts int) []any {
-	kind, message := errorArgs(r.Error)
-	return append(make([]any, 0, 33),
-		int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures), sqlrow.ToMicro(r.ClaimExpires),
-		sqlrow.ToMicro(r.NotBefore), sqlrow.ToMicro(r.NextCheck), sqlrow.ToMicro(r.AskedAt), sqlrow.ToMicro(r.LastPost), sqlrow.ToMicro(r.SettlesAt),
-		int64(r.DoubtAttempt), sqlrow.ToMicro(r.DoubtSince), sqlrow.ToMicro(r.ResendUntil), int64(r.Resends), r.Refused, r.Requeued,
-		kind, message, r.Decision, int64(receipts), dueAt(r), r.ClaimedBy, r.AtEnd,
-		r.ClaimTTL.Microseconds(), int64(r.Attempt), sqlrow.ToMicro(r.FirstClaimed), int64(r.Rollbacks), int64(r.SeenAttempt), r.SeenEndpoint)
+func openArgs(r store.Row, receipts int64) []any {
+	return sqlstore.AppendOpen(make([]any, 0, 33), r, receipts, dueAt(r))
 }
 
-func finalArgs(seq int64, r store.Row, receipts int) []any {
-	kind, message := errorArgs(r.Error)
-	return []any{seq, int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures), sqlrow.ToMicro(r.AskedAt),
-		sqlrow.ToMicro(r.LastPost), sqlrow.ToMicro(r.SettlesAt), sqlrow.ToMicro(r.FinalAt), r.Requeued, kind, message, int64(receipts), r.OrdersSettled,
-		r.Quarantined}
-}
-
-func errorArgs(e *batch.SubmissionError) (kind any, message string) {
-	if e == nil {
-		return nil, ""
-	}
-	return string(e.Kind), e.Message
+func finalArgs(seq int64, r store.Row, receipts int64) []any {
+	return sqlstore.AppendOutcome(append(make([]any, 0, 16), seq), r, receipts)
 }
 
 // dueAt is NULL for a row that is not the monitor's, so that the index of due rows holds no
 // others; and never before the end of a claim.
 func dueAt(r store.Row) any {
-	if at := sqlrow.DueAt(r); at != sqlrow.NeverDue {
+	if at := sqlstore.DueAt(r); at != sqlstore.NeverDue {
 		return at
 	}
 	return nil

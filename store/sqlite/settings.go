@@ -37,7 +37,7 @@ func checkSettings(db *sql.DB, o Options) error {
 
 func checkConn(ctx context.Context, conn *sql.Conn, single bool, o Options) error {
 	var now sql.NullInt64
-	if err := conn.QueryRowContext(ctx, sqlNow).Scan(&now); err != nil || !now.Valid {
+	if err := conn.QueryRowContext(ctx, "SELECT "+ownClock).Scan(&now); err != nil || !now.Valid {
 		var version string
 		if err := conn.QueryRowContext(ctx, `SELECT sqlite_version()`).Scan(&version); err != nil {
 			return wrap("read the version: is this SQLite?", err)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -20,10 +21,16 @@ type Options struct {
 	LogWarning int64
 }
 
+// shared has the methods of [store.BatchStore] and the others that all SQL stores have in
+// common.
+type shared = sqlstore.Store
+
 // Store is a [store.Store]. Its methods may be called concurrently, and by any
 // number of stores and processes on one database file.
 type Store struct {
-	db *sqlx.DB
+	shared
+	db    *sqlx.DB
+	texts *sqlstore.Texts
 	// writer holds one value while a transaction of this store writes: waiting here honours
 	// contexts and is fair, unlike SQLite's busy handler.
 	writer chan struct{}
@@ -58,5 +65,7 @@ func New(db *sql.DB, o *Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{db: sqlx.NewDb(db, "sqlite3"), writer: make(chan struct{}, 1), log: log, logWarning: warning}, nil
+	s := &Store{db: sqlx.NewDb(db, "sqlite3"), texts: sqlstore.NewTexts(rebind), writer: make(chan struct{}, 1), log: log, logWarning: warning}
+	s.shared = sqlstore.New(s.driver())
+	return s, nil
 }

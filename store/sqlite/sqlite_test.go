@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
@@ -337,17 +337,17 @@ func TestFootprintRoundTrip(t *testing.T) {
 	for _, f := range []batch.Footprint{
 		{}, {Reads: []string{"a"}}, {Writes: []string{"b"}}, {Reads: []string{"", long}, Writes: []string{long, "x", ""}},
 	} {
-		b := sqlrow.EncodeFootprint(f)
-		got, err := sqlrow.DecodeFootprint(b)
+		b := sqlstore.EncodeFootprint(f)
+		got, err := sqlstore.DecodeFootprint(b)
 		require.NoError(t, err)
 		assert.Equal(t, f, got)
 		for cut := 1; cut < len(b); cut++ {
-			if got, err := sqlrow.DecodeFootprint(b[:cut]); err == nil {
+			if got, err := sqlstore.DecodeFootprint(b[:cut]); err == nil {
 				assert.Less(t, len(got.Writes), len(f.Writes), "a cut footprint is an error or shorter, and never panics")
 			}
 		}
 	}
-	assert.Nil(t, sqlrow.EncodeFootprint(batch.Footprint{}))
+	assert.Nil(t, sqlstore.EncodeFootprint(batch.Footprint{}))
 }
 
 // The caller sees SQLite's error.

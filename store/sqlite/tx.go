@@ -8,8 +8,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
 	"github.com/jmoiron/sqlx"
+
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
 // session is one connection, in a transaction or not, with its prepared statements. Statements
@@ -18,10 +19,11 @@ import (
 type session struct {
 	conn  sqlx.PreparerContext
 	stmts map[string]*sqlx.Stmt
+	texts *sqlstore.Texts
 }
 
-func newSession(conn sqlx.PreparerContext) *session {
-	return &session{conn: conn, stmts: map[string]*sqlx.Stmt{}}
+func (s *Store) session(conn sqlx.PreparerContext) *session {
+	return &session{conn: conn, stmts: map[string]*sqlx.Stmt{}, texts: s.texts}
 }
 
 func (t *session) close() {
@@ -74,11 +76,8 @@ func (t *session) sel(ctx context.Context, dest any, query string, args ...any) 
 
 // now reads the database's clock.
 func (t *session) now(ctx context.Context) (time.Time, error) {
-	var us int64
-	if err := t.get(ctx, &us, sqlNow); err != nil {
-		return time.Time{}, fmt.Errorf("read the clock: %w", err)
-	}
-	return sqlrow.FromMicro(us), nil
+	us, err := sqlstore.Now(ctx, t)
+	return sqlstore.FromMicro(us), err
 }
 
 // write runs do in a transaction that holds the database's write lock from its beginning, so
@@ -142,7 +141,7 @@ func (s *Store) turn(ctx context.Context) (*writing, error) {
 		<-s.writer
 		return nil, err
 	}
-	return &writing{session: newSession(conn), conn: conn}, nil
+	return &writing{session: s.session(conn), conn: conn}, nil
 }
 
 // leave ends a turn. It leaves only a connection in good order to another writer; where all
@@ -176,22 +175,10 @@ func transact(ctx context.Context, w *writing, do func(ctx context.Context, t *s
 		return err
 	}
 	if _, err := w.conn.ExecContext(free, "COMMIT"); err != nil {
-		return &commitError{err}
+		return &sqlstore.CommitError{Err: err}
 	}
 	done = true
 	return nil
-}
-
-// commitError is the error of a transaction that may be committed all the same.
-type commitError struct{ err error }
-
-func (e *commitError) Error() string { return "commit: " + e.err.Error() }
-func (e *commitError) Unwrap() error { return e.err }
-
-// maybe reports whether a transaction that ended with err may be committed all the same.
-func maybe(err error) bool {
-	_, is := errors.AsType[*commitError](err)
-	return is
 }
 
 // undo ends the transaction. The statements go first: SQLite keeps a connection that is closed
@@ -222,7 +209,7 @@ func (s *Store) read(ctx context.Context, op string, do func(ctx context.Context
 		return wrap(op, err)
 	}
 	defer func() { _ = conn.Close() }()
-	t := newSession(conn)
+	t := s.session(conn)
 	defer t.close()
 	return explain(ctx, op, conn, do(ctx, t))
 }
@@ -238,7 +225,7 @@ func (s *Store) snapshot(ctx context.Context, op string, do func(ctx context.Con
 	if _, err := conn.ExecContext(ctx, "BEGIN DEFERRED"); err != nil {
 		return wrap(op, err)
 	}
-	t := newSession(conn)
+	t := s.session(conn)
 	defer t.close()
 	return explain(ctx, op, conn, do(ctx, t))
 }

@@ -3,11 +3,10 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -19,38 +18,50 @@ type window struct {
 	want    int // waiting rows wanted
 }
 
-// claimable is stored with its footprint.
+// claimable is a batch with its footprint.
 type claimable struct {
-	stored
+	sqlstore.Stored
 	footprint batch.Footprint
 	part      bool // only colsClaim is read yet
 }
 
-// wholeRow reads colsBatch, the footprint and colsOpen.
-func wholeRow(c *cells) *claimable {
-	r := &claimable{stored: stored{batchCols: batchOf(c)}, footprint: footprintOf(c)}
-	r.openOf(c)
-	return r
+// wholeDest takes colsBatch, the footprint and colsOpen.
+func (c *rowCols) wholeDest() []any {
+	return append(append(c.BatchCols.Dest(), &c.footprint), c.RowCols.Dest()...)
 }
 
-// claimRow reads colsClaim. Nothing else matters of a row that cannot be claimed, and nothing
-// else exists of a row that is as it was added.
-func claimRow(c *cells) *claimable {
-	r := &claimable{stored: stored{batchCols: batchCols{
-		Seq: c.int64(), HeaderSignature: c.text(), ServiceID: c.text(), CreatedAt: c.int64(), BudgetAttempts: c.int(), BudgetEveryTry: c.bool(),
-	}}, footprint: footprintOf(c)}
-	r.now = store.NewRow()
-	r.now.State, r.now.Version, r.now.Attempt, r.now.Requeued = batch.State(c.int()), c.int64(), c.int(), c.bool()
-	r.part = !c.bool() && r.now.State.Claimable()
-	return r
+// claimDest takes colsClaim.
+func (c *rowCols) claimDest() []any {
+	return []any{
+		&c.Seq, &c.HeaderSignature, &c.ServiceID, &c.CreatedAt, &c.BudgetAttempts, &c.BudgetEveryTry, &c.footprint,
+		&c.State, &c.Version, &c.Attempt, &c.Requeued, &c.asAdded,
+	}
+}
+
+// claimable is the batch in the columns of colsClaim, where claim is set, or in all. Nothing else
+// matters of a row that cannot be claimed, and nothing else exists of a row that is as it was
+// added.
+func (c *rowCols) claimable(claim bool) (r *claimable, err error) {
+	r = &claimable{Stored: sqlstore.Stored{BatchCols: c.BatchCols}}
+	if r.footprint, err = sqlstore.DecodeFootprint(c.footprint); err != nil {
+		return nil, err
+	}
+	if !claim {
+		r.Now, r.Had = c.Row(), c.Receipts
+		return r, nil
+	}
+	r.Now = store.NewRow()
+	r.Now.State, r.Now.Version, r.Now.Attempt, r.Now.Requeued = batch.State(c.State), c.Version, int(c.Attempt), c.Requeued
+	r.part = !c.asAdded && r.Now.State.Claimable()
+	return r, nil
 }
 
 // attempted reads the attempted rows of lanes, and returns the windows of all in order. wanted
 // says how many waiting rows each lane wants.
-func (t *session) attempted(ctx context.Context, query string, read func(*cells) *claimable, services []batch.ServiceID,
+func (t *session) attempted(ctx context.Context, query string, claim bool, services []batch.ServiceID,
 	wanted func(batch.ServiceID, []store.LaneRow) int,
 ) ([]window, error) {
-	found, err := t.claimables(ctx, query, read, services)
+	found, err := t.claimables(ctx, query, claim, services)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +75,7 @@ func (t *session) attempted(ctx context.Context, query string, read func(*cells)
 
 // waiting adds the first waiting rows, as many as each window wants. One statement serves all
 // windows that want the same number.
-func (t *session) waiting(ctx context.Context, query string, read func(*cells) *claimable, windows []window) error {
+func (t *session) waiting(ctx context.Context, query string, claim bool, windows []window) error {
 	ask := map[int][]batch.ServiceID{}
 	for _, w := range windows {
 		if w.want > 0 {
@@ -72,7 +83,7 @@ func (t *session) waiting(ctx context.Context, query string, read func(*cells) *
 		}
 	}
 	for want, services := range ask {
-		found, err := t.claimables(ctx, query, read, services, want)
+		found, err := t.claimables(ctx, query, claim, services, want)
 		if err != nil {
 			return err
 		}
@@ -86,21 +97,25 @@ func (t *session) waiting(ctx context.Context, query string, read func(*cells) *
 }
 
 // claimables are rows of lanes, by lane and in order.
-func (t *session) claimables(ctx context.Context, query string, read func(*cells) *claimable, services []batch.ServiceID, args ...any,
+func (t *session) claimables(ctx context.Context, query string, claim bool, services []batch.ServiceID, args ...any,
 ) (map[batch.ServiceID][]*claimable, error) {
-	names, err := json.Marshal(services)
-	if err != nil {
-		return nil, err
+	dest := (*rowCols).wholeDest
+	if claim {
+		dest = (*rowCols).claimDest
 	}
 	found := make(map[batch.ServiceID][]*claimable, len(services))
 	parts := map[int64]*claimable{}
-	err = t.each(ctx, func(c *cells) {
-		r := read(c)
+	err := sqlstore.Each(ctx, t, dest, func(c *rowCols) error {
+		r, err := c.claimable(claim)
+		if err != nil {
+			return err
+		}
 		s := batch.ServiceID(r.ServiceID)
 		if found[s] = append(found[s], r); r.part {
 			parts[r.Seq] = r
 		}
-	}, query, append([]any{string(names)}, args...)...)
+		return nil
+	}, query, append([]any{encode(services)}, args...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +136,7 @@ func (t *session) readRest(ctx context.Context, parts map[int64]*claimable) erro
 	}
 	rows, err := t.openRows(ctx, seqs)
 	for seq, row := range rows {
-		parts[seq].stored = *row
+		parts[seq].Stored = *row
 	}
 	return err
 }
@@ -129,7 +144,7 @@ func (t *session) readRest(ctx context.Context, parts map[int64]*claimable) erro
 func laneRows(found []*claimable) []store.LaneRow {
 	rows := make([]store.LaneRow, len(found))
 	for i, c := range found {
-		rows[i] = store.LaneRow{Ref: c.ref(), Created: sqlrow.FromMicro(c.CreatedAt), Row: c.now, Budget: c.budget(), Footprint: c.footprint}
+		rows[i] = store.LaneRow{Ref: c.Ref(), Created: sqlstore.FromMicro(c.CreatedAt), Row: c.Now, Budget: c.Budget(), Footprint: c.footprint}
 	}
 	return rows
 }

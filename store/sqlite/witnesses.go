@@ -4,22 +4,22 @@ import (
 	"context"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
 // Witnesses is [store.Engine].Witnesses.
 func (s *Store) Witnesses(ctx context.Context, ref store.Ref, limit int) (found []batch.ID, err error) {
 	err = s.read(ctx, "find witnesses", func(ctx context.Context, t *session) error {
-		if ref.Row == 0 {
-			if err := t.get(ctx, &ref.Row, sqlSeqByID, idHash(ref.Key.ID), string(ref.Key.ID)); err != nil && !noRows(err) {
-				return err
-			}
+		seqs, err := sqlstore.Seqs(ctx, t, 1, func(int) store.Ref { return ref })
+		if err != nil {
+			return err
 		}
 		var doubt struct {
 			CreatedAt  int64 `db:"created_at"`
 			DoubtSince int64 `db:"doubt_since"`
 		}
-		err := t.get(ctx, &doubt, sqlDoubt, ref.Row, string(ref.Key.ID), string(ref.Key.Service))
+		err = t.get(ctx, &doubt, sqlDoubt, seqs[0], string(ref.Key.ID), string(ref.Key.Service))
 		if noRows(err) {
 			return nil
 		}

@@ -32,7 +32,7 @@ var drawn = []struct {
 	{"store/memory", [][2]string{{"store/memory", "Test.*"}}},
 	{"store/sqlite", [][2]string{{"store/sqlite", "Test.*"}}},
 	{"store/postgres", [][2]string{{"store/postgres", "Test.*"}, {"internal/integration", "TestStore/pgx"}, {"internal/integration", "Test.*"}}},
-	{"internal/sqlrow", [][2]string{{"internal/sqlrow", "Test.*"}, {"store/sqlite", "TestStore"}}},
+	{"internal/sqlstore", [][2]string{{"internal/sqlstore", "Test.*"}, {"store/sqlite", "Test.*"}, {"internal/integration", "TestStore/pgx"}}},
 	{"dlt", [][2]string{{"dlt", "Test.*"}, {"dlt/dlttest", "Test.*"}}},
 	{"dlt/sawtooth", [][2]string{{"dlt/sawtooth", "Test.*"}}},
 	{"dlt/splinter", [][2]string{{"dlt/splinter", "Test.*"}}},

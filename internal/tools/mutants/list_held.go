@@ -53,9 +53,9 @@ var heldList = []mutant{
 		new: "sqlAnyAttempted = `SELECT $2::bigint < 0 OR",
 	},
 	{
-		name: "held: what a rolled back Prune had found waits", file: "store/postgres/prune.go", pkg: "internal/integration", test: "TestAPruneThatIsRolledBackFindsItAgain",
-		old: "			s.forgetOldest()\n			return pruned, err\n",
-		new: "			return pruned, err\n",
+		name: "held: what a rolled back Prune had found waits", file: "store/postgres/oldest.go", pkg: "internal/integration", test: "TestAPruneThatIsRolledBackFindsItAgain",
+		old: "\tif err != nil {\n\t\ts.forgetOldest()\n\t}\n\treturn err\n",
+		new: "\treturn err\n",
 	},
 	{
 		name: "held: the monitor's rows are looked for from the beginning", file: "store/postgres/underway.go", pkg: "internal/integration", test: "TestCallsUnderAHeldSnapshot",

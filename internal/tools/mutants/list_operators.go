@@ -13,13 +13,13 @@ var operatorsList = []mutant{
 		new: "if err := store.Unmoved(seen, seen); err != nil {",
 	},
 	{
-		name: "fence: none in the SQLite store", file: "store/sqlite/operate.go", pkg: "store/sqlite", test: "TestStore/fence/what_has_moved_on_since_is_left_as_it_is",
-		old: "if err := store.Unmoved(seen, b.record()); err != nil {",
+		name: "fence: none in the SQLite store", file: "internal/sqlstore/operate.go", pkg: "store/sqlite", test: "TestStore/fence/what_has_moved_on_since_is_left_as_it_is",
+		old: "if err := store.Unmoved(seen, b.Record()); err != nil {",
 		new: "if err := store.Unmoved(seen, seen); err != nil {",
 	},
 	{
-		name: "fence: none in the PostgreSQL store", file: "store/postgres/operate.go", pkg: "internal/integration", test: "TestStore/pgx$/fence/what_has_moved_on_since_is_left_as_it_is",
-		old: "if err := store.Unmoved(seen, b.record()); err != nil {",
+		name: "fence: none in the PostgreSQL store", file: "internal/sqlstore/operate.go", pkg: "internal/integration", test: "TestStore/pgx$/fence/what_has_moved_on_since_is_left_as_it_is",
+		old: "if err := store.Unmoved(seen, b.Record()); err != nil {",
 		new: "if err := store.Unmoved(seen, seen); err != nil {",
 	},
 	{
@@ -53,17 +53,17 @@ var operatorsList = []mutant{
 		new: "was := s.control(st.Scope)\n\tst.Seen = was.Version\n\tnext, act, changed, err := st.Apply(was, s.now())",
 	},
 	{
-		name: "fence: the SQLite store steers all the same", file: "store/sqlite/controls.go", pkg: "store/sqlite", test: "TestStore/fence/a_halt_that_nobody_saw_is_not_released",
-		old: "if next, act, changed, err = st.Apply(was, now);",
-		new: "st.Seen = was.Version\n\t\tif next, act, changed, err = st.Apply(was, now);",
+		name: "fence: the SQLite store steers all the same", file: "internal/sqlstore/controls.go", pkg: "store/sqlite", test: "TestStore/fence/a_halt_that_nobody_saw_is_not_released",
+		old: "if next, act, changed, err = st.Apply(was, FromMicro(now));",
+		new: "st.Seen = was.Version\n\t\tif next, act, changed, err = st.Apply(was, FromMicro(now));",
 	},
 	{
-		name: "fence: the PostgreSQL store steers all the same", file: "store/postgres/controls.go", pkg: "internal/integration", test: "TestStore/pgx$/fence/a_halt_that_nobody_saw_is_not_released",
-		old: "if next, act, changed, err = st.Apply(was, sqlrow.FromMicro(now));",
-		new: "st.Seen = was.Version\n\t\tif next, act, changed, err = st.Apply(was, sqlrow.FromMicro(now));",
+		name: "fence: the PostgreSQL store steers all the same", file: "internal/sqlstore/controls.go", pkg: "internal/integration", test: "TestStore/pgx$/fence/a_halt_that_nobody_saw_is_not_released",
+		old: "if next, act, changed, err = st.Apply(was, FromMicro(now));",
+		new: "st.Seen = was.Version\n\t\tif next, act, changed, err = st.Apply(was, FromMicro(now));",
 	},
 	{
-		name: "fence: what code of schema version 1 paused has the version from before", file: "internal/sqlrow/operator.go", pkg: "internal/sqlrow", test: "TestControlOfOldCode",
+		name: "fence: what code of schema version 1 paused has the version from before", file: "internal/sqlstore/controls.go", pkg: "internal/sqlstore", test: "TestControlOfOldCode",
 		old: "max(c.Version, c.PausedAt, c.HaltedAt)",
 		new: "c.Version",
 	},

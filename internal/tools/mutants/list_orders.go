@@ -15,12 +15,12 @@ var ordersList = []mutant{
 		old: "if o == nil || o.party.batch != nil {", new: "if o == nil {",
 	},
 	{
-		name: "orders: a second batch for a busy party (SQLite)", file: "store/sqlite/batching.go", pkg: "store/sqlite", test: "TestOrders/prepare/once_for_a_party",
-		old: "err != nil || n == 0 {\n\t\treturn errors.Join(errFencedIf(n == 0), err)", new: "err != nil {\n\t\treturn errors.Join(errFencedIf(n > 9), err)",
+		name: "orders: a second batch for a busy party (SQLite)", file: "internal/sqlstore/orders.go", pkg: "store/sqlite", test: "TestOrders/prepare/once_for_a_party",
+		old: "if free == 0 {\n\t\t\treturn ErrFenced", new: "if free < 0 {\n\t\t\treturn ErrFenced",
 	},
 	{
-		name: "orders: a second batch for a busy party (PostgreSQL)", file: "store/postgres/batching.go", pkg: "internal/integration", test: "TestOrders/pgx/prepare/once_for_a_party",
-		old: "\t\tif n == 0 {\n\t\t\treturn errFenced\n\t\t}\n\t\tnow, err", new: "\t\tif n < 0 {\n\t\t\treturn errFenced\n\t\t}\n\t\tnow, err",
+		name: "orders: a second batch for a busy party (PostgreSQL)", file: "internal/sqlstore/orders.go", pkg: "internal/integration", test: "TestOrders/pgx/prepare/once_for_a_party",
+		old: "if free == 0 {\n\t\t\treturn ErrFenced", new: "if free < 0 {\n\t\t\treturn ErrFenced",
 	},
 	{
 		name: "orders: attempts spent after the call", file: "store/lane.go", pkg: "batch/autobatch", test: "TestSimulation",
@@ -43,11 +43,12 @@ var ordersList = []mutant{
 		old: "\ts.insertAll(fresh)\n\te := fresh[0]\n", new: "\te := fresh[0]\n",
 	},
 	{
-		name: "orders: batch and orders in two transactions, under kill -9", file: "store/sqlite/batching.go", pkg: "internal/crash", test: "TestKillOrders", args: []string{"-crash.orders=4"},
-		old: "\t\treturn t.dequeue(free, b, refs, stored)\n\t})\n\treturn done(err)\n",
-		new: "\t\treturn nil\n\t})\n\tif err == nil {\n\t\terr = s.write(ctx, op, func(free context.Context, t *session) error {\n" +
-			"\t\t\tstored, err := t.ordersOf(free, sqlOrderRows, len(refs), func(i int) batch.OrderID { return refs[i].ID })\n\t\t\tif err != nil {\n\t\t\t\treturn err\n\t\t\t}\n" +
-			"\t\t\treturn t.dequeue(free, b, refs, stored)\n\t\t})\n\t}\n\treturn done(err)\n",
+		name: "orders: batch and orders in two transactions, under kill -9", file: "internal/sqlstore/orders.go", pkg: "internal/crash", test: "TestKillOrders", args: []string{"-crash.orders=4"},
+		old: "\treturn done(s.d.Adding(ctx, op, func(ctx context.Context, t Tx) error {\n\t\tn, err := t.Add(ctx, b)\n\t\tif err != nil {\n\t\t\treturn err\n\t\t}\n" +
+			"\t\tif n == 0 { // it is known\n\t\t\treturn prepared(ctx, t, b, refs)\n\t\t}\n",
+		new: "\tvar n int64\n\tif err := s.d.Adding(ctx, op, func(ctx context.Context, t Tx) (err error) {\n\t\tif n, err = t.Add(ctx, b); err == nil && n == 0 {\n" +
+			"\t\t\terr = prepared(ctx, t, b, refs)\n\t\t}\n\t\treturn err\n\t}); err != nil || n == 0 {\n\t\treturn err == nil, err\n\t}\n" +
+			"\treturn done(s.d.Write(ctx, op, func(ctx context.Context, t Tx) error {\n",
 	},
 	{
 		name: "orders: halving drops one side", file: "batch/autobatch/decide.go", pkg: "batch/autobatch", test: "TestHalving",

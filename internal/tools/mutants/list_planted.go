@@ -70,10 +70,10 @@ var plantedList = []mutant{
 	// The stores.
 	{
 		name: "postgres: a commit of a batch that was removed and added again is lost", file: "store/postgres/record.go", pkg: "internal/integration", test: "TestStore/pgx/prune",
-		old: "o.Finding == store.IsCommitted && o.Row != 0 && (s == nil || s.key() != o.Key)", new: "o.Finding == store.IsCommitted && o.Row == 0 && (s == nil || s.key() != o.Key)",
+		old: "o.Finding == store.IsCommitted && o.Row != 0 && (s == nil || s.Key() != o.Key)", new: "o.Finding == store.IsCommitted && o.Row == 0 && (s == nil || s.Key() != o.Key)",
 	},
 	{
-		name: "postgres: who steers does not lock", file: "store/postgres/operatorqueries.go", pkg: "internal/integration", test: "TestStore/pgx/race",
+		name: "postgres: who steers does not lock", file: "internal/sqlstore/queries.go", pkg: "internal/integration", test: "TestStore/pgx/race",
 		old: "sqlLockControl = sqlControl + ` FOR UPDATE`", new: "sqlLockControl = sqlControl",
 	},
 	{
@@ -82,7 +82,7 @@ var plantedList = []mutant{
 	},
 	{
 		name: "postgres: a payload of another key", file: "store/postgres/payloads.go", pkg: "internal/integration", test: "TestStore/pgx/claim",
-		old: "if p == nil || p.key() != refs[i].Key {", new: "if p == nil {",
+		old: "if p == nil || p.Key() != refs[i].Key {", new: "if p == nil {",
 	},
 	{
 		name: "postgres: a first claim loses the mark of a requeue", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestStore/pgx/operate",

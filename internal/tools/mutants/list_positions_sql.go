@@ -20,16 +20,16 @@ var positionsSQLList = []mutant{
 		old: "if adds {", new: "if !adds {",
 	},
 	{
-		name: "positions, SQL: a requeue at the end shows nothing first", file: "store/postgres/operate.go", pkg: "internal/integration", test: "TestSlowAddersAreSeen/Requeue_at_the_end/pgx",
-		old: "tx = s.adding", new: "tx = s.tx",
+		name: "positions, SQL: a requeue at the end shows nothing first", file: "internal/sqlstore/operate.go", pkg: "internal/integration", test: "TestSlowAddersAreSeen/Requeue_at_the_end/pgx",
+		old: "run = s.d.Adding", new: "run = s.d.Write",
 	},
 	{
-		name: "positions, SQL: a batch of orders shows nothing first", file: "store/postgres/batching.go", pkg: "internal/integration", test: "TestSlowAddersAreSeen/PrepareBatch/pgx",
-		old: "return done(s.adding(ctx", new: "return done(s.tx(ctx",
+		name: "positions, SQL: a batch of orders shows nothing first", file: "internal/sqlstore/orders.go", pkg: "internal/integration", test: "TestSlowAddersAreSeen/PrepareBatch/pgx",
+		old: "return done(s.d.Adding(ctx", new: "return done(s.d.Write(ctx",
 	},
 	{
-		name: "positions, SQL: a requeue raises no turn", file: "store/postgres/operate.go", pkg: "internal/integration", test: "TestRequeueByAnotherProcess/pgx",
-		old: "if asked.Action == batch.ActionRequeue && !asked.AtEnd &&", new: "if asked.Action == batch.ActionRequeue && asked.AtEnd &&",
+		name: "positions, SQL: a requeue raises no turn", file: "internal/sqlstore/operate.go", pkg: "internal/integration", test: "TestRequeueByAnotherProcess/pgx",
+		old: "asked.Action == batch.ActionRequeue && !asked.AtEnd &&", new: "asked.Action == batch.ActionRequeue && asked.AtEnd &&",
 	},
 	{
 		name: "positions, SQL: a turn is raised where there is a row only", file: "store/postgres/operatorqueries.go", pkg: "internal/integration", test: "TestRequeueIntoALaneThatIsNew",
@@ -70,8 +70,8 @@ var positionsSQLList = []mutant{
 	},
 	{
 		name: "positions, SQL: a closed lane shows nothing", file: "store/postgres/claim.go", pkg: "internal/integration", test: "TestAPausedLaneKeepsItsPlace",
-		old: "if w.waitingKeys = append(w.waitingKeys, s.createdAt); s.closed {",
-		new: "if !s.closed {\n\t\t\tw.waitingKeys = append(w.waitingKeys, s.createdAt)\n\t\t}\n\t\tif s.closed {",
+		old: "if w.waitingKeys = append(w.waitingKeys, s.CreatedAt); s.closed {",
+		new: "if !s.closed {\n\t\t\tw.waitingKeys = append(w.waitingKeys, s.CreatedAt)\n\t\t}\n\t\tif s.closed {",
 	},
 	{
 		name: "positions, SQL: a lane that is held is read", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestAHeldLaneIsNotRead",

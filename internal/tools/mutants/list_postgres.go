@@ -104,8 +104,8 @@ var postgresList = []mutant{
 	},
 	{
 		name: "postgres: claims expire on the worker's clock", file: "store/postgres/claim.go", pkg: "internal/integration", test: "TestClaimsExpireOnTheDatabasesClock",
-		old: "		now := sqlrow.FromMicro(us)\n",
-		new: "		now := sqlrow.FromMicro(us * 0).Add(time.Duration(time.Now().UnixMicro()) * time.Microsecond)\n",
+		old: "		now := sqlstore.FromMicro(us)\n",
+		new: "		now := sqlstore.FromMicro(us * 0).Add(time.Duration(time.Now().UnixMicro()) * time.Microsecond)\n",
 	},
 	{
 		name: "postgres: ties in the order key break by nothing", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestTiesBreakByID",

@@ -28,15 +28,15 @@ var resilienceList = []mutant{
 	},
 	{
 		name: "what a lost commit may have claimed is not named (SQLite)", file: "store/sqlite/claim.go", pkg: "internal/flaky", test: "TestContractSQLite",
-		old: "if err != nil && !maybe(err) {", new: "if err != nil {",
+		old: "if err != nil && !sqlstore.Maybe(err) {", new: "if err != nil {",
 	},
 	{
 		name: "what a lost commit may have leased is not named (SQLite)", file: "store/sqlite/pending.go", pkg: "internal/flaky", test: "TestContractSQLite",
-		old: "if err != nil && !maybe(err) {", new: "if err != nil {",
+		old: "if err != nil && !sqlstore.Maybe(err) {", new: "if err != nil {",
 	},
 	{
 		name: "what a lost commit may have claimed is not named (PostgreSQL)", file: "store/postgres/claim.go", pkg: "internal/integration", test: "TestContractOfErrors/pgx",
-		old: "if err != nil && !maybe(err) {", new: "if err != nil {",
+		old: "if err != nil && !sqlstore.Maybe(err) {", new: "if err != nil {",
 	},
 	{
 		name: "what may be leased waits for the lease's end", file: "monitor/monitor.go", pkg: "monitor", test: "TestWhatMayBeLeasedIsAskedAbout",

@@ -49,11 +49,11 @@ var storesList = []mutant{
 	},
 	{
 		name: "lane order: PostgreSQL has no order keys", file: "store/postgres/claim.go", pkg: "internal/integration", test: "TestStore/pgx$/place/what_comes_back_stands_where_it_was_added",
-		old: "Created: sqlrow.FromMicro(s.createdAt), ", new: "",
+		old: "Created: sqlstore.FromMicro(s.CreatedAt), ", new: "",
 	},
 	{
 		name: "lane order: SQLite has no order keys", file: "store/sqlite/windows.go", pkg: "store/sqlite", test: "TestStore/place/what_comes_back_stands_where_it_was_added",
-		old: "Created: sqlrow.FromMicro(c.CreatedAt), ", new: "Created: sqlrow.FromMicro(0), ",
+		old: "Created: sqlstore.FromMicro(c.CreatedAt), ", new: "Created: sqlstore.FromMicro(0), ",
 	},
 	{
 		name: "lane order: what another strategy let go first is not in the way", file: "batch/lane.go", pkg: "batch", test: "TestLaneCheck",
@@ -72,7 +72,7 @@ var storesList = []mutant{
 		old: "say(epochAgo()+1000, true)", new: "say(1e6, true)",
 	},
 	{
-		name: "upgrade: the length of a claim that old code has not given is believed", file: "internal/sqlrow/time.go", pkg: "store/sqlite", test: "TestUpgradeUnderLoad",
+		name: "upgrade: the length of a claim that old code has not given is believed", file: "internal/sqlstore/time.go", pkg: "store/sqlite", test: "TestUpgradeUnderLoad",
 		old: "if of != attempt {", new: "if false {",
 	},
 	{
@@ -88,15 +88,15 @@ var storesList = []mutant{
 		old: "\tRollbacks int\n", new: "\tRollbacks int\n\tExtra     int\n",
 	},
 	{
-		name: "row: a known row advances, and forgets another endpoint", file: "internal/sqlrow/known.go", pkg: "store/sqlite", test: "TestStore/row/.*",
+		name: "row: a known row advances, and forgets another endpoint", file: "internal/sqlstore/known.go", pkg: "store/sqlite", test: "TestStore/row/.*",
 		old: "next.SeenAttempt == was.SeenAttempt && next.SeenEndpoint == was.SeenEndpoint", new: "next.SeenAttempt == was.SeenAttempt",
 	},
 	{
-		name: "row: a known row advances, and keeps its error", file: "internal/sqlrow/known.go", pkg: "store/sqlite", test: "TestStore/row/.*",
+		name: "row: a known row advances, and keeps its error", file: "internal/sqlstore/known.go", pkg: "store/sqlite", test: "TestStore/row/.*",
 		old: "was.Error == nil && ", new: "",
 	},
 	{
-		name: "row: PostgreSQL forgets what a plain commit has spent", file: "internal/sqlrow/known.go", pkg: "internal/integration", test: "TestStore/pgx$/row/.*",
+		name: "row: PostgreSQL forgets what a plain commit has spent", file: "internal/sqlstore/known.go", pkg: "internal/integration", test: "TestStore/pgx$/row/.*",
 		old: "next.Spent == was.Spent && ", new: "",
 	},
 	{
@@ -104,11 +104,11 @@ var storesList = []mutant{
 		old: "$8::bigint, resend_until, 0, false, requeued,", new: "$8::bigint, resend_until, 0, false, false,",
 	},
 	{
-		name: "upgrade: the reason of a halt that old code has released, and halted anew, is believed", file: "internal/sqlrow/operator.go", pkg: "internal/sqlrow", test: "TestHaltReasonOfOldCode",
+		name: "upgrade: the reason of a halt that old code has released, and halted anew, is believed", file: "internal/sqlstore/controls.go", pkg: "internal/sqlstore", test: "TestHaltReasonOfOldCode",
 		old: "c.HaltedAt == 0 || c.HaltedAt > c.Version", new: "c.HaltedAt == 0",
 	},
 	{
-		name: "upgrade: the reason of a halt that old code has released is believed", file: "internal/sqlrow/operator.go", pkg: "internal/sqlrow", test: "TestHaltReasonOfOldCode",
+		name: "upgrade: the reason of a halt that old code has released is believed", file: "internal/sqlstore/controls.go", pkg: "internal/sqlstore", test: "TestHaltReasonOfOldCode",
 		old: "c.HaltedAt == 0 || c.HaltedAt > c.Version", new: "c.HaltedAt > c.Version",
 	},
 	{

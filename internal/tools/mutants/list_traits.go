@@ -15,8 +15,8 @@ var traitsList = []mutant{
 		old: "LaneActs: s.pruneSteered(until, q.Limit), ", new: "LaneActs: 0 * s.pruneSteered(until, q.Limit), ",
 	},
 	{
-		name: "retention: one service decides for all tombstones", file: "store/sqlite/prune.go", pkg: "store/sqlite", test: "TestStore/prune/services.*",
-		old: "len(service) == 1 && tombstone(batch.ServiceID(service[0]))", new: `tombstone("")`,
+		name: "retention: one service decides for all tombstones", file: "internal/sqlstore/prune.go", pkg: "store/sqlite", test: "TestStore/prune/services.*",
+		old: "r.Tombstone(batch.ServiceID(b.ServiceID))", new: `r.Tombstone(batch.ServiceID(""))`,
 	},
 	{
 		name: "traits: what says more than it can is taken", file: "runner.go", pkg: ".", test: "TestNewRefusesALedgerThatCannotWhatItSays",

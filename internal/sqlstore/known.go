@@ -1,4 +1,4 @@
-package sqlrow
+package sqlstore
 
 import (
 	"github.com/dltbatch/dltbatch/batch"

@@ -1,11 +1,10 @@
-package postgres
+package sqlstore
 
 import (
 	"context"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -38,46 +37,49 @@ func (s *Store) Acquit(ctx context.Context, seen batch.Record, by batch.By) (bat
 func (s *Store) operate(ctx context.Context, seen batch.Record, asked batch.Act, rule func(store.Row, time.Time) (store.Row, error)) (rec batch.Record, err error) {
 	op := string(asked.Action)
 	if err := asked.Validate(); err != nil {
-		return batch.Record{}, wrap(op, err)
+		return batch.Record{}, s.d.Wrap(op, err)
 	}
 	if err := store.CheckSeen(seen); err != nil {
-		return batch.Record{}, wrap(op, err)
+		return batch.Record{}, s.d.Wrap(op, err)
 	}
 	key := seen.Key
-	tx := s.tx
+	run := s.d.Write
 	if asked.AtEnd {
-		tx = s.adding
+		run = s.d.Adding
 	}
-	err = tx(ctx, op, func(ctx context.Context, t *session) error {
-		if asked.Action == batch.ActionRequeue && !asked.AtEnd && sqlrow.CanStore(key.Service) {
+	err = run(ctx, op, func(ctx context.Context, t Tx) error {
+		if s.d.Turn != "" && asked.Action == batch.ActionRequeue && !asked.AtEnd && canStore(key.Service) {
 			// Before the batch shows in its old place, so that no claim starts behind it.
-			if _, err := t.exec(ctx, sqlTurn, string(key.Service)); err != nil {
+			if _, err := t.Exec(ctx, s.d.Turn, string(key.Service)); err != nil {
 				return err
 			}
 		}
-		b, us, err := t.loadOne(ctx, key)
+		b, us, err := loadOne(ctx, t, key)
 		if err != nil {
 			return err
 		}
-		if err := store.Unmoved(seen, b.record()); err != nil {
+		if err := store.Unmoved(seen, b.Record()); err != nil {
 			return err
 		}
-		now := sqlrow.FromMicro(us)
-		if b.now, err = rule(b.was, now); err != nil {
+		now := FromMicro(us)
+		if b.Now, err = rule(b.Was, now); err != nil {
 			return err
 		}
-		if err := t.keepBatchAct(ctx, b.seq, store.BatchAct(asked, key, b.was, b.now, now)); err != nil {
+		if err := keepBatchAct(ctx, t, b.Seq, store.BatchAct(asked, key, b.Was, b.Now, now)); err != nil {
 			return err
 		}
-		if asked.AtEnd {
-			if err := t.moveToEnd(ctx, b); err != nil {
+		if asked.AtEnd { // behind its whole lane; its row is final and locked
+			if b.CreatedAt, err = t.NextKey(ctx, key.Service); err != nil {
+				return err
+			}
+			if _, err := t.Exec(ctx, sqlMoveToEnd, b.Seq, b.CreatedAt); err != nil {
 				return err
 			}
 		}
-		if err := t.save(ctx, []*stored{b}); err != nil {
+		if err := t.Save(ctx, []*Stored{b}); err != nil {
 			return err
 		}
-		rec = b.record()
+		rec = b.Record()
 		return nil
 	})
 	if err != nil {
@@ -86,15 +88,19 @@ func (s *Store) operate(ctx context.Context, seen batch.Record, asked batch.Act,
 	return rec, nil
 }
 
-// moveToEnd gives a batch, whose row is final and locked, a new place behind its whole lane.
-func (t *session) moveToEnd(ctx context.Context, b *stored) error {
-	service := b.key().Service
-	last := map[batch.ServiceID]int64{}
-	now, _, err := t.before(ctx, sqlBeforeAdd, []batch.ServiceID{service}, 0, last, customPlans)
+// loadOne is Load for the batch of a key. The error wraps batch.ErrNotFound if there is no such
+// batch.
+func loadOne(ctx context.Context, t Tx, key batch.Key) (*Stored, int64, error) {
+	n, err := seq(ctx, t, key)
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
-	b.createdAt = max(now, last[service]+1)
-	_, err = t.exec(ctx, sqlMoveToEnd, b.seq, b.createdAt)
-	return err
+	found, now, err := t.Load(ctx, []int64{n})
+	if err != nil {
+		return nil, 0, err
+	}
+	if s := found[n]; s != nil {
+		return s, now, nil
+	}
+	return nil, 0, notFound(key)
 }

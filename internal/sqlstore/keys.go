@@ -1,7 +1,8 @@
-package sqlrow
+package sqlstore
 
 import (
 	"slices"
+	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
 )
@@ -60,4 +61,25 @@ func Services(services []batch.ServiceID) []batch.ServiceID {
 		}
 	}
 	return once
+}
+
+// Distinct drops repeated lanes.
+func Distinct(lanes []batch.ServiceID) []batch.ServiceID {
+	seen := make(map[batch.ServiceID]struct{}, len(lanes))
+	once := make([]batch.ServiceID, 0, len(lanes))
+	for _, s := range lanes {
+		if _, twice := seen[s]; !twice {
+			seen[s] = struct{}{}
+			once = append(once, s)
+		}
+	}
+	return once
+}
+
+// Sooner is the shorter of two waiting times; 0 means none.
+func Sooner(a, b time.Duration) time.Duration {
+	if a == 0 || (b > 0 && b < a) {
+		return b
+	}
+	return a
 }

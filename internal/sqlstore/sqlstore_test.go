@@ -1,4 +1,4 @@
-package sqlrow_test
+package sqlstore_test
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlrow"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -19,17 +19,17 @@ func TestFootprintRoundTrip(t *testing.T) {
 	for _, f := range []batch.Footprint{
 		{}, {Reads: []string{"a"}}, {Writes: []string{"b"}}, {Reads: []string{"", long}, Writes: []string{long, "x", ""}},
 	} {
-		b := sqlrow.EncodeFootprint(f)
-		got, err := sqlrow.DecodeFootprint(b)
+		b := sqlstore.EncodeFootprint(f)
+		got, err := sqlstore.DecodeFootprint(b)
 		require.NoError(t, err)
 		assert.Equal(t, f, got)
 		for cut := 1; cut < len(b); cut++ {
-			if got, err := sqlrow.DecodeFootprint(b[:cut]); err == nil {
+			if got, err := sqlstore.DecodeFootprint(b[:cut]); err == nil {
 				assert.Less(t, len(got.Writes), len(f.Writes), "a cut footprint is an error or shorter, and never panics")
 			}
 		}
 	}
-	assert.Nil(t, sqlrow.EncodeFootprint(batch.Footprint{}))
+	assert.Nil(t, sqlstore.EncodeFootprint(batch.Footprint{}))
 }
 
 // A row is due when, and only when, the rules give it to the monitor.
@@ -39,7 +39,7 @@ func TestDueAt(t *testing.T) {
 		for _, claim := range []time.Time{{}, now.Add(-time.Second), now.Add(time.Second)} {
 			for _, final := range []time.Time{{}, now} {
 				r := store.Row{State: s, ClaimExpires: claim, NextCheck: now.Add(-2 * time.Second), FinalAt: final}
-				due := sqlrow.DueAt(r) <= now.UnixMicro()
+				due := sqlstore.DueAt(r) <= now.UnixMicro()
 				assert.Equal(t, r.Monitored(now), due, "%s, claim %s, final %s", s, claim, final)
 			}
 		}
@@ -47,15 +47,15 @@ func TestDueAt(t *testing.T) {
 }
 
 func TestTimes(t *testing.T) {
-	assert.Zero(t, sqlrow.ToMicro(time.Time{}))
-	assert.True(t, sqlrow.FromMicro(0).IsZero())
+	assert.Zero(t, sqlstore.ToMicro(time.Time{}))
+	assert.True(t, sqlstore.FromMicro(0).IsZero())
 	at := time.Date(2300, 1, 2, 3, 4, 5, 6000, time.UTC)
-	assert.Equal(t, at, sqlrow.FromMicro(sqlrow.ToMicro(at)))
+	assert.Equal(t, at, sqlstore.FromMicro(sqlstore.ToMicro(at)))
 }
 
 func TestWant(t *testing.T) {
 	a, other, never := batch.Key{Service: "s", ID: "a"}, batch.Key{Service: "t", ID: "a"}, batch.Key{Service: "s", ID: "\x00"}
-	ids, w := sqlrow.Want([]batch.Key{a, never, other, a, never})
+	ids, w := sqlstore.Want([]batch.Key{a, never, other, a, never})
 	assert.Equal(t, []batch.ID{"a"}, ids)
 	assert.True(t, w.Take(a))
 	assert.False(t, w.Take(a))
@@ -64,25 +64,13 @@ func TestWant(t *testing.T) {
 }
 
 func TestServices(t *testing.T) {
-	assert.Equal(t, []batch.ServiceID{"s", ""}, sqlrow.Services([]batch.ServiceID{"s", "\xff", "", "s", "\x00"}))
-}
-
-func TestCounts(t *testing.T) {
-	lanes := []batch.ServiceID{"b", "a", "empty"}
-	found := []sqlrow.Count{{Service: "a", N: 3}, {Service: "b", State: int64(batch.Pending), N: 2}, {Service: "b"}}
-	want := []store.LaneCounts{
-		{Service: "b", Attempted: map[batch.State]int{batch.Pending: 2}},
-		{Service: "a", Attempted: map[batch.State]int{}, Waiting: 3},
-		{Service: "empty", Attempted: map[batch.State]int{}},
-	}
-	assert.Equal(t, want, sqlrow.Counts(lanes, found, true))
-	assert.Equal(t, want[:2], sqlrow.Counts(lanes, found, false))
+	assert.Equal(t, []batch.ServiceID{"s", ""}, sqlstore.Services([]batch.ServiceID{"s", "\xff", "", "s", "\x00"}))
 }
 
 // The hashes in databases were computed so: it cannot change.
 func TestIDHash(t *testing.T) {
-	assert.Equal(t, "ba7816bf8f01cfea414140de5dae2223", fmt.Sprintf("%x", sqlrow.IDHash("abc")))
-	err := sqlrow.HashConflict(batch.Key{Service: "s", ID: "a"}, "b")
+	assert.Equal(t, "ba7816bf8f01cfea414140de5dae2223", fmt.Sprintf("%x", sqlstore.IDHash("abc")))
+	err := sqlstore.HashConflict(batch.Key{Service: "s", ID: "a"}, "b")
 	require.ErrorIs(t, err, batch.ErrConflict)
 	assert.ErrorContains(t, err, "batch s/a: its id has the hash of batch b")
 }
@@ -90,26 +78,26 @@ func TestIDHash(t *testing.T) {
 // Code of schema version 1 pauses and halts and leaves the version as it is: a control that
 // was seen before that is out of date.
 func TestControlOfOldCode(t *testing.T) {
-	seen := sqlrow.ControlCols{PausedAt: 5, Version: 5}
+	seen := sqlstore.ControlCols{PausedAt: 5, Version: 5}
 	require.Equal(t, int64(5), seen.Control().Version)
-	for _, now := range []sqlrow.ControlCols{{PausedAt: 7, Version: 5}, {PausedAt: 5, HaltedAt: 8, Version: 5}} {
+	for _, now := range []sqlstore.ControlCols{{PausedAt: 7, Version: 5}, {PausedAt: 5, HaltedAt: 8, Version: 5}} {
 		assert.NotEqual(t, seen.Control().Version, now.Control().Version)
 	}
-	assert.Equal(t, int64(9), (&sqlrow.ControlCols{PausedAt: 5, HaltedAt: 6, Version: 9}).Control().Version)
+	assert.Equal(t, int64(9), (&sqlstore.ControlCols{PausedAt: 5, HaltedAt: 6, Version: 9}).Control().Version)
 }
 
 // That code leaves the reason as it is, too: its own halts and releases have none.
 func TestHaltReasonOfOldCode(t *testing.T) {
 	for name, c := range map[string]struct {
-		cols sqlrow.ControlCols
+		cols sqlstore.ControlCols
 		want string
 	}{
-		"as it was halted":           {sqlrow.ControlCols{HaltedAt: 8, Version: 8}, "why"},
-		"changed since, by new code": {sqlrow.ControlCols{HaltedAt: 8, Version: 9, PausedAt: 9}, "why"},
-		"paused since, by old code":  {sqlrow.ControlCols{HaltedAt: 8, Version: 8, PausedAt: 9}, "why"},
-		"released by old code":       {sqlrow.ControlCols{Version: 8}, ""},
-		"released and halted by it":  {sqlrow.ControlCols{HaltedAt: 9, Version: 8}, ""},
-		"never halted":               {sqlrow.ControlCols{}, ""},
+		"as it was halted":           {sqlstore.ControlCols{HaltedAt: 8, Version: 8}, "why"},
+		"changed since, by new code": {sqlstore.ControlCols{HaltedAt: 8, Version: 9, PausedAt: 9}, "why"},
+		"paused since, by old code":  {sqlstore.ControlCols{HaltedAt: 8, Version: 8, PausedAt: 9}, "why"},
+		"released by old code":       {sqlstore.ControlCols{Version: 8}, ""},
+		"released and halted by it":  {sqlstore.ControlCols{HaltedAt: 9, Version: 8}, ""},
+		"never halted":               {sqlstore.ControlCols{}, ""},
 	} {
 		c.cols.HaltReason = "why"
 		assert.Equal(t, c.want, c.cols.Control().HaltReason, name)

@@ -1,7 +1,8 @@
-package sqlrow
+package sqlstore
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -21,4 +22,15 @@ func IDHash(id batch.ID) [16]byte {
 // that is or was stored. Somebody made one of the two on purpose.
 func HashConflict(key batch.Key, other batch.ID) error {
 	return fmt.Errorf("%w: batch %s: its id has the hash of batch %s", batch.ErrConflict, key, other)
+}
+
+// hashes are the keys by which batches are looked up, as texts of the type uuid.
+func hashes(t Tx, ids []batch.ID) any {
+	return t.Array(len(ids), func(i int) any { return hashText(ids[i]) })
+}
+
+// hashText is the key by which a batch is looked up, as a text of the type uuid.
+func hashText(id batch.ID) string {
+	hash := IDHash(id)
+	return hex.EncodeToString(hash[:])
 }

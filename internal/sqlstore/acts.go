@@ -1,0 +1,192 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// keepBatchAct adds to the history of a batch whose row is locked.
+func keepBatchAct(ctx context.Context, t Tx, seq int64, a batch.Act) error {
+	return Keep(ctx, t, sqlInsertBatchAct, sqlTrimBatchActs, batch.MaxActs, []any{seq},
+		string(a.Action), a.Actor, a.Reason, ToMicro(a.At), int64(a.From), int64(a.To), a.AtEnd)
+}
+
+// keepLaneAct adds to the history of a scope whose control is locked.
+func keepLaneAct(ctx context.Context, t Tx, a batch.Act) error {
+	return Keep(ctx, t, sqlInsertLaneAct, sqlTrimLaneActs, batch.MaxActs, []any{a.Scope.All, string(a.Scope.Service)},
+		string(a.Action), a.Actor, a.Reason, ToMicro(a.At), string(a.Batch), int64(a.Policy))
+}
+
+// Keep adds to a list of which the newest are kept, most of them: insert returns the new position,
+// and trim removes old positions up to a given one.
+func Keep(ctx context.Context, t Tx, insert, trim string, most int64, of []any, values ...any) error {
+	newest, _, err := Get[int64](ctx, t, insert, append(slices.Clip(of), values...)...)
+	if err != nil || newest <= most {
+		return err
+	}
+	_, err = t.Exec(ctx, trim, append(slices.Clip(of), newest-most)...)
+	return err
+}
+
+// actCols is an act as a table has it: columns that a table lacks stay zero.
+type actCols struct {
+	action, actor, reason string
+	at, from, to          int64
+	atEnd                 bool
+	batch                 string
+	policy                int64
+}
+
+func (c *actCols) batchDest() []any {
+	return []any{&c.action, &c.actor, &c.reason, &c.at, &c.from, &c.to, &c.atEnd}
+}
+
+func (c *actCols) laneDest() []any {
+	return []any{&c.action, &c.actor, &c.reason, &c.at, &c.batch, &c.policy}
+}
+
+func acts(found []actCols, scope batch.Scope) []batch.Act {
+	acts := make([]batch.Act, len(found))
+	for i, c := range found {
+		acts[i] = batch.Act{
+			By: batch.By{Actor: c.actor, Reason: c.reason}, Action: batch.Action(c.action), At: FromMicro(c.at), Scope: scope,
+			Batch: batch.ID(c.batch), From: batch.State(c.from), To: batch.State(c.to), AtEnd: c.atEnd,
+			Policy: batch.Policy(c.policy),
+		}
+	}
+	return acts
+}
+
+// History is [store.Inspector].History.
+func (s *Store) History(ctx context.Context, key batch.Key) ([]batch.Act, error) {
+	found, err := inspect(ctx, s, "read a history", key, (*actCols).batchDest, sqlBatchActs)
+	if err != nil {
+		return nil, err
+	}
+	acts := acts(found, batch.Only(key.Service))
+	for i := range acts {
+		acts[i].Batch = key.ID
+	}
+	return acts, nil
+}
+
+// inspect returns the rows that a statement finds about a batch. The error wraps
+// batch.ErrNotFound where there is no such batch.
+func inspect[T any](ctx context.Context, s *Store, op string, key batch.Key, dest func(*T) []any, statement string) (found []T, err error) {
+	err = s.d.Read(ctx, op, func(ctx context.Context, t Tx) error {
+		n, err := seq(ctx, t, key)
+		if err != nil {
+			return err
+		}
+		found, err = Query(ctx, t, dest, statement, n)
+		return err
+	})
+	return found, err
+}
+
+// LaneHistory is [store.Inspector].LaneHistory.
+func (s *Store) LaneHistory(ctx context.Context, scope batch.Scope) (found []batch.Act, err error) {
+	const op = "read a lane's history"
+	if err := scope.Validate(); err != nil {
+		return nil, s.d.Wrap(op, err)
+	}
+	err = s.d.Read(ctx, op, func(ctx context.Context, t Tx) error {
+		rows, err := Query(ctx, t, (*actCols).laneDest, sqlLaneActs, scope.All, string(scope.Service))
+		found = acts(rows, scope)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// ReportCols is a row of the table of reports.
+type ReportCols struct {
+	Attempt, At      int64
+	Kind             string
+	StatusCode, Code int64
+	Endpoint         string
+	Took             int64 // microseconds
+	Text, Instance   string
+}
+
+func (c *ReportCols) dest() []any {
+	return []any{&c.Attempt, &c.At, &c.Kind, &c.StatusCode, &c.Code, &c.Endpoint, &c.Took, &c.Text, &c.Instance}
+}
+
+// ReportColsOf returns the columns of a report that fits.
+func ReportColsOf(r batch.Report) ReportCols {
+	return ReportCols{
+		Attempt: int64(r.Attempt), At: ToMicro(r.At), Kind: string(r.Kind), StatusCode: int64(r.StatusCode), Code: int64(r.Code),
+		Endpoint: r.Endpoint, Took: int64(r.Took / time.Microsecond), Text: r.Text, Instance: r.Instance,
+	}
+}
+
+// MostReports is how many reports are kept beside the first, at position 1.
+const MostReports = batch.MaxReports - 1
+
+// Attempts is [store.Inspector].Attempts.
+func (s *Store) Attempts(ctx context.Context, key batch.Key) ([]batch.Report, error) {
+	found, err := inspect(ctx, s, "read attempts", key, (*ReportCols).dest, sqlAttempts)
+	if err != nil {
+		return nil, err
+	}
+	reports := make([]batch.Report, len(found))
+	for i, c := range found {
+		reports[i] = batch.Report{
+			Attempt: int(c.Attempt), At: FromMicro(c.At), Kind: batch.ErrorKind(c.Kind), StatusCode: int(c.StatusCode), Code: int(c.Code),
+			Endpoint: c.Endpoint, Took: time.Duration(c.Took) * time.Microsecond, Text: c.Text, Instance: c.Instance,
+		}
+	}
+	return reports, nil
+}
+
+// Look is [store.Inspector].Look: one transaction that only reads, and so sees one moment.
+func (s *Store) Look(ctx context.Context, key batch.Key, window int) (l store.Look, err error) {
+	err = s.d.Snapshot(ctx, "look", func(ctx context.Context, t Tx) (err error) {
+		l, err = s.look(ctx, t, key, max(1, window))
+		return err
+	})
+	if err != nil {
+		return store.Look{}, err
+	}
+	return l, nil
+}
+
+func (s *Store) look(ctx context.Context, t Tx, key batch.Key, window int) (l store.Look, err error) {
+	found, err := Query(ctx, t, (*foundCols).lookDest, s.d.Look, hashText(key.ID))
+	if err != nil {
+		return l, err
+	}
+	if len(found) == 0 || found[0].Key() != key {
+		return l, notFound(key)
+	}
+	b := &found[0]
+	l.At, l.Ref, l.Row, l.Budget = FromMicro(b.clock), b.Ref(), b.Row(), b.Budget()
+	if b.Receipts > 0 {
+		receipts, err := Receipts(ctx, t, []int64{b.Seq})
+		if err != nil {
+			return l, err
+		}
+		l.Row.Receipts = receipts[b.Seq]
+	}
+	l.Record = b.Record(l.Row)
+	if l.Footprint, err = DecodeFootprint(b.footprint); err != nil {
+		return l, fmt.Errorf("batch %s: %w", key, err)
+	}
+	if l.Everything, err = ControlNow(ctx, t, batch.Everything()); err != nil {
+		return l, err
+	}
+	if l.Service, err = ControlNow(ctx, t, batch.Only(key.Service)); err != nil || l.Row.Final() {
+		return l, err
+	}
+	lane, err := t.Window(ctx, key.Service, window)
+	l.Lane = store.InOrder(lane, window)
+	return l, err
+}

@@ -1,0 +1,159 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Steer is [store.Controls].Steer.
+func (s *Store) Steer(ctx context.Context, st store.Steering) (next batch.Control, changed bool, err error) {
+	const op = "steer"
+	if err := st.Validate(); err != nil {
+		return batch.Control{}, false, s.d.Wrap(op, err)
+	}
+	err = s.d.Write(ctx, op, func(ctx context.Context, t Tx) error {
+		was, err := lockControl(ctx, t, st.Scope)
+		if err != nil {
+			return err
+		}
+		now, err := Now(ctx, t)
+		if err != nil {
+			return err
+		}
+		var act batch.Act
+		if next, act, changed, err = st.Apply(was, FromMicro(now)); err != nil {
+			return err
+		}
+		if err := setControl(ctx, t, next); err != nil || !changed {
+			return err
+		}
+		return keepLaneAct(ctx, t, act)
+	})
+	if err != nil {
+		return batch.Control{}, false, err
+	}
+	return next, changed, nil
+}
+
+// lockControl reads a control and locks it until the transaction ends. A row must exist for that;
+// setControl removes a row with nothing set.
+func lockControl(ctx context.Context, t Tx, scope batch.Scope) (batch.Control, error) {
+	if _, err := t.Exec(ctx, sqlNewControl, scope.All, string(scope.Service)); err != nil {
+		return batch.Control{}, err
+	}
+	found, err := Query(ctx, t, (*ControlCols).Dest, sqlLockControl, scope.All, string(scope.Service))
+	if err == nil && len(found) == 0 { // it was there, and has been removed since
+		err = fmt.Errorf("%w: the control of %s", ErrMoved, scope)
+	}
+	return controlOf(found, scope), err
+}
+
+// PutControl writes a control that may have no row yet.
+func PutControl(ctx context.Context, t Tx, c batch.Control) error {
+	if _, err := t.Exec(ctx, sqlNewControl, c.All, string(c.Service)); err != nil {
+		return err
+	}
+	return setControl(ctx, t, c)
+}
+
+// setControl writes a control that has a row. A control with nothing set is kept for its version,
+// too, unless it was never set.
+func setControl(ctx context.Context, t Tx, c batch.Control) (err error) {
+	if !c.Set() && c.Version == 0 {
+		_, err = t.Exec(ctx, sqlDeleteControl, c.All, string(c.Service))
+		return err
+	}
+	_, err = t.Exec(ctx, sqlSetControl, c.All, string(c.Service), ToMicro(c.PausedAt), c.PausedBy.Actor, c.PausedBy.Reason, int64(c.Policy),
+		ToMicro(c.HaltedAt), string(c.HaltedBy), c.HaltReason, c.Version)
+	return err
+}
+
+// Control is [store.Controls].Control.
+func (s *Store) Control(ctx context.Context, scope batch.Scope) (c batch.Control, err error) {
+	const op = "read a control"
+	if err := scope.Validate(); err != nil {
+		return batch.Control{}, s.d.Wrap(op, err)
+	}
+	err = s.d.Read(ctx, op, func(ctx context.Context, t Tx) (err error) {
+		c, err = ControlNow(ctx, t, scope)
+		return err
+	})
+	return c, err
+}
+
+// ControlNow reads a control.
+func ControlNow(ctx context.Context, t Tx, scope batch.Scope) (batch.Control, error) {
+	found, err := Query(ctx, t, (*ControlCols).Dest, sqlControl, scope.All, string(scope.Service))
+	return controlOf(found, scope), err
+}
+
+// ControlsOf is [store.Controls].ControlsOf.
+func (s *Store) ControlsOf(ctx context.Context, q store.ControlsQuery) (controls []batch.Control, err error) {
+	q = q.Bounded()
+	if q.Start {
+		q.After = ""
+	}
+	err = s.d.Read(ctx, "list controls", func(ctx context.Context, t Tx) error {
+		found, err := Query(ctx, t, (*ControlCols).Dest, sqlControls, string(q.After), q.Start, int64(q.Limit))
+		controls = make([]batch.Control, len(found))
+		for i := range found {
+			controls[i] = found[i].Control()
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return controls, nil
+}
+
+// ControlCols is a row of the table of controls.
+type ControlCols struct {
+	Everything   bool
+	Service      string
+	PausedAt     int64
+	PausedBy     string
+	PausedReason string
+	Policy       int64
+	HaltedAt     int64
+	HaltedBy     string
+	HaltReason   string
+	Version      int64
+}
+
+// Dest takes the columns, in their order.
+func (c *ControlCols) Dest() []any {
+	return []any{&c.Everything, &c.Service, &c.PausedAt, &c.PausedBy, &c.PausedReason, &c.Policy, &c.HaltedAt, &c.HaltedBy, &c.HaltReason, &c.Version}
+}
+
+// Control returns the control in the columns.
+func (c *ControlCols) Control() batch.Control {
+	reason := c.HaltReason
+	if c.HaltedAt == 0 || c.HaltedAt > c.Version {
+		// Code of schema version 1 has released the lane since, or halted it: it leaves both
+		// columns as they are, while later code writes a version that is not before the halt.
+		reason = ""
+	}
+	return batch.Control{
+		Scope:    batch.Scope{All: c.Everything, Service: batch.ServiceID(c.Service)},
+		PausedAt: FromMicro(c.PausedAt), PausedBy: batch.By{Actor: c.PausedBy, Reason: c.PausedReason},
+		Policy:   batch.Policy(c.Policy),
+		HaltedAt: FromMicro(c.HaltedAt), HaltedBy: batch.ID(c.HaltedBy), HaltReason: reason,
+		// That code raises no version, but its pauses and halts have a time.
+		Version: max(c.Version, c.PausedAt, c.HaltedAt),
+	}
+}
+
+// controlOf returns the control of a scope among found; without one it returns a control with
+// only its scope.
+func controlOf(found []ControlCols, scope batch.Scope) batch.Control {
+	for i := range found {
+		if found[i].Everything == scope.All && found[i].Service == string(scope.Service) {
+			return found[i].Control()
+		}
+	}
+	return batch.Control{Scope: scope}
+}

@@ -1,0 +1,147 @@
+package sqlstore
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// streamCols is a store.Stream.
+type streamCols struct {
+	holder                            string
+	epoch, leaseExpires, since, until int64
+	cursor                            string
+}
+
+func (c *streamCols) dest() []any {
+	return []any{&c.holder, &c.epoch, &c.leaseExpires, &c.since, &c.until, &c.cursor}
+}
+
+func (c *streamCols) stream() store.Stream {
+	return store.Stream{
+		Holder: c.holder, Epoch: c.epoch, LeaseExpires: FromMicro(c.leaseExpires),
+		Since: FromMicro(c.since), Until: FromMicro(c.until), Cursor: c.cursor,
+	}
+}
+
+// changeStream locks a stream, applies the rule, and writes the stream back where the rule returns
+// true. It reads the clock under the lock: a lease may have ended during the wait for it.
+func changeStream(ctx context.Context, t Tx, name string, create bool, rule func(store.Stream, time.Time) (store.Stream, bool)) (
+	next store.Stream, now int64, held bool, err error,
+) {
+	was, err := Query(ctx, t, (*streamCols).dest, sqlStream, name)
+	if err == nil && len(was) == 0 && create {
+		if _, err = t.Exec(ctx, sqlNewStream, name); err == nil {
+			was, err = Query(ctx, t, (*streamCols).dest, sqlStream, name)
+		}
+	}
+	if err != nil || len(was) == 0 {
+		return next, 0, false, err
+	}
+	if now, err = Now(ctx, t); err != nil {
+		return next, 0, false, err
+	}
+	if next, held = rule(was[0].stream(), FromMicro(now)); !held {
+		return next, now, false, nil
+	}
+	_, err = t.Exec(ctx, sqlSetStream, name, next.Holder, next.Epoch, ToMicro(next.LeaseExpires),
+		ToMicro(next.Since), ToMicro(next.Until), next.Cursor)
+	return next, now, true, err
+}
+
+// LeaseStream is [store.Journal].LeaseStream.
+func (s *Store) LeaseStream(ctx context.Context, stream, holder string, ttl time.Duration) (epoch int64, held bool, err error) {
+	const op = "lease a stream"
+	if err := store.CheckLease(stream, holder, ttl); err != nil {
+		return 0, false, s.d.Wrap(op, err)
+	}
+	err = s.d.Write(ctx, op, func(ctx context.Context, t Tx) error {
+		next, _, ok, err := changeStream(ctx, t, stream, true, func(was store.Stream, now time.Time) (store.Stream, bool) {
+			return was.Lease(now, holder, ttl)
+		})
+		epoch, held = next.Epoch, ok
+		return err
+	})
+	if err != nil || !held {
+		return 0, false, err
+	}
+	return epoch, true, nil
+}
+
+// AppendStream is [store.Journal].AppendStream.
+func (s *Store) AppendStream(ctx context.Context, e batch.StreamEntry) (held bool, err error) {
+	const op = "append to a stream"
+	if err := store.CheckEntry(e); err != nil {
+		return false, s.d.Wrap(op, err)
+	}
+	err = s.d.Write(ctx, op, func(ctx context.Context, t Tx) error {
+		_, now, ok, err := changeStream(ctx, t, e.Stream, false, func(was store.Stream, now time.Time) (store.Stream, bool) {
+			return was.Append(now, e)
+		})
+		if held = ok; err != nil || !ok || len(e.IDs) == 0 {
+			return err
+		}
+		_, err = t.Exec(ctx, sqlInsertStreamIDs, e.Stream, texts(t, e.IDs), now)
+		return err
+	})
+	return held && err == nil, err
+}
+
+// streamRow is a row of sqlFindStream: the span, or an id.
+type streamRow struct {
+	id                bool
+	text              string
+	since, until, now int64
+}
+
+func (r *streamRow) dest() []any { return []any{&r.id, &r.text, &r.since, &r.until, &r.now} }
+
+// FindStream is [store.Journal].FindStream. One statement reads the span and the ids, since an
+// entry or a Prune may come between two statements.
+func (s *Store) FindStream(ctx context.Context, stream string, ids []string) (found batch.StreamFound, err error) {
+	const op = "look into a stream"
+	if err := store.CheckStream(stream); err != nil {
+		return found, s.d.Wrap(op, err)
+	}
+	var in []string
+	err = s.d.Read(ctx, op, func(ctx context.Context, t Tx) error {
+		in = nil
+		var span store.Stream
+		var now int64
+		for i, some := range chunks(store.StreamIDs(ids)) {
+			rows, err := Query(ctx, t, (*streamRow).dest, sqlFindStream, stream, texts(t, some))
+			if err != nil {
+				return err
+			}
+			for _, r := range rows {
+				if r.id {
+					in = append(in, r.text)
+					continue
+				}
+				seen := store.Stream{Since: FromMicro(r.since), Until: FromMicro(r.until), Cursor: r.text}
+				if now = r.now; i > 0 {
+					seen = span.And(seen)
+				}
+				span = seen
+			}
+		}
+		found = span.Found(FromMicro(now))
+		return nil
+	})
+	if err != nil {
+		return batch.StreamFound{}, err
+	}
+	found.IDs = in
+	return found, nil
+}
+
+// chunks splits ids into statements of MaxKeys; no ids give one empty chunk.
+func chunks(ids []string) [][]string {
+	if len(ids) == 0 {
+		return [][]string{{}}
+	}
+	return slices.Collect(slices.Chunk(ids, store.MaxKeys))
+}

@@ -1,0 +1,250 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// How many records a List returns.
+const (
+	listDefault = 100
+	listMost    = 1000
+)
+
+// Get is [store.BatchStore].Get.
+func (s *Store) Get(ctx context.Context, key batch.Key) (rec batch.Record, err error) {
+	err = s.d.Read(ctx, "get", func(ctx context.Context, t Tx) error {
+		found, err := records(ctx, t, (*foundCols).recordDest, s.d.ListAll+`b.id_hash = $1::uuid`, hashText(key.ID))
+		switch {
+		case err != nil:
+			return err
+		case len(found) == 0 || found[0].Key != key:
+			return notFound(key)
+		}
+		rec = found[0]
+		return nil
+	})
+	return rec, err
+}
+
+// List is [store.BatchStore].List. Without a service it also reads the records that the other
+// conditions exclude: it is for people and tools.
+func (s *Store) List(ctx context.Context, q store.ListQuery) (found []batch.Record, next store.Cursor, err error) {
+	if q.Limit <= 0 {
+		q.Limit = listDefault
+	}
+	q.Limit = min(q.Limit, listMost)
+	if err := checkCursor(q.After); err != nil {
+		return nil, "", s.d.Wrap("list", err)
+	}
+	err = s.d.Read(ctx, "list", func(ctx context.Context, t Tx) (err error) {
+		var now int64
+		if q.OlderThan > 0 || q.NewerThan > 0 { // a value, which an index can search for; the clock function cannot be
+			if now, err = Now(ctx, t); err != nil {
+				return err
+			}
+		}
+		var low []int64
+		if q.Service != nil && (q.Open || onlyOpen(q.States)) {
+			if low, err = t.Floors(ctx, Services([]batch.ServiceID{*q.Service})); err != nil {
+				return err
+			}
+		}
+		statement, args, err := s.d.list(t, q, now, append(low, math.MinInt64)[0])
+		if err != nil {
+			return err
+		}
+		found, err = records(ctx, t, (*foundCols).recordDest, statement, args...)
+		return err
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	if len(found) > q.Limit {
+		found = found[:q.Limit]
+		next = store.CursorAfter(found[q.Limit-1].CreatedAt, string(found[q.Limit-1].ID))
+	}
+	return found, next, nil
+}
+
+// conditions are the end of a statement, and its arguments.
+type conditions struct {
+	where []string
+	args  []any
+}
+
+// arg adds an argument, and returns it as a statement names it.
+func (c *conditions) arg(v any, kind string) string {
+	c.args = append(c.args, v)
+	return fmt.Sprintf("$%d::%s", len(c.args), kind)
+}
+
+func (c *conditions) add(condition string) { c.where = append(c.where, condition) }
+
+// states adds a condition on a state.
+func (c *conditions) states(t Tx, expression string, n int, at func(i int) any) {
+	if n > 0 {
+		c.add(expression + " = ANY (" + c.arg(t.Array(n, at), "smallint[]") + ")")
+	}
+}
+
+// page adds where a list goes on, and returns the statement, which asks for one row more than
+// the limit.
+func (c *conditions) page(from string, after store.Cursor, created, id string, limit int) (string, []any, error) {
+	if after != "" {
+		at, last, err := store.ParseCursor(after)
+		if err != nil {
+			return "", nil, err
+		}
+		c.add(fmt.Sprintf("(%s, %s) > (%s, %s)", created, id, c.arg(at, "bigint"), c.arg(last, "text")))
+		// The same again for an index that does not hold the id.
+		c.add(created + " >= " + c.arg(at, "bigint"))
+	}
+	return from + strings.Join(append(c.where, "TRUE"), " AND ") + " ORDER BY " + created + ", " + id + " LIMIT " + c.arg(int64(limit+1), "bigint"), c.args, nil
+}
+
+func checkCursor(after store.Cursor) error {
+	if after == "" {
+		return nil
+	}
+	_, _, err := store.ParseCursor(after)
+	return err
+}
+
+// list builds the statement. now is the database's clock in microseconds, where the query has
+// ages; low is an order key below which nothing of the lane is open.
+func (d *Driver) list(t Tx, q store.ListQuery, now, low int64) (string, []any, error) {
+	var c conditions
+	// Open batches are found through their own tables, however long the history is.
+	from, b := d.ListAll, "b"
+	if q.Open || onlyOpen(q.States) {
+		from, b = d.ListOpen, "o"
+	}
+	if q.Quarantined {
+		from, b = d.ListQuarantined, "b"
+		if q.Open { // a batch in quarantine is final
+			c.add("FALSE")
+		}
+	}
+	if q.Service != nil {
+		c.add(b + ".service_id = " + c.arg(string(*q.Service), "text"))
+	}
+	if low != math.MinInt64 {
+		c.add(b + ".created_at >= " + c.arg(low, "bigint"))
+	}
+	c.states(t, d.State, len(q.States), func(i int) any { return int64(q.States[i]) })
+	if q.OlderThan > 0 {
+		c.add(b + ".created_at <= " + c.arg(now-int64(q.OlderThan/time.Microsecond), "bigint"))
+	}
+	if q.NewerThan > 0 {
+		c.add(b + ".created_at > " + c.arg(now-int64(q.NewerThan/time.Microsecond), "bigint"))
+	}
+	return c.page(from, q.After, b+".created_at", "b.header_signature", q.Limit)
+}
+
+func onlyOpen(states []batch.State) bool {
+	for _, s := range states {
+		if s == batch.Committed || s == batch.Invalid || s == batch.Rejected {
+			return false
+		}
+	}
+	return len(states) > 0
+}
+
+// Finals is [store.BatchStore].Finals.
+func (s *Store) Finals(ctx context.Context, keys []batch.Key) (final []batch.Record, missing []batch.Key, err error) {
+	err = s.d.Read(ctx, "find final batches", func(ctx context.Context, t Tx) error {
+		ids, want := Want(keys) // anew each time: a found record is taken out of want
+		final = nil
+		for some := range slices.Chunk(ids, store.MaxKeys) {
+			found, err := records(ctx, t, (*foundCols).outcomeDest, sqlFinals, hashes(t, some))
+			if err != nil {
+				return err
+			}
+			for _, r := range found {
+				if want.Take(r.Key) && r.Final() {
+					final = append(final, r)
+				}
+			}
+		}
+		missing = want.Missing()
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return final, missing, nil
+}
+
+// Counts is [store.BatchStore].Counts.
+func (s *Store) Counts(ctx context.Context, q store.CountsQuery) ([]store.LaneCounts, error) {
+	q = q.Bounded()
+	var lanes []batch.ServiceID
+	var found []count
+	err := s.d.Read(ctx, "count open batches", func(ctx context.Context, t Tx) (err error) {
+		found = nil
+		switch {
+		case q.Service != nil:
+			lanes = Services([]batch.ServiceID{*q.Service})
+		case q.Start:
+			lanes, err = Query(ctx, t, Value[batch.ServiceID], s.d.AllLanesFirst, int64(q.Limit))
+		default:
+			lanes, err = Query(ctx, t, Value[batch.ServiceID], s.d.AllLanesAfter, int64(q.Limit), string(q.After))
+		}
+		if err != nil || len(lanes) == 0 {
+			return err
+		}
+		args := []any{texts(t, lanes), int64(q.Cap)}
+		low, err := t.Floors(ctx, lanes)
+		if err != nil {
+			return err
+		}
+		if low != nil {
+			args = append(args, ints(t, low))
+		}
+		found, err = Query(ctx, t, (*count).dest, s.d.Counts, args...)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return counts(lanes, found, q.Service == nil), nil
+}
+
+// count is one number of a lane: the count of its attempted batches in a state, or, where state
+// is 0, of its waiting batches.
+type count struct {
+	service  string
+	state, n int64
+}
+
+func (c *count) dest() []any { return []any{&c.service, &c.state, &c.n} }
+
+// counts combines the numbers of lanes, in the order of lanes. It keeps lanes without batches
+// where keep is true.
+func counts(lanes []batch.ServiceID, found []count, keep bool) []store.LaneCounts {
+	at := make(map[string]int, len(lanes))
+	all := make([]store.LaneCounts, len(lanes))
+	for i, service := range lanes {
+		at[string(service)] = i
+		all[i] = store.LaneCounts{Service: service, Attempted: map[batch.State]int{}}
+	}
+	for _, c := range found {
+		if l := &all[at[c.service]]; c.state == 0 {
+			l.Waiting = int(c.n)
+		} else {
+			l.Attempted[batch.State(c.state)] = int(c.n)
+		}
+	}
+	if keep {
+		return all
+	}
+	return slices.DeleteFunc(all, func(c store.LaneCounts) bool { return c.Waiting == 0 && len(c.Attempted) == 0 })
+}

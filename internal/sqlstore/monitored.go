@@ -1,0 +1,92 @@
+package sqlstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// KeepPrepared is [store.Engine].KeepPrepared. Each call is one transaction.
+func (s *Store) KeepPrepared(ctx context.Context, kept []store.Prepared) (did []bool, err error) {
+	const op = "keep what was prepared"
+	if err := store.ValidatePrepared(kept); err != nil {
+		return nil, s.d.Wrap(op, err)
+	}
+	if len(kept) == 0 {
+		return nil, nil
+	}
+	err = s.d.Write(ctx, op, func(ctx context.Context, t Tx) error {
+		did = make([]bool, len(kept))
+		rows, _, err := attempted(ctx, t, len(kept), func(i int) store.Ref { return kept[i].Ref })
+		if err != nil {
+			return err
+		}
+		var set []*Stored
+		for i, p := range kept {
+			r := rows[i]
+			if r == nil {
+				continue
+			}
+			had := r.Now.Prepared != nil
+			if r.Now, did[i] = r.Now.KeepPrepared(p.Version, p.Bytes); did[i] && !had {
+				set = append(set, r)
+			}
+		}
+		if len(set) == 0 {
+			return nil
+		}
+		return t.SetPrepared(ctx, set)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return did, nil
+}
+
+// Checked is [store.Engine].Checked. It leaves a row alone that the monitor no longer owns.
+func (s *Store) Checked(ctx context.Context, due []store.Due) error {
+	if len(due) == 0 {
+		return nil
+	}
+	return s.d.Write(ctx, "set next checks", func(ctx context.Context, t Tx) error {
+		rows, now, err := attempted(ctx, t, len(due), func(i int) store.Ref { return due[i].Ref })
+		if err != nil {
+			return err
+		}
+		var set [][]any
+		for i, d := range due {
+			r := rows[i]
+			if r == nil || !r.Now.Monitored(now) {
+				continue
+			}
+			r.Now.NextCheck = now.Add(d.In)
+			set = append(set, []any{r.Seq, r.Was.Version, ToMicro(r.Now.NextCheck), DueAt(r.Now)})
+		}
+		if len(set) == 0 {
+			return nil
+		}
+		_, err = t.ExecAll(ctx, s.d.SetChecks, set)
+		return err
+	})
+}
+
+// attempted locks and reads the attempted rows of n batches, in their order; nil for a batch
+// without one.
+func attempted(ctx context.Context, t Tx, n int, ref func(i int) store.Ref) ([]*Stored, time.Time, error) {
+	seqs, err := Seqs(ctx, t, n, ref)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	found, now, err := t.Attempted(ctx, Known(seqs))
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	rows := make([]*Stored, n)
+	for i := range n {
+		if r := found[seqs[i]]; r != nil && r.Key() == ref(i).Key {
+			rows[i] = r
+		}
+	}
+	return rows, FromMicro(now), nil
+}

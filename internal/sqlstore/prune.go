@@ -1,0 +1,164 @@
+package sqlstore
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Prune is [store.BatchStore].Prune. It removes in small transactions: after an error or a cancel
+// it returns the number removed so far, and the next call removes the rest.
+func (s *Store) Prune(ctx context.Context, q store.PruneQuery) (p store.Pruned, err error) {
+	q = q.Bounded()
+	if p.Batches, err = s.pruneAll(ctx, q, s.pruneBatches); err != nil {
+		return p, err
+	}
+	if p.Orders, err = s.pruneAll(ctx, q, s.pruneOrders); err != nil {
+		return p, err
+	}
+	if p.StreamIDs, err = s.pruneAll(ctx, q, s.pruneStreams); err != nil {
+		return p, err
+	}
+	p.LaneActs, err = s.pruneAll(ctx, q, s.pruneLaneActs)
+	return p, err
+}
+
+// removal is one transaction of Prune: now is the clock, until the time of the youngest rows that
+// go.
+type removal struct {
+	Tx
+	store.PruneQuery
+	now, until int64
+	limit      int
+}
+
+func (s *Store) pruneAll(ctx context.Context, q store.PruneQuery, remove func(context.Context, removal) (int, error)) (pruned int, err error) {
+	for pruned < q.Limit {
+		want, n := min(s.d.PruneChunk, q.Limit-pruned), 0
+		err := s.d.Pruning(ctx, "prune", func(ctx context.Context, t Tx) error {
+			now, err := Now(ctx, t)
+			if err != nil {
+				return err
+			}
+			n, err = remove(ctx, removal{t, q, now, now - int64(q.OlderThan/time.Microsecond), want})
+			return err
+		})
+		if err != nil {
+			return pruned, err
+		}
+		if pruned += n; n < want {
+			break
+		}
+	}
+	return pruned, nil
+}
+
+// Aging are the kinds of rows that grow old.
+type Aging int
+
+// The kinds of rows.
+const (
+	AgingBatches Aging = iota
+	AgingOrders
+	AgingIDs
+)
+
+// Aged is a row that can be removed, and the time from which its age counts. A batch and an order
+// have a number; an id of a journal has the two names.
+type Aged struct {
+	Seq, At    int64
+	stream, id string
+}
+
+// Dest takes the columns of a statement that finds such rows.
+func (a Aging) Dest(r *Aged) []any {
+	if a == AgingIDs {
+		return []any{&r.stream, &r.id, &r.At}
+	}
+	return []any{&r.Seq, &r.At}
+}
+
+func (s *Store) pruneBatches(ctx context.Context, r removal) (int, error) {
+	old, err := r.Old(ctx, AgingBatches, r.until, r.limit)
+	if err != nil || len(old) == 0 {
+		return 0, err
+	}
+	if err := s.bury(ctx, r, old); err != nil {
+		return 0, err
+	}
+	return len(old), remove(ctx, r, old, s.d.PruneBatches)
+}
+
+// bury keeps tombstones of the batches whose services want them.
+func (s *Store) bury(ctx context.Context, r removal, old []Aged) error {
+	of, err := Query(ctx, r, func(b *BatchCols) []any { return []any{&b.Seq, &b.ServiceID} }, sqlServicesOf,
+		r.Array(len(old), func(i int) any { return old[i].Seq }))
+	if err != nil {
+		return err
+	}
+	var buried []int64
+	for _, b := range of {
+		if r.Tombstone(batch.ServiceID(b.ServiceID)) {
+			buried = append(buried, b.Seq)
+		}
+	}
+	if len(buried) == 0 {
+		return nil
+	}
+	_, err = r.Exec(ctx, s.d.Bury, ints(r, buried), r.now)
+	return err
+}
+
+func (s *Store) pruneOrders(ctx context.Context, r removal) (int, error) {
+	old, err := r.Old(ctx, AgingOrders, r.until, r.limit)
+	if err != nil || len(old) == 0 {
+		return 0, err
+	}
+	return len(old), remove(ctx, r, old, s.d.PruneOrders)
+}
+
+// remove runs statements that remove rows by their numbers.
+func remove(ctx context.Context, r removal, old []Aged, statements []string) error {
+	rows := make([][]any, len(old))
+	for i := range old {
+		rows[i] = []any{old[i].Seq}
+	}
+	for _, statement := range statements {
+		if _, err := r.ExecAll(ctx, statement, rows); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pruneStreams removes old ids, and shortens the streams' spans. It locks the streams first, as
+// AppendStream does, and in one order.
+func (s *Store) pruneStreams(ctx context.Context, r removal) (int, error) {
+	old, err := r.Old(ctx, AgingIDs, r.until, r.limit)
+	if err != nil || len(old) == 0 {
+		return 0, err
+	}
+	streams, rows := make([]string, len(old)), make([][]any, len(old))
+	for i, o := range old {
+		streams[i], rows[i] = o.stream, []any{o.stream, o.id, r.until}
+	}
+	slices.Sort(streams)
+	names := texts(r, slices.Compact(streams))
+	if _, err := Query(ctx, r, Value[string], sqlLockStreams, names); err != nil {
+		return 0, err
+	}
+	if _, err := r.Exec(ctx, sqlRaiseSince, names, r.until); err != nil {
+		return 0, err
+	}
+	_, err = r.ExecAll(ctx, s.d.DeleteStreamIDs, rows)
+	return len(old), err
+}
+
+// pruneLaneActs removes old acts of operators on lanes.
+func (s *Store) pruneLaneActs(ctx context.Context, r removal) (int, error) {
+	n, err := r.Exec(ctx, s.d.PruneLaneActs, r.until, int64(r.limit))
+	return int(n), err
+}

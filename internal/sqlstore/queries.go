@@ -1,0 +1,167 @@
+package sqlstore
+
+// Queries are the statements that drivers write each for itself: their tables for open batches
+// are others, or their planners want something else.
+type Queries struct {
+	// State is an expression for the state of a batch in the following three statements.
+	State string
+	// ListAll, ListOpen and ListQuarantined end with WHERE and return a record: the columns of
+	// ColsBatch, those of an open row, final_at and quarantined. PostgreSQL has three tables for
+	// rows, SQLite two. The batch is b; open rows, found through their own tables, are o.
+	ListAll, ListOpen, ListQuarantined string
+	// Look finds the batch of the hash $1: the columns of a record with prepared and at_end, and then
+	// orders_settled, the footprint and the clock.
+	Look string
+	// Turn makes claims forget where lane $1 begins; "" where claims do not remember.
+	Turn string
+	// AllLanesFirst and AllLanesAfter jump from lane to lane; $1 is a limit, $2 the last lane.
+	AllLanesFirst, AllLanesAfter string
+	// Counts counts in the lanes $1, up to $2 waiting batches in each; $3 are floors, if any.
+	Counts string
+
+	// LockOrders reads the open orders of the ids $1, LockBatchOrders those that are part of the
+	// batches $1, for a change: PostgreSQL locks the rows in one order, SQLite the database.
+	LockOrders, LockBatchOrders string
+	// These write rows of ExecAll. The first and the second begin with number and version, and
+	// write only a row that still has it.
+	UpdateOrders, DeleteOpenOrders, InsertFinalOrders, DeleteUnsettled string
+	// AnyExpired says whether an order has expired, where a look that only reads is worth it;
+	// Expired reads up to $2 that have at $1.
+	AnyExpired, Expired string
+	// Settleable returns up to $1 final batches of orders that are not settled; SQLite sorts them
+	// by numbers first.
+	Settleable string
+	// PartiesFirst and PartiesAfter jump from party to party; $1 is a limit, $2 bounds the orders
+	// that count, $3 is the last party.
+	PartiesFirst, PartiesAfter string
+	// SplitOrders reads the orders of party $1 that were split, NextOrders the front of its queue,
+	// $3 orders and more only where ids break ties, both as of $2; QueuedOrders reads the orders
+	// $1 with their payloads, which SQLite keeps in a table of their own.
+	SplitOrders, NextOrders, QueuedOrders string
+
+	// PruneBatches and PruneOrders remove everything of a number, for ExecAll: PostgreSQL looks rows
+	// of several tables up by their places. PruneLaneActs removes up to $2 rows as old as $1.
+	PruneBatches, PruneOrders []string
+	PruneLaneActs             string
+	// Bury keeps tombstones of the batches $1 as of $2; SQLite's have no hash of the id.
+	Bury string
+	// DeleteStreamIDs removes ids: rows of stream, id and the latest time.
+	DeleteStreamIDs string
+
+	// SetChecks writes when to ask next: rows of number, version, next_check and due_at.
+	SetChecks string
+	// AttemptedServices finds services among $1 with an attempted batch, open or among their first
+	// $2 batches. Serve records rows of service and ledger, where none is recorded.
+	AttemptedServices, Serve string
+}
+
+// The statements that drivers share. A test of each driver asks its planner about each
+// statement, and fails on a scan of a table that grows.
+//
+// clock_timestamp is not qualified, so that tests can put a function of their own before it.
+const (
+	// Clock is the database's clock in microseconds.
+	Clock  = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
+	sqlNow = `SELECT ` + Clock
+
+	// ColsBatch are the columns of a batch that never change.
+	ColsBatch = `b.seq, b.header_signature, b.service_id, b.created_at, b.data_change_id, b.budget_attempts, b.budget_every_try`
+	// ColsOutcome are the columns of a final row.
+	ColsOutcome = `f.state, f.version, f.attempt, f.spent, f.failures, f.asked_at, f.last_post, f.settles_at, f.final_at,
+	f.requeued, f.submission_error, f.submission_error_message, f.receipts, f.orders_settled, f.quarantined`
+
+	sqlSeqs     = `SELECT b.seq, b.header_signature, b.service_id FROM {batches} b WHERE b.id_hash = ANY ($1::uuid[])`
+	sqlReceipts = `SELECT r.batch_seq, r.transaction_id, r.result_valid, r.error_message, r.error_data FROM unnest($1::bigint[]) AS u (seq)
+	CROSS JOIN LATERAL (SELECT * FROM {transaction_receipts} r WHERE r.batch_seq = u.seq OFFSET 0) r ORDER BY r.batch_seq, r.position`
+
+	// Of an open batch it finds only the key, and all else is zero.
+	sqlFinals = `SELECT ` + ColsBatch + `, coalesce(f.state, 0), coalesce(f.version, 0), coalesce(f.attempt, 0), coalesce(f.spent, 0),
+	coalesce(f.failures, 0), coalesce(f.asked_at, 0), coalesce(f.last_post, 0), coalesce(f.settles_at, 0), coalesce(f.final_at, 0),
+	coalesce(f.requeued, false), f.submission_error, coalesce(f.submission_error_message, ''), coalesce(f.receipts, 0),
+	coalesce(f.orders_settled, false), coalesce(f.quarantined, false) FROM unnest($1::uuid[]) AS u (id_hash)
+	CROSS JOIN LATERAL (SELECT * FROM {batches} b WHERE b.id_hash = u.id_hash OFFSET 0) b
+	LEFT JOIN LATERAL (SELECT * FROM {outcomes} f WHERE f.seq = b.seq OFFSET 0) f ON true`
+
+	// ColsOrder are the columns of an order that never change, ColsOpenOrder those of its open row.
+	ColsOrder     = `o.seq, o.order_id, o.party, o.created_at, o.idempotency_key, o.priority, o.urgent, o.deadline`
+	ColsOpenOrder = `q.state, q.version, q.batch, q.place, q.batches, q.split_group`
+	// An order is in one of two tables; one statement reads both.
+	colsOrderRecord = ColsOrder + `, coalesce(q.state, f.state), coalesce(q.version, f.version), coalesce(q.batch, f.batch),
+	coalesce(q.place, f.place), coalesce(q.batches, f.batches), coalesce(q.split_group, f.split_group), coalesce(f.final_at, 0),
+	f.error, coalesce(f.error_message, '')`
+	joinOrderRows = ` LEFT JOIN {open_orders} q ON q.seq = o.seq LEFT JOIN {final_orders} f ON f.seq = o.seq`
+	listAllOrders = `SELECT ` + colsOrderRecord + ` FROM {orders} o` + joinOrderRows + ` WHERE `
+	// listBatchOrders finds the orders that are, or were last, part of batch $1.
+	listBatchOrders = `SELECT ` + colsOrderRecord + ` FROM (SELECT seq FROM {open_orders} WHERE batch <> '' AND batch = $1::text
+		UNION ALL SELECT seq FROM {final_orders} WHERE batch <> '' AND batch = $1::text) d
+	JOIN {orders} o ON o.seq = d.seq` + joinOrderRows + ` WHERE `
+	sqlOrderRows = `SELECT ` + colsOrderRecord + ` FROM unnest($1::text[]) AS u (id)
+	CROSS JOIN LATERAL (SELECT * FROM {orders} o WHERE o.order_id = u.id OFFSET 0) o
+	LEFT JOIN LATERAL (SELECT * FROM {open_orders} q WHERE q.seq = o.seq OFFSET 0) q ON true
+	LEFT JOIN LATERAL (SELECT * FROM {final_orders} f WHERE f.seq = o.seq OFFSET 0) f ON true`
+	// BatchOrders reads the open orders that are part of the batches $1.
+	BatchOrders = `SELECT ` + ColsOrder + `, ` + ColsOpenOrder + ` FROM unnest($1::text[]) AS u (id)
+	CROSS JOIN LATERAL (SELECT * FROM {open_orders} q WHERE q.batch = u.id AND q.batch <> '' AND q.state = 2 OFFSET 0) q
+	CROSS JOIN LATERAL (SELECT * FROM {orders} o WHERE o.seq = q.seq OFFSET 0) o ORDER BY q.batch, q.place`
+	sqlBatchOrders = BatchOrders
+
+	sqlInsertUnsettled = `INSERT INTO {unsettled_batches} (batch_seq, party) VALUES ($1::bigint, $2::text) ON CONFLICT DO NOTHING`
+
+	// IsClosed is a condition on the control c.
+	IsClosed = `(c.paused_at <> 0 OR c.halted_at <> 0)`
+	// ColsControl are the columns of a control.
+	ColsControl = `c.everything, c.service_id, c.paused_at, c.paused_by, c.paused_reason, c.policy, c.halted_at, c.halted_by,
+	c.halt_reason, c.version`
+	sqlControl  = `SELECT ` + ColsControl + ` FROM {controls} c WHERE c.everything = $1::boolean AND c.service_id = $2::text`
+	sqlControls = `SELECT ` + ColsControl + ` FROM {controls} c WHERE c.everything = false AND c.service_id >= $1::text
+	AND (c.service_id <> $1::text OR $2::boolean) AND (c.policy <> 0 OR ` + IsClosed + `) ORDER BY c.service_id LIMIT $3::bigint`
+	sqlNewControl = `INSERT INTO {controls} (everything, service_id, paused_at, paused_by, paused_reason, policy, halted_at, halted_by,
+	halt_reason, version) VALUES ($1::boolean, $2::text, 0, '', '', 0, 0, '', '', 0) ON CONFLICT DO NOTHING`
+	sqlLockControl = sqlControl + ` FOR UPDATE`
+	sqlSetControl  = `UPDATE {controls} SET paused_at = $3::bigint, paused_by = $4::text, paused_reason = $5::text, policy = $6::bigint,
+	halted_at = $7::bigint, halted_by = $8::text, halt_reason = $9::text, version = $10::bigint WHERE everything = $1::boolean AND service_id = $2::text`
+	sqlDeleteControl = `DELETE FROM {controls} WHERE everything = $1::boolean AND service_id = $2::text`
+
+	sqlInsertLaneAct = `INSERT INTO {lane_acts} (everything, service_id, position, action, actor, reason, at, batch, policy)
+	SELECT $1::boolean, $2::text, (SELECT coalesce(max(x.position), 0) + 1 FROM {lane_acts} x
+		WHERE x.everything = $1::boolean AND x.service_id = $2::text),
+		$3::text, $4::text, $5::text, $6::bigint, $7::text, $8::bigint RETURNING position`
+	sqlTrimLaneActs = `DELETE FROM {lane_acts} WHERE everything = $1::boolean AND service_id = $2::text AND position <= $3::bigint`
+	sqlLaneActs     = `SELECT action, actor, reason, at, batch, policy FROM {lane_acts}
+	WHERE everything = $1::boolean AND service_id = $2::text ORDER BY position`
+
+	sqlInsertBatchAct = `INSERT INTO {batch_acts} (batch_seq, position, action, actor, reason, at, from_state, to_state, at_end)
+	SELECT $1::bigint, (SELECT coalesce(max(x.position), 0) + 1 FROM {batch_acts} x WHERE x.batch_seq = $1::bigint),
+		$2::text, $3::text, $4::text, $5::bigint, $6::bigint, $7::bigint, $8::boolean RETURNING position`
+	sqlTrimBatchActs = `DELETE FROM {batch_acts} WHERE batch_seq = $1::bigint AND position <= $2::bigint`
+	sqlBatchActs     = `SELECT action, actor, reason, at, from_state, to_state, at_end FROM {batch_acts}
+	WHERE batch_seq = $1::bigint ORDER BY position`
+	sqlAttempts = `SELECT attempt, at, kind, status_code, code, endpoint, took, answer, instance FROM {attempts}
+	WHERE batch_seq = $1::bigint ORDER BY position`
+
+	sqlMoveToEnd = `UPDATE {batches} SET created_at = $2::bigint WHERE seq = $1::bigint`
+
+	sqlServed     = `SELECT s.service_id, s.ledger FROM {served} s WHERE s.service_id = ANY ($1::text[])`
+	sqlTraits     = `SELECT traits FROM {ledgers} WHERE name = $1::text`
+	sqlKeepTraits = `INSERT INTO {ledgers} AS l (name, traits, recorded_at) VALUES ($1::text, $2::text, ` + Clock + `)
+	ON CONFLICT (name) DO UPDATE SET traits = excluded.traits, recorded_at = excluded.recorded_at WHERE l.traits = $3::text`
+	sqlLedger    = `SELECT name FROM {ledger} WHERE id = 1`
+	sqlSetLedger = `INSERT INTO {ledger} (id, name) VALUES (1, $1::text) ON CONFLICT DO NOTHING`
+
+	sqlNewStream = `INSERT INTO {streams} (stream, holder, epoch, lease_expires, since, until_, cursor)
+	VALUES ($1::text, '', 0, 0, 0, 0, '') ON CONFLICT DO NOTHING`
+	sqlStream = `SELECT s.holder, s.epoch, s.lease_expires, s.since, s.until_, s.cursor FROM {streams} s
+	WHERE s.stream = $1::text FOR UPDATE`
+	sqlSetStream = `UPDATE {streams} SET holder = $2::text, epoch = $3::bigint, lease_expires = $4::bigint, since = $5::bigint,
+	until_ = $6::bigint, cursor = $7::text WHERE stream = $1::text`
+	// SQLite takes ON for a join's without WHERE.
+	sqlInsertStreamIDs = `INSERT INTO {stream_ids} (stream, id, at) SELECT $1::text, u.id, $3::bigint FROM unnest($2::text[]) AS u (id)
+	WHERE true ON CONFLICT DO NOTHING`
+	sqlFindStream = `SELECT false AS is_id, s.cursor, s.since, s.until_, ` + Clock + ` FROM {streams} s WHERE s.stream = $1::text
+	UNION ALL SELECT true, i.id, 0, 0, 0 FROM unnest($2::text[]) AS u (id)
+	CROSS JOIN LATERAL (SELECT * FROM {stream_ids} i WHERE i.stream = $1::text AND i.id = u.id OFFSET 0) i`
+	sqlLockStreams = `SELECT s.stream FROM {streams} s WHERE s.stream = ANY ($1::text[]) ORDER BY s.stream FOR UPDATE`
+	sqlRaiseSince  = `UPDATE {streams} SET since = $2::bigint WHERE stream = ANY ($1::text[]) AND since BETWEEN 1 AND $2::bigint`
+
+	sqlServicesOf = `SELECT b.seq, b.service_id FROM {batches} b WHERE b.seq = ANY ($1::bigint[])`
+)

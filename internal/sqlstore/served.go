@@ -1,0 +1,132 @@
+package sqlstore
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Ledger is [store.Engine].Ledger.
+func (s *Store) Ledger(ctx context.Context, name string) (known string, err error) {
+	return s.once(ctx, "read the ledger's name", sqlLedger, nil, func(known string) bool { return known == "" && name != "" },
+		sqlSetLedger, name)
+}
+
+// KeepTraits is [store.Engine].KeepTraits.
+func (s *Store) KeepTraits(ctx context.Context, name, traits, seen string) (kept string, err error) {
+	return s.once(ctx, "keep a ledger's traits", sqlTraits, []any{name}, func(kept string) bool { return traits != "" && (kept == "" || kept == seen) },
+		sqlKeepTraits, name, traits, seen)
+}
+
+// once returns the text that is kept. Where it is to be written it reads it again afterwards:
+// another call may have been faster.
+func (s *Store) once(ctx context.Context, op, read string, of []any, wanted func(kept string) bool, write string, args ...any) (kept string, err error) {
+	look := func(ctx context.Context, t Tx) (err error) {
+		kept, _, err = Get[string](ctx, t, read, of...)
+		return err
+	}
+	if err = s.d.Read(ctx, op, look); err == nil && wanted(kept) {
+		err = s.d.Write(ctx, op, func(ctx context.Context, t Tx) error {
+			if _, err := t.Exec(ctx, write, args...); err != nil {
+				return err
+			}
+			return look(ctx, t)
+		})
+	}
+	if err != nil {
+		return "", err
+	}
+	return kept, nil
+}
+
+// Serve is [store.Engine].Serve.
+func (s *Store) Serve(ctx context.Context, services []store.Served) (names []string, err error) {
+	const op = "record who serves"
+	if len(services) == 0 {
+		return nil, nil
+	}
+	var known map[string]string
+	look := func(ctx context.Context, t Tx) (err error) {
+		known, err = served(ctx, t, services)
+		return err
+	}
+	unknown := func(want store.Served) bool {
+		_, there := known[string(want.Service)]
+		return !there
+	}
+	if err = s.d.Read(ctx, op, look); err == nil && slices.ContainsFunc(services, unknown) {
+		err = s.d.Write(ctx, op, func(ctx context.Context, t Tx) error {
+			if err := look(ctx, t); err != nil {
+				return err
+			}
+			var missing []store.Served
+			for _, want := range services {
+				if unknown(want) {
+					missing = append(missing, want)
+				}
+			}
+			return s.serve(ctx, t, missing, known)
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	names = make([]string, len(services))
+	for i, want := range services {
+		names[i] = known[string(want.Service)]
+	}
+	return names, nil
+}
+
+// served returns the recorded names.
+func served(ctx context.Context, t Tx, services []store.Served) (map[string]string, error) {
+	type row struct{ service, ledger string }
+	rows, err := Query(ctx, t, func(r *row) []any { return []any{&r.service, &r.ledger} }, sqlServed, serviceNames(t, services))
+	if err != nil {
+		return nil, err
+	}
+	known := make(map[string]string, len(rows))
+	for _, r := range rows {
+		known[r.service] = r.ledger
+	}
+	return known, nil
+}
+
+func serviceNames(t Tx, services []store.Served) any {
+	return t.Array(len(services), func(i int) any { return string(services[i].Service) })
+}
+
+// serve records the ledgers of services that have none, and adds the recorded names to known. It
+// records in one order, so that no two calls wait for each other.
+func (s *Store) serve(ctx context.Context, t Tx, services []store.Served, known map[string]string) error {
+	database, _, err := Get[string](ctx, t, sqlLedger)
+	if err != nil {
+		return err
+	}
+	attempted, err := Query(ctx, t, Value[string], s.d.AttemptedServices, serviceNames(t, services), int64(store.ServedReach))
+	if err != nil {
+		return err
+	}
+	var record []store.Served
+	var rows [][]any
+	slices.SortFunc(services, func(a, b store.Served) int { return strings.Compare(string(a.Service), string(b.Service)) })
+	for _, want := range services {
+		name := store.Serving(want.Ledger, database, slices.Contains(attempted, string(want.Service)))
+		known[string(want.Service)] = name
+		if want.Ledger != "" && name != "" {
+			record, rows = append(record, want), append(rows, []any{string(want.Service), name})
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	if _, err := t.ExecAll(ctx, s.d.Serve, rows); err != nil {
+		return err
+	}
+	recorded, err := served(ctx, t, record) // another call may have been faster
+	maps.Copy(known, recorded)
+	return err
+}

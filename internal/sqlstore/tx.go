@@ -1,0 +1,235 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Rows are the rows that a statement found, as database/sql has them.
+type Rows interface {
+	Next() bool
+	Scan(dest ...any) error
+	Err() error
+	Close() error
+}
+
+// Tx is a transaction of a driver, or a connection that only reads. It takes statements as this
+// package writes them.
+type Tx interface {
+	// Exec returns the number of rows that a statement changed.
+	Exec(ctx context.Context, statement string, args ...any) (int64, error)
+	Query(ctx context.Context, statement string, args ...any) (Rows, error)
+	// Array is a list as one argument. Its values are int64, string, bool, or nil for NULL.
+	Array(n int, at func(i int) any) any
+	// ExecAll is Exec for many rows of values as Array has them: in one statement, whose arguments
+	// are the columns, or row by row, whichever suits the database.
+	ExecAll(ctx context.Context, statement string, rows [][]any) (int64, error)
+
+	// Load locks the rows of these batches, open or final, and reads them with their receipts.
+	// It leaves out batches that are not stored. It returns the clock in microseconds, read
+	// under the locks.
+	Load(ctx context.Context, seqs []int64) (found map[int64]*Stored, now int64, err error)
+	// Attempted is Load for rows that were attempted, or at least those, without receipts.
+	Attempted(ctx context.Context, seqs []int64) (found map[int64]*Stored, now int64, err error)
+	// SetPrepared writes the prepared bytes of rows that are still at their versions.
+	SetPrepared(ctx context.Context, set []*Stored) error
+	// Save writes all rows that differ from the database's.
+	Save(ctx context.Context, all []*Stored) error
+	// Add adds a batch, and returns its number, or 0 if it is known.
+	Add(ctx context.Context, b batch.Batch) (seq int64, err error)
+	// Old finds up to limit rows of a kind that are as old as until, oldest first.
+	Old(ctx context.Context, of Aging, until int64, limit int) ([]Aged, error)
+	// NextKey is an order key behind the whole lane, in a transaction of Adding.
+	NextKey(ctx context.Context, service batch.ServiceID) (int64, error)
+	// Window reads a lane as a claim sees it, with up to so many rows that wait.
+	Window(ctx context.Context, service batch.ServiceID, waiting int) ([]store.LaneRow, error)
+	// Floors are the order keys below which nothing of these lanes is open, for statements that
+	// ask for them; nil where statements do not.
+	Floors(ctx context.Context, lanes []batch.ServiceID) ([]int64, error)
+}
+
+// Run runs do in a transaction, and adds the operation to an error. do may run more than once.
+type Run func(ctx context.Context, op string, do func(ctx context.Context, t Tx) error) error
+
+// Driver is what a database does in its own way.
+type Driver struct {
+	// Read runs what only reads; several statements may see several moments.
+	Read Run
+	// Snapshot is Read where all statements see one moment.
+	Snapshot Run
+	// Write runs what also writes, Adding what gives out order keys.
+	Write, Adding Run
+	// Pruning runs what Prune removes at once: up to PruneChunk rows of a kind.
+	Pruning    Run
+	PruneChunk int
+	// Wrap adds the operation to an error from before a transaction.
+	Wrap func(op string, err error) error
+	Queries
+}
+
+// Store is the part of a driver's store that all drivers share: a driver embeds it.
+type Store struct{ d Driver }
+
+// New returns the shared part of a store.
+func New(d Driver) Store { return Store{d} }
+
+// Texts are statements in the form that a database takes, each made once.
+type Texts struct {
+	form  func(statement string) string
+	known sync.Map
+}
+
+// NewTexts returns the texts that form makes of statements.
+func NewTexts(form func(statement string) string) *Texts { return &Texts{form: form} }
+
+// Of is a statement as the database takes it.
+func (t *Texts) Of(statement string) string {
+	if text, ok := t.known.Load(statement); ok {
+		return text.(string)
+	}
+	text := t.form(statement)
+	t.known.Store(statement, text)
+	return text
+}
+
+// Query returns the rows of a statement. dest says where the columns of one row go.
+func Query[T any](ctx context.Context, t Tx, dest func(*T) []any, statement string, args ...any) ([]T, error) {
+	return QueryMany(ctx, t, 0, dest, statement, args...)
+}
+
+// QueryMany is Query with about n rows expected.
+func QueryMany[T any](ctx context.Context, t Tx, n int, dest func(*T) []any, statement string, args ...any) (found []T, err error) {
+	err = Each(ctx, t, dest, func(row *T) error {
+		if found == nil && n > 0 {
+			found = make([]T, 0, n)
+		}
+		found = append(found, *row)
+		return nil
+	}, statement, args...)
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// Each reads the rows of a statement one by one, until read returns an error. The row is read's
+// only until it returns.
+func Each[T any](ctx context.Context, t Tx, dest func(*T) []any, read func(row *T) error, statement string, args ...any) (err error) {
+	rows, err := t.Query(ctx, statement, args...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	var one T
+	into := dest(&one)
+	for rows.Next() {
+		var zero T
+		one = zero // a column may be NULL, and bytes must not be shared
+		if err := rows.Scan(into...); err != nil {
+			return err
+		}
+		if err := read(&one); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// Value is the dest of a statement with one column.
+func Value[T any](v *T) []any { return []any{v} }
+
+// Get reads the one value that a statement finds.
+func Get[T any](ctx context.Context, t Tx, statement string, args ...any) (v T, ok bool, err error) {
+	found, err := Query(ctx, t, Value[T], statement, args...)
+	if err != nil || len(found) == 0 {
+		return v, false, err
+	}
+	return found[0], true, nil
+}
+
+// Now reads the database's clock, in microseconds.
+func Now(ctx context.Context, t Tx) (int64, error) {
+	us, _, err := Get[int64](ctx, t, sqlNow)
+	if err != nil {
+		return 0, fmt.Errorf("read the clock: %w", err)
+	}
+	return us, nil
+}
+
+func ints(t Tx, list []int64) any {
+	return t.Array(len(list), func(i int) any { return list[i] })
+}
+
+func texts[T ~string](t Tx, list []T) any {
+	return t.Array(len(list), func(i int) any { return string(list[i]) })
+}
+
+// each is a row of one column for each number.
+func each(seqs []int64) [][]any {
+	rows := make([][]any, len(seqs))
+	for i, seq := range seqs {
+		rows[i] = []any{seq}
+	}
+	return rows
+}
+
+// Seqs are the numbers of n batches, looked up where a ref has no number; 0 where there is no
+// such batch.
+func Seqs(ctx context.Context, t Tx, n int, ref func(i int) store.Ref) ([]int64, error) {
+	seqs := make([]int64, n)
+	var ask []batch.ID
+	for i := range n {
+		r := ref(i)
+		if seqs[i] = r.Row; r.Row == 0 {
+			ask = append(ask, r.Key.ID)
+		}
+	}
+	if len(ask) == 0 {
+		return seqs, nil
+	}
+	found, err := Query(ctx, t, (*BatchCols).KeyDest, sqlSeqs, hashes(t, ask))
+	if err != nil {
+		return nil, err
+	}
+	byKey := make(map[batch.Key]int64, len(found))
+	for i := range found {
+		byKey[found[i].Key()] = found[i].Seq
+	}
+	for i := range n {
+		if seqs[i] == 0 {
+			seqs[i] = byKey[ref(i).Key]
+		}
+	}
+	return seqs, nil
+}
+
+// seq is the number of a batch. The error wraps batch.ErrNotFound where there is none.
+func seq(ctx context.Context, t Tx, key batch.Key) (int64, error) {
+	seqs, err := Seqs(ctx, t, 1, func(int) store.Ref { return store.Ref{Key: key} })
+	if err == nil && seqs[0] == 0 {
+		err = notFound(key)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return seqs[0], nil
+}
+
+func notFound(key batch.Key) error { return fmt.Errorf("%w: %s", batch.ErrNotFound, key) }
+
+// CommitError is the error of a transaction that may be committed all the same.
+type CommitError struct{ Err error }
+
+func (e *CommitError) Error() string { return "commit: " + e.Err.Error() }
+func (e *CommitError) Unwrap() error { return e.Err }
+
+// Maybe reports whether a transaction that ended with err may be committed all the same.
+func Maybe(err error) bool {
+	_, is := errors.AsType[*CommitError](err)
+	return is
+}

@@ -1,0 +1,62 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// driver is what the shared operations need of this package.
+func (s *Store) driver() sqlstore.Driver {
+	return sqlstore.Driver{
+		Read: as(s.tx), Write: as(s.tx), Adding: as(s.adding), Snapshot: as(s.snapshot), Pruning: as(s.pruning), PruneChunk: 500,
+		Wrap: wrap,
+		Queries: sqlstore.Queries{
+			State: stateOf, ListAll: listAll, ListOpen: listOpen, ListQuarantined: listQuarantined,
+			Look: sqlLook, Turn: sqlTurn,
+			AllLanesFirst: sqlAllLanesFirst, AllLanesAfter: sqlAllLanesAfter, Counts: sqlCounts,
+			LockOrders: sqlLockOrders, LockBatchOrders: sqlLockBatchOrders, UpdateOrders: sqlUpdateOrders, DeleteOpenOrders: sqlDeleteOpenOrders,
+			InsertFinalOrders: sqlInsertFinalOrders, DeleteUnsettled: sqlDeleteUnsettled,
+			Expired: sqlExpired, Settleable: sqlSettleable, PartiesFirst: sqlPartiesFirst, PartiesAfter: sqlPartiesAfter,
+			SplitOrders: sqlSplitOrders, NextOrders: sqlNextOrders, QueuedOrders: sqlQueued,
+			PruneBatches: []string{sqlDeleteReceipts, sqlPruneBatchActs, sqlPruneAttempts, sqlPruneTransactions, sqlPruneOutcomes, sqlPruneBatches},
+			PruneOrders:  []string{sqlPruneFinalOrders, sqlPruneOrders}, PruneLaneActs: sqlPruneLaneActs, Bury: sqlBury, DeleteStreamIDs: sqlDeleteStreamIDs,
+			SetChecks: sqlCheck, AttemptedServices: sqlAttemptedServices, Serve: sqlServe,
+		},
+	}
+}
+
+// as runs shared operations in transactions of this package.
+func as(run func(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error) sqlstore.Run {
+	return func(ctx context.Context, op string, do func(ctx context.Context, t sqlstore.Tx) error) error {
+		return run(ctx, op, func(ctx context.Context, t *session) error { return do(ctx, t) })
+	}
+}
+
+// beginLook begins a transaction whose statements all see one moment.
+const beginLook = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL jit = off"
+
+// snapshot is tx where do sees one moment.
+func (s *Store) snapshot(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
+	return s.txAs(ctx, op, beginLook, do)
+}
+
+// Window reads a lane as a claim sees it.
+func (t *session) Window(ctx context.Context, service batch.ServiceID, waiting int) ([]store.LaneRow, error) {
+	windows, err := t.attempted(ctx, windowAttempted, []heldLane{{service, wholeLane}}, []batch.ServiceID{service},
+		func(batch.ServiceID, []store.LaneRow) int { return waiting })
+	if err != nil {
+		return nil, err
+	}
+	err = t.waiting(ctx, windowWaiting, windows)
+	return windows[0].lane, err
+}
+
+// NextKey is an order key behind the whole lane.
+func (t *session) NextKey(ctx context.Context, service batch.ServiceID) (int64, error) {
+	last := map[batch.ServiceID]int64{}
+	now, _, err := t.before(ctx, sqlBeforeAdd, []batch.ServiceID{service}, 0, last, customPlans)
+	return max(now, last[service]+1), err
+}

@@ -1,0 +1,116 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// driver is what the shared operations need of this package.
+func (s *Store) driver() sqlstore.Driver {
+	return sqlstore.Driver{
+		Read: as(s.read), Write: as(s.write), Adding: as(s.write), Snapshot: as(s.snapshot),
+		Pruning: as(s.write), PruneChunk: 100, // other writers wait no longer than that takes
+		Wrap: wrap,
+		Queries: sqlstore.Queries{
+			State: stateOf, ListAll: listAll, ListOpen: listOpen, ListQuarantined: listQuarantined,
+			Look:          sqlLook,
+			AllLanesFirst: sqlAllLanesFirst, AllLanesAfter: sqlAllLanesAfter, Counts: sqlCounts,
+			LockOrders: sqlLockOrders, LockBatchOrders: sqlstore.BatchOrders, UpdateOrders: sqlUpdateOrder, DeleteOpenOrders: sqlDeleteOpenOrder,
+			InsertFinalOrders: sqlInsertFinalOrder, DeleteUnsettled: sqlDeleteUnsettled,
+			AnyExpired: sqlAnyExpired, Expired: sqlExpired, Settleable: sqlSettleable, PartiesFirst: sqlPartiesFirst, PartiesAfter: sqlPartiesAfter,
+			SplitOrders: sqlSplitOrders, NextOrders: sqlNextOrders, QueuedOrders: sqlQueued,
+			// Nothing relies on ON DELETE CASCADE, which works only where foreign_keys is on.
+			PruneBatches: []string{sqlDeleteReceipts, sqlDeleteBatchActs, sqlDeleteAttempts, sqlDeleteTransactions, sqlDeletePayload, sqlDeleteFinal, sqlDeleteBatch},
+			PruneOrders:  []string{sqlDeleteOrderPayload, sqlDeleteOrderOutcome, sqlDeleteOrder}, PruneLaneActs: sqlPruneLaneActs,
+			Bury: sqlBury, DeleteStreamIDs: sqlDeleteStreamID,
+			SetChecks: sqlSetCheck, AttemptedServices: sqlAttemptedServices, Serve: sqlServe,
+		},
+	}
+}
+
+// as runs shared operations in transactions of this package.
+func as(run func(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error) sqlstore.Run {
+	return func(ctx context.Context, op string, do func(ctx context.Context, t sqlstore.Tx) error) error {
+		return run(ctx, op, func(ctx context.Context, t *session) error { return do(ctx, t) })
+	}
+}
+
+// Exec runs a shared statement.
+func (t *session) Exec(ctx context.Context, statement string, args ...any) (int64, error) {
+	return t.exec(ctx, t.texts.Of(statement), args...)
+}
+
+// Query is Exec for rows.
+func (t *session) Query(ctx context.Context, statement string, args ...any) (sqlstore.Rows, error) {
+	s, err := t.stmt(ctx, t.texts.Of(statement)) //nolint:sqlclosecheck // the session closes it
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.QueryContext(ctx, args...)
+	if err != nil {
+		return nil, err
+	}
+	return rows, nil
+}
+
+// Array is a list in JSON.
+func (t *session) Array(n int, at func(i int) any) any {
+	list := make([]any, n)
+	for i := range list {
+		list[i] = at(i)
+	}
+	return encode(list)
+}
+
+func encode(list any) string {
+	b, _ := json.Marshal(list) //nolint:errchkjson // numbers, texts and truths always marshal
+	return string(b)
+}
+
+// ExecAll writes row by row: SQLite prepares a statement once, and looks each row up whatever the
+// planner believes.
+func (t *session) ExecAll(ctx context.Context, statement string, rows [][]any) (n int64, err error) {
+	for _, row := range rows {
+		did, err := t.Exec(ctx, statement, row...)
+		if err != nil {
+			return 0, err
+		}
+		n += did
+	}
+	return n, nil
+}
+
+// Floors are not known here: nothing finished is in the way of open batches.
+func (t *session) Floors(context.Context, []batch.ServiceID) ([]int64, error) { return nil, nil }
+
+// NextKey is an order key behind the whole lane.
+func (t *session) NextKey(ctx context.Context, service batch.ServiceID) (int64, error) {
+	now, err := sqlstore.Now(ctx, t)
+	if err != nil {
+		return 0, err
+	}
+	last := map[batch.ServiceID]int64{}
+	err = t.lasts(ctx, last, sqlLaneLasts, encode([]batch.ServiceID{service}))
+	return max(now, last[service]+1), err
+}
+
+// Window reads a lane as a claim sees it.
+func (t *session) Window(ctx context.Context, service batch.ServiceID, waiting int) ([]store.LaneRow, error) {
+	lane, err := t.attempted(ctx, windowAttempted, false, []batch.ServiceID{service},
+		func(batch.ServiceID, []store.LaneRow) int { return waiting })
+	if err != nil {
+		return nil, err
+	}
+	err = t.waiting(ctx, windowWaiting, false, lane)
+	return laneRows(lane[0].rows), err
+}
+
+// Old finds rows of a kind.
+func (t *session) Old(ctx context.Context, of sqlstore.Aging, until int64, limit int) ([]sqlstore.Aged, error) {
+	statement := [...]string{sqlstore.AgingBatches: sqlPrunable, sqlstore.AgingOrders: sqlPrunableOrders, sqlstore.AgingIDs: sqlOldStreamIDs}[of]
+	return sqlstore.Query(ctx, t, of.Dest, statement, until, int64(limit))
+}
