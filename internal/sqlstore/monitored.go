@@ -7,7 +7,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// KeepPrepared is [store.Engine].KeepPrepared. Each call is one transaction.
+// KeepPrepared is [store.PreparedKeeper].KeepPrepared. Each call is one transaction.
 func (s *Store) KeepPrepared(ctx context.Context, kept []store.Prepared) (did []bool, err error) {
 	const op = "keep what was prepared"
 	if err := store.ValidatePrepared(kept); err != nil {
@@ -44,7 +44,7 @@ func (s *Store) KeepPrepared(ctx context.Context, kept []store.Prepared) (did []
 	return did, nil
 }
 
-// Checked is [store.Engine].Checked. It leaves a row alone that the monitor no longer owns.
+// Checked is [store.Store].Checked. It leaves a row alone that the monitor no longer owns.
 func (s *Store) Checked(ctx context.Context, due []store.Due) error {
 	if len(due) == 0 {
 		return nil

@@ -20,7 +20,7 @@ func (f freshLanesError) Error() string {
 	return fmt.Sprintf("%d lanes were never claimed from", len(f))
 }
 
-// Claim is [store.Engine].Claim: one transaction (docs/design.md#how-a-claim-works). If choose
+// Claim is [store.Store].Claim: one transaction (docs/design.md#how-a-claim-works). If choose
 // panics, nothing is claimed. After a conflict with another transaction Claim asks choose
 // again, and drops its earlier answer.
 func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {

@@ -19,7 +19,7 @@ const (
 	carefulFor = 5 * time.Minute
 )
 
-// Lanes is [store.Engine].Lanes. A scan jumps from lane to lane, and passes over the dead rows
+// Lanes is [store.Store].Lanes. A scan jumps from lane to lane, and passes over the dead rows
 // of each: many of them while somebody holds a snapshot. So lanes whose open work is known to
 // begin further on are looked at one by one from there: always where they are few, else once
 // a scan took long.

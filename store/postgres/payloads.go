@@ -12,7 +12,7 @@ type payloadCols struct {
 	payload []byte
 }
 
-// Payloads is [store.Engine].Payloads.
+// Payloads is [store.Store].Payloads.
 func (s *Store) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error) {
 	if len(refs) == 0 {
 		return [][]byte{}, nil

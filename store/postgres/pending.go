@@ -10,7 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Pending is [store.Engine].Pending.
+// Pending is [store.Store].Pending.
 func (s *Store) Pending(ctx context.Context, q store.PendingQuery) (found []store.InFlight, err error) {
 	if q.Services == nil && s.nothingUnderWay(ctx) {
 		return []store.InFlight{}, nil

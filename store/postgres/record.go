@@ -11,7 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Record is [store.Engine].Record. The outcomes of a call are one transaction. Where the
+// Record is [store.Store].Record. The outcomes of a call are one transaction. Where the
 // database refuses a value of an outcome, they are written in halves, until that outcome is
 // alone and Bad. Known rows are written kind by kind, and each kind in the order of its
 // numbers; where such a write has to wait for a row, the call starts again and reads all rows

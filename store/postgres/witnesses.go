@@ -8,7 +8,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Witnesses is [store.Engine].Witnesses.
+// Witnesses is [store.WitnessReader].Witnesses.
 func (s *Store) Witnesses(ctx context.Context, ref store.Ref, limit int) (found []batch.ID, err error) {
 	decided := ints([]int64{int64(batch.Committed), int64(batch.Invalid)})
 	err = s.tx(ctx, "find witnesses", func(ctx context.Context, t *session) error {

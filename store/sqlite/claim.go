@@ -10,7 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Lanes is [store.Engine].Lanes.
+// Lanes is [store.Store].Lanes.
 func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) (lanes []batch.ServiceID, err error) {
 	err = s.read(ctx, "list lanes", func(ctx context.Context, t *session) error {
 		if q.Start {
@@ -21,7 +21,7 @@ func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) (lanes []batch.Se
 	return lanes, err
 }
 
-// Claim is [store.Engine].Claim. SQLite locks the whole database while it chooses,
+// Claim is [store.Store].Claim. SQLite locks the whole database while it chooses,
 // so no lane is ever named in Locked.
 func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 	const op = "claim"
@@ -173,7 +173,7 @@ type payload struct {
 	bytes []byte
 }
 
-// Payloads is [store.Engine].Payloads.
+// Payloads is [store.Store].Payloads.
 func (s *Store) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error) {
 	payloads := make([][]byte, len(refs))
 	if len(refs) == 0 {

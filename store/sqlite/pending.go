@@ -9,7 +9,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Pending is [store.Engine].Pending. While nothing is due it only reads.
+// Pending is [store.Store].Pending. While nothing is due it only reads.
 func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
 	const op = "select pending batches"
 	if q.Lease == 0 {

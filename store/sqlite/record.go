@@ -11,7 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Record is [store.Engine].Record. All outcomes of a call are one transaction.
+// Record is [store.Store].Record. All outcomes of a call are one transaction.
 func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
 	if len(outcomes) == 0 {
 		return nil, nil

@@ -8,7 +8,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Witnesses is [store.Engine].Witnesses.
+// Witnesses is [store.WitnessReader].Witnesses.
 func (s *Store) Witnesses(ctx context.Context, ref store.Ref, limit int) (found []batch.ID, err error) {
 	err = s.read(ctx, "find witnesses", func(ctx context.Context, t *session) error {
 		seqs, err := sqlstore.Seqs(ctx, t, 1, func(int) store.Ref { return ref })
