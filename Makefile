@@ -12,13 +12,18 @@ BOUNCED := TestStore/.*pgbouncer$$/row
 
 .PHONY: test lint bench bench-page compare soak fuzz mutants generate
 
-# Everything is built with -race, but for most seeds of the simulation, and
-# for most of what waits for PostgreSQL, of which only what runs at once is raced.
+# The suite of stores with stores of its own that lack abilities: other runs of it are raced.
+# And the programs' -h, which builds them all.
+PLAIN := ^TestPartial$$|^TestUsage$$
+
+# Everything is built with -race, but for these, for most seeds of the simulation, and for most
+# of what waits for PostgreSQL, of which only what runs at once is raced.
 # PostgreSQL and PgBouncer are found or installed, and started for the tests.
 test:
 	$(GO) vet -race ./...
-	$(TESTRUN) -C $(CURDIR) -race ./...
+	$(TESTRUN) -C $(CURDIR) -race -skip '$(PLAIN)' ./...
 	$(TESTRUN) -C $(CURDIR) ./internal/sim -run 'Decisions|Runner' -sim.seeds=2000 -sim.runner.seeds=200
+	$(TESTRUN) -C $(CURDIR) ./store/storetest ./examples -run '$(PLAIN)'
 	$(TESTRUN) -C $(CURDIR) ./batch/autobatch -run Simulation -autobatch.seeds=200
 	$(TESTRUN) ./...
 	$(GO) vet -C internal/bench -race ./...

@@ -1,6 +1,7 @@
 // Testrun runs go test (in the folder after -C) with its arguments, and prints a line for each
 // package with its seconds. It fails when a test fails, when one is skipped, and when none ran: a
-// test that is left out silently protects nobody.
+// test that is left out silently protects nobody. The parts of store/storetest that a store lacks,
+// and whose test declares that it may lack them (Harness.Partial), are only counted.
 package main
 
 import (
@@ -38,15 +39,19 @@ func main() {
 	if err := cmd.Start(); err != nil {
 		fatal(err)
 	}
-	passed, failed, skipped := report(bufio.NewReaderSize(out, 1<<20))
+	n := report(bufio.NewReaderSize(out, 1<<20))
 	runErr := cmd.Wait()
-	fmt.Printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped)
+	fmt.Printf("%d passed, %d failed, %d skipped", n.passed, n.failed, n.skipped)
+	if n.absent > 0 {
+		fmt.Printf(", %d declared absent", n.absent)
+	}
+	fmt.Println()
 	switch {
-	case runErr != nil || failed > 0:
+	case runErr != nil || n.failed > 0:
 		os.Exit(1)
-	case skipped > 0:
-		fatal(fmt.Errorf("%d tests were skipped; under this command none may be", skipped))
-	case passed == 0:
+	case n.skipped > 0:
+		fatal(fmt.Errorf("%d tests were skipped; under this command none may be", n.skipped))
+	case n.passed == 0:
 		fatal(fmt.Errorf("no test ran"))
 	}
 }
@@ -56,8 +61,11 @@ func fatal(err error) {
 	os.Exit(1)
 }
 
-// report prints the important events and counts top-level tests and subtests.
-func report(r *bufio.Reader) (passed, failed, skipped int) {
+// counts are of top-level tests and subtests.
+type counts struct{ passed, failed, skipped, absent int }
+
+// report prints the important events and counts.
+func report(r *bufio.Reader) (n counts) {
 	outputs := map[string][]string{} // by package and test, kept until the test ends well
 	var took []event                 // whole tests
 	defer func() { printSlowest(took) }()
@@ -65,7 +73,7 @@ func report(r *bufio.Reader) (passed, failed, skipped int) {
 	for {
 		var e event
 		if err := dec.Decode(&e); err != nil {
-			return passed, failed, skipped
+			return n
 		}
 		key := e.Package + "\x00" + e.Test
 		switch e.Action {
@@ -75,16 +83,20 @@ func report(r *bufio.Reader) (passed, failed, skipped int) {
 			if e.Test == "" {
 				fmt.Printf("ok    %6.1f s  %s\n", e.Elapsed, e.Package)
 			} else {
-				passed++
+				n.passed++
 				if !strings.Contains(e.Test, "/") {
 					took = append(took, e)
 				}
 			}
 			delete(outputs, key)
 		case "skip":
-			if e.Test != "" {
-				skipped++
-				fmt.Printf("SKIP  %s %s\n%s", e.Package, e.Test, strings.Join(outputs[key], ""))
+			switch text := strings.Join(outputs[key], ""); {
+			case e.Test == "":
+			case strings.Contains(text, ": absent: "):
+				n.absent++
+			default:
+				n.skipped++
+				fmt.Printf("SKIP  %s %s\n%s", e.Package, e.Test, text)
 			}
 			delete(outputs, key)
 		case "fail", "build-fail":
@@ -92,7 +104,7 @@ func report(r *bufio.Reader) (passed, failed, skipped int) {
 				fmt.Printf("FAIL  %6.1f s  %s\n", e.Elapsed, e.Package)
 				printUnended(e.Package, outputs)
 			} else {
-				failed++
+				n.failed++
 			}
 			fmt.Print(strings.Join(outputs[key], ""))
 			delete(outputs, key)
