@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
@@ -83,7 +85,7 @@ func (r *Runner) logLosses(ctx context.Context) {
 		}
 	}
 	if len(losses) > 0 {
-		r.o.Logger.LogAttrs(ctx, slog.LevelInfo, "the store lacks abilities", slog.GroupAttrs("lost", losses...))
+		r.o.Logger.LogAttrs(ctx, slog.LevelWarn, "the store lacks abilities", slog.GroupAttrs("lost", losses...))
 	}
 }
 
@@ -92,19 +94,27 @@ type oneByOne struct{ store.Store }
 
 func (s oneByOne) Finals(ctx context.Context, keys []batch.Key) (final []batch.Record, missing []batch.Key, err error) {
 	seen := make(map[batch.Key]struct{}, len(keys))
-	for _, key := range keys {
+	read := 0
+	from := rand.IntN(len(keys) + 1) // each call begins elsewhere: the time may not suffice for all
+	for _, key := range slices.Concat(keys[from:], keys[:from]) {
 		if _, twice := seen[key]; twice {
 			continue
 		}
 		seen[key] = struct{}{}
-		switch rec, err := s.Get(ctx, key); {
-		case errors.Is(err, batch.ErrNotFound):
+		rec, failed := s.Get(ctx, key)
+		switch {
+		case errors.Is(failed, batch.ErrNotFound):
 			missing = append(missing, key)
-		case err != nil:
-			return nil, nil, err
+		case failed != nil:
+			err = failed // the batch counts as open, and is asked about again
+			continue
 		case rec.Final():
 			final = append(final, rec)
 		}
+		read++
+	}
+	if read == 0 {
+		return nil, nil, err
 	}
 	return final, missing, nil
 }

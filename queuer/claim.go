@@ -38,8 +38,8 @@ const maxStrikes = 3
 const heldFrom = time.Second
 
 // fly starts a claim from lanes, beside the claims under way.
-func (q *Queuer) fly(ctx context.Context, lanes []batch.ServiceID, room int) {
-	f := flight{room: min(room, q.o.Lanes, len(lanes)*max(1, q.o.Strategy.Window()))}
+func (q *Queuer) fly(ctx context.Context, lanes []batch.ServiceID, room, window int) {
+	f := flight{room: min(room, q.o.Lanes, len(lanes)*window)}
 	f.left = f.room
 	q.flights++
 	q.room += f.room
@@ -167,11 +167,21 @@ func (q *Queuer) learn(claimed store.Claimed, looks []look, began time.Time) {
 		for _, r := range claimed.Runs {
 			// This takes 0.86 of the CPU at half of the full rate over 100 lanes, and 0.67 of
 			// the time to the next POST (docs/performance.md).
-			q.lanes.Out(r.Service, "", began.Add(q.o.Busy))
+			q.lanes.Out(r.Service, began.Add(q.o.Busy))
 		}
 	}
 	q.lanes.Name(now.Add(lockedPause), claimed.Locked...)
-	q.lanes.Name(now, claimed.Left...) // a lane that was cut short rests, and so stands behind the others
+	// The lanes that the limit left out come first: else a lane with many ready batches would use
+	// up every claim.
+	var cut []batch.ServiceID
+	q.lanes.Name(now, slices.DeleteFunc(slices.Clone(claimed.Left), func(s batch.ServiceID) bool {
+		served := slices.ContainsFunc(claimed.Runs, func(r store.ClaimedRun) bool { return r.Service == s })
+		if served {
+			cut = append(cut, s)
+		}
+		return served
+	})...)
+	q.lanes.Name(now, cut...)
 	if claimed.NextReady > 0 {
 		q.lanes.Name(now.Add(max(claimed.NextReady, q.pace(len(waiting)))), waiting...)
 	}

@@ -182,3 +182,33 @@ func TestPayloadsThatCannotBeLoadedPauseTheLane(t *testing.T) {
 		assert.Empty(t, w.posts())
 	})
 }
+
+// moody is a strategy that panics once where nothing contains it.
+type moody struct {
+	queuer.Serial
+	panics *atomic.Bool
+}
+
+func (m moody) Window() int {
+	if m.panics.CompareAndSwap(true, false) {
+		panic("once")
+	}
+	return 1
+}
+
+// A panic while a claim begins ends Run, which begins anew. The lanes are not lost by that.
+func TestAPanicLosesNoLane(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var panics atomic.Bool
+		w := &world{lanes: services(3)}
+		q, stop := w.start(t, func(o *queuer.Options) { o.Strategy, o.Lanes, o.ScanLanes = moody{panics: &panics}, 2, 3000 })
+		panics.Store(true)
+		time.Sleep(10 * time.Minute)
+		q.Hint("s00")
+		time.Sleep(10 * time.Minute)
+		for _, s := range services(3) {
+			assert.NotEmpty(t, w.asked(s), s)
+		}
+		stop()
+	})
+}

@@ -3,7 +3,6 @@ package queuer
 import (
 	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -183,16 +182,35 @@ func (q *Queuer) round(ctx context.Context) (again time.Duration) {
 		if len(lanes) == 0 {
 			break
 		}
-		open := slices.DeleteFunc(lanes, func(s batch.ServiceID) bool {
-			wait := q.sub.Closed(s)
-			if wait > 0 {
-				q.lanes.Back(time.Now().Add(wait), s)
-			}
-			return wait > 0
-		})
-		if len(open) > 0 {
-			q.fly(ctx, open, room)
-		}
+		q.begin(ctx, lanes, room)
 	}
 	return q.lanes.Next()
+}
+
+// begin begins a claim of the lanes that were taken and whose services are open. A panic in the
+// application's code ends Run, and must not take the lanes with it.
+func (q *Queuer) begin(ctx context.Context, taken []batch.ServiceID, room int) {
+	rest := taken
+	defer func() {
+		if len(rest) > 0 {
+			q.lanes.Back(time.Now(), rest...)
+		}
+	}()
+	var open []batch.ServiceID
+	closed := map[batch.ServiceID]time.Duration{}
+	for _, s := range taken {
+		if wait := q.sub.Closed(s); wait > 0 {
+			closed[s] = wait
+		} else {
+			open = append(open, s)
+		}
+	}
+	window := max(1, q.o.Strategy.Window())
+	rest = nil
+	for s, wait := range closed {
+		q.lanes.Back(time.Now().Add(wait), s)
+	}
+	if len(open) > 0 {
+		q.fly(ctx, open, room, window)
+	}
 }

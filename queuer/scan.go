@@ -68,6 +68,7 @@ func (q *Queuer) scanned(ctx context.Context, s scanned) {
 	share := min(scanShare*s.took, longestPause)
 	if s.err != nil {
 		place.due = now.Add(max(place.pause.NextBackOff(), share))
+		q.lanes.Find(nil) // it also forgets what hints have left
 		if ctx.Err() == nil {
 			q.o.Trouble(fmt.Errorf("scan lanes: %w", s.err))
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -176,7 +177,7 @@ func (w *world) start(t *testing.T, change func(*queuer.Options)) (*queuer.Queue
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		q.Run(ctx)
+		loop.Run(ctx, func(ctx context.Context) error { q.Run(ctx); return nil }, func(error) {})
 	}()
 	return q, func() {
 		cancel()

@@ -15,7 +15,8 @@ import (
 // the slices passed in; returned slices belong to the caller.
 //
 // A struct that embeds a Store has these methods and no others, whatever is in it: to wrap a
-// store with all its abilities, embed [Full].
+// store with all its abilities, embed [Full]; a wrapper passes Upkeep ([Upkeeper]) and AddTx on by
+// methods of its own.
 type Store interface {
 	// Add stores all batches of the call, or none, in the order of the slice. nil promises
 	// that they are durable. Adds of a service that do not overlap keep their order. A batch

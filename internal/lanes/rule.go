@@ -5,8 +5,6 @@ package lanes
 
 import (
 	"time"
-
-	"github.com/dltbatch/dltbatch/batch"
 )
 
 // request is who asks for a look at a lane.
@@ -34,7 +32,6 @@ type entry struct {
 	claimed bool      // a claim looks at the lane now
 	reason  reason    // why the lane rests
 	until   time.Time // the end of the rest
-	tail    batch.ID  // the last batch of the run that is out, where the caller named it
 }
 
 // due is the whole rule: it returns from when on the lane is worth a look, and the queue in
@@ -94,5 +91,5 @@ func (e *entry) free(at, now time.Time) {
 
 // idle reports whether the entry says nothing any more.
 func (e entry) idle(now time.Time) bool {
-	return e.request == none && !e.claimed && !e.until.After(now) && e.tail == ""
+	return e.request == none && !e.claimed && !e.until.After(now)
 }

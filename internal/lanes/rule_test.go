@@ -37,9 +37,9 @@ func TestDue(t *testing.T) {
 		"found while out":                       {entry{request: found, at: now, reason: out, until: late}, late, named},
 		"found after its rest":                  {entry{request: found, at: now, reason: out, until: early}, now, found},
 		"named while out, and a claim looks":    {entry{request: named, at: now, claimed: true, reason: out, until: late}, time.Time{}, none},
-		"named, its run not acknowledged":       {entry{request: named, at: now, reason: out, until: late, tail: "b"}, late, named},
-		"named, its run never acknowledged":     {entry{request: named, at: now, reason: out, until: early, tail: "b"}, now, named},
-		"named, its run not acknowledged, free": {entry{request: named, at: now, tail: "b"}, now, named},
+		"named, its run not acknowledged":       {entry{request: named, at: now, reason: out, until: late}, late, named},
+		"named, its run never acknowledged":     {entry{request: named, at: now, reason: out, until: early}, now, named},
+		"named, its run not acknowledged, free": {entry{request: named, at: now}, now, named},
 	} {
 		at, in := c.entry.due()
 		assert.Equal(t, c.in, in, name)
@@ -52,7 +52,7 @@ func TestEvents(t *testing.T) {
 	const s = "s"
 	in := func(d time.Duration) time.Time { return time.Now().Add(d) }
 	claim := func(l *Table) { l.Name(in(0), s); l.Take(1) }
-	rests := func(l *Table) { l.Out(s, "", in(9*time.Second)) }
+	rests := func(l *Table) { l.Out(s, in(9*time.Second)) }
 	kinds := []struct {
 		name string
 		make func(*Table)
@@ -82,7 +82,7 @@ func TestEvents(t *testing.T) {
 			"9s    9s    9s    0s    5s    0s    9s    9s    9s    9s    soon  2s    30s"},
 		{"out, named for 20s", func(l *Table) { rests(l); l.Name(in(20*time.Second), s) },
 			"20s   9s    9s    0s    5s    0s    9s    20s   20s   9s    soon  20s   30s"},
-		{"out is over", func(l *Table) { l.Out(s, "", in(0)); l.Name(in(0), s) },
+		{"out is over", func(l *Table) { l.Out(s, in(0)); l.Name(in(0), s) },
 			"0s    0s    0s    0s    5s    0s    0s    -     0s    0s    soon  2s    30s"},
 		{"read, named", func(l *Table) { l.Rest(s, in(9*time.Second)); l.Name(in(0), s) },
 			"9s    9s    9s    9s    9s    9s    9s    9s    9s    9s    soon  2s    30s"},
@@ -105,7 +105,7 @@ func TestEvents(t *testing.T) {
 		{"back for 5s", func(l *Table) { l.Back(in(5*time.Second), s) }},
 		{"failed", func(l *Table) { l.Failed(s) }},
 		{"read", func(l *Table) { l.Rest(s, in(2*time.Second)) }},
-		{"out", func(l *Table) { l.Out(s, "", in(30*time.Second)) }},
+		{"out", func(l *Table) { l.Out(s, in(30*time.Second)) }},
 	}
 	for _, k := range kinds {
 		wants := strings.Fields(k.want)

@@ -29,6 +29,7 @@ type lane struct {
 	service batch.ServiceID
 	pauses  *backoff.ExponentialBackOff // of failures in a row; nil after a success
 	byScan  bool                        // the claim under way has it from the queue of found lanes
+	ours    bool                        // a run was out, and nobody has freed the lane since
 
 	in    request
 	when  time.Time // it is worth a look
@@ -46,14 +47,18 @@ func (t *Table) Name(at time.Time, lanes ...batch.ServiceID) {
 
 // Free is Name for lanes of which nothing is out any more, as far as this process knows.
 func (t *Table) Free(at time.Time, lanes ...batch.ServiceID) {
-	t.each(lanes, func(l *lane, now time.Time) { l.free(at, now) })
+	t.each(lanes, func(l *lane, now time.Time) {
+		l.ours = false
+		l.free(at, now)
+	})
 }
 
-// Over is Free for a lane that rests because a run of it is out, or that has rested so and is not
-// forgotten yet. Other lanes are not named.
+// Over is Free for a lane of which a run was out and that nobody has freed since, unless it is
+// forgotten. Other lanes are not named.
 func (t *Table) Over(s batch.ServiceID) {
 	t.each([]batch.ServiceID{s}, func(l *lane, now time.Time) {
-		if l.reason == out {
+		if l.ours {
+			l.ours = false
 			l.free(now, now)
 		}
 	})
@@ -79,7 +84,8 @@ const passes = 4
 
 // Take begins a claim of lanes that are worth a look now, in their order: up to n named lanes,
 // or, in their turn, found lanes. There is one claim of found lanes at a time, so that a lane
-// that is named meanwhile finds a claim free (TestANamedLaneDoesNotWaitForAScan). Each lane's
+// that is named meanwhile finds a claim free where the submitter has room
+// (TestANamedLaneDoesNotWaitForAScan). Each lane's
 // claim ends by Done, Failed or Back.
 func (t *Table) Take(n int) (lanes []batch.ServiceID) {
 	t.mu.Lock()
@@ -160,31 +166,9 @@ func (t *Table) Rest(s batch.ServiceID, until time.Time) {
 }
 
 // Out says that a run of a lane is out, and nothing of the lane leaves beside it. The lane is
-// left alone until Free, but not after until. tail is the run's last batch where the lane goes on
-// once that is acknowledged, else "".
-func (t *Table) Out(s batch.ServiceID, tail batch.ID, until time.Time) {
-	t.each([]batch.ServiceID{s}, func(l *lane, _ time.Time) { l.tail, l.reason, l.until = tail, out, until })
-}
-
-// Acknowledged reports whether a batch is the tail of the lane's run. If so, the run is out no
-// longer, and the caller calls Free.
-func (t *Table) Acknowledged(s batch.ServiceID, id batch.ID) (is bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	l := t.lanes[s]
-	if l == nil || id == "" || l.tail != id {
-		return false
-	}
-	l.tail = ""
-	return true
-}
-
-// IsOut reports whether a run of the lane is out whose tail is not acknowledged.
-func (t *Table) IsOut(s batch.ServiceID) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	l := t.lanes[s]
-	return l != nil && l.tail != ""
+// left alone until Free, but not after until.
+func (t *Table) Out(s batch.ServiceID, until time.Time) {
+	t.each([]batch.ServiceID{s}, func(l *lane, _ time.Time) { l.ours, l.reason, l.until = true, out, until })
 }
 
 // Waiting returns how many lanes that a scan found wait for their turn, and how many lanes wait

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -124,8 +125,8 @@ func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []store.Or
 		}
 		changed := make([]orderChange, len(refs))
 		for i, o := range orders {
-			if o == nil {
-				return ErrFenced
+			if o == nil { // it is final, or not stored
+				return notOpen(ctx, t, b, refs)
 			}
 			next, ok := o.row().Dequeue(FromMicro(now), FromMicro(o.deadline), refs[i].Version, b.ID, i)
 			if !ok {
@@ -135,6 +136,19 @@ func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []store.Or
 		}
 		return s.saveOrders(ctx, t, changed)
 	}))
+}
+
+// notOpen returns the error of a batch of which an order is not open: an order of another party
+// is the caller's mistake, whatever its state.
+func notOpen(ctx context.Context, t Tx, b batch.Batch, refs []store.OrderRef) error {
+	orders, err := ordersOf(ctx, t, (*orderCols).recordDest, sqlOrderRows, len(refs), func(i int) batch.OrderID { return refs[i].ID })
+	if err != nil {
+		return err
+	}
+	if err := sameParty(b, orders); err != nil {
+		return err
+	}
+	return ErrFenced
 }
 
 // prepared returns nil where the stored batch was made of these orders.
@@ -398,11 +412,14 @@ func (s *Store) SettleOrders(ctx context.Context, settled []store.Settlement) (d
 // settle writes the settlements that apply, and marks them in did.
 func (s *Store) settle(ctx context.Context, t Tx, settled []store.Settlement, did []bool) error {
 	var ask []store.Ref
+	asked := map[batch.ID]bool{} // an id may come twice, and its orders may not
 	for _, st := range settled {
 		if st.Batch.Validate() == nil {
 			ask = append(ask, store.Ref{Key: st.Batch})
+			asked[st.Batch.ID] = true
 		}
 	}
+	ids := slices.Sorted(maps.Keys(asked))
 	seqs, err := Seqs(ctx, t, len(ask), func(i int) store.Ref { return ask[i] })
 	if err != nil {
 		return err
@@ -416,7 +433,7 @@ func (s *Store) settle(ctx context.Context, t Tx, settled []store.Settlement, di
 	for _, b := range batches {
 		byKey[b.Key()] = b
 	}
-	of, err := ordersIn(ctx, t, s.d.LockBatchOrders, len(ask), func(i int) batch.ID { return ask[i].Key.ID })
+	of, err := ordersIn(ctx, t, s.d.LockBatchOrders, len(ids), func(i int) batch.ID { return ids[i] })
 	if err != nil {
 		return err
 	}

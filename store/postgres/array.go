@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/hex"
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -56,36 +57,40 @@ func textArray(n int, at func(i int) string) string {
 
 func writeText(b *strings.Builder, text string) {
 	b.WriteByte('"')
-	if strings.ContainsAny(text, `"\`) {
-		text = arrayEscapes.Replace(text)
-	}
-	b.WriteString(text)
+	b.WriteString(escaped(text))
 	b.WriteByte('"')
+}
+
+func escaped(text string) string {
+	if strings.ContainsAny(text, `"\`) {
+		return arrayEscapes.Replace(text)
+	}
+	return text
 }
 
 var arrayEscapes = strings.NewReplacer(`"`, `\"`, `\`, `\\`)
 
 // Array is an array of any type.
 func (t *session) Array(n int, at func(i int) any) any {
-	var b strings.Builder
-	b.WriteByte('{')
+	b := append(make([]byte, 0, 2+12*n), '{')
 	for i := range n {
 		if i > 0 {
-			b.WriteByte(',')
+			b = append(b, ',')
 		}
 		switch v := at(i).(type) {
 		case int64:
-			b.WriteString(strconv.FormatInt(v, 10))
+			b = strconv.AppendInt(b, v, 10)
 		case bool:
-			b.WriteString(strconv.FormatBool(v))
+			b = strconv.AppendBool(b, v)
 		case string:
-			writeText(&b, v)
+			b = append(append(append(b, '"'), escaped(v)...), '"')
+		case nil:
+			b = append(b, "NULL"...)
 		default:
-			b.WriteString("NULL")
+			panic(fmt.Sprintf("an array of %T", v)) // rather than a NULL that nobody meant
 		}
 	}
-	b.WriteByte('}')
-	return b.String()
+	return string(append(b, '}'))
 }
 
 // ExecAll sends an array for each column.

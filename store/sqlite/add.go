@@ -106,7 +106,8 @@ func (t *session) Add(ctx context.Context, b batch.Batch) (int64, error) {
 		return 0, err
 	}
 	var seq int64
-	return seq, t.get(ctx, &seq, sqlLastSeq)
+	err = t.get(ctx, &seq, sqlLastSeq)
+	return seq, err
 }
 
 // add stores the batches, and returns how many were new. It asks stopped before each: a call

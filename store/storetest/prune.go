@@ -150,7 +150,7 @@ func pruneMore(f *fixture) {
 		f.pause(batch.Only(batch.ServiceID(fmt.Sprint(i))))
 	}
 	all(store.Pruned{LaneActs: 7})
-	if orders, ok := f.st.(store.Orders); ok {
+	if orders, ok := f.h.Store.(store.Orders); ok { // f.st has the methods of a batch store only
 		var os []batch.Order
 		for i := range 7 {
 			os = append(os, batch.Order{ID: batch.OrderID(fmt.Sprint(i)), Party: "p", Payload: []byte("x"), Deadline: f.now().Add(-f.u(1))})
