@@ -233,7 +233,7 @@ func (s *Store) saveOrders(ctx context.Context, t Tx, changed []orderChange) err
 			open = append(open, row)
 			continue
 		}
-		kind, message := errorCols(r.Error)
+		kind, message := ErrorCols(r.Error)
 		gone = append(gone, row[:2])
 		final = append(final, append(append([]any{c.seq}, row[2:]...), ToMicro(r.FinalAt), kind, message))
 	}

@@ -105,27 +105,8 @@ func (c *RowCols) Row() store.Row {
 	return r
 }
 
-// AppendOpen appends the values of an open row in the order of its columns, without prepared,
-// which no row is written with. due is when the monitor asks, as the database has it.
-func AppendOpen(values []any, r store.Row, receipts int64, due any) []any {
-	kind, message := errorCols(r.Error)
-	return append(values,
-		int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures), ToMicro(r.ClaimExpires),
-		ToMicro(r.NotBefore), ToMicro(r.NextCheck), ToMicro(r.AskedAt), ToMicro(r.LastPost), ToMicro(r.SettlesAt),
-		int64(r.DoubtAttempt), ToMicro(r.DoubtSince), ToMicro(r.ResendUntil), int64(r.Resends), r.Refused, r.Requeued,
-		kind, message, r.Decision, receipts, due, r.ClaimedBy, r.AtEnd,
-		r.ClaimTTL.Microseconds(), int64(r.Attempt), ToMicro(r.FirstClaimed), int64(r.Rollbacks), int64(r.SeenAttempt), r.SeenEndpoint)
-}
-
-// AppendOutcome appends the values of a final row in the order of ColsOutcome.
-func AppendOutcome(values []any, r store.Row, receipts int64) []any {
-	kind, message := errorCols(r.Error)
-	return append(values, int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures), ToMicro(r.AskedAt),
-		ToMicro(r.LastPost), ToMicro(r.SettlesAt), ToMicro(r.FinalAt), r.Requeued, kind, message, receipts, r.OrdersSettled, r.Quarantined)
-}
-
-// errorCols are the columns of an error; the first is nil for no error.
-func errorCols(e *batch.SubmissionError) (kind any, message string) {
+// ErrorCols are the columns of an error; the first is nil for no error.
+func ErrorCols(e *batch.SubmissionError) (kind any, message string) {
 	if e == nil {
 		return nil, ""
 	}

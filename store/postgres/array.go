@@ -38,9 +38,15 @@ func boolArray(n int, at func(i int) bool) string {
 }
 
 func textArray(n int, at func(i int) string) string {
+	return nullTextArray(n, func(i int) (string, bool) { return at(i), true })
+}
+
+// nullTextArray holds NULL where at says false.
+func nullTextArray(n int, at func(i int) (string, bool)) string {
 	size := len("{}")
 	for i := range n {
-		size += len(at(i)) + len(`"",`)
+		text, _ := at(i)
+		size += len(text) + len("NULL,")
 	}
 	var b strings.Builder
 	b.Grow(size) // enough, unless there is something to escape
@@ -49,7 +55,11 @@ func textArray(n int, at func(i int) string) string {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		writeText(&b, at(i))
+		if text, ok := at(i); ok {
+			writeText(&b, text)
+		} else {
+			b.WriteString("NULL")
+		}
 	}
 	b.WriteByte('}')
 	return b.String()

@@ -352,17 +352,18 @@ func (t *session) take(ctx context.Context, payloads map[int64][]byte, rows []*s
 		return payloads, nil
 	}
 	slices.SortFunc(rows, func(a, b *stored) int { return cmp.Compare(a.Seq, b.Seq) })
-	column := func(at func(s *stored) int64) string {
-		return intArray(len(rows), func(i int) int64 { return at(rows[i]) })
+	c := make(columns, len(rows))
+	for i, s := range rows {
+		c[i] = &s.Stored
 	}
 	type loaded struct {
 		seq     int64
 		payload []byte
 	}
 	found, err := sqlstore.QueryMany(ctx, t, len(rows), func(l *loaded) []any { return []any{&l.seq, &l.payload} }, sqlTake,
-		textArray(len(rows), func(i int) string { return rows[i].place }), column(func(s *stored) int64 { return s.Seq }), column(func(s *stored) int64 { return s.Was.Version }),
-		column(func(s *stored) int64 { return int64(s.Now.Spent) }),
-		column(func(s *stored) int64 { return sqlstore.ToMicro(s.Now.ResendUntil) }),
+		textArray(len(rows), func(i int) string { return rows[i].place }), c.ints(seqOf), c.ints(wasOf),
+		c.ints(func(s *sqlstore.Stored) int64 { return int64(s.Now.Spent) }),
+		c.ints(func(s *sqlstore.Stored) int64 { return sqlstore.ToMicro(s.Now.ResendUntil) }),
 		int64(batch.Submitting), sqlstore.ToMicro(now.Add(q.TTL)), sqlstore.ToMicro(now), q.Instance, q.TTL.Microseconds(), int64(q.Salt))
 	if err == nil && len(found) != len(rows) {
 		err = fmt.Errorf("%w: %d rows claimed, want %d", sqlstore.ErrMoved, len(found), len(rows))

@@ -26,20 +26,13 @@ func (t *session) Attempted(ctx context.Context, seqs []int64) (map[int64]*sqlst
 // SetPrepared sends all bytes in one value, as Add does.
 func (t *session) SetPrepared(ctx context.Context, set []*sqlstore.Stored) error {
 	var all []byte
-	column := func(at func(s *sqlstore.Stored) int64) string {
-		return intArray(len(set), func(i int) int64 { return at(set[i]) })
+	at, size := make([]int64, len(set)), make([]int64, len(set))
+	for i, r := range set {
+		at[i], size[i] = int64(len(all)+1), int64(len(r.Now.Prepared))
+		all = append(all, r.Now.Prepared...)
 	}
-	for _, s := range set {
-		all = append(all, s.Now.Prepared...)
-	}
-	end := int64(1)
-	n, err := t.Exec(ctx, sqlKeepPrepared, column(func(s *sqlstore.Stored) int64 { return s.Seq }),
-		column(func(s *sqlstore.Stored) int64 { return s.Was.Version }), all,
-		column(func(s *sqlstore.Stored) int64 {
-			end += int64(len(s.Now.Prepared))
-			return end - int64(len(s.Now.Prepared))
-		}),
-		column(func(s *sqlstore.Stored) int64 { return int64(len(s.Now.Prepared)) }))
+	c := columns(set)
+	n, err := t.Exec(ctx, sqlKeepPrepared, c.ints(seqOf), c.ints(wasOf), all, ints(at), ints(size))
 	if err == nil && n != int64(len(set)) {
 		err = sqlstore.ErrMoved
 	}

@@ -175,11 +175,20 @@ func (t *session) saveReceipts(ctx context.Context, s *sqlstore.Stored) error {
 
 // openArgs are the values of a row in the order of sqlUpdateOpen and sqlInsertOpen.
 func openArgs(r store.Row, receipts int64) []any {
-	return sqlstore.AppendOpen(make([]any, 0, 33), r, receipts, dueAt(r))
+	kind, message := sqlstore.ErrorCols(r.Error)
+	return append(make([]any, 0, 33),
+		int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures), sqlstore.ToMicro(r.ClaimExpires),
+		sqlstore.ToMicro(r.NotBefore), sqlstore.ToMicro(r.NextCheck), sqlstore.ToMicro(r.AskedAt), sqlstore.ToMicro(r.LastPost), sqlstore.ToMicro(r.SettlesAt),
+		int64(r.DoubtAttempt), sqlstore.ToMicro(r.DoubtSince), sqlstore.ToMicro(r.ResendUntil), int64(r.Resends), r.Refused, r.Requeued,
+		kind, message, r.Decision, receipts, dueAt(r), r.ClaimedBy, r.AtEnd,
+		r.ClaimTTL.Microseconds(), int64(r.Attempt), sqlstore.ToMicro(r.FirstClaimed), int64(r.Rollbacks), int64(r.SeenAttempt), r.SeenEndpoint)
 }
 
 func finalArgs(seq int64, r store.Row, receipts int64) []any {
-	return sqlstore.AppendOutcome(append(make([]any, 0, 16), seq), r, receipts)
+	kind, message := sqlstore.ErrorCols(r.Error)
+	return []any{seq, int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures), sqlstore.ToMicro(r.AskedAt),
+		sqlstore.ToMicro(r.LastPost), sqlstore.ToMicro(r.SettlesAt), sqlstore.ToMicro(r.FinalAt), r.Requeued, kind, message, receipts, r.OrdersSettled,
+		r.Quarantined}
 }
 
 // dueAt is NULL for a row that is not the monitor's, so that the index of due rows holds no
