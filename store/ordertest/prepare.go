@@ -18,6 +18,7 @@ func prepareTests() []test {
 		{name: "not when an order is past its deadline", run: prepareLate},
 		{name: "again is done, whatever became of it", run: prepareAgain},
 		{name: "an id that is known otherwise is a conflict", run: prepareConflict},
+		{name: "an order of another party, whatever its state", run: prepareOthers},
 		{name: "what cannot be", run: prepareInvalid},
 	}
 }
@@ -172,4 +173,17 @@ func prepareInvalid(f *fixture) {
 	_, err := f.st.Get(f.ctx, bt("p", "x").Key())
 	require.ErrorIs(f, err, batch.ErrNotFound)
 	assert.Len(f, f.parties(), 2)
+}
+
+func prepareOthers(f *fixture) {
+	f.add(many("q", "o", 2)...)
+	b, rs := f.prepare("q", "b", 2)
+	f.end(b, store.IsCommitted)
+	require.True(f, f.settle(settlement(f.settleable(), store.OrderVerdict{State: batch.OrderConfirmed})))
+	done, err := f.st.PrepareBatch(f.ctx, bt("p", "c"), rs)
+	require.False(f, done)
+	var input *batch.InputError
+	require.ErrorAs(f, err, &input)
+	_, err = f.st.Get(f.ctx, bt("p", "c").Key())
+	require.ErrorIs(f, err, batch.ErrNotFound)
 }

@@ -17,6 +17,7 @@ func settleTests() []test {
 		{name: "what becomes of the orders of a batch that was refused", run: settleRefused},
 		{name: "by compare-and-set, each batch alone", run: settleFenced},
 		{name: "confirmed where the batch is committed, and nowhere else", run: settleAgrees},
+		{name: "once, though a call names the batch twice", run: settleTwice},
 		{name: "what no batch can have", run: settleInvalid},
 	}
 }
@@ -198,4 +199,19 @@ func settleInvalid(f *fixture) {
 	s.Orders[1] = s.Orders[0]
 	_, err := f.st.SettleOrders(f.ctx, []store.Settlement{s})
 	require.ErrorIs(f, err, batch.ErrInvalidInput, "twice")
+}
+
+func settleTwice(f *fixture) {
+	f.add(many("p", "o", 3)...)
+	b, _ := f.prepare("p", "b", 2)
+	f.end(b, store.IsCommitted)
+	s := settlement(f.settleable(), store.OrderVerdict{State: batch.OrderConfirmed})
+	other := s
+	other.Batch.Service = "q"
+	done, err := f.st.SettleOrders(f.ctx, []store.Settlement{other, s, s})
+	require.NoError(f, err)
+	require.Equal(f, []bool{false, true, false}, done)
+	for _, r := range f.list("p")[:2] {
+		assert.Equal(f, batch.OrderConfirmed, r.State)
+	}
 }
