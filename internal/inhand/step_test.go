@@ -155,7 +155,7 @@ func check(t *testing.T, table string, f inhand.Facts, start func(inhand.Phase) 
 	var heads []string
 	for i, line := range strings.Split(strings.TrimSpace(table), "\n") {
 		var cells []string
-		for _, c := range strings.Split(line, "|") {
+		for c := range strings.SplitSeq(line, "|") {
 			cells = append(cells, strings.TrimSpace(c))
 		}
 		if i == 0 {

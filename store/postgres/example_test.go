@@ -12,7 +12,7 @@ import (
 
 // A store in a schema of its own. It wants a server, so it is not run here; examples/outbox
 // starts one.
-func ExampleNew() {
+func ExampleNew() { //nolint:testableexamples // it wants a server
 	db, err := sql.Open("postgres", "postgres://user:password@host/database")
 	if err != nil {
 		fmt.Println(err)

@@ -36,7 +36,7 @@ func (t *session) Exec(ctx context.Context, statement string, args ...any) (int6
 
 // Query is Exec for rows.
 func (t *session) Query(ctx context.Context, statement string, args ...any) (sqlstore.Rows, error) {
-	rows, err := t.QueryContext(ctx, t.s.sql(statement), args...)
+	rows, err := t.QueryContext(ctx, t.s.sql(statement), args...) //nolint:rowserrcheck // sqlstore checks it
 	if err != nil {
 		return nil, err
 	}

@@ -50,7 +50,7 @@ func (t *session) Query(ctx context.Context, statement string, args ...any) (sql
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.QueryContext(ctx, args...)
+	rows, err := s.QueryContext(ctx, args...) //nolint:rowserrcheck // sqlstore checks it
 	if err != nil {
 		return nil, err
 	}

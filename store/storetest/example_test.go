@@ -9,7 +9,7 @@ import (
 
 // The whole suite in one test. The harness declares what this store lacks: nothing survives the
 // process, and there are no transactions of the application.
-func ExampleRun() {
+func ExampleRun() { //nolint:testableexamples // it wants a test
 	var t *testing.T // of func TestStore(t *testing.T)
 	storetest.Run(t, func(*testing.T) storetest.Harness {
 		st := memory.New() // yours: new, empty, of one test alone
