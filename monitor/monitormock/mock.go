@@ -118,18 +118,6 @@ func (m *MockBatchUpdater) EXPECT() *MockBatchUpdaterMockRecorder {
 	return m.recorder
 }
 
-// Free mocks base method.
-func (m *MockBatchUpdater) Free(keys []batch.Key) {
-	m.ctrl.T.Helper()
-	m.ctrl.Call(m, "Free", keys)
-}
-
-// Free indicates an expected call of Free.
-func (mr *MockBatchUpdaterMockRecorder) Free(keys any) *gomock.Call {
-	mr.mock.ctrl.T.Helper()
-	return mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Free", reflect.TypeOf((*MockBatchUpdater)(nil).Free), keys)
-}
-
 // Put mocks base method.
 func (m *MockBatchUpdater) Put(all []store.Outcome) {
 	m.ctrl.T.Helper()
@@ -140,16 +128,4 @@ func (m *MockBatchUpdater) Put(all []store.Outcome) {
 func (mr *MockBatchUpdaterMockRecorder) Put(all any) *gomock.Call {
 	mr.mock.ctrl.T.Helper()
 	return mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Put", reflect.TypeOf((*MockBatchUpdater)(nil).Put), all)
-}
-
-// Told mocks base method.
-func (m *MockBatchUpdater) Told(all []store.Outcome) {
-	m.ctrl.T.Helper()
-	m.ctrl.Call(m, "Told", all)
-}
-
-// Told indicates an expected call of Told.
-func (mr *MockBatchUpdaterMockRecorder) Told(all any) *gomock.Call {
-	mr.mock.ctrl.T.Helper()
-	return mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Told", reflect.TypeOf((*MockBatchUpdater)(nil).Told), all)
 }
