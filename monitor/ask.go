@@ -86,9 +86,9 @@ func (m *Monitor) ask(ctx context.Context, g *group) (hung bool) {
 // askFromMemory asks about rows that the table has in hand.
 func (m *Monitor) askFromMemory(ctx context.Context, all []inhand.Question) {
 	rows := make([]store.InFlight, len(all))
-	of := make(map[batch.Key]inhand.Question, len(all))
-	for i, q := range all {
-		rows[i], of[q.Row.Key] = q.Row, q
+	of := make(map[batch.Key]*inhand.Question, len(all))
+	for i := range all {
+		rows[i], of[all[i].Row.Key] = all[i].Row, &all[i]
 	}
 	for _, g := range m.group(rows) {
 		if wait := m.quietFor(g.key); wait > 0 {
@@ -110,7 +110,7 @@ func (m *Monitor) askFromMemory(ctx context.Context, all []inhand.Question) {
 
 // askHeld makes one request about rows in hand. A row whose answer must be looked into needs a
 // lease, and is left to the store's check.
-func (m *Monitor) askHeld(ctx context.Context, g *group, of map[batch.Key]inhand.Question) (hung bool) {
+func (m *Monitor) askHeld(ctx context.Context, g *group, of map[batch.Key]*inhand.Question) (hung bool) {
 	byID, err := m.statuses(ctx, g)
 	m.heard(ctx, g, byID, err)
 	rules := m.o.Rules
