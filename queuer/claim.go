@@ -173,14 +173,18 @@ func (q *Queuer) learn(claimed store.Claimed, looks []look, began time.Time) {
 	q.lanes.Name(now.Add(lockedPause), claimed.Locked...)
 	// The lanes that the limit left out come first: else a lane with many ready batches would use
 	// up every claim.
+	served := make(map[batch.ServiceID]bool, len(claimed.Runs))
+	for _, r := range claimed.Runs {
+		served[r.Service] = true
+	}
 	var cut []batch.ServiceID
-	q.lanes.Name(now, slices.DeleteFunc(slices.Clone(claimed.Left), func(s batch.ServiceID) bool {
-		served := slices.ContainsFunc(claimed.Runs, func(r store.ClaimedRun) bool { return r.Service == s })
-		if served {
+	for _, s := range claimed.Left {
+		if served[s] {
 			cut = append(cut, s)
+		} else {
+			q.lanes.Name(now, s)
 		}
-		return served
-	})...)
+	}
 	q.lanes.Name(now, cut...)
 	if claimed.NextReady > 0 {
 		q.lanes.Name(now.Add(max(claimed.NextReady, q.pace(len(waiting)))), waiting...)
