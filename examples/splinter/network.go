@@ -40,10 +40,11 @@ func (q *questions) saved(n int) string {
 	return fmt.Sprintf("events told of %d batches; the nodes were asked about the other %d, %d times", n-len(q.about), len(q.about), q.count)
 }
 
-// listen starts two nodes that require a token.
+// listen starts two nodes that require a token. Their times are those that the client is told:
+// a proposal whose peer has restarted holds its circuit for the coordinator's timeout.
 func listen(asked *questions) (*splintertest.Network, error) {
 	return splintertest.Listen(&splintertest.Options{
-		Circuits: circuits, CommitInterval: commitInterval, Faults: faults(asked),
+		Circuits: circuits, CommitInterval: commitInterval, CoordinatorTimeout: coordinatorTimeout, Faults: faults(asked),
 		Authorize: func(header string, _ splintertest.Operation) bool {
 			return strings.HasPrefix(header, "Bearer Cylinder:")
 		},
