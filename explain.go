@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -63,12 +62,6 @@ func (r *Runner) claimQuery() store.ClaimQuery {
 func (r *Runner) resend(s batch.ServiceID) store.Resend {
 	t := r.ledger.Traits(s)
 	return store.Resend{HarmlessFor: t.ResendHarmlessFor, LateArrival: t.LateArrival}
-}
-
-// buries reports that a service's batches leave tombstones, because a second submission would
-// harm.
-func (r *Runner) buries(s batch.ServiceID) bool {
-	return r.ledger.Traits(s).ResendHarmlessFor != dlt.Forever
 }
 
 func (r *Runner) maxInFlight(s batch.ServiceID) int { return r.ledger.Traits(s).MaxInFlightPerService }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -16,7 +18,9 @@ const (
 	pruneEvery = time.Minute
 )
 
-// retain removes batches that were final long ago, until ctx is done.
+// retain removes what has been final for Options.Retention, until ctx is done: batches and orders,
+// ids in the journal, acts of operators. It does so once a minute, and goes on at once while a chunk
+// of one kind was full. [store.PruneQuery] says what stays.
 func (e *engine) retain(ctx context.Context) {
 	q := store.PruneQuery{OlderThan: e.r.o.Retention, Limit: pruneChunk, Tombstone: e.r.buries}
 	for pause := prunePause; loop.Sleep(ctx, pause); {
@@ -39,4 +43,10 @@ func (e *engine) prune(ctx context.Context, q store.PruneQuery) (store.Pruned, e
 	ctx, cancel := context.WithTimeout(ctx, e.r.o.ClaimTTL/4)
 	defer cancel()
 	return e.store("retention").Prune(ctx, q)
+}
+
+// buries reports that a service's batches leave tombstones, because a second submission would
+// harm.
+func (r *Runner) buries(s batch.ServiceID) bool {
+	return r.ledger.Traits(s).ResendHarmlessFor != dlt.Forever
 }

@@ -195,7 +195,7 @@ func (d *decider) invalid() Verdict {
 		return d.wait(d.late())
 	case d.earlierOnly() && d.f.Refused && d.k.Status.Attempt > d.f.DoubtAttempt:
 		return d.noTrace() // that verdict is recorded already
-	case !d.f.Settles(d.k.Status.Attempt):
+	case !d.f.AboutLast(d.k.Status.Attempt):
 		return d.noTrace() // no trace of this attempt: the ledger speaks of another
 	}
 	v := d.found(store.IsInvalid)

@@ -10,7 +10,7 @@ const DefaultQueued = 1000
 // of the other are prefixes of one another), and depends on no batch by name. Of batches that
 // conflict, the next leaves only when the one before is final, as with [Serial]. A batch that
 // must wait holds up the later batches that conflict with it, so no batch is overtaken for
-// ever. A batch without a footprint conflicts with every batch.
+// ever. A batch without a footprint conflicts with every batch. [batch.Footprints] decides what conflicts.
 //
 // Parallel is right where a ledger confines batches to the state that they declare, as
 // Sawtooth does. Scabbard does not compare a transaction's accesses with its declaration

@@ -11,19 +11,6 @@ import (
 // and ready.
 type Choose func(lane batch.Lane) []batch.Run
 
-// Resend is a ledger's declaration about sending again.
-type Resend struct {
-	HarmlessFor time.Duration
-	LateArrival time.Duration
-}
-
-// Allows reports whether a claim of ttl may send a batch again, of which a resend stays
-// harmless for left: the POST may start when the claim ends, and take LateArrival to arrive.
-// Whoever asks whether a batch may be sent again asks here (docs/design.md#how-a-claim-works).
-func (r Resend) Allows(left, ttl time.Duration) bool {
-	return left >= r.LateArrival && left-r.LateArrival >= ttl // their sum may be too large
-}
-
 // LanesQuery asks for services that have open batches.
 type LanesQuery struct {
 	// After is the last service of the call before; Start says that there was none

@@ -41,7 +41,7 @@ func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQue
 	}
 	for i := range rows {
 		r := &rows[i]
-		if r.lost(now, q.TTL, rule) {
+		if r.pastResend(now, q.TTL, rule) {
 			r.Row = r.Row.backToMonitor(now)
 			p.Changed = append(p.Changed, *r)
 		}
@@ -112,7 +112,7 @@ func Wanted(service batch.ServiceID, attempted []LaneRow, now time.Time, q Claim
 	lane := batch.Lane{Service: service, Batches: make([]batch.Waiting, len(attempted))}
 	least := 0
 	for i, r := range attempted {
-		if r.lost(now, q.TTL, rule) {
+		if r.pastResend(now, q.TTL, rule) {
 			r.Row = r.Row.backToMonitor(now)
 		}
 		lane.Batches[i] = r.show(now)
@@ -121,11 +121,6 @@ func Wanted(service batch.ServiceID, attempted []LaneRow, now time.Time, q Claim
 		}
 	}
 	return max(least, min(q.Wants(lane), q.Window))
-}
-
-// lost reports whether a row is ready to be claimed, but may not be posted any more.
-func (r *LaneRow) lost(now time.Time, ttl time.Duration, rule Resend) bool {
-	return r.Row.ready(now) && !r.Row.Resendable(now, ttl, rule)
 }
 
 func (r *LaneRow) show(now time.Time) batch.Waiting {

@@ -88,7 +88,7 @@ func (r Row) Decide(now time.Time, to batch.State, reason string) (Row, error) {
 	case batch.Unknown:
 		r.clearDoubt()
 		r.Refused = false
-		r.lost(now)
+		r.claimableAgain(now)
 	case batch.Rejected:
 		r.LastPost = r.posted()
 		r.Error = &batch.SubmissionError{Kind: batch.KindCancelled, Message: batch.Excerpt(reason, batch.MaxErrorText)}

@@ -222,7 +222,7 @@ func (r Row) found(o Outcome, now time.Time) (Row, error) {
 	case Refused:
 		r.refuse(now, o)
 	case IsInvalid:
-		if !r.InFlight(o.Ref, o.Budget, now).Settles(o.Attempt) {
+		if !r.InFlight(o.Ref, o.Budget, now).AboutLast(o.Attempt) {
 			return r, fmt.Errorf("%w: the verdict is about attempt %d, and what became of attempt %d is open", batch.ErrNotAllowed, o.Attempt, r.Attempt)
 		}
 		if r.DoubtAttempt != 0 && o.Attempt > r.DoubtAttempt {
@@ -256,7 +256,7 @@ func (r Row) found(o Outcome, now time.Time) (Row, error) {
 		if r.Refused {
 			return r, fmt.Errorf("%w: refused, and in doubt", batch.ErrInDoubt)
 		}
-		r.lost(now)
+		r.claimableAgain(now)
 	case NotCommitted:
 		r.notCommitted(now, o)
 	case Undecidable:
@@ -347,11 +347,11 @@ func (r *Row) notCommitted(now time.Time, o Outcome) {
 		r.final(batch.Rejected, now)
 		return
 	}
-	r.lost(now)
+	r.claimableAgain(now)
 }
 
-// lost makes the batch claimable again after the ledger did not know it.
-func (r *Row) lost(now time.Time) {
+// claimableAgain makes the batch claimable after the ledger did not know it.
+func (r *Row) claimableAgain(now time.Time) {
 	r.LastPost = r.posted()
 	r.State = batch.Unknown
 	r.ClaimExpires = time.Time{}

@@ -109,13 +109,6 @@ func (r Row) ready(now time.Time) bool {
 	return r.State.Claimable() && !r.NotBefore.After(now)
 }
 
-// Resendable reports whether a claim taken now can be posted without a chance to take effect
-// twice: no attempt is unresolved, or a resend stays harmless for as long as its POST may take
-// to arrive (docs/design.md#how-a-claim-works).
-func (r Row) Resendable(now time.Time, ttl time.Duration, rule Resend) bool {
-	return r.DoubtAttempt == 0 || rule.Allows(r.ResendUntil.Sub(now), ttl)
-}
-
 // Claim counts an attempt before anything is sent. The caller has checked that the row is due
 // and Resendable.
 func (r Row) Claim(now time.Time, ttl time.Duration, rule Resend) Row {
@@ -138,19 +131,8 @@ func (r Row) Claim(now time.Time, ttl time.Duration, rule Resend) Row {
 	return r
 }
 
-// backToMonitor makes a row that may no longer be resent the monitor's again, as in doubt.
-func (r Row) backToMonitor(now time.Time) Row {
-	r.State = batch.Submitting
-	r.Version++
-	if r.LastPost.IsZero() {
-		r.LastPost = now
-	}
-	r.ClaimExpires = r.LastPost
-	r.NotBefore, r.NextCheck = time.Time{}, now
-	return r
-}
-
-// Leased returns the row while one monitor asks about it. A lease of 0 changes nothing.
+// Leased returns the row while one monitor asks about it. Nobody renews a lease: when it ends, any
+// monitor may ask. A lease of 0 changes nothing.
 func (r Row) Leased(now time.Time, lease time.Duration) Row {
 	if lease != 0 {
 		r.AskedAt, r.NextCheck = now, now.Add(lease)
@@ -166,10 +148,10 @@ func (r Row) posted() time.Time {
 	return r.LastPost
 }
 
-// Settles reports whether a verdict against the batch, naming an attempt or none (0), is about
+// AboutLast reports whether a verdict against the batch, naming an attempt or none (0), is about
 // the last attempt that may have been taken. A verdict about an earlier attempt says nothing
 // about the last.
-func (f InFlight) Settles(named int) bool {
+func (f InFlight) AboutLast(named int) bool {
 	return named == 0 || named == f.Attempt || (named == f.DoubtAttempt && f.Resends == 0)
 }
 

@@ -34,7 +34,7 @@ func (s *Submitter) attempt(ctx context.Context, claims []store.Claim, payloads 
 			var said bool
 			prepared, said, err = s.prepare(ctx, first, payloads[0], until)
 			stopped := ctx.Err() != nil
-			if stopped || !said || (err == nil && !s.timeLeft(until)) {
+			if stopped || !said || (err == nil && !s.requestFits(until)) {
 				g.leave(probe, unsure, 0, time.Now()) // no news about the ledger
 				if stopped {
 					err = nil // it was cut off, or came too late
@@ -57,7 +57,7 @@ func (s *Submitter) attempt(ctx context.Context, claims []store.Claim, payloads 
 		}
 		// Not before the gate, which this very answer closed, lets a probe through.
 		wait := max(pause.NextBackOff(), retryAfter(err), g.closed(time.Now()))
-		if try >= retries || wall.Until(until)-wait < s.o.RequestTimeout || !loop.Sleep(ctx, wait) || !s.timeLeft(until) {
+		if try >= retries || wall.Until(until)-wait < s.o.RequestTimeout || !loop.Sleep(ctx, wait) || !s.requestFits(until) {
 			return posted, took, err
 		}
 	}
@@ -90,4 +90,10 @@ func (s *Submitter) once(ctx context.Context, claims []store.Claim, payloads [][
 // bounded returns ctx with the request timeout or the claim's end as its deadline.
 func (s *Submitter) bounded(ctx context.Context, until time.Time) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, min(s.o.RequestTimeout, wall.Until(until)))
+}
+
+// requestFits reports whether a whole request still fits before until, even if the machine was
+// suspended since until was computed.
+func (s *Submitter) requestFits(until time.Time) bool {
+	return wall.Until(until) >= s.o.RequestTimeout
 }

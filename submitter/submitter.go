@@ -10,7 +10,6 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/pool"
-	"github.com/dltbatch/dltbatch/internal/wall"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -258,7 +257,7 @@ func (s *Submitter) next(ctx context.Context) (run, *pool.Hand, bool) {
 func (s *Submitter) post(ctx context.Context, r run, hand *pool.Hand) (used, hung bool) {
 	alone := 0 // batches up to here go one by one, since their list was refused
 	for i := 0; i < len(r.Batches); {
-		if ctx.Err() != nil || !s.timeLeft(r.until) {
+		if ctx.Err() != nil || !s.requestFits(r.until) {
 			s.Return(r.Batches[i:])
 			return used, hung
 		}
@@ -303,9 +302,3 @@ func (s *Submitter) post(ctx context.Context, r run, hand *pool.Hand) (used, hun
 
 // errNoPayload is a certain failure that spends nothing: a person has to look.
 var errNoPayload = &dlt.Error{Op: "load payload", Kind: dlt.ErrMisconfigured, Err: batch.ErrNotFound}
-
-// timeLeft reports whether a whole request still fits before until, even if the machine was
-// suspended since until was computed.
-func (s *Submitter) timeLeft(until time.Time) bool {
-	return wall.Until(until) >= s.o.RequestTimeout
-}

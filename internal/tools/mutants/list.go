@@ -111,7 +111,7 @@ var list = []mutant{
 		old: "if late > 0 {", new: "if late > 1<<62 {",
 	},
 	{
-		name: "resend_until ignored", file: "store/row.go", pkg: "store/memory", test: "TestStore/claim/what_cannot_be_resent_goes_back_in_doubt",
+		name: "resend_until ignored", file: "store/resend.go", pkg: "store/memory", test: "TestStore/claim/what_cannot_be_resent_goes_back_in_doubt",
 		old: "return r.DoubtAttempt == 0 || rule.Allows(r.ResendUntil.Sub(now), ttl)", new: "return true",
 	},
 	{
@@ -145,7 +145,7 @@ var list = []mutant{
 
 	// Claims and requests (promise 4).
 	{
-		name: "a request outlives its claim", file: "submitter/submitter.go", pkg: "submitter", test: "Test.*",
+		name: "a request outlives its claim", file: "submitter/attempt.go", pkg: "submitter", test: "Test.*",
 		old: "return wall.Until(until) >= s.o.RequestTimeout", new: "return wall.Until(until) >= -1<<62",
 	},
 	{

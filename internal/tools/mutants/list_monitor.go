@@ -10,17 +10,17 @@ var monitorList = []mutant{
 	},
 	{
 		name: "answers: an invalid of an earlier attempt ends the present one", file: "monitor/decide.go", pkg: "monitor", test: "TestDecideInvalidThatNamesAnotherAttempt",
-		old: "case !d.f.Settles(d.k.Status.Attempt):",
+		old: "case !d.f.AboutLast(d.k.Status.Attempt):",
 		new: "case false:",
 	},
 	{
 		name: "answers: an invalid of an earlier attempt is decided upon", file: "monitor/decide.go", pkg: "internal/sim", test: "TestParallelDecisions",
-		old: "case !d.f.Settles(d.k.Status.Attempt):",
+		old: "case !d.f.AboutLast(d.k.Status.Attempt):",
 		new: "case false:",
 	},
 	{
 		name: "answers: a row takes an invalid of an earlier attempt", file: "store/outcome.go", pkg: "store", test: "TestInvalidOfAnotherAttempt",
-		old: "if !r.InFlight(o.Ref, o.Budget, now).Settles(o.Attempt) {",
+		old: "if !r.InFlight(o.Ref, o.Budget, now).AboutLast(o.Attempt) {",
 		new: "if false {",
 	},
 	{

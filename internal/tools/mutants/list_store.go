@@ -35,7 +35,7 @@ var storeList = []mutant{
 	},
 	{
 		name: "what is wanted goes by what can be sent no more", file: "store/lane.go", pkg: "store", test: "TestWanted",
-		old: "if r.lost(now, q.TTL, rule) {\n\t\t\tr.Row = r.Row.backToMonitor(now)\n\t\t}\n\t\tlane",
+		old: "if r.pastResend(now, q.TTL, rule) {\n\t\t\tr.Row = r.Row.backToMonitor(now)\n\t\t}\n\t\tlane",
 		new: "_ = rule\n\t\tlane",
 	},
 	{
@@ -104,12 +104,12 @@ var storeList = []mutant{
 		new: "r.DoubtSince, r.Resends = now, 0",
 	},
 	{
-		name: "a resend may arrive after it stopped being harmless: LateArrival", file: "store/claim.go", pkg: "store/memory", test: "TestStore/claim/what_cannot_be_resent_goes_back_in_doubt",
+		name: "a resend may arrive after it stopped being harmless: LateArrival", file: "store/resend.go", pkg: "store/memory", test: "TestStore/claim/what_cannot_be_resent_goes_back_in_doubt",
 		old: "left-r.LateArrival >= ttl",
 		new: "left >= ttl",
 	},
 	{
-		name: "a resend may leave after it stopped being harmless: TTL", file: "store/claim.go", pkg: "store/memory", test: "TestStore/claim/what_cannot_be_resent_goes_back_in_doubt",
+		name: "a resend may leave after it stopped being harmless: TTL", file: "store/resend.go", pkg: "store/memory", test: "TestStore/claim/what_cannot_be_resent_goes_back_in_doubt",
 		old: " && left-r.LateArrival >= ttl",
 		new: "",
 	},
@@ -124,7 +124,7 @@ var storeList = []mutant{
 		new: "",
 	},
 	{
-		name: "lane resend unchecked", file: "store/lane.go", pkg: "store/memory", test: "TestStore/claim/what_cannot_be_resent_goes_back_in_doubt",
+		name: "lane resend unchecked", file: "store/resend.go", pkg: "store/memory", test: "TestStore/claim/what_cannot_be_resent_goes_back_in_doubt",
 		old: "r.Row.ready(now) && !r.Row.Resendable(now, ttl, rule)",
 		new: "false",
 	},

@@ -113,6 +113,6 @@ var storesList = []mutant{
 	},
 	{
 		name: "trouble: what a restarted node has lost counts as committed, under kill -9", file: "store/outcome.go", pkg: "internal/crash", test: "TestKillTrouble",
-		old: "\t\tr.lost(now)\n\tcase NotCommitted:", new: "\t\tr.final(batch.Committed, now)\n\tcase NotCommitted:",
+		old: "\t\tr.claimableAgain(now)\n\tcase NotCommitted:", new: "\t\tr.final(batch.Committed, now)\n\tcase NotCommitted:",
 	},
 }

@@ -55,7 +55,7 @@ var traitsList = []mutant{
 		old: "return e.o.Check(b) }); err != nil {", new: "return e.o.Check(b) }); err != nil && b.ID == \"\" {",
 	},
 	{
-		name: "routes: one service decides for all tombstones", file: "explain.go", pkg: ".", test: "TestTombstonesGoByService",
+		name: "routes: one service decides for all tombstones", file: "retention.go", pkg: ".", test: "TestTombstonesGoByService",
 		old: "return r.ledger.Traits(s).ResendHarmlessFor != dlt.Forever", new: `return r.ledger.Traits("").ResendHarmlessFor != dlt.Forever`,
 	},
 	{
