@@ -43,8 +43,11 @@ func newEngine(r *Runner) *engine {
 		Linger: o.Linger, Max: o.GroupSize, Retry: o.ClaimTTL, Timeout: o.ClaimTTL / 4,
 		Done: func(group []inhand.Recorded) {
 			e.table.Written(group)
+			// The next group waits for the notices, which may ask the store.
+			ctx, cancel := context.WithTimeout(context.Background(), o.ClaimTTL/8)
+			defer cancel()
 			for _, w := range group {
-				e.notify(w)
+				e.notify(ctx, w)
 			}
 		},
 		Lost:    e.table.Lost,
@@ -80,10 +83,10 @@ func newEngine(r *Runner) *engine {
 		Resend: r.resend, MaxInFlight: r.maxInFlight, KeepsOrder: r.keepsOrder, Budget: o.budget, Instance: o.Instance,
 		Held:    func(s batch.ServiceID, err error) { r.laneHeld(s, err) },
 		Trouble: func(err error) { r.trouble("queuer", err) },
-		Claimed: func(run store.ClaimedRun) {
+		Claimed: func(ctx context.Context, run store.ClaimedRun) {
 			e.monitor.Follow(run.Service)
 			e.table.Claimed(run)
-			e.reportSentBehind(run)
+			e.reportSentBehind(ctx, run)
 			for _, c := range run.Batches {
 				r.report(batch.Event{Kind: batch.EventClaimed, Key: c.Key, State: batch.Submitting, Attempt: c.Attempt})
 			}

@@ -11,7 +11,7 @@ import (
 
 // notify informs the Runner and its observer about an outcome that the store has answered
 // about.
-func (e *engine) notify(w inhand.Recorded) {
+func (e *engine) notify(ctx context.Context, w inhand.Recorded) {
 	key, row := w.Key, w.Applied.Row
 	switch w.Applied.Result {
 	case store.Bad:
@@ -31,7 +31,7 @@ func (e *engine) notify(w inhand.Recorded) {
 	if w.By == batch.BySubmitter && w.Finding == store.IsCommitted && w.Applied.From == batch.Submitting { // two outcomes in one
 		e.r.report(batch.Event{Kind: batch.EventState, Key: key, State: batch.Pending, Attempt: row.Attempt})
 	}
-	breach := e.overtaken(w.Outcome, w.Applied)
+	breach := e.overtaken(ctx, w.Outcome, w.Applied)
 	event := eventOf(w, breach)
 	if breach != nil && row.State != batch.Committed {
 		e.r.breach(key, row.State, row.Attempt, breach)

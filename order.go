@@ -11,8 +11,9 @@ import (
 )
 
 // reportSentBehind reports the batches of a run that the ledger had accepted and lost, and that are sent
-// again behind others, before they are sent.
-func (e *engine) reportSentBehind(run store.ClaimedRun) {
+// again behind others, before they are sent. It asks the store until ctx is done, and then says
+// "perhaps": the requests need the rest of the claim's time.
+func (e *engine) reportSentBehind(ctx context.Context, run store.ClaimedRun) {
 	if !e.reliant {
 		return
 	}
@@ -21,7 +22,7 @@ func (e *engine) reportSentBehind(run store.ClaimedRun) {
 		if !c.Again {
 			continue
 		}
-		if err := e.sentBehind(run, i, forgets); err != nil {
+		if err := e.sentBehind(ctx, run, i, forgets); err != nil {
 			e.r.breach(c.Key, batch.Submitting, c.Attempt, err)
 		}
 	}
@@ -31,17 +32,17 @@ func (e *engine) reportSentBehind(run store.ClaimedRun) {
 // lane that may have been executed. An Unknown batch may have been: in a restart some ledgers
 // forget even batches that they have reported. So may a batch of the same run, where it is in
 // doubt and the ledger forgets.
-func (e *engine) sentBehind(run store.ClaimedRun, i int, forgets bool) error {
+func (e *engine) sentBehind(ctx context.Context, run store.ClaimedRun, i int, forgets bool) error {
 	if in := run.InDoubtAfter(i); forgets && in != "" {
 		return fmt.Errorf("sent again, perhaps behind %s, which is in doubt and was to come after it", in)
 	}
-	return e.behind(run.Batches[i].Key, "sent again", batch.Committed, batch.Pending, batch.Valid, batch.Unknown)
+	return e.behind(ctx, run.Batches[i].Key, "sent again", batch.Committed, batch.Pending, batch.Valid, batch.Unknown)
 }
 
 // overtaken returns an error if the ledger executes a batch that it had decided against, or
 // that was taken for lost, and batches that left after it may have gone ahead. It is nil for a
 // batch that keeps its place.
-func (e *engine) overtaken(o store.Outcome, a store.Applied) error {
+func (e *engine) overtaken(ctx context.Context, o store.Outcome, a store.Applied) error {
 	if !e.reliant || o.By != batch.ByMonitor {
 		return nil
 	}
@@ -50,16 +51,14 @@ func (e *engine) overtaken(o store.Outcome, a store.Applied) error {
 	if !again || (a.From != batch.Invalid && !a.From.Claimable()) {
 		return nil
 	}
-	return e.behind(o.Key, fmt.Sprintf("was %s, and the ledger executes it after all", a.From),
+	return e.behind(ctx, o.Key, fmt.Sprintf("was %s, and the ledger executes it after all", a.From),
 		batch.Committed, batch.Pending, batch.Valid, batch.Submitting)
 }
 
 // behind names another batch, in one of the states, that a batch follows although it should
 // come first; nil if no batch does. It asks the store, so it is called for few batches.
-// Without an answer it returns an error, since there may be one.
-func (e *engine) behind(key batch.Key, why string, in ...batch.State) error {
-	ctx, cancel := context.WithTimeout(context.Background(), e.r.o.ClaimTTL/4)
-	defer cancel()
+// Without an answer until ctx is done it returns an error, since there may be one.
+func (e *engine) behind(ctx context.Context, key batch.Key, why string, in ...batch.State) error {
 	var ahead batch.ID
 	err := loop.Retry(ctx, func(err error) { e.r.trouble("order", err) }, func() (err error) {
 		ahead, err = store.Ahead(ctx, e.r.store, key, in...)

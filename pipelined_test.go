@@ -2,8 +2,10 @@ package dltbatch_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -373,6 +375,77 @@ func TestPipelinedReportsAnInvalidThatCommitsBehindOthers(t *testing.T) {
 		assert.Equal(t, batch.Committed, breach[0].State)
 		assert.ErrorContains(t, breach[0].Err, "behind 02")
 		require.NoError(t, stop())
+	})
+}
+
+// unlisted is a store whose lists fail.
+type unlisted struct{ store.Full }
+
+func (unlisted) List(context.Context, store.ListQuery) ([]batch.Record, store.Cursor, error) {
+	return nil, "", errors.New("the list fails")
+}
+
+// Promise 6: reports about order, and the store that answers no question about them, hold up
+// neither the outcomes of others for long nor the posts of a claim.
+func TestPipelinedReportsWithoutAnAnswerHoldUpNothing(t *testing.T) {
+	const ttl, lanes = 40 * time.Second, 8
+	options := func(o dltbatch.Options) *dltbatch.Options {
+		o.Strategy, o.ClaimTTL, o.RequestTimeout = queuer.Pipelined(8), ttl, 2*time.Second
+		return &o
+	}
+	finals := func(seen *events, n int) (took time.Duration) { // a breach by a commit is its final event, too
+		ended := func() (n int) {
+			for _, e := range append(seen.of(batch.EventFinal), seen.of(batch.EventOrderBreach)...) {
+				if e.State == batch.Committed {
+					n++
+				}
+			}
+			return n
+		}
+		for began := time.Now(); took < time.Hour && ended() < n; took = time.Since(began) {
+			time.Sleep(time.Second)
+		}
+		return took
+	}
+	t.Run("outcomes", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			traits := dlt.Traits{
+				Name: "memory", KeepsOrder: true, ResendHarmlessFor: dlt.Forever, Grace: 4 * time.Second,
+				Settle: 10 * time.Minute, MaxIDsPerQuery: 50,
+			}
+			ledger := ledgermem.New(&ledgermem.Options{
+				Traits: &traits, IgnoreDuplicates: true, CommitAfter: time.Second,
+				Fault: func(a batch.Attempt) ledgermem.Fault {
+					return ledgermem.Fault{InvalidFirst: strings.HasSuffix(string(a.ID), "first"), Delay: 10 * time.Second}
+				},
+			})
+			seen := &events{}
+			r := newRunner(t, unlisted{memory.New()}, ledger, options(dltbatch.Options{Observer: seen}))
+			for i := range lanes {
+				s := fmt.Sprint("s", i)
+				require.NoError(t, r.Add(t.Context(), one(batch.ServiceID(s), batch.ID(s+"-first")), one(batch.ServiceID(s), batch.ID(s+"-second"))))
+			}
+			stop := running(t, r)
+			assert.Less(t, finals(seen, 2*lanes), ttl)
+			assert.Len(t, seen.of(batch.EventOrderBreach), lanes)
+			require.NoError(t, stop())
+		})
+	})
+	t.Run("posts", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 20 * time.Second})
+			seen := &events{}
+			r := newRunner(t, unlisted{memory.New()}, ledger, options(dltbatch.Options{Observer: seen}))
+			ids := lane(t, r, "s", 8)
+			stop := running(t, r)
+			time.Sleep(10 * time.Second)
+			ledger.Restart()
+			assert.Less(t, finals(seen, len(ids)), 2*ttl)
+			assert.Equal(t, ids, ledger.Log("s"))
+			assert.Equal(t, slices.Concat(ids, ids), posts(ledger))
+			assert.Len(t, seen.of(batch.EventOrderBreach), 8)
+			require.NoError(t, stop())
+		})
 	})
 }
 

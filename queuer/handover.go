@@ -13,13 +13,14 @@ import (
 // errPayloads marks a claim that was made, and put back because its payloads did not load.
 var errPayloads = errors.New("load payloads")
 
-// handOver gives the claimed runs to the submitter, and loads the payloads that did not come
-// with the claim. If they cannot be loaded, it puts the claims back.
+// handOver loads the payloads that did not come with the claim, and gives the claimed runs to the
+// submitter. If they cannot be loaded, it puts the claims back. It loads before it calls Claimed,
+// which may take long: ctx ends soon, and a claim that is put back because of that is made again
+// with the same batches, for ever.
 func (q *Queuer) handOver(ctx context.Context, claimed store.Claimed, until time.Time) error {
 	var refs []store.Ref
 	n := 0
 	for _, r := range claimed.Runs {
-		q.o.Claimed(r)
 		n += len(r.Batches)
 		for _, c := range r.Batches {
 			if _, has := claimed.Payloads[c.Row]; !has {
@@ -31,6 +32,9 @@ func (q *Queuer) handOver(ctx context.Context, claimed store.Claimed, until time
 	if err != nil {
 		q.putBack(claimed.Runs)
 		return fmt.Errorf("%w: %w", errPayloads, err)
+	}
+	for _, r := range claimed.Runs {
+		q.o.Claimed(ctx, r)
 	}
 	payloads := make([][]byte, 0, n) // of all runs
 	for _, r := range claimed.Runs {

@@ -1,6 +1,7 @@
 package queuer_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -72,6 +73,24 @@ func TestPayloadErrorsPutClaimsBack(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Promise 6: what is reported about a claim may take as long as it may, and the batches are posted
+// all the same: put back, they would be claimed again, and reported again, for ever.
+func TestAClaimOfWhichMuchIsReportedIsPosted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{claim: once(store.Claimed{Runs: []store.ClaimedRun{run("a", "1"), run("b", "2")}})}
+		q, stop := w.start(t, func(o *queuer.Options) {
+			o.Claimed = func(ctx context.Context, _ store.ClaimedRun) { <-ctx.Done() }
+		})
+		q.Hint("a", "b")
+		time.Sleep(ttl)
+		synctest.Wait()
+		require.Len(t, w.posts(), 2)
+		assert.Equal(t, ttl/4, w.posts()[1].at, "the rest of the claim's time is for the requests")
+		assert.Empty(t, w.returned)
+		stop()
+	})
 }
 
 // Promise 6: a payload that is gone holds up its own lane and no other.

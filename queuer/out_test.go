@@ -1,6 +1,7 @@
 package queuer_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -106,7 +107,7 @@ func TestALaneWhoseBatchIsQuickIsLookedAt(t *testing.T) {
 		w := &world{claim: once(store.Claimed{Runs: []store.ClaimedRun{run("a", "1")}})}
 		var q *queuer.Queuer
 		q, stop := w.start(t, func(o *queuer.Options) {
-			o.Claimed = func(store.ClaimedRun) { q.Hint("a") }
+			o.Claimed = func(context.Context, store.ClaimedRun) { q.Hint("a") }
 		})
 		q.Hint("a")
 		time.Sleep(time.Second)

@@ -55,9 +55,10 @@ type Options struct {
 	// Held is called when a lane cannot go on: for a strategy's bad answer or panic, a lost
 	// payload, or a lane over which the store fails again and again.
 	Held func(batch.ServiceID, error)
-	// Claimed is called for every claimed run, after the claim is committed and before anything
-	// is posted.
-	Claimed func(store.ClaimedRun)
+	// Claimed is called for every claimed run, after the claim is committed and its payloads are
+	// loaded, and before anything is posted. It returns soon when ctx is done: the requests need
+	// the rest of the claim's time.
+	Claimed func(context.Context, store.ClaimedRun)
 	// Trouble is called for each failure of the store; the queuer retries.
 	Trouble func(error)
 }

@@ -104,7 +104,10 @@ func (w *world) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 	return store.Claimed{}, nil
 }
 
-func (w *world) Payloads(_ context.Context, refs []store.Ref) ([][]byte, error) {
+func (w *world) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	if w.payloads != nil {
 		return w.payloads(refs)
 	}
@@ -163,7 +166,7 @@ func (w *world) start(t *testing.T, change func(*queuer.Options)) (*queuer.Queue
 			defer w.mu.Unlock()
 			w.trouble = append(w.trouble, err)
 		},
-		Claimed: func(r store.ClaimedRun) {
+		Claimed: func(_ context.Context, r store.ClaimedRun) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.claims += len(r.Batches)

@@ -199,4 +199,12 @@ var handOverList = []mutant{
 		name: "a lane that takes more is left alone", file: "queuer/queuer.go", pkg: "queuer", test: "TestALaneThatTakesMoreIsLookedAt",
 		old: "single: serial || ReliesOnOrder(o.Strategy),", new: "single: serial || true,",
 	},
+	{
+		name: "a claim is reported before its payloads are loaded", file: "queuer/handover.go", pkg: "queuer", test: "TestAClaimOfWhichMuchIsReportedIsPosted",
+		old: "loaded, err := q.load(ctx, refs)", new: "for _, r := range claimed.Runs {\n\t\tq.o.Claimed(ctx, r)\n\t}\n\tloaded, err := q.load(ctx, refs)",
+	},
+	{
+		name: "reports about order hold up the recorder", file: "engine.go", pkg: ".", test: "TestPipelinedReportsWithoutAnAnswerHoldUpNothing",
+		old: "context.WithTimeout(context.Background(), o.ClaimTTL/8)", new: "context.WithTimeout(context.Background(), 8*o.ClaimTTL)",
+	},
 }
