@@ -17,7 +17,7 @@ import (
 // call of the next burst would read through the whole table (524 batches a second instead of
 // 27,000).
 func TestIdleInstanceIsNotTrapped(t *testing.T) {
-	const rows = 50_000
+	const rows = 20_000
 	for _, d := range []driver{pgx, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)

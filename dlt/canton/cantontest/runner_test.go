@@ -72,6 +72,7 @@ func TestEngine(t *testing.T) {
 		"prepared": {LookBack: 1, PollOnly: true}, "prepared, SQLite": {LookBack: 1, PollOnly: true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			p := cantontest.Start(t, &cantontest.Options{
 				Fault: trouble(1), CompleteAfter: 2 * time.Millisecond, DuplicateCompletes: name == "polling", OffsetStep: 7,
 			})
