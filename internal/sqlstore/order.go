@@ -30,7 +30,7 @@ type orderCols struct {
 	message string
 }
 
-// dest takes the columns up to those of final orders.
+// dest takes all columns before the columns of final orders.
 func (c *orderCols) dest() []any {
 	return []any{
 		&c.seq, &c.id, &c.party, &c.createdAt, &c.key, &c.priority, &c.urgent, &c.deadline,

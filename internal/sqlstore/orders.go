@@ -138,8 +138,8 @@ func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []store.Or
 	}))
 }
 
-// notOpen returns the error of a batch of which an order is not open: an order of another party
-// is the caller's mistake, whatever its state.
+// notOpen returns the error of a batch with an order that is not open. An order of another party
+// is the caller's mistake in any state.
 func notOpen(ctx context.Context, t Tx, b batch.Batch, refs []store.OrderRef) error {
 	orders, err := ordersOf(ctx, t, (*orderCols).recordDest, sqlOrderRows, len(refs), func(i int) batch.OrderID { return refs[i].ID })
 	if err != nil {

@@ -6,7 +6,7 @@ type Queries struct {
 	// State is an expression for the state of a batch in the following three statements.
 	State string
 	// ListAll, ListOpen and ListQuarantined end with WHERE and return a record: the columns of
-	// ColsBatch, those of an open row, final_at and quarantined. PostgreSQL has three tables for
+	// ColsBatch, the columns of an open row, final_at and quarantined. PostgreSQL has three tables for
 	// rows, SQLite two. The batch is b; open rows, found through their own tables, are o.
 	ListAll, ListOpen, ListQuarantined string
 	// Look finds the batch of the hash $1: the columns of a record with prepared and at_end, and then
@@ -19,7 +19,7 @@ type Queries struct {
 	// Counts counts in the lanes $1, up to $2 waiting batches in each; $3 are floors, if any.
 	Counts string
 
-	// LockOrders reads the open orders of the ids $1, LockBatchOrders those that are part of the
+	// LockOrders reads the open orders of the ids $1, LockBatchOrders the orders in the
 	// batches $1, for a change: PostgreSQL locks the rows in one order, SQLite the database.
 	LockOrders, LockBatchOrders string
 	// These write rows of ExecAll. The first and the second begin with number and version, and
@@ -82,7 +82,7 @@ const (
 	CROSS JOIN LATERAL (SELECT * FROM {batches} b WHERE b.id_hash = u.id_hash OFFSET 0) b
 	LEFT JOIN LATERAL (SELECT * FROM {outcomes} f WHERE f.seq = b.seq OFFSET 0) f ON true`
 
-	// ColsOrder are the columns of an order that never change, ColsOpenOrder those of its open row.
+	// ColsOrder are the columns of an order that never change, ColsOpenOrder the columns of its open row.
 	ColsOrder     = `o.seq, o.order_id, o.party, o.created_at, o.idempotency_key, o.priority, o.urgent, o.deadline`
 	ColsOpenOrder = `q.state, q.version, q.batch, q.place, q.batches, q.split_group`
 	// An order is in one of two tables; one statement reads both.

@@ -177,7 +177,7 @@ func (c *foundCols) lookDest() []any {
 
 func (c *foundCols) outcomeDest() []any { return append(c.BatchCols.Dest(), c.OutcomeDest()...) }
 
-// records returns what a statement finds.
+// records returns the records that a statement finds.
 func records(ctx context.Context, t Tx, dest func(*foundCols) []any, statement string, args ...any) ([]batch.Record, error) {
 	rows, err := Query(ctx, t, dest, statement, args...)
 	if err != nil {

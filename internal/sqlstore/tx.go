@@ -56,7 +56,7 @@ type Tx interface {
 // Run runs do in a transaction, and adds the operation to an error. do may run more than once.
 type Run func(ctx context.Context, op string, do func(ctx context.Context, t Tx) error) error
 
-// Driver is what a database does in its own way.
+// Driver holds the parts that each database does in its own way.
 type Driver struct {
 	// Read runs what only reads; several statements may see several moments.
 	Read Run

@@ -26,7 +26,7 @@ type shadow struct {
 	row store.OrderRow
 }
 
-// walk is random calls, and the model of what they lead to.
+// walk makes random calls, and keeps a model of their effects.
 type walk struct {
 	*fixture
 	*rand.Rand
@@ -34,7 +34,7 @@ type walk struct {
 	orders []*shadow
 	byID   map[batch.OrderID]*shadow
 	open   map[batch.ServiceID]batch.Batch // of a party, and not settled
-	final  map[batch.ID]bool               // those that may be settled
+	final  map[batch.ID]bool               // may be settled
 	made   int
 }
 

@@ -1,5 +1,5 @@
-// Package ordertest is the conformance suite of [store.Orders]: what a store promises
-// to auto-batching, one file a promise. All drivers of this module run it beside
+// Package ordertest is the conformance suite of [store.Orders]: the promises of a store to
+// auto-batching, one file a promise. All drivers of this module run it beside
 // store/storetest, and so should any other:
 //
 //	func TestOrders(t *testing.T) {
@@ -31,12 +31,12 @@ type Store interface {
 	store.Orders
 }
 
-// Harness is a new and empty store, and what a test needs beside it. A func that is
+// Harness is a new and empty store, and the means of a test beside it. A func that is
 // nil has its absence declared by the bool that follows it.
 type Harness struct {
 	Store Store
 
-	// Reopen closes the store (as a crash would, if it can) and opens what it left behind.
+	// Reopen closes the store (as a crash would, if it can) and opens it again.
 	Reopen func(t *testing.T) Store
 	// Volatile declares that nothing survives.
 	Volatile bool
@@ -45,7 +45,7 @@ type Harness struct {
 	// that clock runs as this process's does.
 	StepClock func(d time.Duration)
 	// NoClock declares that the clock cannot be moved: tests then wait in real time,
-	// and those that step it back are left out.
+	// and tests that step it back are left out.
 	NoClock bool
 
 	// AddOrdersTx adds in a transaction that the caller commits or rolls back.
@@ -97,7 +97,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 type test struct {
 	name string
 	run  func(f *fixture)
-	// not tells from what a harness declares that the promise is none of its store's.
+	// not reports that a store whose harness declares this does not make the promise.
 	not func(Harness) bool
 }
 
