@@ -83,3 +83,16 @@ func Sooner(a, b time.Duration) time.Duration {
 	}
 	return a
 }
+
+// Known drops zeros and repeated numbers.
+func Known(seqs []int64) []int64 {
+	once := make([]int64, 0, len(seqs))
+	seen := make(map[int64]struct{}, len(seqs))
+	for _, seq := range seqs {
+		if _, twice := seen[seq]; seq != 0 && !twice {
+			seen[seq] = struct{}{}
+			once = append(once, seq)
+		}
+	}
+	return once
+}

@@ -1,0 +1,82 @@
+package sqlstore
+
+import (
+	"context"
+	"slices"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// FinalOrders is [store.OrderStore].FinalOrders.
+func (s *Store) FinalOrders(ctx context.Context, ids []batch.OrderID) (final []batch.OrderRecord, missing []batch.OrderID, err error) {
+	err = s.d.Read(ctx, "find final orders", func(ctx context.Context, t Tx) error {
+		ask, want := wantOrders(ids) // anew each time: a found record is taken out of want
+		final = nil
+		for some := range slices.Chunk(ask, store.MaxKeys) {
+			found, err := Query(ctx, t, (*orderCols).recordDest, sqlOrderRows, texts(t, some))
+			if err != nil {
+				return err
+			}
+			for i := range found {
+				if r := found[i].record(); want.Take(batch.Key{ID: batch.ID(r.ID)}) && r.State.Final() {
+					final = append(final, r)
+				}
+			}
+		}
+		missing = missingOrders(want)
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return final, missing, nil
+}
+
+// ListOrders is [store.OrderStore].ListOrders. Without a party or a batch it also reads the
+// records that the states exclude: it is for people and tools.
+func (s *Store) ListOrders(ctx context.Context, q store.ListOrdersQuery) (found []batch.OrderRecord, next store.Cursor, err error) {
+	const op = "list orders"
+	q = q.Bounded()
+	if err := checkCursor(q.After); err != nil {
+		return nil, "", s.d.Wrap(op, err)
+	}
+	if !canStore("", "x"+string(q.Batch)) || (q.Party != nil && !canStore(*q.Party)) {
+		return nil, "", nil
+	}
+	var rows []orderCols
+	err = s.d.Read(ctx, op, func(ctx context.Context, t Tx) error {
+		statement, args, err := listOrders(t, q)
+		if err != nil {
+			return err
+		}
+		rows, err = Query(ctx, t, (*orderCols).recordDest, statement, args...)
+		return err
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	if len(rows) > q.Limit {
+		rows = rows[:q.Limit]
+		next = store.CursorAfter(FromMicro(rows[q.Limit-1].createdAt), rows[q.Limit-1].id)
+	}
+	for i := range rows {
+		found = append(found, rows[i].record())
+	}
+	return found, next, nil
+}
+
+// listOrders builds the statement.
+func listOrders(t Tx, q store.ListOrdersQuery) (string, []any, error) {
+	var c conditions
+	from := listAllOrders
+	if q.Batch != "" {
+		from = listBatchOrders
+		c.arg(string(q.Batch), "text") // the first
+	}
+	if q.Party != nil {
+		c.add("o.party = " + c.arg(string(*q.Party), "text"))
+	}
+	c.states(t, "coalesce(q.state, f.state)", len(q.States), func(i int) any { return int64(q.States[i]) })
+	return c.page(from, q.After, "o.created_at", "o.order_id", q.Limit)
+}

@@ -1,0 +1,162 @@
+package sqlstore
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// SettleableBatches is [store.OrderEngine].SettleableBatches.
+func (s *Store) SettleableBatches(ctx context.Context, limit int) (found []store.OrderBatch, err error) {
+	err = s.d.Read(ctx, "find batches to settle", func(ctx context.Context, t Tx) error {
+		found = nil
+		batches, err := records(ctx, t, (*foundCols).outcomeDest, s.d.Settleable, int64(max(0, limit)))
+		if err != nil || len(batches) == 0 {
+			return err
+		}
+		of, err := ordersIn(ctx, t, sqlBatchOrders, len(batches), func(i int) batch.ID { return batches[i].ID })
+		if err != nil {
+			return err
+		}
+		for _, r := range batches {
+			b := store.OrderBatch{Record: r}
+			for _, o := range of[r.ID] {
+				b.Orders, b.Group = append(b.Orders, o.ref()), o.group
+			}
+			if len(b.Orders) > 0 { // else it was settled between the two statements
+				found = append(found, b)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// ordersIn are the open orders that a statement finds in batches.
+func ordersIn(ctx context.Context, t Tx, statement string, n int, id func(i int) batch.ID) (map[batch.ID][]*orderCols, error) {
+	orders, err := Query(ctx, t, (*orderCols).dest, statement, t.Array(n, func(i int) any { return string(id(i)) }))
+	if err != nil {
+		return nil, err
+	}
+	of := make(map[batch.ID][]*orderCols, n)
+	for i := range orders {
+		id := batch.ID(orders[i].batch)
+		of[id] = append(of[id], &orders[i])
+	}
+	return of, nil
+}
+
+// SettleOrders is [store.OrderEngine].SettleOrders. Each call is one transaction.
+func (s *Store) SettleOrders(ctx context.Context, settled []store.Settlement) (did []bool, err error) {
+	const op = "settle orders"
+	for _, st := range settled {
+		if err := store.CheckSettlement(st); err != nil {
+			return nil, s.d.Wrap(op, err)
+		}
+	}
+	if len(settled) == 0 {
+		return nil, nil
+	}
+	err = s.d.Write(ctx, op, func(ctx context.Context, t Tx) error {
+		did = make([]bool, len(settled))
+		return s.settle(ctx, t, settled, did)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return did, nil
+}
+
+// settle writes the settlements that apply, and marks them in did.
+func (s *Store) settle(ctx context.Context, t Tx, settled []store.Settlement, did []bool) error {
+	var ask []store.Ref
+	asked := map[batch.ID]bool{} // an id may come twice, and its orders may not
+	for _, st := range settled {
+		if st.Batch.Validate() == nil {
+			ask = append(ask, store.Ref{Key: st.Batch})
+			asked[st.Batch.ID] = true
+		}
+	}
+	ids := slices.Sorted(maps.Keys(asked))
+	seqs, err := Seqs(ctx, t, len(ask), func(i int) store.Ref { return ask[i] })
+	if err != nil {
+		return err
+	}
+	// The rows of the batches are locked before the rows of their orders, each in one order.
+	batches, us, err := t.Load(ctx, Known(seqs))
+	if err != nil {
+		return err
+	}
+	byKey := make(map[batch.Key]*Stored, len(ask))
+	for _, b := range batches {
+		byKey[b.Key()] = b
+	}
+	of, err := ordersIn(ctx, t, s.d.LockBatchOrders, len(ids), func(i int) batch.ID { return ids[i] })
+	if err != nil {
+		return err
+	}
+	var saved []*Stored
+	var changed []orderChange
+	var done []int64
+	for i, st := range settled {
+		b := byKey[st.Batch]
+		if b == nil {
+			continue
+		}
+		next, ok := b.Now.SettleOrders(st.Version)
+		if !ok {
+			continue
+		}
+		if err := st.Agrees(b.Now.State); err != nil {
+			return err
+		}
+		rows, ok := verdicts(st, of[st.Batch.ID], FromMicro(us))
+		if !ok {
+			continue
+		}
+		did[i], b.Now = true, next
+		saved, changed, done = append(saved, b), append(changed, rows...), append(done, b.Seq)
+	}
+	if len(saved) == 0 {
+		return nil
+	}
+	if err := t.Save(ctx, saved); err != nil {
+		return err
+	}
+	if err := s.saveOrders(ctx, t, changed); err != nil {
+		return err
+	}
+	_, err = t.ExecAll(ctx, s.d.DeleteUnsettled, each(done))
+	return err
+}
+
+// verdicts returns the changes to all orders of a batch, or false.
+func verdicts(st store.Settlement, orders []*orderCols, now time.Time) ([]orderChange, bool) {
+	if len(orders) != len(st.Orders) {
+		return nil, false
+	}
+	changed := make([]orderChange, len(st.Orders))
+	byID := make(map[string]*orderCols, len(orders))
+	for _, o := range orders {
+		byID[o.id] = o
+	}
+	for i, v := range st.Orders {
+		o := byID[string(v.ID)]
+		if o == nil {
+			return nil, false
+		}
+		next, ok := o.row().Settle(now, st.Batch.ID, v)
+		if !ok {
+			return nil, false
+		}
+		changed[i] = orderChange{o, next}
+	}
+	return changed, true
+}
