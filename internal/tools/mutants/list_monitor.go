@@ -116,4 +116,20 @@ var monitorList = []mutant{
 		old: "case again && d.f.Age > d.r.StuckAfter:",
 		new: "case false && again:",
 	},
+	{
+		name: "doubt: a person is not called where no process lives long enough", file: "monitor/decide.go", pkg: "monitor", test: "TestADoubtThatNoProcessOutlives",
+		old: "if d.overdue(row) && !d.f.Undecided {", new: "if false {",
+	},
+	{
+		name: "doubt: a person is called at each question", file: "monitor/decide.go", pkg: "monitor", test: "TestADoubtThatNoProcessOutlives",
+		old: "if d.overdue(row) && !d.f.Undecided {", new: "if d.overdue(row) {\n\t\td.f.Undecided = false",
+	},
+	{
+		name: "doubt: a jump of the database's clock calls a person", file: "monitor/decide.go", pkg: "monitor", test: "TestAJumpOfTheDatabasesClockAgesNothing",
+		old: "return left/patience <", new: "return left <",
+	},
+	{
+		name: "doubt: in flight in each short life calls nobody", file: "monitor/decide.go", pkg: "monitor", test: "TestDecideNoTrace",
+		old: " && !d.overdue(-d.f.PostedAgo) {", new: " {",
+	},
 }
