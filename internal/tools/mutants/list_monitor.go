@@ -132,4 +132,12 @@ var monitorList = []mutant{
 		name: "doubt: in flight in each short life calls nobody", file: "monitor/decide.go", pkg: "monitor", test: "TestDecideNoTrace",
 		old: " && !d.overdue(-d.f.PostedAgo) {", new: " {",
 	},
+	{
+		name: "streams: a look is at all services ever", file: "monitor/streams.go", pkg: "monitor", test: "TestWhatNobodyFollowsAnyMoreIsForgotten",
+		old: "\t\tst.sweep(m.looked)\n", new: "",
+	},
+	{
+		name: "streams: without a look no service is ever forgotten", file: "monitor/streams.go", pkg: "monitor", test: "TestWhatNobodyFollowsAnyMoreIsForgotten",
+		old: "} else if now.Sub(st.swept) > streamIdle {", new: "} else if false {",
+	},
 }
