@@ -140,4 +140,16 @@ var monitorList = []mutant{
 		name: "streams: without a look no service is ever forgotten", file: "monitor/streams.go", pkg: "monitor", test: "TestWhatNobodyFollowsAnyMoreIsForgotten",
 		old: "} else if now.Sub(st.swept) > streamIdle {", new: "} else if false {",
 	},
+	{
+		name: "hands: questions without one are made again and again", file: "monitor/ask.go", pkg: "monitor", test: "TestQuestionsWithoutAHandAreMadeSeldom",
+		old: "m.unasked(g.rows, noHandPause, request)", new: "m.unasked(g.rows, noHandPause/4, request)",
+	},
+	{
+		name: "hands: one that becomes free waits for the pause", file: "monitor/ask.go", pkg: "monitor", test: "TestAHandThatBecomesFreeTakesTheNextQuestions",
+		old: "m.table.HandsFree(m.pool.Free())", new: "m.table.HandsFree(0)",
+	},
+	{
+		name: "hands: one that becomes free asks again what was asked", file: "internal/inhand/table.go", pkg: "internal/inhand", test: "TestAHandTakesNoQuestionTwice",
+		old: "if r.s.key != r.key || !r.s.Ask.Equal(r.ask) {", new: "if false {",
+	},
 }
