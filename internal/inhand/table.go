@@ -93,7 +93,7 @@ const (
 
 // New returns an empty table.
 func New(o Options) *Table {
-	keep := max(10*time.Minute, 4*o.TTL)
+	keep := max(10*time.Minute, 4*o.TTL, 4*o.PollInterval) // more than the time between two questions about a row
 	return &Table{
 		o: o, keep: keep, sights: sightings{keep: keep}, wake: make(chan struct{}, 1), swept: time.Now(),
 		batches: map[batch.Key]*slot{}, groups: map[string]*group{}, runs: map[batch.ServiceID]batch.ID{},

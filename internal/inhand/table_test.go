@@ -370,3 +370,20 @@ func TestAHandTakesNoQuestionTwice(t *testing.T) {
 		r.stop()
 	})
 }
+
+// The first sight of a row is kept from one question to the next, however rarely any process asks.
+func TestTheFirstSightIsKeptWhereQuestionsAreRare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const rare = 30 * time.Minute
+		r := start(t, func(o *inhand.Options) { o.PollInterval = rare })
+		row := store.InFlight{Ref: store.Ref{Key: key("a")}, Version: 3}
+		for i := range 20 {
+			assert.Equal(t, time.Duration(i)*rare, r.Since(row))
+			for range 3 { // others are asked about meanwhile
+				time.Sleep(rare / 3)
+				r.Since(store.InFlight{Ref: store.Ref{Key: key("other")}, Version: 3})
+			}
+		}
+		r.stop()
+	})
+}

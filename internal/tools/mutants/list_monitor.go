@@ -152,4 +152,8 @@ var monitorList = []mutant{
 		name: "hands: one that becomes free asks again what was asked", file: "internal/inhand/table.go", pkg: "internal/inhand", test: "TestAHandTakesNoQuestionTwice",
 		old: "if r.s.key != r.key || !r.s.Ask.Equal(r.ask) {", new: "if false {",
 	},
+	{
+		name: "rare questions: the first sight is forgotten between them", file: "internal/inhand/table.go", pkg: "internal/inhand", test: "TestTheFirstSightIsKeptWhereQuestionsAreRare",
+		old: "4*o.TTL, 4*o.PollInterval)", new: "4*o.TTL)",
+	},
 }
