@@ -31,12 +31,8 @@ func (m *Monitor) group(rows []store.InFlight) []*group {
 	for _, f := range rows {
 		t := m.o.Traits(f.Key.Service)
 		key := inhand.Group(t, f.Key.Service)
-		most := t.MaxIDsPerQuery
-		if most <= 0 {
-			most = dlt.DefaultMaxIDs
-		}
 		g := open[key]
-		if g == nil || len(g.rows) >= most {
+		if g == nil || len(g.rows) >= maxIDs(t) {
 			g = &group{key: key, service: f.Key.Service, traits: t}
 			open[key] = g
 			groups = append(groups, g)
@@ -44,6 +40,14 @@ func (m *Monitor) group(rows []store.InFlight) []*group {
 		g.rows = append(g.rows, f)
 	}
 	return groups
+}
+
+// maxIDs is how many rows one request asks about at most.
+func maxIDs(t dlt.Traits) int {
+	if t.MaxIDsPerQuery <= 0 {
+		return dlt.DefaultMaxIDs
+	}
+	return t.MaxIDsPerQuery
 }
 
 // ask makes one status request and acts on its answers. It reports whether the request ran
@@ -92,12 +96,17 @@ func (m *Monitor) askFromMemory(ctx context.Context, all []inhand.Question) {
 	}
 	for _, g := range m.group(rows) {
 		if wait := m.quietFor(g.key); wait > 0 {
-			m.unasked(g.rows, wait)
+			m.unasked(g.rows, wait, 0)
 			continue
 		}
 		hand, ok := m.pool.Acquire(g.key)
 		if !ok {
-			m.unasked(g.rows, 2*minPause)
+			request := 0
+			if m.pool.Free() == 0 { // else its group has used up its share
+				request = maxIDs(g.traits)
+			}
+			m.unasked(g.rows, noHandPause, request)
+			poke(m.freed) // a hand may have become free meanwhile
 			continue
 		}
 		m.start(g.service, func() {
@@ -142,13 +151,26 @@ func names(st *batch.Status, s batch.State) bool {
 	return st != nil && (st.Reported == batch.ReportedPending && s == batch.Pending || st.Reported == batch.ReportedValid && s == batch.Valid)
 }
 
-// unasked makes questions about rows in hand come again after wait.
-func (m *Monitor) unasked(rows []store.InFlight, wait time.Duration) {
+// unasked makes questions about rows in hand come again after wait. With request they come sooner
+// if a hand becomes free, so many of them for each hand.
+func (m *Monitor) unasked(rows []store.InFlight, wait time.Duration, request int) {
 	answers := make([]inhand.Answer, len(rows))
 	for i, f := range rows {
-		answers[i] = inhand.Answer{Key: f.Key, Kind: inhand.Unasked, Next: wait}
+		answers[i] = inhand.Answer{Key: f.Key, Kind: inhand.Unasked, Next: wait, Request: request}
 	}
 	m.table.Asked(answers)
+}
+
+// goOn asks from memory what found no free hand, as hands become free, until ctx is done.
+func (m *Monitor) goOn(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.freed:
+			m.table.HandsFree(m.pool.Free())
+		}
+	}
 }
 
 // heard records how a status request went, and reports trouble.

@@ -58,6 +58,7 @@ type Monitor struct {
 	pool   *pool.Pool
 	wake   chan struct{}  // of Run
 	event  chan struct{}  // of answerEvents
+	freed  chan struct{}  // of goOn
 	asking sync.WaitGroup // requests under way; they outlast a Run that ends with an error
 
 	mu    sync.Mutex
@@ -72,11 +73,12 @@ type Monitor struct {
 
 // New returns a monitor; Run makes it work.
 func New(s PendingBatchStore, r BatchStatusReader, t *inhand.Table, o Options) *Monitor {
-	m := &Monitor{store: s, reader: r, table: t, o: o, wake: make(chan struct{}, 1), event: make(chan struct{}, 1), quiet: map[string]*quiet{}, streams: map[string]*stream{}}
+	m := &Monitor{store: s, reader: r, table: t, o: o, wake: make(chan struct{}, 1), event: make(chan struct{}, 1), freed: make(chan struct{}, 1), quiet: map[string]*quiet{}, streams: map[string]*stream{}}
 	m.due = newAgenda(o.Rules.PollInterval)
 	m.pool = pool.New(o.Connections, min(time.Second, o.RequestTimeout/4), func() {
 		poke(m.wake)
 		poke(m.event)
+		poke(m.freed)
 	})
 	return m
 }
@@ -119,6 +121,7 @@ func (m *Monitor) Run(ctx context.Context) {
 	m.asking.Go(func() {
 		loop.Run(watching, func(ctx context.Context) error { m.answerEvents(ctx); return nil }, func(err error) { m.o.Trouble("", err) })
 	})
+	m.asking.Go(func() { m.goOn(watching) })
 	m.asking.Go(func() { m.table.Run(watching, func(all []inhand.Question) { m.askFromMemory(watching, all) }) })
 	for {
 		m.openStreams(ctx)
@@ -190,7 +193,9 @@ func (m *Monitor) dispatch(ctx context.Context, rows []store.InFlight, then time
 	m.check(ctx, put)
 }
 
-// noHandPause is how long rows wait if their group has used up its share of the hands.
+// noHandPause is how long rows wait if their group has used up its share of the hands, and rows in
+// hand if no hand is free. All of them are made into questions anew after each pause: 10,000 rows
+// are 100,000 questions a second, for as long as requests hang.
 const noHandPause = 100 * time.Millisecond
 
 // pending selects due rows or, if q names services, all their rows under way. It retries if

@@ -3,6 +3,8 @@ package monitor
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -22,6 +24,7 @@ type stream struct {
 	services map[batch.ServiceID]time.Time // followed, and when last
 	cancel   context.CancelFunc
 	used     time.Time // last followed
+	swept    time.Time // when services that nobody follows any more were last forgotten
 	idle     time.Duration
 	look     bool // an event may have been missed: look at all batches under way
 }
@@ -58,7 +61,7 @@ func (m *Monitor) Follow(s batch.ServiceID) {
 			return
 		}
 		st = &stream{
-			key: key, services: map[batch.ServiceID]time.Time{}, idle: streamIdle + t.LateArrival,
+			key: key, services: map[batch.ServiceID]time.Time{}, swept: now, idle: streamIdle + t.LateArrival,
 		}
 		if t.GroupsByService {
 			st.one, st.service = true, s
@@ -70,6 +73,13 @@ func (m *Monitor) Follow(s batch.ServiceID) {
 	}
 	st.used = now
 	st.services[s] = now
+}
+
+// sweep forgets the services that were last followed too long ago. On a ledger with one stream for
+// everything they would be all services ever. m.mu is held.
+func (st *stream) sweep(now time.Time) {
+	st.swept = now
+	maps.DeleteFunc(st.services, func(_ batch.ServiceID, at time.Time) bool { return now.Sub(at) > streamIdle })
 }
 
 // follow lets events cause questions about a row, if this process follows its service.
@@ -93,11 +103,14 @@ func (m *Monitor) openStreams(ctx context.Context) {
 		m.asking.Go(func() { defer cancel(); m.listen(ctx, st) })
 	}
 	m.unopened = nil
+	now := time.Now()
 	for key, st := range m.streams {
-		if time.Since(st.used) > st.idle {
+		if now.Sub(st.used) > st.idle {
 			st.cancel()
 			delete(m.streams, key)
 			m.table.Close(key)
+		} else if now.Sub(st.swept) > streamIdle {
+			st.sweep(now)
 		}
 	}
 }
@@ -231,12 +244,8 @@ func (m *Monitor) look(ctx context.Context) {
 			continue
 		}
 		st.look = false
-		for s, at := range st.services {
-			services = append(services, s)
-			if time.Since(at) > streamIdle {
-				delete(st.services, s)
-			}
-		}
+		st.sweep(m.looked)
+		services = slices.AppendSeq(services, maps.Keys(st.services))
 	}
 	m.mu.Unlock()
 	for len(services) > 0 && ctx.Err() == nil {

@@ -339,6 +339,43 @@ func TestStreamsAreBoundedAndClosedWhenIdle(t *testing.T) {
 	})
 }
 
+// Promise 9: a ledger with one stream for everything costs as much as the services of the last
+// minutes, not as much as all services ever.
+func TestWhatNobodyFollowsAnyMoreIsForgotten(t *testing.T) {
+	for _, looks := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			w, events := newWorld(), &wires{}
+			w.traits.Streams = true
+			w.answer = saying(batch.ReportedPending)
+			m, stop := w.start(t, withEvents(events))
+			m.Follow("new")
+			settle(time.Minute)
+			for i := range 10_000 {
+				m.Follow(batch.ServiceID(fmt.Sprint("old", i)))
+			}
+			settle(3 * time.Minute)
+			m.Follow("new")
+			w.add("old7", "o", time.Hour)
+			w.add("new", "n", time.Hour)
+			settle(3*time.Minute + poll/2) // the old are six minutes old, and were swept over when they were four
+			require.Equal(t, 10_001, m.Followed())
+			if looks {
+				before := len(w.selected())
+				events.cut("") // when it is live again, it looks at all that it knows
+				settle(poll)
+				assert.Len(t, w.asked("n"), 1)
+				assert.Empty(t, w.asked("o"), "it is left to the poll")
+				assert.LessOrEqual(t, len(w.selected())-before, 4, "one look, and polls")
+			} else {
+				m.Follow("new")
+				settle(4 * time.Minute)
+			}
+			assert.Equal(t, 1, m.Followed())
+			stop()
+		})
+	}
+}
+
 // A doubt is settled by the log of a stream that reaches beyond LateArrival.
 func TestAStreamOutlastsLateArrival(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -51,6 +51,7 @@ type Table struct {
 	watches int                          // entries in the phase Watched
 	waits   int                          // entries with an unwritten outcome
 	left    []store.Outcome              // for Run to write
+	refused []refusal                    // the oldest first
 	lastAsk time.Time                    // when events last caused a question
 	sights  sightings
 	running bool // Run keeps the times; else nothing waits
@@ -92,7 +93,7 @@ const (
 
 // New returns an empty table.
 func New(o Options) *Table {
-	keep := max(10*time.Minute, 4*o.TTL)
+	keep := max(10*time.Minute, 4*o.TTL, 4*o.PollInterval) // more than the time between two questions about a row
 	return &Table{
 		o: o, keep: keep, sights: sightings{keep: keep}, wake: make(chan struct{}, 1), swept: time.Now(),
 		batches: map[batch.Key]*slot{}, groups: map[string]*group{}, runs: map[batch.ServiceID]batch.ID{},
@@ -174,6 +175,17 @@ type Answer struct {
 	Kind Kind
 	Next time.Duration
 	Said bool
+	// Request, of Unasked, says that no hand was free, and how many questions a hand takes:
+	// HandsFree makes them come before Next.
+	Request int
+}
+
+// refusal is a question that found no free hand.
+type refusal struct {
+	s       *slot
+	key     batch.Key // s may be another batch's by now
+	ask     time.Time // when the question comes again by itself
+	request int
 }
 
 // Asked takes the answers to questions from memory that gave no outcome. It returns the rows
@@ -191,6 +203,12 @@ func (t *Table) Asked(all []Answer) (due []store.Due) {
 		ref := s.Row.Ref
 		out := t.step(s, &Event{Kind: a.Kind, Next: a.Next, Said: a.Said}, now)
 		waited = append(waited, out.Write()...)
+		if a.Request > 0 && now.Before(s.Ask) {
+			for len(t.refused) > 0 && !now.Before(t.refused[0].ask) { // these come by themselves
+				t.refused = t.refused[1:]
+			}
+			t.refused = append(t.refused, refusal{s, a.Key, s.Ask, a.Request})
+		}
 		if out.PutOff {
 			due = append(due, store.Due{Ref: ref, In: t.o.PollInterval})
 		}
@@ -204,6 +222,26 @@ func (t *Table) Asked(all []Answer) (due []store.Due) {
 		t.o.Due(soonest)
 	}
 	return due
+}
+
+// HandsFree says that so many hands are free: questions that found none come now, the oldest
+// first, as many as these hands take.
+func (t *Table) HandsFree(hands int) {
+	now := time.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for ; hands > 0; hands-- {
+		for n, request := 0, 1; n < request && len(t.refused) > 0; t.refused = t.refused[1:] {
+			r := t.refused[0]
+			if r.s.key != r.key || !r.s.Ask.Equal(r.ask) { // it was asked meanwhile, or needs no answer now
+				continue
+			}
+			e := r.s.Entry
+			e.Ask = now
+			t.set(r.s, e, now)
+			n, request = n+1, r.request
+		}
+	}
 }
 
 // Since returns for how long this process has known a row as it is, with its claim over, on its

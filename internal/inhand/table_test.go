@@ -331,3 +331,59 @@ func TestSightings(t *testing.T) {
 		r.stop()
 	})
 }
+
+// A hand that becomes free takes as many questions as a request holds, and none that was asked
+// meanwhile, or is over.
+func TestAHandTakesNoQuestionTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, nil)
+		unasked := func(request int, ids ...string) {
+			answers := make([]inhand.Answer, len(ids))
+			for i, id := range ids {
+				answers[i] = inhand.Answer{Key: key(id), Kind: inhand.Unasked, Next: 100 * time.Millisecond, Request: request}
+			}
+			r.Asked(answers)
+		}
+		for _, id := range []string{"a", "b", "c", "d"} {
+			r.open(id)
+		}
+		time.Sleep(first)
+		assert.Len(t, r.took(&r.asks), 1, "all together")
+		unasked(2, "a", "b", "c")
+		unasked(0, "d") // not for want of a hand
+		r.HandsFree(0)
+		assert.Empty(t, r.took(&r.asks))
+		r.HandsFree(1)
+		assert.Equal(t, []string{"10ms: a, b"}, r.took(&r.asks))
+		r.HandsFree(8)
+		assert.Equal(t, []string{"10ms: c"}, r.took(&r.asks))
+		unasked(2, "a", "b")
+		r.Told([]store.Outcome{commit("b")})
+		r.wrote(commit("b"), batch.Committed, 4)
+		time.Sleep(100 * time.Millisecond)
+		asked := strings.Join(r.took(&r.asks), " ")
+		assert.Contains(t, asked, "110ms: ")
+		assert.Contains(t, asked, "a")
+		assert.Contains(t, asked, "d")
+		r.HandsFree(8)
+		assert.Empty(t, r.took(&r.asks))
+		r.stop()
+	})
+}
+
+// The first sight of a row is kept from one question to the next, however rarely any process asks.
+func TestTheFirstSightIsKeptWhereQuestionsAreRare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const rare = 30 * time.Minute
+		r := start(t, func(o *inhand.Options) { o.PollInterval = rare })
+		row := store.InFlight{Ref: store.Ref{Key: key("a")}, Version: 3}
+		for i := range 20 {
+			assert.Equal(t, time.Duration(i)*rare, r.Since(row))
+			for range 3 { // others are asked about meanwhile
+				time.Sleep(rare / 3)
+				r.Since(store.InFlight{Ref: store.Ref{Key: key("other")}, Version: 3})
+			}
+		}
+		r.stop()
+	})
+}

@@ -116,4 +116,44 @@ var monitorList = []mutant{
 		old: "case again && d.f.Age > d.r.StuckAfter:",
 		new: "case false && again:",
 	},
+	{
+		name: "doubt: a person is not called where no process lives long enough", file: "monitor/decide.go", pkg: "monitor", test: "TestADoubtThatNoProcessOutlives",
+		old: "if d.overdue(row) && !d.f.Undecided {", new: "if false {",
+	},
+	{
+		name: "doubt: a person is called at each question", file: "monitor/decide.go", pkg: "monitor", test: "TestADoubtThatNoProcessOutlives",
+		old: "if d.overdue(row) && !d.f.Undecided {", new: "if d.overdue(row) {\n\t\td.f.Undecided = false",
+	},
+	{
+		name: "doubt: a jump of the database's clock calls a person", file: "monitor/decide.go", pkg: "monitor", test: "TestAJumpOfTheDatabasesClockAgesNothing",
+		old: "return left/patience <", new: "return left <",
+	},
+	{
+		name: "doubt: in flight in each short life calls nobody", file: "monitor/decide.go", pkg: "monitor", test: "TestDecideNoTrace",
+		old: " && !d.overdue(-d.f.PostedAgo) {", new: " {",
+	},
+	{
+		name: "streams: a look is at all services ever", file: "monitor/streams.go", pkg: "monitor", test: "TestWhatNobodyFollowsAnyMoreIsForgotten",
+		old: "\t\tst.sweep(m.looked)\n", new: "",
+	},
+	{
+		name: "streams: without a look no service is ever forgotten", file: "monitor/streams.go", pkg: "monitor", test: "TestWhatNobodyFollowsAnyMoreIsForgotten",
+		old: "} else if now.Sub(st.swept) > streamIdle {", new: "} else if false {",
+	},
+	{
+		name: "hands: questions without one are made again and again", file: "monitor/ask.go", pkg: "monitor", test: "TestQuestionsWithoutAHandAreMadeSeldom",
+		old: "m.unasked(g.rows, noHandPause, request)", new: "m.unasked(g.rows, noHandPause/4, request)",
+	},
+	{
+		name: "hands: one that becomes free waits for the pause", file: "monitor/ask.go", pkg: "monitor", test: "TestAHandThatBecomesFreeTakesTheNextQuestions",
+		old: "m.table.HandsFree(m.pool.Free())", new: "m.table.HandsFree(0)",
+	},
+	{
+		name: "hands: one that becomes free asks again what was asked", file: "internal/inhand/table.go", pkg: "internal/inhand", test: "TestAHandTakesNoQuestionTwice",
+		old: "if r.s.key != r.key || !r.s.Ask.Equal(r.ask) {", new: "if false {",
+	},
+	{
+		name: "rare questions: the first sight is forgotten between them", file: "internal/inhand/table.go", pkg: "internal/inhand", test: "TestTheFirstSightIsKeptWhereQuestionsAreRare",
+		old: "4*o.TTL, 4*o.PollInterval)", new: "4*o.TTL)",
+	},
 }

@@ -1,0 +1,84 @@
+package monitor_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/monitor"
+)
+
+// eightHands is a monitor whose questions are counted, by the calls that ask for a row's traits.
+// The store's checks are far away.
+func eightHands(w *world, made *atomic.Int64) func(*monitor.Options) {
+	return func(o *monitor.Options) {
+		o.Connections, o.RequestTimeout = 8, 15*time.Second
+		o.Rules.PollInterval = time.Minute
+		o.Traits = func(batch.ServiceID) dlt.Traits {
+			made.Add(1)
+			return w.traits
+		}
+	}
+}
+
+// opened says that the ledger has accepted n batches, and that this is written.
+func (w *world) opened(n int) {
+	for i := range n {
+		id := batch.ID(fmt.Sprint(i))
+		w.answered("s", id, 0)
+		w.stored("s", id)
+	}
+}
+
+// Questions that no hand is free for are made again ten times a second, not whenever the table
+// looks: that would keep a core busy, and the table locked, for as long as requests hang.
+func TestQuestionsWithoutAHandAreMadeSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const open, seconds = 9_990, 3
+		w := newWorld()
+		w.answer = func(ctx context.Context, _ batch.ServiceID, _ []batch.Attempt) ([]batch.Status, error) {
+			<-ctx.Done() // after 15 s
+			return nil, ctx.Err()
+		}
+		var made atomic.Int64
+		_, stop := w.start(t, eightHands(w, &made))
+		settle(time.Second)
+		w.opened(open)
+		made.Store(0)
+		settle(seconds * time.Second)
+		assert.LessOrEqual(t, made.Load(), int64(11*open*seconds))
+		assert.GreaterOrEqual(t, made.Load(), int64(9*open*seconds), "the others are not forgotten")
+		stop()
+	})
+}
+
+// While hands are busy and not hanging, each that becomes free takes the next questions at once:
+// none waits for the pause.
+func TestAHandThatBecomesFreeTakesTheNextQuestions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const open, took = 9_990, 5 * time.Millisecond
+		w := newWorld()
+		w.answer = func(_ context.Context, _ batch.ServiceID, as []batch.Attempt) ([]batch.Status, error) {
+			time.Sleep(took)
+			return committed(as), nil
+		}
+		var made atomic.Int64
+		_, stop := w.start(t, eightHands(w, &made))
+		settle(time.Second)
+		w.opened(open)
+		made.Store(0)
+		requests := open/dlt.DefaultMaxIDs + 1
+		settle(first + time.Duration(requests/8+3)*took)
+		assert.Len(t, w.found(), open)
+		assert.LessOrEqual(t, len(w.queries), requests+8, "of 50 each")
+		assert.LessOrEqual(t, made.Load(), int64(4*open), "each question was made once or twice")
+		stop()
+	})
+}
