@@ -39,8 +39,11 @@ const heldFrom = time.Second
 
 // fly starts a claim from lanes, beside the claims under way.
 func (q *Queuer) fly(ctx context.Context, lanes []batch.ServiceID, room, window int) {
-	f := flight{room: min(room, q.o.Lanes, len(lanes)*window)}
-	f.left = f.room
+	room = min(room, q.o.Lanes)
+	if window <= room/len(lanes) { // so no window makes the product overflow
+		room = window * len(lanes)
+	}
+	f := flight{room: room, left: room}
 	q.flights++
 	q.room += f.room
 	go func() {
