@@ -66,4 +66,8 @@ var lanesList = []mutant{
 		name: "lanes: the largest window overflows", file: "queuer/claim.go", pkg: "queuer", test: "TestTheLargestWindow",
 		old: "if window <= room/len(lanes) {", new: "if len(lanes)*window <= room {",
 	},
+	{
+		name: "lanes: a wake forgets that a run is out", file: "runner.go", pkg: ".", test: "TestAWakeDoesNotHideTheEndOfARun",
+		old: "e.queuer.Added(service)\n", new: "e.queuer.Hint(service)\n",
+	},
 }
