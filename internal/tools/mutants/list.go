@@ -62,7 +62,7 @@ var list = []mutant{
 	{
 		name: "a deep lane rests though nothing was read", file: "internal/lanes/rule.go", pkg: "queuer", test: "TestADeepLaneRests",
 		old: "\tif at.Before(now) {\n",
-		new: "\tif e.reason == read && e.until.Before(now) {\n\t\te.until = now.Add(time.Millisecond)\n\t}\n\tif at.Before(now) {\n",
+		new: "\tif !e.out && !e.until.IsZero() && e.until.Before(now) {\n\t\te.until = now.Add(time.Millisecond)\n\t}\n\tif at.Before(now) {\n",
 	},
 	{
 		name: "the lane moves on while one is unsettled", file: "queuer/strategy.go", pkg: "queuer", test: "TestSerial.*",

@@ -8,27 +8,31 @@ var lanesList = []mutant{
 	},
 	{
 		name: "lanes: one look in vain forgets that a run was out", file: "internal/lanes/table.go", pkg: "internal/lanes", test: "TestOverAfterALookInVain",
-		old: "\t\tif l.ours {\n", new: "\t\tif l.reason == out {\n",
+		old: "{ l.until = until })", new: "{ l.out, l.until = false, until })",
 	},
 	{
 		name: "lanes: what was just read is read again", file: "internal/lanes/rule.go", pkg: "queuer", test: "TestADeepLaneRests",
-		old: "case e.until.After(e.at):", new: "case e.until.After(e.at) && e.reason != read:",
+		old: "case e.until.After(e.at):", new: "case e.until.After(e.at) && e.out:",
 	},
 	{
-		name: "lanes: a lane that fails does not rest", file: "internal/lanes/rule.go", pkg: "internal/lanes", test: "TestDue",
-		old: "case e.until.After(e.at):", new: "case e.until.After(e.at) && e.reason != failed:",
+		name: "lanes: a lane that fails does not rest", file: "internal/lanes/table.go", pkg: "internal/lanes", test: "TestEvents",
+		old: "l.out, l.until = false, now.Add(wait)", new: "l.out = false",
+	},
+	{
+		name: "lanes: a lane that fails rests no longer than its run is out", file: "internal/lanes/table.go", pkg: "internal/lanes", test: "TestEvents",
+		old: "l.out, l.until = false, now.Add(wait)", new: "l.until = now.Add(wait)",
 	},
 	{
 		name: "lanes: whoever names a lane ends its rest after a failure", file: "internal/lanes/rule.go", pkg: "internal/lanes", test: "TestEvents",
-		old: "if e.reason == out {", new: "if e.reason != 0 {",
+		old: "if e.out {", new: "if e.until.After(now) {",
 	},
 	{
 		name: "lanes: a lane goes on resting when its run is over", file: "internal/lanes/rule.go", pkg: "queuer", test: "TestALaneWithABatchUnderWayIsLeftAlone",
-		old: "e.request, e.reason, e.until = none, 0, time.Time{}", new: "e.request = none",
+		old: "e.request, e.out, e.until = none, false, time.Time{}", new: "e.request, e.out = none, false",
 	},
 	{
 		name: "lanes: requests of a rest stand for now", file: "internal/lanes/rule.go", pkg: "internal/lanes", test: "TestEvents",
-		old: "e.request, e.reason, e.until = none, 0, time.Time{}", new: "e.reason, e.until = 0, time.Time{}",
+		old: "e.request, e.out, e.until = none, false, time.Time{}", new: "e.out, e.until = false, time.Time{}",
 	},
 	{
 		name: "lanes: a found lane that rests counts as waiting for its turn", file: "internal/lanes/rule.go", pkg: "internal/lanes", test: "TestDue",
