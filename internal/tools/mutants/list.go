@@ -46,8 +46,8 @@ var list = []mutant{
 	},
 	{
 		name: "what a lane that hangs has claimed keeps others from being claimed", file: "submitter/submitter.go", pkg: "internal/sim", test: "TestAParallelLaneHangs",
-		old: "queued := max(0, s.queued-s.heldAll)",
-		new: "queued := s.queued",
+		old: "if !crowded || !s.pool.Hangs(",
+		new: "if !crowded || crowded || !s.pool.Hangs(",
 	},
 	{
 		name: "requests that hang fill an open gate", file: "submitter/gate.go", pkg: "internal/sim", test: "TestAParallelLaneHangs/endpoint", args: []string{"-test.timeout=60s"},
@@ -188,7 +188,7 @@ var list = []mutant{
 	},
 	{
 		name: "a hanging service delays others", file: "internal/pool/pool.go", pkg: "internal/pool", test: "Test.*",
-		old: "return p.slow < p.slowSize()", new: "return p.brisk < p.size",
+		old: "if slow && p.slow >= p.slowSize() ||", new: "if slow && p.brisk >= p.size ||",
 	},
 	{
 		name: "a request that hangs keeps its place", file: "internal/pool/pool.go", pkg: "internal/pool", test: "Test.*",
