@@ -130,13 +130,7 @@ func (q *Queuer) claim(ctx context.Context, lanes []batch.ServiceID, room int) (
 		return 0, fmt.Errorf("claim: %w", err)
 	}
 	q.learn(claimed, looks, began) // before one of the batches can be over
-	if err := q.handOver(ctx, claimed, until); err != nil {
-		return 0, err
-	}
-	for _, r := range claimed.Runs {
-		took += len(r.Batches)
-	}
-	return took, nil
+	return q.handOver(ctx, claimed, until)
 }
 
 // look is what a claim has seen of a lane.

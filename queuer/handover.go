@@ -14,10 +14,10 @@ import (
 var errPayloads = errors.New("load payloads")
 
 // handOver gives the claimed runs to the submitter, and loads the payloads that did not come
-// with the claim. If they cannot be loaded, it puts the claims back.
-func (q *Queuer) handOver(ctx context.Context, claimed store.Claimed, until time.Time) error {
+// with the claim. It returns how many batches it gave. If the payloads cannot be loaded, it puts the
+// claims back.
+func (q *Queuer) handOver(ctx context.Context, claimed store.Claimed, until time.Time) (n int, err error) {
 	var refs []store.Ref
-	n := 0
 	for _, r := range claimed.Runs {
 		q.o.Claimed(r)
 		n += len(r.Batches)
@@ -30,7 +30,7 @@ func (q *Queuer) handOver(ctx context.Context, claimed store.Claimed, until time
 	loaded, err := q.load(ctx, refs)
 	if err != nil {
 		q.putBack(claimed.Runs)
-		return fmt.Errorf("%w: %w", errPayloads, err)
+		return 0, fmt.Errorf("%w: %w", errPayloads, err)
 	}
 	payloads := make([][]byte, 0, n) // of all runs
 	for _, r := range claimed.Runs {
@@ -47,7 +47,7 @@ func (q *Queuer) handOver(ctx context.Context, claimed store.Claimed, until time
 		}
 		q.sub.Post(r, payloads[from:], until)
 	}
-	return nil
+	return n, nil
 }
 
 // putBack returns the batches of runs that will not be posted.

@@ -4,7 +4,7 @@ package main
 var lanesList = []mutant{
 	{
 		name: "lanes: a panic while a claim begins loses them", file: "queuer/queuer.go", pkg: "queuer", test: "TestAPanicLosesNoLane",
-		old: "\t\tif len(rest) > 0 {\n", new: "\t\tif len(rest) < 0 {\n",
+		old: "\t\tif !begun {\n", new: "\t\tif !begun && ctx == nil {\n",
 	},
 	{
 		name: "lanes: one look in vain forgets that a run was out", file: "internal/lanes/table.go", pkg: "internal/lanes", test: "TestOverAfterALookInVain",
