@@ -156,3 +156,33 @@ func TestALaneWhoseBatchAnotherInstanceDecidedIsLookedAt(t *testing.T) {
 		require.Equal(t, batch.Rejected, await(t, r, b).State)
 	})
 }
+
+// aSecondLate is a ledger that takes a second to answer.
+type aSecondLate struct{ *ledgermem.Ledger }
+
+func (l aSecondLate) Submit(ctx context.Context, a batch.Attempt) error {
+	time.Sleep(time.Second)
+	return l.Ledger.Submit(ctx, a)
+}
+
+// A Wake while a run of the lane is out, after an AddTx for example, says nothing about the run: a
+// look would be in vain, and the lane would then wait for a scan when the run is over.
+func TestAWakeDoesNotHideTheEndOfARun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := outpaced{memory.New()}
+		r := newRunner(t, st, aSecondLate{ledgermem.New(nil)}, &dltbatch.Options{ScanInterval: time.Minute, PollInterval: time.Minute})
+		stop := running(t, r)
+		defer func() { require.NoError(t, stop()) }()
+		synctest.Wait()
+		b := one("s", "a")
+		b.Payload = []byte("reject")
+		begin := time.Now()
+		require.NoError(t, r.Add(t.Context(), b))
+		time.Sleep(time.Second / 2)
+		next := one("s", "b")
+		require.NoError(t, st.Add(t.Context(), next))
+		r.Wake("s")
+		await(t, r, next)
+		assert.Less(t, time.Since(begin), 3*time.Second)
+	})
+}

@@ -76,8 +76,16 @@ func (r *Runner) operated(ctx context.Context, rec batch.Record, err error, act 
 	if rec.Final() {
 		r.final(key)
 	}
-	r.Wake(key.Service)
+	r.freed(key.Service)
 	return rec, nil
+}
+
+// freed is Wake for a lane that an operator may have set free: what is out may be decided.
+func (r *Runner) freed(service batch.ServiceID) {
+	if e := r.engine.Load(); e != nil {
+		e.monitor.Follow(service)
+		e.queuer.Hint(service)
+	}
 }
 
 // Pause lets nothing leave a lane, or any lane, from the next claim of any instance on. It
@@ -125,7 +133,7 @@ func (r *Runner) steer(ctx context.Context, s store.Steering) (batch.Control, er
 		r.observe(ctx, batch.Event{Kind: batch.EventOperated, Key: batch.Key{Service: s.Scope.Service}, Act: act})
 	}
 	if !s.Scope.All { // the next scans find the services that were paused with everything
-		r.Wake(s.Scope.Service)
+		r.freed(s.Scope.Service)
 	}
 	return c, nil
 }

@@ -172,7 +172,7 @@ func (r *Runner) Add(ctx context.Context, batches ...batch.Batch) error {
 func (r *Runner) Wake(service batch.ServiceID) {
 	if e := r.engine.Load(); e != nil {
 		e.monitor.Follow(service) // before the first POST, so that no event about it is missed
-		e.queuer.Hint(service)
+		e.queuer.Added(service)
 	}
 }
 

@@ -39,8 +39,11 @@ const heldFrom = time.Second
 
 // fly starts a claim from lanes, beside the claims under way.
 func (q *Queuer) fly(ctx context.Context, lanes []batch.ServiceID, room, window int) {
-	f := flight{room: min(room, q.o.Lanes, len(lanes)*window)}
-	f.left = f.room
+	room = min(room, q.o.Lanes)
+	if window <= room/len(lanes) { // so no window makes the product overflow
+		room = window * len(lanes)
+	}
+	f := flight{room: room, left: room}
 	q.flights++
 	q.room += f.room
 	go func() {
@@ -127,13 +130,7 @@ func (q *Queuer) claim(ctx context.Context, lanes []batch.ServiceID, room int) (
 		return 0, fmt.Errorf("claim: %w", err)
 	}
 	q.learn(claimed, looks, began) // before one of the batches can be over
-	if err := q.handOver(ctx, claimed, until); err != nil {
-		return 0, err
-	}
-	for _, r := range claimed.Runs {
-		took += len(r.Batches)
-	}
-	return took, nil
+	return q.handOver(ctx, claimed, until)
 }
 
 // look is what a claim has seen of a lane.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -66,6 +67,26 @@ func TestADeepLaneTakesTurns(t *testing.T) {
 			}
 		}
 		assert.Less(t, last, 2*4+5, "no other lane waits for more than two claims of the deep one")
+	})
+}
+
+// A strategy may ask for all batches of a lane: the largest of all windows is no overflow, even of
+// several lanes together.
+func TestTheLargestWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		w := &world{claim: oneOfEach, room: func() (int, time.Duration) {
+			if asked++; asked > 10 {
+				return 0, 0 // a queuer that gives its lanes back would ask for ever
+			}
+			return 100, 0
+		}}
+		q, stop := w.start(t, func(o *queuer.Options) { o.Strategy = &queuer.Parallel{Queued: math.MaxInt} })
+		q.Hint("a", "b")
+		synctest.Wait()
+		stop()
+		assert.Equal(t, []call{{lanes: []batch.ServiceID{"a", "b"}, limit: 100}}, w.journal())
+		assert.Len(t, w.posts(), 2)
 	})
 }
 

@@ -14,12 +14,11 @@ import (
 var errPayloads = errors.New("load payloads")
 
 // handOver loads the payloads that did not come with the claim, and gives the claimed runs to the
-// submitter. If they cannot be loaded, it puts the claims back. It loads before it calls Claimed,
-// which may take long: ctx ends soon, and a claim that is put back because of that is made again
-// with the same batches, for ever.
-func (q *Queuer) handOver(ctx context.Context, claimed store.Claimed, until time.Time) error {
+// submitter. It returns how many batches it gave. If the payloads cannot be loaded, it puts the
+// claims back. It loads before it calls Claimed, which may take long: ctx ends soon, and a claim
+// that is put back because of that is made again with the same batches, for ever.
+func (q *Queuer) handOver(ctx context.Context, claimed store.Claimed, until time.Time) (n int, err error) {
 	var refs []store.Ref
-	n := 0
 	for _, r := range claimed.Runs {
 		n += len(r.Batches)
 		for _, c := range r.Batches {
@@ -31,7 +30,7 @@ func (q *Queuer) handOver(ctx context.Context, claimed store.Claimed, until time
 	loaded, err := q.load(ctx, refs)
 	if err != nil {
 		q.putBack(claimed.Runs)
-		return fmt.Errorf("%w: %w", errPayloads, err)
+		return 0, fmt.Errorf("%w: %w", errPayloads, err)
 	}
 	for _, r := range claimed.Runs {
 		q.o.Claimed(ctx, r)
@@ -51,7 +50,7 @@ func (q *Queuer) handOver(ctx context.Context, claimed store.Claimed, until time
 		}
 		q.sub.Post(r, payloads[from:], until)
 	}
-	return nil
+	return n, nil
 }
 
 // putBack returns the batches of runs that will not be posted.

@@ -191,26 +191,22 @@ func (q *Queuer) round(ctx context.Context) (again time.Duration) {
 // begin begins a claim of the lanes that were taken and whose services are open. A panic in the
 // application's code ends Run, and must not take the lanes with it.
 func (q *Queuer) begin(ctx context.Context, taken []batch.ServiceID, room int) {
-	rest := taken
+	begun := false
 	defer func() {
-		if len(rest) > 0 {
-			q.lanes.Back(time.Now(), rest...)
+		if !begun {
+			q.lanes.Back(time.Now(), taken...)
 		}
 	}()
 	var open []batch.ServiceID
-	closed := map[batch.ServiceID]time.Duration{}
 	for _, s := range taken {
 		if wait := q.sub.Closed(s); wait > 0 {
-			closed[s] = wait
+			q.lanes.Back(time.Now().Add(wait), s)
 		} else {
 			open = append(open, s)
 		}
 	}
 	window := max(1, q.o.Strategy.Window())
-	rest = nil
-	for s, wait := range closed {
-		q.lanes.Back(time.Now().Add(wait), s)
-	}
+	begun = true
 	if len(open) > 0 {
 		q.fly(ctx, open, room, window)
 	}

@@ -48,14 +48,9 @@ type Submitter struct {
 	pool   *pool.Pool
 	wake   chan struct{}
 
-	mu     sync.Mutex
-	queue  []run // taken and not yet given to a hand
-	queued int   // batches in queue
-	// held counts, by service, queued batches whose service has all its hands in requests that
-	// hang. They keep no other service from being claimed.
-	held     map[batch.ServiceID]int
-	heldAll  int
-	stop     bool // no more is posted
+	mu       sync.Mutex
+	queue    []run // taken and not yet given to a hand
+	stop     bool  // no more is posted
 	gates    map[scope]*gate
 	whole    []*gate // gates whose scope is a whole ledger
 	maxGates int
@@ -70,7 +65,7 @@ type run struct {
 
 // New returns a submitter; Run makes it work.
 func New(l dlt.Ledger, o Options) *Submitter {
-	s := &Submitter{ledger: l, o: o, wake: make(chan struct{}, 1), gates: map[scope]*gate{}, held: map[batch.ServiceID]int{}, maxGates: maxGates}
+	s := &Submitter{ledger: l, o: o, wake: make(chan struct{}, 1), gates: map[scope]*gate{}, maxGates: maxGates}
 	s.pool = pool.New(o.Pool, min(time.Second, o.RequestTimeout/4), func() {
 		s.nudge()
 		o.Ready()
@@ -97,7 +92,7 @@ func (s *Submitter) Room() (n int, again time.Duration) {
 		s.mu.Unlock()
 		return 0, 0
 	}
-	queued := max(0, s.queued-s.heldAll) // a run that waited may have left since held was counted
+	queued := s.queued()
 	whole := s.whole
 	s.mu.Unlock()
 	n -= queued
@@ -118,22 +113,29 @@ func (s *Submitter) Room() (n int, again time.Duration) {
 func (s *Submitter) Closed(service batch.ServiceID) time.Duration {
 	sc := s.scopeOf(service)
 	s.mu.Lock()
-	g, held := s.gates[sc], s.held[service]
+	g := s.gates[sc]
 	s.mu.Unlock()
 	if g != nil { // else nothing was sent there yet, or not for long
 		if wait := g.closed(time.Now()); wait > 0 {
 			return wait
 		}
 	}
-	if held > 0 || s.hangs(service) {
+	if s.pool.Hangs(string(service)) {
 		return 100 * time.Millisecond // its own requests hang
 	}
 	return 0
 }
 
-// hangs reports whether a service waits for a hand because of its own requests.
-func (s *Submitter) hangs(service batch.ServiceID) bool {
-	return !s.pool.Room(string(service)) && s.pool.Free() > 0
+// queued returns how many batches wait for a hand. Batches whose service has all its hands in
+// requests that hang do not count: they keep no other service from being claimed.
+func (s *Submitter) queued() (n int) {
+	crowded := s.pool.Crowded() // hardly ever
+	for _, r := range s.queue {
+		if !crowded || !s.pool.Hangs(string(r.Service)) {
+			n += len(r.Batches)
+		}
+	}
+	return n
 }
 
 // Post takes a run over. It does not wait until the run is sent. After a stop the run is put
@@ -146,7 +148,6 @@ func (s *Submitter) Post(r store.ClaimedRun, payloads [][]byte, until time.Time)
 		return
 	}
 	s.queue = append(s.queue, run{r, payloads, until})
-	s.queued += len(r.Batches)
 	s.mu.Unlock()
 	s.nudge()
 }
@@ -180,9 +181,7 @@ func (s *Submitter) Run(ctx context.Context) {
 func (s *Submitter) drain() {
 	s.mu.Lock()
 	queue := s.queue
-	s.queue, s.queued, s.stop = nil, 0, true
-	clear(s.held)
-	s.heldAll = 0
+	s.queue, s.stop = nil, true
 	s.mu.Unlock()
 	for _, r := range queue {
 		s.Return(r.Batches)
@@ -194,20 +193,13 @@ func (s *Submitter) drain() {
 func (s *Submitter) dispatch(ctx context.Context, hands *sync.WaitGroup) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	clear(s.held)
-	s.heldAll = 0
 	rest := s.queue[:0]
 	for _, r := range s.queue {
 		hand, ok := s.pool.Acquire(string(r.Service))
 		if !ok {
 			rest = append(rest, r)
-			if s.hangs(r.Service) {
-				s.held[r.Service] += len(r.Batches)
-				s.heldAll += len(r.Batches)
-			}
 			continue
 		}
-		s.queued -= len(r.Batches)
 		hands.Go(func() { s.work(ctx, r, hand) })
 	}
 	clear(s.queue[len(rest):])
@@ -244,7 +236,6 @@ func (s *Submitter) next(ctx context.Context) (run, *pool.Hand, bool) {
 			} else {
 				s.queue = slices.Delete(s.queue, i, i+1)
 			}
-			s.queued -= len(r.Batches)
 			return r, hand, true
 		}
 	}

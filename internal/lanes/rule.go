@@ -16,22 +16,13 @@ const (
 	named         // somebody says that the lane may have work
 )
 
-// reason is why a lane rests.
-type reason int8
-
-const (
-	out    reason = 1 + iota // a run of this process is out, and nothing of the lane leaves beside it
-	read                     // a claim has just read a long window
-	failed                   // the store failed over this lane alone
-)
-
 // entry is what is known of one lane.
 type entry struct {
 	request request
 	at      time.Time // the request is for this time
 	claimed bool      // a claim looks at the lane now
-	reason  reason    // why the lane rests
-	until   time.Time // the end of the rest
+	until   time.Time // the end of the lane's rest
+	out     bool      // a run was out, and nobody has freed the lane since
 }
 
 // due is the whole rule: it returns from when on the lane is worth a look, and the queue in
@@ -41,15 +32,10 @@ type entry struct {
 // look answers all requests before it. A request during a claim waits for the end of the claim,
 // which may have read the lane too early; a second claim would only wait for the same lock.
 //
-// A lane that rests is left alone until the end of its rest, whoever names it:
-//   - out: nothing of the lane may leave, so a look would be in vain, and whoever frees the lane
-//     would wait for it. Free ends this rest. Its own end counts where nobody calls Free, because
-//     another process has freed the lane.
-//   - read: each batch that becomes final or is added names the lane, and one look serves all.
-//   - failed: the store needs a pause.
-//
-// The other waits are requests for later, which a request for an earlier time replaces: another
-// instance had locked the lane, its next batch is not ready before, its ledger takes nothing now.
+// A lane that rests is left alone until the end of its rest, whoever names it: see Out, Rest and
+// Failed. The other waits are requests for later, which a request for an earlier time replaces:
+// another instance had locked the lane, its next batch is not ready before, its ledger takes nothing
+// now.
 //
 // Named lanes have a queue of their own, so that they do not wait for all that a scan finds. A
 // lane that a scan finds while it rests stands there, too, at the end of its rest.
@@ -83,8 +69,8 @@ func (e *entry) find(now time.Time) {
 // free ends the rest of a lane of which a run was out, and names the lane. Requests of that rest
 // were for its end.
 func (e *entry) free(at, now time.Time) {
-	if e.reason == out {
-		e.request, e.reason, e.until = none, 0, time.Time{}
+	if e.out {
+		e.request, e.out, e.until = none, false, time.Time{}
 	}
 	e.name(at, now)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// The rule, for each request with each rest, at a time before and after the end of the rest.
+// The rule, for each request with a rest, at a time before and after its end.
 func TestDue(t *testing.T) {
 	now := time.Unix(1000, 0)
 	early, late := now.Add(-time.Second), now.Add(time.Second)
@@ -21,25 +21,20 @@ func TestDue(t *testing.T) {
 		at    time.Time
 		in    request
 	}{
-		"nobody asks":                           {entry{}, time.Time{}, none},
-		"nobody asks, after a rest":             {entry{reason: out, until: early}, time.Time{}, none},
-		"named":                                 {entry{request: named, at: now}, now, named},
-		"named for later":                       {entry{request: named, at: late}, late, named},
-		"found":                                 {entry{request: found, at: now}, now, found},
-		"named, and a claim looks at it":        {entry{request: named, at: now, claimed: true}, time.Time{}, none},
-		"found, and a claim looks at it":        {entry{request: found, at: now, claimed: true}, time.Time{}, none},
-		"named while out":                       {entry{request: named, at: now, reason: out, until: late}, late, named},
-		"named for the end of its rest":         {entry{request: named, at: late, reason: out, until: late}, late, named},
-		"named for a time after its rest":       {entry{request: named, at: late, reason: read, until: now}, late, named},
-		"named after its window was read":       {entry{request: named, at: now, reason: read, until: late}, late, named},
-		"named after a failure":                 {entry{request: named, at: now, reason: failed, until: late}, late, named},
-		"named after its rest":                  {entry{request: named, at: now, reason: failed, until: early}, now, named},
-		"found while out":                       {entry{request: found, at: now, reason: out, until: late}, late, named},
-		"found after its rest":                  {entry{request: found, at: now, reason: out, until: early}, now, found},
-		"named while out, and a claim looks":    {entry{request: named, at: now, claimed: true, reason: out, until: late}, time.Time{}, none},
-		"named, its run not acknowledged":       {entry{request: named, at: now, reason: out, until: late}, late, named},
-		"named, its run never acknowledged":     {entry{request: named, at: now, reason: out, until: early}, now, named},
-		"named, its run not acknowledged, free": {entry{request: named, at: now}, now, named},
+		"nobody asks":                             {entry{}, time.Time{}, none},
+		"nobody asks, after a rest":               {entry{until: early}, time.Time{}, none},
+		"named":                                   {entry{request: named, at: now}, now, named},
+		"named for later":                         {entry{request: named, at: late}, late, named},
+		"found":                                   {entry{request: found, at: now}, now, found},
+		"named, and a claim looks at it":          {entry{request: named, at: now, claimed: true}, time.Time{}, none},
+		"found, and a claim looks at it":          {entry{request: found, at: now, claimed: true}, time.Time{}, none},
+		"named while it rests":                    {entry{request: named, at: now, until: late}, late, named},
+		"named for the end of its rest":           {entry{request: named, at: late, until: late}, late, named},
+		"named for a time after its rest":         {entry{request: named, at: late, until: now}, late, named},
+		"named after its rest":                    {entry{request: named, at: now, until: early}, now, named},
+		"found while it rests":                    {entry{request: found, at: now, until: late}, late, named},
+		"found after its rest":                    {entry{request: found, at: now, until: early}, now, found},
+		"named while it rests, and a claim looks": {entry{request: named, at: now, claimed: true, until: late}, time.Time{}, none},
 	} {
 		at, in := c.entry.due()
 		assert.Equal(t, c.in, in, name)
@@ -87,6 +82,8 @@ func TestEvents(t *testing.T) {
 		{"read, named", func(l *Table) { l.Rest(s, in(9*time.Second)); l.Name(in(0), s) },
 			"9s    9s    9s    9s    9s    9s    9s    9s    9s    9s    soon  2s    30s"},
 		{"failed", func(l *Table) { claim(l); l.Failed(s) },
+			"soon  soon  soon  soon  soon  soon  soon  soon  soon  soon  soon  2s    30s"},
+		{"out, failed", func(l *Table) { claim(l); rests(l); l.Failed(s) },
 			"soon  soon  soon  soon  soon  soon  soon  soon  soon  soon  soon  2s    30s"},
 	}
 	events := []struct {

@@ -29,7 +29,6 @@ type lane struct {
 	service batch.ServiceID
 	pauses  *backoff.ExponentialBackOff // of failures in a row; nil after a success
 	byScan  bool                        // the claim under way has it from the queue of found lanes
-	ours    bool                        // a run was out, and nobody has freed the lane since
 
 	in    request
 	when  time.Time // it is worth a look
@@ -47,18 +46,14 @@ func (t *Table) Name(at time.Time, lanes ...batch.ServiceID) {
 
 // Free is Name for lanes of which nothing is out any more, as far as this process knows.
 func (t *Table) Free(at time.Time, lanes ...batch.ServiceID) {
-	t.each(lanes, func(l *lane, now time.Time) {
-		l.ours = false
-		l.free(at, now)
-	})
+	t.each(lanes, func(l *lane, now time.Time) { l.free(at, now) })
 }
 
 // Over is Free for a lane of which a run was out and that nobody has freed since, unless it is
 // forgotten. Other lanes are not named.
 func (t *Table) Over(s batch.ServiceID) {
 	t.each([]batch.ServiceID{s}, func(l *lane, now time.Time) {
-		if l.ours {
-			l.ours = false
+		if l.out {
 			l.free(now, now)
 		}
 	})
@@ -139,7 +134,7 @@ func (t *Table) Back(at time.Time, lanes ...batch.ServiceID) {
 }
 
 // Failed ends a claim of one lane over which the store failed. The lane is named, and rests for
-// the time that Failed returns: longer after each failure in a row.
+// the time that Failed returns, longer after each failure in a row; Free does not end this rest.
 func (t *Table) Failed(s batch.ServiceID) (wait time.Duration) {
 	t.each([]batch.ServiceID{s}, func(l *lane, now time.Time) {
 		t.end(l)
@@ -147,7 +142,7 @@ func (t *Table) Failed(s batch.ServiceID) (wait time.Duration) {
 			l.pauses = loop.Brief()
 		}
 		wait = l.pauses.NextBackOff()
-		l.reason, l.until = failed, now.Add(wait)
+		l.out, l.until = false, now.Add(wait)
 		l.name(now, now)
 	})
 	return wait
@@ -160,15 +155,17 @@ func (t *Table) end(l *lane) {
 	l.claimed, l.byScan = false, false
 }
 
-// Rest leaves a lane alone until a time, because a claim has just read a long window of it.
+// Rest leaves a lane alone until a time, because a claim has just read a long window of it. Each
+// batch that becomes final or is added names the lane, and one look serves all.
 func (t *Table) Rest(s batch.ServiceID, until time.Time) {
-	t.each([]batch.ServiceID{s}, func(l *lane, _ time.Time) { l.reason, l.until = read, until })
+	t.each([]batch.ServiceID{s}, func(l *lane, _ time.Time) { l.until = until })
 }
 
-// Out says that a run of a lane is out, and nothing of the lane leaves beside it. The lane is
-// left alone until Free, but not after until.
+// Out says that a run of a lane is out, and nothing of the lane leaves beside it. The lane is left
+// alone until Free: a look would be in vain, and whoever frees the lane would wait for it. It is not
+// left alone after until, because another process may have freed it.
 func (t *Table) Out(s batch.ServiceID, until time.Time) {
-	t.each([]batch.ServiceID{s}, func(l *lane, _ time.Time) { l.ours, l.reason, l.until = true, out, until })
+	t.each([]batch.ServiceID{s}, func(l *lane, _ time.Time) { l.out, l.until = true, until })
 }
 
 // Waiting returns how many lanes that a scan found wait for their turn, and how many lanes wait

@@ -49,11 +49,12 @@ type Hand struct {
 func (p *Pool) Acquire(key string) (*Hand, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.room(key) {
+	_, slow := p.slowKeys[key]
+	if slow && p.slow >= p.slowSize() || !slow && p.brisk >= p.size {
 		return nil, false
 	}
-	h := &Hand{p: p, key: key}
-	if _, h.slow = p.slowKeys[key]; h.slow {
+	h := &Hand{p: p, key: key, slow: slow}
+	if slow {
 		p.slow++
 		return h, true
 	}
@@ -62,18 +63,19 @@ func (p *Pool) Acquire(key string) (*Hand, bool) {
 	return h, true
 }
 
-func (p *Pool) room(key string) bool {
-	if _, slow := p.slowKeys[key]; slow {
-		return p.slow < p.slowSize()
-	}
-	return p.brisk < p.size
-}
-
-// Room reports whether key would get a hand now.
-func (p *Pool) Room(key string) bool {
+// Crowded reports whether slow keys have used up their share.
+func (p *Pool) Crowded() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.room(key)
+	return p.slow >= p.slowSize()
+}
+
+// Hangs reports whether key is slow, and gets no hand because slow keys have used up their share.
+func (p *Pool) Hangs(key string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, slow := p.slowKeys[key]
+	return slow && p.slow >= p.slowSize()
 }
 
 // Free returns how many hands are free for keys that are not slow.

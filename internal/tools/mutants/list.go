@@ -46,8 +46,8 @@ var list = []mutant{
 	},
 	{
 		name: "what a lane that hangs has claimed keeps others from being claimed", file: "submitter/submitter.go", pkg: "internal/sim", test: "TestAParallelLaneHangs",
-		old: "queued := max(0, s.queued-s.heldAll)",
-		new: "queued := s.queued",
+		old: "if !crowded || !s.pool.Hangs(",
+		new: "if !crowded || crowded || !s.pool.Hangs(",
 	},
 	{
 		name: "requests that hang fill an open gate", file: "submitter/gate.go", pkg: "internal/sim", test: "TestAParallelLaneHangs/endpoint", args: []string{"-test.timeout=60s"},
@@ -62,7 +62,7 @@ var list = []mutant{
 	{
 		name: "a deep lane rests though nothing was read", file: "internal/lanes/rule.go", pkg: "queuer", test: "TestADeepLaneRests",
 		old: "\tif at.Before(now) {\n",
-		new: "\tif e.reason == read && e.until.Before(now) {\n\t\te.until = now.Add(time.Millisecond)\n\t}\n\tif at.Before(now) {\n",
+		new: "\tif !e.out && !e.until.IsZero() && e.until.Before(now) {\n\t\te.until = now.Add(time.Millisecond)\n\t}\n\tif at.Before(now) {\n",
 	},
 	{
 		name: "the lane moves on while one is unsettled", file: "queuer/strategy.go", pkg: "queuer", test: "TestSerial.*",
@@ -188,7 +188,7 @@ var list = []mutant{
 	},
 	{
 		name: "a hanging service delays others", file: "internal/pool/pool.go", pkg: "internal/pool", test: "Test.*",
-		old: "return p.slow < p.slowSize()", new: "return p.brisk < p.size",
+		old: "if slow && p.slow >= p.slowSize() ||", new: "if slow && p.brisk >= p.size ||",
 	},
 	{
 		name: "a request that hangs keeps its place", file: "internal/pool/pool.go", pkg: "internal/pool", test: "Test.*",

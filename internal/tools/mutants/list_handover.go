@@ -169,7 +169,7 @@ var handOverList = []mutant{
 	},
 	{
 		name: "a lane with a batch under way is looked at whenever something is added", file: "internal/lanes/rule.go", pkg: "queuer", test: "TestALaneWithABatchUnderWayIsLeftAlone",
-		old: "case e.until.After(e.at):", new: "case e.until.After(e.at) && e.reason != out:",
+		old: "case e.until.After(e.at):", new: "case e.until.After(e.at) && !e.out:",
 	},
 	{
 		name: "a lane whose batch was fenced is left alone", file: "queuer/queuer.go", pkg: "queuer", test: "TestALaneWithABatchUnderWayIsLeftAlone",

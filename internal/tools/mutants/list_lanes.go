@@ -4,31 +4,35 @@ package main
 var lanesList = []mutant{
 	{
 		name: "lanes: a panic while a claim begins loses them", file: "queuer/queuer.go", pkg: "queuer", test: "TestAPanicLosesNoLane",
-		old: "\t\tif len(rest) > 0 {\n", new: "\t\tif len(rest) < 0 {\n",
+		old: "\t\tif !begun {\n", new: "\t\tif !begun && ctx == nil {\n",
 	},
 	{
 		name: "lanes: one look in vain forgets that a run was out", file: "internal/lanes/table.go", pkg: "internal/lanes", test: "TestOverAfterALookInVain",
-		old: "\t\tif l.ours {\n", new: "\t\tif l.reason == out {\n",
+		old: "{ l.until = until })", new: "{ l.out, l.until = false, until })",
 	},
 	{
 		name: "lanes: what was just read is read again", file: "internal/lanes/rule.go", pkg: "queuer", test: "TestADeepLaneRests",
-		old: "case e.until.After(e.at):", new: "case e.until.After(e.at) && e.reason != read:",
+		old: "case e.until.After(e.at):", new: "case e.until.After(e.at) && e.out:",
 	},
 	{
-		name: "lanes: a lane that fails does not rest", file: "internal/lanes/rule.go", pkg: "internal/lanes", test: "TestDue",
-		old: "case e.until.After(e.at):", new: "case e.until.After(e.at) && e.reason != failed:",
+		name: "lanes: a lane that fails does not rest", file: "internal/lanes/table.go", pkg: "internal/lanes", test: "TestEvents",
+		old: "l.out, l.until = false, now.Add(wait)", new: "l.out = false",
+	},
+	{
+		name: "lanes: a lane that fails rests no longer than its run is out", file: "internal/lanes/table.go", pkg: "internal/lanes", test: "TestEvents",
+		old: "l.out, l.until = false, now.Add(wait)", new: "l.until = now.Add(wait)",
 	},
 	{
 		name: "lanes: whoever names a lane ends its rest after a failure", file: "internal/lanes/rule.go", pkg: "internal/lanes", test: "TestEvents",
-		old: "if e.reason == out {", new: "if e.reason != 0 {",
+		old: "if e.out {", new: "if e.until.After(now) {",
 	},
 	{
 		name: "lanes: a lane goes on resting when its run is over", file: "internal/lanes/rule.go", pkg: "queuer", test: "TestALaneWithABatchUnderWayIsLeftAlone",
-		old: "e.request, e.reason, e.until = none, 0, time.Time{}", new: "e.request = none",
+		old: "e.request, e.out, e.until = none, false, time.Time{}", new: "e.request, e.out = none, false",
 	},
 	{
 		name: "lanes: requests of a rest stand for now", file: "internal/lanes/rule.go", pkg: "internal/lanes", test: "TestEvents",
-		old: "e.request, e.reason, e.until = none, 0, time.Time{}", new: "e.reason, e.until = 0, time.Time{}",
+		old: "e.request, e.out, e.until = none, false, time.Time{}", new: "e.out, e.until = false, time.Time{}",
 	},
 	{
 		name: "lanes: a found lane that rests counts as waiting for its turn", file: "internal/lanes/rule.go", pkg: "internal/lanes", test: "TestDue",
@@ -61,5 +65,13 @@ var lanesList = []mutant{
 	{
 		name: "lanes: a lane that was cut short goes before lanes that were left out", file: "queuer/claim.go", pkg: "queuer", test: "TestADeepLaneTakesTurns",
 		old: "\tvar cut []batch.ServiceID\n", new: "\tvar cut []batch.ServiceID\n\tfor _, r := range claimed.Runs {\n\t\tq.lanes.Rest(r.Service, now.Add(-time.Hour))\n\t\tq.lanes.Name(now.Add(-time.Hour), r.Service)\n\t}\n",
+	},
+	{
+		name: "lanes: the largest window overflows", file: "queuer/claim.go", pkg: "queuer", test: "TestTheLargestWindow",
+		old: "if window <= room/len(lanes) {", new: "if len(lanes)*window <= room {",
+	},
+	{
+		name: "lanes: a wake forgets that a run is out", file: "runner.go", pkg: ".", test: "TestAWakeDoesNotHideTheEndOfARun",
+		old: "e.queuer.Added(service)\n", new: "e.queuer.Hint(service)\n",
 	},
 }

@@ -20,7 +20,7 @@ var resilienceList = []mutant{
 	},
 	{
 		name: "a claim that may have been made is posted", file: "queuer/claim.go", pkg: "internal/flaky", test: "TestOneCallInTenFails",
-		old: "\t\tq.putBack(claimed.Runs)\n\t\treturn 0, fmt.Errorf(\"claim: %w\", err)", new: "\t\tq.putBack(claimed.Runs)\n\t\t_ = q.handOver(ctx, claimed, until)\n\t\treturn 0, fmt.Errorf(\"claim: %w\", err)",
+		old: "\t\tq.putBack(claimed.Runs)\n\t\treturn 0, fmt.Errorf(\"claim: %w\", err)", new: "\t\tq.putBack(claimed.Runs)\n\t\t_, _ = q.handOver(ctx, claimed, until)\n\t\treturn 0, fmt.Errorf(\"claim: %w\", err)",
 	},
 	{
 		name: "nobody tells that a batch goes again whose attempt failed late", file: "store/outcome.go", pkg: "store", test: "TestALateFailureWasPosted",
