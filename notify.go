@@ -17,6 +17,8 @@ func (e *engine) notify(w inhand.Recorded) {
 	case store.Bad:
 		e.r.trouble("store", w.Applied.Err)
 		return
+	case store.Held: // it is written again
+		return
 	case store.Gone, store.Fenced:
 		e.r.o.Logger.DebugContext(context.Background(), "late outcome changed nothing", attrs(key, w.Finding.String())...)
 		return
