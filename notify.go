@@ -12,6 +12,9 @@ import (
 // notify informs the Runner and its observer about an outcome that the store has answered
 // about.
 func (e *engine) notify(w inhand.Recorded) {
+	if w.Again && w.Applied.Result == store.Written {
+		w.Applied = e.lostReply(w)
+	}
 	key, row := w.Key, w.Applied.Row
 	switch w.Applied.Result {
 	case store.Bad:
@@ -69,6 +72,9 @@ func eventOf(w inhand.Recorded, breach error) batch.Event {
 	switch {
 	case w.Applied.Breach:
 		event.Kind = batch.EventOrderBreach
+		if w.Applied.Err != nil {
+			event.Err = w.Applied.Err
+		}
 	case breach != nil && row.State == batch.Committed:
 		event.Kind, event.Err = batch.EventOrderBreach, breach
 	case row.Final():

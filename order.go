@@ -6,7 +6,6 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
-	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -58,10 +57,8 @@ func (e *engine) overtaken(o store.Outcome, a store.Applied) error {
 // come first; nil if no batch does. It asks the store, so it is called for few batches.
 // Without an answer it returns an error, since there may be one.
 func (e *engine) behind(key batch.Key, why string, in ...batch.State) error {
-	ctx, cancel := context.WithTimeout(context.Background(), e.r.o.ClaimTTL/4)
-	defer cancel()
 	var ahead batch.ID
-	err := loop.Retry(ctx, func(err error) { e.r.trouble("order", err) }, func() (err error) {
+	err := e.read("order", func(ctx context.Context) (err error) {
 		ahead, err = store.Ahead(ctx, e.r.store, key, in...)
 		return err
 	})

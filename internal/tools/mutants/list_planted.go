@@ -41,6 +41,30 @@ var plantedList = []mutant{
 		old: "t.runs[o.Key.Service] != (sighting{o.Key, o.Version}) ||", new: "t.runs[o.Key.Service].key != o.Key ||",
 	},
 	{
+		name: "lost reply: the second answer is taken for the first", file: "notify.go", pkg: ".", test: "TestAnInvalidThatCommitsIsReportedAlthoughTheReplyIsLost",
+		old: "if w.Again && w.Applied.Result == store.Written {", new: "if w.Again && w.Applied.Result == store.Bad {",
+	},
+	{
+		name: "lost reply: a breach is never suspected", file: "lostreply.go", pkg: ".", test: "TestABreachIsReportedAlthoughTheReplyIsLost",
+		old: "return err != nil || len(reports)+len(acts) > 0", new: "return err != nil && len(reports)+len(acts) > 0",
+	},
+	{
+		name: "lost reply: a breach is always suspected", file: "lostreply.go", pkg: ".", test: "TestABreachIsReportedAlthoughTheReplyIsLost",
+		old: "return err != nil || len(reports)+len(acts) > 0", new: "return err != nil || len(reports)+len(acts) >= 0",
+	},
+	{
+		name: "lost reply: a policy's halt is not reported", file: "lostreply.go", pkg: ".", test: "TestAHaltIsReportedAlthoughTheReplyIsLost",
+		old: "a.Governs() && (a.Halted || e.halted(a, w.Policy))", new: "a.Governs() && a.Halted",
+	},
+	{
+		name: "lost reply: whatever ends halts", file: "lostreply.go", pkg: ".", test: "TestAHaltIsReportedAlthoughTheReplyIsLost",
+		old: "return !c.HaltedAt.IsZero() && (a.Halted || c.HaltedBy == a.Key.ID)", new: "return true",
+	},
+	{
+		name: "lost reply: the ledger's halt is not reported", file: "lostreply.go", pkg: ".", test: "TestAHaltByTheLedgerIsReportedAlthoughTheReplyIsLost",
+		old: "\t\ta.Halt = w.Halt\n", new: "",
+	},
+	{
 		name: "failed writes are never given up", file: "internal/recorder/recorder.go", pkg: "internal/recorder", test: "TestAFailedWriteIsGivenUpInTheEnd",
 		old: "if now.Before(it.until) {", new: "if !it.until.IsZero() {",
 	},
