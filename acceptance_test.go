@@ -2,6 +2,7 @@ package dltbatch_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,6 +49,42 @@ func TestAQuickCommitIsWrittenWithItsAcceptance(t *testing.T) {
 			require.NoError(t, stop())
 		})
 	}
+}
+
+// holding is a store in which another process's live claim holds back commits for ten seconds.
+type holding struct {
+	store.Full
+	until time.Time
+	held  atomic.Int32
+}
+
+func (s *holding) Record(ctx context.Context, all []store.Outcome) ([]store.Applied, error) {
+	if all[0].Finding != store.IsCommitted || !time.Now().Before(s.until) || s.held.Load() >= 1000 {
+		return s.Full.Record(ctx, all)
+	}
+	s.held.Add(1)
+	applied := make([]store.Applied, len(all))
+	for i := range all {
+		applied[i] = store.Applied{Ref: all[i].Ref, Result: store.Held}
+	}
+	return applied, nil
+}
+
+// If a process sleeps until its claim has ended, and another process has claimed the batch, its
+// commit, written with the acceptance, waits for that claim: without a storm of writes.
+func TestACommitWaitsForAnotherProcessesClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &holding{Full: memory.New(), until: time.Now().Add(10 * time.Second)}
+		ledger := ledgermem.New(&ledgermem.Options{Traits: &dlt.Traits{Name: "test", ResendHarmlessFor: dlt.Forever}})
+		r := newRunner(t, st, ledger, nil)
+		stop := running(t, r)
+		b := one("s", "a")
+		require.NoError(t, r.Add(t.Context(), b))
+		assert.Equal(t, batch.Committed, await(t, r, b).State)
+		assert.InDelta(t, 40, st.held.Load(), 20, "four writes a second")
+		assert.LessOrEqual(t, time.Since(st.until), time.Second)
+		require.NoError(t, stop())
+	})
 }
 
 // If the ledger sends an event of a commit, one write records it together with the acceptance,

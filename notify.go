@@ -12,10 +12,15 @@ import (
 // notify informs the Runner and its observer about an outcome that the store has answered
 // about.
 func (e *engine) notify(ctx context.Context, w inhand.Recorded) {
+	if w.Again && w.Applied.Result == store.Written {
+		w.Applied = e.lostReply(ctx, w)
+	}
 	key, row := w.Key, w.Applied.Row
 	switch w.Applied.Result {
 	case store.Bad:
 		e.r.trouble("store", w.Applied.Err)
+		return
+	case store.Held: // it is written again
 		return
 	case store.Gone, store.Fenced:
 		e.r.o.Logger.DebugContext(context.Background(), "late outcome changed nothing", attrs(key, w.Finding.String())...)
@@ -67,6 +72,9 @@ func eventOf(w inhand.Recorded, breach error) batch.Event {
 	switch {
 	case w.Applied.Breach:
 		event.Kind = batch.EventOrderBreach
+		if w.Applied.Err != nil {
+			event.Err = w.Applied.Err
+		}
 	case breach != nil && row.State == batch.Committed:
 		event.Kind, event.Err = batch.EventOrderBreach, breach
 	case row.Final():

@@ -6,7 +6,6 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
-	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -60,7 +59,7 @@ func (e *engine) overtaken(ctx context.Context, o store.Outcome, a store.Applied
 // Without an answer until ctx is done it returns an error, since there may be one.
 func (e *engine) behind(ctx context.Context, key batch.Key, why string, in ...batch.State) error {
 	var ahead batch.ID
-	err := loop.Retry(ctx, func(err error) { e.r.trouble("order", err) }, func() (err error) {
+	err := e.read(ctx, "order", func(ctx context.Context) (err error) {
 		ahead, err = store.Ahead(ctx, e.r.store, key, in...)
 		return err
 	})

@@ -28,7 +28,8 @@ const (
 	// gone ahead. Where the strategy relies on the ledger to keep the order of submission,
 	// there are two more cases: the ledger lost a batch that it had accepted, and the batch is
 	// sent again; or the ledger executes a batch that it had decided against. Err then names a
-	// batch that went ahead, or may have.
+	// batch that went ahead, or may have. Where the store's answer to a commit was lost, the
+	// event may come twice, or about a batch that was perhaps never final: Err says so.
 	EventOrderBreach EventKind = "order_breach"
 	// EventVanished: the ledger no longer has a batch that it had committed (a fork).
 	// The batch stays Committed; Err says what the ledger says now.
@@ -38,7 +39,8 @@ const (
 	EventResumed EventKind = "resumed"
 	// EventHalted: nothing leaves a lane until an operator releases it. Key is a batch that
 	// ended Invalid or Rejected, by [PolicyHalt]; or a batch that the ledger executed and took
-	// back, several times in a row, as Err says.
+	// back, several times in a row, as Err says. Where the store's answer was lost, the event
+	// may come twice.
 	EventHalted EventKind = "halted"
 	// EventQuarantined: the batch was set aside, by [PolicyQuarantine].
 	EventQuarantined EventKind = "quarantined"

@@ -29,8 +29,7 @@ const (
 	Writing
 	// Open: the store says Pending or Valid, and this process asks about the batch from memory.
 	Open
-	// Committing: the commit is known, and is being written or waits in the recorder for the end
-	// of a live claim.
+	// Committing: the commit is known, and is being written or waits for the end of a live claim.
 	Committing
 	// Watched: the store says Committed, and the ledger may yet take that back.
 	Watched
@@ -48,7 +47,8 @@ type Entry struct {
 	// Live says that, when the batch was accepted, a stream reported events about its group.
 	Live bool
 	// Unwritten is the outcome that is written at Due: in phase Accepted the acceptance, in
-	// other phases a commit that an event reported early. Without one, Due is zero.
+	// other phases a commit that an event reported early, or that a live claim holds back.
+	// Without one, Due is zero.
 	Unwritten store.Outcome
 	Due       time.Time
 	// Ask is the time of the next question. Zero: the next event, or the store's check, causes
@@ -74,7 +74,7 @@ type Facts struct {
 	Names bool      // that stream names commits by their ids
 	Heard time.Time // when the stream last gave a reason to ask
 	Full  bool      // the table follows as many batches as it may
-	// Crowded: as many outcomes wait as may.
+	// Crowded: no more outcomes may wait.
 	Crowded bool
 	// Vanish is the ledger's trait.
 	Vanish time.Duration
@@ -150,6 +150,8 @@ func (f *Effects) due(d time.Duration) { f.DueIn, f.Notes = d, true }
 const (
 	// earlyFor is how long a commit waits for the answer to the POST that it overtook.
 	earlyFor = 20 * time.Millisecond
+	// heldPause is how long a commit waits for a live claim to end before it is written again.
+	heldPause = 250 * time.Millisecond
 	// maxToldHold is how long an acceptance may wait for an event without a question.
 	maxToldHold = time.Second
 	// followFor is how long events cause questions about a batch; after that only the store's
@@ -302,7 +304,7 @@ func join(accepted, committed store.Outcome) store.Outcome {
 	return accepted
 }
 
-// takeEarly takes the commit that was reported early.
+// takeEarly takes the commit that waits.
 func (e *Entry) takeEarly() *store.Outcome {
 	if e.Phase == Accepted || e.Due.IsZero() {
 		return nil
@@ -397,6 +399,10 @@ func (e *Entry) forget(out *Effects) {
 // written takes the store's answer about an outcome.
 func (e *Entry) written(ev *Event, now time.Time, f Facts, r Rules, out *Effects) {
 	row, o := ev.Applied.Row, ev.Outcome
+	if ev.Applied.Result == store.Held {
+		e.held(o, now, f, out)
+		return
+	}
 	if e.Phase == Accepted { // the store has answered about another outcome
 		e.flush(out)
 	}
@@ -415,6 +421,20 @@ func (e *Entry) written(ev *Event, now time.Time, f Facts, r Rules, out *Effects
 	default: // in doubt, or Invalid and not settled
 		e.forget(out)
 		out.due(o.Check)
+	}
+}
+
+// held takes a commit that a live claim holds back. If the claim is this process's, its answer
+// and the commit become one write; else the commit waits for a while, again and again. Where it
+// may not wait it is dropped: the monitor finds the commit once the claim has ended.
+func (e *Entry) held(o store.Outcome, now time.Time, f Facts, out *Effects) {
+	switch {
+	case e.Phase == Accepted:
+		e.commit(o, out)
+	case f.Crowded:
+		e.forget(out)
+	default:
+		e.Phase, e.Unwritten, e.Due, e.Ask = Committing, o, now.Add(heldPause), time.Time{}
 	}
 }
 

@@ -80,6 +80,7 @@ var events = map[string]inhand.Event{
 	"written queued":       written(found("a", store.NotCommitted), batch.Queued),
 	"written committed":    written(commit("a"), batch.Committed),
 	"written elsewhere":    {Kind: inhand.Written, Outcome: posted("a"), Applied: store.Applied{Result: store.Fenced}},
+	"held":                 {Kind: inhand.Written, Outcome: commit("a"), Applied: store.Applied{Result: store.Held}},
 	"could not be written": {Kind: inhand.Lost, Outcome: posted("a")},
 }
 
@@ -107,26 +108,31 @@ func TestEveryPhaseWithEveryEvent(t *testing.T) {
 		written queued       | none                | none                | none; accepted                 | none                | none                    | none                  | none
 		written committed    | none                | none                | none; accepted                 | none                | none                    | none                  | none
 		written elsewhere    | none                | none                | none; accepted                 | none                | none                    | none                  | none
+		held                 | committing; waits   | committing; waits   | committing; is committed       | committing; waits   | committing; waits       | committing; waits     | committing; waits
 		could not be written | none                | none                | none; accepted                 | none                | none                    | none                  | none`
 	check(t, table, inhand.Facts{}, in)
+	check(t, `
+		event | none | accepted                 | committing
+		held  | none | committing; is committed | none`, inhand.Facts{Crowded: true}, in)
 }
 
 // A commit that an event reported before the acceptance was written is written with it, or
-// after it, and in the end by itself.
+// after it, and in the end by itself. So is a commit that a live claim holds back.
 func TestACommitThatIsToldEarly(t *testing.T) {
 	table := `
-		event                | none                            | claimed                         | writing
-		claimed              | claimed; waits                  | claimed; waits                  | claimed; waits
-		accepted             | committing; is committed        | committing; is committed        | committing; is committed
-		in doubt             | committing; doubtful, is committed | committing; doubtful, is committed | committing; doubtful, is committed
-		told                 | none; waits                     | claimed; waits                  | writing; waits
-		found commit         | committing; is committed; waits | committing; is committed; waits | committing; is committed; waits
-		due                  | committing; is committed        | committing; is committed        | committing; is committed
-		written pending      | committing; is committed        | committing; is committed        | committing; is committed
-		written doubt        | none; is committed; due         | none; is committed; due         | none; is committed; due
-		written committed    | none                            | none                            | none
-		written elsewhere    | none; is committed              | none; is committed              | none; is committed
-		could not be written | none; is committed              | none; is committed              | none; is committed`
+		event                | none                            | claimed                         | writing                         | committing
+		claimed              | claimed; waits                  | claimed; waits                  | claimed; waits                  | claimed; waits
+		accepted             | committing; is committed        | committing; is committed        | committing; is committed        | committing; is committed
+		in doubt             | committing; doubtful, is committed | committing; doubtful, is committed | committing; doubtful, is committed | committing; doubtful, is committed
+		told                 | none; waits                     | claimed; waits                  | writing; waits                  | committing; waits
+		found commit         | committing; is committed; waits | committing; is committed; waits | committing; is committed; waits | committing; is committed; waits
+		due                  | committing; is committed        | committing; is committed        | committing; is committed        | committing; is committed
+		written pending      | committing; is committed        | committing; is committed        | committing; is committed        | committing; is committed
+		written doubt        | none; is committed; due         | none; is committed; due         | none; is committed; due         | none; is committed; due
+		written committed    | none                            | none                            | none                            | none
+		written elsewhere    | none; is committed              | none; is committed              | none; is committed              | none; is committed
+		held                 | committing; waits               | committing; waits               | committing; waits               | committing; waits
+		could not be written | none; is committed              | none; is committed              | none; is committed              | none; is committed`
 	check(t, table, inhand.Facts{}, early)
 }
 

@@ -46,7 +46,7 @@ type Table struct {
 	batches map[batch.Key]*slot
 	times   schedule
 	groups  map[string]*group
-	runs    map[batch.ServiceID]batch.ID // the last batches of the runs that are out
+	runs    map[batch.ServiceID]sighting // the last claims of the runs that are out
 	follows int                          // entries in the phases Accepted and Open
 	watches int                          // entries in the phase Watched
 	waits   int                          // entries with an unwritten outcome
@@ -96,7 +96,7 @@ func New(o Options) *Table {
 	keep := max(10*time.Minute, 4*o.TTL, 4*o.PollInterval) // more than the time between two questions about a row
 	return &Table{
 		o: o, keep: keep, sights: sightings{keep: keep}, wake: make(chan struct{}, 1), swept: time.Now(),
-		batches: map[batch.Key]*slot{}, groups: map[string]*group{}, runs: map[batch.ServiceID]batch.ID{},
+		batches: map[batch.Key]*slot{}, groups: map[string]*group{}, runs: map[batch.ServiceID]sighting{},
 	}
 }
 
@@ -112,7 +112,8 @@ func (t *Table) Claimed(run store.ClaimedRun) {
 		late = append(late, out.Write()...)
 	}
 	if t.o.Runs {
-		t.runs[run.Service] = run.Batches[len(run.Batches)-1].Key.ID
+		last := run.Batches[len(run.Batches)-1]
+		t.runs[run.Service] = sighting{last.Key, last.Version}
 	}
 	t.mu.Unlock()
 	t.write(late)
@@ -291,6 +292,7 @@ func (t *Table) Written(group []Recorded) {
 		w := &group[i]
 		_, out := t.runs[w.Key.Service]
 		switch {
+		case w.Applied.Result == store.Held: // the lane waits for the live claim
 		case w.Applied.Result != store.Written: // another process was faster, and has notified only its own queuer
 			over = append(over, w.Key.Service)
 		case w.Applied.Row.Final() && !out:
@@ -320,9 +322,12 @@ func (t *Table) Written(group []Recorded) {
 // writtenOne is Written for one outcome. t.mu is held.
 func (t *Table) writtenOne(w *Recorded, about about, now time.Time) (out Effects) {
 	s := t.slot(w.Key, about, now)
-	version := w.Applied.Row.Version
-	if w.Applied.Result != store.Written {
-		version = w.Version
+	version := w.Version
+	switch w.Applied.Result {
+	case store.Written:
+		version = w.Applied.Row.Version
+	case store.Held: // a commit is news, whichever version the question was about
+		version = 0
 	}
 	if w.By == batch.ByMonitor {
 		t.sights.forget(sighting{w.Key, w.Version})
@@ -367,7 +372,7 @@ func (t *Table) leave(out Effects) {
 
 // runEnded reports whether a run has ended with this outcome. t.mu is held.
 func (t *Table) runEnded(o store.Outcome) bool {
-	if o.By != batch.BySubmitter || t.runs[o.Key.Service] != o.Key.ID || !t.o.Runs {
+	if o.By != batch.BySubmitter || t.runs[o.Key.Service] != (sighting{o.Key, o.Version}) || !t.o.Runs {
 		return false
 	}
 	delete(t.runs, o.Key.Service)

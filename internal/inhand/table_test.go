@@ -90,6 +90,48 @@ func TestACommitThatOvertakesItsAcceptance(t *testing.T) {
 	})
 }
 
+// held says that a live claim holds a commit back.
+func (r *rig) held(o store.Outcome) {
+	r.Written([]inhand.Recorded{{Outcome: o, Applied: store.Applied{Ref: o.Ref, Result: store.Held}}})
+}
+
+// A commit that a live claim holds back is written again a few times a second, or at once with
+// the answer of that claim, if it is this process's.
+func TestACommitThatIsHeldBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, nil)
+		r.claimed("a", "b", "c")
+		old := commit("a")
+		old.Version = 1 // the question was about the row before the claim
+		r.held(old)
+		r.held(commit("b"))
+		r.Answered(posted("c"), 0)
+		r.held(commit("c"))
+		require.Equal(t, []string{"0s: is committed c"}, r.took(&r.writes))
+		time.Sleep(5 * time.Millisecond)
+		r.Answered(posted("a"), 0)
+		doubt := posted("b")
+		doubt.Finding = store.Doubtful
+		r.Answered(doubt, 0)
+		require.Equal(t, []string{"5ms: is committed a", "5ms: doubtful b, is committed b"}, r.took(&r.writes))
+		assert.Equal(t, batch.BySubmitter, r.outcomes[1].By)
+
+		r.held(r.outcomes[1]) // the claim of a has ended, and another process has claimed it
+		r.took(&r.lanes)
+		for range 3 {
+			time.Sleep(250 * time.Millisecond)
+			require.Len(t, r.took(&r.writes), 1)
+			r.held(r.outcomes[len(r.outcomes)-1])
+			assert.Empty(t, r.took(&r.lanes), "its lane cannot go on")
+		}
+		r.stop()
+		require.Equal(t, []string{"755ms: is committed a"}, r.took(&r.writes))
+		r.held(r.outcomes[1])
+		time.Sleep(time.Minute)
+		assert.Empty(t, r.took(&r.writes), "the monitor finds it once that claim has ended")
+	})
+}
+
 // Without a time to wait, commits that are reported are written at once.
 func TestWithoutHoldNothingWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -255,6 +297,10 @@ func TestLanesThatMayGoOn(t *testing.T) {
 		r.claimed("a", "b")
 		r.wrote(posted("a"), batch.Committed, 3)
 		require.Empty(t, r.took(&r.lanes), "the run is out")
+		late := posted("b")
+		late.Version--
+		r.held(late)
+		require.Empty(t, r.took(&r.lanes), "an answer about an earlier claim does not end the run")
 		r.wrote(posted("b"), batch.Pending, 3)
 		require.Equal(t, []string{"0s: free [s]"}, r.took(&r.lanes))
 		r.stop()

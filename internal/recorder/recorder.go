@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/inhand"
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/store"
@@ -91,16 +90,13 @@ func (r *Recorder) PutAll(all []store.Outcome) {
 // Close lets Run end once every outcome is written. No Put may follow.
 func (r *Recorder) Close() { close(r.in) }
 
-// heldPause is how long a known commit waits for a live claim to end.
-const heldPause = 250 * time.Millisecond
-
 // Run writes until Close, or until ctx is done, which gives up the outcomes that are left. It
 // is called once.
 func (r *Recorder) Run(ctx context.Context) {
 	defer close(r.ended)
 	in := r.in
 	pause := loop.Brief()
-	var again []item // failed or held, to be written again
+	var again []item // failed, to be written again
 	var retry <-chan time.Time
 	open := true
 	for open || (len(again) > 0 && ctx.Err() == nil) {
@@ -118,43 +114,20 @@ func (r *Recorder) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		failed, held := r.write(ctx, group)
+		failed := r.write(ctx, group)
 		r.busyUntil = time.Time{}
 		if len(group) >= min(many, r.o.Max) {
 			r.busyUntil = time.Now().Add(r.o.Linger)
 		}
 		if len(failed) == 0 {
 			pause.Reset()
-		}
-		if !open {
-			held = nil // the ledger will be asked again after the next start
+			continue
 		}
 		again = append(again, failed...)
-		again = append(again, held...)
-		switch {
-		case len(failed) == 0 && freed(again, group):
-			retry = time.After(0)
-		case len(again) > 0 && retry == nil:
-			wait := heldPause
-			if len(failed) > 0 {
-				wait = pause.NextBackOff()
-			}
-			retry = time.After(wait)
+		if retry == nil {
+			retry = time.After(pause.NextBackOff())
 		}
 	}
-}
-
-// freed reports whether a group ended a claim that a known commit waits for: a ledger may
-// report a commit before the answer to the POST is recorded.
-func freed(waiting, group []item) bool {
-	for _, w := range waiting {
-		for _, it := range group {
-			if it.o.By == batch.BySubmitter && it.o.Key == w.o.Key {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // many is the number of outcomes from which on a write is worth waiting for: a transaction's
@@ -217,19 +190,18 @@ func (r *Recorder) next(wait bool, end <-chan time.Time) (it item, ok bool) {
 // row does not hold up the others. The first time it splits into halves only, since in an
 // outage every row fails and more splits would add to the load; when the group comes again,
 // down to single rows.
-func (r *Recorder) write(ctx context.Context, items []item) (failed, held []item) {
+func (r *Recorder) write(ctx context.Context, items []item) (failed []item) {
 	for group := range slices.Chunk(items, max(1, r.o.Max)) {
 		splits := 1
 		if group[0].retried {
 			splits = len(group)
 		}
-		f, h := r.split(ctx, group, splits)
-		failed, held = append(failed, f...), append(held, h...)
+		failed = append(failed, r.split(ctx, group, splits)...)
 	}
-	return failed, held
+	return failed
 }
 
-func (r *Recorder) split(ctx context.Context, group []item, splits int) (failed, held []item) {
+func (r *Recorder) split(ctx context.Context, group []item, splits int) (failed []item) {
 	outcomes := r.outcomes[:0]
 	for i := range group {
 		outcomes = append(outcomes, group[i].o)
@@ -241,19 +213,14 @@ func (r *Recorder) split(ctx context.Context, group []item, splits int) (failed,
 			group[i].retried = true
 		}
 		if len(group) == 1 || splits == 0 {
-			return r.failed(group, err), nil
+			return r.failed(group, err)
 		}
 		half := len(group) / 2
-		left, heldLeft := r.split(ctx, group[:half], splits-1)
-		right, heldRight := r.split(ctx, group[half:], splits-1)
-		return append(left, right...), append(heldLeft, heldRight...)
+		left := r.split(ctx, group[:half], splits-1)
+		return append(left, r.split(ctx, group[half:], splits-1)...)
 	}
 	done := r.done[:0]
 	for i, a := range applied {
-		if a.Result == store.Held {
-			held = append(held, group[i])
-			continue
-		}
 		if a.Result == store.Fenced && group[i].retried && a.Row.Version == outcomes[i].Version+1 {
 			// The write before was committed and then failed: it raised the version itself.
 			a.Result = store.Written
@@ -262,7 +229,7 @@ func (r *Recorder) split(ctx context.Context, group []item, splits int) (failed,
 	}
 	r.done = done
 	r.o.Done(done)
-	return nil, held
+	return nil
 }
 
 func (r *Recorder) record(ctx context.Context, outcomes []store.Outcome) (applied []store.Applied, err error) {

@@ -25,8 +25,44 @@ var plantedList = []mutant{
 	},
 	// The recorder.
 	{
-		name: "a waiting commit is not tried again when its claim ends", file: "internal/recorder/recorder.go", pkg: "internal/recorder", test: "TestAWaitingCommitIsTriedAgainWhenItsClaimEnds",
-		old: "freed(again, group):", new: "freed(nil, group):",
+		name: "a waiting commit is not tried again when its claim ends", file: "internal/inhand/entry.go", pkg: "internal/inhand", test: "TestACommitThatIsHeldBack",
+		old: "if e.Phase == Accepted || e.Due.IsZero() {", new: "if e.Phase == Accepted || e.Phase == Committing || e.Due.IsZero() {",
+	},
+	{
+		name: "a commit that another's claim holds back is written without a pause", file: "internal/inhand/entry.go", pkg: ".", test: "TestACommitWaitsForAnotherProcessesClaim",
+		old: "o, now.Add(heldPause), time.Time{}", new: "o, now, time.Time{}",
+	},
+	{
+		name: "a commit that is held back of a question before the claim is dropped", file: "internal/inhand/table.go", pkg: "internal/inhand", test: "TestACommitThatIsHeldBack",
+		old: "\t\tversion = 0\n", new: "",
+	},
+	{
+		name: "an answer about an earlier claim ends the run", file: "internal/inhand/table.go", pkg: "internal/inhand", test: "TestLanesThatMayGoOn",
+		old: "t.runs[o.Key.Service] != (sighting{o.Key, o.Version}) ||", new: "t.runs[o.Key.Service].key != o.Key ||",
+	},
+	{
+		name: "lost reply: the second answer is taken for the first", file: "notify.go", pkg: ".", test: "TestAnInvalidThatCommitsIsReportedAlthoughTheReplyIsLost",
+		old: "if w.Again && w.Applied.Result == store.Written {", new: "if w.Again && w.Applied.Result == store.Bad {",
+	},
+	{
+		name: "lost reply: a breach is never suspected", file: "lostreply.go", pkg: ".", test: "TestABreachIsReportedAlthoughTheReplyIsLost",
+		old: "return err != nil || len(reports)+len(acts) > 0", new: "return err != nil && len(reports)+len(acts) > 0",
+	},
+	{
+		name: "lost reply: a breach is always suspected", file: "lostreply.go", pkg: ".", test: "TestABreachIsReportedAlthoughTheReplyIsLost",
+		old: "return err != nil || len(reports)+len(acts) > 0", new: "return err != nil || len(reports)+len(acts) >= 0",
+	},
+	{
+		name: "lost reply: a policy's halt is not reported", file: "lostreply.go", pkg: ".", test: "TestAHaltIsReportedAlthoughTheReplyIsLost",
+		old: "a.Governs() && (a.Halted || e.halted(ctx, a, w.Policy))", new: "a.Governs() && a.Halted",
+	},
+	{
+		name: "lost reply: whatever ends halts", file: "lostreply.go", pkg: ".", test: "TestAHaltIsReportedAlthoughTheReplyIsLost",
+		old: "return !c.HaltedAt.IsZero() && (a.Halted || c.HaltedBy == a.Key.ID)", new: "return true",
+	},
+	{
+		name: "lost reply: the ledger's halt is not reported", file: "lostreply.go", pkg: ".", test: "TestAHaltByTheLedgerIsReportedAlthoughTheReplyIsLost",
+		old: "\t\ta.Halt = w.Halt\n", new: "",
 	},
 	{
 		name: "failed writes are never given up", file: "internal/recorder/recorder.go", pkg: "internal/recorder", test: "TestAFailedWriteIsGivenUpInTheEnd",

@@ -90,8 +90,8 @@ var splinterList = []mutant{
 		old: " && w.row.FinalAt.Before(e.row.DoubtSince)", new: "",
 	},
 	{
-		name: "a commit that is held is dropped", file: "internal/recorder/recorder.go", pkg: "internal/recorder", test: "TestHeldIsTriedAgain",
-		old: "\t\t\theld = append(held, group[i])\n", new: "",
+		name: "a commit that is held is dropped", file: "internal/inhand/entry.go", pkg: "internal/inhand", test: "TestACommitThatIsHeldBack",
+		old: "\tcase f.Crowded:\n\t\te.forget(out)\n", new: "\tcase f.Crowded, true:\n\t\te.forget(out)\n",
 	},
 	{
 		name: "asks that events trigger are not limited", file: "internal/inhand/group.go", pkg: "monitor", test: "TestAsksThatEventsTriggerAreRateLimited",

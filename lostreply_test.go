@@ -1,0 +1,178 @@
+package dltbatch_test
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/flaky"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// losing is a store that carries out a write, and then loses its reply: once, for the first write
+// with such an outcome.
+type losing struct {
+	flaky.Store
+	of   func(store.Outcome) bool
+	lost atomic.Bool
+}
+
+func newLosing(of func(store.Outcome) bool) *losing {
+	return &losing{Store: flaky.Store{Full: memory.New(), F: flaky.New(1, 1)}, of: of}
+}
+
+func (s *losing) Record(ctx context.Context, all []store.Outcome) ([]store.Applied, error) {
+	if slices.ContainsFunc(all, s.of) && s.lost.CompareAndSwap(false, true) {
+		s.F.Next("Record", true)
+	}
+	return s.Store.Record(ctx, all)
+}
+
+func commits(id batch.ID) func(store.Outcome) bool {
+	return func(o store.Outcome) bool { return o.Key.ID == id && o.Finding == store.IsCommitted }
+}
+
+// refusing is a teller that refuses one batch.
+type refusing struct{ *teller }
+
+func (l refusing) Submit(ctx context.Context, a batch.Attempt) error {
+	if a.ID == "bad" {
+		return &dlt.Error{Kind: dlt.ErrRejected, Message: "refused"}
+	}
+	return l.teller.Submit(ctx, a)
+}
+
+// kinds returns the kinds of the events about a batch.
+func (e *events) kinds(b batch.Batch, kinds ...batch.EventKind) (seen []batch.EventKind) {
+	for _, kind := range kinds {
+		for _, ev := range e.of(kind) {
+			if ev.Key == b.Key() {
+				seen = append(seen, kind)
+			}
+		}
+	}
+	return seen
+}
+
+// A batch that was Rejected is committed after all, and the store's reply is lost: this is
+// reported. A commit of a batch about which nothing was decided before is no breach.
+func TestABreachIsReportedAlthoughTheReplyIsLost(t *testing.T) {
+	for _, id := range []batch.ID{"bad", "waiting"} {
+		synctest.Test(t, func(t *testing.T) {
+			l := &teller{Ledger: ledgermem.New(&ledgermem.Options{Traits: &dlt.Traits{
+				Name: "test", ResendHarmlessFor: dlt.Forever, Streams: true,
+			}}), told: make(chan batch.ID, 10)}
+			st, seen := newLosing(commits(id)), &events{}
+			r := newRunner(t, st, refusing{l}, &dltbatch.Options{Observer: seen})
+			stop := running(t, r)
+			first, bad, waiting := one("s", "first"), one("s", "bad"), one("s", "waiting")
+			require.NoError(t, r.Add(t.Context(), first, bad))
+			await(t, r, first)
+			require.Equal(t, batch.Rejected, await(t, r, bad).State)
+			_, err := r.Pause(t.Context(), batch.Only("s"), somebody)
+			require.NoError(t, err)
+			require.NoError(t, r.Add(t.Context(), waiting))
+			l.told <- "bad"
+			l.told <- "waiting"
+			time.Sleep(5 * time.Second)
+			require.True(t, st.lost.Load())
+			for b, want := range map[*batch.Batch][]batch.EventKind{
+				&bad:     {batch.EventOrderBreach, batch.EventFinal},
+				&waiting: {batch.EventFinal},
+			} {
+				rec, err := r.Get(t.Context(), b.Key())
+				require.NoError(t, err)
+				assert.Equal(t, batch.Committed, rec.State)
+				assert.Equal(t, want, seen.kinds(*b, batch.EventOrderBreach, batch.EventFinal), "%s, lost: %s", b.ID, id)
+			}
+			if id == "bad" {
+				if breach := seen.of(batch.EventOrderBreach); assert.Len(t, breach, 1) {
+					assert.ErrorContains(t, breach[0].Err, "answer was lost")
+				}
+			}
+			require.NoError(t, stop())
+		})
+	}
+}
+
+// A batch ends, its policy halts the lane, and the store's reply is lost: the halt is reported.
+func TestAHaltIsReportedAlthoughTheReplyIsLost(t *testing.T) {
+	for policy, want := range map[batch.Policy][]batch.EventKind{
+		batch.PolicyHalt:       {batch.EventFinal, batch.EventHalted},
+		batch.PolicyQuarantine: {batch.EventFinal, batch.EventQuarantined},
+		batch.PolicyContinue:   {batch.EventFinal},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			st, seen := newLosing(func(o store.Outcome) bool { return o.Finding == store.Refused }), &events{}
+			ledger, _ := refuse("bad")
+			r := newRunner(t, st, ledger, &dltbatch.Options{Observer: seen, Policy: policy})
+			stop := running(t, r)
+			bad := one("s", "bad")
+			require.NoError(t, r.Add(t.Context(), bad))
+			assert.Equal(t, batch.Rejected, await(t, r, bad).State)
+			time.Sleep(5 * time.Second)
+			require.True(t, st.lost.Load())
+			assert.Equal(t, want, seen.kinds(bad, batch.EventFinal, batch.EventHalted, batch.EventQuarantined), policy)
+			require.NoError(t, stop())
+		})
+	}
+}
+
+// So is a halt because the ledger took executions back, and Health names the lane.
+func TestAHaltByTheLedgerIsReportedAlthoughTheReplyIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := &divided{posts: map[batch.ID][]time.Time{}, whole: map[batch.ServiceID]bool{}}
+		st, seen := newLosing(func(o store.Outcome) bool { return o.Halt != "" }), &events{}
+		r := newRunner(t, st, ledger, &dltbatch.Options{Observer: seen})
+		stop := running(t, r)
+		a := one("s", "a")
+		a.Budget = batch.Budget{Attempts: 9, EveryTry: true}
+		require.NoError(t, r.Add(t.Context(), a))
+		time.Sleep(time.Hour)
+		require.True(t, st.lost.Load())
+		if halts := seen.of(batch.EventHalted); assert.Len(t, halts, 1) {
+			assert.ErrorContains(t, halts[0].Err, "the nodes of this circuit disagree")
+		}
+		assert.Equal(t, []batch.ServiceID{"s"}, r.Health().HaltedServices)
+		require.NoError(t, stop())
+	})
+}
+
+// Where the strategy relies on the ledger's order, so is an Invalid that is executed after all.
+func TestAnInvalidThatCommitsIsReportedAlthoughTheReplyIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		traits := dlt.Traits{
+			Name: "memory", KeepsOrder: true, ResendHarmlessFor: dlt.Forever, Grace: 4 * time.Second,
+			Settle: 30 * time.Second, MaxIDsPerQuery: 50,
+		}
+		ledger := ledgermem.New(&ledgermem.Options{
+			Traits: &traits, IgnoreDuplicates: true, CommitAfter: time.Second,
+			Fault: func(a batch.Attempt) ledgermem.Fault {
+				return ledgermem.Fault{InvalidFirst: a.ID == "01", Delay: 10 * time.Second}
+			},
+		})
+		st, seen := newLosing(commits("01")), &events{}
+		r := newRunner(t, st, ledger, &dltbatch.Options{Strategy: queuer.Pipelined(4), Observer: seen})
+		ids := lane(t, r, "s", 6)
+		stop := running(t, r)
+		idle(t, r)
+		require.True(t, st.lost.Load())
+		if breach := seen.of(batch.EventOrderBreach); assert.Len(t, breach, 1) {
+			assert.Equal(t, ids[1], breach[0].Key.ID)
+			assert.ErrorContains(t, breach[0].Err, "behind 02")
+		}
+		require.NoError(t, stop())
+	})
+}
