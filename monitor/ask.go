@@ -32,7 +32,11 @@ func (m *Monitor) group(rows []store.InFlight) []*group {
 		t := m.o.Traits(f.Key.Service)
 		key := inhand.Group(t, f.Key.Service)
 		g := open[key]
-		if g == nil || len(g.rows) >= maxIDs(t) {
+		most := t.MaxIDsPerQuery
+		if most <= 0 {
+			most = dlt.DefaultMaxIDs
+		}
+		if g == nil || len(g.rows) >= most {
 			g = &group{key: key, service: f.Key.Service, traits: t}
 			open[key] = g
 			groups = append(groups, g)
@@ -40,14 +44,6 @@ func (m *Monitor) group(rows []store.InFlight) []*group {
 		g.rows = append(g.rows, f)
 	}
 	return groups
-}
-
-// maxIDs is how many rows one request asks about at most.
-func maxIDs(t dlt.Traits) int {
-	if t.MaxIDsPerQuery <= 0 {
-		return dlt.DefaultMaxIDs
-	}
-	return t.MaxIDsPerQuery
 }
 
 // ask makes one status request and acts on its answers. It reports whether the request ran
@@ -96,17 +92,13 @@ func (m *Monitor) askFromMemory(ctx context.Context, all []inhand.Question) {
 	}
 	for _, g := range m.group(rows) {
 		if wait := m.quietFor(g.key); wait > 0 {
-			m.unasked(g.rows, wait, 0)
+			m.unasked(g.rows, wait, false)
 			continue
 		}
 		hand, ok := m.pool.Acquire(g.key)
 		if !ok {
-			request := 0
-			if m.pool.Free() == 0 { // else its group has used up its share
-				request = maxIDs(g.traits)
-			}
-			m.unasked(g.rows, noHandPause, request)
-			poke(m.freed) // a hand may have become free meanwhile
+			m.unasked(g.rows, noHandPause, m.pool.Free() == 0) // else its group has used up its share
+			poke(m.freed)                                      // a hand may have become free meanwhile
 			continue
 		}
 		m.start(g.service, func() {
@@ -151,12 +143,12 @@ func names(st *batch.Status, s batch.State) bool {
 	return st != nil && (st.Reported == batch.ReportedPending && s == batch.Pending || st.Reported == batch.ReportedValid && s == batch.Valid)
 }
 
-// unasked makes questions about rows in hand come again after wait. With request they come sooner
-// if a hand becomes free, so many of them for each hand.
-func (m *Monitor) unasked(rows []store.InFlight, wait time.Duration, request int) {
+// unasked makes the questions of a request come again after wait. Refused for want of a hand, they
+// come sooner if one becomes free.
+func (m *Monitor) unasked(rows []store.InFlight, wait time.Duration, refused bool) {
 	answers := make([]inhand.Answer, len(rows))
 	for i, f := range rows {
-		answers[i] = inhand.Answer{Key: f.Key, Kind: inhand.Unasked, Next: wait, Request: request}
+		answers[i] = inhand.Answer{Key: f.Key, Kind: inhand.Unasked, Next: wait, Refused: refused}
 	}
 	m.table.Asked(answers)
 }

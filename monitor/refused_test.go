@@ -29,13 +29,15 @@ func eightHands(w *world, made *atomic.Int64) func(*monitor.Options) {
 }
 
 // opened says that the ledger has accepted n batches, and that this is written.
-func (w *world) opened(n int) {
+func (w *world) opened(n int, service func(i int) batch.ServiceID) {
 	for i := range n {
 		id := batch.ID(fmt.Sprint(i))
-		w.answered("s", id, 0)
-		w.stored("s", id)
+		w.answered(service(i), id, 0)
+		w.stored(service(i), id)
 	}
 }
+
+func one(int) batch.ServiceID { return "s" }
 
 // Questions that no hand is free for are made again ten times a second, not whenever the table
 // looks: that would keep a core busy, and the table locked, for as long as requests hang.
@@ -50,7 +52,7 @@ func TestQuestionsWithoutAHandAreMadeSeldom(t *testing.T) {
 		var made atomic.Int64
 		_, stop := w.start(t, eightHands(w, &made))
 		settle(time.Second)
-		w.opened(open)
+		w.opened(open, one)
 		made.Store(0)
 		settle(seconds * time.Second)
 		assert.LessOrEqual(t, made.Load(), int64(11*open*seconds))
@@ -59,26 +61,39 @@ func TestQuestionsWithoutAHandAreMadeSeldom(t *testing.T) {
 	})
 }
 
-// While hands are busy and not hanging, each that becomes free takes the next questions at once:
-// none waits for the pause.
+// While hands are busy and not hanging, each that becomes free takes the next request at once: none
+// waits for the pause, and none is made more than once or twice, however few rows it holds.
 func TestAHandThatBecomesFreeTakesTheNextQuestions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const open, took = 9_990, 5 * time.Millisecond
-		w := newWorld()
-		w.answer = func(_ context.Context, _ batch.ServiceID, as []batch.Attempt) ([]batch.Status, error) {
-			time.Sleep(took)
-			return committed(as), nil
-		}
-		var made atomic.Int64
-		_, stop := w.start(t, eightHands(w, &made))
-		settle(time.Second)
-		w.opened(open)
-		made.Store(0)
-		requests := open/dlt.DefaultMaxIDs + 1
-		settle(first + time.Duration(requests/8+3)*took)
-		assert.Len(t, w.found(), open)
-		assert.LessOrEqual(t, len(w.queries), requests+8, "of 50 each")
-		assert.LessOrEqual(t, made.Load(), int64(4*open), "each question was made once or twice")
-		stop()
-	})
+	const took = 5 * time.Millisecond
+	for _, c := range []struct {
+		name     string
+		open     int
+		requests int
+		service  func(i int) batch.ServiceID
+	}{
+		{"a request asks about 50", 9_990, 9_990/dlt.DefaultMaxIDs + 1, one},
+		{"a request asks about one service", 2_000, 2_000, func(i int) batch.ServiceID { return batch.ServiceID(fmt.Sprint("s", i)) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				w.traits.GroupsByService = c.requests == c.open
+				w.answer = func(_ context.Context, _ batch.ServiceID, as []batch.Attempt) ([]batch.Status, error) {
+					time.Sleep(took)
+					return committed(as), nil
+				}
+				var made atomic.Int64
+				_, stop := w.start(t, eightHands(w, &made))
+				settle(time.Second)
+				w.opened(c.open, c.service)
+				made.Store(0)
+				pauses := c.requests * int(took) / 8 / int(100*time.Millisecond) // while they are being asked
+				settle(first + time.Duration(c.requests/8+3)*took)
+				assert.Len(t, w.found(), c.open)
+				assert.LessOrEqual(t, len(w.queries), c.requests+8)
+				assert.LessOrEqual(t, made.Load(), int64((4+pauses)*c.open))
+				stop()
+			})
+		})
+	}
 }

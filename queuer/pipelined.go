@@ -23,8 +23,8 @@ import "github.com/dltbatch/dltbatch/batch"
 type Pipelined int
 
 // OrderReliant is a [Strategy] that may let batches leave before the batches ahead of them are
-// final, and relies for that on a ledger that keeps the order of submission. Nothing of a lane
-// leaves before the last run is acknowledged.
+// final, and relies for that on a ledger that keeps the order of submission. The queuer leaves a
+// lane alone until every batch of its last run has an answer.
 type OrderReliant interface {
 	Strategy
 	// ReliesOnOrder reports whether the strategy does so. The lanes it sees say whether their

@@ -26,8 +26,8 @@ type Sparing interface {
 	Strategy
 	// Wants returns how many waiting batches Select can use beside the lane's attempted
 	// batches, which Select always sees. Select picks the same whether it sees this many or
-	// more, up to Window. A waiting batch may stand before an attempted batch that waits
-	// again.
+	// more, up to Window. Waiting batches need not come last: an attempted batch that waits
+	// again keeps its old place.
 	Wants(attempted batch.Lane) int
 }
 

@@ -86,6 +86,17 @@ type Counter interface {
 	Counts(ctx context.Context, q CountsQuery) ([]LaneCounts, error)
 }
 
+// Pruner removes old batches. Without it a store keeps everything for ever: New refuses an
+// Options.Retention of more than 0, and the default is to keep.
+type Pruner interface {
+	// Prune removes final batches, final orders, the ids in the [Journal] and the acts of
+	// operators on lanes: the oldest of each kind, at most q.Limit of each. It returns the
+	// number of each, beside an error too; [Pruned.More] says whether to call again. It never
+	// touches an open batch, a batch in quarantine, nor a batch whose orders are not settled.
+	// The history and the attempts of a batch go with it. Prune keeps no tombstones of orders.
+	Prune(ctx context.Context, q PruneQuery) (Pruned, error)
+}
+
 // PreparedKeeper keeps bytes that a client has to know again after a crash. Without it New
 // refuses a ledger that prepares batches (dlt.Traits.Prepares), and a Run holds services whose
 // route does.

@@ -11,8 +11,8 @@ import (
 // aheadReach is the number of later batches that one Ahead looks at.
 const aheadReach = 100
 
-// Ahead returns the first batch behind key in its lane that is in one of the states; "" where
-// there is none among the next hundred. On a ledger that keeps the order of submission, a POST
+// Ahead looks for a batch that may have gone ahead of key: the first one behind key in its lane
+// that is in one of the states; "" if none of the next hundred is. On a ledger that keeps the order of submission, a POST
 // or execution of key that happens only now comes after that batch: certainly where the batch
 // is Committed, Pending or Valid, perhaps where it is Submitting.
 func Ahead(ctx context.Context, s interface {

@@ -1,22 +1,10 @@
 package store
 
 import (
-	"context"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
 )
-
-// Pruner removes old batches. Without it a store keeps everything for ever: New refuses an
-// Options.Retention of more than 0, and the default is to keep.
-type Pruner interface {
-	// Prune removes final batches, final orders, the ids in the [Journal] and the acts of
-	// operators on lanes: the oldest of each kind, at most q.Limit of each. It returns the
-	// number of each, beside an error too; [Pruned.More] says whether to call again. It never
-	// touches an open batch, a batch in quarantine, nor a batch whose orders are not settled.
-	// The history and the attempts of a batch go with it. Prune keeps no tombstones of orders.
-	Prune(ctx context.Context, q PruneQuery) (Pruned, error)
-}
 
 // DefaultPrune is how many of each kind a Prune removes where its query has no limit.
 const DefaultPrune = 500

@@ -68,8 +68,9 @@ func (s *Submitter) leave(g *gate, probe bool, service batch.ServiceID, err erro
 	}
 }
 
-// tell reports how the gate stands, if that is news, and goes on until nothing is news: of a
-// close and an opening at about the same time it reports the later one last.
+// tell reports by Paused or Resumed that the gate has changed since its last report. One goroutine
+// reports at a time, without the lock, and looks again after each report: so the last report is
+// true, even if the gate closes and opens at about the same time.
 func (s *Submitter) tell(g *gate, sc scope, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

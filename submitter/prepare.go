@@ -64,8 +64,8 @@ func (s *Submitter) askToPrepare(ctx context.Context, c store.Claim, payload []b
 	return out, true, err
 }
 
-// certain returns err if its kind is one of the four certain kinds, else an error that says
-// the ledger is unavailable. It calls err's methods, which are the client's code.
+// certain makes ErrUnavailable of a doubt: nothing was posted yet, so nothing can take effect. Other
+// errors stay as they are. It calls err's methods, which are the client's code.
 func certain(err error) error {
 	kind, text, after := dlt.Kind(err), err.Error(), retryAfter(err)
 	if kind != batch.KindDoubt {

@@ -96,8 +96,8 @@ func (s *Submitter) Room() (n int, again time.Duration) {
 	whole := s.whole
 	s.mu.Unlock()
 	n -= queued
-	// With one ledger its gate bounds everything. With several, a closed gate must not stop
-	// the other ledgers, even if nothing was sent to them yet; there Closed decides lane by
+	// A closed gate stops everything only where there is one ledger. One gate does not prove
+	// that: a gate is made by the first request. With several ledgers Closed decides for each
 	// lane.
 	if len(whole) == 1 && !s.ledger.Traits("").Routed {
 		if g := whole[0]; g.closed(now) > 0 {

@@ -284,7 +284,8 @@ func (e *Entry) writes(out *Effects) {
 	}
 }
 
-// commit writes a commit, by the version that is known.
+// commit adds a commit to the effects. An acceptance that waits is written with it, under the claim's
+// version; a commit that came without a version gets the version of the row, where that is known.
 func (e *Entry) commit(o store.Outcome, out *Effects) {
 	switch {
 	case e.Phase == Accepted:

@@ -176,17 +176,15 @@ type Answer struct {
 	Kind Kind
 	Next time.Duration
 	Said bool
-	// Request, of Unasked, says that no hand was free, and how many questions a hand takes:
-	// HandsFree makes them come before Next.
-	Request int
+	// Refused, of Unasked, says that no hand was free. The refused answers of one call are one
+	// request, which HandsFree makes come before Next.
+	Refused bool
 }
 
-// refusal is a question that found no free hand.
+// refusal is a request that found no free hand.
 type refusal struct {
-	s       *slot
-	key     batch.Key // s may be another batch's by now
-	ask     time.Time // when the question comes again by itself
-	request int
+	keys []batch.Key
+	ask  time.Time // when its questions come again by themselves
 }
 
 // Asked takes the answers to questions from memory that gave no outcome. It returns the rows
@@ -194,6 +192,7 @@ type refusal struct {
 func (t *Table) Asked(all []Answer) (due []store.Due) {
 	now := time.Now()
 	var waited []store.Outcome
+	var refused refusal
 	soonest := time.Duration(-1)
 	t.mu.Lock()
 	for _, a := range all {
@@ -204,11 +203,8 @@ func (t *Table) Asked(all []Answer) (due []store.Due) {
 		ref := s.Row.Ref
 		out := t.step(s, &Event{Kind: a.Kind, Next: a.Next, Said: a.Said}, now)
 		waited = append(waited, out.Write()...)
-		if a.Request > 0 && now.Before(s.Ask) {
-			for len(t.refused) > 0 && !now.Before(t.refused[0].ask) { // these come by themselves
-				t.refused = t.refused[1:]
-			}
-			t.refused = append(t.refused, refusal{s, a.Key, s.Ask, a.Request})
+		if a.Refused && now.Before(s.Ask) {
+			refused.keys, refused.ask = append(refused.keys, a.Key), s.Ask
 		}
 		if out.PutOff {
 			due = append(due, store.Due{Ref: ref, In: t.o.PollInterval})
@@ -217,6 +213,7 @@ func (t *Table) Asked(all []Answer) (due []store.Due) {
 			soonest = out.DueIn
 		}
 	}
+	t.refuse(refused, now)
 	t.mu.Unlock()
 	t.write(waited)
 	if soonest >= 0 {
@@ -225,22 +222,39 @@ func (t *Table) Asked(all []Answer) (due []store.Due) {
 	return due
 }
 
-// HandsFree says that so many hands are free: questions that found none come now, the oldest
-// first, as many as these hands take.
+// refuse remembers a refusal, and forgets those whose questions have come by themselves. t.mu is
+// held.
+func (t *Table) refuse(r refusal, now time.Time) {
+	for len(t.refused) > 0 && !now.Before(t.refused[0].ask) {
+		t.refused = t.refused[1:]
+	}
+	if len(r.keys) > 0 {
+		t.refused = append(t.refused, r)
+	}
+}
+
+// HandsFree says that so many hands are free: the requests that found none come now, the oldest
+// first, one for each hand.
 func (t *Table) HandsFree(hands int) {
 	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for ; hands > 0; hands-- {
-		for n, request := 0, 1; n < request && len(t.refused) > 0; t.refused = t.refused[1:] {
-			r := t.refused[0]
-			if r.s.key != r.key || !r.s.Ask.Equal(r.ask) { // it was asked meanwhile, or needs no answer now
+	for hands > 0 && len(t.refused) > 0 {
+		r := t.refused[0]
+		t.refused = t.refused[1:]
+		came := false
+		for _, key := range r.keys {
+			s := t.batches[key]
+			if s == nil || !s.Ask.Equal(r.ask) { // it was asked meanwhile, or needs no answer now
 				continue
 			}
-			e := r.s.Entry
+			e := s.Entry
 			e.Ask = now
-			t.set(r.s, e, now)
-			n, request = n+1, r.request
+			t.set(s, e, now)
+			came = true
+		}
+		if came {
+			hands--
 		}
 	}
 }
@@ -458,7 +472,8 @@ func (t *Table) step(s *slot, ev *Event, now time.Time) Effects {
 
 func (e *Entry) followed() bool { return e.Phase == Accepted || e.Phase == Open }
 
-// set gives a slot another entry. t.mu is held.
+// set replaces the entry of a slot, and adjusts counts, group and schedule. A slot whose entry says
+// nothing any more is dropped, and may become another batch's. t.mu is held.
 func (t *Table) set(s *slot, e Entry, now time.Time) {
 	if e.Phase == Watched && s.Phase != Watched && t.watches >= maxWatched {
 		e = Entry{}

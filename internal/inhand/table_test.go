@@ -378,15 +378,15 @@ func TestSightings(t *testing.T) {
 	})
 }
 
-// A hand that becomes free takes as many questions as a request holds, and none that was asked
+// A hand that becomes free takes one request that found none, and no question that was asked
 // meanwhile, or is over.
 func TestAHandTakesNoQuestionTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
-		unasked := func(request int, ids ...string) {
+		unasked := func(refused bool, ids ...string) {
 			answers := make([]inhand.Answer, len(ids))
 			for i, id := range ids {
-				answers[i] = inhand.Answer{Key: key(id), Kind: inhand.Unasked, Next: 100 * time.Millisecond, Request: request}
+				answers[i] = inhand.Answer{Key: key(id), Kind: inhand.Unasked, Next: 100 * time.Millisecond, Refused: refused}
 			}
 			r.Asked(answers)
 		}
@@ -395,17 +395,22 @@ func TestAHandTakesNoQuestionTwice(t *testing.T) {
 		}
 		time.Sleep(first)
 		assert.Len(t, r.took(&r.asks), 1, "all together")
-		unasked(2, "a", "b", "c")
-		unasked(0, "d") // not for want of a hand
+		unasked(true, "a", "b")
+		unasked(true, "c")
+		unasked(false, "d") // not for want of a hand
 		r.HandsFree(0)
 		assert.Empty(t, r.took(&r.asks))
 		r.HandsFree(1)
 		assert.Equal(t, []string{"10ms: a, b"}, r.took(&r.asks))
 		r.HandsFree(8)
 		assert.Equal(t, []string{"10ms: c"}, r.took(&r.asks))
-		unasked(2, "a", "b")
+		unasked(true, "b")
+		unasked(true, "a")
 		r.Told([]store.Outcome{commit("b")})
 		r.wrote(commit("b"), batch.Committed, 4)
+		r.HandsFree(1)
+		assert.Equal(t, []string{"10ms: a"}, r.took(&r.asks), "a request that nobody needs takes no hand")
+		unasked(true, "a")
 		time.Sleep(100 * time.Millisecond)
 		asked := strings.Join(r.took(&r.asks), " ")
 		assert.Contains(t, asked, "110ms: ")

@@ -38,7 +38,7 @@ type entry struct {
 // now.
 //
 // Named lanes have a queue of their own, so that they do not wait for all that a scan finds. A
-// lane that a scan finds while it rests stands there, too, at the end of its rest.
+// lane that a scan finds while it rests joins the named lanes at the end of its rest.
 func (e entry) due() (at time.Time, in request) {
 	switch {
 	case e.claimed || e.request == none:

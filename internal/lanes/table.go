@@ -161,9 +161,10 @@ func (t *Table) Rest(s batch.ServiceID, until time.Time) {
 	t.each([]batch.ServiceID{s}, func(l *lane, _ time.Time) { l.until = until })
 }
 
-// Out says that a run of a lane is out, and nothing of the lane leaves beside it. The lane is left
-// alone until Free: a look would be in vain, and whoever frees the lane would wait for it. It is not
-// left alone after until, because another process may have freed it.
+// Out says that a run of a lane is out, and that no other batch of the lane may leave. The lane is
+// left alone until Free or Over: a look would find nothing, and its lock would hold up the next
+// claim. After until it is looked at all the same: this table does not hear of it when another
+// process frees the lane.
 func (t *Table) Out(s batch.ServiceID, until time.Time) {
 	t.each([]batch.ServiceID{s}, func(l *lane, _ time.Time) { l.out, l.until = true, until })
 }

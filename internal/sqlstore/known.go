@@ -5,9 +5,10 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Advances reports whether a row that stays open, and had no receipts, differs only in its
-// state, its version, which is one higher, and the times of its claim, its next check and its
-// last POST: a row changes so when the ledger accepts the batch and goes on executing it.
+// Advances reports whether the short UPDATE of a driver can write a change without reading the row:
+// the row stays open, had no receipts, and differs only in its state, its version, which is one
+// higher, and the times of its claim, its next check and its last POST. A row changes so when the
+// ledger accepts the batch and goes on executing it.
 func Advances(was, next *store.Row) bool {
 	return same(was, next) && !next.Final() && next.NotBefore.Equal(was.NotBefore) && next.DoubtAttempt == was.DoubtAttempt &&
 		next.DoubtSince.Equal(was.DoubtSince) && next.ResendUntil.Equal(was.ResendUntil) && next.Resends == was.Resends &&

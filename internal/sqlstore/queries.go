@@ -50,8 +50,8 @@ type Queries struct {
 
 	// SetChecks writes when to ask next: rows of number, version, next_check and due_at.
 	SetChecks string
-	// AttemptedServices finds services among $1 with an attempted batch, open or among their first
-	// $2 batches. Serve records rows of service and ledger, where none is recorded.
+	// AttemptedServices finds the services among $1 that have an open attempted batch, or one among
+	// their first $2 batches: the limit keeps its cost from growing with history. Serve records rows of service and ledger, where none is recorded.
 	AttemptedServices, Serve string
 }
 

@@ -142,7 +142,7 @@ var monitorList = []mutant{
 	},
 	{
 		name: "hands: questions without one are made again and again", file: "monitor/ask.go", pkg: "monitor", test: "TestQuestionsWithoutAHandAreMadeSeldom",
-		old: "m.unasked(g.rows, noHandPause, request)", new: "m.unasked(g.rows, noHandPause/4, request)",
+		old: "m.unasked(g.rows, noHandPause, m.pool.Free() == 0)", new: "m.unasked(g.rows, noHandPause/4, m.pool.Free() == 0)",
 	},
 	{
 		name: "hands: one that becomes free waits for the pause", file: "monitor/ask.go", pkg: "monitor", test: "TestAHandThatBecomesFreeTakesTheNextQuestions",
@@ -150,7 +150,11 @@ var monitorList = []mutant{
 	},
 	{
 		name: "hands: one that becomes free asks again what was asked", file: "internal/inhand/table.go", pkg: "internal/inhand", test: "TestAHandTakesNoQuestionTwice",
-		old: "if r.s.key != r.key || !r.s.Ask.Equal(r.ask) {", new: "if false {",
+		old: "if s == nil || !s.Ask.Equal(r.ask) {", new: "if s == nil {",
+	},
+	{
+		name: "hands: one that becomes free takes all requests", file: "internal/inhand/table.go", pkg: "monitor", test: "TestAHandThatBecomesFreeTakesTheNextQuestions",
+		old: "if came {", new: "if came && false {",
 	},
 	{
 		name: "rare questions: the first sight is forgotten between them", file: "internal/inhand/table.go", pkg: "internal/inhand", test: "TestTheFirstSightIsKeptWhereQuestionsAreRare",
