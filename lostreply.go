@@ -3,6 +3,8 @@ package dltbatch
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -26,7 +28,7 @@ func (e *engine) lostReply(ctx context.Context, w inhand.Recorded) store.Applied
 		a.From = w.Was.State
 	case moved && w.By == batch.BySubmitter:
 		a.From = batch.Submitting
-	case e.decidedBefore(ctx, w.Key):
+	case e.finalBefore(ctx, w.Key, a.Row):
 		a.From = batch.Invalid
 		if a.Row.State == batch.Committed {
 			a.Breach, a.Err = true, errMayBreach
@@ -39,9 +41,10 @@ func (e *engine) lostReply(ctx context.Context, w inhand.Recorded) store.Applied
 	return a
 }
 
-// decidedBefore reports whether the store has a report of a failed attempt or of a verdict against
-// a batch, or an operator's act, or may have one: without these the batch was never final.
-func (e *engine) decidedBefore(ctx context.Context, key batch.Key) bool {
+// finalBefore reports whether the batch of a row may have been final before. Then the store has a
+// report of a verdict against it, of an attempt that spent its budget, or an operator's act. If the
+// store gives no answer in time, that is reported as trouble.
+func (e *engine) finalBefore(ctx context.Context, key batch.Key, row store.Row) bool {
 	var reports []batch.Report
 	var acts []batch.Act
 	err := e.read(ctx, "lost reply", func(ctx context.Context) (err error) {
@@ -50,7 +53,16 @@ func (e *engine) decidedBefore(ctx context.Context, key batch.Key) bool {
 		}
 		return err
 	})
-	return err != nil || len(reports)+len(acts) > 0
+	switch {
+	case ctx.Err() != nil: // many replies were lost: better one trouble than a breach for each batch
+		e.r.trouble("lost reply", fmt.Errorf("was %s final before it was committed? %w", key, err))
+		return false
+	case err != nil:
+		return true
+	}
+	return len(acts) > 0 || slices.ContainsFunc(reports, func(r batch.Report) bool {
+		return row.Spent > 0 || r.Kind == batch.KindRejected || r.Kind == batch.KindInvalid || r.Kind == batch.KindExhausted
+	})
 }
 
 // halted reports whether an outcome halted its lane, or may have.

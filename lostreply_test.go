@@ -44,12 +44,15 @@ func commits(id batch.ID) func(store.Outcome) bool {
 	return func(o store.Outcome) bool { return o.Key.ID == id && o.Finding == store.IsCommitted }
 }
 
-// refusing is a teller that refuses one batch.
+// refusing is a teller that refuses one batch, and is always busy for another.
 type refusing struct{ *teller }
 
 func (l refusing) Submit(ctx context.Context, a batch.Attempt) error {
-	if a.ID == "bad" {
+	switch a.ID {
+	case "bad":
 		return &dlt.Error{Kind: dlt.ErrRejected, Message: "refused"}
+	case "busy":
+		return dlt.ErrBusy
 	}
 	return l.teller.Submit(ctx, a)
 }
@@ -67,9 +70,10 @@ func (e *events) kinds(b batch.Batch, kinds ...batch.EventKind) (seen []batch.Ev
 }
 
 // A batch that was Rejected is committed after all, and the store's reply is lost: this is
-// reported. A commit of a batch about which nothing was decided before is no breach.
+// reported. A commit of a batch that the ledger was too busy for, or that was never posted, is no
+// breach.
 func TestABreachIsReportedAlthoughTheReplyIsLost(t *testing.T) {
-	for _, id := range []batch.ID{"bad", "waiting"} {
+	for _, id := range []batch.ID{"bad", "busy", "waiting"} {
 		synctest.Test(t, func(t *testing.T) {
 			l := &teller{Ledger: ledgermem.New(&ledgermem.Options{Traits: &dlt.Traits{
 				Name: "test", ResendHarmlessFor: dlt.Forever, Streams: true,
@@ -77,19 +81,24 @@ func TestABreachIsReportedAlthoughTheReplyIsLost(t *testing.T) {
 			st, seen := newLosing(commits(id)), &events{}
 			r := newRunner(t, st, refusing{l}, &dltbatch.Options{Observer: seen})
 			stop := running(t, r)
-			first, bad, waiting := one("s", "first"), one("s", "bad"), one("s", "waiting")
+			first, bad, busy, waiting := one("s", "first"), one("s", "bad"), one("s", "busy"), one("s", "waiting")
 			require.NoError(t, r.Add(t.Context(), first, bad))
 			await(t, r, first)
 			require.Equal(t, batch.Rejected, await(t, r, bad).State)
+			require.NoError(t, r.Add(t.Context(), busy))
+			time.Sleep(5 * time.Second)
 			_, err := r.Pause(t.Context(), batch.Only("s"), somebody)
 			require.NoError(t, err)
 			require.NoError(t, r.Add(t.Context(), waiting))
+			time.Sleep(2 * time.Minute) // nothing is claimed now
 			l.told <- "bad"
+			l.told <- "busy"
 			l.told <- "waiting"
 			time.Sleep(5 * time.Second)
 			require.True(t, st.lost.Load())
 			for b, want := range map[*batch.Batch][]batch.EventKind{
 				&bad:     {batch.EventOrderBreach, batch.EventFinal},
+				&busy:    {batch.EventFinal},
 				&waiting: {batch.EventFinal},
 			} {
 				rec, err := r.Get(t.Context(), b.Key())

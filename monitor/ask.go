@@ -97,8 +97,8 @@ func (m *Monitor) askFromMemory(ctx context.Context, all []inhand.Question) {
 		}
 		hand, ok := m.pool.Acquire(g.key)
 		if !ok {
-			m.unasked(g.rows, noHandPause, m.pool.Free() == 0) // else its group has used up its share
-			poke(m.freed)                                      // a hand may have become free meanwhile
+			m.unasked(g.rows, noHandPause, !m.pool.Hangs(g.key)) // else its group has used up its share
+			poke(m.freed)                                        // a hand may have become free meanwhile
 			continue
 		}
 		m.start(g.service, func() {

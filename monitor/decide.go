@@ -118,24 +118,8 @@ func (d *decider) next() time.Duration {
 	return min(max(d.f.PostedAgo, d.r.FirstPoll), d.r.PollInterval)
 }
 
-// patience is how many times StuckAfter a wait by this process's own clock may be overdue on the
-// database's clock. It is more than one: after an outage, or a jump of the database's clock, each
-// wait begins anew in the process that has just started, and soon ends by itself.
-const patience = 24
-
-// overdue reports whether a wait ended so long ago by the database's clock, which says that left
-// is left of it, that no process seems to live until its own clock agrees.
-func (d *decider) overdue(left time.Duration) bool { return left/patience < -d.r.StuckAfter }
-
-// wait waits for own. row is what is left of the same wait by the database's clock alone: if that
-// is overdue, a person is called, once. The wait goes on, and the first process that lives
-// through it still decides.
-func (d *decider) wait(own, row time.Duration) Verdict {
-	if d.overdue(row) && !d.f.Undecided {
-		return d.undecidable(fmt.Sprintf("%s for %s, and no process has lived long enough to decide: one that goes on living for %s will",
-			d.f.State, d.f.PostedAgo.Round(time.Second), own.Round(time.Second)))
-	}
-	return Verdict{Next: min(max(own, d.r.FirstPoll), d.r.PollInterval)}
+func (d *decider) wait(at time.Duration) Verdict {
+	return Verdict{Next: min(max(at, d.r.FirstPoll), d.r.PollInterval)}
 }
 
 // stuckOr waits, and past the deadline says once that a person is needed. If the ledger lost
@@ -202,13 +186,13 @@ func (d *decider) invalid() Verdict {
 	case d.f.Requeued && d.ended() < d.t.Settle:
 		// It may be the verdict from before the requeue
 		// (docs/ledgers/sawtooth.md#the-same-bytes-again).
-		return d.wait(d.t.Settle-d.ended(), d.t.Settle-d.f.PostedAgo)
+		return d.wait(d.t.Settle - d.ended())
 	case d.f.State == batch.Invalid:
 		return d.settle()
 	case d.f.State == batch.Submitting && d.f.Attempt > 1 && d.k.Status.Attempt != d.f.Attempt && d.late() > 0:
 		// It may be about an earlier attempt, from before a requeue, with the last one still
 		// on its way (docs/ledgers/splinter.md#the-same-bytes-again: it is executed again).
-		return d.wait(d.late(), d.t.LateArrival-d.f.PostedAgo)
+		return d.wait(d.late())
 	case d.earlierOnly() && d.f.Refused && d.k.Status.Attempt > d.f.DoubtAttempt:
 		return d.noTrace() // that verdict is recorded already
 	case !d.f.AboutLast(d.k.Status.Attempt):
@@ -280,10 +264,10 @@ func (d *decider) noTrace() Verdict {
 	age := min(f.PostedAgo, d.k.Seen)
 	late := t.LateArrival - age
 	if late > 0 {
-		return d.wait(late, t.LateArrival-f.PostedAgo)
+		return d.wait(late)
 	}
 	if age < t.Grace {
-		return d.wait(t.Grace-age, t.Grace-f.PostedAgo)
+		return d.wait(t.Grace - age)
 	}
 	if d.mayResend() && (store.Resend{LateArrival: t.LateArrival}).Allows(f.ResendLeft, d.r.TTL) {
 		if f.Resends > 0 && f.PostedAgo < t.ResendQuiet && !d.forgotten() {
@@ -293,7 +277,7 @@ func (d *decider) noTrace() Verdict {
 	}
 	if !f.Ended { // where a duplicate would be executed, trust only this process's clock
 		if late := d.late(); late > 0 {
-			return d.wait(late, t.LateArrival-f.PostedAgo)
+			return d.wait(late)
 		}
 	}
 	if t.Resolves {
@@ -305,7 +289,7 @@ func (d *decider) noTrace() Verdict {
 // settle ends an Invalid once it cannot become Committed any more, by both clocks.
 func (d *decider) settle() Verdict {
 	if left := max(d.f.SettleLeft, d.t.Settle-d.k.Seen); left > 0 {
-		return d.wait(left, d.f.SettleLeft)
+		return d.wait(left)
 	}
 	return d.found(store.Settled)
 }
@@ -342,7 +326,7 @@ func (d *decider) evidence() Verdict {
 	case dlt.NotCommitted:
 		return d.notCommitted()
 	case dlt.InFlight:
-		if d.k.Seen <= d.r.StuckAfter && !d.overdue(-d.f.PostedAgo) {
+		if d.k.Seen <= d.r.StuckAfter {
 			// A resolver waits by this process's own clock: after a restart it says in flight
 			// about a doubt of any age, and settles it a little later.
 			return Verdict{Next: d.next()}

@@ -21,7 +21,6 @@ const (
 	stuck = time.Hour
 	poll  = time.Second
 	first = 10 * time.Millisecond
-	days  = 24*(stuck+1) - 1 // if a wait was over for a moment longer, no process lives through it
 )
 
 var rules = monitor.Rules{
@@ -186,15 +185,6 @@ func TestDecideNoTrace(t *testing.T) {
 		"exhausted: harmless, but no attempt is left":   {[]change{ever, spent}, "undecidable", 0},
 		"exhausted: to be proved":                       {[]change{ever, spent, resolves}, "resolve", 0},
 		"exhausted: proved, and over":                   {[]change{spent, found(dlt.NotCommitted)}, "not committed", 0},
-		"no process lives long enough":                  {[]change{resolves, posted(late + days + 1), seen(late - 1)}, "undecidable", 0},
-		"no process lives long enough, not for so long": {[]change{resolves, posted(late + days), seen(late - 1)}, "wait", first},
-		"no process lives long enough, already told":    {[]change{resolves, posted(late + days + 1), seen(0), undecided}, "wait", poll},
-		"already told, and one has lived long enough":   {[]change{resolves, posted(late + days + 1), seen(grace), undecided}, "resolve", 0},
-		"no process lives through the grace":            {[]change{ever, posted(grace + days + 1), seen(late)}, "undecidable", 0},
-		"no process lives through a claim":              {[]change{resolves, lives, posted(late + days + 1), seen(ttl + late - 1)}, "undecidable", 0},
-		"no process lives until it settles":             {[]change{state(batch.Invalid), settling(-days - 1), seen(time.Minute)}, "undecidable", 0},
-		"it should have settled a while ago":            {[]change{state(batch.Invalid), settling(-days), seen(time.Minute)}, "wait", poll},
-		"still in flight for days, and just seen":       {[]change{found(dlt.InFlight), posted(days + 1), seen(stuck)}, "undecidable", 0},
 		"an Invalid that is forgotten waits":            {[]change{ever, state(batch.Invalid), settling(300 * time.Millisecond)}, "wait", 300 * time.Millisecond},
 		"an Invalid that is forgotten settles":          {[]change{ever, state(batch.Invalid), settling(0)}, "settled", 0},
 		"second resend: shown, and forgotten":           {[]change{ever, resends(1), posted(grace), shown("node", "node")}, "no trace", 0},
@@ -382,9 +372,6 @@ func TestDecideInvalid(t *testing.T) {
 	k.Seen = ledgerTraits.Settle - 70*time.Millisecond
 	assert.Equal(t, 70*time.Millisecond, monitor.Decide(f, k, ledgerTraits, rules).Next, "by this process's clock, too")
 
-	f.PostedAgo = ledgerTraits.Settle + days + 1
-	assert.Equal(t, "undecidable", verdictWord(monitor.Decide(f, k, ledgerTraits, rules)), "no process lives that long")
-
 	k.Seen = time.Hour
 	f = store.InFlight{State: batch.Invalid, SettleLeft: 40 * time.Millisecond, Ended: true}
 	v = monitor.Decide(f, k, ledgerTraits, rules)
@@ -412,13 +399,6 @@ func TestDecideInvalidOfAnEarlierAttempt(t *testing.T) {
 	assert.Equal(t, "is invalid", verdictWord(decide()))
 	f.PostedAgo, st.Attempt = 0, 2
 	assert.Equal(t, "is invalid", verdictWord(decide()), "it names the last")
-	st.Attempt = 1
-	k := monitor.Known{Status: st, Seen: ttl}
-	f.PostedAgo = late + days
-	assert.Equal(t, "wait", verdictWord(monitor.Decide(f, k, ledgerTraits, rules)))
-	f.PostedAgo++
-	assert.Equal(t, "undecidable", verdictWord(monitor.Decide(f, k, ledgerTraits, rules)), "no process lives that long")
-	f.PostedAgo = 0
 	f.Attempt, st.Attempt = 1, 0
 	assert.Equal(t, "is invalid", verdictWord(decide()), "there is no other")
 	f.Attempt, f.State = 2, batch.Pending
@@ -547,41 +527,6 @@ func TestDecideSaysOnceThatItIsStuck(t *testing.T) {
 			assert.Equal(t, poll, v.Next, "and goes on asking")
 		})
 	}
-}
-
-// Promise 6: where each process ends before it has waited long enough by its own clock, a person
-// is called, once. A process that lives longer still settles the doubt, and takes the call back.
-func TestADoubtThatNoProcessOutlives(t *testing.T) {
-	tr := ledgerTraits
-	tr.LateArrival, tr.Resolves = 11*time.Minute, true
-	now := time.Unix(1_000_000, 0)
-	row := store.Row{State: batch.Submitting, Version: 5, Attempt: 1, DoubtAttempt: 1, DoubtSince: now, ClaimExpires: now, LastPost: now}
-	unknown := func(posted, seen time.Duration) (store.InFlight, monitor.Known) {
-		return row.InFlight(store.Ref{Key: batch.Key{ID: "b"}}, batch.Budget{}, now.Add(posted)), monitor.Known{Status: said(batch.ReportedUnknown), Seen: seen}
-	}
-	var calls []time.Duration
-	posted := time.Duration(0)
-	for ; posted < 100*time.Hour; posted += time.Minute {
-		f, k := unknown(posted, posted%(10*time.Minute)) // each lives for ten minutes
-		v := monitor.Decide(f, k, tr, rules)
-		require.False(t, v.Resolve)
-		if v.Outcome == nil {
-			continue
-		}
-		require.Equal(t, store.Undecidable, v.Outcome.Finding)
-		assert.Contains(t, v.Outcome.Error.Message, "no process has lived long enough")
-		row, _ = row.Apply(*v.Outcome, now.Add(posted))
-		calls = append(calls, posted)
-	}
-	require.Len(t, calls, 1)
-	assert.InDelta(t, (24*time.Hour + tr.LateArrival).Hours(), calls[0].Hours(), 0.1)
-	assert.NotEmpty(t, row.Decision)
-	f, k := unknown(posted, tr.LateArrival)
-	assert.Equal(t, "resolve", verdictWord(monitor.Decide(f, k, tr, rules)))
-	k.Evidence = evidence(dlt.NotCommitted)
-	row, _ = row.Apply(*monitor.Decide(f, k, tr, rules).Outcome, now.Add(posted))
-	assert.Equal(t, batch.Unknown, row.State)
-	assert.Empty(t, row.Decision)
 }
 
 func TestTheNextQuestionComesLaterEachTime(t *testing.T) {

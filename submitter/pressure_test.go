@@ -254,7 +254,10 @@ func TestServicesThatHangAreClosed(t *testing.T) {
 		assert.Zero(t, r.Closed("good"))
 		n, _ := r.Room()
 		assert.Equal(t, 8, n)
+		before := r.readies()
 		r.post(far, "h2", "y2") // a claim that slipped through does not block others
+		synctest.Wait()
+		assert.Greater(t, r.readies(), before, "whoever saw it count for Room looks again")
 		r.post(far, "good", "g")
 		synctest.Wait()
 		assert.Contains(t, r.found(), "g accepted")

@@ -186,3 +186,10 @@ func (r *rig) feed(ctx context.Context, service batch.ServiceID) {
 }
 
 func never(batch.ServiceID) (int, time.Duration) { return 0, time.Second }
+
+// readies returns how often the queuer was woken.
+func (r *rig) readies() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ready
+}

@@ -167,7 +167,9 @@ func (s *Submitter) Run(ctx context.Context) {
 	stopping := context.AfterFunc(ctx, s.nudge)
 	defer stopping()
 	for {
-		s.dispatch(ctx, &hands)
+		if s.dispatch(ctx, &hands) && s.pool.Crowded() {
+			s.o.Ready() // what is left no longer counts for Room
+		}
 		if ctx.Err() != nil {
 			break
 		}
@@ -188,9 +190,9 @@ func (s *Submitter) drain() {
 	}
 }
 
-// dispatch gives runs to free hands, in order; it passes over a run whose service has used up
-// its share.
-func (s *Submitter) dispatch(ctx context.Context, hands *sync.WaitGroup) {
+// dispatch gives runs to free hands, in order, and reports whether runs are left; it passes over a
+// run whose service has used up its share.
+func (s *Submitter) dispatch(ctx context.Context, hands *sync.WaitGroup) (left bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	rest := s.queue[:0]
@@ -204,6 +206,7 @@ func (s *Submitter) dispatch(ctx context.Context, hands *sync.WaitGroup) {
 	}
 	clear(s.queue[len(rest):])
 	s.queue = rest
+	return len(rest) > 0
 }
 
 // work posts a run, and then runs that wait for a hand: a goroutine that has posted already

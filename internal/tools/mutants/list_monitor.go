@@ -117,22 +117,6 @@ var monitorList = []mutant{
 		new: "case false && again:",
 	},
 	{
-		name: "doubt: a person is not called where no process lives long enough", file: "monitor/decide.go", pkg: "monitor", test: "TestADoubtThatNoProcessOutlives",
-		old: "if d.overdue(row) && !d.f.Undecided {", new: "if false {",
-	},
-	{
-		name: "doubt: a person is called at each question", file: "monitor/decide.go", pkg: "monitor", test: "TestADoubtThatNoProcessOutlives",
-		old: "if d.overdue(row) && !d.f.Undecided {", new: "if d.overdue(row) {\n\t\td.f.Undecided = false",
-	},
-	{
-		name: "doubt: a jump of the database's clock calls a person", file: "monitor/decide.go", pkg: "monitor", test: "TestAJumpOfTheDatabasesClockAgesNothing",
-		old: "return left/patience <", new: "return left <",
-	},
-	{
-		name: "doubt: in flight in each short life calls nobody", file: "monitor/decide.go", pkg: "monitor", test: "TestDecideNoTrace",
-		old: " && !d.overdue(-d.f.PostedAgo) {", new: " {",
-	},
-	{
 		name: "streams: a look is at all services ever", file: "monitor/streams.go", pkg: "monitor", test: "TestWhatNobodyFollowsAnyMoreIsForgotten",
 		old: "\t\tst.sweep(m.looked)\n", new: "",
 	},
@@ -142,7 +126,7 @@ var monitorList = []mutant{
 	},
 	{
 		name: "hands: questions without one are made again and again", file: "monitor/ask.go", pkg: "monitor", test: "TestQuestionsWithoutAHandAreMadeSeldom",
-		old: "m.unasked(g.rows, noHandPause, m.pool.Free() == 0)", new: "m.unasked(g.rows, noHandPause/4, m.pool.Free() == 0)",
+		old: "m.unasked(g.rows, noHandPause, !m.pool.Hangs(g.key))", new: "m.unasked(g.rows, noHandPause/4, !m.pool.Hangs(g.key))",
 	},
 	{
 		name: "hands: one that becomes free waits for the pause", file: "monitor/ask.go", pkg: "monitor", test: "TestAHandThatBecomesFreeTakesTheNextQuestions",

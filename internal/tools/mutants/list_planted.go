@@ -46,11 +46,11 @@ var plantedList = []mutant{
 	},
 	{
 		name: "lost reply: a breach is never suspected", file: "lostreply.go", pkg: ".", test: "TestABreachIsReportedAlthoughTheReplyIsLost",
-		old: "return err != nil || len(reports)+len(acts) > 0", new: "return err != nil && len(reports)+len(acts) > 0",
+		old: "return len(acts) > 0 || slices.ContainsFunc(reports,", new: "return len(acts) > 0 && slices.ContainsFunc(reports,",
 	},
 	{
 		name: "lost reply: a breach is always suspected", file: "lostreply.go", pkg: ".", test: "TestABreachIsReportedAlthoughTheReplyIsLost",
-		old: "return err != nil || len(reports)+len(acts) > 0", new: "return err != nil || len(reports)+len(acts) >= 0",
+		old: "return row.Spent > 0 || r.Kind", new: "return row.Spent >= 0 || r.Kind",
 	},
 	{
 		name: "lost reply: a policy's halt is not reported", file: "lostreply.go", pkg: ".", test: "TestAHaltIsReportedAlthoughTheReplyIsLost",
