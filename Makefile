@@ -9,15 +9,17 @@ RACED := TestStore/pgx$$/(race|claim|add)$$|TestStore/pgx$$/record$$/^([^e]|e[^v
 
 # What does not run with every driver. The drivers encode the values of rows, which the group "row"
 # tries, and PgBouncer passes bytes on: so each outcome in each state, and the model, run with pgx
-# alone, and with lib/pq only the groups that add, claim, record and act run through PgBouncer.
-ONCE := TestStore/.*pgbouncer$$/^(row|model)$$|TestStore/^(pq|.*pgbouncer)$$/^record$$/every_finding|TestStore/^pq.*pgbouncer$$/^(late|witnesses|finals?|fence|place|policy|quarantine|history|attempts|look|prune|list|counts|ledger|text)$$
+# alone. Through PgBouncer run no groups that only try rules, and with lib/pq only the groups that
+# add, claim, record, ask and act.
+RULES := late|model|row|fence|place|policy|quarantine|history|text
+ONCE := TestStore/.*pgbouncer$$/^($(RULES))$$|TestStore/^(pq|.*pgbouncer)$$/^record$$/every_finding|TestStore/^pq$$/^model$$|TestStore/^pq.*pgbouncer$$/^(prepared|witnesses|finals?|control|attempts|look|prune|list|lanes|counts|ledger|journal|clock|reopen)$$
 
 .PHONY: test lint bench bench-page compare soak fuzz mutants generate
 
 # What gains nothing from -race: the suite of stores with stores of its own that lack abilities
-# (other runs of it are raced), the values of rows in every state, long simulations on one
-# processor, and the programs' -h, which builds them all.
-PLAIN := ^TestPartial$$|^TestUsage$$|^TestEvidence$$|^TestSpeedUp$$|^TestStore$$/^row$$|^TestStore$$/^record$$/every_finding
+# (other runs of it are raced), the values of rows in every state, pure functions with every input,
+# long simulations on one processor, and the programs' -h, which builds them all.
+PLAIN := ^TestPartial$$|^TestUsage$$|^TestEvidence$$|^TestSpeedUp$$|^TestDecideEverything$$|^TestStore$$/^row$$|^TestStore$$/^record$$/every_finding
 
 # Everything is built with -race, but for these, for most seeds of the simulation, and for most
 # of what waits for PostgreSQL, of which only what runs at once is raced.
@@ -26,7 +28,7 @@ test:
 	$(GO) vet -race ./...
 	$(TESTRUN) -C $(CURDIR) -race -skip '$(PLAIN)' ./...
 	$(TESTRUN) -C $(CURDIR) ./internal/sim -run 'Decisions|Runner' -sim.seeds=2000 -sim.runner.seeds=200
-	$(TESTRUN) -C $(CURDIR) ./store/storetest ./store/memory ./store/sqlite ./internal/sim ./examples ./examples/toystore -run '$(PLAIN)'
+	$(TESTRUN) -C $(CURDIR) ./store/storetest ./store/memory ./store/sqlite ./internal/sim ./monitor ./examples ./examples/toystore -run '$(PLAIN)'
 	$(TESTRUN) -C $(CURDIR) ./batch/autobatch -run Simulation -autobatch.seeds=200
 	$(TESTRUN) ./...
 	$(GO) vet -C internal/bench -race ./...
