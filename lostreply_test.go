@@ -162,16 +162,7 @@ func TestAHaltByTheLedgerIsReportedAlthoughTheReplyIsLost(t *testing.T) {
 // Where the strategy relies on the ledger's order, so is an Invalid that is executed after all.
 func TestAnInvalidThatCommitsIsReportedAlthoughTheReplyIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		traits := dlt.Traits{
-			Name: "memory", KeepsOrder: true, ResendHarmlessFor: dlt.Forever, Grace: 4 * time.Second,
-			Settle: 30 * time.Second, MaxIDsPerQuery: 50,
-		}
-		ledger := ledgermem.New(&ledgermem.Options{
-			Traits: &traits, IgnoreDuplicates: true, CommitAfter: time.Second,
-			Fault: func(a batch.Attempt) ledgermem.Fault {
-				return ledgermem.Fault{InvalidFirst: a.ID == "01", Delay: 10 * time.Second}
-			},
-		})
+		ledger := invalidFirst(30*time.Second, "01")
 		st, seen := newLosing(commits("01")), &events{}
 		r := newRunner(t, st, ledger, &dltbatch.Options{Strategy: queuer.Pipelined(4), Observer: seen})
 		ids := lane(t, r, "s", 6)

@@ -261,6 +261,21 @@ func naming(o ledgermem.Options) *ledgermem.Ledger {
 	return ledgermem.New(&o)
 }
 
+// invalidFirst is a ledger that says Invalid about the batches whose ids end so, and executes them
+// 10 s later all the same.
+func invalidFirst(settle time.Duration, end string) *ledgermem.Ledger {
+	return ledgermem.New(&ledgermem.Options{
+		Traits: &dlt.Traits{
+			Name: "memory", KeepsOrder: true, ResendHarmlessFor: dlt.Forever, Grace: 4 * time.Second,
+			Settle: settle, MaxIDsPerQuery: 50,
+		},
+		IgnoreDuplicates: true, CommitAfter: time.Second,
+		Fault: func(a batch.Attempt) ledgermem.Fault {
+			return ledgermem.Fault{InvalidFirst: strings.HasSuffix(string(a.ID), end), Delay: 10 * time.Second}
+		},
+	})
+}
+
 // A batch that the ledger loses alone is sent again only when all later ones are decided, and
 // its late place is reported.
 func TestPipelinedReportsWhatIsSentAgainBehindOthers(t *testing.T) {
@@ -351,16 +366,7 @@ func TestPipelinedReportsWhatGoesAgainWithABatchInDoubt(t *testing.T) {
 // more leaves before it is settled.
 func TestPipelinedReportsAnInvalidThatCommitsBehindOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		traits := dlt.Traits{
-			Name: "memory", KeepsOrder: true, ResendHarmlessFor: dlt.Forever, Grace: 4 * time.Second,
-			Settle: 30 * time.Second, MaxIDsPerQuery: 50,
-		}
-		ledger := ledgermem.New(&ledgermem.Options{
-			Traits: &traits, IgnoreDuplicates: true, CommitAfter: time.Second,
-			Fault: func(a batch.Attempt) ledgermem.Fault {
-				return ledgermem.Fault{InvalidFirst: a.ID == "01", Delay: 10 * time.Second}
-			},
-		})
+		ledger := invalidFirst(30*time.Second, "01")
 		seen := &events{}
 		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Strategy: queuer.Pipelined(4), Observer: seen})
 		ids := lane(t, r, "s", 6)
@@ -409,16 +415,7 @@ func TestPipelinedReportsWithoutAnAnswerHoldUpNothing(t *testing.T) {
 	}
 	t.Run("outcomes", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			traits := dlt.Traits{
-				Name: "memory", KeepsOrder: true, ResendHarmlessFor: dlt.Forever, Grace: 4 * time.Second,
-				Settle: 10 * time.Minute, MaxIDsPerQuery: 50,
-			}
-			ledger := ledgermem.New(&ledgermem.Options{
-				Traits: &traits, IgnoreDuplicates: true, CommitAfter: time.Second,
-				Fault: func(a batch.Attempt) ledgermem.Fault {
-					return ledgermem.Fault{InvalidFirst: strings.HasSuffix(string(a.ID), "first"), Delay: 10 * time.Second}
-				},
-			})
+			ledger := invalidFirst(10*time.Minute, "first")
 			seen := &events{}
 			r := newRunner(t, unlisted{memory.New()}, ledger, options(dltbatch.Options{Observer: seen}))
 			for i := range lanes {

@@ -40,8 +40,8 @@ func (q *questions) saved(n int) string {
 	return fmt.Sprintf("events told of %d batches; the nodes were asked about the other %d, %d times", n-len(q.about), len(q.about), q.count)
 }
 
-// listen starts two nodes that require a token. Their times are those that the client is told:
-// a proposal whose peer has restarted holds its circuit for the coordinator's timeout.
+// listen starts two nodes that require a token. They wait for a silent peer as long as the client
+// is told: a proposal whose peer has restarted holds its circuit for that time.
 func listen(asked *questions) (*splintertest.Network, error) {
 	return splintertest.Listen(&splintertest.Options{
 		Circuits: circuits, CommitInterval: commitInterval, CoordinatorTimeout: coordinatorTimeout, Faults: faults(asked),
