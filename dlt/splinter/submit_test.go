@@ -231,9 +231,6 @@ func TestIdleConnectionsEndBeforeTheNodes(t *testing.T) {
 		"default": nil, "own": {Transport: &http.Transport{}}, "default transport": {}, "longer": {Transport: &http.Transport{IdleConnTimeout: time.Hour}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if testing.Short() {
-				t.Skip("takes 4 s")
-			}
 			t.Parallel()
 			conns := make(chan http.ConnState, 100)
 			node := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
