@@ -22,10 +22,11 @@ const (
 )
 
 const (
-	heldGroups = 50             // Adds a second
-	heldKept   = time.Minute    // retention, so that the disk suffices
-	heldWarm   = 4              // the warm-up takes a quarter of the time
-	spare      = int64(2 << 30) // bytes that stay free
+	heldGroups = 50              // Adds a second
+	heldKept   = time.Minute     // retention, so that the disk suffices
+	heldWarm   = 4               // the warm-up takes a quarter of the time, or
+	heldWarmed = 2 * time.Minute // this: tables and retention are steady then
+	spare      = int64(2 << 30)  // bytes that stay free
 )
 
 // bytesHeld is the size that a batch leaves on the disk while no cleaning is possible, beside
@@ -44,7 +45,7 @@ type steady struct {
 
 // steadyN returns the number of batches of a run, and of its warm-up.
 func (j job) steadyN() (all, warm int) {
-	warm = int(j.Pace * j.Hold.Seconds() / heldWarm)
+	warm = int(j.Pace * min(j.Hold/heldWarm, heldWarmed).Seconds())
 	return warm + int(j.Pace*j.Hold.Seconds()), warm
 }
 
