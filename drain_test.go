@@ -113,7 +113,7 @@ func TestAStopEndsWithinDrain(t *testing.T) {
 				ledger := ledgermem.New(&ledgermem.Options{Fault: func(batch.Attempt) ledgermem.Fault {
 					return ledgermem.Fault{Kind: ledgermem.Hang}
 				}})
-				r := newRunner(t, st, ledger, &dltbatch.Options{GroupSize: 1, Pool: 32, Drain: 20 * time.Second})
+				r := newRunner(t, st, ledger, &dltbatch.Options{Pool: 32, Drain: 20 * time.Second})
 				stop := running(t, r)
 				for i := range 200 {
 					s := batch.ServiceID(fmt.Sprint("s", i))

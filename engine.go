@@ -32,6 +32,13 @@ type engine struct {
 	reliant   bool // the strategy relies on the ledger's order
 }
 
+// groupSize is how many outcomes one write has at most, and linger how long an acceptance waits
+// for others to be written with it (docs/design.md#defaults).
+const (
+	groupSize = 500
+	linger    = 2 * time.Millisecond
+)
+
 // scanLanes is how many lanes one scan reads at most (docs/design.md#how-a-claim-works).
 const scanLanes = 5000
 
@@ -40,7 +47,7 @@ func newEngine(r *Runner) *engine {
 	e := &engine{r: r, vitals: newVitals(), gate: newGate(r), reliant: queuer.ReliesOnOrder(o.Strategy)}
 	e.table = inhand.New(e.tableOptions())
 	e.recorder = recorder.New(e.store("recorder"), recorder.Options{
-		Linger: o.Linger, Max: o.GroupSize, Retry: o.ClaimTTL, Timeout: o.ClaimTTL / 4,
+		Linger: linger, Max: groupSize, Retry: o.ClaimTTL, Timeout: o.ClaimTTL / 4,
 		Done: func(group []inhand.Recorded) {
 			e.table.Written(group)
 			// The next group waits for the notices, which may ask the store.
@@ -53,7 +60,7 @@ func newEngine(r *Runner) *engine {
 		Lost:    e.table.Lost,
 		Trouble: func(err error) { r.trouble("recorder", err) },
 	})
-	e.keeper = keeper.New(e.store("keeper"), keeper.Options{Max: o.GroupSize, Timeout: o.ClaimTTL / 4})
+	e.keeper = keeper.New(e.store("keeper"), keeper.Options{Max: groupSize, Timeout: o.ClaimTTL / 4})
 	var lists dlt.ListSubmitter
 	if l, ok := r.ledger.Ledger.(dlt.ListSubmitter); ok {
 		lists = watchedLists{listGuard{l, r}, e.vitals}
@@ -105,7 +112,7 @@ func newEngine(r *Runner) *engine {
 			TTL: o.ClaimTTL, FirstPoll: o.FirstPoll, PollInterval: o.PollInterval, StuckAfter: o.StuckAfter,
 			Delay: o.retryDelay, Budget: o.budget, AssumeNotCommitted: o.ResendAtRiskOfExecutingTwice,
 		},
-		Connections: o.StatusConnections, RequestTimeout: o.RequestTimeout, Batches: o.GroupSize,
+		Connections: o.StatusConnections, RequestTimeout: o.RequestTimeout, Batches: groupSize,
 		Traits: r.ledger.Traits, Resolver: resolver, Events: events, Streams: o.Streams,
 		Trouble: func(s batch.ServiceID, err error) { r.trouble("monitor", err) },
 		Vanished: func(key batch.Key, now batch.Reported) {

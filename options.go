@@ -96,12 +96,6 @@ type Options struct {
 	// ClaimLimit is the largest number of batches in one claim. Defaults to 500. A larger one
 	// claims more lanes in one transaction, which lasts longer.
 	ClaimLimit int
-	// GroupSize is the largest number of outcomes in one write. Defaults to 500. A smaller one
-	// makes shorter transactions, and more of them.
-	GroupSize int
-	// Linger is how long the write of an acceptance waits for others. Defaults to 2 ms. On a slow
-	// disk a longer one makes fewer commits, and delays by as much what it writes.
-	Linger time.Duration
 
 	// Operation: names, stops, retention and reports.
 
@@ -163,8 +157,6 @@ func (o *Options) withDefaults() Options {
 	orDefault(&c.ClaimLimit, 500)
 	orDefault(&c.StatusConnections, 8)
 	orDefault(&c.Streams, 256)
-	orDefault(&c.Linger, 2*time.Millisecond)
-	orDefault(&c.GroupSize, 500)
 	orDefault(&c.Drain, max(30*time.Second, c.RequestTimeout))
 	orDefault(&c.Retention, 30*24*time.Hour)
 	orDefault(&c.StuckAfter, time.Hour)
@@ -191,7 +183,7 @@ func (o Options) check() error {
 	}{
 		{"RequestTimeout", o.RequestTimeout}, {"ClaimTTL", o.ClaimTTL}, {"PollInterval", o.PollInterval},
 		{"FirstPoll", o.FirstPoll}, {"ScanInterval", o.ScanInterval}, {"RetryDelay", o.RetryDelay},
-		{"MaxRetryDelay", o.MaxRetryDelay}, {"QuickRetryPause", o.QuickRetryPause}, {"Linger", o.Linger},
+		{"MaxRetryDelay", o.MaxRetryDelay}, {"QuickRetryPause", o.QuickRetryPause},
 		{"Drain", o.Drain}, {"StuckAfter", o.StuckAfter},
 	} {
 		if d.d < 0 {
@@ -201,7 +193,7 @@ func (o Options) check() error {
 	for _, n := range [...]struct {
 		name string
 		n    int
-	}{{"Pool", o.Pool}, {"ClaimLimit", o.ClaimLimit}, {"StatusConnections", o.StatusConnections}, {"GroupSize", o.GroupSize}} {
+	}{{"Pool", o.Pool}, {"ClaimLimit", o.ClaimLimit}, {"StatusConnections", o.StatusConnections}} {
 		if n.n < 0 {
 			return optionError(n.name, n.n, "0 (the default) or more")
 		}

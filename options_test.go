@@ -37,13 +37,11 @@ func TestNewChecksItsOptions(t *testing.T) {
 		"negative RetryDelay":         {options{RetryDelay: -1}, "RetryDelay", nil},
 		"negative MaxRetryDelay":      {options{MaxRetryDelay: -1}, "MaxRetryDelay", nil},
 		"negative QuickRetryPause":    {options{QuickRetryPause: -1}, "QuickRetryPause", nil},
-		"negative Linger":             {options{Linger: -1}, "Linger", nil},
 		"negative Drain":              {options{Drain: -1}, "Drain", nil},
 		"negative StuckAfter":         {options{StuckAfter: -1}, "StuckAfter", nil},
 		"negative Pool":               {options{Pool: -1}, "Pool", []string{"-1"}},
 		"negative ClaimLimit":         {options{ClaimLimit: -2}, "ClaimLimit", []string{"-2"}},
 		"negative StatusConnections":  {options{StatusConnections: -1}, "StatusConnections", nil},
-		"negative GroupSize":          {options{GroupSize: -1}, "GroupSize", nil},
 		"negative QuickRetries: none": {options{QuickRetries: -1}, "", nil},
 
 		"claim as short as a request":         {options{ClaimTTL: 15 * s}, "ClaimTTL", []string{"15s", "RequestTimeout (15s)", "margin (5s)"}},

@@ -78,7 +78,7 @@ func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 	}
 	r := &Runner{store: wholeStore(s), o: opts}
 	r.waiters = await.New(await.Options[batch.Key, batch.Record]{
-		Interval: opts.PollInterval, Linger: opts.Linger, Timeout: opts.RequestTimeout, Finals: r.store.Finals,
+		Interval: opts.PollInterval, Linger: linger, Timeout: opts.RequestTimeout, Finals: r.store.Finals,
 		Key: func(rec batch.Record) batch.Key { return rec.Key },
 	})
 	r.ledger = guard{Ledger: l, r: r, traits: new(sync.Once)}

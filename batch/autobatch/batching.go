@@ -17,6 +17,10 @@ import (
 // partiesPage is the largest number of idle parties in one answer of the store.
 const partiesPage = 500
 
+// linger is the shortest time between two looks of a loop, so that orders that come together
+// leave together, and batches that end together are settled together.
+const linger = 2 * time.Millisecond
+
 // batching starts one new batch for each idle party in each cycle (docs/glossary.md#auto-batch).
 func (e *Engine) batching(ctx context.Context) error {
 	for {
@@ -27,7 +31,7 @@ func (e *Engine) batching(ctx context.Context) error {
 			return err
 		}
 		// Under load the looks take at most half of the time.
-		if !rest(ctx, e.look, next, start, max(e.o.Linger, 2*time.Since(start))) {
+		if !rest(ctx, e.look, next, start, max(linger, 2*time.Since(start))) {
 			return nil
 		}
 	}

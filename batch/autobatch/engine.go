@@ -70,7 +70,7 @@ func New(s store.Orders, b batch.Builder, o *Options) (*Engine, error) {
 		slots:   make(chan struct{}, opts.Workers),
 		parties: map[batch.ServiceID]*pace{},
 		waiters: await.New(await.Options[batch.OrderID, batch.OrderRecord]{
-			Interval: opts.MonitorInterval, Linger: opts.Linger, Timeout: opts.StoreTimeout, Finals: s.FinalOrders,
+			Interval: opts.MonitorInterval, Linger: linger, Timeout: opts.StoreTimeout, Finals: s.FinalOrders,
 			Key: func(rec batch.OrderRecord) batch.OrderID { return rec.ID },
 		}),
 	}, nil

@@ -53,9 +53,6 @@ type Options struct {
 	// Options.PollInterval is how often the ledger is asked. Defaults to 1 s. A shorter one
 	// costs reads of the database. It matters where the Runner is in another process.
 	MonitorInterval time.Duration
-	// Linger is the shortest time between two looks for idle parties, so that orders that come
-	// together leave together. Defaults to 2 ms.
-	Linger time.Duration
 
 	// Retries.
 
@@ -128,7 +125,6 @@ func (o *Options) withDefaults() Options {
 	orDefault(&c.Workers, 16)
 	orDefault(&c.BuildTimeout, 15*time.Second)
 	orDefault(&c.StoreTimeout, 15*time.Second)
-	orDefault(&c.Linger, 2*time.Millisecond)
 	orDefault(&c.Drain, max(30*time.Second, c.BuildTimeout, c.StoreTimeout))
 	if c.Wake == nil {
 		c.Wake = func(batch.ServiceID) {}
@@ -158,7 +154,7 @@ func (o Options) check() error {
 	}{
 		{"FlushAge", o.FlushAge}, {"BatchInterval", o.BatchInterval}, {"MonitorInterval", o.MonitorInterval},
 		{"RetryInterval", o.RetryInterval}, {"RecoveryInterval", o.RecoveryInterval}, {"BuildTimeout", o.BuildTimeout},
-		{"StoreTimeout", o.StoreTimeout}, {"Linger", o.Linger}, {"Drain", o.Drain},
+		{"StoreTimeout", o.StoreTimeout}, {"Drain", o.Drain},
 	} {
 		if d.d < 0 {
 			return optionError(d.name, d.d, "0 (the default) or more")
@@ -177,8 +173,6 @@ func (o Options) check() error {
 		return optionError("FlushAge", o.FlushAge, "0: with MaxSize (1) there is no company to wait for")
 	case o.RecoveryInterval > loop.MaxPause:
 		return optionError("RecoveryInterval", o.RecoveryInterval, fmt.Sprintf("at most what it doubles up to (%s)", loop.MaxPause))
-	case o.Linger > o.BatchInterval:
-		return optionError("Linger", o.Linger, fmt.Sprintf("at most BatchInterval (%s)", o.BatchInterval))
 	case o.Drain < o.BuildTimeout:
 		return optionError("Drain", o.Drain, fmt.Sprintf("at least BuildTimeout (%s)", o.BuildTimeout))
 	case o.Drain < o.StoreTimeout:

@@ -24,7 +24,6 @@ func TestOptionsAreChecked(t *testing.T) {
 		"RecoveryInterval": {RecoveryInterval: 2 * time.Minute},
 		"BuildTimeout":     {BuildTimeout: -1},
 		"StoreTimeout":     {StoreTimeout: -1},
-		"Linger":           {Linger: 2 * time.Second},
 		"Drain":            {Drain: time.Second},
 		"DB":               {DB: "oracle"},
 		"MaxSize":          {MaxSize: -1},

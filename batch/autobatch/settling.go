@@ -30,7 +30,7 @@ func (e *Engine) settling(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !more && !rest(ctx, e.read, e.o.MonitorInterval, start, e.o.Linger) {
+		if !more && !rest(ctx, e.read, e.o.MonitorInterval, start, linger) {
 			return nil
 		}
 	}
