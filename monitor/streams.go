@@ -150,7 +150,7 @@ func (m *Monitor) listen(ctx context.Context, st *stream) {
 		if lived {
 			pause.Reset()
 			silent = false
-			m.DueIn(0) // what it would have told is polled again from now on
+			m.DueIn(0) // batches that this stream would have reported are polled from now on
 		}
 		if !silent {
 			m.o.Trouble(st.service, fmt.Errorf("events: stream ended: %w", err))

@@ -113,7 +113,7 @@ func absent(w io.Writer, st store.Store) error {
 	return table.Flush()
 }
 
-// reporter prints what becomes of each batch.
+// reporter prints each batch's new states.
 type reporter struct {
 	mu sync.Mutex
 	w  io.Writer

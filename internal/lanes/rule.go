@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// request is who asks for a look at a lane.
+// request says who asks for a look at a lane.
 type request int8
 
 const (
@@ -16,7 +16,7 @@ const (
 	named         // somebody says that the lane may have work
 )
 
-// entry is what is known of one lane.
+// entry is the memory of one lane.
 type entry struct {
 	request request
 	at      time.Time // the request is for this time
@@ -32,8 +32,8 @@ type entry struct {
 // look answers all requests before it. A request during a claim waits for the end of the claim,
 // which may have read the lane too early; a second claim would only wait for the same lock.
 //
-// A lane that rests is left alone until the end of its rest, whoever names it: see Out, Rest and
-// Failed. The other waits are requests for later, which a request for an earlier time replaces:
+// A lane that rests is left alone until the end of its rest, even if it is named meanwhile: see
+// Out, Rest and Failed. The other waits are requests for later, which a request for an earlier time replaces:
 // another instance had locked the lane, its next batch is not ready before, its ledger takes nothing
 // now.
 //
@@ -66,8 +66,8 @@ func (e *entry) find(now time.Time) {
 	}
 }
 
-// free ends the rest of a lane of which a run was out, and names the lane. Requests of that rest
-// were for its end.
+// free names the lane. Where a run of the lane was out, it first ends the lane's rest and drops
+// the request, which was for the end of that rest.
 func (e *entry) free(at, now time.Time) {
 	if e.out {
 		e.request, e.out, e.until = none, false, time.Time{}

@@ -44,13 +44,14 @@ func (t *Table) Name(at time.Time, lanes ...batch.ServiceID) {
 	t.each(lanes, func(l *lane, now time.Time) { l.name(at, now) })
 }
 
-// Free is Name for lanes of which nothing is out any more, as far as this process knows.
+// Free is Name for lanes that have no run out any more, as far as this process knows. It ends
+// their rests.
 func (t *Table) Free(at time.Time, lanes ...batch.ServiceID) {
 	t.each(lanes, func(l *lane, now time.Time) { l.free(at, now) })
 }
 
-// Over is Free for a lane of which a run was out and that nobody has freed since, unless it is
-// forgotten. Other lanes are not named.
+// Over frees a lane if a run of it was out and nobody has freed the lane since. It does nothing
+// for any other lane, nor for a lane that the table has forgotten.
 func (t *Table) Over(s batch.ServiceID) {
 	t.each([]batch.ServiceID{s}, func(l *lane, now time.Time) {
 		if l.out {

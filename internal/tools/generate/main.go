@@ -17,7 +17,7 @@ var protos = []string{
 	"dlt/sawtooth/internal/pb/sawtooth.proto",
 }
 
-// mock is a file of mocks: of all interfaces of one source file except those in leftOut.
+// mock is a file of mocks. It mocks every interface of one source file that leftOut does not name.
 type mock struct {
 	source, file string // from the root of the module
 	pkg          string

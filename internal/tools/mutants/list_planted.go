@@ -5,7 +5,7 @@ var plantedList = []mutant{
 	// The monitor and its streams.
 	{
 		name: "no poll after a stream has ended", file: "monitor/streams.go", pkg: "monitor", test: "TestAfterAStreamHasEndedTheMonitorPollsAtOnce",
-		old: "m.DueIn(0) // what it would have told", new: "// what it would have told",
+		old: "m.DueIn(0) // batches that this stream", new: "// batches that this stream",
 	},
 	{
 		name: "the second generation of first sights is lost", file: "internal/inhand/sightings.go", pkg: "monitor", test: "TestTheFirstSightIsKeptWhileItIsAskedAbout",

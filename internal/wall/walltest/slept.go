@@ -1,4 +1,4 @@
-// Package walltest makes times of which the two clocks of a process do not say the same.
+// Package walltest makes times on which a process's two clocks, wall and monotonic, disagree.
 package walltest
 
 import (
@@ -9,15 +9,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Slept is at, which was reckoned from [time.Now], as it is on a machine that was suspended
-// for d since then: by the monotonic clock it is as far off as it was, and by the wall
-// clock d nearer. Outside of a bubble of testing/synctest only: times in there have no
-// monotonic reading.
+// Slept returns the time at as it looks after the machine was suspended for d: the monotonic clock
+// stood still meanwhile, so by that clock at is as far away as before, and by the wall clock it is
+// d nearer. at must come from [time.Now], outside of a bubble of testing/synctest: times in a
+// bubble have no monotonic reading.
 func Slept(t testing.TB, at time.Time, d time.Duration) time.Time {
 	t.Helper()
 	slept := at.Add(-d) // by both
-	// The second word of a time.Time that has a monotonic reading is that. What follows
-	// fails if it is not so any more.
+	// The second word of a time.Time with a monotonic reading holds that reading. The checks
+	// below fail if a later version of Go keeps it elsewhere.
 	*(*int64)(unsafe.Add(unsafe.Pointer(&slept), unsafe.Sizeof(uint64(0)))) += int64(d) //nolint:gosec // see above
 	require.Zero(t, slept.Sub(at), "by the monotonic clock")
 	require.Equal(t, d, at.Round(0).Sub(slept.Round(0)), "by the wall clock")
