@@ -17,6 +17,7 @@ import (
 // stream is the ledger's event stream about one group: a service, or a whole ledger (the event
 // monitor of docs/glossary.md#dlt-polling-monitor). Polling goes on beside it, as the floor.
 type stream struct {
+	*inhand.Stream
 	key      string
 	one      bool                          // the group is one service
 	service  batch.ServiceID               // if one: that service
@@ -61,7 +62,7 @@ func (m *Monitor) Follow(s batch.ServiceID) {
 			return
 		}
 		st = &stream{
-			key: key, services: map[batch.ServiceID]time.Time{}, swept: now, idle: streamIdle + t.LateArrival,
+			Stream: m.table.Stream(key), key: key, services: map[batch.ServiceID]time.Time{}, swept: now, idle: streamIdle + t.LateArrival,
 		}
 		if t.GroupsByService {
 			st.one, st.service = true, s
@@ -108,7 +109,7 @@ func (m *Monitor) openStreams(ctx context.Context) {
 		if now.Sub(st.used) > st.idle {
 			st.cancel()
 			delete(m.streams, key)
-			m.table.Close(key)
+			st.Close()
 		} else if now.Sub(st.swept) > streamIdle {
 			st.sweep(now)
 		}
@@ -123,9 +124,7 @@ func (m *Monitor) closeStreams() {
 		if st.cancel != nil { // else it was never opened
 			st.cancel()
 		}
-	}
-	for key := range m.streams {
-		m.table.Close(key)
+		st.Close()
 	}
 	clear(m.streams)
 	m.unopened = nil
@@ -145,9 +144,7 @@ func (m *Monitor) listen(ctx context.Context, st *stream) {
 		if ctx.Err() != nil {
 			return
 		}
-		lived := m.table.Live(st.key)
-		m.table.Stream(st.key, false)
-		if lived {
+		if st.Broke() {
 			pause.Reset()
 			silent = false
 			m.DueIn(0) // what it would have told is polled again from now on
@@ -177,16 +174,12 @@ func (m *Monitor) tell(st *stream, e dlt.Event) {
 			Finding: store.IsCommitted, Attempt: s.Attempt, Receipts: s.Receipts,
 		})
 	}
-	m.mu.Lock()
-	if m.streams[st.key] == st { // else it was closed meanwhile
-		m.table.Stream(st.key, true)
-	}
-	m.mu.Unlock()
-	m.table.Told(found)
+	st.Began()
+	st.Told(found)
 	if !look && len(found) > 0 {
 		return
 	}
-	m.table.Heard(st.key, !look)
+	st.Heard(!look)
 	if look {
 		m.mu.Lock()
 		defer m.mu.Unlock()

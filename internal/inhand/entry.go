@@ -159,6 +159,9 @@ const (
 	followFor = 5 * time.Minute
 )
 
+// followed reports whether the batch is asked about from memory.
+func (e *Entry) followed() bool { return e.Phase == Accepted || e.Phase == Open }
+
 // polls reports whether the first question comes so soon that it is worth asking from memory.
 func (r Rules) polls() bool { return r.FirstPoll <= r.PollInterval/4 }
 

@@ -8,8 +8,8 @@ var handOverList = []mutant{
 		old: "\tdefer m.asking.Wait()\n", new: "",
 	},
 	{
-		name: "in hand: what a report leaves to write is forgotten", file: "internal/inhand/table.go", pkg: "internal/inhand", test: "TestNothingIsWrittenByTheRecordersOwnCall",
-		old: "t.left = append(t.left, out.Write()...)", new: "_ = out.Write()",
+		name: "in hand: what a report leaves to write is forgotten", file: "internal/inhand/entries.go", pkg: "internal/inhand", test: "TestNothingIsWrittenByTheRecordersOwnCall",
+		old: "all.left = append(all.left, out.Write()...)", new: "_ = out.Write()",
 	},
 	{
 		name: "in hand: a commit that is told while a verdict against it is written is lost", file: "internal/inhand/entry.go", pkg: "internal/inhand", test: "TestACommitThatIsToldWhileTheBatchIsRejected",
@@ -24,8 +24,8 @@ var handOverList = []mutant{
 		old: "\t\trow.ResendLeft, row.SettleLeft = old.ResendLeft, old.SettleLeft\n", new: "",
 	},
 	{
-		name: "in hand: something waits for a table that does not run", file: "internal/inhand/group.go", pkg: "internal/inhand", test: "TestAnAcceptanceThatWaitsIsWritten",
-		old: " || !t.running", new: "",
+		name: "in hand: something waits for a table that does not run", file: "internal/inhand/entries.go", pkg: "internal/inhand", test: "TestAnAcceptanceThatWaitsIsWritten",
+		old: " || !all.running", new: "",
 	},
 	{
 		name: "in hand: a second fenced outcome ends the questions", file: "internal/inhand/table.go", pkg: "internal/inhand", test: "TestASecondAnswerIsFenced",
@@ -36,7 +36,7 @@ var handOverList = []mutant{
 		old: "if ev.Said && e.Check.Sub(now)", new: "if e.Check.Sub(now)",
 	},
 	{
-		name: "in hand: a late answer of the store ends a newer claim", file: "internal/inhand/table.go", pkg: "internal/inhand", test: "TestALateAnswerOfTheStore",
+		name: "in hand: a late answer of the store ends a newer claim", file: "internal/inhand/entries.go", pkg: "internal/inhand", test: "TestALateAnswerOfTheStore",
 		old: "version != 0 && version < s.version", new: "version < 0",
 	},
 	{
@@ -52,12 +52,12 @@ var handOverList = []mutant{
 		old: "\t\te.forget(&out) // the store's check finds out", new: "\t\te.flush(&out) // the store's check finds out",
 	},
 	{
-		name: "in hand: the questions from memory are without bound", file: "internal/inhand/group.go", pkg: "internal/inhand", test: "TestWhatIsInHandIsBounded",
-		old: "Full: t.follows >= maxFollowed", new: "Full: t.follows < 0",
+		name: "in hand: the questions from memory are without bound", file: "internal/inhand/entries.go", pkg: "internal/inhand", test: "TestWhatIsInHandIsBounded",
+		old: "Full: all.counts.followed >= maxFollowed", new: "Full: all.counts.followed < 0",
 	},
 	{
 		name: "in hand: nobody writes what waits at a stop", file: "internal/inhand/schedule.go", pkg: "internal/inhand", test: "TestAnAcceptanceThatWaitsIsWritten",
-		old: "all := slices.Clone(h)", new: "all := slices.Clone(h)[:0]",
+		old: "all := slices.DeleteFunc(slices.Clone(h), func(s *slot) bool { return s.Due.IsZero() })", new: "all := slices.Clone(h)[:0]",
 	},
 	{
 		name: "in hand: a run's lane goes on before its end", file: "internal/inhand/table.go", pkg: "internal/inhand", test: "TestLanesThatMayGoOn",

@@ -133,12 +133,12 @@ var monitorList = []mutant{
 		old: "m.table.HandsFree(m.pool.Free())", new: "m.table.HandsFree(0)",
 	},
 	{
-		name: "hands: one that becomes free asks again what was asked", file: "internal/inhand/table.go", pkg: "internal/inhand", test: "TestAHandTakesNoQuestionTwice",
-		old: "if s == nil || !s.Ask.Equal(r.ask) {", new: "if s == nil {",
+		name: "hands: one that becomes free asks again what was asked", file: "internal/inhand/entries.go", pkg: "internal/inhand", test: "TestAHandTakesNoQuestionTwice",
+		old: "s != nil && s.Ask.Equal(at) {", new: "s != nil {",
 	},
 	{
 		name: "hands: one that becomes free takes all requests", file: "internal/inhand/table.go", pkg: "monitor", test: "TestAHandThatBecomesFreeTakesTheNextQuestions",
-		old: "if came {", new: "if came && false {",
+		old: "t.entries.hasten(r.keys, r.ask, now) {", new: "t.entries.hasten(r.keys, r.ask, now) && false {",
 	},
 	{
 		name: "rare questions: the first sight is forgotten between them", file: "internal/inhand/table.go", pkg: "internal/inhand", test: "TestTheFirstSightIsKeptWhereQuestionsAreRare",

@@ -33,12 +33,12 @@ var plantedList = []mutant{
 		old: "o, now.Add(heldPause), time.Time{}", new: "o, now, time.Time{}",
 	},
 	{
-		name: "a commit that is held back of a question before the claim is dropped", file: "internal/inhand/table.go", pkg: "internal/inhand", test: "TestACommitThatIsHeldBack",
+		name: "a commit that is held back of a question before the claim is dropped", file: "internal/inhand/entries.go", pkg: "internal/inhand", test: "TestACommitThatIsHeldBack",
 		old: "\t\tversion = 0\n", new: "",
 	},
 	{
-		name: "an answer about an earlier claim ends the run", file: "internal/inhand/table.go", pkg: "internal/inhand", test: "TestLanesThatMayGoOn",
-		old: "t.runs[o.Key.Service] != (sighting{o.Key, o.Version}) ||", new: "t.runs[o.Key.Service].key != o.Key ||",
+		name: "an answer about an earlier claim ends the run", file: "internal/inhand/runs.go", pkg: "internal/inhand", test: "TestLanesThatMayGoOn",
+		old: "r[o.Key.Service] != (sighting{o.Key, o.Version}) {", new: "r[o.Key.Service].key != o.Key {",
 	},
 	{
 		name: "lost reply: the second answer is taken for the first", file: "notify.go", pkg: ".", test: "TestAnInvalidThatCommitsIsReportedAlthoughTheReplyIsLost",
