@@ -20,7 +20,7 @@ type counts struct {
 
 // add counts an entry n times.
 func (c *counts) add(e *Entry, n int) {
-	if e.followed() {
+	if e.Phase.followed() {
 		c.followed += n
 	}
 	if e.Phase == Watched {

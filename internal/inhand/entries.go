@@ -147,7 +147,7 @@ func (all *entries) due(now time.Time) (questions []Question, waited []store.Out
 			break
 		}
 		e := s.Entry
-		if e.Ask = (time.Time{}); e.followed() {
+		if e.Ask = (time.Time{}); e.Phase.followed() {
 			questions = append(questions, s.question(now))
 		}
 		all.set(s, e)

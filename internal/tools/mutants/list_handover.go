@@ -13,7 +13,7 @@ var handOverList = []mutant{
 	},
 	{
 		name: "in hand: a commit that is told while a verdict against it is written is lost", file: "internal/inhand/entry.go", pkg: "internal/inhand", test: "TestACommitThatIsToldWhileTheBatchIsRejected",
-		old: "\t\tif row.State == batch.Committed {\n\t\t\te.Unwritten", new: "\t\tif row.Final() {\n\t\t\te.Unwritten",
+		old: "\t\tif row.State == batch.Committed {\n\t\t\te.take()", new: "\t\tif row.Final() {\n\t\t\te.take()",
 	},
 	{
 		name: "in hand: a row from memory has no budget", file: "internal/inhand/entry.go", pkg: "internal/inhand", test: "TestARowKeepsItsBudgetAndAges",
@@ -45,7 +45,7 @@ var handOverList = []mutant{
 	},
 	{
 		name: "in hand: an acceptance is lost when the batch is claimed again", file: "internal/inhand/entry.go", pkg: "internal/inhand", test: "TestEveryPhaseWithEveryEvent",
-		old: "\t\te.flush(out) // its claim has ended long ago", new: "\t\te.takeEarly() // its claim has ended long ago",
+		old: "\t\t\te.flush(&out) // its claim has ended long ago", new: "\t\t\te.take() // its claim has ended long ago",
 	},
 	{
 		name: "in hand: what could not be written is followed on", file: "internal/inhand/entry.go", pkg: "internal/inhand", test: "TestEveryPhaseWithEveryEvent",
@@ -81,7 +81,7 @@ var handOverList = []mutant{
 	},
 	{
 		name: "a commit waits for the acceptance of what was not accepted", file: "internal/inhand/entry.go", pkg: "internal/inhand", test: "TestACommitThatOvertakesItsAcceptance",
-		old: "if out.add(o); early != nil {", new: "if out.add(o); early != nil && o.Version < 0 {",
+		old: "if out.add(o); told {", new: "if out.add(o); told && o.Version < 0 {",
 	},
 	{
 		name: "an acceptance is held although the store waits for it", file: "internal/inhand/entry.go", pkg: "internal/inhand", test: "TestACommitThatOvertakesItsAcceptance",
