@@ -56,7 +56,7 @@ var list = []mutant{
 	},
 	{
 		name: "a deep lane is read at every hint", file: "queuer/claim.go", pkg: "queuer", test: "TestADeepLaneRests",
-		old: "\t\tq.lanes.Rest(l.service, now.Add(time.Duration(l.read)*restPerBatch))\n",
+		old: "\t\tc.lanes.Rest(l.service, now.Add(time.Duration(l.read)*restPerBatch))\n",
 		new: "",
 	},
 	{

@@ -145,11 +145,11 @@ var handOverList = []mutant{
 	},
 	{
 		name: "a scan goes before what is named", file: "queuer/scan.go", pkg: "queuer", test: "TestANamedLaneDoesNotWaitForAScan",
-		old: "q.lanes.Find(s.lanes)", new: "q.lanes.Name(now, s.lanes...)",
+		old: "p.lanes.Find(s.lanes)", new: "p.lanes.Name(now, s.lanes...)",
 	},
 	{
 		name: "scans go on whatever waits", file: "queuer/scan.go", pkg: "queuer", test: "TestAScanWaitsForWhatTheLastOneCameUpon",
-		old: "found > q.o.ScanLanes/2 {", new: "found < 0 {",
+		old: "found > p.o.ScanLanes/2 {", new: "found < 0 {",
 	},
 	{
 		name: "what was named after a scan counts as waiting for its turn", file: "internal/lanes/rule.go", pkg: "internal/lanes", test: "TestFoundLanesStandBehindNamedOnes",
@@ -157,7 +157,7 @@ var handOverList = []mutant{
 	},
 	{
 		name: "what was claimed from is looked at again at once", file: "queuer/claim.go", pkg: ".", test: "TestThreeInstancesAreNoHerd",
-		old: "\tq.learn(claimed, looks, began) // before", new: "\tq.learn(claimed, looks, began)\n\tq.lanes.Free(time.Now().Add(lockedPause), lanes...) // before",
+		old: "\tc.learn(claimed, looks, began) // before", new: "\tc.learn(claimed, looks, began)\n\tc.lanes.Free(time.Now().Add(lockedPause), lanes...) // before",
 	},
 	{
 		name: "whoever only looks takes the lease", file: "store/row.go", pkg: "store/memory", test: "TestStore/pending/only_looked_at",
@@ -177,7 +177,7 @@ var handOverList = []mutant{
 	},
 	{
 		name: "a lane of which nothing is heard is left alone for ever", file: "queuer/claim.go", pkg: "queuer", test: "TestALaneWithABatchUnderWayIsLeftAlone",
-		old: "began.Add(q.o.Busy)", new: "began.Add(100*q.o.Busy)",
+		old: "began.Add(c.o.Busy)", new: "began.Add(100*c.o.Busy)",
 	},
 	{
 		name: "a lane that another instance sets free is left alone until a scan", file: "engine.go", pkg: ".", test: "TestALaneThatAnotherInstanceSetsFreeIsLookedAt",
@@ -189,7 +189,7 @@ var handOverList = []mutant{
 	},
 	{
 		name: "a lane whose batch was quick is left alone", file: "queuer/claim.go", pkg: "queuer", test: "TestALaneWhoseBatchIsQuickIsLookedAt",
-		old: "\tq.learn(claimed, looks, began) // before", new: "\tdefer q.learn(claimed, looks, began) // before",
+		old: "\tc.learn(claimed, looks, began) // before", new: "\tdefer c.learn(claimed, looks, began) // before",
 	},
 	{
 		name: "lanes that were left alone are kept for ever", file: "internal/lanes/table.go", pkg: "queuer", test: "TestLanesThatWereLeftAloneAreForgotten",
@@ -201,7 +201,7 @@ var handOverList = []mutant{
 	},
 	{
 		name: "a claim is reported before its payloads are loaded", file: "queuer/handover.go", pkg: "queuer", test: "TestAClaimOfWhichMuchIsReportedIsPosted",
-		old: "loaded, err := q.load(ctx, refs)", new: "for _, r := range claimed.Runs {\n\t\tq.o.Claimed(ctx, r)\n\t}\n\tloaded, err := q.load(ctx, refs)",
+		old: "loaded, err := c.load(ctx, refs)", new: "for _, r := range claimed.Runs {\n\t\tc.o.Claimed(ctx, r)\n\t}\n\tloaded, err := c.load(ctx, refs)",
 	},
 	{
 		name: "reports about order hold up the recorder", file: "engine.go", pkg: ".", test: "TestPipelinedReportsWithoutAnAnswerHoldUpNothing",
