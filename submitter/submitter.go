@@ -44,16 +44,15 @@ type Options struct {
 // Submitter posts runs. All methods may be called concurrently.
 type Submitter struct {
 	ledger dlt.Ledger
-	o      Options
+	o      *Options
 	pool   *pool.Pool
+	gates  *gates
+	sender *sender
 	wake   chan struct{}
 
-	mu       sync.Mutex
-	queue    []run // taken and not yet given to a hand
-	stop     bool  // no more is posted
-	gates    map[scope]*gate
-	whole    []*gate // gates whose scope is a whole ledger
-	maxGates int
+	mu    sync.Mutex
+	queue []run // taken and not yet given to a hand
+	stop  bool  // no more is posted
 }
 
 // run is a claimed run with everything needed to post it.
@@ -65,7 +64,8 @@ type run struct {
 
 // New returns a submitter; Run makes it work.
 func New(l dlt.Ledger, o Options) *Submitter {
-	s := &Submitter{ledger: l, o: o, wake: make(chan struct{}, 1), gates: map[scope]*gate{}, maxGates: maxGates}
+	g := &gates{ledger: l, o: &o, by: map[scope]*gate{}, most: maxGates}
+	s := &Submitter{ledger: l, o: &o, gates: g, sender: &sender{ledger: l, o: &o, gates: g}, wake: make(chan struct{}, 1)}
 	s.pool = pool.New(o.Pool, min(time.Second, o.RequestTimeout/4), func() {
 		s.nudge()
 		o.Ready()
@@ -93,14 +93,13 @@ func (s *Submitter) Room() (n int, again time.Duration) {
 		return 0, 0
 	}
 	queued := s.queued()
-	whole := s.whole
 	s.mu.Unlock()
 	n -= queued
 	// A closed gate stops everything only where there is one ledger. One gate does not prove
 	// that: a gate is made by the first request. With several ledgers Closed decides for each
 	// lane.
-	if len(whole) == 1 && !s.ledger.Traits("").Routed {
-		if g := whole[0]; g.closed(now) > 0 {
+	if g := s.gates.only(); g != nil && !s.ledger.Traits("").Routed {
+		if g.closed(now) > 0 {
 			return 0, g.closed(now)
 		} else if probe := g.room(now) - queued; probe < n && g.pressed() {
 			n = probe
@@ -111,14 +110,8 @@ func (s *Submitter) Room() (n int, again time.Duration) {
 
 // Closed returns for how long no batch of a service may be sent.
 func (s *Submitter) Closed(service batch.ServiceID) time.Duration {
-	sc := s.scopeOf(service)
-	s.mu.Lock()
-	g := s.gates[sc]
-	s.mu.Unlock()
-	if g != nil { // else nothing was sent there yet, or not for long
-		if wait := g.closed(time.Now()); wait > 0 {
-			return wait
-		}
+	if wait := s.gates.closed(service); wait > 0 {
+		return wait
 	}
 	if s.pool.Hangs(string(service)) {
 		return 100 * time.Millisecond // its own requests hang
@@ -251,7 +244,7 @@ func (s *Submitter) next(ctx context.Context) (run, *pool.Hand, bool) {
 func (s *Submitter) post(ctx context.Context, r run, hand *pool.Hand) (used, hung bool) {
 	alone := 0 // batches up to here go one by one, since their list was refused
 	for i := 0; i < len(r.Batches); {
-		if ctx.Err() != nil || !s.requestFits(r.until) {
+		if ctx.Err() != nil || !s.sender.requestFits(r.until) {
 			s.Return(r.Batches[i:])
 			return used, hung
 		}
@@ -260,14 +253,14 @@ func (s *Submitter) post(ctx context.Context, r run, hand *pool.Hand) (used, hun
 			s.Return(r.Batches[i+1:])
 			return used, hung
 		}
-		if s.prepares(r.Service) && r.Batches[i].Prepared == nil {
+		if s.sender.prepares(r.Service) && r.Batches[i].Prepared == nil {
 			r.Batches[i].Was = nil // the prepared bytes will be part of the row, and Was does not have them
 		}
 		n := 1
 		if i >= alone {
-			n = s.lot(r, i)
+			n = s.sender.lot(r, i)
 		}
-		posted, took, err := s.attempt(ctx, r.Batches[i:i+n], r.payloads[i:i+n], r.until)
+		posted, took, err := s.sender.attempt(ctx, r.Batches[i:i+n], r.payloads[i:i+n], r.until)
 		if !posted && err == nil {
 			s.Return(r.Batches[i:])
 			return used, hung
