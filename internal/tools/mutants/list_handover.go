@@ -101,7 +101,7 @@ var handOverList = []mutant{
 	},
 	{
 		name: "a run's acceptances wait for the ledger", file: "engine.go", pkg: ".", test: "TestARunIsAcknowledgedAtOnce",
-		old: "\tif e.reliant {\n\t\thold = 0", new: "\tif !e.reliant {\n\t\thold = 0",
+		old: "\tif reliant {\n\t\thold = 0", new: "\tif !reliant {\n\t\thold = 0",
 	},
 	{
 		name: "an acceptance that may not be repeated for long waits for the ledger", file: "engine.go", pkg: ".", test: "TestAnAcceptanceThatACrashWouldMakeADoubtIsWrittenAtOnce",

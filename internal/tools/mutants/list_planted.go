@@ -54,7 +54,7 @@ var plantedList = []mutant{
 	},
 	{
 		name: "lost reply: a policy's halt is not reported", file: "lostreply.go", pkg: ".", test: "TestAHaltIsReportedAlthoughTheReplyIsLost",
-		old: "a.Governs() && (a.Halted || e.halted(ctx, a, w.Policy))", new: "a.Governs() && a.Halted",
+		old: "a.Governs() && (a.Halted || n.halted(ctx, a, w.Policy))", new: "a.Governs() && a.Halted",
 	},
 	{
 		name: "lost reply: whatever ends halts", file: "lostreply.go", pkg: ".", test: "TestAHaltIsReportedAlthoughTheReplyIsLost",
