@@ -5,7 +5,7 @@ package main
 var handOverList = []mutant{
 	{
 		name: "a stop does not wait for what the monitor asked", file: "monitor/monitor.go", pkg: ".", test: "TestAStopWaitsForWhatTheMonitorAsked",
-		old: "\tdefer m.asking.Wait()\n", new: "",
+		old: "\tdefer m.hands.asking.Wait()\n", new: "",
 	},
 	{
 		name: "in hand: what a report leaves to write is forgotten", file: "internal/inhand/entries.go", pkg: "internal/inhand", test: "TestNothingIsWrittenByTheRecordersOwnCall",
@@ -112,7 +112,7 @@ var handOverList = []mutant{
 		old: "return e.r.resend(o.Key.Service)", new: "return o.Was.ResendUntil.Equal(o.Was.DoubtSince) || e.r.resend(o.Key.Service)",
 	},
 	{
-		name: "a verdict before the acceptance is recorded counts", file: "monitor/ask.go", pkg: "monitor", test: "TestAsksBeforeTheAcceptanceIsWritten",
+		name: "a verdict before the acceptance is recorded counts", file: "monitor/memory.go", pkg: "monitor", test: "TestAsksBeforeTheAcceptanceIsWritten",
 		old: "q.Unwritten && (st == nil || st.Reported != batch.ReportedCommitted)", new: "q.Unwritten && st == nil",
 	},
 	{
@@ -128,11 +128,11 @@ var handOverList = []mutant{
 		old: "r.next(wait || busy, linger.C)", new: "r.next(wait, linger.C)",
 	},
 	{
-		name: "a verdict of a flight that is no commit is dropped", file: "monitor/ask.go", pkg: "monitor", test: "TestAnotherWordIsDecidedAbout",
+		name: "a verdict of a flight that is no commit is dropped", file: "monitor/memory.go", pkg: "monitor", test: "TestAnotherWordIsDecidedAbout",
 		old: "\t\t\tfound = append(found, *v.Outcome)\n\t\tcase v.Resolve:\n\t\t\tanswers", new: "\t\t\tif v.Outcome.Finding == store.IsCommitted {\n\t\t\t\tfound = append(found, *v.Outcome)\n\t\t\t}\n\t\tcase v.Resolve:\n\t\t\tanswers",
 	},
 	{
-		name: "events put polls off for ever", file: "monitor/ask.go", pkg: "monitor", test: "TestEventsDoNotPutOffEvidence",
+		name: "events put polls off for ever", file: "monitor/memory.go", pkg: "monitor", test: "TestEventsDoNotPutOffEvidence",
 		old: "Kind: inhand.Left})", new: "Kind: inhand.Same, Said: true})",
 	},
 	{

@@ -5,7 +5,7 @@ var plantedList = []mutant{
 	// The monitor and its streams.
 	{
 		name: "no poll after a stream has ended", file: "monitor/streams.go", pkg: "monitor", test: "TestAfterAStreamHasEndedTheMonitorPollsAtOnce",
-		old: "m.DueIn(0) // what it would have told", new: "// what it would have told",
+		old: "a.due(0) // what it would have told", new: "// what it would have told",
 	},
 	{
 		name: "the second generation of first sights is lost", file: "internal/inhand/sightings.go", pkg: "monitor", test: "TestTheFirstSightIsKeptWhileItIsAskedAbout",
@@ -21,7 +21,7 @@ var plantedList = []mutant{
 	},
 	{
 		name: "evidence is looked for without a free hand", file: "monitor/ask.go", pkg: "monitor", test: "TestEvidenceIsLookedForWithFewConnections",
-		old: "\tif !ok {\n\t\treturn false\n\t}\n\tm.start(f.Key.Service, func() {\n", new: "\tif !ok {\n\t\tm.start(f.Key.Service, func() { m.evidence(ctx, g, f, k) })\n\t\treturn true\n\t}\n\tm.start(f.Key.Service, func() {\n",
+		old: "\tif !ok {\n\t\treturn false\n\t}\n\tm.hands.start(", new: "\tif !ok {\n\t\tm.hands.asking.Go(func() { m.evidence(ctx, g, f, k) })\n\t\treturn true\n\t}\n\tm.hands.start(",
 	},
 	// The recorder.
 	{

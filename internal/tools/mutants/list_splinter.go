@@ -106,7 +106,7 @@ var splinterList = []mutant{
 		old: "d.k.Status.Attempt != d.f.Attempt && d.late() > 0:", new: "d.k.Status.Attempt != d.f.Attempt && d.late() < 0:",
 	},
 	{
-		name: "a live stream does not slow polling", file: "monitor/decide.go", pkg: "monitor", test: "TestALiveStreamMakesPollingTheFloor",
+		name: "a live stream does not slow polling", file: "monitor/data.go", pkg: "monitor", test: "TestALiveStreamMakesPollingTheFloor",
 		old: "if d.r.Told && (", new: "if false && (",
 	},
 	{
