@@ -20,13 +20,9 @@ type hands struct {
 // start contains a panic; the leases of work's rows then end, and they are asked about again.
 func (h *hands) start(hand *pool.Hand, service batch.ServiceID, work func() (hung bool)) {
 	h.asking.Go(func() {
-		err := loop.Contain(func() error {
-			hung := true // unless it comes back
-			defer func() { hand.Release(hung) }()
-			hung = work()
-			return nil
-		})
-		if err != nil {
+		hung := true // unless it comes back
+		err := loop.Contain(func() error { hung = work(); return nil })
+		if hand.Release(hung); err != nil {
 			h.o.Trouble(service, err)
 		}
 	})

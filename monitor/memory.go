@@ -6,6 +6,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/inhand"
+	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -34,7 +35,7 @@ func (m *memory) ask(ctx context.Context, all []inhand.Question) {
 		hand, ok := m.hands.Acquire(g.key)
 		if !ok {
 			m.unasked(g.rows, noHandPause, !m.hands.Hangs(g.key)) // else its group has used up its share
-			poke(m.freed)                                         // a hand may have become free meanwhile
+			loop.Poke(m.freed)                                    // a hand may have become free meanwhile
 			continue
 		}
 		m.hands.start(hand, g.service, func() bool { return m.askGroup(ctx, g, of) })

@@ -72,26 +72,17 @@ func New(s PendingBatchStore, r BatchStatusReader, t *inhand.Table, o Options) *
 	m.memory = &memory{o: &o, table: t, ledger: m.ledger, hands: m.hands, check: m.check, freed: make(chan struct{}, 1)}
 	m.streams = &streams{o: &o, table: t, asking: &m.hands.asking, due: m.DueIn, event: make(chan struct{}, 1), by: map[string]*stream{}}
 	m.hands.Pool = pool.New(o.Connections, min(time.Second, o.RequestTimeout/4), func() {
-		poke(m.wake)
-		poke(m.streams.event)
-		poke(m.memory.freed)
+		loop.Poke(m.wake)
+		loop.Poke(m.streams.event)
+		loop.Poke(m.memory.freed)
 	})
 	return m
-}
-
-// poke makes a loop look at its times again, or for a free hand. It causes no question by
-// itself.
-func poke(wake chan<- struct{}) {
-	select {
-	case wake <- struct{}{}:
-	default:
-	}
 }
 
 // DueIn says that a row will be due after d, PollInterval at most.
 func (m *Monitor) DueIn(d time.Duration) {
 	if m.due.add(time.Now().Add(min(d, m.o.Rules.PollInterval))) {
-		poke(m.wake)
+		loop.Poke(m.wake)
 	}
 }
 
@@ -102,7 +93,7 @@ func (m *Monitor) Follow(s batch.ServiceID) {
 		return
 	}
 	if t := m.o.Traits(s); t.Streams && m.streams.follow(t, s) {
-		poke(m.wake)
+		loop.Poke(m.wake)
 	}
 }
 
@@ -239,7 +230,7 @@ func (m *Monitor) check(ctx context.Context, due []store.Due) {
 // answerEvents asks because of events until ctx is done. It runs beside the polling, which
 // would hold it up.
 func (m *Monitor) answerEvents(ctx context.Context) {
-	defer poke(m.streams.event) // for the next answerEvents
+	defer loop.Poke(m.streams.event) // for the next answerEvents
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for ctx.Err() == nil {

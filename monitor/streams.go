@@ -191,7 +191,7 @@ func (a *streams) tell(st *stream, e dlt.Event) {
 			if limit := a.looked.Add(lookPause); a.lookAt.Before(limit) {
 				a.lookAt = limit
 			}
-			poke(a.event)
+			loop.Poke(a.event)
 		}
 	}
 }

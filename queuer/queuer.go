@@ -128,12 +128,7 @@ func (q *Queuer) Over(s batch.ServiceID) {
 }
 
 // Wake makes the queuer look again at once.
-func (q *Queuer) Wake() {
-	select {
-	case q.wake <- struct{}{}:
-	default:
-	}
-}
+func (q *Queuer) Wake() { loop.Poke(q.wake) }
 
 // Run claims and hands over until ctx is done. Where the store fails, Run retries only that
 // scan or claim, after a short backoff; nothing else waits for it.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/internal/pool"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -67,17 +68,10 @@ func New(l dlt.Ledger, o Options) *Submitter {
 	g := &gates{ledger: l, o: &o, by: map[scope]*gate{}, most: maxGates}
 	s := &Submitter{ledger: l, o: &o, gates: g, sender: &sender{ledger: l, o: &o, gates: g}, wake: make(chan struct{}, 1)}
 	s.pool = pool.New(o.Pool, min(time.Second, o.RequestTimeout/4), func() {
-		s.nudge()
+		loop.Poke(s.wake)
 		o.Ready()
 	})
 	return s
-}
-
-func (s *Submitter) nudge() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
 }
 
 // Room returns how many batches can be taken: the free hands or the number that the pool
@@ -142,7 +136,7 @@ func (s *Submitter) Post(r store.ClaimedRun, payloads [][]byte, until time.Time)
 	}
 	s.queue = append(s.queue, run{r, payloads, until})
 	s.mu.Unlock()
-	s.nudge()
+	loop.Poke(s.wake)
 }
 
 // Return puts back claims that will not be posted.
@@ -157,7 +151,7 @@ func (s *Submitter) Return(claims []store.Claim) {
 // returns.
 func (s *Submitter) Run(ctx context.Context) {
 	var hands sync.WaitGroup
-	stopping := context.AfterFunc(ctx, s.nudge)
+	stopping := context.AfterFunc(ctx, func() { loop.Poke(s.wake) })
 	defer stopping()
 	for {
 		if s.dispatch(ctx, &hands) && s.pool.Crowded() {
@@ -215,7 +209,7 @@ func (s *Submitter) work(ctx context.Context, r run, hand *pool.Hand) {
 		r, hand, ok = s.next(ctx)
 		s.o.Ready()
 	}
-	s.nudge()
+	loop.Poke(s.wake)
 }
 
 // next takes the first run that may have a hand.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -85,7 +86,7 @@ func (all *entries) set(s *slot, e Entry) {
 	s.Entry = e
 	all.streams.join(s)
 	if all.times.plan(s) {
-		poke(all.wake)
+		loop.Poke(all.wake)
 	}
 	if e.Phase == None && e.Due.IsZero() {
 		delete(all.slots, s.key)
@@ -126,7 +127,7 @@ func (s *slot) late(version int64) bool {
 func (all *entries) leave(out *Effects) {
 	if out.writes > 0 {
 		all.left = append(all.left, out.Write()...)
-		poke(all.wake)
+		loop.Poke(all.wake)
 	}
 }
 
@@ -152,7 +153,8 @@ func (all *entries) due(now time.Time) (questions []Question, waited []store.Out
 		}
 		all.set(s, e)
 	}
-	for _, s := range all.streams.due(now) {
+	open, next := all.streams.due(now, all.keep) // keep is for the sweep
+	for _, s := range open {
 		e := s.Entry
 		if e.Ask = (time.Time{}); now.Sub(e.Began) > followFor {
 			e = Entry{} // nothing waits in phase Open
@@ -162,11 +164,10 @@ func (all *entries) due(now time.Time) (questions []Question, waited []store.Out
 		all.set(s, e)
 	}
 	all.sweep(now)
-	next = all.keep // for the sweep
 	if len(all.times) > 0 {
-		next = all.times[0].at.Sub(now)
+		next = min(next, all.times[0].at.Sub(now))
 	}
-	return questions, waited, all.streams.next(now, next)
+	return questions, waited, next
 }
 
 // question makes a question about a slot's batch.
@@ -213,12 +214,4 @@ func (all *entries) stop(now time.Time) (waited []store.Outcome) {
 		waited = append(waited, out.Write()...)
 	}
 	return waited
-}
-
-// poke makes Run look at its times again.
-func poke(wake chan<- struct{}) {
-	select {
-	case wake <- struct{}{}:
-	default:
-	}
 }

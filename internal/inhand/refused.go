@@ -19,16 +19,9 @@ type refusals []refusal
 // add remembers a refusal, and forgets those whose questions have come by themselves.
 func (r *refusals) add(one refusal, now time.Time) {
 	for len(*r) > 0 && !now.Before((*r)[0].ask) {
-		r.next()
+		*r = (*r)[1:]
 	}
 	if len(one.keys) > 0 {
 		*r = append(*r, one)
 	}
-}
-
-// next takes the oldest.
-func (r *refusals) next() refusal {
-	first := (*r)[0]
-	*r = (*r)[1:]
-	return first
 }

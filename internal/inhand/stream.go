@@ -7,6 +7,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -78,7 +79,7 @@ func (s *Stream) Heard(ask bool) {
 	if s.askAt = now; now.Sub(lastAsk) < askPause {
 		s.askAt = lastAsk.Add(askPause)
 	}
-	poke(s.t.wake)
+	loop.Poke(s.t.wake)
 }
 
 // streams are the streams that have begun, and are not closed. They are used under the table's
@@ -108,26 +109,21 @@ func (all *streams) join(s *slot) {
 
 // due returns the entries that events have caused questions about: all that is open in their
 // groups, in the order of the POSTs, which is roughly the order of the commits. Commits of the
-// same moment are then in one answer, and in one write.
-func (all *streams) due(now time.Time) (open []*slot) {
+// same moment are then in one answer, and in one write. next is the time until the others, most at
+// most.
+func (all *streams) due(now time.Time, most time.Duration) (open []*slot, next time.Duration) {
+	next = most
 	for _, s := range all.begun {
-		if s.askAt.IsZero() || s.askAt.After(now) {
-			continue
-		}
-		s.askAt, all.lastAsk = time.Time{}, now
-		first := len(open)
-		open = append(open, s.open...)
-		slices.SortFunc(open[first:], func(a, b *slot) int { return cmp.Or(a.Began.Compare(b.Began), cmp.Compare(a.Row.Row, b.Row.Row)) })
-	}
-	return open
-}
-
-// next returns the time until events cause the next question, most at most.
-func (all *streams) next(now time.Time, most time.Duration) time.Duration {
-	for _, s := range all.begun {
-		if !s.askAt.IsZero() {
-			most = min(most, s.askAt.Sub(now))
+		switch {
+		case s.askAt.IsZero():
+		case s.askAt.After(now):
+			next = min(next, s.askAt.Sub(now))
+		default:
+			s.askAt, all.lastAsk = time.Time{}, now
+			first := len(open)
+			open = append(open, s.open...)
+			slices.SortFunc(open[first:], func(a, b *slot) int { return cmp.Or(a.Began.Compare(b.Began), cmp.Compare(a.Row.Row, b.Row.Row)) })
 		}
 	}
-	return most
+	return open, next
 }

@@ -204,7 +204,9 @@ func (t *Table) HandsFree(hands int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for hands > 0 && len(t.refused) > 0 {
-		if r := t.refused.next(); t.entries.hasten(r.keys, r.ask, now) {
+		r := t.refused[0]
+		t.refused = t.refused[1:]
+		if t.entries.hasten(r.keys, r.ask, now) {
 			hands--
 		}
 	}
@@ -240,8 +242,7 @@ type Recorded struct {
 // concerned all at once, so that lanes that can go on together do. It writes nothing itself.
 func (t *Table) Written(group []Recorded) {
 	now := time.Now()
-	var free []batch.ServiceID
-	var over []batch.ServiceID
+	var free, over []batch.ServiceID
 	soonest := time.Duration(-1)
 	abouts := make([]about, len(group))
 	for i := range group {
