@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -74,10 +75,7 @@ func (i *idlers) notify() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for c := range i.m {
-		select {
-		case c <- struct{}{}:
-		default:
-		}
+		loop.Poke(c)
 	}
 }
 

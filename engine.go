@@ -29,7 +29,7 @@ type engine struct {
 	keeper    *keeper.Keeper
 	vitals    *vitals
 	gate      *gate
-	reliant   bool // the strategy relies on the ledger's order
+	notices   notices
 }
 
 // groupSize is how many outcomes one write has at most, and linger how long an acceptance waits
@@ -44,7 +44,7 @@ const scanLanes = 5000
 
 func newEngine(r *Runner) *engine {
 	o := r.o
-	e := &engine{r: r, vitals: newVitals(), gate: newGate(r), reliant: queuer.ReliesOnOrder(o.Strategy)}
+	e := &engine{r: r, vitals: newVitals(), gate: newGate(r), notices: notices{r, queuer.ReliesOnOrder(o.Strategy)}}
 	e.table = inhand.New(e.tableOptions())
 	e.recorder = recorder.New(e.store("recorder"), recorder.Options{
 		Linger: linger, Max: groupSize, Retry: o.ClaimTTL, Timeout: o.ClaimTTL / 4,
@@ -54,7 +54,7 @@ func newEngine(r *Runner) *engine {
 			ctx, cancel := context.WithTimeout(context.Background(), o.ClaimTTL/8)
 			defer cancel()
 			for _, w := range group {
-				e.notify(ctx, w)
+				e.notices.written(ctx, w)
 			}
 		},
 		Lost:    e.table.Lost,
@@ -93,10 +93,7 @@ func newEngine(r *Runner) *engine {
 		Claimed: func(ctx context.Context, run store.ClaimedRun) {
 			e.monitor.Follow(run.Service)
 			e.table.Claimed(run)
-			e.reportSentBehind(ctx, run)
-			for _, c := range run.Batches {
-				r.report(batch.Event{Kind: batch.EventClaimed, Key: c.Key, State: batch.Submitting, Attempt: c.Attempt})
-			}
+			e.notices.claimed(ctx, run)
 		},
 	})
 	var resolver dlt.Resolver
@@ -196,14 +193,15 @@ func (e *engine) keep(ctx context.Context, room string, run func(context.Context
 func (e *engine) tableOptions() inhand.Options {
 	o := e.r.o
 	hold := min(holdPolls*o.FirstPoll, o.ClaimTTL/4)
-	if e.reliant {
+	reliant := queuer.ReliesOnOrder(o.Strategy)
+	if reliant {
 		hold = 0 // a lane goes on once a run is acknowledged, so an acceptance does not wait
 	}
 	_, events := e.r.ledger.Ledger.(dlt.EventSource)
 	return inhand.Options{
 		Rules:  inhand.Rules{FirstPoll: o.FirstPoll, PollInterval: o.PollInterval, Hold: hold},
 		TTL:    o.ClaimTTL,
-		Traits: e.r.ledger.Traits, Events: events, Runs: e.reliant, MayWait: e.outlivesCrash,
+		Traits: e.r.ledger.Traits, Events: events, Runs: reliant, MayWait: e.outlivesCrash,
 		Write: func(all []store.Outcome) {
 			for i := range all {
 				e.complete(&all[i])

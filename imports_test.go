@@ -42,7 +42,7 @@ var house = []struct {
 	{"internal/await", []string{"batch", "internal/loop"}},
 	{"internal/lanes", []string{"batch", "internal/loop"}},
 	{"internal/keeper", []string{"store", "internal/loop"}},
-	{"internal/inhand", []string{"batch", "store", "dlt"}},
+	{"internal/inhand", []string{"batch", "store", "dlt", "internal/loop"}},
 	{"internal/recorder", []string{"batch", "store", "internal/loop", "internal/inhand"}},
 }
 

@@ -18,7 +18,7 @@ var errMayBreach = errors.New("the store's answer was lost: the batch may have b
 // lostReply returns the store's answer to an outcome whose first answer may have been lost: the
 // second answer says how the row is now, and not how the first write found it. An uncertain
 // breach or halt counts as one, since nobody else reports it.
-func (e *engine) lostReply(ctx context.Context, w inhand.Recorded) store.Applied {
+func (n *notices) lostReply(ctx context.Context, w inhand.Recorded) store.Applied {
 	a := w.Applied
 	if a.From != a.Row.State {
 		return a // the second try wrote it
@@ -28,7 +28,7 @@ func (e *engine) lostReply(ctx context.Context, w inhand.Recorded) store.Applied
 		a.From = w.Was.State
 	case moved && w.By == batch.BySubmitter:
 		a.From = batch.Submitting
-	case e.finalBefore(ctx, w.Key, a.Row):
+	case n.finalBefore(ctx, w.Key, a.Row):
 		a.From = batch.Invalid
 		if a.Row.State == batch.Committed {
 			a.Breach, a.Err = true, errMayBreach
@@ -37,25 +37,25 @@ func (e *engine) lostReply(ctx context.Context, w inhand.Recorded) store.Applied
 	if w.Finding == store.NotCommitted {
 		a.Halt = w.Halt
 	}
-	a.Halted = a.Governs() && (a.Halted || e.halted(ctx, a, w.Policy))
+	a.Halted = a.Governs() && (a.Halted || n.halted(ctx, a, w.Policy))
 	return a
 }
 
 // finalBefore reports whether the batch of a row may have been final before. Then the store has a
 // report of a verdict against it, of an attempt that spent its budget, or an operator's act. If the
 // store gives no answer in time, that is reported as trouble.
-func (e *engine) finalBefore(ctx context.Context, key batch.Key, row store.Row) bool {
+func (n *notices) finalBefore(ctx context.Context, key batch.Key, row store.Row) bool {
 	var reports []batch.Report
 	var acts []batch.Act
-	err := e.read(ctx, "lost reply", func(ctx context.Context) (err error) {
-		if reports, err = e.r.store.Attempts(ctx, key); err == nil {
-			acts, err = e.r.store.History(ctx, key)
+	err := n.read(ctx, "lost reply", func(ctx context.Context) (err error) {
+		if reports, err = n.r.store.Attempts(ctx, key); err == nil {
+			acts, err = n.r.store.History(ctx, key)
 		}
 		return err
 	})
 	switch {
 	case ctx.Err() != nil: // many replies were lost: better one trouble than a breach for each batch
-		e.r.trouble("lost reply", fmt.Errorf("was %s final before it was committed? %w", key, err))
+		n.r.trouble("lost reply", fmt.Errorf("was %s final before it was committed? %w", key, err))
 		return false
 	case err != nil:
 		return true
@@ -66,10 +66,10 @@ func (e *engine) finalBefore(ctx context.Context, key batch.Key, row store.Row) 
 }
 
 // halted reports whether an outcome halted its lane, or may have.
-func (e *engine) halted(ctx context.Context, a store.Applied, by batch.Policy) bool {
+func (n *notices) halted(ctx context.Context, a store.Applied, by batch.Policy) bool {
 	var c batch.Control
-	err := e.read(ctx, "lost reply", func(ctx context.Context) (err error) {
-		c, err = e.r.store.Control(ctx, batch.Only(a.Key.Service))
+	err := n.read(ctx, "lost reply", func(ctx context.Context) (err error) {
+		c, err = n.r.store.Control(ctx, batch.Only(a.Key.Service))
 		return err
 	})
 	if err != nil {
@@ -80,8 +80,8 @@ func (e *engine) halted(ctx context.Context, a store.Applied, by batch.Policy) b
 }
 
 // read reads from the store for an event, and tries again until ctx is done.
-func (e *engine) read(ctx context.Context, what string, from func(context.Context) error) error {
-	return loop.Retry(ctx, func(err error) { e.r.trouble(what, err) }, func() error {
+func (n *notices) read(ctx context.Context, what string, from func(context.Context) error) error {
+	return loop.Retry(ctx, func(err error) { n.r.trouble(what, err) }, func() error {
 		err := from(ctx)
 		if errors.Is(err, store.ErrUnsupported) || errors.Is(err, batch.ErrNotFound) {
 			return loop.Final(err)

@@ -9,59 +9,72 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// notify informs the Runner and its observer about an outcome that the store has answered
-// about.
-func (e *engine) notify(ctx context.Context, w inhand.Recorded) {
+// notices inform the Runner and its observer about claims and outcomes.
+type notices struct {
+	r       *Runner
+	reliant bool // the strategy relies on the ledger's order
+}
+
+// claimed informs about a run that is about to be posted.
+func (n *notices) claimed(ctx context.Context, run store.ClaimedRun) {
+	n.reportSentBehind(ctx, run)
+	for _, c := range run.Batches {
+		n.r.report(batch.Event{Kind: batch.EventClaimed, Key: c.Key, State: batch.Submitting, Attempt: c.Attempt})
+	}
+}
+
+// written informs about an outcome that the store has answered about.
+func (n *notices) written(ctx context.Context, w inhand.Recorded) {
 	if w.Again && w.Applied.Result == store.Written {
-		w.Applied = e.lostReply(ctx, w)
+		w.Applied = n.lostReply(ctx, w)
 	}
 	key, row := w.Key, w.Applied.Row
 	switch w.Applied.Result {
 	case store.Bad:
-		e.r.trouble("store", w.Applied.Err)
+		n.r.trouble("store", w.Applied.Err)
 		return
 	case store.Held: // it is written again
 		return
 	case store.Gone, store.Fenced:
-		e.r.o.Logger.DebugContext(context.Background(), "late outcome changed nothing", attrs(key, w.Finding.String())...)
+		n.r.o.Logger.DebugContext(context.Background(), "late outcome changed nothing", attrs(key, w.Finding.String())...)
 		return
 	}
 	if row.State == batch.Committed {
-		e.r.health.halt(key.Service, false)
+		n.r.health.halt(key.Service, false)
 	}
 	if row.State == batch.Committed && w.Applied.From == batch.Committed && !w.Again {
-		e.r.final(key) // somebody else recorded it, and reports it
+		n.r.final(key) // somebody else recorded it, and reports it
 		return
 	}
 	if w.By == batch.BySubmitter && w.Finding == store.IsCommitted && w.Applied.From == batch.Submitting { // two outcomes in one
-		e.r.report(batch.Event{Kind: batch.EventState, Key: key, State: batch.Pending, Attempt: row.Attempt})
+		n.r.report(batch.Event{Kind: batch.EventState, Key: key, State: batch.Pending, Attempt: row.Attempt})
 	}
-	breach := e.overtaken(ctx, w.Outcome, w.Applied)
+	breach := n.overtaken(ctx, w.Outcome, w.Applied)
 	event := eventOf(w, breach)
 	if breach != nil && row.State != batch.Committed {
-		e.r.breach(key, row.State, row.Attempt, breach)
+		n.r.breach(key, row.State, row.Attempt, breach)
 	}
 	switch {
 	case row.Final():
-		e.r.final(key)
+		n.r.final(key)
 	case w.Finding == store.Accepted:
-		e.r.health.halt(key.Service, false) // somebody released it
+		n.r.health.halt(key.Service, false) // somebody released it
 	}
 	if w.Finding == store.IsPending && w.Applied.From == batch.Pending {
 		return // no state changed; the row keeps which node has shown the batch
 	}
-	e.r.report(event)
+	n.r.report(event)
 	if w.Applied.Halted && w.Applied.Result == store.Written {
 		event.Kind = batch.EventHalted
 		if w.Applied.Halt != "" {
 			event.Err = errors.New(w.Applied.Halt)
-			e.r.health.halt(key.Service, true)
+			n.r.health.halt(key.Service, true)
 		}
-		e.r.report(event)
+		n.r.report(event)
 	}
 	if row.Quarantined && event.Kind == batch.EventFinal {
 		event.Kind = batch.EventQuarantined
-		e.r.report(event)
+		n.r.report(event)
 	}
 }
 

@@ -12,17 +12,17 @@ import (
 // reportSentBehind reports the batches of a run that the ledger had accepted and lost, and that are sent
 // again behind others, before they are sent. It asks the store until ctx is done, and then says
 // "perhaps": the requests need the rest of the claim's time.
-func (e *engine) reportSentBehind(ctx context.Context, run store.ClaimedRun) {
-	if !e.reliant {
+func (n *notices) reportSentBehind(ctx context.Context, run store.ClaimedRun) {
+	if !n.reliant {
 		return
 	}
-	forgets := e.r.ledger.Traits(run.Service).ResendHarmlessFor != dlt.Forever
+	forgets := n.r.ledger.Traits(run.Service).ResendHarmlessFor != dlt.Forever
 	for i, c := range run.Batches {
 		if !c.Again {
 			continue
 		}
-		if err := e.sentBehind(ctx, run, i, forgets); err != nil {
-			e.r.breach(c.Key, batch.Submitting, c.Attempt, err)
+		if err := n.sentBehind(ctx, run, i, forgets); err != nil {
+			n.r.breach(c.Key, batch.Submitting, c.Attempt, err)
 		}
 	}
 }
@@ -31,18 +31,18 @@ func (e *engine) reportSentBehind(ctx context.Context, run store.ClaimedRun) {
 // lane that may have been executed. An Unknown batch may have been: in a restart some ledgers
 // forget even batches that they have reported. So may a batch of the same run, where it is in
 // doubt and the ledger forgets.
-func (e *engine) sentBehind(ctx context.Context, run store.ClaimedRun, i int, forgets bool) error {
+func (n *notices) sentBehind(ctx context.Context, run store.ClaimedRun, i int, forgets bool) error {
 	if in := run.InDoubtAfter(i); forgets && in != "" {
 		return fmt.Errorf("sent again, perhaps behind %s, which is in doubt and was to come after it", in)
 	}
-	return e.behind(ctx, run.Batches[i].Key, "sent again", batch.Committed, batch.Pending, batch.Valid, batch.Unknown)
+	return n.behind(ctx, run.Batches[i].Key, "sent again", batch.Committed, batch.Pending, batch.Valid, batch.Unknown)
 }
 
 // overtaken returns an error if the ledger executes a batch that it had decided against, or
 // that was taken for lost, and batches that left after it may have gone ahead. It is nil for a
 // batch that keeps its place.
-func (e *engine) overtaken(ctx context.Context, o store.Outcome, a store.Applied) error {
-	if !e.reliant || o.By != batch.ByMonitor {
+func (n *notices) overtaken(ctx context.Context, o store.Outcome, a store.Applied) error {
+	if !n.reliant || o.By != batch.ByMonitor {
 		return nil
 	}
 	to := a.Row.State
@@ -50,17 +50,17 @@ func (e *engine) overtaken(ctx context.Context, o store.Outcome, a store.Applied
 	if !again || (a.From != batch.Invalid && !a.From.Claimable()) {
 		return nil
 	}
-	return e.behind(ctx, o.Key, fmt.Sprintf("was %s, and the ledger executes it after all", a.From),
+	return n.behind(ctx, o.Key, fmt.Sprintf("was %s, and the ledger executes it after all", a.From),
 		batch.Committed, batch.Pending, batch.Valid, batch.Submitting)
 }
 
 // behind names another batch, in one of the states, that a batch follows although it should
 // come first; nil if no batch does. It asks the store, so it is called for few batches.
 // Without an answer until ctx is done it returns an error, since there may be one.
-func (e *engine) behind(ctx context.Context, key batch.Key, why string, in ...batch.State) error {
+func (n *notices) behind(ctx context.Context, key batch.Key, why string, in ...batch.State) error {
 	var ahead batch.ID
-	err := e.read(ctx, "order", func(ctx context.Context) (err error) {
-		ahead, err = store.Ahead(ctx, e.r.store, key, in...)
+	err := n.read(ctx, "order", func(ctx context.Context) (err error) {
+		ahead, err = store.Ahead(ctx, n.r.store, key, in...)
 		return err
 	})
 	switch {

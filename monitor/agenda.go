@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -10,20 +11,24 @@ import (
 type agenda struct {
 	start time.Time
 	grain time.Duration // of a slot
-	slots []int64       // ascending; slot n is at start + n*grain
+
+	mu    sync.Mutex
+	slots []int64 // ascending; slot n is at start + n*grain
 }
 
 // maxSlots is about how many slots there are in the longest time that is noted.
 const maxSlots = 256
 
-func newAgenda(longest time.Duration) agenda {
-	return agenda{start: time.Now(), grain: max(minPause, longest/maxSlots)}
+func newAgenda(longest time.Duration) *agenda {
+	return &agenda{start: time.Now(), grain: max(minPause, longest/maxSlots)}
 }
 
 func (a *agenda) at(slot int64) time.Time { return a.start.Add(time.Duration(slot) * a.grain) }
 
 // add notes a time, rounded up. It reports whether the time is new, and before all others.
 func (a *agenda) add(at time.Time) (first bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	slot := int64((at.Sub(a.start) + a.grain - 1) / a.grain)
 	i, known := slices.BinarySearch(a.slots, slot)
 	if !known {
@@ -34,6 +39,8 @@ func (a *agenda) add(at time.Time) (first bool) {
 
 // next returns the first noted time; zero for none.
 func (a *agenda) next() time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if len(a.slots) == 0 {
 		return time.Time{}
 	}
@@ -42,6 +49,8 @@ func (a *agenda) next() time.Time {
 
 // pass drops the times that are not after now.
 func (a *agenda) pass(now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	n := 0
 	for n < len(a.slots) && !a.at(a.slots[n]).After(now) {
 		n++

@@ -61,7 +61,7 @@ func decide(f store.InFlight, k Known, t dlt.Traits, r Rules) Verdict {
 	if f.Budget == (batch.Budget{}) && r.Budget != nil {
 		f.Budget = r.Budget(f.Key.Service)
 	}
-	d := decider{f: f, k: k, t: t, r: r}
+	d := decider{data{f: f, k: k, t: t, r: r}}
 	if k.Status == nil && k.Evidence == nil {
 		return d.stuckOr("the ledger has not answered about it")
 	}
@@ -88,12 +88,8 @@ func decide(f store.InFlight, k Known, t dlt.Traits, r Rules) Verdict {
 	return d.stuckOr(fmt.Sprintf("the ledger says %s", st.Reported))
 }
 
-type decider struct {
-	f store.InFlight
-	k Known
-	t dlt.Traits
-	r Rules
-}
+// decider makes the verdict.
+type decider struct{ data }
 
 // outcome is fenced by the version that was read before the ledger was asked.
 func (d *decider) outcome(finding store.Finding) *store.Outcome {
@@ -108,14 +104,6 @@ func (d *decider) outcome(finding store.Finding) *store.Outcome {
 
 func (d *decider) found(finding store.Finding) Verdict {
 	return Verdict{Outcome: d.outcome(finding), Next: d.next()}
-}
-
-// next doubles from FirstPoll to PollInterval as the batch gets older.
-func (d *decider) next() time.Duration {
-	if d.r.Told && (d.f.State == batch.Pending || d.f.State == batch.Valid) {
-		return d.r.PollInterval
-	}
-	return min(max(d.f.PostedAgo, d.r.FirstPoll), d.r.PollInterval)
 }
 
 func (d *decider) wait(at time.Duration) Verdict {
@@ -170,15 +158,6 @@ func shownBy(f store.InFlight, st *batch.Status, t dlt.Traits) string {
 		return ""
 	}
 	return st.Endpoint
-}
-
-// forgotten reports whether the node that a resend goes to has shown this attempt as under
-// way, and now has no trace of it. The node's memory of the bytes is gone then, and it does
-// not ignore a resend; docs/resend.md has the proof. The word of another node, or about an
-// earlier attempt, does not show that.
-func (d *decider) forgotten() bool {
-	st := d.k.Status
-	return d.f.Seen != "" && st.Reported == batch.ReportedUnknown && st.Endpoint == d.f.Seen
 }
 
 func (d *decider) invalid() Verdict {
@@ -244,11 +223,6 @@ func (d *decider) failed() Verdict {
 	return v
 }
 
-// earlierOnly reports whether the row is in doubt about attempts before its last.
-func (d *decider) earlierOnly() bool {
-	return d.f.State == batch.Submitting && d.f.DoubtAttempt != 0 && d.f.DoubtAttempt < d.f.Attempt
-}
-
 func (d *decider) exhausted() *batch.SubmissionError {
 	return &batch.SubmissionError{Kind: batch.KindExhausted, Message: fmt.Sprintf("budget of %d attempts used up", d.f.Budget.Attempts)}
 }
@@ -294,31 +268,6 @@ func (d *decider) settle() Verdict {
 	return d.found(store.Settled)
 }
 
-// late is how long the last attempt may yet take effect, if nobody knows how it ended.
-func (d *decider) late() time.Duration { return d.t.LateArrival - d.ended() }
-
-func (d *decider) ended() time.Duration { return ended(d.f, d.k, d.r) }
-
-// ended returns how long ago the last POST ended, at least. The database's clock may have
-// jumped, so this process's own clock counts, too. If nobody knows how the claim ended, its
-// request may have run for the whole TTL that its claimer gave it.
-func ended(f store.InFlight, k Known, r Rules) time.Duration {
-	seen := k.Seen
-	if !f.Ended {
-		ttl := f.ClaimTTL
-		if ttl == 0 {
-			ttl = r.TTL
-		}
-		seen -= ttl
-	}
-	return min(f.PostedAgo, seen)
-}
-
-// mayResend reports whether another attempt is allowed at all.
-func (d *decider) mayResend() bool {
-	return !d.f.Refused && !d.f.Budget.Exhausted(d.f.Spent)
-}
-
 func (d *decider) evidence() Verdict {
 	switch *d.k.Evidence {
 	case dlt.Committed:
@@ -359,13 +308,6 @@ func (d *decider) cannotTell(cause string) Verdict {
 // maxRollbacks is the number of executions in a row that were taken back at which a lane is
 // halted: each took the ledger longer than Traits.Stale, and the next would, too.
 const maxRollbacks = 3
-
-// rolledBack reports whether the ledger has executed the attempt, shown that for longer than
-// Traits.Stale, and taken it back.
-func (d *decider) rolledBack() bool {
-	st := d.k.Status
-	return d.f.State == batch.Valid && st != nil && st.Reported == batch.ReportedValid && d.t.Stale > 0 && d.f.PostedAgo > d.t.Stale
-}
 
 func (d *decider) notCommitted() Verdict {
 	v := d.found(store.NotCommitted)

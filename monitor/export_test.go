@@ -2,9 +2,9 @@ package monitor
 
 // Followed returns how many services the streams know, for the tests.
 func (m *Monitor) Followed() (n int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, st := range m.streams {
+	m.streams.mu.Lock()
+	defer m.streams.mu.Unlock()
+	for _, st := range m.streams.by {
 		n += len(st.services)
 	}
 	return n

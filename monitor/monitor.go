@@ -3,7 +3,6 @@ package monitor
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -49,57 +48,52 @@ type Options struct {
 	Vanished func(key batch.Key, now batch.Reported)
 }
 
-// Monitor polls. DueIn may be called at any time.
+// Monitor polls: it asks about rows that are due in the store, or that an event may be about, and
+// looks for evidence. Its parts ask from memory and listen to streams. DueIn and Follow may be called
+// at any time.
 type Monitor struct {
-	store  PendingBatchStore
-	reader BatchStatusReader
-	table  *inhand.Table
-	o      Options
-	pool   *pool.Pool
-	wake   chan struct{}  // of Run
-	event  chan struct{}  // of answerEvents
-	freed  chan struct{}  // of goOn
-	asking sync.WaitGroup // requests under way; they outlast a Run that ends with an error
-
-	mu    sync.Mutex
-	due   agenda
-	quiet map[string]*quiet // groups not to ask about for now
-
-	streams  map[string]*stream // by group
-	unopened []*stream
-	lookAt   time.Time // when to look at rows because of an event; zero: no event
-	looked   time.Time // last because of an event
+	store   PendingBatchStore
+	table   *inhand.Table
+	o       *Options
+	ledger  *ledger
+	hands   *hands
+	memory  *memory
+	streams *streams
+	due     *agenda
+	wake    chan struct{} // of Run
 }
 
 // New returns a monitor; Run makes it work.
 func New(s PendingBatchStore, r BatchStatusReader, t *inhand.Table, o Options) *Monitor {
-	m := &Monitor{store: s, reader: r, table: t, o: o, wake: make(chan struct{}, 1), event: make(chan struct{}, 1), freed: make(chan struct{}, 1), quiet: map[string]*quiet{}, streams: map[string]*stream{}}
-	m.due = newAgenda(o.Rules.PollInterval)
-	m.pool = pool.New(o.Connections, min(time.Second, o.RequestTimeout/4), func() {
-		poke(m.wake)
-		poke(m.event)
-		poke(m.freed)
+	m := &Monitor{
+		store: s, table: t, o: &o, wake: make(chan struct{}, 1), due: newAgenda(o.Rules.PollInterval), hands: &hands{o: &o},
+		ledger: &ledger{reader: r, o: &o, quiet: quiets{first: o.Rules.PollInterval, by: map[string]*quiet{}}},
+	}
+	m.memory = &memory{o: &o, table: t, ledger: m.ledger, hands: m.hands, check: m.check, freed: make(chan struct{}, 1)}
+	m.streams = &streams{o: &o, table: t, asking: &m.hands.asking, due: m.DueIn, event: make(chan struct{}, 1), by: map[string]*stream{}}
+	m.hands.Pool = pool.New(o.Connections, min(time.Second, o.RequestTimeout/4), func() {
+		loop.Poke(m.wake)
+		loop.Poke(m.streams.event)
+		loop.Poke(m.memory.freed)
 	})
 	return m
 }
 
-// poke makes a loop look at its times again, or for a free hand. It causes no question by
-// itself.
-func poke(wake chan<- struct{}) {
-	select {
-	case wake <- struct{}{}:
-	default:
+// DueIn says that a row will be due after d, PollInterval at most.
+func (m *Monitor) DueIn(d time.Duration) {
+	if m.due.add(time.Now().Add(min(d, m.o.Rules.PollInterval))) {
+		loop.Poke(m.wake)
 	}
 }
 
-// DueIn says that a row will be due after d, PollInterval at most.
-func (m *Monitor) DueIn(d time.Duration) {
-	at := time.Now().Add(min(d, m.o.Rules.PollInterval))
-	m.mu.Lock()
-	first := m.due.add(at)
-	m.mu.Unlock()
-	if first {
-		poke(m.wake)
+// Follow says that this process posts, or will soon post, a batch of the service: its events
+// are wanted. Once Options.Streams streams are open, further services are only polled.
+func (m *Monitor) Follow(s batch.ServiceID) {
+	if m.o.Events == nil {
+		return
+	}
+	if t := m.o.Traits(s); t.Streams && m.streams.follow(t, s) {
+		loop.Poke(m.wake)
 	}
 }
 
@@ -113,25 +107,23 @@ func (m *Monitor) Run(ctx context.Context) {
 	last := time.Time{}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	defer m.asking.Wait()
-	defer m.closeStreams()
+	defer m.hands.asking.Wait()
+	defer m.streams.close()
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
-	m.asking.Go(func() { m.watch(watching) })
-	m.asking.Go(func() {
+	m.hands.asking.Go(func() { m.memory.watch(watching) })
+	m.hands.asking.Go(func() {
 		loop.Run(watching, func(ctx context.Context) error { m.answerEvents(ctx); return nil }, func(err error) { m.o.Trouble("", err) })
 	})
-	m.asking.Go(func() { m.goOn(watching) })
-	m.asking.Go(func() { m.table.Run(watching, func(all []inhand.Question) { m.askFromMemory(watching, all) }) })
+	m.hands.asking.Go(func() { m.memory.goOn(watching) })
+	m.hands.asking.Go(func() { m.table.Run(watching, func(all []inhand.Question) { m.memory.ask(watching, all) }) })
 	for {
-		m.openStreams(ctx)
+		m.streams.open(ctx)
 		now := time.Now()
-		m.mu.Lock()
 		at := last.Add(m.o.Rules.PollInterval)
 		if next := m.due.next(); !next.IsZero() && next.Before(at) {
 			at = next
 		}
-		m.mu.Unlock()
 		if at.After(now) || now.Sub(last) < minPause {
 			timer.Reset(max(at.Sub(now), minPause))
 			select {
@@ -153,9 +145,7 @@ func (m *Monitor) Run(ctx context.Context) {
 
 // round asks about all rows that are due.
 func (m *Monitor) round(ctx context.Context) {
-	m.mu.Lock()
 	m.due.pass(time.Now())
-	m.mu.Unlock()
 	for ctx.Err() == nil {
 		asked := time.Now()
 		rows, err := m.pending(ctx, store.PendingQuery{Lease: 2 * m.o.RequestTimeout})
@@ -173,22 +163,19 @@ func (m *Monitor) round(ctx context.Context) {
 // rows; free has an element when a hand may be free. told says that an event is the reason.
 func (m *Monitor) dispatch(ctx context.Context, rows []store.InFlight, then time.Time, free <-chan struct{}, told bool) {
 	var put []store.Due
-	for _, g := range m.group(rows) {
+	for _, g := range m.ledger.group(rows) {
 		g.read, g.told = then, told
-		if wait := m.quietFor(g.key); wait > 0 {
-			put = append(put, dueIn(g.rows, wait)...)
-			continue
+		pause := m.ledger.quiet.left(g.key)
+		if pause == 0 {
+			if hand, ok := m.hands.wait(ctx, g.key, free); ok {
+				m.hands.start(hand, g.service, func() bool { return m.ask(ctx, g) })
+				continue
+			}
+			pause = noHandPause
 		}
-		hand, ok := m.hand(ctx, g.key, free)
-		if !ok {
-			put = append(put, dueIn(g.rows, noHandPause)...)
-			continue
+		for _, f := range g.rows {
+			put = append(put, store.Due{Ref: f.Ref, In: pause})
 		}
-		m.start(g.service, func() {
-			hung := true // unless it comes back
-			defer func() { hand.Release(hung) }()
-			hung = m.ask(ctx, g)
-		})
 	}
 	m.check(ctx, put)
 }
@@ -216,32 +203,6 @@ func (m *Monitor) pending(ctx context.Context, q store.PendingQuery) (rows []sto
 	return rows, err
 }
 
-// start runs f in a goroutine. It contains a panic; the leases of f's rows then end, and they
-// are asked about again.
-func (m *Monitor) start(service batch.ServiceID, f func()) {
-	m.asking.Go(func() {
-		if err := loop.Contain(func() error { f(); return nil }); err != nil {
-			m.o.Trouble(service, err)
-		}
-	})
-}
-
-// hand waits for a free hand. It does not wait for a group whose hanging requests hold its
-// whole share while other hands are free: that would delay the other groups.
-func (m *Monitor) hand(ctx context.Context, key string, wake <-chan struct{}) (*pool.Hand, bool) {
-	for {
-		hand, ok := m.pool.Acquire(key)
-		if ok || m.pool.Free() > 0 {
-			return hand, ok
-		}
-		select {
-		case <-ctx.Done():
-			return nil, false
-		case <-wake:
-		}
-	}
-}
-
 // check sets when to ask next. After a stop it does so, too, with the rows due at once: else
 // they would be left alone until their leases end. It retries for as long as a request may
 // last; if it still fails, the leases end, and the rows are asked about.
@@ -266,10 +227,48 @@ func (m *Monitor) check(ctx context.Context, due []store.Due) {
 	m.DueIn(soonest)
 }
 
-func dueIn(rows []store.InFlight, d time.Duration) []store.Due {
-	due := make([]store.Due, len(rows))
-	for i, f := range rows {
-		due[i] = store.Due{Ref: f.Ref, In: d}
+// answerEvents asks because of events until ctx is done. It runs beside the polling, which
+// would hold it up.
+func (m *Monitor) answerEvents(ctx context.Context) {
+	defer loop.Poke(m.streams.event) // for the next answerEvents
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		at := m.streams.next()
+		switch wait := time.Until(at); {
+		case at.IsZero():
+			timer.Stop()
+		case wait > 0:
+			timer.Reset(wait)
+		default:
+			m.look(ctx)
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-m.streams.event:
+		}
 	}
-	return due
+}
+
+// look asks about all batches under way in groups where more may have happened than the events
+// say, after a read of the store.
+func (m *Monitor) look(ctx context.Context) {
+	services := m.streams.look()
+	for len(services) > 0 && ctx.Err() == nil {
+		n := min(len(services), askServices)
+		asked := time.Now()
+		q := store.PendingQuery{Services: services[:n]}
+		rows, err := m.pending(ctx, q)
+		if len(rows) >= m.o.Batches { // there may be more: then they take turns
+			q.Lease = m.o.Rules.PollInterval
+			rows, err = m.pending(ctx, q)
+		}
+		if err != nil {
+			return // it stops
+		}
+		m.dispatch(ctx, rows, asked, m.streams.event, true)
+		services = services[n:]
+	}
 }

@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -10,37 +11,43 @@ import (
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
-// quiet is a group that is left alone for a while, after status requests that failed.
+// quiets are the groups that are left alone for a while, after status requests that failed.
+type quiets struct {
+	first time.Duration // pause
+	mu    sync.Mutex
+	by    map[string]*quiet
+}
+
 type quiet struct {
 	until time.Time
 	pause *backoff.ExponentialBackOff
 }
 
-// quietFor returns for how long a group is still left alone.
-func (m *Monitor) quietFor(key string) time.Duration {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if q := m.quiet[key]; q != nil {
+// left returns for how long a group is still left alone.
+func (s *quiets) left(key string) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q := s.by[key]; q != nil {
 		return max(0, time.Until(q.until))
 	}
 	return 0
 }
 
-// answered notes how a status request of a group went, and reports whether it is the first
-// failure since a success. The pause after a failure doubles, and is at least the ledger's
-// RetryAfter, up to maxRetryAfter.
-func (m *Monitor) answered(key string, err error) (first bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	q := m.quiet[key]
+// note notes how a status request of a group went, and reports whether it is the first failure
+// since a success. The pause after a failure doubles, and is at least the ledger's RetryAfter, up
+// to maxRetryAfter.
+func (s *quiets) note(key string, err error) (first bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.by[key]
 	if err == nil {
-		delete(m.quiet, key)
+		delete(s.by, key)
 		return false
 	}
 	if q == nil {
 		first = true
-		q = &quiet{pause: loop.Backoff(m.o.Rules.PollInterval, 15*time.Second)}
-		m.quiet[key] = q
+		q = &quiet{pause: loop.Backoff(s.first, 15*time.Second)}
+		s.by[key] = q
 	}
 	pause := q.pause.NextBackOff()
 	var e *dlt.Error

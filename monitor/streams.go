@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -17,9 +18,8 @@ import (
 // stream is the ledger's event stream about one group: a service, or a whole ledger (the event
 // monitor of docs/glossary.md#dlt-polling-monitor). Polling goes on beside it, as the floor.
 type stream struct {
-	key      string
-	one      bool                          // the group is one service
-	service  batch.ServiceID               // if one: that service
+	*inhand.Stream
+	service  batch.ServiceID               // the group is this service, if any
 	first    batch.ServiceID               // the service it was opened for
 	services map[batch.ServiceID]time.Time // followed, and when last
 	cancel   context.CancelFunc
@@ -42,118 +42,118 @@ const (
 	minReconnect, maxReconnect = 100 * time.Millisecond, 30 * time.Second
 )
 
-// Follow says that this process posts, or will soon post, a batch of the service: its events
-// are wanted. Once Options.Streams streams are open, further services are only polled.
-func (m *Monitor) Follow(s batch.ServiceID) {
-	if m.o.Events == nil {
-		return
-	}
-	t := m.o.Traits(s)
-	if !t.Streams {
-		return
-	}
+// streams are the streams that are open, or about to be opened.
+type streams struct {
+	o      *Options
+	table  *inhand.Table
+	asking *sync.WaitGroup
+	due    func(time.Duration) // says that rows are due
+	event  chan struct{}       // a look may be due
+
+	mu       sync.Mutex
+	by       map[string]*stream // group
+	unopened []*stream
+	lookAt   time.Time // when to look at rows because of an event; zero: no event
+	looked   time.Time // last because of an event
+}
+
+// follow follows a service, and reports whether a stream is to be opened for it.
+func (a *streams) follow(t dlt.Traits, s batch.ServiceID) (opens bool) {
 	key, now := inhand.Group(t, s), time.Now()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	st := m.streams[key]
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	st := a.by[key]
 	if st == nil {
-		if len(m.streams) >= m.o.Streams {
-			return
+		if len(a.by) >= a.o.Streams {
+			return false
 		}
 		st = &stream{
-			key: key, services: map[batch.ServiceID]time.Time{}, swept: now, idle: streamIdle + t.LateArrival,
+			Stream: a.table.Stream(key), first: s, services: map[batch.ServiceID]time.Time{}, swept: now, idle: streamIdle + t.LateArrival,
 		}
 		if t.GroupsByService {
-			st.one, st.service = true, s
+			st.service = s
 		}
-		st.first = s
-		m.streams[key] = st
-		m.unopened = append(m.unopened, st)
-		poke(m.wake)
+		a.by[key] = st
+		a.unopened = append(a.unopened, st)
+		opens = true
 	}
 	st.used = now
 	st.services[s] = now
+	return opens
 }
 
 // sweep forgets the services that were last followed too long ago. On a ledger with one stream for
-// everything they would be all services ever. m.mu is held.
+// everything they would be all services ever. a.mu is held.
 func (st *stream) sweep(now time.Time) {
 	st.swept = now
 	maps.DeleteFunc(st.services, func(_ batch.ServiceID, at time.Time) bool { return now.Sub(at) > streamIdle })
 }
 
-// follow lets events cause questions about a row, if this process follows its service.
-func (m *Monitor) follow(group string, row store.InFlight, next time.Duration) {
-	m.mu.Lock()
-	st := m.streams[group]
-	mine := st != nil && !st.services[row.Key.Service].IsZero()
-	m.mu.Unlock()
-	if mine {
-		m.table.Follow(row, next)
-	}
+// follows reports whether this process follows a service of a group.
+func (a *streams) follows(group string, s batch.ServiceID) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	st := a.by[group]
+	return st != nil && !st.services[s].IsZero()
 }
 
-// openStreams opens new streams, and closes streams that nobody follows any more.
-func (m *Monitor) openStreams(ctx context.Context) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, st := range m.unopened {
+// open opens new streams, and closes streams that nobody follows any more.
+func (a *streams) open(ctx context.Context) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, st := range a.unopened {
 		ctx, cancel := context.WithCancel(ctx)
 		st.cancel = cancel
-		m.asking.Go(func() { defer cancel(); m.listen(ctx, st) })
+		a.asking.Go(func() { defer cancel(); a.listen(ctx, st) })
 	}
-	m.unopened = nil
+	a.unopened = nil
 	now := time.Now()
-	for key, st := range m.streams {
+	for key, st := range a.by {
 		if now.Sub(st.used) > st.idle {
 			st.cancel()
-			delete(m.streams, key)
-			m.table.Close(key)
+			delete(a.by, key)
+			st.Close()
 		} else if now.Sub(st.swept) > streamIdle {
 			st.sweep(now)
 		}
 	}
 }
 
-// closeStreams ends all streams. The next claims follow them again.
-func (m *Monitor) closeStreams() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, st := range m.streams {
+// close ends all streams. The next claims follow them again.
+func (a *streams) close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, st := range a.by {
 		if st.cancel != nil { // else it was never opened
 			st.cancel()
 		}
+		st.Close()
 	}
-	for key := range m.streams {
-		m.table.Close(key)
-	}
-	clear(m.streams)
-	m.unopened = nil
+	clear(a.by)
+	a.unopened = nil
 }
 
 // listen keeps a stream open until ctx is done.
-func (m *Monitor) listen(ctx context.Context, st *stream) {
+func (a *streams) listen(ctx context.Context, st *stream) {
 	pause := loop.Backoff(minReconnect, maxReconnect)
 	services := []batch.ServiceID{st.first}
 	for silent := false; ; {
 		err := loop.Contain(func() error {
-			return m.o.Events.Events(ctx, services, func(e dlt.Event) error {
-				m.tell(st, e)
+			return a.o.Events.Events(ctx, services, func(e dlt.Event) error {
+				a.tell(st, e)
 				return ctx.Err()
 			})
 		})
 		if ctx.Err() != nil {
 			return
 		}
-		lived := m.table.Live(st.key)
-		m.table.Stream(st.key, false)
-		if lived {
+		if st.Broke() {
 			pause.Reset()
 			silent = false
-			m.DueIn(0) // batches that this stream would have reported are polled from now on
+			a.due(0) // batches that this stream would have reported are polled from now on
 		}
 		if !silent {
-			m.o.Trouble(st.service, fmt.Errorf("events: stream ended: %w", err))
+			a.o.Trouble(st.service, fmt.Errorf("events: stream ended: %w", err))
 			silent = true // until it has lived again
 		}
 		if !loop.Sleep(ctx, pause.NextBackOff()) {
@@ -164,7 +164,7 @@ func (m *Monitor) listen(ctx context.Context, st *stream) {
 
 // tell acts on an event. A commit is a fact and recorded as it is, in any state of the row
 // (docs/design.md#promise-5-fencing); anything else is a reason to ask.
-func (m *Monitor) tell(st *stream, e dlt.Event) {
+func (a *streams) tell(st *stream, e dlt.Event) {
 	look := e.Live
 	var found []store.Outcome
 	for _, s := range e.Statuses {
@@ -177,90 +177,44 @@ func (m *Monitor) tell(st *stream, e dlt.Event) {
 			Finding: store.IsCommitted, Attempt: s.Attempt, Receipts: s.Receipts,
 		})
 	}
-	m.mu.Lock()
-	if m.streams[st.key] == st { // else it was closed meanwhile
-		m.table.Stream(st.key, true)
-	}
-	m.mu.Unlock()
-	m.table.Told(found)
+	st.Began()
+	st.Told(found)
 	if !look && len(found) > 0 {
 		return
 	}
-	m.table.Heard(st.key, !look)
+	st.Heard(!look)
 	if look {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		st.look = true
-		m.lookSoon()
-	}
-}
-
-// lookSoon schedules a look at rows, at least lookPause after the last. m.mu is held.
-func (m *Monitor) lookSoon() {
-	if m.lookAt.IsZero() {
-		m.lookAt = time.Now()
-		if limit := m.looked.Add(lookPause); m.lookAt.Before(limit) {
-			m.lookAt = limit
-		}
-		poke(m.event)
-	}
-}
-
-// answerEvents asks because of events until ctx is done. It runs beside the polling, which
-// would hold it up.
-func (m *Monitor) answerEvents(ctx context.Context) {
-	defer poke(m.event) // for the next answerEvents
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for ctx.Err() == nil {
-		m.mu.Lock()
-		at := m.lookAt
-		m.mu.Unlock()
-		switch wait := time.Until(at); {
-		case at.IsZero():
-			timer.Stop()
-		case wait > 0:
-			timer.Reset(wait)
-		default:
-			m.look(ctx)
-			continue
-		}
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		case <-m.event:
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if st.look = true; a.lookAt.IsZero() {
+			a.lookAt = time.Now()
+			if limit := a.looked.Add(lookPause); a.lookAt.Before(limit) {
+				a.lookAt = limit
+			}
+			loop.Poke(a.event)
 		}
 	}
 }
 
-// look asks about all batches under way in groups where more may have happened than the events
-// say, after a read of the store.
-func (m *Monitor) look(ctx context.Context) {
-	var services []batch.ServiceID
-	m.mu.Lock()
-	m.looked, m.lookAt = time.Now(), time.Time{}
-	for _, st := range m.streams {
+// next returns when to look at rows because of an event; zero: no event.
+func (a *streams) next() time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.lookAt
+}
+
+// look begins a look, and returns the services to look at.
+func (a *streams) look() (services []batch.ServiceID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.looked, a.lookAt = time.Now(), time.Time{}
+	for _, st := range a.by {
 		if !st.look {
 			continue
 		}
 		st.look = false
-		st.sweep(m.looked)
+		st.sweep(a.looked)
 		services = slices.AppendSeq(services, maps.Keys(st.services))
 	}
-	m.mu.Unlock()
-	for len(services) > 0 && ctx.Err() == nil {
-		n := min(len(services), askServices)
-		asked := time.Now()
-		q := store.PendingQuery{Services: services[:n]}
-		rows, err := m.pending(ctx, q)
-		if len(rows) >= m.o.Batches { // there may be more: then they take turns
-			q.Lease = m.o.Rules.PollInterval
-			rows, err = m.pending(ctx, q)
-		}
-		if err != nil {
-			return // it stops
-		}
-		m.dispatch(ctx, rows, asked, m.event, true)
-		services = services[n:]
-	}
+	return services
 }

@@ -15,7 +15,7 @@ import (
 // a ledger that forks takes some back (docs/ledgers/sawtooth.md#statuses). The monitor reports
 // that and does nothing else: the batch stays Committed, since later batches have left already.
 // The list is in memory: a restart ends all watching.
-func (m *Monitor) watch(ctx context.Context) {
+func (m *memory) watch(ctx context.Context) {
 	pause := m.o.Rules.PollInterval
 	for loop.Sleep(ctx, pause) {
 		pause = m.watchOnce(ctx)
@@ -23,7 +23,7 @@ func (m *Monitor) watch(ctx context.Context) {
 }
 
 // watchOnce asks about all of them, and returns the time to the next look.
-func (m *Monitor) watchOnce(ctx context.Context) time.Duration {
+func (m *memory) watchOnce(ctx context.Context) time.Duration {
 	var rows []store.InFlight
 	pause := time.Duration(math.MaxInt64)
 	for _, key := range m.table.Watched() {
@@ -35,8 +35,8 @@ func (m *Monitor) watchOnce(ctx context.Context) time.Duration {
 	}
 	pause = max(pause, m.o.Rules.PollInterval)
 	var gone []batch.Key
-	for _, g := range m.group(rows) {
-		statuses, err := m.statuses(ctx, g)
+	for _, g := range m.ledger.group(rows) {
+		statuses, err := m.ledger.statuses(ctx, g)
 		if err != nil && ctx.Err() == nil {
 			m.o.Trouble(g.service, fmt.Errorf("batch statuses of what was committed: %w", err))
 		}

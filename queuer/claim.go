@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/lanes"
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -37,65 +38,46 @@ const maxStrikes = 3
 // store that fails only now and then recovers before.
 const heldFrom = time.Second
 
-// fly starts a claim from lanes, beside the claims under way.
-func (q *Queuer) fly(ctx context.Context, lanes []batch.ServiceID, room, window int) {
-	room = min(room, q.o.Lanes)
-	if window <= room/len(lanes) { // so no window makes the product overflow
-		room = window * len(lanes)
-	}
-	f := flight{room: room, left: room}
-	q.flights++
-	q.room += f.room
-	go func() {
-		q.claimParts(ctx, lanes, &f)
-		q.landed <- f
-	}()
+// claimer makes the claims, of which several are under way at once.
+type claimer struct {
+	store  Store
+	sub    Submitter
+	o      *Options
+	lanes  *lanes.Table
+	choose store.Choose
+	wants  func(batch.Lane) int
+	// single says that no other batch of a lane leaves while a run of it is out: see [Serial]
+	// and [OrderReliant].
+	single bool
 }
 
-// land records the end of a claim.
-func (q *Queuer) land(f flight) {
-	q.flights--
-	q.room -= f.room
-	if f.err != nil {
-		q.o.Trouble(f.err)
-	}
-	for _, s := range f.held {
-		q.o.Held(s, f.err)
-	}
-	if f.strikes >= maxStrikes {
-		q.down = time.Now().Add(q.pauses.NextBackOff())
-	} else {
-		q.pauses.Reset()
-	}
-}
-
-// claimParts claims from lanes together and, where that fails, from their halves, until a lane
+// parts claims from lanes together and, where that fails, from their halves, until a lane
 // that the store cannot read is alone and keeps only itself waiting.
-func (q *Queuer) claimParts(ctx context.Context, lanes []batch.ServiceID, f *flight) {
+func (c *claimer) parts(ctx context.Context, lanes []batch.ServiceID, f *flight) {
 	if f.strikes >= maxStrikes || f.left <= 0 {
-		q.lanes.Back(time.Now(), lanes...)
+		c.lanes.Back(time.Now(), lanes...)
 		return
 	}
 	err := loop.Contain(func() error {
-		took, err := q.claim(ctx, lanes, f.left)
+		took, err := c.claim(ctx, lanes, f.left)
 		f.left -= took
 		return err
 	})
 	if err == nil {
 		f.strikes = 0
-		q.lanes.Done(lanes...)
+		c.lanes.Done(lanes...)
 		return
 	}
 	f.err = err
 	if len(lanes) > 1 && !errors.Is(err, errPayloads) {
 		half := len(lanes) / 2
-		q.claimParts(ctx, lanes[:half], f)
-		q.claimParts(ctx, lanes[half:], f)
+		c.parts(ctx, lanes[:half], f)
+		c.parts(ctx, lanes[half:], f)
 		return
 	}
 	f.strikes++
 	for _, s := range lanes {
-		if q.lanes.Failed(s) >= heldFrom {
+		if c.lanes.Failed(s) >= heldFrom {
 			f.held = append(f.held, s)
 		}
 	}
@@ -105,32 +87,32 @@ func (q *Queuer) claimParts(ctx context.Context, lanes []batch.ServiceID, f *fli
 // on this process's monotonic clock, so that no request outlives its claim, even if the
 // database's clock jumps. claim returns how many batches it took; after an error these are
 // being put back, if there are any.
-func (q *Queuer) claim(ctx context.Context, lanes []batch.ServiceID, room int) (took int, err error) {
+func (c *claimer) claim(ctx context.Context, lanes []batch.ServiceID, room int) (took int, err error) {
 	began := time.Now()
-	until := began.Add(q.o.TTL - q.o.Margin)
+	until := began.Add(c.o.TTL - c.o.Margin)
 	// A stop does not cut a claim short: its batches would be unknown, and wait for its
 	// expiry.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), q.o.TTL/4)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.o.TTL/4)
 	defer cancel()
 	looks := make([]look, 0, len(lanes))
-	claimed, err := q.store.Claim(ctx, store.ClaimQuery{
-		Lanes: lanes, Limit: room, Window: max(1, q.o.Strategy.Window()), TTL: q.o.TTL,
-		Resend: q.o.Resend, MaxInFlight: q.o.MaxInFlight, Budget: q.o.Budget, Instance: q.o.Instance,
-		Wants: q.wants, Salt: rand.Uint32(),
+	claimed, err := c.store.Claim(ctx, store.ClaimQuery{
+		Lanes: lanes, Limit: room, Window: max(1, c.o.Strategy.Window()), TTL: c.o.TTL,
+		Resend: c.o.Resend, MaxInFlight: c.o.MaxInFlight, Budget: c.o.Budget, Instance: c.o.Instance,
+		Wants: c.wants, Salt: rand.Uint32(),
 	}, func(lane batch.Lane) []batch.Run {
 		waits := slices.ContainsFunc(lane.Batches, func(b batch.Waiting) bool { return b.State.Claimable() && !b.Ready })
 		looks = append(looks, look{lane.Service, len(lane.Batches), waits})
-		return q.choose(lane)
+		return c.choose(lane)
 	})
 	if err != nil {
 		// The claim may be committed all the same. No other process knows of its batches, and
 		// nobody posts them. So they are put back by version, which shows whether they were
 		// claimed.
-		q.putBack(claimed.Runs)
+		c.putBack(claimed.Runs)
 		return 0, fmt.Errorf("claim: %w", err)
 	}
-	q.learn(claimed, looks, began) // before one of the batches can be over
-	return q.handOver(ctx, claimed, until)
+	c.learn(claimed, looks, began) // before one of the batches can be over
+	return c.handOver(ctx, claimed, until)
 }
 
 // look is what a claim has seen of a lane.
@@ -151,23 +133,23 @@ const restPerBatch = 10 * time.Microsecond
 const lockedPause = 5 * time.Millisecond
 
 // learn notes in the table what a claim has found out about its lanes.
-func (q *Queuer) learn(claimed store.Claimed, looks []look, began time.Time) {
+func (c *claimer) learn(claimed store.Claimed, looks []look, began time.Time) {
 	now := time.Now()
 	var waiting []batch.ServiceID
 	for _, l := range looks {
-		q.lanes.Rest(l.service, now.Add(time.Duration(l.read)*restPerBatch))
+		c.lanes.Rest(l.service, now.Add(time.Duration(l.read)*restPerBatch))
 		if l.waits {
 			waiting = append(waiting, l.service)
 		}
 	}
-	if q.single {
+	if c.single {
 		for _, r := range claimed.Runs {
 			// This takes 0.86 of the CPU at half of the full rate over 100 lanes, and 0.67 of
 			// the time to the next POST (docs/performance.md).
-			q.lanes.Out(r.Service, began.Add(q.o.Busy))
+			c.lanes.Out(r.Service, began.Add(c.o.Busy))
 		}
 	}
-	q.lanes.Name(now.Add(lockedPause), claimed.Locked...)
+	c.lanes.Name(now.Add(lockedPause), claimed.Locked...)
 	// The lanes that the limit left out come first: else a lane with many ready batches would use
 	// up every claim.
 	served := make(map[batch.ServiceID]bool, len(claimed.Runs))
@@ -179,12 +161,12 @@ func (q *Queuer) learn(claimed store.Claimed, looks []look, began time.Time) {
 		if served[s] {
 			cut = append(cut, s)
 		} else {
-			q.lanes.Name(now, s)
+			c.lanes.Name(now, s)
 		}
 	}
-	q.lanes.Name(now, cut...)
+	c.lanes.Name(now, cut...)
 	if claimed.NextReady > 0 {
-		q.lanes.Name(now.Add(max(claimed.NextReady, q.pace(len(waiting)))), waiting...)
+		c.lanes.Name(now.Add(max(claimed.NextReady, c.pace(len(waiting)))), waiting...)
 	}
 }
 
@@ -192,7 +174,7 @@ func (q *Queuer) learn(claimed store.Claimed, looks []look, began time.Time) {
 // the first lane only, so pace lets all n be looked at again as often as the scans read: of a
 // hundred lanes 7,600 looks a minute, 6,000,000 at each NextReady
 // (TestManyWaitingLanesCostNoMoreThanAScan).
-func (q *Queuer) pace(n int) time.Duration {
-	_, others := q.lanes.Waiting()
-	return q.o.ScanInterval * time.Duration(n+others) / time.Duration(max(1, q.o.ScanLanes))
+func (c *claimer) pace(n int) time.Duration {
+	_, others := c.lanes.Waiting()
+	return c.o.ScanInterval * time.Duration(n+others) / time.Duration(max(1, c.o.ScanLanes))
 }

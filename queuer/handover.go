@@ -17,55 +17,55 @@ var errPayloads = errors.New("load payloads")
 // submitter. It returns how many batches it gave. If the payloads cannot be loaded, it puts the
 // claims back. It loads before it calls Claimed, which may take long: ctx ends soon, and a claim
 // that is put back because of that is made again with the same batches, for ever.
-func (q *Queuer) handOver(ctx context.Context, claimed store.Claimed, until time.Time) (n int, err error) {
+func (c *claimer) handOver(ctx context.Context, claimed store.Claimed, until time.Time) (n int, err error) {
 	var refs []store.Ref
 	for _, r := range claimed.Runs {
 		n += len(r.Batches)
-		for _, c := range r.Batches {
-			if _, has := claimed.Payloads[c.Row]; !has {
-				refs = append(refs, c.Ref)
+		for _, b := range r.Batches {
+			if _, has := claimed.Payloads[b.Row]; !has {
+				refs = append(refs, b.Ref)
 			}
 		}
 	}
-	loaded, err := q.load(ctx, refs)
+	loaded, err := c.load(ctx, refs)
 	if err != nil {
-		q.putBack(claimed.Runs)
+		c.putBack(claimed.Runs)
 		return 0, fmt.Errorf("%w: %w", errPayloads, err)
 	}
 	for _, r := range claimed.Runs {
-		q.o.Claimed(ctx, r)
+		c.o.Claimed(ctx, r)
 	}
 	payloads := make([][]byte, 0, n) // of all runs
 	for _, r := range claimed.Runs {
 		from := len(payloads)
-		for _, c := range r.Batches {
-			payload, has := claimed.Payloads[c.Row]
+		for _, b := range r.Batches {
+			payload, has := claimed.Payloads[b.Row]
 			if !has {
 				payload, loaded = loaded[0], loaded[1:]
 			}
 			if payload == nil { // it is gone, or was never complete: only its own lane waits
-				q.o.Held(r.Service, fmt.Errorf("payload of %s: %w", c.Key, batch.ErrNotFound))
+				c.o.Held(r.Service, fmt.Errorf("payload of %s: %w", b.Key, batch.ErrNotFound))
 			}
 			payloads = append(payloads, payload)
 		}
-		q.sub.Post(r, payloads[from:], until)
+		c.sub.Post(r, payloads[from:], until)
 	}
 	return n, nil
 }
 
 // putBack returns the batches of runs that will not be posted.
-func (q *Queuer) putBack(runs []store.ClaimedRun) {
+func (c *claimer) putBack(runs []store.ClaimedRun) {
 	for _, r := range runs {
-		q.sub.Return(r.Batches)
+		c.sub.Return(r.Batches)
 	}
 }
 
 // load returns payloads in the order of refs.
-func (q *Queuer) load(ctx context.Context, refs []store.Ref) ([][]byte, error) {
+func (c *claimer) load(ctx context.Context, refs []store.Ref) ([][]byte, error) {
 	if len(refs) == 0 {
 		return nil, nil
 	}
-	payloads, err := q.store.Payloads(ctx, refs)
+	payloads, err := c.store.Payloads(ctx, refs)
 	if err == nil && len(payloads) != len(refs) {
 		err = fmt.Errorf("%d payloads for %d claims", len(payloads), len(refs))
 	}

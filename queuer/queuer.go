@@ -67,20 +67,15 @@ type Options struct {
 // look, claims from them, hands the runs over, and notes in the table what it learned. Hint,
 // HintIn, Added, Over and Wake may be called at any time.
 type Queuer struct {
-	store  Store
-	sub    Submitter
-	o      Options
-	choose store.Choose
-	wants  func(batch.Lane) int
-	// single says that no other batch of a lane leaves while a run of it is out: see [Serial]
-	// and [OrderReliant].
-	single bool
-	wake   chan struct{} // capacity one: a wake-up that is due
-	lanes  *lanes.Table
-	landed chan flight
+	sub     Submitter
+	o       *Options
+	wake    chan struct{} // capacity one: a wake-up that is due
+	lanes   *lanes.Table
+	claimer *claimer
+	landed  chan flight
 
 	// Run's own; kept from one Run to the next.
-	place   scan
+	scan    scan
 	flights int                         // claims under way
 	room    int                         // that these may use
 	down    time.Time                   // the store fails, and is left alone until then
@@ -90,13 +85,17 @@ type Queuer struct {
 // New returns a queuer; Run makes it work.
 func New(s Store, sub Submitter, o Options) *Queuer {
 	_, serial := o.Strategy.(Serial)
+	table := lanes.New(max(1, o.Lanes/2))
 	return &Queuer{
-		store: s, sub: sub, o: o,
-		choose: Choose(o.Strategy, o.KeepsOrder, o.Held), wants: Wants(o.Strategy, o.KeepsOrder),
-		single: serial || ReliesOnOrder(o.Strategy),
-		wake:   make(chan struct{}, 1), lanes: lanes.New(max(1, o.Lanes/2)), landed: make(chan flight, maxFlights),
-		place:  scan{start: true, due: time.Now(), pause: loop.Brief(), ended: make(chan scanned, 1)},
-		pauses: loop.Brief(),
+		sub: sub, o: &o, wake: make(chan struct{}, 1), lanes: table, landed: make(chan flight, maxFlights), pauses: loop.Brief(),
+		claimer: &claimer{
+			store: s, sub: sub, o: &o, lanes: table,
+			choose: Choose(o.Strategy, o.KeepsOrder, o.Held), wants: Wants(o.Strategy, o.KeepsOrder),
+			single: serial || ReliesOnOrder(o.Strategy),
+		},
+		scan: scan{
+			store: s, o: &o, lanes: table, start: true, due: time.Now(), pause: loop.Brief(), ended: make(chan scanned, 1),
+		},
 	}
 }
 
@@ -129,12 +128,7 @@ func (q *Queuer) Over(s batch.ServiceID) {
 }
 
 // Wake makes the queuer look again at once.
-func (q *Queuer) Wake() {
-	select {
-	case q.wake <- struct{}{}:
-	default:
-	}
-}
+func (q *Queuer) Wake() { loop.Poke(q.wake) }
 
 // Run claims and hands over until ctx is done. Where the store fails, Run retries only that
 // scan or claim, after a short backoff; nothing else waits for it.
@@ -142,8 +136,8 @@ func (q *Queuer) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	defer func() {
-		if q.place.under {
-			q.scanned(ctx, <-q.place.ended)
+		if q.scan.under {
+			q.scan.end(ctx, <-q.scan.ended)
 		}
 		for q.flights > 0 {
 			q.land(<-q.landed)
@@ -157,14 +151,14 @@ func (q *Queuer) Run(ctx context.Context) {
 		case <-timer.C:
 		case f := <-q.landed:
 			q.land(f)
-		case s := <-q.place.ended:
-			q.scanned(ctx, s)
+		case s := <-q.scan.ended:
+			q.scan.end(ctx, s)
 		}
-		if q.scanIn() <= 0 {
-			q.scan(ctx)
+		if q.scan.in() <= 0 {
+			q.scan.begin(ctx)
 		}
 		again := q.round(ctx)
-		timer.Reset(max(0, min(again, q.scanIn())))
+		timer.Reset(max(0, min(again, q.scan.in())))
 	}
 }
 
@@ -209,5 +203,37 @@ func (q *Queuer) begin(ctx context.Context, taken []batch.ServiceID, room int) {
 	begun = true
 	if len(open) > 0 {
 		q.fly(ctx, open, room, window)
+	}
+}
+
+// fly starts a claim from lanes, beside the claims under way.
+func (q *Queuer) fly(ctx context.Context, lanes []batch.ServiceID, room, window int) {
+	room = min(room, q.o.Lanes)
+	if window <= room/len(lanes) { // so no window makes the product overflow
+		room = window * len(lanes)
+	}
+	f := flight{room: room, left: room}
+	q.flights++
+	q.room += f.room
+	go func() {
+		q.claimer.parts(ctx, lanes, &f)
+		q.landed <- f
+	}()
+}
+
+// land records the end of a claim.
+func (q *Queuer) land(f flight) {
+	q.flights--
+	q.room -= f.room
+	if f.err != nil {
+		q.o.Trouble(f.err)
+	}
+	for _, s := range f.held {
+		q.o.Held(s, f.err)
+	}
+	if f.strikes >= maxStrikes {
+		q.down = time.Now().Add(q.pauses.NextBackOff())
+	} else {
+		q.pauses.Reset()
 	}
 }

@@ -14,15 +14,22 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
+// sender makes the requests to the ledger.
+type sender struct {
+	ledger dlt.Ledger
+	o      *Options
+	gates  *gates
+}
+
 // attempt makes the tries of one attempt; several claims make one request. It retries only a
 // batch that the ledger certainly did not take, soon and a few times; the first doubt ends it.
 // posted is false if nothing was sent at all; an error beside that says why, and is never
 // doubt. took is the duration of the last request.
-func (s *Submitter) attempt(ctx context.Context, claims []store.Claim, payloads [][]byte, until time.Time) (posted bool, took time.Duration, err error) {
+func (s *sender) attempt(ctx context.Context, claims []store.Claim, payloads [][]byte, until time.Time) (posted bool, took time.Duration, err error) {
 	first := claims[0]
 	retries, every := s.o.Retry(first.Key.Service)
 	var pause *backoff.ExponentialBackOff // hardly ever needed
-	g := s.gate(s.scopeOf(first.Key.Service))
+	g := s.gates.of(first.Key.Service)
 	prepared := first.Prepared
 	ready := !s.prepares(first.Key.Service) || prepared != nil
 	for try := 0; ; try++ {
@@ -48,7 +55,7 @@ func (s *Submitter) attempt(ctx context.Context, claims []store.Claim, payloads 
 			posted, err = true, s.once(ctx, claims, payloads, prepared, until)
 			took = time.Since(start)
 		}
-		s.leave(g, probe, first.Key.Service, err)
+		s.gates.leave(g, probe, first.Key.Service, err)
 		if kind := dlt.Kind(err); kind != batch.KindBusy && kind != batch.KindUnavailable {
 			return posted, took, err
 		}
@@ -65,7 +72,7 @@ func (s *Submitter) attempt(ctx context.Context, claims []store.Claim, payloads 
 
 // once makes one request, bounded by the request timeout and by the claim. A stop of the
 // Runner does not cut it off: that would leave a doubt where an answer is near.
-func (s *Submitter) once(ctx context.Context, claims []store.Claim, payloads [][]byte, prepared []byte, until time.Time) error {
+func (s *sender) once(ctx context.Context, claims []store.Claim, payloads [][]byte, prepared []byte, until time.Time) error {
 	ctx, cancel := s.bounded(context.WithoutCancel(ctx), until)
 	defer cancel()
 	var err error
@@ -88,12 +95,12 @@ func (s *Submitter) once(ctx context.Context, claims []store.Claim, payloads [][
 }
 
 // bounded returns ctx with the request timeout or the claim's end as its deadline.
-func (s *Submitter) bounded(ctx context.Context, until time.Time) (context.Context, context.CancelFunc) {
+func (s *sender) bounded(ctx context.Context, until time.Time) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, min(s.o.RequestTimeout, wall.Until(until)))
 }
 
 // requestFits reports whether a whole request still fits before until, even if the machine was
 // suspended since until was computed.
-func (s *Submitter) requestFits(until time.Time) bool {
+func (s *sender) requestFits(until time.Time) bool {
 	return wall.Until(until) >= s.o.RequestTimeout
 }

@@ -1,6 +1,7 @@
 package submitter
 
 import (
+	"sync"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -18,37 +19,73 @@ type scope struct {
 // and has no request under way are forgotten.
 const maxGates = 10_000
 
-func (s *Submitter) scopeOf(service batch.ServiceID) scope {
-	t := s.ledger.Traits(service)
+// gates are the gates of all scopes.
+type gates struct {
+	ledger dlt.Ledger
+	o      *Options
+
+	mu    sync.Mutex
+	by    map[scope]*gate
+	whole []*gate // whose scope is a whole ledger
+	most  int     // by may hold
+}
+
+func (a *gates) scopeOf(service batch.ServiceID) scope {
+	t := a.ledger.Traits(service)
 	if t.PressureScope == dlt.ScopeService {
 		return scope{ledger: t.Name, service: service}
 	}
 	return scope{ledger: t.Name, all: true}
 }
 
-func (s *Submitter) gate(sc scope) *gate {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	g := s.gates[sc]
+// of returns the gate of a service's requests.
+func (a *gates) of(service batch.ServiceID) *gate {
+	sc := a.scopeOf(service)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	g := a.by[sc]
 	if g == nil {
-		if len(s.gates) >= s.maxGates {
-			for k, old := range s.gates {
+		if len(a.by) >= a.most {
+			for k, old := range a.by {
 				if !k.all && old.idle() {
-					delete(s.gates, k)
+					delete(a.by, k)
 				}
 			}
-			s.maxGates = max(maxGates, 2*len(s.gates)) // so that one pass serves many new gates
+			a.most = max(maxGates, 2*len(a.by)) // so that one pass serves many new gates
 		}
-		g = newGate(s.o.Pool)
-		s.gates[sc] = g
+		g = newGate(a.o.Pool)
+		a.by[sc] = g
 		if sc.all {
-			s.whole = append(s.whole, g)
+			a.whole = append(a.whole, g)
 		}
 	}
 	return g
 }
 
-func (s *Submitter) leave(g *gate, probe bool, service batch.ServiceID, err error) {
+// only returns the gate of a whole ledger, if there is one such gate.
+func (a *gates) only() *gate {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.whole) != 1 {
+		return nil
+	}
+	return a.whole[0]
+}
+
+// closed returns for how long the gate of a service lets no request through.
+func (a *gates) closed(service batch.ServiceID) time.Duration {
+	sc := a.scopeOf(service)
+	a.mu.Lock()
+	g := a.by[sc]
+	a.mu.Unlock()
+	if g == nil { // nothing was sent there yet, or not for long
+		return 0
+	}
+	return g.closed(time.Now())
+}
+
+// leave ends a request, and reports what that changed.
+func (a *gates) leave(g *gate, probe bool, service batch.ServiceID, err error) {
 	res := unsure
 	switch dlt.Kind(err) {
 	case "", batch.KindRejected:
@@ -62,16 +99,16 @@ func (s *Submitter) leave(g *gate, probe bool, service batch.ServiceID, err erro
 	if !closed && !opened {
 		return
 	}
-	s.tell(g, s.scopeOf(service), err)
+	a.tell(g, a.scopeOf(service), err)
 	if opened {
-		s.o.Ready()
+		a.o.Ready()
 	}
 }
 
 // tell reports by Paused or Resumed that the gate has changed since its last report. One goroutine
 // reports at a time, without the lock, and looks again after each report: so the last report is
 // true, even if the gate closes and opens at about the same time.
-func (s *Submitter) tell(g *gate, sc scope, err error) {
+func (a *gates) tell(g *gate, sc scope, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err != nil {
@@ -85,9 +122,9 @@ func (s *Submitter) tell(g *gate, sc scope, err error) {
 		paused, why := g.told, g.why
 		g.mu.Unlock()
 		if paused {
-			s.o.Paused(sc.service, sc.all, why)
+			a.o.Paused(sc.service, sc.all, why)
 		} else {
-			s.o.Resumed(sc.service, sc.all)
+			a.o.Resumed(sc.service, sc.all)
 		}
 		g.mu.Lock()
 		g.telling = false

@@ -8,7 +8,7 @@ import (
 
 // lot returns how many batches of a run, from i on, go into one request. Batches that must be
 // prepared go one by one, and a list ends before a batch without a payload.
-func (s *Submitter) lot(r run, i int) (n int) {
+func (s *sender) lot(r run, i int) (n int) {
 	t := s.ledger.Traits(r.Service)
 	if s.o.Lists == nil || t.Prepares {
 		return 1

@@ -18,7 +18,7 @@ import (
 // where the result is not the ledger's word: the row has moved on, the store failed, or the
 // client did. The error is never doubt: no request that could take effect was sent. A stop
 // cuts off the ledger's answer, but not the write.
-func (s *Submitter) prepare(ctx context.Context, c store.Claim, payload []byte, until time.Time) (kept []byte, said bool, err error) {
+func (s *sender) prepare(ctx context.Context, c store.Claim, payload []byte, until time.Time) (kept []byte, said bool, err error) {
 	kept, said, err = s.askToPrepare(ctx, c, payload, until)
 	if err != nil || len(kept) == 0 { // no bytes need no keeping
 		return nil, said, err
@@ -43,11 +43,11 @@ func (s *Submitter) prepare(ctx context.Context, c store.Claim, payload []byte, 
 const opPrepare = "prepare"
 
 // prepares reports whether batches of a service are prepared before their first POST.
-func (s *Submitter) prepares(service batch.ServiceID) bool {
+func (s *sender) prepares(service batch.ServiceID) bool {
 	return s.o.Preparer != nil && s.ledger.Traits(service).Prepares
 }
 
-func (s *Submitter) askToPrepare(ctx context.Context, c store.Claim, payload []byte, until time.Time) (out []byte, said bool, err error) {
+func (s *sender) askToPrepare(ctx context.Context, c store.Claim, payload []byte, until time.Time) (out []byte, said bool, err error) {
 	ctx, cancel := s.bounded(ctx, until)
 	defer cancel()
 	panicked := loop.Contain(func() error {

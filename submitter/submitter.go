@@ -9,6 +9,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/internal/pool"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -44,16 +45,15 @@ type Options struct {
 // Submitter posts runs. All methods may be called concurrently.
 type Submitter struct {
 	ledger dlt.Ledger
-	o      Options
+	o      *Options
 	pool   *pool.Pool
+	gates  *gates
+	sender *sender
 	wake   chan struct{}
 
-	mu       sync.Mutex
-	queue    []run // taken and not yet given to a hand
-	stop     bool  // no more is posted
-	gates    map[scope]*gate
-	whole    []*gate // gates whose scope is a whole ledger
-	maxGates int
+	mu    sync.Mutex
+	queue []run // taken and not yet given to a hand
+	stop  bool  // no more is posted
 }
 
 // run is a claimed run with everything needed to post it.
@@ -65,19 +65,13 @@ type run struct {
 
 // New returns a submitter; Run makes it work.
 func New(l dlt.Ledger, o Options) *Submitter {
-	s := &Submitter{ledger: l, o: o, wake: make(chan struct{}, 1), gates: map[scope]*gate{}, maxGates: maxGates}
+	g := &gates{ledger: l, o: &o, by: map[scope]*gate{}, most: maxGates}
+	s := &Submitter{ledger: l, o: &o, gates: g, sender: &sender{ledger: l, o: &o, gates: g}, wake: make(chan struct{}, 1)}
 	s.pool = pool.New(o.Pool, min(time.Second, o.RequestTimeout/4), func() {
-		s.nudge()
+		loop.Poke(s.wake)
 		o.Ready()
 	})
 	return s
-}
-
-func (s *Submitter) nudge() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
 }
 
 // Room returns how many batches can be taken: the free hands or the number that the pool
@@ -93,14 +87,13 @@ func (s *Submitter) Room() (n int, again time.Duration) {
 		return 0, 0
 	}
 	queued := s.queued()
-	whole := s.whole
 	s.mu.Unlock()
 	n -= queued
 	// A closed gate stops everything only where there is one ledger. One gate does not prove
 	// that: a gate is made by the first request. With several ledgers Closed decides for each
 	// lane.
-	if len(whole) == 1 && !s.ledger.Traits("").Routed {
-		if g := whole[0]; g.closed(now) > 0 {
+	if g := s.gates.only(); g != nil && !s.ledger.Traits("").Routed {
+		if g.closed(now) > 0 {
 			return 0, g.closed(now)
 		} else if probe := g.room(now) - queued; probe < n && g.pressed() {
 			n = probe
@@ -111,14 +104,8 @@ func (s *Submitter) Room() (n int, again time.Duration) {
 
 // Closed returns for how long no batch of a service may be sent.
 func (s *Submitter) Closed(service batch.ServiceID) time.Duration {
-	sc := s.scopeOf(service)
-	s.mu.Lock()
-	g := s.gates[sc]
-	s.mu.Unlock()
-	if g != nil { // else nothing was sent there yet, or not for long
-		if wait := g.closed(time.Now()); wait > 0 {
-			return wait
-		}
+	if wait := s.gates.closed(service); wait > 0 {
+		return wait
 	}
 	if s.pool.Hangs(string(service)) {
 		return 100 * time.Millisecond // its own requests hang
@@ -149,7 +136,7 @@ func (s *Submitter) Post(r store.ClaimedRun, payloads [][]byte, until time.Time)
 	}
 	s.queue = append(s.queue, run{r, payloads, until})
 	s.mu.Unlock()
-	s.nudge()
+	loop.Poke(s.wake)
 }
 
 // Return puts back claims that will not be posted.
@@ -164,7 +151,7 @@ func (s *Submitter) Return(claims []store.Claim) {
 // returns.
 func (s *Submitter) Run(ctx context.Context) {
 	var hands sync.WaitGroup
-	stopping := context.AfterFunc(ctx, s.nudge)
+	stopping := context.AfterFunc(ctx, func() { loop.Poke(s.wake) })
 	defer stopping()
 	for {
 		if s.dispatch(ctx, &hands) && s.pool.Crowded() {
@@ -222,7 +209,7 @@ func (s *Submitter) work(ctx context.Context, r run, hand *pool.Hand) {
 		r, hand, ok = s.next(ctx)
 		s.o.Ready()
 	}
-	s.nudge()
+	loop.Poke(s.wake)
 }
 
 // next takes the first run that may have a hand.
@@ -251,7 +238,7 @@ func (s *Submitter) next(ctx context.Context) (run, *pool.Hand, bool) {
 func (s *Submitter) post(ctx context.Context, r run, hand *pool.Hand) (used, hung bool) {
 	alone := 0 // batches up to here go one by one, since their list was refused
 	for i := 0; i < len(r.Batches); {
-		if ctx.Err() != nil || !s.requestFits(r.until) {
+		if ctx.Err() != nil || !s.sender.requestFits(r.until) {
 			s.Return(r.Batches[i:])
 			return used, hung
 		}
@@ -260,14 +247,14 @@ func (s *Submitter) post(ctx context.Context, r run, hand *pool.Hand) (used, hun
 			s.Return(r.Batches[i+1:])
 			return used, hung
 		}
-		if s.prepares(r.Service) && r.Batches[i].Prepared == nil {
+		if s.sender.prepares(r.Service) && r.Batches[i].Prepared == nil {
 			r.Batches[i].Was = nil // the prepared bytes will be part of the row, and Was does not have them
 		}
 		n := 1
 		if i >= alone {
-			n = s.lot(r, i)
+			n = s.sender.lot(r, i)
 		}
-		posted, took, err := s.attempt(ctx, r.Batches[i:i+n], r.payloads[i:i+n], r.until)
+		posted, took, err := s.sender.attempt(ctx, r.Batches[i:i+n], r.payloads[i:i+n], r.until)
 		if !posted && err == nil {
 			s.Return(r.Batches[i:])
 			return used, hung

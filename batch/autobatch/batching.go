@@ -181,7 +181,7 @@ func (e *Engine) release(party batch.ServiceID, failed bool) {
 	}
 	e.mu.Unlock()
 	if again {
-		wake(e.look)
+		loop.Poke(e.look)
 	}
 }
 
@@ -326,6 +326,6 @@ func (e *Engine) refuse(ctx context.Context, party batch.ServiceID, orders []sto
 		e.report(ctx, OrderEvent{Kind: EventRefused, Party: party, Orders: verdicts, Err: cause})
 		e.settled(verdicts)
 	}
-	wake(e.look) // there is more
+	loop.Poke(e.look) // there is more
 	return nil
 }

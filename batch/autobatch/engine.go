@@ -129,27 +129,20 @@ func (e *Engine) Add(ctx context.Context, orders ...batch.Order) error {
 	if err := e.orders.AddOrders(ctx, orders...); err != nil {
 		return fmt.Errorf("add orders: %w", err)
 	}
-	wake(e.look)
+	loop.Poke(e.look)
 	return nil
 }
 
 // Wake announces that orders may wait, because the application stored them in its own
 // transaction. Without it they are found within Options.BatchInterval.
-func (e *Engine) Wake() { wake(e.look) }
+func (e *Engine) Wake() { loop.Poke(e.look) }
 
 // Observe is [batch.Observer]: it takes a Runner's EventFinal as a hint to read verdicts. Make
 // the Engine the Runner's Observer, or pass events on from your own Observer. Without these
 // hints verdicts are read every Options.MonitorInterval. Observe never blocks.
 func (e *Engine) Observe(_ context.Context, ev batch.Event) {
 	if ev.Kind == batch.EventFinal || ev.Kind == batch.EventOrderBreach {
-		wake(e.read)
-	}
-}
-
-func wake(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
+		loop.Poke(e.read)
 	}
 }
 

@@ -111,7 +111,7 @@ func (e *Engine) settleOnce(ctx context.Context, settled []store.Settlement) (n 
 		for _, s := range settled { // they may be settled all the same, so waiters look again
 			e.settled(s.Orders)
 		}
-		wake(e.look)
+		loop.Poke(e.look)
 		return 0, fmt.Errorf("autobatch: settle orders: %w", err)
 	}
 	for i, s := range settled {
@@ -126,7 +126,7 @@ func (e *Engine) settleOnce(ctx context.Context, settled []store.Settlement) (n 
 		e.settled(s.Orders)
 	}
 	if n > 0 {
-		wake(e.look) // their parties are idle
+		loop.Poke(e.look) // their parties are idle
 	}
 	return n, nil
 }

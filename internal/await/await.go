@@ -160,10 +160,7 @@ func (w *Waiters[K, R]) leave(key K, c chan answer[R]) {
 
 func (r *reader[K]) ask(key K) {
 	r.fresh[key] = struct{}{}
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
+	loop.Poke(r.wake)
 }
 
 // asked returns the keys to ask about now.

@@ -35,22 +35,18 @@ const (
 	Watched
 )
 
+// followed reports whether the batch is asked about from memory.
+func (p Phase) followed() bool { return p == Accepted || p == Open }
+
 // Entry is everything this process knows about one batch.
 type Entry struct {
 	Phase Phase
-	// Row is the row to ask about: in phase Accepted as it was claimed, in phase Open as it was
-	// written or read.
-	Row  store.InFlight
-	Read time.Time // when the ages in Row were true
+	reading
 	// Began is the beginning of the last POST, or a little earlier.
 	Began time.Time
 	// Live says that, when the batch was accepted, a stream reported events about its group.
 	Live bool
-	// Unwritten is the outcome that is written at Due: in phase Accepted the acceptance, in
-	// other phases a commit that an event reported early, or that a live claim holds back.
-	// Without one, Due is zero.
-	Unwritten store.Outcome
-	Due       time.Time
+	waiting
 	// Ask is the time of the next question. Zero: the next event, or the store's check, causes
 	// it.
 	Ask time.Time
@@ -58,6 +54,39 @@ type Entry struct {
 	Check time.Time
 	// Until ends phase Watched.
 	Until time.Time
+}
+
+// reading is the row to ask about: in phase Accepted as it was claimed, in phase Open as it was
+// written or read.
+type reading struct {
+	Row  store.InFlight
+	Read time.Time // when the ages in Row were true
+}
+
+// Aged returns the row with its ages as they are now.
+func (r *reading) Aged(now time.Time) store.InFlight {
+	f, d := r.Row, now.Sub(r.Read)
+	f.PostedAgo += d
+	f.Age += d
+	f.DoubtAgo += d
+	f.ResendLeft = max(f.ResendLeft, math.MinInt64+d) - d // a row without a doubt has the least of all
+	f.SettleLeft = max(f.SettleLeft, math.MinInt64+d) - d
+	f.CheckIn -= d
+	return f
+}
+
+// waiting is the outcome that is written at Due: in phase Accepted the acceptance, in other phases a
+// commit that an event reported early, or that a live claim holds back. Without one, Due is zero.
+type waiting struct {
+	Unwritten store.Outcome
+	Due       time.Time
+}
+
+// take takes the outcome, if there is one.
+func (w *waiting) take() (o store.Outcome, ok bool) {
+	o, ok = w.Unwritten, !w.Due.IsZero()
+	*w = waiting{}
+	return o, ok
 }
 
 // Rules are the settings of [Entry.Step].
@@ -167,13 +196,23 @@ func (e Entry) Step(ev *Event, now time.Time, f Facts, r Rules) (Entry, Effects)
 	var out Effects
 	switch ev.Kind {
 	case IsClaimed:
-		e.claimed(&out)
+		if e.Phase == Accepted {
+			e.flush(&out) // its claim has ended long ago, by the store's clock
+		}
+		e = Entry{Phase: Claimed, waiting: e.waiting} // a commit that was reported early stays
 	case Answered:
 		e.answered(ev, now, f, r, &out)
 	case Told:
 		e.told(ev.Outcome, now, f, r, &out)
 	case Found:
-		e.found(ev.Outcome, &out)
+		// A commit becomes one write with a waiting acceptance; after any other outcome the
+		// acceptance has waited in vain.
+		if o := ev.Outcome; o.Finding == store.IsCommitted {
+			e.commit(o, &out)
+		} else {
+			e.writes(&out)
+			out.add(o)
+		}
 	case Same:
 		e.same(ev, now, f, r, &out)
 	case Unasked:
@@ -196,29 +235,21 @@ func (e Entry) Step(ev *Event, now time.Time, f Facts, r Rules) (Entry, Effects)
 	return e, out
 }
 
-// claimed begins anew. A commit that was reported early stays.
-func (e *Entry) claimed(out *Effects) {
-	if e.Phase == Accepted {
-		e.flush(out) // its claim has ended long ago, by the store's clock
-	}
-	*e = Entry{Phase: Claimed, Unwritten: e.Unwritten, Due: e.Due}
-}
-
 // answered takes the result of an attempt. An acceptance waits where the answer to the next
 // question, or an event, comes soon: then a quick commit and the acceptance are one write.
 func (e *Entry) answered(ev *Event, now time.Time, f Facts, r Rules, out *Effects) {
 	o := ev.Outcome
-	early := e.takeEarly()
 	e.writes(out)
+	early, told := e.take()
 	if o.Finding != store.Accepted {
-		if out.add(o); early != nil {
-			out.add(*early)
+		if out.add(o); told {
+			out.add(early)
 			e.Phase = Committing
 		}
 		return
 	}
-	if early != nil {
-		out.add(join(o, *early))
+	if told {
+		out.add(join(o, early))
 		e.Phase = Committing
 		return
 	}
@@ -262,17 +293,6 @@ func (e *Entry) told(o store.Outcome, now time.Time, f Facts, r Rules, out *Effe
 	}
 }
 
-// found takes the outcome of a question. A commit becomes one write with a waiting acceptance;
-// after any other outcome the acceptance has waited in vain.
-func (e *Entry) found(o store.Outcome, out *Effects) {
-	if o.Finding == store.IsCommitted {
-		e.commit(o, out)
-		return
-	}
-	e.writes(out)
-	out.add(o)
-}
-
 // writes begins to write an outcome that is not the commit, after the acceptance, if that still
 // waits.
 func (e *Entry) writes(out *Effects) {
@@ -290,7 +310,7 @@ func (e *Entry) commit(o store.Outcome, out *Effects) {
 	switch {
 	case e.Phase == Accepted:
 		o = join(e.Unwritten, o)
-		e.Unwritten, e.Due = store.Outcome{}, time.Time{}
+		e.take()
 	case e.Phase == Open && o.Was == nil:
 		o.Ref, o.Version, o.Was = e.Row.Ref, e.Row.Version, e.Row.Was
 	}
@@ -303,16 +323,6 @@ func (e *Entry) commit(o store.Outcome, out *Effects) {
 func join(accepted, committed store.Outcome) store.Outcome {
 	accepted.Finding, accepted.Receipts = store.IsCommitted, committed.Receipts
 	return accepted
-}
-
-// takeEarly takes the commit that waits.
-func (e *Entry) takeEarly() *store.Outcome {
-	if e.Phase == Accepted || e.Due.IsZero() {
-		return nil
-	}
-	o := e.Unwritten
-	e.Unwritten, e.Due = store.Outcome{}, time.Time{}
-	return &o
 }
 
 // same takes an answer that leaves the row as it is. With a live stream the next event causes the
@@ -379,12 +389,12 @@ func (e *Entry) seen(ev *Event, now time.Time, f Facts) {
 
 // flush writes the unwritten outcome.
 func (e *Entry) flush(out *Effects) {
-	if e.Due.IsZero() {
+	o, waits := e.take()
+	if !waits {
 		return
 	}
-	out.add(e.Unwritten)
-	e.Unwritten, e.Due, e.Ask = store.Outcome{}, time.Time{}, time.Time{}
-	if e.Phase == Accepted {
+	out.add(o)
+	if e.Ask = (time.Time{}); e.Phase == Accepted {
 		e.Phase = Writing
 	} else {
 		e.Phase = Committing
@@ -414,7 +424,7 @@ func (e *Entry) written(ev *Event, now time.Time, f Facts, r Rules, out *Effects
 		*e = Entry{Phase: Watched, Until: now.Add(f.Vanish)}
 	case row.Final(), row.State.Claimable():
 		if row.State == batch.Committed {
-			e.Unwritten, e.Due = store.Outcome{}, time.Time{} // the store knows
+			e.take() // the store knows
 		}
 		e.forget(out)
 	case row.State == batch.Pending || row.State == batch.Valid:
@@ -452,11 +462,11 @@ func (e *Entry) opened(ev *Event, now time.Time, f Facts, r Rules, out *Effects)
 		row.ResendLeft, row.SettleLeft = old.ResendLeft, old.SettleLeft
 		known = true
 	}
-	early := e.takeEarly()
+	early, told := e.take()
 	switch {
-	case early != nil:
+	case told:
 		early.Ref, early.Version, early.Was = row.Ref, row.Version, row.Was
-		out.add(*early)
+		out.add(early)
 		e.Phase = Committing
 	case e.Phase == Committing: // the commit is being written
 		out.due(o.Check)
@@ -474,16 +484,4 @@ func (e *Entry) opened(ev *Event, now time.Time, f Facts, r Rules, out *Effects)
 		*e = Entry{}
 		out.due(o.Check)
 	}
-}
-
-// Aged returns the row with its ages as they are now.
-func (e *Entry) Aged(now time.Time) store.InFlight {
-	f, d := e.Row, now.Sub(e.Read)
-	f.PostedAgo += d
-	f.Age += d
-	f.DoubtAgo += d
-	f.ResendLeft = max(f.ResendLeft, math.MinInt64+d) - d // a row without a doubt has the least of all
-	f.SettleLeft = max(f.SettleLeft, math.MinInt64+d) - d
-	f.CheckIn -= d
-	return f
 }

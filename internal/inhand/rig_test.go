@@ -25,6 +25,7 @@ var rules = inhand.Rules{FirstPoll: first, PollInterval: poll, Hold: hold}
 // rig is a table that runs, and a record of its effects, each with its time.
 type rig struct {
 	*inhand.Table
+	stream *inhand.Stream // of the group l
 	traits dlt.Traits
 	begin  time.Time
 	stop   func()
@@ -91,6 +92,7 @@ func start(t *testing.T, change func(*inhand.Options)) *rig {
 		change(&o)
 	}
 	r.Table = inhand.New(o)
+	r.stream = r.Stream("l")
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {

@@ -1,5 +1,28 @@
 package lanes
 
+import "container/heap"
+
+// queues are the queues in which lanes stand.
+type queues struct {
+	by    [named + 1]queue // request; nothing stands in the one of none
+	turns uint64
+}
+
+// place moves a lane to the queue of its rule; a lane that needs no move keeps its turn.
+func (q *queues) place(l *lane) {
+	at, in := l.due()
+	if in == l.in && at.Equal(l.when) {
+		return
+	}
+	if l.in != none {
+		heap.Remove(&q.by[l.in], l.index)
+	}
+	q.turns++
+	if l.in, l.when, l.turn = in, at, q.turns; in != none {
+		heap.Push(&q.by[in], l)
+	}
+}
+
 // queue is a heap of lanes by the time from which on they are worth a look.
 type queue []*lane
 

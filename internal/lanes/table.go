@@ -1,7 +1,6 @@
 package lanes
 
 import (
-	"container/heap"
 	"sync"
 	"time"
 
@@ -17,8 +16,7 @@ type Table struct {
 
 	mu     sync.Mutex
 	lanes  map[batch.ServiceID]*lane
-	queues [named + 1]queue // by request; nothing stands in the one of none
-	turns  uint64
+	queues queues
 	passed int // claims of named lanes since found lanes had their turn
 	looks  int // found lanes that a claim looks at now
 }
@@ -104,12 +102,12 @@ func (t *Table) take(in request, n int) (lanes []batch.ServiceID) {
 		n = min(n, t.few)
 	}
 	now := time.Now()
-	for q := &t.queues[in]; len(lanes) < n && len(*q) > 0 && !(*q)[0].when.After(now); {
+	for q := &t.queues.by[in]; len(lanes) < n && len(*q) > 0 && !(*q)[0].when.After(now); {
 		l := (*q)[0]
 		if l.request, l.claimed, l.byScan = none, true, in == found; l.byScan {
 			t.looks++
 		}
-		t.place(l)
+		t.queues.place(l)
 		lanes = append(lanes, l.service)
 	}
 	if t.passed++; in == found || len(lanes) == 0 {
@@ -175,7 +173,7 @@ func (t *Table) Out(s batch.ServiceID, until time.Time) {
 func (t *Table) Waiting() (byScan, all int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.queues[found]), len(t.queues[found]) + len(t.queues[named])
+	return len(t.queues.by[found]), len(t.queues.by[found]) + len(t.queues.by[named])
 }
 
 // Next returns after what time Take has a lane, an hour at most.
@@ -183,7 +181,7 @@ func (t *Table) Next() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	wait := time.Hour
-	for in, q := range t.queues {
+	for in, q := range t.queues.by {
 		if len(q) > 0 && (request(in) == named || t.looks == 0) {
 			wait = min(wait, time.Until(q[0].when))
 		}
@@ -203,21 +201,6 @@ func (t *Table) each(lanes []batch.ServiceID, change func(l *lane, now time.Time
 			t.lanes[s] = l
 		}
 		change(l, now)
-		t.place(l)
-	}
-}
-
-// place moves a lane to the queue of its rule; a lane that needs no move keeps its turn.
-func (t *Table) place(l *lane) {
-	at, in := l.due()
-	if in == l.in && at.Equal(l.when) {
-		return
-	}
-	if l.in != none {
-		heap.Remove(&t.queues[l.in], l.index)
-	}
-	t.turns++
-	if l.in, l.when, l.turn = in, at, t.turns; in != none {
-		heap.Push(&t.queues[in], l)
+		t.queues.place(l)
 	}
 }

@@ -269,7 +269,7 @@ func TestTheTableFollowsTheRule(t *testing.T) {
 
 // ripe returns the lanes of a queue that are worth a look now, in their order.
 func ripe(t *Table, in request) (lanes ids) {
-	all := slices.Clone(t.queues[in])
+	all := slices.Clone(t.queues.by[in])
 	slices.SortFunc(all, func(a, b *lane) int { return cmp.Or(a.when.Compare(b.when), cmp.Compare(a.turn, b.turn)) })
 	for _, l := range all {
 		if !l.when.After(time.Now()) {
@@ -286,7 +286,7 @@ func check(t *testing.T, table *Table) {
 	for _, l := range table.lanes {
 		when, request := l.due()
 		in[request]++
-		if request != l.in || !when.Equal(l.when) || request != none && table.queues[request][l.index] != l {
+		if request != l.in || !when.Equal(l.when) || request != none && table.queues.by[request][l.index] != l {
 			require.Fail(t, "out of place", "%+v", l)
 		}
 		if l.byScan {
@@ -303,6 +303,6 @@ func check(t *testing.T, table *Table) {
 	byScan, all := table.Waiting()
 	require.Equal(t, in[found], byScan)
 	require.Equal(t, in[found]+in[named], all)
-	require.Len(t, table.queues[found], byScan)
-	require.Len(t, table.queues[named], all-byScan)
+	require.Len(t, table.queues.by[found], byScan)
+	require.Len(t, table.queues.by[named], all-byScan)
 }

@@ -104,6 +104,15 @@ func Contain(f func() error) (err error) {
 	return f()
 }
 
+// Poke wakes a loop by a channel with room for one element: a second poke before it wakes is the
+// first.
+func Poke(wake chan<- struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default:
+	}
+}
+
 // Sleep waits, or reports false when ctx is done first.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)

@@ -56,7 +56,7 @@ var list = []mutant{
 	},
 	{
 		name: "a deep lane is read at every hint", file: "queuer/claim.go", pkg: "queuer", test: "TestADeepLaneRests",
-		old: "\t\tq.lanes.Rest(l.service, now.Add(time.Duration(l.read)*restPerBatch))\n",
+		old: "\t\tc.lanes.Rest(l.service, now.Add(time.Duration(l.read)*restPerBatch))\n",
 		new: "",
 	},
 	{
@@ -179,7 +179,7 @@ var list = []mutant{
 		old: "case batch.KindMisconfigured:\n\t\to.Finding = store.Failed", new: "case batch.KindMisconfigured:\n\t\to.Finding = store.Refused",
 	},
 	{
-		name: "statuses matched by position", file: "monitor/ask.go", pkg: "monitor", test: "Test.*",
+		name: "statuses matched by position", file: "monitor/ledger.go", pkg: "monitor", test: "Test.*",
 		old: "byID[statuses[i].ID] = &statuses[i]", new: "byID[g.rows[min(i, len(g.rows)-1)].Key.ID] = &statuses[i]",
 	},
 	{
@@ -208,11 +208,11 @@ var list = []mutant{
 		old: "\t\tr.Resends++\n", new: "",
 	},
 	{
-		name: "an exhausted budget is sent again after a doubt", file: "monitor/decide.go", pkg: "internal/sim", test: "TestDecisions", args: sim("1500"),
+		name: "an exhausted budget is sent again after a doubt", file: "monitor/data.go", pkg: "internal/sim", test: "TestDecisions", args: sim("1500"),
 		old: "return !d.f.Refused && !d.f.Budget.Exhausted(d.f.Spent)", new: "return !d.f.Refused",
 	},
 	{
-		name: "a refusal forgotten when the doubt is resolved", file: "monitor/decide.go", pkg: "internal/sim", test: "TestDecisions", args: sim("1500"),
+		name: "a refusal forgotten when the doubt is resolved", file: "monitor/data.go", pkg: "internal/sim", test: "TestDecisions", args: sim("1500"),
 		old: "return !d.f.Refused && !d.f.Budget.Exhausted(d.f.Spent)", new: "return !d.f.Budget.Exhausted(d.f.Spent)",
 	},
 	{
@@ -248,7 +248,7 @@ var list = []mutant{
 		old: "!s.prepares(first.Key.Service) || prepared != nil", new: "!s.prepares(first.Key.Service)",
 	},
 	{
-		name: "the monitor asks without what was prepared", file: "monitor/ask.go", pkg: "dlt/canton/cantontest", test: "TestPreparedOutlivesItsProcess",
+		name: "the monitor asks without what was prepared", file: "monitor/ledger.go", pkg: "dlt/canton/cantontest", test: "TestPreparedOutlivesItsProcess",
 		old: "attempts[i] = batch.Attempt{Key: f.Key, Number: f.Attempt, Prepared: f.Prepared}", new: "attempts[i] = batch.Attempt{Key: f.Key, Number: f.Attempt}",
 	},
 }

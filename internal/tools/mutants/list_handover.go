@@ -5,15 +5,15 @@ package main
 var handOverList = []mutant{
 	{
 		name: "a stop does not wait for what the monitor asked", file: "monitor/monitor.go", pkg: ".", test: "TestAStopWaitsForWhatTheMonitorAsked",
-		old: "\tdefer m.asking.Wait()\n", new: "",
+		old: "\tdefer m.hands.asking.Wait()\n", new: "",
 	},
 	{
-		name: "in hand: what a report leaves to write is forgotten", file: "internal/inhand/table.go", pkg: "internal/inhand", test: "TestNothingIsWrittenByTheRecordersOwnCall",
-		old: "t.left = append(t.left, out.Write()...)", new: "_ = out.Write()",
+		name: "in hand: what a report leaves to write is forgotten", file: "internal/inhand/entries.go", pkg: "internal/inhand", test: "TestNothingIsWrittenByTheRecordersOwnCall",
+		old: "all.left = append(all.left, out.Write()...)", new: "_ = out.Write()",
 	},
 	{
 		name: "in hand: a commit that is told while a verdict against it is written is lost", file: "internal/inhand/entry.go", pkg: "internal/inhand", test: "TestACommitThatIsToldWhileTheBatchIsRejected",
-		old: "\t\tif row.State == batch.Committed {\n\t\t\te.Unwritten", new: "\t\tif row.Final() {\n\t\t\te.Unwritten",
+		old: "\t\tif row.State == batch.Committed {\n\t\t\te.take()", new: "\t\tif row.Final() {\n\t\t\te.take()",
 	},
 	{
 		name: "in hand: a row from memory has no budget", file: "internal/inhand/entry.go", pkg: "internal/inhand", test: "TestARowKeepsItsBudgetAndAges",
@@ -24,8 +24,8 @@ var handOverList = []mutant{
 		old: "\t\trow.ResendLeft, row.SettleLeft = old.ResendLeft, old.SettleLeft\n", new: "",
 	},
 	{
-		name: "in hand: something waits for a table that does not run", file: "internal/inhand/group.go", pkg: "internal/inhand", test: "TestAnAcceptanceThatWaitsIsWritten",
-		old: " || !t.running", new: "",
+		name: "in hand: something waits for a table that does not run", file: "internal/inhand/entries.go", pkg: "internal/inhand", test: "TestAnAcceptanceThatWaitsIsWritten",
+		old: " || !all.running", new: "",
 	},
 	{
 		name: "in hand: a second fenced outcome ends the questions", file: "internal/inhand/table.go", pkg: "internal/inhand", test: "TestASecondAnswerIsFenced",
@@ -36,7 +36,7 @@ var handOverList = []mutant{
 		old: "if ev.Said && e.Check.Sub(now)", new: "if e.Check.Sub(now)",
 	},
 	{
-		name: "in hand: a late answer of the store ends a newer claim", file: "internal/inhand/table.go", pkg: "internal/inhand", test: "TestALateAnswerOfTheStore",
+		name: "in hand: a late answer of the store ends a newer claim", file: "internal/inhand/entries.go", pkg: "internal/inhand", test: "TestALateAnswerOfTheStore",
 		old: "version != 0 && version < s.version", new: "version < 0",
 	},
 	{
@@ -45,19 +45,19 @@ var handOverList = []mutant{
 	},
 	{
 		name: "in hand: an acceptance is lost when the batch is claimed again", file: "internal/inhand/entry.go", pkg: "internal/inhand", test: "TestEveryPhaseWithEveryEvent",
-		old: "\t\te.flush(out) // its claim has ended long ago", new: "\t\te.takeEarly() // its claim has ended long ago",
+		old: "\t\t\te.flush(&out) // its claim has ended long ago", new: "\t\t\te.take() // its claim has ended long ago",
 	},
 	{
 		name: "in hand: what could not be written is followed on", file: "internal/inhand/entry.go", pkg: "internal/inhand", test: "TestEveryPhaseWithEveryEvent",
 		old: "\t\te.forget(&out) // the store's check finds out", new: "\t\te.flush(&out) // the store's check finds out",
 	},
 	{
-		name: "in hand: the questions from memory are without bound", file: "internal/inhand/group.go", pkg: "internal/inhand", test: "TestWhatIsInHandIsBounded",
-		old: "Full: t.follows >= maxFollowed", new: "Full: t.follows < 0",
+		name: "in hand: the questions from memory are without bound", file: "internal/inhand/entries.go", pkg: "internal/inhand", test: "TestWhatIsInHandIsBounded",
+		old: "Full: all.counts.followed >= maxFollowed", new: "Full: all.counts.followed < 0",
 	},
 	{
 		name: "in hand: nobody writes what waits at a stop", file: "internal/inhand/schedule.go", pkg: "internal/inhand", test: "TestAnAcceptanceThatWaitsIsWritten",
-		old: "all := slices.Clone(h)", new: "all := slices.Clone(h)[:0]",
+		old: "all := slices.DeleteFunc(slices.Clone(h), func(s *slot) bool { return s.Due.IsZero() })", new: "all := slices.Clone(h)[:0]",
 	},
 	{
 		name: "in hand: a run's lane goes on before its end", file: "internal/inhand/table.go", pkg: "internal/inhand", test: "TestLanesThatMayGoOn",
@@ -81,7 +81,7 @@ var handOverList = []mutant{
 	},
 	{
 		name: "a commit waits for the acceptance of what was not accepted", file: "internal/inhand/entry.go", pkg: "internal/inhand", test: "TestACommitThatOvertakesItsAcceptance",
-		old: "if out.add(o); early != nil {", new: "if out.add(o); early != nil && o.Version < 0 {",
+		old: "if out.add(o); told {", new: "if out.add(o); told && o.Version < 0 {",
 	},
 	{
 		name: "an acceptance is held although the store waits for it", file: "internal/inhand/entry.go", pkg: "internal/inhand", test: "TestACommitThatOvertakesItsAcceptance",
@@ -101,7 +101,7 @@ var handOverList = []mutant{
 	},
 	{
 		name: "a run's acceptances wait for the ledger", file: "engine.go", pkg: ".", test: "TestARunIsAcknowledgedAtOnce",
-		old: "\tif e.reliant {\n\t\thold = 0", new: "\tif !e.reliant {\n\t\thold = 0",
+		old: "\tif reliant {\n\t\thold = 0", new: "\tif !reliant {\n\t\thold = 0",
 	},
 	{
 		name: "an acceptance that may not be repeated for long waits for the ledger", file: "engine.go", pkg: ".", test: "TestAnAcceptanceThatACrashWouldMakeADoubtIsWrittenAtOnce",
@@ -112,7 +112,7 @@ var handOverList = []mutant{
 		old: "return e.r.resend(o.Key.Service)", new: "return o.Was.ResendUntil.Equal(o.Was.DoubtSince) || e.r.resend(o.Key.Service)",
 	},
 	{
-		name: "a verdict before the acceptance is recorded counts", file: "monitor/ask.go", pkg: "monitor", test: "TestAsksBeforeTheAcceptanceIsWritten",
+		name: "a verdict before the acceptance is recorded counts", file: "monitor/memory.go", pkg: "monitor", test: "TestAsksBeforeTheAcceptanceIsWritten",
 		old: "q.Unwritten && (st == nil || st.Reported != batch.ReportedCommitted)", new: "q.Unwritten && st == nil",
 	},
 	{
@@ -128,11 +128,11 @@ var handOverList = []mutant{
 		old: "r.next(wait || busy, linger.C)", new: "r.next(wait, linger.C)",
 	},
 	{
-		name: "a verdict of a flight that is no commit is dropped", file: "monitor/ask.go", pkg: "monitor", test: "TestAnotherWordIsDecidedAbout",
+		name: "a verdict of a flight that is no commit is dropped", file: "monitor/memory.go", pkg: "monitor", test: "TestAnotherWordIsDecidedAbout",
 		old: "\t\t\tfound = append(found, *v.Outcome)\n\t\tcase v.Resolve:\n\t\t\tanswers", new: "\t\t\tif v.Outcome.Finding == store.IsCommitted {\n\t\t\t\tfound = append(found, *v.Outcome)\n\t\t\t}\n\t\tcase v.Resolve:\n\t\t\tanswers",
 	},
 	{
-		name: "events put polls off for ever", file: "monitor/ask.go", pkg: "monitor", test: "TestEventsDoNotPutOffEvidence",
+		name: "events put polls off for ever", file: "monitor/memory.go", pkg: "monitor", test: "TestEventsDoNotPutOffEvidence",
 		old: "Kind: inhand.Left})", new: "Kind: inhand.Same, Said: true})",
 	},
 	{
@@ -145,11 +145,11 @@ var handOverList = []mutant{
 	},
 	{
 		name: "a scan goes before what is named", file: "queuer/scan.go", pkg: "queuer", test: "TestANamedLaneDoesNotWaitForAScan",
-		old: "q.lanes.Find(s.lanes)", new: "q.lanes.Name(now, s.lanes...)",
+		old: "p.lanes.Find(s.lanes)", new: "p.lanes.Name(now, s.lanes...)",
 	},
 	{
 		name: "scans go on whatever waits", file: "queuer/scan.go", pkg: "queuer", test: "TestAScanWaitsForWhatTheLastOneCameUpon",
-		old: "found > q.o.ScanLanes/2 {", new: "found < 0 {",
+		old: "found > p.o.ScanLanes/2 {", new: "found < 0 {",
 	},
 	{
 		name: "what was named after a scan counts as waiting for its turn", file: "internal/lanes/rule.go", pkg: "internal/lanes", test: "TestFoundLanesStandBehindNamedOnes",
@@ -157,7 +157,7 @@ var handOverList = []mutant{
 	},
 	{
 		name: "what was claimed from is looked at again at once", file: "queuer/claim.go", pkg: ".", test: "TestThreeInstancesAreNoHerd",
-		old: "\tq.learn(claimed, looks, began) // before", new: "\tq.learn(claimed, looks, began)\n\tq.lanes.Free(time.Now().Add(lockedPause), lanes...) // before",
+		old: "\tc.learn(claimed, looks, began) // before", new: "\tc.learn(claimed, looks, began)\n\tc.lanes.Free(time.Now().Add(lockedPause), lanes...) // before",
 	},
 	{
 		name: "whoever only looks takes the lease", file: "store/row.go", pkg: "store/memory", test: "TestStore/pending/only_looked_at",
@@ -177,7 +177,7 @@ var handOverList = []mutant{
 	},
 	{
 		name: "a lane of which nothing is heard is left alone for ever", file: "queuer/claim.go", pkg: "queuer", test: "TestALaneWithABatchUnderWayIsLeftAlone",
-		old: "began.Add(q.o.Busy)", new: "began.Add(100*q.o.Busy)",
+		old: "began.Add(c.o.Busy)", new: "began.Add(100*c.o.Busy)",
 	},
 	{
 		name: "a lane that another instance sets free is left alone until a scan", file: "engine.go", pkg: ".", test: "TestALaneThatAnotherInstanceSetsFreeIsLookedAt",
@@ -189,7 +189,7 @@ var handOverList = []mutant{
 	},
 	{
 		name: "a lane whose batch was quick is left alone", file: "queuer/claim.go", pkg: "queuer", test: "TestALaneWhoseBatchIsQuickIsLookedAt",
-		old: "\tq.learn(claimed, looks, began) // before", new: "\tdefer q.learn(claimed, looks, began) // before",
+		old: "\tc.learn(claimed, looks, began) // before", new: "\tdefer c.learn(claimed, looks, began) // before",
 	},
 	{
 		name: "lanes that were left alone are kept for ever", file: "internal/lanes/table.go", pkg: "queuer", test: "TestLanesThatWereLeftAloneAreForgotten",
@@ -201,7 +201,7 @@ var handOverList = []mutant{
 	},
 	{
 		name: "a claim is reported before its payloads are loaded", file: "queuer/handover.go", pkg: "queuer", test: "TestAClaimOfWhichMuchIsReportedIsPosted",
-		old: "loaded, err := q.load(ctx, refs)", new: "for _, r := range claimed.Runs {\n\t\tq.o.Claimed(ctx, r)\n\t}\n\tloaded, err := q.load(ctx, refs)",
+		old: "loaded, err := c.load(ctx, refs)", new: "for _, r := range claimed.Runs {\n\t\tc.o.Claimed(ctx, r)\n\t}\n\tloaded, err := c.load(ctx, refs)",
 	},
 	{
 		name: "reports about order hold up the recorder", file: "engine.go", pkg: ".", test: "TestPipelinedReportsWithoutAnAnswerHoldUpNothing",

@@ -79,13 +79,13 @@ var heldList = []mutant{
 	},
 	{
 		name: "held: a scan that takes long is made again at once", file: "queuer/scan.go", pkg: "queuer", test: "TestAScanThatTakesLongIsMadeLessOften",
-		old: "max(q.o.ScanInterval, share)",
-		new: "q.o.ScanInterval + 0*share",
+		old: "max(p.o.ScanInterval, share)",
+		new: "p.o.ScanInterval + 0*share",
 	},
 	{
 		name: "held: claims wait for a scan", file: "queuer/queuer.go", pkg: "queuer", test: "TestNamedLanesGoOnWhileAScanLasts",
-		old: "			q.scan(ctx)\n",
-		new: "			q.scan(ctx)\n			q.scanned(ctx, <-q.place.ended)\n",
+		old: "			q.scan.begin(ctx)\n",
+		new: "			q.scan.begin(ctx)\n			q.scan.end(ctx, <-q.scan.ended)\n",
 	},
 	{
 		name: "held: a scan does not look between the lanes that are remembered", file: "store/postgres/lanes.go", pkg: "internal/integration", test: "TestScansFindTheSameLanesWhateverIsRemembered",

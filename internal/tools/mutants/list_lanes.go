@@ -64,10 +64,10 @@ var lanesList = []mutant{
 	},
 	{
 		name: "lanes: a lane that was cut short goes before lanes that were left out", file: "queuer/claim.go", pkg: "queuer", test: "TestADeepLaneTakesTurns",
-		old: "\tvar cut []batch.ServiceID\n", new: "\tvar cut []batch.ServiceID\n\tfor _, r := range claimed.Runs {\n\t\tq.lanes.Rest(r.Service, now.Add(-time.Hour))\n\t\tq.lanes.Name(now.Add(-time.Hour), r.Service)\n\t}\n",
+		old: "\tvar cut []batch.ServiceID\n", new: "\tvar cut []batch.ServiceID\n\tfor _, r := range claimed.Runs {\n\t\tc.lanes.Rest(r.Service, now.Add(-time.Hour))\n\t\tc.lanes.Name(now.Add(-time.Hour), r.Service)\n\t}\n",
 	},
 	{
-		name: "lanes: the largest window overflows", file: "queuer/claim.go", pkg: "queuer", test: "TestTheLargestWindow",
+		name: "lanes: the largest window overflows", file: "queuer/queuer.go", pkg: "queuer", test: "TestTheLargestWindow",
 		old: "if window <= room/len(lanes) {", new: "if len(lanes)*window <= room {",
 	},
 	{

@@ -34,7 +34,7 @@ var monitorList = []mutant{
 		new: "",
 	},
 	{
-		name: "shown: by another node", file: "monitor/decide.go", pkg: "monitor", test: "TestDecideEverythingAboutWhatWasShown",
+		name: "shown: by another node", file: "monitor/data.go", pkg: "monitor", test: "TestDecideEverythingAboutWhatWasShown",
 		old: "st.Reported == batch.ReportedUnknown && st.Endpoint == d.f.Seen",
 		new: "st.Reported == batch.ReportedUnknown",
 	},
@@ -78,7 +78,7 @@ var monitorList = []mutant{
 		new: "false {",
 	},
 	{
-		name: "divided: what was forgotten counts as taken back", file: "monitor/decide.go", pkg: "monitor", test: "TestDecideRollbacks",
+		name: "divided: what was forgotten counts as taken back", file: "monitor/data.go", pkg: "monitor", test: "TestDecideRollbacks",
 		old: "st.Reported == batch.ReportedValid && d.t.Stale > 0",
 		new: "d.t.Stale > 0",
 	},
@@ -118,27 +118,27 @@ var monitorList = []mutant{
 	},
 	{
 		name: "streams: a look is at all services ever", file: "monitor/streams.go", pkg: "monitor", test: "TestWhatNobodyFollowsAnyMoreIsForgotten",
-		old: "\t\tst.sweep(m.looked)\n", new: "",
+		old: "\t\tst.sweep(a.looked)\n", new: "",
 	},
 	{
 		name: "streams: without a look no service is ever forgotten", file: "monitor/streams.go", pkg: "monitor", test: "TestWhatNobodyFollowsAnyMoreIsForgotten",
 		old: "} else if now.Sub(st.swept) > streamIdle {", new: "} else if false {",
 	},
 	{
-		name: "hands: questions without one are made again and again", file: "monitor/ask.go", pkg: "monitor", test: "TestQuestionsWithoutAHandAreMadeSeldom",
-		old: "m.unasked(g.rows, noHandPause, !m.pool.Hangs(g.key))", new: "m.unasked(g.rows, noHandPause/4, !m.pool.Hangs(g.key))",
+		name: "hands: questions without one are made again and again", file: "monitor/memory.go", pkg: "monitor", test: "TestQuestionsWithoutAHandAreMadeSeldom",
+		old: "m.unasked(g.rows, noHandPause, !m.hands.Hangs(g.key))", new: "m.unasked(g.rows, noHandPause/4, !m.hands.Hangs(g.key))",
 	},
 	{
-		name: "hands: one that becomes free waits for the pause", file: "monitor/ask.go", pkg: "monitor", test: "TestAHandThatBecomesFreeTakesTheNextQuestions",
-		old: "m.table.HandsFree(m.pool.Free())", new: "m.table.HandsFree(0)",
+		name: "hands: one that becomes free waits for the pause", file: "monitor/memory.go", pkg: "monitor", test: "TestAHandThatBecomesFreeTakesTheNextQuestions",
+		old: "m.table.HandsFree(m.hands.Free())", new: "m.table.HandsFree(0)",
 	},
 	{
-		name: "hands: one that becomes free asks again what was asked", file: "internal/inhand/table.go", pkg: "internal/inhand", test: "TestAHandTakesNoQuestionTwice",
-		old: "if s == nil || !s.Ask.Equal(r.ask) {", new: "if s == nil {",
+		name: "hands: one that becomes free asks again what was asked", file: "internal/inhand/entries.go", pkg: "internal/inhand", test: "TestAHandTakesNoQuestionTwice",
+		old: "s != nil && s.Ask.Equal(at) {", new: "s != nil {",
 	},
 	{
 		name: "hands: one that becomes free takes all requests", file: "internal/inhand/table.go", pkg: "monitor", test: "TestAHandThatBecomesFreeTakesTheNextQuestions",
-		old: "if came {", new: "if came && false {",
+		old: "t.entries.hasten(r.keys, r.ask, now) {", new: "t.entries.hasten(r.keys, r.ask, now) && false {",
 	},
 	{
 		name: "rare questions: the first sight is forgotten between them", file: "internal/inhand/table.go", pkg: "internal/inhand", test: "TestTheFirstSightIsKeptWhereQuestionsAreRare",

@@ -5,7 +5,7 @@ var plantedList = []mutant{
 	// The monitor and its streams.
 	{
 		name: "no poll after a stream has ended", file: "monitor/streams.go", pkg: "monitor", test: "TestAfterAStreamHasEndedTheMonitorPollsAtOnce",
-		old: "m.DueIn(0) // batches that this stream", new: "// batches that this stream",
+		old: "a.due(0) // batches that this stream", new: "// batches that this stream",
 	},
 	{
 		name: "the second generation of first sights is lost", file: "internal/inhand/sightings.go", pkg: "monitor", test: "TestTheFirstSightIsKeptWhileItIsAskedAbout",
@@ -21,24 +21,24 @@ var plantedList = []mutant{
 	},
 	{
 		name: "evidence is looked for without a free hand", file: "monitor/ask.go", pkg: "monitor", test: "TestEvidenceIsLookedForWithFewConnections",
-		old: "\tif !ok {\n\t\treturn false\n\t}\n\tm.start(f.Key.Service, func() {\n", new: "\tif !ok {\n\t\tm.start(f.Key.Service, func() { m.evidence(ctx, g, f, k) })\n\t\treturn true\n\t}\n\tm.start(f.Key.Service, func() {\n",
+		old: "\tif !ok {\n\t\treturn false\n\t}\n\tm.hands.start(", new: "\tif !ok {\n\t\tm.hands.asking.Go(func() { m.evidence(ctx, g, f, k) })\n\t\treturn true\n\t}\n\tm.hands.start(",
 	},
 	// The recorder.
 	{
 		name: "a waiting commit is not tried again when its claim ends", file: "internal/inhand/entry.go", pkg: "internal/inhand", test: "TestACommitThatIsHeldBack",
-		old: "if e.Phase == Accepted || e.Due.IsZero() {", new: "if e.Phase == Accepted || e.Phase == Committing || e.Due.IsZero() {",
+		old: "\te.writes(out)\n\tearly, told := e.take()\n", new: "\te.writes(out)\n\tearly, told := store.Outcome{}, false\n\tif e.Phase != Committing {\n\t\tearly, told = e.take()\n\t}\n",
 	},
 	{
 		name: "a commit that another's claim holds back is written without a pause", file: "internal/inhand/entry.go", pkg: ".", test: "TestACommitWaitsForAnotherProcessesClaim",
 		old: "o, now.Add(heldPause), time.Time{}", new: "o, now, time.Time{}",
 	},
 	{
-		name: "a commit that is held back of a question before the claim is dropped", file: "internal/inhand/table.go", pkg: "internal/inhand", test: "TestACommitThatIsHeldBack",
+		name: "a commit that is held back of a question before the claim is dropped", file: "internal/inhand/entries.go", pkg: "internal/inhand", test: "TestACommitThatIsHeldBack",
 		old: "\t\tversion = 0\n", new: "",
 	},
 	{
-		name: "an answer about an earlier claim ends the run", file: "internal/inhand/table.go", pkg: "internal/inhand", test: "TestLanesThatMayGoOn",
-		old: "t.runs[o.Key.Service] != (sighting{o.Key, o.Version}) ||", new: "t.runs[o.Key.Service].key != o.Key ||",
+		name: "an answer about an earlier claim ends the run", file: "internal/inhand/runs.go", pkg: "internal/inhand", test: "TestLanesThatMayGoOn",
+		old: "r[o.Key.Service] != (sighting{o.Key, o.Version}) {", new: "r[o.Key.Service].key != o.Key {",
 	},
 	{
 		name: "lost reply: the second answer is taken for the first", file: "notify.go", pkg: ".", test: "TestAnInvalidThatCommitsIsReportedAlthoughTheReplyIsLost",
@@ -54,7 +54,7 @@ var plantedList = []mutant{
 	},
 	{
 		name: "lost reply: a policy's halt is not reported", file: "lostreply.go", pkg: ".", test: "TestAHaltIsReportedAlthoughTheReplyIsLost",
-		old: "a.Governs() && (a.Halted || e.halted(ctx, a, w.Policy))", new: "a.Governs() && a.Halted",
+		old: "a.Governs() && (a.Halted || n.halted(ctx, a, w.Policy))", new: "a.Governs() && a.Halted",
 	},
 	{
 		name: "lost reply: whatever ends halts", file: "lostreply.go", pkg: ".", test: "TestAHaltIsReportedAlthoughTheReplyIsLost",

@@ -139,12 +139,12 @@ var postgresList = []mutant{
 	},
 	{
 		name: "the scan keeps its cursor", file: "queuer/scan.go", pkg: "queuer", test: "TestTheScanRotatesOverAllLanes",
-		old: "	place.start = len(s.lanes) < q.o.ScanLanes\n",
-		new: "	place.start = false\n",
+		old: "	p.start = len(s.lanes) < p.o.ScanLanes\n",
+		new: "	p.start = false\n",
 	},
 	{
 		name: "a hint is consumed by a locked lane", file: "queuer/claim.go", pkg: "queuer", test: "TestALockedLaneKeepsItsHint",
-		old: "	q.lanes.Name(now.Add(lockedPause), claimed.Locked...)\n",
+		old: "	c.lanes.Name(now.Add(lockedPause), claimed.Locked...)\n",
 		new: "",
 	},
 }

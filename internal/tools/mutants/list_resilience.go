@@ -4,7 +4,7 @@ package main
 var resilienceList = []mutant{
 	{
 		name: "a claim whose answer was lost stands until it expires", file: "queuer/claim.go", pkg: "queuer", test: "TestWhatMayBeClaimedIsPutBack",
-		old: "\t\tq.putBack(claimed.Runs)\n\t\treturn 0, fmt.Errorf(\"claim: %w\", err)", new: "\t\treturn 0, fmt.Errorf(\"claim: %w\", err)",
+		old: "\t\tc.putBack(claimed.Runs)\n\t\treturn 0, fmt.Errorf(\"claim: %w\", err)", new: "\t\treturn 0, fmt.Errorf(\"claim: %w\", err)",
 	},
 	{
 		name: "every claim raises the version by one", file: "queuer/claim.go", pkg: "queuer", test: "TestWhatMayBeClaimedIsPutBack",
@@ -20,7 +20,7 @@ var resilienceList = []mutant{
 	},
 	{
 		name: "a claim that may have been made is posted", file: "queuer/claim.go", pkg: "internal/flaky", test: "TestOneCallInTenFails",
-		old: "\t\tq.putBack(claimed.Runs)\n\t\treturn 0, fmt.Errorf(\"claim: %w\", err)", new: "\t\tq.putBack(claimed.Runs)\n\t\t_, _ = q.handOver(ctx, claimed, until)\n\t\treturn 0, fmt.Errorf(\"claim: %w\", err)",
+		old: "\t\tc.putBack(claimed.Runs)\n\t\treturn 0, fmt.Errorf(\"claim: %w\", err)", new: "\t\tc.putBack(claimed.Runs)\n\t\t_, _ = c.handOver(ctx, claimed, until)\n\t\treturn 0, fmt.Errorf(\"claim: %w\", err)",
 	},
 	{
 		name: "nobody tells that a batch goes again whose attempt failed late", file: "store/outcome.go", pkg: "store", test: "TestALateFailureWasPosted",
@@ -44,14 +44,14 @@ var resilienceList = []mutant{
 	},
 	{
 		name: "named lanes wait for a scan that fails", file: "queuer/scan.go", pkg: "queuer", test: "TestNamedLanesGoOnWhileScansFail",
-		old: "\t\tplace.due = now.Add(max(place.pause.NextBackOff(), share))\n", new: "\t\tplace.due = now.Add(max(place.pause.NextBackOff(), share))\n\t\ttime.Sleep(time.Until(place.due))\n",
+		old: "\t\tp.due = now.Add(max(p.pause.NextBackOff(), share))\n", new: "\t\tp.due = now.Add(max(p.pause.NextBackOff(), share))\n\t\ttime.Sleep(time.Until(p.due))\n",
 	},
 	{
 		name: "a scan's success does not reset the pause", file: "queuer/scan.go", pkg: "queuer", test: "TestAScanThatFailsIsMadeAgainSoon",
-		old: "\tplace.pause.Reset()\n", new: "",
+		old: "\tp.pause.Reset()\n", new: "",
 	},
 	{
-		name: "a store that is down is asked at once again", file: "queuer/claim.go", pkg: "queuer", test: "TestAStoreThatIsDownIsLeftAlone",
+		name: "a store that is down is asked at once again", file: "queuer/queuer.go", pkg: "queuer", test: "TestAStoreThatIsDownIsLeftAlone",
 		old: "\t\tq.down = time.Now().Add(q.pauses.NextBackOff())\n", new: "",
 	},
 	{

@@ -94,8 +94,8 @@ var splinterList = []mutant{
 		old: "\tcase f.Crowded:\n\t\te.forget(out)\n", new: "\tcase f.Crowded, true:\n\t\te.forget(out)\n",
 	},
 	{
-		name: "asks that events trigger are not limited", file: "internal/inhand/group.go", pkg: "monitor", test: "TestAsksThatEventsTriggerAreRateLimited",
-		old: "g.askAt = t.lastAsk.Add(askPause)", new: "g.askAt = t.lastAsk",
+		name: "asks that events trigger are not limited", file: "internal/inhand/stream.go", pkg: "monitor", test: "TestAsksThatEventsTriggerAreRateLimited",
+		old: "s.askAt = lastAsk.Add(askPause)", new: "s.askAt = lastAsk",
 	},
 	{
 		name: "a doubt is told as young as when its row was read", file: "monitor/ask.go", pkg: "monitor", test: "TestADoubtIsNeverToldYoungerThanItIs",
@@ -106,12 +106,12 @@ var splinterList = []mutant{
 		old: "d.k.Status.Attempt != d.f.Attempt && d.late() > 0:", new: "d.k.Status.Attempt != d.f.Attempt && d.late() < 0:",
 	},
 	{
-		name: "a live stream does not slow polling", file: "monitor/decide.go", pkg: "monitor", test: "TestALiveStreamMakesPollingTheFloor",
+		name: "a live stream does not slow polling", file: "monitor/data.go", pkg: "monitor", test: "TestALiveStreamMakesPollingTheFloor",
 		old: "if d.r.Told && (", new: "if false && (",
 	},
 	{
-		name: "a stream counts as live after its end", file: "monitor/streams.go", pkg: "monitor", test: "TestAStreamThatEndedSlowsNothing",
-		old: "\t\tm.table.Stream(st.key, false)\n", new: "",
+		name: "a stream counts as live after its end", file: "internal/inhand/stream.go", pkg: "monitor", test: "TestAStreamThatEndedSlowsNothing",
+		old: "lived, s.live = s.live, false", new: "lived = s.live",
 	},
 	{
 		name: "what was missed is not asked for when a stream is live again", file: "monitor/streams.go", pkg: "monitor", test: "TestABrokenStreamIsOpenedAgainAndAskedAfter",

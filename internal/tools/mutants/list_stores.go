@@ -20,11 +20,11 @@ var storesList = []mutant{
 		old: "max(d.f.SettleLeft, d.t.Settle-d.k.Seen)", new: "d.f.SettleLeft",
 	},
 	{
-		name: "clocks: a claim ends by the reader's TTL", file: "monitor/decide.go", pkg: "monitor", test: "TestDecideNoTrace",
+		name: "clocks: a claim ends by the reader's TTL", file: "monitor/data.go", pkg: "monitor", test: "TestDecideNoTrace",
 		old: "if ttl == 0 {", new: "if ttl >= 0 {",
 	},
 	{
-		name: "clocks: a claim of unknown length has none", file: "monitor/decide.go", pkg: "monitor", test: "TestDecideNoTrace",
+		name: "clocks: a claim of unknown length has none", file: "monitor/data.go", pkg: "monitor", test: "TestDecideNoTrace",
 		old: "if ttl == 0 {", new: "if ttl < 0 {",
 	},
 	{

@@ -1,0 +1,32 @@
+package inhand
+
+const (
+	// maxFollowed bounds the entries that are asked about from memory; other batches wait for
+	// their check in the store.
+	maxFollowed = 10_000
+	// maxWaiting bounds the outcomes that wait: a ledger may report all its commits ever, and
+	// then waits until some are written.
+	maxWaiting = 4096
+	// maxWatched bounds the commits that are watched.
+	maxWatched = 10_000
+)
+
+// counts are the numbers of entries that are bounded. They are used under the table's lock.
+type counts struct {
+	followed int // in the phases Accepted and Open
+	watched  int // in the phase Watched
+	waiting  int // with an unwritten outcome
+}
+
+// add counts an entry n times.
+func (c *counts) add(e *Entry, n int) {
+	if e.Phase.followed() {
+		c.followed += n
+	}
+	if e.Phase == Watched {
+		c.watched += n
+	}
+	if !e.Due.IsZero() {
+		c.waiting += n
+	}
+}

@@ -1,0 +1,129 @@
+package inhand
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Group names the group in which a service's batches are asked about.
+func Group(t dlt.Traits, s batch.ServiceID) string {
+	if t.GroupsByService {
+		return t.Name + "\x00" + string(s)
+	}
+	return t.Name
+}
+
+// Stream is the ledger's stream of events about one group: the batches of a service, or of a whole
+// ledger. All methods may be called concurrently. The table's lock guards the fields.
+type Stream struct {
+	t      *Table
+	group  string
+	closed bool
+	live   bool      // it reports events
+	names  bool      // it has reported commits by their ids
+	heard  time.Time // when it last gave a reason to ask
+	askAt  time.Time // when to ask about all that is open; zero: no event
+	open   []*slot   // the entries in phase Open
+}
+
+// Began says that the stream reports events.
+func (s *Stream) Began() {
+	s.t.mu.Lock()
+	defer s.t.mu.Unlock()
+	if !s.closed {
+		s.t.entries.streams.begun[s.group], s.live = s, true
+	}
+}
+
+// Broke says that the stream reports events no longer, and returns whether it did.
+func (s *Stream) Broke() (lived bool) {
+	s.t.mu.Lock()
+	defer s.t.mu.Unlock()
+	lived, s.live = s.live, false
+	return lived
+}
+
+// Close says that the stream was closed: its events cause no questions any more.
+func (s *Stream) Close() {
+	s.t.mu.Lock()
+	defer s.t.mu.Unlock()
+	s.closed = true
+	delete(s.t.entries.streams.begun, s.group)
+	for len(s.open) > 0 {
+		s.t.entries.set(s.open[0], Entry{})
+	}
+}
+
+// Told takes commits that an event reported, maybe before the ledger has answered their POSTs.
+func (s *Stream) Told(all []store.Outcome) { s.t.take(all, s) }
+
+// askPause is the least time between two questions that events cause.
+const askPause = 10 * time.Millisecond
+
+// Heard says that an event came which may be about any batch of the group. With ask, everything
+// open in the group is asked about, soon.
+func (s *Stream) Heard(ask bool) {
+	now := time.Now()
+	s.t.mu.Lock()
+	defer s.t.mu.Unlock()
+	if s.heard = now; !ask || !s.askAt.IsZero() {
+		return
+	}
+	lastAsk := s.t.entries.streams.lastAsk
+	if s.askAt = now; now.Sub(lastAsk) < askPause {
+		s.askAt = lastAsk.Add(askPause)
+	}
+	loop.Poke(s.t.wake)
+}
+
+// streams are the streams that have begun, and are not closed. They are used under the table's
+// lock.
+type streams struct {
+	begun   map[string]*Stream // by group
+	lastAsk time.Time          // when events last caused a question
+}
+
+// join puts a slot into the stream whose events cause questions about it, or takes it out.
+func (all *streams) join(s *slot) {
+	switch {
+	case s.Phase == Open && s.stream == nil:
+		if to := all.begun[s.about.group]; to != nil {
+			s.stream, s.place = to, len(to.open)
+			to.open = append(to.open, s)
+		}
+	case s.Phase != Open && s.stream != nil:
+		from := s.stream
+		last := len(from.open) - 1
+		from.open[s.place] = from.open[last]
+		from.open[s.place].place = s.place
+		from.open[last] = nil
+		from.open, s.stream = from.open[:last], nil
+	}
+}
+
+// due returns the entries that events have caused questions about: all that is open in their
+// groups, in the order of the POSTs, which is roughly the order of the commits. Commits of the
+// same moment are then in one answer, and in one write. next is the time until the others, most at
+// most.
+func (all *streams) due(now time.Time, most time.Duration) (open []*slot, next time.Duration) {
+	next = most
+	for _, s := range all.begun {
+		switch {
+		case s.askAt.IsZero():
+		case s.askAt.After(now):
+			next = min(next, s.askAt.Sub(now))
+		default:
+			s.askAt, all.lastAsk = time.Time{}, now
+			first := len(open)
+			open = append(open, s.open...)
+			slices.SortFunc(open[first:], func(a, b *slot) int { return cmp.Or(a.Began.Compare(b.Began), cmp.Compare(a.Row.Row, b.Row.Row)) })
+		}
+	}
+	return open, next
+}

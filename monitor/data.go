@@ -1,0 +1,70 @@
+package monitor
+
+import (
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// data is all that a verdict depends on. Its methods say what is true of the row, and decide
+// nothing.
+type data struct {
+	f store.InFlight
+	k Known
+	t dlt.Traits
+	r Rules
+}
+
+// next doubles from FirstPoll to PollInterval as the batch gets older.
+func (d *data) next() time.Duration {
+	if d.r.Told && (d.f.State == batch.Pending || d.f.State == batch.Valid) {
+		return d.r.PollInterval
+	}
+	return min(max(d.f.PostedAgo, d.r.FirstPoll), d.r.PollInterval)
+}
+
+// forgotten reports whether the node that a resend goes to has shown this attempt as under
+// way, and now has no trace of it. The node's memory of the bytes is gone then, and it does
+// not ignore a resend; docs/resend.md has the proof. The word of another node, or about an
+// earlier attempt, does not show that.
+func (d *data) forgotten() bool {
+	st := d.k.Status
+	return d.f.Seen != "" && st.Reported == batch.ReportedUnknown && st.Endpoint == d.f.Seen
+}
+
+// earlierOnly reports whether the row is in doubt about attempts before its last.
+func (d *data) earlierOnly() bool {
+	return d.f.State == batch.Submitting && d.f.DoubtAttempt != 0 && d.f.DoubtAttempt < d.f.Attempt
+}
+
+// late is how long the last attempt may yet take effect, if nobody knows how it ended.
+func (d *data) late() time.Duration { return d.t.LateArrival - d.ended() }
+
+// ended returns how long ago the last POST ended, at least. The database's clock may have
+// jumped, so this process's own clock counts, too. If nobody knows how the claim ended, its
+// request may have run for the whole TTL that its claimer gave it.
+func (d *data) ended() time.Duration {
+	seen := d.k.Seen
+	if !d.f.Ended {
+		ttl := d.f.ClaimTTL
+		if ttl == 0 {
+			ttl = d.r.TTL
+		}
+		seen -= ttl
+	}
+	return min(d.f.PostedAgo, seen)
+}
+
+// mayResend reports whether another attempt is allowed at all.
+func (d *data) mayResend() bool {
+	return !d.f.Refused && !d.f.Budget.Exhausted(d.f.Spent)
+}
+
+// rolledBack reports whether the ledger has executed the attempt, shown that for longer than
+// Traits.Stale, and taken it back.
+func (d *data) rolledBack() bool {
+	st := d.k.Status
+	return d.f.State == batch.Valid && st != nil && st.Reported == batch.ReportedValid && d.t.Stale > 0 && d.f.PostedAgo > d.t.Stale
+}

@@ -1,0 +1,45 @@
+package monitor
+
+import (
+	"context"
+	"sync"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/internal/pool"
+)
+
+// hands make the requests.
+type hands struct {
+	*pool.Pool
+	o      *Options
+	asking sync.WaitGroup // requests under way; they outlast a Run that ends with an error
+}
+
+// start lets a hand work in a goroutine. work reports whether its request ran into its time limit.
+// start contains a panic; the leases of work's rows then end, and they are asked about again.
+func (h *hands) start(hand *pool.Hand, service batch.ServiceID, work func() (hung bool)) {
+	h.asking.Go(func() {
+		hung := true // unless it comes back
+		err := loop.Contain(func() error { hung = work(); return nil })
+		if hand.Release(hung); err != nil {
+			h.o.Trouble(service, err)
+		}
+	})
+}
+
+// wait waits for a free hand. It does not wait for a group whose hanging requests hold its whole
+// share while other hands are free: that would delay the other groups.
+func (h *hands) wait(ctx context.Context, key string, free <-chan struct{}) (*pool.Hand, bool) {
+	for {
+		hand, ok := h.Acquire(key)
+		if ok || h.Free() > 0 {
+			return hand, ok
+		}
+		select {
+		case <-ctx.Done():
+			return nil, false
+		case <-free:
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package monitor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/inhand"
+	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// ledger asks the ledger about groups of rows.
+type ledger struct {
+	reader BatchStatusReader
+	o      *Options
+	quiet  quiets
+}
+
+// group is the rows that one request asks about.
+type group struct {
+	key     string // a hanging request holds up only requests with the same key
+	service batch.ServiceID
+	traits  dlt.Traits
+	rows    []store.InFlight
+	read    time.Time // before the rows were read: their ages are of then, or a little later
+	told    bool      // an event was the reason: the rows have no lease, or one until the next poll
+}
+
+// group divides rows by service where the ledger wants it, else by ledger, and into requests
+// of at most MaxIDsPerQuery. It keeps their order.
+func (l *ledger) group(rows []store.InFlight) []*group {
+	var groups []*group
+	open := map[string]*group{}
+	for _, f := range rows {
+		t := l.o.Traits(f.Key.Service)
+		key := inhand.Group(t, f.Key.Service)
+		g := open[key]
+		most := t.MaxIDsPerQuery
+		if most <= 0 {
+			most = dlt.DefaultMaxIDs
+		}
+		if g == nil || len(g.rows) >= most {
+			g = &group{key: key, service: f.Key.Service, traits: t}
+			open[key] = g
+			groups = append(groups, g)
+		}
+		g.rows = append(g.rows, f)
+	}
+	return groups
+}
+
+// ask is statuses, and notes how the request went, and reports trouble.
+func (l *ledger) ask(ctx context.Context, g *group) (map[batch.ID]*batch.Status, error) {
+	byID, err := l.statuses(ctx, g)
+	missing := len(byID) > 0 && dlt.Kind(err) == batch.KindDoubt // a part, which will be asked about again
+	if ctx.Err() == nil && (missing || l.quiet.note(g.key, err)) {
+		l.o.Trouble(g.service, fmt.Errorf("batch statuses: %w", err))
+	}
+	return byID, err
+}
+
+// statuses makes one request about a group. It returns the answers by id, even beside an
+// error.
+func (l *ledger) statuses(ctx context.Context, g *group) (map[batch.ID]*batch.Status, error) {
+	attempts := make([]batch.Attempt, len(g.rows))
+	for i, f := range g.rows {
+		attempts[i] = batch.Attempt{Key: f.Key, Number: f.Attempt, Prepared: f.Prepared}
+	}
+	var statuses []batch.Status
+	err := l.request(ctx, func(ctx context.Context) (err error) {
+		statuses, err = l.reader.BatchStatuses(ctx, g.service, attempts)
+		return err
+	})
+	byID := make(map[batch.ID]*batch.Status, len(statuses))
+	for i := range statuses {
+		byID[statuses[i].ID] = &statuses[i]
+	}
+	return byID, err
+}
+
+func (l *ledger) request(ctx context.Context, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, l.o.RequestTimeout)
+	defer cancel()
+	return loop.Contain(func() error { return f(ctx) })
+}
+
+// hangs reports whether a request ran into its time limit.
+func hangs(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
