@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/store"
 )
 
 // Await returns the record of an order once it is Confirmed, Failed or Quarantined; none of
@@ -21,15 +20,4 @@ func (e *Engine) Await(ctx context.Context, id batch.OrderID) (batch.OrderRecord
 		return rec, fmt.Errorf("await order %s: %w", batch.Excerpt(string(id), 64), err)
 	}
 	return rec, nil
-}
-
-// settled wakes the waiters of orders that became final in this process.
-func (e *Engine) settled(verdicts []store.OrderVerdict) {
-	final := make([]batch.OrderID, 0, len(verdicts))
-	for _, v := range verdicts {
-		if v.State.Final() {
-			final = append(final, v.ID)
-		}
-	}
-	e.waiters.Final(final...)
 }

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
-
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/store"
@@ -60,7 +58,7 @@ func (e *Engine) cycle(ctx context.Context) (time.Duration, error) {
 			}
 		}
 		if len(loads) < q.Limit {
-			e.forget(begin)
+			e.parties.forget(begin)
 			return next, nil
 		}
 		q.Start, q.After = false, loads[len(loads)-1].Party
@@ -73,127 +71,15 @@ func (e *Engine) loads(ctx context.Context, q store.PartiesQuery) ([]store.Party
 	return e.orders.Parties(ctx, q)
 }
 
-// pace is this Engine's memory of a party.
-type pace struct {
-	busy   bool // a worker has it
-	again  bool // new orders came meanwhile
-	probe  bool // it is a probe
-	inLine bool // it waits to be a probe
-	failed *backoff.ExponentialBackOff
-	until  time.Time // left alone until then
-	seen   time.Time // the last time it had orders
-}
-
-// forget drops parties without orders since begin, when the cycle began.
-func (e *Engine) forget(begin time.Time) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for s, p := range e.parties {
-		if !p.busy && p.seen.Before(begin) && time.Until(p.until) <= 0 {
-			delete(e.parties, s)
-			e.leaveLine(s, p)
-		}
-	}
-}
-
-// leaveLine removes a party from the line for probes. The caller holds e.mu.
-func (e *Engine) leaveLine(party batch.ServiceID, p *pace) {
-	if p.inLine {
-		p.inLine = false
-		e.line = slices.DeleteFunc(e.line, func(s batch.ServiceID) bool { return s == party })
-	}
-}
-
-// pause leaves a party alone for d.
-func (e *Engine) pause(party batch.ServiceID, d time.Duration) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	p := e.parties[party]
-	if p == nil {
-		p = &pace{}
-		e.parties[party] = p
-	}
-	if until := time.Now().Add(d); until.After(p.until) {
-		p.until = until
-	}
-}
-
-// take makes a party busy, or returns the time until the next try.
-func (e *Engine) take(party batch.ServiceID) time.Duration {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	p := e.parties[party]
-	if p == nil {
-		p = &pace{}
-		e.parties[party] = p
-	}
-	p.seen = time.Now()
-	if p.busy {
-		p.again = true
-		return e.o.BatchInterval
-	}
-	if wait := time.Until(p.until); wait > 0 {
-		return wait
-	}
-	if p.failed != nil && !e.mayProbe(party, p) {
-		return e.o.BatchInterval
-	}
-	p.busy, p.again = true, false
-	return 0
-}
-
-// mayProbe limits parties that failed before to a share of the workers, since their Builders
-// may hang again. The party that waits longest goes first. The caller holds e.mu.
-func (e *Engine) mayProbe(party batch.ServiceID, p *pace) bool {
-	if !p.inLine {
-		p.inLine = true
-		e.line = append(e.line, party)
-	}
-	free := max(1, e.o.Workers/4) - e.probes
-	if !slices.Contains(e.line[:min(free, len(e.line))], party) {
-		return false
-	}
-	e.leaveLine(party, p)
-	e.probes++
-	p.probe = true
-	return true
-}
-
-// release ends take. After a failure the party is left alone, longer each time.
-func (e *Engine) release(party batch.ServiceID, failed bool) {
-	e.mu.Lock()
-	p := e.parties[party]
-	again := p.again && !failed
-	if p.probe {
-		e.probes--
-	}
-	p.busy, p.again, p.probe = false, false, false
-	switch {
-	case failed && p.failed == nil:
-		p.failed = loop.Backoff(e.o.RecoveryInterval, loop.MaxPause)
-		fallthrough
-	case failed:
-		p.until = time.Now().Add(p.failed.NextBackOff())
-	case time.Until(p.until) > 0: // paused in between
-		p.failed = nil
-	default:
-		delete(e.parties, party)
-	}
-	e.mu.Unlock()
-	if again {
-		loop.Poke(e.look)
-	}
-}
-
 // start works on a party in a goroutine of its own, or returns the time until the next try.
 func (e *Engine) start(ctx context.Context, party batch.ServiceID) time.Duration {
-	if wait := e.take(party); wait > 0 {
+	if wait := e.parties.take(party); wait > 0 {
 		return wait
 	}
 	select {
 	case e.slots <- struct{}{}:
 	case <-ctx.Done():
-		e.release(party, false)
+		e.parties.release(party, false)
 		return 0
 	}
 	e.builds.Go(func() {
@@ -203,7 +89,9 @@ func (e *Engine) start(ctx context.Context, party batch.ServiceID) time.Duration
 		if err != nil && !stopped {
 			e.trouble(ctx, party, err)
 		}
-		e.release(party, err != nil)
+		if e.parties.release(party, err != nil) {
+			loop.Poke(e.look)
+		}
 	})
 	return 0
 }

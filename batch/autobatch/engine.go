@@ -29,21 +29,13 @@ var (
 // methods may be called concurrently. Any number of Engines, in any number of processes, may
 // share a database.
 type Engine struct {
-	orders  store.Orders
+	*core
 	builder batch.Builder
-	o       Options
+	settler settler
 
 	running atomic.Bool
-	look    chan struct{} // wakes the search for idle parties
-	read    chan struct{} // wakes the reading of verdicts
 	slots   chan struct{} // one for each party in work
 	builds  sync.WaitGroup
-	waiters *await.Waiters[batch.OrderID, batch.OrderRecord]
-
-	mu      sync.Mutex
-	parties map[batch.ServiceID]*pace
-	line    []batch.ServiceID // parties that failed before, and wait for a new try
-	probes  int               // number of these in work
 }
 
 var _ batch.Observer = (*Engine)(nil)
@@ -64,15 +56,16 @@ func New(s store.Orders, b batch.Builder, o *Options) (*Engine, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	return &Engine{
-		orders: s, builder: b, o: opts,
-		look: make(chan struct{}, 1), read: make(chan struct{}, 1),
-		slots:   make(chan struct{}, opts.Workers),
-		parties: map[batch.ServiceID]*pace{},
+	c := &core{
+		orders: s, o: opts, look: make(chan struct{}, 1),
 		waiters: await.New(await.Options[batch.OrderID, batch.OrderRecord]{
 			Interval: opts.MonitorInterval, Linger: linger, Timeout: opts.StoreTimeout, Finals: s.FinalOrders,
 			Key: func(rec batch.OrderRecord) batch.OrderID { return rec.ID },
 		}),
+	}
+	c.parties = parties{o: &c.o, by: map[batch.ServiceID]*pace{}}
+	return &Engine{
+		core: c, builder: b, settler: settler{core: c, read: make(chan struct{}, 1)}, slots: make(chan struct{}, opts.Workers),
 	}, nil
 }
 
@@ -93,7 +86,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		return nil
 	}
 	var loops sync.WaitGroup
-	for _, f := range [...]func(context.Context) error{e.batching, e.settling, e.expiring} {
+	for _, f := range [...]func(context.Context) error{e.batching, e.settler.settling, e.settler.expiring} {
 		loops.Go(func() { loop.Run(ctx, f, func(err error) { e.trouble(ctx, "", err) }) })
 	}
 	<-ctx.Done()
@@ -142,7 +135,7 @@ func (e *Engine) Wake() { loop.Poke(e.look) }
 // hints verdicts are read every Options.MonitorInterval. Observe never blocks.
 func (e *Engine) Observe(_ context.Context, ev batch.Event) {
 	if ev.Kind == batch.EventFinal || ev.Kind == batch.EventOrderBreach {
-		loop.Poke(e.read)
+		loop.Poke(e.settler.read)
 	}
 }
 
@@ -161,21 +154,4 @@ func rest(ctx context.Context, c chan struct{}, d time.Duration, start time.Time
 		return loop.Sleep(ctx, left)
 	}
 	return ctx.Err() == nil
-}
-
-// retry calls the store until it succeeds or ctx is done, and reports failures. An error about
-// the input ends it at once.
-func (e *Engine) retry(ctx context.Context, party batch.ServiceID, f func() error) error {
-	return loop.Retry(ctx, func(err error) { e.trouble(ctx, party, err) }, func() error {
-		err := f()
-		if errors.Is(err, batch.ErrInvalidInput) || errors.Is(err, batch.ErrConflict) {
-			return loop.Final(err)
-		}
-		return err
-	})
-}
-
-// begun returns the context of a write, which a stop does not interrupt.
-func (e *Engine) begun(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), e.o.StoreTimeout)
 }

@@ -1,12 +1,7 @@
 package autobatch
 
 import (
-	"context"
-	"errors"
-	"log/slog"
-
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -40,34 +35,4 @@ type OrderEvent struct {
 	Count  int                  // number of orders
 	Orders []store.OrderVerdict // in EventPrepared with State Dequeued; must not be changed
 	Err    error
-}
-
-// report passes an event to the observer and, with the values of ctx, to the log. It contains a
-// panic in the observer.
-func (e *Engine) report(ctx context.Context, ev OrderEvent) {
-	if ev.Orders != nil {
-		ev.Count = len(ev.Orders)
-	}
-	if err := loop.Contain(func() error { e.o.Observer(ev); return nil }); err != nil {
-		e.o.Logger.ErrorContext(ctx, "observer panicked", slog.Any("error", err))
-	}
-	level := slog.LevelDebug
-	if ev.Kind == EventTrouble || ev.Kind == EventHeld {
-		level = slog.LevelWarn
-	}
-	if !e.o.Logger.Enabled(ctx, level) {
-		return
-	}
-	as := []slog.Attr{slog.String("party", string(ev.Party)), slog.String("batch", string(ev.Batch)), slog.Int("orders", ev.Count)}
-	if ev.Err != nil {
-		as = append(as, slog.Any("error", ev.Err))
-		if p, ok := errors.AsType[*loop.PanicError](ev.Err); ok {
-			as = append(as, slog.String("stack", string(p.Stack)))
-		}
-	}
-	e.o.Logger.LogAttrs(ctx, level, "auto-batch "+string(ev.Kind), as...)
-}
-
-func (e *Engine) trouble(ctx context.Context, party batch.ServiceID, err error) {
-	e.report(ctx, OrderEvent{Kind: EventTrouble, Party: party, Err: err})
 }

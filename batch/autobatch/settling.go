@@ -16,21 +16,27 @@ const (
 	expirePage = 500
 )
 
+// settler settles orders, and ends those whose time is over.
+type settler struct {
+	*core
+	read chan struct{} // wakes the reading of verdicts
+}
+
 // settling reads verdicts from the database, where any instance may have recorded them, and
 // writes the new states of the orders.
-func (e *Engine) settling(ctx context.Context) error {
+func (t *settler) settling(ctx context.Context) error {
 	held := map[batch.ID]int64{}
 	for {
 		start := time.Now()
 		var more bool
-		err := e.retry(ctx, "", func() (err error) { more, err = e.settleSome(ctx, held); return err })
+		err := t.retry(ctx, "", func() (err error) { more, err = t.settleSome(ctx, held); return err })
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // a stop is no error
 		}
 		if err != nil {
 			return err
 		}
-		if !more && !rest(ctx, e.read, e.o.MonitorInterval, start, linger) {
+		if !more && !rest(ctx, t.read, t.o.MonitorInterval, start, linger) {
 			return nil
 		}
 	}
@@ -38,9 +44,9 @@ func (e *Engine) settling(ctx context.Context) error {
 
 // settleSome settles the oldest batches, and reports whether there may be more. held are
 // batches that were seen and cannot be settled, by version.
-func (e *Engine) settleSome(ctx context.Context, held map[batch.ID]int64) (more bool, err error) {
+func (t *settler) settleSome(ctx context.Context, held map[batch.ID]int64) (more bool, err error) {
 	limit := settlePage + len(held) // held batches must not hide the others
-	batches, err := e.settleable(ctx, limit)
+	batches, err := t.settleable(ctx, limit)
 	if err != nil {
 		return false, fmt.Errorf("autobatch: settleable batches: %w", err)
 	}
@@ -56,7 +62,7 @@ func (e *Engine) settleSome(ctx context.Context, held map[batch.ID]int64) (more 
 		}
 		if v, known := held[key.ID]; !known || v != b.Record.Version {
 			held[key.ID] = b.Record.Version
-			e.report(ctx, OrderEvent{Kind: EventHeld, Party: key.Service, Batch: key.ID, Count: len(b.Orders), Err: fmt.Errorf("it is %s, and not certain to stay so", b.Record.State)})
+			t.report(ctx, OrderEvent{Kind: EventHeld, Party: key.Service, Batch: key.ID, Count: len(b.Orders), Err: fmt.Errorf("it is %s, and not certain to stay so", b.Record.State)})
 		}
 	}
 	for id := range held {
@@ -64,23 +70,23 @@ func (e *Engine) settleSome(ctx context.Context, held map[batch.ID]int64) (more 
 			delete(held, id)
 		}
 	}
-	n, err := e.settleAll(ctx, settled)
+	n, err := t.settleAll(ctx, settled)
 	return n > 0 && len(batches) == limit, err
 }
 
-func (e *Engine) settleable(ctx context.Context, limit int) ([]store.OrderBatch, error) {
-	ctx, cancel := context.WithTimeout(ctx, e.o.StoreTimeout)
+func (t *settler) settleable(ctx context.Context, limit int) ([]store.OrderBatch, error) {
+	ctx, cancel := context.WithTimeout(ctx, t.o.StoreTimeout)
 	defer cancel()
-	return e.orders.SettleableBatches(ctx, limit)
+	return t.orders.SettleableBatches(ctx, limit)
 }
 
 // settleAll writes settlements together. If that fails it writes them one by one, so that one
 // bad settlement does not delay the others. It returns the number of written settlements.
-func (e *Engine) settleAll(ctx context.Context, settled []store.Settlement) (int, error) {
+func (t *settler) settleAll(ctx context.Context, settled []store.Settlement) (int, error) {
 	if len(settled) == 0 {
 		return 0, nil
 	}
-	n, err := e.settleOnce(ctx, settled)
+	n, err := t.settleOnce(ctx, settled)
 	if err == nil || len(settled) == 1 {
 		return n, err
 	}
@@ -89,13 +95,13 @@ func (e *Engine) settleAll(ctx context.Context, settled []store.Settlement) (int
 		if ctx.Err() != nil {
 			return n, nil //nolint:nilerr // a stop is no error
 		}
-		one, err := e.settleOnce(ctx, []store.Settlement{s})
+		one, err := t.settleOnce(ctx, []store.Settlement{s})
 		n += one
 		if err == nil {
 			passed++
 			continue
 		}
-		e.trouble(ctx, s.Batch.Service, err)
+		t.trouble(ctx, s.Batch.Service, err)
 	}
 	if passed > 0 {
 		return n, nil // the others will be read again
@@ -103,15 +109,15 @@ func (e *Engine) settleAll(ctx context.Context, settled []store.Settlement) (int
 	return n, err
 }
 
-func (e *Engine) settleOnce(ctx context.Context, settled []store.Settlement) (n int, err error) {
-	ctx, cancel := e.begun(ctx)
+func (t *settler) settleOnce(ctx context.Context, settled []store.Settlement) (n int, err error) {
+	ctx, cancel := t.begun(ctx)
 	defer cancel()
-	done, err := e.orders.SettleOrders(ctx, settled)
+	done, err := t.orders.SettleOrders(ctx, settled)
 	if err != nil {
 		for _, s := range settled { // they may be settled all the same, so waiters look again
-			e.settled(s.Orders)
+			t.settled(s.Orders)
 		}
-		loop.Poke(e.look)
+		loop.Poke(t.look)
 		return 0, fmt.Errorf("autobatch: settle orders: %w", err)
 	}
 	for i, s := range settled {
@@ -120,22 +126,22 @@ func (e *Engine) settleOnce(ctx context.Context, settled []store.Settlement) (n 
 		}
 		n++
 		if s.Orders[0].State == batch.OrderQueued && s.Orders[0].Group == s.Orders[len(s.Orders)-1].Group {
-			e.pause(s.Batch.Service, e.o.RetryInterval) // its budget was used up
+			t.parties.pause(s.Batch.Service, t.o.RetryInterval) // its budget was used up
 		}
-		e.report(ctx, OrderEvent{Kind: EventSettled, Party: s.Batch.Service, Batch: s.Batch.ID, Orders: s.Orders})
-		e.settled(s.Orders)
+		t.report(ctx, OrderEvent{Kind: EventSettled, Party: s.Batch.Service, Batch: s.Batch.ID, Orders: s.Orders})
+		t.settled(s.Orders)
 	}
 	if n > 0 {
-		loop.Poke(e.look) // their parties are idle
+		loop.Poke(t.look) // their parties are idle
 	}
 	return n, nil
 }
 
 // expiring fails orders whose deadline passed before they were part of a batch.
-func (e *Engine) expiring(ctx context.Context) error {
+func (t *settler) expiring(ctx context.Context) error {
 	for {
 		var n int
-		err := e.retry(ctx, "", func() (err error) { n, err = e.expire(ctx); return err })
+		err := t.retry(ctx, "", func() (err error) { n, err = t.expire(ctx); return err })
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // a stop is no error
 		}
@@ -143,16 +149,16 @@ func (e *Engine) expiring(ctx context.Context) error {
 			return fmt.Errorf("autobatch: expire orders: %w", err)
 		}
 		if n > 0 {
-			e.report(ctx, OrderEvent{Kind: EventExpired, Count: n})
+			t.report(ctx, OrderEvent{Kind: EventExpired, Count: n})
 		}
-		if n < expirePage && !loop.Sleep(ctx, e.o.BatchInterval) {
+		if n < expirePage && !loop.Sleep(ctx, t.o.BatchInterval) {
 			return nil
 		}
 	}
 }
 
-func (e *Engine) expire(ctx context.Context) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, e.o.StoreTimeout)
+func (t *settler) expire(ctx context.Context) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, t.o.StoreTimeout)
 	defer cancel()
-	return e.orders.ExpireOrders(ctx, expirePage)
+	return t.orders.ExpireOrders(ctx, expirePage)
 }

@@ -8,7 +8,7 @@ import (
 
 // sightings remembers when rows were first seen at a version, with their claims over. A poll may
 // see very many rows, so this is less than an entry. Sightings that nobody asked about for a
-// while are forgotten, a generation at a time.
+// while are forgotten, a generation at a time. It is used under the table's lock.
 type sightings struct {
 	keep     time.Duration
 	now, old map[sighting]time.Time

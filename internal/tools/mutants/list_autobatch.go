@@ -21,7 +21,7 @@ var autobatchList = []mutant{
 	},
 	{
 		name: "orders: a deadline that passed fails nobody", file: "batch/autobatch/engine.go", pkg: "batch/autobatch", test: "TestDeadline",
-		old: "e.batching, e.settling, e.expiring}", new: "e.batching, e.settling}",
+		old: "e.settler.settling, e.settler.expiring}", new: "e.settler.settling}",
 	},
 	{
 		name: "orders: what is past its deadline is sent all the same", file: "store/memory/batching.go", pkg: "store/memory", test: "TestOrders",

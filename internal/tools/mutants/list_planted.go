@@ -71,14 +71,14 @@ var plantedList = []mutant{
 	// Orders.
 	{
 		name: "orders: no pause after a budget was used up", file: "batch/autobatch/settling.go", pkg: "batch/autobatch", test: "TestAPartyRestsAfterABudgetIsUsedUp",
-		old: "e.pause(s.Batch.Service, e.o.RetryInterval)", new: "e.pause(s.Batch.Service, 0)",
+		old: "t.parties.pause(s.Batch.Service, t.o.RetryInterval)", new: "t.parties.pause(s.Batch.Service, 0)",
 	},
 	{
 		name: "orders: batches that are held hide the others", file: "batch/autobatch/settling.go", pkg: "batch/autobatch", test: "TestHeldBatchesHideNoOther",
 		old: "limit := settlePage + len(held)", new: "limit := settlePage + 0*len(held)",
 	},
 	{
-		name: "orders: a failing party is not left alone", file: "batch/autobatch/batching.go", pkg: "batch/autobatch", test: "TestAFailingPartyIsLeftAlone",
+		name: "orders: a failing party is not left alone", file: "batch/autobatch/parties.go", pkg: "batch/autobatch", test: "TestAFailingPartyIsLeftAlone",
 		old: "p.until = time.Now().Add(p.failed.NextBackOff())", new: "p.failed.NextBackOff()",
 	},
 	// Clients.

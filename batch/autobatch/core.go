@@ -1,0 +1,79 @@
+package autobatch
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/await"
+	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// core is what the making of batches and the settling of orders share.
+type core struct {
+	orders  store.Orders
+	o       Options
+	parties parties
+	look    chan struct{} // wakes the search for idle parties
+	waiters *await.Waiters[batch.OrderID, batch.OrderRecord]
+}
+
+// retry calls the store until it succeeds or ctx is done, and reports failures. An error about
+// the input ends it at once.
+func (c *core) retry(ctx context.Context, party batch.ServiceID, f func() error) error {
+	return loop.Retry(ctx, func(err error) { c.trouble(ctx, party, err) }, func() error {
+		err := f()
+		if errors.Is(err, batch.ErrInvalidInput) || errors.Is(err, batch.ErrConflict) {
+			return loop.Final(err)
+		}
+		return err
+	})
+}
+
+// begun returns the context of a write, which a stop does not interrupt.
+func (c *core) begun(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), c.o.StoreTimeout)
+}
+
+// settled wakes the waiters of orders that became final in this process.
+func (c *core) settled(verdicts []store.OrderVerdict) {
+	final := make([]batch.OrderID, 0, len(verdicts))
+	for _, v := range verdicts {
+		if v.State.Final() {
+			final = append(final, v.ID)
+		}
+	}
+	c.waiters.Final(final...)
+}
+
+// report passes an event to the observer and, with the values of ctx, to the log. It contains a
+// panic in the observer.
+func (c *core) report(ctx context.Context, ev OrderEvent) {
+	if ev.Orders != nil {
+		ev.Count = len(ev.Orders)
+	}
+	if err := loop.Contain(func() error { c.o.Observer(ev); return nil }); err != nil {
+		c.o.Logger.ErrorContext(ctx, "observer panicked", slog.Any("error", err))
+	}
+	level := slog.LevelDebug
+	if ev.Kind == EventTrouble || ev.Kind == EventHeld {
+		level = slog.LevelWarn
+	}
+	if !c.o.Logger.Enabled(ctx, level) {
+		return
+	}
+	as := []slog.Attr{slog.String("party", string(ev.Party)), slog.String("batch", string(ev.Batch)), slog.Int("orders", ev.Count)}
+	if ev.Err != nil {
+		as = append(as, slog.Any("error", ev.Err))
+		if p, ok := errors.AsType[*loop.PanicError](ev.Err); ok {
+			as = append(as, slog.String("stack", string(p.Stack)))
+		}
+	}
+	c.o.Logger.LogAttrs(ctx, level, "auto-batch "+string(ev.Kind), as...)
+}
+
+func (c *core) trouble(ctx context.Context, party batch.ServiceID, err error) {
+	c.report(ctx, OrderEvent{Kind: EventTrouble, Party: party, Err: err})
+}
