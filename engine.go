@@ -69,7 +69,7 @@ func newEngine(r *Runner) *engine {
 		Lists:      lists,
 		Preparer:   preparer,
 		Keep:       e.keeper.Keep,
-		Record:     e.table.Answered,
+		Record:     func(o store.Outcome) { e.table.Answered(o, o.Post.Took) },
 		Ready:      func() { e.queuer.Wake() },
 		Paused:     r.paused,
 		Resumed:    r.resumed,
@@ -88,7 +88,7 @@ func newEngine(r *Runner) *engine {
 			e.table.Claimed(run)
 			e.reportSentBehind(ctx, run)
 			for _, c := range run.Batches {
-				r.report(batch.Event{Kind: batch.EventClaimed, Key: c.Key, State: batch.Submitting, Attempt: c.Attempt})
+				r.report(batch.Event{Kind: batch.EventClaimed, Key: c.Key, State: batch.Submitting, Attempt: c.Attempt, SinceAdded: waited(c)})
 			}
 		},
 	})

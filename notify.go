@@ -3,6 +3,7 @@ package dltbatch
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/inhand"
@@ -34,12 +35,17 @@ func (e *engine) notify(ctx context.Context, w inhand.Recorded) {
 		return
 	}
 	if w.By == batch.BySubmitter && w.Finding == store.IsCommitted && w.Applied.From == batch.Submitting { // two outcomes in one
-		e.r.report(batch.Event{Kind: batch.EventState, Key: key, State: batch.Pending, Attempt: row.Attempt})
+		accepted := batch.Event{Kind: batch.EventState, Key: key, State: batch.Pending, Attempt: row.Attempt}
+		accepted.SinceAdded = between(w.Applied.Created, row.LastPost)
+		answered(&accepted, w.Outcome)
+		e.r.report(accepted)
 	}
 	breach := e.overtaken(ctx, w.Outcome, w.Applied)
 	event := eventOf(w, breach)
 	if breach != nil && row.State != batch.Committed {
-		e.r.breach(key, row.State, row.Attempt, breach)
+		also := event
+		also.Kind, also.Err = batch.EventOrderBreach, breach
+		e.r.report(also)
 	}
 	switch {
 	case row.Final():
@@ -83,8 +89,49 @@ func eventOf(w inhand.Recorded, breach error) batch.Event {
 		event.Kind = batch.EventInDoubt
 	case w.Finding == store.Undecidable:
 		event.Kind, event.Err = batch.EventDecision, errors.New(row.Decision)
+		if w.Error != nil {
+			event.Err = w.Error // the same text
+		}
+	}
+	at := w.Applied.At
+	if row.Final() {
+		at = row.FinalAt
+	}
+	event.SinceAdded = between(w.Applied.Created, at)
+	switch {
+	case w.By == batch.ByMonitor:
+		event.SincePosted = between(row.LastPost, at)
+	case w.Finding != store.IsCommitted:
+		answered(&event, w.Outcome)
+	case !w.Post.Answered.IsZero(): // the row has only the time of the write
+		event.SincePosted = time.Since(w.Post.Answered)
 	}
 	return event
+}
+
+// answered adds to an event the POST whose answer caused it.
+func answered(e *batch.Event, o store.Outcome) {
+	e.Took, e.InRequest = o.Post.Took, o.Post.Batches
+	if o.Report != nil {
+		blame(e, *o.Report)
+	}
+}
+
+// between returns the time from one moment of the database's clock to another; 0 where one is not
+// known, or the clock was put back in between.
+func between(from, to time.Time) time.Duration {
+	if from.IsZero() || to.IsZero() {
+		return 0
+	}
+	return max(0, to.Sub(from))
+}
+
+// waited returns the time from Add to the claim.
+func waited(c store.Claim) time.Duration {
+	if c.Was == nil {
+		return 0
+	}
+	return between(c.Created, c.Was.ClaimExpires.Add(-c.Was.ClaimTTL))
 }
 
 func asError(e *batch.SubmissionError) error {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
@@ -19,7 +20,7 @@ func (nobody) Observe(context.Context, batch.Event) {}
 // observe passes an event to the caller's observer and to the log. It contains a panic in the
 // observer.
 func (r *Runner) observe(ctx context.Context, e batch.Event) {
-	e.At = time.Now()
+	e.At, e.Instance = time.Now(), r.o.Instance
 	if err := loop.Contain(func() error { r.o.Observer.Observe(ctx, e); return nil }); err != nil {
 		r.o.Logger.LogAttrs(ctx, slog.LevelError, "observer panicked", append(stack(err), slog.Any("error", err))...)
 	}
@@ -100,7 +101,30 @@ func (r *Runner) unserved(s batch.ServiceID, err error) {
 
 func (r *Runner) paused(s batch.ServiceID, all bool, err error) {
 	r.health.pause(s, all, true)
-	r.report(batch.Event{Kind: batch.EventPaused, Key: batch.Key{Service: s}, Err: err})
+	event := batch.Event{Kind: batch.EventPaused, Key: batch.Key{Service: s}, Err: err}
+	if err != nil {
+		text := batch.Excerpt(err.Error(), batch.MaxErrorText)
+		event.Err = &answerError{kind: &batch.SubmissionError{Kind: dlt.Kind(err), Message: text}, err: err}
+	}
+	if e, ok := errors.AsType[*dlt.Error](err); ok && e != nil {
+		blame(&event, batch.Report{StatusCode: e.StatusCode, Code: e.Code, Endpoint: e.Endpoint})
+	}
+	r.report(event)
+}
+
+// answerError is the error of a ledger's client, with its kind for those who do not know the client.
+type answerError struct {
+	kind *batch.SubmissionError
+	err  error
+}
+
+func (e *answerError) Error() string   { return e.err.Error() }
+func (e *answerError) Unwrap() []error { return []error{e.kind, e.err} }
+
+// blame tells an event where, and by which codes, a POST failed.
+func blame(e *batch.Event, r batch.Report) {
+	r = r.Fit()
+	e.StatusCode, e.Code, e.Endpoint = r.StatusCode, r.Code, r.Endpoint
 }
 
 func (r *Runner) resumed(s batch.ServiceID, all bool) {
