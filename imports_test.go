@@ -39,6 +39,8 @@ var house = []struct {
 	{"internal/pool", nil},
 	{"internal/whole", []string{"batch", "store"}},
 	{"internal/loop", nil},
+	{"internal/lossy", nil},
+	{"internal/repeats", nil},
 	{"internal/await", []string{"batch", "internal/loop"}},
 	{"internal/lanes", []string{"batch", "internal/loop"}},
 	{"internal/keeper", []string{"store", "internal/loop"}},

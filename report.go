@@ -11,18 +11,15 @@ import (
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
-// nobody is the Observer of a Runner without one.
-type nobody struct{}
-
-// Observe does nothing.
-func (nobody) Observe(context.Context, batch.Event) {}
-
-// observe passes an event to the caller's observer and to the log. It contains a panic in the
+// observe passes an event to the caller's observers and to the log. It contains a panic in an
 // observer.
 func (r *Runner) observe(ctx context.Context, e batch.Event) {
 	e.At, e.Instance = time.Now(), r.o.Instance
-	if err := loop.Contain(func() error { r.o.Observer.Observe(ctx, e); return nil }); err != nil {
-		r.o.Logger.LogAttrs(ctx, slog.LevelError, "observer panicked", append(stack(err), slog.Any("error", err))...)
+	if len(r.queues) > 0 {
+		r.queue(ctx, e)
+	}
+	if r.o.Observer != nil {
+		r.tell(ctx, r.o.Observer, "Observer", e)
 	}
 	level := slog.LevelDebug
 	switch e.Kind {

@@ -11,6 +11,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/await"
 	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/internal/lossy"
+	"github.com/dltbatch/dltbatch/internal/repeats"
 	"github.com/dltbatch/dltbatch/internal/whole"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -41,6 +43,8 @@ type Runner struct {
 	waiters  *await.Waiters[batch.Key, batch.Record]
 	idlers   idlers
 	health   health
+	queues   []*lossy.Queue[telling] // of Options.Observers
+	sums     *repeats.Log[line, write]
 }
 
 // New joins a store and a ledger. It starts nothing and does no I/O. nil options mean the
@@ -76,7 +80,8 @@ func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 	if !is[store.Pruner](s) {
 		opts.Retention = -1
 	}
-	r := &Runner{store: wholeStore(s), o: opts}
+	r := &Runner{store: wholeStore(s), o: opts, sums: newSums()}
+	r.queues = r.newQueues()
 	r.waiters = await.New(await.Options[batch.Key, batch.Record]{
 		Interval: opts.PollInterval, Linger: opts.Linger, Timeout: opts.RequestTimeout, Finals: r.store.Finals,
 		Key: func(rec batch.Record) batch.Key { return rec.Key },
@@ -110,6 +115,8 @@ func (r *Runner) Run(ctx context.Context) error {
 		return err
 	}
 	r.logLosses(ctx)
+	defer r.sums.End()
+	defer r.rest()
 	e := newEngine(r)
 	r.engine.Store(e)
 	defer r.engine.Store(nil)

@@ -135,10 +135,14 @@ func (e *Event) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Observer receives every event, synchronously and after the write. No event is skipped while
-// the process lives; after a crash the store is the truth. Observe is called from several
-// goroutines at once, must be quick and must not call the Runner's blocking methods. A panic
-// in it is contained and logged.
+// Observer receives events, after the write. A panic in it is contained and logged. After a crash
+// the store is the truth.
+//
+// As dltbatch.Options.Observer it receives every event synchronously: none is skipped while the
+// process lives. Observe is then called from several goroutines at once, must be quick and must
+// not call the Runner's blocking methods. As one of dltbatch.Options.Observers it is called later,
+// for one event after the other, and may take its time: if it falls far behind, it misses events,
+// and nobody waits for it.
 //
 // ctx has the values of the context of Add, or of the operator's call, for the events of that
 // call. For all other events it has the values of Run's context, but not its end. So a trace or

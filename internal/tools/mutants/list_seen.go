@@ -1,0 +1,66 @@
+package main
+
+// seenList breaks what a person on call sees: events, observers, calls, logs and probes.
+var seenList = []mutant{
+	{
+		name: "seen: an acceptance that waited forgets its POST", file: "notify.go", pkg: ".", test: "TestEventsTellTimes",
+		old: "\t\tanswered(&accepted, w.Outcome)\n", new: "",
+	},
+	{
+		name: "seen: a POST is counted twice", file: "notify.go", pkg: ".", test: "TestEventsTellTimes",
+		old: "case w.Finding != store.IsCommitted:\n", new: "case w.Finding > 0:\n",
+	},
+	{
+		name: "seen: a row to ask about does not say when its batch was added", file: "store/memory/pending.go", pkg: "store/memory", test: "TestStore/pending/.*",
+		old: "e.row.InFlight(e.ref(), e.budget, now)", new: "e.row.InFlight(store.Ref{Key: e.key}, e.budget, now)",
+	},
+	{
+		name: "seen: a store does not say when a batch was added", file: "store/memory/record.go", pkg: "store/memory", test: "TestStore/final/.*",
+		old: "\t\to.Ref = e.ref()\n", new: "\t\to.Row = e.number\n",
+	},
+	{
+		name: "seen: a place that failed shows its password", file: "report.go", pkg: ".", test: "TestEventsTellFailures",
+		old: "\tr = r.Fit()\n", new: "",
+	},
+	{
+		name: "seen: a clock that steps back makes an age negative", file: "notify.go", pkg: ".", test: "TestEventsWhenTheClockStepsBack",
+		old: "return max(0, to.Sub(from))", new: "return to.Sub(from)",
+	},
+	{
+		name: "observers: the first is not waited for", file: "report.go", pkg: ".", test: "TestTheFirstObserverIsWaitedFor",
+		old: "\t\tr.tell(ctx, r.o.Observer, \"Observer\", e)\n", new: "\t\tgo r.tell(ctx, r.o.Observer, \"Observer\", e)\n",
+	},
+	{
+		name: "observers: the first loses events, too", file: "options.go", pkg: ".", test: "TestTheFirstObserverIsWaitedFor",
+		old: "\tc.Observers = slices.Clone(c.Observers)\n",
+		new: "\tc.Observers = slices.Clone(c.Observers)\n\tif c.Observer != nil {\n\t\tc.Observers, c.Observer = append(c.Observers, c.Observer), nil\n\t}\n",
+	},
+	{
+		name: "observers: one that blocks is waited for", file: "observers.go", pkg: ".", test: "TestRunGivesObserversTime",
+		old: "context.WithTimeout(context.Background(), restTime)", new: "context.WithTimeout(context.Background(), 10*restTime)",
+	},
+	{
+		name: "observers: the end of Run gives no time", file: "runner.go", pkg: ".", test: "TestRunGivesObserversTime",
+		old: "\tdefer r.rest()\n", new: "",
+	},
+	{
+		name: "observers: a queue without a bound", file: "internal/lossy/lossy.go", pkg: "internal/lossy", test: "TestQueueIsBoundedAndInOrder",
+		old: "\tif q.n >= q.most {\n", new: "\tif q.n < 0 {\n",
+	},
+	{
+		name: "observers: what is lost is not counted", file: "internal/lossy/lossy.go", pkg: ".", test: "TestAnObserverThatBlocksLosesItsOwnEventsOnly",
+		old: "\t\tq.lost++\n", new: "",
+	},
+	{
+		name: "observers: a panic ends the queue", file: "internal/lossy/lossy.go", pkg: "internal/lossy", test: "TestQueueOutlivesItsGoroutine",
+		old: "\t\tif !over {", new: "\t\tif over && !over {",
+	},
+	{
+		name: "sums: what happens again is written each time", file: "internal/repeats/repeats.go", pkg: ".", test: "TestObserversThatPanicAreContained",
+		old: "\t\tr.since++\n\t\treturn false\n", new: "\t\tr.since++\n\t\treturn true\n",
+	},
+	{
+		name: "sums: what is left at the end is not said", file: "internal/repeats/repeats.go", pkg: "internal/repeats", test: "TestRepeatsEnd",
+		old: "\t\tif r.since > 0 {\n\t\t\tsaid", new: "\t\tif r.since < 0 {\n\t\t\tsaid",
+	},
+}
