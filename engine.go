@@ -37,7 +37,7 @@ const scanLanes = 5000
 
 func newEngine(r *Runner) *engine {
 	o := r.o
-	e := &engine{r: r, vitals: newVitals(), gate: newGate(r), reliant: queuer.ReliesOnOrder(o.Strategy)}
+	e := &engine{r: r, vitals: newVitals(r.calls), gate: newGate(r), reliant: queuer.ReliesOnOrder(o.Strategy)}
 	e.table = inhand.New(e.tableOptions())
 	e.recorder = recorder.New(e.store("recorder"), recorder.Options{
 		Linger: o.Linger, Max: o.GroupSize, Retry: o.ClaimTTL, Timeout: o.ClaimTTL / 4,
@@ -116,7 +116,9 @@ func newEngine(r *Runner) *engine {
 }
 
 // store returns the store for one loop.
-func (e *engine) store(loop string) watchedStore { return watchedStore{e.r.store, e.vitals, loop} }
+func (e *engine) store(loop string) watchedStore {
+	return watchedStore{e.r.store.Store, e.r.calls, e.vitals, loop}
+}
 
 // run blocks until ctx is done and everything has come to rest.
 func (e *engine) run(ctx context.Context) error {
@@ -145,7 +147,7 @@ func (e *engine) run(ctx context.Context) error {
 			e.keep(ctx, "retention", e.retain)
 		})
 	}
-	if s, ok := e.r.store.Store.(store.Upkeeper); ok {
+	if s, ok := e.r.store.given().(store.Upkeeper); ok {
 		rooms.Go(func() {
 			e.keep(ctx, "upkeep", func(ctx context.Context) { e.upkeep(ctx, s) })
 		})

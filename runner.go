@@ -13,7 +13,6 @@ import (
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/internal/lossy"
 	"github.com/dltbatch/dltbatch/internal/repeats"
-	"github.com/dltbatch/dltbatch/internal/whole"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -33,7 +32,7 @@ var (
 // Runner delivers the batches in a store. Its methods may be called concurrently. Any number
 // of Runners, in any number of processes, may share a database.
 type Runner struct {
-	store  *whole.Store
+	store  watchedStore // outside of the loops
 	ledger guard
 	o      Options
 
@@ -44,6 +43,7 @@ type Runner struct {
 	idlers   idlers
 	health   health
 	queues   []*lossy.Queue[telling] // of Options.Observers
+	calls    calls
 	sums     *repeats.Log[line, write]
 }
 
@@ -80,8 +80,9 @@ func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 	if !is[store.Pruner](s) {
 		opts.Retention = -1
 	}
-	r := &Runner{store: wholeStore(s), o: opts, sums: newSums()}
-	r.queues = r.newQueues()
+	r := &Runner{o: opts, sums: newSums()}
+	r.queues, r.calls = r.newQueues(), r.newCalls()
+	r.store = watchedStore{Store: wholeStore(s), calls: r.calls}
 	r.waiters = await.New(await.Options[batch.Key, batch.Record]{
 		Interval: opts.PollInterval, Linger: opts.Linger, Timeout: opts.RequestTimeout, Finals: r.store.Finals,
 		Key: func(rec batch.Record) batch.Key { return rec.Key },

@@ -56,6 +56,26 @@ var seenList = []mutant{
 		old: "\t\tif !over {", new: "\t\tif over && !over {",
 	},
 	{
+		name: "calls: the application's own are not told", file: "watchedstore.go", pkg: ".", test: "TestCallsAreTold",
+		old: "\t\tw.calls.time(ctx, &c, ask)\n", new: "\t\task()\n",
+	},
+	{
+		name: "calls: a refusal by the ledger is no error", file: "watched.go", pkg: ".", test: "TestCallsAreTold",
+		old: "\t\tc.Err = err\n", new: "\t\tc.Err = nil\n",
+	},
+	{
+		name: "calls: what came back is not counted", file: "watchedstore.go", pkg: ".", test: "TestCallsAreTold",
+		old: "c.Err = err; back != nil {", new: "c.Err = err; back == nil {",
+	},
+	{
+		name: "calls: one that panics went well", file: "vitals.go", pkg: ".", test: "TestCallObserversThatPanicAreContained",
+		old: "\tc.Err = err\n", new: "",
+	},
+	{
+		name: "calls: who does not look pays for it", file: "calls.go", pkg: ".", test: "TestACallThatNobodySeesIsFree",
+		old: "\tif to == nil {\n\t\tcall()\n\t\treturn\n\t}\n", new: "\tif to == nil {\n\t\tto = func(_ context.Context, c Call) { leaked = c }\n\t}\n", more: "\nvar leaked any\n",
+	},
+	{
 		name: "sums: what happens again is written each time", file: "internal/repeats/repeats.go", pkg: ".", test: "TestObserversThatPanicAreContained",
 		old: "\t\tr.since++\n\t\treturn false\n", new: "\t\tr.since++\n\t\treturn true\n",
 	},
