@@ -85,7 +85,7 @@ func (r *Runner) logLosses(ctx context.Context) {
 		}
 	}
 	if len(losses) > 0 {
-		r.o.Logger.LogAttrs(ctx, slog.LevelWarn, "the store lacks abilities", slog.GroupAttrs("lost", losses...))
+		r.o.Logger.LogAttrs(ctx, slog.LevelWarn, lineLosses, slog.GroupAttrs("lost", losses...))
 	}
 }
 

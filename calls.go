@@ -48,7 +48,7 @@ func (r *Runner) newCalls() calls {
 	}
 	return func(ctx context.Context, c Call) {
 		if err := loop.Contain(func() error { o.ObserveCall(ctx, c); return nil }); err != nil {
-			r.say(ctx, slog.LevelError, line{"observer panicked", "Calls"}, err)
+			r.say(ctx, slog.LevelError, topic{text: linePanicked, where: "Calls"}, err, slog.String("observer", "Calls"))
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -30,6 +31,11 @@ type engine struct {
 	vitals    *vitals
 	gate      *gate
 	reliant   bool // the strategy relies on the ledger's order
+
+	stopped  time.Time    // when the stop began
+	draining atomic.Bool  // it has begun
+	putBack  atomic.Int64 // claims, since then
+	lost     atomic.Int64 // outcomes that could not be written, since then
 }
 
 // scanLanes is how many lanes one scan reads at most (docs/design.md#how-a-claim-works).
@@ -50,7 +56,12 @@ func newEngine(r *Runner) *engine {
 				e.notify(ctx, w)
 			}
 		},
-		Lost:    e.table.Lost,
+		Lost: func(all []store.Outcome) {
+			if e.draining.Load() {
+				e.lost.Add(int64(len(all)))
+			}
+			e.table.Lost(all)
+		},
 		Trouble: func(err error) { r.trouble("recorder", err) },
 	})
 	e.keeper = keeper.New(e.store("keeper"), keeper.Options{Max: o.GroupSize, Timeout: o.ClaimTTL / 4})
@@ -156,6 +167,9 @@ func (e *engine) run(ctx context.Context) error {
 	e.r.health.started(e.vitals)
 	defer e.r.health.stopped()
 	<-ctx.Done()
+	e.stopped = time.Now()
+	e.draining.Store(true)
+	e.logStopping(context.WithoutCancel(ctx))
 	bound := time.NewTimer(e.r.o.Drain)
 	defer bound.Stop()
 	rest := make(chan struct{})

@@ -3,6 +3,7 @@ package dltbatch
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -24,11 +25,15 @@ func (e *engine) notify(ctx context.Context, w inhand.Recorded) {
 	case store.Held: // it is written again
 		return
 	case store.Gone, store.Fenced:
-		e.r.o.Logger.DebugContext(context.Background(), "late outcome changed nothing", attrs(key, w.Finding.String())...)
+		late := attributes(batch.Event{Key: key, Attempt: w.Attempt})
+		e.r.o.Logger.LogAttrs(ctx, slog.LevelDebug, lineLate, append(late, slog.String("finding", w.Finding.String()))...)
 		return
 	}
 	if row.State == batch.Committed {
 		e.r.health.halt(key.Service, false)
+	}
+	if w.Finding == store.Unposted && e.draining.Load() {
+		e.putBack.Add(1)
 	}
 	if row.State == batch.Committed && w.Applied.From == batch.Committed && !w.Again {
 		e.r.final(key) // somebody else recorded it, and reports it

@@ -42,7 +42,7 @@ func nth(i int) string { return fmt.Sprintf("Observers[%d]", i) }
 // tell gives an event to an observer, and contains a panic in it.
 func (r *Runner) tell(ctx context.Context, o batch.Observer, name string, e batch.Event) {
 	if err := loop.Contain(func() error { o.Observe(ctx, e); return nil }); err != nil {
-		r.say(ctx, slog.LevelError, line{"observer panicked", name}, err)
+		r.say(ctx, slog.LevelError, topic{text: linePanicked, where: name}, err, slog.String("observer", name))
 	}
 }
 
@@ -54,7 +54,7 @@ func (r *Runner) queue(ctx context.Context, e batch.Event) {
 	tell := func(o batch.Observer, name string) { r.tell(ctx, o, name, e) }
 	for i, q := range r.queues {
 		if !q.Put(tell) {
-			r.say(ctx, slog.LevelWarn, line{"events lost: an observer is too slow", nth(i)}, nil)
+			r.say(ctx, slog.LevelWarn, topic{text: lineLost, where: nth(i)}, nil, slog.String("observer", nth(i)))
 		}
 	}
 }

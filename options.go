@@ -135,8 +135,8 @@ type Options struct {
 	// Calls is told of each call to the store and to the ledger. Defaults to none, which costs
 	// nothing.
 	Calls CallObserver
-	// Logger gets every event, too: at level Warn if a person may have to act, else at Debug.
-	// Defaults to silence.
+	// Logger gets every event, too, and the start and the stop of each Run. At Warn and Error is
+	// what somebody should look at; what is repeated is summed up there. Defaults to silence.
 	Logger *slog.Logger
 }
 

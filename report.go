@@ -3,12 +3,10 @@ package dltbatch
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
-	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
 // observe passes an event to the caller's observers and to the log. It contains a panic in an
@@ -21,29 +19,7 @@ func (r *Runner) observe(ctx context.Context, e batch.Event) {
 	if r.o.Observer != nil {
 		r.tell(ctx, r.o.Observer, "Observer", e)
 	}
-	level := slog.LevelDebug
-	switch e.Kind {
-	case batch.EventDecision, batch.EventOrderBreach, batch.EventVanished, batch.EventHalted, batch.EventQuarantined, batch.EventOperated, batch.EventPaused, batch.EventResumed, batch.EventLaneHeld, batch.EventTrouble:
-		level = slog.LevelWarn
-	}
-	if r.o.Logger.Enabled(ctx, level) {
-		as := []slog.Attr{
-			slog.String("service", string(e.Key.Service)), slog.String("batch", string(e.Key.ID)),
-			slog.Int("attempt", e.Attempt),
-		}
-		if e.State.Known() {
-			as = append(as, slog.String("state", e.State.String()))
-		}
-		if e.Act.Action != "" {
-			as = append(as, slog.String("action", string(e.Act.Action)), slog.String("scope", e.Act.Scope.String()),
-				slog.String("actor", e.Act.Actor), slog.String("reason", batch.Excerpt(e.Act.Reason, batch.MaxErrorText)))
-		}
-		if e.Err != nil {
-			as = append(as, slog.Any("error", e.Err))
-			as = append(as, stack(e.Err)...)
-		}
-		r.o.Logger.LogAttrs(ctx, level, string(e.Kind), as...)
-	}
+	r.logEvent(ctx, e)
 }
 
 // report is observe for an event that no caller's context belongs to: the work of a Run.
@@ -53,19 +29,6 @@ func (r *Runner) report(e batch.Event) {
 		return
 	}
 	r.observe(context.Background(), e) // a client panicked while no Run runs
-}
-
-// stack returns the stack of a panic, if err is one.
-func stack(err error) []slog.Attr {
-	var p *loop.PanicError
-	if !errors.As(err, &p) {
-		return nil
-	}
-	return []slog.Attr{slog.String("stack", string(p.Stack))}
-}
-
-func attrs(key batch.Key, finding string) []any {
-	return []any{slog.String("service", string(key.Service)), slog.String("batch", string(key.ID)), slog.String("finding", finding)}
 }
 
 func (r *Runner) trouble(where string, err error) {

@@ -44,7 +44,7 @@ type Runner struct {
 	health   health
 	queues   []*lossy.Queue[telling] // of Options.Observers
 	calls    calls
-	sums     *repeats.Log[line, write]
+	sums     *repeats.Log[topic, write]
 }
 
 // New joins a store and a ledger. It starts nothing and does no I/O. nil options mean the
@@ -116,12 +116,15 @@ func (r *Runner) Run(ctx context.Context) error {
 		return err
 	}
 	r.logLosses(ctx)
-	defer r.sums.End()
-	defer r.rest()
+	r.logStart(values)
 	e := newEngine(r)
 	r.engine.Store(e)
 	defer r.engine.Store(nil)
-	return e.run(ctx)
+	err := e.run(ctx)
+	r.rest()
+	r.sums.End()
+	e.logStop(values, err)
+	return err
 }
 
 // checkLedger records the ledger's name on the first start and refuses any other name later.

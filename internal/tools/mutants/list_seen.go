@@ -41,7 +41,7 @@ var seenList = []mutant{
 	},
 	{
 		name: "observers: the end of Run gives no time", file: "runner.go", pkg: ".", test: "TestRunGivesObserversTime",
-		old: "\tdefer r.rest()\n", new: "",
+		old: "\tr.rest()\n", new: "",
 	},
 	{
 		name: "observers: a queue without a bound", file: "internal/lossy/lossy.go", pkg: "internal/lossy", test: "TestQueueIsBoundedAndInOrder",
@@ -82,5 +82,37 @@ var seenList = []mutant{
 	{
 		name: "sums: what is left at the end is not said", file: "internal/repeats/repeats.go", pkg: "internal/repeats", test: "TestRepeatsEnd",
 		old: "\t\tif r.since > 0 {\n\t\t\tsaid", new: "\t\tif r.since < 0 {\n\t\t\tsaid",
+	},
+	{
+		name: "lines: troubles are not summed up", file: "log.go", pkg: ".", test: "TestTroublesAreSummedUp",
+		old: "batch.EventLaneHeld, batch.EventTrouble:\n\t\tif r.say", new: "batch.EventLaneHeld:\n\t\tif r.say",
+	},
+	{
+		name: "lines: each id is a topic of its own", file: "log.go", pkg: ".", test: "TestTopics",
+		old: "\t\t\tword = \"#\"\n", new: "\t\t\tword += \"#\"\n",
+	},
+	{
+		name: "lines: what is repeated is not at Debug either", file: "log.go", pkg: ".", test: "TestTheLogHasEachRepetitionAtDebug",
+		old: "\t\tlevel = slog.LevelDebug\n", new: "\t\tlevel = slog.LevelDebug - 100\n",
+	},
+	{
+		name: "lines: the start shows values of the application", file: "log.go", pkg: ".", test: "TestTheLogShowsNoValueOfTheApplication",
+		old: "slog.String(name, fmt.Sprintf(\"%T\", v))", new: "slog.String(name, fmt.Sprintf(\"%+v\", v))",
+	},
+	{
+		name: "lines: empty attributes", file: "log.go", pkg: ".", test: "TestTheLogHasNoEmptyAttributes",
+		old: "\t\tif value != \"\" {\n", new: "\t\tif name != \"\" {\n",
+	},
+	{
+		name: "lines: a stop does not count what it put back", file: "notify.go", pkg: ".", test: "TestTheLogOfAStop",
+		old: "\t\te.putBack.Add(1)\n", new: "\t\te.putBack.Add(0)\n",
+	},
+	{
+		name: "lines: a stop does not count what it left", file: "internal/inhand/unfinished.go", pkg: ".", test: "TestTheLogOfAStopThatIsCutOff",
+		old: "case Claimed, Accepted, Writing, Committing:", new: "case Accepted:",
+	},
+	{
+		name: "lines: a busy ledger calls somebody", file: "log.go", pkg: ".", test: "TestTheLogOfPauses",
+		old: "kind.Kind == batch.KindBusy:", new: "kind.Kind == batch.KindRejected:",
 	},
 }
