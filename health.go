@@ -65,7 +65,8 @@ type PartHealth struct {
 	// pause of [HealthMemory] without calls.
 	FailingSince time.Time `json:"failing_since,omitzero"`
 	Failures     int       `json:"failures,omitzero"` // failed calls since then
-	Err          error     `json:"-"`                 // of the last failure; in JSON its text, as error
+	// Err is the error of the last failure, or wraps [ErrNoAnswer]. In JSON it is the text, as error.
+	Err error `json:"-"`
 }
 
 // HealthMemory is how long a failure counts if no call follows it. It is longer than any pause

@@ -38,6 +38,7 @@ var house = []struct {
 	{"internal/position", []string{"batch"}},
 	{"internal/pool", nil},
 	{"internal/whole", []string{"batch", "store"}},
+	{"probe", nil}, // and the root
 	{"internal/loop", nil},
 	{"internal/lossy", nil},
 	{"internal/repeats", nil},

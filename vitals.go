@@ -63,7 +63,9 @@ func worse(a, b PartHealth) PartHealth {
 // failure. A frozen database refuses nothing, so no error would show it.
 const silence = 3 * time.Second
 
-var errSilent = errors.New("no answer")
+// ErrNoAnswer is the error of a part in [Health] whose calls to the database have had no answer for
+// seconds, and are still under way.
+var ErrNoAnswer = errors.New("no answer")
 
 // part records how the calls of one part went.
 type part struct {
@@ -109,7 +111,7 @@ func (p *part) look(now time.Time) PartHealth {
 		h.Condition, h.FailingSince, h.Failures, h.Err = ConditionFailing, p.failing, p.n, p.err
 	case !p.patient && p.under > 0 && now.Sub(p.since) >= silence:
 		h.Condition, h.FailingSince, h.Failures = ConditionFailing, p.since, p.under
-		h.Err = fmt.Errorf("%w for %s", errSilent, now.Sub(p.since).Round(time.Millisecond))
+		h.Err = fmt.Errorf("%w for %s", ErrNoAnswer, now.Sub(p.since).Round(time.Millisecond))
 	case p.failing.IsZero() && !p.success.IsZero():
 		h.Condition = ConditionOK
 	}

@@ -115,4 +115,29 @@ var seenList = []mutant{
 		name: "lines: a busy ledger calls somebody", file: "log.go", pkg: ".", test: "TestTheLogOfPauses",
 		old: "kind.Kind == batch.KindBusy:", new: "kind.Kind == batch.KindRejected:",
 	},
+	{
+		name: "probe: it does not recover", file: "probe/probe.go", pkg: "probe", test: "TestOverASocket",
+		old: "\twhy := h.why(health, h.o, time.Now())\n", new: "\twhy := append(h.why(health, h.o, time.Now()), failed...)\n\tfailed = why\n",
+		more: "\nvar failed []string\n",
+	},
+	{
+		name: "probe: one failure is enough", file: "probe/probe.go", pkg: "probe", test: "TestReadyIsPatient",
+		old: " && now.Sub(p.FailingSince) > part.may {", new: " {",
+	},
+	{
+		name: "probe: ready before the database was reached", file: "probe/probe.go", pkg: "probe", test: "TestReadyWantsTheDatabaseOnce",
+		old: "if h.Store.LastSuccess.IsZero() && o.Store >= 0 {", new: "if o.Store < 0 {",
+	},
+	{
+		name: "probe: a database that is down restarts the process", file: "probe/probe.go", pkg: "probe", test: "TestLive",
+		old: "case errors.Is(p.Err, dltbatch.ErrNoAnswer) && now", new: "case (p.Err != nil || errors.Is(p.Err, dltbatch.ErrNoAnswer)) && now",
+	},
+	{
+		name: "probe: a loop that has stopped is alive", file: "probe/probe.go", pkg: "probe", test: "TestLiveSeesALoopThatHasStopped",
+		old: "!last.IsZero() && now.Sub(last) > o.Silence {", new: "last.IsZero() && now.Sub(last) > o.Silence {",
+	},
+	{
+		name: "probe: the answer is 200 all the same", file: "probe/probe.go", pkg: "probe", test: "TestOverASocket",
+		old: "\t\tw.WriteHeader(http.StatusServiceUnavailable)\n", new: "\t\tw.WriteHeader(http.StatusOK)\n",
+	},
 }
