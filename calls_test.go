@@ -94,7 +94,7 @@ func documented(t *testing.T) (ops []string) {
 			"ledger": regexp.MustCompile(`Of the ledger: ([a-z_, ]+)\.`).FindStringSubmatch(text)[1],
 			"store":  regexp.MustCompile(`Of the store: ([a-z_, ]+)\.`).FindStringSubmatch(text)[1],
 		} {
-			for _, op := range strings.Split(list, ", ") {
+			for op := range strings.SplitSeq(list, ", ") {
 				ops = append(ops, part+" "+op)
 			}
 		}

@@ -59,6 +59,7 @@ func newSums() *repeats.Log[topic, write] {
 // yet: then it only counts, and returns false (docs/operations.md#logs). Only the first line has the
 // stack of a panic.
 func (r *Runner) say(ctx context.Context, level slog.Level, about topic, err error, attrs ...slog.Attr) (first bool) {
+	attrs = slices.Clone(attrs) // the sums read it later, and the caller goes on with its own
 	if err != nil {
 		attrs = append(attrs, slog.Any("error", err))
 	}
@@ -105,8 +106,7 @@ func levelOf(e batch.Event) slog.Level {
 	case batch.EventOrderBreach, batch.EventVanished:
 		return slog.LevelError
 	case batch.EventDecision, batch.EventHalted, batch.EventQuarantined, batch.EventLaneHeld, batch.EventTrouble:
-		var p *loop.PanicError
-		if errors.As(e.Err, &p) {
+		if _, panicked := errors.AsType[*loop.PanicError](e.Err); panicked {
 			return slog.LevelError
 		}
 		return slog.LevelWarn

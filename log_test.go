@@ -42,7 +42,7 @@ func (j *journal) logger(level slog.Level) *slog.Logger {
 // lines returns the lines whose message is one of these, or all.
 func (j *journal) lines(t *testing.T, messages ...string) (found []entry) {
 	t.Helper()
-	for _, text := range strings.Split(strings.TrimSpace(j.String()), "\n") {
+	for text := range strings.SplitSeq(strings.TrimSpace(j.String()), "\n") {
 		if text == "" {
 			continue
 		}
@@ -150,17 +150,17 @@ func TestTroublesAreSummedUp(t *testing.T) {
 			assert.InDelta(t, minutes+1, len(lines), 1, "%s: one a minute, and one when it is over", text)
 			assert.NotContains(t, lines[0], "times")
 			assert.Less(t, lines[0].at(t).Sub(began), 3*time.Second, "the first at once")
-			sum := 1.0
+			sum := 1
 			for i, l := range lines[1:last] {
 				assert.Equal(t, "WARN", l["level"])
 				assert.NotContains(t, l, "over")
 				assert.InDelta(t, time.Minute, l.at(t).Sub(lines[i].at(t)), float64(time.Second))
-				sum += l["times"].(float64)
+				sum += int(l["times"].(float64))
 			}
 			assert.Equal(t, "INFO", lines[last]["level"])
 			assert.Equal(t, true, lines[last]["over"])
-			assert.Equal(t, sum, lines[last]["times"], "all, at the end")
-			written += int(sum)
+			assert.EqualValues(t, sum, lines[last]["times"], "all, at the end")
+			written += sum
 		}
 		assert.Equal(t, happened, written, "each trouble is counted")
 		assert.Greater(t, happened, 10*len(byError)*minutes, "and there were many")

@@ -172,7 +172,7 @@ func TestObserversThatAreNil(t *testing.T) {
 // At the end of Run a slow observer gets the events that wait, and one that blocks half a second.
 func TestRunGivesObserversTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slow, ended := &events{}, time.Time{}
+		slow := &events{}
 		gate := make(chan struct{})
 		defer close(gate)
 		o := &dltbatch.Options{Observers: []batch.Observer{batch.ObserverFunc(func(ctx context.Context, e batch.Event) {
@@ -184,7 +184,7 @@ func TestRunGivesObserversTime(t *testing.T) {
 		many(t, r, 20)
 		idle(t, r)
 		require.Less(t, slow.count(), 80)
-		ended = time.Now()
+		ended := time.Now()
 		require.NoError(t, stop())
 		assert.Equal(t, 80, slow.count())
 		assert.Less(t, time.Since(ended), 500*time.Millisecond)
