@@ -79,13 +79,13 @@ func lacks(s store.Store, ability, by string) error {
 // have lost them by mistake.
 func (r *Runner) logLosses(ctx context.Context) {
 	var losses []slog.Attr
-	for _, a := range store.Abilities(r.store.Store) {
+	for _, a := range store.Abilities(r.store.given()) {
 		if !a.Has {
 			losses = append(losses, slog.String(a.Interface, a.Loss))
 		}
 	}
 	if len(losses) > 0 {
-		r.o.Logger.LogAttrs(ctx, slog.LevelWarn, "the store lacks abilities", slog.GroupAttrs("lost", losses...))
+		r.o.Logger.LogAttrs(ctx, slog.LevelWarn, lineLosses, slog.GroupAttrs("lost", losses...))
 	}
 }
 

@@ -24,14 +24,14 @@ type txAdder interface {
 // The AddTx of a store knows no ledger. If you call it directly, it stores even a batch that
 // the ledger cannot read, and such a batch blocks its lane until a person cancels it.
 func (r *Runner) AddTx(ctx context.Context, tx *sql.Tx, batches ...batch.Batch) error {
-	s, ok := r.store.Store.(txAdder)
+	s, ok := r.store.given().(txAdder)
 	if !ok {
-		return fmt.Errorf("add in a transaction: %w: %T has no AddTx", store.ErrUnsupported, r.store.Store)
+		return fmt.Errorf("add in a transaction: %w: %T has no AddTx", store.ErrUnsupported, r.store.given())
 	}
 	if err := r.checkAll(batches); err != nil {
 		return fmt.Errorf("add in a transaction: %w", err)
 	}
-	return s.AddTx(ctx, tx, batches...)
+	return r.store.addTx(ctx, s, tx, batches)
 }
 
 // Check is the local check of Add and AddTx. It returns a [*batch.InputError] for a batch that

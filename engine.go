@@ -30,6 +30,7 @@ type engine struct {
 	vitals    *vitals
 	gate      *gate
 	notices   notices
+	end       *ending
 }
 
 // groupSize is how many outcomes one write has at most, and linger how long an acceptance waits
@@ -44,7 +45,8 @@ const scanLanes = 5000
 
 func newEngine(r *Runner) *engine {
 	o := r.o
-	e := &engine{r: r, vitals: newVitals(), gate: newGate(r), notices: notices{r, queuer.ReliesOnOrder(o.Strategy)}}
+	e := &engine{r: r, vitals: newVitals(r.calls), gate: newGate(r), end: &ending{}}
+	e.notices = notices{r, e.end, queuer.ReliesOnOrder(o.Strategy)}
 	e.table = inhand.New(e.tableOptions())
 	e.recorder = recorder.New(e.store("recorder"), recorder.Options{
 		Linger: linger, Max: groupSize, Retry: o.ClaimTTL, Timeout: o.ClaimTTL / 4,
@@ -57,7 +59,10 @@ func newEngine(r *Runner) *engine {
 				e.notices.written(ctx, w)
 			}
 		},
-		Lost:    e.table.Lost,
+		Lost: func(all []store.Outcome) {
+			e.end.lostOutcomes(len(all))
+			e.table.Lost(all)
+		},
 		Trouble: func(err error) { r.trouble("recorder", err) },
 	})
 	e.keeper = keeper.New(e.store("keeper"), keeper.Options{Max: groupSize, Timeout: o.ClaimTTL / 4})
@@ -76,7 +81,7 @@ func newEngine(r *Runner) *engine {
 		Lists:      lists,
 		Preparer:   preparer,
 		Keep:       e.keeper.Keep,
-		Record:     e.table.Answered,
+		Record:     func(o store.Outcome) { e.table.Answered(o, o.Post.Took) },
 		Ready:      func() { e.queuer.Wake() },
 		Paused:     r.paused,
 		Resumed:    r.resumed,
@@ -120,7 +125,9 @@ func newEngine(r *Runner) *engine {
 }
 
 // store returns the store for one loop.
-func (e *engine) store(loop string) watchedStore { return watchedStore{e.r.store, e.vitals, loop} }
+func (e *engine) store(loop string) watchedStore {
+	return watchedStore{e.r.store.Store, e.r.calls, e.vitals, loop}
+}
 
 // run blocks until ctx is done and everything has come to rest.
 func (e *engine) run(ctx context.Context) error {
@@ -149,7 +156,7 @@ func (e *engine) run(ctx context.Context) error {
 			e.keep(ctx, "retention", e.retain)
 		})
 	}
-	if s, ok := e.r.store.Store.(store.Upkeeper); ok {
+	if s, ok := e.r.store.given().(store.Upkeeper); ok {
 		rooms.Go(func() {
 			e.keep(ctx, "upkeep", func(ctx context.Context) { e.upkeep(ctx, s) })
 		})
@@ -158,6 +165,8 @@ func (e *engine) run(ctx context.Context) error {
 	e.r.health.started(e.vitals)
 	defer e.r.health.stopped()
 	<-ctx.Done()
+	e.end.begin()
+	e.logStopping(context.WithoutCancel(ctx))
 	bound := time.NewTimer(e.r.o.Drain)
 	defer bound.Stop()
 	rest := make(chan struct{})

@@ -3,10 +3,13 @@ package dltbatch_test
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/probe"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
@@ -98,4 +101,24 @@ func ExampleRunner_Decide() {
 	// submitting: a person has to decide: doubt: not found, and this ledger gives no evidence (last error: doubt: submit: dltbatch: outcome not known: connection lost)
 	// committed by attempt 2 <nil>
 	// <nil>
+}
+
+// A service says over HTTP whether it is alive, and whether it can take requests.
+func Example_probes() {
+	runner, err := dltbatch.New(memory.New(), ledgermem.New(nil), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /livez", probe.Live(runner, nil))
+	mux.Handle("GET /readyz", probe.Ready(runner, &probe.Options{Ledger: -1, Streams: -1}))
+	for _, path := range []string{"/livez", "/readyz"} {
+		answer := httptest.NewRecorder()
+		mux.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
+		fmt.Print(answer.Code, " ", answer.Body)
+	}
+	// Output:
+	// 200 {"ok":true,"health":{"running":false,"paused":false,"store":{"condition":"idle"},"ledger":{"condition":"idle"},"streams":{"condition":"idle"}}}
+	// 503 {"ok":false,"why":["Run does not run"],"health":{"running":false,"paused":false,"store":{"condition":"idle"},"ledger":{"condition":"idle"},"streams":{"condition":"idle"}}}
 }

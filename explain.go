@@ -40,7 +40,7 @@ func (r *Runner) Explain(ctx context.Context, key batch.Key) (batch.Explanation,
 
 // serves returns why this Runner's ledger does not serve a service; nil where it does.
 func (r *Runner) serves(ctx context.Context, s batch.ServiceID) (unserved, err error) {
-	traits, unserved := checkService(r.store.Store, r.ledger.Ledger, s, r.o)
+	traits, unserved := checkService(r.store.given(), r.ledger.Ledger, s, r.o)
 	if unserved != nil {
 		return unserved, nil
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/loop"
-	"github.com/dltbatch/dltbatch/internal/whole"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -60,7 +59,7 @@ func checkRetention(traits dlt.Traits, o Options) error {
 // service that is not served is held, and reported once; the other services go on.
 type gate struct {
 	ledger dlt.Ledger
-	store  *whole.Store
+	store  watchedStore
 	o      Options
 	news   func(batch.ServiceID, error) // called when a service is held, or, with a nil error, no longer held
 	differ func(error)                  // called when the recorded traits are other ones
@@ -95,7 +94,7 @@ func (g *gate) judge(ctx context.Context, services []batch.ServiceID) error {
 		if _, twice := verdicts[s]; twice {
 			continue
 		}
-		t, err := checkService(g.store.Store, g.ledger, s, g.o)
+		t, err := checkService(g.store.given(), g.ledger, s, g.o)
 		if verdicts[s] = err; err == nil {
 			traits[s] = t
 			fresh = append(fresh, store.Served{Service: s, Ledger: t.Name})

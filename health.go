@@ -65,7 +65,8 @@ type PartHealth struct {
 	// pause of [HealthMemory] without calls.
 	FailingSince time.Time `json:"failing_since,omitzero"`
 	Failures     int       `json:"failures,omitzero"` // failed calls since then
-	Err          error     `json:"-"`                 // of the last failure; in JSON its text, as error
+	// Err is the error of the last failure, or wraps [ErrNoAnswer]. In JSON it is the text, as error.
+	Err error `json:"-"`
 }
 
 // HealthMemory is how long a failure counts if no call follows it. It is longer than any pause
@@ -111,6 +112,9 @@ type Health struct {
 	// are refreshed once a second. Each warning is an EventTrouble when it begins, and stands
 	// here until it is over.
 	Warnings []error `json:"-"` // in JSON their texts, as warnings
+	// LostEvents says of each of Options.Observers how many events it has lost since New,
+	// because it was too slow. It is nil while none has lost any.
+	LostEvents []uint64 `json:"lost_events,omitempty"`
 	// Trouble is the last unexpected failure of any kind, and TroubleAt its time. It is nil if
 	// there was no failure for [HealthMemory].
 	Trouble   error     `json:"-"` // in JSON its text, as trouble
@@ -118,7 +122,11 @@ type Health struct {
 }
 
 // Health returns how this Runner is doing. It does no I/O.
-func (r *Runner) Health() Health { return r.health.look(time.Now()) }
+func (r *Runner) Health() Health {
+	h := r.health.look(time.Now())
+	h.LostEvents = r.lostEvents()
+	return h
+}
 
 // MarshalJSON writes errors as their texts, and leaves out fields that do not apply.
 func (h Health) MarshalJSON() ([]byte, error) {

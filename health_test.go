@@ -362,8 +362,8 @@ func TestHealthInJSON(t *testing.T) {
 		Loops: map[string]dltbatch.PartHealth{
 			"queuer": {Condition: dltbatch.ConditionOK, LastSuccess: at}, "retention": {},
 		},
-		Warnings: []error{errDown},
-		Trouble:  errors.Join(errDown, errDown), TroubleAt: at,
+		Warnings: []error{errDown}, LostEvents: []uint64{0, 3},
+		Trouble: errors.Join(errDown, errDown), TroubleAt: at,
 	}
 	text, err := json.Marshal(h)
 	require.NoError(t, err)
@@ -372,7 +372,7 @@ func TestHealthInJSON(t *testing.T) {
 		"ledger": {"condition": "failing", "failing_since": "2030-01-02T03:04:05Z", "failures": 3, "error": "connection refused"},
 		"streams": {"condition": "idle"},
 		"loops": {"queuer": {"condition": "ok", "last_success": "2030-01-02T03:04:05Z"}, "retention": {"condition": "idle"}},
-		"warnings": ["connection refused"],
+		"warnings": ["connection refused"], "lost_events": [0, 3],
 		"trouble": "connection refused\nconnection refused", "trouble_at": "2030-01-02T03:04:05Z"}`, string(text))
 	var back dltbatch.Health
 	require.NoError(t, json.Unmarshal(text, &back))

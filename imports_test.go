@@ -38,7 +38,10 @@ var house = []struct {
 	{"internal/position", []string{"batch"}},
 	{"internal/pool", nil},
 	{"internal/whole", []string{"batch", "store"}},
+	{"probe", nil}, // and the root
 	{"internal/loop", nil},
+	{"internal/lossy", nil},
+	{"internal/repeats", nil},
 	{"internal/await", []string{"batch", "internal/loop"}},
 	{"internal/lanes", []string{"batch", "internal/loop"}},
 	{"internal/keeper", []string{"store", "internal/loop"}},

@@ -3,6 +3,8 @@ package dltbatch
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/inhand"
@@ -12,6 +14,7 @@ import (
 // notices inform the Runner and its observer about claims and outcomes.
 type notices struct {
 	r       *Runner
+	end     *ending
 	reliant bool // the strategy relies on the ledger's order
 }
 
@@ -19,7 +22,7 @@ type notices struct {
 func (n *notices) claimed(ctx context.Context, run store.ClaimedRun) {
 	n.reportSentBehind(ctx, run)
 	for _, c := range run.Batches {
-		n.r.report(batch.Event{Kind: batch.EventClaimed, Key: c.Key, State: batch.Submitting, Attempt: c.Attempt})
+		n.r.report(batch.Event{Kind: batch.EventClaimed, Key: c.Key, State: batch.Submitting, Attempt: c.Attempt, SinceAdded: waited(c)})
 	}
 }
 
@@ -36,23 +39,32 @@ func (n *notices) written(ctx context.Context, w inhand.Recorded) {
 	case store.Held: // it is written again
 		return
 	case store.Gone, store.Fenced:
-		n.r.o.Logger.DebugContext(context.Background(), "late outcome changed nothing", attrs(key, w.Finding.String())...)
+		late := attributes(batch.Event{Key: key, Attempt: w.Attempt})
+		n.r.o.Logger.LogAttrs(ctx, slog.LevelDebug, lineLate, append(late, slog.String("finding", w.Finding.String()))...)
 		return
 	}
 	if row.State == batch.Committed {
 		n.r.health.halt(key.Service, false)
+	}
+	if w.Finding == store.Unposted {
+		n.end.putBackClaim()
 	}
 	if row.State == batch.Committed && w.Applied.From == batch.Committed && !w.Again {
 		n.r.final(key) // somebody else recorded it, and reports it
 		return
 	}
 	if w.By == batch.BySubmitter && w.Finding == store.IsCommitted && w.Applied.From == batch.Submitting { // two outcomes in one
-		n.r.report(batch.Event{Kind: batch.EventState, Key: key, State: batch.Pending, Attempt: row.Attempt})
+		accepted := batch.Event{Kind: batch.EventState, Key: key, State: batch.Pending, Attempt: row.Attempt}
+		accepted.SinceAdded = between(w.Applied.Created, row.LastPost)
+		answered(&accepted, w.Outcome)
+		n.r.report(accepted)
 	}
 	breach := n.overtaken(ctx, w.Outcome, w.Applied)
 	event := eventOf(w, breach)
 	if breach != nil && row.State != batch.Committed {
-		n.r.breach(key, row.State, row.Attempt, breach)
+		also := event
+		also.Kind, also.Err = batch.EventOrderBreach, breach
+		n.r.report(also)
 	}
 	switch {
 	case row.Final():
@@ -96,8 +108,49 @@ func eventOf(w inhand.Recorded, breach error) batch.Event {
 		event.Kind = batch.EventInDoubt
 	case w.Finding == store.Undecidable:
 		event.Kind, event.Err = batch.EventDecision, errors.New(row.Decision)
+		if w.Error != nil {
+			event.Err = w.Error // the same text
+		}
+	}
+	at := w.Applied.At
+	if row.Final() {
+		at = row.FinalAt
+	}
+	event.SinceAdded = between(w.Applied.Created, at)
+	switch {
+	case w.By == batch.ByMonitor:
+		event.SincePosted = between(row.LastPost, at)
+	case w.Finding != store.IsCommitted:
+		answered(&event, w.Outcome)
+	case !w.Post.Answered.IsZero(): // the row has only the time of the write
+		event.SincePosted = time.Since(w.Post.Answered)
 	}
 	return event
+}
+
+// answered adds to an event the POST whose answer caused it.
+func answered(e *batch.Event, o store.Outcome) {
+	e.Took, e.InRequest = o.Post.Took, o.Post.Batches
+	if o.Report != nil {
+		blame(e, *o.Report)
+	}
+}
+
+// between returns the time from one moment of the database's clock to another; 0 where one is not
+// known, or the clock was put back in between.
+func between(from, to time.Time) time.Duration {
+	if from.IsZero() || to.IsZero() {
+		return 0
+	}
+	return max(0, to.Sub(from))
+}
+
+// waited returns the time from Add to the claim.
+func waited(c store.Claim) time.Duration {
+	if c.Was == nil {
+		return 0
+	}
+	return between(c.Created, c.Was.ClaimExpires.Add(-c.Was.ClaimTTL))
 }
 
 func asError(e *batch.SubmissionError) error {

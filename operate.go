@@ -72,7 +72,9 @@ func (r *Runner) operated(ctx context.Context, rec batch.Record, err error, act 
 		return rec, fmt.Errorf("%s %s: %w", act.Action, key, err)
 	}
 	act.Scope, act.Batch, act.To = batch.Only(key.Service), key.ID, rec.State
-	r.observe(ctx, batch.Event{Kind: batch.EventOperated, Key: key, State: rec.State, Attempt: rec.Attempt, Act: act})
+	r.observe(ctx, batch.Event{
+		Kind: batch.EventOperated, Key: key, State: rec.State, Attempt: rec.Attempt, Act: act, SinceAdded: between(rec.CreatedAt, rec.FinalAt),
+	})
 	if rec.Final() {
 		r.final(key)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -117,10 +118,19 @@ type Options struct {
 	// that it needs a decision. Defaults to 1 h. A shorter one calls a person sooner, also where
 	// the ledger would have answered a little later.
 	StuckAfter time.Duration
-	// Observer receives every event. Defaults to none.
+	// Observer receives every event, before the Runner goes on: none is lost. Defaults to none.
+	// An observer that may be slow belongs into Observers.
 	Observer batch.Observer
-	// Logger gets every event, too: at level Warn if a person may have to act, else at Debug.
-	// Defaults to silence.
+	// Observers receive every event, too, each in the order of the events, but later: on a
+	// goroutine that exists only while events wait, 4,096 at most for each of them. An observer
+	// that is slower than that loses events, and delays nobody. [Health].LostEvents counts them.
+	// At the end of Run the events that wait get half a second. No element may be nil.
+	Observers []batch.Observer
+	// Calls is told of each call to the store and to the ledger. Defaults to none, which costs
+	// nothing.
+	Calls CallObserver
+	// Logger gets every event, too, and the start and the stop of each Run. At Warn and Error is
+	// what somebody should look at; what is repeated is summed up there. Defaults to silence.
 	Logger *slog.Logger
 }
 
@@ -164,9 +174,7 @@ func (o *Options) withDefaults() Options {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	if c.Observer == nil {
-		c.Observer = nobody{}
-	}
+	c.Observers = slices.Clone(c.Observers)
 	return c
 }
 
@@ -226,7 +234,7 @@ func (o Options) check() error {
 	if w := o.Strategy.Window(); w < 1 {
 		return optionError("Strategy.Window", w, "at least 1")
 	}
-	return nil
+	return checkObservers(o.Observers)
 }
 
 func optionError(field string, value any, want string) error {

@@ -22,7 +22,9 @@ func (n *notices) reportSentBehind(ctx context.Context, run store.ClaimedRun) {
 			continue
 		}
 		if err := n.sentBehind(ctx, run, i, forgets); err != nil {
-			n.r.breach(c.Key, batch.Submitting, c.Attempt, err)
+			n.r.report(batch.Event{
+				Kind: batch.EventOrderBreach, Key: c.Key, State: batch.Submitting, Attempt: c.Attempt, Err: err, SinceAdded: waited(c),
+			})
 		}
 	}
 }
@@ -70,8 +72,4 @@ func (n *notices) behind(ctx context.Context, key batch.Key, why string, in ...b
 		return fmt.Errorf("%s, behind %s, which was to come after it", why, ahead)
 	}
 	return nil
-}
-
-func (r *Runner) breach(key batch.Key, s batch.State, attempt int, err error) {
-	r.report(batch.Event{Kind: batch.EventOrderBreach, Key: key, State: s, Attempt: attempt, Err: err})
 }

@@ -3,49 +3,23 @@ package dltbatch
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// nobody is the Observer of a Runner without one.
-type nobody struct{}
-
-// Observe does nothing.
-func (nobody) Observe(context.Context, batch.Event) {}
-
-// observe passes an event to the caller's observer and to the log. It contains a panic in the
+// observe passes an event to the caller's observers and to the log. It contains a panic in an
 // observer.
 func (r *Runner) observe(ctx context.Context, e batch.Event) {
-	e.At = time.Now()
-	if err := loop.Contain(func() error { r.o.Observer.Observe(ctx, e); return nil }); err != nil {
-		r.o.Logger.LogAttrs(ctx, slog.LevelError, "observer panicked", append(stack(err), slog.Any("error", err))...)
+	e.At, e.Instance = time.Now(), r.o.Instance
+	if len(r.queues) > 0 {
+		r.queue(ctx, e)
 	}
-	level := slog.LevelDebug
-	switch e.Kind {
-	case batch.EventDecision, batch.EventOrderBreach, batch.EventVanished, batch.EventHalted, batch.EventQuarantined, batch.EventOperated, batch.EventPaused, batch.EventResumed, batch.EventLaneHeld, batch.EventTrouble:
-		level = slog.LevelWarn
+	if r.o.Observer != nil {
+		r.tell(ctx, r.o.Observer, "Observer", e)
 	}
-	if r.o.Logger.Enabled(ctx, level) {
-		as := []slog.Attr{
-			slog.String("service", string(e.Key.Service)), slog.String("batch", string(e.Key.ID)),
-			slog.Int("attempt", e.Attempt),
-		}
-		if e.State.Known() {
-			as = append(as, slog.String("state", e.State.String()))
-		}
-		if e.Act.Action != "" {
-			as = append(as, slog.String("action", string(e.Act.Action)), slog.String("scope", e.Act.Scope.String()),
-				slog.String("actor", e.Act.Actor), slog.String("reason", batch.Excerpt(e.Act.Reason, batch.MaxErrorText)))
-		}
-		if e.Err != nil {
-			as = append(as, slog.Any("error", e.Err))
-			as = append(as, stack(e.Err)...)
-		}
-		r.o.Logger.LogAttrs(ctx, level, string(e.Kind), as...)
-	}
+	r.logEvent(ctx, e)
 }
 
 // report is observe for an event that no caller's context belongs to: the work of a Run.
@@ -55,19 +29,6 @@ func (r *Runner) report(e batch.Event) {
 		return
 	}
 	r.observe(context.Background(), e) // a client panicked while no Run runs
-}
-
-// stack returns the stack of a panic, if err is one.
-func stack(err error) []slog.Attr {
-	var p *loop.PanicError
-	if !errors.As(err, &p) {
-		return nil
-	}
-	return []slog.Attr{slog.String("stack", string(p.Stack))}
-}
-
-func attrs(key batch.Key, finding string) []any {
-	return []any{slog.String("service", string(key.Service)), slog.String("batch", string(key.ID)), slog.String("finding", finding)}
 }
 
 func (r *Runner) trouble(where string, err error) {
@@ -100,7 +61,30 @@ func (r *Runner) unserved(s batch.ServiceID, err error) {
 
 func (r *Runner) paused(s batch.ServiceID, all bool, err error) {
 	r.health.pause(s, all, true)
-	r.report(batch.Event{Kind: batch.EventPaused, Key: batch.Key{Service: s}, Err: err})
+	event := batch.Event{Kind: batch.EventPaused, Key: batch.Key{Service: s}, Err: err}
+	if err != nil {
+		text := batch.Excerpt(err.Error(), batch.MaxErrorText)
+		event.Err = &answerError{kind: &batch.SubmissionError{Kind: dlt.Kind(err), Message: text}, err: err}
+	}
+	if e, ok := errors.AsType[*dlt.Error](err); ok && e != nil {
+		blame(&event, batch.Report{StatusCode: e.StatusCode, Code: e.Code, Endpoint: e.Endpoint})
+	}
+	r.report(event)
+}
+
+// answerError is the error of a ledger's client, with its kind for those who do not know the client.
+type answerError struct {
+	kind *batch.SubmissionError
+	err  error
+}
+
+func (e *answerError) Error() string   { return e.err.Error() }
+func (e *answerError) Unwrap() []error { return []error{e.kind, e.err} }
+
+// blame tells an event where, and by which codes, a POST failed.
+func blame(e *batch.Event, r batch.Report) {
+	r = r.Fit()
+	e.StatusCode, e.Code, e.Endpoint = r.StatusCode, r.Code, r.Endpoint
 }
 
 func (r *Runner) resumed(s batch.ServiceID, all bool) {

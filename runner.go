@@ -11,7 +11,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/await"
 	"github.com/dltbatch/dltbatch/internal/loop"
-	"github.com/dltbatch/dltbatch/internal/whole"
+	"github.com/dltbatch/dltbatch/internal/lossy"
+	"github.com/dltbatch/dltbatch/internal/repeats"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -31,7 +32,7 @@ var (
 // Runner delivers the batches in a store. Its methods may be called concurrently. Any number
 // of Runners, in any number of processes, may share a database.
 type Runner struct {
-	store  *whole.Store
+	store  watchedStore // outside of the loops
 	ledger guard
 	o      Options
 
@@ -41,6 +42,9 @@ type Runner struct {
 	waiters  *await.Waiters[batch.Key, batch.Record]
 	idlers   idlers
 	health   health
+	queues   []*lossy.Queue[telling] // of Options.Observers
+	calls    calls
+	sums     *repeats.Log[topic, write]
 }
 
 // New joins a store and a ledger. It starts nothing and does no I/O. nil options mean the
@@ -76,7 +80,9 @@ func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 	if !is[store.Pruner](s) {
 		opts.Retention = -1
 	}
-	r := &Runner{store: wholeStore(s), o: opts}
+	r := &Runner{o: opts, sums: newSums()}
+	r.queues, r.calls = r.newQueues(), r.newCalls()
+	r.store = watchedStore{Store: wholeStore(s), calls: r.calls}
 	r.waiters = await.New(await.Options[batch.Key, batch.Record]{
 		Interval: opts.PollInterval, Linger: linger, Timeout: opts.RequestTimeout, Finals: r.store.Finals,
 		Key: func(rec batch.Record) batch.Key { return rec.Key },
@@ -110,10 +116,15 @@ func (r *Runner) Run(ctx context.Context) error {
 		return err
 	}
 	r.logLosses(ctx)
+	r.logStart(values)
 	e := newEngine(r)
 	r.engine.Store(e)
 	defer r.engine.Store(nil)
-	return e.run(ctx)
+	err := e.run(ctx)
+	r.rest()
+	r.sums.End()
+	e.logStop(values, err)
+	return err
 }
 
 // checkLedger records the ledger's name on the first start and refuses any other name later.

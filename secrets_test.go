@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -223,6 +224,14 @@ func tell(out *logged, err error) {
 	}
 }
 
+// told prints what a CallObserver gets.
+type told struct{ out *logged }
+
+func (o told) ObserveCall(_ context.Context, c dltbatch.Call) {
+	fmt.Fprintf(o.out, "%v\n%+v\n", c, c)
+	tell(o.out, c.Err)
+}
+
 // run delivers batches until every trick was played, and returns everything logged, observed
 // and recorded.
 func (c *confidant) run(t *testing.T) string {
@@ -241,6 +250,12 @@ func (c *confidant) run(t *testing.T) string {
 				refused.Store(true)
 			}
 		}),
+		Observers: []batch.Observer{batch.ObserverFunc(func(_ context.Context, e batch.Event) {
+			text, err := json.Marshal(e)
+			assert.NoError(t, err)
+			fmt.Fprintf(out, "%s\n", text)
+		})},
+		Calls: told{out},
 	})
 	stop := running(t, r)
 	health := func() {

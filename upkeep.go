@@ -20,7 +20,7 @@ func (e *engine) upkeep(ctx context.Context, s store.Upkeeper) {
 		err := loop.Retry(ctx, func(err error) { e.r.trouble("upkeep", fmt.Errorf("look after the store: %w", err)) }, func() (err error) {
 			call, cancel := context.WithTimeout(ctx, e.r.o.ClaimTTL/4)
 			defer cancel()
-			warnings, err = s.Upkeep(call)
+			warnings, err = e.r.store.upkeep(call, s)
 			return err
 		})
 		if err != nil {

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/whole"
-	"github.com/dltbatch/dltbatch/store"
 )
 
 // vitals records how the calls of one Run went: to its store, to its ledger, and of each loop.
@@ -19,10 +17,11 @@ type vitals struct {
 	store, ledger part
 	loops         map[string]*part
 	streams       map[batch.ServiceID]*stream
+	calls         calls
 }
 
-func newVitals() *vitals {
-	v := &vitals{loops: map[string]*part{}, streams: map[batch.ServiceID]*stream{}}
+func newVitals(to calls) *vitals {
+	v := &vitals{loops: map[string]*part{}, streams: map[batch.ServiceID]*stream{}, calls: to}
 	v.ledger.patient = true
 	return v
 }
@@ -64,7 +63,9 @@ func worse(a, b PartHealth) PartHealth {
 // failure. A frozen database refuses nothing, so no error would show it.
 const silence = 3 * time.Second
 
-var errSilent = errors.New("no answer")
+// ErrNoAnswer is the error of a part in [Health] whose calls to the database have had no answer for
+// seconds, and are still under way.
+var ErrNoAnswer = errors.New("no answer")
 
 // part records how the calls of one part went.
 type part struct {
@@ -110,15 +111,16 @@ func (p *part) look(now time.Time) PartHealth {
 		h.Condition, h.FailingSince, h.Failures, h.Err = ConditionFailing, p.failing, p.n, p.err
 	case !p.patient && p.under > 0 && now.Sub(p.since) >= silence:
 		h.Condition, h.FailingSince, h.Failures = ConditionFailing, p.since, p.under
-		h.Err = fmt.Errorf("%w for %s", errSilent, now.Sub(p.since).Round(time.Millisecond))
+		h.Err = fmt.Errorf("%w for %s", ErrNoAnswer, now.Sub(p.since).Round(time.Millisecond))
 	case p.failing.IsZero() && !p.success.IsZero():
 		h.Condition = ConditionOK
 	}
 	return h
 }
 
-// call runs f, a loop's call to the store or to the ledger, and records how it went.
-func (v *vitals) call(ctx context.Context, whole *part, loop string, f func() error) {
+// call runs f, a loop's call to the store or to the ledger, and records how it went. f sets c.Err, the
+// error as the application's CallObserver sees it.
+func (v *vitals) call(ctx context.Context, whole *part, loop string, c *Call, f func() error) {
 	began := time.Now()
 	v.mu.Lock()
 	own := v.loops[loop]
@@ -130,71 +132,19 @@ func (v *vitals) call(ctx context.Context, whole *part, loop string, f func() er
 	own.begin(began)
 	v.mu.Unlock()
 	err := errPanicked // unless it comes back
+	c.Err = err
 	defer func() {
 		now := time.Now()
-		brokenOff := errors.Is(ctx.Err(), context.Canceled)
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		whole.end(began, now, err, brokenOff)
-		own.end(began, now, err, brokenOff)
+		v.end(ctx, whole, own, began, now, err)
+		v.calls.tell(ctx, c, now.Sub(began))
 	}()
 	err = f()
 }
 
-var errPanicked = errors.New("panic")
-
-// watchedStore is the store as one loop uses it: it records how each call went.
-type watchedStore struct {
-	*whole.Store
-	v    *vitals
-	loop string
-}
-
-// watch calls the store. Invalid input and not found count as answers, not as failures.
-func watch[T any](ctx context.Context, w watchedStore, f func() (T, error)) (got T, err error) {
-	w.v.call(ctx, &w.v.store, w.loop, func() error {
-		got, err = f()
-		if errors.Is(err, batch.ErrInvalidInput) || errors.Is(err, batch.ErrNotFound) {
-			return nil
-		}
-		return err
-	})
-	return got, err
-}
-
-func (w watchedStore) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
-	return watch(ctx, w, func() ([]batch.ServiceID, error) { return w.Store.Lanes(ctx, q) })
-}
-
-func (w watchedStore) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
-	return watch(ctx, w, func() (store.Claimed, error) { return w.Store.Claim(ctx, q, choose) })
-}
-
-func (w watchedStore) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error) {
-	return watch(ctx, w, func() ([][]byte, error) { return w.Store.Payloads(ctx, refs) })
-}
-
-func (w watchedStore) KeepPrepared(ctx context.Context, kept []store.Prepared) ([]bool, error) {
-	return watch(ctx, w, func() ([]bool, error) { return w.Store.KeepPrepared(ctx, kept) })
-}
-
-func (w watchedStore) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
-	return watch(ctx, w, func() ([]store.Applied, error) { return w.Store.Record(ctx, outcomes) })
-}
-
-func (w watchedStore) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
-	return watch(ctx, w, func() ([]store.InFlight, error) { return w.Store.Pending(ctx, q) })
-}
-
-func (w watchedStore) Witnesses(ctx context.Context, ref store.Ref, limit int) ([]batch.ID, error) {
-	return watch(ctx, w, func() ([]batch.ID, error) { return w.Store.Witnesses(ctx, ref, limit) })
-}
-
-func (w watchedStore) Checked(ctx context.Context, due []store.Due) error {
-	_, err := watch(ctx, w, func() (struct{}, error) { return struct{}{}, w.Store.Checked(ctx, due) })
-	return err
-}
-
-func (w watchedStore) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, error) {
-	return watch(ctx, w, func() (store.Pruned, error) { return w.Store.Prune(ctx, q) })
+func (v *vitals) end(ctx context.Context, whole, own *part, began, now time.Time, err error) {
+	brokenOff := errors.Is(ctx.Err(), context.Canceled)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	whole.end(began, now, err, brokenOff)
+	own.end(began, now, err, brokenOff)
 }

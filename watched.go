@@ -17,11 +17,13 @@ type watchedLedger struct {
 	v *vitals
 }
 
-// asked runs a call to the ledger and records how it went. A refusal of a batch, or busy,
-// counts as an answer.
-func (v *vitals) asked(ctx context.Context, loop string, f func() error) (err error) {
-	v.call(ctx, &v.ledger, loop, func() error {
+// asked runs a call to the ledger, about n batches, and records how it went. A refusal of a batch,
+// or busy, counts as an answer.
+func (v *vitals) asked(ctx context.Context, loop, op string, n int, f func() error) (err error) {
+	c := Call{Part: "ledger", Op: op, Items: n}
+	v.call(ctx, &v.ledger, loop, &c, func() error {
 		err = f()
+		c.Err = err
 		switch dlt.Kind(err) {
 		case batch.KindRejected, batch.KindBusy:
 			return nil
@@ -32,11 +34,11 @@ func (v *vitals) asked(ctx context.Context, loop string, f func() error) (err er
 }
 
 func (w watchedLedger) Submit(ctx context.Context, a batch.Attempt) error {
-	return w.v.asked(ctx, "submitter", func() error { return w.Ledger.Submit(ctx, a) })
+	return w.v.asked(ctx, "submitter", "submit", 1, func() error { return w.Ledger.Submit(ctx, a) })
 }
 
 func (w watchedLedger) BatchStatuses(ctx context.Context, s batch.ServiceID, attempts []batch.Attempt) (all []batch.Status, err error) {
-	err = w.v.asked(ctx, "statuses", func() (err error) {
+	err = w.v.asked(ctx, "statuses", "statuses", len(attempts), func() (err error) {
 		all, err = w.Ledger.BatchStatuses(ctx, s, attempts)
 		return err
 	})
@@ -49,7 +51,7 @@ type watchedLists struct {
 }
 
 func (w watchedLists) SubmitList(ctx context.Context, list []batch.Attempt) error {
-	return w.v.asked(ctx, "submitter", func() error { return w.ListSubmitter.SubmitList(ctx, list) })
+	return w.v.asked(ctx, "submitter", "submit_list", len(list), func() error { return w.ListSubmitter.SubmitList(ctx, list) })
 }
 
 type watchedPreparer struct {
@@ -58,7 +60,7 @@ type watchedPreparer struct {
 }
 
 func (w watchedPreparer) Prepare(ctx context.Context, b batch.Batch) (out []byte, err error) {
-	err = w.v.asked(ctx, "submitter", func() (err error) {
+	err = w.v.asked(ctx, "submitter", "prepare", 1, func() (err error) {
 		out, err = w.Preparer.Prepare(ctx, b)
 		return err
 	})
@@ -71,7 +73,7 @@ type watchedResolver struct {
 }
 
 func (w watchedResolver) Resolve(ctx context.Context, d dlt.Doubt) (e dlt.Evidence, err error) {
-	err = w.v.asked(ctx, "statuses", func() (err error) {
+	err = w.v.asked(ctx, "statuses", "resolve", 1, func() (err error) {
 		e, err = w.Resolver.Resolve(ctx, d)
 		return err
 	})

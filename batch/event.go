@@ -55,16 +55,55 @@ const (
 	EventTrouble EventKind = "trouble"
 )
 
-// Event reports something that happened, after it was written.
+// Event reports something that happened, after it was written. A field that does not apply to the
+// event, or is not known, is zero.
 type Event struct {
 	Kind    EventKind `json:"kind"`
 	Key     Key       `json:"key,omitzero"` // Key.ID is "" in events about a service or the whole
 	State   State     `json:"state,omitzero"`
 	Attempt int       `json:"attempt,omitzero"`
 	At      time.Time `json:"at"` // this process's clock
-	Err     error     `json:"-"`  // in JSON its text, as error
+	// Instance names the Runner that reports the event (dltbatch.Options.Instance).
+	Instance string `json:"instance,omitzero"`
+	// Err is the batch's error after the event, or the cause of an event without a batch. In
+	// EventState, EventFinal, EventInDoubt, EventDecision and EventQuarantined it is a
+	// [*SubmissionError], whose Kind classifies the ledger's answer, or nil. In EventPaused it
+	// wraps a SubmissionError, and the client's own error. In EventOrderBreach, EventVanished
+	// and EventHalted it may say more than the batch's error. In JSON it is the text, as error.
+	Err error `json:"-"`
 	// Act is the operator's act, with EventOperated.
 	Act Act `json:"act,omitzero"`
+
+	// SinceAdded is the time from Add, or from the requeue to the end of the lane, on the
+	// database's clock: in EventClaimed to the claim, in EventOperated to the final state that
+	// an operator gave the batch, in other events to the write that they report. It is 0 in
+	// EventAdded, in EventVanished, in EventOperated about an open batch, in events without a
+	// batch, and where the store does not tell (store.Ref.Created).
+	SinceAdded time.Duration `json:"since_added_ns,omitzero"`
+	// SincePosted is the time from the end of the last POST that may have had an effect, to the
+	// write of what a query or an event of the ledger found out about it. It is on the
+	// database's clock, but where acceptance and outcome were one write on this process's. It
+	// is 0 in all other events.
+	SincePosted time.Duration `json:"since_posted_ns,omitzero"`
+
+	// The next five are about the POST whose answer caused the event, also where the acceptance
+	// was written together with the outcome: then they are in the EventState to Pending, not in
+	// the event of the outcome. In EventPaused only the last three are set.
+
+	// Took is its duration on this process's clock. Where it was tried again within one
+	// attempt, it is the last try's.
+	Took time.Duration `json:"took_ns,omitzero"`
+	// InRequest is the number of batches in it. Of the events EventState, EventInDoubt and
+	// EventFinal, one has InRequest above 0 for each attempt that was posted, unless its
+	// outcome could not be written, or came too late.
+	InRequest int `json:"in_request,omitzero"`
+	// StatusCode is the HTTP status of a failure, and Code the ledger's own code. They are 0
+	// where the batch was accepted.
+	StatusCode int `json:"status_code,omitzero"`
+	Code       int `json:"code,omitzero"`
+	// Endpoint is where it failed, without credentials and query. It is "" where the batch was
+	// accepted: clients name the endpoint of failures only.
+	Endpoint string `json:"endpoint,omitzero"`
 }
 
 // MarshalJSON writes the error as its text.
@@ -96,10 +135,14 @@ func (e *Event) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Observer receives every event, synchronously and after the write. No event is skipped while
-// the process lives; after a crash the store is the truth. Observe is called from several
-// goroutines at once, must be quick and must not call the Runner's blocking methods. A panic
-// in it is contained and logged.
+// Observer receives events, after the write. A panic in it is contained and logged. After a crash
+// the store is the truth.
+//
+// As dltbatch.Options.Observer it receives every event synchronously: none is skipped while the
+// process lives. Observe is then called from several goroutines at once, must be quick and must
+// not call the Runner's blocking methods. As one of dltbatch.Options.Observers it is called later,
+// for one event after the other, and may take its time: if it falls far behind, it misses events,
+// and nobody waits for it.
 //
 // ctx has the values of the context of Add, or of the operator's call, for the events of that
 // call. For all other events it has the values of Run's context, but not its end. So a trace or

@@ -179,6 +179,11 @@ func TestEventsInJSON(t *testing.T) {
 		`{"kind": "claimed", "key": {"service": "s", "id": "b1"}, "state": "submitting", "attempt": 1, "at": "2030-01-02T03:04:05Z"}`)
 	written(t, batch.Event{Kind: batch.EventTrouble, At: at, Err: errors.New("scan: connection refused")},
 		`{"kind": "trouble", "at": "2030-01-02T03:04:05Z", "error": "scan: connection refused"}`)
+	written(t, batch.Event{
+		Kind: batch.EventFinal, Key: key, State: batch.Rejected, Attempt: 2, At: at, Instance: "here", SinceAdded: 3, SincePosted: 4,
+		Took: 5, InRequest: 6, StatusCode: 400, Code: 30, Endpoint: "http://node",
+	}, `{"kind": "final", "key": {"service": "s", "id": "b1"}, "state": "rejected", "attempt": 2, "at": "2030-01-02T03:04:05Z", "instance": "here",
+		"since_added_ns": 3, "since_posted_ns": 4, "took_ns": 5, "in_request": 6, "status_code": 400, "code": 30, "endpoint": "http://node"}`)
 	text, err := json.Marshal(batch.Event{
 		Kind: batch.EventOperated, Key: key, State: batch.Rejected, At: at, Err: &batch.SubmissionError{Kind: batch.KindCancelled, Message: "why"},
 		Act: batch.Act{By: batch.By{Actor: "ann"}, Action: batch.ActionCancel, At: at, Scope: batch.Only("s"), From: batch.Queued, To: batch.Rejected},

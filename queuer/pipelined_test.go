@@ -197,7 +197,7 @@ func left(runs []store.ClaimedRun) (ids []batch.ID) {
 // inStore is a lane as a store has it, by its order keys.
 func inStore(lane string, now time.Time) (attempted, waiting []store.LaneRow) {
 	for i, b := range standing(lane).Batches {
-		r := store.LaneRow{Ref: store.Ref{Key: batch.Key{Service: "s", ID: b.ID}}, Created: now.Add(time.Duration(i)), Row: store.NewRow()}
+		r := store.LaneRow{Ref: store.Ref{Key: batch.Key{Service: "s", ID: b.ID}, Created: now.Add(time.Duration(i))}, Row: store.NewRow()}
 		if lane[i] == 'w' {
 			waiting = append(waiting, r)
 			continue

@@ -9,8 +9,7 @@ import (
 
 // LaneRow is one open batch of a lane as a driver loads it for a claim.
 type LaneRow struct {
-	Ref
-	Created   time.Time // together with the id, its order key
+	Ref       // with Created, its order key
 	Row       Row
 	Budget    batch.Budget
 	Footprint batch.Footprint

@@ -107,6 +107,16 @@ type Outcome struct {
 	// Report is kept of the attempt; nil keeps nothing, as for an attempt that was simply
 	// accepted. The store fills in its At.
 	Report *batch.Report
+	// Post is the request whose answer this is; zero for the outcome of a monitor, and where
+	// nothing was sent. No store reads it.
+	Post Post
+}
+
+// Post is a request that sent batches. Its times are of the clock of the process that made it.
+type Post struct {
+	Batches  int // in the request
+	Took     time.Duration
+	Answered time.Time // when the answer came, or the request was given up
 }
 
 // Result is the way in which an outcome was handled.
@@ -131,6 +141,7 @@ const (
 type Applied struct {
 	Ref
 	Result Result
+	At     time.Time   // the time of the write, on the database's clock; zero where it is not known
 	From   batch.State // the state before
 	Row    Row         // the row as it is now; zero when Gone
 	// Breach says that a final batch was committed after all.
@@ -149,7 +160,7 @@ type Applied struct {
 // A commit applies to the row in any state, open or final, unless a live claim may still be
 // posting (docs/design.md#promise-5-fencing).
 func (r Row) Apply(o Outcome, now time.Time) (Row, Applied) {
-	res := Applied{Ref: o.Ref, From: r.State, Row: r, Result: Written}
+	res := Applied{Ref: o.Ref, At: now, From: r.State, Row: r, Result: Written}
 	fail := func(result Result, err error) (Row, Applied) {
 		res.Result, res.Err = result, err
 		return r, res

@@ -148,11 +148,15 @@ type LaneCounts struct {
 	Waiting int `json:"waiting"`
 }
 
-// Ref names a stored batch. Row is the store's own number for it, opaque to callers; 0 where
-// it is not known.
+// Ref names a stored batch.
 type Ref struct {
 	Key batch.Key
+	// Row is the store's own number for the batch, opaque to callers; 0 where it is not known.
 	Row int64
+	// Created is when the batch was added or put back at the end, on the database's clock;
+	// together with the id it is the batch's order key. It is zero where it is not known. No
+	// store needs it to find a batch.
+	Created time.Time
 }
 
 // PendingQuery asks for due rows.

@@ -23,9 +23,8 @@ type sender struct {
 
 // attempt makes the tries of one attempt; several claims make one request. It retries only a
 // batch that the ledger certainly did not take, soon and a few times; the first doubt ends it.
-// posted is false if nothing was sent at all; an error beside that says why, and is never
-// doubt. took is the duration of the last request.
-func (s *sender) attempt(ctx context.Context, claims []store.Claim, payloads [][]byte, until time.Time) (posted bool, took time.Duration, err error) {
+// post is the last request. If none was made, an error beside that says why, and is never doubt.
+func (s *sender) attempt(ctx context.Context, claims []store.Claim, payloads [][]byte, until time.Time) (post store.Post, err error) {
 	first := claims[0]
 	retries, every := s.o.Retry(first.Key.Service)
 	var pause *backoff.ExponentialBackOff // hardly ever needed
@@ -35,7 +34,7 @@ func (s *sender) attempt(ctx context.Context, claims []store.Claim, payloads [][
 	for try := 0; ; try++ {
 		probe, ok := g.enter(time.Now())
 		if !ok {
-			return posted, took, err
+			return post, err
 		}
 		if !ready {
 			var said bool
@@ -46,18 +45,19 @@ func (s *sender) attempt(ctx context.Context, claims []store.Claim, payloads [][
 				if stopped {
 					err = nil // it was cut off, or came too late
 				}
-				return false, took, err
+				return store.Post{}, err
 			}
 			ready = err == nil
 		}
 		if ready {
 			start := time.Now()
-			posted, err = true, s.once(ctx, claims, payloads, prepared, until)
-			took = time.Since(start)
+			err = s.once(ctx, claims, payloads, prepared, until)
+			end := time.Now()
+			post = store.Post{Batches: len(claims), Took: end.Sub(start), Answered: end}
 		}
 		s.gates.leave(g, probe, first.Key.Service, err)
 		if kind := dlt.Kind(err); kind != batch.KindBusy && kind != batch.KindUnavailable {
-			return posted, took, err
+			return post, err
 		}
 		if pause == nil {
 			pause = loop.Backoff(every, 15*time.Second)
@@ -65,10 +65,13 @@ func (s *sender) attempt(ctx context.Context, claims []store.Claim, payloads [][
 		// Not before the gate, which this very answer closed, lets a probe through.
 		wait := max(pause.NextBackOff(), retryAfter(err), g.closed(time.Now()))
 		if try >= retries || wall.Until(until)-wait < s.o.RequestTimeout || !loop.Sleep(ctx, wait) || !s.requestFits(until) {
-			return posted, took, err
+			return post, err
 		}
 	}
 }
+
+// made reports whether there was a request.
+func made(p store.Post) bool { return p.Batches > 0 }
 
 // once makes one request, bounded by the request timeout and by the claim. A stop of the
 // Runner does not cut it off: that would leave a doubt where an answer is near.

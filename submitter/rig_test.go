@@ -76,7 +76,7 @@ func start(t *testing.T, submit func(ctx context.Context, a batch.Attempt) error
 	o := submitter.Options{
 		Pool: 8, RequestTimeout: timeout, Retry: func(batch.ServiceID) (int, time.Duration) { return 3, 250 * time.Millisecond }, ClaimLimit: 500,
 		Rules: submitter.Rules{FirstCheck: time.Millisecond, Delay: func(batch.ServiceID, int) time.Duration { return time.Second }},
-		Record: func(o store.Outcome, _ time.Duration) {
+		Record: func(o store.Outcome) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.outcomes = append(r.outcomes, o)

@@ -31,9 +31,8 @@ type Options struct {
 	Preparer dlt.Preparer
 	// Keep stores the bytes from Preparer. Nothing is posted unless Keep returns true.
 	Keep func(context.Context, store.Prepared) (bool, error)
-	// Record takes the outcome of an attempt, and the duration of its last request; 0 if there
-	// was none. It may block, but not on the submitter.
-	Record func(o store.Outcome, took time.Duration)
+	// Record takes the outcome of an attempt. It may block, but not on the submitter.
+	Record func(store.Outcome)
 	// Ready is called whenever there may be room again.
 	Ready func()
 	// Paused and Resumed are called when a scope is closed and opened. The service is "" and
@@ -142,7 +141,7 @@ func (s *Submitter) Post(r store.ClaimedRun, payloads [][]byte, until time.Time)
 // Return puts back claims that will not be posted.
 func (s *Submitter) Return(claims []store.Claim) {
 	for _, c := range claims {
-		s.o.Record(Unposted(c), 0)
+		s.o.Record(Unposted(c))
 	}
 }
 
@@ -243,7 +242,7 @@ func (s *Submitter) post(ctx context.Context, r run, hand *pool.Hand) (used, hun
 			return used, hung
 		}
 		if r.payloads[i] == nil { // nothing to send: it waits, longer each time, and its lane with it
-			s.o.Record(Judge(r.Batches[i], errNoPayload, s.o.Rules), 0)
+			s.o.Record(Judge(r.Batches[i], errNoPayload, s.o.Rules))
 			s.Return(r.Batches[i+1:])
 			return used, hung
 		}
@@ -254,8 +253,8 @@ func (s *Submitter) post(ctx context.Context, r run, hand *pool.Hand) (used, hun
 		if i >= alone {
 			n = s.sender.lot(r, i)
 		}
-		posted, took, err := s.sender.attempt(ctx, r.Batches[i:i+n], r.payloads[i:i+n], r.until)
-		if !posted && err == nil {
+		post, err := s.sender.attempt(ctx, r.Batches[i:i+n], r.payloads[i:i+n], r.until)
+		if !made(post) && err == nil {
 			s.Return(r.Batches[i:])
 			return used, hung
 		}
@@ -267,9 +266,9 @@ func (s *Submitter) post(ctx context.Context, r run, hand *pool.Hand) (used, hun
 		}
 		told := tellable(n, err)
 		for _, c := range r.Batches[i : i+told] {
-			o := judge(c, err, s.o.Rules, posted)
-			o.Report = report(c, o, err, took)
-			s.o.Record(o, took)
+			o := judge(c, err, s.o.Rules, made(post))
+			o.Post, o.Report = post, report(c, o, err, post.Took)
+			s.o.Record(o)
 		}
 		if err != nil {
 			s.Return(r.Batches[i+told:])

@@ -11,6 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
+	"github.com/dltbatch/dltbatch/probe"
 )
 
 type shop struct {
@@ -100,6 +101,8 @@ func (s *shop) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /orders", s.postOrder)
 	mux.HandleFunc("GET /orders/{id}", s.getOrder)
+	mux.Handle("GET /livez", probe.Live(s.runner, nil))
+	mux.Handle("GET /readyz", probe.Ready(s.runner, &probe.Options{Ledger: -1, Streams: -1})) // orders come without the ledger, too
 	return mux
 }
 

@@ -187,6 +187,7 @@ func TestListen(t *testing.T) {
 		require.NoError(t, err)
 		return status
 	}())
+	probed(t, url)
 	require.Equal(t, http.StatusBadRequest, send(url, order{Customer: "ann", Item: "apple", Quantity: 2}), "no key")
 	require.Equal(t, http.StatusBadRequest, send(url, order{ID: "my-2", Customer: "ann", Item: "apple"}), "no quantity")
 	require.Equal(t, http.StatusConflict, send(url, order{ID: "my-3", Customer: "ann", Item: "quince", Quantity: 4}))
@@ -203,6 +204,24 @@ func TestListen(t *testing.T) {
 	require.Equal(t, http.StatusConflict, send(url, other))
 	require.Equal(t, http.StatusCreated, send(url, order{ID: "my-3", Customer: "ann", Item: "quince", Quantity: 3}), "nothing was sold before")
 	require.JSONEq(t, `{"id":"my-1","customer":"ann","item":"apple","quantity":2,"state":"committed"}`, get(url))
+}
+
+// probed asks what the snippet for Kubernetes asks.
+func probed(t *testing.T, url string) {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/operations.md")
+	require.NoError(t, err)
+	paths := regexp.MustCompile(`httpGet: {path: (/[a-z]+),`).FindAllStringSubmatch(string(page), -1)
+	require.Len(t, paths, 2)
+	for _, p := range paths {
+		require.Eventually(t, func() bool {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+p[1], http.NoBody)
+			require.NoError(t, err)
+			status, body, err := do(req)
+			require.NoError(t, err)
+			return status == http.StatusOK && strings.HasPrefix(body, `{"ok":true,"health":{"running":true,`)
+		}, time.Minute, 10*time.Millisecond, p[1])
+	}
 }
 
 func TestWrongFlags(t *testing.T) {

@@ -39,6 +39,8 @@ type stored struct {
 	row     store.Row
 }
 
+func (e *stored) ref() store.Ref { return store.Ref{Key: e.Key(), Created: e.created} }
+
 // lane is the queue of one service.
 type lane struct {
 	open []*stored // by order key; a batch leaves when it is final, so that the cost of a claim does not grow with history
@@ -259,7 +261,7 @@ func (s *Store) window(service batch.ServiceID, q store.ClaimQuery, now time.Tim
 	}
 	var attempted, waiting []store.LaneRow
 	for _, e := range l.open {
-		r := store.LaneRow{Ref: store.Ref{Key: e.Key()}, Created: e.created, Row: e.row, Budget: e.Budget, Footprint: e.Footprint}
+		r := store.LaneRow{Ref: e.ref(), Row: e.row, Budget: e.Budget, Footprint: e.Footprint}
 		if e.row.Attempted() {
 			attempted = append(attempted, r)
 		} else {
@@ -304,7 +306,9 @@ func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.A
 			applied[i] = store.Applied{Ref: o.Ref, Result: store.Gone}
 			continue
 		}
-		next, a := e.row.Apply(o.Sanitised(), now) // with texts that every database takes
+		o = o.Sanitised() // to texts that every database takes
+		o.Ref = e.ref()
+		next, a := e.row.Apply(o, now)
 		if a.Result == store.Written {
 			s.put(e, next)
 		}
@@ -342,7 +346,7 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 	rows := make([]store.InFlight, len(due))
 	for i, e := range due {
 		s.put(e, e.row.Leased(now, q.Lease))
-		rows[i] = e.row.InFlight(store.Ref{Key: e.Key()}, e.Budget, now)
+		rows[i] = e.row.InFlight(e.ref(), e.Budget, now)
 	}
 	return rows, nil
 }

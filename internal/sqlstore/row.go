@@ -33,8 +33,10 @@ func (c *BatchCols) Key() batch.Key {
 	return batch.Key{Service: batch.ServiceID(c.ServiceID), ID: batch.ID(c.HeaderSignature)}
 }
 
-// Ref names the batch and its number.
-func (c *BatchCols) Ref() store.Ref { return store.Ref{Key: c.Key(), Row: c.Seq} }
+// Ref names the batch, with its number and its order key.
+func (c *BatchCols) Ref() store.Ref {
+	return store.Ref{Key: c.Key(), Row: c.Seq, Created: FromMicro(c.CreatedAt)}
+}
 
 // Budget is the batch's own.
 func (c *BatchCols) Budget() batch.Budget {

@@ -61,7 +61,7 @@ func (s *Store) window(service batch.ServiceID, wanted func(attempted []store.La
 	show := func(es []*entry) {
 		rows = slices.Grow(rows, len(es))
 		for _, e := range es {
-			rows = append(rows, store.LaneRow{Ref: e.ref(), Created: e.created, Row: e.row, Budget: e.budget, Footprint: e.footprint})
+			rows = append(rows, store.LaneRow{Ref: e.ref(), Row: e.row, Budget: e.budget, Footprint: e.footprint})
 		}
 	}
 	show(l.attempted.first(l.attempted.len()))

@@ -36,7 +36,9 @@ type changeKey struct {
 
 func (e *entry) change() changeKey { return changeKey{e.key.Service, e.dataChangeID} }
 
-func (e *entry) ref() store.Ref { return store.Ref{Key: e.key, Row: e.number} }
+func (e *entry) ref() store.Ref {
+	return store.Ref{Key: e.key, Row: e.number, Created: e.created}
+}
 
 // record is the application's view; it shares nothing with the entry.
 func (e *entry) record() batch.Record {

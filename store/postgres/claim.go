@@ -330,7 +330,7 @@ func (w *window) show(rows []*stored) error {
 		if err != nil {
 			return fmt.Errorf("batch %s: %w", s.Key(), err)
 		}
-		w.lane = append(w.lane, store.LaneRow{Ref: s.Ref(), Created: sqlstore.FromMicro(s.CreatedAt), Row: s.Now, Budget: s.Budget(), Footprint: footprint})
+		w.lane = append(w.lane, store.LaneRow{Ref: s.Ref(), Row: s.Now, Budget: s.Budget(), Footprint: footprint})
 	}
 	return nil
 }

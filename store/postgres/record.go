@@ -123,7 +123,7 @@ func (t *session) recordRead(ctx context.Context, outcomes []store.Outcome) ([]s
 			applied[i] = store.Applied{Ref: o.Ref, Result: store.Gone}
 			continue
 		}
-		o.Row = s.Seq
+		o.Ref = s.Ref()
 		s.Now, applied[i] = s.Now.Apply(o, now)
 	}
 	if err := t.enforce(ctx, outcomes, applied, found, now); err != nil {

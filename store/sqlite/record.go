@@ -93,7 +93,7 @@ func (t *session) recordOne(ctx context.Context, o store.Outcome, loaded map[int
 			loaded[s.Seq] = s
 		}
 	}
-	o.Row = s.Seq
+	o.Ref = s.Ref()
 	next, res := s.Now.Apply(o, now)
 	if res.Result == store.Written && next.Version != s.Now.Version {
 		var err error

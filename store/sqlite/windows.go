@@ -144,7 +144,7 @@ func (t *session) readRest(ctx context.Context, parts map[int64]*claimable) erro
 func laneRows(found []*claimable) []store.LaneRow {
 	rows := make([]store.LaneRow, len(found))
 	for i, c := range found {
-		rows[i] = store.LaneRow{Ref: c.Ref(), Created: sqlstore.FromMicro(c.CreatedAt), Row: c.Now, Budget: c.Budget(), Footprint: c.footprint}
+		rows[i] = store.LaneRow{Ref: c.Ref(), Row: c.Now, Budget: c.Budget(), Footprint: c.footprint}
 	}
 	return rows
 }

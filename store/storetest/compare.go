@@ -82,6 +82,10 @@ func (f *fixture) sameApplied(want, got store.Applied, o store.Outcome) {
 	require.Equal(f, want.Breach, got.Breach, "breach by %s about %s", o.Finding, o.Key)
 	require.Equal(f, want.From, got.From, "state before %s about %s", o.Finding, o.Key)
 	require.Equal(f, want.Row, like(f, want.Row, got.Row), "row after %s about %s", o.Finding, o.Key)
+	if want.Result != store.Gone {
+		require.Equal(f, f.rows[o.Key.ID].created, got.Created, "order key of %s", o.Key)
+		require.True(f, f.near(want.At, got.At), "%s about %s was written at %s, want %s", o.Finding, o.Key, got.At, want.At)
+	}
 }
 
 // sameError compares by the sentinels of package batch.

@@ -47,6 +47,11 @@ type shadow struct {
 	told    int        // how often it was passed back
 }
 
+// whole is the ref that a store hands out.
+func (s *shadow) whole() store.Ref {
+	return store.Ref{Key: s.b.Key(), Row: s.ref.Row, Created: s.created}
+}
+
 // now is the store's clock, nearly.
 func (f *fixture) now() time.Time { return time.Now().Add(f.offset).UTC() }
 

@@ -80,7 +80,7 @@ func (f *fixture) inOrder(keep func(*shadow) bool) []*shadow {
 func (f *fixture) window(service batch.ServiceID, n int) []store.LaneRow {
 	var attempted, queued []store.LaneRow
 	for _, s := range f.inOrder(func(s *shadow) bool { return s.b.Service == service && !s.row.Final() }) {
-		r := store.LaneRow{Ref: s.ref, Created: s.created, Row: s.row, Budget: s.b.Budget, Footprint: s.b.Footprint}
+		r := store.LaneRow{Ref: s.whole(), Row: s.row, Budget: s.b.Budget, Footprint: s.b.Footprint}
 		if s.row.Attempted() {
 			attempted = append(attempted, r)
 		} else if len(queued) < n {
@@ -283,7 +283,7 @@ func (f *fixture) asked(q store.PendingQuery) []store.InFlight {
 	want := make([]store.InFlight, len(due))
 	for i, s := range due {
 		s.row = s.row.Leased(now, lease)
-		want[i] = s.row.InFlight(s.ref, s.b.Budget, now)
+		want[i] = s.row.InFlight(s.whole(), s.b.Budget, now)
 	}
 	f.sameInFlight(want, got)
 	for _, r := range got {

@@ -68,9 +68,9 @@ var operatorsList = []mutant{
 		new: "c.Version",
 	},
 	{
-		name: "health: a dead database is not seen", file: "vitals.go", pkg: ".", test: "TestHealthSeesTheDatabase",
+		name: "health: a dead database is not seen", file: "watchedstore.go", pkg: ".", test: "TestHealthSeesTheDatabase",
 		old: "if errors.Is(err, batch.ErrInvalidInput) || errors.Is(err, batch.ErrNotFound) {",
-		new: "if true {",
+		new: "if err != nil || errors.Is(err, batch.ErrNotFound) {",
 	},
 	{
 		name: "health: a success clears nothing", file: "vitals.go", pkg: ".", test: "TestHealthSeesTheDatabase",

@@ -83,12 +83,12 @@ var pipelinedList = []mutant{
 	{
 		name: "list: one that is refused is each one's refusal", file: "submitter/submitter.go", pkg: "submitter", test: "TestARefusedListGoesOneByOne",
 		old: "alone = i + n\n\t\t\tcontinue",
-		new: "for _, c := range r.Batches[i : i+n] {\n\t\t\t\ts.o.Record(judge(c, err, s.o.Rules, posted), took)\n\t\t\t}\n\t\t\ti += n\n\t\t\tcontinue",
+		new: "for _, c := range r.Batches[i : i+n] {\n\t\t\t\ts.o.Record(judge(c, err, s.o.Rules, made(post)))\n\t\t\t}\n\t\t\ti += n\n\t\t\tcontinue",
 	},
 	{
 		name: "list: one bad batch takes the good ones with it", file: "submitter/submitter.go", pkg: "dlt/sawtooth", test: "TestOneBadBatchInAList",
 		old: "alone = i + n\n\t\t\tcontinue",
-		new: "for _, c := range r.Batches[i : i+n] {\n\t\t\t\ts.o.Record(judge(c, err, s.o.Rules, posted), took)\n\t\t\t}\n\t\t\ti += n\n\t\t\tcontinue",
+		new: "for _, c := range r.Batches[i : i+n] {\n\t\t\t\ts.o.Record(judge(c, err, s.o.Rules, made(post)))\n\t\t\t}\n\t\t\ti += n\n\t\t\tcontinue",
 	},
 	{
 		name: "list: a doubt is the first one's only", file: "submitter/list.go", pkg: "submitter", test: "TestDoubtAboutAListIsDoubtAboutEach",

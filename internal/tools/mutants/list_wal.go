@@ -12,7 +12,7 @@ var walList = []mutant{
 	},
 	{
 		name: "log: no Runner looks after a store", file: "engine.go", pkg: "store/sqlite", test: "TestARunnerTellsOfALargeLog",
-		old: "if s, ok := e.r.store.Store.(store.Upkeeper); ok {", new: "if s, ok := e.r.store.Store.(store.Upkeeper); ok && s == nil {",
+		old: "if s, ok := e.r.store.given().(store.Upkeeper); ok {", new: "if s, ok := e.r.store.given().(store.Upkeeper); ok && s == nil {",
 	},
 	{
 		name: "log: it stays as large as it was on the disk", file: "store/sqlite/log.go", pkg: "store/sqlite", test: "TestTheLogShrinksWhenTheReaderHasGone",

@@ -1,0 +1,75 @@
+package dltbatch
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/dltbatch/dltbatch/internal/loop"
+)
+
+// Call is a call that a Runner made to its store or to its ledger, after it has ended: for its own
+// work, or because the application called the Runner. Streams of events are no calls.
+type Call struct {
+	// Part is "store" or "ledger".
+	Part string
+	// Op is the operation. Of the ledger: prepare, resolve, statuses, submit, submit_list. Of
+	// the store: acquit, add, add_tx, attempts, cancel, checked, claim, control, decide, finals,
+	// get, history, keep_prepared, keep_traits, lane_history, lanes, ledger, list, look,
+	// payloads, pending, prune, record, requeue, serve, steer, upkeep, witnesses.
+	Op string
+	// Items is how many things it was about: of claim (batches), lanes, list, pending, prune,
+	// upkeep (warnings) and witnesses those that came back; of the others those that were passed
+	// in, which is 1 where that is one batch, lane or name.
+	Items int
+	// Took is the time from the call to its end, on this process's clock.
+	Took time.Duration
+	// Err is the error that the call gave; nil where it succeeded. That the ledger is busy or
+	// refuses a batch is an error, too.
+	Err error
+}
+
+// CallObserver is told of calls. ObserveCall is called after each call, by the goroutine that made
+// it and with its context, from several goroutines at once. It must be quick. A panic in it is
+// contained and logged.
+type CallObserver interface {
+	ObserveCall(ctx context.Context, c Call)
+}
+
+// calls tells Options.Calls of calls; nil tells nobody.
+type calls func(context.Context, Call)
+
+// newCalls returns nil where nobody wants to know.
+func (r *Runner) newCalls() calls {
+	o := r.o.Calls
+	if o == nil {
+		return nil
+	}
+	return func(ctx context.Context, c Call) {
+		if err := loop.Contain(func() error { o.ObserveCall(ctx, c); return nil }); err != nil {
+			r.say(ctx, slog.LevelError, topic{text: linePanicked, where: "Calls"}, err, slog.String("observer", "Calls"))
+		}
+	}
+}
+
+// time makes a call and tells of it. call sets c.Err, and c.Items if they are not known before.
+func (to calls) time(ctx context.Context, c *Call, call func()) {
+	if to == nil {
+		call()
+		return
+	}
+	began := time.Now()
+	c.Err = errPanicked // unless it comes back
+	defer func() { to.tell(ctx, c, time.Since(began)) }()
+	call()
+}
+
+func (to calls) tell(ctx context.Context, c *Call, took time.Duration) {
+	if to != nil {
+		c.Took = took
+		to(ctx, *c)
+	}
+}
+
+var errPanicked = errors.New("panic")

@@ -1,0 +1,129 @@
+package repeats_test
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dltbatch/dltbatch/internal/leak"
+	"github.com/dltbatch/dltbatch/internal/repeats"
+)
+
+func TestMain(m *testing.M) { os.Exit(leak.CheckBubbles(m)) }
+
+// book notes what is said, with its time.
+type book struct {
+	begin time.Time
+	mu    sync.Mutex
+	lines []string
+}
+
+func (b *book) say(s repeats.Sum[string]) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	over := ""
+	if s.Over {
+		over = ", over"
+	}
+	b.lines = append(b.lines, fmt.Sprintf("%s: %s, %d times for %s%s", time.Since(b.begin), s.Last, s.Times, s.For, over))
+}
+
+func (b *book) said() (lines []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	lines, b.lines = b.lines, nil
+	return lines
+}
+
+func newLog(most int) (*book, *repeats.Log[string, string]) {
+	b := &book{begin: time.Now()}
+	return b, repeats.New[string](time.Minute, most, b.say)
+}
+
+// The first is the caller's. Then there is a line a minute, and one when it is over.
+func TestRepeatsAreSummedUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, l := newLog(9)
+		firsts := 0
+		for i := range 20 {
+			if l.Seen("k", fmt.Sprint("no ", i)) {
+				firsts++
+			}
+			time.Sleep(7 * time.Second)
+		}
+		synctest.Wait()
+		assert.Equal(t, 1, firsts)
+		assert.Equal(t, []string{"1m0s: no 8, 8 times for 1m0s", "2m0s: no 17, 9 times for 2m0s"}, b.said())
+		time.Sleep(time.Hour)
+		assert.Equal(t, []string{"3m0s: no 19, 2 times for 3m0s", "4m0s: no 19, 20 times for 2m13s, over"}, b.said())
+		assert.True(t, l.Seen("k", "anew"))
+		l.End()
+		assert.Empty(t, b.said(), "the caller has said it")
+	})
+}
+
+// What happens once is one line, the caller's. Keys do not mix, and each has its own minute.
+func TestRepeatsByKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, l := newLog(9)
+		assert.True(t, l.Seen("once", "once"))
+		time.Sleep(10 * time.Second)
+		for range 3 {
+			l.Seen("a", "a")
+		}
+		time.Sleep(10 * time.Second)
+		for range 5 {
+			l.Seen("b", "b")
+		}
+		time.Sleep(time.Hour)
+		assert.Equal(t, []string{
+			"1m10s: a, 2 times for 1m0s", "1m20s: b, 4 times for 1m0s", "2m10s: a, 3 times for 0s, over", "2m20s: b, 5 times for 0s, over",
+		}, b.said())
+	})
+}
+
+// At the end it says what it has not said yet, and no timer is left that speaks later.
+func TestRepeatsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, l := newLog(9)
+		l.End()
+		l.Seen("b", "b")
+		time.Sleep(time.Second)
+		for range 4 {
+			l.Seen("a", "a")
+			l.Seen("b", "b")
+		}
+		time.Sleep(time.Second)
+		l.End()
+		assert.Equal(t, []string{"2s: b, 4 times for 2s", "2s: a, 3 times for 1s"}, b.said())
+		time.Sleep(time.Hour)
+		l.End()
+		assert.Empty(t, b.said())
+		assert.True(t, l.Seen("a", "a"), "begins anew")
+		l.Seen("a", "a")
+		time.Sleep(time.Hour)
+		assert.Len(t, b.said(), 2)
+	})
+}
+
+// Where there are too many kinds, what comes late is always new: better too much than nothing.
+func TestRepeatsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, l := newLog(2)
+		for range 2 {
+			l.Seen("a", "a")
+			l.Seen("b", "b")
+			assert.True(t, l.Seen("c", "c"))
+		}
+		time.Sleep(time.Hour)
+		assert.Len(t, b.said(), 4)
+		assert.True(t, l.Seen("c", "c"))
+		assert.False(t, l.Seen("c", "c"))
+		l.End()
+	})
+}

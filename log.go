@@ -1,0 +1,289 @@
+package dltbatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/internal/repeats"
+)
+
+// The lines about a Run, beside the events, whose lines begin with their kinds.
+const (
+	lineStarted  = "started"
+	lineStopping = "stopping"
+	lineStopped  = "stopped"
+	lineLost     = "events lost: an observer is too slow"
+	linePanicked = "observer panicked"
+	lineLate     = "late outcome changed nothing"
+	lineLosses   = "the store lacks abilities"
+)
+
+const (
+	// sumEvery is how often the log has a line about something that happens again and again.
+	sumEvery = time.Minute
+	// maxSums bounds the number of things that are summed up.
+	maxSums = 4096
+)
+
+// topic is the subject of a line of the log. Lines of one topic are summed up.
+type topic struct {
+	text    string
+	where   string // the part that it is about
+	service batch.ServiceID
+	why     string
+}
+
+// write writes a line; a sum has more attributes, and may be about something that is over.
+type write func(over bool, more ...slog.Attr)
+
+func newSums() *repeats.Log[topic, write] {
+	return repeats.New[topic](sumEvery, maxSums, func(s repeats.Sum[write]) {
+		more := []slog.Attr{slog.Int("times", s.Times), slog.Duration("for", s.For)}
+		if s.Over {
+			more = append(more, slog.Bool("over", true))
+		}
+		s.Last(s.Over, more...)
+	})
+}
+
+// say writes a line to the log, unless a line of its topic was written before and that is not over
+// yet: then it only counts, and returns false (docs/operations.md#logs). Only the first line has the
+// stack of a panic.
+func (r *Runner) say(ctx context.Context, level slog.Level, about topic, err error, attrs ...slog.Attr) (first bool) {
+	attrs = slices.Clone(attrs) // the sums read it later, and the caller goes on with its own
+	if err != nil {
+		attrs = append(attrs, slog.Any("error", err))
+	}
+	first = r.sums.Seen(about, func(over bool, more ...slog.Attr) {
+		at := level
+		if over {
+			at = slog.LevelInfo
+		}
+		r.o.Logger.LogAttrs(ctx, at, about.text, slices.Concat(attrs, more)...)
+	})
+	if first {
+		r.o.Logger.LogAttrs(ctx, level, about.text, slices.Concat(attrs, stack(err))...)
+	}
+	return first
+}
+
+// logEvent writes an event to the log.
+func (r *Runner) logEvent(ctx context.Context, e batch.Event) {
+	level := levelOf(e)
+	if !r.o.Logger.Enabled(ctx, level) {
+		return
+	}
+	attrs := attributes(e)
+	switch e.Kind {
+	case batch.EventPaused, batch.EventResumed, batch.EventLaneHeld, batch.EventTrouble:
+		if r.say(ctx, level, topicOf(e), e.Err, attrs...) {
+			return
+		}
+		level = slog.LevelDebug
+		if !r.o.Logger.Enabled(ctx, level) {
+			return
+		}
+	}
+	if e.Err != nil {
+		attrs = append(attrs, slog.Any("error", e.Err))
+	}
+	r.o.Logger.LogAttrs(ctx, level, string(e.Kind), append(attrs, stack(e.Err)...)...)
+}
+
+// levelOf returns the level of an event: Error and Warn for somebody who should look at it, Info for
+// a change that an operator wants to find again, Debug for all others.
+func levelOf(e batch.Event) slog.Level {
+	switch e.Kind {
+	case batch.EventOrderBreach, batch.EventVanished:
+		return slog.LevelError
+	case batch.EventDecision, batch.EventHalted, batch.EventQuarantined, batch.EventLaneHeld, batch.EventTrouble:
+		if _, panicked := errors.AsType[*loop.PanicError](e.Err); panicked {
+			return slog.LevelError
+		}
+		return slog.LevelWarn
+	case batch.EventPaused:
+		kind, _ := errors.AsType[*batch.SubmissionError](e.Err)
+		switch {
+		case kind != nil && kind.Kind == batch.KindBusy:
+			return slog.LevelInfo
+		case kind != nil && kind.Kind == batch.KindMisconfigured:
+			return slog.LevelError
+		}
+		return slog.LevelWarn
+	case batch.EventOperated, batch.EventResumed:
+		return slog.LevelInfo
+	}
+	return slog.LevelDebug
+}
+
+// topicOf returns the topic of an event that may happen again and again.
+func topicOf(e batch.Event) topic {
+	t := topic{text: string(e.Kind), service: e.Key.Service}
+	if in, ok := errors.AsType[*troubleError](e.Err); ok {
+		t.where = in.where
+	}
+	if e.Err != nil {
+		t.why = withoutNumbers(e.Err.Error())
+	}
+	return t
+}
+
+// withoutNumbers leaves out the words that have a digit: ids, counts, durations and ports differ
+// from one time to the next.
+func withoutNumbers(text string) string {
+	const most = 256
+	var b strings.Builder
+	for word := range strings.FieldsSeq(text) {
+		if b.Len() > most {
+			break
+		}
+		if strings.ContainsAny(word, "0123456789") {
+			word = "#"
+		}
+		b.WriteString(word)
+		b.WriteByte(' ')
+	}
+	return b.String()
+}
+
+// attributes returns the fields of an event that are set, without its error.
+func attributes(e batch.Event) []slog.Attr {
+	attrs := make([]slog.Attr, 0, 8)
+	text := func(name, value string) {
+		if value != "" {
+			attrs = append(attrs, slog.String(name, value))
+		}
+	}
+	number := func(name string, n int) {
+		if n != 0 {
+			attrs = append(attrs, slog.Int(name, n))
+		}
+	}
+	text("service", string(e.Key.Service))
+	text("batch", string(e.Key.ID))
+	number("attempt", e.Attempt)
+	if e.State.Known() {
+		text("state", e.State.String())
+	}
+	if e.Act.Action != "" {
+		text("action", string(e.Act.Action))
+		text("scope", e.Act.Scope.String())
+		text("actor", e.Act.Actor)
+		text("reason", batch.Excerpt(e.Act.Reason, batch.MaxErrorText))
+	}
+	number("status_code", e.StatusCode)
+	number("code", e.Code)
+	text("endpoint", e.Endpoint)
+	if e.InRequest > 0 {
+		attrs = append(attrs, slog.Duration("took", e.Took))
+	}
+	return attrs
+}
+
+// stack returns the stack of a panic, if err is one.
+func stack(err error) []slog.Attr {
+	var p *loop.PanicError
+	if !errors.As(err, &p) {
+		return nil
+	}
+	return []slog.Attr{slog.String("stack", string(p.Stack))}
+}
+
+// logStart writes down how this Run differs from others.
+func (r *Runner) logStart(ctx context.Context) {
+	if !r.o.Logger.Enabled(ctx, slog.LevelInfo) {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("instance", r.o.Instance), slog.String("version", version()),
+		slog.String("store", fmt.Sprintf("%T", r.store.given())), slog.String("ledger", r.ledger.Traits("").Name),
+		slog.String("strategy", fmt.Sprintf("%T", r.o.Strategy)), slog.Int("window", r.o.Strategy.Window()),
+	}
+	if others := r.o.others(); len(others) > 0 {
+		attrs = append(attrs, slog.GroupAttrs("options", others...))
+	}
+	r.o.Logger.LogAttrs(ctx, slog.LevelInfo, lineStarted, attrs...)
+}
+
+// version returns the version of this module in the running program.
+func version() string {
+	const module = "github.com/dltbatch/dltbatch"
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	for _, m := range append(info.Deps, &info.Main) {
+		if m.Path != module {
+			continue
+		}
+		if m.Replace != nil {
+			m = m.Replace
+		}
+		if m.Version != "" {
+			return m.Version
+		}
+	}
+	return "unknown"
+}
+
+// others returns the options that are not their defaults. Of the application's own code it shows
+// only the types: its values may hold anything.
+func (o Options) others() (attrs []slog.Attr) {
+	own, usual := reflect.ValueOf(o), reflect.ValueOf((*Options)(nil).withDefaults())
+	for i := range own.NumField() {
+		name := own.Type().Field(i).Name
+		if name == "Strategy" { // it is shown anyhow
+			continue
+		}
+		switch v := own.Field(i).Interface().(type) {
+		case time.Duration, int, bool, batch.Budget, batch.Policy:
+			if v != usual.Field(i).Interface() {
+				attrs = append(attrs, slog.Any(name, v))
+			}
+		case []batch.Observer:
+			types := make([]string, len(v))
+			for i, o := range v {
+				types[i] = fmt.Sprintf("%T", o)
+			}
+			if len(v) > 0 {
+				attrs = append(attrs, slog.Any(name, types))
+			}
+		case batch.Observer, CallObserver:
+			attrs = append(attrs, slog.String(name, fmt.Sprintf("%T", v)))
+		case func(batch.ServiceID) RetryPolicy:
+			if v != nil {
+				attrs = append(attrs, slog.Bool(name, true))
+			}
+		}
+	}
+	return attrs
+}
+
+// logStopping writes down that a stop begins.
+func (e *engine) logStopping(ctx context.Context) {
+	e.r.o.Logger.LogAttrs(ctx, slog.LevelInfo, lineStopping, slog.String("instance", e.r.o.Instance), slog.Int("under_way", e.table.Unfinished()))
+}
+
+// logStop writes down how a Run ended: how many claims were put back, and how many attempts the next
+// start has to ask about.
+func (e *engine) logStop(ctx context.Context, err error) {
+	level := slog.LevelInfo
+	attrs := []slog.Attr{
+		slog.String("instance", e.r.o.Instance), slog.Duration("took", time.Since(e.end.since)),
+		slog.Int64("put_back", e.end.putBack.Load()), slog.Int64("unfinished", e.end.lost.Load()+int64(e.table.Unfinished())),
+	}
+	if err != nil {
+		level = slog.LevelError
+		attrs = append(attrs, slog.Any("error", err))
+	}
+	e.r.o.Logger.LogAttrs(ctx, level, lineStopped, attrs...)
+}

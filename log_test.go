@@ -1,0 +1,304 @@
+package dltbatch_test
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// entry is a line of the log.
+type entry map[string]any
+
+func (e entry) at(t *testing.T) time.Time {
+	t.Helper()
+	at, err := time.Parse(time.RFC3339Nano, e["time"].(string))
+	require.NoError(t, err)
+	return at
+}
+
+// journal is a log whose lines can be read one by one.
+type journal struct{ logged }
+
+func (j *journal) logger(level slog.Level) *slog.Logger {
+	return slog.New(slog.NewJSONHandler(&j.logged, &slog.HandlerOptions{Level: level}))
+}
+
+// lines returns the lines whose message is one of these, or all.
+func (j *journal) lines(t *testing.T, messages ...string) (found []entry) {
+	t.Helper()
+	for text := range strings.SplitSeq(strings.TrimSpace(j.String()), "\n") {
+		if text == "" {
+			continue
+		}
+		var e entry
+		require.NoError(t, json.Unmarshal([]byte(text), &e))
+		if len(messages) == 0 || slices.Contains(messages, e["msg"].(string)) {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+// A Run on a good day writes three lines, and says what is unusual about its options.
+func TestTheLogOfAGoodDay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &journal{}
+		r := newRunner(t, memory.New(), ledgermem.New(nil), &dltbatch.Options{
+			Logger: log.logger(slog.LevelInfo), Instance: "here", PollInterval: 2 * time.Second, Pool: 7,
+		})
+		stop := running(t, r)
+		many(t, r, 50)
+		idle(t, r)
+		time.Sleep(time.Hour)
+		require.NoError(t, stop())
+		lines := log.lines(t)
+		require.Len(t, lines, 3)
+		for _, l := range lines {
+			assert.Equal(t, "INFO", l["level"])
+			assert.Equal(t, "here", l["instance"])
+			delete(l, "time")
+			delete(l, "level")
+			delete(l, "instance")
+		}
+		version := lines[0]["version"]
+		assert.NotEmpty(t, version)
+		assert.Equal(t, []entry{
+			{
+				"msg": "started", "version": version, "store": "*memory.Store", "ledger": "memory", "strategy": "queuer.Serial", "window": 1.0,
+				"options": map[string]any{"PollInterval": 2e9, "Pool": 7.0},
+			},
+			{"msg": "stopping", "under_way": 0.0},
+			{"msg": "stopped", "took": 0.0, "put_back": 0.0, "unfinished": 0.0},
+		}, lines)
+	})
+}
+
+// A line leaves out what is empty, at any level.
+func TestTheLogHasNoEmptyAttributes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &journal{}
+		faults := ledgermem.Faults{Seed: 7, Busy: 0.1, Unavailable: 0.1, Misconfigured: 0.05, LostRequest: 0.1, LostReply: 0.1}
+		st := shaky{memory.New(), &outage{}}
+		r := newRunner(t, st, ledgermem.New(&ledgermem.Options{Fault: faults.Fault}), &dltbatch.Options{Logger: log.logger(slog.LevelDebug - 10)})
+		c, err := r.Pause(t.Context(), batch.Everything(), batch.By{Actor: "ada"})
+		require.NoError(t, err)
+		stop := running(t, r)
+		many(t, r, 50)
+		_, err = r.Resume(t.Context(), c, somebody)
+		require.NoError(t, err)
+		idle(t, r)
+		st.set(errDown, false)
+		time.Sleep(3 * time.Minute)
+		st.set(nil, false)
+		require.NoError(t, stop())
+		kinds := map[string]int{}
+		for _, l := range log.lines(t) {
+			kinds[l["msg"].(string)]++
+			for name, v := range l {
+				if !slices.Contains([]string{"under_way", "took", "put_back", "unfinished"}, name) {
+					assert.NotContains(t, []any{"", 0.0, nil}, v, "%s of %v", name, l)
+				}
+			}
+		}
+		for _, kind := range []string{"added", "claimed", "state", "final", "paused", "resumed", "operated", "trouble", "in_doubt"} {
+			assert.Positive(t, kinds[kind], kind)
+		}
+	})
+}
+
+// When the database is gone, each part says so at once, then once a minute, and once when it is over.
+func TestTroublesAreSummedUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const minutes = 10
+		log, seen := &journal{}, &events{}
+		st := shaky{memory.New(), &outage{}}
+		r := newRunner(t, st, ledgermem.New(nil), &dltbatch.Options{Logger: log.logger(slog.LevelInfo), Observer: seen})
+		stop := running(t, r)
+		time.Sleep(time.Minute)
+		began := time.Now()
+		st.set(errDown, false)
+		time.Sleep(minutes*time.Minute - time.Second)
+		st.set(nil, false)
+		time.Sleep(5 * time.Minute)
+		require.NoError(t, stop())
+
+		byError := map[string][]entry{}
+		for _, l := range log.lines(t, "trouble") {
+			byError[l["error"].(string)] = append(byError[l["error"].(string)], l)
+		}
+		require.NotEmpty(t, byError)
+		happened, written := len(seen.of(batch.EventTrouble)), 0
+		for text, lines := range byError {
+			assert.Contains(t, text, "connection refused")
+			last := len(lines) - 1
+			assert.InDelta(t, minutes+1, len(lines), 1, "%s: one a minute, and one when it is over", text)
+			assert.NotContains(t, lines[0], "times")
+			assert.Less(t, lines[0].at(t).Sub(began), 3*time.Second, "the first at once")
+			sum := 1
+			for i, l := range lines[1:last] {
+				assert.Equal(t, "WARN", l["level"])
+				assert.NotContains(t, l, "over")
+				assert.InDelta(t, time.Minute, l.at(t).Sub(lines[i].at(t)), float64(time.Second))
+				sum += int(l["times"].(float64))
+			}
+			assert.Equal(t, "INFO", lines[last]["level"])
+			assert.Equal(t, true, lines[last]["over"])
+			assert.EqualValues(t, sum, lines[last]["times"], "all, at the end")
+			written += sum
+		}
+		assert.Equal(t, happened, written, "each trouble is counted")
+		assert.Greater(t, happened, 10*len(byError)*minutes, "and there were many")
+	})
+}
+
+// At Debug each repetition is a line.
+func TestTheLogHasEachRepetitionAtDebug(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, seen := &journal{}, &events{}
+		st := shaky{memory.New(), &outage{}}
+		r := newRunner(t, st, ledgermem.New(nil), &dltbatch.Options{Logger: log.logger(slog.LevelDebug), Observer: seen})
+		stop := running(t, r)
+		st.set(errDown, false)
+		time.Sleep(90 * time.Second)
+		st.set(nil, false)
+		require.NoError(t, stop())
+		events := 0
+		for _, l := range log.lines(t, "trouble") {
+			if l["times"] == nil {
+				events++
+			}
+		}
+		assert.Len(t, seen.of(batch.EventTrouble), events)
+	})
+}
+
+// A ledger that is busy is no reason to look. One that cannot be reached is, and one that refuses this
+// client is a fault.
+func TestTheLogOfPauses(t *testing.T) {
+	for want, kind := range map[string]error{"INFO": dlt.ErrBusy, "WARN": dlt.ErrUnavailable, "ERROR": dlt.ErrMisconfigured} {
+		t.Run(want, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				log := &journal{}
+				r := newRunner(t, memory.New(), failing(&dlt.Error{Op: "submit", Kind: kind, StatusCode: 503, Endpoint: "http://node"}, 10), &dltbatch.Options{
+					Logger: log.logger(slog.LevelDebug),
+				})
+				stop := running(t, r)
+				many(t, r, 1)
+				idle(t, r)
+				require.NoError(t, stop())
+				paused, resumed := log.lines(t, "paused"), log.lines(t, "resumed")
+				require.Len(t, paused, 1)
+				assert.Equal(t, want, paused[0]["level"])
+				assert.Equal(t, "http://node", paused[0]["endpoint"])
+				assert.EqualValues(t, 503, paused[0]["status_code"])
+				require.Len(t, resumed, 1)
+				assert.Equal(t, "INFO", resumed[0]["level"])
+			})
+		})
+	}
+}
+
+// The stop says what is under way, how long it took, and what was put back.
+func TestTheLogOfAStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &journal{}
+		ledger := ledgermem.New(&ledgermem.Options{Latency: 4 * time.Second})
+		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Strategy: eager{}, Drain: time.Minute, Logger: log.logger(slog.LevelInfo)})
+		require.NoError(t, r.Add(t.Context(), one("s", "c0"), one("s", "c1"), one("s", "c2"), one("s", "c3")))
+		stop := running(t, r)
+		time.Sleep(time.Second)
+		require.NoError(t, stop())
+		begin, end := log.lines(t, "stopping"), log.lines(t, "stopped")
+		require.Len(t, begin, 1)
+		require.Len(t, end, 1)
+		assert.EqualValues(t, 4, begin[0]["under_way"])
+		assert.InDelta(t, 3*time.Second, end[0]["took"], float64(100*time.Millisecond))
+		assert.EqualValues(t, 3, end[0]["put_back"])
+		assert.Zero(t, end[0]["unfinished"])
+	})
+}
+
+// Outcomes that could not be written before the stop had to end are named, and a Run that is not at
+// rest is an error.
+func TestTheLogOfAStopThatIsCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &journal{}
+		st := &stuck{Full: memory.New()}
+		r := newRunner(t, st, ledgermem.New(nil), &dltbatch.Options{Logger: log.logger(slog.LevelInfo), Drain: 20 * time.Second})
+		stop := running(t, r)
+		synctest.Wait()
+		st.hang.Store(true)
+		many(t, r, 5)
+		time.Sleep(time.Second)
+		require.NoError(t, stop())
+		end := log.lines(t, "stopped")
+		require.Len(t, end, 1)
+		assert.EqualValues(t, 5, end[0]["unfinished"])
+		assert.EqualValues(t, 20*time.Second, end[0]["took"])
+	})
+	synctest.Test(t, func(t *testing.T) {
+		log := &journal{}
+		r := newRunner(t, memory.New(), deaf{ledgermem.New(nil)}, &dltbatch.Options{Logger: log.logger(slog.LevelInfo), Drain: 20 * time.Second})
+		stop := running(t, r)
+		many(t, r, 1)
+		time.Sleep(time.Second)
+		require.ErrorIs(t, stop(), dltbatch.ErrDrain)
+		end := log.lines(t, "stopped")
+		require.Len(t, end, 1)
+		assert.Equal(t, "ERROR", end[0]["level"])
+		assert.Contains(t, end[0]["error"], "not at rest")
+		assert.EqualValues(t, 1, end[0]["unfinished"])
+		time.Sleep(2 * time.Hour) // until the goroutines left behind have ended
+	})
+}
+
+// No value of the application's own code shows in the log, whatever it holds.
+func TestTheLogShowsNoValueOfTheApplication(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const secret = "tell-nobody"
+		log, app := &journal{}, &confidential{token: secret}
+		r := newRunner(t, discreet{memory.New(), secret}, ledgermem.New(nil), &dltbatch.Options{
+			Logger: log.logger(slog.LevelDebug - 10), Strategy: app, Observer: app, Observers: []batch.Observer{app}, Calls: app, Retry: app.Retry,
+		})
+		stop := running(t, r)
+		many(t, r, 3)
+		idle(t, r)
+		require.NoError(t, stop())
+		started := log.lines(t, "started")
+		require.Len(t, started, 1)
+		assert.Equal(t, "*dltbatch_test.confidential", started[0]["strategy"])
+		assert.Equal(t, "dltbatch_test.discreet", started[0]["store"])
+		assert.Equal(t, []string{"Calls", "Observer", "Observers", "Retry"}, slices.Sorted(maps.Keys(started[0]["options"].(map[string]any))))
+		assert.NotContains(t, log.String(), secret)
+	})
+}
+
+type discreet struct {
+	store.Full
+	token string
+}
+
+type confidential struct {
+	eager
+	token string
+}
+
+func (*confidential) Observe(context.Context, batch.Event)           {}
+func (*confidential) ObserveCall(context.Context, dltbatch.Call)     {}
+func (*confidential) Retry(batch.ServiceID) (p dltbatch.RetryPolicy) { return p }

@@ -1,0 +1,299 @@
+package dltbatch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// only returns the one event of a kind in a state.
+func (e *events) only(t *testing.T, kind batch.EventKind, s batch.State) batch.Event {
+	t.Helper()
+	var found []batch.Event
+	for _, ev := range e.of(kind) {
+		if ev.State == s {
+			found = append(found, ev)
+		}
+	}
+	require.Len(t, found, 1, "%s to %s", kind, s)
+	return found[0]
+}
+
+// slack is the time that writes wait for one another.
+const slack = 20 * time.Millisecond
+
+// Events tell how long the batch has waited, by the database's clock, and how long the POST took.
+func TestEventsTellTimes(t *testing.T) {
+	for name, c := range map[string]struct {
+		commitAfter time.Duration
+		together    bool // acceptance and outcome are one write
+	}{"a slow commit": {2 * time.Second, false}, "a quick commit": {0, true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const waited, post = 5 * time.Second, 300 * time.Millisecond
+				seen := &events{}
+				traits := ledgermem.Unforgiving(0)
+				traits.ResendHarmlessFor = dlt.Forever // so that an acceptance may wait for the outcome
+				ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, IgnoreDuplicates: true, CommitAfter: c.commitAfter, Fault: func(batch.Attempt) ledgermem.Fault {
+					return ledgermem.Fault{Latency: post}
+				}})
+				r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Observer: seen, Instance: "here"})
+				b := one("s", "a")
+				require.NoError(t, r.Add(t.Context(), b))
+				time.Sleep(waited)
+				stop := running(t, r)
+				rec := await(t, r, b)
+				synctest.Wait()
+				require.NoError(t, stop())
+
+				added := seen.only(t, batch.EventAdded, batch.Queued)
+				assert.Equal(t, batch.Event{Kind: batch.EventAdded, Key: b.Key(), State: batch.Queued, At: added.At, Instance: "here"}, added)
+				claimed := seen.only(t, batch.EventClaimed, batch.Submitting)
+				assert.InDelta(t, waited, claimed.SinceAdded, float64(slack))
+				assert.Zero(t, claimed.Took)
+				accepted := seen.only(t, batch.EventState, batch.Pending)
+				assert.Equal(t, post, accepted.Took)
+				assert.Equal(t, 1, accepted.InRequest)
+				assert.Equal(t, rec.LastPost.Sub(rec.CreatedAt), accepted.SinceAdded)
+				assert.Zero(t, accepted.SincePosted)
+				assert.Zero(t, accepted.StatusCode)
+				final := seen.only(t, batch.EventFinal, batch.Committed)
+				assert.Equal(t, rec.FinalAt.Sub(rec.CreatedAt), final.SinceAdded)
+				assert.Greater(t, final.SinceAdded, waited+post+c.commitAfter)
+				assert.Zero(t, final.Took, "it is a question that was answered")
+				assert.Zero(t, final.InRequest)
+				if c.together {
+					require.Equal(t, rec.FinalAt, rec.LastPost)
+					assert.InDelta(t, 10*time.Millisecond, final.SincePosted, float64(5*time.Millisecond), "until the first question was answered")
+				} else {
+					assert.Equal(t, rec.FinalAt.Sub(rec.LastPost), final.SincePosted)
+					assert.Greater(t, final.SincePosted, c.commitAfter)
+				}
+				for _, ev := range seen.all {
+					assert.Equal(t, "here", ev.Instance)
+				}
+			})
+		})
+	}
+}
+
+// faulty is a ledger whose Submit fails at first, after a while.
+type faulty struct {
+	*ledgermem.Ledger
+	err   error
+	after time.Duration
+	times atomic.Int64
+}
+
+func (l *faulty) Submit(ctx context.Context, a batch.Attempt) error {
+	if l.times.Add(-1) >= 0 {
+		time.Sleep(l.after)
+		return l.err
+	}
+	return l.Ledger.Submit(ctx, a)
+}
+
+func failing(err error, times int64) *faulty {
+	l := &faulty{Ledger: ledgermem.New(nil), err: err, after: 200 * time.Millisecond}
+	l.times.Store(times)
+	return l
+}
+
+// An event of a failed attempt tells the kind, the codes and the place, and no credentials.
+func TestEventsTellFailures(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind  error
+		is    batch.ErrorKind
+		event batch.EventKind
+		state batch.State
+	}{
+		"not reached":      {dlt.ErrUnavailable, batch.KindUnavailable, batch.EventState, batch.Delayed},
+		"busy":             {dlt.ErrBusy, batch.KindBusy, batch.EventState, batch.Delayed},
+		"misconfigured":    {dlt.ErrMisconfigured, batch.KindMisconfigured, batch.EventState, batch.Delayed},
+		"doubt":            {dlt.ErrDoubt, batch.KindDoubt, batch.EventInDoubt, batch.Submitting},
+		"refused for good": {dlt.ErrRejected, batch.KindRejected, batch.EventFinal, batch.Rejected},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				seen := &events{}
+				ledger := failing(&dlt.Error{
+					Op: "submit", Kind: c.kind, StatusCode: 503, Code: 17, Endpoint: "http://ann:secret@node:8008/batches?key=secret",
+				}, 1)
+				r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Observer: seen, QuickRetries: -1})
+				stop := running(t, r)
+				b := one("s", "a")
+				require.NoError(t, r.Add(t.Context(), b))
+				rec := await(t, r, b)
+				synctest.Wait()
+				require.NoError(t, stop())
+
+				failed := seen.only(t, c.event, c.state)
+				kind, ok := errors.AsType[*batch.SubmissionError](failed.Err)
+				require.True(t, ok, "%T", failed.Err)
+				assert.Equal(t, c.is, kind.Kind)
+				const node = "http://node:8008/batches"
+				assert.Equal(t, []any{503, 17, node, 200 * time.Millisecond, 1},
+					[]any{failed.StatusCode, failed.Code, failed.Endpoint, failed.Took, failed.InRequest})
+				assert.InDelta(t, 200*time.Millisecond, failed.SinceAdded, float64(slack))
+				assert.Zero(t, failed.SincePosted)
+				if c.is != batch.KindRejected {
+					assert.Equal(t, batch.Committed, rec.State)
+					accepted := seen.of(batch.EventState)
+					last := accepted[len(accepted)-1]
+					assert.Equal(t, batch.Pending, last.State)
+					assert.Equal(t, []any{0, 0, "", 1}, []any{last.StatusCode, last.Code, last.Endpoint, last.InRequest}, "of the attempt that went well")
+				}
+				for _, paused := range seen.of(batch.EventPaused) {
+					kind, ok := errors.AsType[*batch.SubmissionError](paused.Err)
+					require.True(t, ok)
+					assert.Equal(t, c.is, kind.Kind)
+					require.ErrorIs(t, paused.Err, c.kind, "and the client's own error")
+					require.EqualError(t, paused.Err, ledger.err.Error(), "once")
+					assert.Equal(t, []any{503, 17, node, 0}, []any{paused.StatusCode, paused.Code, paused.Endpoint, paused.InRequest})
+				}
+				pauses := 0
+				if c.is == batch.KindUnavailable || c.is == batch.KindBusy || c.is == batch.KindMisconfigured {
+					pauses = 1
+				}
+				assert.Len(t, seen.of(batch.EventPaused), pauses)
+			})
+		})
+	}
+}
+
+// Each attempt that was posted is in one event, with the number of batches in its request.
+func TestEventsTellRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		traits := ledgermem.Unforgiving(time.Second)
+		traits.MaxList = 4
+		seen := &events{}
+		ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, CommitAfter: time.Second})
+		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Strategy: queuer.Pipelined(4), Observer: seen})
+		for i := range 8 {
+			require.NoError(t, r.Add(t.Context(), one("s", batch.ID(fmt.Sprint(i)))))
+		}
+		stop := running(t, r)
+		idle(t, r)
+		require.NoError(t, stop())
+		in := map[batch.ID]int{}
+		for _, ev := range seen.all {
+			if ev.InRequest > 0 {
+				assert.Equal(t, batch.EventState, ev.Kind)
+				assert.Zero(t, in[ev.Key.ID], "once")
+				in[ev.Key.ID] = ev.InRequest
+			}
+		}
+		want := map[batch.ID]int{}
+		for _, e := range ledger.Journal() {
+			if e.Kind == ledgermem.PostStart {
+				want[e.Key.ID] = max(1, e.List)
+			}
+		}
+		require.Len(t, want, 8)
+		require.Contains(t, slices.Collect(maps.Values(want)), 4, "lists")
+		assert.Equal(t, want, in)
+	})
+}
+
+// A process that finds the outcome of another's attempt knows when the batch was added.
+func TestAnotherProcessTellsTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, seen := memory.New(), &events{}
+		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: time.Minute})
+		b := one("s", "a")
+		stop := running(t, newRunner(t, st, ledger, nil))
+		other := newRunner(t, st, ledger, &dltbatch.Options{Observer: seen})
+		require.NoError(t, other.Add(t.Context(), b))
+		time.Sleep(5 * time.Second)
+		require.NoError(t, stop())
+		stop = running(t, other)
+		rec := await(t, other, b)
+		synctest.Wait()
+		require.NoError(t, stop())
+		final := seen.only(t, batch.EventFinal, batch.Committed)
+		assert.Equal(t, rec.FinalAt.Sub(rec.CreatedAt), final.SinceAdded)
+		assert.Equal(t, rec.FinalAt.Sub(rec.LastPost), final.SincePosted)
+		assert.Greater(t, final.SincePosted, 50*time.Second)
+	})
+}
+
+// A decision has the kind of its cause. What a person ends has its age, and what was put at the end
+// is counted from then on.
+func TestEventsOfPeopleTellTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		traits := ledgermem.Unforgiving(0)
+		traits.Resolves = false
+		seen := &events{}
+		var lost atomic.Bool
+		lost.Store(true)
+		ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, Fault: func(batch.Attempt) ledgermem.Fault {
+			if lost.Load() {
+				return ledgermem.Fault{Kind: ledgermem.LostRequest}
+			}
+			return ledgermem.Fault{}
+		}})
+		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Observer: seen})
+		b := one("s", "b")
+		require.NoError(t, r.Add(t.Context(), b))
+		stop := running(t, r)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		undecided := seen.only(t, batch.EventDecision, batch.Submitting)
+		kind, ok := errors.AsType[*batch.SubmissionError](undecided.Err)
+		require.True(t, ok)
+		assert.Equal(t, batch.KindDoubt, kind.Kind)
+		assert.Equal(t, see(t, r, b).Decision, undecided.Err.Error())
+		assert.Positive(t, undecided.SinceAdded)
+		assert.Positive(t, undecided.SincePosted)
+
+		rec, err := r.Decide(t.Context(), see(t, r, b), batch.Rejected, somebody)
+		require.NoError(t, err)
+		decided := seen.only(t, batch.EventOperated, batch.Rejected)
+		assert.Equal(t, rec.FinalAt.Sub(rec.CreatedAt), decided.SinceAdded)
+		assert.InDelta(t, time.Minute, decided.SinceAdded, float64(slack))
+
+		lost.Store(false)
+		rec, err = r.RequeueAtEnd(t.Context(), see(t, r, b), somebody)
+		require.NoError(t, err)
+		assert.Zero(t, seen.only(t, batch.EventOperated, rec.State).SinceAdded, "it is open")
+		await(t, r, b)
+		synctest.Wait()
+		require.NoError(t, stop())
+		assert.Less(t, seen.only(t, batch.EventFinal, batch.Committed).SinceAdded, time.Second)
+	})
+}
+
+// A database's clock that was put back makes no time negative.
+func TestEventsWhenTheClockStepsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, seen := memory.New(), &events{}
+		r := newRunner(t, st, ledgermem.New(&ledgermem.Options{CommitAfter: time.Second}), &dltbatch.Options{Observer: seen})
+		b := one("s", "b")
+		require.NoError(t, r.Add(t.Context(), b))
+		st.StepClock(-time.Hour)
+		stop := running(t, r)
+		await(t, r, b)
+		synctest.Wait()
+		require.NoError(t, stop())
+		for _, ev := range seen.all {
+			assert.Zero(t, ev.SinceAdded, "%s", ev.Kind)
+			assert.GreaterOrEqual(t, ev.SincePosted, time.Duration(0))
+		}
+	})
+}

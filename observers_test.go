@@ -1,0 +1,253 @@
+package dltbatch_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// queued is how many events wait for one of Options.Observers.
+const queued = 4096
+
+// stories returns what became of each batch, in the order of the events.
+func (e *events) stories() map[batch.Key][]string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all := map[batch.Key][]string{}
+	for _, ev := range e.all {
+		all[ev.Key] = append(all[ev.Key], fmt.Sprint(ev.Kind, " ", ev.State, " ", ev.Attempt, " ", ev.At.UnixNano(), " ", ev.SinceAdded))
+	}
+	return all
+}
+
+func (e *events) count() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.all)
+}
+
+// many adds n batches in lanes of their own.
+func many(t *testing.T, r *dltbatch.Runner, n int) {
+	t.Helper()
+	all := make([]batch.Batch, n)
+	for i := range all {
+		all[i] = one(batch.ServiceID(fmt.Sprint("s", i)), batch.ID(fmt.Sprint("b", i)))
+	}
+	require.NoError(t, r.Add(t.Context(), all...))
+}
+
+// Every observer gets every event, and those of a batch in their order.
+func TestAllObserversGetAllEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, second, third := &events{}, &events{}, &events{}
+		others := []batch.Observer{second, third}
+		faults := ledgermem.Faults{Seed: 3, Busy: 0.2, LostReply: 0.2}
+		r := newRunner(t, memory.New(), ledgermem.New(&ledgermem.Options{Fault: faults.Fault}), &dltbatch.Options{Observer: first, Observers: others})
+		others[0] = nil // New has its own
+		stop := running(t, r)
+		many(t, r, 200)
+		idle(t, r)
+		require.NoError(t, stop())
+		assert.Greater(t, first.count(), 800)
+		assert.Equal(t, first.stories(), second.stories())
+		assert.Equal(t, first.stories(), third.stories())
+		assert.Nil(t, r.Health().LostEvents)
+	})
+}
+
+// An observer that blocks delays nobody. It loses what comes after 4,096 events, and the loss is
+// counted, and said.
+func TestAnObserverThatBlocksLosesItsOwnEventsOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, good, bad, log, gate := &events{}, &events{}, &events{}, &logged{}, make(chan struct{})
+		r := newRunner(t, memory.New(), ledgermem.New(nil), &dltbatch.Options{
+			Logger: log.logger(slog.LevelInfo), Observer: first, Pool: 500,
+			Observers: []batch.Observer{good, batch.ObserverFunc(func(ctx context.Context, e batch.Event) {
+				<-gate
+				bad.Observe(ctx, e)
+			})},
+		})
+		stop := running(t, r)
+		begin := time.Now()
+		for range 2 {
+			many(t, r, 1000)
+			idle(t, r)
+		}
+		for i := range 3 {
+			b := one("s", batch.ID(fmt.Sprint("late ", i)))
+			require.NoError(t, r.Add(t.Context(), b))
+			assert.Equal(t, batch.Committed, await(t, r, b).State)
+			time.Sleep(20 * time.Second)
+		}
+		assert.Less(t, time.Since(begin), 70*time.Second)
+		all := first.count()
+		assert.Equal(t, all, good.count())
+		lost := r.Health().LostEvents
+		require.Len(t, lost, 2)
+		assert.Zero(t, lost[0])
+		assert.EqualValues(t, all-queued-1, lost[1], "one is with the observer")
+		time.Sleep(time.Hour)
+		const text = "events lost: an observer is too slow"
+		var lines []string
+		for l := range strings.Lines(log.String()) {
+			if strings.Contains(l, text) {
+				assert.Contains(t, l, "observer=Observers[1]")
+				lines = append(lines, l)
+			}
+		}
+		require.Len(t, lines, 3, "at once, after a minute, and when it was over:\n%s", log)
+		assert.Contains(t, lines[2], fmt.Sprint("times=", lost[1]))
+		assert.Contains(t, lines[2], "over=true")
+
+		close(gate)
+		synctest.Wait()
+		assert.Equal(t, queued+1, bad.count())
+		want, got := good.stories(), bad.stories()
+		for key, story := range got {
+			assert.Equal(t, want[key][:len(story)], story, "from the first on")
+		}
+		many(t, r, 1) // it is known already, and added again
+		synctest.Wait()
+		assert.Equal(t, queued+2, bad.count(), "and it goes on")
+		require.NoError(t, stop())
+		assert.Equal(t, lost, r.Health().LostEvents)
+	})
+}
+
+// Observers that panic are contained, get all events, and are named in the log.
+func TestObserversThatPanicAreContained(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, told, good := &logged{}, atomic.Int64{}, &events{}
+		r := newRunner(t, memory.New(), ledgermem.New(nil), &dltbatch.Options{
+			Logger: log.logger(slog.LevelWarn),
+			Observers: []batch.Observer{good, batch.ObserverFunc(func(context.Context, batch.Event) {
+				told.Add(1)
+				panic("boom in the observer")
+			})},
+		})
+		stop := running(t, r)
+		many(t, r, 50)
+		idle(t, r)
+		require.NoError(t, stop())
+		assert.EqualValues(t, 200, told.Load())
+		assert.Equal(t, 200, good.count())
+		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+		require.Len(t, lines, 2, "the first, and the sum at the end:\n%s", log)
+		assert.Contains(t, lines[0], "observers_test.go", "with its stack")
+		assert.NotContains(t, lines[1], "stack=")
+		assert.Contains(t, lines[1], "times=199")
+		for _, l := range lines {
+			assert.Contains(t, l, "level=ERROR")
+			assert.Contains(t, l, "boom in the observer")
+			assert.Contains(t, l, "Observers[1]")
+		}
+	})
+}
+
+// An observer that is nil is refused by name.
+func TestObserversThatAreNil(t *testing.T) {
+	for name, bad := range map[string]batch.Observer{"nil": nil, "a nil func": batch.ObserverFunc(nil)} {
+		_, err := dltbatch.New(memory.New(), ledgermem.New(nil), &dltbatch.Options{Observers: []batch.Observer{&events{}, &events{}, bad}})
+		var in *batch.InputError
+		require.ErrorAs(t, err, &in, name)
+		assert.Equal(t, "Options.Observers[2]", in.Field)
+		assert.Equal(t, "an observer", in.Want)
+	}
+}
+
+// At the end of Run a slow observer gets the events that wait, and one that blocks half a second.
+func TestRunGivesObserversTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := &events{}
+		gate := make(chan struct{})
+		defer close(gate)
+		o := &dltbatch.Options{Observers: []batch.Observer{batch.ObserverFunc(func(ctx context.Context, e batch.Event) {
+			time.Sleep(5 * time.Millisecond)
+			slow.Observe(ctx, e)
+		})}}
+		r := newRunner(t, memory.New(), ledgermem.New(nil), o)
+		stop := running(t, r)
+		many(t, r, 20)
+		idle(t, r)
+		require.Less(t, slow.count(), 80)
+		ended := time.Now()
+		require.NoError(t, stop())
+		assert.Equal(t, 80, slow.count())
+		assert.Less(t, time.Since(ended), 500*time.Millisecond)
+
+		o.Observers = append(o.Observers, batch.ObserverFunc(func(context.Context, batch.Event) { <-gate }))
+		r = newRunner(t, memory.New(), ledgermem.New(nil), o)
+		stop = running(t, r)
+		many(t, r, 1)
+		idle(t, r)
+		ended = time.Now()
+		require.NoError(t, stop())
+		assert.Equal(t, 500*time.Millisecond, time.Since(ended))
+	})
+}
+
+// A context that reaches an observer late has the caller's values, and is not done.
+func TestObserversGetContextsThatLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seen, gate := &tenants{}, make(chan struct{})
+		r := newRunner(t, memory.New(), ledgermem.New(nil), &dltbatch.Options{Observers: []batch.Observer{
+			batch.ObserverFunc(func(ctx context.Context, e batch.Event) {
+				<-gate
+				seen.Observe(ctx, e)
+			}),
+		}})
+		ctx, cancel := context.WithCancel(from(t.Context(), "add"))
+		require.NoError(t, r.Add(ctx, one("s", "b")))
+		cancel()
+		run, stop := context.WithCancel(from(t.Context(), "run"))
+		var all sync.WaitGroup
+		all.Go(func() { assert.NoError(t, r.Run(run)) })
+		idle(t, r)
+		stop()
+		all.Wait()
+		close(gate)
+		synctest.Wait()
+		assert.Equal(t, map[any]int{"add": 1}, seen.seen(batch.EventAdded))
+		assert.Equal(t, map[any]int{"run": 1}, seen.seen(batch.EventFinal))
+		assert.Zero(t, seen.done)
+	})
+}
+
+// The Runner goes on once Options.Observer has returned: that one misses nothing, however slow it is.
+func TestTheFirstObserverIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, others := &events{}, make([]batch.Observer, 3)
+		for i := range others {
+			others[i] = &events{}
+		}
+		r := newRunner(t, memory.New(), ledgermem.New(nil), &dltbatch.Options{
+			Observers: others,
+			Observer: batch.ObserverFunc(func(ctx context.Context, e batch.Event) {
+				time.Sleep(time.Second)
+				first.Observe(ctx, e)
+			}),
+		})
+		begin := time.Now()
+		many(t, r, 10)
+		assert.Equal(t, 10*time.Second, time.Since(begin))
+		assert.Equal(t, 10, first.count(), "when Add returns")
+		stop := running(t, r)
+		idle(t, r)
+		require.NoError(t, stop())
+		assert.Equal(t, 40, first.count(), "when Run returns")
+	})
+}

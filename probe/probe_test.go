@@ -1,0 +1,365 @@
+package probe_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/probe"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// database is a store that can be down, or hang.
+type database struct {
+	*memory.Store
+	down atomic.Bool
+	hang atomic.Pointer[chan struct{}]
+}
+
+var errDown = errors.New("connection refused")
+
+func (d *database) met() error {
+	if gate := d.hang.Load(); gate != nil {
+		<-*gate // whatever the context says
+	}
+	if d.down.Load() {
+		return errDown
+	}
+	return nil
+}
+
+func (d *database) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
+	if err := d.met(); err != nil {
+		return nil, err
+	}
+	return d.Store.Lanes(ctx, q)
+}
+
+func (d *database) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
+	if err := d.met(); err != nil {
+		return store.Claimed{}, err
+	}
+	return d.Store.Claim(ctx, q, choose)
+}
+
+func (d *database) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
+	if err := d.met(); err != nil {
+		return nil, err
+	}
+	return d.Store.Pending(ctx, q)
+}
+
+func (d *database) Record(ctx context.Context, o []store.Outcome) ([]store.Applied, error) {
+	if err := d.met(); err != nil {
+		return nil, err
+	}
+	return d.Store.Record(ctx, o)
+}
+
+func (d *database) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, error) {
+	if err := d.met(); err != nil {
+		return store.Pruned{}, err
+	}
+	return d.Store.Prune(ctx, q)
+}
+
+// node is a ledger that can be down, and whose stream of events can end.
+type node struct {
+	*ledgermem.Ledger
+	down, lost atomic.Bool
+}
+
+func (n *node) Traits(s batch.ServiceID) dlt.Traits {
+	t := n.Ledger.Traits(s)
+	t.Streams = true
+	return t
+}
+
+func (n *node) Submit(ctx context.Context, a batch.Attempt) error {
+	if n.down.Load() {
+		return dlt.ErrUnavailable
+	}
+	return n.Ledger.Submit(ctx, a)
+}
+
+func (n *node) Events(ctx context.Context, _ []batch.ServiceID, yield func(dlt.Event) error) error {
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for !n.lost.Load() {
+		if err := yield(dlt.Event{Live: true}); err != nil {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return dlt.ErrStreamLost
+}
+
+type answer struct {
+	OK     bool            `json:"ok"`
+	Why    []string        `json:"why"`
+	Health dltbatch.Health `json:"health"`
+}
+
+// parse reads an answer, and requires that it does not contradict itself.
+func parse(t *testing.T, resp *http.Response) answer {
+	t.Helper()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	var a answer
+	require.NoError(t, json.Unmarshal(body, &a), "%s", body)
+	want := http.StatusServiceUnavailable
+	if a.OK {
+		want = http.StatusOK
+		assert.NotContains(t, string(body), `"why"`)
+	}
+	assert.Equal(t, want, resp.StatusCode)
+	assert.Equal(t, len(a.Why) == 0, a.OK, "%v", a.Why)
+	assert.Equal(t, "application/json", resp.Header.Get("Content-Type"))
+	assert.Equal(t, "no-store", resp.Header.Get("Cache-Control"))
+	return a
+}
+
+// ask asks a handler.
+func ask(t *testing.T, h http.Handler) answer {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	return parse(t, w.Result())
+}
+
+func newRunner(t *testing.T, st store.Store, l dlt.Ledger, o *dltbatch.Options) *dltbatch.Runner {
+	t.Helper()
+	r, err := dltbatch.New(st, l, o)
+	require.NoError(t, err)
+	return r
+}
+
+func running(t *testing.T, r *dltbatch.Runner) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	return func() {
+		cancel()
+		require.NoError(t, <-ended)
+	}
+}
+
+// Over a socket: not ready before Run; ready; not while the database, the ledger or a stream is gone;
+// ready by itself when it is back; not ready after Run. It stays alive all the time.
+func TestOverASocket(t *testing.T) {
+	db, ledger := &database{Store: memory.New()}, &node{Ledger: ledgermem.New(nil)}
+	r := newRunner(t, db, ledger, &dltbatch.Options{
+		ScanInterval: 20 * time.Millisecond, PollInterval: 20 * time.Millisecond, RetryDelay: 20 * time.Millisecond, MaxRetryDelay: 50 * time.Millisecond,
+		QuickRetries: -1,
+	})
+	const patience = 50 * time.Millisecond
+	mux := http.NewServeMux()
+	mux.Handle("GET /livez", probe.Live(r, nil))
+	mux.Handle("GET /readyz", probe.Ready(r, &probe.Options{Store: patience, Ledger: patience, Streams: patience}))
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	require.True(t, strings.HasPrefix(server.URL, "http://127.0.0.1:"), server.URL)
+	client := server.Client()
+	get := func(path string) answer {
+		resp, err := client.Get(server.URL + path)
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		return parse(t, resp)
+	}
+	becomes := func(why string) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			assert.True(t, get("/livez").OK)
+			a := get("/readyz")
+			return a.OK == (why == "") && (a.OK || strings.HasPrefix(a.Why[0], why))
+		}, 30*time.Second, 5*time.Millisecond, why)
+	}
+	becomes("Run does not run")
+	stop := running(t, r)
+	becomes("")
+	assert.True(t, get("/readyz").Health.Running)
+
+	db.down.Store(true)
+	becomes("database: has failed for 0s: connection refused")
+	db.down.Store(false)
+	becomes("")
+
+	require.NoError(t, r.Add(t.Context(), batch.Batch{Service: "s", ID: "a", Payload: []byte("a")}))
+	_, err := r.Await(t.Context(), batch.Key{Service: "s", ID: "a"})
+	require.NoError(t, err)
+	ledger.down.Store(true)
+	require.NoError(t, r.Add(t.Context(), batch.Batch{Service: "s", ID: "b", Payload: []byte("b")}))
+	becomes("ledger: has failed for")
+	ledger.down.Store(false)
+	becomes("")
+
+	ledger.lost.Store(true)
+	becomes("streams: has failed for")
+	ledger.lost.Store(false)
+	becomes("")
+	stop()
+	becomes("Run does not run")
+}
+
+// Each part may fail for so long; the defaults are as documented.
+func TestReadyIsPatient(t *testing.T) {
+	for name, c := range map[string]struct {
+		o    *probe.Options
+		fail func(db *database, l *node)
+		may  time.Duration // 0 for ever
+	}{
+		"database":           {nil, func(db *database, _ *node) { db.down.Store(true) }, 10 * time.Second},
+		"ledger":             {nil, func(_ *database, l *node) { l.down.Store(true) }, 5 * time.Minute},
+		"streams":            {nil, func(_ *database, l *node) { l.lost.Store(true) }, 5 * time.Minute},
+		"database, as long":  {&probe.Options{Store: 15 * time.Minute}, func(db *database, _ *node) { db.down.Store(true) }, 15 * time.Minute},
+		"ledger, for ever":   {&probe.Options{Ledger: -1}, func(_ *database, l *node) { l.down.Store(true) }, 0},
+		"streams, for ever":  {&probe.Options{Streams: -1}, func(_ *database, l *node) { l.lost.Store(true) }, 0},
+		"database, for ever": {&probe.Options{Store: -1}, func(db *database, _ *node) { db.down.Store(true) }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				db, ledger := &database{Store: memory.New()}, &node{Ledger: ledgermem.New(nil)}
+				r := newRunner(t, db, ledger, nil)
+				stop := running(t, r)
+				feed := make(chan struct{})
+				go func() { // the ledger's health needs work
+					defer close(feed)
+					for i := 0; t.Context().Err() == nil && i < 500; i++ {
+						_ = r.Add(t.Context(), batch.Batch{Service: batch.ServiceID(fmt.Sprint(i % 3)), ID: batch.ID(fmt.Sprint(i)), Payload: []byte("x")})
+						time.Sleep(3 * time.Second)
+					}
+				}()
+				time.Sleep(time.Minute)
+				h := probe.Ready(r, c.o)
+				require.True(t, ask(t, h).OK)
+				c.fail(db, ledger)
+				part, _, _ := strings.Cut(name, ",")
+				if c.may == 0 {
+					time.Sleep(20 * time.Minute)
+					a := ask(t, h)
+					assert.True(t, a.OK)
+					failing := map[string]dltbatch.PartHealth{"database": a.Health.Store, "ledger": a.Health.Ledger, "streams": a.Health.Streams}[part]
+					assert.Equal(t, dltbatch.ConditionFailing, failing.Condition, "it is shown")
+				} else {
+					time.Sleep(c.may - time.Second)
+					assert.True(t, ask(t, h).OK)
+					time.Sleep(10 * time.Second)
+					a := ask(t, h)
+					assert.False(t, a.OK)
+					require.Len(t, a.Why, 1)
+					assert.Contains(t, a.Why[0], part+": has failed for ")
+				}
+				assert.True(t, ask(t, probe.Live(r, c.o)).OK, "a restart would not help")
+				db.down.Store(false)
+				ledger.down.Store(false)
+				ledger.lost.Store(false)
+				time.Sleep(2 * time.Minute)
+				assert.True(t, ask(t, h).OK, "by itself")
+				<-feed
+				stop()
+			})
+		})
+	}
+}
+
+// A database that refuses for hours is no reason to restart. A call that ignores its deadline is, and
+// no longer when it ends.
+func TestLive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := &database{Store: memory.New()}
+		r := newRunner(t, db, ledgermem.New(nil), nil)
+		h := probe.Live(r, nil)
+		assert.True(t, ask(t, h).OK, "nothing to do")
+		stop := running(t, r)
+		for _, down := range []bool{false, true, false} {
+			db.down.Store(down)
+			for range 100 {
+				time.Sleep(time.Minute)
+				require.True(t, ask(t, h).OK)
+			}
+		}
+		gate := make(chan struct{})
+		db.hang.Store(&gate)
+		time.Sleep(10*time.Minute - 5*time.Second)
+		assert.True(t, ask(t, h).OK)
+		time.Sleep(10 * time.Second)
+		a := ask(t, h)
+		assert.False(t, a.OK)
+		require.Len(t, a.Why, 2)
+		assert.Contains(t, a.Why[0], "queuer: no answer for 10m")
+		assert.True(t, ask(t, probe.Live(r, &probe.Options{Silence: time.Hour})).OK)
+		assert.True(t, ask(t, probe.Live(r, &probe.Options{Silence: -1})).OK)
+		db.hang.Store(nil)
+		close(gate)
+		time.Sleep(10 * time.Second)
+		assert.True(t, ask(t, h).OK, "by itself")
+		stop()
+		assert.True(t, ask(t, h).OK)
+	})
+}
+
+// fixed is a Source that says the same each time.
+type fixed dltbatch.Health
+
+func (f fixed) Health() dltbatch.Health { return dltbatch.Health(f) }
+
+// A loop that makes no call any more has stopped, even if its last call went well. A loop that waits
+// for work has not.
+func TestLiveSeesALoopThatHasStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		long, ok := time.Now().Add(-time.Hour), dltbatch.PartHealth{Condition: dltbatch.ConditionOK, LastSuccess: time.Now()}
+		for _, c := range []struct {
+			h   dltbatch.Health
+			why []string
+		}{
+			{dltbatch.Health{Running: true}, nil},
+			{dltbatch.Health{Running: true, Loops: map[string]dltbatch.PartHealth{"queuer": ok, "monitor": ok}}, nil},
+			{dltbatch.Health{Running: true, Loops: map[string]dltbatch.PartHealth{
+				"queuer": ok, "monitor": {Condition: dltbatch.ConditionOK, LastSuccess: long}, "recorder": {Condition: dltbatch.ConditionOK, LastSuccess: long},
+			}}, []string{"monitor: has done nothing for 1h0m0s"}},
+			{dltbatch.Health{Running: true, Loops: map[string]dltbatch.PartHealth{
+				"queuer": {LastSuccess: long}, // it failed long ago, and nothing came after that
+			}}, []string{"queuer: has done nothing for 1h0m0s"}},
+			{dltbatch.Health{Running: true, Loops: map[string]dltbatch.PartHealth{
+				"queuer": {Condition: dltbatch.ConditionFailing, LastSuccess: long, FailingSince: long, Err: errDown},
+			}}, nil},
+			{dltbatch.Health{Loops: map[string]dltbatch.PartHealth{"queuer": {LastSuccess: long}}}, nil},
+		} {
+			assert.Equal(t, c.why, ask(t, probe.Live(fixed(c.h), nil)).Why)
+		}
+	})
+}
+
+// A Runner that has not reached the database yet is not ready, even if it fails only since now.
+func TestReadyWantsTheDatabaseOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := dltbatch.Health{Running: true}
+		assert.Equal(t, []string{"database: not reached yet"}, ask(t, probe.Ready(fixed(h), nil)).Why)
+		h.Store = dltbatch.PartHealth{Condition: dltbatch.ConditionFailing, FailingSince: time.Now(), Err: errDown}
+		assert.Equal(t, []string{"database: not reached yet"}, ask(t, probe.Ready(fixed(h), nil)).Why)
+		h.Store.LastSuccess = time.Now()
+		assert.Empty(t, ask(t, probe.Ready(fixed(h), nil)).Why)
+	})
+}
