@@ -157,7 +157,9 @@ func (s *Store) migrate(ctx context.Context, want *int64, down bool) error {
 	if err != nil {
 		return err
 	}
-	p, err := goose.NewProvider(goose.DialectCustom, s.db, files, goose.WithStore(gs), goose.WithDisableGlobalRegistry(true))
+	db, done := s.pool.OpenDB()
+	defer done()
+	p, err := goose.NewProvider(goose.DialectCustom, db, files, goose.WithStore(gs), goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		return err
 	}
@@ -175,7 +177,6 @@ func (s *Store) version(ctx context.Context) (have int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = c.Close() }()
 	t := &session{c, s}
 	// CREATE SCHEMA IF NOT EXISTS needs the right to create a schema, even if it exists.
 	found, _, err := sqlstore.Get[bool](ctx, t, `SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1::text)`, s.names.schema)
@@ -186,12 +187,14 @@ func (s *Store) version(ctx context.Context) (have int64, err error) {
 		have, err = t.version(ctx)
 	}
 	if err == nil {
-		_, err = c.ExecContext(ctx, "COMMIT")
+		_, err = c.Exec(ctx, "COMMIT")
 	}
 	if err != nil {
 		rollback(ctx, c)
+		return have, err
 	}
-	return have, err
+	c.Release()
+	return have, nil
 }
 
 // version returns the last migration that was made; 0 if there is none.

@@ -10,6 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
 // AddOrders is [store.OrderStore].AddOrders.
@@ -26,6 +27,10 @@ func (s *Store) AddOrders(ctx context.Context, orders ...batch.Order) error {
 // batches and lanes hold for orders and parties; a transaction above READ COMMITTED gets an
 // [*IsolationError].
 func (s *Store) AddOrdersTx(ctx context.Context, tx *sql.Tx, orders ...batch.Order) error {
+	return s.addOrdersTx(ctx, sqlTx{tx}, orders...)
+}
+
+func (s *Store) addOrdersTx(ctx context.Context, tx conns.Tx, orders ...batch.Order) error {
 	const op = "add orders in a transaction"
 	in, err := prepareOrders(orders)
 	if err != nil || len(in) == 0 {

@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"context"
-	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"time"
@@ -11,36 +9,23 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
+	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
-
-// conn is the common part of *sql.Conn and *sql.Tx.
-type conn interface {
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}
 
 // session is one connection in a transaction.
 type session struct {
-	conn
-	s *Store
+	tx conns.Tx
+	s  *Store
 }
 
 // Exec sends a statement whose names are not filled in.
 func (t *session) Exec(ctx context.Context, statement string, args ...any) (int64, error) {
-	res, err := t.ExecContext(ctx, t.s.sql(statement), args...)
-	if err != nil {
-		return 0, err
-	}
-	return res.RowsAffected()
+	return t.tx.Exec(ctx, t.s.sql(statement), args...)
 }
 
 // Query is Exec for rows.
 func (t *session) Query(ctx context.Context, statement string, args ...any) (sqlstore.Rows, error) {
-	rows, err := t.QueryContext(ctx, t.s.sql(statement), args...) //nolint:rowserrcheck // sqlstore checks it
-	if err != nil {
-		return nil, err
-	}
-	return rows, nil
+	return t.tx.Query(ctx, t.s.sql(statement), args...)
 }
 
 // How often a transaction is begun again after a conflict with another transaction.
@@ -89,9 +74,20 @@ func (s *Store) nothing(ctx context.Context, text string) bool {
 	if !s.checked.Load() {
 		return false
 	}
-	var something bool
-	err := s.db.QueryRowContext(ctx, text).Scan(&something)
-	return err == nil && !something
+	c, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return false
+	}
+	defer c.Release()
+	something := true
+	rows, err := c.Query(ctx, text)
+	if err != nil {
+		return false
+	}
+	for rows.Next() && err == nil {
+		err = rows.Scan(&something)
+	}
+	return errors.Join(err, rows.Err(), rows.Close()) == nil && !something
 }
 
 // once runs do in one transaction. A panic of do passes through after the rollback.
@@ -102,10 +98,11 @@ func (s *Store) once(ctx context.Context, begin string, do func(ctx context.Cont
 	}
 	done := false
 	defer func() {
-		if !done {
+		if done {
+			c.Release()
+		} else {
 			rollback(ctx, c)
 		}
-		_ = c.Close() // gives it back to the pool; nothing can be lost by now
 	}()
 	t := &session{c, s}
 	if err := s.check(ctx, t); err != nil {
@@ -114,7 +111,7 @@ func (s *Store) once(ctx context.Context, begin string, do func(ctx context.Cont
 	if err := do(ctx, t); err != nil {
 		return err
 	}
-	if _, err := c.ExecContext(ctx, "COMMIT"); err != nil {
+	if _, err := c.Exec(ctx, "COMMIT"); err != nil {
 		return &sqlstore.CommitError{Err: err}
 	}
 	done = true
@@ -136,18 +133,17 @@ func (t *session) planAnew(ctx context.Context) error {
 
 // begin returns a connection in a transaction. As database/sql does, it tries another
 // connection when the server has closed the pool's: after a restart, say.
-func (s *Store) begin(ctx context.Context, begin string) (*sql.Conn, error) {
-	for tries := s.db.Stats().Idle + 2; ; tries-- {
-		c, err := s.db.Conn(ctx)
+func (s *Store) begin(ctx context.Context, begin string) (conns.Conn, error) {
+	for tries := s.pool.Idle() + 2; ; tries-- {
+		c, err := s.pool.Acquire(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if _, err = c.ExecContext(ctx, begin); err == nil {
+		if _, err = c.Exec(ctx, begin); err == nil {
 			return c, nil
 		}
 		rollback(ctx, c)
-		_ = c.Close()
-		if tries <= 0 || !lost(err) {
+		if tries <= 0 || !s.lost(err) {
 			return nil, fmt.Errorf("begin: %w", err)
 		}
 	}
@@ -156,14 +152,16 @@ func (s *Store) begin(ctx context.Context, begin string) (*sql.Conn, error) {
 // rollbackFor is how long a rollback may take before the connection is given up.
 const rollbackFor = 5 * time.Second
 
-// rollback ends the transaction, with a context of its own. A connection that may still be in
-// a transaction does not go back to the pool.
-func rollback(ctx context.Context, c *sql.Conn) {
+// rollback ends the transaction, with a context of its own, and the use of the connection. A
+// connection that may still be in a transaction does not go back to the pool.
+func rollback(ctx context.Context, c conns.Conn) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackFor)
 	defer cancel()
-	if _, err := c.ExecContext(ctx, "ROLLBACK"); err != nil {
-		_ = c.Raw(func(any) error { return driver.ErrBadConn }) // this closes the connection, and Raw returns this error
+	if _, err := c.Exec(ctx, "ROLLBACK"); err != nil {
+		c.Discard()
+		return
 	}
+	c.Release()
 }
 
 // check asks the database once whether its settings and schema keep a store's promises.

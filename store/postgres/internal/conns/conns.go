@@ -1,0 +1,51 @@
+// Package conns is the narrow way in which package postgres reaches a server. Package postgres
+// has it over database/sql, package native over pgx's own pool. It is internal, so that nobody
+// else depends on it.
+package conns
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
+)
+
+// Pool is a pool of connections. Its methods may be called concurrently.
+type Pool interface {
+	// Acquire waits for a connection.
+	Acquire(ctx context.Context) (Conn, error)
+	// Idle is about how many open connections nobody uses.
+	Idle() int
+	// Unsent reports whether a statement failed before anything was sent: another connection may
+	// take it.
+	Unsent(err error) bool
+	// OpenDB is the pool as database/sql has it, for the tool that migrates. The caller calls done
+	// once it needs db no more; the pool stays open.
+	OpenDB() (db *sql.DB, done func())
+}
+
+// Conn is a connection that one caller has to itself, until it calls Release or Discard.
+type Conn interface {
+	Tx
+	// Release gives the connection back to the pool. It must not be in a transaction.
+	Release()
+	// Discard closes the connection, which may be in a transaction.
+	Discard()
+}
+
+// Tx takes statements, one after the other. The rows of a query end before the next statement.
+// Arguments are int64, string, bool and []byte.
+type Tx interface {
+	// Exec returns how many rows the statement changed. A text without arguments may hold several
+	// statements.
+	Exec(ctx context.Context, text string, args ...any) (int64, error)
+	// Query is Exec for rows. An error of the statement may come with the rows.
+	Query(ctx context.Context, text string, args ...any) (sqlstore.Rows, error)
+}
+
+// Adders add in a transaction that the application began.
+type Adders struct {
+	Batches func(ctx context.Context, tx Tx, batches ...batch.Batch) error
+	Orders  func(ctx context.Context, tx Tx, orders ...batch.Order) error
+}
