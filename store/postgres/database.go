@@ -38,7 +38,7 @@ func (c sqlConn) Query(ctx context.Context, text string, args ...any) (sqlstore.
 
 func (c sqlConn) Release() { _ = c.c.Close() } // nothing can be lost by now
 
-func (c sqlConn) Discard() {
+func (c sqlConn) Discard(context.Context) {
 	_ = c.c.Raw(func(any) error { return driver.ErrBadConn }) // this closes the connection, and Raw returns this error
 	_ = c.c.Close()
 }

@@ -134,7 +134,7 @@ func (t *session) planAnew(ctx context.Context) error {
 // begin returns a connection in a transaction. As database/sql does, it tries another
 // connection when the server has closed the pool's: after a restart, say.
 func (s *Store) begin(ctx context.Context, begin string) (conns.Conn, error) {
-	for tries := s.pool.Idle() + 2; ; tries-- {
+	for left := -1; ; left-- {
 		c, err := s.pool.Acquire(ctx)
 		if err != nil {
 			return nil, err
@@ -143,7 +143,10 @@ func (s *Store) begin(ctx context.Context, begin string) (conns.Conn, error) {
 			return c, nil
 		}
 		rollback(ctx, c)
-		if tries <= 0 || !s.lost(err) {
+		if left < 0 {
+			left = s.pool.Idle() + 2
+		}
+		if left == 0 || !s.lost(err) {
 			return nil, fmt.Errorf("begin: %w", err)
 		}
 	}
@@ -158,7 +161,7 @@ func rollback(ctx context.Context, c conns.Conn) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackFor)
 	defer cancel()
 	if _, err := c.Exec(ctx, "ROLLBACK"); err != nil {
-		c.Discard()
+		c.Discard(ctx)
 		return
 	}
 	c.Release()

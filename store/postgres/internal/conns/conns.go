@@ -31,14 +31,14 @@ type Conn interface {
 	// Release gives the connection back to the pool. It must not be in a transaction.
 	Release()
 	// Discard closes the connection, which may be in a transaction.
-	Discard()
+	Discard(ctx context.Context)
 }
 
 // Tx takes statements, one after the other. The rows of a query end before the next statement.
 // Arguments are int64, string, bool and []byte.
 type Tx interface {
 	// Exec returns how many rows the statement changed. A text without arguments may hold several
-	// statements.
+	// statements, and nobody counts its rows.
 	Exec(ctx context.Context, text string, args ...any) (int64, error)
 	// Query is Exec for rows. An error of the statement may come with the rows.
 	Query(ctx context.Context, text string, args ...any) (sqlstore.Rows, error)

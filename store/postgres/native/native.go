@@ -1,0 +1,141 @@
+package native
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres"
+	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
+)
+
+// Store is a [postgres.Store] over a pool of pgx. AddTx and AddOrdersTx take pgx's transactions;
+// the methods of these names of the embedded store take database/sql's, as ever.
+type Store struct {
+	*postgres.Store
+	adders conns.Adders
+}
+
+var (
+	_ store.Full     = (*Store)(nil)
+	_ store.Orders   = (*Store)(nil)
+	_ store.Upkeeper = (*Store)(nil)
+)
+
+// New is [postgres.New] over a pool, which the caller closes. It checks the options and sends
+// nothing to the database: an unfit database gives an error of the first call. See
+// [postgres.Store.Migrate].
+func New(p *pgxpool.Pool, o *postgres.Options) (*Store, error) {
+	s, adders, err := postgres.Over(pool{p, p.Config().ConnConfig.Tracer}, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{s, adders}, nil
+}
+
+// AddTx is [postgres.Store.AddTx] in a transaction of pgx. A context that ends while a statement
+// runs closes the connection, as always with pgx, and the whole transaction is gone with it.
+func (s *Store) AddTx(ctx context.Context, t pgx.Tx, batches ...batch.Batch) error {
+	return s.adders.Batches(ctx, tx{t}, batches...)
+}
+
+// AddOrdersTx is [postgres.Store.AddOrdersTx] in a transaction of pgx, as AddTx.
+func (s *Store) AddOrdersTx(ctx context.Context, t pgx.Tx, orders ...batch.Order) error {
+	return s.adders.Orders(ctx, tx{t}, orders...)
+}
+
+// pool is a [conns.Pool].
+type pool struct {
+	p      *pgxpool.Pool
+	tracer pgx.QueryTracer
+}
+
+func (p pool) Acquire(ctx context.Context) (conns.Conn, error) {
+	c, err := p.p.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &conn{c, p.tracer}, nil
+}
+
+func (p pool) Idle() int             { return int(p.p.Stat().IdleConns()) }
+func (p pool) Unsent(err error) bool { return pgconn.SafeToRetry(err) }
+
+func (p pool) OpenDB() (*sql.DB, func()) {
+	db := stdlib.OpenDBFromPool(p.p)
+	return db, func() { _ = db.Close() } // it holds no connection by now
+}
+
+// conn is a [conns.Conn].
+type conn struct {
+	c      *pgxpool.Conn
+	tracer pgx.QueryTracer
+}
+
+func (c *conn) Exec(ctx context.Context, text string, args ...any) (int64, error) {
+	if len(args) == 0 {
+		return 0, c.say(ctx, text)
+	}
+	tag, err := c.c.Exec(ctx, text, args...)
+	return tag.RowsAffected(), err
+}
+
+// say sends a text without arguments, such as BEGIN and COMMIT. It is pgx's Exec, but for one
+// thing: where the connection breaks before the answer, the error of pgx's Exec says that nothing
+// was sent, and does not say why it broke.
+func (c *conn) say(ctx context.Context, text string) error {
+	on := c.c.Conn()
+	if c.tracer != nil {
+		ctx = c.tracer.TraceQueryStart(ctx, on, pgx.TraceQueryStartData{SQL: text})
+	}
+	err := on.PgConn().Exec(ctx, text).Close()
+	if c.tracer != nil {
+		c.tracer.TraceQueryEnd(ctx, on, pgx.TraceQueryEndData{Err: err})
+	}
+	return err
+}
+
+func (c *conn) Query(ctx context.Context, text string, args ...any) (sqlstore.Rows, error) {
+	return found(c.c.Query(ctx, text, args...))
+}
+
+func (c *conn) Release() { c.c.Release() }
+
+func (c *conn) Discard(ctx context.Context) {
+	_ = c.c.Conn().Close(ctx)
+	c.c.Release() // which keeps no closed connection
+}
+
+// tx is an application's transaction, a [conns.Tx].
+type tx struct{ t pgx.Tx }
+
+func (t tx) Exec(ctx context.Context, text string, args ...any) (int64, error) {
+	tag, err := t.t.Exec(ctx, text, args...)
+	return tag.RowsAffected(), err
+}
+
+func (t tx) Query(ctx context.Context, text string, args ...any) (sqlstore.Rows, error) {
+	return found(t.t.Query(ctx, text, args...))
+}
+
+func found(r pgx.Rows, err error) (sqlstore.Rows, error) {
+	if err != nil {
+		return nil, err
+	}
+	return rows{r}, nil
+}
+
+// rows are [sqlstore.Rows]. Err has every error, so that Close has none.
+type rows struct{ pgx.Rows }
+
+func (r rows) Close() error {
+	r.Rows.Close()
+	return nil
+}
