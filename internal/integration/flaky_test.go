@@ -55,7 +55,7 @@ func TestContractOfErrors(t *testing.T) {
 // in order; the log shows how long that took.
 func TestOneStatementInTenFails(t *testing.T) {
 	load := flaky.Load{Lanes: 8, Pause: 200 * time.Millisecond, For: 4 * time.Second}
-	for _, d := range []driver{pooled, pgx, libpq} {
+	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			calm := flaky.New(1, 1<<30)
 			t.Logf("no faults: %s", load.Run(t, flakyStore(t, d, calm), calm, nil))

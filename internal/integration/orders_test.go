@@ -16,10 +16,10 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// The conformance suite of orders, with every driver and with either of them through
+// The conformance suite of orders, with pgx's pool and lib/pq, and with either of them through
 // PgBouncer.
 func TestOrders(t *testing.T) {
-	for _, d := range []driver{pooled, pgx, libpq, pooledBounced, pgxBounced, pqBounced} {
+	for _, d := range []driver{pooled, libpq, pooledBounced, pqBounced} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			ordertest.Run(t, func(t *testing.T) ordertest.Harness { return orderHarness(t, d) })

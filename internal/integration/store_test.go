@@ -10,9 +10,9 @@ import (
 	"github.com/dltbatch/dltbatch/store/storetest"
 )
 
-// The conformance suite, with every driver and with either of them through PgBouncer.
+// The conformance suite, with every driver, and with pgx's pool and lib/pq through PgBouncer.
 func TestStore(t *testing.T) {
-	for _, d := range []driver{pooled, pgx, libpq, pooledBounced, pgxBounced, pqBounced} {
+	for _, d := range []driver{pooled, pgx, libpq, pooledBounced, pqBounced} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			storetest.Run(t, func(t *testing.T) storetest.Harness { return harness(t, d) })

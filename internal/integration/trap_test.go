@@ -97,7 +97,7 @@ func TestIdleInstanceIsNotTrapped(t *testing.T) {
 
 // AddTx leaves the application's transaction as it was.
 func TestAddTxLeavesTheTransactionAsItWas(t *testing.T) {
-	for _, d := range []driver{pooled, pgx, libpq, pooledBounced, pooledSimple, pqBounced} {
+	for _, d := range []driver{pooled, pgx, libpq, pooledBounced, pooledSimple, pgxBounced, pqBounced} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
 			st := s.app()
