@@ -66,3 +66,96 @@ func TestAFailedCallLeavesNoTransaction(t *testing.T) {
 		})
 	}
 }
+
+// Each call takes so many trips to the server, once its statements are prepared. With pgx's pool
+// BEGIN and its settings share a trip with the first statement.
+func TestTrips(t *testing.T) {
+	for _, c := range []struct {
+		d    driver
+		want map[string]int
+	}{
+		{pooled, map[string]int{"add": 4, "claim": 5, "accept": 3, "commit": 3, "get": 2}},
+		{pooledBounced, map[string]int{"add": 4, "claim": 5, "accept": 3, "commit": 3, "get": 2}},
+		{pgx, map[string]int{"add": 5, "claim": 6, "accept": 4, "commit": 4, "get": 3}},
+	} {
+		t.Run(c.d.name, func(t *testing.T) {
+			s := newSpace(t, c.d)
+			s.store()
+			var seen traffic
+			st := s.watchedStore(&seen)
+			for round := range 3 {
+				last := round == 2
+				part := func(name string, do func() error) {
+					t.Helper()
+					before := seen.now().trips
+					require.NoError(t, do())
+					if n := seen.now().trips - before; last {
+						assert.Equal(t, c.want[name], n, "trips of %s", name)
+					}
+				}
+				b := one("s", round)
+				part("add", func() error { return st.Add(t.Context(), b) })
+				var claim store.Claim
+				part("claim", func() error {
+					got, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 1, TTL: time.Minute}, front)
+					if err == nil {
+						claim = got.Runs[0].Batches[0]
+					}
+					return err
+				})
+				o := store.Outcome{Ref: claim.Ref, Version: claim.Version, Was: claim.Was, By: batch.BySubmitter, Finding: store.Accepted}
+				record := func() error {
+					applied, err := st.Record(t.Context(), []store.Outcome{o})
+					if err == nil {
+						require.Equal(t, store.Written, applied[0].Result)
+						o.Version, o.Was, o.By, o.Finding = applied[0].Row.Version, &applied[0].Row, batch.ByMonitor, store.IsCommitted
+					}
+					return err
+				}
+				part("accept", record)
+				part("commit", record)
+				part("get", func() error { _, err := st.Get(t.Context(), b.Key()); return err })
+			}
+		})
+	}
+}
+
+// The settings of a transaction end with it: the application uses the same connections, and behind
+// PgBouncer so do others.
+func TestSettingsEndWithTheTransaction(t *testing.T) {
+	for _, d := range []driver{pooled, libpq, pooledBounced, pooledSimple} {
+		t.Run(d.name, func(t *testing.T) {
+			s := newSpace(t, d)
+			if d.pool {
+				s.dsn = with(s.dsn, "pool_max_conns=1")
+			}
+			st := s.app()
+			st.db.SetMaxOpenConns(1)
+			left := func(after string) {
+				t.Helper()
+				var names string
+				require.NoError(t, st.db.QueryRow(`SELECT coalesce(string_agg(name, ' '), '') FROM pg_settings WHERE source = 'session'`).Scan(&names))
+				assert.Empty(t, names, "after %s", after)
+			}
+			b, conflict := one("s", 1), one("s", 1)
+			conflict.Payload = []byte("other")
+			require.NoError(t, st.Add(t.Context(), b))
+			left("Add")
+			require.ErrorIs(t, st.Add(t.Context(), conflict), batch.ErrConflict)
+			left("a conflict")
+			require.NoError(t, st.AddOrders(t.Context(), order("p", "1")))
+			left("AddOrders")
+			c := claimFront(t, st.Store, "s", time.Minute)
+			left("Claim")
+			record(t, st.Store, c, store.Accepted, 0)
+			left("Record")
+			_, err := st.Look(t.Context(), b.Key(), 1)
+			require.NoError(t, err)
+			left("Look")
+			tx := st.mustBegin(t)
+			require.NoError(t, st.addTx(t.Context(), tx, one("s", 2)))
+			require.NoError(t, tx.commit())
+			left("AddTx")
+		})
+	}
+}

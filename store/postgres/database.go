@@ -18,7 +18,7 @@ func (p sqlPool) Acquire(ctx context.Context) (conns.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return sqlConn{c}, nil
+	return &sqlConn{c: c}, nil
 }
 
 func (p sqlPool) Idle() int                 { return p.db.Stats().Idle }
@@ -26,19 +26,30 @@ func (p sqlPool) Unsent(err error) bool     { return errors.Is(err, driver.ErrBa
 func (p sqlPool) OpenDB() (*sql.DB, func()) { return p.db, func() {} }
 
 // sqlConn is a [conns.Conn].
-type sqlConn struct{ c *sql.Conn }
+type sqlConn struct {
+	c     *sql.Conn
+	begun bool
+}
 
-func (c sqlConn) Exec(ctx context.Context, text string, args ...any) (int64, error) {
+func (c *sqlConn) Begin(ctx context.Context, text string) error {
+	_, err := c.c.ExecContext(ctx, text)
+	c.begun = err == nil
+	return err
+}
+
+func (c *sqlConn) Begun() bool { return c.begun }
+
+func (c *sqlConn) Exec(ctx context.Context, text string, args ...any) (int64, error) {
 	return changed(c.c.ExecContext(ctx, text, args...))
 }
 
-func (c sqlConn) Query(ctx context.Context, text string, args ...any) (sqlstore.Rows, error) {
+func (c *sqlConn) Query(ctx context.Context, text string, args ...any) (sqlstore.Rows, error) {
 	return found(c.c.QueryContext(ctx, text, args...))
 }
 
-func (c sqlConn) Release() { _ = c.c.Close() } // nothing can be lost by now
+func (c *sqlConn) Release() { _ = c.c.Close() } // nothing can be lost by now
 
-func (c sqlConn) Discard(context.Context) {
+func (c *sqlConn) Discard(context.Context) {
 	_ = c.c.Raw(func(any) error { return driver.ErrBadConn }) // this closes the connection, and Raw returns this error
 	_ = c.c.Close()
 }

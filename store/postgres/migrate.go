@@ -173,28 +173,18 @@ func (s *Store) migrate(ctx context.Context, want *int64, down bool) error {
 
 // version makes a missing schema, and returns the last migration.
 func (s *Store) version(ctx context.Context) (have int64, err error) {
-	c, err := s.begin(ctx, beginSQL)
-	if err != nil {
-		return 0, err
-	}
-	t := &session{c, s}
-	// CREATE SCHEMA IF NOT EXISTS needs the right to create a schema, even if it exists.
-	found, _, err := sqlstore.Get[bool](ctx, t, `SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1::text)`, s.names.schema)
-	if err == nil && !found {
-		_, err = t.Exec(ctx, `CREATE SCHEMA IF NOT EXISTS "`+s.names.schema+`"`)
-	}
-	if err == nil {
-		have, err = t.version(ctx)
-	}
-	if err == nil {
-		_, err = c.Exec(ctx, "COMMIT")
-	}
-	if err != nil {
-		rollback(ctx, c)
-		return have, err
-	}
-	c.Release()
-	return have, nil
+	err = s.once(ctx, beginSQL, func() {}, func(ctx context.Context, t *session) error {
+		// CREATE SCHEMA IF NOT EXISTS needs the right to create a schema, even if it exists.
+		found, _, err := sqlstore.Get[bool](ctx, t, `SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1::text)`, s.names.schema)
+		if err == nil && !found {
+			_, err = t.Exec(ctx, `CREATE SCHEMA IF NOT EXISTS "`+s.names.schema+`"`)
+		}
+		if err == nil {
+			have, err = t.version(ctx)
+		}
+		return err
+	})
+	return have, err
 }
 
 // version returns the last migration that was made; 0 if there is none.

@@ -43,10 +43,15 @@ func (s *Store) txAs(ctx context.Context, op, begin string, do func(ctx context.
 
 // txBefore is txAs, and calls before ahead of each BEGIN.
 func (s *Store) txBefore(ctx context.Context, op, begin string, before func(), do func(ctx context.Context, t *session) error) error {
+	checked := func(ctx context.Context, t *session) error {
+		if err := s.check(ctx, t); err != nil {
+			return err
+		}
+		return do(ctx, t)
+	}
 	var b backoff.BackOff
 	for {
-		before()
-		err := s.once(ctx, begin, do)
+		err := s.once(ctx, begin, before, checked)
 		if err == nil || !again(err) || ctx.Err() != nil {
 			return s.explain(ctx, op, err)
 		}
@@ -90,37 +95,56 @@ func (s *Store) nothing(ctx context.Context, text string) bool {
 	return errors.Join(err, rows.Err(), rows.Close()) == nil && !something
 }
 
-// once runs do in one transaction. A panic of do passes through after the rollback.
-func (s *Store) once(ctx context.Context, begin string, do func(ctx context.Context, t *session) error) error {
-	c, err := s.begin(ctx, begin)
+// once runs do in one transaction. As database/sql does, it tries another connection when the
+// server has closed the pool's: after a restart, say.
+func (s *Store) once(ctx context.Context, begin string, before func(), do func(ctx context.Context, t *session) error) error {
+	for left := -1; ; left-- {
+		before()
+		begun, err := s.try(ctx, begin, do)
+		if err == nil || begun || !s.lost(err) {
+			return err
+		}
+		if left < 0 {
+			left = s.pool.Idle() + 2
+		}
+		if left == 0 {
+			return err
+		}
+	}
+}
+
+// try runs do in one transaction, on one connection. begun is false where this connection failed
+// before the server had begun the transaction. A panic of do passes through after the rollback.
+func (s *Store) try(ctx context.Context, begin string, do func(ctx context.Context, t *session) error) (begun bool, err error) {
+	c, err := s.pool.Acquire(ctx)
 	if err != nil {
-		return err
+		return true, err
 	}
 	done := false
 	defer func() {
+		begun = c.Begun()
 		if done {
 			c.Release()
 		} else {
 			rollback(ctx, c)
 		}
 	}()
-	t := &session{c, s}
-	if err := s.check(ctx, t); err != nil {
-		return err
+	if err := c.Begin(ctx, begin); err != nil {
+		return false, fmt.Errorf("begin: %w", err)
 	}
-	if err := do(ctx, t); err != nil {
-		return err
+	if err := do(ctx, &session{c, s}); err != nil {
+		return false, err
 	}
-	if _, err := c.Exec(ctx, "COMMIT"); err != nil {
-		return &sqlstore.CommitError{Err: err}
+	if _, err := c.Exec(ctx, conns.Commit); err != nil {
+		return false, &sqlstore.CommitError{Err: err}
 	}
 	done = true
 	// A commit that was cancelled while it waited for a synchronous standby is done on this
 	// server, and a success to PostgreSQL and to lib/pq. A failover would undo it.
 	if err := ctx.Err(); err != nil {
-		return &sqlstore.CommitError{Err: err}
+		return false, &sqlstore.CommitError{Err: err}
 	}
-	return nil
+	return false, nil
 }
 
 // planAnew makes plans anew for the following statements in a transaction of [beginKept].
@@ -131,27 +155,6 @@ func (t *session) planAnew(ctx context.Context) error {
 	return nil
 }
 
-// begin returns a connection in a transaction. As database/sql does, it tries another
-// connection when the server has closed the pool's: after a restart, say.
-func (s *Store) begin(ctx context.Context, begin string) (conns.Conn, error) {
-	for left := -1; ; left-- {
-		c, err := s.pool.Acquire(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if _, err = c.Exec(ctx, begin); err == nil {
-			return c, nil
-		}
-		rollback(ctx, c)
-		if left < 0 {
-			left = s.pool.Idle() + 2
-		}
-		if left == 0 || !s.lost(err) {
-			return nil, fmt.Errorf("begin: %w", err)
-		}
-	}
-}
-
 // rollbackFor is how long a rollback may take before the connection is given up.
 const rollbackFor = 5 * time.Second
 
@@ -160,7 +163,7 @@ const rollbackFor = 5 * time.Second
 func rollback(ctx context.Context, c conns.Conn) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackFor)
 	defer cancel()
-	if _, err := c.Exec(ctx, "ROLLBACK"); err != nil {
+	if _, err := c.Exec(ctx, conns.Rollback); err != nil {
 		c.Discard(ctx)
 		return
 	}

@@ -128,19 +128,19 @@ var postgresList = []mutant{
 		new: "CREATE INDEX {.attempted_batches_lane} ON {attempted_batches} (service_id, created_at, due_at);",
 	},
 	{
-		name: "native: a commit is sent by what loses the cause of its failure", file: "store/postgres/native/native.go", pkg: "internal/integration", test: "TestContractOfErrors/native",
+		name: "native: a commit is sent by what loses the cause of its failure", file: "store/postgres/native/conn.go", pkg: "internal/integration", test: "TestContractOfErrors/native",
 		old: "		return 0, c.say(ctx, text)\n",
 		new: "		tag, err := c.c.Exec(ctx, text)\n		return tag.RowsAffected(), err\n",
 	},
 	{
-		name: "native: an answer that is lost is taken for a commit", file: "store/postgres/native/native.go", pkg: "internal/integration", test: "TestContractOfErrors/native",
+		name: "native: an answer that is lost is taken for a commit", file: "store/postgres/native/conn.go", pkg: "internal/integration", test: "TestContractOfErrors/native",
 		old: "	err := on.PgConn().Exec(ctx, text).Close()\n",
 		new: "	err := on.PgConn().Exec(ctx, text).Close()\n	if text == \"COMMIT\" {\n		err = nil\n	}\n",
 	},
 	{
 		name: "postgres: a commit without an answer is certainly none", file: "store/postgres/tx.go", pkg: "internal/integration", test: "TestContractOfErrors/native",
-		old: "\"COMMIT\"); err != nil {\n		return &sqlstore.CommitError{Err: err}\n",
-		new: "\"COMMIT\"); err != nil {\n		return err\n",
+		old: "conns.Commit); err != nil {\n		return false, &sqlstore.CommitError{Err: err}\n",
+		new: "conns.Commit); err != nil {\n		return false, err\n",
 	},
 	{
 		name: "postgres: a failed call gives its transaction back", file: "store/postgres/tx.go", pkg: "internal/integration", test: "TestAFailedCallLeavesNoTransaction/native",
@@ -151,6 +151,21 @@ var postgresList = []mutant{
 		name: "postgres: an AddTx leaves its settings behind", file: "store/postgres/addtx.go", pkg: "internal/integration", test: "TestAddTxLeavesTheTransactionAsItWas/native$",
 		old: "; SET LOCAL plan_cache_mode = \"+was.plans)",
 		new: "\")",
+	},
+	{
+		name: "native: settings outlast their transaction", file: "store/postgres/native/conn.go", pkg: "internal/integration", test: "TestSettingsEndWithTheTransaction/native",
+		old: "'%s', true)",
+		new: "'%s', false)",
+	},
+	{
+		name: "native: settings are not sent", file: "store/postgres/native/conn.go", pkg: "internal/integration", test: "TestIdleInstanceIsNotTrapped/native",
+		old: "\"SELECT \"+strings.Join(settings, \", \"))",
+		new: "\"SELECT 1\")",
+	},
+	{
+		name: "native: a connection that the server closed fails a call", file: "store/postgres/tx.go", pkg: "internal/integration", test: "TestConnectionsThatDie/native",
+		old: "if err == nil || begun || !s.lost(err) {",
+		new: "if err == nil || begun || s.lost(err) {",
 	},
 	{
 		name: "a lane is claimed from twice at once", file: "internal/lanes/rule.go", pkg: "queuer", test: "TestALaneIsClaimedFromOnceAtATime",

@@ -4,8 +4,12 @@
 //
 // It is for services that use pgx themselves: [Store.AddTx] and [Store.AddOrdersTx] take their
 // transactions, and the store shares their pool. Call dltbatch.AddTx rather than the store's
-// method: it checks first whether the ledger can read the batch. It also costs less than
-// database/sql. Only importers of this package link pgx.
+// method: it checks first whether the ledger can read the batch. Only importers of this package
+// link pgx.
+//
+// BEGIN and the settings of a transaction go to the server together with its first statement, so
+// that each transaction takes a trip less than over database/sql. A tracer sees these statements if
+// it is a pgx.BatchTracer.
 //
 // # The pool
 //

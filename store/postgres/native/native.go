@@ -3,6 +3,7 @@ package native
 import (
 	"context"
 	"database/sql"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -33,7 +34,7 @@ var (
 // nothing to the database: an unfit database gives an error of the first call. See
 // [postgres.Store.Migrate].
 func New(p *pgxpool.Pool, o *postgres.Options) (*Store, error) {
-	s, adders, err := postgres.Over(pool{p, p.Config().ConnConfig.Tracer}, o)
+	s, adders, err := postgres.Over(&pool{p: p, tracer: p.Config().ConnConfig.Tracer}, o)
 	if err != nil {
 		return nil, err
 	}
@@ -55,62 +56,23 @@ func (s *Store) AddOrdersTx(ctx context.Context, t pgx.Tx, orders ...batch.Order
 type pool struct {
 	p      *pgxpool.Pool
 	tracer pgx.QueryTracer
+	parts  sync.Map // texts of several statements, and their statements
 }
 
-func (p pool) Acquire(ctx context.Context) (conns.Conn, error) {
+func (p *pool) Acquire(ctx context.Context) (conns.Conn, error) {
 	c, err := p.p.Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &conn{c, p.tracer}, nil
+	return &conn{c: c, p: p}, nil
 }
 
-func (p pool) Idle() int             { return int(p.p.Stat().IdleConns()) }
-func (p pool) Unsent(err error) bool { return pgconn.SafeToRetry(err) }
+func (p *pool) Idle() int             { return int(p.p.Stat().IdleConns()) }
+func (p *pool) Unsent(err error) bool { return pgconn.SafeToRetry(err) }
 
-func (p pool) OpenDB() (*sql.DB, func()) {
+func (p *pool) OpenDB() (*sql.DB, func()) {
 	db := stdlib.OpenDBFromPool(p.p)
 	return db, func() { _ = db.Close() } // it holds no connection by now
-}
-
-// conn is a [conns.Conn].
-type conn struct {
-	c      *pgxpool.Conn
-	tracer pgx.QueryTracer
-}
-
-func (c *conn) Exec(ctx context.Context, text string, args ...any) (int64, error) {
-	if len(args) == 0 {
-		return 0, c.say(ctx, text)
-	}
-	tag, err := c.c.Exec(ctx, text, args...)
-	return tag.RowsAffected(), err
-}
-
-// say sends a text without arguments, such as BEGIN and COMMIT. It is pgx's Exec, but for one
-// thing: where the connection breaks before the answer, the error of pgx's Exec says that nothing
-// was sent, and does not say why it broke.
-func (c *conn) say(ctx context.Context, text string) error {
-	on := c.c.Conn()
-	if c.tracer != nil {
-		ctx = c.tracer.TraceQueryStart(ctx, on, pgx.TraceQueryStartData{SQL: text})
-	}
-	err := on.PgConn().Exec(ctx, text).Close()
-	if c.tracer != nil {
-		c.tracer.TraceQueryEnd(ctx, on, pgx.TraceQueryEndData{Err: err})
-	}
-	return err
-}
-
-func (c *conn) Query(ctx context.Context, text string, args ...any) (sqlstore.Rows, error) {
-	return found(c.c.Query(ctx, text, args...))
-}
-
-func (c *conn) Release() { c.c.Release() }
-
-func (c *conn) Discard(ctx context.Context) {
-	_ = c.c.Conn().Close(ctx)
-	c.c.Release() // which keeps no closed connection
 }
 
 // tx is an application's transaction, a [conns.Tx].

@@ -25,9 +25,21 @@ type Pool interface {
 	OpenDB() (db *sql.DB, done func())
 }
 
+// Commit and Rollback end a transaction.
+const (
+	Commit   = "COMMIT"
+	Rollback = "ROLLBACK"
+)
+
 // Conn is a connection that one caller has to itself, until it calls Release or Discard.
 type Conn interface {
 	Tx
+	// Begin begins a transaction by a text of statements, BEGIN and settings, separated by "; ". It
+	// may leave the text to the next statement, which then has the errors of both. A transaction
+	// of which nothing was sent ends without a trip.
+	Begin(ctx context.Context, text string) error
+	// Begun reports whether the server has answered to all of that text.
+	Begun() bool
 	// Release gives the connection back to the pool. It must not be in a transaction.
 	Release()
 	// Discard closes the connection, which may be in a transaction.
