@@ -47,6 +47,10 @@ func (c *sqlConn) Query(ctx context.Context, text string, args ...any) (sqlstore
 	return found(c.c.QueryContext(ctx, text, args...))
 }
 
+func (c *sqlConn) Together(ctx context.Context, list ...conns.Statement) error {
+	return conns.InTurn(ctx, c, list)
+}
+
 func (c *sqlConn) Release() { _ = c.c.Close() } // nothing can be lost by now
 
 func (c *sqlConn) Discard(context.Context) {
@@ -63,6 +67,10 @@ func (t sqlTx) Exec(ctx context.Context, text string, args ...any) (int64, error
 
 func (t sqlTx) Query(ctx context.Context, text string, args ...any) (sqlstore.Rows, error) {
 	return found(t.tx.QueryContext(ctx, text, args...))
+}
+
+func (t sqlTx) Together(ctx context.Context, list ...conns.Statement) error {
+	return conns.InTurn(ctx, t, list)
 }
 
 func changed(r sql.Result, err error) (int64, error) {

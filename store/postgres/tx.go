@@ -28,6 +28,14 @@ func (t *session) Query(ctx context.Context, statement string, args ...any) (sql
 	return t.tx.Query(ctx, t.s.sql(statement), args...)
 }
 
+// together sends statements of which none needs the result of another.
+func (t *session) together(ctx context.Context, list ...conns.Statement) error {
+	for i := range list {
+		list[i].Text = t.s.sql(list[i].Text)
+	}
+	return t.tx.Together(ctx, list...)
+}
+
 // How often a transaction is begun again after a conflict with another transaction.
 const retries = 8
 

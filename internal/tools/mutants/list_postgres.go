@@ -153,6 +153,11 @@ var postgresList = []mutant{
 		new: "\")",
 	},
 	{
+		name: "native: errors of statements that are sent together are lost", file: "store/postgres/native/conn.go", pkg: "internal/integration", test: "TestStore/native$/idempotency",
+		old: "		return err\n	}\n	return c.answered(all)\n}\n\n// first",
+		new: "		return err\n	}\n	_ = c.answered(all)\n	return nil\n}\n\n// first",
+	},
+	{
 		name: "native: settings outlast their transaction", file: "store/postgres/native/conn.go", pkg: "internal/integration", test: "TestSettingsEndWithTheTransaction/native",
 		old: "'%s', true)",
 		new: "'%s', false)",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -48,6 +49,8 @@ func (c *conn) Exec(ctx context.Context, text string, args ...any) (int64, error
 		}
 		tag, _ := last.Exec() // Close has its error
 		return tag.RowsAffected(), c.answered(last)
+	case text == conns.Commit && c.c.Conn().PgConn().TxStatus() == 'E':
+		return 0, pgx.ErrTxCommitRollback // the server would roll back, and call that a success
 	case len(args) == 0:
 		return 0, c.say(ctx, text)
 	}
@@ -71,22 +74,43 @@ func (c *conn) Query(ctx context.Context, text string, args ...any) (sqlstore.Ro
 	return firstRows{r, c, last}, nil
 }
 
-// first sends a statement behind the beginning of its transaction. It returns the results, of
-// which only the statement's are still to be read.
+func (c *conn) Together(ctx context.Context, list ...conns.Statement) error {
+	if len(list) == 1 {
+		return conns.InTurn(ctx, c, list)
+	}
+	all, err := c.send(ctx, list)
+	if err != nil {
+		return err
+	}
+	return c.answered(all)
+}
+
+// first sends a statement behind the beginning of its transaction.
 func (c *conn) first(ctx context.Context, text string, args []any) (pgx.BatchResults, error) {
+	return c.send(ctx, []conns.Statement{{Text: text, Args: args}})
+}
+
+// send sends statements, behind the beginning of their transaction if that is still to be sent. It
+// returns the results, of which only the statements' are still to be read.
+func (c *conn) send(ctx context.Context, list []conns.Statement) (pgx.BatchResults, error) {
 	b := &pgx.Batch{}
 	for _, s := range c.begin {
 		b.Queue(s)
 	}
-	b.Queue(text, args...)
-	n := len(c.begin)
+	for _, s := range list {
+		q := b.Queue(s.Text, s.Args...)
+		if s.Read != nil { // when the results are closed
+			q.Query(func(r pgx.Rows) error { return s.Read(rows{r}) })
+		}
+	}
+	begin := c.begin
 	c.begin = nil
 	all := c.c.SendBatch(ctx, b)
-	for range n {
+	for range begin {
 		if _, err := all.Exec(); err != nil {
 			_ = all.Close() // which has the same error
-			if early, is := errors.AsType[pgx.ErrPreprocessingBatch](err); is && early.SQL() == text {
-				return nil, err // of preparing the statement, before anything else
+			if early, is := errors.AsType[pgx.ErrPreprocessingBatch](err); is && !slices.Contains(begin, early.SQL()) {
+				return nil, err // of preparing a statement, before anything was carried out
 			}
 			return nil, fmt.Errorf("begin: %w", err)
 		}
@@ -97,7 +121,7 @@ func (c *conn) first(ctx context.Context, text string, args []any) (pgx.BatchRes
 // answered reads the end of the results.
 func (c *conn) answered(all pgx.BatchResults) error {
 	err := all.Close()
-	c.begun = err == nil
+	c.begun = c.begun || err == nil
 	return err
 }
 

@@ -87,6 +87,10 @@ func (t tx) Query(ctx context.Context, text string, args ...any) (sqlstore.Rows,
 	return found(t.t.Query(ctx, text, args...))
 }
 
+func (t tx) Together(ctx context.Context, list ...conns.Statement) error {
+	return conns.InTurn(ctx, t, list)
+}
+
 func found(r pgx.Rows, err error) (sqlstore.Rows, error) {
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ package conns
 import (
 	"context"
 	"database/sql"
+	"errors"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
@@ -54,6 +55,37 @@ type Tx interface {
 	Exec(ctx context.Context, text string, args ...any) (int64, error)
 	// Query is Exec for rows. An error of the statement may come with the rows.
 	Query(ctx context.Context, text string, args ...any) (sqlstore.Rows, error)
+	// Together is Exec or Query for statements of which none needs the result of another, in one
+	// trip where that is possible. The server carries them out in their order, up to the first
+	// error.
+	Together(ctx context.Context, list ...Statement) error
+}
+
+// Statement is one of several.
+type Statement struct {
+	Text string
+	Args []any
+	Read func(rows sqlstore.Rows) error // nil where there are no rows to read
+}
+
+// InTurn is Together by one statement after the other.
+func InTurn(ctx context.Context, t Tx, list []Statement) error {
+	for _, s := range list {
+		if s.Read == nil {
+			if _, err := t.Exec(ctx, s.Text, s.Args...); err != nil {
+				return err
+			}
+			continue
+		}
+		rows, err := t.Query(ctx, s.Text, s.Args...)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(s.Read(rows), rows.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Adders add in a transaction that the application began.
