@@ -5,14 +5,18 @@ TESTRUN := $(GO) run -C internal/tools ./testrun
 
 # Of what waits for PostgreSQL: what runs at once, which is built with -race, and only so. The tests
 # of "record" that begin with "every_finding" try values.
-RACED := TestStore/pgx$$/(race|claim|add)$$|TestStore/pgx$$/record$$/^([^e]|e[^v])|TestTwoRunners|TestManyWriters
+RACED := TestStore/native$$/(race|claim|add)$$|TestStore/native$$/record$$/^([^e]|e[^v])|TestTwoRunners|TestManyWriters
 
-# What does not run with every driver. The drivers encode the values of rows, which the group "row"
-# tries, and PgBouncer passes bytes on: so each outcome in each state, and the model, run with pgx
-# alone. Through PgBouncer run no groups that only try rules, and with lib/pq only the groups that
-# add, claim, record, ask and act.
-RULES := late|model|row|fence|place|policy|quarantine|history|text
-ONCE := TestStore/.*pgbouncer$$/^($(RULES))$$|TestStore/^(pq|.*pgbouncer)$$/^record$$/every_finding|TestStore/^pq$$/^model$$|TestStore/^pq.*pgbouncer$$/^(prepared|witnesses|finals?|control|attempts|look|prune|list|lanes|counts|ledger|journal|clock|reopen)$$
+# What does not run with every driver. The rules and the statements are one code for all of them,
+# and a driver only encodes values. So each group runs with pgx's own pool ("native"), each outcome
+# in each state and the model with it alone, and through PgBouncer, which passes bytes on, no group
+# that only tries rules. lib/pq encodes in another way: it runs what tries values. pgx's database/sql
+# driver encodes as the pool does: like lib/pq through PgBouncer it runs only the groups that add,
+# claim, record, ask and act.
+RULES := late|model|fence|place|policy|quarantine
+VALUES := row|history|text
+REST := race|prepared|witnesses|finals?|control|attempts|look|prune|list|lanes|counts|ledger|journal|clock|reopen
+ONCE := TestStore/^(pgx|pq|.*pgbouncer)$$/^($(RULES))$$|TestStore/^(pgx|.*pgbouncer)$$/^($(VALUES))$$|TestStore/^(pgx|pq.*pgbouncer)$$/^($(REST))$$|TestStore/^(pgx|pq|.*pgbouncer)$$/^record$$/every_finding
 
 .PHONY: test lint bench bench-page compare soak fuzz mutants generate
 

@@ -4,17 +4,13 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"reflect"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/store"
 )
-
-// txAdder is a store that can add batches in the application's own transaction.
-type txAdder interface {
-	AddTx(ctx context.Context, tx *sql.Tx, batches ...batch.Batch) error
-}
 
 // AddTx is Add in the application's own transaction. It checks batches locally, as the ledger
 // would, and calls the store's AddTx, whose documentation states the rules for the
@@ -24,14 +20,24 @@ type txAdder interface {
 // The AddTx of a store knows no ledger. If you call it directly, it stores even a batch that
 // the ledger cannot read, and such a batch blocks its lane until a person cancels it.
 func (r *Runner) AddTx(ctx context.Context, tx *sql.Tx, batches ...batch.Batch) error {
-	s, ok := r.store.given().(txAdder)
+	return AddTx(ctx, r, tx, batches...)
+}
+
+// AddTx is [Runner.AddTx] in a transaction of any kind: whatever the AddTx of the Runner's store
+// takes. So it works with pgx's transactions, for example, and package store/postgres/native. A
+// store whose AddTx takes another kind gives [store.ErrUnsupported]: if tx is of a type of your
+// own that implements the interface, name the interface, as in AddTx[pgx.Tx].
+func AddTx[Tx any](ctx context.Context, r *Runner, tx Tx, batches ...batch.Batch) error {
+	s, ok := r.store.given().(interface {
+		AddTx(ctx context.Context, tx Tx, batches ...batch.Batch) error
+	})
 	if !ok {
-		return fmt.Errorf("add in a transaction: %w: %T has no AddTx", store.ErrUnsupported, r.store.given())
+		return fmt.Errorf("add in a transaction: %w: %T has no AddTx with a %s", store.ErrUnsupported, r.store.given(), reflect.TypeFor[Tx]())
 	}
 	if err := r.checkAll(batches); err != nil {
 		return fmt.Errorf("add in a transaction: %w", err)
 	}
-	return r.store.addTx(ctx, s, tx, batches)
+	return watchErr(ctx, r.store, "add_tx", len(batches), func() error { return s.AddTx(ctx, tx, batches...) })
 }
 
 // Check is the local check of Add and AddTx. It returns a [*batch.InputError] for a batch that

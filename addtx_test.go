@@ -1,6 +1,7 @@
 package dltbatch_test
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"path/filepath"
@@ -62,6 +63,35 @@ func TestAddTxOfAStoreWithoutTransactions(t *testing.T) {
 	r := newRunner(t, memory.New(), ledgermem.New(nil), nil)
 	err := r.AddTx(t.Context(), nil, one("s", "a"))
 	require.ErrorIs(t, err, errors.ErrUnsupported)
+}
+
+// ownTx is a transaction of a kind that only its store knows.
+type ownTx struct{ added []batch.Batch }
+
+type ownTxStore struct{ *memory.Store }
+
+func (ownTxStore) AddTx(_ context.Context, tx *ownTx, bs ...batch.Batch) error {
+	tx.added = append(tx.added, bs...)
+	return nil
+}
+
+// AddTx takes the transactions that the store takes, and no others; it checks as Runner.AddTx does.
+func TestAddTxOfAnyKind(t *testing.T) {
+	corrupt := errors.New("corrupt")
+	client := checking{ledgermem.New(nil), func(b batch.Batch) error {
+		if b.ID == "corrupt" {
+			return corrupt
+		}
+		return nil
+	}}
+	r := newRunner(t, ownTxStore{memory.New()}, client, nil)
+	tx := &ownTx{}
+	require.ErrorIs(t, dltbatch.AddTx(t.Context(), r, tx, one("s", "a"), one("s", "corrupt")), corrupt)
+	require.Empty(t, tx.added)
+	require.NoError(t, dltbatch.AddTx(t.Context(), r, tx, one("s", "a"), one("s", "b")))
+	assert.Len(t, tx.added, 2)
+	require.ErrorIs(t, dltbatch.AddTx(t.Context(), r, 1, one("s", "c")), store.ErrUnsupported)
+	require.ErrorIs(t, r.AddTx(t.Context(), nil, one("s", "c")), store.ErrUnsupported)
 }
 
 func TestCheckOfALedgerThatHasNone(t *testing.T) {

@@ -106,7 +106,7 @@ func TestHouse(t *testing.T) {
 	}
 }
 
-// The ground floor imports only the standard library; cgo, testing and drivers reach only
+// The ground floor imports only the standard library; cgo, testing, drivers and pgx reach only
 // their own users.
 func TestWhatImportersGet(t *testing.T) {
 	standard := map[string]bool{}
@@ -124,6 +124,9 @@ func TestWhatImportersGet(t *testing.T) {
 			if production {
 				require.NotEqual(t, "testing", dep, "%s imports testing", pkg)
 				require.NotContains(t, dep, "testify", "%s imports testify", pkg)
+				if pkg != "store/postgres/native" {
+					require.NotContains(t, dep, "jackc/", "%s links pgx", pkg)
+				}
 				if pkg != "store/sqlite/sqliteopen" {
 					require.NotContains(t, dep, "go-sqlite3", "%s needs cgo", pkg)
 				}

@@ -2,7 +2,6 @@ package dltbatch
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -65,11 +64,6 @@ func removed(p store.Pruned) int { return p.Batches + p.Orders + p.StreamIDs + p
 
 func (w watchedStore) Add(ctx context.Context, batches ...batch.Batch) error {
 	return watchErr(ctx, w, "add", len(batches), func() error { return w.Store.Add(ctx, batches...) })
-}
-
-// addTx is for a store that has an AddTx.
-func (w watchedStore) addTx(ctx context.Context, s txAdder, tx *sql.Tx, batches []batch.Batch) error {
-	return watchErr(ctx, w, "add_tx", len(batches), func() error { return s.AddTx(ctx, tx, batches...) })
 }
 
 // upkeep is for a store that has an Upkeep.

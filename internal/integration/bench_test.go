@@ -36,7 +36,7 @@ func benchBatches(n, lanes int) []batch.Batch {
 func benchLane(i int) batch.ServiceID { return batch.ServiceID(fmt.Sprintf("lane%04d", i)) }
 
 func BenchmarkAdd(b *testing.B) {
-	for _, d := range []driver{pgx, libpq, pgxBounced, pqBounced} {
+	for _, d := range []driver{pooled, pgx, libpq, pooledBounced, pgxBounced, pqBounced} {
 		for _, n := range []int{1, 500, 10_000} {
 			b.Run(fmt.Sprintf("%s/%d", d.name, n), func(b *testing.B) {
 				st, _ := benchStore(b, d)
@@ -58,7 +58,7 @@ func BenchmarkAdd(b *testing.B) {
 // accepted and then as committed.
 func BenchmarkRound(b *testing.B) {
 	const lanes = 500
-	for _, d := range []driver{pgx, libpq} {
+	for _, d := range []driver{pooled, pgx, libpq} {
 		b.Run(d.name, func(b *testing.B) {
 			st, _ := benchStore(b, d)
 			parts := map[string]time.Duration{}

@@ -29,11 +29,10 @@ INSERT INTO {waiting_batches} (seq, service_id, created_at, version, requeued) S
 // puts batches back. It may do both until FinishMigration. FinishMigration waits for it, and
 // from then on old code fails and changes nothing.
 func TestFinishMigration(t *testing.T) {
-	for _, d := range []driver{pgx, libpq, pqBounced} {
+	for _, d := range []driver{pooled, libpq, pqBounced} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
-			st, err := postgres.New(s.db(), &postgres.Options{Schema: s.schema})
-			require.NoError(t, err)
+			st := s.open(nil)
 			require.NoError(t, st.MigrateTo(t.Context(), 1))
 			o := &old{t: t, db: s.admin, sp: s.schema}
 			o.add("a", "version 1")

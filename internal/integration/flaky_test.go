@@ -4,21 +4,38 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/internal/flaky"
+	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/postgres"
+	"github.com/dltbatch/dltbatch/store/postgres/native"
 )
 
-// flakyStore is a migrated store whose statements fail.
-func flakyStore(t *testing.T, d driver, f *flaky.Faults) *postgres.Store {
+// flakyStore is a migrated store whose statements fail. With database/sql their connections go
+// on, with pgx's pool they break.
+func flakyStore(t *testing.T, d driver, f *flaky.Faults) store.Store {
 	s := newSpace(t, d)
+	o := &postgres.Options{Schema: s.schema}
+	if d.pool {
+		config, err := pgxpool.ParseConfig(with(s.dsn, "pool_max_conns=20"))
+		require.NoError(t, err)
+		config.ConnConfig.DialFunc = f.Dial
+		p, err := pgxpool.NewWithConfig(t.Context(), config)
+		require.NoError(t, err)
+		t.Cleanup(p.Close)
+		st, err := native.New(p, o)
+		require.NoError(t, err)
+		require.NoError(t, st.Migrate(t.Context()))
+		return st
+	}
 	db, err := f.Open(d.sql, s.dsn)
 	require.NoError(t, err)
 	db.SetMaxOpenConns(20)
 	db.SetMaxIdleConns(20)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	st, err := postgres.New(db, &postgres.Options{Schema: s.schema})
+	st, err := postgres.New(db, o)
 	require.NoError(t, err)
 	require.NoError(t, st.Migrate(t.Context()))
 	return st
@@ -26,7 +43,7 @@ func flakyStore(t *testing.T, d driver, f *flaky.Faults) *postgres.Store {
 
 // The test checks the promises of Claim and Pending after an error.
 func TestContractOfErrors(t *testing.T) {
-	for _, d := range []driver{pgx, libpq} {
+	for _, d := range []driver{pooled, pgx, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			f := flaky.New(1, 10)
 			flaky.Contract(t, flakyStore(t, d, f), f)
@@ -38,7 +55,7 @@ func TestContractOfErrors(t *testing.T) {
 // in order; the log shows how long that took.
 func TestOneStatementInTenFails(t *testing.T) {
 	load := flaky.Load{Lanes: 8, Pause: 200 * time.Millisecond, For: 4 * time.Second}
-	for _, d := range []driver{pgx, libpq} {
+	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			calm := flaky.New(1, 1<<30)
 			t.Logf("no faults: %s", load.Run(t, flakyStore(t, d, calm), calm, nil))

@@ -28,7 +28,7 @@ type gauge struct {
 func newGauge(t testing.TB) *gauge {
 	t.Helper()
 	c := pgtest.NewCluster(t, "autovacuum=off", "fsync=off", "full_page_writes=off", "shared_buffers=128MB")
-	g := &gauge{t: t, db: openDSN(t, pgx.sql, c.DSN("")), admin: openAdmin(t, c.DSN("")), dsn: c.DSN("")}
+	g := &gauge{t: t, db: openDSN(t, pgx, c.DSN("")), admin: openAdmin(t, c.DSN("")), dsn: c.DSN("")}
 	t.Cleanup(func() { _ = g.admin.Close() })
 	g.db.SetMaxOpenConns(1)
 	var err error

@@ -4,7 +4,7 @@ go 1.26.0
 
 require (
 	github.com/dltbatch/dltbatch v0.0.0
-	github.com/jackc/pgx/v5 v5.11.0
+	github.com/jackc/pgx/v5 v5.12.0
 	github.com/lib/pq v1.10.9
 	github.com/stretchr/testify v1.12.1
 )

@@ -37,10 +37,7 @@ func newGate(s *space) *gate {
 
 // store returns a store whose sessions wait at the gate.
 func (g *gate) store() *postgres.Store {
-	db := openDSN(g.s.t, g.s.d.sql, with(g.s.dsn, "application_name="+g.name))
-	st, err := postgres.New(db, &postgres.Options{Schema: g.s.schema})
-	require.NoError(g.s.t, err)
-	return st
+	return openApp(g.s.t, g.s.d, with(g.s.dsn, "application_name="+g.name), &postgres.Options{Schema: g.s.schema}).Store
 }
 
 // close keeps them waiting until open is called.
@@ -109,14 +106,11 @@ func TestClaimSeesWhatCameBeforeItsLock(t *testing.T) {
 // An application's open transaction, with the first batch of a lane in it, delays neither
 // other Adds to the lane nor their claim.
 func TestOpenAddTxHoldsUpNoClaim(t *testing.T) {
-	for _, d := range []driver{pgx, libpq} {
+	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
-			st, db := s.store()
-			tx, err := db.Begin()
-			require.NoError(t, err)
-			defer func() { _ = tx.Rollback() }()
-			require.NoError(t, st.AddTx(t.Context(), tx, one("s", "open")))
+			st := s.app()
+			require.NoError(t, st.addTx(t.Context(), st.mustBegin(t), one("s", "open")))
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
 			require.NoError(t, st.Add(ctx, one("s", "done")))

@@ -17,10 +17,10 @@ import (
 // takes one for the other, and it refuses the second at once, whether the first is stored or
 // was. No two such ids are known, so the test writes such a hash into the database.
 func TestHashOfAnotherID(t *testing.T) {
-	for _, d := range []driver{pgx, libpq} {
+	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
-			st, db := s.store()
+			st := s.app()
 			stored, other := one("s", "stored"), one("s", "other")
 			other.Payload = stored.Payload // so that they differ by their ids alone
 			refused := func() {
@@ -29,10 +29,9 @@ func TestHashOfAnotherID(t *testing.T) {
 					require.ErrorIs(t, err, batch.ErrConflict)
 					assert.ErrorContains(t, err, "batch "+other.Key().String()+": its id has the hash of batch "+string(stored.ID))
 				}
-				tx, err := db.Begin()
-				require.NoError(t, err)
-				require.ErrorIs(t, st.AddTx(t.Context(), tx, other, one("s", "new")), batch.ErrConflict)
-				require.NoError(t, tx.Commit())
+				tx := st.mustBegin(t)
+				require.ErrorIs(t, st.addTx(t.Context(), tx, other, one("s", "new")), batch.ErrConflict)
+				require.NoError(t, tx.commit())
 			}
 			require.NoError(t, st.Add(t.Context(), stored))
 			_, err := st.Cancel(t.Context(), batch.Record{Key: stored.Key(), Version: 1}, batch.By{Actor: "test"})

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	pgxlib "github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/lib/pq"
 	"github.com/stretchr/testify/assert"
@@ -19,7 +20,9 @@ import (
 
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/postgres"
+	"github.com/dltbatch/dltbatch/store/postgres/native"
 )
 
 var idleFor = flag.Duration("idle.time", 5*time.Second, "how long an idle Runner is watched")
@@ -120,16 +123,14 @@ func (t *traffic) see(kind byte, body []byte) {
 // An idle Runner leaves the database alone: it asks for lanes, and for batches that another
 // process left under way.
 func TestIdleRunnerIsQuiet(t *testing.T) {
-	for _, d := range []driver{pgx, libpq} {
+	for _, d := range []driver{pooled, pgx, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			s := newSpace(t, d)
 			s.exec(`DROP FUNCTION ` + s.schema + `.clock_timestamp()`)
 			s.store()
 			var seen traffic
-			db := s.watchedDB(&seen)
-			st, err := postgres.New(db, &postgres.Options{Schema: s.schema})
-			require.NoError(t, err)
+			st := s.watchedStore(&seen)
 			r, err := dltbatch.New(st, memory.New(nil), nil)
 			require.NoError(t, err)
 			ctx, stop := context.WithCancel(t.Context())
@@ -155,21 +156,35 @@ func TestIdleRunnerIsQuiet(t *testing.T) {
 	}
 }
 
-// watchedDB is db with its messages counted.
-func (s *space) watchedDB(seen *traffic) *sql.DB {
+// watchedStore is a store whose messages are counted.
+func (s *space) watchedStore(seen *traffic) store.Store {
 	s.t.Helper()
+	o := &postgres.Options{Schema: s.schema}
 	var db *sql.DB
-	if s.d.sql == "pgx" {
+	switch {
+	case s.d.pool:
+		c, err := pgxpool.ParseConfig(s.dsn)
+		require.NoError(s.t, err)
+		c.ConnConfig.DialFunc = seen.dial
+		p, err := pgxpool.NewWithConfig(s.t.Context(), c)
+		require.NoError(s.t, err)
+		s.t.Cleanup(p.Close)
+		st, err := native.New(p, o)
+		require.NoError(s.t, err)
+		return st
+	case s.d.sql == "pgx":
 		c, err := pgxlib.ParseConfig(s.dsn)
 		require.NoError(s.t, err)
 		c.DialFunc = seen.dial
 		db = stdlib.OpenDB(*c)
-	} else {
+	default:
 		c, err := pq.NewConnector(s.dsn)
 		require.NoError(s.t, err)
 		c.Dialer(seen)
 		db = sql.OpenDB(c)
 	}
 	s.t.Cleanup(func() { _ = db.Close() })
-	return db
+	st, err := postgres.New(db, o)
+	require.NoError(s.t, err)
+	return st
 }

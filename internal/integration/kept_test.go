@@ -43,26 +43,48 @@ func newKeptOnly(t testing.TB) *keptOnly {
 
 // TraceQueryStart is called before a statement is sent.
 func (k *keptOnly) TraceQueryStart(ctx context.Context, c *driverpgx.Conn, q driverpgx.TraceQueryStartData) context.Context {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	switch {
-	case q.SQL == k.begin:
-		k.open[c] = true
-		return ctx
-	case q.SQL == "COMMIT" || q.SQL == "ROLLBACK" || strings.HasPrefix(q.SQL, "SET LOCAL plan_cache_mode"):
-		delete(k.open, c)
-	}
-	if !k.open[c] {
-		return ctx
-	}
-	text := k.names.ReplaceAllString(q.SQL, "{$1}")
-	tables := slices.DeleteFunc(tableToken.FindAllString(text, -1), func(name string) bool { return name == "{"+postgres.MigrationsTable+"}" })
-	assert.True(k.t, len(tables) == 0 || k.kept[text], "sent with a plan that is kept: %s", text)
+	k.see(c, q.SQL)
 	return ctx
 }
 
-// TraceQueryEnd does nothing.
+// TraceBatchStart is called before statements are sent together.
+func (k *keptOnly) TraceBatchStart(ctx context.Context, c *driverpgx.Conn, b driverpgx.TraceBatchStartData) context.Context {
+	for _, q := range b.Batch.QueuedQueries {
+		k.see(c, q.SQL)
+	}
+	return ctx
+}
+
+// How package native sends the setting of beginKept, and that of sqlPlanAnew.
+const (
+	nativeKept = "set_config('plan_cache_mode', 'force_generic_plan', true)"
+	nativeAnew = "set_config('plan_cache_mode', 'force_custom_plan', true)"
+)
+
+func (k *keptOnly) see(c *driverpgx.Conn, text string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case text == k.begin || strings.Contains(text, nativeKept):
+		k.open[c] = true
+		return
+	case text == "COMMIT" || text == "ROLLBACK" || strings.HasPrefix(text, "SET LOCAL plan_cache_mode") || strings.Contains(text, nativeAnew):
+		delete(k.open, c)
+	}
+	if !k.open[c] {
+		return
+	}
+	named := k.names.ReplaceAllString(text, "{$1}")
+	tables := slices.DeleteFunc(tableToken.FindAllString(named, -1), func(name string) bool { return name == "{"+postgres.MigrationsTable+"}" })
+	assert.True(k.t, len(tables) == 0 || k.kept[named], "sent with a plan that is kept: %s", named)
+}
+
+// These do nothing.
 func (*keptOnly) TraceQueryEnd(context.Context, *driverpgx.Conn, driverpgx.TraceQueryEndData) {}
+
+func (*keptOnly) TraceBatchQuery(context.Context, *driverpgx.Conn, driverpgx.TraceBatchQueryData) {}
+
+func (*keptOnly) TraceBatchEnd(context.Context, *driverpgx.Conn, driverpgx.TraceBatchEndData) {}
 
 // openWatched opens a pool of connections of pgx that keptOnly watches.
 func openWatched(t testing.TB, dsn string) *sql.DB {

@@ -2,7 +2,6 @@ package integration
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -50,18 +49,18 @@ type added struct {
 // lane holds the committed batches, and Adds that did not overlap are in order.
 func TestManyWritersOfOneLane(t *testing.T) {
 	const writers, each, open = 64, 12, 8
-	for _, d := range []driver{pgx, libpq} {
+	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
-			st, db := s.store()
-			db.SetMaxOpenConns(writers + open + 8)
+			st := s.app()
+			st.db.SetMaxOpenConns(writers + open + 8)
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
-			var held []*sql.Tx
+			var held []*appTx
 			for i := range open {
-				tx, err := db.BeginTx(ctx, nil)
+				tx, err := st.begin(ctx)
 				require.NoError(t, err)
-				require.NoError(t, st.AddTx(ctx, tx, one("s", fmt.Sprint("open", i))))
+				require.NoError(t, st.addTx(ctx, tx, one("s", fmt.Sprint("open", i))))
 				held = append(held, tx)
 			}
 			var mu sync.Mutex
@@ -78,7 +77,7 @@ func TestManyWritersOfOneLane(t *testing.T) {
 							b := one("s", fmt.Sprintf("%d/%d/%d", 99-w, 99-i, 9-k))
 							bs, a.ids = append(bs, b), append(a.ids, b.ID)
 						}
-						a.committed, errs[w] = addSomehow(ctx, st, db, random, bs)
+						a.committed, errs[w] = addSomehow(ctx, st, random, bs)
 						a.till = time.Now()
 						if errs[w] != nil {
 							return
@@ -92,39 +91,39 @@ func TestManyWritersOfOneLane(t *testing.T) {
 			wg.Wait()
 			require.NoError(t, errors.Join(errs...))
 			place := map[batch.ID]int{}
-			for i, id := range lane(t, st, "s") { // the open ones do not hold up a claim, either
+			for i, id := range lane(t, st.Store, "s") { // the open ones do not hold up a claim, either
 				place[id] = i
 			}
 			compareOrder(t, all, place)
 			for _, tx := range held {
-				require.NoError(t, tx.Commit())
+				require.NoError(t, tx.commit())
 			}
-			require.Len(t, lane(t, st, "s"), len(place)+open)
+			require.Len(t, lane(t, st.Store, "s"), len(place)+open)
 		})
 	}
 }
 
-func addSomehow(ctx context.Context, st *postgres.Store, db *sql.DB, random *rand.Rand, bs []batch.Batch) (committed bool, err error) {
+func addSomehow(ctx context.Context, st *app, random *rand.Rand, bs []batch.Batch) (committed bool, err error) {
 	how := random.IntN(4)
 	if how == 0 {
 		return true, st.Add(ctx, bs...)
 	}
-	tx, err := db.BeginTx(ctx, nil)
+	tx, err := st.begin(ctx)
 	if err != nil {
 		return false, err
 	}
-	if err := st.AddTx(ctx, tx, bs...); err != nil {
-		return false, errors.Join(err, tx.Rollback())
+	if err := st.addTx(ctx, tx, bs...); err != nil {
+		return false, errors.Join(err, tx.rollback())
 	}
 	if how > 1 { // the application goes on in its transaction
-		if _, err := tx.ExecContext(ctx, fmt.Sprintf("SELECT pg_sleep(%f)", random.Float64()/20)); err != nil {
-			return false, errors.Join(err, tx.Rollback())
+		if err := tx.exec(ctx, fmt.Sprintf("SELECT pg_sleep(%f)", random.Float64()/20)); err != nil {
+			return false, errors.Join(err, tx.rollback())
 		}
 	}
 	if how == 3 {
-		return false, tx.Rollback()
+		return false, tx.rollback()
 	}
-	return true, tx.Commit()
+	return true, tx.commit()
 }
 
 func compareOrder(t *testing.T, all []added, place map[batch.ID]int) {
@@ -157,15 +156,13 @@ func compareOrder(t *testing.T, all []added, place map[batch.ID]int) {
 
 // An Add of an id that an open transaction has added waits for that transaction alone.
 func TestSameIDWaits(t *testing.T) {
-	for _, d := range []driver{pgx, libpq} {
+	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
-			st, db := s.store()
-			for name, end := range map[string]func(*sql.Tx) error{"commit": (*sql.Tx).Commit, "rollback": (*sql.Tx).Rollback} {
-				tx, err := db.Begin()
-				require.NoError(t, err)
-				defer func() { _ = tx.Rollback() }()
-				require.NoError(t, st.AddTx(t.Context(), tx, one(name, name)))
+			st := s.app()
+			for name, end := range map[string]func(*appTx) error{"commit": (*appTx).commit, "rollback": (*appTx).rollback} {
+				tx := st.mustBegin(t)
+				require.NoError(t, st.addTx(t.Context(), tx, one(name, name)))
 				short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 				assert.ErrorIs(t, st.Add(short, one(name, name)), context.DeadlineExceeded)
 				cancel()
@@ -174,7 +171,7 @@ func TestSameIDWaits(t *testing.T) {
 				assert.NoError(t, st.Add(t.Context(), one(name, "after the "+name)))
 				require.NoError(t, end(tx))
 				require.NoError(t, <-done)
-				assert.Len(t, lane(t, st, batch.ServiceID(name)), 2)
+				assert.Len(t, lane(t, st.Store, batch.ServiceID(name)), 2)
 			}
 		})
 	}

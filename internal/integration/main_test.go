@@ -22,20 +22,23 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(pgtest.Main(m, pool.close)) }
 
-// driver is a driver of database/sql, and its names.
+// driver is a driver of database/sql, and its names; or pgx's own pool.
 type driver struct {
 	name    string // in test names
 	sql     string // in database/sql
+	pool    bool   // of pgx, without database/sql
 	params  string // added to the data source name
 	bouncer bool
 }
 
 var (
-	pgx        = driver{name: "pgx", sql: "pgx"}
-	libpq      = driver{name: "pq", sql: "postgres"}
-	pgxBounced = driver{name: "pgx through pgbouncer", sql: "pgx", params: "default_query_exec_mode=exec", bouncer: true}
-	pgxSimple  = driver{name: "pgx's simple protocol through pgbouncer", sql: "pgx", params: "default_query_exec_mode=simple_protocol", bouncer: true}
-	pqBounced  = driver{name: "pq through pgbouncer", sql: "postgres", params: "binary_parameters=yes", bouncer: true}
+	pooled        = driver{name: "native", sql: "pgx", pool: true}
+	pgx           = driver{name: "pgx", sql: "pgx"}
+	libpq         = driver{name: "pq", sql: "postgres"}
+	pooledBounced = driver{name: "native through pgbouncer", sql: "pgx", pool: true, params: "default_query_exec_mode=exec", bouncer: true}
+	pooledSimple  = driver{name: "native's simple protocol through pgbouncer", sql: "pgx", pool: true, params: "default_query_exec_mode=simple_protocol", bouncer: true}
+	pgxBounced    = driver{name: "pgx through pgbouncer", sql: "pgx", params: "default_query_exec_mode=exec", bouncer: true}
+	pqBounced     = driver{name: "pq through pgbouncer", sql: "postgres", params: "binary_parameters=yes", bouncer: true}
 )
 
 var schemas atomic.Int64
@@ -192,14 +195,15 @@ func (s *space) step(d time.Duration) {
 	s.exec(fmt.Sprintf(`UPDATE %s.clock SET ahead = ahead + interval '%d microseconds'`, s.schema, d.Microseconds()))
 }
 
-func openDSN(t testing.TB, driver, dsn string) *sql.DB {
+// openDSN opens a database as an application of database/sql would.
+func openDSN(t testing.TB, d driver, dsn string) *sql.DB {
 	t.Helper()
 	var db *sql.DB
-	if driver == pgx.sql {
+	if d.sql == pgx.sql {
 		db = openWatched(t, dsn)
 	} else {
 		var err error
-		db, err = sql.Open(driver, dsn)
+		db, err = sql.Open(d.sql, dsn)
 		require.NoError(t, err)
 	}
 	db.SetMaxIdleConns(8)
@@ -207,15 +211,9 @@ func openDSN(t testing.TB, driver, dsn string) *sql.DB {
 	return db
 }
 
-// db opens the space as an application would.
-func (s *space) db() *sql.DB { return openDSN(s.t, s.d.sql, s.dsn) }
-
-// store is a migrated store in the space.
+// store is a migrated store in the space, and its database.
 func (s *space) store() (*postgres.Store, *sql.DB) {
 	s.t.Helper()
-	db := s.db()
-	st, err := postgres.New(db, &postgres.Options{Schema: s.schema})
-	require.NoError(s.t, err)
-	require.NoError(s.t, st.Migrate(s.t.Context()))
-	return st, db
+	a := s.app()
+	return a.Store, a.db
 }

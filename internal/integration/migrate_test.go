@@ -18,7 +18,7 @@ import (
 
 // Any number of processes may migrate one schema at once, up and down.
 func TestMigrateAtOnce(t *testing.T) {
-	for _, d := range []driver{pgx, libpq, pqBounced, pgxBounced} {
+	for _, d := range []driver{pooled, libpq, pqBounced, pooledBounced} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
 			o := &postgres.Options{Schema: s.schema + "_new"} // a schema that does not exist yet
@@ -26,10 +26,8 @@ func TestMigrateAtOnce(t *testing.T) {
 				t.Cleanup(func() { s.exec(`DROP SCHEMA ` + o.Schema + ` CASCADE`) })
 			}
 			var stores []*postgres.Store
-			for range 6 { // a *sql.DB each, as processes have
-				st, err := postgres.New(s.db(), o)
-				require.NoError(t, err)
-				stores = append(stores, st)
+			for range 6 { // a pool each, as processes have
+				stores = append(stores, s.open(o).Store)
 			}
 			all := func(do func(st *postgres.Store) error) {
 				var wg sync.WaitGroup
@@ -61,40 +59,34 @@ func TestMigrateAtOnce(t *testing.T) {
 
 // Without tables, or with tables of another version, every method returns that error.
 func TestNotMigrated(t *testing.T) {
-	for _, d := range []driver{pgx, libpq} {
+	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
-			db := s.db()
-			st, err := postgres.New(db, &postgres.Options{Schema: s.schema})
-			require.NoError(t, err)
+			st := s.open(nil)
 			every := func(want error) {
-				for name, call := range calls(t, st) {
+				for name, call := range calls(t, st.Store) {
 					assert.ErrorIs(t, call(), want, name)
 				}
-				tx, err := db.Begin()
-				require.NoError(t, err)
-				require.ErrorIs(t, st.AddTx(t.Context(), tx, one("a", 1)), want)
-				require.ErrorIs(t, st.AddOrdersTx(t.Context(), tx, order("a", "1")), want)
-				_, err = tx.Exec("SELECT 1")
-				require.NoError(t, err, "the application's transaction goes on")
-				require.NoError(t, tx.Rollback())
+				tx := st.mustBegin(t)
+				require.ErrorIs(t, st.addTx(t.Context(), tx, one("a", 1)), want)
+				require.ErrorIs(t, st.addOrdersTx(t.Context(), tx, order("a", "1")), want)
+				require.NoError(t, tx.exec(t.Context(), "SELECT 1"), "the application's transaction goes on")
+				require.NoError(t, tx.rollback())
 			}
 			every(postgres.ErrNotMigrated)
 			require.NoError(t, st.Migrate(t.Context()))
-			for name, call := range calls(t, st) {
+			for name, call := range calls(t, st.Store) {
 				assert.NotErrorIs(t, call(), postgres.ErrNotMigrated, name)
 			}
 			table := s.schema + "." + postgres.MigrationsTable
 			s.exec(`INSERT INTO ` + table + ` (version_id, is_applied) VALUES (99, true)`)
-			st, err = postgres.New(db, &postgres.Options{Schema: s.schema})
-			require.NoError(t, err)
+			st = st.with(t, &postgres.Options{Schema: s.schema})
 			every(postgres.ErrNewerSchema)
 			require.ErrorIs(t, st.Migrate(t.Context()), postgres.ErrNewerSchema)
 			// The store serves the version after this one, and leaves it as it is: a rolling
 			// deploy.
 			s.exec(`UPDATE ` + table + ` SET version_id = 4 WHERE version_id = 99`)
-			st, err = postgres.New(db, &postgres.Options{Schema: s.schema})
-			require.NoError(t, err)
+			st = st.with(t, &postgres.Options{Schema: s.schema})
 			require.NoError(t, st.Migrate(t.Context()))
 			require.NoError(t, st.Add(t.Context(), one("a", "rolling")))
 			require.ErrorIs(t, st.MigrateTo(t.Context(), 0), postgres.ErrNewerSchema)
@@ -188,10 +180,9 @@ func TestNames(t *testing.T) {
 	long := strings.Repeat("p", 30)
 	var stores []*postgres.Store
 	for _, o := range []*postgres.Options{{Schema: "select"}, {Schema: "select", Prefix: "order_"}, {Schema: "select", Prefix: long}} {
-		st, err := postgres.New(s.db(), o)
-		require.NoError(t, err)
+		st := s.open(o)
 		require.NoError(t, st.Migrate(t.Context()), "%+v", o)
-		stores = append(stores, st)
+		stores = append(stores, st.Store)
 	}
 	for i, st := range stores {
 		require.NoError(t, st.Add(t.Context(), one("a", i)))

@@ -16,10 +16,10 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// The conformance suite of orders, with every driver and with either of them through
+// The conformance suite of orders, with pgx's pool and lib/pq, and with either of them through
 // PgBouncer.
 func TestOrders(t *testing.T) {
-	for _, d := range []driver{pgx, libpq, pgxBounced, pqBounced} {
+	for _, d := range []driver{pooled, libpq, pooledBounced, pqBounced} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			ordertest.Run(t, func(t *testing.T) ordertest.Harness { return orderHarness(t, d) })
@@ -29,26 +29,24 @@ func TestOrders(t *testing.T) {
 
 func orderHarness(t *testing.T, d driver) ordertest.Harness {
 	s := usedSpace(t, d)
-	st, db := s.store()
+	a := s.app()
 	return ordertest.Harness{
-		Store: st,
+		Store: a.whole(),
 		Reopen: func(t *testing.T) ordertest.Store {
-			require.NoError(t, db.Close())
-			db = s.db()
-			st, err := postgres.New(db, &postgres.Options{Schema: s.schema})
-			require.NoError(t, err)
-			return st
+			a.close()
+			a = s.open(nil)
+			return a.whole()
 		},
 		StepClock: s.step,
 		AddOrdersTx: func(ctx context.Context, orders ...batch.Order) (commit, rollback func() error, err error) {
-			tx, err := db.BeginTx(ctx, nil)
+			tx, err := a.begin(ctx)
 			if err != nil {
 				return nil, nil, err
 			}
-			if err := st.AddOrdersTx(ctx, tx, orders...); err != nil {
-				return nil, nil, errors.Join(err, tx.Rollback())
+			if err := a.addOrdersTx(ctx, tx, orders...); err != nil {
+				return nil, nil, errors.Join(err, tx.rollback())
 			}
-			return tx.Commit, tx.Rollback, nil
+			return tx.commit, tx.rollback, nil
 		},
 	}
 }
@@ -67,22 +65,19 @@ func refsOf(orders []store.QueuedOrder) (refs []store.OrderRef) {
 // The store refuses a transaction that may not see the end of a party's queue, unless the
 // options allow it.
 func TestAddOrdersTxWantsReadCommitted(t *testing.T) {
-	for _, d := range []driver{pgx, libpq} {
+	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
-			st, db := s.store()
-			allowed, err := postgres.New(db, &postgres.Options{Schema: s.schema, AllowSnapshotTx: true})
-			require.NoError(t, err)
+			st := s.app()
+			allowed := st.with(t, &postgres.Options{Schema: s.schema, AllowSnapshotTx: true})
 			for i, level := range []string{"REPEATABLE READ", "SERIALIZABLE"} {
-				tx, err := db.Begin()
-				require.NoError(t, err)
-				_, err = tx.Exec("SET TRANSACTION ISOLATION LEVEL " + level)
-				require.NoError(t, err)
+				tx := st.mustBegin(t)
+				require.NoError(t, tx.exec(t.Context(), "SET TRANSACTION ISOLATION LEVEL "+level))
 				o := order("p", batch.OrderID(fmt.Sprint(i)))
 				var refused *postgres.IsolationError
-				require.ErrorAs(t, st.AddOrdersTx(t.Context(), tx, o), &refused)
-				require.NoError(t, allowed.AddOrdersTx(t.Context(), tx, o))
-				require.NoError(t, tx.Commit())
+				require.ErrorAs(t, st.addOrdersTx(t.Context(), tx, o), &refused)
+				require.NoError(t, allowed.addOrdersTx(t.Context(), tx, o))
+				require.NoError(t, tx.commit())
 			}
 			found, err := st.NextOrders(t.Context(), "p", store.NextQuery{Max: 9})
 			require.NoError(t, err)
@@ -93,19 +88,18 @@ func TestAddOrdersTxWantsReadCommitted(t *testing.T) {
 
 // An error leaves an application's transaction as it was before the call.
 func TestAddOrdersTxGoesOn(t *testing.T) {
-	for _, d := range []driver{pgx, libpq} {
+	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
-			st, db := s.store()
+			st := s.app()
 			require.NoError(t, st.AddOrders(t.Context(), order("p", "known")))
-			tx, err := db.Begin()
-			require.NoError(t, err)
-			require.NoError(t, st.AddOrdersTx(t.Context(), tx, order("p", "a")))
+			tx := st.mustBegin(t)
+			require.NoError(t, st.addOrdersTx(t.Context(), tx, order("p", "a")))
 			other := order("p", "known")
 			other.Payload = []byte("other")
-			require.ErrorIs(t, st.AddOrdersTx(t.Context(), tx, order("p", "b"), other), batch.ErrConflict)
-			require.NoError(t, st.AddOrdersTx(t.Context(), tx, order("p", "c")))
-			require.NoError(t, tx.Commit())
+			require.ErrorIs(t, st.addOrdersTx(t.Context(), tx, order("p", "b"), other), batch.ErrConflict)
+			require.NoError(t, st.addOrdersTx(t.Context(), tx, order("p", "c")))
+			require.NoError(t, tx.commit())
 			found, err := st.NextOrders(t.Context(), "p", store.NextQuery{Max: 9})
 			require.NoError(t, err)
 			require.Len(t, found, 3)

@@ -38,7 +38,7 @@ func TestWhereLocksAreHidden(t *testing.T) {
 			slow := g.store()
 			_, err := slow.Get(t.Context(), batch.Key{Service: "s", ID: "none"})
 			require.ErrorIs(t, err, batch.ErrNotFound)
-			tx, err := s.db().Begin() // holds all ids up
+			tx, err := s.open(nil).db.Begin() // holds all ids up
 			require.NoError(t, err)
 			defer func() { _ = tx.Rollback() }()
 			_, err = tx.Exec(`SELECT pg_current_xact_id()`)

@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"database/sql"
 	"fmt"
 	"strings"
 	"testing"
@@ -62,36 +61,36 @@ func next(t testing.TB, st *postgres.Store, lane batch.ServiceID) batch.ID {
 // its place.
 func TestSlowAddersAreSeen(t *testing.T) {
 	late := one("s", "late")
-	canceled := func(t *testing.T, st *postgres.Store) batch.Record {
+	canceled := func(t *testing.T, st *app) batch.Record {
 		require.NoError(t, st.Add(t.Context(), late))
 		rec, err := st.Cancel(t.Context(), batch.Record{Key: late.Key(), Version: 1}, batch.By{Actor: "test"})
 		require.NoError(t, err)
 		return rec
 	}
-	for name, prepare := range map[string]func(t *testing.T, st, slow *postgres.Store, db *sql.DB) func() error{
-		"Add": func(t *testing.T, _, slow *postgres.Store, _ *sql.DB) func() error {
+	for name, prepare := range map[string]func(t *testing.T, st, slow *app) func() error{
+		"Add": func(t *testing.T, _, slow *app) func() error {
 			return func() error { return slow.Add(t.Context(), late) }
 		},
-		"AddTx": func(t *testing.T, _, slow *postgres.Store, db *sql.DB) func() error {
+		"AddTx": func(t *testing.T, _, slow *app) func() error {
 			return func() error {
-				tx, err := db.Begin()
+				tx, err := slow.begin(t.Context())
 				if err != nil {
 					return err
 				}
-				if err := slow.AddTx(t.Context(), tx, late); err != nil {
+				if err := slow.addTx(t.Context(), tx, late); err != nil {
 					return err
 				}
-				return tx.Commit()
+				return tx.commit()
 			}
 		},
-		"Requeue at the end": func(t *testing.T, st, slow *postgres.Store, _ *sql.DB) func() error {
+		"Requeue at the end": func(t *testing.T, st, slow *app) func() error {
 			rec := canceled(t, st)
 			return func() error {
 				_, err := slow.Requeue(t.Context(), rec, store.Requeue{AtEnd: true}, batch.By{Actor: "test"})
 				return err
 			}
 		},
-		"PrepareBatch": func(t *testing.T, st, slow *postgres.Store, _ *sql.DB) func() error {
+		"PrepareBatch": func(t *testing.T, st, slow *app) func() error {
 			require.NoError(t, st.AddOrders(t.Context(), order("s", "o")))
 			orders, err := st.NextOrders(t.Context(), "s", store.NextQuery{Max: 9})
 			require.NoError(t, err)
@@ -101,24 +100,22 @@ func TestSlowAddersAreSeen(t *testing.T) {
 			}
 		},
 	} {
-		for _, d := range []driver{pgx, libpq} {
+		for _, d := range []driver{pooled, libpq} {
 			t.Run(name+"/"+d.name, func(t *testing.T) {
 				t.Parallel()
 				s := newSpace(t, d)
-				st, _ := s.store()
+				st := s.app()
 				g := newLateGate(s)
-				db := openDSN(t, d.sql, strings.Replace(s.dsn, "application_name="+s.schema, "application_name="+g.name, 1))
-				slow, err := postgres.New(db, &postgres.Options{Schema: s.schema})
-				require.NoError(t, err)
-				add := prepare(t, st, slow, db)
-				_, err = slow.Get(t.Context(), batch.Key{Service: "s", ID: "none"})
+				slow := openApp(t, d, strings.Replace(s.dsn, "application_name="+s.schema, "application_name="+g.name, 1), &postgres.Options{Schema: s.schema})
+				add := prepare(t, st, slow)
+				_, err := slow.Get(t.Context(), batch.Key{Service: "s", ID: "none"})
 				require.ErrorIs(t, err, batch.ErrNotFound)
-				learn(t, st, "s", "before")
+				learn(t, st.Store, "s", "before")
 				open := g.close()
 				done := make(chan error, 1)
 				go func() { done <- add() }()
 				require.Eventually(t, g.waiting, 10*time.Second, 5*time.Millisecond)
-				learn(t, st, "s", "later")
+				learn(t, st.Store, "s", "later")
 				open()
 				require.NoError(t, <-done)
 				require.NoError(t, st.Add(t.Context(), one("s", "last")))
@@ -127,7 +124,7 @@ func TestSlowAddersAreSeen(t *testing.T) {
 				other, err := st.Get(t.Context(), batch.Key{Service: "s", ID: "later0 of s"})
 				require.NoError(t, err)
 				require.True(t, rec.CreatedAt.Before(other.CreatedAt), "else this shows nothing")
-				assert.Equal(t, late.ID, next(t, st, "s"))
+				assert.Equal(t, late.ID, next(t, st.Store, "s"))
 			})
 		}
 	}
@@ -136,13 +133,12 @@ func TestSlowAddersAreSeen(t *testing.T) {
 // A batch that another process puts back into its place is claimed before all later batches,
 // whether or not it was ever attempted.
 func TestRequeueByAnotherProcess(t *testing.T) {
-	for _, d := range []driver{pgx, libpq} {
+	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			s := newSpace(t, d)
 			st, _ := s.store()
-			other, err := postgres.New(s.db(), &postgres.Options{Schema: s.schema})
-			require.NoError(t, err)
+			other := s.open(nil)
 			back := func(lane string, rec batch.Record) {
 				learn(t, st, lane, "later")
 				_, err := other.Requeue(t.Context(), rec, store.Requeue{}, batch.By{Actor: "test"})
@@ -170,8 +166,7 @@ func TestRequeueIntoALaneThatIsNew(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, pgx)
 	st, _ := s.store()
-	other, err := postgres.New(s.db(), &postgres.Options{Schema: s.schema})
-	require.NoError(t, err)
+	other := s.open(nil)
 	old := one("s", "old")
 	require.NoError(t, st.Add(t.Context(), old))
 	rec, err := st.Cancel(t.Context(), batch.Record{Key: old.Key(), Version: 1}, batch.By{Actor: "test"})
@@ -277,12 +272,11 @@ func TestALongAddIsTold(t *testing.T) {
 // before the store can know of its Add. The store reports this, and the report ends by itself
 // once the migration is finished.
 func TestNothingIsRememberedBesideOldCode(t *testing.T) {
-	for _, d := range []driver{pgx, libpq} {
+	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			s := newSpace(t, d)
-			st, err := postgres.New(s.db(), &postgres.Options{Schema: s.schema})
-			require.NoError(t, err)
+			st := s.open(nil).Store
 			require.NoError(t, st.MigrateTo(t.Context(), 1))
 			require.NoError(t, st.Migrate(t.Context()))
 			o := &old{t: t, db: s.admin, sp: s.schema}
@@ -304,9 +298,7 @@ func TestNothingIsRememberedBesideOldCode(t *testing.T) {
 				return len(warnings) > 0
 			}
 			require.True(t, slow())
-			by, err := postgres.New(s.db(), &postgres.Options{Schema: s.schema})
-			require.NoError(t, err)
-			require.NoError(t, by.FinishMigration(t.Context()))
+			require.NoError(t, s.open(nil).FinishMigration(t.Context()))
 			for end := time.Now().Add(time.Minute); slow(); time.Sleep(100 * time.Millisecond) {
 				require.True(t, time.Now().Before(end))
 				next(t, st, "s")

@@ -18,7 +18,7 @@ import (
 // TestReceiptsAreKept: the receipts of every commit that a Runner finds by asking a
 // Sawtooth node are in PostgreSQL.
 func TestReceiptsAreKept(t *testing.T) {
-	for _, d := range []driver{pgx, libpq} {
+	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			s := newSpace(t, d)

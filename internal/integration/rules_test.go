@@ -14,7 +14,7 @@ import (
 
 // An Add that waits for a Prune of the same id finds its tombstone, and sends nothing.
 func TestAddDuringPrune(t *testing.T) {
-	for _, d := range []driver{pgx, libpq} {
+	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
 			st, _ := s.store()

@@ -15,7 +15,7 @@ import (
 // Two Runners on one schema, as two instances have them, deliver everything once and in order
 // to a ledger that would execute a batch as often as it is sent.
 func TestTwoRunners(t *testing.T) {
-	for _, d := range []driver{pgx, libpq, pgxSimple, pqBounced} {
+	for _, d := range []driver{pooled, libpq, pooledSimple, pqBounced} {
 		t.Run(d.name, func(t *testing.T) {
 			const lanes, each = 11, 8 // odd, so that each lane gets its batches through both in turns
 			traits := memory.Unforgiving(10 * time.Millisecond)

@@ -5,17 +5,14 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/store"
-	"github.com/dltbatch/dltbatch/store/postgres"
 	"github.com/dltbatch/dltbatch/store/storetest"
 )
 
-// The conformance suite, with every driver and with either of them through PgBouncer.
+// The conformance suite, with every driver, and with pgx's pool and lib/pq through PgBouncer.
 func TestStore(t *testing.T) {
-	for _, d := range []driver{pgx, libpq, pgxBounced, pqBounced} {
+	for _, d := range []driver{pooled, pgx, libpq, pooledBounced, pqBounced} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			storetest.Run(t, func(t *testing.T) storetest.Harness { return harness(t, d) })
@@ -25,26 +22,24 @@ func TestStore(t *testing.T) {
 
 func harness(t *testing.T, d driver) storetest.Harness {
 	s := usedSpace(t, d)
-	st, db := s.store()
+	a := s.app()
 	return storetest.Harness{
-		Store: st,
+		Store: a.whole(),
 		Reopen: func(t *testing.T) store.Store {
-			require.NoError(t, db.Close())
-			db = s.db()
-			st, err := postgres.New(db, &postgres.Options{Schema: s.schema})
-			require.NoError(t, err)
-			return st
+			a.close()
+			a = s.open(nil)
+			return a.whole()
 		},
 		StepClock: s.step,
 		AddTx: func(ctx context.Context, batches ...batch.Batch) (commit, rollback func() error, err error) {
-			tx, err := db.BeginTx(ctx, nil)
+			tx, err := a.begin(ctx)
 			if err != nil {
 				return nil, nil, err
 			}
-			if err := st.AddTx(ctx, tx, batches...); err != nil {
-				return nil, nil, errors.Join(err, tx.Rollback())
+			if err := a.addTx(ctx, tx, batches...); err != nil {
+				return nil, nil, errors.Join(err, tx.rollback())
 			}
-			return tx.Commit, tx.Rollback, nil
+			return tx.commit, tx.rollback, nil
 		},
 	}
 }

@@ -48,7 +48,7 @@ func deliver(t *testing.T, d driver, ledger *memory.Ledger, strategy queuer.Stra
 // Two instances whose lanes are pipelined deliver each lane in order, each batch once, and
 // with several batches of a lane under way.
 func TestTwoRunnersPipelined(t *testing.T) {
-	for _, d := range []driver{pgx, libpq} {
+	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			ledger := memory.New(&memory.Options{CommitAfter: 20 * time.Millisecond})
 			order := map[batch.ServiceID][]batch.ID{}
@@ -80,7 +80,7 @@ func TestTwoRunnersPipelined(t *testing.T) {
 // Two instances let every batch leave at once that conflicts with no batch before it. Batches
 // that write the same address are executed in the order in which they were added, each once.
 func TestTwoRunnersParallel(t *testing.T) {
-	for _, d := range []driver{pgx, libpq} {
+	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			ledger := memory.New(&memory.Options{CommitAfter: 20 * time.Millisecond})
 			order, address := map[string][]batch.ID{}, map[batch.ID]string{}

@@ -18,11 +18,14 @@ import (
 // 27,000).
 func TestIdleInstanceIsNotTrapped(t *testing.T) {
 	const rows = 20_000
-	for _, d := range []driver{pgx, libpq} {
+	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
-			st, db := s.store()
-			db.SetMaxOpenConns(1) // so that all plans are on one connection
+			if d.pool {
+				s.dsn = with(s.dsn, "pool_max_conns=1")
+			}
+			st := s.app()
+			st.db.SetMaxOpenConns(1) // so that all plans are on one connection
 			s.exec(`VACUUM ANALYZE`)
 			reads := func() (n int) { // of rows, by connections that have ended
 				row := s.admin.QueryRow(`SELECT sum(n) FROM (SELECT seq_tup_read AS n FROM pg_stat_user_tables WHERE schemaname = $1 AND relname <> 'clock'
@@ -60,10 +63,9 @@ func TestIdleInstanceIsNotTrapped(t *testing.T) {
 				}
 				_, err = st.Get(t.Context(), key)
 				require.ErrorIs(t, err, batch.ErrNotFound)
-				tx, err := db.Begin()
-				require.NoError(t, err)
-				require.NoError(t, st.AddTx(t.Context(), tx, batch.Batch{Service: "lane0007", ID: "rolled back", Payload: []byte("x")}))
-				require.NoError(t, tx.Rollback())
+				tx := st.mustBegin(t)
+				require.NoError(t, st.addTx(t.Context(), tx, batch.Batch{Service: "lane0007", ID: "rolled back", Payload: []byte("x")}))
+				require.NoError(t, tx.rollback())
 				return len(refs)
 			}
 			for range 12 {
@@ -79,7 +81,7 @@ func TestIdleInstanceIsNotTrapped(t *testing.T) {
 			for range 3 {
 				require.Equal(t, 20, round())
 			}
-			require.NoError(t, db.Close()) // which reports its counts
+			st.close() // which reports its counts
 			last := -1
 			require.Eventually(t, func() bool {
 				var open int
@@ -95,31 +97,27 @@ func TestIdleInstanceIsNotTrapped(t *testing.T) {
 
 // AddTx leaves the application's transaction as it was.
 func TestAddTxLeavesTheTransactionAsItWas(t *testing.T) {
-	for _, d := range []driver{pgx, libpq, pgxBounced, pgxSimple, pqBounced} {
+	for _, d := range []driver{pooled, pgx, libpq, pooledBounced, pooledSimple, pgxBounced, pqBounced} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
-			st, db := s.store()
+			st := s.app()
 			known := batch.Batch{Service: "s", ID: "known", Payload: []byte("x")}
 			require.NoError(t, st.Add(t.Context(), known))
-			tx, err := db.BeginTx(t.Context(), nil)
-			require.NoError(t, err)
-			defer func() { _ = tx.Rollback() }()
-			_, err = tx.Exec(`SET LOCAL plan_cache_mode = force_generic_plan; CREATE TABLE ` + s.schema + `.app (n int)`)
-			require.NoError(t, err)
+			tx := st.mustBegin(t)
+			require.NoError(t, tx.exec(t.Context(), `SET LOCAL plan_cache_mode = force_generic_plan; CREATE TABLE `+s.schema+`.app (n int)`))
 			setting := func() (v string) {
-				require.NoError(t, tx.QueryRow(`SELECT current_setting('plan_cache_mode')`).Scan(&v))
+				require.NoError(t, tx.read(t.Context(), &v, `SELECT current_setting('plan_cache_mode')`))
 				return v
 			}
-			require.NoError(t, st.AddTx(t.Context(), tx, batch.Batch{Service: "s", ID: "a", Payload: []byte("x")}))
+			require.NoError(t, st.addTx(t.Context(), tx, batch.Batch{Service: "s", ID: "a", Payload: []byte("x")}))
 			assert.Equal(t, "force_generic_plan", setting())
 			other := known
 			other.Payload = []byte("y")
-			err = st.AddTx(t.Context(), tx, batch.Batch{Service: "s", ID: "b", Payload: []byte("x")}, other)
+			err := st.addTx(t.Context(), tx, batch.Batch{Service: "s", ID: "b", Payload: []byte("x")}, other)
 			require.ErrorIs(t, err, batch.ErrConflict)
 			assert.Equal(t, "force_generic_plan", setting())
-			_, err = tx.Exec(`INSERT INTO ` + s.schema + `.app VALUES (1)`)
-			require.NoError(t, err, "the transaction goes on")
-			require.NoError(t, tx.Commit())
+			require.NoError(t, tx.exec(t.Context(), `INSERT INTO `+s.schema+`.app VALUES (1)`), "the transaction goes on")
+			require.NoError(t, tx.commit())
 			found, _, err := st.List(t.Context(), store.ListQuery{})
 			require.NoError(t, err)
 			var ids []string
@@ -134,27 +132,29 @@ func TestAddTxLeavesTheTransactionAsItWas(t *testing.T) {
 // AddTx refuses a transaction that may not see the end of a lane, unless the options allow
 // it.
 func TestAddTxWantsReadCommitted(t *testing.T) {
-	s := newSpace(t, pgx)
-	st, db := s.store()
-	allowed, err := postgres.New(db, &postgres.Options{Schema: s.schema, AllowSnapshotTx: true})
-	require.NoError(t, err)
-	for i, level := range []string{"REPEATABLE READ", "SERIALIZABLE"} {
-		tx, err := db.Begin()
-		require.NoError(t, err)
-		_, err = tx.Exec("SET TRANSACTION ISOLATION LEVEL " + level)
-		require.NoError(t, err)
-		b := batch.Batch{Service: "s", ID: batch.ID(fmt.Sprint(i)), Payload: []byte("x")}
-		var refused *postgres.IsolationError
-		require.ErrorAs(t, st.AddTx(t.Context(), tx, b), &refused)
-		require.NoError(t, allowed.AddTx(t.Context(), tx, b))
-		require.NoError(t, tx.Commit())
-		_, err = st.Get(t.Context(), b.Key())
-		require.NoError(t, err)
+	for _, d := range []driver{pooled, pgx} {
+		t.Run(d.name, func(t *testing.T) {
+			s := newSpace(t, d)
+			st := s.app()
+			allowed := st.with(t, &postgres.Options{Schema: s.schema, AllowSnapshotTx: true})
+			begin := func(level string) *appTx {
+				tx := st.mustBegin(t)
+				require.NoError(t, tx.exec(t.Context(), "SET TRANSACTION ISOLATION LEVEL "+level))
+				return tx
+			}
+			for i, level := range []string{"REPEATABLE READ", "SERIALIZABLE"} {
+				tx := begin(level)
+				b := batch.Batch{Service: "s", ID: batch.ID(fmt.Sprint(i)), Payload: []byte("x")}
+				var refused *postgres.IsolationError
+				require.ErrorAs(t, st.addTx(t.Context(), tx, b), &refused)
+				require.NoError(t, allowed.addTx(t.Context(), tx, b))
+				require.NoError(t, tx.commit())
+				_, err := st.Get(t.Context(), b.Key())
+				require.NoError(t, err)
+			}
+			tx := begin("READ UNCOMMITTED") // it is READ COMMITTED here
+			require.NoError(t, st.addTx(t.Context(), tx, batch.Batch{Service: "s", ID: "u", Payload: []byte("x")}))
+			require.NoError(t, tx.rollback())
+		})
 	}
-	tx, err := db.Begin()
-	require.NoError(t, err)
-	_, err = tx.Exec("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED") // it is READ COMMITTED here
-	require.NoError(t, err)
-	require.NoError(t, st.AddTx(t.Context(), tx, batch.Batch{Service: "s", ID: "u", Payload: []byte("x")}))
-	require.NoError(t, tx.Rollback())
 }

@@ -21,7 +21,7 @@ import (
 
 // An outcome that the database refuses fails alone.
 func TestRefusedOutcomeFailsAlone(t *testing.T) {
-	for _, d := range []driver{pgx, libpq} {
+	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
 			st, _ := s.store()
@@ -68,7 +68,7 @@ func TestRefusedOutcomeFailsAlone(t *testing.T) {
 // The store replaces connections that the server has ended. A call on such a connection is
 // undone.
 func TestConnectionsThatDie(t *testing.T) {
-	for _, d := range []driver{pgx, libpq} {
+	for _, d := range []driver{pooled, pgx, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
 			st, db := s.store()
@@ -111,9 +111,8 @@ func TestAsynchronousCommitIsRefused(t *testing.T) {
 	s.store()
 	s.dsn = with(s.dsn, "synchronous_commit=off")
 	for _, allow := range []bool{false, true} {
-		st, err := postgres.New(s.db(), &postgres.Options{Schema: s.schema, AllowAsynchronousCommit: allow})
-		require.NoError(t, err)
-		err = st.Add(t.Context(), one("a", 1))
+		st := s.open(&postgres.Options{Schema: s.schema, AllowAsynchronousCommit: allow})
+		err := st.Add(t.Context(), one("a", 1))
 		if allow {
 			require.NoError(t, err)
 			continue
@@ -168,7 +167,7 @@ func (s *space) sessions() (n int) {
 // The store repeats a call that the server chose to end a deadlock, and the caller notices
 // nothing.
 func TestDeadlockIsRepeated(t *testing.T) {
-	for _, d := range []driver{pgx, libpq} {
+	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
 			st, _ := s.store()
@@ -215,7 +214,7 @@ func TestDeadlockIsRepeated(t *testing.T) {
 
 // Large values come back as they were.
 func TestLargeValues(t *testing.T) {
-	for _, d := range []driver{pgx, libpq, pgxSimple} {
+	for _, d := range []driver{pooled, libpq, pooledSimple} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
 			st, _ := s.store()
@@ -266,7 +265,7 @@ func TestDeadlockIsRepeatedByEveryCall(t *testing.T) {
 		},
 	}
 	for name, call := range calls {
-		for _, d := range []driver{pgx, libpq} {
+		for _, d := range []driver{pooled, libpq} {
 			t.Run(name+"/"+d.name, func(t *testing.T) {
 				s := newSpace(t, d)
 				st, _ := s.store()

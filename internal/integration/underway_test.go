@@ -121,7 +121,7 @@ func TestAnotherServerIsNoticedByAQuickLook(t *testing.T) {
 	c := pgtest.NewCluster(t, "fsync=off", "synchronous_commit=on")
 	admin := openAdmin(t, c.DSN(""))
 	defer func() { _ = admin.Close() }()
-	db := openDSN(t, pgx.sql, c.DSN(""))
+	db := openDSN(t, pgx, c.DSN(""))
 	st, err := postgres.New(db, nil)
 	require.NoError(t, err)
 	require.NoError(t, st.Migrate(t.Context()))

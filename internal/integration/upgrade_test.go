@@ -129,12 +129,11 @@ func deliverAll(ctx context.Context, st *postgres.Store, ttl time.Duration, lane
 // while processes of both add, claim and record. No batch is lost, and the store does not
 // believe stale values that old processes leave.
 func TestUpgradeUnderLoad(t *testing.T) {
-	for _, d := range []driver{pgx, libpq} {
+	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			ctx := t.Context()
 			s := newSpace(t, d)
-			st, err := postgres.New(s.db(), &postgres.Options{Schema: s.schema})
-			require.NoError(t, err)
+			st := s.open(nil).Store
 			require.NoError(t, st.MigrateTo(ctx, 1))
 			require.ErrorIs(t, st.Add(ctx, one("a", 1)), postgres.ErrNotMigrated)
 			o := &old{t: t, db: s.admin, sp: s.schema}
@@ -246,6 +245,7 @@ func TestUpgradeUnderLoad(t *testing.T) {
 				o.finish(string(l))
 			}
 			for n := 1; n > 0; {
+				var err error
 				n, err = deliverAll(ctx, st, time.Minute, lanes...)
 				require.NoError(t, err)
 			}

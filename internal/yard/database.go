@@ -8,12 +8,14 @@ import (
 	"path/filepath"
 
 	pgxdriver "github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	libpq "github.com/lib/pq"
 
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 	"github.com/dltbatch/dltbatch/store/postgres"
+	pgnative "github.com/dltbatch/dltbatch/store/postgres/native"
 	"github.com/dltbatch/dltbatch/store/sqlite"
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
@@ -141,6 +143,8 @@ func (d *database) store(ctx context.Context, migrate bool) (_ store.Store, shut
 		return d.sqliteStore(ctx, migrate)
 	case d.j.Store == inMemory:
 		return memory.New(), func() {}, nil
+	case d.j.Store == native:
+		return d.nativeStore(ctx, migrate)
 	}
 	db, err := d.pool()
 	if err != nil {
@@ -153,6 +157,24 @@ func (d *database) store(ctx context.Context, migrate bool) (_ store.Store, shut
 		err = st.Migrate(ctx)
 	}
 	return st, func() { _ = db.Close() }, err
+}
+
+func (d *database) nativeStore(ctx context.Context, migrate bool) (_ store.Store, shut func(), err error) {
+	c, err := pgxpool.ParseConfig(d.j.DSN)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.MaxConns = poolSize
+	c.ConnConfig.DialFunc = d.wire.DialContext
+	p, err := pgxpool.NewWithConfig(ctx, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	st, err := pgnative.New(p, nil)
+	if err == nil && migrate {
+		err = st.Migrate(ctx)
+	}
+	return st, p.Close, err
 }
 
 func (d *database) sqliteStore(ctx context.Context, migrate bool) (_ store.Store, shut func(), err error) {

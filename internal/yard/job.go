@@ -17,6 +17,7 @@ const (
 
 // The databases and their drivers.
 const (
+	native       = "native" // pgx's own pool
 	pgx          = "pgx"
 	pq           = "pq"
 	sqliteFull   = "sqlite-full"
@@ -27,7 +28,7 @@ const (
 // job is the work of one process.
 type job struct {
 	Contender string
-	Store     string // pgx, pq, sqlite-full or sqlite-normal
+	Store     string // native, pgx, pq, sqlite-full or sqlite-normal
 	N         int
 	Lanes     int
 	Together  int // batches of a lane that are added one after the other; 0 is one

@@ -63,6 +63,7 @@ func modes() []mode {
 			{label: "river", job: job{Contender: river, Store: pgx}},
 			{label: "POSTs alone", job: job{Contender: posts}},
 		}},
+		{"native", "PostgreSQL with pgx's own pool", []entry{floorOn(pgx), oursOn(native), pipelinedOn(native), tuned}},
 		{"pq", "PostgreSQL with lib/pq", []entry{floorOn(pgx), oursOn(pq), pipelinedOn(pq), tuned}},
 		{"sqlite-full", "SQLite, synchronous = FULL", []entry{floorOn(sqliteFull), oursOn(sqliteFull), pipelinedOn(sqliteFull)}},
 		{"sqlite-normal", "SQLite, synchronous = NORMAL", []entry{floorOn(sqliteNormal), oursOn(sqliteNormal), pipelinedOn(sqliteNormal)}},

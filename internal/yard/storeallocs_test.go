@@ -31,6 +31,7 @@ func TestAllocationsOfStores(t *testing.T) {
 		store  string
 		budget map[string]float64
 	}{
+		{native, map[string]float64{"add": 1.7, "claim": 17.9, "payloads": 3.5, "accepted": 2.9, "pending": 3.5, "committed": 2.9}},
 		{pgx, postgres},
 		{pq, postgres},
 		{sqliteFull, map[string]float64{"add": 23.9, "claim": 36.9, "payloads": 10.6, "accepted": 28.8, "pending": 24.8, "committed": 30.8}},

@@ -11,6 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
 // Add is [store.BatchStore].Add.
@@ -104,10 +105,45 @@ func (t *session) add(ctx context.Context, in []addition, fresh bool) error {
 	for i, a := range slices.Concat(sorted, twins) { // so that each goes to the end of its index
 		a.seq = seqs[i]
 	}
-	if err := t.addAll(ctx, sorted, twins, fresh); err != nil {
+	var buried bool // anything was, ever
+	if fresh && len(twins) == 0 {
+		buried, err = t.addNew(ctx, sorted)
+	} else if err = t.addAll(ctx, sorted, twins, fresh); err == nil {
+		err = t.together(ctx, anyBuried(&buried))
+	}
+	if err != nil || !buried {
 		return err
 	}
 	return t.unqueue(ctx, sorted)
+}
+
+// addNew adds batches that are not known. What follows the last insert goes out with it.
+func (t *session) addNew(ctx context.Context, in []*addition) (buried bool, err error) {
+	rest := in
+	for n := chunk(rest); n < len(rest); n = chunk(rest) {
+		if err := t.insert(ctx, rest[:n], nil); err != nil {
+			return false, err
+		}
+		rest = rest[n:]
+	}
+	last := []conns.Statement{{Text: sqlInsertNew, Args: insertArgs(rest)}}
+	if args := transactionArgs(in, nil); args != nil {
+		last = append(last, conns.Statement{Text: sqlInsertTransactions, Args: args})
+	}
+	err = t.together(ctx, append(last, anyBuried(&buried))...)
+	return buried, err
+}
+
+// anyBuried asks whether anything was buried, ever.
+func anyBuried(yes *bool) conns.Statement {
+	return conns.Statement{Text: sqlAnyBuried, Args: []any{customPlans}, Read: func(rows sqlstore.Rows) error {
+		for rows.Next() {
+			if err := rows.Scan(yes); err != nil {
+				return err
+			}
+		}
+		return rows.Err()
+	}}
 }
 
 func (t *session) addAll(ctx context.Context, in, twins []*addition, fresh bool) error {
@@ -134,7 +170,11 @@ func (t *session) addAll(ctx context.Context, in, twins []*addition, fresh bool)
 			return err
 		}
 	}
-	return t.insertTransactions(ctx, in, added)
+	if args := transactionArgs(in, added); args != nil {
+		_, err := t.Exec(ctx, sqlInsertTransactions, args...)
+		return err
+	}
+	return nil
 }
 
 // order gives each batch its order key, max(clock, the lane's last + 1 us), 1 us apart within
@@ -286,9 +326,6 @@ func (t *session) knownChanges(ctx context.Context, in []*addition) (map[changeK
 // unqueue removes added batches that retention had removed before: only their tombstones are
 // kept.
 func (t *session) unqueue(ctx context.Context, in []*addition) error {
-	if there, _, err := sqlstore.Get[bool](ctx, t, sqlAnyBuried, customPlans); err != nil || !there {
-		return err
-	}
 	buried, err := sqlstore.Query(ctx, t, (*knownCols).dest, sqlBuried,
 		intArray(len(in), func(i int) int64 { return in[i].seq }))
 	if err != nil || len(buried) == 0 {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
+	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
 // AddTx is Add in the application's own transaction, which must be in this database: the
@@ -26,6 +27,10 @@ import (
 // reported as a success (lib/pq does), and a failover undoes it: if the context is done after
 // the commit, take it as not known, and add again.
 func (s *Store) AddTx(ctx context.Context, tx *sql.Tx, batches ...batch.Batch) error {
+	return s.addTx(ctx, sqlTx{tx}, batches...)
+}
+
+func (s *Store) addTx(ctx context.Context, tx conns.Tx, batches ...batch.Batch) error {
 	const op = "add in a transaction"
 	in, err := prepareAdd(batches)
 	if err != nil || len(in) == 0 {
@@ -36,7 +41,7 @@ func (s *Store) AddTx(ctx context.Context, tx *sql.Tx, batches ...batch.Batch) e
 
 // inTx runs do in the application's own transaction; after an error it undoes the work of do.
 // adds says that do gives out order keys, as in [Store.adding].
-func (s *Store) inTx(ctx context.Context, op string, tx *sql.Tx, adds bool, do func(t *session) error) error {
+func (s *Store) inTx(ctx context.Context, op string, tx conns.Tx, adds bool, do func(t *session) error) error {
 	t := &session{tx, s}
 	found, err := sqlstore.Query(ctx, t, func(v *txSettings) []any { return []any{&v.isolation, &v.plans} }, sqlTxSettings)
 	if err != nil {
@@ -54,15 +59,15 @@ func (s *Store) inTx(ctx context.Context, op string, tx *sql.Tx, adds bool, do f
 	if adds {
 		begin += "; " + s.sql(takeNumber)
 	}
-	if _, err = tx.ExecContext(ctx, begin); err == nil {
+	if _, err = tx.Exec(ctx, begin); err == nil {
 		err = do(t)
 	}
 	free := context.WithoutCancel(ctx)
 	if err != nil {
-		_, undo := tx.ExecContext(free, "ROLLBACK TO SAVEPOINT dltbatch_add; RELEASE SAVEPOINT dltbatch_add")
+		_, undo := tx.Exec(free, "ROLLBACK TO SAVEPOINT dltbatch_add; RELEASE SAVEPOINT dltbatch_add")
 		return s.explain(ctx, op, errors.Join(err, undo))
 	}
-	_, err = tx.ExecContext(free, "RELEASE SAVEPOINT dltbatch_add; SET LOCAL plan_cache_mode = "+was.plans)
+	_, err = tx.Exec(free, "RELEASE SAVEPOINT dltbatch_add; SET LOCAL plan_cache_mode = "+was.plans)
 	return wrap(op, err)
 }
 

@@ -1,6 +1,8 @@
 // Package postgres is a [store.Store] in a PostgreSQL database (13 or later), over the user's
 // own *sql.DB. It imports no driver: lib/pq and pgx's database/sql driver both pass all tests,
-// and the package uses no special feature of a driver except SQLState.
+// and the package uses no special feature of a driver except SQLState. Package
+// store/postgres/native is the same store over pgx's own pool, for services that use pgx without
+// database/sql.
 //
 // Any number of stores and processes may use one schema. They wait for each other only where
 // they want the same batch: a claim skips lanes that another claim holds, and an application's

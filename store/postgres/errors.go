@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"database/sql/driver"
 	"errors"
 	"fmt"
 
@@ -89,10 +88,10 @@ func again(err error) bool {
 }
 
 // lost reports whether a connection was gone before any statement ran on it.
-func lost(err error) bool {
+func (s *Store) lost(err error) bool {
 	switch sqlState(err) {
 	case adminShutdown, crashShutdown, idleTimeout:
 		return true
 	}
-	return errors.Is(err, driver.ErrBadConn)
+	return s.pool.Unsent(err)
 }

@@ -44,6 +44,20 @@ func chunk(in []*addition) int {
 // insert puts into added the numbers of the batches whose id was not known; if added is nil
 // all are new.
 func (t *session) insert(ctx context.Context, in []*addition, added map[int64]bool) error {
+	args := insertArgs(in)
+	if added == nil {
+		_, err := t.Exec(ctx, sqlInsertNew, args...)
+		return err
+	}
+	seqs, err := sqlstore.Query(ctx, t, sqlstore.Value[int64], sqlInsertBatches, args...)
+	for _, seq := range seqs {
+		added[seq] = true
+	}
+	return err
+}
+
+// insertArgs are the arguments of sqlInsertNew and sqlInsertBatches.
+func insertArgs(in []*addition) []any {
 	size := 0
 	for _, a := range in {
 		size += len(a.hash) + len(a.footprint) + len(a.Payload)
@@ -55,7 +69,7 @@ func (t *session) insert(ctx context.Context, in []*addition, added map[int64]bo
 		bytes = append(append(append(bytes, a.hash[:]...), a.footprint...), a.Payload...)
 	}
 	n := len(in)
-	args := []any{
+	return []any{
 		intArray(n, func(i int) int64 { return in[i].seq }),
 		textArray(n, func(i int) string { return string(in[i].ID) }),
 		textArray(n, func(i int) string { return string(in[i].Service) }),
@@ -71,20 +85,11 @@ func (t *session) insert(ctx context.Context, in []*addition, added map[int64]bo
 		hashArray(n, func(i int) [16]byte { return in[i].idHash }),
 		store.NewRow().Version, bytes,
 	}
-	if added == nil {
-		_, err := t.Exec(ctx, sqlInsertNew, args...)
-		return err
-	}
-	seqs, err := sqlstore.Query(ctx, t, sqlstore.Value[int64], sqlInsertBatches, args...)
-	for _, seq := range seqs {
-		added[seq] = true
-	}
-	return err
 }
 
-// insertTransactions inserts the transactions of the batches in added; if added is nil, of
-// all.
-func (t *session) insertTransactions(ctx context.Context, in []*addition, added map[int64]bool) error {
+// transactionArgs are the arguments of sqlInsertTransactions, for the transactions of the batches
+// in added; if added is nil, of all. They are nil where there are none.
+func transactionArgs(in []*addition, added map[int64]bool) []any {
 	var seqs, positions []int64
 	var list []batch.Transaction
 	for _, a := range in {
@@ -99,10 +104,11 @@ func (t *session) insertTransactions(ctx context.Context, in []*addition, added 
 		return nil
 	}
 	n := len(list)
-	_, err := t.Exec(ctx, sqlInsertTransactions, ints(seqs), ints(positions),
+	return []any{
+		ints(seqs), ints(positions),
 		textArray(n, func(i int) string { return list[i].ID }),
 		textArray(n, func(i int) string { return list[i].FamilyName }),
 		textArray(n, func(i int) string { return list[i].FamilyVersion }),
-		textArray(n, func(i int) string { return list[i].SignerPublicKey }))
-	return err
+		textArray(n, func(i int) string { return list[i].SignerPublicKey }),
+	}
 }

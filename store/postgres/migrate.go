@@ -157,7 +157,9 @@ func (s *Store) migrate(ctx context.Context, want *int64, down bool) error {
 	if err != nil {
 		return err
 	}
-	p, err := goose.NewProvider(goose.DialectCustom, s.db, files, goose.WithStore(gs), goose.WithDisableGlobalRegistry(true))
+	db, done := s.pool.OpenDB()
+	defer done()
+	p, err := goose.NewProvider(goose.DialectCustom, db, files, goose.WithStore(gs), goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		return err
 	}
@@ -171,26 +173,17 @@ func (s *Store) migrate(ctx context.Context, want *int64, down bool) error {
 
 // version makes a missing schema, and returns the last migration.
 func (s *Store) version(ctx context.Context) (have int64, err error) {
-	c, err := s.begin(ctx, beginSQL)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = c.Close() }()
-	t := &session{c, s}
-	// CREATE SCHEMA IF NOT EXISTS needs the right to create a schema, even if it exists.
-	found, _, err := sqlstore.Get[bool](ctx, t, `SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1::text)`, s.names.schema)
-	if err == nil && !found {
-		_, err = t.Exec(ctx, `CREATE SCHEMA IF NOT EXISTS "`+s.names.schema+`"`)
-	}
-	if err == nil {
-		have, err = t.version(ctx)
-	}
-	if err == nil {
-		_, err = c.ExecContext(ctx, "COMMIT")
-	}
-	if err != nil {
-		rollback(ctx, c)
-	}
+	err = s.once(ctx, beginSQL, func() {}, func(ctx context.Context, t *session) error {
+		// CREATE SCHEMA IF NOT EXISTS needs the right to create a schema, even if it exists.
+		found, _, err := sqlstore.Get[bool](ctx, t, `SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1::text)`, s.names.schema)
+		if err == nil && !found {
+			_, err = t.Exec(ctx, `CREATE SCHEMA IF NOT EXISTS "`+s.names.schema+`"`)
+		}
+		if err == nil {
+			have, err = t.version(ctx)
+		}
+		return err
+	})
 	return have, err
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
 // AddOrders is [store.OrderStore].AddOrders.
@@ -26,6 +27,10 @@ func (s *Store) AddOrders(ctx context.Context, orders ...batch.Order) error {
 // batches and lanes hold for orders and parties; a transaction above READ COMMITTED gets an
 // [*IsolationError].
 func (s *Store) AddOrdersTx(ctx context.Context, tx *sql.Tx, orders ...batch.Order) error {
+	return s.addOrdersTx(ctx, sqlTx{tx}, orders...)
+}
+
+func (s *Store) addOrdersTx(ctx context.Context, tx conns.Tx, orders ...batch.Order) error {
 	const op = "add orders in a transaction"
 	in, err := prepareOrders(orders)
 	if err != nil || len(in) == 0 {
@@ -153,7 +158,10 @@ func (t *session) compareOrders(ctx context.Context, ask []*newOrder) error {
 	if len(ask) == 0 {
 		return nil
 	}
-	type known struct{ party, name, hash string }
+	type known struct {
+		party, name string
+		hash        []byte
+	}
 	read := func(k *known) []any { return []any{&k.name, &k.party, &k.hash} }
 	rows, err := sqlstore.Query(ctx, t, read, sqlKnownOrders, textArray(len(ask), func(i int) string { return string(ask[i].ID) }))
 	if err != nil {
@@ -176,14 +184,14 @@ func (t *session) compareOrders(ctx context.Context, ask []*newOrder) error {
 	}
 	for _, o := range ask {
 		if k, ok := byID[string(o.ID)]; ok {
-			if k.party != string(o.Party) || k.hash != string(o.hash[:]) {
+			if k.party != string(o.Party) || string(k.hash) != string(o.hash[:]) {
 				return store.OrderConflict(o.ID)
 			}
 			continue
 		}
 		k, ok := byKey[key{string(o.Party), o.Key}]
 		switch {
-		case ok && k.hash != string(o.hash[:]):
+		case ok && string(k.hash) != string(o.hash[:]):
 			return store.OrderKeyConflict(*o.Order)
 		case !ok && !o.twin:
 			return sqlstore.ErrMoved // pruned since

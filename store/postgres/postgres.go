@@ -8,6 +8,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/position"
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
 // Options of a store. nil and the zero value are good choices.
@@ -36,7 +37,7 @@ type shared = sqlstore.Store
 // number of stores and processes on one schema.
 type Store struct {
 	shared
-	db      *sql.DB
+	pool    conns.Pool
 	o       Options
 	names   names
 	texts   *sqlstore.Texts
@@ -62,15 +63,22 @@ var (
 // New returns a store in db, which the caller closes. It checks the options and sends nothing
 // to the database: an unfit database gives an error of the first call. See [Store.Migrate].
 func New(db *sql.DB, o *Options) (*Store, error) {
+	s, _, err := Over(sqlPool{db}, o)
+	return s, err
+}
+
+// Over is New over connections of another kind. Only packages of this module can call it: see
+// package native. It also returns what adds in transactions of such connections.
+func Over(pool conns.Pool, o *Options) (*Store, conns.Adders, error) {
 	var opts Options
 	if o != nil {
 		opts = *o
 	}
 	n, err := newNames(opts)
 	if err != nil {
-		return nil, err
+		return nil, conns.Adders{}, err
 	}
-	s := &Store{db: db, o: opts, names: n, texts: sqlstore.NewTexts(n.fill), listed: newListed()}
+	s := &Store{pool: pool, o: opts, names: n, texts: sqlstore.NewTexts(n.fill), listed: newListed()}
 	s.shared = sqlstore.New(s.driver())
-	return s, nil
+	return s, conns.Adders{Batches: s.addTx, Orders: s.addOrdersTx}, nil
 }

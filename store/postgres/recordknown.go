@@ -9,6 +9,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
 // knownRow is an outcome that comes with its row.
@@ -56,6 +57,8 @@ func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, app
 			rest = append(rest, i)
 		}
 	}
+	asked := make(map[int64]int64, len(advance)+len(finish)) // of the rows that were written
+	var list []conns.Statement
 	for _, step := range [...]struct {
 		rows      []knownRow
 		statement string
@@ -65,25 +68,38 @@ func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, app
 			continue
 		}
 		slices.SortFunc(step.rows, func(a, b knownRow) int { return cmp.Compare(a.seq, b.seq) })
-		type done struct{ seq, asked int64 }
-		rows, err := sqlstore.QueryMany(ctx, t, len(step.rows), func(d *done) []any { return []any{&d.seq, &d.asked} }, step.statement, step.args(step.rows)...)
-		if err != nil {
-			return nil, err
+		list = append(list, conns.Statement{Text: step.statement, Args: step.args(step.rows), Read: readAsked(asked)})
+	}
+	if len(list) == 0 {
+		return rest, nil
+	}
+	if err := t.together(ctx, list...); err != nil {
+		return nil, err
+	}
+	for _, k := range slices.Concat(advance, finish) {
+		at, ok := asked[k.seq]
+		if !ok {
+			rest = append(rest, k.at)
+			continue
 		}
-		asked := make(map[int64]int64, len(rows))
-		for _, d := range rows {
-			asked[d.seq] = d.asked
-		}
-		for _, k := range step.rows {
-			at, ok := asked[k.seq]
-			if !ok {
-				rest = append(rest, k.at)
-				continue
-			}
-			k.next.AskedAt = sqlstore.FromMicro(at) // a lease raises no version
-		}
+		k.next.AskedAt = sqlstore.FromMicro(at) // a lease raises no version
 	}
 	return rest, nil
+}
+
+// readAsked reads the numbers of rows that were written, and when somebody asked about them last.
+func readAsked(asked map[int64]int64) func(rows sqlstore.Rows) error {
+	return func(rows sqlstore.Rows) error {
+		var seq, at int64
+		into := []any{&seq, &at}
+		for rows.Next() {
+			if err := rows.Scan(into...); err != nil {
+				return err
+			}
+			asked[seq] = at
+		}
+		return rows.Err()
+	}
 }
 
 func known64(rows []knownRow, at func(k *knownRow) int64) string {

@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"context"
-	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"time"
@@ -11,36 +9,31 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
+	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
-
-// conn is the common part of *sql.Conn and *sql.Tx.
-type conn interface {
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}
 
 // session is one connection in a transaction.
 type session struct {
-	conn
-	s *Store
+	tx conns.Tx
+	s  *Store
 }
 
 // Exec sends a statement whose names are not filled in.
 func (t *session) Exec(ctx context.Context, statement string, args ...any) (int64, error) {
-	res, err := t.ExecContext(ctx, t.s.sql(statement), args...)
-	if err != nil {
-		return 0, err
-	}
-	return res.RowsAffected()
+	return t.tx.Exec(ctx, t.s.sql(statement), args...)
 }
 
 // Query is Exec for rows.
 func (t *session) Query(ctx context.Context, statement string, args ...any) (sqlstore.Rows, error) {
-	rows, err := t.QueryContext(ctx, t.s.sql(statement), args...) //nolint:rowserrcheck // sqlstore checks it
-	if err != nil {
-		return nil, err
+	return t.tx.Query(ctx, t.s.sql(statement), args...)
+}
+
+// together sends statements of which none needs the result of another.
+func (t *session) together(ctx context.Context, list ...conns.Statement) error {
+	for i := range list {
+		list[i].Text = t.s.sql(list[i].Text)
 	}
-	return rows, nil
+	return t.tx.Together(ctx, list...)
 }
 
 // How often a transaction is begun again after a conflict with another transaction.
@@ -58,10 +51,15 @@ func (s *Store) txAs(ctx context.Context, op, begin string, do func(ctx context.
 
 // txBefore is txAs, and calls before ahead of each BEGIN.
 func (s *Store) txBefore(ctx context.Context, op, begin string, before func(), do func(ctx context.Context, t *session) error) error {
+	checked := func(ctx context.Context, t *session) error {
+		if err := s.check(ctx, t); err != nil {
+			return err
+		}
+		return do(ctx, t)
+	}
 	var b backoff.BackOff
 	for {
-		before()
-		err := s.once(ctx, begin, do)
+		err := s.once(ctx, begin, before, checked)
 		if err == nil || !again(err) || ctx.Err() != nil {
 			return s.explain(ctx, op, err)
 		}
@@ -89,41 +87,72 @@ func (s *Store) nothing(ctx context.Context, text string) bool {
 	if !s.checked.Load() {
 		return false
 	}
-	var something bool
-	err := s.db.QueryRowContext(ctx, text).Scan(&something)
-	return err == nil && !something
+	c, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return false
+	}
+	defer c.Release()
+	something := true
+	rows, err := c.Query(ctx, text)
+	if err != nil {
+		return false
+	}
+	for rows.Next() && err == nil {
+		err = rows.Scan(&something)
+	}
+	return errors.Join(err, rows.Err(), rows.Close()) == nil && !something
 }
 
-// once runs do in one transaction. A panic of do passes through after the rollback.
-func (s *Store) once(ctx context.Context, begin string, do func(ctx context.Context, t *session) error) error {
-	c, err := s.begin(ctx, begin)
+// once runs do in one transaction. As database/sql does, it tries another connection when the
+// server has closed the pool's: after a restart, say.
+func (s *Store) once(ctx context.Context, begin string, before func(), do func(ctx context.Context, t *session) error) error {
+	for left := -1; ; left-- {
+		before()
+		begun, err := s.try(ctx, begin, do)
+		if err == nil || begun || !s.lost(err) {
+			return err
+		}
+		if left < 0 {
+			left = s.pool.Idle() + 2
+		}
+		if left == 0 {
+			return err
+		}
+	}
+}
+
+// try runs do in one transaction, on one connection. begun is false where this connection failed
+// before the server had begun the transaction. A panic of do passes through after the rollback.
+func (s *Store) try(ctx context.Context, begin string, do func(ctx context.Context, t *session) error) (begun bool, err error) {
+	c, err := s.pool.Acquire(ctx)
 	if err != nil {
-		return err
+		return true, err
 	}
 	done := false
 	defer func() {
-		if !done {
+		begun = c.Begun()
+		if done {
+			c.Release()
+		} else {
 			rollback(ctx, c)
 		}
-		_ = c.Close() // gives it back to the pool; nothing can be lost by now
 	}()
-	t := &session{c, s}
-	if err := s.check(ctx, t); err != nil {
-		return err
+	if err := c.Begin(ctx, begin); err != nil {
+		return false, fmt.Errorf("begin: %w", err)
 	}
-	if err := do(ctx, t); err != nil {
-		return err
+	if err := do(ctx, &session{c, s}); err != nil {
+		return false, err
 	}
-	if _, err := c.ExecContext(ctx, "COMMIT"); err != nil {
-		return &sqlstore.CommitError{Err: err}
+	if _, err := c.Exec(ctx, conns.Commit); err != nil {
+		return false, &sqlstore.CommitError{Err: err}
 	}
 	done = true
 	// A commit that was cancelled while it waited for a synchronous standby is done on this
 	// server, and a success to PostgreSQL and to lib/pq. A failover would undo it.
 	if err := ctx.Err(); err != nil {
-		return &sqlstore.CommitError{Err: err}
+		return false, &sqlstore.CommitError{Err: err}
 	}
-	return nil
+	return false, nil
 }
 
 // planAnew makes plans anew for the following statements in a transaction of [beginKept].
@@ -134,36 +163,19 @@ func (t *session) planAnew(ctx context.Context) error {
 	return nil
 }
 
-// begin returns a connection in a transaction. As database/sql does, it tries another
-// connection when the server has closed the pool's: after a restart, say.
-func (s *Store) begin(ctx context.Context, begin string) (*sql.Conn, error) {
-	for tries := s.db.Stats().Idle + 2; ; tries-- {
-		c, err := s.db.Conn(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if _, err = c.ExecContext(ctx, begin); err == nil {
-			return c, nil
-		}
-		rollback(ctx, c)
-		_ = c.Close()
-		if tries <= 0 || !lost(err) {
-			return nil, fmt.Errorf("begin: %w", err)
-		}
-	}
-}
-
 // rollbackFor is how long a rollback may take before the connection is given up.
 const rollbackFor = 5 * time.Second
 
-// rollback ends the transaction, with a context of its own. A connection that may still be in
-// a transaction does not go back to the pool.
-func rollback(ctx context.Context, c *sql.Conn) {
+// rollback ends the transaction, with a context of its own, and the use of the connection. A
+// connection that may still be in a transaction does not go back to the pool.
+func rollback(ctx context.Context, c conns.Conn) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackFor)
 	defer cancel()
-	if _, err := c.ExecContext(ctx, "ROLLBACK"); err != nil {
-		_ = c.Raw(func(any) error { return driver.ErrBadConn }) // this closes the connection, and Raw returns this error
+	if _, err := c.Exec(ctx, conns.Rollback); err != nil {
+		c.Discard(ctx)
+		return
 	}
+	c.Release()
 }
 
 // check asks the database once whether its settings and schema keep a store's promises.

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/pgtest"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/postgres"
+	"github.com/dltbatch/dltbatch/store/postgres/native"
 )
 
 // A commit that waits for a synchronous standby and is cancelled is done on this server, and
@@ -20,18 +23,15 @@ import (
 // Nor may a call that finds the batch there, and has nothing to write itself, report it as
 // stored.
 func TestCommitThatNobodyFollows(t *testing.T) {
-	for _, name := range drivers {
+	for _, name := range allDrivers {
 		t.Run(name, func(t *testing.T) {
 			cluster := pgtest.NewCluster(t)
-			db, err := sql.Open(name, cluster.DSN(""))
-			require.NoError(t, err)
+			db, st := openAs(t, name, cluster.DSN(""))
 			defer db.Close()
-			st, err := postgres.New(db, nil)
-			require.NoError(t, err)
 			require.NoError(t, st.Migrate(t.Context()))
 			stored := batch.Batch{ID: "stored", Service: "s", Payload: []byte("p")}
 			require.NoError(t, st.Add(t.Context(), stored))
-			_, err = db.Exec(`CREATE TABLE probe (n int)`)
+			_, err := db.Exec(`CREATE TABLE probe (n int)`)
 			require.NoError(t, err)
 			waits(t, db, "nobody")
 			stands(t, db)
@@ -90,4 +90,21 @@ func stands(t *testing.T, db *sql.DB) {
 		_, err := db.ExecContext(ctx, `INSERT INTO probe VALUES (1)`)
 		return err != nil || ctx.Err() != nil
 	}, 30*time.Second, 10*time.Millisecond)
+}
+
+// openAs opens a database and a store as an application of a driver does.
+func openAs(t *testing.T, driver, dsn string) (*sql.DB, *postgres.Store) {
+	if driver != "native" {
+		db, err := sql.Open(driver, dsn)
+		require.NoError(t, err)
+		st, err := postgres.New(db, nil)
+		require.NoError(t, err)
+		return db, st
+	}
+	pool, err := pgxpool.New(t.Context(), dsn)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	st, err := native.New(pool, nil)
+	require.NoError(t, err)
+	return stdlib.OpenDBFromPool(pool), st.Store
 }

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
@@ -18,6 +20,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/flaky"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/postgres"
+	"github.com/dltbatch/dltbatch/store/postgres/native"
 )
 
 // job is a child's configuration, as JSON in its environment.
@@ -27,7 +30,7 @@ type job struct {
 	Ledger string // its kind
 	Seed   uint64
 	URL    string // of the ledger, through the proxy
-	Driver string // of database/sql
+	Driver string // one of allDrivers
 	DSN    string // through the proxy
 	Audit  string // file that a worker appends to
 }
@@ -62,13 +65,7 @@ func work(j job, in io.Reader, out io.Writer) error {
 	}
 	audit := &auditor{file: file}
 	faults := flaky.New(j.Seed, 10)
-	db, err := faults.Open(j.Driver, j.DSN)
-	if err != nil {
-		return err
-	}
-	db.SetMaxIdleConns(8)
-	db.SetMaxOpenConns(20)
-	inner, err := postgres.New(db, nil)
+	inner, err := j.store(faults)
 	if err != nil {
 		return err
 	}
@@ -107,6 +104,33 @@ func work(j job, in io.Reader, out io.Writer) error {
 	}
 	stop()
 	return <-ended
+}
+
+// store opens a store whose statements fail.
+func (j job) store(faults *flaky.Faults) (*postgres.Store, error) {
+	if j.Driver == "native" {
+		config, err := pgxpool.ParseConfig(j.DSN + "&pool_max_conns=20")
+		if err != nil {
+			return nil, err
+		}
+		config.ConnConfig.DialFunc = faults.Dial
+		pool, err := pgxpool.NewWithConfig(context.Background(), config)
+		if err != nil {
+			return nil, err
+		}
+		st, err := native.New(pool, nil)
+		if err != nil {
+			return nil, err
+		}
+		return st.Store, nil
+	}
+	db, err := faults.Open(j.Driver, j.DSN)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxIdleConns(8)
+	db.SetMaxOpenConns(20)
+	return postgres.New(db, nil)
 }
 
 // keepRunning does the work of a service's supervisor: the database may be away when the

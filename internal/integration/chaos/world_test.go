@@ -46,7 +46,11 @@ type slot struct {
 	worker *process
 }
 
-var drivers = []string{"pgx", "postgres"}
+// drivers are of database/sql; allDrivers has pgx's own pool, too.
+var (
+	drivers    = []string{"pgx", "postgres"}
+	allDrivers = []string{"pgx", "postgres", "native"}
+)
 
 // newWorld starts a ledger and workers on a cluster of their own.
 func newWorld(t testing.TB, kind string, workers int, settings ...string) *world {
@@ -79,7 +83,7 @@ func (w *world) start(s *slot) error {
 	defer s.mu.Unlock()
 	name := fmt.Sprintf("worker%d-%d", s.number, s.born)
 	p, err := spawn(job{
-		Role: "worker", Name: name, Ledger: w.kind, URL: "http://" + s.node.addr(), Driver: drivers[(s.number+s.born)%len(drivers)],
+		Role: "worker", Name: name, Ledger: w.kind, URL: "http://" + s.node.addr(), Driver: allDrivers[(s.number+s.born)%len(allDrivers)],
 		DSN: w.cluster.DSN(s.database.addr()) + "&connect_timeout=2", Audit: filepath.Join(w.dir, name+".audit"),
 		Seed: *chaosSeed<<16 + uint64(s.number<<8+s.born),
 	})

@@ -98,7 +98,7 @@ var monitorList = []mutant{
 		new: "!a.Ended()",
 	},
 	{
-		name: "divided: only an end halts (PostgreSQL)", file: "store/postgres/controls.go", pkg: "internal/integration", test: "TestStore/pgx/policy/a_lane_whose_ledger_takes_back_what_it_executed_is_halted,_with_the_reason",
+		name: "divided: only an end halts (PostgreSQL)", file: "store/postgres/controls.go", pkg: "internal/integration", test: "TestStore/native$/policy/a_lane_whose_ledger_takes_back_what_it_executed_is_halted,_with_the_reason",
 		old: "applied[i].Governs()",
 		new: "applied[i].Ended()",
 	},

@@ -18,7 +18,7 @@ var operatorsList = []mutant{
 		new: "if err := store.Unmoved(seen, seen); err != nil {",
 	},
 	{
-		name: "fence: none in the PostgreSQL store", file: "internal/sqlstore/operate.go", pkg: "internal/integration", test: "TestStore/pgx$/fence/what_has_moved_on_since_is_left_as_it_is",
+		name: "fence: none in the PostgreSQL store", file: "internal/sqlstore/operate.go", pkg: "internal/integration", test: "TestStore/native$/fence/what_has_moved_on_since_is_left_as_it_is",
 		old: "if err := store.Unmoved(seen, b.Record()); err != nil {",
 		new: "if err := store.Unmoved(seen, seen); err != nil {",
 	},
@@ -58,7 +58,7 @@ var operatorsList = []mutant{
 		new: "st.Seen = was.Version\n\t\tif next, act, changed, err = st.Apply(was, FromMicro(now));",
 	},
 	{
-		name: "fence: the PostgreSQL store steers all the same", file: "internal/sqlstore/controls.go", pkg: "internal/integration", test: "TestStore/pgx$/fence/a_halt_that_nobody_saw_is_not_released",
+		name: "fence: the PostgreSQL store steers all the same", file: "internal/sqlstore/controls.go", pkg: "internal/integration", test: "TestStore/native$/fence/a_halt_that_nobody_saw_is_not_released",
 		old: "if next, act, changed, err = st.Apply(was, FromMicro(now));",
 		new: "st.Seen = was.Version\n\t\tif next, act, changed, err = st.Apply(was, FromMicro(now));",
 	},

@@ -19,7 +19,7 @@ var ordersList = []mutant{
 		old: "if free == 0 {\n\t\t\treturn ErrFenced", new: "if free < 0 {\n\t\t\treturn ErrFenced",
 	},
 	{
-		name: "orders: a second batch for a busy party (PostgreSQL)", file: "internal/sqlstore/orders.go", pkg: "internal/integration", test: "TestOrders/pgx/prepare/once_for_a_party",
+		name: "orders: a second batch for a busy party (PostgreSQL)", file: "internal/sqlstore/orders.go", pkg: "internal/integration", test: "TestOrders/native$/prepare/once_for_a_party",
 		old: "if free == 0 {\n\t\t\treturn ErrFenced", new: "if free < 0 {\n\t\t\treturn ErrFenced",
 	},
 	{

@@ -105,11 +105,11 @@ var plantedList = []mutant{
 	},
 	// The stores.
 	{
-		name: "postgres: a commit of a batch that was removed and added again is lost", file: "store/postgres/record.go", pkg: "internal/integration", test: "TestStore/pgx/prune",
+		name: "postgres: a commit of a batch that was removed and added again is lost", file: "store/postgres/record.go", pkg: "internal/integration", test: "TestStore/native$/prune",
 		old: "o.Finding == store.IsCommitted && o.Row != 0 && (s == nil || s.Key() != o.Key)", new: "o.Finding == store.IsCommitted && o.Row == 0 && (s == nil || s.Key() != o.Key)",
 	},
 	{
-		name: "postgres: who steers does not lock", file: "internal/sqlstore/queries.go", pkg: "internal/integration", test: "TestStore/pgx/race",
+		name: "postgres: who steers does not lock", file: "internal/sqlstore/queries.go", pkg: "internal/integration", test: "TestStore/native$/race",
 		old: "sqlLockControl = sqlControl + ` FOR UPDATE`", new: "sqlLockControl = sqlControl",
 	},
 	{
@@ -117,11 +117,11 @@ var plantedList = []mutant{
 		old: "case serializationFailure, deadlockDetected:", new: "case serializationFailure:",
 	},
 	{
-		name: "postgres: a payload of another key", file: "store/postgres/payloads.go", pkg: "internal/integration", test: "TestStore/pgx/claim",
+		name: "postgres: a payload of another key", file: "store/postgres/payloads.go", pkg: "internal/integration", test: "TestStore/native$/claim",
 		old: "if p == nil || p.Key() != refs[i].Key {", new: "if p == nil {",
 	},
 	{
-		name: "postgres: a first claim loses the mark of a requeue", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestStore/pgx/operate",
+		name: "postgres: a first claim loses the mark of a requeue", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestStore/native$/operate",
 		old: "resend_until, 0, false, requeued,\n", new: "resend_until, 0, false, false,\n",
 	},
 	{

@@ -22,12 +22,12 @@ var postgresList = []mutant{
 			"func (e earlyWindows) waiting(context.Context, string, []*window) error { return nil }\n",
 	},
 	{
-		name: "postgres: what was put at the end goes before what waits", file: "store/postgres/claim.go", pkg: "internal/integration", test: "TestStore/pgx$/place",
+		name: "postgres: what was put at the end goes before what waits", file: "store/postgres/claim.go", pkg: "internal/integration", test: "TestStore/native$/place",
 		old: "inOrder(w.atEnd)",
 		new: "inOrder(w.atEnd[:0])",
 	},
 	{
-		name: "postgres: a lane that was not reached is not left", file: "store/postgres/claim.go", pkg: "internal/integration", test: "TestStore/pgx$/claim",
+		name: "postgres: a lane that was not reached is not left", file: "store/postgres/claim.go", pkg: "internal/integration", test: "TestStore/native$/claim",
 		old: "out.Left = append(out.Left, w.service)\n\t\t\t\t}\n\t\t\t\tbreak",
 		new: "_ = w\n\t\t\t\t}\n\t\t\t\tbreak",
 	},
@@ -37,7 +37,7 @@ var postgresList = []mutant{
 		new: "got, some, func(",
 	},
 	{
-		name: "postgres: a lane is planned before what waits of it is read", file: "store/postgres/claim.go", pkg: "internal/integration", test: "TestStore/pgx$/claim",
+		name: "postgres: a lane is planned before what waits of it is read", file: "store/postgres/claim.go", pkg: "internal/integration", test: "TestStore/native$/claim",
 		old: "for len(windows) > 0 && n > 0 && left > 0 {",
 		new: "for len(windows) > 0 && left > 0 {",
 	},
@@ -62,12 +62,12 @@ var postgresList = []mutant{
 		new: "",
 	},
 	{
-		name: "postgres: plans are kept of statements that may have several", file: "store/postgres/record.go", pkg: "internal/integration", test: "TestIdleInstanceIsNotTrapped/pgx",
+		name: "postgres: plans are kept of statements that may have several", file: "store/postgres/record.go", pkg: "internal/integration", test: "TestIdleInstanceIsNotTrapped/native",
 		old: "	if err := t.planAnew(ctx); err != nil {\n\t\treturn nil, err\n\t}\n",
 		new: "",
 	},
 	{
-		name: "postgres: Add inserts into services", file: "store/postgres/add.go", pkg: "internal/integration", test: "TestOpenAddTxHoldsUpNoClaim/pgx",
+		name: "postgres: Add inserts into services", file: "store/postgres/add.go", pkg: "internal/integration", test: "TestOpenAddTxHoldsUpNoClaim/native",
 		old: "func (t *session) add(ctx context.Context, in []addition, fresh bool) error {\n",
 		new: "func (t *session) add(ctx context.Context, in []addition, fresh bool) error {\n" +
 			"	if _, err := t.Exec(ctx, sqlNewLanes, textArray(len(in), func(i int) string { return string(in[i].Service) })); err != nil {\n\t\treturn err\n\t}\n",
@@ -78,12 +78,12 @@ var postgresList = []mutant{
 		new: "",
 	},
 	{
-		name: "postgres: one known batch fails the call", file: "store/postgres/add.go", pkg: "internal/integration", test: "TestStore/pgx$/add",
+		name: "postgres: one known batch fails the call", file: "store/postgres/add.go", pkg: "internal/integration", test: "TestStore/native$/add",
 		old: "; sqlState(err) != uniqueViolation {",
 		new: "; uniqueViolation != \"\" {",
 	},
 	{
-		name: "postgres: a batch is taken for another whose id has the same hash", file: "store/postgres/add.go", pkg: "internal/integration", test: "TestHashOfAnotherID/pgx",
+		name: "postgres: a batch is taken for another whose id has the same hash", file: "store/postgres/add.go", pkg: "internal/integration", test: "TestHashOfAnotherID/native",
 		old: "case k.id != string(a.ID):",
 		new: "case false:",
 	},
@@ -98,7 +98,7 @@ var postgresList = []mutant{
 		new: "CREATE SEQUENCE {batch_seq};",
 	},
 	{
-		name: "postgres: a foreign key to services", file: "store/postgres/migrations/00001_tables.sql", pkg: "internal/integration", test: "TestOpenAddTxHoldsUpNoClaim/pgx",
+		name: "postgres: a foreign key to services", file: "store/postgres/migrations/00001_tables.sql", pkg: "internal/integration", test: "TestOpenAddTxHoldsUpNoClaim/native",
 		old: "CREATE TABLE {waiting_batches} (\n    service_id text    COLLATE \"C\" NOT NULL,",
 		new: "CREATE TABLE {waiting_batches} (\n    service_id text    COLLATE \"C\" NOT NULL REFERENCES {services} DEFERRABLE INITIALLY DEFERRED,",
 	},
@@ -113,7 +113,7 @@ var postgresList = []mutant{
 		new: "FETCH FIRST (u.n) ROWS ONLY",
 	},
 	{
-		name: "postgres: what is known is written over what is there", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestStore/pgx$/record",
+		name: "postgres: what is known is written over what is there", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestStore/native$/record",
 		old: "\t\t\tWHERE x.seq = u.seq AND x.version = u.was AND x.receipts = 0 OFFSET 0) r) u\n\tWHERE a.ctid = u.place AND a.version = u.was AND",
 		new: "\t\t\tWHERE x.seq = u.seq AND x.receipts = 0 OFFSET 0) r) u\n\tWHERE a.ctid = u.place AND",
 	},
@@ -126,6 +126,51 @@ var postgresList = []mutant{
 		name: "postgres: an index on what changes", file: "store/postgres/migrations/00001_tables.sql", pkg: "internal/integration", test: "TestUpdatesAreHOT",
 		old: "CREATE INDEX {.attempted_batches_lane} ON {attempted_batches} (service_id, created_at);",
 		new: "CREATE INDEX {.attempted_batches_lane} ON {attempted_batches} (service_id, created_at, due_at);",
+	},
+	{
+		name: "native: a commit is sent by what loses the cause of its failure", file: "store/postgres/native/conn.go", pkg: "internal/integration", test: "TestContractOfErrors/native",
+		old: "		return 0, c.say(ctx, text)\n",
+		new: "		tag, err := c.c.Exec(ctx, text)\n		return tag.RowsAffected(), err\n",
+	},
+	{
+		name: "native: an answer that is lost is taken for a commit", file: "store/postgres/native/conn.go", pkg: "internal/integration", test: "TestContractOfErrors/native",
+		old: "	err := on.PgConn().Exec(ctx, text).Close()\n",
+		new: "	err := on.PgConn().Exec(ctx, text).Close()\n	if text == \"COMMIT\" {\n		err = nil\n	}\n",
+	},
+	{
+		name: "postgres: a commit without an answer is certainly none", file: "store/postgres/tx.go", pkg: "internal/integration", test: "TestContractOfErrors/native",
+		old: "conns.Commit); err != nil {\n		return false, &sqlstore.CommitError{Err: err}\n",
+		new: "conns.Commit); err != nil {\n		return false, err\n",
+	},
+	{
+		name: "postgres: a failed call gives its transaction back", file: "store/postgres/tx.go", pkg: "internal/integration", test: "TestAFailedCallLeavesNoTransaction/native",
+		old: "		} else {\n			rollback(ctx, c)\n",
+		new: "		} else {\n			c.Release()\n",
+	},
+	{
+		name: "postgres: an AddTx leaves its settings behind", file: "store/postgres/addtx.go", pkg: "internal/integration", test: "TestAddTxLeavesTheTransactionAsItWas/native$",
+		old: "; SET LOCAL plan_cache_mode = \"+was.plans)",
+		new: "\")",
+	},
+	{
+		name: "native: errors of statements that are sent together are lost", file: "store/postgres/native/conn.go", pkg: "internal/integration", test: "TestStore/native$/idempotency",
+		old: "		return err\n	}\n	return c.answered(all)\n}\n\n// first",
+		new: "		return err\n	}\n	_ = c.answered(all)\n	return nil\n}\n\n// first",
+	},
+	{
+		name: "native: settings outlast their transaction", file: "store/postgres/native/conn.go", pkg: "internal/integration", test: "TestSettingsEndWithTheTransaction/native",
+		old: "'%s', true)",
+		new: "'%s', false)",
+	},
+	{
+		name: "native: settings are not sent", file: "store/postgres/native/conn.go", pkg: "internal/integration", test: "TestIdleInstanceIsNotTrapped/native",
+		old: "\"SELECT \"+strings.Join(settings, \", \"))",
+		new: "\"SELECT 1\")",
+	},
+	{
+		name: "native: a connection that the server closed fails a call", file: "store/postgres/tx.go", pkg: "internal/integration", test: "TestConnectionsThatDie/native",
+		old: "if err == nil || begun || !s.lost(err) {",
+		new: "if err == nil || begun || s.lost(err) {",
 	},
 	{
 		name: "a lane is claimed from twice at once", file: "internal/lanes/rule.go", pkg: "queuer", test: "TestALaneIsClaimedFromOnceAtATime",

@@ -35,7 +35,7 @@ var resilienceList = []mutant{
 		old: "if err != nil && !sqlstore.Maybe(err) {", new: "if err != nil {",
 	},
 	{
-		name: "what a lost commit may have claimed is not named (PostgreSQL)", file: "store/postgres/claim.go", pkg: "internal/integration", test: "TestContractOfErrors/pgx",
+		name: "what a lost commit may have claimed is not named (PostgreSQL)", file: "store/postgres/claim.go", pkg: "internal/integration", test: "TestContractOfErrors/native",
 		old: "if err != nil && !sqlstore.Maybe(err) {", new: "if err != nil {",
 	},
 	{

@@ -48,7 +48,7 @@ var storesList = []mutant{
 		old: "			least = 1\n", new: "			least = 0\n",
 	},
 	{
-		name: "lane order: PostgreSQL has no order keys", file: "internal/sqlstore/row.go", pkg: "internal/integration", test: "TestStore/pgx$/place/what_comes_back_stands_where_it_was_added",
+		name: "lane order: PostgreSQL has no order keys", file: "internal/sqlstore/row.go", pkg: "internal/integration", test: "TestStore/native$/place/what_comes_back_stands_where_it_was_added",
 		old: ", Created: FromMicro(c.CreatedAt)}", new: "}",
 	},
 	{
@@ -60,7 +60,7 @@ var storesList = []mutant{
 		old: "return !b.State.Claimable() && !l.passable(b)", new: "return b.State == Submitting && !l.passable(b)",
 	},
 	{
-		name: "array_nulls: left as the database has it", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestStore/pgx$/record/.*",
+		name: "array_nulls: left as the database has it", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestStore/native$/record/.*",
 		old: "SET LOCAL array_nulls = on; ", new: "",
 	},
 	{
@@ -80,7 +80,7 @@ var storesList = []mutant{
 		old: "seen_attempt = ?, seen_endpoint = ? WHERE", new: "seen_attempt = ?, seen_endpoint = iif(? IS NULL, '', seen_endpoint) WHERE",
 	},
 	{
-		name: "row: PostgreSQL forgets how often an execution was taken back", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestStore/pgx$/row/.*",
+		name: "row: PostgreSQL forgets how often an execution was taken back", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestStore/native$/row/.*",
 		old: "rollbacks = u.rollbacks, ", new: "",
 	},
 	{
@@ -96,7 +96,7 @@ var storesList = []mutant{
 		old: "was.Error == nil && ", new: "",
 	},
 	{
-		name: "row: PostgreSQL forgets what a plain commit has spent", file: "internal/sqlstore/known.go", pkg: "internal/integration", test: "TestStore/pgx$/row/.*",
+		name: "row: PostgreSQL forgets what a plain commit has spent", file: "internal/sqlstore/known.go", pkg: "internal/integration", test: "TestStore/native$/row/.*",
 		old: "next.Spent == was.Spent && ", new: "",
 	},
 	{

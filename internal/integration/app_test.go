@@ -1,0 +1,216 @@
+package integration
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	driverpgx "github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres"
+	"github.com/dltbatch/dltbatch/store/postgres/native"
+)
+
+// app is an application with a store, and its own way to the database: database/sql, or pgx's
+// pool.
+type app struct {
+	*postgres.Store
+	db     *sql.DB // of the pool, too
+	pool   *pgxpool.Pool
+	native *native.Store // where there is a pool
+	open   *transactions
+}
+
+// openApp opens a store as an application does. It is not migrated.
+func openApp(t testing.TB, d driver, dsn string, o *postgres.Options) *app {
+	t.Helper()
+	a := &app{open: &transactions{}}
+	if d.pool {
+		a.pool = openPool(t, dsn)
+		a.db = stdlib.OpenDBFromPool(a.pool)
+	} else {
+		a.db = openDSN(t, d, dsn)
+	}
+	t.Cleanup(a.close)
+	return a.with(t, o)
+}
+
+// open opens a store in the space, which may not be migrated; with options or without.
+func (s *space) open(o *postgres.Options) *app {
+	s.t.Helper()
+	if o == nil {
+		o = &postgres.Options{Schema: s.schema}
+	}
+	return openApp(s.t, s.d, s.dsn, o)
+}
+
+// app is an application with a migrated store in the space.
+func (s *space) app() *app {
+	s.t.Helper()
+	a := s.open(nil)
+	require.NoError(s.t, a.Migrate(s.t.Context()))
+	return a
+}
+
+// with is another store on the same connections.
+func (a *app) with(t testing.TB, o *postgres.Options) *app {
+	t.Helper()
+	b := *a
+	var err error
+	if b.pool == nil {
+		b.Store, err = postgres.New(b.db, o)
+	} else {
+		b.native, err = native.New(b.pool, o)
+		b.Store = b.native.Store
+	}
+	require.NoError(t, err)
+	return &b
+}
+
+// close ends the application, as a crash would: its transactions are gone.
+func (a *app) close() {
+	a.open.end()
+	_ = a.db.Close()
+	if a.pool != nil {
+		a.pool.Close()
+	}
+}
+
+// whole is the store with all methods of the driver.
+func (a *app) whole() interface {
+	store.Full
+	store.Orders
+} {
+	if a.native != nil {
+		return a.native
+	}
+	return a.Store
+}
+
+// appTx is a transaction of the application.
+type appTx struct {
+	sql  *sql.Tx
+	pgx  driverpgx.Tx
+	open *transactions
+}
+
+func (a *app) begin(ctx context.Context) (*appTx, error) {
+	x := &appTx{open: a.open}
+	var err error
+	if a.pool != nil {
+		x.pgx, err = a.pool.Begin(ctx)
+	} else {
+		x.sql, err = a.db.BeginTx(ctx, nil)
+	}
+	if err != nil {
+		return nil, err
+	}
+	a.open.add(x)
+	return x, nil
+}
+
+// mustBegin is begin for a transaction that the end of the test rolls back.
+func (a *app) mustBegin(t testing.TB) *appTx {
+	t.Helper()
+	x, err := a.begin(t.Context())
+	require.NoError(t, err)
+	return x
+}
+
+func (a *app) addTx(ctx context.Context, x *appTx, bs ...batch.Batch) error {
+	if a.native != nil {
+		return a.native.AddTx(ctx, x.pgx, bs...)
+	}
+	return a.AddTx(ctx, x.sql, bs...)
+}
+
+func (a *app) addOrdersTx(ctx context.Context, x *appTx, os ...batch.Order) error {
+	if a.native != nil {
+		return a.native.AddOrdersTx(ctx, x.pgx, os...)
+	}
+	return a.AddOrdersTx(ctx, x.sql, os...)
+}
+
+func (x *appTx) exec(ctx context.Context, text string) (err error) {
+	if x.pgx != nil {
+		_, err = x.pgx.Exec(ctx, text)
+	} else {
+		_, err = x.sql.ExecContext(ctx, text)
+	}
+	return err
+}
+
+// read reads the one value of a statement.
+func (x *appTx) read(ctx context.Context, into any, text string) error {
+	if x.pgx != nil {
+		return x.pgx.QueryRow(ctx, text).Scan(into)
+	}
+	return x.sql.QueryRowContext(ctx, text).Scan(into)
+}
+
+func (x *appTx) commit() error {
+	x.open.remove(x)
+	if x.pgx != nil {
+		return x.pgx.Commit(context.Background())
+	}
+	return x.sql.Commit()
+}
+
+func (x *appTx) rollback() error {
+	x.open.remove(x)
+	if x.pgx != nil {
+		return x.pgx.Rollback(context.Background())
+	}
+	return x.sql.Rollback()
+}
+
+// transactions are the open transactions of an application: a pool waits for them when it is
+// closed.
+type transactions struct {
+	mu  sync.Mutex
+	all []*appTx
+}
+
+func (o *transactions) add(x *appTx) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.all = append(o.all, x)
+}
+
+func (o *transactions) remove(x *appTx) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.all = slices.DeleteFunc(o.all, func(y *appTx) bool { return x == y })
+}
+
+func (o *transactions) end() {
+	o.mu.Lock()
+	all := slices.Clone(o.all)
+	o.mu.Unlock()
+	for _, x := range all {
+		_ = x.rollback()
+	}
+}
+
+// openPool opens a pool of pgx that keptOnly watches, of as many connections as a test may
+// want.
+func openPool(t testing.TB, dsn string) *pgxpool.Pool {
+	t.Helper()
+	if !strings.Contains(dsn, "pool_max_conns=") {
+		dsn = with(dsn, "pool_max_conns=100")
+	}
+	config, err := pgxpool.ParseConfig(dsn)
+	require.NoError(t, err)
+	config.ConnConfig.Tracer = newKeptOnly(t)
+	p, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	return p
+}

@@ -1,0 +1,88 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
+	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
+)
+
+// sqlPool is a [conns.Pool] over database/sql.
+type sqlPool struct{ db *sql.DB }
+
+func (p sqlPool) Acquire(ctx context.Context) (conns.Conn, error) {
+	c, err := p.db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &sqlConn{c: c}, nil
+}
+
+func (p sqlPool) Idle() int                 { return p.db.Stats().Idle }
+func (p sqlPool) Unsent(err error) bool     { return errors.Is(err, driver.ErrBadConn) }
+func (p sqlPool) OpenDB() (*sql.DB, func()) { return p.db, func() {} }
+
+// sqlConn is a [conns.Conn].
+type sqlConn struct {
+	c     *sql.Conn
+	begun bool
+}
+
+func (c *sqlConn) Begin(ctx context.Context, text string) error {
+	_, err := c.c.ExecContext(ctx, text)
+	c.begun = err == nil
+	return err
+}
+
+func (c *sqlConn) Begun() bool { return c.begun }
+
+func (c *sqlConn) Exec(ctx context.Context, text string, args ...any) (int64, error) {
+	return changed(c.c.ExecContext(ctx, text, args...))
+}
+
+func (c *sqlConn) Query(ctx context.Context, text string, args ...any) (sqlstore.Rows, error) {
+	return found(c.c.QueryContext(ctx, text, args...))
+}
+
+func (c *sqlConn) Together(ctx context.Context, list ...conns.Statement) error {
+	return conns.InTurn(ctx, c, list)
+}
+
+func (c *sqlConn) Release() { _ = c.c.Close() } // nothing can be lost by now
+
+func (c *sqlConn) Discard(context.Context) {
+	_ = c.c.Raw(func(any) error { return driver.ErrBadConn }) // this closes the connection, and Raw returns this error
+	_ = c.c.Close()
+}
+
+// sqlTx is an application's transaction, a [conns.Tx].
+type sqlTx struct{ tx *sql.Tx }
+
+func (t sqlTx) Exec(ctx context.Context, text string, args ...any) (int64, error) {
+	return changed(t.tx.ExecContext(ctx, text, args...))
+}
+
+func (t sqlTx) Query(ctx context.Context, text string, args ...any) (sqlstore.Rows, error) {
+	return found(t.tx.QueryContext(ctx, text, args...))
+}
+
+func (t sqlTx) Together(ctx context.Context, list ...conns.Statement) error {
+	return conns.InTurn(ctx, t, list)
+}
+
+func changed(r sql.Result, err error) (int64, error) {
+	if err != nil {
+		return 0, err
+	}
+	return r.RowsAffected()
+}
+
+func found(rows *sql.Rows, err error) (sqlstore.Rows, error) {
+	if err != nil {
+		return nil, err
+	}
+	return rows, nil
+}

@@ -1,0 +1,95 @@
+// Package conns is the narrow way in which package postgres reaches a server. Package postgres
+// has it over database/sql, package native over pgx's own pool. It is internal, so that nobody
+// else depends on it.
+package conns
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
+)
+
+// Pool is a pool of connections. Its methods may be called concurrently.
+type Pool interface {
+	// Acquire waits for a connection.
+	Acquire(ctx context.Context) (Conn, error)
+	// Idle is about how many open connections nobody uses.
+	Idle() int
+	// Unsent reports whether a statement failed before anything was sent: another connection may
+	// take it.
+	Unsent(err error) bool
+	// OpenDB is the pool as database/sql has it, for the tool that migrates. The caller calls done
+	// once it needs db no more; the pool stays open.
+	OpenDB() (db *sql.DB, done func())
+}
+
+// Commit and Rollback end a transaction.
+const (
+	Commit   = "COMMIT"
+	Rollback = "ROLLBACK"
+)
+
+// Conn is a connection that one caller has to itself, until it calls Release or Discard.
+type Conn interface {
+	Tx
+	// Begin begins a transaction by a text of statements, BEGIN and settings, separated by "; ". It
+	// may leave the text to the next statement, which then has the errors of both. A transaction
+	// of which nothing was sent ends without a trip.
+	Begin(ctx context.Context, text string) error
+	// Begun reports whether the server has answered to all of that text.
+	Begun() bool
+	// Release gives the connection back to the pool. It must not be in a transaction.
+	Release()
+	// Discard closes the connection, which may be in a transaction.
+	Discard(ctx context.Context)
+}
+
+// Tx takes statements, one after the other. The rows of a query end before the next statement.
+// Arguments are int64, string, bool and []byte.
+type Tx interface {
+	// Exec returns how many rows the statement changed. A text without arguments may hold several
+	// statements, and nobody counts its rows.
+	Exec(ctx context.Context, text string, args ...any) (int64, error)
+	// Query is Exec for rows. An error of the statement may come with the rows.
+	Query(ctx context.Context, text string, args ...any) (sqlstore.Rows, error)
+	// Together is Exec or Query for statements of which none needs the result of another, in one
+	// trip where that is possible. The server carries them out in their order, up to the first
+	// error.
+	Together(ctx context.Context, list ...Statement) error
+}
+
+// Statement is one of several.
+type Statement struct {
+	Text string
+	Args []any
+	Read func(rows sqlstore.Rows) error // nil where there are no rows to read
+}
+
+// InTurn is Together by one statement after the other.
+func InTurn(ctx context.Context, t Tx, list []Statement) error {
+	for _, s := range list {
+		if s.Read == nil {
+			if _, err := t.Exec(ctx, s.Text, s.Args...); err != nil {
+				return err
+			}
+			continue
+		}
+		rows, err := t.Query(ctx, s.Text, s.Args...)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(s.Read(rows), rows.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Adders add in a transaction that the application began.
+type Adders struct {
+	Batches func(ctx context.Context, tx Tx, batches ...batch.Batch) error
+	Orders  func(ctx context.Context, tx Tx, orders ...batch.Order) error
+}

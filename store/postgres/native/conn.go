@@ -1,0 +1,192 @@
+package native
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
+	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
+)
+
+// conn is a [conns.Conn]. BEGIN and the settings go out together with the first statement, which
+// saves a trip. The server carries them out one after the other, as if each had been answered, and
+// after the first error none of the others: so no statement is ever outside of its transaction.
+type conn struct {
+	c     *pgxpool.Conn
+	p     *pool
+	begin []string // what begins the transaction, if it is still to be sent
+	begun bool
+}
+
+func (c *conn) Begin(_ context.Context, text string) error {
+	c.begin = c.p.statements(text)
+	return nil
+}
+
+func (c *conn) Begun() bool { return c.begun }
+
+func (c *conn) Exec(ctx context.Context, text string, args ...any) (int64, error) {
+	switch {
+	case c.begin != nil && (text == conns.Commit || text == conns.Rollback):
+		c.begin = nil // nobody else knows of this transaction
+		return 0, nil
+	case c.begin != nil:
+		var last pgx.BatchResults
+		var err error
+		if len(args) == 0 { // and maybe several statements
+			list := c.p.statements(text)
+			c.begin = append(c.begin[:len(c.begin):len(c.begin)], list[:len(list)-1]...)
+			text = list[len(list)-1]
+		}
+		if last, err = c.first(ctx, text, args); err != nil {
+			return 0, err
+		}
+		tag, _ := last.Exec() // Close has its error
+		return tag.RowsAffected(), c.answered(last)
+	case text == conns.Commit && c.c.Conn().PgConn().TxStatus() == 'E':
+		return 0, pgx.ErrTxCommitRollback // the server would roll back, and call that a success
+	case len(args) == 0:
+		return 0, c.say(ctx, text)
+	}
+	tag, err := c.c.Exec(ctx, text, args...)
+	return tag.RowsAffected(), err
+}
+
+func (c *conn) Query(ctx context.Context, text string, args ...any) (sqlstore.Rows, error) {
+	if c.begin == nil {
+		return found(c.c.Query(ctx, text, args...))
+	}
+	last, err := c.first(ctx, text, args)
+	if err != nil {
+		return nil, err
+	}
+	r, err := last.Query()
+	if err != nil {
+		_ = c.answered(last)
+		return nil, err
+	}
+	return firstRows{r, c, last}, nil
+}
+
+func (c *conn) Together(ctx context.Context, list ...conns.Statement) error {
+	if len(list) == 1 {
+		return conns.InTurn(ctx, c, list)
+	}
+	all, err := c.send(ctx, list)
+	if err != nil {
+		return err
+	}
+	return c.answered(all)
+}
+
+// first sends a statement behind the beginning of its transaction.
+func (c *conn) first(ctx context.Context, text string, args []any) (pgx.BatchResults, error) {
+	return c.send(ctx, []conns.Statement{{Text: text, Args: args}})
+}
+
+// send sends statements, behind the beginning of their transaction if that is still to be sent. It
+// returns the results, of which only the statements' are still to be read.
+func (c *conn) send(ctx context.Context, list []conns.Statement) (pgx.BatchResults, error) {
+	b := &pgx.Batch{}
+	for _, s := range c.begin {
+		b.Queue(s)
+	}
+	for _, s := range list {
+		q := b.Queue(s.Text, s.Args...)
+		if s.Read != nil { // when the results are closed
+			q.Query(func(r pgx.Rows) error { return s.Read(rows{r}) })
+		}
+	}
+	begin := c.begin
+	c.begin = nil
+	all := c.c.SendBatch(ctx, b)
+	for range begin {
+		if _, err := all.Exec(); err != nil {
+			_ = all.Close() // which has the same error
+			if early, is := errors.AsType[pgx.ErrPreprocessingBatch](err); is && !slices.Contains(begin, early.SQL()) {
+				return nil, err // of preparing a statement, before anything was carried out
+			}
+			return nil, fmt.Errorf("begin: %w", err)
+		}
+	}
+	return all, nil
+}
+
+// answered reads the end of the results.
+func (c *conn) answered(all pgx.BatchResults) error {
+	err := all.Close()
+	c.begun = c.begun || err == nil
+	return err
+}
+
+// firstRows are the rows of a statement that was sent with the beginning of its transaction.
+type firstRows struct {
+	pgx.Rows
+	c   *conn
+	all pgx.BatchResults
+}
+
+// Close returns an error that Err does not have: of the end of the results.
+func (r firstRows) Close() error {
+	r.Rows.Close()
+	if err := r.c.answered(r.all); r.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// say sends a text without arguments, such as COMMIT. It is pgx's Exec, but for one thing: where
+// the connection breaks before the answer, the error of pgx's Exec says that nothing was sent, and
+// does not say why it broke.
+func (c *conn) say(ctx context.Context, text string) error {
+	on := c.c.Conn()
+	if c.p.tracer != nil {
+		ctx = c.p.tracer.TraceQueryStart(ctx, on, pgx.TraceQueryStartData{SQL: text})
+	}
+	err := on.PgConn().Exec(ctx, text).Close()
+	if c.p.tracer != nil {
+		c.p.tracer.TraceQueryEnd(ctx, on, pgx.TraceQueryEndData{Err: err})
+	}
+	return err
+}
+
+func (c *conn) Release() { c.c.Release() }
+
+func (c *conn) Discard(ctx context.Context) {
+	_ = c.c.Conn().Close(ctx)
+	c.c.Release() // which keeps no closed connection
+}
+
+// statements are the statements of a text, for a protocol that takes them one by one: all settings
+// that follow one another are one of them.
+func (p *pool) statements(text string) []string {
+	if known, ok := p.parts.Load(text); ok {
+		return known.([]string)
+	}
+	var list, settings []string
+	settled := func() {
+		if len(settings) > 0 {
+			list = append(list, "SELECT "+strings.Join(settings, ", "))
+			settings = nil
+		}
+	}
+	for s := range strings.SplitSeq(text, "; ") {
+		setting, is := strings.CutPrefix(s, "SET LOCAL ")
+		name, value, plain := strings.Cut(setting, " = ")
+		if is && plain {
+			settings = append(settings, fmt.Sprintf("set_config('%s', '%s', true)", name, value))
+			continue
+		}
+		settled()
+		list = append(list, s)
+	}
+	settled()
+	p.parts.Store(text, list)
+	return list
+}

@@ -1,0 +1,26 @@
+// Package native is the store of package postgres over pgx's own pool of connections, without
+// database/sql. Tables, statements and promises are the same: stores of both packages may share
+// a schema, also within a process.
+//
+// It is for services that use pgx themselves: [Store.AddTx] and [Store.AddOrdersTx] take their
+// transactions, and the store shares their pool. Call dltbatch.AddTx rather than the store's
+// method: it checks first whether the ledger can read the batch. Only importers of this package
+// link pgx.
+//
+// BEGIN and the settings of a transaction go to the server together with its first statement, and
+// so do other statements of which none needs the result of another: an Add takes three trips where
+// it takes five or six over database/sql. A tracer sees these statements if it is a
+// pgx.BatchTracer.
+//
+// # The pool
+//
+// The store changes nothing about the pool. Its calls wait for a connection like anybody else's:
+// give it 16 connections beside those that the service needs (pool_max_conns in the data source
+// name; pgxpool's default is 4, or the number of processors). After an error a connection that
+// may be in a transaction is closed. A context that ends while a statement runs closes its
+// connection, as always with pgx.
+//
+// Through PgBouncer in transaction mode set default_query_exec_mode=exec in the data source name
+// (or simple_protocol): pgx's default prepares statements that outlive a transaction. See the
+// package comment of postgres.
+package native

@@ -1,0 +1,61 @@
+package native_test
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store/postgres"
+	"github.com/dltbatch/dltbatch/store/postgres/native"
+)
+
+// open opens a store on the pool that the rest of the service uses, too.
+func open(ctx context.Context, pool *pgxpool.Pool) (*native.Store, error) {
+	st, err := native.New(pool, &postgres.Options{Schema: "dltbatch"})
+	if err != nil {
+		return nil, err
+	}
+	return st, st.Migrate(ctx) // any number of processes may do this at once
+}
+
+// ship changes a table of the service and adds a batch, both or neither.
+func ship(ctx context.Context, pool *pgxpool.Pool, runner *dltbatch.Runner, b batch.Batch) error {
+	tx, err := pool.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback(ctx) }() // nothing after a commit
+	if _, err := tx.Exec(ctx, "UPDATE shipments SET batch = $1 WHERE id = 7", string(b.ID)); err != nil {
+		return err
+	}
+	if err := dltbatch.AddTx(ctx, runner, tx, b); err != nil { // checks as Add does
+		return err
+	}
+	if err := tx.Commit(ctx); err != nil {
+		return err
+	}
+	runner.Wake(b.Service) // without it the batch is found a moment later
+	return nil
+}
+
+// A store on a pool of pgx, and a batch in a transaction of pgx. It wants a server, so it is not
+// run here.
+func ExampleNew() { //nolint:testableexamples // it wants a server
+	ctx := context.Background()
+	pool, err := pgxpool.New(ctx, "postgres://user:password@host/database?pool_max_conns=32")
+	if err != nil {
+		return
+	}
+	defer pool.Close()
+	st, err := open(ctx, pool)
+	if err != nil {
+		return
+	}
+	runner, err := dltbatch.New(st, nil, nil) // and your ledger
+	if err != nil {
+		return
+	}
+	_ = ship(ctx, pool, runner, batch.Batch{Service: "shipments", ID: "a", Payload: []byte("x")})
+}

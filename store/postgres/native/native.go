@@ -1,0 +1,107 @@
+package native
+
+import (
+	"context"
+	"database/sql"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres"
+	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
+)
+
+// Store is a [postgres.Store] over a pool of pgx. AddTx and AddOrdersTx take pgx's transactions;
+// the methods of these names of the embedded store take database/sql's, as ever.
+type Store struct {
+	*postgres.Store
+	adders conns.Adders
+}
+
+var (
+	_ store.Full     = (*Store)(nil)
+	_ store.Orders   = (*Store)(nil)
+	_ store.Upkeeper = (*Store)(nil)
+)
+
+// New is [postgres.New] over a pool, which the caller closes. It checks the options and sends
+// nothing to the database: an unfit database gives an error of the first call. See
+// [postgres.Store.Migrate].
+func New(p *pgxpool.Pool, o *postgres.Options) (*Store, error) {
+	s, adders, err := postgres.Over(&pool{p: p, tracer: p.Config().ConnConfig.Tracer}, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{s, adders}, nil
+}
+
+// AddTx is [postgres.Store.AddTx] in a transaction of pgx. A context that ends while a statement
+// runs closes the connection, as always with pgx, and the whole transaction is gone with it.
+func (s *Store) AddTx(ctx context.Context, t pgx.Tx, batches ...batch.Batch) error {
+	return s.adders.Batches(ctx, tx{t}, batches...)
+}
+
+// AddOrdersTx is [postgres.Store.AddOrdersTx] in a transaction of pgx, as AddTx.
+func (s *Store) AddOrdersTx(ctx context.Context, t pgx.Tx, orders ...batch.Order) error {
+	return s.adders.Orders(ctx, tx{t}, orders...)
+}
+
+// pool is a [conns.Pool].
+type pool struct {
+	p      *pgxpool.Pool
+	tracer pgx.QueryTracer
+	parts  sync.Map // texts of several statements, and their statements
+}
+
+func (p *pool) Acquire(ctx context.Context) (conns.Conn, error) {
+	c, err := p.p.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &conn{c: c, p: p}, nil
+}
+
+func (p *pool) Idle() int             { return int(p.p.Stat().IdleConns()) }
+func (p *pool) Unsent(err error) bool { return pgconn.SafeToRetry(err) }
+
+func (p *pool) OpenDB() (*sql.DB, func()) {
+	db := stdlib.OpenDBFromPool(p.p)
+	return db, func() { _ = db.Close() } // it holds no connection by now
+}
+
+// tx is an application's transaction, a [conns.Tx].
+type tx struct{ t pgx.Tx }
+
+func (t tx) Exec(ctx context.Context, text string, args ...any) (int64, error) {
+	tag, err := t.t.Exec(ctx, text, args...)
+	return tag.RowsAffected(), err
+}
+
+func (t tx) Query(ctx context.Context, text string, args ...any) (sqlstore.Rows, error) {
+	return found(t.t.Query(ctx, text, args...))
+}
+
+func (t tx) Together(ctx context.Context, list ...conns.Statement) error {
+	return conns.InTurn(ctx, t, list)
+}
+
+func found(r pgx.Rows, err error) (sqlstore.Rows, error) {
+	if err != nil {
+		return nil, err
+	}
+	return rows{r}, nil
+}
+
+// rows are [sqlstore.Rows]. Err has every error, so that Close has none.
+type rows struct{ pgx.Rows }
+
+func (r rows) Close() error {
+	r.Rows.Close()
+	return nil
+}
