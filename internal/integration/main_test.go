@@ -177,15 +177,34 @@ func usedSpace(t testing.TB, d driver) *space {
 // alone, because no row was ever written to it since the last TRUNCATE.
 func (s *space) clear() {
 	s.t.Helper()
-	var used string
-	require.NoError(s.t, s.admin.QueryRow(`SELECT coalesce(string_agg(format('%I.%I', schemaname, tablename), ', '), '')
-		FROM pg_tables WHERE schemaname = $1 AND tablename <> 'clock' AND tablename <> $2
-		AND pg_relation_size(format('%I.%I', schemaname, tablename)::regclass) > 0`,
-		s.schema, postgres.MigrationsTable).Scan(&used))
-	if used != "" {
+	if used := s.tables("pg_relation_size(format('%I.%I', schemaname, tablename)::regclass) > 0"); used != "" {
 		s.exec(`TRUNCATE ` + used)
 	}
 	s.exec(`UPDATE ` + s.schema + `.clock SET ahead = '0'`)
+}
+
+// tables lists the store's tables for which a condition holds, without the record of its
+// migrations.
+func (s *space) tables(where string) (list string) {
+	s.t.Helper()
+	require.NoError(s.t, s.admin.QueryRow(`SELECT coalesce(string_agg(format('%I.%I', schemaname, tablename), ', '), '')
+		FROM pg_tables WHERE schemaname = $1 AND tablename <> 'clock' AND tablename <> $2 AND `+where,
+		s.schema, postgres.MigrationsTable).Scan(&list))
+	return list
+}
+
+// analyze analyzes all tables that the store's statements read, and no others: other tests run
+// at the same time.
+func (s *space) analyze(command string) {
+	s.t.Helper()
+	s.exec(command + ` ` + s.tables("true") + `, pg_database`)
+}
+
+// sessions counts the store's sessions for which a condition holds.
+func (s *space) sessions(where string) (n int) {
+	s.t.Helper()
+	require.NoError(s.t, s.admin.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND `+where, s.schema).Scan(&n))
+	return n
 }
 
 func (s *space) exec(statement string) {

@@ -15,6 +15,7 @@ import (
 
 // The conformance suite, with every driver and with either of them through PgBouncer.
 func TestStore(t *testing.T) {
+	t.Parallel()
 	for _, d := range []driver{pgx, libpq, pgxBounced, pqBounced} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
