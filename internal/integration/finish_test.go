@@ -29,6 +29,7 @@ INSERT INTO {waiting_batches} (seq, service_id, created_at, version, requeued) S
 // puts batches back. It may do both until FinishMigration. FinishMigration waits for it, and
 // from then on old code fails and changes nothing.
 func TestFinishMigration(t *testing.T) {
+	t.Parallel()
 	for _, d := range []driver{pooled, libpq, pqBounced} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)

@@ -43,6 +43,7 @@ func flakyStore(t *testing.T, d driver, f *flaky.Faults) store.Store {
 
 // The test checks the promises of Claim and Pending after an error.
 func TestContractOfErrors(t *testing.T) {
+	t.Parallel()
 	for _, d := range []driver{pooled, pgx, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			f := flaky.New(1, 10)
@@ -54,9 +55,11 @@ func TestContractOfErrors(t *testing.T) {
 // One statement in ten fails. The test runs in real time: all batches become final, once and
 // in order; the log shows how long that took.
 func TestOneStatementInTenFails(t *testing.T) {
+	t.Parallel()
 	load := flaky.Load{Lanes: 8, Pause: 200 * time.Millisecond, For: 4 * time.Second}
 	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
 			calm := flaky.New(1, 1<<30)
 			t.Logf("no faults: %s", load.Run(t, flakyStore(t, d, calm), calm, nil))
 			f := flaky.New(uint64(time.Now().UnixNano()), 10)

@@ -63,6 +63,7 @@ func (g *gate) waiting() bool {
 // A claim that waits for a lane's lock sees another claim's batches and committed batches
 // once it has the lock: else a batch passes another that is being sent.
 func TestClaimSeesWhatCameBeforeItsLock(t *testing.T) {
+	t.Parallel()
 	s := newSpace(t, pgx)
 	st, db := s.store()
 	g := newGate(s)
@@ -106,6 +107,7 @@ func TestClaimSeesWhatCameBeforeItsLock(t *testing.T) {
 // An application's open transaction, with the first batch of a lane in it, delays neither
 // other Adds to the lane nor their claim.
 func TestOpenAddTxHoldsUpNoClaim(t *testing.T) {
+	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
@@ -124,6 +126,7 @@ func TestOpenAddTxHoldsUpNoClaim(t *testing.T) {
 
 // A claim expires after its TTL on the database's clock, not on the worker's.
 func TestClaimsExpireOnTheDatabasesClock(t *testing.T) {
+	t.Parallel()
 	for _, ahead := range []time.Duration{time.Hour, -time.Hour} {
 		t.Run(ahead.String(), func(t *testing.T) {
 			s := newSpace(t, pgx)

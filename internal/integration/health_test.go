@@ -19,6 +19,7 @@ import (
 // A Runner that has nothing to do notices five seconds without PostgreSQL while they last,
 // and their end.
 func TestHealthWithoutPostgreSQL(t *testing.T) {
+	t.Parallel()
 	cluster := pgtest.NewCluster(t)
 	db, err := sql.Open(pgx.sql, cluster.DSN(""))
 	require.NoError(t, err)

@@ -120,6 +120,7 @@ func (v *traveller) least() (names []string, least map[string]int64) {
 // While a snapshot is held, so that no cleaning is possible, each call reads at most twice
 // the buffers that it reads without.
 func TestCallsUnderAHeldSnapshot(t *testing.T) {
+	t.Parallel()
 	v := &traveller{gauge: newGauge(t), ctx: t.Context()}
 	for i := range heldLanes {
 		v.lanes = append(v.lanes, batch.ServiceID(fmt.Sprintf("lane%d", i)))

@@ -77,6 +77,7 @@ func (o *ordering) turn() (buffers map[string]int64) {
 // since the snapshot was taken. This cost stays in proportion, and only calls that look at parties
 // have it.
 func TestOrdersUnderAHeldSnapshot(t *testing.T) {
+	t.Parallel()
 	o := &ordering{traveller: &traveller{gauge: newGauge(t), ctx: t.Context(), lanes: []batch.ServiceID{"party"}}, each: 50}
 	for range 4 {
 		o.turn()

@@ -17,6 +17,7 @@ import (
 // takes one for the other, and it refuses the second at once, whether the first is stored or
 // was. No two such ids are known, so the test writes such a hash into the database.
 func TestHashOfAnotherID(t *testing.T) {
+	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)

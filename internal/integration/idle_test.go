@@ -123,6 +123,7 @@ func (t *traffic) see(kind byte, body []byte) {
 // An idle Runner leaves the database alone: it asks for lanes, and for batches that another
 // process left under way.
 func TestIdleRunnerIsQuiet(t *testing.T) {
+	t.Parallel()
 	for _, d := range []driver{pooled, pgx, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()

@@ -14,6 +14,7 @@ import (
 
 // A scan finds the same lanes if the store remembers none, some, or all of them.
 func TestScansFindTheSameLanesWhateverIsRemembered(t *testing.T) {
+	t.Parallel()
 	s := usedSpace(t, pgx)
 	remembers, _ := s.store()
 	seed := rand.Uint64()
@@ -89,6 +90,7 @@ func TestScansFindTheSameLanesWhateverIsRemembered(t *testing.T) {
 // If the store remembers many lanes, a scan reads all of them together, unless that takes
 // long.
 func TestAScanThatTakesLongLooksAtRememberedLanes(t *testing.T) {
+	t.Parallel()
 	s := usedSpace(t, pgx)
 	st, _ := s.store()
 	var want []batch.ServiceID

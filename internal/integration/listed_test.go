@@ -47,6 +47,7 @@ func (e *ends) since() map[string]int {
 // A claim does not begin in vain for a new lane: the store makes the lane's row before. If it
 // knows that the row is there, it makes nothing; if the row has gone, it makes it again.
 func TestAClaimFromNewLanesDoesNotBeginTwice(t *testing.T) {
+	t.Parallel()
 	s := newSpace(t, pgx)
 	s.store()
 	config, err := driverpgx.ParseConfig(s.dsn)

@@ -48,6 +48,7 @@ type added struct {
 // back. Other transactions stay open all the time: no writer waits for them. In the end the
 // lane holds the committed batches, and Adds that did not overlap are in order.
 func TestManyWritersOfOneLane(t *testing.T) {
+	t.Parallel()
 	const writers, each, open = 64, 12, 8
 	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
@@ -156,6 +157,7 @@ func compareOrder(t *testing.T, all []added, place map[batch.ID]int) {
 
 // An Add of an id that an open transaction has added waits for that transaction alone.
 func TestSameIDWaits(t *testing.T) {
+	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
@@ -179,6 +181,7 @@ func TestSameIDWaits(t *testing.T) {
 
 // A claim skips at once a lane that another claim holds, names it, and does not wait for it.
 func TestHeldLanesAreNamed(t *testing.T) {
+	t.Parallel()
 	s := newSpace(t, pgx)
 	st, db := s.store()
 	require.NoError(t, st.Add(t.Context(), one("a", 1), one("b", 2), one("c", 3)))
@@ -206,6 +209,7 @@ func TestHeldLanesAreNamed(t *testing.T) {
 // A claim does not also list a held lane as left: the queuer must leave the lane alone for a
 // while, however early the claim reaches its limit.
 func TestHeldLanesAreNotLeft(t *testing.T) {
+	t.Parallel()
 	s := newSpace(t, pgx)
 	st, db := s.store()
 	require.NoError(t, st.Add(t.Context(), one("a", 1), one("b", 2), one("c", 3)))
@@ -226,6 +230,7 @@ func TestHeldLanesAreNotLeft(t *testing.T) {
 
 // The claim holds the lane while it calls choose: no other claim sees the lane.
 func TestChooseHoldsTheLane(t *testing.T) {
+	t.Parallel()
 	s := newSpace(t, pgx)
 	st, _ := s.store()
 	require.NoError(t, st.Add(t.Context(), one("a", 1)))

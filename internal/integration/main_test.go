@@ -168,21 +168,46 @@ func usedSpace(t testing.TB, d driver) *space {
 		s = makeSpace(t, d)
 	}
 	t.Cleanup(func() {
-		s.exec(`TRUNCATE ` + s.tables()) // DELETE leaves dead rows, through which later tests walk
-		s.exec(`UPDATE ` + s.schema + `.clock SET ahead = '0'`)
+		s.clear()
 		pool.put(s)
 	})
 	return s
 }
 
-// tables returns the tables of the store, without the record of its migrations.
-func (s *space) tables() string {
+// clear empties the store's tables, without the record of its migrations, and sets the clock
+// right. DELETE would leave dead rows, through which later tests walk. TRUNCATE makes new files
+// of a table and its indexes, which takes longer than most tests: a table without pages is left
+// alone, because no row was ever written to it since the last TRUNCATE.
+func (s *space) clear() {
 	s.t.Helper()
-	var list string
-	require.NoError(s.t, s.admin.QueryRow(`SELECT coalesce(string_agg(format('%I.%I', schemaname, tablename), ', '), $1)
-		FROM pg_tables WHERE schemaname = $2 AND tablename <> 'clock' AND tablename <> $3`,
-		s.schema+".clock", s.schema, postgres.MigrationsTable).Scan(&list))
+	if used := s.tables("pg_relation_size(format('%I.%I', schemaname, tablename)::regclass) > 0"); used != "" {
+		s.exec(`TRUNCATE ` + used)
+	}
+	s.exec(`UPDATE ` + s.schema + `.clock SET ahead = '0'`)
+}
+
+// tables lists the store's tables for which a condition holds, without the record of its
+// migrations.
+func (s *space) tables(where string) (list string) {
+	s.t.Helper()
+	require.NoError(s.t, s.admin.QueryRow(`SELECT coalesce(string_agg(format('%I.%I', schemaname, tablename), ', '), '')
+		FROM pg_tables WHERE schemaname = $1 AND tablename <> 'clock' AND tablename <> $2 AND `+where,
+		s.schema, postgres.MigrationsTable).Scan(&list))
 	return list
+}
+
+// analyze analyzes all tables that the store's statements read, and no others: other tests run
+// at the same time.
+func (s *space) analyze(command string) {
+	s.t.Helper()
+	s.exec(command + ` ` + s.tables("true") + `, pg_database`)
+}
+
+// sessions counts the store's sessions for which a condition holds.
+func (s *space) sessions(where string) (n int) {
+	s.t.Helper()
+	require.NoError(s.t, s.admin.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND `+where, s.schema).Scan(&n))
+	return n
 }
 
 func (s *space) exec(statement string) {

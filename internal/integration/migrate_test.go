@@ -18,8 +18,10 @@ import (
 
 // Any number of processes may migrate one schema at once, up and down.
 func TestMigrateAtOnce(t *testing.T) {
+	t.Parallel()
 	for _, d := range []driver{pooled, libpq, pqBounced, pooledBounced} {
 		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
 			s := newSpace(t, d)
 			o := &postgres.Options{Schema: s.schema + "_new"} // a schema that does not exist yet
 			if !d.bouncer {
@@ -59,6 +61,7 @@ func TestMigrateAtOnce(t *testing.T) {
 
 // Without tables, or with tables of another version, every method returns that error.
 func TestNotMigrated(t *testing.T) {
+	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
@@ -175,6 +178,7 @@ func calls(t *testing.T, st *postgres.Store) map[string]func() error {
 // Reserved words of SQL, and prefixes, are only names. Two stores in one schema do not see
 // each other.
 func TestNames(t *testing.T) {
+	t.Parallel()
 	s := newSpace(t, libpq)
 	t.Cleanup(func() { s.exec(`DROP SCHEMA IF EXISTS "select" CASCADE`) })
 	long := strings.Repeat("p", 30)

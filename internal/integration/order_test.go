@@ -20,6 +20,7 @@ import (
 // would block each other until PostgreSQL notices, a second later. Writes without an earlier
 // read come in kinds, each a statement of its own.
 func TestRecordWaitsInOneOrder(t *testing.T) {
+	t.Parallel()
 	for name, second := range map[string]store.Finding{"known and read": store.Refused, "known in two ways": store.IsCommitted} {
 		t.Run(name, func(t *testing.T) {
 			s := newSpace(t, pgx)
@@ -55,12 +56,10 @@ func TestRecordWaitsInOneOrder(t *testing.T) {
 			// It waits for the first row, for longer than others' transactions take, and the
 			// second row is free.
 			require.Eventually(t, func() bool {
-				var waits, free int
-				require.NoError(t, s.admin.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'
-					AND application_name = $1`, s.schema).Scan(&waits))
+				var free int
 				require.NoError(t, s.admin.QueryRow(`SELECT count(*) FROM (SELECT 1 FROM `+s.schema+`.attempted_batches
 					WHERE seq = $1 FOR UPDATE SKIP LOCKED) f`, high.Row).Scan(&free))
-				return waits == 1 && free == 1
+				return s.sessions("wait_event_type = 'Lock'") == 1 && free == 1
 			}, 10*time.Second, 5*time.Millisecond)
 			require.NoError(t, tx.Commit())
 			require.NoError(t, <-done)

@@ -19,6 +19,7 @@ import (
 // The conformance suite of orders, with pgx's pool and lib/pq, and with either of them through
 // PgBouncer.
 func TestOrders(t *testing.T) {
+	t.Parallel()
 	for _, d := range []driver{pooled, libpq, pooledBounced, pqBounced} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
@@ -65,6 +66,7 @@ func refsOf(orders []store.QueuedOrder) (refs []store.OrderRef) {
 // The store refuses a transaction that may not see the end of a party's queue, unless the
 // options allow it.
 func TestAddOrdersTxWantsReadCommitted(t *testing.T) {
+	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
@@ -88,6 +90,7 @@ func TestAddOrdersTxWantsReadCommitted(t *testing.T) {
 
 // An error leaves an application's transaction as it was before the call.
 func TestAddOrdersTxGoesOn(t *testing.T) {
+	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
@@ -113,6 +116,7 @@ func TestAddOrdersTxGoesOn(t *testing.T) {
 // Order keys that tie, as those of overlapping AddOrders may, break by id, also where a
 // batch ends between them.
 func TestOrderTiesBreakByID(t *testing.T) {
+	t.Parallel()
 	s := newSpace(t, pgx)
 	st, _ := s.store()
 	for _, id := range []batch.OrderID{"d", "b", "c", "a"} {
@@ -143,6 +147,7 @@ func TestOrderTiesBreakByID(t *testing.T) {
 // A second batch of a party waits for the transaction that settles the first. Rows of the
 // first batch that are about to go do not turn it away.
 func TestPrepareWaitsForSettling(t *testing.T) {
+	t.Parallel()
 	s := newSpace(t, pgx)
 	st, _ := s.store()
 	require.NoError(t, st.AddOrders(t.Context(), order("p", "a"), order("p", "b")))
@@ -168,11 +173,7 @@ func TestPrepareWaitsForSettling(t *testing.T) {
 		}
 		settled <- err
 	}()
-	require.Eventually(t, func() bool {
-		var n int
-		require.NoError(t, s.admin.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query LIKE $1`, "%"+s.schema+"%").Scan(&n))
-		return n == 1
-	}, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return s.sessions("wait_event = 'PgSleep'") == 1 }, 10*time.Second, 5*time.Millisecond)
 	done, err = st.PrepareBatch(t.Context(), one("p", "second"), refs[1:])
 	require.NoError(t, err)
 	assert.True(t, done)

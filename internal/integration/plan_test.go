@@ -109,14 +109,7 @@ func samples(n int) map[string]string {
 	}
 }
 
-// filled is a space with rows in all tables, as if added, attempted or finished long ago.
-func filled(t testing.TB, waiting, attempted, final int) *space {
-	s := newSpace(t, pgx)
-	s.store()
-	s.fill(waiting, attempted, final)
-	return s
-}
-
+// fill puts rows into all tables, as if added, attempted or finished long ago.
 func (s *space) fill(waiting, attempted, final int) {
 	table := func(name string) string { return s.schema + "." + name }
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT i, md5(i::text)::uuid, md5(i::text) || md5('x' || i), 'lane' || lpad((i %% 1000)::text, 4, '0'), 1000000 + i, '', '',
@@ -191,113 +184,102 @@ var mayRead = map[string]string{
 	"sqlRaiseSince":  "streams",
 }
 
-// No statement of the store reads through data that grows with the backlog or with history
-// (docs/design.md#promise-9-cost), with or without fresh statistics of the planner.
-func TestNoStatementScans(t *testing.T) {
-	s := filled(t, 100_000, 20_000, 100_000)
+// The planner's choices in a database with a backlog and a history, without statistics and with
+// fresh statistics. To fill the tables takes longer than to look.
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t, pgx)
+	s.store()
+	for name := range strings.SplitSeq(s.tables("true"), ", ") {
+		// Autovacuum makes statistics, too. What is not logged is filled sooner.
+		s.exec(`ALTER TABLE ` + name + ` SET (autovacuum_enabled = off), SET UNLOGGED`)
+	}
+	s.fill(60_000, 10_000, 70_000)
 	for _, statistics := range []string{"none", "fresh"} {
 		if statistics == "fresh" {
-			s.exec(`ANALYZE`)
+			s.analyze("ANALYZE")
 		}
-		for name, statement := range statements(t) {
-			if strings.HasPrefix(statement, "SET ") {
-				continue
-			}
-			for _, calls := range []int{1, 100} {
-				t.Run(fmt.Sprintf("%s/%s/%d", statistics, name, calls), func(t *testing.T) {
-					values := samples(calls)
-					text := tableToken.ReplaceAllString(statement, s.schema+".$1")
-					text = paramToken.ReplaceAllStringFunc(text, func(p string) string {
-						_, kind, _ := strings.Cut(p, "::")
-						require.Contains(t, values, kind)
-						return "'" + values[kind] + "'::" + kind
-					})
-					got := plan(t, s.admin, text)
-					for line := range strings.SplitSeq(got, "\n") {
-						_, of, is := strings.Cut(line, "Seq Scan on ")
-						if !is {
-							continue
-						}
-						of, _, _ = strings.Cut(of, " ")
-						assert.Contains(t, strings.Fields(mayRead[name]), of, got)
+		t.Run(statistics+"/scans", func(t *testing.T) { noStatementScans(t, s) })
+		t.Run(statistics+"/lanes", func(t *testing.T) { statementsUse(t, s, lanePlans) })
+		t.Run(statistics+"/orders", func(t *testing.T) { statementsUse(t, s, orderPlans) })
+	}
+	t.Run("parties", func(t *testing.T) { partiesReadsWhatItReturns(t, s) })
+}
+
+// No statement of the store reads through data that grows with the backlog or with history
+// (docs/design.md#promise-9-cost).
+func noStatementScans(t *testing.T, s *space) {
+	for name, statement := range statements(t) {
+		if strings.HasPrefix(statement, "SET ") {
+			continue
+		}
+		for _, calls := range []int{1, 100} {
+			t.Run(fmt.Sprintf("%s/%d", name, calls), func(t *testing.T) {
+				got := plan(t, s.admin, s.filledIn(t, statement, calls))
+				for line := range strings.SplitSeq(got, "\n") {
+					_, of, is := strings.Cut(line, "Seq Scan on ")
+					if !is {
+						continue
 					}
-				})
-			}
+					of, _, _ = strings.Cut(of, " ")
+					assert.Contains(t, strings.Fields(mayRead[name]), of, got)
+				}
+			})
 		}
 	}
+}
+
+// filledIn is a statement with its tables, and with values as a call has them.
+func (s *space) filledIn(t *testing.T, statement string, calls int) string {
+	values := samples(calls)
+	text := tableToken.ReplaceAllString(statement, s.schema+".$1")
+	return paramToken.ReplaceAllStringFunc(text, func(p string) string {
+		_, kind, _ := strings.Cut(p, "::")
+		require.Contains(t, values, kind)
+		return "'" + values[kind] + "'::" + kind
+	})
 }
 
 // Statements that look back or ask for lanes follow their index, and no further than they
 // must.
-func TestLanePlans(t *testing.T) {
-	s := filled(t, 1000, 20_000, 100_000)
-	all := statements(t)
-	for _, statistics := range []string{"none", "fresh"} {
-		if statistics == "fresh" {
-			s.exec(`ANALYZE`)
-		}
-		for name, want := range map[string][]string{
-			"sqlWitnesses": {"Index Scan Backward using batches_lane", "Limit"},
-			// The lanes are looked up only if an order key is ahead of the clock.
-			"sqlBeforeAdd":    {"One-Time Filter", "using batches_created", "using batches_lane", "Limit"},
-			"sqlBeforeOrders": {"One-Time Filter", "using orders_created", "using orders_party", "Limit"},
-			"sqlOwned":        {"using attempted_batches_lane", "using attempted_batches_pkey"},
-			"sqlLookOwned":    {"using attempted_batches_lane", "using attempted_batches_pkey"},
-		} {
-			values := samples(3)
-			text := tableToken.ReplaceAllString(all[name], s.schema+".$1")
-			text = paramToken.ReplaceAllStringFunc(text, func(p string) string {
-				_, kind, _ := strings.Cut(p, "::")
-				return "'" + values[kind] + "'::" + kind
-			})
-			got := plan(t, s.admin, text)
-			for _, w := range want {
-				assert.Contains(t, strings.ReplaceAll(got, "Bitmap Index Scan on ", "using "), w, "%s, statistics: %s", name, statistics)
-			}
-		}
-	}
+var lanePlans = map[string][]string{
+	"sqlWitnesses": {"Index Scan Backward using batches_lane", "Limit"},
+	// The lanes are looked up only if an order key is ahead of the clock.
+	"sqlBeforeAdd":    {"One-Time Filter", "using batches_created", "using batches_lane", "Limit"},
+	"sqlBeforeOrders": {"One-Time Filter", "using orders_created", "using orders_party", "Limit"},
+	"sqlOwned":        {"using attempted_batches_lane", "using attempted_batches_pkey"},
+	"sqlLookOwned":    {"using attempted_batches_lane", "using attempted_batches_pkey"},
 }
 
 // The loops of auto-batching follow the indexes of waiting orders, of claims that may expire
 // and of orders in flight, and go no further than they must.
-func TestOrderPlans(t *testing.T) {
-	s := filled(t, 60_000, 10_000, 100_000)
+var orderPlans = map[string][]string{
+	"sqlNextOrders":      {"using open_orders_queue", "Limit"},
+	"sqlPartiesAfter":    {"using open_orders_queue", "using open_orders_age", "using open_orders_split", "Recursive Union", "Limit"},
+	"sqlSplitOrders":     {"using open_orders_split"},
+	"sqlExpired":         {"using open_orders_deadline", "Limit"},
+	"sqlBatchOrders":     {"using open_orders_batch"},
+	"sqlLockBatchOrders": {"using open_orders_batch", "using open_orders_pkey"},
+	"sqlLockOrders":      {"using orders_id", "using open_orders_pkey"},
+	"sqlOrderRows":       {"using orders_id", "using open_orders_pkey", "using final_orders_pkey"},
+	"sqlPrunableOrders":  {"using final_orders_final", "Limit"},
+}
+
+// statementsUse looks for parts of the statements' plans.
+func statementsUse(t *testing.T, s *space, want map[string][]string) {
 	all := statements(t)
-	for _, statistics := range []string{"none", "fresh"} {
-		if statistics == "fresh" {
-			s.exec(`ANALYZE`)
-		}
-		for name, want := range map[string][]string{
-			"sqlNextOrders":      {"using open_orders_queue", "Limit"},
-			"sqlPartiesAfter":    {"using open_orders_queue", "using open_orders_age", "using open_orders_split", "Recursive Union", "Limit"},
-			"sqlSplitOrders":     {"using open_orders_split"},
-			"sqlExpired":         {"using open_orders_deadline", "Limit"},
-			"sqlBatchOrders":     {"using open_orders_batch"},
-			"sqlLockBatchOrders": {"using open_orders_batch", "using open_orders_pkey"},
-			"sqlLockOrders":      {"using orders_id", "using open_orders_pkey"},
-			"sqlOrderRows":       {"using orders_id", "using open_orders_pkey", "using final_orders_pkey"},
-			"sqlPrunableOrders":  {"using final_orders_final", "Limit"},
-		} {
-			values := samples(3)
-			text := tableToken.ReplaceAllString(all[name], s.schema+".$1")
-			text = paramToken.ReplaceAllStringFunc(text, func(p string) string {
-				_, kind, _ := strings.Cut(p, "::")
-				return "'" + values[kind] + "'::" + kind
-			})
-			got := plan(t, s.admin, text)
-			uses := strings.NewReplacer("Bitmap Index Scan on ", "using ", "Index Only Scan using ", "using ").Replace(got)
-			for _, w := range want {
-				assert.Contains(t, uses, w, "%s, statistics: %s\n%s", name, statistics, got)
-			}
+	for name, parts := range want {
+		got := plan(t, s.admin, s.filledIn(t, all[name], 3))
+		uses := strings.ReplaceAll(got, "Bitmap Index Scan on ", "using ")
+		for _, w := range parts {
+			assert.Contains(t, uses, w, "%s\n%s", name, got)
 		}
 	}
 }
 
 // Parties stops at its limit: it looks up only as many parties as it returns and passes over,
 // however many there are.
-func TestPartiesReadsWhatItReturns(t *testing.T) {
-	s := filled(t, 60_000, 10_000, 1000)
-	s.exec(`ANALYZE`)
+func partiesReadsWhatItReturns(t *testing.T, s *space) {
 	text := tableToken.ReplaceAllString(statements(t)["sqlPartiesFirst"], s.schema+".$1")
 	text = strings.NewReplacer("$1::bigint", "3::bigint", "$2::bigint", "10::bigint").Replace(text)
 	got := plan(t, s.admin, "(ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) "+text)
@@ -319,6 +301,7 @@ var keptStatements = []string{"sqlLockLanes", "sqlLockAndLook", "sqlAdders", "sq
 // A kept plan that was made when all tables were empty does not read through tables that grow
 // after that: it reaches every table by a condition on an index, or on a place.
 func TestKeptPlans(t *testing.T) {
+	t.Parallel()
 	s := newSpace(t, pgx)
 	s.store()
 	c, err := s.admin.Conn(t.Context())
@@ -338,7 +321,7 @@ func TestKeptPlans(t *testing.T) {
 	all := statements(t)
 	for _, statistics := range []string{"none", "of empty tables"} {
 		if statistics != "none" {
-			exec(`VACUUM ANALYZE`)
+			s.analyze("VACUUM ANALYZE")
 		}
 		for _, name := range keptStatements {
 			text := tableToken.ReplaceAllString(all[name], s.schema+".$1")

@@ -181,11 +181,7 @@ func TestRequeueIntoALaneThatIsNew(t *testing.T) {
 		_, err := other.Requeue(t.Context(), rec, store.Requeue{}, batch.By{Actor: "test"})
 		requeued <- err
 	}()
-	require.Eventually(t, func() bool {
-		var n int
-		require.NoError(t, s.admin.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND wait_event_type = 'Lock'`, s.schema).Scan(&n))
-		return n == 1
-	}, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return s.sessions("wait_event_type = 'Lock'") == 1 }, 10*time.Second, 5*time.Millisecond)
 	learned := make(chan struct{})
 	go func() { // a claim may wait for the requeue
 		defer close(learned)
@@ -272,6 +268,7 @@ func TestALongAddIsTold(t *testing.T) {
 // before the store can know of its Add. The store reports this, and the report ends by itself
 // once the migration is finished.
 func TestNothingIsRememberedBesideOldCode(t *testing.T) {
+	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()

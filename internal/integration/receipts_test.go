@@ -18,6 +18,7 @@ import (
 // TestReceiptsAreKept: the receipts of every commit that a Runner finds by asking a
 // Sawtooth node are in PostgreSQL.
 func TestReceiptsAreKept(t *testing.T) {
+	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()

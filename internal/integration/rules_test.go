@@ -14,6 +14,7 @@ import (
 
 // An Add that waits for a Prune of the same id finds its tombstone, and sends nothing.
 func TestAddDuringPrune(t *testing.T) {
+	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
@@ -32,11 +33,7 @@ func TestAddDuringPrune(t *testing.T) {
 				}
 				done <- err
 			}()
-			require.Eventually(t, func() bool {
-				var n int
-				require.NoError(t, s.admin.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query LIKE $1`, "%"+s.schema+"%").Scan(&n))
-				return n == 1
-			}, 10*time.Second, 5*time.Millisecond)
+			require.Eventually(t, func() bool { return s.sessions("wait_event = 'PgSleep'") == 1 }, 10*time.Second, 5*time.Millisecond)
 			require.NoError(t, st.Add(t.Context(), one("s", "b"), one("s", "a")))
 			require.NoError(t, <-done)
 			assert.Equal(t, []batch.ID{"b"}, lane(t, st, "s"))
@@ -49,6 +46,7 @@ func TestAddDuringPrune(t *testing.T) {
 // Order keys that tie, as those of overlapping Adds may, break by id, also where the
 // window ends between them.
 func TestTiesBreakByID(t *testing.T) {
+	t.Parallel()
 	s := newSpace(t, pgx)
 	st, _ := s.store()
 	for _, id := range []string{"d", "b", "c", "a"} {
@@ -73,7 +71,8 @@ func TestTiesBreakByID(t *testing.T) {
 	assert.Equal(t, batch.ID("d"), found[0].ID)
 }
 
-// All updates of a batch under way stay in their page: no index is written.
+// All updates of a batch under way stay in their page: no index is written. The test runs alone:
+// a page keeps the old rows that the snapshots of other tests may see.
 func TestUpdatesAreHOT(t *testing.T) {
 	const lanes = 200
 	s := newSpace(t, pgx)
@@ -94,6 +93,7 @@ func TestUpdatesAreHOT(t *testing.T) {
 // The end of a lane counts also if the clock has not gone on since, and if it is behind. The
 // ends of other lanes do not matter.
 func TestOrderKeysAreAheadOfTheClock(t *testing.T) {
+	t.Parallel()
 	s := newSpace(t, pgx)
 	s.exec(`CREATE OR REPLACE FUNCTION ` + s.schema + `.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS 'SELECT to_timestamp(1000) + (SELECT ahead FROM ` + s.schema + `.clock)'`)
 	st, _ := s.store()
@@ -124,6 +124,7 @@ func TestOrderKeysAreAheadOfTheClock(t *testing.T) {
 
 // No two batches have one number, however many are added.
 func TestNumbersAreNotShared(t *testing.T) {
+	t.Parallel()
 	s := newSpace(t, pgx)
 	st, _ := s.store()
 	for call, n := range []int{1, 1500, 1000, 1, 2001} {

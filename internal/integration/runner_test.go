@@ -15,6 +15,7 @@ import (
 // Two Runners on one schema, as two instances have them, deliver everything once and in order
 // to a ledger that would execute a batch as often as it is sent.
 func TestTwoRunners(t *testing.T) {
+	t.Parallel()
 	for _, d := range []driver{pooled, libpq, pooledSimple, pqBounced} {
 		t.Run(d.name, func(t *testing.T) {
 			const lanes, each = 11, 8 // odd, so that each lane gets its batches through both in turns

@@ -12,6 +12,7 @@ import (
 
 // The conformance suite, with every driver, and with pgx's pool and lib/pq through PgBouncer.
 func TestStore(t *testing.T) {
+	t.Parallel()
 	for _, d := range []driver{pooled, pgx, libpq, pooledBounced, pqBounced} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()

@@ -48,6 +48,7 @@ func deliver(t *testing.T, d driver, ledger *memory.Ledger, strategy queuer.Stra
 // Two instances whose lanes are pipelined deliver each lane in order, each batch once, and
 // with several batches of a lane under way.
 func TestTwoRunnersPipelined(t *testing.T) {
+	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			ledger := memory.New(&memory.Options{CommitAfter: 20 * time.Millisecond})
@@ -80,6 +81,7 @@ func TestTwoRunnersPipelined(t *testing.T) {
 // Two instances let every batch leave at once that conflicts with no batch before it. Batches
 // that write the same address are executed in the order in which they were added, each once.
 func TestTwoRunnersParallel(t *testing.T) {
+	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			ledger := memory.New(&memory.Options{CommitAfter: 20 * time.Millisecond})

@@ -63,7 +63,8 @@ func record(t *testing.T, st *postgres.Store, c store.Claim, finding store.Findi
 }
 
 // The monitor asks about a batch that has been under way for long when it is due, however
-// many batches went through since. The same holds for a batch whose claim commits late.
+// many batches went through since. The same holds for a batch whose claim commits late. The test
+// runs alone: transactions of other tests would keep the store from moving on.
 func TestPendingFindsWhatIsSlowAndWhatIsLate(t *testing.T) {
 	s := usedSpace(t, pgx)
 	st, _ := s.store()
@@ -93,7 +94,7 @@ func TestPendingFindsWhatIsSlowAndWhatIsLate(t *testing.T) {
 }
 
 // A process that knows where the lane's open work began counts and lists a batch that another
-// process has put back into its place.
+// process has put back into its place. The test runs alone, too.
 func TestWhatIsPutBackIsCounted(t *testing.T) {
 	s := usedSpace(t, pgx)
 	st, _ := s.store()
@@ -147,6 +148,7 @@ func TestAnotherServerIsNoticedByAQuickLook(t *testing.T) {
 // A Prune that is rolled back finds the same rows again at once, even if others were removed
 // before.
 func TestAPruneThatIsRolledBackFindsItAgain(t *testing.T) {
+	t.Parallel()
 	s := newSpace(t, pgx)
 	st, db := s.store()
 	v := &traveller{gauge: &gauge{t: t, db: db, st: st}, ctx: t.Context(), lanes: []batch.ServiceID{"a", "b", "c", "d"}}

@@ -129,8 +129,10 @@ func deliverAll(ctx context.Context, st *postgres.Store, ttl time.Duration, lane
 // while processes of both add, claim and record. No batch is lost, and the store does not
 // believe stale values that old processes leave.
 func TestUpgradeUnderLoad(t *testing.T) {
+	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
 			ctx := t.Context()
 			s := newSpace(t, d)
 			st := s.open(nil).Store
