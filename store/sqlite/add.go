@@ -23,6 +23,13 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 		return wrap(op, err)
 	}
 	return s.write(ctx, op, func(free context.Context, t *session) error {
+		t.committed = func() {
+			for _, b := range in {
+				if b.seq != 0 {
+					t.fresh.Put(b.seq, b.at, b.Batch)
+				}
+			}
+		}
 		_, err := t.add(free, in, ctx.Err)
 		return err
 	})
@@ -70,9 +77,10 @@ func (s *Store) inTx(ctx context.Context, op string, tx *sql.Tx, do func(free co
 // addition is a batch that passed the checks before the first statement.
 type addition struct {
 	*batch.Batch
-	hash   [sha256.Size]byte
-	idHash []byte
-	twin   bool // of an earlier batch of the call; not stored
+	hash    [sha256.Size]byte
+	idHash  []byte
+	twin    bool  // of an earlier batch of the call; not stored
+	seq, at int64 // number and order key, once it is stored
 }
 
 func prepareAdd(batches []batch.Batch) ([]addition, error) {
@@ -133,7 +141,7 @@ func (t *session) add(ctx context.Context, in []addition, stopped func() error) 
 		return 0, err
 	}
 	first := seq + 1
-	for _, b := range in {
+	for i, b := range in {
 		if err := stopped(); err != nil {
 			return 0, err
 		}
@@ -169,6 +177,7 @@ func (t *session) add(ctx context.Context, in []addition, stopped func() error) 
 		}
 		seq++
 		last[b.Service], latest = at, at
+		in[i].seq, in[i].at = seq, at
 		if err := t.addParts(ctx, seq, b); err != nil {
 			return 0, fmt.Errorf("batch %s: %w", b.Key(), err)
 		}

@@ -28,7 +28,7 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 	var claimed store.Claimed
 	err := s.write(ctx, op, func(ctx context.Context, t *session) (err error) {
 		if claimed, err = t.claim(ctx, q, choose); err == nil {
-			claimed.Payloads, err = t.claimedPayloads(ctx, claimed.Runs)
+			err = t.claimedPayloads(ctx, &claimed)
 		}
 		return err
 	})
@@ -44,6 +44,7 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 		return out, err
 	}
 	q.Window = max(1, q.Window)
+	out.Payloads = map[int64][]byte{}
 	lanes, left := sqlstore.Distinct(q.Lanes), q.Limit
 	for len(lanes) > 0 && left > 0 {
 		// Lanes are looked at together, but not many more than the limit lets through.
@@ -59,7 +60,7 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 		// fewer rows than wanted, the next round reads a few more lanes.
 		for budget := left; len(windows) > 0 && left > 0; budget *= 4 {
 			n := reach(windows, max(left, budget))
-			if err := t.waiting(ctx, sqlWaiting, true, windows[:n]); err != nil {
+			if err := t.waiting(ctx, true, windows[:n]); err != nil {
 				return out, err
 			}
 			for ; n > 0 && left > 0; n-- {
@@ -70,7 +71,7 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 				}
 				lane := laneRows(w.rows)
 				plan := store.PlanLane(w.service, lane, now, q, left, choose)
-				if err := t.saveClaims(ctx, w.rows, lane); err != nil {
+				if err := t.saveClaims(ctx, w.rows, lane, out.Payloads); err != nil {
 					return out, fmt.Errorf("lane %q: %w", w.service, err)
 				}
 				left -= plan.Claims
@@ -101,8 +102,8 @@ func reach(windows []window, rows int) int {
 }
 
 // saveClaims writes the rows that a plan changed; the plan left them in lane. It touches no
-// receipts: they were not loaded.
-func (t *session) saveClaims(ctx context.Context, rows []*claimable, lane []store.LaneRow) error {
+// receipts: they were not loaded. It adds the payloads that are known from an Add.
+func (t *session) saveClaims(ctx context.Context, rows []*claimable, lane []store.LaneRow, payloads map[int64][]byte) error {
 	for i, c := range rows {
 		r := lane[i]
 		if r.Row.Version == c.Now.Version {
@@ -112,6 +113,9 @@ func (t *session) saveClaims(ctx context.Context, rows []*claimable, lane []stor
 		var err error
 		if r.Row.Attempt > c.Now.Attempt {
 			n, err = t.exec(ctx, sqlClaim, claimArgs(c, r.Row)...)
+			if payload, ok := t.fresh.Take(c.Seq, c.CreatedAt); ok {
+				payloads[c.Seq] = payload
+			}
 		} else { // it goes back to the monitor
 			n, err = t.exec(ctx, sqlUpdateOpen, append(openArgs(r.Row, c.Had), c.Seq, c.Now.Version)...)
 		}
@@ -134,38 +138,40 @@ func claimArgs(c *claimable, r store.Row) []any {
 	}
 }
 
-// A claim returns about so many bytes of payloads: others wait to write, so the rest is left
+// A claim reads about so many bytes of payloads: others wait to write, so the rest is left
 // to Payloads.
 const claimedBytes = 1 << 20
 
 // errEnough ends the reading of rows that are not needed any more.
 var errEnough = errors.New("enough")
 
-// claimedPayloads reads the payloads of the claimed batches, or the first of them. This
-// connection has just claimed, and often added, these batches: another connection would first
+// claimedPayloads reads the payloads of the claimed batches that are not known from an Add, or the
+// first of them. This connection has just claimed these batches: another connection would first
 // read the pages again.
-func (t *session) claimedPayloads(ctx context.Context, runs []store.ClaimedRun) (map[int64][]byte, error) {
+func (t *session) claimedPayloads(ctx context.Context, claimed *store.Claimed) error {
 	var seqs []int64
-	for _, r := range runs {
+	for _, r := range claimed.Runs {
 		for _, c := range r.Batches {
-			seqs = append(seqs, c.Row)
+			if _, known := claimed.Payloads[c.Row]; !known {
+				seqs = append(seqs, c.Row)
+			}
 		}
 	}
-	found, size := make(map[int64][]byte, len(seqs)), 0
 	if len(seqs) == 0 {
-		return found, nil
+		return nil
 	}
+	size := 0
 	err := sqlstore.Each(ctx, t, func(p *payload) []any { return []any{&p.Seq, &p.bytes} }, func(p *payload) error {
-		found[p.Seq] = p.bytes
+		claimed.Payloads[p.Seq] = p.bytes
 		if size += len(p.bytes); size >= claimedBytes {
 			return errEnough
 		}
 		return nil
 	}, sqlClaimedPayloads, encode(seqs))
 	if err != nil && !errors.Is(err, errEnough) {
-		return nil, fmt.Errorf("load payloads: %w", err)
+		return fmt.Errorf("load payloads: %w", err)
 	}
-	return found, nil
+	return nil
 }
 
 type payload struct {

@@ -18,7 +18,8 @@ func TestClaimBringsSomeBytes(t *testing.T) {
 	for _, c := range []struct{ n, size, brought int }{
 		{100, 10, 100}, {52, claimedBytes/50 + 1, 50}, {4, claimedBytes / 2, 2}, {4, 8 * claimedBytes, 1},
 	} {
-		s, _, _ := fresh(t)
+		adder, clk, path := fresh(t)
+		s := reopen(t, path, clk) // another process: it has not added the batches
 		ctx := t.Context()
 		want := map[batch.Key][]byte{}
 		var in []batch.Batch
@@ -29,7 +30,7 @@ func TestClaimBringsSomeBytes(t *testing.T) {
 			want[b.Key()] = b.Payload
 			in, q.Lanes = append(in, b), append(q.Lanes, b.Service)
 		}
-		require.NoError(t, s.Add(ctx, in...))
+		require.NoError(t, adder.Add(ctx, in...))
 		q.Limit = len(in)
 		got, err := s.Claim(ctx, q, serial)
 		require.NoError(t, err)

@@ -41,23 +41,22 @@ const (
 	// CROSS JOIN keeps SQLite from turning the join round: the lanes come first. Closed lanes
 	// show no rows.
 	sqlAttempted    = `SELECT ` + colsClaim + fromAttempted + ` WHERE ` + notClosed
-	sqlWaiting      = `SELECT ` + colsClaim + fromWaiting + ` WHERE ` + notClosed
 	windowAttempted = `SELECT ` + colsBatch + `, b.footprint, ` + colsOpen + fromAttempted
 	windowWaiting   = `SELECT ` + colsBatch + `, b.footprint, ` + colsOpen + fromWaiting
 	fromAttempted   = ` FROM json_each(?) j
 	CROSS JOIN open_batches o ON o.service_id = j.value AND o.attempt > 0 AND o.at_end = 0 CROSS JOIN batches b ON b.seq = o.seq`
 	fromWaiting = ` FROM json_each(?) j
-	CROSS JOIN open_batches o ON o.seq IN (SELECT w.seq FROM open_batches w WHERE w.service_id = j.value
-		AND (w.attempt = 0 OR w.at_end = 1) ORDER BY w.created_at LIMIT ?)
-	CROSS JOIN batches b ON b.seq = o.seq`
-	// colsClaim are the columns that a claim reads of every row. The last column says that a
-	// waiting row is as it was added, so that the other columns need not be read.
+	CROSS JOIN open_batches o ON ` + areWaiting + ` CROSS JOIN batches b ON b.seq = o.seq`
+	areWaiting = `o.seq IN (SELECT w.seq FROM open_batches w WHERE w.service_id = j.value
+		AND (w.attempt = 0 OR w.at_end = 1) ORDER BY w.created_at LIMIT ?)`
+	// colsClaim are the columns that a claim reads of every attempted row.
 	colsClaim = `b.seq, b.header_signature, b.service_id, b.created_at, b.budget_attempts, b.budget_every_try, b.footprint,
-	o.state, o.version, o.attempt, o.requeued, o.attempt = 0 AND o.spent = 0 AND o.failures = 0 AND o.claim_expires = 0
-	AND o.not_before = 0 AND o.next_check = 0 AND o.asked_at = 0 AND o.last_post = 0 AND o.settles_at = 0 AND o.doubt_attempt = 0
-	AND o.doubt_since = 0 AND o.resend_until = 0 AND o.resends = 0 AND o.refused = 0 AND o.submission_error IS NULL
-	AND o.submission_error_message = '' AND o.decision = '' AND o.receipts = 0 AND o.prepared = x'' AND o.claimed_by = '' AND o.at_end = 0
-	AND o.claim_ttl = 0 AND o.first_claimed = 0 AND o.rollbacks = 0 AND o.seen_attempt = 0 AND o.seen_endpoint = ''`
+	o.state, o.version, o.attempt, o.requeued`
+	// sqlWaiting are the first waiting rows of lanes without their batches: j.key is the lane's place
+	// in the list.
+	sqlWaiting = `SELECT j.key, o.seq, o.created_at, o.state, o.version, o.attempt FROM json_each(?) j
+	CROSS JOIN open_batches o ON ` + areWaiting + ` WHERE ` + notClosed
+	sqlBatches = `SELECT ` + colsBatch + `, b.footprint FROM json_each(?) j CROSS JOIN batches b ON b.seq = j.value`
 
 	sqlUpdateOpen = `UPDATE open_batches SET state = ?, version = ?, attempt = ?, spent = ?, failures = ?, claim_expires = ?,
 	not_before = ?, next_check = ?, asked_at = ?, last_post = ?, settles_at = ?, doubt_attempt = ?, doubt_since = ?,

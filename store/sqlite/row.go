@@ -14,7 +14,6 @@ type rowCols struct {
 	sqlstore.BatchCols
 	sqlstore.RowCols
 	footprint []byte
-	asAdded   bool // see colsClaim
 }
 
 // openDest takes colsBatch and colsOpen.
