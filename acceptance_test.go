@@ -89,7 +89,7 @@ func TestACommitWaitsForAnotherProcessesClaim(t *testing.T) {
 
 // If the ledger sends an event of a commit, one write records it together with the acceptance,
 // whichever of the two comes first.
-func TestACommitThatIsToldIsWrittenWithItsAcceptance(t *testing.T) {
+func TestAStreamedCommitIsWrittenWithItsAcceptance(t *testing.T) {
 	for _, early := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			l := &teller{Ledger: ledgermem.New(&ledgermem.Options{Traits: &dlt.Traits{

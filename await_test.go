@@ -64,7 +64,7 @@ func TestAllAwaitsShareOneQueryInAnInterval(t *testing.T) {
 
 // When this process sees a batch become final, Await returns at once, not a poll interval
 // later.
-func TestAwaitIsToldAtOnce(t *testing.T) {
+func TestAwaitReturnsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 5 * time.Millisecond})
 		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{PollInterval: 10 * time.Second})

@@ -30,14 +30,14 @@ type Call struct {
 	Err error
 }
 
-// CallObserver is told of calls. ObserveCall is called after each call, by the goroutine that made
+// CallObserver observes calls. ObserveCall is called after each call, by the goroutine that made
 // it and with its context, from several goroutines at once. It must be quick. A panic in it is
 // contained and logged.
 type CallObserver interface {
 	ObserveCall(ctx context.Context, c Call)
 }
 
-// calls tells Options.Calls of calls; nil tells nobody.
+// calls reports calls to Options.Calls; nil reports to nobody.
 type calls func(context.Context, Call)
 
 // newCalls returns nil where nobody wants to know.
@@ -53,7 +53,7 @@ func (r *Runner) newCalls() calls {
 	}
 }
 
-// time makes a call and tells of it. call sets c.Err, and c.Items if they are not known before.
+// time makes a call and reports it. call sets c.Err, and c.Items if they are not known before.
 func (to calls) time(ctx context.Context, c *Call, call func()) {
 	if to == nil {
 		call()
@@ -61,11 +61,11 @@ func (to calls) time(ctx context.Context, c *Call, call func()) {
 	}
 	began := time.Now()
 	c.Err = errPanicked // unless it comes back
-	defer func() { to.tell(ctx, c, time.Since(began)) }()
+	defer func() { to.report(ctx, c, time.Since(began)) }()
 	call()
 }
 
-func (to calls) tell(ctx context.Context, c *Call, took time.Duration) {
+func (to calls) report(ctx context.Context, c *Call, took time.Duration) {
 	if to != nil {
 		c.Took = took
 		to(ctx, *c)

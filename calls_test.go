@@ -105,7 +105,7 @@ func documented(t *testing.T) (ops []string) {
 }
 
 // Every call is told, once, by a word of the documented list, and no others are.
-func TestCallsAreTold(t *testing.T) {
+func TestCallsAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := &callbook{}
 		ctx := t.Context()

@@ -145,8 +145,8 @@ func TestADividedCircuitIsHalted(t *testing.T) {
 	})
 }
 
-// TestAnExecutionThatNobodyCanTellOf: a person is asked within five minutes.
-func TestAnExecutionThatNobodyCanTellOf(t *testing.T) {
+// TestAnExecutionWithoutATrace: a person is asked within five minutes.
+func TestAnExecutionWithoutATrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := &divided{posts: map[batch.ID][]time.Time{}, blind: true}
 		var mu sync.Mutex

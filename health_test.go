@@ -193,7 +193,7 @@ func (l unreached) BatchStatuses(ctx context.Context, s batch.ServiceID, as []ba
 
 // Health distinguishes a dead ledger from a dead database, and clears itself with the next
 // answer.
-func TestHealthTellsADeadLedger(t *testing.T) {
+func TestHealthShowsADeadLedger(t *testing.T) {
 	for name, c := range map[string]struct {
 		err   error
 		hangs bool
@@ -301,7 +301,7 @@ func (l telling) Events(ctx context.Context, services []batch.ServiceID, yield f
 
 // A lost stream of events is not a failure of the store or the ledger, nor a doubt about any
 // batch. It clears itself with the next event, and when nobody follows it.
-func TestHealthTellsALostStream(t *testing.T) {
+func TestHealthShowsALostStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger, seen := telling{ledgermem.New(nil), &outage{}, make(chan struct{})}, &events{}
 		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Observer: seen})

@@ -39,7 +39,7 @@ func (e *events) only(t *testing.T, kind batch.EventKind, s batch.State) batch.E
 const slack = 20 * time.Millisecond
 
 // Events tell how long the batch has waited, by the database's clock, and how long the POST took.
-func TestEventsTellTimes(t *testing.T) {
+func TestEventsHaveTimes(t *testing.T) {
 	for name, c := range map[string]struct {
 		commitAfter time.Duration
 		together    bool // acceptance and outcome are one write
@@ -116,7 +116,7 @@ func failing(err error, times int64) *faulty {
 }
 
 // An event of a failed attempt tells the kind, the codes and the place, and no credentials.
-func TestEventsTellFailures(t *testing.T) {
+func TestEventsHaveFailures(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind  error
 		is    batch.ErrorKind
@@ -178,7 +178,7 @@ func TestEventsTellFailures(t *testing.T) {
 }
 
 // Each attempt that was posted is in one event, with the number of batches in its request.
-func TestEventsTellRequests(t *testing.T) {
+func TestEventsHaveRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		traits := ledgermem.Unforgiving(time.Second)
 		traits.MaxList = 4
@@ -212,7 +212,7 @@ func TestEventsTellRequests(t *testing.T) {
 }
 
 // A process that finds the outcome of another's attempt knows when the batch was added.
-func TestAnotherProcessTellsTimes(t *testing.T) {
+func TestAnotherProcessKnowsTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, seen := memory.New(), &events{}
 		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: time.Minute})
@@ -235,7 +235,7 @@ func TestAnotherProcessTellsTimes(t *testing.T) {
 
 // A decision has the kind of its cause. What a person ends has its age, and what was put at the end
 // is counted from then on.
-func TestEventsOfPeopleTellTimes(t *testing.T) {
+func TestEventsOfPeopleHaveTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		traits := ledgermem.Unforgiving(0)
 		traits.Resolves = false

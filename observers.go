@@ -13,8 +13,8 @@ import (
 // maxQueued is how many events wait at most for one of Options.Observers.
 const maxQueued = 4096
 
-// telling gives an event to an observer, which has a name in the log.
-type telling func(o batch.Observer, name string)
+// delivery gives an event to an observer, which has a name in the log.
+type delivery func(o batch.Observer, name string)
 
 // checkObservers refuses an observer that is nil.
 func checkObservers(all []batch.Observer) error {
@@ -27,11 +27,11 @@ func checkObservers(all []batch.Observer) error {
 }
 
 // newQueues returns the queues of Options.Observers.
-func (r *Runner) newQueues() []*lossy.Queue[telling] {
-	queues := make([]*lossy.Queue[telling], len(r.o.Observers))
+func (r *Runner) newQueues() []*lossy.Queue[delivery] {
+	queues := make([]*lossy.Queue[delivery], len(r.o.Observers))
 	for i, o := range r.o.Observers {
 		name := nth(i)
-		queues[i] = lossy.New(maxQueued, func(tell telling) { tell(o, name) })
+		queues[i] = lossy.New(maxQueued, func(deliver delivery) { deliver(o, name) })
 	}
 	return queues
 }
@@ -39,8 +39,8 @@ func (r *Runner) newQueues() []*lossy.Queue[telling] {
 // nth names one of Options.Observers.
 func nth(i int) string { return fmt.Sprintf("Observers[%d]", i) }
 
-// tell gives an event to an observer, and contains a panic in it.
-func (r *Runner) tell(ctx context.Context, o batch.Observer, name string, e batch.Event) {
+// give gives an event to an observer, and contains a panic in it.
+func (r *Runner) give(ctx context.Context, o batch.Observer, name string, e batch.Event) {
 	if err := loop.Contain(func() error { o.Observe(ctx, e); return nil }); err != nil {
 		r.say(ctx, slog.LevelError, topic{text: linePanicked, where: name}, err, slog.String("observer", name))
 	}
@@ -51,9 +51,9 @@ func (r *Runner) queue(ctx context.Context, e batch.Event) {
 	if ctx.Done() != nil {
 		ctx = context.WithoutCancel(ctx)
 	}
-	tell := func(o batch.Observer, name string) { r.tell(ctx, o, name, e) }
+	deliver := func(o batch.Observer, name string) { r.give(ctx, o, name, e) }
 	for i, q := range r.queues {
-		if !q.Put(tell) {
+		if !q.Put(deliver) {
 			r.say(ctx, slog.LevelWarn, topic{text: lineLost, where: nth(i)}, nil, slog.String("observer", nth(i)))
 		}
 	}

@@ -126,7 +126,7 @@ type Options struct {
 	// that is slower than that loses events, and delays nobody. [Health].LostEvents counts them.
 	// At the end of Run the events that wait get half a second. No element may be nil.
 	Observers []batch.Observer
-	// Calls is told of each call to the store and to the ledger. Defaults to none, which costs
+	// Calls observes each call to the store and to the ledger. Defaults to none, which costs
 	// nothing.
 	Calls CallObserver
 	// Logger gets every event, too, and the start and the stop of each Run. At Warn and Error is

@@ -17,7 +17,7 @@ func (r *Runner) observe(ctx context.Context, e batch.Event) {
 		r.queue(ctx, e)
 	}
 	if r.o.Observer != nil {
-		r.tell(ctx, r.o.Observer, "Observer", e)
+		r.give(ctx, r.o.Observer, "Observer", e)
 	}
 	r.logEvent(ctx, e)
 }
@@ -81,7 +81,7 @@ type answerError struct {
 func (e *answerError) Error() string   { return e.err.Error() }
 func (e *answerError) Unwrap() []error { return []error{e.kind, e.err} }
 
-// blame tells an event where, and by which codes, a POST failed.
+// blame adds to an event where, and by which codes, a POST failed.
 func blame(e *batch.Event, r batch.Report) {
 	r = r.Fit()
 	e.StatusCode, e.Code, e.Endpoint = r.StatusCode, r.Code, r.Endpoint

@@ -42,7 +42,7 @@ type Runner struct {
 	waiters  *await.Waiters[batch.Key, batch.Record]
 	idlers   idlers
 	health   health
-	queues   []*lossy.Queue[telling] // of Options.Observers
+	queues   []*lossy.Queue[delivery] // of Options.Observers
 	calls    calls
 	sums     *repeats.Log[topic, write]
 }

@@ -136,7 +136,7 @@ func (v *vitals) call(ctx context.Context, whole *part, loop string, c *Call, f 
 	defer func() {
 		now := time.Now()
 		v.end(ctx, whole, own, began, now, err)
-		v.calls.tell(ctx, c, now.Sub(began))
+		v.calls.report(ctx, c, now.Sub(began))
 	}()
 	err = f()
 }

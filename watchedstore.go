@@ -10,7 +10,7 @@ import (
 )
 
 // watchedStore is the store as one loop uses it, or as everybody else does: it records how each
-// call of a loop went, and tells of all calls.
+// call of a loop went, and reports all calls.
 type watchedStore struct {
 	*whole.Store
 	calls calls

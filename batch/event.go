@@ -78,7 +78,7 @@ type Event struct {
 	// database's clock: in EventClaimed to the claim, in EventOperated to the final state that
 	// an operator gave the batch, in other events to the write that they report. It is 0 in
 	// EventAdded, in EventVanished, in EventOperated about an open batch, in events without a
-	// batch, and where the store does not tell (store.Ref.Created).
+	// batch, and where the store does not say (store.Ref.Created).
 	SinceAdded time.Duration `json:"since_added_ns,omitzero"`
 	// SincePosted is the time from the end of the last POST that may have had an effect, to the
 	// write of what a query or an event of the ledger found out about it. It is on the

@@ -18,12 +18,12 @@ func (m *Monitor) ask(ctx context.Context, g *group) (hung bool) {
 	var due []store.Due
 	var found []store.Outcome
 	rules := m.o.Rules
-	rules.Told = m.table.Live(g.key)
+	rules.Streamed = m.table.Live(g.key)
 	var unclear func() // looks for evidence with the hand that asked, where no other is free
 	for _, f := range g.rows {
 		k := Known{Status: byID[f.Key.ID], Seen: m.table.Since(f)}
 		v := Decide(f, k, g.traits, rules)
-		if rules.Told && v.Outcome == nil && !v.Resolve && (f.State == batch.Pending || f.State == batch.Valid) && m.streams.follows(g.key, f.Key.Service) {
+		if rules.Streamed && v.Outcome == nil && !v.Resolve && (f.State == batch.Pending || f.State == batch.Valid) && m.streams.follows(g.key, f.Key.Service) {
 			m.table.Follow(f, v.Next)
 		}
 		switch {
@@ -34,7 +34,7 @@ func (m *Monitor) ask(ctx context.Context, g *group) (hung bool) {
 			due = append(due, store.Due{Ref: f.Ref, In: noHandPause})
 		case v.Outcome != nil:
 			found = append(found, *v.Outcome)
-		case g.told && f.CheckIn > m.o.Rules.PollInterval/2 && v.Next >= m.o.Rules.PollInterval: // just asked about, and due again in time
+		case g.byEvent && f.CheckIn > m.o.Rules.PollInterval/2 && v.Next >= m.o.Rules.PollInterval: // just asked about, and due again in time
 		default:
 			due = append(due, store.Due{Ref: f.Ref, In: v.Next})
 		}

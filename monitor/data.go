@@ -19,7 +19,7 @@ type data struct {
 
 // next doubles from FirstPoll to PollInterval as the batch gets older.
 func (d *data) next() time.Duration {
-	if d.r.Told && (d.f.State == batch.Pending || d.f.State == batch.Valid) {
+	if d.r.Streamed && (d.f.State == batch.Pending || d.f.State == batch.Valid) {
 		return d.r.PollInterval
 	}
 	return min(max(d.f.PostedAgo, d.r.FirstPoll), d.r.PollInterval)

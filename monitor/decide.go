@@ -23,9 +23,9 @@ type Rules struct {
 	// AssumeNotCommitted decides a CannotTell beforehand: the batch is sent again, at the risk
 	// that it takes effect twice.
 	AssumeNotCommitted bool
-	// Told says that the ledger streams its decisions: questions about batches under way serve
+	// Streamed says that the ledger streams its decisions: questions about batches under way serve
 	// only to find decisions that the stream missed.
-	Told bool
+	Streamed bool
 }
 
 // Known is the monitor's knowledge about a row.

@@ -294,7 +294,7 @@ func TestDecideRollbacks(t *testing.T) {
 
 // A batch that was executed, with no hope of more evidence, waits for a person within minutes,
 // not after StuckAfter.
-func TestDecideAnExecutionThatNobodyCanTellOf(t *testing.T) {
+func TestDecideAnExecutionWithoutATrace(t *testing.T) {
 	tr := ledgerTraits
 	tr.Resolves, tr.Stale = true, time.Minute
 	f := dueRow(batch.Valid)

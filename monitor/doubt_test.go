@@ -189,7 +189,7 @@ func (f resolverFunc) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, e
 
 // A status request may take long, and the doubt gets older meanwhile: a resolver that takes
 // the doubt for younger would take a log that began after it for proof.
-func TestADoubtIsNeverToldYoungerThanItIs(t *testing.T) {
+func TestADoubtIsNeverReportedYoungerThanItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		w.traits = ledgerTraits

@@ -27,7 +27,7 @@ type group struct {
 	traits  dlt.Traits
 	rows    []store.InFlight
 	read    time.Time // before the rows were read: their ages are of then, or a little later
-	told    bool      // an event was the reason: the rows have no lease, or one until the next poll
+	byEvent bool      // an event was the reason: the rows have no lease, or one until the next poll
 }
 
 // group divides rows by service where the ledger wants it, else by ledger, and into requests

@@ -47,7 +47,7 @@ func (m *memory) ask(ctx context.Context, all []inhand.Question) {
 func (m *memory) askGroup(ctx context.Context, g *group, of map[batch.Key]*inhand.Question) (hung bool) {
 	byID, err := m.ledger.ask(ctx, g)
 	rules := m.o.Rules
-	rules.Told = m.table.Live(g.key)
+	rules.Streamed = m.table.Live(g.key)
 	var found []store.Outcome
 	answers := make([]inhand.Answer, 0, len(g.rows))
 	for _, f := range g.rows {

@@ -160,11 +160,11 @@ func (m *Monitor) round(ctx context.Context) {
 }
 
 // dispatch gives the requests about rows to free hands. then is when the store was asked for
-// rows; free has an element when a hand may be free. told says that an event is the reason.
-func (m *Monitor) dispatch(ctx context.Context, rows []store.InFlight, then time.Time, free <-chan struct{}, told bool) {
+// rows; free has an element when a hand may be free. byEvent says that an event is the reason.
+func (m *Monitor) dispatch(ctx context.Context, rows []store.InFlight, then time.Time, free <-chan struct{}, byEvent bool) {
 	var put []store.Due
 	for _, g := range m.ledger.group(rows) {
-		g.read, g.told = then, told
+		g.read, g.byEvent = then, byEvent
 		pause := m.ledger.quiet.left(g.key)
 		if pause == 0 {
 			if hand, ok := m.hands.wait(ctx, g.key, free); ok {

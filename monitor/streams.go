@@ -140,7 +140,7 @@ func (a *streams) listen(ctx context.Context, st *stream) {
 	for silent := false; ; {
 		err := loop.Contain(func() error {
 			return a.o.Events.Events(ctx, services, func(e dlt.Event) error {
-				a.tell(st, e)
+				a.handle(st, e)
 				return ctx.Err()
 			})
 		})
@@ -162,9 +162,9 @@ func (a *streams) listen(ctx context.Context, st *stream) {
 	}
 }
 
-// tell acts on an event. A commit is a fact and recorded as it is, in any state of the row
+// handle acts on an event. A commit is a fact and recorded as it is, in any state of the row
 // (docs/design.md#promise-5-fencing); anything else is a reason to ask.
-func (a *streams) tell(st *stream, e dlt.Event) {
+func (a *streams) handle(st *stream, e dlt.Event) {
 	look := e.Live
 	var found []store.Outcome
 	for _, s := range e.Statuses {
@@ -178,7 +178,7 @@ func (a *streams) tell(st *stream, e dlt.Event) {
 		})
 	}
 	st.Began()
-	st.Told(found)
+	st.Commits(found)
 	if !look && len(found) > 0 {
 		return
 	}

@@ -105,7 +105,7 @@ func withEvents(e dlt.EventSource) func(*monitor.Options) {
 	return func(o *monitor.Options) { o.Events, o.Streams = e, 4 }
 }
 
-func TestACommitThatIsToldIsRecordedAtOnce(t *testing.T) {
+func TestAStreamedCommitIsRecordedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, events := newWorld(), &wires{}
 		w.traits.Streams, w.traits.GroupsByService = true, true
@@ -253,7 +253,7 @@ func TestABrokenStreamIsOpenedAgainAndAskedAfter(t *testing.T) {
 	})
 }
 
-func TestALedgerThatTellsNothingIsPolled(t *testing.T) {
+func TestASilentLedgerIsPolled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, events := newWorld(), &wires{refuse: true}
 		w.traits.Streams, w.traits.GroupsByService = true, true
@@ -395,7 +395,7 @@ func TestAStreamOutlastsLateArrival(t *testing.T) {
 	})
 }
 
-func TestACommitThatVanishesIsToldOfOnce(t *testing.T) {
+func TestACommitThatVanishesIsReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		w.traits.Vanish = time.Minute

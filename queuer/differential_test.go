@@ -155,7 +155,7 @@ func TestParallelEndsAsSerialExecution(t *testing.T) {
 }
 
 // The model catches a strategy that lets conflicts pass: the test above can fail.
-func TestModelLedgerTellsOrderApart(t *testing.T) {
+func TestModelLedgerDistinguishesOrder(t *testing.T) {
 	all := func(l batch.Lane) (runs []batch.Run) {
 		for p, b := range l.Batches {
 			if b.Ready && b.State.Claimable() {

@@ -22,9 +22,9 @@ type gate struct {
 	under    int                         // requests under way
 	size     int
 
-	told    bool  // reported as closed
-	telling bool  // a goroutine is about to report
-	why     error // the error that closed it
+	announced  bool  // reported as closed
+	announcing bool  // a goroutine is about to report
+	why        error // the error that closed it
 }
 
 func newGate(size int) *gate {

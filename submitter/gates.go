@@ -99,27 +99,27 @@ func (a *gates) leave(g *gate, probe bool, service batch.ServiceID, err error) {
 	if !closed && !opened {
 		return
 	}
-	a.tell(g, a.scopeOf(service), err)
+	a.announce(g, a.scopeOf(service), err)
 	if opened {
 		a.o.Ready()
 	}
 }
 
-// tell reports by Paused or Resumed that the gate has changed since its last report. One goroutine
+// announce reports by Paused or Resumed that the gate has changed since its last report. One goroutine
 // reports at a time, without the lock, and looks again after each report: so the last report is
 // true, even if the gate closes and opens at about the same time.
-func (a *gates) tell(g *gate, sc scope, err error) {
+func (a *gates) announce(g *gate, sc scope, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err != nil {
 		g.why = err
 	}
-	if g.telling {
+	if g.announcing {
 		return // the goroutine that reports checks again
 	}
-	for g.told == g.openAt.IsZero() {
-		g.telling, g.told = true, !g.told
-		paused, why := g.told, g.why
+	for g.announced == g.openAt.IsZero() {
+		g.announcing, g.announced = true, !g.announced
+		paused, why := g.announced, g.why
 		g.mu.Unlock()
 		if paused {
 			a.o.Paused(sc.service, sc.all, why)
@@ -127,6 +127,6 @@ func (a *gates) tell(g *gate, sc scope, err error) {
 			a.o.Resumed(sc.service, sc.all)
 		}
 		g.mu.Lock()
-		g.telling = false
+		g.announcing = false
 	}
 }

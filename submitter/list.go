@@ -23,11 +23,11 @@ func (s *sender) lot(r run, i int) (n int) {
 	return n
 }
 
-// tellable returns for how many of n batches, sent in one request, its result is recorded.
+// recordable returns for how many of n batches, sent in one request, its result is recorded.
 // Success and doubt hold for each batch. If the ledger certainly took none, only the first
 // counts as failed: the others are put back like batches that were not sent. A list that was
 // refused says nothing about any batch; its batches go one by one.
-func tellable(n int, err error) int {
+func recordable(n int, err error) int {
 	switch dlt.Kind(err) {
 	case batch.KindBusy, batch.KindUnavailable, batch.KindMisconfigured, batch.KindRejected:
 		return 1

@@ -98,7 +98,7 @@ func TestManyBusyAnswersCloseTheGateOnce(t *testing.T) {
 }
 
 // An observer that is slow to handle the closing of the gate is called last with its opening.
-func TestPausedAndResumedAreToldInOrder(t *testing.T) {
+func TestPausedAndResumedAreReportedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var events []string
 		r := start(t, func(ctx context.Context, a batch.Attempt) error {

@@ -264,14 +264,14 @@ func (s *Submitter) post(ctx context.Context, r run, hand *pool.Hand) (used, hun
 			alone = i + n
 			continue
 		}
-		told := tellable(n, err)
-		for _, c := range r.Batches[i : i+told] {
+		known := recordable(n, err)
+		for _, c := range r.Batches[i : i+known] {
 			o := judge(c, err, s.o.Rules, made(post))
 			o.Post, o.Report = post, report(c, o, err, post.Took)
 			s.o.Record(o)
 		}
 		if err != nil {
-			s.Return(r.Batches[i+told:])
+			s.Return(r.Batches[i+known:])
 			return true, errors.Is(err, context.DeadlineExceeded)
 		}
 		clear(r.payloads[i : i+n])

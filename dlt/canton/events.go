@@ -154,15 +154,15 @@ func (c *Client) follow(ctx context.Context, service batch.ServiceID, frames <-c
 			if err := announce(); err != nil {
 				return err
 			}
-			if err := c.tell(service, e, yield); err != nil {
+			if err := c.pass(service, e, yield); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// tell yields the outcome of a completion, if it is of one of this client's batches.
-func (c *Client) tell(service batch.ServiceID, e element, yield func(dlt.Event) error) error {
+// pass yields the outcome of a completion, if it is of one of this client's batches.
+func (c *Client) pass(service batch.ServiceID, e element, yield func(dlt.Event) error) error {
 	x := e.completion
 	if x == nil || attemptOf(x.CommandID, x.SubmissionID) == 0 || !x.concerns(c.user, string(service)) {
 		return nil

@@ -48,7 +48,7 @@ func receive[T any](t *testing.T, c <-chan T) T {
 	}
 }
 
-func TestEventsTellWhatBecameOfABatch(t *testing.T) {
+func TestEventsReportTheEndOfABatch(t *testing.T) {
 	r := newRig(t, &cantontest.Options{CheckpointEvery: 1, IdleCheckpoint: 5 * time.Millisecond}, nil)
 	old := transfer("old")
 	require.NoError(t, r.submit(attempt(old, 1, nil)))
@@ -79,7 +79,7 @@ func TestEventsTellWhatBecameOfABatch(t *testing.T) {
 }
 
 // The commands of others with the same user and party are nobody's business.
-func TestEventsOfOthersAreNotTold(t *testing.T) {
+func TestEventsOfOthersAreNotReported(t *testing.T) {
 	r := newRig(t, nil, nil)
 	events, _ := r.follow("Alice")
 	other := r.client(&canton.Options{UserID: "other"})

@@ -12,7 +12,7 @@ import (
 func harnessChecks() []Check {
 	return []Check{{
 		Name:    "Harness",
-		Promise: "it makes batches that can be told apart, and says why it lacks what it lacks",
+		Promise: "it makes batches that can be distinguished, and says why it lacks what it lacks",
 		run:     harnessCoherent,
 	}}
 }

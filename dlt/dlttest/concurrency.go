@@ -42,7 +42,7 @@ func concurrent(e *exam) {
 			}
 			for _, s := range statuses {
 				if s.ID != old.ID || s.Reported != batch.ReportedCommitted {
-					failures <- fmt.Errorf("asked about %s, told that %s is %s", old.ID, s.ID, s.Reported)
+					failures <- fmt.Errorf("asked about %s, and the answer says that %s is %s", old.ID, s.ID, s.Reported)
 				}
 			}
 		})

@@ -57,7 +57,7 @@ func contextChecks() []Check {
 		},
 		{
 			Name:    "Context/done",
-			Promise: "calls whose context is done already return at once, with an error that tells the truth",
+			Promise: "calls whose context is done already return at once, with a true error",
 			run: func(e *exam) {
 				b := e.batch()
 				ctx, cancel := context.WithCancel(e.Context())

@@ -31,7 +31,7 @@ func eventChecks() []Check {
 		}}
 	}
 	return []Check{
-		source("live first", "the first event says that the stream is open, before anything is told", None,
+		source("live first", "the first event says that the stream is open, before anything is reported", None,
 			func(e *exam, s dlt.EventSource) {
 				e.committed()
 				st := e.open(s, e.streamed(0))
@@ -41,26 +41,26 @@ func eventChecks() []Check {
 			func(e *exam, s dlt.EventSource) {
 				st := e.open(s, e.streamed(0))
 				for range 3 { // an event about the past might reveal the first
-					st.tells(e.accepted(e.Services[0]))
+					st.reports(e.accepted(e.Services[0]))
 				}
 				assert.NoError(e, st.end())
 			}),
-		source("second service", "a batch of another service is told of", None,
+		source("second service", "a batch of another service is reported", None,
 			func(e *exam, s dlt.EventSource) {
 				st := e.open(s, e.streamed(1))
-				st.tells(e.accepted(e.Services[1]))
+				st.reports(e.accepted(e.Services[1]))
 				assert.NoError(e, st.end())
 			}),
-		source("two at once", "two streams at once, of different services, are both told", None,
+		source("two at once", "two streams at once, of different services, both report", None,
 			func(e *exam, s dlt.EventSource) {
 				one, two := e.open(s, e.streamed(0)), e.open(s, e.streamed(1))
-				one.tells(e.accepted(e.Services[0]))
-				two.tells(e.accepted(e.Services[1]))
+				one.reports(e.accepted(e.Services[0]))
+				two.reports(e.accepted(e.Services[1]))
 				assert.NoError(e, one.end())
-				two.tells(e.accepted(e.Services[1]))
+				two.reports(e.accepted(e.Services[1]))
 				assert.NoError(e, two.end())
 			}),
-		source("done", "with a context that is done already nothing is told, and that is no error", None,
+		source("done", "with a context that is done already nothing is reported, and that is no error", None,
 			func(e *exam, s dlt.EventSource) {
 				ctx, cancel := context.WithCancel(e.Context())
 				cancel()
@@ -86,7 +86,7 @@ func eventChecks() []Check {
 				assert.Error(e, st.ended(e.Commit), "a stream that broke ended without an error")
 				e.Set(None)
 				st = e.open(s, e.streamed(0))
-				st.tells(e.accepted(e.Services[0]))
+				st.reports(e.accepted(e.Services[0]))
 				assert.NoError(e, st.end())
 			}),
 		source("unreachable", "where nobody listens there is an error and no event", Unreachable,
@@ -175,9 +175,9 @@ func (e *exam) open(s dlt.EventSource, services []batch.ServiceID) *stream {
 	return st
 }
 
-// tells requires that a caller who asks about b only after events learns in time that b is
+// reports requires that a caller who asks about b only after events learns in time that b is
 // committed.
-func (st *stream) tells(b batch.Batch) {
+func (st *stream) reports(b batch.Batch) {
 	st.e.Helper()
 	bound := time.NewTimer(st.e.Commit + st.e.Prompt)
 	defer bound.Stop()

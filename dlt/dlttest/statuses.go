@@ -34,7 +34,7 @@ func statusChecks() []Check {
 		},
 		{
 			Name:    "Statuses/verdicts apart",
-			Promise: "a batch that was decided against and one that was committed are told apart in one question",
+			Promise: "a batch that was decided against and one that was committed are distinguished in one question",
 			needs:   Decided,
 			run: func(e *exam) {
 				good := e.committed()

@@ -59,7 +59,7 @@ func (c *Client) Events(ctx context.Context, _ []batch.ServiceID, yield func(dlt
 	}()
 	wg.Go(func() { s.broken <- s.read(inner) })
 	wg.Go(func() { s.broken <- s.ping(inner) })
-	if err := s.tell(ctx, yield); err != nil {
+	if err := s.pass(ctx, yield); err != nil {
 		if e, ok := errors.AsType[*streamError](err); ok {
 			return &dlt.Error{Op: opEvents, Kind: dlt.ErrDoubt, Err: c.cause(e.err)}
 		}
@@ -145,8 +145,8 @@ func note(c chan struct{}) {
 // open notes that the subscription works, at the first block or the first pong.
 func (s *stream) open() { s.opened.Do(func() { note(s.live) }) }
 
-// tell passes the notes to yield, until ctx is done or the stream is over.
-func (s *stream) tell(ctx context.Context, yield func(dlt.Event) error) error {
+// pass gives the notes to yield, until ctx is done or the stream is over.
+func (s *stream) pass(ctx context.Context, yield func(dlt.Event) error) error {
 	changed := (chan struct{})(nil) // Live comes first
 	for {
 		e := dlt.Event{}

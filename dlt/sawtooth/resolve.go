@@ -69,7 +69,7 @@ func (c *Client) unknown(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error)
 	}
 	decoded, err := decode(d.Payload)
 	if err != nil {
-		return dlt.InFlight, nil //nolint:nilerr // without its transactions there is nothing to look for; time tells
+		return dlt.InFlight, nil //nolint:nilerr // without its transactions there is nothing to look for; time will show
 	}
 	txs := decoded.transactions()
 	for _, tx := range txs[:min(len(txs), maxLookups)] {

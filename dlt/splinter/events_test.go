@@ -88,7 +88,7 @@ func (l *listener) ended() error {
 	}
 }
 
-func TestEventsTell(t *testing.T) {
+func TestEventsStream(t *testing.T) {
 	net := splintertest.Start(t, &splintertest.Options{PingEvery: 2 * time.Millisecond})
 	ours := newClient(t, net.URL(0), options(nil))
 	theirs := newClient(t, net.URL(1), options(nil))

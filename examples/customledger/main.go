@@ -39,7 +39,7 @@ func main() {
 }
 
 func run(ctx context.Context, w io.Writer) error {
-	t := &teller{w: w}
+	t := &printer{w: w}
 	notary := NewNotary(20 * time.Millisecond)
 	office, err := NewOffice(notary)
 	if err != nil {
@@ -117,20 +117,20 @@ func run(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
-// teller prints the events.
-type teller struct {
+// printer prints the events.
+type printer struct {
 	mu sync.Mutex
 	w  io.Writer
 }
 
-func (t *teller) say(format string, args ...any) {
+func (t *printer) say(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	fmt.Fprintf(t.w, format, args...)
 }
 
 // Observe implements [batch.Observer].
-func (t *teller) Observe(_ context.Context, e batch.Event) {
+func (t *printer) Observe(_ context.Context, e batch.Event) {
 	switch e.Kind {
 	case batch.EventState, batch.EventFinal:
 		t.say("%-12s is %s\n", e.Key, e.State)

@@ -37,11 +37,11 @@ func (q *questions) note(p splintertest.Point) splintertest.Fault {
 func (q *questions) saved(n int) string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return fmt.Sprintf("events told of %d batches; the nodes were asked about the other %d, %d times", n-len(q.about), len(q.about), q.count)
+	return fmt.Sprintf("events reported %d batches; the nodes were asked about the other %d, %d times", n-len(q.about), len(q.about), q.count)
 }
 
 // listen starts two nodes that require a token. They wait for a silent peer as long as the client
-// is told: a proposal whose peer has restarted holds its circuit for that time.
+// is given: a proposal whose peer has restarted holds its circuit for that time.
 func listen(asked *questions) (*splintertest.Network, error) {
 	return splintertest.Listen(&splintertest.Options{
 		Circuits: circuits, CommitInterval: commitInterval, CoordinatorTimeout: coordinatorTimeout, Faults: faults(asked),

@@ -102,15 +102,15 @@ func (w *Waiters[K, R]) read(ctx context.Context, now *reader[K]) {
 		}
 		if err != nil {
 			for _, key := range keys {
-				w.tell(key, answer[R]{err: err})
+				w.answer(key, answer[R]{err: err})
 			}
 			continue
 		}
 		for _, rec := range final {
-			w.tell(w.o.Key(rec), answer[R]{rec: rec})
+			w.answer(w.o.Key(rec), answer[R]{rec: rec})
 		}
 		for _, key := range missing {
-			w.tell(key, answer[R]{err: batch.ErrNotFound})
+			w.answer(key, answer[R]{err: batch.ErrNotFound})
 		}
 	}
 }
@@ -181,7 +181,7 @@ func (w *Waiters[K, R]) asked(r *reader[K], all bool) []K {
 	return keys
 }
 
-func (w *Waiters[K, R]) tell(key K, a answer[R]) {
+func (w *Waiters[K, R]) answer(key K, a answer[R]) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for c := range w.m[key] {

@@ -118,8 +118,8 @@ const (
 	IsClaimed Kind = iota
 	// Answered: an attempt has ended with an Outcome, after a request that took Took.
 	Answered
-	// Told: an event of the ledger reported the commit Outcome.
-	Told
+	// Streamed: an event of the ledger reported the commit Outcome.
+	Streamed
 	// Found: a question gave an Outcome.
 	Found
 	// Same: the ledger's answer leaves the row as it is; the next question is to come after Next.
@@ -181,8 +181,8 @@ const (
 	earlyFor = 20 * time.Millisecond
 	// heldPause is how long a commit waits for a live claim to end before it is written again.
 	heldPause = 250 * time.Millisecond
-	// maxToldHold is how long an acceptance may wait for an event without a question.
-	maxToldHold = time.Second
+	// maxStreamedHold is how long an acceptance may wait for an event without a question.
+	maxStreamedHold = time.Second
 	// followFor is how long events cause questions about a batch; after that only the store's
 	// checks do.
 	followFor = 5 * time.Minute
@@ -202,8 +202,8 @@ func (e Entry) Step(ev *Event, now time.Time, f Facts, r Rules) (Entry, Effects)
 		e = Entry{Phase: Claimed, waiting: e.waiting} // a commit that was reported early stays
 	case Answered:
 		e.answered(ev, now, f, r, &out)
-	case Told:
-		e.told(ev.Outcome, now, f, r, &out)
+	case Streamed:
+		e.streamed(ev.Outcome, now, f, r, &out)
 	case Found:
 		// A commit becomes one write with a waiting acceptance; after any other outcome the
 		// acceptance has waited in vain.
@@ -240,15 +240,15 @@ func (e Entry) Step(ev *Event, now time.Time, f Facts, r Rules) (Entry, Effects)
 func (e *Entry) answered(ev *Event, now time.Time, f Facts, r Rules, out *Effects) {
 	o := ev.Outcome
 	e.writes(out)
-	early, told := e.take()
+	early, streamed := e.take()
 	if o.Finding != store.Accepted {
-		if out.add(o); told {
+		if out.add(o); streamed {
 			out.add(early)
 			e.Phase = Committing
 		}
 		return
 	}
-	if told {
+	if streamed {
 		out.add(join(o, early))
 		e.Phase = Committing
 		return
@@ -261,8 +261,8 @@ func (e *Entry) answered(ev *Event, now time.Time, f Facts, r Rules, out *Effect
 	default:
 		o.Check = r.FirstPoll
 	}
-	tells := f.Names && r.Hold <= maxToldHold
-	if e.Phase == Committing || !ev.MayWait || r.Hold <= 0 || f.Crowded || !asks && (!tells || f.Full) {
+	streams := f.Names && r.Hold <= maxStreamedHold
+	if e.Phase == Committing || !ev.MayWait || r.Hold <= 0 || f.Crowded || !asks && (!streams || f.Full) {
 		out.add(o)
 		return
 	}
@@ -276,9 +276,9 @@ func (e *Entry) answered(ev *Event, now time.Time, f Facts, r Rules, out *Effect
 	}
 }
 
-// told takes a commit that an event reported. The ledger reports it once. If the POST is not
+// streamed takes a commit that an event reported. The ledger reports it once. If the POST is not
 // answered yet, or the answer is being written, the commit waits a moment for that.
-func (e *Entry) told(o store.Outcome, now time.Time, f Facts, r Rules, out *Effects) {
+func (e *Entry) streamed(o store.Outcome, now time.Time, f Facts, r Rules, out *Effects) {
 	switch e.Phase {
 	case Accepted, Open:
 		e.commit(o, out)
@@ -462,9 +462,9 @@ func (e *Entry) opened(ev *Event, now time.Time, f Facts, r Rules, out *Effects)
 		row.ResendLeft, row.SettleLeft = old.ResendLeft, old.SettleLeft
 		known = true
 	}
-	early, told := e.take()
+	early, streamed := e.take()
 	switch {
-	case told:
+	case streamed:
 		early.Ref, early.Version, early.Was = row.Ref, row.Version, row.Was
 		out.add(early)
 		e.Phase = Committing

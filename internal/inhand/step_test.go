@@ -63,7 +63,7 @@ var events = map[string]inhand.Event{
 	"claimed":              {Kind: inhand.IsClaimed},
 	"accepted":             answered(store.Accepted),
 	"in doubt":             answered(store.Doubtful),
-	"told":                 {Kind: inhand.Told, Outcome: commit("a")},
+	"streamed":             {Kind: inhand.Streamed, Outcome: commit("a")},
 	"found commit":         {Kind: inhand.Found, Outcome: found("a", store.IsCommitted)},
 	"found pending":        {Kind: inhand.Found, Outcome: found("a", store.IsPending)},
 	"left":                 {Kind: inhand.Left},
@@ -92,7 +92,7 @@ func TestEveryPhaseWithEveryEvent(t *testing.T) {
 		claimed              | claimed             | claimed             | claimed; accepted              | claimed             | claimed                 | claimed               | claimed
 		accepted             | accepted; ask       | accepted; ask       | accepted; accepted; ask        | accepted; ask       | accepted; ask           | committing; accepted  | accepted; ask
 		in doubt             | writing; doubtful   | writing; doubtful   | writing; accepted, doubtful    | writing; doubtful   | writing; doubtful       | committing; doubtful  | writing; doubtful
-		told                 | none; waits         | claimed; waits      | committing; is committed       | writing; waits      | committing; is committed | committing           | watched
+		streamed             | none; waits         | claimed; waits      | committing; is committed       | writing; waits      | committing; is committed | committing           | watched
 		found commit         | committing; is committed | committing; is committed | committing; is committed | committing; is committed | committing; is committed | committing; is committed | committing; is committed
 		found pending        | writing; is pending | writing; is pending | writing; accepted, is pending  | writing; is pending | writing; is pending     | committing; is pending | writing; is pending
 		same                 | none                | claimed             | accepted; waits                | writing             | open; ask               | committing            | watched
@@ -118,13 +118,13 @@ func TestEveryPhaseWithEveryEvent(t *testing.T) {
 
 // A commit that an event reported before the acceptance was written is written with it, or
 // after it, and in the end by itself. So is a commit that a live claim holds back.
-func TestACommitThatIsToldEarly(t *testing.T) {
+func TestAStreamedCommitThatComesEarly(t *testing.T) {
 	table := `
 		event                | none                            | claimed                         | writing                         | committing
 		claimed              | claimed; waits                  | claimed; waits                  | claimed; waits                  | claimed; waits
 		accepted             | committing; is committed        | committing; is committed        | committing; is committed        | committing; is committed
 		in doubt             | committing; doubtful, is committed | committing; doubtful, is committed | committing; doubtful, is committed | committing; doubtful, is committed
-		told                 | none; waits                     | claimed; waits                  | writing; waits                  | committing; waits
+		streamed             | none; waits                     | claimed; waits                  | writing; waits                  | committing; waits
 		found commit         | committing; is committed; waits | committing; is committed; waits | committing; is committed; waits | committing; is committed; waits
 		due                  | committing; is committed        | committing; is committed        | committing; is committed        | committing; is committed
 		written pending      | committing; is committed        | committing; is committed        | committing; is committed        | committing; is committed

@@ -60,8 +60,8 @@ func (s *Stream) Close() {
 	}
 }
 
-// Told takes commits that an event reported, maybe before the ledger has answered their POSTs.
-func (s *Stream) Told(all []store.Outcome) { s.t.take(all, s) }
+// Commits takes commits that an event reported, maybe before the ledger has answered their POSTs.
+func (s *Stream) Commits(all []store.Outcome) { s.t.take(all, s) }
 
 // askPause is the least time between two questions that events cause.
 const askPause = 10 * time.Millisecond

@@ -124,7 +124,7 @@ func (t *Table) Answered(o store.Outcome, took time.Duration) {
 func (t *Table) Put(all []store.Outcome) { t.take(all, nil) }
 
 // take takes outcomes that questions gave, or that an event of a stream reported.
-func (t *Table) take(all []store.Outcome, told *Stream) {
+func (t *Table) take(all []store.Outcome, from *Stream) {
 	if len(all) == 0 {
 		return
 	}
@@ -135,8 +135,8 @@ func (t *Table) take(all []store.Outcome, told *Stream) {
 	}
 	found := make([]store.Outcome, 0, len(all))
 	t.mu.Lock()
-	if told != nil {
-		kind, told.names = Told, true
+	if from != nil {
+		kind, from.names = Streamed, true
 	}
 	for i := range all {
 		s := t.entries.slot(all[i].Key, abouts[i], now)

@@ -55,12 +55,12 @@ func TestAnAcceptanceThatWaitsIsWritten(t *testing.T) {
 		assert.Equal(t, []string{"50ms: accepted a"}, r.took(&r.writes))
 		r.Answered(posted("c"), 0)
 		r.Answered(posted("d"), 0)
-		r.stream.Told([]store.Outcome{commit("e")})
+		r.stream.Commits([]store.Outcome{commit("e")})
 		r.stop()
 		assert.Len(t, r.took(&r.writes), 1, "all together")
 		assert.Len(t, r.outcomes, 5)
 		r.Answered(posted("late"), 0)
-		r.stream.Told([]store.Outcome{commit("later")})
+		r.stream.Commits([]store.Outcome{commit("later")})
 		assert.Len(t, r.took(&r.writes), 2, "nothing waits for a table that does not run")
 	})
 }
@@ -71,7 +71,7 @@ func TestACommitThatOvertakesItsAcceptance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
 		r.claimed("a", "b", "c")
-		r.stream.Told([]store.Outcome{commit("a"), commit("b"), commit("c"), commit("c"), commit("another's")})
+		r.stream.Commits([]store.Outcome{commit("a"), commit("b"), commit("c"), commit("c"), commit("another's")})
 		time.Sleep(5 * time.Millisecond)
 		r.Answered(posted("a"), 0)
 		doubt := posted("b")
@@ -136,7 +136,7 @@ func TestACommitThatIsHeldBack(t *testing.T) {
 func TestWithoutHoldNothingWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, func(o *inhand.Options) { o.Hold = 0 })
-		r.stream.Told([]store.Outcome{commit("a")})
+		r.stream.Commits([]store.Outcome{commit("a")})
 		r.Answered(posted("b"), 0)
 		assert.Equal(t, []string{"0s: is committed a", "0s: accepted b"}, r.took(&r.writes))
 		r.stop()
@@ -149,7 +149,7 @@ func TestWhatIsInHandIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
 		for i := range 5000 {
-			r.stream.Told([]store.Outcome{commit(fmt.Sprint("told", i))})
+			r.stream.Commits([]store.Outcome{commit(fmt.Sprint("streamed", i))})
 		}
 		assert.Len(t, r.took(&r.writes), 5000-4096, "the others are written at once")
 		time.Sleep(time.Second)
@@ -180,7 +180,7 @@ func TestALateAnswerOfTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
 		r.claimed("a") // version 2
-		r.stream.Told([]store.Outcome{commit("a")})
+		r.stream.Commits([]store.Outcome{commit("a")})
 		time.Sleep(30 * time.Millisecond)
 		assert.Equal(t, []string{"20ms: is committed a"}, r.took(&r.writes))
 		old := posted("a")
@@ -208,7 +208,7 @@ func TestNothingIsWrittenByTheRecordersOwnCall(t *testing.T) {
 		doubt := posted("b")
 		doubt.Finding = store.Doubtful
 		r.Answered(doubt, 0)
-		r.stream.Told([]store.Outcome{commit("b"), commit("c")})
+		r.stream.Commits([]store.Outcome{commit("b"), commit("c")})
 		r.wrote(posted("a"), batch.Pending, 3)
 		r.wrote(doubt, batch.Pending, 3)
 		r.Lost([]store.Outcome{posted("c")})
@@ -220,14 +220,14 @@ func TestNothingIsWrittenByTheRecordersOwnCall(t *testing.T) {
 }
 
 // A verdict against a batch is written while an event reports its commit: the commit is a fact.
-func TestACommitThatIsToldWhileTheBatchIsRejected(t *testing.T) {
+func TestAStreamedCommitWhileTheBatchIsRejected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
 		r.claimed("a")
 		o := posted("a")
 		o.Finding = store.Refused
 		r.Answered(o, 0)
-		r.stream.Told([]store.Outcome{commit("a")})
+		r.stream.Commits([]store.Outcome{commit("a")})
 		row := store.Row{State: batch.Rejected, Version: 3, Attempt: 1, FinalAt: time.Now()}
 		r.Written([]inhand.Recorded{{Outcome: o, Applied: store.Applied{Ref: o.Ref, Result: store.Written, Row: row}}})
 		assert.Equal(t, []string{"0s: refused a", "0s: is committed a"}, r.took(&r.writes))
@@ -408,7 +408,7 @@ func TestAHandTakesNoQuestionTwice(t *testing.T) {
 		assert.Equal(t, []string{"10ms: c"}, r.took(&r.asks))
 		unasked(true, "b")
 		unasked(true, "a")
-		r.stream.Told([]store.Outcome{commit("b")})
+		r.stream.Commits([]store.Outcome{commit("b")})
 		r.wrote(commit("b"), batch.Committed, 4)
 		r.HandsFree(1)
 		assert.Equal(t, []string{"10ms: a"}, r.took(&r.asks), "a request that nobody needs takes no hand")

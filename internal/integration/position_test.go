@@ -231,7 +231,7 @@ func TestAPausedLaneKeepsItsPlace(t *testing.T) {
 // The remembered start of a lane waits for a transaction that has added and stays open. The
 // store reports that claims become slower meanwhile, and the transaction that causes it,
 // until it has ended.
-func TestALongAddIsTold(t *testing.T) {
+func TestALongAddIsReported(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, pgx)
 	st, db := s.store()

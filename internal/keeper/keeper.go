@@ -137,7 +137,7 @@ func (k *Keeper) write(ctx context.Context, group []request) {
 	}
 	did, err := k.keep(ctx, waiting)
 	if err == nil || ctx.Err() != nil {
-		tell(waiting, did, err)
+		answerAll(waiting, did, err)
 		return
 	}
 	brief, end := context.WithTimeout(ctx, k.o.Timeout/8)
@@ -148,7 +148,7 @@ func (k *Keeper) write(ctx context.Context, group []request) {
 			did, err = k.keep(ctx, one)
 			return err
 		})
-		tell(one, did, err)
+		answerAll(one, did, err)
 	}
 }
 
@@ -168,7 +168,7 @@ func (k *Keeper) keep(ctx context.Context, group []request) (did []bool, err err
 	return did, err
 }
 
-func tell(group []request, did []bool, err error) {
+func answerAll(group []request, did []bool, err error) {
 	for i, r := range group {
 		r.answer <- answer{err == nil && did[i], err}
 	}

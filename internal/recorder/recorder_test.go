@@ -291,7 +291,7 @@ func TestALostCommitReplyIsRecognised(t *testing.T) {
 	})
 }
 
-func TestGoneAndBadAreToldAndNotTriedAgain(t *testing.T) {
+func TestGoneAndBadAreReportedAndNotTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
 			applied := written(o)

@@ -146,7 +146,7 @@ func (l *fakeLedger) take(payload []byte) (id string, err error) {
 	if block := time.Duration(l.block.Load()); block != 0 {
 		l.open.add(id, lane, block, &l.streams)
 	} else {
-		l.streams.tell(id, lane)
+		l.streams.push(id, lane)
 	}
 	return id, nil
 }
@@ -172,7 +172,7 @@ func (o *openBlock) add(id string, lane uint32, block time.Duration, to *streams
 	now := time.Now()
 	time.AfterFunc(now.Truncate(block).Add(block).Sub(now), func() {
 		for _, b := range o.take() {
-			to.tell(b.id, b.lane)
+			to.push(b.id, b.lane)
 		}
 	})
 }

@@ -23,7 +23,7 @@ import (
 )
 
 // An open stream carries every commit.
-func TestTheFakeLedgerTells(t *testing.T) {
+func TestTheFakeLedgerStreams(t *testing.T) {
 	s := httptest.NewServer(newFakeLedger())
 	defer s.Close()
 	c := newClient(s.URL, 4)

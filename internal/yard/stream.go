@@ -28,7 +28,7 @@ type listener struct {
 // lineLen is an id, a blank, a lane and the end of a line.
 const lineLen = idLen + 1 + 8 + 1
 
-func (s *streams) tell(id string, lane uint32) {
+func (s *streams) push(id string, lane uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.listeners {

@@ -227,16 +227,16 @@ func remembers() queuer.Strategy {
 }
 
 // The suite catches each broken strategy, in the test that is about it.
-func TestSuiteTells(t *testing.T) {
+func TestSuiteReports(t *testing.T) {
 	if *bad != "" {
 		queuertest.Run(t, brokenStrategies()[*bad].make, &queuertest.Options{Rounds: 300})
 		return
 	}
 	for name, b := range brokenStrategies() {
 		t.Run(name, func(t *testing.T) {
-			out, err := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSuiteTells$/^"+b.test+"$", "-test.timeout=30s", "-queuertest.bad="+name).CombinedOutput()
+			out, err := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSuiteReports$/^"+b.test+"$", "-test.timeout=30s", "-queuertest.bad="+name).CombinedOutput()
 			assert.Error(t, err, "the suite lets it pass")
-			assert.Contains(t, string(out), "--- FAIL: TestSuiteTells/"+b.test, "%.2000s", out)
+			assert.Contains(t, string(out), "--- FAIL: TestSuiteReports/"+b.test, "%.2000s", out)
 		})
 	}
 }

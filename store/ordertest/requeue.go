@@ -12,7 +12,7 @@ func requeueTests() []test {
 	return []test{
 		{name: "a batch whose orders are settled is not requeued", run: requeueSettled},
 		{name: "one that is requeued before is open again, with its orders", run: requeueBefore},
-		{name: "a commit that is told late is written, settled or not", run: requeueLate},
+		{name: "a commit that is reported late is written, settled or not", run: requeueLate},
 	}
 }
 

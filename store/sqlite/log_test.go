@@ -220,7 +220,7 @@ func TestNoLogInMemory(t *testing.T) {
 }
 
 // A Runner reports a large log once, and nothing when it is small again.
-func TestARunnerTellsOfALargeLog(t *testing.T) {
+func TestARunnerReportsALargeLog(t *testing.T) {
 	s, path := warned(t)
 	told := make(chan error, 100)
 	r, err := dltbatch.New(s, ledgermem.New(nil), &dltbatch.Options{Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {

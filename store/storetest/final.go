@@ -89,7 +89,7 @@ func finalLateCommit(f *fixture) {
 		assert.Equal(f, before.Version+1, r.Version)
 		assert.Nil(f, r.Error, "a refusal that was none")
 		assert.True(f, r.FinalAt.After(before.FinalAt))
-		assert.False(f, f.record(o)[0].Breach, "told once")
+		assert.False(f, f.record(o)[0].Breach, "reported once")
 	}
 	for _, name := range []string{"queued", "delayed", "unknown", "pending"} {
 		a := f.written(f.monitored(named[name], store.IsCommitted))[0]
@@ -102,7 +102,7 @@ func finalLateCommit(f *fixture) {
 }
 
 func finalReceipts(f *fixture) {
-	f.add(bt("asked", "a"), bt("told", "b"), bt("one", "c"))
+	f.add(bt("asked", "a"), bt("said", "b"), bt("one", "c"))
 	f.take("a", "b", "c")
 	f.each(f.submitted, store.Accepted, "a", "b")
 	want := func(id batch.ID) []batch.Receipt {

@@ -44,7 +44,7 @@ type shadow struct {
 	acts    []batch.Act
 	reports []batch.Report
 	was     *store.Row // as the store handed it out last
-	told    int        // how often it was passed back
+	passed  int        // how often it was passed back
 }
 
 // whole is the ref that a store hands out.

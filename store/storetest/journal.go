@@ -360,7 +360,7 @@ func journalClock(f *fixture) {
 	f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: []string{"a"}, Cursor: "1"})
 	f.pass(-5)
 	found := f.find("events", "a")
-	assert.False(f, found.Covered, "what was told until a time that is still to come cannot be told from what will be")
+	assert.False(f, found.Covered, "the entries until a time that is still to come are not all there yet")
 	assert.Equal(f, []string{"a"}, found.IDs, "it was committed all the same")
 	assert.Equal(f, "1", found.Cursor)
 	f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch})

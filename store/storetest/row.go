@@ -21,11 +21,11 @@ func rowTests() []test {
 // way after each step.
 type rowWalk struct {
 	*fixture
-	id    batch.ID // the batch in hand
-	rules *rowRules
-	known bool  // outcomes come with the row that the store handed out
-	told  int64 // the version of that row
-	shown cells
+	id     batch.ID // the batch in hand
+	rules  *rowRules
+	known  bool  // outcomes come with the row that the store handed out
+	passed int64 // the version of that row
+	shown  cells
 }
 
 // rowFields shows each field of a row other than zero, and shows it change, on each way by
@@ -117,7 +117,7 @@ func (w *rowWalk) attempts() {
 	w.cancelled()
 }
 
-// ends is everything that can be requeued, and commits that are told later.
+// ends is everything that can be requeued, and commits that are reported later.
 func (w *rowWalk) ends() {
 	w.begin("ends")
 	w.claim(byFirstClaim)
@@ -268,7 +268,7 @@ func (w *rowWalk) settled() {
 func (w *rowWalk) keepPrepared() {
 	w.Helper()
 	w.step(byKeep, func() { require.Equal(w, []bool{true}, w.keep(w.prepared(w.id, "prepared"))) })
-	w.told = 0 // the row has changed since
+	w.passed = 0 // the row has changed since
 }
 
 func because(o *store.Outcome) {
@@ -363,7 +363,7 @@ func (w *rowWalk) claimBy(way string, harmless float64) {
 		}, the(w.id))
 		require.Equal(w, way != byHandBack, len(claimedIDs(got)) == 1)
 	})
-	w.told = w.rows[w.id].row.Version
+	w.passed = w.rows[w.id].row.Version
 }
 
 func (w *rowWalk) submitter(finding store.Finding, change func(*store.Outcome)) {
@@ -379,7 +379,7 @@ func (w *rowWalk) monitor(finding store.Finding, change func(*store.Outcome)) {
 		w.step(byPending, func() { w.pending(9, w.u(0.5)) })
 		w.pendingOf(9, 0, w.lane())
 		w.step(byPendingOf, func() { w.pendingOf(9, w.u(0.75), w.lane()) })
-		w.told = w.rows[w.id].row.Version
+		w.passed = w.rows[w.id].row.Version
 	}
 	w.outcome(w.monitored(w.id, finding), change)
 }
@@ -396,7 +396,7 @@ func (w *rowWalk) outcome(o store.Outcome, change func(*store.Outcome)) {
 	w.written(o)
 	after := w.rows[w.id].row
 	switch way, and, more := w.rules.byKnown(before, after); {
-	case !w.known || w.told != before.Version || way == "" || len(more) > 1 || trouble(before, after, more...):
+	case !w.known || w.passed != before.Version || way == "" || len(more) > 1 || trouble(before, after, more...):
 		w.shown.add(w.fixture, byReading(before, after), before, after)
 	case len(more) == 1:
 		w.shown.change(and, more[0], after)

@@ -59,7 +59,7 @@ func (p *Participant) stream(w http.ResponseWriter, r *http.Request) {
 	}()
 	select {
 	case text := <-first:
-		p.tell(r.WithContext(ctx), conn, text, f)
+		p.sendAll(r.WithContext(ctx), conn, text, f)
 	case <-ctx.Done():
 	case <-p.closed:
 	}
@@ -72,7 +72,7 @@ func (p *Participant) stream(w http.ResponseWriter, r *http.Request) {
 	p.front.busy.Done()
 }
 
-func (p *Participant) tell(r *http.Request, conn *websocket.Conn, request []byte, f Fault) {
+func (p *Participant) sendAll(r *http.Request, conn *websocket.Conn, request []byte, f Fault) {
 	write := func(v any) bool {
 		b, ok := v.([]byte)
 		if !ok {

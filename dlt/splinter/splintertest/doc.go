@@ -17,7 +17,7 @@
 // coordinator, proposes for all, one batch at a time: it executes the batch, its peers execute
 // it and compare the resulting states, it commits, and then they do. Another service reports a
 // batch that was posted to it as Pending; the coordinator does not know the batch until it
-// executes it, and does not tell its peers that it is Invalid (seen). With version 1 each
+// executes it, and does not say to its peers that it is Invalid (seen). With version 1 each
 // service proposes its own batches, and if two propose at once one proposal is lost. A batch
 // whose proposal is rolled back stays Valid for ever.
 //

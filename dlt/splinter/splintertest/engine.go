@@ -49,7 +49,7 @@ func (n *Network) take(s *service, b *submitted, late bool) {
 func (n *Network) enqueue(c *service, b *submitted) {
 	c.queue = append(c.queue, b)
 	if c.Version == 2 && !c.stop && len(c.queue) >= n.o.QueueStop {
-		n.tell(c, true)
+		n.refuse(c, true)
 	}
 	n.wake()
 }
@@ -59,14 +59,14 @@ func (n *Network) dequeue(c *service) *submitted {
 	b := c.queue[0]
 	c.queue = c.queue[1:]
 	if c.Version == 2 && c.stop && len(c.queue) < n.o.QueueResume {
-		n.tell(c, false)
+		n.refuse(c, false)
 	}
 	return b
 }
 
-// tell makes the circuit refuse batches, or ends that: at the coordinator at once, at its
+// refuse makes the circuit refuse batches, or ends that: at the coordinator at once, at its
 // peers by a message.
-func (n *Network) tell(c *service, stop bool) {
+func (n *Network) refuse(c *service, stop bool) {
 	c.stop = stop
 	for _, s := range c.services {
 		if s == c || (!stop && n.o.Faults.losesResume()) {

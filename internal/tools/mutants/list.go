@@ -166,7 +166,7 @@ var list = []mutant{
 	},
 	{
 		name: "claimed but unposted not put back", file: "submitter/submitter.go", pkg: "submitter", test: "Test.*",
-		old: "\t\tif err != nil {\n\t\t\ts.Return(r.Batches[i+told:])\n", new: "\t\tif err != nil {\n",
+		old: "\t\tif err != nil {\n\t\t\ts.Return(r.Batches[i+known:])\n", new: "\t\tif err != nil {\n",
 	},
 
 	// Budgets and misconfiguration (promise 10).

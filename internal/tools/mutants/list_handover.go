@@ -12,7 +12,7 @@ var handOverList = []mutant{
 		old: "all.left = append(all.left, out.Write()...)", new: "_ = out.Write()",
 	},
 	{
-		name: "in hand: a commit that is told while a verdict against it is written is lost", file: "internal/inhand/entry.go", pkg: "internal/inhand", test: "TestACommitThatIsToldWhileTheBatchIsRejected",
+		name: "in hand: a commit that is told while a verdict against it is written is lost", file: "internal/inhand/entry.go", pkg: "internal/inhand", test: "TestAStreamedCommitWhileTheBatchIsRejected",
 		old: "\t\tif row.State == batch.Committed {\n\t\t\te.take()", new: "\t\tif row.Final() {\n\t\t\te.take()",
 	},
 	{
@@ -40,7 +40,7 @@ var handOverList = []mutant{
 		old: "version != 0 && version < s.version", new: "version < 0",
 	},
 	{
-		name: "in hand: an early commit is lost with its row", file: "internal/inhand/entry.go", pkg: "internal/inhand", test: "TestACommitThatIsToldEarly",
+		name: "in hand: an early commit is lost with its row", file: "internal/inhand/entry.go", pkg: "internal/inhand", test: "TestAStreamedCommitThatComesEarly",
 		old: "func (e *Entry) forget(out *Effects) {\n\te.flush(out)\n", new: "func (e *Entry) forget(out *Effects) {\n",
 	},
 	{
@@ -68,11 +68,11 @@ var handOverList = []mutant{
 		old: "\tcase e.Phase == Accepted:\n\t\to = join(e.Unwritten, o)\n", new: "\tcase e.Phase == Accepted:\n\t\tout.add(e.Unwritten)\n",
 	},
 	{
-		name: "a commit that was told is a write of its own", file: "internal/inhand/entry.go", pkg: ".", test: "TestACommitThatIsToldIsWrittenWithItsAcceptance",
-		old: "tells := f.Names && ", new: "tells := f.Names && !f.Live && ",
+		name: "a streamed commit is a write of its own", file: "internal/inhand/entry.go", pkg: ".", test: "TestAStreamedCommitIsWrittenWithItsAcceptance",
+		old: "streams := f.Names && ", new: "streams := f.Names && !f.Live && ",
 	},
 	{
-		name: "a commit does not wait for the answer to its POST", file: "internal/inhand/entry.go", pkg: ".", test: "TestACommitThatIsToldIsWrittenWithItsAcceptance",
+		name: "a commit does not wait for the answer to its POST", file: "internal/inhand/entry.go", pkg: ".", test: "TestAStreamedCommitIsWrittenWithItsAcceptance",
 		old: "case r.Hold <= 0 || f.Crowded:", new: "case r.Hold <= 0 || f.Crowded || o.Was == nil:",
 	},
 	{
@@ -81,7 +81,7 @@ var handOverList = []mutant{
 	},
 	{
 		name: "a commit waits for the acceptance of what was not accepted", file: "internal/inhand/entry.go", pkg: "internal/inhand", test: "TestACommitThatOvertakesItsAcceptance",
-		old: "if out.add(o); told {", new: "if out.add(o); told && o.Version < 0 {",
+		old: "if out.add(o); streamed {", new: "if out.add(o); streamed && o.Version < 0 {",
 	},
 	{
 		name: "an acceptance is held although the store waits for it", file: "internal/inhand/entry.go", pkg: "internal/inhand", test: "TestACommitThatOvertakesItsAcceptance",
@@ -140,7 +140,7 @@ var handOverList = []mutant{
 		old: "!f.Heard.Before(e.Began) || fresh && !e.Live", new: "!f.Heard.Before(e.Began.Add(2*time.Millisecond+ev.Took)) && e.Live",
 	},
 	{
-		name: "what was told before a POST is a reason to ask after it", file: "internal/inhand/entry.go", pkg: "monitor", test: "TestWhatWasToldBeforeThePostIsNoReasonToAsk",
+		name: "what was told before a POST is a reason to ask after it", file: "internal/inhand/entry.go", pkg: "monitor", test: "TestAnEventBeforeThePostIsNoReasonToAsk",
 		old: "now.Add(-ev.Took)", new: "now.Add(-100*time.Millisecond)",
 	},
 	{

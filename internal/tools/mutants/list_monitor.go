@@ -107,7 +107,7 @@ var monitorList = []mutant{
 		old: "event.Err = errors.New(w.Applied.Halt)", new: "_ = errors.New",
 	},
 	{
-		name: "divided: an execution that nobody can tell of waits for StuckAfter", file: "monitor/decide.go", pkg: ".", test: "TestAnExecutionThatNobodyCanTellOf",
+		name: "divided: an execution that nobody can tell of waits for StuckAfter", file: "monitor/decide.go", pkg: ".", test: "TestAnExecutionWithoutATrace",
 		old: "st.Reported == batch.ReportedPending || min(d.f.PostedAgo, d.k.Seen) <= d.t.Stale+evidenceTime",
 		new: "true",
 	},

@@ -98,12 +98,12 @@ var operatorsList = []mutant{
 		new: "case batch.KindBusy:",
 	},
 	{
-		name: "health: a lost stream is a doubt", file: "watched.go", pkg: ".", test: "TestHealthTellsALostStream",
+		name: "health: a lost stream is a doubt", file: "watched.go", pkg: ".", test: "TestHealthShowsALostStream",
 		old: "\terr = streamLost(err)\n",
 		new: "",
 	},
 	{
-		name: "health: a stream that nobody follows any more stays lost", file: "watched.go", pkg: ".", test: "TestHealthTellsALostStream",
+		name: "health: a stream that nobody follows any more stays lost", file: "watched.go", pkg: ".", test: "TestHealthShowsALostStream",
 		old: "if v.streams[key] == st {",
 		new: "if false {",
 	},

@@ -16,7 +16,7 @@ var pipelinedList = []mutant{
 	},
 	{
 		name: "pipelined: a run goes on after a failure", file: "submitter/submitter.go", pkg: ".", test: "TestPipelinedStopsAtAFailure",
-		old: "if err != nil {\n\t\t\ts.Return(r.Batches[i+told:])", new: "if err != nil && i == len(r.Batches)-1 {\n\t\t\ts.Return(r.Batches[i+told:])",
+		old: "if err != nil {\n\t\t\ts.Return(r.Batches[i+known:])", new: "if err != nil && i == len(r.Batches)-1 {\n\t\t\ts.Return(r.Batches[i+known:])",
 	},
 	{
 		name: "pipelined: what failed is overtaken", file: "queuer/pipelined.go", pkg: "queuer", test: "TestPipelinedSelect",

@@ -3,11 +3,11 @@ package main
 // seenList breaks what a person on call sees: events, observers, calls, logs and probes.
 var seenList = []mutant{
 	{
-		name: "seen: an acceptance that waited forgets its POST", file: "notify.go", pkg: ".", test: "TestEventsTellTimes",
+		name: "seen: an acceptance that waited forgets its POST", file: "notify.go", pkg: ".", test: "TestEventsHaveTimes",
 		old: "\t\tanswered(&accepted, w.Outcome)\n", new: "",
 	},
 	{
-		name: "seen: a POST is counted twice", file: "notify.go", pkg: ".", test: "TestEventsTellTimes",
+		name: "seen: a POST is counted twice", file: "notify.go", pkg: ".", test: "TestEventsHaveTimes",
 		old: "case w.Finding != store.IsCommitted:\n", new: "case w.Finding > 0:\n",
 	},
 	{
@@ -19,7 +19,7 @@ var seenList = []mutant{
 		old: "\t\to.Ref = e.ref()\n", new: "\t\to.Row = e.number\n",
 	},
 	{
-		name: "seen: a place that failed shows its password", file: "report.go", pkg: ".", test: "TestEventsTellFailures",
+		name: "seen: a place that failed shows its password", file: "report.go", pkg: ".", test: "TestEventsHaveFailures",
 		old: "\tr = r.Fit()\n", new: "",
 	},
 	{
@@ -28,7 +28,7 @@ var seenList = []mutant{
 	},
 	{
 		name: "observers: the first is not waited for", file: "report.go", pkg: ".", test: "TestTheFirstObserverIsWaitedFor",
-		old: "\t\tr.tell(ctx, r.o.Observer, \"Observer\", e)\n", new: "\t\tgo r.tell(ctx, r.o.Observer, \"Observer\", e)\n",
+		old: "\t\tr.give(ctx, r.o.Observer, \"Observer\", e)\n", new: "\t\tgo r.give(ctx, r.o.Observer, \"Observer\", e)\n",
 	},
 	{
 		name: "observers: the first loses events, too", file: "options.go", pkg: ".", test: "TestTheFirstObserverIsWaitedFor",
@@ -56,15 +56,15 @@ var seenList = []mutant{
 		old: "\t\tif !over {", new: "\t\tif over && !over {",
 	},
 	{
-		name: "calls: the application's own are not told", file: "watchedstore.go", pkg: ".", test: "TestCallsAreTold",
+		name: "calls: the application's own are not told", file: "watchedstore.go", pkg: ".", test: "TestCallsAreReported",
 		old: "\t\tw.calls.time(ctx, &c, ask)\n", new: "\t\task()\n",
 	},
 	{
-		name: "calls: a refusal by the ledger is no error", file: "watched.go", pkg: ".", test: "TestCallsAreTold",
+		name: "calls: a refusal by the ledger is no error", file: "watched.go", pkg: ".", test: "TestCallsAreReported",
 		old: "\t\tc.Err = err\n", new: "\t\tc.Err = nil\n",
 	},
 	{
-		name: "calls: what came back is not counted", file: "watchedstore.go", pkg: ".", test: "TestCallsAreTold",
+		name: "calls: what came back is not counted", file: "watchedstore.go", pkg: ".", test: "TestCallsAreReported",
 		old: "c.Err = err; back != nil {", new: "c.Err = err; back == nil {",
 	},
 	{

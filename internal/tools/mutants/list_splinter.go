@@ -98,7 +98,7 @@ var splinterList = []mutant{
 		old: "s.askAt = lastAsk.Add(askPause)", new: "s.askAt = lastAsk",
 	},
 	{
-		name: "a doubt is told as young as when its row was read", file: "monitor/ask.go", pkg: "monitor", test: "TestADoubtIsNeverToldYoungerThanItIs",
+		name: "a doubt is told as young as when its row was read", file: "monitor/ask.go", pkg: "monitor", test: "TestADoubtIsNeverReportedYoungerThanItIs",
 		old: "d.Since = f.DoubtAgo + time.Since(read)", new: "d.Since = f.DoubtAgo",
 	},
 	{
@@ -107,7 +107,7 @@ var splinterList = []mutant{
 	},
 	{
 		name: "a live stream does not slow polling", file: "monitor/data.go", pkg: "monitor", test: "TestALiveStreamMakesPollingTheFloor",
-		old: "if d.r.Told && (", new: "if false && (",
+		old: "if d.r.Streamed && (", new: "if false && (",
 	},
 	{
 		name: "a stream counts as live after its end", file: "internal/inhand/stream.go", pkg: "monitor", test: "TestAStreamThatEndedSlowsNothing",
