@@ -24,7 +24,7 @@ var storeList = []mutant{
 		new: "l.attempted.first(1)",
 	},
 	{
-		name: "a late commit jumps the lane: attempted ones after queued ones", file: "store/memory/claim.go", pkg: "store/memory", test: "TestStore/add/order_within_a_call_and_across_calls",
+		name: "a claim asks for waiting batches before it knows the attempted ones", file: "store/memory/claim.go", pkg: "store/memory", test: "TestStore/claim/no_more_is_shown_than_is_wanted",
 		old: "show(l.attempted.first(l.attempted.len()))\n\tshow(l.queued.first(wanted(rows)))",
 		new: "show(l.queued.first(wanted(rows)))\n\tshow(l.attempted.first(l.attempted.len()))",
 	},
