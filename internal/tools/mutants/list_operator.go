@@ -140,7 +140,7 @@ var operatorList = []mutant{
 		new: "if false { // else",
 	},
 	{
-		name: "operator: a batch in doubt is cancelled", file: "store/operate.go", pkg: "internal/sim", test: "TestDecisions",
+		name: "operator: a batch in doubt is cancelled", file: "store/operate.go", pkg: "internal/sim", test: "TestDecisions", args: sim("1000"),
 		old: "case r.State == batch.Submitting || r.DoubtAttempt != 0:",
 		new: "case r.State == batch.Submitting:",
 	},
