@@ -23,6 +23,13 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 		return wrap(op, err)
 	}
 	return s.write(ctx, op, func(free context.Context, t *session) error {
+		t.committed = func() {
+			for _, b := range in {
+				if b.seq != 0 {
+					t.fresh.Put(b.seq, b.at, b.Batch)
+				}
+			}
+		}
 		_, err := t.add(free, in, ctx.Err)
 		return err
 	})
@@ -70,10 +77,18 @@ func (s *Store) inTx(ctx context.Context, op string, tx *sql.Tx, do func(free co
 // addition is a batch that passed the checks before the first statement.
 type addition struct {
 	*batch.Batch
-	hash   [sha256.Size]byte
-	idHash []byte
-	twin   bool // of an earlier batch of the call; not stored
+	hash    [sha256.Size]byte
+	idHash  []byte
+	twin    bool  // of an earlier batch of the call; not stored
+	seq, at int64 // number and order key, once it is stored
 }
+
+// addedTogether batches are stored by one statement, which costs less than as many statements. More
+// together gain nothing.
+const (
+	addedTogether = 8
+	batchColumns  = 12
+)
 
 func prepareAdd(batches []batch.Batch) ([]addition, error) {
 	in := make([]addition, len(batches))
@@ -110,72 +125,151 @@ func (t *session) Add(ctx context.Context, b batch.Batch) (int64, error) {
 	return seq, err
 }
 
-// add stores the batches, and returns how many were new. It asks stopped before each: a call
+// add stores the batches, and returns how many were new. It asks stopped again and again: a call
 // may be long.
 func (t *session) add(ctx context.Context, in []addition, stopped func() error) (int64, error) {
 	now, err := t.now(ctx)
 	if err != nil {
 		return 0, err
 	}
-	var seq, latest int64 // the number and the order key given out last, in any lane
+	var seq, latest int64 // the number given out last, and the last order key in any lane
 	if err := t.get(ctx, &seq, sqlLastSeq); err != nil {
 		return 0, err
 	}
-	if err := t.get(ctx, &latest, sqlAnyLast, seq); err != nil {
+	if err := t.get(ctx, &latest, sqlAnyLast); err != nil {
 		return 0, err
 	}
-	last, err := t.laneLasts(ctx, in)
-	if err != nil {
-		return 0, err
+	last := map[batch.ServiceID]int64{} // of each lane; without a key that is ahead of the clock none matters
+	if latest >= now.UnixMicro() {
+		if last, err = t.laneLasts(ctx, in); err != nil {
+			return 0, err
+		}
+	}
+	nextKey := func(s batch.ServiceID) int64 {
+		latest = orderKey(now.UnixMicro(), last[s], latest)
+		last[s] = latest
+		return latest
 	}
 	var tombs bool
 	if err := t.get(ctx, &tombs, sqlAnyTomb); err != nil {
 		return 0, err
 	}
 	first := seq + 1
-	for _, b := range in {
-		if err := stopped(); err != nil {
-			return 0, err
-		}
-		known := b.twin
-		if tombs {
-			buried, err := t.known(ctx, sqlSameTomb, string(b.ID), b)
+	for some := range slices.Chunk(in, addedTogether) {
+		if !tombs && together(some) {
+			if err := stopped(); err != nil {
+				return 0, err
+			}
+			did, err := t.addTogether(ctx, some, seq, nextKey)
 			if err != nil {
 				return 0, err
 			}
-			known = known || buried
+			if did {
+				seq += addedTogether
+				continue
+			}
 		}
-		if known {
-			if _, err := t.compareKnown(ctx, b); err != nil {
+		for i := range some {
+			if err := stopped(); err != nil {
 				return 0, err
 			}
-			continue
-		}
-		at := orderKey(now.UnixMicro(), last[b.Service], latest)
-		n, err := t.exec(ctx, sqlInsertBatch, seq+1, b.idHash, string(b.ID), string(b.Service), at, b.DataChangeID, b.SignerPublicKey,
-			b.Trace, b.hash[:], int64(b.Budget.Attempts), b.Budget.EveryTry, footprintArg(b.Footprint))
-		if err != nil {
-			return 0, fmt.Errorf("batch %s: %w", b.Key(), err)
-		}
-		if n == 0 {
-			known, err := t.compareKnown(ctx, b)
-			if err == nil && !known {
-				err = fmt.Errorf("batch %s: its number or its place is taken", b.Key()) // sqlite_sequence was changed
-			}
+			n, err := t.addOne(ctx, &some[i], seq, tombs, nextKey)
 			if err != nil {
 				return 0, err
 			}
-			continue
-		}
-		seq++
-		last[b.Service], latest = at, at
-		if err := t.addParts(ctx, seq, b); err != nil {
-			return 0, fmt.Errorf("batch %s: %w", b.Key(), err)
+			seq += n
 		}
 	}
 	row := store.NewRow()
 	_, err = t.exec(ctx, sqlInsertNew, int64(row.State), row.Version, first, seq)
 	return seq - first + 1, err
+}
+
+// together reports whether these batches may be stored by one statement: SQLite copies all of their
+// payloads first.
+func together(in []addition) bool {
+	size := 0
+	for _, b := range in {
+		size += len(b.Payload)
+	}
+	return len(in) == addedTogether && size <= 1<<20 && !slices.ContainsFunc(in, func(b addition) bool { return b.twin })
+}
+
+// addTogether stores batches that are all new, behind the number last. It returns false, and stores
+// none, where one of them may be known.
+func (t *session) addTogether(ctx context.Context, in []addition, last int64, nextKey func(batch.ServiceID) int64) (bool, error) {
+	var rows [addedTogether * batchColumns]any
+	var payloads [addedTogether * 2]any
+	for i := range in {
+		b := &in[i]
+		b.seq, b.at = last+1+int64(i), nextKey(b.Service)
+		copy(rows[i*batchColumns:], b.columns())
+		payloads[2*i], payloads[2*i+1] = b.seq, b.Payload
+	}
+	n, err := t.exec(ctx, sqlInsertBatches, rows[:]...)
+	if err != nil {
+		return false, err
+	}
+	if n != addedTogether {
+		for i := range in {
+			in[i].seq = 0
+			// No other batch has this key: it is behind all keys of its lane.
+			if _, err := t.exec(ctx, sqlDeleteAt, string(in[i].Service), in[i].at); err != nil {
+				return false, err
+			}
+		}
+		return false, nil
+	}
+	if _, err := t.exec(ctx, sqlInsertPayloads, payloads[:]...); err != nil {
+		return false, err
+	}
+	for i := range in {
+		if err := t.addTransactions(ctx, &in[i]); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// addOne stores a batch behind the number last, unless it is known. It returns how many were stored.
+func (t *session) addOne(ctx context.Context, b *addition, last int64, tombs bool, nextKey func(batch.ServiceID) int64) (int64, error) {
+	known := b.twin
+	if tombs {
+		buried, err := t.known(ctx, sqlSameTomb, string(b.ID), *b)
+		if err != nil {
+			return 0, err
+		}
+		known = known || buried
+	}
+	if known {
+		_, err := t.compareKnown(ctx, *b)
+		return 0, err
+	}
+	b.seq, b.at = last+1, nextKey(b.Service)
+	n, err := t.exec(ctx, sqlInsertBatch, b.columns()...)
+	if err != nil {
+		return 0, fmt.Errorf("batch %s: %w", b.Key(), err)
+	}
+	if n == 0 {
+		b.seq = 0
+		known, err := t.compareKnown(ctx, *b)
+		if err == nil && !known {
+			err = fmt.Errorf("batch %s: its number or its place is taken", b.Key()) // sqlite_sequence was changed
+		}
+		return 0, err
+	}
+	if _, err := t.exec(ctx, sqlInsertPayload, b.seq, b.Payload); err != nil {
+		return 0, fmt.Errorf("batch %s: %w", b.Key(), err)
+	}
+	return 1, t.addTransactions(ctx, b)
+}
+
+// columns are the values of sqlInsertBatch.
+func (b *addition) columns() []any {
+	return []any{
+		b.seq, b.idHash, string(b.ID), string(b.Service), b.at, b.DataChangeID, b.SignerPublicKey, b.Trace, b.hash[:],
+		int64(b.Budget.Attempts), b.Budget.EveryTry, footprintArg(b.Footprint),
+	}
 }
 
 // laneLasts reads the last order key of every lane of a call; 0 for a lane without batches.
@@ -206,14 +300,11 @@ func (t *session) lasts(ctx context.Context, last map[batch.ServiceID]int64, que
 	return nil
 }
 
-// addParts stores the parts of a batch that have tables of their own.
-func (t *session) addParts(ctx context.Context, seq int64, b addition) error {
-	if _, err := t.exec(ctx, sqlInsertPayload, seq, b.Payload); err != nil {
-		return err
-	}
+// addTransactions stores the transactions of a batch that is stored.
+func (t *session) addTransactions(ctx context.Context, b *addition) error {
 	for i, x := range b.Transactions {
-		if _, err := t.exec(ctx, sqlInsertTransaction, seq, i, x.ID, x.FamilyName, x.FamilyVersion, x.SignerPublicKey); err != nil {
-			return err
+		if _, err := t.exec(ctx, sqlInsertTransaction, b.seq, i, x.ID, x.FamilyName, x.FamilyVersion, x.SignerPublicKey); err != nil {
+			return fmt.Errorf("batch %s: %w", b.Key(), err)
 		}
 	}
 	return nil

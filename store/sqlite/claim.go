@@ -28,7 +28,7 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 	var claimed store.Claimed
 	err := s.write(ctx, op, func(ctx context.Context, t *session) (err error) {
 		if claimed, err = t.claim(ctx, q, choose); err == nil {
-			claimed.Payloads, err = t.claimedPayloads(ctx, claimed.Runs)
+			err = t.claimedPayloads(ctx, &claimed)
 		}
 		return err
 	})
@@ -44,6 +44,8 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 		return out, err
 	}
 	q.Window = max(1, q.Window)
+	out.Payloads = map[int64][]byte{}
+	var claims groups[claimChange]
 	lanes, left := sqlstore.Distinct(q.Lanes), q.Limit
 	for len(lanes) > 0 && left > 0 {
 		// Lanes are looked at together, but not many more than the limit lets through.
@@ -59,7 +61,7 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 		// fewer rows than wanted, the next round reads a few more lanes.
 		for budget := left; len(windows) > 0 && left > 0; budget *= 4 {
 			n := reach(windows, max(left, budget))
-			if err := t.waiting(ctx, sqlWaiting, true, windows[:n]); err != nil {
+			if err := t.waiting(ctx, true, windows[:n]); err != nil {
 				return out, err
 			}
 			for ; n > 0 && left > 0; n-- {
@@ -70,8 +72,8 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 				}
 				lane := laneRows(w.rows)
 				plan := store.PlanLane(w.service, lane, now, q, left, choose)
-				if err := t.saveClaims(ctx, w.rows, lane); err != nil {
-					return out, fmt.Errorf("lane %q: %w", w.service, err)
+				if err := t.saveLane(ctx, w.rows, lane, &claims, out.Payloads); err != nil {
+					return out, err
 				}
 				left -= plan.Claims
 				out.Runs = append(out.Runs, plan.Runs...)
@@ -86,7 +88,7 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 		}
 	}
 	out.Left = append(out.Left, lanes...)
-	return out, nil
+	return out, t.saveClaims(ctx, claims)
 }
 
 // reach is how many of the windows want so many rows together, at least one.
@@ -100,72 +102,111 @@ func reach(windows []window, rows int) int {
 	return len(windows)
 }
 
-// saveClaims writes the rows that a plan changed; the plan left them in lane. It touches no
-// receipts: they were not loaded.
-func (t *session) saveClaims(ctx context.Context, rows []*claimable, lane []store.LaneRow) error {
+// claimChange is the change of a row that is claimed: see sqlClaim.
+type claimChange struct {
+	wasVersion, state, version, attempt, spent, claimExpires, nextCheck         int64
+	doubtAttempt, doubtSince, resendUntil, resends, due, claimTTL, firstClaimed int64
+	claimedBy                                                                   string
+}
+
+func claimOf(was int64, r *store.Row) claimChange {
+	return claimChange{
+		wasVersion: was, state: int64(r.State), version: r.Version, attempt: int64(r.Attempt), spent: int64(r.Spent),
+		claimExpires: sqlstore.ToMicro(r.ClaimExpires), nextCheck: sqlstore.ToMicro(r.NextCheck), doubtAttempt: int64(r.DoubtAttempt),
+		doubtSince: sqlstore.ToMicro(r.DoubtSince), resendUntil: sqlstore.ToMicro(r.ResendUntil), resends: int64(r.Resends),
+		due: sqlstore.DueAt(*r), claimTTL: r.ClaimTTL.Microseconds(), firstClaimed: sqlstore.ToMicro(r.FirstClaimed), claimedBy: r.ClaimedBy,
+	}
+}
+
+// saveLane writes the rows of a lane that a plan changed; the plan left them in lane. Rows that are
+// claimed wait in claims for their write, together with the rows of other lanes. It touches no
+// receipts: they were not loaded. It adds the payloads that are known from an Add.
+func (t *session) saveLane(ctx context.Context, rows []*claimable, lane []store.LaneRow, claims *groups[claimChange], payloads map[int64][]byte) error {
 	for i, c := range rows {
-		r := lane[i]
+		r := &lane[i]
 		if r.Row.Version == c.Now.Version {
 			continue
 		}
-		var n int64
-		var err error
 		if r.Row.Attempt > c.Now.Attempt {
-			n, err = t.exec(ctx, sqlClaim, claimArgs(c, r.Row)...)
-		} else { // it goes back to the monitor
-			n, err = t.exec(ctx, sqlUpdateOpen, append(openArgs(r.Row, c.Had), c.Seq, c.Now.Version)...)
+			claims.add(claimOf(c.Now.Version, &r.Row), c.Seq, 0)
+			if payload, ok := t.fresh.Take(c.Seq, c.CreatedAt); ok {
+				payloads[c.Seq] = payload
+			}
+			continue
 		}
+		// It goes back to the monitor.
+		n, err := t.exec(ctx, sqlUpdateOpen, append(openArgs(r.Row, c.Had), c.Seq, c.Now.Version)...)
 		if err == nil && n != 1 {
 			err = fmt.Errorf("%d rows written, want 1", n)
 		}
 		if err != nil {
-			return fmt.Errorf("batch %s: %w", r.Key, err)
+			return fmt.Errorf("lane %q: batch %s: %w", r.Key.Service, r.Key, err)
 		}
 	}
 	return nil
 }
 
-func claimArgs(c *claimable, r store.Row) []any {
-	return []any{
-		int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), sqlstore.ToMicro(r.ClaimExpires), sqlstore.ToMicro(r.NextCheck),
-		int64(r.DoubtAttempt), sqlstore.ToMicro(r.DoubtSince), sqlstore.ToMicro(r.ResendUntil), int64(r.Resends), dueAt(r), r.ClaimedBy,
-		r.ClaimTTL.Microseconds(), int64(r.Attempt), sqlstore.ToMicro(r.FirstClaimed),
-		c.Seq, c.Now.Version,
+// saveClaims writes the rows that were claimed.
+func (t *session) saveClaims(ctx context.Context, claims groups[claimChange]) error {
+	for _, g := range claims.list {
+		if len(g.seqs) >= manyRows {
+			if err := t.saveClaim(ctx, g.of, len(g.seqs), sqlClaimMany, encode(g.seqs)); err != nil {
+				return err
+			}
+			continue
+		}
+		for _, seq := range g.seqs {
+			if err := t.saveClaim(ctx, g.of, 1, sqlClaim, seq); err != nil {
+				return err
+			}
+		}
 	}
+	return nil
 }
 
-// A claim returns about so many bytes of payloads: others wait to write, so the rest is left
+func (t *session) saveClaim(ctx context.Context, c claimChange, rows int, statement string, seqs any) error {
+	n, err := t.exec(ctx, statement, c.state, c.version, c.attempt, c.spent, c.claimExpires, c.nextCheck, c.doubtAttempt, c.doubtSince,
+		c.resendUntil, c.resends, dueArg(c.due), c.claimedBy, c.claimTTL, c.attempt, c.firstClaimed, seqs, c.wasVersion)
+	if err == nil && int(n) != rows {
+		err = fmt.Errorf("%d rows claimed, want %d", n, rows)
+	}
+	return err
+}
+
+// A claim reads about so many bytes of payloads: others wait to write, so the rest is left
 // to Payloads.
 const claimedBytes = 1 << 20
 
 // errEnough ends the reading of rows that are not needed any more.
 var errEnough = errors.New("enough")
 
-// claimedPayloads reads the payloads of the claimed batches, or the first of them. This
-// connection has just claimed, and often added, these batches: another connection would first
+// claimedPayloads reads the payloads of the claimed batches that are not known from an Add, or the
+// first of them. This connection has just claimed these batches: another connection would first
 // read the pages again.
-func (t *session) claimedPayloads(ctx context.Context, runs []store.ClaimedRun) (map[int64][]byte, error) {
+func (t *session) claimedPayloads(ctx context.Context, claimed *store.Claimed) error {
 	var seqs []int64
-	for _, r := range runs {
+	for _, r := range claimed.Runs {
 		for _, c := range r.Batches {
-			seqs = append(seqs, c.Row)
+			if _, known := claimed.Payloads[c.Row]; !known {
+				seqs = append(seqs, c.Row)
+			}
 		}
 	}
-	found, size := make(map[int64][]byte, len(seqs)), 0
 	if len(seqs) == 0 {
-		return found, nil
+		return nil
 	}
+	size := 0
 	err := sqlstore.Each(ctx, t, func(p *payload) []any { return []any{&p.Seq, &p.bytes} }, func(p *payload) error {
-		found[p.Seq] = p.bytes
+		claimed.Payloads[p.Seq] = p.bytes
 		if size += len(p.bytes); size >= claimedBytes {
 			return errEnough
 		}
 		return nil
 	}, sqlClaimedPayloads, encode(seqs))
 	if err != nil && !errors.Is(err, errEnough) {
-		return nil, fmt.Errorf("load payloads: %w", err)
+		return fmt.Errorf("load payloads: %w", err)
 	}
-	return found, nil
+	return nil
 }
 
 type payload struct {

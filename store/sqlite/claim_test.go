@@ -18,7 +18,8 @@ func TestClaimBringsSomeBytes(t *testing.T) {
 	for _, c := range []struct{ n, size, brought int }{
 		{100, 10, 100}, {52, claimedBytes/50 + 1, 50}, {4, claimedBytes / 2, 2}, {4, 8 * claimedBytes, 1},
 	} {
-		s, _, _ := fresh(t)
+		adder, clk, path := fresh(t)
+		s := reopen(t, path, clk) // another process: it has not added the batches
 		ctx := t.Context()
 		want := map[batch.Key][]byte{}
 		var in []batch.Batch
@@ -29,7 +30,7 @@ func TestClaimBringsSomeBytes(t *testing.T) {
 			want[b.Key()] = b.Payload
 			in, q.Lanes = append(in, b), append(q.Lanes, b.Service)
 		}
-		require.NoError(t, s.Add(ctx, in...))
+		require.NoError(t, adder.Add(ctx, in...))
 		q.Limit = len(in)
 		got, err := s.Claim(ctx, q, serial)
 		require.NoError(t, err)
@@ -49,4 +50,43 @@ func TestClaimBringsSomeBytes(t *testing.T) {
 			assert.True(t, bytes.Equal(want[left[i].Key], p), left[i].Key)
 		}
 	}
+}
+
+// A claim that does not write all the rows it has chosen claims nothing.
+func TestAClaimWritesAllOrNothing(t *testing.T) {
+	for _, n := range []int{manyRows - 1, manyRows} {
+		s, _, _ := fresh(t)
+		ctx := t.Context()
+		var in []batch.Batch
+		q := query()
+		for i := range n {
+			in = append(in, newBatch(fmt.Sprint("lane", i), i))
+			q.Lanes = append(q.Lanes, in[i].Service)
+		}
+		require.NoError(t, s.Add(ctx, in...))
+		_, err := s.db.Exec(`CREATE TRIGGER stays BEFORE UPDATE ON open_batches WHEN new.seq = 3 BEGIN SELECT RAISE (IGNORE); END`)
+		require.NoError(t, err)
+		_, err = s.Claim(ctx, q, serial)
+		require.ErrorContains(t, err, "rows claimed, want")
+		var claimed int
+		require.NoError(t, s.db.Get(&claimed, `SELECT count(*) FROM open_batches WHERE attempt > 0`))
+		require.Zero(t, claimed)
+		_, err = s.db.Exec(`DROP TRIGGER stays`)
+		require.NoError(t, err)
+		got, err := s.Claim(ctx, q, serial)
+		require.NoError(t, err)
+		require.Len(t, got.Runs, n)
+		for _, r := range got.Runs {
+			require.Equal(t, want(in, r.Batches[0].Key), string(got.Payloads[r.Batches[0].Row]))
+		}
+	}
+}
+
+func want(in []batch.Batch, key batch.Key) string {
+	for _, b := range in {
+		if b.Key() == key {
+			return string(b.Payload)
+		}
+	}
+	return ""
 }

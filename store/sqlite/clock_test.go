@@ -16,11 +16,20 @@ import (
 
 // clock is a database clock that a test steps. It replaces SQLite's unixepoch in
 // the connections of one database.
-type clock struct{ offset atomic.Int64 }
+type clock struct {
+	offset atomic.Int64
+	frozen atomic.Int64 // milliseconds; 0: it runs
+}
 
 func (c *clock) step(d time.Duration) { c.offset.Add(int64(d)) }
 
+// freeze stops the clock.
+func (c *clock) freeze() { c.frozen.Store(time.Now().UnixMilli()) }
+
 func (c *clock) unixepoch(...any) float64 {
+	if at := c.frozen.Load(); at != 0 {
+		return float64(at) / 1000
+	}
 	return float64(time.Now().Add(time.Duration(c.offset.Load())).UnixMilli()) / 1000
 }
 

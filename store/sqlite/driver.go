@@ -105,7 +105,7 @@ func (t *session) Window(ctx context.Context, service batch.ServiceID, waiting i
 	if err != nil {
 		return nil, err
 	}
-	err = t.waiting(ctx, windowWaiting, false, lane)
+	err = t.waiting(ctx, false, lane)
 	return laneRows(lane[0].rows), err
 }
 

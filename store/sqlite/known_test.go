@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -47,6 +48,67 @@ func TestKnownRowLeasedAgain(t *testing.T) {
 			l, err := s.Look(ctx, c.Key, 1)
 			require.NoError(t, err)
 			require.Equal(t, again.Was.AskedAt, l.Row.AskedAt)
+		})
+	}
+}
+
+// Many commits are written at once. Where one of their rows has moved on since, it alone is read
+// first, and what became of it stays.
+func TestManyKnownRowsOfWhichSomeHaveMovedOn(t *testing.T) {
+	const n = 2 * manyRows
+	for name, c := range map[string]struct {
+		move func(t *testing.T, s *Store, outcomes []store.Outcome)
+		see  func(t *testing.T, applied []store.Applied)
+	}{
+		"none": {func(*testing.T, *Store, []store.Outcome) {}, func(*testing.T, []store.Applied) {}},
+		"leased": {func(t *testing.T, s *Store, outcomes []store.Outcome) {
+			_, err := s.db.Exec(`UPDATE open_batches SET asked_at = 7 WHERE seq = ?`, outcomes[8].Row)
+			require.NoError(t, err)
+		}, func(t *testing.T, applied []store.Applied) {
+			require.Equal(t, int64(7), applied[8].Row.AskedAt.UnixMicro())
+		}},
+		"put back, and committed": {func(t *testing.T, s *Store, outcomes []store.Outcome) {
+			back := outcomes[3]
+			back.Finding, back.Back = store.Unposted, batch.Queued
+			_, err := s.Record(t.Context(), []store.Outcome{back, outcomes[5]})
+			require.NoError(t, err)
+		}, func(t *testing.T, applied []store.Applied) {
+			require.Equal(t, batch.Queued, applied[3].From)
+			require.Equal(t, batch.Committed, applied[5].From, "it was known")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, clk, path := fresh(t)
+			ctx := t.Context()
+			var in []batch.Batch
+			var lanes []batch.ServiceID
+			for i := range n {
+				lanes = append(lanes, batch.ServiceID(fmt.Sprint("lane", i)))
+				in = append(in, newBatch(string(lanes[i]), i))
+			}
+			require.NoError(t, s.Add(ctx, in...))
+			got, err := s.Claim(ctx, query(lanes...), serial)
+			require.NoError(t, err)
+			require.Len(t, got.Runs, n)
+			outcomes := make([]store.Outcome, n)
+			for i, r := range got.Runs {
+				c := r.Batches[0]
+				outcomes[i] = store.Outcome{Ref: c.Ref, Version: c.Version, Was: c.Was, By: batch.BySubmitter, Finding: store.IsCommitted}
+			}
+			c.move(t, reopen(t, path, clk), outcomes)
+			applied, err := s.Record(ctx, outcomes)
+			require.NoError(t, err)
+			for i, a := range applied {
+				require.Equal(t, store.Written, a.Result, i) // a commit is a fact, whatever the version
+				l, err := s.Look(ctx, a.Key, 1)
+				require.NoError(t, err)
+				require.Equal(t, batch.Committed, l.Row.State, i)
+				require.Equal(t, l.Row, a.Row, i)
+			}
+			c.see(t, applied)
+			var twice int
+			require.NoError(t, s.db.Get(&twice, `SELECT count(*) FROM open_batches WHERE seq IN (SELECT seq FROM outcomes)`))
+			require.Zero(t, twice)
 		})
 	}
 }

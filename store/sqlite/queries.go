@@ -10,12 +10,18 @@ const (
 	ownClock = `CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000`
 
 	sqlLastSeq   = `SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'batches'`
-	sqlAnyLast   = `SELECT coalesce(max(created_at), 0) FROM batches WHERE seq = ?`
+	sqlAnyLast   = `SELECT coalesce(max(created_at), 0) FROM batches`
 	sqlLaneLasts = `SELECT j.value AS service_id, coalesce((SELECT max(b.created_at) FROM batches b WHERE b.service_id = j.value), 0) AS created_at
 	FROM json_each(?) j`
-	sqlInsertBatch = `INSERT INTO batches (seq, id_hash, header_signature, service_id, created_at, data_change_id, signer_public_key,
-	trace, payload_hash, budget_attempts, budget_every_try, footprint) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-	ON CONFLICT DO NOTHING`
+	insertBatch = ` INTO batches (seq, id_hash, header_signature, service_id, created_at, data_change_id, signer_public_key,
+	trace, payload_hash, budget_attempts, budget_every_try, footprint) VALUES `
+	batchValues    = `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlInsertBatch = `INSERT` + insertBatch + batchValues + ` ON CONFLICT DO NOTHING`
+	// These are for addedTogether batches.
+	sqlInsertBatches = `INSERT OR IGNORE` + insertBatch + batchValues + `, ` + batchValues + `, ` + batchValues + `, ` + batchValues + `, ` +
+		batchValues + `, ` + batchValues + `, ` + batchValues + `, ` + batchValues
+	sqlInsertPayloads    = `INSERT INTO batch_payloads (seq, serialized_batch) VALUES (?, ?), (?, ?), (?, ?), (?, ?), (?, ?), (?, ?), (?, ?), (?, ?)`
+	sqlDeleteAt          = `DELETE FROM batches WHERE service_id = ? AND created_at = ?`
 	sqlInsertPayload     = `INSERT INTO batch_payloads (seq, serialized_batch) VALUES (?, ?)`
 	sqlInsertTransaction = `INSERT INTO transactions (batch_seq, position, header_signature, family_name, family_version,
 	signer_public_key) VALUES (?, ?, ?, ?, ?, ?)`
@@ -41,38 +47,51 @@ const (
 	// CROSS JOIN keeps SQLite from turning the join round: the lanes come first. Closed lanes
 	// show no rows.
 	sqlAttempted    = `SELECT ` + colsClaim + fromAttempted + ` WHERE ` + notClosed
-	sqlWaiting      = `SELECT ` + colsClaim + fromWaiting + ` WHERE ` + notClosed
 	windowAttempted = `SELECT ` + colsBatch + `, b.footprint, ` + colsOpen + fromAttempted
 	windowWaiting   = `SELECT ` + colsBatch + `, b.footprint, ` + colsOpen + fromWaiting
 	fromAttempted   = ` FROM json_each(?) j
 	CROSS JOIN open_batches o ON o.service_id = j.value AND o.attempt > 0 AND o.at_end = 0 CROSS JOIN batches b ON b.seq = o.seq`
 	fromWaiting = ` FROM json_each(?) j
-	CROSS JOIN open_batches o ON o.seq IN (SELECT w.seq FROM open_batches w WHERE w.service_id = j.value
-		AND (w.attempt = 0 OR w.at_end = 1) ORDER BY w.created_at LIMIT ?)
-	CROSS JOIN batches b ON b.seq = o.seq`
-	// colsClaim are the columns that a claim reads of every row. The last column says that a
-	// waiting row is as it was added, so that the other columns need not be read.
+	CROSS JOIN open_batches o ON ` + areWaiting + ` CROSS JOIN batches b ON b.seq = o.seq`
+	areWaiting = `o.seq IN (SELECT w.seq FROM open_batches w WHERE w.service_id = j.value
+		AND (w.attempt = 0 OR w.at_end = 1) ORDER BY w.created_at LIMIT ?)`
+	// colsClaim are the columns that a claim reads of every attempted row.
 	colsClaim = `b.seq, b.header_signature, b.service_id, b.created_at, b.budget_attempts, b.budget_every_try, b.footprint,
-	o.state, o.version, o.attempt, o.requeued, o.attempt = 0 AND o.spent = 0 AND o.failures = 0 AND o.claim_expires = 0
-	AND o.not_before = 0 AND o.next_check = 0 AND o.asked_at = 0 AND o.last_post = 0 AND o.settles_at = 0 AND o.doubt_attempt = 0
-	AND o.doubt_since = 0 AND o.resend_until = 0 AND o.resends = 0 AND o.refused = 0 AND o.submission_error IS NULL
-	AND o.submission_error_message = '' AND o.decision = '' AND o.receipts = 0 AND o.prepared = x'' AND o.claimed_by = '' AND o.at_end = 0
-	AND o.claim_ttl = 0 AND o.first_claimed = 0 AND o.rollbacks = 0 AND o.seen_attempt = 0 AND o.seen_endpoint = ''`
+	o.state, o.version, o.attempt, o.requeued`
+	// sqlWaiting are the first waiting rows of lanes without their batches: j.key is the lane's place
+	// in the list.
+	sqlWaiting = `SELECT j.key, o.seq, o.created_at, o.state, o.version, o.attempt FROM json_each(?) j
+	CROSS JOIN open_batches o ON ` + areWaiting + ` WHERE ` + notClosed
+	sqlBatches = `SELECT ` + colsBatch + `, b.footprint FROM json_each(?) j CROSS JOIN batches b ON b.seq = j.value`
 
 	sqlUpdateOpen = `UPDATE open_batches SET state = ?, version = ?, attempt = ?, spent = ?, failures = ?, claim_expires = ?,
 	not_before = ?, next_check = ?, asked_at = ?, last_post = ?, settles_at = ?, doubt_attempt = ?, doubt_since = ?,
 	resend_until = ?, resends = ?, refused = ?, requeued = ?, submission_error = ?, submission_error_message = ?, decision = ?,
 	receipts = ?, due_at = ?, claimed_by = ?, at_end = ?, claim_ttl = ?, ttl_attempt = ?, first_claimed = ?, rollbacks = ?,
 	seen_attempt = ?, seen_endpoint = ? WHERE seq = ? AND version = ?`
-	// sqlAdvance and sqlDeleteKnown are for rows that were not read first: see recordKnown.
+	// These are for rows that were not read first: see recordKnown.
 	sqlAdvance = `UPDATE open_batches SET state = ?, version = ?, claim_expires = ?, next_check = ?, last_post = ?, due_at = ?
-	WHERE seq = ? AND version = ? AND asked_at = ? AND receipts = 0`
-	sqlDeleteKnown = `DELETE FROM open_batches WHERE seq = ? AND version = ? AND asked_at = ? AND receipts = 0`
-	// sqlClaim writes all columns that a claim changes.
-	sqlClaim = `UPDATE open_batches SET state = ?, version = ?, attempt = ?, spent = ?, claim_expires = ?, next_check = ?,
+	WHERE seq = ? AND ` + isKnown
+	sqlFinish     = finish + ofOne + ` AND ` + isKnown
+	sqlFinishMany = finish + ofMany + ` AND ` + isKnown
+	sqlDelete     = `DELETE FROM open_batches WHERE ` + ofOne
+	sqlDeleteMany = `DELETE FROM open_batches WHERE ` + ofMany
+	// sqlUnfinish takes sqlFinishMany back: no other row is in both tables.
+	sqlUnfinish = `DELETE FROM outcomes WHERE seq IN (SELECT o.seq FROM json_each(?) j CROSS JOIN open_batches o ON o.seq = j.value)`
+	ofOne       = `seq = ?`
+	ofMany      = `seq IN (SELECT value FROM json_each(?))`
+	isKnown     = `version = ? AND asked_at = ? AND receipts = 0`
+	finish      = `INSERT INTO outcomes (seq, state, version, attempt, spent, failures, asked_at, last_post, settles_at,
+	final_at, requeued, submission_error, submission_error_message, receipts, orders_settled, quarantined)
+	SELECT seq, ?, ?, attempt, spent, failures, asked_at, ?, settles_at, ?, requeued, NULL, '', 0, 0, 0 FROM open_batches WHERE `
+	// sqlClaim writes all columns that a claim changes. OR FAIL keeps SQLite from copying each page
+	// first: after an error the whole transaction is undone.
+	sqlClaim     = claim + ofOne + ` AND version = ?`
+	sqlClaimMany = claim + ofMany + ` AND version = ?`
+	claim        = `UPDATE OR FAIL open_batches SET state = ?, version = ?, attempt = ?, spent = ?, claim_expires = ?, next_check = ?,
 	doubt_attempt = ?, doubt_since = ?, resend_until = ?, resends = ?, due_at = ?, claimed_by = ?, at_end = 0,
 	claim_ttl = ?, ttl_attempt = ?, first_claimed = ?
-	WHERE seq = ? AND version = ?`
+	WHERE `
 	sqlInsertOpen = `INSERT INTO open_batches (state, version, attempt, spent, failures, claim_expires, not_before, next_check,
 	asked_at, last_post, settles_at, doubt_attempt, doubt_since, resend_until, resends, refused, requeued, submission_error,
 	submission_error_message, decision, receipts, due_at, claimed_by, at_end, claim_ttl, ttl_attempt, first_claimed, rollbacks,

@@ -14,7 +14,6 @@ type rowCols struct {
 	sqlstore.BatchCols
 	sqlstore.RowCols
 	footprint []byte
-	asAdded   bool // see colsClaim
 }
 
 // openDest takes colsBatch and colsOpen.
@@ -193,9 +192,11 @@ func finalArgs(seq int64, r store.Row, receipts int64) []any {
 
 // dueAt is NULL for a row that is not the monitor's, so that the index of due rows holds no
 // others; and never before the end of a claim.
-func dueAt(r store.Row) any {
-	if at := sqlstore.DueAt(r); at != sqlstore.NeverDue {
-		return at
+func dueAt(r store.Row) any { return dueArg(sqlstore.DueAt(r)) }
+
+func dueArg(at int64) any {
+	if at == sqlstore.NeverDue {
+		return nil
 	}
-	return nil
+	return at
 }

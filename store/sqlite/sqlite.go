@@ -35,6 +35,7 @@ type Store struct {
 	// contexts and is fair, unlike SQLite's busy handler.
 	writer chan struct{}
 	baton  baton
+	fresh  *sqlstore.Fresh
 
 	log        string // the path of the write-ahead log; "" in memory
 	logWarning int64
@@ -65,7 +66,10 @@ func New(db *sql.DB, o *Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: sqlx.NewDb(db, "sqlite3"), texts: sqlstore.NewTexts(rebind), writer: make(chan struct{}, 1), log: log, logWarning: warning}
+	s := &Store{
+		db: sqlx.NewDb(db, "sqlite3"), texts: sqlstore.NewTexts(rebind),
+		writer: make(chan struct{}, 1), fresh: sqlstore.NewFresh(sqlstore.FreshBytes), log: log, logWarning: warning,
+	}
 	s.shared = sqlstore.New(s.driver())
 	return s, nil
 }

@@ -20,10 +20,14 @@ type session struct {
 	conn  sqlx.PreparerContext
 	stmts map[string]*sqlx.Stmt
 	texts *sqlstore.Texts
+	fresh *sqlstore.Fresh
+	// committed runs once the transaction is committed for certain, and nobody else writes yet; nil
+	// runs nothing. Only write knows of a commit.
+	committed func()
 }
 
 func (s *Store) session(conn sqlx.PreparerContext) *session {
-	return &session{conn: conn, stmts: map[string]*sqlx.Stmt{}, texts: s.texts}
+	return &session{conn: conn, stmts: map[string]*sqlx.Stmt{}, texts: s.texts, fresh: s.fresh}
 }
 
 func (t *session) close() {
@@ -163,6 +167,7 @@ func (s *Store) full() bool {
 func transact(ctx context.Context, w *writing, do func(ctx context.Context, t *session) error) error {
 	free := context.WithoutCancel(ctx)
 	done := false
+	w.committed = nil
 	defer func() {
 		if !done {
 			w.undo(free)
@@ -178,6 +183,9 @@ func transact(ctx context.Context, w *writing, do func(ctx context.Context, t *s
 		return &sqlstore.CommitError{Err: err}
 	}
 	done = true
+	if w.committed != nil {
+		w.committed()
+	}
 	return nil
 }
 

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -22,7 +23,7 @@ type window struct {
 type claimable struct {
 	sqlstore.Stored
 	footprint batch.Footprint
-	part      bool // only colsClaim is read yet
+	part      bool // few columns of the row are read yet
 }
 
 // wholeDest takes colsBatch, the footprint and colsOpen.
@@ -34,13 +35,12 @@ func (c *rowCols) wholeDest() []any {
 func (c *rowCols) claimDest() []any {
 	return []any{
 		&c.Seq, &c.HeaderSignature, &c.ServiceID, &c.CreatedAt, &c.BudgetAttempts, &c.BudgetEveryTry, &c.footprint,
-		&c.State, &c.Version, &c.Attempt, &c.Requeued, &c.asAdded,
+		&c.State, &c.Version, &c.Attempt, &c.Requeued,
 	}
 }
 
 // claimable is the batch in the columns of colsClaim, where claim is set, or in all. Nothing else
-// matters of a row that cannot be claimed, and nothing else exists of a row that is as it was
-// added.
+// matters of a row that cannot be claimed.
 func (c *rowCols) claimable(claim bool) (r *claimable, err error) {
 	r = &claimable{Stored: sqlstore.Stored{BatchCols: c.BatchCols}}
 	if r.footprint, err = sqlstore.DecodeFootprint(c.footprint); err != nil {
@@ -52,7 +52,7 @@ func (c *rowCols) claimable(claim bool) (r *claimable, err error) {
 	}
 	r.Now = store.NewRow()
 	r.Now.State, r.Now.Version, r.Now.Attempt, r.Now.Requeued = batch.State(c.State), c.Version, int(c.Attempt), c.Requeued
-	r.part = !c.asAdded && r.Now.State.Claimable()
+	r.part = r.Now.State.Claimable()
 	return r, nil
 }
 
@@ -75,7 +75,7 @@ func (t *session) attempted(ctx context.Context, query string, claim bool, servi
 
 // waiting adds the first waiting rows, as many as each window wants. One statement serves all
 // windows that want the same number.
-func (t *session) waiting(ctx context.Context, query string, claim bool, windows []window) error {
+func (t *session) waiting(ctx context.Context, claim bool, windows []window) error {
 	ask := map[int][]batch.ServiceID{}
 	for _, w := range windows {
 		if w.want > 0 {
@@ -83,7 +83,13 @@ func (t *session) waiting(ctx context.Context, query string, claim bool, windows
 		}
 	}
 	for want, services := range ask {
-		found, err := t.claimables(ctx, query, claim, services, want)
+		var found map[batch.ServiceID][]*claimable
+		var err error
+		if claim {
+			found, err = t.fronts(ctx, services, want)
+		} else {
+			found, err = t.claimables(ctx, windowWaiting, false, services, want)
+		}
 		if err != nil {
 			return err
 		}
@@ -119,10 +125,73 @@ func (t *session) claimables(ctx context.Context, query string, claim bool, serv
 	if err != nil {
 		return nil, err
 	}
+	inOrder(found)
+	return found, t.readRest(ctx, parts)
+}
+
+func inOrder(found map[batch.ServiceID][]*claimable) {
 	for _, rows := range found {
 		slices.SortFunc(rows, func(a, b *claimable) int { return cmp.Compare(a.CreatedAt, b.CreatedAt) })
 	}
+}
+
+// frontCols are the columns of colsFront.
+type frontCols struct {
+	lane                                  int // its place in the list of lanes
+	seq, created, state, version, attempt int64
+}
+
+func (c *frontCols) dest() []any {
+	return []any{&c.lane, &c.seq, &c.created, &c.state, &c.version, &c.attempt}
+}
+
+// fronts are the first waiting rows of lanes as a claim needs them, by lane and in order. It reads
+// the batches of these rows only where they are not known from their Add, and the other columns
+// only of rows that are not as they were added: every change of a row that waits raises its
+// version.
+func (t *session) fronts(ctx context.Context, services []batch.ServiceID, want int) (map[batch.ServiceID][]*claimable, error) {
+	found := make(map[batch.ServiceID][]*claimable, len(services))
+	parts, unknown := map[int64]*claimable{}, map[int64]*claimable{}
+	added := store.NewRow()
+	err := sqlstore.Each(ctx, t, (*frontCols).dest, func(c *frontCols) (err error) {
+		service := services[c.lane]
+		r := &claimable{Stored: sqlstore.Stored{
+			BatchCols: sqlstore.BatchCols{Seq: c.seq, ServiceID: string(service), CreatedAt: c.created}, Now: added,
+		}}
+		found[service] = append(found[service], r)
+		if c.state != int64(added.State) || c.version != added.Version || int(c.attempt) != added.Attempt {
+			parts[c.seq] = r
+		}
+		b, ok := t.fresh.Of(c.seq, c.created)
+		if !ok {
+			unknown[c.seq] = r
+			return nil
+		}
+		r.HeaderSignature, r.BudgetAttempts, r.BudgetEveryTry = string(b.ID), int64(b.Budget.Attempts), b.Budget.EveryTry
+		r.footprint, err = sqlstore.DecodeFootprint(b.Footprint)
+		return err
+	}, sqlWaiting, encode(services), want)
+	if err != nil {
+		return nil, err
+	}
+	inOrder(found)
+	if err := t.readBatches(ctx, unknown); err != nil {
+		return nil, err
+	}
 	return found, t.readRest(ctx, parts)
+}
+
+// readBatches reads the columns of rows that never change.
+func (t *session) readBatches(ctx context.Context, rows map[int64]*claimable) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	return sqlstore.Each(ctx, t, func(c *rowCols) []any { return append(c.BatchCols.Dest(), &c.footprint) }, func(c *rowCols) (err error) {
+		r := rows[c.Seq]
+		r.BatchCols = c.BatchCols
+		r.footprint, err = sqlstore.DecodeFootprint(c.footprint)
+		return err
+	}, sqlBatches, encode(slices.Collect(maps.Keys(rows))))
 }
 
 // readRest reads the other columns of rows.
@@ -130,11 +199,7 @@ func (t *session) readRest(ctx context.Context, parts map[int64]*claimable) erro
 	if len(parts) == 0 {
 		return nil
 	}
-	seqs := make([]int64, 0, len(parts))
-	for seq := range parts {
-		seqs = append(seqs, seq)
-	}
-	rows, err := t.openRows(ctx, seqs)
+	rows, err := t.openRows(ctx, slices.Collect(maps.Keys(parts)))
 	for seq, row := range rows {
 		parts[seq].Stored = *row
 	}

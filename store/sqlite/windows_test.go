@@ -15,8 +15,14 @@ import (
 // whole row, with any history of the row.
 func TestClaimReadsWhatMatters(t *testing.T) {
 	s, _, _ := fresh(t)
-	added, failed := newBatch("a", 1), newBatch("b", 2)
-	require.NoError(t, s.Add(t.Context(), added, failed))
+	added, failed, refused := newBatch("a", 1), newBatch("b", 2), newBatch("c", 3)
+	require.NoError(t, s.Add(t.Context(), added, failed, refused))
+	rec, err := s.Get(t.Context(), refused.Key())
+	require.NoError(t, err)
+	rec, err = s.Cancel(t.Context(), rec, batch.By{Actor: "test", Reason: "why"})
+	require.NoError(t, err)
+	_, err = s.Requeue(t.Context(), rec, store.Requeue{AtEnd: true}, batch.By{Actor: "test", Reason: "why"})
+	require.NoError(t, err)
 	c, err := s.Claim(t.Context(), query("b"), serial)
 	require.NoError(t, err)
 	require.Len(t, c.Runs, 1)
@@ -26,9 +32,9 @@ func TestClaimReadsWhatMatters(t *testing.T) {
 		Error: &batch.SubmissionError{Kind: "busy", Message: "try later"},
 	}})
 	require.NoError(t, err)
-	c, err = s.Claim(t.Context(), query("a", "b"), serial)
+	c, err = s.Claim(t.Context(), query("a", "b", "c"), serial)
 	require.NoError(t, err)
-	require.Len(t, c.Runs, 2)
+	require.Len(t, c.Runs, 3)
 	for _, r := range c.Runs {
 		claim := r.Batches[0]
 		l, err := s.Look(t.Context(), claim.Key, 1)

@@ -185,8 +185,58 @@ var storeList = []mutant{
 	},
 	{
 		name: "a claim reads too little of a row that failed before (SQLite)", file: "store/sqlite/windows.go", pkg: "store/sqlite", test: "TestClaimReadsWhatMatters",
-		old: "r.part = !c.asAdded && r.Now.State.Claimable()",
-		new: "r.part = !c.asAdded && !r.Now.State.Claimable()",
+		old: "r.part = r.Now.State.Claimable()",
+		new: "r.part = !r.Now.State.Claimable()",
+	},
+	{
+		name: "a claim reads too little of a row that waits at the end (SQLite)", file: "store/sqlite/windows.go", pkg: "store/sqlite", test: "TestClaimReadsWhatMatters",
+		old: "c.version != added.Version || int(c.attempt) != added.Attempt {",
+		new: "c.version < added.Version || int(c.attempt) < added.Attempt {",
+	},
+	{
+		name: "fresh: what a claim has taken stays", file: "internal/sqlstore/fresh.go", pkg: "internal/sqlstore", test: "TestFreshHoldsWhatWasPut",
+		old: "\tf.remove(seq)\n\treturn e.payload, true",
+		new: "\treturn e.payload, true",
+	},
+	{
+		name: "fresh: it takes any memory", file: "internal/sqlstore/fresh.go", pkg: "internal/sqlstore", test: "TestFreshHoldsWhatWasPut",
+		old: "if f.size+size <= f.most {\n\t\treturn true",
+		new: "if f.most >= 0 {\n\t\treturn true",
+	},
+	{
+		name: "fresh: the bytes stay the caller's", file: "internal/sqlstore/fresh.go", pkg: "store/sqlite", test: "TestClaimFromMemory",
+		old: "payload: bytes.Clone(b.Payload)",
+		new: "payload: bytes.TrimSpace(b.Payload)",
+	},
+	{
+		name: "fresh: a number that was used again is taken for the same batch", file: "internal/sqlstore/fresh.go", pkg: "store/sqlite", test: "TestNothingGivenUpIsClaimed/a_file_that_counts_from_the_beginning_again",
+		old: "return e.FreshBatch, ok && e.created == created",
+		new: "return e.FreshBatch, ok",
+	},
+	{
+		name: "fresh: a payload is taken by the number alone", file: "internal/sqlstore/fresh.go", pkg: "internal/sqlstore", test: "TestFreshHoldsWhatWasPut",
+		old: "if !ok || e.created != created {",
+		new: "if !ok {",
+	},
+	{
+		name: "fresh: what nobody claims stays for ever", file: "internal/sqlstore/fresh.go", pkg: "internal/sqlstore", test: "TestFreshKeepsTheFirst",
+		old: "f.refused < freshTurn {",
+		new: "f.refused > 0 {",
+	},
+	{
+		name: "fresh: whoever comes pushes out what is claimed next", file: "internal/sqlstore/fresh.go", pkg: "internal/sqlstore", test: "TestFreshKeepsTheFirst",
+		old: "freshTurn = 8",
+		new: "freshTurn = 1",
+	},
+	{
+		name: "fresh: what may not be committed is held (SQLite)", file: "store/sqlite/tx.go", pkg: "store/sqlite", test: "TestNothingGivenUpIsClaimed/a_commit_that_failed",
+		old: "\tif _, err := w.conn.ExecContext(free, \"COMMIT\"); err != nil {\n",
+		new: "\t_, err := w.conn.ExecContext(free, \"COMMIT\")\n\tif w.committed != nil {\n\t\tw.committed()\n\t}\n\tif err != nil {\n",
+	},
+	{
+		name: "fresh: what was rolled back is held (SQLite)", file: "store/sqlite/add.go", pkg: "store/sqlite", test: "TestNothingGivenUpIsClaimed/an_Add_with_a_conflict",
+		old: "\treturn 1, t.addTransactions(ctx, b)",
+		new: "\tt.fresh.Put(b.seq, b.at, b.Batch)\n\treturn 1, t.addTransactions(ctx, b)",
 	},
 	{
 		name: "a batch is taken for another whose id has its hash (SQLite)", file: "store/sqlite/add.go", pkg: "store/sqlite", test: "TestTwoIDsOfOneHash",
@@ -210,12 +260,42 @@ var storeList = []mutant{
 	},
 	{
 		name: "a known row advances whoever leased it since (SQLite)", file: "store/sqlite/queries.go", pkg: "store/sqlite", test: "TestKnownRowLeasedAgain/is_valid",
-		old: "due_at = ?\n\tWHERE seq = ? AND version = ? AND asked_at = ? AND receipts = 0",
-		new: "due_at = ?\n\tWHERE seq = ? AND version = ? AND ? IS NOT NULL AND receipts = 0",
+		old: "due_at = ?\n\tWHERE seq = ? AND ` + isKnown",
+		new: "due_at = ?\n\tWHERE seq = ? AND version = ? AND ? IS NOT NULL AND receipts = 0`",
 	},
 	{
 		name: "a known row ends whoever leased it since (SQLite)", file: "store/sqlite/queries.go", pkg: "store/sqlite", test: "TestKnownRowLeasedAgain/is_committed",
-		old: "sqlDeleteKnown = `DELETE FROM open_batches WHERE seq = ? AND version = ? AND asked_at = ?",
-		new: "sqlDeleteKnown = `DELETE FROM open_batches WHERE seq = ? AND version = ? AND ? IS NOT NULL",
+		old: "= finish + ofOne + ` AND ` + isKnown",
+		new: "= finish + ofOne + ` AND version = ? AND ? IS NOT NULL AND receipts = 0`",
+	},
+	{
+		name: "known rows end together whoever leased one since (SQLite)", file: "store/sqlite/queries.go", pkg: "store/sqlite", test: "TestManyKnownRowsOfWhichSomeHaveMovedOn",
+		old: "= finish + ofMany + ` AND ` + isKnown",
+		new: "= finish + ofMany + ` AND version = ? AND ? IS NOT NULL AND receipts = 0`",
+	},
+	{
+		name: "rows that ended together with one that has moved on stay open, too (SQLite)", file: "store/sqlite/recordknown.go", pkg: "store/sqlite", test: "TestManyKnownRowsOfWhichSomeHaveMovedOn",
+		old: "\tif _, err := t.exec(ctx, sqlUnfinish, rows); err != nil {",
+		new: "\tif rows == \"\" {",
+	},
+	{
+		name: "a claim of many takes what has moved on since it was read (SQLite)", file: "store/sqlite/claim.go", pkg: "store/sqlite", test: "TestAClaimWritesAllOrNothing",
+		old: "if err == nil && int(n) != rows {\n\t\terr = fmt.Errorf(\"%d rows claimed",
+		new: "if err == nil && int(n) > rows {\n\t\terr = fmt.Errorf(\"%d rows claimed",
+	},
+	{
+		name: "of batches that were not stored together some stay (SQLite)", file: "store/sqlite/add.go", pkg: "store/sqlite", test: "TestAddOfMany",
+		old: "if _, err := t.exec(ctx, sqlDeleteAt, string(in[i].Service), in[i].at); err != nil {",
+		new: "if in[i].at == 0 {",
+	},
+	{
+		name: "batches that were not stored together take others with them (SQLite)", file: "store/sqlite/add.go", pkg: "store/sqlite", test: "TestAddTogetherGoesBack",
+		old: "if _, err := t.exec(ctx, sqlDeleteAt, string(in[i].Service), in[i].at); err != nil {",
+		new: "if _, err := t.exec(ctx, sqlDeleteBatch, last+1+int64(i)); err != nil {",
+	},
+	{
+		name: "a clock that stepped back is not noticed (SQLite)", file: "store/sqlite/add.go", pkg: "store/sqlite", test: "TestStore/clock",
+		old: "if latest >= now.UnixMicro() {",
+		new: "if false {",
 	},
 }

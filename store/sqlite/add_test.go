@@ -1,0 +1,104 @@
+package sqlite
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// Calls of many batches, of which some are known, and some conflict with others: all or none are
+// stored, in the order of the calls, as in the store in memory.
+func TestAddOfMany(t *testing.T) {
+	for seed := range uint64(15) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		s, clk, _ := fresh(t)
+		if seed%3 == 0 {
+			clk.freeze()
+		}
+		model := memory.New()
+		ctx := t.Context()
+		lanes := []batch.ServiceID{"a", "b", "c"}
+		pool := 200
+		refused, stored := 0, 0
+		for range 40 {
+			var in []batch.Batch
+			for range 1 + r.IntN(4*addedTogether) {
+				n := r.IntN(pool)
+				b := newBatch(string(lanes[n%3]), n)
+				switch k := r.IntN(150); {
+				case k == 0:
+					b.Payload = []byte("other")
+				case k == 1:
+					b.Service = lanes[(n+1)%3]
+				case n%20 == 0:
+					b.DataChangeID = fmt.Sprint("change", n%40)
+				}
+				in = append(in, b)
+			}
+			err, want := s.Add(ctx, in...), model.Add(ctx, in...)
+			if want == nil {
+				require.NoError(t, err)
+			} else {
+				require.ErrorIs(t, want, batch.ErrConflict)
+				require.ErrorIs(t, err, batch.ErrConflict)
+				refused++
+			}
+			if step := time.Duration(r.IntN(5)-2) * time.Millisecond; r.IntN(3) == 0 {
+				clk.step(step)
+				model.StepClock(step)
+			}
+		}
+		for _, lane := range lanes {
+			ids := func(l store.Lister) (ids []batch.ID) {
+				records, _, err := l.List(ctx, store.ListQuery{Service: &lane, Limit: 1000})
+				require.NoError(t, err)
+				for _, rec := range records {
+					ids = append(ids, rec.ID)
+				}
+				return ids
+			}
+			want := ids(model)
+			require.Equal(t, want, ids(s))
+			stored += len(want)
+		}
+		require.Greater(t, refused, 2)
+		require.Greater(t, stored, 50)
+		for _, table := range []string{"batch_payloads", "open_batches", "transactions", "batches"} {
+			var n int
+			require.NoError(t, s.db.Get(&n, `SELECT count(*) FROM `+table))
+			require.Equal(t, stored, n, table)
+		}
+	}
+}
+
+// Batches that were not stored together leave nothing, and no other batch goes with them: neither one
+// that has their number, where somebody made the database count from the beginning again, nor one of
+// the same lane.
+func TestAddTogetherGoesBack(t *testing.T) {
+	s, _, _ := fresh(t)
+	ctx := t.Context()
+	var first, second []batch.Batch
+	for i := range 2 * addedTogether {
+		first, second = append(first, newBatch("a", i)), append(second, newBatch("a", 100+i))
+	}
+	require.NoError(t, s.Add(ctx, first...))
+	_, err := s.db.Exec(`UPDATE sqlite_sequence SET seq = 3 WHERE name = 'batches'`)
+	require.NoError(t, err)
+	require.ErrorContains(t, s.Add(ctx, second...), "its number or its place is taken")
+	_, err = s.db.Exec(`UPDATE sqlite_sequence SET seq = 16 WHERE name = 'batches'`)
+	require.NoError(t, err)
+	require.NoError(t, s.Add(ctx, append(second, first[3])...))
+	claims, payloads := claimAll(t, s, "a")
+	require.Len(t, claims, len(first)+len(second))
+	for i, b := range append(first, second...) {
+		require.Equal(t, b.ID, claims[i].Key.ID)
+		require.Equal(t, string(b.Payload), payloads[b.ID])
+	}
+}
