@@ -44,6 +44,28 @@ const (
 	sqlPruneAttempts = `DELETE FROM {attempts} WHERE ctid = ANY (ARRAY (SELECT r.ctid FROM unnest($1::bigint[]) AS u (seq)
 	CROSS JOIN LATERAL (SELECT x.ctid FROM {attempts} x WHERE x.batch_seq = u.seq OFFSET 0) r))`
 
+	// sqlCountOpen reads what waits and what was attempted from end to end.
+	sqlCountOpen = `WITH found AS MATERIALIZED (SELECT a.service_id, a.state, min(a.created_at) AS oldest, count(*) AS n,
+			count(*) FILTER (WHERE ` + sqlstore.InDoubt + `) AS doubts, count(*) FILTER (WHERE a.decision <> '') AS undecided
+		FROM {attempted_batches} a GROUP BY a.service_id, a.state),
+	waits AS MATERIALIZED (SELECT w.service_id, min(w.created_at) AS oldest, count(*) AS n FROM {waiting_batches} w GROUP BY w.service_id),
+	lanes AS MATERIALIZED (SELECT u.service_id, min(u.oldest) AS oldest, sum(u.n)::bigint AS n
+		FROM (SELECT service_id, oldest, n FROM waits UNION ALL SELECT service_id, oldest, n FROM found) u GROUP BY u.service_id)
+	SELECT 'state', '', 1, coalesce(sum(n), 0)::bigint, 0::bigint FROM waits
+	UNION ALL SELECT 'state', '', state, sum(n)::bigint, 0 FROM found GROUP BY state
+	UNION ALL SELECT 'doubts', '', 0, coalesce(sum(doubts), 0)::bigint, 0 FROM found
+	UNION ALL SELECT 'undecided', '', 0, coalesce(sum(undecided), 0)::bigint, 0 FROM found
+	UNION ALL SELECT 'lanes', '', 0, count(*), coalesce(min(oldest), 0) FROM lanes
+	UNION ALL (SELECT 'lane', service_id, 0, n, oldest FROM lanes ORDER BY oldest, service_id LIMIT 10)
+	UNION ALL SELECT 'quarantined', '', 0, count(*), 0 FROM {outcomes} WHERE quarantined` + sqlstore.CountBeside
+	sqlSizes = `SELECT u.name, coalesce(pg_total_relation_size(to_regclass(u.rel)), 0), coalesce(pg_stat_get_dead_tuples(to_regclass(u.rel)), 0)
+	FROM (VALUES ('batches', '{batches}'), ('transactions', '{transactions}'), ('services', '{services}'), ('waiting_batches',
+		'{waiting_batches}'), ('attempted_batches', '{attempted_batches}'), ('outcomes', '{outcomes}'), ('transaction_receipts',
+		'{transaction_receipts}'), ('batch_acts', '{batch_acts}'), ('attempts', '{attempts}'), ('controls', '{controls}'),
+		('lane_acts', '{lane_acts}'), ('tombstones', '{tombstones}'), ('orders', '{orders}'), ('open_orders', '{open_orders}'),
+		('final_orders', '{final_orders}'), ('unsettled_batches', '{unsettled_batches}'), ('streams', '{streams}'),
+		('stream_ids', '{stream_ids}'), ('served', '{served}'), ('instances', '{instances}')) AS u (name, rel) ORDER BY u.name`
+
 	sqlLook = `SELECT ` + colsBatch + `, ` + colsAny + `, a.prepared, coalesce(a.claimed_by, ''), coalesce(a.at_end, false),
 	` + colsAnyClaim + `,
 	coalesce(f.final_at, 0), coalesce(f.quarantined, false), coalesce(f.orders_settled, false), b.footprint, ` + clock + `

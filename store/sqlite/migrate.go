@@ -22,7 +22,7 @@ var migrations embed.FS
 const MigrationsTable = "dltbatch_migrations"
 
 // schemaVersion is the number of the last migration.
-const schemaVersion = 2
+const schemaVersion = 3
 
 // Migrations returns the SQL files, in goose's format, for other migration tools. A user of
 // another tool also enters their versions in [MigrationsTable].
