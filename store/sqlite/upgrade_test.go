@@ -96,3 +96,51 @@ func TestUpgradeUnderLoad(t *testing.T) {
 	assert.Zero(t, found[0].ClaimTTL)
 	assert.False(t, found[0].Was.FirstClaimed.IsZero())
 }
+
+// A database without the tables of the stats serves everything else, and gets them while batches are
+// added and claimed.
+func TestStatsUpgradeUnderLoad(t *testing.T) {
+	ctx := t.Context()
+	s, err := New(openClock(t, t.TempDir()+"/q.db", &clock{}), &Options{AllowNormal: true})
+	require.NoError(t, err)
+	p, err := goose.NewProvider(goose.DialectSQLite3, s.db.DB, Migrations(), goose.WithTableName(MigrationsTable), goose.WithDisableGlobalRegistry(true))
+	require.NoError(t, err)
+	_, err = p.UpTo(ctx, 2)
+	require.NoError(t, err)
+	_, err = s.RefreshStats(ctx, store.RefreshQuery{})
+	require.ErrorIs(t, err, ErrNotMigrated)
+	_, err = s.Stats(ctx)
+	require.ErrorIs(t, err, ErrNotMigrated)
+	require.ErrorIs(t, s.KeepInstance(ctx, store.Instance{ID: "i"}), ErrNotMigrated)
+
+	const n = 60
+	half := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := range n {
+			assert.NoError(t, s.Add(ctx, batch.Batch{Service: "s", ID: batch.ID(fmt.Sprint(i)), Payload: []byte("p")}))
+			c, err := s.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: n, TTL: time.Minute, Resend: nil},
+				func(l batch.Lane) []batch.Run { return []batch.Run{{len(l.Batches) - 1}} })
+			assert.NoError(t, err)
+			assert.Len(t, c.Runs, 1)
+			if i == n/2 {
+				close(half)
+			}
+		}
+	})
+	<-half
+	require.NoError(t, s.Migrate(ctx))
+	wg.Wait()
+	did, err := s.RefreshStats(ctx, store.RefreshQuery{})
+	require.NoError(t, err)
+	require.True(t, did)
+	got, err := s.Stats(ctx)
+	require.NoError(t, err)
+	assert.Equal(t, map[batch.State]int{batch.Submitting: n}, got.Open)
+	assert.Equal(t, int64(3), got.Schema)
+	sizes := map[string]bool{}
+	for _, size := range got.Sizes {
+		sizes[size.Name] = size.Bytes > 0
+	}
+	assert.Equal(t, map[string]bool{"database": true, "log": true}, sizes)
+}
