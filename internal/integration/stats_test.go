@@ -178,6 +178,7 @@ func TestStatsTurns(t *testing.T) {
 
 // What a count reads follows what is open, and what a read of the counts reads follows nothing.
 func TestStatsCost(t *testing.T) {
+	t.Parallel()
 	g := newGauge(t)
 	ctx := t.Context()
 	exec := func(format string, args ...any) {
