@@ -104,7 +104,10 @@ func (p *presence) now() store.Instance {
 	return i
 }
 
-// end removes the row.
+// end removes the row. A database that does not answer does not hold up the stop: the row shows that
+// this instance is not seen any more.
 func (p *presence) end(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, restTime)
+	defer cancel()
 	return p.store.KeepInstance(ctx, store.Instance{ID: p.kept.ID, Stopped: true})
 }

@@ -167,7 +167,8 @@ func TestStatsFail(t *testing.T) {
 		assert.Equal(t, batch.Committed, await(t, r, b).State)
 		time.Sleep(time.Minute)
 		h := r.Health()
-		assert.Equal(t, dltbatch.ConditionOK, h.Store.Condition, "readiness does not depend on it")
+		assert.Equal(t, dltbatch.ConditionOK, h.Store.Condition)
+		assert.NotContains(t, h.Loops, "stats", "readiness does not depend on it")
 		mu.Lock()
 		assert.InDelta(t, 4, len(told), 1)
 		assert.ErrorIs(t, told[0], errDown)
@@ -193,6 +194,29 @@ func TestStatsFail(t *testing.T) {
 		time.Sleep(4 * time.Hour)
 		assert.Len(t, stats(t, r).Instances, 1)
 		require.NoError(t, stop())
+	})
+}
+
+// hanging is a store that does not answer who takes his leave.
+type hanging struct{ store.Full }
+
+func (h hanging) KeepInstance(ctx context.Context, i store.Instance) error {
+	if i.Stopped {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return h.Full.KeepInstance(ctx, i)
+}
+
+func TestStatsDoNotHoldUpTheStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunner(t, hanging{memory.New()}, ledgermem.New(nil), nil)
+		stop := running(t, r)
+		time.Sleep(time.Minute)
+		from := time.Now()
+		require.NoError(t, stop())
+		assert.Less(t, time.Since(from), time.Second)
+		assert.Len(t, stats(t, r).Instances, 1)
 	})
 }
 

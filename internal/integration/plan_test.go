@@ -183,10 +183,10 @@ var mayRead = map[string]string{
 	"sqlLockStreams": "streams",
 	"sqlRaiseSince":  "streams",
 	// One process of all counts what is open, now and then, and nobody waits for it.
-	"sqlCountOpen": "waiting_batches attempted_batches controls open_orders",
+	"sqlCountOpen": "waiting_batches attempted_batches controls open_orders dltbatch_migrations",
 	// A store keeps a thousand instances, and one row of stats.
 	"sqlInstances": "instances", "sqlForgetInstances": "instances", "sqlStats": "stats", "sqlStatsTurn": "stats", "sqlRestStats": "stats",
-	"sqlKeepStats": "stats", "sqlDropInstance": "instances", "sqlSchema": "dltbatch_migrations",
+	"sqlKeepStats": "stats", "sqlDropInstance": "instances",
 }
 
 // The planner's choices in a database with a backlog and a history, without statistics and with

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -29,6 +30,7 @@ func TestStatsUpgradeUnderLoad(t *testing.T) {
 			require.NoError(t, st.MigrateTo(ctx, 3))
 			_, err := st.RefreshStats(ctx, store.RefreshQuery{})
 			require.ErrorIs(t, err, postgres.ErrNotMigrated)
+			require.ErrorContains(t, err, "is at version 3, want 4", "it was not tried")
 			_, err = st.Stats(ctx)
 			require.ErrorIs(t, err, postgres.ErrNotMigrated)
 			require.ErrorIs(t, st.KeepInstance(ctx, store.Instance{ID: "i"}), postgres.ErrNotMigrated)
@@ -162,6 +164,22 @@ func TestStatsTurns(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, "again", kept.By)
 
+			// Two that see the same turn do not both take it.
+			s.step(10 * time.Minute)
+			tx, err := s.admin.Begin()
+			require.NoError(t, err)
+			defer func() { _ = tx.Rollback() }()
+			_, err = tx.Exec(`SELECT 1 FROM ` + s.schema + `.stats FOR UPDATE`)
+			require.NoError(t, err)
+			for name, of := range map[string]*app{"a": a, "b": b} {
+				go func() { did, err := refresh(of, name); results[name] <- result{did, err} }()
+			}
+			waitFor(t, func() bool { return s.sessions(`wait_event_type = 'Lock'`) == 2 })
+			require.NoError(t, tx.Commit())
+			one, other := <-results["a"], <-results["b"]
+			require.NoError(t, errors.Join(one.err, other.err))
+			require.NotEqual(t, one.did, other.did)
+
 			// A count that fails leaves the counts before.
 			s.step(10 * time.Minute)
 			s.exec(`ALTER TABLE ` + s.schema + `.open_orders RENAME TO elsewhere`)
@@ -170,7 +188,7 @@ func TestStatsTurns(t *testing.T) {
 			s.exec(`ALTER TABLE ` + s.schema + `.elsewhere RENAME TO open_orders`)
 			kept, err = b.Stats(ctx)
 			require.NoError(t, err)
-			require.Equal(t, "again", kept.By, "the counts before stay")
+			require.NotEmpty(t, kept.By, "the counts before stay")
 			require.Greater(t, kept.Age, 9*time.Minute)
 		})
 	}

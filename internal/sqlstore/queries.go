@@ -173,7 +173,6 @@ const (
 	sqlRestStats = `UPDATE {stats} SET rest_until = $2::bigint WHERE id = 1 AND turn = $1::bigint`
 	sqlKeepStats = `UPDATE {stats} SET at = $2::bigint, rest_until = $3::bigint, totals = $4::text WHERE id = 1 AND turn = $1::bigint`
 	sqlStats     = `SELECT coalesce(max(s.totals), ''), ` + Clock + ` FROM {stats} s WHERE s.id = 1`
-	sqlSchema    = `SELECT coalesce(max(m.version_id), 0) FROM {dltbatch_migrations} m`
 
 	sqlKeepInstance = `INSERT INTO {instances} AS i (id, name, since, seen, detail) VALUES ($1::text, $2::text, ` + Clock + `, ` + Clock + `, $3::text)
 	ON CONFLICT (id) DO UPDATE SET name = excluded.name, seen = excluded.seen, detail = excluded.detail`
@@ -185,8 +184,9 @@ const (
 
 	// InDoubt is [store.Row].InDoubt of an attempted row a, as of $1.
 	InDoubt = `a.doubt_attempt <> 0 AND a.state NOT IN (3, 4, 8) AND (a.state <> 2 OR a.claim_expires <= $1::bigint OR a.doubt_attempt <> a.attempt)`
-	// CountBeside counts the lanes that are held, and the orders.
+	// CountBeside reads the version of the schema, and counts the lanes that are held, and the orders.
 	CountBeside = `
+	UNION ALL SELECT 'schema', '', 0, coalesce(max(m.version_id), 0), 0 FROM {dltbatch_migrations} m
 	UNION ALL SELECT 'paused', '', CASE WHEN c.everything THEN 1 ELSE 0 END, count(*), 0 FROM {controls} c WHERE c.paused_at <> 0 GROUP BY c.everything
 	UNION ALL SELECT 'halted', '', CASE WHEN c.everything THEN 1 ELSE 0 END, count(*), 0 FROM {controls} c WHERE c.halted_at <> 0 GROUP BY c.everything
 	UNION ALL SELECT 'orders', '', q.state, count(*), min(q.created_at) FROM {open_orders} q GROUP BY q.state`

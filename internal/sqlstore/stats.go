@@ -114,9 +114,6 @@ func (s *Store) count(ctx context.Context) (c store.Totals, err error) {
 		if err := Each(ctx, t, (*tally).dest, func(r *tally) error { return r.addTo(&c) }, s.d.CountOpen, now); err != nil {
 			return err
 		}
-		if c.Schema, _, err = Get[int64](ctx, t, sqlSchema); err != nil {
-			return err
-		}
 		c.At = FromMicro(now)
 		c.Sizes, err = s.d.Sizes(ctx, t)
 		return err
@@ -162,6 +159,8 @@ func (r *tally) addTo(c *store.Totals) error {
 		if r.code == 0 {
 			c.Halted = n
 		}
+	case "schema":
+		c.Schema = r.n
 	case "orders":
 		c.Orders[batch.OrderState(r.code)] = n
 		if c.OldestOrder.IsZero() || at.Before(c.OldestOrder) {

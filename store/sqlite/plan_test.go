@@ -132,11 +132,11 @@ var counted = map[string]map[string]string{
 		"SCAN (subquery-10)": "ten lanes",
 		"SCAN outcomes USING COVERING INDEX outcomes_quarantined": "what a policy set aside, not what is final",
 		"SCAN c": "the controls",
+		"SCAN m": "a row for each migration",
 		"SCAN q": "the orders that are open",
 	},
 	"sqlInstances":       {"SCAN i": "at most MaxInstances"},
 	"sqlForgetInstances": {"SCAN instances": "the same", "SCAN x": "the same"},
-	"sqlSchema":          {"SCAN m": "a row for each migration"},
 	"sqlSize":            {"SCAN p VIRTUAL TABLE INDEX 0:": "one row", "SCAN s VIRTUAL TABLE INDEX 0:": "one row"},
 }
 

@@ -144,3 +144,48 @@ func TestStatsUpgradeUnderLoad(t *testing.T) {
 	}
 	assert.Equal(t, map[string]bool{"database": true, "log": true}, sizes)
 }
+
+// On a schema that is more than one version further on every call gives that error, and nothing is
+// done. On the next version everything goes on.
+func TestNewerSchema(t *testing.T) {
+	ctx := t.Context()
+	db := openClock(t, t.TempDir()+"/q.db", &clock{})
+	open := func() *Store {
+		s, err := New(db, &Options{AllowNormal: true})
+		require.NoError(t, err)
+		return s
+	}
+	b := batch.Batch{Service: "s", ID: "b", Payload: []byte("p")}
+	require.NoError(t, open().Migrate(ctx))
+	at := func(version int) {
+		_, err := db.ExecContext(ctx, `INSERT INTO `+MigrationsTable+` (version_id, is_applied) VALUES (?, true)`, version)
+		require.NoError(t, err)
+	}
+	at(schemaVersion + 1)
+	s := open()
+	require.NoError(t, s.Migrate(ctx))
+	require.NoError(t, s.Add(ctx, b))
+	_, err := s.Get(ctx, b.Key())
+	require.NoError(t, err)
+
+	at(schemaVersion + 2)
+	require.ErrorIs(t, open().Migrate(ctx), ErrNewerSchema)
+	for name, call := range map[string]func(s *Store) error{
+		"Add":  func(s *Store) error { return s.Add(ctx, b) },
+		"Get":  func(s *Store) error { _, err := s.Get(ctx, b.Key()); return err },
+		"Look": func(s *Store) error { _, err := s.Look(ctx, b.Key(), 1); return err },
+		"AddTx": func(s *Store) error {
+			tx, err := db.BeginTx(ctx, nil)
+			require.NoError(t, err)
+			defer func() { assert.NoError(t, tx.Rollback()) }()
+			err = s.AddTx(ctx, tx, b)
+			_, other := tx.ExecContext(ctx, "SELECT 1")
+			assert.NoError(t, other, "the application's transaction goes on")
+			return err
+		},
+	} {
+		err := call(open())
+		require.ErrorIs(t, err, ErrNewerSchema, name)
+		require.NotErrorIs(t, err, ErrNotMigrated, name)
+	}
+}
