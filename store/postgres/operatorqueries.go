@@ -44,15 +44,16 @@ const (
 	sqlPruneAttempts = `DELETE FROM {attempts} WHERE ctid = ANY (ARRAY (SELECT r.ctid FROM unnest($1::bigint[]) AS u (seq)
 	CROSS JOIN LATERAL (SELECT x.ctid FROM {attempts} x WHERE x.batch_seq = u.seq OFFSET 0) r))`
 
-	// sqlCountOpen reads what waits and what was attempted from end to end.
-	sqlCountOpen = `WITH found AS MATERIALIZED (SELECT a.service_id, a.state, min(a.created_at) AS oldest, count(*) AS n,
-			count(*) FILTER (WHERE ` + sqlstore.InDoubt + `) AS doubts, count(*) FILTER (WHERE a.decision <> '') AS undecided
-		FROM {attempted_batches} a GROUP BY a.service_id, a.state),
-	waits AS MATERIALIZED (SELECT w.service_id, min(w.created_at) AS oldest, count(*) AS n FROM {waiting_batches} w GROUP BY w.service_id),
-	lanes AS MATERIALIZED (SELECT u.service_id, min(u.oldest) AS oldest, sum(u.n)::bigint AS n
-		FROM (SELECT service_id, oldest, n FROM waits UNION ALL SELECT service_id, oldest, n FROM found) u GROUP BY u.service_id)
-	SELECT 'state', '', 1, coalesce(sum(n), 0)::bigint, 0::bigint FROM waits
-	UNION ALL SELECT 'state', '', state, sum(n)::bigint, 0 FROM found GROUP BY state
+	// sqlCountOpen reads what waits and what was attempted from end to end: one pass for the lanes, and
+	// one over what was attempted for its states. All others are Queued.
+	sqlCountOpen = `WITH lanes AS MATERIALIZED (SELECT u.service_id, min(u.created_at) AS oldest, count(*) AS n
+		FROM (SELECT w.service_id, w.created_at FROM {waiting_batches} w
+			UNION ALL SELECT b.service_id, b.created_at FROM {attempted_batches} b) u GROUP BY u.service_id),
+	found AS MATERIALIZED (SELECT a.state, count(*) AS n, count(*) FILTER (WHERE ` + sqlstore.InDoubt + `) AS doubts,
+			count(*) FILTER (WHERE a.decision <> '') AS undecided
+		FROM {attempted_batches} a GROUP BY a.state)
+	SELECT 'state', '', 1, ((SELECT coalesce(sum(n), 0) FROM lanes) - (SELECT coalesce(sum(n), 0) FROM found))::bigint, 0::bigint
+	UNION ALL SELECT 'state', '', state, n, 0 FROM found
 	UNION ALL SELECT 'doubts', '', 0, coalesce(sum(doubts), 0)::bigint, 0 FROM found
 	UNION ALL SELECT 'undecided', '', 0, coalesce(sum(undecided), 0)::bigint, 0 FROM found
 	UNION ALL SELECT 'lanes', '', 0, count(*), coalesce(min(oldest), 0) FROM lanes
