@@ -72,6 +72,7 @@ bench:
 	$(GO) test ./internal/sim -count=1 -run TestSpeedUp -v -sim.curve
 	$(GO) test -C internal/bench -run '^$$' -bench . -benchtime 20000x -timeout 2h ./...
 	$(GO) test -C internal/integration ./scale -run '^$$' -bench 'Backlog|Drain' -benchtime 1x -timeout 4h -v -scale.rows=10000000 -scale.drain=100000 -scale.runs=3
+	$(GO) test -C internal/integration ./scale -run '^$$' -bench Stats -benchtime 1x -timeout 1h -v -scale.rows=900000 -scale.lanes=100000
 
 # The figures, the table and the plot of docs/performance.md, and nothing else of it: an
 # hour or more on a quiet machine. MODE names some, by comma; the others stay.

@@ -112,6 +112,7 @@ func TestWhatAStoreCannot(t *testing.T) {
 		{"LaneHistory", "store.Inspector", func() error { _, err := r.LaneHistory(ctx, scope); return err }},
 		{"Attempts", "store.Inspector", func() error { _, err := r.Attempts(ctx, b.Key()); return err }},
 		{"Look", "store.Inspector", func() error { _, err := r.Explain(ctx, b.Key()); return err }},
+		{"Stats", "store.StatsKeeper", func() error { _, err := r.Stats(ctx); return err }},
 		{"List", "store.Lister", func() error { return r.Idle(ctx) }},
 		{"AddTx", "core", func() error { return r.AddTx(ctx, &sql.Tx{}, b) }},
 	} {

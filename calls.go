@@ -14,13 +14,14 @@ import (
 type Call struct {
 	// Part is "store" or "ledger".
 	Part string
-	// Op is the operation. Of the ledger: prepare, resolve, statuses, submit, submit_list. Of
-	// the store: acquit, add, add_tx, attempts, cancel, checked, claim, control, decide, finals,
-	// get, history, keep_prepared, keep_traits, lane_history, lanes, ledger, list, look,
-	// payloads, pending, prune, record, requeue, serve, steer, upkeep, witnesses.
+	// Op is the operation. Of the ledger: prepare, resolve, statuses, submit, submit_list. Of the
+	// store: acquit, add, add_tx, attempts, cancel, checked, claim, control, decide, finals, get,
+	// history, keep_instance, keep_prepared, keep_traits, lane_history, lanes, ledger, list, look,
+	// payloads, pending, prune, record, refresh_stats, requeue, serve, stats, steer, upkeep,
+	// witnesses.
 	Op string
 	// Items is how many things it was about: of claim (batches), lanes, list, pending, prune,
-	// upkeep (warnings) and witnesses those that came back; of the others those that were passed
+	// stats (instances), upkeep (warnings) and witnesses those that came back; of the others those that were passed
 	// in, which is 1 where that is one batch, lane or name.
 	Items int
 	// Took is the time from the call to its end, on this process's clock.

@@ -169,6 +169,8 @@ func TestCallsAreReported(t *testing.T) {
 		require.NoError(t, err)
 		_, err = r.Explain(ctx, bad.Key())
 		require.NoError(t, err)
+		_, err = r.Stats(ctx)
+		require.NoError(t, err)
 		_, err = r.Get(ctx, batch.Key{Service: "s", ID: "none"})
 		require.ErrorIs(t, err, batch.ErrNotFound)
 		require.NoError(t, stop())

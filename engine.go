@@ -161,6 +161,14 @@ func (e *engine) run(ctx context.Context) error {
 			e.keep(ctx, "upkeep", func(ctx context.Context) { e.upkeep(ctx, s) })
 		})
 	}
+	shown := e.newPresence()
+	if shown != nil {
+		rooms.Go(func() {
+			e.keep(ctx, "stats", func(ctx context.Context) {
+				shown.run(ctx, e.r.o.ClaimTTL/4, func(err error) { e.r.trouble("stats", err) })
+			})
+		})
+	}
 
 	e.r.health.started(e.vitals)
 	defer e.r.health.stopped()
@@ -177,6 +185,11 @@ func (e *engine) run(ctx context.Context) error {
 		keepers.Wait()
 		e.recorder.Close()
 		<-recorded
+		if shown != nil {
+			if err := shown.end(recording); err != nil {
+				e.r.trouble("stats", err)
+			}
+		}
 	}()
 	select {
 	case <-rest:

@@ -163,6 +163,18 @@ func (w watchedStore) Steer(ctx context.Context, s store.Steering) (now batch.Co
 	return now, changed, err
 }
 
+func (w watchedStore) KeepInstance(ctx context.Context, i store.Instance) error {
+	return watchErr(ctx, w, "keep_instance", 1, func() error { return w.Store.KeepInstance(ctx, i) })
+}
+
+func (w watchedStore) RefreshStats(ctx context.Context, q store.RefreshQuery) (bool, error) {
+	return watch(ctx, w, "refresh_stats", 0, nil, func() (bool, error) { return w.Store.RefreshStats(ctx, q) })
+}
+
+func (w watchedStore) Stats(ctx context.Context) (store.Stats, error) {
+	return watch(ctx, w, "stats", 0, func(s store.Stats) int { return len(s.Instances) }, func() (store.Stats, error) { return w.Store.Stats(ctx) })
+}
+
 func (w watchedStore) Control(ctx context.Context, scope batch.Scope) (batch.Control, error) {
 	return watch(ctx, w, "control", 1, nil, func() (batch.Control, error) { return w.Store.Control(ctx, scope) })
 }

@@ -34,6 +34,7 @@ func Abilities(s Store) []Ability {
 		ability[Operator](s, "store.Operator", "no Cancel, Requeue, Decide and Acquit"),
 		ability[Controls](s, "store.Controls", "no pause, halt and policy"),
 		ability[Inspector](s, "store.Inspector", "no Explain and no history"),
+		ability[StatsKeeper](s, "store.StatsKeeper", "no counts of what is open, and no list of instances"),
 		ability[Journal](s, "store.Journal", "no client that keeps its ledger's events, such as Splinter's resolver"),
 	}
 }

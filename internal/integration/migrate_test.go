@@ -88,12 +88,12 @@ func TestNotMigrated(t *testing.T) {
 			require.ErrorIs(t, st.Migrate(t.Context()), postgres.ErrNewerSchema)
 			// The store serves the version after this one, and leaves it as it is: a rolling
 			// deploy.
-			s.exec(`UPDATE ` + table + ` SET version_id = 4 WHERE version_id = 99`)
+			s.exec(`UPDATE ` + table + ` SET version_id = 5 WHERE version_id = 99`)
 			st = st.with(t, &postgres.Options{Schema: s.schema})
 			require.NoError(t, st.Migrate(t.Context()))
 			require.NoError(t, st.Add(t.Context(), one("a", "rolling")))
 			require.ErrorIs(t, st.MigrateTo(t.Context(), 0), postgres.ErrNewerSchema)
-			s.exec(`UPDATE ` + table + ` SET version_id = 99 WHERE version_id = 4`)
+			s.exec(`UPDATE ` + table + ` SET version_id = 99 WHERE version_id = 5`)
 			s.exec(`DELETE FROM ` + table + ` WHERE version_id = 99`)
 			require.NoError(t, st.Add(t.Context(), one("a", "new")))
 			// The store notices, too, when tables go while it runs.
@@ -145,6 +145,9 @@ func calls(t *testing.T, st *postgres.Store) map[string]func() error {
 			_, err := st.Decide(ctx, seen, batch.Unknown, batch.By{Actor: "test", Reason: "why"})
 			return err
 		},
+		"KeepInstance": func() error { return st.KeepInstance(ctx, store.Instance{ID: "calls"}) },
+		"RefreshStats": func() error { _, err := st.RefreshStats(ctx, store.RefreshQuery{}); return err },
+		"Stats":        func() error { _, err := st.Stats(ctx); return err },
 
 		"AddOrders":   func() error { return st.AddOrders(ctx, o) },
 		"FinalOrders": func() error { _, _, err := st.FinalOrders(ctx, []batch.OrderID{o.ID}); return err },

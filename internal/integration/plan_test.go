@@ -182,6 +182,11 @@ var mayRead = map[string]string{
 	// There are few streams, and a prune names most of them.
 	"sqlLockStreams": "streams",
 	"sqlRaiseSince":  "streams",
+	// One process of all counts what is open, now and then, and nobody waits for it.
+	"sqlCountOpen": "waiting_batches attempted_batches controls open_orders dltbatch_migrations",
+	// A store keeps a thousand instances, and one row of stats.
+	"sqlInstances": "instances", "sqlForgetInstances": "instances", "sqlStats": "stats", "sqlStatsTurn": "stats", "sqlRestStats": "stats",
+	"sqlKeepStats": "stats", "sqlDropInstance": "instances",
 }
 
 // The planner's choices in a database with a backlog and a history, without statistics and with
@@ -249,6 +254,8 @@ var lanePlans = map[string][]string{
 	"sqlBeforeOrders": {"One-Time Filter", "using orders_created", "using orders_party", "Limit"},
 	"sqlOwned":        {"using attempted_batches_lane", "using attempted_batches_pkey"},
 	"sqlLookOwned":    {"using attempted_batches_lane", "using attempted_batches_pkey"},
+	// Of what is final a count reads what a policy set aside.
+	"sqlCountOpen": {"using outcomes_quarantined"},
 }
 
 // The loops of auto-batching follow the indexes of waiting orders, of claims that may expire

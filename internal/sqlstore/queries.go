@@ -18,6 +18,9 @@ type Queries struct {
 	AllLanesFirst, AllLanesAfter string
 	// Counts counts in the lanes $1, up to $2 waiting batches in each; $3 are floors, if any.
 	Counts string
+	// CountOpen counts everything that is open, as of $1: rows of kind, name, code, number and time.
+	// [CountBeside] is its end.
+	CountOpen string
 
 	// LockOrders reads the open orders of the ids $1, LockBatchOrders the orders in the
 	// batches $1, for a change: PostgreSQL locks the rows in one order, SQLite the database.
@@ -162,6 +165,31 @@ const (
 	CROSS JOIN LATERAL (SELECT * FROM {stream_ids} i WHERE i.stream = $1::text AND i.id = u.id OFFSET 0) i`
 	sqlLockStreams = `SELECT s.stream FROM {streams} s WHERE s.stream = ANY ($1::text[]) ORDER BY s.stream FOR UPDATE`
 	sqlRaiseSince  = `UPDATE {streams} SET since = $2::bigint WHERE stream = ANY ($1::text[]) AND since BETWEEN 1 AND $2::bigint`
+
+	// Before the first count there is no row.
+	sqlStatsTurn = `SELECT coalesce(max(s.turn), 0), coalesce(max(s.at), 0), coalesce(max(s.rest_until), 0), ` + Clock + ` FROM {stats} s WHERE s.id = 1`
+	sqlTakeStats = `INSERT INTO {stats} AS s (id, turn, at, rest_until, totals) VALUES (1, $2::bigint, 0, $3::bigint, '')
+	ON CONFLICT (id) DO UPDATE SET turn = excluded.turn, rest_until = excluded.rest_until WHERE s.turn = $1::bigint`
+	sqlRestStats = `UPDATE {stats} SET rest_until = $2::bigint WHERE id = 1 AND turn = $1::bigint`
+	sqlKeepStats = `UPDATE {stats} SET at = $2::bigint, rest_until = $3::bigint, totals = $4::text WHERE id = 1 AND turn = $1::bigint`
+	sqlStats     = `SELECT coalesce(max(s.totals), ''), ` + Clock + ` FROM {stats} s WHERE s.id = 1`
+
+	sqlKeepInstance = `INSERT INTO {instances} AS i (id, name, since, seen, detail) VALUES ($1::text, $2::text, ` + Clock + `, ` + Clock + `, $3::text)
+	ON CONFLICT (id) DO UPDATE SET name = excluded.name, seen = excluded.seen, detail = excluded.detail`
+	sqlDropInstance = `DELETE FROM {instances} WHERE id = $1::text`
+	sqlInstances    = `SELECT i.id, i.name, i.since, i.seen, i.detail FROM {instances} i ORDER BY i.seen DESC, i.id LIMIT $1::bigint`
+	// SQLite takes OFFSET behind LIMIT only.
+	sqlForgetInstances = `DELETE FROM {instances} WHERE seen <= $1::bigint
+	OR id IN (SELECT x.id FROM {instances} x ORDER BY x.seen DESC, x.id LIMIT 1000000 OFFSET $2::bigint)`
+
+	// InDoubt is [store.Row].InDoubt of an attempted row a, as of $1.
+	InDoubt = `a.doubt_attempt <> 0 AND a.state NOT IN (3, 4, 8) AND (a.state <> 2 OR a.claim_expires <= $1::bigint OR a.doubt_attempt <> a.attempt)`
+	// CountBeside reads the version of the schema, and counts the lanes that are held, and the orders.
+	CountBeside = `
+	UNION ALL SELECT 'schema', '', 0, coalesce(max(m.version_id), 0), 0 FROM {dltbatch_migrations} m
+	UNION ALL SELECT 'paused', '', CASE WHEN c.everything THEN 1 ELSE 0 END, count(*), 0 FROM {controls} c WHERE c.paused_at <> 0 GROUP BY c.everything
+	UNION ALL SELECT 'halted', '', CASE WHEN c.everything THEN 1 ELSE 0 END, count(*), 0 FROM {controls} c WHERE c.halted_at <> 0 GROUP BY c.everything
+	UNION ALL SELECT 'orders', '', q.state, count(*), min(q.created_at) FROM {open_orders} q GROUP BY q.state`
 
 	sqlServicesOf = `SELECT b.seq, b.service_id FROM {batches} b WHERE b.seq = ANY ($1::bigint[])`
 )

@@ -67,6 +67,14 @@ type Driver struct {
 	// Pruning runs what Prune removes at once: up to PruneChunk rows of a kind.
 	Pruning    Run
 	PruneChunk int
+	// KeepStats is Write and ReadStats is Read for the tables of a [store.StatsKeeper]; they fail
+	// where the schema has no such tables yet.
+	KeepStats, ReadStats Run
+	// Counting is Snapshot for a count, which reads all that is open: it gives up after
+	// [store.StatsLimit], even if nobody listens any more.
+	Counting Run
+	// Sizes are the sizes of the database's parts.
+	Sizes func(ctx context.Context, t Tx) ([]store.Size, error)
 	// Wrap adds the operation to an error from before a transaction.
 	Wrap func(op string, err error) error
 	Queries

@@ -23,6 +23,7 @@ type Store struct {
 	store.Operator
 	store.Controls
 	store.Inspector
+	store.StatsKeeper
 	store.Journal
 }
 
@@ -35,7 +36,8 @@ func Of(s store.Store, refuse func(method, ability string) error) *Store {
 	return &Store{
 		s, or[store.FinalReader](s, a), or[store.Lister](s, a), or[store.Counter](s, a), or[store.Pruner](s, a),
 		or[store.PreparedKeeper](s, a), or[store.WitnessReader](s, a), or[store.Ledgers](s, a),
-		or[store.Operator](s, a), or[store.Controls](s, a), or[store.Inspector](s, a), or[store.Journal](s, a),
+		or[store.Operator](s, a), or[store.Controls](s, a), or[store.Inspector](s, a), or[store.StatsKeeper](s, a),
+		or[store.Journal](s, a),
 	}
 }
 
@@ -130,6 +132,18 @@ func (a absent) Attempts(context.Context, batch.Key) ([]batch.Report, error) {
 
 func (a absent) Look(context.Context, batch.Key, int) (store.Look, error) {
 	return store.Look{}, a.refuse("Look", "store.Inspector")
+}
+
+func (a absent) KeepInstance(context.Context, store.Instance) error {
+	return a.refuse("KeepInstance", "store.StatsKeeper")
+}
+
+func (a absent) RefreshStats(context.Context, store.RefreshQuery) (bool, error) {
+	return false, a.refuse("RefreshStats", "store.StatsKeeper")
+}
+
+func (a absent) Stats(context.Context) (store.Stats, error) {
+	return store.Stats{}, a.refuse("Stats", "store.StatsKeeper")
 }
 
 func (a absent) LeaseStream(context.Context, string, string, time.Duration) (int64, bool, error) {

@@ -48,6 +48,7 @@ type Store struct {
 	log     []logged // the ids of all streams, in the order in which they were written
 
 	orders orders
+	stats  stats
 }
 
 // tombstone is the remainder of a batch after Prune.
@@ -72,6 +73,7 @@ func New() *Store {
 		steered:  map[batch.Scope][]batch.Act{},
 		streams:  map[string]*stream{},
 		orders:   newOrders(),
+		stats:    stats{instances: map[string]store.Instance{}},
 	}
 }
 

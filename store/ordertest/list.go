@@ -2,6 +2,7 @@ package ordertest
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -15,6 +16,7 @@ func listTests() []test {
 		{name: "what is selected, in order", run: listSelects},
 		{name: "page by page", run: listPages},
 		{name: "what is final, what is missing, and nothing of what is open", run: listFinals},
+		{name: "what is open is counted, where the store counts", run: listCounts},
 	}
 }
 
@@ -132,4 +134,36 @@ func listFinals(f *fixture) {
 	require.NoError(f, err)
 	assert.Empty(f, final)
 	assert.Empty(f, missing)
+}
+
+func listCounts(f *fixture) {
+	keeper, is := f.st.(store.StatsKeeper)
+	if !is {
+		f.Log("the store is no store.StatsKeeper")
+		return
+	}
+	counted := func() store.Stats {
+		for {
+			did, err := keeper.RefreshStats(f.ctx, store.RefreshQuery{OlderThan: time.Microsecond})
+			require.NoError(f, err)
+			if did {
+				break
+			}
+			f.pass(1)
+		}
+		s, err := keeper.Stats(f.ctx)
+		require.NoError(f, err)
+		return s
+	}
+	assert.Empty(f, counted().Orders)
+	_, named := f.oneOfEach()
+	f.tick()
+	f.add(ord("q", "other"))
+	got := counted()
+	assert.Equal(f, map[batch.OrderState]int{batch.OrderQueued: 2, batch.OrderDequeued: 1}, got.Orders)
+	oldest := named[batch.OrderDequeued]
+	rs, _, err := f.st.ListOrders(f.ctx, store.ListOrdersQuery{States: []batch.OrderState{batch.OrderDequeued}})
+	require.NoError(f, err)
+	assert.Equal(f, oldest, rs[0].ID)
+	assert.Equal(f, rs[0].CreatedAt, got.OldestOrder)
 }

@@ -12,11 +12,12 @@ import (
 func (s *Store) driver() sqlstore.Driver {
 	return sqlstore.Driver{
 		Read: as(s.tx), Write: as(s.tx), Adding: as(s.adding), Snapshot: as(s.snapshot), Pruning: as(s.pruning), PruneChunk: 500,
-		Wrap: wrap,
+		Wrap:      wrap,
+		KeepStats: as(s.withStats), ReadStats: as(s.withStats), Counting: as(s.counting), Sizes: sizes,
 		Queries: sqlstore.Queries{
 			State: stateOf, ListAll: listAll, ListOpen: listOpen, ListQuarantined: listQuarantined,
 			Look: sqlLook, Turn: sqlTurn,
-			AllLanesFirst: sqlAllLanesFirst, AllLanesAfter: sqlAllLanesAfter, Counts: sqlCounts,
+			AllLanesFirst: sqlAllLanesFirst, AllLanesAfter: sqlAllLanesAfter, Counts: sqlCounts, CountOpen: sqlCountOpen,
 			LockOrders: sqlLockOrders, LockBatchOrders: sqlLockBatchOrders, UpdateOrders: sqlUpdateOrders, DeleteOpenOrders: sqlDeleteOpenOrders,
 			InsertFinalOrders: sqlInsertFinalOrders, DeleteUnsettled: sqlDeleteUnsettled,
 			Expired: sqlExpired, Settleable: sqlSettleable, PartiesFirst: sqlPartiesFirst, PartiesAfter: sqlPartiesAfter,

@@ -25,11 +25,13 @@ var migrations embed.FS
 const MigrationsTable = "dltbatch_migrations"
 
 // schemaVersion is the number of the last migration, oldestVersion the number of the first
-// migration on which this code works. The step between the two waits until the last process
-// with older code is gone.
+// migration on which this code works. finishedVersion waits until the last process with code of
+// version 1 is gone. statsVersion has the tables of the stats.
 const (
-	schemaVersion = 3
-	oldestVersion = 2
+	schemaVersion   = 4
+	statsVersion    = 4
+	finishedVersion = 3
+	oldestVersion   = 2
 )
 
 // Migrations returns the SQL files of these options, in goose's format, for other migration
@@ -91,13 +93,13 @@ const migrateFor = 30 * time.Second
 // something that holds lanes, as pauses and halts do, it holds them once the last old process
 // is gone.
 //
-// A database that had tables before stays one step behind, at version 2: call
-// [Store.FinishMigration] once the last process with code of version 1 is gone.
+// A database whose tables code of version 1 made stays at version 2: call
+// [Store.FinishMigration] once the last process with that code is gone.
 func (s *Store) Migrate(ctx context.Context) error {
 	return s.migrateTo(ctx, oldestVersion, false)
 }
 
-// FinishMigration is Migrate, and the step that needs the last process with code of schema
+// FinishMigration is Migrate, and before its end the step that needs the last process with code of schema
 // version 1 to be gone: after it such code fails when it adds, claims or requeues, loudly and
 // with nothing lost. Before it every claim walks over finished rows that the database could
 // not clean up yet, in front of the open batches of its lanes; after it claims begin where the
@@ -111,7 +113,7 @@ func (s *Store) FinishMigration(ctx context.Context) error {
 // MigrateTo is Migrate up, or down, to a version. Version 0 removes the tables with everything
 // in them. It gives [ErrNewerSchema] where a newer version of this package made tables that
 // this version cannot remove. On the way down no other process may run; on the way up to
-// version 3 see [Store.FinishMigration].
+// version 3 and further see [Store.FinishMigration].
 func (s *Store) MigrateTo(ctx context.Context, version int64) error {
 	return s.migrateTo(ctx, version, true)
 }
@@ -131,13 +133,15 @@ func (s *Store) migrateTo(ctx context.Context, version int64, down bool) error {
 		return err
 	}, backoff.WithContext(b, ctx))
 	s.checked.Store(false)
+	s.hasStats.Store(false)
 	return wrap(op, err)
 }
 
-// migrate raises the wanted version where it finds no tables: then there is no old process.
+// migrate raises the wanted version where there is no process with code of version 1: it finds no
+// tables, or the migration was finished before.
 func (s *Store) migrate(ctx context.Context, want *int64, down bool) error {
 	have, err := s.version(ctx)
-	if have == 0 && *want == oldestVersion && !down {
+	if (have == 0 || have >= finishedVersion) && *want == oldestVersion && !down {
 		*want = schemaVersion
 	}
 	to := *want

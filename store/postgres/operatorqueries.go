@@ -44,6 +44,29 @@ const (
 	sqlPruneAttempts = `DELETE FROM {attempts} WHERE ctid = ANY (ARRAY (SELECT r.ctid FROM unnest($1::bigint[]) AS u (seq)
 	CROSS JOIN LATERAL (SELECT x.ctid FROM {attempts} x WHERE x.batch_seq = u.seq OFFSET 0) r))`
 
+	// sqlCountOpen reads what waits and what was attempted from end to end: one pass for the lanes, and
+	// one over what was attempted for its states. All others are Queued.
+	sqlCountOpen = `WITH lanes AS MATERIALIZED (SELECT u.service_id, min(u.created_at) AS oldest, count(*) AS n
+		FROM (SELECT w.service_id, w.created_at FROM {waiting_batches} w
+			UNION ALL SELECT b.service_id, b.created_at FROM {attempted_batches} b) u GROUP BY u.service_id),
+	found AS MATERIALIZED (SELECT a.state, count(*) AS n, count(*) FILTER (WHERE ` + sqlstore.InDoubt + `) AS doubts,
+			count(*) FILTER (WHERE a.decision <> '') AS undecided
+		FROM {attempted_batches} a GROUP BY a.state)
+	SELECT 'state', '', 1, ((SELECT coalesce(sum(n), 0) FROM lanes) - (SELECT coalesce(sum(n), 0) FROM found))::bigint, 0::bigint
+	UNION ALL SELECT 'state', '', state, n, 0 FROM found
+	UNION ALL SELECT 'doubts', '', 0, coalesce(sum(doubts), 0)::bigint, 0 FROM found
+	UNION ALL SELECT 'undecided', '', 0, coalesce(sum(undecided), 0)::bigint, 0 FROM found
+	UNION ALL SELECT 'lanes', '', 0, count(*), coalesce(min(oldest), 0) FROM lanes
+	UNION ALL (SELECT 'lane', service_id, 0, n, oldest FROM lanes ORDER BY oldest, service_id LIMIT 10)
+	UNION ALL SELECT 'quarantined', '', 0, count(*), 0 FROM {outcomes} WHERE quarantined` + sqlstore.CountBeside
+	sqlSizes = `SELECT u.name, coalesce(pg_total_relation_size(to_regclass(u.rel)), 0), coalesce(pg_stat_get_dead_tuples(to_regclass(u.rel)), 0)
+	FROM (VALUES ('batches', '{batches}'), ('transactions', '{transactions}'), ('services', '{services}'), ('waiting_batches',
+		'{waiting_batches}'), ('attempted_batches', '{attempted_batches}'), ('outcomes', '{outcomes}'), ('transaction_receipts',
+		'{transaction_receipts}'), ('batch_acts', '{batch_acts}'), ('attempts', '{attempts}'), ('controls', '{controls}'),
+		('lane_acts', '{lane_acts}'), ('tombstones', '{tombstones}'), ('orders', '{orders}'), ('open_orders', '{open_orders}'),
+		('final_orders', '{final_orders}'), ('unsettled_batches', '{unsettled_batches}'), ('streams', '{streams}'),
+		('stream_ids', '{stream_ids}'), ('served', '{served}'), ('instances', '{instances}')) AS u (name, rel) ORDER BY u.name`
+
 	sqlLook = `SELECT ` + colsBatch + `, ` + colsAny + `, a.prepared, coalesce(a.claimed_by, ''), coalesce(a.at_end, false),
 	` + colsAnyClaim + `,
 	coalesce(f.final_at, 0), coalesce(f.quarantined, false), coalesce(f.orders_settled, false), b.footprint, ` + clock + `

@@ -25,7 +25,7 @@ const (
 // crash may take back that a row was final, and the server keeps its start time.
 func (s *Store) remember(version int64) {
 	switch {
-	case version < schemaVersion || s.o.AllowAsynchronousCommit:
+	case version < finishedVersion || s.o.AllowAsynchronousCommit:
 		s.lanes.Store(nil)
 	case s.lanes.Load() == nil:
 		s.lanes.CompareAndSwap(nil, position.NewLanes(maxPositions))

@@ -61,7 +61,10 @@ func (s *Store) inTx(ctx context.Context, op string, tx *sql.Tx, do func(free co
 	}
 	t := s.session(tx)
 	free := context.WithoutCancel(ctx)
-	err := do(free, t)
+	err := s.check(ctx, tx)
+	if err == nil {
+		err = do(free, t)
+	}
 	t.close()
 	if err != nil {
 		_, undo := tx.ExecContext(free, "ROLLBACK TO dltbatch_add")

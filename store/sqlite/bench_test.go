@@ -176,3 +176,33 @@ func (s *Store) benchRound(b *testing.B, round int, parts map[string]time.Durati
 		require.NoError(b, err)
 	})
 }
+
+// A million open batches in a hundred thousand lanes are counted, and the counts are read.
+func BenchmarkStats(b *testing.B) {
+	const open, lanes = 1_000_000, 100_000
+	s := benchStore(b)
+	_, err := s.db.Exec(fmt.Sprintf(`PRAGMA foreign_keys = OFF; INSERT INTO open_batches (seq, service_id, created_at, state, version, attempt, doubt_attempt)
+		WITH RECURSIVE k (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM k WHERE i < %[1]d)
+		SELECT i, printf('lane%%06d', i %% %[2]d), 1000000 + i, CASE WHEN i <= %[2]d THEN 2 ELSE 1 END, 1, i <= %[2]d, i <= %[2]d FROM k;
+		PRAGMA foreign_keys = ON`, open, lanes)) // a count reads no other table of batches
+	require.NoError(b, err)
+	_, err = s.db.Exec(`PRAGMA wal_checkpoint(TRUNCATE)`)
+	require.NoError(b, err)
+	b.Run("count", func(b *testing.B) {
+		for b.Loop() {
+			_, err := s.db.Exec(`UPDATE stats SET rest_until = 0, at = 0`)
+			require.NoError(b, err)
+			did, err := s.RefreshStats(b.Context(), store.RefreshQuery{})
+			require.NoError(b, err)
+			require.True(b, did)
+		}
+	})
+	b.Run("read", func(b *testing.B) {
+		for b.Loop() {
+			got, err := s.Stats(b.Context())
+			require.NoError(b, err)
+			require.Equal(b, lanes, got.Lanes)
+			require.Equal(b, map[batch.State]int{batch.Queued: open - lanes, batch.Submitting: lanes}, got.Open)
+		}
+	})
+}

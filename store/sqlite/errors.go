@@ -8,9 +8,15 @@ import (
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
-// ErrNotMigrated means that the database lacks the tables of this version: call
-// [Store.Migrate] first.
-var ErrNotMigrated = errors.New("dltbatch: the database is not migrated: call Migrate")
+// Errors about the schema.
+var (
+	// ErrNotMigrated means that the database lacks the tables of this version: call
+	// [Store.Migrate] first.
+	ErrNotMigrated = errors.New("dltbatch: the database is not migrated: call Migrate")
+	// ErrNewerSchema means that a package more than one schema version further on has migrated the
+	// database: use that package. See [Store.Migrate].
+	ErrNewerSchema = errors.New("dltbatch: the database was migrated by a newer version")
+)
 
 // SettingError names a setting of a connection that does not keep the promises of a store, and
 // the parameter for the data source name that does.
@@ -36,7 +42,7 @@ func wrap(op string, err error) error {
 
 // expected reports whether an error is an answer of this package rather than of the database.
 func expected(err error) bool {
-	for _, e := range []error{batch.ErrInvalidInput, batch.ErrConflict, batch.ErrNotFound, batch.ErrInDoubt, batch.ErrNotAllowed, batch.ErrMovedOn, sqlstore.ErrFenced} {
+	for _, e := range []error{batch.ErrInvalidInput, batch.ErrConflict, batch.ErrNotFound, batch.ErrInDoubt, batch.ErrNotAllowed, batch.ErrMovedOn, sqlstore.ErrFenced, ErrNewerSchema} {
 		if errors.Is(err, e) {
 			return true
 		}

@@ -22,7 +22,7 @@ var migrations embed.FS
 const MigrationsTable = "dltbatch_migrations"
 
 // schemaVersion is the number of the last migration.
-const schemaVersion = 2
+const schemaVersion = 3
 
 // Migrations returns the SQL files, in goose's format, for other migration tools. A user of
 // another tool also enters their versions in [MigrationsTable].
@@ -39,6 +39,10 @@ const migrateFor = 30 * time.Second
 
 // Migrate makes the tables, or brings old tables up to date. Any number of processes may call
 // it at once, and again when there is nothing to do.
+//
+// Code of schema version n works on versions n and n+1: migrate first, with the new code, and then
+// replace the processes. On a version further on every call gives [ErrNewerSchema]. Migrate by older
+// code leaves a newer schema as it is.
 func (s *Store) Migrate(ctx context.Context) error {
 	w, err := s.enter(ctx)
 	if err != nil {
@@ -54,7 +58,10 @@ func (s *Store) Migrate(ctx context.Context) error {
 	// depends on the driver; but in the end the tables are there.
 	err = backoff.Retry(func() error {
 		v, err := s.version(ctx)
-		if err != nil || v >= schemaVersion {
+		switch {
+		case err == nil && v > schemaVersion+1:
+			return backoff.Permanent(newer(v))
+		case err != nil || v >= schemaVersion:
 			return err
 		}
 		p, err := goose.NewProvider(goose.DialectSQLite3, s.db.DB, Migrations(),
@@ -101,4 +108,25 @@ func version(ctx context.Context, conn queryer) (int64, error) {
 		return 0, fmt.Errorf("read %s: %w", MigrationsTable, err)
 	}
 	return v, nil
+}
+
+// check looks once whether this code knows the schema. Where tables are missing the statements show
+// it.
+func (s *Store) check(ctx context.Context, conn queryer) error {
+	if s.checked.Load() {
+		return nil
+	}
+	v, err := version(ctx, conn)
+	switch {
+	case err != nil:
+		return err
+	case v > schemaVersion+1:
+		return newer(v)
+	}
+	s.checked.Store(v > 0)
+	return nil
+}
+
+func newer(version int64) error {
+	return fmt.Errorf("%w: it is at version %d, this is %d", ErrNewerSchema, version, schemaVersion)
 }

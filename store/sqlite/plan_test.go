@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -121,6 +122,32 @@ var scanned = map[string]string{
 	"SCAN u":                             "the batches of orders that are not settled: what is in flight",
 }
 
+// counted are the lines of statements that read everything of a kind, with the reason. No claim, Add or
+// Record waits for these statements, and one process of all sends them.
+var counted = map[string]map[string]string{
+	"sqlCountOpen": {
+		"SCAN o USING COVERING INDEX open_batches_lane": "what is open, without its rows",
+		"SCAN a USING INDEX open_batches_attempted":     "what is under way or waits again",
+		"SCAN found":         "the states",
+		"SCAN (subquery-10)": "ten lanes",
+		"SCAN outcomes USING COVERING INDEX outcomes_quarantined": "what a policy set aside, not what is final",
+		"SCAN c": "the controls",
+		"SCAN m": "a row for each migration",
+		"SCAN q": "the orders that are open",
+	},
+	"sqlInstances":       {"SCAN i": "at most MaxInstances"},
+	"sqlForgetInstances": {"SCAN instances": "the same", "SCAN x": "the same"},
+	"sqlSize":            {"SCAN p VIRTUAL TABLE INDEX 0:": "one row", "SCAN s VIRTUAL TABLE INDEX 0:": "one row"},
+}
+
+// badPlanOf is badPlan for a statement that may be one of counted.
+func badPlanOf(name string, lines []string) (bad []string) {
+	return slices.DeleteFunc(badPlan(lines), func(line string) bool {
+		_, ok := counted[name][line]
+		return ok
+	})
+}
+
 func badPlan(lines []string) (bad []string) {
 	for _, l := range lines {
 		if !strings.HasPrefix(l, "SCAN") {
@@ -147,7 +174,7 @@ func TestNoStatementScans(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			lines := plan(t, s, query)
 			t.Log(strings.Join(lines, "\n"))
-			assert.Empty(t, badPlan(lines), "%s\n%s", query, strings.Join(lines, "\n"))
+			assert.Empty(t, badPlanOf(name, lines), "%s\n%s", query, strings.Join(lines, "\n"))
 		})
 	}
 }
@@ -187,7 +214,7 @@ func TestNoStatementScansAfterAnalyze(t *testing.T) {
 	for name, query := range statements(t) {
 		t.Run(name, func(t *testing.T) {
 			lines := plan(t, s, query)
-			assert.Empty(t, badPlan(lines), "%s\n%s", query, strings.Join(lines, "\n"))
+			assert.Empty(t, badPlanOf(name, lines), "%s\n%s", query, strings.Join(lines, "\n"))
 		})
 	}
 }

@@ -133,6 +133,23 @@ const (
 	UNION ALL SELECT j.value, 0, (SELECT count(*) FROM (SELECT 1 FROM open_batches w
 		WHERE w.service_id = j.value AND (w.attempt = 0 OR w.at_end = 1) LIMIT ?2) d) FROM json_each(?1) j`
 
+	// sqlCountOpen reads the index of all open batches, and the rows of those that were attempted;
+	// all others are Queued.
+	sqlCountOpen = `WITH lanes AS MATERIALIZED (SELECT o.service_id, min(o.created_at) AS oldest, count(*) AS n
+		FROM open_batches o INDEXED BY open_batches_lane GROUP BY o.service_id),
+	found AS MATERIALIZED (SELECT a.state, count(*) AS n, count(*) FILTER (WHERE ` + sqlstore.InDoubt + `) AS doubts,
+			count(*) FILTER (WHERE a.decision <> '') AS undecided
+		FROM open_batches a INDEXED BY open_batches_attempted WHERE a.attempt > 0 AND a.at_end = 0 GROUP BY a.state)
+	SELECT 'state', '', 1, (SELECT coalesce(sum(n), 0) FROM lanes) - (SELECT coalesce(sum(n), 0) FROM found), 0
+	UNION ALL SELECT 'state', '', state, n, 0 FROM found
+	UNION ALL SELECT 'doubts', '', 0, coalesce(sum(doubts), 0), 0 FROM found
+	UNION ALL SELECT 'undecided', '', 0, coalesce(sum(undecided), 0), 0 FROM found
+	UNION ALL SELECT 'lanes', '', 0, count(*), coalesce(min(oldest), 0) FROM lanes
+	UNION ALL SELECT * FROM (SELECT 'lane', service_id, 0, n, oldest FROM lanes ORDER BY oldest, service_id LIMIT 10)
+	UNION ALL SELECT 'quarantined', '', 0, count(*), 0 FROM outcomes WHERE quarantined = 1` + sqlstore.CountBeside
+
+	sqlSize = `SELECT p.page_count * s.page_size FROM pragma_page_count p, pragma_page_size s`
+
 	sqlAnyDue = `SELECT EXISTS (SELECT 1 FROM open_batches
 	WHERE due_at <= ` + ownClock + `)`
 	sqlDue = `SELECT ` + colsBatch + `, ` + colsOpen + ` FROM (SELECT seq FROM open_batches WHERE due_at <= ?

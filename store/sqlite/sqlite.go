@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"database/sql"
+	"sync/atomic"
 
 	"github.com/jmoiron/sqlx"
 
@@ -36,6 +37,8 @@ type Store struct {
 	writer chan struct{}
 	baton  baton
 	fresh  *sqlstore.Fresh
+	// checked: this code knows the schema.
+	checked atomic.Bool
 
 	log        string // the path of the write-ahead log; "" in memory
 	logWarning int64

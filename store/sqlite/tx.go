@@ -103,7 +103,12 @@ func (s *Store) write(ctx context.Context, op string, do func(ctx context.Contex
 		done := false
 		defer func() { s.leave(w, done) }()
 		if err == nil {
-			err = transact(ctx, w, do)
+			err = transact(ctx, w, func(ctx context.Context, t *session) error {
+				if err := s.check(ctx, w.conn); err != nil {
+					return err
+				}
+				return do(ctx, t)
+			})
 		} else {
 			w.undo(free) // it may have begun all the same
 		}
@@ -219,7 +224,11 @@ func (s *Store) read(ctx context.Context, op string, do func(ctx context.Context
 	defer func() { _ = conn.Close() }()
 	t := s.session(conn)
 	defer t.close()
-	return explain(ctx, op, conn, do(ctx, t))
+	err = s.check(ctx, conn)
+	if err == nil {
+		err = do(ctx, t)
+	}
+	return explain(ctx, op, conn, err)
 }
 
 // snapshot is read where do sees one moment.
@@ -235,7 +244,11 @@ func (s *Store) snapshot(ctx context.Context, op string, do func(ctx context.Con
 	}
 	t := s.session(conn)
 	defer t.close()
-	return explain(ctx, op, conn, do(ctx, t))
+	err = s.check(ctx, conn)
+	if err == nil {
+		err = do(ctx, t)
+	}
+	return explain(ctx, op, conn, err)
 }
 
 // explain wraps an error, and adds ErrNotMigrated where that is the cause. It asks the

@@ -96,3 +96,96 @@ func TestUpgradeUnderLoad(t *testing.T) {
 	assert.Zero(t, found[0].ClaimTTL)
 	assert.False(t, found[0].Was.FirstClaimed.IsZero())
 }
+
+// A database without the tables of the stats serves everything else, and gets them while batches are
+// added and claimed.
+func TestStatsUpgradeUnderLoad(t *testing.T) {
+	ctx := t.Context()
+	s, err := New(openClock(t, t.TempDir()+"/q.db", &clock{}), &Options{AllowNormal: true})
+	require.NoError(t, err)
+	p, err := goose.NewProvider(goose.DialectSQLite3, s.db.DB, Migrations(), goose.WithTableName(MigrationsTable), goose.WithDisableGlobalRegistry(true))
+	require.NoError(t, err)
+	_, err = p.UpTo(ctx, 2)
+	require.NoError(t, err)
+	_, err = s.RefreshStats(ctx, store.RefreshQuery{})
+	require.ErrorIs(t, err, ErrNotMigrated)
+	_, err = s.Stats(ctx)
+	require.ErrorIs(t, err, ErrNotMigrated)
+	require.ErrorIs(t, s.KeepInstance(ctx, store.Instance{ID: "i"}), ErrNotMigrated)
+
+	const n = 60
+	half := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := range n {
+			assert.NoError(t, s.Add(ctx, batch.Batch{Service: "s", ID: batch.ID(fmt.Sprint(i)), Payload: []byte("p")}))
+			c, err := s.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: n, TTL: time.Minute, Resend: nil},
+				func(l batch.Lane) []batch.Run { return []batch.Run{{len(l.Batches) - 1}} })
+			assert.NoError(t, err)
+			assert.Len(t, c.Runs, 1)
+			if i == n/2 {
+				close(half)
+			}
+		}
+	})
+	<-half
+	require.NoError(t, s.Migrate(ctx))
+	wg.Wait()
+	did, err := s.RefreshStats(ctx, store.RefreshQuery{})
+	require.NoError(t, err)
+	require.True(t, did)
+	got, err := s.Stats(ctx)
+	require.NoError(t, err)
+	assert.Equal(t, map[batch.State]int{batch.Submitting: n}, got.Open)
+	assert.Equal(t, int64(3), got.Schema)
+	sizes := map[string]bool{}
+	for _, size := range got.Sizes {
+		sizes[size.Name] = size.Bytes > 0
+	}
+	assert.Equal(t, map[string]bool{"database": true, "log": true}, sizes)
+}
+
+// On a schema that is more than one version further on every call gives that error, and nothing is
+// done. On the next version everything goes on.
+func TestNewerSchema(t *testing.T) {
+	ctx := t.Context()
+	db := openClock(t, t.TempDir()+"/q.db", &clock{})
+	open := func() *Store {
+		s, err := New(db, &Options{AllowNormal: true})
+		require.NoError(t, err)
+		return s
+	}
+	b := batch.Batch{Service: "s", ID: "b", Payload: []byte("p")}
+	require.NoError(t, open().Migrate(ctx))
+	at := func(version int) {
+		_, err := db.ExecContext(ctx, `INSERT INTO `+MigrationsTable+` (version_id, is_applied) VALUES (?, true)`, version)
+		require.NoError(t, err)
+	}
+	at(schemaVersion + 1)
+	s := open()
+	require.NoError(t, s.Migrate(ctx))
+	require.NoError(t, s.Add(ctx, b))
+	_, err := s.Get(ctx, b.Key())
+	require.NoError(t, err)
+
+	at(schemaVersion + 2)
+	require.ErrorIs(t, open().Migrate(ctx), ErrNewerSchema)
+	for name, call := range map[string]func(s *Store) error{
+		"Add":  func(s *Store) error { return s.Add(ctx, b) },
+		"Get":  func(s *Store) error { _, err := s.Get(ctx, b.Key()); return err },
+		"Look": func(s *Store) error { _, err := s.Look(ctx, b.Key(), 1); return err },
+		"AddTx": func(s *Store) error {
+			tx, err := db.BeginTx(ctx, nil)
+			require.NoError(t, err)
+			defer func() { assert.NoError(t, tx.Rollback()) }()
+			err = s.AddTx(ctx, tx, b)
+			_, other := tx.ExecContext(ctx, "SELECT 1")
+			assert.NoError(t, other, "the application's transaction goes on")
+			return err
+		},
+	} {
+		err := call(open())
+		require.ErrorIs(t, err, ErrNewerSchema, name)
+		require.NotErrorIs(t, err, ErrNotMigrated, name)
+	}
+}

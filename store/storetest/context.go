@@ -88,12 +88,17 @@ func contextDone(f *fixture) {
 		"LaneHistory": func() error { _, err := f.st.LaneHistory(ctx, batch.Everything()); return err },
 		"Attempts":    func() error { _, err := f.st.Attempts(ctx, id("rejected")); return err },
 		"Look":        func() error { _, err := f.st.Look(ctx, id("queued"), 9); return err },
+
+		"KeepInstance": func() error { return f.st.KeepInstance(ctx, store.Instance{ID: "cancelled"}) },
+		"RefreshStats": func() error { _, err := f.st.RefreshStats(ctx, store.RefreshQuery{}); return err },
+		"Stats":        func() error { _, err := f.st.Stats(ctx); return err },
 	}
 	for ability, names := range map[string][]string{
 		lister: {"List"}, counter: {"Counts"}, finalReader: {"Finals"}, pruner: {"Prune"}, witnessReader: {"Witnesses"},
 		ledgers: {"Ledger", "Serve", "KeepTraits"}, journal: {"LeaseStream", "AppendStream", "FindStream"},
 		operator: {"Cancel", "Requeue", "Decide", "Acquit"}, controls: {"Steer", "Control", "ControlsOf"},
-		inspector: {"History", "LaneHistory", "Attempts", "Look"},
+		statsKeeper: {"KeepInstance", "RefreshStats", "Stats"},
+		inspector:   {"History", "LaneHistory", "Attempts", "Look"},
 	} {
 		for _, name := range names {
 			require.Contains(f, calls, name)
@@ -111,6 +116,11 @@ func contextDone(f *fixture) {
 	}
 	if f.has(controls) {
 		f.sameControl(batch.Only("queued"))
+	}
+	if f.has(statsKeeper) {
+		s := f.stats()
+		assert.True(f, s.At.IsZero())
+		assert.Empty(f, s.Instances)
 	}
 	if f.has(ledgers) {
 		name, err := f.st.Ledger(f.ctx, "first")

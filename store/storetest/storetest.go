@@ -109,6 +109,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"list", listTests(), []string{lister}},
 		{"lanes", lanesTests(), nil},
 		{"counts", countsTests(), []string{counter}},
+		{"stats", statsTests(), []string{statsKeeper}},
 		{"ledger", ledgerTests(), []string{ledgers}},
 		{"journal", journalTests(), []string{journal}},
 		{"clock", clockTests(), nil},

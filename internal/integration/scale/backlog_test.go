@@ -3,6 +3,7 @@ package scale
 import (
 	"context"
 	"crypto/sha256"
+	"database/sql"
 	"encoding/hex"
 	"fmt"
 	"strings"
@@ -29,6 +30,7 @@ type place struct {
 	name           string
 	waiting, final int
 
+	db    *sql.DB
 	st    *postgres.Store
 	added int
 	took  map[string][]time.Duration

@@ -42,7 +42,7 @@ var positionsSQLList = []mutant{
 	},
 	{
 		name: "positions, SQL: positions are remembered beside old code", file: "store/postgres/positions.go", pkg: "internal/integration", test: "TestNothingIsRememberedBesideOldCode/native",
-		old: "case version < schemaVersion ||", new: "case version < oldestVersion ||",
+		old: "case version < finishedVersion ||", new: "case version < oldestVersion ||",
 	},
 	{
 		name: "positions, SQL: that the migration is finished is not noticed", file: "store/postgres/positions.go", pkg: "internal/integration", test: "TestNothingIsRememberedBesideOldCode/native",
@@ -58,7 +58,7 @@ var positionsSQLList = []mutant{
 	},
 	{
 		name: "positions, SQL: Migrate does not ask whether old code is there", file: "store/postgres/migrate.go", pkg: "internal/integration", test: "TestFinishMigration/native",
-		old: "if have == 0 && *want == oldestVersion && !down {", new: "if *want == oldestVersion && !down {",
+		old: "if (have == 0 || have >= finishedVersion) && *want == oldestVersion && !down {", new: "if *want == oldestVersion && !down {",
 	},
 	{
 		name: "positions, SQL: what waits at the position is passed over", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestStore/native$/(hidden|claim)",
@@ -79,7 +79,7 @@ var positionsSQLList = []mutant{
 	},
 	{
 		name: "positions, SQL: what a crash may take back is believed", file: "store/postgres/positions.go", pkg: "internal/integration", test: "TestAsynchronousCommitsAreNotBelieved",
-		old: "version < schemaVersion || s.o.AllowAsynchronousCommit:", new: "version < schemaVersion:",
+		old: "version < finishedVersion || s.o.AllowAsynchronousCommit:", new: "version < finishedVersion:",
 	},
 	{
 		name: "positions, SQL: another server is taken for the same", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestAnotherServerIsReadFromTheBeginning",

@@ -1,0 +1,79 @@
+package scale
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// What a count may take with a million open batches in a hundred thousand lanes, and a read.
+const (
+	mostRefresh = 2 * time.Second
+	mostRead    = 100 * time.Millisecond
+)
+
+// To count what is open, and to read the counts, with -scale.rows that wait and one batch under way in
+// each of -scale.lanes; without a history, and with one of -scale.rows. The rest of a long history
+// is not read (docs/design.md#counting-what-is-open).
+func BenchmarkStats(b *testing.B) {
+	db := newCluster(b)
+	places := []*place{
+		{name: "open", waiting: flags.rows},
+		{name: "history", waiting: flags.rows, final: flags.rows},
+	}
+	for _, p := range places {
+		p.db = db
+		p.st, p.took = newStore(b, db, p.name), map[string][]time.Duration{}
+		fill(b, db, p.name, flags.lanes, p.waiting, p.final)
+		exec(b, db, `INSERT INTO %[1]s.attempted_batches (seq, service_id, created_at, state, version, attempt, spent, failures, claim_expires, not_before,
+			next_check, due_at, asked_at, last_post, settles_at, doubt_attempt, doubt_since, resend_until, resends, refused, requeued,
+			submission_error_message, decision, receipts, claimed_by, at_end, written_by)
+			SELECT -i, 'lane' || lpad((i %% %[2]d)::text, 6, '0'), 1600000000000000 + i, 2, 3, 1, 0, 0, 1, 0, 1, 1, 0, 1, 0, 1, 1, 1, 0, false, false,
+			'the answer was lost', CASE WHEN i %% 2 = 0 THEN 'needs a decision' ELSE '' END, 0, 'host-1', false, 3 FROM generate_series(1, %[2]d) i`, p.name, flags.lanes)
+		exec(b, db, `VACUUM ANALYZE %s.attempted_batches`, p.name)
+	}
+	for range b.N {
+		for round := range flags.rounds {
+			for i := range places {
+				p := places[(i+round)%len(places)]
+				quiet()
+				p.count(b)
+			}
+		}
+	}
+	var table strings.Builder
+	for _, p := range places {
+		for part, most := range map[string]time.Duration{"count": mostRefresh, "read": mostRead} {
+			took := median(p.took[part])
+			fmt.Fprintf(&table, "\n%-6s %-8s %8.2f ms", part, p.name, ms(took))
+			b.ReportMetric(ms(took), p.name+"-"+part+"-ms")
+			if took > most {
+				fmt.Fprintf(&table, "  more than %s", most)
+			}
+		}
+	}
+	b.Log(table.String())
+}
+
+// count counts, and reads the counts.
+func (p *place) count(b *testing.B) {
+	ctx := b.Context()
+	start := time.Now()
+	did, err := p.st.RefreshStats(ctx, store.RefreshQuery{OlderThan: time.Microsecond})
+	require.NoError(b, err)
+	p.took["count"] = append(p.took["count"], time.Since(start))
+	start = time.Now()
+	s, err := p.st.Stats(ctx)
+	require.NoError(b, err)
+	p.took["read"] = append(p.took["read"], time.Since(start))
+	require.True(b, did)
+	require.Equal(b, flags.lanes, s.Lanes)
+	require.Equal(b, flags.lanes, s.InDoubt)
+	require.Equal(b, p.waiting, s.Open[1])
+	exec(b, p.db, `UPDATE %s.stats SET rest_until = 0`, p.name)
+}

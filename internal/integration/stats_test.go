@@ -1,0 +1,241 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres"
+)
+
+// A schema without the tables of the stats serves everything else, and gets them while batches are
+// added and delivered.
+func TestStatsUpgradeUnderLoad(t *testing.T) {
+	t.Parallel()
+	for _, d := range []driver{pooled, libpq} {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			s := newSpace(t, d)
+			st := s.open(nil)
+			require.NoError(t, st.MigrateTo(ctx, 3))
+			_, err := st.RefreshStats(ctx, store.RefreshQuery{})
+			require.ErrorIs(t, err, postgres.ErrNotMigrated)
+			require.ErrorContains(t, err, "is at version 3, want 4", "it was not tried")
+			_, err = st.Stats(ctx)
+			require.ErrorIs(t, err, postgres.ErrNotMigrated)
+			require.ErrorIs(t, st.KeepInstance(ctx, store.Instance{ID: "i"}), postgres.ErrNotMigrated)
+
+			var stop atomic.Bool
+			var wg sync.WaitGroup
+			var delivered, added atomic.Int64
+			deliver := func(lane string) {
+				for i := 0; !stop.Load(); i++ {
+					if assert.NoError(t, st.Add(ctx, one(lane, fmt.Sprint(lane, " ", i)))) {
+						added.Add(1)
+					}
+					n, err := deliverAll(ctx, st.Store, time.Minute, batch.ServiceID(lane))
+					assert.NoError(t, err)
+					delivered.Add(int64(n))
+				}
+			}
+			for p := range 2 {
+				wg.Go(func() { deliver(fmt.Sprint("lane ", p)) })
+			}
+			defer wg.Wait()
+			defer stop.Store(true)
+			waitFor(t, func() bool { return delivered.Load() > 5 })
+			require.NoError(t, st.Migrate(ctx))
+			require.Equal(t, newest, s.version())
+			at := delivered.Load()
+			waitFor(t, func() bool { return delivered.Load() > at+5 })
+			did, err := st.RefreshStats(ctx, store.RefreshQuery{By: "me"})
+			require.NoError(t, err)
+			require.True(t, did)
+			stop.Store(true)
+			wg.Wait()
+			got, err := st.Stats(ctx)
+			require.NoError(t, err)
+			assert.Equal(t, int64(newest), got.Schema)
+			assert.Equal(t, added.Load(), delivered.Load())
+			names := map[string]bool{}
+			for _, size := range got.Sizes {
+				names[size.Name] = size.Bytes > 0
+			}
+			assert.True(t, names["batches"] && names["attempted_batches"], "%v", names)
+			require.NoError(t, st.MigrateTo(ctx, 3))
+			require.ErrorIs(t, st.KeepInstance(ctx, store.Instance{ID: "i"}), postgres.ErrNotMigrated)
+		})
+	}
+}
+
+// waitFor waits for something that happens soon.
+func waitFor(t *testing.T, is func() bool) {
+	t.Helper()
+	require.Eventually(t, is, 30*time.Second, 5*time.Millisecond)
+}
+
+// A count waits for nobody's writes and nobody waits for it, however long it takes. A process that is
+// followed by another while it counts changes nothing, and one that died is followed.
+func TestStatsTurns(t *testing.T) {
+	t.Parallel()
+	for _, d := range []driver{pooled, libpq} {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			s := newSpace(t, d)
+			a, b := s.app(), s.app()
+			require.NoError(t, a.Add(ctx, one("s", 1)))
+			refresh := func(of *app, by string) (bool, error) { return of.RefreshStats(ctx, store.RefreshQuery{By: by}) }
+			require.NoError(t, a.KeepInstance(ctx, store.Instance{ID: "a"}))
+
+			// The counts stop here until the transaction ends.
+			hold := func() (release func()) {
+				tx, err := s.admin.Begin()
+				require.NoError(t, err)
+				_, err = tx.Exec(`LOCK TABLE ` + s.schema + `.outcomes IN ACCESS EXCLUSIVE MODE`)
+				require.NoError(t, err)
+				return func() { _ = tx.Rollback() }
+			}
+			counting := func() (n int) {
+				require.NoError(t, s.admin.QueryRow(`SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = $1::regclass`, s.schema+".outcomes").Scan(&n))
+				return n
+			}
+			release := hold()
+			defer release()
+			type result struct {
+				did bool
+				err error
+			}
+			results := map[string]chan result{"a": make(chan result, 1), "b": make(chan result, 1)}
+			go func() { did, err := refresh(a, "a"); results["a"] <- result{did, err} }()
+			waitFor(t, func() bool { return counting() == 1 })
+			require.NoError(t, b.Add(ctx, one("s", 2)))
+			got, err := b.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 1, TTL: time.Hour}, onlyFront)
+			require.NoError(t, err)
+			require.Len(t, got.Runs, 1)
+			require.NoError(t, b.KeepInstance(ctx, store.Instance{ID: "b"}))
+			did, err := refresh(b, "b")
+			require.NoError(t, err)
+			require.False(t, did, "it is a's turn")
+			var locks int
+			require.NoError(t, s.admin.QueryRow(`SELECT count(*) FROM pg_locks l JOIN pg_locks w USING (pid)
+				WHERE NOT w.granted AND w.relation = $1::regclass AND l.relation IS NOT NULL AND l.mode <> 'AccessShareLock'`, s.schema+".outcomes").Scan(&locks))
+			require.Zero(t, locks)
+
+			s.step(21 * time.Second)
+			go func() { did, err := refresh(b, "b"); results["b"] <- result{did, err} }()
+			waitFor(t, func() bool { return counting() == 2 })
+			release()
+			require.Equal(t, result{false, nil}, <-results["a"], "it was followed by b")
+			require.Equal(t, result{true, nil}, <-results["b"])
+			kept, err := a.Stats(ctx)
+			require.NoError(t, err)
+			require.Equal(t, "b", kept.By)
+			require.Equal(t, map[batch.State]int{batch.Queued: 1, batch.Submitting: 1}, kept.Open, "at b's moment")
+
+			// One dies while it counts.
+			s.step(10 * time.Minute)
+			release = hold()
+			dying, die := context.WithCancel(ctx)
+			died := make(chan error, 1)
+			go func() { _, err := a.RefreshStats(dying, store.RefreshQuery{By: "dead"}); died <- err }()
+			waitFor(t, func() bool { return counting() == 1 })
+			die()
+			require.ErrorIs(t, <-died, context.Canceled)
+			release()
+			did, err = refresh(b, "b")
+			require.NoError(t, err)
+			require.False(t, did, "it may be alive")
+			s.step(21 * time.Second)
+			did, err = refresh(b, "again")
+			require.NoError(t, err)
+			require.True(t, did)
+			kept, err = b.Stats(ctx)
+			require.NoError(t, err)
+			require.Equal(t, "again", kept.By)
+
+			// Two that see the same turn do not both take it.
+			s.step(10 * time.Minute)
+			tx, err := s.admin.Begin()
+			require.NoError(t, err)
+			defer func() { _ = tx.Rollback() }()
+			_, err = tx.Exec(`SELECT 1 FROM ` + s.schema + `.stats FOR UPDATE`)
+			require.NoError(t, err)
+			for name, of := range map[string]*app{"a": a, "b": b} {
+				go func() { did, err := refresh(of, name); results[name] <- result{did, err} }()
+			}
+			waitFor(t, func() bool { return s.sessions(`wait_event_type = 'Lock'`) == 2 })
+			require.NoError(t, tx.Commit())
+			one, other := <-results["a"], <-results["b"]
+			require.NoError(t, errors.Join(one.err, other.err))
+			require.NotEqual(t, one.did, other.did)
+
+			// A count that fails leaves the counts before.
+			s.step(10 * time.Minute)
+			s.exec(`ALTER TABLE ` + s.schema + `.open_orders RENAME TO elsewhere`)
+			_, err = refresh(a, "a")
+			require.ErrorIs(t, err, postgres.ErrNotMigrated)
+			s.exec(`ALTER TABLE ` + s.schema + `.elsewhere RENAME TO open_orders`)
+			kept, err = b.Stats(ctx)
+			require.NoError(t, err)
+			require.NotEmpty(t, kept.By, "the counts before stay")
+			require.Greater(t, kept.Age, 9*time.Minute)
+		})
+	}
+}
+
+// What a count reads follows what is open, and what a read of the counts reads follows nothing.
+func TestStatsCost(t *testing.T) {
+	t.Parallel()
+	g := newGauge(t)
+	ctx := t.Context()
+	exec := func(format string, args ...any) {
+		_, err := g.admin.ExecContext(ctx, fmt.Sprintf(format, args...))
+		require.NoError(t, err)
+	}
+	const lanes, open = 2000, 20_000
+	add := func(from, n int) {
+		exec(`INSERT INTO dltbatch.batches SELECT i, md5(i::text)::uuid, md5(i::text) || md5('x' || i), 'lane' || lpad((i %% %d)::text, 4, '0'), 1000000 + i, '', '',
+			false, '\x00', 0, false, NULL, '\x00' FROM generate_series(%d, %d) i`, lanes, from, from+n-1)
+	}
+	add(1, open)
+	exec(`INSERT INTO dltbatch.waiting_batches SELECT service_id, created_at, seq, 1, false, 3 FROM dltbatch.batches`)
+	g.vacuum()
+	count := func() {
+		exec(`UPDATE dltbatch.stats SET rest_until = 0, at = 0`)
+		did, err := g.st.RefreshStats(ctx, store.RefreshQuery{})
+		require.NoError(t, err)
+		require.True(t, did)
+	}
+	read := func() {
+		s, err := g.st.Stats(ctx)
+		require.NoError(t, err)
+		require.Equal(t, lanes, s.Lanes)
+		require.Equal(t, open, s.Open[batch.Queued])
+		require.Len(t, s.OldestLanes, store.OldestLanes)
+	}
+	count()
+	read()
+	counted, looked := g.of(count), g.of(read)
+	t.Logf("%d buffers to count %d batches in %d lanes, %d to read the counts", counted, open, lanes, looked)
+	assert.Less(t, looked, int64(12))
+	assert.Less(t, counted, int64(open/20))
+
+	add(open+1, 3*open)
+	exec(`INSERT INTO dltbatch.outcomes SELECT seq, 7, 4, 1, 0, 0, 0, 0, 0, created_at, false, NULL, '', 0 FROM dltbatch.batches WHERE seq > %d`, open)
+	exec(`INSERT INTO dltbatch.final_orders SELECT seq, 3, 3, '', 0, 1, '', created_at, NULL, '' FROM dltbatch.batches WHERE seq > %d`, open)
+	g.vacuum()
+	count()
+	assert.InDelta(t, counted, g.of(count), 10, "a history changes nothing")
+	assert.InDelta(t, looked, g.of(read), 4)
+}

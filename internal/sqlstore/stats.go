@@ -1,0 +1,227 @@
+package sqlstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// KeepInstance is [store.StatsKeeper].KeepInstance.
+func (s *Store) KeepInstance(ctx context.Context, i store.Instance) error {
+	const op = "keep an instance"
+	if err := i.Validate(); err != nil {
+		return s.d.Wrap(op, err)
+	}
+	detail, err := json.Marshal(i)
+	if err != nil {
+		return s.d.Wrap(op, err)
+	}
+	return s.d.KeepStats(ctx, op, func(ctx context.Context, t Tx) error {
+		if i.Stopped {
+			_, err := t.Exec(ctx, sqlDropInstance, i.ID)
+			return err
+		}
+		_, err := t.Exec(ctx, sqlKeepInstance, i.ID, i.Name, string(detail))
+		return err
+	})
+}
+
+// RefreshStats is [store.StatsKeeper].RefreshStats. A transaction of its own counts, so that it holds
+// no lock; the two around it are short.
+func (s *Store) RefreshStats(ctx context.Context, q store.RefreshQuery) (bool, error) {
+	const op = "refresh the stats"
+	q, err := q.Bounded()
+	if err != nil {
+		return false, s.d.Wrap(op, err)
+	}
+	var turn store.StatsTurn
+	var taken time.Time // on the database's clock
+	mine := false
+	if err := s.d.KeepStats(ctx, op, func(ctx context.Context, t Tx) (err error) {
+		turn, taken, mine, err = takeStats(ctx, t, q)
+		return err
+	}); err != nil || !mine {
+		return false, err
+	}
+	from := time.Now()
+	counting, cancel := context.WithTimeout(ctx, store.StatsLimit)
+	defer cancel()
+	totals, failed := s.count(counting)
+	took := time.Since(from)
+	totals.Took, totals.By = took, q.By
+	turn = turn.End(taken.Add(took), totals.At, took)
+	kept := false
+	err = s.d.KeepStats(ctx, op, func(ctx context.Context, t Tx) (err error) {
+		if failed != nil {
+			_, err = t.Exec(ctx, sqlRestStats, turn.Turn, ToMicro(turn.Rest))
+			return err
+		}
+		kept, err = keepStats(ctx, t, turn, totals, q)
+		return err
+	})
+	return kept && err == nil, errors.Join(failed, err)
+}
+
+// takeStats takes the turn, where it is due and nobody else takes it.
+func takeStats(ctx context.Context, t Tx, q store.RefreshQuery) (turn store.StatsTurn, now time.Time, mine bool, err error) {
+	type row struct{ turn, at, rest, now int64 }
+	found, err := Query(ctx, t, func(r *row) []any { return []any{&r.turn, &r.at, &r.rest, &r.now} }, sqlStatsTurn)
+	if err != nil {
+		return turn, now, false, err
+	}
+	r := found[0]
+	turn, now = store.StatsTurn{Turn: r.turn, At: FromMicro(r.at), Rest: FromMicro(r.rest)}, FromMicro(r.now)
+	if !turn.Due(now, q) {
+		return turn, now, false, nil
+	}
+	next := turn.Take(now)
+	n, err := t.Exec(ctx, sqlTakeStats, turn.Turn, next.Turn, ToMicro(next.Rest))
+	return next, now, n == 1, err
+}
+
+// keepStats writes the counts, unless another process has taken the turn since.
+func keepStats(ctx context.Context, t Tx, turn store.StatsTurn, totals store.Totals, q store.RefreshQuery) (bool, error) {
+	text, err := json.Marshal(totals)
+	if err != nil {
+		return false, err
+	}
+	n, err := t.Exec(ctx, sqlKeepStats, turn.Turn, ToMicro(turn.At), ToMicro(turn.Rest), string(text))
+	if err != nil || n == 0 {
+		return false, err
+	}
+	dead := int64(math.MinInt64)
+	if q.Forget > 0 {
+		dead = ToMicro(turn.At.Add(-q.Forget))
+	}
+	_, err = t.Exec(ctx, sqlForgetInstances, dead, int64(store.MaxInstances))
+	return true, err
+}
+
+// count counts at one moment.
+func (s *Store) count(ctx context.Context) (c store.Totals, err error) {
+	err = s.d.Counting(ctx, "count what is open", func(ctx context.Context, t Tx) error {
+		c = store.Totals{Open: map[batch.State]int{}, Orders: map[batch.OrderState]int{}}
+		now, err := Now(ctx, t)
+		if err != nil {
+			return err
+		}
+		if err := Each(ctx, t, (*tally).dest, func(r *tally) error { return r.addTo(&c) }, s.d.CountOpen, now); err != nil {
+			return err
+		}
+		c.At = FromMicro(now)
+		c.Sizes, err = s.d.Sizes(ctx, t)
+		return err
+	})
+	if err != nil {
+		return store.Totals{}, err
+	}
+	return c, nil
+}
+
+// tally is a row of Queries.CountOpen.
+type tally struct {
+	kind, name  string
+	code, n, at int64
+}
+
+func (r *tally) dest() []any { return []any{&r.kind, &r.name, &r.code, &r.n, &r.at} }
+
+func (r *tally) addTo(c *store.Totals) error {
+	n, at := int(r.n), FromMicro(r.at)
+	switch r.kind {
+	case "state": // several rows may have one state
+		if n != 0 {
+			c.Open[batch.State(r.code)] += n
+		}
+	case "doubts":
+		c.InDoubt = n
+	case "undecided":
+		c.Undecided = n
+	case "lanes":
+		c.Lanes, c.Oldest = n, at
+	case "lane":
+		c.OldestLanes = append(c.OldestLanes, store.LaneAge{Service: batch.ServiceID(r.name), Oldest: at, Open: n})
+	case "quarantined":
+		c.Quarantined = n
+	case "paused":
+		if r.code == 0 {
+			c.Paused = n
+		} else {
+			c.AllPaused = n > 0
+		}
+	case "halted":
+		if r.code == 0 {
+			c.Halted = n
+		}
+	case "schema":
+		c.Schema = r.n
+	case "orders":
+		c.Orders[batch.OrderState(r.code)] = n
+		if c.OldestOrder.IsZero() || at.Before(c.OldestOrder) {
+			c.OldestOrder = at
+		}
+	default:
+		return fmt.Errorf("a count of %q", r.kind)
+	}
+	return nil
+}
+
+// Stats is [store.StatsKeeper].Stats.
+func (s *Store) Stats(ctx context.Context) (read store.Stats, err error) {
+	err = s.d.ReadStats(ctx, "read the stats", func(ctx context.Context, t Tx) error {
+		read = store.Stats{}
+		type row struct {
+			totals string
+			now    int64
+		}
+		found, err := Query(ctx, t, func(r *row) []any { return []any{&r.totals, &r.now} }, sqlStats)
+		if err != nil {
+			return err
+		}
+		if found[0].totals != "" {
+			if err := json.Unmarshal([]byte(found[0].totals), &read.Totals); err != nil {
+				return fmt.Errorf("the kept counts: %w", err)
+			}
+		}
+		cols, err := Query(ctx, t, (*instanceCols).dest, sqlInstances, int64(store.MaxInstances))
+		if err != nil {
+			return err
+		}
+		for _, c := range cols {
+			i, err := c.instance()
+			if err != nil {
+				return err
+			}
+			read.Instances = append(read.Instances, i)
+		}
+		read = read.AsOf(FromMicro(found[0].now))
+		return nil
+	})
+	if err != nil {
+		return store.Stats{}, err
+	}
+	return read, nil
+}
+
+// instanceCols is a row of the table of instances.
+type instanceCols struct {
+	id, name    string
+	since, seen int64
+	detail      string
+}
+
+func (c *instanceCols) dest() []any { return []any{&c.id, &c.name, &c.since, &c.seen, &c.detail} }
+
+func (c *instanceCols) instance() (i store.Instance, err error) {
+	if err := json.Unmarshal([]byte(c.detail), &i); err != nil {
+		return i, fmt.Errorf("instance %s: %w", c.id, err)
+	}
+	i.ID, i.Name, i.Since, i.Seen = c.id, c.name, FromMicro(c.since), FromMicro(c.seen)
+	return i, nil
+}

@@ -1,0 +1,113 @@
+package dltbatch
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"time"
+
+	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+const (
+	// statsEvery is the pause between two calls that keep the row of this instance and, where the
+	// counts are old enough, count anew.
+	statsEvery = 15 * time.Second
+	// statsJitter keeps instances that began together apart.
+	statsJitter = time.Second
+	// forgetInstances is after how long an instance that died is forgotten, where
+	// Options.Retention keeps everything.
+	forgetInstances = 30 * 24 * time.Hour
+)
+
+// Stats returns the counts of what is open, with their age, and the instances, as the database
+// keeps them: one running Runner of the cluster counts for all, every 15 s at most. This Runner need
+// not run. The error wraps [store.ErrUnsupported] where the store is no [store.StatsKeeper].
+func (r *Runner) Stats(ctx context.Context) (store.Stats, error) {
+	s, err := r.store.Stats(ctx)
+	if err != nil {
+		return s, fmt.Errorf("stats: %w", err)
+	}
+	return s, nil
+}
+
+// presence shows this Run to other processes, in the store.
+type presence struct {
+	store  watchedStore
+	id     string
+	kept   store.Instance // what does not change
+	forget time.Duration
+	health func() Health
+	claims func() int
+}
+
+// newPresence returns nil where the store keeps no stats.
+func (e *engine) newPresence() *presence {
+	r := e.r
+	if !is[store.StatsKeeper](r.store.given()) {
+		return nil
+	}
+	p := &presence{store: r.store, forget: r.o.Retention, health: r.Health, claims: e.table.Unfinished}
+	if p.forget <= 0 {
+		p.forget = forgetInstances
+	}
+	p.kept = store.Instance{
+		ID: rand.Text(), Name: r.o.Instance, Version: version(), Ledger: r.ledger.Traits("").Name, Settings: r.o.settings(),
+	}
+	return p
+}
+
+// settings are the strategy and the options on which instances should agree.
+func (o Options) settings() map[string]string {
+	return map[string]string{
+		"Strategy": fmt.Sprintf("%T", o.Strategy), "Strategy.Window": fmt.Sprint(o.Strategy.Window()),
+		"RequestTimeout": o.RequestTimeout.String(), "ClaimTTL": o.ClaimTTL.String(),
+		"Budget": fmt.Sprintf("%+v", o.Budget), "Policy": o.Policy.String(),
+		"ResendAtRiskOfExecutingTwice": fmt.Sprint(o.ResendAtRiskOfExecutingTwice),
+		"Retention":                    o.Retention.String(), "StuckAfter": o.StuckAfter.String(),
+	}
+}
+
+// run keeps the row and the counts until ctx is done. Nobody waits for them, so a failure is only
+// reported: the next call comes soon.
+func (p *presence) run(ctx context.Context, timeout time.Duration, trouble func(error)) {
+	for first := true; first || loop.Sleep(ctx, statsEvery+mathrand.N(statsJitter)); first = false {
+		call, cancel := context.WithTimeout(ctx, max(timeout, store.StatsLimit+time.Second))
+		err := p.show(call)
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			trouble(err)
+		}
+	}
+}
+
+// show writes the row, and counts where that is due.
+func (p *presence) show(ctx context.Context) error {
+	kept := p.store.KeepInstance(ctx, p.now())
+	_, counted := p.store.RefreshStats(ctx, store.RefreshQuery{By: p.kept.Name, Forget: p.forget})
+	return errors.Join(kept, counted)
+}
+
+// now is the row of this instance.
+func (p *presence) now() store.Instance {
+	i, h, at := p.kept, p.health(), time.Now()
+	i.Claims, i.Paused = p.claims(), h.Paused
+	i.Loops = make(map[string]time.Duration, len(h.Loops))
+	for name, l := range h.Loops {
+		if !l.LastSuccess.IsZero() {
+			i.Loops[name] = at.Sub(l.LastSuccess)
+		}
+	}
+	return i
+}
+
+// end removes the row. A database that does not answer does not hold up the stop: the row shows that
+// this instance is not seen any more.
+func (p *presence) end(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, restTime)
+	defer cancel()
+	return p.store.KeepInstance(ctx, store.Instance{ID: p.kept.ID, Stopped: true})
+}

@@ -1,0 +1,254 @@
+package dltbatch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// counter is a store that counts who counts, and fails while err is set.
+type counter struct {
+	store.Full
+	mu   sync.Mutex
+	at   []time.Time
+	kept int
+	err  error
+}
+
+func (c *counter) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.err = err
+}
+
+func (c *counter) KeepInstance(ctx context.Context, i store.Instance) error {
+	c.mu.Lock()
+	c.kept++
+	err := c.err
+	c.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return c.Full.KeepInstance(ctx, i)
+}
+
+func (c *counter) RefreshStats(ctx context.Context, q store.RefreshQuery) (bool, error) {
+	did, err := c.Full.RefreshStats(ctx, q)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return false, c.err
+	}
+	if did {
+		c.at = append(c.at, time.Now())
+	}
+	return did, err
+}
+
+func stats(t *testing.T, r *dltbatch.Runner) store.Stats {
+	t.Helper()
+	s, err := r.Stats(t.Context())
+	require.NoError(t, err)
+	return s
+}
+
+// Of several Runners one at a time counts for all, and each shows itself. A Runner that does not run
+// reads the same.
+func TestStats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		st := &counter{Full: memory.New()}
+		ledger := ledgermem.New(&ledgermem.Options{Fault: func(a batch.Attempt) ledgermem.Fault {
+			if a.Service == "slow" {
+				return ledgermem.Fault{Latency: 10 * time.Second}
+			}
+			return ledgermem.Fault{}
+		}})
+		reader := newRunner(t, st, ledger, nil)
+		none := stats(t, reader)
+		assert.True(t, none.At.IsZero())
+		assert.Empty(t, none.Instances)
+
+		began := time.Now()
+		var stops []func() error
+		for _, o := range []*dltbatch.Options{
+			{Instance: "a"}, {Instance: "b", Strategy: queuer.Pipelined(3), ClaimTTL: 2 * time.Minute}, {Instance: "b"},
+		} {
+			stops = append(stops, running(t, newRunner(t, st, ledger, o)))
+		}
+		synctest.Wait()
+		first := stats(t, reader)
+		assert.Equal(t, began.UTC(), first.At, "at the start")
+		time.Sleep(time.Hour)
+		got := stats(t, reader)
+		require.Len(t, got.Instances, 3)
+		for i, want := range []struct {
+			name   string
+			shared bool
+		}{{"a", false}, {"b", true}, {"b", true}} {
+			one := got.Instances[i]
+			assert.Equal(t, want.name, one.Name)
+			assert.Equal(t, want.shared, one.Shared)
+			assert.True(t, one.Live)
+			assert.Equal(t, began.UTC(), one.Since)
+			assert.Less(t, one.Unseen, 16*time.Second)
+			assert.Equal(t, ledger.Traits("").Name, one.Ledger)
+			assert.NotEmpty(t, one.Version)
+			assert.NotEmpty(t, one.Settings["Strategy"])
+			assert.Contains(t, one.Loops, "queuer")
+			assert.Less(t, one.Loops["queuer"], 2*time.Second)
+			assert.Zero(t, one.Claims)
+		}
+		assert.NotEqual(t, got.Instances[1].ID, got.Instances[2].ID)
+		settings := []string{got.Instances[1].Settings["ClaimTTL"], got.Instances[2].Settings["ClaimTTL"]}
+		assert.ElementsMatch(t, []string{"2m0s", "1m0s"}, settings, "they disagree")
+		assert.Less(t, got.Age, 20*time.Second)
+		for i, at := range st.at[1:] {
+			assert.GreaterOrEqual(t, at.Sub(st.at[i]), 15*time.Second)
+			assert.Less(t, at.Sub(st.at[i]), 20*time.Second)
+		}
+		assert.LessOrEqual(t, st.kept, 3*241)
+
+		for i := range 5 {
+			require.NoError(t, reader.Add(ctx, one("slow", batch.ID(fmt.Sprint(i)))))
+		}
+		time.Sleep(25 * time.Second)
+		got = stats(t, reader)
+		assert.Equal(t, 1, got.Lanes)
+		assert.Equal(t, batch.ServiceID("slow"), got.OldestLanes[0].Service)
+		claims := 0
+		for _, i := range got.Instances {
+			claims += i.Claims
+		}
+		assert.Positive(t, claims)
+
+		for n, stop := range stops {
+			require.NoError(t, stop())
+			assert.Len(t, stats(t, reader).Instances, 2-n, "a clean stop")
+		}
+		counted := len(st.at)
+		time.Sleep(time.Hour)
+		assert.Len(t, st.at, counted, "nobody runs")
+		assert.Greater(t, stats(t, reader).Age, time.Hour-time.Minute)
+	})
+}
+
+// What a store cannot count hinders no delivery: it is reported, and tried again.
+func TestStatsFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var told []error
+		st := &counter{Full: memory.New(), err: errDown}
+		r := newRunner(t, st, ledgermem.New(nil), &dltbatch.Options{Instance: "i", Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			if e.Kind == batch.EventTrouble {
+				told = append(told, e.Err)
+			}
+		})})
+		stop := running(t, r)
+		b := one("s", "b")
+		require.NoError(t, r.Add(t.Context(), b))
+		assert.Equal(t, batch.Committed, await(t, r, b).State)
+		time.Sleep(time.Minute)
+		h := r.Health()
+		assert.Equal(t, dltbatch.ConditionOK, h.Store.Condition)
+		assert.NotContains(t, h.Loops, "stats", "readiness does not depend on it")
+		mu.Lock()
+		assert.InDelta(t, 4, len(told), 1)
+		assert.ErrorIs(t, told[0], errDown)
+		mu.Unlock()
+		assert.Empty(t, stats(t, r).Instances)
+		st.fail(nil)
+		time.Sleep(17 * time.Second)
+		assert.Len(t, stats(t, r).Instances, 1)
+		assert.Less(t, stats(t, r).Age, 17*time.Second)
+		// The row of an instance that could not take its leave stays, and shows it.
+		st.fail(errDown)
+		require.NoError(t, stop())
+		time.Sleep(time.Hour)
+		left := stats(t, r).Instances
+		require.Len(t, left, 1)
+		assert.False(t, left[0].Live)
+		assert.Greater(t, left[0].Unseen, 59*time.Minute)
+		// The next one forgets it when its time has come.
+		st.fail(nil)
+		stop = running(t, newRunner(t, st, ledgermem.New(nil), &dltbatch.Options{Instance: "next", Retention: 24 * time.Hour}))
+		time.Sleep(20 * time.Hour)
+		assert.Len(t, stats(t, r).Instances, 2)
+		time.Sleep(4 * time.Hour)
+		assert.Len(t, stats(t, r).Instances, 1)
+		require.NoError(t, stop())
+	})
+}
+
+// hanging is a store that does not answer who takes his leave.
+type hanging struct{ store.Full }
+
+func (h hanging) KeepInstance(ctx context.Context, i store.Instance) error {
+	if i.Stopped {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return h.Full.KeepInstance(ctx, i)
+}
+
+func TestStatsDoNotHoldUpTheStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunner(t, hanging{memory.New()}, ledgermem.New(nil), nil)
+		stop := running(t, r)
+		time.Sleep(time.Minute)
+		from := time.Now()
+		require.NoError(t, stop())
+		assert.Less(t, time.Since(from), time.Second)
+		assert.Len(t, stats(t, r).Instances, 1)
+	})
+}
+
+// A busy ledger shows in the row of the instance that it makes wait.
+func TestStatsShowThatAnInstanceIsPaused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		traits := ledgermem.Unforgiving(0)
+		traits.PressureScope = dlt.ScopeEndpoint
+		ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, Fault: func(batch.Attempt) ledgermem.Fault {
+			return ledgermem.Fault{Kind: ledgermem.Misconfigured}
+		}})
+		r := newRunner(t, memory.New(), ledger, nil)
+		stop := running(t, r)
+		require.NoError(t, r.Add(t.Context(), one("s", "b")))
+		time.Sleep(time.Minute)
+		got := stats(t, r)
+		require.Len(t, got.Instances, 1)
+		assert.True(t, got.Instances[0].Paused)
+		require.NoError(t, stop())
+	})
+}
+
+// A store without the ability is asked for nothing.
+func TestStatsWithoutTheAbility(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunner(t, core{memory.New()}, ledgermem.New(nil), nil)
+		stop := running(t, r)
+		time.Sleep(time.Minute)
+		require.NoError(t, stop())
+		_, err := r.Stats(t.Context())
+		require.ErrorIs(t, err, store.ErrUnsupported)
+		require.ErrorIs(t, err, errors.ErrUnsupported)
+		assert.NoError(t, r.Health().Trouble)
+	})
+}

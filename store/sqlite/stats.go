@@ -1,0 +1,22 @@
+package sqlite
+
+import (
+	"context"
+
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// sizes are the sizes of the database and of its log.
+func (s *Store) sizes(ctx context.Context, t sqlstore.Tx) ([]store.Size, error) {
+	bytes, _, err := sqlstore.Get[int64](ctx, t, sqlSize)
+	if err != nil {
+		return nil, err
+	}
+	sizes := []store.Size{{Name: "database", Bytes: bytes}}
+	if s.log == "" {
+		return sizes, nil // in memory
+	}
+	log, err := s.logSize()
+	return append(sizes, store.Size{Name: "log", Bytes: log}), err
+}

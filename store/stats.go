@@ -1,0 +1,286 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// StatsKeeper keeps counts of what is open and a list of the instances that work on it, for
+// dashboards, metrics and alerts. Without it a Runner's Stats gives [ErrUnsupported].
+//
+// To count costs time that grows with what is open. So one process of the cluster counts for all,
+// now and then; the store keeps the counts, and whoever looks reads them with their age
+// (docs/design.md#counting-what-is-open).
+type StatsKeeper interface {
+	// KeepInstance writes the row of an instance, under its ID. The store sets Seen to the
+	// present, and Since at the first call. Where i.Stopped it removes the row. An instance that
+	// [Instance.Validate] refuses gives a [*batch.InputError].
+	KeepInstance(ctx context.Context, i Instance) error
+	// RefreshStats counts, where the kept counts are old enough ([StatsTurn.Due]) and nobody else
+	// counts; true says that it did. It reads everything at one moment, takes no lock that
+	// others wait for, and gives up after [StatsLimit]. It also forgets instances.
+	RefreshStats(ctx context.Context, q RefreshQuery) (bool, error)
+	// Stats reads what is kept. Its cost does not grow with what is open nor with history.
+	Stats(ctx context.Context) (Stats, error)
+}
+
+// Limits of what a [StatsKeeper] does.
+const (
+	// StatsLimit is how long a refresh may count. One that takes longer is cut off, and the
+	// earlier counts stay.
+	StatsLimit = 10 * time.Second
+	// MaxInstances is how many instances a store keeps: those that were seen last.
+	MaxInstances = 1000
+	// OldestLanes is how many lanes [Totals].OldestLanes has at most.
+	OldestLanes = 10
+
+	// statsAge is RefreshQuery.OlderThan where that is 0.
+	statsAge = 15 * time.Second
+	// statsLease is how long a process that counts keeps others from it. One that died is
+	// followed by another then.
+	statsLease = 2 * StatsLimit
+	// statsShare is the part of the time that counting may take: a fiftieth.
+	statsShare = 50
+	// liveFor is how long an instance counts as live after it was seen: three times the
+	// Runner's pause, nearly.
+	liveFor = 45 * time.Second
+)
+
+// RefreshQuery says when to count again.
+type RefreshQuery struct {
+	// OlderThan is how old the kept counts must be. Defaults to 15 s.
+	OlderThan time.Duration
+	// By names the instance that counts, for [Totals].By: printable text of at most
+	// [batch.MaxInstanceLen] bytes.
+	By string
+	// Forget is after how long an instance that is not seen any more is forgotten; 0 is never.
+	Forget time.Duration
+}
+
+// Bounded returns the query with its defaults. The error is a [*batch.InputError].
+func (q RefreshQuery) Bounded() (RefreshQuery, error) {
+	if q.OlderThan <= 0 {
+		q.OlderThan = statsAge
+	}
+	return q, checkWho("RefreshQuery.By", q.By)
+}
+
+func checkWho(field, name string) error {
+	if fit := batch.Excerpt(name, batch.MaxInstanceLen); fit != name {
+		return &batch.InputError{Field: field, Value: fit, Want: fmt.Sprintf("printable text of at most %d bytes", batch.MaxInstanceLen)}
+	}
+	return nil
+}
+
+// StatsTurn is the row by which processes take turns at counting, beside the counts. Its methods
+// are the rules as pure functions; now is always the database's clock. A process reads the row,
+// writes [StatsTurn.Take] by compare-and-set on Turn, counts, and writes [StatsTurn.End] with its
+// counts likewise. So a process that was slow, and was followed by another, changes nothing.
+type StatsTurn struct {
+	Turn int64     // raised by each Take
+	At   time.Time // as of when the kept counts are; zero: there are none
+	Rest time.Time // nobody counts before
+}
+
+// Due reports whether to count now. A time ahead of the clock by more than any rule sets it comes
+// from before the clock stepped back, and does not count.
+func (t StatsTurn) Due(now time.Time, q RefreshQuery) bool {
+	old := now.Sub(t.At) >= q.OlderThan || t.At.After(now)
+	rests := t.Rest.After(now) && t.Rest.Sub(now) <= statsShare*StatsLimit
+	return old && !rests
+}
+
+// Take returns the row while a process counts.
+func (t StatsTurn) Take(now time.Time) StatsTurn {
+	t.Turn++
+	t.Rest = now.Add(statsLease)
+	return t
+}
+
+// End returns the row after a process has counted for as long as took; as of at, or, where it
+// failed, with at zero. The rest keeps counting to a small part of the time, whoever does it.
+func (t StatsTurn) End(now, at time.Time, took time.Duration) StatsTurn {
+	if !at.IsZero() {
+		t.At = at
+	}
+	t.Rest = now.Add(statsShare * min(max(took, 0), StatsLimit))
+	return t
+}
+
+// Stats are the counts and the instances that a [StatsKeeper] keeps.
+type Stats struct {
+	Totals
+	// Age is the time since At, when the counts were read.
+	Age time.Duration `json:"age"`
+	// Instances are the instances in order of name and start, also those that are not seen any
+	// more.
+	Instances []Instance `json:"instances"`
+}
+
+// Totals are counts of what is open, all of one moment, and exact. The sizes are the database's
+// own figures, read at the same time.
+type Totals struct {
+	// At is the moment, on the database's clock; zero where nobody has counted yet, and then
+	// nothing else is set.
+	At   time.Time     `json:"at,omitzero"`
+	Took time.Duration `json:"took"` // to count
+	By   string        `json:"by"`   // the instance that counted
+
+	// Open are the batches that are not final, by state. A state that none has is left out.
+	Open map[batch.State]int `json:"open"`
+	// Oldest is when the oldest open batch was added; zero where none is open.
+	Oldest time.Time `json:"oldest,omitzero"`
+	// Lanes is how many lanes have an open batch.
+	Lanes int `json:"lanes"`
+	// InDoubt counts open batches as [Row.InDoubt] says.
+	InDoubt int `json:"in_doubt"`
+	// Undecided counts open batches that need a decision of a person.
+	Undecided int `json:"undecided"`
+	// Quarantined counts final batches that a policy set aside.
+	Quarantined int `json:"quarantined"`
+	// Paused and Halted count lanes, with open batches or without. AllPaused says that
+	// everything is paused.
+	Paused    int  `json:"paused"`
+	Halted    int  `json:"halted"`
+	AllPaused bool `json:"all_paused"`
+	// OldestLanes are the lanes with the oldest open batches, the oldest first.
+	OldestLanes []LaneAge `json:"oldest_lanes"`
+
+	// Orders are the orders that are not final, by state; OldestOrder is when the oldest of
+	// them was added.
+	Orders      map[batch.OrderState]int `json:"orders"`
+	OldestOrder time.Time                `json:"oldest_order,omitzero"`
+
+	// Schema is the version of the database's schema; 0 where it has none.
+	Schema int64 `json:"schema"`
+	// Sizes are the parts of the database. PostgreSQL's are the tables, with their indexes.
+	// SQLite's are "database" and "log".
+	Sizes []Size `json:"sizes,omitempty"`
+}
+
+// LaneAge is a lane and its oldest open batch.
+type LaneAge struct {
+	Service batch.ServiceID `json:"service"`
+	Oldest  time.Time       `json:"oldest"` // when it was added
+	Open    int             `json:"open"`   // batches of the lane
+}
+
+// Size is the size of a part of a database.
+type Size struct {
+	Name  string `json:"name"`
+	Bytes int64  `json:"bytes"`
+	// Dead is how many rows wait to be cleaned up, as the server estimates it.
+	Dead int64 `json:"dead"`
+}
+
+// Instance is one Run of a Runner, as it shows itself to others.
+type Instance struct {
+	// ID is this Run's own, chosen at random when it began; Name is its Options.Instance. Both
+	// are printable text of at most [batch.MaxInstanceLen] bytes.
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	// Since and Seen are when its row was written first and last, on the database's clock: the
+	// store sets them.
+	Since time.Time `json:"since,omitzero"`
+	Seen  time.Time `json:"seen,omitzero"`
+	// Stopped says that it has ended: KeepInstance removes its row.
+	Stopped bool `json:"-"`
+
+	// Version is the version of this module in it.
+	Version string `json:"version"`
+	Ledger  string `json:"ledger"`
+	// Settings are its strategy and options, by name, as text: instances should agree on them.
+	Settings map[string]string `json:"settings,omitempty"`
+	// Claims is how many batches it has claimed, or found the outcome of, without having written
+	// the outcome.
+	Claims int `json:"claims"`
+	// Paused says that it posts nothing at present: its ledger is busy, unreachable, or refuses
+	// this client.
+	Paused bool `json:"paused"`
+	// Loops says for each of its loops how long before Seen a call last succeeded.
+	Loops map[string]time.Duration `json:"loops,omitempty"`
+
+	// Unseen, Live and Shared are set where instances are read. Unseen is the time since Seen.
+	// Live: it was seen within 45 s. Shared: another instance had its name at the same time.
+	Unseen time.Duration `json:"unseen"`
+	Live   bool          `json:"live"`
+	Shared bool          `json:"shared"`
+}
+
+// maxSettings and maxSetting bound the lists and texts of an Instance.
+const (
+	maxSettings = 64
+	maxSetting  = 1024
+)
+
+// Validate checks the instance. The error is a [*batch.InputError].
+func (i Instance) Validate() error {
+	if i.ID == "" {
+		return &batch.InputError{Field: "Instance.ID", Want: "an id"}
+	}
+	if len(i.Settings) > maxSettings || len(i.Loops) > maxSettings {
+		return &batch.InputError{Field: "Instance.Settings, Instance.Loops", Value: fmt.Sprint(len(i.Settings), " and ", len(i.Loops)), Want: fmt.Sprintf("at most %d each", maxSettings)}
+	}
+	texts := []string{i.Version, i.Ledger}
+	for name, value := range i.Settings {
+		texts = append(texts, name, value)
+	}
+	for name := range i.Loops {
+		texts = append(texts, name)
+	}
+	for _, text := range texts {
+		if len(text) > maxSetting {
+			return &batch.InputError{Field: "Instance", Value: batch.Excerpt(text, 80), Want: fmt.Sprintf("texts of at most %d bytes", maxSetting)}
+		}
+	}
+	return cmp.Or(checkWho("Instance.ID", i.ID), checkWho("Instance.Name", i.Name))
+}
+
+// AsOf returns the stats as they are read at now, on the database's clock: with ages, which a clock
+// that stepped back does not make negative, and in order.
+func (s Stats) AsOf(now time.Time) Stats {
+	if !s.At.IsZero() {
+		s.Age = max(0, now.Sub(s.At))
+	}
+	all := slices.Clone(s.Instances)
+	slices.SortFunc(all, func(a, b Instance) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID))
+	})
+	last := 0 // of the instances so far that have the name, the one that was seen last
+	for i := range all {
+		a := &all[i]
+		a.Unseen = max(0, now.Sub(a.Seen))
+		a.Live, a.Shared = a.Unseen < liveFor, false
+		before := &all[last]
+		if last == i || before.Name != a.Name {
+			last = i
+			continue
+		}
+		// A restart begins after its predecessor was seen last.
+		if before.Seen.After(a.Since) {
+			before.Shared, a.Shared = true, true
+		}
+		if a.Seen.After(before.Seen) {
+			last = i
+		}
+	}
+	s.Instances = all
+	return s
+}
+
+// InDoubt reports whether an attempt of an open row may or may not have taken effect. The attempt
+// that a live claim makes does not count, nor does a batch that the ledger has accepted.
+func (r Row) InDoubt(now time.Time) bool {
+	switch {
+	case r.Final() || r.DoubtAttempt == 0:
+		return false
+	case r.State == batch.Pending, r.State == batch.Valid, r.State == batch.Invalid:
+		return false
+	}
+	return !r.Live(now) || r.DoubtAttempt != r.Attempt
+}

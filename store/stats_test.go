@@ -1,0 +1,93 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/store"
+)
+
+func TestStatsTurn(t *testing.T) {
+	q, err := store.RefreshQuery{}.Bounded()
+	require.NoError(t, err)
+	require.Equal(t, 15*time.Second, q.OlderThan)
+	var turn store.StatsTurn
+	require.True(t, turn.Due(start, q), "nobody has counted yet")
+
+	taken := turn.Take(start)
+	assert.Equal(t, turn.Turn+1, taken.Turn)
+	assert.False(t, taken.Due(start.Add(20*time.Second-1), q), "somebody counts")
+	assert.True(t, taken.Due(start.Add(20*time.Second), q), "who counts has died")
+
+	took := 100 * time.Millisecond
+	counted := taken.End(start.Add(took), start, took)
+	assert.Equal(t, start, counted.At)
+	assert.False(t, counted.Due(start.Add(15*time.Second-1), q))
+	assert.True(t, counted.Due(start.Add(15*time.Second), q))
+
+	took = 2 * time.Second
+	end := start.Add(took)
+	slow := taken.End(end, start, took)
+	assert.False(t, slow.Due(end.Add(100*time.Second-1), q), "a fiftieth of the time")
+	assert.True(t, slow.Due(end.Add(100*time.Second), q))
+
+	failed := counted.Take(start.Add(time.Minute)).End(start.Add(70*time.Second), time.Time{}, 10*time.Second)
+	assert.Equal(t, counted.At, failed.At, "the counts before stay")
+	assert.False(t, failed.Due(start.Add(9*time.Minute), q))
+	assert.True(t, failed.Due(start.Add(10*time.Minute), q))
+	longest := counted.End(start, start, time.Hour)
+	assert.True(t, longest.Due(start.Add(500*time.Second), q))
+	assert.Equal(t, start, counted.End(start, start, -time.Hour).Rest)
+
+	for name, stepped := range map[string]store.StatsTurn{"taken": taken, "counted": counted, "slow": slow, "failed": failed} {
+		assert.True(t, stepped.Due(start.Add(-time.Hour), q), "%s: the clock has stepped back", name)
+	}
+}
+
+func TestStatsAsOf(t *testing.T) {
+	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
+	s := store.Stats{Instances: []store.Instance{
+		{ID: "3", Name: "b", Since: at(30), Seen: at(60)},
+		{ID: "2", Name: "b", Since: at(10), Seen: at(20)},
+		{ID: "1", Name: "b", Since: at(0), Seen: at(40)},
+		{ID: "4", Name: "b", Since: at(70), Seen: at(80), Shared: true},
+		{ID: "5", Name: "a", Since: at(0), Seen: at(200)},
+	}}
+	s.Totals.At = at(50)
+	got := s.AsOf(at(100))
+	assert.Equal(t, 50*time.Second, got.Age)
+	type shown struct {
+		id           string
+		unseen       time.Duration
+		live, shared bool
+	}
+	var all []shown
+	for _, i := range got.Instances {
+		all = append(all, shown{i.ID, i.Unseen, i.Live, i.Shared})
+	}
+	assert.Equal(t, []shown{
+		{"5", 0, true, false}, // the clock has stepped back
+		{"1", 60 * time.Second, false, true},
+		{"2", 80 * time.Second, false, true},
+		{"3", 40 * time.Second, true, true},
+		{"4", 20 * time.Second, true, false},
+	}, all)
+	assert.Equal(t, "3", s.Instances[0].ID, "the argument stays")
+	assert.Zero(t, s.AsOf(at(0)).Age)
+	assert.Zero(t, store.Stats{}.AsOf(start).Age)
+}
+
+func TestRowInDoubt(t *testing.T) {
+	want := map[string]bool{
+		"expired": true, "doubt": true, "undecided": true, "unknown": true, "live again": true, "delayed again": true, "refused in doubt": true,
+	}
+	for name, row := range standings(t) {
+		assert.Equal(t, want[name], row.InDoubt(start), name)
+	}
+	live := store.NewRow().Claim(start, time.Minute, hour)
+	assert.False(t, live.InDoubt(start.Add(time.Minute-1)))
+	assert.True(t, live.InDoubt(start.Add(time.Minute)))
+}
