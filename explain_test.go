@@ -13,6 +13,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/relied"
+	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
@@ -27,6 +29,7 @@ type maze struct {
 	r      *rand.Rand
 	st     *memory.Store
 	runner *dltbatch.Runner
+	desk   *operator.Desk
 	q      store.ClaimQuery
 	choose store.Choose
 	keys   []batch.Key
@@ -43,6 +46,15 @@ func newMaze(t *testing.T, seed uint64) *maze {
 	strategy := []queuer.Strategy{queuer.Serial{}, &queuer.Parallel{}, queuer.Pipelined(2)}[r.IntN(3)]
 	m := &maze{t: t, r: r, st: memory.New(), claims: map[batch.Key]store.Claim{}}
 	m.runner = newRunner(t, m.st, ledgermem.New(&ledgermem.Options{Traits: &traits}), &dltbatch.Options{Strategy: strategy, Instance: "one"})
+	var err error
+	m.desk, err = operator.New(m.st)
+	require.NoError(t, err)
+	kept, err := relied.Record{Settings: relied.Of(mazeLane, traits, time.Minute, strategy)}.Text()
+	require.NoError(t, err)
+	_, err = m.st.Serve(t.Context(), []store.Served{{Service: mazeLane, Ledger: traits.Name}})
+	require.NoError(t, err)
+	_, err = m.st.KeepTraits(t.Context(), traits.Name, kept, "")
+	require.NoError(t, err)
 	m.q = store.ClaimQuery{
 		Lanes: []batch.ServiceID{mazeLane}, Limit: 10, Window: strategy.Window(), TTL: time.Minute, Instance: "one",
 		Resend: func(batch.ServiceID) store.Resend {
@@ -159,8 +171,7 @@ func (m *maze) follow(key batch.Key, causes map[batch.Cause]int) {
 		if m.get(key).Version != before.Version {
 			return
 		}
-		e, err := m.runner.Explain(m.t.Context(), key)
-		require.NoError(m.t, err)
+		e := m.explain(key)
 		path = append(path, e)
 		causes[e.Cause]++
 		m.check(e)
@@ -170,6 +181,16 @@ func (m *maze) follow(key batch.Key, causes map[batch.Cause]int) {
 		m.t.Logf("%+v", e)
 	}
 	m.t.Fatalf("%s did not move", key)
+}
+
+// explain asks the Runner, and a process without a ledger: both give the same answer.
+func (m *maze) explain(key batch.Key) batch.Explanation {
+	e, err := m.runner.Explain(m.t.Context(), key)
+	require.NoError(m.t, err)
+	same, err := m.desk.Explain(m.t.Context(), key)
+	require.NoError(m.t, err)
+	require.Equal(m.t, e, same)
+	return e
 }
 
 func (m *maze) check(e batch.Explanation) {
@@ -248,8 +269,7 @@ func TestExplainMovesWhateverStands(t *testing.T) {
 					m.follow(key, causes)
 					continue
 				}
-				e, err := m.runner.Explain(t.Context(), key)
-				require.NoError(t, err)
+				e := m.explain(key)
 				if !m.get(key).Final() {
 					m.check(e)
 				}
