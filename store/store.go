@@ -84,6 +84,7 @@ type Full interface {
 	Operator
 	Controls
 	Inspector
+	Surveyor
 	Journal
 }
 

@@ -23,6 +23,7 @@ type Store struct {
 	store.Operator
 	store.Controls
 	store.Inspector
+	store.Surveyor
 	store.Journal
 }
 
@@ -35,7 +36,7 @@ func Of(s store.Store, refuse func(method, ability string) error) *Store {
 	return &Store{
 		s, or[store.FinalReader](s, a), or[store.Lister](s, a), or[store.Counter](s, a), or[store.Pruner](s, a),
 		or[store.PreparedKeeper](s, a), or[store.WitnessReader](s, a), or[store.Ledgers](s, a),
-		or[store.Operator](s, a), or[store.Controls](s, a), or[store.Inspector](s, a), or[store.Journal](s, a),
+		or[store.Operator](s, a), or[store.Controls](s, a), or[store.Inspector](s, a), or[store.Surveyor](s, a), or[store.Journal](s, a),
 	}
 }
 
@@ -130,6 +131,14 @@ func (a absent) Attempts(context.Context, batch.Key) ([]batch.Report, error) {
 
 func (a absent) Look(context.Context, batch.Key, int) (store.Look, error) {
 	return store.Look{}, a.refuse("Look", "store.Inspector")
+}
+
+func (a absent) Survey(context.Context, store.SurveyQuery) (store.Survey, error) {
+	return store.Survey{}, a.refuse("Survey", "store.Surveyor")
+}
+
+func (a absent) Find(context.Context, store.FindQuery) (batch.Record, error) {
+	return batch.Record{}, a.refuse("Find", "store.Surveyor")
 }
 
 func (a absent) LeaseStream(context.Context, string, string, time.Duration) (int64, bool, error) {

@@ -24,6 +24,7 @@ const (
 	operator       = "store.Operator"
 	controls       = "store.Controls"
 	inspector      = "store.Inspector"
+	surveyor       = "store.Surveyor"
 	journal        = "store.Journal"
 )
 

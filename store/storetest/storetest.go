@@ -109,6 +109,8 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"list", listTests(), []string{lister}},
 		{"lanes", lanesTests(), nil},
 		{"counts", countsTests(), []string{counter}},
+		{"survey", surveyTests(), []string{surveyor}},
+		{"find", findTests(), []string{surveyor}},
 		{"ledger", ledgerTests(), []string{ledgers}},
 		{"journal", journalTests(), []string{journal}},
 		{"clock", clockTests(), nil},
