@@ -193,6 +193,52 @@ func (m *maze) explain(key batch.Key) batch.Explanation {
 	return e
 }
 
+// causes checks that the groups of all open batches are what explanations say of each.
+func (m *maze) causes() {
+	want := map[operator.Reason]int{}
+	for _, key := range m.keys {
+		if m.get(key).Final() {
+			continue
+		}
+		e := m.explain(key)
+		r := operator.Reason{Cause: e.Cause, Remedy: e.Remedy, State: e.State}
+		if e.LastError != nil {
+			r.Kind = e.LastError.Kind
+		}
+		for e.Remedy == batch.RemedyBlocker || e.Remedy == batch.RemedyRelease {
+			at := m.get(e.Blocker)
+			released := e.Remedy == batch.RemedyRelease
+			e = m.explain(e.Blocker)
+			if r.State, r.Kind = at.State, ""; at.Error != nil {
+				r.Kind = at.Error.Kind
+			}
+			if released {
+				if !at.Final() {
+					r.State, r.Kind = 0, "" // it was requeued since
+				}
+				break
+			}
+			r.Root = e.Cause
+		}
+		want[r]++
+	}
+	got, err := m.desk.Causes(m.t.Context(), operator.CausesQuery{})
+	require.NoError(m.t, err)
+	require.False(m.t, got.Incomplete)
+	have := map[operator.Reason]int{}
+	for _, g := range got.Groups {
+		have[g.Reason] += g.Batches
+		require.False(m.t, g.Sampled || g.AtLeast)
+		require.Equal(m.t, 1, g.Lanes)
+		require.Equal(m.t, m.explain(g.Example.Key), g.Example)
+		require.Equal(m.t, g.Reason.Cause, g.Example.Cause)
+		if g.Blocker.ID != "" {
+			require.Equal(m.t, m.explain(g.Blocker.Key), g.Blocker)
+		}
+	}
+	require.Equal(m.t, want, have)
+}
+
 func (m *maze) check(e batch.Explanation) {
 	require.NotEmpty(m.t, e.Cause)
 	require.NotEmpty(m.t, e.Remedy)
@@ -262,8 +308,11 @@ func TestExplainMovesWhateverStands(t *testing.T) {
 	for seed := range uint64(400) {
 		synctest.Test(t, func(t *testing.T) {
 			m := newMaze(t, seed)
-			for range 40 {
+			for i := range 40 {
 				m.step()
+				if i%10 == int(seed)%10 { // it explains all batches
+					m.causes()
+				}
 				key := m.keys[m.r.IntN(len(m.keys))]
 				if m.r.IntN(8) == 0 && !m.get(key).Final() {
 					m.follow(key, causes)

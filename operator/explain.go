@@ -37,10 +37,14 @@ func (d *Desk) explain(ctx context.Context, key batch.Key) (e batch.Explanation,
 	if err != nil {
 		return e, err
 	}
-	return rules.explain(look)
+	if e, err = rules.judge(look); err != nil {
+		return e, err
+	}
+	e.Text = explain.Sentence(e)
+	return e, nil
 }
 
-// rules are how claims are made, as far as that is on record. They are for one goroutine.
+// rules are how claims are made, as far as that is on record.
 type rules struct {
 	query  store.ClaimQuery
 	choose store.Choose
@@ -77,8 +81,8 @@ func claimsAlike(a, b relied.Settings) bool {
 	return a.Agrees(b)
 }
 
-// explain explains a batch, or returns why the record does not suffice for that.
-func (u rules) explain(l store.Look) (batch.Explanation, error) {
+// judge explains a batch without a sentence, or returns why the record does not suffice for that.
+func (u rules) judge(l store.Look) (batch.Explanation, error) {
 	var missing error
 	q, choose := u.query, u.choose
 	if u.refuse != nil {
@@ -93,6 +97,5 @@ func (u rules) explain(l store.Look) (batch.Explanation, error) {
 			return nil
 		}
 	}
-	e := explain.Of(l, q, choose)
-	return e, missing
+	return explain.Judge(l, q, choose), missing
 }

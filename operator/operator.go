@@ -168,3 +168,13 @@ func (d *Desk) LaneHistory(ctx context.Context, scope batch.Scope) ([]batch.Act,
 func (d *Desk) Attempts(ctx context.Context, key batch.Key) ([]batch.Report, error) {
 	return d.acts.Attempts(ctx, key)
 }
+
+// Find returns the record of one batch by its id alone, or by its service and DataChangeID; or
+// [batch.ErrNotFound]. It needs a store with [store.Surveyor].
+func (d *Desk) Find(ctx context.Context, q store.FindQuery) (batch.Record, error) {
+	rec, err := d.store.Find(ctx, q)
+	if err != nil {
+		return rec, fmt.Errorf("find: %w", err)
+	}
+	return rec, nil
+}

@@ -108,48 +108,31 @@ type route struct {
 }
 
 func (d *Desk) route(ctx context.Context, service batch.ServiceID) (route, error) {
-	all, err := d.routes(ctx, []batch.ServiceID{service}, map[string]string{})
+	names, err := d.store.Serve(ctx, []store.Served{{Service: service}})
 	if err != nil {
 		return route{}, err
 	}
-	return all[0], nil
+	return d.recorded(ctx, service, names[0], map[string]string{})
 }
 
-// routes is route for many services. texts are the records that are known already, by the name
-// of a ledger.
-func (d *Desk) routes(ctx context.Context, services []batch.ServiceID, texts map[string]string) ([]route, error) {
-	all := make([]route, 0, len(services))
-	for from := 0; from < len(services); from += store.MaxKeys {
-		some := services[from:min(from+store.MaxKeys, len(services))]
-		ask := make([]store.Served, len(some))
-		for i, s := range some {
-			ask[i].Service = s
-		}
-		names, err := d.store.Serve(ctx, ask)
-		if err != nil {
-			return nil, err
-		}
-		for i, name := range names {
-			r := route{service: some[i], ledger: name}
-			if name != "" {
-				text, known := texts[name]
-				if !known {
-					if text, err = d.store.KeepTraits(ctx, name, "", ""); err != nil {
-						return nil, err
-					}
-					texts[name] = text
-				}
-				r.text = text
-			}
-			if r.text != "" {
-				if r.Record, err = relied.Read(r.text); err != nil {
-					return nil, err
-				}
-			}
-			all = append(all, r)
-		}
+// recorded returns what is recorded about a service that a ledger serves. texts are the records
+// that are known already, by the name of a ledger.
+func (d *Desk) recorded(ctx context.Context, service batch.ServiceID, ledger string, texts map[string]string) (r route, err error) {
+	r.service, r.ledger = service, ledger
+	if ledger == "" {
+		return r, nil
 	}
-	return all, nil
+	text, known := texts[ledger]
+	if !known {
+		if text, err = d.store.KeepTraits(ctx, ledger, "", ""); err != nil {
+			return r, err
+		}
+		texts[ledger] = text
+	}
+	if r.text = text; text != "" {
+		r.Record, err = relied.Read(text)
+	}
+	return r, err
 }
 
 // use refuses settings that are not on record, or not for this service, or on which Runners

@@ -14,12 +14,18 @@ import (
 
 // Of explains the batch of one look at the store to those whose claims are as q and choose.
 func Of(l store.Look, q store.ClaimQuery, choose store.Choose) batch.Explanation {
+	e := Judge(l, q, choose)
+	e.Text = Sentence(e)
+	return e
+}
+
+// Judge is Of without the sentence.
+func Judge(l store.Look, q store.ClaimQuery, choose store.Choose) batch.Explanation {
 	x := explainer{l: l, q: q, choose: choose, now: l.At}
 	x.e = batch.Explanation{
 		Key: l.Ref.Key, Version: l.Row.Version, At: l.At, State: l.Row.State, LastError: l.Row.Error, Decision: l.Row.Decision, Attempts: l.Row.Attempt,
 	}
 	x.state()
-	x.e.Text = Sentence(x.e)
 	return x.e
 }
 
@@ -146,24 +152,25 @@ func (x *explainer) at(rows []store.LaneRow) int {
 	return slices.IndexFunc(rows, func(r store.LaneRow) bool { return r.Key == x.e.Key })
 }
 
-// inFlight returns the first batch of the lane that is in flight.
-func (x *explainer) inFlight() batch.Key {
-	for _, r := range x.l.Lane {
-		if !r.Row.State.Claimable() {
-			return r.Key
-		}
+// first returns the batch for which a lane without conflicts waits. It returns the zero Key
+// where the front is the batch itself.
+func (x *explainer) first() batch.Key {
+	if k := First(x.l.Lane); k != x.e.Key {
+		return k
 	}
 	return batch.Key{}
 }
 
-// first returns the batch for which a lane without conflicts waits: the first in flight, or
-// else the front of the lane. It returns the zero Key where the front is the batch itself.
-func (x *explainer) first() batch.Key {
-	if k := x.inFlight(); k != (batch.Key{}) {
-		return k
+// First returns the batch for which a batch waits that claims do not look at yet: the first in
+// flight, or else the front of the lane.
+func First(lane []store.LaneRow) batch.Key {
+	for _, r := range lane {
+		if !r.Row.State.Claimable() {
+			return r.Key
+		}
 	}
-	if len(x.l.Lane) > 0 && x.l.Lane[0].Key != x.e.Key {
-		return x.l.Lane[0].Key
+	if len(lane) > 0 {
+		return lane[0].Key
 	}
 	return batch.Key{}
 }
