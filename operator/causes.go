@@ -222,11 +222,14 @@ func (c *collector) sorted() Causes {
 	for _, g := range c.groups {
 		c.report.Groups = append(c.report.Groups, *g)
 	}
-	slices.SortFunc(c.report.Groups, func(a, b Group) int {
-		return cmp.Or(cmp.Compare(b.Batches, a.Batches), cmp.Compare(a.Cause, b.Cause), cmp.Compare(a.Root, b.Root),
-			cmp.Compare(a.State, b.State), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Why, b.Why))
-	})
+	slices.SortFunc(c.report.Groups, func(a, b Group) int { return compare(a.Batches, b.Batches, a.Reason, b.Reason) })
 	return c.report
+}
+
+// compare puts the larger of two numbers first, and equal ones in the order of their reasons.
+func compare(n, m int, a, b Reason) int {
+	return cmp.Or(cmp.Compare(m, n), cmp.Compare(a.Cause, b.Cause), cmp.Compare(a.Root, b.Root),
+		cmp.Compare(a.State, b.State), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Why, b.Why))
 }
 
 // view judges lanes page by page, and remembers what it read of routes.
