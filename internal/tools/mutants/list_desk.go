@@ -49,7 +49,7 @@ var deskList = []mutant{
 	},
 	{
 		name: "desk: a selection may be changed", file: "operator/bulk.go", pkg: "operator", test: "TestBulkInput",
-		old: "err != nil || token != s.Token {", new: "err != nil {",
+		old: "err != nil || token != s.Token {", new: "err != nil || token == \"\" {",
 	},
 	{
 		name: "desk: what was skipped is not reported", file: "operator/bulk.go", pkg: "operator", test: "TestBulk$",
