@@ -62,7 +62,7 @@ func survey(ctx context.Context, t Tx, s *Store, lanes []batch.ServiceID, q stor
 			waiting[n.service] = int(n.n)
 		}
 	}
-	controls, err := Query(ctx, t, (*ControlCols).Dest, sqlControlsIn, texts(t, lanes))
+	controls, err := Query(ctx, t, (*ControlCols).Dest, sqlControlsOf, texts(t, lanes))
 	if err != nil {
 		return found, err
 	}
