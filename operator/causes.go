@@ -408,7 +408,7 @@ func (j *judge) item(r *store.LaneRow) item {
 	it := item{id: r.Key.ID, n: 1, created: r.Created}
 	var err error
 	if it.e, err = j.of(r); err != nil {
-		it.Reason = unknown(err)
+		it.Reason = j.u.unknown
 		it.e = batch.Explanation{Key: r.Key, Version: r.Row.Version, State: r.Row.State, Cause: CauseUnknown}
 		return it
 	}
@@ -427,7 +427,7 @@ func (j *judge) item(r *store.LaneRow) item {
 func (j *judge) behind(created time.Time, n int) item {
 	it := item{n: n, created: created, Reason: Reason{Cause: batch.CauseBehind, Remedy: batch.RemedyBlocker}}
 	if j.u.choice != nil {
-		it.Reason = unknown(j.u.choice)
+		it.Reason = j.u.unknown
 		return it
 	}
 	j.blocked(&it, explain.First(j.look.Lane))
@@ -445,7 +445,7 @@ func (j *judge) blocked(it *item, by batch.Key) {
 		e, err := j.of(r)
 		it.State, it.Kind, it.Root, it.blocker = r.Row.State, kind(r.Row.Error), e.Cause, e
 		if err != nil {
-			it.Reason = unknown(err)
+			it.Reason = j.u.unknown
 			return
 		}
 		if e.Remedy != batch.RemedyBlocker {

@@ -51,6 +51,7 @@ type rules struct {
 	// refuse is why nothing may be concluded from the query, and choice why nothing may from
 	// choose; nil where it may.
 	refuse, choice error
+	unknown        Reason // of batches that choice is about
 }
 
 // rules returns what is on record about claims. What is not known is only an error once an
@@ -58,7 +59,7 @@ type rules struct {
 func (r route) rules() (u rules, err error) {
 	u.query.Window = 1
 	if u.refuse = r.use("strategy, claim_ttl and traits", claimsAlike); u.refuse != nil {
-		u.choice = u.refuse
+		u.choice, u.unknown = u.refuse, unknown(u.refuse)
 		return u, nil
 	}
 	known := false
@@ -71,6 +72,7 @@ func (r route) rules() (u rules, err error) {
 			why = fmt.Sprintf("%s is the application's own", r.Strategy)
 		}
 		u.choice = &SettingsError{Service: r.service, Ledger: r.ledger, Setting: "strategy", Why: why, Err: ErrNotRecorded}
+		u.unknown = unknown(u.choice)
 	}
 	return u, nil
 }
