@@ -3,11 +3,9 @@ package dltbatch
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/explain"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -23,7 +21,7 @@ func (r *Runner) Explain(ctx context.Context, key batch.Key) (batch.Explanation,
 		return batch.Explanation{Key: key}, fmt.Errorf("explain %s: %w", key, err)
 	}
 	silent := func(batch.ServiceID, error) {} // the rounds report it
-	e := explain(look, q, queuer.Choose(r.o.Strategy, r.keepsOrder, silent))
+	e := explain.Of(look, q, queuer.Choose(r.o.Strategy, r.keepsOrder, silent))
 	if look.Row.Final() || e.Cause == batch.CauseClaimed {
 		return e, nil
 	}
@@ -33,7 +31,7 @@ func (r *Runner) Explain(ctx context.Context, key batch.Key) (batch.Explanation,
 	}
 	if unserved != nil {
 		e.Owner, e.Cause, e.Remedy, e.Decision = batch.ByOperator, batch.CauseUnserved, batch.RemedyLedger, unserved.Error()
-		e.Text = sentence(e)
+		e.Text = explain.Sentence(e)
 	}
 	return e, nil
 }
@@ -67,237 +65,3 @@ func (r *Runner) resend(s batch.ServiceID) store.Resend {
 func (r *Runner) maxInFlight(s batch.ServiceID) int { return r.ledger.Traits(s).MaxInFlightPerService }
 
 func (r *Runner) keepsOrder(s batch.ServiceID) bool { return r.ledger.Traits(s).KeepsOrder }
-
-// explain is [Runner.Explain] for one look at the store.
-func explain(l store.Look, q store.ClaimQuery, choose store.Choose) batch.Explanation {
-	x := explainer{l: l, q: q, choose: choose, now: l.At}
-	x.e = batch.Explanation{
-		Key: l.Ref.Key, Version: l.Row.Version, At: l.At, State: l.Row.State, LastError: l.Row.Error, Decision: l.Row.Decision, Attempts: l.Row.Attempt,
-	}
-	x.state()
-	x.e.Text = sentence(x.e)
-	return x.e
-}
-
-type explainer struct {
-	l      store.Look
-	q      store.ClaimQuery
-	choose store.Choose
-	now    time.Time
-	e      batch.Explanation
-}
-
-func (x *explainer) say(owner batch.Actor, cause batch.Cause, remedy batch.Remedy) {
-	x.e.Owner, x.e.Cause, x.e.Remedy = owner, cause, remedy
-}
-
-func (x *explainer) state() {
-	row := x.l.Row
-	switch {
-	case row.Final() && row.State == batch.Committed:
-		x.say(0, batch.CauseFinal, batch.RemedyNone)
-	case row.Final() && row.Quarantined:
-		x.say(0, batch.CauseQuarantined, batch.RemedyRequeue)
-	case row.Final():
-		x.say(0, batch.CauseFinal, batch.RemedyRequeue)
-	case row.State.Claimable():
-		x.claimable()
-	case row.Live(x.now):
-		x.say(batch.BySubmitter, batch.CauseClaimed, batch.RemedyWait)
-		x.e.ClaimedBy, x.e.ClaimLeft = row.ClaimedBy, row.ClaimExpires.Sub(x.now)
-	case row.Decision != "":
-		x.say(batch.ByOperator, batch.CauseDecision, batch.RemedyDecide)
-	case row.State == batch.Submitting:
-		x.say(batch.ByMonitor, batch.CauseInDoubt, batch.RemedyWait)
-		x.e.ClaimedBy = row.ClaimedBy
-	case row.State == batch.Invalid:
-		x.say(batch.ByMonitor, batch.CauseSettling, batch.RemedyWait)
-		x.e.Next = max(0, row.SettlesAt.Sub(x.now))
-	default:
-		x.say(batch.ByMonitor, batch.CauseLedger, batch.RemedyWait)
-	}
-}
-
-// claimable explains a batch that waits to be claimed.
-func (x *explainer) claimable() {
-	switch {
-	case !x.l.Everything.PausedAt.IsZero():
-		x.say(batch.ByOperator, batch.CausePaused, batch.RemedyResume)
-		x.e.Control = x.l.Everything
-	case !x.l.Service.PausedAt.IsZero():
-		x.say(batch.ByOperator, batch.CausePaused, batch.RemedyResume)
-		x.e.Control = x.l.Service
-	case !x.l.Service.HaltedAt.IsZero():
-		x.say(batch.ByOperator, batch.CauseHalted, batch.RemedyRelease)
-		x.e.Control = x.l.Service
-		x.e.Blocker = batch.Key{Service: x.e.Service, ID: x.l.Service.HaltedBy}
-	case x.l.Row.NotBefore.After(x.now):
-		x.say(batch.ByQueuer, batch.CauseDelayed, batch.RemedyWait)
-		x.e.Next = x.l.Row.NotBefore.Sub(x.now)
-	case !x.l.Row.Resendable(x.now, x.q.TTL, x.rule()):
-		x.say(batch.ByMonitor, batch.CauseInDoubt, batch.RemedyWait) // the next claim hands it back
-	default:
-		x.ready()
-	}
-}
-
-func (x *explainer) rule() store.Resend {
-	if x.q.Resend == nil {
-		return store.Resend{}
-	}
-	return x.q.Resend(x.e.Service)
-}
-
-// ready explains a batch that could leave now if its lane lets it.
-func (x *explainer) ready() {
-	q := x.q
-	if x.taken(x.l.Lane, q) {
-		x.say(batch.ByQueuer, batch.CauseReady, batch.RemedyWait)
-		return
-	}
-	q.MaxInFlight = nil
-	if x.taken(x.l.Lane, q) {
-		x.behind(batch.CauseInFlight, x.first(), "")
-		return
-	}
-	me := x.at(x.l.Lane)
-	if me < 0 { // farther back than claims look
-		x.behind(batch.CauseBehind, x.first(), "")
-		return
-	}
-	// If the batch leaves once its conflicts are gone, the first conflicting batch blocks it.
-	conflicts := func(r store.LaneRow) bool { return r.Footprint.Conflicts(x.l.Footprint) }
-	apart := slices.Concat(slices.DeleteFunc(slices.Clone(x.l.Lane[:me]), conflicts), x.l.Lane[me:])
-	if x.taken(apart, q) && len(apart) < len(x.l.Lane) {
-		i := slices.IndexFunc(x.l.Lane[:me], conflicts)
-		x.behind(batch.CauseBehind, x.l.Lane[i].Key, meet(x.l.Lane[i].Footprint, x.l.Footprint))
-		return
-	}
-	if blocker := x.first(); blocker != (batch.Key{}) {
-		x.behind(batch.CauseBehind, blocker, "")
-		return
-	}
-	x.say(batch.ByQueuer, batch.CauseHeld, batch.RemedyStrategy)
-}
-
-func (x *explainer) behind(cause batch.Cause, blocker batch.Key, address string) {
-	x.say(batch.ByQueuer, cause, batch.RemedyBlocker)
-	x.e.Blocker, x.e.Address = blocker, address
-}
-
-// taken reports whether a claim that sees these rows would take the batch.
-func (x *explainer) taken(rows []store.LaneRow, q store.ClaimQuery) bool {
-	plan := store.PlanLane(x.e.Service, slices.Clone(rows), x.now, q, len(rows), x.choose)
-	for _, run := range plan.Runs {
-		for _, c := range run.Batches {
-			if c.Key == x.e.Key {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-func (x *explainer) at(rows []store.LaneRow) int {
-	return slices.IndexFunc(rows, func(r store.LaneRow) bool { return r.Key == x.e.Key })
-}
-
-// inFlight returns the first batch of the lane that is in flight.
-func (x *explainer) inFlight() batch.Key {
-	for _, r := range x.l.Lane {
-		if !r.Row.State.Claimable() {
-			return r.Key
-		}
-	}
-	return batch.Key{}
-}
-
-// first returns the batch for which a lane without conflicts waits: the first in flight, or
-// else the front of the lane. It returns the zero Key where the front is the batch itself.
-func (x *explainer) first() batch.Key {
-	if k := x.inFlight(); k != (batch.Key{}) {
-		return k
-	}
-	if len(x.l.Lane) > 0 && x.l.Lane[0].Key != x.e.Key {
-		return x.l.Lane[0].Key
-	}
-	return batch.Key{}
-}
-
-// meet returns an address at which two footprints conflict: the longer of two prefixes, one of
-// which begins with the other. It returns "" where a footprint declares nothing.
-func meet(f, g batch.Footprint) string {
-	for _, pair := range [...][2][]string{{f.Writes, g.Writes}, {f.Writes, g.Reads}, {f.Reads, g.Writes}} {
-		for _, a := range pair[0] {
-			for _, b := range pair[1] {
-				if strings.HasPrefix(a, b) {
-					return a
-				}
-				if strings.HasPrefix(b, a) {
-					return b
-				}
-			}
-		}
-	}
-	return ""
-}
-
-// sentence puts an explanation into words.
-func sentence(e batch.Explanation) string {
-	s := e.State.String() + ": " + reason(e)
-	if e.LastError != nil {
-		s += " (last error: " + e.LastError.Error() + ")"
-	}
-	return s
-}
-
-func reason(e batch.Explanation) string {
-	switch e.Cause {
-	case batch.CauseReady:
-		return "nothing holds it; the next round of a running instance takes it"
-	case batch.CausePaused:
-		return fmt.Sprintf("%s was paused by %s%s; resume it", e.Control.Scope, e.Control.PausedBy.Actor, because(e.Control.PausedBy.Reason))
-	case batch.CauseHalted:
-		return fmt.Sprintf("its lane was halted by batch %s%s; release the lane", e.Blocker.ID, because(e.Control.HaltReason))
-	case batch.CauseDelayed:
-		return fmt.Sprintf("it waits another %s", e.Next.Round(time.Millisecond))
-	case batch.CauseBehind:
-		if e.Address != "" {
-			return fmt.Sprintf("it conflicts at %s with batch %s, which is earlier and not final", e.Address, e.Blocker.ID)
-		}
-		return fmt.Sprintf("batch %s of its lane has to be final first", e.Blocker.ID)
-	case batch.CauseInFlight:
-		return fmt.Sprintf("its ledger takes no more of the lane at once; batch %s is the first that is under way", e.Blocker.ID)
-	case batch.CauseHeld:
-		return "nothing is in its way, and the strategy does not take it; see the events of the lane"
-	case batch.CauseUnserved:
-		return "its service is held: " + e.Decision
-	case batch.CauseClaimed:
-		return fmt.Sprintf("%s makes attempt %d, for another %s at most", named(e.ClaimedBy), e.Attempts, e.ClaimLeft.Round(time.Millisecond))
-	case batch.CauseInDoubt:
-		return fmt.Sprintf("the outcome of attempt %d is not known; the ledger is asked before anything is sent again", e.Attempts)
-	case batch.CauseDecision:
-		return "a person has to decide: " + e.Decision
-	case batch.CauseLedger:
-		return "the ledger has it and has not decided yet"
-	case batch.CauseSettling:
-		return fmt.Sprintf("the ledger decided against it, and may commit it still for %s", e.Next.Round(time.Millisecond))
-	case batch.CauseQuarantined:
-		return "final, and set aside by its lane's policy; requeue or acquit it"
-	}
-	return "final"
-}
-
-func because(reason string) string {
-	if reason == "" {
-		return ""
-	}
-	return " (" + reason + ")"
-}
-
-func named(instance string) string {
-	if instance == "" {
-		return "an instance"
-	}
-	return instance
-}

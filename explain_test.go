@@ -13,6 +13,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/relied"
+	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
@@ -27,6 +29,7 @@ type maze struct {
 	r      *rand.Rand
 	st     *memory.Store
 	runner *dltbatch.Runner
+	desk   *operator.Desk
 	q      store.ClaimQuery
 	choose store.Choose
 	keys   []batch.Key
@@ -43,6 +46,15 @@ func newMaze(t *testing.T, seed uint64) *maze {
 	strategy := []queuer.Strategy{queuer.Serial{}, &queuer.Parallel{}, queuer.Pipelined(2)}[r.IntN(3)]
 	m := &maze{t: t, r: r, st: memory.New(), claims: map[batch.Key]store.Claim{}}
 	m.runner = newRunner(t, m.st, ledgermem.New(&ledgermem.Options{Traits: &traits}), &dltbatch.Options{Strategy: strategy, Instance: "one"})
+	var err error
+	m.desk, err = operator.New(m.st)
+	require.NoError(t, err)
+	kept, err := relied.Record{Settings: relied.Of(mazeLane, traits, time.Minute, strategy)}.Text()
+	require.NoError(t, err)
+	_, err = m.st.Serve(t.Context(), []store.Served{{Service: mazeLane, Ledger: traits.Name}})
+	require.NoError(t, err)
+	_, err = m.st.KeepTraits(t.Context(), traits.Name, kept, "")
+	require.NoError(t, err)
 	m.q = store.ClaimQuery{
 		Lanes: []batch.ServiceID{mazeLane}, Limit: 10, Window: strategy.Window(), TTL: time.Minute, Instance: "one",
 		Resend: func(batch.ServiceID) store.Resend {
@@ -159,8 +171,7 @@ func (m *maze) follow(key batch.Key, causes map[batch.Cause]int) {
 		if m.get(key).Version != before.Version {
 			return
 		}
-		e, err := m.runner.Explain(m.t.Context(), key)
-		require.NoError(m.t, err)
+		e := m.explain(key)
 		path = append(path, e)
 		causes[e.Cause]++
 		m.check(e)
@@ -170,6 +181,62 @@ func (m *maze) follow(key batch.Key, causes map[batch.Cause]int) {
 		m.t.Logf("%+v", e)
 	}
 	m.t.Fatalf("%s did not move", key)
+}
+
+// explain asks the Runner, and a process without a ledger: both give the same answer.
+func (m *maze) explain(key batch.Key) batch.Explanation {
+	e, err := m.runner.Explain(m.t.Context(), key)
+	require.NoError(m.t, err)
+	same, err := m.desk.Explain(m.t.Context(), key)
+	require.NoError(m.t, err)
+	require.Equal(m.t, e, same)
+	return e
+}
+
+// causes checks that the groups of all open batches are what explanations say of each.
+func (m *maze) causes() {
+	want := map[operator.Reason]int{}
+	for _, key := range m.keys {
+		if m.get(key).Final() {
+			continue
+		}
+		e := m.explain(key)
+		r := operator.Reason{Cause: e.Cause, Remedy: e.Remedy, State: e.State}
+		if e.LastError != nil {
+			r.Kind = e.LastError.Kind
+		}
+		for e.Remedy == batch.RemedyBlocker || e.Remedy == batch.RemedyRelease {
+			at := m.get(e.Blocker)
+			released := e.Remedy == batch.RemedyRelease
+			e = m.explain(e.Blocker)
+			if r.State, r.Kind = at.State, ""; at.Error != nil {
+				r.Kind = at.Error.Kind
+			}
+			if released {
+				if !at.Final() {
+					r.State, r.Kind = 0, "" // it was requeued since
+				}
+				break
+			}
+			r.Root = e.Cause
+		}
+		want[r]++
+	}
+	got, err := m.desk.Causes(m.t.Context(), operator.CausesQuery{})
+	require.NoError(m.t, err)
+	require.False(m.t, got.Incomplete)
+	have := map[operator.Reason]int{}
+	for _, g := range got.Groups {
+		have[g.Reason] += g.Batches
+		require.False(m.t, g.Sampled || g.AtLeast)
+		require.Equal(m.t, 1, g.Lanes)
+		require.Equal(m.t, m.explain(g.Example.Key), g.Example)
+		require.Equal(m.t, g.Reason.Cause, g.Example.Cause)
+		if g.Blocker.ID != "" {
+			require.Equal(m.t, m.explain(g.Blocker.Key), g.Blocker)
+		}
+	}
+	require.Equal(m.t, want, have)
 }
 
 func (m *maze) check(e batch.Explanation) {
@@ -241,15 +308,17 @@ func TestExplainMovesWhateverStands(t *testing.T) {
 	for seed := range uint64(400) {
 		synctest.Test(t, func(t *testing.T) {
 			m := newMaze(t, seed)
-			for range 40 {
+			for i := range 40 {
 				m.step()
+				if i%10 == int(seed)%10 { // it explains all batches
+					m.causes()
+				}
 				key := m.keys[m.r.IntN(len(m.keys))]
 				if m.r.IntN(8) == 0 && !m.get(key).Final() {
 					m.follow(key, causes)
 					continue
 				}
-				e, err := m.runner.Explain(t.Context(), key)
-				require.NoError(t, err)
+				e := m.explain(key)
 				if !m.get(key).Final() {
 					m.check(e)
 				}

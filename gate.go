@@ -66,7 +66,7 @@ type gate struct {
 
 	mu     sync.Mutex
 	judged map[batch.ServiceID]error // nil where it is served
-	kept   map[string]bool           // names whose traits are recorded
+	kept   map[string]kept           // by the name of a ledger
 }
 
 // maxJudged is how many services the gate remembers. Past it, the gate forgets the served ones
@@ -77,7 +77,7 @@ func newGate(r *Runner) *gate {
 	return &gate{
 		ledger: r.ledger.Ledger, store: r.store, o: r.o, news: r.unserved,
 		differ: func(err error) { r.trouble("gate", err) },
-		judged: map[batch.ServiceID]error{}, kept: map[string]bool{},
+		judged: map[batch.ServiceID]error{}, kept: map[string]kept{},
 	}
 }
 

@@ -46,6 +46,10 @@ var house = []struct {
 	{"internal/lanes", []string{"batch", "internal/loop"}},
 	{"internal/keeper", []string{"store", "internal/loop"}},
 	{"internal/inhand", []string{"batch", "store", "dlt", "internal/loop"}},
+	{"internal/explain", []string{"batch", "store"}},
+	{"internal/acts", []string{"batch", "store"}},
+	{"operator", []string{"batch", "store", "internal/acts", "internal/whole", "internal/explain", "internal/relied"}},
+	{"internal/relied", []string{"batch", "store", "dlt", "queuer"}},
 	{"internal/recorder", []string{"batch", "store", "internal/loop", "internal/inhand"}},
 }
 

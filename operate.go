@@ -2,10 +2,10 @@ package dltbatch
 
 import (
 	"context"
-	"fmt"
+	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/internal/acts"
 )
 
 // Operators may act from any process, whether or not Run runs in it: the act is written to the
@@ -26,27 +26,20 @@ import (
 // Cancel makes a batch Rejected that is not on its way: Queued or Delayed, with no attempt in
 // doubt (else [batch.ErrInDoubt]). It does not touch a batch that is being submitted.
 func (r *Runner) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
-	rec, err := r.store.Cancel(ctx, seen, by)
-	return r.operated(ctx, rec, err, batch.Act{Action: batch.ActionCancel, By: by}, seen.Key)
+	return r.desk.Cancel(ctx, seen, by)
 }
 
 // Requeue puts an Invalid or Rejected batch back into its old place in its lane. The batch
 // leaves again once the ledger's ResendQuiet has passed since its last POST. If the batch
 // halted its lane, the lane stays halted.
 func (r *Runner) Requeue(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
-	return r.requeue(ctx, seen, false, by)
+	return r.desk.Requeue(ctx, seen, false, by)
 }
 
 // RequeueAtEnd is Requeue to the end of the lane: CreatedAt becomes the present time, as for a
 // new batch.
 func (r *Runner) RequeueAtEnd(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
-	return r.requeue(ctx, seen, true, by)
-}
-
-func (r *Runner) requeue(ctx context.Context, seen batch.Record, atEnd bool, by batch.By) (batch.Record, error) {
-	q := store.Requeue{Quiet: r.ledger.Traits(seen.Service).ResendQuiet, AtEnd: atEnd}
-	rec, err := r.store.Requeue(ctx, seen, q, by)
-	return r.operated(ctx, rec, err, batch.Act{Action: batch.ActionRequeue, By: by, AtEnd: atEnd}, seen.Key)
+	return r.desk.Requeue(ctx, seen, true, by)
 }
 
 // Decide ends a doubt: it makes the batch Committed, Unknown (declared not committed, so that
@@ -56,30 +49,46 @@ func (r *Runner) requeue(ctx context.Context, seen batch.Record, atEnd bool, by 
 // another doubt and gives [batch.ErrMovedOn]. A wrong decision breaks the promise "at most
 // once in effect", or loses the batch.
 func (r *Runner) Decide(ctx context.Context, seen batch.Record, to batch.State, by batch.By) (batch.Record, error) {
-	rec, err := r.store.Decide(ctx, seen, to, by)
-	return r.operated(ctx, rec, err, batch.Act{Action: batch.ActionDecide, By: by}, seen.Key)
+	return r.desk.Decide(ctx, seen, to, by)
 }
 
 // Acquit ends the quarantine of a batch, which stays final as it is.
 func (r *Runner) Acquit(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
-	rec, err := r.store.Acquit(ctx, seen, by)
-	return r.operated(ctx, rec, err, batch.Act{Action: batch.ActionAcquit, By: by}, seen.Key)
+	return r.desk.Acquit(ctx, seen, by)
+}
+
+// newDesk returns where operators act: in this process they are events, too.
+func (r *Runner) newDesk() acts.Desk {
+	return acts.Desk{
+		Store: r.store, Done: r.operated, Steered: r.steered,
+		Quiet: func(_ context.Context, s batch.ServiceID) (time.Duration, error) {
+			return r.ledger.Traits(s).ResendQuiet, nil
+		},
+	}
 }
 
 // operated reports an operator's act and wakes the waiters and the lane that it concerns.
-func (r *Runner) operated(ctx context.Context, rec batch.Record, err error, act batch.Act, key batch.Key) (batch.Record, error) {
-	if err != nil {
-		return rec, fmt.Errorf("%s %s: %w", act.Action, key, err)
-	}
-	act.Scope, act.Batch, act.To = batch.Only(key.Service), key.ID, rec.State
+func (r *Runner) operated(ctx context.Context, act batch.Act, rec batch.Record) {
 	r.observe(ctx, batch.Event{
-		Kind: batch.EventOperated, Key: key, State: rec.State, Attempt: rec.Attempt, Act: act, SinceAdded: between(rec.CreatedAt, rec.FinalAt),
+		Kind: batch.EventOperated, Key: rec.Key, State: rec.State, Attempt: rec.Attempt, Act: act, SinceAdded: between(rec.CreatedAt, rec.FinalAt),
 	})
 	if rec.Final() {
-		r.final(key)
+		r.final(rec.Key)
 	}
-	r.freed(key.Service)
-	return rec, nil
+	r.freed(rec.Service)
+}
+
+// steered is operated for an act upon a lane or everything.
+func (r *Runner) steered(ctx context.Context, act batch.Act, changed bool) {
+	if changed {
+		if act.Action == batch.ActionRelease {
+			r.health.halt(act.Scope.Service, false)
+		}
+		r.observe(ctx, batch.Event{Kind: batch.EventOperated, Key: batch.Key{Service: act.Scope.Service}, Act: act})
+	}
+	if !act.Scope.All { // the next scans find the services that were paused with everything
+		r.freed(act.Scope.Service)
+	}
 }
 
 // freed is Wake for a lane that an operator may have set free: what is out may be decided.
@@ -95,7 +104,7 @@ func (r *Runner) freed(service batch.ServiceID) {
 // methods below it takes a scope, not a control that was seen: a pause undoes nobody's act,
 // and people need it in a hurry.
 func (r *Runner) Pause(ctx context.Context, scope batch.Scope, by batch.By) (batch.Control, error) {
-	return r.steer(ctx, store.Steering{Scope: scope, Action: batch.ActionPause, By: by})
+	return r.desk.Pause(ctx, scope, by)
 }
 
 // Resume ends the pause that the operator saw ([Runner.Control], [batch.Explanation]). The
@@ -106,75 +115,41 @@ func (r *Runner) Pause(ctx context.Context, scope batch.Scope, by batch.By) (bat
 // nothing is done, and the error is a [*batch.MovedOnError] with the present control: the
 // pause may be a new one, for another reason. SetPolicy and Release do the same.
 func (r *Runner) Resume(ctx context.Context, seen batch.Control, by batch.By) (batch.Control, error) {
-	return r.steer(ctx, store.Steering{Scope: seen.Scope, Action: batch.ActionResume, Seen: seen.Version, By: by})
+	return r.desk.Resume(ctx, seen, by)
 }
 
 // SetPolicy decides how a lane goes on when one of its batches ends Invalid or Rejected. It
 // takes precedence over Options.Policy; [batch.PolicyDefault] removes it. seen comes from
 // Control, which returns a control also for a lane that was never steered.
 func (r *Runner) SetPolicy(ctx context.Context, seen batch.Control, p batch.Policy, by batch.By) (batch.Control, error) {
-	return r.steer(ctx, store.Steering{Scope: seen.Scope, Action: batch.ActionSetPolicy, Policy: p, Seen: seen.Version, By: by})
+	return r.desk.SetPolicy(ctx, seen, p, by)
 }
 
 // Release ends the halt of a lane ([batch.PolicyHalt]) that the operator saw. If another batch
 // halts the lane by now, the error is [batch.ErrMovedOn].
 func (r *Runner) Release(ctx context.Context, seen batch.Control, by batch.By) (batch.Control, error) {
-	return r.steer(ctx, store.Steering{Scope: seen.Scope, Action: batch.ActionRelease, Seen: seen.Version, By: by})
-}
-
-func (r *Runner) steer(ctx context.Context, s store.Steering) (batch.Control, error) {
-	c, changed, err := r.store.Steer(ctx, s)
-	if err != nil {
-		return c, fmt.Errorf("%s %s: %w", s.Action, s.Scope, err)
-	}
-	if changed {
-		if s.Action == batch.ActionRelease {
-			r.health.halt(s.Scope.Service, false)
-		}
-		act := batch.Act{Action: s.Action, By: s.By, Scope: s.Scope, Policy: s.Policy}
-		r.observe(ctx, batch.Event{Kind: batch.EventOperated, Key: batch.Key{Service: s.Scope.Service}, Act: act})
-	}
-	if !s.Scope.All { // the next scans find the services that were paused with everything
-		r.freed(s.Scope.Service)
-	}
-	return c, nil
+	return r.desk.Release(ctx, seen, by)
 }
 
 // Control returns the pause, halt and policy of a lane, or of everything.
 func (r *Runner) Control(ctx context.Context, scope batch.Scope) (batch.Control, error) {
-	c, err := r.store.Control(ctx, scope)
-	if err != nil {
-		return c, fmt.Errorf("control of %s: %w", scope, err)
-	}
-	return c, nil
+	return r.desk.Control(ctx, scope)
 }
 
 // History returns the acts of operators upon a batch, oldest first: the newest
 // [batch.MaxActs].
 func (r *Runner) History(ctx context.Context, key batch.Key) ([]batch.Act, error) {
-	acts, err := r.store.History(ctx, key)
-	if err != nil {
-		return nil, fmt.Errorf("history of %s: %w", key, err)
-	}
-	return acts, nil
+	return r.desk.History(ctx, key)
 }
 
 // LaneHistory returns the acts of operators upon a lane, or upon everything, oldest first: the
 // newest [batch.MaxActs].
 func (r *Runner) LaneHistory(ctx context.Context, scope batch.Scope) ([]batch.Act, error) {
-	acts, err := r.store.LaneHistory(ctx, scope)
-	if err != nil {
-		return nil, fmt.Errorf("history of %s: %w", scope, err)
-	}
-	return acts, nil
+	return r.desk.LaneHistory(ctx, scope)
 }
 
 // Attempts returns the stored reports of a batch's attempts, oldest first: the first and the
 // newest, [batch.MaxReports] in all. An attempt that simply ended well leaves none.
 func (r *Runner) Attempts(ctx context.Context, key batch.Key) ([]batch.Report, error) {
-	reports, err := r.store.Attempts(ctx, key)
-	if err != nil {
-		return nil, fmt.Errorf("attempts of %s: %w", key, err)
-	}
-	return reports, nil
+	return r.desk.Attempts(ctx, key)
 }

@@ -3,6 +3,7 @@ package dltbatch_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -59,7 +61,7 @@ func TestTraitsAreRecordedByRoute(t *testing.T) {
 		delete(first, "service")
 		want := map[string]any{
 			"resend_harmless_for": "forever", "late_arrival": "1m0s", "grace": "2s", "resend_quiet": "1m0s", "settle": "3s",
-			"max_in_flight_per_service": 7.0, "keeps_order": true, "claim_ttl": "2m0s",
+			"max_in_flight_per_service": 7.0, "keeps_order": true, "claim_ttl": "2m0s", "strategy": "serial", "window": 1.0,
 		}
 		assert.Equal(t, want, first)
 		second := recordedTraits(t, st, "two")
@@ -80,7 +82,9 @@ func TestTraitsAreRecordedByRoute(t *testing.T) {
 			for _, part := range []string{`"one"`, `"resend_quiet":"1m0s"`, `"resend_quiet":"5m0s"`} {
 				assert.ErrorContains(t, troubles[0].Err, part)
 			}
-			want["resend_quiet"] = "5m0s"
+			former := maps.Clone(want)
+			former["service"] = recordedTraits(t, st, "one")["other"].(map[string]any)["service"]
+			want["resend_quiet"], want["other"] = "5m0s", former
 			first = recordedTraits(t, st, "one")
 			delete(first, "service")
 			assert.Equal(t, want, first)
@@ -106,11 +110,48 @@ func TestTraitsThatDifferByServiceAreComparedByService(t *testing.T) {
 		require.NoError(t, st.Add(t.Context(), one("a", "2")))
 		troubles, _ = runFor(t, st, ledger, dltbatch.Options{})
 		assert.Empty(t, troubles)
-		assert.Equal(t, recorded, recordedTraits(t, st, "one"))
+		recorded["varies"] = true
+		assert.Equal(t, recorded, recordedTraits(t, st, "one"), "of the first service, and it says that others differ")
 
 		require.NoError(t, st.Add(t.Context(), one("c", "3")))
 		troubles, _ = runFor(t, st, ledger, dltbatch.Options{ClaimTTL: 7 * time.Minute})
 		require.Len(t, troubles, 1)
 		assert.ErrorContains(t, troubles[0].Err, `"claim_ttl":"7m0s"`)
+	})
+}
+
+// The record of older code does not say which strategy it had. It is completed, and no difference
+// is reported. A later difference in the strategy is.
+func TestTheRecordOfOlderCodeIsCompleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New()
+		ledger := named("one", func(t *dlt.Traits) { t.KeepsOrder = true }, nil)
+		require.NoError(t, st.Add(t.Context(), one("a", "1")))
+		_, _ = runFor(t, st, ledger, dltbatch.Options{})
+		whole := recordedTraits(t, st, "one")
+		older := maps.Clone(whole)
+		delete(older, "strategy")
+		delete(older, "window")
+		text, err := json.Marshal(older)
+		require.NoError(t, err)
+		seen, err := st.KeepTraits(t.Context(), "one", "", "")
+		require.NoError(t, err)
+		_, err = st.KeepTraits(t.Context(), "one", string(text), seen)
+		require.NoError(t, err)
+		require.Equal(t, older, recordedTraits(t, st, "one"))
+
+		require.NoError(t, st.Add(t.Context(), one("a", "2")))
+		troubles, _ := runFor(t, st, ledger, dltbatch.Options{})
+		assert.Empty(t, troubles)
+		assert.Equal(t, whole, recordedTraits(t, st, "one"))
+
+		require.NoError(t, st.Add(t.Context(), one("a", "3")))
+		troubles, _ = runFor(t, st, ledger, dltbatch.Options{Strategy: queuer.Pipelined(8)})
+		require.Len(t, troubles, 1)
+		require.ErrorIs(t, troubles[0].Err, dltbatch.ErrOtherTraits)
+		now := recordedTraits(t, st, "one")
+		assert.Equal(t, "pipelined", now["strategy"])
+		assert.Equal(t, 8.0, now["window"])
+		assert.Equal(t, whole, now["other"])
 	})
 }

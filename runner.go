@@ -9,6 +9,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/acts"
 	"github.com/dltbatch/dltbatch/internal/await"
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/internal/lossy"
@@ -34,6 +35,7 @@ var (
 type Runner struct {
 	store  watchedStore // outside of the loops
 	ledger guard
+	desk   acts.Desk
 	o      Options
 
 	running  atomic.Bool
@@ -88,6 +90,7 @@ func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 		Key: func(rec batch.Record) batch.Key { return rec.Key },
 	})
 	r.ledger = guard{Ledger: l, r: r, traits: new(sync.Once)}
+	r.desk = r.newDesk()
 	return r, nil
 }
 

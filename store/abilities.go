@@ -35,6 +35,7 @@ func Abilities(s Store) []Ability {
 		ability[Controls](s, "store.Controls", "no pause, halt and policy"),
 		ability[Inspector](s, "store.Inspector", "no Explain and no history"),
 		ability[StatsKeeper](s, "store.StatsKeeper", "no counts of what is open, and no list of instances"),
+		ability[Surveyor](s, "store.Surveyor", "nobody sees all lanes and what each waits for, nor finds a batch by its other names"),
 		ability[Journal](s, "store.Journal", "no client that keeps its ledger's events, such as Splinter's resolver"),
 	}
 }
@@ -212,6 +213,20 @@ type Inspector interface {
 	// least 1) of its waiting batches, all of one moment; or [batch.ErrNotFound]. It locks
 	// nothing.
 	Look(ctx context.Context, key batch.Key, window int) (Look, error)
+}
+
+// Surveyor is for people who ask what stands still and why, of all lanes at once. It changes
+// nothing. A Runner does without it; without it package operator's Causes, Find and bulk actions
+// give [ErrUnsupported].
+type Surveyor interface {
+	// Survey looks at lanes that have open batches, closed ones included, in byte order of
+	// services after q.After, or in the order of q.Services. Fewer lanes than q.Limit mean that
+	// there are no more; a lane that became empty meanwhile may be among them. Its cost grows with the lanes returned, with the batches in flight in
+	// them, with Window and Cap, never with the backlog or with history. It locks nothing.
+	Survey(ctx context.Context, q SurveyQuery) (Survey, error)
+	// Find returns the record of the batch that q names, open or final, or
+	// [batch.ErrNotFound].
+	Find(ctx context.Context, q FindQuery) (batch.Record, error)
 }
 
 // Journal keeps the ids that clients saw in their ledgers' streams of events. It has the

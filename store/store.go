@@ -85,6 +85,7 @@ type Full interface {
 	Controls
 	Inspector
 	StatsKeeper
+	Surveyor
 	Journal
 }
 

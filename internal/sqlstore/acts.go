@@ -186,7 +186,10 @@ func (s *Store) look(ctx context.Context, t Tx, key batch.Key, window int) (l st
 	if l.Service, err = ControlNow(ctx, t, batch.Only(key.Service)); err != nil || l.Row.Final() {
 		return l, err
 	}
-	lane, err := t.Window(ctx, key.Service, window)
-	l.Lane = store.InOrder(lane, window)
-	return l, err
+	lanes, err := t.Windows(ctx, []batch.ServiceID{key.Service}, nil, window)
+	if err != nil {
+		return l, err
+	}
+	l.Lane = store.InOrder(lanes[0], window)
+	return l, nil
 }

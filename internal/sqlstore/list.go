@@ -190,32 +190,41 @@ func (s *Store) Counts(ctx context.Context, q store.CountsQuery) ([]store.LaneCo
 	var found []count
 	err := s.d.Read(ctx, "count open batches", func(ctx context.Context, t Tx) (err error) {
 		found = nil
-		switch {
-		case q.Service != nil:
+		if q.Service != nil {
 			lanes = Services([]batch.ServiceID{*q.Service})
-		case q.Start:
-			lanes, err = Query(ctx, t, Value[batch.ServiceID], s.d.AllLanesFirst, int64(q.Limit))
-		default:
-			lanes, err = Query(ctx, t, Value[batch.ServiceID], s.d.AllLanesAfter, int64(q.Limit), string(q.After))
+		} else {
+			lanes, err = s.lanes(ctx, t, store.LanesQuery{After: q.After, Start: q.Start, Limit: q.Limit})
 		}
 		if err != nil || len(lanes) == 0 {
 			return err
 		}
-		args := []any{texts(t, lanes), int64(q.Cap)}
 		low, err := t.Floors(ctx, lanes)
-		if err != nil {
-			return err
+		if err == nil {
+			found, err = s.count(ctx, t, lanes, low, q.Cap)
 		}
-		if low != nil {
-			args = append(args, ints(t, low))
-		}
-		found, err = Query(ctx, t, (*count).dest, s.d.Counts, args...)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	return counts(lanes, found, q.Service == nil), nil
+}
+
+// lanes lists lanes that have open batches, closed ones included.
+func (s *Store) lanes(ctx context.Context, t Tx, q store.LanesQuery) ([]batch.ServiceID, error) {
+	if q.Start {
+		return Query(ctx, t, Value[batch.ServiceID], s.d.AllLanesFirst, int64(q.Limit))
+	}
+	return Query(ctx, t, Value[batch.ServiceID], s.d.AllLanesAfter, int64(q.Limit), string(q.After))
+}
+
+// count counts what is open in lanes, of which low are the floors.
+func (s *Store) count(ctx context.Context, t Tx, lanes []batch.ServiceID, low []int64, most int) ([]count, error) {
+	args := []any{texts(t, lanes), int64(most)}
+	if low != nil {
+		args = append(args, ints(t, low))
+	}
+	return Query(ctx, t, (*count).dest, s.d.Counts, args...)
 }
 
 // count is one number of a lane: the count of its attempted batches in a state, or, where state

@@ -52,7 +52,7 @@ func (s *Store) RefreshStats(ctx context.Context, q store.RefreshQuery) (bool, e
 	from := time.Now()
 	counting, cancel := context.WithTimeout(ctx, store.StatsLimit)
 	defer cancel()
-	totals, failed := s.count(counting)
+	totals, failed := s.total(counting)
 	took := time.Since(from)
 	totals.Took, totals.By = took, q.By
 	turn = turn.End(taken.Add(took), totals.At, took)
@@ -103,8 +103,8 @@ func keepStats(ctx context.Context, t Tx, turn store.StatsTurn, totals store.Tot
 	return true, err
 }
 
-// count counts at one moment.
-func (s *Store) count(ctx context.Context) (c store.Totals, err error) {
+// total counts at one moment.
+func (s *Store) total(ctx context.Context) (c store.Totals, err error) {
 	err = s.d.Counting(ctx, "count what is open", func(ctx context.Context, t Tx) error {
 		c = store.Totals{Open: map[batch.State]int{}, Orders: map[batch.OrderState]int{}}
 		now, err := Now(ctx, t)

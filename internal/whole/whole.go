@@ -24,6 +24,7 @@ type Store struct {
 	store.Controls
 	store.Inspector
 	store.StatsKeeper
+	store.Surveyor
 	store.Journal
 }
 
@@ -37,7 +38,7 @@ func Of(s store.Store, refuse func(method, ability string) error) *Store {
 		s, or[store.FinalReader](s, a), or[store.Lister](s, a), or[store.Counter](s, a), or[store.Pruner](s, a),
 		or[store.PreparedKeeper](s, a), or[store.WitnessReader](s, a), or[store.Ledgers](s, a),
 		or[store.Operator](s, a), or[store.Controls](s, a), or[store.Inspector](s, a), or[store.StatsKeeper](s, a),
-		or[store.Journal](s, a),
+		or[store.Surveyor](s, a), or[store.Journal](s, a),
 	}
 }
 
@@ -144,6 +145,14 @@ func (a absent) RefreshStats(context.Context, store.RefreshQuery) (bool, error) 
 
 func (a absent) Stats(context.Context) (store.Stats, error) {
 	return store.Stats{}, a.refuse("Stats", "store.StatsKeeper")
+}
+
+func (a absent) Survey(context.Context, store.SurveyQuery) (store.Survey, error) {
+	return store.Survey{}, a.refuse("Survey", "store.Surveyor")
+}
+
+func (a absent) Find(context.Context, store.FindQuery) (batch.Record, error) {
+	return batch.Record{}, a.refuse("Find", "store.Surveyor")
 }
 
 func (a absent) LeaseStream(context.Context, string, string, time.Duration) (int64, bool, error) {

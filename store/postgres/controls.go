@@ -22,7 +22,7 @@ func (t *session) enforce(ctx context.Context, outcomes []store.Outcome, applied
 	if len(ended) == 0 {
 		return nil
 	}
-	rows, err := sqlstore.Query(ctx, t, (*sqlstore.ControlCols).Dest, sqlControlsOf, texts(sqlstore.Distinct(ended)))
+	rows, err := sqlstore.Query(ctx, t, (*sqlstore.ControlCols).Dest, sqlstore.ControlsOf, texts(sqlstore.Distinct(ended)))
 	if err != nil {
 		return err
 	}

@@ -2,8 +2,10 @@ package postgres
 
 import (
 	"context"
+	"math"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/position"
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -44,15 +46,27 @@ func (s *Store) snapshot(ctx context.Context, op string, do func(ctx context.Con
 	return s.txAs(ctx, op, beginLook, do)
 }
 
-// Window reads a lane as a claim sees it.
-func (t *session) Window(ctx context.Context, service batch.ServiceID, waiting int) ([]store.LaneRow, error) {
-	windows, err := t.attempted(ctx, windowAttempted, []heldLane{{service, wholeLane}}, []batch.ServiceID{service},
-		func(batch.ServiceID, []store.LaneRow) int { return waiting })
+// Windows reads lanes as a claim sees them.
+func (t *session) Windows(ctx context.Context, services []batch.ServiceID, low []int64, waiting int) ([][]store.LaneRow, error) {
+	held := make([]heldLane, len(services))
+	for i, service := range services {
+		held[i] = heldLane{service, wholeLane}
+		if low != nil {
+			held[i].ranges = []position.Range{{From: low[i], To: math.MaxInt64}}
+		}
+	}
+	windows, err := t.attempted(ctx, windowAttempted, held, services, func(batch.ServiceID, []store.LaneRow) int { return waiting })
 	if err != nil {
 		return nil, err
 	}
-	err = t.waiting(ctx, windowWaiting, windows)
-	return windows[0].lane, err
+	if err := t.waiting(ctx, windowWaiting, windows); err != nil {
+		return nil, err
+	}
+	lanes := make([][]store.LaneRow, len(windows))
+	for i, w := range windows {
+		lanes[i] = w.lane
+	}
+	return lanes, nil
 }
 
 // NextKey is an order key behind the whole lane.

@@ -12,9 +12,6 @@ const (
 	// until the transaction has ended. A lane that was never claimed from has no row yet.
 	sqlTurn = `INSERT INTO {services} AS s (service_id, turn) VALUES ($1::text, 1)
 	ON CONFLICT (service_id) DO UPDATE SET turn = s.turn + 1`
-
-	sqlControlsOf = `SELECT ` + sqlstore.ColsControl + ` FROM unnest($1::text[]) AS u (s)
-	CROSS JOIN LATERAL (SELECT * FROM {controls} r WHERE r.everything = false AND r.service_id = u.s OFFSET 0) c`
 	// The first halt stays, even if two calls did not see each other; after a release that
 	// neither saw the lane is halted anew. In one order, so that no two calls wait for each
 	// other.

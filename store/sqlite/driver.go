@@ -99,15 +99,20 @@ func (t *session) NextKey(ctx context.Context, service batch.ServiceID) (int64, 
 	return max(now, last[service]+1), err
 }
 
-// Window reads a lane as a claim sees it.
-func (t *session) Window(ctx context.Context, service batch.ServiceID, waiting int) ([]store.LaneRow, error) {
-	lane, err := t.attempted(ctx, windowAttempted, false, []batch.ServiceID{service},
-		func(batch.ServiceID, []store.LaneRow) int { return waiting })
+// Windows reads lanes as a claim sees them.
+func (t *session) Windows(ctx context.Context, services []batch.ServiceID, _ []int64, waiting int) ([][]store.LaneRow, error) {
+	windows, err := t.attempted(ctx, windowAttempted, false, services, func(batch.ServiceID, []store.LaneRow) int { return waiting })
 	if err != nil {
 		return nil, err
 	}
-	err = t.waiting(ctx, false, lane)
-	return laneRows(lane[0].rows), err
+	if err := t.waiting(ctx, false, windows); err != nil {
+		return nil, err
+	}
+	lanes := make([][]store.LaneRow, len(windows))
+	for i, w := range windows {
+		lanes[i] = laneRows(w.rows)
+	}
+	return lanes, nil
 }
 
 // Old finds rows of a kind.

@@ -25,6 +25,7 @@ const (
 	controls       = "store.Controls"
 	inspector      = "store.Inspector"
 	statsKeeper    = "store.StatsKeeper"
+	surveyor       = "store.Surveyor"
 	journal        = "store.Journal"
 )
 

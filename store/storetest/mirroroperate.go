@@ -212,15 +212,7 @@ func (f *fixture) look(id batch.ID, window int) store.Look {
 	if !s.row.Final() {
 		want = store.InOrder(f.window(s.b.Service, window), window)
 	}
-	require.Len(f, got.Lane, len(want), "lane of %s", id)
-	for i, w := range want {
-		g := got.Lane[i]
-		require.Equal(f, w.Key, g.Key)
-		w.Row.Receipts, g.Row.Receipts = nil, nil // a claim has no use for them
-		f.sameRow(w.Row, g.Row)
-		require.Equal(f, w.Budget, g.Budget)
-		require.True(f, sameWaiting(batch.Waiting{Footprint: w.Footprint}, batch.Waiting{Footprint: g.Footprint}))
-	}
+	f.sameLane(want, got.Lane)
 	for _, c := range []batch.Control{got.Everything, got.Service} {
 		f.likeControl(f.control(c.Scope), c)
 	}
@@ -235,5 +227,19 @@ func (f *fixture) inspected(id batch.ID, window int) {
 		f.history(id)
 		f.attempts(id)
 		f.look(id, window)
+	}
+}
+
+// sameLane compares rows of a lane.
+func (f *fixture) sameLane(want, got []store.LaneRow) {
+	f.Helper()
+	require.Len(f, got, len(want))
+	for i, w := range want {
+		g := got[i]
+		require.Equal(f, w.Key, g.Key)
+		w.Row.Receipts, g.Row.Receipts = nil, nil // a claim has no use for them
+		f.sameRow(w.Row, g.Row)
+		require.Equal(f, w.Budget, g.Budget)
+		require.True(f, sameWaiting(batch.Waiting{Footprint: w.Footprint}, batch.Waiting{Footprint: g.Footprint}))
 	}
 }

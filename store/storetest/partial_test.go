@@ -22,7 +22,8 @@ func TestPartial(t *testing.T) {
 				store.Lister
 				store.Counter
 				store.WitnessReader
-			}{c, c, c, c, c}
+				store.Surveyor
+			}{c, c, c, c, c, c}
 		},
 		"what is written": func(s *memory.Store) store.Store {
 			c := uncontrolled{s}

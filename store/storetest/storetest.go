@@ -110,6 +110,8 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"lanes", lanesTests(), nil},
 		{"counts", countsTests(), []string{counter}},
 		{"stats", statsTests(), []string{statsKeeper}},
+		{"survey", surveyTests(), []string{surveyor}},
+		{"find", findTests(), []string{surveyor}},
 		{"ledger", ledgerTests(), []string{ledgers}},
 		{"journal", journalTests(), []string{journal}},
 		{"clock", clockTests(), nil},

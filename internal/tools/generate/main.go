@@ -31,7 +31,7 @@ var mocks = []mock{
 	{source: "dlt/list.go", file: "dlt/dltmock/list.go", pkg: "dltmock"},
 	{source: "dlt/prepare.go", file: "dlt/dltmock/prepare.go", pkg: "dltmock"},
 	{source: "dlt/event.go", file: "dlt/dltmock/event.go", pkg: "dltmock"},
-	{source: "store/abilities.go", file: "store/storemock/mock.go", pkg: "storemock", leftOut: "FinalReader,Lister,Counter,Pruner,PreparedKeeper,WitnessReader,Ledgers,Operator,Controls,Inspector,Journal"},
+	{source: "store/abilities.go", file: "store/storemock/mock.go", pkg: "storemock", leftOut: "FinalReader,Lister,Counter,Pruner,PreparedKeeper,WitnessReader,Ledgers,Operator,Controls,Inspector,Surveyor,Journal"},
 	{source: "monitor/monitor.go", file: "monitor/monitormock/mock.go", pkg: "monitormock"},
 	{source: "batch/event.go", file: "batch/batchmock/mock.go", pkg: "batchmock"},
 	{source: "batch/order.go", file: "batch/batchmock/order.go", pkg: "batchmock"},

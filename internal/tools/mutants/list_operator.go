@@ -120,12 +120,12 @@ var operatorList = []mutant{
 		new: "if err == nil && c.Failures < 0 {",
 	},
 	{
-		name: "operator: Explain does not see what is under way", file: "explain.go", pkg: ".", test: "TestExplainMovesWhateverStands",
+		name: "operator: Explain does not see what is under way", file: "internal/explain/explain.go", pkg: ".", test: "TestExplainMovesWhateverStands",
 		old: "		if !r.Row.State.Claimable() {\n			return r.Key",
 		new: "		if r.Row.State.Claimable() {\n			return r.Key",
 	},
 	{
-		name: "operator: Explain forgets a halt", file: "explain.go", pkg: ".", test: "TestExplainMovesWhateverStands",
+		name: "operator: Explain forgets a halt", file: "internal/explain/explain.go", pkg: ".", test: "TestExplainMovesWhateverStands",
 		old: "case !x.l.Service.HaltedAt.IsZero():",
 		new: "case false:",
 	},

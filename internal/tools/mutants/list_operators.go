@@ -33,7 +33,7 @@ var operatorsList = []mutant{
 		new: "if false {",
 	},
 	{
-		name: "fence: an explanation does not say of which version", file: "explain.go", pkg: ".", test: "TestExplainMovesWhateverStands",
+		name: "fence: an explanation does not say of which version", file: "internal/explain/explain.go", pkg: ".", test: "TestExplainMovesWhateverStands",
 		old: "Version: l.Row.Version, ",
 		new: "",
 	},

@@ -1,0 +1,134 @@
+// Package acts is what people do to stored batches and lanes. Processes with a ledger and
+// processes without one do it by the same code.
+package acts
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Desk is where people act, and look up who did what.
+type Desk struct {
+	Store interface {
+		store.Operator
+		store.Controls
+		store.Inspector
+	}
+	// Quiet returns dlt.Traits.ResendQuiet of a service's ledger.
+	Quiet func(ctx context.Context, service batch.ServiceID) (time.Duration, error)
+	// Done is called after each act upon a batch, which is rec now; nil is nobody.
+	Done func(ctx context.Context, act batch.Act, rec batch.Record)
+	// Steered is called after each act upon a lane or everything; changed says whether there
+	// was anything to do. nil is nobody.
+	Steered func(ctx context.Context, act batch.Act, changed bool)
+}
+
+// Cancel makes a waiting batch Rejected.
+func (d Desk) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
+	rec, err := d.Store.Cancel(ctx, seen, by)
+	return d.done(ctx, rec, err, batch.Act{Action: batch.ActionCancel, By: by}, seen.Key)
+}
+
+// Requeue puts a final batch back into its lane.
+func (d Desk) Requeue(ctx context.Context, seen batch.Record, atEnd bool, by batch.By) (batch.Record, error) {
+	quiet, err := d.Quiet(ctx, seen.Service)
+	var rec batch.Record
+	if err == nil {
+		rec, err = d.Store.Requeue(ctx, seen, store.Requeue{Quiet: quiet, AtEnd: atEnd}, by)
+	}
+	return d.done(ctx, rec, err, batch.Act{Action: batch.ActionRequeue, By: by, AtEnd: atEnd}, seen.Key)
+}
+
+// Decide ends a doubt.
+func (d Desk) Decide(ctx context.Context, seen batch.Record, to batch.State, by batch.By) (batch.Record, error) {
+	rec, err := d.Store.Decide(ctx, seen, to, by)
+	return d.done(ctx, rec, err, batch.Act{Action: batch.ActionDecide, By: by}, seen.Key)
+}
+
+// Acquit ends a quarantine.
+func (d Desk) Acquit(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
+	rec, err := d.Store.Acquit(ctx, seen, by)
+	return d.done(ctx, rec, err, batch.Act{Action: batch.ActionAcquit, By: by}, seen.Key)
+}
+
+func (d Desk) done(ctx context.Context, rec batch.Record, err error, act batch.Act, key batch.Key) (batch.Record, error) {
+	if err != nil {
+		return rec, fmt.Errorf("%s %s: %w", act.Action, key, err)
+	}
+	act.Scope, act.Batch, act.To = batch.Only(key.Service), key.ID, rec.State
+	if d.Done != nil {
+		d.Done(ctx, act, rec)
+	}
+	return rec, nil
+}
+
+// Pause lets nothing leave a scope.
+func (d Desk) Pause(ctx context.Context, scope batch.Scope, by batch.By) (batch.Control, error) {
+	return d.steer(ctx, store.Steering{Scope: scope, Action: batch.ActionPause, By: by})
+}
+
+// Resume ends the pause that was seen.
+func (d Desk) Resume(ctx context.Context, seen batch.Control, by batch.By) (batch.Control, error) {
+	return d.steer(ctx, store.Steering{Scope: seen.Scope, Action: batch.ActionResume, Seen: seen.Version, By: by})
+}
+
+// SetPolicy gives a lane a policy.
+func (d Desk) SetPolicy(ctx context.Context, seen batch.Control, p batch.Policy, by batch.By) (batch.Control, error) {
+	return d.steer(ctx, store.Steering{Scope: seen.Scope, Action: batch.ActionSetPolicy, Policy: p, Seen: seen.Version, By: by})
+}
+
+// Release ends the halt that was seen.
+func (d Desk) Release(ctx context.Context, seen batch.Control, by batch.By) (batch.Control, error) {
+	return d.steer(ctx, store.Steering{Scope: seen.Scope, Action: batch.ActionRelease, Seen: seen.Version, By: by})
+}
+
+func (d Desk) steer(ctx context.Context, s store.Steering) (batch.Control, error) {
+	c, changed, err := d.Store.Steer(ctx, s)
+	if err != nil {
+		return c, fmt.Errorf("%s %s: %w", s.Action, s.Scope, err)
+	}
+	if d.Steered != nil {
+		d.Steered(ctx, batch.Act{Action: s.Action, By: s.By, Scope: s.Scope, Policy: s.Policy}, changed)
+	}
+	return c, nil
+}
+
+// Control returns the control of a scope.
+func (d Desk) Control(ctx context.Context, scope batch.Scope) (batch.Control, error) {
+	c, err := d.Store.Control(ctx, scope)
+	if err != nil {
+		return c, fmt.Errorf("control of %s: %w", scope, err)
+	}
+	return c, nil
+}
+
+// History returns the acts upon a batch.
+func (d Desk) History(ctx context.Context, key batch.Key) ([]batch.Act, error) {
+	acts, err := d.Store.History(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("history of %s: %w", key, err)
+	}
+	return acts, nil
+}
+
+// LaneHistory returns the acts upon a scope.
+func (d Desk) LaneHistory(ctx context.Context, scope batch.Scope) ([]batch.Act, error) {
+	acts, err := d.Store.LaneHistory(ctx, scope)
+	if err != nil {
+		return nil, fmt.Errorf("history of %s: %w", scope, err)
+	}
+	return acts, nil
+}
+
+// Attempts returns the reports of a batch's attempts.
+func (d Desk) Attempts(ctx context.Context, key batch.Key) ([]batch.Report, error) {
+	reports, err := d.Store.Attempts(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("attempts of %s: %w", key, err)
+	}
+	return reports, nil
+}

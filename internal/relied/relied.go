@@ -1,0 +1,155 @@
+// Package relied is the record of what processes rely on when they serve a ledger: the traits of
+// a route, and the options that decide about claims. A store keeps it as a text under the ledger's
+// name ([store.Ledgers].KeepTraits), so that a process without the ledger can read it.
+package relied
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Settings are what one process relies on. Traits may differ by service: these are the traits
+// of Service.
+type Settings struct {
+	Service               batch.ServiceID `json:"service"`
+	ResendHarmlessFor     string          `json:"resend_harmless_for"`
+	LateArrival           string          `json:"late_arrival"`
+	Grace                 string          `json:"grace"`
+	ResendQuiet           string          `json:"resend_quiet"`
+	Settle                string          `json:"settle"`
+	MaxInFlightPerService int             `json:"max_in_flight_per_service"`
+	KeepsOrder            bool            `json:"keeps_order"`
+	ClaimTTL              string          `json:"claim_ttl"`
+	// Strategy and Window are empty in a record of older code. Strategy is one of the names
+	// below, or the type of the application's own strategy.
+	Strategy string `json:"strategy,omitempty"`
+	Window   int    `json:"window,omitempty"`
+}
+
+// Record is what is kept under a ledger's name: the settings of the process that wrote last.
+type Record struct {
+	Settings
+	// Varies says that services of the route were seen with other traits than Service has.
+	Varies bool `json:"varies,omitempty"`
+	// Other are the settings that were replaced by different ones. They stay until a person
+	// says that no process has them any more, who is then Agreed.
+	Other  *Settings `json:"other,omitempty"`
+	Agreed *batch.By `json:"agreed,omitempty"`
+}
+
+// The strategies that a process can make again by their names.
+const (
+	serial    = "serial"
+	parallel  = "parallel"
+	pipelined = "pipelined"
+)
+
+// Of returns what a process relies on that serves s.
+func Of(s batch.ServiceID, t dlt.Traits, claimTTL time.Duration, strategy queuer.Strategy) Settings {
+	harmless := t.ResendHarmlessFor.String()
+	if t.ResendHarmlessFor == dlt.Forever {
+		harmless = "forever"
+	}
+	name := fmt.Sprintf("%T", strategy)
+	switch strategy.(type) {
+	case queuer.Serial:
+		name = serial
+	case *queuer.Parallel:
+		name = parallel
+	case queuer.Pipelined:
+		name = pipelined
+	}
+	return Settings{
+		s, harmless, t.LateArrival.String(), t.Grace.String(), t.ResendQuiet.String(), t.Settle.String(),
+		t.MaxInFlightPerService, t.KeepsOrder, claimTTL.String(), name, max(1, strategy.Window()),
+	}
+}
+
+// Same reports whether two settings are equal but for the service.
+func (s Settings) Same(as Settings) bool {
+	as.Service = s.Service
+	return s == as
+}
+
+// Agrees reports whether two settings are the same as far as both are known.
+func (s Settings) Agrees(with Settings) bool {
+	if s.Strategy == "" || with.Strategy == "" {
+		s.Strategy, s.Window, with.Strategy, with.Window = "", 0, "", 0
+	}
+	return s.Same(with)
+}
+
+// Read reads a record, of older code, too.
+func Read(text string) (r Record, err error) {
+	if err = json.Unmarshal([]byte(text), &r); err != nil {
+		return Record{}, fmt.Errorf("the recorded traits: %w", err)
+	}
+	return r, nil
+}
+
+// Text returns the record as it is kept.
+func (r Record) Text() (string, error) {
+	text, err := json.Marshal(r)
+	return string(text), err
+}
+
+// Quiet returns dlt.Traits.ResendQuiet.
+func (s Settings) Quiet() (time.Duration, error) { return duration("resend_quiet", s.ResendQuiet) }
+
+// Rules returns how the process claims: without lanes and limit, and for every service alike.
+// known is false where the record does not say which strategy it has, or that strategy is not
+// one of package queuer: choose is then nil, and the window 1.
+func (s Settings) Rules() (q store.ClaimQuery, choose store.Choose, known bool, err error) {
+	var rule store.Resend
+	if rule.HarmlessFor = dlt.Forever; s.ResendHarmlessFor != "forever" {
+		if rule.HarmlessFor, err = duration("resend_harmless_for", s.ResendHarmlessFor); err != nil {
+			return q, nil, false, err
+		}
+	}
+	if rule.LateArrival, err = duration("late_arrival", s.LateArrival); err != nil {
+		return q, nil, false, err
+	}
+	if q.TTL, err = duration("claim_ttl", s.ClaimTTL); err != nil {
+		return q, nil, false, err
+	}
+	q.Resend = func(batch.ServiceID) store.Resend { return rule }
+	q.MaxInFlight = func(batch.ServiceID) int { return s.MaxInFlightPerService }
+	strategy := s.strategy()
+	if strategy == nil {
+		q.Window = 1
+		return q, nil, false, nil
+	}
+	q.Window = s.Window
+	keeps := func(batch.ServiceID) bool { return s.KeepsOrder }
+	return q, queuer.Choose(strategy, keeps, func(batch.ServiceID, error) {}), true, nil
+}
+
+// strategy makes the recorded strategy again, where it is one of package queuer.
+func (s Settings) strategy() queuer.Strategy {
+	if s.Window < 1 {
+		return nil
+	}
+	switch s.Strategy {
+	case serial:
+		return queuer.Serial{}
+	case parallel:
+		return &queuer.Parallel{Queued: s.Window}
+	case pipelined:
+		return queuer.Pipelined(s.Window)
+	}
+	return nil
+}
+
+func duration(field, text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, fmt.Errorf("the recorded traits: %s: %w", field, err)
+	}
+	return d, nil
+}

@@ -1,0 +1,98 @@
+package main
+
+// deskList breaks what an operator without a ledger sees and does.
+var deskList = []mutant{
+	{
+		name: "desk: a requeue without a record is at once", file: "operator/relied.go", pkg: "operator", test: "TestARequeueNeedsTheRecord",
+		old: "case r.text == \"\":", new: "case false:",
+	},
+	{
+		name: "desk: a route's traits are those of all its services", file: "operator/relied.go", pkg: "operator", test: "TestARequeueNeedsTheRecord",
+		old: "case r.Varies && r.Service != r.service:", new: "case false:",
+	},
+	{
+		name: "desk: the last to write is right", file: "operator/relied.go", pkg: "operator", test: "TestARequeueNeedsTheRecord",
+		old: "case r.Other != nil && !same(r.Settings, *r.Other):", new: "case false:",
+	},
+	{
+		name: "desk: what nobody saw is agreed on", file: "operator/relied.go", pkg: "operator", test: "TestARequeueNeedsTheRecord",
+		old: "if kept != text {", new: "if false {",
+	},
+	{
+		name: "desk: an explanation guesses the strategy", file: "operator/explain.go", pkg: "operator", test: "TestExplainNeedsTheRecord",
+		old: "\t\t\tmissing = u.choice\n", new: "",
+	},
+	{
+		name: "desk: claims of any length are alike", file: "operator/explain.go", pkg: "operator", test: "TestOtherSettingsThatDoNotMatter",
+		old: "a.Grace, a.ResendQuiet, a.Settle =", new: "a.ClaimTTL = b.ClaimTTL\n\ta.Grace, a.ResendQuiet, a.Settle =",
+	},
+	{
+		name: "desk: an act forgets what was seen", file: "internal/acts/acts.go", pkg: "operator", test: "TestControls",
+		old: "Action: batch.ActionResume, Seen: seen.Version,", new: "Action: batch.ActionResume, Seen: seen.Version + 1,",
+	},
+	{
+		name: "routes: a strategy that differs is no difference", file: "internal/relied/relied.go", pkg: ".", test: "TestTheRecordOfOlderCodeIsCompleted",
+		old: "if s.Strategy == \"\" || with.Strategy == \"\" {", new: "if true {",
+	},
+	{
+		name: "routes: what was replaced is forgotten", file: "relied.go", pkg: ".", test: "TestTraitsAreRecordedByRoute",
+		old: "return relied.Record{Settings: own, Other: &was.Settings}, true, true", new: "return relied.Record{Settings: own}, true, true",
+	},
+	{
+		name: "routes: nobody says that services differ", file: "relied.go", pkg: ".", test: "TestTraitsThatDifferByServiceAreComparedByService",
+		old: "next.Varies = was.Varies || !own.Same(mine)", new: "next.Varies = was.Varies",
+	},
+	{
+		name: "desk: a bulk acts upon what is there now", file: "operator/bulk.go", pkg: "operator", test: "TestBulk$",
+		old: "seen := batch.Record{Key: to.Key, Version: to.Version, CreatedAt: to.CreatedAt}\n",
+		new: "seen := batch.Record{Key: to.Key, Version: to.Version, CreatedAt: to.CreatedAt}\n\tvar moved *batch.MovedOnError\n\tdefer func() {\n\t\tif errors.As(err, &moved) {\n\t\t\t_, err = desk.Cancel(ctx, moved.Now, by)\n\t\t}\n\t}()\n",
+	},
+	{
+		name: "desk: a selection may be changed", file: "operator/bulk.go", pkg: "operator", test: "TestBulkInput",
+		old: "err != nil || token != s.Token {", new: "err != nil || token == \"\" {",
+	},
+	{
+		name: "desk: what was skipped is not reported", file: "operator/bulk.go", pkg: "operator", test: "TestBulk$",
+		old: "r.NotDone = append(r.NotDone, why)", new: "_ = why",
+	},
+	{
+		name: "desk: a store that fails is asked about all the others", file: "operator/bulk.go", pkg: "operator", test: "TestBulkGoesOn",
+		old: "\treturn why, true\n", new: "\treturn why, false\n",
+	},
+	{
+		name: "desk: a bulk does not stop", file: "operator/bulk.go", pkg: "operator", test: "TestBulkGoesOn",
+		old: "if err := ctx.Err(); err != nil {", new: "if err := ctx.Err(); err != nil && false {",
+	},
+	{
+		name: "desk: a bulk decides what nobody asked about", file: "operator/bulk.go", pkg: "operator", test: "TestBulkActions",
+		old: "b.Action == batch.ActionDecide && rec.Decision == \"\"", new: "false",
+	},
+	{
+		name: "desk: what waits behind is not counted", file: "operator/causes.go", pkg: "operator", test: "TestCauses$",
+		old: "rest := l.Waiting - waiting; rest > 0", new: "rest := l.Waiting - waiting; rest > 10000",
+	},
+	{
+		name: "desk: a sample is not marked", file: "operator/causes.go", pkg: "operator", test: "TestCausesOfConflictsAreSampled",
+		old: "\t\t\tit.sampled = sampled\n", new: "",
+	},
+	{
+		name: "desk: lanes that were not reached are none", file: "operator/causes.go", pkg: "operator", test: "TestCausesInTime",
+		old: "c.report.Incomplete, c.report.After = true, page.After", new: "c.report.After = page.After",
+	},
+	{
+		name: "desk: causes guess the strategy", file: "operator/causes.go", pkg: "operator", test: "TestCausesWithoutARecord",
+		old: "if j.u.choice != nil {", new: "if false {",
+	},
+	{
+		name: "desk: causes do not look to the end of the row", file: "operator/causes.go", pkg: ".", test: "TestExplainMovesWhateverStands",
+		old: "if e.Remedy != batch.RemedyBlocker {\n\t\t\treturn", new: "if true {\n\t\t\treturn",
+	},
+	{
+		name: "survey: it shows a whole lane", file: "store/memory/survey.go", pkg: "store/memory", test: "TestStore/survey/defaults_and_bounds",
+		old: "return q.Window })", new: "return lane.queued.len() })",
+	},
+	{
+		name: "find: another service's data_change_id", file: "store/memory/survey.go", pkg: "store/memory", test: "TestStore/find/by_id_alone,_and_by_the_caller's_own_key",
+		old: "changeKey{q.Service, q.DataChangeID}", new: "changeKey{\"s\", q.DataChangeID}",
+	},
+}

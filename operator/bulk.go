@@ -1,0 +1,381 @@
+package operator
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/acts"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// MaxBulk is how many batches one bulk action is about.
+const MaxBulk = 100_000
+
+const (
+	bulkShown = 100 // records that a preview shows
+	bulkChunk = 100 // batches between two reports of progress
+)
+
+// Filter selects batches: all its conditions hold. Its zero value selects all.
+type Filter struct {
+	Service *batch.ServiceID `json:"service,omitzero"`
+	States  []batch.State    `json:"states,omitzero"`
+	// Kinds are kinds of the last error.
+	Kinds []batch.ErrorKind `json:"kinds,omitzero"`
+	// Causes are as [Desk.Causes] has them, for final batches as [Desk.Explain] has them.
+	Causes []batch.Cause `json:"causes,omitzero"`
+	// Quarantined selects batches that a policy set aside.
+	Quarantined bool `json:"quarantined,omitzero"`
+	// OlderThan and NewerThan bound the age, as in [store.ListQuery].
+	OlderThan time.Duration `json:"older_than_ns,omitzero"`
+	NewerThan time.Duration `json:"newer_than_ns,omitzero"`
+}
+
+// Bulk is an act upon all batches that a filter selects and that are in a state which admits the
+// act.
+type Bulk struct {
+	// Action is ActionCancel, ActionRequeue, ActionDecide or ActionAcquit. ActionDecide is
+	// about batches that need a decision, and no others.
+	Action batch.Action `json:"action"`
+	To     batch.State  `json:"to,omitzero"`     // with ActionDecide: Committed, Unknown or Rejected
+	AtEnd  bool         `json:"at_end,omitzero"` // with ActionRequeue
+	Filter Filter       `json:"filter"`
+}
+
+// Seen is a batch as it was at a preview. An act applies to this version, or does nothing.
+type Seen struct {
+	batch.Key
+	Version   int64     `json:"version"`
+	CreatedAt time.Time `json:"created_at"`
+}
+
+// Count is a number of batches with one reason.
+type Count struct {
+	Reason
+	Batches int `json:"batches"`
+}
+
+// Selection is what a bulk action would do: the batches that matched at one preview, and no
+// others. It is JSON as it is, so that a person may look at it in one process and [Desk.Run] may
+// carry it out in another.
+type Selection struct {
+	Bulk Bulk `json:"bulk"`
+	// At is when the preview began, on the database's clock.
+	At time.Time `json:"at"`
+	// Batches are by order key.
+	Batches []Seen `json:"batches"`
+	// More says that more batches match: these are the first [MaxBulk].
+	More   bool           `json:"more,omitzero"`
+	Causes []Count        `json:"causes"` // the largest first
+	First  []batch.Record `json:"first"`  // the first hundred
+	// Token stands for the bulk, the moment and the batches. Run refuses a selection with
+	// another one, which was changed since its preview.
+	Token string `json:"token"`
+}
+
+// NotDone is a batch to which nothing was done.
+type NotDone struct {
+	batch.Key
+	Why string `json:"why"`
+	// Changed says that it is not as it was at the preview: it has moved on, or is gone.
+	Changed bool `json:"changed,omitzero"`
+}
+
+// Report is what became of a selection so far.
+type Report struct {
+	Token    string `json:"token"`
+	Selected int    `json:"selected"`
+	Done     int    `json:"done"`
+	// NotDone are the other batches that had their turn.
+	NotDone []NotDone `json:"not_done"`
+	// Next is the place in Selection.Batches at which another Run goes on; Selected at the end.
+	Next int `json:"next"`
+}
+
+// RunOptions are for [Desk.Run].
+type RunOptions struct {
+	// From is the place in Selection.Batches to begin at: Report.Next of an earlier Run. To
+	// begin again at 0 is harmless: what is done has moved on, and is reported as changed.
+	From int
+	// Progress is called after each chunk of 100 batches; nil is nobody. It must not keep
+	// NotDone.
+	Progress func(Report)
+}
+
+// Preview selects batches for a bulk action and changes nothing. It reads all records of the
+// service, or of the store, whose states the action admits, page by page: for final batches that
+// may be a long history. Causes are judged as by [Desk.Causes]. It needs a store with
+// [store.Lister] and [store.Surveyor].
+func (d *Desk) Preview(ctx context.Context, b Bulk) (Selection, error) {
+	sel, err := d.preview(ctx, b)
+	if err != nil {
+		return Selection{}, fmt.Errorf("preview of %s: %w", b.Action, err)
+	}
+	return sel, nil
+}
+
+func (d *Desk) preview(ctx context.Context, b Bulk) (Selection, error) {
+	q, err := b.query()
+	if err != nil {
+		return Selection{}, err
+	}
+	now, err := d.store.Survey(ctx, store.SurveyQuery{Services: []batch.ServiceID{}})
+	if err != nil {
+		return Selection{}, err
+	}
+	sel := Selection{Bulk: b, At: now.At, Batches: []Seen{}, First: []batch.Record{}}
+	causes, v := map[Reason]int{}, d.newView()
+	reasons := map[batch.ServiceID]laneReasons{}
+	for len(q.States) > 0 && !sel.More {
+		page, next, err := d.store.List(ctx, q)
+		if err != nil {
+			return Selection{}, err
+		}
+		page = slices.DeleteFunc(page, func(rec batch.Record) bool { return !b.admits(rec) })
+		if err := v.reasons(ctx, page, reasons); err != nil {
+			return Selection{}, err
+		}
+		for _, rec := range page {
+			why := reasons[rec.Service].of(rec)
+			if len(b.Filter.Causes) > 0 && !slices.Contains(b.Filter.Causes, why.Cause) {
+				continue
+			}
+			if sel.More = len(sel.Batches) == MaxBulk; sel.More {
+				break
+			}
+			sel.Batches = append(sel.Batches, Seen{rec.Key, rec.Version, rec.CreatedAt})
+			causes[why]++
+			if len(sel.First) < bulkShown {
+				sel.First = append(sel.First, rec)
+			}
+		}
+		if q.After = next; next == "" {
+			break
+		}
+	}
+	sel.Causes = counts(causes)
+	sel.Token, err = sel.token()
+	return sel, err
+}
+
+// query returns the list of records among which those for the bulk are; no states mean that
+// there are none.
+func (b Bulk) query() (store.ListQuery, error) {
+	f := b.Filter
+	q := store.ListQuery{
+		Service: f.Service, Quarantined: f.Quarantined, OlderThan: f.OlderThan, NewerThan: f.NewerThan, Limit: 1000,
+	}
+	switch b.Action {
+	case batch.ActionCancel:
+		q.States = []batch.State{batch.Queued, batch.Delayed}
+	case batch.ActionRequeue:
+		q.States = []batch.State{batch.Invalid, batch.Rejected}
+	case batch.ActionAcquit:
+		q.States, q.Quarantined = []batch.State{batch.Invalid, batch.Rejected}, true
+	case batch.ActionDecide:
+		q.States = []batch.State{batch.Submitting, batch.Pending, batch.Valid}
+		if !slices.Contains([]batch.State{batch.Committed, batch.Unknown, batch.Rejected}, b.To) {
+			return q, &batch.InputError{Field: "Bulk.To", Value: b.To.String(), Want: "committed, unknown or rejected"}
+		}
+	default:
+		return q, &batch.InputError{Field: "Bulk.Action", Value: batch.Excerpt(string(b.Action), 64), Want: "cancel, requeue, decide or acquit"}
+	}
+	if len(f.States) > 0 {
+		q.States = slices.DeleteFunc(q.States, func(s batch.State) bool { return !slices.Contains(f.States, s) })
+	}
+	return q, nil
+}
+
+// admits reports whether a record of the query is one for the bulk.
+func (b Bulk) admits(rec batch.Record) bool {
+	switch {
+	case b.Action == batch.ActionDecide && rec.Decision == "":
+		return false
+	case b.Action == batch.ActionRequeue && !rec.Final():
+		return false // an Invalid that may still be committed
+	}
+	return len(b.Filter.Kinds) == 0 || slices.Contains(b.Filter.Kinds, kind(rec.Error))
+}
+
+// laneReasons are the reasons of a lane's open batches.
+type laneReasons struct {
+	shown map[batch.ID]Reason
+	rest  Reason // of those behind
+}
+
+// of returns the reason of a record.
+func (l laneReasons) of(rec batch.Record) Reason {
+	switch why, shown := l.shown[rec.ID]; {
+	case rec.Final() && rec.Quarantined:
+		return Reason{Cause: batch.CauseQuarantined, Remedy: batch.RemedyRequeue, State: rec.State, Kind: kind(rec.Error)}
+	case rec.Final():
+		return Reason{Cause: batch.CauseFinal, Remedy: batch.RemedyRequeue, State: rec.State, Kind: kind(rec.Error)}
+	case shown:
+		return why
+	}
+	return l.rest
+}
+
+// reasons adds the reasons of the lanes in which open batches of a page are.
+func (v *view) reasons(ctx context.Context, page []batch.Record, known map[batch.ServiceID]laneReasons) error {
+	var ask []batch.ServiceID
+	for _, rec := range page {
+		if _, is := known[rec.Service]; !is && !rec.Final() {
+			known[rec.Service] = laneReasons{}
+			ask = append(ask, rec.Service)
+		}
+	}
+	for some := range slices.Chunk(ask, 100) {
+		q := store.SurveyQuery{Services: some, Window: sampledBatches, Cap: surveyCap}
+		_, _, err := v.page(ctx, q, func(_ time.Time, l store.LaneSurvey, items []item) {
+			r := laneReasons{shown: make(map[batch.ID]Reason, len(items))}
+			for _, it := range items {
+				if r.rest = it.Reason; it.id != "" {
+					r.shown[it.id] = it.Reason
+				}
+			}
+			known[l.Service] = r
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func counts(causes map[Reason]int) []Count {
+	all := make([]Count, 0, len(causes))
+	for r, n := range causes {
+		all = append(all, Count{r, n})
+	}
+	slices.SortFunc(all, func(a, b Count) int { return compare(a.Batches, b.Batches, a.Reason, b.Reason) })
+	return all
+}
+
+// token is a digest of what the selection would do to which batches.
+func (s Selection) token() (string, error) {
+	text, err := json.Marshal(struct {
+		Bulk    Bulk
+		At      time.Time
+		Batches []Seen
+	}{s.Bulk, s.At.UTC(), s.Batches})
+	if err != nil {
+		return "", fmt.Errorf("token: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16]), nil
+}
+
+// Run carries a bulk action out: to each batch of the selection as it was at the preview, one by
+// one. To a batch that has changed since it does nothing, and reports it; batches that match only
+// now are not touched. Each act is in the history of its batch with actor and reason.
+//
+// Run ends early when ctx is done, or the store fails. The report then says what is done, beside
+// the error, and Next is where another Run goes on: in any process that has the selection. The act
+// at Next may have been done. Nobody goes on by itself.
+func (d *Desk) Run(ctx context.Context, s Selection, by batch.By, o *RunOptions) (Report, error) {
+	if o == nil {
+		o = &RunOptions{}
+	}
+	r := Report{Token: s.Token, Selected: len(s.Batches), Next: o.From}
+	err := d.run(ctx, s, by, *o, &r)
+	if err != nil {
+		err = fmt.Errorf("bulk %s: %w", s.Bulk.Action, err)
+	}
+	return r, err
+}
+
+func (d *Desk) run(ctx context.Context, s Selection, by batch.By, o RunOptions, r *Report) error {
+	if err := by.Validate(); err != nil {
+		return err
+	}
+	if token, err := s.token(); err != nil || token != s.Token {
+		return errors.Join(err, &batch.InputError{Field: "Selection.Token", Value: batch.Excerpt(s.Token, 64), Want: "a selection as Preview returned it"})
+	}
+	if o.From < 0 || o.From > len(s.Batches) {
+		return &batch.InputError{Field: "RunOptions.From", Value: fmt.Sprint(o.From), Want: "a place in the selection"}
+	}
+	if _, err := s.Bulk.query(); err != nil {
+		return err
+	}
+	for chunk := range slices.Chunk(s.Batches[o.From:], bulkChunk) {
+		desk := d.chunk()
+		for _, b := range chunk {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			err := s.Bulk.act(ctx, desk, b, by)
+			why, stop := b.notDone(err)
+			switch {
+			case stop:
+				return err
+			case err != nil:
+				r.NotDone = append(r.NotDone, why)
+			default:
+				r.Done++
+			}
+			r.Next++
+		}
+		if o.Progress != nil {
+			o.Progress(*r)
+		}
+	}
+	return nil
+}
+
+// chunk returns where the acts of a chunk are done: it asks once for the settings of a service.
+func (d *Desk) chunk() acts.Desk {
+	type quiet struct {
+		d   time.Duration
+		err error
+	}
+	known := map[batch.ServiceID]quiet{}
+	desk := d.acts
+	desk.Quiet = func(ctx context.Context, s batch.ServiceID) (time.Duration, error) {
+		q, is := known[s]
+		if !is {
+			q.d, q.err = d.quiet(ctx, s)
+			known[s] = q
+		}
+		return q.d, q.err
+	}
+	return desk
+}
+
+// act does the bulk's act to one batch.
+func (b Bulk) act(ctx context.Context, desk acts.Desk, to Seen, by batch.By) (err error) {
+	seen := batch.Record{Key: to.Key, Version: to.Version, CreatedAt: to.CreatedAt}
+	switch b.Action {
+	case batch.ActionCancel:
+		_, err = desk.Cancel(ctx, seen, by)
+	case batch.ActionRequeue:
+		_, err = desk.Requeue(ctx, seen, b.AtEnd, by)
+	case batch.ActionDecide:
+		_, err = desk.Decide(ctx, seen, b.To, by)
+	default:
+		_, err = desk.Acquit(ctx, seen, by)
+	}
+	return err
+}
+
+// notDone returns why nothing was done to a batch; stop says that the error is not the batch's,
+// so that the next batch would fare no better.
+func (s Seen) notDone(err error) (why NotDone, stop bool) {
+	if err == nil {
+		return why, false
+	}
+	why = NotDone{Key: s.Key, Why: err.Error(), Changed: errors.Is(err, batch.ErrMovedOn) || errors.Is(err, batch.ErrNotFound)}
+	for _, own := range []error{batch.ErrNotAllowed, batch.ErrInDoubt, ErrNotRecorded, ErrDisagree} {
+		if why.Changed || errors.Is(err, own) {
+			return why, false
+		}
+	}
+	return why, true
+}

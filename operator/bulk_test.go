@@ -1,0 +1,245 @@
+package operator_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/operator"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+func (o *office) preview(b operator.Bulk) operator.Selection {
+	o.Helper()
+	s, err := o.Preview(o.ctx(), b)
+	require.NoError(o, err)
+	assert.NotEmpty(o, s.Token)
+	total := 0
+	for _, c := range s.Causes {
+		total += c.Batches
+	}
+	assert.Len(o, s.Batches, total)
+	assert.Len(o, s.First, min(total, 100))
+	return s
+}
+
+func ids(s operator.Selection) (ids []batch.ID) {
+	for _, b := range s.Batches {
+		ids = append(ids, b.ID)
+	}
+	return ids
+}
+
+func idsOf(bs []batch.Batch) (ids []batch.ID) {
+	for _, b := range bs {
+		ids = append(ids, b.ID)
+	}
+	return ids
+}
+
+// What was seen is done, one by one. What has changed is skipped and reported; what matches only
+// since the preview is left out.
+func TestBulk(t *testing.T) {
+	inStores(t, func(o *office) {
+		o.serves(traits, queuer.Serial{}, "s", "t")
+		s, others := o.lane("s", 250), o.lane("t", 2)
+		service := batch.ServiceID("s")
+		bulk := operator.Bulk{Action: batch.ActionCancel, Filter: operator.Filter{Service: &service}}
+		sel := o.preview(bulk)
+		assert.Equal(o, idsOf(s), ids(sel))
+		assert.False(o, sel.More)
+		require.Len(o, sel.Causes, 2, "the first is ready, and the others are behind it")
+		assert.Equal(o, batch.CauseBehind, sel.Causes[0].Cause)
+		assert.Equal(o, 249, sel.Causes[0].Batches)
+		assert.Equal(o, batch.Queued, o.see(s[0]).State, "a preview does nothing")
+
+		claimed := o.claim(queuer.Serial{}, "s") // the first leaves meanwhile
+		_, err := o.Cancel(o.ctx(), o.see(s[7]), ada)
+		require.NoError(o, err)
+		_, err = o.RequeueAtEnd(o.ctx(), o.see(s[7]), ada) // it matches again, and nobody saw it like this
+		require.NoError(o, err)
+		late := one("s", "late")
+		o.add(late)
+
+		text, err := json.Marshal(sel)
+		require.NoError(o, err)
+		var elsewhere operator.Selection
+		require.NoError(o, json.Unmarshal(text, &elsewhere))
+		var progress []int
+		report, err := o.Desk.Run(o.ctx(), elsewhere, ada, &operator.RunOptions{Progress: func(r operator.Report) { progress = append(progress, r.Next) }})
+		require.NoError(o, err)
+		assert.Equal(o, []int{100, 200, 250}, progress)
+		assert.Equal(o, 248, report.Done)
+		assert.Equal(o, sel.Token, report.Token)
+		require.Len(o, report.NotDone, 2)
+		for i, b := range []batch.Batch{s[0], s[7]} {
+			assert.Equal(o, b.Key(), report.NotDone[i].Key)
+			assert.True(o, report.NotDone[i].Changed)
+			assert.NotEmpty(o, report.NotDone[i].Why)
+		}
+		assert.Equal(o, batch.Submitting, o.see(s[0]).State)
+		assert.Equal(o, batch.Queued, o.see(s[7]).State)
+		assert.Equal(o, batch.Queued, o.see(late).State)
+		assert.Equal(o, batch.Rejected, o.see(s[249]).State)
+		assert.Equal(o, batch.Queued, o.see(others[0]).State)
+		acts, err := o.History(o.ctx(), s[249].Key())
+		require.NoError(o, err)
+		require.Len(o, acts, 1)
+		assert.Equal(o, ada, acts[0].By)
+
+		again, err := o.Desk.Run(o.ctx(), sel, ada, nil)
+		require.NoError(o, err)
+		assert.Zero(o, again.Done, "a second run finds all of it moved on")
+		assert.Len(o, again.NotDone, 250)
+		o.record(store.Unposted, claimed...)
+	})
+}
+
+// Each action selects the batches whose state admits it.
+func TestBulkActions(t *testing.T) {
+	inStores(t, func(o *office) {
+		o.serves(traits, queuer.Serial{}, "decided", "doubt", "refused", "waits")
+		undecided, _ := o.lane("decided", 2), o.lane("doubt", 1)
+		refused, waiting := o.lane("refused", 2), o.lane("waits", 1)
+		_, err := o.SetPolicy(o.ctx(), batch.Control{Scope: batch.Only("refused")}, batch.PolicyQuarantine, ada)
+		require.NoError(o, err)
+		o.record(store.Doubtful, o.claim(queuer.Serial{}, "decided", "doubt")...)
+		o.found(store.Undecidable, undecided[0].Key())
+		o.record(store.Refused, o.claim(queuer.Serial{}, "refused")...)
+
+		run := func(b operator.Bulk, want ...batch.ID) {
+			o.Helper()
+			sel := o.preview(b)
+			require.Equal(o, want, ids(sel), "%+v", b)
+			report, err := o.Desk.Run(o.ctx(), sel, ada, nil)
+			require.NoError(o, err)
+			require.Equal(o, len(want), report.Done, "%+v", report.NotDone)
+		}
+		run(operator.Bulk{Action: batch.ActionCancel, Filter: operator.Filter{Causes: []batch.Cause{batch.CausePaused}}})
+		run(operator.Bulk{Action: batch.ActionCancel, Filter: operator.Filter{Kinds: []batch.ErrorKind{batch.KindBusy}}})
+		run(operator.Bulk{Action: batch.ActionCancel, Filter: operator.Filter{States: []batch.State{batch.Committed}}})
+		run(operator.Bulk{Action: batch.ActionCancel, Filter: operator.Filter{OlderThan: time.Hour}})
+		run(operator.Bulk{Action: batch.ActionDecide, To: batch.Unknown}, undecided[0].ID)
+		assert.Equal(o, batch.Unknown, o.see(undecided[0]).State)
+		run(operator.Bulk{Action: batch.ActionAcquit}, refused[0].ID)
+		run(operator.Bulk{Action: batch.ActionRequeue, AtEnd: true, Filter: operator.Filter{Kinds: []batch.ErrorKind{batch.KindBusy}}}, refused[0].ID)
+		assert.True(o, o.see(refused[0]).CreatedAt.After(o.see(waiting[0]).CreatedAt))
+		run(operator.Bulk{Action: batch.ActionCancel, Filter: operator.Filter{Causes: []batch.Cause{batch.CauseReady}}}, refused[1].ID, waiting[0].ID)
+	})
+}
+
+// A bulk action that nobody can mean is refused, and a selection that was changed is not run.
+func TestBulkInput(t *testing.T) {
+	inStores(t, func(o *office) {
+		o.serves(traits, queuer.Serial{}, "s")
+		o.lane("s", 3)
+		for _, b := range []operator.Bulk{{}, {Action: batch.ActionPause}, {Action: batch.ActionDecide}, {Action: batch.ActionDecide, To: batch.Queued}} {
+			_, err := o.Preview(o.ctx(), b)
+			require.ErrorIs(o, err, batch.ErrInvalidInput, "%+v", b)
+		}
+		sel := o.preview(operator.Bulk{Action: batch.ActionCancel})
+		refused := func(change func(s *operator.Selection), by batch.By, from int) {
+			o.Helper()
+			changed := sel
+			changed.Batches = append([]operator.Seen{}, sel.Batches...)
+			change(&changed)
+			r, err := o.Desk.Run(o.ctx(), changed, by, &operator.RunOptions{From: from})
+			require.ErrorIs(o, err, batch.ErrInvalidInput)
+			assert.Zero(o, r.Done)
+		}
+		same := func(*operator.Selection) {}
+		refused(same, batch.By{}, 0)
+		refused(same, ada, -1)
+		refused(same, ada, 4)
+		refused(func(s *operator.Selection) { s.Batches[1].Version++ }, ada, 0)
+		refused(func(s *operator.Selection) { s.Batches = s.Batches[:2] }, ada, 0)
+		refused(func(s *operator.Selection) { s.Bulk.Action = batch.ActionAcquit }, ada, 0)
+		refused(func(s *operator.Selection) { s.Token = "" }, ada, 0)
+		report, err := o.Desk.Run(o.ctx(), sel, ada, nil)
+		require.NoError(o, err)
+		assert.Equal(o, 3, report.Done)
+	})
+}
+
+// failing is a store that cancels its caller's context, or fails, at one of the acts.
+type failing struct {
+	store.Full
+	left int
+	fail func() error
+}
+
+func (s *failing) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
+	if s.left--; s.left == 0 {
+		if err := s.fail(); err != nil {
+			return batch.Record{}, err
+		}
+	}
+	return s.Full.Cancel(ctx, seen, by)
+}
+
+// A run that ends early says where another goes on, and nothing goes on by itself.
+func TestBulkGoesOn(t *testing.T) {
+	broken := errors.New("broken")
+	for name, c := range map[string]struct {
+		err  error
+		done int
+	}{"cancelled": {context.Canceled, 3}, "store": {broken, 2}} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			st := &failing{Full: memory.New(), left: 3, fail: func() error {
+				if name == "store" {
+					return broken
+				}
+				cancel()
+				return nil
+			}}
+			if name == "cancelled" {
+				st.Full = unminding{st.Full}
+			}
+			o := newOffice(t, st)
+			bs := o.lane("s", 9)
+			sel := o.preview(operator.Bulk{Action: batch.ActionCancel})
+			report, err := o.Desk.Run(ctx, sel, ada, nil)
+			require.ErrorIs(t, err, c.err)
+			assert.Equal(t, c.done, report.Done)
+			assert.Equal(t, c.done, report.Next)
+			assert.Empty(t, report.NotDone)
+			assert.Equal(t, batch.Queued, o.see(bs[c.done]).State)
+			rest, err := newOffice(t, st.Full).Desk.Run(t.Context(), sel, batch.By{Actor: "bob"}, &operator.RunOptions{From: report.Next})
+			require.NoError(t, err)
+			assert.Equal(t, 9-c.done, rest.Done)
+			assert.Equal(t, 9, rest.Next)
+		})
+	}
+}
+
+// unminding is a store whose acts pay no heed to their context.
+type unminding struct{ store.Full }
+
+func (s unminding) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
+	return s.Full.Cancel(context.WithoutCancel(ctx), seen, by)
+}
+
+// Without a record nothing is requeued, and the report says of each batch why.
+func TestBulkWithoutARecord(t *testing.T) {
+	inStores(t, func(o *office) {
+		bs := o.lane("s", 2)
+		o.record(store.Refused, o.claim(queuer.Serial{}, "s")...)
+		report, err := o.Desk.Run(o.ctx(), o.preview(operator.Bulk{Action: batch.ActionRequeue}), ada, nil)
+		require.NoError(o, err)
+		assert.Zero(o, report.Done)
+		require.Len(o, report.NotDone, 1)
+		assert.Contains(o, report.NotDone[0].Why, "resend_quiet")
+		assert.False(o, report.NotDone[0].Changed)
+		assert.Equal(o, batch.Rejected, o.see(bs[0]).State)
+	})
+}

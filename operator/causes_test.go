@@ -1,0 +1,268 @@
+package operator_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/operator"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+	"github.com/dltbatch/dltbatch/store/sqlite"
+	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
+)
+
+// lane adds a lane of so many batches.
+func (o *office) lane(service batch.ServiceID, n int, footprints ...batch.Footprint) (bs []batch.Batch) {
+	o.Helper()
+	for i := range n {
+		b := one(service, batch.ID(fmt.Sprintf("%s%05d", service, i)))
+		if i < len(footprints) {
+			b.Footprint = footprints[i]
+		}
+		bs = append(bs, b)
+	}
+	o.add(bs...)
+	return bs
+}
+
+func (o *office) causes() operator.Causes {
+	o.Helper()
+	c, err := o.Causes(o.ctx(), operator.CausesQuery{})
+	require.NoError(o, err)
+	assert.False(o, c.Incomplete)
+	return c
+}
+
+// group returns the group of a reason.
+func group(t *testing.T, c operator.Causes, r operator.Reason) operator.Group {
+	t.Helper()
+	for _, g := range c.Groups {
+		if g.Reason == r {
+			return g
+		}
+	}
+	require.Failf(t, "no such group", "%+v among %+v", r, c.Groups)
+	return operator.Group{}
+}
+
+// A night: lanes that stand still for several reasons, each a group with its size, and an example
+// that says what to do.
+func TestCauses(t *testing.T) {
+	inStores(t, func(o *office) {
+		assert.Empty(o, o.causes().Groups)
+		lanes := []batch.ServiceID{"decision", "doubt", "free", "halted", "paused", "wait"}
+		o.serves(traits, queuer.Serial{}, lanes...)
+		undecided := o.lane("decision", 7)
+		o.lane("doubt", 5)
+		o.lane("free", 3)
+		halter := o.lane("halted", 4)[0]
+		o.lane("paused", 6)
+		o.lane("wait", 2)
+		_, err := o.SetPolicy(o.ctx(), batch.Control{Scope: batch.Only("halted")}, batch.PolicyHalt, ada)
+		require.NoError(o, err)
+		_, err = o.Pause(o.ctx(), batch.Only("paused"), ada)
+		require.NoError(o, err)
+		for lane, f := range map[batch.ServiceID]store.Finding{"decision": store.Doubtful, "doubt": store.Doubtful, "halted": store.Refused, "wait": store.Failed} {
+			o.record(f, o.claim(queuer.Serial{}, lane)...)
+		}
+		o.found(store.Undecidable, undecided[0].Key())
+
+		c := o.causes()
+		assert.Equal(o, 26, c.Batches)
+		assert.Equal(o, 6, c.Lanes)
+		counts := 0
+		for i, g := range c.Groups {
+			counts += g.Batches
+			assert.Equal(o, 1, g.Lanes, "%+v", g)
+			assert.False(o, g.Sampled || g.AtLeast)
+			assert.Positive(o, g.Oldest)
+			require.NotEmpty(o, g.Example.ID, "%+v", g.Reason)
+			e, err := o.Explain(o.ctx(), g.Example.Key)
+			require.NoError(o, err)
+			assert.Equal(o, e.Cause, g.Cause)
+			assert.Equal(o, e.Version, g.Example.Version)
+			assert.NotEmpty(o, g.Example.Text)
+			if i > 0 {
+				assert.GreaterOrEqual(o, c.Groups[i-1].Batches, g.Batches, "the largest first")
+			}
+		}
+		assert.Equal(o, c.Batches, counts)
+		decision := operator.Reason{Cause: batch.CauseDecision, Remedy: batch.RemedyDecide, State: batch.Submitting, Kind: batch.KindBusy}
+		assert.Equal(o, 1, group(o.T, c, decision).Batches)
+		behind := group(o.T, c, operator.Reason{
+			Cause: batch.CauseBehind, Remedy: batch.RemedyBlocker, Root: batch.CauseDecision, State: batch.Submitting, Kind: batch.KindBusy,
+		})
+		assert.Equal(o, 6, behind.Batches)
+		assert.Equal(o, undecided[0].Key(), behind.Blocker.Key)
+		assert.Contains(o, behind.Blocker.Text, "a person has to decide")
+		assert.Equal(o, 4, group(o.T, c, operator.Reason{
+			Cause: batch.CauseBehind, Remedy: batch.RemedyBlocker, Root: batch.CauseInDoubt, State: batch.Submitting, Kind: batch.KindBusy,
+		}).Batches)
+		halted := group(o.T, c, operator.Reason{Cause: batch.CauseHalted, Remedy: batch.RemedyRelease, State: batch.Rejected, Kind: batch.KindBusy})
+		assert.Equal(o, 3, halted.Batches)
+		assert.Equal(o, halter.Key(), halted.Blocker.Key)
+		assert.Equal(o, 6, group(o.T, c, operator.Reason{Cause: batch.CausePaused, Remedy: batch.RemedyResume, State: batch.Queued}).Batches)
+		assert.Equal(o, 1, group(o.T, c, operator.Reason{Cause: batch.CauseReady, Remedy: batch.RemedyWait, State: batch.Queued}).Batches)
+		assert.Equal(o, 2, group(o.T, c, operator.Reason{
+			Cause: batch.CauseBehind, Remedy: batch.RemedyBlocker, Root: batch.CauseReady, State: batch.Queued,
+		}).Batches)
+		assert.Equal(o, 1, group(o.T, c, operator.Reason{Cause: batch.CauseDelayed, Remedy: batch.RemedyWait, State: batch.Delayed, Kind: batch.KindBusy}).Batches)
+	})
+}
+
+// What is not on record is no guess: the batches are a group that says so.
+func TestCausesWithoutARecord(t *testing.T) {
+	inStores(t, func(o *office) {
+		o.lane("s", 5)
+		o.lane("t", 3)
+		c := o.causes()
+		require.Len(o, c.Groups, 1)
+		g := c.Groups[0]
+		assert.Equal(o, operator.CauseUnknown, g.Cause)
+		assert.Contains(o, g.Why, operator.ErrNotRecorded.Error())
+		assert.Equal(o, 8, g.Batches)
+		assert.Equal(o, 2, g.Lanes)
+		assert.Empty(o, g.Example.Text)
+
+		// The strategy is the application's own: what is under way needs no strategy.
+		o.serves(traits, own{}, "s", "t")
+		o.record(store.Accepted, o.claim(queuer.Serial{}, "s")...)
+		c = o.causes()
+		assert.Equal(o, 1, group(o.T, c, operator.Reason{Cause: batch.CauseLedger, Remedy: batch.RemedyWait, State: batch.Pending}).Batches)
+		require.Len(o, c.Groups, 2)
+		assert.Equal(o, 7, c.Groups[0].Batches)
+		assert.Contains(o, c.Groups[0].Why, "operator_test.own")
+	})
+}
+
+// Conflicts are looked into for the first batches of a lane, and the rest is marked.
+func TestCausesOfConflictsAreSampled(t *testing.T) {
+	inStores(t, func(o *office) {
+		o.serves(traits, &queuer.Parallel{}, "long", "short")
+		writes := func(a string) batch.Footprint { return batch.Footprint{Writes: []string{a}} }
+		long := make([]batch.Footprint, 100)
+		for i := range long {
+			long[i] = writes(fmt.Sprintf("%02x", i))
+		}
+		o.lane("long", 100, long...)
+		o.lane("short", 3, writes("aa"), writes("bb"), writes("aa01"))
+		c := o.causes()
+		ready := group(o.T, c, operator.Reason{Cause: batch.CauseReady, Remedy: batch.RemedyWait, State: batch.Queued})
+		behind := group(o.T, c, operator.Reason{Cause: batch.CauseBehind, Remedy: batch.RemedyBlocker, Root: batch.CauseReady, State: batch.Queued})
+		assert.Equal(o, 22, ready.Batches, "two of the short lane, and twenty that were looked at")
+		assert.Equal(o, 81, behind.Batches)
+		assert.True(o, behind.Sampled)
+		assert.Equal(o, 103, c.Batches)
+	})
+}
+
+// Of a lane only so much is counted.
+func TestCausesOfALongLane(t *testing.T) {
+	inStores(t, func(o *office) {
+		o.serves(traits, queuer.Serial{}, "s")
+		o.lane("s", 1100)
+		c := o.causes()
+		assert.True(o, c.AtLeast)
+		assert.Equal(o, 1000, c.Batches)
+		assert.True(o, c.Groups[0].AtLeast)
+	})
+}
+
+// slow is a store whose pages take their time, or fail.
+type slow struct {
+	store.Full
+	asked []store.SurveyQuery
+	after int // so many pages
+	err   error
+}
+
+func (s *slow) Survey(ctx context.Context, q store.SurveyQuery) (store.Survey, error) {
+	s.asked = append(s.asked, q)
+	if len(s.asked) > s.after && q.Services == nil {
+		if s.err != nil {
+			return store.Survey{}, s.err
+		}
+		<-ctx.Done()
+		return store.Survey{}, ctx.Err()
+	}
+	return s.Full.Survey(ctx, q)
+}
+
+// Lanes that were not reached in time are missing, and the report says which.
+func TestCausesInTime(t *testing.T) {
+	st := &slow{Full: memory.New(), after: 1}
+	o := newOffice(t, st)
+	for i := range 1500 {
+		o.lane(batch.ServiceID(fmt.Sprintf("lane%05d", i)), 2)
+	}
+	c, err := o.Causes(t.Context(), operator.CausesQuery{Within: 50 * time.Millisecond})
+	require.NoError(t, err)
+	assert.True(t, c.Incomplete)
+	assert.Equal(t, batch.ServiceID("lane00999"), c.After)
+	assert.Equal(t, 1000, c.Lanes)
+	assert.Equal(t, 2000, c.Batches)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = o.Causes(ctx, operator.CausesQuery{})
+	require.ErrorIs(t, err, context.Canceled, "the caller's end is no report")
+	broken := errors.New("broken")
+	_, err = newOffice(t, &slow{Full: st.Full, err: broken}).Causes(t.Context(), operator.CausesQuery{})
+	require.ErrorIs(t, err, broken)
+}
+
+// The cost follows the lanes, not the batches: a page of lanes is one question, and shows one
+// waiting batch of each lane.
+func TestCausesCost(t *testing.T) {
+	st := &slow{Full: memory.New(), after: 100}
+	o := newOffice(t, st)
+	o.serves(traits, queuer.Serial{}, "a", "b", "c")
+	for _, lane := range []batch.ServiceID{"a", "b", "c"} {
+		o.lane(lane, 900)
+	}
+	assert.Equal(t, 2700, o.causes().Batches)
+	require.Len(t, st.asked, 2, "a page, and the examples")
+	assert.Equal(t, 1, st.asked[0].Window)
+	assert.LessOrEqual(t, st.asked[1].Window, 2)
+	assert.Len(t, st.asked[1].Services, 1)
+}
+
+var lanesOfBenchmark = flag.Int("operator.lanes", 1000, "the lanes of BenchmarkCauses, with ten batches each")
+
+// A lane's first batch is in doubt, and nine wait behind it.
+func BenchmarkCauses(b *testing.B) {
+	db, err := sqliteopen.Open(filepath.Join(b.TempDir(), "queue.db"))
+	require.NoError(b, err)
+	defer func() { require.NoError(b, db.Close()) }()
+	st, err := sqlite.New(db, nil)
+	require.NoError(b, err)
+	require.NoError(b, st.Migrate(b.Context()))
+	var bs []batch.Batch
+	for i := range *lanesOfBenchmark {
+		s := batch.ServiceID(fmt.Sprintf("lane%06d", i))
+		for k := range 10 {
+			bs = append(bs, one(s, batch.ID(fmt.Sprintf("%s/%064d", s, k))))
+		}
+		if len(bs) >= 5000 || i == *lanesOfBenchmark-1 {
+			require.NoError(b, st.Add(b.Context(), bs...))
+			bs = bs[:0]
+		}
+	}
+	d, err := operator.New(st)
+	require.NoError(b, err)
+	for b.Loop() {
+		c, err := d.Causes(b.Context(), operator.CausesQuery{Within: time.Hour})
+		require.NoError(b, err)
+		require.Equal(b, 10**lanesOfBenchmark, c.Batches)
+	}
+}

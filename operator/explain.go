@@ -1,0 +1,103 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/explain"
+	"github.com/dltbatch/dltbatch/internal/relied"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Explain returns why a batch does not move and how it would. It reads and changes nothing, and
+// its answer was true at one moment. It is the answer of a Runner's Explain, with the settings
+// that are on record; it cannot know whether a Runner's ledger refuses the service
+// ([batch.CauseUnserved]). It returns [batch.ErrNotFound], the store's error, or a
+// [*SettingsError]: only where the answer depends on settings that are not known, not for a
+// batch that is paused or in doubt, say.
+func (d *Desk) Explain(ctx context.Context, key batch.Key) (batch.Explanation, error) {
+	e, err := d.explain(ctx, key)
+	if err != nil {
+		return batch.Explanation{Key: key}, fmt.Errorf("explain %s: %w", key, err)
+	}
+	return e, nil
+}
+
+func (d *Desk) explain(ctx context.Context, key batch.Key) (e batch.Explanation, err error) {
+	r, err := d.route(ctx, key.Service)
+	if err != nil {
+		return e, err
+	}
+	rules, err := r.rules()
+	if err != nil {
+		return e, err
+	}
+	look, err := d.store.Look(ctx, key, rules.query.Window)
+	if err != nil {
+		return e, err
+	}
+	if e, err = rules.judge(look); err != nil {
+		return e, err
+	}
+	e.Text = explain.Sentence(e)
+	return e, nil
+}
+
+// rules are how claims are made, as far as that is on record.
+type rules struct {
+	query  store.ClaimQuery
+	choose store.Choose
+	// refuse is why nothing may be concluded from the query, and choice why nothing may from
+	// choose; nil where it may.
+	refuse, choice error
+	unknown        Reason // of batches that choice is about
+}
+
+// rules returns what is on record about claims. What is not known is only an error once an
+// answer depends on it.
+func (r route) rules() (u rules, err error) {
+	u.query.Window = 1
+	if u.refuse = r.use("strategy, claim_ttl and traits", claimsAlike); u.refuse != nil {
+		u.choice, u.unknown = u.refuse, unknown(u.refuse)
+		return u, nil
+	}
+	known := false
+	if u.query, u.choose, known, err = r.Rules(); err != nil {
+		return u, err
+	}
+	if !known {
+		why := "older code has recorded the settings without the strategy"
+		if r.Strategy != "" {
+			why = fmt.Sprintf("%s is the application's own", r.Strategy)
+		}
+		u.choice = &SettingsError{Service: r.service, Ledger: r.ledger, Setting: "strategy", Why: why, Err: ErrNotRecorded}
+		u.unknown = unknown(u.choice)
+	}
+	return u, nil
+}
+
+// claimsAlike reports whether processes with these settings claim alike.
+func claimsAlike(a, b relied.Settings) bool {
+	a.Grace, a.ResendQuiet, a.Settle = b.Grace, b.ResendQuiet, b.Settle
+	return a.Agrees(b)
+}
+
+// judge explains a batch without a sentence, or returns why the record does not suffice for that.
+func (u rules) judge(l store.Look) (batch.Explanation, error) {
+	var missing error
+	q, choose := u.query, u.choose
+	if u.refuse != nil {
+		q.Resend = func(batch.ServiceID) store.Resend {
+			missing = u.refuse
+			return store.Resend{}
+		}
+	}
+	if u.choice != nil {
+		choose = func(batch.Lane) []batch.Run {
+			missing = u.choice
+			return nil
+		}
+	}
+	return explain.Judge(l, q, choose), missing
+}

@@ -1,0 +1,180 @@
+// Package operator looks into a store and acts upon it for a person: what waits and why, what
+// was done by whom, and all that a person may do to a batch or a lane. It needs a store and
+// nothing else, no ledger client: a command and a console can be built on it.
+//
+// Some answers rest on more than the store's rows. A requeue has to know the ledger's
+// ResendQuiet, and an explanation the strategy and the length of claims. Each Runner records
+// these in the store under the name of the ledger that serves a service, and a [Desk] reads them
+// there. Where they are not on record, or where Runners recorded different ones, it refuses
+// with a [*SettingsError] and never guesses. [Desk.Relied] shows what is on record.
+//
+// Still to come: counts that the instances keep ready, the list of instances, a bulk action that
+// another process can resume after a crash, and lists of what is open that look for a trace.
+package operator
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/acts"
+	"github.com/dltbatch/dltbatch/internal/whole"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Desk is a store as an operator uses it. Its methods may be called concurrently, and from any
+// process.
+//
+// Each act wants to know who acts, and the store records this in the history in the same
+// transaction. An act upon a batch applies to the record that the person saw: from Get, a list,
+// [batch.Explanation.Seen], or a [batch.MovedOnError]. If the batch has another version by now,
+// nothing is done, and the error is a [*batch.MovedOnError] with the present record. Of the
+// record Key and Version count, and CreatedAt where it is set. The same holds for controls, of
+// which Scope and Version count.
+//
+// The acts return [batch.ErrNotFound], [batch.ErrMovedOn], [batch.ErrNotAllowed] where the state
+// does not admit the act, [batch.ErrInDoubt], a [*batch.InputError], or the store's error. The
+// error is [store.ErrUnsupported] where the store lacks an ability ([store.Abilities]). After
+// another error of the store the act may have been done or not. A second call with the same
+// record is harmless, and gives ErrMovedOn if the first one took effect.
+//
+// The Runners of other processes notice an act by the store: at once or at their next scan. No
+// [batch.Observer] gets an event about it.
+type Desk struct {
+	store *whole.Store
+	acts  acts.Desk
+}
+
+// New returns a Desk for a store. It does no I/O.
+func New(s store.Store) (*Desk, error) {
+	if s == nil {
+		return nil, fmt.Errorf("operator: %w", &batch.InputError{Field: "store", Want: "a store"})
+	}
+	d := &Desk{store: whole.Of(s, func(method, ability string) error {
+		return fmt.Errorf("%s: %w: %T is no %s", method, store.ErrUnsupported, s, ability)
+	})}
+	d.acts = acts.Desk{Store: d.store, Quiet: d.quiet}
+	return d, nil
+}
+
+// Cancel makes a batch Rejected that is not on its way: Queued or Delayed, with no attempt in
+// doubt (else [batch.ErrInDoubt]). It does not touch a batch that is being submitted.
+func (d *Desk) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
+	return d.acts.Cancel(ctx, seen, by)
+}
+
+// Requeue puts an Invalid or Rejected batch back into its old place in its lane. The batch
+// leaves again once the ledger's ResendQuiet has passed since its last POST. If the batch
+// halted its lane, the lane stays halted. The error is a [*SettingsError] where the store's
+// record does not say what the ResendQuiet is.
+func (d *Desk) Requeue(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
+	return d.acts.Requeue(ctx, seen, false, by)
+}
+
+// RequeueAtEnd is Requeue to the end of the lane: CreatedAt becomes the present time, as for a
+// new batch.
+func (d *Desk) RequeueAtEnd(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
+	return d.acts.Requeue(ctx, seen, true, by)
+}
+
+// Decide ends a doubt: it makes the batch Committed, Unknown (declared not committed, so that it
+// is sent again) or Rejected. The batch's claim must have expired, else the error is
+// [batch.ErrInDoubt]. A wrong decision breaks the promise "at most once in effect", or loses the
+// batch.
+func (d *Desk) Decide(ctx context.Context, seen batch.Record, to batch.State, by batch.By) (batch.Record, error) {
+	return d.acts.Decide(ctx, seen, to, by)
+}
+
+// Acquit ends the quarantine of a batch, which stays final as it is.
+func (d *Desk) Acquit(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
+	return d.acts.Acquit(ctx, seen, by)
+}
+
+// Pause lets nothing leave a lane, or any lane, from the next claim of any instance on. It does
+// not stop a submission in progress, and batches in flight are still followed. It takes a scope,
+// not a control that was seen: a pause undoes nobody's act, and people need it in a hurry.
+func (d *Desk) Pause(ctx context.Context, scope batch.Scope, by batch.By) (batch.Control, error) {
+	return d.acts.Pause(ctx, scope, by)
+}
+
+// Resume ends the pause that the person saw. Services that were paused one by one stay paused
+// when everything is resumed.
+func (d *Desk) Resume(ctx context.Context, seen batch.Control, by batch.By) (batch.Control, error) {
+	return d.acts.Resume(ctx, seen, by)
+}
+
+// SetPolicy decides how a lane goes on when one of its batches ends Invalid or Rejected.
+// [batch.PolicyDefault] removes the lane's policy.
+func (d *Desk) SetPolicy(ctx context.Context, seen batch.Control, p batch.Policy, by batch.By) (batch.Control, error) {
+	return d.acts.SetPolicy(ctx, seen, p, by)
+}
+
+// Release ends the halt of a lane ([batch.PolicyHalt]) that the person saw. If another batch
+// halts the lane by now, the error is [batch.ErrMovedOn].
+func (d *Desk) Release(ctx context.Context, seen batch.Control, by batch.By) (batch.Control, error) {
+	return d.acts.Release(ctx, seen, by)
+}
+
+// Control returns the pause, halt and policy of a lane, or of everything.
+func (d *Desk) Control(ctx context.Context, scope batch.Scope) (batch.Control, error) {
+	return d.acts.Control(ctx, scope)
+}
+
+// Controls lists the services that are paused, halted or have a policy.
+func (d *Desk) Controls(ctx context.Context, q store.ControlsQuery) ([]batch.Control, error) {
+	return d.store.ControlsOf(ctx, q)
+}
+
+// Get returns the record of a batch, or [batch.ErrNotFound].
+func (d *Desk) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
+	rec, err := d.store.Get(ctx, key)
+	if err != nil {
+		return rec, fmt.Errorf("get: %w", err)
+	}
+	return rec, nil
+}
+
+// List lists batches by their order keys.
+func (d *Desk) List(ctx context.Context, q store.ListQuery) ([]batch.Record, store.Cursor, error) {
+	return d.store.List(ctx, q)
+}
+
+// Lanes counts the open batches of lanes, in byte order of services.
+func (d *Desk) Lanes(ctx context.Context, q store.CountsQuery) ([]store.LaneCounts, error) {
+	return d.store.Counts(ctx, q)
+}
+
+// ListOrders lists orders. The error is [store.ErrUnsupported] where the store keeps no orders.
+func (d *Desk) ListOrders(ctx context.Context, q store.ListOrdersQuery) ([]batch.OrderRecord, store.Cursor, error) {
+	orders, ok := d.store.Store.(store.OrderStore)
+	if !ok {
+		return nil, "", fmt.Errorf("ListOrders: %w: %T is no store.OrderStore", store.ErrUnsupported, d.store.Store)
+	}
+	return orders.ListOrders(ctx, q)
+}
+
+// History returns the acts of operators upon a batch, oldest first: the newest [batch.MaxActs].
+func (d *Desk) History(ctx context.Context, key batch.Key) ([]batch.Act, error) {
+	return d.acts.History(ctx, key)
+}
+
+// LaneHistory returns the acts of operators upon a lane, or upon everything, oldest first: the
+// newest [batch.MaxActs].
+func (d *Desk) LaneHistory(ctx context.Context, scope batch.Scope) ([]batch.Act, error) {
+	return d.acts.LaneHistory(ctx, scope)
+}
+
+// Attempts returns the stored reports of a batch's attempts, oldest first.
+func (d *Desk) Attempts(ctx context.Context, key batch.Key) ([]batch.Report, error) {
+	return d.acts.Attempts(ctx, key)
+}
+
+// Find returns the record of one batch by its id alone, or by its service and DataChangeID; or
+// [batch.ErrNotFound]. It needs a store with [store.Surveyor].
+func (d *Desk) Find(ctx context.Context, q store.FindQuery) (batch.Record, error) {
+	rec, err := d.store.Find(ctx, q)
+	if err != nil {
+		return rec, fmt.Errorf("find: %w", err)
+	}
+	return rec, nil
+}

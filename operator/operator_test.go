@@ -1,0 +1,435 @@
+package operator_test
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/relied"
+	"github.com/dltbatch/dltbatch/operator"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+	"github.com/dltbatch/dltbatch/store/sqlite"
+	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
+)
+
+var ada = batch.By{Actor: "ada", Reason: "ticket 17"}
+
+// office is a store, and a person at its desk.
+type office struct {
+	*testing.T
+	*operator.Desk
+	st store.Full
+}
+
+// inStores runs a test on each store.
+func inStores(t *testing.T, run func(o *office)) {
+	t.Run("memory", func(t *testing.T) { run(newOffice(t, memory.New())) })
+	t.Run("sqlite", func(t *testing.T) {
+		db, err := sqliteopen.Open(filepath.Join(t.TempDir(), "queue.db"))
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, db.Close()) })
+		st, err := sqlite.New(db, nil)
+		require.NoError(t, err)
+		require.NoError(t, st.Migrate(t.Context()))
+		run(newOffice(t, st))
+	})
+}
+
+func newOffice(t *testing.T, st store.Full) *office {
+	d, err := operator.New(st)
+	require.NoError(t, err)
+	return &office{t, d, st}
+}
+
+func one(service batch.ServiceID, id batch.ID) batch.Batch {
+	return batch.Batch{Service: service, ID: id, Payload: []byte("payload of " + id)}
+}
+
+func (o *office) ctx() context.Context { return o.Context() }
+
+func (o *office) add(bs ...batch.Batch) {
+	o.Helper()
+	require.NoError(o, o.st.Add(o.ctx(), bs...))
+}
+
+func (o *office) see(b batch.Batch) batch.Record {
+	o.Helper()
+	rec, err := o.Get(o.ctx(), b.Key())
+	require.NoError(o, err)
+	return rec
+}
+
+// claim claims what a strategy takes of lanes.
+func (o *office) claim(s queuer.Strategy, lanes ...batch.ServiceID) []store.Claim {
+	o.Helper()
+	q := store.ClaimQuery{Lanes: lanes, Limit: 100, Window: max(1, s.Window()), TTL: time.Minute, Instance: "one"}
+	claimed, err := o.st.Claim(o.ctx(), q, queuer.Choose(s, nil, func(_ batch.ServiceID, err error) { require.NoError(o, err) }))
+	require.NoError(o, err)
+	var all []store.Claim
+	for _, r := range claimed.Runs {
+		all = append(all, r.Batches...)
+	}
+	return all
+}
+
+// record records how claims ended.
+func (o *office) record(f store.Finding, claims ...store.Claim) {
+	o.Helper()
+	var outcomes []store.Outcome
+	for _, c := range claims {
+		outcomes = append(outcomes, store.Outcome{
+			Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: f, Attempt: c.Attempt, Back: c.From, Check: time.Second, Delay: time.Hour,
+			Error: &batch.SubmissionError{Kind: batch.KindBusy, Message: "full"},
+		})
+	}
+	applied, err := o.st.Record(o.ctx(), outcomes)
+	require.NoError(o, err)
+	for _, a := range applied {
+		require.Equal(o, store.Written, a.Result)
+	}
+}
+
+// found records what the ledger said about a batch.
+func (o *office) found(f store.Finding, key batch.Key) {
+	o.Helper()
+	look, err := o.st.Look(o.ctx(), key, 1)
+	require.NoError(o, err)
+	applied, err := o.st.Record(o.ctx(), []store.Outcome{{
+		Ref: look.Ref, Version: look.Row.Version, By: batch.ByMonitor, Finding: f, Check: time.Second,
+		Error: &batch.SubmissionError{Kind: batch.KindDoubt, Message: "nobody knows"},
+	}})
+	require.NoError(o, err)
+	require.Equal(o, store.Written, applied[0].Result)
+}
+
+var traits = dlt.Traits{Name: "ledger", ResendHarmlessFor: dlt.Forever, ResendQuiet: 20 * time.Minute}
+
+// serves records that a Runner with these traits and this strategy serves services.
+func (o *office) serves(t dlt.Traits, s queuer.Strategy, services ...batch.ServiceID) {
+	o.Helper()
+	for _, service := range services {
+		_, err := o.st.Serve(o.ctx(), []store.Served{{Service: service, Ledger: t.Name}})
+		require.NoError(o, err)
+	}
+	o.keep(t.Name, relied.Record{Settings: relied.Of(services[0], t, time.Minute, s)})
+}
+
+// keep replaces the record of a ledger.
+func (o *office) keep(name string, r relied.Record) {
+	o.Helper()
+	text, err := r.Text()
+	require.NoError(o, err)
+	seen, err := o.st.KeepTraits(o.ctx(), name, "", "")
+	require.NoError(o, err)
+	kept, err := o.st.KeepTraits(o.ctx(), name, text, seen)
+	require.NoError(o, err)
+	require.Equal(o, text, kept)
+}
+
+func TestNewWantsAStore(t *testing.T) {
+	_, err := operator.New(nil)
+	require.ErrorIs(t, err, batch.ErrInvalidInput)
+}
+
+// Each act is done to what was seen or not at all, and is in the history with who did it.
+func TestActs(t *testing.T) {
+	inStores(t, func(o *office) {
+		o.serves(traits, queuer.Serial{}, "s")
+		a, b := one("s", "a"), one("s", "b")
+		o.add(a, b)
+		seen := o.see(a)
+		_, err := o.Cancel(o.ctx(), seen, batch.By{})
+		require.ErrorIs(o, err, batch.ErrInvalidInput, "by nobody")
+		rec, err := o.Cancel(o.ctx(), seen, ada)
+		require.NoError(o, err)
+		assert.Equal(o, batch.Rejected, rec.State)
+
+		var moved *batch.MovedOnError
+		_, err = o.Cancel(o.ctx(), seen, ada)
+		require.ErrorAs(o, err, &moved)
+		assert.Equal(o, rec, moved.Now)
+		_, err = o.Requeue(o.ctx(), seen, ada)
+		require.ErrorIs(o, err, batch.ErrMovedOn)
+		_, err = o.Decide(o.ctx(), seen, batch.Committed, ada)
+		require.ErrorIs(o, err, batch.ErrMovedOn)
+		_, err = o.Acquit(o.ctx(), seen, ada)
+		require.ErrorIs(o, err, batch.ErrMovedOn)
+		_, err = o.Acquit(o.ctx(), rec, ada)
+		require.ErrorIs(o, err, batch.ErrNotAllowed)
+
+		again, err := o.RequeueAtEnd(o.ctx(), rec, ada)
+		require.NoError(o, err)
+		assert.Equal(o, batch.Queued, again.State)
+		assert.True(o, again.CreatedAt.After(o.see(b).CreatedAt))
+		acts, err := o.History(o.ctx(), a.Key())
+		require.NoError(o, err)
+		require.Len(o, acts, 2)
+		for i, action := range []batch.Action{batch.ActionCancel, batch.ActionRequeue} {
+			assert.Equal(o, action, acts[i].Action)
+			assert.Equal(o, ada, acts[i].By)
+		}
+		all, next, err := o.List(o.ctx(), store.ListQuery{Open: true})
+		require.NoError(o, err)
+		assert.Empty(o, next)
+		assert.Equal(o, []batch.Record{o.see(b), again}, all)
+		lanes, err := o.Lanes(o.ctx(), store.CountsQuery{Start: true})
+		require.NoError(o, err)
+		require.Len(o, lanes, 1)
+		assert.Equal(o, 2, lanes[0].Waiting)
+	})
+}
+
+func TestControls(t *testing.T) {
+	inStores(t, func(o *office) {
+		unset, err := o.Control(o.ctx(), batch.Only("s"))
+		require.NoError(o, err)
+		paused, err := o.Pause(o.ctx(), batch.Only("s"), ada)
+		require.NoError(o, err)
+		_, err = o.Resume(o.ctx(), unset, ada)
+		require.ErrorIs(o, err, batch.ErrMovedOn)
+		_, err = o.SetPolicy(o.ctx(), unset, batch.PolicyHalt, ada)
+		require.ErrorIs(o, err, batch.ErrMovedOn)
+		_, err = o.Release(o.ctx(), unset, ada)
+		require.ErrorIs(o, err, batch.ErrMovedOn)
+		resumed, err := o.Resume(o.ctx(), paused, ada)
+		require.NoError(o, err)
+		halts, err := o.SetPolicy(o.ctx(), resumed, batch.PolicyHalt, ada)
+		require.NoError(o, err)
+		o.add(one("s", "a"), one("s", "b"))
+		o.record(store.Refused, o.claim(queuer.Serial{}, "s")...)
+		halted, err := o.Control(o.ctx(), batch.Only("s"))
+		require.NoError(o, err)
+		assert.Equal(o, batch.ID("a"), halted.HaltedBy)
+		_, err = o.Release(o.ctx(), halts, ada)
+		require.ErrorIs(o, err, batch.ErrMovedOn)
+		_, err = o.Release(o.ctx(), halted, ada)
+		require.NoError(o, err)
+		acts, err := o.LaneHistory(o.ctx(), batch.Only("s"))
+		require.NoError(o, err)
+		assert.Len(o, acts, 4)
+		set, err := o.Controls(o.ctx(), store.ControlsQuery{Start: true})
+		require.NoError(o, err)
+		require.Len(o, set, 1)
+		assert.Equal(o, batch.PolicyHalt, set[0].Policy)
+	})
+}
+
+func TestOrders(t *testing.T) {
+	inStores(t, func(o *office) {
+		orders := o.st.(store.OrderStore)
+		require.NoError(o, orders.AddOrders(o.ctx(), batch.Order{ID: "1", Party: "p", Payload: []byte("x")}))
+		all, _, err := o.ListOrders(o.ctx(), store.ListOrdersQuery{})
+		require.NoError(o, err)
+		require.Len(o, all, 1)
+		assert.Equal(o, batch.OrderID("1"), all[0].ID)
+	})
+}
+
+// bare is a store with no more than it takes to deliver.
+type bare struct{ store.Store }
+
+func TestAStoreThatLacksAbilities(t *testing.T) {
+	d, err := operator.New(bare{memory.New()})
+	require.NoError(t, err)
+	for name, call := range map[string]func() error{
+		"ListOrders": func() error { _, _, err := d.ListOrders(t.Context(), store.ListOrdersQuery{}); return err },
+		"List":       func() error { _, _, err := d.List(t.Context(), store.ListQuery{}); return err },
+		"Explain":    func() error { _, err := d.Explain(t.Context(), batch.Key{ID: "a"}); return err },
+		"Pause":      func() error { _, err := d.Pause(t.Context(), batch.Everything(), ada); return err },
+		"Cancel":     func() error { _, err := d.Cancel(t.Context(), batch.Record{}, ada); return err },
+	} {
+		require.ErrorIs(t, call(), store.ErrUnsupported, name)
+	}
+}
+
+// settings returns the error of a Desk that lacks a setting.
+func settings(t *testing.T, err, is error) *operator.SettingsError {
+	t.Helper()
+	var s *operator.SettingsError
+	require.ErrorAs(t, err, &s)
+	require.ErrorIs(t, err, is)
+	require.ErrorContains(t, err, "Desk.Relied")
+	return s
+}
+
+// A requeue waits as long as the record says. Without a record nothing is requeued.
+func TestARequeueNeedsTheRecord(t *testing.T) {
+	inStores(t, func(o *office) {
+		b := one("s", "a")
+		o.add(b)
+		o.record(store.Accepted, o.claim(queuer.Serial{}, "s")...)
+		o.found(store.IsInvalid, b.Key())
+		seen := o.see(b)
+		refused := func(is error) *operator.SettingsError {
+			_, err := o.Requeue(o.ctx(), seen, ada)
+			e := settings(o.T, err, is)
+			assert.Equal(o, "resend_quiet", e.Setting)
+			assert.Equal(o, batch.Invalid, o.see(b).State)
+			return e
+		}
+		assert.Empty(o, refused(operator.ErrNotRecorded).Ledger, "nobody serves the service")
+		_, err := o.st.Serve(o.ctx(), []store.Served{{Service: "s", Ledger: "ledger"}})
+		require.NoError(o, err)
+		assert.Equal(o, "ledger", refused(operator.ErrNotRecorded).Ledger, "nobody said how")
+
+		o.serves(traits, queuer.Serial{}, "other")
+		kept, err := relied.Read(o.relied("s").Kept)
+		require.NoError(o, err)
+		kept.Varies = true
+		o.keep("ledger", kept)
+		refused(operator.ErrNotRecorded) // the traits of another service are on record
+
+		former := kept.Settings
+		former.ResendQuiet = "1m0s"
+		kept.Varies, kept.Other = false, &former
+		o.keep("ledger", kept)
+		refused(operator.ErrDisagree)
+		r := o.relied("s")
+		assert.True(o, r.Disagree)
+		require.ErrorIs(o, o.Agree(o.ctx(), r, batch.By{}), batch.ErrInvalidInput)
+		stale := r
+		stale.Kept = `{"service":"s"}`
+		require.ErrorIs(o, o.Agree(o.ctx(), stale, ada), batch.ErrMovedOn)
+		refused(operator.ErrDisagree)
+		require.NoError(o, o.Agree(o.ctx(), r, ada))
+		r = o.relied("s")
+		assert.False(o, r.Disagree)
+		assert.Contains(o, r.Kept, `"agreed":{"actor":"ada","reason":"ticket 17"}`)
+		rec, err := o.Requeue(o.ctx(), seen, ada)
+		require.NoError(o, err)
+		assert.Equal(o, seen.LastPost.Add(20*time.Minute), rec.NotBefore)
+	})
+}
+
+func (o *office) relied(s batch.ServiceID) operator.Relied {
+	o.Helper()
+	r, err := o.Relied(o.ctx(), s)
+	require.NoError(o, err)
+	return r
+}
+
+// Other settings that the answer does not depend on are no reason to refuse it.
+func TestOtherSettingsThatDoNotMatter(t *testing.T) {
+	inStores(t, func(o *office) {
+		b := one("s", "a")
+		o.add(b)
+		kept := relied.Record{Settings: relied.Of("s", traits, time.Minute, queuer.Serial{})}
+		former := kept.Settings
+		former.Grace, former.ResendQuiet = "7s", "7s"
+		kept.Other = &former
+		o.serves(traits, queuer.Serial{}, "s")
+		o.keep("ledger", kept)
+		_, err := o.Explain(o.ctx(), b.Key())
+		require.NoError(o, err)
+		former.ResendQuiet, former.ClaimTTL = kept.ResendQuiet, "7m0s"
+		o.keep("ledger", kept)
+		_, err = o.Explain(o.ctx(), b.Key())
+		settings(o.T, err, operator.ErrDisagree)
+		o.record(store.Refused, o.claim(queuer.Serial{}, "s")...)
+		_, err = o.Requeue(o.ctx(), o.see(b), ada)
+		require.NoError(o, err)
+	})
+}
+
+// An explanation is refused where it depends on what is not on record, and only there.
+func TestExplainNeedsTheRecord(t *testing.T) {
+	inStores(t, func(o *office) {
+		a, b := one("s", "a"), one("s", "b")
+		o.add(a, b)
+		cause := func(b batch.Batch, want batch.Cause) {
+			o.Helper()
+			e, err := o.Explain(o.ctx(), b.Key())
+			require.NoError(o, err)
+			assert.Equal(o, want, e.Cause)
+		}
+		refused := func(b batch.Batch) string {
+			o.Helper()
+			e, err := o.Explain(o.ctx(), b.Key())
+			assert.Equal(o, batch.Explanation{Key: b.Key()}, e)
+			return settings(o.T, err, operator.ErrNotRecorded).Setting
+		}
+		_, err := o.Explain(o.ctx(), one("s", "none").Key())
+		require.ErrorIs(o, err, batch.ErrNotFound)
+		refused(a)
+		c, err := o.Pause(o.ctx(), batch.Everything(), ada)
+		require.NoError(o, err)
+		cause(a, batch.CausePaused)
+		_, err = o.Resume(o.ctx(), c, ada)
+		require.NoError(o, err)
+		claims := o.claim(queuer.Serial{}, "s")
+		cause(a, batch.CauseClaimed)
+		refused(b)
+		o.record(store.Accepted, claims...)
+		cause(a, batch.CauseLedger)
+
+		// Of older code, and of a strategy that only its process has.
+		o.serves(traits, queuer.Serial{}, "s")
+		older := relied.Of("s", traits, time.Minute, queuer.Serial{})
+		older.Strategy, older.Window = "", 0
+		for _, s := range []relied.Settings{older, relied.Of("s", traits, time.Minute, own{})} {
+			o.keep("ledger", relied.Record{Settings: s})
+			assert.Equal(o, "strategy", refused(b))
+			cause(a, batch.CauseLedger)
+		}
+		o.serves(traits, queuer.Serial{}, "s")
+		cause(b, batch.CauseBehind)
+	})
+}
+
+// own is an application's own strategy.
+type own struct{ queuer.Serial }
+
+// The record has the names that older and later code know.
+func TestTheRecordOfOlderCodeIsRead(t *testing.T) {
+	r, err := relied.Read(`{"service":"s","resend_harmless_for":"forever","late_arrival":"1m0s","grace":"2s","resend_quiet":"21m0s",` +
+		`"settle":"30s","max_in_flight_per_service":7,"keeps_order":true,"claim_ttl":"1m0s"}`)
+	require.NoError(t, err)
+	quiet, err := r.Quiet()
+	require.NoError(t, err)
+	assert.Equal(t, 21*time.Minute, quiet)
+	q, _, known, err := r.Rules()
+	require.NoError(t, err)
+	assert.False(t, known)
+	assert.Equal(t, store.Resend{HarmlessFor: dlt.Forever, LateArrival: time.Minute}, q.Resend("s"))
+	assert.Equal(t, 7, q.MaxInFlight("s"))
+	text, err := r.Text()
+	require.NoError(t, err)
+	var fields map[string]any
+	require.NoError(t, json.Unmarshal([]byte(text), &fields))
+	assert.NotContains(t, fields, "strategy")
+	assert.NotContains(t, fields, "other")
+	_, err = relied.Read("{")
+	require.Error(t, err)
+	for _, s := range []queuer.Strategy{queuer.Serial{}, &queuer.Parallel{Queued: 7}, queuer.Pipelined(9)} {
+		q, choose, known, err := relied.Of("s", ledgermem.Unforgiving(0), time.Minute, s).Rules()
+		require.NoError(t, err)
+		assert.True(t, known)
+		assert.Equal(t, s.Window(), q.Window)
+		assert.NotNil(t, choose)
+	}
+}
+
+func TestFind(t *testing.T) {
+	inStores(t, func(o *office) {
+		b := one("s", "a")
+		b.DataChangeID = "change"
+		o.add(b)
+		for _, q := range []store.FindQuery{{ID: "a"}, {Service: "s", DataChangeID: "change"}} {
+			rec, err := o.Find(o.ctx(), q)
+			require.NoError(o, err)
+			assert.Equal(o, o.see(b), rec)
+		}
+		_, err := o.Find(o.ctx(), store.FindQuery{ID: "b"})
+		require.ErrorIs(o, err, batch.ErrNotFound)
+	})
+}

@@ -1,0 +1,167 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/relied"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Errors of a Desk that has to know what Runners rely on. A [*SettingsError] wraps one of them.
+var (
+	// ErrNotRecorded: no Runner has recorded what it relies on, older code did, or the record
+	// does not hold for the service. A Runner of this version that serves the service records
+	// it. A Runner's own Explain and Requeue need no record.
+	ErrNotRecorded = errors.New("operator: not on record")
+	// ErrDisagree: Runners recorded different settings. [Desk.Relied] shows both. Once no
+	// process has the other settings any more, [Desk.Agree] says so.
+	ErrDisagree = errors.New("operator: the instances disagree")
+)
+
+// SettingsError says which setting a Desk has to know and does not.
+type SettingsError struct {
+	Service batch.ServiceID
+	Ledger  string // that serves the service; "" where none is recorded
+	Setting string // such as "resend_quiet"
+	Why     string
+	Err     error // ErrNotRecorded or ErrDisagree
+}
+
+// Error implements error.
+func (e *SettingsError) Error() string {
+	s := fmt.Sprintf("%s: %s of %s", e.Err, e.Setting, batch.Only(e.Service))
+	if e.Ledger != "" {
+		s += fmt.Sprintf(" (ledger %q)", batch.Excerpt(e.Ledger, 64))
+	}
+	return s + ": " + e.Why + "; Desk.Relied shows the record"
+}
+
+// Unwrap returns ErrNotRecorded or ErrDisagree.
+func (e *SettingsError) Unwrap() error { return e.Err }
+
+// Relied is what Runners rely on for a service, as it is on record.
+type Relied struct {
+	Service batch.ServiceID `json:"service"`
+	// Ledger is the name of the ledger that serves the service; "" where no Runner has met
+	// the service yet.
+	Ledger string `json:"ledger"`
+	// Kept is the record under that name, as JSON: the settings of the Runner that wrote last.
+	// Where these replaced different ones, "other" holds the former. "varies" says that the
+	// route has services with other traits than these. Kept is "" where there is none.
+	Kept string `json:"kept"`
+	// Disagree says that there are others, and that nobody has agreed on these yet.
+	Disagree bool `json:"disagree"`
+}
+
+// Relied returns what Runners rely on for a service.
+func (d *Desk) Relied(ctx context.Context, service batch.ServiceID) (Relied, error) {
+	r, err := d.route(ctx, service)
+	if err != nil {
+		return Relied{}, fmt.Errorf("settings of %s: %w", batch.Only(service), err)
+	}
+	return Relied{Service: service, Ledger: r.ledger, Kept: r.text, Disagree: r.Other != nil}, nil
+}
+
+// Agree says that no process relies on the other settings any more: an instance with a wrong
+// setting was corrected, or all were replaced. Agree removes these from the record that the
+// person saw, and names the person in it. Where the record is another one by now it does
+// nothing, and the error is [batch.ErrMovedOn]. A wrong word may send a requeued batch too early,
+// or make explanations wrong.
+func (d *Desk) Agree(ctx context.Context, seen Relied, by batch.By) error {
+	if err := by.Validate(); err != nil {
+		return fmt.Errorf("agree: %w", err)
+	}
+	if seen.Kept == "" {
+		return fmt.Errorf("agree: %w: ledger %q", ErrNotRecorded, batch.Excerpt(seen.Ledger, 64))
+	}
+	record, err := relied.Read(seen.Kept)
+	if err != nil {
+		return fmt.Errorf("agree: %w", err)
+	}
+	by.Reason = batch.Excerpt(by.Reason, batch.MaxErrorText)
+	record.Other, record.Agreed = nil, &by
+	text, err := record.Text()
+	if err != nil {
+		return fmt.Errorf("agree: %w", err)
+	}
+	// KeepTraits keeps a text where there is none, and a record is never removed.
+	kept, err := d.store.KeepTraits(ctx, seen.Ledger, text, seen.Kept)
+	if err != nil {
+		return fmt.Errorf("agree: %w", err)
+	}
+	if kept != text {
+		return fmt.Errorf("agree: %w: the record of %q is %s", batch.ErrMovedOn, batch.Excerpt(seen.Ledger, 64), kept)
+	}
+	return nil
+}
+
+// route is what is recorded about a service.
+type route struct {
+	service batch.ServiceID
+	ledger  string // "" where none is recorded
+	text    string // "" where none is recorded
+	relied.Record
+}
+
+func (d *Desk) route(ctx context.Context, service batch.ServiceID) (route, error) {
+	names, err := d.store.Serve(ctx, []store.Served{{Service: service}})
+	if err != nil {
+		return route{}, err
+	}
+	return d.recorded(ctx, service, names[0], map[string]string{})
+}
+
+// recorded returns what is recorded about a service that a ledger serves. texts are the records
+// that are known already, by the name of a ledger.
+func (d *Desk) recorded(ctx context.Context, service batch.ServiceID, ledger string, texts map[string]string) (r route, err error) {
+	r.service, r.ledger = service, ledger
+	if ledger == "" {
+		return r, nil
+	}
+	text, known := texts[ledger]
+	if !known {
+		if text, err = d.store.KeepTraits(ctx, ledger, "", ""); err != nil {
+			return r, err
+		}
+		texts[ledger] = text
+	}
+	if r.text = text; text != "" {
+		r.Record, err = relied.Read(text)
+	}
+	return r, err
+}
+
+// use refuses settings that are not on record, or not for this service, or on which Runners
+// disagree: same compares what the caller uses of two settings.
+func (r route) use(setting string, same func(a, b relied.Settings) bool) error {
+	fail := func(err error, why string) error {
+		return &SettingsError{Service: r.service, Ledger: r.ledger, Setting: setting, Why: why, Err: err}
+	}
+	switch {
+	case r.ledger == "":
+		return fail(ErrNotRecorded, "no instance has met the service yet")
+	case r.text == "":
+		return fail(ErrNotRecorded, "no instance has recorded what it relies on")
+	case r.Varies && r.Service != r.service:
+		return fail(ErrNotRecorded, fmt.Sprintf("the traits of this route differ by service, and those of %s are on record", batch.Only(r.Service)))
+	case r.Other != nil && !same(r.Settings, *r.Other):
+		return fail(ErrDisagree, "an instance has recorded other settings, and nobody has agreed on these (Desk.Agree)")
+	}
+	return nil
+}
+
+// quiet returns the ResendQuiet of a service's ledger.
+func (d *Desk) quiet(ctx context.Context, service batch.ServiceID) (time.Duration, error) {
+	r, err := d.route(ctx, service)
+	if err != nil {
+		return 0, err
+	}
+	if err := r.use("resend_quiet", func(a, b relied.Settings) bool { return a.ResendQuiet == b.ResendQuiet }); err != nil {
+		return 0, err
+	}
+	return r.Quiet()
+}

@@ -1,0 +1,61 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Survey is [store.Surveyor].Survey.
+func (s *Store) Survey(ctx context.Context, q store.SurveyQuery) (store.Survey, error) {
+	if err := ctx.Err(); err != nil {
+		return store.Survey{}, err
+	}
+	q = q.Bounded()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found := store.Survey{At: s.now(), Everything: s.control(batch.Everything())}
+	services := q.Services
+	if services == nil {
+		services = s.openLanes(store.LanesQuery{After: q.After, Start: q.Start, Limit: q.Limit}, func(batch.ServiceID) bool { return true })
+	}
+	seen := make(map[batch.ServiceID]bool, len(services))
+	for _, service := range services {
+		lane := s.lanes[service]
+		if lane == nil || lane.open() == 0 || seen[service] {
+			continue
+		}
+		seen[service] = true
+		l := store.LaneSurvey{
+			Service: service, Ledger: s.served[service], Waiting: min(lane.queued.len(), q.Cap), Control: s.control(batch.Only(service)),
+			Rows: s.window(service, func([]store.LaneRow) int { return q.Window }),
+		}
+		for i := range l.Rows {
+			l.Rows[i].Row = cloneRow(l.Rows[i].Row)
+		}
+		found.Lanes = append(found.Lanes, l)
+	}
+	return found, nil
+}
+
+// Find is [store.Surveyor].Find.
+func (s *Store) Find(ctx context.Context, q store.FindQuery) (batch.Record, error) {
+	if err := ctx.Err(); err != nil {
+		return batch.Record{}, err
+	}
+	if err := q.Validate(); err != nil {
+		return batch.Record{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.byID[q.ID]
+	if q.ID == "" {
+		e = s.byChange[changeKey{q.Service, q.DataChangeID}]
+	}
+	if e == nil {
+		return batch.Record{}, fmt.Errorf("%w: %s", batch.ErrNotFound, q)
+	}
+	return e.record(), nil
+}

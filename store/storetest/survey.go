@@ -1,0 +1,213 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+func surveyTests() []test {
+	return []test{
+		{name: "every lane from its front, as a claim would see it", run: surveyLanes},
+		{name: "lanes in byte order, page by page", run: surveyPages},
+		{name: "named lanes, in their order", run: surveyNamed},
+		{name: "what holds them, closed ones included", run: surveyControls, needs: []string{controls}},
+		{name: "who serves them", run: surveyServed, needs: []string{ledgers}},
+		{name: "defaults and bounds", run: surveyBounds},
+		{name: "changes nothing", run: surveyNothing},
+	}
+}
+
+func findTests() []test {
+	return []test{
+		{name: "by id alone, and by the caller's own key", run: findEach},
+		{name: "what is not there", run: findNothing},
+	}
+}
+
+// survey asks, and compares with the model.
+func (f *fixture) survey(q store.SurveyQuery) store.Survey {
+	f.Helper()
+	got, err := f.st.Survey(f.ctx, q)
+	require.NoError(f, err)
+	bounded := q.Bounded()
+	require.True(f, f.near(f.now(), got.At), "%s", got.At)
+	waiting := map[batch.ServiceID]int{}
+	for _, s := range f.rows {
+		if service := s.b.Service; !s.row.Final() && (q.Start || service > q.After || q.Services != nil) {
+			if _, is := waiting[service]; !is {
+				waiting[service] = 0
+			}
+			if !s.row.Attempted() {
+				waiting[service]++
+			}
+		}
+	}
+	var want []batch.ServiceID
+	if q.Services == nil {
+		for s := range waiting {
+			want = append(want, s)
+		}
+		slices.Sort(want)
+		want = want[:min(len(want), bounded.Limit)]
+	}
+	for _, s := range q.Services {
+		if _, open := waiting[s]; open && !slices.Contains(want, s) {
+			want = append(want, s)
+		}
+	}
+	f.likeControl(f.control(batch.Everything()), got.Everything)
+	var lanes []batch.ServiceID
+	for _, l := range got.Lanes {
+		lanes = append(lanes, l.Service)
+		require.Equal(f, min(waiting[l.Service], bounded.Cap), l.Waiting)
+		f.sameLane(f.window(l.Service, bounded.Window), l.Rows)
+		require.Equal(f, batch.Only(l.Service), l.Control.Scope)
+		f.likeControl(f.control(l.Control.Scope), l.Control)
+	}
+	require.Equal(f, want, lanes)
+	return got
+}
+
+func surveyLanes(f *fixture) {
+	assert.Empty(f, f.survey(store.SurveyQuery{Start: true}).Lanes)
+	f.oneOfEach()
+	bs := many("lane", "b", 9)
+	bs[4].Footprint = batch.Footprint{Reads: []string{"00"}, Writes: []string{"11"}}
+	f.add(bs...)
+	f.committed(bt("final", "d"))
+	f.take("b00009", "b00007", "b00005", "b00003")
+	f.each(f.submitted, store.Accepted, "b00009", "b00003")
+	f.each(f.submitted, store.Failed, "b00005")
+	for _, window := range []int{1, 2, 5, 9} {
+		got := f.survey(store.SurveyQuery{Start: true, Window: window})
+		i := slices.IndexFunc(got.Lanes, func(l store.LaneSurvey) bool { return l.Service == "lane" })
+		require.Len(f, got.Lanes[i].Rows, 4+min(5, window))
+	}
+}
+
+func surveyPages(f *fixture) {
+	var want []batch.ServiceID
+	for i, s := range []batch.ServiceID{"b", "", "ä", "B", "a", "aa", "a ", "'"} {
+		f.add(many(s, fmt.Sprint(i, "/"), i+1)...)
+		want = append(want, s)
+	}
+	slices.Sort(want)
+	f.take("2/00001")
+	for limit := 1; limit < 11; limit += 3 {
+		var got []batch.ServiceID
+		for q := (store.SurveyQuery{Start: true, Limit: limit}); ; q.Start = false {
+			page := f.survey(q)
+			for _, l := range page.Lanes {
+				got = append(got, l.Service)
+			}
+			if len(page.Lanes) < limit {
+				break
+			}
+			q.After = got[len(got)-1]
+		}
+		assert.Equal(f, want, got)
+	}
+}
+
+func surveyNamed(f *fixture) {
+	f.add(bt("s", "a"), bt("t", "b"), bt("", "c"))
+	f.committed(bt("final", "d"))
+	got := f.survey(store.SurveyQuery{Services: []batch.ServiceID{"t", "none", "final", "", "t", "\xff", "\x00", "s"}, Limit: 1, After: "z"})
+	assert.Len(f, got.Lanes, 3, "a limit is for pages")
+	assert.Empty(f, f.survey(store.SurveyQuery{Services: []batch.ServiceID{}, Start: true}).Lanes)
+}
+
+func surveyControls(f *fixture) {
+	f.add(bt("s", "a"), bt("s", "b"), bt("t", "c"))
+	f.take("a")
+	f.ends("a", batch.PolicyHalt)
+	f.pause(batch.Everything())
+	f.pause(batch.Only("t"))
+	got := f.survey(store.SurveyQuery{Start: true})
+	require.Len(f, got.Lanes, 2)
+	assert.True(f, got.Everything.Closed())
+	assert.Equal(f, batch.ID("a"), got.Lanes[0].Control.HaltedBy)
+	assert.Equal(f, "somebody", got.Lanes[1].Control.PausedBy.Actor)
+}
+
+func surveyServed(f *fixture) {
+	f.add(bt("s", "a"), bt("t", "b"))
+	_, err := f.st.Serve(f.ctx, []store.Served{{Service: "t", Ledger: "one"}})
+	require.NoError(f, err)
+	got := f.survey(store.SurveyQuery{Start: true})
+	assert.Empty(f, got.Lanes[0].Ledger)
+	assert.Equal(f, "one", got.Lanes[1].Ledger)
+}
+
+func surveyBounds(f *fixture) {
+	f.add(many("a lane", "b", 1100)...)
+	var bs []batch.Batch
+	for i := range 1001 {
+		bs = append(bs, bt(batch.ServiceID(fmt.Sprintf("lane %04d", i)), batch.ID(fmt.Sprint(i))))
+	}
+	f.add(bs...)
+	got := f.survey(store.SurveyQuery{Start: true})
+	assert.Len(f, got.Lanes, 1000)
+	assert.Len(f, got.Lanes[0].Rows, 1)
+	assert.Equal(f, 1000, got.Lanes[0].Waiting)
+	got = f.survey(store.SurveyQuery{Start: true, Limit: 1_000_000, Cap: 1_000_000, Window: 1_000_000})
+	assert.Len(f, got.Lanes, 1000)
+	assert.Len(f, got.Lanes[0].Rows, 1000)
+	assert.Equal(f, 1100, got.Lanes[0].Waiting)
+	assert.Equal(f, 100_000, store.SurveyQuery{Cap: 1_000_000}.Bounded().Cap)
+}
+
+func surveyNothing(f *fixture) {
+	f.add(bt("s", "a"), bt("s", "b"))
+	f.take("a")
+	before := f.get("a")
+	first := f.survey(store.SurveyQuery{Start: true})
+	first.Lanes[0].Rows[0].Row.State = batch.Committed // the caller's own
+	f.survey(store.SurveyQuery{Start: true})
+	assert.Equal(f, before, f.get("a"))
+	assert.Equal(f, []batch.ID{"b"}, laneIDs(f.view("s", 9))[1:], "it locks nothing and takes nothing")
+}
+
+func findEach(f *fixture) {
+	ours := bt("s", "ours")
+	ours.DataChangeID = "change"
+	theirs := bt("t", "theirs")
+	theirs.DataChangeID = "change"
+	final := bt("s", "final")
+	final.DataChangeID = "older change"
+	f.add(ours, theirs, bt("s", "plain"))
+	f.committed(final)
+	for _, id := range []batch.ID{"ours", "theirs", "final", "plain"} {
+		got, err := f.st.Find(f.ctx, store.FindQuery{ID: id})
+		require.NoError(f, err)
+		assert.Equal(f, f.get(id), got)
+	}
+	for _, b := range []batch.Batch{ours, theirs, final} {
+		got, err := f.st.Find(f.ctx, store.FindQuery{Service: b.Service, DataChangeID: b.DataChangeID})
+		require.NoError(f, err)
+		assert.Equal(f, f.get(b.ID), got)
+	}
+}
+
+func findNothing(f *fixture) {
+	b := bt("s", "a")
+	b.DataChangeID = "change"
+	f.add(b, bt("s", "plain"))
+	for _, q := range []store.FindQuery{
+		{ID: "b"}, {ID: "\xff"}, {Service: "s", DataChangeID: "a"}, {Service: "t", DataChangeID: "change"}, {DataChangeID: "change"},
+		{Service: "\x00", DataChangeID: "change"}, {Service: "s", DataChangeID: "\xff"},
+	} {
+		_, err := f.st.Find(f.ctx, q)
+		require.ErrorIs(f, err, batch.ErrNotFound, "%+v", q)
+	}
+	for _, q := range []store.FindQuery{{}, {Service: "s"}, {ID: "a", DataChangeID: "change"}, {Service: "s", ID: "a"}} {
+		_, err := f.st.Find(f.ctx, q)
+		require.ErrorIs(f, err, batch.ErrInvalidInput, "%+v", q)
+	}
+}

@@ -1,0 +1,86 @@
+package store
+
+import (
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// SurveyQuery selects lanes to look at; the zero value begins after the service "".
+type SurveyQuery struct {
+	// Services, where it is not nil, selects these lanes, each once, and no page of all.
+	Services []batch.ServiceID
+	// After is the last service of the call before; Start says that there was none
+	// ("" is a service like any other).
+	After batch.ServiceID
+	Start bool
+	// Limit is how many lanes at most; Services are not limited. Defaults to 1,000, at most
+	// 1,000.
+	Limit int
+	// Window is how many waiting batches of each lane are shown. Defaults to 1, at most 1,000.
+	Window int
+	// Cap bounds the count of waiting batches in each lane. Defaults to 1,000, at most
+	// 100,000.
+	Cap int
+}
+
+// Bounded returns the query with its defaults and within its bounds.
+func (q SurveyQuery) Bounded() SurveyQuery {
+	if q.Limit <= 0 {
+		q.Limit = 1000
+	}
+	if q.Window <= 0 {
+		q.Window = 1
+	}
+	if q.Cap <= 0 {
+		q.Cap = 1000
+	}
+	q.Limit, q.Window, q.Cap = min(q.Limit, 1000), min(q.Window, 1000), min(q.Cap, 100_000)
+	return q
+}
+
+// Survey is a page of lanes, all of one moment.
+type Survey struct {
+	At         time.Time     // the database's clock
+	Everything batch.Control // of all lanes
+	Lanes      []LaneSurvey
+}
+
+// LaneSurvey is a lane with open batches, seen from its front.
+type LaneSurvey struct {
+	Service batch.ServiceID
+	Ledger  string // that is recorded to serve it ([Ledgers].Serve); "" for none
+	// Rows are all open batches of the lane that were ever attempted, and then the first of the
+	// waiting batches, both by order key, as [InOrder] takes them; perhaps without their
+	// receipts.
+	Rows []LaneRow
+	// Waiting counts the open batches that were never claimed, or were put at the end since.
+	// Where it equals the query's Cap there may be more.
+	Waiting int
+	Control batch.Control // of this lane
+}
+
+// FindQuery names one batch by other means than its key: by ID alone, which is unique in a
+// store, or by Service and DataChangeID.
+type FindQuery struct {
+	ID           batch.ID
+	Service      batch.ServiceID
+	DataChangeID string
+}
+
+// Validate reports whether the query names a batch in one of the two ways. The error is a
+// [*batch.InputError].
+func (q FindQuery) Validate() error {
+	if (q.ID == "") == (q.DataChangeID == "") || q.ID != "" && q.Service != "" {
+		return &batch.InputError{Field: "FindQuery", Want: "an ID, or a Service and a DataChangeID"}
+	}
+	return nil
+}
+
+// String names the batch for people.
+func (q FindQuery) String() string {
+	if q.ID != "" {
+		return "batch " + batch.Excerpt(string(q.ID), 64)
+	}
+	return batch.Only(q.Service).String() + ", data_change_id " + batch.Excerpt(q.DataChangeID, 64)
+}
