@@ -73,7 +73,7 @@ func (r *Runner) operated(ctx context.Context, rec batch.Record, err error, act 
 	}
 	act.Scope, act.Batch, act.To = batch.Only(key.Service), key.ID, rec.State
 	r.observe(ctx, batch.Event{
-		Kind: batch.EventOperated, Key: key, State: rec.State, Attempt: rec.Attempt, Act: act, SinceAdded: between(rec.CreatedAt, rec.FinalAt),
+		Kind: batch.EventOperated, Key: key, State: rec.State, By: batch.ByOperator, Attempt: rec.Attempt, Act: act, SinceAdded: between(rec.CreatedAt, rec.FinalAt),
 	})
 	if rec.Final() {
 		r.final(key)
@@ -132,7 +132,7 @@ func (r *Runner) steer(ctx context.Context, s store.Steering) (batch.Control, er
 			r.health.halt(s.Scope.Service, false)
 		}
 		act := batch.Act{Action: s.Action, By: s.By, Scope: s.Scope, Policy: s.Policy}
-		r.observe(ctx, batch.Event{Kind: batch.EventOperated, Key: batch.Key{Service: s.Scope.Service}, Act: act})
+		r.observe(ctx, batch.Event{Kind: batch.EventOperated, Key: batch.Key{Service: s.Scope.Service}, By: batch.ByOperator, Act: act})
 	}
 	if !s.Scope.All { // the next scans find the services that were paused with everything
 		r.freed(s.Scope.Service)
