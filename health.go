@@ -220,7 +220,7 @@ func textError(text string) error {
 // health collects the data for a Runner's Health.
 type health struct {
 	mu        sync.Mutex
-	vitals    *vitals // of the present Run
+	vitals    *vitals   // of the present Run
 	paused    time.Time // since when everything is
 	services  map[batch.ServiceID]struct{}
 	halted    map[batch.ServiceID]struct{}

@@ -1,0 +1,165 @@
+package otelbatch
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// other is the value of a label for all values that are not in its list.
+const other = "_OTHER"
+
+// label is a label and all its values, but for other. also gives attributes that go with a value.
+type label struct {
+	key    string
+	values []string
+	also   func(value string) []attribute.KeyValue
+}
+
+// key are the values of at most two labels.
+type key [2]string
+
+// definition describes a metric, for docs/metrics.md.
+type definition struct {
+	name, kind, unit, text string
+	labels                 []label
+}
+
+// builder makes instruments, and remembers their definitions and the first error.
+type builder struct {
+	meter metric.Meter
+	defs  []definition
+	async []metric.Observable
+	err   error
+}
+
+func (b *builder) defined(d definition, err error) {
+	b.defs = append(b.defs, d)
+	if err != nil && b.err == nil {
+		b.err = fmt.Errorf("%s: %w", d.name, err)
+	}
+}
+
+// series are the attributes of all values of a metric's labels. They are made beforehand, so that
+// measuring allocates nothing.
+type series[O any] struct {
+	labels []label
+	all    map[key][]O
+}
+
+// newSeries makes the attributes of each combination of the labels' values. The value "" of
+// error.type is no attribute at all: nothing failed.
+func newSeries[O any](labels []label, option func(metric.MeasurementOption) O) series[O] {
+	s := series[O]{labels, map[key][]O{}}
+	var add func(k key, i int, attrs []attribute.KeyValue)
+	add = func(k key, i int, attrs []attribute.KeyValue) {
+		if i == len(labels) {
+			s.all[k] = []O{option(metric.WithAttributeSet(attribute.NewSet(attrs...)))}
+			return
+		}
+		for _, v := range append([]string{other}, labels[i].values...) {
+			k[i] = v
+			with := attrs[:len(attrs):len(attrs)]
+			if v != "" {
+				with = append(with, attribute.String(labels[i].key, v))
+			}
+			if also := labels[i].also; also != nil {
+				with = append(with, also(v)...)
+			}
+			add(k, i+1, with)
+		}
+	}
+	add(key{}, 0, nil)
+	return s
+}
+
+// of returns the attributes of values, in the order of the labels.
+func (s series[O]) of(k key) []O {
+	if o, ok := s.all[k]; ok {
+		return o
+	}
+	for i, l := range s.labels {
+		if !slices.Contains(l.values, k[i]) {
+			k[i] = other
+		}
+	}
+	return s.all[k]
+}
+
+type counter struct {
+	to metric.Int64Counter
+	series[metric.AddOption]
+}
+
+func (b *builder) counter(name, unit, text string, labels ...label) counter {
+	to, err := b.meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(text))
+	b.defined(definition{name, "counter", unit, text, labels}, err)
+	return counter{to, newSeries(labels, func(o metric.MeasurementOption) metric.AddOption { return o })}
+}
+
+func (c counter) add(ctx context.Context, n int, k key) { c.to.Add(ctx, int64(n), c.of(k)...) }
+
+// begin makes the series of the counter visible, at 0: an alert on an increase must see the first.
+func (c counter) begin(ctx context.Context) {
+	for k := range c.all {
+		if k[0] != other && k[1] != other {
+			c.add(ctx, 0, k)
+		}
+	}
+}
+
+type histogram struct {
+	to metric.Float64Histogram
+	series[metric.RecordOption]
+}
+
+func (b *builder) histogram(name, unit, text string, bounds []float64, labels ...label) histogram {
+	to, err := b.meter.Float64Histogram(name, metric.WithUnit(unit), metric.WithDescription(text), metric.WithExplicitBucketBoundaries(bounds...))
+	b.defined(definition{name, "histogram", unit, text, labels}, err)
+	return histogram{to, newSeries(labels, func(o metric.MeasurementOption) metric.RecordOption { return o })}
+}
+
+func (h histogram) record(ctx context.Context, v float64, k key) { h.to.Record(ctx, v, h.of(k)...) }
+
+// gauge is observed when somebody collects.
+type gauge struct {
+	int   metric.Int64Observable
+	float metric.Float64Observable
+	series[metric.ObserveOption]
+}
+
+func (b *builder) gauge(g gauge, d definition, err error) gauge {
+	b.defined(d, err)
+	g.series = newSeries(d.labels, func(o metric.MeasurementOption) metric.ObserveOption { return o })
+	if g.int != nil {
+		b.async = append(b.async, g.int)
+	} else {
+		b.async = append(b.async, g.float)
+	}
+	return g
+}
+
+// number is how many of something there are now.
+func (b *builder) number(name, unit, text string, labels ...label) gauge {
+	to, err := b.meter.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(text))
+	return b.gauge(gauge{int: to}, definition{name, "gauge", unit, text, labels}, err)
+}
+
+// age is for how long something is so now.
+func (b *builder) age(name, text string, labels ...label) gauge {
+	to, err := b.meter.Float64ObservableGauge(name, metric.WithUnit("s"), metric.WithDescription(text))
+	return b.gauge(gauge{float: to}, definition{name, "gauge", "s", text, labels}, err)
+}
+
+// total is a counter that somebody else counts.
+func (b *builder) total(name, unit, text string, labels ...label) gauge {
+	to, err := b.meter.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(text))
+	return b.gauge(gauge{int: to}, definition{name, "counter", unit, text, labels}, err)
+}
+
+func (g gauge) count(o metric.Observer, n int, k key) { o.ObserveInt64(g.int, int64(n), g.of(k)...) }
+
+func (g gauge) seconds(o metric.Observer, v float64, k key) { o.ObserveFloat64(g.float, v, g.of(k)...) }
