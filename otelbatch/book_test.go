@@ -95,10 +95,6 @@ type meter struct {
 	b *book
 }
 
-func (m meter) Int64Counter(name string, _ ...metric.Int64CounterOption) (metric.Int64Counter, error) {
-	return bookCounter{b: m.b, name: name}, m.b.made(name)
-}
-
 func (m meter) Float64Histogram(name string, _ ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
 	return bookHistogram{b: m.b, name: name}, m.b.made(name)
 }
@@ -118,16 +114,6 @@ func (m meter) Float64ObservableGauge(name string, _ ...metric.Float64Observable
 func (m meter) RegisterCallback(f metric.Callback, _ ...metric.Observable) (metric.Registration, error) {
 	m.b.callback = f
 	return noop.Registration{}, m.b.made("callback")
-}
-
-type bookCounter struct {
-	noop.Int64Counter
-	b    *book
-	name string
-}
-
-func (c bookCounter) Add(_ context.Context, n int64, o ...metric.AddOption) {
-	c.b.note(c.name, metric.NewAddConfig(o).Attributes(), float64(n), true)
 }
 
 type bookHistogram struct {

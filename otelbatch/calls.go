@@ -16,10 +16,12 @@ func (m *Metrics) call(ctx context.Context, c dltbatch.Call) {
 	took := c.Took.Seconds()
 	if c.Part == "ledger" {
 		failed := ledgerError(c.Err)
-		m.asked.record(ctx, took, key{c.Op, failed})
-		if c.Op == "submit" || c.Op == "submit_list" {
-			m.operation.record(ctx, took, key{c.Op, failed})
-			m.request.record(ctx, float64(c.Items), key{})
+		switch c.Op {
+		case "submit", "submit_list":
+			m.operation.record(nowhere, took, key{c.Op, failed})
+			m.request.record(nowhere, float64(c.Items), key{})
+		default:
+			m.asked.record(nowhere, took, key{c.Op, failed})
 		}
 		return
 	}
@@ -34,12 +36,12 @@ func (m *Metrics) call(ctx context.Context, c dltbatch.Call) {
 	}
 	switch c.Op {
 	case "add", "add_tx":
-		m.added.add(ctx, c.Items, key{c.Op})
+		m.added.add(c.Items, key{c.Op})
 	case "prune":
-		m.pruned.add(ctx, c.Items, key{})
+		m.pruned.add(c.Items, key{})
 	case "claim":
 		if c.Items == 0 {
-			m.empty.add(ctx, 1, key{})
+			m.empty.add(1, key{})
 		}
 	}
 	if c.Items > 0 && slices.Contains(groupOps.values, c.Op) {

@@ -8,7 +8,7 @@
 //
 // # What is exact
 //
-// Counters and histograms are exact. They are fed where [dltbatch.Options].Observer and Calls are
+// Counters and histograms are exact. They count where [dltbatch.Options].Observer and Calls are
 // called, before the Runner goes on, and not by one of Options.Observers, which may lose events. The
 // cost is that a meter which blocks, blocks the Runner: the SDK's meters do not block. A meter that
 // panics is contained and logged like any observer, and the application's own Observer and Calls

@@ -10,8 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch"
 )
 
-// collect observes the present state of all Runners: numbers are added up, and of times the longest
-// counts. It does no I/O.
+// collect observes the counters, and the present state of all Runners: numbers are added up, and of
+// times the longest counts. It does no I/O.
 func (m *Metrics) collect(_ context.Context, o metric.Observer) error {
 	m.mu.Lock()
 	runners := m.runners
@@ -21,6 +21,9 @@ func (m *Metrics) collect(_ context.Context, o metric.Observer) error {
 	}
 	for _, r := range runners {
 		t.add(now, r.Health())
+	}
+	for _, c := range m.counters {
+		c.observe(o)
 	}
 	m.running.count(o, t.running, key{})
 	for i, pool := range pools.values {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -30,10 +31,11 @@ type definition struct {
 
 // builder makes instruments, and remembers their definitions and the first error.
 type builder struct {
-	meter metric.Meter
-	defs  []definition
-	async []metric.Observable
-	err   error
+	meter    metric.Meter
+	defs     []definition
+	async    []metric.Observable
+	counters []counter
+	err      error
 }
 
 func (b *builder) defined(d definition, err error) {
@@ -76,37 +78,42 @@ func newSeries[O any](labels []label, option func(metric.MeasurementOption) O) s
 	return s
 }
 
-// of returns the attributes of values, in the order of the labels.
-func (s series[O]) of(k key) []O {
-	if o, ok := s.all[k]; ok {
-		return o
+// known returns k with other in the place of what is in no list.
+func (s series[O]) known(k key) key {
+	if _, ok := s.all[k]; ok {
+		return k
 	}
 	for i, l := range s.labels {
 		if !slices.Contains(l.values, k[i]) {
 			k[i] = other
 		}
 	}
-	return s.all[k]
+	return k
 }
 
+// counter counts in this process's memory, and is observed when somebody collects: to count costs an
+// atomic addition and no allocation, and a series begins at 0, so that an alert on an increase sees
+// the first one.
 type counter struct {
-	to metric.Int64Counter
-	series[metric.AddOption]
+	gauge
+	counts map[key]*atomic.Int64
 }
 
 func (b *builder) counter(name, unit, text string, labels ...label) counter {
-	to, err := b.meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(text))
-	b.defined(definition{name, "counter", unit, text, labels}, err)
-	return counter{to, newSeries(labels, func(o metric.MeasurementOption) metric.AddOption { return o })}
+	c := counter{b.total(name, unit, text, labels...), map[key]*atomic.Int64{}}
+	for k := range c.all {
+		c.counts[k] = new(atomic.Int64)
+	}
+	b.counters = append(b.counters, c)
+	return c
 }
 
-func (c counter) add(ctx context.Context, n int, k key) { c.to.Add(ctx, int64(n), c.of(k)...) }
+func (c counter) add(n int, k key) { c.counts[c.known(k)].Add(int64(n)) }
 
-// begin makes the series of the counter visible, at 0: an alert on an increase must see the first.
-func (c counter) begin(ctx context.Context) {
-	for k := range c.all {
-		if k[0] != other && k[1] != other {
-			c.add(ctx, 0, k)
+func (c counter) observe(o metric.Observer) {
+	for k, count := range c.counts {
+		if n := count.Load(); n > 0 || k[0] != other && k[1] != other {
+			c.count(o, int(n), k)
 		}
 	}
 }
@@ -122,7 +129,9 @@ func (b *builder) histogram(name, unit, text string, bounds []float64, labels ..
 	return histogram{to, newSeries(labels, func(o metric.MeasurementOption) metric.RecordOption { return o })}
 }
 
-func (h histogram) record(ctx context.Context, v float64, k key) { h.to.Record(ctx, v, h.of(k)...) }
+func (h histogram) record(ctx context.Context, v float64, k key) {
+	h.to.Record(ctx, v, h.all[h.known(k)]...)
+}
 
 // gauge is observed when somebody collects.
 type gauge struct {
@@ -154,12 +163,16 @@ func (b *builder) age(name, text string, labels ...label) gauge {
 	return b.gauge(gauge{float: to}, definition{name, "gauge", "s", text, labels}, err)
 }
 
-// total is a counter that somebody else counts.
+// total is a counter whose sum is known when somebody collects.
 func (b *builder) total(name, unit, text string, labels ...label) gauge {
 	to, err := b.meter.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(text))
 	return b.gauge(gauge{int: to}, definition{name, "counter", unit, text, labels}, err)
 }
 
-func (g gauge) count(o metric.Observer, n int, k key) { o.ObserveInt64(g.int, int64(n), g.of(k)...) }
+func (g gauge) count(o metric.Observer, n int, k key) {
+	o.ObserveInt64(g.int, int64(n), g.all[g.known(k)]...)
+}
 
-func (g gauge) seconds(o metric.Observer, v float64, k key) { o.ObserveFloat64(g.float, v, g.of(k)...) }
+func (g gauge) seconds(o metric.Observer, v float64, k key) {
+	o.ObserveFloat64(g.float, v, g.all[g.known(k)]...)
+}

@@ -51,7 +51,6 @@ func NewMetrics(p metric.MeterProvider) (*Metrics, error) {
 	if _, err := meter.RegisterCallback(m.collect, b.async...); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	m.begin(context.Background())
 	return m, nil
 }
 
@@ -88,7 +87,7 @@ func (o observer) Observe(ctx context.Context, e batch.Event) {
 	if o.next != nil {
 		defer o.next.Observe(ctx, e)
 	}
-	o.m.event(ctx, e)
+	o.m.event(e)
 }
 
 // calls stands before the application's own CallObserver.

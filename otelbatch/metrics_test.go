@@ -128,6 +128,7 @@ func TestCountersAreExact(t *testing.T) {
 			require.NoError(t, err)
 			states[rec.State]++
 		}
+		require.NoError(t, b.collect())
 		require.Positive(t, states[batch.Rejected])
 		require.Positive(t, states[batch.Committed])
 		assert.InDelta(t, lanes*each, b.of("dltbatch.batches.added{dltbatch.operation=add}"), 0)
@@ -154,7 +155,6 @@ func TestCountersAreExact(t *testing.T) {
 		assert.Equal(t, lanes*each, seen.events[batch.EventFinal], "the application's own observer gets all, too")
 		assert.Equal(t, lanes*each, seen.calls["add"])
 		assert.Positive(t, seen.calls["submit"])
-		require.NoError(t, b.collect())
 		assert.Positive(t, b.of("dltbatch.observer.lost{dltbatch.observer=0}"))
 		for _, name := range b.series() {
 			for _, word := range []string{"lane-", "id-", "_OTHER", "i0", "i1"} {
@@ -232,6 +232,7 @@ func TestObserversThatPanic(t *testing.T) {
 		})
 		require.NoError(t, err)
 		delivered(t, 3, 4, r)
+		require.NoError(t, b.collect())
 		assert.InDelta(t, 12, b.of("dltbatch.batches.final{dltbatch.state=committed}"), 0)
 		assert.InDelta(t, 12, b.of("dltbatch.batches.added{dltbatch.operation=add}"), 0)
 	})
@@ -265,6 +266,9 @@ func TestGauges(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, b.collect())
 		assert.Contains(t, b.values, "dltbatch.runners", "0 where nobody runs")
+		assert.Contains(t, b.values, "dltbatch.order.breaches", "an increase from nothing would be missed")
+		assert.Contains(t, b.values, "dltbatch.batches.final{dltbatch.state=rejected}")
+		assert.NotContains(t, b.values, "dltbatch.batches.final{dltbatch.state=_OTHER}")
 		assert.Empty(t, b.series())
 		failing := dltbatch.PartHealth{Condition: dltbatch.ConditionFailing, FailingSince: ago(time.Minute)}
 		for range 2 {
@@ -325,7 +329,7 @@ func TestCountingAllocatesNothing(t *testing.T) {
 	ctx := t.Context()
 	e := batch.Event{Kind: batch.EventFinal, State: batch.Committed, From: batch.Pending, By: batch.ByMonitor, SinceAdded: 1, SincePosted: 1, InRequest: 1}
 	c := dltbatch.Call{Part: "store", Op: "record", Items: 3}
-	if n := testing.AllocsPerRun(100, func() { m.event(ctx, e); m.call(ctx, c) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { m.event(e); m.call(ctx, c) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

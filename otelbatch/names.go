@@ -1,8 +1,6 @@
 package otelbatch
 
 import (
-	"context"
-
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -38,7 +36,7 @@ var (
 	loops     = label{key: "dltbatch.loop", values: []string{"queuer", "monitor", "recorder", "keeper", "retention", "submitter", "statuses"}}
 	observers = label{key: "dltbatch.observer", values: []string{"0", "1", "2", "3", "4", "5", "6", "7"}}
 
-	ledgerOps = label{key: "dltbatch.operation", values: []string{"prepare", "resolve", "statuses", "submit", "submit_list"}}
+	ledgerOps = label{key: "dltbatch.operation", values: []string{"prepare", "resolve", "statuses"}}
 	storeOps  = label{key: "dltbatch.operation", values: []string{
 		"acquit", "add", "add_tx", "attempts", "cancel", "checked", "claim", "control", "decide", "finals", "get", "history",
 		"keep_prepared", "keep_traits", "lane_history", "lanes", "ledger", "list", "look", "payloads", "pending", "prune", "record",
@@ -72,25 +70,13 @@ type instruments struct {
 	breaches, vanished, halts, quarantined, held, pauses, empty, troubles    counter
 	pruned                                                                   counter
 
+	counters []counter // all of them
+
 	operation, wait, attempt, decided, whole, asked, stored, request, group histogram
 
 	running, poolSize, poolBusy, claims, streams, closed, warnings gauge
 	failing, ledgerClosed, success                                 gauge
 	lost                                                           gauge
-}
-
-// counters are all that begin at 0.
-func (i *instruments) counters() []counter {
-	return []counter{
-		i.added, i.attempts, i.finals, i.resends, i.takeovers, i.doubts, i.resolved, i.decisions, i.breaches, i.vanished, i.halts,
-		i.quarantined, i.held, i.pauses, i.empty, i.troubles, i.pruned,
-	}
-}
-
-func (i *instruments) begin(ctx context.Context) {
-	for _, c := range i.counters() {
-		c.begin(ctx)
-	}
 }
 
 // newInstruments makes all metrics, in the order of docs/metrics.md.
@@ -129,7 +115,7 @@ func newInstruments(b *builder) (i instruments) {
 	i.attempt = b.histogram("dltbatch.attempt.duration", "s", "How long the POST of an attempt took, for each batch in it.", requestBounds, results)
 	i.decided = b.histogram("dltbatch.batch.outcome.duration", "s", "From the end of the POST to the final outcome, by state.", batchBounds, finalStates)
 	i.whole = b.histogram("dltbatch.batch.duration", "s", "From Add, or from the requeue to the end of the lane, to the final outcome, by state.", batchBounds, finalStates)
-	i.asked = b.histogram("dltbatch.ledger.operation.duration", "s", "How long a call to the ledger took. statuses and resolve are the questions about batches.", requestBounds, ledgerOps, ledgerErrors)
+	i.asked = b.histogram("dltbatch.ledger.operation.duration", "s", "How long a call to the ledger took that is no POST. statuses and resolve are the questions about batches. POSTs are in messaging.client.operation.duration.", requestBounds, ledgerOps, ledgerErrors)
 	i.stored = b.histogram("dltbatch.store.operation.duration", "s", "How long a call to the store took.", storeBounds, storeOps, storeErrors)
 	i.request = b.histogram("dltbatch.request.batches", "{batch}", "Batches in a POST.", sizeBounds)
 	i.group = b.histogram("dltbatch.store.operation.batches", "{batch}", "Batches in a call to the store that succeeded. Without claims that were empty.", sizeBounds, groupOps)
@@ -144,5 +130,6 @@ func newInstruments(b *builder) (i instruments) {
 	i.ledgerClosed = b.age("dltbatch.ledger.closed.duration", "For how long nothing at all has been posted, because the ledger is busy, out of reach or refuses this client. 0 while it is open.")
 	i.failing = b.age("dltbatch.failing.duration", "For how long a part has failed; 0 while it works.", parts)
 	i.success = b.age("dltbatch.loop.success.age", "Time since the last success of a loop. queuer and monitor look at the database all the time; the others wait for work.", loops)
+	i.counters = b.counters
 	return i
 }
