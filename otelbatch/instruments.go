@@ -64,7 +64,7 @@ func newSeries[O any](labels []label, option func(metric.MeasurementOption) O) s
 		}
 		for _, v := range append([]string{other}, labels[i].values...) {
 			k[i] = v
-			with := attrs[:len(attrs):len(attrs)]
+			with := slices.Clip(attrs)
 			if v != "" {
 				with = append(with, attribute.String(labels[i].key, v))
 			}

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -161,6 +162,24 @@ func TestCountersAreExact(t *testing.T) {
 				assert.NotContains(t, name, word)
 			}
 		}
+	})
+}
+
+// What the application's own observer has seen is counted: there is no queue between them.
+func TestEventsAreCountedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, err := NewMetrics(noop.NewMeterProvider())
+		require.NoError(t, err)
+		var finals atomic.Int64
+		r, err := m.NewRunner(memory.New(), ledgermem.New(nil), &dltbatch.Options{Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
+			if e.Kind == batch.EventFinal {
+				seen := finals.Add(1)
+				assert.GreaterOrEqual(t, m.finals.counts[key{"committed"}].Load(), seen)
+			}
+		})})
+		require.NoError(t, err)
+		delivered(t, 10, 20, r)
+		assert.Equal(t, int64(200), finals.Load())
 	})
 }
 
