@@ -73,6 +73,7 @@ bench:
 	$(GO) test ./... -run '^$$' -bench . -benchmem -timeout 2h
 	$(GO) test ./internal/sim -count=1 -run TestSpeedUp -v -sim.curve
 	$(GO) test -C internal/bench -run '^$$' -bench . -benchtime 20000x -timeout 2h ./...
+	$(GO) test -C internal/yard -run '^$$' -bench Metrics -benchtime 1x .
 	$(GO) test -C internal/integration ./scale -run '^$$' -bench 'Backlog|Drain' -benchtime 1x -timeout 4h -v -scale.rows=10000000 -scale.drain=100000 -scale.runs=3
 
 # The figures, the table and the plot of docs/performance.md, and nothing else of it: an
