@@ -5,11 +5,18 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
 
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/otelbatch"
 	"github.com/dltbatch/dltbatch/probe"
+	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
@@ -121,4 +128,25 @@ func Example_probes() {
 	// Output:
 	// 200 {"ok":true,"health":{"running":false,"paused":false,"store":{"condition":"idle"},"ledger":{"condition":"idle"},"streams":{"condition":"idle"}}}
 	// 503 {"ok":false,"why":["Run does not run"],"health":{"running":false,"paused":false,"store":{"condition":"idle"},"ledger":{"condition":"idle"},"streams":{"condition":"idle"}}}
+}
+
+// withMetrics delivers until ctx is done, and is measured by the provider's exporters.
+func withMetrics(ctx context.Context, provider metric.MeterProvider, st store.Store, ledger dlt.Ledger, mine batch.Observer) error {
+	metrics, err := otelbatch.NewMetrics(provider) // once in a process
+	if err != nil {
+		return err
+	}
+	runner, err := metrics.NewRunner(st, ledger, &dltbatch.Options{Observer: mine}) // in place of dltbatch.New
+	if err != nil {
+		return err
+	}
+	return runner.Run(ctx)
+}
+
+// The application brings the SDK; examples/metrics has one that serves Prometheus.
+func Example_metrics() {
+	ctx, stop := context.WithTimeout(context.Background(), time.Second)
+	defer stop()
+	fmt.Println(withMetrics(ctx, noop.NewMeterProvider(), memory.New(), ledgermem.New(nil), nil))
+	// Output: <nil>
 }

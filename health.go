@@ -84,6 +84,7 @@ type Health struct {
 	// refuses this client. PausedServices names single services.
 	Paused         bool              `json:"paused"`
 	PausedServices []batch.ServiceID `json:"paused_services,omitempty"`
+	PausedSince    time.Time         `json:"paused_since,omitzero"` // since when Paused
 	// HaltedServices are the services whose lanes this Runner halted because the ledger
 	// executed a batch and took it back, again and again (see [batch.Control].HaltReason). A
 	// service leaves the list once the ledger accepts something of it again.
@@ -107,6 +108,15 @@ type Health struct {
 	// "retention" fail with the store. "submitter" fails with submissions to the ledger,
 	// "statuses" with queries to it.
 	Loops map[string]PartHealth `json:"loops,omitempty"`
+	// Pool are the POSTs under way, of Options.Pool, and StatusConnections the status requests, of
+	// Options.StatusConnections. A request that hangs gives its place to others, so that Busy may
+	// be above Size.
+	Pool              Use `json:"pool,omitzero"`
+	StatusConnections Use `json:"status_connections,omitzero"`
+	// Claims is how many batches this Runner has claimed whose outcome it has not written yet.
+	Claims int `json:"claims,omitzero"`
+	// OpenStreams is how many streams of the ledger's events it follows, without LostStreams.
+	OpenStreams int `json:"open_streams,omitzero"`
 	// Warnings are the store's own warnings about something that is not wrong yet but gets
 	// worse by itself: for example that SQLite's log is larger than its option allows. They
 	// are refreshed once a second. Each warning is an EventTrouble when it begins, and stands
@@ -121,9 +131,20 @@ type Health struct {
 	TroubleAt time.Time `json:"trouble_at,omitzero"`
 }
 
+// Use is how much of something bounded is in use.
+type Use struct {
+	Busy int `json:"busy"`
+	Size int `json:"size"`
+}
+
 // Health returns how this Runner is doing. It does no I/O.
 func (r *Runner) Health() Health {
 	h := r.health.look(time.Now())
+	if e := r.engine.Load(); e != nil && h.Running {
+		h.Pool = Use{e.submitter.Busy(), r.o.Pool}
+		h.StatusConnections = Use{e.monitor.Busy(), r.o.StatusConnections}
+		h.Claims = e.table.Unfinished()
+	}
 	h.LostEvents = r.lostEvents()
 	return h
 }
@@ -199,8 +220,8 @@ func textError(text string) error {
 // health collects the data for a Runner's Health.
 type health struct {
 	mu        sync.Mutex
-	vitals    *vitals // of the present Run
-	paused    bool
+	vitals    *vitals   // of the present Run
+	paused    time.Time // since when everything is
 	services  map[batch.ServiceID]struct{}
 	halted    map[batch.ServiceID]struct{}
 	held      map[batch.ServiceID]struct{}
@@ -218,7 +239,7 @@ func (h *health) started(v *vitals) {
 func (h *health) stopped() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.vitals, h.paused, h.services, h.halted, h.held, h.warnings = nil, false, nil, nil, nil, nil
+	h.vitals, h.paused, h.services, h.halted, h.held, h.warnings = nil, time.Time{}, nil, nil, nil, nil
 }
 
 func (h *health) troubled(err error) {
@@ -245,8 +266,11 @@ func (h *health) pause(s batch.ServiceID, all, paused bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
+	case all && !paused:
+		h.paused = time.Time{}
+	case all && h.paused.IsZero():
+		h.paused = time.Now()
 	case all:
-		h.paused = paused
 	case paused:
 		if h.services == nil {
 			h.services = map[batch.ServiceID]struct{}{}
@@ -291,7 +315,7 @@ func (h *health) warned(all []store.Warning) (fresh []store.Warning) {
 func (h *health) look(now time.Time) Health {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	all := Health{Running: h.vitals != nil, Paused: h.paused}
+	all := Health{Running: h.vitals != nil, Paused: !h.paused.IsZero(), PausedSince: h.paused}
 	for s := range h.services {
 		all.PausedServices = append(all.PausedServices, s)
 	}

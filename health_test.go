@@ -318,6 +318,7 @@ func TestHealthShowsALostStream(t *testing.T) {
 		deliver("a")
 		synctest.Wait()
 		require.Equal(t, dltbatch.ConditionOK, r.Health().Streams.Condition)
+		require.Equal(t, 2, r.Health().OpenStreams)
 		ledger.set(&dlt.Error{Op: "events", Kind: dlt.ErrUnavailable, Err: errDown}, false)
 		since := time.Now()
 		ledger.broken <- struct{}{}
@@ -329,6 +330,7 @@ func TestHealthShowsALostStream(t *testing.T) {
 			assert.Equal(t, since, h.Streams.FailingSince)
 			require.ErrorIs(t, h.Streams.Err, dlt.ErrStreamLost)
 			require.Len(t, h.LostStreams, 1)
+			require.Equal(t, 1, h.OpenStreams)
 			assert.Equal(t, dltbatch.ConditionOK, h.Store.Condition)
 			assert.Equal(t, dltbatch.ConditionOK, h.Ledger.Condition)
 			time.Sleep(time.Minute)
@@ -356,7 +358,8 @@ func TestHealthShowsALostStream(t *testing.T) {
 func TestHealthInJSON(t *testing.T) {
 	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	h := dltbatch.Health{
-		Running: true, Paused: true, PausedServices: []batch.ServiceID{"s"},
+		Running: true, Paused: true, PausedServices: []batch.ServiceID{"s"}, PausedSince: at,
+		Pool: dltbatch.Use{Busy: 2, Size: 64}, Claims: 3, OpenStreams: 1,
 		Store:  dltbatch.PartHealth{Condition: dltbatch.ConditionOK, LastSuccess: at},
 		Ledger: dltbatch.PartHealth{Condition: dltbatch.ConditionFailing, FailingSince: at, Failures: 3, Err: errDown},
 		Loops: map[string]dltbatch.PartHealth{
@@ -368,6 +371,7 @@ func TestHealthInJSON(t *testing.T) {
 	text, err := json.Marshal(h)
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"running": true, "paused": true, "paused_services": ["s"],
+		"paused_since": "2030-01-02T03:04:05Z", "pool": {"busy": 2, "size": 64}, "claims": 3, "open_streams": 1,
 		"store": {"condition": "ok", "last_success": "2030-01-02T03:04:05Z"},
 		"ledger": {"condition": "failing", "failing_since": "2030-01-02T03:04:05Z", "failures": 3, "error": "connection refused"},
 		"streams": {"condition": "idle"},
@@ -408,7 +412,36 @@ func TestHealth(t *testing.T) {
 		now := dltbatch.PartHealth{Condition: dltbatch.ConditionOK, LastSuccess: time.Now()}
 		assert.Equal(t, dltbatch.Health{
 			Running: true, Store: now, Loops: map[string]dltbatch.PartHealth{"queuer": now, "monitor": now},
+			Pool: dltbatch.Use{Size: 64}, StatusConnections: dltbatch.Use{Size: 8},
 		}, r.Health())
+		require.NoError(t, stop())
+		assert.Equal(t, dltbatch.Health{}, r.Health())
+	})
+}
+
+// Health says how much is under way, of how much.
+func TestHealthCountsWhatIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := ledgermem.New(&ledgermem.Options{Fault: func(batch.Attempt) ledgermem.Fault {
+			return ledgermem.Fault{Latency: 10 * time.Second}
+		}})
+		asked := &slow{Ledger: ledger}
+		r := newRunner(t, memory.New(), asked, &dltbatch.Options{Pool: 2, StatusConnections: 3})
+		stop := running(t, r)
+		for _, s := range []batch.ServiceID{"a", "b"} {
+			require.NoError(t, r.Add(t.Context(), one(s, batch.ID(s))))
+		}
+		synctest.Wait()
+		h := r.Health()
+		assert.Equal(t, dltbatch.Use{Busy: 2, Size: 2}, h.Pool)
+		assert.Equal(t, dltbatch.Use{Size: 3}, h.StatusConnections)
+		assert.Equal(t, 2, h.Claims)
+		asked.hangs = true
+		time.Sleep(10*time.Second + 500*time.Millisecond)
+		h = r.Health()
+		assert.Equal(t, dltbatch.Use{Size: 2}, h.Pool)
+		assert.Equal(t, dltbatch.Use{Busy: 2, Size: 3}, h.StatusConnections)
+		assert.Zero(t, h.Claims, "their acceptance is written")
 		require.NoError(t, stop())
 		assert.Equal(t, dltbatch.Health{}, r.Health())
 	})

@@ -39,6 +39,7 @@ var house = []struct {
 	{"internal/pool", nil},
 	{"internal/whole", []string{"batch", "store"}},
 	{"probe", nil}, // and the root
+	{"otelbatch", []string{"batch", "store", "dlt"}}, // and the root
 	{"internal/loop", nil},
 	{"internal/lossy", nil},
 	{"internal/repeats", nil},
@@ -110,8 +111,8 @@ func TestHouse(t *testing.T) {
 	}
 }
 
-// The ground floor imports only the standard library; cgo, testing, drivers and pgx reach only
-// their own users.
+// The ground floor imports only the standard library; cgo, testing, drivers, pgx and OpenTelemetry's
+// API reach only their own users, and its SDK nobody.
 func TestWhatImportersGet(t *testing.T) {
 	standard := map[string]bool{}
 	for _, p := range list(t, "-deps", "./...") {
@@ -131,6 +132,10 @@ func TestWhatImportersGet(t *testing.T) {
 				if pkg != "store/postgres/native" {
 					require.NotContains(t, dep, "jackc/", "%s links pgx", pkg)
 				}
+				if pkg != "otelbatch" {
+					require.NotContains(t, dep, "opentelemetry", "%s links OpenTelemetry", pkg)
+				}
+				require.NotContains(t, dep, "opentelemetry.io/otel/sdk", "%s links an SDK", pkg)
 				if pkg != "store/sqlite/sqliteopen" {
 					require.NotContains(t, dep, "go-sqlite3", "%s needs cgo", pkg)
 				}

@@ -127,10 +127,7 @@ func levelOf(e batch.Event) slog.Level {
 
 // topicOf returns the topic of an event that may happen again and again.
 func topicOf(e batch.Event) topic {
-	t := topic{text: string(e.Kind), service: e.Key.Service}
-	if in, ok := errors.AsType[*troubleError](e.Err); ok {
-		t.where = in.where
-	}
+	t := topic{text: string(e.Kind), where: e.Part, service: e.Key.Service}
 	if e.Err != nil {
 		t.why = withoutNumbers(e.Err.Error())
 	}

@@ -3,6 +3,7 @@ package dltbatch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"reflect"
@@ -103,7 +104,7 @@ func TestLevels(t *testing.T) {
 	}
 	assert.Equal(t, documented, have)
 	for _, kind := range []batch.EventKind{batch.EventTrouble, batch.EventLaneHeld} {
-		err := &troubleError{"queuer", &loop.PanicError{Value: "boom"}}
+		err := fmt.Errorf("queuer: %w", &loop.PanicError{Value: "boom"})
 		assert.Equal(t, slog.LevelError, levelOf(batch.Event{Kind: kind, Err: err}), "a panic")
 	}
 }
@@ -111,7 +112,7 @@ func TestLevels(t *testing.T) {
 // What differs only in numbers is the same.
 func TestTopics(t *testing.T) {
 	trouble := func(where, text string) topic {
-		return topicOf(batch.Event{Kind: batch.EventTrouble, Err: &troubleError{where, errors.New(text)}})
+		return topicOf(batch.Event{Kind: batch.EventTrouble, Part: where, Err: errors.New(text)})
 	}
 	same := trouble("monitor", "resolve s/b17: dial tcp 127.0.0.1:5432: connection refused")
 	assert.Equal(t, same, trouble("monitor", "resolve s/b9: dial tcp 127.0.0.1:33: connection refused"))

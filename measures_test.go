@@ -66,8 +66,10 @@ func TestEventsHaveTimes(t *testing.T) {
 				assert.Equal(t, batch.Event{Kind: batch.EventAdded, Key: b.Key(), State: batch.Queued, At: added.At, Instance: "here"}, added)
 				claimed := seen.only(t, batch.EventClaimed, batch.Submitting)
 				assert.InDelta(t, waited, claimed.SinceAdded, float64(slack))
+				assert.Equal(t, []any{batch.Queued, batch.ByQueuer, false}, []any{claimed.From, claimed.By, claimed.Again})
 				assert.Zero(t, claimed.Took)
 				accepted := seen.only(t, batch.EventState, batch.Pending)
+				assert.Equal(t, []any{batch.Submitting, batch.BySubmitter}, []any{accepted.From, accepted.By})
 				assert.Equal(t, post, accepted.Took)
 				assert.Equal(t, 1, accepted.InRequest)
 				assert.Equal(t, rec.LastPost.Sub(rec.CreatedAt), accepted.SinceAdded)
@@ -76,12 +78,14 @@ func TestEventsHaveTimes(t *testing.T) {
 				final := seen.only(t, batch.EventFinal, batch.Committed)
 				assert.Equal(t, rec.FinalAt.Sub(rec.CreatedAt), final.SinceAdded)
 				assert.Greater(t, final.SinceAdded, waited+post+c.commitAfter)
+				assert.False(t, final.TakenOver)
 				assert.Zero(t, final.Took, "it is a question that was answered")
 				assert.Zero(t, final.InRequest)
 				if c.together {
 					require.Equal(t, rec.FinalAt, rec.LastPost)
 					assert.InDelta(t, 10*time.Millisecond, final.SincePosted, float64(5*time.Millisecond), "until the first question was answered")
 				} else {
+					assert.Equal(t, []any{batch.Pending, batch.ByMonitor}, []any{final.From, final.By})
 					assert.Equal(t, rec.FinalAt.Sub(rec.LastPost), final.SincePosted)
 					assert.Greater(t, final.SincePosted, c.commitAfter)
 				}
@@ -295,5 +299,68 @@ func TestEventsWhenTheClockStepsBack(t *testing.T) {
 			assert.Zero(t, ev.SinceAdded, "%s", ev.Kind)
 			assert.GreaterOrEqual(t, ev.SincePosted, time.Duration(0))
 		}
+	})
+}
+
+// The outcome of an attempt that another instance left behind says so, once, and so does what is
+// sent again. An attempt that is shared, or whose doubt is recorded, is not taken over.
+func TestEventsTellWhatIsTakenOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, seen := memory.New(), &events{}
+		ledger := forgetful{forgiving(shortest)}
+		dead := newRunner(t, dumb{st}, ledger, &dltbatch.Options{Drain: time.Millisecond, RequestTimeout: time.Millisecond, Instance: "dead"})
+		b := one("s", "a")
+		require.NoError(t, dead.Add(t.Context(), b))
+		stop := running(t, dead)
+		time.Sleep(time.Millisecond)
+		_ = stop()
+		r := newRunner(t, st, ledger, &dltbatch.Options{Observer: seen})
+		stop = running(t, r)
+		time.Sleep(2 * time.Minute)
+		require.NoError(t, stop())
+		unknown := seen.only(t, batch.EventState, batch.Unknown)
+		assert.Equal(t, []any{batch.Submitting, batch.ByMonitor, true}, []any{unknown.From, unknown.By, unknown.TakenOver})
+		claimed := seen.only(t, batch.EventClaimed, batch.Submitting)
+		assert.Equal(t, []any{batch.Unknown, true}, []any{claimed.From, claimed.Again})
+		require.Equal(t, batch.Committed, see(t, r, b).State)
+		for _, e := range seen.all {
+			assert.Equal(t, e.State == batch.Unknown, e.TakenOver, "%s %s", e.Kind, e.State)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) { // the doubt is recorded
+		st, seen := memory.New(), &events{}
+		ledger := ledgermem.New(&ledgermem.Options{Fault: func(batch.Attempt) ledgermem.Fault {
+			return ledgermem.Fault{Kind: ledgermem.LostReply}
+		}})
+		first := newRunner(t, st, &slow{Ledger: ledger, hangs: true}, nil)
+		b := one("s", "a")
+		require.NoError(t, first.Add(t.Context(), b))
+		stop := running(t, first)
+		time.Sleep(time.Second)
+		require.NoError(t, stop())
+		require.Equal(t, batch.Submitting, see(t, first, b).State)
+		stop = running(t, newRunner(t, st, ledger, &dltbatch.Options{Observer: seen}))
+		await(t, first, b)
+		synctest.Wait()
+		require.NoError(t, stop())
+		committed := seen.only(t, batch.EventFinal, batch.Committed)
+		assert.Equal(t, []any{batch.Submitting, batch.ByMonitor, false}, []any{committed.From, committed.By, committed.TakenOver})
+	})
+}
+
+// A trouble names its part.
+func TestTroubleNamesItsPart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, seen := shaky{memory.New(), &outage{}}, &events{}
+		stop := running(t, newRunner(t, st, ledgermem.New(nil), &dltbatch.Options{Observer: seen}))
+		synctest.Wait()
+		st.set(errDown, false)
+		time.Sleep(10 * time.Second)
+		require.NoError(t, stop())
+		parts := map[string]bool{}
+		for _, e := range seen.of(batch.EventTrouble) {
+			parts[e.Part] = true
+		}
+		assert.Equal(t, map[string]bool{"queuer": true, "monitor": true, "retention": true}, parts)
 	})
 }

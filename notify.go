@@ -22,7 +22,7 @@ type notices struct {
 func (n *notices) claimed(ctx context.Context, run store.ClaimedRun) {
 	n.reportSentBehind(ctx, run)
 	for _, c := range run.Batches {
-		n.r.report(batch.Event{Kind: batch.EventClaimed, Key: c.Key, State: batch.Submitting, Attempt: c.Attempt, SinceAdded: waited(c)})
+		n.r.report(batch.Event{Kind: batch.EventClaimed, Key: c.Key, State: batch.Submitting, From: c.From, By: batch.ByQueuer, Attempt: c.Attempt, Again: c.Again, SinceAdded: waited(c)})
 	}
 }
 
@@ -54,13 +54,14 @@ func (n *notices) written(ctx context.Context, w inhand.Recorded) {
 		return
 	}
 	if w.By == batch.BySubmitter && w.Finding == store.IsCommitted && w.Applied.From == batch.Submitting { // two outcomes in one
-		accepted := batch.Event{Kind: batch.EventState, Key: key, State: batch.Pending, Attempt: row.Attempt}
+		accepted := batch.Event{Kind: batch.EventState, Key: key, State: batch.Pending, From: batch.Submitting, By: w.By, Attempt: row.Attempt}
 		accepted.SinceAdded = between(w.Applied.Created, row.LastPost)
 		answered(&accepted, w.Outcome)
 		n.r.report(accepted)
 	}
 	breach := n.overtaken(ctx, w.Outcome, w.Applied)
 	event := eventOf(w, breach)
+	event.TakenOver = n.takenOver(w)
 	if breach != nil && row.State != batch.Committed {
 		also := event
 		also.Kind, also.Err = batch.EventOrderBreach, breach
@@ -90,10 +91,19 @@ func (n *notices) written(ctx context.Context, w inhand.Recorded) {
 	}
 }
 
+// takenOver reports whether the outcome is the first about an attempt that another instance left.
+func (n *notices) takenOver(w inhand.Recorded) bool {
+	was := w.Was
+	return was != nil && w.By == batch.ByMonitor && was.State == batch.Submitting && was.ClaimedBy != n.r.o.Instance &&
+		!was.ClaimExpires.Equal(was.LastPost) && was.Decision == ""
+}
+
 // eventOf returns the observer's event for an outcome that was written.
 func eventOf(w inhand.Recorded, breach error) batch.Event {
 	row := w.Applied.Row
-	event := batch.Event{Kind: batch.EventState, Key: w.Key, State: row.State, Attempt: row.Attempt, Err: asError(row.Error)}
+	event := batch.Event{
+		Kind: batch.EventState, Key: w.Key, State: row.State, From: w.Applied.From, By: w.By, Attempt: row.Attempt, Err: asError(row.Error),
+	}
 	switch {
 	case w.Applied.Breach:
 		event.Kind = batch.EventOrderBreach

@@ -70,7 +70,7 @@ func (r *Runner) newDesk() acts.Desk {
 // operated reports an operator's act and wakes the waiters and the lane that it concerns.
 func (r *Runner) operated(ctx context.Context, act batch.Act, rec batch.Record) {
 	r.observe(ctx, batch.Event{
-		Kind: batch.EventOperated, Key: rec.Key, State: rec.State, Attempt: rec.Attempt, Act: act, SinceAdded: between(rec.CreatedAt, rec.FinalAt),
+		Kind: batch.EventOperated, Key: rec.Key, State: rec.State, By: batch.ByOperator, Attempt: rec.Attempt, Act: act, SinceAdded: between(rec.CreatedAt, rec.FinalAt),
 	})
 	if rec.Final() {
 		r.final(rec.Key)
@@ -84,7 +84,7 @@ func (r *Runner) steered(ctx context.Context, act batch.Act, changed bool) {
 		if act.Action == batch.ActionRelease {
 			r.health.halt(act.Scope.Service, false)
 		}
-		r.observe(ctx, batch.Event{Kind: batch.EventOperated, Key: batch.Key{Service: act.Scope.Service}, Act: act})
+		r.observe(ctx, batch.Event{Kind: batch.EventOperated, Key: batch.Key{Service: act.Scope.Service}, By: batch.ByOperator, Act: act})
 	}
 	if !act.Scope.All { // the next scans find the services that were paused with everything
 		r.freed(act.Scope.Service)

@@ -3,6 +3,7 @@ package dltbatch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -33,17 +34,8 @@ func (r *Runner) report(e batch.Event) {
 
 func (r *Runner) trouble(where string, err error) {
 	r.health.troubled(err)
-	r.report(batch.Event{Kind: batch.EventTrouble, Err: &troubleError{where, err}})
+	r.report(batch.Event{Kind: batch.EventTrouble, Part: where, Err: fmt.Errorf("%s: %w", where, err)})
 }
-
-// troubleError names the part in which something failed.
-type troubleError struct {
-	where string
-	err   error
-}
-
-func (e *troubleError) Error() string { return e.where + ": " + e.err.Error() }
-func (e *troubleError) Unwrap() error { return e.err }
 
 func (r *Runner) laneHeld(s batch.ServiceID, err error) {
 	r.health.troubled(err)

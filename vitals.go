@@ -42,6 +42,7 @@ func (v *vitals) look(now time.Time, h *Health) {
 		}
 	}
 	slices.Sort(h.LostStreams)
+	h.OpenStreams = len(v.streams) - len(h.LostStreams)
 }
 
 // worse merges two parts into one: it takes the condition of the part that has failed for

@@ -58,11 +58,23 @@ const (
 // Event reports something that happened, after it was written. A field that does not apply to the
 // event, or is not known, is zero.
 type Event struct {
-	Kind    EventKind `json:"kind"`
-	Key     Key       `json:"key,omitzero"` // Key.ID is "" in events about a service or the whole
-	State   State     `json:"state,omitzero"`
-	Attempt int       `json:"attempt,omitzero"`
-	At      time.Time `json:"at"` // this process's clock
+	Kind  EventKind `json:"kind"`
+	Key   Key       `json:"key,omitzero"` // Key.ID is "" in events about a service or the whole
+	State State     `json:"state,omitzero"`
+	// By is the part that claimed the batch or found its outcome out, or ByOperator; 0 in other
+	// events. From is the batch's state before; 0 where By is 0 or an operator.
+	From    State `json:"from,omitzero"`
+	By      Actor `json:"by,omitzero"`
+	Attempt int   `json:"attempt,omitzero"`
+	// Again, in EventClaimed, says that the batch is sent again although the ledger has accepted
+	// it before, or may have.
+	Again bool `json:"again,omitzero"`
+	// TakenOver says that another instance made the attempt and wrote no outcome before its claim
+	// expired: it has died, or it hangs. One event says so of each such attempt.
+	TakenOver bool `json:"taken_over,omitzero"`
+	// Part is the part of the Runner that failed, with EventTrouble: "queuer", for example.
+	Part string    `json:"part,omitzero"`
+	At   time.Time `json:"at"` // this process's clock
 	// Instance names the Runner that reports the event (dltbatch.Options.Instance).
 	Instance string `json:"instance,omitzero"`
 	// Err is the batch's error after the event, or the cause of an event without a batch. In

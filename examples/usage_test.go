@@ -2,6 +2,7 @@
 package examples
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -15,13 +16,23 @@ func TestUsage(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, mains)
 	bin := t.TempDir()
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin+"/", "./...").CombinedOutput()
-	require.NoError(t, err, string(out))
+	build := func(dir string) {
+		cmd := exec.CommandContext(t.Context(), "go", "build", "-o", bin+"/", "./...")
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, string(out))
+	}
+	build(".")
 	for _, main := range mains {
 		name := filepath.Base(filepath.Dir(main))
+		start := `\./examples/` + name
+		if _, err := os.Stat(filepath.Join(name, "go.mod")); err == nil { // a module of its own
+			build(name)
+			start = `-C examples/` + name + ` \.`
+		}
 		out, err := exec.CommandContext(t.Context(), filepath.Join(bin, name), "-h").CombinedOutput()
 		require.NoError(t, err, string(out))
-		require.Regexp(t, `^[A-Z][^\n]+\n(?s:.*)\nusage: go run \./examples/`+name+`\b`, string(out))
+		require.Regexp(t, `^[A-Z][^\n]+\n(?s:.*)\nusage: go run `+start, string(out))
 		t.Logf("%s", out)
 	}
 }

@@ -272,3 +272,6 @@ func (m *Monitor) look(ctx context.Context) {
 		services = services[n:]
 	}
 }
+
+// Busy returns how many requests are under way.
+func (m *Monitor) Busy() int { return m.hands.Busy() }

@@ -101,6 +101,9 @@ func (s *Submitter) Room() (n int, again time.Duration) {
 	return max(0, n), 0
 }
 
+// Busy returns how many requests are under way.
+func (s *Submitter) Busy() int { return s.pool.Busy() }
+
 // Closed returns for how long no batch of a service may be sent.
 func (s *Submitter) Closed(service batch.ServiceID) time.Duration {
 	if wait := s.gates.closed(service); wait > 0 {

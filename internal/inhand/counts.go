@@ -11,11 +11,13 @@ const (
 	maxWatched = 10_000
 )
 
-// counts are the numbers of entries that are bounded. They are used under the table's lock.
+// counts are the numbers of entries that are bounded, and of those that are unfinished, which Health
+// asks for. They are used under the table's lock.
 type counts struct {
-	followed int // in the phases Accepted and Open
-	watched  int // in the phase Watched
-	waiting  int // with an unwritten outcome
+	followed   int // in the phases Accepted and Open
+	watched    int // in the phase Watched
+	waiting    int // with an unwritten outcome
+	unfinished int
 }
 
 // add counts an entry n times.
@@ -25,6 +27,9 @@ func (c *counts) add(e *Entry, n int) {
 	}
 	if e.Phase == Watched {
 		c.watched += n
+	}
+	if e.Phase.unfinished() {
+		c.unfinished += n
 	}
 	if !e.Due.IsZero() {
 		c.waiting += n

@@ -1,15 +1,19 @@
 package inhand
 
+// unfinished reports whether this process has claimed the batch, or has found its outcome, and has not
+// written the outcome yet.
+func (p Phase) unfinished() bool {
+	switch p {
+	case Claimed, Accepted, Writing, Committing:
+		return true
+	}
+	return false
+}
+
 // Unfinished returns how many batches this process has claimed, or has found the outcome of, and has
 // not written the outcome of yet.
-func (t *Table) Unfinished() (n int) {
+func (t *Table) Unfinished() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, s := range t.entries.slots {
-		switch s.Phase {
-		case Claimed, Accepted, Writing, Committing:
-			n++
-		}
-	}
-	return n
+	return t.entries.counts.unfinished
 }

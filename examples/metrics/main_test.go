@@ -1,0 +1,118 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// output may be read while it is written.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+func get(t *testing.T, url string) (status int, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	require.NoError(t, err)
+	res, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	return res.StatusCode, string(text)
+}
+
+// listed returns the names for Prometheus in a section of docs/metrics.md.
+func listed(t *testing.T, section string) (names []string) {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/metrics.md")
+	require.NoError(t, err)
+	_, text, ok := strings.Cut(string(page), "\n## "+section+"\n")
+	require.True(t, ok)
+	text, _, _ = strings.Cut(text, "\n## ")
+	for _, found := range regexp.MustCompile("<br>`([a-z_]+)` \\|").FindAllStringSubmatch(text, -1) {
+		names = append(names, found[1])
+	}
+	require.NotEmpty(t, names)
+	return names
+}
+
+// What Prometheus gets has the names, kinds and labels of docs/metrics.md, and no others.
+func TestMetrics(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	var out output
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, "127.0.0.1:0", 200, &out) }()
+	at := regexp.MustCompile(`serving (http://\S+)/metrics`)
+	require.Eventually(t, func() bool { return at.MatchString(out.String()) }, time.Minute, 10*time.Millisecond)
+	url := at.FindStringSubmatch(out.String())[1]
+	var text string
+	require.Eventually(t, func() bool {
+		_, text = get(t, url+"/metrics")
+		return regexp.MustCompile(`(?m)^dltbatch_batches_final_total\{dltbatch_state="committed"\} [1-9]`).MatchString(text) &&
+			strings.Contains(text, `dltbatch_doubts_resolved_total{dltbatch_by="monitor",dltbatch_state="committed"}`)
+	}, time.Minute, 50*time.Millisecond)
+
+	counters, histograms, gauges := listed(t, "Counters"), listed(t, "Histograms"), listed(t, "Gauges")
+	served := map[string]string{}
+	for _, found := range regexp.MustCompile(`(?m)^# TYPE (\S+) (\S+)$`).FindAllStringSubmatch(text, -1) {
+		served[found[1]] = found[2]
+	}
+	for _, name := range counters {
+		if name != "dltbatch_observer_lost_total" { // none is lost
+			assert.Equal(t, "counter", served[name], name)
+		}
+	}
+	for _, name := range histograms {
+		assert.Equal(t, "histogram", served[name], name)
+	}
+	for _, name := range gauges {
+		assert.Equal(t, "gauge", served[name], name)
+	}
+	all := slices.Concat(counters, histograms, gauges, []string{"target_info"})
+	for name := range served {
+		assert.Contains(t, all, name)
+	}
+	assert.NotContains(t, text, "customer-", "services are lanes, and no labels")
+	assert.NotContains(t, text, "_OTHER")
+	assert.Contains(t, text, "\ndltbatch_runners 1\n")
+	assert.Contains(t, text, `messaging_client_operation_duration_seconds_count{messaging_operation_name="add",messaging_operation_type="send",messaging_system="dltbatch"}`)
+
+	for _, path := range []string{"/livez", "/readyz"} {
+		status, body := get(t, url+path)
+		assert.Equal(t, http.StatusOK, status)
+		assert.Contains(t, body, `{"ok":true,`)
+	}
+	stop()
+	require.NoError(t, <-ended)
+}
+
+func TestWrongFlags(t *testing.T) {
+	require.Error(t, run(t.Context(), "127.0.0.1:0", 0, t.Output()))
+	require.Error(t, run(t.Context(), "nowhere", 1, t.Output()))
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+	sdk "go.opentelemetry.io/otel/sdk/metric"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/otelbatch"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// deliver delivers a work on the memory store, without a ledger's client. It is measured by the
+// provider, unless that is nil.
+func deliver(ctx context.Context, tb testing.TB, w *work, p metric.MeterProvider, started func()) {
+	tb.Helper()
+	done := newFinals(w, len(w.batches))
+	o := &dltbatch.Options{Observer: done}
+	var r *dltbatch.Runner
+	var err error
+	if p == nil {
+		r, err = dltbatch.New(memory.New(), instant{}, o)
+	} else {
+		var metrics *otelbatch.Metrics
+		metrics, err = otelbatch.NewMetrics(p)
+		require.NoError(tb, err)
+		r, err = metrics.NewRunner(memory.New(), instant{}, o)
+	}
+	require.NoError(tb, err)
+	ctx, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	started()
+	for group := range slices.Chunk(w.batches, addGroup) {
+		require.NoError(tb, r.Add(ctx, group...))
+	}
+	<-done.all
+	stop()
+	require.NoError(tb, <-ended)
+	require.Zero(tb, done.bad.Load())
+}
+
+// Metrics cost no allocation a batch, with a provider that does nothing or with the SDK: only calls to the
+// store, which are for groups of batches, cost a few.
+func TestAllocationsOfMetrics(t *testing.T) {
+	const n, lanes = 5_000, 500
+	allocations := func(provider func() metric.MeterProvider) float64 {
+		w := newWork(1, n, lanes, 1, leastSize)
+		var before, after runtime.MemStats
+		synctest.Test(t, func(t *testing.T) {
+			p := provider()
+			deliver(t.Context(), t, w, p, func() {
+				synctest.Wait()
+				runtime.ReadMemStats(&before)
+			})
+			runtime.ReadMemStats(&after)
+		})
+		return float64(after.Mallocs-before.Mallocs) / n
+	}
+	off := allocations(func() metric.MeterProvider { return nil })
+	idle := allocations(func() metric.MeterProvider { return noop.NewMeterProvider() })
+	on := allocations(func() metric.MeterProvider { return sdk.NewMeterProvider(sdk.WithReader(sdk.NewManualReader())) })
+	t.Logf("%.2f allocations a batch without, %.2f with a provider that does nothing, %.2f with the SDK", off, idle, on)
+	const room = 1.0 // groups of other sizes
+	require.LessOrEqual(t, idle, off+room)
+	require.LessOrEqual(t, on, off+room)
+}
+
+// BenchmarkMetrics compares the CPU of a batch without metrics and with the SDK's, in turns. Of each it
+// takes the cheapest quarter of the turns, because whatever else the machine does only adds. It fails
+// where metrics cost more than 5 us.
+func BenchmarkMetrics(b *testing.B) {
+	const n, lanes, rounds, most = 5_000, 500, 40, 5.0
+	w := newWork(1, n, lanes, 1, leastSize)
+	cost := func(p metric.MeterProvider) float64 {
+		runtime.GC()
+		before := used(b)
+		deliver(b.Context(), b, w, p, func() {})
+		return float64((used(b) - before).Microseconds()) / n
+	}
+	cheapest := func(all []float64) float64 {
+		slices.Sort(all)
+		return median(all[:rounds/4], func(v float64) float64 { return v })
+	}
+	for b.Loop() {
+		var off, on []float64
+		for range rounds {
+			off = append(off, cost(nil))
+			on = append(on, cost(sdk.NewMeterProvider(sdk.WithReader(sdk.NewManualReader()))))
+		}
+		o, w := cheapest(off), cheapest(on)
+		b.ReportMetric(o, "us-off/batch")
+		b.ReportMetric(w, "us-on/batch")
+		b.ReportMetric(w-o, "us-more/batch")
+		if w-o > most {
+			b.Errorf("metrics cost %.2f us a batch, want at most %.0f", w-o, most)
+		}
+	}
+}
+
+// used is the CPU that this process has used.
+func used(tb testing.TB) time.Duration {
+	tb.Helper()
+	var u syscall.Rusage
+	require.NoError(tb, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,162 @@
+package otelbatch
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+)
+
+// book is a MeterProvider that writes down what it is told: a counter's sum, the number of a
+// histogram's values and their sum, a gauge's last value. fails and panics are for one instrument.
+type book struct {
+	noop.MeterProvider
+	fails  string // to be made; "callback" is RegisterCallback
+	panics bool   // when something is measured
+	err    error
+
+	mu       sync.Mutex
+	values   map[string]float64 // by name{key=value,...}
+	counts   map[string]int
+	callback metric.Callback
+}
+
+func newBook() *book { return &book{values: map[string]float64{}, counts: map[string]int{}} }
+
+func (b *book) Meter(string, ...metric.MeterOption) metric.Meter { return meter{b: b} }
+
+// series names a series as Prometheus would.
+func nameOf(name string, attrs attribute.Set) string {
+	var all []string
+	for _, a := range attrs.ToSlice() {
+		all = append(all, string(a.Key)+"="+a.Value.AsString())
+	}
+	if len(all) == 0 {
+		return name
+	}
+	return name + "{" + strings.Join(all, ",") + "}"
+}
+
+func (b *book) note(name string, attrs attribute.Set, v float64, add bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.panics {
+		panic("the meter is broken")
+	}
+	name = nameOf(name, attrs)
+	if !add {
+		b.values[name] = 0
+	}
+	b.values[name] += v
+	b.counts[name]++
+}
+
+// of returns the value of a series.
+func (b *book) of(format string, args ...any) float64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.values[fmt.Sprintf(format, args...)]
+}
+
+// times returns how many values a series of a histogram has.
+func (b *book) times(format string, args ...any) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.counts[fmt.Sprintf(format, args...)]
+}
+
+// series returns the names of all series that are not at 0.
+func (b *book) series() (all []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for name, v := range b.values {
+		if v != 0 {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+func (b *book) collect() error { return b.callback(context.Background(), watching{b: b}) }
+
+func (b *book) made(name string) error {
+	if b.fails == name {
+		return b.err
+	}
+	return nil
+}
+
+type meter struct {
+	noop.Meter
+	b *book
+}
+
+func (m meter) Float64Histogram(name string, _ ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
+	return bookHistogram{b: m.b, name: name}, m.b.made(name)
+}
+
+func (m meter) Int64ObservableGauge(name string, _ ...metric.Int64ObservableGaugeOption) (metric.Int64ObservableGauge, error) {
+	return bookGauge{name: name}, m.b.made(name)
+}
+
+func (m meter) Int64ObservableCounter(name string, _ ...metric.Int64ObservableCounterOption) (metric.Int64ObservableCounter, error) {
+	return bookTotal{name: name}, m.b.made(name)
+}
+
+func (m meter) Float64ObservableGauge(name string, _ ...metric.Float64ObservableGaugeOption) (metric.Float64ObservableGauge, error) {
+	return bookAge{name: name}, m.b.made(name)
+}
+
+func (m meter) RegisterCallback(f metric.Callback, _ ...metric.Observable) (metric.Registration, error) {
+	m.b.callback = f
+	return noop.Registration{}, m.b.made("callback")
+}
+
+type bookHistogram struct {
+	noop.Float64Histogram
+	b    *book
+	name string
+}
+
+func (h bookHistogram) Record(_ context.Context, v float64, o ...metric.RecordOption) {
+	h.b.note(h.name, metric.NewRecordConfig(o).Attributes(), v, true)
+}
+
+type bookGauge struct {
+	noop.Int64ObservableGauge
+	name string
+}
+
+type bookTotal struct {
+	noop.Int64ObservableCounter
+	name string
+}
+
+type bookAge struct {
+	noop.Float64ObservableGauge
+	name string
+}
+
+type watching struct {
+	noop.Observer
+	b *book
+}
+
+func (w watching) ObserveInt64(i metric.Int64Observable, n int64, o ...metric.ObserveOption) {
+	name := ""
+	switch i := i.(type) {
+	case bookGauge:
+		name = i.name
+	case bookTotal:
+		name = i.name
+	}
+	w.b.note(name, metric.NewObserveConfig(o).Attributes(), float64(n), false)
+}
+
+func (w watching) ObserveFloat64(i metric.Float64Observable, v float64, o ...metric.ObserveOption) {
+	w.b.note(i.(bookAge).name, metric.NewObserveConfig(o).Attributes(), v, false)
+}

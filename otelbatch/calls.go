@@ -1,0 +1,102 @@
+package otelbatch
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// call measures a call to the store or to the ledger.
+func (m *Metrics) call(ctx context.Context, c dltbatch.Call) {
+	took := c.Took.Seconds()
+	if c.Part == "ledger" {
+		failed := ledgerError(c.Err)
+		switch c.Op {
+		case "submit", "submit_list":
+			m.operation.record(nowhere, took, key{c.Op, failed})
+			m.request.record(nowhere, float64(c.Items), key{})
+		default:
+			m.asked.record(nowhere, took, key{c.Op, failed})
+		}
+		return
+	}
+	failed := storeError(c.Err)
+	m.stored.record(ctx, took, key{c.Op, failed})
+	switch c.Op {
+	case "add", "add_tx", "claim", "record":
+		m.operation.record(ctx, took, key{c.Op, failed})
+	}
+	if c.Err != nil {
+		return
+	}
+	switch c.Op {
+	case "add", "add_tx":
+		m.added.add(c.Items, key{c.Op})
+	case "prune":
+		m.pruned.add(c.Items, key{})
+	case "claim":
+		if c.Items == 0 {
+			m.empty.add(1, key{})
+		}
+	}
+	if c.Items > 0 && slices.Contains(groupOps.values, c.Op) {
+		m.group.record(ctx, float64(c.Items), key{c.Op})
+	}
+}
+
+// canceled is the error of a call that its caller gave up, mostly because the Runner stops.
+const canceled = "canceled"
+
+// ledgerKinds are the values of ledgerError, but for success and canceled.
+var ledgerKinds = []string{
+	string(batch.KindRejected), string(batch.KindBusy), string(batch.KindUnavailable), string(batch.KindMisconfigured), string(batch.KindDoubt),
+}
+
+// ledgerError classifies the error of a call to the ledger as [dlt.Kind] does: "doubt" is any other.
+func ledgerError(err error) string {
+	if errors.Is(err, context.Canceled) {
+		return canceled
+	}
+	return string(dlt.Kind(err))
+}
+
+// storeSentinels classify the errors of calls to the store: the first that fits counts.
+var storeSentinels = []struct {
+	err  error
+	name string
+}{
+	{context.Canceled, canceled},
+	{context.DeadlineExceeded, "timeout"},
+	{batch.ErrNotFound, "not_found"},
+	{batch.ErrInvalidInput, "invalid_input"},
+	{batch.ErrConflict, "conflict"},
+	{batch.ErrMovedOn, "moved_on"},
+	{batch.ErrNotAllowed, "not_allowed"},
+	{batch.ErrInDoubt, "in_doubt"},
+	{store.ErrUnsupported, "unsupported"},
+}
+
+// storeKinds are the values of storeError, but for success and other.
+func storeKinds() (all []string) {
+	for _, s := range storeSentinels {
+		all = append(all, s.name)
+	}
+	return all
+}
+
+func storeError(err error) string {
+	if err == nil {
+		return ""
+	}
+	for _, s := range storeSentinels {
+		if errors.Is(err, s.err) {
+			return s.name
+		}
+	}
+	return other
+}

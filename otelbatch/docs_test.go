@@ -1,0 +1,134 @@
+package otelbatch
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const page = "../docs/metrics.md"
+
+var writePage = flag.Bool("metrics.write", false, "write "+page+" anew")
+
+// prometheus returns the name that OpenTelemetry's exporter gives a metric in Prometheus.
+func prometheus(d definition) string {
+	name := strings.ReplaceAll(d.name, ".", "_")
+	if d.unit == "s" {
+		name += "_seconds"
+	}
+	if d.kind == "counter" {
+		name += "_total"
+	}
+	return name
+}
+
+// written is docs/metrics.md.
+func written(defs []definition) string {
+	var b strings.Builder
+	b.WriteString(`# Metrics
+
+Package ` + "`otelbatch`" + ` measures a Runner with OpenTelemetry: its documentation says how to switch it on and
+what is exact. [operations.md](operations.md#alerts) has the alerts. The package's test writes this page
+anew: ` + "`go test ./otelbatch -run TestPage -metrics.write`" + `.
+
+The first name is OpenTelemetry's, the second Prometheus's, where a histogram has ` + "`_bucket`, `_count` and `_sum`" + `.
+Units are seconds where the name says so, and numbers otherwise. Counters of this process begin at 0.
+`)
+	for _, kind := range []struct{ kind, title, text string }{
+		{"counter", "Counters", "They count since the process began."},
+		{"histogram", "Histograms", "Those of a batch are in the time of the database, and right across processes; those of requests and calls in the time of the process."},
+		{"gauge", "Gauges", "They show the process as it is. Several Runners of a process are added up; of times the longest counts."},
+	} {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| metric | labels | meaning |\n|---|---|---|\n", kind.title, kind.text)
+		for _, d := range defs {
+			if d.kind == kind.kind {
+				fmt.Fprintf(&b, "| `%s`<br>`%s` | %s | %s |\n", d.name, prometheus(d), strings.Join(labelsOf(d), "<br>"), d.text)
+			}
+		}
+	}
+	b.WriteString("\n## Labels\n\nEach label has these values, and `_OTHER` for all others. Without `error.type` nothing failed.\n\n| label | of | values |\n|---|---|---|\n")
+	type list struct{ key, values string }
+	var lists []list
+	of := map[list][]string{}
+	for _, d := range defs {
+		for _, l := range d.labels {
+			at := list{l.key, strings.Join(slices.DeleteFunc(slices.Clone(l.values), func(v string) bool { return v == "" }), ", ")}
+			if of[at] == nil {
+				lists = append(lists, at)
+			}
+			of[at] = append(of[at], "`"+d.name+"`")
+		}
+	}
+	for _, l := range lists {
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", l.key, strings.Join(of[l], "<br>"), l.values)
+	}
+	return b.String()
+}
+
+func labelsOf(d definition) (all []string) {
+	for _, l := range d.labels {
+		all = append(all, "`"+l.key+"`")
+	}
+	return all
+}
+
+// docs/metrics.md is what the code says, word for word.
+func TestPage(t *testing.T) {
+	want := written(definitions(t))
+	if *writePage {
+		require.NoError(t, os.WriteFile(page, []byte(want), 0o600))
+	}
+	have, err := os.ReadFile(page)
+	require.NoError(t, err)
+	assert.Equal(t, want, string(have), "to write it anew: go test ./otelbatch -run TestPage -metrics.write")
+}
+
+// Every metric that another page names exists, and so does each label and value.
+func TestOtherPagesNameMetricsThatExist(t *testing.T) {
+	names, labels := map[string]bool{}, map[string][]string{}
+	for _, d := range definitions(t) {
+		names[prometheus(d)] = true
+		if d.kind == "histogram" {
+			names[prometheus(d)+"_count"], names[prometheus(d)+"_sum"], names[prometheus(d)+"_bucket"] = true, true, true
+		}
+		for _, l := range d.labels {
+			key := strings.ReplaceAll(l.key, ".", "_")
+			labels[key] = append(append(labels[key], l.values...), other)
+		}
+	}
+	text, err := os.ReadFile("../docs/operations.md")
+	require.NoError(t, err)
+	found := regexp.MustCompile(`\b(?:dltbatch|messaging)_[a-z_]+\b`).FindAllString(string(text), -1)
+	require.NotEmpty(t, found)
+	for _, name := range found {
+		if _, label := labels[name]; !label {
+			assert.True(t, names[name], "%s is no metric", name)
+		}
+	}
+	for _, pair := range regexp.MustCompile(`([a-z_]+)=~?"([A-Za-z_|]+)"`).FindAllStringSubmatch(strings.ReplaceAll(string(text), `\|`, "|"), -1) {
+		for value := range strings.SplitSeq(pair[2], "|") {
+			assert.Contains(t, labels[pair[1]], value, "%s has no value %s", pair[1], value)
+		}
+	}
+}
+
+// A name is unique, says what it belongs to, and has a text.
+func TestNames(t *testing.T) {
+	seen := map[string]bool{}
+	for _, d := range definitions(t) {
+		assert.False(t, seen[d.name], d.name)
+		seen[d.name] = true
+		assert.True(t, strings.HasPrefix(d.name, "dltbatch.") || d.name == "messaging.client.operation.duration", d.name)
+		assert.Regexp(t, `^[a-z_.]+$`, d.name)
+		assert.Regexp(t, `^[A-Z].*\.$`, d.text)
+		assert.NotContains(t, d.text, "|")
+		assert.LessOrEqual(t, len(d.labels), 2)
+	}
+}

@@ -1,0 +1,93 @@
+package otelbatch
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/dltbatch/dltbatch"
+)
+
+// collect observes the counters, and the present state of all Runners: numbers are added up, and of
+// times the longest counts. It does no I/O.
+func (m *Metrics) collect(_ context.Context, o metric.Observer) error {
+	m.mu.Lock()
+	runners := m.runners
+	m.mu.Unlock()
+	now, t := time.Now(), totals{
+		ages: map[string]float64{}, failing: map[string]float64{}, lost: map[int]int{},
+	}
+	for _, r := range runners {
+		t.add(now, r.Health())
+	}
+	for _, c := range m.counters {
+		c.observe(o)
+	}
+	m.running.count(o, t.running, key{})
+	for i, pool := range pools.values {
+		m.poolSize.count(o, t.pools[i].Size, key{pool})
+		m.poolBusy.count(o, t.pools[i].Busy, key{pool})
+	}
+	m.claims.count(o, t.claims, key{})
+	m.streams.count(o, t.streams, key{})
+	for i, reason := range reasons.values {
+		m.closed.count(o, t.closed[i], key{reason})
+	}
+	m.warnings.count(o, t.warnings, key{})
+	m.ledgerClosed.seconds(o, t.ledgerClosed, key{})
+	for _, part := range parts.values {
+		m.failing.seconds(o, t.failing[part], key{part})
+	}
+	for loop, age := range t.ages {
+		m.success.seconds(o, age, key{loop})
+	}
+	for i, n := range t.lost {
+		m.lost.count(o, n, key{strconv.Itoa(i)})
+	}
+	return nil
+}
+
+// totals are the Healths of several Runners.
+type totals struct {
+	running, claims, streams, warnings int
+	pools                              [2]dltbatch.Use // as in pools
+	closed                             [3]int          // as in reasons
+	ledgerClosed                       float64
+	failing, ages                      map[string]float64 // seconds
+	lost                               map[int]int
+}
+
+func (t *totals) add(now time.Time, h dltbatch.Health) {
+	for i, n := range h.LostEvents {
+		t.lost[min(i, len(observers.values))] += int(n)
+	}
+	if !h.Running {
+		return
+	}
+	t.running++
+	for i, use := range [...]dltbatch.Use{h.Pool, h.StatusConnections} {
+		t.pools[i].Busy += use.Busy
+		t.pools[i].Size += use.Size
+	}
+	t.claims += h.Claims
+	t.streams += h.OpenStreams
+	t.warnings += len(h.Warnings)
+	for i, services := range [...]int{len(h.PausedServices), len(h.HaltedServices), len(h.HeldServices)} {
+		t.closed[i] += services
+	}
+	if h.Paused {
+		t.ledgerClosed = max(t.ledgerClosed, now.Sub(h.PausedSince).Seconds())
+	}
+	for part, p := range map[string]dltbatch.PartHealth{"store": h.Store, "ledger": h.Ledger, "streams": h.Streams} {
+		if p.Condition == dltbatch.ConditionFailing {
+			t.failing[part] = max(t.failing[part], now.Sub(p.FailingSince).Seconds())
+		}
+	}
+	for loop, p := range h.Loops {
+		if !p.LastSuccess.IsZero() {
+			t.ages[loop] = max(t.ages[loop], now.Sub(p.LastSuccess).Seconds())
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package otelbatch
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// other is the value of a label for all values that are not in its list.
+const other = "_OTHER"
+
+// label is a label and all its values, but for other. also gives attributes that go with a value.
+type label struct {
+	key    string
+	values []string
+	also   func(value string) []attribute.KeyValue
+}
+
+// key are the values of at most two labels.
+type key [2]string
+
+// definition describes a metric, for docs/metrics.md.
+type definition struct {
+	name, kind, unit, text string
+	labels                 []label
+}
+
+// builder makes instruments, and remembers their definitions and the first error.
+type builder struct {
+	meter    metric.Meter
+	defs     []definition
+	async    []metric.Observable
+	counters []counter
+	err      error
+}
+
+func (b *builder) defined(d definition, err error) {
+	b.defs = append(b.defs, d)
+	if err != nil && b.err == nil {
+		b.err = fmt.Errorf("%s: %w", d.name, err)
+	}
+}
+
+// series are the attributes of all values of a metric's labels. They are made beforehand, so that
+// measuring allocates nothing.
+type series[O any] struct {
+	labels []label
+	all    map[key][]O
+}
+
+// newSeries makes the attributes of each combination of the labels' values. The value "" of
+// error.type is no attribute at all: nothing failed.
+func newSeries[O any](labels []label, option func(metric.MeasurementOption) O) series[O] {
+	s := series[O]{labels, map[key][]O{}}
+	var add func(k key, i int, attrs []attribute.KeyValue)
+	add = func(k key, i int, attrs []attribute.KeyValue) {
+		if i == len(labels) {
+			s.all[k] = []O{option(metric.WithAttributeSet(attribute.NewSet(attrs...)))}
+			return
+		}
+		for _, v := range append([]string{other}, labels[i].values...) {
+			k[i] = v
+			with := slices.Clip(attrs)
+			if v != "" {
+				with = append(with, attribute.String(labels[i].key, v))
+			}
+			if also := labels[i].also; also != nil {
+				with = append(with, also(v)...)
+			}
+			add(k, i+1, with)
+		}
+	}
+	add(key{}, 0, nil)
+	return s
+}
+
+// known returns k with other in the place of what is in no list.
+func (s series[O]) known(k key) key {
+	if _, ok := s.all[k]; ok {
+		return k
+	}
+	for i, l := range s.labels {
+		if !slices.Contains(l.values, k[i]) {
+			k[i] = other
+		}
+	}
+	return k
+}
+
+// counter counts in this process's memory, and is observed when somebody collects: to count costs an
+// atomic addition and no allocation, and a series begins at 0, so that an alert on an increase sees
+// the first one.
+type counter struct {
+	gauge
+	counts map[key]*atomic.Int64
+}
+
+func (b *builder) counter(name, unit, text string, labels ...label) counter {
+	c := counter{b.total(name, unit, text, labels...), map[key]*atomic.Int64{}}
+	for k := range c.all {
+		c.counts[k] = new(atomic.Int64)
+	}
+	b.counters = append(b.counters, c)
+	return c
+}
+
+func (c counter) add(n int, k key) { c.counts[c.known(k)].Add(int64(n)) }
+
+func (c counter) observe(o metric.Observer) {
+	for k, count := range c.counts {
+		if n := count.Load(); n > 0 || k[0] != other && k[1] != other {
+			c.count(o, int(n), k)
+		}
+	}
+}
+
+type histogram struct {
+	to metric.Float64Histogram
+	series[metric.RecordOption]
+}
+
+func (b *builder) histogram(name, unit, text string, bounds []float64, labels ...label) histogram {
+	to, err := b.meter.Float64Histogram(name, metric.WithUnit(unit), metric.WithDescription(text), metric.WithExplicitBucketBoundaries(bounds...))
+	b.defined(definition{name, "histogram", unit, text, labels}, err)
+	return histogram{to, newSeries(labels, func(o metric.MeasurementOption) metric.RecordOption { return o })}
+}
+
+func (h histogram) record(ctx context.Context, v float64, k key) {
+	h.to.Record(ctx, v, h.all[h.known(k)]...)
+}
+
+// gauge is observed when somebody collects.
+type gauge struct {
+	int   metric.Int64Observable
+	float metric.Float64Observable
+	series[metric.ObserveOption]
+}
+
+func (b *builder) gauge(g gauge, d definition, err error) gauge {
+	b.defined(d, err)
+	g.series = newSeries(d.labels, func(o metric.MeasurementOption) metric.ObserveOption { return o })
+	if g.int != nil {
+		b.async = append(b.async, g.int)
+	} else {
+		b.async = append(b.async, g.float)
+	}
+	return g
+}
+
+// number is how many of something there are now.
+func (b *builder) number(name, unit, text string, labels ...label) gauge {
+	to, err := b.meter.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(text))
+	return b.gauge(gauge{int: to}, definition{name, "gauge", unit, text, labels}, err)
+}
+
+// age is for how long something is so now.
+func (b *builder) age(name, text string, labels ...label) gauge {
+	to, err := b.meter.Float64ObservableGauge(name, metric.WithUnit("s"), metric.WithDescription(text))
+	return b.gauge(gauge{float: to}, definition{name, "gauge", "s", text, labels}, err)
+}
+
+// total is a counter whose sum is known when somebody collects.
+func (b *builder) total(name, unit, text string, labels ...label) gauge {
+	to, err := b.meter.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(text))
+	return b.gauge(gauge{int: to}, definition{name, "counter", unit, text, labels}, err)
+}
+
+func (g gauge) count(o metric.Observer, n int, k key) {
+	o.ObserveInt64(g.int, int64(n), g.all[g.known(k)]...)
+}
+
+func (g gauge) seconds(o metric.Observer, v float64, k key) {
+	o.ObserveFloat64(g.float, v, g.all[g.known(k)]...)
+}

@@ -1,0 +1,105 @@
+package otelbatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// scope is the name of the meter.
+const scope = "github.com/dltbatch/dltbatch/otelbatch"
+
+// Metrics measures Runners. Its methods may be called concurrently.
+type Metrics struct {
+	instruments
+
+	mu      sync.Mutex
+	runners []healthy
+}
+
+// healthy is a *dltbatch.Runner.
+type healthy interface {
+	Health() dltbatch.Health
+}
+
+// NewMetrics makes the instruments of docs/metrics.md. Call it once for a provider: all Runners of a
+// process share one Metrics, which adds them up. The error is a [*batch.InputError] for a nil
+// provider, or the provider's own; then nothing is measured, and it is for the application to decide
+// whether it goes on without.
+func NewMetrics(p metric.MeterProvider) (*Metrics, error) {
+	if p == nil {
+		return nil, fmt.Errorf("metrics: %w", &batch.InputError{Field: "provider", Want: "a MeterProvider"})
+	}
+	meter := p.Meter(scope)
+	if meter == nil {
+		return nil, errors.New("metrics: the provider has no meter")
+	}
+	m := &Metrics{}
+	b := &builder{meter: meter}
+	m.instruments = newInstruments(b)
+	if b.err != nil {
+		return nil, fmt.Errorf("metrics: %w", b.err)
+	}
+	if _, err := meter.RegisterCallback(m.collect, b.async...); err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	return m, nil
+}
+
+// NewRunner is [dltbatch.New] of a Runner that is measured. The Observer and the Calls of the options
+// get everything, too, after the Metrics. The Metrics keeps the Runner as long as it lives.
+func (m *Metrics) NewRunner(s store.Store, l dlt.Ledger, o *dltbatch.Options) (*dltbatch.Runner, error) {
+	var with dltbatch.Options
+	if o != nil {
+		with = *o
+	}
+	with.Observer, with.Calls = observer{m, with.Observer}, calls{m, with.Calls}
+	r, err := dltbatch.New(s, l, &with)
+	if err != nil {
+		return nil, err
+	}
+	m.watch(r)
+	return r, nil
+}
+
+func (m *Metrics) watch(r healthy) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.runners = append(m.runners, r)
+}
+
+// observer stands before the application's own. A panic in a meter does not keep an event from it.
+type observer struct {
+	m    *Metrics
+	next batch.Observer
+}
+
+// Observe is [batch.Observer].
+func (o observer) Observe(ctx context.Context, e batch.Event) {
+	if o.next != nil {
+		defer o.next.Observe(ctx, e)
+	}
+	o.m.event(e)
+}
+
+// calls stands before the application's own CallObserver.
+type calls struct {
+	m    *Metrics
+	next dltbatch.CallObserver
+}
+
+// ObserveCall is [dltbatch.CallObserver].
+func (c calls) ObserveCall(ctx context.Context, call dltbatch.Call) {
+	if c.next != nil {
+		defer c.next.ObserveCall(ctx, call)
+	}
+	c.m.call(ctx, call)
+}

@@ -1,0 +1,350 @@
+package otelbatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+func one(s batch.ServiceID, id batch.ID) batch.Batch {
+	return batch.Batch{ID: id, Service: s, Payload: []byte(id)}
+}
+
+// counted counts events and calls, as an application does.
+type counted struct {
+	mu     sync.Mutex
+	events map[batch.EventKind]int
+	calls  map[string]int
+}
+
+func (c *counted) Observe(_ context.Context, e batch.Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.events[e.Kind]++
+}
+
+func (c *counted) ObserveCall(_ context.Context, call dltbatch.Call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls[call.Op]++
+}
+
+func newCounted() *counted {
+	return &counted{events: map[batch.EventKind]int{}, calls: map[string]int{}}
+}
+
+// delivered adds batches in lanes, lets Runners deliver them, and returns when all are final.
+func delivered(t *testing.T, lanes, each int, runners ...*dltbatch.Runner) (keys []batch.Key) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for _, r := range runners {
+		all.Go(func() { assert.NoError(t, r.Run(ctx)) })
+	}
+	for i := range lanes {
+		for j := range each {
+			b := one(batch.ServiceID(fmt.Sprintf("lane-%d", i)), batch.ID(fmt.Sprintf("id-%d-%d", i, j)))
+			require.NoError(t, runners[i%len(runners)].Add(t.Context(), b))
+			keys = append(keys, b.Key())
+		}
+	}
+	for _, r := range runners {
+		require.NoError(t, r.Idle(t.Context()))
+	}
+	time.Sleep(time.Minute)
+	stop()
+	all.Wait()
+	return keys
+}
+
+// The counters of two instances agree with the store and with the ledger, to the batch, whatever goes
+// wrong. Nothing names a batch or a lane.
+func TestCountersAreExact(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const lanes, each = 40, 15
+		var mu sync.Mutex
+		random, kinds := rand.New(rand.NewPCG(1, 2)), map[ledgermem.FaultKind]int{}
+		posts, resends, known := 0, 0, map[batch.ID]bool{}
+		traits := ledgermem.Unforgiving(time.Second)
+		traits.ResendHarmlessFor = dlt.Forever
+		ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, IgnoreDuplicates: true, CommitAfter: time.Second, Latency: 10 * time.Millisecond, Fault: func(a batch.Attempt) ledgermem.Fault {
+			mu.Lock()
+			defer mu.Unlock()
+			posts++
+			var f ledgermem.Fault
+			switch random.IntN(10) {
+			case 0:
+				f.Kind = ledgermem.Busy
+			case 1:
+				f.Kind = ledgermem.LostRequest
+			case 2:
+				f.Kind = ledgermem.LostReply
+			case 3:
+				f.Kind = ledgermem.Rejected
+			}
+			kinds[f.Kind]++
+			if known[a.ID] {
+				resends++
+			}
+			known[a.ID] = known[a.ID] || f.Kind == ledgermem.LostRequest || f.Kind == ledgermem.LostReply
+			return f
+		}})
+		st, b, seen := memory.New(), newBook(), newCounted()
+		m, err := NewMetrics(b)
+		require.NoError(t, err)
+		var runners []*dltbatch.Runner
+		for i := range 2 {
+			r, err := m.NewRunner(st, ledger, &dltbatch.Options{
+				Instance: fmt.Sprint("i", i), QuickRetries: -1, Observer: seen, Calls: seen,
+			})
+			require.NoError(t, err)
+			runners = append(runners, r)
+		}
+		keys := delivered(t, lanes, each, runners...)
+		states := map[batch.State]int{}
+		for _, k := range keys {
+			rec, err := st.Get(t.Context(), k)
+			require.NoError(t, err)
+			states[rec.State]++
+		}
+		require.NoError(t, b.collect())
+		require.Positive(t, states[batch.Rejected])
+		require.Positive(t, states[batch.Committed])
+		assert.InDelta(t, lanes*each, b.of("dltbatch.batches.added{dltbatch.operation=add}"), 0)
+		for _, s := range []batch.State{batch.Committed, batch.Rejected, batch.Invalid} {
+			assert.InDelta(t, states[s], b.of("dltbatch.batches.final{dltbatch.state=%s}", s), 0, s.String())
+			assert.Equal(t, states[s], b.times("dltbatch.batch.duration{dltbatch.state=%s}", s), s.String())
+		}
+		assert.InDelta(t, kinds[0], b.of("dltbatch.attempts{dltbatch.result=accepted}"), 0)
+		assert.InDelta(t, kinds[ledgermem.Rejected], b.of("dltbatch.attempts{dltbatch.result=rejected}"), 0)
+		assert.InDelta(t, kinds[ledgermem.Busy], b.of("dltbatch.attempts{dltbatch.result=busy}"), 0)
+		assert.InDelta(t, kinds[ledgermem.LostRequest]+kinds[ledgermem.LostReply], b.of("dltbatch.attempts{dltbatch.result=doubt}"), 0)
+		assert.InDelta(t, seen.events[batch.EventInDoubt], b.of("dltbatch.doubts"), 0)
+		resolved := 0.0
+		for _, s := range laterStates.values {
+			resolved += b.of("dltbatch.doubts.resolved{dltbatch.by=monitor,dltbatch.state=%s}", s)
+		}
+		assert.InDelta(t, seen.events[batch.EventInDoubt], resolved, 0, "each doubt ends once")
+		assert.InDelta(t, resends, b.of("dltbatch.resends"), 0)
+		assert.Equal(t, posts, b.times("dltbatch.request.batches"))
+		assert.InDelta(t, posts, b.of("dltbatch.request.batches"), 0)
+		assert.Equal(t, lanes*each, b.times("dltbatch.batch.wait.duration"))
+		assert.Zero(t, b.of("dltbatch.takeovers"))
+
+		assert.Equal(t, lanes*each, seen.events[batch.EventFinal], "the application's own observer gets all, too")
+		assert.Equal(t, lanes*each, seen.calls["add"])
+		assert.Positive(t, seen.calls["submit"])
+		for _, name := range b.series() {
+			for _, word := range []string{"lane-", "id-", "_OTHER", "i0", "i1"} {
+				assert.NotContains(t, name, word)
+			}
+		}
+	})
+}
+
+// What the application's own observer has seen is counted: there is no queue between them.
+func TestEventsAreCountedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, err := NewMetrics(noop.NewMeterProvider())
+		require.NoError(t, err)
+		var finals atomic.Int64
+		r, err := m.NewRunner(memory.New(), ledgermem.New(nil), &dltbatch.Options{Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
+			if e.Kind == batch.EventFinal {
+				seen := finals.Add(1)
+				assert.GreaterOrEqual(t, m.finals.counts[key{"committed"}].Load(), seen)
+			}
+		})})
+		require.NoError(t, err)
+		delivered(t, 10, 20, r)
+		assert.Equal(t, int64(200), finals.Load())
+	})
+}
+
+// A Metrics that cannot be made says why.
+func TestNewMetricsFails(t *testing.T) {
+	_, err := NewMetrics(nil)
+	var in *batch.InputError
+	require.ErrorAs(t, err, &in)
+	assert.Equal(t, "provider", in.Field)
+	_, err = NewMetrics(without{})
+	require.ErrorContains(t, err, "no meter")
+	for _, d := range definitions(t) {
+		b := newBook()
+		b.fails, b.err = d.name, errors.New("no room for it")
+		_, err := NewMetrics(b)
+		require.ErrorIs(t, err, b.err, d.name)
+		require.ErrorContains(t, err, d.name)
+	}
+	b := newBook()
+	b.fails, b.err = "callback", errors.New("no callbacks")
+	_, err = NewMetrics(b)
+	require.ErrorIs(t, err, b.err)
+	m, err := NewMetrics(noop.NewMeterProvider())
+	require.NoError(t, err)
+	_, err = m.NewRunner(nil, ledgermem.New(nil), nil)
+	require.ErrorAs(t, err, &in)
+	assert.Empty(t, m.runners)
+}
+
+type without struct{ noop.MeterProvider }
+
+func (without) Meter(string, ...metric.MeterOption) metric.Meter { return nil }
+
+// definitions returns what is defined.
+func definitions(t *testing.T) []definition {
+	t.Helper()
+	b := &builder{meter: noop.Meter{}}
+	newInstruments(b)
+	require.NoError(t, b.err)
+	return b.defs
+}
+
+// Meters that panic hinder nobody: the batches are delivered, and the application's own observers get
+// everything.
+func TestMetersThatPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, seen := newBook(), newCounted()
+		m, err := NewMetrics(b)
+		require.NoError(t, err)
+		b.panics = true
+		var log strings.Builder
+		r, err := m.NewRunner(memory.New(), ledgermem.New(nil), &dltbatch.Options{Observer: seen, Calls: seen, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		require.NoError(t, err)
+		delivered(t, 3, 4, r)
+		assert.Equal(t, 12, seen.events[batch.EventFinal])
+		assert.Equal(t, 12, seen.calls["add"])
+		assert.Contains(t, log.String(), "the meter is broken")
+	})
+}
+
+// An application's observer that panics takes nothing from the metrics.
+func TestObserversThatPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBook()
+		m, err := NewMetrics(b)
+		require.NoError(t, err)
+		r, err := m.NewRunner(memory.New(), ledgermem.New(nil), &dltbatch.Options{
+			Observer: batch.ObserverFunc(func(context.Context, batch.Event) { panic("mine") }), Calls: panicking{},
+		})
+		require.NoError(t, err)
+		delivered(t, 3, 4, r)
+		require.NoError(t, b.collect())
+		assert.InDelta(t, 12, b.of("dltbatch.batches.final{dltbatch.state=committed}"), 0)
+		assert.InDelta(t, 12, b.of("dltbatch.batches.added{dltbatch.operation=add}"), 0)
+	})
+}
+
+type panicking struct{}
+
+func (panicking) ObserveCall(context.Context, dltbatch.Call) { panic("mine") }
+
+// The options that are given stay as they are.
+func TestOptionsAreCopied(t *testing.T) {
+	m, err := NewMetrics(noop.NewMeterProvider())
+	require.NoError(t, err)
+	o := dltbatch.Options{Pool: 3}
+	_, err = m.NewRunner(memory.New(), ledgermem.New(nil), &o)
+	require.NoError(t, err)
+	assert.Equal(t, dltbatch.Options{Pool: 3}, o)
+}
+
+// fixed is a Runner with a given Health.
+type fixed dltbatch.Health
+
+func (f fixed) Health() dltbatch.Health { return dltbatch.Health(f) }
+
+// The gauges are the Healths of all Runners: numbers are added up, and of times the longest counts.
+func TestGauges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ago := func(d time.Duration) time.Time { return time.Now().Add(-d) }
+		b := newBook()
+		m, err := NewMetrics(b)
+		require.NoError(t, err)
+		require.NoError(t, b.collect())
+		assert.Contains(t, b.values, "dltbatch.runners", "0 where nobody runs")
+		assert.Contains(t, b.values, "dltbatch.order.breaches", "an increase from nothing would be missed")
+		assert.Contains(t, b.values, "dltbatch.batches.final{dltbatch.state=rejected}")
+		assert.NotContains(t, b.values, "dltbatch.batches.final{dltbatch.state=_OTHER}")
+		assert.Empty(t, b.series())
+		failing := dltbatch.PartHealth{Condition: dltbatch.ConditionFailing, FailingSince: ago(time.Minute)}
+		for range 2 {
+			m.watch(fixed{
+				Running: true, Paused: true, PausedSince: ago(time.Hour), PausedServices: []batch.ServiceID{"a", "b"}, HaltedServices: []batch.ServiceID{"c"},
+				HeldServices: []batch.ServiceID{"d", "e", "f"}, Ledger: failing, Store: dltbatch.PartHealth{Condition: dltbatch.ConditionOK},
+				Loops: map[string]dltbatch.PartHealth{"queuer": {LastSuccess: ago(2 * time.Second)}, "keeper": {}},
+				Pool:  dltbatch.Use{Busy: 3, Size: 64}, StatusConnections: dltbatch.Use{Busy: 1, Size: 8}, Claims: 5, OpenStreams: 6,
+				Warnings: []error{errors.New("worn")}, LostEvents: []uint64{0, 4, 0, 0, 0, 0, 0, 0, 1, 1},
+			})
+		}
+		m.watch(fixed{Running: true, PausedSince: ago(2 * time.Hour), Loops: map[string]dltbatch.PartHealth{"queuer": {LastSuccess: ago(9 * time.Second)}}})
+		m.watch(fixed{Claims: 1000, LostEvents: []uint64{7}}) // does not run, and has lost what it has lost
+		require.NoError(t, b.collect())
+		for name, want := range map[string]float64{
+			"dltbatch.runners": 3, "dltbatch.claims.held": 10, "dltbatch.streams": 12, "dltbatch.warnings": 2,
+			"dltbatch.pool.size{dltbatch.pool=submit}": 128, "dltbatch.pool.busy{dltbatch.pool=submit}": 6,
+			"dltbatch.pool.size{dltbatch.pool=status}": 16, "dltbatch.pool.busy{dltbatch.pool=status}": 2,
+			"dltbatch.services.closed{dltbatch.reason=paused}": 4, "dltbatch.services.closed{dltbatch.reason=halted}": 2,
+			"dltbatch.services.closed{dltbatch.reason=held}": 6, "dltbatch.ledger.closed.duration": 3600,
+			"dltbatch.failing.duration{dltbatch.part=ledger}": 60, "dltbatch.failing.duration{dltbatch.part=store}": 0,
+			"dltbatch.failing.duration{dltbatch.part=streams}": 0, "dltbatch.loop.success.age{dltbatch.loop=queuer}": 9,
+			"dltbatch.observer.lost{dltbatch.observer=0}": 7, "dltbatch.observer.lost{dltbatch.observer=1}": 8,
+			"dltbatch.observer.lost{dltbatch.observer=_OTHER}": 4,
+		} {
+			assert.Contains(t, b.values, name)
+			assert.InDelta(t, want, b.of("%s", name), 1e-9, name)
+		}
+		assert.NotContains(t, b.values, "dltbatch.loop.success.age{dltbatch.loop=keeper}")
+	})
+}
+
+// A Runner that was made by NewRunner is watched.
+func TestNewRunnerIsWatched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBook()
+		m, err := NewMetrics(b)
+		require.NoError(t, err)
+		r, err := m.NewRunner(memory.New(), ledgermem.New(nil), nil)
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- r.Run(ctx) }()
+		synctest.Wait()
+		require.NoError(t, b.collect())
+		assert.InDelta(t, 1, b.of("dltbatch.runners"), 0)
+		stop()
+		require.NoError(t, <-ended)
+		require.NoError(t, b.collect())
+		assert.Zero(t, b.of("dltbatch.runners"))
+	})
+}
+
+// Counting allocates nothing by itself.
+func TestCountingAllocatesNothing(t *testing.T) {
+	m, err := NewMetrics(noop.NewMeterProvider())
+	require.NoError(t, err)
+	ctx := t.Context()
+	e := batch.Event{Kind: batch.EventFinal, State: batch.Committed, From: batch.Pending, By: batch.ByMonitor, SinceAdded: 1, SincePosted: 1, InRequest: 1}
+	c := dltbatch.Call{Part: "store", Op: "record", Items: 3}
+	if n := testing.AllocsPerRun(100, func() { m.event(e); m.call(ctx, c) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
