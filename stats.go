@@ -37,7 +37,6 @@ func (r *Runner) Stats(ctx context.Context) (store.Stats, error) {
 // presence shows this Run to other processes, in the store.
 type presence struct {
 	store  watchedStore
-	id     string
 	kept   store.Instance // what does not change
 	forget time.Duration
 	health func() Health
