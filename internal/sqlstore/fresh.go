@@ -51,9 +51,9 @@ type freshBatch struct {
 // NewFresh returns an empty one that takes about so many bytes at most.
 func NewFresh(most int) *Fresh { return &Fresh{most: most, entries: map[int64]freshBatch{}} }
 
-// Put holds a copy of a batch, if there is room. The transaction that added it must have been
-// committed without a doubt, and nobody may have claimed the batch yet: call it before the locks
-// are gone. created is the order key of the batch.
+// Put holds a copy of a batch, if there is room. Nobody may have claimed the batch yet: call it
+// before others can see the batch. Where the transaction that added it is then not committed without
+// a doubt, call Take. created is the order key of the batch.
 func (f *Fresh) Put(seq, created int64, b *batch.Batch) {
 	footprint := EncodeFootprint(b.Footprint)
 	size := freshEntry + len(b.ID) + len(footprint) + len(b.Payload)

@@ -22,7 +22,18 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 		return wrap(op, err)
 	}
 	add := func(fresh bool) error {
-		return s.adding(ctx, op, func(ctx context.Context, t *session) error { return t.add(ctx, in, fresh) })
+		err := s.adding(ctx, op, func(ctx context.Context, t *session) error {
+			s.forget(in) // of a try before
+			err := t.add(ctx, in, fresh)
+			if err == nil {
+				s.hold(in)
+			}
+			return err
+		})
+		if err != nil {
+			s.forget(in)
+		}
+		return err
 	}
 	if s.fresh.expected() {
 		if err := add(true); sqlState(err) != uniqueViolation {
@@ -33,6 +44,25 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 	return add(false)
 }
 
+// hold keeps what an Add has written for this process's own claims. They see it only once it is
+// committed; where that fails, or is not certain, forget follows.
+func (s *Store) hold(in []addition) {
+	for i := range in {
+		if in[i].seq != 0 {
+			s.added.Put(in[i].seq, in[i].at, in[i].Batch)
+		}
+	}
+}
+
+func (s *Store) forget(in []addition) {
+	for i := range in {
+		if in[i].seq != 0 {
+			s.added.Take(in[i].seq, in[i].at)
+			in[i].seq = 0
+		}
+	}
+}
+
 // addition is a batch that passed the checks before the first statement.
 type addition struct {
 	*batch.Batch
@@ -40,8 +70,8 @@ type addition struct {
 	idHash    [16]byte
 	footprint []byte
 	at        int64 // the order key
-	seq       int64
-	twin      bool // of an earlier batch of the call; not stored
+	seq       int64 // 0: it is not stored
+	twin      bool  // of an earlier batch of the call; not stored
 }
 
 func prepareAdd(batches []batch.Batch) ([]addition, error) {
@@ -72,16 +102,12 @@ func (t *session) Add(ctx context.Context, b batch.Batch) (int64, error) {
 	if err := t.add(ctx, in, false); err != nil {
 		return 0, err
 	}
-	seqs, err := sqlstore.Seqs(ctx, t, 1, func(int) store.Ref { return store.Ref{Key: b.Key()} })
-	if err != nil || seqs[0] != in[0].seq { // or 0, where it is buried or its DataChangeID belongs to another batch
-		return 0, err
-	}
 	return in[0].seq, nil
 }
 
 // add adds the batches that are not known. If fresh is set it takes all for new, and a known
 // batch gives an error of the state uniqueViolation, which ends the transaction. Plans are
-// generic up to the last insert, and custom again after it.
+// generic up to the last insert, and custom again after it. A batch that is not stored loses its number.
 func (t *session) add(ctx context.Context, in []addition, fresh bool) error {
 	seqs, err := t.order(ctx, in)
 	if err != nil {
@@ -102,7 +128,7 @@ func (t *session) add(ctx context.Context, in []addition, fresh bool) error {
 	slices.SortStableFunc(sorted, func(a, b *addition) int {
 		return cmp.Or(cmp.Compare(a.DataChangeID, b.DataChangeID), bytes.Compare(a.idHash[:], b.idHash[:]))
 	})
-	for i, a := range slices.Concat(sorted, twins) { // so that each goes to the end of its index
+	for i, a := range sorted { // so that each goes to the end of its index
 		a.seq = seqs[i]
 	}
 	var buried bool // anything was, ever
@@ -168,6 +194,13 @@ func (t *session) addAll(ctx context.Context, in, twins []*addition, fresh bool)
 		}
 		if err := t.compareKnown(ctx, slices.Concat(in, twins), added); err != nil {
 			return err
+		}
+		if known {
+			for _, a := range in {
+				if !added[a.seq] {
+					a.seq = 0
+				}
+			}
 		}
 	}
 	if args := transactionArgs(in, added); args != nil {
@@ -338,9 +371,11 @@ func (t *session) unqueue(ctx context.Context, in []*addition) error {
 	remove := make([]int64, len(buried))
 	for i := range buried {
 		remove[i] = buried[i].n
-		if err := buried[i].same(bySeq[buried[i].n]); err != nil {
+		a := bySeq[buried[i].n]
+		if err := buried[i].same(a); err != nil {
 			return err
 		}
+		a.seq = 0
 	}
 	for _, statement := range [...]string{sqlDeleteQueued, sqlPruneTransactions, sqlPruneBatches} {
 		if _, err := t.Exec(ctx, statement, ints(remove)); err != nil {

@@ -218,10 +218,10 @@ func (t *session) attempted(ctx context.Context, statement string, locked []held
 	for _, l := range locked {
 		lanes[l.service].ranges = l.ranges
 	}
-	names, low, high, _ := rangeArrays(windows)
+	_, ranges := rangeArrays(windows)
 	open, err := sqlstore.Query(ctx, t, func(s *stored) []any {
 		return slices.Concat(s.BatchCols.Dest(), []any{&s.footprint, &s.closed}, s.RowCols.Dest())
-	}, statement, names, low, high)
+	}, statement, ranges[:3]...)
 	if err != nil {
 		return nil, err
 	}
@@ -253,35 +253,51 @@ func (t *session) attempted(ctx context.Context, statement string, locked []held
 	return windows, nil
 }
 
-// waiting adds the first waiting rows, as many as each window wants.
+// waiting adds the first waiting rows, as many as each window wants. It reads the batches of these
+// rows only where they are not known from their Add: with the rows, where that was so the last time.
 func (t *session) waiting(ctx context.Context, statement string, windows []*window) error {
-	lanes := make(map[batch.ServiceID]*window, len(windows))
 	var ask []*window
 	total := 0
 	for _, w := range windows {
 		if w.want > 0 {
-			lanes[w.service] = w
 			ask, total = append(ask, w), total+w.want
 		}
 	}
 	if len(ask) == 0 {
 		return nil
 	}
-	names, low, high, want := rangeArrays(ask)
+	parts, args := rangeArrays(ask)
+	whole := t.s.unknown.Load()
 	queued, err := sqlstore.QueryMany(ctx, t, min(total, 1000), func(s *stored) []any {
-		return append(s.BatchCols.Dest(), &s.footprint, &s.closed, &s.Version, &s.Requeued, &s.place)
-	}, statement, names, low, high, want)
+		return append([]any{&s.part, &s.Seq, &s.CreatedAt, &s.closed, &s.Version, &s.Requeued, &s.place}, s.claimDest()...)
+	}, statement, append(args, whole)...)
 	if err != nil {
 		return err
 	}
+	var unknown []*stored
 	for i := range queued {
 		s := &queued[i]
 		s.unpackWaiting()
-		w := lanes[s.Key().Service]
+		w := parts[s.part-1].window
+		s.ServiceID = string(w.service)
 		if w.waitingKeys = append(w.waitingKeys, s.CreatedAt); s.closed {
 			continue
 		}
 		w.atEnd = append(w.atEnd, s)
+		if b, known := t.s.added.Of(s.Seq, s.CreatedAt); known {
+			s.HeaderSignature, s.BudgetAttempts, s.BudgetEveryTry = string(b.ID), int64(b.Budget.Attempts), b.Budget.EveryTry
+			s.footprint = b.Footprint
+		} else {
+			unknown = append(unknown, s)
+		}
+	}
+	if len(queued) > 0 {
+		t.s.unknown.Store(len(unknown) > 0)
+	}
+	if !whole {
+		if err := t.claimable(ctx, unknown); err != nil {
+			return err
+		}
 	}
 	for _, w := range ask {
 		inOrder(w.atEnd)
@@ -294,23 +310,49 @@ func (t *session) waiting(ctx context.Context, statement string, windows []*wind
 	return nil
 }
 
+// claimDest takes colsClaim.
+func (s *stored) claimDest() []any {
+	return []any{&s.HeaderSignature, &s.BudgetAttempts, &s.BudgetEveryTry, &s.footprint}
+}
+
+// claimable reads the batches of waiting rows.
+func (t *session) claimable(ctx context.Context, rows []*stored) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	found, err := sqlstore.QueryMany(ctx, t, len(rows), func(s *stored) []any { return append([]any{&s.part}, s.claimDest()...) },
+		sqlClaimable, intArray(len(rows), func(i int) int64 { return rows[i].Seq }))
+	if err == nil && len(found) != len(rows) {
+		err = fmt.Errorf("%w: %d batches read, want %d", sqlstore.ErrMoved, len(found), len(rows))
+	}
+	for i := range found {
+		s, r := &found[i], rows[found[i].part-1]
+		r.HeaderSignature, r.BudgetAttempts, r.BudgetEveryTry, r.footprint = s.HeaderSignature, s.BudgetAttempts, s.BudgetEveryTry, s.footprint
+	}
+	return err
+}
+
+// part is a range of the order keys of a lane.
+type part struct {
+	*window
+	position.Range
+}
+
 // rangeArrays are the arguments of the statements that read windows: they name a lane once for
 // each of its ranges.
-func rangeArrays(windows []*window) (names, low, high, want any) {
-	type part struct {
-		*window
-		position.Range
-	}
-	parts := make([]part, 0, len(windows))
+func rangeArrays(windows []*window) (parts []part, args []any) {
+	parts = make([]part, 0, len(windows))
 	for _, w := range windows {
 		for _, r := range w.ranges {
 			parts = append(parts, part{w, r})
 		}
 	}
 	n := len(parts)
-	return textArray(n, func(i int) string { return string(parts[i].service) }),
+	return parts, []any{
+		textArray(n, func(i int) string { return string(parts[i].service) }),
 		intArray(n, func(i int) int64 { return parts[i].From }), intArray(n, func(i int) int64 { return parts[i].To }),
-		intArray(n, func(i int) int64 { return int64(parts[i].want) })
+		intArray(n, func(i int) int64 { return int64(parts[i].want) }),
+	}
 }
 
 // inOrder sorts rows by their order keys.
@@ -345,7 +387,8 @@ func (s *stored) taken(now time.Time, q store.ClaimQuery) bool {
 		n.ClaimTTL == q.TTL.Truncate(time.Microsecond) && n.FirstClaimed.Equal(now) && n.Rollbacks == 0 && n.SeenAttempt == 0 && n.SeenEndpoint == ""
 }
 
-// take writes rows that were taken, and adds their payloads to payloads.
+// take writes rows that were taken, and adds their payloads to payloads. It reads the payloads that
+// are not known from an Add.
 func (t *session) take(ctx context.Context, payloads map[int64][]byte, rows []*stored, now time.Time, q store.ClaimQuery,
 ) (map[int64][]byte, error) {
 	if len(rows) == 0 {
@@ -356,6 +399,9 @@ func (t *session) take(ctx context.Context, payloads map[int64][]byte, rows []*s
 	for i, s := range rows {
 		c[i] = &s.Stored
 	}
+	if payloads == nil {
+		payloads = make(map[int64][]byte, len(rows))
+	}
 	type loaded struct {
 		seq     int64
 		payload []byte
@@ -364,18 +410,24 @@ func (t *session) take(ctx context.Context, payloads map[int64][]byte, rows []*s
 		textArray(len(rows), func(i int) string { return rows[i].place }), c.ints(seqOf), c.ints(wasOf),
 		c.ints(func(s *sqlstore.Stored) int64 { return int64(s.Now.Spent) }),
 		c.ints(func(s *sqlstore.Stored) int64 { return sqlstore.ToMicro(s.Now.ResendUntil) }),
-		int64(batch.Submitting), sqlstore.ToMicro(now.Add(q.TTL)), sqlstore.ToMicro(now), q.Instance, q.TTL.Microseconds(), int64(q.Salt))
+		int64(batch.Submitting), sqlstore.ToMicro(now.Add(q.TTL)), sqlstore.ToMicro(now), q.Instance, q.TTL.Microseconds(), int64(q.Salt),
+		boolArray(len(rows), func(i int) bool {
+			payload, known := t.s.added.Take(rows[i].Seq, rows[i].CreatedAt)
+			if known {
+				payloads[rows[i].Seq] = payload
+			}
+			return !known
+		}))
 	if err == nil && len(found) != len(rows) {
 		err = fmt.Errorf("%w: %d rows claimed, want %d", sqlstore.ErrMoved, len(found), len(rows))
 	}
 	if err != nil {
 		return nil, err
 	}
-	if payloads == nil {
-		payloads = make(map[int64][]byte, len(found))
-	}
 	for _, l := range found {
-		payloads[l.seq] = l.payload
+		if _, known := payloads[l.seq]; !known {
+			payloads[l.seq] = l.payload
+		}
 	}
 	return payloads, nil
 }

@@ -50,6 +50,8 @@ type Store struct {
 	sawOpen  atomic.Bool                    // the last scan found lanes
 	careful  atomic.Pointer[time.Time]      // until when scans look at remembered lanes one by one
 	fresh    freshness
+	added    *sqlstore.Fresh // until it is claimed
+	unknown  atomic.Bool     // the last claim read batches that are not in added
 	listed   *listed
 
 	monitored underWay
@@ -79,7 +81,7 @@ func Over(pool conns.Pool, o *Options) (*Store, conns.Adders, error) {
 	if err != nil {
 		return nil, conns.Adders{}, err
 	}
-	s := &Store{pool: pool, o: opts, names: n, texts: sqlstore.NewTexts(n.fill), listed: newListed()}
+	s := &Store{pool: pool, o: opts, names: n, texts: sqlstore.NewTexts(n.fill), listed: newListed(), added: sqlstore.NewFresh(sqlstore.FreshBytes)}
 	s.shared = sqlstore.New(s.driver())
 	return s, conns.Adders{Batches: s.addTx, Orders: s.addOrdersTx}, nil
 }

@@ -182,17 +182,18 @@ const (
 	// sqlTake moves rows that are claimed for the first time. The place in the table is where
 	// the row was just read; the number detects another row in that place, with + 0 so that no
 	// plan looks for the number in the index, where it is the last column. The payloads come
-	// with it, which saves a transaction that loads them.
+	// with it where they are not known, which saves a transaction that loads them.
 	sqlTake = `WITH gone AS (DELETE FROM {waiting_batches} w
-		USING unnest($1::tid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) AS u (place, seq, was, spent, resend_until)
+		USING unnest($1::tid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $12::boolean[])
+			AS u (place, seq, was, spent, resend_until, load)
 		WHERE w.ctid = u.place AND w.seq + 0 = u.seq AND w.version = u.was
-		RETURNING w.seq, w.service_id, w.created_at, w.version, w.requeued, u.spent, u.resend_until),
+		RETURNING w.seq, w.service_id, w.created_at, w.version, w.requeued, u.spent, u.resend_until, u.load),
 	taken AS (INSERT INTO {attempted_batches} (` + colsAttempted + `, written_by)
 		SELECT seq, $6::smallint, version + 1 + $11::bigint, 1, spent, 0, $7::bigint, 0, $7::bigint, 0, 0, 0, 1, $8::bigint, resend_until, 0, false, requeued,
 			NULL, '', '', 0, $7::bigint, service_id, created_at, $9::text, false,
-			$10::bigint, 1, $8::bigint, 0, 0, '', ` + writtenBy + ` FROM gone RETURNING seq)
-	SELECT t.seq, b.serialized_batch FROM taken t
-	LEFT JOIN LATERAL (SELECT r.serialized_batch FROM {batches} r WHERE r.seq = t.seq OFFSET 0) b ON true`
+			$10::bigint, 1, $8::bigint, 0, 0, '', ` + writtenBy + ` FROM gone)
+	SELECT g.seq, b.serialized_batch FROM gone g
+	LEFT JOIN LATERAL (SELECT r.serialized_batch FROM {batches} r WHERE g.load AND r.seq = g.seq OFFSET 0) b ON true`
 	// Only sqlKeepPrepared writes this column, of locked rows; it goes with the row.
 	sqlKeepPrepared = `UPDATE {attempted_batches} a SET prepared = substring($3::bytea FROM u.at FOR u.size)
 	FROM unnest($1::bigint[], $2::bigint[], $4::integer[], $5::integer[]) AS u (seq, was, at, size)
@@ -316,12 +317,17 @@ const (
 	attemptedIn     = ` AS closed FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS u (s, low, high) OFFSET 0) u
 	CROSS JOIN LATERAL (SELECT * FROM {attempted_batches} r WHERE r.service_id = u.s AND r.created_at >= u.low AND r.created_at <= u.high OFFSET 0) a
 	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = a.seq OFFSET 0) b`
-	// With ties, because an id breaks them, and the queue does not have it.
-	waitingOf = `SELECT ` + colsBatch + `, b.footprint, u.closed, w.version, w.requeued, w.place::text FROM (SELECT u.*, `
-	waitingIn = ` AS closed FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) AS u (s, low, high, n) OFFSET 0) u
-	CROSS JOIN LATERAL (SELECT q.seq, q.version, q.requeued, q.ctid AS place FROM {waiting_batches} q WHERE q.service_id = u.s
+	// With ties, because an id breaks them, and the queue does not have it. The last argument says
+	// whether the batches are read, too: see [session.waiting].
+	waitingOf = `SELECT u.part, w.seq, w.created_at, u.closed, w.version, w.requeued, w.place::text, ` + colsClaim + ` FROM (SELECT u.*, `
+	waitingIn = ` AS closed FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY AS u (s, low, high, n, part) OFFSET 0) u
+	CROSS JOIN LATERAL (SELECT q.seq, q.created_at, q.version, q.requeued, q.ctid AS place FROM {waiting_batches} q WHERE q.service_id = u.s
 		AND q.created_at >= u.low AND q.created_at <= u.high ORDER BY q.created_at FETCH FIRST (u.n) ROWS WITH TIES) w
-	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = w.seq OFFSET 0) b`
+	LEFT JOIN LATERAL (SELECT * FROM {batches} r WHERE $5::boolean AND r.seq = w.seq OFFSET 0) b ON true`
+	// sqlClaimable reads the columns of waiting rows that were not read with them.
+	sqlClaimable = `SELECT u.n, ` + colsClaim + ` FROM unnest($1::bigint[]) WITH ORDINALITY AS u (seq, n)
+	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = u.seq OFFSET 0) b`
+	colsClaim = `coalesce(b.header_signature, ''), coalesce(b.budget_attempts, 0), coalesce(b.budget_every_try, false), b.footprint`
 
 	sqlPayloads = `SELECT b.seq, b.header_signature, b.service_id, b.serialized_batch FROM {batches} b
 	WHERE b.seq = ANY ($1::bigint[])`

@@ -33,6 +33,7 @@ type stored struct {
 	footprint []byte // only where a claim reads it
 	clock     int64  // as the statement read it
 	askedWas  int64  // before a lease
+	part      int    // of the question that it answers
 	place     string // ctid in waiting_batches, where a claim read it
 	closed    bool   // its lane was closed, where a claim read it
 }

@@ -239,6 +239,36 @@ var storeList = []mutant{
 		new: "\tt.fresh.Put(b.seq, b.at, b.Batch)\n\treturn 1, t.addTransactions(ctx, b)",
 	},
 	{
+		name: "fresh: what may not be committed is held (PostgreSQL)", file: "store/postgres/add.go", pkg: "store/postgres", test: "TestOnlyWhatIsStoredIsHeld/a_commit_without_an_answer",
+		old: "\t\tif err != nil {\n\t\t\ts.forget(in)\n\t\t}\n",
+		new: "",
+	},
+	{
+		name: "fresh: what an earlier try has written is held (PostgreSQL)", file: "store/postgres/add.go", pkg: "store/postgres", test: "TestOnlyWhatIsStoredIsHeld/a_commit_that_is_tried_anew",
+		old: "\t\t\ts.forget(in) // of a try before\n",
+		new: "",
+	},
+	{
+		name: "fresh: what was not stored is held (PostgreSQL)", file: "store/postgres/add.go", pkg: "store/postgres", test: "TestOnlyWhatIsStoredIsHeld/one_is_known",
+		old: "if !added[a.seq] {\n\t\t\t\t\ta.seq = 0",
+		new: "if added[a.seq] && a.seq == 0 {\n\t\t\t\t\ta.seq = 0",
+	},
+	{
+		name: "fresh: what an AddTx has written is held (PostgreSQL)", file: "store/postgres/addtx.go", pkg: "store/postgres", test: "TestOnlyWhatIsStoredIsHeld/of_an_application",
+		old: "return t.add(ctx, in, false) })",
+		new: "defer s.hold(in)\n\t\treturn t.add(ctx, in, false)\n\t})",
+	},
+	{
+		name: "fresh: a claim does not read what others have added (PostgreSQL)", file: "store/postgres/claim.go", pkg: "internal/integration", test: "TestClaimFromMemory/native",
+		old: "\tif !whole {\n",
+		new: "\tif whole {\n",
+	},
+	{
+		name: "fresh: a claim reads no payload that others have added (PostgreSQL)", file: "store/postgres/claim.go", pkg: "internal/integration", test: "TestClaimFromMemory/native",
+		old: "return !known\n",
+		new: "return false\n",
+	},
+	{
 		name: "a batch is taken for another whose id has its hash (SQLite)", file: "store/sqlite/add.go", pkg: "store/sqlite", test: "TestTwoIDsOfOneHash",
 		old: "case found.HeaderSignature != string(b.ID):",
 		new: "case false:",

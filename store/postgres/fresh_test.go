@@ -1,0 +1,164 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
+	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
+)
+
+// script is a server that gives out the numbers 1, 1001 and so on, at the time of 5. It answers
+// other queries by a part of their text.
+type script struct {
+	conns.Pool
+	calls   int64
+	commits []error // of the next commits
+	answers map[string][][]any
+}
+
+func (s *script) Acquire(context.Context) (conns.Conn, error) { return &scriptConn{s: s}, nil }
+func (s *script) Unsent(error) bool                           { return false }
+
+type scriptConn struct {
+	conns.Conn
+	s *script
+}
+
+func (c *scriptConn) Begin(context.Context, string) error { return nil }
+func (c *scriptConn) Begun() bool                         { return true }
+func (c *scriptConn) Release()                            {}
+func (c *scriptConn) Discard(context.Context)             {}
+
+func (c *scriptConn) Together(ctx context.Context, list ...conns.Statement) error {
+	return conns.InTurn(ctx, c, list)
+}
+
+func (c *scriptConn) Exec(_ context.Context, text string, _ ...any) (int64, error) {
+	if text != conns.Commit || len(c.s.commits) == 0 {
+		return 0, nil
+	}
+	err := c.s.commits[0]
+	c.s.commits = c.s.commits[1:]
+	return 0, err
+}
+
+func (c *scriptConn) Query(_ context.Context, text string, _ ...any) (sqlstore.Rows, error) {
+	switch {
+	case strings.Contains(text, "nextval"):
+		c.s.calls++
+		return &scriptRows{list: [][]any{{0, "", int64(5)}, {2, "", 1000*c.s.calls - 999}}}, nil
+	case strings.Contains(text, "transaction_isolation"):
+		return &scriptRows{list: [][]any{{"read committed", "auto"}}}, nil
+	}
+	for part, rows := range c.s.answers {
+		if strings.Contains(text, part) {
+			return &scriptRows{list: rows}, nil
+		}
+	}
+	return &scriptRows{}, nil
+}
+
+type scriptRows struct {
+	list [][]any
+	row  []any
+}
+
+func (r *scriptRows) Next() bool {
+	if len(r.list) == 0 {
+		return false
+	}
+	r.row, r.list = r.list[0], r.list[1:]
+	return true
+}
+
+func (r *scriptRows) Scan(dest ...any) error {
+	for i, d := range dest {
+		switch d := d.(type) {
+		case *int:
+			*d = r.row[i].(int)
+		case *int64:
+			*d = r.row[i].(int64)
+		case *string:
+			*d = r.row[i].(string)
+		case *bool:
+			*d = r.row[i].(bool)
+		case *[]byte:
+			*d = r.row[i].([]byte)
+		}
+	}
+	return nil
+}
+
+func (r *scriptRows) Err() error   { return nil }
+func (r *scriptRows) Close() error { return nil }
+
+type stateError string
+
+func (e stateError) Error() string    { return string(e) }
+func (e stateError) SQLState() string { return string(e) }
+
+// A claim of this process finds in memory what an Add has stored, and nothing else: no transaction
+// that failed, may have failed or is the application's, and no batch that was not stored.
+func TestOnlyWhatIsStoredIsHeld(t *testing.T) {
+	a := batch.Batch{Service: "s", ID: "a", Payload: []byte("a")}
+	b := batch.Batch{Service: "s", ID: "b", Payload: []byte("b")}
+	hash := a.Hash()
+	known := [][]any{{int64(1), "a", "s", hash[:]}}
+	lost := errors.New("lost")
+	for name, c := range map[string]struct {
+		script script
+		add    func(s *Store) error
+		err    error
+		want   []string // the ids that are held, with number and order key
+	}{
+		"all":                         {want: []string{"b 1 6", "a 2 5"}},
+		"a commit without an answer":  {script: script{commits: []error{lost}}, err: lost},
+		"a commit that is tried anew": {script: script{commits: []error{stateError(serializationFailure)}}, want: []string{"b 1001 6", "a 1002 5"}},
+		"one is known": {
+			script: script{answers: map[string][][]any{"ON CONFLICT": {{int64(1)}}, "FOR KEY SHARE": known}},
+			add:    func(s *Store) error { s.fresh.known(); return s.Add(t.Context(), a, b) }, want: []string{"b 1 6"},
+		},
+		"one was removed": {
+			script: script{answers: map[string][][]any{"EXISTS": {{true}}, "p.header_signature": {{int64(2), "a", "s", hash[:]}}}},
+			want:   []string{"b 1 6"},
+		},
+		"twins": {
+			script: script{answers: map[string][][]any{"FOR KEY SHARE": known}},
+			add: func(s *Store) error {
+				x, y := a, b
+				x.DataChangeID, y.DataChangeID, y.Payload = "change", "change", x.Payload
+				return s.Add(t.Context(), x, y)
+			}, want: []string{"a 1 5"},
+		},
+		"of an application": {add: func(s *Store) error {
+			return s.addTx(t.Context(), &scriptConn{s: &script{answers: map[string][][]any{"ON CONFLICT": {{int64(1)}, {int64(2)}}}}}, a, b)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _, err := Over(&c.script, nil)
+			require.NoError(t, err)
+			s.checked.Store(true)
+			if c.add == nil {
+				c.add = func(s *Store) error { return s.Add(t.Context(), a, b) }
+			}
+			require.ErrorIs(t, c.add(s), c.err)
+			var held []string
+			for seq := range int64(3000) {
+				for at := range int64(9) {
+					if f, ok := s.added.Of(seq, at); ok {
+						held = append(held, fmt.Sprint(f.ID, " ", seq, " ", at))
+					}
+				}
+			}
+			assert.Equal(t, c.want, held)
+		})
+	}
+}
