@@ -41,6 +41,13 @@ func TestClaimFromMemory(t *testing.T) {
 				assert.Equal(t, "read"+b.ID, id)
 				assert.Equal(t, "read", payload, "another process has to read")
 			}
+			require.NoError(t, own.Add(t.Context(), one("half", "half")))
+			s.exec(`DELETE FROM ` + s.schema + `.batches WHERE service_id = 'half'`)
+			for range 2 {
+				got, err := other.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"half"}, Limit: 1, Window: 1, TTL: time.Minute}, front)
+				require.NoError(t, err)
+				assert.Empty(t, got.Runs, "of a batch that somebody removed")
+			}
 		})
 	}
 }

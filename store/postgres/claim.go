@@ -300,6 +300,7 @@ func (t *session) waiting(ctx context.Context, statement string, windows []*wind
 		}
 	}
 	for _, w := range ask {
+		w.atEnd = slices.DeleteFunc(w.atEnd, func(s *stored) bool { return s.HeaderSignature == "" }) // somebody removed the batch
 		inOrder(w.atEnd)
 		first := w.atEnd[:min(len(w.atEnd), w.want)]
 		w.rows = append(w.rows, first...)
@@ -322,9 +323,6 @@ func (t *session) claimable(ctx context.Context, rows []*stored) error {
 	}
 	found, err := sqlstore.QueryMany(ctx, t, len(rows), func(s *stored) []any { return append([]any{&s.part}, s.claimDest()...) },
 		sqlClaimable, intArray(len(rows), func(i int) int64 { return rows[i].Seq }))
-	if err == nil && len(found) != len(rows) {
-		err = fmt.Errorf("%w: %d batches read, want %d", sqlstore.ErrMoved, len(found), len(rows))
-	}
 	for i := range found {
 		s, r := &found[i], rows[found[i].part-1]
 		r.HeaderSignature, r.BudgetAttempts, r.BudgetEveryTry, r.footprint = s.HeaderSignature, s.BudgetAttempts, s.BudgetEveryTry, s.footprint
