@@ -31,6 +31,7 @@ var house = []struct {
 	{"dlt/sawtooth", []string{"batch", "dlt", "dlt/internal/wire", "dlt/sawtooth/internal/"}},
 	{"dlt/splinter", []string{"batch", "dlt", "dlt/internal/wire", "dlt/sawtooth"}}, // shares its formats
 	{"dlt/canton", []string{"batch", "dlt", "dlt/internal/wire"}},
+	{"dlt/evm/internal/evmtx", []string{"batch"}},
 	{"batch/autobatch", []string{"batch", "store", "dlt", "internal/loop", "internal/await"}},
 	{"queuer", []string{"batch", "store", "dlt", "internal/"}},
 	{"submitter", []string{"batch", "store", "dlt", "internal/"}},
