@@ -17,13 +17,13 @@ type watchedLedger struct {
 	v *vitals
 }
 
-// asked runs a call to the ledger and records how it went. A refusal of a batch, or busy,
-// counts as an answer.
+// asked runs a call to the ledger and records how it went. A refusal of a batch, for good
+// or for now, and busy count as answers.
 func (v *vitals) asked(ctx context.Context, loop string, f func() error) (err error) {
 	v.call(ctx, &v.ledger, loop, func() error {
 		err = f()
 		switch dlt.Kind(err) {
-		case batch.KindRejected, batch.KindBusy:
+		case batch.KindRejected, batch.KindBusy, batch.KindNotYet:
 			return nil
 		}
 		return err
