@@ -14,8 +14,9 @@ import (
 const opResolve = "resolve"
 
 // Resolve implements [dlt.Resolver]. A transaction can never take effect once a deep block has
-// used its nonce without executing it; nothing else ends its life, neither time nor a pool that
-// forgets it. NotCommitted means that such a block was read. The error is a [*dlt.Error].
+// used its nonce, for another transaction or for this one, which reverted. Nothing else ends its
+// life, neither time nor a pool that forgets it. NotCommitted means that such a block, or receipt,
+// was read. The error is a [*dlt.Error].
 func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
 	tx, sender, err := c.read(d.Key, d.Payload)
 	if err != nil {
@@ -42,7 +43,9 @@ func (c *Client) resolve(ctx context.Context, e *endpoint, hash evmtx.Hash, send
 	switch statuses[0].Reported {
 	case batch.ReportedCommitted:
 		return dlt.Committed, nil
-	case batch.ReportedValid, batch.ReportedInvalid: // the latter is a status's to say, with its receipt
+	case batch.ReportedInvalid: // reverted in a deep block: the nonce is used
+		return dlt.NotCommitted, nil
+	case batch.ReportedValid:
 		return dlt.InFlight, nil
 	}
 	// A pool may show what a deep block has overtaken.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
@@ -32,18 +33,24 @@ func (c *Client) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts 
 			hashes = append(hashes, h)
 		}
 	}
-	if len(hashes) == 0 {
-		return nil, nil
-	}
-	var err error
-	for _, e := range c.inTurn() {
-		var out []batch.Status
-		out, err = c.statuses(ctx, e, hashes)
-		if len(out) > 0 || err == nil || ctx.Err() != nil {
+	var out []batch.Status
+	for part := range slices.Chunk(hashes, maxIDs) {
+		statuses, err := c.askInTurn(ctx, part)
+		if out = append(out, statuses...); err != nil {
 			return out, err
 		}
 	}
-	return nil, err
+	return out, nil
+}
+
+// askInTurn asks the nodes until one answers.
+func (c *Client) askInTurn(ctx context.Context, hashes []evmtx.Hash) (out []batch.Status, err error) {
+	for _, e := range c.inTurn() {
+		if out, err = c.statuses(ctx, e, hashes); len(out) > 0 || err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	return out, err
 }
 
 // statuses asks one node.
