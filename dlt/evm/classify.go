@@ -41,7 +41,7 @@ var words = []struct {
 		"queue full", "pending tx pool full",
 	}},
 	{classUsed, []string{"nonce too low", "oldnonce", "invalid transaction nonce", "nonce is too low"}},
-	{classDoubt, []string{"replacement transaction underpriced", "replacement not allowed", "ownnoncealreadyused"}},
+	{classDoubt, []string{"replacement transaction underpriced", "replacement not allowed", "replacementnotallowed", "ownnoncealreadyused"}},
 	// A node's own policy, the state of the account, and what the next block may bring.
 	{classNotYet, []string{
 		"nonce too high", "noncegap", "nonce gap", "too distant", "too far in", "gapped",
