@@ -503,7 +503,7 @@ func (c *call) rollback() (any, *rpcError) {
 	if depth.Cmp(new(big.Int).SetUint64(head)) > 0 {
 		return nil, &rpcError{Code: invalidParams, Message: fmt.Sprintf("Rollback depth must not exceed current chain height: current height %d, depth %v", head, depth)}
 	}
-	c.unmine(c.now, c.c.rewind(head-depth.Uint64()))
+	c.unmine(c.now, c.takeBack(head-depth.Uint64()))
 	return nil, nil
 }
 
