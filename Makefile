@@ -22,7 +22,7 @@ REAL := ^TestAnvil
 # What gains nothing from -race: the suite of stores with stores of its own that lack abilities
 # (other runs of it are raced), the values of rows in every state, pure functions with every input,
 # long simulations on one processor, and the programs' -h, which builds them all.
-PLAIN := ^TestPartial$$|^TestUsage$$|^TestEvidence$$|^TestSpeedUp$$|^TestDecideEverything$$|^TestStore$$/^row$$|^TestStore$$/^record$$/every_finding
+PLAIN := ^TestRecords$$|^TestRefusals$$|^TestPartial$$|^TestUsage$$|^TestEvidence$$|^TestSpeedUp$$|^TestDecideEverything$$|^TestStore$$/^row$$|^TestStore$$/^record$$/every_finding
 
 # Everything is built with -race, but for these, for most seeds of the simulation, and for most
 # of what waits for PostgreSQL, of which only what runs at once is raced.
@@ -31,7 +31,7 @@ test:
 	$(GO) vet -race ./...
 	$(TESTRUN) -C $(CURDIR) -race -skip '$(PLAIN)|$(REAL)' ./...
 	$(TESTRUN) -C $(CURDIR) ./internal/sim -run 'Decisions|Runner' -sim.seeds=2000 -sim.runner.seeds=200
-	$(TESTRUN) -C $(CURDIR) ./store/storetest ./store/memory ./store/sqlite ./internal/sim ./monitor ./examples ./examples/toystore -run '$(PLAIN)'
+	$(TESTRUN) -C $(CURDIR) ./store/storetest ./store/memory ./store/sqlite ./internal/sim ./monitor ./examples ./examples/toystore ./dlt/evm/evmtest -run '$(PLAIN)'
 	$(TESTRUN) -C $(CURDIR) ./batch/autobatch -run Simulation -autobatch.seeds=200
 	$(TESTRUN) ./...
 	$(GO) vet -C internal/bench -race ./...
@@ -44,7 +44,7 @@ test:
 
 # The real EVM node, and the simulated one compared with it.
 anvil:
-	$(TESTRUN) -C $(CURDIR) ./dlt/evm/... -run '$(REAL)'
+	$(TESTRUN) -C $(CURDIR) ./dlt/evm/... ./internal/anvil -run '$(REAL)'
 
 # Everything that a seed can break, many more of them.
 soak:

@@ -25,14 +25,30 @@ var ErrMissing = errors.New("anvil is not installed")
 //go:embed npm/package.json npm/package-lock.json
 var lock embed.FS
 
-// Program finds anvil: as [Variable] says, on the PATH, or where it was installed before. Where it
-// is missing, Program installs it, for linux on amd64.
-func Program() (string, error) {
+// Find finds anvil: as [Variable] says, on the PATH, or where [Program] installed it before. Where
+// it is missing, the error is [ErrMissing].
+func Find() (string, error) {
 	if name := os.Getenv(Variable); name != "" {
 		return exec.LookPath(name)
 	}
 	if found, err := exec.LookPath("anvil"); err == nil {
 		return found, nil
+	}
+	home, err := folder()
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(inside(home)); err != nil {
+		return "", fmt.Errorf("%w: %w", ErrMissing, err)
+	}
+	return inside(home), nil
+}
+
+// Program is [Find], and installs anvil where it is missing, on linux on amd64.
+func Program() (string, error) {
+	found, err := Find()
+	if !errors.Is(err, ErrMissing) {
+		return found, err
 	}
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		return "", fmt.Errorf("%w: for %s on %s set %s to one", ErrMissing, runtime.GOOS, runtime.GOARCH, Variable)
@@ -41,15 +57,14 @@ func Program() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	bin := filepath.Join(home, "node_modules", "@foundry-rs", "anvil-linux-amd64", "bin", "anvil")
-	if _, err := os.Stat(bin); err == nil {
-		return bin, nil
-	}
 	if err := install(home); err != nil {
 		return "", fmt.Errorf("%w: %w", ErrMissing, err)
 	}
-	_, err = os.Stat(bin)
-	return bin, err
+	return Find()
+}
+
+func inside(home string) string {
+	return filepath.Join(home, "node_modules", "@foundry-rs", "anvil-linux-amd64", "bin", "anvil")
 }
 
 // folder is where npm puts the package of this lock file.

@@ -13,7 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/daemon"
 )
 
-// Node is an anvil of one test. One goroutine at a time calls its methods.
+// Node is an anvil, and its folder. One goroutine at a time calls its methods.
 type Node struct {
 	bin   string
 	state string // the file of its state
@@ -21,21 +21,31 @@ type Node struct {
 	p     *daemon.Process // nil while it is down
 }
 
-// Start starts a node whose finalized block is two behind the head, and which keeps its state in a
-// file, once a second, unless args have another --state-interval. args are more of anvil's arguments.
-// The end of the test stops it. Where there is no anvil and none can be installed, the test fails.
+// Start starts a node in a folder of the test, whose end stops it: see [Run]. Where there is no anvil
+// and none can be installed, the test fails.
 func Start(t testing.TB, args ...string) *Node {
 	t.Helper()
 	bin, err := Program()
 	if err != nil {
 		t.Fatalf("no anvil to test with: %v", err)
 	}
-	n := &Node{bin: bin, state: filepath.Join(t.TempDir(), "state.json"), port: "0"}
-	t.Cleanup(n.Stop)
-	if err := n.Resume(args...); err != nil {
+	n, err := Run(bin, t.TempDir(), args...)
+	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(n.Stop)
 	return n
+}
+
+// Run starts a node whose finalized block is two behind the head, and which keeps its state in a file
+// of dir, once a second, unless args have another --state-interval. bin is the program: see [Find].
+// args are more of its arguments. The caller stops the node.
+func Run(bin, dir string, args ...string) (*Node, error) {
+	n := &Node{bin: bin, state: filepath.Join(dir, "state.json"), port: "0"}
+	if err := n.Resume(args...); err != nil {
+		return nil, err
+	}
+	return n, nil
 }
 
 const listening = "Listening on "

@@ -64,7 +64,7 @@ func TestKillForgets(t *testing.T) {
 }
 
 // An anvil has what it dumped last; without dumps it is another chain.
-func TestAnvilsDumps(t *testing.T) {
+func TestDumps(t *testing.T) {
 	bubble(t, Options{Personality: Anvil, BlockTime: time.Second, DumpInterval: 2500 * time.Millisecond}, func(t *testing.T, n *Node) {
 		first := send(t, n, a, 0)
 		time.Sleep(2600 * time.Millisecond)

@@ -91,7 +91,7 @@ func only(raw, _ string) string { return raw }
 
 // Each refusal can be provoked, and is answered with the word of the software. Where it has no word
 // for it, the transaction is taken.
-func TestWords(t *testing.T) {
+func TestRefusals(t *testing.T) {
 	for _, p := range []Personality{Geth, Anvil, Provider, Besu, Nethermind, Reth, Erigon, Sequencer} {
 		words := Words(p)
 		for why, provoke := range provocations {
