@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -32,7 +31,7 @@ func TestLock(t *testing.T) {
 	for name, p := range doc.Packages {
 		if name == "" {
 			for _, version := range p.Dependencies {
-				require.Regexp(t, regexp.MustCompile(`^\d+\.\d+\.\d+$`), version)
+				require.Regexp(t, `^\d+\.\d+\.\d+$`, version)
 			}
 			continue
 		}

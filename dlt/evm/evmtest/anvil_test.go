@@ -137,6 +137,39 @@ func (p *pairOf) look(a Account, hashes ...string) {
 	p.ask("eth_blockNumber")
 }
 
+// both starts a simulated anvil and a real one.
+func both(t *testing.T) *pairOf {
+	t.Helper()
+	n := anvil.Start(t, "--no-mining")
+	s := Start(t, &Options{Personality: Anvil, BlockTime: -1, SlotsInAnEpoch: 1})
+	return &pairOf{
+		t: t, nonces: map[Account]uint64{},
+		simulated: &replay{t: t, url: s.URL(), client: client(t)}, real: &replay{t: t, url: n.URL(), client: client(t)},
+	}
+}
+
+// TestAnvilRefusesAsSimulated sends what is refused for each reason, and compares the answers.
+func TestAnvilRefusesAsSimulated(t *testing.T) {
+	for why, steps := range provocations(31337, 4) {
+		t.Run(string(why), func(t *testing.T) {
+			p := both(t)
+			for _, step := range steps {
+				switch step {
+				case mineNow:
+					p.ask("evm_mine")
+				case delegate:
+					p.ask("anvil_setCode", Dev(0).Address(), hexBytes(delegated()))
+				default:
+					p.ask(sendMethod, step)
+				}
+			}
+			p.look(Dev(0))
+			p.ask("evm_mine")
+			p.look(Dev(0))
+		})
+	}
+}
+
 // TestAnvilBehavesAsSimulated asks a simulated anvil and a real one the same, beyond the records, and
 // compares each answer.
 func TestAnvilBehavesAsSimulated(t *testing.T) {
@@ -297,12 +330,7 @@ func TestAnvilBehavesAsSimulated(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := anvil.Start(t, "--no-mining")
-			s := Start(t, &Options{Personality: Anvil, BlockTime: -1, SlotsInAnEpoch: 1})
-			p := &pairOf{t: t, nonces: map[Account]uint64{}}
-			p.simulated = &replay{t: t, url: s.URL(), client: client(t)}
-			p.real = &replay{t: t, url: n.URL(), client: client(t)}
-			do(p)
+			do(both(t))
 		})
 	}
 }

@@ -288,7 +288,7 @@ func TestPoolFullIsTracked(t *testing.T) {
 // An account with delegated code: the second is taken when the first is mined and the tracker looks.
 func TestDelegatedAccount(t *testing.T) {
 	bubble(t, Options{BlockTime: 2 * time.Second}, func(t *testing.T, n *Node) {
-		n.SetCode(a.Address(), append([]byte{0xef, 0x01, 0x00}, make([]byte, 20)...))
+		n.SetCode(a.Address(), delegated())
 		send(t, n, a, 0)
 		h := send(t, n, a, 1)
 		require.Equal(t, false, placeOf(t, n, h))
@@ -296,6 +296,8 @@ func TestDelegatedAccount(t *testing.T) {
 		require.Equal(t, "0x6", placeOf(t, n, h))
 	})
 }
+
+func delegated() []byte { return append([]byte{0xef, 0x01, 0x00}, make([]byte, 20)...) }
 
 // Dropped is for good, forgotten until the tracker looks.
 func TestDropAndForget(t *testing.T) {

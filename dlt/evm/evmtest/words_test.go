@@ -18,87 +18,76 @@ func signedAs(a Account, tx evmtx.Tx) string {
 	return hexBytes(tx.Encode())
 }
 
-// provocations are one transaction for each refusal, and what comes before it.
-var provocations = map[Refusal]func(t *testing.T, n *Node) string{
-	AlreadyKnown: func(t *testing.T, n *Node) string {
-		send(t, n, Dev(0), 0)
-		return only(pay(n, Dev(0), 0))
-	},
-	NonceTooLow: func(t *testing.T, n *Node) string {
-		send(t, n, Dev(0), 0)
-		n.Mine()
-		return only(pay(n, Dev(0), 0))
-	},
-	ReplacementTooCheap: func(t *testing.T, n *Node) string {
-		send(t, n, Dev(0), 0)
-		return only(pay(n, Dev(0), 0, func(u *Unsigned) { u.Value = big.NewInt(2) }))
-	},
-	NonceGap: func(_ *testing.T, n *Node) string { return only(pay(n, Dev(0), 1)) },
-	BelowBaseFee: func(_ *testing.T, n *Node) string {
-		return only(pay(n, Dev(0), 0, func(u *Unsigned) { u.Tip, u.FeeCap = big.NewInt(2), big.NewInt(2) }))
-	},
-	TipTooLow: func(_ *testing.T, n *Node) string {
-		return only(pay(n, Dev(0), 0, func(u *Unsigned) { u.Tip = new(big.Int) }))
-	},
-	TipAboveCap: func(_ *testing.T, n *Node) string {
-		return only(pay(n, Dev(0), 0, func(u *Unsigned) { u.Tip = big.NewInt(31e9) }))
-	},
-	NoFunds: func(_ *testing.T, n *Node) string { return only(pay(n, Named("poor"), 0)) },
-	IntrinsicGas: func(_ *testing.T, n *Node) string {
-		return only(pay(n, Dev(0), 0, func(u *Unsigned) { u.Gas = 20999 }))
-	},
-	FloorGas: func(_ *testing.T, n *Node) string {
-		return only(pay(n, Dev(0), 0, func(u *Unsigned) { u.Gas, u.Data = 22700, make([]byte, 400) }))
-	},
-	GasAboveCap: func(_ *testing.T, n *Node) string {
-		return only(pay(n, Dev(0), 0, func(u *Unsigned) { u.Gas = maxGas + 1 }))
-	},
-	GasAboveBlock: func(_ *testing.T, n *Node) string {
-		return only(pay(n, Dev(0), 0, func(u *Unsigned) { u.Gas = 12_000_000 }))
-	},
-	FeeAboveCap: func(_ *testing.T, n *Node) string {
-		return only(pay(n, Dev(0), 0, func(u *Unsigned) { u.Tip, u.FeeCap = big.NewInt(1e14), big.NewInt(1e14) }))
-	},
-	WrongChain: func(_ *testing.T, n *Node) string {
-		return only(pay(n, Dev(0), 0, func(u *Unsigned) { u.ChainID = 7 }))
-	},
-	Unprotected: func(*testing.T, *Node) string { return signedAs(Dev(0), evmtx.Tx{Type: evmtx.Legacy}) },
-	Oversized: func(_ *testing.T, n *Node) string {
-		return only(pay(n, Dev(0), 0, func(u *Unsigned) { u.Gas, u.Data, u.FeeCap = 10_000_000, make([]byte, maxBytes), big.NewInt(2e9) }))
-	},
-	NotRLP:        func(*testing.T, *Node) string { return "0x02deadbeef" },
-	TrailingBytes: func(_ *testing.T, n *Node) string { return only(pay(n, Dev(0), 0)) + "00" },
-	NoBytes:       func(*testing.T, *Node) string { return "0x" },
-	UnknownType:   func(*testing.T, *Node) string { return "0x7f01" },
-	BadSignature: func(_ *testing.T, n *Node) string {
-		raw := only(pay(n, Dev(0), 0))
-		return raw[:len(raw)-64] + strings.Repeat("f", 64)
-	},
-	PoolFull: func(t *testing.T, n *Node) string {
-		for nonce := range uint64(n.o.PoolLimit) {
-			send(t, n, Dev(0), nonce)
-		}
-		return only(pay(n, Dev(1), 0))
-	},
-	AccountLimit: func(t *testing.T, n *Node) string {
-		n.SetCode(Dev(0).Address(), append([]byte{0xef, 0x01, 0x00}, make([]byte, 20)...))
-		send(t, n, Dev(0), 0)
-		return only(pay(n, Dev(0), 1))
-	},
-}
+// What is done to a node before a transaction, beside sending others.
+const (
+	mineNow  = "mine"
+	delegate = "delegate" // gives Dev(0) delegated code
+)
 
-func only(raw, _ string) string { return raw }
+// provocations are steps for each refusal, signed bytes but for the two above. The last is refused.
+func provocations(chainID uint64, poolLimit int) map[Refusal][]string {
+	tx := func(a Account, nonce uint64, bend ...func(*Unsigned)) string {
+		u := Unsigned{ChainID: chainID, Nonce: nonce, To: dead, Value: big.NewInt(1)}
+		for _, b := range bend {
+			b(&u)
+		}
+		raw, _ := a.Sign(u)
+		return hexBytes(raw)
+	}
+	first := tx(Dev(0), 0)
+	bent := func(bend func(*Unsigned)) []string { return []string{tx(Dev(0), 0, bend)} }
+	full := []string{}
+	for nonce := range uint64(poolLimit) {
+		full = append(full, tx(Dev(0), nonce))
+	}
+	return map[Refusal][]string{
+		AlreadyKnown:        {first, first},
+		NonceTooLow:         {first, mineNow, first},
+		ReplacementTooCheap: {first, tx(Dev(0), 0, func(u *Unsigned) { u.Value = big.NewInt(2) })},
+		NonceGap:            {tx(Dev(0), 1)},
+		BelowBaseFee:        bent(func(u *Unsigned) { u.Tip, u.FeeCap = big.NewInt(2), big.NewInt(2) }),
+		TipTooLow:           bent(func(u *Unsigned) { u.Tip = new(big.Int) }),
+		TipAboveCap:         bent(func(u *Unsigned) { u.Tip = big.NewInt(31e9) }),
+		NoFunds:             {tx(Named("poor"), 0)},
+		IntrinsicGas:        bent(func(u *Unsigned) { u.Gas = 20999 }),
+		FloorGas:            bent(func(u *Unsigned) { u.Gas, u.Data = 22700, make([]byte, 400) }),
+		GasAboveCap:         bent(func(u *Unsigned) { u.Gas = maxGas + 1 }),
+		GasAboveBlock:       bent(func(u *Unsigned) { u.Gas = 12_000_000 }),
+		FeeAboveCap:         bent(func(u *Unsigned) { u.Tip, u.FeeCap = big.NewInt(1e14), big.NewInt(1e14) }),
+		WrongChain:          bent(func(u *Unsigned) { u.ChainID = 7 }),
+		Unprotected:         {signedAs(Dev(0), evmtx.Tx{Type: evmtx.Legacy})},
+		Oversized:           bent(func(u *Unsigned) { u.Gas, u.Data, u.FeeCap = 10_000_000, make([]byte, maxBytes), big.NewInt(2e9) }),
+		NotRLP:              {"0x02deadbeef"},
+		TrailingBytes:       {first + "00"},
+		NoBytes:             {"0x"},
+		UnknownType:         {"0x7f01"},
+		BadSignature:        {first[:len(first)-64] + strings.Repeat("f", 64)},
+		PoolFull:            append(full, tx(Dev(1), 0)),
+		AccountLimit:        {delegate, first, tx(Dev(0), 1)},
+	}
+}
 
 // Each refusal can be provoked, and is answered with the word of the software. Where it has no word
 // for it, the transaction is taken.
 func TestRefusals(t *testing.T) {
 	for _, p := range []Personality{Geth, Anvil, Provider, Besu, Nethermind, Reth, Erigon, Sequencer} {
 		words := Words(p)
-		for why, provoke := range provocations {
+		all := provocations(map[bool]uint64{true: 31337, false: 1337}[p == Anvil], 4)
+		for why, steps := range all {
 			t.Run(string(p)+"/"+string(why), func(t *testing.T) {
 				bubble(t, Options{Personality: p, BlockTime: -1, PoolLimit: 4, NoTracker: true, GasLimit: 11_500_000}, func(t *testing.T, n *Node) {
-					raw := provoke(t, n)
-					got, w := ask(t, n, sendMethod, raw)
+					last := len(steps) - 1
+					for _, step := range steps[:last] {
+						switch step {
+						case mineNow:
+							n.Mine()
+						case delegate:
+							n.SetCode(Dev(0).Address(), delegated())
+						default:
+							must(t, n, sendMethod, step)
+						}
+					}
+					got, w := ask(t, n, sendMethod, steps[last])
 					want, refuses := words[why]
 					if p == Anvil && why == GasAboveCap {
 						want, refuses = words[GasAboveBlock], true // the block of this test is smaller
@@ -124,7 +113,7 @@ func TestRefusals(t *testing.T) {
 			})
 		}
 		for why := range words {
-			require.Contains(t, provocations, why)
+			require.Contains(t, all, why)
 		}
 	}
 }
