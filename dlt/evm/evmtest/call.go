@@ -129,6 +129,19 @@ func (c *call) number(i int) (*big.Int, *rpcError) {
 	return nil, c.wrong(i, "a quantity")
 }
 
+// small returns a quantity that counts blocks or seconds. A call holds the node up for as long as it
+// makes blocks.
+func (c *call) small(i int) (int, *rpcError) {
+	v, e := c.number(i)
+	if e == nil && (!v.IsUint64() || v.Uint64() > 1<<20) {
+		e = c.wrong(i, "at most 2^20")
+	}
+	if e != nil {
+		return 0, e
+	}
+	return int(v.Uint64()), nil
+}
+
 // block returns the block that a parameter names, "latest" where there is none. It is nil for the
 // pending one.
 func (c *call) block(i int) (*block, *rpcError) {

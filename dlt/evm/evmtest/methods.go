@@ -421,14 +421,14 @@ func (c *call) evmMine() (any, *rpcError) {
 }
 
 func (c *call) anvilMine() (any, *rpcError) {
-	count := big.NewInt(1)
+	count := 1
 	if len(c.params) > 0 {
 		var e *rpcError
-		if count, e = c.number(0); e != nil {
+		if count, e = c.small(0); e != nil {
 			return nil, e
 		}
 	}
-	for range count.Int64() {
+	for range count {
 		c.mine(c.now)
 	}
 	return nil, nil
@@ -448,13 +448,13 @@ func (c *call) setAutomine() (any, *rpcError) {
 }
 
 func (c *call) setInterval() (any, *rpcError) {
-	seconds, e := c.number(0)
+	seconds, e := c.small(0)
 	if e != nil {
 		return nil, e
 	}
 	c.o.BlockTime, c.nextBlock = -1, time.Time{}
-	if seconds.Sign() > 0 {
-		c.o.BlockTime = time.Duration(seconds.Int64()) * time.Second
+	if seconds > 0 {
+		c.o.BlockTime = time.Duration(seconds) * time.Second
 		c.nextBlock = c.now.Add(c.o.BlockTime)
 	}
 	return nil, nil
@@ -503,7 +503,7 @@ func (c *call) rollback() (any, *rpcError) {
 	if depth.Cmp(new(big.Int).SetUint64(head)) > 0 {
 		return nil, &rpcError{Code: invalidParams, Message: fmt.Sprintf("Rollback depth must not exceed current chain height: current height %d, depth %v", head, depth)}
 	}
-	c.unmine(c.now, c.c.rewind(head-depth.Uint64()))
+	c.unmine(c.now, c.takeBack(head-depth.Uint64()))
 	return nil, nil
 }
 

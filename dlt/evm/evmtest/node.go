@@ -183,7 +183,16 @@ func (n *Node) seal(now time.Time, b *block) {
 	n.tidy()
 }
 
-// fill puts what can be mined into a block, the highest tip first.
+// before reports whether a miner takes x before y: for the higher tip, and anvil for the higher cap.
+func (n *Node) before(b *block, x, y *pooled) bool {
+	d := x.tipAt(b.baseFee).Cmp(y.tipAt(b.baseFee))
+	if n.r.lax {
+		d = x.FeeCap.Cmp(y.FeeCap)
+	}
+	return d > 0 || d == 0 && x.seq < y.seq
+}
+
+// fill puts what can be mined into a block.
 func (n *Node) fill(b *block) {
 	type lane struct {
 		txs []*pooled // from the next nonce on
@@ -202,8 +211,7 @@ func (n *Node) fill(b *block) {
 	for len(lanes) > 0 {
 		best := 0
 		for i, l := range lanes {
-			x, y := l.txs[0], lanes[best].txs[0]
-			if d := x.tipAt(b.baseFee).Cmp(y.tipAt(b.baseFee)); d > 0 || d == 0 && x.seq < y.seq {
+			if n.before(b, l.txs[0], lanes[best].txs[0]) {
 				best = i
 			}
 		}
@@ -247,7 +255,7 @@ func (n *Node) Mine() {
 func (n *Node) reorg(now time.Time, depth int, include map[int][]*transaction) {
 	head := n.c.head().number
 	depth = min(depth, int(head))
-	gone := n.c.rewind(head - uint64(depth))
+	gone := n.takeBack(head - uint64(depth))
 	blocks := depth
 	if !n.r.lax && depth > 0 {
 		blocks++
@@ -271,6 +279,16 @@ func (n *Node) reorg(now time.Time, depth int, include map[int][]*transaction) {
 			}
 		}
 	}
+}
+
+// takeBack takes the blocks above a number away. Anvil goes on with the base fee that it had.
+func (n *Node) takeBack(number uint64) []*block {
+	next := n.c.next
+	gone := n.c.rewind(number)
+	if n.r.lax {
+		n.c.next = next
+	}
+	return gone
 }
 
 func (n *Node) unmine(now time.Time, gone []*block) {

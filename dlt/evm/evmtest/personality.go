@@ -68,15 +68,15 @@ type Word struct {
 // Geth put details behind some of the texts. A refusal without a word is one that this software
 // does not know: it takes such a transaction.
 func Words(p Personality) map[Refusal]Word {
-	words := maps.Clone(geth)
+	words := maps.Clone(gethWords)
 	if p == Anvil {
-		words = maps.Clone(anvil)
+		words = maps.Clone(anvilWords)
 	}
 	maps.Copy(words, others[p])
 	return words
 }
 
-var geth = table(-32000, map[Refusal]string{
+var gethWords = table(-32000, map[Refusal]string{
 	AlreadyKnown:        "already known",
 	NonceTooLow:         "nonce too low",
 	ReplacementTooCheap: "replacement transaction underpriced",
@@ -100,7 +100,7 @@ var geth = table(-32000, map[Refusal]string{
 	AccountLimit:        "in-flight transaction limit reached for delegated accounts",
 })
 
-var anvil = map[Refusal]Word{
+var anvilWords = map[Refusal]Word{
 	AlreadyKnown:        {-32003, "transaction already imported"},
 	NonceTooLow:         {-32003, "nonce too low"},
 	ReplacementTooCheap: {-32003, "replacement transaction underpriced"},
