@@ -2,7 +2,7 @@ package evm_test
 
 import (
 	"context"
-	"flag"
+	"errors"
 	"math/big"
 	"testing"
 	"testing/synctest"
@@ -15,11 +15,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/evm"
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+	"github.com/dltbatch/dltbatch/internal/anvil"
 )
-
-// node is the URL of a node that speaks as anvil does, with --no-mining and --slots-in-an-epoch 1,
-// for TestPlaysOverHTTP. By default that is a simulated one.
-var nodeURL = flag.String("evm.url", "", "play on the anvil at this `URL`")
 
 // play is a test that can be played on any stage.
 type play struct {
@@ -68,20 +65,49 @@ func TestPlays(t *testing.T) {
 	}
 }
 
-// TestPlaysOverHTTP plays what needs no more than a URL, in real time.
+// TestPlaysOverHTTP plays what needs no more than a URL, in real time: on a simulated node, and on a
+// real anvil, which is found or installed.
 func TestPlaysOverHTTP(t *testing.T) {
-	for name, a := range plays {
-		if a.inside || a.not == evmtest.Anvil {
-			continue
-		}
-		t.Run(name, func(t *testing.T) {
-			url := *nodeURL
-			if url == "" {
-				url = evmtest.Start(t, &evmtest.Options{Personality: evmtest.Anvil, BlockTime: -1, SlotsInAnEpoch: 1}).URL()
+	for kind, start := range map[string]func(t *testing.T) (url string){
+		"simulated": func(t *testing.T) string {
+			return evmtest.Start(t, &evmtest.Options{Personality: evmtest.Anvil, BlockTime: -1, SlotsInAnEpoch: 1}).URL()
+		},
+		"anvil": func(t *testing.T) string { return anvil.Start(t, "--no-mining").URL() },
+	} {
+		for name, a := range plays {
+			if a.inside || a.not == evmtest.Anvil {
+				continue
 			}
-			a.do(overHTTP(t, url))
-		})
+			t.Run(kind+"/"+name, func(t *testing.T) { a.do(overHTTP(t, start(t))) })
+		}
 	}
+}
+
+// Another chain under the same address and id, as a real anvil begins it without its state.
+func TestOtherChainOfAnvil(t *testing.T) {
+	n := anvil.Start(t, "--no-mining")
+	s := overHTTP(t, n.URL())
+	p := s.run(evm.Options{Finality: evm.After(2)})
+	from := evmtest.Dev(0)
+	b, late := s.pay(from, 0, 1), s.pay(from, 1, 1)
+	p.add(b)
+	p.becomes(b, batch.Pending)
+	require.NoError(t, n.Kill())
+	time.Sleep(1100 * time.Millisecond) // block 0 carries the second of the start
+	require.NoError(t, n.Renew("--no-mining"))
+	p.add(late)
+	for range 500 {
+		if paused := p.seen.of(batch.EventPaused); len(paused) > 0 && errors.Is(paused[len(paused)-1].Err, dlt.ErrMisconfigured) {
+			break
+		}
+		time.Sleep(s.unit)
+	}
+	paused := p.seen.of(batch.EventPaused)
+	require.NotEmpty(t, paused)
+	require.ErrorContains(t, paused[len(paused)-1].Err, "another chain with the same id")
+	time.Sleep(50 * s.unit)
+	_, pending := s.nonce(from)
+	assert.Zero(t, pending, "nothing was posted")
 }
 
 // The same bytes are accepted whether they are in the pool or in a block.
