@@ -34,6 +34,7 @@ type Client struct {
 	endpoints []*endpoint
 	preferred atomic.Uint32 // the one for submissions
 	genesis   atomic.Pointer[evmtx.Hash]
+	settled   atomic.Uint64 // see view
 	secrets   *strings.Replacer
 	next      nonces
 }

@@ -63,6 +63,7 @@ func (c *Client) statuses(ctx context.Context, e *endpoint, hashes []evmtx.Hash)
 	if err != nil {
 		return nil, err
 	}
+	v.settled = c.settle(v)
 	p := picture{view: v, hashes: hashes, receipts: make([]*receipt, len(hashes)), known: make([]known, len(hashes)), canonical: map[uint64]evmtx.Hash{}}
 	errs := []error{p.takeReceipts(answers)}
 	// What the first answers leave open: whether a deep receipt's block is on the chain of the view,

@@ -93,6 +93,36 @@ func TestStatusesOfOneView(t *testing.T) {
 	}
 }
 
+// A backend that is behind takes nothing back: what was deep once is deep.
+func TestANodeThatIsBehindTakesNothingBack(t *testing.T) {
+	s, url := newScript(t)
+	b := signed(nil)
+	s.on("eth_getTransactionReceipt", func([]any) (any, string) { return receiptIn(b.ID, 90, nil), "" })
+	head := uint64(100)
+	s.on("eth_getBlockByNumber", func(params []any) (any, string) {
+		var n uint64
+		if tag := params[0].(string); tag == "latest" {
+			n = head
+		} else if _, err := fmt.Sscanf(tag, "0x%x", &n); err != nil {
+			return nil, err.Error()
+		}
+		return blockAt(n), ""
+	})
+	c := newClient(t, url, &evm.Options{Finality: evm.After(10)})
+	for range 5 {
+		got, err := c.BatchStatuses(t.Context(), b.Service, []batch.Attempt{{Key: b.Key()}})
+		require.NoError(t, err)
+		require.Len(t, got, 1)
+		assert.Equal(t, batch.ReportedCommitted, got[0].Reported)
+		s.mu.Lock()
+		head--
+		s.mu.Unlock()
+	}
+	fresh, err := newClient(t, url, &evm.Options{Finality: evm.After(10)}).BatchStatuses(t.Context(), b.Service, []batch.Attempt{{Key: b.Key()}})
+	require.NoError(t, err)
+	assert.Equal(t, batch.ReportedValid, fresh[0].Reported, "a client that has seen no more")
+}
+
 // Without the block by which depth is measured there is no answer, and the error says what to do.
 func TestAChainWithoutFinality(t *testing.T) {
 	node := evmtest.Start(t, &evmtest.Options{NoFinality: true})

@@ -26,10 +26,25 @@ type view struct {
 	head block
 	deep block
 	none bool // no block is deep yet
+	// settled is the highest block that any node has shown to be deep. A node that is behind takes
+	// nothing of that back: whatever it has up to that height is as deep as it was.
+	settled uint64
 }
 
 // isDeep reports whether a block of this height counts as deep.
-func (v view) isDeep(number uint64) bool { return !v.none && number <= v.deep.number }
+func (v view) isDeep(number uint64) bool {
+	return !v.none && number <= v.deep.number || v.settled > 0 && number <= v.settled
+}
+
+// settle raises and returns the highest block that was shown to be deep.
+func (c *Client) settle(v view) uint64 {
+	for {
+		old := c.settled.Load()
+		if v.none || v.deep.number <= old || c.settled.CompareAndSwap(old, v.deep.number) {
+			return c.settled.Load()
+		}
+	}
+}
 
 // identified says since when a node is known to be of the right chain.
 type identified struct {
