@@ -299,7 +299,12 @@ func TestResolve(t *testing.T) {
 			}
 			return count(77, nil)(p)
 		}, want: dlt.CannotTell, err: "nonce 0, between blocks 76 and 77"},
-		"the provider is busy": {count: func([]any) (any, string) { return nil, "too many requests" }, want: dlt.CannotTell, err: "too many requests"},
+		"the provider is busy": {count: func(p []any) (any, string) {
+			if p[1] != "0x5a" { // the deep block
+				return nil, "too many requests"
+			}
+			return count(77, nil)(p)
+		}, want: dlt.CannotTell, err: "too many requests"},
 		"a block that is not there": {count: count(77, nil), blocks: func(p []any) (any, string) {
 			if p[1] == true {
 				return nil, ""
