@@ -20,7 +20,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-var seeds = flag.Int("evm.seeds", 12, "seeds of TestFaults")
+var seeds = flag.Int("evm.seeds", 6, "seeds of TestFaults")
 
 // TestFaults delivers payments while everything goes wrong: answers are lost, late, stale or
 // nonsense, pools forget, blocks are replaced, the node is killed, and processes end and begin. At

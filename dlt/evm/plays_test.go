@@ -78,7 +78,10 @@ func TestPlaysOverHTTP(t *testing.T) {
 			if a.inside || a.not == evmtest.Anvil {
 				continue
 			}
-			t.Run(kind+"/"+name, func(t *testing.T) { a.do(overHTTP(t, start(t))) })
+			t.Run(kind+"/"+name, func(t *testing.T) {
+				t.Parallel() // it mostly waits
+				a.do(overHTTP(t, start(t)))
+			})
 		}
 	}
 }
