@@ -26,6 +26,9 @@ const (
 // because a transaction that is posted into a closing connection is needlessly in doubt.
 const idle = 30 * time.Second
 
+// idleConns is how many unused connections to a node are kept: as many as a Runner has requests.
+const idleConns = 64
+
 // Options are the options of [New]. The zero value of each field is its default.
 type Options struct {
 	// Name of the chain; a database knows its ledger by it. Defaults to "evm:" and the chain's
@@ -44,8 +47,9 @@ type Options struct {
 	Finality Finality
 
 	// Client sends the requests; use it for proxies and client certificates. The client works
-	// on a copy that never follows redirects and keeps no cookies. Its timeout, if any, counts
-	// beside the context's. Defaults to a client with a bound of 5 s on dialling and on the TLS
+	// on a copy that never follows redirects and keeps no cookies, and whose [*http.Transport]
+	// keeps 64 idle connections to a node at least. Its timeout, if any, counts beside the
+	// context's. Defaults to a client with a bound of 5 s on dialling and on the TLS
 	// handshake, and no proxy.
 	Client *http.Client
 	// TLSConfig is for the default client; not allowed beside Client. Defaults to the system's
@@ -187,15 +191,22 @@ func (o *Options) httpClient() (c *http.Client, direct bool) {
 			TLSHandshakeTimeout: 5 * time.Second,
 			TLSClientConfig:     o.TLSConfig.Clone(),
 			ForceAttemptHTTP2:   true,
-			MaxIdleConns:        256,
-			MaxIdleConnsPerHost: 64,
+			MaxIdleConns:        4 * idleConns,
+			MaxIdleConnsPerHost: idleConns,
 			IdleConnTimeout:     idle,
 		}
 	}
 	if c.Transport == nil {
 		c.Transport = http.DefaultTransport
 	}
-	_, direct = c.Transport.(*http.Transport)
+	if t, own := c.Transport.(*http.Transport); own {
+		direct = true
+		if t.MaxIdleConnsPerHost < idleConns && !t.DisableKeepAlives { // else nearly each send opens a connection, and is held back
+			t = t.Clone()
+			t.MaxIdleConnsPerHost, t.MaxIdleConns = idleConns, max(t.MaxIdleConns, 4*idleConns)
+			c.Transport = t
+		}
+	}
 	c.Jar = nil
 	// To follow a redirect is a second POST that nobody counted.
 	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
