@@ -279,7 +279,7 @@ func (c *call) transactionCount() (any, *rpcError) {
 		return hexNumber(at.nonce), nil
 	}
 	// A backend that is behind has what was mined since in its pool.
-	return hexNumber(c.p.until(a, max(at.nonce, c.c.now(a).nonce))), nil
+	return hexNumber(c.p.next(a, max(at.nonce, c.c.now(a).nonce))), nil
 }
 
 func (c *call) balance() (any, *rpcError) {
@@ -368,18 +368,17 @@ func (c *call) poolStatus() (any, *rpcError) {
 	return map[string]any{"pending": hexNumber(uint64(pending)), "queued": hexNumber(uint64(queued))}, nil
 }
 
-// split lists the transactions of an account that can be mined as they are, and the others.
-func (c *call) split(a evmtx.Address, each func(x *pooled) any) (pending, queued map[string]any) {
-	pending, queued = map[string]any{}, map[string]any{}
-	until := c.p.until(a, c.c.now(a).nonce)
-	for _, x := range c.p.waiting(a) {
-		part := pending
-		if x.Nonce >= until {
-			part = queued
+// listed lists the transactions of an account by nonce: what can be mined as it is, and the others.
+func (c *call) listed(a evmtx.Address, each func(x *pooled) any) (pending, queued map[string]any) {
+	byNonce := func(list []*pooled) map[string]any {
+		out := map[string]any{}
+		for _, x := range list {
+			out[strconv.FormatUint(x.Nonce, 10)] = each(x)
 		}
-		part[strconv.FormatUint(x.Nonce, 10)] = each(x)
+		return out
 	}
-	return pending, queued
+	p, q := c.p.split(a, c.c.now(a).nonce)
+	return byNonce(p), byNonce(q)
 }
 
 func (c *call) poolInspect() (any, *rpcError) {
@@ -389,7 +388,7 @@ func (c *call) poolInspect() (any, *rpcError) {
 	}
 	pending, queued := map[string]any{}, map[string]any{}
 	for _, a := range c.p.accounts() {
-		p, q := c.split(a, func(x *pooled) any {
+		p, q := c.listed(a, func(x *pooled) any {
 			to := "contract creation"
 			if x.To != nil {
 				to = name(*x.To)
@@ -411,7 +410,7 @@ func (c *call) poolContentFrom() (any, *rpcError) {
 	if e != nil {
 		return nil, e
 	}
-	pending, queued := c.split(a, func(x *pooled) any { return c.txJSON(x.transaction, nil) })
+	pending, queued := c.listed(a, func(x *pooled) any { return c.txJSON(x.transaction, nil) })
 	return map[string]any{"pending": pending, "queued": queued}, nil
 }
 
@@ -509,9 +508,10 @@ func (c *call) rollback() (any, *rpcError) {
 
 func (c *call) dropTransaction() (any, *rpcError) {
 	h, e := c.hash(0)
-	if e != nil || !c.p.remove(h) {
+	if x := c.p.txs[h]; e != nil || x == nil || !x.ready { // anvil looks at what is ready only
 		return nil, e
 	}
+	c.p.drop(h)
 	return h.String(), nil
 }
 

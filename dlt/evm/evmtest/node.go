@@ -1,6 +1,7 @@
 package evmtest
 
 import (
+	"cmp"
 	"fmt"
 	"math/big"
 	"net"
@@ -59,10 +60,11 @@ func newNode(o *Options) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		o: c, r: rulesOf(c.Personality), tries: map[string]int{}, p: newPool(),
+		o: c, r: rulesOf(c.Personality), tries: map[string]int{},
 		closed: make(chan struct{}), front: front{conns: map[net.Conn]struct{}{}},
 	}
 	now := time.Now()
+	n.p = newPool(n.r.lax)
 	n.c = newChain(&n.o, 0, now)
 	n.begin(now)
 	return n, nil
@@ -161,6 +163,7 @@ func (n *Node) mine(now time.Time) {
 	b := n.c.open(now)
 	n.fill(b)
 	n.seal(now, b)
+	n.settle(b)
 	n.made++
 	reorg, spike := n.o.Faults.block(b.number, n.made)
 	if reorg > 0 {
@@ -177,68 +180,101 @@ func (n *Node) seal(now time.Time, b *block) {
 	n.c.seal(b)
 	n.c.append(b)
 	for _, m := range b.txs {
-		n.p.remove(m.hash)
 		n.note(Entry{Time: now, Kind: Mined, Hash: m.hash.String(), From: m.from.String(), Nonce: m.Nonce, Block: b.number})
+	}
+}
+
+// settle forgets what a block has.
+func (n *Node) settle(b *block) {
+	for _, m := range b.txs {
+		n.p.remove(m.hash)
+		if n.r.lax {
+			n.p.ripen(n.p.of[m.from][m.Nonce+1], nil)
+		}
 	}
 	n.tidy()
 }
 
-// before reports whether a miner takes x before y: for the higher tip, and anvil for the higher cap.
-func (n *Node) before(b *block, x, y *pooled) bool {
-	d := x.tipAt(b.baseFee).Cmp(y.tipAt(b.baseFee))
-	if n.r.lax {
-		d = x.FeeCap.Cmp(y.FeeCap)
-	}
-	return d > 0 || d == 0 && x.seq < y.seq
-}
-
-// fill puts what can be mined into a block.
+// fill puts what can be mined into a block, the highest tip first.
 func (n *Node) fill(b *block) {
-	type lane struct {
-		txs []*pooled // from the next nonce on
+	if n.r.lax {
+		n.fillLax(b)
+		return
 	}
-	var lanes []*lane
+	var lanes [][]*pooled // what an account has, from its next nonce on
 	for _, a := range n.p.accounts() {
-		l := &lane{}
-		from := n.c.now(a).nonce
-		for nonce := from; nonce < n.p.until(a, from); nonce++ {
-			l.txs = append(l.txs, n.p.of[a][nonce])
-		}
-		if len(l.txs) > 0 {
-			lanes = append(lanes, l)
+		if pending, _ := n.p.split(a, n.c.now(a).nonce); len(pending) > 0 {
+			lanes = append(lanes, pending)
 		}
 	}
 	for len(lanes) > 0 {
 		best := 0
 		for i, l := range lanes {
-			if n.before(b, l.txs[0], lanes[best].txs[0]) {
+			x, y := l[0], lanes[best][0]
+			if d := x.tipAt(b.baseFee).Cmp(y.tipAt(b.baseFee)); d > 0 || d == 0 && x.seq < y.seq {
 				best = i
 			}
 		}
-		l := lanes[best]
-		tx := l.txs[0]
-		switch {
-		case n.c.fits(b, tx.transaction):
-			n.c.execute(b, tx.transaction)
-			l.txs = l.txs[1:]
-		case n.r.lax && b.gasUsed+tx.Gas <= b.gasLimit: // anvil forgets what its miner does not take
-			n.p.remove(tx.hash)
-			l.txs = nil
-		default:
-			l.txs = nil
+		tx := lanes[best][0].transaction
+		fits := n.c.fits(b, tx)
+		if fits {
+			n.c.execute(b, tx)
 		}
-		if len(l.txs) == 0 {
+		if lanes[best] = lanes[best][1:]; !fits || len(lanes[best]) == 0 {
 			lanes = slices.Delete(lanes, best, best+1)
 		}
 	}
 }
 
-// tidy forgets what can never be mined, and with geth what nobody can pay for.
+// fillLax is anvil's: it tries all that is ready, the highest fee cap first, and forgets what does not
+// fit, with what became ready because of it.
+func (n *Node) fillLax(b *block) {
+	var free, bound []*pooled // those that wait for no other, and those that do
+	for _, a := range n.p.accounts() {
+		pending, _ := n.p.split(a, 0)
+		for _, x := range pending {
+			if x.after != nil && n.p.txs[x.after.hash] == x.after {
+				bound = append(bound, x)
+			} else {
+				free = append(free, x)
+			}
+		}
+	}
+	var bad []*pooled
+	for len(free) > 0 {
+		slices.SortFunc(free, func(x, y *pooled) int { return cmp.Or(y.FeeCap.Cmp(x.FeeCap), cmp.Compare(x.seq, y.seq)) })
+		x := free[0]
+		free = free[1:]
+		switch {
+		case n.c.fits(b, x.transaction):
+			n.c.execute(b, x.transaction)
+		case b.gasUsed+x.Gas > b.gasLimit:
+			continue // it waits for another block, and so does what follows it
+		default:
+			bad = append(bad, x)
+		}
+		bound = slices.DeleteFunc(bound, func(y *pooled) bool {
+			if y.after == x {
+				free = append(free, y)
+			}
+			return y.after == x
+		})
+	}
+	for _, x := range bad {
+		n.p.drop(x.hash)
+	}
+}
+
+// tidy forgets what can never be mined, and what nobody can pay for. Anvil's pool does not look at
+// accounts again.
 func (n *Node) tidy() {
+	if n.r.lax {
+		return
+	}
 	for _, a := range n.p.accounts() {
 		state := n.c.now(a)
 		for _, x := range n.p.waiting(a) {
-			if x.Nonce < state.nonce || !n.r.lax && x.cost().Cmp(state.funds()) > 0 {
+			if x.Nonce < state.nonce || x.cost().Cmp(state.funds()) > 0 {
 				n.p.remove(x.hash)
 			}
 		}
@@ -268,6 +304,9 @@ func (n *Node) reorg(now time.Time, depth int, include map[int][]*transaction) {
 			}
 		}
 		n.seal(now, b)
+		if !n.r.lax { // anvil's pool does not hear of these blocks
+			n.settle(b)
+		}
 	}
 	n.unmine(now, gone)
 	if !n.r.lax && depth <= 64 {
@@ -325,7 +364,7 @@ func (n *Node) Drop(hash string) bool {
 	h, ok := evmtx.ParseHash(hash)
 	n.locked(func(time.Time) {
 		n.tracked = slices.DeleteFunc(n.tracked, func(tx *transaction) bool { return tx.hash == h })
-		ok = ok && n.p.remove(h)
+		ok = ok && n.p.drop(h)
 	})
 	return ok
 }
@@ -333,7 +372,7 @@ func (n *Node) Drop(hash string) bool {
 // Forget makes the node forget its whole pool. One that tracks what it was sent remembers it at the
 // tracker's next look.
 func (n *Node) Forget() {
-	n.locked(func(time.Time) { n.p = newPool() })
+	n.locked(func(time.Time) { n.p = newPool(n.r.lax) })
 }
 
 // SetBaseFee sets the base fee of the next block, in wei.
@@ -385,7 +424,7 @@ func (n *Node) end(killed bool) {
 			return
 		}
 		n.down = true
-		n.p = newPool()
+		n.p = newPool(n.r.lax)
 		n.late = nil
 		n.lives++
 		n.note(Entry{Time: now, Kind: Ended})
