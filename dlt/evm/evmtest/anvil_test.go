@@ -356,11 +356,16 @@ func TestAnvilBehavesAsSimulated(t *testing.T) {
 	}
 }
 
-// isQueued reports whether a transaction waits for a nonce before it.
-func isQueued(p *pairOf, a Account, nonce uint64) bool {
-	pool := p.simulated.rpc("txpool_inspect").(map[string]any)["queued"].(map[string]any)
-	mine, _ := pool[a.Address()].(map[string]any)
-	return mine[strconv.FormatUint(nonce, 10)] != nil
+// waitsTwice reports whether anvil would keep two transactions of a nonce: one of them waits for a
+// nonce before it.
+func waitsTwice(p *pairOf, a Account, nonce uint64) bool {
+	pool := p.simulated.rpc("txpool_inspect").(map[string]any)
+	has := func(part string, nonce uint64) bool {
+		mine, _ := pool[part].(map[string]any)[a.Address()].(map[string]any)
+		return mine[strconv.FormatUint(nonce, 10)] != nil
+	}
+	next := p.simulated.rpc("eth_getTransactionCount", a.Address(), "latest") == hexNumber(nonce)
+	return has("queued", nonce) || has("pending", nonce) && !next && !has("pending", nonce-1)
 }
 
 var randomSteps = flag.Int("evm.steps", 50, "requests that change something, in each of three random runs on a simulated and a real anvil")
@@ -373,7 +378,12 @@ func TestAnvilRandomly(t *testing.T) {
 			p := both(t)
 			random := rand.New(rand.NewPCG(seed, 0))
 			pick := func(all ...int64) *big.Int { return big.NewInt(all[random.IntN(len(all))]) }
-			var sent [][2]string // bytes and hashes
+			type one struct {
+				raw, hash string
+				from      Account
+				nonce     uint64
+			}
+			var sent []one
 			height := func() uint64 {
 				head, err := strconv.ParseUint(p.simulated.rpc("eth_blockNumber").(string), 0, 64)
 				require.NoError(t, err)
@@ -388,8 +398,8 @@ func TestAnvilRandomly(t *testing.T) {
 					if random.IntN(3) == 0 {
 						nonce = max(nonce+uint64(random.IntN(5)), 2) - 2
 					}
-					if isQueued(p, from, nonce) {
-						continue // anvil keeps both, and counts them
+					if waitsTwice(p, from, nonce) {
+						continue
 					}
 					u := Unsigned{
 						ChainID: 31337, Nonce: nonce, To: dead, Tip: pick(0, 1, 1e9, 2e9), FeeCap: pick(1e8, 1e9, 3e9, 10e9, 30e9),
@@ -397,11 +407,13 @@ func TestAnvilRandomly(t *testing.T) {
 					}
 					u.Data = make([]byte, pick(0, 0, 0, 40, 300).Int64())
 					raw, hash := from.Sign(u)
-					sent = append(sent, [2]string{hexBytes(raw), hash})
+					sent = append(sent, one{hexBytes(raw), hash, from, nonce})
 					p.ask(sendMethod, hexBytes(raw))
 				case 0:
 					if len(sent) > 0 {
-						p.ask(sendMethod, sent[random.IntN(len(sent))][0])
+						if x := sent[random.IntN(len(sent))]; !waitsTwice(p, x.from, x.nonce) {
+							p.ask(sendMethod, x.raw)
+						}
 					}
 				case 1, 2, 3:
 					p.ask("evm_mine")
@@ -414,7 +426,7 @@ func TestAnvilRandomly(t *testing.T) {
 							nonce, err := strconv.ParseUint(count.(string), 0, 64)
 							require.NoError(t, err)
 							raw, hash := from.Sign(Unsigned{ChainID: 31337, Nonce: nonce, To: dead, Value: pick(3, 4)})
-							sent = append(sent, [2]string{hexBytes(raw), hash})
+							sent = append(sent, one{hexBytes(raw), hash, from, nonce})
 							include = append(include, []any{hexBytes(raw), random.IntN(depth)})
 						}
 						p.ask("anvil_reorg", depth, include)
@@ -425,7 +437,7 @@ func TestAnvilRandomly(t *testing.T) {
 					}
 				case 6:
 					if len(sent) > 0 {
-						p.ask("anvil_dropTransaction", sent[random.IntN(len(sent))][1])
+						p.ask("anvil_dropTransaction", sent[random.IntN(len(sent))].hash)
 					}
 				case 7:
 					p.ask("anvil_setNextBlockBaseFeePerGas", hexBig(pick(5e8, 2e9, 20e9)))
@@ -436,7 +448,7 @@ func TestAnvilRandomly(t *testing.T) {
 					p.look(Dev(i))
 				}
 				for range min(len(sent), 3) {
-					p.look(from, sent[random.IntN(len(sent))][1])
+					p.look(from, sent[random.IntN(len(sent))].hash)
 				}
 				p.ask("eth_getBlockByNumber", "latest", true)
 				p.ask("eth_feeHistory", "0x3", "latest", []int{50})

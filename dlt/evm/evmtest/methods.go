@@ -210,10 +210,11 @@ func (c *call) transactionByHash() (any, *rpcError) {
 	if e != nil {
 		return nil, e
 	}
-	if m := c.mined(h); m != nil {
+	x, m := c.p.txs[h], c.mined(h)
+	if m != nil && !(c.r.lax && x != nil) { // anvil looks into its pool first
 		return c.txJSON(m.transaction, m), nil
 	}
-	if x := c.p.txs[h]; x != nil {
+	if x != nil {
 		return c.txJSON(x.transaction, nil), nil
 	}
 	if m := c.c.txs[h]; m != nil { // a backend that is behind has it in its pool
