@@ -17,7 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/anvil"
 )
 
-// The tests of this file need a real anvil, which is found or installed: make anvil.
+// The tests of this file need a real anvil, which is found or installed.
 
 func client(t *testing.T) *http.Client {
 	transport := &http.Transport{}
