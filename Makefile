@@ -14,24 +14,22 @@ RACED := TestStore/pgx$$/(race|claim|add)$$|TestStore/pgx$$/record$$/^([^e]|e[^v
 RULES := late|model|row|fence|place|policy|quarantine|history|text
 ONCE := TestStore/.*pgbouncer$$/^($(RULES))$$|TestStore/^(pq|.*pgbouncer)$$/^record$$/every_finding|TestStore/^pq$$/^model$$|TestStore/^pq.*pgbouncer$$/^(prepared|witnesses|finals?|control|attempts|look|prune|list|lanes|counts|ledger|journal|clock|reopen)$$
 
-# What needs a real EVM node, which is found (ANVIL names one) or installed with npm.
-REAL := ^TestAnvil
-
-.PHONY: test anvil lint bench bench-page compare soak fuzz mutants generate
+.PHONY: test lint bench bench-page compare soak fuzz mutants generate
 
 # What gains nothing from -race: the suite of stores with stores of its own that lack abilities
 # (other runs of it are raced), the values of rows in every state, pure functions with every input,
-# long simulations on one processor, and the programs' -h, which builds them all.
-PLAIN := ^TestRecords$$|^TestRefusals$$|^TestPartial$$|^TestUsage$$|^TestEvidence$$|^TestSpeedUp$$|^TestDecideEverything$$|^TestStore$$/^row$$|^TestStore$$/^record$$/every_finding
+# long simulations on one processor, requests one after another to EVM nodes, whose signatures are
+# slow with it, and the programs' -h, which builds them all.
+PLAIN := ^TestAnvil|^TestRecords$$|^TestRefusals$$|^TestPartial$$|^TestUsage$$|^TestEvidence$$|^TestSpeedUp$$|^TestDecideEverything$$|^TestStore$$/^row$$|^TestStore$$/^record$$/every_finding
 
 # Everything is built with -race, but for these, for most seeds of the simulation, and for most
 # of what waits for PostgreSQL, of which only what runs at once is raced.
-# PostgreSQL and PgBouncer are found or installed, and started for the tests.
+# PostgreSQL, PgBouncer and anvil, an EVM node, are found or installed, and started for the tests.
 test:
 	$(GO) vet -race ./...
-	$(TESTRUN) -C $(CURDIR) -race -skip '$(PLAIN)|$(REAL)' ./...
+	$(TESTRUN) -C $(CURDIR) -race -skip '$(PLAIN)' ./...
 	$(TESTRUN) -C $(CURDIR) ./internal/sim -run 'Decisions|Runner' -sim.seeds=2000 -sim.runner.seeds=200
-	$(TESTRUN) -C $(CURDIR) ./store/storetest ./store/memory ./store/sqlite ./internal/sim ./monitor ./examples ./examples/toystore ./dlt/evm/evmtest -run '$(PLAIN)'
+	$(TESTRUN) -C $(CURDIR) ./store/storetest ./store/memory ./store/sqlite ./internal/sim ./monitor ./examples ./examples/toystore ./dlt/evm/evmtest ./internal/anvil -run '$(PLAIN)'
 	$(TESTRUN) -C $(CURDIR) ./batch/autobatch -run Simulation -autobatch.seeds=200
 	$(TESTRUN) ./...
 	$(GO) vet -C internal/bench -race ./...
@@ -42,10 +40,6 @@ test:
 	$(TESTRUN) -C $(CURDIR)/internal/integration -race -timeout 14m -run '$(RACED)' .
 	$(GO) run -C internal/tools ./mutants -check
 
-# The real EVM node, and the simulated one compared with it.
-anvil:
-	$(TESTRUN) -C $(CURDIR) ./dlt/evm/... ./internal/anvil -run '$(REAL)'
-
 # Everything that a seed can break, many more of them.
 soak:
 	$(GO) test ./internal/sim -count=1 -timeout 12h -run 'Decisions|Runner' -v -sim.seeds=100000 -sim.runner.seeds=2000
@@ -53,6 +47,7 @@ soak:
 	$(GO) test ./internal/position -count=1 -timeout 4h -v -run TestModel -position.large -position.walks=20000
 	$(GO) test ./dlt/canton/cantontest -count=1 -v -run TestPoisonous -canton.poisonous
 	$(GO) test ./dlt/evm -count=1 -timeout 12h -v -run TestFaults -evm.seeds=10000
+	$(GO) test ./dlt/evm/evmtest -count=1 -timeout 2h -v -run TestAnvilRandomly -evm.steps=5000
 	$(GO) test . -count=1 -v -run TestRetentionKeepsUp -retention.time=24h
 	$(GO) test ./internal/crash -count=1 -timeout 12h -v -crash.kills=100 -crash.orders=50
 	$(GO) test -C internal/integration ./scale -run '^$$' -bench Steady -benchtime 1x -timeout 12h -v -soak.time=1h

@@ -45,7 +45,7 @@ func payOnChain(ctx context.Context, st store.Store, url, genesis string, signed
 		return fmt.Errorf("%s: %w", rec.State, err)
 	}
 	receipt, err := evm.ReadReceipt(rec.Receipts[0])
-	fmt.Println(rec.State, "in block", receipt.Block, "for", receipt.GasUsed, "gas")
+	fmt.Println(rec.State, "in a block:", receipt.Block > 0, "for", receipt.GasUsed, "gas")
 	return err
 }
 
@@ -61,5 +61,5 @@ func Example_evm() {
 	if err := payOnChain(context.Background(), memory.New(), node.URL(), node.Blocks()[0].Hash, signed); err != nil {
 		fmt.Println(err)
 	}
-	// Output: committed in block 1 for 21000 gas
+	// Output: committed in a block: true for 21000 gas
 }

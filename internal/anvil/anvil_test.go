@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -31,7 +32,7 @@ func TestLock(t *testing.T) {
 	for name, p := range doc.Packages {
 		if name == "" {
 			for _, version := range p.Dependencies {
-				require.Regexp(t, `^\d+\.\d+\.\d+$`, version)
+				require.Equal(t, Version, version)
 			}
 			continue
 		}
@@ -54,6 +55,22 @@ func TestVariable(t *testing.T) {
 	require.Equal(t, os.Args[0], found)
 	_, err = Run(found, t.TempDir()) // it says nothing of listening
 	require.ErrorContains(t, err, "ended")
+}
+
+// Another version on the PATH is left alone, the same one is taken.
+func TestAnvilOnThePath(t *testing.T) {
+	t.Setenv(Variable, "")
+	dir := t.TempDir()
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	script := filepath.Join(dir, "anvil")
+	require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\necho anvil Version: 1.0.0\n"), 0o755))
+	found, err := Program()
+	require.NoError(t, err)
+	require.NotEqual(t, script, found)
+	require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\necho anvil Version: "+Version+"\n"), 0o755))
+	found, err = Find()
+	require.NoError(t, err)
+	require.Equal(t, script, found)
 }
 
 func ask(t *testing.T, n *Node, method string) string {

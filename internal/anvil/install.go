@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	"github.com/dltbatch/dltbatch/internal/debian"
 )
@@ -25,13 +26,20 @@ var ErrMissing = errors.New("anvil is not installed")
 //go:embed npm/package.json npm/package-lock.json
 var lock embed.FS
 
-// Find finds anvil: as [Variable] says, on the PATH, or where [Program] installed it before. Where
-// it is missing, the error is [ErrMissing].
+// Version is that of the package, whose answers the tests hold against records.
+const Version = "1.7.1"
+
+// packaged reports whether the lock file has a package for this machine.
+const packaged = runtime.GOOS == "linux" && runtime.GOARCH == "amd64"
+
+// Find finds anvil: as [Variable] says, on the PATH, or where [Program] installed it before. On the
+// PATH it has to be of [Version], unless there is no package for this machine. Where it is missing,
+// the error is [ErrMissing].
 func Find() (string, error) {
 	if name := os.Getenv(Variable); name != "" {
 		return exec.LookPath(name)
 	}
-	if found, err := exec.LookPath("anvil"); err == nil {
+	if found, err := exec.LookPath("anvil"); err == nil && (!packaged || isVersion(found)) {
 		return found, nil
 	}
 	home, err := folder()
@@ -50,7 +58,7 @@ func Program() (string, error) {
 	if !errors.Is(err, ErrMissing) {
 		return found, err
 	}
-	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
+	if !packaged {
 		return "", fmt.Errorf("%w: for %s on %s set %s to one", ErrMissing, runtime.GOOS, runtime.GOARCH, Variable)
 	}
 	home, err := folder()
@@ -61,6 +69,11 @@ func Program() (string, error) {
 		return "", fmt.Errorf("%w: %w", ErrMissing, err)
 	}
 	return Find()
+}
+
+func isVersion(bin string) bool {
+	out, err := exec.Command(bin, "--version").Output()
+	return err == nil && strings.Contains(string(out), " "+Version+"\n")
 }
 
 func inside(home string) string {

@@ -162,7 +162,7 @@ func (n *Node) admitLax(tx *transaction) *refused {
 		return &refused{why: NoFunds}
 	case n.p.txs[tx.hash] != nil:
 		return &refused{why: AlreadyKnown}
-	case old != nil && tx.FeeCap.Cmp(old.FeeCap) <= 0:
+	case old != nil && (tx.FeeCap.Cmp(old.FeeCap) < 0 || old.ready && tx.FeeCap.Cmp(old.FeeCap) == 0):
 		return &refused{why: ReplacementTooCheap}
 	}
 	return nil
@@ -201,9 +201,10 @@ func (n *Node) send(now time.Time, raw []byte, drop bool) (*transaction, *refuse
 
 // put puts a transaction into the pool.
 func (n *Node) put(now time.Time, tx *transaction) {
-	n.p.add(tx)
-	if !n.r.lax { // it keeps so many behind a gap, the lowest nonces
-		from := n.p.until(tx.from, n.c.now(tx.from).nonce)
+	state := n.c.now(tx.from).nonce
+	n.p.add(tx, state)
+	from := n.p.until(tx.from, state)
+	if !n.r.lax && len(n.p.of[tx.from]) > int(from-state)+n.o.QueuedSlots { // it keeps so many behind a gap, the lowest nonces
 		queued := 0
 		for _, x := range n.p.waiting(tx.from) {
 			if x.Nonce >= from {

@@ -2,12 +2,14 @@ package evmtest
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"math/big"
+	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -15,7 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/anvil"
 )
 
-// The tests of this file need a real anvil, which is found or installed: make anvil.
+// The tests of this file need a real anvil, which is found or installed.
 
 func client(t *testing.T) *http.Client {
 	transport := &http.Transport{}
@@ -32,13 +34,12 @@ func TestAnvilAnswersAsRecorded(t *testing.T) {
 		r.run(readRecord(t, "anvil-on-demand.txt"))
 		require.GreaterOrEqual(t, r.held, 145)
 	})
-	t.Run("interval and restart", func(t *testing.T) {
-		n := anvil.Start(t, "--block-time", "1", "--state-interval", "3600")
+	t.Run("interval and restart", func(t *testing.T) { // but blocks come when the record shows one, and dumps never
+		args := []string{"--no-mining", "--state-interval", "3600"}
+		n := anvil.Start(t, args...)
 		r := &replay{t: t, url: n.URL(), client: client(t), chainID: 31337, before: map[int]func(){}}
-		for number, head := range map[int]string{14: "0x1", 22: "0x2", 53: "0x3"} {
-			r.before[number] = func() {
-				require.Eventually(t, func() bool { return r.rpc("eth_blockNumber") == head }, 20*time.Second, 5*time.Millisecond)
-			}
+		for _, number := range []int{14, 22, 53} {
+			r.before[number] = func() { r.rpc("evm_mine") }
 		}
 		starts := 0
 		r.notes = func(note string) bool {
@@ -47,20 +48,13 @@ func TestAnvilAnswersAsRecorded(t *testing.T) {
 				n.Stop()
 			case note == "signal SIGKILL":
 				require.NoError(t, n.Kill())
-			case strings.HasPrefix(note, "start anvil "):
-				if starts++; starts == 1 {
-					break
+			case !strings.HasPrefix(note, "start anvil "):
+			case !strings.Contains(note, "--state"):
+				require.NoError(t, n.Renew("--no-mining"))
+			default:
+				if starts++; starts > 1 {
+					require.NoError(t, n.Resume(args...))
 				}
-				start, args := n.Resume, []string{"--no-mining"}
-				if strings.Contains(note, "--block-time") {
-					args = []string{"--block-time", "1"}
-				}
-				if !strings.Contains(note, "--state") {
-					start = n.Renew
-				} else {
-					args = append(args, "--state-interval", "3600")
-				}
-				require.NoError(t, start(args...))
 			}
 			return false
 		}
@@ -76,6 +70,7 @@ type pairOf struct {
 	real      *replay
 	nonces    map[Account]uint64
 	asked     int
+	done      []string // what changed something
 }
 
 // ask makes a request to both, and returns the simulated answer.
@@ -92,10 +87,27 @@ func (p *pairOf) ask(method string, params ...any) any {
 	status, kind, actual, err := p.real.post(string(body), jsonType)
 	require.NoError(p.t, err)
 	diffs := compare(recorded{status: status, contentType: kind, body: actual}, http.StatusOK, jsonType, simulated)
-	require.Empty(p.t, diffs, "%s\nsimulated %s\nanvil %s", body, simulated, actual)
+	require.Empty(p.t, diffs, "%s\nsimulated %s\nanvil %s\nafter\n%s", body, simulated, actual, strings.Join(p.done, "\n"))
+	if !strings.HasPrefix(method, "eth_get") && !strings.HasPrefix(method, "txpool") && method != "eth_blockNumber" {
+		p.done = append(p.done, fmt.Sprintf("%d %s", p.asked, told(method, params)+" "+simulated))
+	}
 	var got struct{ Result any }
 	require.NoError(p.t, json.Unmarshal([]byte(simulated), &got))
 	return got.Result
+}
+
+// told is a request in few words.
+func told(method string, params []any) string {
+	if method != sendMethod {
+		return fmt.Sprint(method, params)
+	}
+	raw, _ := bytesOf(params[0].(string))
+	tx, err := evmtx.Decode(raw)
+	if tx == nil {
+		return fmt.Sprint(method, err)
+	}
+	from, _ := tx.Sender()
+	return fmt.Sprintf("%s nonce %d tip %v cap %v gas %d value %v data %d", from.String()[:6], tx.Nonce, tx.Tip, tx.FeeCap, tx.Gas, tx.Value, len(tx.Data))
 }
 
 // at asks both about the same block, whose hashes differ.
@@ -331,6 +343,107 @@ func TestAnvilBehavesAsSimulated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			do(both(t))
+		})
+	}
+}
+
+// waitsTwice reports whether anvil would keep two transactions of a nonce: one of them waits for a
+// nonce before it.
+func waitsTwice(p *pairOf, a Account, nonce uint64) bool {
+	pool := p.simulated.rpc("txpool_inspect").(map[string]any)
+	has := func(part string, nonce uint64) bool {
+		mine, _ := pool[part].(map[string]any)[a.Address()].(map[string]any)
+		return mine[strconv.FormatUint(nonce, 10)] != nil
+	}
+	next := p.simulated.rpc("eth_getTransactionCount", a.Address(), "latest") == hexNumber(nonce)
+	return has("queued", nonce) || has("pending", nonce) && !next && !has("pending", nonce-1)
+}
+
+var randomSteps = flag.Int("evm.steps", 50, "requests that change something, in each of three random runs on a simulated and a real anvil")
+
+// TestAnvilRandomly does the same random things to a simulated anvil and to a real one, and compares
+// all that can be asked about them.
+func TestAnvilRandomly(t *testing.T) {
+	for seed := range uint64(3) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			p := both(t)
+			random := rand.New(rand.NewPCG(seed, 0))
+			pick := func(all ...int64) *big.Int { return big.NewInt(all[random.IntN(len(all))]) }
+			type one struct {
+				raw, hash string
+				from      Account
+				nonce     uint64
+			}
+			var sent []one
+			height := func() uint64 {
+				head, err := strconv.ParseUint(p.simulated.rpc("eth_blockNumber").(string), 0, 64)
+				require.NoError(t, err)
+				return head
+			}
+			for range *randomSteps {
+				from := Dev(1 + random.IntN(3))
+				switch random.IntN(16) {
+				default:
+					nonce, err := strconv.ParseUint(p.simulated.rpc("eth_getTransactionCount", from.Address(), "pending").(string), 0, 64)
+					require.NoError(t, err)
+					if random.IntN(3) == 0 {
+						nonce = max(nonce+uint64(random.IntN(5)), 2) - 2
+					}
+					if waitsTwice(p, from, nonce) {
+						continue
+					}
+					u := Unsigned{
+						ChainID: 31337, Nonce: nonce, To: dead, Tip: pick(0, 1, 1e9, 2e9), FeeCap: pick(1e8, 1e9, 3e9, 10e9, 30e9),
+						Gas: pick(21000, 21000, 30000, 20000, 100_000).Uint64(), Value: pick(0, 1, 5e18, 4e18),
+					}
+					u.Data = make([]byte, pick(0, 0, 0, 40, 300).Int64())
+					raw, hash := from.Sign(u)
+					sent = append(sent, one{hexBytes(raw), hash, from, nonce})
+					p.ask(sendMethod, hexBytes(raw))
+				case 0:
+					if len(sent) > 0 {
+						if x := sent[random.IntN(len(sent))]; !waitsTwice(p, x.from, x.nonce) {
+							p.ask(sendMethod, x.raw)
+						}
+					}
+				case 1, 2, 3:
+					p.ask("evm_mine")
+				case 4:
+					if head := height(); head > 0 {
+						depth := 1 + random.IntN(int(min(head, 4)))
+						include := []any{}
+						if random.IntN(2) == 0 {
+							count := p.simulated.rpc("eth_getTransactionCount", from.Address(), hexNumber(head-uint64(depth)))
+							nonce, err := strconv.ParseUint(count.(string), 0, 64)
+							require.NoError(t, err)
+							raw, hash := from.Sign(Unsigned{ChainID: 31337, Nonce: nonce, To: dead, Value: pick(3, 4)})
+							sent = append(sent, one{hexBytes(raw), hash, from, nonce})
+							include = append(include, []any{hexBytes(raw), random.IntN(depth)})
+						}
+						p.ask("anvil_reorg", depth, include)
+					}
+				case 5:
+					if head := height(); head > 0 {
+						p.ask("anvil_rollback", 1+random.IntN(int(min(head, 3))))
+					}
+				case 6:
+					if len(sent) > 0 {
+						p.ask("anvil_dropTransaction", sent[random.IntN(len(sent))].hash)
+					}
+				case 7:
+					p.ask("anvil_setNextBlockBaseFeePerGas", hexBig(pick(5e8, 2e9, 20e9)))
+				case 8:
+					p.ask("anvil_setBalance", from.Address(), hexBig(pick(1e15, 9e18)))
+				}
+				for i := 1; i <= 3; i++ {
+					p.look(Dev(i))
+				}
+				for range min(len(sent), 3) {
+					p.look(from, sent[random.IntN(len(sent))].hash)
+				}
+				p.ask("eth_getBlockByNumber", "latest", true)
+				p.ask("eth_feeHistory", "0x3", "latest", []int{50})
+			}
 		})
 	}
 }

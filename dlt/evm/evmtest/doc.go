@@ -19,6 +19,11 @@
 // Options.KillUnmines'. It injects faults by seed or by script ([Faults]), and keeps a journal
 // ([Node.Journal]). [Node.Blocks] is the chain, which says what was executed.
 //
+// Anvil decides once what of its pool is ready, and does not look again. So after a reorg the pending
+// count skips the nonces that were lost, and the next block forgets what followed them, sent again or
+// not. Not as anvil does: of two transactions that wait for a nonce before them and have the same
+// nonce, this package keeps the dearer, and anvil both.
+//
 // It has no logs, no websockets, no blobs, no tries: the roots of its blocks mean nothing. Type 4
 // transactions are mined, but their authorizations do nothing.
 //

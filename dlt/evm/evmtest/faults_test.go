@@ -1,11 +1,13 @@
 package evmtest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"math/big"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -120,6 +122,42 @@ func TestKillWhileReading(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.Equal(t, "0x0", countOf(t, n, a, "pending"))
 	})
+}
+
+// What a killed node had read and not yet done is lost: a request of its last life, and one that was
+// to arrive late.
+func TestKillLosesWhatIsUnderWay(t *testing.T) {
+	slow := &Faults{Request: func(p Point) Fault {
+		if p.Method == sendMethod {
+			return Fault{Delay: time.Second}
+		}
+		return Fault{}
+	}}
+	late := &Faults{Request: func(p Point) Fault {
+		if p.Method == sendMethod {
+			return Fault{Answer: AnswerReset, Taken: TakenLate, After: time.Second}
+		}
+		return Fault{}
+	}}
+	for _, f := range []*Faults{slow, late} {
+		bubble(t, Options{BlockTime: -1, Faults: f}, func(t *testing.T, n *Node) {
+			raw, _ := pay(n, a, 0)
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", bytes.NewReader(bodyOf(t, sendMethod, raw)))
+			r.Header.Set("Content-Type", jsonType)
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				defer func() { _ = recover() }() // a handler without a connection ends so
+				n.ServeHTTP(httptest.NewRecorder(), r)
+			}()
+			time.Sleep(100 * time.Millisecond)
+			n.Kill()
+			require.NoError(t, n.Resume())
+			<-done
+			time.Sleep(time.Minute)
+			require.Equal(t, "0x0", countOf(t, n, a, "pending"))
+		})
+	}
 }
 
 // Reorgs and spikes by seed: the same seed makes the same chain, whatever is asked meanwhile, and all

@@ -78,8 +78,8 @@ func (n *Node) Blocks() []Block {
 	return out
 }
 
-// Nonce returns the next nonce of an account at the head, and the one after all that the pool can
-// have mined. It panics if address is none.
+// Nonce returns the next nonce of an account at the head, and the one after all that the pool says
+// can be mined. It panics if address is none.
 func (n *Node) Nonce(address string) (latest, pending uint64) {
 	a, err := evmtx.ParseAddress(address)
 	if err != nil {
@@ -87,7 +87,7 @@ func (n *Node) Nonce(address string) (latest, pending uint64) {
 	}
 	n.locked(func(time.Time) {
 		latest = n.c.now(a).nonce
-		pending = n.p.until(a, latest)
+		pending = n.p.next(a, latest)
 	})
 	return latest, pending
 }

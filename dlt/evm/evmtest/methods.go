@@ -7,7 +7,6 @@ import (
 	"math/big"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
@@ -210,10 +209,11 @@ func (c *call) transactionByHash() (any, *rpcError) {
 	if e != nil {
 		return nil, e
 	}
-	if m := c.mined(h); m != nil {
+	x, m := c.p.txs[h], c.mined(h)
+	if m != nil && !(c.r.lax && x != nil) { // anvil looks into its pool first
 		return c.txJSON(m.transaction, m), nil
 	}
-	if x := c.p.txs[h]; x != nil {
+	if x != nil {
 		return c.txJSON(x.transaction, nil), nil
 	}
 	if m := c.c.txs[h]; m != nil { // a backend that is behind has it in its pool
@@ -279,7 +279,7 @@ func (c *call) transactionCount() (any, *rpcError) {
 		return hexNumber(at.nonce), nil
 	}
 	// A backend that is behind has what was mined since in its pool.
-	return hexNumber(c.p.until(a, max(at.nonce, c.c.now(a).nonce))), nil
+	return hexNumber(c.p.next(a, max(at.nonce, c.c.now(a).nonce))), nil
 }
 
 func (c *call) balance() (any, *rpcError) {
@@ -368,18 +368,17 @@ func (c *call) poolStatus() (any, *rpcError) {
 	return map[string]any{"pending": hexNumber(uint64(pending)), "queued": hexNumber(uint64(queued))}, nil
 }
 
-// split lists the transactions of an account that can be mined as they are, and the others.
-func (c *call) split(a evmtx.Address, each func(x *pooled) any) (pending, queued map[string]any) {
-	pending, queued = map[string]any{}, map[string]any{}
-	until := c.p.until(a, c.c.now(a).nonce)
-	for _, x := range c.p.waiting(a) {
-		part := pending
-		if x.Nonce >= until {
-			part = queued
+// listed lists the transactions of an account by nonce: what can be mined as it is, and the others.
+func (c *call) listed(a evmtx.Address, each func(x *pooled) any) (pending, queued map[string]any) {
+	byNonce := func(list []*pooled) map[string]any {
+		out := map[string]any{}
+		for _, x := range list {
+			out[strconv.FormatUint(x.Nonce, 10)] = each(x)
 		}
-		part[strconv.FormatUint(x.Nonce, 10)] = each(x)
+		return out
 	}
-	return pending, queued
+	p, q := c.p.split(a, c.c.now(a).nonce)
+	return byNonce(p), byNonce(q)
 }
 
 func (c *call) poolInspect() (any, *rpcError) {
@@ -389,7 +388,7 @@ func (c *call) poolInspect() (any, *rpcError) {
 	}
 	pending, queued := map[string]any{}, map[string]any{}
 	for _, a := range c.p.accounts() {
-		p, q := c.split(a, func(x *pooled) any {
+		p, q := c.listed(a, func(x *pooled) any {
 			to := "contract creation"
 			if x.To != nil {
 				to = name(*x.To)
@@ -411,138 +410,6 @@ func (c *call) poolContentFrom() (any, *rpcError) {
 	if e != nil {
 		return nil, e
 	}
-	pending, queued := c.split(a, func(x *pooled) any { return c.txJSON(x.transaction, nil) })
+	pending, queued := c.listed(a, func(x *pooled) any { return c.txJSON(x.transaction, nil) })
 	return map[string]any{"pending": pending, "queued": queued}, nil
-}
-
-func (c *call) evmMine() (any, *rpcError) {
-	c.mine(c.now)
-	return "0x0", nil
-}
-
-func (c *call) anvilMine() (any, *rpcError) {
-	count := 1
-	if len(c.params) > 0 {
-		var e *rpcError
-		if count, e = c.small(0); e != nil {
-			return nil, e
-		}
-	}
-	for range count {
-		c.mine(c.now)
-	}
-	return nil, nil
-}
-
-func (c *call) setAutomine() (any, *rpcError) {
-	if len(c.params) == 0 {
-		_, e := c.text(0)
-		return nil, e
-	}
-	c.o.BlockTime, c.nextBlock = -1, time.Time{}
-	if string(c.params[0]) == "true" {
-		c.o.BlockTime = 0
-		c.arm(c.now)
-	}
-	return nil, nil
-}
-
-func (c *call) setInterval() (any, *rpcError) {
-	seconds, e := c.small(0)
-	if e != nil {
-		return nil, e
-	}
-	c.o.BlockTime, c.nextBlock = -1, time.Time{}
-	if seconds > 0 {
-		c.o.BlockTime = time.Duration(seconds) * time.Second
-		c.nextBlock = c.now.Add(c.o.BlockTime)
-	}
-	return nil, nil
-}
-
-func (c *call) anvilReorg() (any, *rpcError) {
-	depth, e := c.number(0)
-	if e != nil {
-		return nil, e
-	}
-	var pairs [][2]json.RawMessage
-	if len(c.params) > 1 && json.Unmarshal(c.params[1], &pairs) != nil {
-		return nil, c.wrong(1, "pairs of a transaction and the place of its block")
-	}
-	include := map[int][]*transaction{}
-	for _, pair := range pairs {
-		var text string
-		var at int
-		if json.Unmarshal(pair[0], &text) != nil || json.Unmarshal(pair[1], &at) != nil {
-			return nil, c.wrong(1, "pairs of a transaction and the place of its block")
-		}
-		raw, _ := bytesOf(text)
-		tx, why := c.read(raw)
-		if why != nil {
-			w := c.r.words[why.why]
-			return nil, &rpcError{Code: w.Code, Message: w.Text}
-		}
-		include[at] = append(include[at], tx)
-	}
-	if head := c.c.head().number; depth.Cmp(new(big.Int).SetUint64(head)) > 0 {
-		return nil, &rpcError{Code: invalidParams, Message: fmt.Sprintf("Reorg depth must not exceed current chain height: current height %d, depth %v", head, depth)}
-	}
-	c.reorg(c.now, int(depth.Int64()), include)
-	return nil, nil
-}
-
-func (c *call) rollback() (any, *rpcError) {
-	depth := big.NewInt(1)
-	if len(c.params) > 0 {
-		var e *rpcError
-		if depth, e = c.number(0); e != nil {
-			return nil, e
-		}
-	}
-	head := c.c.head().number
-	if depth.Cmp(new(big.Int).SetUint64(head)) > 0 {
-		return nil, &rpcError{Code: invalidParams, Message: fmt.Sprintf("Rollback depth must not exceed current chain height: current height %d, depth %v", head, depth)}
-	}
-	c.unmine(c.now, c.takeBack(head-depth.Uint64()))
-	return nil, nil
-}
-
-func (c *call) dropTransaction() (any, *rpcError) {
-	h, e := c.hash(0)
-	if e != nil || !c.p.remove(h) {
-		return nil, e
-	}
-	return h.String(), nil
-}
-
-func (c *call) setBaseFee() (any, *rpcError) {
-	v, e := c.number(0)
-	if e == nil {
-		c.c.next = v
-	}
-	return nil, e
-}
-
-func (c *call) setBalance() (any, *rpcError) {
-	a, e := c.address(0)
-	if e != nil {
-		return nil, e
-	}
-	v, e := c.number(1)
-	if e == nil {
-		c.alter(a, func(x *account) { x.balance = v })
-	}
-	return nil, e
-}
-
-func (c *call) setCode() (any, *rpcError) {
-	a, e := c.address(0)
-	if e != nil {
-		return nil, e
-	}
-	code, e := c.bytes(1)
-	if e == nil {
-		c.alter(a, func(x *account) { x.code = code })
-	}
-	return nil, e
 }

@@ -1,7 +1,6 @@
 package evmtest
 
 import (
-	"fmt"
 	"math/big"
 	"net"
 	"slices"
@@ -59,10 +58,11 @@ func newNode(o *Options) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		o: c, r: rulesOf(c.Personality), tries: map[string]int{}, p: newPool(),
+		o: c, r: rulesOf(c.Personality), tries: map[string]int{},
 		closed: make(chan struct{}), front: front{conns: map[net.Conn]struct{}{}},
 	}
 	now := time.Now()
+	n.p = newPool(n.r.lax)
 	n.c = newChain(&n.o, 0, now)
 	n.begin(now)
 	return n, nil
@@ -141,191 +141,12 @@ func (n *Node) dump(at time.Time) {
 	n.nextDump = at.Add(n.o.DumpInterval)
 }
 
-// arm makes a block due where each transaction gets one.
-func (n *Node) arm(now time.Time) {
-	if pending, _ := n.p.counts(n.c); n.o.BlockTime == 0 && n.nextBlock.IsZero() && pending > 0 {
-		n.nextBlock = now.Add(n.o.MineDelay)
-	}
-}
-
-func (n *Node) blockDue(at time.Time) {
-	n.nextBlock = time.Time{}
-	if n.o.BlockTime > 0 {
-		n.nextBlock = at.Add(n.o.BlockTime)
-	}
-	n.mine(at)
-}
-
-// mine makes a block of the pool, and what the faults say comes after it.
-func (n *Node) mine(now time.Time) {
-	b := n.c.open(now)
-	n.fill(b)
-	n.seal(now, b)
-	n.made++
-	reorg, spike := n.o.Faults.block(b.number, n.made)
-	if reorg > 0 {
-		n.reorg(now, reorg, nil)
-	}
-	if spike {
-		n.c.next = new(big.Int).Mul(n.c.next, big.NewInt(int64(n.o.Faults.SpikeTimes)))
-	}
-	n.arm(now)
-}
-
-// seal ends a block and puts it on the chain.
-func (n *Node) seal(now time.Time, b *block) {
-	n.c.seal(b)
-	n.c.append(b)
-	for _, m := range b.txs {
-		n.p.remove(m.hash)
-		n.note(Entry{Time: now, Kind: Mined, Hash: m.hash.String(), From: m.from.String(), Nonce: m.Nonce, Block: b.number})
-	}
-	n.tidy()
-}
-
-// before reports whether a miner takes x before y: for the higher tip, and anvil for the higher cap.
-func (n *Node) before(b *block, x, y *pooled) bool {
-	d := x.tipAt(b.baseFee).Cmp(y.tipAt(b.baseFee))
-	if n.r.lax {
-		d = x.FeeCap.Cmp(y.FeeCap)
-	}
-	return d > 0 || d == 0 && x.seq < y.seq
-}
-
-// fill puts what can be mined into a block.
-func (n *Node) fill(b *block) {
-	type lane struct {
-		txs []*pooled // from the next nonce on
-	}
-	var lanes []*lane
-	for _, a := range n.p.accounts() {
-		l := &lane{}
-		from := n.c.now(a).nonce
-		for nonce := from; nonce < n.p.until(a, from); nonce++ {
-			l.txs = append(l.txs, n.p.of[a][nonce])
-		}
-		if len(l.txs) > 0 {
-			lanes = append(lanes, l)
-		}
-	}
-	for len(lanes) > 0 {
-		best := 0
-		for i, l := range lanes {
-			if n.before(b, l.txs[0], lanes[best].txs[0]) {
-				best = i
-			}
-		}
-		l := lanes[best]
-		tx := l.txs[0]
-		switch {
-		case n.c.fits(b, tx.transaction):
-			n.c.execute(b, tx.transaction)
-			l.txs = l.txs[1:]
-		case n.r.lax && b.gasUsed+tx.Gas <= b.gasLimit: // anvil forgets what its miner does not take
-			n.p.remove(tx.hash)
-			l.txs = nil
-		default:
-			l.txs = nil
-		}
-		if len(l.txs) == 0 {
-			lanes = slices.Delete(lanes, best, best+1)
-		}
-	}
-}
-
-// tidy forgets what can never be mined, and with geth what nobody can pay for.
-func (n *Node) tidy() {
-	for _, a := range n.p.accounts() {
-		state := n.c.now(a)
-		for _, x := range n.p.waiting(a) {
-			if x.Nonce < state.nonce || !n.r.lax && x.cost().Cmp(state.funds()) > 0 {
-				n.p.remove(x.hash)
-			}
-		}
-	}
-}
-
-// Mine makes a block now.
-func (n *Node) Mine() {
-	n.locked(func(now time.Time) { n.mine(now) })
-}
-
-// reorg replaces the last blocks by as many others, with the transactions of include at their
-// places, and one more with all but Anvil. Geth puts what was mined back into its pool.
-func (n *Node) reorg(now time.Time, depth int, include map[int][]*transaction) {
-	head := n.c.head().number
-	depth = min(depth, int(head))
-	gone := n.takeBack(head - uint64(depth))
-	blocks := depth
-	if !n.r.lax && depth > 0 {
-		blocks++
-	}
-	for i := range blocks {
-		b := n.c.open(now)
-		for _, tx := range include[i] {
-			if n.c.fits(b, tx) {
-				n.c.execute(b, tx)
-			}
-		}
-		n.seal(now, b)
-	}
-	n.unmine(now, gone)
-	if !n.r.lax && depth <= 64 {
-		for _, b := range gone {
-			for _, m := range b.txs {
-				if n.c.txs[m.hash] == nil && n.admit(m.transaction, nil) == nil {
-					n.put(now, m.transaction)
-				}
-			}
-		}
-	}
-}
-
-// takeBack takes the blocks above a number away. Anvil goes on with the base fee that it had.
-func (n *Node) takeBack(number uint64) []*block {
-	next := n.c.next
-	gone := n.c.rewind(number)
-	if n.r.lax {
-		n.c.next = next
-	}
-	return gone
-}
-
-func (n *Node) unmine(now time.Time, gone []*block) {
-	for _, b := range gone {
-		for _, m := range b.txs {
-			n.note(Entry{Time: now, Kind: Unmined, Hash: m.hash.String(), From: m.from.String(), Nonce: m.Nonce, Block: b.number})
-		}
-	}
-}
-
-// Reorg replaces the last blocks by others. The first of these have the given signed bytes, where
-// they may be mined there, each at the end of its block: with[0] in the first, and so on. A
-// transaction that was mined in a lost block is in no block then, and with all but Anvil in the
-// pool again, unless the new blocks use its nonce. depth is at most the height.
-func (n *Node) Reorg(depth int, with ...[]byte) error {
-	var err error
-	n.locked(func(now time.Time) {
-		include := map[int][]*transaction{}
-		for i, raw := range with {
-			tx, why := n.read(raw)
-			if why != nil {
-				err = fmt.Errorf("evmtest: transaction %d of a reorg: %s", i, why.why)
-				return
-			}
-			include[i] = append(include[i], tx)
-		}
-		n.reorg(now, depth, include)
-	})
-	return err
-}
-
 // Drop makes the node forget a transaction of its pool for good, and reports whether it was there.
 func (n *Node) Drop(hash string) bool {
 	h, ok := evmtx.ParseHash(hash)
 	n.locked(func(time.Time) {
 		n.tracked = slices.DeleteFunc(n.tracked, func(tx *transaction) bool { return tx.hash == h })
-		ok = ok && n.p.remove(h)
+		ok = ok && n.p.drop(h)
 	})
 	return ok
 }
@@ -333,7 +154,7 @@ func (n *Node) Drop(hash string) bool {
 // Forget makes the node forget its whole pool. One that tracks what it was sent remembers it at the
 // tracker's next look.
 func (n *Node) Forget() {
-	n.locked(func(time.Time) { n.p = newPool() })
+	n.locked(func(time.Time) { n.p = newPool(n.r.lax) })
 }
 
 // SetBaseFee sets the base fee of the next block, in wei.
@@ -385,7 +206,7 @@ func (n *Node) end(killed bool) {
 			return
 		}
 		n.down = true
-		n.p = newPool()
+		n.p = newPool(n.r.lax)
 		n.late = nil
 		n.lives++
 		n.note(Entry{Time: now, Kind: Ended})

@@ -49,6 +49,20 @@ func kinds(n *Node) (out []Kind) {
 	return out
 }
 
+// The tracker looks each minute.
+func TestTrackerLooksAgain(t *testing.T) {
+	bubble(t, Options{BlockTime: -1}, func(t *testing.T, n *Node) {
+		time.Sleep(20 * time.Second)
+		h := send(t, n, a, 0)
+		for range 2 {
+			n.Forget()
+			require.Equal(t, false, placeOf(t, n, h))
+			time.Sleep(time.Minute)
+			require.Nil(t, placeOf(t, n, h))
+		}
+	})
+}
+
 // Without a tracker it forgets for ever.
 func TestKillForgets(t *testing.T) {
 	bubble(t, Options{BlockTime: 2 * time.Second, NoTracker: true, KillUnmines: -1}, func(t *testing.T, n *Node) {
@@ -245,6 +259,52 @@ func TestFundsRunOut(t *testing.T) {
 	})
 }
 
+// Both fees have to be more, also where a tenth of them is less than a wei.
+func TestReplacementOfTinyFees(t *testing.T) {
+	bubble(t, Options{BlockTime: -1}, func(t *testing.T, n *Node) {
+		tiny := func(tip, value int64) func(u *Unsigned) {
+			return func(u *Unsigned) {
+				u.Tip, u.FeeCap, u.Value = big.NewInt(tip), big.NewInt(value*1e9), big.NewInt(value)
+			}
+		}
+		send(t, n, a, 0, tiny(1, 30))
+		raw, _ := pay(n, a, 0, tiny(1, 40))
+		_, w := ask(t, n, sendMethod, raw)
+		require.Equal(t, Words(Geth)[ReplacementTooCheap], *w)
+		send(t, n, a, 0, tiny(2, 40))
+	})
+}
+
+// Of equal tips the first comes first, whatever the accounts.
+func TestFirstComesFirst(t *testing.T) {
+	bubble(t, Options{BlockTime: -1}, func(t *testing.T, n *Node) {
+		var want []string
+		for i := range 8 {
+			want = append(want, send(t, n, Dev((i*3+5)%10), 0))
+		}
+		n.Mine()
+		for i, tx := range n.Blocks()[1].Transactions {
+			require.Equal(t, want[i], tx.Hash)
+		}
+		require.Len(t, n.Blocks()[1].Transactions, 8)
+	})
+}
+
+// A call that is taken back moves no value, and pays its gas.
+func TestRevertMovesNothing(t *testing.T) {
+	bubble(t, Options{BlockTime: -1}, func(t *testing.T, n *Node) {
+		n.SetCode(dead, []byte{0x60, 0, 0x60, 0, 0xfd})
+		h := send(t, n, a, 0, func(u *Unsigned) { u.Gas, u.Value = 50_000, big.NewInt(5) })
+		n.Mine()
+		receipt := must(t, n, "eth_getTransactionReceipt", h).(map[string]any)
+		require.Equal(t, "0x0", receipt["status"])
+		require.Equal(t, "0x0", must(t, n, "eth_getBalance", dead, "latest"))
+		require.Equal(t, "0x1", countOf(t, n, a, "latest"))
+		require.NotEqual(t, hexBig(Ether(10_000)), must(t, n, "eth_getBalance", a.Address(), "latest"))
+		require.False(t, n.Blocks()[1].Transactions[0].OK)
+	})
+}
+
 // What the pool has of an account counts, too.
 func TestQueuedCost(t *testing.T) {
 	bubble(t, Options{BlockTime: -1}, func(t *testing.T, n *Node) {
@@ -395,6 +455,9 @@ func TestOptions(t *testing.T) {
 	require.Panics(t, func() { n.Nonce("0x") })
 	require.Panics(t, func() { a.Sign(Unsigned{To: "0x"}) })
 	require.Len(t, a.Key(), 32)
+	for i, d := range devs {
+		require.Equal(t, d.address, Dev(i).Address())
+	}
 	require.NotEqual(t, Named("x").Address(), Named("y").Address())
 	require.False(t, n.Drop("0x"))
 	n.Close()

@@ -136,8 +136,8 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if c.Accounts == nil {
 		c.Accounts = map[string]*big.Int{}
-		for i := range devKeys {
-			c.Accounts[Dev(i).Address()] = Ether(10_000)
+		for _, d := range devs {
+			c.Accounts[d.address] = Ether(10_000)
 		}
 	}
 	for text := range c.Accounts {

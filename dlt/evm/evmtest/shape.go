@@ -86,10 +86,15 @@ func (c *call) pendingJSON(full bool) map[string]any {
 // fillCopy fills a block, and leaves the pool as it is.
 func (n *Node) fillCopy(b *block) {
 	p := n.p
-	n.p = newPool()
+	n.p = newPool(p.lax)
+	copies := map[*pooled]*pooled{}
 	for _, a := range p.accounts() {
+		n.p.of[a] = map[uint64]*pooled{}
 		for _, x := range p.waiting(a) {
-			n.p.add(x.transaction)
+			y := *x
+			y.after = copies[x.after]
+			copies[x] = &y
+			n.p.of[a][x.Nonce], n.p.txs[x.hash] = &y, &y
 		}
 	}
 	n.fill(b)
