@@ -389,8 +389,8 @@ func fundsRunOut(s *stage) {
 	b, next := s.pay(from, 0, 1), s.pay(from, 1, 1)
 	b.Budget = batch.Budget{Attempts: 2, EveryTry: true}
 	p.add(b, next)
-	rec := p.becomes(b, batch.Delayed)
-	rec = p.stays(b, 60, batch.Rejected, batch.Pending)
+	p.becomes(b, batch.Delayed)
+	rec := p.stays(b, 60, batch.Rejected, batch.Pending)
 	assert.Zero(s, rec.Spent)
 	assert.Equal(s, batch.KindNotYet, rec.Error.Kind)
 	assert.Empty(s, p.seen.of(batch.EventPaused), "the endpoint is well")

@@ -142,7 +142,7 @@ func (f *finder) countAt(ctx context.Context, height uint64) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if a.err != nil && kindOf(a.err) != dlt.ErrBusy {
+	if a.err != nil && classify(a.err) != classBusy {
 		return 0, fmt.Errorf("%w: %w", errNoState, f.fail("next nonce after block %d: %s", height, a.err.Message))
 	}
 	n, err := number(a)
@@ -200,11 +200,11 @@ func (f *finder) heightByName(ctx context.Context) (height uint64, found bool, e
 	var doc struct {
 		Block json.RawMessage `json:"blockNumber"`
 	}
-	if json.Unmarshal(a.result, &doc) != nil {
-		return 0, false, nil
+	if json.Unmarshal(a.result, &doc) == nil {
+		height, err = quantity(doc.Block)
+		found = err == nil
 	}
-	height, bad := quantity(doc.Block)
-	return height, bad == nil, nil
+	return height, found, nil
 }
 
 // read reads the whole block at a height and says who used the nonce there.

@@ -59,7 +59,7 @@ func (c *Client) ask(ctx context.Context, op string, e *endpoint, reqs []request
 		n := min(len(reqs), int(e.array.Load()))
 		part, err := c.askArray(ctx, op, e, reqs[:n])
 		if errors.Is(err, errArray) && n > 1 {
-			e.array.Store(int32(n / 2)) //nolint:gosec // maxArray at most
+			e.array.Store(int32(n / 2))
 			continue
 		}
 		if err != nil {

@@ -90,11 +90,7 @@ func (s *sending) mayGo(ctx context.Context, again bool) error {
 	}
 	count, err := number(answers[2])
 	if err != nil {
-		kind := dlt.ErrUnavailable
-		if answers[2].err != nil && kindOf(answers[2].err) != dlt.ErrDoubt {
-			kind = kindOf(answers[2].err)
-		}
-		return &dlt.Error{Op: opSubmit, Kind: kind, Message: s.show("next nonce: " + err.Error())}
+		return unposted(&dlt.Error{Op: opSubmit, Kind: kindOfAny(answers), Message: s.show("next nonce: " + err.Error())})
 	}
 	if s.tx.Nonce > count {
 		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrNotYet, Message: fmt.Sprintf("nonce %d, and the account's next is %d", s.tx.Nonce, count)}

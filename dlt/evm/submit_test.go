@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -125,9 +126,7 @@ func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		out = map[string]any{"jsonrpc": "2.0", "id": nil, "error": map[string]any{"code": -32600, "message": "too long"}}
 	}
 	if calls[0].Method == "eth_sendRawTransaction" && s.status != 0 {
-		for k, v := range s.header {
-			w.Header()[k] = v
-		}
+		maps.Copy(w.Header(), s.header)
 		w.WriteHeader(s.status)
 	}
 	_ = json.NewEncoder(w).Encode(out)
@@ -360,7 +359,7 @@ func TestKeysNeverShow(t *testing.T) {
 				for _, secret := range []string{key, query, password, header} {
 					assert.NotContains(t, fmt.Sprintf("%v %+v", at[0], at[0]), secret, name)
 				}
-				switch x := at[0].(type) {
+				switch x := at[0].(type) { //nolint:errorlint // each link of the chain
 				case interface{ Unwrap() error }:
 					if inner := x.Unwrap(); inner != nil {
 						at = append(at, inner)

@@ -64,7 +64,7 @@ var evmList = []mutant{
 	},
 	{
 		name: "evm: a busy provider is a node without state", file: "dlt/evm/resolve.go", pkg: "dlt/evm", test: "TestResolve",
-		old: "if a.err != nil && kindOf(a.err) != dlt.ErrBusy {", new: "if a.err != nil {",
+		old: "if a.err != nil && classify(a.err) != classBusy {", new: "if a.err != nil {",
 	},
 	{
 		name: "evm: ours in the block is another's", file: "dlt/evm/resolve.go", pkg: "dlt/evm", test: "TestResolve",
