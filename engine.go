@@ -77,7 +77,7 @@ func newEngine(r *Runner) *engine {
 	e.submitter = submitter.New(watchedLedger{r.ledger, e.vitals}, submitter.Options{
 		Pool: o.Pool, RequestTimeout: o.RequestTimeout, Retry: o.quick,
 		ClaimLimit: o.ClaimLimit,
-		Rules:      submitter.Rules{FirstCheck: o.FirstPoll, Delay: o.retryDelay},
+		Rules:      submitter.Rules{FirstCheck: o.FirstPoll, Delay: o.retryDelay, StuckAfter: o.StuckAfter},
 		Lists:      lists,
 		Preparer:   preparer,
 		Keep:       e.keeper.Keep,

@@ -31,6 +31,8 @@ var house = []struct {
 	{"dlt/sawtooth", []string{"batch", "dlt", "dlt/internal/wire", "dlt/sawtooth/internal/"}},
 	{"dlt/splinter", []string{"batch", "dlt", "dlt/internal/wire", "dlt/sawtooth"}}, // shares its formats
 	{"dlt/canton", []string{"batch", "dlt", "dlt/internal/wire"}},
+	{"dlt/evm/internal/evmtx", []string{"batch"}},
+	{"dlt/evm", []string{"batch", "dlt", "dlt/internal/wire", "dlt/evm/internal/evmtx"}},
 	{"batch/autobatch", []string{"batch", "store", "dlt", "internal/loop", "internal/await"}},
 	{"queuer", []string{"batch", "store", "dlt", "internal/"}},
 	{"submitter", []string{"batch", "store", "dlt", "internal/"}},
@@ -140,6 +142,31 @@ func TestWhatImportersGet(t *testing.T) {
 					require.NotContains(t, dep, "go-sqlite3", "%s needs cgo", pkg)
 				}
 			}
+		}
+	}
+}
+
+// Who does not import dlt/evm gets nothing of it, and who does gets few packages from outside.
+func TestWhatEVMBrings(t *testing.T) {
+	foreign := func(patterns ...string) (out []string) {
+		for _, p := range list(t, append([]string{"-deps"}, patterns...)...) {
+			if !p.Standard && !strings.HasPrefix(p.ImportPath, module) {
+				out = append(out, p.ImportPath)
+			}
+		}
+		return out
+	}
+	with := foreign("./dlt/evm")
+	require.LessOrEqual(t, len(with), 5, "%v", with)
+	require.Contains(t, with, "golang.org/x/crypto/sha3")
+	for _, p := range list(t, "./...") {
+		pkg := strings.TrimPrefix(p.ImportPath, module+"/")
+		if pkg == "dlt/evm" || strings.HasPrefix(pkg, "dlt/evm/") || strings.HasPrefix(pkg, "examples/") {
+			continue
+		}
+		for _, dep := range p.Deps {
+			require.False(t, strings.HasPrefix(dep, "golang.org/x/crypto"), "%s imports %s", pkg, dep)
+			require.False(t, strings.HasPrefix(dep, module+"/dlt/evm"), "%s imports %s", pkg, dep)
 		}
 	}
 }

@@ -116,7 +116,7 @@ func eventOf(w inhand.Recorded, breach error) batch.Event {
 		event.Kind = batch.EventFinal
 	case w.Finding == store.Doubtful || (row.State == batch.Submitting && w.Finding != store.Undecidable):
 		event.Kind = batch.EventInDoubt
-	case w.Finding == store.Undecidable:
+	case w.Finding == store.Undecidable || w.Applied.Stuck:
 		event.Kind, event.Err = batch.EventDecision, errors.New(row.Decision)
 		if w.Error != nil {
 			event.Err = w.Error // the same text

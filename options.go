@@ -114,8 +114,8 @@ type Options struct {
 	// for ever where the store is no [store.Pruner]. A shorter one saves disk; a batch that is
 	// removed cannot be listed or requeued any more.
 	Retention time.Duration
-	// StuckAfter is how long the ledger may leave a batch undecided before the Runner reports
-	// that it needs a decision. Defaults to 1 h. A shorter one calls a person sooner, also where
+	// StuckAfter is how long the ledger may leave a batch undecided, or not take it yet
+	// (dlt.ErrNotYet), before the Runner reports that it needs a decision. Defaults to 1 h. A shorter one calls a person sooner, also where
 	// the ledger would have answered a little later.
 	StuckAfter time.Duration
 	// Observer receives every event, before the Runner goes on: none is lost. Defaults to none.

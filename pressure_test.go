@@ -173,3 +173,59 @@ func TestAThousandLanesOutliveAnOutage(t *testing.T) {
 		}
 	})
 }
+
+// What cannot be taken yet holds its lane only: the others go on at full speed, nothing is spent,
+// and past StuckAfter an event says why, once. Then it goes on as if nothing had been.
+func TestNotYetHoldsItsLaneOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		traits := ledgermem.Unforgiving(time.Second)
+		traits.PressureScope = dlt.ScopeEndpoint
+		cured := time.Now().Add(3 * time.Hour)
+		ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, Fault: func(a batch.Attempt) ledgermem.Fault {
+			if a.Service == "s0000" && time.Now().Before(cured) {
+				return ledgermem.Fault{Kind: ledgermem.NotYet}
+			}
+			return ledgermem.Fault{}
+		}})
+		seen := &events{}
+		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Observer: seen, StuckAfter: time.Hour})
+		stop := running(t, r)
+		order := fill(t, r, 20, batch.Budget{Attempts: 1, EveryTry: true})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		for s, ids := range order {
+			for _, id := range ids {
+				rec, err := r.Get(t.Context(), batch.Key{Service: s, ID: id})
+				require.NoError(t, err)
+				if s != "s0000" {
+					require.Equal(t, batch.Committed, rec.State, "%s", id)
+				} else {
+					require.NotEqual(t, batch.Committed, rec.State)
+					assert.Zero(t, rec.Spent)
+				}
+			}
+		}
+		assert.Empty(t, seen.of(batch.EventPaused), "the ledger is well")
+		assert.Empty(t, seen.of(batch.EventDecision))
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		first := batch.Key{Service: "s0000", ID: order["s0000"][0]}
+		decisions := seen.of(batch.EventDecision)
+		require.Len(t, decisions, 1, "once")
+		assert.Equal(t, first, decisions[0].Key)
+		assert.ErrorContains(t, decisions[0].Err, "not its turn")
+		assert.Equal(t, batch.Delayed, decisions[0].State)
+		why, err := r.Explain(t.Context(), first)
+		require.NoError(t, err)
+		assert.Contains(t, why.Decision, "not its turn")
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		for _, id := range order["s0000"] {
+			rec, err := r.Get(t.Context(), batch.Key{Service: "s0000", ID: id})
+			require.NoError(t, err)
+			assert.Equal(t, batch.Committed, rec.State)
+			assert.Empty(t, rec.Decision)
+		}
+		require.NoError(t, stop())
+	})
+}

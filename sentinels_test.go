@@ -76,7 +76,7 @@ func TestBareErrorsOfALedger(t *testing.T) {
 	for _, method := range []string{"Submit", "SubmitList", "Prepare"} {
 		for kind, want := range map[error]batch.ErrorKind{
 			dlt.ErrBusy: batch.KindBusy, dlt.ErrUnavailable: batch.KindUnavailable,
-			dlt.ErrMisconfigured: batch.KindMisconfigured, dlt.ErrRejected: batch.KindRejected,
+			dlt.ErrMisconfigured: batch.KindMisconfigured, dlt.ErrRejected: batch.KindRejected, dlt.ErrNotYet: batch.KindNotYet,
 		} {
 			t.Run(method+"/"+string(want), func(t *testing.T) {
 				bare, seen := deliverWith(t, method, kind)

@@ -18,14 +18,14 @@ type watchedLedger struct {
 }
 
 // asked runs a call to the ledger, about n batches, and records how it went. A refusal of a batch,
-// or busy, counts as an answer.
+// for good or for now, and busy count as answers.
 func (v *vitals) asked(ctx context.Context, loop, op string, n int, f func() error) (err error) {
 	c := Call{Part: "ledger", Op: op, Items: n}
 	v.call(ctx, &v.ledger, loop, &c, func() error {
 		err = f()
 		c.Err = err
 		switch dlt.Kind(err) {
-		case batch.KindRejected, batch.KindBusy:
+		case batch.KindRejected, batch.KindBusy, batch.KindNotYet:
 			return nil
 		}
 		return err

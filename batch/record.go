@@ -56,6 +56,7 @@ const (
 	KindBusy          ErrorKind = "busy"          // not accepted, try later
 	KindUnavailable   ErrorKind = "unavailable"   // the ledger was not reached
 	KindMisconfigured ErrorKind = "misconfigured" // not accepted, nor would any other batch be
+	KindNotYet        ErrorKind = "not_yet"       // not accepted: this batch cannot be now
 	KindDoubt         ErrorKind = "doubt"         // outcome not known
 	KindFailed        ErrorKind = "failed"        // the ledger says: no effect, may be repeated
 	KindInvalid       ErrorKind = "invalid"       // the ledger decided against the batch

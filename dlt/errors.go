@@ -8,7 +8,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// The ways in which an attempt can fail. Any error that wraps none of the first four is doubt.
+// The ways in which an attempt can fail. Any error that wraps none of the first five is doubt.
 var (
 	// ErrRejected: the ledger refuses this batch for good.
 	ErrRejected = errors.New("dltbatch: batch refused by the ledger")
@@ -19,6 +19,10 @@ var (
 	// ErrMisconfigured: certainly not accepted, nor would any other batch be. A person has to
 	// act.
 	ErrMisconfigured = errors.New("dltbatch: ledger refuses this client")
+	// ErrNotYet: certainly not accepted, because this batch cannot be now: an account lacks
+	// funds, for example, or the batch's turn has not come. Other batches may be accepted, so
+	// only its lane waits.
+	ErrNotYet = errors.New("dltbatch: the ledger cannot take this batch yet")
 	// ErrDoubt: the outcome is not known.
 	ErrDoubt = errors.New("dltbatch: outcome not known")
 )
@@ -36,7 +40,7 @@ type Error struct {
 	RetryAfter time.Duration
 	// Endpoint is the endpoint of the request, without credentials; "" if it is not known.
 	Endpoint string
-	Kind     error // one of the five above; nil means ErrDoubt
+	Kind     error // one of the six above; nil means ErrDoubt
 	Err      error // the cause, may be nil
 }
 
@@ -76,7 +80,7 @@ func (e *Error) Unwrap() []error {
 	return []error{e.kind(), e.Err}
 }
 
-// Kind classifies the error of a Submit: the one of the four certain kinds that it wraps, else
+// Kind classifies the error of a Submit: the one of the five certain kinds that it wraps, else
 // doubt. An error that wraps two of them, or one beside [ErrDoubt], is doubt too: one doubtful
 // try makes the attempt doubtful.
 func Kind(err error) batch.ErrorKind {
@@ -95,6 +99,7 @@ func Kind(err error) batch.ErrorKind {
 		{ErrBusy, batch.KindBusy},
 		{ErrUnavailable, batch.KindUnavailable},
 		{ErrMisconfigured, batch.KindMisconfigured},
+		{ErrNotYet, batch.KindNotYet},
 	} {
 		if !errors.Is(err, k.err) {
 			continue

@@ -27,6 +27,8 @@ type Submitter interface {
 	//	ErrBusy           certainly not accepted, try later ([Error].RetryAfter may say when)
 	//	ErrUnavailable    certainly not accepted: connection refused, no route
 	//	ErrMisconfigured  certainly not accepted, nor would any other batch be
+	//	ErrNotYet         certainly not accepted, and nothing is said of other batches: try
+	//	                  this one later
 	//
 	// Any other error, also after ctx is done, is doubt: the attempt may have taken effect or
 	// may yet do so. The bare error is enough; an [*Error] adds facts such as RetryAfter and the

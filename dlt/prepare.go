@@ -22,7 +22,8 @@ type Preparer interface {
 	// ErrMisconfigured.
 	//
 	// It sends nothing that takes effect, so its error is never doubt: errors.Is finds
-	// ErrRejected, ErrBusy or ErrMisconfigured, and any other error counts as ErrUnavailable.
+	// ErrRejected, ErrBusy, ErrMisconfigured or ErrNotYet, and any other error counts as
+	// ErrUnavailable.
 	// It may be called concurrently and must keep nothing of b.
 	Prepare(ctx context.Context, b batch.Batch) ([]byte, error)
 }

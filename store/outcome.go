@@ -90,6 +90,9 @@ type Outcome struct {
 	Halt string
 	// Delay until a Failed batch may be claimed again.
 	Delay time.Duration
+	// StuckAfter, with a Failed, is how long the batch may be open before it needs a decision,
+	// which Error explains; 0 is never. The batch goes on waiting and being tried.
+	StuckAfter time.Duration
 	// Check is the time until the monitor asks (again).
 	Check time.Duration
 	// Settle is how long an IsInvalid may still become Committed.
@@ -146,6 +149,8 @@ type Applied struct {
 	Row    Row         // the row as it is now; zero when Gone
 	// Breach says that a final batch was committed after all.
 	Breach bool
+	// Stuck says that the batch needs a decision since this outcome, by [Outcome].StuckAfter.
+	Stuck bool
 	// Halt is [Outcome].Halt, where it was written.
 	Halt string
 	// Halted says that the policy, or Halt, now keeps everything in the lane.
@@ -194,6 +199,7 @@ func (r Row) Apply(o Outcome, now time.Time) (Row, Applied) {
 	if res.Row = next; o.Finding == NotCommitted {
 		res.Halt = o.Halt
 	}
+	res.Stuck = o.Finding == Failed && next.Decision != "" && r.Decision == ""
 	return next, res
 }
 
@@ -224,7 +230,7 @@ func (r Row) found(o Outcome, now time.Time) (Row, error) {
 			r.LastPost = r.posted()
 		}
 		r.resolveOwn()
-		r.Decision = ""
+		r.stuck(now, o)
 		r.State = batch.Delayed
 		r.ClaimExpires = time.Time{}
 		r.NotBefore = now.Add(o.Delay)
@@ -282,6 +288,16 @@ func (r Row) found(o Outcome, now time.Time) (Row, error) {
 	return r, nil
 }
 
+// stuck says why a batch that goes on failing needs a decision. It does so until the ledger takes
+// the batch.
+func (r *Row) stuck(now time.Time, o Outcome) {
+	waited := o.By == batch.BySubmitter && r.Decision != ""
+	r.Decision = ""
+	if o.Error != nil && (waited || o.StuckAfter > 0 && r.age(now) > o.StuckAfter) {
+		r.Decision = o.Error.Error()
+	}
+}
+
 func (r *Row) accept(now time.Time, o Outcome) {
 	if o.Finding == Accepted {
 		r.LastPost = now
@@ -321,6 +337,9 @@ func (r *Row) doubt(now time.Time, o Outcome) {
 	r.LastPost = over
 	r.Failures = 0
 	r.NextCheck = now.Add(o.Check)
+	if o.By == batch.BySubmitter {
+		r.Decision = "" // of the waiting that is over
+	}
 	if !r.Refused {
 		r.Error = o.Error
 	}

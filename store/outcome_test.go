@@ -154,3 +154,37 @@ func TestAcceptanceClearsTheError(t *testing.T) {
 		assert.Equal(t, kept, r.Error)
 	}
 }
+
+// What the ledger cannot take yet needs a decision once it has been open for StuckAfter, which is
+// said once; the batch goes on waiting, and the decision goes with the first acceptance or doubt.
+func TestWhatIsNotTakenForLongNeedsADecision(t *testing.T) {
+	at := func(m int) time.Time { return start.Add(time.Duration(m) * time.Minute) }
+	notYet := func(r store.Row, text string) store.Outcome {
+		o := submitted(r, store.Failed)
+		o.StuckAfter, o.Error = 10*time.Minute, &batch.SubmissionError{Kind: batch.KindNotYet, Message: text}
+		return o
+	}
+	r := must(t, store.NewRow().Claim(start, ttl, hour), notYet(store.NewRow().Claim(start, ttl, hour), "young"), start)
+	assert.Empty(t, r.Decision)
+	r = r.Claim(at(10), ttl, hour)
+	r, a := r.Apply(notYet(r, "still young"), at(10))
+	assert.Empty(t, r.Decision)
+	assert.False(t, a.Stuck)
+	r = r.Claim(at(11), ttl, hour)
+	r, a = r.Apply(notYet(r, "no funds"), at(11))
+	assert.Equal(t, "not_yet: no funds", r.Decision)
+	assert.True(t, a.Stuck)
+	assert.Equal(t, batch.Delayed, r.State, "it goes on waiting")
+	r = r.Claim(at(12), ttl, hour)
+	assert.False(t, r.InFlight(store.Ref{}, batch.Budget{}, at(14)).Undecided, "if nobody hears of this attempt, the monitor may ask for a decision")
+	busy := submitted(r, store.Failed)
+	busy.Error = &batch.SubmissionError{Kind: batch.KindBusy}
+	r, a = r.Apply(busy, at(12))
+	assert.Equal(t, "busy", r.Decision, "the last reason")
+	assert.False(t, a.Stuck, "it was said")
+	r = r.Claim(at(13), ttl, hour)
+	accepted := must(t, r, submitted(r, store.Accepted), at(13))
+	assert.Empty(t, accepted.Decision)
+	doubtful := must(t, r, submitted(r, store.Doubtful), at(13))
+	assert.Empty(t, doubtful.Decision)
+}

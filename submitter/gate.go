@@ -88,7 +88,7 @@ func (g *gate) enter(now time.Time) (probe, ok bool) {
 type result uint8
 
 const (
-	fine    result = iota // the ledger takes batches, or refuses this one only
+	fine    result = iota // the ledger takes batches, or not this one only
 	unsure                // says nothing about the ledger's state
 	pressed               // busy, or not reached
 	barred                // misconfigured

@@ -88,7 +88,7 @@ func (a *gates) closed(service batch.ServiceID) time.Duration {
 func (a *gates) leave(g *gate, probe bool, service batch.ServiceID, err error) {
 	res := unsure
 	switch dlt.Kind(err) {
-	case "", batch.KindRejected:
+	case "", batch.KindRejected, batch.KindNotYet:
 		res = fine
 	case batch.KindBusy, batch.KindUnavailable:
 		res = pressed

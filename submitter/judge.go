@@ -15,6 +15,9 @@ type Rules struct {
 	// Delay returns how long a batch of the service waits after its n-th certain failure
 	// in a row.
 	Delay func(s batch.ServiceID, n int) time.Duration
+	// StuckAfter is how long a batch may be open before it needs a person, if the ledger still
+	// cannot take it; 0 is never.
+	StuckAfter time.Duration
 }
 
 // Judge turns the result of an attempt into the outcome to record. It is pure except for the
@@ -41,6 +44,10 @@ func judge(c store.Claim, err error, r Rules, posted bool) store.Outcome {
 		o.Finding = store.Failed
 		o.Refund = c.Budget.EveryTry
 		o.Delay = r.Delay(c.Key.Service, c.Failures+1)
+	case batch.KindNotYet:
+		o.Finding, o.StuckAfter = store.Failed, r.StuckAfter
+		o.Refund = c.Budget.EveryTry
+		o.Delay = max(r.Delay(c.Key.Service, c.Failures+1), retryAfter(err))
 	default:
 		o.Finding = store.Doubtful
 	}

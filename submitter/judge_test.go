@@ -45,6 +45,9 @@ func TestJudge(t *testing.T) {
 	backAgain := failed(batch.KindMisconfigured)
 	backAgain.refund = true
 	barred := [3]verdict{failed(batch.KindMisconfigured), failed(batch.KindMisconfigured), backAgain}
+	notNow := failed(batch.KindNotYet)
+	notNow.refund = true
+	notYet := [3]verdict{failed(batch.KindNotYet), failed(batch.KindNotYet), notNow}
 	unsure := [3]verdict{doubt, doubt, usedUp(store.Doubtful)}
 	never := [3]verdict{refused, refused, refusedEvery}
 	taken := [3]verdict{accepted, accepted, accepted}
@@ -58,6 +61,8 @@ func TestJudge(t *testing.T) {
 		"busy":                 {kindOf(dlt.ErrBusy), busy},
 		"unavailable":          {kindOf(dlt.ErrUnavailable), gone},
 		"misconfigured":        {kindOf(dlt.ErrMisconfigured), barred},
+		"not yet":              {kindOf(dlt.ErrNotYet), notYet},
+		"not yet, or never":    {errors.Join(dlt.ErrNotYet, dlt.ErrRejected), unsure},
 		"doubt":                {kindOf(dlt.ErrDoubt), unsure},
 		"no kind":              {kindOf(nil), unsure},
 		"bare sentinel":        {dlt.ErrBusy, busy},
@@ -89,7 +94,13 @@ func TestJudge(t *testing.T) {
 				o := submitter.Judge(claim, c.err, submitter.Rules{
 					FirstCheck: 11 * time.Millisecond,
 					Delay:      func(_ batch.ServiceID, n int) time.Duration { return time.Duration(n) * time.Second },
+					StuckAfter: time.Hour,
 				})
+				if want.kind == batch.KindNotYet {
+					assert.Equal(t, time.Hour, o.StuckAfter)
+				} else {
+					assert.Zero(t, o.StuckAfter)
+				}
 				assert.Equal(t, claim.Ref, o.Ref)
 				assert.Equal(t, int64(4), o.Version, "fenced by the claim's version")
 				assert.Equal(t, batch.BySubmitter, o.By)
@@ -125,8 +136,10 @@ func TestJudgeSpendsOneAtATime(t *testing.T) {
 func TestJudgeHonoursRetryAfter(t *testing.T) {
 	r := submitter.Rules{Delay: func(batch.ServiceID, int) time.Duration { return 4 * time.Second }}
 	for after, want := range map[time.Duration]time.Duration{0: 4 * time.Second, time.Second: 4 * time.Second, time.Minute: time.Minute} {
-		err := fmt.Errorf("wrapped: %w", &dlt.Error{Kind: dlt.ErrBusy, RetryAfter: after})
-		assert.Equal(t, want, submitter.Judge(store.Claim{}, err, r).Delay)
+		for _, kind := range []error{dlt.ErrBusy, dlt.ErrNotYet} {
+			err := fmt.Errorf("wrapped: %w", &dlt.Error{Kind: kind, RetryAfter: after})
+			assert.Equal(t, want, submitter.Judge(store.Claim{}, err, r).Delay)
+		}
 	}
 }
 

@@ -29,7 +29,7 @@ func (s *sender) lot(r run, i int) (n int) {
 // refused says nothing about any batch; its batches go one by one.
 func recordable(n int, err error) int {
 	switch dlt.Kind(err) {
-	case batch.KindBusy, batch.KindUnavailable, batch.KindMisconfigured, batch.KindRejected:
+	case batch.KindBusy, batch.KindUnavailable, batch.KindMisconfigured, batch.KindRejected, batch.KindNotYet:
 		return 1
 	}
 	return n

@@ -67,7 +67,7 @@ func transient(err *batch.SubmissionError) bool {
 		return false
 	}
 	switch err.Kind {
-	case batch.KindExhausted, batch.KindBusy, batch.KindUnavailable, batch.KindMisconfigured, batch.KindDoubt, batch.KindFailed:
+	case batch.KindExhausted, batch.KindBusy, batch.KindUnavailable, batch.KindMisconfigured, batch.KindNotYet, batch.KindDoubt, batch.KindFailed:
 		return true
 	}
 	return false

@@ -58,7 +58,7 @@ func TestSettle(t *testing.T) {
 		halve bool
 	}
 	kinds := []batch.ErrorKind{
-		"", batch.KindRejected, batch.KindBusy, batch.KindUnavailable, batch.KindMisconfigured, batch.KindDoubt,
+		"", batch.KindRejected, batch.KindBusy, batch.KindUnavailable, batch.KindMisconfigured, batch.KindNotYet, batch.KindDoubt,
 		batch.KindFailed, batch.KindInvalid, batch.KindExhausted, batch.KindCancelled, "of tomorrow",
 	}
 	for _, state := range batch.States() {

@@ -120,7 +120,7 @@ func (b *backend) post(ctx context.Context, ids ...batch.ID) (string, error) {
 		}
 	}
 	switch b.fault {
-	case dlttest.Busy, dlttest.Refused, dlttest.Misconfigured, dlttest.Unheard, dlttest.Redirect:
+	case dlttest.Busy, dlttest.Refused, dlttest.Misconfigured, dlttest.NotYet, dlttest.Unheard, dlttest.Redirect:
 		return string(b.fault), nil
 	case dlttest.LostRequest:
 		return "", errReset

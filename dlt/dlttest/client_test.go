@@ -118,6 +118,8 @@ func (c *client) Submit(ctx context.Context, a batch.Attempt) error {
 		return fail(dlt.ErrRejected, nil)
 	case dlttest.Misconfigured, dlttest.Redirect:
 		return fail(dlt.ErrMisconfigured, nil)
+	case dlttest.NotYet:
+		return fail(dlt.ErrNotYet, nil)
 	}
 	return fail(dlt.ErrDoubt, nil)
 }
@@ -149,6 +151,7 @@ func (c *client) SubmitList(ctx context.Context, list []batch.Attempt) error {
 	kind, known := map[string]error{
 		"taken": nil, string(dlttest.Busy): dlt.ErrBusy, string(dlttest.Refused): dlt.ErrRejected,
 		string(dlttest.Misconfigured): dlt.ErrMisconfigured, string(dlttest.Redirect): dlt.ErrMisconfigured,
+		string(dlttest.NotYet): dlt.ErrNotYet,
 	}[word]
 	if known && kind == nil {
 		return nil

@@ -43,7 +43,7 @@ func TestSentinels(t *testing.T) {
 	bare := func(err error) error {
 		return map[batch.ErrorKind]error{
 			batch.KindRejected: dlt.ErrRejected, batch.KindBusy: dlt.ErrBusy, batch.KindUnavailable: dlt.ErrUnavailable,
-			batch.KindMisconfigured: dlt.ErrMisconfigured, batch.KindDoubt: dlt.ErrDoubt,
+			batch.KindMisconfigured: dlt.ErrMisconfigured, batch.KindNotYet: dlt.ErrNotYet, batch.KindDoubt: dlt.ErrDoubt,
 		}[dlt.Kind(err)]
 	}
 	for _, c := range dlttest.Checks() {
@@ -100,7 +100,7 @@ var bugs = map[string][]string{
 	"invalid is committed":        {"Accepted/decided against", "Statuses/verdicts apart"},
 	"swallows resends":            {"Accepted/second attempt"},
 	"resends when busy":           {"Refusal/busy"},
-	"everything is doubt":         {"Refusal/busy", "Refusal/refused", "Refusal/unreachable", "Refusal/misconfigured"},
+	"everything is doubt":         {"Refusal/busy", "Refusal/refused", "Refusal/unreachable", "Refusal/misconfigured", "Refusal/not yet"},
 	"everything is rejected":      {"Refusal/misconfigured", "Doubt/lost reply", "Doubt/lost request", "Doubt/unheard answer", "Doubt/redirect"},
 	"untyped":                     {"Refusal/unreachable"},
 	"nameless":                    {"Errors/unreachable", "Errors/refused", "Errors/lost request"},
@@ -155,7 +155,7 @@ var bugs = map[string][]string{
 	"panics":                      {"Checker/garbage"},
 	"says any error":              {"Checker/garbage"},
 	"shows payloads": {
-		"Errors/busy", "Errors/refused", "Errors/unreachable", "Errors/misconfigured", "Errors/lost request", "Errors/lost reply",
+		"Errors/busy", "Errors/refused", "Errors/unreachable", "Errors/misconfigured", "Errors/not yet", "Errors/lost request", "Errors/lost reply",
 		"Errors/hang", "Errors/unheard answer", "Errors/redirect",
 	},
 }

@@ -18,7 +18,7 @@ const maxErrorText = 4096
 
 func errorChecks() []Check {
 	var all []Check
-	for _, f := range [...]Fault{Busy, Refused, Unreachable, Misconfigured, LostRequest, LostReply, Hang, Unheard, Redirect} {
+	for _, f := range [...]Fault{Busy, Refused, Unreachable, Misconfigured, NotYet, LostRequest, LostReply, Hang, Unheard, Redirect} {
 		all = append(all, Check{
 			Name:    "Errors/" + string(f),
 			Promise: "the error is short and printable and shows nothing of the payload; a *dlt.Error names what failed",

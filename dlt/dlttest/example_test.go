@@ -45,6 +45,7 @@ func ExampleChecks() {
 			return memory.Fault{Kind: map[dlttest.Fault]memory.FaultKind{
 				dlttest.Busy: memory.Busy, dlttest.Refused: memory.Rejected,
 				dlttest.Unreachable: memory.Unavailable, dlttest.Misconfigured: memory.Misconfigured,
+				dlttest.NotYet: memory.NotYet,
 			}[fault]}
 		}})
 		harness := &dlttest.Harness{
@@ -77,4 +78,5 @@ func ExampleChecks() {
 	// Refusal/busy: when the backend is busy the kind is busy, nothing was taken, and the client goes on afterwards
 	// Refusal/refused: when the backend is refused the kind is rejected, nothing was taken, and the client goes on afterwards
 	// Refusal/misconfigured: when the backend is misconfigured the kind is misconfigured, nothing was taken, and the client goes on afterwards
+	// Refusal/not yet: when the backend is not yet the kind is not_yet, nothing was taken, and the client goes on afterwards
 }

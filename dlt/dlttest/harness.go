@@ -65,6 +65,8 @@ const (
 	Unreachable Fault = "unreachable"
 	// Misconfigured: every submission of this client is refused.
 	Misconfigured Fault = "misconfigured"
+	// NotYet: this batch cannot be accepted now, and nothing is said of others.
+	NotYet Fault = "not yet"
 	// LostRequest: the connection ends before the batch is accepted. If you can choose, close
 	// the connection here and reset it in LostReply: clients see two different errors.
 	LostRequest Fault = "lost request"
@@ -111,7 +113,7 @@ const QuerySize Fault = "query size"
 // Faults returns all faults except [None].
 func Faults() []Fault {
 	return []Fault{
-		Busy, Refused, Unreachable, Misconfigured, LostRequest, LostReply, Hang, Unheard, Redirect, Decided,
+		Busy, Refused, Unreachable, Misconfigured, NotYet, LostRequest, LostReply, Hang, Unheard, Redirect, Decided,
 		StatusUnreachable, StatusLost, StatusHang, StatusGarbage, StatusWord, StatusMissing, StatusStranger, StatusShuffled,
 		QuerySize, StreamCut,
 	}

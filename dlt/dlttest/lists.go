@@ -91,6 +91,7 @@ func listChecks() []Check {
 				}
 				for f, kind := range map[Fault]batch.ErrorKind{
 					Busy: batch.KindBusy, Unreachable: batch.KindUnavailable, Misconfigured: batch.KindMisconfigured,
+					NotYet: batch.KindNotYet,
 				} {
 					if e.lacks(f) {
 						continue

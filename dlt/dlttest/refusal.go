@@ -10,7 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// refusalChecks are about the four certain kinds.
+// refusalChecks are about the five certain kinds.
 func refusalChecks() []Check {
 	refusal := func(name string, f Fault, want batch.ErrorKind) Check {
 		return Check{
@@ -25,6 +25,7 @@ func refusalChecks() []Check {
 		refusal("refused", Refused, batch.KindRejected),
 		refusal("unreachable", Unreachable, batch.KindUnavailable),
 		refusal("misconfigured", Misconfigured, batch.KindMisconfigured),
+		refusal("not yet", NotYet, batch.KindNotYet),
 		{
 			Name:    "Refusal/unreachable statuses",
 			Promise: "a status query that reaches nobody is an error without answers",

@@ -51,7 +51,7 @@ func (w *world) faultOf(batch.Attempt) memory.Fault {
 	defer w.mu.Unlock()
 	return memory.Fault{Kind: map[dlttest.Fault]memory.FaultKind{
 		dlttest.Busy: memory.Busy, dlttest.Unreachable: memory.Unavailable, dlttest.Misconfigured: memory.Misconfigured,
-		dlttest.LostRequest: memory.LostRequest, dlttest.LostReply: memory.LostReply, dlttest.Hang: memory.Hang,
+		dlttest.NotYet: memory.NotYet, dlttest.LostRequest: memory.LostRequest, dlttest.LostReply: memory.LostReply, dlttest.Hang: memory.Hang,
 	}[w.fault]}
 }
 

@@ -23,6 +23,7 @@ const (
 	Late                    // the connection ends, and the ledger gets it after Delay
 	Hang                    // no answer until the caller gives up; never accepted
 	HangTaken               // accepted, but no answer until the caller gives up
+	NotYet                  // refused for now, and nothing is said of other batches
 )
 
 // Fault changes the course of one attempt.

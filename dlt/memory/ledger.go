@@ -145,6 +145,8 @@ func (l *Ledger) submit(ctx context.Context, list []batch.Attempt, faults []Faul
 		return fail(dlt.ErrMisconfigured, "who are you")
 	case Rejected:
 		return fail(dlt.ErrRejected, "refused by policy")
+	case NotYet:
+		return fail(dlt.ErrNotYet, "not its turn")
 	case LostRequest:
 		return &dlt.Error{Op: "submit", Err: errLost}
 	case LostReply:

@@ -33,7 +33,8 @@ func TestConformance(t *testing.T) {
 		})
 		return &dlttest.Harness{
 			Ledger: client, Batch: d.batch, Posts: d.count, LargestQuery: d.largestQuery, RetryAfter: 7 * time.Second,
-			Set: func(f dlttest.Fault) { require.NoError(t, d.set(f)) },
+			Set:   func(f dlttest.Fault) { require.NoError(t, d.set(f)) },
+			Lacks: map[dlttest.Fault]string{dlttest.NotYet: "no answer of it says of one batch that it cannot be now"},
 		}
 	})
 }

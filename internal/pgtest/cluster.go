@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 )
 
@@ -163,17 +162,16 @@ func (c *Cluster) DSN(addr string) string {
 // Restart does the same as pg_ctl restart -m immediate: every process of the server ends at
 // once, and the next start has a crash to recover from.
 func (c *Cluster) Restart() error {
-	c.p.kill()
+	c.p.Stop()
 	return c.start()
 }
 
 // Crash kills the first process of the server without a warning; the others notice and end,
 // too. The server stays down until Restart.
 func (c *Cluster) Crash() error {
-	if err := c.p.cmd.Process.Signal(syscall.SIGKILL); err != nil {
-		return fmt.Errorf("kill postgres: %w", err)
+	if err := c.p.Crash(); err != nil {
+		return err
 	}
-	<-c.p.ended
 	c.crashed = true
 	return nil
 }

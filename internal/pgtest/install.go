@@ -4,13 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
+
+	"github.com/dltbatch/dltbatch/internal/debian"
 )
 
-// Files that keep Debian's packages from starting servers of their own.
+// The file that keeps Debian's package from making a server of its own.
 const (
-	policyFile  = "/usr/sbin/policy-rc.d"
-	policyText  = "#!/bin/sh\nexit 101\n"
 	clusterDir  = "/etc/postgresql-common"
 	clusterFile = clusterDir + "/createcluster.conf"
 	clusterText = "create_main_cluster = false\n"
@@ -34,18 +33,9 @@ func installed(name string, find func() (string, error)) (string, error) {
 	return bin, nil
 }
 
-// install installs a Debian package.
-func install(name string) (err error) {
-	if os.Getuid() != 0 {
-		return fmt.Errorf("%s is not installed, and only root can install it", name)
-	}
-	if _, err := os.Stat(policyFile); errors.Is(err, os.ErrNotExist) {
-		if err := os.WriteFile(policyFile, []byte(policyText), 0o755); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, os.Remove(policyFile)) }()
-	}
-	if _, err := os.Stat(clusterFile); errors.Is(err, os.ErrNotExist) {
+// install installs a Debian package, which then makes no server of its own.
+func install(name string) error {
+	if _, err := os.Stat(clusterFile); errors.Is(err, os.ErrNotExist) && os.Getuid() == 0 {
 		if err := os.MkdirAll(clusterDir, 0o755); err != nil {
 			return err
 		}
@@ -53,12 +43,5 @@ func install(name string) (err error) {
 			return err
 		}
 	}
-	for _, args := range [][]string{{"update"}, {"install", "-y", "--no-install-recommends", name}} {
-		cmd := exec.Command("apt-get", args...)
-		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("apt-get %v: %w: %s", args, err, out)
-		}
-	}
-	return nil
+	return debian.Install(name)
 }

@@ -293,7 +293,7 @@ func (w *world) ended(id batch.ID, err error) {
 	switch dlt.Kind(err) {
 	case batch.KindMisconfigured:
 		s.posts--
-	case batch.KindBusy, batch.KindUnavailable, batch.KindRejected:
+	case batch.KindBusy, batch.KindUnavailable, batch.KindRejected, batch.KindNotYet:
 	default:
 		s.unsure++
 		s.lastEnd = time.Now()

@@ -213,6 +213,9 @@ func (h history) outcome(id batch.ID) store.Outcome {
 		o.Report = &batch.Report{Attempt: row.Attempt, Kind: batch.KindBusy, StatusCode: 503, Took: time.Second, Text: string(id)}
 	}
 	o.Delay = h.u(float64(h.r.IntN(3)) + 0.5)
+	if h.chance(30) {
+		o.StuckAfter = h.u(0.5)
+	}
 	o.Check = h.u(float64(h.r.IntN(2)) + 0.5)
 	if h.chance(50) {
 		o.Settle = 0

@@ -58,6 +58,7 @@ func openDoor(t dlttest.TB, prepares bool) *dlttest.Harness {
 	h := &dlttest.Harness{
 		Ledger: client, Batch: d.batch, Set: d.set, Posts: d.count, RetryAfter: time.Second,
 		Lacks: map[dlttest.Fault]string{
+			dlttest.NotYet:        "no answer of it says of one batch that it cannot be now",
 			dlttest.QuerySize:     "a query names a party and an offset, and no ids",
 			dlttest.StatusMissing: "a list of completions is not a list of answers: what is missing in it was not completed",
 		},

@@ -66,6 +66,7 @@ func openDoors(t dlttest.TB, n int) *dlttest.Harness {
 	return &dlttest.Harness{
 		Ledger: client, Batch: d.batch, Set: d.set, Posts: d.count, LargestQuery: d.largestQuery,
 		RetryAfter: 7 * time.Second,
+		Lacks:      map[dlttest.Fault]string{dlttest.NotYet: "no answer of it says of one batch that it cannot be now"},
 	}
 }
 

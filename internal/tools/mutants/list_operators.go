@@ -94,7 +94,7 @@ var operatorsList = []mutant{
 	},
 	{
 		name: "health: a refused batch is a dead ledger", file: "watched.go", pkg: ".", test: "TestHealthForgets",
-		old: "case batch.KindRejected, batch.KindBusy:",
+		old: "case batch.KindRejected, batch.KindBusy, batch.KindNotYet:",
 		new: "case batch.KindBusy:",
 	},
 	{

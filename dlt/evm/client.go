@@ -1,0 +1,224 @@
+package evm
+
+import (
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
+)
+
+var (
+	_ dlt.Ledger   = (*Client)(nil)
+	_ dlt.Checker  = (*Client)(nil)
+	_ dlt.Resolver = (*Client)(nil)
+)
+
+// Client submits signed transactions to the nodes of one chain and asks them about the
+// outcomes. It never retries, follows no redirect, changes no nonce, and starts no goroutine
+// that outlives a call. All methods may be called concurrently.
+type Client struct {
+	o      Options
+	chain  uint64
+	traits dlt.Traits
+	http   *http.Client
+	direct bool // http's transport is net/http's own and calls the trace hooks
+
+	endpoints []*endpoint
+	preferred atomic.Uint32 // the one for submissions
+	genesis   atomic.Pointer[evmtx.Hash]
+	settled   atomic.Uint64 // see view
+	secrets   *strings.Replacer
+	next      nonces
+}
+
+// endpoint is one node, or a proxy before some.
+type endpoint struct {
+	url   string
+	shown string // its scheme and host
+	array atomic.Int32
+	known identified
+}
+
+// New returns a client of the chain with this id, through the node at the URL, such as
+// http://localhost:8545. It connects to nothing. nil options mean the defaults. The error is a
+// [*batch.InputError].
+func New(url string, chainID uint64, o *Options) (*Client, error) {
+	if chainID == 0 || chainID > evmtx.MaxChainID {
+		return nil, &batch.InputError{Field: "chainID", Value: strconv.FormatUint(chainID, 10), Want: "1 to " + strconv.FormatUint(evmtx.MaxChainID, 10)}
+	}
+	opts, err := o.withDefaults(chainID)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{o: opts, chain: chainID, traits: traits(opts)}
+	c.http, c.direct = opts.httpClient()
+	if opts.Genesis != "" {
+		h, _ := evmtx.ParseHash(opts.Genesis)
+		c.genesis.Store(&h)
+	}
+	secrets := secretsOfHeader(opts.Header)
+	for i, address := range append([]string{url}, opts.Fallbacks...) {
+		field := "url"
+		if i > 0 {
+			field = "Options.Fallbacks[" + strconv.Itoa(i-1) + "]"
+		}
+		u, err := parseURL(field, address)
+		if err != nil {
+			return nil, err
+		}
+		e := &endpoint{url: u.String(), shown: shownURL(u)}
+		e.array.Store(maxArray)
+		c.endpoints = append(c.endpoints, e)
+		secrets = append(secrets, secretsOfURL(u)...)
+	}
+	c.secrets = redactor(secrets)
+	return c, nil
+}
+
+func traits(o Options) dlt.Traits {
+	return dlt.Traits{
+		Name: o.Name,
+		// An account's nonce is used once, so the same bytes are executed once.
+		ResendHarmlessFor: dlt.Forever,
+		LateArrival:       o.LateArrival,
+		Grace:             o.Grace,
+		MaxIDsPerQuery:    maxIDs,
+		// Nodes keep few of an account that wait for others.
+		MaxInFlightPerService: o.MaxInFlightPerService,
+		// Nonces order execution, and Submit refuses gaps: what was accepted was accepted in
+		// the order of nonces.
+		KeepsOrder: true,
+		// A 429 is the endpoint's. What concerns one account is dlt.ErrNotYet.
+		PressureScope: dlt.ScopeEndpoint,
+		Stale:         stale,
+		Vanish:        o.Vanish,
+		Resolves:      true,
+		Checks:        true,
+	}
+}
+
+// stale is how long a batch may be Pending or Valid before Resolve looks for another
+// transaction that has used its nonce.
+const stale = 10 * time.Minute
+
+// Traits implements [dlt.Ledger]. It returns the same traits for every service.
+func (c *Client) Traits(batch.ServiceID) dlt.Traits { return c.traits }
+
+// CloseIdleConnections closes the connections that no request uses. The client can be used
+// afterwards.
+func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
+
+// inTurn returns the endpoints, first the one for submissions.
+func (c *Client) inTurn() []*endpoint {
+	first := int(c.preferred.Load())
+	out := make([]*endpoint, 0, len(c.endpoints))
+	return append(append(out, c.endpoints[first:]...), c.endpoints[:first]...)
+}
+
+// leave makes the endpoint after i the one for submissions.
+func (c *Client) leave(i uint32) {
+	c.preferred.CompareAndSwap(i, (i+1)%uint32(len(c.endpoints)))
+}
+
+// nonces remembers, for a while, which nonce of an account a node takes next, because it has
+// accepted the one before.
+type nonces struct {
+	mu sync.Mutex
+	by map[evmtx.Address]expected
+}
+
+type expected struct {
+	nonce uint64
+	since time.Time
+}
+
+const (
+	maxNonces  = 10_000
+	nonceFresh = 10 * time.Second
+)
+
+func (n *nonces) accepted(a evmtx.Address, nonce uint64, now time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.by == nil || len(n.by) >= maxNonces {
+		n.by = map[evmtx.Address]expected{}
+	}
+	next := nonce + 1
+	if e, ok := n.by[a]; ok && now.Sub(e.since) < nonceFresh {
+		next = max(next, e.nonce) // an earlier one was sent again
+	}
+	n.by[a] = expected{nonce: next, since: now}
+}
+
+func (n *nonces) isNext(a evmtx.Address, nonce uint64, now time.Time) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	e, ok := n.by[a]
+	return ok && nonce <= e.nonce && now.Sub(e.since) < nonceFresh
+}
+
+// maxText bounds foreign text wherever it becomes part of an error, in bytes.
+const maxText = 256
+
+// show makes outside text fit to be shown.
+func (c *Client) show(text string) string {
+	if len(text) > 64<<10 {
+		text = text[:64<<10]
+	}
+	return batch.Excerpt(c.secrets.Replace(text), maxText)
+}
+
+// Providers put keys into any part of an address. A short segment such as "v2" is no key, and to
+// hide it would hide half of all texts.
+const minSecret = 6
+
+func secretsOfURL(u *url.URL) (out []string) {
+	if password, ok := u.User.Password(); ok {
+		out = append(out, password)
+	}
+	out = append(out, u.User.Username(), u.RawQuery)
+	for _, path := range []string{u.Path, u.EscapedPath()} {
+		out = append(out, strings.Split(path, "/")...)
+	}
+	for _, values := range u.Query() {
+		out = append(out, values...)
+	}
+	return out
+}
+
+func secretsOfHeader(h http.Header) (out []string) {
+	for _, values := range h {
+		for _, v := range values {
+			out = append(out, v)
+			out = append(out, strings.Fields(v)...) // the token after "Bearer"
+		}
+	}
+	return out
+}
+
+func redactor(secrets []string) *strings.Replacer {
+	var pairs []string
+	for size := longest(secrets); size >= minSecret; size-- { // the longest first: one may hold another
+		for _, s := range secrets {
+			if len(s) == size {
+				pairs = append(pairs, s, "(redacted)")
+			}
+		}
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+func longest(all []string) (n int) {
+	for _, s := range all {
+		n = max(n, len(s))
+	}
+	return min(n, math.MaxInt32)
+}

@@ -1,0 +1,324 @@
+package evm_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/dlttest"
+	"github.com/dltbatch/dltbatch/dlt/evm"
+	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+)
+
+// door stands before a node, counts what comes in, and does what a node never does but a proxy
+// may. A batch that the suite makes and never sends would leave a gap: door fills it.
+type door struct {
+	t    dlttest.TB
+	node *evmtest.Node
+
+	mu      sync.Mutex
+	fault   dlttest.Fault
+	posts   map[batch.ID]int
+	largest int
+	made    map[batch.ServiceID]uint64 // and so the next nonce
+	nonce   map[batch.ID]uint64
+	by      map[batch.ID]evmtest.Account
+
+	addr   string
+	server *http.Server
+	served sync.WaitGroup
+	forget func()   // the client's idle connections
+	lost   batch.ID // somebody else uses its nonce once the client looks for who did
+}
+
+// contract is where code lies that takes back every call.
+const contract = "0x00000000000000000000000000000000000c0de0"
+
+func openDoor(t dlttest.TB, o *evmtest.Options) *dlttest.Harness {
+	d := &door{
+		t: t, posts: map[batch.ID]int{}, made: map[batch.ServiceID]uint64{}, nonce: map[batch.ID]uint64{},
+		by: map[batch.ID]evmtest.Account{}, addr: "127.0.0.1:0",
+	}
+	o.ChainID = 1337
+	d.node = evmtest.NewNode(o)
+	d.node.SetCode(contract, []byte{0x60, 0, 0x60, 0, 0xfd})
+	t.Cleanup(d.node.Close)
+	d.listen()
+	t.Cleanup(d.shut)
+	client, err := evm.New("http://"+d.addr, 1337, &evm.Options{
+		Finality: evm.Instant(), LateArrival: 50 * time.Millisecond, Grace: 50 * time.Millisecond,
+	})
+	require.NoError(t, err)
+	d.forget = client.CloseIdleConnections
+	t.Cleanup(client.CloseIdleConnections)
+	return &dlttest.Harness{
+		Ledger: client, Batch: d.batch, Set: d.set, Posts: d.count, LargestQuery: d.largestQuery, RetryAfter: 7 * time.Second,
+		Services: []batch.ServiceID{batch.ServiceID(evmtest.Dev(0).Address()), batch.ServiceID(evmtest.Dev(1).Address())},
+	}
+}
+
+func (d *door) listen() {
+	l, err := net.Listen("tcp", d.addr)
+	require.NoError(d.t, err)
+	d.addr = l.Addr().String()
+	s := &http.Server{Handler: d, ReadHeaderTimeout: time.Minute}
+	d.server = s
+	d.served.Go(func() { _ = s.Serve(l) }) // it ends when the server is closed
+}
+
+func (d *door) shut() {
+	if d.server != nil {
+		_ = d.server.Close()
+	}
+	d.server = nil
+	d.served.Wait()
+}
+
+func (d *door) set(f dlttest.Fault) {
+	d.mu.Lock()
+	d.fault = f
+	d.mu.Unlock()
+	down := f == dlttest.Unreachable || f == dlttest.StatusUnreachable
+	switch {
+	case down && d.server != nil:
+		d.shut()
+		d.forget() // else the next request may still go out on a connection that is being closed
+	case !down && d.server == nil:
+		d.listen()
+	}
+}
+
+func (d *door) current() dlttest.Fault {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.fault
+}
+
+func (d *door) batch(s batch.ServiceID, content string) batch.Batch {
+	from := evmtest.Dev(0)
+	if s != batch.ServiceID(from.Address()) {
+		from = evmtest.Dev(1)
+	}
+	to := evmtest.Dev(5).Address()
+	if d.current() == dlttest.Decided {
+		to = contract
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	raw, hash := from.Sign(evmtest.Unsigned{ChainID: 1337, Nonce: d.made[s], To: to, Gas: 60_000, Data: []byte(content)})
+	d.nonce[batch.ID(hash)], d.by[batch.ID(hash)] = d.made[s], from
+	d.made[s]++
+	return batch.Batch{ID: batch.ID(hash), Service: s, Payload: raw}
+}
+
+func (d *door) count(id batch.ID) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.posts[id]
+}
+
+func (d *door) largestQuery() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.largest
+}
+
+type call struct {
+	ID     int    `json:"id"`
+	Method string `json:"method"`
+	Params []any  `json:"params"`
+}
+
+// ServeHTTP implements [http.Handler].
+func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the client has thought better of it
+	}
+	var calls []call
+	if json.Unmarshal(body, &calls) != nil {
+		var one call
+		if json.Unmarshal(body, &one) == nil {
+			calls = append(calls, one)
+		}
+	}
+	send, receipts := -1, 0
+	for i, c := range calls {
+		switch c.Method {
+		case "eth_sendRawTransaction":
+			send = i
+		case "eth_getTransactionReceipt":
+			receipts++
+		}
+	}
+	d.mu.Lock()
+	d.largest = max(d.largest, receipts)
+	d.mu.Unlock()
+	switch {
+	case send >= 0:
+		b, err := evm.NewBatch(fromHex(calls[send].Params[0].(string)))
+		require.NoError(d.t, err)
+		d.send(w, r, b.ID, body)
+	case receipts > 0:
+		d.statuses(w, r, body)
+	default:
+		d.mu.Lock()
+		lost := d.lost
+		d.mu.Unlock()
+		if lost != "" && calls[0].Method == "eth_getTransactionCount" {
+			d.fill(lost, 1)
+		}
+		_, _ = w.Write(d.pass(r, body, func(answers []map[string]any) []map[string]any {
+			for _, a := range answers {
+				c := calls[slices.IndexFunc(calls, func(c call) bool { return float64(c.ID) == a["id"] })]
+				if c.Method == "eth_getTransactionCount" && c.Params[1] == "pending" { // gaps are filled when something comes behind them
+					a["result"] = "0xffff"
+				}
+			}
+			return answers
+		}))
+	}
+}
+
+// pass lets the node answer, and bends the answers.
+func (d *door) pass(r *http.Request, body []byte, bend func([]map[string]any) []map[string]any) []byte {
+	rec := httptest.NewRecorder()
+	again := httptest.NewRequest(http.MethodPost, r.URL.String(), bytes.NewReader(body))
+	again.Header = r.Header
+	d.node.ServeHTTP(rec, again)
+	var answers []map[string]any
+	if bend == nil || json.Unmarshal(rec.Body.Bytes(), &answers) != nil {
+		return rec.Body.Bytes()
+	}
+	out, err := json.Marshal(bend(answers))
+	require.NoError(d.t, err)
+	return out
+}
+
+func (d *door) send(w http.ResponseWriter, r *http.Request, id batch.ID, body []byte) {
+	fault := d.current()
+	taken := slices.Contains([]dlttest.Fault{dlttest.None, dlttest.Decided, dlttest.LostReply, dlttest.Hang}, fault) || strings.HasPrefix(string(fault), "status")
+	if taken {
+		d.fill(id, 0)
+	}
+	d.mu.Lock()
+	d.posts[id]++
+	d.mu.Unlock()
+	var answer []byte
+	if taken || (fault == dlttest.Redirect && r.URL.Path == "/elsewhere") {
+		answer = d.pass(r, body, nil)
+	}
+	refuse := func(text string) {
+		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"`+text+`"}}`)
+	}
+	switch fault {
+	case dlttest.Busy:
+		w.Header().Set("Retry-After", "7")
+		w.WriteHeader(http.StatusTooManyRequests)
+	case dlttest.Refused:
+		refuse("intrinsic gas too low: gas 1, minimum needed 21000")
+	case dlttest.Misconfigured:
+		w.WriteHeader(http.StatusUnauthorized)
+	case dlttest.NotYet:
+		refuse("insufficient funds for gas * price + value: balance 0, tx cost 1, overshot 1")
+	case dlttest.Unheard:
+		refuse("gremlins")
+	case dlttest.Redirect:
+		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+	case dlttest.LostRequest:
+		d.mu.Lock()
+		d.lost = id
+		d.mu.Unlock()
+		panic(http.ErrAbortHandler) // which closes the connection
+	case dlttest.LostReply:
+		if c, _, err := w.(http.Hijacker).Hijack(); err == nil {
+			_ = c.(*net.TCPConn).SetLinger(0)
+			_ = c.Close()
+		}
+	case dlttest.Hang:
+		<-r.Context().Done()
+	default:
+		_, _ = w.Write(answer)
+	}
+}
+
+// fill uses the nonces before a batch's that nobody sends, and as many from the batch's own on.
+func (d *door) fill(id batch.ID, own uint64) {
+	d.mu.Lock()
+	nonce, from := d.nonce[id]+own, d.by[id]
+	d.mu.Unlock()
+	for range 100 { // others may be on their way
+		if _, pending := d.node.Nonce(from.Address()); pending >= nonce {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	for {
+		_, pending := d.node.Nonce(from.Address())
+		if pending >= nonce {
+			return
+		}
+		raw, _ := from.Sign(evmtest.Unsigned{ChainID: 1337, Nonce: pending, To: from.Address(), Value: big.NewInt(1)})
+		req := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"eth_sendRawTransaction","params":["`+toHex(raw)+`"]}`))
+		req.Header.Set("Content-Type", "application/json")
+		d.node.ServeHTTP(httptest.NewRecorder(), req)
+	}
+}
+
+// statuses answers a question for receipts. The identity of the node comes first, and then two
+// blocks, or one.
+func (d *door) statuses(w http.ResponseWriter, r *http.Request, body []byte) {
+	first := func(answers []map[string]any) int {
+		return slices.IndexFunc(answers, func(a map[string]any) bool {
+			result, ok := a["result"].(map[string]any)
+			return ok && result["transactionHash"] != nil
+		})
+	}
+	switch fault := d.current(); fault {
+	case dlttest.StatusLost:
+		panic(http.ErrAbortHandler)
+	case dlttest.StatusHang:
+		<-r.Context().Done()
+	case dlttest.StatusGarbage:
+		_, _ = io.WriteString(w, "<html>")
+	default:
+		_, _ = w.Write(d.pass(r, body, func(answers []map[string]any) []map[string]any {
+			i := first(answers)
+			switch {
+			case i < 0:
+			case fault == dlttest.StatusWord:
+				answers[i]["result"].(map[string]any)["status"] = "0x7"
+			case fault == dlttest.StatusMissing:
+				return slices.Delete(answers, i, i+1)
+			case fault == dlttest.StatusStranger:
+				stranger := map[string]any{"jsonrpc": "2.0", "id": 9999, "result": answers[i]["result"]}
+				return append([]map[string]any{stranger}, answers...)
+			case fault == dlttest.StatusShuffled:
+				slices.Reverse(answers)
+			}
+			return answers
+		}))
+	}
+}
+
+// A provider's backends disagree about the last block, which this suite takes for a broken promise:
+// see the tests of lanes for one.
+func TestConformance(t *testing.T) {
+	for name, o := range map[string]evmtest.Options{"geth": {Personality: evmtest.Geth}, "anvil": {Personality: evmtest.Anvil}} {
+		t.Run(name, func(t *testing.T) {
+			dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness { return openDoor(t, &o) })
+		})
+	}
+}

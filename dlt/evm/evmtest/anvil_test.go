@@ -1,0 +1,449 @@
+package evmtest
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
+	"github.com/dltbatch/dltbatch/internal/anvil"
+)
+
+// The tests of this file need a real anvil, which is found or installed.
+
+func client(t *testing.T) *http.Client {
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// TestAnvilAnswersAsRecorded makes the requests of two records of anvil to the anvil that is here, so
+// that another version of it is noticed.
+func TestAnvilAnswersAsRecorded(t *testing.T) {
+	t.Run("on demand", func(t *testing.T) {
+		n := anvil.Start(t, "--no-mining", "--accounts", "60")
+		r := &replay{t: t, url: n.URL(), client: client(t), chainID: 31337, gapped: Dev(8)}
+		r.run(readRecord(t, "anvil-on-demand.txt"))
+		require.GreaterOrEqual(t, r.held, 145)
+	})
+	t.Run("interval and restart", func(t *testing.T) { // but blocks come when the record shows one, and dumps never
+		args := []string{"--no-mining", "--state-interval", "3600"}
+		n := anvil.Start(t, args...)
+		r := &replay{t: t, url: n.URL(), client: client(t), chainID: 31337, before: map[int]func(){}}
+		for _, number := range []int{14, 22, 53} {
+			r.before[number] = func() { r.rpc("evm_mine") }
+		}
+		starts := 0
+		r.notes = func(note string) bool {
+			switch {
+			case note == "signal SIGTERM":
+				n.Stop()
+			case note == "signal SIGKILL":
+				require.NoError(t, n.Kill())
+			case !strings.HasPrefix(note, "start anvil "):
+			case !strings.Contains(note, "--state"):
+				require.NoError(t, n.Renew("--no-mining"))
+			default:
+				if starts++; starts > 1 {
+					require.NoError(t, n.Resume(args...))
+				}
+			}
+			return false
+		}
+		r.run(readRecord(t, "anvil-interval-restart.txt"))
+		require.GreaterOrEqual(t, r.held, 28)
+	})
+}
+
+// pairOf is the simulated node and the real one, which are asked the same.
+type pairOf struct {
+	t         *testing.T
+	simulated *replay
+	real      *replay
+	nonces    map[Account]uint64
+	asked     int
+	done      []string // what changed something
+}
+
+// ask makes a request to both, and returns the simulated answer.
+func (p *pairOf) ask(method string, params ...any) any {
+	p.t.Helper()
+	if params == nil {
+		params = []any{}
+	}
+	p.asked++
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": p.asked, "method": method, "params": params})
+	require.NoError(p.t, err)
+	_, _, simulated, err := p.simulated.post(string(body), jsonType)
+	require.NoError(p.t, err)
+	status, kind, actual, err := p.real.post(string(body), jsonType)
+	require.NoError(p.t, err)
+	diffs := compare(recorded{status: status, contentType: kind, body: actual}, http.StatusOK, jsonType, simulated)
+	require.Empty(p.t, diffs, "%s\nsimulated %s\nanvil %s\nafter\n%s", body, simulated, actual, strings.Join(p.done, "\n"))
+	if !strings.HasPrefix(method, "eth_get") && !strings.HasPrefix(method, "txpool") && method != "eth_blockNumber" {
+		p.done = append(p.done, fmt.Sprintf("%d %s", p.asked, told(method, params)+" "+simulated))
+	}
+	var got struct{ Result any }
+	require.NoError(p.t, json.Unmarshal([]byte(simulated), &got))
+	return got.Result
+}
+
+// told is a request in few words.
+func told(method string, params []any) string {
+	if method != sendMethod {
+		return fmt.Sprint(method, params)
+	}
+	raw, _ := bytesOf(params[0].(string))
+	tx, err := evmtx.Decode(raw)
+	if tx == nil {
+		return fmt.Sprint(method, err)
+	}
+	from, _ := tx.Sender()
+	return fmt.Sprintf("%s nonce %d tip %v cap %v gas %d value %v data %d", from.String()[:6], tx.Nonce, tx.Tip, tx.FeeCap, tx.Gas, tx.Value, len(tx.Data))
+}
+
+// at asks both about the same block, whose hashes differ.
+func (p *pairOf) at(method string, number uint64, before ...any) {
+	p.t.Helper()
+	answers := [2]string{}
+	for i, r := range []*replay{p.simulated, p.real} {
+		hash := r.rpc("eth_getBlockByNumber", hexNumber(number), false).(map[string]any)["hash"]
+		params := append(append([]any{}, before...), map[string]any{"blockHash": hash, "requireCanonical": true})
+		answers[i] = fmt.Sprint(r.rpc(method, params...))
+	}
+	require.Equal(p.t, answers[1], answers[0], "%s at %d", method, number)
+}
+
+// sign signs the account's next transaction.
+func (p *pairOf) sign(a Account, u Unsigned) (raw, hash string) {
+	u.ChainID, u.Nonce = 31337, p.nonces[a]
+	p.nonces[a]++
+	if u.To == "" && u.Data == nil {
+		u.To = dead
+	}
+	b, h := a.Sign(u)
+	return hexBytes(b), h
+}
+
+// look asks all about a transaction and its account.
+func (p *pairOf) look(a Account, hashes ...string) {
+	p.t.Helper()
+	for _, h := range hashes {
+		p.ask("eth_getTransactionReceipt", h)
+		p.ask("eth_getTransactionByHash", h)
+	}
+	for _, tag := range []string{"latest", "pending", "safe", "finalized", "earliest"} {
+		p.ask("eth_getTransactionCount", a.Address(), tag)
+	}
+	p.ask("eth_getBalance", a.Address(), "latest")
+	p.ask("txpool_status")
+	p.ask("txpool_inspect")
+	p.ask("eth_blockNumber")
+}
+
+// both starts a simulated anvil and a real one.
+func both(t *testing.T) *pairOf {
+	t.Helper()
+	n := anvil.Start(t, "--no-mining")
+	s := Start(t, &Options{Personality: Anvil, BlockTime: -1, SlotsInAnEpoch: 1})
+	return &pairOf{
+		t: t, nonces: map[Account]uint64{},
+		simulated: &replay{t: t, url: s.URL(), client: client(t)}, real: &replay{t: t, url: n.URL(), client: client(t)},
+	}
+}
+
+// TestAnvilRefusesAsSimulated sends what is refused for each reason, and compares the answers.
+func TestAnvilRefusesAsSimulated(t *testing.T) {
+	for why, steps := range provocations(31337, 4) {
+		t.Run(string(why), func(t *testing.T) {
+			p := both(t)
+			for _, step := range steps {
+				switch step {
+				case mineNow:
+					p.ask("evm_mine")
+				case delegate:
+					p.ask("anvil_setCode", Dev(0).Address(), hexBytes(delegated()))
+				default:
+					p.ask(sendMethod, step)
+				}
+			}
+			p.look(Dev(0))
+			p.ask("evm_mine")
+			p.look(Dev(0))
+		})
+	}
+}
+
+// TestAnvilBehavesAsSimulated asks a simulated anvil and a real one the same, beyond the records, and
+// compares each answer.
+func TestAnvilBehavesAsSimulated(t *testing.T) {
+	a, b := Dev(1), Dev(2)
+	for name, do := range map[string]func(p *pairOf){
+		"a reorg forgets": func(p *pairOf) {
+			first, h1 := p.sign(a, Unsigned{})
+			second, h2 := p.sign(a, Unsigned{})
+			p.ask(sendMethod, first)
+			p.ask("evm_mine")
+			p.ask(sendMethod, second)
+			p.ask("evm_mine")
+			p.ask("anvil_mine", "0x2")
+			p.look(a, h1, h2)
+			p.ask("anvil_reorg", 3, []any{})
+			p.look(a, h1, h2)
+			p.ask(sendMethod, second)
+			p.ask("evm_mine")
+			p.look(a, h1, h2)
+			p.ask("anvil_reorg", 99, []any{})
+		},
+		"a reorg with another at the nonce": func(p *pairOf) {
+			ours, h1 := p.sign(a, Unsigned{Value: big.NewInt(1)})
+			p.nonces[a]--
+			theirs, h2 := p.sign(a, Unsigned{Value: big.NewInt(2)})
+			p.ask(sendMethod, ours)
+			p.ask("evm_mine")
+			p.ask("evm_mine")
+			p.ask("anvil_reorg", 2, []any{[]any{theirs, 1}})
+			p.look(a, h1, h2)
+			p.ask(sendMethod, ours)
+			p.ask(sendMethod, theirs)
+		},
+		"a rollback": func(p *pairOf) {
+			raw, h := p.sign(a, Unsigned{})
+			p.ask(sendMethod, raw)
+			p.ask("anvil_mine", "0x3")
+			p.look(a, h)
+			p.ask("anvil_rollback", 2)
+			p.look(a, h)
+			p.ask("anvil_rollback", 1)
+			p.look(a, h)
+			p.ask(sendMethod, raw)
+			p.ask("evm_mine")
+			p.look(a, h)
+			p.ask("anvil_rollback", 9)
+		},
+		"a base fee above the cap": func(p *pairOf) {
+			raw, h := p.sign(a, Unsigned{})
+			p.ask(sendMethod, raw)
+			p.ask("anvil_setNextBlockBaseFeePerGas", "0x174876e800")
+			other, h2 := p.sign(b, Unsigned{})
+			p.ask(sendMethod, other)
+			p.ask("evm_mine")
+			p.look(a, h)
+			p.look(b, h2)
+			p.ask("eth_feeHistory", "0x5", "latest", []int{25, 75})
+			p.ask(sendMethod, raw)
+		},
+		"dropped": func(p *pairOf) {
+			raw, h := p.sign(a, Unsigned{})
+			p.ask(sendMethod, raw)
+			p.look(a, h)
+			p.ask("anvil_dropTransaction", h)
+			p.look(a, h)
+			p.ask("anvil_dropTransaction", h)
+			p.ask(sendMethod, raw)
+			p.ask("evm_mine")
+			p.look(a, h)
+		},
+		"funds": func(p *pairOf) {
+			p.ask("anvil_setBalance", a.Address(), hexBig(big.NewInt(700_000_000_000_000)))
+			one, h1 := p.sign(a, Unsigned{Value: big.NewInt(60_000_000_000_000)})
+			two, h2 := p.sign(a, Unsigned{Value: big.NewInt(60_000_000_000_000)})
+			more, _ := p.sign(a, Unsigned{Value: big.NewInt(80_000_000_000_000)})
+			p.ask(sendMethod, one)
+			p.ask(sendMethod, two) // each can be paid for alone
+			p.ask(sendMethod, more)
+			p.ask("evm_mine")
+			p.ask("evm_mine")
+			p.look(a, h1, h2)
+		},
+		"replaced": func(p *pairOf) {
+			one, h1 := p.sign(a, Unsigned{})
+			p.nonces[a]--
+			two, h2 := p.sign(a, Unsigned{FeeCap: big.NewInt(31e9)})
+			p.ask(sendMethod, one)
+			p.ask(sendMethod, two)
+			p.look(a, h1, h2)
+			p.ask("evm_mine")
+			p.look(a, h1, h2)
+		},
+		"many of two accounts": func(p *pairOf) {
+			for i := range 5 {
+				x, _ := p.sign(a, Unsigned{Tip: big.NewInt(int64(i + 1)), Value: big.NewInt(5)})
+				y, _ := p.sign(b, Unsigned{Tip: big.NewInt(int64(3 * i)), Value: big.NewInt(6)})
+				p.ask(sendMethod, x)
+				p.ask(sendMethod, y)
+			}
+			p.ask("evm_mine")
+			p.ask("eth_getBlockByNumber", "latest", true)
+			p.ask("eth_getBlockByNumber", "latest", false)
+			p.ask("eth_getBlockReceipts", "latest")
+			p.ask("eth_feeHistory", "0x2", "latest", []int{10, 50, 90})
+			p.ask("eth_getTransactionBySenderAndNonce", a.Address(), "0x2")
+			p.ask("eth_getTransactionBySenderAndNonce", a.Address(), "0x99")
+		},
+		"state at a block": func(p *pairOf) {
+			for range 4 {
+				raw, _ := p.sign(a, Unsigned{Value: big.NewInt(7)})
+				p.ask(sendMethod, raw)
+				p.ask("evm_mine")
+			}
+			for number := range uint64(5) {
+				p.at("eth_getTransactionCount", number, a.Address())
+				p.at("eth_getBalance", number, dead)
+				p.ask("eth_getTransactionCount", a.Address(), hexNumber(number))
+			}
+			p.ask("eth_getTransactionCount", a.Address(), map[string]any{"blockHash": zeroHash[:65] + "1", "requireCanonical": true})
+			p.ask("eth_getTransactionCount", a.Address(), "0x6")
+			p.ask("eth_getBlockByNumber", "0x6", false)
+			p.ask("eth_getBlockByHash", zeroHash[:65]+"1", false)
+			p.ask("eth_getBlockByNumber", "0x0", true)
+			p.ask("eth_gasPrice")
+		},
+		"contracts": func(p *pairOf) {
+			raw, h := p.sign(a, Unsigned{Data: Reverting(), Gas: 100_000})
+			p.ask("eth_estimateGas", map[string]any{"from": a.Address(), "data": hexBytes(Reverting())})
+			p.ask(sendMethod, raw)
+			p.ask("evm_mine")
+			p.look(a, h)
+			to := created(evmtx.KeyAddress(a.key.PubKey()), 0).String()
+			p.ask("eth_getCode", to, "latest")
+			p.ask("eth_call", map[string]any{"to": to, "data": "0x12"}, "latest")
+			p.ask("eth_call", map[string]any{"to": dead, "data": "0x12"}, "latest")
+			p.ask("eth_estimateGas", map[string]any{"to": dead, "value": "0x1"})
+			p.ask("eth_estimateGas", map[string]any{"to": to, "value": "0x1"})
+			call, h2 := p.sign(b, Unsigned{To: to, Value: big.NewInt(5), Gas: 50_000, Data: []byte{1, 2, 3, 0}})
+			p.ask(sendMethod, call)
+			p.ask("evm_mine")
+			p.look(b, h2)
+			p.ask("eth_getBalance", to, "latest")
+			p.ask("eth_getTransactionCount", to, "latest")
+		},
+		"the other types": func(p *pairOf) {
+			for _, tx := range []*evmtx.Tx{
+				{Type: evmtx.Legacy, ChainID: 31337},
+				{Type: evmtx.AccessList, ChainID: 31337, Nonce: 1, Access: []evmtx.AccessTuple{{Address: evmtx.Address{9}, Keys: []evmtx.Hash{{1}, {2}}}}},
+				{Type: evmtx.Legacy, Nonce: 2},
+			} {
+				tx.Tip, tx.FeeCap, tx.Gas, tx.To, tx.Value = big.NewInt(3e9), big.NewInt(3e9), 60_000, &evmtx.Address{0xde}, big.NewInt(1)
+				tx.Sign(a.key)
+				p.ask(sendMethod, hexBytes(tx.Encode()))
+				p.look(a, tx.Hash().String())
+				p.ask("evm_mine")
+				p.look(a, tx.Hash().String())
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			do(both(t))
+		})
+	}
+}
+
+// waitsTwice reports whether anvil would keep two transactions of a nonce: one of them waits for a
+// nonce before it.
+func waitsTwice(p *pairOf, a Account, nonce uint64) bool {
+	pool := p.simulated.rpc("txpool_inspect").(map[string]any)
+	has := func(part string, nonce uint64) bool {
+		mine, _ := pool[part].(map[string]any)[a.Address()].(map[string]any)
+		return mine[strconv.FormatUint(nonce, 10)] != nil
+	}
+	next := p.simulated.rpc("eth_getTransactionCount", a.Address(), "latest") == hexNumber(nonce)
+	return has("queued", nonce) || has("pending", nonce) && !next && !has("pending", nonce-1)
+}
+
+var randomSteps = flag.Int("evm.steps", 50, "requests that change something, in each of three random runs on a simulated and a real anvil")
+
+// TestAnvilRandomly does the same random things to a simulated anvil and to a real one, and compares
+// all that can be asked about them.
+func TestAnvilRandomly(t *testing.T) {
+	for seed := range uint64(3) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			p := both(t)
+			random := rand.New(rand.NewPCG(seed, 0))
+			pick := func(all ...int64) *big.Int { return big.NewInt(all[random.IntN(len(all))]) }
+			type one struct {
+				raw, hash string
+				from      Account
+				nonce     uint64
+			}
+			var sent []one
+			height := func() uint64 {
+				head, err := strconv.ParseUint(p.simulated.rpc("eth_blockNumber").(string), 0, 64)
+				require.NoError(t, err)
+				return head
+			}
+			for range *randomSteps {
+				from := Dev(1 + random.IntN(3))
+				switch random.IntN(16) {
+				default:
+					nonce, err := strconv.ParseUint(p.simulated.rpc("eth_getTransactionCount", from.Address(), "pending").(string), 0, 64)
+					require.NoError(t, err)
+					if random.IntN(3) == 0 {
+						nonce = max(nonce+uint64(random.IntN(5)), 2) - 2
+					}
+					if waitsTwice(p, from, nonce) {
+						continue
+					}
+					u := Unsigned{
+						ChainID: 31337, Nonce: nonce, To: dead, Tip: pick(0, 1, 1e9, 2e9), FeeCap: pick(1e8, 1e9, 3e9, 10e9, 30e9),
+						Gas: pick(21000, 21000, 30000, 20000, 100_000).Uint64(), Value: pick(0, 1, 5e18, 4e18),
+					}
+					u.Data = make([]byte, pick(0, 0, 0, 40, 300).Int64())
+					raw, hash := from.Sign(u)
+					sent = append(sent, one{hexBytes(raw), hash, from, nonce})
+					p.ask(sendMethod, hexBytes(raw))
+				case 0:
+					if len(sent) > 0 {
+						if x := sent[random.IntN(len(sent))]; !waitsTwice(p, x.from, x.nonce) {
+							p.ask(sendMethod, x.raw)
+						}
+					}
+				case 1, 2, 3:
+					p.ask("evm_mine")
+				case 4:
+					if head := height(); head > 0 {
+						depth := 1 + random.IntN(int(min(head, 4)))
+						include := []any{}
+						if random.IntN(2) == 0 {
+							count := p.simulated.rpc("eth_getTransactionCount", from.Address(), hexNumber(head-uint64(depth)))
+							nonce, err := strconv.ParseUint(count.(string), 0, 64)
+							require.NoError(t, err)
+							raw, hash := from.Sign(Unsigned{ChainID: 31337, Nonce: nonce, To: dead, Value: pick(3, 4)})
+							sent = append(sent, one{hexBytes(raw), hash, from, nonce})
+							include = append(include, []any{hexBytes(raw), random.IntN(depth)})
+						}
+						p.ask("anvil_reorg", depth, include)
+					}
+				case 5:
+					if head := height(); head > 0 {
+						p.ask("anvil_rollback", 1+random.IntN(int(min(head, 3))))
+					}
+				case 6:
+					if len(sent) > 0 {
+						p.ask("anvil_dropTransaction", sent[random.IntN(len(sent))].hash)
+					}
+				case 7:
+					p.ask("anvil_setNextBlockBaseFeePerGas", hexBig(pick(5e8, 2e9, 20e9)))
+				case 8:
+					p.ask("anvil_setBalance", from.Address(), hexBig(pick(1e15, 9e18)))
+				}
+				for i := 1; i <= 3; i++ {
+					p.look(Dev(i))
+				}
+				for range min(len(sent), 3) {
+					p.look(from, sent[random.IntN(len(sent))].hash)
+				}
+				p.ask("eth_getBlockByNumber", "latest", true)
+				p.ask("eth_feeHistory", "0x3", "latest", []int{50})
+			}
+		})
+	}
+}

@@ -1,0 +1,29 @@
+package evmtest
+
+import (
+	"testing"
+	"time"
+)
+
+// BenchmarkSend sends payments of ten accounts, a thousand to a block.
+func BenchmarkSend(b *testing.B) {
+	n := NewNode(&Options{Personality: Anvil, BlockTime: -1})
+	var raws [][]byte
+	nonces := map[int]uint64{}
+	for i := range b.N {
+		raw, _ := Dev(i % 10).Sign(Unsigned{ChainID: n.o.ChainID, Nonce: nonces[i%10], To: dead})
+		nonces[i%10]++
+		raws = append(raws, raw)
+	}
+	b.ResetTimer()
+	for i, raw := range raws {
+		n.locked(func(now time.Time) {
+			if _, why := n.send(now, raw, false); why != nil {
+				b.Fatal(why)
+			}
+		})
+		if i%1000 == 999 {
+			n.Mine()
+		}
+	}
+}

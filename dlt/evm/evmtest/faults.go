@@ -1,0 +1,280 @@
+package evmtest
+
+import (
+	"fmt"
+	"hash/fnv"
+	"net/http"
+	"time"
+)
+
+// Faults to inject. Rates are probabilities from 0 to 1. The fault of a request is drawn from
+// (Seed, its method and first parameter, the n-th such request), not from a stream: the same seed
+// gives the same faults, no matter what else goes on.
+type Faults struct {
+	Seed uint64
+
+	// Faults of eth_sendRawTransaction, one at most; their sum is at most 1.
+	Hang        float64 // no answer until the client leaves; taken or not, half each
+	ResetBefore float64 // connection reset, not taken
+	ResetAfter  float64 // connection reset, taken
+	ErrorBefore float64 // 502, 503 or 504 with a page of HTML, not taken
+	ErrorAfter  float64 // 502, 503 or 504 with a page of HTML, taken
+	TimeoutText float64 // -32002 request timed out, taken
+	Late        float64 // reset, and taken up to LateBy afterwards
+	Busy        float64 // 429, or -32005 with a text, half each; not taken
+
+	// Faults of every other request, one at most; their sum is at most 1.
+	QueryHang, QueryReset, QueryError, QueryBusy, QueryTruncated float64
+
+	// Behind answers a question as a node would that is up to BehindBy blocks behind.
+	Behind float64
+	// BehindBy is for Behind. Defaults to 3.
+	BehindBy int
+
+	// Latency delays any request by up to MaxLatency before the node reads it, so that requests
+	// overtake one another. It comes in addition to the others.
+	Latency float64
+	// MaxLatency is for Latency. Defaults to 50 ms.
+	MaxLatency time.Duration
+	// LateBy is for Late. Defaults to 200 ms.
+	LateBy time.Duration
+
+	// Drop is the probability that a transaction is taken, answered with its hash, and forgotten.
+	Drop float64
+
+	// Faults of a block, drawn from (Seed, its number and the number of blocks made before).
+
+	// Reorg is the probability that others replace the last blocks, ReorgDepth at most, right after
+	// one was made.
+	Reorg float64
+	// ReorgDepth is for Reorg. Defaults to 3.
+	ReorgDepth int
+	// Spike is the probability that the base fee of the next block is SpikeTimes as high.
+	Spike float64
+	// SpikeTimes is for Spike. Defaults to 8.
+	SpikeTimes int
+
+	// MaxTries ends the faults of a request after this many requests that are the same. Defaults to
+	// 0, no bound.
+	MaxTries int
+
+	// Request, if set, is called first; any result except the zero Fault is the fault. It is called
+	// under the node's lock and must not call the node.
+	Request func(Point) Fault
+}
+
+// Point is a place where a fault can happen: an HTTP request.
+type Point struct {
+	// Method is that of the request, or of the first of an array.
+	Method string
+	// Param is its first parameter: of a transaction that is sent the hash of the bytes, of all else
+	// the text as it came. "" where there is none.
+	Param string
+	// Requests is how many the array has, 1 for a request without an array.
+	Requests int
+	// Try is the how many-th such request it is, of this method and parameter, from 1.
+	Try int
+}
+
+// Answer is a change to the answer.
+type Answer uint8
+
+// The answers.
+const (
+	AnswerProperly  Answer = iota
+	AnswerNever            // no answer until the client leaves
+	AnswerReset            // the connection is reset
+	AnswerPage             // Status, with a page of HTML
+	AnswerError            // the JSON-RPC error Code and Text, with Status where it is not 0
+	AnswerTruncated        // the answer ends in the middle
+)
+
+// Taken is whether a transaction is taken although the answer is not proper.
+type Taken uint8
+
+// The ways.
+const (
+	NotTaken Taken = iota
+	TakenFirst
+	TakenLate // After the answer, or the end of the connection
+)
+
+// Fault changes the course of one request. The zero value means no fault.
+type Fault struct {
+	Delay      time.Duration // before the node reads the request; a client that leaves meanwhile has sent nothing
+	Answer     Answer
+	Status     int           // for AnswerPage and AnswerError
+	RetryAfter time.Duration // in the header of AnswerPage and AnswerError, in whole seconds
+	Code       int           // for AnswerError
+	Text       string        // for AnswerError
+	Taken      Taken         // for all but AnswerProperly and AnswerTruncated, which mean taken
+	After      time.Duration
+	Behind     int  // questions are answered as a node does that is so many blocks behind
+	Drop       bool // a transaction that is taken is forgotten
+}
+
+func (f *Faults) check() error {
+	for _, d := range [...]struct {
+		d   *time.Duration
+		def time.Duration
+	}{{&f.MaxLatency, 50 * time.Millisecond}, {&f.LateBy, 200 * time.Millisecond}} {
+		if *d.d <= 0 {
+			*d.d = d.def
+		}
+	}
+	for _, d := range [...]struct {
+		n   *int
+		def int
+	}{{&f.BehindBy, 3}, {&f.ReorgDepth, 3}, {&f.SpikeTimes, 8}} {
+		if *d.n <= 0 {
+			*d.n = d.def
+		}
+	}
+	for _, group := range [...][]float64{f.sendRates(), f.queryRates(), {f.Behind}, {f.Latency}, {f.Drop}, {f.Reorg}, {f.Spike}} {
+		sum := 0.0
+		for _, r := range group {
+			if r < 0 {
+				return fmt.Errorf("evmtest: fault rate %v is negative", r)
+			}
+			sum += r
+		}
+		if sum > 1+1e-9 {
+			return fmt.Errorf("evmtest: fault rates %v add up to %v, more than 1", group, sum)
+		}
+	}
+	return nil
+}
+
+func (f *Faults) sendRates() []float64 {
+	return []float64{f.Hang, f.ResetBefore, f.ResetAfter, f.ErrorBefore, f.ErrorAfter, f.TimeoutText, f.Late, f.Busy}
+}
+
+func (f *Faults) queryRates() []float64 {
+	return []float64{f.QueryHang, f.QueryReset, f.QueryError, f.QueryBusy, f.QueryTruncated}
+}
+
+// request draws the fault of one request. f may be nil.
+func (f *Faults) request(p Point) Fault {
+	if f == nil {
+		return Fault{}
+	}
+	if f.Request != nil {
+		if x := f.Request(p); x != (Fault{}) {
+			return x
+		}
+	}
+	if f.MaxTries > 0 && p.Try > f.MaxTries {
+		return Fault{}
+	}
+	d := draw{f.Seed, p.Method + "|" + p.Param, p.Try}
+	var x Fault
+	if d.float("latency") < f.Latency {
+		x.Delay = d.upTo("how long", f.MaxLatency)
+	}
+	if p.Method == sendMethod {
+		x.Drop = d.float("drop") < f.Drop
+		f.send(&x, d)
+		return x
+	}
+	if d.float("behind") < f.Behind {
+		x.Behind = 1 + int(d.float("how far")*float64(f.BehindBy))
+	}
+	switch pick(f.queryRates(), d.float("kind")) {
+	case 0:
+		x.Answer = AnswerNever
+	case 1:
+		x.Answer = AnswerReset
+	case 2:
+		x.page(d)
+	case 3:
+		x.busy(d)
+	case 4:
+		x.Answer = AnswerTruncated
+	}
+	return x
+}
+
+func (f *Faults) send(x *Fault, d draw) {
+	switch pick(f.sendRates(), d.float("kind")) {
+	case 0:
+		x.Answer = AnswerNever
+		if d.float("taken") < 0.5 {
+			x.Taken = TakenFirst
+		}
+	case 1:
+		x.Answer = AnswerReset
+	case 2:
+		x.Answer, x.Taken = AnswerReset, TakenFirst
+	case 3:
+		x.page(d)
+	case 4:
+		x.page(d)
+		x.Taken = TakenFirst
+	case 5:
+		x.Answer, x.Code, x.Text, x.Taken = AnswerError, -32002, "request timed out", TakenFirst
+	case 6:
+		x.Answer, x.Taken, x.After = AnswerReset, TakenLate, d.upTo("late by", f.LateBy)
+	case 7:
+		x.busy(d)
+	}
+}
+
+func (f *Fault) page(d draw) {
+	all := [...]int{http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
+	f.Answer, f.Status = AnswerPage, all[int(d.float("which")*float64(len(all)))]
+}
+
+func (f *Fault) busy(d draw) {
+	f.Answer, f.Status = AnswerPage, http.StatusTooManyRequests
+	if d.float("text") < 0.5 {
+		f.Answer, f.Status, f.Code, f.Text = AnswerError, http.StatusOK, -32005, "daily request count exceeded, request rate limited"
+	}
+}
+
+// block draws the faults of a block. f may be nil.
+func (f *Faults) block(number uint64, made int) (reorg int, spike bool) {
+	if f == nil {
+		return 0, false
+	}
+	d := draw{f.Seed, fmt.Sprint(number), made}
+	if d.float("reorg") < f.Reorg {
+		reorg = 1 + int(d.float("depth")*float64(f.ReorgDepth))
+	}
+	return reorg, d.float("spike") < f.Spike
+}
+
+// pick returns the index of the rate that u falls into, or -1.
+func pick(rates []float64, u float64) int {
+	for i, r := range rates {
+		if u < r {
+			return i
+		}
+		u -= r
+	}
+	return -1
+}
+
+// draw is a source of numbers that depend only on its fields.
+type draw struct {
+	seed uint64
+	what string
+	try  int
+}
+
+// float returns a number in [0, 1).
+func (d draw) float(salt string) float64 {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%d|%s|%d|%s", d.seed, d.what, d.try, salt)
+	x := h.Sum64()
+	// FNV leaves the high bits of short changes alike; mix them.
+	x ^= x >> 30
+	x *= 0xbf58476d1ce4e5b9
+	x ^= x >> 27
+	x *= 0x94d049bb133111eb
+	x ^= x >> 31
+	return float64(x>>11) / (1 << 53)
+}
+
+func (d draw) upTo(salt string, limit time.Duration) time.Duration {
+	return time.Duration(d.float(salt) * float64(limit))
+}

@@ -1,0 +1,199 @@
+package evmtest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Each fault of a send, alone: what the client sees, and whether the node took the transaction.
+func TestFaultsOfASend(t *testing.T) {
+	for name, x := range map[string]struct {
+		f     Faults
+		taken any    // nil where the pool has it after a second, false where not
+		sees  string // in the answer, or the error
+	}{
+		"before":      {Faults{ResetBefore: 1}, false, "EOF"},
+		"after":       {Faults{ResetAfter: 1}, nil, "EOF"},
+		"page before": {Faults{ErrorBefore: 1}, false, "<html>"},
+		"page after":  {Faults{ErrorAfter: 1}, nil, "<html>"},
+		"timeout":     {Faults{TimeoutText: 1}, nil, `{"code":-32002,"message":"request timed out"}`},
+		"late":        {Faults{Late: 1}, nil, "EOF"},
+		"dropped":     {Faults{Drop: 1}, false, `"result":"0x`},
+		"delayed":     {Faults{Latency: 1}, nil, `"result":"0x`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x.f.MaxTries = 1
+			bubble(t, Options{BlockTime: -1, Faults: &x.f}, func(t *testing.T, n *Node) {
+				raw, h := pay(n, a, 0)
+				r, err := post(t, n, bodyOf(t, sendMethod, raw))
+				require.Contains(t, r.text+fmt.Sprint(err), x.sees)
+				time.Sleep(time.Second)
+				require.Equal(t, x.taken, placeOf(t, n, h))
+				if x.taken == false {
+					require.Equal(t, h, must(t, n, sendMethod, raw), "the second try")
+				}
+			})
+		})
+	}
+}
+
+// A busy node refuses in one of two ways, and a hanging one takes it or not.
+func TestFaultsBySeed(t *testing.T) {
+	seen := map[string]bool{}
+	for seed := range uint64(20) {
+		bubble(t, Options{BlockTime: -1, Faults: &Faults{Seed: seed, Busy: 0.5, Hang: 0.5, MaxTries: 1}}, func(t *testing.T, n *Node) {
+			raw, h := pay(n, a, 0)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, n.URL(), strings.NewReader(string(bodyOf(t, sendMethod, raw))))
+			require.NoError(t, err)
+			req.Header.Set("Content-Type", jsonType)
+			res, err := n.Client().Do(req)
+			what := fmt.Sprint("hang ", placeOf(t, n, h) == nil)
+			if err == nil {
+				text, err := io.ReadAll(res.Body)
+				require.NoError(t, err)
+				require.NoError(t, res.Body.Close())
+				require.Equal(t, false, placeOf(t, n, h))
+				what = fmt.Sprint(res.StatusCode)
+				if res.StatusCode == http.StatusOK {
+					require.Contains(t, string(text), "rate limited")
+				}
+			}
+			seen[what] = true
+		})
+	}
+	require.Equal(t, map[string]bool{"429": true, "200": true, "hang true": true, "hang false": true}, seen)
+}
+
+// Each fault of a question, alone.
+func TestFaultsOfAQuestion(t *testing.T) {
+	for name, x := range map[string]struct {
+		f    Faults
+		sees string
+	}{
+		"reset":     {Faults{QueryReset: 1}, "EOF"},
+		"page":      {Faults{QueryError: 1}, "<html>"},
+		"busy":      {Faults{QueryBusy: 1}, "rate limited"},
+		"truncated": {Faults{QueryTruncated: 1}, "unexpected EOF"},
+		"behind":    {Faults{Behind: 1}, "0x0"},
+		"by script": {Faults{Request: func(p Point) Fault {
+			if p != (Point{Method: "eth_getTransactionCount", Param: a.Address(), Requests: 1, Try: 1}) {
+				return Fault{}
+			}
+			return Fault{Answer: AnswerError, Status: 503, Code: -7, Text: "over capacity", RetryAfter: 9 * time.Second}
+		}}, `503 {"error":{"code":-7,"message":"over capacity"},"id":1,"jsonrpc":"2.0"} 9`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x.f.MaxTries = 1
+			bubble(t, Options{BlockTime: -1, Faults: &x.f}, func(t *testing.T, n *Node) {
+				send(t, n, a, 0)
+				n.Mine()
+				r, err := post(t, n, bodyOf(t, "eth_getTransactionCount", a.Address(), "latest"))
+				require.Contains(t, fmt.Sprint(r.status, " ", r.text, " ", r.header.Get("Retry-After"), err), x.sees)
+				require.Equal(t, "0x1", countOf(t, n, a, "latest"))
+			})
+		})
+	}
+	bubble(t, Options{Faults: &Faults{QueryHang: 1}}, func(t *testing.T, n *Node) {
+		go func() { time.Sleep(time.Second); n.Kill() }()
+		_, err := post(t, n, bodyOf(t, "eth_chainId"))
+		require.ErrorIs(t, err, io.EOF)
+	})
+}
+
+// A kill ends what waits to be read, and nothing of it is taken.
+func TestKillWhileReading(t *testing.T) {
+	bubble(t, Options{Faults: &Faults{Request: func(Point) Fault { return Fault{Delay: time.Second} }}}, func(t *testing.T, n *Node) {
+		raw, _ := pay(n, a, 0)
+		go func() { time.Sleep(time.Millisecond); n.Kill(); _ = n.Resume() }()
+		_, err := post(t, n, bodyOf(t, sendMethod, raw))
+		require.Error(t, err)
+		time.Sleep(time.Minute)
+		require.Equal(t, "0x0", countOf(t, n, a, "pending"))
+	})
+}
+
+// What a killed node had read and not yet done is lost: a request of its last life, and one that was
+// to arrive late.
+func TestKillLosesWhatIsUnderWay(t *testing.T) {
+	slow := &Faults{Request: func(p Point) Fault {
+		if p.Method == sendMethod {
+			return Fault{Delay: time.Second}
+		}
+		return Fault{}
+	}}
+	late := &Faults{Request: func(p Point) Fault {
+		if p.Method == sendMethod {
+			return Fault{Answer: AnswerReset, Taken: TakenLate, After: time.Second}
+		}
+		return Fault{}
+	}}
+	for _, f := range []*Faults{slow, late} {
+		bubble(t, Options{BlockTime: -1, Faults: f}, func(t *testing.T, n *Node) {
+			raw, _ := pay(n, a, 0)
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", bytes.NewReader(bodyOf(t, sendMethod, raw)))
+			r.Header.Set("Content-Type", jsonType)
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				defer func() { _ = recover() }() // a handler without a connection ends so
+				n.ServeHTTP(httptest.NewRecorder(), r)
+			}()
+			time.Sleep(100 * time.Millisecond)
+			n.Kill()
+			require.NoError(t, n.Resume())
+			<-done
+			time.Sleep(time.Minute)
+			require.Equal(t, "0x0", countOf(t, n, a, "pending"))
+		})
+	}
+}
+
+// Reorgs and spikes by seed: the same seed makes the same chain, whatever is asked meanwhile, and all
+// that was sent is mined in the end, once each.
+func TestFaultsOfBlocks(t *testing.T) {
+	run := func(ask bool) (out []string) {
+		f := &Faults{Seed: 3, Reorg: 0.2, Spike: 0.1, SpikeTimes: 3}
+		bubble(t, Options{BlockTime: 2 * time.Second, Faults: f}, func(t *testing.T, n *Node) {
+			for nonce := range uint64(40) {
+				send(t, n, a, nonce)
+				time.Sleep(time.Second)
+				if ask {
+					countOf(t, n, a, "latest")
+				}
+			}
+			time.Sleep(5 * time.Minute)
+			linked(t, n)
+			latest, _ := n.Nonce(a.Address())
+			require.Equal(t, uint64(40), latest)
+			for _, e := range n.Journal() {
+				out = append(out, fmt.Sprint(e.Kind, e.Hash, e.Block))
+			}
+		})
+		return out
+	}
+	first := run(false)
+	require.Equal(t, first, run(true))
+	require.Contains(t, strings.Join(first, " "), string(Unmined))
+}
+
+// A spike is there for one block, from which the fee falls again.
+func TestSpike(t *testing.T) {
+	bubble(t, Options{BlockTime: -1, Faults: &Faults{Spike: 1}}, func(t *testing.T, n *Node) {
+		n.Mine()
+		n.Mine()
+		blocks := n.Blocks()
+		require.Positive(t, blocks[2].BaseFee.Cmp(new(big.Int).Mul(blocks[1].BaseFee, big.NewInt(6))))
+	})
+}

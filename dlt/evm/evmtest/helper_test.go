@@ -1,0 +1,118 @@
+package evmtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"math/big"
+	"net/http"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// reply is an answer read whole.
+type reply struct {
+	status int
+	text   string
+	header http.Header
+}
+
+// post sends a body to a node.
+func post(t testing.TB, n *Node, body []byte) (reply, error) {
+	t.Helper()
+	url := n.URL()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewReader(body))
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", jsonType)
+	res, err := n.Client().Do(req)
+	if err != nil {
+		return reply{}, err
+	}
+	all, err := io.ReadAll(res.Body)
+	return reply{res.StatusCode, string(all), res.Header}, errors.Join(err, res.Body.Close())
+}
+
+func bodyOf(t testing.TB, method string, params ...any) []byte {
+	t.Helper()
+	if params == nil {
+		params = []any{}
+	}
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+	require.NoError(t, err)
+	return body
+}
+
+// ask calls a method. Its error is nil where the node has a result.
+func ask(t testing.TB, n *Node, method string, params ...any) (any, *Word) {
+	t.Helper()
+	r, err := post(t, n, bodyOf(t, method, params...))
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, r.status, r.text)
+	var got struct {
+		Result any
+		Error  *struct {
+			Code    int
+			Message string
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(r.text), &got), r.text)
+	if got.Error != nil {
+		return nil, &Word{got.Error.Code, got.Error.Message}
+	}
+	return got.Result, nil
+}
+
+// must is ask without an error.
+func must(t testing.TB, n *Node, method string, params ...any) any {
+	t.Helper()
+	x, w := ask(t, n, method, params...)
+	require.Nil(t, w, "%s %v", method, params)
+	return x
+}
+
+// pay signs a payment of one wei.
+func pay(n *Node, a Account, nonce uint64, bend ...func(*Unsigned)) (raw, hash string) {
+	u := Unsigned{ChainID: n.o.ChainID, Nonce: nonce, To: dead, Value: big.NewInt(1)}
+	for _, b := range bend {
+		b(&u)
+	}
+	b, h := a.Sign(u)
+	return hexBytes(b), h
+}
+
+// send sends a payment, which is taken.
+func send(t testing.TB, n *Node, a Account, nonce uint64, bend ...func(*Unsigned)) (hash string) {
+	t.Helper()
+	raw, h := pay(n, a, nonce, bend...)
+	require.Equal(t, h, must(t, n, sendMethod, raw))
+	return h
+}
+
+func countOf(t testing.TB, n *Node, a Account, tag any) any {
+	t.Helper()
+	return must(t, n, "eth_getTransactionCount", a.Address(), tag)
+}
+
+// placeOf is the block of a transaction: nil where it has none, false where nobody knows it.
+func placeOf(t testing.TB, n *Node, hash string) any {
+	t.Helper()
+	tx, ok := must(t, n, "eth_getTransactionByHash", hash).(map[string]any)
+	if !ok {
+		return false
+	}
+	receipt, _ := must(t, n, "eth_getTransactionReceipt", hash).(map[string]any)
+	require.Equal(t, tx["blockNumber"], receipt["blockNumber"], "by hash and receipt")
+	return tx["blockNumber"]
+}
+
+// bubble runs f with a node without a socket, in virtual time.
+func bubble(t *testing.T, o Options, f func(t *testing.T, n *Node)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		o.InMemory = true
+		f(t, Start(t, &o))
+	})
+}

@@ -1,0 +1,100 @@
+package evmtest
+
+import (
+	"math/big"
+	"slices"
+	"time"
+
+	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
+)
+
+// Kind is what an [Entry] tells.
+type Kind string
+
+// The kinds.
+const (
+	Accepted Kind = "accepted" // the node took a transaction; Text says what it kept or forgot of it
+	Refused  Kind = "refused"  // it did not; Text is the [Refusal]
+	Mined    Kind = "mined"    // a block has it
+	Unmined  Kind = "unmined"  // the block is no more
+	Ended    Kind = "ended"    // the node ended, or was killed
+)
+
+// Entry is something that happened on a node.
+type Entry struct {
+	Time  time.Time
+	Kind  Kind
+	Hash  string
+	From  string
+	Nonce uint64
+	Block uint64 // its number
+	Text  string
+}
+
+func (n *Node) note(e Entry) { n.journal = append(n.journal, e) }
+
+// Journal returns everything that happened so far, in order.
+func (n *Node) Journal() []Entry {
+	var out []Entry
+	n.locked(func(time.Time) { out = slices.Clone(n.journal) })
+	return out
+}
+
+// Block is a block of the chain as it is now.
+type Block struct {
+	Number       uint64
+	Hash, Parent string
+	Time         time.Time
+	BaseFee      *big.Int
+	Transactions []Transaction
+}
+
+// Transaction is a transaction in a block.
+type Transaction struct {
+	Hash, From, To string // To is "" where it creates a contract
+	Nonce          uint64
+	Value          *big.Int
+	Data           []byte
+	OK             bool // false where it was taken back, and only its gas was paid
+	GasUsed        uint64
+}
+
+// Blocks returns the chain, from the genesis block to the head.
+func (n *Node) Blocks() []Block {
+	var out []Block
+	n.locked(func(time.Time) {
+		for _, b := range n.c.blocks {
+			x := Block{Number: b.number, Hash: b.hash.String(), Parent: b.parent.String(), Time: b.time, BaseFee: b.baseFee}
+			for _, m := range b.txs {
+				t := Transaction{Hash: m.hash.String(), From: m.from.String(), Nonce: m.Nonce, Value: m.Value, Data: m.Data, OK: m.ok, GasUsed: m.gasUsed}
+				if m.To != nil {
+					t.To = m.To.String()
+				}
+				x.Transactions = append(x.Transactions, t)
+			}
+			out = append(out, x)
+		}
+	})
+	return out
+}
+
+// Nonce returns the next nonce of an account at the head, and the one after all that the pool says
+// can be mined. It panics if address is none.
+func (n *Node) Nonce(address string) (latest, pending uint64) {
+	a, err := evmtx.ParseAddress(address)
+	if err != nil {
+		panic(err)
+	}
+	n.locked(func(time.Time) {
+		latest = n.c.now(a).nonce
+		pending = n.p.next(a, latest)
+	})
+	return latest, pending
+}
+
+// Pool returns how many transactions can be mined as they are, and how many wait for a nonce before
+// them.
+func (n *Node) Pool() (pending, queued int) {
+	n.locked(func(time.Time) { pending, queued = n.p.counts(n.c) })
+	return pending, queued
+}

@@ -1,0 +1,161 @@
+package evmtest
+
+import (
+	"fmt"
+	"math/big"
+	"time"
+
+	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
+)
+
+// Options of a node. Nil, or any zero field, means the default.
+type Options struct {
+	// Personality is the software that the node pretends to be. Defaults to [Geth].
+	Personality Personality
+	// Addr is the host:port to listen on. A fixed port lets tests come back to the same address.
+	// Defaults to "127.0.0.1:0", any free port.
+	Addr string
+	// InMemory listens on no socket: only [Node.Client] reaches the node. It is for tests in a
+	// bubble of testing/synctest. Defaults to false.
+	InMemory bool
+
+	// ChainID defaults to 31337 for Anvil and 1337 for all others.
+	ChainID uint64
+	// Accounts are the balances at the beginning, in wei, by address. Defaults to 10,000 ether for
+	// each of the accounts [Dev].
+	Accounts map[string]*big.Int
+	// BaseFee is that of the genesis block, in wei. Defaults to 1 gwei.
+	BaseFee uint64
+	// GasLimit is that of the genesis block. All but Anvil raise it block by block, to 60 million.
+	// Defaults to 30 million for Anvil and 11.5 million for all others.
+	GasLimit uint64
+
+	// BlockTime is the time between blocks, empty ones, too. Negative means that only [Node.Mine]
+	// and evm_mine make blocks. Defaults to 0: a block soon after each transaction that can be
+	// mined.
+	BlockTime time.Duration
+	// MineDelay is how soon, where BlockTime is 0. Defaults to 2 ms.
+	MineDelay time.Duration
+	// SlotsInAnEpoch says how far safe and finalized are behind. For Anvil and Provider they are
+	// one and two epochs behind the head. For all others safe is the head, and finalized the last
+	// block whose number is a multiple of it. Defaults to 32.
+	SlotsInAnEpoch uint64
+	// NoFinality answers the tags safe and finalized with an error, as chains without them do.
+	// Defaults to false.
+	NoFinality bool
+
+	// DumpInterval is for Anvil: after [Node.Kill] the node has the blocks that it had at the last
+	// multiple of it, as with --state and --state-interval. Defaults to 0: then the node begins
+	// another chain with the same id after a kill, as without --state.
+	DumpInterval time.Duration
+	// KillUnmines is how many blocks a kill takes back from all others. Negative means none.
+	// Defaults to 2, which a geth lost.
+	KillUnmines int
+
+	// QueuedSlots is how many transactions behind a gap the pool keeps for an account; the others
+	// are forgotten in silence. Not for Anvil. Defaults to 64.
+	QueuedSlots int
+	// PoolLimit is how many transactions the pool has room for. Not for Anvil. Defaults to 6144.
+	PoolLimit int
+	// NoTracker does not remember what the pool has no room for, nor anything through a kill.
+	// Defaults to false: it comes back ten seconds after a start, and then each
+	// minute. Not for Anvil, which remembers nothing.
+	NoTracker bool
+
+	// Lag is how many blocks one of the two backends of a Provider is behind. Defaults to 1.
+	Lag int
+	// Prefix is what a Provider puts before the text of each error. Defaults to
+	// "proxy-nodefleet.error: ".
+	Prefix string
+	// MaxBatch is how many requests an array may have. Negative means any number. Defaults to 1000,
+	// 100 for a Provider, and any number for Anvil.
+	MaxBatch int
+
+	// Faults to inject. Defaults to none.
+	Faults *Faults
+}
+
+// When a node of geth's kind looks at what it was sent and its pool does not have.
+const (
+	trackerStart    = 10 * time.Second
+	trackerInterval = time.Minute
+)
+
+func (o *Options) withDefaults() (Options, error) {
+	var c Options
+	if o != nil {
+		c = *o
+	}
+	if c.Personality == "" {
+		c.Personality = Geth
+	}
+	if !known(c.Personality) {
+		return Options{}, fmt.Errorf("evmtest: no personality %q", c.Personality)
+	}
+	if c.MineDelay < 0 || c.DumpInterval < 0 || c.QueuedSlots < 0 || c.PoolLimit < 0 || c.Lag < 0 {
+		return Options{}, fmt.Errorf("evmtest: MineDelay (%v), DumpInterval (%v), QueuedSlots (%d), PoolLimit (%d), Lag (%d): none may be negative",
+			c.MineDelay, c.DumpInterval, c.QueuedSlots, c.PoolLimit, c.Lag)
+	}
+	isAnvil := c.Personality == Anvil
+	either := func(v *uint64, anvil, other uint64) {
+		switch {
+		case *v != 0:
+		case isAnvil:
+			*v = anvil
+		default:
+			*v = other
+		}
+	}
+	either(&c.ChainID, 31337, 1337)
+	either(&c.GasLimit, 30_000_000, 11_500_000)
+	either(&c.BaseFee, 1e9, 1e9)
+	either(&c.SlotsInAnEpoch, 32, 32)
+	for _, d := range [...]struct {
+		n   *int
+		def int
+	}{{&c.KillUnmines, 2}, {&c.QueuedSlots, 64}, {&c.PoolLimit, 6144}, {&c.Lag, 1}} {
+		if *d.n == 0 {
+			*d.n = d.def
+		}
+	}
+	c.KillUnmines = max(c.KillUnmines, 0)
+	if c.MaxBatch == 0 {
+		c.MaxBatch = map[Personality]int{Anvil: -1, Provider: 100}[c.Personality]
+		if c.MaxBatch == 0 {
+			c.MaxBatch = 1000
+		}
+	}
+	if c.MineDelay == 0 {
+		c.MineDelay = 2 * time.Millisecond
+	}
+	if c.Prefix == "" {
+		c.Prefix = "proxy-nodefleet.error: "
+	}
+	if c.Addr == "" {
+		c.Addr = "127.0.0.1:0"
+	}
+	if c.Accounts == nil {
+		c.Accounts = map[string]*big.Int{}
+		for _, d := range devs {
+			c.Accounts[d.address] = Ether(10_000)
+		}
+	}
+	for text := range c.Accounts {
+		if _, err := evmtx.ParseAddress(text); err != nil {
+			return Options{}, fmt.Errorf("evmtest: Accounts: %w", err)
+		}
+	}
+	if c.Faults != nil {
+		f := *c.Faults
+		if err := f.check(); err != nil {
+			return Options{}, err
+		}
+		c.Faults = &f
+	}
+	return c, nil
+}
+
+// Ether returns a number of ethers in wei.
+func Ether(n int64) *big.Int {
+	return new(big.Int).Mul(big.NewInt(n), big.NewInt(1e18))
+}

@@ -1,0 +1,199 @@
+package evmtest
+
+import "maps"
+
+// Personality is the software that a node pretends to be.
+type Personality string
+
+// The personalities. The answers of Geth and Anvil were compared with those of geth 1.17.8 and
+// anvil 1.7.1 (testdata/nodes).
+const (
+	// Geth has the rules and the words of geth in --dev mode. Its pool remembers what it was
+	// sent, through a kill, and brings it back ten seconds after a start.
+	Geth Personality = "geth"
+	// Anvil has the rules and the words of anvil, which is laxer.
+	Anvil Personality = "anvil"
+	// Provider is a geth on a public chain behind a provider's load balancer: two backends, of
+	// which one is Options.Lag blocks behind, answer in turns, words are put before the text of
+	// each error, each error has the code -32603, an array is answered in the reverse order, and
+	// nothing about the pool is answered.
+	Provider Personality = "provider"
+
+	// Besu, Nethermind, Reth, Erigon and Sequencer (of a layer 2) refuse in the words of that
+	// software, which were read and not seen. All else is Geth's.
+	Besu       Personality = "besu"
+	Nethermind Personality = "nethermind"
+	Reth       Personality = "reth"
+	Erigon     Personality = "erigon"
+	Sequencer  Personality = "sequencer"
+)
+
+// Refusal is a reason why a node does not take a transaction.
+type Refusal string
+
+// The reasons.
+const (
+	AlreadyKnown        Refusal = "already known"         // the same bytes are in the pool
+	NonceTooLow         Refusal = "nonce too low"         // the nonce was used
+	ReplacementTooCheap Refusal = "replacement too cheap" // the pool has the nonce, and the fees are not enough above
+	NonceGap            Refusal = "nonce gap"             // nonces before are missing, and the node keeps no such transaction
+	BelowBaseFee        Refusal = "below base fee"        // the fee cap is
+	TipTooLow           Refusal = "tip too low"           // below what the node asks for
+	TipAboveCap         Refusal = "tip above cap"         // the tip is more than the fee cap
+	NoFunds             Refusal = "no funds"              // gas * fee cap + value is more than the balance
+	IntrinsicGas        Refusal = "intrinsic gas"         // the gas does not pay for the transaction itself
+	FloorGas            Refusal = "floor gas"             // nor for its data (EIP-7623)
+	GasAboveCap         Refusal = "gas above cap"         // more than 2^24 (EIP-7825)
+	GasAboveBlock       Refusal = "gas above block"       // more than a block has
+	FeeAboveCap         Refusal = "fee above cap"         // more than one ether of fees
+	WrongChain          Refusal = "wrong chain"           // signed for another chain
+	Unprotected         Refusal = "unprotected"           // signed for no chain (before EIP-155)
+	Oversized           Refusal = "oversized"             // more than 128 KiB
+	NotRLP              Refusal = "not rlp"               //
+	TrailingBytes       Refusal = "trailing bytes"        // bytes follow the transaction
+	NoBytes             Refusal = "no bytes"              //
+	UnknownType         Refusal = "unknown type"          //
+	BadSignature        Refusal = "bad signature"         //
+	PoolFull            Refusal = "pool full"             //
+	AccountLimit        Refusal = "account limit"         // an account with delegated code has one in the pool
+)
+
+// Word is the error of a JSON-RPC answer.
+type Word struct {
+	Code int
+	Text string
+}
+
+// Words returns what a node answers for each refusal. Geth and the personalities that behave as
+// Geth put details behind some of the texts. A refusal without a word is one that this software
+// does not know: it takes such a transaction.
+func Words(p Personality) map[Refusal]Word {
+	words := maps.Clone(gethWords)
+	if p == Anvil {
+		words = maps.Clone(anvilWords)
+	}
+	maps.Copy(words, others[p])
+	return words
+}
+
+var gethWords = table(-32000, map[Refusal]string{
+	AlreadyKnown:        "already known",
+	NonceTooLow:         "nonce too low",
+	ReplacementTooCheap: "replacement transaction underpriced",
+	TipTooLow:           "transaction gas price below minimum",
+	TipAboveCap:         "max priority fee per gas higher than max fee per gas",
+	NoFunds:             "insufficient funds for gas * price + value",
+	IntrinsicGas:        "intrinsic gas too low",
+	FloorGas:            "insufficient gas for floor data gas cost",
+	GasAboveCap:         "transaction gas limit too high",
+	GasAboveBlock:       "exceeds block gas limit",
+	FeeAboveCap:         "tx fee exceeds the configured cap",
+	WrongChain:          "invalid sender: invalid chain id for signer",
+	Unprotected:         "only replay-protected (EIP-155) transactions allowed over RPC",
+	Oversized:           "oversized data",
+	NotRLP:              "rlp: value size exceeds available input length",
+	TrailingBytes:       "rlp: input contains more than one value",
+	NoBytes:             "typed transaction too short",
+	UnknownType:         "transaction type not supported",
+	BadSignature:        "invalid sender: invalid transaction v, r, s values",
+	PoolFull:            "txpool is full",
+	AccountLimit:        "in-flight transaction limit reached for delegated accounts",
+})
+
+var anvilWords = map[Refusal]Word{
+	AlreadyKnown:        {-32003, "transaction already imported"},
+	NonceTooLow:         {-32003, "nonce too low"},
+	ReplacementTooCheap: {-32003, "replacement transaction underpriced"},
+	BelowBaseFee:        {-32003, "max fee per gas less than block base fee"},
+	TipAboveCap:         {-32003, "max priority fee per gas higher than max fee per gas"},
+	NoFunds:             {-32003, "Insufficient funds for gas * price + value"},
+	IntrinsicGas:        {-32000, "intrinsic gas too low"},
+	GasAboveBlock:       {-32000, "intrinsic gas too high -- tx.gas_limit > env.block.gas_limit"},
+	WrongChain:          {-32003, "invalid chain id for signer"},
+	NotRLP:              {-32602, "Failed to decode transaction"},
+	NoBytes:             {-32602, "Empty transaction data"},
+	UnknownType:         {-32602, "Failed to decode transaction"},
+	BadSignature:        {-32602, "Failed to recover the signer"},
+}
+
+// others are the words of software that was read: where they differ from Geth's.
+var others = map[Personality]map[Refusal]Word{
+	Besu: {
+		AlreadyKnown:        {-32000, "Known transaction"},
+		NonceTooLow:         {-32001, "Nonce too low"},
+		ReplacementTooCheap: {-32000, "Replacement transaction underpriced"},
+		NonceGap:            {-32006, "Transaction nonce is too distant from current sender nonce"},
+		BelowBaseFee:        {-32009, "Gas price below current base fee"},
+		TipTooLow:           {-32009, "Gas price below configured minimum gas price"},
+		NoFunds:             {-32004, "Upfront cost exceeds account balance"},
+		IntrinsicGas:        {-32003, "Intrinsic gas exceeds gas limit"},
+		GasAboveBlock:       {-32005, "Transaction gas limit exceeds block gas limit"},
+		FeeAboveCap:         {-32000, "Transaction fee cap exceeded"},
+		WrongChain:          {-32000, "Wrong chainId"},
+	},
+	Nethermind: table(-32010, map[Refusal]string{
+		AlreadyKnown:        "already known",
+		NonceTooLow:         "OldNonce, Current nonce: 1, nonce of rejected tx: 0",
+		ReplacementTooCheap: "ReplacementNotAllowed",
+		NonceGap:            "NonceGap, Future nonce. Expected nonce: 0",
+		TipTooLow:           "FeeTooLow",
+		NoFunds:             "InsufficientFunds, Balance is zero, cannot pay gas: insufficient funds for gas * price + value",
+		GasAboveBlock:       "GasLimitExceeded, gas limit reached",
+	}),
+	Reth: table(-32003, map[Refusal]string{
+		AlreadyKnown:        "already known",
+		NonceTooLow:         "nonce too low: next nonce 1, tx nonce 0",
+		ReplacementTooCheap: "replacement transaction underpriced",
+		TipTooLow:           "transaction underpriced",
+		NoFunds:             "insufficient funds for gas * price + value: have 0 want 1",
+		PoolFull:            "txpool is full",
+	}),
+	Erigon: table(-32000, map[Refusal]string{
+		AlreadyKnown:        "existing tx with same hash",
+		NonceTooLow:         "nonce too low",
+		ReplacementTooCheap: "replacement transaction underpriced",
+		TipTooLow:           "fee too low",
+		PoolFull:            "pending sub-pool is full",
+	}),
+	Sequencer: table(-32000, map[Refusal]string{
+		NonceGap:     "nonce too high",
+		BelowBaseFee: "max fee per gas less than block base fee",
+	}),
+}
+
+func table(code int, texts map[Refusal]string) map[Refusal]Word {
+	words := make(map[Refusal]Word, len(texts))
+	for r, text := range texts {
+		words[r] = Word{code, text}
+	}
+	return words
+}
+
+// rules are what a personality does, beside its words.
+type rules struct {
+	words   map[Refusal]Word
+	version string
+	lax     bool // anvil's: few checks, no limits, and methods that steer the node
+	details bool // geth's, behind the texts
+	behind  bool // a provider's: a load balancer before two backends
+}
+
+func rulesOf(p Personality) rules {
+	r := rules{words: Words(p), version: "Geth/v1.17.8-stable/linux-amd64/go1.26.8"}
+	switch p {
+	case Geth:
+		r.details = true
+	case Provider:
+		r.details, r.behind = true, true
+	case Anvil:
+		r.lax, r.version = true, "anvil/v1.7.1"
+	default:
+		r.version = string(p)
+	}
+	return r
+}
+
+func known(p Personality) bool {
+	_, other := others[p]
+	return other || p == Geth || p == Anvil || p == Provider
+}

@@ -1,0 +1,297 @@
+package evmtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/decred/dcrd/dcrec/secp256k1/v4"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
+)
+
+// replay makes the requests of a record, byte by byte, and compares the answers.
+type replay struct {
+	t       *testing.T
+	url     string
+	client  *http.Client
+	chainID uint64
+	pause   func()                 // until there is another block
+	notes   func(note string) bool // what a remark tells of, where it was done to the node
+	skip    map[int]string         // lines whose answers are not compared, and why
+	before  map[int]func()         // what happened before a line, and the record does not tell
+	known   map[string]string      // hashes, by their first ten letters
+	gapped  Account                // has 120 behind a gap
+	gaps    []string               // their hashes
+	diffs   []string
+	held    int
+}
+
+func (r *replay) differ(number int, format string, args ...any) {
+	r.diffs = append(r.diffs, fmt.Sprintf("line %d: ", number)+fmt.Sprintf(format, args...))
+}
+
+func (r *replay) run(lines []line) {
+	r.t.Helper()
+	r.known = hashes(lines)
+	for _, l := range lines {
+		if do := r.before[l.number]; do != nil {
+			do()
+		}
+		_, skip := r.skip[l.number]
+		switch {
+		case l.note == "":
+			r.exchange(l, skip)
+		case !skip:
+			r.note(l)
+		}
+	}
+	require.Empty(r.t, r.diffs, "%s", strings.Join(r.diffs, "\n"))
+}
+
+func (r *replay) exchange(l line, skip bool) {
+	body := l.body
+	if l.cut > 0 {
+		body = r.whole(l)
+	}
+	kind := jsonType
+	if l.answer.status == http.StatusUnsupportedMediaType || strings.Contains(l.answer.body, "Invalid request") && strings.Contains(body, "eth_chainId") {
+		kind = "text/plain" // which the record does not tell
+	}
+	status, contentType, got, err := r.post(body, kind)
+	if l.answer.failed {
+		if err == nil {
+			r.differ(l.number, "an answer: %d %s", status, got)
+		}
+		return
+	}
+	require.NoError(r.t, err, "line %d", l.number)
+	if skip {
+		return
+	}
+	r.held++
+	for _, d := range compare(l.answer, status, contentType, got) {
+		r.differ(l.number, "%s", d)
+	}
+}
+
+func (r *replay) post(body, contentType string) (status int, kind, text string, err error) {
+	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, r.url, strings.NewReader(body))
+	require.NoError(r.t, err)
+	req.Header.Set("Content-Type", contentType)
+	res, err := r.client.Do(req)
+	if err != nil {
+		return 0, "", "", err
+	}
+	all, err := io.ReadAll(res.Body)
+	require.NoError(r.t, errors.Join(err, res.Body.Close()))
+	return res.StatusCode, res.Header.Get("Content-Type"), string(all), nil
+}
+
+// rpc calls a method and returns its result; nil is null.
+func (r *replay) rpc(method string, params ...any) any {
+	r.t.Helper()
+	if params == nil {
+		params = []any{}
+	}
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+	require.NoError(r.t, err)
+	_, _, text, err := r.post(string(body), jsonType)
+	require.NoError(r.t, err)
+	var got struct {
+		Result any
+		Error  *Word
+	}
+	d := json.NewDecoder(bytes.NewReader([]byte(text)))
+	require.NoError(r.t, d.Decode(&got))
+	require.Nil(r.t, got.Error, "%s: %s", method, text)
+	return got.Result
+}
+
+// whole completes the two requests that the record cuts off: data of 140,000 zero bytes, and an
+// array of which the last element is missing. Who signed them shows in the hashes of the answers.
+func (r *replay) whole(l line) string {
+	if strings.HasPrefix(l.body, "[") {
+		last := regexp.MustCompile(`"id":13,"result":"(0x\w+)"`).FindStringSubmatch(l.answer.body)
+		require.NotNil(r.t, last)
+		raw := r.signed(last[1], Unsigned{Nonce: 2, To: dead, Value: big.NewInt(1)})
+		begun := l.body
+		if !strings.HasSuffix(begun, "}") {
+			begun = begun[:strings.LastIndex(begun, ",{")]
+		}
+		return begun + `,{"jsonrpc":"2.0","id":13,"method":"eth_sendRawTransaction","params":["` + hexBytes(raw) + `"]}]`
+	}
+	raw, _ := account21.Sign(Unsigned{ChainID: r.chainID, FeeCap: big.NewInt(2e9), Gas: 16_000_000, To: dead, Value: big.NewInt(1), Data: make([]byte, 140_000)})
+	id := regexp.MustCompile(`"id":\d+`).FindString(l.body)
+	return `{"jsonrpc":"2.0",` + id + `,"method":"eth_sendRawTransaction","params":["` + hexBytes(raw) + `"]}`
+}
+
+// account21 is the 22nd account of the mnemonic of [Dev], whose transaction is too long for the record.
+var account21 = Account{secp256k1.PrivKeyFromBytes(mustBytes("0xc511b2aa70776d4ff1d376e8537903dae36896132c90b91d52c1dfbae267cd8b"))}
+
+func mustBytes(text string) []byte {
+	b, ok := bytesOf(text)
+	if !ok {
+		panic(text)
+	}
+	return b
+}
+
+const dead = "0x000000000000000000000000000000000000dead"
+
+// signed finds the account that signed a transaction of this hash.
+func (r *replay) signed(hash string, u Unsigned) []byte {
+	u.ChainID = r.chainID
+	for i := range 10 {
+		if raw, h := Dev(i).Sign(u); h == hash {
+			return raw
+		}
+	}
+	require.Fail(r.t, "nobody signed", hash)
+	return nil
+}
+
+var (
+	receiptNote = regexp.MustCompile(`^receipt (0x\w+) block (0x\w+) index (0x\w+) status (0x\w+)$`)
+	placeNote   = regexp.MustCompile(`^(0x\w+) (?:(0x\w+)/(0x\w+)|null)$`)
+	batchNote   = regexp.MustCompile(`^batch of (\d+): HTTP (\d+) (.*) \.\.\. (\d+) answers$`)
+	gappedNote  = regexp.MustCompile(`^120 gapped(?: sends, answered with their hash)?: (?:accepted )?120`)
+	knownNote   = regexp.MustCompile(`^known by hash: (\d+), nonces 1\.\.(\d+)$`)
+	queuedNote  = regexp.MustCompile(`^queued of the account: (\d+)$`)
+	noncesNote  = regexp.MustCompile(`^(\d) s after the gap was filled: account nonce (\d+) (.*)$`)
+)
+
+var (
+	rawInText  = regexp.MustCompile(`"0x[0-9a-f]{100,}"`)
+	hashInText = regexp.MustCompile(`"result":"(0x[0-9a-f]{64})"`)
+)
+
+// hashes are those of all transactions of the record that were sent, by their first ten letters.
+func hashes(lines []line) map[string]string {
+	out := map[string]string{}
+	for _, l := range lines {
+		for _, raw := range rawInText.FindAllString(l.body, -1) {
+			b, _ := bytesOf(strings.Trim(raw, `"`))
+			h := evmtx.Keccak(b).String()
+			out[h[:10]] = h
+		}
+		for _, h := range hashInText.FindAllStringSubmatch(l.answer.body, -1) {
+			out[h[1][:10]] = h[1]
+		}
+	}
+	return out
+}
+
+// note does what a remark tells, and compares what it saw.
+func (r *replay) note(l line) {
+	switch {
+	case l.note == "next block":
+		r.pause()
+	case r.notes != nil && r.notes(l.note):
+	case receiptNote.MatchString(l.note):
+		m := receiptNote.FindStringSubmatch(l.note)
+		got, _ := r.rpc("eth_getTransactionReceipt", r.known[m[1]]).(map[string]any)
+		if got["blockNumber"] != m[2] || got["transactionIndex"] != m[3] || got["status"] != m[4] {
+			r.differ(l.number, "%v", got)
+		}
+	case placeNote.MatchString(l.note):
+		m := placeNote.FindStringSubmatch(l.note)
+		got, _ := r.rpc("eth_getTransactionReceipt", r.known[m[1]]).(map[string]any)
+		if m[2] == "" && got != nil || m[2] != "" && (got["blockNumber"] != m[2] || got["transactionIndex"] != m[3]) {
+			r.differ(l.number, "%v", got)
+		}
+	case batchNote.MatchString(l.note):
+		r.array(l, batchNote.FindStringSubmatch(l.note))
+	case gappedNote.MatchString(l.note):
+		for nonce := uint64(1); nonce <= 120; nonce++ {
+			raw, hash := r.gapped.Sign(Unsigned{ChainID: r.chainID, Nonce: nonce, FeeCap: big.NewInt(10e9), To: dead, Value: big.NewInt(1)})
+			if got := r.rpc(sendMethod, hexBytes(raw)); got != hash {
+				r.differ(l.number, "nonce %d: %v", nonce, got)
+			}
+			r.gaps = append(r.gaps, hash)
+		}
+	case knownNote.MatchString(l.note):
+		last, _ := strconv.Atoi(knownNote.FindStringSubmatch(l.note)[2])
+		for i, hash := range r.gaps {
+			if known := r.rpc("eth_getTransactionByHash", hash) != nil; known != (i < last) {
+				r.differ(l.number, "nonce %d is known: %v", i+1, known)
+			}
+		}
+	case queuedNote.MatchString(l.note):
+		got := r.rpc("txpool_contentFrom", r.gapped.Address()).(map[string]any)["queued"].(map[string]any)
+		if want := queuedNote.FindStringSubmatch(l.note)[1]; strconv.Itoa(len(got)) != want {
+			r.differ(l.number, "%d", len(got))
+		}
+	case noncesNote.MatchString(l.note):
+		m := noncesNote.FindStringSubmatch(l.note)
+		nonce, err := strconv.ParseUint(m[2], 10, 64)
+		require.NoError(r.t, err)
+		var pool any
+		require.NoError(r.t, json.Unmarshal([]byte(m[3]), &pool))
+		if got := r.rpc("eth_getTransactionCount", r.gapped.Address(), "latest"); got != hexNumber(nonce) {
+			r.differ(l.number, "%v", got)
+		}
+		compareValues("pool", pool, r.rpc("txpool_status"), func(f string, args ...any) { r.differ(l.number, f, args...) })
+	default:
+		return
+	}
+	r.held++
+}
+
+// array asks for the chain's id many times at once.
+func (r *replay) array(l line, m []string) {
+	count, err := strconv.Atoi(m[1])
+	require.NoError(r.t, err)
+	var parts []string
+	for i := range count {
+		parts = append(parts, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"eth_chainId","params":[]}`, i+1))
+	}
+	status, _, text, err := r.post("["+strings.Join(parts, ",")+"]", jsonType)
+	require.NoError(r.t, err)
+	var got []struct {
+		ID     int
+		Result string
+		Error  *Word
+	}
+	require.NoError(r.t, json.Unmarshal([]byte(text), &got))
+	if strconv.Itoa(status) != m[2] || strconv.Itoa(len(got)) != m[4] || got[len(got)-1].ID != len(got) {
+		r.differ(l.number, "%d, %d answers", status, len(got))
+	}
+	if want := strings.Contains(m[3], "batch too large"); want != (got[0].Error != nil) {
+		r.differ(l.number, "%+v", got[0])
+	}
+}
+
+// senders are the accounts that sent something, but for what was refused for want of funds.
+func senders(lines []line, funds *big.Int) map[string]*big.Int {
+	out := map[string]*big.Int{account21.Address(): funds}
+	for i := range 10 {
+		out[Dev(i).Address()] = funds
+	}
+	why := ""
+	for _, l := range lines {
+		if l.note != "" {
+			why = l.note
+		}
+		for _, text := range rawInText.FindAllString(l.body, -1) {
+			b, _ := bytesOf(strings.Trim(text, `"`))
+			tx, _ := evmtx.Decode(b)
+			if tx == nil || why == "no funds at all" {
+				continue
+			}
+			if from, err := tx.Sender(); err == nil {
+				out[from.String()] = funds
+			}
+		}
+	}
+	return out
+}

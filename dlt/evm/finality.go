@@ -1,0 +1,33 @@
+package evm
+
+import "fmt"
+
+// Finality says how deep a block must be before its transactions count as Committed or
+// Invalid. The zero value is the chain's own word, its "finalized" block.
+type Finality struct {
+	blocks  uint64
+	instant bool
+}
+
+// Instant is for chains whose blocks are final at once (QBFT, IBFT, Raft). On any other chain
+// it reports commits that a reorganization takes back.
+func Instant() Finality { return Finality{instant: true} }
+
+// After counts a block as deep once so many blocks stand on top of it; After(0) is [Instant].
+// A reorganization of more blocks takes back what was reported as committed. The engine reports
+// that as an event (Traits.Vanish) and does not undo it.
+func After(blocks uint64) Finality { return Finality{blocks: blocks, instant: blocks == 0} }
+
+// String returns the rule in words.
+func (f Finality) String() string {
+	switch {
+	case f.instant:
+		return "instant"
+	case f.blocks > 0:
+		return fmt.Sprintf("after %d blocks", f.blocks)
+	}
+	return "finalized"
+}
+
+// byTag reports whether the node says which block is deep.
+func (f Finality) byTag() bool { return !f.instant && f.blocks == 0 }

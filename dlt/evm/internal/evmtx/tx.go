@@ -1,0 +1,317 @@
+package evmtx
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"strconv"
+
+	"github.com/decred/dcrd/dcrec/secp256k1/v4"
+	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// What can be wrong with the bytes of a transaction.
+var (
+	// ErrEncoding: not canonical RLP, or not the fields of the type.
+	ErrEncoding = errors.New("not the canonical encoding of a transaction")
+	// ErrTrailing: bytes follow the transaction.
+	ErrTrailing = errors.New("bytes follow the transaction")
+	// ErrType: a type that this package does not know, or refuses: blobs (3) for one.
+	ErrType = errors.New("transaction type not supported")
+	// ErrSignature: r, s or v is out of range, or no key made this signature.
+	ErrSignature = errors.New("invalid signature")
+)
+
+// The types of transactions.
+const (
+	Legacy     byte = 0
+	AccessList byte = 1
+	DynamicFee byte = 2
+	Blob       byte = 3 // refused
+	SetCode    byte = 4
+)
+
+// MaxChainID is the largest id of a chain (EIP-2294).
+const MaxChainID = math.MaxUint64/2 - 36
+
+// Tx is a transaction. nil numbers mean 0.
+type Tx struct {
+	Type byte
+	// ChainID is 0 only in a legacy transaction without replay protection.
+	ChainID uint64
+	Nonce   uint64
+	// Tip and FeeCap are the gas price, both, in types 0 and 1.
+	Tip, FeeCap *big.Int
+	Gas         uint64
+	To          *Address // nil creates a contract
+	Value       *big.Int
+	Data        []byte
+	Access      []AccessTuple   // types 1, 2 and 4
+	Auths       []Authorization // type 4
+
+	YParity byte // of the signature: 0 or 1
+	R, S    *big.Int
+}
+
+// AccessTuple is an account and slots of its storage.
+type AccessTuple struct {
+	Address Address
+	Keys    []Hash
+}
+
+// Authorization lets an account have the code of Address. A chain skips one that is not valid: it
+// does not make the transaction invalid.
+type Authorization struct {
+	ChainID *big.Int
+	Address Address
+	Nonce   uint64
+	YParity byte
+	R, S    *big.Int
+}
+
+// Decode reads one transaction. It does not look at the signature, except for v: see [Tx.Sender].
+// With an error that wraps [ErrTrailing] the transaction is set, too.
+func Decode(raw []byte) (*Tx, error) {
+	if len(raw) == 0 {
+		return nil, encoding("transaction", errShort)
+	}
+	tx := &Tx{Type: raw[0]}
+	body := raw[1:]
+	switch {
+	case raw[0] >= 0xc0:
+		tx.Type, body = Legacy, raw
+	case raw[0] >= 0x80:
+		return nil, encoding("transaction", errKind)
+	case raw[0] == Blob:
+		return nil, &batch.InputError{Field: "type", Value: "3", Want: "0, 1, 2 or 4: a blob's data is not in the transaction", Err: ErrType}
+	case raw[0] != AccessList && raw[0] != DynamicFee && raw[0] != SetCode:
+		return nil, &batch.InputError{Field: "type", Value: strconv.Itoa(int(raw[0])), Want: "0, 1, 2 or 4", Err: ErrType}
+	}
+	list, fields, rest, err := split(body)
+	if err == nil && !list {
+		err = errKind
+	}
+	if err != nil {
+		return nil, encoding("transaction", err)
+	}
+	r := &reader{rest: fields}
+	tx.read(r)
+	if r.end("transaction"); r.err != nil {
+		return nil, encoding(r.field, r.err)
+	}
+	if tx.ChainID > MaxChainID {
+		return nil, &batch.InputError{Field: "chain_id", Value: strconv.FormatUint(tx.ChainID, 10), Want: "at most " + strconv.FormatUint(MaxChainID, 10), Err: ErrEncoding}
+	}
+	if len(rest) > 0 {
+		return tx, &batch.InputError{Field: "transaction", Value: fmt.Sprintf("%d bytes", len(raw)), Want: fmt.Sprintf("%d: nothing behind it", len(raw)-len(rest)), Err: ErrTrailing}
+	}
+	return tx, nil
+}
+
+func encoding(field string, err error) error {
+	return &batch.InputError{Field: field, Want: "the canonical RLP of a signed transaction", Err: fmt.Errorf("%w: %w", ErrEncoding, err)}
+}
+
+func (tx *Tx) read(r *reader) {
+	if tx.Type != Legacy {
+		tx.ChainID = r.uint("chain_id")
+	}
+	tx.Nonce = r.uint("nonce")
+	tx.Tip = r.big("fees")
+	tx.FeeCap = tx.Tip
+	if tx.Type == DynamicFee || tx.Type == SetCode {
+		tx.FeeCap = r.big("max_fee_per_gas")
+	}
+	tx.Gas = r.uint("gas")
+	if to := r.bytes("to"); len(to) == len(Address{}) {
+		a := Address(to)
+		tx.To = &a
+	} else if len(to) > 0 {
+		r.fail("to", fmt.Errorf("%d bytes, not 20 or none", len(to)))
+	}
+	tx.Value = r.big("value")
+	tx.Data = append([]byte(nil), r.bytes("data")...)
+	if tx.Type != Legacy {
+		tx.Access = readAccess(r)
+	}
+	if tx.Type == SetCode {
+		tx.Auths = readAuths(r)
+	}
+	v := r.uint("v")
+	tx.R, tx.S = r.big("r"), r.big("s")
+	if r.err == nil && !tx.setV(v) {
+		r.fail("v", fmt.Errorf("%d", v))
+	}
+}
+
+// setV reads the parity, and in a legacy transaction the chain, from v (EIP-155).
+func (tx *Tx) setV(v uint64) bool {
+	switch {
+	case tx.Type != Legacy:
+		tx.YParity = byte(v & 1)
+		return v <= 1
+	case v == 27 || v == 28:
+		tx.YParity = byte(v - 27)
+		return true
+	case v >= 37: // 35 and 36 would be chain 0
+		tx.ChainID, tx.YParity = (v-35)/2, byte((v-35)&1)
+		return true
+	}
+	return false
+}
+
+func readAccess(r *reader) (out []AccessTuple) {
+	r.list("access_list", func(part *reader, i int) {
+		field := "access_list[" + strconv.Itoa(i) + "]"
+		part.tuple(field, func(t *reader) {
+			var a AccessTuple
+			t.fixed(field+".address", a.Address[:])
+			t.list(field+".storage_keys", func(keys *reader, _ int) {
+				var k Hash
+				keys.fixed(field+".storage_keys", k[:])
+				a.Keys = append(a.Keys, k)
+			})
+			out = append(out, a)
+		})
+	})
+	return out
+}
+
+func readAuths(r *reader) (out []Authorization) {
+	r.list("authorization_list", func(part *reader, i int) {
+		field := "authorization_list[" + strconv.Itoa(i) + "]"
+		part.tuple(field, func(t *reader) {
+			a := Authorization{ChainID: t.big(field + ".chain_id")}
+			t.fixed(field+".address", a.Address[:])
+			a.Nonce = t.uint(field + ".nonce")
+			parity := t.number(field+".y_parity", 1)
+			if len(parity) == 1 {
+				a.YParity = parity[0]
+			}
+			a.R, a.S = t.big(field+".r"), t.big(field+".s")
+			out = append(out, a)
+		})
+	})
+	return out
+}
+
+// Encode returns the bytes of the signed transaction.
+func (tx *Tx) Encode() []byte {
+	v := uint64(tx.YParity)
+	if tx.Type == Legacy {
+		v += 27
+		if tx.ChainID != 0 {
+			v += 2*tx.ChainID + 8
+		}
+	}
+	items := tx.appendUnsigned(nil)
+	items = appendBig(appendBig(appendUint(items, v), tx.R), tx.S)
+	return tx.wrap(items)
+}
+
+func (tx *Tx) wrap(items []byte) []byte {
+	if tx.Type == Legacy {
+		return appendList(nil, items)
+	}
+	return appendList([]byte{tx.Type}, items)
+}
+
+func (tx *Tx) appendUnsigned(b []byte) []byte {
+	if tx.Type != Legacy {
+		b = appendUint(b, tx.ChainID)
+	}
+	b = appendUint(b, tx.Nonce)
+	if tx.Type == DynamicFee || tx.Type == SetCode {
+		b = appendBig(b, tx.Tip)
+	}
+	b = appendUint(appendBig(b, tx.FeeCap), tx.Gas)
+	if tx.To == nil {
+		b = appendBytes(b, nil)
+	} else {
+		b = appendBytes(b, tx.To[:])
+	}
+	b = appendBytes(appendBig(b, tx.Value), tx.Data)
+	if tx.Type != Legacy {
+		var list []byte
+		for _, a := range tx.Access {
+			var keys []byte
+			for _, k := range a.Keys {
+				keys = appendBytes(keys, k[:])
+			}
+			list = appendList(list, appendList(appendBytes(nil, a.Address[:]), keys))
+		}
+		b = appendList(b, list)
+	}
+	if tx.Type == SetCode {
+		var list []byte
+		for _, a := range tx.Auths {
+			one := appendUint(appendBytes(appendBig(nil, a.ChainID), a.Address[:]), a.Nonce)
+			one = appendBig(appendBig(appendUint(one, uint64(a.YParity)), a.R), a.S)
+			list = appendList(list, one)
+		}
+		b = appendList(b, list)
+	}
+	return b
+}
+
+// Hash returns the transaction's hash, which is its id on the chain.
+func (tx *Tx) Hash() Hash { return Keccak(tx.Encode()) }
+
+// SigningHash returns the hash that the sender signs.
+func (tx *Tx) SigningHash() Hash {
+	items := tx.appendUnsigned(nil)
+	if tx.Type == Legacy && tx.ChainID != 0 {
+		items = appendUint(appendUint(appendUint(items, tx.ChainID), 0), 0)
+	}
+	return Keccak(tx.wrap(items))
+}
+
+// Sign signs the transaction with a key. In types 0 and 1 FeeCap is the gas price.
+func (tx *Tx) Sign(key *secp256k1.PrivateKey) {
+	hash := tx.SigningHash()
+	sig := ecdsa.SignCompact(key, hash[:], false)
+	tx.YParity = sig[0] - 27
+	tx.R, tx.S = new(big.Int).SetBytes(sig[1:33]), new(big.Int).SetBytes(sig[33:])
+}
+
+// Sender recovers the account that signed. s must be in the lower half of the order (EIP-2), or a
+// stranger could make a second transaction of it, with another hash.
+func (tx *Tx) Sender() (Address, error) {
+	fail := func(field string, v *big.Int, want string) (Address, error) {
+		return Address{}, &batch.InputError{Field: field, Value: batch.Excerpt(v.String(), 80), Want: want, Err: ErrSignature}
+	}
+	r, ok := scalar(tx.R)
+	if !ok {
+		return fail("r", tx.R, "1 to the order of secp256k1")
+	}
+	s, ok := scalar(tx.S)
+	if !ok {
+		return fail("s", tx.S, "1 to the order of secp256k1")
+	}
+	if s.IsOverHalfOrder() {
+		return fail("s", tx.S, "the lower half of the order of secp256k1 (EIP-2)")
+	}
+	var compact [65]byte
+	compact[0] = 27 + tx.YParity
+	r.PutBytesUnchecked(compact[1:33])
+	s.PutBytesUnchecked(compact[33:])
+	hash := tx.SigningHash()
+	key, _, err := ecdsa.RecoverCompact(compact[:], hash[:])
+	if err != nil {
+		return fail("r", tx.R, "a signature that a key has made")
+	}
+	return KeyAddress(key), nil
+}
+
+// scalar reports whether v is from 1 to the order of the curve.
+func scalar(v *big.Int) (secp256k1.ModNScalar, bool) {
+	var s secp256k1.ModNScalar
+	if v == nil || v.Sign() <= 0 || v.BitLen() > 256 {
+		return s, false
+	}
+	overflow := s.SetByteSlice(v.FillBytes(make([]byte, 32)))
+	return s, !overflow
+}

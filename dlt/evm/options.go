@@ -1,0 +1,214 @@
+package evm
+
+import (
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
+)
+
+// The defaults of [Options], whose comments give the reasons.
+const (
+	DefaultLateArrival           = 30 * time.Second
+	DefaultGrace                 = 30 * time.Second
+	DefaultVanish                = 15 * time.Minute
+	DefaultMaxInFlightPerService = 16
+	DefaultMaxResponse           = 32 << 20
+)
+
+// idle is how long an unused connection is kept: less than the minute of most load balancers,
+// because a transaction that is posted into a closing connection is needlessly in doubt.
+const idle = 30 * time.Second
+
+// idleConns is how many unused connections to a node are kept: as many as a Runner has requests.
+const idleConns = 64
+
+// Options are the options of [New]. The zero value of each field is its default.
+type Options struct {
+	// Name of the chain; a database knows its ledger by it. Defaults to "evm:" and the chain's
+	// id.
+	Name string
+	// Genesis is the hash of block 0, 0x and 64 hex digits. Nothing is posted to a node of
+	// another chain. Defaults to the block 0 of the first node that answers: then a chain that
+	// was made anew under the same id is noticed while the process lives, and not after a
+	// restart.
+	Genesis string
+	// Fallbacks are the URLs of further nodes of the same chain. A node that cannot be reached
+	// is left for the next one. At most 63.
+	Fallbacks []string
+
+	// Finality says when a block is deep. Defaults to the node's "finalized" block.
+	Finality Finality
+
+	// Client sends the requests; use it for proxies and client certificates. The client works
+	// on a copy that never follows redirects and keeps no cookies, and whose [*http.Transport]
+	// keeps 64 idle connections to a node at least. Its timeout, if any, counts beside the
+	// context's. Defaults to a client with a bound of 5 s on dialling and on the TLS
+	// handshake, and no proxy.
+	Client *http.Client
+	// TLSConfig is for the default client; not allowed beside Client. Defaults to the system's
+	// roots.
+	TLSConfig *tls.Config
+	// Header is sent with every request, for example an Authorization. Its values never appear
+	// in errors. Defaults to none.
+	Header http.Header
+
+	// LateArrival is how long a POST may still reach a node's pool after its connection ended:
+	// a proxy may hold it back. Defaults to 30 s.
+	LateArrival time.Duration
+	// Grace is how long after a submission the answer "no trace" means nothing: a node that
+	// was killed has its pool again after 10 s, and a node may try by itself for up to a minute
+	// what its pool had no room for. A resend before that does no harm. Defaults to 30 s.
+	Grace time.Duration
+	// Vanish is how long a Committed batch may still disappear, where Finality is [After] some
+	// blocks. Defaults to 15 min. It is 0 for the other finalities.
+	Vanish time.Duration
+	// MaxInFlightPerService bounds the transactions of an account that are not final, for a
+	// strategy with several in flight. Nodes are sure to keep 16 of an account in their pool,
+	// and one of an account with code (EIP-7702). Defaults to 16.
+	MaxInFlightPerService int
+
+	// NoFloorGas makes Check accept transactions with less gas than EIP-7623 (Prague) asks for:
+	// for chains without it.
+	NoFloorGas bool
+	// MaxResponse bounds the part of an answer that is read, in bytes. Defaults to 32 MiB.
+	MaxResponse int64
+}
+
+// withDefaults returns a copy with every default filled in.
+func (o *Options) withDefaults(chain uint64) (Options, error) {
+	var c Options
+	if o != nil {
+		c = *o
+	}
+	for _, d := range [...]struct {
+		name  string
+		value *time.Duration
+		def   time.Duration
+	}{
+		{"LateArrival", &c.LateArrival, DefaultLateArrival},
+		{"Grace", &c.Grace, DefaultGrace},
+		{"Vanish", &c.Vanish, DefaultVanish},
+	} {
+		if *d.value < 0 {
+			return c, &batch.InputError{Field: "Options." + d.name, Value: d.value.String(), Want: "0 (default) or more"}
+		}
+		if *d.value == 0 {
+			*d.value = d.def
+		}
+	}
+	if c.Finality.byTag() || c.Finality.instant {
+		c.Vanish = 0
+	}
+	if c.MaxInFlightPerService < 0 || c.MaxResponse < 0 {
+		return c, &batch.InputError{
+			Field: "Options.MaxInFlightPerService, Options.MaxResponse",
+			Value: strconv.Itoa(c.MaxInFlightPerService) + ", " + strconv.FormatInt(c.MaxResponse, 10), Want: "0 (default) or more",
+		}
+	}
+	if c.MaxInFlightPerService == 0 {
+		c.MaxInFlightPerService = DefaultMaxInFlightPerService
+	}
+	if c.MaxResponse == 0 {
+		c.MaxResponse = DefaultMaxResponse
+	}
+	if c.Name == "" {
+		c.Name = "evm:" + strconv.FormatUint(chain, 10)
+	}
+	if c.Genesis != "" {
+		if _, ok := evmtx.ParseHash(c.Genesis); !ok {
+			return c, &batch.InputError{Field: "Options.Genesis", Value: batch.Excerpt(c.Genesis, 80), Want: "0x and 64 hex digits"}
+		}
+	}
+	if len(c.Fallbacks) > maxFallbacks {
+		return c, &batch.InputError{Field: "Options.Fallbacks", Value: strconv.Itoa(len(c.Fallbacks)), Want: "63 at most"}
+	}
+	if c.Client != nil && c.TLSConfig != nil {
+		return c, &batch.InputError{Field: "Options.TLSConfig", Want: "nil where Options.Client is set: it belongs into the client's transport"}
+	}
+	c.Header = c.Header.Clone()
+	return c, checkHeader(c.Header)
+}
+
+const maxFallbacks = 63
+
+// checkHeader refuses, at the start, headers that would fail with every request, and headers
+// that the protocol fixes. The error never shows a value.
+func checkHeader(h http.Header) error {
+	for name, values := range h {
+		switch http.CanonicalHeaderKey(name) {
+		case "Content-Type", "Content-Length", "Content-Encoding", "Transfer-Encoding", "Accept-Encoding", "Expect", "Connection",
+			"Upgrade", "Host", "Cookie":
+			return &batch.InputError{Field: "Options.Header", Value: batch.Excerpt(name, 64), Want: "no header that the client sets itself or never sends"}
+		}
+		if name == "" || strings.ContainsFunc(name, func(r rune) bool {
+			return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
+		}) {
+			return &batch.InputError{Field: "Options.Header", Value: batch.Excerpt(name, 64), Want: "the name of a header"}
+		}
+		for _, v := range values {
+			if strings.ContainsFunc(v, func(r rune) bool { return (r < ' ' && r != '\t') || r == 0x7f }) {
+				return &batch.InputError{Field: "Options.Header", Value: batch.Excerpt(name, 64), Want: "a value without control characters"}
+			}
+		}
+	}
+	return nil
+}
+
+// parseURL reads a node's address. The error shows its host only: keys stand in all other parts.
+func parseURL(field, s string) (*url.URL, error) {
+	refuse := func(shown string) (*url.URL, error) {
+		return nil, &batch.InputError{Field: field, Value: batch.Excerpt(shown, 80), Want: "http:// or https:// and a host, such as http://localhost:8545"}
+	}
+	u, err := url.Parse(s)
+	if err != nil {
+		return refuse("")
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Fragment != "" {
+		return refuse(shownURL(u))
+	}
+	return u, nil
+}
+
+// shownURL is the part of an address that may be shown.
+func shownURL(u *url.URL) string { return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String() }
+
+// httpClient makes the client for all requests. direct means that its transport is net/http's
+// own, which calls the hooks of a trace.
+func (o *Options) httpClient() (c *http.Client, direct bool) {
+	c = new(http.Client)
+	if o.Client != nil {
+		*c = *o.Client
+	} else {
+		c.Transport = &http.Transport{
+			DialContext:         (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+			TLSHandshakeTimeout: 5 * time.Second,
+			TLSClientConfig:     o.TLSConfig.Clone(),
+			ForceAttemptHTTP2:   true,
+			MaxIdleConns:        4 * idleConns,
+			MaxIdleConnsPerHost: idleConns,
+			IdleConnTimeout:     idle,
+		}
+	}
+	if c.Transport == nil {
+		c.Transport = http.DefaultTransport
+	}
+	if t, own := c.Transport.(*http.Transport); own {
+		direct = true
+		if t.MaxIdleConnsPerHost < idleConns && !t.DisableKeepAlives { // else nearly each send opens a connection, and is held back
+			t = t.Clone()
+			t.MaxIdleConnsPerHost, t.MaxIdleConns = idleConns, max(t.MaxIdleConns, 4*idleConns)
+			c.Transport = t
+		}
+	}
+	c.Jar = nil
+	// To follow a redirect is a second POST that nobody counted.
+	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return c, direct
+}

@@ -1,0 +1,571 @@
+package evm_test
+
+import (
+	"context"
+	"errors"
+	"math/big"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/evm"
+	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+	"github.com/dltbatch/dltbatch/internal/anvil"
+)
+
+// play is a test that can be played on any stage.
+type play struct {
+	do func(s *stage)
+	// needs a node that can be killed, or told to forget.
+	inside bool
+	// not is a personality on which it makes no sense, and why.
+	not evmtest.Personality
+	why string
+}
+
+// plays are what went wrong elsewhere, once each, and must not go wrong here.
+var plays = map[string]play{
+	"SameBytesTwiceIsAccepted":    {do: sameBytesTwice},
+	"NonceTooLowNeverRenonces":    {do: nonceTooLow, inside: true},
+	"ReceiptLagsCount":            {do: payments},
+	"ForeignTakesNonce":           {do: foreignTakesNonce},
+	"ForeignTakesNonceInDoubt":    {do: foreignTakesNonceInDoubt, inside: true},
+	"ForeignUnfinalThenReorged":   {do: foreignUnfinal},
+	"NodeKilledUnmines":           {do: killedUnmines, inside: true, not: evmtest.Anvil, why: "it does not put back what it un-mined"},
+	"PoolForgetsTenSeconds":       {do: poolForgets, inside: true, not: evmtest.Anvil, why: "its pool is not kept"},
+	"AcceptedAndDropped":          {do: acceptedAndDropped},
+	"GapHoldsOnlyItsLane":         {do: gapHoldsItsLane},
+	"FundsRunOutAndComeBack":      {do: fundsRunOut},
+	"ResendWhenBumpImpossible":    {do: droppedAgainAndAgain},
+	"RevertIsInvalidWhenDeep":     {do: revertIsInvalid},
+	"ReorgAfterCommittedIsEvent":  {do: reorgAfterCommitted},
+	"ReorgBeforeDeepIsNoVerdict":  {do: reorgBeforeDeep},
+	"NothingIsDeepOnAYoungChain":  {do: youngChain},
+	"FinalizedIsTheChainsOwnWord": {do: finalized, not: evmtest.Geth, why: "its development chain finalizes each 32nd block"},
+}
+
+// TestPlays plays everything on three kinds of nodes, in virtual time.
+func TestPlays(t *testing.T) {
+	for _, p := range []evmtest.Personality{evmtest.Geth, evmtest.Anvil, evmtest.Provider} {
+		for name, a := range plays {
+			if a.not == p {
+				continue
+			}
+			t.Run(string(p)+"/"+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					a.do(simulated(t, evmtest.Options{Personality: p, SlotsInAnEpoch: 1}))
+				})
+			})
+		}
+	}
+}
+
+// TestPlaysOverHTTP plays what needs no more than a URL, in real time: on a simulated node, and on a
+// real anvil, which is found or installed.
+func TestPlaysOverHTTP(t *testing.T) {
+	for kind, start := range map[string]func(t *testing.T) (url string){
+		"simulated": func(t *testing.T) string {
+			return evmtest.Start(t, &evmtest.Options{Personality: evmtest.Anvil, BlockTime: -1, SlotsInAnEpoch: 1}).URL()
+		},
+		"anvil": func(t *testing.T) string { return anvil.Start(t, "--no-mining").URL() },
+	} {
+		for name, a := range plays {
+			if a.inside || a.not == evmtest.Anvil {
+				continue
+			}
+			t.Run(kind+"/"+name, func(t *testing.T) {
+				t.Parallel() // it mostly waits
+				a.do(overHTTP(t, start(t)))
+			})
+		}
+	}
+}
+
+// Another chain under the same address and id, as a real anvil begins it without its state.
+func TestOtherChainOfAnvil(t *testing.T) {
+	n := anvil.Start(t, "--no-mining")
+	s := overHTTP(t, n.URL())
+	p := s.run(evm.Options{Finality: evm.After(2)})
+	from := evmtest.Dev(0)
+	b, late := s.pay(from, 0, 1), s.pay(from, 1, 1)
+	p.add(b)
+	p.becomes(b, batch.Pending)
+	require.NoError(t, n.Kill())
+	time.Sleep(1100 * time.Millisecond) // block 0 carries the second of the start
+	require.NoError(t, n.Renew("--no-mining"))
+	p.add(late)
+	for range 500 {
+		if paused := p.seen.of(batch.EventPaused); len(paused) > 0 && errors.Is(paused[len(paused)-1].Err, dlt.ErrMisconfigured) {
+			break
+		}
+		time.Sleep(s.unit)
+	}
+	paused := p.seen.of(batch.EventPaused)
+	require.NotEmpty(t, paused)
+	require.ErrorContains(t, paused[len(paused)-1].Err, "another chain with the same id")
+	time.Sleep(50 * s.unit)
+	_, pending := s.nonce(from)
+	assert.Zero(t, pending, "nothing was posted")
+}
+
+// The same bytes are accepted whether they are in the pool or in a block.
+func sameBytesTwice(s *stage) {
+	c := s.client(evm.Options{Finality: evm.Instant()})
+	b := s.pay(s.account(), 0, 1)
+	for i := range 3 {
+		require.NoError(s, c.Submit(context.Background(), batch.Attempt{Key: b.Key(), Number: 1 + i, Payload: b.Payload}))
+	}
+	s.mine(3) // so that a backend that is behind has it, too
+	for i := range 3 {
+		require.NoError(s, c.Submit(context.Background(), batch.Attempt{Key: b.Key(), Number: 4 + i, Payload: b.Payload}))
+	}
+	for range 20 {
+		st, err := c.BatchStatuses(context.Background(), b.Service, []batch.Attempt{{Key: b.Key()}})
+		require.NoError(s, err)
+		if len(st) == 1 {
+			assert.Equal(s, batch.ReportedCommitted, st[0].Reported)
+			return
+		}
+	}
+	s.Fatal("no answer")
+}
+
+// A lost answer, mined, and sent again: "nonce too low" is no reason for anything. (Alto 747
+// executed such a payment twice.)
+func nonceTooLow(s *stage) {
+	sent := 0
+	s.fault(func(p evmtest.Point) evmtest.Fault {
+		if p.Method != "eth_sendRawTransaction" {
+			return evmtest.Fault{}
+		}
+		if sent++; sent == 1 {
+			return evmtest.Fault{Answer: evmtest.AnswerReset, Taken: evmtest.TakenFirst}
+		}
+		return evmtest.Fault{}
+	})
+	s.hidden.Store(true) // nobody sees what became of it
+	from := s.account()
+	p := s.run(evm.Options{Finality: evm.After(2)})
+	b, next := s.pay(from, 0, 1), s.pay(from, 1, 1)
+	p.add(b, next)
+	p.becomes(b, batch.Submitting, batch.Pending, batch.Unknown)
+	s.mine(3)
+	for range 1000 {
+		if p.record(b).Attempt > 3 {
+			break
+		}
+		time.Sleep(s.unit)
+	}
+	require.Greater(s, sent, 3)
+	s.hidden.Store(false)
+	p.becomes(next, batch.Pending, batch.Unknown, batch.Valid)
+	s.mine(5)
+	p.becomes(b, batch.Committed)
+	p.becomes(next, batch.Committed)
+	assert.Equal(s, []batch.ID{b.ID, next.ID}, s.executed(from))
+	for _, never := range []batch.State{batch.Rejected, batch.Invalid} {
+		assert.NotContains(s, p.seen.states(b), never)
+	}
+}
+
+// Several backends behind one address, of which one is behind: a missing receipt is no verdict.
+// (OpenZeppelin 817 recorded 26 mined transactions in a row as failed.)
+func payments(s *stage) {
+	p := s.run(evm.Options{Finality: evm.After(2)})
+	from, other := s.account(), s.account()
+	var all []batch.Batch
+	for i := range uint64(10) {
+		all = append(all, s.pay(from, i, 1), s.pay(other, i, 2))
+	}
+	p.add(all...)
+	for range 1000 {
+		if p.record(all[18]).Final() && p.record(all[19]).Final() {
+			break
+		}
+		time.Sleep(3 * s.unit)
+		s.mine(1)
+	}
+	var want [2][]batch.ID
+	for i, b := range all {
+		rec := p.becomes(b, batch.Committed)
+		want[i%2] = append(want[i%2], b.ID)
+		r, err := evm.ReadReceipt(rec.Receipts[0])
+		require.NoError(s, err)
+		assert.Equal(s, string(b.ID), r.Hash)
+		assert.EqualValues(s, 21000, r.GasUsed)
+		assert.Positive(s, r.Block)
+		assert.NotContains(s, p.seen.states(b), batch.Invalid)
+		assert.NotContains(s, p.seen.states(b), batch.Rejected)
+	}
+	assert.Equal(s, want[0], s.executed(from), "each once, in the order of nonces")
+	assert.Equal(s, want[1], s.executed(other))
+}
+
+// A nonce that somebody else has used in a deep block is proof: the batch is Rejected with the
+// other's hash, and its lane goes on.
+func foreignTakesNonce(s *stage) {
+	from := s.account()
+	theirs := s.pay(from, 0, 99)
+	s.foreign(theirs)
+	s.mine(6)
+	p := s.run(evm.Options{Finality: evm.After(2)})
+	ours, next := s.pay(from, 0, 1), s.pay(from, 1, 1)
+	p.add(ours, next)
+	rec := p.becomes(ours, batch.Rejected)
+	assert.Contains(s, rec.Error.Error(), "nonce 0 was used by transaction "+string(theirs.ID))
+	p.becomes(next, batch.Pending, batch.Unknown)
+	s.mine(5)
+	p.becomes(next, batch.Committed)
+	assert.Equal(s, []batch.ID{theirs.ID, next.ID}, s.executed(from))
+}
+
+// The same after an attempt whose outcome is not known, and before the other's block is deep.
+func foreignTakesNonceInDoubt(s *stage) {
+	first := true
+	s.fault(func(p evmtest.Point) evmtest.Fault {
+		if p.Method != "eth_sendRawTransaction" || !first {
+			return evmtest.Fault{}
+		}
+		first = false
+		return evmtest.Fault{Answer: evmtest.AnswerReset}
+	})
+	from := s.account()
+	p := s.run(evm.Options{Finality: evm.After(4)})
+	ours := s.pay(from, 0, 1)
+	p.add(ours)
+	p.becomes(ours, batch.Submitting)
+	theirs := s.pay(from, 0, 99)
+	s.foreign(theirs)
+	s.mine(2)
+	p.stays(ours, 120, batch.Rejected, batch.Invalid, batch.Committed)
+	s.mine(6)
+	rec := p.becomes(ours, batch.Rejected)
+	assert.Contains(s, rec.Error.Error(), string(theirs.ID))
+	assert.Empty(s, p.seen.of(batch.EventDecision), "no person was needed")
+	assert.Equal(s, []batch.ID{theirs.ID}, s.executed(from))
+}
+
+// A foreign transaction in a block that is not deep decides nothing. Here it is taken back, and
+// ours is mined.
+func foreignUnfinal(s *stage) {
+	from := s.account()
+	ours, theirs := s.pay(from, 0, 1), s.pay(from, 0, 99)
+	s.mine(1)
+	s.foreign(theirs)
+	s.mine(2)
+	p := s.run(evm.Options{Finality: evm.After(5)})
+	p.add(ours)
+	p.stays(ours, 100, batch.Rejected, batch.Invalid, batch.Committed)
+	s.reorg(2, ours)
+	s.mine(8)
+	p.becomes(ours, batch.Committed)
+	assert.Equal(s, []batch.ID{ours.ID}, s.executed(from))
+}
+
+// A node that was killed comes back without its last blocks: Valid was no promise, and the same
+// bytes are mined again.
+func killedUnmines(s *stage) {
+	p := s.run(evm.Options{Finality: evm.After(4)})
+	from := s.account()
+	b := s.pay(from, 0, 1)
+	p.add(b)
+	p.becomes(b, batch.Pending, batch.Unknown)
+	s.mine(1)
+	p.becomes(b, batch.Valid)
+	s.node.Kill()
+	require.NoError(s, s.node.Resume())
+	p.becomes(b, batch.Pending, batch.Unknown, batch.Submitting)
+	time.Sleep(2 * time.Minute)
+	s.mine(7)
+	p.becomes(b, batch.Committed)
+	assert.Equal(s, []batch.ID{b.ID}, s.executed(from))
+	assert.NotContains(s, p.seen.states(b), batch.Invalid)
+}
+
+// A node's pool is empty after a restart, and full again ten seconds later.
+func poolForgets(s *stage) {
+	p := s.run(evm.Options{Finality: evm.After(2)})
+	from := s.account()
+	bs := []batch.Batch{s.pay(from, 0, 1), s.pay(from, 1, 1), s.pay(from, 2, 1)}
+	p.add(bs...)
+	p.becomes(bs[2], batch.Pending, batch.Unknown)
+	s.node.Kill()
+	require.NoError(s, s.node.Resume())
+	time.Sleep(time.Minute)
+	s.mine(1)
+	time.Sleep(time.Minute)
+	s.mine(6)
+	for _, b := range bs {
+		p.becomes(b, batch.Committed)
+	}
+	assert.Equal(s, []batch.ID{bs[0].ID, bs[1].ID, bs[2].ID}, s.executed(from))
+}
+
+// A hash as an answer means that a pool has seen it, no more.
+func acceptedAndDropped(s *stage) {
+	p := s.run(evm.Options{Finality: evm.After(2)})
+	from := s.account()
+	b := s.pay(from, 0, 1)
+	p.add(b)
+	p.becomes(b, batch.Pending, batch.Unknown)
+	s.drop(b)
+	for range 300 {
+		if _, pending := s.nonce(from); p.record(b).Attempt > 1 && pending == 1 {
+			break
+		}
+		time.Sleep(s.unit)
+	}
+	s.mine(5)
+	rec := p.becomes(b, batch.Committed)
+	assert.Greater(s, rec.Attempt, 1)
+	assert.Equal(s, []batch.ID{b.ID}, s.executed(from))
+}
+
+// droppedAgainAndAgain: the same bytes are sent as often as it takes, though no fee rises.
+// (Optimism 11614 sent nothing again where it could not raise a fee.)
+func droppedAgainAndAgain(s *stage) {
+	p := s.run(evm.Options{Finality: evm.After(2)})
+	from := s.account()
+	b := s.pay(from, 0, 1)
+	p.add(b)
+	for n := range 4 {
+		for range 1000 {
+			if _, pending := s.nonce(from); p.record(b).Attempt > n && pending == 1 {
+				break
+			}
+			time.Sleep(s.unit)
+		}
+		if n < 3 {
+			s.drop(b)
+		}
+	}
+	s.mine(5)
+	p.becomes(b, batch.Committed)
+	assert.Equal(s, []batch.ID{b.ID}, s.executed(from))
+}
+
+// A nonce whose turn has not come holds its lane only, says why, and goes when the gap is filled.
+func gapHoldsItsLane(s *stage) {
+	p := s.run(evm.Options{Finality: evm.After(2)})
+	from, other := s.account(), s.account()
+	gapped, good := s.pay(from, 1, 1), s.pay(other, 0, 1)
+	p.add(gapped, good)
+	p.becomes(good, batch.Pending, batch.Unknown)
+	s.mine(5)
+	p.becomes(good, batch.Committed)
+	rec := p.becomes(gapped, batch.Delayed)
+	require.NotNil(s, rec.Error)
+	assert.Equal(s, batch.KindNotYet, rec.Error.Kind)
+	assert.Contains(s, rec.Error.Message, "nonce 1, and the account's next is 0")
+	assert.Empty(s, p.seen.of(batch.EventPaused))
+	for range 4000 {
+		if len(p.seen.of(batch.EventDecision)) > 0 {
+			break
+		}
+		time.Sleep(s.unit)
+	}
+	decisions := p.seen.of(batch.EventDecision)
+	require.Len(s, decisions, 1)
+	assert.Equal(s, gapped.Key(), decisions[0].Key)
+	assert.ErrorContains(s, decisions[0].Err, "nonce 1, and the account's next is 0")
+	s.foreign(s.pay(from, 0, 99))
+	s.mine(1)
+	p.becomes(gapped, batch.Pending, batch.Unknown)
+	s.mine(5)
+	assert.Empty(s, p.becomes(gapped, batch.Committed).Decision)
+}
+
+// An empty account waits, whatever it takes, spends nothing, and goes on when it has funds.
+// (rrelayer 113 gave such a transaction up and kept its nonce: everything behind it stood.)
+func fundsRunOut(s *stage) {
+	p := s.run(evm.Options{Finality: evm.After(2)})
+	from := s.account()
+	s.setBalance(from.Address(), big.NewInt(1))
+	b, next := s.pay(from, 0, 1), s.pay(from, 1, 1)
+	b.Budget = batch.Budget{Attempts: 2, EveryTry: true}
+	p.add(b, next)
+	p.becomes(b, batch.Delayed)
+	rec := p.stays(b, 60, batch.Rejected, batch.Pending)
+	assert.Zero(s, rec.Spent)
+	assert.Equal(s, batch.KindNotYet, rec.Error.Kind)
+	assert.Empty(s, p.seen.of(batch.EventPaused), "the endpoint is well")
+	s.setBalance(from.Address(), evmtest.Ether(1))
+	p.becomes(next, batch.Pending, batch.Unknown)
+	s.mine(5)
+	p.becomes(b, batch.Committed)
+	p.becomes(next, batch.Committed)
+}
+
+// A call that reverts is Invalid once its block is deep, with its receipt: the nonce is used, and
+// the lane goes on.
+func revertIsInvalid(s *stage) {
+	from := s.account()
+	create := s.sign(from, evmtest.Unsigned{Nonce: 0, Gas: 200_000, Data: evmtest.Reverting()})
+	s.foreign(create)
+	s.mine(1)
+	var receipt struct{ ContractAddress string }
+	for range 5 { // a backend may be behind
+		s.mine(1)
+		s.call(&receipt, "eth_getTransactionReceipt", string(create.ID))
+		if receipt.ContractAddress != "" {
+			break
+		}
+	}
+	p := s.run(evm.Options{Finality: evm.After(3)})
+	bad := s.sign(from, evmtest.Unsigned{Nonce: 1, To: receipt.ContractAddress, Gas: 100_000, Data: []byte{1, 2, 3, 4}})
+	next := s.pay(from, 2, 1)
+	p.add(bad, next)
+	p.becomes(next, batch.Pending, batch.Unknown)
+	s.mine(2)
+	p.becomes(bad, batch.Valid)
+	p.stays(bad, 20, batch.Invalid)
+	s.mine(4)
+	rec := p.becomes(bad, batch.Invalid)
+	p.becomes(next, batch.Committed)
+	require.Len(s, rec.Receipts, 1)
+	assert.False(s, rec.Receipts[0].Valid)
+	assert.Contains(s, rec.Receipts[0].Message, "reverted")
+	r, err := evm.ReadReceipt(rec.Receipts[0])
+	require.NoError(s, err)
+	assert.True(s, r.Reverted)
+	assert.Greater(s, r.GasUsed, uint64(21000))
+	assert.Equal(s, 1, r.GasPrice.Sign())
+	assert.Equal(s, string(bad.ID), r.Hash)
+}
+
+// With too little depth a reorganization takes back what was Committed. That is an event, once, and
+// nothing is sent again.
+func reorgAfterCommitted(s *stage) {
+	if s.lagging {
+		return // its backends disagree about the last blocks at any time
+	}
+	p := s.run(evm.Options{Finality: evm.After(1)})
+	from := s.account()
+	b := s.pay(from, 0, 1)
+	p.add(b)
+	p.becomes(b, batch.Pending, batch.Unknown)
+	s.mine(2)
+	attempts := p.becomes(b, batch.Committed).Attempt
+	s.reorg(2, s.pay(from, 0, 99))
+	s.mine(1)
+	for range 2000 {
+		if len(p.seen.of(batch.EventVanished)) > 0 {
+			break
+		}
+		time.Sleep(10 * s.unit)
+	}
+	gone := p.seen.of(batch.EventVanished)
+	require.Len(s, gone, 1)
+	assert.Equal(s, b.Key(), gone[0].Key)
+	rec := p.record(b)
+	assert.Equal(s, batch.Committed, rec.State)
+	assert.Equal(s, attempts, rec.Attempt)
+}
+
+// Before its block is deep, a reorganization only costs time.
+func reorgBeforeDeep(s *stage) {
+	from := s.account()
+	s.mine(4) // so that the funds are not taken back
+	p := s.run(evm.Options{Finality: evm.After(5)})
+	b := s.pay(from, 0, 1)
+	p.add(b)
+	p.becomes(b, batch.Pending, batch.Unknown)
+	s.mine(2)
+	p.becomes(b, batch.Valid)
+	s.reorg(3)
+	for range 1000 {
+		if _, pending := s.nonce(from); pending == 1 {
+			break
+		}
+		time.Sleep(s.unit)
+	}
+	s.mine(8)
+	p.becomes(b, batch.Committed)
+	assert.Equal(s, []batch.ID{b.ID}, s.executed(from))
+	assert.Empty(s, p.seen.of(batch.EventVanished))
+}
+
+// Where fewer blocks exist than must stand on one, none is deep.
+func youngChain(s *stage) {
+	var head string
+	s.call(&head, "eth_blockNumber")
+	p := s.run(evm.Options{Finality: evm.After(1_000_000)})
+	b := s.pay(s.account(), 0, 1)
+	p.add(b)
+	p.becomes(b, batch.Pending, batch.Unknown)
+	s.mine(3)
+	p.becomes(b, batch.Valid)
+	p.stays(b, 20, batch.Committed)
+}
+
+// The default depth is the chain's "finalized" block.
+func finalized(s *stage) {
+	p := s.run(evm.Options{})
+	b := s.pay(s.account(), 0, 1)
+	p.add(b)
+	p.becomes(b, batch.Pending, batch.Unknown)
+	s.mine(2)
+	p.becomes(b, batch.Valid)
+	p.stays(b, 20, batch.Committed)
+	s.mine(4)
+	p.becomes(b, batch.Committed)
+	assert.Zero(s, s.client(evm.Options{}).Traits("").Vanish)
+}
+
+// Behind one address and id another chain is found: nothing is posted to it, and it is said.
+func TestOtherChainSameId(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := simulated(t, evmtest.Options{Personality: evmtest.Anvil, SlotsInAnEpoch: 1})
+		p := s.run(evm.Options{Finality: evm.After(2)})
+		from := s.account()
+		b, late := s.pay(from, 0, 1), s.pay(from, 1, 1)
+		p.add(b)
+		p.becomes(b, batch.Pending)
+		s.node.Kill()
+		require.NoError(t, s.node.Resume())
+		sent := len(s.node.Journal())
+		p.add(late)
+		time.Sleep(10 * time.Minute)
+		for _, e := range s.node.Journal()[sent:] {
+			require.NotContains(t, []evmtest.Kind{evmtest.Accepted, evmtest.Refused}, e.Kind, "something was posted: %v", e)
+		}
+		paused := p.seen.of(batch.EventPaused)
+		require.NotEmpty(t, paused)
+		assert.ErrorContains(t, paused[len(paused)-1].Err, "another chain with the same id")
+		assert.ErrorIs(t, paused[len(paused)-1].Err, dlt.ErrMisconfigured)
+		assert.NotEqual(t, batch.Committed, p.record(b).State)
+	})
+}
+
+// A node that is stale at random, as a load balancer makes it: counts go down, receipts come and
+// go, and nothing is concluded from it.
+func TestCountGoesDown(t *testing.T) {
+	for seed := range uint64(5) {
+		synctest.Test(t, func(t *testing.T) {
+			payments(simulated(t, evmtest.Options{Faults: &evmtest.Faults{Seed: seed, Behind: 0.4, BehindBy: 3}}))
+		})
+	}
+}
+
+// fault makes the node's faults from now on.
+func (s *stage) fault(f func(evmtest.Point) evmtest.Fault) { s.faults.Store(&f) }
+
+// nonce returns the account's next nonces.
+func (s *stage) nonce(a evmtest.Account) (latest, pending uint64) {
+	if s.node != nil {
+		return s.node.Nonce(a.Address())
+	}
+	for tag, out := range map[string]*uint64{"latest": &latest, "pending": &pending} {
+		var text string
+		s.call(&text, "eth_getTransactionCount", a.Address(), tag)
+		n, ok := new(big.Int).SetString(text[2:], 16)
+		require.True(s, ok)
+		*out = n.Uint64()
+	}
+	return latest, pending
+}

@@ -1,0 +1,133 @@
+package evm
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"strings"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
+)
+
+// maxReceipt is the largest receipt that is kept with its logs, in bytes.
+const maxReceipt = 64 << 10
+
+// Receipt is what a chain says of a transaction that it has executed. The record of a batch that is
+// Committed or Invalid has it: see [ReadReceipt].
+type Receipt struct {
+	Hash      string // of the transaction
+	Block     uint64
+	BlockHash string
+	Reverted  bool // the nonce is used and the gas is paid all the same
+	GasUsed   uint64
+	GasPrice  *big.Int // that was paid, in wei
+	Contract  string   // that the transaction created; "" for none
+}
+
+// ReadReceipt reads a receipt of a record. Its Data is the node's document, without the bloom
+// filter, and without logs where these are very long. The error is a [*batch.InputError].
+func ReadReceipt(b batch.Receipt) (Receipt, error) {
+	r, err := decodeReceipt(b.Data)
+	if err != nil {
+		return Receipt{}, &batch.InputError{Field: "receipt", Value: batch.Excerpt(b.TransactionID, 80), Want: "a receipt that this package has recorded", Err: err}
+	}
+	return Receipt{
+		Hash: r.hash.String(), Block: r.block.number, BlockHash: r.block.hash.String(), Reverted: r.reverted,
+		GasUsed: r.gasUsed, GasPrice: r.gasPrice, Contract: r.contract,
+	}, nil
+}
+
+// receipt is a node's receipt of a transaction.
+type receipt struct {
+	hash     evmtx.Hash
+	block    block
+	reverted bool
+	gasUsed  uint64
+	gasPrice *big.Int
+	contract string
+	raw      json.RawMessage
+}
+
+// readReceipt returns nil where the node has none.
+func readReceipt(a answer) (*receipt, error) {
+	switch {
+	case a.err != nil:
+		return nil, errors.New(a.err.Message)
+	case !a.there() || a.isNull():
+		return nil, nil //nolint:nilnil // none
+	}
+	return decodeReceipt(a.result)
+}
+
+func decodeReceipt(raw []byte) (*receipt, error) {
+	var doc struct {
+		Hash      string          `json:"transactionHash"`
+		Block     json.RawMessage `json:"blockNumber"`
+		BlockHash string          `json:"blockHash"`
+		Status    json.RawMessage `json:"status"`
+		GasUsed   json.RawMessage `json:"gasUsed"`
+		GasPrice  string          `json:"effectiveGasPrice"`
+		Contract  string          `json:"contractAddress"`
+	}
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		return nil, err
+	}
+	r := &receipt{raw: raw, contract: doc.Contract}
+	var ok [2]bool
+	r.hash, ok[0] = evmtx.ParseHash(doc.Hash)
+	r.block.hash, ok[1] = evmtx.ParseHash(doc.BlockHash)
+	if !ok[0] || !ok[1] {
+		return nil, errors.New("no hash of the transaction, or of its block")
+	}
+	var err error
+	if r.block.number, err = quantity(doc.Block); err != nil {
+		return nil, fmt.Errorf("block: %w", err)
+	}
+	status, err := quantity(doc.Status)
+	if err != nil || status > 1 {
+		return nil, fmt.Errorf("the status %.40q is neither executed (0x1) nor reverted (0x0)", doc.Status)
+	}
+	r.reverted = status == 0
+	if r.gasUsed, err = quantity(doc.GasUsed); err != nil {
+		return nil, fmt.Errorf("gas: %w", err)
+	}
+	if r.gasPrice, _ = new(big.Int).SetString(strings.TrimPrefix(doc.GasPrice, "0x"), 16); r.gasPrice == nil {
+		r.gasPrice = new(big.Int) // nodes from before EIP-1559 name none
+	}
+	return r, nil
+}
+
+func (r *receipt) reason() string {
+	return fmt.Sprintf("reverted, or out of gas, in block %d; %d gas used", r.block.number, r.gasUsed)
+}
+
+// asBatch returns the receipt as it is recorded.
+func (r *receipt) asBatch() batch.Receipt {
+	out := batch.Receipt{TransactionID: r.hash.String(), Valid: !r.reverted}
+	if r.reverted {
+		out.Message = r.reason()
+	}
+	out.Data = r.document("logsBloom")
+	if len(out.Data) > maxReceipt {
+		out.Data = r.document("logsBloom", "logs")
+	}
+	return out
+}
+
+// document returns the node's document without some fields.
+func (r *receipt) document(without ...string) []byte {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(r.raw, &fields) != nil {
+		return nil
+	}
+	for _, f := range without {
+		delete(fields, f)
+	}
+	out, err := json.Marshal(fields)
+	if err != nil {
+		return nil
+	}
+	return out
+}

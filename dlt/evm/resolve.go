@@ -1,0 +1,272 @@
+package evm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
+)
+
+const opResolve = "resolve"
+
+// Resolve implements [dlt.Resolver]. A transaction can never take effect once a deep block has
+// used its nonce, for another transaction or for this one, which reverted. Nothing else ends its
+// life, neither time nor a pool that forgets it. NotCommitted means that such a block, or receipt,
+// was read. The error is a [*dlt.Error].
+func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
+	tx, sender, err := c.read(d.Key, d.Payload)
+	if err != nil {
+		return dlt.CannotTell, &dlt.Error{Op: opResolve, Kind: dlt.ErrRejected, Message: c.show(err.Error())}
+	}
+	hash := evmtx.Keccak(d.Payload)
+	for _, e := range c.inTurn() {
+		var found dlt.Evidence
+		if found, err = c.resolve(ctx, e, hash, sender, tx.Nonce); err == nil || ctx.Err() != nil {
+			return found, err
+		}
+	}
+	return dlt.CannotTell, err
+}
+
+func (c *Client) resolve(ctx context.Context, e *endpoint, hash evmtx.Hash, sender evmtx.Address, nonce uint64) (dlt.Evidence, error) {
+	statuses, err := c.statuses(ctx, e, []evmtx.Hash{hash})
+	if err != nil {
+		return dlt.CannotTell, err
+	}
+	if len(statuses) == 0 {
+		return dlt.InFlight, nil // the answers contradict each other: ask again
+	}
+	switch statuses[0].Reported {
+	case batch.ReportedCommitted:
+		return dlt.Committed, nil
+	case batch.ReportedInvalid: // reverted in a deep block: the nonce is used
+		return dlt.NotCommitted, nil
+	case batch.ReportedValid:
+		return dlt.InFlight, nil
+	}
+	// A pool may show what a deep block has overtaken.
+	proof, err := c.whoUsed(ctx, opResolve, e, sender, nonce, hash)
+	if err != nil {
+		return dlt.CannotTell, err
+	}
+	return evidenceBy[proof.by], nil
+}
+
+// user says who used a nonce.
+type user uint8
+
+const (
+	byNobody  user = iota // in no deep block
+	byOurs                // a receipt will say so
+	byAnother             // for good
+	bySomeone             // in a deep block whose state the node no longer has
+)
+
+var evidenceBy = map[user]dlt.Evidence{
+	byNobody: dlt.InFlight, byOurs: dlt.InFlight, byAnother: dlt.NotCommitted, bySomeone: dlt.CannotTell,
+}
+
+// usage is a finding about a nonce.
+type usage struct {
+	by    user
+	block block
+	hash  string // of the other transaction; "" where an authorization used the nonce (EIP-7702)
+}
+
+func (u usage) text(nonce uint64) string {
+	if u.hash == "" {
+		return fmt.Sprintf("nonce %d was used by an authorization in block %d", nonce, u.block.number)
+	}
+	return fmt.Sprintf("nonce %d was used by transaction %s in block %d", nonce, u.hash, u.block.number)
+}
+
+// whoUsed finds out which transaction used an account's nonce, up to the last deep block. The
+// absence of a receipt proves nothing, since another node may answer each question: a finding is
+// always a block that was read whole, of which the same chain's counts say that it used the nonce.
+func (c *Client) whoUsed(ctx context.Context, op string, e *endpoint, sender evmtx.Address, nonce uint64, ours evmtx.Hash) (usage, error) {
+	v, _, err := c.look(ctx, op, e, nil)
+	if err != nil || v.none {
+		return usage{}, err
+	}
+	f := finder{Client: c, op: op, e: e, sender: sender, nonce: nonce, ours: ours}
+	count, err := f.countAt(ctx, v.deep.number)
+	switch {
+	case err != nil:
+		return usage{}, err
+	case count <= nonce:
+		return usage{by: byNobody}, nil
+	}
+	height, err := f.heightOf(ctx, v.deep.number)
+	if errors.Is(err, errNoState) {
+		var found bool
+		if height, found, err = f.heightByName(ctx); err == nil && (!found || !v.isDeep(height)) {
+			return usage{by: bySomeone}, nil
+		}
+	}
+	if err != nil {
+		return usage{}, err
+	}
+	return f.read(ctx, height)
+}
+
+// finder looks for the block that used a nonce.
+type finder struct {
+	*Client
+	op     string
+	e      *endpoint
+	sender evmtx.Address
+	nonce  uint64
+	ours   evmtx.Hash
+}
+
+func (f *finder) one(ctx context.Context, method string, params ...any) (answer, error) {
+	answers, err := f.ask(ctx, f.op, f.e, []request{{method, params}})
+	if err != nil {
+		return answer{}, dlt.At(f.e.shown, f.typed(f.op, err))
+	}
+	return answers[0], nil
+}
+
+func (f *finder) fail(format string, args ...any) error {
+	return &dlt.Error{Op: f.op, Kind: dlt.ErrDoubt, Endpoint: f.e.shown, Message: f.show(fmt.Sprintf(format, args...))}
+}
+
+// countAt returns the account's next nonce after a block. Deep blocks have one hash, so their
+// number names them.
+func (f *finder) countAt(ctx context.Context, height uint64) (uint64, error) {
+	a, err := f.one(ctx, "eth_getTransactionCount", f.sender.String(), hexQuantity(height))
+	if err != nil {
+		return 0, err
+	}
+	if a.err != nil && classify(a.err) != classBusy {
+		return 0, fmt.Errorf("%w: %w", errNoState, f.fail("next nonce after block %d: %s", height, a.err.Message))
+	}
+	n, err := number(a)
+	if err != nil {
+		return 0, f.fail("next nonce after block %d: %v", height, err)
+	}
+	return n, nil
+}
+
+// errNoState: a node says that it cannot tell an account's nonce after a block. Many keep the state
+// of the last 128 only.
+var errNoState = errors.New("no state of that block")
+
+// heightOf returns the height at which the nonce was used, which is at most high. It goes back in
+// growing steps, because nodes keep the state of the last blocks only, and then halves the rest.
+func (f *finder) heightOf(ctx context.Context, high uint64) (uint64, error) {
+	low, step := high, uint64(1)
+	for low > 0 { // block 0 executes nothing
+		next := low - min(low, step)
+		count, err := f.countAt(ctx, next)
+		if errors.Is(err, errNoState) && step > 1 {
+			step /= 2
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		low = next
+		if count <= f.nonce {
+			break
+		}
+		high, step = next, step*2
+	}
+	for high-low > 1 { // used after low, and not after high
+		middle := low + (high-low)/2
+		count, err := f.countAt(ctx, middle)
+		if err != nil {
+			return 0, err
+		}
+		if count > f.nonce {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	return high, nil
+}
+
+// heightByName asks for the transaction of the sender and nonce, which some nodes can answer.
+func (f *finder) heightByName(ctx context.Context) (height uint64, found bool, err error) {
+	a, err := f.one(ctx, "eth_getTransactionBySenderAndNonce", f.sender.String(), hexQuantity(f.nonce))
+	if err != nil || !a.there() || a.isNull() {
+		return 0, false, err
+	}
+	var doc struct {
+		Block json.RawMessage `json:"blockNumber"`
+	}
+	if json.Unmarshal(a.result, &doc) == nil {
+		height, err = quantity(doc.Block)
+		found = err == nil
+	}
+	return height, found, nil
+}
+
+// read reads the whole block at a height and says who used the nonce there.
+func (f *finder) read(ctx context.Context, height uint64) (usage, error) {
+	a, err := f.one(ctx, "eth_getBlockByNumber", hexQuantity(height), true)
+	if err != nil {
+		return usage{}, err
+	}
+	b, err := decodeBlock(a)
+	if err != nil {
+		return usage{}, f.fail("block %d: %v", height, err)
+	}
+	var doc struct {
+		Transactions []struct {
+			Hash  string          `json:"hash"`
+			From  string          `json:"from"`
+			Nonce json.RawMessage `json:"nonce"`
+		} `json:"transactions"`
+	}
+	if err := json.Unmarshal(a.result, &doc); err != nil {
+		return usage{}, f.fail("block %d: %v", height, err)
+	}
+	if b.number != height {
+		return usage{}, f.fail("block %d: the node answers with block %d", height, b.number)
+	}
+	u := usage{by: byAnother, block: b}
+	for _, tx := range doc.Transactions {
+		if tx.Hash == f.ours.String() {
+			return usage{by: byOurs, block: b}, nil
+		}
+		nonce, err := quantity(tx.Nonce)
+		from, bad := evmtx.ParseAddress(tx.From)
+		if err != nil || bad != nil {
+			return usage{}, f.fail("block %d: a transaction without sender or nonce", height)
+		}
+		if from == f.sender && nonce == f.nonce {
+			u.hash = tx.Hash
+		}
+	}
+	if u.hash != "" {
+		return u, nil
+	}
+	return f.byAuthorization(ctx, u)
+}
+
+// byAuthorization makes sure that a block without the transaction used the nonce all the same, by
+// both counts of one chain.
+func (f *finder) byAuthorization(ctx context.Context, u usage) (usage, error) {
+	if u.block.number == 0 {
+		return usage{}, f.fail("block 0 used nonce %d", f.nonce)
+	}
+	before, err := f.countAt(ctx, u.block.number-1)
+	if err != nil {
+		return usage{}, err
+	}
+	a, err := f.one(ctx, "eth_getTransactionCount", f.sender.String(), map[string]any{"blockHash": u.block.hash.String(), "requireCanonical": true})
+	if err != nil {
+		return usage{}, err
+	}
+	after, err := number(a)
+	if err != nil || before > f.nonce || after <= f.nonce {
+		return usage{}, f.fail("nonce %d, between blocks %d and %d: %v", f.nonce, u.block.number-1, u.block.number, errors.Join(err, fmt.Errorf("counts %d and %d", before, after)))
+	}
+	return u, nil
+}

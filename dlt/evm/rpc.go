@@ -1,0 +1,249 @@
+package evm
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
+)
+
+// request is one call of a node's method.
+type request struct {
+	method string
+	params []any
+}
+
+// answer is a node's answer to one request. All fields are zero where there was none.
+type answer struct {
+	result json.RawMessage
+	err    *rpcError
+}
+
+// there reports whether the node answered with a result; null is one.
+func (a answer) there() bool { return a.err == nil && len(a.result) > 0 }
+
+// isNull reports whether the node says that it has nothing of this name.
+func (a answer) isNull() bool { return a.there() && string(a.result) == "null" }
+
+// rpcError is a node's refusal.
+type rpcError struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}
+
+// maxArray is how many requests go into one array at first. Nodes take a thousand and more,
+// providers from 20 on: an array that is refused is halved.
+const maxArray = 100
+
+// errArray: the node, or a proxy, refuses an array of this length.
+var errArray = errors.New("an array of so many requests is refused")
+
+// ask puts questions to a node, several in one request, and returns their answers in order. Sends
+// are never put into an array: nodes take a part of it. An error means that no answer counts.
+func (c *Client) ask(ctx context.Context, op string, e *endpoint, reqs []request) ([]answer, error) {
+	out := make([]answer, 0, len(reqs))
+	for len(reqs) > 0 {
+		n := min(len(reqs), int(e.array.Load()))
+		part, err := c.askArray(ctx, op, e, reqs[:n])
+		if errors.Is(err, errArray) && n > 1 {
+			e.array.Store(int32(n / 2))
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		out, reqs = append(out, part...), reqs[n:]
+	}
+	return out, nil
+}
+
+func (c *Client) askArray(ctx context.Context, op string, e *endpoint, reqs []request) ([]answer, error) {
+	var body bytes.Buffer
+	for i, r := range reqs {
+		body.WriteString(map[bool]string{true: "[", false: ","}[i == 0])
+		if err := writeRequest(&body, i+1, r); err != nil {
+			return nil, &dlt.Error{Op: op, Kind: dlt.ErrMisconfigured, Err: err}
+		}
+	}
+	body.WriteByte(']')
+	text := body.Bytes()
+	if len(reqs) == 1 { // the plainest form
+		text = text[1 : len(text)-1]
+	}
+	resp, cancel, err := c.post(ctx, op, e, bytes.NewReader(text), len(text), nil) //nolint:bodyclose // drain closes it
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
+	defer wire.Drain(resp.Body, cancel)
+	if resp.StatusCode != http.StatusOK {
+		return nil, c.refusedQuestion(op, resp, cancel, len(reqs))
+	}
+	raw, err := io.ReadAll(&wire.Bounded{R: resp.Body, Left: c.o.MaxResponse})
+	if err != nil {
+		return nil, &dlt.Error{Op: op, StatusCode: resp.StatusCode, Kind: dlt.ErrDoubt, Err: c.cause(err)}
+	}
+	out, err := decodeAnswers(raw, len(reqs))
+	switch {
+	case errors.Is(err, errArray):
+		return nil, err
+	case err != nil:
+		return nil, &dlt.Error{Op: op, StatusCode: resp.StatusCode, Kind: dlt.ErrDoubt, Err: c.cause(err)}
+	}
+	return out, nil
+}
+
+func writeRequest(b *bytes.Buffer, id int, r request) error {
+	params := r.params
+	if params == nil {
+		params = []any{}
+	}
+	text, err := json.Marshal(struct {
+		Version string `json:"jsonrpc"`
+		ID      int    `json:"id"`
+		Method  string `json:"method"`
+		Params  []any  `json:"params"`
+	}{"2.0", id, r.method, params})
+	b.Write(text)
+	return err
+}
+
+type wireAnswer struct {
+	ID     json.RawMessage `json:"id"`
+	Result json.RawMessage `json:"result"`
+	Err    *rpcError       `json:"error"`
+}
+
+// decodeAnswers matches answers by id, whatever their order. One that is missing stays zero, and
+// one that nobody asked for is dropped. An answer of one element about a whole array refuses it.
+func decodeAnswers(raw []byte, n int) ([]answer, error) {
+	raw = bytes.TrimSpace(raw)
+	var all []wireAnswer
+	if len(raw) > 0 && raw[0] == '{' {
+		var one wireAnswer
+		if err := json.Unmarshal(raw, &one); err != nil {
+			return nil, err
+		}
+		if n > 1 && one.Err != nil {
+			return nil, fmt.Errorf("%w: %s", errArray, one.Err.Message)
+		}
+		all = append(all, one)
+	} else if err := json.Unmarshal(raw, &all); err != nil {
+		return nil, err
+	}
+	if n > 1 && len(all) == 1 && all[0].Err != nil {
+		return nil, fmt.Errorf("%w: %s", errArray, all[0].Err.Message)
+	}
+	out := make([]answer, n)
+	for _, a := range all {
+		id, err := strconv.Atoi(strings.Trim(string(a.ID), `"`))
+		if err != nil || id < 1 || id > n {
+			if n == 1 && len(all) == 1 && a.Err != nil { // an error before the id was read
+				return []answer{{err: a.Err}}, nil
+			}
+			continue
+		}
+		if a.Err == nil && len(a.Result) == 0 {
+			return nil, errors.New("an answer with neither result nor error")
+		}
+		out[id-1] = answer{result: a.Result, err: a.Err}
+	}
+	return out, nil
+}
+
+// refusedQuestion is the error of a question that got another status than 200.
+func (c *Client) refusedQuestion(op string, resp *http.Response, cancel context.CancelFunc, n int) error {
+	b, _ := wire.ReadLittle(resp.Body, cancel)
+	err := &dlt.Error{Op: op, StatusCode: resp.StatusCode, Message: c.show(messageOf(b)), Kind: dlt.ErrDoubt}
+	switch s := resp.StatusCode; {
+	case s == http.StatusRequestEntityTooLarge && n > 1:
+		return errArray
+	case s == http.StatusTooManyRequests:
+		err.Kind, err.RetryAfter = dlt.ErrBusy, wire.RetryAfter(resp.Header, time.Now())
+	case isRefusal(s), wire.IsRedirect(s):
+		err.Kind = dlt.ErrMisconfigured
+	}
+	return err
+}
+
+// messageOf returns the message of a JSON-RPC error, or the text itself, as of a proxy.
+func messageOf(b []byte) string {
+	var one wireAnswer
+	if json.Unmarshal(b, &one) == nil && one.Err != nil {
+		return one.Err.Message
+	}
+	return string(b)
+}
+
+// isRefusal reports whether a status means, before any work is done, that this client has no
+// permission, or that the URL is wrong.
+func isRefusal(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound,
+		http.StatusMethodNotAllowed, http.StatusProxyAuthRequired, http.StatusUnsupportedMediaType:
+		return true
+	}
+	return false
+}
+
+// post sends one request. A response of any status is no error; its body and cancel are the
+// caller's. An error is a [*dlt.Error] of the certain kind, or doubt. old, where there is one,
+// gets whether the connection has served an earlier request, before the body is read.
+func (c *Client) post(ctx context.Context, op string, e *endpoint, body io.Reader, size int, old *atomic.Bool) (*http.Response, context.CancelFunc, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, &dlt.Error{Op: op, Kind: dlt.ErrUnavailable, Endpoint: e.shown, Err: err}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	traced, unsent := wire.Trace(ctx, c.direct)
+	traced = httptrace.WithClientTrace(traced, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+		if !info.Reused {
+			e.known.forget() // another process may listen there now
+		}
+		if old != nil {
+			old.Store(info.Reused)
+		}
+	}})
+	req, err := http.NewRequestWithContext(traced, http.MethodPost, e.url, nil)
+	if err != nil {
+		cancel()
+		return nil, nil, &dlt.Error{Op: op, Kind: dlt.ErrMisconfigured, Endpoint: e.shown, Err: c.cause(err)}
+	}
+	maps.Copy(req.Header, c.o.Header)
+	req.Header["Content-Type"] = []string{"application/json"}
+	// A compressed answer cannot be bounded before it is read.
+	req.Header["Accept-Encoding"] = []string{"identity"}
+	// No GetBody: net/http must be unable to send it again.
+	req.Body, req.ContentLength = io.NopCloser(body), int64(size)
+	resp, err := c.http.Do(req)
+	if err != nil {
+		cancel()
+		e.known.forget()
+		return nil, nil, &dlt.Error{Op: op, Kind: wire.Kind(err, unsent()), Endpoint: e.shown, Err: c.cause(err)}
+	}
+	return resp, cancel, nil
+}
+
+// cause removes possible secrets from an error's text, and bounds it. It drops net/http's own
+// error, which has the address with its key in a field.
+func (c *Client) cause(err error) error {
+	for {
+		u, ok := errors.AsType[*url.Error](err)
+		if !ok {
+			return &wire.ShownError{Text: c.show(err.Error()), Err: err}
+		}
+		err = u.Err
+	}
+}

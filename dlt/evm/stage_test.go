@@ -1,0 +1,314 @@
+package evm_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"math/big"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/evm"
+	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// stage is a chain on which a test is played: a simulated node, or any that speaks as anvil does.
+type stage struct {
+	*testing.T
+	url   string
+	http  *http.Client
+	chain uint64
+	// unit is the time for which things wait: a second, virtual or real.
+	unit time.Duration
+	// node is nil where only the URL is known. Plays that need it say so.
+	node *evmtest.Node
+	// lagging says that one of several nodes behind the URL is behind.
+	lagging bool
+	faults  atomic.Pointer[func(evmtest.Point) evmtest.Fault]
+	hidden  atomic.Bool // questions for statuses find nothing
+	id      int
+}
+
+// simulated returns a stage of a node in memory, for a bubble of synctest.
+func simulated(t *testing.T, o evmtest.Options) *stage {
+	o.InMemory, o.ChainID = true, 1337
+	if o.BlockTime == 0 {
+		o.BlockTime = -1
+	}
+	s := &stage{T: t, chain: 1337, unit: time.Second, lagging: o.Personality == evmtest.Provider}
+	if o.Faults == nil {
+		o.Faults = &evmtest.Faults{Request: func(p evmtest.Point) evmtest.Fault {
+			if f := s.faults.Load(); f != nil {
+				return (*f)(p)
+			}
+			return evmtest.Fault{}
+		}}
+	}
+	node, err := evmtest.Listen(&o)
+	require.NoError(t, err)
+	client := node.Client()
+	client.Transport.(*http.Transport).DisableKeepAlives = false
+	t.Cleanup(node.Close)
+	t.Cleanup(client.CloseIdleConnections)
+	s.url, s.http, s.node = node.URL(), client, node
+	return s
+}
+
+// overHTTP returns a stage of a node of which only the URL is known.
+func overHTTP(t *testing.T, url string) *stage {
+	s := &stage{T: t, url: url, http: &http.Client{Transport: &http.Transport{}}, unit: 20 * time.Millisecond}
+	t.Cleanup(s.http.CloseIdleConnections)
+	var id string
+	s.call(&id, "eth_chainId")
+	var err error
+	s.chain, err = strconv.ParseUint(id[2:], 16, 64)
+	require.NoError(t, err)
+	return s
+}
+
+// call calls a method of the node, which must succeed.
+func (s *stage) call(out any, method string, params ...any) {
+	s.Helper()
+	if params == nil {
+		params = []any{}
+	}
+	s.id++
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": s.id, "method": method, "params": params})
+	require.NoError(s, err)
+	resp, err := s.http.Post(s.url, "application/json", bytes.NewReader(body))
+	require.NoError(s, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(s, err)
+	var answer struct {
+		Result json.RawMessage
+		Error  any
+	}
+	require.NoError(s, json.Unmarshal(text, &answer), "%s", text)
+	require.Nil(s, answer.Error, "%s: %v", method, answer.Error)
+	if out != nil {
+		require.NoError(s, json.Unmarshal(answer.Result, out))
+	}
+}
+
+// mine makes blocks, a little after one another.
+func (s *stage) mine(n int) {
+	for range n {
+		if s.node != nil {
+			s.node.Mine()
+		} else {
+			s.call(nil, "evm_mine")
+		}
+	}
+}
+
+// reorg replaces the last blocks. The first new one has the given transactions.
+func (s *stage) reorg(depth int, with ...batch.Batch) {
+	if s.node != nil {
+		raw := make([][]byte, len(with))
+		for i, b := range with {
+			raw[i] = b.Payload
+		}
+		require.NoError(s, s.node.Reorg(depth, raw...))
+		return
+	}
+	list := [][]any{}
+	for i, b := range with {
+		list = append(list, []any{toHex(b.Payload), i})
+	}
+	s.call(nil, "anvil_reorg", depth, list)
+}
+
+func (s *stage) setBalance(address string, wei *big.Int) {
+	if s.node != nil {
+		s.node.SetBalance(address, wei)
+		return
+	}
+	s.call(nil, "anvil_setBalance", address, "0x"+wei.Text(16))
+}
+
+func (s *stage) drop(b batch.Batch) {
+	if s.node != nil {
+		s.node.Drop(string(b.ID))
+		return
+	}
+	s.call(nil, "anvil_dropTransaction", string(b.ID))
+}
+
+// account returns an account that nobody has used, with some funds.
+func (s *stage) account() evmtest.Account {
+	s.id++
+	a := evmtest.Named(s.Name() + strconv.Itoa(s.id) + time.Now().String())
+	s.setBalance(a.Address(), evmtest.Ether(10))
+	return a
+}
+
+// pay is a payment of an account. Payments of different values have different hashes.
+func (s *stage) pay(from evmtest.Account, nonce uint64, value int64) batch.Batch {
+	return s.sign(from, evmtest.Unsigned{Nonce: nonce, To: evmtest.Dev(9).Address(), Value: big.NewInt(value)})
+}
+
+func (s *stage) sign(from evmtest.Account, u evmtest.Unsigned) batch.Batch {
+	u.ChainID = s.chain
+	raw, hash := from.Sign(u)
+	b, err := evm.NewBatch(raw)
+	require.NoError(s, err)
+	require.Equal(s, hash, string(b.ID))
+	return b
+}
+
+// foreign sends a transaction past the library, as another wallet does.
+func (s *stage) foreign(b batch.Batch) { s.call(nil, "eth_sendRawTransaction", toHex(b.Payload)) }
+
+// executed returns how often each transaction of an account was executed, and in which order, as
+// the chain says, block by block.
+func (s *stage) executed(from evmtest.Account) (hashes []batch.ID) {
+	var head string
+	s.call(&head, "eth_blockNumber")
+	last, err := strconv.ParseUint(head[2:], 16, 64)
+	require.NoError(s, err)
+	for n := range last + 1 {
+		var b struct {
+			Transactions []struct{ Hash, From string }
+		}
+		s.call(&b, "eth_getBlockByNumber", "0x"+strconv.FormatUint(n, 16), true)
+		for _, tx := range b.Transactions {
+			if tx.From == from.Address() {
+				hashes = append(hashes, batch.ID(tx.Hash))
+			}
+		}
+	}
+	return hashes
+}
+
+func (s *stage) client(o evm.Options) *evm.Client {
+	if o.Client == nil {
+		o.Client = s.http
+	}
+	if s.node == nil { // in real time
+		o.Grace, o.LateArrival, o.Vanish = 10*s.unit, 10*s.unit, 100*s.unit
+	}
+	c, err := evm.New(s.url, s.chain, &o)
+	require.NoError(s, err)
+	return c
+}
+
+// observer keeps all events.
+type observer struct {
+	mu  sync.Mutex
+	all []batch.Event
+}
+
+func (o *observer) Observe(_ context.Context, e batch.Event) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.all = append(o.all, e)
+}
+
+func (o *observer) of(kind batch.EventKind) (out []batch.Event) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, e := range o.all {
+		if e.Kind == kind {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// states are the states that a batch went through.
+func (o *observer) states(b batch.Batch) (out []batch.State) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, e := range o.all {
+		if e.Key == b.Key() && e.State.Known() && (len(out) == 0 || out[len(out)-1] != e.State) {
+			out = append(out, e.State)
+		}
+	}
+	return out
+}
+
+// playing is a Runner at work on a stage.
+type playing struct {
+	*stage
+	*dltbatch.Runner
+	seen *observer
+}
+
+// run starts a Runner of its own, with lanes of several in flight.
+func (s *stage) run(o evm.Options) *playing { return s.runOn(memory.New(), o) }
+
+func (s *stage) runOn(store *memory.Store, o evm.Options) *playing {
+	seen := &observer{}
+	opts := &dltbatch.Options{Strategy: queuer.Pipelined(16), Observer: seen, StuckAfter: time.Hour}
+	if s.node == nil {
+		opts.PollInterval, opts.ScanInterval, opts.RetryDelay, opts.StuckAfter = s.unit, s.unit, s.unit, 100*s.unit
+	}
+	ledger := dlt.Wrap(s.client(o), dlt.Hooks{BatchStatuses: func(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt, next func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error)) ([]batch.Status, error) {
+		statuses, err := next(ctx, service, attempts)
+		for i := range statuses {
+			if s.hidden.Load() {
+				statuses[i] = batch.Status{ID: statuses[i].ID, Reported: batch.ReportedUnknown}
+			}
+		}
+		return statuses, err
+	}})
+	r, err := dltbatch.New(store, ledger, opts)
+	require.NoError(s, err)
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	s.Cleanup(func() { stop(); require.NoError(s, <-done) })
+	return &playing{stage: s, Runner: r, seen: seen}
+}
+
+func (p *playing) add(bs ...batch.Batch) {
+	p.Helper()
+	require.NoError(p, p.Add(context.Background(), bs...))
+}
+
+func (p *playing) record(b batch.Batch) batch.Record {
+	p.Helper()
+	rec, err := p.Get(context.Background(), b.Key())
+	require.NoError(p, err)
+	return rec
+}
+
+// becomes waits until a batch is in one of some states.
+func (p *playing) becomes(b batch.Batch, want ...batch.State) batch.Record {
+	p.Helper()
+	var rec batch.Record
+	for range 1000 {
+		if rec = p.record(b); slices.Contains(want, rec.State) {
+			return rec
+		}
+		time.Sleep(p.unit)
+	}
+	require.Contains(p, want, rec.State, "%s after attempt %d: %v %s", b.Key(), rec.Attempt, rec.Error, rec.Decision)
+	return rec
+}
+
+// stays makes sure that for a while a batch is in none of some states.
+func (p *playing) stays(b batch.Batch, units int, never ...batch.State) batch.Record {
+	p.Helper()
+	var rec batch.Record
+	for range units {
+		time.Sleep(p.unit)
+		rec = p.record(b)
+		require.NotContains(p, never, rec.State, "%v", rec.Error)
+	}
+	return rec
+}

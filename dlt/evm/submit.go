@@ -1,0 +1,278 @@
+package evm
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
+)
+
+const opSubmit = "submit"
+
+// Submit implements [dlt.Submitter]. It posts one transaction, and only if no nonce of the
+// account is missing before it: otherwise its error is [dlt.ErrNotYet]. nil means that a node has
+// the transaction in its pool or in a block, no more. The error is a [*dlt.Error]. If the node
+// could not be reached, this Submit fails and the next one goes to the next fallback.
+func (c *Client) Submit(ctx context.Context, a batch.Attempt) error {
+	tx, sender, err := c.read(a.Key, a.Payload)
+	if err != nil {
+		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrRejected, Message: c.show(err.Error())}
+	}
+	i := c.preferred.Load()
+	s := sending{Client: c, e: c.endpoints[i], a: a, tx: tx, sender: sender}
+	err = dlt.At(s.e.shown, s.submit(ctx))
+	if dlt.Kind(err) == batch.KindUnavailable && ctx.Err() == nil {
+		c.leave(i)
+	}
+	return err
+}
+
+// sending is one Submit.
+type sending struct {
+	*Client
+	e      *endpoint
+	a      batch.Attempt
+	tx     *evmtx.Tx
+	sender evmtx.Address
+}
+
+func (s *sending) submit(ctx context.Context) error {
+	if err := s.mayGo(ctx, false); err != nil {
+		return err
+	}
+	verdict, err := s.send(ctx, false)
+	if errors.Is(err, errNewConnection) {
+		// Nobody has asked over this connection who answers: ask, which opens another one.
+		if err := s.mayGo(ctx, true); err != nil {
+			return err
+		}
+		verdict, err = s.send(ctx, true)
+	}
+	if err != nil {
+		return err
+	}
+	if verdict.class == classAccepted {
+		s.next.accepted(s.sender, s.tx.Nonce, time.Now())
+		return nil
+	}
+	return s.refused(ctx, verdict)
+}
+
+// mayGo asks, where that is not known, whether the node is of the right chain and which nonce it
+// takes next.
+func (s *sending) mayGo(ctx context.Context, again bool) error {
+	now := time.Now()
+	known, next := s.e.known.fresh(now) && !again, s.next.isNext(s.sender, s.tx.Nonce, now)
+	if known && next {
+		return nil
+	}
+	reqs := append(identityRequests(), request{"eth_getTransactionCount", []any{s.sender.String(), "pending"}})
+	answers, err := s.ask(ctx, opSubmit, s.e, reqs)
+	if err != nil {
+		return unposted(s.typed(opSubmit, err))
+	}
+	if err := s.identify(opSubmit, s.e, answers); err != nil {
+		return unposted(err)
+	}
+	if next {
+		return nil
+	}
+	count, err := number(answers[2])
+	if err != nil {
+		return unposted(&dlt.Error{Op: opSubmit, Kind: kindOfAny(answers), Message: s.show("next nonce: " + err.Error())})
+	}
+	if s.tx.Nonce > count {
+		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrNotYet, Message: fmt.Sprintf("nonce %d, and the account's next is %d", s.tx.Nonce, count)}
+	}
+	return nil
+}
+
+// unposted makes ErrUnavailable of a doubt about a question: nothing was posted.
+func unposted(err error) error {
+	if e, ok := errors.AsType[*dlt.Error](err); ok && dlt.Kind(err) == batch.KindDoubt {
+		e.Kind = dlt.ErrUnavailable
+	}
+	return err
+}
+
+// verdict is what a node's answer to a send means.
+type verdict struct {
+	class      class
+	status     int
+	code       int
+	message    string
+	retryAfter time.Duration
+}
+
+// errNewConnection: nothing was sent, because the connection has served no request before.
+var errNewConnection = errors.New("nobody has asked over this connection which chain it leads to")
+
+// send posts the transaction. An error is a [*dlt.Error], or errNewConnection.
+func (s *sending) send(ctx context.Context, anyway bool) (verdict, error) {
+	var text bytes.Buffer
+	if err := writeRequest(&text, 1, request{"eth_sendRawTransaction", []any{"0x" + hex.EncodeToString(s.a.Payload)}}); err != nil {
+		return verdict{}, &dlt.Error{Op: opSubmit, Kind: dlt.ErrRejected, Err: err}
+	}
+	var old atomic.Bool
+	old.Store(true) // a transport without hooks does not tell
+	body := &careful{r: bytes.NewReader(text.Bytes()), old: &old, anyway: anyway}
+	resp, cancel, err := s.post(ctx, opSubmit, s.e, body, text.Len(), &old) //nolint:bodyclose // drain closes it
+	if err != nil {
+		if body.refused.Load() {
+			return verdict{}, errNewConnection
+		}
+		return verdict{}, err
+	}
+	defer cancel()
+	defer wire.Drain(resp.Body, cancel)
+	raw, _ := wire.ReadLittle(resp.Body, cancel) // what came before an error still counts
+	return s.judge(resp, raw), nil
+}
+
+// careful is a request's body that stays unread on a new connection.
+type careful struct {
+	r       io.Reader
+	old     *atomic.Bool
+	anyway  bool
+	refused atomic.Bool
+}
+
+// Read implements [io.Reader].
+func (b *careful) Read(p []byte) (int, error) {
+	if !b.anyway && !b.old.Load() {
+		b.refused.Store(true)
+		return 0, errNewConnection
+	}
+	return b.r.Read(p)
+}
+
+// judge reads the answer to a send. A text decides, whatever its code; where there is none, the
+// status of a proxy does. Any other answer is doubt.
+func (s *sending) judge(resp *http.Response, raw []byte) verdict {
+	v := verdict{class: classDoubt, status: resp.StatusCode}
+	var one wireAnswer
+	if err := json.Unmarshal(raw, &one); err != nil {
+		one = wireAnswer{}
+	}
+	var hash string
+	switch {
+	case one.Err != nil:
+		v.class, v.code, v.message = classify(one.Err), one.Err.Code, s.show(one.Err.Message)
+		if resp.StatusCode != http.StatusOK && (v.class == classDoubt || v.class == classMisconfigured) {
+			v.class = classOfStatus(resp.StatusCode)
+		}
+	case resp.StatusCode != http.StatusOK:
+		v.class, v.message = classOfStatus(resp.StatusCode), s.show(string(raw))
+	case json.Unmarshal(one.Result, &hash) == nil && hash == string(s.a.ID):
+		v.class = classAccepted
+	case hash != "":
+		v.message = s.show("the node answers with the hash " + hash)
+	default:
+		v.message = s.show("no hash: " + string(raw))
+	}
+	if v.class == classBusy {
+		v.retryAfter = wire.RetryAfter(resp.Header, time.Now())
+	}
+	return v
+}
+
+// classOfStatus is for an answer that is not a node's. A proxy's 5xx says nothing of the node
+// behind it.
+func classOfStatus(status int) class {
+	switch {
+	case status == http.StatusTooManyRequests:
+		return classBusy
+	case isRefusal(status), wire.IsRedirect(status):
+		return classMisconfigured
+	}
+	return classDoubt
+}
+
+// refused turns a refusal into an error. An earlier send of the same bytes may be the reason for
+// it: then the node knows them, and the transaction is as good as accepted.
+func (s *sending) refused(ctx context.Context, v verdict) error {
+	switch v.class {
+	case classBusy:
+		return s.fail(dlt.ErrBusy, v)
+	case classMisconfigured:
+		s.e.known.forget()
+		return s.fail(dlt.ErrMisconfigured, v)
+	case classNotYet, classNever:
+		if s.a.Number == 1 {
+			break
+		}
+		if known, err := s.isKnown(ctx); err != nil {
+			return s.fail(dlt.ErrDoubt, v)
+		} else if known {
+			return nil
+		}
+	case classUsed:
+		return s.used(ctx, v)
+	default:
+		if v.status != http.StatusOK || v.code == 0 { // not a node's word: it may take its time
+			return s.fail(dlt.ErrDoubt, v)
+		}
+		if known, err := s.isKnown(ctx); err == nil && known {
+			return nil
+		}
+		return s.fail(dlt.ErrDoubt, v)
+	}
+	if v.class == classNotYet {
+		return s.fail(dlt.ErrNotYet, v)
+	}
+	return s.fail(dlt.ErrRejected, v)
+}
+
+func (s *sending) fail(kind error, v verdict) error {
+	status := v.status
+	if status == http.StatusOK {
+		status = 0 // as every refusal of a node
+	}
+	return &dlt.Error{Op: opSubmit, Kind: kind, StatusCode: status, Code: v.code, Message: v.message, RetryAfter: v.retryAfter}
+}
+
+// isKnown asks whether the node has the transaction, in its pool or in a block.
+func (s *sending) isKnown(ctx context.Context) (bool, error) {
+	answers, err := s.ask(ctx, opSubmit, s.e, ownRequests(string(s.a.ID)))
+	if err != nil {
+		return false, err
+	}
+	for _, a := range answers {
+		if !a.there() {
+			return false, errors.New("no answer")
+		}
+	}
+	return !answers[0].isNull() || !answers[1].isNull(), nil
+}
+
+func ownRequests(hash string) []request {
+	return []request{{"eth_getTransactionReceipt", []any{hash}}, {"eth_getTransactionByHash", []any{hash}}}
+}
+
+// used handles "nonce too low". By itself it says neither that the transaction was mined nor that
+// it never will be: other bytes may have used the nonce, in a block that is not deep yet.
+func (s *sending) used(ctx context.Context, v verdict) error {
+	if known, err := s.isKnown(ctx); err != nil || known {
+		if known {
+			return nil
+		}
+		return s.fail(dlt.ErrDoubt, v)
+	}
+	proof, err := s.whoUsed(ctx, opSubmit, s.e, s.sender, s.tx.Nonce, evmtx.Keccak(s.a.Payload))
+	if err != nil || proof.by != byAnother {
+		return s.fail(dlt.ErrDoubt, v)
+	}
+	v.message = proof.text(s.tx.Nonce)
+	return s.fail(dlt.ErrRejected, v)
+}

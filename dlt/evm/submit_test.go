@@ -1,0 +1,376 @@
+package evm_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/evm"
+	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+)
+
+func attempt(b batch.Batch, number int) batch.Attempt {
+	return batch.Attempt{Key: b.Key(), Number: number, Payload: b.Payload}
+}
+
+// script is a node of few words: a func for each method. A missing one answers null.
+type script struct {
+	mu     sync.Mutex
+	byName map[string]func(params []any) (result any, refusal string)
+	status int // of the answer to a send; 0 is 200
+	header http.Header
+	most   int // requests that an array may have; 0 is any number
+	sent   int
+	sizes  []int
+}
+
+const (
+	genesis = "0x1111111111111111111111111111111111111111111111111111111111111111"
+	someone = "0x2222222222222222222222222222222222222222222222222222222222222222"
+)
+
+func blockAt(number uint64) map[string]any {
+	hash := fmt.Sprintf("0x%064x", 0xb10c0000+number)
+	if number == 0 {
+		hash = genesis
+	}
+	return map[string]any{"number": fmt.Sprintf("0x%x", number), "hash": hash, "transactions": []any{}}
+}
+
+// newScript is a node of chain 1337 with a hundred empty blocks.
+func newScript(t testing.TB) (*script, string) {
+	s := &script{byName: map[string]func([]any) (any, string){
+		"eth_chainId":             func([]any) (any, string) { return "0x539", "" },
+		"eth_getTransactionCount": func([]any) (any, string) { return "0x0", "" },
+		"eth_getBlockByNumber": func(params []any) (any, string) {
+			var n uint64
+			switch tag := params[0].(string); tag {
+			case "latest":
+				n = 100
+			case "finalized":
+				n = 90
+			default:
+				_, err := fmt.Sscanf(tag, "0x%x", &n)
+				require.NoError(t, err)
+			}
+			return blockAt(n), ""
+		},
+	}}
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	return s, server.URL
+}
+
+func (s *script) on(method string, f func(params []any) (any, string)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byName[method] = f
+}
+
+func (s *script) sends() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sent
+}
+
+// ServeHTTP implements [http.Handler].
+func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var raw json.RawMessage
+	if json.NewDecoder(r.Body).Decode(&raw) != nil {
+		return // the client has thought better of it
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var calls []call
+	array := json.Unmarshal(raw, &calls) == nil
+	if !array {
+		calls = make([]call, 1)
+		_ = json.Unmarshal(raw, &calls[0])
+	}
+	s.sizes = append(s.sizes, len(calls))
+	var answers []map[string]any
+	for _, c := range calls {
+		a := map[string]any{"jsonrpc": "2.0", "id": c.ID}
+		if c.Method == "eth_sendRawTransaction" {
+			s.sent++
+		}
+		if f := s.byName[c.Method]; f != nil {
+			result, refusal := f(c.Params)
+			if refusal != "" {
+				a["error"] = map[string]any{"code": -32000, "message": refusal}
+			} else {
+				a["result"] = result
+			}
+		} else {
+			a["result"] = nil
+		}
+		answers = append(answers, a)
+	}
+	var out any = answers
+	if !array {
+		out = answers[0]
+	}
+	if s.most > 0 && len(calls) > s.most {
+		out = map[string]any{"jsonrpc": "2.0", "id": nil, "error": map[string]any{"code": -32600, "message": "too long"}}
+	}
+	if calls[0].Method == "eth_sendRawTransaction" && s.status != 0 {
+		maps.Copy(w.Header(), s.header)
+		w.WriteHeader(s.status)
+	}
+	_ = json.NewEncoder(w).Encode(out)
+}
+
+// What each kind of node says decides by its text, with whatever code and whatever a proxy puts
+// around it. (OpenZeppelin 681 took a code for "try elsewhere", and left all its providers.)
+func TestTextNotCode(t *testing.T) {
+	want := map[evmtest.Refusal]batch.ErrorKind{
+		evmtest.AlreadyKnown: "", evmtest.NonceTooLow: batch.KindDoubt, evmtest.ReplacementTooCheap: batch.KindDoubt,
+		evmtest.NonceGap: batch.KindNotYet, evmtest.BelowBaseFee: batch.KindNotYet, evmtest.TipTooLow: batch.KindNotYet,
+		evmtest.NoFunds: batch.KindNotYet, evmtest.GasAboveBlock: batch.KindNotYet, evmtest.FeeAboveCap: batch.KindNotYet,
+		evmtest.Oversized: batch.KindNotYet, evmtest.AccountLimit: batch.KindNotYet, evmtest.UnknownType: batch.KindNotYet,
+		evmtest.NotRLP: batch.KindNotYet, evmtest.TrailingBytes: batch.KindNotYet, evmtest.NoBytes: batch.KindDoubt,
+		evmtest.TipAboveCap: batch.KindRejected, evmtest.IntrinsicGas: batch.KindRejected, evmtest.FloorGas: batch.KindRejected,
+		evmtest.GasAboveCap: batch.KindRejected, evmtest.BadSignature: batch.KindRejected,
+		evmtest.WrongChain: batch.KindMisconfigured, evmtest.Unprotected: batch.KindMisconfigured, evmtest.PoolFull: batch.KindBusy,
+	}
+	s, url := newScript(t)
+	c := newClient(t, url, nil)
+	b := signed(nil)
+	rows := 0
+	for _, p := range []evmtest.Personality{
+		evmtest.Geth, evmtest.Anvil, evmtest.Provider, evmtest.Besu, evmtest.Nethermind, evmtest.Reth, evmtest.Erigon, evmtest.Sequencer,
+	} {
+		for refusal, word := range evmtest.Words(p) {
+			for _, around := range []string{"%s", "proxy-nodefleet.error: %s", "%s: details behind a colon 1, 2"} {
+				s.on("eth_sendRawTransaction", func([]any) (any, string) { return nil, fmt.Sprintf(around, word.Text) })
+				kind, known := want[refusal]
+				require.True(t, known, refusal)
+				assert.Equal(t, kind, dlt.Kind(c.Submit(t.Context(), attempt(b, 1))), "%s: "+around, p, word.Text)
+				rows++
+			}
+		}
+	}
+	assert.Greater(t, rows, 400)
+	for text, kind := range map[string]batch.ErrorKind{
+		"unknown transaction type": batch.KindNotYet, "gremlins": batch.KindDoubt, "request timed out": batch.KindDoubt,
+		"the method eth_sendRawTransaction does not exist/is not available": batch.KindMisconfigured,
+		"Your app has exceeded its compute units per second capacity":       batch.KindBusy,
+		"invalid api key": batch.KindMisconfigured,
+	} {
+		s.on("eth_sendRawTransaction", func([]any) (any, string) { return nil, text })
+		assert.Equal(t, kind, dlt.Kind(c.Submit(t.Context(), attempt(b, 1))), text)
+	}
+}
+
+// Without a node's word the status decides. A proxy's 5xx says nothing of the node behind it.
+func TestStatusesOfProxies(t *testing.T) {
+	s, url := newScript(t)
+	c := newClient(t, url, nil)
+	b := signed(nil)
+	s.on("eth_sendRawTransaction", func([]any) (any, string) { return nil, "gremlins" })
+	s.header = http.Header{"Retry-After": {"7"}}
+	for status, kind := range map[int]batch.ErrorKind{
+		400: batch.KindDoubt, 401: batch.KindMisconfigured, 402: batch.KindMisconfigured, 403: batch.KindMisconfigured, 404: batch.KindMisconfigured,
+		415: batch.KindMisconfigured, 301: batch.KindMisconfigured, 307: batch.KindMisconfigured, 429: batch.KindBusy,
+		500: batch.KindDoubt, 502: batch.KindDoubt, 503: batch.KindDoubt, 504: batch.KindDoubt, 418: batch.KindDoubt,
+	} {
+		s.mu.Lock()
+		s.status = status
+		s.mu.Unlock()
+		err := c.Submit(t.Context(), attempt(b, 1))
+		assert.Equal(t, kind, dlt.Kind(err), "%d: %v", status, err)
+		if status == http.StatusTooManyRequests {
+			var e *dlt.Error
+			require.ErrorAs(t, err, &e)
+			assert.Equal(t, 7*time.Second, e.RetryAfter)
+		}
+	}
+}
+
+// An answer that is no error is an acceptance only if it is this transaction's hash.
+func TestTheHashIsCompared(t *testing.T) {
+	s, url := newScript(t)
+	c := newClient(t, url, nil)
+	b := signed(nil)
+	for result, kind := range map[any]batch.ErrorKind{string(b.ID): "", someone: batch.KindDoubt, "": batch.KindDoubt, 7.0: batch.KindDoubt, nil: batch.KindDoubt} {
+		s.on("eth_sendRawTransaction", func([]any) (any, string) { return result, "" })
+		err := c.Submit(t.Context(), attempt(b, 1))
+		assert.Equal(t, kind, dlt.Kind(err), "%v: %v", result, err)
+	}
+}
+
+// An earlier send of the same bytes may be the reason for a refusal: if the node knows them, they
+// are accepted. A first attempt has no earlier one.
+func TestAResendThatIsRefused(t *testing.T) {
+	s, url := newScript(t)
+	c := newClient(t, url, nil)
+	b := signed(nil)
+	for text, kind := range map[string]batch.ErrorKind{
+		"insufficient funds for gas * price + value": batch.KindNotYet, "intrinsic gas too low": batch.KindRejected,
+		"replacement transaction underpriced": batch.KindDoubt, "internal error": batch.KindDoubt,
+	} {
+		s.on("eth_sendRawTransaction", func([]any) (any, string) { return nil, text })
+		s.on("eth_getTransactionByHash", func([]any) (any, string) { return nil, "" })
+		assert.Equal(t, kind, dlt.Kind(c.Submit(t.Context(), attempt(b, 2))), text)
+		s.on("eth_getTransactionByHash", func([]any) (any, string) { return map[string]any{"hash": string(b.ID), "blockHash": nil}, "" })
+		require.NoError(t, c.Submit(t.Context(), attempt(b, 2)), text)
+		s.on("eth_getTransactionByHash", func([]any) (any, string) { return nil, "indexing is in progress" })
+		assert.Equal(t, batch.KindDoubt, dlt.Kind(c.Submit(t.Context(), attempt(b, 2))), text)
+	}
+}
+
+// Nothing is posted to a node of another chain, to one whose chain is not known, or before its turn.
+func TestNothingIsPosted(t *testing.T) {
+	other := func(id string) func([]any) (any, string) { return func([]any) (any, string) { return id, "" } }
+	for name, c := range map[string]struct {
+		method string
+		f      func([]any) (any, string)
+		kind   batch.ErrorKind
+		says   string
+	}{
+		"another chain":   {"eth_chainId", other("0x1"), batch.KindMisconfigured, "the node's chain is 1, not 1337"},
+		"no chain":        {"eth_chainId", func([]any) (any, string) { return nil, "" }, batch.KindUnavailable, "eth_chainId"},
+		"no block 0":      {"eth_getBlockByNumber", func([]any) (any, string) { return nil, "" }, batch.KindUnavailable, "block 0"},
+		"another genesis": {"eth_getBlockByNumber", func([]any) (any, string) { return blockAt(0), "" }, batch.KindMisconfigured, "another chain with the same id"},
+		"no method":       {"eth_chainId", func([]any) (any, string) { return nil, "the method eth_chainId does not exist/is not available" }, batch.KindMisconfigured, "eth_chainId"},
+		"too many":        {"eth_chainId", func([]any) (any, string) { return nil, "too many requests" }, batch.KindBusy, "too many"},
+		"a gap":           {"eth_getTransactionCount", other("0x7"), batch.KindNotYet, "nonce 9, and the account's next is 7"},
+		"no count":        {"eth_getTransactionCount", func([]any) (any, string) { return nil, "gremlins" }, batch.KindUnavailable, "next nonce"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, url := newScript(t)
+			s.on(c.method, c.f)
+			pinned := genesis
+			if name == "another genesis" {
+				pinned = someone
+			}
+			client := newClient(t, url, &evm.Options{Genesis: pinned})
+			b := nine(t)
+			err := client.Submit(t.Context(), attempt(b, 1))
+			assert.Equal(t, c.kind, dlt.Kind(err), "%v", err)
+			assert.ErrorContains(t, err, c.says)
+			assert.Zero(t, s.sends())
+			if c.method != "eth_getTransactionCount" {
+				statuses, err := client.BatchStatuses(t.Context(), "", []batch.Attempt{{Key: b.Key()}})
+				require.Error(t, err)
+				assert.Empty(t, statuses)
+			}
+		})
+	}
+}
+
+func nine(t testing.TB) batch.Batch {
+	raw, _ := evmtest.Dev(0).Sign(evmtest.Unsigned{ChainID: 1337, Nonce: 9, To: evmtest.Dev(1).Address()})
+	b, err := evm.NewBatch(raw)
+	require.NoError(t, err)
+	return b
+}
+
+// A payload that is none is refused without a question, whoever has stored it.
+func TestAPayloadThatIsNone(t *testing.T) {
+	s, url := newScript(t)
+	c := newClient(t, url, nil)
+	a := attempt(signed(nil), 1)
+	a.Payload = []byte("secret content")
+	err := c.Submit(t.Context(), a)
+	assert.Equal(t, batch.KindRejected, dlt.Kind(err))
+	assert.NotContains(t, err.Error(), "secret content")
+	assert.Empty(t, s.sizes)
+}
+
+// The account's next nonce is asked for once, and then known from what was accepted.
+func TestOneQuestionForManySends(t *testing.T) {
+	node := evmtest.Start(t, &evmtest.Options{BlockTime: -1})
+	var mu sync.Mutex
+	questions := 0
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		questions++
+		mu.Unlock()
+		node.ServeHTTP(w, r)
+	}))
+	t.Cleanup(front.Close)
+	c := newClient(t, front.URL, nil)
+	for n := range uint64(20) {
+		raw, _ := evmtest.Dev(0).Sign(evmtest.Unsigned{ChainID: 1337, Nonce: n, To: evmtest.Dev(1).Address()})
+		b, err := evm.NewBatch(raw)
+		require.NoError(t, err)
+		require.NoError(t, c.Submit(t.Context(), attempt(b, 1)))
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	assert.LessOrEqual(t, questions, 20+3)
+}
+
+// A node that is not there is left for the next one, which takes over submissions and questions.
+func TestSeveralEndpoints(t *testing.T) {
+	down := evmtest.Start(t, nil)
+	node := evmtest.Start(t, nil)
+	c := newClient(t, down.URL(), &evm.Options{Fallbacks: []string{node.URL()}, Finality: evm.Instant()})
+	down.Close()
+	raw, _ := evmtest.Dev(0).Sign(evmtest.Unsigned{ChainID: 1337, To: evmtest.Dev(1).Address()})
+	b, err := evm.NewBatch(raw)
+	require.NoError(t, err)
+	err = c.Submit(t.Context(), attempt(b, 1))
+	require.ErrorIs(t, err, dlt.ErrUnavailable)
+	var e *dlt.Error
+	require.ErrorAs(t, err, &e)
+	assert.Equal(t, down.URL(), e.Endpoint)
+	require.NoError(t, c.Submit(t.Context(), attempt(b, 2)))
+	assert.Eventually(t, func() bool {
+		st, err := c.BatchStatuses(t.Context(), b.Service, []batch.Attempt{{Key: b.Key()}})
+		return err == nil && len(st) == 1 && st[0].Reported == batch.ReportedCommitted
+	}, 10*time.Second, 10*time.Millisecond)
+}
+
+// Providers put keys into addresses and headers. No error shows one, whatever a proxy echoes.
+func TestKeysNeverShow(t *testing.T) {
+	const key, query, password, header = "0a1b2c3d4e5f60718293", "tokentoken99", "passw0rdpassw0rd", "headersecret42"
+	echo := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusBadGateway)
+		_, _ = fmt.Fprintf(w, "cannot POST %s, authorization %s, %s, user %s", r.URL, r.Header.Get("Authorization"), r.Header.Get("X-Key"), password)
+	}))
+	t.Cleanup(echo.Close)
+	nobody := httptest.NewServer(http.NotFoundHandler())
+	nobody.Close()
+	for _, base := range []string{echo.URL, nobody.URL} {
+		address := strings.Replace(base, "http://", "http://user:"+password+"@", 1) + "/v3/" + key + "?token=" + query
+		c := newClient(t, address, &evm.Options{Header: http.Header{"X-Key": {"Bearer " + header}}})
+		b := signed(nil)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		_, statuses := c.BatchStatuses(ctx, b.Service, []batch.Attempt{{Key: b.Key()}})
+		_, resolve := c.Resolve(ctx, dlt.Doubt{Attempt: attempt(b, 1)})
+		for name, err := range map[string]error{"submit": c.Submit(ctx, attempt(b, 1)), "statuses": statuses, "resolve": resolve} {
+			require.Error(t, err, name)
+			for at := []error{err}; len(at) > 0; at = at[1:] {
+				for _, secret := range []string{key, query, password, header} {
+					assert.NotContains(t, fmt.Sprintf("%v %+v", at[0], at[0]), secret, name)
+				}
+				switch x := at[0].(type) { //nolint:errorlint // each link of the chain
+				case interface{ Unwrap() error }:
+					if inner := x.Unwrap(); inner != nil {
+						at = append(at, inner)
+					}
+				case interface{ Unwrap() []error }:
+					at = append(at, x.Unwrap()...)
+				}
+			}
+			var e *dlt.Error
+			require.ErrorAs(t, err, &e, name)
+			assert.Equal(t, base, e.Endpoint, name)
+		}
+	}
+}

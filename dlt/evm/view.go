@@ -1,0 +1,246 @@
+package evm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
+)
+
+// block is a block's place in a chain.
+type block struct {
+	number uint64
+	hash   evmtx.Hash
+}
+
+// view is what one node's answers are compared with: the chain up to head, of which nothing up to
+// deep is taken back.
+type view struct {
+	head block
+	deep block
+	none bool // no block is deep yet
+	// settled is the highest block that any node has shown to be deep. A node that is behind takes
+	// nothing of that back: whatever it has up to that height is as deep as it was.
+	settled uint64
+}
+
+// isDeep reports whether a block of this height counts as deep.
+func (v view) isDeep(number uint64) bool {
+	return !v.none && number <= v.deep.number || v.settled > 0 && number <= v.settled
+}
+
+// settle raises and returns the highest block that was shown to be deep.
+func (c *Client) settle(v view) uint64 {
+	for {
+		old := c.settled.Load()
+		if v.none || v.deep.number <= old || c.settled.CompareAndSwap(old, v.deep.number) {
+			return c.settled.Load()
+		}
+	}
+}
+
+// identified says since when a node is known to be of the right chain.
+type identified struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+// identityFresh bounds how long a node behind the same connections counts as of the same chain.
+const identityFresh = 10 * time.Second
+
+func (i *identified) fresh(now time.Time) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return !i.at.IsZero() && now.Sub(i.at) < identityFresh
+}
+
+func (i *identified) set(now time.Time) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.at = now
+}
+
+func (i *identified) forget() { i.set(time.Time{}) }
+
+// identityRequests ask which chain the node has. Their answers go to identify.
+func identityRequests() []request {
+	return []request{{"eth_chainId", nil}, {"eth_getBlockByNumber", []any{"0x0", false}}}
+}
+
+// identify refuses a node of another chain: nothing may be posted to it, and its answers mean
+// nothing.
+func (c *Client) identify(op string, e *endpoint, answers []answer) error {
+	fail := func(kind error, format string, args ...any) error {
+		e.known.forget()
+		return &dlt.Error{Op: op, Kind: kind, Endpoint: e.shown, Message: c.show(fmt.Sprintf(format, args...))}
+	}
+	if answers[0].err != nil {
+		return fail(kindOf(answers[0].err), "eth_chainId: %s", answers[0].err.Message)
+	}
+	id, err := quantity(answers[0].result)
+	if err != nil {
+		return fail(dlt.ErrDoubt, "eth_chainId: %v", err)
+	}
+	if id != c.chain {
+		return fail(dlt.ErrMisconfigured, "the node's chain is %d, not %d", id, c.chain)
+	}
+	if answers[1].err != nil {
+		return fail(kindOf(answers[1].err), "block 0: %s", answers[1].err.Message)
+	}
+	genesis, err := decodeBlock(answers[1])
+	if err != nil {
+		return fail(dlt.ErrDoubt, "block 0: %v", err)
+	}
+	if genesis.number != 0 {
+		return fail(dlt.ErrDoubt, "block 0: the node answers with block %d", genesis.number)
+	}
+	c.genesis.CompareAndSwap(nil, &genesis.hash)
+	if known := *c.genesis.Load(); known != genesis.hash {
+		return fail(dlt.ErrMisconfigured, "the node's block 0 is %s, not %s: it is another chain with the same id", genesis.hash, known)
+	}
+	e.known.set(time.Now())
+	return nil
+}
+
+// viewRequests ask for the blocks of a view. Their answers go to viewOf.
+func (c *Client) viewRequests() []request {
+	reqs := []request{{"eth_getBlockByNumber", []any{"latest", false}}}
+	if c.o.Finality.byTag() {
+		reqs = append(reqs, request{"eth_getBlockByNumber", []any{"finalized", false}})
+	}
+	return reqs
+}
+
+// viewOf reads them. Without a deep block by its tag there is no view: to take another depth
+// instead would be to promise more than was asked for.
+func (c *Client) viewOf(answers []answer) (v view, err error) {
+	if v.head, err = decodeBlock(answers[0]); err != nil {
+		return v, fmt.Errorf("latest block: %w", err)
+	}
+	f := c.o.Finality
+	switch {
+	case f.instant:
+		v.deep = v.head
+	case f.blocks > 0:
+		v.none = v.head.number < f.blocks
+		if !v.none {
+			v.deep.number = v.head.number - f.blocks // its hash is asked for where it is needed
+		}
+	default:
+		if v.deep, err = decodeBlock(answers[1]); err != nil {
+			return v, fmt.Errorf("finalized block: %w; a chain without one needs another Options.Finality", err)
+		}
+	}
+	return v, nil
+}
+
+// look asks a node who it is and what it sees, and more questions with that.
+func (c *Client) look(ctx context.Context, op string, e *endpoint, more []request) (view, []answer, error) {
+	reqs := append(identityRequests(), c.viewRequests()...)
+	first := len(reqs)
+	answers, err := c.ask(ctx, op, e, append(reqs, more...))
+	if err != nil {
+		return view{}, nil, dlt.At(e.shown, c.typed(op, err))
+	}
+	if err := c.identify(op, e, answers); err != nil {
+		return view{}, nil, err
+	}
+	v, err := c.viewOf(answers[2:first])
+	if err != nil {
+		return view{}, nil, &dlt.Error{Op: op, Kind: kindOfAny(answers), Endpoint: e.shown, Err: c.cause(err)}
+	}
+	return v, answers[first:], nil
+}
+
+// typed makes a *dlt.Error of an error that is none yet.
+func (c *Client) typed(op string, err error) error {
+	if _, ok := errors.AsType[*dlt.Error](err); ok {
+		return err
+	}
+	return &dlt.Error{Op: op, Kind: dlt.ErrDoubt, Err: c.cause(err)}
+}
+
+// kindOf is the kind of a question that a node answered with an error.
+func kindOf(err *rpcError) error {
+	switch k := classify(err); k {
+	case classBusy:
+		return dlt.ErrBusy
+	case classMisconfigured:
+		return dlt.ErrMisconfigured
+	}
+	return dlt.ErrDoubt
+}
+
+// kindOfAny is kindOf for the first error among answers.
+func kindOfAny(answers []answer) error {
+	for _, a := range answers {
+		if a.err != nil {
+			return kindOf(a.err)
+		}
+	}
+	return dlt.ErrDoubt
+}
+
+func decodeBlock(a answer) (block, error) {
+	var doc struct {
+		Number json.RawMessage `json:"number"`
+		Hash   string          `json:"hash"`
+	}
+	switch {
+	case a.err != nil:
+		return block{}, errors.New(a.err.Message)
+	case !a.there():
+		return block{}, errors.New("no answer")
+	case a.isNull():
+		return block{}, errors.New("the node has none")
+	}
+	if err := json.Unmarshal(a.result, &doc); err != nil {
+		return block{}, err
+	}
+	number, err := quantity(doc.Number)
+	if err != nil {
+		return block{}, err
+	}
+	hash, ok := evmtx.ParseHash(doc.Hash)
+	if !ok {
+		return block{}, fmt.Errorf("block %d has no hash", number)
+	}
+	return block{number, hash}, nil
+}
+
+// quantity reads a number of at most 64 bits.
+func quantity(raw json.RawMessage) (uint64, error) {
+	var s string
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return 0, fmt.Errorf("not a quantity: %w", err)
+	}
+	digits, ok := strings.CutPrefix(s, "0x")
+	if !ok {
+		return 0, fmt.Errorf("not a quantity: %.40q", s)
+	}
+	n, err := strconv.ParseUint(digits, 16, 64)
+	if err != nil {
+		return 0, fmt.Errorf("not a quantity: %.40q", s)
+	}
+	return n, nil
+}
+
+func hexQuantity(n uint64) string { return "0x" + strconv.FormatUint(n, 16) }
+
+// number reads the answer to a question for a quantity.
+func number(a answer) (uint64, error) {
+	switch {
+	case a.err != nil:
+		return 0, errors.New(a.err.Message)
+	case !a.there():
+		return 0, errors.New("no answer")
+	}
+	return quantity(a.result)
+}

@@ -1,0 +1,65 @@
+package dltbatch_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/evm"
+	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// payOnChain is the snippet of docs/evm.md.
+func payOnChain(ctx context.Context, st store.Store, url, genesis string, signed []byte) error {
+	ledger, err := evm.New(url, 1337, &evm.Options{Genesis: genesis, Finality: evm.After(12)})
+	if err != nil {
+		return err
+	}
+	runner, err := dltbatch.New(st, ledger, &dltbatch.Options{Strategy: queuer.Pipelined(16)})
+	if err != nil {
+		return err
+	}
+	b, err := evm.NewBatch(signed) // the id is the hash, and the service the account that signed
+	if err != nil {
+		return err
+	}
+	err = runner.Add(ctx, b)
+	if err != nil {
+		return err
+	}
+	defer ledger.CloseIdleConnections()
+	ctx, stop := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- runner.Run(ctx) }()
+	rec, err := runner.Await(ctx, b.Key())
+	stop()
+	if err := <-done; err != nil {
+		return err
+	}
+	if err != nil || rec.State != batch.Committed {
+		return fmt.Errorf("%s: %w", rec.State, err)
+	}
+	receipt, err := evm.ReadReceipt(rec.Receipts[0])
+	fmt.Println(rec.State, "in a block:", receipt.Block > 0, "for", receipt.GasUsed, "gas")
+	return err
+}
+
+// A payment that somebody has signed gets onto an EVM chain, and twelve blocks on it is committed.
+func Example_evm() {
+	node, err := evmtest.Listen(&evmtest.Options{BlockTime: 20 * time.Millisecond}) // or a node of your own
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer node.Close()
+	signed, _ := evmtest.Dev(0).Sign(evmtest.Unsigned{ChainID: 1337, To: evmtest.Dev(1).Address()})
+	if err := payOnChain(context.Background(), memory.New(), node.URL(), node.Blocks()[0].Hash, signed); err != nil {
+		fmt.Println(err)
+	}
+	// Output: committed in a block: true for 21000 gas
+}

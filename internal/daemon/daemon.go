@@ -1,0 +1,128 @@
+// Package daemon runs servers for tests. They die with the process that started them, however it
+// ends, because the kernel kills them then.
+package daemon
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// The time that a server may take to start, and to stop before it is killed.
+const (
+	startFor = time.Minute
+	stopFor  = 20 * time.Second
+)
+
+// Process is a server that runs.
+type Process struct {
+	cmd   *exec.Cmd
+	last  syscall.Signal
+	ended chan struct{}
+	ready string
+}
+
+// Run starts a server and waits until a line of its output contains ready. When this process dies,
+// the kernel sends the server the signal last.
+func Run(cmd *exec.Cmd, ready string, last syscall.Signal) (*Process, error) {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Pdeathsig = last
+	out, in, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stdout, cmd.Stderr = in, in
+	p := &Process{cmd: cmd, last: last, ended: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		// The signal comes when the thread that started it ends, so this one must not.
+		runtime.LockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // the server's output says how it ended
+		}
+		close(p.ended)
+	}()
+	err = <-started
+	err = errors.Join(err, in.Close())
+	if err != nil {
+		return nil, errors.Join(err, out.Close())
+	}
+	said := make(chan line, 1)
+	go follow(out, ready, said)
+	timer := time.NewTimer(startFor)
+	defer timer.Stop()
+	select {
+	case l := <-said:
+		if l.ready {
+			p.ready = l.text
+			return p, nil
+		}
+		p.Stop()
+		return nil, fmt.Errorf("%s: ended: %s", cmd.Path, l.text)
+	case <-timer.C:
+		p.Stop()
+		return nil, fmt.Errorf("%s is not ready after %s", cmd.Path, startFor)
+	}
+}
+
+// line is what a server said first: that it is ready, or all else, where it ended.
+type line struct {
+	ready bool
+	text  string
+}
+
+// follow reads the server's output until it ends.
+func follow(out io.ReadCloser, ready string, said chan<- line) {
+	defer func() { _ = out.Close() }() // the server has ended
+	var all strings.Builder
+	waiting := true
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if !waiting {
+			continue
+		}
+		all.WriteString(lines.Text() + "\n")
+		if strings.Contains(lines.Text(), ready) {
+			waiting = false
+			said <- line{true, lines.Text()}
+		}
+	}
+	if waiting {
+		said <- line{false, all.String()}
+	}
+}
+
+// Ready is the line that said so.
+func (p *Process) Ready() string { return p.ready }
+
+// Crash kills the server without a warning, and waits for its end.
+func (p *Process) Crash() error {
+	if err := p.cmd.Process.Kill(); err != nil {
+		return fmt.Errorf("kill %s: %w", p.cmd.Path, err)
+	}
+	<-p.ended
+	return nil
+}
+
+// Stop sends the server its last signal, and kills it where it does not end soon.
+func (p *Process) Stop() {
+	_ = p.cmd.Process.Signal(p.last) // the server may have ended by itself
+	timer := time.NewTimer(stopFor)
+	defer timer.Stop()
+	select {
+	case <-p.ended:
+	case <-timer.C:
+		_ = p.cmd.Process.Kill()
+		<-p.ended
+	}
+}

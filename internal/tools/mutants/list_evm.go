@@ -1,0 +1,85 @@
+package main
+
+// evmList breaks what the client of EVM chains concludes from a node's answers.
+var evmList = []mutant{
+	{
+		name: "evm: any block is deep", file: "dlt/evm/status.go", pkg: "dlt/evm", test: "TestStatusesOfOneView",
+		old: "case r != nil && !p.isDeep(r.block.number):", new: "case r != nil && r.block.number > p.head.number:",
+	},
+	{
+		name: "evm: a receipt of another chain's block counts", file: "dlt/evm/status.go", pkg: "dlt/evm", test: "TestStatusesOfOneView",
+		old: "case r != nil && p.canonical[r.block.number] != r.block.hash:", new: "case r != nil && r.block.hash == evmtx.Hash{}:",
+	},
+	{
+		name: "evm: mined without a receipt is no trace", file: "dlt/evm/status.go", pkg: "dlt/evm", test: "TestStatusesOfOneView",
+		old: "case doc.Block != nil:\n\t\treturn inBlock, nil", new: "case doc.Block != nil:\n\t\treturn nowhere, nil",
+	},
+	{
+		name: "evm: reverted is committed", file: "dlt/evm/status.go", pkg: "dlt/evm", test: "TestStatusesOfOneView",
+		old: "case r != nil && r.reverted:", new: "case r != nil && r.reverted && r.gasUsed == 0:",
+	},
+	{
+		name: "evm: a node that is behind takes back what was deep", file: "dlt/evm/status.go", pkg: "dlt/evm", test: "TestANodeThatIsBehindTakesNothingBack",
+		old: "v.settled = c.settle(v)", new: "_ = c.settle(v)",
+	},
+	{
+		name: "evm: nonce too low is a refusal", file: "dlt/evm/submit.go", pkg: "dlt/evm", test: "TestResolve",
+		old: "if err != nil || proof.by != byAnother {", new: "if err != nil {",
+	},
+	{
+		name: "evm: nonce too low asks nobody for its own hash", file: "dlt/evm/submit.go", pkg: "dlt/evm", test: "TestPlays/geth/SameBytesTwiceIsAccepted",
+		old: "if known, err := s.isKnown(ctx); err != nil || known {", new: "if known, err := false, error(nil); err != nil || known {",
+	},
+	{
+		name: "evm: underpriced against oneself is not now", file: "dlt/evm/classify.go", pkg: "dlt/evm", test: "TestTextNotCode",
+		old: "\"replacement transaction underpriced\", ", new: "",
+	},
+	{
+		name: "evm: a resend's refusal is taken at its word", file: "dlt/evm/submit.go", pkg: "dlt/evm", test: "TestAResendThatIsRefused",
+		old: "if s.a.Number == 1 {", new: "if s.a.Number > 0 {",
+	},
+	{
+		name: "evm: any hash is an acceptance", file: "dlt/evm/submit.go", pkg: "dlt/evm", test: "TestTheHashIsCompared",
+		old: "&& hash == string(s.a.ID):", new: "&& hash != \"\":",
+	},
+	{
+		name: "evm: a proxy's 502 is certain", file: "dlt/evm/submit.go", pkg: "dlt/evm", test: "TestStatusesOfProxies",
+		old: "case status == http.StatusTooManyRequests:\n\t\treturn classBusy", new: "case status == http.StatusTooManyRequests || status == http.StatusBadGateway:\n\t\treturn classBusy",
+	},
+	{
+		name: "evm: behind a gap it is posted all the same", file: "dlt/evm/submit.go", pkg: "dlt/evm", test: "TestNothingIsPosted",
+		old: "if s.tx.Nonce > count {", new: "if s.tx.Nonce > count+1000 {",
+	},
+	{
+		name: "evm: another chain's block 0 goes unnoticed", file: "dlt/evm/view.go", pkg: "dlt/evm", test: "TestNothingIsPosted",
+		old: "known != genesis.hash {", new: "known == (evmtx.Hash{}) {",
+	},
+	{
+		name: "evm: a new connection is trusted", file: "dlt/evm/submit.go", pkg: "dlt/evm", test: "TestANewConnectionIsAskedFirst",
+		old: "if !b.anyway && !b.old.Load() {", new: "if !b.anyway && !b.old.Load() && b.r == nil {",
+	},
+	{
+		name: "evm: not deep, and proof all the same", file: "dlt/evm/resolve.go", pkg: "dlt/evm", test: "TestResolve",
+		old: "count, err := f.countAt(ctx, v.deep.number)", new: "count, err := f.countAt(ctx, v.head.number)",
+	},
+	{
+		name: "evm: a busy provider is a node without state", file: "dlt/evm/resolve.go", pkg: "dlt/evm", test: "TestResolve",
+		old: "if a.err != nil && classify(a.err) != classBusy {", new: "if a.err != nil {",
+	},
+	{
+		name: "evm: ours in the block is another's", file: "dlt/evm/resolve.go", pkg: "dlt/evm", test: "TestResolve",
+		old: "return usage{by: byOurs, block: b}, nil", new: "return usage{by: byAnother, block: b, hash: tx.Hash}, nil",
+	},
+	{
+		name: "evm: errors keep the address", file: "dlt/evm/rpc.go", pkg: "dlt/evm", test: "TestKeysNeverShow",
+		old: "\t\tif !ok {\n\t\t\treturn &wire.ShownError", new: "\t\tif !ok || u != nil {\n\t\t\treturn &wire.ShownError",
+	},
+	{
+		name: "evm: a stranger's copy with a high s is accepted", file: "dlt/evm/internal/evmtx/tx.go", pkg: "dlt/evm/internal/evmtx", test: "TestSenderRefuses",
+		old: "if s.IsOverHalfOrder() {", new: "if s.IsOverHalfOrder() && r.IsZero() {",
+	},
+	{
+		name: "evm: a number has two encodings", file: "dlt/evm/internal/evmtx/rlp.go", pkg: "dlt/evm/internal/evmtx", test: "TestDecodeRefuses",
+		old: "case len(b) > 0 && b[0] == 0:", new: "case len(b) > 8 && b[0] == 0:",
+	},
+}

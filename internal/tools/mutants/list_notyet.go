@@ -1,0 +1,38 @@
+package main
+
+// notYetList breaks what a ledger's "not yet" about one batch means (dlt.ErrNotYet).
+var notYetList = []mutant{
+	{
+		name: "not yet: it pauses the whole ledger", file: "submitter/gates.go", pkg: ".", test: "TestNotYetHoldsItsLaneOnly",
+		old: "case \"\", batch.KindRejected, batch.KindNotYet:\n\t\tres = fine\n\tcase batch.KindBusy, batch.KindUnavailable:",
+		new: "case \"\", batch.KindRejected:\n\t\tres = fine\n\tcase batch.KindBusy, batch.KindUnavailable, batch.KindNotYet:",
+	},
+	{
+		name: "not yet: it is doubt", file: "dlt/errors.go", pkg: ".", test: "TestNotYetHoldsItsLaneOnly",
+		old: "\t\t{ErrNotYet, batch.KindNotYet},\n", new: "",
+	},
+	{
+		name: "not yet: it spends a try", file: "submitter/judge.go", pkg: "submitter", test: "TestJudge",
+		old: "o.Finding, o.StuckAfter = store.Failed, r.StuckAfter\n\t\to.Refund = c.Budget.EveryTry\n", new: "o.Finding, o.StuckAfter = store.Failed, r.StuckAfter\n",
+	},
+	{
+		name: "not yet: the whole list failed", file: "submitter/list.go", pkg: "submitter", test: "TestAListThatIsNotTaken",
+		old: ", batch.KindRejected, batch.KindNotYet:", new: ", batch.KindRejected:",
+	},
+	{
+		name: "not yet: nobody hears of it", file: "store/outcome.go", pkg: "store", test: "TestWhatIsNotTakenForLongNeedsADecision",
+		old: "o.StuckAfter > 0 && r.age(now) > o.StuckAfter", new: "o.StuckAfter < 0",
+	},
+	{
+		name: "not yet: each try says it again", file: "store/outcome.go", pkg: "store", test: "TestWhatIsNotTakenForLongNeedsADecision",
+		old: "next.Decision != \"\" && r.Decision == \"\"", new: "next.Decision != \"\"",
+	},
+	{
+		name: "not yet: no event", file: "notify.go", pkg: ".", test: "TestNotYetHoldsItsLaneOnly",
+		old: "case w.Finding == store.Undecidable || w.Applied.Stuck:", new: "case w.Finding == store.Undecidable:",
+	},
+	{
+		name: "not yet: its decision outlives the wait", file: "store/outcome.go", pkg: "store", test: "TestWhatIsNotTakenForLongNeedsADecision",
+		old: "r.Decision = \"\" // of the waiting that is over", new: "_ = r.Decision",
+	},
+}
