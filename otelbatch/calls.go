@@ -54,7 +54,7 @@ const canceled = "canceled"
 
 // ledgerKinds are the values of ledgerError, but for success and canceled.
 var ledgerKinds = []string{
-	string(batch.KindRejected), string(batch.KindBusy), string(batch.KindUnavailable), string(batch.KindMisconfigured), string(batch.KindDoubt),
+	string(batch.KindRejected), string(batch.KindBusy), string(batch.KindNotYet), string(batch.KindUnavailable), string(batch.KindMisconfigured), string(batch.KindDoubt),
 }
 
 // ledgerError classifies the error of a call to the ledger as [dlt.Kind] does: "doubt" is any other.

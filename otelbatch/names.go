@@ -20,7 +20,7 @@ const accepted = "accepted"
 // The labels, with all their values.
 var (
 	results = label{key: "dltbatch.result", values: []string{
-		accepted, string(batch.KindRejected), string(batch.KindBusy), string(batch.KindUnavailable), string(batch.KindMisconfigured),
+		accepted, string(batch.KindRejected), string(batch.KindBusy), string(batch.KindNotYet), string(batch.KindUnavailable), string(batch.KindMisconfigured),
 		string(batch.KindDoubt), string(batch.KindFailed), string(batch.KindInvalid), string(batch.KindExhausted),
 	}}
 	finalStates = label{key: "dltbatch.state", values: []string{"committed", "invalid", "rejected"}}
